@@ -1,0 +1,117 @@
+// Command gaiden is a Jupyter kernel for deep learning in Go, and the device
+// session that its cells train in.
+//
+//	gaiden session start|stop|status|reset    the process that owns the devices
+//	gaiden kernel CONNECTION_FILE             one notebook's kernel; Jupyter runs it
+//	gaiden install                            make the kernel known to Jupyter
+//	gaiden run NOTEBOOK                       execute a notebook without Jupyter
+//	gaiden info [-json]                       machine, devices, versions
+//	gaiden doctor                             check what can be wrong, and say what to do
+//	gaiden bench NAME                         measure; gaiden bench lists the names
+//
+// Every command says what it takes with -h. Errors are one line, what to do
+// next is a second one, and the exit status is 1; wrong use exits with 2.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"strings"
+
+	"gaiden/lib/session"
+)
+
+// command is one word of the command line.
+type command struct {
+	run  func(args []string, stdout, stderr io.Writer) error
+	help string
+}
+
+var commands = map[string]command{
+	"session": {sessionMain, "start|stop|status|reset: the process that owns the devices"},
+	"info":    {infoMain, "machine, devices, versions"},
+	"version": {versionMain, "the version of this program"},
+}
+
+// errUsage is returned after usage has been printed.
+var errUsage = errors.New("usage")
+
+func main() {
+	os.Exit(gaiden(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// gaiden is the whole program, so that tests call it in process.
+func gaiden(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
+		usage(stdout)
+		return 0
+	}
+	c, ok := commands[args[0]]
+	if !ok {
+		fmt.Fprintf(stderr, "gaiden: no command %q\n", args[0])
+		usage(stderr)
+		return 2
+	}
+	err := c.run(args[1:], stdout, stderr)
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, errUsage):
+		return 2
+	}
+	fmt.Fprintf(stderr, "gaiden: %v\n", err)
+	if hint := hintOf(err); hint != "" {
+		fmt.Fprintln(stderr, hint)
+	}
+	return 1
+}
+
+func usage(w io.Writer) {
+	fmt.Fprintln(w, "usage: gaiden COMMAND [ARGUMENTS]")
+	var names []string
+	for n := range commands {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	for _, n := range names {
+		fmt.Fprintf(w, "  %-8s %s\n", n, commands[n].help)
+	}
+}
+
+// hintOf is what an error says to do next, "" if it says nothing.
+func hintOf(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return strings.TrimSpace(h.Hint())
+	}
+	return ""
+}
+
+// newFlags is a flag set whose errors are ours to print.
+func newFlags(name, args string, stderr io.Writer) *flag.FlagSet {
+	f := flag.NewFlagSet("gaiden "+name, flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.Usage = func() {
+		fmt.Fprintf(stderr, "usage: gaiden %s %s\n", name, args)
+		f.PrintDefaults()
+	}
+	return f
+}
+
+// parse parses args; wrong ones have been reported when it fails.
+func parse(f *flag.FlagSet, args []string) error {
+	err := f.Parse(args)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		return errUsage
+	}
+	return err
+}
+
+func versionMain(_ []string, stdout, _ io.Writer) error {
+	_, err := fmt.Fprintln(stdout, "gaiden", session.Version)
+	return err
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"gaiden/lib/engine/device"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+)
+
+func sessionMain(args []string, stdout, stderr io.Writer) error {
+	if len(args) == 0 {
+		fmt.Fprintln(stderr, "usage: gaiden session start|stop|status|reset [-disk]")
+		return errUsage
+	}
+	switch args[0] {
+	case "start":
+		return startSession(stdout)
+	case "stop":
+		return stopSession(stdout)
+	case "status":
+		return sessionStatus(stdout)
+	case "reset":
+		return resetSession(args[1:], stdout, stderr)
+	case "serve":
+		return serveSession()
+	case "worker":
+		return device.Work(session.Version)
+	}
+	fmt.Fprintf(stderr, "gaiden session: no command %q: want start, stop, status or reset\n", args[0])
+	return errUsage
+}
+
+// connect opens a session that runs.
+func connect() (*session.Session, error) {
+	return session.Config{Client: "gaiden", NoStart: true}.Open()
+}
+
+// startSession returns when a session serves: the one that ran already, or one
+// that it started in a process group of its own.
+func startSession(stdout io.Writer) error {
+	if s, err := connect(); err == nil {
+		defer s.Close()
+		fmt.Fprintf(stdout, "session runs: %s\n", s.Backend().Description())
+		return nil
+	} else if errors.Is(err, wire.BadVersion) {
+		return err
+	}
+	log, err := openLog()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self, "session", "serve")
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives the cell and the terminal
+	if err := cmd.Start(); err != nil {
+		w.Close()
+		return err
+	}
+	w.Close()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	switch {
+	case strings.TrimSpace(line) == "ready":
+	case err != nil: // it ended without a word: another one holds the lock and may be starting
+		if err := awaitSession(30 * time.Second); err != nil {
+			return err
+		}
+	default:
+		e := &wire.Error{}
+		if json.Unmarshal([]byte(line), e) == nil && e.Code != "" {
+			return e
+		}
+		return fmt.Errorf("session did not start: %s", strings.TrimSpace(line))
+	}
+	s, err := connect()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	fmt.Fprintf(stdout, "session started: %s\n", s.Backend().Description())
+	return nil
+}
+
+// awaitSession waits until a session that somebody else starts answers.
+func awaitSession(limit time.Duration) error {
+	for end := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
+		s, err := connect()
+		if err == nil {
+			s.Close()
+			return nil
+		}
+		if time.Now().After(end) {
+			return wire.Errorf(wire.Unavailable, "no session answers after %v: %v", limit, err).WithHint("see %s", device.LogPath())
+		}
+	}
+}
+
+// openLog opens the session's log, and puts the old one aside when it is large.
+func openLog() (*os.File, error) {
+	path := device.LogPath()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	if st, err := os.Stat(path); err == nil && st.Size() > 1<<20 {
+		os.Rename(path, path+".old")
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+}
+
+// serveSession is the supervisor's process.
+func serveSession() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	s := device.Supervisor{Version: session.Version, Command: []string{self, "session", "worker"}, Log: os.Stderr}
+	if ready := os.NewFile(3, "ready"); ready != nil {
+		if _, err := ready.Stat(); err == nil {
+			syscall.CloseOnExec(3)
+			s.Ready = ready
+		}
+	}
+	if err = s.Run(); errors.Is(err, device.ErrRunning) {
+		return nil
+	}
+	return err
+}
+
+func stopSession(stdout io.Writer) error {
+	s, err := connect()
+	var d *session.DialError
+	if errors.As(err, &d) {
+		fmt.Fprintln(stdout, "no session runs")
+		return nil
+	}
+	if err == nil {
+		_, err = s.Ask(wire.AskBody{Verb: wire.Stop})
+		if err == nil {
+			fmt.Fprintln(stdout, "session stopped")
+			return awaitEnd(5 * time.Second)
+		}
+	}
+	// It does not understand us: end it by its process number.
+	b, rerr := os.ReadFile(wire.SocketPath() + ".lock")
+	pid, nerr := strconv.Atoi(strings.TrimSpace(string(b)))
+	if rerr != nil || nerr != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		return fmt.Errorf("session's process %d: %w", pid, err)
+	}
+	fmt.Fprintf(stdout, "session stopped (process %d)\n", pid)
+	return awaitEnd(10 * time.Second)
+}
+
+// awaitEnd waits until the socket is gone.
+func awaitEnd(limit time.Duration) error {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Lstat(wire.SocketPath()); os.IsNotExist(err) {
+			return nil
+		}
+	}
+	return fmt.Errorf("session has not ended after %v", limit)
+}
+
+func sessionStatus(stdout io.Writer) error {
+	s, err := connect()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	st, err := s.Status()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "session     gaiden %s, protocol %d, generation %d, up %v\n", st.Version, st.Protocol, st.Generation, time.Since(st.Started).Round(time.Second))
+	if st.Note != "" {
+		fmt.Fprintf(stdout, "            %s\n", st.Note)
+	}
+	fmt.Fprintf(stdout, "processes   supervisor %d, worker %d\n", st.PID, st.WorkerPID)
+	fmt.Fprintf(stdout, "plugin      %s\n            %s\n", st.Plugin, strings.ReplaceAll(strings.TrimSpace(st.PlatformVersion), "\n", "\n            "))
+	for _, d := range st.Devices {
+		fmt.Fprintf(stdout, "device %d    %s%s\n", d.ID, d.Kind, deviceMemory(d))
+	}
+	fmt.Fprintf(stdout, "arrays      %d, %.1f MB\nprograms    %d\n", st.Arrays, float64(st.Bytes)/1e6, st.Programs)
+	fmt.Fprintf(stdout, "socket      %s\nlog         %s\n", st.Socket, st.Log)
+	for _, c := range st.Clients {
+		fmt.Fprintf(stdout, "client      %s\n", c)
+	}
+	return nil
+}
+
+// deviceMemory is what the plugin tells about a device's memory, or nothing.
+func deviceMemory(d wire.DeviceInfo) string {
+	if d.InUse < 0 {
+		return ""
+	}
+	s := fmt.Sprintf(", %.1f MB in use", float64(d.InUse)/1e6)
+	if d.Peak >= 0 {
+		s += fmt.Sprintf(", peak %.1f MB", float64(d.Peak)/1e6)
+	}
+	if d.Limit >= 0 {
+		s += fmt.Sprintf(", limit %.1f GB", float64(d.Limit)/1e9)
+	}
+	return s
+}
+
+func resetSession(args []string, stdout, stderr io.Writer) error {
+	f := newFlags("session reset", "[-disk]", stderr)
+	disk := f.Bool("disk", false, "also clear what is cached on disk")
+	if err := parse(f, args); err != nil {
+		return err
+	}
+	s, err := connect()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ans, err := s.Ask(wire.AskBody{Verb: wire.Reset, Disk: *disk})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "%d arrays and programs cleared\n", ans.Count)
+	return nil
+}

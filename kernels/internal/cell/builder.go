@@ -1,0 +1,246 @@
+package cell
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Builder makes binaries of programs by the shortest road that is right: an
+// unchanged program is not built; others go through compiler and linker alone,
+// without the go command; cgo, tests and programs with files of the user's
+// beside them are the go command's.
+type Builder struct {
+	Module *Module
+	Store  *Store   // nil = keep nothing
+	Flags  []string // for go build (%goflags); with flags every program takes that road
+	Dir    string   // the notebook's directory, where embedded files are found; "" = the current one
+}
+
+// The files that a build writes into the module's directory.
+const (
+	mainFile = "main.go"
+	testFile = "main_test.go"
+)
+
+var written = []string{mainFile, testFile, "gaiden_show0.go", "gaiden_show1.go"}
+
+// Build builds the program. Errors are as for Compose.
+func (b *Builder) Build(ctx context.Context, p *Program) (bin *Binary, cost Cost, err error) {
+	moduleKey, err := b.Module.Key(ctx)
+	if err != nil {
+		return nil, cost, err
+	}
+	dir := cmp.Or(b.Dir, ".")
+	embed, stamp, err := embedFiles(dir, p.embed)
+	if err != nil {
+		return nil, cost, newBuildError([]Diagnostic{{Cell: p.unit.ID, Message: strings.TrimPrefix(err.Error(), "cell: ")}})
+	}
+	direct := p.Direct && len(b.Flags) == 0
+	h := sha256.New()
+	fmt.Fprintln(h, moduleKey, p.Test, b.Flags, stamp, p.Show, p.neutral())
+	key := fmt.Sprintf("%x", h.Sum(nil)[:12])
+	files, err := b.write(p)
+	if err != nil {
+		return nil, cost, err
+	}
+	keep := p.Direct || p.Test && len(b.Module.Beside()) == 0
+	if keep {
+		if bin := b.Store.get(key, p.cells); bin != nil {
+			cost.Road = "cached"
+			return bin, cost, nil
+		}
+	}
+	out := filepath.Join(b.Module.Dir, ".gaiden", "cell")
+	if b.Store != nil && b.Store.Dir != "" {
+		if err := os.MkdirAll(b.Store.Dir, 0o700); err == nil {
+			out = filepath.Join(b.Store.Dir, ".building-"+strconv.Itoa(os.Getpid()))
+		}
+	}
+	os.Remove(out) // it may be running still
+	if direct {
+		cost.Road = "direct"
+		err = b.direct(ctx, p, files, embed, out, &cost)
+	} else {
+		err = b.goBuild(ctx, p, out, &cost)
+	}
+	if err != nil {
+		os.Remove(out)
+		return nil, cost, err
+	}
+	if !keep {
+		return &Binary{Path: out, was: p.cells, now: p.cells}, cost, nil
+	}
+	return b.Store.put(key, out, p.cells), cost, nil
+}
+
+// neutral returns the source without the cells' numbers, so that a cell that
+// is run again is recognised.
+func (p *Program) neutral() string {
+	var pairs []string
+	for i, id := range p.cells {
+		neutral := "cell#" + strconv.Itoa(i) + ":"
+		pairs = append(pairs, "//line "+fileName(id)+":", "//line "+neutral, "/*line "+fileName(id)+":", "/*line "+neutral)
+	}
+	return strings.NewReplacer(pairs...).Replace(p.Source)
+}
+
+// write puts the program's files into the module's directory, where users and
+// their tools (gopls, a debugger) find them, and removes those of the program before.
+func (b *Builder) write(p *Program) (files []string, err error) {
+	dir := b.Module.Dir
+	name := mainFile
+	if p.Test {
+		name = testFile
+	}
+	texts := append([]string{p.Source}, p.Show...)
+	for i, text := range texts {
+		if i > 0 {
+			name = fmt.Sprintf("gaiden_show%d.go", i-1)
+		}
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return nil, fmt.Errorf("cell: build: %w", err)
+		}
+		files = append(files, name)
+	}
+	for _, old := range written {
+		if !slices.Contains(files, old) {
+			os.Remove(filepath.Join(dir, old))
+		}
+	}
+	return files, os.MkdirAll(filepath.Join(dir, ".gaiden"), 0o700)
+}
+
+// direct runs compiler and linker.
+func (b *Builder) direct(ctx context.Context, p *Program, files []string, embed []byte, out string, cost *Cost) error {
+	m := b.Module
+	config, err := m.importConfig()
+	if err != nil {
+		return fmt.Errorf("cell: build: %w", err)
+	}
+	object := filepath.Join(m.Dir, ".gaiden", "main.a")
+	m.mu.Lock()
+	tools, lang := m.tool.GOTOOLDIR, languageVersion(m.mod.goVersion)
+	m.mu.Unlock()
+	args := []string{"-p", "main", "-complete", "-pack", "-dwarf=false", "-trimpath", m.Dir, "-importcfg", config, "-o", object}
+	if lang != "" {
+		args = append(args, "-lang="+lang)
+	}
+	if embed != nil {
+		name := filepath.Join(m.Dir, ".gaiden", "embedcfg")
+		if err := os.WriteFile(name, embed, 0o600); err != nil {
+			return fmt.Errorf("cell: build: %w", err)
+		}
+		args = append(args, "-embedcfg", name)
+	}
+	start := time.Now()
+	err = b.tool(ctx, p, filepath.Join(tools, "compile"), append(args, files...))
+	cost.Compile = time.Since(start)
+	if err != nil {
+		return err
+	}
+	start = time.Now()
+	// Symbol tables and DWARF are for debuggers; tracebacks do without.
+	err = b.tool(ctx, p, filepath.Join(tools, "link"),
+		[]string{"-importcfg", config, "-s", "-w", "-buildmode=exe", "-o", out, object})
+	cost.Link = time.Since(start)
+	return err
+}
+
+// tool runs compiler or linker, and makes a BuildError of their complaints.
+func (b *Builder) tool(ctx context.Context, p *Program, name string, args []string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = b.Module.Dir
+	// A build lives shorter than its garbage collector would need to pay off.
+	cmd.Env = append(os.Environ(), "GOGC=400", "GOOS=", "GOARCH=")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	err := cmd.Run()
+	return b.judge(ctx, p, filepath.Base(name), err, output.String())
+}
+
+// goBuild takes the go command's road.
+func (b *Builder) goBuild(ctx context.Context, p *Program, out string, cost *Cost) error {
+	args := []string{"build", "-ldflags=-s -w"}
+	cost.Road = "go build"
+	if p.Test {
+		args = []string{"test", "-c", "-vet=off"}
+		cost.Road = "go test"
+	}
+	args = append(append(args, "-o", out), b.Flags...)
+	env := b.Module.Environ()
+	if slices.Contains(p.Imports, "C") || slices.Contains(b.Flags, "-race") {
+		env = append(env, "CGO_ENABLED=1")
+	}
+	start := time.Now()
+	stdout, stderr, err := b.Module.run(ctx, env, append(args, ".")...)
+	cost.Compile = time.Since(start)
+	var te *ToolError
+	if errors.As(err, &te) && !errors.Is(err, exec.ErrNotFound) {
+		err = te.Err
+	}
+	return b.judge(ctx, p, cost.Road, err, string(stdout)+string(stderr))
+}
+
+var complaint = regexp.MustCompile(`^(?:vet: )?(.*?(?:cell\[\d+\]|[^:\s]+\.go)):(\d+)(?::(\d+))?: (.*)$`)
+
+// judge turns the outcome of a tool into an error that names the cell's lines.
+func (b *Builder) judge(ctx context.Context, p *Program, tool string, err error, output string) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		return &ToolError{Command: tool, Err: exec.ErrNotFound, Output: err.Error()}
+	}
+	var all []Diagnostic
+	var other []string
+	for line := range strings.Lines(output) {
+		line = strings.TrimRight(line, "\n")
+		m := complaint.FindStringSubmatch(line)
+		if m == nil {
+			if len(all) > 0 && strings.HasPrefix(line, "\t") {
+				all[len(all)-1].Message += "\n" + line
+			} else if !strings.HasPrefix(line, "# ") && line != "" {
+				other = append(other, line)
+			}
+			continue
+		}
+		d := Diagnostic{Message: m[4]}
+		if id, ok := cellOfFile(m[1]); ok {
+			d.Cell = id
+			d.Line, _ = strconv.Atoi(m[2])
+			d.Column, _ = strconv.Atoi(m[3])
+			if id == p.unit.ID {
+				d.Text = lineOf(p.unit.Text, d.Line)
+			}
+		} else if filepath.Base(m[1]) != glueName {
+			d.Message = filepath.Base(m[1]) + ":" + m[2] + ": " + d.Message
+		}
+		all = append(all, d)
+	}
+	if len(all) == 0 {
+		all = []Diagnostic{{Cell: p.unit.ID, Message: tool + ": " + err.Error()}}
+		if len(other) > 0 {
+			all[0].Message = tool + ": " + strings.Join(other, "\n")
+		}
+	}
+	return newBuildError(all)
+}

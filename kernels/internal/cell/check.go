@@ -1,0 +1,304 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"go/types"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// check lets go/types judge the program before the compiler is started: most
+// mistakes are found in a millisecond or two. It drops imports that turn out
+// unused, and decides whether the last expression's value is shown.
+//
+// When the compiled packages were made by a Go that this program cannot read,
+// nothing is checked here, and the compiler has the word.
+func (c *Composer) check(ctx context.Context, w *writer) error {
+	u := w.unit
+	if u.last != nil && !u.last.call {
+		w.shower, w.show = showName, []string{showSource}
+	}
+	for {
+		source, _ := w.text()
+		report, blind := c.types(ctx, w, source)
+		if blind {
+			return ctx.Err()
+		}
+		if w.dropUnused(report.errs) {
+			continue
+		}
+		if len(report.errs) > 0 {
+			return newBuildError(c.explain(w, report.errs))
+		}
+		w.decide(report)
+		return ctx.Err()
+	}
+}
+
+// A report is what go/types found out.
+type report struct {
+	fset *token.FileSet
+	file *ast.File
+	info *types.Info
+	errs []types.Error
+}
+
+// types parses and checks the source. blind reports that the packages could
+// not be read, so that nothing is known.
+func (c *Composer) types(ctx context.Context, w *writer, source string) (r report, blind bool) {
+	r = report{fset: token.NewFileSet(), info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}}
+	file, err := parser.ParseFile(r.fset, glueName, source, parser.SkipObjectResolution)
+	if err != nil {
+		// Parse let it pass, so it is a thing that only shows in the whole.
+		var list scanner.ErrorList
+		if errors.As(err, &list) {
+			for _, e := range list {
+				r.errs = append(r.errs, types.Error{Fset: r.fset, Pos: r.fset.File(file.FileStart).Pos(e.Pos.Offset), Msg: "syntax error: " + e.Msg})
+			}
+		}
+		return r, len(r.errs) == 0
+	}
+	r.file = file
+	files := []*ast.File{file}
+	for _, text := range w.show {
+		if show, err := parser.ParseFile(r.fset, glueName, text, parser.SkipObjectResolution); err == nil {
+			files = append(files, show)
+		}
+	}
+	files = append(files, c.beside(ctx, r.fset)...)
+	c.Module.mu.Lock()
+	im, tool, lang := c.Module.importer, c.Module.tool, c.Module.mod.goVersion
+	c.Module.mu.Unlock()
+	watched := &watchedImporter{Importer: im}
+	conf := types.Config{
+		Importer:    watched,
+		FakeImportC: true,
+		Sizes:       types.SizesFor("gc", tool.GOARCH),
+		GoVersion:   languageVersion(lang),
+		Error: func(err error) {
+			var te types.Error
+			if errors.As(err, &te) {
+				r.errs = append(r.errs, te)
+			}
+		},
+	}
+	conf.Check("main", r.fset, files, r.info)
+	return r, watched.failed
+}
+
+// beside parses the Go files that somebody put into the module's directory:
+// they are part of every program, as in GoNB.
+func (c *Composer) beside(ctx context.Context, fset *token.FileSet) []*ast.File {
+	var files []*ast.File
+	for _, name := range c.Module.Beside() {
+		f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			continue // the go command will say what is wrong with it
+		}
+		for _, im := range f.Imports {
+			if path, err := strconv.Unquote(im.Path.Value); err == nil {
+				c.Module.Packages(ctx, path)
+			}
+		}
+		files = append(files, f)
+	}
+	return files
+}
+
+// A watchedImporter notes that a package could not be read although it is there.
+type watchedImporter struct {
+	types.Importer
+	failed bool
+}
+
+func (w *watchedImporter) Import(path string) (*types.Package, error) {
+	p, err := w.Importer.Import(path)
+	w.failed = w.failed || err != nil
+	return p, err
+}
+
+var languagePattern = regexp.MustCompile(`^[0-9]+\.[0-9]+`)
+
+// languageVersion returns "go1.26" for a go.mod's "1.26.5".
+func languageVersion(v string) string {
+	if l := languagePattern.FindString(v); l != "" {
+		return "go" + l
+	}
+	return ""
+}
+
+var unusedImport = regexp.MustCompile(`^"([^"]+)" imported (as \S+ )?and not used$`)
+
+// dropUnused removes the imports that errs calls unused, and reports whether
+// there were any.
+func (w *writer) dropUnused(errs []types.Error) bool {
+	var kept []*Import
+	for _, im := range w.imports {
+		used := true
+		for _, e := range errs {
+			if m := unusedImport.FindStringSubmatch(e.Msg); m != nil && m[1] == im.Path {
+				used = false
+			}
+		}
+		if used {
+			kept = append(kept, im)
+		}
+	}
+	dropped := len(kept) < len(w.imports)
+	w.imports = kept
+	return dropped
+}
+
+// explain turns the checker's errors into diagnostics.
+func (c *Composer) explain(w *writer, errs []types.Error) []Diagnostic {
+	var out []Diagnostic
+	for _, e := range errs {
+		if strings.HasPrefix(e.Msg, "\t") && len(out) > 0 {
+			continue // "other declaration of x": a second line to the error before
+		}
+		pos := e.Fset.Position(e.Pos)
+		d := Diagnostic{Line: pos.Line, Column: pos.Column, Message: e.Msg}
+		if id, ok := cellOfFile(pos.Filename); ok {
+			d.Cell = id
+			d.Text = c.lineOfCell(w.unit, id, pos.Line)
+		} else {
+			d.Line, d.Column = 0, 0
+		}
+		d.Message = strings.ReplaceAll(d.Message, " to "+showName, "")
+		d.Hint = c.hint(w, e.Msg)
+		out = append(out, d)
+	}
+	return out
+}
+
+func (c *Composer) lineOfCell(u *Unit, id, line int) string {
+	if id == u.ID {
+		return lineOf(u.Text, line)
+	}
+	return lineOf(c.Memory.text(id), line)
+}
+
+var undefinedName = regexp.MustCompile(`^undefined: ([\pL_][\pL\pN_]*)$`)
+
+// hint says what to do about an error, where there is more to say than Go does.
+func (c *Composer) hint(w *writer, message string) string {
+	m := undefinedName.FindStringSubmatch(message)
+	if m == nil {
+		return ""
+	}
+	name := m[1]
+	if cell, ok := c.Memory.definedIn(name); ok {
+		return "cell " + strconv.Itoa(cell) + " defined " + name + " with := and took it along when it ended; var " + name + " = … is remembered"
+	}
+	if w.unit.quals[name] != nil || w.qualifies(name) {
+		if near := Nearest(name, c.Module.Names(context.Background())); near != "" {
+			return "no package of this name is known; did you mean " + near + "?"
+		}
+		return "no package of this name is known; import it by its path"
+	}
+	var names []string
+	for _, d := range w.decls {
+		names = append(names, d.Names...)
+	}
+	if near := Nearest(name, append(names, c.Memory.names()...)); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return ""
+}
+
+func (w *writer) qualifies(name string) bool {
+	for _, d := range w.decls {
+		if d.quals[name] != nil {
+			return true
+		}
+	}
+	return w.unit.ownMain != nil && w.unit.ownMain.quals[name] != nil
+}
+
+// decide looks at the type of the call that ends the cell: is there a value
+// that somebody wants to see?
+func (w *writer) decide(r report) {
+	u := w.unit
+	if u.last == nil {
+		return
+	}
+	expr := lastOfMain(r.file)
+	if expr == nil {
+		return
+	}
+	if !u.last.call {
+		// The expression is the argument of the call that shows it.
+		if call, ok := expr.(*ast.CallExpr); ok && len(call.Args) == 1 {
+			w.choose(r.info.Types[call.Args[0]].Type)
+		}
+		return
+	}
+	tv := r.info.Types[expr]
+	if tv.IsVoid() || tv.Type == nil {
+		return
+	}
+	results := []types.Type{tv.Type}
+	if tuple, ok := tv.Type.(*types.Tuple); ok {
+		results = nil
+		for v := range tuple.Variables() {
+			results = append(results, v.Type())
+		}
+	}
+	if len(results) == 0 || counted(results) {
+		return
+	}
+	w.shower, w.show = showName, []string{showSource}
+	if isError(results[len(results)-1]) {
+		w.shower = showErrorName
+	}
+	if len(results) == 1 {
+		w.choose(results[0])
+	}
+}
+
+// choose adds the file that can draw images, if the value is one.
+func (w *writer) choose(t types.Type) {
+	if t == nil {
+		return
+	}
+	bounds, _, _ := types.LookupFieldOrMethod(t, true, nil, "Bounds")
+	at, _, _ := types.LookupFieldOrMethod(t, true, nil, "At")
+	model, _, _ := types.LookupFieldOrMethod(t, true, nil, "ColorModel")
+	if bounds != nil && at != nil && model != nil {
+		w.show = []string{showSource, imageSource}
+	}
+}
+
+// lastOfMain returns the expression that is main's last statement.
+func lastOfMain(file *ast.File) ast.Expr {
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Recv != nil || f.Name.Name != "main" || len(f.Body.List) == 0 {
+			continue
+		}
+		if s, ok := f.Body.List[len(f.Body.List)-1].(*ast.ExprStmt); ok {
+			return ast.Unparen(s.X)
+		}
+	}
+	return nil
+}
+
+// counted reports whether results are those of a writer, (n int, err error):
+// fmt.Println at the end of a cell has nothing to show.
+func counted(results []types.Type) bool {
+	if len(results) != 2 || !isError(results[1]) {
+		return false
+	}
+	b, ok := results[0].(*types.Basic)
+	return ok && b.Kind() == types.Int
+}
+
+func isError(t types.Type) bool {
+	return types.Identical(t, types.Universe.Lookup("error").Type())
+}

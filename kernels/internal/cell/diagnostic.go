@@ -1,0 +1,163 @@
+package cell
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Diagnostic is one complaint about a cell, at the cell's own line.
+type Diagnostic struct {
+	Cell    int    // execution number of the cell; 0 where the place is in no cell
+	Line    int    // from 1; 0 where no line is known
+	Column  int    // from 1, in bytes as Go counts; 0 where none is known
+	Message string // Go's own words
+	Text    string // the line complained about, empty when it is not known
+	Hint    string // what to do next, may be empty
+}
+
+// String returns the complaint with its line and a caret below the column.
+func (d Diagnostic) String() string {
+	var b strings.Builder
+	b.WriteString(d.Place())
+	b.WriteString(d.Message)
+	if d.Text != "" {
+		b.WriteByte('\n')
+		b.WriteString(Excerpt(d.Line, d.Column, d.Text))
+	}
+	if d.Hint != "" {
+		b.WriteString("\n    " + d.Hint)
+	}
+	return b.String()
+}
+
+// Place returns "cell 3, line 5: ", as much of it as is known.
+func (d Diagnostic) Place() string {
+	switch {
+	case d.Cell == 0:
+		return ""
+	case d.Line == 0:
+		return fmt.Sprintf("cell %d: ", d.Cell)
+	}
+	return fmt.Sprintf("cell %d, line %d: ", d.Cell, d.Line)
+}
+
+// Excerpt shows one line of a cell with its number, and below it a caret at
+// column (counted in bytes from 1; none is drawn for 0). Tabs are kept in the
+// caret's line, so that it stands right however wide a tab is drawn.
+func Excerpt(line, column int, text string) string {
+	margin := fmt.Sprintf("%5d | ", line)
+	out := margin + text
+	if column < 1 {
+		return out
+	}
+	before := text[:min(column-1, len(text))]
+	var pad strings.Builder
+	for _, r := range before {
+		if r == '\t' {
+			pad.WriteByte('\t')
+		} else {
+			pad.WriteByte(' ')
+		}
+	}
+	return out + "\n" + strings.Repeat(" ", len(margin)-2) + "| " + pad.String() + "^"
+}
+
+// A BuildError reports why a cell could not become a program.
+type BuildError struct {
+	Diagnostics []Diagnostic // never empty
+	Dropped     int          // how many more there were
+}
+
+func (e *BuildError) Error() string {
+	var b strings.Builder
+	for i, d := range e.Diagnostics {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(d.String())
+	}
+	if e.Dropped > 0 {
+		fmt.Fprintf(&b, "\nand %d more", e.Dropped)
+	}
+	return b.String()
+}
+
+// Summary returns the first complaint on one line, without its excerpt.
+func (e *BuildError) Summary() string {
+	d := e.Diagnostics[0]
+	return d.Place() + d.Message
+}
+
+// diagnosticsLimit is how many complaints are worth reading at once; the
+// compiler stops at ten too.
+const diagnosticsLimit = 10
+
+// newBuildError sorts out what a reader needs: no complaint twice, no more
+// than diagnosticsLimit.
+func newBuildError(all []Diagnostic) *BuildError {
+	e := &BuildError{}
+	seen := map[string]bool{}
+	for _, d := range all {
+		key := fmt.Sprint(d.Cell, ":", d.Line, ":", d.Message)
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		if len(e.Diagnostics) == diagnosticsLimit {
+			e.Dropped++
+			continue
+		}
+		e.Diagnostics = append(e.Diagnostics, d)
+	}
+	return e
+}
+
+// lineOf returns line n, counted from 1, of text, fit to be shown: valid
+// UTF-8, no carriage return, not endless.
+func lineOf(text string, n int) string {
+	for ; n > 1; n-- {
+		i := strings.IndexByte(text, '\n')
+		if i < 0 {
+			return ""
+		}
+		text = text[i+1:]
+	}
+	if i := strings.IndexByte(text, '\n'); i >= 0 {
+		text = text[:i]
+	}
+	text = strings.ToValidUTF8(strings.TrimRight(text, "\r"), "\uFFFD")
+	const limit = 300
+	if len(text) > limit {
+		cut := limit
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text = text[:cut] + "…"
+	}
+	return text
+}
+
+// fileName is what the compiler and run-time tracebacks call a cell.
+func fileName(id int) string { return "cell[" + strconv.Itoa(id) + "]" }
+
+// glueName is the file name given to lines that no cell wrote.
+const glueName = "gaiden.go"
+
+// cellOfFile is the inverse of fileName. The name may have a directory before it.
+func cellOfFile(name string) (id int, ok bool) {
+	i := strings.LastIndex(name, "cell[")
+	if i < 0 || !strings.HasSuffix(name, "]") {
+		return 0, false
+	}
+	id, err := strconv.Atoi(name[i+len("cell[") : len(name)-1])
+	return id, err == nil
+}
+
+// place returns the line and column of a byte offset in text, both from 1.
+func place(text string, offset int) (line, column int) {
+	offset = min(max(offset, 0), len(text))
+	before := text[:offset]
+	return 1 + strings.Count(before, "\n"), offset - strings.LastIndexByte(before, '\n')
+}

@@ -1,0 +1,180 @@
+package cell
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A goMod is what the cells' go.mod says, as far as cells are concerned.
+type goMod struct {
+	goVersion string   // "1.26.5"
+	direct    []string // paths of the modules required, but not for others' sake
+	replaced  []replacement
+}
+
+// A replacement points a module at a directory of this machine.
+type replacement struct{ path, dir string }
+
+// readGoMod reads a go.mod file. What it does not understand it leaves to the
+// go command.
+func readGoMod(file string) (goMod, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return goMod{}, err
+	}
+	var m goMod
+	block := ""
+	for line := range strings.Lines(string(data)) {
+		code, comment, _ := strings.Cut(strings.TrimSpace(line), "//")
+		words := strings.Fields(code)
+		switch {
+		case len(words) == 0:
+			continue
+		case words[0] == ")":
+			block = ""
+			continue
+		case len(words) == 2 && words[1] == "(":
+			block = words[0]
+			continue
+		case block != "":
+			words = append([]string{block}, words...)
+		}
+		switch {
+		case words[0] == "go" && len(words) == 2:
+			m.goVersion = words[1]
+		case words[0] == "require" && len(words) == 3 && strings.TrimSpace(comment) != "indirect":
+			m.direct = append(m.direct, unquote(words[1]))
+		case words[0] == "replace":
+			for i, w := range words {
+				if w == "=>" && i+2 == len(words) {
+					dir := unquote(words[i+1])
+					if !filepath.IsAbs(dir) {
+						dir = filepath.Join(filepath.Dir(file), dir)
+					}
+					m.replaced = append(m.replaced, replacement{unquote(words[1]), dir})
+				}
+			}
+		}
+	}
+	return m, nil
+}
+
+func unquote(s string) string { return strings.Trim(s, "\"`") }
+
+// seedGoMod returns the first go.mod of a cells' module. With a library it is
+// the library's own, under another name and with the library added: so every
+// version is the one that the library was built and tested with, and nothing
+// has to be looked up.
+func seedGoMod(library, goVersion string) (mod, sum []byte, err error) {
+	if library == "" {
+		return fmt.Appendf(nil, "module cell\n\ngo %s\n", goVersion), nil, nil
+	}
+	mod, err = os.ReadFile(filepath.Join(library, "go.mod"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("cell: library: %w; Library must be the source tree of the installed library", err)
+	}
+	sum, err = os.ReadFile(filepath.Join(library, "go.sum"))
+	if err != nil && !os.IsNotExist(err) {
+		return nil, nil, fmt.Errorf("cell: library: %w", err)
+	}
+	var out bytes.Buffer
+	name := ""
+	for line := range strings.Lines(string(mod)) {
+		if words := strings.Fields(line); name == "" && len(words) >= 2 && words[0] == "module" {
+			name = unquote(words[1])
+			line = "module cell\n"
+		}
+		out.WriteString(line)
+	}
+	if name == "" {
+		return nil, nil, fmt.Errorf("cell: library: %s has no module line", filepath.Join(library, "go.mod"))
+	}
+	fmt.Fprintf(&out, "\nrequire %s v0.0.0\n\nreplace %s => %q\n", name, name, library)
+	return out.Bytes(), sum, nil
+}
+
+// A localPackage is a package found in the source tree of a replaced module.
+type localPackage struct{ name, path string }
+
+// survey walks the trees that replace modules, and returns their packages and
+// a stamp that changes when one of their Go files does.
+func (m goMod) survey() (packages []localPackage, stamp string) {
+	h := sha256.New()
+	for _, r := range m.replaced {
+		seen := map[string]bool{}
+		filepath.WalkDir(r.dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return nil // what cannot be read cannot be imported either
+			}
+			name := e.Name()
+			if e.IsDir() {
+				if path != r.dir && (name[0] == '.' || name[0] == '_' || name == "testdata" || name == "node_modules") {
+					return filepath.SkipDir
+				}
+				return nil
+			}
+			if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				return nil
+			}
+			info, err := e.Info()
+			if err != nil {
+				return nil
+			}
+			fmt.Fprintln(h, path, info.Size(), info.ModTime().UnixNano())
+			dir := filepath.Dir(path)
+			if seen[dir] {
+				return nil
+			}
+			if pkg := packageClause(path); pkg != "" && pkg != "main" {
+				seen[dir] = true
+				rel, _ := filepath.Rel(r.dir, dir)
+				full := r.path
+				if rel != "." {
+					full += "/" + filepath.ToSlash(rel)
+				}
+				if importable(full) {
+					packages = append(packages, localPackage{pkg, full})
+				}
+			}
+			return nil
+		})
+	}
+	return packages, fmt.Sprintf("%x", h.Sum(nil)[:12])
+}
+
+// importable reports whether a cell may import the package.
+func importable(path string) bool {
+	return !strings.Contains("/"+path+"/", "/internal/") && !strings.Contains("/"+path+"/", "/vendor/")
+}
+
+// packageClause returns the name after "package" in a Go file, or "".
+func packageClause(file string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, 64<<10)
+	n, _ := f.Read(head)
+	comment := false
+	for line := range strings.Lines(string(head[:n])) {
+		line = strings.TrimSpace(line)
+		switch {
+		case comment:
+			comment = !strings.Contains(line, "*/")
+		case strings.HasPrefix(line, "/*"):
+			comment = !strings.Contains(line, "*/")
+		case strings.HasPrefix(line, "package "):
+			name, _, _ := strings.Cut(strings.TrimSpace(line[len("package "):]), " ")
+			return strings.TrimRight(name, ";")
+		case line != "" && !strings.HasPrefix(line, "//"):
+			return ""
+		}
+	}
+	return ""
+}

@@ -1,0 +1,311 @@
+package cell
+
+import (
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+)
+
+// A Memory holds the declarations of earlier cells. The zero value is empty
+// and ready; all methods may be called at the same time.
+//
+// A later declaration of a name replaces the earlier one, whatever kind it
+// was. Where several names share one declaration (var a, b = f(), or consts
+// that count), a replaced name becomes the blank one and the rest stays.
+type Memory struct {
+	mu      sync.Mutex
+	decls   map[string]*Decl   // every name, methods as "T.Method"
+	imports map[string]*Import // by the name that the code uses, see importKey
+	texts   map[int]string     // the cells' texts, to show lines of
+	nothing int                // counts blank declarations, so that each has a key
+	lost    map[string]int     // names that := defined inside a cell, and the cell
+}
+
+// importKey returns what an import is remembered under. name is the name of
+// the package, known only to the compiler where the import does not give one.
+func importKey(im *Import, name string) string {
+	switch im.Name {
+	case "":
+		return name
+	case ".", "_":
+		return im.Name + " " + im.Path
+	}
+	return im.Name
+}
+
+// remember takes in the declarations of a cell that has been compiled.
+func (m *Memory) remember(u *Unit, nameOf func(path string) string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.decls == nil {
+		m.decls, m.imports, m.lost = map[string]*Decl{}, map[string]*Import{}, map[string]int{}
+	}
+	m.keepText(u.ID, u.Text)
+	for _, d := range u.Decls {
+		for i, name := range d.Names {
+			if name == "_" {
+				m.nothing++
+				if len(d.Names) == 1 {
+					m.decls["_"+strings.Repeat("~", m.nothing)] = d
+				}
+				continue
+			}
+			if old := m.decls[name]; old != nil && old != d {
+				old.blankOut(name)
+				if d.Kind != Type && old.Kind == Type {
+					m.dropMethods(name)
+				}
+			}
+			delete(m.lost, name)
+			m.decls[d.Names[i]] = d
+		}
+	}
+	for _, im := range u.Imports {
+		m.imports[importKey(im, nameOf(im.Path))] = im
+	}
+	for _, def := range u.define {
+		for _, name := range def.names {
+			if m.decls[name] == nil {
+				m.lost[name] = u.ID
+			}
+		}
+	}
+}
+
+// keepText remembers a cell's text and forgets those that nothing refers to.
+func (m *Memory) keepText(id int, text string) {
+	if m.texts == nil {
+		m.texts = map[int]string{}
+	}
+	m.texts[id] = text
+	const limit = 64
+	if len(m.texts) <= limit {
+		return
+	}
+	needed := map[int]bool{id: true}
+	for _, d := range m.decls {
+		needed[d.Cell] = true
+	}
+	for _, im := range m.imports {
+		needed[im.Cell] = true
+	}
+	maps.DeleteFunc(m.texts, func(id int, _ string) bool { return !needed[id] })
+}
+
+// blankOut replaces one of the declaration's names by the blank one, with
+// spaces after it, so that every column stays true.
+func (d *Decl) blankOut(name string) {
+	if len(d.Names) < 2 {
+		return
+	}
+	d.Names = slices.Clone(d.Names)
+	for i, n := range d.Names {
+		if n == name {
+			d.Names[i] = "_"
+			at := d.names[i]
+			d.Text = d.Text[:at] + "_" + strings.Repeat(" ", len(name)-1) + d.Text[at+len(name):]
+		}
+	}
+}
+
+func (m *Memory) dropMethods(typeName string) {
+	maps.DeleteFunc(m.decls, func(name string, d *Decl) bool {
+		return d.Kind == Method && strings.HasPrefix(name, typeName+".")
+	})
+}
+
+// Reset forgets everything.
+func (m *Memory) Reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.decls, m.imports, m.texts, m.lost = nil, nil, nil, nil
+}
+
+// Forget drops a declaration or an import by its name and says what it was.
+// Forgetting a type drops its methods. The method M of type T is "T.M"; GoNB's
+// way of writing it, "T~M", is understood.
+func (m *Memory) Forget(name string) (kind string, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name = strings.Replace(name, "~", ".", 1)
+	if d := m.decls[name]; d != nil {
+		delete(m.decls, name)
+		d.blankOut(name)
+		if d.Kind == Type {
+			m.dropMethods(name)
+		}
+		return d.Kind.String(), true
+	}
+	for key, im := range m.imports {
+		if key == name || im.Path == name {
+			delete(m.imports, key)
+			return "import", true
+		}
+	}
+	return "", false
+}
+
+// An Entry is a line of the list of what is remembered.
+type Entry struct {
+	Kind string // "import", "const", "type", "var", "func" or "method"
+	Name string
+	Text string // the declaration's first line
+	Cell int
+}
+
+// Entries lists what is remembered, sorted by kind and name.
+func (m *Memory) Entries() []Entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []Entry
+	for key, im := range m.imports {
+		out = append(out, Entry{"import", key, im.Path, im.Cell})
+	}
+	for name, d := range m.decls {
+		if strings.HasPrefix(name, "_~") {
+			name = "_"
+		}
+		first, _, more := strings.Cut(strings.TrimSpace(d.Text), "\n")
+		if more {
+			first += " …"
+		}
+		out = append(out, Entry{d.Kind.String(), name, first, d.Cell})
+	}
+	order := []string{"import", "const", "type", "var", "func", "method"}
+	sort.Slice(out, func(i, j int) bool {
+		a, b := slices.Index(order, out[i].Kind), slices.Index(order, out[j].Kind)
+		if a != b {
+			return a < b
+		}
+		return out[i].Name < out[j].Name
+	})
+	return out
+}
+
+// text returns the text of a cell, as far as it is remembered.
+func (m *Memory) text(id int) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.texts[id]
+}
+
+// definedIn returns the cell in whose main a name was last defined with :=.
+func (m *Memory) definedIn(name string) (id int, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	id, ok = m.lost[name]
+	return id, ok
+}
+
+// names returns every remembered name of the package scope.
+func (m *Memory) names() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.decls))
+}
+
+// reach returns the declarations that the cell needs, in the order in which
+// they were typed: its own, and of the remembered ones those that it names,
+// directly or through others. What is not needed is not compiled: a cell costs
+// what it uses, however long the notebook has become.
+//
+// Always needed are init functions (GoNB's init_name included) and blank vars;
+// and when the program takes arguments, vars made with package flag, since
+// somebody has to know the flags.
+func (m *Memory) reach(u *Unit) (decls []*Decl, imports []*Import) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	own, noType := map[string]bool{}, map[string]bool{}
+	for _, d := range u.Decls {
+		for _, name := range d.Names {
+			own[name] = true
+			noType[name] = d.Kind != Type
+		}
+	}
+	methods := map[string][]*Decl{} // by type
+	for name, d := range m.decls {
+		if d.Kind == Method && !own[name] {
+			if t, _, _ := strings.Cut(name, "."); !noType[t] {
+				methods[t] = append(methods[t], d)
+			}
+		}
+	}
+	in := map[*Decl]bool{}
+	var todo []*Decl
+	add := func(d *Decl) {
+		if d != nil && !in[d] {
+			in[d] = true
+			todo = append(todo, d)
+		}
+	}
+	follow := func(uses map[string]bool) {
+		for name := range uses {
+			if !own[name] {
+				add(m.decls[name])
+			}
+			for _, method := range methods[name] {
+				add(method)
+			}
+		}
+	}
+	for _, d := range u.Decls {
+		in[d] = true
+		todo = append(todo, d)
+	}
+	follow(u.uses)
+	if u.ownMain != nil {
+		follow(u.ownMain.uses)
+	}
+	for name, d := range m.decls {
+		switch {
+		case own[name]:
+		case strings.HasPrefix(name, "_~"), d.Kind == Func && isInit(name):
+			add(d)
+		case d.Kind == Var && len(u.Args) > 0 && d.quals["flag"] != nil:
+			add(d)
+		}
+	}
+	for len(todo) > 0 {
+		d := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		follow(d.uses)
+		if d.Kind == Type {
+			for _, method := range methods[d.Names[0]] {
+				add(method)
+			}
+		}
+	}
+	for d := range in {
+		decls = append(decls, masked(d, u, own))
+	}
+	sort.Slice(decls, func(i, j int) bool {
+		if decls[i].Cell != decls[j].Cell {
+			return decls[i].Cell < decls[j].Cell
+		}
+		return decls[i].start < decls[j].start
+	})
+	for _, im := range m.imports {
+		imports = append(imports, im)
+	}
+	return decls, imports
+}
+
+// masked returns d without the names that the cell declares anew.
+func masked(d *Decl, u *Unit, own map[string]bool) *Decl {
+	if d.Cell == u.ID || len(d.Names) < 2 {
+		return d
+	}
+	for _, name := range d.Names {
+		if name != "_" && own[name] {
+			c := *d
+			c.blankOut(name)
+			d = &c
+		}
+	}
+	return d
+}
+
+// isInit reports whether a function is run before main in every cell.
+func isInit(name string) bool { return name == "init" || strings.HasPrefix(name, "init_") }

@@ -1,0 +1,312 @@
+package cell
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/token"
+	"go/types"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// A Module is the Go module that a notebook's cells are compiled in: which
+// packages they may import, and where the compiled form of each lies. It asks
+// the go command once and remembers the answer, in Cache also for the next
+// kernel, until go.mod, go.sum, the Go version or a replaced source tree
+// changes. It never touches the network; Get does.
+//
+// The fields are set before the first use. Methods may be called at the same time.
+type Module struct {
+	Dir     string // the module's directory, made if it is not there
+	Library string // source tree of the library that cells import; "" = none
+	Cache   string // directory for what is worth keeping; "" = Dir/.gaiden
+	Go      string // the go command; "" = go in PATH
+
+	mu       sync.Mutex
+	tool     toolchain
+	mod      goMod
+	modStamp string // of go.mod and go.sum
+	key      string // of all that the answers below depend on
+	state    state
+	importer *packageImporter
+	local    map[string][]string // names of packages in replaced trees
+	named    map[string][]string // names of all others
+}
+
+// A toolchain is what "go env" says.
+type toolchain struct {
+	GOVERSION, GOTOOLDIR, GOROOT, GOOS, GOARCH string
+}
+
+// A Package is a package that has been compiled.
+type Package struct {
+	Name   string
+	Export string // archive for compiler and linker; empty for unsafe
+}
+
+// state is what the cache keeps for one key.
+type state struct {
+	Packages map[string]*Package
+}
+
+// A ToolError reports that the go command is missing or unusable.
+type ToolError struct {
+	Command string
+	Err     error
+	Output  string
+}
+
+func (e *ToolError) Error() string {
+	msg := fmt.Sprintf("cell: %s: %v", e.Command, e.Err)
+	if e.Output != "" {
+		msg += "\n" + strings.TrimSpace(e.Output)
+	}
+	return msg
+}
+
+func (e *ToolError) Unwrap() error { return e.Err }
+
+// Hint says what to do next.
+func (e *ToolError) Hint() string {
+	if !errors.Is(e.Err, exec.ErrNotFound) {
+		return ""
+	}
+	return "install Go 1.26 or newer and see that its bin directory is in PATH, then restart the kernel"
+}
+
+func (m *Module) cacheDir() string { return cmp.Or(m.Cache, filepath.Join(m.Dir, ".gaiden")) }
+
+// Environ returns the environment for the go command: no network, no cgo, no
+// other toolchain than the one installed, no workspace around the module.
+func (m *Module) Environ() []string {
+	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GO111MODULE=on", "GOTOOLCHAIN=local",
+		"GOPROXY=off", "GOFLAGS=-mod=readonly -buildvcs=false", "GOOS=", "GOARCH=")
+}
+
+// run runs the go command in the module's directory.
+func (m *Module) run(ctx context.Context, env []string, args ...string) (stdout, stderr []byte, err error) {
+	name := cmp.Or(m.Go, "go")
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = m.Dir, env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		err = &ToolError{Command: name + " " + strings.Join(args[:min(2, len(args))], " "), Err: err, Output: complaint.String()}
+	}
+	return out.Bytes(), complaint.Bytes(), err
+}
+
+// Refresh looks whether go.mod or a replaced source tree has changed, and
+// forgets what no longer holds. It is called once for a cell.
+func (m *Module) Refresh(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.refresh(ctx)
+}
+
+// open makes sure that the module has been looked at. m.mu is held.
+func (m *Module) open(ctx context.Context) error {
+	if m.key != "" {
+		return nil
+	}
+	return m.refresh(ctx)
+}
+
+// refresh sees that directory, go.mod and toolchain are there and that what is
+// remembered still holds. m.mu is held.
+func (m *Module) refresh(ctx context.Context) error {
+	if m.tool.GOVERSION == "" {
+		if err := os.MkdirAll(m.Dir, 0o700); err != nil {
+			return fmt.Errorf("cell: module: %w", err)
+		}
+		out, _, err := m.run(ctx, m.Environ(), "env", "-json", "GOVERSION", "GOTOOLDIR", "GOROOT", "GOOS", "GOARCH")
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(out, &m.tool); err != nil {
+			return fmt.Errorf("cell: go env: %w", err)
+		}
+	}
+	file := filepath.Join(m.Dir, "go.mod")
+	if _, err := os.Stat(file); os.IsNotExist(err) {
+		if err := m.seed(); err != nil {
+			return err
+		}
+	}
+	stamp := fileStamp(file) + fileStamp(filepath.Join(m.Dir, "go.sum"))
+	if stamp != m.modStamp {
+		mod, err := readGoMod(file)
+		if err != nil {
+			return fmt.Errorf("cell: module: %w", err)
+		}
+		m.mod, m.modStamp, m.named = mod, stamp, nil
+	}
+	packages, tree := m.mod.survey()
+	m.local = map[string][]string{}
+	for _, p := range packages {
+		m.local[p.name] = append(m.local[p.name], p.path)
+	}
+	h := sha256.New()
+	fmt.Fprintln(h, "1", m.tool, m.modSum(), tree)
+	if key := fmt.Sprintf("%x", h.Sum(nil)[:12]); key != m.key {
+		m.key = key
+		m.importer = newPackageImporter(m)
+		m.state = state{}
+		m.load("packages-"+key, &m.state)
+		if m.state.Packages == nil || m.missing() {
+			m.state.Packages = map[string]*Package{}
+		}
+	}
+	return nil
+}
+
+// seed writes the first go.mod and go.sum.
+func (m *Module) seed() error {
+	mod, sum, err := seedGoMod(m.Library, strings.TrimPrefix(m.tool.GOVERSION, "go"))
+	if err != nil {
+		return err
+	}
+	if sum != nil {
+		if err := os.WriteFile(filepath.Join(m.Dir, "go.sum"), sum, 0o600); err != nil {
+			return fmt.Errorf("cell: module: %w", err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(m.Dir, "go.mod"), mod, 0o600); err != nil {
+		return fmt.Errorf("cell: module: %w", err)
+	}
+	return nil
+}
+
+// Reseed throws the module's go.mod away and writes the first one again.
+func (m *Module) Reseed(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	os.Remove(filepath.Join(m.Dir, "go.mod"))
+	os.Remove(filepath.Join(m.Dir, "go.sum"))
+	return m.refresh(ctx)
+}
+
+// modSum hashes go.mod and go.sum.
+func (m *Module) modSum() string {
+	h := sha256.New()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		data, _ := os.ReadFile(filepath.Join(m.Dir, name))
+		fmt.Fprintln(h, name, len(data))
+		h.Write(data)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:12])
+}
+
+// fileStamp changes when the file does.
+func fileStamp(name string) string {
+	info, err := os.Stat(name)
+	if err != nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d.%d ", info.Size(), info.ModTime().UnixNano())
+}
+
+// load reads a cached answer; where there is none, or a torn one, v stays empty.
+func (m *Module) load(name string, v any) {
+	data, err := os.ReadFile(filepath.Join(m.cacheDir(), name+".json"))
+	if err == nil {
+		json.Unmarshal(data, v)
+	}
+}
+
+// save keeps an answer for the next kernel. A full disk costs time, not the cell.
+func (m *Module) save(name string, v any) {
+	dir := m.cacheDir()
+	data, err := json.Marshal(v)
+	if err != nil || os.MkdirAll(dir, 0o700) != nil {
+		return
+	}
+	prune(dir, "packages-*.json", 16)
+	prune(dir, "names-*.json", 8)
+	writeAtomic(filepath.Join(dir, name+".json"), data, 0o600)
+}
+
+// writeAtomic writes a file that is either there as a whole or not at all.
+func writeAtomic(name string, data []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".tmp-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), mode)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// missing reports whether the go command has thrown away a compiled package,
+// as it does with what has not been used for some days.
+func (m *Module) missing() bool {
+	for _, p := range m.state.Packages {
+		if p.Export == "" {
+			continue
+		}
+		if _, err := os.Stat(p.Export); err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Key identifies everything that compiled cells depend on besides their text.
+func (m *Module) Key(ctx context.Context) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	err := m.open(ctx)
+	return m.key, err
+}
+
+// Beside returns the Go files in the module's directory that are nobody's cell.
+func (m *Module) Beside() []string {
+	all, _ := filepath.Glob(filepath.Join(m.Dir, "*.go"))
+	return slices.DeleteFunc(all, func(name string) bool {
+		return slices.Contains(written, filepath.Base(name)) || strings.HasSuffix(name, "_test.go")
+	})
+}
+
+// typesOf returns the type information of a package, nil if there is none.
+func (m *Module) typesOf(ctx context.Context, path string) *types.Package {
+	if _, err := m.Packages(ctx, path); err != nil {
+		return nil
+	}
+	m.mu.Lock()
+	im := m.importer
+	m.mu.Unlock()
+	p, _ := im.Import(path)
+	return p
+}
+
+// exports reports whether the package at path declares an exported name.
+func exports(p *types.Package, name string) bool {
+	return p != nil && token.IsExported(name) && p.Scope().Lookup(name) != nil
+}

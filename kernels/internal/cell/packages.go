@@ -1,0 +1,324 @@
+package cell
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/importer"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// An ImportError reports a package that a cell cannot import.
+type ImportError struct {
+	Path   string
+	Reason string
+	Needs  bool // a module has to be added that provides it
+}
+
+func (e *ImportError) Error() string {
+	return fmt.Sprintf("cell: import %q: %s", e.Path, e.Reason)
+}
+
+// Hint says what to do next.
+func (e *ImportError) Hint() string {
+	if e.Needs {
+		return fmt.Sprintf("%%require %s@VERSION adds it (as does !*go get %s@VERSION)", e.Path, e.Path)
+	}
+	return ""
+}
+
+// Packages returns the named packages, compiled. What is not yet known is
+// asked of the go command, which compiles what is not compiled. An error is an
+// *ImportError for the first package that cannot be had, or a *ToolError.
+func (m *Module) Packages(ctx context.Context, paths ...string) (map[string]*Package, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.open(ctx); err != nil {
+		return nil, err
+	}
+	var unknown []string
+	for _, p := range paths {
+		if m.state.Packages[p] == nil && p != "unsafe" && p != "C" {
+			unknown = append(unknown, p)
+		}
+	}
+	if len(unknown) > 0 {
+		if err := m.list(ctx, unknown); err != nil {
+			return nil, err
+		}
+	}
+	out := map[string]*Package{}
+	for _, p := range paths {
+		if have := m.state.Packages[p]; have != nil {
+			out[p] = have
+		}
+	}
+	return out, nil
+}
+
+// list asks the go command for packages and everything below them.
+func (m *Module) list(ctx context.Context, paths []string) error {
+	args := append([]string{"list", "-e", "-export", "-deps", "-json=ImportPath,Name,Export,Error"}, paths...)
+	if !slices.Contains(paths, "runtime") {
+		args = append(args, "runtime") // every program links it, imported or not
+	}
+	out, _, err := m.run(ctx, m.Environ(), args...)
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(out))
+	var problem *ImportError
+	for {
+		var p struct {
+			Package
+			ImportPath string
+			Error      *struct{ Err string }
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return fmt.Errorf("cell: go list: %w", err)
+		}
+		if p.Error != nil {
+			if problem == nil || slices.Contains(paths, p.ImportPath) && !slices.Contains(paths, problem.Path) {
+				problem = importProblem(p.ImportPath, p.Error.Err)
+			}
+			continue
+		}
+		pkg := p.Package
+		m.state.Packages[p.ImportPath] = &pkg
+	}
+	if problem != nil {
+		for _, p := range paths {
+			delete(m.state.Packages, p)
+		}
+		return problem
+	}
+	m.save("packages-"+m.key, m.state)
+	return nil
+}
+
+// importProblem puts the go command's words into ours.
+func importProblem(path, text string) *ImportError {
+	text = strings.TrimSpace(text)
+	e := &ImportError{Path: path, Reason: text}
+	first, rest, _ := strings.Cut(text, "\n")
+	switch {
+	case strings.Contains(first, "no required module provides package"),
+		strings.Contains(first, "cannot find module providing package"):
+		e.Reason, e.Needs = "no module of this notebook provides it", true
+	case strings.Contains(first, "is not in std"):
+		e.Reason = "the standard library has no such package"
+	case strings.HasPrefix(first, "# "):
+		e.Reason = "it does not compile:\n" + rest
+	case strings.Contains(first, "missing go.sum entry"):
+		e.Reason, e.Needs = "its module is not in go.sum", true
+	case strings.Contains(first, "build constraints exclude all Go files"):
+		e.Reason = "none of its files is for this machine without cgo"
+	}
+	return e
+}
+
+// Warm compiles packages ahead, given as the go command's patterns. It is
+// meant for the time of installation.
+func (m *Module) Warm(ctx context.Context, patterns ...string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.open(ctx); err != nil {
+		return err
+	}
+	out, _, err := m.run(ctx, m.Environ(), append([]string{"list", "-e", "-f", "{{.ImportPath}}\t{{.Name}}"}, patterns...)...)
+	if err != nil {
+		return err
+	}
+	var paths []string
+	for line := range strings.Lines(string(out)) {
+		path, name, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if name != "" && name != "main" && importable(path) {
+			paths = append(paths, path)
+		}
+	}
+	if len(paths) == 0 {
+		return &ImportError{Path: strings.Join(patterns, " "), Reason: "no package matches"}
+	}
+	m.names(ctx)
+	return m.list(ctx, paths)
+}
+
+// names returns the import paths of every package that cells may import, by
+// package name, best guess first. m.mu is held.
+func (m *Module) names(ctx context.Context) map[string][]string {
+	if m.named == nil {
+		file := "names-" + strings.TrimPrefix(m.tool.GOVERSION, "go") + "-" + m.modSum()
+		m.load(file, &m.named)
+		if m.named == nil {
+			m.named = map[string][]string{}
+			patterns := []string{"std"}
+			for _, path := range m.mod.direct {
+				if !slices.ContainsFunc(m.mod.replaced, func(r replacement) bool { return r.path == path }) {
+					patterns = append(patterns, path+"/...")
+				}
+			}
+			out, _, err := m.run(ctx, m.Environ(), append([]string{"list", "-e", "-f", "{{.Name}} {{.ImportPath}}"}, patterns...)...)
+			if err != nil {
+				m.named = nil
+				return m.local
+			}
+			scan := bufio.NewScanner(bytes.NewReader(out))
+			for scan.Scan() {
+				name, path, _ := strings.Cut(scan.Text(), " ")
+				if name != "" && name != "main" && path != "" && importable(path) {
+					m.named[name] = append(m.named[name], path)
+				}
+			}
+			m.save(file, m.named)
+		}
+	}
+	all := maps.Clone(m.named)
+	for name, paths := range m.local {
+		all[name] = append(slices.Clone(paths), all[name]...)
+	}
+	for name, paths := range all {
+		all[name] = slices.SortedStableFunc(slices.Values(paths), func(a, b string) int {
+			return cmp.Compare(rank(a), rank(b))
+		})
+	}
+	return all
+}
+
+// rank orders packages of one name: the standard library first, short paths
+// before long ones, so that math/rand comes before math/rand/v2.
+func rank(path string) int {
+	n := len(path)
+	if first, _, _ := strings.Cut(path, "/"); strings.Contains(first, ".") {
+		n += 1000
+	}
+	return n
+}
+
+// Names lists the names of packages that cells may import without saying so.
+func (m *Module) Names(ctx context.Context) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open(ctx) != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m.names(ctx)))
+}
+
+// Resolve finds the package that a cell means by name, from which it selects
+// the given names. Where several packages have the name, the first that has
+// all of them wins, then the one that has most.
+func (m *Module) Resolve(ctx context.Context, name string, selected []string) (path string, ok bool) {
+	m.mu.Lock()
+	if m.open(ctx) != nil {
+		m.mu.Unlock()
+		return "", false
+	}
+	candidates := m.names(ctx)[name]
+	m.mu.Unlock()
+	if len(candidates) < 2 {
+		if len(candidates) == 0 {
+			return "", false
+		}
+		return candidates[0], true
+	}
+	best := -1
+	for _, c := range candidates {
+		p := m.typesOf(ctx, c)
+		n := 0
+		for _, s := range selected {
+			if exports(p, s) {
+				n++
+			}
+		}
+		if n > best {
+			best, path = n, c
+		}
+	}
+	return path, true
+}
+
+// importConfig writes the list of compiled packages that compiler and linker
+// read, and returns its name.
+func (m *Module) importConfig() (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var b bytes.Buffer
+	for _, path := range slices.Sorted(maps.Keys(m.state.Packages)) {
+		if p := m.state.Packages[path]; p.Export != "" {
+			fmt.Fprintf(&b, "packagefile %s=%s\n", path, p.Export)
+		}
+	}
+	name := filepath.Join(m.Dir, ".gaiden", "importcfg")
+	if have, err := os.ReadFile(name); err == nil && bytes.Equal(have, b.Bytes()) {
+		return name, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return "", err
+	}
+	return name, writeAtomic(name, b.Bytes(), 0o600)
+}
+
+// A packageImporter gives go/types the packages that a Module knows.
+type packageImporter struct {
+	mu  sync.Mutex
+	gc  types.Importer
+	mod *Module
+}
+
+func newPackageImporter(m *Module) *packageImporter {
+	im := &packageImporter{mod: m}
+	im.gc = importer.ForCompiler(token.NewFileSet(), "gc", im.open)
+	return im
+}
+
+// Import implements types.Importer. The export data of another Go version than
+// the one that built this program may be unreadable, even to the point of a
+// panic: that is an error like others.
+func (im *packageImporter) Import(path string) (p *types.Package, err error) {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	defer func() {
+		if r := recover(); r != nil {
+			err = &exportDataError{path, r}
+		}
+	}()
+	if path == "unsafe" {
+		return types.Unsafe, nil
+	}
+	return im.gc.Import(path)
+}
+
+// An exportDataError reports compiled packages that this program cannot read.
+type exportDataError struct {
+	path   string
+	reason any
+}
+
+func (e *exportDataError) Error() string {
+	return fmt.Sprintf("cell: compiled package %s: %v", e.path, e.reason)
+}
+
+// open finds export data for the importer; the packages have been listed before.
+func (im *packageImporter) open(path string) (io.ReadCloser, error) {
+	im.mod.mu.Lock()
+	p := im.mod.state.Packages[path]
+	im.mod.mu.Unlock()
+	if p == nil || p.Export == "" {
+		return nil, fmt.Errorf("package %s has not been compiled", path)
+	}
+	return os.Open(p.Export)
+}

@@ -1,0 +1,222 @@
+package cell
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Panic is what the Go runtime wrote when a program died of a panic or a
+// fatal error.
+type Panic struct {
+	Message string  // "runtime error: index out of range [4] with length 1"
+	Frames  []Frame // those of the user's cells, innermost first
+	Text    string  // everything, as the runtime wrote it
+}
+
+// A Frame is a place in a cell that a goroutine was in.
+type Frame struct {
+	Func string // "f", "(*T).Method"; "main" for a cell's statements
+	Cell int
+	Line int
+}
+
+// beginnings are how the runtime's last words begin.
+var beginnings = [][]byte{
+	[]byte("panic: "), []byte("fatal error: "), []byte("runtime: goroutine stack exceeds"),
+	[]byte("unexpected fault address"), []byte("SIGSEGV: "), []byte("SIGQUIT: "), []byte("SIGABRT: "),
+}
+
+// A panicFilter passes a program's standard error on, but holds it back from
+// where the runtime's last words seem to begin. When the program then ends,
+// they are no output but the cell's error. When it does not end, they were
+// output after all.
+type panicFilter struct {
+	pass func([]byte)
+
+	mu      sync.Mutex
+	line    []byte // the current line, while it may still become a beginning
+	inLine  bool   // the current line is not one
+	held    []byte
+	holding bool
+	timer   *time.Timer
+}
+
+const (
+	panicPatience = 2 * time.Second // that the runtime may take for its last words
+	panicLimit    = 8 << 20         // bytes of them
+)
+
+func (f *panicFilter) write(p []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.holding {
+		f.hold(p)
+		return
+	}
+	if len(f.line) > 0 {
+		p = append(f.line, p...)
+		f.line = nil
+	}
+	for at := 0; at < len(p); {
+		if !f.inLine {
+			switch begins(p[at:]) {
+			case matchWhole:
+				f.out(p[:at])
+				f.holding = true
+				f.hold(p[at:])
+				return
+			case matchPart:
+				f.out(p[:at])
+				f.line = append([]byte(nil), p[at:]...)
+				return
+			}
+		}
+		i := bytes.IndexByte(p[at:], '\n')
+		f.inLine = i < 0
+		if i < 0 {
+			break
+		}
+		at += i + 1
+	}
+	f.out(p)
+}
+
+type match int
+
+const (
+	matchNone  match = iota
+	matchPart        // all of it is how a beginning begins
+	matchWhole       // it begins with a beginning
+)
+
+func begins(p []byte) match {
+	result := matchNone
+	for _, b := range beginnings {
+		if bytes.HasPrefix(p, b) {
+			return matchWhole
+		}
+		if bytes.HasPrefix(b, p) {
+			result = matchPart
+		}
+	}
+	return result
+}
+
+func (f *panicFilter) hold(p []byte) {
+	f.held = append(f.held, p...)
+	if len(f.held) > panicLimit {
+		f.release()
+		return
+	}
+	if f.timer == nil {
+		f.timer = time.AfterFunc(panicPatience, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.release()
+		})
+	} else {
+		f.timer.Reset(panicPatience)
+	}
+}
+
+// release hands on what was held: it was no panic.
+func (f *panicFilter) release() {
+	f.out(f.held)
+	f.held, f.holding, f.inLine = nil, false, true
+}
+
+func (f *panicFilter) out(p []byte) {
+	if f.pass != nil && len(p) > 0 {
+		f.pass(p)
+	}
+}
+
+// finish is called when all has been read. With failed, the program did not
+// end well, and what is held is its panic.
+func (f *panicFilter) finish(failed bool) *Panic {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	f.out(f.line)
+	f.line = nil
+	if !f.holding {
+		return nil
+	}
+	if failed {
+		if p := parsePanic(string(f.held)); p != nil {
+			return p
+		}
+	}
+	f.release()
+	return nil
+}
+
+var (
+	goroutineLine = regexp.MustCompile(`(?m)^goroutine \d+ .*\[.*\]:$`)
+	frameLine     = regexp.MustCompile(`^\t(.*):(\d+)(?: \+0x[0-9a-f]+)?$`)
+)
+
+// parsePanic reads the runtime's last words; nil means that they are not.
+func parsePanic(text string) *Panic {
+	at := goroutineLine.FindStringIndex(text)
+	if at == nil {
+		return nil
+	}
+	p := &Panic{Text: text, Message: strings.TrimSpace(text[:at[0]])}
+	p.Message = strings.TrimPrefix(p.Message, "panic: ")
+	trace := text[at[1]:]
+	if end := strings.Index(trace, "\n\n"); end >= 0 {
+		trace = trace[:end] // of the goroutine that panicked
+	}
+	lines := strings.Split(trace, "\n")
+	for i := 1; i < len(lines); i++ {
+		m := frameLine.FindStringSubmatch(lines[i])
+		if m == nil {
+			continue
+		}
+		id, ok := cellOfFile(m[1])
+		if !ok {
+			continue
+		}
+		line, _ := strconv.Atoi(m[2])
+		p.Frames = append(p.Frames, Frame{funcName(lines[i-1]), id, line})
+	}
+	return p
+}
+
+// funcName returns "f" for "main.f(0xc000, ...)" and "created by main.f in goroutine 1".
+func funcName(s string) string {
+	s = strings.TrimPrefix(s, "created by ")
+	s, _, _ = strings.Cut(s, " in goroutine ")
+	if strings.HasSuffix(s, ")") {
+		if i := strings.LastIndexByte(s, '('); i > 0 {
+			s = s[:i]
+		}
+	}
+	return strings.TrimPrefix(s, "main.")
+}
+
+// Traceback returns the panic's frames with the lines they stand in; lineOf
+// returns the text of a cell's line, or "" when nobody knows it any more.
+func (p *Panic) Traceback(lineOf func(cell, line int) string) string {
+	var b strings.Builder
+	const limit = 20
+	for i, f := range p.Frames {
+		if i == limit {
+			fmt.Fprintf(&b, "and %d more\n", len(p.Frames)-limit)
+			break
+		}
+		fmt.Fprintf(&b, "cell %d, line %d, in %s\n", f.Cell, f.Line, f.Func)
+		if text := lineOf(f.Cell, f.Line); text != "" {
+			b.WriteString(Excerpt(f.Line, 0, text) + "\n")
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

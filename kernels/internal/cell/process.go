@@ -1,0 +1,416 @@
+package cell
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A Command is a program to be run for a cell: the cell's own, or a shell
+// command. All its output is read before Run returns; so is what it sends
+// through Channels and as its result.
+//
+// The program runs in a process group of its own. The environment variable
+// MarkEnv, which its descendants inherit, tells whose they are, also when they
+// have left the group. A process that is to outlive its cell (a session, say)
+// is started without that variable and with setsid.
+type Command struct {
+	Path string
+	Args []string // without the program's name
+	Env  []string // nil = that of this process
+	Dir  string   // "" = that of this process
+	Mark string   // value of MarkEnv; "" = none is set
+
+	Stdout, Stderr func([]byte) // given every byte, in order, from one goroutine at a time; nil = dropped
+
+	// Input is what the program reads from its standard input, followed by
+	// end of file. With Ask set, it is followed by the lines that Ask returns
+	// instead: Ask is called whenever the program is found waiting for input,
+	// and an error from it means end of file.
+	Input []byte
+	Ask   func(context.Context) (string, error)
+
+	Go       bool // a Go program: hold back the text of a panic, and return it in Exit
+	Result   bool // a program that may send a result (see ResultEnv)
+	Channels []Channel
+
+	// Linger is how long what the program left behind may keep its output
+	// open after it ended; then it is killed. 0 = until the context ends.
+	Linger time.Duration
+
+	// Grace is how long the program may take to obey an interrupt; 0 = 2 s.
+	Grace time.Duration
+}
+
+// MarkEnv names the environment variable that marks all processes of a cell.
+const MarkEnv = "GAIDEN_CELL"
+
+// An Exit says how a program ended.
+type Exit struct {
+	Code        int            // exit status; -1 when a signal ended it
+	Signal      syscall.Signal // that signal
+	Interrupted bool           // the context ended first
+	Panic       *Panic         // the Go program died of a panic or a fatal error
+	Result      map[string][]byte
+	Left        []string // processes that it left behind and that were killed: "1234 sleep"
+	Start, Run  time.Duration
+}
+
+// Run starts the program and waits for its end. When ctx ends, the program's
+// group is interrupted, and killed after Grace; whatever is left then is killed
+// as well. The error says why the program could not be started.
+func (c *Command) Run(ctx context.Context) (Exit, error) {
+	r := &running{Command: c, ended: make(chan struct{})}
+	defer r.close()
+	if err := r.prepare(); err != nil {
+		return Exit{Code: -1}, fmt.Errorf("cell: run %s: %w", c.Path, err)
+	}
+	began := time.Now()
+	if err := r.start(); err != nil {
+		return Exit{Code: -1}, fmt.Errorf("cell: run %s: %w", c.Path, err)
+	}
+	var exit Exit
+	exit.Start = time.Since(began)
+	r.read(&exit)
+	if c.Ask != nil {
+		ask, stop := context.WithCancel(ctx)
+		defer stop()
+		r.helpers.Go(func() { r.watchStdin(ask) })
+		r.stopAsking = stop
+	}
+	exit.Interrupted = r.wait(ctx)
+	exit.Left = r.drain(ctx, &exit)
+	exit.Run = time.Since(began) - exit.Start
+	exit.Code = r.cmd.ProcessState.ExitCode()
+	if ws, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		exit.Signal = ws.Signal()
+	}
+	if r.filter != nil {
+		exit.Panic = r.filter.finish(exit.Code != 0)
+	}
+	return exit, nil
+}
+
+// running is a Command on its way.
+type running struct {
+	*Command
+	cmd        *exec.Cmd
+	files      []*os.File // ours, closed at the end
+	theirs     []*os.File // the program's, closed once it has them
+	keep       []*os.File // ends of ours that hold off end of file while the program lives
+	out, err   *stream
+	result     *os.File
+	stdin      *os.File
+	filter     *panicFilter
+	channels   []*openChannel
+	dir        string         // of the named pipes
+	readers    sync.WaitGroup // of what ends with end of file
+	helpers    sync.WaitGroup // of what ends with the program
+	ended      chan struct{}  // closed when the program has ended
+	stopAsking func()
+}
+
+func (r *running) prepare() (err error) {
+	r.cmd = exec.Command(r.Path, r.Args...)
+	r.cmd.Dir = r.Dir
+	env := r.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	env = slices.Clone(env)
+	if r.Mark != "" {
+		env = append(env, MarkEnv+"="+r.Mark)
+	}
+	// The program must not outlive this process, even if that is killed.
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	give := func(f *os.File) *os.File { r.theirs = append(r.theirs, f); return f }
+	ours, their, err := pipe(true)
+	if err != nil {
+		return err
+	}
+	r.out = &stream{file: ours, sink: r.Stdout}
+	r.cmd.Stdout = give(their)
+	if ours, their, err = pipe(true); err != nil {
+		return err
+	}
+	r.err = &stream{file: ours, sink: r.Stderr}
+	if r.Go {
+		r.filter = &panicFilter{pass: r.Stderr}
+		r.err.sink = r.filter.write
+	}
+	r.cmd.Stderr = give(their)
+	r.files = append(r.files, r.out.file, r.err.file)
+	if r.Result {
+		if r.result, their, err = pipe(true); err != nil {
+			return err
+		}
+		r.files = append(r.files, r.result)
+		r.cmd.ExtraFiles = []*os.File{give(their)}
+		env = append(env, ResultEnv+"=3")
+	}
+	if r.Ask != nil || len(r.Input) > 0 {
+		if r.stdin, their, err = pipe(false); err != nil {
+			return err
+		}
+		r.files = append(r.files, r.stdin)
+		r.cmd.Stdin = give(their)
+	}
+	if len(r.Channels) > 0 {
+		if env, err = r.openChannels(env); err != nil {
+			return err
+		}
+	}
+	r.cmd.Env = env
+	return nil
+}
+
+// start starts the program and a goroutine that waits for it. The kernel sends
+// the parent-death signal when the thread that forked ends, not the process:
+// so one thread does both and lives as long as the program.
+func (r *running) start() error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := r.cmd.Start()
+		started <- err
+		if err == nil {
+			r.cmd.Wait()
+			close(r.ended)
+		}
+	}()
+	err := <-started
+	for _, f := range r.theirs {
+		f.Close()
+	}
+	r.theirs = nil
+	return err
+}
+
+// read begins to read everything that the program writes.
+func (r *running) read(exit *Exit) {
+	r.readers.Go(r.out.copy)
+	r.readers.Go(r.err.copy)
+	if r.result != nil {
+		r.readers.Go(func() {
+			exit.Result, _ = ReadResult(r.result) // a torn result is of a program that died; its error says so
+			io.Copy(io.Discard, r.result)
+		})
+	}
+	if len(r.Input) > 0 {
+		r.helpers.Go(func() {
+			r.stdin.Write(r.Input)
+			if r.Ask == nil {
+				r.stdin.Close()
+			}
+		})
+	}
+	for _, ch := range r.channels {
+		ch.start(r)
+	}
+}
+
+// wait returns when the program has ended, by itself or because ctx did.
+func (r *running) wait(ctx context.Context) (interrupted bool) {
+	select {
+	case <-r.ended:
+		return false
+	case <-ctx.Done():
+	}
+	pid := r.cmd.Process.Pid
+	syscall.Kill(-pid, syscall.SIGINT)
+	select {
+	case <-r.ended:
+	case <-time.After(cmp.Or(r.Grace, 2*time.Second)):
+		syscall.Kill(-pid, syscall.SIGKILL)
+		<-r.ended
+	}
+	r.killLeft()
+	return true
+}
+
+// drain waits until everything has been read. Descendants that hold the
+// output open after the program's end are killed when their time is over.
+func (r *running) drain(ctx context.Context, exit *Exit) (left []string) {
+	if r.stopAsking != nil {
+		r.stopAsking()
+	}
+	for _, f := range r.keep {
+		f.Close()
+	}
+	if r.stdin != nil {
+		r.stdin.Close()
+	}
+	done := make(chan struct{})
+	go func() { r.readers.Wait(); close(done) }()
+	var late <-chan time.Time
+	if r.Linger > 0 {
+		late = time.After(r.Linger)
+	}
+	select {
+	case <-done:
+	case <-late:
+		left = r.killLeft()
+	case <-ctx.Done():
+		exit.Interrupted = true
+		left = r.killLeft()
+	}
+	select {
+	case <-done:
+	case <-time.After(2 * time.Second):
+		// Somebody out of reach (another user's process) holds the pipes.
+		for _, f := range r.files {
+			f.SetReadDeadline(time.Now())
+		}
+		<-done
+	}
+	for _, ch := range r.channels {
+		ch.stop()
+	}
+	r.helpers.Wait()
+	return left
+}
+
+// killLeft kills the rest of the program's group and everything that bears its mark.
+func (r *running) killLeft() []string {
+	pid := r.cmd.Process.Pid
+	var left []string
+	for _, p := range processes() {
+		if p.group == pid && p.pid != pid && p.state != 'Z' {
+			left = append(left, fmt.Sprintf("%d %s", p.pid, p.name))
+		}
+	}
+	syscall.Kill(-pid, syscall.SIGKILL)
+	for _, p := range KillMarked(r.Mark) {
+		if !slices.Contains(left, p) {
+			left = append(left, p)
+		}
+	}
+	return left
+}
+
+// close gives everything back. It is safe after a failed start.
+func (r *running) close() {
+	for _, f := range slices.Concat(r.files, r.theirs, r.keep) {
+		f.Close()
+	}
+	for _, ch := range r.channels {
+		ch.file.Close()
+	}
+	if r.dir != "" {
+		os.RemoveAll(r.dir)
+	}
+}
+
+// pipe makes a pipe of which the program gets the blocking end: its reads and
+// writes are plain system calls, as it expects. Our end is not blocking, so
+// that reads of ours can be given a deadline.
+func pipe(out bool) (ours, theirs *os.File, err error) {
+	var p [2]int
+	if err := syscall.Pipe2(p[:], syscall.O_CLOEXEC); err != nil {
+		return nil, nil, err
+	}
+	mine, their := p[0], p[1]
+	if !out {
+		mine, their = p[1], p[0]
+	}
+	if out {
+		const setPipeSize, size = 1031, 1 << 20 // F_SETPIPE_SZ; where it is refused 64 KiB do
+		syscall.Syscall(syscall.SYS_FCNTL, uintptr(mine), setPipeSize, size)
+	}
+	if err := syscall.SetNonblock(mine, true); err != nil {
+		syscall.Close(p[0])
+		syscall.Close(p[1])
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(mine), "pipe"), os.NewFile(uintptr(their), "pipe"), nil
+}
+
+// A stream hands on what arrives in a pipe.
+type stream struct {
+	file *os.File
+	sink func([]byte)
+	mu   sync.Mutex // held while something is read and handed on
+	buf  []byte
+}
+
+// copy reads until end of file.
+func (s *stream) copy() {
+	raw, err := s.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	for more := true; more; {
+		err := raw.Read(func(fd uintptr) bool {
+			var got bool
+			got, more = s.take(int(fd))
+			return got || !more
+		})
+		if err != nil {
+			return
+		}
+	}
+}
+
+// catchUp hands on what is in the pipe now, without waiting for more.
+func (s *stream) catchUp() {
+	raw, err := s.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	raw.Control(func(fd uintptr) {
+		for {
+			if got, more := s.take(int(fd)); !got || !more {
+				return
+			}
+		}
+	})
+}
+
+// take reads once. got reports whether there was something; more is false at
+// end of file.
+func (s *stream) take(fd int) (got, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.buf == nil {
+		s.buf = make([]byte, 256<<10)
+	}
+	for {
+		n, err := syscall.Read(fd, s.buf)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.EAGAIN):
+			return false, true
+		case err != nil || n == 0:
+			return false, false
+		}
+		if s.sink != nil {
+			s.sink(s.buf[:n])
+		}
+		return true, true
+	}
+}
+
+// String describes how the program ended, as a shell would say it.
+func (e Exit) String() string {
+	switch {
+	case e.Interrupted:
+		return "interrupted"
+	case e.Signal != 0:
+		return "signal: " + e.Signal.String()
+	case e.Code != 0:
+		return fmt.Sprintf("exit status %d", e.Code)
+	}
+	return strings.TrimSpace("done")
+}

@@ -1,0 +1,320 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+)
+
+// A Program is a cell made whole: Go source that can be compiled.
+type Program struct {
+	Source  string   // the main package, with //line directives that name the cells
+	Show    []string // further files, for cells whose last value is shown
+	Imports []string // paths of all packages that Source and Show import, sorted
+	Args    []string
+	Test    bool
+	Tests   []string // names of the cell's own tests and benchmarks, when Test is set
+
+	// Run is false when there is nothing to run: a cell that only declares.
+	// It has been checked, and need not be compiled.
+	Run bool
+
+	// Direct is false when compiler and linker alone cannot build it (cgo,
+	// files beside the cell): the go command must.
+	Direct bool
+
+	cells []int    // cells in the order in which Source names them
+	embed []string // patterns of //go:embed directives
+	flags bool     // main parses the command line first
+	unit  *Unit
+	names map[string]string // package names by path
+}
+
+// A Composer makes programs of cells: it resolves imports, checks types and
+// remembers declarations. All fields are set before the first use.
+type Composer struct {
+	Module *Module
+	Memory *Memory
+}
+
+// Compose makes a program of a cell. Nothing is remembered yet: see Remember.
+//
+// Errors: *BuildError for what is wrong in the cell; *ImportError, also inside
+// a BuildError's diagnostics; *ToolError when there is no usable Go.
+func (c *Composer) Compose(ctx context.Context, src Source) (*Program, error) {
+	if err := c.Module.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	u, err := Parse(src)
+	if err != nil {
+		return nil, err
+	}
+	return c.compose(ctx, u)
+}
+
+// Remember takes over the declarations of a program that was built.
+func (c *Composer) Remember(p *Program) {
+	c.Memory.remember(p.unit, func(path string) string {
+		if name := p.names[path]; name != "" {
+			return name
+		}
+		return guessName(path)
+	})
+}
+
+// guessName is the name that a package most likely has.
+func guessName(path string) string {
+	parts := strings.Split(path, "/")
+	name := parts[len(parts)-1]
+	if versionSuffix.MatchString(name) && len(parts) > 1 {
+		name = parts[len(parts)-2]
+	}
+	return name
+}
+
+var versionSuffix = regexp.MustCompile(`^v[0-9]+$`)
+
+func (c *Composer) compose(ctx context.Context, u *Unit) (*Program, error) {
+	decls, remembered := c.Memory.reach(u)
+	p := &Program{Args: u.Args, Test: u.Test, unit: u, Direct: true, names: map[string]string{}}
+	imports, err := c.resolve(ctx, p, decls, remembered)
+	if err != nil {
+		return nil, err
+	}
+	w := writer{unit: u, decls: decls, imports: imports, flags: p.flags}
+	if err := c.check(ctx, &w); err != nil {
+		return nil, err
+	}
+	p.Source, p.cells = w.text()
+	p.Show = w.show
+	for _, im := range w.imports {
+		p.Imports = append(p.Imports, im.Path)
+		if im.Path == "C" {
+			p.Direct = false
+		}
+	}
+	if len(p.Show) > 0 {
+		p.Imports = append(p.Imports, showImports...)
+	}
+	if len(p.Show) > 1 {
+		if _, err := c.Module.Packages(ctx, imageImports...); err != nil {
+			return nil, err
+		}
+		p.Imports = append(p.Imports, imageImports...)
+	}
+	p.Direct = p.Direct && !u.Test && len(c.Module.Beside()) == 0
+	sort.Strings(p.Imports)
+	p.Imports = slices.Compact(p.Imports)
+	p.Run = u.HasMain() || u.Test
+	for _, d := range decls {
+		if d.Cell != u.ID {
+			continue
+		}
+		// A declaration that does something when the program starts wants to be run.
+		p.Run = p.Run || d.Kind == Var && d.calls || d.Kind == Func && isInit(d.Names[0])
+		if u.Test && d.Kind == Func && isTest(d.Names[0]) {
+			p.Tests = append(p.Tests, d.Names[0])
+		}
+	}
+	for _, d := range decls {
+		p.embed = append(p.embed, embedPatterns(d)...)
+	}
+	return p, nil
+}
+
+func isTest(name string) bool {
+	return name != "TestMain" && (strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Benchmark") ||
+		strings.HasPrefix(name, "Fuzz") || strings.HasPrefix(name, "Example"))
+}
+
+// resolve finds the imports that the declarations and the cell need: the
+// cell's own, those of earlier cells, and by name those that nobody wrote.
+func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, remembered []*Import) ([]*Import, error) {
+	u := p.unit
+	declared := map[string]bool{}
+	quals := map[string][]string{}
+	uses := map[string]bool{}
+	gather := func(q map[string][]string, used map[string]bool) {
+		for name, selected := range q {
+			quals[name] = append(quals[name], selected...)
+		}
+		for name := range used {
+			uses[name] = true
+		}
+	}
+	for _, d := range decls {
+		if d.Kind != Method {
+			for _, name := range d.Names {
+				declared[name] = true
+			}
+		}
+		gather(d.quals, d.uses)
+	}
+	gather(u.quals, u.uses)
+	if u.ownMain != nil {
+		gather(u.ownMain.quals, u.ownMain.uses)
+	}
+
+	// The cell's own imports must exist, used or not; and only the package
+	// itself knows its name.
+	if err := c.ownImports(ctx, p); err != nil {
+		return nil, err
+	}
+	var out []*Import
+	byName := map[string]*Import{}
+	for _, im := range slices.Concat(remembered, u.Imports) {
+		switch im.Name {
+		case "_", ".":
+			if !slices.ContainsFunc(out, func(o *Import) bool { return o.Name == im.Name && o.Path == im.Path }) {
+				out = append(out, im)
+			}
+		case "":
+			byName[c.packageName(ctx, p, im.Path)] = im
+		default:
+			byName[im.Name] = im
+		}
+	}
+	// GoNB parses the command line in every cell; linking package flag into
+	// every cell would be the price. We do where there is one, or talk of flags.
+	p.flags = u.ownMain == nil && !u.Test && u.HasMain() && (len(u.Args) > 0 || quals["flag"] != nil && !declared["flag"])
+	if p.flags && quals["flag"] == nil {
+		quals["flag"] = []string{"Parse"}
+	}
+	for name, selected := range quals {
+		im := byName[name]
+		switch {
+		case declared[name]:
+			continue
+		case im == nil:
+			path, ok := c.Module.Resolve(ctx, name, selected)
+			if !ok {
+				continue // the type checker says it better: undefined
+			}
+			im = &Import{Path: path}
+			if n := guessName(path); n != name {
+				im.Name = name
+			}
+		}
+		out = append(out, im)
+	}
+	// Deterministic text, so that the same cell is found in the store again.
+	sort.Slice(out, func(i, j int) bool {
+		if out[i].Path != out[j].Path {
+			return out[i].Path < out[j].Path
+		}
+		return out[i].Name < out[j].Name
+	})
+	var paths []string
+	for _, im := range out {
+		paths = append(paths, im.Path)
+	}
+	if u.last != nil || u.Test {
+		paths = append(paths, showImports...)
+	}
+	if u.Test {
+		paths = append(paths, "testing")
+	}
+	if _, err := c.Module.Packages(ctx, append(paths, "runtime")...); err != nil {
+		return nil, c.blame(err, u, out)
+	}
+	return out, nil
+}
+
+// ownImports sees that what the cell imports is there.
+func (c *Composer) ownImports(ctx context.Context, p *Program) error {
+	var paths []string
+	for _, im := range p.unit.Imports {
+		if im.Path != "C" {
+			paths = append(paths, im.Path)
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	packages, err := c.Module.Packages(ctx, paths...)
+	if err != nil {
+		return c.blame(err, p.unit, p.unit.Imports)
+	}
+	for path, pkg := range packages {
+		p.names[path] = pkg.Name
+	}
+	return nil
+}
+
+// packageName returns the name that a package gives itself.
+func (c *Composer) packageName(ctx context.Context, p *Program, path string) string {
+	if name := p.names[path]; name != "" {
+		return name
+	}
+	c.Module.mu.Lock()
+	pkg := c.Module.state.Packages[path]
+	c.Module.mu.Unlock()
+	if pkg == nil {
+		return guessName(path)
+	}
+	return pkg.Name
+}
+
+// blame puts an import error at the line of the import that it is about.
+func (c *Composer) blame(err error, u *Unit, imports []*Import) error {
+	var ie *ImportError
+	if !errors.As(err, &ie) {
+		return err
+	}
+	for _, im := range imports {
+		if im.Path != ie.Path {
+			continue
+		}
+		d := Diagnostic{Cell: im.Cell, Line: im.Line, Column: im.column,
+			Message: fmt.Sprintf("import %q: %s", ie.Path, ie.Reason), Hint: ie.Hint()}
+		if im.Cell == u.ID {
+			d.Text = lineOf(u.Text, im.Line)
+		} else if im.Cell != 0 {
+			d.Text = lineOf(c.Memory.text(im.Cell), im.Line)
+		}
+		return &importFailure{newBuildError([]Diagnostic{d}), ie}
+	}
+	return err
+}
+
+// An importFailure is a BuildError that is an ImportError, too, for those who
+// want to fetch what is missing.
+type importFailure struct {
+	*BuildError
+	cause *ImportError
+}
+
+func (e *importFailure) Unwrap() []error { return []error{e.BuildError, e.cause} }
+
+// Cost is where a cell's time went. Parts that did not happen are zero.
+type Cost struct {
+	Compose time.Duration // parsing, resolving imports, checking types
+	Compile time.Duration
+	Link    time.Duration
+	Start   time.Duration // from fork to the program's existence
+	Run     time.Duration // until it ended and all its output was read
+	Road    string        // "checked", "cached", "direct", "go build" or "go test"
+}
+
+// String returns one line, such as "compose 2 ms · compile 15 ms · link 78 ms · start 1 ms · run 3 ms (direct)".
+func (c Cost) String() string {
+	var parts []string
+	for _, p := range []struct {
+		name string
+		d    time.Duration
+	}{{"compose", c.Compose}, {"compile", c.Compile}, {"link", c.Link}, {"start", c.Start}, {"run", c.Run}} {
+		if p.d > 0 {
+			parts = append(parts, p.name+" "+p.d.Round(100*time.Microsecond).String())
+		}
+	}
+	s := strings.Join(parts, " · ")
+	if c.Road != "" {
+		s += " (" + c.Road + ")"
+	}
+	return strings.TrimSpace(s)
+}

@@ -1,0 +1,314 @@
+package cell
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"strconv"
+	"strings"
+)
+
+// A Source is the Go part of a notebook cell, as the user typed it. Lines that
+// are not Go (magics, shell commands) are to be blanked and not cut out, so
+// that every line keeps its number.
+type Source struct {
+	ID   int    // execution number, named in messages; the same number must not be used for another text
+	Text string // Go text
+
+	// Main is the number of the line, from 1, that started the main function
+	// (%% or %main). Everything below it is main's body. With 0 the cell's
+	// statements are found among its declarations.
+	Main int
+
+	Call string   // name of a function that main shall call (%exec), or empty
+	Args []string // the program's arguments
+	Test bool     // build a test binary and run its tests (%test)
+}
+
+// A Kind says which sort of declaration a Decl is.
+type Kind int
+
+// The kinds of declaration that are remembered from cell to cell.
+const (
+	Const Kind = iota
+	Type
+	Var
+	Func
+	Method
+)
+
+func (k Kind) String() string {
+	return [...]string{"const", "type", "var", "func", "method"}[k]
+}
+
+// A Decl is one declaration: the smallest piece that can be replaced by a
+// later cell. Grouped specs are separate, except consts that count with iota
+// and names that share one initial value.
+type Decl struct {
+	Kind  Kind
+	Names []string // a method's name is "T.Method"; several for var a, b = f()
+	Cell  int      // the cell that declared it
+	Line  int      // where Text starts in that cell, from 1
+	Text  string   // the declaration without its keyword, for func with it
+
+	column int                 // of Text's first byte, from 1
+	start  int                 // byte offset in the cell: keeps the order inside a cell
+	names  []int               // offset of each name in Text
+	uses   map[string]bool     // every name that Text may refer to
+	quals  map[string][]string // package-like names and what is selected from them
+	calls  bool                // a var whose initial value calls something
+}
+
+// An Import is one import of a cell.
+type Import struct {
+	Name   string // as written: "", a name, "." or "_"
+	Path   string
+	Cell   int
+	Line   int
+	column int
+	doc    string // the comment above it, which is C source for import "C"
+}
+
+// A Unit is a parsed cell.
+type Unit struct {
+	Source
+	Decls   []*Decl
+	Imports []*Import
+
+	body    string // Text with everything but main's statements blanked; empty if there are none
+	ownMain *Decl  // a func main that the user wrote
+	last    *lastExpr
+	define  []definition
+	uses    map[string]bool
+	quals   map[string][]string
+}
+
+// A lastExpr is the expression statement that ends a cell.
+type lastExpr struct {
+	start, end int  // offsets in Text
+	call       bool // a call, which may have no value
+}
+
+// A definition is a top-level := of a cell without %%: the names, and where
+// the statement ends.
+type definition struct {
+	names []string
+	end   int
+}
+
+// HasMain reports whether the cell has statements or a main function of its own.
+func (u *Unit) HasMain() bool { return u.body != "" || u.ownMain != nil || u.Call != "" }
+
+// Parse takes a cell apart. The error is a *BuildError with Go's syntax errors.
+func Parse(src Source) (*Unit, error) {
+	u := &Unit{Source: src, uses: map[string]bool{}, quals: map[string][]string{}}
+	u.Text = strings.ToValidUTF8(strings.ReplaceAll(src.Text, "\r\n", " \n"), "\uFFFD")
+	decls, body := u.divide()
+	var problems []Diagnostic
+	if strings.TrimSpace(decls) != "" {
+		problems = append(problems, u.parseDecls(decls)...)
+	}
+	if strings.TrimSpace(body) != "" {
+		u.body = body
+		problems = append(problems, u.parseBody(body)...)
+	}
+	if len(problems) > 0 {
+		return nil, newBuildError(problems)
+	}
+	switch {
+	case u.ownMain != nil && u.body != "":
+		line := strings.Count(body[:len(body)-len(strings.TrimLeft(body, " \t\n"))], "\n") + 1
+		return nil, newBuildError([]Diagnostic{u.at(line, 0, "statements beside a func main of the cell's own",
+			"move them into func main, or leave out func main")})
+	case u.Call != "":
+		u.uses[u.Call] = true
+	}
+	return u, nil
+}
+
+// divide returns the cell's text twice: once with only its declarations, once
+// with only its statements, the rest blanked so that every offset stays true.
+func (u *Unit) divide() (decls, body string) {
+	if u.Main > 0 {
+		cut := 0
+		for n := u.Main; n > 0 && cut < len(u.Text); n-- {
+			i := strings.IndexByte(u.Text[cut:], '\n')
+			if i < 0 {
+				cut = len(u.Text)
+				break
+			}
+			cut += i + 1
+		}
+		head := []byte(u.Text[:cut])
+		for _, c := range split(u.Text[:cut]) {
+			if c.pkg {
+				wipe(head, c.start, c.end)
+			}
+		}
+		u.findLast(split(u.Text[cut:]), cut)
+		if strings.TrimSpace(u.Text[cut:]) == "" {
+			return string(head), ""
+		}
+		return string(head), blank(u.Text[:cut]) + u.Text[cut:]
+	}
+	d, b := []byte(u.Text), []byte(u.Text)
+	chunks := split(u.Text)
+	statements := 0
+	for i, c := range chunks {
+		// The comments above a declaration go with it: they may be directives.
+		from := 0
+		if i > 0 {
+			from = chunks[i-1].end
+		}
+		switch {
+		case c.pkg:
+			wipe(d, c.start, c.end)
+			wipe(b, from, c.end)
+		case c.decl:
+			wipe(b, from, c.end)
+		default:
+			wipe(d, c.start, c.end)
+			statements++
+		}
+	}
+	if statements == 0 {
+		return string(d), ""
+	}
+	u.findLast(chunks, 0)
+	for _, c := range chunks {
+		if !c.decl && !c.pkg {
+			u.findDefinition(c)
+		}
+	}
+	return string(d), string(b)
+}
+
+// wipe blanks b[start:end], line ends excepted.
+func wipe(b []byte, start, end int) {
+	for i := start; i < end; i++ {
+		if b[i] != '\n' {
+			b[i] = ' '
+		}
+	}
+}
+
+func blank(s string) string {
+	b := []byte(s)
+	wipe(b, 0, len(b))
+	return string(b)
+}
+
+// findLast looks whether the last chunk is an expression whose value is wanted.
+func (u *Unit) findLast(chunks []chunk, shift int) {
+	if len(chunks) == 0 {
+		return
+	}
+	c := chunks[len(chunks)-1]
+	if c.decl || c.pkg || c.silent {
+		return
+	}
+	start, end := c.start+shift, c.end+shift
+	expr, err := parser.ParseExpr(u.Text[start:end])
+	if err != nil {
+		return
+	}
+	bare := ast.Unparen(expr)
+	_, call := bare.(*ast.CallExpr)
+	if un, ok := bare.(*ast.UnaryExpr); ok && un.Op == token.ARROW {
+		call = true // a receive may stand alone, too
+	}
+	if call && u.Main > 0 {
+		return // below %% a call is a statement, as in GoNB
+	}
+	u.last = &lastExpr{start: start, end: end, call: call}
+}
+
+// findDefinition notes what a top-level statement defines.
+func (u *Unit) findDefinition(c chunk) {
+	const prefix = "package p;func _(){"
+	file, err := parser.ParseFile(token.NewFileSet(), "", prefix+u.Text[c.start:c.end]+"\n}", 0)
+	if err != nil || len(file.Decls) != 1 {
+		return
+	}
+	list := file.Decls[0].(*ast.FuncDecl).Body.List
+	if len(list) == 0 {
+		return
+	}
+	d := definition{end: c.end}
+	for _, s := range list {
+		assign, ok := s.(*ast.AssignStmt)
+		if !ok || assign.Tok != token.DEFINE {
+			continue
+		}
+		for _, l := range assign.Lhs {
+			if id, ok := l.(*ast.Ident); ok && id.Name != "_" {
+				d.names = append(d.names, id.Name)
+			}
+		}
+	}
+	if len(d.names) > 0 {
+		u.define = append(u.define, d)
+	}
+}
+
+// parseBody checks the syntax of main's statements and collects what they use.
+func (u *Unit) parseBody(body string) []Diagnostic {
+	const prefix = "package p;func _(){"
+	// On a line of its own the closing brace ends no comment of the cell.
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "", prefix+body+"\n}", 0)
+	if err != nil {
+		return u.syntax(err, len(prefix))
+	}
+	if len(file.Decls) > 1 {
+		offset := fset.Position(file.Decls[1].Pos()).Offset - len(prefix)
+		line, column := place(u.Text, offset)
+		return []Diagnostic{u.at(line, column, "unexpected } before this", "a closing brace has no opening one")}
+	}
+	collect(file, file.Decls[0], u.uses, u.quals)
+	return nil
+}
+
+// syntax turns the parser's errors into diagnostics; prefix is the length of
+// what was put before the cell's text.
+func (u *Unit) syntax(err error, prefix int) []Diagnostic {
+	list, ok := err.(scanner.ErrorList)
+	if !ok {
+		return []Diagnostic{{Cell: u.ID, Message: err.Error()}}
+	}
+	var out []Diagnostic
+	end := len(strings.TrimRight(u.Text, " \t\n"))
+	for _, e := range list {
+		offset := e.Pos.Offset - prefix
+		message := e.Msg
+		if offset >= end {
+			// The place is below the cell: what is missing is missing at its end.
+			offset = end
+			message = strings.Replace(message, "found '}'", "found the end of the cell", 1)
+			message = strings.Replace(message, "found 'EOF'", "found the end of the cell", 1)
+		}
+		line, column := place(u.Text, offset)
+		out = append(out, u.at(line, column, "syntax error: "+message, ""))
+	}
+	return out
+}
+
+// at makes a diagnostic for a place in this cell.
+func (u *Unit) at(line, column int, message, hint string) Diagnostic {
+	return Diagnostic{Cell: u.ID, Line: line, Column: column, Message: message, Text: lineOf(u.Text, line), Hint: hint}
+}
+
+// importOf reads an import spec.
+func (u *Unit) importOf(spec *ast.ImportSpec, offset int) *Import {
+	path, err := strconv.Unquote(spec.Path.Value)
+	if err != nil {
+		path = strings.Trim(spec.Path.Value, "\"`")
+	}
+	im := &Import{Path: path, Cell: u.ID}
+	if spec.Name != nil {
+		im.Name = spec.Name.Name
+	}
+	im.Line, im.column = place(u.Text, offset)
+	return im
+}

@@ -1,0 +1,149 @@
+package cell
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// A writer lays out a program's source. Every piece that a cell wrote is
+// preceded by a //line directive, so that compiler, type checker and run-time
+// tracebacks speak of the cell's own lines and columns.
+type writer struct {
+	unit    *Unit
+	decls   []*Decl
+	imports []*Import
+	flags   bool     // parse the command line before main's statements
+	shower  string   // name of the function that shows the last value, or empty
+	show    []string // the files that hold that function
+
+	b     strings.Builder
+	cells []int
+}
+
+// text returns the source, and the cells in the order of their first naming.
+func (w *writer) text() (source string, cells []int) {
+	w.b.Reset()
+	w.cells = nil
+	w.b.WriteString("package main\n\n")
+	w.writeImports()
+	for _, d := range w.decls {
+		w.writeDecl(d)
+	}
+	w.writeMain()
+	return w.b.String(), w.cells
+}
+
+// line writes the directive for a place in a cell.
+func (w *writer) line(cell, line, column int) {
+	if !slices.Contains(w.cells, cell) {
+		w.cells = append(w.cells, cell)
+	}
+	fmt.Fprintf(&w.b, "//line %s:%d:%d\n", fileName(cell), line, column)
+}
+
+// glue writes the directive for lines that no cell wrote.
+func (w *writer) glue() { fmt.Fprintf(&w.b, "//line %s:1:1\n", glueName) }
+
+func (w *writer) writeImports() {
+	for _, im := range w.imports {
+		if im.Path == "C" {
+			if im.doc != "" {
+				line, _ := place(w.unit.Text, strings.Index(w.unit.Text, im.doc))
+				w.line(im.Cell, max(line, 1), 1)
+				w.b.WriteString(im.doc + "\n")
+			}
+			w.b.WriteString("import \"C\"\n")
+			continue
+		}
+		w.b.WriteString("import (\n")
+		if im.Cell != 0 {
+			w.line(im.Cell, im.Line, im.column)
+		}
+		if im.Name != "" {
+			w.b.WriteString(im.Name + " ")
+		}
+		fmt.Fprintf(&w.b, "%q\n)\n", im.Path)
+	}
+	w.glue()
+}
+
+func (w *writer) writeDecl(d *Decl) {
+	text := d.Text
+	switch d.Kind {
+	case Func:
+		if name := d.Names[0]; strings.HasPrefix(name, "init_") {
+			at := d.names[0]
+			text = text[:at] + "init" + strings.Repeat(" ", len(name)-len("init")) + text[at+len(name):]
+		}
+		fallthrough
+	case Method:
+		w.line(d.Cell, d.Line, d.column)
+		w.b.WriteString(text + "\n")
+	default:
+		w.b.WriteString(d.Kind.String() + " (\n")
+		w.line(d.Cell, d.Line, d.column)
+		w.b.WriteString(text + "\n)\n")
+	}
+	w.glue()
+}
+
+func (w *writer) writeMain() {
+	u := w.unit
+	switch {
+	case u.Test:
+		return
+	case u.ownMain != nil:
+		w.line(u.ID, u.ownMain.Line, u.ownMain.column)
+		w.b.WriteString(u.ownMain.Text + "\n")
+		return
+	}
+	w.b.WriteString("func main() {\n")
+	if w.flags {
+		w.b.WriteString("flag.Parse()\n")
+	}
+	if u.Call != "" {
+		w.line(u.ID, max(u.Main, 1), 1)
+		w.b.WriteString(u.Call + "()\n")
+	}
+	if u.body != "" {
+		body := w.body()
+		skip := len(body) - len(strings.TrimLeft(body, " \t\n"))
+		skip = strings.LastIndexByte(body[:skip], '\n') + 1
+		w.line(u.ID, 1+strings.Count(body[:skip], "\n"), 1)
+		w.b.WriteString(strings.TrimRight(body[skip:], " \t\n") + "\n")
+	}
+	w.glue()
+	w.b.WriteString("}\n")
+}
+
+// body returns main's statements with what has to be put between them.
+func (w *writer) body() string {
+	type insertion struct {
+		at   int
+		text string
+	}
+	u := w.unit
+	var ins []insertion
+	for _, d := range u.define {
+		// In a notebook x := 1 may stand alone in a cell.
+		blanks := strings.TrimSuffix(strings.Repeat("_, ", len(d.names)), ", ")
+		ins = append(ins, insertion{d.end, "; " + blanks + " = " + strings.Join(d.names, ", ")})
+	}
+	if w.shower != "" {
+		line, column := place(u.Text, u.last.start)
+		ins = append(ins,
+			insertion{u.last.start, fmt.Sprintf("%s(/*line %s:%d:%d*/", w.shower, fileName(u.ID), line, column)},
+			insertion{u.last.end, ")"})
+	}
+	sort.SliceStable(ins, func(i, j int) bool { return ins[i].at < ins[j].at })
+	var b strings.Builder
+	from := 0
+	for _, in := range ins {
+		b.WriteString(u.body[from:in.at] + in.text)
+		from = in.at
+	}
+	b.WriteString(u.body[from:])
+	return b.String()
+}

@@ -1,0 +1,143 @@
+package jupyter
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// abortGrace is how long a cell that failed at once is held before its reply,
+// so that the rest of a Run All has arrived and can be aborted.
+const abortGrace = 20 * time.Millisecond
+
+// executeContent is what an execute_request says. What may be left out is a
+// pointer where its default is not zero.
+type executeContent struct {
+	Code            *string           `json:"code"`
+	Silent          bool              `json:"silent"`
+	StoreHistory    *bool             `json:"store_history"`
+	UserExpressions map[string]string `json:"user_expressions"`
+	AllowStdin      *bool             `json:"allow_stdin"`
+	StopOnError     *bool             `json:"stop_on_error"`
+}
+
+func or(value *bool, otherwise bool) bool {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}
+
+// executeRequest reads r.
+func executeRequest(r request) (ExecuteRequest, *Error) {
+	var content executeContent
+	if err := json.Unmarshal(r.Content, &content); err != nil {
+		return ExecuteRequest{}, fail("BadRequest", "jupyter: execute_request: %v", err)
+	}
+	if content.Code == nil {
+		return ExecuteRequest{}, fail("BadRequest", "jupyter: execute_request: its content has no code")
+	}
+	var metadata struct {
+		Cell string `json:"cellId"`
+	}
+	json.Unmarshal(r.Metadata, &metadata) // not part of the protocol: an id of another kind is no id
+	return ExecuteRequest{
+		Code:            *content.Code,
+		Silent:          content.Silent,
+		StoreHistory:    or(content.StoreHistory, true) && !content.Silent,
+		AllowStdin:      or(content.AllowStdin, true),
+		StopOnError:     or(content.StopOnError, true),
+		UserExpressions: content.UserExpressions,
+		Cell:            metadata.Cell,
+	}, nil
+}
+
+// execute runs a cell, or says that it was aborted.
+func (c *core) execute(r request) {
+	c.busy(r, true)
+	defer c.idle(r)
+
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	c.mu.Lock()
+	aborted := r.serial <= c.aborted
+	c.cancel = cancel
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.cancel = nil
+		c.mu.Unlock()
+	}()
+	started := time.Now()
+	metadata := fields{"started": started.UTC().Format(dateLayout)}
+	if aborted {
+		c.reply(r, "execute_reply", fields{"status": "aborted", "execution_count": c.counted(false)}, metadata)
+		return
+	}
+
+	req, bad := executeRequest(r)
+	var result ExecuteResult
+	if bad != nil {
+		result.Err = bad
+		req.Silent = true // there is nothing to show in the notebook
+	} else {
+		result = c.run(ctx, r, &req)
+	}
+
+	content := fields{"status": "ok"}
+	if result.Err != nil {
+		content = failure(result.Err, nil)
+		if !req.Silent {
+			c.publish(r.RawHeader, "error", fields{
+				"ename": content["ename"], "evalue": content["evalue"], "traceback": content["traceback"],
+			})
+		}
+		if req.StopOnError {
+			time.Sleep(abortGrace - time.Since(started))
+			c.abort()
+		}
+	}
+	content["execution_count"] = c.counted(false)
+	content["payload"] = orNone(result.Payload)
+	content["user_expressions"] = orNoMap(result.UserExpressions)
+	c.reply(r, "execute_reply", content, metadata)
+}
+
+// run hands the cell to the interpreter.
+func (c *core) run(ctx context.Context, r request, req *ExecuteRequest) (result ExecuteResult) {
+	req.Count = c.counted(req.StoreHistory)
+	if req.StoreHistory && strings.TrimSpace(req.Code) != "" {
+		if err := c.history.add(req.Count, req.Code); err != nil {
+			c.log.Warn("jupyter: history not written", "error", err)
+		}
+	}
+	if !req.Silent {
+		c.publish(r.RawHeader, "execute_input", fields{"code": req.Code, "execution_count": req.Count})
+	}
+	out := &output{core: c, ctx: ctx, request: r, silent: req.Silent, allowStdin: req.AllowStdin, count: req.Count}
+	panicked := c.guard("execute_request", func() { result = c.interpreter.Execute(ctx, *req, out) })
+	if panicked != nil {
+		result = ExecuteResult{Err: panicked}
+	}
+	out.finish()
+	return result
+}
+
+// counted returns the execution count, one more if the cell counts.
+func (c *core) counted(more bool) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if more {
+		c.count++
+	}
+	return c.count
+}
+
+// abort marks the cells that have arrived so far as not to be run.
+func (c *core) abort() {
+	newest := c.shell.newest()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.aborted = max(c.aborted, newest)
+}

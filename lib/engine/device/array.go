@@ -1,0 +1,220 @@
+package device
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"gaiden/lib/engine/pjrt"
+	"gaiden/lib/engine/wire"
+)
+
+// array is a device buffer. All fields are protected by Worker.mu.
+type array struct {
+	buf    pjrt.Buffer
+	typ    wire.Type
+	bytes  int64
+	device int
+	err    *wire.Error // the buffer was never made: why
+	gone   string      // why there is no buffer any more: donated, freed
+	refs   int         // handles of connections, names and pins that hold it
+	pins   int         // calls into PJRT that use buf at this moment
+	name   name        // where it is bound, zero if it is not
+	used   time.Time
+}
+
+// name is a bound name: every array lives in the name space of a notebook.
+type name struct{ space, name string }
+
+func (n name) String() string { return n.name }
+
+// unpin ends a use of a's buffer. The caller holds w.mu.
+func (w *Worker) unpin(a *array) {
+	a.pins--
+	if a.pins == 0 {
+		w.unpinned.Broadcast()
+	}
+	w.release(a)
+}
+
+// pin keeps a's buffer alive during a call into PJRT. The caller holds w.mu.
+func (w *Worker) pin(a *array) {
+	a.pins++
+	a.refs++
+}
+
+// release drops one reference; the last one frees the buffer. The caller holds
+// w.mu.
+func (w *Worker) release(a *array) {
+	a.refs--
+	if a.refs > 0 {
+		return
+	}
+	delete(w.arrays, a)
+	if a.buf != 0 {
+		w.bytes -= a.bytes
+		w.freeBuffer(a.buf)
+		a.buf = 0
+	}
+	a.gone = "freed"
+}
+
+// add makes an array known. The caller holds w.mu and owns the one reference.
+func (w *Worker) add(a *array) {
+	a.refs, a.used = 1, time.Now()
+	w.arrays[a] = struct{}{}
+	if a.buf != 0 {
+		w.bytes += a.bytes
+	}
+}
+
+// check says why a cannot be used, or nil.
+func (a *array) check() *wire.Error {
+	switch {
+	case a.err != nil:
+		return a.err
+	case a.gone != "" && a.name.name != "":
+		return wire.Errorf(wire.Gone, "array %s was %s", a.name, a.gone).WithHint("look it up again by its name: a program has replaced it since")
+	case a.gone != "":
+		return wire.Errorf(wire.Gone, "%s array was %s", a.typ, a.gone).WithHint("use the array that the program returned in its place")
+	}
+	return nil
+}
+
+// bind gives a the name n and returns the array that had it, whose reference
+// the caller inherits. The caller holds w.mu.
+func (w *Worker) bind(n name, a *array) (old *array) {
+	old = w.names[n]
+	if old == a {
+		return nil
+	}
+	w.names[n] = a
+	a.refs++
+	if a.name.name == "" {
+		a.name = n
+	}
+	return old
+}
+
+// checkName refuses names that cannot be listed or typed again.
+func checkName(s string) *wire.Error {
+	switch {
+	case s == "":
+		return wire.Errorf(wire.Invalid, "empty array name").WithHint("give it a name such as cnn/conv1/weights")
+	case len(s) > 512:
+		return wire.Errorf(wire.Invalid, "array name of %d bytes: limit is 512", len(s)).WithHint("shorten it")
+	}
+	for _, r := range s {
+		if r < ' ' || r == 0x7f || r == '\uFFFD' {
+			return wire.Errorf(wire.Invalid, "array name %.60q has a control character or is not UTF-8", s)
+		}
+	}
+	if strings.HasSuffix(s, "*") {
+		return wire.Errorf(wire.Invalid, "array name %q ends in *, which stands for a prefix", s)
+	}
+	return nil
+}
+
+// lookup finds a named array. The caller holds w.mu.
+func (w *Worker) lookup(n name) (*array, *wire.Error) {
+	if a := w.names[n]; a != nil {
+		return a, nil
+	}
+	e := wire.Errorf(wire.NotFound, "no array %q in notebook %q", n.name, n.space)
+	var all []string
+	for k := range w.names {
+		if k.space == n.space {
+			all = append(all, k.name)
+		}
+	}
+	if near := nearest(n.name, all); near != "" {
+		return nil, e.WithHint("did you mean %q?", near)
+	}
+	for k := range w.names {
+		if k.name == n.name {
+			return nil, e.WithHint("notebook %q has an array of that name", k.space)
+		}
+	}
+	return nil, e.WithHint("%%arrays lists what there is")
+}
+
+// nearest returns the word of all that is closest to s by edit distance, "" if
+// none is near.
+func nearest(s string, all []string) string {
+	best, at := len(s)/3+2, ""
+	sort.Strings(all)
+	for _, t := range all {
+		if d := distance(s, t, best); d < best {
+			best, at = d, t
+		}
+	}
+	return at
+}
+
+// distance is the Levenshtein distance of a and b, or limit when it is larger.
+func distance(a, b string, limit int) int {
+	if max(len(a), len(b))-min(len(a), len(b)) >= limit {
+		return limit
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			sub := diag
+			if a[i] != b[j] {
+				sub++
+			}
+			diag = row[j+1]
+			row[j+1] = min(sub, row[j]+1, diag+1)
+		}
+	}
+	return min(row[len(b)], limit)
+}
+
+// info describes a bound array. The caller holds w.mu.
+func (w *Worker) info(n name, a *array) wire.ArrayInfo {
+	return wire.ArrayInfo{Name: n.name, Space: n.space, Type: a.typ, Bytes: a.bytes, Device: a.device, Used: a.used, Generation: w.Generation}
+}
+
+// list returns the arrays of a name space whose name has the prefix, by name;
+// space "*" is all of them. The caller holds w.mu.
+func (w *Worker) list(space, prefix string) []wire.ArrayInfo {
+	var l []wire.ArrayInfo
+	for n, a := range w.names {
+		if (n.space == space || space == "*") && strings.HasPrefix(n.name, prefix) {
+			l = append(l, w.info(n, a))
+		}
+	}
+	sort.Slice(l, func(i, j int) bool {
+		return l[i].Space < l[j].Space || l[i].Space == l[j].Space && l[i].Name < l[j].Name
+	})
+	return l
+}
+
+// outOfMemory makes e say what fills the device. The caller holds w.mu.
+func (w *Worker) outOfMemory(e *wire.Error) {
+	var l []*array
+	for a := range w.arrays {
+		if a.buf != 0 {
+			l = append(l, a)
+		}
+	}
+	sort.Slice(l, func(i, j int) bool { return l[i].bytes > l[j].bytes })
+	var b strings.Builder
+	fmt.Fprintf(&b, "arrays hold %s", megabytes(w.bytes))
+	for i, a := range l[:min(len(l), 5)] {
+		n := a.name.name
+		if n == "" {
+			n = "unnamed"
+		}
+		fmt.Fprintf(&b, "%s %s %s %s", []string{"; largest:", ","}[min(i, 1)], n, a.typ, megabytes(a.bytes))
+	}
+	e.Next = b.String() + "; delete what is not needed (%arrays lists all) or use a smaller batch"
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

@@ -1,0 +1,302 @@
+package device
+
+import (
+	"encoding/hex"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"time"
+
+	"gaiden/lib/engine/wire"
+)
+
+// overtakes answers an Ask that must not wait behind queued work, and says
+// whether it was one.
+func (c *conn) overtakes(id uint32, a wire.AskBody) bool {
+	switch a.Verb {
+	case wire.Report:
+		s := c.w.status()
+		c.answer(id, &wire.AnswerBody{Status: &s})
+	case wire.Programs:
+		go func() { c.answer(id, &wire.AnswerBody{Programs: c.w.programList()}) }()
+	case wire.Cancel:
+		c.answer(id, &wire.AnswerBody{Count: c.w.cancel(a.PID)})
+	case wire.Drain:
+		go func() { c.answer(id, &wire.AnswerBody{Errors: c.w.drain(a.PID)}) }()
+	case wire.Stop:
+		c.answer(id, &wire.AnswerBody{})
+		c.out.Flush()
+		c.w.stop()
+	default:
+		return false
+	}
+	return true
+}
+
+// ask answers an Ask in its turn.
+func (c *conn) ask(id uint32, a wire.AskBody) error {
+	if a.Space == "" {
+		a.Space = c.hello.Space
+	}
+	ans, why := c.obeyAsk(a)
+	if why != nil {
+		return c.fail(id, why)
+	}
+	return c.answer(id, ans)
+}
+
+func (c *conn) answer(id uint32, a *wire.AnswerBody) error {
+	return c.reply(id, func(b []byte) []byte { return append(b, wire.JSON(a)...) })
+}
+
+func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
+	w := c.w
+	switch a.Verb {
+	case wire.Evict:
+		return &wire.AnswerBody{Count: w.evict(func(p *program) bool {
+			h := hex.EncodeToString(p.hash[:])
+			for _, n := range a.Names {
+				if n != "" && strings.HasPrefix(h, n) {
+					return true
+				}
+			}
+			return len(a.Names) == 0
+		})}, nil
+	case wire.Reset:
+		return w.reset(a.Disk)
+	case wire.Profile:
+		data, err := w.profile(a.Start)
+		if err != nil {
+			return nil, deviceError(wire.Unsupported, err)
+		}
+		return &wire.AnswerBody{Data: data}, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch a.Verb {
+	case wire.Lookup:
+		return c.lookupAll(a)
+	case wire.Bind:
+		return c.bindAll(a)
+	case wire.Delete:
+		return w.deleteAll(a)
+	case wire.Rename:
+		return w.rename(a)
+	case wire.List:
+		return &wire.AnswerBody{Arrays: w.list(a.Space, a.Prefix)}, nil
+	case wire.Spaces:
+		return &wire.AnswerBody{Spaces: w.spaces()}, nil
+	}
+	return nil, wire.Errorf(wire.Unsupported, "session does not know the request %q", a.Verb).WithHint("gaiden session status tells its version")
+}
+
+// lookupAll gives named arrays handles of this connection: all or none.
+func (c *conn) lookupAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
+	if len(a.Names) != len(a.Handles) {
+		return nil, wire.Errorf(wire.Invalid, "lookup of %d names for %d handles", len(a.Names), len(a.Handles))
+	}
+	var ans wire.AnswerBody
+	var found []*array
+	for i, s := range a.Names {
+		n := name{a.Space, s}
+		x, why := c.w.lookup(n)
+		if why != nil {
+			return nil, why
+		}
+		if h := a.Handles[i]; h == 0 || c.arrays[h] != nil {
+			return nil, wire.Errorf(wire.Invalid, "array handle %d is in use", h)
+		}
+		found = append(found, x)
+		ans.Arrays = append(ans.Arrays, c.w.info(n, x))
+	}
+	for i, x := range found {
+		x.refs++
+		x.used = time.Now()
+		c.arrays[a.Handles[i]] = x
+	}
+	return &ans, nil
+}
+
+// bindAll names arrays of this connection: all or none.
+func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
+	if len(a.Names) != len(a.Handles) {
+		return nil, wire.Errorf(wire.Invalid, "bind of %d names for %d handles", len(a.Names), len(a.Handles))
+	}
+	for i, s := range a.Names {
+		if why := checkName(s); why != nil {
+			return nil, why
+		}
+		x := c.arrays[a.Handles[i]]
+		if x == nil {
+			return nil, wire.Errorf(wire.Gone, "bind of %q: its array was freed, donated or is not of this connection", s)
+		}
+		if why := x.check(); why != nil {
+			return nil, why
+		}
+	}
+	for i, s := range a.Names {
+		if old := c.w.bind(name{a.Space, s}, c.arrays[a.Handles[i]]); old != nil {
+			c.w.release(old)
+		}
+	}
+	return &wire.AnswerBody{Count: len(a.Names)}, nil
+}
+
+// unbind takes a name away. The caller holds w.mu.
+func (w *Worker) unbind(n name) {
+	a := w.names[n]
+	delete(w.names, n)
+	if a.name == n {
+		a.name = name{}
+	}
+	w.release(a)
+}
+
+func (w *Worker) deleteAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
+	var hit []name
+	for _, s := range a.Names {
+		prefix, all := strings.CutSuffix(s, "*")
+		if !all {
+			if _, why := w.lookup(name{a.Space, s}); why != nil {
+				return nil, why
+			}
+			hit = append(hit, name{a.Space, s})
+			continue
+		}
+		for n := range w.names {
+			if n.space == a.Space && strings.HasPrefix(n.name, prefix) {
+				hit = append(hit, n)
+			}
+		}
+	}
+	count := 0
+	for _, n := range hit {
+		if w.names[n] != nil {
+			w.unbind(n)
+			count++
+		}
+	}
+	return &wire.AnswerBody{Count: count}, nil
+}
+
+func (w *Worker) rename(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
+	if len(a.Names) != 2 {
+		return nil, wire.Errorf(wire.Invalid, "rename takes 2 names, got %d", len(a.Names))
+	}
+	from, to := name{a.Space, a.Names[0]}, name{a.Space, a.Names[1]}
+	x, why := w.lookup(from)
+	if why != nil {
+		return nil, why
+	}
+	if why := checkName(to.name); why != nil {
+		return nil, why
+	}
+	if w.names[to] != nil {
+		return nil, wire.Errorf(wire.Invalid, "rename to %q: there is an array of that name", to.name).WithHint("delete it first")
+	}
+	w.bind(to, x)
+	w.unbind(from)
+	x.name = to
+	return &wire.AnswerBody{Count: 1}, nil
+}
+
+func (w *Worker) spaces() []wire.SpaceInfo {
+	m := map[string]*wire.SpaceInfo{}
+	for n, a := range w.names {
+		s := m[n.space]
+		if s == nil {
+			s = &wire.SpaceInfo{Space: n.space}
+			m[n.space] = s
+		}
+		s.Arrays++
+		s.Bytes += a.bytes
+	}
+	var l []wire.SpaceInfo
+	for _, s := range m {
+		l = append(l, *s)
+	}
+	sort.Slice(l, func(i, j int) bool { return l[i].Space < l[j].Space })
+	return l
+}
+
+// reset forgets all names and all programs nobody holds.
+func (w *Worker) reset(disk bool) (*wire.AnswerBody, *wire.Error) {
+	w.mu.Lock()
+	count := len(w.names)
+	for n := range w.names {
+		w.unbind(n)
+	}
+	w.mu.Unlock()
+	count += w.evict(nil)
+	if disk {
+		for _, d := range w.DiskDirs {
+			if err := os.RemoveAll(d); err != nil {
+				return nil, wire.Errorf(wire.Invalid, "reset of the disk: %v", err)
+			}
+		}
+	}
+	return &wire.AnswerBody{Count: count}, nil
+}
+
+// cancel drops the executions that connections of a process group have queued,
+// and says how many connections that were.
+func (w *Worker) cancel(group int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for c := range w.conns {
+		if c.of(group) {
+			c.mu.Lock()
+			c.dropTo = c.read
+			c.mu.Unlock()
+			n++
+		}
+	}
+	return n
+}
+
+// of says whether the client is the process of that number, or in its group.
+func (c *conn) of(pid int) bool { return c.pid == pid || c.group == pid }
+
+// drain waits until the connections of a process group have ended and the
+// device has done what they asked for, and returns errors nobody has read. A
+// client that stays is waited for a second: it may be a child of the cell that
+// outlives it.
+func (w *Worker) drain(group int) []*wire.Error {
+	for deadline := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
+		w.mu.Lock()
+		alive := false
+		for c := range w.conns {
+			alive = alive || c.of(group)
+		}
+		if !alive || time.Now().After(deadline) {
+			var errs []*wire.Error
+			kept := w.orphans[:0]
+			for _, o := range w.orphans {
+				if o.from.of(group) {
+					errs = append(errs, o.err)
+				} else {
+					kept = append(kept, o)
+				}
+			}
+			w.orphans = kept
+			w.mu.Unlock()
+			return errs
+		}
+		w.mu.Unlock()
+	}
+}
+
+// status describes the session.
+func (w *Worker) status() wire.Status {
+	s := wire.Status{WelcomeBody: w.welcome(), PID: os.Getppid(), WorkerPID: os.Getpid(), Started: w.started, Socket: w.Socket, Log: w.Log}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.conns {
+		s.Clients = append(s.Clients, fmt.Sprintf("%s (process %d, notebook %q, since %s)", c.hello.Client, c.pid, c.hello.Space, c.since.Format(time.TimeOnly)))
+	}
+	sort.Strings(s.Clients)
+	s.Arrays, s.Bytes, s.Programs = len(w.arrays), w.bytes, len(w.programs)
+	return s
+}

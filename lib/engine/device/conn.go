@@ -1,0 +1,329 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"gaiden/lib/engine/wire"
+)
+
+// conn is one client. Two goroutines serve it: one reads frames and answers at
+// once what must not wait, the other obeys the rest in order.
+type conn struct {
+	w     *Worker
+	sock  *net.UnixConn
+	in    *wire.Reader
+	out   *wire.Writer
+	hello wire.HelloBody
+	pid   int // the client's process, 0 if unknown
+	group int // its process group
+
+	queue chan item
+	since time.Time
+
+	// Owned by the goroutine that obeys.
+	arrays   map[uint64]*array
+	programs map[uint64]*program
+	windows  map[uint32]*window
+	scratch  wire.ExecuteBody
+	step     step
+
+	inflight chan struct{} // one token for each execution the device has not finished
+
+	mu       sync.Mutex // protects following
+	read     int64      // frames read
+	dropTo   int64      // executions up to this frame are dropped
+	deferred []*wire.Error
+}
+
+// item is a frame and its place in the order.
+type item struct {
+	wire.Frame
+	seq int64
+}
+
+// maxInflight bounds executions that the device has not finished, so that a
+// fast client cannot fill the device's memory with results nobody has read.
+const maxInflight = 64
+
+// serve obeys one client until it leaves.
+func (w *Worker) serve(sock *net.UnixConn) {
+	c := &conn{w: w, sock: sock, in: wire.NewReader(sock), out: wire.NewWriter(sock), queue: make(chan item, 1024), since: time.Now(),
+		arrays: map[uint64]*array{}, programs: map[uint64]*program{}, windows: map[uint32]*window{}, inflight: make(chan struct{}, maxInflight)}
+	defer sock.Close()
+	defer c.out.Close()
+	defer c.in.Close()
+	if err := c.greet(); err != nil {
+		c.end(err)
+		return
+	}
+	w.join(c)
+	defer w.leave(c)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.obey()
+	}()
+	err := c.readAll()
+	close(c.queue)
+	<-done
+	if err != io.EOF {
+		c.end(err)
+	}
+}
+
+// greet checks who connects and answers Hello.
+func (c *conn) greet() error {
+	cred, err := peer(c.sock)
+	if err != nil {
+		return err
+	}
+	if cred.uid != c.w.uid {
+		return wire.Errorf(wire.Denied, "session belongs to user %d, you are user %d", c.w.uid, cred.uid)
+	}
+	c.pid, c.group = cred.pid, cred.group
+	c.sock.SetReadDeadline(time.Now().Add(10 * time.Second)) // a port scanner must not hold a goroutine for ever
+	f, err := c.in.Next()
+	if err != nil {
+		return err
+	}
+	c.sock.SetReadDeadline(time.Time{})
+	if f.Kind != wire.Hello {
+		return wire.Errorf(wire.BadFrame, "first frame is %s: want Hello", f.Kind)
+	}
+	if err := wire.DecodeJSON(wire.Hello, f.Body, &c.hello); err != nil {
+		return err
+	}
+	if c.hello.Protocol != wire.Protocol {
+		return wire.Errorf(wire.BadVersion, "session speaks protocol %d (gaiden %s), you speak %d (%s)", wire.Protocol, c.w.Version, c.hello.Protocol, c.hello.Version).
+			WithHint("run gaiden session stop; the next cell starts a session of its own version")
+	}
+	welcome := c.w.welcome()
+	return c.out.Send(wire.Welcome, f.ID, func(b []byte) []byte { return append(b, wire.JSON(welcome)...) })
+}
+
+// end tells the client why its connection ends.
+func (c *conn) end(err error) {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
+		return // it has gone: a killed cell ends like this
+	}
+	c.w.Logf("client %d: %v", c.pid, err)
+	c.out.Send(wire.Failed, 0, func(b []byte) []byte { return append(b, wire.JSON(asError(err))...) })
+	c.out.Flush()
+}
+
+// readAll reads frames until the client leaves or errs.
+func (c *conn) readAll() error {
+	for {
+		f, err := c.in.Next()
+		if err != nil {
+			return err
+		}
+		if f.FD != nil && f.Kind != wire.Window {
+			f.FD.Close()
+			return wire.Errorf(wire.BadFrame, "%s frame with a file descriptor", f.Kind)
+		}
+		c.mu.Lock()
+		c.read++
+		seq := c.read
+		c.mu.Unlock()
+		if f.Kind == wire.Ask {
+			var a wire.AskBody
+			if err := wire.DecodeJSON(wire.Ask, f.Body, &a); err != nil {
+				return err
+			}
+			if c.overtakes(f.ID, a) {
+				continue
+			}
+		}
+		c.queue <- item{f, seq}
+	}
+}
+
+// obey takes frames in order. A frame that breaks the protocol ends the
+// connection; the frames behind it are not obeyed.
+func (c *conn) obey() {
+	broken := false
+	for it := range c.queue {
+		if !broken {
+			if err := c.one(it); err != nil {
+				broken = true
+				c.end(err)
+				c.sock.CloseRead()
+			}
+		}
+		if it.FD != nil {
+			it.FD.Close()
+		}
+		if it.Kind != wire.Upload {
+			c.in.Recycle(it.Body)
+		}
+	}
+	c.idle()
+}
+
+// idle waits until the device has finished what this client asked for.
+func (c *conn) idle() {
+	for range maxInflight {
+		c.inflight <- struct{}{}
+	}
+	for range maxInflight {
+		<-c.inflight
+	}
+}
+
+// one obeys one frame. What fails in the work itself goes to the handles and
+// to the client; an error returned is one of the protocol.
+func (c *conn) one(it item) (err error) {
+	defer func() {
+		if r := recover(); r != nil { // a fault of ours must not end other people's work
+			c.w.Logf("client %d: %s: panic: %v\n%s", c.pid, it.Kind, r, stack())
+			err = wire.Errorf(wire.Internal, "%s: %v", it.Kind, r).WithHint("this is a fault of gaiden; the session's log has the details")
+		}
+	}()
+	switch it.Kind {
+	case wire.Program:
+		var b wire.ProgramBody
+		if err := b.Decode(it.Body); err != nil {
+			return err
+		}
+		return c.program(it.ID, &b)
+	case wire.Window:
+		var b wire.WindowBody
+		if err := b.Decode(it.Body); err != nil {
+			return err
+		}
+		return c.openWindow(b, it.FD)
+	case wire.Upload:
+		var b wire.UploadBody
+		if err := b.Decode(it.Body); err != nil {
+			return err
+		}
+		return c.upload(&b)
+	case wire.Execute:
+		if err := c.scratch.Decode(it.Body); err != nil {
+			return err
+		}
+		return c.execute(&c.scratch, it.seq)
+	case wire.Download:
+		var b wire.DownloadBody
+		if err := b.Decode(it.Body); err != nil {
+			return err
+		}
+		return c.download(it.ID, b)
+	case wire.Copy:
+		var b wire.CopyBody
+		if err := b.Decode(it.Body); err != nil {
+			return err
+		}
+		return c.copy(b)
+	case wire.Free:
+		hs, err := wire.DecodeHandles(it.Body)
+		if err != nil {
+			return err
+		}
+		c.free(hs)
+		return nil
+	case wire.Sync:
+		c.idle()
+		return c.answerSync(it.ID)
+	case wire.Ask:
+		var a wire.AskBody
+		if err := wire.DecodeJSON(wire.Ask, it.Body, &a); err != nil {
+			return err
+		}
+		return c.ask(it.ID, a)
+	}
+	return wire.Errorf(wire.BadFrame, "%s frame: only the session sends these", it.Kind)
+}
+
+// fail answers request id with e.
+func (c *conn) fail(id uint32, e *wire.Error) error {
+	return c.out.Send(wire.Failed, id, func(b []byte) []byte { return append(b, wire.JSON(e)...) })
+}
+
+// reply answers request id.
+func (c *conn) reply(id uint32, body func([]byte) []byte) error {
+	return c.out.Send(wire.Reply, id, body)
+}
+
+// postpone keeps e until the client's next Sync or download, or for Drain.
+func (c *conn) postpone(e *wire.Error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.deferred) < 100 { // a loop that fails a million times fails for the same few reasons
+		c.deferred = append(c.deferred, e)
+	}
+}
+
+// told notes that the client has been told of e.
+func (c *conn) told(e *wire.Error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept := c.deferred[:0]
+	for _, d := range c.deferred {
+		if d != e {
+			kept = append(kept, d)
+		}
+	}
+	c.deferred = kept
+}
+
+// untold returns the errors that the client has not been told of, and forgets
+// them.
+func (c *conn) untold() []*wire.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := c.deferred
+	c.deferred = nil
+	return d
+}
+
+func (c *conn) answerSync(id uint32) error {
+	d := c.untold()
+	if len(d) == 0 {
+		return c.reply(id, nil)
+	}
+	e := *d[0]
+	if len(d) > 1 {
+		e.Text += fmt.Sprintf(" (and %d more errors after it)", len(d)-1)
+	}
+	return c.fail(id, &e)
+}
+
+func (c *conn) program(id uint32, b *wire.ProgramBody) error {
+	if c.programs[b.Handle] != nil || b.Handle == 0 {
+		return wire.Errorf(wire.BadFrame, "program handle %d is in use", b.Handle)
+	}
+	p, fresh := c.w.find(b)
+	if p == nil {
+		return c.out.Send(wire.NeedText, id, nil)
+	}
+	c.programs[b.Handle] = p
+	go func() { // the client waits for this answer, what it has queued does not
+		<-p.ready
+		if p.err != nil {
+			c.fail(id, p.err)
+			return
+		}
+		r := wire.ProgramReply{From: wire.Memory}
+		if fresh {
+			r = wire.ProgramReply{From: p.from, Nanoseconds: uint64(p.took)}
+		}
+		c.reply(id, r.Append)
+	}()
+	return nil
+}
+
+// asError makes any error one that can cross the socket.
+func asError(err error) *wire.Error {
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return wire.Errorf(wire.Internal, "%v", err)
+}

@@ -1,0 +1,345 @@
+package device
+
+import (
+	"gaiden/lib/engine/pjrt"
+	"gaiden/lib/engine/wire"
+)
+
+// step is the memory one Execute needs; a connection reuses it.
+type step struct {
+	in, out []pjrt.Buffer
+	inputs  []*array
+}
+
+// flight is an execution that the device may not have finished. Its fields are
+// protected by Worker.mu.
+type flight struct {
+	program *program
+	outputs []*array
+	names   []bound
+	filled  bool // outputs and names are known
+	ended   bool // the device has finished, with err
+	err     error
+}
+
+// bound is a name that an execution gave to one of its outputs, with the array
+// that had it before, in case the execution fails on the device.
+type bound struct {
+	name  name
+	array *array
+	old   *array // nil when there was none or when it was donated
+}
+
+// execute runs a program. It returns as soon as PJRT has taken the work.
+func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
+	w := c.w
+	p := c.programs[e.Program]
+	if p == nil {
+		return wire.Errorf(wire.BadFrame, "execute of unknown program handle %d", e.Program)
+	}
+	<-p.ready
+	if err := c.fresh(e.Outputs); err != nil {
+		return err
+	}
+	s := &c.step
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	why := c.resolve(p, e, s)
+	if why == nil && c.drops(seq) {
+		why = c.late(p, wire.Errorf(wire.Cancelled, "dropped before it ran"))
+	}
+	if why == nil {
+		why = c.take(p, e, s)
+	}
+	if why != nil {
+		c.poison(p, e, why)
+		return nil
+	}
+	w.mu.Unlock()
+	f := &flight{program: p}
+	c.inflight <- struct{}{}
+	err := p.exe.Execute(s.in, s.out, e.Donate, w.devices[e.Device], pjrt.Notify, func(err error) { c.finished(f, err) })
+	w.mu.Lock()
+	for i, a := range s.inputs {
+		if !e.Donate[i] {
+			w.unpin(a)
+		}
+	}
+	if err != nil {
+		<-c.inflight
+		c.giveBack(e, s)
+		why := c.late(p, deviceError(wire.ExecuteError, err))
+		c.poison(p, e, why)
+		return nil
+	}
+	p.runs++
+	c.publish(f, e, s)
+	return nil
+}
+
+// take reserves the inputs for a call into PJRT: donated ones are nobody else's
+// from here on, the others are pinned. The caller holds w.mu, which take may
+// give up for a while.
+func (c *conn) take(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
+	w := c.w
+	for i, a := range s.inputs {
+		if e.Donate[i] {
+			a.gone = "donated to program " + p.name
+		}
+	}
+	for i, a := range s.inputs { // another client may be inside a call with a buffer that we give away
+		for e.Donate[i] && a.pins > 0 {
+			w.unpinned.Wait()
+		}
+	}
+	for i, a := range s.inputs {
+		if e.Donate[i] {
+			continue
+		}
+		if why := a.check(); why != nil { // another client gave it away meanwhile
+			c.giveBack(e, s)
+			return c.late(p, why)
+		}
+	}
+	for i, a := range s.inputs {
+		if !e.Donate[i] {
+			w.pin(a)
+		}
+	}
+	return nil
+}
+
+// giveBack undoes what take did to donated inputs: PJRT has not had them. The
+// caller holds w.mu.
+func (c *conn) giveBack(e *wire.ExecuteBody, s *step) {
+	for i, a := range s.inputs {
+		if e.Donate[i] {
+			a.gone = ""
+		}
+	}
+}
+
+// publish makes the outputs of an accepted execution known, and binds their
+// names, all at once: the caller holds w.mu.
+func (c *conn) publish(f *flight, e *wire.ExecuteBody, s *step) {
+	w, p := c.w, f.program
+	for i, a := range s.inputs {
+		if e.Donate[i] {
+			w.bytes -= a.bytes
+			a.buf = 0
+			c.forget(e.Inputs[i])
+		}
+	}
+	for i, h := range e.Outputs {
+		k := i % len(p.outputs)
+		a := &array{buf: s.out[i], typ: p.outputs[k], bytes: p.outBytes[k], device: p.device(e, i)}
+		w.add(a)
+		c.arrays[h] = a
+		f.outputs = append(f.outputs, a)
+	}
+	for _, b := range e.Bind {
+		a, n := f.outputs[b.Output], name{c.hello.Space, b.Name}
+		old := w.bind(n, a)
+		if old != nil && old.gone != "" {
+			w.release(old)
+			old = nil
+		}
+		f.names = append(f.names, bound{n, a, old})
+	}
+	f.filled = true
+	if f.ended {
+		c.settle(f)
+	}
+}
+
+// device is where output number i of an execution lives.
+func (p *program) device(e *wire.ExecuteBody, i int) int {
+	if p.replicas == 1 && len(p.devices) == 0 {
+		return int(e.Device)
+	}
+	r := i / len(p.outputs)
+	if r < len(p.devices) {
+		return p.devices[r]
+	}
+	return r
+}
+
+// fresh refuses output handles that are in use or that come twice.
+func (c *conn) fresh(hs []uint64) error {
+	for i, h := range hs {
+		if h == 0 || c.arrays[h] != nil {
+			return wire.Errorf(wire.BadFrame, "array handle %d is in use", h)
+		}
+		if i > 0 && h <= hs[i-1] {
+			return wire.Errorf(wire.BadFrame, "output handles are not ascending")
+		}
+	}
+	return nil
+}
+
+// resolve finds and checks the inputs of an execution and fills s. The caller
+// holds w.mu.
+func (c *conn) resolve(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
+	w := c.w
+	s.in, s.inputs = s.in[:0], s.inputs[:0]
+	if int(e.Device) >= len(w.devices) {
+		return c.late(p, wire.Errorf(wire.Invalid, "device %d: session has devices 0 to %d", e.Device, len(w.devices)-1))
+	}
+	if p.err != nil {
+		return p.err
+	}
+	if n := len(p.inputs) * p.replicas; len(e.Inputs) != n {
+		return c.late(p, wire.Errorf(wire.Invalid, "got %d inputs, want %d", len(e.Inputs), n))
+	}
+	if n := len(p.outputs) * p.replicas; len(e.Outputs) != n {
+		return c.late(p, wire.Errorf(wire.Invalid, "got %d output handles, want %d", len(e.Outputs), n))
+	}
+	for i, h := range e.Inputs {
+		a := c.arrays[h]
+		if a == nil {
+			return c.late(p, wire.Errorf(wire.Gone, "input %d was freed, donated or is not of this connection", i).
+				WithHint("use the array that the last program returned, or look it up by its name"))
+		}
+		if a.err != nil {
+			return a.err // whoever made it has reported it
+		}
+		if why := a.check(); why != nil {
+			return c.late(p, why)
+		}
+		if want := p.inputs[i%len(p.inputs)]; !a.typ.Equal(want) {
+			return c.late(p, wire.Errorf(wire.Invalid, "input %d has type %s, want %s", i, a.typ, want))
+		}
+		s.in, s.inputs = append(s.in, a.buf), append(s.inputs, a)
+	}
+	for _, b := range e.Bind {
+		if int(b.Output) >= len(e.Outputs) {
+			return c.late(p, wire.Errorf(wire.Invalid, "binds %q to output %d of %d", b.Name, b.Output, len(e.Outputs)))
+		}
+		if why := checkName(b.Name); why != nil {
+			return c.late(p, why)
+		}
+	}
+	for i, a := range s.inputs {
+		if !e.Donate[i] {
+			continue
+		}
+		for j, o := range s.inputs {
+			if i != j && o == a {
+				return c.late(p, wire.Errorf(wire.Invalid, "inputs %d and %d are one array and it is donated", min(i, j), max(i, j)))
+			}
+		}
+		if n := a.name; n.name != "" && w.names[n] == a && !(n.space == c.hello.Space && binds(e, n.name)) {
+			return c.late(p, wire.Errorf(wire.Invalid, "donates array %q without replacing it", n.name))
+		}
+	}
+	s.out = append(s.out[:0], make([]pjrt.Buffer, len(e.Outputs))...)
+	return nil
+}
+
+func binds(e *wire.ExecuteBody, name string) bool {
+	for _, b := range e.Bind {
+		if b.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// poison makes the outputs of an execution that did not happen: each use of
+// them gives why. Donated inputs stay where they are bound, for the names they
+// have; the client's handles of them are gone, as it was promised. The caller
+// holds w.mu.
+func (c *conn) poison(p *program, e *wire.ExecuteBody, why *wire.Error) {
+	for i, h := range e.Outputs {
+		a := &array{err: why}
+		if len(p.outputs) > 0 {
+			a.typ = p.outputs[i%len(p.outputs)]
+		}
+		c.w.add(a)
+		c.arrays[h] = a
+	}
+	for i, h := range e.Inputs {
+		if e.Donate[i] {
+			c.forget(h)
+		}
+	}
+}
+
+// finished hears from the device that an execution has ended. It can come
+// before publish.
+func (c *conn) finished(f *flight, err error) {
+	c.w.mu.Lock()
+	f.ended, f.err = true, err
+	if f.filled {
+		c.settle(f)
+	}
+	c.w.mu.Unlock()
+	<-c.inflight
+}
+
+// settle frees what a successful execution replaced, or brings it back after a
+// failed one. The caller holds w.mu.
+func (c *conn) settle(f *flight) {
+	w := c.w
+	if f.err == nil {
+		for _, b := range f.names {
+			if b.old != nil {
+				w.release(b.old)
+			}
+		}
+		return
+	}
+	why := c.late(f.program, deviceError(wire.ExecuteError, f.err))
+	for _, a := range f.outputs {
+		a.err = why
+	}
+	for _, b := range f.names {
+		if w.names[b.name] != b.array {
+			continue // something newer has the name
+		}
+		w.release(b.array)
+		delete(w.names, b.name)
+		if b.old != nil {
+			w.names[b.name] = b.old // the reference moves back
+		}
+	}
+}
+
+// late completes an error that the client hears of later: at its next Sync, or
+// when it uses what the program should have made. The caller holds w.mu.
+func (c *conn) late(p *program, e *wire.Error) *wire.Error {
+	e.Program = p.name
+	if e.Code == wire.OutOfMemory {
+		c.w.outOfMemory(e)
+	}
+	c.postpone(e)
+	return e
+}
+
+// drops says whether executions up to frame seq were cancelled.
+func (c *conn) drops(seq int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return seq <= c.dropTo
+}
+
+// forget drops the client's handle h. The caller holds w.mu.
+func (c *conn) forget(h uint64) {
+	if a := c.arrays[h]; a != nil {
+		delete(c.arrays, h)
+		c.w.release(a)
+	}
+}
+
+// free drops handles of arrays and programs.
+func (c *conn) free(hs []uint64) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	for _, h := range hs {
+		c.forget(h)
+		if p := c.programs[h]; p != nil {
+			delete(c.programs, h)
+			p.refs--
+		}
+	}
+}

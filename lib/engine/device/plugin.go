@@ -1,0 +1,119 @@
+package device
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+
+	"gaiden/lib/engine/wire"
+)
+
+// Plugin is an XLA plugin and what it needs.
+type Plugin struct {
+	Path    string
+	Device  string         // cpu or cuda
+	Options map[string]any // for its client
+	Env     []string       // for the worker's process: libraries are found when it starts
+}
+
+// The names under which our scripts unpack the CPU plugin; see
+// scripts/plugin.sh.
+const cpuPlugin = "plugins/cpu/pjrt_c_api_cpu_plugin.so"
+
+// cudaPlugin is where JAX's wheel keeps its plugin in a Python environment.
+const cudaPlugin = "jax_plugins/xla_cuda13/xla_cuda_plugin.so"
+
+// Find chooses a plugin: the file that GAIDEN_PLUGIN names, else by
+// GAIDEN_DEVICE (cpu, cuda, cuda:1), else CUDA where there is an NVIDIA driver
+// and its plugin, else CPU.
+func Find() (Plugin, error) {
+	want := os.Getenv("GAIDEN_DEVICE")
+	device, ordinal, _ := strings.Cut(want, ":")
+	switch device {
+	case "", "cpu", "cuda":
+	default:
+		return Plugin{}, wire.Errorf(wire.Invalid, "GAIDEN_DEVICE is %q: want cpu, cuda or cuda:N", want)
+	}
+	if ordinal != "" {
+		if n, err := strconv.Atoi(ordinal); err != nil || n < 0 || device != "cuda" {
+			return Plugin{}, wire.Errorf(wire.Invalid, "GAIDEN_DEVICE is %q: want cpu, cuda or cuda:N", want)
+		}
+	}
+	if path := os.Getenv("GAIDEN_PLUGIN"); path != "" {
+		if device == "cuda" || device == "" && strings.Contains(filepath.Base(path), "cuda") {
+			return cuda(path, ordinal), nil
+		}
+		return cpu(path), nil
+	}
+	if device != "cpu" {
+		if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {
+			if path := findCUDA(); path != "" {
+				return cuda(path, ordinal), nil
+			}
+			if device == "cuda" {
+				return Plugin{}, wire.Errorf(wire.Unavailable, "there is an NVIDIA driver but no CUDA plugin").
+					WithHint("scripts/run cuda installs it; or name one with GAIDEN_PLUGIN")
+			}
+		} else if device == "cuda" {
+			return Plugin{}, wire.Errorf(wire.Unavailable, "GAIDEN_DEVICE is %q but there is no NVIDIA driver", want).
+				WithHint("GAIDEN_DEVICE=cpu works on any machine")
+		}
+	}
+	path := filepath.Join(wire.CacheDir(), cpuPlugin)
+	if _, err := os.Stat(path); err != nil {
+		return Plugin{}, wire.Errorf(wire.Unavailable, "no XLA plugin at %s", path).WithHint("scripts/run fetches it; or name one with GAIDEN_PLUGIN")
+	}
+	return cpu(path), nil
+}
+
+func cpu(path string) Plugin {
+	p := Plugin{Path: path, Device: "cpu"}
+	if n, err := strconv.ParseInt(os.Getenv("GAIDEN_CPU_DEVICES"), 10, 64); err == nil && n > 1 {
+		p.Options = map[string]any{"cpu_device_count": n}
+	}
+	return p
+}
+
+func cuda(path, ordinal string) Plugin {
+	// Nothing is preallocated: memory belongs to who asks for it, and another
+	// program on the device keeps its own.
+	p := Plugin{Path: path, Device: "cuda", Options: map[string]any{"preallocate": false}}
+	if n, err := strconv.ParseInt(ordinal, 10, 64); err == nil {
+		p.Options["visible_devices"] = []int64{n}
+	}
+	site := filepath.Dir(filepath.Dir(filepath.Dir(path))) // …/site-packages
+	libs, _ := filepath.Glob(filepath.Join(site, "nvidia", "*", "lib"))
+	sort.Strings(libs)
+	if old := os.Getenv("LD_LIBRARY_PATH"); old != "" {
+		libs = append(libs, old)
+	}
+	p.Env = append(p.Env, "LD_LIBRARY_PATH="+strings.Join(libs, ":"))
+	if data := filepath.Join(site, "nvidia", "cu13"); exists(data) {
+		p.Env = append(p.Env, strings.TrimSpace("XLA_FLAGS="+os.Getenv("XLA_FLAGS")+" --xla_gpu_cuda_data_dir="+data))
+	}
+	return p
+}
+
+// findCUDA looks for JAX's CUDA plugin: in our cache, then in the Python
+// environment that is active.
+func findCUDA() string {
+	if path := filepath.Join(wire.CacheDir(), "plugins/cuda", cudaPlugin); exists(path) {
+		return path
+	}
+	out, err := exec.Command("python3", "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])").Output()
+	if err != nil {
+		return ""
+	}
+	if path := filepath.Join(strings.TrimSpace(string(out)), cudaPlugin); exists(path) {
+		return path
+	}
+	return ""
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

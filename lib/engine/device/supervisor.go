@@ -1,0 +1,252 @@
+package device
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gaiden/lib/engine/wire"
+)
+
+// Supervisor owns the socket and starts workers, one after the other. It has no
+// device context, so a fault of the device cannot reach it.
+type Supervisor struct {
+	Version string
+	Command []string  // runs a worker: descriptor 3 is the listener, 4 the pipe to us
+	Ready   io.Writer // hears one line: "ready", or why not as JSON of wire.Error
+	Log     io.Writer
+
+	generation int
+	note       string
+}
+
+// ErrRunning says that another session of this user runs.
+var ErrRunning = errors.New("device: a session is running already")
+
+// job is what a supervisor tells a worker, in its environment.
+type job struct {
+	Generation int
+	Note       string
+	Plugin     Plugin
+}
+
+const jobEnv = "GAIDEN_WORKER"
+
+// Run serves until a client asks to stop, a signal comes, or workers die too
+// fast.
+func (s *Supervisor) Run() error {
+	err := s.run()
+	if err != nil && s.Ready != nil && !errors.Is(err, ErrRunning) {
+		fmt.Fprintf(s.Ready, "%s\n", wire.JSON(asError(err)))
+	}
+	return err
+}
+
+func (s *Supervisor) run() error {
+	path := wire.SocketPath()
+	if err := wire.PrivateDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("device: %w", err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return ErrRunning
+	}
+	lock.Truncate(0)
+	fmt.Fprintf(lock, "%d\n", os.Getpid())
+	plugin, err := Find()
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) { // the lock is ours, so nobody listens there
+		return fmt.Errorf("device: %w", err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return fmt.Errorf("device: %w", err)
+	}
+	defer l.Close() // also removes the file
+	if err := os.Chmod(path, 0o600); err != nil {
+		return fmt.Errorf("device: %w", err)
+	}
+	return s.supervise(l, plugin)
+}
+
+// supervise keeps a worker running.
+func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
+	// A worker dies with the thread that started it: keep this one.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	file, err := l.File()
+	if err != nil {
+		return fmt.Errorf("device: %w", err)
+	}
+	defer file.Close()
+	for quick := 0; ; {
+		s.generation++
+		began := time.Now()
+		cmd, up, err := s.start(file, plugin)
+		if err != nil {
+			return err
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		var first error
+		select {
+		case first = <-up:
+		case sig := <-signals:
+			return s.end(cmd, ended, sig)
+		}
+		if first != nil {
+			<-ended
+			if s.generation == 1 {
+				return first
+			}
+			s.logf("worker %d could not start: %v", s.generation, first)
+		} else if s.generation == 1 && s.Ready != nil {
+			fmt.Fprintln(s.Ready, "ready")
+		}
+		if first == nil {
+			select {
+			case err = <-ended:
+			case sig := <-signals:
+				return s.end(cmd, ended, sig)
+			}
+			if err == nil {
+				return nil // it was asked to stop
+			}
+		}
+		s.note = fmt.Sprintf("worker %d ended at %s (%v): its arrays are lost", s.generation, time.Now().Format(time.TimeOnly), err)
+		s.logf("%s", s.note)
+		if time.Since(began) > 10*time.Second {
+			quick = 0
+		} else if quick++; quick == 5 {
+			return wire.Errorf(wire.Unavailable, "5 workers have died within seconds, the last one: %v", err)
+		}
+	}
+}
+
+// start runs one worker. up hears nil when it serves, or why it cannot.
+func (s *Supervisor) start(listener *os.File, plugin Plugin) (*exec.Cmd, <-chan error, error) {
+	r, pipe, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("device: %w", err)
+	}
+	defer pipe.Close()
+	cmd := exec.Command(s.Command[0], s.Command[1:]...)
+	cmd.ExtraFiles = []*os.File{listener, pipe}
+	cmd.Env = append(os.Environ(), plugin.Env...)
+	cmd.Env = append(cmd.Env, jobEnv+"="+string(wire.JSON(job{s.generation, s.note, plugin})))
+	cmd.Stdout, cmd.Stderr = s.Log, s.Log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		r.Close()
+		return nil, nil, fmt.Errorf("device: worker: %w", err)
+	}
+	up := make(chan error, 1)
+	go func() {
+		defer r.Close()
+		line := &wire.Error{}
+		switch err := json.NewDecoder(r).Decode(line); {
+		case err != nil:
+			up <- wire.Errorf(wire.Unavailable, "worker died while it loaded %s", plugin.Path).WithHint("the session's log has its last words")
+		case line.Code != "":
+			up <- line
+		default:
+			up <- nil
+		}
+	}()
+	return cmd, up, nil
+}
+
+// end stops a worker because the supervisor has to end.
+func (s *Supervisor) end(cmd *exec.Cmd, ended <-chan error, sig os.Signal) error {
+	s.logf("%v: stopping", sig)
+	cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		cmd.Process.Kill()
+		<-ended
+	}
+	return nil
+}
+
+func (s *Supervisor) logf(format string, args ...any) {
+	if s.Log != nil {
+		fmt.Fprintf(s.Log, "%s supervisor: %s\n", time.Now().Format(time.DateTime), fmt.Sprintf(format, args...))
+	}
+}
+
+// Work is the main function of a worker process: it takes its job from the
+// supervisor's environment and descriptors.
+func Work(version string) error {
+	pipe := os.NewFile(4, "supervisor")
+	w := &Worker{Version: version, Socket: wire.SocketPath(), Log: LogPath(), DiskDirs: diskDirs()}
+	w.Logf = func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "%s worker: %s\n", time.Now().Format(time.DateTime), fmt.Sprintf(format, args...))
+	}
+	var j job
+	if err := json.Unmarshal([]byte(os.Getenv(jobEnv)), &j); err != nil {
+		return fmt.Errorf("device: a worker is started by a session, not by hand: %w", err)
+	}
+	os.Unsetenv(jobEnv)
+	w.Generation, w.Note, w.Plugin = j.Generation, j.Note, j.Plugin
+	for k, v := range w.Plugin.Options { // JSON has made int64 a float64
+		switch v := v.(type) {
+		case float64:
+			w.Plugin.Options[k] = int64(v)
+		case []any:
+			var l []int64
+			for _, x := range v {
+				if f, ok := x.(float64); ok {
+					l = append(l, int64(f))
+				}
+			}
+			w.Plugin.Options[k] = l
+		}
+	}
+	l, err := net.FileListener(os.NewFile(3, "listener"))
+	if err == nil {
+		err = w.Open()
+	}
+	if err != nil {
+		pipe.Write(wire.JSON(asError(err)))
+		pipe.Close()
+		return err
+	}
+	ul, ok := l.(*net.UnixListener)
+	if !ok {
+		return fmt.Errorf("device: worker: descriptor 3 is a %T", l)
+	}
+	ul.SetUnlinkOnClose(false) // the supervisor's to remove
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM)
+	go func() {
+		<-signals
+		w.stop()
+	}()
+	pipe.WriteString("{}\n")
+	pipe.Close()
+	return w.Run(ul)
+}
+
+// LogPath is the file where a session writes what happens to it.
+func LogPath() string { return filepath.Join(wire.StateDir(), "session.log") }

@@ -1,0 +1,194 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gaiden/lib/engine/pjrt"
+	"gaiden/lib/engine/wire"
+)
+
+// Worker owns the devices: it is the only process with a device context. Set
+// the fields before Run and not after.
+type Worker struct {
+	Version    string // of this build
+	Generation int    // counts restarts, from 1
+	Note       string // what the last restart lost, for clients
+	Plugin     Plugin
+	Socket     string // for status only, the listener is Run's
+	Log        string
+	DiskDirs   []string // what Reset with Disk removes
+	Logf       func(format string, args ...any)
+
+	client  *pjrt.Client
+	devices []*pjrt.Device
+	uid     int
+	started time.Time
+	stopped chan struct{}
+	once    sync.Once
+
+	tracing sync.Mutex // protects trace
+	trace   *pjrt.Profile
+
+	mu       sync.Mutex // protects following, and array and program
+	unpinned *sync.Cond // signalled when an array's pins reach 0
+	arrays   map[*array]struct{}
+	bytes    int64 // in arrays
+	names    map[name]*array
+	programs map[[32]byte]*program
+	conns    map[*conn]struct{}
+	orphans  []orphan // errors of clients that have gone
+	serving  sync.WaitGroup
+}
+
+// Open loads the plugin and takes the devices.
+func (w *Worker) Open() error {
+	w.uid, w.started = os.Getuid(), time.Now()
+	w.stopped = make(chan struct{})
+	w.unpinned = sync.NewCond(&w.mu)
+	w.arrays, w.names = map[*array]struct{}{}, map[name]*array{}
+	w.programs, w.conns = map[[32]byte]*program{}, map[*conn]struct{}{}
+	if w.Logf == nil {
+		w.Logf = func(string, ...any) {}
+	}
+	p, err := pjrt.Load(w.Plugin.Path)
+	if err != nil {
+		return wire.Errorf(wire.Unavailable, "%v", err).WithHint("gaiden doctor says what is there; GAIDEN_PLUGIN names another plugin")
+	}
+	if w.client, err = p.NewClient(w.Plugin.Options); err != nil {
+		return wire.Errorf(wire.Unavailable, "%s: no device: %v", w.Plugin.Path, err).WithHint("GAIDEN_DEVICE=cpu works on any machine")
+	}
+	w.devices = w.client.Devices()
+	return nil
+}
+
+// Run serves clients that come to l until Stop is asked for.
+func (w *Worker) Run(l *net.UnixListener) error {
+	go func() {
+		<-w.stopped
+		l.Close()
+	}()
+	for {
+		sock, err := l.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			w.Logf("accept: %v", err)
+			time.Sleep(10 * time.Millisecond) // out of descriptors: others will free some
+			continue
+		}
+		go w.serve(sock)
+	}
+}
+
+// orphan is an error whose client has gone.
+type orphan struct {
+	from *conn
+	err  *wire.Error
+}
+
+// stop ends Run.
+func (w *Worker) stop() { w.once.Do(func() { close(w.stopped) }) }
+
+func (w *Worker) join(c *conn) {
+	w.mu.Lock()
+	w.conns[c] = struct{}{}
+	w.mu.Unlock()
+}
+
+// leave ends a connection. Errors its client has not read stay for Drain.
+func (w *Worker) leave(c *conn) {
+	c.leaveAll()
+	errs := c.untold()
+	w.mu.Lock()
+	delete(w.conns, c)
+	for _, e := range errs {
+		if len(w.orphans) > 1000 {
+			w.orphans = nil // nobody drains here: clients without our kernel
+		}
+		w.orphans = append(w.orphans, orphan{c, e})
+	}
+	w.mu.Unlock()
+}
+
+// freeBuffer gives a buffer back to the device.
+func (w *Worker) freeBuffer(b pjrt.Buffer) {
+	if err := w.client.Free(b); err != nil {
+		w.Logf("free: %v", err)
+	}
+}
+
+// welcome describes the session to a new client.
+func (w *Worker) welcome() wire.WelcomeBody {
+	b := wire.WelcomeBody{Protocol: wire.Protocol, Version: w.Version, Generation: w.Generation, Note: w.Note, Plugin: w.Plugin.Path,
+		Platform: w.client.Platform(), PlatformVersion: w.client.PlatformVersion(), Boot: wire.BootID()}
+	for _, d := range w.devices {
+		info := wire.DeviceInfo{ID: d.ID(), Kind: d.Kind(), InUse: -1, Peak: -1, Limit: -1}
+		if m, err := d.Memory(); err == nil {
+			info.InUse, info.Peak, info.Limit = m.InUse, m.Peak, m.Limit
+		}
+		b.Devices = append(b.Devices, info)
+	}
+	return b
+}
+
+// profile begins a trace of all that the device does, or ends it and returns
+// XLA's XSpace message.
+func (w *Worker) profile(start bool) ([]byte, error) {
+	w.tracing.Lock()
+	defer w.tracing.Unlock()
+	if start {
+		if w.trace != nil {
+			return nil, fmt.Errorf("a profile is being taken: end it first")
+		}
+		var err error
+		w.trace, err = w.client.Plugin.StartProfile()
+		return nil, err
+	}
+	if w.trace == nil {
+		return nil, fmt.Errorf("no profile is being taken: start one first")
+	}
+	t := w.trace
+	w.trace = nil
+	return t.Stop()
+}
+
+// dtype is the plugin's number of an element type: the protocol uses the same.
+func dtype(t wire.DType) pjrt.DType { return pjrt.DType(t) }
+
+func stack() []byte { return debug.Stack() }
+
+// credentials of a peer.
+type credentials struct{ uid, pid, group int }
+
+// peer asks the system who is at the other end.
+func peer(sock *net.UnixConn) (credentials, error) {
+	raw, err := sock.SyscallConn()
+	if err != nil {
+		return credentials{}, err
+	}
+	var cred *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = errors.Join(err, failed); err != nil {
+		return credentials{}, err
+	}
+	group, err := syscall.Getpgid(int(cred.Pid))
+	if err != nil {
+		group = int(cred.Pid) // it has gone already
+	}
+	return credentials{int(cred.Uid), int(cred.Pid), group}, nil
+}
+
+// diskDirs are the directories that hold what a session has cached.
+func diskDirs() []string { return []string{filepath.Join(wire.CacheDir(), "programs")} }

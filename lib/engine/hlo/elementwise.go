@@ -1,0 +1,366 @@
+package hlo
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapeinference"
+	"github.com/gomlx/compute/shapes"
+)
+
+// elementwise is an op that works on each element apart.
+type elementwise struct {
+	text           string
+	transcendental bool // counted apart, as XLA does
+}
+
+var unaryOps = map[compute.OpType]elementwise{
+	compute.OpTypeBitCount:   {text: "stablehlo.popcnt"},
+	compute.OpTypeBitwiseNot: {text: "stablehlo.not"},
+	compute.OpTypeCeil:       {text: "stablehlo.ceil"},
+	compute.OpTypeClz:        {text: "stablehlo.count_leading_zeros"},
+	compute.OpTypeCos:        {"stablehlo.cosine", true},
+	compute.OpTypeErf:        {"chlo.erf", true},
+	compute.OpTypeExp:        {"stablehlo.exponential", true},
+	compute.OpTypeExpm1:      {"stablehlo.exponential_minus_one", true},
+	compute.OpTypeFloor:      {text: "stablehlo.floor"},
+	compute.OpTypeLog:        {"stablehlo.log", true},
+	compute.OpTypeLog1p:      {"stablehlo.log_plus_one", true},
+	compute.OpTypeLogicalNot: {text: "stablehlo.not"},
+	compute.OpTypeLogistic:   {"stablehlo.logistic", true},
+	compute.OpTypeNeg:        {text: "stablehlo.negate"},
+	compute.OpTypeRound:      {text: "stablehlo.round_nearest_even"},
+	compute.OpTypeRsqrt:      {"stablehlo.rsqrt", true},
+	compute.OpTypeSin:        {"stablehlo.sine", true},
+	compute.OpTypeSqrt:       {"stablehlo.sqrt", true},
+	compute.OpTypeTanh:       {"stablehlo.tanh", true},
+}
+
+var binaryOps = map[compute.OpType]elementwise{
+	compute.OpTypeAdd:                  {text: "stablehlo.add"},
+	compute.OpTypeAtan2:                {"stablehlo.atan2", true},
+	compute.OpTypeBitwiseAnd:           {text: "stablehlo.and"},
+	compute.OpTypeBitwiseOr:            {text: "stablehlo.or"},
+	compute.OpTypeBitwiseXor:           {text: "stablehlo.xor"},
+	compute.OpTypeDiv:                  {text: "stablehlo.divide"},
+	compute.OpTypeLogicalAnd:           {text: "stablehlo.and"},
+	compute.OpTypeLogicalOr:            {text: "stablehlo.or"},
+	compute.OpTypeLogicalXor:           {text: "stablehlo.xor"},
+	compute.OpTypeMax:                  {text: "stablehlo.maximum"},
+	compute.OpTypeMin:                  {text: "stablehlo.minimum"},
+	compute.OpTypeMul:                  {text: "stablehlo.multiply"},
+	compute.OpTypePow:                  {"stablehlo.power", true},
+	compute.OpTypeRem:                  {text: "stablehlo.remainder"},
+	compute.OpTypeShiftLeft:            {text: "stablehlo.shift_left"},
+	compute.OpTypeShiftRightArithmetic: {text: "stablehlo.shift_right_arithmetic"},
+	compute.OpTypeShiftRightLogical:    {text: "stablehlo.shift_right_logical"},
+	compute.OpTypeSub:                  {text: "stablehlo.subtract"},
+}
+
+// comparison is a direction, and whether it orders all floats (-NaN first,
+// NaN last).
+type comparison struct {
+	direction string
+	total     bool
+}
+
+var comparisons = map[compute.OpType]comparison{
+	compute.OpTypeEqual:                    {"EQ", false},
+	compute.OpTypeNotEqual:                 {"NE", false},
+	compute.OpTypeGreaterThan:              {"GT", false},
+	compute.OpTypeGreaterOrEqual:           {"GE", false},
+	compute.OpTypeLessThan:                 {"LT", false},
+	compute.OpTypeLessOrEqual:              {"LE", false},
+	compute.OpTypeEqualTotalOrder:          {"EQ", true},
+	compute.OpTypeNotEqualTotalOrder:       {"NE", true},
+	compute.OpTypeGreaterThanTotalOrder:    {"GT", true},
+	compute.OpTypeGreaterOrEqualTotalOrder: {"GE", true},
+	compute.OpTypeLessThanTotalOrder:       {"LT", true},
+	compute.OpTypeLessOrEqualTotalOrder:    {"LE", true},
+}
+
+func (f *Function) unary(t compute.OpType, x compute.Value) (compute.Value, error) {
+	in, err := f.operands(t.String(), x)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := infer(t.String(), func() (shapes.Shape, error) { return shapeinference.UnaryOp(t, in[0].shape) })
+	if err != nil {
+		return nil, err
+	}
+	op := unaryOps[t]
+	s := &statement{op: op.text, in: in, cost: elementwiseCost(shape, op.transcendental)}
+	if op.text == "chlo.erf" {
+		s.form = formGeneric // the short form is StableHLO's own
+	}
+	return f.one(s, shape), nil
+}
+
+func (f *Function) binary(t compute.OpType, lhs, rhs compute.Value) (compute.Value, error) {
+	in, err := f.operands(t.String(), lhs, rhs)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := infer(t.String(), func() (shapes.Shape, error) {
+		return shapeinference.BinaryOp(t, in[0].shape, in[1].shape)
+	})
+	if err != nil {
+		return nil, err
+	}
+	op := binaryOps[t]
+	in[0], in[1] = f.spread(in[0], shape.Dimensions), f.spread(in[1], shape.Dimensions)
+	return f.one(&statement{op: op.text, in: in, cost: elementwiseCost(shape, op.transcendental)}, shape), nil
+}
+
+func (f *Function) compare(t compute.OpType, lhs, rhs compute.Value) (compute.Value, error) {
+	in, err := f.operands(t.String(), lhs, rhs)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := infer(t.String(), func() (shapes.Shape, error) {
+		// GoMLX's inference has no rule for NotEqualTotalOrder; they are all alike.
+		return shapeinference.ComparisonOp(compute.OpTypeEqual, in[0].shape, in[1].shape)
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := comparisons[t]
+	in[0], in[1] = f.spread(in[0], shape.Dimensions), f.spread(in[1], shape.Dimensions)
+	return f.one(compareStatement(c.direction, compareType(in[0].shape.DType, c.total), in, shape), shape), nil
+}
+
+func compareStatement(direction, compareType string, in []*value, shape shapes.Shape) *statement {
+	return &statement{
+		op: "stablehlo.compare " + direction + ",", form: formPlain, in: in, attrs: ", " + compareType,
+		cost: elementwiseCost(shape, false),
+	}
+}
+
+func compareType(dtype dtypes.DType, total bool) string {
+	switch {
+	case dtype.IsComplex():
+		return "FLOAT"
+	case dtype.IsFloat() && total:
+		return "TOTALORDER"
+	case dtype.IsFloat():
+		return "FLOAT"
+	case dtype.IsUnsigned() || dtype == dtypes.Bool:
+		return "UNSIGNED"
+	}
+	return "SIGNED"
+}
+
+// spread broadcasts x to dims, of which it has the rank unless it is a scalar.
+func (f *Function) spread(x *value, dims []int) *value {
+	axes := make([]int, x.shape.Rank())
+	same := len(axes) == len(dims)
+	for i := range axes {
+		axes[i] = i
+		same = same && x.shape.Dimensions[i] == dims[i]
+	}
+	if same {
+		return x
+	}
+	return f.broadcast(x, shapes.Shape{DType: x.shape.DType, Dimensions: dims}, axes)
+}
+
+// broadcast is BroadcastInDim with its arguments known to be right.
+func (f *Function) broadcast(x *value, shape shapes.Shape, axes []int) *value {
+	if x.isConstant() && x.shape.IsScalar() {
+		return f.constant(x.literal, shape)
+	}
+	return f.one(&statement{
+		op: "stablehlo.broadcast_in_dim", form: formPlain, in: []*value{x}, attrs: ", dims = " + list(axes),
+		cost: movementCost(x.shape, shape),
+	}, shape)
+}
+
+// Abs returns |x|, element by element; for complex x, its real length.
+func (f *Function) Abs(x compute.Value) (compute.Value, error) {
+	return f.numeric(compute.OpTypeAbs, "stablehlo.abs", x)
+}
+
+// Sign returns -1, 0 or +1 (for floats -0 and NaN too), element by element.
+func (f *Function) Sign(x compute.Value) (compute.Value, error) {
+	return f.numeric(compute.OpTypeSign, "stablehlo.sign", x)
+}
+
+// numeric is Abs or Sign, which StableHLO has for signed numbers only.
+func (f *Function) numeric(t compute.OpType, text string, x compute.Value) (compute.Value, error) {
+	in, err := f.operands(t.String(), x)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := infer(t.String(), func() (shapes.Shape, error) { return shapeinference.UnaryOp(t, in[0].shape) })
+	if err != nil {
+		return nil, err
+	}
+	if shape.DType.IsUnsigned() {
+		if t == compute.OpTypeAbs {
+			return in[0], nil
+		}
+		return f.Min(in[0], f.constant(numberLiteral(one, shape.DType), shapes.Shape{DType: shape.DType}))
+	}
+	s := &statement{op: text, in: in, cost: elementwiseCost(shape, false)}
+	if shape.DType.IsComplex() && t == compute.OpTypeAbs {
+		s.form = formPlain
+		shape.DType = shape.DType.RealDType()
+	}
+	return f.one(s, shape), nil
+}
+
+// Real returns the real part of x; x itself if it is real.
+func (f *Function) Real(x compute.Value) (compute.Value, error) { return f.part("Real", x) }
+
+// Imag returns the imaginary part of x; zeros if it is real.
+func (f *Function) Imag(x compute.Value) (compute.Value, error) { return f.part("Imag", x) }
+
+func (f *Function) part(op string, x compute.Value) (compute.Value, error) {
+	in, err := f.operands(op, x)
+	if err != nil {
+		return nil, err
+	}
+	shape := in[0].shape.Clone()
+	switch {
+	case !shape.DType.IsComplex() && !shape.DType.IsFloat():
+		return nil, fmt.Errorf("hlo: %s: got %s, want complex or float numbers", op, shape)
+	case !shape.DType.IsComplex() && op == "Real":
+		return in[0], nil
+	case !shape.DType.IsComplex():
+		return f.constant(numberLiteral(zero, shape.DType), shape), nil
+	}
+	shape.DType = shape.DType.RealDType()
+	text := map[string]string{"Real": "stablehlo.real", "Imag": "stablehlo.imag"}[op]
+	return f.one(&statement{op: text, form: formPlain, in: in, cost: movementCost(in[0].shape, shape)}, shape), nil
+}
+
+// Conj returns the complex conjugate of x.
+func (f *Function) Conj(x compute.Value) (compute.Value, error) {
+	in, err := f.operands("Conj", x)
+	if err != nil {
+		return nil, err
+	}
+	if !in[0].shape.DType.IsComplex() {
+		return nil, fmt.Errorf("hlo: Conj: got %s, want complex numbers", in[0].shape)
+	}
+	re, err := f.Real(x)
+	if err != nil {
+		return nil, err
+	}
+	im, err := f.Imag(x)
+	if err != nil {
+		return nil, err
+	}
+	minus, err := f.Neg(im)
+	if err != nil {
+		return nil, err
+	}
+	return f.Complex(re, minus)
+}
+
+// Complex returns lhs + i·rhs. Either may be a scalar.
+func (f *Function) Complex(lhs, rhs compute.Value) (compute.Value, error) {
+	in, err := f.operands("Complex", lhs, rhs)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := infer("Complex", func() (shapes.Shape, error) {
+		return shapeinference.BinaryOp(compute.OpTypeAdd, in[0].shape, in[1].shape)
+	})
+	if err != nil {
+		return nil, err
+	}
+	in[0], in[1] = f.spread(in[0], shape.Dimensions), f.spread(in[1], shape.Dimensions)
+	out := shapes.Shape{Dimensions: shape.Dimensions}
+	switch shape.DType {
+	case dtypes.Float32:
+		out.DType = dtypes.Complex64
+	case dtypes.Float64:
+		out.DType = dtypes.Complex128
+	default:
+		return nil, fmt.Errorf("hlo: Complex: got %s, want Float32 or Float64", shape)
+	}
+	return f.one(&statement{op: "stablehlo.complex", form: formGeneric, in: in, cost: movementCost(in[0].shape, out)}, out), nil
+}
+
+// IsFinite reports, element by element, whether x is neither infinite nor NaN.
+func (f *Function) IsFinite(x compute.Value) (compute.Value, error) {
+	in, err := f.operands("IsFinite", x)
+	if err != nil {
+		return nil, err
+	}
+	shape := in[0].shape.Clone()
+	if !shape.DType.IsFloat() {
+		return nil, fmt.Errorf("hlo: IsFinite: got %s, want floats", shape)
+	}
+	shape.DType = dtypes.Bool
+	return f.one(&statement{op: "stablehlo.is_finite", form: formPlain, in: in, cost: elementwiseCost(shape, false)}, shape), nil
+}
+
+// IsNaN reports, element by element, whether x is NaN.
+func (f *Function) IsNaN(x compute.Value) (compute.Value, error) { return f.NotEqual(x, x) }
+
+// Clamp returns x held between lo and hi, each of which is a scalar or has
+// the shape of x.
+func (f *Function) Clamp(lo, x, hi compute.Value) (compute.Value, error) {
+	in, err := f.operands("Clamp", lo, x, hi)
+	if err != nil {
+		return nil, err
+	}
+	shape := in[1].shape
+	for _, bound := range []*value{in[0], in[2]} {
+		if b := bound.shape; b.DType != shape.DType || !b.IsScalar() && !b.EqualDimensions(shape) {
+			return nil, fmt.Errorf("hlo: Clamp: got a bound %s for %s, want a scalar or the same shape", b, shape)
+		}
+	}
+	return f.one(&statement{op: "stablehlo.clamp", form: formGeneric, in: in, cost: elementwiseCost(shape, false)}, shape), nil
+}
+
+// Where returns onTrue or onFalse, element by element, as condition says.
+// Each may be a scalar.
+func (f *Function) Where(condition, onTrue, onFalse compute.Value) (compute.Value, error) {
+	in, err := f.operands("Where", condition, onTrue, onFalse)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := infer("Where", func() (shapes.Shape, error) {
+		return shapeinference.Where(in[0].shape, in[1].shape, in[2].shape)
+	})
+	if err != nil {
+		return nil, err
+	}
+	in[1], in[2] = f.spread(in[1], shape.Dimensions), f.spread(in[2], shape.Dimensions)
+	return f.one(&statement{op: "stablehlo.select", form: formGeneric, in: in, cost: elementwiseCost(shape, false)}, shape), nil
+}
+
+// Identity returns x.
+func (f *Function) Identity(x compute.Value) (compute.Value, error) {
+	in, err := f.operands("Identity", x)
+	if err != nil {
+		return nil, err
+	}
+	return in[0], nil
+}
+
+// ConvertDType converts the elements of x.
+func (f *Function) ConvertDType(x compute.Value, dtype dtypes.DType) (compute.Value, error) {
+	in, err := f.operands("ConvertDType", x)
+	if err != nil {
+		return nil, err
+	}
+	shape := in[0].shape.Clone()
+	if shape.DType == dtype {
+		return in[0], nil
+	}
+	shape.DType = dtype
+	if err := writable("ConvertDType", shape); err != nil {
+		return nil, err
+	}
+	return f.convert(in[0], dtype), nil
+}
+
+func (f *Function) convert(x *value, dtype dtypes.DType) *value {
+	shape := shapes.Shape{DType: dtype, Dimensions: x.shape.Dimensions}
+	return f.one(&statement{op: "stablehlo.convert", form: formPlain, in: []*value{x}, cost: movementCost(x.shape, shape)}, shape)
+}

@@ -1,0 +1,124 @@
+package pjrt
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// CompileOptions says for what devices and how a program is compiled. The zero
+// value is one replica that runs on whichever device Execute names, with XLA's
+// own defaults.
+type CompileOptions struct {
+	// Replicas is the number of devices that run the program together, each on
+	// its own arguments; 0 is 1.
+	Replicas int
+	// Devices are the IDs of those devices, one for each replica. With none, a
+	// program of one replica is portable among devices, and one of several runs
+	// on the client's first ones.
+	Devices []int
+	// Flags override XLA's flags (those of XLA_FLAGS, without the dashes) for
+	// this program: a string, bool, integer or float each, or a json.Number. An
+	// unknown flag is refused by name.
+	Flags map[string]any
+}
+
+// normal fills in the defaults and refuses what cannot be. The result has
+// devices, or is portable.
+func (o CompileOptions) normal(c *Client) (CompileOptions, error) {
+	if o.Replicas < 0 {
+		return o, fmt.Errorf("got %d replicas, want 1 or more", o.Replicas)
+	}
+	o.Replicas = max(o.Replicas, 1)
+	if o.Replicas > len(c.devices) {
+		return o, fmt.Errorf("got %d replicas, want at most %d: the client has no more devices", o.Replicas, len(c.devices))
+	}
+	if len(o.Devices) == 0 && o.Replicas > 1 {
+		for _, d := range c.devices[:o.Replicas] {
+			o.Devices = append(o.Devices, d.id)
+		}
+	}
+	if len(o.Devices) == 0 {
+		return o, nil
+	}
+	if len(o.Devices) != o.Replicas {
+		return o, fmt.Errorf("got %d devices, want %d: one for each replica", len(o.Devices), o.Replicas)
+	}
+	for i, id := range o.Devices {
+		if c.byID(id) == nil {
+			return o, fmt.Errorf("device %d is none of the client's %d devices", id, len(c.devices))
+		}
+		if slices.Contains(o.Devices[:i], id) {
+			return o, fmt.Errorf("device %d is given to two replicas", id)
+		}
+	}
+	return o, nil
+}
+
+// encode writes a CompileOptionsProto (xla/pjrt/proto/compile_options.proto).
+// Equal options give equal bytes.
+func (o CompileOptions) encode() ([]byte, error) {
+	portable := len(o.Devices) == 0
+	build := appendVarint(nil, 1, math.MaxUint64) // device_ordinal -1: not fixed
+	build = appendVarint(build, 4, uint64(o.Replicas))
+	build = appendVarint(build, 5, 1) // num_partitions
+	if !portable {
+		var ids []byte
+		for _, id := range o.Devices {
+			ids = binary.AppendUvarint(ids, uint64(id))
+		}
+		assignment := appendVarint(nil, 1, uint64(o.Replicas))
+		assignment = appendVarint(assignment, 2, 1) // computation_count
+		assignment = appendBytes(assignment, 3, appendBytes(nil, 1, ids))
+		build = appendBytes(build, 9, assignment)
+	}
+	b := appendBytes(nil, 3, build)
+	if portable {
+		b = appendVarint(b, 4, 1)
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Flags)) {
+		v, err := flagText(o.Flags[name])
+		if err != nil {
+			return nil, fmt.Errorf("flag %s: %w", name, err)
+		}
+		override := appendBytes(nil, 1, []byte(name))
+		override = appendBytes(override, 2, appendBytes(nil, 1, []byte(v)))
+		b = appendBytes(b, 7, override)
+	}
+	return b, nil
+}
+
+// flagText writes a flag's value as XLA parses it on a command line. It takes
+// the text of every kind of flag, while a typed value must be of the flag's own
+// type: which a number that has been through JSON no longer is.
+func flagText(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	case int:
+		return strconv.Itoa(v), nil
+	case int64:
+		return strconv.FormatInt(v, 10), nil
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64), nil
+	case json.Number:
+		return v.String(), nil
+	}
+	return "", fmt.Errorf("got a %T, want a string, bool, int, int64 or float64", v)
+}
+
+// appendVarint and appendBytes write a field of a protocol buffer.
+func appendVarint(b []byte, field int, v uint64) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(field)<<3), v)
+}
+
+func appendBytes(b []byte, field int, v []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(field)<<3|2)
+	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
+}

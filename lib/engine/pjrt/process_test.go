@@ -1,0 +1,2 @@
+package pjrt
+func child(string) {}

@@ -1,0 +1,117 @@
+package wire
+
+import "time"
+
+// HelloBody is the first thing a client says.
+type HelloBody struct {
+	Protocol int
+	Version  string // of the client's build, for messages
+	Space    string // the name space of its arrays: the notebook
+	Client   string // for lists: what it is, such as "cell 12" or "gaiden bench"
+}
+
+// WelcomeBody answers Hello.
+type WelcomeBody struct {
+	Protocol        int
+	Version         string
+	Generation      int    // counts worker restarts, from 1
+	Note            string // what a restart brought back and what it lost, "" before the first
+	Plugin          string // file of the XLA plugin
+	Platform        string // as the plugin names it: cpu, cuda
+	PlatformVersion string
+	Devices         []DeviceInfo
+	Boot            string // identity of the running kernel: shared memory works between equal ones
+}
+
+// DeviceInfo describes one device. Byte figures the plugin does not tell are -1.
+type DeviceInfo struct {
+	ID                 int
+	Kind               string
+	InUse, Peak, Limit int64
+}
+
+// Verb is what an Ask wants.
+type Verb string
+
+// The verbs, with the fields of AskBody they read and of AnswerBody they fill.
+const (
+	Lookup   Verb = "lookup"   // Names, Handles: those numbers now stand for the named arrays → Arrays
+	Bind     Verb = "bind"     // Names, Handles: the arrays take the names, all at once
+	Delete   Verb = "delete"   // Names; one ending in * is a prefix → Count
+	Rename   Verb = "rename"   // Names: from, to
+	List     Verb = "list"     // Prefix → Arrays
+	Spaces   Verb = "spaces"   // → Spaces
+	Programs Verb = "programs" // → Programs
+	Evict    Verb = "evict"    // Names: hashes; none: all that no client holds → Count
+	Report   Verb = "status"   // → Status
+	Cancel   Verb = "cancel"   // PID: drop what connections of that process group have queued → Count
+	Drain    Verb = "drain"    // PID: wait for what that process had sent; errors nobody has read → Errors
+	Reset    Verb = "reset"    // all arrays and programs; Disk: also what is cached on disk
+	Stop     Verb = "stop"     // the session
+	Profile  Verb = "profile"  // Start: begin; else end → Data, an XSpace
+)
+
+// AskBody is a cold request.
+type AskBody struct {
+	Verb    Verb
+	Space   string   `json:",omitempty"` // "" is the client's own
+	Names   []string `json:",omitempty"`
+	Handles []uint64 `json:",omitempty"`
+	Prefix  string   `json:",omitempty"`
+	PID     int      `json:",omitempty"`
+	Disk    bool     `json:",omitempty"`
+	Start   bool     `json:",omitempty"`
+}
+
+// AnswerBody answers Ask.
+type AnswerBody struct {
+	Arrays   []ArrayInfo   `json:",omitempty"`
+	Programs []ProgramInfo `json:",omitempty"`
+	Spaces   []SpaceInfo   `json:",omitempty"`
+	Errors   []*Error      `json:",omitempty"`
+	Status   *Status       `json:",omitempty"`
+	Count    int           `json:",omitempty"`
+	Data     []byte        `json:",omitempty"`
+}
+
+// ArrayInfo describes a named array.
+type ArrayInfo struct {
+	Name       string
+	Space      string
+	Type       Type
+	Bytes      int64
+	Device     int
+	Used       time.Time
+	Generation int
+}
+
+// ProgramInfo describes a program in the worker's memory.
+type ProgramInfo struct {
+	Hash    string // first 12 hexadecimal digits
+	Name    string
+	Origin  string
+	From    string // memory, disk or compiled
+	Compile time.Duration
+	Runs    int64
+	Bytes   int64 // of generated code, -1 where the plugin does not tell
+	Used    time.Time
+}
+
+// SpaceInfo describes a name space.
+type SpaceInfo struct {
+	Space  string
+	Arrays int
+	Bytes  int64
+}
+
+// Status describes the session.
+type Status struct {
+	WelcomeBody
+	PID, WorkerPID int
+	Started        time.Time // of the worker
+	Clients        []string
+	Arrays         int // all that are alive, named or not
+	Bytes          int64
+	Programs       int
+	Socket, Log    string
+}

@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// SocketPath is where the session listens: GAIDEN_SOCKET, else session.sock in
+// RuntimeDir.
+func SocketPath() string {
+	if s := os.Getenv("GAIDEN_SOCKET"); s != "" {
+		return s
+	}
+	return filepath.Join(RuntimeDir(), "session.sock")
+}
+
+// RuntimeDir is the directory of the socket: gaiden in XDG_RUNTIME_DIR, else a
+// directory under the temporary one with the user's number in its name.
+func RuntimeDir() string {
+	if d := os.Getenv("XDG_RUNTIME_DIR"); d != "" {
+		return filepath.Join(d, "gaiden")
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("gaiden-%d", os.Getuid()))
+}
+
+// CacheDir holds what can be made again: programs, data sets, plugins.
+func CacheDir() string { return home("XDG_CACHE_HOME", ".cache") }
+
+// StateDir holds what cannot: snapshots and logs.
+func StateDir() string { return home("XDG_STATE_HOME", ".local/state") }
+
+// DataDir holds what gaiden install puts there: the binary, the library's
+// source for cells.
+func DataDir() string { return home("XDG_DATA_HOME", ".local/share") }
+
+func home(env, fallback string) string {
+	if d := os.Getenv(env); d != "" {
+		return filepath.Join(d, "gaiden")
+	}
+	h, err := os.UserHomeDir()
+	if err != nil {
+		h = os.TempDir()
+	}
+	return filepath.Join(h, fallback, "gaiden")
+}
+
+// PrivateDir makes dir with mode 0700 when it is not there, and refuses one
+// that another user could read or has made.
+func PrivateDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("wire: private directory: %w", err)
+	}
+	st, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("wire: private directory: %w", err)
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	switch {
+	case st.Mode()&os.ModeSymlink != 0:
+		return Errorf(Denied, "wire: %s is a symbolic link: want a directory of your own", dir).WithHint("remove it")
+	case !st.IsDir():
+		return Errorf(Denied, "wire: %s is no directory", dir).WithHint("remove it")
+	case ok && int(sys.Uid) != os.Getuid():
+		return Errorf(Denied, "wire: %s belongs to user %d: want %d", dir, sys.Uid, os.Getuid()).WithHint("set XDG_RUNTIME_DIR to a directory of your own")
+	case st.Mode().Perm()&0o077 != 0:
+		return Errorf(Denied, "wire: %s has mode %#o: want 0700", dir, st.Mode().Perm()).WithHint("chmod 700 %s", dir)
+	}
+	return nil
+}
+
+// BootID identifies the running kernel, "" where the system does not tell.
+func BootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}

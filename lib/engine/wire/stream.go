@@ -1,0 +1,290 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// Writer sends frames. Send may be called from any goroutine; frames leave in
+// the order of the calls. One goroutine writes, so a burst of small frames
+// becomes one system call.
+type Writer struct {
+	conn *net.UnixConn
+	wake chan struct{}
+
+	mu     sync.Mutex // protects following
+	buf    []byte
+	err    error
+	closed bool
+
+	writing sync.Mutex // held while the socket is written; taken before mu
+	spare   []byte     // the other buffer; protected by writing
+}
+
+// maxQueued bounds what Send keeps before it writes by itself, in bytes.
+const maxQueued = 1 << 20
+
+// NewWriter returns a Writer on conn and starts its goroutine, which ends with
+// Close or with the connection.
+func NewWriter(conn *net.UnixConn) *Writer {
+	w := &Writer{conn: conn, wake: make(chan struct{}, 1)}
+	go w.run()
+	return w
+}
+
+func (w *Writer) run() {
+	for range w.wake {
+		if w.Flush() != nil {
+			return
+		}
+	}
+}
+
+// Send queues one frame. body appends the frame's body to the slice it is
+// given; nil is an empty body. An error is that of the connection.
+func (w *Writer) Send(k Kind, id uint32, body func([]byte) []byte) error {
+	w.mu.Lock()
+	if w.err != nil || w.closed {
+		defer w.mu.Unlock()
+		if w.err == nil {
+			return net.ErrClosed
+		}
+		return w.err
+	}
+	at := len(w.buf)
+	w.buf = append(w.buf, make([]byte, HeaderSize)...)
+	if body != nil {
+		w.buf = body(w.buf)
+	}
+	size := len(w.buf) - at - HeaderSize
+	if size > MaxBody {
+		w.buf = w.buf[:at]
+		w.mu.Unlock()
+		return Errorf(Invalid, "wire: %s frame of %.1f GiB: limit is %d GiB", k, float64(size)/(1<<30), MaxBody>>30)
+	}
+	Header{Size: uint32(size), Kind: k, ID: id}.put(w.buf[at:])
+	queued := len(w.buf)
+	w.mu.Unlock()
+	if queued > maxQueued {
+		return w.Flush()
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// SendFD sends one frame with a file descriptor, after all that is queued. The
+// descriptor stays the caller's.
+func (w *Writer) SendFD(k Kind, id uint32, body []byte, fd int) error {
+	w.writing.Lock()
+	defer w.writing.Unlock()
+	if err := w.write(); err != nil {
+		return err
+	}
+	frame := make([]byte, HeaderSize, HeaderSize+len(body))
+	Header{Size: uint32(len(body)), Kind: k, FDs: 1, ID: id}.put(frame)
+	frame = append(frame, body...)
+	n, _, err := w.conn.WriteMsgUnix(frame, syscall.UnixRights(fd), nil)
+	if err == nil && n < len(frame) { // the descriptor went with the first byte
+		_, err = w.conn.Write(frame[n:])
+	}
+	return w.keep(err)
+}
+
+// Flush writes what is queued and returns when the socket has taken it.
+func (w *Writer) Flush() error {
+	w.writing.Lock()
+	defer w.writing.Unlock()
+	return w.write()
+}
+
+// write sends the queue; the caller holds w.writing.
+func (w *Writer) write() error {
+	w.mu.Lock()
+	if w.err != nil {
+		defer w.mu.Unlock()
+		return w.err
+	}
+	out := w.buf
+	w.buf = w.spare[:0]
+	w.mu.Unlock()
+	if cap(out) > 4*maxQueued {
+		w.spare = nil // do not hold on to the memory of one large frame
+	} else {
+		w.spare = out
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	_, err := w.conn.Write(out)
+	return w.keep(err)
+}
+
+func (w *Writer) keep(err error) error {
+	if err != nil {
+		w.mu.Lock()
+		w.err = err
+		w.mu.Unlock()
+	}
+	return err
+}
+
+// Close ends the Writer's goroutine after a last Flush. It does not close the
+// connection.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	was := w.closed
+	w.closed = true
+	w.mu.Unlock()
+	err := w.Flush()
+	if !was {
+		close(w.wake)
+	}
+	return err
+}
+
+// Frame is one received frame. FD is nil unless a descriptor came with it, and
+// the receiver's to close.
+type Frame struct {
+	Header
+	Body []byte
+	FD   *os.File
+}
+
+// Reader receives frames. It belongs to one goroutine.
+type Reader struct {
+	conn *net.UnixConn
+	buf  []byte
+	r, w int // buf[r:w] is unread
+	oob  [128]byte
+	fds  []int
+	free chan []byte
+}
+
+// NewReader returns a Reader on conn.
+func NewReader(conn *net.UnixConn) *Reader {
+	return &Reader{conn: conn, buf: make([]byte, 256<<10), free: make(chan []byte, 64)}
+}
+
+// Recycle gives the body of a frame back for use in a later one. It may be
+// called from any goroutine, or not at all.
+func (r *Reader) Recycle(body []byte) {
+	if cap(body) > 64<<10 || cap(body) == 0 {
+		return
+	}
+	select {
+	case r.free <- body[:0]:
+	default:
+	}
+}
+
+// Next returns the next frame. io.EOF means that the other end has closed
+// between two frames, io.ErrUnexpectedEOF that it has inside one.
+func (r *Reader) Next() (Frame, error) {
+	for r.w-r.r < HeaderSize {
+		if err := r.fill(); err != nil {
+			if err == io.EOF && r.w > r.r {
+				err = io.ErrUnexpectedEOF
+			}
+			return Frame{}, err
+		}
+	}
+	h, err := parseHeader(r.buf[r.r:])
+	if err != nil {
+		return Frame{}, err
+	}
+	r.r += HeaderSize
+	f := Frame{Header: h}
+	if f.Body, err = r.body(int(h.Size)); err != nil {
+		return Frame{}, err
+	}
+	if h.FDs == 1 {
+		if len(r.fds) == 0 {
+			return Frame{}, Errorf(BadFrame, "wire: %s frame without the file descriptor it announces", h.Kind)
+		}
+		f.FD = os.NewFile(uintptr(r.fds[0]), "window")
+		r.fds = r.fds[1:]
+	}
+	return f, nil
+}
+
+// body returns the next n bytes. Memory for a large body grows with what has
+// arrived, so that a torn length cannot take 2 GiB.
+func (r *Reader) body(n int) ([]byte, error) {
+	var b []byte
+	select {
+	case b = <-r.free:
+	default:
+	}
+	if cap(b) < n {
+		b = make([]byte, 0, min(n, 1<<20))
+	}
+	for len(b) < n {
+		if r.r == r.w {
+			if err := r.fill(); err != nil {
+				if err == io.EOF {
+					err = io.ErrUnexpectedEOF
+				}
+				return nil, err
+			}
+		}
+		m := min(n-len(b), r.w-r.r)
+		b = append(b, r.buf[r.r:r.r+m]...)
+		r.r += m
+	}
+	return b, nil
+}
+
+// fill reads at least one byte more into buf.
+func (r *Reader) fill() error {
+	if r.r > 0 {
+		copy(r.buf, r.buf[r.r:r.w])
+		r.r, r.w = 0, r.w-r.r
+	}
+	n, oobn, _, _, err := r.conn.ReadMsgUnix(r.buf[r.w:], r.oob[:])
+	if oobn > 0 {
+		if e := r.takeFDs(r.oob[:oobn]); e != nil && err == nil {
+			err = e
+		}
+	}
+	if n == 0 && (err == nil || errors.Is(err, io.EOF)) {
+		return io.EOF // net wraps it
+	}
+	r.w += n
+	return err
+}
+
+func (r *Reader) takeFDs(oob []byte) error {
+	msgs, err := syscall.ParseSocketControlMessage(oob)
+	if err != nil {
+		return err
+	}
+	for i := range msgs {
+		fds, err := syscall.ParseUnixRights(&msgs[i])
+		if err != nil {
+			return err
+		}
+		r.fds = append(r.fds, fds...)
+	}
+	if len(r.fds) > 16 {
+		return Errorf(BadFrame, "wire: %d file descriptors without a frame", len(r.fds))
+	}
+	return nil
+}
+
+// Close closes descriptors that came without a frame of theirs. It does not
+// close the connection.
+func (r *Reader) Close() error {
+	var err error
+	for _, fd := range r.fds {
+		err = errors.Join(err, syscall.Close(fd))
+	}
+	r.fds = nil
+	return err
+}

@@ -1,0 +1,245 @@
+package lib
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"testing"
+)
+
+// picture is which package may import which of ours, and why. It is a
+// statement of policy: a new edge is a decision. Test files are free.
+//
+//	package: imported, imported…   reason
+const picture = `
+lib/sysinfo:                                                      plain data
+lib/datasets:                                                     data is there without a device
+lib/models:                                                       a model is GoMLX and nothing else
+lib/timing/stats:                                                 numbers in, numbers out
+lib/timing/units:                                                 numbers in, text out
+lib/timing: lib/timing/stats, lib/timing/units, lib/sysinfo       a measurement has samples, a unit and a machine
+lib/engine/hlo:                                                   text is made without a device
+lib/engine/triton: lib/engine/hlo                                 kernels are text inside a program's text
+lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
+lib/engine/pjrt:                                                  stands on the C API alone
+lib/engine/pjrt/xspace:                                           reads a message of the profiler
+lib/engine/device: lib/engine/wire, lib/engine/pjrt, lib/sysinfo  the server
+lib/session: lib/engine/wire, lib/engine/hlo                      the client
+lib/fit: lib/session, lib/models, lib/timing, lib/engine/hlo      training: nets become programs of the session
+lib/report: lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/sysinfo  shows what the others return
+`
+
+// outside is which of the large outside modules a package may import, where
+// that matters: a cell that links less is built faster, and only report knows
+// GoNB.
+var outside = []struct {
+	module  string
+	allowed []string
+	reason  string
+}{
+	{"github.com/janpfeifer/gonb", []string{"lib/report", "kernels/"}, "only report shows things in a notebook"},
+	{"github.com/ebitengine/purego", []string{"lib/engine/pjrt"}, "C is called from one place"},
+	{"github.com/go-zeromq/zmq4", []string{"kernels/internal/jupyter"}, "sockets of Jupyter are the kernel's"},
+	{"github.com/gomlx/gomlx", []string{"lib/models", "lib/fit", "lib/datasets", "kernels/gaiden"}, "graphs are built above the session"},
+}
+
+type pkg struct {
+	ImportPath string
+	Dir        string
+	Imports    []string
+	GoFiles    []string
+}
+
+// packages lists our packages with their imports, tests apart.
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles", "gaiden/...")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var l []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
+		var p pkg
+		if err := d.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		l = append(l, p)
+	}
+	return l
+}
+
+func TestImports(t *testing.T) {
+	allowed := map[string][]string{}
+	for _, line := range strings.Split(strings.TrimSpace(picture), "\n") {
+		name, rest, ok := strings.Cut(line, ":")
+		if !ok {
+			t.Fatalf("picture: %q has no colon", line)
+		}
+		edges, reason, _ := strings.Cut(strings.TrimSpace(rest)+"   ", "  ")
+		if rest = strings.TrimSpace(rest); !strings.HasPrefix(rest, "lib/") {
+			edges, reason = "", rest
+		}
+		if strings.TrimSpace(reason) == "" {
+			t.Errorf("picture: %s has no reason", name)
+		}
+		allowed[name] = nil
+		for _, e := range strings.Split(edges, ",") {
+			if e = strings.TrimSpace(e); e != "" {
+				allowed[name] = append(allowed[name], e)
+			}
+		}
+	}
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, "gaiden/")
+		edges, known := allowed[name]
+		lib := strings.HasPrefix(name, "lib/")
+		if lib && !known {
+			t.Errorf("%s is not in the picture: add it with its edges and a reason", name)
+		}
+		for _, imp := range p.Imports {
+			ours, is := strings.CutPrefix(imp, "gaiden/")
+			if is && lib && !contains(edges, ours) {
+				t.Errorf("%s imports %s: the picture has no such edge", name, ours)
+			}
+			for _, o := range outside {
+				if (imp == o.module || strings.HasPrefix(imp, o.module+"/")) && !prefixed(o.allowed, name) {
+					t.Errorf("%s imports %s, which only %s may: %s", name, imp, strings.Join(o.allowed, ", "), o.reason)
+				}
+			}
+			if imp == "C" {
+				t.Errorf("%s uses cgo: a user's machine has no C compiler", name)
+			}
+		}
+	}
+}
+
+// TestComments holds that each package says what it is for.
+func TestComments(t *testing.T) {
+	for _, p := range packages(t) {
+		comments := 0
+		for _, f := range p.GoFiles {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil, parser.ParseComments|parser.PackageClauseOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if file.Doc != nil && len(strings.Fields(file.Doc.Text())) >= 10 {
+				comments++
+			}
+		}
+		if len(p.GoFiles) > 0 && comments != 1 {
+			t.Errorf("%s has %d package comments of ten words or more: want 1", p.ImportPath, comments)
+		}
+	}
+}
+
+// TestNames holds that a cell's import can be found by the package's name
+// alone: unique among ours, GoMLX's public packages and the standard library's.
+func TestNames(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{.Name}}", "std", "github.com/gomlx/gomlx/core/...", "github.com/gomlx/gomlx/ml/...").Output()
+	if err != nil {
+		t.Skipf("go list of std and GoMLX failed (%v): run go mod download first", err)
+	}
+	taken := map[string]string{}
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		path, name, _ := strings.Cut(line, " ")
+		if !strings.Contains(path, "internal") && !strings.Contains(path, "vendor/") {
+			taken[name] = path
+		}
+	}
+	for _, p := range packages(t) {
+		name := p.ImportPath[strings.LastIndex(p.ImportPath, "/")+1:]
+		if !strings.HasPrefix(p.ImportPath, "gaiden/lib/") || strings.Contains(p.ImportPath, "/engine/") {
+			continue
+		}
+		if other := taken[name]; other != "" {
+			t.Errorf("package name %s is also that of %s", p.ImportPath, other)
+		}
+		taken[name] = p.ImportPath
+	}
+}
+
+// TestTop holds that the top level has the agreed names only.
+func TestTop(t *testing.T) {
+	agreed := map[string]bool{"notebooks": true, "lib": true, "kernels": true, "scripts": true, "docker": true, "go.mod": true, "go.sum": true, "README.md": true, "LICENSE": true}
+	out, err := exec.Command("git", "-C", "..", "ls-files").Output()
+	if err != nil {
+		t.Skipf("git ls-files: %v: the check needs a git checkout", err)
+	}
+	odd := map[string]bool{}
+	for _, f := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		top, _, _ := strings.Cut(f, "/")
+		if !agreed[top] && !strings.HasPrefix(top, ".") {
+			odd[top] = true
+		}
+	}
+	var l []string
+	for f := range odd {
+		l = append(l, f)
+	}
+	sort.Strings(l)
+	if len(l) > 0 {
+		t.Errorf("at the top level but not agreed: %v", l)
+	}
+}
+
+// TestExported holds that what a cell can name has a comment.
+func TestExported(t *testing.T) {
+	for _, p := range packages(t) {
+		if !strings.HasPrefix(p.ImportPath, "gaiden/lib/") {
+			continue
+		}
+		for _, f := range p.GoFiles {
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, f), nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range file.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.IsExported() && fn.Doc == nil && receiverExported(fn) {
+					t.Errorf("%s: %s has no comment", fset.Position(fn.Pos()), fn.Name.Name)
+				}
+			}
+		}
+	}
+}
+
+func receiverExported(fn *ast.FuncDecl) bool {
+	if fn.Recv == nil {
+		return true
+	}
+	x := fn.Recv.List[0].Type
+	if s, ok := x.(*ast.StarExpr); ok {
+		x = s.X
+	}
+	if i, ok := x.(*ast.IndexExpr); ok {
+		x = i.X
+	}
+	id, ok := x.(*ast.Ident)
+	return ok && id.IsExported()
+}
+
+func contains(l []string, s string) bool {
+	for _, x := range l {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+func prefixed(l []string, s string) bool {
+	for _, x := range l {
+		if s == x || strings.HasPrefix(s, strings.TrimSuffix(x, "/")+"/") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,159 @@
+package session
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/engine/wire"
+)
+
+// Array is a buffer on a device. It implements compute.Buffer. It is freed when
+// it is garbage, or by Finalize; an array with a name stays in the session
+// until the name is deleted or given to another.
+type Array struct {
+	s      *Session
+	shape  shapes.Shape
+	device int
+	hold   *hold
+}
+
+// hold is the part of an Array that its cleanup needs.
+type hold struct {
+	handle uint64
+	over   atomic.Bool // freed or donated: the handle is not ours any more
+}
+
+// newArray makes the Array for a new handle.
+func (s *Session) newArray(handle uint64, shape shapes.Shape, device int) *Array {
+	a := &Array{s: s, shape: shape, device: device, hold: &hold{handle: handle}}
+	runtime.AddCleanup(a, func(h *hold) {
+		if !h.over.Swap(true) {
+			s.drop(h.handle)
+		}
+	}, a.hold)
+	return a
+}
+
+// Put copies flat data, row-major, to the session's device number device.
+func (s *Session) Put(flat any, shape shapes.Shape, device int) (*Array, error) {
+	data, err := flatBytes(flat, shape)
+	if err != nil {
+		return nil, err
+	}
+	a := s.newArray(s.handles.Add(1), shape, device)
+	b := wire.UploadBody{Handle: a.hold.handle, Type: wireType(shape), Device: uint32(device), Data: data}
+	if win := s.window(len(data)); win != nil {
+		copy(win.mem, data)
+		b.Window, b.Data = win.number, nil
+	}
+	return a, s.send(wire.Upload, b.Append)
+}
+
+// Values copies the array's data to flat, a slice of its element type and size,
+// and waits for it.
+func (a *Array) Values(flat any) error {
+	data, err := flatBytes(flat, a.shape)
+	if err != nil {
+		return err
+	}
+	if a.hold.over.Load() {
+		return a.usedUp()
+	}
+	b := wire.DownloadBody{Handle: a.hold.handle}
+	win := a.s.window(len(data))
+	if win != nil {
+		b.Window = win.number
+		defer func() {
+			a.s.mu.Lock()
+			a.s.windows.done(win.number)
+			a.s.mu.Unlock()
+		}()
+	}
+	_, body, err := a.s.ask(wire.Download, b.Append)
+	if err != nil {
+		return err
+	}
+	if win != nil {
+		body = win.mem[:len(data)]
+	}
+	if len(body) != len(data) {
+		return wire.Errorf(wire.Internal, "session: download of %s: got %d bytes, want %d", a.shape, len(body), len(data))
+	}
+	copy(data, body)
+	runtime.KeepAlive(a)
+	return nil
+}
+
+// Shape is the array's element type and dimensions. The error is always nil.
+func (a *Array) Shape() (shapes.Shape, error) { return a.shape, nil }
+
+// DeviceNum is the device it lives on. The error is always nil.
+func (a *Array) DeviceNum() (compute.DeviceNum, error) { return compute.DeviceNum(a.device), nil }
+
+// Backend is the session, as GoMLX sees it.
+func (a *Array) Backend() compute.Backend { return a.s.Backend() }
+
+// ToFlatData is Values under the name that compute.Buffer gives it.
+func (a *Array) ToFlatData(flat any) error { return a.Values(flat) }
+
+// Data fails: device memory cannot be read in place.
+func (a *Array) Data() (any, error) {
+	return nil, fmt.Errorf("session: device memory cannot be read in place: use ToFlatData: %w", compute.ErrNotImplemented)
+}
+
+// CopyToDevice copies the array to another device of the session.
+func (a *Array) CopyToDevice(device compute.DeviceNum) (compute.Buffer, error) {
+	if a.hold.over.Load() {
+		return nil, a.usedUp()
+	}
+	c := a.s.newArray(a.s.handles.Add(1), a.shape, int(device))
+	defer runtime.KeepAlive(a)
+	return c, a.s.send(wire.Copy, wire.CopyBody{From: a.hold.handle, To: c.hold.handle, Device: uint32(device)}.Append)
+}
+
+// Finalize frees the array now. A second call does nothing.
+func (a *Array) Finalize() error {
+	if !a.hold.over.Swap(true) {
+		a.s.drop(a.hold.handle)
+	}
+	return nil
+}
+
+func (a *Array) usedUp() error {
+	return wire.Errorf(wire.Gone, "session: %s array was freed or donated", a.shape).
+		WithHint("use the array that the program returned in its place, or look it up by its name")
+}
+
+// flatBytes is the memory of a flat slice, which must fit shape.
+func flatBytes(flat any, shape shapes.Shape) ([]byte, error) {
+	if i, ok := flat.([]int); ok { // int is no type of a device
+		n := make([]int64, len(i))
+		for k, v := range i {
+			n[k] = int64(v)
+		}
+		flat = n
+	}
+	got, n, data := sliceOf(flat)
+	switch {
+	case got == dtypes.InvalidDType:
+		return nil, wire.Errorf(wire.Invalid, "session: flat data is a %T: want a slice of numbers", flat)
+	case got != shape.DType:
+		return nil, wire.Errorf(wire.Invalid, "session: flat data is a %T: want elements of %s", flat, shape.DType)
+	case n != shape.Size():
+		return nil, wire.Errorf(wire.Invalid, "session: flat data has %d elements: %s has %d", n, shape, shape.Size())
+	}
+	return data, nil
+}
+
+// wireType is shape as the protocol writes it: element types have the same
+// numbers in GoMLX and in PJRT.
+func wireType(s shapes.Shape) wire.Type {
+	return wire.Type{DType: wire.DType(s.DType), Dims: s.Dimensions}
+}
+
+func shapeOf(t wire.Type) shapes.Shape { return shapes.Make(dtypes.DType(t.DType), t.Dims...) }

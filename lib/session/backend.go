@@ -1,0 +1,115 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/wire"
+)
+
+// Backend is the session as a compute.Backend of GoMLX, named "gaiden".
+type Backend struct {
+	s *Session
+
+	mu   sync.Mutex // protects over
+	over bool
+}
+
+func init() {
+	compute.Register("gaiden", func(config string) (compute.Backend, error) {
+		s, err := Config{Space: config}.Open()
+		if err != nil {
+			return nil, err
+		}
+		return &Backend{s: s}, nil
+	})
+}
+
+// backends keeps one Backend a Session: GoMLX compares backends with ==.
+var backends sync.Map
+
+// Backend is the session as GoMLX sees it: the same one at every call.
+func (s *Session) Backend() *Backend {
+	b, _ := backends.LoadOrStore(s, &Backend{s: s})
+	return b.(*Backend)
+}
+
+// Session is the connection that b stands for.
+func (b *Backend) Session() *Session { return b.s }
+
+// Name is "gaiden".
+func (b *Backend) Name() string { return "gaiden" }
+
+// String is Name.
+func (b *Backend) String() string { return b.Name() }
+
+// Description names the platform, the plugin and the devices.
+func (b *Backend) Description() string {
+	w := b.s.welcome
+	var kinds []string
+	for _, d := range w.Devices {
+		kinds = append(kinds, d.Kind)
+	}
+	return fmt.Sprintf("gaiden session, generation %d: %s (%s)", w.Generation, w.Platform, strings.Join(kinds, ", "))
+}
+
+// NumDevices is the number of the session's devices.
+func (b *Backend) NumDevices() int { return len(b.s.welcome.Devices) }
+
+// DeviceDescription is the kind of a device.
+func (b *Backend) DeviceDescription(n compute.DeviceNum) string {
+	if int(n) < 0 || int(n) >= len(b.s.welcome.Devices) {
+		return fmt.Sprintf("no device %d", n)
+	}
+	return b.s.welcome.Devices[n].Kind
+}
+
+// Capabilities are those of package hlo.
+func (b *Backend) Capabilities() compute.Capabilities { return hlo.Capabilities() }
+
+// Builder begins a computation.
+func (b *Backend) Builder(name string) compute.Builder {
+	return hlo.NewBuilder(b, name, func(p *hlo.Program) (compute.Executable, error) {
+		return &Executable{backend: b, hlo: p, variants: map[string]*Program{}}, nil
+	})
+}
+
+// BufferFromFlatData is Session.Put under the name that compute gives it.
+func (b *Backend) BufferFromFlatData(device compute.DeviceNum, flat any, shape shapes.Shape) (compute.Buffer, error) {
+	if int(device) < 0 || int(device) >= b.NumDevices() {
+		return nil, wire.Errorf(wire.Invalid, "session: no device %d: there are %d", device, b.NumDevices())
+	}
+	return b.s.Put(flat, shape, int(device))
+}
+
+// HasSharedBuffers is false: device memory belongs to the worker.
+func (b *Backend) HasSharedBuffers() bool { return false }
+
+// NewSharedBuffer fails, see HasSharedBuffers.
+func (b *Backend) NewSharedBuffer(compute.DeviceNum, shapes.Shape) (compute.Buffer, any, error) {
+	return nil, nil, fmt.Errorf("session: shared buffers: %w", compute.ErrNotImplemented)
+}
+
+// Finalize closes the connection. Named arrays stay in the session.
+func (b *Backend) Finalize() {
+	b.mu.Lock()
+	was := b.over
+	b.over = true
+	b.mu.Unlock()
+	if !was {
+		backends.Delete(b.s)
+		b.s.Close()
+	}
+}
+
+// IsFinalized reports whether Finalize was called.
+func (b *Backend) IsFinalized() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.over
+}

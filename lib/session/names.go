@@ -1,0 +1,77 @@
+package session
+
+import "gaiden/lib/engine/wire"
+
+// Array looks a named array up.
+func (s *Session) Array(name string) (*Array, error) {
+	l, err := s.Arrays(name)
+	if err != nil {
+		return nil, err
+	}
+	return l[0], nil
+}
+
+// Arrays looks named arrays up, all at once: they are of one moment, also while
+// another client trains them.
+func (s *Session) Arrays(names ...string) ([]*Array, error) { return s.ArraysOf("", names...) }
+
+// ArraysOf looks up arrays of another notebook's name space.
+func (s *Session) ArraysOf(space string, names ...string) ([]*Array, error) {
+	a := wire.AskBody{Verb: wire.Lookup, Space: space, Names: names}
+	for range names {
+		a.Handles = append(a.Handles, s.handles.Add(1))
+	}
+	ans, err := s.Ask(a)
+	if err != nil {
+		return nil, err
+	}
+	var l []*Array
+	for i, info := range ans.Arrays {
+		l = append(l, s.newArray(a.Handles[i], shapeOf(info.Type), info.Device))
+	}
+	return l, nil
+}
+
+// Bind gives arrays names in the connection's space, all at once. Arrays that
+// had them before lose them.
+func (s *Session) Bind(names []string, arrays []*Array) error {
+	if len(names) != len(arrays) {
+		return wire.Errorf(wire.Invalid, "session: bind of %d names to %d arrays", len(names), len(arrays))
+	}
+	a := wire.AskBody{Verb: wire.Bind, Names: names}
+	for _, x := range arrays {
+		if x.hold.over.Load() {
+			return x.usedUp()
+		}
+		a.Handles = append(a.Handles, x.hold.handle)
+	}
+	_, err := s.Ask(a)
+	return err
+}
+
+// List describes the named arrays whose name has the prefix, by name.
+func (s *Session) List(prefix string) ([]wire.ArrayInfo, error) {
+	ans, err := s.Ask(wire.AskBody{Verb: wire.List, Prefix: prefix})
+	if err != nil {
+		return nil, err
+	}
+	return ans.Arrays, nil
+}
+
+// Delete takes names away; one that ends in * is a prefix. It says how many.
+func (s *Session) Delete(names ...string) (int, error) {
+	ans, err := s.Ask(wire.AskBody{Verb: wire.Delete, Names: names})
+	if err != nil {
+		return 0, err
+	}
+	return ans.Count, nil
+}
+
+// Status describes the session as it is now.
+func (s *Session) Status() (*wire.Status, error) {
+	ans, err := s.Ask(wire.AskBody{Verb: wire.Report})
+	if err != nil {
+		return nil, err
+	}
+	return ans.Status, nil
+}

@@ -1,0 +1,194 @@
+package session
+
+import (
+	"encoding/json"
+	"runtime"
+	"time"
+
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/wire"
+)
+
+// Options say how a program is compiled. The zero value is a program that
+// keeps its inputs.
+type Options struct {
+	// Donate marks inputs that each run gives away: their memory becomes the
+	// outputs'. One entry an input (of one replica); nil is none.
+	Donate []bool
+	// Flags are XLA options for this program, such as
+	// "xla_gpu_enable_triton_gemm": false.
+	Flags map[string]any
+	// Origin says in lists where the program comes from.
+	Origin string
+}
+
+// Program is a compiled program in the session.
+type Program struct {
+	s      *Session
+	hold   *hold
+	name   string
+	inputs []shapes.Shape
+	outs   []shapes.Shape
+	donate []bool // by input, all replicas
+	devs   []int
+	n      int // replicas
+
+	// From says whether the session had it, or had to compile it.
+	From wire.Source
+	// Took is the time the session spent on it: compiling, or loading from disk.
+	Took time.Duration
+	// Trace is the time this process spent on its text.
+	Trace time.Duration
+}
+
+// Compile makes p ready to run. Its text crosses the socket only when the
+// session does not know its hash.
+func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
+	if o.Donate != nil && len(o.Donate) != len(p.Inputs) {
+		return nil, wire.Errorf(wire.Invalid, "session: program %s: donate has %d entries, want %d", p.Name, len(o.Donate), len(p.Inputs))
+	}
+	flags := ""
+	if len(o.Flags) > 0 {
+		b, err := json.Marshal(o.Flags)
+		if err != nil {
+			return nil, wire.Errorf(wire.Invalid, "session: program %s: flags: %v", p.Name, err)
+		}
+		flags = string(b)
+	}
+	began := time.Now()
+	text := p.Text(o.Donate)
+	x := &Program{s: s, hold: &hold{handle: s.handles.Add(1)}, name: p.Name, inputs: p.Inputs, outs: p.Outputs, n: max(1, p.Replicas)}
+	b := wire.ProgramBody{Handle: x.hold.handle, Name: p.Name, Origin: o.Origin, Replicas: uint32(x.n), Flags: flags}
+	for _, d := range p.Devices {
+		b.Devices = append(b.Devices, uint32(d))
+		x.devs = append(x.devs, int(d))
+	}
+	for _, t := range p.Inputs {
+		b.Inputs = append(b.Inputs, wireType(t))
+	}
+	for _, t := range p.Outputs {
+		b.Outputs = append(b.Outputs, wireType(t))
+	}
+	b.Hash = wire.Key(text, flags, b.Replicas, b.Devices)
+	for range x.n {
+		x.donate = append(x.donate, o.Donate...)
+	}
+	x.Trace = time.Since(began)
+	k, body, err := s.ask(wire.Program, b.Append)
+	if err == nil && k == wire.NeedText {
+		b.Text = text
+		k, body, err = s.ask(wire.Program, b.Append)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r wire.ProgramReply
+	if err := r.Decode(body); err != nil {
+		return nil, err
+	}
+	x.From, x.Took = r.From, time.Duration(r.Nanoseconds)
+	runtime.AddCleanup(x, func(h *hold) {
+		if !h.over.Swap(true) {
+			s.drop(h.handle)
+		}
+	}, x.hold)
+	return x, nil
+}
+
+// Call is one run of a program.
+type Call struct {
+	// Inputs, replica-major: input i of replica r is Inputs[r*params+i].
+	Inputs []*Array
+	// Names binds outputs to names in the connection's space, all at once, once
+	// the program has been accepted. One entry an output, "" for none; nil is
+	// none.
+	Names []string
+	// Device is where a program without a device assignment runs.
+	Device int
+}
+
+// Run runs the program and returns its outputs, replica-major, at once: the
+// device works on them. What fails there is reported when an output is read,
+// and by Session.Wait.
+func (p *Program) Run(c Call) ([]*Array, error) {
+	if err := p.check(c); err != nil {
+		return nil, err
+	}
+	e := wire.ExecuteBody{Program: p.hold.handle, Device: uint32(c.Device), Donate: p.donate}
+	e.Inputs = make([]uint64, len(c.Inputs))
+	for i, a := range c.Inputs {
+		e.Inputs[i] = a.hold.handle
+	}
+	n := len(p.outs) * p.n
+	e.Outputs = make([]uint64, n)
+	out := make([]*Array, n)
+	last := p.s.handles.Add(uint64(n))
+	for i := range out {
+		h := last - uint64(n) + uint64(i) + 1
+		e.Outputs[i] = h
+		out[i] = p.s.newArray(h, p.outs[i%len(p.outs)], p.device(c, i))
+	}
+	for i, name := range c.Names {
+		if name != "" {
+			e.Bind = append(e.Bind, wire.Binding{Output: uint32(i), Name: name})
+		}
+	}
+	err := p.s.send(wire.Execute, e.Append)
+	for i, yes := range p.donate {
+		if yes {
+			c.Inputs[i].hold.over.Store(true)
+		}
+	}
+	runtime.KeepAlive(c.Inputs)
+	runtime.KeepAlive(p)
+	return out, err
+}
+
+func (p *Program) device(c Call, i int) int {
+	switch r := i / len(p.outs); {
+	case r < len(p.devs):
+		return p.devs[r]
+	case p.n > 1:
+		return r
+	}
+	return c.Device
+}
+
+// check refuses a call that the session would refuse, while the caller's line
+// is still known.
+func (p *Program) check(c Call) error {
+	if n := len(p.inputs) * p.n; len(c.Inputs) != n {
+		return p.invalid("got %d inputs, want %d", len(c.Inputs), n)
+	}
+	if c.Names != nil && len(c.Names) != len(p.outs)*p.n {
+		return p.invalid("got %d names, want %d", len(c.Names), len(p.outs)*p.n)
+	}
+	for i, a := range c.Inputs {
+		switch {
+		case a == nil:
+			return p.invalid("input %d is nil", i)
+		case a.s != p.s:
+			return p.invalid("input %d belongs to another connection", i)
+		case a.hold.over.Load():
+			return a.usedUp()
+		}
+		if want := p.inputs[i%len(p.inputs)]; !a.shape.Equal(want) {
+			return p.invalid("input %d has shape %s, want %s", i, a.shape, want)
+		}
+	}
+	return nil
+}
+
+func (p *Program) invalid(format string, args ...any) error {
+	e := wire.Errorf(wire.Invalid, format, args...)
+	e.Program = p.name
+	return e
+}
+
+// Outputs are the shapes of one replica's results.
+func (p *Program) Outputs() []shapes.Shape { return p.outs }
+
+// Inputs are the shapes of one replica's parameters.
+func (p *Program) Inputs() []shapes.Shape { return p.inputs }

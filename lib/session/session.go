@@ -1,0 +1,312 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"gaiden/lib/engine/wire"
+)
+
+// Version is that of this build; gaiden info and messages show it.
+const Version = "0.1.0"
+
+// Session is a connection to the device session. Its methods may be called
+// from any goroutine. What is called from one goroutine takes effect in that
+// order.
+type Session struct {
+	conn    *net.UnixConn
+	out     *wire.Writer
+	in      *wire.Reader
+	welcome wire.WelcomeBody
+	space   string
+	remote  bool // no shared memory: another machine, or another kernel
+
+	handles atomic.Uint64
+	ids     atomic.Uint32
+
+	mu      sync.Mutex // protects following
+	waiting map[uint32]chan answer
+	err     error    // why the connection is over
+	dead    []uint64 // handles whose owners were collected
+	windows windows
+}
+
+// answer is a reply to one request.
+type answer struct {
+	kind wire.Kind
+	body []byte
+	err  error
+}
+
+// Config says how to reach the session. The zero value is right for a cell.
+type Config struct {
+	Socket  string // default: wire.SocketPath
+	Space   string // name space of the arrays; default: Space()
+	Client  string // shown in lists; default: the program's name
+	NoStart bool   // do not start a session when there is none
+}
+
+// Space is the name space of this process: GAIDEN_SPACE, else the notebook that
+// JPY_SESSION_NAME names, without its directory's prefix and its ending, else
+// "default".
+func Space() string {
+	if s := os.Getenv("GAIDEN_SPACE"); s != "" {
+		return s
+	}
+	if s := os.Getenv("JPY_SESSION_NAME"); s != "" {
+		return strings.TrimSuffix(s, ".ipynb")
+	}
+	return "default"
+}
+
+// Open connects to the session and starts one when there is none.
+func (c Config) Open() (*Session, error) {
+	if c.Socket == "" {
+		c.Socket = wire.SocketPath()
+	}
+	if c.Space == "" {
+		c.Space = Space()
+	}
+	if c.Client == "" {
+		c.Client = filepath.Base(os.Args[0])
+	}
+	conn, err := dial(c.Socket)
+	if err != nil && !c.NoStart && os.Getenv("GAIDEN_SOCKET") == "" {
+		if err := start(); err != nil {
+			return nil, err
+		}
+		conn, err = dial(c.Socket)
+	}
+	if err != nil {
+		return nil, &DialError{c.Socket, err}
+	}
+	s := &Session{conn: conn, out: wire.NewWriter(conn), in: wire.NewReader(conn), space: c.Space, waiting: map[uint32]chan answer{}}
+	if err := s.greet(c); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	go s.read()
+	return s, nil
+}
+
+// Open connects to the session with the zero Config.
+func Open() (*Session, error) { return Config{}.Open() }
+
+func dial(path string) (*net.UnixConn, error) {
+	return net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+}
+
+func (s *Session) greet(c Config) error {
+	hello := wire.HelloBody{Protocol: wire.Protocol, Version: Version, Space: c.Space, Client: c.Client}
+	if err := s.out.Send(wire.Hello, 1, func(b []byte) []byte { return append(b, wire.JSON(hello)...) }); err != nil {
+		return &DialError{c.Socket, err}
+	}
+	s.out.Flush() // its error is the next read's
+	s.ids.Store(1)
+	f, err := s.in.Next()
+	if err != nil {
+		return &DialError{c.Socket, err}
+	}
+	switch f.Kind {
+	case wire.Welcome:
+		s.remote = false
+		if err := wire.DecodeJSON(f.Kind, f.Body, &s.welcome); err != nil {
+			return err
+		}
+		s.remote = s.welcome.Boot == "" || s.welcome.Boot != wire.BootID()
+		return nil
+	case wire.Failed:
+		return decodeError(f.Body)
+	}
+	return wire.Errorf(wire.BadVersion, "session: got %s for an answer to Hello", f.Kind).WithHint("gaiden session stop, then try again")
+}
+
+// Close ends the connection. Arrays without a name are freed. The error is one
+// that no one has seen yet, see Wait.
+func (s *Session) Close() error {
+	err := s.Wait()
+	s.fail(net.ErrClosed)
+	s.out.Close()
+	return errors.Join(err, s.conn.Close())
+}
+
+// read takes the session's frames until the connection ends.
+func (s *Session) read() {
+	for {
+		f, err := s.in.Next()
+		if err != nil {
+			s.fail(s.lost(err))
+			return
+		}
+		switch f.Kind {
+		case wire.Done:
+			var d wire.DoneBody
+			if err := d.Decode(f.Body); err != nil {
+				s.fail(err)
+				return
+			}
+			s.mu.Lock()
+			s.windows.done(d.Window)
+			s.mu.Unlock()
+			s.in.Recycle(f.Body)
+			continue
+		case wire.Failed:
+			if f.ID == 0 {
+				s.fail(decodeError(f.Body))
+				return
+			}
+		}
+		s.mu.Lock()
+		ch := s.waiting[f.ID]
+		delete(s.waiting, f.ID)
+		s.mu.Unlock()
+		if ch != nil {
+			a := answer{kind: f.Kind, body: f.Body}
+			if f.Kind == wire.Failed {
+				a.err = decodeError(f.Body)
+			}
+			ch <- a
+		}
+	}
+}
+
+// lost explains the end of a connection, by what the next worker says.
+func (s *Session) lost(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	e := wire.Errorf(wire.Lost, "session: connection ended: %v", err)
+	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+		e = wire.Errorf(wire.Lost, "session: worker %d has ended", s.welcome.Generation)
+	}
+	next, err := Config{Socket: s.conn.RemoteAddr().String(), Space: s.space, Client: "reconnect", NoStart: true}.Open()
+	if err != nil {
+		return e.WithHint("the session is not running any more; the next cell starts one")
+	}
+	defer next.conn.Close()
+	if w := next.welcome; w.Generation != s.welcome.Generation {
+		e.Text = fmt.Sprintf("%s; generation is now %d: %s", e.Text, w.Generation, w.Note)
+	}
+	return e.WithHint("run the cell again")
+}
+
+// fail ends the connection for all who wait.
+func (s *Session) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+	}
+	for id, ch := range s.waiting {
+		ch <- answer{err: s.err}
+		delete(s.waiting, id)
+	}
+	s.windows.close()
+}
+
+// send sends a frame nobody waits for.
+func (s *Session) send(k wire.Kind, body func([]byte) []byte) error {
+	s.sweep()
+	if err := s.out.Send(k, 0, body); err != nil {
+		return s.why(err)
+	}
+	return nil
+}
+
+// ask sends a request and waits for its answer.
+func (s *Session) ask(k wire.Kind, body func([]byte) []byte) (wire.Kind, []byte, error) {
+	s.sweep()
+	id := s.ids.Add(1)
+	if id == 0 {
+		id = s.ids.Add(1)
+	}
+	ch := make(chan answer, 1)
+	s.mu.Lock()
+	if s.err != nil {
+		defer s.mu.Unlock()
+		return 0, nil, s.err
+	}
+	s.waiting[id] = ch
+	s.mu.Unlock()
+	err := s.out.Send(k, id, body)
+	if err == nil {
+		err = s.out.Flush()
+	}
+	if err != nil {
+		s.mu.Lock()
+		delete(s.waiting, id)
+		s.mu.Unlock()
+		return 0, nil, s.why(err)
+	}
+	a := <-ch
+	return a.kind, a.body, a.err
+}
+
+// why prefers what the reader found out about the connection to the error of a
+// write.
+func (s *Session) why(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	return wire.Errorf(wire.Lost, "session: %v", err).WithHint("run the cell again")
+}
+
+// sweep frees what the garbage collector has found.
+func (s *Session) sweep() {
+	s.mu.Lock()
+	dead := s.dead
+	s.dead = nil
+	s.mu.Unlock()
+	if len(dead) > 0 {
+		s.out.Send(wire.Free, 0, func(b []byte) []byte { return wire.AppendHandles(b, dead) })
+	}
+}
+
+// drop frees a handle with the next frame.
+func (s *Session) drop(handle uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dead = append(s.dead, handle)
+}
+
+// Wait waits until the device has done all that was asked for on this
+// connection. Its error is the first that no download has reported.
+func (s *Session) Wait() error {
+	_, _, err := s.ask(wire.Sync, nil)
+	return err
+}
+
+// Ask sends a cold request; see wire.Verb. Lists and switches of the session
+// that have no method of their own are made with it.
+func (s *Session) Ask(a wire.AskBody) (*wire.AnswerBody, error) {
+	_, body, err := s.ask(wire.Ask, func(b []byte) []byte { return append(b, wire.JSON(a)...) })
+	if err != nil {
+		return nil, err
+	}
+	var ans wire.AnswerBody
+	return &ans, wire.DecodeJSON(wire.Reply, body, &ans)
+}
+
+// Welcome is what the session said of itself when the connection began:
+// version, generation, plugin, devices.
+func (s *Session) Welcome() wire.WelcomeBody { return s.welcome }
+
+// Space is the name space of this connection's arrays.
+func (s *Session) Space() string { return s.space }
+
+func decodeError(body []byte) error {
+	e := &wire.Error{}
+	if err := wire.DecodeJSON(wire.Failed, body, e); err != nil {
+		return err
+	}
+	return e
+}

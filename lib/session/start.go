@@ -1,0 +1,70 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"gaiden/lib/engine/wire"
+)
+
+// DialError reports that no device session answered.
+type DialError struct {
+	Addr string // socket that was tried
+	Err  error  // why it failed
+}
+
+func (e *DialError) Error() string {
+	return fmt.Sprintf("session: no device session at %s: %v", e.Addr, e.Err)
+}
+
+func (e *DialError) Unwrap() error { return e.Err }
+
+// Is makes errors.Is(err, wire.Unavailable) true.
+func (e *DialError) Is(target error) bool { return target == wire.Unavailable }
+
+// Hint says what the reader of a notebook can do next.
+func (e *DialError) Hint() string {
+	return "run %session start in a cell, or gaiden session start in a terminal"
+}
+
+// start runs "gaiden session start", which returns when the session serves.
+// Two at once start one.
+func start() error {
+	bin, err := binary()
+	if err != nil {
+		return err
+	}
+	var stderr strings.Builder
+	cmd := exec.Command(bin, "session", "start")
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil {
+		text := strings.TrimPrefix(strings.TrimSpace(stderr.String()), "gaiden: ")
+		text, hint, _ := strings.Cut(text, "\n")
+		if text == "" {
+			text = err.Error()
+		}
+		return wire.Errorf(wire.Unavailable, "session: %s", text).WithHint("%s", strings.TrimSpace(hint))
+	}
+	return nil
+}
+
+// binary finds the program gaiden: where gaiden install puts it, else in PATH.
+func binary() (string, error) {
+	path := filepath.Join(wire.DataDir(), "bin", "gaiden")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	path, err := exec.LookPath("gaiden")
+	if errors.Is(err, exec.ErrDot) {
+		err = nil
+	}
+	if err != nil {
+		return "", wire.Errorf(wire.Unavailable, "session: program gaiden is neither at %s nor in PATH", path).
+			WithHint("scripts/run installs it; or put it into PATH")
+	}
+	return path, nil
+}

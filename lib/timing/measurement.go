@@ -1,0 +1,242 @@
+package timing
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gaiden/lib/sysinfo"
+	"gaiden/lib/timing/stats"
+	"gaiden/lib/timing/units"
+)
+
+// A Measurement is what a [Timer] found out about one case. It is data: a
+// measurement can also be made of samples from elsewhere.
+type Measurement struct {
+	Name    string    `json:"name"`
+	Samples []float64 `json:"samples"`    // seconds for one call, in the order measured
+	Loops   int       `json:"loops"`      // calls in each sample
+	First   float64   `json:"first_call"` // seconds of the first call, which is no sample
+	Device  bool      `json:"device"`     // the device was waited for at both ends
+	Partial bool      `json:"partial"`    // stopped before it was done
+	Time    time.Time `json:"time"`       // when it began
+
+	// Err says why there are no samples, or no more of them.
+	Err error `json:"-"`
+	// Warnings are doubts that do not make the samples useless.
+	Warnings []error `json:"-"`
+}
+
+// N is the number of samples.
+func (m Measurement) N() int { return len(m.Samples) }
+
+// Median is the middle sample in seconds, NaN if there is none.
+func (m Measurement) Median() float64 { return stats.Median(m.Samples) }
+
+// Best is the shortest sample in seconds.
+func (m Measurement) Best() float64 { return stats.Min(m.Samples) }
+
+// Spread is half the distance of the quartiles as a share of the median.
+func (m Measurement) Spread() float64 { return stats.Spread(m.Samples) }
+
+// String is the measurement on a line, with a line for its error and for each
+// warning.
+func (m Measurement) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s   ", m.Name)
+	if m.N() == 0 {
+		b.WriteString("not measured")
+	} else {
+		fmt.Fprintf(&b, "%s ± %s   median of %s of %s", units.Seconds(m.Median()), percent(m.Spread()), plural(m.N(), "block"), units.Count(m.Loops))
+		if m.First > 0 {
+			fmt.Fprintf(&b, "   first call %s, not counted", units.Seconds(m.First))
+		}
+	}
+	if m.Partial {
+		b.WriteString("   stopped: partial result")
+	}
+	if m.Err != nil {
+		fmt.Fprintf(&b, "\nerror: %v", m.Err)
+	}
+	for _, w := range m.Warnings {
+		fmt.Fprintf(&b, "\nwarning: %v", w)
+	}
+	return b.String()
+}
+
+// IPython is the result line of IPython's %timeit, in its words:
+// "1.32 ms ± 12.3 µs per loop (mean ± std. dev. of 7 runs, 1,000 loops each)".
+func (m Measurement) IPython() string {
+	if m.N() == 0 {
+		return "not measured"
+	}
+	return fmt.Sprintf("%s ± %s per loop (mean ± std. dev. of %s, %s each)", ipythonTime(stats.Mean(m.Samples)),
+		ipythonTime(stats.StdDev(m.Samples)), plural(m.N(), "run"), plural(m.Loops, "loop"))
+}
+
+// ipythonTime is IPython's _format_time with its three digits.
+func ipythonTime(s float64) string {
+	if s >= 60 {
+		var parts []string
+		left := s
+		for _, u := range []struct {
+			suffix string
+			length float64
+		}{{"d", 86400}, {"h", 3600}, {"min", 60}, {"s", 1}} {
+			if value := math.Trunc(left / u.length); value > 0 {
+				parts = append(parts, strconv.Itoa(int(value))+u.suffix)
+				left = math.Mod(left, u.length)
+			}
+			if left < 1 {
+				break
+			}
+		}
+		return strings.Join(parts, " ")
+	}
+	order := 3
+	if s > 0 {
+		order = min(int(-math.Floor(math.Floor(math.Log10(s))/3)), 3)
+	}
+	scaled := s * math.Pow(1000, float64(order))
+	// %g would write 1000 as 1e+03, which is what IPython shows as well.
+	return fmt.Sprintf("%.3g %s", scaled, []string{"s", "ms", "µs", "ns"}[order])
+}
+
+// judge writes the warnings.
+func (m *Measurement) judge(clock float64) {
+	if m.Partial && m.Err == nil && m.N() == 0 {
+		m.Err = errStopped
+	}
+	if m.N() == 0 {
+		return
+	}
+	warn := func(format string, args ...any) { m.Warnings = append(m.Warnings, fmt.Errorf(format, args...)) }
+	if share := clock / (m.Median() * float64(m.Loops)); share > 1.5/clockShare {
+		warn("reading the clock is %s of each sample; raise Timer.Loops (-n) above %s, or leave it to be found", units.Percent(share), units.Count(m.Loops))
+	}
+	if m.N() < leastRuns {
+		warn("%s cannot show how far they spread; raise Timer.Runs (-r)", plural(m.N(), "sample"))
+		return
+	}
+	// The limits are those of torch.utils.benchmark: quartiles a tenth and a
+	// quarter of the median apart.
+	switch spread := m.Spread(); {
+	case spread > 0.125:
+		warn("the samples spread %s: do not trust this figure; the machine is busy, or the work differs from call to call", percent(spread))
+	case spread > 0.05:
+		warn("the samples spread %s; raise Timer.Budget, or quiet the machine, for a firmer answer", percent(spread))
+	}
+	if slowest := stats.Max(m.Samples) / m.Best(); slowest > 4 {
+		warn("the slowest sample took %.2f times as long as the fastest; some calls may do other work, or find it cached", slowest)
+	}
+	if drift, proven := m.drift(); proven {
+		warn("the second half took %+.0f%% of time against the first: the machine, or the work, changes while it is measured", 100*drift)
+	}
+}
+
+// drift compares the two halves of the samples.
+func (m *Measurement) drift() (change float64, proven bool) {
+	half := m.N() / 2
+	early, late := m.Samples[:half], m.Samples[half:]
+	change = stats.Median(late)/stats.Median(early) - 1
+	return change, half >= 5 && math.Abs(change) > 0.05 && stats.MannWhitney(early, late) < 0.001
+}
+
+// Benchstat is the measurements in the text format of Go's benchmarks, a line
+// for each sample, which benchstat and other tools read.
+func Benchstat(measurements ...Measurement) string {
+	machine := sysinfo.ReadMachine()
+	var b strings.Builder
+	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\npkg: gaiden\n", machine.OS, machine.Arch)
+	if machine.CPU != "" {
+		fmt.Fprintf(&b, "cpu: %s\n", machine.CPU)
+	}
+	for _, m := range measurements {
+		for _, s := range m.Samples {
+			fmt.Fprintf(&b, "Benchmark%s-%d\t%8d\t%s ns/op\n", benchName(m.Name), machine.Cores, m.Loops, strconv.FormatFloat(1e9*s, 'f', -1, 64))
+		}
+	}
+	return b.String()
+}
+
+// benchName makes a name that is one word and starts like an exported one.
+func benchName(name string) string {
+	words := strings.FieldsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\u00a0' })
+	joined := strings.Join(words, "_")
+	if joined == "" {
+		return "Unnamed"
+	}
+	if c := joined[0]; c >= 'a' && c <= 'z' {
+		joined = string(c-'a'+'A') + joined[1:]
+	}
+	return joined
+}
+
+// A Record is one line of the benchmarks' JSON files.
+type Record struct {
+	Bench    string  `json:"bench"`
+	Case     string  `json:"case"`
+	Subject  string  `json:"subject"` // "gaiden", a variant of it, or a peer
+	Unit     string  `json:"unit"`
+	Median   float64 `json:"median"`
+	Low      float64 `json:"low"`  // first quartile
+	High     float64 `json:"high"` // third quartile
+	N        int     `json:"n"`
+	Machine  string  `json:"machine"`
+	Versions string  `json:"versions"`
+	Date     string  `json:"date"` // RFC 3339
+}
+
+// Record makes a benchmark's line of a measurement, in µs. There is none, and
+// an error, where nothing was measured: JSON has no NaN.
+func (m Measurement) Record(bench, name, subject string, info sysinfo.Info) (Record, error) {
+	if m.N() == 0 {
+		return Record{}, fmt.Errorf("timing: %s: no samples to record: %w", m.Name, errors.Join(m.Err))
+	}
+	machine := info.Machine.String()
+	for _, g := range info.GPUs {
+		machine += "; " + g.String()
+	}
+	return Record{
+		Bench: bench, Case: name, Subject: subject, Unit: "µs",
+		Median: 1e6 * m.Median(), Low: 1e6 * stats.Quantile(m.Samples, 0.25), High: 1e6 * stats.Quantile(m.Samples, 0.75), N: m.N(),
+		Machine: machine, Versions: info.Versions.String(), Date: m.Time.Format(time.RFC3339),
+	}, nil
+}
+
+// Sorted returns the measurements from the fastest median to the slowest;
+// those without samples come last.
+func Sorted(measurements []Measurement) []Measurement {
+	s := slices.Clone(measurements)
+	slices.SortStableFunc(s, func(a, b Measurement) int {
+		switch x, y := a.Median(), b.Median(); {
+		case x < y || math.IsNaN(y) && !math.IsNaN(x):
+			return -1
+		case x > y || math.IsNaN(x) && !math.IsNaN(y):
+			return 1
+		}
+		return 0
+	})
+	return s
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return units.Count(n) + " " + noun + "s"
+}
+
+func percent(share float64) string {
+	switch {
+	case math.IsNaN(share):
+		return "?%"
+	case share < 0.0095:
+		return fmt.Sprintf("%.1f%%", 100*share)
+	}
+	return fmt.Sprintf("%.0f%%", 100*share)
+}

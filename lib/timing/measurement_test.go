@@ -1,0 +1,217 @@
+package timing
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"gaiden/lib/sysinfo"
+)
+
+// noisy makes samples like those of a real machine: never below the true time,
+// mostly a little above, with rare large delays.
+func noisy(r *rand.Rand, n int, seconds float64) Measurement {
+	m := Measurement{Name: "noisy", Loops: 1}
+	for range n {
+		s := seconds * (1 + 0.01*r.ExpFloat64())
+		if r.IntN(20) == 0 {
+			s *= 1 + 0.5*r.Float64()
+		}
+		m.Samples = append(m.Samples, s)
+	}
+	return m
+}
+
+// What the package promises of its comparisons, with samples of which the
+// truth is known.
+func TestCompareFindsWhatIsThereAndNothingElse(t *testing.T) {
+	for _, n := range []int{12, 30, 50} {
+		r := rand.New(rand.NewPCG(uint64(n), 1))
+		same, found := 0, 0
+		for range 100 {
+			base := noisy(r, n, 0.001)
+			if Compare(base, noisy(r, n, 0.001)).Verdict() == "~" {
+				same++
+			}
+			if c := Compare(base, noisy(r, n, 0.00105)); c.Proven && c.Change > 0 {
+				found++
+			}
+		}
+		if same < 95 {
+			t.Errorf("n=%d: two equal ones compare as ~ in %d of 100, want 95", n, same)
+		}
+		if found < 90 {
+			t.Errorf("n=%d: one 5%% slower is found in %d of 100, want 90", n, found)
+		}
+	}
+}
+
+func of(samples ...float64) Measurement { return Measurement{Name: "of", Samples: samples, Loops: 1} }
+
+func TestComparison(t *testing.T) {
+	base := of(1, 1.01, 1.02, 1.03, 1.04, 1.05)
+	scaled := func(by float64) Measurement {
+		m := of()
+		for _, s := range base.Samples {
+			m.Samples = append(m.Samples, s*by)
+		}
+		return m
+	}
+	tests := []struct {
+		name     string
+		old, new Measurement
+		want     string
+	}{
+		{"slower", base, scaled(1.1), "+10.0%   p=0.002 n=6+6 (Mann-Whitney U)"},
+		{"a little faster", base, scaled(0.94), "-6.0%   p=0.002 n=6+6 (Mann-Whitney U)"},
+		{"much faster", base, scaled(1.0 / 35), "35× faster   p=0.002 n=6+6 (Mann-Whitney U)"},
+		{"much slower", base, scaled(20), "20× slower   p=0.002 n=6+6 (Mann-Whitney U)"},
+		{"itself", base, base, "~   p=1.000 n=6+6 (Mann-Whitney U)"},
+		{"too few", of(1, 1, 1), of(2, 2, 2), "~   p=0.047 n=3+3 (Mann-Whitney U)\nwarning: 3 and 3 samples can prove nothing; at least 5 of each are needed"},
+		{"nothing", of(), of(), "~   p=1.000 n=0+0 (Mann-Whitney U)\nwarning: 0 and 0 samples can prove nothing; at least 5 of each are needed"},
+	}
+	for _, tt := range tests {
+		if got := Compare(tt.old, tt.new).String(); got != tt.want {
+			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, got, tt.want)
+		}
+	}
+	other := base
+	other.Device = true
+	if c := Compare(base, other); len(c.Warnings) != 1 {
+		t.Errorf("host against device: got %v, want a warning", c)
+	}
+}
+
+// The wanted strings were printed by IPython 9.18.1 (_format_time, precision 3).
+func TestIPython(t *testing.T) {
+	for seconds, want := range map[float64]string{
+		1.32e-3: "1.32 ms", 1.3e-3: "1.3 ms", 12.3e-6: "12.3 µs", 5e-8: "50 ns", 2.31: "2.31 s", 59.9: "59.9 s", 60: "1min",
+		125.4: "2min 5s", 3725: "1h 2min 5s", 90061.5: "1d 1h 1min 1s", 0: "0 ns", 1e-10: "0.1 ns", 0.9996e-3: "1e+03 µs", 100e-6: "100 µs", 1: "1 s",
+	} {
+		if got := ipythonTime(seconds); got != want {
+			t.Errorf("%g s: got %q, want %q", seconds, got, want)
+		}
+	}
+	m := of(0.00131, 0.00132, 0.00133)
+	m.Loops = 1000
+	if got, want := m.IPython(), "1.32 ms ± 8.16 µs per loop (mean ± std. dev. of 3 runs, 1,000 loops each)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := of(0.00132).IPython(), "1.32 ms ± 0 ns per loop (mean ± std. dev. of 1 run, 1 loop each)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := of().IPython(), "not measured"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestString(t *testing.T) {
+	full := Measurement{Name: "LeNet5 batch 128", Samples: []float64{0.00139, 0.00142, 0.00145}, Loops: 16, First: 2.31}
+	tests := []struct {
+		name string
+		m    Measurement
+		want string
+	}{
+		{"full", full, "LeNet5 batch 128   1.42 ms ± 1%   median of 3 blocks of 16   first call 2.31 s, not counted"},
+		{"one", of(2), "of   2.00 s ± 0.0%   median of 1 block of 1"},
+		{"none", Measurement{Name: "none", Partial: true, Err: errStopped}, "none   not measured   stopped: partial result\nerror: timing: stopped before it was done"},
+		{"warned", Measurement{Name: "w", Samples: []float64{1}, Loops: 1, Warnings: []error{errors.New("doubt")}}, "w   1.00 s ± 0.0%   median of 1 block of 1\nwarning: doubt"},
+	}
+	for _, tt := range tests {
+		if got := tt.m.String(); got != tt.want {
+			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	steady := make([]float64, 40)
+	drifting := make([]float64, 40)
+	wild := make([]float64, 40)
+	r := rand.New(rand.NewPCG(5, 6))
+	for i := range steady {
+		steady[i] = 1 + 0.01*r.Float64()
+		drifting[i] = 1 + 0.005*float64(i) + 0.01*r.Float64()
+		wild[i] = 1 + r.Float64()
+	}
+	tests := []struct {
+		name    string
+		samples []float64
+		clock   float64
+		want    []string
+	}{
+		{"steady", steady, 1e-6, nil},
+		{"clock", steady, 0.01, []string{"reading the clock is 1.0 %"}},
+		{"few", steady[:2], 0, []string{"2 samples cannot show"}},
+		{"drifting", drifting, 0, []string{"second half took +1"}},
+		{"wild", wild, 0, []string{"samples spread 16%: do not trust"}},
+		{"cached", append([]float64{9}, steady...), 0, []string{"slowest sample took 9.0"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := of(tt.samples...)
+			m.judge(tt.clock)
+			if len(m.Warnings) != len(tt.want) {
+				t.Fatalf("got %v, want %q", m.Warnings, tt.want)
+			}
+			for i, want := range tt.want {
+				if !strings.Contains(m.Warnings[i].Error(), want) {
+					t.Errorf("got %q, want %q", m.Warnings[i], want)
+				}
+			}
+		})
+	}
+}
+
+func TestBenchstatText(t *testing.T) {
+	m := of(0.00142, 1.5e-9)
+	m.Name, m.Loops = "leNet5 batch\t128", 16
+	lines := strings.Split(strings.TrimSpace(Benchstat(m, Measurement{Name: " ", Samples: []float64{1}, Loops: 1})), "\n")
+	cores := sysinfo.ReadMachine().Cores
+	want := []string{
+		fmt.Sprintf("BenchmarkLeNet5_batch_128-%d\t      16\t1420000 ns/op", cores),
+		fmt.Sprintf("BenchmarkLeNet5_batch_128-%d\t      16\t1.5 ns/op", cores),
+		fmt.Sprintf("BenchmarkUnnamed-%d\t       1\t1000000000 ns/op", cores),
+	}
+	if got := lines[len(lines)-3:]; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !strings.HasPrefix(lines[0], "goos: ") || !strings.HasPrefix(lines[1], "goarch: ") {
+		t.Errorf("got the head %q, want goos and goarch", lines[:2])
+	}
+}
+
+func TestRecord(t *testing.T) {
+	m := of(1e-6, 2e-6, 3e-6)
+	m.Time = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	info := sysinfo.Info{Machine: sysinfo.Machine{CPU: "CPU", Cores: 2, OS: "linux", Arch: "amd64"}, GPUs: []sysinfo.GPU{{Name: "GPU"}}, Versions: sysinfo.Versions{Go: "go1"}}
+	record, err := m.Record("dispatch", "n31", "gaiden", info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"bench":"dispatch","case":"n31","subject":"gaiden","unit":"µs","median":2,"low":1.5,"high":2.5,"n":3,"machine":"CPU, 2 cores, linux/amd64; GPU","versions":"go1","date":"2026-11-21T00:00:00Z"}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if _, err := of().Record("b", "c", "s", info); err == nil {
+		t.Error("without samples: got no error")
+	}
+}
+
+func TestSorted(t *testing.T) {
+	got := Sorted([]Measurement{of(3), of(), of(1), of(math.NaN()), of(2)})
+	for i, want := range []float64{1, 2, 3} {
+		if got[i].Median() != want {
+			t.Errorf("place %d: got %g, want %g", i, got[i].Median(), want)
+		}
+	}
+}

@@ -1,0 +1,284 @@
+// Package timing measures how long work takes, on the host or on a device, and
+// says how sure it is.
+//
+// A [Timer] runs a function until the answer is stable and returns a
+// [Measurement]: every raw sample, the median, its spread and their number.
+// The first call, which may compile, is timed apart and is no sample. The zero
+// Timer is ready to use on the host; to time a device, set Sync to a function
+// that waits for it, so that the clock is read only when the device is idle:
+//
+//	t := timing.Timer{Sync: dev.Wait}
+//	a := t.Time("LeNet5 batch 128", func() { small.MustCall(x, y) })
+//	b := t.Time("LeNet5 batch 512", func() { large.MustCall(x4, y4) })
+//	fmt.Println(a) // LeNet5 batch 128   1.42 ms ± 2%   median of 31 blocks of 16   first call 2.31 s, not counted
+//	fmt.Println(b)
+//	fmt.Println(timing.Compare(a, b)) // ~   p=0.412 n=31+12 (Mann-Whitney U)
+//
+// A block is one reading of the clock: Loops calls in a row. Loops is found so
+// that reading the clock, and waiting for an idle device, cost less than a
+// thousandth of a block. To compare two things on a machine that others use
+// as well, measure them in turns with [Timer.Times]: what disturbs one then
+// disturbs the other.
+//
+// Package timing knows nothing about models. It prints nothing: a doubtful
+// result carries its warnings, a stopped one is marked, one that panicked has
+// the panic as its Err and keeps its samples. Package report turns results
+// into tables; packages stats and units below it do the sums and the words.
+package timing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"gaiden/lib/timing/stats"
+)
+
+// A Timer says how to measure. The zero value is right for the host.
+type Timer struct {
+	// Sync waits until the device is idle. Nil means that there is none.
+	Sync func()
+
+	// Budget is the time to spend on samples of one function; 0 means one
+	// second. Finding Loops comes on top, and so does the first call. A
+	// function that takes longer than the budget is still run three times.
+	Budget time.Duration
+
+	// Runs is the number of samples: %timeit's -r. 0 means as many as the
+	// budget allows, at most 1000.
+	Runs int
+
+	// Loops is the number of calls in each sample: %timeit's -n. 0 means
+	// that it is found.
+	Loops int
+}
+
+// A Case is one thing to measure.
+type Case struct {
+	Name string
+	// Loop does the work n times in a row. A loop of its own saves a call
+	// for each time, which matters below 10 ns.
+	Loop func(n int)
+}
+
+// Call is a case that calls f.
+func Call(name string, f func()) Case {
+	return Case{Name: name, Loop: func(n int) {
+		for range n {
+			f()
+		}
+	}}
+}
+
+const (
+	clockShare = 1000 // a block is so many times longer than a reading of the clock
+	mostRuns   = 1000
+	leastRuns  = 3
+	usualRuns  = 50 // blocks that a budget is divided into
+)
+
+// Time measures f. It does not fail: see Measurement.Err.
+func (t Timer) Time(name string, f func()) Measurement {
+	return t.TimeContext(context.Background(), name, f)
+}
+
+// TimeContext measures f until ctx ends, looking between two blocks. A
+// measurement that was stopped has the samples so far and is marked Partial.
+func (t Timer) TimeContext(ctx context.Context, name string, f func()) Measurement {
+	return t.Times(ctx, Call(name, f))[0]
+}
+
+// Times measures several cases in turns, a block of each, then the next block
+// of each in the opposite order; the result has a measurement for each case.
+// A case that panics drops out and the others go on.
+func (t Timer) Times(ctx context.Context, cases ...Case) []Measurement {
+	results := make([]Measurement, len(cases))
+	for i, c := range cases {
+		results[i] = Measurement{Name: c.Name, Device: t.Sync != nil, Time: time.Now().UTC()}
+	}
+	if err := t.check(); err != nil {
+		for i := range results {
+			results[i].Err = err
+		}
+		return results
+	}
+	clock := t.clock()
+	for i := range results {
+		t.prepare(ctx, &results[i], cases[i], clock)
+	}
+	runtime.GC() // what set-up left behind is not the fault of the first samples
+	for run := 0; t.more(ctx, results, run); run++ {
+		for turn := range cases {
+			if run%2 == 1 {
+				turn = len(cases) - 1 - turn
+			}
+			if m := &results[turn]; m.Err == nil && !m.Partial {
+				if s, err := t.block(cases[turn], m.Loops); err != nil {
+					m.Err = err.at(run + 1)
+				} else {
+					m.Samples = append(m.Samples, s/float64(m.Loops))
+				}
+			}
+		}
+	}
+	for i := range results {
+		m := &results[i]
+		m.Partial = m.Partial || m.Err == nil && ctx.Err() != nil && (len(m.Samples) < t.Runs || t.Runs == 0)
+		m.judge(clock)
+	}
+	return results
+}
+
+func (t Timer) check() error {
+	switch {
+	case t.Runs < 0:
+		return fmt.Errorf("timing: got %d runs, want 1 or more, or 0 for as many as the budget allows", t.Runs)
+	case t.Loops < 0:
+		return fmt.Errorf("timing: got %d loops, want 1 or more, or 0 to have them found", t.Loops)
+	case t.Budget < 0:
+		return fmt.Errorf("timing: got a budget of %v, want more than none, or 0 for one second", t.Budget)
+	}
+	return nil
+}
+
+func (t Timer) budget() float64 {
+	if t.Budget == 0 {
+		return 1
+	}
+	return t.Budget.Seconds()
+}
+
+// clock is the cost in seconds of one block that does nothing: two readings
+// and a wait for a device that is idle already.
+func (t Timer) clock() float64 {
+	costs := make([]float64, 32)
+	for i := range costs {
+		s, err := t.block(Case{Loop: func(int) {}}, 0)
+		if err != nil {
+			return 0 // Sync panics; the first real block will say so
+		}
+		costs[i] = s
+	}
+	return stats.Median(costs)
+}
+
+// block is one reading of the clock around n times the work. The device is
+// idle at both ends.
+func (t Timer) block(c Case, n int) (seconds float64, failed *PanicError) {
+	defer func() {
+		if value := recover(); value != nil {
+			failed = &PanicError{Name: c.Name, Value: value, Stack: debug.Stack()}
+		}
+	}()
+	if t.Sync != nil {
+		t.Sync()
+	}
+	start := time.Now()
+	c.Loop(n)
+	if t.Sync != nil {
+		t.Sync()
+	}
+	return time.Since(start).Seconds(), nil
+}
+
+// prepare makes the first call and finds the number of loops.
+func (t Timer) prepare(ctx context.Context, m *Measurement, c Case, clock float64) {
+	if ctx.Err() != nil {
+		m.Partial = true
+		return
+	}
+	first, err := t.block(c, 1)
+	if err != nil {
+		m.Err = err.at(0)
+		return
+	}
+	m.First, m.Loops = first, max(t.Loops, 1)
+	if t.Loops > 0 {
+		return
+	}
+	runs := t.Runs
+	if runs == 0 {
+		runs = usualRuns
+	}
+	want := max(clockShare*clock, t.budget()/float64(runs))
+	for ctx.Err() == nil {
+		took, err := t.block(c, m.Loops)
+		if err != nil {
+			m.Err = err.at(0)
+			return
+		}
+		if took >= want || m.Loops >= 1e9 {
+			return
+		}
+		// Short blocks tell little: grow by steps, and never past the
+		// goal by more than the rounding.
+		next := min(want/max(took, 1e-9), 100) * float64(m.Loops)
+		m.Loops = max(round(next), m.Loops+1)
+	}
+}
+
+// round returns the next number up of 1, 2, 5, 10, 20, 50, …
+func round(n float64) int {
+	power := math.Pow(10, math.Floor(math.Log10(max(n, 1))))
+	for _, step := range []float64{1, 2, 5} {
+		if step*power >= n*(1-1e-9) {
+			return int(step * power)
+		}
+	}
+	return int(10 * power)
+}
+
+// more says whether another run is wanted of the cases that still run.
+func (t Timer) more(ctx context.Context, results []Measurement, run int) bool {
+	running, spent := 0, 0.0
+	for i := range results {
+		if m := &results[i]; m.Err == nil && !m.Partial {
+			running++
+			for _, s := range m.Samples {
+				spent += s * float64(m.Loops)
+			}
+		}
+	}
+	switch {
+	case running == 0 || ctx.Err() != nil:
+		return false
+	case t.Runs > 0:
+		return run < t.Runs
+	case run < leastRuns:
+		return true
+	}
+	return run < mostRuns && spent < t.budget()*float64(running)
+}
+
+// A PanicError reports a case that panicked while it was measured.
+type PanicError struct {
+	Name  string
+	Run   int // from 1; 0 is before the first sample
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string {
+	when := "before the first run"
+	if e.Run > 0 {
+		when = fmt.Sprintf("in run %d", e.Run)
+	}
+	return fmt.Sprintf("timing: %s: panic %s: %v", e.Name, when, e.Value)
+}
+
+// Unwrap gives the panic's value where it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+func (e *PanicError) at(run int) error {
+	e.Run = run
+	return e
+}
+
+var errStopped = errors.New("timing: stopped before it was done")
