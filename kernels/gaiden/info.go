@@ -43,7 +43,7 @@ func infoMain(args []string, stdout, stderr io.Writer) error {
 		e.SetIndent("", "  ")
 		return e.Encode(i)
 	}
-	fmt.Fprintf(stdout, "gaiden      %s\n%s", i.Version, i.Machine)
+	fmt.Fprintf(stdout, "gaiden      %s\n%s\n", i.Version, i.Machine)
 	if i.Problem != "" {
 		fmt.Fprintf(stdout, "plugin      %s\n", i.Problem)
 	} else {

@@ -34,6 +34,7 @@ type command struct {
 var commands = map[string]command{
 	"session": {sessionMain, "start|stop|status|reset: the process that owns the devices"},
 	"info":    {infoMain, "machine, devices, versions"},
+	"bench":   {benchMain, "measure; gaiden bench lists the names"},
 	"version": {versionMain, "the version of this program"},
 }
 

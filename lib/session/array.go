@@ -19,24 +19,30 @@ type Array struct {
 	s      *Session
 	shape  shapes.Shape
 	device int
-	hold   *hold
-}
-
-// hold is the part of an Array that its cleanup needs.
-type hold struct {
 	handle uint64
 	over   atomic.Bool // freed or donated: the handle is not ours any more
 }
 
-// newArray makes the Array for a new handle.
+// newArray makes the Array for a new handle. A finalizer costs half of a
+// cleanup, and none where the array is donated before it is garbage: that is
+// most of them, one for each parameter and step.
 func (s *Session) newArray(handle uint64, shape shapes.Shape, device int) *Array {
-	a := &Array{s: s, shape: shape, device: device, hold: &hold{handle: handle}}
-	runtime.AddCleanup(a, func(h *hold) {
-		if !h.over.Swap(true) {
-			s.drop(h.handle)
-		}
-	}, a.hold)
+	a := &Array{s: s, shape: shape, device: device, handle: handle}
+	runtime.SetFinalizer(a, (*Array).free)
 	return a
+}
+
+// free gives the handle back.
+func (a *Array) free() {
+	if !a.over.Swap(true) {
+		a.s.drop(a.handle)
+	}
+}
+
+// giveAway ends the array's life without freeing its buffer: a program has it.
+func (a *Array) giveAway() {
+	a.over.Store(true)
+	runtime.SetFinalizer(a, nil)
 }
 
 // Put copies flat data, row-major, to the session's device number device.
@@ -46,7 +52,7 @@ func (s *Session) Put(flat any, shape shapes.Shape, device int) (*Array, error) 
 		return nil, err
 	}
 	a := s.newArray(s.handles.Add(1), shape, device)
-	b := wire.UploadBody{Handle: a.hold.handle, Type: wireType(shape), Device: uint32(device), Data: data}
+	b := wire.UploadBody{Handle: a.handle, Type: wireType(shape), Device: uint32(device), Data: data}
 	if win := s.window(len(data)); win != nil {
 		copy(win.mem, data)
 		b.Window, b.Data = win.number, nil
@@ -61,10 +67,10 @@ func (a *Array) Values(flat any) error {
 	if err != nil {
 		return err
 	}
-	if a.hold.over.Load() {
+	if a.over.Load() {
 		return a.usedUp()
 	}
-	b := wire.DownloadBody{Handle: a.hold.handle}
+	b := wire.DownloadBody{Handle: a.handle}
 	win := a.s.window(len(data))
 	if win != nil {
 		b.Window = win.number
@@ -108,19 +114,17 @@ func (a *Array) Data() (any, error) {
 
 // CopyToDevice copies the array to another device of the session.
 func (a *Array) CopyToDevice(device compute.DeviceNum) (compute.Buffer, error) {
-	if a.hold.over.Load() {
+	if a.over.Load() {
 		return nil, a.usedUp()
 	}
 	c := a.s.newArray(a.s.handles.Add(1), a.shape, int(device))
 	defer runtime.KeepAlive(a)
-	return c, a.s.send(wire.Copy, wire.CopyBody{From: a.hold.handle, To: c.hold.handle, Device: uint32(device)}.Append)
+	return c, a.s.send(wire.Copy, wire.CopyBody{From: a.handle, To: c.handle, Device: uint32(device)}.Append)
 }
 
 // Finalize frees the array now. A second call does nothing.
 func (a *Array) Finalize() error {
-	if !a.hold.over.Swap(true) {
-		a.s.drop(a.hold.handle)
-	}
+	a.free()
 	return nil
 }
 

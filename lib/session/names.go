@@ -40,10 +40,10 @@ func (s *Session) Bind(names []string, arrays []*Array) error {
 	}
 	a := wire.AskBody{Verb: wire.Bind, Names: names}
 	for _, x := range arrays {
-		if x.hold.over.Load() {
+		if x.over.Load() {
 			return x.usedUp()
 		}
-		a.Handles = append(a.Handles, x.hold.handle)
+		a.Handles = append(a.Handles, x.handle)
 	}
 	_, err := s.Ask(a)
 	return err

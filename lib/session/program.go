@@ -27,7 +27,7 @@ type Options struct {
 // Program is a compiled program in the session.
 type Program struct {
 	s      *Session
-	hold   *hold
+	handle uint64
 	name   string
 	inputs []shapes.Shape
 	outs   []shapes.Shape
@@ -59,8 +59,8 @@ func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
 	}
 	began := time.Now()
 	text := p.Text(o.Donate)
-	x := &Program{s: s, hold: &hold{handle: s.handles.Add(1)}, name: p.Name, inputs: p.Inputs, outs: p.Outputs, n: max(1, p.Replicas)}
-	b := wire.ProgramBody{Handle: x.hold.handle, Name: p.Name, Origin: o.Origin, Replicas: uint32(x.n), Flags: flags}
+	x := &Program{s: s, handle: s.handles.Add(1), name: p.Name, inputs: p.Inputs, outs: p.Outputs, n: max(1, p.Replicas)}
+	b := wire.ProgramBody{Handle: x.handle, Name: p.Name, Origin: o.Origin, Replicas: uint32(x.n), Flags: flags}
 	for _, d := range p.Devices {
 		b.Devices = append(b.Devices, uint32(d))
 		x.devs = append(x.devs, int(d))
@@ -89,11 +89,7 @@ func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
 		return nil, err
 	}
 	x.From, x.Took = r.From, time.Duration(r.Nanoseconds)
-	runtime.AddCleanup(x, func(h *hold) {
-		if !h.over.Swap(true) {
-			s.drop(h.handle)
-		}
-	}, x.hold)
+	runtime.AddCleanup(x, s.drop, x.handle)
 	return x, nil
 }
 
@@ -116,10 +112,10 @@ func (p *Program) Run(c Call) ([]*Array, error) {
 	if err := p.check(c); err != nil {
 		return nil, err
 	}
-	e := wire.ExecuteBody{Program: p.hold.handle, Device: uint32(c.Device), Donate: p.donate}
+	e := wire.ExecuteBody{Program: p.handle, Device: uint32(c.Device), Donate: p.donate}
 	e.Inputs = make([]uint64, len(c.Inputs))
 	for i, a := range c.Inputs {
-		e.Inputs[i] = a.hold.handle
+		e.Inputs[i] = a.handle
 	}
 	n := len(p.outs) * p.n
 	e.Outputs = make([]uint64, n)
@@ -138,7 +134,7 @@ func (p *Program) Run(c Call) ([]*Array, error) {
 	err := p.s.send(wire.Execute, e.Append)
 	for i, yes := range p.donate {
 		if yes {
-			c.Inputs[i].hold.over.Store(true)
+			c.Inputs[i].giveAway()
 		}
 	}
 	runtime.KeepAlive(c.Inputs)
@@ -171,7 +167,7 @@ func (p *Program) check(c Call) error {
 			return p.invalid("input %d is nil", i)
 		case a.s != p.s:
 			return p.invalid("input %d belongs to another connection", i)
-		case a.hold.over.Load():
+		case a.over.Load():
 			return a.usedUp()
 		}
 		if want := p.inputs[i%len(p.inputs)]; !a.shape.Equal(want) {

@@ -166,7 +166,7 @@ func (c *Composer) explain(w *writer, errs []types.Error) []Diagnostic {
 		d := Diagnostic{Line: pos.Line, Column: pos.Column, Message: e.Msg}
 		if id, ok := cellOfFile(pos.Filename); ok {
 			d.Cell = id
-			d.Text = c.lineOfCell(w.unit, id, pos.Line)
+			d.Text = lineOf(w.source(id), pos.Line)
 		} else {
 			d.Line, d.Column = 0, 0
 		}
@@ -177,11 +177,11 @@ func (c *Composer) explain(w *writer, errs []types.Error) []Diagnostic {
 	return out
 }
 
-func (c *Composer) lineOfCell(u *Unit, id, line int) string {
-	if id == u.ID {
-		return lineOf(u.Text, line)
+func (c *Composer) nearest(word string, names []string) string {
+	if c.Nearest == nil {
+		return ""
 	}
-	return lineOf(c.Memory.text(id), line)
+	return c.Nearest(word, names)
 }
 
 var undefinedName = regexp.MustCompile(`^undefined: ([\pL_][\pL\pN_]*)$`)
@@ -197,7 +197,7 @@ func (c *Composer) hint(w *writer, message string) string {
 		return "cell " + strconv.Itoa(cell) + " defined " + name + " with := and took it along when it ended; var " + name + " = … is remembered"
 	}
 	if w.unit.quals[name] != nil || w.qualifies(name) {
-		if near := Nearest(name, c.Module.Names(context.Background())); near != "" {
+		if near := c.nearest(name, c.Module.Names(context.Background())); near != "" {
 			return "no package of this name is known; did you mean " + near + "?"
 		}
 		return "no package of this name is known; import it by its path"
@@ -206,7 +206,7 @@ func (c *Composer) hint(w *writer, message string) string {
 	for _, d := range w.decls {
 		names = append(names, d.Names...)
 	}
-	if near := Nearest(name, append(names, c.Memory.names()...)); near != "" {
+	if near := c.nearest(name, append(names, c.Memory.names()...)); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return ""

@@ -191,7 +191,7 @@ func counts(d *ast.GenDecl) bool {
 
 func (r *declReader) decl(kind Kind, node ast.Node, from, to token.Pos, names []string, at []token.Pos) *Decl {
 	start, end := r.offset(from), min(r.offset(to), len(r.text))
-	d := &Decl{Kind: kind, Names: names, Cell: r.unit.ID, Text: r.text[start:end], start: start,
+	d := &Decl{Kind: kind, Names: names, Cell: r.unit.ID, Text: r.text[start:end], start: start, source: r.unit.Text,
 		uses: map[string]bool{}, quals: map[string][]string{}}
 	d.Line, d.column = place(r.unit.Text, start)
 	for _, p := range at {

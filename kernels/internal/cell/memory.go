@@ -18,7 +18,6 @@ type Memory struct {
 	mu      sync.Mutex
 	decls   map[string]*Decl   // every name, methods as "T.Method"
 	imports map[string]*Import // by the name that the code uses, see importKey
-	texts   map[int]string     // the cells' texts, to show lines of
 	nothing int                // counts blank declarations, so that each has a key
 	lost    map[string]int     // names that := defined inside a cell, and the cell
 }
@@ -42,7 +41,6 @@ func (m *Memory) remember(u *Unit, nameOf func(path string) string) {
 	if m.decls == nil {
 		m.decls, m.imports, m.lost = map[string]*Decl{}, map[string]*Import{}, map[string]int{}
 	}
-	m.keepText(u.ID, u.Text)
 	for _, d := range u.Decls {
 		for i, name := range d.Names {
 			if name == "_" {
@@ -53,7 +51,7 @@ func (m *Memory) remember(u *Unit, nameOf func(path string) string) {
 				continue
 			}
 			if old := m.decls[name]; old != nil && old != d {
-				old.blankOut(name)
+				m.replace(old, name)
 				if d.Kind != Type && old.Kind == Type {
 					m.dropMethods(name)
 				}
@@ -74,40 +72,33 @@ func (m *Memory) remember(u *Unit, nameOf func(path string) string) {
 	}
 }
 
-// keepText remembers a cell's text and forgets those that nothing refers to.
-func (m *Memory) keepText(id int, text string) {
-	if m.texts == nil {
-		m.texts = map[int]string{}
-	}
-	m.texts[id] = text
-	const limit = 64
-	if len(m.texts) <= limit {
-		return
-	}
-	needed := map[int]bool{id: true}
-	for _, d := range m.decls {
-		needed[d.Cell] = true
-	}
-	for _, im := range m.imports {
-		needed[im.Cell] = true
-	}
-	maps.DeleteFunc(m.texts, func(id int, _ string) bool { return !needed[id] })
-}
-
-// blankOut replaces one of the declaration's names by the blank one, with
-// spaces after it, so that every column stays true.
-func (d *Decl) blankOut(name string) {
+// replace takes one of the names away from a declaration with several. The
+// declaration itself is not changed: others may be reading it.
+func (m *Memory) replace(d *Decl, name string) {
 	if len(d.Names) < 2 {
 		return
 	}
-	d.Names = slices.Clone(d.Names)
-	for i, n := range d.Names {
-		if n == name {
-			d.Names[i] = "_"
-			at := d.names[i]
-			d.Text = d.Text[:at] + "_" + strings.Repeat(" ", len(name)-1) + d.Text[at+len(name):]
+	c := d.without(name)
+	for _, n := range d.Names {
+		if m.decls[n] == d {
+			m.decls[n] = c
 		}
 	}
+}
+
+// without returns the declaration with one of its names blank, and spaces after
+// it, so that every column stays true.
+func (d *Decl) without(name string) *Decl {
+	c := *d
+	c.Names = slices.Clone(d.Names)
+	for i, n := range d.Names {
+		if n == name {
+			c.Names[i] = "_"
+			at := d.names[i]
+			c.Text = c.Text[:at] + "_" + strings.Repeat(" ", len(name)-1) + c.Text[at+len(name):]
+		}
+	}
+	return &c
 }
 
 func (m *Memory) dropMethods(typeName string) {
@@ -120,7 +111,7 @@ func (m *Memory) dropMethods(typeName string) {
 func (m *Memory) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.decls, m.imports, m.texts, m.lost = nil, nil, nil, nil
+	m.decls, m.imports, m.lost = nil, nil, nil
 }
 
 // Forget drops a declaration or an import by its name and says what it was.
@@ -132,7 +123,7 @@ func (m *Memory) Forget(name string) (kind string, ok bool) {
 	name = strings.Replace(name, "~", ".", 1)
 	if d := m.decls[name]; d != nil {
 		delete(m.decls, name)
-		d.blankOut(name)
+		m.replace(d, name)
 		if d.Kind == Type {
 			m.dropMethods(name)
 		}
@@ -184,13 +175,6 @@ func (m *Memory) Entries() []Entry {
 	return out
 }
 
-// text returns the text of a cell, as far as it is remembered.
-func (m *Memory) text(id int) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.texts[id]
-}
-
 // definedIn returns the cell in whose main a name was last defined with :=.
 func (m *Memory) definedIn(name string) (id int, ok bool) {
 	m.mu.Lock()
@@ -203,7 +187,13 @@ func (m *Memory) definedIn(name string) (id int, ok bool) {
 func (m *Memory) names() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Collect(maps.Keys(m.decls))
+	var out []string
+	for name := range m.decls {
+		if !strings.HasPrefix(name, "_~") {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // reach returns the declarations that the cell needs, in the order in which
@@ -294,14 +284,12 @@ func (m *Memory) reach(u *Unit) (decls []*Decl, imports []*Import) {
 
 // masked returns d without the names that the cell declares anew.
 func masked(d *Decl, u *Unit, own map[string]bool) *Decl {
-	if d.Cell == u.ID || len(d.Names) < 2 {
+	if slices.Contains(u.Decls, d) || len(d.Names) < 2 {
 		return d
 	}
 	for _, name := range d.Names {
 		if name != "_" && own[name] {
-			c := *d
-			c.blankOut(name)
-			d = &c
+			d = d.without(name)
 		}
 	}
 	return d

@@ -28,18 +28,46 @@ type Program struct {
 	// files beside the cell): the go command must.
 	Direct bool
 
-	cells []int    // cells in the order in which Source names them
-	embed []string // patterns of //go:embed directives
-	flags bool     // main parses the command line first
+	cells []int          // cells in the order in which Source names them
+	embed []string       // patterns of //go:embed directives
+	flags bool           // main parses the command line first
+	texts map[int]string // those cells' texts
 	unit  *Unit
 	names map[string]string // package names by path
 }
+
+// TestArgs returns the flags that run the cell's own tests and benchmarks.
+func (p *Program) TestArgs() []string {
+	var tests, benchmarks []string
+	for _, name := range p.Tests {
+		if strings.HasPrefix(name, "Benchmark") {
+			benchmarks = append(benchmarks, "^"+name+"$")
+		} else {
+			tests = append(tests, "^"+name+"$")
+		}
+	}
+	args := []string{"-test.v"}
+	if len(benchmarks) > 0 {
+		args = append(args, "-test.bench="+strings.Join(benchmarks, "|"))
+	}
+	if len(tests) == 0 {
+		tests = []string{"^$"}
+	}
+	return append(args, "-test.run="+strings.Join(tests, "|"))
+}
+
+// Line returns a line of one of the program's cells, both from 1, or "".
+func (p *Program) Line(cell, line int) string { return lineOf(p.texts[cell], line) }
 
 // A Composer makes programs of cells: it resolves imports, checks types and
 // remembers declarations. All fields are set before the first use.
 type Composer struct {
 	Module *Module
 	Memory *Memory
+
+	// Nearest finds the name that was probably meant, "" if there is none; nil
+	// means that nothing is suggested.
+	Nearest func(word string, names []string) string
 }
 
 // Compose makes a program of a cell. Nothing is remembered yet: see Remember.
@@ -91,6 +119,10 @@ func (c *Composer) compose(ctx context.Context, u *Unit) (*Program, error) {
 		return nil, err
 	}
 	p.Source, p.cells = w.text()
+	p.texts = map[int]string{}
+	for _, id := range p.cells {
+		p.texts[id] = w.source(id)
+	}
 	p.Show = w.show
 	for _, im := range w.imports {
 		p.Imports = append(p.Imports, im.Path)
@@ -112,7 +144,7 @@ func (c *Composer) compose(ctx context.Context, u *Unit) (*Program, error) {
 	p.Imports = slices.Compact(p.Imports)
 	p.Run = u.HasMain() || u.Test
 	for _, d := range decls {
-		if d.Cell != u.ID {
+		if !slices.Contains(u.Decls, d) {
 			continue
 		}
 		// A declaration that does something when the program starts wants to be run.
@@ -220,7 +252,7 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, remem
 		paths = append(paths, "testing")
 	}
 	if _, err := c.Module.Packages(ctx, append(paths, "runtime")...); err != nil {
-		return nil, c.blame(err, u, out)
+		return nil, c.blame(err, out)
 	}
 	return out, nil
 }
@@ -238,7 +270,7 @@ func (c *Composer) ownImports(ctx context.Context, p *Program) error {
 	}
 	packages, err := c.Module.Packages(ctx, paths...)
 	if err != nil {
-		return c.blame(err, p.unit, p.unit.Imports)
+		return c.blame(err, p.unit.Imports)
 	}
 	for path, pkg := range packages {
 		p.names[path] = pkg.Name
@@ -261,7 +293,7 @@ func (c *Composer) packageName(ctx context.Context, p *Program, path string) str
 }
 
 // blame puts an import error at the line of the import that it is about.
-func (c *Composer) blame(err error, u *Unit, imports []*Import) error {
+func (c *Composer) blame(err error, imports []*Import) error {
 	var ie *ImportError
 	if !errors.As(err, &ie) {
 		return err
@@ -272,11 +304,7 @@ func (c *Composer) blame(err error, u *Unit, imports []*Import) error {
 		}
 		d := Diagnostic{Cell: im.Cell, Line: im.Line, Column: im.column,
 			Message: fmt.Sprintf("import %q: %s", ie.Path, ie.Reason), Hint: ie.Hint()}
-		if im.Cell == u.ID {
-			d.Text = lineOf(u.Text, im.Line)
-		} else if im.Cell != 0 {
-			d.Text = lineOf(c.Memory.text(im.Cell), im.Line)
-		}
+		d.Text = lineOf(im.source, im.Line)
 		return &importFailure{newBuildError([]Diagnostic{d}), ie}
 	}
 	return err

@@ -21,7 +21,7 @@ const (
 // it is not set, the value is printed.
 const ResultEnv = "GAIDEN_RESULT"
 
-var showImports = []string{"fmt", "os", "strconv"}
+var showImports = []string{"fmt", "os", "strconv", "syscall"}
 
 const showSource = `package main
 
@@ -29,9 +29,19 @@ import (
 	gaiden_fmt "fmt"
 	gaiden_os "os"
 	gaiden_strconv "strconv"
+	gaiden_syscall "syscall"
 )
 
 var gaiden_image func(v any) []byte
+
+// What the cell starts must not hold the result open.
+var gaiden_result, gaiden_problem = func() (int, error) {
+	fd, err := gaiden_strconv.Atoi(gaiden_os.Getenv("GAIDEN_RESULT"))
+	if err == nil {
+		gaiden_syscall.CloseOnExec(fd)
+	}
+	return fd, err
+}()
 
 func gaiden_show_error(values ...any) {
 	n := len(values) - 1
@@ -91,12 +101,11 @@ func gaiden_show(values ...any) {
 		text = gaiden_fmt.Appendf(text[:limit:limit], " … (%d bytes)", len(text))
 	}
 	add("text/plain", string(text))
-	fd, err := gaiden_strconv.Atoi(gaiden_os.Getenv("GAIDEN_RESULT"))
-	if err != nil {
+	if gaiden_problem != nil {
 		gaiden_fmt.Println(string(text))
 		return
 	}
-	file := gaiden_os.NewFile(uintptr(fd), "result")
+	file := gaiden_os.NewFile(uintptr(gaiden_result), "result")
 	file.Write(out)
 }
 `

@@ -1,5 +1,13 @@
 package cell
-import ("testing";"context";"fmt";"time";"errors")
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
 func TestSmokeRun(t *testing.T) {
 	m := &Module{Dir: t.TempDir(), Library: ""}
 	c := &Composer{Module: m, Memory: &Memory{}}
@@ -17,19 +25,36 @@ func TestSmokeRun(t *testing.T) {
 	} {
 		fmt.Println("-----", text)
 		p, err := c.Compose(context.Background(), Source{ID: i + 1, Text: text})
-		if err != nil { fmt.Println(err); continue }
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
 		bin, cost, err := b.Build(context.Background(), p)
-		if err != nil { fmt.Println(err); continue }
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
 		c.Remember(p)
 		ctx, cancel := context.WithTimeout(context.Background(), 700*time.Millisecond)
-		cmd := Command{Path: bin.Path, Mark: fmt.Sprintf("smoke.%d", i), Go: true, Result: true, Linger: 300*time.Millisecond,
+		cmd := Command{Path: bin.Path, Mark: fmt.Sprintf("smoke.%d", i), Go: true, Result: true, Linger: 300 * time.Millisecond,
 			Stdout: func(b []byte) { fmt.Printf("out %q\n", b) }, Stderr: func(b []byte) { fmt.Printf("err %q\n", b) },
-			Ask: func(context.Context) (string, error) { n++; if n > 2 { return "", errors.New("no") }; return "joe", nil }}
+			Ask: func(context.Context) (string, error) {
+				n++
+				if n > 2 {
+					return "", errors.New("no")
+				}
+				return "joe", nil
+			}}
 		start := time.Now()
 		exit, err := cmd.Run(ctx)
 		cancel()
 		fmt.Println(exit, err, exit.Code, exit.Left, exit.Start, exit.Run, time.Since(start), cost)
-		for k, v := range exit.Result { fmt.Println(k, string(v)) }
-		if exit.Panic != nil { fmt.Println("PANIC", exit.Panic.Message[:min(200,len(exit.Panic.Message))]); fmt.Println(exit.Panic.Traceback(func(c, l int) string { return lineOf(p.unit.Text, l)}))}
+		for k, v := range exit.Result {
+			fmt.Println(k, string(v))
+		}
+		if exit.Panic != nil {
+			fmt.Println("PANIC", exit.Panic.Message[:min(200, len(exit.Panic.Message))])
+			fmt.Println(exit.Panic.Traceback(func(c, l int) string { return lineOf(p.unit.Text, l) }))
+		}
 	}
 }

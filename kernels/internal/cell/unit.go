@@ -53,6 +53,7 @@ type Decl struct {
 	Text  string   // the declaration without its keyword, for func with it
 
 	column int                 // of Text's first byte, from 1
+	source string              // the cell's text
 	start  int                 // byte offset in the cell: keeps the order inside a cell
 	names  []int               // offset of each name in Text
 	uses   map[string]bool     // every name that Text may refer to
@@ -67,6 +68,7 @@ type Import struct {
 	Cell   int
 	Line   int
 	column int
+	source string // the cell's text
 	doc    string // the comment above it, which is C source for import "C"
 }
 
@@ -305,7 +307,7 @@ func (u *Unit) importOf(spec *ast.ImportSpec, offset int) *Import {
 	if err != nil {
 		path = strings.Trim(spec.Path.Value, "\"`")
 	}
-	im := &Import{Path: path, Cell: u.ID}
+	im := &Import{Path: path, Cell: u.ID, source: u.Text}
 	if spec.Name != nil {
 		im.Name = spec.Name.Name
 	}

@@ -35,6 +35,24 @@ func (w *writer) text() (source string, cells []int) {
 	return w.b.String(), w.cells
 }
 
+// source returns the text of a cell that is part of the program.
+func (w *writer) source(cell int) string {
+	if cell == w.unit.ID {
+		return w.unit.Text
+	}
+	for _, d := range w.decls {
+		if d.Cell == cell {
+			return d.source
+		}
+	}
+	for _, im := range w.imports {
+		if im.Cell == cell {
+			return im.source
+		}
+	}
+	return ""
+}
+
 // line writes the directive for a place in a cell.
 func (w *writer) line(cell, line, column int) {
 	if !slices.Contains(w.cells, cell) {
@@ -50,7 +68,7 @@ func (w *writer) writeImports() {
 	for _, im := range w.imports {
 		if im.Path == "C" {
 			if im.doc != "" {
-				line, _ := place(w.unit.Text, strings.Index(w.unit.Text, im.doc))
+				line, _ := place(im.source, strings.Index(im.source, im.doc))
 				w.line(im.Cell, max(line, 1), 1)
 				w.b.WriteString(im.doc + "\n")
 			}

@@ -95,6 +95,41 @@ func TestBadMessages(t *testing.T) {
 	}
 }
 
+// TestOddCode sends code that is large, is no UTF-8, or whose JSON is nested too
+// deep to be read.
+func TestOddCode(t *testing.T) {
+	c, k := kernel(t, nil)
+	large := strings.Repeat("é", 1<<19)
+	if got := executed(t, c, large).Stream("stdout"); got != large {
+		t.Errorf("a cell of 1 MiB prints %d bytes, want %d", len(got), len(large))
+	}
+	signer, _ := k.Connection.Signer()
+	for _, tt := range []struct{ name, content, status string }{
+		{"no UTF-8", "{\"code\":\"a\xff\xc0b\"}", "ok"},
+		{"half a surrogate pair", `{"code":"\ud83d"}`, "ok"},
+		{"NUL", `{"code":"\u0000"}`, "ok"},
+		{"nested", `{"code":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, "error"},
+		{"cut off", `{"code":"`, "error"},
+		{"empty", "", "error"},
+	} {
+		m := jupyter.Message{Header: jupyter.NewHeader("execute_request", c.Session, "u"), Content: []byte(tt.content)}
+		frames, err := signer.Encode(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SendFrames(jupyter.Shell, frames); err != nil {
+			t.Fatal(err)
+		}
+		a, err := c.Wait(within(t, 5*time.Second), m.Header.ID)
+		if err != nil || a.Status() != tt.status {
+			t.Errorf("%s: status is %q, %v, want %s", tt.name, a.Status(), err, tt.status)
+		}
+	}
+	if faults := c.Faults(); len(faults) > 0 {
+		t.Errorf("the client could not read: %v", faults)
+	}
+}
+
 // TestBadPeers connects to every socket with what is no ZeroMQ, claims too
 // much, or says nothing. The kernel answers others meanwhile.
 func TestBadPeers(t *testing.T) {
@@ -121,7 +156,7 @@ func TestBadPeers(t *testing.T) {
 	if got := executed(t, c, "alive").Stream("stdout"); got != "alive" {
 		t.Errorf("the kernel prints %q, want alive", got)
 	}
-	if got, err := c.Beat([]byte("b")); err != nil || string(got) != "b" {
+	if got, err := c.Beat(within(t, 5*time.Second), []byte("b")); err != nil || string(got) != "b" {
 		t.Errorf("beat returns %q, %v, want b", got, err)
 	}
 	other := jupytertest.Connect(t, k.Connection)

@@ -144,7 +144,7 @@ func TestHeartbeat(t *testing.T) {
 	c, _ := kernel(t, map[string]cell{"wait": endless})
 	sent(t, c, jupyter.Shell, "execute_request", object{"code": "wait"})
 	for _, data := range [][]byte{[]byte("ping"), make([]byte, 70_000)} {
-		if got, err := c.Beat(data); err != nil || !slices.Equal(got, data) {
+		if got, err := c.Beat(within(t, 5*time.Second), data); err != nil || !slices.Equal(got, data) {
 			t.Errorf("beat returns %d bytes, %v, want the %d sent", len(got), err, len(data))
 		}
 	}

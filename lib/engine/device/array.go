@@ -22,6 +22,8 @@ type array struct {
 	pins   int         // calls into PJRT that use buf at this moment
 	name   name        // where it is bound, zero if it is not
 	used   time.Time
+
+	prev, next *array // all arrays of the worker: a list costs a step less than a map
 }
 
 // name is a bound name: every array lives in the name space of a notebook.
@@ -51,7 +53,8 @@ func (w *Worker) release(a *array) {
 	if a.refs > 0 {
 		return
 	}
-	delete(w.arrays, a)
+	a.prev.next, a.next.prev = a.next, a.prev
+	w.count--
 	if a.buf != 0 {
 		w.bytes -= a.bytes
 		w.freeBuffer(a.buf)
@@ -62,8 +65,10 @@ func (w *Worker) release(a *array) {
 
 // add makes an array known. The caller holds w.mu and owns the one reference.
 func (w *Worker) add(a *array) {
-	a.refs, a.used = 1, time.Now()
-	w.arrays[a] = struct{}{}
+	a.refs = 1
+	a.prev, a.next = &w.all, w.all.next
+	a.prev.next, a.next.prev = a, a
+	w.count++
 	if a.buf != 0 {
 		w.bytes += a.bytes
 	}
@@ -199,7 +204,7 @@ func (w *Worker) list(space, prefix string) []wire.ArrayInfo {
 // outOfMemory makes e say what fills the device. The caller holds w.mu.
 func (w *Worker) outOfMemory(e *wire.Error) {
 	var l []*array
-	for a := range w.arrays {
+	for a := w.all.next; a != &w.all; a = a.next {
 		if a.buf != 0 {
 			l = append(l, a)
 		}

@@ -104,7 +104,7 @@ func (c *conn) lookupAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		if why != nil {
 			return nil, why
 		}
-		if h := a.Handles[i]; h == 0 || c.arrays[h] != nil {
+		if h := a.Handles[i]; h == 0 || c.arrays.get(h) != nil {
 			return nil, wire.Errorf(wire.Invalid, "array handle %d is in use", h)
 		}
 		found = append(found, x)
@@ -113,7 +113,7 @@ func (c *conn) lookupAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	for i, x := range found {
 		x.refs++
 		x.used = time.Now()
-		c.arrays[a.Handles[i]] = x
+		c.arrays.set(a.Handles[i], x)
 	}
 	return &ans, nil
 }
@@ -127,7 +127,7 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		if why := checkName(s); why != nil {
 			return nil, why
 		}
-		x := c.arrays[a.Handles[i]]
+		x := c.arrays.get(a.Handles[i])
 		if x == nil {
 			return nil, wire.Errorf(wire.Gone, "bind of %q: its array was freed, donated or is not of this connection", s)
 		}
@@ -136,7 +136,7 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		}
 	}
 	for i, s := range a.Names {
-		if old := c.w.bind(name{a.Space, s}, c.arrays[a.Handles[i]]); old != nil {
+		if old := c.w.bind(name{a.Space, s}, c.arrays.get(a.Handles[i])); old != nil {
 			c.w.release(old)
 		}
 	}
@@ -297,6 +297,6 @@ func (w *Worker) status() wire.Status {
 		s.Clients = append(s.Clients, fmt.Sprintf("%s (process %d, notebook %q, since %s)", c.hello.Client, c.pid, c.hello.Space, c.since.Format(time.TimeOnly)))
 	}
 	sort.Strings(s.Clients)
-	s.Arrays, s.Bytes, s.Programs = len(w.arrays), w.bytes, len(w.programs)
+	s.Arrays, s.Bytes, s.Programs = w.count, w.bytes, len(w.programs)
 	return s
 }

@@ -26,11 +26,12 @@ type conn struct {
 	since time.Time
 
 	// Owned by the goroutine that obeys.
-	arrays   map[uint64]*array
+	arrays   table
 	programs map[uint64]*program
 	windows  map[uint32]*window
 	scratch  wire.ExecuteBody
 	step     step
+	flights  []*flight // not watched yet
 
 	inflight chan struct{} // one token for each execution the device has not finished
 
@@ -53,7 +54,7 @@ const maxInflight = 64
 // serve obeys one client until it leaves.
 func (w *Worker) serve(sock *net.UnixConn) {
 	c := &conn{w: w, sock: sock, in: wire.NewReader(sock), out: wire.NewWriter(sock), queue: make(chan item, 1024), since: time.Now(),
-		arrays: map[uint64]*array{}, programs: map[uint64]*program{}, windows: map[uint32]*window{}, inflight: make(chan struct{}, maxInflight)}
+		arrays: table{}, programs: map[uint64]*program{}, windows: map[uint32]*window{}, inflight: make(chan struct{}, maxInflight)}
 	defer sock.Close()
 	defer c.out.Close()
 	defer c.in.Close()
@@ -148,7 +149,11 @@ func (c *conn) readAll() error {
 // connection; the frames behind it are not obeyed.
 func (c *conn) obey() {
 	broken := false
-	for it := range c.queue {
+	for {
+		it, ok := c.next()
+		if !ok {
+			break
+		}
 		if !broken {
 			if err := c.one(it); err != nil {
 				broken = true
@@ -166,8 +171,33 @@ func (c *conn) obey() {
 	c.idle()
 }
 
+// next is the next frame. When none comes for a while, it sees to it that the
+// end of what flies is heard of.
+func (c *conn) next() (item, bool) {
+	select {
+	case it, ok := <-c.queue:
+		return it, ok
+	default:
+	}
+	if len(c.flights) > 0 {
+		select {
+		case it, ok := <-c.queue:
+			return it, ok
+		case <-time.After(time.Millisecond):
+			c.w.mu.Lock()
+			c.watch()
+			c.w.mu.Unlock()
+		}
+	}
+	it, ok := <-c.queue
+	return it, ok
+}
+
 // idle waits until the device has finished what this client asked for.
 func (c *conn) idle() {
+	c.w.mu.Lock()
+	c.watch()
+	c.w.mu.Unlock()
 	for range maxInflight {
 		c.inflight <- struct{}{}
 	}

@@ -1,6 +1,8 @@
 package device
 
 import (
+	"time"
+
 	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/engine/wire"
 )
@@ -11,15 +13,11 @@ type step struct {
 	inputs  []*array
 }
 
-// flight is an execution that the device may not have finished. Its fields are
-// protected by Worker.mu.
+// flight is an execution that the device may not have finished.
 type flight struct {
 	program *program
 	outputs []*array
 	names   []bound
-	filled  bool // outputs and names are known
-	ended   bool // the device has finished, with err
-	err     error
 }
 
 // bound is a name that an execution gave to one of its outputs, with the array
@@ -58,7 +56,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	w.mu.Unlock()
 	f := &flight{program: p}
 	c.inflight <- struct{}{}
-	err := p.exe.Execute(s.in, s.out, e.Donate, w.devices[e.Device], pjrt.Notify, func(err error) { c.finished(f, err) })
+	err := p.exe.Execute(s.in, s.out, e.Donate, w.devices[e.Device], pjrt.Async, nil)
 	w.mu.Lock()
 	for i, a := range s.inputs {
 		if !e.Donate[i] {
@@ -73,7 +71,11 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		return nil
 	}
 	p.runs++
+	p.used = time.Now()
 	c.publish(f, e, s)
+	if c.flights = append(c.flights, f); len(c.flights) >= maxInflight/2 {
+		c.watch()
+	}
 	return nil
 }
 
@@ -132,9 +134,9 @@ func (c *conn) publish(f *flight, e *wire.ExecuteBody, s *step) {
 	}
 	for i, h := range e.Outputs {
 		k := i % len(p.outputs)
-		a := &array{buf: s.out[i], typ: p.outputs[k], bytes: p.outBytes[k], device: p.device(e, i)}
+		a := &array{buf: s.out[i], typ: p.outputs[k], bytes: p.outBytes[k], device: p.device(e, i), used: p.used}
 		w.add(a)
-		c.arrays[h] = a
+		c.arrays.set(h, a)
 		f.outputs = append(f.outputs, a)
 	}
 	for _, b := range e.Bind {
@@ -145,10 +147,6 @@ func (c *conn) publish(f *flight, e *wire.ExecuteBody, s *step) {
 			old = nil
 		}
 		f.names = append(f.names, bound{n, a, old})
-	}
-	f.filled = true
-	if f.ended {
-		c.settle(f)
 	}
 }
 
@@ -167,7 +165,7 @@ func (p *program) device(e *wire.ExecuteBody, i int) int {
 // fresh refuses output handles that are in use or that come twice.
 func (c *conn) fresh(hs []uint64) error {
 	for i, h := range hs {
-		if h == 0 || c.arrays[h] != nil {
+		if h == 0 || c.arrays.get(h) != nil {
 			return wire.Errorf(wire.BadFrame, "array handle %d is in use", h)
 		}
 		if i > 0 && h <= hs[i-1] {
@@ -195,7 +193,7 @@ func (c *conn) resolve(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
 		return c.late(p, wire.Errorf(wire.Invalid, "got %d output handles, want %d", len(e.Outputs), n))
 	}
 	for i, h := range e.Inputs {
-		a := c.arrays[h]
+		a := c.arrays.get(h)
 		if a == nil {
 			return c.late(p, wire.Errorf(wire.Gone, "input %d was freed, donated or is not of this connection", i).
 				WithHint("use the array that the last program returned, or look it up by its name"))
@@ -256,7 +254,7 @@ func (c *conn) poison(p *program, e *wire.ExecuteBody, why *wire.Error) {
 			a.typ = p.outputs[i%len(p.outputs)]
 		}
 		c.w.add(a)
-		c.arrays[h] = a
+		c.arrays.set(h, a)
 	}
 	for i, h := range e.Inputs {
 		if e.Donate[i] {
@@ -265,23 +263,66 @@ func (c *conn) poison(p *program, e *wire.ExecuteBody, why *wire.Error) {
 	}
 }
 
-// finished hears from the device that an execution has ended. It can come
-// before publish.
-func (c *conn) finished(f *flight, err error) {
-	c.w.mu.Lock()
-	f.ended, f.err = true, err
-	if f.filled {
-		c.settle(f)
+// watch has the device tell when it has finished the flights so far. To be told
+// costs as much as a small step, so one answer stands for many: an execution
+// whose outputs were all donated is told of by the one that has them. The
+// caller holds w.mu.
+func (c *conn) watch() {
+	flights := c.flights
+	c.flights = nil
+	for len(flights) > 0 {
+		n := 0
+		var a *array
+		for a == nil && n < len(flights) {
+			a = flights[n].living()
+			n++
+		}
+		group := flights[:n]
+		flights = flights[n:]
+		if a == nil {
+			c.landed(group, nil)
+			continue
+		}
+		c.w.pin(a)
+		done := func(err error) {
+			c.w.mu.Lock()
+			c.w.unpin(a)
+			c.landed(group, err)
+			c.w.mu.Unlock()
+		}
+		if err := c.w.client.Ready(a.buf, done); err != nil {
+			go done(err)
+		}
 	}
-	c.w.mu.Unlock()
-	<-c.inflight
+}
+
+// living is an output that nobody has taken, nil if there is none.
+func (f *flight) living() *array {
+	for _, a := range f.outputs {
+		if a.buf != 0 && a.gone == "" {
+			return a
+		}
+	}
+	return nil
+}
+
+// landed ends flights; err is the last one's. The caller holds w.mu.
+func (c *conn) landed(flights []*flight, err error) {
+	for i, f := range flights {
+		if i == len(flights)-1 {
+			c.settle(f, err)
+		} else {
+			c.settle(f, nil)
+		}
+		<-c.inflight
+	}
 }
 
 // settle frees what a successful execution replaced, or brings it back after a
 // failed one. The caller holds w.mu.
-func (c *conn) settle(f *flight) {
+func (c *conn) settle(f *flight, err error) {
 	w := c.w
-	if f.err == nil {
+	if err == nil {
 		for _, b := range f.names {
 			if b.old != nil {
 				w.release(b.old)
@@ -289,7 +330,7 @@ func (c *conn) settle(f *flight) {
 		}
 		return
 	}
-	why := c.late(f.program, deviceError(wire.ExecuteError, f.err))
+	why := c.late(f.program, deviceError(wire.ExecuteError, err))
 	for _, a := range f.outputs {
 		a.err = why
 	}
@@ -325,8 +366,8 @@ func (c *conn) drops(seq int64) bool {
 
 // forget drops the client's handle h. The caller holds w.mu.
 func (c *conn) forget(h uint64) {
-	if a := c.arrays[h]; a != nil {
-		delete(c.arrays, h)
+	if a := c.arrays.get(h); a != nil {
+		c.arrays.set(h, nil)
 		c.w.release(a)
 	}
 }

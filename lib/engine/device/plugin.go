@@ -69,12 +69,14 @@ func Find() (Plugin, error) {
 	return cpu(path), nil
 }
 
+// cpu is a CPU plugin: one device, or as many as GAIDEN_CPU_DEVICES says, which
+// is how programs for several devices are tried without a GPU.
 func cpu(path string) Plugin {
-	p := Plugin{Path: path, Device: "cpu"}
-	if n, err := strconv.ParseInt(os.Getenv("GAIDEN_CPU_DEVICES"), 10, 64); err == nil && n > 1 {
-		p.Options = map[string]any{"cpu_device_count": n}
+	n, err := strconv.ParseInt(os.Getenv("GAIDEN_CPU_DEVICES"), 10, 64)
+	if err != nil || n < 1 {
+		n = 1
 	}
-	return p
+	return Plugin{Path: path, Device: "cpu", Options: map[string]any{"cpu_device_count": n}}
 }
 
 func cuda(path, ordinal string) Plugin {

@@ -114,7 +114,7 @@ func (c *conn) upload(b *wire.UploadBody) error {
 		c.postpone(a.err)
 	}
 	w.add(a)
-	c.arrays[b.Handle] = a
+	c.arrays.set(b.Handle, a)
 	return nil
 }
 
@@ -123,7 +123,7 @@ func (c *conn) upload(b *wire.UploadBody) error {
 func (c *conn) use(h uint64) (*array, *wire.Error) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
-	a := c.arrays[h]
+	a := c.arrays.get(h)
 	if a == nil {
 		return nil, wire.Errorf(wire.Gone, "array handle %d was freed, donated or is not of this connection", h)
 	}
@@ -216,7 +216,7 @@ func (c *conn) copy(b wire.CopyBody) error {
 		c.postpone(why)
 	}
 	w.add(n)
-	c.arrays[b.To] = n
+	c.arrays.set(b.To, n)
 	return nil
 }
 
@@ -225,7 +225,7 @@ func (c *conn) leaveAll() {
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for h := range c.arrays {
+	for h := range c.arrays.all() {
 		c.forget(h)
 	}
 	for h, p := range c.programs {

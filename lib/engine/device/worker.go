@@ -41,8 +41,9 @@ type Worker struct {
 
 	mu       sync.Mutex // protects following, and array and program
 	unpinned *sync.Cond // signalled when an array's pins reach 0
-	arrays   map[*array]struct{}
-	bytes    int64 // in arrays
+	all      array      // head of the list of all arrays
+	count    int        // in it
+	bytes    int64      // in arrays
 	names    map[name]*array
 	programs map[[32]byte]*program
 	conns    map[*conn]struct{}
@@ -55,7 +56,8 @@ func (w *Worker) Open() error {
 	w.uid, w.started = os.Getuid(), time.Now()
 	w.stopped = make(chan struct{})
 	w.unpinned = sync.NewCond(&w.mu)
-	w.arrays, w.names = map[*array]struct{}{}, map[name]*array{}
+	w.all.prev, w.all.next = &w.all, &w.all
+	w.names = map[name]*array{}
 	w.programs, w.conns = map[[32]byte]*program{}, map[*conn]struct{}{}
 	if w.Logf == nil {
 		w.Logf = func(string, ...any) {}

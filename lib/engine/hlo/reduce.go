@@ -58,7 +58,7 @@ func (f *Function) reduce(t compute.OpType, x compute.Value, axes []int) (comput
 	}
 	logical := strings.HasPrefix(t.String(), "ReduceLogical")
 	bitwise := strings.HasPrefix(t.String(), "ReduceBitwise")
-	if logical && from.DType != dtypes.Bool || bitwise && !from.DType.IsInt() || !logical && from.DType == dtypes.Bool {
+	if logical && from.DType != dtypes.Bool || bitwise && !from.DType.IsInt() {
 		return nil, fmt.Errorf("hlo: %s: got %s, which cannot be reduced so", t, from)
 	}
 	if len(axes) == 0 {
@@ -150,8 +150,12 @@ func (f *Function) ArgMinMax(x compute.Value, axis int, outputDType dtypes.DType
 		axis += from.Rank()
 	}
 	shape, err := infer("ArgMinMax", func() (shapes.Shape, error) {
+		if from.DType == dtypes.Bool { // GoMLX's inference refuses them, and its layers use them
+			from.DType = dtypes.Uint8
+		}
 		return shapeinference.ArgMinMax(from, axis, outputDType)
 	})
+	from = in[0].shape
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func TestDonationIsAChoice(t *testing.T) {
 func TestExecuteRefuses(t *testing.T) {
 	c := client(t)
 	p := compile(t, c, increments(2, 16, true))
-	other := must[*Client](t)(c.Plugin.NewClient(nil))
+	other := must[*Client](t)(c.Plugin.NewClient(modest(c.Plugin)))
 	defer other.Close()
 	st := vectors(t, c, 2, 16)
 	wrong := must[Buffer](t)(c.Upload(floats(4, 1), Float32, []int{4}, nil))
@@ -293,5 +293,28 @@ func TestBufferSet(t *testing.T) {
 	}
 	if s.twice([]Buffer{math.MaxUint64, 1, 2}) {
 		t.Error("got twice for three different buffers")
+	}
+}
+
+// Memory that no machine has is an error with its own sentinel, and what was
+// passed stays alive.
+func TestOutOfMemory(t *testing.T) {
+	c := client(t)
+	p, err := c.Compile([]byte(`module @huge { func.func @main(%x: tensor<f32>) -> tensor<4096x1024x1024x1024xf32> {
+ %y = stablehlo.broadcast_in_dim %x, dims = [] : (tensor<f32>) -> tensor<4096x1024x1024x1024xf32>
+ return %y : tensor<4096x1024x1024x1024xf32> } }`), CompileOptions{})
+	if err == nil {
+		defer p.Close()
+		x := must[Buffer](t)(c.Upload(floats(1, 3), Float32, nil, nil))
+		err = p.Execute([]Buffer{x}, make([]Buffer, 1), []bool{true}, nil, Wait, nil)
+		if launched := (*LaunchedError)(nil); !errors.As(err, &launched) {
+			if got := first(t, c, x, 1); got != 3 {
+				t.Errorf("argument after the failure: got %v, want 3", got)
+			}
+			free(t, c, x)
+		}
+	}
+	if !errors.Is(err, ErrOutOfMemory) || errors.Is(err, ErrUnimplemented) {
+		t.Errorf("16 TB: got %v, want ErrOutOfMemory and nothing else", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -29,8 +30,17 @@ var shared = sync.OnceValues(func() (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.NewClient(nil)
+	return p.NewClient(modest(p))
 })
+
+// modest are the options of a client that leaves memory to others: on CUDA one
+// would take three quarters of the device.
+func modest(p *Plugin) map[string]any {
+	if strings.Contains(filepath.Base(p.Path), "cuda") {
+		return map[string]any{"preallocate": false}
+	}
+	return nil
+}
 
 // client gives the client that all tests share, and checks at the end of the
 // test that its buffers and programs are closed.

@@ -160,7 +160,7 @@ func TestClientOptions(t *testing.T) {
 // What is closed says so; nothing that is closed crashes.
 func TestClosed(t *testing.T) {
 	p := client(t).Plugin
-	c := must[*Client](t)(p.NewClient(nil))
+	c := must[*Client](t)(p.NewClient(modest(p)))
 	x := must[*Program](t)(c.Compile([]byte(increments(1, 4, false)), CompileOptions{}))
 	b := vectors(t, c, 1, 4)
 	if err := c.Close(); err == nil || !strings.Contains(err.Error(), "1 buffers and 1 programs") {

@@ -81,36 +81,43 @@ func (o CompileOptions) encode() ([]byte, error) {
 		b = appendVarint(b, 4, 1)
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Flags)) {
-		v, err := flagText(o.Flags[name])
+		v, err := flagValue(o.Flags[name])
 		if err != nil {
 			return nil, fmt.Errorf("flag %s: %w", name, err)
 		}
 		override := appendBytes(nil, 1, []byte(name))
-		override = appendBytes(override, 2, appendBytes(nil, 1, []byte(v)))
+		override = appendBytes(override, 2, v)
 		b = appendBytes(b, 7, override)
 	}
 	return b, nil
 }
 
-// flagText writes a flag's value as XLA parses it on a command line. It takes
-// the text of every kind of flag, while a typed value must be of the flag's own
-// type: which a number that has been through JSON no longer is.
-func flagText(v any) (string, error) {
+// flagValue writes an OptionOverrideProto. Numbers go as text, which XLA parses
+// for every kind of number: a typed one must be of the flag's own type, which
+// one that has been through JSON no longer is. Booleans go as what they are.
+func flagValue(v any) ([]byte, error) {
+	var text string
 	switch v := v.(type) {
-	case string:
-		return v, nil
 	case bool:
-		return strconv.FormatBool(v), nil
+		n := uint64(0)
+		if v {
+			n = 1
+		}
+		return appendVarint(nil, 2, n), nil
+	case string:
+		text = v
 	case int:
-		return strconv.Itoa(v), nil
+		text = strconv.Itoa(v)
 	case int64:
-		return strconv.FormatInt(v, 10), nil
+		text = strconv.FormatInt(v, 10)
 	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64), nil
+		text = strconv.FormatFloat(v, 'f', -1, 64)
 	case json.Number:
-		return v.String(), nil
+		text = v.String()
+	default:
+		return nil, fmt.Errorf("got a %T, want a string, bool, int, int64 or float64", v)
 	}
-	return "", fmt.Errorf("got a %T, want a string, bool, int, int64 or float64", v)
+	return appendBytes(nil, 1, []byte(text)), nil
 }
 
 // appendVarint and appendBytes write a field of a protocol buffer.

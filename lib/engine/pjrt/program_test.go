@@ -55,7 +55,7 @@ func TestFlags(t *testing.T) {
 	}
 	for _, flags := range []map[string]any{fromJSON,
 		{"xla_backend_optimization_level": 0, "xla_cpu_enable_fast_math": false, "xla_dump_to": ""},
-		{"xla_backend_optimization_level": int64(1), "xla_llvm_disable_expensive_passes": json.Number("1")}} {
+		{"xla_backend_optimization_level": int64(1), "xla_cpu_parallel_codegen_split_count": json.Number("1"), "xla_llvm_disable_expensive_passes": true}} {
 		p, err := c.Compile([]byte(increments(2, 16, true)), CompileOptions{Flags: flags})
 		if err != nil {
 			t.Errorf("%v: %v", flags, err)
@@ -94,7 +94,7 @@ func TestOptionsEncoding(t *testing.T) {
 		{"flags in order", CompileOptions{Replicas: 1, Flags: map[string]any{"b": true, "a": 2}}, []byte{
 			3<<3 | 2, 15, 1 << 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 4 << 3, 1, 5 << 3, 1, 4 << 3, 1,
 			7<<3 | 2, 8, 1<<3 | 2, 1, 'a', 2<<3 | 2, 3, 1<<3 | 2, 1, '2',
-			7<<3 | 2, 11, 1<<3 | 2, 1, 'b', 2<<3 | 2, 6, 1<<3 | 2, 4, 't', 'r', 'u', 'e'}},
+			7<<3 | 2, 7, 1<<3 | 2, 1, 'b', 2<<3 | 2, 2, 2 << 3, 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -253,14 +253,29 @@ func (c *Client) Faults() []error {
 	return append([]error(nil), c.faults...)
 }
 
-// Beat sends data to the heartbeat and returns what comes back.
-func (c *Client) Beat(data []byte) ([]byte, error) {
-	hb := c.sockets[jupyter.Heartbeat]
-	if err := hb.Send(zmq4.NewMsg(data)); err != nil {
-		return nil, err
+// Beat sends data to the heartbeat and returns what comes back. After an error
+// the heartbeat cannot be used again.
+func (c *Client) Beat(ctx context.Context, data []byte) ([]byte, error) {
+	type echo struct {
+		data []byte
+		err  error
 	}
-	m, err := hb.Recv()
-	return m.Bytes(), err
+	echoed := make(chan echo, 1)
+	hb := c.sockets[jupyter.Heartbeat]
+	go func() {
+		if err := hb.Send(zmq4.NewMsg(data)); err != nil {
+			echoed <- echo{nil, err}
+			return
+		}
+		m, err := hb.Recv()
+		echoed <- echo{m.Bytes(), err}
+	}()
+	select {
+	case e := <-echoed:
+		return e.data, e.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 func (c *Client) receive(channel jupyter.Channel, s zmq4.Socket) {

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	defaultLimit  = 1 << 30          // bytes of one message
-	roomLimit     = 64 << 20         // bytes queued for one peer at which a flood waits
-	stallLimit    = time.Minute      // without progress, a peer with a full queue is given up
+	defaultLimit  = 1 << 30  // bytes of one message
+	roomLimit     = 64 << 20 // bytes queued for one peer at which a flood waits
+	defaultStall  = time.Minute
 	helloLimit    = 30 * time.Second // for the handshake
 	pollInterval  = 2 * time.Millisecond
 	readBuffer    = 64 << 10
@@ -43,6 +43,10 @@ type Socket struct {
 
 	// Limit is the size in bytes of the largest message accepted; 0 is 1 GiB.
 	Limit uint64
+
+	// Stall is how long a peer whose queue is full may take nothing before it
+	// is disconnected; 0 is one minute.
+	Stall time.Duration
 
 	// Log gets a record of each peer that is disconnected for a fault of its
 	// own; nil discards them.
@@ -218,8 +222,8 @@ func (s *Socket) Publish(frames [][]byte) {
 }
 
 // Room waits until no peer has more than 64 MiB queued, or ctx ends: who makes
-// a flood calls it before each message. A peer that takes nothing at all for a
-// minute is disconnected.
+// a flood calls it before each message. A peer that takes nothing at all for the
+// time of Stall is disconnected.
 func (s *Socket) Room(ctx context.Context) {
 	for {
 		full := false
@@ -228,8 +232,8 @@ func (s *Socket) Room(ctx context.Context) {
 			if queued <= roomLimit {
 				continue
 			}
-			if stalled > stallLimit {
-				p.close(fmt.Sprintf("took nothing for %v with %d bytes queued", stallLimit, queued))
+			if stalled > s.stall() {
+				p.close(fmt.Sprintf("took nothing for %v with %d bytes queued", stalled.Round(time.Millisecond), queued))
 				continue
 			}
 			full = true
@@ -280,6 +284,13 @@ func (s *Socket) limit() uint64 {
 		return defaultLimit
 	}
 	return s.Limit
+}
+
+func (s *Socket) stall() time.Duration {
+	if s.Stall == 0 {
+		return defaultStall
+	}
+	return s.Stall
 }
 
 func (s *Socket) log(message string, args ...any) {

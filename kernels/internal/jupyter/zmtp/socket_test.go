@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -225,6 +226,27 @@ func TestRoom(t *testing.T) {
 	s.Publish([][]byte{{}})
 	if got := <-read; got != n {
 		t.Errorf("the other peer got %d messages, want %d", got, n)
+	}
+}
+
+// TestStall has a peer that stops reading for longer than it may.
+func TestStall(t *testing.T) {
+	var log strings.Builder
+	s := listening(t, &Socket{Type: XPub, Stall: 200 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	deaf, _ := raw(t, s, "SUB")
+	deaf.Write([]byte("\x00\x01\x01"))
+	eventually(t, "there is a subscription", func() bool { return len(s.list()) == 1 && s.list()[0].wants(nil) })
+	begin := time.Now()
+	for range 100 {
+		s.Publish([][]byte{make([]byte, 1<<20)})
+		s.Room(t.Context())
+	}
+	if took := time.Since(begin); took < 200*time.Millisecond || took > 2*time.Second {
+		t.Errorf("the flood took %v, want the 200 ms that the peer may stall", took)
+	}
+	eventually(t, "the peer is gone", func() bool { return len(s.list()) == 0 })
+	if !strings.Contains(log.String(), "took nothing for") {
+		t.Errorf("the log says %q, want why the peer was disconnected", log.String())
 	}
 }
 

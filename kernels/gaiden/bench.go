@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"gaiden/lib/sysinfo"
+	"gaiden/lib/timing"
+	"gaiden/lib/timing/stats"
+)
+
+// bench is one run of gaiden bench: its options and what it has measured.
+type bench struct {
+	name     string
+	only     string
+	python   string // an interpreter with the peers' libraries, "" for none
+	budget   time.Duration
+	info     sysinfo.Info
+	records  []timing.Record
+	progress io.Writer
+}
+
+// benches are the benchmarks by name.
+var benches = map[string]struct {
+	run  func(b *bench) error
+	help string
+}{
+	"dispatch": {benchDispatch, "µs a step of 1, 31 and 100 donated arrays: raw PJRT, through the socket, GoMLX, JAX"},
+	"upload":   {benchUpload, "GB/s into the session, beside a memory copy"},
+}
+
+func benchMain(args []string, stdout, stderr io.Writer) error {
+	b := bench{progress: stderr}
+	f := newFlags("bench", "NAME [flags]", stderr)
+	out := f.String("json", "", "write the records to this file")
+	f.StringVar(&b.only, "only", "", "run only cases whose name contains this")
+	f.StringVar(&b.python, "python", os.Getenv("GAIDEN_PEERS"), "Python interpreter with JAX and PyTorch, for the peers in the same run")
+	f.DurationVar(&b.budget, "budget", time.Second, "time for each case")
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		f.Usage()
+		var names []string
+		for n, x := range benches {
+			names = append(names, fmt.Sprintf("  %-9s %s", n, x.help))
+		}
+		sort.Strings(names)
+		fmt.Fprintf(stderr, "benchmarks:\n%s\n", strings.Join(names, "\n"))
+		return errUsage
+	}
+	b.name = args[0]
+	run, ok := benches[b.name]
+	if !ok {
+		return fmt.Errorf("bench: no benchmark %q: gaiden bench lists them", b.name)
+	}
+	if err := parse(f, args[1:]); err != nil {
+		return err
+	}
+	b.info = sysinfo.Read(context.Background())
+	err := run.run(&b)
+	b.print(stdout)
+	if *out != "" && len(b.records) > 0 {
+		j, jerr := json.MarshalIndent(b.records, "", " ")
+		if jerr == nil {
+			jerr = os.WriteFile(*out, append(j, '\n'), 0o644)
+		}
+		err = errors.Join(err, jerr)
+	}
+	return err
+}
+
+// wants says whether the case was asked for.
+func (b *bench) wants(name string) bool { return strings.Contains(name, b.only) }
+
+// add keeps a measurement in µs a step.
+func (b *bench) add(name, subject string, m timing.Measurement) error {
+	if m.Err != nil {
+		return fmt.Errorf("bench %s: %s: %s: %w", b.name, name, subject, m.Err)
+	}
+	r, err := m.Record(b.name, name, subject, b.info)
+	if err == nil {
+		b.records = append(b.records, r)
+	}
+	return err
+}
+
+// addSamples keeps figures that were measured otherwise, in the given unit.
+func (b *bench) addSamples(name, subject, unit string, samples []float64) {
+	if len(samples) == 0 {
+		return
+	}
+	m := timing.Measurement{Name: name, Samples: samples, Loops: 1, Time: time.Now().UTC()}
+	r, err := m.Record(b.name, name, subject, b.info)
+	if err != nil {
+		return
+	}
+	r.Unit, r.Median, r.Low, r.High = unit, stats.Median(samples), stats.Quantile(samples, 0.25), stats.Quantile(samples, 0.75)
+	b.records = append(b.records, r)
+}
+
+// print prints the records as a table.
+func (b *bench) print(w io.Writer) {
+	if len(b.records) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "%s\n%s\n\n", b.records[0].Machine, b.records[0].Versions)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "case\tsubject\tmedian\tquartiles\tunit\tn\t")
+	for _, r := range b.records {
+		fmt.Fprintf(t, "%s\t%s\t%.4g\t%.4g … %.4g\t%s\t%d\t\n", r.Case, r.Subject, r.Median, r.Low, r.High, r.Unit, r.N)
+	}
+	t.Flush()
+}

@@ -1,0 +1,51 @@
+package cell
+
+import (
+	"errors"
+	"go/token"
+	"strings"
+)
+
+// The states that Complete knows.
+const (
+	Whole   = "complete"
+	Partial = "incomplete"
+	Broken  = "invalid"
+)
+
+// Complete says whether a cell's Go text can run as it is, needs more lines, or
+// is wrong whatever follows. indent is what the next line of a partial text
+// begins with.
+func Complete(src Source) (state, indent string) {
+	_, err := Parse(src)
+	if err == nil {
+		return Whole, ""
+	}
+	depth := 0
+	for _, t := range lex(src.Text) {
+		switch t.tok {
+		case token.LPAREN, token.LBRACK, token.LBRACE:
+			depth++
+		case token.RPAREN, token.RBRACK, token.RBRACE:
+			depth--
+		}
+	}
+	var be *BuildError
+	if !errors.As(err, &be) {
+		return Broken, ""
+	}
+	end := strings.Count(strings.TrimRight(src.Text, " \t\n"), "\n") + 1
+	for _, d := range be.Diagnostics {
+		switch {
+		case strings.Contains(d.Message, "raw string literal not terminated"),
+			strings.Contains(d.Message, "comment not terminated"):
+			return Partial, ""
+		case depth > 0 && d.Line >= end, strings.Contains(d.Message, "found the end of the cell") && depth >= 0:
+			return Partial, strings.Repeat("\t", max(depth, 0))
+		}
+		if d.Line < end {
+			break // what is wrong above is wrong whatever follows
+		}
+	}
+	return Broken, ""
+}

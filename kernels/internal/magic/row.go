@@ -1,0 +1,212 @@
+package magic
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"io"
+	"slices"
+	"strings"
+)
+
+// A Row describes one magic.
+type Row struct {
+	Name    string   // with its marks: "%env", "%%bash"
+	Aliases []string // other names, with their marks
+	Args    string   // "[-n N] statement"; empty if it takes none
+	Help    string   // one line
+	More    string   // what else `?` shows
+	Role    Role     // what it does to the plan
+	Run     Run      // what it does; nil where Role says it all
+}
+
+// Run is what a magic does. An error is the cell's error: the Go code below is
+// not run.
+type Run func(ctx context.Context, host Host, c Command) error
+
+// A Host is the notebook that a magic runs in.
+type Host interface {
+	// Stdout and Stderr show text.
+	Stdout() io.Writer
+	Stderr() io.Writer
+
+	// Show shows the same thing in several forms, by MIME type. "text/plain"
+	// must be among them.
+	Show(data map[string]any)
+
+	// Page shows help beside the notebook instead of in it, where the front
+	// end can.
+	Page(data map[string]any)
+
+	// Go runs text as if it were a cell of its own, without magics.
+	Go(ctx context.Context, text string) error
+
+	// Next puts text into a new cell below.
+	Next(text string)
+}
+
+// A Role says what a magic does to the plan of its cell.
+type Role int
+
+const (
+	// Line magics are run before the Go code.
+	Line Role = iota
+	// Main begins the body of func main; its arguments are the program's.
+	Main
+	// Exec makes a func main that calls the function named first; further
+	// arguments are the program's.
+	Exec
+	// Arguments are the program's arguments.
+	Arguments
+	// Test makes the cell a test; its arguments are those of the test binary.
+	Test
+	// Body magics take the text of the whole cell (and begin with %%).
+	Body
+)
+
+// Names returns the row's name and its aliases.
+func (r *Row) Names() []string { return append([]string{r.Name}, r.Aliases...) }
+
+// Usage returns the name and the arguments.
+func (r *Row) Usage() string { return strings.TrimSpace(r.Name + " " + r.Args) }
+
+// String returns what `?` shows of the magic.
+func (r *Row) String() string {
+	s := r.Usage() + "\n    " + r.Help
+	if len(r.Aliases) > 0 {
+		s += "\n    also: " + strings.Join(r.Aliases, ", ")
+	}
+	if r.More != "" {
+		s += "\n\n" + strings.TrimSpace(r.More)
+	}
+	return s
+}
+
+// A Table is a set of magics, in the order in which help shows them.
+type Table []Row
+
+// Find returns the row of a magic by its name or an alias, nil if there is none.
+func (t Table) Find(name string) *Row {
+	for i := range t {
+		if slices.Contains(t[i].Names(), name) {
+			return &t[i]
+		}
+	}
+	return nil
+}
+
+// Complete returns the names that begin with prefix, sorted.
+func (t Table) Complete(prefix string) []string {
+	var out []string
+	for i := range t {
+		for _, name := range t[i].Names() {
+			if strings.HasPrefix(name, prefix) {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// String lists all magics with a line each.
+func (t Table) String() string {
+	width := 0
+	for i := range t {
+		if n := len(t[i].Usage()); n <= usageColumn {
+			width = max(width, n)
+		}
+	}
+	var b strings.Builder
+	for i := range t {
+		usage := t[i].Usage()
+		if len(usage) > width {
+			usage += "\n" + strings.Repeat(" ", width)
+		}
+		fmt.Fprintf(&b, "%-*s  %s\n", width, usage, t[i].Help)
+	}
+	return b.String()
+}
+
+// usageColumn is how wide the usage may make its column.
+const usageColumn = 36
+
+// HTML lists all magics as a table.
+func (t Table) HTML() string {
+	var b strings.Builder
+	b.WriteString("<table>\n")
+	for i := range t {
+		fmt.Fprintf(&b, "<tr><td style=\"text-align:left\"><code>%s</code></td><td style=\"text-align:left\">%s</td></tr>\n",
+			html.EscapeString(t[i].Usage()), html.EscapeString(t[i].Help))
+	}
+	b.WriteString("</table>")
+	return b.String()
+}
+
+// An UnknownError reports a magic that is not in the table.
+type UnknownError struct {
+	Name    string
+	Line    int    // of the cell, from 1
+	Nearest string // what was probably meant, or empty
+}
+
+func (e *UnknownError) Error() string {
+	s := e.Name + ": no such magic"
+	if e.Nearest != "" {
+		s += "; did you mean " + e.Nearest + "?"
+	}
+	return s
+}
+
+// Hint says what to do next.
+func (e *UnknownError) Hint() string { return "%help lists all magics" }
+
+// unknown makes the error for a name.
+func (t Table) unknown(name string, line int) error {
+	var all []string
+	for i := range t {
+		all = append(all, t[i].Names()...)
+	}
+	return &UnknownError{Name: name, Line: line, Nearest: Nearest(name, all)}
+}
+
+// Nearest returns the name that somebody who typed word most likely meant, or
+// "" when none is close: at most one change in three letters.
+func Nearest(word string, names []string) string {
+	nearest, best := "", len(word)/3+1
+	for _, n := range names {
+		if n == word || len(n)-len(word) > best || len(word)-len(n) > best {
+			continue
+		}
+		if d := distance(word, n); d < best || d == best && nearest != "" && n < nearest {
+			nearest, best = n, d
+		}
+	}
+	return nearest
+}
+
+// distance counts the insertions, deletions, changes and swaps of neighbours
+// that make a of b.
+func distance(a, b string) int {
+	var before []int
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		next := make([]int, len(b)+1)
+		next[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			next[j] = min(row[j]+1, next[j-1]+1, row[j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				next[j] = min(next[j], before[j-2]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)]
+}

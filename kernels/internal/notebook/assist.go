@@ -1,0 +1,188 @@
+package notebook
+
+import (
+	"context"
+	"html"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/jupyter"
+)
+
+// patience is how long a front end waits for completion or documentation; what
+// is not known by then is looked up in a simpler way.
+const patience = 3 * time.Second
+
+// byteOffset turns a cursor in code points into one in bytes.
+func byteOffset(code string, cursor int) int {
+	for i := range code {
+		if cursor == 0 {
+			return i
+		}
+		cursor--
+	}
+	return len(code)
+}
+
+// Complete lists what may stand at the cursor: in Go by gopls, or by the names
+// that are known where there is no gopls; in magics their names; in shell
+// commands files.
+func (n *Notebook) Complete(ctx context.Context, code string, cursor int) jupyter.Completion {
+	at := byteOffset(code, cursor)
+	nothing := jupyter.Completion{Start: cursor, End: cursor}
+	if n.open() != nil {
+		return nothing
+	}
+	line := code[strings.LastIndexByte(code[:at], '\n')+1 : at]
+	plain := strings.TrimPrefix(line, "//gonb:")
+	switch {
+	case strings.HasPrefix(plain, "%") && !strings.ContainsAny(plain, " \t"):
+		return replaceBefore(code, at, plain, n.table().Complete(plain))
+	case strings.HasPrefix(plain, "!"), strings.HasPrefix(plain, "%"):
+		word := plain[strings.LastIndexAny(plain, " \t!='\"")+1:]
+		return replaceBefore(code, at, word, n.files(word))
+	}
+	src, ok := n.goPart(code)
+	if !ok {
+		return nothing
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	sketch, remembered := n.composer.Sketch(ctx, src, at)
+	candidates, err := n.gopls.Complete(ctx, sketch, remembered)
+	if err != nil || len(candidates) == 0 {
+		return replaceBefore(code, at, sketch.Word, n.composer.Names(context.WithoutCancel(ctx), sketch))
+	}
+	var matches []string
+	var types []any
+	for _, c := range candidates {
+		if slices.Contains(matches, c.Text) {
+			continue
+		}
+		matches = append(matches, c.Text)
+		types = append(types, map[string]any{"text": c.Text, "type": c.Kind, "signature": c.Detail,
+			"start": cursor - utf8.RuneCountInString(sketch.Word), "end": cursor})
+	}
+	out := replaceBefore(code, at, sketch.Word, matches)
+	out.Metadata = map[string]any{"_jupyter_types_experimental": types}
+	return out
+}
+
+// replaceBefore makes a completion that replaces the word before the cursor.
+func replaceBefore(code string, at int, word string, matches []string) jupyter.Completion {
+	end := utf8.RuneCountInString(code[:at])
+	return jupyter.Completion{Matches: matches, Start: end - utf8.RuneCountInString(word), End: end}
+}
+
+// files lists the files whose names begin with word.
+func (n *Notebook) files(word string) []string {
+	dir, prefix := filepath.Split(word)
+	entries, err := os.ReadDir(n.expand(dir + "."))
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		name := e.Name()
+		if !strings.HasPrefix(name, prefix) || prefix == "" && name[0] == '.' {
+			continue
+		}
+		if e.IsDir() {
+			name += "/"
+		}
+		out = append(out, dir+name)
+	}
+	return out
+}
+
+// goPart returns the Go code of a cell, ok false if it has none.
+func (n *Notebook) goPart(code string) (src cell.Source, ok bool) {
+	plan, err := n.table().Parse(code)
+	if err != nil || len(plan.Commands) == 1 && plan.Commands[0].Body != "" {
+		return src, false
+	}
+	return cell.Source{Text: plan.Go, Main: plan.Main}, true
+}
+
+// Inspect describes what stands at the cursor.
+func (n *Notebook) Inspect(ctx context.Context, code string, cursor, detail int) jupyter.Inspection {
+	at := byteOffset(code, cursor)
+	if n.open() != nil {
+		return jupyter.Inspection{}
+	}
+	start := strings.LastIndexByte(code[:at], '\n') + 1
+	line, _, _ := strings.Cut(code[start:], "\n")
+	if plain := strings.TrimPrefix(line, "//gonb:"); strings.HasPrefix(plain, "%") {
+		name, _, _ := strings.Cut(plain, " ")
+		if row := n.table().Find(name); row != nil {
+			return jupyter.Inspection{Found: true, Data: map[string]any{"text/plain": row.String()}}
+		}
+		return jupyter.Inspection{}
+	}
+	src, ok := n.goPart(code)
+	if !ok {
+		return jupyter.Inspection{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	// To the end of the name, and back over what may follow it.
+	for at < len(code) && isName(code[at]) {
+		at++
+	}
+	if at > 0 && at <= len(code) && !isName(code[at-1]) {
+		for at > start && strings.ContainsRune(" \t(", rune(code[at-1])) {
+			at--
+		}
+	}
+	sketch, remembered := n.composer.Sketch(ctx, src, at)
+	if sketch.Column > 0 && sketch.Word != "" {
+		sketch.Column--
+	}
+	text, err := n.gopls.Hover(ctx, sketch, remembered)
+	if err == nil && text != "" {
+		return jupyter.Inspection{Found: true, Data: map[string]any{"text/plain": unmark(text), "text/markdown": text}}
+	}
+	for _, e := range n.memory.Entries() {
+		if e.Name == sketch.Word && sketch.Qualifier == "" {
+			return jupyter.Inspection{Found: true, Data: map[string]any{"text/plain": e.Kind + " " + e.Text}}
+		}
+	}
+	return jupyter.Inspection{}
+}
+
+func isName(c byte) bool {
+	return c == '_' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// unmark takes the fences out of Markdown, for front ends that show plain text.
+func unmark(s string) string {
+	var out []string
+	for line := range strings.Lines(s) {
+		line = strings.TrimRight(line, "\n")
+		if strings.HasPrefix(line, "```") || line == "---" {
+			continue
+		}
+		out = append(out, line)
+	}
+	return strings.TrimSpace(strings.Join(out, "\n"))
+}
+
+// IsComplete says whether the code can run as it is.
+func (n *Notebook) IsComplete(code string) jupyter.Completeness {
+	if strings.HasSuffix(strings.TrimRight(code, " \t"), "\\") {
+		return jupyter.Completeness{Status: cell.Partial}
+	}
+	plan, err := n.table().Parse(code)
+	if err != nil {
+		return jupyter.Completeness{Status: cell.Broken}
+	}
+	state, indent := cell.Complete(cell.Source{Text: plan.Go, Main: plan.Main})
+	return jupyter.Completeness{Status: state, Indent: indent}
+}
+
+func escape(s string) string { return html.EscapeString(s) }

@@ -1,0 +1,24 @@
+// Package notebook is the interpreter of the Gaiden kernel: it runs notebook
+// cells of Go. It joins package magic, which reads a cell, package cell, which
+// builds and runs its Go code, and package jupyter, which talks to front ends:
+//
+//	n := &notebook.Notebook{Library: "/usr/share/gaiden", Cache: cacheDir}
+//	n.Magics = append(notebook.Magics(n), magic.Row{Name: "%info", Help: "…", Run: info})
+//	err := jupyter.Run(ctx, connectionFile, n, jupyter.Options{})
+//
+// What a cell may hold is GoNB's, and more: magics and shell commands, run
+// first and in order; declarations, which later cells remember; below %%, or
+// without it, statements. The value of a cell's last expression is its result.
+//
+// A program speaks to the notebook by its standard streams, by the pipes of
+// GoNB's package gonbui (displays, updates, input), and by the result. All of
+// it has been passed on when Execute returns, what was displayed in the cell's
+// last instant included.
+//
+// Each cell's programs bear a mark in their environment (cell.MarkEnv). Stop
+// ends all of them; so does the end of the kernel, however it comes: a small
+// guard process outlives it for as long as that takes.
+//
+// What it refuses: GoNB's widgets and %wasm, which need JavaScript that this
+// kernel does not send.
+package notebook

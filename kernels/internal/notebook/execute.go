@@ -1,0 +1,332 @@
+package notebook
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/magic"
+)
+
+// An execution is one cell on its way through the notebook. It is the Host of
+// the cell's magics.
+type execution struct {
+	n       *Notebook
+	req     jupyter.ExecuteRequest
+	out     jupyter.Output
+	payload []map[string]any
+	capture io.WriteCloser // %capture
+	prompt  prompt
+}
+
+// Execute runs a cell.
+func (n *Notebook) Execute(ctx context.Context, req jupyter.ExecuteRequest, out jupyter.Output) jupyter.ExecuteResult {
+	x := &execution{n: n, req: req, out: out}
+	n.mu.Lock()
+	n.cost = cell.Cost{}
+	n.mu.Unlock()
+	err := x.run(ctx)
+	if x.capture != nil {
+		if e := x.capture.Close(); err == nil {
+			err = e
+		}
+	}
+	n.mu.Lock()
+	show, cost := n.showCost, n.cost
+	if cost.Road != "" {
+		n.lastCost = cost
+	}
+	n.mu.Unlock()
+	if show && cost.Road != "" {
+		out.Stream("stderr", []byte(cost.String()+"\n"))
+	}
+	result := jupyter.ExecuteResult{Payload: x.payload}
+	if err != nil {
+		result.Err = n.failure(err)
+		return result
+	}
+	if len(req.UserExpressions) > 0 {
+		result.UserExpressions = x.expressions(ctx)
+	}
+	return result
+}
+
+// run runs the cell's commands, then its Go code.
+func (x *execution) run(ctx context.Context) error {
+	if err := x.n.open(); err != nil {
+		return err
+	}
+	plan, err := x.n.table().Parse(x.req.Code)
+	if err != nil {
+		return err
+	}
+	for _, c := range plan.Commands {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := x.command(ctx, c); err != nil {
+			return &commandError{c, err}
+		}
+	}
+	if !plan.HasGo() {
+		return nil
+	}
+	return x.goCode(ctx, cell.Source{ID: x.req.Count, Text: plan.Go, Main: plan.Main, Call: plan.Call, Args: plan.Args, Test: plan.Test}, true)
+}
+
+func (x *execution) command(ctx context.Context, c magic.Command) error {
+	switch c.Kind {
+	case magic.Shell:
+		return x.shell(ctx, x.n.directory(), c.Text)
+	case magic.ModuleShell:
+		if err := x.n.module.Refresh(ctx); err != nil {
+			return err
+		}
+		return x.shell(ctx, x.n.module.Dir, c.Text)
+	case magic.Question:
+		return x.question(ctx, c)
+	}
+	if c.Row.Run == nil {
+		return nil
+	}
+	return c.Row.Run(ctx, x, c)
+}
+
+// question answers name? and ?name.
+func (x *execution) question(ctx context.Context, c magic.Command) error {
+	if c.Row != nil {
+		x.Page(map[string]any{"text/plain": c.Row.String()})
+		return nil
+	}
+	found := x.n.Inspect(ctx, c.Name, len([]rune(c.Name)), 1)
+	if !found.Found {
+		if strings.HasPrefix(c.Name, "%") {
+			return &magic.UnknownError{Name: c.Name, Line: c.Line, Nearest: magic.Nearest(c.Name, x.n.table().Complete("%"))}
+		}
+		return &nameError{c.Name}
+	}
+	x.Page(found.Data)
+	return nil
+}
+
+// A nameError reports a question about something that nobody knows.
+type nameError struct{ name string }
+
+func (e *nameError) Error() string { return e.name + ": nothing of this name is known" }
+
+// goCode builds and runs Go code. With remember its declarations are there for
+// later cells.
+func (x *execution) goCode(ctx context.Context, src cell.Source, remember bool) error {
+	program, binary, err := x.build(ctx, src)
+	if err != nil {
+		return err
+	}
+	if remember {
+		x.n.composer.Remember(program)
+	}
+	if !program.Run {
+		return nil
+	}
+	exit, err := x.start(ctx, program, binary, func(data map[string][]byte) {
+		x.out.Result(bundle(data))
+	})
+	if err != nil {
+		return err
+	}
+	return x.judge(program, binary, exit)
+}
+
+// build makes a binary of Go code; it is nil when there is nothing to run.
+func (x *execution) build(ctx context.Context, src cell.Source) (*cell.Program, *cell.Binary, error) {
+	n := x.n
+	began := time.Now()
+	program, err := n.composer.Compose(ctx, src)
+	for tries := 0; err != nil && tries < 8 && x.fetch(ctx, err); tries++ {
+		program, err = n.composer.Compose(ctx, src)
+	}
+	cost := cell.Cost{Compose: time.Since(began), Road: "checked"}
+	defer func() {
+		n.mu.Lock()
+		n.cost = cost
+		n.mu.Unlock()
+	}()
+	if err != nil || !program.Run {
+		return program, nil, err
+	}
+	binary, built, err := n.builder.Build(ctx, program)
+	cost.Compile, cost.Link, cost.Road = built.Compile, built.Link, built.Road
+	return program, binary, err
+}
+
+// fetch adds the module that err says is missing, if that is what it says and
+// %autoget is on.
+func (x *execution) fetch(ctx context.Context, err error) bool {
+	var missing *cell.ImportError
+	x.n.mu.Lock()
+	allowed := x.n.autoget
+	x.n.mu.Unlock()
+	if !allowed || !errors.As(err, &missing) || !missing.Needs {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	defer cancel()
+	changes, err := x.n.module.Get(ctx, missing.Path)
+	for _, line := range changes {
+		x.out.Stream("stderr", []byte("go get: "+line+"\n"))
+	}
+	return err == nil && len(changes) > 0
+}
+
+// start runs a program; result is given the value of its last expression.
+func (x *execution) start(ctx context.Context, program *cell.Program, binary *cell.Binary, result func(map[string][]byte)) (cell.Exit, error) {
+	n := x.n
+	args := program.Args
+	if program.Test && len(args) == 0 {
+		args = program.TestArgs()
+	}
+	bridge := &bridge{x: x}
+	command := cell.Command{
+		Path:     binary.Path,
+		Args:     args,
+		Env:      n.environ(),
+		Dir:      n.directory(),
+		Mark:     n.nextMark(),
+		Stdout:   x.stream("stdout"),
+		Stderr:   x.stream("stderr"),
+		Go:       true,
+		Result:   len(program.Show) > 0,
+		Channels: bridge.channels(),
+		Linger:   lingering,
+	}
+	if x.req.AllowStdin {
+		command.Ask = x.ask
+	}
+	exit, err := command.Run(ctx)
+	n.mu.Lock()
+	n.cost.Start, n.cost.Run = exit.Start, exit.Run
+	n.mu.Unlock()
+	if err != nil {
+		return exit, err
+	}
+	if exit.Result != nil {
+		result(exit.Result)
+	}
+	if len(exit.Left) > 0 && !exit.Interrupted {
+		x.out.Stream("stderr", []byte("the cell left processes that held its output; they were killed: "+strings.Join(exit.Left, ", ")+"\n"))
+	}
+	return exit, nil
+}
+
+// lingering is how long what a cell leaves behind may hold its output open.
+const lingering = 2 * time.Second
+
+// judge turns a program's end into the cell's error, nil if all went well.
+func (x *execution) judge(program *cell.Program, binary *cell.Binary, exit cell.Exit) error {
+	switch {
+	case exit.Interrupted:
+		return context.Canceled
+	case exit.Panic != nil:
+		for i, f := range exit.Panic.Frames {
+			exit.Panic.Frames[i].Cell = binary.Cell(f.Cell)
+		}
+		x.n.mu.Lock()
+		x.n.traceback = exit.Panic.Text
+		x.n.mu.Unlock()
+		return &panicError{exit.Panic, program}
+	case exit.Code != 0:
+		return &exitError{exit}
+	}
+	return nil
+}
+
+// expressions evaluates what the front end asked for together with the cell.
+func (x *execution) expressions(ctx context.Context) map[string]any {
+	out := map[string]any{}
+	for name, text := range x.req.UserExpressions {
+		data, err := x.evaluate(ctx, text)
+		if err != nil {
+			e := x.n.failure(err)
+			out[name] = map[string]any{"status": "error", "ename": e.Name, "evalue": e.Value, "traceback": e.Traceback}
+			continue
+		}
+		b := bundle(data)
+		out[name] = map[string]any{"status": "ok", "data": b.Data, "metadata": map[string]any{}}
+	}
+	return out
+}
+
+// evaluate returns the value of an expression. It counts as no cell.
+func (x *execution) evaluate(ctx context.Context, text string) (data map[string][]byte, err error) {
+	program, binary, err := x.build(ctx, cell.Source{Text: text})
+	if err != nil || !program.Run {
+		return nil, err
+	}
+	exit, err := x.start(ctx, program, binary, func(d map[string][]byte) { data = d })
+	if err == nil {
+		err = x.judge(program, binary, exit)
+	}
+	return data, err
+}
+
+// Stdout implements magic.Host.
+func (x *execution) Stdout() io.Writer { return streamWriter{x.stream("stdout")} }
+
+// Stderr implements magic.Host.
+func (x *execution) Stderr() io.Writer { return streamWriter{x.stream("stderr")} }
+
+// Show implements magic.Host.
+func (x *execution) Show(data map[string]any) { x.out.Display(jupyter.MimeBundle{Data: data}) }
+
+// Page implements magic.Host.
+func (x *execution) Page(data map[string]any) {
+	x.payload = append(x.payload, map[string]any{"source": "page", "data": data, "start": 0})
+}
+
+// Next implements magic.Host.
+func (x *execution) Next(text string) {
+	x.payload = append(x.payload, map[string]any{"source": "set_next_input", "text": text, "replace": false})
+}
+
+// Go implements magic.Host.
+func (x *execution) Go(ctx context.Context, text string) error {
+	return x.goCode(ctx, cell.Source{Text: text}, false)
+}
+
+type streamWriter struct{ write func([]byte) }
+
+func (w streamWriter) Write(p []byte) (int, error) {
+	w.write(p)
+	return len(p), nil
+}
+
+// stream returns what passes on the bytes of a stream.
+func (x *execution) stream(name string) func([]byte) {
+	return func(p []byte) {
+		if x.capture != nil {
+			x.capture.Write(p) // an error shows when the file is closed
+		}
+		x.out.Stream(name, p)
+	}
+}
+
+// openCapture begins to copy the cell's output to a file.
+func (x *execution) openCapture(name string, more bool) error {
+	mode := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
+	if more {
+		mode = os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	}
+	f, err := os.OpenFile(x.n.expand(name), mode, 0o644)
+	if err != nil {
+		return err
+	}
+	if x.capture != nil {
+		x.capture.Close()
+	}
+	x.capture = f
+	return nil
+}

@@ -1,0 +1,96 @@
+package notebook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/magic"
+)
+
+// The names of errors that front ends and tools see (ename).
+const (
+	nameBuild     = "BuildError"
+	namePanic     = "Panic"
+	nameExit      = "ExitStatus"
+	nameInterrupt = "Interrupted"
+	nameMagic     = "MagicError"
+	nameKernel    = "KernelError"
+)
+
+// A panicError is a program's panic.
+type panicError struct {
+	*cell.Panic
+	program *cell.Program
+}
+
+func (e *panicError) Error() string { return e.Message }
+
+// An exitError is a program that ended with a status other than 0.
+type exitError struct{ exit cell.Exit }
+
+func (e *exitError) Error() string { return e.exit.String() }
+
+// A commandError says which command failed.
+type commandError struct {
+	command magic.Command
+	err     error
+}
+
+func (e *commandError) Error() string { return e.err.Error() }
+func (e *commandError) Unwrap() error { return e.err }
+
+// failure makes of an error what front ends show: its kind, its text, and a
+// traceback that can be read without looking at either.
+func (n *Notebook) failure(err error) *jupyter.Error {
+	var (
+		build   *cell.BuildError
+		crash   *panicError
+		exit    *exitError
+		command *commandError
+		unknown *magic.UnknownError
+		wrong   *magic.ArgumentError
+	)
+	e := &jupyter.Error{Value: err.Error()}
+	var details string
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		e.Name, e.Value = nameInterrupt, "the cell was stopped"
+	case errors.As(err, &build):
+		e.Name, e.Value = nameBuild, build.Summary()
+		if len(build.Diagnostics) > 1 || strings.Contains(build.Error(), "\n") {
+			e.Traceback = []string{paint(nameBuild) + ": " + build.Error()}
+		}
+	case errors.As(err, &crash):
+		e.Name, e.Value = namePanic, crash.Message
+		details = crash.Traceback(crash.program.Line)
+	case errors.As(err, &exit):
+		e.Name = nameExit
+	case errors.As(err, &unknown), errors.As(err, &wrong), errors.As(err, &command):
+		e.Name = nameMagic
+	default:
+		e.Name = nameKernel
+	}
+	if e.Traceback == nil {
+		e.Traceback = []string{paint(e.Name) + ": " + e.Value}
+	}
+	if details != "" {
+		e.Traceback = append(e.Traceback, strings.Split(details, "\n")...)
+	}
+	var hint interface{ Hint() string }
+	if build == nil && errors.As(err, &hint) {
+		if text := hint.Hint(); text != "" {
+			e.Traceback = append(e.Traceback, "    "+text)
+		}
+	}
+	if crash != nil {
+		e.Traceback = append(e.Traceback, "%tb shows all that the Go runtime said")
+	}
+	return e
+}
+
+// paint makes the name of an error red, as front ends expect it.
+func paint(name string) string { return fmt.Sprintf("\x1b[31m%s\x1b[0m", name) }

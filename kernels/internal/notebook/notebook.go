@@ -1,0 +1,180 @@
+package notebook
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/magic"
+)
+
+// A Notebook runs the cells of one notebook. It implements jupyter.Interpreter.
+// The fields are set before the first use; the zero value works where Go is
+// installed, but knows no library.
+type Notebook struct {
+	Library string // source tree of the library that cells import; "" = none
+	Cache   string // kept across kernels: lists of packages, built cells; "" = nothing is kept
+	Go      string // the go command; "" = go in PATH
+	Gopls   string // gopls; "" = where it is found
+	Dir     string // the notebook's directory; "" = the current one
+	Version string // of the kernel
+
+	// Magics are those that cells may use; nil = Magics(n). A program adds
+	// rows of its own.
+	Magics magic.Table
+
+	once     sync.Once
+	failed   error // of once
+	temp     string
+	guard    *cell.Guard
+	module   *cell.Module
+	memory   *cell.Memory
+	composer *cell.Composer
+	builder  *cell.Builder
+	gopls    *cell.Gopls
+	mark     string
+
+	mu        sync.Mutex
+	env       map[string]string // %env
+	autoget   bool
+	showCost  bool
+	cost      cell.Cost         // of the cell that runs, or ran last
+	lastCost  cell.Cost         // of the last one with Go code
+	traceback string            // of the last panic, for %tb
+	shown     map[string]string // display ids, and the cell that showed each first
+	runs      int
+	closed    bool
+}
+
+// open makes the temporary directory and everything in it, once.
+func (n *Notebook) open() error {
+	n.once.Do(func() { n.failed = n.begin() })
+	return n.failed
+}
+
+func (n *Notebook) begin() error {
+	cell.Sweep()
+	temp, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", cell.TempPrefix, os.Getpid()))
+	if err != nil {
+		return fmt.Errorf("notebook: %w", err)
+	}
+	n.temp = temp
+	n.mark = strings.ReplaceAll(filepath.Base(temp), ".", "-")
+	if n.guard, err = cell.NewGuard(n.mark, temp); err != nil {
+		os.RemoveAll(temp)
+		return fmt.Errorf("notebook: %w", err)
+	}
+	if n.Dir == "" {
+		if n.Dir, err = os.Getwd(); err != nil {
+			return fmt.Errorf("notebook: %w", err)
+		}
+	}
+	cache := cmp.Or(n.Cache, filepath.Join(temp, "cache"))
+	n.module = &cell.Module{Dir: filepath.Join(temp, "cells"), Library: n.Library, Cache: cache, Go: n.Go}
+	n.memory = &cell.Memory{}
+	n.composer = &cell.Composer{Module: n.module, Memory: n.memory, Nearest: magic.Nearest}
+	n.builder = &cell.Builder{Module: n.module, Store: &cell.Store{Dir: filepath.Join(cache, "binaries")}, Dir: n.Dir}
+	n.gopls = &cell.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
+	n.env, n.shown, n.autoget = map[string]string{}, map[string]string{}, true
+	return nil
+}
+
+// Warm does what the first cell would have to wait for: it finds Go and the
+// packages. It is meant to be called in the background when a kernel starts.
+func (n *Notebook) Warm(ctx context.Context, packages ...string) error {
+	if err := n.open(); err != nil {
+		return err
+	}
+	n.module.Names(ctx)
+	_, err := n.module.Packages(ctx, append([]string{"fmt", "os", "strconv", "syscall", "runtime"}, packages...)...)
+	return err
+}
+
+// Cost says where the time of the last cell went.
+func (n *Notebook) Cost() cell.Cost {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cost
+}
+
+func (n *Notebook) table() magic.Table {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.Magics == nil {
+		n.Magics = Magics(n)
+	}
+	return n.Magics
+}
+
+// environ returns the environment of the programs that cells run.
+func (n *Notebook) environ() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	env := append(os.Environ(), "GONB_DIR="+n.Dir, "GONB_TMP_DIR="+n.module.Dir, "PWD="+n.Dir)
+	for _, name := range slices.Sorted(maps.Keys(n.env)) {
+		env = append(env, name+"="+n.env[name])
+	}
+	return env
+}
+
+// directory returns where cells and commands run.
+func (n *Notebook) directory() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.Dir
+}
+
+// nextMark returns the mark for what the cell that runs now starts.
+func (n *Notebook) nextMark() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.runs++
+	return fmt.Sprintf("%s.%d", n.mark, n.runs)
+}
+
+// Shutdown ends gopls and everything that cells left running, and removes the
+// temporary directory.
+func (n *Notebook) Shutdown(restart bool) {
+	n.once.Do(func() { n.failed = os.ErrClosed }) // nothing was begun, and nothing shall be
+	n.mu.Lock()
+	closed := n.closed
+	n.closed = true
+	n.mu.Unlock()
+	if n.failed != nil || closed {
+		return
+	}
+	n.gopls.Close()
+	n.guard.Close()
+}
+
+// Info describes the kernel to front ends.
+func (n *Notebook) Info() jupyter.LanguageInfo {
+	version := strings.TrimPrefix(runtime.Version(), "go")
+	return jupyter.LanguageInfo{
+		Implementation:        "gaiden",
+		ImplementationVersion: cmp.Or(n.Version, "0"),
+		Banner:                "Gaiden " + cmp.Or(n.Version, "(development)") + ": Go " + version + " in cells. %help lists what is not Go.",
+		Language: jupyter.Language{
+			Name:          "go",
+			Version:       version,
+			MIMEType:      "text/x-go",
+			FileExtension: ".go",
+			PygmentsLexer: "go",
+			CodeMirror:    "go",
+		},
+		HelpLinks: []jupyter.HelpLink{
+			{Text: "Go", URL: "https://go.dev/doc/"},
+			{Text: "Go packages", URL: "https://pkg.go.dev/std"},
+			{Text: "GoMLX", URL: "https://pkg.go.dev/github.com/gomlx/gomlx"},
+		},
+	}
+}

@@ -1,0 +1,340 @@
+package notebook
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gaiden/kernels/internal/magic"
+)
+
+// Magics returns the magics that every notebook has: GoNB's, and a few more.
+func Magics(n *Notebook) magic.Table {
+	return slices.Concat(n.programRows(), n.memoryRows(), n.moduleRows(), n.systemRows(), n.cellRows(), n.helpRows())
+}
+
+// programRows shape the cell's program.
+func (n *Notebook) programRows() magic.Table {
+	return magic.Table{
+		{Name: "%%", Aliases: []string{"%main"}, Args: "[arguments]", Role: magic.Main,
+			Help: "what follows is the body of func main; the arguments are the program's",
+			More: "Statements run without it, too. Below %% nothing is a declaration that later cells remember."},
+		{Name: "%exec", Args: "function [arguments]", Role: magic.Exec, Help: "runs a program that calls the function"},
+		{Name: "%args", Args: "arguments", Role: magic.Arguments, Help: "the arguments of the cell's program"},
+		{Name: "%test", Args: "[flags]", Role: magic.Test,
+			Help: "runs the cell's tests and benchmarks (flags as in -test.v)"},
+		{Name: "%capture", Args: "[-a] file", Help: "copies the cell's output to a file; -a appends", Run: capture},
+		{Name: "%with_inputs", Help: "asks for input when the next command waits for it (which happens without it, too)", Run: nothing},
+		{Name: "%with_password", Help: "what is typed for the next command is not shown", Run: withPassword},
+	}
+}
+
+func nothing(context.Context, magic.Host, magic.Command) error { return nil }
+
+func capture(ctx context.Context, host magic.Host, c magic.Command) error {
+	args, more := c.Args, false
+	if len(args) > 1 && args[0] == "-a" {
+		args, more = args[1:], true
+	}
+	x, ok := host.(*execution)
+	if len(args) != 1 || !ok {
+		return magic.Usage(c)
+	}
+	return x.openCapture(args[0], more)
+}
+
+func withPassword(ctx context.Context, host magic.Host, c magic.Command) error {
+	if x, ok := host.(*execution); ok {
+		x.prompt.set("", true)
+	}
+	return nil
+}
+
+// memoryRows deal with what is remembered from cell to cell.
+func (n *Notebook) memoryRows() magic.Table {
+	return magic.Table{
+		{Name: "%list", Aliases: []string{"%ls", "%who"}, Help: "lists the declarations that are remembered", Run: n.list},
+		{Name: "%remove", Aliases: []string{"%rm", "%del"}, Args: "name …", Help: "forgets declarations; a method is T.M", Run: n.remove},
+		{Name: "%reset", Args: "[go.mod]", Help: "forgets all declarations and writes go.mod anew; with go.mod only the latter", Run: n.reset},
+	}
+}
+
+func (n *Notebook) list(ctx context.Context, host magic.Host, c magic.Command) error {
+	entries := n.memory.Entries()
+	if len(entries) == 0 {
+		fmt.Fprintln(host.Stdout(), "nothing is remembered")
+		return nil
+	}
+	var text, page strings.Builder
+	page.WriteString("<table>\n")
+	for _, e := range entries {
+		fmt.Fprintf(&text, "%-7s %-20s cell %-4d %s\n", e.Kind, e.Name, e.Cell, e.Text)
+		fmt.Fprintf(&page, "<tr><td>%s</td><td style=\"text-align:left\"><code>%s</code></td><td>cell %d</td><td style=\"text-align:left\"><code>%s</code></td></tr>\n",
+			e.Kind, escape(e.Name), e.Cell, escape(e.Text))
+	}
+	page.WriteString("</table>")
+	host.Show(map[string]any{"text/plain": strings.TrimSuffix(text.String(), "\n"), "text/html": page.String()})
+	return nil
+}
+
+func (n *Notebook) remove(ctx context.Context, host magic.Host, c magic.Command) error {
+	if len(c.Args) == 0 {
+		return magic.Usage(c)
+	}
+	var names []string
+	for _, e := range n.memory.Entries() {
+		names = append(names, e.Name)
+	}
+	for _, name := range c.Args {
+		kind, ok := n.memory.Forget(name)
+		if ok {
+			fmt.Fprintf(host.Stdout(), "removed %s %s\n", kind, name)
+			continue
+		}
+		text := name + " is not remembered"
+		if near := magic.Nearest(name, names); near != "" {
+			text += "; did you mean " + near + "?"
+		}
+		fmt.Fprintln(host.Stderr(), text)
+	}
+	return nil
+}
+
+func (n *Notebook) reset(ctx context.Context, host magic.Host, c magic.Command) error {
+	switch {
+	case len(c.Args) == 0:
+		n.memory.Reset()
+		fmt.Fprintln(host.Stdout(), "all declarations are forgotten")
+	case len(c.Args) > 1 || c.Args[0] != "go.mod":
+		return magic.Usage(c)
+	}
+	return n.module.Reseed(ctx)
+}
+
+// moduleRows deal with the cells' module.
+func (n *Notebook) moduleRows() magic.Table {
+	return magic.Table{
+		{Name: "%require", Args: "path[@version]", Help: "adds a module to the notebook's go.mod, from the module proxy", Run: n.require},
+		{Name: "%autoget", Help: "adds missing modules by itself (the default)", Run: n.setAutoget(true)},
+		{Name: "%noautoget", Help: "adds no module by itself", Run: n.setAutoget(false)},
+		{Name: "%goflags", Args: "[flags]", Help: "sets flags for go build, which then builds every cell; \"\" removes them", Run: n.goflags},
+		{Name: "%track", Aliases: []string{"%untrack"}, Args: "[path]", Help: "not needed: replaced modules are looked at before every cell", Run: nothing},
+		{Name: "%cost", Args: "[on|off]", Help: "shows where the time of the cell before went; on: of every cell", Run: n.costs},
+	}
+}
+
+func (n *Notebook) require(ctx context.Context, host magic.Host, c magic.Command) error {
+	if len(c.Args) == 0 {
+		return magic.Usage(c)
+	}
+	for _, path := range c.Args {
+		changes, err := n.module.Get(ctx, path)
+		if err != nil {
+			return err
+		}
+		for _, line := range changes {
+			fmt.Fprintln(host.Stdout(), line)
+		}
+	}
+	return nil
+}
+
+func (n *Notebook) setAutoget(on bool) magic.Run {
+	return func(context.Context, magic.Host, magic.Command) error {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.autoget = on
+		return nil
+	}
+}
+
+func (n *Notebook) goflags(ctx context.Context, host magic.Host, c magic.Command) error {
+	if c.Text != "" {
+		n.builder.Flags = slices.DeleteFunc(slices.Clone(c.Args), func(s string) bool { return s == "" })
+	}
+	fmt.Fprintf(host.Stdout(), "%%goflags=%q\n", n.builder.Flags)
+	return nil
+}
+
+func (n *Notebook) costs(ctx context.Context, host magic.Host, c magic.Command) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch c.Text {
+	case "":
+		fmt.Fprintln(host.Stdout(), n.lastCost.String())
+	case "on", "off":
+		n.showCost = c.Text == "on"
+	default:
+		return magic.Usage(c)
+	}
+	return nil
+}
+
+// systemRows deal with what surrounds the cells.
+func (n *Notebook) systemRows() magic.Table {
+	return magic.Table{
+		{Name: "%env", Args: "[NAME[=value] | NAME value]", Help: "sets an environment variable for cells and commands, or shows it", Run: n.setenv},
+		{Name: "%cd", Args: "[directory]", Help: "changes the directory of cells and commands, or shows it", Run: n.chdir},
+	}
+}
+
+func (n *Notebook) setenv(ctx context.Context, host magic.Host, c magic.Command) error {
+	name, value, set := strings.Cut(c.Text, "=")
+	if len(c.Args) == 2 && strings.ContainsAny(name, " \t") {
+		name, value, set = c.Args[0], c.Args[1], true
+	} else if len(c.Args) == 1 {
+		name, value, set = strings.Cut(c.Args[0], "=")
+	}
+	if name == "" && c.Text != "" || strings.ContainsAny(name, " \t") {
+		return magic.Usage(c)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case set:
+		n.env[name] = value
+		fmt.Fprintf(host.Stdout(), "Set: %s=%q\n", name, value)
+	case name == "":
+		for _, v := range slices.Sorted(sortedEnv(n.env)) {
+			fmt.Fprintln(host.Stdout(), v)
+		}
+	default:
+		value, ok := n.env[name]
+		if !ok {
+			value = os.Getenv(name)
+		}
+		fmt.Fprintln(host.Stdout(), value)
+	}
+	return nil
+}
+
+func sortedEnv(env map[string]string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for name, value := range env {
+			if !yield(name + "=" + value) {
+				return
+			}
+		}
+	}
+}
+
+func (n *Notebook) chdir(ctx context.Context, host magic.Host, c magic.Command) error {
+	if len(c.Args) > 1 {
+		return magic.Usage(c)
+	}
+	if len(c.Args) == 0 {
+		fmt.Fprintf(host.Stdout(), "Current directory: %q\n", n.directory())
+		return nil
+	}
+	dir := filepath.Clean(n.expand(c.Args[0]))
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s: got a file, want a directory", dir)
+	}
+	n.mu.Lock()
+	n.Dir = dir
+	n.mu.Unlock()
+	n.builder.Dir = dir
+	fmt.Fprintf(host.Stdout(), "Changed directory to %q\n", dir)
+	return nil
+}
+
+// cellRows take a whole cell as text.
+func (n *Notebook) cellRows() magic.Table {
+	rows := magic.Table{
+		{Name: "%%writefile", Args: "[-a] file", Role: magic.Body, Help: "writes the cell to a file; -a appends", Run: n.writefile},
+		{Name: "%%script", Args: "command", Role: magic.Body, Help: "gives the cell to the command as its input", Run: n.script},
+	}
+	for _, shell := range []string{"bash", "sh"} {
+		rows = append(rows, magic.Row{Name: "%%" + shell, Role: magic.Body, Help: "runs the cell with " + shell,
+			Run: func(ctx context.Context, host magic.Host, c magic.Command) error {
+				c.Args = append([]string{shell}, c.Args...)
+				return n.script(ctx, host, c)
+			}})
+	}
+	for _, name := range []string{"%wasm", "%widgets", "%widgets_hb", "%goworkfix"} {
+		rows = append(rows, magic.Row{Name: name, Help: "GoNB's; this kernel has no such thing",
+			Run: func(context.Context, magic.Host, magic.Command) error {
+				return fmt.Errorf("%s: this kernel does not have it: it sends no JavaScript and uses no go.work file", name)
+			}})
+	}
+	return rows
+}
+
+func (n *Notebook) writefile(ctx context.Context, host magic.Host, c magic.Command) error {
+	args, mode, verb := c.Args, os.O_TRUNC, "written"
+	if len(args) > 1 && args[0] == "-a" {
+		args, mode, verb = args[1:], os.O_APPEND, "appended"
+	}
+	if len(args) != 1 {
+		return magic.Usage(c)
+	}
+	name := n.expand(args[0])
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|mode, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, c.Body+"\n")
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		fmt.Fprintf(host.Stderr(), "Cell contents %s to %q.\n", verb, name)
+	}
+	return err
+}
+
+func (n *Notebook) script(ctx context.Context, host magic.Host, c magic.Command) error {
+	x, ok := host.(*execution)
+	if len(c.Args) == 0 || !ok {
+		return magic.Usage(c)
+	}
+	exit, err := x.program(ctx, n.directory(), []byte(c.Body+"\n"), c.Args[0], c.Args[1:]...)
+	if err == nil && exit.Code != 0 {
+		return &exitError{exit}
+	}
+	return err
+}
+
+// helpRows explain.
+func (n *Notebook) helpRows() magic.Table {
+	return magic.Table{
+		{Name: "%help", Aliases: []string{"%lsmagic"}, Help: "lists all magics; %name? explains one", Run: n.help},
+		{Name: "%version", Help: "the kernel's version", Run: n.versions},
+		{Name: "%tb", Help: "shows all that the Go runtime said of the last panic", Run: n.tracebacks},
+	}
+}
+
+func (n *Notebook) help(ctx context.Context, host magic.Host, c magic.Command) error {
+	t := n.table()
+	rest := "\n!command runs a shell command, !*command one in the directory of the cells' module.\nname? explains a magic or a Go name."
+	host.Show(map[string]any{
+		"text/plain": t.String() + rest,
+		"text/html":  t.HTML() + "<p>" + strings.ReplaceAll(escape(rest), "\n", "<br>") + "</p>",
+	})
+	return nil
+}
+
+func (n *Notebook) versions(ctx context.Context, host magic.Host, c magic.Command) error {
+	info := n.Info()
+	fmt.Fprintf(host.Stdout(), "%s %s, Go %s\n", info.Implementation, info.ImplementationVersion, info.Language.Version)
+	return nil
+}
+
+func (n *Notebook) tracebacks(ctx context.Context, host magic.Host, c magic.Command) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.traceback == "" {
+		fmt.Fprintln(host.Stdout(), "no cell has panicked")
+		return nil
+	}
+	fmt.Fprintln(host.Stdout(), strings.TrimRight(n.traceback, "\n"))
+	return nil
+}

@@ -1,0 +1,240 @@
+package hlo_test
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/notimplemented"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers"
+	"github.com/gomlx/gomlx/ml/layers/activation"
+	"github.com/gomlx/gomlx/ml/layers/norm"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/train/loss"
+	"github.com/gomlx/gomlx/ml/train/optimizer"
+
+	"gaiden/lib/engine/hlo"
+)
+
+// paper is a backend that builds programs and runs none.
+type paper struct {
+	notimplemented.Backend
+	builder  *hlo.Builder // the last one
+	programs []*hlo.Program
+}
+
+func (p *paper) Capabilities() compute.Capabilities { return hlo.Capabilities() }
+
+func (p *paper) Builder(name string) compute.Builder {
+	p.builder = hlo.NewBuilder(p, name, func(program *hlo.Program) (compute.Executable, error) {
+		p.programs = append(p.programs, program)
+		return nil, nil
+	})
+	return p.builder
+}
+
+// cnnStep builds one training step of a small net with everything that tends
+// to make texts differ: variables, random numbers, an optimizer.
+func cnnStep(b compute.Backend, graphName string) error {
+	opt := optimizer.Adam().LearningRate(1e-3).Done()
+	e, err := model.NewExec(b, model.NewStore(), func(scope *model.Scope, x, y *Node) *Node {
+		g := x.Graph()
+		scope.Store().SetTraining(g, true)
+		h := layers.Convolution(scope.In("c1"), x).Channels(16).KernelSize(3).PadSame().Done()
+		h = norm.BatchNorm(scope.In("n1"), h, -1).Done()
+		h = activation.Relu(h)
+		h = MaxPool(h).Window(2).Done()
+		h = layers.Convolution(scope.In("c2"), h).Channels(32).KernelSize(3).NoPadding().Done()
+		h = activation.Relu(h)
+		h = MaxPool(h).Window(2).Done()
+		h = Reshape(h, 32, -1)
+		h = layers.Dropout(scope.In("drop"), h, Scalar(g, dtypes.Float32, 0.5))
+		h = activation.Relu(layers.Dense(scope.In("d1"), h, true, 128))
+		logits := layers.Dense(scope.In("d2"), h, true, 10)
+		l := ReduceAllMean(loss.SparseCategoricalCrossEntropyLogits([]*Node{y}, []*Node{logits}))
+		opt.UpdateGraph(scope, g, l)
+		return l
+	})
+	if err != nil {
+		return err
+	}
+	_, err = e.WithName(graphName).Compile(shapes.Make(dtypes.Float32, 32, 28, 28, 1), shapes.Make(dtypes.Int32, 32, 1))
+	return err
+}
+
+func buildStep(t testing.TB, name string) *hlo.Program {
+	t.Helper()
+	b := &paper{}
+	if err := cnnStep(b, name); err != nil {
+		t.Fatal(err)
+	}
+	return b.programs[0]
+}
+
+// TestTextIsStable builds one program several times, among others, from two
+// functions: the text and its hash are the same.
+func TestTextIsStable(t *testing.T) {
+	first := buildStep(t, "first").Text(nil)
+	newDraft(t).main() // another builder in between
+	second := func() []byte { return buildStep(t, "second@0x1f").Text(nil) }()
+	if !bytes.Equal(first, second) || hlo.Hash(first) != hlo.Hash(second) {
+		t.Errorf("got two texts of one program:\n%s\n%s", first, second)
+	}
+	for _, leak := range []string{"first", "hlo_test", ".go"} {
+		if strings.Contains(string(first), leak) {
+			t.Errorf("the text holds %q", leak)
+		}
+	}
+	t.Logf("the step is %d bytes in %d lines", len(first), bytes.Count(first, []byte("\n")))
+}
+
+// TestDonation sees the marks where they were asked for and nowhere else.
+func TestDonation(t *testing.T) {
+	d := newDraft(t)
+	f := d.main()
+	x, y := d.param(f, dtypes.Float32, 2), d.param(f, dtypes.Float32, 2)
+	p := d.program(d.v(f.Add(x, y)))
+	tests := []struct {
+		donate []bool
+		want   string
+	}{
+		{nil, "@main(%arg0: tensor<2xf32>, %arg1: tensor<2xf32>)"},
+		{[]bool{false, false, true}, "@main(%arg0: tensor<2xf32>, %arg1: tensor<2xf32>)"},
+		{[]bool{true}, "@main(%arg0: tensor<2xf32> {jax.buffer_donor = true}, %arg1: tensor<2xf32>)"},
+		{[]bool{false, true}, "@main(%arg0: tensor<2xf32>, %arg1: tensor<2xf32> {jax.buffer_donor = true})"},
+	}
+	for _, tt := range tests {
+		if got := string(p.Text(tt.donate)); !strings.Contains(got, tt.want) {
+			t.Errorf("Text(%v) is\n%s\nwant %s in it", tt.donate, got, tt.want)
+		}
+	}
+}
+
+// TestProgram looks at the plain data.
+func TestProgram(t *testing.T) {
+	b := hlo.NewBuilder(nil, "named", nil)
+	if err := b.DistributedSPMD(2); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.DeviceAssignment(1, 0); err != nil {
+		t.Fatal(err)
+	}
+	f := b.Main()
+	x, _ := f.Parameter("images", shapes.Make(dtypes.BFloat16, 4), nil)
+	if _, err := f.Parameter("images", shapes.Make(dtypes.BFloat16, 4), nil); err == nil {
+		t.Error("got two parameters of one name, want an error")
+	}
+	if err := f.Return([]compute.Value{x, x}, nil); err != nil {
+		t.Fatal(err)
+	}
+	p, err := b.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Name != "named" || p.InputNames[0] != "images" || p.Replicas != 2 || len(p.Devices) != 2 ||
+		!p.Inputs[0].Equal(shapes.Make(dtypes.BFloat16, 4)) || len(p.Outputs) != 2 {
+		t.Errorf("got %+v", p)
+	}
+	if _, err := b.Compile(); err == nil || !strings.Contains(err.Error(), "compiled already") {
+		t.Errorf("second Compile: got %v, want an error", err)
+	}
+	if _, err := hlo.NewBuilder(nil, "x", nil).Compile(); err == nil || !strings.Contains(err.Error(), "Return first") {
+		t.Errorf("Compile of nothing: got %v, want an error", err)
+	}
+}
+
+// TestDivert reaches a custom call from graph code.
+func TestDivert(t *testing.T) {
+	b := &paper{}
+	g := NewGraph(b, "g")
+	x := Parameter(g, "x", shapes.Make(dtypes.Float32, 4))
+	b.builder.Divert(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
+		return f.CustomCall("mine", operands, []shapes.Shape{shapes.Make(dtypes.Int32, 2), shapes.Make(dtypes.Int32)}, hlo.CallConfig{})
+	})
+	out := OptimizationBarriers(x, Neg(x))
+	if len(out) != 2 || !out[0].Shape().Equal(shapes.Make(dtypes.Int32, 2)) {
+		t.Fatalf("got %v, want the shapes of the call", out)
+	}
+	if err := g.Compile(out[0], OptimizationBarrier(out[1])); err != nil {
+		t.Fatal(err)
+	}
+	text := string(b.programs[0].Text(nil))
+	if !strings.Contains(text, "stablehlo.custom_call @mine(%arg0, %0)") || strings.Count(text, "optimization_barrier") != 1 {
+		t.Errorf("got\n%s\nwant one call and, for the second barrier, one barrier", text)
+	}
+}
+
+// TestExactness checks that barriers are exact identities, and that ArgMinMax
+// finds the first of several NaNs.
+func TestExactness(t *testing.T) {
+	b := newBackend(t)
+	nan, inf, minus0 := float32(math.NaN()), float32(math.Inf(1)), float32(math.Copysign(0, -1))
+	values := []float32{minus0, inf, nan, 1, nan, -inf}
+	out, err := CallOnceN(b, func(x *Node) []*Node {
+		g := x.Graph()
+		return []*Node{
+			OptimizationBarrier(x),
+			SchedulingBarrier(x, x, Const(g, []complex64{complex(nan, inf)}), Const(g, true), OnesLike(x)),
+			ArgMax(x, 0), ArgMin(x, 0),
+			ArgMax(Slice(x, AxisRange(0, 2)), 0), ArgMin(Const(g, []float32{-inf, -inf, 0}), 0),
+			ArgMax(Const(g, []bool{false, true, true}), 0),
+		}
+	}, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		for j, got := range out[i].Value().([]float32) {
+			if math.Float32bits(got) != math.Float32bits(values[j]) {
+				t.Errorf("barrier %d changed %v to %v", i, values[j], got)
+			}
+		}
+	}
+	for i, want := range []int32{2, 2, 1, 0, 1} {
+		if got := out[2+i].Value(); got != want {
+			t.Errorf("ArgMinMax %d: got %v, want %v", i, got, want)
+		}
+	}
+}
+
+// TestReplicas runs AllReduce on two devices of this machine.
+func TestReplicas(t *testing.T) {
+	b := newBackend(t)
+	builder := b.Builder("sum")
+	d := &draft{t, builder.(*hlo.Builder), map[compute.Function]int{}}
+	d.ok(builder.DistributedSPMD(2))
+	f := d.main()
+	x := d.param(f, dtypes.Float32, 2)
+	d.ok(f.Return(d.vs(f.AllReduce([]compute.Value{x}, compute.ReduceOpSum, nil)), nil))
+	e, err := builder.Compile()
+	d.ok(err)
+	var in []compute.Buffer
+	for device, flat := range [][]float32{{1, 2}, {10, 20}} {
+		u, err := b.BufferFromFlatData(compute.DeviceNum(device), flat, shapes.Make(dtypes.Float32, 2))
+		d.ok(err)
+		in = append(in, u)
+	}
+	out, err := e.Execute(in, nil, 0)
+	d.ok(err)
+	for device, u := range out {
+		got := make([]float32, 2)
+		d.ok(u.ToFlatData(got))
+		if got[0] != 11 || got[1] != 22 {
+			t.Errorf("device %d: got %v, want [11 22]", device, got)
+		}
+	}
+}
+
+// BenchmarkStep builds the graph and the text of a CNN's training step.
+func BenchmarkStep(b *testing.B) {
+	var size int
+	for b.Loop() {
+		size = len(buildStep(b, "step").Text(nil))
+	}
+	b.ReportMetric(float64(size), "bytes")
+}

@@ -1,0 +1,5 @@
+//go:build !pjrtplain
+
+package pjrt
+
+const plainWalk = false

@@ -1,0 +1,5 @@
+//go:build !amd64 || pjrtplain
+
+package pjrt
+
+const plainWalk = true

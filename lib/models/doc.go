@@ -1,0 +1,36 @@
+// Package models holds the nets of the source articles, one page each, and the
+// layers they are made of.
+//
+// A [Net] is a list of named layers; examples go in at the top and logits come
+// out at the end:
+//
+//	net := models.Net{Name: "small", Input: []int{28, 28, 1}, Layers: []models.Layer{
+//		models.Conv2D{Name: "conv", Channels: 10, Kernel: 3, Same: true, Act: models.ReLU}, // [n 28 28 10]
+//		models.MaxPool2D{Name: "pool", Window: 2},                                          // [n 14 14 10]
+//		models.Flatten{},                                                                    // [n 1960]
+//		models.Dense{Name: "output", Units: 10},                                             // [n 10]
+//	}}
+//	fmt.Println(fit.Summary(net))
+//
+// Every layer is a struct whose zero value is a choice, and whose Apply method
+// is plain GoMLX: (scope, x) in, y out. Variables are named by layer,
+// "conv/weights", and package fit gives them those names in the session. Any
+// GoMLX model function is a Net too, see [Func].
+//
+// Images are [n height width channels], 0 to 1. Shapes stand in the margin of
+// each net.
+//
+// # Few kernels
+//
+// A training step of a small net on a GPU takes as long as the sum of its
+// kernels, and none of them is shorter than about a microsecond. So the layers
+// are written for few: pooling is a reshape and a maximum, whose gradient is a
+// mask; a convolution of few channels is a product of patches with a matrix.
+// [Pooling] and [Lowering] choose otherwise.
+//
+// # What it refuses
+//
+// The package knows GoMLX and nothing else: no session, no data, no training.
+// Shapes that do not fit panic while the graph is built, as everywhere in
+// GoMLX, with the layer's name; package fit turns that into an error.
+package models

@@ -1,0 +1,77 @@
+package models
+
+import (
+	"math"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Init says what a variable starts with. Random numbers come from the store's
+// generator, so a seed there decides them all.
+type Init func(store *model.Store) model.VariableInitializer
+
+// Normal draws from the normal distribution with the given standard deviation.
+func Normal(deviation float64) Init {
+	return func(store *model.Store) model.VariableInitializer {
+		return func(g *Graph, shape shapes.Shape) *Node {
+			return MulScalar(store.RandomNormal(g, shape), deviation)
+		}
+	}
+}
+
+// Fill is the same number everywhere.
+func Fill(value float64) Init {
+	return func(*model.Store) model.VariableInitializer {
+		return func(g *Graph, shape shapes.Shape) *Node { return FillScalar(g, shape, value) }
+	}
+}
+
+// LeCun is normal with variance 1/inputs, the default of Chainer (LeCun et al.,
+// "Efficient BackProp", 1998).
+func LeCun(store *model.Store) model.VariableInitializer { return scaled(store, 1) }
+
+// He is normal with variance 2/inputs, for ReLU (He et al., 2015).
+func He(store *model.Store) model.VariableInitializer { return scaled(store, 2) }
+
+func scaled(store *model.Store, variance float64) model.VariableInitializer {
+	return func(g *Graph, shape shapes.Shape) *Node {
+		in, _ := fans(shape)
+		return MulScalar(store.RandomNormal(g, shape), math.Sqrt(variance/in))
+	}
+}
+
+// Glorot is uniform within ±√(6/(inputs+outputs)), the default of Keras and
+// Flux (Glorot and Bengio, 2010).
+func Glorot(store *model.Store) model.VariableInitializer {
+	return func(g *Graph, shape shapes.Shape) *Node {
+		in, out := fans(shape)
+		limit := math.Sqrt(6 / (in + out))
+		return MulScalar(AddScalar(store.RandomUniform(g, shape), -0.5), 2*limit)
+	}
+}
+
+// fans are the numbers of inputs and outputs that one weight joins: the last
+// two axes, times the size of a kernel.
+func fans(shape shapes.Shape) (in, out float64) {
+	d := shape.Dimensions
+	if len(d) < 2 {
+		return math.Max(1, float64(shape.Size())), math.Max(1, float64(shape.Size()))
+	}
+	window := 1
+	for _, n := range d[:len(d)-2] {
+		window *= n
+	}
+	return float64(window * d[len(d)-2]), float64(window * d[len(d)-1])
+}
+
+// variable is the value of a variable of scope. Variables are float32 whatever
+// a net computes with; init is used when want is nil.
+func variable(scope *model.Scope, g *Graph, name string, want, init Init, dims ...int) *Node {
+	if want == nil {
+		want = init
+	}
+	return scope.WithInitializer(want(scope.Store())).VariableWithShape(name, shapes.Make(dtypes.Float32, dims...)).NodeValue(g)
+}

@@ -1,0 +1,87 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Pooling is how max pooling hands its gradient back. All three give the same
+// where each window has one maximum.
+type Pooling int
+
+const (
+	// Mask compares the image with the maximum: article 000's fast way. Equal
+	// maxima of a window each get the gradient. It needs windows that lie side
+	// by side; others fall back on SelectAndScatter.
+	Mask Pooling = iota
+	// SelectAndScatter is XLA's op for it: the first maximum gets the gradient.
+	SelectAndScatter
+	// IndexedFill writes the gradient into zeros at the index of the first
+	// maximum: article 000's slow way, kept to be measured.
+	IndexedFill
+)
+
+// MaxPool2D takes the maximum of each window of an image.
+type MaxPool2D struct {
+	Name     string
+	Window   int
+	Stride   int // default: Window
+	Pad      int // on each side
+	Gradient Pooling
+}
+
+// Title names the layer.
+func (l MaxPool2D) Title() (name, kind string) { return l.Name, "MaxPooling2D" }
+
+// Apply takes x shaped [n height width channels] and returns
+// [n height' width' channels]; rows and columns that fill no window are
+// dropped.
+func (l MaxPool2D) Apply(_ *model.Scope, x *Node) *Node {
+	if x.Rank() != 4 || l.Window < 1 {
+		panic(fmt.Errorf("windows of %d×%d: want images shaped [n height width channels]", l.Window, l.Window))
+	}
+	d, stride := x.Shape().Dimensions, l.Stride
+	if stride < 1 {
+		stride = l.Window
+	}
+	if d[1]+2*l.Pad < l.Window || d[2]+2*l.Pad < l.Window {
+		panic(fmt.Errorf("window %d×%d on an image of %d×%d: want one that is no larger", l.Window, l.Window, d[1]+2*l.Pad, d[2]+2*l.Pad))
+	}
+	if l.Gradient == SelectAndScatter || stride != l.Window || l.Pad > 0 {
+		return MaxPool(x).Window(l.Window).Strides(stride).PaddingPerDim([][2]int{{l.Pad, l.Pad}, {l.Pad, l.Pad}}).Done()
+	}
+	height, width := d[1]/stride, d[2]/stride
+	if height*stride != d[1] || width*stride != d[2] {
+		x = Slice(x, AxisRange(), AxisRange(0, height*stride), AxisRange(0, width*stride), AxisRange())
+	}
+	windows := Reshape(x, d[0], height, stride, width, stride, d[3])
+	if l.Gradient == IndexedFill {
+		return indexed(windows)
+	}
+	return ReduceMax(windows, 2, 4)
+}
+
+// indexed takes each window's element at the index of its maximum, so that the
+// gradient is scattered to that index.
+func indexed(windows *Node) *Node {
+	d := windows.Shape().Dimensions
+	n, area := d[0]*d[1]*d[3]*d[5], d[2]*d[4]
+	flat := Reshape(TransposeAllAxes(windows, 0, 1, 3, 5, 2, 4), n, area)
+	at := StopGradient(ArgMax(flat, -1, dtypes.Int32)) // [n]
+	row := Iota(windows.Graph(), at.Shape(), 0)
+	y := Gather(flat, Stack([]*Node{row, at}, -1))
+	return Reshape(y, d[0], d[1], d[3], d[5])
+}
+
+// MeanPool2D takes the mean of a whole image: [n height width channels] in,
+// [n channels] out.
+type MeanPool2D struct{ Name string }
+
+// Title names the layer.
+func (l MeanPool2D) Title() (name, kind string) { return l.Name, "GlobalAveragePooling2D" }
+
+// Apply takes x shaped [n height width channels] and returns [n channels].
+func (MeanPool2D) Apply(_ *model.Scope, x *Node) *Node { return ReduceMean(x, 1, 2) }

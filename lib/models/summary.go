@@ -1,0 +1,131 @@
+package models
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Summary is what Keras prints of a model.
+type Summary struct {
+	Net                     string
+	Rows                    []Row
+	Trainable, NonTrainable int // parameters
+}
+
+// Row is one layer of a Summary.
+type Row struct {
+	Name, Kind string
+	Output     []int // without the batch
+	Params     int
+	Variables  []Variable
+}
+
+// Variable is a variable of a net, as package fit names it: "conv/weights".
+type Variable struct {
+	Name      string
+	Shape     shapes.Shape
+	Trainable bool
+}
+
+// Summarize builds the net on a backend, which need not be able to run
+// anything, and describes it.
+func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err, _ = r.(error)
+			if err == nil {
+				err = fmt.Errorf("models: %s: %v", net.Name, r)
+			}
+		}
+	}()
+	if len(net.Layers) == 0 {
+		return s, fmt.Errorf("models: net %q has no layers: want at least one", net.Name)
+	}
+	g := NewGraph(backend, net.Name)
+	store := model.NewStore()
+	scope := store.RootScope()
+	const batch = 2
+	x := Parameter(g, "x", shapes.Make(dtypes.Float32, append([]int{batch}, net.Input...)...))
+	s.Net = net.Name
+	seen := 0
+	for i, name := range net.Names() {
+		x = net.Layer(i, name, scope, x, nil)
+		_, kind := net.Layers[i].Title()
+		r := Row{Name: name, Kind: kind, Output: x.Shape().Dimensions[1:]}
+		k := 0
+		for v := range store.IterVariables() {
+			if k++; k <= seen || strings.Contains(v.Path(), "#") {
+				continue
+			}
+			r.Variables = append(r.Variables, Variable{strings.TrimPrefix(v.Path(), "/"), v.Shape(), v.Trainable})
+			r.Params += v.Shape().Size()
+			if v.Trainable {
+				s.Trainable += v.Shape().Size()
+			} else {
+				s.NonTrainable += v.Shape().Size()
+			}
+		}
+		seen = k
+		s.Rows = append(s.Rows, r)
+	}
+	return s, nil
+}
+
+// Total is the number of all parameters.
+func (s Summary) Total() int { return s.Trainable + s.NonTrainable }
+
+// Variables are those of all layers, in the order of the layers.
+func (s Summary) Variables() []Variable {
+	var all []Variable
+	for _, r := range s.Rows {
+		all = append(all, r.Variables...)
+	}
+	return all
+}
+
+// String is Keras's table.
+func (s Summary) String() string {
+	const width = 65
+	var b strings.Builder
+	fmt.Fprintf(&b, "Model: %q\n%s\n", s.Net, strings.Repeat("_", width))
+	fmt.Fprintf(&b, " %-27s %-25s %-10s\n%s\n", "Layer (type)", "Output Shape", "Param #", strings.Repeat("=", width))
+	for _, r := range s.Rows {
+		dims := []string{"None"}
+		for _, d := range r.Output {
+			dims = append(dims, fmt.Sprint(d))
+		}
+		fmt.Fprintf(&b, " %-27s %-25s %-10d\n", r.Name+" ("+r.Kind+")", "("+strings.Join(dims, ", ")+")", r.Params)
+	}
+	fmt.Fprintf(&b, "%s\n", strings.Repeat("=", width))
+	for _, l := range []struct {
+		what string
+		n    int
+	}{{"Total", s.Total()}, {"Trainable", s.Trainable}, {"Non-trainable", s.NonTrainable}} {
+		fmt.Fprintf(&b, "%s params: %s (%s)\n", l.what, commas(l.n), bytesOf(4*l.n))
+	}
+	return b.String() + strings.Repeat("_", width)
+}
+
+func commas(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func bytesOf(n int) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.2f KB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.2f MB", float64(n)/(1<<20))
+}

@@ -1,0 +1,110 @@
+package report
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"strings"
+)
+
+// A Gallery is a grid of small pictures, each with what it is and what a net
+// took it for.
+type Gallery struct {
+	Title string
+
+	// Height, Width and Channels are those of each picture; Channels is 1
+	// for grey and 3 for red, green, blue.
+	Height, Width, Channels int
+
+	Tiles []Tile
+}
+
+// A Tile is one picture of a gallery.
+type Tile struct {
+	Pixels []byte // shaped [Height Width Channels]
+	Want   string // the true label
+	Got    string // the prediction; empty when there is none
+}
+
+// String is a line for each picture, as there are no pictures in text:
+// "correct: 7  predicted: 7".
+func (g Gallery) String() string {
+	var b strings.Builder
+	if g.Title != "" {
+		fmt.Fprintf(&b, "%s\n", oneLine(g.Title))
+	}
+	for i, t := range g.Tiles {
+		fmt.Fprintf(&b, "%3d  correct: %s", i, oneLine(t.Want))
+		if t.Got != "" {
+			fmt.Fprintf(&b, "  predicted: %s", oneLine(t.Got))
+			if t.Got != t.Want {
+				b.WriteString("  ✗")
+			}
+		}
+		b.WriteByte('\n')
+	}
+	if len(g.Tiles) == 0 {
+		b.WriteString("no pictures\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// HTML shows the pictures, each as a PNG inside the page, about 56 points
+// wide. A wrong prediction is marked by a sign as well as by a colour.
+func (g Gallery) HTML() string {
+	var b strings.Builder
+	b.WriteString("<div>")
+	if g.Title != "" {
+		fmt.Fprintf(&b, "<div><b>%s</b></div>", escape(g.Title))
+	}
+	scale := max(1, 56/max(1, g.Width))
+	for _, t := range g.Tiles {
+		caption, alt := escape(t.Want), escape(t.Want)
+		switch {
+		case t.Got != "" && t.Got == t.Want:
+			caption += " ✓"
+			alt += ", predicted rightly"
+		case t.Got != "":
+			caption = fmt.Sprintf(`<span style="color:#D55E00">✗ %s</span><br>not %s`, escape(t.Got), escape(t.Want))
+			alt += ", predicted " + escape(t.Got)
+		}
+		b.WriteString(`<div style="display:inline-block;vertical-align:top;text-align:center;margin:4px;min-width:60px;font-size:11px;line-height:1.3">`)
+		if data, ok := g.png(t.Pixels); ok {
+			fmt.Fprintf(&b, `<img src="data:image/png;base64,%s" width="%d" height="%d" style="image-rendering:pixelated" alt="%s">`,
+				base64.StdEncoding.EncodeToString(data), g.Width*scale, g.Height*scale, alt)
+		} else {
+			fmt.Fprintf(&b, "<i>no picture: %d bytes for %d×%d×%d</i>", len(t.Pixels), g.Height, g.Width, g.Channels)
+		}
+		fmt.Fprintf(&b, "<br>%s</div>", caption)
+	}
+	if len(g.Tiles) == 0 {
+		b.WriteString("<i>no pictures</i>")
+	}
+	b.WriteString("</div>")
+	return b.String()
+}
+
+func (g Gallery) png(pixels []byte) ([]byte, bool) {
+	if g.Height < 1 || g.Width < 1 || (g.Channels != 1 && g.Channels != 3) || len(pixels)/g.Channels/g.Width != g.Height || len(pixels) != g.Height*g.Width*g.Channels {
+		return nil, false
+	}
+	area := image.Rect(0, 0, g.Width, g.Height)
+	var picture image.Image
+	if g.Channels == 1 {
+		picture = &image.Gray{Pix: pixels, Stride: g.Width, Rect: area}
+	} else {
+		coloured := image.NewNRGBA(area)
+		for i := range g.Height * g.Width {
+			coloured.Set(i%g.Width, i/g.Width, color.NRGBA{pixels[3*i], pixels[3*i+1], pixels[3*i+2], 255})
+		}
+		picture = coloured
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, picture); err != nil {
+		return nil, false
+	}
+	return b.Bytes(), true
+}

@@ -1,0 +1,73 @@
+package report
+
+import (
+	"fmt"
+	"html"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/janpfeifer/gonb/gonbui"
+	"github.com/janpfeifer/gonb/gonbui/protocol"
+)
+
+// Rich is a value with a form for a terminal and one for a notebook.
+type Rich interface {
+	String() string
+	HTML() string
+}
+
+// Show displays values, one below the other: a [Rich] one as HTML in a notebook
+// and as text elsewhere, any other as fmt.Println prints it. When it returns in
+// a notebook, the displays have left this process.
+func Show(values ...any) {
+	sent := false
+	for _, v := range values {
+		rich, isRich := v.(Rich)
+		if !isRich || !gonbui.IsNotebook {
+			fmt.Println(v)
+			continue
+		}
+		display(rich.String(), rich.HTML(), "")
+		sent = true
+	}
+	if sent {
+		flush()
+	}
+}
+
+// display sends both forms; with an id, it replaces what had that id before.
+func display(text, rich, id string) {
+	gonbui.SendData(&protocol.DisplayData{
+		Data:      map[protocol.MIMEType]any{protocol.MIMETextPlain: text, protocol.MIMETextHTML: rich},
+		DisplayID: id,
+	})
+}
+
+// flush waits until the kernel has what was sent: GoNB loses displays of the
+// last moments of a cell that does not wait. A kernel that does not answer
+// must not hold the cell, though.
+func flush() {
+	done := make(chan struct{})
+	go func() {
+		gonbui.Sync()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(2 * time.Second):
+	}
+}
+
+// escape makes any text safe inside HTML and SVG, attributes included. Control
+// characters, which XML does not allow, become spaces.
+func escape(s string) string { return html.EscapeString(clean(s)) }
+
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}

@@ -1,0 +1,227 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gaiden/lib/timing/units"
+)
+
+// A Table is rows of cells below a head. Columns in which every cell is a
+// number, or looks like one, are set flush right.
+type Table struct {
+	Title string
+	Head  []string
+	Rows  [][]string
+	Notes []string // lines below the table
+}
+
+// Add appends a row. Whole numbers get commas, other numbers four digits;
+// strings and whatever has a String method stay as they are.
+func (t *Table) Add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = cell(c)
+	}
+	t.Rows = append(t.Rows, row)
+}
+
+func cell(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case fmt.Stringer:
+		return v.String()
+	case int:
+		return units.Count(v)
+	case int64:
+		return units.Count(int(v))
+	case float32:
+		return number(float64(v))
+	case float64:
+		return number(v)
+	case nil:
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// number prints four digits, as training figures are usually given.
+func number(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsNaN(v):
+		return "NaN"
+	case math.IsInf(v, 1):
+		return "∞"
+	case math.IsInf(v, -1):
+		return "-∞"
+	case a != 0 && (a < 1e-4 || a >= 1e7):
+		return scientific(v, 4)
+	case v == math.Trunc(v) && a < 1e7:
+		return units.Count(int(v))
+	case a >= 1000:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+// scientific is v with so many digits and a power of ten: "1.25×10⁻⁷".
+func scientific(v float64, digits int) string {
+	mantissa, exponent, found := strings.Cut(strconv.FormatFloat(v, 'e', digits-1, 64), "e")
+	if !found {
+		return mantissa
+	}
+	if strings.Contains(mantissa, ".") {
+		mantissa = strings.TrimRight(strings.TrimRight(mantissa, "0"), ".")
+	}
+	e, _ := strconv.Atoi(exponent)
+	power := "10" + superscript(e)
+	switch mantissa {
+	case "1":
+		return power
+	case "-1":
+		return "-" + power
+	}
+	return mantissa + "×" + power
+}
+
+func superscript(n int) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' {
+			return '⁻'
+		}
+		return []rune("⁰¹²³⁴⁵⁶⁷⁸⁹")[r-'0']
+	}, strconv.Itoa(n))
+}
+
+// columns is the greatest number of cells in a row.
+func (t Table) columns() int {
+	n := len(t.Head)
+	for _, row := range t.Rows {
+		n = max(n, len(row))
+	}
+	return n
+}
+
+// numeric tells which columns hold nothing but numbers.
+func (t Table) numeric() []bool {
+	right := make([]bool, t.columns())
+	for c := range right {
+		for _, row := range t.Rows {
+			if c >= len(row) || row[c] == "" {
+				continue
+			}
+			if right[c] = looksNumeric(row[c]); !right[c] {
+				break
+			}
+		}
+	}
+	return right
+}
+
+// looksNumeric holds for "1,234", "-2.5", "1.42 ms", "± 2%", "~", "35× faster".
+func looksNumeric(s string) bool {
+	switch s {
+	case "~", "NaN", "∞", "-∞", "-", "–":
+		return true
+	}
+	s = strings.TrimLeft(s, "+-−± ~")
+	return s != "" && s[0] >= '0' && s[0] <= '9'
+}
+
+// String sets the table in columns of text.
+func (t Table) String() string {
+	width := make([]int, t.columns())
+	rows := append([][]string{t.Head}, t.Rows...)
+	for _, row := range rows {
+		for c, s := range row {
+			width[c] = max(width[c], utf8.RuneCountInString(oneLine(s)))
+		}
+	}
+	right := t.numeric()
+	var b strings.Builder
+	if t.Title != "" {
+		fmt.Fprintf(&b, "%s\n", clean(t.Title))
+	}
+	line := func(row []string) {
+		var l strings.Builder
+		for c := range width {
+			s := ""
+			if c < len(row) {
+				s = oneLine(row[c])
+			}
+			pad := strings.Repeat(" ", width[c]-utf8.RuneCountInString(s))
+			if c > 0 {
+				l.WriteString("  ")
+			}
+			if right[c] {
+				l.WriteString(pad + s)
+			} else {
+				l.WriteString(s + pad)
+			}
+		}
+		b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
+	}
+	if len(t.Head) > 0 {
+		line(t.Head)
+		for c := range width {
+			if c > 0 {
+				b.WriteString("  ")
+			}
+			b.WriteString(strings.Repeat("─", width[c]))
+		}
+		b.WriteByte('\n')
+	}
+	for _, row := range t.Rows {
+		line(row)
+	}
+	for _, note := range t.Notes {
+		b.WriteString(clean(note) + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func oneLine(s string) string { return strings.ReplaceAll(clean(s), "\n", " ") }
+
+// HTML is a table element with its title as caption and its notes below.
+func (t Table) HTML() string {
+	right := t.numeric()
+	var b strings.Builder
+	b.WriteString("<div><table>")
+	if t.Title != "" {
+		fmt.Fprintf(&b, `<caption style="caption-side:top;text-align:left;font-weight:bold">%s</caption>`, escape(t.Title))
+	}
+	row := func(cells []string, tag string) {
+		b.WriteString("<tr>")
+		for c := range right {
+			s := ""
+			if c < len(cells) {
+				s = strings.ReplaceAll(escape(cells[c]), "\n", "<br>")
+			}
+			align := "left"
+			if right[c] {
+				align = "right"
+			}
+			fmt.Fprintf(&b, `<%s style="text-align:%s">%s</%s>`, tag, align, s, tag)
+		}
+		b.WriteString("</tr>")
+	}
+	if len(t.Head) > 0 {
+		b.WriteString("<thead>")
+		row(t.Head, "th")
+		b.WriteString("</thead>")
+	}
+	b.WriteString("<tbody>")
+	for _, cells := range t.Rows {
+		row(cells, "td")
+	}
+	b.WriteString("</tbody></table>")
+	for _, note := range t.Notes {
+		fmt.Fprintf(&b, "<div><small>%s</small></div>", escape(note))
+	}
+	b.WriteString("</div>")
+	return b.String()
+}

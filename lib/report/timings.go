@@ -1,0 +1,64 @@
+package report
+
+import (
+	"fmt"
+
+	"gaiden/lib/timing"
+	"gaiden/lib/timing/units"
+)
+
+// Timings is a table of measurements: the median with its spread, the best
+// sample, how many samples there are, and the first call, which is none.
+// Warnings and errors stand below it.
+func Timings(title string, measurements ...timing.Measurement) Table {
+	t := Table{Title: title, Head: []string{"", "median", "spread", "best", "blocks", "calls each", "first call"}}
+	for _, m := range measurements {
+		if m.N() == 0 {
+			t.Rows = append(t.Rows, []string{m.Name + " (not measured)"})
+		} else {
+			first := ""
+			if m.First > 0 {
+				first = units.Seconds(m.First)
+			}
+			name := m.Name
+			if m.Partial {
+				name += " (stopped: partial)"
+			}
+			t.Rows = append(t.Rows, []string{name, units.Seconds(m.Median()), fmt.Sprintf("± %.1f%%", 100*m.Spread()), units.Seconds(m.Best()),
+				units.Count(m.N()), units.Count(m.Loops), first})
+		}
+		if m.Err != nil {
+			t.Notes = append(t.Notes, fmt.Sprintf("error: %s: %v", m.Name, m.Err))
+		}
+		for _, w := range m.Warnings {
+			t.Notes = append(t.Notes, fmt.Sprintf("warning: %s: %v", m.Name, w))
+		}
+	}
+	return t
+}
+
+// Comparisons is a table of before and after, a row for each pair; "~" is a
+// difference that is not proven.
+func Comparisons(title string, comparisons ...timing.Comparison) Table {
+	t := Table{Title: title, Head: []string{"", "before", "after", "change", "p", "n"},
+		Notes: []string{fmt.Sprintf("~ is a difference that is not proven (Mann-Whitney U test, p ≥ %g)", timing.Proof)}}
+	for _, c := range comparisons {
+		name := c.New.Name
+		if c.Old.Name != name {
+			name = c.Old.Name + " → " + name
+		}
+		t.Rows = append(t.Rows, []string{name, median(c.Old), median(c.New), c.Verdict(),
+			fmt.Sprintf("%.3f", c.P), fmt.Sprintf("%d+%d", c.Old.N(), c.New.N())})
+		for _, w := range c.Warnings {
+			t.Notes = append(t.Notes, fmt.Sprintf("warning: %s: %v", name, w))
+		}
+	}
+	return t
+}
+
+func median(m timing.Measurement) string {
+	if m.N() == 0 {
+		return ""
+	}
+	return units.Seconds(m.Median())
+}

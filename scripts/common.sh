@@ -1,0 +1,110 @@
+# What the scripts share; they source it. It sets root, cache and the paths in
+# them, and has a function for each piece of set-up. Each piece is done once,
+# and done again after it was interrupted: a stamp is written last.
+
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/gaiden
+data=${XDG_DATA_HOME:-$HOME/.local/share}/gaiden
+bin=$data/bin/gaiden
+venv=$root/.venv
+export CGO_ENABLED=0
+
+# The CPU plugin: XLA's own, from the Python package index.
+cpu_wheel=lammps-jax-pjrt-cpu==0.11.2
+cpu_sha256=1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1
+cpu_plugin=$cache/plugins/cpu/pjrt_c_api_cpu_plugin.so
+gopls_version=v0.21.1
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "$@"; exit 1; }
+
+# need_go names what is missing, and how to get it.
+need_go() {
+  command -v go >/dev/null || die "Go is missing. Gaiden needs Go 1.26 or newer: unpack it from go.dev/dl and put its bin directory into PATH."
+  local v
+  v=$(go env GOVERSION)
+  case $v in
+    go1.2[6-9]*|go1.[3-9][0-9]*|go[2-9]*|devel*) ;;
+    *) die "Go is $v. Gaiden needs Go 1.26 or newer: unpack it from go.dev/dl and put its bin directory into PATH." ;;
+  esac
+}
+
+need_python() {
+  command -v python3 >/dev/null || die "Python is missing: sudo apt-get install python3 python3-venv"
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+    die "Python is $(python3 -V 2>&1). Gaiden needs Python 3.10 or newer: sudo apt-get install python3 python3-venv"
+  python3 -c 'import venv, ensurepip' 2>/dev/null || die "Python's venv is missing: sudo apt-get install python3-venv"
+}
+
+# build_gaiden builds the binary where cells and Jupyter find it.
+build_gaiden() {
+  need_go
+  mkdir -p "$(dirname "$bin")"
+  (cd "$root" && go build -trimpath -ldflags='-s -w' -o "$bin.new" ./kernels/gaiden)
+  cmp -s "$bin.new" "$bin" 2>/dev/null && rm "$bin.new" || mv "$bin.new" "$bin"
+}
+
+# setup_plugin unpacks the CPU plugin from its wheel, by version and checksum.
+setup_plugin() {
+  [ -n "${GAIDEN_PLUGIN:-}" ] && return
+  [ -f "$cpu_plugin.stamp" ] && [ "$(cat "$cpu_plugin.stamp")" = "$cpu_sha256" ] && [ -f "$cpu_plugin" ] && return
+  need_python
+  [ "$(uname -sm)" = "Linux x86_64" ] || die "The pinned CPU plugin is for Linux on x86-64; this is $(uname -sm). Set GAIDEN_PLUGIN to a PJRT plugin of your machine."
+  say "fetching the XLA CPU plugin ($cpu_wheel, 63 MB)"
+  local dir
+  dir=$(dirname "$cpu_plugin")
+  mkdir -p "$dir"
+  rm -rf "$dir/wheel" && mkdir "$dir/wheel"
+  printf '%s --hash=sha256:%s\n' "$cpu_wheel" "$cpu_sha256" > "$dir/wheel/requirements.txt"
+  python3 -m pip download -q --no-deps --require-hashes --only-binary=:all: -d "$dir/wheel" -r "$dir/wheel/requirements.txt" ||
+    die "The plugin could not be fetched. Check the network, or set GAIDEN_PLUGIN to a plugin you have."
+  python3 - "$dir" <<'PY'
+import glob, os, shutil, sys, zipfile
+d = sys.argv[1]
+with zipfile.ZipFile(glob.glob(d + "/wheel/*.whl")[0]) as z:
+    name = [n for n in z.namelist() if n.endswith("pjrt_c_api_cpu_plugin.so")][0]
+    with z.open(name) as f, open(d + "/new", "wb") as g:
+        shutil.copyfileobj(f, g, 1 << 20)
+os.replace(d + "/new", d + "/pjrt_c_api_cpu_plugin.so")
+PY
+  rm -rf "$dir/wheel"
+  printf '%s' "$cpu_sha256" > "$cpu_plugin.stamp"
+}
+
+# setup_venv makes .venv with the packages of the files it is given.
+setup_venv() {
+  need_python
+  local want stamp=$venv/.gaiden
+  want=$(cat "$root/scripts/constraints.txt" "$@" | sha256sum)
+  [ -f "$stamp" ] && grep -qxF "$want" "$stamp" && return
+  say "setting up Python packages in $venv"
+  [ -x "$venv/bin/python" ] && "$venv/bin/python" -c 'import pip' 2>/dev/null || { rm -rf "$venv"; python3 -m venv "$venv"; }
+  local args=()
+  for f in "$@"; do args+=(-r "$f"); done
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check -c "$root/scripts/constraints.txt" "${args[@]}" ||
+    die "The Python packages could not be installed. Check the network and run this again."
+  printf '%s\n' "$want" >> "$stamp"
+}
+
+# setup_gopls installs the completion server; without it cells run all the same.
+setup_gopls() {
+  local path=$data/bin/gopls
+  [ -x "$path" ] && return
+  say "building gopls $gopls_version, for completion"
+  GOBIN=$data/bin go install "golang.org/x/tools/gopls@$gopls_version" ||
+    say "gopls could not be installed: completion falls back to names that are known."
+}
+
+# setup_kernel makes the kernel known to Jupyter, for this user, and compiles
+# what cells need.
+setup_kernel() {
+  "$bin" install -source "$root"
+}
+
+# device_line says what trains.
+device_line() {
+  if [ -e /proc/driver/nvidia/version ]; then
+    "$bin" info | grep -E '^(GPU|plugin)' >&2 || true
+  fi
+}

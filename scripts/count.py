@@ -1,0 +1,48 @@
+"""Counts the tests in the output of go test -json, prints what failed to
+standard error, what was skipped with its reason, and "passed failed skipped"
+to standard output."""
+import collections, json, sys
+
+out, state, built = collections.defaultdict(list), {}, {}
+for line in open(sys.argv[1], encoding="utf-8", errors="replace"):
+    try:
+        e = json.loads(line)
+    except ValueError:
+        continue
+    key = (e.get("Package") or e.get("ImportPath"), e.get("Test"))
+    if e.get("Action") in ("output", "build-output"):
+        out[key].append(e["Output"])
+    elif e.get("Action") in ("pass", "fail", "skip"):
+        state[key] = e["Action"]
+    elif e.get("Action") == "build-fail":
+        built[key[0]] = False
+
+# A parent that passed because its children did is not a test of its own.
+parents = {(p, t.rsplit("/", 1)[0]) for p, t in state if t and "/" in t}
+count = collections.Counter()
+for (package, test), action in sorted(state.items(), key=str):
+    if test is None:
+        if action == "fail" and not any(p == package and t and a == "fail" for (p, t), a in state.items()):
+            count["fail"] += 1
+            print(f"--- FAIL {package}\n" + "".join(out[(package, None)][-60:]), file=sys.stderr)
+        continue
+    if (package, test) in parents and action != "fail":
+        continue
+    if (package, test) in parents and any(p == package and t and t.startswith(test + "/") and a == "fail" for (p, t), a in state.items()):
+        continue
+    count[action] += 1
+    if action == "fail":
+        print(f"--- FAIL {package} {test}\n" + "".join(out[(package, test)][-80:]), file=sys.stderr)
+    elif action == "skip":
+        why = [l.strip() for l in out[(package, test)] if l.strip() and not l.startswith(("=== ", "--- "))]
+        print(f"skipped {test}: {' '.join(why)[-200:]}", file=sys.stderr)
+for package in built:
+    count["fail"] += 1
+    print(f"--- BUILD FAILED {package}\n" + "".join(out[(package, None)][-60:]), file=sys.stderr)
+err = open(sys.argv[2]).read().strip()
+if err:
+    print(err[-4000:], file=sys.stderr)
+if not state:
+    count["fail"] += 1
+    print("no test ran", file=sys.stderr)
+print(count["pass"], count["fail"], count["skip"])

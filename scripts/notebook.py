@@ -1,0 +1,71 @@
+"""Executes notebooks through their kernel, a line of progress per cell, and
+writes each one's HTML beside the copy that ran. The notebooks themselves are
+left as they are; --inplace writes the outputs into them.
+
+    python notebook.py [--inplace] [--out DIR] NOTEBOOK...
+"""
+import argparse, os, sys, time
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbconvert import HTMLExporter
+
+
+def first_line(source):
+    lines = [l for l in source.splitlines() if l.strip() and not l.startswith("%%")]
+    return (lines[0] if lines else "")[:60]
+
+
+class Client(NotebookClient):
+    """Prints a line when a cell begins and its time when it ends."""
+
+    async def async_execute_cell(self, cell, index, **kw):
+        if cell.cell_type != "code" or not cell.source.strip():
+            return await super().async_execute_cell(cell, index, **kw)
+        n = sum(1 for c in self.nb.cells[: index + 1] if c.cell_type == "code")
+        total = sum(1 for c in self.nb.cells if c.cell_type == "code")
+        print(f"  cell {n:2}/{total}  {first_line(cell.source):60}", end=" ", flush=True)
+        t = time.time()
+        try:
+            return await super().async_execute_cell(cell, index, **kw)
+        finally:
+            print(f"{time.time() - t:6.1f} s", flush=True)
+
+
+def run(path, out, inplace):
+    nb = nbformat.read(path, as_version=4)
+    os.environ["JPY_SESSION_NAME"] = str(path.resolve())
+    print(f"{path}", flush=True)
+    t, failed = time.time(), None
+    client = Client(nb, timeout=None, kernel_name=nb.metadata.get("kernelspec", {}).get("name", "gaiden"),
+                    resources={"metadata": {"path": str(path.parent)}})
+    try:
+        client.execute()
+    except CellExecutionError as e:
+        failed = e
+    out.mkdir(parents=True, exist_ok=True)
+    ran = path if inplace else out / path.name
+    nbformat.write(nb, ran)
+    html = out / (path.stem + ".html")
+    body, _ = HTMLExporter(template_name="lab").from_notebook_node(nb, resources={"metadata": {"name": path.stem}})
+    html.write_text(body, encoding="utf-8")
+    if failed:
+        print(f"  failed: {failed.ename}: {failed.evalue}", file=sys.stderr)
+    print(f"  {time.time() - t:.1f} s; HTML: {html}", flush=True)
+    return failed is None
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--inplace", action="store_true")
+    p.add_argument("--out", type=Path, default=Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gaiden" / "out")
+    p.add_argument("notebooks", nargs="+", type=Path)
+    a = p.parse_args()
+    ok = all([run(n, a.out, a.inplace) for n in a.notebooks])
+    print("open JupyterLab with: scripts/run lab")
+    sys.exit(0 if ok else 1)
+
+
+main()

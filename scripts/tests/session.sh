@@ -1,0 +1,2 @@
+# The session with real processes that are killed.
+gotest session -timeout 10m -skip '^TestBackend$' ./lib/session
