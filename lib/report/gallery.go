@@ -52,7 +52,7 @@ func (g Gallery) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// HTML shows the pictures, each as a PNG inside the page, about 56 points
+// HTML shows the pictures, each as a PNG inside the page, about 60 pixels
 // wide. A wrong prediction is marked by a sign as well as by a colour.
 func (g Gallery) HTML() string {
 	var b strings.Builder
@@ -60,7 +60,7 @@ func (g Gallery) HTML() string {
 	if g.Title != "" {
 		fmt.Fprintf(&b, "<div><b>%s</b></div>", escape(g.Title))
 	}
-	scale := max(1, 56/max(1, g.Width))
+	scale := max(1, (56+g.Width/2)/max(1, g.Width))
 	for _, t := range g.Tiles {
 		caption, alt := escape(t.Want), escape(t.Want)
 		switch {

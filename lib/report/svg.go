@@ -94,7 +94,8 @@ func (c *canvas) axes(rows []tick, p Plot) {
 	}
 	for _, t := range columns {
 		fmt.Fprintf(&grid, "M%.1f %.1fV%.1f", c.px(t.at), c.bottom, c.top)
-		c.text(c.px(t.at), c.bottom+16, "middle", "", t.label)
+		half := charWidth / 2 * float64(utf8.RuneCountInString(t.label))
+		c.text(min(c.px(t.at), c.right+12-half), c.bottom+16, "middle", "", t.label) // the last one may be wide
 	}
 	fmt.Fprintf(c, `<path d="%s" fill="none" stroke="currentColor" stroke-opacity="0.15"/>`, grid.String())
 	fmt.Fprintf(c, `<path d="M%.1f %.1fV%.1fH%.1f" fill="none" stroke="currentColor" stroke-opacity="0.6"/>`, c.left, c.top, c.bottom, c.right)

@@ -128,7 +128,7 @@ func looksNumeric(s string) bool {
 	case "~", "NaN", "∞", "-∞", "-", "–":
 		return true
 	}
-	s = strings.TrimLeft(s, "+-−± ~")
+	s = strings.TrimLeft(s, "+-−±<> ~")
 	return s != "" && s[0] >= '0' && s[0] <= '9'
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"gaiden/lib/timing"
 	"gaiden/lib/timing/units"
@@ -48,7 +49,7 @@ func Comparisons(title string, comparisons ...timing.Comparison) Table {
 			name = c.Old.Name + " → " + name
 		}
 		t.Rows = append(t.Rows, []string{name, median(c.Old), median(c.New), c.Verdict(),
-			fmt.Sprintf("%.3f", c.P), fmt.Sprintf("%d+%d", c.Old.N(), c.New.N())})
+			strings.TrimPrefix(c.Chance(), "="), fmt.Sprintf("%d+%d", c.Old.N(), c.New.N())})
 		for _, w := range c.Warnings {
 			t.Notes = append(t.Notes, fmt.Sprintf("warning: %s: %v", name, w))
 		}

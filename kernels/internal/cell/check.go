@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -21,8 +22,8 @@ import (
 // nothing is checked here, and the compiler has the word.
 func (c *Composer) check(ctx context.Context, w *writer) error {
 	u := w.unit
-	if u.last != nil && !u.last.call {
-		w.shower, w.show = showName, []string{showSource}
+	if u.last != nil && !u.last.call && !u.last.silent {
+		w.show(showFunc)
 	}
 	for {
 		source, _ := w.text()
@@ -31,6 +32,10 @@ func (c *Composer) check(ctx context.Context, w *writer) error {
 			return ctx.Err()
 		}
 		if w.dropUnused(report.errs) {
+			continue
+		}
+		if u.last != nil && u.last.call && w.shower == "" && unusedValue(w, report.errs) {
+			w.show(showFunc)
 			continue
 		}
 		if len(report.errs) > 0 {
@@ -66,11 +71,6 @@ func (c *Composer) types(ctx context.Context, w *writer, source string) (r repor
 	}
 	r.file = file
 	files := []*ast.File{file}
-	for _, text := range w.show {
-		if show, err := parser.ParseFile(r.fset, glueName, text, parser.SkipObjectResolution); err == nil {
-			files = append(files, show)
-		}
-	}
 	files = append(files, c.beside(ctx, r.fset)...)
 	c.Module.mu.Lock()
 	im, tool, lang := c.Module.importer, c.Module.tool, c.Module.mod.goVersion
@@ -133,6 +133,19 @@ func languageVersion(v string) string {
 	return ""
 }
 
+// unusedValue reports whether the last expression looks like a call, but may not
+// stand alone: len(x), or a conversion.
+func unusedValue(w *writer, errs []types.Error) bool {
+	line, column := place(w.unit.Text, w.unit.last.start)
+	for _, e := range errs {
+		pos := e.Fset.Position(e.Pos)
+		if strings.HasSuffix(e.Msg, "is not used") && pos.Line == line && pos.Column >= column && pos.Filename == fileName(w.unit.ID) {
+			return true
+		}
+	}
+	return false
+}
+
 var unusedImport = regexp.MustCompile(`^"([^"]+)" imported (as \S+ )?and not used$`)
 
 // dropUnused removes the imports that errs calls unused, and reports whether
@@ -170,7 +183,7 @@ func (c *Composer) explain(w *writer, errs []types.Error) []Diagnostic {
 		} else {
 			d.Line, d.Column = 0, 0
 		}
-		d.Message = strings.ReplaceAll(d.Message, " to "+showName, "")
+		d.Message = strings.ReplaceAll(d.Message, " to "+showFunc, "")
 		d.Hint = c.hint(w, e.Msg)
 		out = append(out, d)
 	}
@@ -196,15 +209,15 @@ func (c *Composer) hint(w *writer, message string) string {
 	if cell, ok := c.Memory.definedIn(name); ok {
 		return "cell " + strconv.Itoa(cell) + " defined " + name + " with := and took it along when it ended; var " + name + " = … is remembered"
 	}
-	if w.unit.quals[name] != nil || w.qualifies(name) {
-		if near := c.nearest(name, c.Module.Names(context.Background())); near != "" {
-			return "no package of this name is known; did you mean " + near + "?"
-		}
-		return "no package of this name is known; import it by its path"
-	}
 	var names []string
 	for _, d := range w.decls {
 		names = append(names, d.Names...)
+	}
+	if w.unit.quals[name] != nil || w.qualifies(name) {
+		if near := c.nearest(name, slices.Concat(names, c.Memory.names(), c.Module.Names(context.Background()))); near != "" {
+			return "nothing of this name is known; did you mean " + near + "?"
+		}
+		return "no package of this name is known; import it by its path"
 	}
 	if near := c.nearest(name, append(names, c.Memory.names()...)); near != "" {
 		return "did you mean " + near + "?"
@@ -225,14 +238,14 @@ func (w *writer) qualifies(name string) bool {
 // that somebody wants to see?
 func (w *writer) decide(r report) {
 	u := w.unit
-	if u.last == nil {
+	if u.last == nil || u.last.silent {
 		return
 	}
 	expr := lastOfMain(r.file)
 	if expr == nil {
 		return
 	}
-	if !u.last.call {
+	if w.shower != "" {
 		// The expression is the argument of the call that shows it.
 		if call, ok := expr.(*ast.CallExpr); ok && len(call.Args) == 1 {
 			w.choose(r.info.Types[call.Args[0]].Type)
@@ -253,16 +266,23 @@ func (w *writer) decide(r report) {
 	if len(results) == 0 || counted(results) {
 		return
 	}
-	w.shower, w.show = showName, []string{showSource}
+	name := showFunc
 	if isError(results[len(results)-1]) {
-		w.shower = showErrorName
+		name = showErrorFunc
 	}
+	w.show(name)
 	if len(results) == 1 {
 		w.choose(results[0])
 	}
 }
 
-// choose adds the file that can draw images, if the value is one.
+// show makes the cell show its last value by a function of package gaidenshow.
+func (w *writer) show(name string) {
+	w.shower = name
+	w.imports = append(w.imports, &Import{Name: showPackage, Path: showPath})
+}
+
+// choose adds the package that can draw images, if the value is one.
 func (w *writer) choose(t types.Type) {
 	if t == nil {
 		return
@@ -271,7 +291,7 @@ func (w *writer) choose(t types.Type) {
 	at, _, _ := types.LookupFieldOrMethod(t, true, nil, "At")
 	model, _, _ := types.LookupFieldOrMethod(t, true, nil, "ColorModel")
 	if bounds != nil && at != nil && model != nil {
-		w.show = []string{showSource, imageSource}
+		w.imports = append(w.imports, &Import{Name: "_", Path: showImagePath})
 	}
 }
 

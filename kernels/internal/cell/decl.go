@@ -10,7 +10,7 @@ import (
 // parseDecls reads the cell's declarations from text, which is the cell with
 // its statements blanked.
 func (u *Unit) parseDecls(text string) []Diagnostic {
-	const prefix = "package p;"
+	const prefix = "package p\n" // a line of its own, or a comment behind it would be lost
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "", prefix+text, parser.ParseComments)
 	if err != nil {

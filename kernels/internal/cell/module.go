@@ -132,7 +132,7 @@ func (m *Module) open(ctx context.Context) error {
 // remembered still holds. m.mu is held.
 func (m *Module) refresh(ctx context.Context) error {
 	if m.tool.GOVERSION == "" {
-		if err := os.MkdirAll(m.Dir, 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(m.Dir, ".gaiden"), 0o700); err != nil {
 			return fmt.Errorf("cell: module: %w", err)
 		}
 		out, _, err := m.run(ctx, m.Environ(), "env", "-json", "GOVERSION", "GOTOOLDIR", "GOROOT", "GOOS", "GOARCH")
@@ -157,13 +157,18 @@ func (m *Module) refresh(ctx context.Context) error {
 		}
 		m.mod, m.modStamp, m.named = mod, stamp, nil
 	}
+	if m.key == "" {
+		if err := writeShow(m.Dir); err != nil {
+			return fmt.Errorf("cell: module: %w", err)
+		}
+	}
 	packages, tree := m.mod.survey()
 	m.local = map[string][]string{}
 	for _, p := range packages {
 		m.local[p.name] = append(m.local[p.name], p.path)
 	}
 	h := sha256.New()
-	fmt.Fprintln(h, "1", m.tool, m.modSum(), tree)
+	fmt.Fprintln(h, "1", m.tool, m.modSum(), tree, showSource, imageSource)
 	if key := fmt.Sprintf("%x", h.Sum(nil)[:12]); key != m.key {
 		m.key = key
 		m.importer = newPackageImporter(m)

@@ -266,9 +266,6 @@ func (m *Module) importConfig() (string, error) {
 	if have, err := os.ReadFile(name); err == nil && bytes.Equal(have, b.Bytes()) {
 		return name, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return "", err
-	}
 	return name, writeAtomic(name, b.Bytes(), 0o600)
 }
 

@@ -167,7 +167,10 @@ var (
 func parsePanic(text string) *Panic {
 	at := goroutineLine.FindStringIndex(text)
 	if at == nil {
-		return nil
+		if !strings.HasPrefix(text, "fatal error: ") {
+			return nil
+		}
+		at = []int{len(text), len(text)} // no goroutine is left to be shown
 	}
 	p := &Panic{Text: text, Message: strings.TrimSpace(text[:at[0]])}
 	p.Message = strings.TrimPrefix(p.Message, "panic: ")

@@ -14,8 +14,8 @@ import (
 // A Program is a cell made whole: Go source that can be compiled.
 type Program struct {
 	Source  string   // the main package, with //line directives that name the cells
-	Show    []string // further files, for cells whose last value is shown
-	Imports []string // paths of all packages that Source and Show import, sorted
+	Imports []string // paths of all packages that Source imports, sorted
+	Result  bool     // the program sends the value of its last expression
 	Args    []string
 	Test    bool
 	Tests   []string // names of the cell's own tests and benchmarks, when Test is set
@@ -107,6 +107,20 @@ func guessName(path string) string {
 
 var versionSuffix = regexp.MustCompile(`^v[0-9]+$`)
 
+// Warm makes the first cell as fast as the others: it finds out which packages
+// there are, and reads those that nearly every cell needs, and the given ones.
+func (c *Composer) Warm(ctx context.Context, packages ...string) error {
+	c.Module.Names(ctx)
+	packages = append([]string{"runtime", "fmt", showPath}, packages...)
+	if _, err := c.Module.Packages(ctx, packages...); err != nil {
+		return err
+	}
+	for _, path := range packages {
+		c.Module.typesOf(ctx, path)
+	}
+	return nil
+}
+
 func (c *Composer) compose(ctx context.Context, u *Unit) (*Program, error) {
 	decls, remembered := c.Memory.reach(u)
 	p := &Program{Args: u.Args, Test: u.Test, unit: u, Direct: true, names: map[string]string{}}
@@ -123,23 +137,19 @@ func (c *Composer) compose(ctx context.Context, u *Unit) (*Program, error) {
 	for _, id := range p.cells {
 		p.texts[id] = w.source(id)
 	}
-	p.Show = w.show
+	p.Result = w.shower != ""
 	for _, im := range w.imports {
 		p.Imports = append(p.Imports, im.Path)
 		if im.Path == "C" {
 			p.Direct = false
 		}
 	}
-	if len(p.Show) > 0 {
-		p.Imports = append(p.Imports, showImports...)
-	}
-	if len(p.Show) > 1 {
-		if _, err := c.Module.Packages(ctx, imageImports...); err != nil {
+	p.Direct = p.Direct && !u.Test && len(c.Module.Beside()) == 0
+	if slices.Contains(p.Imports, showImagePath) {
+		if _, err := c.Module.Packages(ctx, showImagePath); err != nil {
 			return nil, err
 		}
-		p.Imports = append(p.Imports, imageImports...)
 	}
-	p.Direct = p.Direct && !u.Test && len(c.Module.Beside()) == 0
 	sort.Strings(p.Imports)
 	p.Imports = slices.Compact(p.Imports)
 	p.Run = u.HasMain() || u.Test
@@ -245,8 +255,8 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, remem
 	for _, im := range out {
 		paths = append(paths, im.Path)
 	}
-	if u.last != nil || u.Test {
-		paths = append(paths, showImports...)
+	if u.last != nil {
+		paths = append(paths, showPath)
 	}
 	if u.Test {
 		paths = append(paths, "testing")

@@ -9,6 +9,7 @@ import (
 // Its text is src[start:end].
 type chunk struct {
 	start, end int
+	upto       int  // behind the semicolon that somebody typed, else end
 	decl       bool // import, type, const, var, func or method
 	pkg        bool // a package clause, which a cell may have and nobody reads
 	silent     bool // ended by a semicolon that somebody typed
@@ -62,7 +63,10 @@ func split(src string) []chunk {
 		if first < 0 {
 			return
 		}
-		c := chunk{start: tokens[first].start, end: tokens[last].end, silent: silent}
+		c := chunk{start: tokens[first].start, end: tokens[last].end, upto: tokens[last].end, silent: silent}
+		if silent {
+			c.upto = tokens[last+1].end
+		}
 		c.decl = declares(tokens[first : last+1])
 		c.pkg = tokens[first].tok == token.PACKAGE
 		chunks = append(chunks, c)
@@ -73,7 +77,7 @@ func split(src string) []chunk {
 			if first >= 0 {
 				finish(i-1, t.lit == ";")
 			} else if n := len(chunks); n > 0 && t.lit == ";" {
-				chunks[n-1].silent = true
+				chunks[n-1].silent, chunks[n-1].upto = true, t.end
 			}
 			continue
 		}

@@ -90,6 +90,7 @@ type Unit struct {
 type lastExpr struct {
 	start, end int  // offsets in Text
 	call       bool // a call, which may have no value
+	silent     bool // a semicolon behind it: the value is not wanted
 }
 
 // A definition is a top-level := of a cell without %%: the names, and where
@@ -170,7 +171,7 @@ func (u *Unit) divide() (decls, body string) {
 		case c.decl:
 			wipe(b, from, c.end)
 		default:
-			wipe(d, c.start, c.end)
+			wipe(d, c.start, c.upto)
 			statements++
 		}
 	}
@@ -207,7 +208,7 @@ func (u *Unit) findLast(chunks []chunk, shift int) {
 		return
 	}
 	c := chunks[len(chunks)-1]
-	if c.decl || c.pkg || c.silent {
+	if c.decl || c.pkg {
 		return
 	}
 	start, end := c.start+shift, c.end+shift
@@ -220,10 +221,10 @@ func (u *Unit) findLast(chunks []chunk, shift int) {
 	if un, ok := bare.(*ast.UnaryExpr); ok && un.Op == token.ARROW {
 		call = true // a receive may stand alone, too
 	}
-	if call && u.Main > 0 {
+	if call && (c.silent || u.Main > 0) {
 		return // below %% a call is a statement, as in GoNB
 	}
-	u.last = &lastExpr{start: start, end: end, call: call}
+	u.last = &lastExpr{start: start, end: end, call: call, silent: c.silent}
 }
 
 // findDefinition notes what a top-level statement defines.
@@ -260,16 +261,31 @@ func (u *Unit) parseBody(body string) []Diagnostic {
 	// On a line of its own the closing brace ends no comment of the cell.
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "", prefix+body+"\n}", 0)
-	if err != nil {
+	if err != nil || len(file.Decls) > 1 {
+		if at := superfluous(body); at >= 0 {
+			line, column := place(u.Text, at)
+			return []Diagnostic{u.at(line, column, "syntax error: "+body[at:at+1]+" closes nothing", "")}
+		}
 		return u.syntax(err, len(prefix))
-	}
-	if len(file.Decls) > 1 {
-		offset := fset.Position(file.Decls[1].Pos()).Offset - len(prefix)
-		line, column := place(u.Text, offset)
-		return []Diagnostic{u.at(line, column, "unexpected } before this", "a closing brace has no opening one")}
 	}
 	collect(file, file.Decls[0], u.uses, u.quals)
 	return nil
+}
+
+// superfluous returns the offset of the first bracket that closes nothing, or -1.
+func superfluous(text string) int {
+	depth := 0
+	for _, t := range lex(text) {
+		switch t.tok {
+		case token.LPAREN, token.LBRACK, token.LBRACE:
+			depth++
+		case token.RPAREN, token.RBRACK, token.RBRACE:
+			if depth--; depth < 0 {
+				return t.start
+			}
+		}
+	}
+	return -1
 }
 
 // syntax turns the parser's errors into diagnostics; prefix is the length of

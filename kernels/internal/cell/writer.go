@@ -14,9 +14,8 @@ type writer struct {
 	unit    *Unit
 	decls   []*Decl
 	imports []*Import
-	flags   bool     // parse the command line before main's statements
-	shower  string   // name of the function that shows the last value, or empty
-	show    []string // the files that hold that function
+	flags   bool   // parse the command line before main's statements
+	shower  string // name of the function that shows the last value, or empty
 
 	b     strings.Builder
 	cells []int
@@ -149,7 +148,9 @@ func (w *writer) body() string {
 		blanks := strings.TrimSuffix(strings.Repeat("_, ", len(d.names)), ", ")
 		ins = append(ins, insertion{d.end, "; " + blanks + " = " + strings.Join(d.names, ", ")})
 	}
-	if w.shower != "" {
+	if u.last != nil && u.last.silent {
+		ins = append(ins, insertion{u.last.start, "_ = "})
+	} else if w.shower != "" {
 		line, column := place(u.Text, u.last.start)
 		ins = append(ins,
 			insertion{u.last.start, fmt.Sprintf("%s(/*line %s:%d:%d*/", w.shower, fileName(u.ID), line, column)},

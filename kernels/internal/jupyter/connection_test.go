@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/jupyter/jupytertest"
@@ -39,7 +38,7 @@ func TestBadConnectionFiles(t *testing.T) {
 			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			err := jupyter.Run(within(t, 5*time.Second), path, &mock{}, jupyter.Options{})
+			err := jupyter.Run(within(t), path, &mock{}, jupyter.Options{})
 			var bad *jupyter.ConnectionError
 			if !errors.As(err, &bad) {
 				t.Fatalf("error is %v, want a *ConnectionError", err)
@@ -49,7 +48,7 @@ func TestBadConnectionFiles(t *testing.T) {
 			}
 		})
 	}
-	err := jupyter.Run(within(t, 5*time.Second), "/nowhere/kernel.json", &mock{}, jupyter.Options{})
+	err := jupyter.Run(within(t), "/nowhere/kernel.json", &mock{}, jupyter.Options{})
 	if got, want := err.Error(), "jupyter: connection file /nowhere/kernel.json: no such file or directory"; got != want {
 		t.Errorf("error is %s, want %s", got, want)
 	}
@@ -124,7 +123,7 @@ func TestPortsTaken(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := jupyter.Run(within(t, 5*time.Second), path, &mock{}, jupyter.Options{})
+	err := jupyter.Run(within(t), path, &mock{}, jupyter.Options{})
 	var taken *jupyter.ListenError
 	if !errors.As(err, &taken) || !taken.Err.Taken() {
 		t.Fatalf("error is %v, want a *ListenError that says taken", err)

@@ -30,7 +30,7 @@ func TestShutdown(t *testing.T) {
 			m := &mock{cells: map[string]cell{"wait": endless}}
 			k := jupytertest.Start(t, m, jupyter.Options{})
 			c := jupytertest.Connect(t, k.Connection)
-			ctx := within(t, 10*time.Second)
+			ctx := within(t)
 			if tt.running {
 				id := sent(t, c, jupyter.Shell, "execute_request", object{"code": "wait"})
 				if err := c.Seen(ctx, id, "execute_input"); err != nil {
@@ -68,7 +68,7 @@ func TestStop(t *testing.T) {
 	}}}
 	k := jupytertest.Start(t, m, jupyter.Options{})
 	c := jupytertest.Connect(t, k.Connection)
-	ctx := within(t, 10*time.Second)
+	ctx := within(t)
 	id := sent(t, c, jupyter.Shell, "execute_request", object{"code": "slow"})
 	if err := c.Seen(ctx, id, "execute_input"); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestStuckCell(t *testing.T) {
 	}}}
 	k := jupytertest.Start(t, m, jupyter.Options{})
 	c := jupytertest.Connect(t, k.Connection)
-	ctx := within(t, 8*time.Second)
+	ctx := within(t)
 	id := sent(t, c, jupyter.Shell, "execute_request", object{"code": "stuck"})
 	if err := c.Seen(ctx, id, "execute_input"); err != nil {
 		t.Fatal(err)
@@ -132,6 +132,6 @@ func TestHistoryAcrossKernels(t *testing.T) {
 			t.Errorf("kernel %d: history is %v, want %v", n, got, want)
 		}
 		k.Stop()
-		k.Wait(within(t, 5*time.Second))
+		k.Wait(within(t))
 	}
 }

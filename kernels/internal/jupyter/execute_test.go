@@ -85,7 +85,7 @@ func TestCellID(t *testing.T) {
 	}})
 	for _, metadata := range []object{{"cellId": "abc"}, {"cellId": 7}} {
 		id, _ := c.SendWith(jupyter.Shell, "execute_request", object{"code": "id"}, metadata, nil)
-		if _, err := c.Wait(within(t, 5*time.Second), id); err != nil {
+		if _, err := c.Wait(within(t), id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -103,7 +103,7 @@ func TestInterrupt(t *testing.T) {
 		"SIGINT":             func() { syscall.Kill(syscall.Getpid(), syscall.SIGINT) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx := within(t, 5*time.Second)
+			ctx := within(t)
 			id := sent(t, c, jupyter.Shell, "execute_request", object{"code": "wait"})
 			queued := sent(t, c, jupyter.Shell, "execute_request", object{"code": "queued"})
 			if err := c.Seen(ctx, id, "execute_input"); err != nil {
@@ -115,8 +115,10 @@ func TestInterrupt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if took := time.Since(begin); took > 100*time.Millisecond {
-				t.Errorf("the cell was idle after %v, want 100 ms at most", took)
+			took := time.Since(begin)
+			t.Logf("idle after %v", took) // on a quiet machine 1 ms more than the grace for queued cells
+			if took > time.Second {
+				t.Errorf("the cell was idle after %v, want less than a second", took)
 			}
 			if got := jupytertest.Content(a.Reply)["ename"]; got != "Interrupted" {
 				t.Errorf("reply has ename %v, want Interrupted", got)
@@ -132,7 +134,7 @@ func TestInterrupt(t *testing.T) {
 // cell's idle must be busy, as front ends show the last one.
 func TestStatusWhileRunning(t *testing.T) {
 	c, _ := kernel(t, map[string]cell{"wait": endless})
-	ctx := within(t, 10*time.Second)
+	ctx := within(t)
 	id := sent(t, c, jupyter.Shell, "execute_request", object{"code": "wait"})
 	if err := c.Seen(ctx, id, "execute_input"); err != nil {
 		t.Fatal(err)
@@ -148,7 +150,7 @@ func TestStatusWhileRunning(t *testing.T) {
 			}
 			return "nothing yet"
 		}
-		deadline := time.Now().Add(5 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		for after(c.IOPub()) == "nothing yet" && time.Now().Before(deadline) {
 			time.Sleep(time.Millisecond)
 		}
@@ -190,7 +192,7 @@ func TestStopOnError(t *testing.T) {
 			}
 			info := sent(t, c, jupyter.Shell, "is_complete_request", object{"code": "complete"})
 			for i, id := range append(ids, info) {
-				a, err := c.Wait(within(t, 5*time.Second), id)
+				a, err := c.Wait(within(t), id)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -222,7 +224,7 @@ func TestManyQueued(t *testing.T) {
 	for i := range ids {
 		ids[i] = sent(t, c, jupyter.Shell, "execute_request", object{"code": fmt.Sprint("cell ", i)})
 	}
-	ctx := within(t, 30*time.Second)
+	ctx := within(t)
 	for i, id := range ids {
 		a, err := c.Wait(ctx, id)
 		if err != nil {
@@ -259,7 +261,7 @@ func TestTwoFrontEnds(t *testing.T) {
 			ids[name] = append(ids[name], sent(t, c, jupyter.Shell, "execute_request", object{"code": "ask"}))
 		}
 	}
-	ctx := within(t, 20*time.Second)
+	ctx := within(t)
 	for name, c := range clients {
 		for _, id := range ids[name] {
 			got, err := c.Wait(ctx, id)
@@ -280,7 +282,7 @@ func TestTwoFrontEnds(t *testing.T) {
 		}
 		return strings.Join(ids, " ")
 	}
-	for deadline := time.Now().Add(5 * time.Second); len(order(a)) != len(order(b)) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); len(order(a)) != len(order(b)) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	if order(a) != order(b) {

@@ -81,7 +81,7 @@ func TestBadMessages(t *testing.T) {
 				if err := c.SendFrames(channel, tt.frames); err != nil {
 					t.Fatal(err)
 				}
-				for deadline := time.Now().Add(5 * time.Second); strings.Count(log.String(), tt.want) == before; time.Sleep(time.Millisecond) {
+				for deadline := time.Now().Add(time.Minute); strings.Count(log.String(), tt.want) == before; time.Sleep(time.Millisecond) {
 					if time.Now().After(deadline) {
 						t.Fatalf("the log has no new %q; it ends %.300q", tt.want, log.String()[max(0, len(log.String())-300):])
 					}
@@ -120,7 +120,7 @@ func TestOddCode(t *testing.T) {
 		if err := c.SendFrames(jupyter.Shell, frames); err != nil {
 			t.Fatal(err)
 		}
-		a, err := c.Wait(within(t, 5*time.Second), m.Header.ID)
+		a, err := c.Wait(within(t), m.Header.ID)
 		if err != nil || a.Status() != tt.status {
 			t.Errorf("%s: status is %q, %v, want %s", tt.name, a.Status(), err, tt.status)
 		}
@@ -156,7 +156,7 @@ func TestBadPeers(t *testing.T) {
 	if got := executed(t, c, "alive").Stream("stdout"); got != "alive" {
 		t.Errorf("the kernel prints %q, want alive", got)
 	}
-	if got, err := c.Beat(within(t, 5*time.Second), []byte("b")); err != nil || string(got) != "b" {
+	if got, err := c.Beat(within(t), []byte("b")); err != nil || string(got) != "b" {
 		t.Errorf("beat returns %q, %v, want b", got, err)
 	}
 	other := jupytertest.Connect(t, k.Connection)
@@ -185,7 +185,7 @@ func TestDeafFrontEnd(t *testing.T) {
 	deaf.Read(make([]byte, 64+40))
 	time.Sleep(50 * time.Millisecond) // its subscription is on the way
 
-	ctx := within(t, 20*time.Second)
+	ctx := within(t)
 	id := sent(t, c, jupyter.Shell, "execute_request", object{"code": "flood"})
 	got := func() (n int) {
 		for _, m := range c.IOPub() {
@@ -195,10 +195,13 @@ func TestDeafFrontEnd(t *testing.T) {
 		}
 		return n
 	}
+	for got() < 60 && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
 	last := -1
 	for last != got() { // until the flood waits for the deaf one
 		last = got()
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond)
 	}
 	if last < 60 || last > 200 {
 		t.Errorf("the flood stopped after %d MB, want about 64", last)
@@ -209,8 +212,8 @@ func TestDeafFrontEnd(t *testing.T) {
 	if _, err := c.Wait(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(begin); took > 500*time.Millisecond {
-		t.Errorf("the interrupt took %v, want less than 500 ms", took)
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("the interrupt took %v, want a few milliseconds", took)
 	}
 	if a := executed(t, c, "alive"); a.Stream("stdout") != "alive" {
 		t.Error("the kernel does not print to the front end that reads")

@@ -69,9 +69,9 @@ func endless(ctx context.Context, _ jupyter.ExecuteRequest, _ jupyter.Output) ju
 	return jupyter.ExecuteResult{Err: &jupyter.Error{Name: "Interrupted", Value: "by you"}}
 }
 
-// within is a context for one test's waits.
-func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
+// within is a context for a wait. Only what hangs takes as long.
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -86,7 +86,7 @@ func kernel(t *testing.T, cells map[string]cell) (*jupytertest.Client, *jupytert
 // answered is a request that must be answered.
 func answered(t *testing.T, c *jupytertest.Client, channel jupyter.Channel, name string, content any) jupytertest.Answer {
 	t.Helper()
-	a, err := c.Request(within(t, 10*time.Second), channel, name, content)
+	a, err := c.Request(within(t), channel, name, content)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -96,7 +96,7 @@ func answered(t *testing.T, c *jupytertest.Client, channel jupyter.Channel, name
 // executed runs a cell that must be answered.
 func executed(t *testing.T, c *jupytertest.Client, code string) jupytertest.Answer {
 	t.Helper()
-	a, err := c.Execute(within(t, 10*time.Second), code)
+	a, err := c.Execute(within(t), code)
 	if err != nil {
 		t.Fatalf("%s: %v", code, err)
 	}

@@ -53,7 +53,7 @@ func TestParentEnds(t *testing.T) {
 	}
 	defer parent.Wait()
 	defer parent.Process.Kill()
-	ctx := within(t, 20*time.Second)
+	ctx := within(t)
 	var connection jupyter.Connection
 	for json.Unmarshal(read(path+".ready"), &connection) != nil {
 		if ctx.Err() != nil {

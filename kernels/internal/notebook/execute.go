@@ -199,7 +199,7 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 		Stdout:   x.stream("stdout"),
 		Stderr:   x.stream("stderr"),
 		Go:       true,
-		Result:   len(program.Show) > 0,
+		Result:   program.Result,
 		Channels: bridge.channels(),
 		Linger:   lingering,
 	}

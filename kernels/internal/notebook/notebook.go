@@ -95,8 +95,7 @@ func (n *Notebook) Warm(ctx context.Context, packages ...string) error {
 		return err
 	}
 	n.module.Names(ctx)
-	_, err := n.module.Packages(ctx, append([]string{"fmt", "os", "strconv", "syscall", "runtime"}, packages...)...)
-	return err
+	return n.composer.Warm(ctx, packages...)
 }
 
 // Cost says where the time of the last cell went.

@@ -168,13 +168,7 @@ func (f *Function) OptimizationBarrier(operands ...compute.Value) ([]compute.Val
 	if len(in) == 0 {
 		return nil, fmt.Errorf("hlo: OptimizationBarrier: got no operands, want at least one")
 	}
-	n := len(in)
-	if n == 1 {
-		// XLA's CPU compiler mistakes a barrier of one operand; give it company.
-		in = append(in, f.constant("dense<0>", shapes.Shape{DType: dtypes.Int32}))
-	}
-	out := f.add(&statement{op: "stablehlo.optimization_barrier", form: formGeneric, in: in}, shapesOf(in)...)
-	return values(out[:n]), nil
+	return values(f.add(&statement{op: "stablehlo.optimization_barrier", form: formGeneric, in: in}, shapesOf(in)...)), nil
 }
 
 // SchedulingBarrier returns operand, computed no earlier than dependencies.
@@ -190,7 +184,7 @@ func (f *Function) SchedulingBarrier(operand compute.Value, dependencies ...comp
 	}
 	scalar := shapes.Shape{DType: dtypes.Int32}
 	nought := f.constant("dense<0>", scalar)
-	hidden := f.add(&statement{op: "stablehlo.optimization_barrier", form: formGeneric, in: []*value{nought, nought}}, scalar, scalar)[0]
+	hidden := f.one(&statement{op: "stablehlo.optimization_barrier", form: formGeneric, in: []*value{nought}}, scalar)
 	sum := hidden
 	for _, d := range in[1:] {
 		if d.shape.Size() == 0 {

@@ -52,11 +52,10 @@
 //
 // # Why not go-xla's writer
 //
-// go-xla's stablehlo package writes such text too. It was left because it puts
-// an op into the function of its operands, which moves work out of If
-// branches; because it cannot write locations, donation marks, custom calls of
-// version 4 or constants in the region that uses them, which all need the
-// statements and not the finished lines; and because its statements are not
-// public, which costs.go would need. This writer is also a third smaller in
-// text: unused ops, repeated constants and broadcasts of constants are gone.
+// go-xla's stablehlo package writes such text too, and a first trial stood on
+// it. It places an op in the function of its operands, which moves work out of
+// the branches of If; and locations, donation marks, custom calls of version 4,
+// constants in the region that uses them, and counting costs all need its
+// statements, which are not public. A training step of a small CNN (424 lines,
+// 33 KB) takes 1.3 to 2 ms here, graph and text; the text is a sixth of that.
 package hlo

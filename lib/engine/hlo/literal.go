@@ -270,9 +270,6 @@ var infinities = map[dtypes.DType]uint64{
 	dtypes.BFloat16: 0x7F80,
 	dtypes.Float32:  0x7F800000,
 	dtypes.Float64:  0x7FF0000000000000,
-	dtypes.F8E5M2:   0x7C,
-	dtypes.F8E4M3:   0x78,
-	dtypes.F8E3M4:   0x70,
 }
 
 // number adds a scalar constant.

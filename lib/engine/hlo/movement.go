@@ -229,7 +229,7 @@ func (f *Function) Bitcast(x compute.Value, dtype dtypes.DType) (compute.Value, 
 	}
 	shape, err := infer("Bitcast", func() (shapes.Shape, error) {
 		from := in[0].shape
-		if dtype.Bits() == 0 || dtype != from.DType && (dtype == dtypes.Bool || from.DType == dtypes.Bool || dtype.IsComplex() || from.DType.IsComplex()) {
+		if elementTypes[dtype] == "" || dtype != from.DType && (dtype == dtypes.Bool || from.DType == dtypes.Bool || dtype.IsComplex() || from.DType.IsComplex()) {
 			return from, fmt.Errorf("got %s to become %s, want integers and floats", from, dtype)
 		}
 		if dtype.Bits() > from.DType.Bits() && from.Rank() == 0 {

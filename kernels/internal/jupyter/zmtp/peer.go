@@ -141,7 +141,11 @@ func (p *Peer) obey(body []byte) {
 	}
 }
 
+// subscribe changes the peer's subscriptions. With the socket locked nothing is
+// published meanwhile, so a new subscriber gets what Subscribed sends first.
 func (p *Peer) subscribe(topic string, on bool) {
+	p.socket.mu.Lock()
+	defer p.socket.mu.Unlock()
 	p.mu.Lock()
 	first := on && p.topics[topic] == 0
 	switch {

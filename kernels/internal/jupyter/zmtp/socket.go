@@ -38,7 +38,8 @@ type Socket struct {
 	Receive func(p *Peer, frames [][]byte)
 
 	// Subscribed is called when a peer of an XPub socket subscribes to a topic
-	// it had not.
+	// it had not. What it sends to the peer comes before anything published. It
+	// must not call the socket's own methods.
 	Subscribed func(p *Peer, topic string)
 
 	// Limit is the size in bytes of the largest message accepted; 0 is 1 GiB.

@@ -43,7 +43,7 @@ func raw(t *testing.T, s *Socket, socketType string) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	conn.Write(greeting())
 	ready := appendCommand(nil, "READY", appendProperty(nil, "Socket-Type", []byte(socketType)))
 	conn.Write(bytes.Join(ready, nil))
@@ -59,9 +59,9 @@ func raw(t *testing.T, s *Socket, socketType string) (net.Conn, *bufio.Reader) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not so after 10 s: %s", what)
+			t.Fatalf("not so after a minute: %s", what)
 		}
 	}
 }
@@ -213,12 +213,13 @@ func TestRoom(t *testing.T) {
 		}
 		read <- n
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
 	n := 0
-	for ; ctx.Err() == nil; n++ {
+	for waited := false; !waited; n++ {
 		s.Publish([][]byte{make([]byte, 1<<20)})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		s.Room(ctx)
+		waited = ctx.Err() != nil
+		cancel()
 	}
 	if n < 64 || n > 100 {
 		t.Errorf("the flood waits after %d MiB, want about 64 and what the connection takes", n)
@@ -241,7 +242,7 @@ func TestStall(t *testing.T) {
 		s.Publish([][]byte{make([]byte, 1<<20)})
 		s.Room(t.Context())
 	}
-	if took := time.Since(begin); took < 200*time.Millisecond || took > 2*time.Second {
+	if took := time.Since(begin); took < 200*time.Millisecond || took > 20*time.Second {
 		t.Errorf("the flood took %v, want the 200 ms that the peer may stall", took)
 	}
 	eventually(t, "the peer is gone", func() bool { return len(s.list()) == 0 })

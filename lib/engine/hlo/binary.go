@@ -1,91 +1,136 @@
 package hlo
 
-import "github.com/gomlx/compute"
+import (
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapeinference"
+	"github.com/gomlx/compute/shapes"
+)
 
-// The methods below work element by element. Those of one operand return its
-// shape. Those of two take operands of one element type and broadcast: a scalar
-// to any shape, an axis of length 1 to any length.
-
-// BitCount counts the bits set in each integer.
-func (f *Function) BitCount(x compute.Value) (compute.Value, error) {
-	return f.unary(compute.OpTypeBitCount, x)
+var binaryOps = map[compute.OpType]elementwise{
+	compute.OpTypeAdd:                  {text: "stablehlo.add"},
+	compute.OpTypeAtan2:                {"stablehlo.atan2", true},
+	compute.OpTypeBitwiseAnd:           {text: "stablehlo.and"},
+	compute.OpTypeBitwiseOr:            {text: "stablehlo.or"},
+	compute.OpTypeBitwiseXor:           {text: "stablehlo.xor"},
+	compute.OpTypeDiv:                  {text: "stablehlo.divide"},
+	compute.OpTypeLogicalAnd:           {text: "stablehlo.and"},
+	compute.OpTypeLogicalOr:            {text: "stablehlo.or"},
+	compute.OpTypeLogicalXor:           {text: "stablehlo.xor"},
+	compute.OpTypeMax:                  {text: "stablehlo.maximum"},
+	compute.OpTypeMin:                  {text: "stablehlo.minimum"},
+	compute.OpTypeMul:                  {text: "stablehlo.multiply"},
+	compute.OpTypePow:                  {"stablehlo.power", true},
+	compute.OpTypeRem:                  {text: "stablehlo.remainder"},
+	compute.OpTypeShiftLeft:            {text: "stablehlo.shift_left"},
+	compute.OpTypeShiftRightArithmetic: {text: "stablehlo.shift_right_arithmetic"},
+	compute.OpTypeShiftRightLogical:    {text: "stablehlo.shift_right_logical"},
+	compute.OpTypeSub:                  {text: "stablehlo.subtract"},
 }
 
-// BitwiseNot inverts the bits of each integer.
-func (f *Function) BitwiseNot(x compute.Value) (compute.Value, error) {
-	return f.unary(compute.OpTypeBitwiseNot, x)
+// comparison is a direction, and whether it orders all floats (-NaN first,
+// NaN last).
+type comparison struct {
+	direction string
+	total     bool
 }
 
-// Ceil rounds up.
-func (f *Function) Ceil(x compute.Value) (compute.Value, error) {
-	return f.unary(compute.OpTypeCeil, x)
+var comparisons = map[compute.OpType]comparison{
+	compute.OpTypeEqual:                    {"EQ", false},
+	compute.OpTypeNotEqual:                 {"NE", false},
+	compute.OpTypeGreaterThan:              {"GT", false},
+	compute.OpTypeGreaterOrEqual:           {"GE", false},
+	compute.OpTypeLessThan:                 {"LT", false},
+	compute.OpTypeLessOrEqual:              {"LE", false},
+	compute.OpTypeEqualTotalOrder:          {"EQ", true},
+	compute.OpTypeNotEqualTotalOrder:       {"NE", true},
+	compute.OpTypeGreaterThanTotalOrder:    {"GT", true},
+	compute.OpTypeGreaterOrEqualTotalOrder: {"GE", true},
+	compute.OpTypeLessThanTotalOrder:       {"LT", true},
+	compute.OpTypeLessOrEqualTotalOrder:    {"LE", true},
 }
 
-// Clz counts the leading zeros of each integer.
-func (f *Function) Clz(x compute.Value) (compute.Value, error) { return f.unary(compute.OpTypeClz, x) }
-
-// Cos returns the cosine.
-func (f *Function) Cos(x compute.Value) (compute.Value, error) { return f.unary(compute.OpTypeCos, x) }
-
-// Erf returns the error function.
-func (f *Function) Erf(x compute.Value) (compute.Value, error) { return f.unary(compute.OpTypeErf, x) }
-
-// Exp returns the exponential.
-func (f *Function) Exp(x compute.Value) (compute.Value, error) { return f.unary(compute.OpTypeExp, x) }
-
-// Expm1 returns exp(x)-1.
-func (f *Function) Expm1(x compute.Value) (compute.Value, error) {
-	return f.unary(compute.OpTypeExpm1, x)
+func (f *Function) binary(t compute.OpType, lhs, rhs compute.Value) (compute.Value, error) {
+	in, err := f.operands(t.String(), lhs, rhs)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := infer(t.String(), func() (shapes.Shape, error) {
+		return shapeinference.BinaryOp(t, in[0].shape, in[1].shape)
+	})
+	if err != nil {
+		return nil, err
+	}
+	op := binaryOps[t]
+	in[0], in[1] = f.spread(in[0], shape.Dimensions), f.spread(in[1], shape.Dimensions)
+	return f.one(&statement{op: op.text, in: in, cost: elementwiseCost(shape, op.transcendental)}, shape), nil
 }
 
-// Floor rounds down.
-func (f *Function) Floor(x compute.Value) (compute.Value, error) {
-	return f.unary(compute.OpTypeFloor, x)
+func (f *Function) compare(t compute.OpType, lhs, rhs compute.Value) (compute.Value, error) {
+	in, err := f.operands(t.String(), lhs, rhs)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := infer(t.String(), func() (shapes.Shape, error) {
+		// GoMLX's inference has no rule for NotEqualTotalOrder; they are all alike.
+		return shapeinference.ComparisonOp(compute.OpTypeEqual, in[0].shape, in[1].shape)
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := comparisons[t]
+	in[0], in[1] = f.spread(in[0], shape.Dimensions), f.spread(in[1], shape.Dimensions)
+	return f.one(compareStatement(c.direction, compareType(in[0].shape.DType, c.total), in, shape), shape), nil
 }
 
-// Log returns the natural logarithm.
-func (f *Function) Log(x compute.Value) (compute.Value, error) { return f.unary(compute.OpTypeLog, x) }
-
-// Log1p returns log(1+x).
-func (f *Function) Log1p(x compute.Value) (compute.Value, error) {
-	return f.unary(compute.OpTypeLog1p, x)
+func compareStatement(direction, compareType string, in []*value, shape shapes.Shape) *statement {
+	return &statement{
+		op: "stablehlo.compare " + direction + ",", form: formPlain, in: in, attrs: ", " + compareType,
+		cost: elementwiseCost(shape, false),
+	}
 }
 
-// LogicalNot inverts booleans.
-func (f *Function) LogicalNot(x compute.Value) (compute.Value, error) {
-	return f.unary(compute.OpTypeLogicalNot, x)
+func compareType(dtype dtypes.DType, total bool) string {
+	switch {
+	case dtype.IsComplex():
+		return "FLOAT"
+	case dtype.IsFloat() && total:
+		return "TOTALORDER"
+	case dtype.IsFloat():
+		return "FLOAT"
+	case dtype.IsUnsigned() || dtype == dtypes.Bool:
+		return "UNSIGNED"
+	}
+	return "SIGNED"
 }
 
-// Logistic returns 1/(1+exp(-x)).
-func (f *Function) Logistic(x compute.Value) (compute.Value, error) {
-	return f.unary(compute.OpTypeLogistic, x)
+// spread broadcasts x to dims, of which it has the rank unless it is a scalar.
+func (f *Function) spread(x *value, dims []int) *value {
+	axes := make([]int, x.shape.Rank())
+	same := len(axes) == len(dims)
+	for i := range axes {
+		axes[i] = i
+		same = same && x.shape.Dimensions[i] == dims[i]
+	}
+	if same {
+		return x
+	}
+	return f.broadcast(x, shapes.Shape{DType: x.shape.DType, Dimensions: dims}, axes)
 }
 
-// Neg returns -x.
-func (f *Function) Neg(x compute.Value) (compute.Value, error) { return f.unary(compute.OpTypeNeg, x) }
-
-// Round rounds to the nearest integer, halves to even.
-func (f *Function) Round(x compute.Value) (compute.Value, error) {
-	return f.unary(compute.OpTypeRound, x)
+// broadcast is BroadcastInDim with its arguments known to be right.
+func (f *Function) broadcast(x *value, shape shapes.Shape, axes []int) *value {
+	if x.isConstant() && x.shape.IsScalar() {
+		return f.constant(x.literal, shape)
+	}
+	return f.one(&statement{
+		op: "stablehlo.broadcast_in_dim", form: formPlain, in: []*value{x}, attrs: ", dims = " + list(axes),
+		cost: movementCost(x.shape, shape),
+	}, shape)
 }
 
-// Rsqrt returns 1/√x.
-func (f *Function) Rsqrt(x compute.Value) (compute.Value, error) {
-	return f.unary(compute.OpTypeRsqrt, x)
-}
-
-// Sin returns the sine.
-func (f *Function) Sin(x compute.Value) (compute.Value, error) { return f.unary(compute.OpTypeSin, x) }
-
-// Sqrt returns the square root.
-func (f *Function) Sqrt(x compute.Value) (compute.Value, error) {
-	return f.unary(compute.OpTypeSqrt, x)
-}
-
-// Tanh returns the hyperbolic tangent.
-func (f *Function) Tanh(x compute.Value) (compute.Value, error) {
-	return f.unary(compute.OpTypeTanh, x)
-}
+// The methods below work element by element on two operands of one element
+// type, and broadcast: a scalar to any shape, an axis of length 1 to any length.
 
 // Add returns lhs + rhs.
 func (f *Function) Add(lhs, rhs compute.Value) (compute.Value, error) {

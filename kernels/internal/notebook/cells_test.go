@@ -1,0 +1,151 @@
+package notebook
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestCells runs cells one after the other in one notebook.
+func TestCells(t *testing.T) {
+	r := &runner{t: t, n: newNotebook(t)}
+	tests := []struct {
+		name   string
+		code   string
+		stdout string // all of it
+		result string // text of the cell's value
+		fails  string // name of the error and a part of its traceback; empty = none
+	}{
+		{name: "statement", code: `fmt.Println("hi")`, stdout: "hi\n"},
+		{name: "GoNB main", code: "%%\nfmt.Println(\"hi\")", stdout: "hi\n"},
+		{name: "GoNB main with arguments", code: "%% a -b\nfmt.Println(flag.Args())", stdout: "[a -b]\n"},
+		{name: "arguments", code: "%args a b\n%%\nfmt.Println(flag.Args())", stdout: "[a b]\n"},
+		{name: "func main", code: "func main() { fmt.Println(\"mine\") }", stdout: "mine\n"},
+		{name: "package clause", code: "package foo\nfmt.Println(1)", stdout: "1\n"},
+		{name: "empty", code: ""},
+		{name: "only a comment", code: "// nothing\n/* at all */"},
+		{name: "value", code: "1 + 2", result: "3"},
+		{name: "value in brackets", code: "(1 + 2)", result: "3"},
+		{name: "value below GoNB main", code: "%%\nx := 20\nx + 1", result: "21"},
+		{name: "no value", code: "1 + 2;"},
+		{name: "string", code: `"a\nb"`, result: "a\nb"},
+		{name: "struct", code: `struct{ A int; B string }{1, "x"}`, result: "{A:1 B:x}"},
+		{name: "nil error", code: "os.Chdir(\".\")"},
+		{name: "error", code: `errors.New("oh")`, result: "oh"},
+		{name: "two values", code: "strings.Cut(\"a=b\", \"=\")", result: "a b true"},
+		{name: "value and nil error", code: `strconv.Atoi("42")`},
+		{name: "value, and comment behind", code: "40 + 2 // the answer\n\n", result: "42"},
+		{name: "declare", code: "type P struct{ X, Y int }\nfunc (p P) Sum() int { return p.X + p.Y }\nvar origin = P{1, 2}"},
+		{name: "use", code: "origin.Sum()", result: "3"},
+		{name: "use below GoNB main", code: "%%\nfmt.Println(P{3, 4}.Sum())", stdout: "7\n"},
+		{name: "new method", code: "func (p *P) Scale(k int) { p.X *= k; p.Y *= k }"},
+		{name: "both methods", code: "p := P{1, 1}\np.Scale(5)\np.Sum()", result: "10"},
+		{name: "method again", code: "func (p P) Sum() int { return -p.X - p.Y }\norigin.Sum()", result: "-3"},
+		{name: "func becomes var", code: "func thing() int { return 1 }"},
+		{name: "func becomes var, then", code: "var thing = 7\nthing", result: "7"},
+		{name: "iota", code: "const (\n\tA = iota * 10\n\tB\n\tC\n)"},
+		{name: "iota, used", code: "A + B + C", result: "30"},
+		{name: "iota, one replaced", code: "const B = 1000\nA + B + C", result: "1020"},
+		{name: "iota, after that", code: "B", result: "1000"},
+		{name: "tuple", code: "var q, rest = divide(17, 5)\nfunc divide(a, b int) (int, int) { return a / b, a % b }"},
+		{name: "tuple, one replaced", code: "var rest = 99\nq*100 + rest", result: "399"},
+		{name: "generic", code: "func Map[T, U any](s []T, f func(T) U) (out []U) {\n\tfor _, v := range s {\n\t\tout = append(out, f(v))\n\t}\n\treturn\n}\nMap([]int{1, 2}, func(i int) string { return fmt.Sprint(i * i) })", result: "[1 4]"},
+		{name: "generic method", code: "type Stack[T any] []T\nfunc (s *Stack[T]) Push(v T) { *s = append(*s, v) }\nvar s Stack[int]\ns.Push(3)\ns", result: "[3]"},
+		{name: "init function", code: "func init_greet() { fmt.Println(\"init\") }", stdout: "init\n"},
+		{name: "init function, later", code: "fmt.Println(\"main\")", stdout: "init\nmain\n"},
+		{name: "init function, gone", code: "%rm init_greet\nfmt.Println(\"main\")", stdout: "removed func init_greet\nmain\n"},
+		{name: "import by name", code: "x := rand.IntN(1)\nx", result: "0"},
+		{name: "import with alias", code: "import str \"strings\"\nstr.ToUpper(\"a\")", result: "A"},
+		{name: "alias remembered", code: "str.Repeat(\"b\", 3)", result: "bbb"},
+		{name: "unused import", code: "import (\n\t\"fmt\"\n\t\"net/http\"\n)\nfmt.Println(1)", stdout: "1\n"},
+		{name: "dot import", code: "import . \"math\"\nSqrt(16)", result: "4"},
+		{name: "library", code: "greeting.Hello(\"you\")", result: "hello you"},
+		{name: "shadowed package", code: "strings := []int{1}\nlen(strings)", result: "1"},
+		{name: "defined, not used", code: "unused := 1"},
+		{name: "for with three parts", code: "for i := 0; i < 2; i++ {\n\tfmt.Print(i)\n}", stdout: "01"},
+		{name: "if with statement", code: "if x := 3; x > 2 {\n\tfmt.Print(x)\n} else if y := x; y > 0 {\n}", stdout: "3"},
+		{name: "label", code: "outer:\nfor {\n\tfor {\n\t\tbreak outer\n\t}\n}\nfmt.Print(\"out\")", stdout: "out"},
+		{name: "closure", code: "func() { fmt.Print(\"in\") }()", stdout: "in"},
+		{name: "goroutine and defer", code: "var wg sync.WaitGroup\ndefer fmt.Print(\"last\")\nwg.Add(1)\ngo func() { defer wg.Done(); fmt.Print(\"first \") }()\nwg.Wait()", stdout: "first last"},
+		{name: "switch", code: "switch x := any(3).(type) {\ncase int:\n\tfmt.Print(\"int \", x)\n}", stdout: "int 3"},
+		{name: "raw string with magics in it", code: "fmt.Print(`\n%nothing\n!ls\n`)", stdout: "\n%nothing\n!ls\n"},
+		{name: "not ASCII", code: "größe := \"世界\"\ngröße", result: "世界"},
+		{name: "CRLF", code: "fmt.Print(1)\r\nfmt.Print(2)\r\n", stdout: "12"},
+		{name: "invalid UTF-8", code: "fmt.Print(\"a\xffb\")", stdout: "a\uFFFDb"},
+
+		{name: "undefined", code: "x := 1\ny := x + nowhere", fails: "BuildError cell %, line 2: undefined: nowhere\n    2 | y := x + nowhere\n      |          ^"},
+		{name: "did you mean", code: "origi.Sum()", fails: "BuildError did you mean origin?"},
+		{name: "unknown package", code: "strngs.ToUpper(\"\")", fails: "BuildError did you mean strings?"},
+		{name: "lost variable", code: "unused + 1", fails: "BuildError defined unused with :="},
+		{name: "wrong type", code: "var n int = \"a\"", fails: "BuildError line 1: cannot use \"a\""},
+		{name: "unclosed", code: "for {\n\tfmt.Print(1)", fails: "BuildError line 2: syntax error: expected '}', found the end of the cell"},
+		{name: "closed too often", code: "fmt.Print(1)\n}\nfmt.Print(2)", fails: "BuildError line 2"},
+		{name: "not used below GoNB main", code: "%%\nx := 1", fails: "BuildError line 2: declared and not used: x"},
+		{name: "missing return", code: "func broken() int {\n}", fails: "BuildError line 2: missing return"},
+		{name: "broken is not remembered", code: "broken()", fails: "BuildError undefined: broken"},
+		{name: "twice in one cell", code: "func twice() {}\nfunc twice() {}", fails: "BuildError line 2: twice redeclared in this block"},
+		{name: "no such import", code: "import \"nosuch/pkg\"", fails: "BuildError line 1: import \"nosuch/pkg\""},
+		{name: "foreign import", code: "%noautoget\nimport \"example.com/no/such\"\nsuch.F()", fails: "BuildError %require example.com/no/such@VERSION"},
+		{name: "two mistakes", code: "a1\nb1", fails: "BuildError line 2: undefined: b1"},
+		{name: "statements beside main", code: "func main() {}\nfmt.Print(1)", fails: "BuildError line 2: statements beside a func main"},
+		{name: "column behind a tab", code: "if true {\n\tfmt.Prin(1)\n}", fails: "BuildError       | \t    ^"},
+
+		{name: "panic", code: "func deep(i int) int {\n\tvar a []int\n\treturn a[i]\n}\n\ndeep(5)", fails: "Panic runtime error: index out of range [5] with length 0\ncell %, line 3, in deep\n    3 | \treturn a[i]\ncell %, line 6, in main\n    6 | deep(5)"},
+		{name: "panic in an older cell", code: "fmt.Print(\"a\")\ndeep(6)", stdout: "a", fails: "Panic line 3, in deep"},
+		{name: "panic with a value", code: "panic(fmt.Sprintf(\"%d!\", 42))", fails: "Panic 42!"},
+		{name: "nil map", code: "var m map[string]int\nm[\"a\"] = 1", fails: "Panic assignment to entry in nil map"},
+		{name: "deadlock", code: "select {}", fails: "Panic all goroutines are asleep"},
+		{name: "exit", code: "fmt.Print(\"before\")\nos.Exit(3)", stdout: "before", fails: "ExitStatus exit status 3"},
+		{name: "killed by itself", code: "syscall.Kill(os.Getpid(), syscall.SIGKILL)", fails: "ExitStatus signal: killed"},
+		{name: "goexit", code: "runtime.Goexit()", fails: "Panic no goroutines"},
+
+		{name: "shell", code: "!echo shell; echo $GONB_DIR | wc -l", stdout: "shell\n1\n"},
+		{name: "shell, then Go", code: "fmt.Println(\"go\")\n!echo sh\\\n  ell", stdout: "sh ell\ngo\n"},
+		{name: "shell that fails", code: "!exit 3\nfmt.Print(1)", stdout: "1"},
+		{name: "module shell", code: "!*head -1 go.mod", stdout: "module cell\n"},
+		{name: "environment", code: "%env COLOUR deep blue", fails: "MagicError"},
+		{name: "environment set", code: "%env COLOUR=blue\nfmt.Print(os.Getenv(\"COLOUR\"))", stdout: "Set: COLOUR=\"blue\"\nblue"},
+		{name: "environment in a shell", code: "!echo $COLOUR", stdout: "blue\n"},
+		{name: "unknown magic", code: "%hlep", fails: "MagicError %hlep: no such magic; did you mean %help?"},
+		{name: "bash", code: "%%bash\nfor i in 1 2; do\n echo $i; done", stdout: "1\n2\n"},
+		{name: "bash that fails", code: "%%bash\nexit 4", fails: "ExitStatus exit status 4"},
+		{name: "script", code: "%%script cat -\n%x\n!y", stdout: "%x\n!y\n"},
+		{name: "write a file", code: "%%writefile note.txt\nhello"},
+		{name: "append to it", code: "%%writefile -a note.txt\nagain"},
+		{name: "read it", code: "data, _ := os.ReadFile(\"note.txt\")\nstring(data)", result: "hello\nagain\n"},
+		{name: "embed it", code: "import _ \"embed\"\n\n//go:embed note.txt\nvar note string\nlen(note)", result: "12"},
+		{name: "embed nothing", code: "//go:embed nothing.txt\nvar none string\nnone", fails: "BuildError pattern nothing.txt: no file"},
+		{name: "exec", code: "func hello() { fmt.Print(\"exec\") }\n%exec hello", stdout: "exec"},
+		{name: "forget", code: "%rm origin thing"},
+		{name: "forgotten", code: "thing", fails: "BuildError undefined: thing"},
+		{name: "reset", code: "%reset"},
+		{name: "after reset", code: "P{}", fails: "BuildError undefined: P"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r.t = t
+			out, err := r.run(tt.code)
+			if tt.fails == "" && err != nil {
+				t.Fatalf("got error %s\n%s", err.Name, strings.Join(err.Traceback, "\n"))
+			}
+			if tt.fails != "" {
+				name, part, _ := strings.Cut(tt.fails, " ")
+				if err == nil {
+					t.Fatalf("got no error, want %s", tt.fails)
+				}
+				got := strings.Join(err.Traceback, "\n")
+				part = strings.ReplaceAll(part, "cell %", "cell "+strconv.Itoa(r.count))
+				if err.Name != name || !strings.Contains(got, part) {
+					t.Errorf("got error %s\n%s\nwant %s with\n%s", err.Name, got, name, part)
+				}
+			}
+			checkOutput := tt.stdout != "" || !strings.HasPrefix(tt.code, "%")
+			if got := out.stream("stdout"); checkOutput && got != tt.stdout {
+				t.Errorf("got output %q, want %q", got, tt.stdout)
+			}
+			if got := out.result(); got != tt.result {
+				t.Errorf("got value %q, want %q", got, tt.result)
+			}
+		})
+	}
+}

@@ -1,0 +1,183 @@
+package notebook
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gaiden/kernels/internal/jupyter"
+)
+
+// testCache is shared by all notebooks of a test run: what the go command was
+// asked once holds for all.
+var testCache, testLibrary string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "notebook-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	testCache, testLibrary = filepath.Join(dir, "cache"), filepath.Join(dir, "library")
+	if err := makeLibrary(testLibrary); err != nil {
+		fmt.Fprintln(os.Stderr, "notebook tests need this repository's go.mod:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// makeLibrary makes a library with the go.mod of the real one and one package
+// of its own, so that what the real one looks like today does not matter.
+func makeLibrary(dir string) error {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return err
+	}
+	root := filepath.Dir(strings.TrimSpace(string(out)))
+	if err := os.MkdirAll(filepath.Join(dir, "lib", "greeting"), 0o700); err != nil {
+		return err
+	}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		data, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(dir, "lib", "greeting", "greeting.go"),
+		[]byte("// Package greeting greets.\npackage greeting\n\n// Hello greets.\nfunc Hello(name string) string { return \"hello \" + name }\n"), 0o600)
+}
+
+// newNotebook returns a notebook in a directory of its own.
+func newNotebook(t testing.TB) *Notebook {
+	t.Helper()
+	n := &Notebook{Library: testLibrary, Cache: testCache, Dir: t.TempDir(), Version: "test"}
+	t.Cleanup(func() { n.Shutdown(false) })
+	return n
+}
+
+// A recorder is an Output that keeps everything, in order.
+type recorder struct {
+	Answer func(prompt string, password bool) (string, error) // nil = nobody is there to be asked
+
+	mu      sync.Mutex
+	events  []string // "stdout", "display", …: what came, in order
+	streams map[string]*strings.Builder
+	shown   []jupyter.MimeBundle
+	updates []jupyter.MimeBundle
+	results []jupyter.MimeBundle
+}
+
+func (r *recorder) note(event string) {
+	if n := len(r.events); n == 0 || r.events[n-1] != event {
+		r.events = append(r.events, event)
+	}
+}
+
+func (r *recorder) Stream(name string, data []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note(name)
+	if r.streams == nil {
+		r.streams = map[string]*strings.Builder{}
+	}
+	if r.streams[name] == nil {
+		r.streams[name] = &strings.Builder{}
+	}
+	r.streams[name].Write(data)
+}
+
+func (r *recorder) Display(d jupyter.MimeBundle) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note("display")
+	r.shown = append(r.shown, d)
+}
+
+func (r *recorder) Update(d jupyter.MimeBundle) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note("update")
+	r.updates = append(r.updates, d)
+}
+
+func (r *recorder) Result(d jupyter.MimeBundle) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note("result")
+	r.results = append(r.results, d)
+}
+
+func (r *recorder) Input(ctx context.Context, prompt string, password bool) (string, error) {
+	if r.Answer == nil {
+		return "", jupyter.ErrNoStdin
+	}
+	return r.Answer(prompt, password)
+}
+
+func (r *recorder) Clear(bool)             {}
+func (r *recorder) CommOpen(jupyter.Comm)  {}
+func (r *recorder) CommMsg(jupyter.Comm)   {}
+func (r *recorder) CommClose(jupyter.Comm) {}
+
+func (r *recorder) stream(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.streams[name] == nil {
+		return ""
+	}
+	return r.streams[name].String()
+}
+
+// result returns the text of the cell's value, "" if it had none.
+func (r *recorder) result() string {
+	if len(r.results) == 0 {
+		return ""
+	}
+	text, _ := r.results[0].Data["text/plain"].(string)
+	return text
+}
+
+// A runner runs one cell after the other.
+type runner struct {
+	t     testing.TB
+	n     *Notebook
+	count int
+}
+
+func (r *runner) run(code string) (*recorder, *jupyter.Error) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	out := &recorder{}
+	return out, r.runTo(ctx, out, code)
+}
+
+func (r *runner) runTo(ctx context.Context, out *recorder, code string) *jupyter.Error {
+	r.count++
+	req := jupyter.ExecuteRequest{Code: code, Count: r.count, AllowStdin: out.Answer != nil}
+	return r.n.Execute(ctx, req, out).Err
+}
+
+// must runs a cell that has to go well.
+func (r *runner) must(code string) *recorder {
+	r.t.Helper()
+	out, err := r.run(code)
+	if err != nil {
+		r.t.Fatalf("cell\n%s\ngot error %s: %s\n%s", code, err.Name, err.Value, strings.Join(err.Traceback, "\n"))
+	}
+	return out
+}

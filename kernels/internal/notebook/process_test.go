@@ -1,0 +1,349 @@
+package notebook
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/jupyter/jupytertest"
+)
+
+// displays is how many displays a cell sends in its last instant.
+const displays = 200
+
+// TestLastDisplays: what a cell shows in its last instant arrives, all of it,
+// in order and before the cell is idle; every time.
+func TestLastDisplays(t *testing.T) {
+	rounds := 50
+	if testing.Short() {
+		rounds = 5
+	}
+	n := newNotebook(t)
+	kernel := jupytertest.Start(t, n, jupyter.Options{})
+	client := jupytertest.Connect(t, kernel.Connection)
+	code := fmt.Sprintf("for i := range %d {\n\tgonbui.DisplayHTML(fmt.Sprint(i))\n}", displays)
+	for round := range rounds {
+		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+		answer, err := client.Execute(ctx, code)
+		cancel()
+		if err != nil || answer.Status() != "ok" {
+			t.Fatalf("round %d: got status %q, error %v: %s", round, answer.Status(), err, answer.Stream("stderr"))
+		}
+		got := answer.Shown("display_data", "text/html")
+		if len(got) != displays {
+			t.Fatalf("round %d: got %d displays before idle, want %d", round, len(got), displays)
+		}
+		for i, html := range got {
+			if html != strconv.Itoa(i) {
+				t.Fatalf("round %d: display %d is %q, want %d", round, i, html, i)
+			}
+		}
+	}
+}
+
+// TestOrder: what was printed before a display stands above it, and the value
+// of the cell stands below everything.
+func TestOrder(t *testing.T) {
+	r := &runner{t: t, n: newNotebook(t)}
+	out := r.must("fmt.Print(\"a\")\ngonbui.DisplayHTML(\"<b>\")\ngonbui.Sync()\nfmt.Print(\"b\")\n42")
+	if got, want := strings.Join(out.events, " "), "stdout display stdout result"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestUpdates: displays with an id are shown once and updated then, also from
+// other cells; running the first cell again shows them anew.
+func TestUpdates(t *testing.T) {
+	n := newNotebook(t)
+	cells := []struct {
+		name           string
+		cell           string
+		shown, updated int
+	}{
+		{"first", "one", 1, 2},
+		{"another cell", "two", 0, 3},
+		{"first again", "one", 1, 2},
+	}
+	code := "for range 3 {\n\tgonbui.UpdateHTML(\"bar\", \"x\")\n}"
+	for i, c := range cells {
+		out := &recorder{}
+		res := n.Execute(t.Context(), jupyter.ExecuteRequest{Code: code, Count: i + 1, Cell: c.cell}, out)
+		if res.Err != nil {
+			t.Fatal(res.Err)
+		}
+		if len(out.shown) != c.shown || len(out.updates) != c.updated {
+			t.Errorf("%s: got %d shown, %d updated; want %d, %d", c.name, len(out.shown), len(out.updates), c.shown, c.updated)
+		}
+	}
+}
+
+func TestRichResults(t *testing.T) {
+	r := &runner{t: t, n: newNotebook(t)}
+	tests := []struct{ name, code, mime, want string }{
+		{"HTML", "type H struct{}\nfunc (H) HTML() string { return \"<i>\" }\nH{}", "text/html", "<i>"},
+		{"Markdown", "type M struct{}\nfunc (*M) Markdown() string { return \"*x*\" }\n&M{}", "text/markdown", "*x*"},
+		{"SVG", "type S struct{}\nfunc (S) SVG() string { return \"<svg/>\" }\nS{}", "image/svg+xml", "<svg/>"},
+		{"display", "type D struct{}\nfunc (D) Display() map[string]string { return map[string]string{\"text/latex\": \"$x$\"} }\nD{}", "text/latex", "$x$"},
+		{"image", "image.NewGray(image.Rect(0, 0, 2, 2))", "image/png", "\x89PNG"},
+		{"long text", "strings.Repeat(\"x\", 3<<20)", "text/plain", "x"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r.t = t
+			out := r.must(tt.code)
+			if len(out.results) != 1 {
+				t.Fatalf("got %d results, want 1", len(out.results))
+			}
+			data := out.results[0].Data
+			got, ok := data[tt.mime].(string)
+			if raw, isRaw := data[tt.mime].([]byte); isRaw {
+				got, ok = string(raw), true
+			}
+			if !ok || !strings.HasPrefix(got, tt.want) {
+				t.Errorf("got %s %.40q, want %q", tt.mime, got, tt.want)
+			}
+			if _, ok := data["text/plain"].(string); !ok {
+				t.Errorf("got no text/plain, want one beside %s", tt.mime)
+			}
+		})
+	}
+}
+
+func TestStdin(t *testing.T) {
+	tests := []struct {
+		name    string
+		code    string
+		answers []string
+		stdout  string
+		prompts string // what was asked, with * behind a password
+	}{
+		{"Scanln", "var a, b string\nfmt.Scanln(&a)\nfmt.Scanln(&b)\nfmt.Print(b, a)", []string{"one", "two"}, "twoone", "| |"},
+		{"scanner to the end", "s := bufio.NewScanner(os.Stdin)\nfor s.Scan() {\n\tfmt.Print(s.Text(), \";\")\n}", []string{"a", "b"}, "a;b;", "| | |"},
+		{"not read", "time.Sleep(50 * time.Millisecond)\nfmt.Print(1)", nil, "1", ""},
+		{"prompt and password", "gonbui.RequestInput(\"PIN\", true)\ngonbui.Sync()\nvar p string\nfmt.Scanln(&p)\nfmt.Print(len(p))", []string{"1234"}, "4", "PIN*|"},
+		{"shell", "!read x; echo \"got $x\"", []string{"é"}, "got é\n", "|"},
+		{"child of a shell", "!sh -c 'head -1; true'", []string{"deep"}, "deep\n", "|"},
+		{"password for a shell", "%with_password\n!read x; echo ${#x}", []string{"abc"}, "3\n", "*|"},
+	}
+	r := &runner{t: t, n: newNotebook(t)}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var prompts strings.Builder
+			out := &recorder{Answer: func(prompt string, password bool) (string, error) {
+				if password {
+					prompt += "*"
+				}
+				prompts.WriteString(prompt + "|")
+				if len(tt.answers) == 0 {
+					return "", jupyter.ErrNoStdin
+				}
+				answer := tt.answers[0]
+				tt.answers = tt.answers[1:]
+				return answer, nil
+			}}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if err := r.runTo(ctx, out, tt.code); err != nil {
+				t.Fatalf("got error %s: %s", err.Name, err.Value)
+			}
+			if got := out.stream("stdout"); got != tt.stdout {
+				t.Errorf("got output %q, want %q", got, tt.stdout)
+			}
+			if got, want := prompts.String(), strings.ReplaceAll(tt.prompts, " ", ""); got != want {
+				t.Errorf("got prompts %q, want %q", got, want)
+			}
+		})
+	}
+	t.Run("nobody to ask", func(t *testing.T) {
+		r.t = t
+		out := r.must("var a string\n_, err := fmt.Scanln(&a)\nerr")
+		if got := out.result(); got != "unexpected newline" && got != "EOF" {
+			t.Errorf("got %q, want EOF", got)
+		}
+	})
+}
+
+// TestFlood: much output arrives byte for byte.
+func TestFlood(t *testing.T) {
+	const size = 10 << 20
+	r := &runner{t: t, n: newNotebook(t)}
+	out := r.must(fmt.Sprintf("line := []byte(\"Grüße, 世界 0123456789\\n\")\nvar all []byte\nfor len(all) < %d {\n\tall = append(all, line...)\n}\nos.Stdout.Write(all)\nos.Stderr.Write(all[:len(all)/2])", size))
+	line := []byte("Grüße, 世界 0123456789\n")
+	want := bytes.Repeat(line, (size+len(line)-1)/len(line))
+	if got := out.stream("stdout"); got != string(want) {
+		t.Errorf("got %d bytes, want the %d that were written", len(got), len(want))
+	}
+	if got := out.stream("stderr"); got != string(want[:len(want)/2]) {
+		t.Errorf("got %d bytes of stderr, want the %d that were written", len(got), len(want)/2)
+	}
+}
+
+// TestStop: whatever a cell does, Stop ends it, and the next cell runs.
+func TestStop(t *testing.T) {
+	const obedient, stubborn = time.Second, 4 * time.Second
+	tests := []struct {
+		name   string
+		code   string
+		within time.Duration
+	}{
+		{"loop", "fmt.Println(\"go\")\nfor {\n}", obedient},
+		{"sleep", "fmt.Println(\"go\")\ntime.Sleep(time.Hour)", obedient},
+		{"reading input", "fmt.Println(\"go\")\nvar s string\nfmt.Scanln(&s)", obedient},
+		{"shell", "!echo go; sleep 1000", obedient},
+		{"flood", "for {\n\tfmt.Println(\"go\")\n}", obedient},
+		{"ignores signals", "signal.Ignore(os.Interrupt, syscall.SIGTERM)\nfmt.Println(\"go\")\nselect {\ncase <-time.After(time.Hour):\n}", stubborn},
+		{"child that ignores signals", "c := exec.Command(\"sh\", \"-c\", \"trap '' INT TERM HUP; echo go; while :; do sleep 100; done\")\nc.Stdout = os.Stdout\nc.Run()", obedient},
+		{"child in a session of its own", "c := exec.Command(\"setsid\", \"sh\", \"-c\", \"trap '' INT; echo go; sleep 1000\")\nc.Stdout = os.Stdout\nc.Run()", obedient},
+	}
+	n := newNotebook(t)
+	r := &runner{t: t, n: n}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r.t = t
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			out := &stopper{began: make(chan struct{})}
+			out.Answer = func(string, bool) (string, error) { <-ctx.Done(); return "", ctx.Err() }
+			done := make(chan *jupyter.Error)
+			go func() {
+				r.count++
+				done <- n.Execute(ctx, jupyter.ExecuteRequest{Code: tt.code, Count: r.count, AllowStdin: true}, out).Err
+			}()
+			select {
+			case <-out.began:
+			case err := <-done:
+				t.Fatalf("got %v before it was stopped", err)
+			case <-time.After(60 * time.Second):
+				t.Fatal("the cell does not begin")
+			}
+			time.Sleep(20 * time.Millisecond)
+			start := time.Now()
+			stop()
+			select {
+			case err := <-done:
+				if took := time.Since(start); took > tt.within {
+					t.Errorf("stopping took %v, want at most %v", took, tt.within)
+				}
+				if err == nil || err.Name != nameInterrupt {
+					t.Errorf("got error %v, want %s", err, nameInterrupt)
+				}
+			case <-time.After(30 * time.Second):
+				t.Fatal("the cell does not stop")
+			}
+			if left := alive(n.mark + "."); len(left) > 0 {
+				t.Errorf("got processes left behind: %v, want none", left)
+			}
+			if got := r.must("1 + 1").result(); got != "2" {
+				t.Errorf("the next cell got %q, want 2", got)
+			}
+		})
+	}
+}
+
+// A stopper tells when a cell has begun to print.
+type stopper struct {
+	recorder
+	began chan struct{}
+}
+
+func (s *stopper) Stream(name string, data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.began:
+	default:
+		if bytes.Contains(data, []byte("go")) {
+			close(s.began)
+		}
+	}
+}
+
+// alive lists the processes whose environment holds the mark.
+func alive(mark string) []string {
+	var out []string
+	dirs, _ := os.ReadDir("/proc")
+	for _, d := range dirs {
+		env, err := os.ReadFile("/proc/" + d.Name() + "/environ")
+		if err == nil && bytes.Contains(env, []byte(mark)) {
+			state, _ := os.ReadFile("/proc/" + d.Name() + "/stat")
+			if !bytes.Contains(state, []byte(") Z ")) {
+				out = append(out, string(bytes.TrimSpace(state[:min(40, len(state))])))
+			}
+		}
+	}
+	return out
+}
+
+// TestLeftBehind: a child that outlives its cell and holds its output open does
+// not hold the cell; what it wrote in time arrives.
+func TestLeftBehind(t *testing.T) {
+	n := newNotebook(t)
+	r := &runner{t: t, n: n}
+	out := r.must("c := exec.Command(\"setsid\", \"sh\", \"-c\", \"sleep 0.3; echo late; sleep 1000\")\nc.Stdout = os.Stdout\nc.Start()\nfmt.Println(\"early\")")
+	if got, want := out.stream("stdout"), "early\nlate\n"; got != want {
+		t.Errorf("got output %q, want %q", got, want)
+	}
+	if got := out.stream("stderr"); !strings.Contains(got, "they were killed") {
+		t.Errorf("got stderr %q, want a word about the killed process", got)
+	}
+	if left := alive(n.mark + "."); len(left) > 0 {
+		t.Errorf("got processes left behind: %v, want none", left)
+	}
+}
+
+// TestKilledKernel: a kernel that is killed leaves no process and no directory.
+// The kernel is this test binary, run again.
+func TestKilledKernel(t *testing.T) {
+	if os.Getenv("NOTEBOOK_TEST_KERNEL") != "" {
+		n := &Notebook{Library: testLibrary, Cache: os.Getenv("NOTEBOOK_TEST_CACHE"), Dir: t.TempDir()}
+		if err := n.open(); err != nil {
+			t.Fatal(err)
+		}
+		os.WriteFile(os.Getenv("NOTEBOOK_TEST_KERNEL"), []byte(n.temp+" "+n.mark), 0o600)
+		r := &runner{t: t, n: n}
+		r.run("exec.Command(\"setsid\", \"sh\", \"-c\", \"trap '' INT TERM HUP; sleep 1000\").Start()\nfor {\n}")
+		return
+	}
+	rounds := 3
+	for round := range rounds {
+		file := t.TempDir() + "/where"
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledKernel$")
+		cmd.Env = append(os.Environ(), "NOTEBOOK_TEST_KERNEL="+file, "NOTEBOOK_TEST_CACHE="+testCache)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var where []string
+		wait(t, 60*time.Second, "the kernel to run its cell", func() bool {
+			data, _ := os.ReadFile(file)
+			where = strings.Fields(string(data))
+			return len(where) == 2 && len(alive(where[1]+".")) >= 2
+		})
+		time.Sleep(time.Duration(round) * 50 * time.Millisecond)
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		cmd.Wait()
+		wait(t, 10*time.Second, "its processes to die", func() bool { return len(alive(where[1])) == 0 })
+		wait(t, 10*time.Second, "its directory to go", func() bool {
+			_, err := os.Stat(where[0])
+			return os.IsNotExist(err)
+		})
+	}
+}
+
+func wait(t *testing.T, limit time.Duration, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !done(); {
+		if time.Now().After(end) {
+			t.Fatalf("waited %v in vain for %s", limit, what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,252 @@
+package fit
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/session"
+)
+
+// Data is a set of examples on its way to the device.
+type Data struct {
+	// X holds the examples one after another: []byte are 0 to 255 and become 0
+	// to 1 inside the programs; []float32 are taken as they are.
+	X any
+	// Y is what the net should say: []int32 labels from 0, one an example, or
+	// []float32 numbers, as many an example as the net returns.
+	Y any
+	// V says how much each number of Y counts, for losses that ask; it is as
+	// long as Y.
+	V []float32
+}
+
+// Set is a set of examples on the device. It stays in the session under
+// data/<name>/x, y, v and sum until it is deleted.
+type Set struct {
+	Name   string
+	N      int     // examples
+	Fresh  bool    // uploaded just now, not found
+	Labels []int32 // what was uploaded; nil for a set that was found
+
+	x, y, v *session.Array
+	size    int // numbers an example
+	targets int // numbers of Y an example; 0 for labels
+}
+
+// String describes the set in a line.
+func (s *Set) String() string {
+	how := "found in the session"
+	if s.Fresh {
+		how = "uploaded"
+	}
+	return fmt.Sprintf("%s: %d examples of %d numbers, %s", s.Name, s.N, s.size, how)
+}
+
+// Load puts data on the device under a name, or finds them there: the same data
+// are uploaded once. Other data under the same name take its place.
+func (n *Net) Load(name string, d Data) (*Set, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return nil, err
+	}
+	s, xShape, yShape, err := n.check(name, d)
+	if err != nil {
+		return nil, err
+	}
+	sum := fingerprint(d)
+	if old, err := n.find(name); err == nil && old.size == s.size && old.N == s.N && old.targets == s.targets {
+		var there [sha256.Size]byte
+		a, err := n.session.Array("data/" + name + "/sum")
+		if err == nil && a.Values(there[:]) == nil && there == sum {
+			old.Labels = s.Labels
+			return n.keep(old), nil
+		}
+	}
+	names := []string{"x", "y", "sum"}
+	flats := []any{d.X, d.Y, sum[:]}
+	forms := []shapes.Shape{xShape, yShape, shapes.Make(dtypes.Uint8, len(sum))}
+	if d.V != nil {
+		names, flats, forms = append(names, "v"), append(flats, d.V), append(forms, yShape)
+	}
+	arrays := make([]*session.Array, len(names))
+	for i := range names {
+		if arrays[i], err = n.session.Put(flats[i], forms[i], 0); err != nil {
+			return nil, err
+		}
+		names[i] = "data/" + name + "/" + names[i]
+	}
+	if _, err := n.session.Delete("data/" + name + "/*"); err != nil {
+		return nil, err
+	}
+	if err := n.session.Bind(names, arrays); err != nil {
+		return nil, err
+	}
+	s.x, s.y, s.Fresh = arrays[0], arrays[1], true
+	if d.V != nil {
+		s.v = arrays[3]
+	}
+	return n.keep(s), nil
+}
+
+// Find looks up a set that some cell has loaded.
+func (n *Net) Find(name string) (*Set, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return nil, err
+	}
+	if s := n.found[name]; s != nil {
+		return s, nil
+	}
+	s, err := n.find(name)
+	if err != nil {
+		return nil, err
+	}
+	return n.keep(s), nil
+}
+
+func (n *Net) keep(s *Set) *Set {
+	n.found[s.Name] = s
+	return s
+}
+
+func (n *Net) find(name string) (*Set, error) {
+	prefix := "data/" + name + "/"
+	list, err := n.session.List(prefix)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{Name: name}
+	for _, a := range list {
+		b, err := n.session.Array(a.Name)
+		if err != nil {
+			return nil, err
+		}
+		d := a.Type.Dims
+		switch strings.TrimPrefix(a.Name, prefix) {
+		case "x":
+			s.x, s.N, s.size = b, d[0], d[1]
+		case "y":
+			s.y = b
+			if len(d) == 2 {
+				s.targets = d[1]
+			}
+		case "v":
+			s.v = b
+		}
+	}
+	if s.x == nil || s.y == nil {
+		return nil, fmt.Errorf("fit: no data set %q in the session: load it first", name)
+	}
+	return s, nil
+}
+
+// check proves that data fit the net, and each other.
+func (n *Net) check(name string, d Data) (s *Set, x, y shapes.Shape, err error) {
+	if name == "" || strings.ContainsAny(name, "* ") || strings.HasPrefix(name, "/") || strings.HasSuffix(name, "/") {
+		return nil, x, y, fmt.Errorf("fit: name of a data set is %q: want one like mnist/train", name)
+	}
+	size := shapes.Make(dtypes.Float32, n.model.Input...).Size()
+	count, kind, err := length(d.X)
+	if err != nil || kind != dtypes.Uint8 && kind != dtypes.Float32 {
+		return nil, x, y, fmt.Errorf("fit: %s: examples are a %T: want []byte or []float32", name, d.X)
+	}
+	if count == 0 {
+		return nil, x, y, fmt.Errorf("fit: %s: no examples: want at least one", name)
+	}
+	if count%size != 0 {
+		return nil, x, y, &ShapeError{n.name, name, "examples", fmt.Sprintf("%d numbers", count),
+			fmt.Sprintf("a multiple of %d, for layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
+	}
+	s = &Set{Name: name, N: count / size, size: size}
+	x = shapes.Make(kind, s.N, size)
+	switch t := d.Y.(type) {
+	case []int32:
+		if len(t) != s.N {
+			return nil, x, y, fmt.Errorf("fit: %s: %d examples but %d labels", name, s.N, len(t))
+		}
+		classes := n.output[len(n.output)-1]
+		for i, label := range t {
+			if label < 0 || int(label) >= classes {
+				return nil, x, y, fmt.Errorf("fit: %s: label %d is %d: layer %s of %s has %d classes, 0 to %d", name, i, label, last(n.model.Names()), n.model.Name, classes, classes-1)
+			}
+		}
+		s.Labels, y = t, shapes.Make(dtypes.Int32, s.N)
+	case []float32:
+		if len(t) == 0 || len(t)%s.N != 0 {
+			return nil, x, y, fmt.Errorf("fit: %s: %d examples but %d target numbers: want the same number for each", name, s.N, len(t))
+		}
+		s.targets = len(t) / s.N
+		if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets != want {
+			return nil, x, y, &ShapeError{n.name, name, "targets", fmt.Sprintf("%d numbers an example", s.targets),
+				fmt.Sprintf("%d, for layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
+		}
+		y = shapes.Make(dtypes.Float32, s.N, s.targets)
+	default:
+		return nil, x, y, fmt.Errorf("fit: %s: targets are a %T: want []int32 labels or []float32 numbers", name, d.Y)
+	}
+	if d.V != nil && (s.targets == 0 || len(d.V) != s.N*s.targets) {
+		return nil, x, y, fmt.Errorf("fit: %s: %d weights for %d target numbers: want one for each", name, len(d.V), s.N*s.targets)
+	}
+	return s, x, y, nil
+}
+
+// suits proves that a set from anywhere fits the net.
+func (n *Net) suits(s *Set) error {
+	if s == nil {
+		return fmt.Errorf("fit: %s: no data set: load one first", n.name)
+	}
+	if size := shapes.Make(dtypes.Float32, n.model.Input...).Size(); s.size != size {
+		return &ShapeError{n.name, s.Name, "examples", fmt.Sprintf("%d numbers each", s.size),
+			fmt.Sprintf("%d, for layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
+	}
+	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets > 0 && s.targets != want {
+		return &ShapeError{n.name, s.Name, "targets", fmt.Sprintf("%d numbers each", s.targets),
+			fmt.Sprintf("%d, for layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
+	}
+	return nil
+}
+
+// arrays are the set's, in the order in which programs take them.
+func (s *Set) arrays() []*session.Array {
+	if s.v == nil {
+		return []*session.Array{s.x, s.y}
+	}
+	return []*session.Array{s.x, s.y, s.v}
+}
+
+// key tells sets apart for which programs differ.
+func (s *Set) key() string {
+	x, _ := s.x.Shape()
+	return fmt.Sprintf("%s/%d/%t", x, s.targets, s.v != nil)
+}
+
+// fingerprint is a checksum of all the data.
+func fingerprint(d Data) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	for _, flat := range []any{d.X, d.Y, d.V} {
+		b := dtypes.UnsafeByteSliceFromAny(flat)
+		fmt.Fprintf(h, "%T %d\n", flat, len(b))
+		h.Write(b)
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// length is the number of elements of a flat slice.
+func length(flat any) (int, dtypes.DType, error) {
+	switch t := flat.(type) {
+	case []byte:
+		return len(t), dtypes.Uint8, nil
+	case []float32:
+		return len(t), dtypes.Float32, nil
+	}
+	return 0, dtypes.InvalidDType, fmt.Errorf("got a %T", flat)
+}
+
+func last(l []string) string { return l[len(l)-1] }

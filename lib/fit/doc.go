@@ -1,0 +1,52 @@
+// Package fit trains the nets of package models in the session: weights,
+// optimizer state and data live there under names, and outlive the cell that
+// made them.
+//
+// At the top of a notebook, once:
+//
+//	var net = fit.New("cnn", models.SeedCNN(), fit.Config{Seed: 1})
+//
+// Nothing happens until the net is used. The first use creates its arrays
+// (cnn/conv/weights, cnn/adam/m/conv/weights, cnn/step, …); every later one,
+// in any cell and any process, finds them. In a cell:
+//
+//	images, err := datasets.MNIST(…)
+//	train, err := net.Load("mnist/train", fit.Data{X: images.Train.Pixels, Y: images.Train.Labels})
+//	test, err := net.Load("mnist/test", fit.Data{X: images.Test.Pixels, Y: images.Test.Labels})
+//
+//	history, err := net.Train(ctx, train, fit.Train{Epochs: 5, Batch: 8, Validation: test,
+//		Progress: func(p fit.Progress) { … }})
+//	fmt.Println(history)                 // Chainer's columns
+//
+// and in the next one, which need not load the images again:
+//
+//	test, err := net.Find("mnist/test")
+//	score, err := net.Test(ctx, test)    // loss 0.0717, accuracy 98.03 % (9803/10000)
+//	answer, err := net.Predict(ctx, test)
+//	fmt.Println(answer.Classes[:16])
+//
+// # How it runs
+//
+// Train runs whole epochs as one program: a loop over shuffled batches of a
+// data set that stays on the device. It is run in chunks of about a fifth of a
+// second. A chunk's weights take their names, all at once, when its losses
+// have been seen to be finite; so a stopped run, a killed cell and a loss that
+// is not a number all leave the weights of the last good chunk. Only a chunk's
+// end waits for the device.
+//
+// [Net.Phases] gives the same step as programs of their own (forward, loss,
+// backward, update, and each layer), so that each can be timed. They compute
+// the same numbers.
+//
+// The order of the examples comes from the seed and the number of steps the net
+// has done, dropout from the seed and the state cnn/rng. So one seed gives the
+// same losses twice, bit for bit, on one device.
+//
+// # What it refuses
+//
+// Package fit prints nothing: results are values with a String method,
+// progress goes to a function. It does not read files; package datasets does.
+// Bad input is an error that says what, got, want and what next; the ones
+// somebody decides on are [ArchitectureError], [NotFiniteError] and
+// [ShapeError].
+package fit

@@ -1,0 +1,62 @@
+package fit
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ArchitectureError says that the session has another net under this name.
+type ArchitectureError struct {
+	Net, Model  string
+	Differences []string // one array a line
+}
+
+func (e *ArchitectureError) Error() string {
+	l := e.Differences
+	more := ""
+	if len(l) > 4 {
+		l, more = l[:4], fmt.Sprintf(" and %d more", len(e.Differences)-4)
+	}
+	return fmt.Sprintf("fit: net %q in the session is not a %s: %s%s", e.Net, e.Model, strings.Join(l, "; "), more)
+}
+
+// Hint says what to do about it.
+func (e *ArchitectureError) Hint() string {
+	return fmt.Sprintf("net.Reset() removes %s/* and starts anew; or give the new net a name of its own", e.Net)
+}
+
+// NotFiniteError says that the loss became infinite or no number. The net keeps
+// the weights of the last good chunk.
+type NotFiniteError struct {
+	Net   string
+	Loss  float64
+	Epoch int    // in this run, from 1
+	Step  int    // in that epoch, from 1
+	Layer string // the first whose weights or results are not finite, "" when that was not found
+	Part  string // weights, output, or loss
+	Kept  int    // the step of this epoch after which the weights were kept
+}
+
+func (e *NotFiniteError) Error() string {
+	where := ""
+	if e.Layer != "" {
+		where = fmt.Sprintf("; first in the %s of layer %s", e.Part, e.Layer)
+	}
+	return fmt.Sprintf("fit: %s: loss is %v at step %d of epoch %d%s; kept the weights after step %d", e.Net, e.Loss, e.Step, e.Epoch, where, e.Kept)
+}
+
+// Hint says what to do about it.
+func (e *NotFiniteError) Hint() string {
+	return "a smaller learning rate often helps; look at the data for numbers that are not finite"
+}
+
+// ShapeError says that data do not fit a net.
+type ShapeError struct {
+	Net, Data string
+	What      string // examples, targets, …
+	Got, Want string
+}
+
+func (e *ShapeError) Error() string {
+	return fmt.Sprintf("fit: %s: %s of %s: got %s, want %s", e.Net, e.What, e.Data, e.Got, e.Want)
+}

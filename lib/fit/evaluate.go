@@ -1,0 +1,112 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/session"
+)
+
+// Test is the loss and accuracy over a whole set, with one program.
+func (n *Net) Test(ctx context.Context, s *Set) (*Score, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return nil, err
+	}
+	if err := n.suits(s); err != nil {
+		return nil, err
+	}
+	return n.score(ctx, s, nil)
+}
+
+// portionOf is how many examples are looked at together when nothing is
+// learned: enough to keep a device busy, few enough for its memory.
+func (n *Net) portionOf(s *Set) int { return min(s.N, max(16, min(500, 2_000_000/s.size))) }
+
+// score tests the set, in chunks that ctx can come between.
+func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
+	began := time.Now()
+	size := n.portionOf(s)
+	batches := (s.N + size - 1) / size
+	key := fmt.Sprintf("test/%s/%d/%d", s.key(), s.N, size)
+	f := n.prepare(key, func() (*hlo.Program, error) { return n.testProgram(s, size, batches) }, nil)
+	p, err := n.wait(ctx, key, f, alive)
+	if err != nil {
+		return nil, err
+	}
+	state, err := n.state(n.layout.variables)
+	if err != nil {
+		return nil, err
+	}
+	result := &Score{N: s.N, Labels: s.targets == 0}
+	var sum, weight float64
+	for done, next := 0, 1; done < batches; {
+		chunk := time.Now()
+		next = min(next, batches-done)
+		scalars, err := n.integers(done, next)
+		if err != nil {
+			return nil, err
+		}
+		out, err := p.Run(session.Call{Inputs: append(append(append([]*session.Array{}, state...), s.arrays()...), scalars...)})
+		if err != nil {
+			return nil, err
+		}
+		values := make([]float32, batches*columns)
+		if err := during(ctx, alive, func() error { return out[0].Values(values) }); err != nil {
+			return nil, err
+		}
+		for i := range next {
+			row := values[i*columns:]
+			sum += float64(row[0])
+			weight += float64(row[1])
+			result.Right += int(row[2])
+		}
+		free(append(scalars, out[0])...)
+		done += next
+		next = max(1, int(float64(next)*share.Seconds()/time.Since(chunk).Seconds()))
+	}
+	result.Loss = sum / weight
+	result.Elapsed = time.Since(began)
+	return result, nil
+}
+
+// testProgram scores batches of size examples:
+//
+//	variables, x, y[, v], first, count → results [batches columns]
+//
+// with the sum of the losses, the number to divide it by and the right answers
+// of each. The last batch begins early where it would not be full, and does not
+// count what the one before has.
+func (n *Net) testProgram(s *Set, size, batches int) (*hlo.Program, error) {
+	return n.trace("test", func(t *trace) []*Node {
+		variables := t.variables()
+		sources := t.sources(s)
+		first := Parameter(t.g, "first", shapes.Make(dtypes.Int32))
+		count := Parameter(t.g, "count", shapes.Make(dtypes.Int32))
+		zero, width, latest := t.scalar(int32(0)), t.scalar(int32(size)), t.scalar(int32(s.N-size))
+		results := Zeros(t.g, shapes.Make(dtypes.Float32, batches, columns))
+		end := t.repeat(count, 1, []*Node{results}, func(i *Node, state []*Node) []*Node {
+			begin := Mul(Add(first, i), width)
+			from := Min(begin, latest)
+			b := t.take(size, sources, window(from, size, zero))
+			t.set(variables)
+			out := t.apply(b.x, false)
+			var mask *Node
+			if s.N%size != 0 {
+				number := Add(Iota(t.g, shapes.Make(dtypes.Int32, size), 0), from)
+				mask = ConvertDType(GreaterOrEqual(number, begin), dtypes.Float32)
+			}
+			sum, weight, right := t.score(n.lossOf(s), out, b, mask)
+			row := Reshape(Stack([]*Node{sum, weight, right}, 0), 1, columns)
+			return []*Node{DynamicUpdateSlice(state[0], row, []*Node{i, zero})}
+		})
+		return end
+	})
+}

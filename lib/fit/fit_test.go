@@ -1,0 +1,156 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"gaiden/lib/engine/device"
+	"gaiden/lib/models"
+	"gaiden/lib/session"
+)
+
+// server is one worker for all tests of the process: real devices, a real
+// socket.
+var server struct {
+	sync.Once
+	socket string
+	err    error
+}
+
+// open connects to the worker, in a name space of the test's own.
+func open(t testing.TB) *session.Session {
+	t.Helper()
+	plugin := os.Getenv("GAIDEN_PLUGIN")
+	if plugin == "" {
+		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
+	}
+	server.Do(func() {
+		dir, err := os.MkdirTemp("", "fit")
+		if err != nil {
+			server.err = err
+			return
+		}
+		server.socket = filepath.Join(dir, "s")
+		w := &device.Worker{Version: session.Version, Generation: 1, Plugin: device.Plugin{Path: plugin, Device: "cpu"}, Socket: server.socket}
+		if server.err = w.Open(); server.err != nil {
+			return
+		}
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: server.socket, Net: "unix"})
+		if err != nil {
+			server.err = err
+			return
+		}
+		go w.Run(l)
+	})
+	if server.err != nil {
+		t.Fatal(server.err)
+	}
+	s, err := session.Config{Socket: server.socket, Space: t.Name(), NoStart: true}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if server.socket != "" {
+		os.RemoveAll(filepath.Dir(server.socket))
+	}
+	os.Exit(code)
+}
+
+// digits are images with a bright bar whose place is the label: easy to learn.
+func digits(n int, input []int, seed uint64) Data {
+	r := rand.New(rand.NewPCG(seed, 1))
+	size := 1
+	for _, d := range input {
+		size *= d
+	}
+	x, y := make([]byte, n*size), make([]int32, n)
+	for i := range n {
+		y[i] = int32(r.IntN(10))
+		img := x[i*size : (i+1)*size]
+		for k := range img {
+			img[k] = byte(r.IntN(64))
+		}
+		for k := range size / 12 {
+			img[(int(y[i])*size/10+k)%size] = byte(160 + r.IntN(96))
+		}
+	}
+	return Data{X: x, Y: y}
+}
+
+func attach(t testing.TB, s *session.Session, name string, m models.Net, c Config) *Net {
+	t.Helper()
+	n, err := Attach(s, name, m, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func load(t testing.TB, n *Net, name string, d Data) *Set {
+	t.Helper()
+	s, err := n.Load(name, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestTrainLearns(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "cnn", models.SeedCNN(), Config{Seed: 1})
+	train := load(t, n, "bars/train", digits(1003, n.model.Input, 1))
+	test := load(t, n, "bars/test", digits(307, n.model.Input, 2))
+	calls := 0
+	h, err := n.Train(context.Background(), train, Train{Epochs: 3, Batch: 8, Validation: test, Progress: func(Progress) { calls++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := h.Steps, 3*126; got != want {
+		t.Errorf("steps: got %d, want %d", got, want)
+	}
+	if got := h.Last().Validation.Accuracy(); got < 0.95 {
+		t.Errorf("validation accuracy: got %.3f, want 0.95 or more\n%s", got, h)
+	}
+	if calls == 0 {
+		t.Error("progress: got no call, want some")
+	}
+	score, err := n.Test(context.Background(), test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *score != (Score{score.Loss, h.Last().Validation.Right, 307, true, score.Elapsed}) || math.Abs(score.Loss-h.Last().Validation.Loss) > 1e-6 {
+		t.Errorf("test: got %v, want the validation's %v", score, h.Last().Validation)
+	}
+	p, err := n.Predict(context.Background(), test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := 0
+	for i, c := range p.Classes {
+		if c == test.Labels[i] {
+			right++
+		}
+	}
+	if right != score.Right {
+		t.Errorf("right predictions: got %d, want %d as Test counts", right, score.Right)
+	}
+	if testing.Verbose() {
+		fmt.Print(h, "compile ", h.Compile, " device ", h.Device, "\n", score, "\n")
+	}
+}

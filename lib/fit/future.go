@@ -1,0 +1,91 @@
+package fit
+
+import (
+	"context"
+	"time"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/session"
+)
+
+// future is a program that is being made ready.
+type future struct {
+	done    chan struct{}
+	program *session.Program
+	err     error
+}
+
+// prepare begins to make a program ready, once for each key. The text is
+// written here, where its error is known at once; the session's compiler works
+// meanwhile.
+func (n *Net) prepare(key string, build func() (*hlo.Program, error), donate func(*hlo.Program) []bool) *future {
+	if f := n.programs[key]; f != nil {
+		return f
+	}
+	f := &future{done: make(chan struct{})}
+	n.programs[key] = f
+	p, err := build()
+	if err != nil {
+		f.err = err
+		close(f.done)
+		delete(n.programs, key)
+		return f
+	}
+	var mask []bool
+	if donate != nil {
+		mask = donate(p)
+	}
+	go func() {
+		defer close(f.done)
+		f.program, f.err = n.compile(p, mask)
+	}()
+	return f
+}
+
+// tick is how often a long wait says that it is still there.
+const tick = 300 * time.Millisecond
+
+// ready waits for a program. alive is called now and then.
+func (n *Net) wait(ctx context.Context, key string, f *future, alive func()) (*session.Program, error) {
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	for {
+		select {
+		case <-f.done:
+			if f.err != nil {
+				delete(n.programs, key) // the next try may do better
+			}
+			return f.program, f.err
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-t.C:
+			if alive != nil {
+				alive()
+			}
+		}
+	}
+}
+
+// during runs work that cannot be stopped, such as waiting for the device, and
+// returns before its end when ctx is over.
+func during(ctx context.Context, alive func(), work func() error) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- work() }()
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-t.C:
+			if alive != nil {
+				alive()
+			}
+		}
+	}
+}

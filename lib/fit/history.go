@@ -1,0 +1,129 @@
+package fit
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Score is how well a net does on a set.
+type Score struct {
+	Loss    float64
+	Right   int // answers that were right; 0 where there are no labels
+	N       int // examples
+	Labels  bool
+	Elapsed time.Duration
+}
+
+// Accuracy is the part of the answers that were right, 0 to 1.
+func (s Score) Accuracy() float64 {
+	if s.N == 0 {
+		return 0
+	}
+	return float64(s.Right) / float64(s.N)
+}
+
+// String is a line such as: loss 0.0717, accuracy 98.03 % (9803/10000).
+func (s Score) String() string {
+	if !s.Labels {
+		return fmt.Sprintf("loss %.6g", s.Loss)
+	}
+	return fmt.Sprintf("loss %.4f, accuracy %.2f %% (%d/%d)", s.Loss, 100*s.Accuracy(), s.Right, s.N)
+}
+
+// Epoch is one line of a History.
+type Epoch struct {
+	Number     int
+	Train      Score  // over the epoch, while the weights changed
+	Validation *Score // after it; nil without a set for it
+	Elapsed    time.Duration
+}
+
+// History is what a run of training did.
+type History struct {
+	Epochs []Epoch
+	// Losses are those of every step, also of an epoch that was not finished.
+	Losses []float32
+	Steps  int
+	// Compile is how long the run waited for programs, Device how long for
+	// chunks of steps.
+	Compile, Device time.Duration
+	// Stopped says why the run ended before its last epoch; "" when it did not.
+	Stopped string
+}
+
+// Last is the last epoch that was finished; the zero Epoch when none was.
+func (h *History) Last() Epoch {
+	if len(h.Epochs) == 0 {
+		return Epoch{}
+	}
+	return h.Epochs[len(h.Epochs)-1]
+}
+
+// String is the table that Chainer's PrintReport prints.
+func (h *History) String() string {
+	names := []string{"epoch", "main/loss", "validation/main/loss", "main/accuracy", "validation/main/accuracy", "elapsed_time"}
+	var b strings.Builder
+	line := func(cells []string) {
+		text := ""
+		for i, c := range cells {
+			text += fmt.Sprintf("%-*s", max(12, len(names[i])+2), c)
+		}
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+	line(names)
+	for _, e := range h.Epochs {
+		cells := []string{fmt.Sprint(e.Number), fmt.Sprintf("%.6g", e.Train.Loss), "", "", "", fmt.Sprintf("%.6g", e.Elapsed.Seconds())}
+		if e.Train.Labels {
+			cells[3] = fmt.Sprintf("%.6g", e.Train.Accuracy())
+		}
+		if v := e.Validation; v != nil {
+			cells[2] = fmt.Sprintf("%.6g", v.Loss)
+			if v.Labels {
+				cells[4] = fmt.Sprintf("%.6g", v.Accuracy())
+			}
+		}
+		line(cells)
+	}
+	if h.Stopped != "" {
+		b.WriteString("stopped: " + h.Stopped + "\n")
+	}
+	return b.String()
+}
+
+// Progress is where a run is.
+type Progress struct {
+	Phase         string // compile, train, test
+	Epoch, Epochs int    // of this run, from 1
+	Step, Steps   int    // of this epoch
+	Loss          float64
+	Accuracy      float64       // both over this epoch so far
+	Labels        bool          // Accuracy means something
+	Elapsed, Left time.Duration // Left is 0 as long as nothing is known
+	Validation    *Score        // of the last epoch that has one
+}
+
+// String is a line such as:
+// epoch 2/5 step 3750/7500 loss 0.0712 accuracy 97.8 % 9s left.
+func (p Progress) String() string {
+	s := fmt.Sprintf("epoch %d/%d", p.Epoch, p.Epochs)
+	if p.Phase == "compile" {
+		return s + fmt.Sprintf(" compiling %.1fs", p.Elapsed.Seconds())
+	}
+	s += fmt.Sprintf(" step %d/%d loss %.4f", p.Step, p.Steps, p.Loss)
+	if p.Labels {
+		s += fmt.Sprintf(" accuracy %.1f %%", 100*p.Accuracy)
+	}
+	if p.Left > 0 {
+		s += fmt.Sprintf(" %s left", p.Left.Round(time.Second))
+	}
+	return s
+}
+
+// Done is the part of the run that is done, 0 to 1.
+func (p Progress) Done() float64 {
+	if p.Epochs == 0 || p.Steps == 0 {
+		return 0
+	}
+	return (float64(p.Epoch-1) + float64(p.Step)/float64(p.Steps)) / float64(p.Epochs)
+}

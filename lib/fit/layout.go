@@ -1,0 +1,264 @@
+package fit
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+)
+
+// slot is one array of a net's state.
+type slot struct {
+	name      string // without the net's: "conv/weights"
+	path      string // of a variable in GoMLX's store: "/conv/weights"
+	shape     shapes.Shape
+	trainable bool
+}
+
+// layout is what a net keeps in the session.
+type layout struct {
+	variables []slot // of the model, in the order of its layers, and its random numbers
+	trained   []int  // which of them the optimizer changes
+	moments   []slot // optimizer state: for each trained variable, each of the optimizer's slots
+	step      slot   // int32: training steps done
+}
+
+// rng is GoMLX's name for the state of a store's random numbers.
+const rng = "/" + model.RNGStateVariableName
+
+// lay finds out what the net keeps by building it once. The store has the
+// initializers.
+func (n *Net) lay() (*model.Store, error) {
+	var store *model.Store
+	var l layout
+	n.layout = layout{}
+	_, err := n.trace("layout", func(t *trace) []*Node {
+		store = t.store
+		x := Zeros(t.g, shapes.Make(dtypes.Float32, append([]int{2}, n.model.Input...)...))
+		t.store.SetTraining(t.g, true)
+		y := n.model.Build(t.store.RootScope(), x, nil)
+		n.output = y.Shape().Dimensions[1:]
+		return []*Node{y}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for v := range store.IterVariables() {
+		s := slot{name: strings.TrimPrefix(v.Path(), "/"), path: v.Path(), shape: v.Shape(), trainable: v.Trainable && v.Shape().DType.IsFloat()}
+		if s.path == rng {
+			s.name, s.trainable = "rng", false
+		}
+		if s.trainable {
+			l.trained = append(l.trained, len(l.variables))
+		}
+		l.variables = append(l.variables, s)
+	}
+	if len(l.trained) == 0 {
+		return nil, fmt.Errorf("fit: %s: net %s has nothing to train: want a layer with variables", n.name, n.model.Name)
+	}
+	title, moments := n.config.Optimizer.Title()
+	for _, i := range l.trained {
+		for _, m := range moments {
+			l.moments = append(l.moments, slot{name: title + "/" + m + "/" + l.variables[i].name, shape: l.variables[i].shape})
+		}
+	}
+	l.step = slot{name: "step", shape: shapes.Make(dtypes.Int32)}
+	n.layout = l
+	return store, nil
+}
+
+// all is the whole state, in the order in which programs take it.
+func (l *layout) all() []slot {
+	return append(append(append([]slot{}, l.variables...), l.moments...), l.step)
+}
+
+// names are the arrays' names in the session.
+func (n *Net) names(slots []slot) []string {
+	names := make([]string, len(slots))
+	for i, s := range slots {
+		names[i] = n.name + "/" + s.name
+	}
+	return names
+}
+
+// attach finds the net's arrays in the session, or makes them.
+func (n *Net) attach() error {
+	store, err := n.lay()
+	if err != nil {
+		return err
+	}
+	list, err := n.session.List(n.name + "/")
+	if err != nil {
+		return err
+	}
+	there := map[string]wire.Type{}
+	for _, a := range list {
+		there[strings.TrimPrefix(a.Name, n.name+"/")] = a.Type
+	}
+	if len(there) == 0 {
+		return n.create(store)
+	}
+	wrong := &ArchitectureError{Net: n.name, Model: n.model.Name}
+	for _, v := range n.layout.variables {
+		t, is := there[v.name]
+		if is && fits(t, v.shape) || v.name == "rng" {
+			continue
+		}
+		got := "nothing"
+		if is {
+			got = t.String()
+		}
+		wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is %s, want %s", v.name, got, typeOf(v.shape)))
+	}
+	known := map[string]bool{"rng": true}
+	for _, s := range n.layout.all() {
+		known[s.name] = true
+	}
+	var stale []string
+	for name := range there {
+		switch {
+		case known[name]:
+		case n.isMoment(name):
+			stale = append(stale, n.name+"/"+name)
+		default:
+			wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is %s, want nothing", name, there[name]))
+		}
+	}
+	if len(wrong.Differences) > 0 {
+		sort.Strings(wrong.Differences)
+		return wrong
+	}
+	return n.complete(store, there, stale)
+}
+
+// isMoment says whether an array is the state of some optimizer.
+func (n *Net) isMoment(name string) bool {
+	for _, o := range []Optimizer{SGD{}, SGD{Momentum: 1}, Adam{}, AdaDelta{}, n.config.Optimizer} {
+		if title, _ := o.Title(); strings.HasPrefix(name, title+"/") {
+			return true
+		}
+	}
+	return name == "rng" || name == "step"
+}
+
+// create makes the net's arrays: one program for the variables, as their
+// initializers say, and one for the zeros of the optimizer.
+func (n *Net) create(store *model.Store) error {
+	if err := store.SetRNGStateFromSeed(n.config.Seed); err != nil {
+		return err
+	}
+	if err := store.InitializeVariables(n.session.Backend(), nil); err != nil {
+		return fmt.Errorf("fit: %s: first values: %w", n.name, err)
+	}
+	var arrays []*session.Array
+	for _, v := range n.layout.variables {
+		t, err := store.GetVariable(v.path).Value()
+		if err != nil {
+			return fmt.Errorf("fit: %s: first value of %s: %w", n.name, v.name, err)
+		}
+		b, err := t.Buffer(n.session.Backend(), 0)
+		if err != nil {
+			return fmt.Errorf("fit: %s: first value of %s: %w", n.name, v.name, err)
+		}
+		arrays = append(arrays, b.(*session.Array))
+	}
+	rest, err := n.zeros(append(append([]slot{}, n.layout.moments...), n.layout.step))
+	if err != nil {
+		return err
+	}
+	return n.bind(n.layout.all(), append(arrays, rest...))
+}
+
+// complete adds to variables that exist what else is wanted: another
+// optimizer's state, or random numbers.
+func (n *Net) complete(store *model.Store, there map[string]wire.Type, stale []string) error {
+	var missing []slot
+	fresh := false
+	for _, s := range append(append([]slot{}, n.layout.moments...), n.layout.step) {
+		if t, is := there[s.name]; !is || !fits(t, s.shape) {
+			missing = append(missing, s)
+			fresh = true
+		}
+	}
+	if fresh && len(missing) > 0 && missing[len(missing)-1].name != "step" {
+		missing = append(missing, n.layout.step) // a new optimizer counts from its own beginning
+	}
+	var arrays []*session.Array
+	if len(missing) > 0 {
+		var err error
+		if arrays, err = n.zeros(missing); err != nil {
+			return err
+		}
+	}
+	for _, v := range n.layout.variables {
+		if t, is := there[v.name]; v.name == "rng" && (!is || !fits(t, v.shape)) {
+			state, err := RNGStateFromSeed(n.config.Seed)
+			if err != nil {
+				return err
+			}
+			b, err := state.Buffer(n.session.Backend(), 0)
+			if err != nil {
+				return err
+			}
+			missing, arrays = append(missing, v), append(arrays, b.(*session.Array))
+		}
+	}
+	if len(missing) > 0 {
+		if err := n.bind(missing, arrays); err != nil {
+			return err
+		}
+	}
+	if len(stale) > 0 {
+		_, err := n.session.Delete(stale...)
+		return err
+	}
+	return nil
+}
+
+// zeros makes arrays of zeros with one program.
+func (n *Net) zeros(slots []slot) ([]*session.Array, error) {
+	p, err := n.trace("zeros", func(t *trace) []*Node {
+		var out []*Node
+		for _, s := range slots {
+			out = append(out, Zeros(t.g, s.shape))
+		}
+		return out
+	})
+	if err != nil {
+		return nil, err
+	}
+	x, err := n.session.Compile(p, session.Options{Origin: n.config.Origin})
+	if err != nil {
+		return nil, err
+	}
+	return x.Run(session.Call{})
+}
+
+// bind gives arrays their names, all at once.
+func (n *Net) bind(slots []slot, arrays []*session.Array) error {
+	return n.session.Bind(n.names(slots), arrays)
+}
+
+// state looks the net's arrays up, all of one moment.
+func (n *Net) state(slots []slot) ([]*session.Array, error) {
+	return n.session.Arrays(n.names(slots)...)
+}
+
+func typeOf(s shapes.Shape) wire.Type {
+	return wire.Type{DType: wire.DType(s.DType), Dims: s.Dimensions}
+}
+
+func fits(t wire.Type, s shapes.Shape) bool { return t.Equal(typeOf(s)) }
+
+// compile makes a program ready.
+func (n *Net) compile(p *hlo.Program, donate []bool) (*session.Program, error) {
+	return n.session.Compile(p, session.Options{Donate: donate, Flags: n.config.Flags, Origin: n.config.Origin})
+}

@@ -1,0 +1,148 @@
+package fit
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"gaiden/lib/models"
+	"gaiden/lib/session"
+)
+
+// Net is a model with a name in the session. Its methods may be called from any
+// goroutine; one works at a time.
+type Net struct {
+	name   string
+	model  models.Net
+	config Config
+
+	mu       sync.Mutex // protects following, and the arrays while a program runs
+	session  *session.Session
+	platform string // cpu or cuda
+	ready    bool
+	layout   layout
+	output   []int // dimensions of one result
+	programs map[string]*future
+	found    map[string]*Set
+}
+
+// Config says how a net is trained. The zero value is Adam on the loss that
+// fits the data, seed 0.
+type Config struct {
+	// Optimizer; default: Adam{}.
+	Optimizer Optimizer
+	// Loss; default: CrossEntropy for labels, MSE for numbers.
+	Loss Loss
+	// Seed of the first weights, the order of examples, and dropout.
+	Seed int64
+	// BF16 computes in bfloat16 (8 bits of mantissa); weights and optimizer
+	// state stay float32. Only for nets of package models' layers.
+	BF16 bool
+	// Unroll is how many steps the loop's body holds; default: 1.
+	Unroll int
+	// Flags are XLA options for every program of the net.
+	Flags map[string]any
+	// Session; default: the notebook's, opened when the net is first used.
+	Session *session.Session
+	// Origin says in the session's lists where programs come from.
+	Origin string
+}
+
+// New is a net called name in the session. It does nothing else: the session
+// is opened, and the net's arrays are found or made, when it is first used.
+func New(name string, model models.Net, config Config) *Net {
+	if config.Optimizer == nil {
+		config.Optimizer = Adam{}
+	}
+	return &Net{name: name, model: model, config: config, platform: "cpu",
+		programs: map[string]*future{}, found: map[string]*Set{}}
+}
+
+// Attach is New on a session that is open, with the net's arrays found or made.
+func Attach(s *session.Session, name string, model models.Net, config Config) (*Net, error) {
+	config.Session = s
+	n := New(name, model, config)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n, n.open()
+}
+
+// Name is the net's name in the session.
+func (n *Net) Name() string { return n.name }
+
+// Model is the net's layers.
+func (n *Net) Model() models.Net { return n.model }
+
+// Summary describes the net as Keras does. It needs no session.
+func (n *Net) Summary() (models.Summary, error) { return Summary(n.model) }
+
+// Session is the session the net lives in. It is opened if need be.
+func (n *Net) Session() (*session.Session, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.session, n.connect()
+}
+
+// Reset removes the net's arrays from the session: its next use makes new
+// ones.
+func (n *Net) Reset() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.connect(); err != nil {
+		return err
+	}
+	n.ready = false
+	_, err := n.session.Delete(n.name + "/*")
+	return err
+}
+
+// connect opens the session.
+func (n *Net) connect() error {
+	if n.session != nil {
+		return nil
+	}
+	if n.name == "" || n.name == "data" || strings.ContainsAny(n.name, "/* ") {
+		return fmt.Errorf("fit: net name is %q: want a word without / or *, other than data", n.name)
+	}
+	s := n.config.Session
+	if s == nil {
+		var err error
+		if s, err = notebook(); err != nil {
+			return err
+		}
+	}
+	n.session, n.platform = s, strings.ToLower(s.Welcome().Platform)
+	return nil
+}
+
+// open makes the net ready to be used.
+func (n *Net) open() error {
+	if err := n.connect(); err != nil || n.ready {
+		return err
+	}
+	if err := n.attach(); err != nil {
+		return err
+	}
+	n.ready = true
+	return nil
+}
+
+// common is the session of the nets that were not given one: one connection a
+// process.
+var common struct {
+	sync.Mutex
+	s *session.Session
+}
+
+func notebook() (*session.Session, error) {
+	common.Lock()
+	defer common.Unlock()
+	if common.s == nil {
+		s, err := session.Open()
+		if err != nil {
+			return nil, err
+		}
+		common.s = s
+	}
+	return common.s, nil
+}

@@ -1,0 +1,133 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/session"
+)
+
+// Prediction is what a net says of examples.
+type Prediction struct {
+	Classes []int32   // the most likely label of each example, when the net returns one number a class
+	Output  []float32 // what the net returned, row by row
+	Width   int       // numbers an example in Output
+}
+
+// Row is what the net returned for example i.
+func (p *Prediction) Row(i int) []float32 { return p.Output[i*p.Width : (i+1)*p.Width] }
+
+// Probabilities are the softmax of Row i: how likely each class is.
+func (p *Prediction) Probabilities(i int) []float64 {
+	row := p.Row(i)
+	top, sum := math.Inf(-1), 0.0
+	for _, x := range row {
+		top = max(top, float64(x))
+	}
+	l := make([]float64, len(row))
+	for k, x := range row {
+		l[k] = math.Exp(float64(x) - top)
+		sum += l[k]
+	}
+	for k := range l {
+		l[k] /= sum
+	}
+	return l
+}
+
+// Predict runs the net on a set, or on examples as []byte or []float32 in the
+// form of Data.X.
+func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return nil, err
+	}
+	s, is := x.(*Set)
+	if !is {
+		count, kind, err := length(x)
+		size := shapes.Make(dtypes.Float32, n.model.Input...).Size()
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("fit: %s: examples are a %T: want a *fit.Set, []byte or []float32", n.name, x)
+		case count == 0 || count%size != 0:
+			return nil, &ShapeError{n.name, "Predict", "examples", fmt.Sprintf("%d numbers", count),
+				fmt.Sprintf("one or more times %d, for layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
+		}
+		s = &Set{Name: "Predict", N: count / size, size: size}
+		if s.x, err = n.session.Put(x, shapes.Make(kind, s.N, size), 0); err != nil {
+			return nil, err
+		}
+		defer s.x.Finalize()
+	} else if err := n.suits(s); err != nil {
+		return nil, err
+	}
+	return n.predict(ctx, s)
+}
+
+func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
+	size := n.portionOf(s)
+	kind, _ := s.x.Shape()
+	key := fmt.Sprintf("predict/%s/%d", kind, size)
+	f := n.prepare(key, func() (*hlo.Program, error) { return n.predictProgram(kind, size) }, nil)
+	p, err := n.wait(ctx, key, f, nil)
+	if err != nil {
+		return nil, err
+	}
+	state, err := n.state(n.layout.variables)
+	if err != nil {
+		return nil, err
+	}
+	width := shapes.Make(dtypes.Float32, n.output...).Size()
+	result := &Prediction{Width: width, Output: make([]float32, s.N*width)}
+	for done := 0; done < s.N; done += size {
+		from := min(done, s.N-size)
+		scalars, err := n.integers(from)
+		if err != nil {
+			return nil, err
+		}
+		out, err := p.Run(session.Call{Inputs: append(append(append([]*session.Array{}, state...), s.x), scalars...)})
+		if err != nil {
+			return nil, err
+		}
+		if err := during(ctx, nil, func() error { return out[0].Values(result.Output[from*width : (from+size)*width]) }); err != nil {
+			return nil, err
+		}
+		free(append(scalars, out...)...)
+	}
+	if len(n.output) == 1 && width > 1 {
+		for i := range s.N {
+			row, best := result.Row(i), 0
+			for k, x := range row {
+				if x > row[best] {
+					best = k
+				}
+			}
+			result.Classes = append(result.Classes, int32(best))
+		}
+	}
+	return result, nil
+}
+
+// predictProgram runs the net on size rows: variables, x, from → [size output…].
+func (n *Net) predictProgram(x shapes.Shape, size int) (*hlo.Program, error) {
+	return n.trace("predict", func(t *trace) []*Node {
+		variables := t.variables()
+		source := Parameter(t.g, "x", x)
+		from := Parameter(t.g, "from", shapes.Make(dtypes.Int32))
+		pick := window(from, size, t.scalar(int32(0)))
+		t.mark("data/gather")
+		rows := pick(source)
+		if rows.DType() == dtypes.Uint8 {
+			rows = MulScalar(ConvertDType(rows, dtypes.Float32), 1.0/255)
+		}
+		t.set(variables)
+		return []*Node{t.apply(Reshape(rows, append([]int{size}, n.model.Input...)...), false)}
+	})
+}

@@ -1,0 +1,170 @@
+package fit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/notimplemented"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/models"
+)
+
+// writer is a backend that only writes programs. It keeps hold of the builder,
+// which labels ops.
+type writer struct {
+	notimplemented.Backend
+	platform string
+	builder  *hlo.Builder
+	program  *hlo.Program
+}
+
+func (w *writer) Name() string                       { return "gaiden" }
+func (w *writer) String() string                     { return "gaiden" }
+func (w *writer) Description() string                { return "programs for " + w.platform }
+func (w *writer) Capabilities() compute.Capabilities { return hlo.Capabilities() }
+func (w *writer) Builder(name string) compute.Builder {
+	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
+		w.program = p
+		return finished{p}, nil
+	})
+	return w.builder
+}
+
+// finished stands for a program that was written and is run by the session.
+type finished struct{ p *hlo.Program }
+
+func (finished) Finalize()                            {}
+func (f finished) Inputs() ([]string, []shapes.Shape) { return f.p.InputNames, f.p.Inputs }
+func (f finished) Outputs() []shapes.Shape            { return f.p.Outputs }
+func (finished) Execute([]compute.Buffer, []bool, compute.DeviceNum) ([]compute.Buffer, error) {
+	return nil, errors.New("fit: programs are run by the session")
+}
+
+// Summary describes a net as Keras does. It needs no session.
+func Summary(net models.Net) (models.Summary, error) {
+	return models.Summarize(&writer{platform: "cpu"}, net)
+}
+
+// trace is a program in the making.
+type trace struct {
+	net   *Net
+	w     *writer
+	g     *Graph
+	store *model.Store
+	marks []mark
+}
+
+// mark is a label that holds from a node on.
+type mark struct {
+	from  NodeId
+	label string
+}
+
+// trace builds a program: f returns its outputs. What f panics with becomes an
+// error.
+func (n *Net) trace(name string, f func(t *trace) []*Node) (p *hlo.Program, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			var l *models.LayerError
+			switch e, is := r.(error); {
+			case is && errors.As(e, &l):
+				err = fmt.Errorf("fit: %s: %w", n.name, l)
+			case is:
+				err = fmt.Errorf("fit: %s: program %s: %w", n.name, name, e)
+			default:
+				err = fmt.Errorf("fit: %s: program %s: %v", n.name, name, r)
+			}
+		}
+	}()
+	t := &trace{net: n, w: &writer{platform: n.platform}, store: model.NewStore()}
+	t.g = NewGraph(t.w, n.name+"/"+name)
+	model.SetStore(t.g, t.store)
+	if err := t.store.SetRNGStateFromSeed(n.config.Seed); err != nil {
+		return nil, err
+	}
+	if err := t.g.Compile(f(t)...); err != nil {
+		return nil, err
+	}
+	return t.w.program, nil
+}
+
+// mark labels the ops made from now on.
+func (t *trace) mark(label string) {
+	t.w.builder.SetLabel(label)
+	t.marks = append(t.marks, mark{NodeId(len(t.g.Nodes())), label})
+}
+
+// variables makes the net's variables parameters of the program.
+func (t *trace) variables() []*Node {
+	nodes := make([]*Node, len(t.net.layout.variables))
+	for i, v := range t.net.layout.variables {
+		nodes[i] = t.variable(v).NodeValue(t.g)
+	}
+	return nodes
+}
+
+func (t *trace) variable(v slot) *model.Variable {
+	if old := t.store.GetVariable(v.path); old != nil {
+		return old
+	}
+	return t.store.VariableWithShape(v.path, v.shape, Zeros).SetTrainable(v.trainable)
+}
+
+// slots makes optimizer state and the step parameters of the program.
+func (t *trace) slots(slots []slot) []*Node {
+	nodes := make([]*Node, len(slots))
+	for i, s := range slots {
+		nodes[i] = Parameter(t.g, s.name, s.shape)
+	}
+	return nodes
+}
+
+// set gives the net's variables values for what is built next.
+func (t *trace) set(values []*Node) {
+	for i, v := range t.net.layout.variables {
+		x := values[i]
+		if t.net.config.BF16 && v.trainable {
+			x = ConvertDType(x, dtypes.BFloat16)
+		}
+		t.variable(v).SetNodeValue(x)
+	}
+}
+
+// apply builds the net on a batch, with the values that set gave. What it
+// returns is float32.
+func (t *trace) apply(x *Node, training bool) *Node {
+	t.store.SetTraining(t.g, training)
+	if t.net.config.BF16 {
+		x = ConvertDType(x, dtypes.BFloat16)
+	}
+	y := t.net.model.Build(t.store.RootScope(), x, t.mark)
+	return t.float(y)
+}
+
+func (t *trace) float(y *Node) *Node {
+	if y.DType() != dtypes.Float32 {
+		return ConvertDType(y, dtypes.Float32)
+	}
+	return y
+}
+
+// buffers are the values of the variables that are not trained, as the net has
+// left them; others are as they were.
+func (t *trace) buffers(old []*Node) []*Node {
+	next := append([]*Node(nil), old...)
+	for i, v := range t.net.layout.variables {
+		if !v.trainable {
+			next[i] = t.variable(v).NodeValue(t.g)
+		}
+	}
+	return next
+}
+
+// scalar is an int32 or float32 constant, made where it is called.
+func (t *trace) scalar(value any) *Node { return Const(t.g, value) }

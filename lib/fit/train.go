@@ -1,0 +1,395 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/session"
+)
+
+// Train says how long and in what portions a net is trained. The zero value is
+// one epoch of shuffled batches of 32.
+type Train struct {
+	Epochs       int     // default: 1
+	Batch        int     // examples a step; default: 32, or all if there are fewer
+	InOrder      bool    // do not shuffle
+	DropLast     bool    // leave out the last batch of an epoch when it is not full
+	LearningRate float64 // default: the optimizer's
+
+	// Validation is tested after each epoch.
+	Validation *Set
+	// Threshold ends the run after an epoch whose loss is below it: the
+	// validation's where there is one.
+	Threshold float64
+	// Patience ends the run when that loss has not become smaller for so many
+	// epochs; 0 does not.
+	Patience int
+
+	// Progress is called at least every half second, by the goroutine that
+	// called Train.
+	Progress func(Progress)
+}
+
+// share is how long a chunk of steps should take: what is waited for when a
+// run is stopped.
+const share = 200 * time.Millisecond
+
+// Train trains the net. When ctx ends it returns within half a second, with
+// what was done until then and ctx's error; the chunks that were finished are
+// kept.
+func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return nil, err
+	}
+	r, err := n.run(ctx, data, t)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	err = r.epochs()
+	if err != nil && r.history.Stopped == "" {
+		r.history.Stopped = err.Error()
+	}
+	return r.history, err
+}
+
+// run is a call of Train at work.
+type run struct {
+	Train
+	net     *Net
+	ctx     context.Context
+	data    *Set
+	history *History
+	began   time.Time
+
+	state           []*session.Array // variables, moments, step
+	rate            *session.Array
+	order           *session.Program
+	main, odd, tail portion
+	steps           int           // of an epoch
+	done            int           // steps of this run
+	pace            time.Duration // of a step; 0: not known yet
+	epoch           Epoch
+	step            int // of the epoch
+	sum, weight     float64
+}
+
+// portion is the steps of an epoch that one program does.
+type portion struct {
+	chunk
+	key   string
+	f     *future
+	p     *session.Program
+	first int // example of the epoch
+	turns int // in an epoch
+}
+
+// run checks the wishes and prepares the programs.
+func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
+	if err := n.suits(data); err != nil {
+		return nil, err
+	}
+	if t.Validation != nil {
+		if err := n.suits(t.Validation); err != nil {
+			return nil, err
+		}
+	}
+	if t.Epochs == 0 {
+		t.Epochs = 1
+	}
+	if t.Batch == 0 {
+		t.Batch = min(32, data.N)
+	}
+	switch {
+	case t.Epochs < 0:
+		return nil, fmt.Errorf("fit: %s: %d epochs: want 1 or more", n.name, t.Epochs)
+	case t.Batch < 0:
+		return nil, fmt.Errorf("fit: %s: batch of %d: want 1 or more", n.name, t.Batch)
+	case t.Batch > data.N:
+		return nil, fmt.Errorf("fit: %s: batch of %d from the %d examples of %s: want no more than there are", n.name, t.Batch, data.N, data.Name)
+	}
+	r := &run{Train: t, net: n, ctx: ctx, data: data, history: &History{}, began: time.Now()}
+	whole, rest := data.N/t.Batch, data.N%t.Batch
+	if t.DropLast {
+		rest = 0
+	}
+	r.steps = whole
+	r.main = portion{chunk: n.split(whole, t.Batch)}
+	r.main.turns = whole / r.main.turn()
+	if left := whole % r.main.turn(); left > 0 {
+		r.odd = portion{chunk: chunk{t.Batch, 1, 1, left}, first: (whole - left) * t.Batch, turns: left}
+	}
+	if rest > 0 {
+		r.steps++
+		r.tail = portion{chunk: chunk{rest, 1, 1, 1}, first: whole * t.Batch, turns: 1}
+	}
+	var err error
+	if r.state, err = n.state(n.layout.all()); err != nil {
+		return nil, err
+	}
+	rate := t.LearningRate
+	if rate == 0 {
+		rate = n.config.Optimizer.Rate()
+	}
+	if r.rate, err = n.session.Put([]float32{float32(rate)}, shapes.Make(dtypes.Float32), 0); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// split chooses how the loop of an epoch is cut. On a GPU inner turns are
+// counted by XLA: as many as divide the epoch, for what is left over needs a
+// program of its own.
+func (n *Net) split(steps, batch int) chunk {
+	c := chunk{Batch: batch, Inner: 1, Unroll: min(max(1, n.config.Unroll), steps)}
+	turns := steps / c.Unroll
+	if n.platform != "cpu" && turns > 16 {
+		c.Inner = min(64, turns)
+		for k := min(128, turns); k >= 16; k-- {
+			if turns%k == 0 {
+				c.Inner = k
+				break
+			}
+		}
+	}
+	c.Limit = max(1, min(turns/c.Inner, 8192/c.turn()))
+	return c
+}
+
+func (r *run) close() {
+	r.rate.Finalize()
+}
+
+// prepare begins to compile a portion's program.
+func (r *run) prepare(p *portion) {
+	if p.turns == 0 || p.f != nil {
+		return
+	}
+	p.key = fmt.Sprintf("epoch/%s/%d/%v", r.data.key(), r.data.N, p.chunk)
+	p.f = r.net.prepare(p.key, func() (*hlo.Program, error) { return r.net.epochProgram(r.data, p.chunk) }, nil)
+}
+
+func (r *run) ready(p *portion) error {
+	if p.p != nil || p.turns == 0 {
+		return nil
+	}
+	began := time.Now()
+	defer func() { r.history.Compile += time.Since(began) }()
+	r.prepare(p)
+	r.tell("compile")
+	var err error
+	p.p, err = r.net.wait(r.ctx, p.key, p.f, func() { r.tell("compile") })
+	return err
+}
+
+// epochs runs them all.
+func (r *run) epochs() error {
+	key := fmt.Sprintf("order/%d/%t", r.data.N, !r.InOrder)
+	order := r.net.prepare(key, func() (*hlo.Program, error) { return r.net.orderProgram(r.data.N, !r.InOrder) }, nil)
+	r.prepare(&r.main)
+	if err := r.ready(&r.main); err != nil {
+		return err
+	}
+	r.prepare(&r.odd)
+	r.prepare(&r.tail)
+	var err error
+	if r.order, err = r.net.wait(r.ctx, key, order, nil); err != nil {
+		return err
+	}
+	best, since := math.Inf(1), 0
+	for e := 1; e <= r.Epochs; e++ {
+		r.epoch = Epoch{Number: e, Train: Score{N: 0, Labels: r.data.targets == 0}}
+		r.step, r.sum, r.weight = 0, 0, 0
+		if err := r.one(); err != nil {
+			return err
+		}
+		r.epoch.Elapsed = time.Since(r.began)
+		r.history.Epochs = append(r.history.Epochs, r.epoch)
+		r.tell("train")
+		loss := r.epoch.Train.Loss
+		if v := r.epoch.Validation; v != nil {
+			loss = v.Loss
+		}
+		if loss < best {
+			best, since = loss, 0
+		} else {
+			since++
+		}
+		switch {
+		case e == r.Epochs:
+		case loss < r.Threshold:
+			r.history.Stopped = fmt.Sprintf("loss %.6g is below the threshold %g after epoch %d", loss, r.Threshold, e)
+			return nil
+		case r.Patience > 0 && since >= r.Patience:
+			r.history.Stopped = fmt.Sprintf("loss has not become smaller than %.6g for %d epochs", best, since)
+			return nil
+		}
+	}
+	return nil
+}
+
+// one runs one epoch and its validation.
+func (r *run) one() error {
+	out, err := r.order.Run(session.Call{Inputs: r.state[len(r.state)-1:]})
+	if err != nil {
+		return err
+	}
+	order := out[0]
+	defer order.Finalize()
+	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
+		if err := r.ready(p); err != nil {
+			return err
+		}
+		for turn := 0; turn < p.turns; {
+			turns := r.turns(p, p.turns-turn)
+			if err := r.chunk(p, order, p.first+turn*p.turn()*p.Batch, turns); err != nil {
+				return err
+			}
+			turn += turns
+			r.tell("train")
+		}
+	}
+	if r.Validation == nil {
+		return nil
+	}
+	r.tell("test")
+	v, err := r.net.score(r.ctx, r.Validation, func() { r.tell("test") })
+	if err != nil {
+		return err
+	}
+	r.epoch.Validation = v
+	return nil
+}
+
+// turns is how many turns the next chunk does: about a share of time.
+func (r *run) turns(p *portion, left int) int {
+	left = min(left, p.Limit)
+	if r.pace == 0 {
+		return 1
+	}
+	return max(1, min(left, int(share/max(1, r.pace*time.Duration(p.turn())))))
+}
+
+// chunk runs some turns from an example of the epoch on, and keeps what they
+// made when their losses are finite.
+func (r *run) chunk(p *portion, order *session.Array, first, turns int) error {
+	n := r.net
+	began := time.Now()
+	scalars, err := n.integers(first, turns)
+	if err != nil {
+		return err
+	}
+	in := append(append(append([]*session.Array{}, r.state...), r.data.arrays()...), order, r.rate)
+	out, err := p.p.Run(session.Call{Inputs: append(in, scalars...)})
+	if err != nil {
+		return err
+	}
+	last := len(out) - 1
+	values := make([]float32, p.Limit*p.turn()*columns)
+	err = during(r.ctx, func() { r.tell("train") }, func() error { return out[last].Values(values) })
+	if err != nil {
+		return err
+	}
+	took := time.Since(began)
+	r.history.Device += took
+	values = values[:turns*p.turn()*columns]
+	if bad := notFinite(values); bad >= 0 {
+		return r.diagnose(p, order, first, bad, float64(values[bad*columns]))
+	}
+	if err := n.bind(n.layout.all(), out[:last]); err != nil {
+		return err
+	}
+	free(append(append(r.state, scalars...), out[last])...)
+	r.state = out[:last]
+	steps := turns * p.turn()
+	r.count(values, p.Batch, steps)
+	if p.Batch == r.Batch && r.step > steps { // the first chunk of a run also warms up
+		r.pace = took / time.Duration(steps)
+	} else if r.pace == 0 {
+		r.pace = max(took/time.Duration(steps), share/8/time.Duration(p.turn()))
+	}
+	return nil
+}
+
+// count adds the results of steps to the epoch's.
+func (r *run) count(values []float32, batch, steps int) {
+	for i := range steps {
+		row := values[i*columns:]
+		r.sum += float64(row[0]) * float64(row[1])
+		r.weight += float64(row[1])
+		r.epoch.Train.Right += int(row[2])
+		r.history.Losses = append(r.history.Losses, row[0])
+	}
+	r.epoch.Train.N += steps * batch
+	r.step += steps
+	r.done += steps
+	r.history.Steps += steps
+	r.epoch.Train.Loss = r.sum / r.weight
+}
+
+// tell reports where the run is.
+func (r *run) tell(phase string) {
+	if r.Progress == nil {
+		return
+	}
+	p := Progress{Phase: phase, Epoch: max(1, r.epoch.Number), Epochs: r.Epochs, Step: r.step, Steps: r.steps, Loss: r.epoch.Train.Loss,
+		Accuracy: r.epoch.Train.Accuracy(), Labels: r.data.targets == 0, Elapsed: time.Since(r.began), Validation: r.history.Last().Validation}
+	if r.epoch.Validation != nil {
+		p.Validation = r.epoch.Validation
+	}
+	if r.done > 0 {
+		busy := p.Elapsed - r.history.Compile
+		p.Left = time.Duration(float64(busy) / float64(r.done) * float64(r.steps*r.Epochs-r.done))
+	}
+	r.Progress(p)
+}
+
+// integers puts int32 scalars on the device.
+func (n *Net) integers(values ...int) ([]*session.Array, error) {
+	var l []*session.Array
+	for _, v := range values {
+		a, err := n.session.Put([]int32{int32(v)}, shapes.Make(dtypes.Int32), 0)
+		if err != nil {
+			return nil, err
+		}
+		l = append(l, a)
+	}
+	return l, nil
+}
+
+func free(arrays ...*session.Array) {
+	for _, a := range arrays {
+		a.Finalize()
+	}
+}
+
+// notFinite is the first step whose loss is not finite, -1 if there is none.
+func notFinite(values []float32) int {
+	for i := 0; i < len(values); i += columns {
+		if l := float64(values[i]); math.IsNaN(l) || math.IsInf(l, 0) {
+			return i / columns
+		}
+	}
+	return -1
+}
+
+// diagnose makes the error of a chunk whose step number bad had a loss that is
+// not finite. The chunk's results are dropped.
+func (r *run) diagnose(p *portion, order *session.Array, first, bad int, loss float64) error {
+	e := &NotFiniteError{Net: r.net.name, Loss: loss, Epoch: r.epoch.Number, Step: r.step + bad + 1, Kept: r.step}
+	var err error
+	e.Layer, e.Part, err = r.net.probe(r.ctx, r.data, p.Batch, order, first, bad, r.state, r.rate)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return errors.Join(e, err)
+	}
+	return e
+}

@@ -1,0 +1,23 @@
+# GoMLX's own tests on the backend "gaiden". Its source is copied to a temporary
+# directory, where the file that imports its XLA backend imports ours instead, and
+# two files no longer install XLA. No test is changed, and GOMLX_BACKEND chooses
+# the backend. A copy of go.mod names that directory, and
+# what those tests need besides.
+gomlx_dir=$work/gomlx
+mkdir -p "$gomlx_dir/run" && chmod 700 "$gomlx_dir/run"
+gomlx=$(cd "$root" && go mod download -json github.com/gomlx/gomlx@v0.28.2 | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+[ -d "$gomlx" ] || die "GoMLX's source could not be downloaded: check the network."
+cp -r "$gomlx" "$gomlx_dir/src" && chmod -R u+w "$gomlx_dir/src"
+printf 'package _default\n\nimport _ "gaiden/lib/session"\n' > "$gomlx_dir/src/backends/default/xla.go"
+rm "$gomlx_dir/src/support/testutil/xla.go"
+sed -i -e '/go-xla\/compute\/xla"/d' -e 's/xla\.AutoInstall()/error(nil)/' "$gomlx_dir/src/support/testutil/testutil.go" "$gomlx_dir/src/core/graph/graph_test.go"
+sed "\$ a replace github.com/gomlx/gomlx => $gomlx_dir/src" "$root/go.mod" > "$gomlx_dir/go.mod"
+cp "$root/go.sum" "$gomlx_dir/go.sum"
+build_gaiden
+gomlx_env() { GOMLX_BACKEND=gaiden GOMLX_NO_AUTO_INSTALL=1 XDG_RUNTIME_DIR=$gomlx_dir/run "$@"; }
+gomlx_env "$bin" session start >&2
+packages=
+for p in core/graph core/tensors ml/dataset ml/layers ml/layers/activation ml/layers/attention/... ml/layers/bspline ml/layers/fnn ml/layers/kan ml/layers/lstm \
+  ml/layers/norm ml/layers/vnn ml/model ml/model/initializer ml/nn ml/train/...; do packages="$packages github.com/gomlx/gomlx/$p"; done
+around=gomlx_env gotest gomlx -mod=mod -modfile="$gomlx_dir/go.mod" -p 1 -timeout 20m $packages
+gomlx_env "$bin" session stop >&2 || true
