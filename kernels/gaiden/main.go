@@ -32,6 +32,8 @@ type command struct {
 }
 
 var commands = map[string]command{
+	"kernel":  {kernelMain, "one notebook's kernel; Jupyter runs it"},
+	"install": {installMain, "make the kernel known to Jupyter"},
 	"session": {sessionMain, "start|stop|status|reset: the process that owns the devices"},
 	"info":    {infoMain, "machine, devices, versions"},
 	"bench":   {benchMain, "measure; gaiden bench lists the names"},

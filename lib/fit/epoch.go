@@ -28,11 +28,11 @@ const columns = 3
 
 // epochProgram is some steps of an epoch:
 //
-//	variables, moments, step, x, y[, v], order [n], rate, first, turns →
-//	variables, moments, step, results [Limit·turn columns]
+//	variables, moments, step, x, y[, v], order [n], rate, place, turns →
+//	variables, moments, step, results [Limit·turn+1 columns]
 //
-// first is the number of the first step in the epoch, by batches of c.Batch
-// from place; turns is how many turns to do.
+// The first batch begins at place in the order; turns is how many turns to do.
+// The last row of the results is not 0 when a weight is not finite afterwards.
 func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 	return n.trace(fmt.Sprintf("epoch b%d", c.Batch), func(t *trace) []*Node {
 		variables := t.variables()
@@ -45,13 +45,13 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 		turns := Parameter(t.g, "turns", shapes.Make(dtypes.Int32))
 
 		size, unroll := t.scalar(int32(c.Batch)), t.scalar(int32(c.Unroll))
-		zero := t.scalar(int32(0))
+		zero, end, none := t.scalar(int32(0)), t.scalar(int32(c.Limit*c.turn())), t.scalar(float32(0))
 		one := make([]*Node, c.Unroll)
 		for k := range one {
 			one[k] = t.scalar(int32(k))
 		}
 		done := Add(step, Mul(turns, t.scalar(int32(c.turn()))))
-		results := Zeros(t.g, shapes.Make(dtypes.Float32, c.Limit*c.turn(), columns))
+		results := Zeros(t.g, shapes.Make(dtypes.Float32, c.Limit*c.turn()+1, columns))
 		state := append(append(append([]*Node{}, variables...), moments...), results)
 		state = t.repeat(turns, c.Inner, state, func(i *Node, state []*Node) []*Node {
 			nv, nm := len(variables), len(moments)
@@ -71,7 +71,13 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 			return state
 		})
 		last := len(state) - 1
-		return append(state[:last:last], done, state[last])
+		t.mark("fit/check")
+		wrong := none
+		for _, i := range n.layout.trained {
+			wrong = Max(wrong, ReduceAllMax(ConvertDType(LogicalNot(IsFinite(state[i])), dtypes.Float32)))
+		}
+		row := BroadcastToDims(wrong, 1, columns)
+		return append(state[:last:last], done, DynamicUpdateSlice(state[last], row, []*Node{end, zero}))
 	})
 }
 

@@ -294,16 +294,20 @@ func (r *run) chunk(p *portion, order *session.Array, first, turns int) error {
 		return err
 	}
 	last := len(out) - 1
-	values := make([]float32, p.Limit*p.turn()*columns)
+	values := make([]float32, (p.Limit*p.turn()+1)*columns)
 	err = during(r.ctx, func() { r.tell("train") }, func() error { return out[last].Values(values) })
 	if err != nil {
 		return err
 	}
 	took := time.Since(began)
 	r.history.Device += took
+	wrong := values[len(values)-1] != 0
 	values = values[:turns*p.turn()*columns]
 	if bad := notFinite(values); bad >= 0 {
 		return r.diagnose(p, order, first, bad, float64(values[bad*columns]))
+	}
+	if wrong { // the last step's gradient was not finite, though its loss was
+		return r.diagnose(p, order, first, turns*p.turn(), math.NaN())
 	}
 	if err := n.bind(n.layout.all(), out[:last]); err != nil {
 		return err

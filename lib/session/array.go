@@ -142,21 +142,32 @@ func flatBytes(flat any, shape shapes.Shape) ([]byte, error) {
 		}
 		flat = n
 	}
+	if flat == nil && shape.Size() == 0 {
+		return nil, nil
+	}
+	want, size := shape.DType, shape.Size()
+	if want.IsPacked() { // several values in a byte: only the bytes are carried
+		want, size = dtypes.Uint8, int(shape.ByteSize())
+	}
 	got, n, data := sliceOf(flat)
 	switch {
 	case got == dtypes.InvalidDType:
 		return nil, wire.Errorf(wire.Invalid, "session: flat data is a %T: want a slice of numbers", flat)
-	case got != shape.DType:
-		return nil, wire.Errorf(wire.Invalid, "session: flat data is a %T: want elements of %s", flat, shape.DType)
-	case n != shape.Size():
-		return nil, wire.Errorf(wire.Invalid, "session: flat data has %d elements: %s has %d", n, shape, shape.Size())
+	case got != want:
+		return nil, wire.Errorf(wire.Invalid, "session: flat data is a %T: want elements of %s for %s", flat, want, shape)
+	case n != size:
+		return nil, wire.Errorf(wire.Invalid, "session: flat data has %d elements: %s has %d", n, shape, size)
 	}
 	return data, nil
 }
 
 // wireType is shape as the protocol writes it: element types have the same
-// numbers in GoMLX and in PJRT.
+// numbers in GoMLX and in PJRT. Packed ones are carried as bytes; no program
+// takes them.
 func wireType(s shapes.Shape) wire.Type {
+	if s.DType.IsPacked() {
+		return wire.Type{DType: wire.DType(dtypes.Uint8), Dims: []int{int(s.ByteSize())}}
+	}
 	return wire.Type{DType: wire.DType(s.DType), Dims: s.Dimensions}
 }
 

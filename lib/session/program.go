@@ -65,7 +65,10 @@ func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
 		b.Devices = append(b.Devices, uint32(d))
 		x.devs = append(x.devs, int(d))
 	}
-	for _, t := range p.Inputs {
+	for i, t := range p.Inputs {
+		if t.DType.IsPacked() {
+			return nil, wire.Errorf(wire.Unsupported, "session: program %s: input %d is %s, a packed type, which no program takes", p.Name, i, t).WithHint("convert it to int8 or uint8 on the host")
+		}
 		b.Inputs = append(b.Inputs, wireType(t))
 	}
 	for _, t := range p.Outputs {

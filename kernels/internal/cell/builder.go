@@ -114,7 +114,7 @@ func (b *Builder) write(p *Program) (name string, err error) {
 // direct runs compiler and linker.
 func (b *Builder) direct(ctx context.Context, p *Program, file string, embed []byte, out string, cost *Cost) error {
 	m := b.Module
-	config, err := m.importConfig()
+	config, linkConfig, err := m.importConfig()
 	if err != nil {
 		return fmt.Errorf("cell: build: %w", err)
 	}
@@ -142,7 +142,7 @@ func (b *Builder) direct(ctx context.Context, p *Program, file string, embed []b
 	start = time.Now()
 	// Symbol tables and DWARF are for debuggers; tracebacks do without.
 	err = b.tool(ctx, p, filepath.Join(tools, "link"),
-		[]string{"-importcfg", config, "-s", "-w", "-buildmode=exe", "-o", out, object})
+		[]string{"-importcfg", linkConfig, "-s", "-w", "-buildmode=exe", "-o", out, object})
 	cost.Link = time.Since(start)
 	return err
 }

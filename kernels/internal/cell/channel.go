@@ -35,7 +35,7 @@ type openChannel struct {
 // openChannels makes the named pipes. Both ends are open on our side before
 // the program starts, so that its opening them never waits.
 func (r *running) openChannels(env []string) ([]string, error) {
-	dir, err := os.MkdirTemp("", "gaiden-pipes-")
+	dir, err := os.MkdirTemp(r.Temp, "pipes-")
 	if err != nil {
 		return nil, err
 	}

@@ -34,18 +34,13 @@ func Complete(src Source) (state, indent string) {
 	if !errors.As(err, &be) {
 		return Broken, ""
 	}
-	end := strings.Count(strings.TrimRight(src.Text, " \t\n"), "\n") + 1
-	for _, d := range be.Diagnostics {
-		switch {
-		case strings.Contains(d.Message, "raw string literal not terminated"),
-			strings.Contains(d.Message, "comment not terminated"):
-			return Partial, ""
-		case depth > 0 && d.Line >= end, strings.Contains(d.Message, "found the end of the cell") && depth >= 0:
-			return Partial, strings.Repeat("\t", max(depth, 0))
-		}
-		if d.Line < end {
-			break // what is wrong above is wrong whatever follows
-		}
+	first := be.Diagnostics[0] // what is wrong there is wrong whatever follows
+	switch {
+	case strings.Contains(first.Message, "raw string literal not terminated"),
+		strings.Contains(first.Message, "comment not terminated"):
+		return Partial, ""
+	case depth >= 0 && strings.Contains(first.Message, foundEnd):
+		return Partial, strings.Repeat("\t", depth)
 	}
 	return Broken, ""
 }

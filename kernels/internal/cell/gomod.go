@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 )
 
@@ -14,6 +15,7 @@ import (
 type goMod struct {
 	goVersion string   // "1.26.5"
 	direct    []string // paths of the modules required, but not for others' sake
+	required  []debug.Module
 	replaced  []replacement
 }
 
@@ -47,8 +49,12 @@ func readGoMod(file string) (goMod, error) {
 		switch {
 		case words[0] == "go" && len(words) == 2:
 			m.goVersion = words[1]
-		case words[0] == "require" && len(words) == 3 && strings.TrimSpace(comment) != "indirect":
-			m.direct = append(m.direct, unquote(words[1]))
+		case words[0] == "require" && len(words) == 3:
+			path := unquote(words[1])
+			m.required = append(m.required, debug.Module{Path: path, Version: words[2]})
+			if strings.TrimSpace(comment) != "indirect" {
+				m.direct = append(m.direct, path)
+			}
 		case words[0] == "replace":
 			for i, w := range words {
 				if w == "=>" && i+2 == len(words) {
@@ -96,6 +102,25 @@ func seedGoMod(library, goVersion string) (mod, sum []byte, err error) {
 	}
 	fmt.Fprintf(&out, "\nrequire %s v0.0.0\n\nreplace %s => %q\n", name, name, library)
 	return out.Bytes(), sum, nil
+}
+
+// buildInfo returns what debug.ReadBuildInfo shall tell a cell's program, in
+// the form in which the linker takes it. The go command would list the modules
+// that are linked; this lists all that the notebook has.
+func (m goMod) buildInfo(goVersion string) string {
+	info := debug.BuildInfo{GoVersion: goVersion, Path: "cell", Main: debug.Module{Path: "cell", Version: "(devel)"}}
+	for _, dep := range m.required {
+		for _, r := range m.replaced {
+			if r.path == dep.Path {
+				dep.Replace = &debug.Module{Path: r.dir}
+			}
+		}
+		info.Deps = append(info.Deps, &dep)
+	}
+	// The marks around it are those of cmd/go/internal/modload.
+	const begin, end = "\x30\x77\xaf\x0c\x92\x74\x08\x02\x41\xe1\xc1\x07\xe6\xd6\x18\xe6", "\xf9\x32\x43\x31\x86\x18\x20\x72\x00\x82\x42\x10\x41\x16\xd8\xf2"
+	_, text, _ := strings.Cut(info.String(), "\n") // without the line of Go's version
+	return begin + text + end
 }
 
 // A localPackage is a package found in the source tree of a replaced module.

@@ -251,9 +251,9 @@ func (m *Module) Resolve(ctx context.Context, name string, selected []string) (p
 	return path, true
 }
 
-// importConfig writes the list of compiled packages that compiler and linker
-// read, and returns its name.
-func (m *Module) importConfig() (string, error) {
+// importConfig writes the lists of compiled packages that compiler and linker
+// read, and returns their names.
+func (m *Module) importConfig() (compile, link string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var b bytes.Buffer
@@ -262,11 +262,16 @@ func (m *Module) importConfig() (string, error) {
 			fmt.Fprintf(&b, "packagefile %s=%s\n", path, p.Export)
 		}
 	}
-	name := filepath.Join(m.Dir, ".gaiden", "importcfg")
-	if have, err := os.ReadFile(name); err == nil && bytes.Equal(have, b.Bytes()) {
-		return name, nil
+	compile, link = filepath.Join(m.Dir, ".gaiden", "importcfg"), filepath.Join(m.Dir, ".gaiden", "importcfg.link")
+	if have, err := os.ReadFile(compile); err == nil && bytes.Equal(have, b.Bytes()) {
+		return compile, link, nil
 	}
-	return name, writeAtomic(name, b.Bytes(), 0o600)
+	err = writeAtomic(compile, b.Bytes(), 0o600)
+	if err == nil {
+		fmt.Fprintf(&b, "modinfo %q\n", m.mod.buildInfo(m.tool.GOVERSION))
+		err = writeAtomic(link, b.Bytes(), 0o600)
+	}
+	return compile, link, err
 }
 
 // A packageImporter gives go/types the packages that a Module knows.

@@ -43,6 +43,7 @@ type Command struct {
 	Go       bool // a Go program: hold back the text of a panic, and return it in Exit
 	Result   bool // a program that may send a result (see ResultEnv)
 	Channels []Channel
+	Temp     string // directory for the channels' pipes; "" = the system's
 
 	// Linger is how long what the program left behind may keep its output
 	// open after it ended; then it is killed. 0 = until the context ends.

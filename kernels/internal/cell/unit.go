@@ -288,6 +288,9 @@ func superfluous(text string) int {
 	return -1
 }
 
+// foundEnd is what the parser's errors say where more was wanted.
+const foundEnd = "found the end of the cell"
+
 // syntax turns the parser's errors into diagnostics; prefix is the length of
 // what was put before the cell's text.
 func (u *Unit) syntax(err error, prefix int) []Diagnostic {
@@ -303,8 +306,8 @@ func (u *Unit) syntax(err error, prefix int) []Diagnostic {
 		if offset >= end {
 			// The place is below the cell: what is missing is missing at its end.
 			offset = end
-			message = strings.Replace(message, "found '}'", "found the end of the cell", 1)
-			message = strings.Replace(message, "found 'EOF'", "found the end of the cell", 1)
+			message = strings.Replace(message, "found '}'", foundEnd, 1)
+			message = strings.Replace(message, "found 'EOF'", foundEnd, 1)
 		}
 		line, column := place(u.Text, offset)
 		out = append(out, u.at(line, column, "syntax error: "+message, ""))

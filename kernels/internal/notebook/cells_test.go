@@ -60,6 +60,7 @@ func TestCells(t *testing.T) {
 		{name: "unused import", code: "import (\n\t\"fmt\"\n\t\"net/http\"\n)\nfmt.Println(1)", stdout: "1\n"},
 		{name: "dot import", code: "import . \"math\"\nSqrt(16)", result: "4"},
 		{name: "library", code: "greeting.Hello(\"you\")", result: "hello you"},
+		{name: "build information", code: "info, ok := debug.ReadBuildInfo()\nn := 0\nfor _, d := range info.Deps {\n\tif d.Path == \"gaiden\" && d.Replace != nil {\n\t\tn++\n\t}\n}\nfmt.Print(ok, n)", stdout: "true 1"},
 		{name: "shadowed package", code: "strings := []int{1}\nlen(strings)", result: "1"},
 		{name: "defined, not used", code: "unused := 1"},
 		{name: "for with three parts", code: "for i := 0; i < 2; i++ {\n\tfmt.Print(i)\n}", stdout: "01"},

@@ -201,6 +201,7 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 		Go:       true,
 		Result:   program.Result,
 		Channels: bridge.channels(),
+		Temp:     n.temp,
 		Linger:   lingering,
 	}
 	if x.req.AllowStdin {

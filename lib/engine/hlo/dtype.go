@@ -2,7 +2,6 @@ package hlo
 
 import (
 	"fmt"
-	"maps"
 	"strconv"
 
 	"github.com/gomlx/compute"
@@ -77,13 +76,13 @@ var capabilities = compute.Capabilities{
 // and the ops that have a method of their own.
 func operations() map[compute.OpType]bool {
 	ops := map[compute.OpType]bool{}
-	for op := range maps.Keys(unaryOps) {
+	for op := range unaryOps {
 		ops[op] = true
 	}
-	for op := range maps.Keys(binaryOps) {
+	for op := range binaryOps {
 		ops[op] = true
 	}
-	for op := range maps.Keys(comparisons) {
+	for op := range comparisons {
 		ops[op] = true
 	}
 	for _, op := range []compute.OpType{

@@ -39,6 +39,10 @@
 //     where it is used. The parameters of such a closure, and whatever depends
 //     on them, are refused.
 //
+// An op stays where it was written. What the body of a loop makes of values
+// around it is made on every trip, unless XLA moves it out: write it before
+// the loop. What a branch of If makes is made only if the branch is taken.
+//
 // Comparators of Sort and functions made by NewFunction see constants and
 // their own parameters only, because StableHLO has it so.
 //

@@ -19,6 +19,7 @@ import (
 	"github.com/gomlx/gomlx/ml/train/optimizer"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/pjrt"
 )
 
 // paper is a backend that builds programs and runs none.
@@ -175,6 +176,25 @@ func TestDivert(t *testing.T) {
 	text := string(b.programs[0].Text(nil))
 	if !strings.Contains(text, "stablehlo.custom_call @mine(%arg0, %0)") || strings.Count(text, "optimization_barrier") != 1 {
 		t.Errorf("got\n%s\nwant one call and, for the second barrier, one barrier", text)
+	}
+}
+
+// TestLabels finds the labels again in the compiled program, where XLA's
+// profiler takes the names of kernels from.
+func TestLabels(t *testing.T) {
+	b := newBackend(t)
+	d := newDraft(t)
+	f := d.main()
+	x := d.param(f, dtypes.Float32, 64, 64)
+	d.b.SetLabel("the dense layer")
+	y := d.v(f.DotGeneral(x, []int{1}, nil, x, []int{0}, nil, compute.DotGeneralConfig{}))
+	program, err := b.client.Compile(d.program(y).Text(nil), pjrt.CompileOptions{})
+	d.ok(err)
+	defer program.Close()
+	compiled, _, err := program.Optimized()
+	d.ok(err)
+	if !bytes.Contains(compiled, []byte("the dense layer")) {
+		t.Error("the label is not in the compiled program")
 	}
 }
 

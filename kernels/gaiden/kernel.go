@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/notebook"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+)
+
+// cellPackages are what cells import most: their compiled form is made ready
+// when the kernel is installed and when it starts.
+var cellPackages = []string{"fmt", "time", "math", "os", "strings", "sort", "context",
+	"github.com/gomlx/gomlx/core/graph", "github.com/gomlx/gomlx/core/tensors", "github.com/gomlx/gomlx/ml/model", "github.com/gomlx/compute", "github.com/gomlx/compute/dtypes", "github.com/gomlx/compute/shapes",
+	"github.com/janpfeifer/gonb/gonbui",
+	"gaiden/lib/session", "gaiden/lib/models", "gaiden/lib/fit", "gaiden/lib/datasets", "gaiden/lib/report", "gaiden/lib/timing", "gaiden/lib/sysinfo"}
+
+// newNotebook is the interpreter of one kernel.
+func newNotebook() *notebook.Notebook {
+	n := &notebook.Notebook{Library: filepath.Join(wire.DataDir(), "src"), Cache: filepath.Join(wire.CacheDir(), "cells"), Version: session.Version}
+	if path := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(path) {
+		n.Gopls = path
+	}
+	n.Magics = slices.Concat(sessionMagics(), notebook.Magics(n))
+	return n
+}
+
+func kernelMain(args []string, _, stderr io.Writer) error {
+	f := newFlags("kernel", "CONNECTION_FILE", stderr)
+	alone := f.Bool("alone", false, "live on when the process that started the kernel has gone")
+	if err := parse(f, args); err != nil {
+		return err
+	}
+	if f.NArg() != 1 {
+		fmt.Fprintln(stderr, "gaiden kernel: want the connection file that Jupyter makes; to open a notebook: scripts/run lab")
+		return errUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	n := newNotebook()
+	go n.Warm(ctx, cellPackages...) // its error comes back with the first cell that needs one of them
+	return jupyter.Run(ctx, f.Arg(0), n, jupyter.Options{
+		History: filepath.Join(wire.StateDir(), "history.json"), WithParent: !*alone,
+		Log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+}

@@ -1,0 +1,353 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gaiden/lib/models"
+	"gaiden/lib/session"
+)
+
+// small is a net that compiles at once.
+func small() models.Net {
+	return models.Net{Name: "small", Input: []int{4, 4, 1}, Layers: []models.Layer{
+		models.Conv2D{Name: "conv", Channels: 3, Kernel: 3, Same: true, Act: models.ReLU},
+		models.MaxPool2D{Name: "pool", Window: 2},
+		models.Flatten{Name: "flatten"},
+		models.Dropout{Name: "dropout", Rate: 0.2},
+		models.Dense{Name: "output", Units: 10},
+	}}
+}
+
+// TestSameSeed holds that a seed decides every loss, bit for bit, however a run
+// is cut into chunks or calls.
+func TestSameSeed(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	losses := func(name string, seed int64, calls int) []float32 {
+		n := attach(t, s, name, small(), Config{Seed: seed})
+		data := load(t, n, "bars", digits(101, n.model.Input, 1))
+		var all []float32
+		for range calls {
+			h, err := n.Train(ctx, data, Train{Epochs: 4 / calls, Batch: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, h.Losses...)
+		}
+		return all
+	}
+	first := losses("a", 1, 1)
+	if got, want := len(first), 4*11; got != want {
+		t.Fatalf("losses: got %d, want %d", got, want)
+	}
+	if got := losses("b", 1, 1); !slices.Equal(got, first) {
+		t.Errorf("second run: got %v, want %v", got, first)
+	}
+	if got := losses("c", 1, 4); !slices.Equal(got, first) {
+		t.Errorf("run in four calls: got %v, want %v", got, first)
+	}
+	if got := losses("d", 2, 1); slices.Equal(got, first) {
+		t.Error("another seed: got the same losses, want others")
+	}
+}
+
+// TestUnroll holds that the shape of the loop does not change what is computed.
+func TestUnroll(t *testing.T) {
+	s := open(t)
+	losses := func(name, platform string, unroll int) []float32 {
+		n := attach(t, s, name, small(), Config{Seed: 3, Unroll: unroll})
+		n.platform = platform
+		data := load(t, n, "bars", digits(203, n.model.Input, 1))
+		h, err := n.Train(context.Background(), data, Train{Epochs: 2, Batch: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.Losses
+	}
+	want := losses("a", "cpu", 1)
+	for _, tt := range []struct {
+		name, platform string
+		unroll         int
+	}{{"b", "cpu", 4}, {"c", "cuda", 1}, {"d", "cuda", 2}} {
+		got := losses(tt.name, tt.platform, tt.unroll)
+		if len(got) != len(want) {
+			t.Fatalf("%s unrolled %d: got %d losses, want %d", tt.platform, tt.unroll, len(got), len(want))
+		}
+		for i := range got {
+			if math.Abs(float64(got[i]-want[i])) > 1e-4 {
+				t.Errorf("%s unrolled %d: loss %d: got %v, want %v", tt.platform, tt.unroll, i, got[i], want[i])
+				break
+			}
+		}
+	}
+}
+
+// TestOutlives holds that weights belong to the session: another connection,
+// as another process has one, goes on where the first stopped.
+func TestOutlives(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	n := attach(t, s, "cnn", small(), Config{Seed: 1})
+	data := load(t, n, "bars", digits(100, n.model.Input, 1))
+	if _, err := n.Train(ctx, data, Train{Batch: 10}); err != nil {
+		t.Fatal(err)
+	}
+	want, err := n.Test(ctx, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := session.Config{Socket: server.socket, Space: s.Space(), NoStart: true}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	m := attach(t, other, "cnn", small(), Config{Seed: 99})
+	found, err := m.Find("bars")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := m.Test(ctx, found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Loss != want.Loss || got.Right != want.Right {
+		t.Errorf("second connection: got %v, want %v", got, want)
+	}
+	again := load(t, m, "bars", digits(100, n.model.Input, 1))
+	if again.Fresh {
+		t.Error("the same data: got an upload, want none")
+	}
+	if fresh := load(t, m, "bars", digits(100, n.model.Input, 2)); !fresh.Fresh {
+		t.Error("other data: got no upload, want one")
+	}
+}
+
+// TestArchitecture holds that another net under the same name is refused until
+// Reset, and that another optimizer is not.
+func TestArchitecture(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	n := attach(t, s, "cnn", small(), Config{})
+	data := load(t, n, "bars", digits(40, n.model.Input, 1))
+	before, err := n.Test(ctx, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := small()
+	wide.Layers[0] = models.Conv2D{Name: "conv", Channels: 4, Kernel: 3, Same: true, Act: models.ReLU}
+	_, err = Attach(s, "cnn", wide, Config{})
+	var wrong *ArchitectureError
+	if !errors.As(err, &wrong) {
+		t.Fatalf("another net: got error %v, want an ArchitectureError", err)
+	}
+	if want := "conv/weights is float32[3 3 1 3], want float32[3 3 1 4]"; !strings.Contains(err.Error(), want) {
+		t.Errorf("another net: got %q, want it to hold %q", err, want)
+	}
+	m := attach(t, s, "cnn", small(), Config{Optimizer: SGD{Momentum: 0.9}})
+	after, err := m.Test(ctx, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.Loss != after.Loss {
+		t.Errorf("another optimizer: got loss %v, want the weights' %v", after.Loss, before.Loss)
+	}
+	if _, err := m.Train(ctx, data, Train{}); err != nil {
+		t.Error(err)
+	}
+	list, err := s.List("cnn/adam/")
+	if err != nil || len(list) > 0 {
+		t.Errorf("state of the old optimizer: got %v, %v, want none", list, err)
+	}
+	if err := New("cnn", wide, Config{Session: s}).Reset(); err != nil {
+		t.Fatal(err)
+	}
+	attach(t, s, "cnn", wide, Config{})
+}
+
+// TestStop holds that a run ends soon after its context, keeps what was done,
+// and says so.
+func TestStop(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "cnn", small(), Config{})
+	data := load(t, n, "bars", digits(5000, n.model.Input, 1))
+	ctx, cancel := context.WithCancel(context.Background())
+	var stopped time.Time
+	h, err := n.Train(ctx, data, Train{Epochs: 100000, Batch: 5, Progress: func(p Progress) {
+		if p.Step > 50 && stopped.IsZero() {
+			stopped = time.Now()
+			cancel()
+		}
+	}})
+	if took := time.Since(stopped); took > 500*time.Millisecond {
+		t.Errorf("stop: took %v, want 500 ms at most", took)
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("stop: got error %v, want context.Canceled", err)
+	}
+	if h.Steps == 0 || h.Stopped == "" || len(h.Losses) != h.Steps {
+		t.Errorf("history: got %d steps, %d losses, stopped %q", h.Steps, len(h.Losses), h.Stopped)
+	}
+	var step [1]int32
+	a, err := s.Array("cnn/step")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Values(step[:]); err != nil || int(step[0]) != h.Steps {
+		t.Errorf("steps kept: got %d, %v, want %d", step[0], err, h.Steps)
+	}
+}
+
+// TestEarlyStop holds threshold and patience.
+func TestEarlyStop(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "cnn", small(), Config{})
+	data := load(t, n, "bars", digits(100, n.model.Input, 1))
+	h, err := n.Train(context.Background(), data, Train{Epochs: 50, Batch: 10, Threshold: 1e9})
+	if err != nil || len(h.Epochs) != 1 || !strings.Contains(h.Stopped, "threshold") {
+		t.Errorf("threshold: got %d epochs, stopped %q, %v, want 1", len(h.Epochs), h.Stopped, err)
+	}
+	h, err = n.Train(context.Background(), data, Train{Epochs: 50, Batch: 10, LearningRate: 1e-30, Patience: 2, Validation: data})
+	if err != nil || len(h.Epochs) != 3 || !strings.Contains(h.Stopped, "2 epochs") {
+		t.Errorf("patience: got %d epochs, stopped %q, %v, want 3", len(h.Epochs), h.Stopped, err)
+	}
+}
+
+// TestNotFinite holds that a loss that is no number stops the run, names step
+// and layer, and leaves good weights.
+func TestNotFinite(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	d := digits(100, []int{16}, 1)
+	x := make([]float32, len(d.X.([]byte)))
+	for i, b := range d.X.([]byte) {
+		x[i] = float32(b) / 255
+	}
+	bad := slices.Clone(x)
+	bad[57*16] = float32(math.Inf(1)) // example 57 is in step 6 of 10
+	n := attach(t, s, "cnn", small(), Config{Optimizer: SGD{}})
+	good := load(t, n, "good", Data{X: x, Y: d.Y})
+	torn := load(t, n, "torn", Data{X: bad, Y: d.Y})
+	before, err := n.Test(ctx, good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := n.Train(ctx, torn, Train{Epochs: 2, Batch: 10, InOrder: true})
+	var e *NotFiniteError
+	if !errors.As(err, &e) {
+		t.Fatalf("got error %v, want a NotFiniteError", err)
+	}
+	if e.Step != 6 || e.Epoch != 1 || e.Layer != "conv" || e.Part != "output" {
+		t.Errorf("got %v, want step 6 of epoch 1, output of conv", e)
+	}
+	if h.Steps != e.Kept {
+		t.Errorf("history: got %d steps, want the %d that were kept", h.Steps, e.Kept)
+	}
+	after, err := n.Test(ctx, good)
+	if err != nil || math.IsNaN(after.Loss) || after.Loss > 2*before.Loss {
+		t.Errorf("weights afterwards: got %v, %v, want good ones", after, err)
+	}
+	_, err = n.Train(ctx, good, Train{Epochs: 3, Batch: 10, LearningRate: 1e20})
+	if !errors.As(err, &e) {
+		t.Errorf("huge learning rate: got error %v, want a NotFiniteError", err)
+	}
+	if after, err = n.Test(ctx, good); err != nil || math.IsNaN(after.Loss) && e.Kept == 0 {
+		t.Errorf("weights after a huge learning rate: got %v, %v", after, err)
+	}
+}
+
+// TestPartialBatch holds that the mean loss of an epoch is that over real
+// examples, and so is Test's.
+func TestPartialBatch(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	net := small()
+	net.Layers = slices.Delete(net.Layers, 3, 4) // dropout
+	n := attach(t, s, "cnn", net, Config{Optimizer: SGD{}})
+	all := digits(701, n.model.Input, 1)
+	data := load(t, n, "bars", all)
+	score, err := n.Test(ctx, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := n.Predict(ctx, all.X)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, right := 0.0, 0
+	for i, label := range all.Y.([]int32) {
+		want -= math.Log(p.Probabilities(i)[label]) / 701
+		if p.Classes[i] == label {
+			right++
+		}
+	}
+	if math.Abs(score.Loss-want) > 1e-5 || score.Right != right {
+		t.Errorf("test: got %v, want loss %v and %d right", score, want, right)
+	}
+	h, err := n.Train(ctx, data, Train{Batch: 100, LearningRate: 1e-30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := h.Last().Train; math.Abs(e.Loss-want) > 1e-5 || e.Right != right || e.N != 701 || h.Steps != 8 {
+		t.Errorf("epoch without learning: got %v of %d in %d steps, want loss %v, %d right of 701 in 8", e, e.N, h.Steps, want, right)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	n := attach(t, s, "cnn", small(), Config{})
+	ok := digits(10, n.model.Input, 1)
+	data := load(t, n, "ok", ok)
+	other := attach(t, s, "other", models.MLP(3), Config{})
+	loads := []struct {
+		name string
+		data Data
+		want string
+	}{
+		{"no examples", Data{X: []byte{}, Y: []int32{}}, "no examples"},
+		{"labels missing", Data{X: ok.X, Y: ok.Y.([]int32)[:9]}, "10 examples but 9 labels"},
+		{"label too large", Data{X: ok.X, Y: []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 10}}, "label 9 is 10: layer output of small has 10 classes, 0 to 9"},
+		{"label negative", Data{X: ok.X, Y: []int32{-1, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, "label 0 is -1"},
+		{"wrong size", Data{X: make([]byte, 17), Y: []int32{1}}, "layer conv of small takes [4 4 1]"},
+		{"wrong type", Data{X: []float64{1}, Y: []int32{1}}, "examples are a []float64"},
+		{"wrong targets", Data{X: ok.X, Y: make([]float32, 30)}, "layer output of small returns [10]"},
+	}
+	for _, tt := range loads {
+		if _, err := n.Load("bad", tt.data); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	trains := []struct {
+		name string
+		net  *Net
+		data *Set
+		t    Train
+		want string
+	}{
+		{"batch larger than data", n, data, Train{Batch: 11}, "batch of 11 from the 10 examples of ok"},
+		{"negative epochs", n, data, Train{Epochs: -1}, "-1 epochs"},
+		{"no data", n, nil, Train{}, "no data set"},
+		{"another net's data", other, data, Train{}, "layer flatten of MLP takes [28 28 1]"},
+	}
+	for _, tt := range trains {
+		if _, err := tt.net.Train(ctx, tt.data, tt.t); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	if _, err := n.Find("nothing"); err == nil || !strings.Contains(err.Error(), `no data set "nothing"`) {
+		t.Errorf("find: got error %v", err)
+	}
+	tall := models.Net{Name: "tall", Input: []int{4, 4, 1}, Layers: []models.Layer{models.Conv2D{Name: "c1", Channels: 1, Kernel: 5}}}
+	if _, err := Attach(s, "tall", tall, Config{}); err == nil || !strings.Contains(err.Error(), "tall: layer c1 got an input of [2 4 4 1]: kernel 5×5 on an image of 4×4") {
+		t.Errorf("layer that does not fit: got error %v", err)
+	}
+	if err := New("a/b", small(), Config{Session: s}).Reset(); err == nil || !strings.Contains(err.Error(), "net name") {
+		t.Errorf("name of a net: got error %v", err)
+	}
+}
