@@ -161,13 +161,7 @@ func rawSteps(s *session.Session, c *pjrt.Client, n int) (*stepper, error) {
 			steps++
 			return p.Execute(state, state, donate, nil, pjrt.Async, nil)
 		},
-		await: func() error {
-			done := make(chan error, 1)
-			if err := c.Ready(state[n-1], func(err error) { done <- err }); err != nil {
-				return err
-			}
-			return <-done
-		},
+		await: func() error { return c.Wait(state[n-1]) },
 		close: func() error {
 			if err := c.Download(state[n-1], v); err != nil {
 				return err

@@ -117,19 +117,23 @@ func (t *trace) update(variables, moments, gradients []*Node, rate, number *Node
 func (n *Net) orderProgram(examples int, shuffle bool) (*hlo.Program, error) {
 	return n.trace("order", func(t *trace) []*Node {
 		step := Parameter(t.g, "step", n.layout.step.shape)
-		index := Iota(t.g, shapes.Make(dtypes.Int32, examples), 0)
-		if !shuffle {
-			return []*Node{index}
-		}
-		seed := t.scalar([]uint64{uint64(n.config.Seed), 0x6f72646572}) // "order": not the numbers of dropout
-		state := Concatenate([]*Node{seed, Reshape(ConvertDType(step, dtypes.Uint64), 1)}, 0)
-		_, keys := RandomUniform(state, shapes.Make(dtypes.Float64, examples))
-		less := NewClosure(t.g, func(g *Graph) []*Node {
-			a, b := Parameter(g, "a", shapes.Make(dtypes.Float64)), Parameter(g, "b", shapes.Make(dtypes.Float64))
-			Parameter(g, "i", shapes.Make(dtypes.Int32))
-			Parameter(g, "j", shapes.Make(dtypes.Int32))
-			return []*Node{LessThan(a, b)}
-		})
-		return []*Node{SortFunc(less, 0, true, keys, index)[1]}
+		return []*Node{t.order(step, examples, shuffle)}
 	})
+}
+
+func (t *trace) order(step *Node, examples int, shuffle bool) *Node {
+	index := Iota(t.g, shapes.Make(dtypes.Int32, examples), 0)
+	if !shuffle {
+		return index
+	}
+	seed := t.scalar([]uint64{uint64(t.net.config.Seed), 0x6f72646572}) // "order": not the numbers of dropout
+	state := Concatenate([]*Node{seed, Reshape(ConvertDType(step, dtypes.Uint64), 1)}, 0)
+	_, keys := RandomUniform(state, shapes.Make(dtypes.Float64, examples))
+	less := NewClosure(t.g, func(g *Graph) []*Node {
+		a, b := Parameter(g, "a", shapes.Make(dtypes.Float64)), Parameter(g, "b", shapes.Make(dtypes.Float64))
+		Parameter(g, "i", shapes.Make(dtypes.Int32))
+		Parameter(g, "j", shapes.Make(dtypes.Int32))
+		return []*Node{LessThan(a, b)}
+	})
+	return SortFunc(less, 0, true, keys, index)[1]
 }

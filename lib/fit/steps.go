@@ -55,11 +55,13 @@ type batch struct {
 }
 
 // sources are the arrays of a set as parameters of a program.
-func (t *trace) sources(s *Set) []*Node {
+func (t *trace) sources(s *Set) []*Node { return t.sourcesAs("", s) }
+
+func (t *trace) sourcesAs(prefix string, s *Set) []*Node {
 	var l []*Node
 	for i, a := range s.arrays() {
 		shape, _ := a.Shape()
-		l = append(l, Parameter(t.g, []string{"x", "y", "v"}[i], shape))
+		l = append(l, Parameter(t.g, prefix+[]string{"x", "y", "v"}[i], shape))
 	}
 	return l
 }

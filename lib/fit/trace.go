@@ -53,11 +53,12 @@ func Summary(net models.Net) (models.Summary, error) {
 
 // trace is a program in the making.
 type trace struct {
-	net   *Net
-	w     *writer
-	g     *Graph
-	store *model.Store
-	marks []mark
+	net    *Net
+	w      *writer
+	g      *Graph
+	store  *model.Store
+	marks  []mark
+	prefix string // of the names that cut gives
 }
 
 // mark is a label that holds from a node on.

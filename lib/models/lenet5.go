@@ -4,7 +4,7 @@ import . "github.com/gomlx/gomlx/core/graph"
 
 // LeNet5 is the net of article 001 for CIFAR-10, Chainer's variant of LeCun's
 // (1998): sigmoids, and a third convolution in place of a dense layer.
-// 82,326 parameters.
+// 74,966 parameters.
 func LeNet5() Net {
 	return Net{Name: "LeNet5", Input: []int{32, 32, 3}, Layers: []Layer{
 		Conv2D{Name: "conv1", Channels: 6, Kernel: 5, Act: Sigmoid, Init: LeCun},   // [n 28 28 6]

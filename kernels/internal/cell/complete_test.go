@@ -25,7 +25,7 @@ func TestComplete(t *testing.T) {
 		{"import (", 0, Partial, "\t"},
 		{"x :=", 0, Partial, ""},
 		{"1 +", 0, Partial, ""},
-		{"for i := range 3", 0, Partial, ""},
+		{"for i := range 3", 0, Broken, ""}, // the brace must stand on this line
 		{"\nfor {", 1, Partial, "\t"},
 		{"\nfmt.Println()", 1, Whole, ""},
 		{"import = 7", 0, Broken, ""},

@@ -268,3 +268,9 @@ func (g *Gopls) Close() {
 	g.closed = true
 	g.kill()
 }
+
+// Installed reports whether there is a gopls that can be started.
+func (g *Gopls) Installed() bool {
+	_, err := g.find()
+	return err == nil
+}

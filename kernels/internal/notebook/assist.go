@@ -130,15 +130,7 @@ func (n *Notebook) Inspect(ctx context.Context, code string, cursor, detail int)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// To the end of the name, and back over what may follow it.
-	for at < len(code) && isName(code[at]) {
-		at++
-	}
-	if at > 0 && at <= len(code) && !isName(code[at-1]) {
-		for at > start && strings.ContainsRune(" \t(", rune(code[at-1])) {
-			at--
-		}
-	}
+	at = nameAt(code, at)
 	sketch, remembered := n.composer.Sketch(ctx, src, at)
 	if sketch.Column > 0 && sketch.Word != "" {
 		sketch.Column--
@@ -153,6 +145,34 @@ func (n *Notebook) Inspect(ctx context.Context, code string, cursor, detail int)
 		}
 	}
 	return jupyter.Inspection{}
+}
+
+// nameAt returns the end of the name that a question at the cursor is about: the
+// one that the cursor is in or behind, else that of the call around it.
+func nameAt(code string, at int) int {
+	end := at
+	for end < len(code) && isName(code[end]) {
+		end++
+	}
+	start := end
+	for start > 0 && isName(code[start-1]) {
+		start--
+	}
+	if start < end && (code[start] < '0' || code[start] > '9') {
+		return end
+	}
+	depth := 0
+	for i := start - 1; i > 0; i-- {
+		switch code[i] {
+		case ')':
+			depth++
+		case '(':
+			if depth--; depth < 0 && isName(code[i-1]) {
+				return i
+			}
+		}
+	}
+	return end
 }
 
 func isName(c byte) bool {

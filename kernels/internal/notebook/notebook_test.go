@@ -6,8 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -180,4 +182,19 @@ func (r *runner) must(code string) *recorder {
 		r.t.Fatalf("cell\n%s\ngot error %s: %s\n%s", code, err.Name, err.Value, strings.Join(err.Traceback, "\n"))
 	}
 	return out
+}
+
+func request(code string, count int) jupyter.ExecuteRequest {
+	return jupyter.ExecuteRequest{Code: code, Count: count}
+}
+
+func kill(t *testing.T, pid string) {
+	t.Helper()
+	n, err := strconv.Atoi(pid)
+	if err == nil {
+		err = syscall.Kill(n, syscall.SIGKILL)
+	}
+	if err != nil {
+		t.Fatalf("kill %s: %v", pid, err)
+	}
 }

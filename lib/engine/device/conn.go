@@ -33,7 +33,8 @@ type conn struct {
 	step     step
 	flights  []*flight // not watched yet
 
-	inflight chan struct{} // one token for each execution the device has not finished
+	inflight int        // executions the device has not finished; protected by Worker.mu
+	landing  *sync.Cond // signalled when inflight falls
 
 	mu       sync.Mutex // protects following
 	read     int64      // frames read
@@ -54,7 +55,7 @@ const maxInflight = 64
 // serve obeys one client until it leaves.
 func (w *Worker) serve(sock *net.UnixConn) {
 	c := &conn{w: w, sock: sock, in: wire.NewReader(sock), out: wire.NewWriter(sock), queue: make(chan item, 1024), since: time.Now(),
-		arrays: table{}, programs: map[uint64]*program{}, windows: map[uint32]*window{}, inflight: make(chan struct{}, maxInflight)}
+		arrays: table{}, programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu)}
 	defer sock.Close()
 	defer c.out.Close()
 	defer c.in.Close()
@@ -185,7 +186,7 @@ func (c *conn) next() (item, bool) {
 			return it, ok
 		case <-time.After(time.Millisecond):
 			c.w.mu.Lock()
-			c.watch()
+			c.watch(false)
 			c.w.mu.Unlock()
 		}
 	}
@@ -196,13 +197,10 @@ func (c *conn) next() (item, bool) {
 // idle waits until the device has finished what this client asked for.
 func (c *conn) idle() {
 	c.w.mu.Lock()
-	c.watch()
-	c.w.mu.Unlock()
-	for range maxInflight {
-		c.inflight <- struct{}{}
-	}
-	for range maxInflight {
-		<-c.inflight
+	defer c.w.mu.Unlock()
+	c.watch(true)
+	for c.inflight > 0 {
+		c.landing.Wait()
 	}
 }
 

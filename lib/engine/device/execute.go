@@ -53,9 +53,12 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		c.poison(p, e, why)
 		return nil
 	}
+	for c.inflight >= maxInflight {
+		c.landing.Wait()
+	}
+	c.inflight++
 	w.mu.Unlock()
 	f := &flight{program: p}
-	c.inflight <- struct{}{}
 	err := p.exe.Execute(s.in, s.out, e.Donate, w.devices[e.Device], pjrt.Async, nil)
 	w.mu.Lock()
 	for i, a := range s.inputs {
@@ -64,7 +67,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		}
 	}
 	if err != nil {
-		<-c.inflight
+		c.inflight--
 		c.giveBack(e, s)
 		why := c.late(p, deviceError(wire.ExecuteError, err))
 		c.poison(p, e, why)
@@ -74,7 +77,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	p.used = time.Now()
 	c.publish(f, e, s)
 	if c.flights = append(c.flights, f); len(c.flights) >= maxInflight/2 {
-		c.watch()
+		c.watch(false)
 	}
 	return nil
 }
@@ -263,11 +266,13 @@ func (c *conn) poison(p *program, e *wire.ExecuteBody, why *wire.Error) {
 	}
 }
 
-// watch has the device tell when it has finished the flights so far. To be told
-// costs as much as a small step, so one answer stands for many: an execution
-// whose outputs were all donated is told of by the one that has them. The
-// caller holds w.mu.
-func (c *conn) watch() {
+// watch sees to the end of the flights so far. One answer of the device stands
+// for many: an execution whose outputs were all donated is told of by the one
+// that has them. With wait it returns when all have landed; without, the device
+// tells later, which costs as much as a small step. The caller holds w.mu, which
+// watch gives up while it waits.
+func (c *conn) watch(wait bool) {
+	w := c.w
 	flights := c.flights
 	c.flights = nil
 	for len(flights) > 0 {
@@ -283,14 +288,18 @@ func (c *conn) watch() {
 			c.landed(group, nil)
 			continue
 		}
-		c.w.pin(a)
+		w.pin(a)
 		done := func(err error) {
-			c.w.mu.Lock()
-			c.w.unpin(a)
+			w.mu.Lock()
+			w.unpin(a)
 			c.landed(group, err)
-			c.w.mu.Unlock()
+			w.mu.Unlock()
 		}
-		if err := c.w.client.Ready(a.buf, done); err != nil {
+		if wait {
+			w.mu.Unlock()
+			done(w.client.Wait(a.buf))
+			w.mu.Lock()
+		} else if err := w.client.Ready(a.buf, done); err != nil {
 			go done(err)
 		}
 	}
@@ -314,8 +323,9 @@ func (c *conn) landed(flights []*flight, err error) {
 		} else {
 			c.settle(f, nil)
 		}
-		<-c.inflight
 	}
+	c.inflight -= len(flights)
+	c.landing.Broadcast()
 }
 
 // settle frees what a successful execution replaced, or brings it back after a

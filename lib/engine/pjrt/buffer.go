@@ -157,8 +157,17 @@ func (c *Client) download(b Buffer, dst []byte, done func(error)) error {
 // have computed it. If Ready itself fails, done is not called.
 func (c *Client) Ready(b Buffer, done func(error)) error {
 	if done == nil {
-		return fmt.Errorf("pjrt: ready: got no done function")
+		return fmt.Errorf("pjrt: ready: got no done function; use Wait")
 	}
+	return c.ready(b, tellOfEvent, done)
+}
+
+// Wait returns when b has been computed, with the error of what should have
+// computed it. It keeps its thread, and is faster than Ready by two changes of
+// goroutine.
+func (c *Client) Wait(b Buffer) error { return c.ready(b, waitForEvent, nil) }
+
+func (c *Client) ready(b Buffer, use eventUse, done func(error)) error {
 	if err := c.useBuffer("ready", b); err != nil {
 		return err
 	}
@@ -167,7 +176,7 @@ func (c *Client) Ready(b Buffer, done func(error)) error {
 	defer c.giveTransfer(t)
 	a := t.down // the same start: size, extension, buffer, then the event
 	*a = downloadArgs{head: head{unsafe.Sizeof(*a), 0}, buffer: uintptr(b)}
-	_, err := t.run(c.Plugin, bufferReadyEvent, address(a), address(&a.layout), tellOfEvent, done)
+	_, err := t.run(c.Plugin, bufferReadyEvent, address(a), address(&a.layout), use, done)
 	return err
 }
 

@@ -1,0 +1,59 @@
+// Package cell makes programs of notebook cells and runs them.
+//
+// A cell is Go code: declarations, which later cells may use, and statements.
+// A [Composer] joins it with what it needs of earlier cells, finds the imports
+// and checks the types; a [Builder] compiles and links it; a [Command] runs it:
+//
+//	module := &cell.Module{Dir: dir, Library: library, Cache: cache}
+//	composer := &cell.Composer{Module: module, Memory: &cell.Memory{}}
+//	builder := &cell.Builder{Module: module, Store: &cell.Store{Dir: cache}}
+//
+//	program, err := composer.Compose(ctx, cell.Source{ID: 1, Text: `fmt.Println("hello")`})
+//	if err != nil {
+//		return err // *cell.BuildError: "cell 1, line 1: undefined: …", with line and caret
+//	}
+//	binary, cost, err := builder.Build(ctx, program)
+//	if err != nil {
+//		return err
+//	}
+//	composer.Remember(program)
+//	command := cell.Command{Path: binary.Path, Go: true, Stdout: func(p []byte) { os.Stdout.Write(p) }}
+//	exit, err := command.Run(ctx)
+//	fmt.Println(cost) // compile 12ms · link 75ms (direct)
+//
+// # What a program is made of
+//
+// A cell's program holds the cell and of the remembered declarations those that
+// it reaches by name, no others: its cost does not grow with the notebook.
+// Every piece stands below a //line directive, so compiler, type checker and
+// tracebacks speak of the cells' own lines. Imports are found by package name
+// among the standard library, the library and the modules that go.mod requires;
+// an import that is not used is left out.
+//
+// The value of a cell's last expression is its result (see [ResultEnv]): as
+// text, and in the forms that its methods HTML, Markdown, SVG, PNG or Display
+// offer, or as a picture if it is an image. A call that returns nothing, or what
+// writers return (int, error), has no result; nor has one with a semicolon
+// behind it.
+//
+// A name defined with := lives as long as its cell. (Values that outlive it
+// will be kept here: compose knows every top-level definition and its type.)
+//
+// # How it is built
+//
+// By the shortest road that is right, and [Cost] says which it was. A cell that
+// only declares is checked, not built. One that was built before is not built
+// again. Others go through compiler and linker alone, with packages that the go
+// command compiled once. cgo, tests, flags for go build and Go files of the
+// user's beside the cells are left to the go command. Nothing but [Module.Get]
+// touches the network.
+//
+// # How it runs
+//
+// In a process group of its own, which the end of the context stops, with all
+// that it started. Its output is read to the last byte. When it waits for
+// input, somebody is asked. A panic is returned as frames in the cells.
+//
+// Package cell refuses: other systems than Linux (it looks into /proc), and to
+// guess what a broken cell might mean.
+package cell

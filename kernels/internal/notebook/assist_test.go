@@ -1,0 +1,209 @@
+package notebook
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// at returns the code without the mark |, and where it stood, in code points.
+func at(marked string) (code string, cursor int) {
+	i := strings.Index(marked, "|")
+	return marked[:i] + marked[i+1:], len([]rune(marked[:i]))
+}
+
+// assistCells are declared before the questions are asked.
+const assistCells = "// Greet greets.\nfunc Greet(name string) string { return \"hi \" + name }\n\ntype Box struct{ Width, Height int }\n\nvar theBox Box"
+
+func TestComplete(t *testing.T) {
+	n := newNotebook(t)
+	os.WriteFile(filepath.Join(n.Dir, "data.csv"), nil, 0o600)
+	os.Mkdir(filepath.Join(n.Dir, "dataset"), 0o700)
+	(&runner{t: t, n: n}).must(assistCells)
+	tests := []struct {
+		name   string
+		marked string
+		match  string // one that must be among them
+		start  int    // where the replaced text begins, from the front
+		gopls  bool   // only gopls knows
+	}{
+		{"package function", "fmt.Printl|", "Println", 4, false},
+		{"behind it", "fmt.Printl|n(1)", "Println", 4, false},
+		{"package of the library", "greeting.He|", "Hello", 9, false},
+		{"package name", "strin|", "strings", 0, false},
+		{"remembered function", "x := Gre|", "Greet", 5, false},
+		{"remembered field", "theBox.Wi|", "Width", 7, true},
+		{"own variable", "%%\ncounter := 1\ncoun|", "counter", 16, false},
+		{"own variable's method", "var b strings.Builder\nb.Wri|", "WriteString", 24, true},
+		{"inside a function", "func f() {\n\tos.Getw|\n}", "Getwd", 15, false},
+		{"between statements", "a := 1\nstrings.ToUp|\n_ = a", "ToUpper", 15, false},
+		{"nothing typed yet", "strings.|", "ToUpper", 8, false},
+		{"not ASCII before it", "s := \"世界\"; strings.ToUp|", "ToUpper", 19, false},
+		{"magic", "%hel|", "%help", 0, false},
+		{"cell magic", "%%ba|", "%%bash", 0, false},
+		{"magic behind GoNB's prefix", "//gonb:%hel|", "%help", 7, false},
+		{"file for a shell", "!cat da|", "data.csv", 5, false},
+		{"directory for a magic", "%cd data|", "dataset/", 4, false},
+	}
+	for _, kind := range []struct {
+		name, path string
+	}{{"gopls", ""}, {"names", "/nonexistent/gopls"}} {
+		t.Run(kind.name, func(t *testing.T) {
+			if kind.path == "" {
+				needGopls(t)
+			} else {
+				n = newNotebook(t)
+				n.Gopls = kind.path
+				os.WriteFile(filepath.Join(n.Dir, "data.csv"), nil, 0o600)
+				os.Mkdir(filepath.Join(n.Dir, "dataset"), 0o700)
+				(&runner{t: t, n: n}).must(assistCells)
+			}
+			for _, tt := range tests {
+				if tt.gopls && kind.path != "" {
+					continue
+				}
+				code, cursor := at(tt.marked)
+				got := n.Complete(t.Context(), code, cursor)
+				if kind.path == "" && !slices.Contains(got.Matches, tt.match) {
+					got = n.Complete(t.Context(), code, cursor) // gopls may still have been starting
+				}
+				if !slices.Contains(got.Matches, tt.match) {
+					t.Errorf("%s: %q: got %.10q, want %q among them", tt.name, tt.marked, got.Matches, tt.match)
+				}
+				if got.Start != tt.start || got.End != cursor {
+					t.Errorf("%s: %q: got [%d:%d], want [%d:%d]", tt.name, tt.marked, got.Start, got.End, tt.start, cursor)
+				}
+			}
+		})
+	}
+}
+
+// needGopls skips a test where gopls is not installed.
+func needGopls(t *testing.T) {
+	t.Helper()
+	n := newNotebook(t)
+	if err := n.open(); err != nil {
+		t.Fatal(err)
+	}
+	if !n.gopls.Installed() {
+		t.Skip("gopls is not installed, so completion through it is not tested; go install golang.org/x/tools/gopls@v0.21.1")
+	}
+}
+
+func TestInspect(t *testing.T) {
+	n := newNotebook(t)
+	r := &runner{t: t, n: n}
+	r.must(assistCells)
+	tests := []struct {
+		name   string
+		marked string
+		want   string // part of the text; empty = not found
+		gopls  bool
+	}{
+		{"magic", "%en|v", "sets an environment variable", false},
+		{"remembered function", "Gre|et(\"x\")", "func", false},
+		{"documentation", "fmt.Print|ln(1)", "Println formats using the default formats", true},
+		{"behind the bracket", "fmt.Println(|1)", "Println formats using the default formats", true},
+		{"own documentation", "y := Greet|(\"x\")", "Greet greets.", true},
+		{"package", "strin|gs.ToUpper(\"\")", "package strings", true},
+		{"nothing", "1 + |1", "", false},
+	}
+	needsGopls := n.gopls.Installed()
+	for _, tt := range tests {
+		if tt.gopls && !needsGopls {
+			continue
+		}
+		code, cursor := at(tt.marked)
+		var got string
+		for range 2 { // gopls may still be starting
+			inspection := n.Inspect(t.Context(), code, cursor, 0)
+			got, _ = inspection.Data["text/plain"].(string)
+			if got != "" {
+				break
+			}
+		}
+		if !strings.Contains(got, tt.want) || tt.want == "" && got != "" {
+			t.Errorf("%s: %q: got %q, want %q in it", tt.name, tt.marked, got, tt.want)
+		}
+	}
+	if !needsGopls {
+		t.Skip("gopls is not installed, so documentation is not tested; go install golang.org/x/tools/gopls@v0.21.1")
+	}
+}
+
+func TestQuestions(t *testing.T) {
+	n := newNotebook(t)
+	n.Gopls = "/nonexistent/gopls"
+	r := &runner{t: t, n: n}
+	r.must("func answer() int { return 42 }")
+	tests := []struct{ code, want, fails string }{
+		{"%env?", "%env", ""},
+		{"?%env", "%env", ""},
+		{"answer?", "func answer() int", ""},
+		{"%evn?", "", "did you mean %env?"},
+		{"nobody?", "", "nobody: nothing of this name is known"},
+	}
+	for _, tt := range tests {
+		r.count++
+		result := n.Execute(t.Context(), request(tt.code, r.count), &recorder{})
+		if tt.fails != "" {
+			if result.Err == nil || !strings.Contains(result.Err.Value, tt.fails) {
+				t.Errorf("%s: got error %v, want %q", tt.code, result.Err, tt.fails)
+			}
+			continue
+		}
+		if result.Err != nil || len(result.Payload) != 1 {
+			t.Errorf("%s: got error %v and %d pages, want one page", tt.code, result.Err, len(result.Payload))
+			continue
+		}
+		data, _ := result.Payload[0]["data"].(map[string]any)
+		if text, _ := data["text/plain"].(string); !strings.Contains(text, tt.want) {
+			t.Errorf("%s: got page %q, want %q in it", tt.code, text, tt.want)
+		}
+	}
+}
+
+func TestIsComplete(t *testing.T) {
+	n := newNotebook(t)
+	tests := []struct{ code, want string }{
+		{"!ls", "complete"},
+		{"!ls \\", "incomplete"},
+		{"%%\nfor {", "incomplete"},
+		{"%%bash\nfor i in", "complete"},
+		{"%nothing", "invalid"},
+		{"x := 1", "complete"},
+	}
+	for _, tt := range tests {
+		if got := n.IsComplete(tt.code).Status; got != tt.want {
+			t.Errorf("%q: got %s, want %s", tt.code, got, tt.want)
+		}
+	}
+}
+
+// TestGoplsDies: when gopls is killed, the next question starts another one.
+func TestGoplsDies(t *testing.T) {
+	needGopls(t)
+	n := newNotebook(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	for round := range 2 {
+		var got []string
+		for range 5 {
+			got = n.Complete(ctx, "var b strings.Builder\nb.WriteStr", 32).Matches
+			if slices.Contains(got, "WriteString") {
+				break
+			}
+		}
+		if !slices.Contains(got, "WriteString") {
+			t.Fatalf("round %d: got %q, want WriteString among them", round, got)
+		}
+		for _, p := range alive(n.mark + ".gopls") {
+			pid, _, _ := strings.Cut(p, " ")
+			kill(t, pid)
+		}
+	}
+}

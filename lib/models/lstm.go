@@ -1,0 +1,196 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// SineLSTM is the net of article 001 for a sine wave: Linear 1→units, LSTM,
+// Linear units→1 at each of length places of a sequence. With 5 units: 236
+// parameters.
+func SineLSTM(units, length int) Net {
+	return Net{Name: "SineLSTM", Input: []int{length, 1}, Layers: []Layer{
+		Dense{Name: "l1", Units: units, Init: LeCun}, // [n length units]
+		LSTM{Name: "l2", Units: units},               // [n length units]
+		Dense{Name: "l3", Units: 1, Init: LeCun},     // [n length 1]
+	}}
+}
+
+// LSTM is a layer of long short-term memory (Hochreiter and Schmidhuber, 1997,
+// with the forget gates of Gers et al., 1999).
+//
+// It is a loop in the program, whose gradient is another: text and compile time
+// do not grow with the length of a sequence. Only what depends on the place
+// before is in the loop; products of all places with the inputs, and the
+// weights' gradients, are one product each.
+type LSTM struct {
+	Name  string
+	Units int
+	Init  Init // of weights [inputs 4·units] and recurrent [units 4·units]; default: LeCun
+}
+
+// Title names the layer.
+func (l LSTM) Title() (name, kind string) { return l.Name, "LSTM" }
+
+// Apply takes x shaped [n length inputs] and returns [n length units]. The
+// gates stand in PyTorch's order: input, forget, cell, output. The biases of
+// the forget gates begin with 1, as in Chainer.
+func (l LSTM) Apply(scope *model.Scope, x *Node) *Node {
+	d := x.Shape().Dimensions
+	if x.Rank() != 3 || l.Units < 1 {
+		panic(fmt.Errorf("LSTM of %d units: want sequences shaped [n length inputs], and a unit", l.Units))
+	}
+	n, length, in, u := d[0], d[1], d[2], l.Units
+	g := x.Graph()
+	weights := variable(scope, g, "weights", l.Init, LeCun, in, 4*u)
+	recurrent := variable(scope, g, "recurrent", l.Init, LeCun, u, 4*u)
+	biases := variable(scope, g, "biases", forget, forget, 4*u)
+
+	x = TransposeAllAxes(x, 1, 0, 2) // [length n inputs]
+	z := MatMul(Reshape(x, length*n, in), weights)
+	z = Reshape(Add(z, ExpandLeftToRank(biases, 2)), length, n, 4*u)
+	return TransposeAllAxes(scan(z, recurrent), 1, 0, 2) // [n length units]
+}
+
+// forget is 1 for the forget gates, 0 for the others.
+func forget(*model.Store) model.VariableInitializer {
+	return func(g *Graph, shape shapes.Shape) *Node {
+		u := shape.Dimensions[0] / 4
+		one, zero := Ones(g, shapes.Make(shape.DType, u)), Zeros(g, shapes.Make(shape.DType, u))
+		return Concatenate([]*Node{zero, one, zero, zero}, 0)
+	}
+}
+
+// scan runs the recurrence over z [length n 4·units], what the inputs give the
+// gates, and returns all outputs [length n units].
+//
+// GoMLX has no gradient of a loop. So the loop is kept out of its sight, and
+// the gradient enters beside it: all, a plain expression of z, the outputs and
+// recurrent, is what the gates got. Its gradient is known, by a second loop;
+// everything before all, GoMLX derives.
+func scan(z, recurrent *Node) *Node {
+	g := z.Graph()
+	d := z.Shape().Dimensions
+	length, n, u := d[0], d[1], d[2]/4
+	h, c := forward(StopGradient(z), StopGradient(recurrent)) // [length n units] each
+
+	start := Zeros(g, shapes.Make(h.DType(), 1, n, u))
+	before := func(x *Node) *Node { // the value one place earlier
+		if length == 1 {
+			return start
+		}
+		return Concatenate([]*Node{start, Slice(x, AxisRange(0, length-1))}, 0)
+	}
+	fed := MatMul(Reshape(before(h), length*n, u), recurrent)
+	all := Add(z, Reshape(fed, length, n, 4*u))
+
+	var v *Node // the gradient of the outputs; it arrives first
+	all = IdentityWithCustomGradient(all, func(all, _ *Node) *Node {
+		return backward(all, before(c), c, v, recurrent)
+	})
+	// The choice is constant, so that XLA drops it; GoMLX sees two ways back.
+	always := Const(g, true)
+	y := Where(BroadcastToDims(always, length, n, u), h, Slice(all, AxisRange(), AxisRange(), AxisRange(0, u)))
+	return IdentityWithCustomGradient(y, func(_, gradient *Node) *Node {
+		v = gradient
+		return gradient
+	})
+}
+
+// gates are what the four gates make of z [n 4·units].
+func gates(z *Node) (i, f, a, o *Node) {
+	axis := z.Rank() - 1
+	u := z.Shape().Dimensions[axis] / 4
+	part := func(k int) *Node { return SliceAxis(z, axis, AxisRange(k*u, (k+1)*u)) }
+	return Sigmoid(part(0)), Sigmoid(part(1)), Tanh(part(2)), Sigmoid(part(3))
+}
+
+// forward is the loop over places: outputs and cells.
+func forward(z, recurrent *Node) (h, c *Node) {
+	g, d := z.Graph(), z.Shape().Dimensions
+	length, n, u := d[0], d[1], d[2]/4
+	some := shapes.Make(z.DType(), n, u)
+	every := shapes.Make(z.DType(), length, n, u)
+	state := []*Node{Zeros(g, some), Zeros(g, some), Zeros(g, every), Zeros(g, every), z, recurrent}
+	end := places(length, state, func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
+		i, f, a, o := gates(Add(at(s[4]), MatMul(s[0], s[5])))
+		c := Add(Mul(f, s[1]), Mul(i, a))
+		h := Mul(o, Tanh(c))
+		return []*Node{h, c, put(s[2], h), put(s[3], c), s[4], s[5]}
+	}, false)
+	return end[2], end[3]
+}
+
+// backward is the loop over places from the last to the first: the gradient of
+// what the gates got, from the gradient v of the outputs.
+func backward(all, before, cells, v, recurrent *Node) *Node {
+	g, d := all.Graph(), all.Shape().Dimensions
+	n, u := d[1], d[2]/4
+	some := shapes.Make(all.DType(), n, u)
+	state := []*Node{Zeros(g, some), Zeros(g, some), ZerosLike(all), all, before, cells, v, recurrent}
+	end := places(d[0], state, func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
+		i, f, a, o := gates(at(s[3]))
+		old, cell := at(s[4]), Tanh(at(s[5]))
+		dh := Add(s[0], at(s[6]))
+		dc := Add(s[1], Mul(Mul(dh, o), OneMinus(Square(cell))))
+		dz := Concatenate([]*Node{
+			Mul(Mul(dc, a), Mul(i, OneMinus(i))),
+			Mul(Mul(dc, old), Mul(f, OneMinus(f))),
+			Mul(Mul(dc, i), OneMinus(Square(a))),
+			Mul(Mul(dh, cell), Mul(o, OneMinus(o))),
+		}, -1)
+		return []*Node{MatMul(dz, Transpose(s[7], 0, 1)), Mul(dc, f), put(s[2], dz), s[3], s[4], s[5], s[6], s[7]}
+	}, true)
+	return end[2]
+}
+
+// places is a loop over the first axis, forwards or backwards. at takes the
+// place's part of an array [length …], put replaces it.
+func places(length int, state []*Node, body func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node, back bool) []*Node {
+	g := state[0].Graph()
+	zero, one, limit := Const(g, int32(0)), Const(g, int32(1)), Const(g, int32(length))
+	latest := Const(g, int32(length-1))
+	shape := make([]shapes.Shape, len(state))
+	for i, s := range state {
+		shape[i] = s.Shape()
+	}
+	parameters := func(g *Graph) (i *Node, l []*Node) {
+		i = Parameter(g, "i", shapes.Make(dtypes.Int32))
+		for k, s := range shape {
+			l = append(l, Parameter(g, fmt.Sprintf("s%d", k), s))
+		}
+		return i, l
+	}
+	cond := NewClosure(g, func(g *Graph) []*Node {
+		i, _ := parameters(g)
+		return []*Node{LessThan(i, limit)}
+	})
+	turn := NewClosure(g, func(g *Graph) []*Node {
+		i, l := parameters(g)
+		place := i
+		if back {
+			place = Sub(latest, i)
+		}
+		corner := func(rank int) []*Node {
+			at := []*Node{place}
+			for range rank - 1 {
+				at = append(at, zero)
+			}
+			return at
+		}
+		at := func(all *Node) *Node {
+			d := append([]int{1}, all.Shape().Dimensions[1:]...)
+			return Reshape(DynamicSlice(all, corner(len(d)), d), d[1:]...)
+		}
+		put := func(all, one *Node) *Node {
+			d := append([]int{1}, one.Shape().Dimensions...)
+			return DynamicUpdateSlice(all, Reshape(one, d...), corner(len(d)))
+		}
+		return append([]*Node{Add(i, one)}, body(at, put, l)...)
+	})
+	return While(cond, turn, append([]*Node{zero}, state...)...)[1:]
+}

@@ -1,0 +1,109 @@
+package models_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/models"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+func total(t *testing.T, n models.Net) models.Summary {
+	t.Helper()
+	s, err := fit.Summary(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Each count can be done by hand; ResNets' are torchvision's with a head for
+// ten classes, and twice the channels of their batch norms.
+func TestSizes(t *testing.T) {
+	tests := []struct {
+		net    models.Net
+		out    []int
+		params int
+		fixed  int // of them, not trained
+	}{
+		{models.SeedCNN(), []int{10}, 197_210, 0},
+		{models.MLP(1000), []int{10}, 1_796_010, 0},
+		{models.KerasCNN(), []int{10}, 1_199_882, 0},
+		{models.LeNet5(), []int{10}, 74_966, 0},
+		{models.Peaks(), []int{1}, 171, 0},
+		{models.SineLSTM(5, 20), []int{20, 1}, 236, 0},
+		{models.DeepPose(14), []int{28}, 58_396_060, 0},
+		{models.ResNet152(), []int{10}, 58_315_722, 151_424},
+		{models.ResNet50(), []int{10}, 23_581_642, 53_120},
+		{models.FCN(784, []int{300, 100}, 10), []int{10}, 266_610, 0},
+	}
+	for _, tt := range tests {
+		s := total(t, tt.net)
+		if got := s.Total(); got != tt.params || s.NonTrainable != tt.fixed {
+			t.Errorf("%s has %d parameters, %d of them not trained, want %d, %d", tt.net.Name, got, s.NonTrainable, tt.params, tt.fixed)
+		}
+		if got := s.Rows[len(s.Rows)-1].Output; !slices.Equal(got, tt.out) {
+			t.Errorf("%s returns %v, want %v", tt.net.Name, got, tt.out)
+		}
+	}
+}
+
+func TestSummary(t *testing.T) {
+	for _, net := range []models.Net{models.SeedCNN(), models.KerasCNN(), models.ResNet("ResNet14", 1, 1, 1, 1)} {
+		path := filepath.Join("testdata", strings.ToLower(net.Name)+".summary")
+		got := total(t, net).String() + "\n"
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatalf("%v; run with -update", err)
+		}
+		if got != string(want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", net.Name, got, want)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	net := models.Net{Layers: []models.Layer{models.Dense{}, models.Dense{Name: "dense_1"}, models.Dense{}, models.Flatten{}}}
+	if got, want := net.Names(), []string{"dense", "dense_1", "dense_2", "flatten"}; !slices.Equal(got, want) {
+		t.Errorf("names: got %v, want %v", got, want)
+	}
+}
+
+// TestRefused holds that a layer that does not fit says which it is and why.
+func TestRefused(t *testing.T) {
+	image, flat := []int{8, 8, 3}, []int{12}
+	tests := []struct {
+		name  string
+		input []int
+		layer models.Layer
+		want  string
+	}{
+		{"conv of a vector", flat, models.Conv2D{Name: "c", Channels: 2, Kernel: 3}, "want images shaped"},
+		{"large kernel", image, models.Conv2D{Name: "c", Channels: 2, Kernel: 9}, "kernel 9×9 on an image of 8×8"},
+		{"large window", image, models.MaxPool2D{Name: "c", Window: 9}, "window 9×9 on an image of 8×8"},
+		{"no units", flat, models.Dense{Name: "c"}, "dense with 0 units"},
+		{"dropout of all", flat, models.Dropout{Name: "c", Rate: 1}, "dropout rate is 1"},
+		{"LSTM of a vector", flat, models.LSTM{Name: "c", Units: 2}, "want sequences shaped"},
+		{"branches that differ", image, models.Residual{Name: "c", Main: []models.Layer{models.Flatten{Name: "f"}}}, "want one shape"},
+	}
+	for _, tt := range tests {
+		_, err := fit.Summary(models.Net{Name: "net", Input: tt.input, Layers: []models.Layer{tt.layer}})
+		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "net: layer c got an input of [2 ") {
+			t.Errorf("%s: got error %v, want one that names layer c and holds %q", tt.name, err, tt.want)
+		}
+	}
+	if _, err := fit.Summary(models.Net{Name: "none"}); err == nil {
+		t.Error("no layers: got no error, want one")
+	}
+}
