@@ -23,7 +23,7 @@ func (t *trace) cut(from NodeId, outputs []*Node) []*Node {
 		switch {
 		case n.Type() == NodeTypeParameter || n.Type() == NodeTypeConstant:
 			c = n
-		case n.Id() < from && !cheap(n) && !n.IsConstantExpression():
+		case home(n) < from && !cheap(n) && !n.IsConstantExpression():
 			c = Parameter(t.g, t.prefix+residual(n), n.Shape())
 		default:
 			inputs := make([]*Node, len(n.Inputs()))
@@ -75,7 +75,7 @@ func (t *trace) residuals(from NodeId, outputs []*Node) []*Node {
 			return
 		}
 		seen[n.Id()] = true
-		if n.Id() < from && !cheap(n) && !n.IsConstantExpression() {
+		if home(n) < from && !cheap(n) && !n.IsConstantExpression() {
 			l = append(l, n)
 			return
 		}
@@ -88,6 +88,15 @@ func (t *trace) residuals(from NodeId, outputs []*Node) []*Node {
 	}
 	sort.Slice(l, func(i, k int) bool { return l[i].Id() < l[k].Id() })
 	return l
+}
+
+// home is where a node's op stands: results of an op with several may be taken
+// out of it later.
+func home(n *Node) NodeId {
+	if n.Type() == NodeTypeSplitNode {
+		return n.Inputs()[0].Id()
+	}
+	return n.Id()
 }
 
 // cheap says whether an op is better done twice than kept.

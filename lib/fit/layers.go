@@ -52,7 +52,7 @@ func (p *Phases) Layers(ctx context.Context) ([]*LayerPhases, error) {
 		var err error
 		into := "layer/" + itoa(i)
 		l.Forward, err = p.phase(ctx, name+"/forward", func(t *trace) ([]string, []*Node) {
-			y, _, gradients, from := p.layer(t, i, name, l, trained)
+			y, _, gradients, from := p.layer(t, i, name, l, trained, false)
 			names, nodes := []string{"layer/" + itoa(i+1)}, []*Node{y}
 			for _, r := range t.residuals(from, gradients) {
 				names, nodes = append(names, into+residual(r)), append(nodes, r)
@@ -64,7 +64,7 @@ func (p *Phases) Layers(ctx context.Context) ([]*LayerPhases, error) {
 		}
 		own := false
 		l.Backward, err = p.phase(ctx, name+"/backward", func(t *trace) ([]string, []*Node) {
-			_, names, gradients, from := p.layer(t, i, name, l, trained)
+			_, names, gradients, from := p.layer(t, i, name, l, trained, true)
 			own = len(names) > 0
 			if !own {
 				return []string{"nothing"}, []*Node{t.scalar(float32(0))}
@@ -124,15 +124,12 @@ func (p *Phases) once(ctx context.Context, all []*LayerPhases) error {
 }
 
 // layer builds layer i and its gradients: of its weights, and of its input if
-// wanted. from is where the gradients begin.
-func (p *Phases) layer(t *trace, i int, name string, l *LayerPhases, input bool) (y *Node, names []string, gradients []*Node, from NodeId) {
+// wanted. from is where the gradients begin. derive is false where only what
+// they need is asked for.
+func (p *Phases) layer(t *trace, i int, name string, l *LayerPhases, input, derive bool) (y *Node, names []string, gradients []*Node, from NodeId) {
 	var wrt []*Node
 	values := make([]*Node, len(p.net.layout.variables))
 	x := Parameter(t.g, "layer/"+itoa(i), l.input)
-	before := map[string]bool{}
-	for v := range t.store.IterVariables() {
-		before[v.Path()] = true
-	}
 	t.store.SetTraining(t.g, true)
 	y = p.net.model.Layer(i, name, t.store.RootScope(), x, t.mark)
 	l.output = y.Shape()
@@ -146,9 +143,15 @@ func (p *Phases) layer(t *trace, i int, name string, l *LayerPhases, input bool)
 	if input {
 		names, wrt = append(names, "up/"+itoa(i)), append(wrt, x)
 	}
-	up := Parameter(t.g, "up/"+itoa(i+1), l.output)
 	from = NodeId(len(t.g.Nodes()))
 	if len(wrt) > 0 {
+		none := Zeros(t.g, l.output)
+		var up *Node // one node either way: both graphs must number alike
+		if !derive {
+			up = Identity(none)
+		} else {
+			up = Parameter(t.g, "up/"+itoa(i+1), l.output)
+		}
 		gradients = Gradient(ReduceAllSum(Mul(y, up)), wrt...)
 	}
 	return y, names, gradients, from

@@ -41,3 +41,37 @@ func (MSE) Apply(out, y, _ *Node) (loss, weight *Node) {
 	n := d.Shape().Dimensions[0]
 	return ReduceMean(Reshape(d, n, d.Shape().Size()/n), 1), nil
 }
+
+// Visibility is the loss of article 004 for the places of joints:
+// ‖(x−t)·v‖² / N over a batch, where v is 1 for coordinates that can be seen
+// and 0 for others, and N is Σv/2, the number of joints seen. Without Data.V,
+// or with Blind, every joint counts.
+type Visibility struct {
+	// Blind leaves v out.
+	Blind bool
+	// Explicit uses the gradient that the article writes down, 2·(x−t)·v/N, in
+	// place of the one that GoMLX derives. The numbers are the same.
+	Explicit bool
+}
+
+// Title is visibility.
+func (Visibility) Title() string { return "visibility" }
+
+// Apply takes out, y and v of one shape [n …].
+func (l Visibility) Apply(out, y, v *Node) (loss, weight *Node) {
+	if v == nil || l.Blind {
+		v = OnesLike(y)
+	}
+	n := out.Shape().Dimensions[0]
+	rows := func(x *Node) *Node { return ReduceSum(Reshape(x, n, x.Shape().Size()/n), 1) }
+	weight = StopGradient(MulScalar(rows(v), 0.5))
+	if !l.Explicit {
+		return rows(Square(Mul(Sub(out, y), v))), weight
+	}
+	// Linear in out, so that what arrives at out is 1/N for each number; the
+	// hook makes the article's gradient of it.
+	d := StopGradient(Mul(Sub(out, y), v))
+	out = IdentityWithCustomGradient(out, func(_, up *Node) *Node { return Mul(MulScalar(up, 2), d) })
+	value := rows(Square(d))
+	return Add(value, Sub(rows(out), StopGradient(rows(out)))), weight
+}

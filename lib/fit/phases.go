@@ -298,7 +298,7 @@ func (p *Phases) buildForward(t *trace) (names []string, nodes []*Node) {
 	}
 	kept := append(t.residuals(w.reverse, w.gradients), t.residuals(w.score, []*Node{w.loss})...)
 	for _, n := range kept {
-		if n.Id() < w.score && !slices.Contains(names, residual(n)) {
+		if home(n) < w.score && !slices.Contains(names, residual(n)) {
 			names, nodes = append(names, residual(n)), append(nodes, n)
 		}
 	}
@@ -309,7 +309,7 @@ func (p *Phases) buildLoss(t *trace) (names []string, nodes []*Node) {
 	w := p.whole(t)
 	names, nodes = []string{"loss"}, []*Node{w.loss}
 	for _, n := range t.residuals(w.reverse, w.gradients) {
-		if n.Id() >= w.score {
+		if home(n) >= w.score {
 			names, nodes = append(names, residual(n)), append(nodes, n)
 		}
 	}

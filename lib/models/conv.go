@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 )
@@ -91,7 +92,7 @@ func onCPU(g *Graph) bool { return strings.Contains(strings.ToLower(g.Backend().
 // view of the image, stand side by side.
 func patches(x, w *Node, stride int, pads [2][2]int) *Node {
 	if pads != [2][2]int{} {
-		x = Pad(x, ScalarZero(x.Graph(), x.DType()), PadAxis{}, PadAxis{Start: pads[0][0], End: pads[0][1]}, PadAxis{Start: pads[1][0], End: pads[1][1]}, PadAxis{})
+		x = frame(x, pads)
 	}
 	d, k := x.Shape().Dimensions, w.Shape().Dimensions
 	height, width := (d[1]-k[0])/stride+1, (d[2]-k[1])/stride+1
@@ -109,4 +110,17 @@ func patches(x, w *Node, stride int, pads [2][2]int) *Node {
 	size := k[0] * k[1] * k[2]
 	y := MatMul(Reshape(all, d[0]*height*width, size), Reshape(w, size, k[3]))
 	return Reshape(y, d[0], height, width, k[3])
+}
+
+// frame puts zeros around images. GoMLX has no gradient of Pad; XLA makes one
+// of this.
+func frame(x *Node, pads [2][2]int) *Node {
+	g, d := x.Graph(), append([]int{}, x.Shape().Dimensions...)
+	var corner []*Node
+	for _, at := range []int{0, pads[0][0], pads[1][0], 0} {
+		corner = append(corner, Const(g, int32(at)))
+	}
+	d[1] += pads[0][0] + pads[0][1]
+	d[2] += pads[1][0] + pads[1][1]
+	return DynamicUpdateSlice(Zeros(g, shapes.Make(x.DType(), d...)), x, corner)
 }

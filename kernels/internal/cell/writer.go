@@ -68,8 +68,9 @@ func (w *writer) writeImports() {
 		if im.Path == "C" {
 			if im.doc != "" {
 				line, _ := place(im.source, strings.Index(im.source, im.doc))
-				w.line(im.Cell, max(line, 1), 1)
-				w.b.WriteString(im.doc + "\n")
+				// The empty line keeps the directive out of the C source.
+				w.line(im.Cell, max(line-1, 1), 1)
+				w.b.WriteString("\n" + im.doc + "\n")
 			}
 			w.b.WriteString("import \"C\"\n")
 			continue

@@ -1,0 +1,146 @@
+package cell
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestPanicFilter feeds text in pieces of every size.
+func TestPanicFilter(t *testing.T) {
+	const crash = "panic: oh\n\ngoroutine 1 [running]:\nmain.f(...)\n\t/tmp/x/cell[3]:5\nmain.main()\n\tcell[4]:2 +0x4c\n\ngoroutine 7 [select]:\nmain.g()\n\tcell[5]:1 +0x1\n"
+	tests := []struct {
+		name, text string
+		failed     bool
+		passed     string
+		message    string // of the panic; empty = none
+	}{
+		{"nothing", "", false, "", ""},
+		{"plain", "one\ntwo", false, "one\ntwo", ""},
+		{"panic", "one\n" + crash, true, "one\n", "oh"},
+		{"panic from the first byte", crash, true, "", "oh"},
+		{"the word in a line", "no panic: here\n", true, "no panic: here\n", ""},
+		{"half the word at the end", "x\npan", false, "x\npan", ""},
+		{"printed by the program", "panic: just words\nand more\n", true, "panic: just words\nand more\n", ""},
+		{"not failed", crash, false, crash, ""},
+		{"no goroutine left", "fatal error: no goroutines (main called runtime.Goexit) - deadlock!\n", true, "", "fatal error: no goroutines (main called runtime.Goexit) - deadlock!"},
+	}
+	for _, tt := range tests {
+		for size := 1; size <= len(tt.text)+1; size++ {
+			var passed bytes.Buffer
+			f := &panicFilter{pass: func(p []byte) { passed.Write(p) }}
+			for rest := []byte(tt.text); len(rest) > 0; {
+				n := min(size, len(rest))
+				f.write(rest[:n])
+				rest = rest[n:]
+			}
+			p := f.finish(tt.failed)
+			if got := passed.String(); got != tt.passed {
+				t.Fatalf("%s, pieces of %d: got %q passed on, want %q", tt.name, size, got, tt.passed)
+			}
+			if (p != nil) != (tt.message != "") || p != nil && p.Message != tt.message {
+				t.Fatalf("%s, pieces of %d: got panic %v, want %q", tt.name, size, p, tt.message)
+			}
+			if p != nil && strings.Contains(tt.text, "goroutine 1") {
+				if got, want := fmt.Sprint(p.Frames), "[{f 3 5} {main 4 2}]"; got != want {
+					t.Fatalf("%s: got frames %s, want %s", tt.name, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestFuncName(t *testing.T) {
+	tests := []struct{ line, want string }{
+		{"main.f(...)", "f"},
+		{"main.main()", "main"},
+		{"main.(*T).M(0xc000012345, {0x1, 0x2})", "(*T).M"},
+		{"main.main.func1()", "main.func1"},
+		{"main.Map[...](0x1)", "Map[...]"},
+		{"created by main.main in goroutine 1", "main"},
+		{"example.com/x.F(0x1)", "example.com/x.F"},
+	}
+	for _, tt := range tests {
+		if got := funcName(tt.line); got != tt.want {
+			t.Errorf("funcName(%q): got %q, want %q", tt.line, got, tt.want)
+		}
+	}
+}
+
+func FuzzPanic(f *testing.F) {
+	f.Add("panic: x\n\ngoroutine 1 [running]:\nmain.f(...)\n\tcell[3]:5\n")
+	f.Add("fatal error: \n\tcell[99999999999999999999]:5")
+	f.Fuzz(func(t *testing.T, text string) {
+		if p := parsePanic(text); p != nil {
+			p.Traceback(func(int, int) string { return "" })
+		}
+	})
+}
+
+func TestReadResult(t *testing.T) {
+	tests := []struct {
+		text  string
+		want  string
+		fails bool
+	}{
+		{"", "map[]", false},
+		{"text/plain 2\nhi", "map[text/plain:hi]", false},
+		{"text/plain 0\ntext/html 3\n<b>", "map[text/html:<b> text/plain:]", false},
+		{"text/plain 3\nhi", "map[]", true},
+		{"text/plain -1\nhi", "map[]", true},
+		{"text/plain 99999999999\nhi", "map[]", true},
+		{"no header", "map[]", true},
+	}
+	for _, tt := range tests {
+		got, err := ReadResult(strings.NewReader(tt.text))
+		if s := fmt.Sprintf("%s", got); s != tt.want || (err != nil) != tt.fails {
+			t.Errorf("%q: got %s, error %v; want %s, error %t", tt.text, s, err, tt.want, tt.fails)
+		}
+	}
+}
+
+func FuzzReadResult(f *testing.F) {
+	f.Add([]byte("text/plain 2\nhitext/html 0\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, _ := ReadResult(bytes.NewReader(data))
+		for mime, content := range got {
+			if len(content) > len(data) {
+				t.Errorf("got %d bytes of %s from %d", len(content), mime, len(data))
+			}
+		}
+	})
+}
+
+func FuzzReadMessage(f *testing.F) {
+	f.Add([]byte("Content-Length: 2\r\n\r\n{}"))
+	f.Add([]byte("Content-Length: 99999999999\r\n\r\n{}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := bufio.NewReader(bytes.NewReader(data))
+		for {
+			if _, err := readMessage(r); err != nil {
+				return
+			}
+		}
+	})
+}
+
+// TestDescribe: a Cost leaves out what did not happen.
+func TestDescribe(t *testing.T) {
+	c := Cost{Compose: 1_240_000, Link: 75_000_000, Road: "direct"}
+	if got, want := c.String(), "compose 1.2ms · link 75ms (direct)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := (Cost{}).String(); got != "" {
+		t.Errorf("got %q, want nothing", got)
+	}
+	var err error = &BuildError{Diagnostics: []Diagnostic{{Cell: 2, Line: 1, Column: 1, Message: "m", Text: "t", Hint: "h"}}, Dropped: 3}
+	if got, want := err.Error(), "cell 2, line 1: m\n    1 | t\n      | ^\n    h\nand 3 more"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if errors.Unwrap(err) != nil {
+		t.Error("a BuildError hides another error, want none")
+	}
+}

@@ -1,0 +1,169 @@
+package notebook
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/magic"
+)
+
+// TestMagics goes through GoNB's magics and ours that TestCells leaves out.
+func TestMagics(t *testing.T) {
+	n := newNotebook(t)
+	r := &runner{t: t, n: n}
+	tests := []struct {
+		name  string
+		code  string
+		want  string // part of all output
+		fails string // part of the error
+	}{
+		{"test", "%test\nfunc TestGood(t *testing.T) { t.Log(\"fine\") }", "--- PASS: TestGood", ""},
+		{"test that fails", "%test\nfunc TestBad(t *testing.T) { t.Error(\"oh\") }", "--- FAIL: TestBad", "exit status 1"},
+		{"only the cell's tests", "%test\nfunc TestAlone(t *testing.T) {}", "--- PASS: TestAlone", ""},
+		{"benchmark", "%test\nfunc BenchmarkIt(b *testing.B) {\n\tfor b.Loop() {\n\t}\n}", "ns/op", ""},
+		{"test that does not compile", "%test\nfunc TestX(t *testing.T) { t.Nothing() }", "", "t.Nothing undefined"},
+		{"cell after tests", "1 + 1", "2", ""},
+		{"goflags", "%goflags -tags=special", `%goflags=["-tags=special"]`, ""},
+		{"cell with flags", "fmt.Print(\"by go build\")", "by go build", ""},
+		{"goflags gone", "%goflags \"\"", "%goflags=[]", ""},
+		{"cost", "fmt.Print(3)\n%cost on", "link", ""},
+		{"cost off", "%cost off\n%cost", "direct", ""},
+		{"cost wrong", "%cost maybe", "", `%cost: got "maybe", want %cost [on|off]`},
+		{"no panic yet", "%tb", "no cell has panicked", ""},
+		{"panic", "panic(\"now\")", "", "now"},
+		{"its traceback", "%tb", "goroutine 1 [running]", ""},
+		{"list", "var kept = 1\n%list", "TestGood", ""},
+		{"list again", "%who", "kept", ""},
+		{"remove unknown", "%rm kep", "did you mean kept?", ""},
+		{"capture", "%capture out.txt\nfmt.Print(\"caught\")\ngonbui.DisplayHTML(\"<i>shown</i>\")", "caught", ""},
+		{"capture more", "%capture -a out.txt\nfmt.Fprint(os.Stderr, \" again\")", "again", ""},
+		{"captured", "!cat out.txt", "caught<i>shown</i> again", ""},
+		{"capture nowhere", "%capture /nonexistent/x\n1", "", "no such file"},
+		{"directory", "!mkdir sub\n%cd sub\n!basename $PWD\ndir, _ := os.Getwd()\nfmt.Print(filepath.Base(dir))", "sub\nsub", ""},
+		{"directory up", "%cd ..\n%cd", "Current directory", ""},
+		{"directory that is not", "%cd nowhere", "", "no such file"},
+		{"home", "%env HOME=/tmp\n%cd ~\n%cd", "Current directory", ""},
+		{"version", "%version", "gaiden test", ""},
+		{"help", "%help", "%require", ""},
+		{"wasm", "%wasm\nx := 1", "", "this kernel does not have it"},
+		{"reset go.mod", "!*echo '// mine' >> go.mod\n%reset go.mod\n!*grep -c mine go.mod", "0", ""},
+		{"list kept by that", "%list", "kept", ""},
+		{"reset", "%reset\n%list", "nothing is remembered", ""},
+		{"require nothing", "%require", "", "want %require path[@version]"},
+		{"flags without a program", "%args -x", "", ""},
+		{"exec with arguments", "func hi() { fmt.Print(flag.Args()) }\n%exec hi a b", "[a b]", ""},
+		{"flag of an older cell", "var loud = flag.Bool(\"loud\", false, \"\")", "", ""},
+		{"flag used", "%% -loud\nfmt.Print(*loud)", "true", ""},
+		{"flag only parsed", "%% -loud\nfmt.Print(\"quiet\")", "quiet", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r.t = t
+			out, err := r.run(tt.code)
+			switch {
+			case tt.fails == "" && err != nil:
+				t.Fatalf("got error %s: %s", err.Name, strings.Join(err.Traceback, "\n"))
+			case tt.fails != "" && (err == nil || !strings.Contains(strings.Join(err.Traceback, "\n"), tt.fails)):
+				t.Fatalf("got error %v, want %q", err, tt.fails)
+			}
+			var all strings.Builder
+			all.WriteString(out.stream("stdout") + out.stream("stderr") + out.result())
+			for _, d := range out.shown {
+				fmt.Fprint(&all, d.Data["text/plain"])
+			}
+			if !strings.Contains(all.String(), tt.want) {
+				t.Errorf("got output %q, want %q in it", all.String(), tt.want)
+			}
+			if tt.name == "only the cell's tests" && strings.Contains(all.String(), "TestGood") {
+				t.Errorf("got output %q, want no older test", all.String())
+			}
+		})
+	}
+}
+
+// TestRows: every magic has a name, help that fits a line, and something to do.
+func TestRows(t *testing.T) {
+	seen := map[string]bool{}
+	for _, row := range Magics(&Notebook{}) {
+		for _, name := range row.Names() {
+			if !strings.HasPrefix(name, "%") || seen[name] {
+				t.Errorf("%s: got a name without %% or twice", name)
+			}
+			seen[name] = true
+		}
+		if row.Help == "" || strings.Contains(row.Help, "\n") || len(row.Help) > 100 {
+			t.Errorf("%s: got help %q, want one line of up to 100 bytes", row.Name, row.Help)
+		}
+		if (row.Run == nil) != (row.Role == magic.Main || row.Role == magic.Exec || row.Role == magic.Arguments || row.Role == magic.Test) {
+			t.Errorf("%s: got Run set %t, want it where the role does not say all", row.Name, row.Run != nil)
+		}
+	}
+}
+
+// TestOwnRow: a program adds magics of its own, which can show things and run Go.
+func TestOwnRow(t *testing.T) {
+	n := newNotebook(t)
+	n.Magics = append(Magics(n), magic.Row{Name: "%twice", Args: "expression", Help: "doubles", Run: func(ctx context.Context, host magic.Host, c magic.Command) error {
+		host.Show(map[string]any{"text/plain": "twice " + c.Text})
+		host.Next("// again")
+		return host.Go(ctx, "2 * ("+c.Text+")")
+	}})
+	r := &runner{t: t, n: n}
+	r.must("var x = 20")
+	out := &recorder{}
+	result := n.Execute(t.Context(), request("%twice x + 1", 2), out)
+	if result.Err != nil || out.result() != "42" || len(out.shown) != 1 {
+		t.Errorf("got error %v, value %q, %d displays; want 42 and 1", result.Err, out.result(), len(out.shown))
+	}
+	if len(result.Payload) != 1 || result.Payload[0]["source"] != "set_next_input" {
+		t.Errorf("got payload %v, want set_next_input", result.Payload)
+	}
+	out = &recorder{}
+	result = n.Execute(t.Context(), request("%twice y", 3), out)
+	if result.Err == nil || result.Err.Name != nameBuild {
+		t.Errorf("got error %v, want %s", result.Err, nameBuild)
+	}
+}
+
+// TestExpressions: what a front end asks for together with a cell.
+func TestExpressions(t *testing.T) {
+	n := newNotebook(t)
+	req := jupyter.ExecuteRequest{Code: "var x = 6", Count: 1, UserExpressions: map[string]string{"good": "x * 7", "bad": "nowhere"}}
+	result := n.Execute(t.Context(), req, &recorder{})
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	good, _ := result.UserExpressions["good"].(map[string]any)
+	if data, _ := good["data"].(map[string]any); good["status"] != "ok" || data["text/plain"] != "42" {
+		t.Errorf("good: got %v, want 42", good)
+	}
+	bad, _ := result.UserExpressions["bad"].(map[string]any)
+	if bad["status"] != "error" || bad["ename"] != nameBuild {
+		t.Errorf("bad: got %v, want a %s", bad, nameBuild)
+	}
+}
+
+// TestMissingModule: without a proxy the error says how to get a module.
+func TestMissingModule(t *testing.T) {
+	t.Setenv("GOPROXY", "off")
+	r := &runner{t: t, n: newNotebook(t)}
+	for _, code := range []string{"import \"example.com/no/such\"\nsuch.F()", "%require example.com/no/such"} {
+		_, err := r.run(code)
+		if err == nil || !strings.Contains(strings.Join(err.Traceback, "\n"), "example.com/no/such") {
+			t.Errorf("%q: got error %v, want one that names the module", code, err)
+		}
+	}
+	// A copy on this machine does without a proxy.
+	dir := t.TempDir()
+	os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/local\n\ngo 1.26\n"), 0o600)
+	os.WriteFile(filepath.Join(dir, "local.go"), []byte("package local\n\nfunc F() string { return \"local\" }\n"), 0o600)
+	out := r.must("!*go mod edit -require example.com/local@v0.0.0 -replace example.com/local=" + dir + "\nlocal.F()")
+	if out.result() != "local" {
+		t.Errorf("got %q, stderr %q; want local", out.result(), out.stream("stderr"))
+	}
+}

@@ -1,0 +1,180 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers"
+	"github.com/gomlx/gomlx/ml/layers/activation"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/models"
+)
+
+// numbers are examples and targets with a rule between them.
+func numbers(n, in, out int, seed uint64) Data {
+	r := rand.New(rand.NewPCG(seed, 2))
+	x, y := make([]float32, n*in), make([]float32, n*out)
+	for i := range x {
+		x[i] = r.Float32()*2 - 1
+	}
+	for i := range y {
+		y[i] = x[i/out*in+i%out%in] * 0.5
+	}
+	return Data{X: x, Y: y}
+}
+
+// tiny are nets of each kind that compile fast.
+func tiny() []struct {
+	net  models.Net
+	data Data
+} {
+	chain := models.Net{Name: "lstm", Input: []int{7, 2}, Layers: []models.Layer{
+		models.Dense{Name: "l1", Units: 3}, models.LSTM{Name: "l2", Units: 4}, models.Dense{Name: "l3", Units: 1}}}
+	residual := models.Net{Name: "resnet", Input: []int{8, 8, 2}, Layers: []models.Layer{
+		models.Conv2D{Name: "conv1", Channels: 4, Kernel: 3, Stride: 2, Pad: 1, NoBias: true},
+		models.BatchNorm{Name: "bn1", Act: models.ReLU},
+		models.Residual{Name: "block", Act: models.ReLU,
+			Main: []models.Layer{models.Conv2D{Name: "conv1", Channels: 6, Kernel: 3, Same: true}, models.BatchNorm{Name: "bn1"}},
+			Skip: []models.Layer{models.Conv2D{Name: "conv2", Channels: 6, Kernel: 1}, models.BatchNorm{Name: "bn2"}}},
+		models.MeanPool2D{Name: "pool"},
+		models.Dense{Name: "output", Units: 10}}}
+	function := models.Func("gomlx", []int{4, 4, 1}, func(scope *model.Scope, x *Node) *Node {
+		x = Reshape(x, x.Shape().Dimensions[0], 16)
+		x = activation.Relu(layers.Dense(scope.In("f1"), x, true, 12))
+		return layers.Dense(scope.In("f2"), x, true, 10)
+	})
+	mlp := models.MLP(9)
+	return []struct {
+		net  models.Net
+		data Data
+	}{
+		{mlp, digits(40, mlp.Input, 1)},
+		{small(), digits(40, []int{16}, 1)},
+		{residual, digits(40, residual.Input, 1)},
+		{chain, numbers(40, 14, 7, 1)},
+		{function, digits(40, function.Input, 1)},
+	}
+}
+
+// TestPhases holds that the phases, done one after the other, give the losses
+// of the epoch program.
+func TestPhases(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	for i, tt := range tiny() {
+		t.Run(tt.net.Name, func(t *testing.T) {
+			c := Config{Seed: 5}
+			n := attach(t, s, fmt.Sprint("epoch", i), tt.net, c)
+			data := load(t, n, fmt.Sprint("data", i), tt.data)
+			h, err := n.Train(ctx, data, Train{Epochs: 3, Batch: 8})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := attach(t, s, fmt.Sprint("phases", i), tt.net, c)
+			p, err := m.Phases(ctx, data, 8)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, want := range h.Losses {
+				if err := errors.Join(p.Next(), p.Forward(), p.Loss(), p.Backward(), p.Update()); err != nil {
+					t.Fatal(err)
+				}
+				got, err := p.Value()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if math.Abs(got-float64(want)) > 2e-4*math.Max(1, math.Abs(got)) {
+					t.Fatalf("loss of step %d: got %v, want %v as the epoch program has it", k+1, got, want)
+				}
+			}
+			a, err := n.Test(ctx, data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := m.Test(ctx, data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if math.Abs(a.Loss-b.Loss) > 1e-3*math.Max(1, a.Loss) {
+				t.Errorf("test afterwards: phases %v, epoch program %v", b, a)
+			}
+		})
+	}
+}
+
+// TestLayers holds that the layers by themselves derive the gradients that the
+// whole does.
+func TestLayers(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	for i, tt := range tiny() {
+		if tt.net.Name == "small" { // its dropout draws other numbers each time
+			tt.net.Layers = append(tt.net.Layers[:3:3], tt.net.Layers[4])
+		}
+		t.Run(tt.net.Name, func(t *testing.T) {
+			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 5})
+			p, err := n.Phases(ctx, load(t, n, fmt.Sprint("data", i), tt.data), 8)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(p.Next(), p.Forward(), p.Loss(), p.Backward()); err != nil {
+				t.Fatal(err)
+			}
+			want, err := p.Gradients()
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := p.Layers(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := len(all), len(tt.net.Layers); got != want {
+				t.Errorf("layers: got %d, want %d", got, want)
+			}
+			got, err := p.Gradients()
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, got, want, 1e-4)
+			for _, l := range all { // each can be run again by itself
+				if err := l.Forward.Run(); err != nil {
+					t.Error(err)
+				}
+				if l.Backward != nil {
+					if err := l.Backward.Run(); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// compare holds that two sets of numbers differ by no more than part of the
+// largest of each array.
+func compare(t *testing.T, got, want map[string][]float32, part float64) {
+	t.Helper()
+	for name, w := range want {
+		g := got[name]
+		if len(g) != len(w) {
+			t.Errorf("%s: got %d numbers, want %d", name, len(g), len(w))
+			continue
+		}
+		size, worst, at := 0.0, 0.0, 0
+		for i := range w {
+			size = max(size, math.Abs(float64(w[i])))
+			if d := math.Abs(float64(g[i] - w[i])); d > worst || d != d {
+				worst, at = d, i
+			}
+		}
+		if worst > part*max(size, 1e-6) || worst != worst {
+			t.Errorf("%s[%d]: got %v, want %v (within %g of %g)", name, at, g[at], w[at], part, size)
+		}
+	}
+}

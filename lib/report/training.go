@@ -1,0 +1,123 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+
+	"gaiden/lib/fit"
+)
+
+// TrainNet trains a net with a live bar: epoch, loss, accuracy, time left. Stop in the
+// notebook, or Ctrl-C, ends it within half a second and keeps every chunk of
+// steps that was done; that is no error. The history is a value: show it as a
+// table, or draw it with [ErrorCurve].
+func TrainNet(n *fit.Net, data *fit.Set, t fit.Train) (*fit.History, error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	bar := &Progress{Title: n.Name(), Total: 1000}
+	seen := t.Progress
+	t.Progress = func(p fit.Progress) {
+		bar.Set(int(p.Done()*1000), p.String())
+		if seen != nil {
+			seen(p)
+		}
+	}
+	h, err := n.Train(ctx, data, t)
+	if h != nil && len(h.Epochs) > 0 && err == nil {
+		last := h.Last()
+		bar.Set(1000, fmt.Sprintf("%d epochs in %.1f s, loss %.4f", last.Number, last.Elapsed.Seconds(), last.Train.Loss))
+	}
+	bar.Close()
+	if h != nil && ctx.Err() != nil {
+		err = nil // the user's own wish; History.Stopped says so
+	}
+	return h, err
+}
+
+// ErrorCurve draws the error rates of a history, 1 - accuracy, over the epochs;
+// where a net has no labels, the losses.
+func ErrorCurve(h *fit.History) Plot {
+	p := Plot{Title: "error", X: "epoch", Y: "error rate"}
+	train, test := Series{Name: "train"}, Series{Name: "test"}
+	for _, e := range h.Epochs {
+		train.X, train.Y = append(train.X, float64(e.Number)), append(train.Y, wrong(e.Train))
+		if v := e.Validation; v != nil {
+			test.X, test.Y = append(test.X, float64(e.Number)), append(test.Y, wrong(*v))
+		}
+		if !e.Train.Labels {
+			p.Title, p.Y = "loss", "loss"
+		}
+	}
+	p.Series = append(p.Series, train)
+	if len(test.Y) > 0 {
+		p.Series = append(p.Series, test)
+	}
+	return p
+}
+
+func wrong(s fit.Score) float64 {
+	if !s.Labels {
+		return s.Loss
+	}
+	return 1 - s.Accuracy()
+}
+
+// LossCurve draws the loss of every step of a history, on a logarithmic axis.
+func LossCurve(h *fit.History) Plot {
+	y := make([]float64, len(h.Losses))
+	for i, l := range h.Losses {
+		y[i] = float64(l)
+	}
+	return Plot{Title: "loss of every step", X: "step", Y: "loss", LogY: true, Series: []Series{{Name: "loss", Y: y}}}
+}
+
+// Answers is what a net says beside what is right, in the words of the article
+// that notebook 01 reproduces.
+type Answers struct {
+	Title     string
+	Want, Got []int32 // labels of all examples
+	Show      int     // how many to print; 0 means 16
+}
+
+// Right is how many answers are right.
+func (a Answers) Right() int {
+	n := 0
+	for i := range a.both() {
+		if a.Want[i] == a.Got[i] {
+			n++
+		}
+	}
+	return n
+}
+
+func (a Answers) both() int { return min(len(a.Want), len(a.Got)) }
+
+// String is three lines: the first labels, the first predictions, and the
+// accuracy over all of them.
+func (a Answers) String() string {
+	show := a.Show
+	if show == 0 {
+		show = 16
+	}
+	show = min(show, a.both())
+	var b strings.Builder
+	if a.Title != "" {
+		fmt.Fprintln(&b, a.Title)
+	}
+	fmt.Fprintf(&b, "correct: %v\npredict: %v\n", a.Want[:show], a.Got[:show])
+	if a.both() == 0 {
+		b.WriteString("accuracy rate: no examples")
+		return b.String()
+	}
+	fmt.Fprintf(&b, "accuracy rate: %.2f %% (%d/%d)", 100*float64(a.Right())/float64(a.both()), a.Right(), a.both())
+	if len(a.Want) != len(a.Got) {
+		fmt.Fprintf(&b, "\n%d labels but %d predictions: the rest is left out", len(a.Want), len(a.Got))
+	}
+	return b.String()
+}
+
+// HTML is String, set as it is.
+func (a Answers) HTML() string { return "<pre>" + escape(a.String()) + "</pre>" }
