@@ -19,13 +19,14 @@ import (
 
 // bench is one run of gaiden bench: its options and what it has measured.
 type bench struct {
-	name     string
-	only     string
-	python   string // an interpreter with the peers' libraries, "" for none
-	budget   time.Duration
-	info     sysinfo.Info
-	records  []timing.Record
-	progress io.Writer
+	name      string
+	only      string
+	python    string // an interpreter with the peers' libraries, "" for none
+	peerNames string // which of them, for train
+	budget    time.Duration
+	info      sysinfo.Info
+	records   []timing.Record
+	progress  io.Writer
 }
 
 // benches are the benchmarks by name.
@@ -34,6 +35,7 @@ var benches = map[string]struct {
 	help string
 }{
 	"dispatch": {benchDispatch, "µs a step of 1, 31 and 100 donated arrays: raw PJRT, through the socket, GoMLX, JAX"},
+	"train":    {benchTrain, "µs a training step of the sources' nets; -peers jax,torch"},
 	"upload":   {benchUpload, "GB/s into the session, beside a memory copy"},
 }
 
@@ -43,6 +45,7 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 	out := f.String("json", "", "write the records to this file")
 	f.StringVar(&b.only, "only", "", "run only cases whose name contains this")
 	f.StringVar(&b.python, "python", os.Getenv("GAIDEN_PEERS"), "Python interpreter with JAX and PyTorch, for the peers in the same run")
+	f.StringVar(&b.peerNames, "peers", "", "peers of the benchmark train: jax,torch")
 	f.DurationVar(&b.budget, "budget", time.Second, "time for each case")
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		f.Usage()

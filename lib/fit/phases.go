@@ -36,6 +36,7 @@ type Phases struct {
 	order, gather, forward, loss, backward, update *Phase
 	layers                                         []*LayerPhases
 	at                                             int
+	inOrder                                        bool // for tests: do not shuffle
 }
 
 // Phase is a program of a step.
@@ -155,6 +156,17 @@ func (p *Phases) Next() error {
 		if err := p.order.Run(); err != nil {
 			return err
 		}
+	}
+	if p.inOrder {
+		order := make([]int32, p.data.N)
+		for i := range order {
+			order[i] = int32(i)
+		}
+		a, err := p.net.session.Put(order, shapes.Make(dtypes.Int32, p.data.N), 0)
+		if err != nil {
+			return err
+		}
+		p.space["order"] = a
 	}
 	place, err := p.net.integers(p.at % p.Steps * p.Batch)
 	if err != nil {

@@ -27,6 +27,10 @@ type Builder struct {
 	Store  *Store   // nil = keep nothing
 	Flags  []string // for go build (%goflags); with flags every program takes that road
 	Dir    string   // the notebook's directory, where embedded files are found; "" = the current one
+
+	// Network lets the go command ask the module proxy where go.mod lacks
+	// what a test or a cgo program needs.
+	Network bool
 }
 
 // The files that a build writes into the module's directory.
@@ -170,12 +174,15 @@ func (b *Builder) goBuild(ctx context.Context, p *Program, out string, cost *Cos
 		cost.Road = "go test"
 	}
 	args = append(append(args, "-o", out), b.Flags...)
-	env := b.Module.Environ()
+	env := append(b.Module.Environ(), "CGO_ENABLED=0")
 	if slices.Contains(p.Imports, "C") || slices.Contains(b.Flags, "-race") {
 		env = append(env, "CGO_ENABLED=1")
 	}
 	start := time.Now()
 	stdout, stderr, err := b.Module.run(ctx, env, append(args, ".")...)
+	if said := string(stderr); err != nil && b.Network && (strings.Contains(said, "updates to go.mod needed") || strings.Contains(said, "GOPROXY=off")) {
+		stdout, stderr, err = b.Module.run(ctx, append(b.Module.online(), env[len(env)-1]), append(args, ".")...)
+	}
 	cost.Compile = time.Since(start)
 	var te *ToolError
 	if errors.As(err, &te) && !errors.Is(err, exec.ErrNotFound) {

@@ -40,9 +40,16 @@ func (m *Module) Get(ctx context.Context, path string) (changes []string, err er
 	if err := m.open(ctx); err != nil {
 		return nil, err
 	}
-	env := append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GO111MODULE=on", "GOTOOLCHAIN=local",
-		"GOFLAGS=-mod=mod -buildvcs=false", "GOOS=", "GOARCH=")
-	_, stderr, err := m.run(ctx, env, "get", path)
+	if !strings.Contains(path, "@") {
+		// A module that is there already keeps its version.
+		for _, dep := range m.mod.required {
+			if path == dep.Path || strings.HasPrefix(path, dep.Path+"/") {
+				path += "@" + dep.Version
+				break
+			}
+		}
+	}
+	_, stderr, err := m.run(ctx, m.online(), "get", path)
 	for line := range bytes.Lines(stderr) {
 		text := strings.TrimSpace(strings.TrimPrefix(string(line), "go: "))
 		if strings.HasPrefix(text, "added ") || strings.HasPrefix(text, "upgraded ") || strings.HasPrefix(text, "downgraded ") {
@@ -60,6 +67,16 @@ func (m *Module) Get(ctx context.Context, path string) (changes []string, err er
 		return nil, err
 	}
 	return changes, m.refresh(ctx)
+}
+
+// online returns the environment for the go command when it may change go.mod
+// and ask the module proxy.
+func (m *Module) online() []string {
+	env := append(os.Environ(), "CGO_ENABLED=0", "GOWORK="+m.workspace(), "GO111MODULE=on", "GOTOOLCHAIN=local", "GOOS=", "GOARCH=")
+	if m.workspace() != "off" {
+		return append(env, "GOFLAGS=-buildvcs=false") // -mod=mod and a workspace exclude each other
+	}
+	return append(env, "GOFLAGS=-mod=mod -buildvcs=false")
 }
 
 // lastLines returns what the go command said last, without its progress.

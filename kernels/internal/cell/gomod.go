@@ -70,6 +70,47 @@ func readGoMod(file string) (goMod, error) {
 	return m, nil
 }
 
+// readGoWork returns the directories that a go.work file uses, with the modules
+// in them. Without the file there are none.
+func readGoWork(file string) []replacement {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	var out []replacement
+	block := false
+	for line := range strings.Lines(string(data)) {
+		code, _, _ := strings.Cut(line, "//")
+		words := strings.Fields(code)
+		use := len(words) > 1 && words[0] == "use"
+		switch {
+		case use && words[1] == "(":
+			block = true
+			continue
+		case len(words) > 0 && words[0] == ")":
+			block = false
+		}
+		if len(words) == 0 || !use && !block {
+			continue
+		}
+		dir := unquote(words[len(words)-1])
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(filepath.Dir(file), dir)
+		}
+		if dir == filepath.Dir(file) {
+			continue // the cells' module itself
+		}
+		mod, _ := os.ReadFile(filepath.Join(dir, "go.mod"))
+		for line := range strings.Lines(string(mod)) {
+			if words := strings.Fields(line); len(words) > 1 && words[0] == "module" {
+				out = append(out, replacement{unquote(words[1]), dir})
+				break
+			}
+		}
+	}
+	return out
+}
+
 func unquote(s string) string { return strings.Trim(s, "\"`") }
 
 // seedGoMod returns the first go.mod of a cells' module. With a library it is

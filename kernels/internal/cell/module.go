@@ -35,7 +35,7 @@ type Module struct {
 	mu       sync.Mutex
 	tool     toolchain
 	mod      goMod
-	modStamp string // of go.mod and go.sum
+	modStamp string // of go.mod, go.sum and go.work
 	key      string // of all that the answers below depend on
 	state    state
 	importer *packageImporter
@@ -87,10 +87,26 @@ func (e *ToolError) Hint() string {
 func (m *Module) cacheDir() string { return cmp.Or(m.Cache, filepath.Join(m.Dir, ".gaiden")) }
 
 // Environ returns the environment for the go command: no network, no cgo, no
-// other toolchain than the one installed, no workspace around the module.
+// other toolchain than the one installed, no workspace but the module's own.
 func (m *Module) Environ() []string {
-	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GO111MODULE=on", "GOTOOLCHAIN=local",
-		"GOPROXY=off", "GOFLAGS=-mod=readonly -buildvcs=false", "GOOS=", "GOARCH=")
+	env := append(os.Environ(), "CGO_ENABLED=0", "GOWORK="+m.workspace(), "GO111MODULE=on", "GOTOOLCHAIN=local",
+		"GOFLAGS=-buildvcs=false", "GOOS=", "GOARCH=")
+	if m.workspace() == "off" {
+		// A workspace is somebody's own doing, and may need modules that the
+		// cells' go.mod knows nothing of.
+		env = append(env, "GOPROXY=off")
+	}
+	return env
+}
+
+// workspace returns the go.work file that somebody has put into the module's
+// directory, or "off".
+func (m *Module) workspace() string {
+	file := filepath.Join(m.Dir, "go.work")
+	if _, err := os.Stat(file); err != nil {
+		return "off"
+	}
+	return file
 }
 
 // run runs the go command in the module's directory.
@@ -149,12 +165,13 @@ func (m *Module) refresh(ctx context.Context) error {
 			return err
 		}
 	}
-	stamp := fileStamp(file) + fileStamp(filepath.Join(m.Dir, "go.sum"))
+	stamp := fileStamp(file) + fileStamp(filepath.Join(m.Dir, "go.sum")) + fileStamp(filepath.Join(m.Dir, "go.work"))
 	if stamp != m.modStamp {
 		mod, err := readGoMod(file)
 		if err != nil {
 			return fmt.Errorf("cell: module: %w", err)
 		}
+		mod.replaced = append(mod.replaced, readGoWork(filepath.Join(m.Dir, "go.work"))...)
 		m.mod, m.modStamp, m.named = mod, stamp, nil
 	}
 	if m.key == "" {
@@ -207,10 +224,10 @@ func (m *Module) Reseed(ctx context.Context) error {
 	return m.refresh(ctx)
 }
 
-// modSum hashes go.mod and go.sum.
+// modSum hashes go.mod, go.sum and go.work.
 func (m *Module) modSum() string {
 	h := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum"} {
+	for _, name := range []string{"go.mod", "go.sum", "go.work"} {
 		data, _ := os.ReadFile(filepath.Join(m.Dir, name))
 		fmt.Fprintln(h, name, len(data))
 		h.Write(data)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,19 @@ func TestLibrary(t *testing.T) {
 	}
 	if out, _, err := b.run("fmt.Print(door.Width)"); out != "120" || err != nil {
 		t.Errorf("after an error got %q, %v; want 120", out, err)
+	}
+}
+
+// TestWorkspace: a go.work file in the module's directory is obeyed.
+func TestWorkspace(t *testing.T) {
+	b := newBench(t, "")
+	if _, _, err := b.run("fmt.Print(1)"); err != nil {
+		t.Fatal(err)
+	}
+	dir, used := b.Builder.Module.Dir, newLibrary(t)
+	write(t, dir, "go.work", "go "+strings.TrimPrefix(runtime.Version(), "go")+" // for all\n\nuse .\nuse (\n\t"+used+"\n)\n")
+	if out, _, err := b.run("fmt.Print(door.Width)"); out != "90" || err != nil {
+		t.Errorf("got %q, %v; want 90", out, err)
 	}
 }
 

@@ -75,6 +75,20 @@ func (m *Module) list(ctx context.Context, paths []string) error {
 		args = append(args, "runtime") // every program links it, imported or not
 	}
 	out, _, err := m.run(ctx, m.Environ(), args...)
+	if err != nil && strings.Contains(err.Error(), "updates to go.mod needed") {
+		// A package of a module that others require, and go.mod does not yet
+		// name. Its version is decided: no network is needed to write it down.
+		update := append([]string{"list", "-mod=mod", "-e", "-deps"}, paths...)
+		if _, _, err = m.run(ctx, m.Environ(), update...); err == nil {
+			err = m.refresh(ctx)
+		}
+		if err == nil {
+			out, _, err = m.run(ctx, m.Environ(), args...)
+		}
+		if err != nil && strings.Contains(err.Error(), "GOPROXY=off") {
+			return &ImportError{Path: foreign(paths), Reason: "its module needs others that are not on this machine", Needs: true}
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -108,6 +122,16 @@ func (m *Module) list(ctx context.Context, paths []string) error {
 	}
 	m.save("packages-"+m.key, m.state)
 	return nil
+}
+
+// foreign returns the first path that is not of the standard library.
+func foreign(paths []string) string {
+	for _, p := range paths {
+		if first, _, _ := strings.Cut(p, "/"); strings.Contains(first, ".") {
+			return p
+		}
+	}
+	return paths[0]
 }
 
 // importProblem puts the go command's words into ours.
@@ -166,9 +190,9 @@ func (m *Module) names(ctx context.Context) map[string][]string {
 		if m.named == nil {
 			m.named = map[string][]string{}
 			patterns := []string{"std"}
-			for _, path := range m.mod.direct {
-				if !slices.ContainsFunc(m.mod.replaced, func(r replacement) bool { return r.path == path }) {
-					patterns = append(patterns, path+"/...")
+			for _, dep := range m.mod.required {
+				if !slices.ContainsFunc(m.mod.replaced, func(r replacement) bool { return r.path == dep.Path }) {
+					patterns = append(patterns, dep.Path+"/...")
 				}
 			}
 			out, _, err := m.run(ctx, m.Environ(), append([]string{"list", "-e", "-f", "{{.Name}} {{.ImportPath}}"}, patterns...)...)
@@ -192,20 +216,26 @@ func (m *Module) names(ctx context.Context) map[string][]string {
 	}
 	for name, paths := range all {
 		all[name] = slices.SortedStableFunc(slices.Values(paths), func(a, b string) int {
-			return cmp.Compare(rank(a), rank(b))
+			return cmp.Compare(m.mod.rank(a), m.mod.rank(b))
 		})
 	}
 	return all
 }
 
-// rank orders packages of one name: the standard library first, short paths
-// before long ones, so that math/rand comes before math/rand/v2.
-func rank(path string) int {
+// rank orders packages of one name: the standard library first, then modules
+// that the notebook requires itself, then those that others require; and short
+// paths before long ones, so that math/rand comes before math/rand/v2.
+func (m goMod) rank(path string) int {
 	n := len(path)
-	if first, _, _ := strings.Cut(path, "/"); strings.Contains(first, ".") {
-		n += 1000
+	if first, _, _ := strings.Cut(path, "/"); !strings.Contains(first, ".") {
+		return n
 	}
-	return n
+	for _, module := range m.direct {
+		if path == module || strings.HasPrefix(path, module+"/") {
+			return n + 1000
+		}
+	}
+	return n + 2000
 }
 
 // Names lists the names of packages that cells may import without saying so.

@@ -82,7 +82,7 @@ func (n *Notebook) begin() error {
 	n.module = &cell.Module{Dir: filepath.Join(temp, "cells"), Library: n.Library, Cache: cache, Go: n.Go}
 	n.memory = &cell.Memory{}
 	n.composer = &cell.Composer{Module: n.module, Memory: n.memory, Nearest: magic.Nearest}
-	n.builder = &cell.Builder{Module: n.module, Store: &cell.Store{Dir: filepath.Join(cache, "binaries")}, Dir: n.Dir}
+	n.builder = &cell.Builder{Module: n.module, Store: &cell.Store{Dir: filepath.Join(cache, "binaries")}, Dir: n.Dir, Network: true}
 	n.gopls = &cell.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
 	n.env, n.shown, n.autoget = map[string]string{}, map[string]string{}, true
 	return nil

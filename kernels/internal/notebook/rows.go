@@ -123,6 +123,7 @@ func (n *Notebook) moduleRows() magic.Table {
 		{Name: "%noautoget", Help: "adds no module by itself", Run: n.setAutoget(false)},
 		{Name: "%goflags", Args: "[flags]", Help: "sets flags for go build, which then builds every cell; \"\" removes them", Run: n.goflags},
 		{Name: "%track", Aliases: []string{"%untrack"}, Args: "[path]", Help: "not needed: replaced modules are looked at before every cell", Run: nothing},
+		{Name: "%goworkfix", Help: "not needed: a go.work file beside go.mod is obeyed", Run: nothing},
 		{Name: "%cost", Args: "[on|off]", Help: "shows where the time of the cell before went; on: of every cell", Run: n.costs},
 	}
 }
@@ -147,7 +148,7 @@ func (n *Notebook) setAutoget(on bool) magic.Run {
 	return func(context.Context, magic.Host, magic.Command) error {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.autoget = on
+		n.autoget, n.builder.Network = on, on
 		return nil
 	}
 }
@@ -259,10 +260,10 @@ func (n *Notebook) cellRows() magic.Table {
 				return n.script(ctx, host, c)
 			}})
 	}
-	for _, name := range []string{"%wasm", "%widgets", "%widgets_hb", "%goworkfix"} {
+	for _, name := range []string{"%wasm", "%widgets", "%widgets_hb"} {
 		rows = append(rows, magic.Row{Name: name, Help: "GoNB's; this kernel has no such thing",
 			Run: func(context.Context, magic.Host, magic.Command) error {
-				return fmt.Errorf("%s: this kernel does not have it: it sends no JavaScript and uses no go.work file", name)
+				return fmt.Errorf("%s: this kernel does not have it: it sends no JavaScript", name)
 			}})
 	}
 	return rows

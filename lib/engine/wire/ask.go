@@ -28,6 +28,8 @@ type DeviceInfo struct {
 	ID                 int
 	Kind               string
 	InUse, Peak, Limit int64
+	Pool               int64 // held by the allocator, used or not
+	LargestFree        int64 // the largest array that fits without a gap
 }
 
 // Verb is what an Ask wants.
@@ -49,6 +51,24 @@ const (
 	Reset    Verb = "reset"    // all arrays and programs; Disk: also what is cached on disk
 	Stop     Verb = "stop"     // the session
 	Profile  Verb = "profile"  // Start: begin; else end → Data, an XSpace
+	Pin      Verb = "pin"      // Names: hashes; Start: keep in memory, else no longer → Count
+	Quota    Verb = "quota"    // Bytes: what the arrays of the space may take, -1 for no bound → Spaces
+
+	Snapshot  Verb = "snapshot"  // Names: its name, none for an automatic one → Snapshots
+	Snapshots Verb = "snapshots" // → Snapshots, oldest first
+	Rollback  Verb = "rollback"  // Names: name or number, none for the newest; Prefix: only those arrays → Snapshots, Count
+	Discard   Verb = "discard"   // Names: snapshots to delete → Count
+	Diff      Verb = "diff"      // Names: from, to; no to is now; Prefix → Differences
+	Export    Verb = "export"    // Path: a file to write; Names: a snapshot, none is now; Prefix; Metadata → Count
+	Import    Verb = "import"    // Path: a file to read; Prefix: to put before its names → Arrays
+
+	StartJob  Verb = "start job"  // Job → Jobs
+	Jobs      Verb = "jobs"       // space "*" is all → Jobs
+	PauseJob  Verb = "pause job"  // Names: the job's → Jobs
+	ResumeJob Verb = "resume job" // Names: the job's → Jobs
+	StopJob   Verb = "stop job"   // Names: the job's → Jobs
+	ForgetJob Verb = "forget job" // Names: of jobs that have ended → Count
+	FollowJob Verb = "follow job" // Names: the job's; From: first entry wanted; waits up to Wait for one → Jobs, Entries
 )
 
 // AskBody is a cold request.
@@ -61,6 +81,13 @@ type AskBody struct {
 	PID     int      `json:",omitempty"`
 	Disk    bool     `json:",omitempty"`
 	Start   bool     `json:",omitempty"`
+
+	Bytes    int64             `json:",omitempty"`
+	Path     string            `json:",omitempty"`
+	Metadata map[string]string `json:",omitempty"`
+	Job      *JobBody          `json:",omitempty"`
+	From     int               `json:",omitempty"`
+	Wait     time.Duration     `json:",omitempty"`
 }
 
 // AnswerBody answers Ask.
@@ -72,6 +99,12 @@ type AnswerBody struct {
 	Status   *Status       `json:",omitempty"`
 	Count    int           `json:",omitempty"`
 	Data     []byte        `json:",omitempty"`
+
+	Cache       *CacheInfo     `json:",omitempty"` // with Programs
+	Snapshots   []SnapshotInfo `json:",omitempty"`
+	Differences []Difference   `json:",omitempty"`
+	Jobs        []JobInfo      `json:",omitempty"`
+	Entries     []JobEntry     `json:",omitempty"`
 }
 
 // ArrayInfo describes a named array.
@@ -83,6 +116,8 @@ type ArrayInfo struct {
 	Device     int
 	Used       time.Time
 	Generation int
+	Owner      string // the space whose client made it; its quota counts it
+	Saved      int    // number of the snapshot file that has its data, 0 if none has
 }
 
 // ProgramInfo describes a program in the worker's memory.
@@ -95,13 +130,29 @@ type ProgramInfo struct {
 	Runs    int64
 	Bytes   int64 // of generated code, -1 where the plugin does not tell
 	Used    time.Time
+	Hits    int64 // requests that found it in memory
+	Clients int   // connections that hold it
+	Pinned  bool
+	OnDisk  bool          // the next session need not compile it
+	Pace    time.Duration // device time of a run, 0 if not known
+}
+
+// CacheInfo describes the programs on disk.
+type CacheInfo struct {
+	Dir          string
+	Entries      int
+	Bytes, Limit int64
+	Off          string // why nothing is kept there, "" if it is
 }
 
 // SpaceInfo describes a name space.
 type SpaceInfo struct {
 	Space  string
-	Arrays int
-	Bytes  int64
+	Arrays int       // with a name
+	Bytes  int64     // of all arrays that its clients made, named or not
+	Quota  int64     // 0 is none
+	Saved  time.Time // of the newest snapshot, zero if there is none
+	Note   string    // what came back from disk and what did not
 }
 
 // Status describes the session.
@@ -114,4 +165,8 @@ type Status struct {
 	Bytes          int64
 	Programs       int
 	Socket, Log    string
+	Cache          CacheInfo
+	Spaces         []SpaceInfo
+	Jobs           []JobInfo
+	Trouble        string // why snapshots are not written, "" if they are
 }

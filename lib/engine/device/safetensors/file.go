@@ -1,0 +1,181 @@
+package safetensors
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Writer is a file that is being written.
+type Writer struct {
+	*Header
+	f    *os.File
+	path string
+	base int64 // where the data begins
+	head int   // size of the header
+	done int   // tensors written
+}
+
+// Create begins a file beside path. Its tensors are sorted into the order of
+// the format; the caller then writes each of them, in any order and from any
+// goroutine but one at a time for each, and closes the file.
+func Create(path string, h *Header) (*Writer, error) {
+	if err := h.lay(); err != nil {
+		return nil, err
+	}
+	b, err := h.encode()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	return &Writer{Header: h, f: f, path: path, base: int64(8 + len(b)), head: len(b)}, nil
+}
+
+// Write writes the data of tensor number i. It is not safe to call it twice for
+// one tensor.
+func (w *Writer) Write(i int, data []byte) error { return w.WriteRun(i, data, nil) }
+
+// WriteRun writes the data of tensors i, i+1, … that lie one after the other in
+// data, whose sizes are given; nil is the one tensor i. Small arrays go to disk
+// together like this.
+func (w *Writer) WriteRun(i int, data []byte, count []int64) error {
+	if count == nil {
+		count = []int64{int64(len(data))}
+	}
+	rest := data
+	for k, n := range count {
+		t := &w.Tensors[i+k]
+		if n != t.Size() || int64(len(rest)) < n {
+			return fmt.Errorf("safetensors: array %.80q: got %d bytes, want %d", t.Name, n, t.Size())
+		}
+		t.sum, t.summed = crc32.Checksum(rest[:n], castagnoli), true
+		rest = rest[n:]
+	}
+	if _, err := w.f.WriteAt(data, w.base+w.Tensors[i].begin); err != nil {
+		return fmt.Errorf("safetensors: %w", err)
+	}
+	return nil
+}
+
+// Close writes the header, makes the file safe on disk and gives it its name.
+// Without it, or when it fails, there is nothing at that path that was not
+// there before.
+func (w *Writer) Close() error {
+	err := w.seal()
+	if err == nil {
+		err = os.Rename(w.f.Name(), w.path)
+	}
+	if err != nil {
+		w.Abort()
+		return fmt.Errorf("safetensors: %w", err)
+	}
+	return syncDir(filepath.Dir(w.path))
+}
+
+func (w *Writer) seal() error {
+	for _, t := range w.Tensors {
+		if !t.summed && t.Size() > 0 {
+			return fmt.Errorf("array %.80q was not written", t.Name)
+		}
+	}
+	b, err := w.encode()
+	if err != nil {
+		return err
+	}
+	if len(b) != w.head {
+		return fmt.Errorf("header has grown from %d to %d bytes", w.head, len(b))
+	}
+	b = append(binary.LittleEndian.AppendUint64(nil, uint64(len(b))), b...)
+	if _, err := w.f.WriteAt(b, 0); err != nil {
+		return err
+	}
+	return errors.Join(w.f.Sync(), w.f.Close())
+}
+
+// Abort gives the file up.
+func (w *Writer) Abort() {
+	w.f.Close()
+	os.Remove(w.f.Name())
+}
+
+// syncDir makes the names in a directory safe on disk.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("safetensors: %w", err)
+	}
+	err = d.Sync()
+	return errors.Join(err, d.Close())
+}
+
+// File is a file that is read. Its methods may be called from any goroutine.
+type File struct {
+	*Header
+	f    *os.File
+	base int64
+}
+
+// Open reads and checks the header of the file at path.
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	h, base, err := readHeader(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return &File{h, f, base}, nil
+}
+
+func readHeader(f *os.File) (*Header, int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, 0, fmt.Errorf("safetensors: %w", err)
+	}
+	if !st.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("safetensors: %s is no regular file: %w", st.Name(), ErrDamaged)
+	}
+	var n [8]byte
+	if _, err := f.ReadAt(n[:], 0); err != nil {
+		return nil, 0, fmt.Errorf("safetensors: %d bytes: %w", st.Size(), ErrDamaged)
+	}
+	size := binary.LittleEndian.Uint64(n[:])
+	if size > maxHeader || int64(size) > st.Size()-8 {
+		return nil, 0, fmt.Errorf("safetensors: header of %d bytes in a file of %d: %w", size, st.Size(), ErrDamaged)
+	}
+	b := make([]byte, size)
+	if _, err := f.ReadAt(b, 8); err != nil {
+		return nil, 0, fmt.Errorf("safetensors: %w", err)
+	}
+	h, err := parseHeader(b, st.Size()-8-int64(size))
+	return h, 8 + int64(size), err
+}
+
+// Read fills data, which has the size of tensor number i, and checks its sum
+// where the file has one.
+func (f *File) Read(i int, data []byte) error {
+	t := f.Tensors[i]
+	if int64(len(data)) != t.Size() {
+		return fmt.Errorf("safetensors: array %.80q: got room for %d bytes, want %d", t.Name, len(data), t.Size())
+	}
+	if _, err := f.f.ReadAt(data, f.base+t.begin); err != nil {
+		return fmt.Errorf("safetensors: array %.80q: %w", t.Name, err)
+	}
+	if got := crc32.Checksum(data, castagnoli); t.summed && got != t.sum {
+		return fmt.Errorf("safetensors: array %.80q: checksum is %08x, want %08x: %w", t.Name, got, t.sum, ErrDamaged)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (f *File) Close() error { return f.f.Close() }

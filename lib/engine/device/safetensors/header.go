@@ -1,0 +1,272 @@
+package safetensors
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// ErrDamaged says that a file is torn, changed, or none of this format.
+var ErrDamaged = errors.New("damaged, or no safetensors file")
+
+// Tensor describes one array of a file.
+type Tensor struct {
+	Name  string
+	DType string // as the format writes it: F32, I64, BOOL
+	Shape []int
+
+	begin  int64
+	sum    uint32 // CRC-32C of the data
+	summed bool   // sum is known
+}
+
+// Header is what a file holds besides data. Metadata is free text; the keys
+// "crc32c" and "header" are the package's own.
+type Header struct {
+	Tensors  []Tensor
+	Metadata map[string]string
+}
+
+// maxHeader bounds a header, in bytes, as Python's reader does.
+const maxHeader = 100_000_000
+
+// Sizes of the element types that the package knows, in bytes.
+var sizes = map[string]int64{"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2,
+	"U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8}
+
+// Size is the size of the data in bytes. It is that of a tensor that has been
+// checked: by Create or by Open.
+func (t Tensor) Size() int64 {
+	n := sizes[t.DType]
+	for _, d := range t.Shape {
+		n *= int64(d)
+	}
+	return n
+}
+
+// check refuses types and shapes whose size is not known or does not fit.
+func (t Tensor) check() error {
+	n := sizes[t.DType]
+	if n == 0 {
+		return fmt.Errorf("safetensors: array %.80q has the element type %.20q: want one of %s", t.Name, t.DType, known())
+	}
+	for _, d := range t.Shape {
+		if d < 0 || d > 0 && n > math.MaxInt64/2/int64(d) {
+			return fmt.Errorf("safetensors: array %.80q: shape %v is impossible", t.Name, t.Shape)
+		}
+		n *= int64(d)
+	}
+	return nil
+}
+
+func known() string {
+	var l []string
+	for n := range sizes {
+		l = append(l, n)
+	}
+	sort.Strings(l)
+	return strings.Join(l, ", ")
+}
+
+// lay puts the tensors in the order of the format, wide types first, so that
+// each is aligned, and gives them their places.
+func (h *Header) lay() error {
+	sort.SliceStable(h.Tensors, func(i, j int) bool {
+		a, b := h.Tensors[i], h.Tensors[j]
+		return sizes[a.DType] > sizes[b.DType] || sizes[a.DType] == sizes[b.DType] && a.Name < b.Name
+	})
+	seen := make(map[string]bool, len(h.Tensors))
+	at := int64(0)
+	for i := range h.Tensors {
+		t := &h.Tensors[i]
+		if err := t.check(); err != nil {
+			return err
+		}
+		if t.Name == "__metadata__" || seen[t.Name] {
+			return fmt.Errorf("safetensors: array name %.80q is taken", t.Name)
+		}
+		seen[t.Name] = true
+		t.begin = at
+		if at > math.MaxInt64/2-t.Size() {
+			return fmt.Errorf("safetensors: arrays are too large for a file")
+		}
+		at += t.Size()
+	}
+	return nil
+}
+
+// total is the number of bytes of data.
+func (h *Header) total() int64 {
+	if n := len(h.Tensors); n > 0 {
+		return h.Tensors[n-1].begin + h.Tensors[n-1].Size()
+	}
+	return 0
+}
+
+const (
+	sumsKey   = "crc32c"
+	headerKey = "header"
+	zeroSum   = "0000000000000000000000000000000000000000000000000000000000000000" // the length of a SHA-256
+)
+
+// encode writes the header with its length and its sums. Its size does not
+// depend on what the sums are.
+func (h *Header) encode() ([]byte, error) {
+	b := []byte(`{"__metadata__":{`)
+	var keys []string
+	for k := range h.Metadata {
+		if k != sumsKey && k != headerKey {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		b = append(quote(append(quote(b, k), ':'), h.Metadata[k]), ',')
+	}
+	b = append(b, `"`+sumsKey+`":"`...)
+	for _, t := range h.Tensors {
+		b = fmt.Appendf(b, "%08x", t.sum)
+	}
+	b = append(b, `","`+headerKey+`":"`...)
+	at := len(b)
+	b = append(b, zeroSum+`"}`...)
+	for _, t := range h.Tensors {
+		b = append(quote(append(b, ','), t.Name), `:{"dtype":`...)
+		b = append(quote(b, t.DType), `,"shape":[`...)
+		for i, d := range t.Shape {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendInt(b, int64(d), 10)
+		}
+		b = fmt.Appendf(b, `],"data_offsets":[%d,%d]}`, t.begin, t.begin+t.Size())
+	}
+	b = append(b, '}')
+	for len(b)%8 != 0 {
+		b = append(b, ' ')
+	}
+	if len(b) > maxHeader {
+		return nil, fmt.Errorf("safetensors: %d arrays need a header of %d bytes: limit is %d", len(h.Tensors), len(b), maxHeader)
+	}
+	sum := sha256.Sum256(b)
+	hex.Encode(b[at:], sum[:])
+	return b, nil
+}
+
+func quote(b []byte, s string) []byte {
+	q, err := json.Marshal(s)
+	if err != nil {
+		panic("safetensors: " + err.Error()) // a string always encodes
+	}
+	return append(b, q...)
+}
+
+// parseHeader reads a header for a file with size bytes of data.
+func parseHeader(b []byte, size int64) (*Header, error) {
+	damaged := func(format string, args ...any) error {
+		return fmt.Errorf("safetensors: header: %s: %w", fmt.Sprintf(format, args...), ErrDamaged)
+	}
+	h := &Header{}
+	type entry struct {
+		DType   *string  `json:"dtype"`
+		Shape   []int    `json:"shape"`
+		Offsets [2]int64 `json:"data_offsets"`
+	}
+	var ends []int64
+	seen := map[string]bool{}
+	d := json.NewDecoder(bytes.NewReader(b))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, damaged("got %.20q, want a JSON object", b)
+	}
+	for d.More() {
+		t, err := d.Token()
+		name, ok := t.(string)
+		if err != nil || !ok {
+			return nil, damaged("%v", err)
+		}
+		if seen[name] {
+			return nil, damaged("array %.80q comes twice", name)
+		}
+		seen[name] = true
+		if name == "__metadata__" {
+			if err := d.Decode(&h.Metadata); err != nil {
+				return nil, damaged("metadata: %v", err)
+			}
+			continue
+		}
+		var e entry
+		if err := d.Decode(&e); err != nil {
+			return nil, damaged("array %.80q: %v", name, err)
+		}
+		if e.DType == nil || e.Shape == nil {
+			return nil, damaged("array %.80q has no dtype or no shape", name)
+		}
+		x := Tensor{Name: name, DType: *e.DType, Shape: e.Shape, begin: e.Offsets[0]}
+		if err := x.check(); err != nil {
+			return nil, err
+		}
+		h.Tensors, ends = append(h.Tensors, x), append(ends, e.Offsets[1])
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, damaged("%v", err)
+	}
+	if rest := bytes.TrimRight(b[d.InputOffset():], " "); len(rest) > 0 {
+		return nil, damaged("%d bytes after its end", len(rest))
+	}
+	return h, h.finish(b, ends, size, damaged)
+}
+
+// finish checks places and sums.
+func (h *Header) finish(b []byte, ends []int64, size int64, damaged func(string, ...any) error) error {
+	for i, x := range h.Tensors {
+		if ends[i] != x.begin+x.Size() || x.begin < 0 {
+			return damaged("array %.80q lies at %d to %d, but %s%v takes %d bytes", x.Name, x.begin, ends[i], x.DType, x.Shape, x.Size())
+		}
+	}
+	sort.SliceStable(h.Tensors, func(i, j int) bool {
+		a, b := h.Tensors[i], h.Tensors[j]
+		return a.begin < b.begin || a.begin == b.begin && a.Size() < b.Size()
+	})
+	at := int64(0)
+	for _, x := range h.Tensors {
+		if x.begin != at {
+			return damaged("array %.80q begins at %d, want %d: no gap and no overlap", x.Name, x.begin, at)
+		}
+		at += x.Size()
+	}
+	if at != size {
+		return damaged("%d bytes of data, want %d", size, at)
+	}
+	sum, sums := h.Metadata[headerKey], h.Metadata[sumsKey]
+	delete(h.Metadata, headerKey)
+	delete(h.Metadata, sumsKey)
+	if sum == "" && sums == "" {
+		return nil // not ours
+	}
+	mark := []byte(`"` + headerKey + `":"` + sum + `"`)
+	k := bytes.Index(b, mark)
+	if k < 0 || len(sum) != len(zeroSum) || len(sums) != 8*len(h.Tensors) {
+		return damaged("its sums are torn")
+	}
+	zeroed := bytes.Clone(b)
+	copy(zeroed[k+len(mark)-1-len(sum):], zeroSum)
+	if got := sha256.Sum256(zeroed); hex.EncodeToString(got[:]) != sum {
+		return damaged("checksum is %x…, want %.8s…", got[:4], sum)
+	}
+	for i := range h.Tensors {
+		v, err := strconv.ParseUint(sums[8*i:8*i+8], 16, 32)
+		if err != nil {
+			return damaged("its sums are torn")
+		}
+		h.Tensors[i].sum, h.Tensors[i].summed = uint32(v), true
+	}
+	return nil
+}

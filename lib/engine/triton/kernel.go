@@ -1,0 +1,129 @@
+package triton
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/gomlx/compute/shapes"
+)
+
+// Kernel is a program for a grid of blocks. The zero value of each number is a
+// choice.
+type Kernel struct {
+	Name string // letters, digits and _; profilers show it
+	// Grid is the number of blocks along each axis; 0 is 1.
+	Grid [3]int
+	// Warps is how many warps of 32 threads work on a block: a power of two up
+	// to 32; default: 4.
+	Warps int
+	// Stages is how many turns of a loop with Dot are in flight; default: 2.
+	Stages int
+	// Inputs and Outputs are the arrays that the kernel reads and writes.
+	Inputs, Outputs []shapes.Shape
+	// After are arrays that the kernel does not touch: it runs when they are
+	// there.
+	After []shapes.Shape
+	// Aliases maps outputs to the inputs whose memory they are.
+	Aliases map[int]int
+	// FLOPs is what the kernel counts for in a program's costs.
+	FLOPs float64
+	// Body says what a block does. It may panic through the methods of Block
+	// and Value only.
+	Body func(b *Block)
+}
+
+// Limits of CUDA's grids.
+var largestGrid = [3]int{math.MaxInt32, 65535, 65535}
+
+// Text is the kernel as a Triton IR module. One kernel always has one text. Its
+// error is an *Error.
+func (k Kernel) Text() (text string, err error) {
+	b := &Block{kernel: &k, constants: map[string]Value{}, stored: map[string]bool{}}
+	defer func() {
+		if r := recover(); r != nil {
+			e, is := r.(*Error)
+			if !is {
+				e = &Error{Kernel: k.Name, Text: fmt.Sprintf("its Body panicked: %v", r)}
+			}
+			text, err = "", e
+		}
+	}()
+	if err := k.check(); err != nil {
+		return "", err
+	}
+	b.open = &region{}
+	b.parameters()
+	k.Body(b)
+	for i, o := range b.outputs {
+		if !b.stored[o.base] {
+			return "", &Error{Kernel: k.Name, Text: fmt.Sprintf("nothing is stored to output %d, want a Store", i)}
+		}
+	}
+	return b.text(), nil
+}
+
+func (k *Kernel) check() error {
+	fail := func(format string, args ...any) error {
+		return &Error{Kernel: k.Name, Text: fmt.Sprintf(format, args...)}
+	}
+	if k.Name == "" || strings.Trim(strings.ToLower(k.Name), "abcdefghijklmnopqrstuvwxyz0123456789_") != "" || k.Name[0] >= '0' && k.Name[0] <= '9' {
+		return fail("name is %q, want letters, digits and _", k.Name)
+	}
+	if k.Body == nil {
+		return fail("it has no Body, want a function of a Block")
+	}
+	for axis, n := range k.Grid {
+		if n < 0 || n > largestGrid[axis] {
+			return fail("grid axis %d has %d blocks, want 1 to %d", axis, n, largestGrid[axis])
+		}
+	}
+	if k.warps() > 32 || !isPowerOfTwo(k.warps()) {
+		return fail("got %d warps, want 1, 2, 4, 8, 16 or 32", k.Warps)
+	}
+	if k.stages() < 1 || k.stages() > 16 {
+		return fail("got %d stages, want 1 to 16", k.Stages)
+	}
+	if len(k.Outputs) == 0 {
+		return fail("it has no outputs, want at least one")
+	}
+	for role, all := range map[string][]shapes.Shape{"input": k.Inputs, "output": k.Outputs, "after": k.After} {
+		for i, s := range all {
+			switch {
+			case memory(s.DType) == "" && role != "after":
+				return fail("%s %d is %s, want elements of bool, uint8, int32, int64, float32, bfloat16 or float16", role, i, s)
+			case s.Size() == 0 && role != "after":
+				return fail("%s %d is %s, which has no elements, want some", role, i, s)
+			case s.Size() > math.MaxInt32:
+				return fail("%s %d is %s, want less than 2³¹ elements: indices are int32", role, i, s)
+			}
+		}
+	}
+	taken := map[int]bool{}
+	for out, in := range k.Aliases {
+		switch {
+		case out < 0 || out >= len(k.Outputs) || in < 0 || in >= len(k.Inputs):
+			return fail("alias of output %d and input %d, want numbers below %d and %d", out, in, len(k.Outputs), len(k.Inputs))
+		case !k.Outputs[out].Equal(k.Inputs[in]):
+			return fail("alias of output %d, %s, and input %d, %s, want one shape", out, k.Outputs[out], in, k.Inputs[in])
+		case taken[in]:
+			return fail("input %d is the alias of two outputs, want one", in)
+		}
+		taken[in] = true
+	}
+	return nil
+}
+
+func (k *Kernel) warps() int {
+	if k.Warps == 0 {
+		return 4
+	}
+	return k.Warps
+}
+
+func (k *Kernel) stages() int {
+	if k.Stages == 0 {
+		return 2
+	}
+	return k.Stages
+}

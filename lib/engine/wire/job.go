@@ -1,0 +1,101 @@
+package wire
+
+import "time"
+
+// JobBody is a loop that the session runs by itself: its client may go.
+//
+// A job is Turns turns (epochs, say) of the Steps in their order, each of them
+// Repeat times. All wiring is by names of arrays in the job's space: a step
+// looks its inputs up, runs its program, and binds its outputs, so whatever a
+// later step needs, counters included, is an array with a name. Where the job
+// is in its loop moves with the names, in one go, and is part of every snapshot
+// of the space: a job that is resumed after a crash goes on from the snapshot's
+// arrays at the snapshot's place.
+type JobBody struct {
+	Name     string
+	Programs []ProgramBody // with their text, so that the job can be resumed anywhere
+	Steps    []JobStep
+	Turns    int    // 0 is 1
+	Until    *Until // ends the job before its last turn
+	Save     int    // turns from one snapshot to the next; 0 is 1
+	Origin   string // notebook and cell, for lists
+}
+
+// JobStep is one program of a turn.
+type JobStep struct {
+	Program int     // index in JobBody.Programs
+	Repeat  int     // times a turn; 0 is 1
+	Inputs  []Input // one for each parameter
+	Names   []string
+	Donate  []bool // by input; only inputs whose names the outputs replace; nil is none
+	Read    []Read
+	// Finite binds the names only when all floats of what is read are finite,
+	// and ends the job when they are not. Nothing can be donated then.
+	Finite bool
+	Device int
+}
+
+// Input is what a parameter of a step takes: an array by its name.
+type Input struct {
+	Name string   `json:",omitempty"`
+	Each []string `json:",omitempty"` // instead: one name for each repetition, from the first again after the last
+}
+
+// Read is an output that goes into the job's log.
+type Read struct {
+	Output int
+	Name   string
+}
+
+// Until ends a job after a turn by what its last entry of that name says.
+type Until struct {
+	Read     string  // name of a Read
+	Element  int     // of its data
+	Below    float64 // ends when the value is below, unless 0
+	Patience int     // ends when it has not become smaller for so many turns, unless 0
+}
+
+// JobState is what a job does.
+type JobState string
+
+// The states.
+const (
+	JobRuns    JobState = "running"
+	JobPaused  JobState = "paused"
+	JobDone    JobState = "done"    // all turns, or Until
+	JobStopped JobState = "stopped" // on request
+	JobFailed  JobState = "failed"  // see Error
+)
+
+// Over says whether a job in that state has ended.
+func (s JobState) Over() bool { return s == JobDone || s == JobStopped || s == JobFailed }
+
+// Place is where a job is in its loop: what comes next.
+type Place struct {
+	Turn, Step, Repeat int
+}
+
+// JobInfo describes a job.
+type JobInfo struct {
+	Name, Space, Origin string
+	State               JobState
+	Place               Place
+	Turns               int
+	Entries             int // in its log
+	Started, Changed    time.Time
+	Busy                time.Duration // since it was started or resumed in this process
+	Error               *Error        `json:",omitempty"`
+	Why                 string        `json:",omitempty"` // how it came to its end, or what it went on from
+}
+
+// JobEntry is one line of a job's log: data that a step read.
+type JobEntry struct {
+	Number int // from 0
+	Place  Place
+	Name   string
+	Values []float64 // at most MaxEntry of them
+	Time   time.Time
+}
+
+// MaxEntry bounds the values of a log entry.
+const MaxEntry = 1 << 16

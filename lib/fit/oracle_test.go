@@ -1,0 +1,291 @@
+package fit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"gaiden/lib/models"
+)
+
+// oracle is testdata/oracle.json, which testdata/oracle.py wrote.
+type oracle struct {
+	Nets map[string]struct {
+		Batch, Params      int
+		Loss               float64
+		Out                picked
+		Gradients, Running map[string]picked
+	}
+	Optimizers map[string]struct {
+		Losses  []float64
+		Weights map[string]picked
+	}
+}
+
+// picked are some elements of an array, evenly spread.
+type picked struct {
+	N   int
+	Max float64
+	At  []float64
+}
+
+func readOracle(t *testing.T) (o oracle) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/oracle.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// near holds that the elements picked from an array are those of got, within
+// part of the array's largest.
+func (p picked) near(t *testing.T, name string, got []float32, part float64) {
+	t.Helper()
+	if len(got) != p.N {
+		t.Errorf("%s: got %d numbers, want %d", name, len(got), p.N)
+		return
+	}
+	largest := 0.0
+	for _, x := range got {
+		largest = max(largest, math.Abs(float64(x)))
+	}
+	if math.Abs(largest-p.Max) > part*p.Max+1e-12 {
+		t.Errorf("%s: largest is %g, want %g", name, largest, p.Max)
+	}
+	for j, want := range p.At {
+		i := j * p.N / len(p.At)
+		if d := math.Abs(float64(got[i]) - want); d > part*p.Max+1e-12 || d != d {
+			t.Errorf("%s[%d]: got %g, want %g within %g", name, i, got[i], want, part*p.Max)
+			return
+		}
+	}
+}
+
+// formula is n numbers from -0.5 to 0.5, by name: numbers of oracle.py.
+func formula(name string, n int) []float32 {
+	salt := crc32.ChecksumIEEE([]byte(name))
+	l := make([]float32, n)
+	for i := range l {
+		u := uint32(i)*2654435761 + salt
+		u ^= u >> 15
+		u *= 2246822519
+		u ^= u >> 13
+		l[i] = float32(u>>8)/(1<<24) - 0.5
+	}
+	return l
+}
+
+// formulaWeights are what oracle.py gives the variables of a net.
+func formulaWeights(n *Net) []Tensor {
+	var all []Tensor
+	for _, s := range n.floats() {
+		if !s.trainable {
+			continue
+		}
+		v := Tensor{s.name, s.shape.Dimensions, formula(s.name, s.shape.Size())}
+		scale, add := float32(1), float32(0)
+		if strings.HasSuffix(s.name, "/scale") {
+			add = 1
+		} else if len(v.Dims) > 1 {
+			scale = float32(2 / math.Sqrt(float64(len(v.Data)/v.Dims[len(v.Dims)-1])))
+		}
+		for i := range v.Data {
+			v.Data[i] = add + v.Data[i]*scale
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// formulaData are a batch as oracle.py has it.
+func formulaData(name string, batch, in, out int) Data {
+	half := func(l []float32) []float32 {
+		for i := range l {
+			l[i] += 0.5
+		}
+		return l
+	}
+	d := Data{X: half(formula(name+"/x", batch*in))}
+	if out == 0 {
+		labels := make([]int32, batch)
+		for i := range labels {
+			labels[i] = int32(i * 7 % 10)
+		}
+		d.Y = labels
+		return d
+	}
+	d.Y = half(formula(name+"/y", batch*out))
+	d.V = formula(name+"/v", batch*out)
+	for i, v := range d.V {
+		d.V[i] = 0
+		if v > 0 {
+			d.V[i] = 1
+		}
+	}
+	return d
+}
+
+// without takes dropout out of a net: its numbers are random.
+func without(net models.Net) models.Net {
+	var l []models.Layer
+	for _, layer := range net.Layers {
+		if _, is := layer.(models.Dropout); !is {
+			l = append(l, layer)
+		}
+	}
+	net.Layers = l
+	return net
+}
+
+// TestOracle holds that output, loss and every gradient of every net are those
+// of PyTorch, which computes in float64. The tolerance is a part of the largest
+// element of each array.
+func TestOracle(t *testing.T) {
+	o := readOracle(t)
+	tests := []struct {
+		name      string
+		net       models.Net
+		out       int // numbers a target, 0 for labels
+		loss      Loss
+		tolerance float64
+		slow      bool
+	}{
+		{"SeedCNN", models.SeedCNN(), 0, nil, 1e-5, false},
+		{"MLP", models.MLP(1000), 0, nil, 1e-5, false},
+		{"KerasCNN", models.KerasCNN(), 0, nil, 1e-5, false},
+		{"LeNet5", models.LeNet5(), 0, nil, 1e-4, false},
+		{"Peaks", models.Peaks(), 1, nil, 1e-5, false},
+		{"FCN", models.FCN(784, []int{300, 100}, 10), 0, nil, 1e-5, false},
+		{"SineLSTM", models.SineLSTM(5, 20), 20, nil, 1e-5, false},
+		{"DeepPose", models.DeepPose(14), 28, Visibility{}, 1e-4, true},
+		{"DeepPose/blind", models.DeepPose(14), 28, Visibility{Blind: true, Explicit: true}, 1e-4, true},
+		{"ResNet14", models.ResNet("ResNet14", 1, 1, 1, 1), 0, nil, 1e-3, false},
+		{"ResNet50", models.ResNet50(), 0, nil, 0.1, true}, // PyTorch in float32 differs from itself in float64 by 0.2
+	}
+	s := open(t)
+	ctx := context.Background()
+	for i, tt := range tests {
+		t.Run(strings.ReplaceAll(tt.name, "/", " "), func(t *testing.T) {
+			if tt.slow && testing.Short() {
+				t.Skip("a large net: run without -short")
+			}
+			want, is := o.Nets[tt.name]
+			if !is {
+				t.Fatalf("oracle.json has no %s: run oracle.py", tt.name)
+			}
+			n := attach(t, s, fmt.Sprint("net", i), without(tt.net), Config{Loss: tt.loss, Optimizer: SGD{}})
+			t.Cleanup(func() { n.Reset() })
+			weights := formulaWeights(n)
+			if err := n.SetWeights(weights); err != nil {
+				t.Fatal(err)
+			}
+			params := 0
+			for _, w := range weights {
+				params += len(w.Data)
+			}
+			if params != want.Params {
+				t.Errorf("parameters: got %d, want %d", params, want.Params)
+			}
+			in := 1
+			for _, d := range tt.net.Input {
+				in *= d
+			}
+			base, _, _ := strings.Cut(tt.name, "/")
+			data := load(t, n, fmt.Sprint("data", i), formulaData(base, want.Batch, in, tt.out))
+			p, err := n.Phases(ctx, data, want.Batch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.inOrder = true
+			if err := errors.Join(p.Next(), p.Forward(), p.Loss(), p.Backward(), p.Update()); err != nil {
+				t.Fatal(err)
+			}
+			loss, err := p.Value()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if math.Abs(loss-want.Loss) > tt.tolerance*want.Loss {
+				t.Errorf("loss: got %v, want %v", loss, want.Loss)
+			}
+			out, err := p.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want.Out.near(t, "output", out, tt.tolerance)
+			gradients, err := p.Gradients()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(gradients) != len(want.Gradients) {
+				t.Errorf("gradients: got %d, want %d", len(gradients), len(want.Gradients))
+			}
+			for name, g := range want.Gradients {
+				g.near(t, name, gradients[name], tt.tolerance)
+			}
+			after, err := n.Weights()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range after {
+				if r, is := want.Running[w.Name]; is {
+					r.near(t, w.Name, w.Data, tt.tolerance)
+				}
+			}
+		})
+	}
+}
+
+// TestOptimizers holds that ten steps of each optimizer are PyTorch's.
+func TestOptimizers(t *testing.T) {
+	o := readOracle(t)
+	tests := []struct {
+		name      string
+		optimizer Optimizer
+	}{
+		{"sgd", SGD{LearningRate: 0.05}},
+		{"sgd decay", SGD{LearningRate: 0.05, WeightDecay: 0.1}},
+		{"momentum", SGD{LearningRate: 0.05, Momentum: 0.9}},
+		{"nesterov", SGD{LearningRate: 0.05, Momentum: 0.9, Nesterov: true}},
+		{"adam", Adam{LearningRate: 0.08}},
+		{"adam betas", Adam{LearningRate: 0.01, Beta1: 0.8, Beta2: 0.95, Epsilon: 1e-3, WeightDecay: 0.01}},
+		{"adadelta", AdaDelta{}},
+		{"adadelta keras", AdaDelta{LearningRate: 0.001, Rho: 0.95, Epsilon: 1e-7}},
+	}
+	s := open(t)
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			want := o.Optimizers[tt.name]
+			n := attach(t, s, fmt.Sprint("net", i), models.Peaks(), Config{Optimizer: tt.optimizer})
+			if err := n.SetWeights(formulaWeights(n)); err != nil {
+				t.Fatal(err)
+			}
+			data := load(t, n, "peaks", formulaData("Peaks", 50, 2, 1))
+			h, err := n.Train(context.Background(), data, Train{Epochs: 10, Batch: 50, InOrder: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, l := range want.Losses {
+				if math.Abs(float64(h.Losses[k])-l) > 1e-5*l {
+					t.Errorf("loss of step %d: got %v, want %v", k+1, h.Losses[k], l)
+				}
+			}
+			after, err := n.Weights()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range after {
+				want.Weights[w.Name].near(t, w.Name, w.Data, 1e-5)
+			}
+		})
+	}
+}

@@ -1,0 +1,102 @@
+package fit
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"gaiden/lib/session"
+)
+
+// Tensor is a variable's value on the host.
+type Tensor struct {
+	Name string // without the net's: "conv/weights"
+	Dims []int
+	Data []float32 // row-major
+}
+
+// Weights copies the net's variables from the device: those that are trained
+// and the running means of batch norm, in the order of the layers.
+func (n *Net) Weights() ([]Tensor, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return nil, err
+	}
+	return n.weights()
+}
+
+func (n *Net) weights() ([]Tensor, error) {
+	slots := n.floats()
+	arrays, err := n.state(slots)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Tensor, len(slots))
+	for i, s := range slots {
+		all[i] = Tensor{s.name, slices.Clone(s.shape.Dimensions), make([]float32, s.shape.Size())}
+		if err := arrays[i].Values(all[i].Data); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// SetWeights gives variables values from the host, all at once. Those that are
+// not named stay. The optimizer's state begins anew.
+func (n *Net) SetWeights(values []Tensor) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return err
+	}
+	return n.setWeights(values)
+}
+
+func (n *Net) setWeights(values []Tensor) error {
+	known := map[string]slot{}
+	var names []string
+	for _, s := range n.floats() {
+		known[s.name] = s
+		names = append(names, s.name)
+	}
+	wrong := &ArchitectureError{Net: n.name, Model: n.model.Name}
+	var slots []slot
+	var arrays []*session.Array
+	for _, v := range values {
+		s, is := known[v.Name]
+		switch {
+		case !is:
+			wrong.Differences = append(wrong.Differences, fmt.Sprintf("there is no variable %s (there are %s, …)", v.Name, names[0]))
+		case !slices.Equal(v.Dims, s.shape.Dimensions) || len(v.Data) != s.shape.Size():
+			wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is %v with %d numbers, want %v", v.Name, v.Dims, len(v.Data), s.shape.Dimensions))
+		default:
+			a, err := n.session.Put(v.Data, s.shape, 0)
+			if err != nil {
+				return err
+			}
+			slots, arrays = append(slots, s), append(arrays, a)
+		}
+	}
+	if len(wrong.Differences) > 0 {
+		sort.Strings(wrong.Differences)
+		return wrong
+	}
+	rest := append(slices.Clone(n.layout.moments), n.layout.step)
+	zeros, err := n.zeros(rest)
+	if err != nil {
+		return err
+	}
+	return n.bind(append(slots, rest...), append(arrays, zeros...))
+}
+
+// floats are the slots of the variables that hold numbers of the model.
+func (n *Net) floats() []slot {
+	var l []slot
+	for _, v := range n.layout.variables {
+		if v.shape.DType.IsFloat() {
+			l = append(l, v)
+		}
+	}
+	return l
+}

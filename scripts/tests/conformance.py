@@ -1,0 +1,173 @@
+"""The public conformance suite of Jupyter kernels (jupyter_kernel_test), with
+Go snippets, against the installed kernel "gaiden", and what it has no test for:
+stdin, interrupt, restart, floods of output and displays, values that outlive the
+kernel. Prints "N passed, M failed, K skipped"."""
+import os, queue, re, sys, time, unittest
+
+import jupyter_kernel_test as jkt
+from jupyter_client.manager import start_new_kernel
+
+# A picture of one white pixel.
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8/5+hHgAHggJ/PchI7wAAAABJRU5ErkJggg=="
+
+
+class Conformance(jkt.KernelTests):
+    kernel_name = "gaiden"
+    language_name = "go"
+    file_extension = ".go"
+    code_hello_world = 'fmt.Println("hello, world")'
+    code_stderr = 'fmt.Fprintln(os.Stderr, "oops")'
+    completion_samples = [{"text": "fmt.Printl", "matches": {"Println"}}, {"text": "%sess", "matches": {"%session"}}]
+    complete_code_samples = ["x := 1", "func f() int {\n\treturn 1\n}", "%info", "!ls"]
+    incomplete_code_samples = ["func f() int {", "x := []int{1,", "for i := range 3 {\n"]
+    invalid_code_samples = ["func f() int }", "x := )"]
+    code_page_something = "%timeit?"
+    code_generate_error = 'panic("on purpose")'
+    code_execute_result = [{"code": "1 + 2", "result": "3"}, {"code": 'strings.ToUpper("ab")', "result": "AB"}]
+    code_display_data = [
+        {"code": 'gonbui.DisplayHTML("<b>x</b>")', "mime": "text/html"},
+        {"code": f'b, _ := base64.StdEncoding.DecodeString("{PNG}")\ngonbui.DisplayPNG(b)', "mime": "image/png"},
+    ]
+    code_history_pattern = "1 +*"
+    supported_history_operations = ("tail", "range", "search")
+    code_inspect_sample = "fmt.Println"
+    code_clear_output = ""  # Go has no call for it; the protocol's tests in Go cover the message
+
+
+class Welcome(jkt.IopubWelcomeTests):
+    kernel_name = "gaiden"
+    support_iopub_welcome = True
+
+
+class Kernel(unittest.TestCase):
+    def setUp(self):
+        self.km, self.kc = start_new_kernel(kernel_name="gaiden", startup_timeout=60)
+
+    def tearDown(self):
+        self.kc.stop_channels()
+        self.km.shutdown_kernel(now=True)
+
+    def run_cell(self, code, timeout=120, **kw):
+        msgs = []
+        reply = self.kc.execute_interactive(code, timeout=timeout, output_hook=msgs.append, **kw)
+        return reply["content"], msgs
+
+    def text(self, msgs, name="stdout"):
+        return "".join(m["content"]["text"] for m in msgs if m["msg_type"] == "stream" and m["content"]["name"] == name)
+
+    def test_stdin(self):
+        self.kc.allow_stdin = True
+        asked = []
+
+        def answer(msg):
+            asked.append(msg["content"]["prompt"])
+            self.kc.input("Ada 7")
+
+        reply, msgs = self.run_cell('var name string\nvar n int\nfmt.Scanln(&name, &n)\nfmt.Println("hello", name, n+1)', allow_stdin=True, stdin_hook=answer)
+        self.assertEqual(reply["status"], "ok")
+        self.assertEqual(len(asked), 1)
+        self.assertIn("hello Ada 8", self.text(msgs))
+
+    def test_interrupt_keeps_declarations(self):
+        self.run_cell("func answer() int { return 42 }")
+        id = self.kc.execute("for { time.Sleep(time.Millisecond) }")
+        time.sleep(2)
+        began = time.time()
+        self.km.interrupt_kernel()
+        reply = self.kc.get_shell_msg(timeout=10)
+        self.assertEqual(reply["parent_header"]["msg_id"], id)
+        self.assertEqual(reply["content"]["status"], "error")
+        self.assertLess(time.time() - began, 3)
+        reply, msgs = self.run_cell("fmt.Println(answer())")
+        self.assertEqual(self.text(msgs), "42\n")
+
+    def test_child_that_ignores_signals_is_killed(self):
+        id = self.kc.execute('c := exec.Command("setsid", "sh", "-c", "trap \'\' INT TERM HUP; echo $$ > child.pid; sleep 1000")\nc.Start()\ntime.Sleep(300*time.Millisecond)\nsignal.Ignore(os.Interrupt)\nfor {}')
+        time.sleep(3)
+        self.km.interrupt_kernel()
+        reply = self.kc.get_shell_msg(timeout=15)
+        self.assertEqual(reply["content"]["status"], "error")
+        time.sleep(0.5)
+        pid = int(open("child.pid").read())
+        self.assertFalse(os.path.exists(f"/proc/{pid}") and "sleep" in open(f"/proc/{pid}/cmdline").read(), "the child lives")
+
+    def test_exit_and_panic_leave_the_kernel_alive(self):
+        for code, want in (("os.Exit(3)", "3"), ('panic("boom")', "boom"), ("var p *int\n*p = 1", "nil pointer")):
+            reply, msgs = self.run_cell(code)
+            self.assertEqual(reply["status"], "error", code)
+            errors = [m for m in msgs if m["msg_type"] == "error"]
+            self.assertEqual(len(errors), 1, code)
+            self.assertIn(want, "\n".join(errors[0]["content"]["traceback"]) + errors[0]["content"]["evalue"])
+        reply, msgs = self.run_cell("fmt.Println(1)")
+        self.assertEqual(self.text(msgs), "1\n")
+
+    def test_compile_error_names_the_cells_line(self):
+        reply, msgs = self.run_cell('a := 1\nfmt.Println(a)\nfmt.Println(undefinedName)')
+        self.assertEqual(reply["status"], "error")
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(reply["traceback"]))
+        self.assertRegex(shown, r"(?i)(line |:)3\b")
+        self.assertIn("undefinedName", shown)
+
+    def test_displays_of_the_last_millisecond(self):
+        code = 'for i := range 200 { gonbui.DisplayHTML(fmt.Sprint("<i>", i, "</i>")) }'
+        for run in range(50):
+            reply, msgs = self.run_cell(code)
+            got = [m["content"]["data"]["text/html"] for m in msgs if m["msg_type"] == "display_data"]
+            self.assertEqual(got, [f"<i>{i}</i>" for i in range(200)], f"run {run}")
+
+    def test_100_megabytes(self):
+        line = "Grüße, 世界 🌍 0123456789\n"
+        n = 100_000_000 // len(line.encode())
+        reply, msgs = self.run_cell(f'w := bufio.NewWriter(os.Stdout)\nfor range {n} {{ w.WriteString("{line[:-1]}\\n") }}\nw.Flush()', timeout=300)
+        self.assertEqual(reply["status"], "ok")
+        self.assertEqual(self.text(msgs), line * n)
+
+    def test_restart_keeps_the_device(self):
+        put = ('s, err := session.Open()\nif err != nil { panic(err) }\na, err := s.Put([]float32{1, 2, 3}, shapes.Make(dtypes.Float32, 3), 0)\n'
+               'if err != nil { panic(err) }\nif err := s.Bind([]string{"kept"}, []*session.Array{a}); err != nil { panic(err) }')
+        get = ('s, err := session.Open()\nif err != nil { panic(err) }\na, err := s.Array("kept")\nif err != nil { panic(err) }\nv := make([]float32, 3)\n'
+               'if err := a.Values(v); err != nil { panic(err) }\nfmt.Println(v)')
+        reply, msgs = self.run_cell(put)
+        self.assertEqual(reply["status"], "ok", msgs)
+        reply, msgs = self.run_cell(get)
+        self.assertEqual(self.text(msgs), "[1 2 3]\n")
+        self.km.restart_kernel(now=False)
+        self.kc.wait_for_ready(timeout=60)
+        reply, msgs = self.run_cell(get)
+        self.assertEqual(self.text(msgs), "[1 2 3]\n")
+        self.km.restart_kernel(now=True)  # SIGKILL
+        self.kc.wait_for_ready(timeout=60)
+        reply, msgs = self.run_cell(get)
+        self.assertEqual(self.text(msgs), "[1 2 3]\n")
+
+    def test_second_notebook_reads_by_name(self):
+        put = ('s, err := session.Config{Space: "first"}.Open()\nif err != nil { panic(err) }\na, err := s.Put([]float32{7}, shapes.Make(dtypes.Float32, 1), 0)\n'
+               'if err != nil { panic(err) }\nif err := s.Bind([]string{"w"}, []*session.Array{a}); err != nil { panic(err) }')
+        get = ('s, err := session.Config{Space: "second"}.Open()\nif err != nil { panic(err) }\nl, err := s.ArraysOf("first", "w")\nif err != nil { panic(err) }\nv := make([]float32, 1)\n'
+               'if err := l[0].Values(v); err != nil { panic(err) }\nfmt.Println(v)')
+        self.assertEqual(self.run_cell(put)[0]["status"], "ok")
+        km, kc = start_new_kernel(kernel_name="gaiden", startup_timeout=60)
+        try:
+            msgs = []
+            kc.execute_interactive(get, timeout=120, output_hook=msgs.append)
+            self.assertEqual(self.text(msgs), "[7]\n")
+        finally:
+            kc.stop_channels()
+            km.shutdown_kernel(now=True)
+
+    def test_unknown_magic(self):
+        reply, msgs = self.run_cell("%sesion")
+        self.assertEqual(reply["status"], "error")
+        self.assertIn("%session", "\n".join(reply["traceback"]) + reply["evalue"])
+
+
+def main():
+    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
+    result = unittest.TextTestRunner(verbosity=1, stream=sys.stderr).run(suite)
+    for test, why in result.skipped:
+        print(f"skipped {test}: {why}", file=sys.stderr)
+    bad = len(result.failures) + len(result.errors)
+    print(result.testsRun - bad - len(result.skipped), bad, len(result.skipped))
+
+
+main()
