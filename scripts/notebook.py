@@ -8,6 +8,7 @@ import argparse, os, sys, time
 from pathlib import Path
 
 import nbformat
+from jupyter_client.kernelspec import NoSuchKernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbconvert import HTMLExporter
@@ -45,6 +46,8 @@ def run(path, out, inplace):
         client.execute()
     except CellExecutionError as e:
         failed = e
+    except NoSuchKernel as e:
+        sys.exit(f"{path}: Jupyter knows no kernel {e.name!r}: scripts/run setup installs it")
     out.mkdir(parents=True, exist_ok=True)
     ran = path if inplace else out / path.name
     nbformat.write(nb, ran)

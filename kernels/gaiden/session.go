@@ -9,11 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"gaiden/kernels/internal/cell"
 	"gaiden/lib/engine/device"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
@@ -74,7 +76,8 @@ func startSession(stdout io.Writer) error {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{w}
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives the cell and the terminal
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, cell.MarkEnv+"=") }) // it is no part of the cell that starts it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}                                                             // it outlives the cell and the terminal
 	if err := cmd.Start(); err != nil {
 		w.Close()
 		return err
