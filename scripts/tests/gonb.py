@@ -44,7 +44,7 @@ STYLE = [
     ("var count = 5\nconst K = 3", ""),
     ("%%\nfmt.Println(count * K)", "15\n"),
     ("!echo shell", "shell\n"),
-    ("import \"os\"\n%args a b\n%%\nfmt.Println(os.Args[1:])", "[a b]\n"),
+    ("import \"os\"\n%% a b\nfmt.Println(os.Args[1:])", "[a b]\n"),
 ]
 
 
