@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -147,21 +146,4 @@ func (g *Guard) Close() {
 	g.cmd.Process.Kill()
 	g.pipe.Close()
 	g.cmd.Wait()
-}
-
-// TempPrefix begins the names of the kernels' temporary directories; the
-// process number of the kernel follows.
-const TempPrefix = "gaiden-kernel-"
-
-// Sweep removes the temporary directories of kernels that are gone.
-func Sweep() {
-	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), TempPrefix+"*"))
-	for _, dir := range dirs {
-		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), TempPrefix), "-")
-		pid, err := strconv.Atoi(number)
-		if err != nil || syscall.Kill(pid, 0) == nil || pid == os.Getpid() {
-			continue // EPERM means that it lives, and is another user's; then Remove would fail too
-		}
-		os.RemoveAll(dir)
-	}
 }

@@ -223,7 +223,7 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, remem
 	}
 	// GoNB parses the command line in every cell; linking package flag into
 	// every cell would be the price. We do where there is one, or talk of flags.
-	p.flags = u.ownMain == nil && !u.Test && u.HasMain() && (len(u.Args) > 0 || quals["flag"] != nil && !declared["flag"])
+	p.flags = u.ownMain == nil && !u.Test && u.HasMain() && !declared["flag"] && (len(u.Args) > 0 || quals["flag"] != nil)
 	if p.flags && quals["flag"] == nil {
 		quals["flag"] = []string{"Parse"}
 	}

@@ -201,7 +201,7 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 		Go:       true,
 		Result:   program.Result,
 		Channels: bridge.channels(),
-		Temp:     n.temp,
+		Temp:     n.temp.Path,
 		Linger:   lingering,
 	}
 	if x.req.AllowStdin {

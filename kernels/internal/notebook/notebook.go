@@ -34,7 +34,7 @@ type Notebook struct {
 
 	once     sync.Once
 	failed   error // of once
-	temp     string
+	temp     *cell.TempDir
 	guard    *cell.Guard
 	module   *cell.Module
 	memory   *cell.Memory
@@ -62,15 +62,14 @@ func (n *Notebook) open() error {
 }
 
 func (n *Notebook) begin() error {
-	cell.Sweep()
-	temp, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", cell.TempPrefix, os.Getpid()))
-	if err != nil {
+	var err error
+	if n.temp, err = cell.NewTempDir(); err != nil {
 		return fmt.Errorf("notebook: %w", err)
 	}
-	n.temp = temp
-	n.mark = strings.ReplaceAll(filepath.Base(temp), ".", "-")
+	temp := n.temp.Path
+	n.mark = filepath.Base(temp)
 	if n.guard, err = cell.NewGuard(n.mark, temp); err != nil {
-		os.RemoveAll(temp)
+		n.temp.Close()
 		return fmt.Errorf("notebook: %w", err)
 	}
 	if n.Dir == "" {
@@ -153,6 +152,7 @@ func (n *Notebook) Shutdown(restart bool) {
 	}
 	n.gopls.Close()
 	n.guard.Close()
+	n.temp.Close()
 }
 
 // Info describes the kernel to front ends.
