@@ -29,19 +29,23 @@ type Array struct {
 func (s *Session) newArray(handle uint64, shape shapes.Shape, device int) *Array {
 	a := &Array{s: s, shape: shape, device: device, handle: handle}
 	runtime.SetFinalizer(a, (*Array).free)
+	s.pressure.add(shape.ByteSize())
 	return a
 }
 
 // free gives the handle back.
 func (a *Array) free() {
 	if !a.over.Swap(true) {
+		a.s.pressure.held.Add(-a.shape.ByteSize())
 		a.s.drop(a.handle)
 	}
 }
 
 // giveAway ends the array's life without freeing its buffer: a program has it.
 func (a *Array) giveAway() {
-	a.over.Store(true)
+	if !a.over.Swap(true) {
+		a.s.pressure.held.Add(-a.shape.ByteSize())
+	}
 	runtime.SetFinalizer(a, nil)
 }
 

@@ -463,6 +463,34 @@ func TestNoSession(t *testing.T) {
 	}
 }
 
+// TestGarbage holds that a loop that drops its results does not fill the
+// device.
+func TestGarbage(t *testing.T) {
+	p := serve(t)
+	s := p.open("garbage")
+	x := addOne(t, s, Options{}, f32(1<<20))
+	a := put(t, s, make([]float32, 1<<20)...)
+	most := int64(0)
+	for i := range 400 { // 1.6 GB in all
+		if _, err := x.Run(Call{Inputs: []*Array{a}}); err != nil {
+			t.Fatal(err)
+		}
+		if i%20 == 0 {
+			if err := s.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			st, err := s.Status()
+			if err != nil {
+				t.Fatal(err)
+			}
+			most = max(most, st.Bytes)
+		}
+	}
+	if most > 3*leastHeld {
+		t.Errorf("%d MB were held at once: want at most %d", most>>20, 3*leastHeld>>20)
+	}
+}
+
 // TestManyClients holds that clients do not disturb each other.
 func TestManyClients(t *testing.T) {
 	p := serve(t)
