@@ -32,7 +32,7 @@ lib/engine/pjrt/xspace:                                           reads a messag
 lib/engine/device: lib/engine/wire, lib/engine/pjrt, lib/sysinfo  the server
 lib/session: lib/engine/wire, lib/engine/hlo                      the client
 lib/fit: lib/session, lib/models, lib/timing, lib/engine/hlo      training: nets become programs of the session
-lib/report: lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/sysinfo  shows what the others return
+lib/report: lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices
 `
 
 // outside is which of the large outside modules a package may import, where

@@ -29,7 +29,7 @@ func newNotebook() *notebook.Notebook {
 	if path := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(path) {
 		n.Gopls = path
 	}
-	n.Magics = slices.Concat(sessionMagics(), notebook.Magics(n))
+	n.Magics = slices.Concat(sessionMagics(), timingMagics(), notebook.Magics(n))
 	return n
 }
 

@@ -28,7 +28,9 @@
 // # How it runs
 //
 // Train runs whole epochs as one program: a loop over shuffled batches of a
-// data set that stays on the device. It is run in chunks of about a fifth of a
+// data set that stays on the device. (On a CPU, nets with convolutions run as
+// one program a step, without waiting in between: XLA's loops are slow there.)
+// It is run in chunks of about a fifth of a
 // second. A chunk's weights take their names, all at once, when its losses
 // have been seen to be finite; so a stopped run, a killed cell and a loss that
 // is not a number all leave the weights of the last good chunk. Only a chunk's

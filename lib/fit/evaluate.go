@@ -35,8 +35,9 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 	began := time.Now()
 	size := n.portionOf(s)
 	batches := (s.N + size - 1) / size
-	key := fmt.Sprintf("test/%s/%d/%d", s.key(), s.N, size)
-	f := n.prepare(key, func() (*hlo.Program, error) { return n.testProgram(s, size, batches) }, nil)
+	single := n.single
+	key := fmt.Sprintf("test/%s/%d/%d/%t", s.key(), s.N, size, single)
+	f := n.prepare(key, func() (*hlo.Program, error) { return n.testProgram(s, size, batches, single) }, nil)
 	p, err := n.wait(ctx, key, f, alive)
 	if err != nil {
 		return nil, err
@@ -45,55 +46,70 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &Score{N: s.N, Labels: s.targets == 0}
-	var sum, weight float64
+	results, err := n.session.Put(make([]float32, batches*columns), shapes.Make(dtypes.Float32, batches, columns), 0)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]float32, batches*columns)
 	for done, next := 0, 1; done < batches; {
 		chunk := time.Now()
 		next = min(next, batches-done)
-		scalars, err := n.integers(done, next)
-		if err != nil {
+		runs, count := 1, next
+		if single {
+			runs, count = next, 1
+		}
+		for i := range runs {
+			scalars, err := n.integers(done+i*count, count)
+			if err != nil {
+				return nil, err
+			}
+			in := append(append(append([]*session.Array{}, state...), s.arrays()...), results)
+			out, err := p.Run(session.Call{Inputs: append(in, scalars...)})
+			if err != nil {
+				return nil, err
+			}
+			free(append(scalars, results)...)
+			results = out[0]
+		}
+		if err := during(ctx, alive, func() error { return results.Values(values) }); err != nil {
 			return nil, err
 		}
-		out, err := p.Run(session.Call{Inputs: append(append(append([]*session.Array{}, state...), s.arrays()...), scalars...)})
-		if err != nil {
-			return nil, err
-		}
-		values := make([]float32, batches*columns)
-		if err := during(ctx, alive, func() error { return out[0].Values(values) }); err != nil {
-			return nil, err
-		}
-		for i := range next {
-			row := values[i*columns:]
-			sum += float64(row[0])
-			weight += float64(row[1])
-			result.Right += int(row[2])
-		}
-		free(append(scalars, out[0])...)
 		done += next
 		next = max(1, int(float64(next)*share.Seconds()/time.Since(chunk).Seconds()))
+	}
+	results.Finalize()
+	result := &Score{N: s.N, Labels: s.targets == 0}
+	var sum, weight float64
+	for i := range batches {
+		row := values[i*columns:]
+		sum += float64(row[0])
+		weight += float64(row[1])
+		result.Right += int(row[2])
 	}
 	result.Loss = sum / weight
 	result.Elapsed = time.Since(began)
 	return result, nil
 }
 
-// testProgram scores batches of size examples:
+// testProgram scores count batches of size examples, a single one only the
+// first of them:
 //
-//	variables, x, y[, v], first, count → results [batches columns]
+//	variables, x, y[, v], results [batches columns], first, count → results
 //
 // with the sum of the losses, the number to divide it by and the right answers
 // of each. The last batch begins early where it would not be full, and does not
 // count what the one before has.
-func (n *Net) testProgram(s *Set, size, batches int) (*hlo.Program, error) {
+func (n *Net) testProgram(s *Set, size, batches int, single bool) (*hlo.Program, error) {
 	return n.trace("test", func(t *trace) []*Node {
 		variables := t.variables()
 		sources := t.sources(s)
+		results := Parameter(t.g, "results", shapes.Make(dtypes.Float32, batches, columns))
 		first := Parameter(t.g, "first", shapes.Make(dtypes.Int32))
 		count := Parameter(t.g, "count", shapes.Make(dtypes.Int32))
 		zero, width, latest := t.scalar(int32(0)), t.scalar(int32(size)), t.scalar(int32(s.N-size))
-		results := Zeros(t.g, shapes.Make(dtypes.Float32, batches, columns))
-		end := t.repeat(count, 1, []*Node{results}, func(i *Node, state []*Node) []*Node {
-			begin := Mul(Add(first, i), width)
+		score := func(i *Node, state []*Node) []*Node {
+			place := Add(first, i)
+			begin := Mul(place, width)
 			from := Min(begin, latest)
 			b := t.take(size, sources, window(from, size, zero))
 			t.set(variables)
@@ -105,8 +121,11 @@ func (n *Net) testProgram(s *Set, size, batches int) (*hlo.Program, error) {
 			}
 			sum, weight, right := t.score(n.lossOf(s), out, b, mask)
 			row := Reshape(Stack([]*Node{sum, weight, right}, 0), 1, columns)
-			return []*Node{DynamicUpdateSlice(state[0], row, []*Node{i, zero})}
-		})
-		return end
+			return []*Node{DynamicUpdateSlice(state[0], row, []*Node{place, zero})}
+		}
+		if single {
+			return score(zero, []*Node{results})
+		}
+		return t.repeat(count, 1, []*Node{results}, score)
 	})
 }

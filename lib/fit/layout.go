@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"bytes"
 	"fmt"
 	"sort"
 	"strings"
@@ -40,7 +41,7 @@ func (n *Net) lay() (*model.Store, error) {
 	var store *model.Store
 	var l layout
 	n.layout = layout{}
-	_, err := n.trace("layout", func(t *trace) []*Node {
+	p, err := n.trace("layout", func(t *trace) []*Node {
 		store = t.store
 		x := Zeros(t.g, shapes.Make(dtypes.Float32, append([]int{2}, n.model.Input...)...))
 		t.store.SetTraining(t.g, true)
@@ -51,6 +52,7 @@ func (n *Net) lay() (*model.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.single = n.platform == "cpu" && bytes.Contains(p.Text(nil), []byte("stablehlo.convolution"))
 	for v := range store.IterVariables() {
 		s := slot{name: strings.TrimPrefix(v.Path(), "/"), path: v.Path(), shape: v.Shape(), trainable: v.Trainable && v.Shape().DType.IsFloat()}
 		if s.path == rng {
@@ -245,6 +247,16 @@ func (n *Net) zeros(slots []slot) ([]*session.Array, error) {
 // bind gives arrays their names, all at once.
 func (n *Net) bind(slots []slot, arrays []*session.Array) error {
 	return n.session.Bind(n.names(slots), arrays)
+}
+
+// taken are the parameters that a program of an epoch gives back: the state,
+// results and begin.
+func (n *Net) taken(p *hlo.Program) []bool {
+	mask := make([]bool, len(p.Inputs))
+	for i := range len(n.layout.all()) + 2 {
+		mask[i] = true
+	}
+	return mask
 }
 
 // state looks the net's arrays up, all of one moment.

@@ -20,6 +20,7 @@ type Net struct {
 	session  *session.Session
 	platform string // cpu or cuda
 	ready    bool
+	single   bool // see chunk.Single
 	layout   layout
 	output   []int // dimensions of one result
 	programs map[string]*future

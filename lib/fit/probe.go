@@ -16,20 +16,13 @@ import (
 // numbers that are not finite, at a step: number bad of those that begin with
 // example first. It does the steps before it again.
 func (n *Net) probe(ctx context.Context, s *Set, size int, order *session.Array, first, bad int, state []*session.Array, rate *session.Array) (layer, part string, err error) {
-	all := append([]*session.Array{}, state...)
+	all := state
 	if bad > 0 {
-		c := chunk{size, 1, 1, bad}
-		key := fmt.Sprintf("epoch/%s/%d/%v", s.key(), s.N, c)
-		p, err := n.wait(ctx, key, n.prepare(key, func() (*hlo.Program, error) { return n.epochProgram(s, c) }, nil), nil)
-		if err != nil {
+		steps := n.steps(s, n.once(size, bad))
+		if err = steps.ready(ctx, nil); err != nil {
 			return "", "", err
 		}
-		scalars, err := n.integers(first, bad)
-		if err != nil {
-			return "", "", err
-		}
-		in := append(append(append([]*session.Array{}, all...), s.arrays()...), order, rate)
-		if all, err = p.Run(session.Call{Inputs: append(in, scalars...)}); err != nil {
+		if all, _, err = steps.do(state, s, order, rate, first, bad); err != nil {
 			return "", "", err
 		}
 	}

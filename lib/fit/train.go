@@ -86,9 +86,7 @@ type run struct {
 // portion is the steps of an epoch that one program does.
 type portion struct {
 	chunk
-	key   string
-	f     *future
-	p     *session.Program
+	steps *steps
 	first int // example of the epoch
 	turns int // in an epoch
 }
@@ -126,11 +124,11 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 	r.main = portion{chunk: n.split(whole, t.Batch)}
 	r.main.turns = whole / r.main.turn()
 	if left := whole % r.main.turn(); left > 0 {
-		r.odd = portion{chunk: chunk{t.Batch, 1, 1, left}, first: (whole - left) * t.Batch, turns: left}
+		r.odd = portion{chunk: n.once(t.Batch, left), first: (whole - left) * t.Batch, turns: left}
 	}
 	if rest > 0 {
 		r.steps++
-		r.tail = portion{chunk: chunk{rest, 1, 1, 1}, first: whole * t.Batch, turns: 1}
+		r.tail = portion{chunk: n.once(rest, 1), first: whole * t.Batch, turns: 1}
 	}
 	var err error
 	if r.state, err = n.state(n.layout.all()); err != nil {
@@ -150,9 +148,10 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 // counted by XLA: as many as divide the epoch, for what is left over needs a
 // program of its own.
 func (n *Net) split(steps, batch int) chunk {
-	c := chunk{Batch: batch, Inner: 1, Unroll: min(max(1, n.config.Unroll), steps)}
+	c := n.once(batch, 1)
+	c.Unroll = min(max(1, n.config.Unroll), steps)
 	turns := steps / c.Unroll
-	if n.platform != "cpu" && turns > 16 {
+	if !c.Single && turns > 16 {
 		c.Inner = min(64, turns)
 		for k := min(128, turns); k >= 16; k-- {
 			if turns%k == 0 {
@@ -165,30 +164,31 @@ func (n *Net) split(steps, batch int) chunk {
 	return c
 }
 
+// once is a chunk of steps that are not counted beforehand.
+func (n *Net) once(batch, limit int) chunk {
+	return chunk{Batch: batch, Inner: 1, Unroll: 1, Limit: limit, Single: n.single}
+}
+
 func (r *run) close() {
 	r.rate.Finalize()
 }
 
-// prepare begins to compile a portion's program.
+// prepare begins to compile a portion's programs.
 func (r *run) prepare(p *portion) {
-	if p.turns == 0 || p.f != nil {
-		return
+	if p.turns > 0 && p.steps == nil {
+		p.steps = r.net.steps(r.data, p.chunk)
 	}
-	p.key = fmt.Sprintf("epoch/%s/%d/%v", r.data.key(), r.data.N, p.chunk)
-	p.f = r.net.prepare(p.key, func() (*hlo.Program, error) { return r.net.epochProgram(r.data, p.chunk) }, nil)
 }
 
 func (r *run) ready(p *portion) error {
-	if p.p != nil || p.turns == 0 {
+	if p.turns == 0 || p.steps != nil && p.steps.main != nil {
 		return nil
 	}
 	began := time.Now()
 	defer func() { r.history.Compile += time.Since(began) }()
 	r.prepare(p)
 	r.tell("compile")
-	var err error
-	p.p, err = r.net.wait(r.ctx, p.key, p.f, func() { r.tell("compile") })
-	return err
+	return p.steps.ready(r.ctx, func() { r.tell("compile") })
 }
 
 // epochs runs them all.
@@ -284,18 +284,12 @@ func (r *run) turns(p *portion, left int) int {
 func (r *run) chunk(p *portion, order *session.Array, first, turns int) error {
 	n := r.net
 	began := time.Now()
-	scalars, err := n.integers(first, turns)
+	out, results, err := p.steps.do(r.state, r.data, order, r.rate, first, turns)
 	if err != nil {
 		return err
 	}
-	in := append(append(append([]*session.Array{}, r.state...), r.data.arrays()...), order, r.rate)
-	out, err := p.p.Run(session.Call{Inputs: append(in, scalars...)})
-	if err != nil {
-		return err
-	}
-	last := len(out) - 1
-	values := make([]float32, (p.Limit*p.turn()+1)*columns)
-	err = during(r.ctx, func() { r.tell("train") }, func() error { return out[last].Values(values) })
+	values := make([]float32, p.results().Size())
+	err = during(r.ctx, func() { r.tell("train") }, func() error { return results.Values(values) })
 	if err != nil {
 		return err
 	}
@@ -309,17 +303,18 @@ func (r *run) chunk(p *portion, order *session.Array, first, turns int) error {
 	if wrong { // the last step's gradient was not finite, though its loss was
 		return r.diagnose(p, order, first, turns*p.turn(), math.NaN())
 	}
-	if err := n.bind(n.layout.all(), out[:last]); err != nil {
+	if err := n.bind(n.layout.all(), out); err != nil {
 		return err
 	}
-	free(append(append(r.state, scalars...), out[last])...)
-	r.state = out[:last]
+	free(append(r.state, results)...)
+	r.state = out
 	steps := turns * p.turn()
 	r.count(values, p.Batch, steps)
-	if p.Batch == r.Batch && r.step > steps { // the first chunk of a run also warms up
-		r.pace = took / time.Duration(steps)
-	} else if r.pace == 0 {
-		r.pace = max(took/time.Duration(steps), share/8/time.Duration(p.turn()))
+	switch pace := took / time.Duration(steps); {
+	case p.Batch == r.Batch && r.done > steps: // the first chunk of a run also warms up
+		r.pace = pace
+	case r.pace == 0:
+		r.pace = max(pace/4, 1)
 	}
 	return nil
 }

@@ -70,8 +70,8 @@ func forget(*model.Store) model.VariableInitializer {
 //
 // GoMLX has no gradient of a loop. So the loop is kept out of its sight, and
 // the gradient enters beside it: all, a plain expression of z, the outputs and
-// recurrent, is what the gates got. Its gradient is known, by a second loop;
-// everything before all, GoMLX derives.
+// recurrent, is what the gates got. Its gradient is that of a second loop, and
+// everything before it, GoMLX derives.
 func scan(z, recurrent *Node) *Node {
 	g := z.Graph()
 	d := z.Shape().Dimensions
@@ -88,17 +88,7 @@ func scan(z, recurrent *Node) *Node {
 	fed := MatMul(Reshape(before(h), length*n, u), recurrent)
 	all := Add(z, Reshape(fed, length, n, 4*u))
 
-	var v *Node // the gradient of the outputs; it arrives first
-	all = IdentityWithCustomGradient(all, func(all, _ *Node) *Node {
-		return backward(all, before(c), c, v, recurrent)
-	})
-	// The choice is constant, so that XLA drops it; GoMLX sees two ways back.
-	always := Const(g, true)
-	y := Where(BroadcastToDims(always, length, n, u), h, Slice(all, AxisRange(), AxisRange(), AxisRange(0, u)))
-	return IdentityWithCustomGradient(y, func(_, gradient *Node) *Node {
-		v = gradient
-		return gradient
-	})
+	return derived(h, all, func(v *Node) *Node { return backward(all, before(c), c, v, recurrent) })
 }
 
 // gates are what the four gates make of z [n 4·units].

@@ -34,5 +34,6 @@
 // It measures and trains nothing, and it never fails: empty data, NaN, one
 // point and a million points all give a picture, which says what it leaves
 // out. It is the only package that knows gonbui, the displays of GoNB and of
-// Gaiden; [Show] and [Progress] are the only things of lib that print.
+// Gaiden; [Show], [Progress] and the clocks [Timeit] and [Stopwatch] are the only
+// things of lib that print.
 package report

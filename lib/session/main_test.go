@@ -44,6 +44,7 @@ func TestMain(m *testing.M) {
 type process struct {
 	*exec.Cmd
 	t      *testing.T
+	dir    string // of its files
 	socket string
 }
 
@@ -59,13 +60,19 @@ func needPlugin(t testing.TB) {
 func serve(t *testing.T, env ...string) *process {
 	t.Helper()
 	needPlugin(t)
-	dir := filepath.Join(t.TempDir(), "run")
-	p := &process{t: t, socket: filepath.Join(dir, "session.sock")}
-	line := p.start(append(env, "GAIDEN_SOCKET="+p.socket)...)
-	if line != "ready" {
-		t.Fatalf("supervisor said %q, want ready", line)
-	}
+	p := &process{t: t, dir: t.TempDir()}
+	p.socket = filepath.Join(p.dir, "run", "session.sock")
+	p.again(env...)
 	return p
+}
+
+// again starts the supervisor, in the directories of the one before.
+func (p *process) again(env ...string) {
+	p.t.Helper()
+	line := p.start(append([]string{"GAIDEN_SOCKET=" + p.socket, "XDG_STATE_HOME=" + p.dir + "/state", "XDG_CACHE_HOME=" + p.dir + "/cache"}, env...)...)
+	if line != "ready" {
+		p.t.Fatalf("supervisor said %q, want ready", line)
+	}
 }
 
 // start runs the supervisor and returns its first word.

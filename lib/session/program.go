@@ -34,6 +34,9 @@ type Program struct {
 	donate []bool // by input, all replicas
 	devs   []int
 	n      int // replicas
+	source *hlo.Program
+	asked  wire.ProgramBody // without the text
+	mask   []bool
 
 	// From says whether the session had it, or had to compile it.
 	From wire.Source
@@ -92,6 +95,8 @@ func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
 		return nil, err
 	}
 	x.From, x.Took = r.From, time.Duration(r.Nanoseconds)
+	b.Text = nil
+	x.source, x.asked, x.mask = p, b, o.Donate
 	runtime.AddCleanup(x, s.drop, x.handle)
 	return x, nil
 }
@@ -184,6 +189,13 @@ func (p *Program) invalid(format string, args ...any) error {
 	e := wire.Errorf(wire.Invalid, format, args...)
 	e.Program = p.name
 	return e
+}
+
+// body is what the session needs to make the program again.
+func (p *Program) body() wire.ProgramBody {
+	b := p.asked
+	b.Handle, b.Text = 0, p.source.Text(p.mask)
+	return b
 }
 
 // Outputs are the shapes of one replica's results.

@@ -28,8 +28,9 @@ type Session struct {
 	space   string
 	remote  bool // no shared memory: another machine, or another kernel
 
-	handles atomic.Uint64
-	ids     atomic.Uint32
+	handles  atomic.Uint64
+	ids      atomic.Uint32
+	pressure pressure
 
 	mu      sync.Mutex // protects following
 	waiting map[uint32]chan answer
@@ -93,6 +94,7 @@ func (c Config) Open() (*Session, error) {
 		return nil, err
 	}
 	go s.read()
+	connections.Store(s, nil)
 	return s, nil
 }
 
@@ -132,6 +134,7 @@ func (s *Session) greet(c Config) error {
 // that no one has seen yet, see Wait.
 func (s *Session) Close() error {
 	err := s.Wait()
+	connections.Delete(s)
 	s.fail(net.ErrClosed)
 	s.out.Close()
 	return errors.Join(err, s.conn.Close())

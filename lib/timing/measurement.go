@@ -23,7 +23,12 @@ type Measurement struct {
 	First   float64   `json:"first_call"` // seconds of the first call, which is no sample
 	Device  bool      `json:"device"`     // the device was waited for at both ends
 	Partial bool      `json:"partial"`    // stopped before it was done
-	Time    time.Time `json:"time"`       // when it began
+
+	// Host is how long one call kept the host when the device was idle before
+	// it, in seconds: what it costs to ask. 0 means that it is not known.
+	Host float64 `json:"host"`
+
+	Time time.Time `json:"time"` // when it began
 
 	// Err says why there are no samples, or no more of them.
 	Err error `json:"-"`
@@ -39,6 +44,31 @@ func (m Measurement) Median() float64 { return stats.Median(m.Samples) }
 
 // Best is the shortest sample in seconds.
 func (m Measurement) Best() float64 { return stats.Min(m.Samples) }
+
+// DispatchBound says that the device was not the limit: what the host does for
+// a call takes as long as the call. The device's own time is hidden behind it
+// then, and less than the median. Nobody needs a millisecond to ask: a longer
+// call that keeps the host waits for its own result.
+func (m Measurement) DispatchBound() bool {
+	return m.Device && m.Median() < 1e-3 && m.Host > dispatchShare*m.Best()
+}
+
+const dispatchShare = 0.8
+
+// alone takes in how long a block kept the host, if it was a single call: in
+// longer ones the host may have waited until the device took more.
+func (m *Measurement) alone(host float64) {
+	if m.Loops == 1 && (m.Host == 0 || host < m.Host) {
+		m.Host = host
+	}
+}
+
+// copy is the measurement as it stands.
+func (m *Measurement) copy() Measurement {
+	c := *m
+	c.Samples, c.Warnings = slices.Clone(m.Samples), slices.Clone(m.Warnings)
+	return c
+}
 
 // Spread is half the distance of the quartiles as a share of the median.
 func (m Measurement) Spread() float64 { return stats.Spread(m.Samples) }
@@ -70,16 +100,20 @@ func (m Measurement) String() string {
 
 // IPython is the result line of IPython's %timeit, in its words:
 // "1.32 ms ± 12.3 µs per loop (mean ± std. dev. of 7 runs, 1,000 loops each)".
-func (m Measurement) IPython() string {
+func (m Measurement) IPython() string { return m.IPythonDigits(3) }
+
+// IPythonDigits is IPython with another number of digits, as %timeit's -p has
+// it.
+func (m Measurement) IPythonDigits(digits int) string {
 	if m.N() == 0 {
 		return "not measured"
 	}
-	return fmt.Sprintf("%s ± %s per loop (mean ± std. dev. of %s, %s each)", ipythonTime(stats.Mean(m.Samples)),
-		ipythonTime(stats.StdDev(m.Samples)), plural(m.N(), "run"), plural(m.Loops, "loop"))
+	return fmt.Sprintf("%s ± %s per loop (mean ± std. dev. of %s, %s each)", ipythonTime(stats.Mean(m.Samples), digits),
+		ipythonTime(stats.StdDev(m.Samples), digits), plural(m.N(), "run"), plural(m.Loops, "loop"))
 }
 
-// ipythonTime is IPython's _format_time with its three digits.
-func ipythonTime(s float64) string {
+// ipythonTime is IPython's _format_time.
+func ipythonTime(s float64, digits int) string {
 	if s >= 60 {
 		var parts []string
 		left := s
@@ -103,7 +137,7 @@ func ipythonTime(s float64) string {
 	}
 	scaled := s * math.Pow(1000, float64(order))
 	// %g would write 1000 as 1e+03, which is what IPython shows as well.
-	return fmt.Sprintf("%.3g %s", scaled, []string{"s", "ms", "µs", "ns"}[order])
+	return fmt.Sprintf("%.*g %s", max(digits, 1), scaled, []string{"s", "ms", "µs", "ns"}[order])
 }
 
 // judge writes the warnings.
@@ -117,6 +151,9 @@ func (m *Measurement) judge(clock float64) {
 	warn := func(format string, args ...any) { m.Warnings = append(m.Warnings, fmt.Errorf(format, args...)) }
 	if share := clock / (m.Median() * float64(m.Loops)); share > 1.5/clockShare {
 		warn("reading the clock is %s of each sample; raise Timer.Loops (-n) above %s; if it was found, the machine was busy then", units.Percent(share), units.Count(m.Loops))
+	}
+	if m.DispatchBound() {
+		warn("dispatch-bound: a call keeps the host for %s, so the device may have waited; put more work into one program, or ask for no result in the loop", units.Seconds(m.Host))
 	}
 	if m.N() < leastRuns {
 		warn("%s cannot show how far they spread; raise Timer.Runs (-r)", plural(m.N(), "sample"))

@@ -93,7 +93,7 @@ func TestIPython(t *testing.T) {
 		1.32e-3: "1.32 ms", 1.3e-3: "1.3 ms", 12.3e-6: "12.3 µs", 5e-8: "50 ns", 2.31: "2.31 s", 59.9: "59.9 s", 60: "1min",
 		125.4: "2min 5s", 3725: "1h 2min 5s", 90061.5: "1d 1h 1min 1s", 0: "0 ns", 1e-10: "0.1 ns", 0.9996e-3: "1e+03 µs", 100e-6: "100 µs", 1: "1 s",
 	} {
-		if got := ipythonTime(seconds); got != want {
+		if got := ipythonTime(seconds, 3); got != want {
 			t.Errorf("%g s: got %q, want %q", seconds, got, want)
 		}
 	}

@@ -43,6 +43,10 @@ type Timer struct {
 	// Sync waits until the device is idle. Nil means that there is none.
 	Sync func()
 
+	// Present says, after the first call, whether Sync has a device to wait
+	// for. Nil means that it has.
+	Present func() bool
+
 	// Budget is the time to spend on samples of one function; 0 means one
 	// second. Finding Loops comes on top, and so does the first call. A
 	// function that takes longer than the budget is still run three times.
@@ -55,6 +59,11 @@ type Timer struct {
 	// Loops is the number of calls in each sample: %timeit's -n. 0 means
 	// that it is found.
 	Loops int
+
+	// Each, if not nil, is given every measurement as it stands after each of
+	// its samples. What was given last is what is known when a stop cannot
+	// wait for a long call to end.
+	Each func(Measurement)
 }
 
 // A Case is one thing to measure.
@@ -98,7 +107,7 @@ func (t Timer) TimeContext(ctx context.Context, name string, f func()) Measureme
 func (t Timer) Times(ctx context.Context, cases ...Case) []Measurement {
 	results := make([]Measurement, len(cases))
 	for i, c := range cases {
-		results[i] = Measurement{Name: c.Name, Device: t.Sync != nil, Time: time.Now().UTC()}
+		results[i] = Measurement{Name: c.Name, Time: time.Now().UTC()}
 	}
 	if err := t.check(); err != nil {
 		for i := range results {
@@ -110,6 +119,9 @@ func (t Timer) Times(ctx context.Context, cases ...Case) []Measurement {
 	for i := range results {
 		t.prepare(ctx, &results[i], cases[i], clock)
 	}
+	for i := range results {
+		results[i].Device = t.Sync != nil && (t.Present == nil || t.Present())
+	}
 	runtime.GC() // what set-up left behind is not the fault of the first samples
 	for run := 0; t.more(ctx, results, run); run++ {
 		for turn := range cases {
@@ -117,10 +129,15 @@ func (t Timer) Times(ctx context.Context, cases ...Case) []Measurement {
 				turn = len(cases) - 1 - turn
 			}
 			if m := &results[turn]; m.Err == nil && !m.Partial {
-				if s, err := t.block(cases[turn], m.Loops); err != nil {
+				s, host, err := t.block(cases[turn], m.Loops)
+				if err != nil {
 					m.Err = err.at(run + 1)
-				} else {
-					m.Samples = append(m.Samples, s/float64(m.Loops))
+					continue
+				}
+				m.Samples = append(m.Samples, s/float64(m.Loops))
+				m.alone(host)
+				if t.Each != nil {
+					t.Each(m.copy())
 				}
 			}
 		}
@@ -157,7 +174,7 @@ func (t Timer) budget() float64 {
 func (t Timer) clock() float64 {
 	costs := make([]float64, 32)
 	for i := range costs {
-		s, err := t.block(Case{Loop: func(int) {}}, 0)
+		s, _, err := t.block(Case{Loop: func(int) {}}, 0)
 		if err != nil {
 			return 0 // Sync panics; the first real block will say so
 		}
@@ -167,8 +184,9 @@ func (t Timer) clock() float64 {
 }
 
 // block is one reading of the clock around n times the work. The device is
-// idle at both ends.
-func (t Timer) block(c Case, n int) (seconds float64, failed *PanicError) {
+// idle at both ends. host is when the work returned, before the device was idle
+// again.
+func (t Timer) block(c Case, n int) (seconds, host float64, failed *PanicError) {
 	defer func() {
 		if value := recover(); value != nil {
 			failed = &PanicError{Name: c.Name, Value: value, Stack: debug.Stack()}
@@ -179,10 +197,13 @@ func (t Timer) block(c Case, n int) (seconds float64, failed *PanicError) {
 	}
 	start := time.Now()
 	c.Loop(n)
-	if t.Sync != nil {
-		t.Sync()
+	if t.Sync == nil {
+		seconds = time.Since(start).Seconds()
+		return seconds, seconds, nil
 	}
-	return time.Since(start).Seconds(), nil
+	host = time.Since(start).Seconds()
+	t.Sync()
+	return time.Since(start).Seconds(), host, nil
 }
 
 // prepare makes the first call and finds the number of loops.
@@ -191,7 +212,7 @@ func (t Timer) prepare(ctx context.Context, m *Measurement, c Case, clock float6
 		m.Partial = true
 		return
 	}
-	first, err := t.block(c, 1)
+	first, _, err := t.block(c, 1)
 	if err != nil {
 		m.Err = err.at(0)
 		return
@@ -211,11 +232,12 @@ func (t Timer) prepare(ctx context.Context, m *Measurement, c Case, clock float6
 		// one fills the budget by itself.
 		took := math.Inf(1)
 		for try := 0; try < 3 && took >= want && (try == 0 || took < t.budget()/3); try++ {
-			again, err := t.block(c, m.Loops)
+			again, host, err := t.block(c, m.Loops)
 			if err != nil {
 				m.Err = err.at(0)
 				return
 			}
+			m.alone(host)
 			took = min(took, again)
 		}
 		if took >= want || m.Loops >= 1e9 {
@@ -270,11 +292,15 @@ type PanicError struct {
 }
 
 func (e *PanicError) Error() string {
-	when := "before the first run"
-	if e.Run > 0 {
-		when = fmt.Sprintf("in run %d", e.Run)
+	return fmt.Sprintf("timing: %s: panic %s: %v", e.Name, e.When(), e.Value)
+}
+
+// When names the run: "in run 37", "before the first run".
+func (e *PanicError) When() string {
+	if e.Run == 0 {
+		return "before the first run"
 	}
-	return fmt.Sprintf("timing: %s: panic %s: %v", e.Name, when, e.Value)
+	return fmt.Sprintf("in run %d", e.Run)
 }
 
 // Unwrap gives the panic's value where it is an error.

@@ -108,6 +108,58 @@ func TestDeviceIsIdleAtBothEnds(t *testing.T) {
 	}
 }
 
+func TestDispatchBound(t *testing.T) {
+	tests := []struct {
+		name string
+		m    Measurement
+		want bool
+	}{
+		{"device", Measurement{Device: true, Host: 20e-6, Samples: []float64{300e-6, 310e-6}}, false},
+		{"host", Measurement{Device: true, Host: 290e-6, Samples: []float64{300e-6, 900e-6}}, true},
+		{"unknown", Measurement{Device: true, Samples: []float64{300e-6}}, false},
+		{"no device", Measurement{Host: 300e-6, Samples: []float64{300e-6}}, false},
+		{"a call that waits for its result", Measurement{Device: true, Host: 2e-3, Samples: []float64{2e-3}}, false},
+		{"nothing", Measurement{Device: true}, false},
+	}
+	for _, tt := range tests {
+		if got := tt.m.DispatchBound(); got != tt.want {
+			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
+		}
+		tt.m.judge(0)
+		if got := strings.Contains(tt.m.String(), "dispatch-bound"); got != tt.want {
+			t.Errorf("%s: got %q, want it to say so: %t", tt.name, tt.m, tt.want)
+		}
+	}
+}
+
+func TestHostApartFromDevice(t *testing.T) {
+	var free time.Time // when the device is
+	timer := Timer{Runs: 5, Budget: 50 * time.Millisecond, Sync: func() { spin(time.Until(free)) }}
+	m := timer.Time("queued", func() {
+		spin(20 * time.Microsecond)
+		if now := time.Now(); free.Before(now) {
+			free = now
+		}
+		free = free.Add(500 * time.Microsecond)
+	})
+	if m.Host < 20e-6 || m.Host > 250e-6 || m.Best() < 500e-6 {
+		t.Errorf("got %g s of host in %g s, want about 20 µs in 500 µs or more", m.Host, m.Best())
+	}
+	timer.Present = func() bool { return false }
+	if m := timer.Time("no device", func() { spin(20 * time.Microsecond) }); m.Device {
+		t.Errorf("got a measurement of a device, and there is none: %v", m)
+	}
+}
+
+func TestEachGivesWhatIsKnown(t *testing.T) {
+	var seen []Measurement
+	timer := Timer{Runs: 3, Loops: 1, Each: func(m Measurement) { seen = append(seen, m) }}
+	m := timer.Time("f", func() {})
+	if len(seen) != 3 || seen[0].N() != 1 || seen[2].N() != m.N() {
+		t.Errorf("got %v, want 3 measurements of 1 to 3 samples", seen)
+	}
+}
+
 func TestRunsAndLoopsAsGiven(t *testing.T) {
 	tests := []struct {
 		name        string

@@ -34,6 +34,12 @@ func mimeValue(mime string, content any) any {
 	return content
 }
 
+// MIMEClear is what a program sends, as if to display it, in order to remove
+// what its cell has shown so far: true to wait until there is something new.
+//
+//	gonbui.SendData(&protocol.DisplayData{Data: map[protocol.MIMEType]any{"application/x-gaiden-clear": true}})
+const MIMEClear protocol.MIMEType = "application/x-gaiden-clear"
+
 // A bridge speaks the protocol of GoNB's package gonbui with a cell's program:
 // values encoded by package gob, through one named pipe in each direction.
 type bridge struct {
@@ -101,6 +107,10 @@ func (b *bridge) take(d *protocol.DisplayData) {
 		return
 	}
 	if _, ok := d.Data[protocol.MIMECommSubscribe]; ok {
+		return
+	}
+	if wait, ok := d.Data[MIMEClear]; ok {
+		b.x.out.Clear(wait == true)
 		return
 	}
 	b.display(d)

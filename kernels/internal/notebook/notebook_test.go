@@ -135,7 +135,12 @@ func (r *recorder) Input(ctx context.Context, prompt string, password bool) (str
 	return r.Answer(prompt, password)
 }
 
-func (r *recorder) Clear(bool)             {}
+func (r *recorder) Clear(wait bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, fmt.Sprintf("clear %t", wait))
+}
+
 func (r *recorder) CommOpen(jupyter.Comm)  {}
 func (r *recorder) CommMsg(jupyter.Comm)   {}
 func (r *recorder) CommClose(jupyter.Comm) {}

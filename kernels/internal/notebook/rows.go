@@ -28,6 +28,7 @@ func (n *Notebook) programRows() magic.Table {
 		{Name: "%test", Args: "[flags]", Role: magic.Test,
 			Help: "runs the cell's tests and benchmarks (flags as in -test.v)"},
 		{Name: "%capture", Args: "[-a] file", Help: "copies the cell's output to a file; -a appends", Run: capture},
+		{Name: "%clear", Args: "[-w]", Help: "removes what the cell has shown so far; -w once there is something new to show", Run: clearOutput},
 		{Name: "%with_inputs", Help: "asks for input when the next command waits for it (which happens without it, too)", Run: nothing},
 		{Name: "%with_password", Help: "what is typed for the next command is not shown", Run: withPassword},
 	}
@@ -45,6 +46,15 @@ func capture(ctx context.Context, host magic.Host, c magic.Command) error {
 		return magic.Usage(c)
 	}
 	return x.openCapture(args[0], more)
+}
+
+func clearOutput(ctx context.Context, host magic.Host, c magic.Command) error {
+	x, ok := host.(*execution)
+	if !ok || len(c.Args) > 0 && (c.Args[0] != "-w" || len(c.Args) > 1) {
+		return magic.Usage(c)
+	}
+	x.out.Clear(len(c.Args) == 1)
+	return nil
 }
 
 func withPassword(ctx context.Context, host magic.Host, c magic.Command) error {

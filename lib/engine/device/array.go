@@ -21,6 +21,8 @@ type array struct {
 	refs   int         // handles of connections, names and pins that hold it
 	pins   int         // calls into PJRT that use buf at this moment
 	name   name        // where it is bound, zero if it is not
+	owner  *space      // whose client made it, nil if none
+	saved  *place      // where its data is on disk, nil if it is not
 	used   time.Time
 
 	prev, next *array // all arrays of the worker: a list costs a step less than a map
@@ -34,10 +36,23 @@ func (n name) String() string { return n.name }
 // unpin ends a use of a's buffer. The caller holds w.mu.
 func (w *Worker) unpin(a *array) {
 	a.pins--
-	if a.pins == 0 {
+	if a.gone != "" { // a program that was to have its memory could not
 		w.unpinned.Broadcast()
+		if a.pins == 0 && a.buf != 0 {
+			w.charge(a, -a.bytes)
+			w.freeBuffer(a.buf)
+			a.buf = 0
+		}
 	}
 	w.release(a)
+}
+
+// charge counts n more bytes for an array. The caller holds w.mu.
+func (w *Worker) charge(a *array, n int64) {
+	w.bytes += n
+	if a.owner != nil {
+		a.owner.bytes += n
+	}
 }
 
 // pin keeps a's buffer alive during a call into PJRT. The caller holds w.mu.
@@ -56,7 +71,7 @@ func (w *Worker) release(a *array) {
 	a.prev.next, a.next.prev = a.next, a.prev
 	w.count--
 	if a.buf != 0 {
-		w.bytes -= a.bytes
+		w.charge(a, -a.bytes)
 		w.freeBuffer(a.buf)
 		a.buf = 0
 	}
@@ -70,7 +85,7 @@ func (w *Worker) add(a *array) {
 	a.prev.next, a.next.prev = a, a
 	w.count++
 	if a.buf != 0 {
-		w.bytes += a.bytes
+		w.charge(a, a.bytes)
 	}
 }
 
@@ -93,6 +108,9 @@ func (w *Worker) bind(n name, a *array) (old *array) {
 	old = w.names[n]
 	if old == a {
 		return nil
+	}
+	if old == nil {
+		w.spaceOf(n.space).names++
 	}
 	w.names[n] = a
 	a.refs++
@@ -183,7 +201,14 @@ func distance(a, b string, limit int) int {
 
 // info describes a bound array. The caller holds w.mu.
 func (w *Worker) info(n name, a *array) wire.ArrayInfo {
-	return wire.ArrayInfo{Name: n.name, Space: n.space, Type: a.typ, Bytes: a.bytes, Device: a.device, Used: a.used, Generation: w.Generation}
+	i := wire.ArrayInfo{Name: n.name, Space: n.space, Type: a.typ, Bytes: a.bytes, Device: a.device, Used: a.used, Generation: w.Generation}
+	if a.owner != nil {
+		i.Owner = a.owner.name
+	}
+	if a.saved != nil {
+		i.Saved = a.saved.file
+	}
+	return i
 }
 
 // list returns the arrays of a name space whose name has the prefix, by name;
@@ -201,17 +226,22 @@ func (w *Worker) list(space, prefix string) []wire.ArrayInfo {
 	return l
 }
 
-// outOfMemory makes e say what fills the device. The caller holds w.mu.
-func (w *Worker) outOfMemory(e *wire.Error) {
+// outOfMemory makes e say what fills the device, or the quota of one space. The
+// caller holds w.mu.
+func (w *Worker) outOfMemory(e *wire.Error, of *space) {
 	var l []*array
+	held := w.bytes
+	if of != nil {
+		held = of.bytes
+	}
 	for a := w.all.next; a != &w.all; a = a.next {
-		if a.buf != 0 {
+		if a.buf != 0 && (of == nil || a.owner == of) {
 			l = append(l, a)
 		}
 	}
 	sort.Slice(l, func(i, j int) bool { return l[i].bytes > l[j].bytes })
 	var b strings.Builder
-	fmt.Fprintf(&b, "arrays hold %s", megabytes(w.bytes))
+	fmt.Fprintf(&b, "arrays hold %s", megabytes(held))
 	for i, a := range l[:min(len(l), 5)] {
 		n := a.name.name
 		if n == "" {

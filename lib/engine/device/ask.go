@@ -1,7 +1,6 @@
 package device
 
 import (
-	"encoding/hex"
 	"fmt"
 	"os"
 	"sort"
@@ -19,15 +18,23 @@ func (c *conn) overtakes(id uint32, a wire.AskBody) bool {
 		s := c.w.status()
 		c.answer(id, &wire.AnswerBody{Status: &s})
 	case wire.Programs:
-		go func() { c.answer(id, &wire.AnswerBody{Programs: c.w.programList()}) }()
+		go func() {
+			i := c.w.cache.info()
+			c.answer(id, &wire.AnswerBody{Programs: c.w.programList(), Cache: &i})
+		}()
 	case wire.Cancel:
 		c.answer(id, &wire.AnswerBody{Count: c.w.cancel(a.PID)})
 	case wire.Drain:
 		go func() { c.answer(id, &wire.AnswerBody{Errors: c.w.drain(a.PID)}) }()
+	case wire.FollowJob:
+		go c.followJob(id, a)
 	case wire.Stop:
-		c.answer(id, &wire.AnswerBody{})
-		c.out.Flush()
-		c.w.stop()
+		go func() { // the answer says that all is saved
+			c.w.finish()
+			c.answer(id, &wire.AnswerBody{})
+			c.out.Flush()
+			c.w.stop()
+		}()
 	default:
 		return false
 	}
@@ -38,6 +45,10 @@ func (c *conn) overtakes(id uint32, a wire.AskBody) bool {
 func (c *conn) ask(id uint32, a wire.AskBody) error {
 	if a.Space == "" {
 		a.Space = c.hello.Space
+	}
+	switch a.Verb {
+	case wire.Snapshot, wire.Snapshots, wire.Rollback, wire.Discard, wire.Diff, wire.Export, wire.Import:
+		return c.askSnapshot(id, a)
 	}
 	ans, why := c.obeyAsk(a)
 	if why != nil {
@@ -54,15 +65,19 @@ func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	w := c.w
 	switch a.Verb {
 	case wire.Evict:
-		return &wire.AnswerBody{Count: w.evict(func(p *program) bool {
-			h := hex.EncodeToString(p.hash[:])
-			for _, n := range a.Names {
-				if n != "" && strings.HasPrefix(h, n) {
-					return true
-				}
-			}
-			return len(a.Names) == 0
-		})}, nil
+		return w.evictPrograms(a), nil
+	case wire.Pin:
+		return w.pinPrograms(a.Names, a.Start)
+	case wire.Quota:
+		s := w.enter(a.Space)
+		if why := w.setQuota(s, a.Bytes); why != nil {
+			return nil, why
+		}
+		return &wire.AnswerBody{Spaces: w.spaceList()}, nil
+	case wire.Spaces:
+		return &wire.AnswerBody{Spaces: w.spaceList()}, nil
+	case wire.StartJob, wire.Jobs, wire.PauseJob, wire.ResumeJob, wire.StopJob, wire.ForgetJob:
+		return c.askJob(a)
 	case wire.Reset:
 		return w.reset(a.Disk)
 	case wire.Profile:
@@ -71,6 +86,9 @@ func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			return nil, deviceError(wire.Unsupported, err)
 		}
 		return &wire.AnswerBody{Data: data}, nil
+	}
+	if a.Space != "*" {
+		w.enter(a.Space)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,8 +103,6 @@ func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		return w.rename(a)
 	case wire.List:
 		return &wire.AnswerBody{Arrays: w.list(a.Space, a.Prefix)}, nil
-	case wire.Spaces:
-		return &wire.AnswerBody{Spaces: w.spaces()}, nil
 	}
 	return nil, wire.Errorf(wire.Unsupported, "session does not know the request %q", a.Verb).WithHint("gaiden session status tells its version")
 }
@@ -140,6 +156,7 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			c.w.release(old)
 		}
 	}
+	c.w.spaceOf(a.Space).touch(time.Now())
 	return &wire.AnswerBody{Count: len(a.Names)}, nil
 }
 
@@ -147,6 +164,7 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 func (w *Worker) unbind(n name) {
 	a := w.names[n]
 	delete(w.names, n)
+	w.spaceOf(n.space).names++
 	if a.name == n {
 		a.name = name{}
 	}
@@ -177,6 +195,7 @@ func (w *Worker) deleteAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			count++
 		}
 	}
+	w.spaceOf(a.Space).touch(time.Now())
 	return &wire.AnswerBody{Count: count}, nil
 }
 
@@ -198,45 +217,31 @@ func (w *Worker) rename(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	w.bind(to, x)
 	w.unbind(from)
 	x.name = to
+	w.spaceOf(a.Space).touch(time.Now())
 	return &wire.AnswerBody{Count: 1}, nil
 }
 
-func (w *Worker) spaces() []wire.SpaceInfo {
-	m := map[string]*wire.SpaceInfo{}
-	for n, a := range w.names {
-		s := m[n.space]
-		if s == nil {
-			s = &wire.SpaceInfo{Space: n.space}
-			m[n.space] = s
-		}
-		s.Arrays++
-		s.Bytes += a.bytes
-	}
-	var l []wire.SpaceInfo
-	for _, s := range m {
-		l = append(l, *s)
-	}
-	sort.Slice(l, func(i, j int) bool { return l[i].Space < l[j].Space })
-	return l
-}
-
-// reset forgets all names and all programs nobody holds.
+// reset stops all jobs, and forgets all names and all programs nobody holds;
+// disk: also programs and snapshots there.
 func (w *Worker) reset(disk bool) (*wire.AnswerBody, *wire.Error) {
+	w.stopJobs()
 	w.mu.Lock()
 	count := len(w.names)
+	now := time.Now()
 	for n := range w.names {
 		w.unbind(n)
 	}
+	for _, s := range w.spaces {
+		s.touch(now)
+		s.note = ""
+	}
 	w.mu.Unlock()
 	count += w.evict(nil)
-	if disk {
-		for _, d := range w.DiskDirs {
-			if err := os.RemoveAll(d); err != nil {
-				return nil, wire.Errorf(wire.Invalid, "reset of the disk: %v", err)
-			}
-		}
+	if !disk {
+		return &wire.AnswerBody{Count: count}, nil
 	}
-	return &wire.AnswerBody{Count: count}, nil
+	count += w.cache.clear()
+	return &wire.AnswerBody{Count: count}, w.clearState()
 }
 
 // cancel drops the executions that connections of a process group have queued,
@@ -290,13 +295,17 @@ func (w *Worker) drain(group int) []*wire.Error {
 
 // status describes the session.
 func (w *Worker) status() wire.Status {
-	s := wire.Status{WelcomeBody: w.welcome(), PID: os.Getppid(), WorkerPID: os.Getpid(), Started: w.started, Socket: w.Socket, Log: w.Log}
+	s := wire.Status{WelcomeBody: w.welcome(nil), PID: os.Getppid(), WorkerPID: os.Getpid(), Started: w.started, Socket: w.Socket, Log: w.Log,
+		Cache: w.cache.info(), Spaces: w.spaceList(), Jobs: w.jobList("*"), Trouble: w.stateOff}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.conns {
 		s.Clients = append(s.Clients, fmt.Sprintf("%s (process %d, notebook %q, since %s)", c.hello.Client, c.pid, c.hello.Space, c.since.Format(time.TimeOnly)))
 	}
 	sort.Strings(s.Clients)
+	for n, text := range w.troubles {
+		s.Trouble = fmt.Sprintf("notebook %q is not saved: %s", n, text)
+	}
 	s.Arrays, s.Bytes, s.Programs = w.count, w.bytes, len(w.programs)
 	return s
 }

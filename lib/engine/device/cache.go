@@ -3,7 +3,6 @@ package device
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -247,6 +246,15 @@ func (c *cache) remove(hash [32]byte) {
 	if c.usable() {
 		os.Remove(c.path(c.key(hash)))
 	}
+}
+
+// clear forgets all programs, and says how many.
+func (c *cache) clear() int {
+	l, _ := c.entries()
+	for _, st := range l {
+		os.Remove(filepath.Join(c.dir, st.Name()))
+	}
+	return len(l)
 }
 
 // entries lists the directory's programs, least recently used first.

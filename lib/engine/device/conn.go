@@ -19,6 +19,7 @@ type conn struct {
 	in    *wire.Reader
 	out   *wire.Writer
 	hello wire.HelloBody
+	space *space
 	pid   int // the client's process, 0 if unknown
 	group int // its process group
 
@@ -33,8 +34,10 @@ type conn struct {
 	step     step
 	flights  []*flight // not watched yet
 
-	inflight int        // executions the device has not finished; protected by Worker.mu
-	landing  *sync.Cond // signalled when inflight falls
+	inflight int           // executions the device has not finished; protected by Worker.mu
+	queued   time.Duration // device time they will take, as far as is known; protected by Worker.mu
+	lastEnd  time.Time     // when the device was last known to have finished one; protected by Worker.mu
+	landing  *sync.Cond    // signalled when inflight falls
 
 	mu       sync.Mutex // protects following
 	read     int64      // frames read
@@ -51,6 +54,11 @@ type item struct {
 // maxInflight bounds executions that the device has not finished, so that a
 // fast client cannot fill the device's memory with results nobody has read.
 const maxInflight = 64
+
+// maxWait bounds them by the device time that they will take, so that a client's
+// short program does not wait behind much of another's: at most this, or one
+// long program.
+const maxWait = 50 * time.Millisecond
 
 // serve obeys one client until it leaves.
 func (w *Worker) serve(sock *net.UnixConn) {
@@ -104,7 +112,11 @@ func (c *conn) greet() error {
 		return wire.Errorf(wire.BadVersion, "session speaks protocol %d (gaiden %s), you speak %d (%s)", wire.Protocol, c.w.Version, c.hello.Protocol, c.hello.Version).
 			WithHint("run gaiden session stop; the next cell starts a session of its own version")
 	}
-	welcome := c.w.welcome()
+	if len(c.hello.Space) > 4096 {
+		return wire.Errorf(wire.Invalid, "name of a notebook has %d bytes: limit is 4096", len(c.hello.Space))
+	}
+	c.space = c.w.enter(c.hello.Space)
+	welcome := c.w.welcome(c.space)
 	return c.out.Send(wire.Welcome, f.ID, func(b []byte) []byte { return append(b, wire.JSON(welcome)...) })
 }
 
@@ -324,7 +336,7 @@ func (c *conn) answerSync(id uint32) error {
 }
 
 func (c *conn) program(id uint32, b *wire.ProgramBody) error {
-	if c.programs[b.Handle] != nil || b.Handle == 0 {
+	if old := c.programs[b.Handle]; b.Handle == 0 || old != nil && !(old.isReady() && old.missing) {
 		return wire.Errorf(wire.BadFrame, "program handle %d is in use", b.Handle)
 	}
 	p, fresh := c.w.find(b)
@@ -334,8 +346,12 @@ func (c *conn) program(id uint32, b *wire.ProgramBody) error {
 	c.programs[b.Handle] = p
 	go func() { // the client waits for this answer, what it has queued does not
 		<-p.ready
-		if p.err != nil {
+		switch {
+		case p.err != nil:
 			c.fail(id, p.err)
+			return
+		case p.missing:
+			c.out.Send(wire.NeedText, id, nil)
 			return
 		}
 		r := wire.ProgramReply{From: wire.Memory}

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"errors"
 	"time"
 
 	"gaiden/lib/engine/pjrt"
@@ -11,11 +12,14 @@ import (
 type step struct {
 	in, out []pjrt.Buffer
 	inputs  []*array
+	donate  []bool // what PJRT is told: not those that somebody reads
+	shared  bool   // there are such
 }
 
 // flight is an execution that the device may not have finished.
 type flight struct {
 	program *program
+	began   time.Time
 	outputs []*array
 	names   []bound
 }
@@ -42,76 +46,137 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	s := &c.step
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	c.enqueue(p)
 	why := c.resolve(p, e, s)
-	if why == nil && c.drops(seq) {
+	if why == nil && (w.ending || c.drops(seq)) {
 		why = c.late(p, wire.Errorf(wire.Cancelled, "dropped before it ran"))
 	}
 	if why == nil {
-		why = c.take(p, e, s)
+		why = c.affords(p, e, s)
 	}
 	if why != nil {
+		c.dequeue(1, p.pace)
 		c.poison(p, e, why)
 		return nil
 	}
-	for c.inflight >= maxInflight {
-		c.landing.Wait()
-	}
-	c.inflight++
+	c.take(p, e, s)
 	w.mu.Unlock()
-	f := &flight{program: p}
-	err := p.exe.Execute(s.in, s.out, e.Donate, w.devices[e.Device], pjrt.Async, nil)
+	err := p.exe.Execute(s.in, s.out, s.donate, w.devices[e.Device], pjrt.Async, nil)
 	w.mu.Lock()
-	for i, a := range s.inputs {
-		if !e.Donate[i] {
-			w.unpin(a)
-		}
+	if s.shared && errors.Is(err, pjrt.ErrOutOfMemory) {
+		err = c.again(p, e, s)
 	}
 	if err != nil {
-		c.inflight--
+		c.dequeue(1, p.pace)
 		c.giveBack(e, s)
 		why := c.late(p, deviceError(wire.ExecuteError, err))
 		c.poison(p, e, why)
-		return nil
+	} else {
+		p.runs++
+		p.used = time.Now()
+		f := &flight{program: p, began: p.used}
+		c.publish(f, e, s)
+		if c.flights = append(c.flights, f); len(c.flights) >= maxInflight/2 || p.pace == 0 {
+			c.watch(false)
+		}
 	}
-	p.runs++
-	p.used = time.Now()
-	c.publish(f, e, s)
-	if c.flights = append(c.flights, f); len(c.flights) >= maxInflight/2 {
-		c.watch(false)
+	for i, a := range s.inputs {
+		if !s.donate[i] {
+			w.unpin(a)
+		}
 	}
+	w.unpinned.Broadcast()
 	return nil
 }
 
 // take reserves the inputs for a call into PJRT: donated ones are nobody else's
-// from here on, the others are pinned. The caller holds w.mu, which take may
-// give up for a while.
-func (c *conn) take(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
+// from here on, the others are pinned. A donated array that somebody reads at
+// this moment, a snapshot say, is pinned too: PJRT is told to leave its memory
+// alone and to take other memory for the result. So nobody waits, and the reader
+// sees the old data. The caller holds w.mu.
+func (c *conn) take(p *program, e *wire.ExecuteBody, s *step) {
 	w := c.w
+	s.donate, s.shared = append(s.donate[:0], e.Donate...), false
 	for i, a := range s.inputs {
 		if e.Donate[i] {
-			a.gone = "donated to program " + p.name
-		}
-	}
-	for i, a := range s.inputs { // another client may be inside a call with a buffer that we give away
-		for e.Donate[i] && a.pins > 0 {
-			w.unpinned.Wait()
-		}
-	}
-	for i, a := range s.inputs {
-		if e.Donate[i] {
-			continue
-		}
-		if why := a.check(); why != nil { // another client gave it away meanwhile
-			c.giveBack(e, s)
-			return c.late(p, why)
+			a.gone = p.taker
+			if a.pins > 0 { // in all replicas, since they must agree
+				s.shared = true
+				for j := i % len(p.inputs); j < len(s.inputs); j += len(p.inputs) {
+					s.donate[j] = false
+				}
+			}
 		}
 	}
 	for i, a := range s.inputs {
-		if !e.Donate[i] {
+		if !s.donate[i] {
 			w.pin(a)
 		}
 	}
+}
+
+// again runs a program a second time, after there was no memory to spare arrays
+// that were being read: it waits for their readers. The caller holds w.mu.
+func (c *conn) again(p *program, e *wire.ExecuteBody, s *step) error {
+	w := c.w
+	for i, a := range s.inputs {
+		if e.Donate[i] && !s.donate[i] {
+			for a.pins > 1 {
+				w.unpinned.Wait()
+			}
+			a.pins--
+			a.refs--
+			s.donate[i] = true
+		}
+	}
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	return p.exe.Execute(s.in, s.out, s.donate, w.devices[e.Device], pjrt.Async, nil)
+}
+
+// affords refuses outputs that the quota of the client's space has no room for.
+// The caller holds w.mu.
+func (c *conn) affords(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
+	if c.space == nil || c.space.quota == 0 {
+		return nil
+	}
+	more := int64(0)
+	for _, n := range p.outBytes {
+		more += n * int64(p.replicas)
+	}
+	for i, a := range s.inputs {
+		if e.Donate[i] {
+			more -= a.bytes
+		}
+	}
+	if why := c.w.room(c.space, more); why != nil {
+		c.w.outOfMemory(why, c.space)
+		return c.late(p, why)
+	}
 	return nil
+}
+
+// enqueue waits until the device may be given one more execution of this client.
+// The caller holds w.mu, which enqueue gives up while it waits.
+func (c *conn) enqueue(p *program) {
+	for c.inflight > 0 && (c.inflight >= maxInflight || c.queued+p.pace > maxWait) {
+		if len(c.flights) > 0 {
+			c.watch(false)
+		} else {
+			c.landing.Wait()
+		}
+	}
+	c.inflight++
+	c.queued += p.pace
+}
+
+// dequeue ends what enqueue began, for n executions. The caller holds w.mu.
+func (c *conn) dequeue(n int, time time.Duration) {
+	c.inflight -= n
+	if c.queued -= time; c.inflight == 0 {
+		c.queued = 0 // estimates change meanwhile
+	}
+	c.landing.Broadcast()
 }
 
 // giveBack undoes what take did to donated inputs: PJRT has not had them. The
@@ -129,15 +194,17 @@ func (c *conn) giveBack(e *wire.ExecuteBody, s *step) {
 func (c *conn) publish(f *flight, e *wire.ExecuteBody, s *step) {
 	w, p := c.w, f.program
 	for i, a := range s.inputs {
-		if e.Donate[i] {
-			w.bytes -= a.bytes
+		if s.donate[i] {
+			w.charge(a, -a.bytes)
 			a.buf = 0
+		}
+		if e.Donate[i] {
 			c.forget(e.Inputs[i])
 		}
 	}
 	for i, h := range e.Outputs {
 		k := i % len(p.outputs)
-		a := &array{buf: s.out[i], typ: p.outputs[k], bytes: p.outBytes[k], device: p.device(e, i), used: p.used}
+		a := &array{buf: s.out[i], typ: p.outputs[k], bytes: p.outBytes[k], device: p.device(e, i), owner: c.space, used: p.used}
 		w.add(a)
 		c.arrays.set(h, a)
 		f.outputs = append(f.outputs, a)
@@ -150,6 +217,9 @@ func (c *conn) publish(f *flight, e *wire.ExecuteBody, s *step) {
 			old = nil
 		}
 		f.names = append(f.names, bound{n, a, old})
+	}
+	if len(e.Bind) > 0 {
+		c.space.touch(p.used)
 	}
 }
 
@@ -324,8 +394,32 @@ func (c *conn) landed(flights []*flight, err error) {
 			c.settle(f, nil)
 		}
 	}
-	c.inflight -= len(flights)
-	c.landing.Broadcast()
+	c.clock(flights)
+}
+
+// clock learns from the end of flights how long their programs take. It errs on
+// the long side, where the device was idle or the end was heard of late. The
+// caller holds w.mu.
+func (c *conn) clock(flights []*flight) {
+	now, p, queued := time.Now(), flights[0].program, time.Duration(0)
+	began, same := flights[0].began, true
+	for _, f := range flights {
+		queued += f.program.pace
+		same = same && f.program == p
+	}
+	if c.lastEnd.After(began) {
+		began = c.lastEnd
+	}
+	c.lastEnd = now
+	took := max(1, now.Sub(began)/time.Duration(len(flights)))
+	c.dequeue(len(flights), queued)
+	switch {
+	case !same:
+	case p.pace == 0 || took < p.pace:
+		p.pace = took
+	default:
+		p.pace += (took - p.pace) / 8
+	}
 }
 
 // settle frees what a successful execution replaced, or brings it back after a
@@ -350,6 +444,8 @@ func (c *conn) settle(f *flight, err error) {
 		}
 		w.release(b.array)
 		delete(w.names, b.name)
+		w.spaceOf(b.name.space).names++
+		w.spaceOf(b.name.space).touch(time.Now())
 		if b.old != nil {
 			w.names[b.name] = b.old // the reference moves back
 		}
@@ -360,8 +456,8 @@ func (c *conn) settle(f *flight, err error) {
 // when it uses what the program should have made. The caller holds w.mu.
 func (c *conn) late(p *program, e *wire.Error) *wire.Error {
 	e.Program = p.name
-	if e.Code == wire.OutOfMemory {
-		c.w.outOfMemory(e)
+	if e.Code == wire.OutOfMemory && e.Next == "" {
+		c.w.outOfMemory(e, nil)
 	}
 	c.postpone(e)
 	return e
@@ -386,11 +482,16 @@ func (c *conn) forget(h uint64) {
 func (c *conn) free(hs []uint64) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
+	dropped := false
 	for _, h := range hs {
 		c.forget(h)
 		if p := c.programs[h]; p != nil {
 			delete(c.programs, h)
 			p.refs--
+			dropped = true
 		}
+	}
+	if dropped {
+		c.w.trim()
 	}
 }

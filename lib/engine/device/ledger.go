@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sort"
+	"strings"
 	"time"
 
 	"gaiden/lib/engine/pjrt"
@@ -22,31 +23,49 @@ type program struct {
 	devices         []int // of its assignment, empty when portable
 	exe             *pjrt.Program
 	err             *wire.Error
+	missing         bool // it was on disk but could not be loaded, and there is no text
 	from            wire.Source
 	took            time.Duration
+	taker           string // what its donated inputs are said to be
 	ready           chan struct{}
 
-	runs int64 // protected by Worker.mu, as the rest
-	used time.Time
-	refs int // handles of connections
+	runs, hits int64 // protected by Worker.mu, as the rest
+	used       time.Time
+	refs       int // handles of connections, and jobs
+	pinned     bool
+	onDisk     bool
+	size       int64         // of its code, about
+	pace       time.Duration // device time of a run, 0: not known yet
 }
 
-// find returns the program of that hash, or starts compiling text. It returns
-// nil when the hash is unknown and there is no text. Requests for one program
-// that come while it compiles wait for the same compilation.
+// isReady says whether p has been made, or has failed.
+func (p *program) isReady() bool {
+	select {
+	case <-p.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// find returns the program of that hash, or starts to load it from disk or to
+// compile its text. It returns nil when neither is known. Requests for one
+// program that come while it is made wait for the same work.
 func (w *Worker) find(b *wire.ProgramBody) (p *program, fresh bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if p = w.programs[b.Hash]; p != nil {
-		p.refs++
-		p.used = time.Now()
+	if p := w.recall(b.Hash); p != nil {
 		return p, false
 	}
-	if len(b.Text) == 0 {
+	if len(b.Text) == 0 && !w.cache.has(b.Hash) {
 		return nil, false
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.programs[b.Hash]; p != nil { // somebody was faster
+		p.refs++
+		return p, false
+	}
 	p = &program{hash: b.Hash, name: b.Name, origin: b.Origin, inputs: b.Inputs, outputs: b.Outputs, replicas: max(1, int(b.Replicas)),
-		ready: make(chan struct{}), used: time.Now(), refs: 1}
+		ready: make(chan struct{}), taker: "donated to program " + b.Name, used: time.Now(), refs: 1}
 	for _, t := range b.Outputs {
 		n, _ := t.Bytes() // checked by the decoder
 		p.outBytes = append(p.outBytes, n)
@@ -55,61 +74,133 @@ func (w *Worker) find(b *wire.ProgramBody) (p *program, fresh bool) {
 		p.devices = append(p.devices, int(d))
 	}
 	w.programs[b.Hash] = p
-	go w.compile(p, b)
+	go w.make(p, b)
 	return p, true
 }
 
-// compile makes p ready. A program that failed leaves the ledger, so that the
-// next request tries again.
-func (w *Worker) compile(p *program, b *wire.ProgramBody) {
-	defer close(p.ready)
-	fail := func(e *wire.Error) {
-		e.Program = b.Name
-		p.err = e
+// recall returns a program that is in memory, nil if it is not.
+func (w *Worker) recall(hash [32]byte) *program {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.programs[hash]
+	if p != nil {
+		p.refs++
+		p.hits++
+		p.used = time.Now()
+	}
+	return p
+}
+
+// make makes p ready. A program that failed leaves the ledger, so that the next
+// request tries again.
+func (w *Worker) make(p *program, b *wire.ProgramBody) {
+	why := w.build(p, b)
+	if why != nil || p.missing {
+		if why != nil {
+			why.Program = b.Name
+			p.err = why
+		}
 		w.mu.Lock()
 		delete(w.programs, p.hash)
 		w.mu.Unlock()
 	}
-	if got := wire.Key(b.Text, b.Flags, b.Replicas, b.Devices); got != b.Hash {
-		fail(wire.Errorf(wire.Invalid, "text and options hash to %x, request says %x", got[:6], b.Hash[:6]))
-		return
+	keep := why == nil && p.from == wire.Compiled
+	if keep {
+		w.background.Add(1)
 	}
-	opts := pjrt.CompileOptions{Replicas: p.replicas, Devices: p.devices}
-	if b.Flags != "" {
-		if err := json.Unmarshal([]byte(b.Flags), &opts.Flags); err != nil {
-			fail(wire.Errorf(wire.Invalid, "compile options: %v", err))
-			return
-		}
+	close(p.ready) // clients are answered before the program is written
+	if keep {
+		w.keep(p)
+		w.background.Done()
 	}
-	if p.replicas > len(w.devices) {
-		fail(wire.Errorf(wire.Invalid, "program for %d devices, session has %d", p.replicas, len(w.devices)))
-		return
-	}
-	for _, d := range p.devices {
-		if d >= len(w.devices) {
-			fail(wire.Errorf(wire.Invalid, "program for device %d, session has devices 0 to %d", d, len(w.devices)-1))
-			return
-		}
+}
+
+// build loads p from disk, or compiles its text.
+func (w *Worker) build(p *program, b *wire.ProgramBody) *wire.Error {
+	opts, why := w.options(p, b)
+	if why != nil {
+		return why
 	}
 	start := time.Now()
+	var refused *wire.Error
+	loaded := w.cache.load(b.Hash, func(code []byte) error {
+		exe, err := w.client.Deserialize(code, opts)
+		if err != nil {
+			return err
+		}
+		if n := exe.NumOutputs(); n != len(p.outputs) {
+			exe.Close()
+			refused = wire.Errorf(wire.Invalid, "program has %d results, request says %d", n, len(p.outputs))
+			return nil // the request is at fault, not the file
+		}
+		p.exe, p.from, p.size, p.onDisk = exe, wire.Disk, int64(len(code)), true
+		return nil
+	})
+	p.took = time.Since(start)
+	switch {
+	case refused != nil:
+		return refused
+	case loaded:
+		return nil
+	case len(b.Text) == 0:
+		p.missing = true
+		return nil
+	}
+	if got := wire.Key(b.Text, b.Flags, b.Replicas, b.Devices); got != b.Hash {
+		return wire.Errorf(wire.Invalid, "text and options hash to %x, request says %x", got[:6], b.Hash[:6])
+	}
+	start = time.Now()
 	exe, err := w.client.Compile(b.Text, opts)
 	p.took = time.Since(start)
 	if err != nil {
-		fail(deviceError(wire.CompileError, err))
-		return
+		return deviceError(wire.CompileError, err)
 	}
 	if n := exe.NumOutputs(); n != len(p.outputs) {
 		exe.Close()
-		fail(wire.Errorf(wire.Invalid, "text has %d results, request says %d", n, len(p.outputs)))
-		return
+		return wire.Errorf(wire.Invalid, "text has %d results, request says %d", n, len(p.outputs))
 	}
-	p.exe, p.from = exe, wire.Compiled
+	p.exe, p.from, p.size = exe, wire.Compiled, int64(len(b.Text))
+	return nil
 }
 
-// drop ends one use of p by a connection.
-func (w *Worker) drop(p *program) {
+// options are those of a request, checked.
+func (w *Worker) options(p *program, b *wire.ProgramBody) (pjrt.CompileOptions, *wire.Error) {
+	opts := pjrt.CompileOptions{Replicas: p.replicas, Devices: p.devices}
+	if b.Flags != "" {
+		if err := json.Unmarshal([]byte(b.Flags), &opts.Flags); err != nil {
+			return opts, wire.Errorf(wire.Invalid, "compile options: %v", err)
+		}
+	}
+	if p.replicas > len(w.devices) {
+		return opts, wire.Errorf(wire.Invalid, "program for %d devices, session has %d", p.replicas, len(w.devices))
+	}
+	for _, d := range p.devices {
+		if d >= len(w.devices) {
+			return opts, wire.Errorf(wire.Invalid, "program for device %d, session has devices 0 to %d", d, len(w.devices)-1)
+		}
+	}
+	return opts, nil
+}
+
+// keep writes a program to disk, for the next session.
+func (w *Worker) keep(p *program) {
+	if !w.cache.usable() {
+		return
+	}
+	w.keeping.Lock() // one at a time: nobody waits for it
+	defer w.keeping.Unlock()
+	code, err := p.exe.Serialize()
+	if err == nil {
+		err = w.cache.store(p.hash, code)
+	}
+	if err != nil {
+		if !errors.Is(err, pjrt.ErrClosed) {
+			w.Logf("program %s (%x) is not kept on disk: %v", p.name, p.hash[:6], err)
+		}
+		return
+	}
 	w.mu.Lock()
-	p.refs--
+	p.onDisk, p.size = true, int64(len(code))
 	w.mu.Unlock()
 }
 
@@ -118,14 +209,9 @@ func (w *Worker) drop(p *program) {
 func (w *Worker) evict(match func(*program) bool) int {
 	w.mu.Lock()
 	var out []*program
-	for h, p := range w.programs {
-		select {
-		case <-p.ready:
-		default:
-			continue // it compiles for somebody
-		}
-		if p.refs == 0 && (match == nil || match(p)) {
-			delete(w.programs, h)
+	for _, p := range w.programs {
+		if p.refs == 0 && p.isReady() && (match == nil || match(p)) {
+			delete(w.programs, p.hash)
 			out = append(out, p)
 		}
 	}
@@ -136,18 +222,99 @@ func (w *Worker) evict(match func(*program) bool) int {
 	return len(out)
 }
 
+// Bounds of what the worker keeps in memory of programs that no client holds.
+const (
+	idlePrograms = 512
+	idleBytes    = 1 << 30
+)
+
+// trim closes the programs that were used least recently, where there are more
+// than the bounds allow that nobody holds and nobody has pinned. The caller
+// holds w.mu.
+func (w *Worker) trim() {
+	var idle []*program
+	bytes := int64(0)
+	for _, p := range w.programs {
+		if p.refs == 0 && !p.pinned && p.isReady() {
+			idle = append(idle, p)
+			bytes += p.size
+		}
+	}
+	if len(idle) <= idlePrograms && bytes <= idleBytes {
+		return
+	}
+	sort.Slice(idle, func(i, j int) bool { return idle[i].used.Before(idle[j].used) })
+	for i, p := range idle {
+		if len(idle)-i <= idlePrograms && bytes <= idleBytes {
+			break
+		}
+		delete(w.programs, p.hash)
+		bytes -= p.size
+		go p.exe.Close()
+	}
+}
+
+// named returns a test for programs by the beginnings of their hashes.
+func named(hashes []string) func(*program) bool {
+	return func(p *program) bool {
+		h := hex.EncodeToString(p.hash[:])
+		for _, n := range hashes {
+			if n != "" && strings.HasPrefix(h, n) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// pinPrograms keeps programs in memory, or no longer.
+func (w *Worker) pinPrograms(hashes []string, yes bool) (*wire.AnswerBody, *wire.Error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	count, match := 0, named(hashes)
+	for _, p := range w.programs {
+		if match(p) {
+			p.pinned = yes
+			count++
+		}
+	}
+	if count == 0 {
+		return nil, wire.Errorf(wire.NotFound, "no program %q in memory", strings.Join(hashes, " ")).WithHint("%%programs lists them")
+	}
+	return &wire.AnswerBody{Count: count}, nil
+}
+
+// evictPrograms drops programs by their hashes, none for all, from memory or
+// also from disk.
+func (w *Worker) evictPrograms(a wire.AskBody) *wire.AnswerBody {
+	match := named(a.Names)
+	if len(a.Names) == 0 {
+		match = func(p *program) bool { return !p.pinned }
+	}
+	count := w.evict(func(p *program) bool {
+		hit := match(p)
+		if hit && a.Disk {
+			w.cache.remove(p.hash)
+		}
+		return hit
+	})
+	if a.Disk && len(a.Names) == 0 {
+		count += w.cache.clear()
+	}
+	return &wire.AnswerBody{Count: count}
+}
+
 // programList describes what the ledger holds, last used first.
 func (w *Worker) programList() []wire.ProgramInfo {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var l []wire.ProgramInfo
 	for _, p := range w.programs {
-		select {
-		case <-p.ready:
-		default:
+		if !p.isReady() {
 			continue
 		}
-		info := wire.ProgramInfo{Hash: hex.EncodeToString(p.hash[:6]), Name: p.name, Origin: p.origin, From: p.from.String(), Compile: p.took, Runs: p.runs, Bytes: -1, Used: p.used}
+		info := wire.ProgramInfo{Hash: hex.EncodeToString(p.hash[:6]), Name: p.name, Origin: p.origin, From: p.from.String(), Compile: p.took, Runs: p.runs, Bytes: -1,
+			Used: p.used, Hits: p.hits, Clients: p.refs, Pinned: p.pinned, OnDisk: p.onDisk, Pace: p.pace}
 		if m, err := p.exe.MemoryStats(); err == nil {
 			info.Bytes = m.Code
 		}

@@ -133,7 +133,7 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 				return nil // it was asked to stop
 			}
 		}
-		s.note = fmt.Sprintf("worker %d ended at %s (%v): its arrays are lost", s.generation, time.Now().Format(time.TimeOnly), err)
+		s.note = fmt.Sprintf("worker %d ended at %s (%v)", s.generation, time.Now().Format(time.TimeOnly), err)
 		s.logf("%s", s.note)
 		if time.Since(began) > 10*time.Second {
 			quick = 0
@@ -182,7 +182,7 @@ func (s *Supervisor) end(cmd *exec.Cmd, ended <-chan error, sig os.Signal) error
 	cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute): // it saves its arrays
 		cmd.Process.Kill()
 		<-ended
 	}
@@ -199,7 +199,8 @@ func (s *Supervisor) logf(format string, args ...any) {
 // supervisor's environment and descriptors.
 func Work(version string) error {
 	pipe := os.NewFile(4, "supervisor")
-	w := &Worker{Version: version, Socket: wire.SocketPath(), Log: LogPath(), DiskDirs: diskDirs()}
+	w := &Worker{Version: version, Socket: wire.SocketPath(), Log: LogPath(), Programs: filepath.Join(wire.CacheDir(), "programs"),
+		State: filepath.Join(wire.StateDir(), "snapshots")}
 	w.Logf = func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%s worker: %s\n", time.Now().Format(time.DateTime), fmt.Sprintf(format, args...))
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -79,7 +80,7 @@ func (c *conn) upload(b *wire.UploadBody) error {
 			return err
 		}
 	}
-	a := &array{typ: b.Type, bytes: size, device: int(b.Device)}
+	a := &array{typ: b.Type, bytes: size, device: int(b.Device), owner: c.space, used: time.Now()}
 	done := func(error) {
 		if win != nil {
 			c.out.Send(wire.Done, 0, wire.DoneBody{Window: b.Window}.Append)
@@ -88,8 +89,9 @@ func (c *conn) upload(b *wire.UploadBody) error {
 			w.mu.Unlock()
 		}
 	}
-	var failed error
+	failed := c.allows(size)
 	switch {
+	case failed != nil:
 	case int64(len(data)) != size:
 		failed = wire.Errorf(wire.Invalid, "upload of %s: got %d bytes, want %d", b.Type, len(data), size)
 	case a.device >= len(w.devices):
@@ -108,13 +110,24 @@ func (c *conn) upload(b *wire.UploadBody) error {
 		if a.err = asError(failed); a.err.Code == wire.Internal {
 			a.err = deviceError(wire.Invalid, failed)
 		}
-		if a.err.Code == wire.OutOfMemory {
-			w.outOfMemory(a.err)
+		if a.err.Code == wire.OutOfMemory && a.err.Next == "" {
+			w.outOfMemory(a.err, nil)
 		}
 		c.postpone(a.err)
 	}
 	w.add(a)
 	c.arrays.set(b.Handle, a)
+	return nil
+}
+
+// allows refuses bytes more than the quota of the client's space.
+func (c *conn) allows(bytes int64) error {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	if why := c.w.room(c.space, bytes); why != nil {
+		c.w.outOfMemory(why, c.space)
+		return why
+	}
 	return nil
 }
 
@@ -196,11 +209,13 @@ func (c *conn) copy(b wire.CopyBody) error {
 	if err := c.fresh([]uint64{b.To}); err != nil {
 		return err
 	}
-	n := &array{device: int(b.Device)}
+	n := &array{device: int(b.Device), owner: c.space, used: time.Now()}
 	a, why := c.use(b.From)
 	if why == nil {
 		n.typ, n.bytes = a.typ, a.bytes
-		if int(b.Device) >= len(w.devices) {
+		if full := c.allows(a.bytes); full != nil {
+			why = asError(full)
+		} else if int(b.Device) >= len(w.devices) {
 			why = wire.Errorf(wire.Invalid, "copy to device %d: session has devices 0 to %d", b.Device, len(w.devices)-1)
 		} else if buf, err := w.client.CopyToDevice(a.buf, w.devices[b.Device]); err != nil {
 			why = deviceError(wire.ExecuteError, err)
@@ -234,6 +249,7 @@ func (c *conn) leaveAll() {
 		delete(c.programs, h)
 		p.refs--
 	}
+	w.trim()
 	for _, win := range c.windows {
 		win.closed = true
 		win.users++

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -26,21 +27,27 @@ type Worker struct {
 	Plugin     Plugin
 	Socket     string // for status only, the listener is Run's
 	Log        string
-	DiskDirs   []string // what Reset with Disk removes
+	Programs   string // directory of compiled programs, "" for none
+	State      string // directory of snapshots and jobs, "" for none
 	Logf       func(format string, args ...any)
 
-	client  *pjrt.Client
-	devices []*pjrt.Device
-	uid     int
-	started time.Time
-	stopped chan struct{}
-	once    sync.Once
+	client     *pjrt.Client
+	devices    []*pjrt.Device
+	cache      *cache
+	keeping    sync.Mutex     // held while a program is written to disk
+	background sync.WaitGroup // work that the end waits for
+	stateLock  *os.File
+	stateOff   string // why no snapshots are kept, "" if they are
+	uid        int
+	started    time.Time
+	stopped    chan struct{}
+	once       sync.Once
 
 	tracing sync.Mutex // protects trace
 	trace   *pjrt.Profile
 
 	mu       sync.Mutex // protects following, and array and program
-	unpinned *sync.Cond // signalled when an array's pins reach 0
+	unpinned *sync.Cond // signalled when a call into PJRT has ended, or a reader of an array
 	all      array      // head of the list of all arrays
 	count    int        // in it
 	bytes    int64      // in arrays
@@ -48,7 +55,9 @@ type Worker struct {
 	programs map[[32]byte]*program
 	conns    map[*conn]struct{}
 	orphans  []orphan // errors of clients that have gone
-	serving  sync.WaitGroup
+	spaces   map[string]*space
+	troubles map[string]string // by space: why it is not saved
+	ending   bool              // no work is taken any more
 }
 
 // Open loads the plugin and takes the devices.
@@ -59,6 +68,7 @@ func (w *Worker) Open() error {
 	w.all.prev, w.all.next = &w.all, &w.all
 	w.names = map[name]*array{}
 	w.programs, w.conns = map[[32]byte]*program{}, map[*conn]struct{}{}
+	w.spaces, w.troubles = map[string]*space{}, map[string]string{}
 	if w.Logf == nil {
 		w.Logf = func(string, ...any) {}
 	}
@@ -70,6 +80,13 @@ func (w *Worker) Open() error {
 		return wire.Errorf(wire.Unavailable, "%s: no device: %v", w.Plugin.Path, err).WithHint("GAIDEN_DEVICE=cpu works on any machine")
 	}
 	w.devices = w.client.Devices()
+	about := []string{w.client.Platform(), w.client.PlatformVersion(), w.Plugin.Device, fmt.Sprint(len(w.devices))}
+	for _, d := range w.devices {
+		about = append(about, d.Kind())
+	}
+	w.cache = openCache(w.Programs, 0, w.Plugin.Path, about, w.Logf)
+	w.openState()
+	w.resumeJobs()
 	return nil
 }
 
@@ -79,9 +96,11 @@ func (w *Worker) Run(l *net.UnixListener) error {
 		<-w.stopped
 		l.Close()
 	}()
+	go w.keepState()
 	for {
 		sock, err := l.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
+			w.finish()
 			return nil
 		}
 		if err != nil {
@@ -101,6 +120,16 @@ type orphan struct {
 
 // stop ends Run.
 func (w *Worker) stop() { w.once.Do(func() { close(w.stopped) }) }
+
+// finish takes no more work, and saves what there is.
+func (w *Worker) finish() {
+	w.mu.Lock()
+	w.ending = true
+	w.mu.Unlock()
+	w.haltJobs()
+	w.saveAll()
+	w.background.Wait()
+}
 
 func (w *Worker) join(c *conn) {
 	w.mu.Lock()
@@ -130,14 +159,19 @@ func (w *Worker) freeBuffer(b pjrt.Buffer) {
 	}
 }
 
-// welcome describes the session to a new client.
-func (w *Worker) welcome() wire.WelcomeBody {
+// welcome describes the session to a client of a space.
+func (w *Worker) welcome(s *space) wire.WelcomeBody {
 	b := wire.WelcomeBody{Protocol: wire.Protocol, Version: w.Version, Generation: w.Generation, Note: w.Note, Plugin: w.Plugin.Path,
 		Platform: w.client.Platform(), PlatformVersion: w.client.PlatformVersion(), Boot: wire.BootID()}
+	if s != nil {
+		w.mu.Lock()
+		b.Note = strings.Join(slices.DeleteFunc([]string{w.Note, s.note}, func(t string) bool { return t == "" }), "; ")
+		w.mu.Unlock()
+	}
 	for _, d := range w.devices {
-		info := wire.DeviceInfo{ID: d.ID(), Kind: d.Kind(), InUse: -1, Peak: -1, Limit: -1}
+		info := wire.DeviceInfo{ID: d.ID(), Kind: d.Kind(), InUse: -1, Peak: -1, Limit: -1, Pool: -1, LargestFree: -1}
 		if m, err := d.Memory(); err == nil {
-			info.InUse, info.Peak, info.Limit = m.InUse, m.Peak, m.Limit
+			info.InUse, info.Peak, info.Limit, info.Pool, info.LargestFree = m.InUse, m.Peak, m.Limit, m.Pool, m.LargestFree
 		}
 		b.Devices = append(b.Devices, info)
 	}
@@ -191,6 +225,3 @@ func peer(sock *net.UnixConn) (credentials, error) {
 	}
 	return credentials{int(cred.Uid), int(cred.Pid), group}, nil
 }
-
-// diskDirs are the directories that hold what a session has cached.
-func diskDirs() []string { return []string{filepath.Join(wire.CacheDir(), "programs")} }

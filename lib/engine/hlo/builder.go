@@ -213,5 +213,6 @@ func (b *Builder) Program() (*Program, error) {
 	p.Replicas = max(1, b.replicas)
 	p.Devices = b.devices
 	p.costs = count(b.main, map[*Function][]LabelCost{})
+	p.main = b.main
 	return p, nil
 }

@@ -21,6 +21,7 @@ type Program struct {
 	types []string // of the parameters
 	tail  string   // everything after the parameters of main
 	costs []LabelCost
+	main  *Function // what it was written from, for Operations
 }
 
 // Compile is what a backend does with a finished program.

@@ -29,7 +29,12 @@ func (v Value) Add(y any) Value { return v.binary("Add", "arith.addf", "arith.ad
 func (v Value) Sub(y any) Value { return v.binary("Sub", "arith.subf", "arith.subi", "", y) }
 
 // Mul is v · y.
-func (v Value) Mul(y any) Value { return v.binary("Mul", "arith.mulf", "arith.muli", "", y) }
+func (v Value) Mul(y any) Value {
+	if n, is := y.(int); is && n == 1 {
+		return v.use("Mul")
+	}
+	return v.binary("Mul", "arith.mulf", "arith.muli", "", y)
+}
 
 // Div is v / y; of integers, rounded towards zero.
 func (v Value) Div(y any) Value { return v.binary("Div", "arith.divf", "arith.divsi", "", y) }

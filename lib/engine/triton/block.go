@@ -60,6 +60,8 @@ func (b *Block) parameters() {
 // or more, which lets Triton move four numbers at once.
 func (b *Block) text() string {
 	var t strings.Builder
+	fmt.Fprintf(&t, "// %s: grid %d×%d×%d, %d warps, %d stages\n", b.kernel.Name,
+		max(1, b.kernel.Grid[0]), max(1, b.kernel.Grid[1]), max(1, b.kernel.Grid[2]), b.kernel.warps(), b.kernel.stages())
 	t.WriteString("module {\n  tt.func public @" + b.kernel.Name + "(")
 	var all []string
 	for i, v := range b.inputs {

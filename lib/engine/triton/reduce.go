@@ -68,7 +68,7 @@ func (v Value) ArgMax(axis int) (place, largest Value) {
 		b.refuse("ArgMax", "got %s, want numbers", v.typ)
 	}
 	largest, place = b.value(t), b.value(t.of(dtypes.Int32))
-	two := largest.name + "_" + place.name[1:]
+	two := "%top" + place.name[1:]
 	largest.name, place.name = two+"#0", two+"#1"
 	x, i, y, k := b.fresh(), b.fresh(), b.fresh(), b.fresh()
 	above, equal, before, first, wins, best, where := b.fresh(), b.fresh(), b.fresh(), b.fresh(), b.fresh(), b.fresh(), b.fresh()

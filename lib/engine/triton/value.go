@@ -32,6 +32,9 @@ func (v Value) DType() dtypes.DType { return v.typ.DType }
 // Dims are the sides of the tile; nil for a scalar.
 func (v Value) Dims() []int { return slices.Clone(v.typ.Dims) }
 
+// IsZero reports whether v is the zero Value, which is none.
+func (v Value) IsZero() bool { return v.b == nil }
+
 // use checks that v may be used here.
 func (v Value) use(op string) Value {
 	if v.b == nil {

@@ -1,6 +1,11 @@
 package wire
 
-import "time"
+import (
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"time"
+)
 
 // JobBody is a loop that the session runs by itself: its client may go.
 //
@@ -93,8 +98,36 @@ type JobEntry struct {
 	Number int // from 0
 	Place  Place
 	Name   string
-	Values []float64 // at most MaxEntry of them
+	Values Floats // at most MaxEntry of them
 	Time   time.Time
+}
+
+// Floats are numbers that JSON carries bit by bit, NaN too.
+type Floats []float64
+
+// MarshalJSON writes base64 of little-endian float64.
+func (f Floats) MarshalJSON() ([]byte, error) {
+	b := make([]byte, 0, 8*len(f))
+	for _, v := range f {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	return json.Marshal(b)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (f *Floats) UnmarshalJSON(text []byte) error {
+	var b []byte
+	if err := json.Unmarshal(text, &b); err != nil {
+		return err
+	}
+	if len(b)%8 != 0 {
+		return Errorf(BadFrame, "wire: %d bytes are no list of float64", len(b))
+	}
+	*f = make(Floats, len(b)/8)
+	for i := range *f {
+		(*f)[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+	}
+	return nil
 }
 
 // MaxEntry bounds the values of a log entry.

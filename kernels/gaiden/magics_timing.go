@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"gaiden/kernels/internal/magic"
+)
+
+// timingMagics are the magics that read a clock.
+func timingMagics() magic.Table {
+	const flags = "[-n N] [-r R] [-t] [-p P] [-q] [-o]"
+	const more = `
+Options, as IPython has them:
+    -n N  N calls in each run; without it a number is found at which the clock costs under 0.1 %
+    -r R  R runs; 7 without it
+    -t    wall-clock time, which is the default and the only one
+    -p P  P digits; 3 without it
+    -q    show nothing
+    -o    the measurement, with its samples, is the cell's value
+
+The first call, which may compile, is told apart and is no sample. The devices
+are idle before each reading of the clock. What an expression or a := yields is
+kept, so that the compiler does not leave it out. Stop shows what was measured
+until then. The warnings are about the measurement: heed them.`
+	return magic.Table{
+		{Name: "%timeit", Args: flags + " statement", Help: "times a statement, again and again", More: more + `
+
+    %timeit math.Sqrt(2)
+    %timeit -n 100 -r 5 p.Forward()
+
+It runs before the Go code of its cell and sees what earlier cells declared.`, Run: timeitMagic},
+		{Name: "%%timeit", Args: flags + " [set-up]", Role: magic.Body, Help: "times the cell, again and again; statements on its first line are run once, before", More: more + `
+
+    %%timeit x := make([]float32, 1000)
+    sort(x)`, Run: timeitMagic},
+		{Name: "%time", Args: "statement", Help: "times one run of a statement", More: timeMore, Run: timeMagic},
+		{Name: "%%time", Role: magic.Body, Help: "times one run of the cell", More: timeMore, Run: timeMagic},
+	}
+}
+
+const timeMore = `
+The clock starts and stops when the devices are idle. Compiling the cell's Go
+code is not part of it; compiling device programs is: %timeit tells that apart.
+CPU times are those of the cell's process, not of the session's.
+
+What a cell under %%time declares is not there for later cells.`
+
+// timeitMagic runs %timeit and %%timeit.
+func timeitMagic(ctx context.Context, h magic.Host, c magic.Command) error {
+	o, code, err := timeitFlags(c)
+	if err != nil {
+		return err
+	}
+	t := timed{body: c.Body, setup: code, line: c.Line + 1, first: c.Line}
+	if c.Row.Role != magic.Body {
+		t = timed{body: code, line: c.Line, first: c.Line}
+	}
+	if strings.TrimSpace(t.body) == "" {
+		return magic.Usage(c)
+	}
+	end := "})"
+	if !o.object {
+		end += ";" // the value is not wanted
+	}
+	t.before = fmt.Sprintf("gaidenreport.Timeit{Runs: %d, Loops: %d, Digits: %d, Quiet: %t}.Run(func(gaidenn int) { for range gaidenn {", o.runs, o.loops, o.digits, o.quiet)
+	t.after = "}" + end
+	return t.run(ctx, h)
+}
+
+// timeMagic runs %time and %%time.
+func timeMagic(ctx context.Context, h magic.Host, c magic.Command) error {
+	body, first := c.Text, c.Line
+	if c.Row.Role == magic.Body {
+		if c.Text != "" {
+			return magic.Usage(c)
+		}
+		body, first = c.Body, c.Line+1
+	}
+	if strings.TrimSpace(body) == "" {
+		return magic.Usage(c)
+	}
+	head := "import gaidenreport \"gaiden/lib/report\"; gaidenwatch := gaidenreport.StartWatch(); defer gaidenwatch.Stop();"
+	t := timed{line: first, first: max(1, c.Line), body: body, before: head}
+	return t.once(ctx, h)
+}
+
+// timeitOptions are %timeit's.
+type timeitOptions struct {
+	loops, runs, digits int
+	quiet, object       bool
+}
+
+// timeitFlags reads the options before the statement.
+func timeitFlags(c magic.Command) (o timeitOptions, rest string, err error) {
+	o = timeitOptions{runs: 7, digits: 3}
+	rest = strings.TrimSpace(c.Text)
+	for strings.HasPrefix(rest, "-") {
+		word, after := rest, ""
+		if i := strings.IndexAny(rest, " \t"); i >= 0 {
+			word, after = rest[:i], strings.TrimSpace(rest[i:])
+		}
+		if word == "--" {
+			return o, after, nil
+		}
+		wrong := func(format string, args ...any) error {
+			return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: fmt.Sprintf(format, args...)}
+		}
+		number := func(to *int, what string) error {
+			value := word[2:]
+			if value == "" {
+				value, after, _ = strings.Cut(after, " ")
+				after = strings.TrimSpace(after)
+			}
+			if n, err := fmt.Sscanf(value+"\n", "%d\n", to); err != nil || n != 1 || *to < 1 {
+				return wrong("%s: got %q, want %s, from 1", word[:2], value, what)
+			}
+			return nil
+		}
+		switch {
+		case strings.HasPrefix(word, "-n"):
+			err = number(&o.loops, "the number of calls in a run")
+		case strings.HasPrefix(word, "-r"):
+			err = number(&o.runs, "the number of runs")
+		case strings.HasPrefix(word, "-p"):
+			err = number(&o.digits, "the number of digits")
+		case word == "-t":
+		case word == "-q":
+			o.quiet = true
+		case word == "-o":
+			o.object = true
+		case word == "-c":
+			err = wrong("-c: processor time is not measured, since it leaves out the devices; want -t, wall-clock time")
+		default:
+			err = wrong("got the option %s, want %s%s", word, c.Row.Args, meant(word))
+		}
+		if err != nil {
+			return o, "", err
+		}
+		rest = after
+	}
+	return o, rest, nil
+}
+
+// meant says which option somebody who typed word most likely wants.
+func meant(word string) string {
+	letter := strings.ToLower(strings.TrimLeft(word, "-"))
+	for _, o := range []struct{ flag, names string }{
+		{"-n", "number loops count n"}, {"-r", "repeat repeats runs rounds r"}, {"-p", "precision digits p"},
+		{"-q", "quiet silent q s"}, {"-o", "output object result o v"}, {"-t", "time wall t"}} {
+		for _, name := range strings.Fields(o.names) {
+			if letter == name || len(letter) > 1 && (strings.HasPrefix(name, letter) || magic.Nearest(letter, []string{name}) != "") {
+				return "; did you mean " + o.flag + "?"
+			}
+		}
+	}
+	return "; a statement that begins with - goes into brackets"
+}

@@ -1,0 +1,301 @@
+package device
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"gaiden/lib/engine/device/safetensors"
+	"gaiden/lib/engine/wire"
+)
+
+// archive is the directory of a space's snapshots: files 00000012.auto.safetensors
+// and so on, whose numbers ascend. A file has the arrays that were new at its
+// moment, and says which older files have the others: a data set is written
+// once, however often the weights beside it are.
+type archive struct {
+	dir, space string
+
+	mu      sync.Mutex // held while files are read or written; taken before Worker.mu
+	known   bool       // records are those on disk
+	records []*record  // by number
+	last    int        // the highest number there was: none is used twice while arrays remember it
+}
+
+// Kinds of files. A part is a file whose snapshot was given up but whose arrays
+// a later one needs.
+const (
+	auto  = "auto"
+	saved = "named"
+	part  = "part"
+)
+
+// record is one file of an archive.
+type record struct {
+	number  int
+	kind    string
+	size    int64
+	about   about
+	tensors map[string]safetensors.Tensor
+	damaged error // nothing of it can be read
+}
+
+// about is what a file says of its snapshot besides the arrays it has.
+type about struct {
+	Space      string
+	Name       string `json:",omitempty"`
+	Time       time.Time
+	Generation int
+	Elsewhere  []elsewhere          `json:",omitempty"`
+	Devices    map[string]int       `json:",omitempty"` // of arrays that are not on device 0
+	Complex    []string             `json:",omitempty"` // complex arrays, which the format does not have: pairs of floats
+	Missing    []string             `json:",omitempty"`
+	Jobs       map[string]jobMoment `json:",omitempty"`
+}
+
+// elsewhere is an array whose data is in an older file.
+type elsewhere struct {
+	Name   string
+	File   int
+	Tensor string
+}
+
+// place is where the data of an array is on disk.
+type place struct {
+	archive *archive
+	file    int
+	tensor  string
+}
+
+const aboutKey = "gaiden"
+
+func archiveDir(state, space string) string {
+	h := sha256.Sum256([]byte(space))
+	return filepath.Join(state, hex.EncodeToString(h[:16]))
+}
+
+func (a *archive) path(r *record) string {
+	return filepath.Join(a.dir, fmt.Sprintf("%08d.%s.safetensors", r.number, r.kind))
+}
+
+// list reads the directory, the first time. The caller holds a.mu, as for the
+// methods below.
+func (a *archive) list() ([]*record, error) {
+	if a.known {
+		return a.records, nil
+	}
+	l, err := os.ReadDir(a.dir)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	a.records = nil
+	for _, e := range l {
+		if strings.Contains(e.Name(), ".new-") {
+			os.Remove(filepath.Join(a.dir, e.Name())) // of a worker that died while it wrote
+			continue
+		}
+		number, rest, _ := strings.Cut(e.Name(), ".")
+		kind, end, _ := strings.Cut(rest, ".")
+		n, err := strconv.Atoi(number)
+		if err != nil || end != "safetensors" || kind != auto && kind != saved && kind != part {
+			continue
+		}
+		r := &record{number: n, kind: kind}
+		r.read(a)
+		a.records = append(a.records, r)
+	}
+	sort.Slice(a.records, func(i, j int) bool { return a.records[i].number < a.records[j].number })
+	if n := len(a.records); n > 0 {
+		a.last = max(a.last, a.records[n-1].number)
+	}
+	a.known = true
+	return a.records, nil
+}
+
+// read fills r from its file's header.
+func (r *record) read(a *archive) {
+	f, err := safetensors.Open(a.path(r))
+	if err != nil {
+		r.damaged = err
+		return
+	}
+	defer f.Close()
+	if st, err := os.Stat(a.path(r)); err == nil {
+		r.size = st.Size()
+	}
+	if err := json.Unmarshal([]byte(f.Metadata[aboutKey]), &r.about); err != nil {
+		r.damaged = fmt.Errorf("its description: %w", err)
+		return
+	}
+	if r.about.Space != a.space {
+		r.damaged = fmt.Errorf("it is a snapshot of notebook %q", r.about.Space)
+		return
+	}
+	r.setTensors(f.Header)
+}
+
+func (r *record) setTensors(h *safetensors.Header) {
+	r.tensors = make(map[string]safetensors.Tensor, len(h.Tensors))
+	for _, t := range h.Tensors {
+		r.tensors[t.Name] = t
+	}
+}
+
+func (a *archive) record(number int) *record {
+	i := sort.Search(len(a.records), func(i int) bool { return a.records[i].number >= number })
+	if i < len(a.records) && a.records[i].number == number {
+		return a.records[i]
+	}
+	return nil
+}
+
+// names lists the arrays of a snapshot with the places of their data.
+func (a *archive) names(r *record) map[string]place {
+	m := make(map[string]place, len(r.tensors)+len(r.about.Elsewhere))
+	for n := range r.tensors {
+		m[n] = place{a, r.number, n}
+	}
+	for _, e := range r.about.Elsewhere {
+		m[e.Name] = place{a, e.File, e.Tensor}
+	}
+	return m
+}
+
+// find is the snapshot that a user means by a name or a number, "" being the
+// newest.
+func (a *archive) find(word string) (*record, *wire.Error) {
+	l, err := a.list()
+	if err != nil {
+		return nil, asError(err)
+	}
+	var names []string
+	for i := len(l) - 1; i >= 0; i-- {
+		r := l[i]
+		if r.kind == part {
+			continue
+		}
+		if word == "" && r.damaged == nil || word != "" && (r.about.Name == word || strconv.Itoa(r.number) == word) {
+			if r.damaged != nil {
+				return nil, wire.Errorf(wire.Invalid, "snapshot %s is damaged: %v", word, r.damaged).WithHint("%%snapshot list shows the others")
+			}
+			return r, nil
+		}
+		if r.about.Name != "" {
+			names = append(names, r.about.Name)
+		}
+	}
+	if word == "" {
+		return nil, wire.Errorf(wire.NotFound, "notebook %q has no snapshot", a.space).WithHint("%%snapshot NAME makes one")
+	}
+	e := wire.Errorf(wire.NotFound, "notebook %q has no snapshot %.80q", a.space, word)
+	if near := nearest(word, names); near != "" {
+		return nil, e.WithHint("did you mean %q?", near)
+	}
+	return nil, e.WithHint("%%snapshot list shows what there is")
+}
+
+// newest is the newest snapshot, nil if there is none that is whole.
+func (a *archive) newest() *record {
+	for i := len(a.records) - 1; i >= 0; i-- {
+		if r := a.records[i]; r.kind != part && r.damaged == nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// prune gives up automatic snapshots beyond the newest keep ones, number spare
+// apart, and removes files that no snapshot needs. What could not be removed is
+// tried again next time.
+func (a *archive) prune(keep, spare int) error {
+	var failed error
+	n := 0
+	for i := len(a.records) - 1; i >= 0; i-- {
+		if r := a.records[i]; r.kind == auto && r.damaged == nil && r.number != spare {
+			if n++; n > keep {
+				failed = errors.Join(failed, a.demote(r))
+			}
+		}
+	}
+	needed := map[int]bool{}
+	for _, r := range a.records {
+		if r.kind == part {
+			continue
+		}
+		for _, e := range r.about.Elsewhere {
+			needed[e.File] = true
+		}
+	}
+	var kept []*record
+	for _, r := range a.records {
+		useless := r.kind == part && !needed[r.number] || r.damaged != nil && r.kind == auto
+		if useless {
+			if err := os.Remove(a.path(r)); err == nil || os.IsNotExist(err) {
+				continue
+			} else {
+				failed = errors.Join(failed, err)
+			}
+		}
+		kept = append(kept, r)
+	}
+	a.records = kept
+	return failed
+}
+
+// demote makes a snapshot a part.
+func (a *archive) demote(r *record) error {
+	to := *r
+	to.kind = part
+	if err := os.Rename(a.path(r), a.path(&to)); err != nil {
+		return err
+	}
+	r.kind = part
+	return nil
+}
+
+// info describes a snapshot.
+func (a *archive) info(r *record) wire.SnapshotInfo {
+	i := wire.SnapshotInfo{Number: r.number, Name: r.about.Name, Space: a.space, Time: r.about.Time, Generation: r.about.Generation, File: a.path(r), Missing: r.about.Missing}
+	if r.damaged != nil {
+		i.Damaged = r.damaged.Error()
+		return i
+	}
+	for _, t := range r.tensors {
+		i.Written += t.Size()
+	}
+	i.Arrays, i.Bytes = len(r.tensors)+len(r.about.Elsewhere), i.Written
+	for _, e := range r.about.Elsewhere {
+		if o := a.record(e.File); o == nil || o.damaged != nil {
+			i.Damaged = fmt.Sprintf("array %s is in file %d, which is gone or damaged", e.Name, e.File)
+		} else if t, ok := o.tensors[e.Tensor]; ok {
+			i.Bytes += t.Size()
+		}
+	}
+	return i
+}
+
+// readSpace and writeSpace keep what is known of the space besides snapshots.
+func (a *archive) readSpace() (f spaceFile) {
+	if b, err := os.ReadFile(filepath.Join(a.dir, "space.json")); err == nil {
+		if json.Unmarshal(b, &f) != nil || f.Space != a.space {
+			return spaceFile{}
+		}
+	}
+	return f
+}
+
+func (a *archive) writeSpace(b []byte) error {
+	if err := wire.PrivateDir(a.dir); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(a.dir, "space.json"), b)
+}

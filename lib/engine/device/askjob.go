@@ -1,0 +1,366 @@
+package device
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"time"
+
+	"gaiden/lib/engine/wire"
+)
+
+// askJob obeys the requests about jobs.
+func (c *conn) askJob(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
+	w := c.w
+	switch a.Verb {
+	case wire.Jobs:
+		if a.Space != "*" {
+			w.enter(a.Space)
+		}
+		return &wire.AnswerBody{Jobs: w.jobList(a.Space)}, nil
+	case wire.StartJob:
+		return w.startJob(w.enter(a.Space), a.Job)
+	case wire.ForgetJob:
+		return w.forgetJobs(w.enter(a.Space), a.Names)
+	}
+	j, why := w.job(w.enter(a.Space), first(a.Names))
+	if why != nil {
+		return nil, why
+	}
+	w.mu.Lock()
+	if j.state.Over() {
+		w.mu.Unlock()
+		return nil, wire.Errorf(wire.Invalid, "job %s has ended: it is %s", j.body.Name, j.state).WithHint("%%jobs shows them; a job of that name can be started again")
+	}
+	j.want = map[wire.Verb]wire.JobState{wire.PauseJob: wire.JobPaused, wire.ResumeJob: wire.JobRuns, wire.StopJob: wire.JobStopped}[a.Verb]
+	if j.want == wire.JobRuns {
+		j.resumed = time.Now()
+	}
+	w.mu.Unlock()
+	j.poke()
+	w.await(j)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return &wire.AnswerBody{Jobs: []wire.JobInfo{j.info()}}, nil
+}
+
+// await waits until the job is as it is wanted, or has come to the end of a step
+// that takes long: it will be, then.
+func (w *Worker) await(j *loop) {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		_, changed, _ := j.log.from(-1)
+		w.mu.Lock()
+		done := j.state == j.want || j.state.Over()
+		w.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-changed:
+		case <-j.ended:
+			return
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// job finds a job of a space.
+func (w *Worker) job(s *space, name string) (*loop, *wire.Error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j := s.jobs[name]; j != nil {
+		return j, nil
+	}
+	var all []string
+	for n := range s.jobs {
+		all = append(all, n)
+	}
+	e := wire.Errorf(wire.NotFound, "notebook %q has no job %.80q", s.name, name)
+	if near := nearest(name, all); near != "" {
+		return nil, e.WithHint("did you mean %q?", near)
+	}
+	return nil, e.WithHint("%%jobs lists what there is")
+}
+
+// jobList describes the jobs of a space, "*" for all, by name.
+func (w *Worker) jobList(space string) []wire.JobInfo {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var l []wire.JobInfo
+	for n, s := range w.spaces {
+		for _, j := range s.jobs {
+			if n == space || space == "*" {
+				l = append(l, j.info())
+			}
+		}
+	}
+	sort.Slice(l, func(i, j int) bool { return l[i].Space+"\x00"+l[i].Name < l[j].Space+"\x00"+l[j].Name })
+	return l
+}
+
+// startJob starts a job. Its arrays are on disk before its first step, where
+// the session keeps snapshots.
+func (w *Worker) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Error) {
+	if b == nil {
+		return nil, wire.Errorf(wire.Invalid, "start of a job without a job")
+	}
+	if why := checkJob(b); why != nil {
+		return nil, why
+	}
+	w.mu.Lock()
+	old := s.jobs[b.Name]
+	busy := old != nil && !old.state.Over()
+	ending := w.ending
+	w.mu.Unlock()
+	switch {
+	case busy:
+		return nil, wire.Errorf(wire.Invalid, "job %s is %s already", b.Name, old.state).WithHint("stop it first, or give the new one another name")
+	case ending:
+		return nil, wire.Errorf(wire.Cancelled, "the session is stopping")
+	}
+	if old != nil {
+		old.log.close()
+	}
+	path := ""
+	if s.archive != nil {
+		if err := wire.PrivateDir(s.archive.dir); err != nil {
+			return nil, diskError(err)
+		}
+		path = s.archive.jobPath(b.Name) + ".log"
+	}
+	log, err := openLog(path, 0)
+	if err != nil {
+		return nil, diskError(err)
+	}
+	j := w.begin(s, b, log, jobMoment{Worse: -1})
+	w.mu.Lock()
+	s.jobs[b.Name] = j
+	s.touch(j.began)
+	w.mu.Unlock()
+	j.store()
+	j.save(true)
+	w.mu.Lock()
+	info := j.info()
+	w.mu.Unlock()
+	go j.run()
+	return &wire.AnswerBody{Jobs: []wire.JobInfo{info}}, nil
+}
+
+// forgetJobs removes jobs that have ended, with their logs.
+func (w *Worker) forgetJobs(s *space, names []string) (*wire.AnswerBody, *wire.Error) {
+	count := 0
+	for _, n := range names {
+		j, why := w.job(s, n)
+		if why != nil {
+			return nil, why
+		}
+		w.mu.Lock()
+		over := j.state.Over()
+		if over {
+			delete(s.jobs, n)
+		}
+		w.mu.Unlock()
+		if !over {
+			return nil, wire.Errorf(wire.Invalid, "job %s is %s", n, j.state).WithHint("stop it first")
+		}
+		j.log.close()
+		if s.archive != nil {
+			os.Remove(s.archive.jobPath(n) + ".json")
+			os.Remove(s.archive.jobPath(n) + ".log")
+		}
+		count++
+	}
+	return &wire.AnswerBody{Count: count}, nil
+}
+
+// followJob answers with the entries of a job's log from a number on. It waits
+// for one, or for the job to change.
+func (c *conn) followJob(id uint32, a wire.AskBody) {
+	w := c.w
+	if a.Space == "" {
+		a.Space = c.hello.Space
+	}
+	j, why := w.job(w.enter(a.Space), first(a.Names))
+	if why != nil {
+		c.fail(id, why)
+		return
+	}
+	timeout := time.After(min(a.Wait, time.Minute))
+	for {
+		l, changed, err := j.log.from(a.From)
+		if err != nil {
+			c.fail(id, diskError(err))
+			return
+		}
+		w.mu.Lock()
+		info := j.info()
+		w.mu.Unlock()
+		wait := len(l) == 0 && !info.State.Over() && a.Wait > 0
+		if !wait {
+			c.answer(id, &wire.AnswerBody{Jobs: []wire.JobInfo{info}, Entries: l})
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			a.Wait = 0
+		}
+	}
+}
+
+// stopJobs ends all jobs, and waits for it.
+func (w *Worker) stopJobs() {
+	for _, j := range w.loops() {
+		w.mu.Lock()
+		j.want = wire.JobStopped
+		w.mu.Unlock()
+		j.poke()
+		<-j.ended
+	}
+}
+
+// haltJobs waits until the jobs have come to the end of a step: the worker ends.
+func (w *Worker) haltJobs() {
+	for _, j := range w.loops() {
+		j.poke()
+		select {
+		case <-j.ended:
+		case <-time.After(time.Minute):
+			w.Logf("job %s of %q: its step has not ended within a minute", j.body.Name, j.space.name)
+		}
+	}
+}
+
+// loops are the jobs that have not ended.
+func (w *Worker) loops() []*loop {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var l []*loop
+	for _, s := range w.spaces {
+		for _, j := range s.jobs {
+			if !j.state.Over() {
+				l = append(l, j)
+			}
+		}
+	}
+	return l
+}
+
+// resumeJobs brings back the spaces whose jobs had not ended.
+func (w *Worker) resumeJobs() {
+	if w.stateOff != "" {
+		return
+	}
+	paths, _ := filepath.Glob(filepath.Join(w.State, "*", "job-*.json"))
+	for _, path := range paths {
+		if f, err := readJob(path); err == nil && !f.Info.State.Over() {
+			w.enter(f.Info.Space)
+		}
+	}
+}
+
+func readJob(path string) (f jobFile, err error) {
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, &f)
+	}
+	if err == nil && f.Body == nil {
+		err = errors.New("no job")
+	}
+	if err == nil {
+		if why := checkJob(f.Body); why != nil {
+			err = why
+		}
+	}
+	return f, err
+}
+
+// reviveJobs makes the jobs of a space known again; those that had not ended go
+// on from where they were at the snapshot, nil when there is none.
+func (w *Worker) reviveJobs(s *space, r *record) {
+	paths, _ := filepath.Glob(filepath.Join(s.archive.dir, "job-*.json"))
+	for _, path := range paths {
+		f, err := readJob(path)
+		if err != nil || f.Info.Space != s.name {
+			w.Logf("space %q: %s: %v", s.name, filepath.Base(path), err)
+			continue
+		}
+		at, keep := jobMoment{Worse: -1}, f.Began.Entries
+		why, state := f.Info.Why, f.Info.State
+		if !state.Over() {
+			keep = 0
+			if r == nil {
+				state, why = wire.JobFailed, "there is no snapshot from which it could go on"
+			} else if m, ok := r.about.Jobs[f.Info.Name]; ok {
+				at, keep = m, m.Entries
+				why = fmt.Sprintf("goes on from snapshot %d of %s", r.number, r.about.Time.Format(time.TimeOnly))
+			} else {
+				why = fmt.Sprintf("begins again: snapshot %d is from before it", r.number)
+			}
+		}
+		log, err := openLog(s.archive.jobPath(f.Info.Name)+".log", keep)
+		if err != nil {
+			w.Logf("job %s of %q: %v", f.Info.Name, s.name, err)
+			continue
+		}
+		j := w.begin(s, f.Body, log, at)
+		j.began, j.why, j.err, j.changed = f.Info.Started, why, f.Info.Error, f.Info.Changed
+		if j.state = state; state == wire.JobPaused {
+			j.want = state
+		}
+		if state.Over() {
+			j.place = f.Info.Place
+		}
+		w.mu.Lock()
+		s.jobs[f.Info.Name] = j
+		w.mu.Unlock()
+		if state.Over() {
+			close(j.ended)
+			continue
+		}
+		w.Logf("job %s of %q %s", f.Info.Name, s.name, why)
+		go j.run()
+	}
+}
+
+// clearState removes all that is kept of spaces.
+func (w *Worker) clearState() *wire.Error {
+	if w.stateOff != "" {
+		return nil
+	}
+	w.mu.Lock()
+	var l []*space
+	for _, s := range w.spaces {
+		l = append(l, s)
+		s.jobs, s.kept = map[string]*loop{}, time.Time{}
+	}
+	w.mu.Unlock()
+	for _, s := range l {
+		s.archive.mu.Lock()
+		defer s.archive.mu.Unlock()
+		s.archive.known, s.archive.records = false, nil
+	}
+	dirs, _ := filepath.Glob(filepath.Join(w.State, "*", "space.json"))
+	for _, d := range dirs {
+		if err := os.RemoveAll(filepath.Dir(d)); err != nil {
+			return diskError(err)
+		}
+	}
+	for _, s := range l {
+		if err := os.RemoveAll(s.archive.dir); err != nil {
+			return diskError(err)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range l {
+		s.saved = s.version // there is nothing to save
+	}
+	for a := w.all.next; a != &w.all; a = a.next {
+		a.saved = nil
+	}
+	return nil
+}

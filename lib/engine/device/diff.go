@@ -1,0 +1,205 @@
+package device
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sort"
+	"strings"
+
+	"gaiden/lib/engine/wire"
+)
+
+// side is the arrays of one moment, for a comparison.
+type side struct {
+	types map[string]wire.Type
+	where map[string]place // of those on disk
+	read  func(name string) ([]byte, error)
+	close func()
+}
+
+// diff compares two snapshots of a space, or one with now.
+func (w *Worker) diff(s *space, words []string, prefix string) (*wire.AnswerBody, error) {
+	s.archive.mu.Lock()
+	defer s.archive.mu.Unlock()
+	from, err := s.archive.side(first(words))
+	if err != nil {
+		return nil, err
+	}
+	defer from.close()
+	var to *side
+	if len(words) > 1 {
+		to, err = s.archive.side(words[1])
+	} else {
+		to = w.now(s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer to.close()
+	ans := &wire.AnswerBody{}
+	for n, t := range to.types {
+		if _, is := from.types[n]; !is && strings.HasPrefix(n, prefix) {
+			ans.Differences = append(ans.Differences, wire.Difference{Name: n, Change: "added", Type: t})
+		}
+	}
+	for n, t := range from.types {
+		if !strings.HasPrefix(n, prefix) {
+			continue
+		}
+		u, is := to.types[n]
+		d := wire.Difference{Name: n, Type: u}
+		switch {
+		case !is:
+			d.Change, d.Type = "removed", t
+		case !t.Equal(u):
+			d.Change = "retyped"
+		case from.where[n].archive != nil && from.where[n] == to.where[n]:
+			continue // one and the same data
+		default:
+			a, err := from.read(n)
+			if err != nil {
+				return nil, err
+			}
+			b, err := to.read(n)
+			if err != nil {
+				return nil, err
+			}
+			if !compare(&d, a, b) {
+				continue
+			}
+		}
+		ans.Differences = append(ans.Differences, d)
+	}
+	sort.Slice(ans.Differences, func(i, j int) bool { return ans.Differences[i].Name < ans.Differences[j].Name })
+	return ans, nil
+}
+
+// side opens a snapshot. The caller holds a.mu.
+func (a *archive) side(word string) (*side, error) {
+	r, why := a.find(word)
+	if why != nil {
+		return nil, why
+	}
+	l, closeAll, err := a.sources(r, "", nil)
+	if err != nil {
+		closeAll()
+		return nil, asDamaged(r, err)
+	}
+	s := &side{types: map[string]wire.Type{}, where: map[string]place{}, close: closeAll}
+	by := map[string]source{}
+	for _, src := range l {
+		by[src.name], s.types[src.name], s.where[src.name] = src, src.typ, *src.place
+	}
+	s.read = func(n string) ([]byte, error) {
+		src := by[n]
+		b := make([]byte, src.file.Tensors[src.tensor].Size())
+		if err := src.file.Read(src.tensor, b); err != nil {
+			return nil, asDamaged(r, err)
+		}
+		return b, nil
+	}
+	return s, nil
+}
+
+// now is the arrays as they are.
+func (w *Worker) now(s *space) *side {
+	w.mu.Lock()
+	m := w.freeze(s)
+	x := &side{types: map[string]wire.Type{}, where: map[string]place{}, close: func() { w.thaw(m) }}
+	by := map[string]*array{}
+	for i, a := range m.arrays {
+		by[m.names[i]], x.types[m.names[i]] = a, a.typ
+		if a.saved != nil {
+			x.where[m.names[i]] = *a.saved
+		}
+	}
+	w.mu.Unlock()
+	x.read = func(n string) ([]byte, error) {
+		a := by[n]
+		b := make([]byte, a.bytes)
+		if err := w.client.Download(a.buf, b); err != nil {
+			return nil, fmt.Errorf("array %s: %w", n, err)
+		}
+		return b, nil
+	}
+	return x
+}
+
+// compare fills d with how b differs from a, two arrays of the type d.Type, and
+// says whether it does.
+func compare(d *wire.Difference, a, b []byte) bool {
+	d.Change = "changed"
+	size := d.Type.DType.Size()
+	if d.Type.DType == complex64 || d.Type.DType == complex128 {
+		size /= 2
+	}
+	var norm, old float64
+	for at := 0; at+size <= len(a); at += size {
+		d.Elements++
+		x, y := number(d.Type.DType, a[at:]), number(d.Type.DType, b[at:])
+		old += x * x
+		if string(a[at:at+size]) == string(b[at:at+size]) {
+			continue
+		}
+		d.Changed++
+		if delta := math.Abs(y - x); delta <= math.MaxFloat64 { // not NaN
+			d.Largest = max(d.Largest, delta)
+			norm += delta * delta
+		}
+	}
+	if d.Relative = -1; old > 0 && old <= math.MaxFloat64 && norm <= math.MaxFloat64 {
+		d.Relative = math.Sqrt(norm / old)
+	}
+	return d.Changed > 0
+}
+
+// number is the element at the beginning of b; complex numbers are two.
+func number(t wire.DType, b []byte) float64 {
+	o := binary.LittleEndian
+	switch t {
+	case 1, 6:
+		return float64(b[0])
+	case 2:
+		return float64(int8(b[0]))
+	case 3:
+		return float64(int16(o.Uint16(b)))
+	case 4:
+		return float64(int32(o.Uint32(b)))
+	case 5:
+		return float64(int64(o.Uint64(b)))
+	case 7:
+		return float64(o.Uint16(b))
+	case 8:
+		return float64(o.Uint32(b))
+	case 9:
+		return float64(o.Uint64(b))
+	case 10:
+		return half(o.Uint16(b))
+	case 11, complex64:
+		return float64(math.Float32frombits(o.Uint32(b)))
+	case 12, complex128:
+		return math.Float64frombits(o.Uint64(b))
+	case 13:
+		return float64(math.Float32frombits(uint32(o.Uint16(b)) << 16))
+	}
+	return 0
+}
+
+// half is a float16.
+func half(h uint16) float64 {
+	sign, exp, frac := float64(1), int(h>>10&31), float64(h&1023)
+	if h>>15 == 1 {
+		sign = -1
+	}
+	switch exp {
+	case 0:
+		return sign * math.Ldexp(frac, -24)
+	case 31:
+		if frac != 0 {
+			return math.NaN()
+		}
+		return math.Inf(int(sign))
+	}
+	return sign * math.Ldexp(1024+frac, exp-25)
+}

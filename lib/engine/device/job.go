@@ -1,0 +1,454 @@
+package device
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"gaiden/lib/engine/wire"
+)
+
+// loop is a job at work: a client inside the worker, without a socket, that
+// sends itself the executions that the job's text asks for.
+type loop struct {
+	w     *Worker
+	space *space
+	body  *wire.JobBody
+	log   *jobLog
+	conn  *conn
+	used  []*program // by body.Programs
+
+	wake  chan struct{} // something has changed for the loop
+	ended chan struct{} // the loop's goroutine has gone
+
+	// Protected by Worker.mu.
+	state   wire.JobState
+	want    wire.JobState // running, paused or stopped
+	place   wire.Place
+	began   time.Time
+	changed time.Time
+	resumed time.Time
+	why     string
+	err     *wire.Error
+	best    float64 // of Until
+	worse   int     // turns since, -1 before the first
+	saving  bool    // a snapshot of it is being written
+}
+
+// jobMoment is where a job was at the moment of a snapshot.
+type jobMoment struct {
+	Place   wire.Place
+	Entries int
+	Best    float64
+	Worse   int
+}
+
+// jobMoments are the places of a space's jobs that have not ended. The caller
+// holds Worker.mu.
+func (s *space) jobMoments() map[string]jobMoment {
+	m := map[string]jobMoment{}
+	for n, j := range s.jobs {
+		if !j.state.Over() {
+			m[n] = jobMoment{j.place, j.log.count(), j.best, j.worse}
+		}
+	}
+	return m
+}
+
+// busyJobs are the jobs of a space that change its arrays now.
+func (s *space) busyJobs(w *Worker) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var l []string
+	for n, j := range s.jobs {
+		if j.state == wire.JobRuns {
+			l = append(l, n)
+		}
+	}
+	return l
+}
+
+// checkJob refuses a job that could not run.
+func checkJob(b *wire.JobBody) *wire.Error {
+	bad := func(format string, args ...any) *wire.Error {
+		return wire.Errorf(wire.Invalid, "job %.80s: %s", b.Name, fmt.Sprintf(format, args...))
+	}
+	if why := checkName(b.Name); why != nil {
+		return bad("%s", why.Text)
+	}
+	if len(b.Steps) == 0 || b.Turns < 0 || b.Save < 0 {
+		return bad("got %d steps, %d turns, a snapshot each %d turns: want 1 step or more and no negative number", len(b.Steps), b.Turns, b.Save)
+	}
+	reads := map[string]bool{}
+	for i, s := range b.Steps {
+		if s.Program < 0 || s.Program >= len(b.Programs) {
+			return bad("step %d runs program %d: there are %d", i, s.Program, len(b.Programs))
+		}
+		p := &b.Programs[s.Program]
+		replicas := max(1, int(p.Replicas))
+		switch {
+		case len(s.Inputs) != len(p.Inputs)*replicas:
+			return bad("step %d has %d inputs: program %s wants %d", i, len(s.Inputs), p.Name, len(p.Inputs)*replicas)
+		case len(s.Names) != 0 && len(s.Names) != len(p.Outputs)*replicas:
+			return bad("step %d has names for %d outputs: program %s has %d", i, len(s.Names), p.Name, len(p.Outputs)*replicas)
+		case s.Donate != nil && len(s.Donate) != len(s.Inputs):
+			return bad("step %d has %d donation marks for %d inputs", i, len(s.Donate), len(s.Inputs))
+		case s.Finite && s.Donate != nil:
+			return bad("step %d gives its inputs away and wants to see first whether its results are finite", i)
+		case s.Repeat < 0:
+			return bad("step %d repeats %d times", i, s.Repeat)
+		}
+		for k, in := range s.Inputs {
+			if (in.Name == "") == (len(in.Each) == 0) {
+				return bad("step %d, input %d: want one name, or one for each repetition", i, k)
+			}
+		}
+		for _, r := range s.Read {
+			if r.Output < 0 || r.Output >= len(p.Outputs)*replicas {
+				return bad("step %d reads output %d of program %s, which has %d", i, r.Output, p.Name, len(p.Outputs)*replicas)
+			}
+			reads[r.Name] = true
+		}
+		if len(p.Text) == 0 {
+			return bad("program %s has no text: it could not be resumed", p.Name)
+		}
+	}
+	if u := b.Until; u != nil && !reads[u.Read] {
+		return bad("it ends by %q, which no step reads", u.Read)
+	}
+	return nil
+}
+
+// begin makes a loop ready and starts it.
+func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *loop {
+	now := time.Now()
+	j := &loop{w: w, space: s, body: b, log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
+		place: at.Place, best: at.Best, worse: at.Worse, began: now, changed: now, resumed: now}
+	j.conn = &conn{w: w, arrays: table{}, programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu), since: now, space: s}
+	j.conn.hello = wire.HelloBody{Space: s.name, Client: "job " + b.Name}
+	return j
+}
+
+// run goes round until the job ends, or the worker.
+func (j *loop) run() {
+	defer close(j.ended)
+	state, why, err := j.turns()
+	w := j.w
+	if state == wire.JobRuns { // it is the worker that ends
+		j.conn.leaveAll()
+		return
+	}
+	if state != wire.JobFailed {
+		j.save(true) // what the job has done is on disk before it is said to have ended
+	}
+	w.mu.Lock()
+	j.state, j.why, j.err, j.changed = state, why, err, time.Now()
+	j.space.touch(j.changed)
+	w.mu.Unlock()
+	j.conn.leaveAll()
+	j.store()
+	j.log.wakeAll()
+	if err != nil {
+		w.Logf("job %s of %q: %v", j.body.Name, j.space.name, err)
+	}
+}
+
+// turns is the loop itself. Its state is running when the worker ends before the
+// job does.
+func (j *loop) turns() (wire.JobState, string, *wire.Error) {
+	if why := j.compile(); why != nil {
+		return wire.JobFailed, "", why
+	}
+	for last := j.place.Turn; ; {
+		switch j.wanted() {
+		case wire.JobStopped:
+			return wire.JobStopped, "on request", nil
+		case wire.JobRuns:
+		default:
+			return wire.JobRuns, "", nil
+		}
+		t := j.place.Turn
+		if t >= max(1, j.body.Turns) {
+			return wire.JobDone, "", nil
+		}
+		if t != last {
+			if done, why := j.enough(); done {
+				return wire.JobDone, why, nil
+			}
+			if last = t; t%max(1, j.body.Save) == 0 {
+				j.save(false)
+			}
+		}
+		if why := j.step(); why != nil {
+			return wire.JobFailed, "", why
+		}
+	}
+}
+
+// save makes a snapshot of now. Without wait it is written while the job goes
+// on, and left out when the last one is still being written.
+func (j *loop) save(wait bool) {
+	w, s := j.w, j.space
+	if s.archive == nil {
+		return
+	}
+	w.mu.Lock()
+	if j.saving && !wait {
+		w.mu.Unlock()
+		return
+	}
+	j.saving = true
+	m := w.freeze(s)
+	w.mu.Unlock()
+	write := func() {
+		_, err := w.snapshot(m, "")
+		w.trouble(s, err)
+		w.mu.Lock()
+		j.saving = false
+		w.mu.Unlock()
+	}
+	if wait {
+		write()
+	} else {
+		w.background.Go(write)
+	}
+}
+
+// wanted waits while the job is to pause, and says what is wanted of it then.
+func (j *loop) wanted() wire.JobState {
+	for {
+		w := j.w
+		w.mu.Lock()
+		want, ending := j.want, w.ending
+		if want == wire.JobPaused && !ending && j.state != want {
+			j.state, j.changed = want, time.Now()
+		} else if want == wire.JobRuns && j.state != want {
+			j.state, j.changed = want, time.Now()
+		}
+		w.mu.Unlock()
+		switch {
+		case want == wire.JobStopped:
+			return want
+		case ending:
+			return ""
+		case want == wire.JobRuns:
+			return want
+		}
+		j.conn.idle()
+		j.store()
+		j.log.wakeAll()
+		<-j.wake
+	}
+}
+
+// poke tells the loop that something is wanted of it.
+func (j *loop) poke() {
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+// compile makes the job's programs ready.
+func (j *loop) compile() *wire.Error {
+	for i := range j.body.Programs {
+		b := &j.body.Programs[i]
+		b.Hash = wire.Key(b.Text, b.Flags, b.Replicas, b.Devices)
+		p, _ := j.w.find(b)
+		<-p.ready
+		for p.missing {
+			p, _ = j.w.find(b) // the file on disk was damaged; the text is here
+			<-p.ready
+		}
+		if p.err != nil {
+			return p.err
+		}
+		j.used = append(j.used, p)
+		j.conn.programs[uint64(i+1)] = p
+	}
+	return nil
+}
+
+// step runs one repetition of one step, and moves on. A snapshot sees what was
+// before it or what was after it.
+func (j *loop) step() *wire.Error {
+	w, s := j.w, j.space
+	w.mu.Lock()
+	for s.freezes > 0 {
+		w.unpinned.Wait()
+	}
+	s.working++
+	w.mu.Unlock()
+	entries, why := j.one(j.place)
+	if why == nil {
+		if err := j.log.append(entries); err != nil { // a full disk does not stop the job
+			w.trouble(s, fmt.Errorf("log of job %s: %w", j.body.Name, err))
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.working--
+	w.unpinned.Broadcast()
+	if why != nil {
+		return why
+	}
+	j.place, j.changed = nextPlace(j.place, j.body), time.Now()
+	s.touch(j.changed)
+	return nil
+}
+
+// one does the work of a step and returns what it is to report. The device has
+// finished then: others want it too.
+func (j *loop) one(at wire.Place) ([]wire.JobEntry, *wire.Error) {
+	w, c := j.w, j.conn
+	s := &j.body.Steps[at.Step]
+	e, in, bind := j.execution(s, at)
+	defer c.free(append(in.Handles, e.Outputs...))
+	w.mu.Lock()
+	for w.inCall(j.space) { // another client trains these arrays too
+		w.unpinned.Wait()
+	}
+	_, why := c.lookupAll(in)
+	w.mu.Unlock()
+	if why != nil {
+		return nil, why
+	}
+	if err := c.execute(e, math.MaxInt64); err != nil {
+		return nil, asError(err)
+	}
+	entries, why := j.read(s, e, at)
+	c.idle()
+	if errs := c.untold(); len(errs) > 0 {
+		return nil, errs[0] // the device's own word comes first
+	}
+	if why == nil && s.Finite {
+		w.mu.Lock()
+		_, why = c.bindAll(bind)
+		w.mu.Unlock()
+	}
+	return entries, why
+}
+
+// execution is the frame of a step, with the names of its inputs and outputs.
+func (j *loop) execution(s *wire.JobStep, at wire.Place) (e *wire.ExecuteBody, in, bind wire.AskBody) {
+	in.Space, bind.Space = j.space.name, j.space.name
+	for i, x := range s.Inputs {
+		n := x.Name
+		if n == "" {
+			n = x.Each[at.Repeat%len(x.Each)]
+		}
+		in.Names, in.Handles = append(in.Names, n), append(in.Handles, uint64(i+1))
+	}
+	e = &wire.ExecuteBody{Program: uint64(s.Program + 1), Device: uint32(s.Device), Inputs: in.Handles, Donate: s.Donate}
+	if e.Donate == nil {
+		e.Donate = make([]bool, len(in.Handles))
+	}
+	p := j.used[s.Program]
+	for i := range len(p.outputs) * p.replicas {
+		h := uint64(len(in.Handles) + i + 1)
+		e.Outputs = append(e.Outputs, h)
+		if i < len(s.Names) && s.Names[i] != "" {
+			e.Bind = append(e.Bind, wire.Binding{Output: uint32(i), Name: s.Names[i]})
+			bind.Names, bind.Handles = append(bind.Names, s.Names[i]), append(bind.Handles, h)
+		}
+	}
+	if s.Finite {
+		e.Bind = nil
+	}
+	return e, in, bind
+}
+
+// read takes what a step is to report.
+func (j *loop) read(s *wire.JobStep, e *wire.ExecuteBody, at wire.Place) ([]wire.JobEntry, *wire.Error) {
+	w, c := j.w, j.conn
+	var entries []wire.JobEntry
+	for _, r := range s.Read {
+		a, why := c.use(e.Outputs[r.Output])
+		if why != nil {
+			return nil, why
+		}
+		b := make([]byte, max(1, a.bytes))
+		err := w.client.Download(a.buf, b[:a.bytes])
+		w.mu.Lock()
+		w.unpin(a)
+		w.mu.Unlock()
+		if err != nil {
+			why := deviceError(wire.ExecuteError, err)
+			why.Program = j.used[s.Program].name
+			return nil, why
+		}
+		entry := wire.JobEntry{Place: at, Name: r.Name, Values: numbers(a.typ, b[:a.bytes]), Time: time.Now()}
+		for k, v := range entry.Values {
+			if s.Finite && (math.IsNaN(v) || math.IsInf(v, 0)) {
+				return nil, wire.Errorf(wire.ExecuteError, "job %s: %s is %v (value %d, turn %d, step %d, repetition %d)", j.body.Name, r.Name, v, k, at.Turn, at.Step, at.Repeat).
+					WithHint("the arrays are those from before this step")
+			}
+		}
+		entries = append(entries, entry)
+	}
+	return entries, nil
+}
+
+// enough says whether Until ends the job after a turn.
+func (j *loop) enough() (bool, string) {
+	u := j.body.Until
+	if u == nil {
+		return false, ""
+	}
+	e, ok := j.log.last(u.Read)
+	if !ok || u.Element < 0 || u.Element >= len(e.Values) {
+		return false, ""
+	}
+	v := e.Values[u.Element]
+	w := j.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if finite := !math.IsNaN(v) && !math.IsInf(v, 0); finite && (v < j.best || j.worse < 0) {
+		j.best, j.worse = v, 0
+	} else if j.worse >= 0 {
+		j.worse++
+	}
+	switch {
+	case u.Below != 0 && v < u.Below:
+		return true, fmt.Sprintf("%s is %.6g, below %g", u.Read, v, u.Below)
+	case u.Patience > 0 && j.worse >= u.Patience:
+		return true, fmt.Sprintf("%s has not become smaller than %.6g for %d turns", u.Read, j.best, j.worse)
+	}
+	return false, ""
+}
+
+// nextPlace is the place after this one.
+func nextPlace(p wire.Place, b *wire.JobBody) wire.Place {
+	if p.Repeat++; p.Repeat < max(1, b.Steps[p.Step].Repeat) {
+		return p
+	}
+	if p.Repeat, p.Step = 0, p.Step+1; p.Step < len(b.Steps) {
+		return p
+	}
+	return wire.Place{Turn: p.Turn + 1}
+}
+
+// info describes the job. The caller holds Worker.mu.
+func (j *loop) info() wire.JobInfo {
+	i := wire.JobInfo{Name: j.body.Name, Space: j.space.name, Origin: j.body.Origin, State: j.state, Place: j.place, Turns: max(1, j.body.Turns), Entries: j.log.count(),
+		Started: j.began, Changed: j.changed, Error: j.err, Why: j.why}
+	if !j.state.Over() {
+		i.Busy = time.Since(j.resumed)
+	}
+	return i
+}
+
+// numbers are the elements of an array, at most MaxEntry.
+func numbers(t wire.Type, b []byte) []float64 {
+	size := t.DType.Size()
+	if t.DType == complex64 || t.DType == complex128 {
+		size /= 2
+	}
+	n := min(len(b)/size, wire.MaxEntry)
+	l := make([]float64, n)
+	for i := range l {
+		l[i] = number(t.DType, b[i*size:])
+	}
+	return l
+}

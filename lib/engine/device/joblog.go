@@ -1,0 +1,170 @@
+package device
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"gaiden/lib/engine/wire"
+)
+
+// jobLog is what a job has reported: lines of JSON in a file, and where each of
+// them begins.
+type jobLog struct {
+	mu      sync.Mutex // protects following
+	f       *os.File
+	ends    []int64 // of the lines
+	newest  map[string]wire.JobEntry
+	changed chan struct{} // closed at the next change
+}
+
+// openLog opens the log at path and keeps its first entries, at most n of them;
+// "" is a log that ends with the worker.
+func openLog(path string, n int) (*jobLog, error) {
+	l := &jobLog{newest: map[string]wire.JobEntry{}, changed: make(chan struct{})}
+	var err error
+	if path == "" {
+		if l.f, err = os.CreateTemp("", "gaiden-job-*"); err == nil {
+			err = os.Remove(l.f.Name())
+		}
+	} else {
+		l.f, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	end := int64(0)
+	for r := bufio.NewReader(l.f); len(l.ends) < n; {
+		line, err := r.ReadBytes('\n')
+		var e wire.JobEntry
+		if err != nil || json.Unmarshal(line, &e) != nil || e.Number != len(l.ends) {
+			break // torn: what comes after it is done again
+		}
+		end += int64(len(line))
+		l.ends = append(l.ends, end)
+		l.newest[e.Name] = e
+	}
+	return l, l.f.Truncate(end)
+}
+
+func (l *jobLog) end() int64 {
+	if n := len(l.ends); n > 0 {
+		return l.ends[n-1]
+	}
+	return 0
+}
+
+// append numbers and writes entries. They count also when they could not be
+// written.
+func (l *jobLog) append(entries []wire.JobEntry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var failed error
+	for _, e := range entries {
+		e.Number = len(l.ends)
+		b := append(wire.JSON(e), '\n')
+		if _, err := l.f.WriteAt(b, l.end()); err != nil {
+			failed = err
+			break
+		}
+		l.ends = append(l.ends, l.end()+int64(len(b)))
+		l.newest[e.Name] = e
+	}
+	l.wake()
+	return failed
+}
+
+// wake tells those who wait for a change. The caller holds l.mu.
+func (l *jobLog) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *jobLog) wakeAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wake()
+}
+
+func (l *jobLog) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.ends)
+}
+
+// last is the newest entry of that name.
+func (l *jobLog) last(name string) (wire.JobEntry, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.newest[name]
+	return e, ok
+}
+
+// answerBytes is about how much of a log goes into one answer.
+const answerBytes = 4 << 20
+
+// from reads entries from number n on, and the channel that tells of more.
+func (l *jobLog) from(n int) ([]wire.JobEntry, <-chan struct{}, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n < 0 || n >= len(l.ends) {
+		return nil, l.changed, nil
+	}
+	begin := int64(0)
+	if n > 0 {
+		begin = l.ends[n-1]
+	}
+	var list []wire.JobEntry
+	r := bufio.NewReader(io.NewSectionReader(l.f, begin, l.end()-begin))
+	for ; n < len(l.ends) && (len(list) == 0 || l.ends[n]-begin < answerBytes); n++ {
+		line, err := r.ReadBytes('\n')
+		var e wire.JobEntry
+		if err == nil {
+			err = json.Unmarshal(line, &e)
+		}
+		if err != nil {
+			return list, l.changed, fmt.Errorf("entry %d of the log: %w", n, err)
+		}
+		list = append(list, e)
+	}
+	return list, l.changed, nil
+}
+
+func (l *jobLog) close() { l.f.Close() }
+
+// jobFile is what is on disk of a job besides its log.
+type jobFile struct {
+	Body  *wire.JobBody
+	Info  wire.JobInfo
+	Began jobMoment // where it was when its state was written
+}
+
+// jobPath is the beginning of a job's files.
+func (a *archive) jobPath(name string) string {
+	h := sha256.Sum256([]byte(name))
+	return filepath.Join(a.dir, "job-"+hex.EncodeToString(h[:16]))
+}
+
+// store writes down what the job is and does, so that it goes on after a crash.
+func (j *loop) store() {
+	a := j.space.archive
+	if a == nil {
+		return
+	}
+	j.w.mu.Lock()
+	f := jobFile{j.body, j.info(), jobMoment{j.place, j.log.count(), j.best, j.worse}}
+	j.w.mu.Unlock()
+	err := wire.PrivateDir(a.dir)
+	if err == nil {
+		err = writeFile(a.jobPath(j.body.Name)+".json", wire.JSON(f))
+	}
+	if err != nil {
+		j.w.trouble(j.space, fmt.Errorf("job %s: %w", j.body.Name, err))
+	}
+}

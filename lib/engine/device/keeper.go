@@ -1,0 +1,210 @@
+package device
+
+import (
+	"errors"
+	"sort"
+	"time"
+
+	"gaiden/lib/engine/wire"
+)
+
+// When automatic snapshots are made.
+const (
+	keeperTick = 500 * time.Millisecond
+	calm       = 2 * time.Second  // without a change of names
+	patience   = time.Minute      // and without calm, so long after the first change that is not saved
+	weight     = 100              // but so rarely that they take at most one part in so many of the time
+	retryAfter = 10 * time.Second // when one has failed
+)
+
+// keepState makes automatic snapshots until the worker ends.
+func (w *Worker) keepState() {
+	tick := time.NewTicker(keeperTick)
+	defer tick.Stop()
+	known := map[*space]int64{}
+	for {
+		select {
+		case <-w.stopped:
+			return
+		case now := <-tick.C:
+			for _, s := range w.allSpaces() {
+				w.remember(s, known)
+				if w.due(s, now) {
+					w.autosave(s)
+				}
+			}
+		}
+	}
+}
+
+func (w *Worker) allSpaces() []*space {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var l []*space
+	for _, s := range w.spaces {
+		if s.archive != nil {
+			l = append(l, s)
+		}
+	}
+	sort.Slice(l, func(i, j int) bool { return l[i].name < l[j].name })
+	return l
+}
+
+// due says whether a space wants an automatic snapshot.
+func (w *Worker) due(s *space, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.version == s.saved || now.Before(s.retry) {
+		return false
+	}
+	return now.Sub(s.changed) >= calm || now.Sub(s.since) >= max(patience, weight*s.effort)
+}
+
+// autosave makes an automatic snapshot. What goes wrong is kept for status.
+func (w *Worker) autosave(s *space) {
+	w.mu.Lock()
+	m := w.freeze(s)
+	w.mu.Unlock()
+	_, err := w.snapshot(m, "")
+	w.trouble(s, err)
+}
+
+// trouble notes why the newest changes of a space are not on disk, nil when they
+// are.
+func (w *Worker) trouble(s *space, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := ""
+	if err != nil {
+		text = err.Error()
+		s.retry = time.Now().Add(retryAfter)
+	}
+	if text != "" && text != w.troubles[s.name] {
+		w.Logf("space %q is not saved: %v", s.name, err)
+	}
+	delete(w.troubles, s.name)
+	if text != "" {
+		w.troubles[s.name] = text
+	}
+}
+
+// saveAll saves what is not on disk yet, because the session ends.
+func (w *Worker) saveAll() {
+	for _, s := range w.allSpaces() {
+		w.mu.Lock()
+		dirty := s.version != s.saved
+		w.mu.Unlock()
+		if dirty {
+			w.autosave(s)
+		}
+		w.remember(s, nil)
+	}
+}
+
+// remember writes down which names a space has, when they are not those that
+// known says; after a crash the file tells what is lost.
+func (w *Worker) remember(s *space, known map[*space]int64) {
+	w.mu.Lock()
+	if s.names == known[s] {
+		w.mu.Unlock()
+		return
+	}
+	n := s.names
+	f := spaceFile{Space: s.name, Quota: s.quota}
+	for n := range w.names {
+		if n.space == s.name {
+			f.Names = append(f.Names, n.name)
+		}
+	}
+	w.mu.Unlock()
+	sort.Strings(f.Names)
+	if err := s.archive.writeSpace(wire.JSON(f)); err != nil {
+		w.trouble(s, err)
+		return
+	}
+	if known != nil {
+		known[s] = n
+	}
+}
+
+// asked answers the requests about snapshots in their turn; the work of a
+// snapshot itself is done aside.
+func (c *conn) askSnapshot(id uint32, a wire.AskBody) error {
+	w := c.w
+	s := w.enter(a.Space)
+	if s.archive == nil && a.Verb != wire.Export && a.Verb != wire.Import {
+		return c.fail(id, w.noState())
+	}
+	if a.Verb == wire.Snapshot {
+		title := ""
+		if len(a.Names) > 0 {
+			title = a.Names[0]
+			if why := checkTitle(title); why != nil {
+				return c.fail(id, why)
+			}
+		}
+		w.mu.Lock()
+		m := w.freeze(s)
+		w.mu.Unlock()
+		w.background.Go(func() {
+			info, err := w.snapshot(m, title)
+			w.trouble(s, err)
+			if err != nil {
+				c.fail(id, diskError(err))
+				return
+			}
+			c.answer(id, &wire.AnswerBody{Snapshots: []wire.SnapshotInfo{info}})
+		})
+		return nil
+	}
+	var ans *wire.AnswerBody
+	var err error
+	switch a.Verb {
+	case wire.Snapshots:
+		ans, err = w.snapshots(s)
+	case wire.Rollback:
+		ans, err = w.rollback(s, first(a.Names), a.Prefix)
+	case wire.Discard:
+		ans, err = w.discard(s, a.Names)
+	case wire.Diff:
+		ans, err = w.diff(s, a.Names, a.Prefix)
+	case wire.Export:
+		ans, err = w.export(s, a)
+	case wire.Import:
+		ans, err = w.importFile(s, a)
+	}
+	if err != nil {
+		return c.fail(id, diskError(err))
+	}
+	return c.answer(id, ans)
+}
+
+func first(l []string) string {
+	if len(l) > 0 {
+		return l[0]
+	}
+	return ""
+}
+
+// checkTitle refuses names of snapshots that could not be typed again.
+func checkTitle(s string) *wire.Error {
+	if why := checkName(s); why != nil {
+		why.Text = "snapshot: " + why.Text
+		return why
+	}
+	for _, r := range s {
+		if r < '0' || r > '9' {
+			return nil
+		}
+	}
+	return wire.Errorf(wire.Invalid, "snapshot name %q is a number: numbers are those of automatic snapshots", s).WithHint("put a letter into it")
+}
+
+// diskError makes an error of files cross the socket.
+func diskError(err error) *wire.Error {
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return wire.Errorf(wire.Unavailable, "%v", err).WithHint("what was on disk before is still there")
+}

@@ -1,0 +1,246 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"gaiden/lib/engine/device/safetensors"
+	"gaiden/lib/engine/wire"
+)
+
+func (w *Worker) snapshots(s *space) (*wire.AnswerBody, error) {
+	s.archive.mu.Lock()
+	defer s.archive.mu.Unlock()
+	l, err := s.archive.list()
+	if err != nil {
+		return nil, err
+	}
+	ans := &wire.AnswerBody{}
+	for _, r := range l {
+		if r.kind != part {
+			ans.Snapshots = append(ans.Snapshots, s.archive.info(r))
+		}
+	}
+	return ans, nil
+}
+
+// rollback gives the names of a space what they stood for at a snapshot; what
+// was bound since is taken away. What there was is saved before, so that a
+// rollback can be taken back.
+func (w *Worker) rollback(s *space, word, prefix string) (*wire.AnswerBody, error) {
+	s.archive.mu.Lock()
+	defer s.archive.mu.Unlock()
+	r, why := s.archive.find(word)
+	if why != nil {
+		return nil, why
+	}
+	if l := s.busyJobs(w); len(l) > 0 {
+		return nil, wire.Errorf(wire.Invalid, "job %s changes the arrays of notebook %q", l[0], s.name).WithHint("pause or stop it first")
+	}
+	w.mu.Lock()
+	m := w.freeze(s)
+	w.mu.Unlock()
+	if _, err := w.snapshotLocked(m, "", r.number); err != nil {
+		return nil, fmt.Errorf("what there is could not be saved first: %w", err)
+	}
+	names, arrays, err := w.load(s, r, prefix)
+	if err != nil {
+		return nil, asDamaged(r, err)
+	}
+	if prefix != "" && len(names) == 0 {
+		return nil, wire.Errorf(wire.NotFound, "snapshot %d has no array that begins with %q", r.number, prefix)
+	}
+	w.mu.Lock()
+	w.adopt(s, names, arrays, prefix)
+	w.mu.Unlock()
+	return &wire.AnswerBody{Snapshots: []wire.SnapshotInfo{s.archive.info(r)}, Count: len(names)}, nil
+}
+
+// asDamaged says which snapshot could not be read, and remembers it.
+func asDamaged(r *record, err error) error {
+	if !errors.Is(err, safetensors.ErrDamaged) && !os.IsNotExist(err) {
+		return err
+	}
+	r.damaged = err
+	return wire.Errorf(wire.Invalid, "snapshot %d: %v", r.number, err).WithHint("nothing was changed; %%snapshot list shows the others")
+}
+
+// discard deletes snapshots.
+func (w *Worker) discard(s *space, words []string) (*wire.AnswerBody, error) {
+	a := s.archive
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(words) == 0 {
+		return nil, wire.Errorf(wire.Invalid, "no snapshot was named")
+	}
+	var l []*record
+	for _, word := range words {
+		r, why := a.find(word)
+		if r == nil {
+			r = a.damagedOne(word)
+		}
+		if r == nil {
+			return nil, why
+		}
+		l = append(l, r)
+	}
+	for _, r := range l {
+		if err := a.demote(r); err != nil {
+			return nil, err
+		}
+	}
+	return &wire.AnswerBody{Count: len(l)}, a.prune(keptSnapshots, 0)
+}
+
+func (a *archive) damagedOne(word string) *record {
+	for _, r := range a.records {
+		if r.damaged != nil && r.kind != part && fmt.Sprint(r.number) == word {
+			return r
+		}
+	}
+	return nil
+}
+
+// export writes arrays to a file of the user's: those of a snapshot, or those
+// of now.
+func (w *Worker) export(s *space, a wire.AskBody) (*wire.AnswerBody, error) {
+	if !filepath.IsAbs(a.Path) {
+		return nil, wire.Errorf(wire.Invalid, "export to %q: want an absolute path", a.Path)
+	}
+	h := &safetensors.Header{Metadata: map[string]string{}}
+	for k, v := range a.Metadata {
+		h.Metadata[k] = v
+	}
+	if len(a.Names) > 0 {
+		if s.archive == nil {
+			return nil, w.noState()
+		}
+		return w.exportSnapshot(s, a, h)
+	}
+	w.mu.Lock()
+	m := w.freeze(s)
+	w.mu.Unlock()
+	defer w.thaw(m)
+	about := m.about
+	about.Jobs, about.Missing = nil, nil
+	arrays := map[string]*array{}
+	for i, n := range m.names {
+		if !strings.HasPrefix(n, a.Prefix) {
+			continue
+		}
+		t, isComplex, err := tensorOf(n, m.arrays[i].typ)
+		if err != nil {
+			return nil, err
+		}
+		if isComplex {
+			about.Complex = append(about.Complex, n)
+		}
+		arrays[n] = m.arrays[i]
+		h.Tensors = append(h.Tensors, t)
+	}
+	if len(arrays) == 0 {
+		return nil, wire.Errorf(wire.NotFound, "notebook %q has no array that begins with %q", s.name, a.Prefix).WithHint("%%arrays lists what there is")
+	}
+	h.Metadata[aboutKey] = string(wire.JSON(about))
+	return &wire.AnswerBody{Count: len(arrays)}, w.save(a.Path, h, arrays)
+}
+
+// exportSnapshot copies a snapshot's arrays, which may be in several files, to
+// one.
+func (w *Worker) exportSnapshot(s *space, a wire.AskBody, h *safetensors.Header) (*wire.AnswerBody, error) {
+	s.archive.mu.Lock()
+	defer s.archive.mu.Unlock()
+	r, why := s.archive.find(a.Names[0])
+	if why != nil {
+		return nil, why
+	}
+	l, closeAll, err := s.archive.sources(r, a.Prefix, nil)
+	defer closeAll()
+	if err != nil {
+		return nil, asDamaged(r, err)
+	}
+	about := about{Space: r.about.Space, Name: r.about.Name, Time: r.about.Time, Generation: r.about.Generation, Complex: r.about.Complex}
+	h.Metadata[aboutKey] = string(wire.JSON(about))
+	from := map[string]source{}
+	for _, src := range l {
+		t := src.file.Tensors[src.tensor]
+		t.Name = src.name
+		from[src.name] = src
+		h.Tensors = append(h.Tensors, safetensors.Tensor{Name: src.name, DType: t.DType, Shape: t.Shape})
+	}
+	f, err := safetensors.Create(a.Path, h)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range f.Tensors {
+		b := make([]byte, t.Size())
+		src := from[t.Name]
+		if err = src.file.Read(src.tensor, b); err == nil {
+			err = f.Write(i, b)
+		}
+		if err != nil {
+			f.Abort()
+			return nil, asDamaged(r, err)
+		}
+	}
+	return &wire.AnswerBody{Count: len(l)}, f.Close()
+}
+
+// importFile binds the arrays of a file, all or none.
+func (w *Worker) importFile(s *space, a wire.AskBody) (*wire.AnswerBody, error) {
+	if !filepath.IsAbs(a.Path) {
+		return nil, wire.Errorf(wire.Invalid, "import of %q: want an absolute path", a.Path)
+	}
+	f, err := safetensors.Open(a.Path)
+	if err != nil {
+		return nil, badFile(err)
+	}
+	defer f.Close()
+	isComplex, err := complexOf(f)
+	if err != nil {
+		return nil, badFile(err)
+	}
+	var want []source
+	for i, t := range f.Tensors {
+		n := a.Prefix + t.Name
+		if why := checkName(n); why != nil {
+			return nil, why
+		}
+		src := source{name: n, file: f, tensor: i}
+		if src.typ, err = typeOf(t, isComplex[t.Name]); err != nil {
+			return nil, err
+		}
+		want = append(want, src)
+	}
+	arrays, err := w.bring(s, want)
+	if err != nil {
+		return nil, badFile(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ans := &wire.AnswerBody{}
+	for i, x := range arrays {
+		n := name{s.name, want[i].name}
+		if old := w.bind(n, x); old != nil {
+			w.release(old)
+		}
+		w.release(x) // the name holds it now
+		ans.Arrays = append(ans.Arrays, w.info(n, x))
+	}
+	s.touch(time.Now())
+	sort.Slice(ans.Arrays, func(i, j int) bool { return ans.Arrays[i].Name < ans.Arrays[j].Name })
+	return ans, nil
+}
+
+func badFile(err error) error {
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return wire.Errorf(wire.Invalid, "import: %v", err).WithHint("no array was changed")
+}

@@ -1,0 +1,323 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gaiden/lib/engine/device/safetensors"
+	"gaiden/lib/engine/wire"
+)
+
+// moment is the named arrays of a space as they were together. Holding it costs
+// nobody anything: arrays do not change, and a program that is given one of
+// them to reuse its memory gets memory of its own instead for that once (see
+// take). So training goes on while a snapshot is written.
+type moment struct {
+	space   *space
+	version int64
+	about   about
+	names   []string
+	arrays  []*array
+}
+
+// freeze holds the arrays of a space. The caller holds w.mu, which freeze gives
+// up while a program is just being given some of them, or a job is in the middle
+// of a step: its place and its log are of the same moment.
+func (w *Worker) freeze(s *space) *moment {
+	s.freezes++
+	for w.inCall(s) || s.working > 0 {
+		w.unpinned.Wait()
+	}
+	s.freezes--
+	w.unpinned.Broadcast()
+	m := &moment{space: s, version: s.version, about: about{Space: s.name, Time: time.Now(), Generation: w.Generation, Jobs: s.jobMoments()}}
+	for n, a := range w.names {
+		switch {
+		case n.space != s.name:
+		case a.err != nil || a.buf == 0:
+			m.about.Missing = append(m.about.Missing, n.name)
+		default:
+			w.pin(a)
+			m.names, m.arrays = append(m.names, n.name), append(m.arrays, a)
+		}
+	}
+	return m
+}
+
+// inCall says whether arrays of a space are between two states: a program takes
+// them and has not been accepted yet. The caller holds w.mu.
+func (w *Worker) inCall(s *space) bool {
+	for n, a := range w.names {
+		if n.space == s.name && a.gone != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// thaw lets the arrays go.
+func (w *Worker) thaw(m *moment) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range m.arrays {
+		w.unpin(a)
+	}
+	m.arrays = nil
+}
+
+// Bounds of what is kept on disk for a space.
+const (
+	keptSnapshots = 3        // automatic ones
+	archiveLimit  = 64 << 30 // bytes of one space's files
+	spareDisk     = 64 << 20 // bytes that a snapshot leaves free
+)
+
+// errNoState says that a session keeps no snapshots.
+func (w *Worker) noState() *wire.Error {
+	return wire.Errorf(wire.Unavailable, "this session keeps no snapshots: %s", w.stateOff).WithHint("gaiden session status tells more")
+}
+
+// snapshot saves the moment under a name, "" for an automatic one, and lets it
+// go.
+func (w *Worker) snapshot(m *moment, name string) (wire.SnapshotInfo, error) {
+	a := m.space.archive
+	if a == nil {
+		w.thaw(m)
+		return wire.SnapshotInfo{}, w.noState()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return w.snapshotLocked(m, name, 0)
+}
+
+// snapshotLocked is snapshot for a caller that holds the archive's mutex; the
+// file of number spare is not given up to make room.
+func (w *Worker) snapshotLocked(m *moment, name string, spare int) (wire.SnapshotInfo, error) {
+	defer w.thaw(m)
+	s, a := m.space, m.space.archive
+	records, err := a.list()
+	if err != nil {
+		return wire.SnapshotInfo{}, err
+	}
+	w.mu.Lock()
+	old := s.saved >= m.version
+	w.mu.Unlock()
+	if newest := a.newest(); old && name == "" && newest != nil {
+		return a.info(newest), nil // nothing has changed since
+	}
+	m.about.Name = name
+	began := time.Now()
+	r, err := w.write(a, m)
+	if err != nil {
+		return wire.SnapshotInfo{}, err
+	}
+	for _, o := range records {
+		if name != "" && o.about.Name == name && o.kind == saved { // the new one takes its place
+			if err := a.demote(o); err != nil {
+				w.Logf("space %q: %v", s.name, err)
+			}
+		}
+	}
+	if err := a.prune(keptSnapshots, spare); err != nil {
+		w.Logf("space %q: %v", s.name, err)
+	}
+	w.mu.Lock()
+	s.saved, s.kept, s.effort = max(s.saved, m.version), m.about.Time, time.Since(began)
+	w.mu.Unlock()
+	info := a.info(r)
+	info.Took = time.Since(began)
+	return info, nil
+}
+
+// write makes the file of a moment.
+func (w *Worker) write(a *archive, m *moment) (*record, error) {
+	if err := wire.PrivateDir(a.dir); err != nil {
+		return nil, err
+	}
+	r := &record{number: a.last + 1, kind: auto}
+	if m.about.Name != "" {
+		r.kind = saved
+	}
+	byName := map[string]*array{}
+	h := &safetensors.Header{}
+	reuse := w.reusable(a, m)
+	for i, x := range m.arrays {
+		n := m.names[i]
+		if x.device != 0 {
+			if m.about.Devices == nil {
+				m.about.Devices = map[string]int{}
+			}
+			m.about.Devices[n] = x.device
+		}
+		t, isComplex, err := tensorOf(n, x.typ)
+		if err != nil {
+			return nil, err
+		}
+		if isComplex {
+			m.about.Complex = append(m.about.Complex, n)
+		}
+		if p := reuse[x]; p != nil {
+			m.about.Elsewhere = append(m.about.Elsewhere, elsewhere{n, p.file, p.tensor})
+			continue
+		}
+		byName[n] = x
+		h.Tensors = append(h.Tensors, t)
+		r.size += x.bytes
+	}
+	r.about = m.about
+	if err := a.fits(r.size, m.about.Name == ""); err != nil {
+		return nil, err
+	}
+	h.Metadata = map[string]string{aboutKey: string(wire.JSON(m.about))}
+	if err := w.save(a.path(r), h, byName); err != nil {
+		return nil, err
+	}
+	r.setTensors(h)
+	a.records, a.last = append(a.records, r), r.number
+	w.mu.Lock()
+	for n, x := range byName {
+		x.saved = &place{a, r.number, n}
+	}
+	w.mu.Unlock()
+	return r, nil
+}
+
+// reusable are the arrays whose data a file has that is worth keeping: one that
+// is a snapshot of its own, or of which half is still needed.
+func (w *Worker) reusable(a *archive, m *moment) map[*array]*place {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	live := map[int]int64{}
+	for _, x := range m.arrays {
+		if x.saved != nil && x.saved.archive == a {
+			live[x.saved.file] += x.bytes
+		}
+	}
+	l := map[*array]*place{}
+	for _, x := range m.arrays {
+		if p := x.saved; p != nil && p.archive == a {
+			if r := a.record(p.file); r != nil && r.damaged == nil && (r.kind == saved || 2*live[p.file] >= r.size) {
+				l[x] = p
+			}
+		}
+	}
+	return l
+}
+
+// fits refuses what would fill the disk or the archive.
+func (a *archive) fits(bytes int64, automatic bool) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(a.dir, &fs); err == nil {
+		if free := int64(fs.Bavail) * fs.Bsize; bytes+spareDisk > free {
+			return wire.Errorf(wire.Unavailable, "snapshot of %s: disk has %s left", megabytes(bytes), megabytes(free)).WithHint("make room, or delete snapshots; those that exist are kept")
+		}
+	}
+	total := bytes
+	for _, r := range a.records {
+		total += r.size
+	}
+	if total > archiveLimit {
+		return wire.Errorf(wire.Invalid, "snapshots of notebook %q would take %s: limit is %s", a.space, megabytes(total), megabytes(archiveLimit)).WithHint("delete some that have names")
+	}
+	return nil
+}
+
+// run is a number of arrays that go through memory together.
+type run struct {
+	first int
+	sizes []int64
+	total int64
+	buf   []byte
+}
+
+// stage is how much goes through memory at once, in bytes, where arrays are not
+// larger.
+const stage = 32 << 20
+
+// save writes arrays to a file. While one run of them is written the next one
+// comes from the device.
+func (w *Worker) save(path string, h *safetensors.Header, arrays map[string]*array) error {
+	f, err := safetensors.Create(path, h)
+	if err != nil {
+		return err
+	}
+	var runs []run
+	largest := int64(1)
+	for i, t := range f.Tensors {
+		n := t.Size()
+		if k := len(runs) - 1; k < 0 || runs[k].total+n > stage {
+			runs = append(runs, run{first: i})
+		}
+		last := &runs[len(runs)-1]
+		last.sizes, last.total = append(last.sizes, n), last.total+n
+		largest = max(largest, last.total)
+	}
+	free, full := make(chan []byte, 2), make(chan run, 2)
+	for range min(2, len(runs)) {
+		mem, err := unix.Mmap(-1, 0, int(largest), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		if err != nil {
+			f.Abort()
+			return fmt.Errorf("device: %w", err)
+		}
+		defer unix.Munmap(mem)
+		free <- mem
+	}
+	var failed error
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for r := range full {
+			if failed == nil {
+				failed = f.WriteRun(r.first, r.buf[:r.total], r.sizes)
+			}
+			free <- r.buf
+		}
+	})
+	var fetched error
+	for _, r := range runs {
+		r.buf = <-free
+		if fetched = w.fetch(r, f.Tensors, arrays); fetched != nil {
+			break
+		}
+		full <- r
+	}
+	close(full)
+	writing.Wait()
+	if err := errors.Join(fetched, failed); err != nil {
+		f.Abort()
+		return err
+	}
+	return f.Close()
+}
+
+// fetch brings a run of arrays from the device.
+func (w *Worker) fetch(r run, tensors []safetensors.Tensor, arrays map[string]*array) error {
+	var mu sync.Mutex
+	var first error
+	var all sync.WaitGroup
+	at := int64(0)
+	for i, n := range r.sizes {
+		if n == 0 {
+			continue
+		}
+		all.Add(1)
+		done := func(err error) {
+			if err != nil {
+				mu.Lock()
+				first = errors.Join(first, err)
+				mu.Unlock()
+			}
+			all.Done()
+		}
+		a := arrays[tensors[r.first+i].Name]
+		if err := w.client.DownloadAsync(a.buf, r.buf[at:at+n], done); err != nil {
+			done(err)
+		}
+		at += n
+	}
+	all.Wait()
+	return first
+}

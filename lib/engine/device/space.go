@@ -1,0 +1,222 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gaiden/lib/engine/wire"
+)
+
+// space is the name space of a notebook, and what is counted for it. Its arrays
+// come back from disk when the first client asks for the space: a session does
+// not fill the device with what nobody wants today.
+type space struct {
+	name    string
+	arrival sync.Once
+	archive *archive // nil: nothing is kept on disk
+
+	// Protected by Worker.mu.
+	bytes   int64 // of arrays that its clients made
+	quota   int64 // for them, 0 is none
+	names   int64 // counts names that are new or taken away
+	version int64 // counts changes of what its names stand for
+	saved   int64 // version that the newest snapshot has
+	changed time.Time
+	since   time.Time     // of the first change that no snapshot has
+	kept    time.Time     // moment of the newest snapshot
+	effort  time.Duration // that it took
+	retry   time.Time     // not before: the last one has failed
+	note    string        // what came back from disk, and what did not
+	jobs    map[string]*loop
+	working int // jobs in the middle of a step
+	freezes int // snapshots that wait for them to come to its end
+}
+
+// touch notes that names of the space have changed. The caller holds w.mu.
+func (s *space) touch(now time.Time) {
+	if s.version == s.saved {
+		s.since = now
+	}
+	s.version++
+	s.changed = now
+}
+
+// spaceOf is the space of that name. The caller holds w.mu.
+func (w *Worker) spaceOf(name string) *space {
+	s := w.spaces[name]
+	if s == nil {
+		s = &space{name: name, jobs: map[string]*loop{}}
+		if w.State != "" && w.stateOff == "" {
+			s.archive = &archive{dir: archiveDir(w.State, name), space: name}
+		}
+		w.spaces[name] = s
+	}
+	return s
+}
+
+// enter is the space of that name with its arrays back from disk.
+func (w *Worker) enter(name string) *space {
+	w.mu.Lock()
+	s := w.spaceOf(name)
+	w.mu.Unlock()
+	s.arrival.Do(func() { w.recover(s) })
+	return s
+}
+
+// spaceFile is what is kept of a space besides snapshots.
+type spaceFile struct {
+	Space string
+	Quota int64
+	Names []string // that were bound; after a crash it tells what is lost
+}
+
+// openState takes the directory of snapshots, which belongs to one session at a
+// time.
+func (w *Worker) openState() {
+	if w.State == "" {
+		w.stateOff = "no directory was given"
+		return
+	}
+	if err := wire.PrivateDir(w.State); err != nil {
+		w.stateOff = err.Error()
+	} else if w.stateLock, err = os.OpenFile(filepath.Join(w.State, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		w.stateOff = err.Error()
+	} else {
+		for end := time.Now().Add(2 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the last worker is being buried
+			if err = unix.Flock(int(w.stateLock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+				break
+			}
+			if time.Now().After(end) {
+				w.stateOff = "another session keeps its snapshots in " + w.State
+				break
+			}
+		}
+	}
+	if w.stateOff != "" {
+		w.Logf("snapshots are off: %s", w.stateOff)
+	}
+}
+
+// recover brings the arrays of a space back from its newest snapshot that is
+// whole, and its jobs.
+func (w *Worker) recover(s *space) {
+	if s.archive == nil {
+		return
+	}
+	s.archive.mu.Lock()
+	defer s.archive.mu.Unlock()
+	f := s.archive.readSpace()
+	w.mu.Lock()
+	s.quota = f.Quota
+	w.mu.Unlock()
+	records, err := s.archive.list()
+	if err != nil {
+		w.tell(s, "snapshots cannot be read: %v", err)
+		return
+	}
+	var damaged []string
+	for i := len(records) - 1; i >= 0; i-- {
+		r := records[i]
+		if r.kind == part {
+			continue
+		}
+		names, arrays, err := w.load(s, r, "")
+		if errors.Is(err, wire.OutOfMemory) {
+			damaged = append(damaged, fmt.Sprintf("snapshot %d does not fit: %v", r.number, err))
+			break
+		}
+		if err != nil {
+			w.Logf("space %q: snapshot %d: %v", s.name, r.number, err)
+			damaged = append(damaged, fmt.Sprintf("snapshot %d is damaged", r.number))
+			r.damaged = err
+			continue
+		}
+		w.mu.Lock()
+		w.adopt(s, names, arrays, "")
+		s.kept = r.about.Time
+		if len(damaged) == 0 {
+			s.saved = s.version
+		}
+		w.mu.Unlock()
+		w.reviveJobs(s, r)
+		w.report(s, r, len(names), missing(f.Names, names), damaged)
+		return
+	}
+	w.reviveJobs(s, nil)
+	w.report(s, nil, 0, f.Names, damaged)
+}
+
+// report tells what came back of a space, and what did not.
+func (w *Worker) report(s *space, r *record, back int, lost, damaged []string) {
+	var l []string
+	if back > 0 {
+		l = append(l, fmt.Sprintf("%d arrays are back as they were at %s (snapshot %d)", back, r.about.Time.Format(time.TimeOnly), r.number))
+	}
+	if len(lost) > 0 {
+		l = append(l, "lost, because no snapshot has them: "+some(lost))
+	}
+	if l = append(l, damaged...); len(l) > 0 {
+		w.tell(s, "%s", strings.Join(l, "; "))
+	}
+}
+
+// tell sets what clients of a space hear when they come.
+func (w *Worker) tell(s *space, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.Logf("space %q: %s", s.name, text)
+	w.mu.Lock()
+	s.note = text
+	w.mu.Unlock()
+}
+
+// adopt gives restored arrays their names; other names of the space that have
+// the prefix are taken away. The caller holds w.mu; the names inherit its
+// references.
+func (w *Worker) adopt(s *space, names []string, arrays []*array, prefix string) {
+	keep := map[string]bool{}
+	for i, n := range names {
+		keep[n] = true
+		full := name{s.name, n}
+		old := w.bind(full, arrays[i])
+		if old != nil {
+			w.release(old)
+		}
+		w.release(arrays[i]) // the name holds it now
+	}
+	for n := range w.names {
+		if n.space == s.name && strings.HasPrefix(n.name, prefix) && !keep[n.name] {
+			w.unbind(n)
+		}
+	}
+	s.touch(time.Now())
+}
+
+// missing are the words of all that are not in have.
+func missing(all, have []string) []string {
+	m := map[string]bool{}
+	for _, n := range have {
+		m[n] = true
+	}
+	var l []string
+	for _, n := range all {
+		if !m[n] {
+			l = append(l, n)
+		}
+	}
+	return l
+}
+
+// some lists the first few of many names.
+func some(l []string) string {
+	if len(l) > 6 {
+		return fmt.Sprintf("%s and %d more", strings.Join(l[:5], ", "), len(l)-5)
+	}
+	return strings.Join(l, ", ")
+}

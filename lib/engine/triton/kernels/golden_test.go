@@ -1,0 +1,88 @@
+package kernels
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+
+	"gaiden/lib/engine/triton"
+)
+
+var update = flag.Bool("update", false, "rewrite the files in testdata")
+
+// goldens are the kernels of the nets whose time counts, and some odd ones.
+// testdata/validate.py of package triton compiles them.
+var goldens = map[string]triton.Kernel{
+	"linear_100x1000x1000_relu":         Linear{Batch: 100, In: 1000, Out: 1000, Act: ReLU}.Kernel(),
+	"linear_100x784x1000_relu_bf16":     Linear{Batch: 100, In: 784, Out: 1000, Act: ReLU, X: dtypes.BFloat16, Y: dtypes.BFloat16, Compute: dtypes.BFloat16}.Kernel(),
+	"linear_7x33x10_tanh":               Linear{Batch: 7, In: 33, Out: 10, Act: Tanh}.Kernel(),
+	"linear_input_100x1000x1000_relu":   LinearInput{Batch: 100, In: 1000, Out: 1000, Act: ReLU}.Kernel(),
+	"linear_input_100x1000x10_sigmoid":  LinearInput{Batch: 100, In: 1000, Out: 10, Act: Sigmoid}.Kernel(),
+	"linear_update_100x1000x1000_adam":  LinearUpdate{Batch: 100, In: 1000, Out: 1000, Rule: Adam{}}.Kernel(),
+	"linear_update_7x33x10_momentum":    LinearUpdate{Batch: 7, In: 33, Out: 10, Rule: SGD{Momentum: 0.9}}.Kernel(),
+	"linear_update_100x1000x10_sgd":     LinearUpdate{Batch: 100, In: 1000, Out: 10, Rule: SGD{}}.Kernel(),
+	"linear_update_100x784x1000_delta":  LinearUpdate{Batch: 100, In: 784, Out: 1000, Rule: AdaDelta{}}.Kernel(),
+	"linear_gradient_100x784x1000_bf16": LinearUpdate{Batch: 100, In: 784, Out: 1000, X: dtypes.BFloat16, G: dtypes.BFloat16, Compute: dtypes.BFloat16}.Kernel(),
+	"head_100x1000x10":                  Head{Batch: 100, In: 1000, Classes: 10}.Kernel(),
+	"softmax_100x10":                    Softmax{Batch: 100, Classes: 10}.Kernel(),
+	"softmax_4096x1000":                 Softmax{Batch: 4096, Classes: 1000}.Kernel(),
+}
+
+func TestGoldens(t *testing.T) {
+	for file, k := range goldens {
+		t.Run(file, func(t *testing.T) {
+			text, err := k.Text()
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join("testdata", file+".ttir")
+			if *update {
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatalf("%v; run go test -update", err)
+			}
+			if text != string(want) {
+				t.Errorf("got a kernel that differs from %s at %q; run go test -update and review the diff", path, difference(text, string(want)))
+			}
+		})
+	}
+}
+
+// difference is the first line that differs.
+func difference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return strings.TrimSpace(g[i])
+		}
+	}
+	return "its end"
+}
+
+// TestTiles writes every tiling that a chooser may try.
+func TestTiles(t *testing.T) {
+	for _, op := range []Op{
+		Linear{Batch: 100, In: 1000, Out: 1000}, Linear{Batch: 1, In: 1, Out: 1}, Linear{Batch: 4096, In: 100, Out: 84},
+		LinearInput{Batch: 100, In: 784, Out: 10}, LinearUpdate{Batch: 8, In: 1960, Out: 100, Rule: Adam{}},
+		Head{Batch: 100, In: 1000, Classes: 10},
+	} {
+		seen := map[string]bool{}
+		for _, tile := range op.Tiles() {
+			if seen[tile.String()] {
+				t.Errorf("%s: tile %s comes twice", op.Key(), tile)
+			}
+			seen[tile.String()] = true
+			if _, err := op.With(tile).Kernel().Text(); err != nil {
+				t.Errorf("%s: tile %s: %v", op.Key(), tile, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package kernels
+
+import (
+	"math"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/engine/triton"
+)
+
+// Head is the end of a classifier: its last dense layer, softmax, cross entropy
+// and the gradient of their mean over the batch.
+//
+//	inputs:  x [batch in], w [in classes] float32, bias [classes] float32 unless NoBias, labels [batch] int32
+//	outputs: loss [batch] float32, hit [batch] float32: 1 where the largest logit is the label's,
+//	         g [batch classes] = (softmax - 1 at the label)/batch, the gradient of the logits
+//
+// All classes are in one block: it is made for up to 256 of them.
+type Head struct {
+	Batch, In, Classes int
+	X, G               dtypes.DType // elements of x and g; default: float32
+	Compute            dtypes.DType // what the factors are rounded to; default: float32, as TF32
+	NoBias             bool
+	Tile               Tile
+}
+
+func (h Head) tile() Tile {
+	t := h.Tile.or(Tile{M: 16, N: 16, K: 64, Split: 4, Warps: 4, Stages: 3}).fit(h.Batch, h.Classes, h.In)
+	t.N = triton.Cover(h.Classes, 16)
+	return t
+}
+
+// Kernel is the kernel of these sizes.
+func (h Head) Kernel() triton.Kernel {
+	t := h.tile()
+	in := []shapes.Shape{shapes.Make(or32(h.X), h.Batch, h.In), shapes.Make(dtypes.Float32, h.In, h.Classes)}
+	if !h.NoBias {
+		in = append(in, shapes.Make(dtypes.Float32, h.Classes))
+	}
+	in = append(in, shapes.Make(dtypes.Int32, h.Batch))
+	return triton.Kernel{
+		Name: "head", Grid: [3]int{triton.Blocks(h.Batch, t.M)}, Warps: t.Warps, Stages: t.Stages,
+		Inputs:  in,
+		Outputs: softmaxOutputs(h.Batch, h.Classes, h.G),
+		FLOPs:   2 * float64(h.Batch) * float64(h.In) * float64(h.Classes),
+		Body: func(b *triton.Block) {
+			rows := stretch(b, b.ProgramID(0), t.M, h.Batch)
+			columns := stretch(b, b.Zeros(dtypes.Int32), t.N, h.Classes)
+			logits := product(b, t, or32(h.Compute),
+				factor{b.Input(0), rows, h.In, 1},
+				factor{b.Input(1), columns, 1, h.Classes}, h.In)
+			n, nIn := columns.row()
+			if !h.NoBias {
+				logits = logits.Add(load(b.Input(2).At(n), nIn))
+			}
+			softmax(b, logits, b.Input(len(in)-1), rows, columns, h.Batch, h.Classes)
+		},
+	}
+}
+
+// Softmax is softmax and cross entropy of logits that are there.
+//
+//	inputs:  logits [batch classes], labels [batch] int32
+//	outputs: those of Head
+type Softmax struct {
+	Batch, Classes int
+	X, G           dtypes.DType // elements of the logits and g; default: float32
+	Rows           int          // of a block; default: as fill 4096 elements
+}
+
+// Kernel is the kernel of these sizes.
+func (s Softmax) Kernel() triton.Kernel {
+	wide := triton.Cover(s.Classes, 1)
+	rows := s.Rows
+	if rows == 0 {
+		rows = min(triton.Cover(s.Batch, 1), max(1, 4096/wide))
+	}
+	return triton.Kernel{
+		Name: "softmax", Grid: [3]int{triton.Blocks(s.Batch, rows)},
+		Inputs:  []shapes.Shape{shapes.Make(or32(s.X), s.Batch, s.Classes), shapes.Make(dtypes.Int32, s.Batch)},
+		Outputs: softmaxOutputs(s.Batch, s.Classes, s.G),
+		Body: func(b *triton.Block) {
+			m := stretch(b, b.ProgramID(0), rows, s.Batch)
+			n := stretch(b, b.Zeros(dtypes.Int32), wide, s.Classes)
+			y, yIn := m.column()
+			x, xIn := n.row()
+			logits := load(b.Input(0).At(y.Mul(s.Classes).Add(x)), yIn, xIn).To(dtypes.Float32)
+			softmax(b, logits, b.Input(1), m, n, s.Batch, s.Classes)
+		},
+	}
+}
+
+func softmaxOutputs(batch, classes int, g dtypes.DType) []shapes.Shape {
+	each := shapes.Make(dtypes.Float32, batch)
+	return []shapes.Shape{each, each, shapes.Make(or32(g), batch, classes)}
+}
+
+// softmax stores losses, hits and gradients of a tile of logits. The largest is
+// subtracted first, so that nothing overflows.
+func softmax(b *triton.Block, logits, labels triton.Value, rows, columns span, batch, classes int) {
+	n, nIn := columns.row()
+	m, mIn := rows.column()
+	if !nIn.IsZero() {
+		logits = nIn.Select(logits, math.Inf(-1))
+	}
+	var each triton.Value // mask of the rows, as a vector
+	if !rows.all {
+		each = rows.in
+	}
+	label := load(labels.At(rows.at), each)
+	right := n.Equal(label.Expand(1))
+	place, largest := logits.ArgMax(1)
+	z := logits.Sub(largest.Expand(1))
+	e := z.Exp()
+	total := e.Sum(1)
+	loss := total.Log().Sub(right.Select(z, 0).Sum(1))
+	store(b.Output(0).At(rows.at), loss, each)
+	store(b.Output(1).At(rows.at), place.Equal(label), each)
+	g := e.Div(total.Expand(1)).Sub(right.To(dtypes.Float32)).Mul(1 / float64(batch))
+	store(b.Output(2).At(m.Mul(classes).Add(n)), g, mIn, nIn)
+}

@@ -1,0 +1,101 @@
+package kernels
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/engine/triton"
+)
+
+// Linear is a dense layer forwards: y = act(x·w + bias).
+//
+//	inputs:  x [batch in], w [in out] float32, bias [out] float32 unless NoBias
+//	outputs: y [batch out]
+type Linear struct {
+	Batch, In, Out int
+	X, Y           dtypes.DType // elements of x and y; default: float32
+	Compute        dtypes.DType // what the factors are rounded to; default: float32, as TF32
+	Act            Act
+	NoBias         bool
+	Tile           Tile
+}
+
+// tile is the one that Kernel uses.
+func (l Linear) tile() Tile {
+	return l.Tile.or(products[0]).fit(l.Batch, l.Out, l.In)
+}
+
+// Kernel is the kernel of these sizes.
+func (l Linear) Kernel() triton.Kernel {
+	t, x, y := l.tile(), or32(l.X), or32(l.Y)
+	in := []shapes.Shape{shapes.Make(x, l.Batch, l.In), shapes.Make(dtypes.Float32, l.In, l.Out)}
+	if !l.NoBias {
+		in = append(in, shapes.Make(dtypes.Float32, l.Out))
+	}
+	return triton.Kernel{
+		Name: "linear_" + l.Act.String(), Grid: [3]int{triton.Blocks(l.Out, t.N), triton.Blocks(l.Batch, t.M)},
+		Warps: t.Warps, Stages: t.Stages,
+		Inputs: in, Outputs: []shapes.Shape{shapes.Make(y, l.Batch, l.Out)},
+		FLOPs: 2 * float64(l.Batch) * float64(l.In) * float64(l.Out),
+		Body: func(b *triton.Block) {
+			columns := stretch(b, b.ProgramID(0), t.N, l.Out)
+			rows := stretch(b, b.ProgramID(1), t.M, l.Batch)
+			sum := product(b, t, or32(l.Compute),
+				factor{b.Input(0), rows, l.In, 1},
+				factor{b.Input(1), columns, 1, l.Out}, l.In)
+			n, nIn := columns.row()
+			m, mIn := rows.column()
+			if !l.NoBias {
+				sum = sum.Add(load(b.Input(2).At(n), nIn))
+			}
+			store(b.Output(0).At(m.Mul(l.Out).Add(n)), l.Act.of(sum), mIn, nIn)
+		},
+	}
+}
+
+// LinearInput is a dense layer backwards: the gradient of its input, taken on
+// through the activation that made the input.
+//
+//	inputs:  g [batch out], w [in out] float32, x [batch in] unless Act is Identity
+//	outputs: d [batch in] = (g·wᵀ) · act'(x)
+type LinearInput struct {
+	Batch, In, Out int
+	G, X, D        dtypes.DType // elements of g, x and d; default: float32
+	Compute        dtypes.DType // what the factors are rounded to; default: float32, as TF32
+	Act            Act          // what made x
+	Tile           Tile
+}
+
+func (l LinearInput) tile() Tile {
+	return l.Tile.or(products[0]).fit(l.Batch, l.In, l.Out)
+}
+
+// Kernel is the kernel of these sizes.
+func (l LinearInput) Kernel() triton.Kernel {
+	t := l.tile()
+	in := []shapes.Shape{shapes.Make(or32(l.G), l.Batch, l.Out), shapes.Make(dtypes.Float32, l.In, l.Out)}
+	if l.Act != Identity {
+		in = append(in, shapes.Make(or32(l.X), l.Batch, l.In))
+	}
+	return triton.Kernel{
+		Name: "linear_input_" + l.Act.String(), Grid: [3]int{triton.Blocks(l.In, t.N), triton.Blocks(l.Batch, t.M)},
+		Warps: t.Warps, Stages: t.Stages,
+		Inputs: in, Outputs: []shapes.Shape{shapes.Make(or32(l.D), l.Batch, l.In)},
+		FLOPs: 2 * float64(l.Batch) * float64(l.In) * float64(l.Out),
+		Body: func(b *triton.Block) {
+			columns := stretch(b, b.ProgramID(0), t.N, l.In)
+			rows := stretch(b, b.ProgramID(1), t.M, l.Batch)
+			sum := product(b, t, or32(l.Compute),
+				factor{b.Input(0), rows, l.Out, 1},
+				factor{b.Input(1), columns, l.Out, 1}, l.Out)
+			n, nIn := columns.row()
+			m, mIn := rows.column()
+			at := m.Mul(l.In).Add(n)
+			if l.Act != Identity {
+				x := load(b.Input(2).At(at), mIn, nIn).To(dtypes.Float32)
+				sum = l.Act.back(sum, x)
+			}
+			store(b.Output(0).At(at), sum, mIn, nIn)
+		},
+	}
+}

@@ -1,0 +1,145 @@
+package fit
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// repeat is a loop in a program: count times inner turns, with the number of
+// the turn. XLA counts the inner ones beforehand; the outer ones it cannot, and
+// on a GPU each of those waits for the host (8.5 µs on an H200). What a body
+// uses from outside must be made before repeat is called.
+func (t *trace) repeat(count *Node, inner int, state []*Node, body func(i *Node, state []*Node) []*Node) []*Node {
+	zero, one := t.scalar(int32(0)), t.scalar(int32(1))
+	if inner == 1 {
+		return t.while(zero, one, count, state, body)
+	}
+	size := t.scalar(int32(inner))
+	return t.while(zero, one, count, state, func(i *Node, state []*Node) []*Node {
+		begin := Mul(i, size)
+		return t.while(zero, one, size, state, func(k *Node, state []*Node) []*Node {
+			return body(Add(begin, k), state)
+		})
+	})
+}
+
+// while counts from zero to limit.
+func (t *trace) while(zero, one, limit *Node, state []*Node, body func(i *Node, state []*Node) []*Node) []*Node {
+	shape := make([]shapes.Shape, len(state))
+	for i, s := range state {
+		shape[i] = s.Shape()
+	}
+	parameters := func(g *Graph) (i *Node, l []*Node) {
+		i = Parameter(g, "i", shapes.Make(dtypes.Int32))
+		for k, s := range shape {
+			l = append(l, Parameter(g, "s"+itoa(k), s))
+		}
+		return i, l
+	}
+	cond := NewClosure(t.g, func(g *Graph) []*Node {
+		i, _ := parameters(g)
+		return []*Node{LessThan(i, limit)}
+	})
+	turn := NewClosure(t.g, func(g *Graph) []*Node {
+		i, l := parameters(g)
+		next := body(i, l)
+		return append([]*Node{Add(i, one)}, next...)
+	})
+	return While(cond, turn, append([]*Node{zero}, state...)...)[1:]
+}
+
+// batch is a batch of examples inside a program.
+type batch struct {
+	x, y, v *Node // float32 [n input…]; labels [n] or numbers [n output…]; nil or like y
+}
+
+// sources are the arrays of a set as parameters of a program.
+func (t *trace) sources(s *Set) []*Node { return t.sourcesAs("", s) }
+
+func (t *trace) sourcesAs(prefix string, s *Set) []*Node {
+	var l []*Node
+	for i, a := range s.arrays() {
+		shape, _ := a.Shape()
+		l = append(l, Parameter(t.g, prefix+[]string{"x", "y", "v"}[i], shape))
+	}
+	return l
+}
+
+// take gives rows of a set the form that nets take: pick makes them from an
+// array, [examples …] to [n …].
+func (t *trace) take(n int, sources []*Node, pick func(*Node) *Node) batch {
+	t.mark("data/gather")
+	x := pick(sources[0])
+	if x.DType() == dtypes.Uint8 {
+		x = MulScalar(ConvertDType(x, dtypes.Float32), 1.0/255)
+	}
+	b := batch{x: Reshape(x, append([]int{n}, t.net.model.Input...)...)}
+	if b.y = pick(sources[1]); b.y.DType() == dtypes.Float32 {
+		b.y = Reshape(b.y, append([]int{n}, t.net.output...)...)
+	}
+	if len(sources) > 2 {
+		b.v = Reshape(pick(sources[2]), append([]int{n}, t.net.output...)...)
+	}
+	return b
+}
+
+// rows picks rows by their numbers, an int32 vector.
+func rows(index *Node) func(*Node) *Node {
+	at := Reshape(index, index.Shape().Size(), 1)
+	return func(a *Node) *Node { return Gather(a, at) }
+}
+
+// window picks n rows from the one with number from on.
+func window(from *Node, n int, zero *Node) func(*Node) *Node {
+	return func(a *Node) *Node {
+		d := append([]int{}, a.Shape().Dimensions...)
+		start := []*Node{from}
+		for range d[1:] {
+			start = append(start, zero)
+		}
+		d[0] = n
+		return DynamicSlice(a, start, d)
+	}
+}
+
+// lossOf is the loss that a net has for a set.
+func (n *Net) lossOf(s *Set) Loss {
+	switch {
+	case n.config.Loss != nil:
+		return n.config.Loss
+	case s.targets == 0:
+		return CrossEntropy{}
+	}
+	return MSE{}
+}
+
+// score is what a batch gave: the sum of the losses, the number they are
+// divided by, and how many answers were right, float32 scalars.
+func (t *trace) score(l Loss, out *Node, b batch, mask *Node) (sum, weight, right *Node) {
+	t.mark("loss/forward")
+	loss, w := l.Apply(out, b.y, b.v)
+	if mask != nil {
+		loss = Mul(loss, mask)
+	}
+	sum = ReduceAllSum(loss)
+	switch {
+	case w != nil && mask != nil:
+		weight = ReduceAllSum(Mul(w, mask))
+	case w != nil:
+		weight = ReduceAllSum(w)
+	case mask != nil:
+		weight = ReduceAllSum(mask)
+	default:
+		weight = t.scalar(float32(out.Shape().Dimensions[0]))
+	}
+	right = t.scalar(float32(0))
+	if b.y.DType() == dtypes.Int32 && out.Rank() == 2 {
+		hit := ConvertDType(Equal(ArgMax(StopGradient(out), -1, dtypes.Int32), b.y), dtypes.Float32)
+		if mask != nil {
+			hit = Mul(hit, mask)
+		}
+		right = ReduceAllSum(hit)
+	}
+	return sum, weight, right
+}

@@ -1,0 +1,344 @@
+package fit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gaiden/lib/models"
+)
+
+// step is loss and gradients of a batch from the formula's weights.
+func step(t *testing.T, n *Net, d Data, batch int) (float64, map[string][]float32) {
+	t.Helper()
+	if err := n.SetWeights(formulaWeights(n)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := n.Phases(context.Background(), load(t, n, n.name, d), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.inOrder = true
+	if err := errors.Join(p.Next(), p.Forward(), p.Loss(), p.Backward()); err != nil {
+		t.Fatal(err)
+	}
+	loss, err := p.Value()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gradients, err := p.Gradients()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loss, gradients
+}
+
+// TestLowerings holds that every way to pool and to convolve gives the same,
+// for kernels, strides and padding of each kind.
+func TestLowerings(t *testing.T) {
+	s := open(t)
+	d := formulaData("SeedCNN", 4, 12*12*2, 0)
+	tests := []struct {
+		kernel, pad, stride int
+		pooling             models.Pooling
+	}{
+		{3, 1, 1, models.Mask},
+		{3, 0, 2, models.SelectAndScatter},
+		{4, 0, 1, models.IndexedFill},
+		{4, 1, 2, models.SelectAndScatter},
+		{5, 2, 1, models.IndexedFill},
+		{2, 2, 1, models.Mask}, // padding that no window needs
+	}
+	for i, tt := range tests {
+		var loss [2]float64
+		var gradients [2]map[string][]float32
+		for k, lowering := range []models.Lowering{models.Patches, models.Library} {
+			net := models.Net{Name: "net", Input: []int{12, 12, 2}, Layers: []models.Layer{
+				models.Conv2D{Name: "c1", Channels: 3, Kernel: 3, Same: true, Act: models.ReLU, Lowering: lowering},
+				models.MaxPool2D{Name: "p1", Window: 2, Gradient: []models.Pooling{models.Mask, tt.pooling}[k]},
+				models.Conv2D{Name: "c2", Channels: 4, Kernel: tt.kernel, Pad: tt.pad, Stride: tt.stride, Lowering: lowering},
+				models.Flatten{Name: "f"},
+				models.Dense{Name: "output", Units: 10}}}
+			n := attach(t, s, fmt.Sprintf("net%d.%d", i, k), net, Config{})
+			loss[k], gradients[k] = step(t, n, d, 4)
+		}
+		if math.Abs(loss[0]-loss[1]) > 1e-5 {
+			t.Errorf("%+v: got loss %v, want %v", tt, loss[1], loss[0])
+		}
+		compare(t, gradients[1], gradients[0], 1e-4)
+	}
+}
+
+// TestVisibility holds that the gradient the article writes down is the one
+// that is derived.
+func TestVisibility(t *testing.T) {
+	s := open(t)
+	d := formulaData("Peaks", 20, 2, 1)
+	a, ga := step(t, attach(t, s, "derived", models.Peaks(), Config{Loss: Visibility{}}), d, 20)
+	b, gb := step(t, attach(t, s, "explicit", models.Peaks(), Config{Loss: Visibility{Explicit: true}}), d, 20)
+	if math.Abs(a-b) > 1e-6*a {
+		t.Errorf("loss: explicit %v, derived %v", b, a)
+	}
+	compare(t, gb, ga, 1e-6)
+	c, _ := step(t, attach(t, s, "blind", models.Peaks(), Config{Loss: Visibility{Blind: true}}), d, 20)
+	if c == a {
+		t.Errorf("blind: got the same loss %v, want another", c)
+	}
+}
+
+// TestDropout holds that dropout zeroes its part while the net is trained,
+// scales the rest, and does nothing otherwise.
+func TestDropout(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	const rate = 0.3
+	net := models.Net{Name: "net", Input: []int{1000}, Layers: []models.Layer{
+		models.Dropout{Name: "dropout", Rate: rate}, models.Dense{Name: "scale", Units: 1, NoBias: true}}}
+	wide := net
+	wide.Layers = []models.Layer{models.Dense{Name: "one", Units: 1000, NoBias: true, Init: models.Fill(0.001)}, models.Dropout{Name: "dropout", Rate: rate}}
+	n := attach(t, s, "net", wide, Config{Seed: 4})
+	x := slices.Repeat([]float32{1}, 8000)
+	data := load(t, n, "ones", Data{X: x, Y: slices.Clone(x)})
+	p, err := n.Phases(ctx, data, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last []float32
+	for range 2 {
+		if err := errors.Join(p.Next(), p.Forward()); err != nil {
+			t.Fatal(err)
+		}
+		out, err := p.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		zeros := 0
+		for i, y := range out {
+			if y == 0 {
+				zeros++
+			} else if math.Abs(float64(y)-1/(1-rate)) > 1e-4 {
+				t.Fatalf("output %d: got %v, want 0 or %v", i, y, 1/(1-rate))
+			}
+		}
+		if part := float64(zeros) / 8000; math.Abs(part-rate) > 0.03 {
+			t.Errorf("zeros: got %.3f of all, want %v", part, rate)
+		}
+		if slices.Equal(out, last) {
+			t.Error("second batch: got the same zeros, want others")
+		}
+		last = out
+		for i := range p.space { // phases keep random numbers where the epoch program has them
+			if strings.HasPrefix(i, "next//") {
+				p.space[strings.TrimPrefix(i, "next/")] = p.space[i]
+			}
+		}
+	}
+	answer, err := n.Predict(ctx, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, y := range answer.Output {
+		if math.Abs(float64(y)-1) > 1e-4 {
+			t.Fatalf("prediction %d: got %v, want 1", i, y)
+		}
+	}
+}
+
+// TestBatchNorm holds that a net that is not trained uses the running means.
+func TestBatchNorm(t *testing.T) {
+	s := open(t)
+	net := models.Net{Name: "net", Input: []int{2}, Layers: []models.Layer{models.BatchNorm{Name: "bn"}}}
+	n := attach(t, s, "net", net, Config{})
+	if err := n.SetWeights([]Tensor{
+		{"bn/scale", []int{2}, []float32{2, 3}}, {"bn/offset", []int{2}, []float32{10, 20}},
+		{"bn/mean", []int{2}, []float32{1, -1}}, {"bn/variance", []int{2}, []float32{4, 9}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := n.Predict(context.Background(), []float32{5, 5, 1, -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{14, 26, 10, 20} { // (x-mean)/√variance·scale + offset
+		if math.Abs(float64(p.Output[i])-want) > 1e-4 {
+			t.Errorf("output %d: got %v, want %v", i, p.Output[i], want)
+		}
+	}
+}
+
+// TestLSTMLength holds that neither text nor FLOPs of a step are written out
+// place by place.
+func TestLSTMLength(t *testing.T) {
+	s := open(t)
+	text := func(length int) int {
+		n := attach(t, s, fmt.Sprint("l", length), models.SineLSTM(5, length), Config{})
+		data := load(t, n, fmt.Sprint("d", length), numbers(8, length, length, 1))
+		p, err := n.epochProgram(data, n.once(4, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(p.Text(nil))
+	}
+	short, long := text(10), text(1000)
+	if d := float64(long) / float64(short); d > 1.02 {
+		t.Errorf("text: got %d bytes for 1000 places and %d for 10, want the same but for digits", long, short)
+	}
+}
+
+// TestBF16 holds that a net that computes in bfloat16 learns, with weights in
+// float32.
+func TestBF16(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "net", models.MLP(20), Config{BF16: true, Seed: 1})
+	data := load(t, n, "bars", digits(400, n.model.Input, 1))
+	h, err := n.Train(context.Background(), data, Train{Epochs: 6, Batch: 20, Validation: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := h.Last().Validation.Accuracy(); a < 0.9 {
+		t.Errorf("accuracy: got %v, want 0.9 or more", a)
+	}
+	weights, err := n.Weights()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fine := false
+	for _, x := range weights[0].Data {
+		fine = fine || math.Float32bits(x)&0xffff != 0
+	}
+	if !fine {
+		t.Error("weights: got bfloat16, want float32")
+	}
+}
+
+// TestSafetensors holds that weights come back from a file, and that PyTorch
+// finds its own names and layouts there.
+func TestSafetensors(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	for i, tt := range tiny() {
+		t.Run(tt.net.Name, func(t *testing.T) {
+			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 1})
+			data := load(t, n, fmt.Sprint("data", i), tt.data)
+			if _, err := n.Train(ctx, data, Train{Batch: 8}); err != nil {
+				t.Fatal(err)
+			}
+			want, err := n.Weights()
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(t.TempDir(), "net.safetensors")
+			if err := n.Save(path); err != nil {
+				t.Fatal(err)
+			}
+			m := attach(t, s, fmt.Sprint("copy", i), tt.net, Config{Seed: 2})
+			if err := m.Restore(path); err != nil {
+				t.Fatal(err)
+			}
+			got, err := m.Weights()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k := range want {
+				if got[k].Name != want[k].Name || !slices.Equal(got[k].Data, want[k].Data) {
+					t.Errorf("%s: not what was saved", want[k].Name)
+				}
+			}
+		})
+	}
+}
+
+// TestPyTorchNames holds the layouts of each kind of layer.
+func TestPyTorchNames(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "net", models.Net{Name: "net", Input: []int{4, 4, 2}, Layers: []models.Layer{
+		models.Conv2D{Name: "c", Channels: 3, Kernel: 3}, models.BatchNorm{Name: "bn"},
+		models.Flatten{}, models.Dense{Name: "fc", Units: 5}}}, Config{})
+	r, err := n.rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(name string, dims ...int) Tensor {
+		v := Tensor{Name: name, Dims: dims}
+		size := 1
+		for _, d := range dims {
+			size *= d
+		}
+		for i := range size {
+			v.Data = append(v.Data, float32(i))
+		}
+		return v
+	}
+	conv := r["c/weights"].out(count("c/weights", 3, 3, 2, 3))
+	if conv.Name != "c.weight" || !slices.Equal(conv.Dims, []int{3, 2, 3, 3}) {
+		t.Errorf("convolution: got %s %v", conv.Name, conv.Dims)
+	}
+	if got, want := conv.Data[((1*2+1)*3+2)*3+0], float32(((2*3+0)*2+1)*3+1); got != want {
+		t.Errorf("convolution: out 1, in 1, row 2, column 0: got %v, want %v", got, want)
+	}
+	dense := r["fc/weights"].out(count("fc/weights", 2*2*3, 5))
+	if dense.Name != "fc.weight" || !slices.Equal(dense.Dims, []int{5, 12}) {
+		t.Errorf("dense: got %s %v", dense.Name, dense.Dims)
+	}
+	// channel 2, row 0, column 1 → unit 4
+	if got, want := dense.Data[4*12+(2*2+0)*2+1], float32(((0*2+1)*3+2)*5+4); got != want {
+		t.Errorf("dense: got %v, want %v", got, want)
+	}
+	if got := r["bn/variance"].name; got != "bn.running_var" {
+		t.Errorf("batch norm: got %s", got)
+	}
+	lstm := rules{}
+	lstm.add(models.LSTM{}, "l2", nil)
+	in := lstm.in([]Tensor{{"l2.bias_ih_l0", []int{4}, []float32{1, 2, 3, 4}}, {"l2.bias_hh_l0", []int{4}, []float32{1, 1, 1, 1}}})
+	if len(in) != 1 || in[0].Name != "l2/biases" || !slices.Equal(in[0].Data, []float32{2, 3, 4, 5}) {
+		t.Errorf("LSTM: got %v", in)
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "net", models.Peaks(), Config{})
+	other := attach(t, s, "other", models.MLP(3), Config{})
+	path := filepath.Join(t.TempDir(), "w")
+	if err := other.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	err := n.Restore(path)
+	var wrong *ArchitectureError
+	if !errors.As(err, &wrong) {
+		t.Errorf("weights of another net: got error %v, want an ArchitectureError", err)
+	}
+	if err := n.Restore(path + "x"); err == nil {
+		t.Error("no file: got no error")
+	}
+}
+
+func FuzzReadSafetensors(f *testing.F) {
+	var b bytes.Buffer
+	if err := WriteSafetensors(&b, []Tensor{{"a", []int{2}, []float32{1, 2}}, {"b", nil, []float32{3}}}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add(b.Bytes()[:20])
+	f.Add([]byte("\x20\x00\x00\x00\x00\x00\x00\x00{\"a\":{\"dtype\":\"F32\",\"shape\":[-1]}}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		all, err := ReadSafetensors(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		var out bytes.Buffer
+		if err := WriteSafetensors(&out, all); err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadSafetensors(&out)
+		if err != nil || len(again) != len(all) {
+			t.Fatalf("written again: got %d tensors, %v, want %d", len(again), err, len(all))
+		}
+	})
+}

@@ -1,0 +1,171 @@
+package fit
+
+import (
+	"strings"
+
+	"gaiden/lib/models"
+)
+
+// rules say how PyTorch keeps variables, by our names.
+type rules map[string]rule
+
+// rule is one variable's.
+type rule struct {
+	own, name string
+	// order is that of our axes in theirs; nil is the same.
+	order []int
+	// picture is [height width channels] of what was flattened to be the first
+	// axis: theirs is [channels height width]. nil when nothing was.
+	picture []int
+}
+
+// rules are those of the net's layers.
+func (n *Net) rules() (rules, error) {
+	s, err := n.Summary()
+	if err != nil {
+		return nil, err
+	}
+	all := rules{}
+	shape, picture := n.model.Input, []int(nil)
+	for i, l := range n.model.Layers {
+		switch l.(type) {
+		case models.Flatten:
+			if len(shape) == 3 {
+				picture = shape
+			}
+		case models.Dropout, models.Activation:
+		default:
+			all.add(l, s.Rows[i].Name, picture)
+			picture = nil
+		}
+		shape = s.Rows[i].Output
+	}
+	return all, nil
+}
+
+// add adds the rules of a layer called name.
+func (all rules) add(l models.Layer, name string, picture []int) {
+	put := func(own, theirs string, order []int, picture []int) {
+		own = name + "/" + own
+		all[own] = rule{own, strings.ReplaceAll(name, "/", ".") + "." + theirs, order, picture}
+	}
+	switch l := l.(type) {
+	case models.Conv2D:
+		put("weights", "weight", []int{3, 2, 0, 1}, nil)
+		put("biases", "bias", nil, nil)
+	case models.Dense:
+		put("weights", "weight", []int{1, 0}, picture)
+		put("biases", "bias", nil, nil)
+	case models.BatchNorm:
+		put("scale", "weight", nil, nil)
+		put("offset", "bias", nil, nil)
+		put("mean", "running_mean", nil, nil)
+		put("variance", "running_var", nil, nil)
+	case models.LSTM:
+		put("weights", "weight_ih_l0", []int{1, 0}, nil)
+		put("recurrent", "weight_hh_l0", []int{1, 0}, nil)
+		put("biases", "bias_ih_l0", nil, nil)
+	case models.Residual:
+		for _, part := range append(append([]models.Layer{}, l.Main...), l.Skip...) {
+			inner, _ := part.Title()
+			all.add(part, name+"/"+inner, nil)
+		}
+	}
+}
+
+// out is a variable of ours as PyTorch has it.
+func (r rule) out(t Tensor) Tensor {
+	dims := t.Dims
+	if r.picture != nil && len(dims) == 2 {
+		p := r.picture
+		t = permute(Tensor{t.Name, []int{p[0], p[1], p[2], dims[1]}, t.Data}, []int{2, 0, 1, 3})
+		t.Dims = dims
+	}
+	t = permute(t, r.order)
+	t.Name = r.name
+	return t
+}
+
+// in are PyTorch's tensors as variables of ours. Those without a rule stay as
+// they are.
+func (all rules) in(tensors []Tensor) []Tensor {
+	byName := map[string]rule{}
+	for _, r := range all {
+		byName[r.name] = r
+	}
+	there := map[string]Tensor{}
+	for _, t := range tensors {
+		there[t.Name] = t
+	}
+	var l []Tensor
+	for _, t := range tensors {
+		first, second := strings.CutSuffix(t.Name, "bias_hh_l0")
+		if _, is := there[first+"bias_ih_l0"]; second && is || strings.HasSuffix(t.Name, ".num_batches_tracked") {
+			continue // part of the first biases; a counter we do not need
+		}
+		r, is := byName[t.Name]
+		if !is {
+			l = append(l, t)
+			continue
+		}
+		if name, is := strings.CutSuffix(t.Name, "bias_ih_l0"); is {
+			if more := there[name+"bias_hh_l0"].Data; len(more) == len(t.Data) {
+				sum := make([]float32, len(more))
+				for i := range sum {
+					sum[i] = t.Data[i] + more[i]
+				}
+				t.Data = sum
+			}
+		}
+		l = append(l, r.in(t))
+	}
+	return l
+}
+
+// in is out backwards.
+func (r rule) in(t Tensor) Tensor {
+	if len(t.Dims) == len(r.order) {
+		back := make([]int, len(r.order))
+		for i, k := range r.order {
+			back[k] = i
+		}
+		t = permute(t, back)
+	}
+	if p := r.picture; p != nil && len(t.Dims) == 2 && t.Dims[0] == p[0]*p[1]*p[2] {
+		dims := t.Dims
+		t = permute(Tensor{t.Name, []int{p[2], p[0], p[1], dims[1]}, t.Data}, []int{1, 2, 0, 3})
+		t.Dims = dims
+	}
+	t.Name = r.own
+	return t
+}
+
+// permute gives a tensor's axes another order: axis i of the result is axis
+// order[i] of t. nil, or an order of another length, changes nothing.
+func permute(t Tensor, order []int) Tensor {
+	if len(order) != len(t.Dims) || len(order) == 0 {
+		return t
+	}
+	stride := make([]int, len(order))
+	step := 1
+	for i := len(t.Dims) - 1; i >= 0; i-- {
+		stride[i] = step
+		step *= t.Dims[i]
+	}
+	out := Tensor{Name: t.Name, Dims: make([]int, len(order)), Data: make([]float32, 0, len(t.Data))}
+	for i, k := range order {
+		out.Dims[i] = t.Dims[k]
+	}
+	var walk func(axis, at int)
+	walk = func(axis, at int) {
+		if axis == len(order) {
+			out.Data = append(out.Data, t.Data[at])
+			return
+		}
+		for i := range out.Dims[axis] {
+			walk(axis+1, at+i*stride[order[axis]])
+		}
+	}
+	walk(0, 0)
+	return out
+}

@@ -1,0 +1,90 @@
+// Package fused has operations of nets in two forms each: a plain one in
+// GoMLX's ops, for every device, and one GPU kernel. Which it is, the device
+// decides; both take and give the same arrays, and Ops.Plain forces the first.
+//
+//	ops := fused.Ops{Builder: builder} // of the graph that x belongs to; nil is the plain form
+//	y := ops.Linear(x, w, bias, kernels.ReLU)
+//	g := ops.LinearInput(dy, w, y0, kernels.ReLU)
+//	state, bias = ops.LinearUpdate(x, dy, state, bias, kernels.Adam{}, rate, t)
+//
+// A user's own kernel goes into a graph with [Call].
+//
+// # Gradients
+//
+// [Ops.Linear] has a gradient that GoMLX finds by itself. The others are what a
+// training step is written with when the gradient of weights is to become
+// their update on the spot; a [Plan] writes such a step for a net of package
+// models.
+//
+// # What it refuses
+//
+// Kernels run on CUDA devices only. What has no kernel (see [Plan]) stays in
+// GoMLX's ops: the numbers are those of package fit, the time is XLA's. Like all
+// graph code it panics on shapes that do not fit, and package fit turns that
+// into errors.
+package fused
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/triton"
+	"gaiden/lib/engine/triton/kernels"
+)
+
+// Ops writes fused operations into a graph.
+type Ops struct {
+	// Builder is that of the graph. nil: there is no GPU, all forms are plain.
+	Builder *hlo.Builder
+	// Plain switches the kernels off.
+	Plain bool
+	// Compute is what factors of products are rounded to: float32, which is
+	// TF32 on a GPU, or BFloat16. Default: float32.
+	Compute dtypes.DType
+	// Choose returns an op with the tiling to use; nil leaves the default.
+	Choose func(op kernels.Op) kernels.Op
+}
+
+func (o Ops) plain() bool { return o.Plain || o.Builder == nil }
+
+// chosen is the kernel of an op.
+func (o Ops) chosen(op kernels.Op) triton.Kernel {
+	if o.Choose != nil {
+		op = o.Choose(op)
+	}
+	return op.Kernel()
+}
+
+// Call runs a kernel on nodes of the graph that builder writes: its inputs,
+// then those of After. It returns its outputs, which have no gradient.
+func Call(builder *hlo.Builder, k triton.Kernel, operands ...*Node) []*Node {
+	if builder == nil {
+		panic(fmt.Errorf("fused: kernel %s: got no builder, want that of the graph; kernels are for programs of a CUDA session", k.Name))
+	}
+	if len(operands) == 0 {
+		panic(fmt.Errorf("fused: kernel %s: got no operands, want one at least", k.Name))
+	}
+	builder.Divert(func(f *hlo.Function, values []compute.Value) ([]compute.Value, error) {
+		return k.Call(f, values...)
+	})
+	stopped := make([]*Node, len(operands))
+	for i, x := range operands {
+		stopped[i] = StopGradient(x)
+	}
+	return OptimizationBarriers(stopped...)
+}
+
+// to changes the element type.
+func to(x *Node, d dtypes.DType) *Node {
+	if d == dtypes.InvalidDType {
+		d = dtypes.Float32
+	}
+	if x.DType() == d {
+		return x
+	}
+	return ConvertDType(x, d)
+}

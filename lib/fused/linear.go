@@ -1,0 +1,240 @@
+package fused
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/triton/kernels"
+)
+
+// Linear is act(x·w + bias) for x [n in], w [in out] and bias [out] or nil. The
+// result is [n out] of Compute's type. It has a gradient.
+func (o Ops) Linear(x, w, bias *Node, act kernels.Act) *Node {
+	n, in, out := sizes("Linear", x, w)
+	if o.plain() {
+		return o.linear(x, w, bias, act)
+	}
+	op := kernels.Linear{Batch: n, In: in, Out: out, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil}
+	y := Call(o.Builder, o.chosen(op), operands(x, w, bias)...)[0]
+	wrt := operands(x, w, bias)
+	return differentiable(y, wrt, func(g *Node) []*Node {
+		g = to(slope(act, to(g, dtypes.Float32), to(y, dtypes.Float32)), g.DType())
+		dx := to(o.LinearInput(g, w, nil, kernels.Identity), x.DType())
+		update := kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil}
+		return append([]*Node{dx}, Call(o.Builder, o.chosen(update), x, g)...)
+	})
+}
+
+func (o Ops) linear(x, w, bias *Node, act kernels.Act) *Node {
+	y := MatMul(to(x, o.Compute), to(w, o.Compute))
+	if bias != nil {
+		y = Add(y, ExpandLeftToRank(to(bias, o.Compute), 2))
+	}
+	return activate(act, y)
+}
+
+// LinearInput is (g·wᵀ)·act'(x) for g [n out] and w [in out]: the gradient of
+// x [n in], taken on through the activation that made x. x may be nil where
+// that is the identity. The result is of Compute's type.
+func (o Ops) LinearInput(g, w, x *Node, act kernels.Act) *Node {
+	n, out, in := g.Shape().Dimensions[0], g.Shape().Dimensions[1], w.Shape().Dimensions[0]
+	if x == nil {
+		act = kernels.Identity
+	}
+	if o.plain() {
+		d := Einsum("no,io->ni", to(g, o.Compute), to(w, o.Compute))
+		if act == kernels.Identity {
+			return d
+		}
+		return slope(act, d, to(x, o.Compute))
+	}
+	op := kernels.LinearInput{Batch: n, In: in, Out: out, G: g.DType(), D: o.Compute, Compute: o.Compute, Act: act}
+	all := []*Node{g, w}
+	if act != kernels.Identity {
+		op.X = x.DType()
+		all = append(all, x)
+	}
+	return Call(o.Builder, o.chosen(op), all...)[0]
+}
+
+// LinearUpdate is a step of an optimizer on the weights and biases of a dense
+// layer: x [n in], g [n out]; state is the weights [in out] and their moments,
+// bias the biases [out] and theirs, or nil. rate and t are float32 scalars, t
+// the number of the step from 1. after are nodes that read the old weights:
+// the new ones take their memory.
+func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
+	n, in, out := x.Shape().Dimensions[0], x.Shape().Dimensions[1], g.Shape().Dimensions[1]
+	if o.plain() {
+		dw := to(Einsum("ni,no->io", to(x, o.Compute), to(g, o.Compute)), dtypes.Float32)
+		newState = Step(rule, rate, t, state, dw)
+		if bias != nil {
+			newBias = Step(rule, rate, t, bias, ReduceSum(to(g, dtypes.Float32), 0))
+		}
+		return newState, newBias
+	}
+	op := kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil, Rule: rule}
+	all := append(append([]*Node{x, g}, state...), bias...)
+	all = append(all, rate, t)
+	k := o.chosen(op)
+	for _, a := range after {
+		k.After = append(k.After, a.Shape())
+	}
+	got := Call(o.Builder, k, append(all, after...)...)
+	return got[:len(state)], got[len(state):]
+}
+
+// Head is the last dense layer of a classifier with softmax and cross entropy:
+// x [n in], w [in classes], bias [classes] or nil, labels [n] int32. It returns
+// the loss of each example, 1 for each that is right and 0 for the others, and
+// the gradient of the mean loss by the logits, of Compute's type.
+func (o Ops) Head(x, w, bias, labels *Node) (loss, hit, g *Node) {
+	n, in, classes := sizes("Head", x, w)
+	if o.plain() || classes > 256 {
+		return o.Softmax(to(o.linear(x, w, bias, kernels.Identity), dtypes.Float32), labels)
+	}
+	op := kernels.Head{Batch: n, In: in, Classes: classes, X: x.DType(), G: o.Compute, Compute: o.Compute, NoBias: bias == nil}
+	got := Call(o.Builder, o.chosen(op), append(operands(x, w, bias), labels)...)
+	return got[0], got[1], got[2]
+}
+
+// Softmax is Head for logits [n classes] that are there.
+func (o Ops) Softmax(logits, labels *Node) (loss, hit, g *Node) {
+	n, classes := logits.Shape().Dimensions[0], logits.Shape().Dimensions[1]
+	if !o.plain() && classes <= 16384 {
+		got := Call(o.Builder, kernels.Softmax{Batch: n, Classes: classes, X: logits.DType(), G: o.Compute}.Kernel(), logits, labels)
+		return got[0], got[1], got[2]
+	}
+	logits = to(logits, dtypes.Float32)
+	z := Sub(logits, ReduceAndKeep(logits, ReduceMax, -1))
+	right := OneHot(labels, classes, dtypes.Float32)
+	e := Exp(z)
+	total := ReduceAndKeep(e, ReduceSum, -1)
+	loss = Sub(Reshape(Log(total), n), ReduceSum(Mul(z, right), -1))
+	hit = ConvertDType(Equal(ArgMax(logits, -1, dtypes.Int32), labels), dtypes.Float32)
+	return loss, hit, to(MulScalar(Sub(Div(e, total), right), 1/float64(n)), o.Compute)
+}
+
+// Step is a rule's step in GoMLX's ops: state is the weights and their moments.
+func Step(rule kernels.Rule, rate, t *Node, state []*Node, g *Node) []*Node {
+	w := state[0]
+	decay := func(by float64) {
+		if by != 0 {
+			g = Add(g, MulScalar(w, by))
+		}
+	}
+	switch r := rule.(type) {
+	case kernels.SGD:
+		decay(r.WeightDecay)
+		if r.Momentum == 0 {
+			return []*Node{Sub(w, Mul(rate, g))}
+		}
+		v := Add(MulScalar(state[1], r.Momentum), g)
+		if r.Nesterov {
+			return []*Node{Sub(w, Mul(rate, Add(g, MulScalar(v, r.Momentum)))), v}
+		}
+		return []*Node{Sub(w, Mul(rate, v)), v}
+	case kernels.Adam:
+		beta1, beta2 := or(r.Beta1, 0.9), or(r.Beta2, 0.999)
+		decay(r.WeightDecay)
+		m := Add(MulScalar(state[1], beta1), MulScalar(g, 1-beta1))
+		v := Add(MulScalar(state[2], beta2), MulScalar(Square(g), 1-beta2))
+		correct1 := Neg(Expm1(MulScalar(t, math.Log(beta1))))
+		correct2 := Neg(Expm1(MulScalar(t, math.Log(beta2))))
+		size := AddScalar(Mul(Sqrt(v), Rsqrt(correct2)), or(r.Epsilon, 1e-8))
+		return []*Node{Sub(w, Div(Mul(Div(rate, correct1), m), size)), m, v}
+	case kernels.AdaDelta:
+		rho, epsilon := or(r.Rho, 0.9), or(r.Epsilon, 1e-6)
+		decay(r.WeightDecay)
+		gradients := Add(MulScalar(state[1], rho), MulScalar(Square(g), 1-rho))
+		update := Mul(Sqrt(Div(AddScalar(state[2], epsilon), AddScalar(gradients, epsilon))), g)
+		updates := Add(MulScalar(state[2], rho), MulScalar(Square(update), 1-rho))
+		return []*Node{Sub(w, Mul(rate, update)), gradients, updates}
+	}
+	panic(fmt.Errorf("fused: rule %s has no plain form: want kernels.SGD, Adam or AdaDelta", rule.Name()))
+}
+
+func or(value, otherwise float64) float64 {
+	if value == 0 {
+		return otherwise
+	}
+	return value
+}
+
+// sizes are those of x [n in] and w [in out].
+func sizes(op string, x, w *Node) (n, in, out int) {
+	if x.Rank() != 2 || w.Rank() != 2 || x.Shape().Dimensions[1] != w.Shape().Dimensions[0] {
+		panic(fmt.Errorf("fused: %s: got x %s and w %s, want [n in] and [in out]", op, x.Shape(), w.Shape()))
+	}
+	return x.Shape().Dimensions[0], x.Shape().Dimensions[1], w.Shape().Dimensions[1]
+}
+
+// operands leaves out a bias that is not there.
+func operands(x, w, bias *Node) []*Node {
+	if bias == nil {
+		return []*Node{x, w}
+	}
+	return []*Node{x, w, bias}
+}
+
+// activate is an activation in GoMLX's ops.
+func activate(act kernels.Act, x *Node) *Node {
+	switch act {
+	case kernels.ReLU:
+		return Where(LessOrEqual(x, ScalarZero(x.Graph(), x.DType())), ZerosLike(x), x)
+	case kernels.Sigmoid:
+		return Sigmoid(x)
+	case kernels.Tanh:
+		return Tanh(x)
+	}
+	return x
+}
+
+// slope takes a gradient through the activation whose result was y.
+func slope(act kernels.Act, g, y *Node) *Node {
+	switch act {
+	case kernels.ReLU:
+		return Where(GreaterThan(y, ScalarZero(y.Graph(), y.DType())), g, ZerosLike(g))
+	case kernels.Sigmoid:
+		return Mul(g, Mul(y, OneMinus(y)))
+	case kernels.Tanh:
+		return Mul(g, OneMinus(Square(y)))
+	}
+	return g
+}
+
+// differentiable gives y, whose making GoMLX cannot see, a gradient by wrt.
+//
+// GoMLX has gradients of one's own for ops with one input. So y is chosen, by a
+// constant, over an expression that nobody computes: XLA drops it, GoMLX goes
+// back through it. On that way the gradient of y arrives first and is kept,
+// and takes the place of what arrives at each of wrt.
+func differentiable(y *Node, wrt []*Node, backward func(g *Node) []*Node) *Node {
+	graph := y.Graph()
+	var v *Node
+	var gradients []*Node
+	var never *Node
+	for i, x := range wrt {
+		x = IdentityWithCustomGradient(x, func(x, _ *Node) *Node {
+			if gradients == nil {
+				gradients = backward(v)
+			}
+			return to(gradients[i], x.DType())
+		})
+		s := to(ReduceAllSum(x), y.DType())
+		if never == nil {
+			never = s
+		} else {
+			never = Add(never, s)
+		}
+	}
+	always := BroadcastToShape(Const(graph, true), shapes.Make(dtypes.Bool, y.Shape().Dimensions...))
+	chosen := Where(always, StopGradient(y), BroadcastToShape(never, y.Shape()))
+	return IdentityWithCustomGradient(chosen, func(_, g *Node) *Node {
+		v = g
+		return g
+	})
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/dtypes/bfloat16"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/fused"
+	"gaiden/lib/session"
+)
+
+// value is how far a case's numbers are from the reference.
+type value struct {
+	Case   string    `json:"case"`
+	Kernel []float64 `json:"kernel"` // relative error of each output
+	Plain  []float64 `json:"plain"`
+	Worst  float64   `json:"worst"` // the largest single difference, over the largest number of the reference
+	Limit  float64   `json:"limit"`
+	Again  bool      `json:"again"` // a second run gave the same bits
+	Note   string    `json:"note,omitempty"`
+	loose  map[int]float64
+}
+
+// Bad reports whether the case failed.
+func (v value) Bad() bool {
+	if v.Note != "" || !v.Again {
+		return true
+	}
+	for i, e := range v.Kernel {
+		limit := v.Limit
+		if l, is := v.loose[i]; is {
+			limit = l
+		}
+		if !(e <= limit) {
+			return true
+		}
+	}
+	return false
+}
+
+func (v value) String() string {
+	state := "ok  "
+	if v.Bad() {
+		state = "BAD "
+	}
+	s := fmt.Sprintf("%s%-48s kernel %s  plain %s  worst %.1e", state, v.Case, errorsOf(v.Kernel), errorsOf(v.Plain), v.Worst)
+	if v.Note == "" && !v.Again {
+		s += "  a second run differs"
+	}
+	if v.Note != "" {
+		s += "  " + v.Note
+	}
+	return s
+}
+
+func errorsOf(l []float64) string {
+	var w []string
+	for _, e := range l {
+		w = append(w, fmt.Sprintf("%.1e", e))
+	}
+	return strings.Join(w, " ")
+}
+
+// upload makes the inputs of a case, the same at each call.
+func (d *desk) upload(c operation) ([]*session.Array, error) {
+	arrays := make([]*session.Array, len(c.in))
+	for i, x := range c.in {
+		r := rand.New(rand.NewPCG(uint64(i), 42))
+		n := x.shape.Size()
+		var flat any
+		draw := func() float64 {
+			switch x.fill {
+			case small:
+				return r.NormFloat64() * 0.05
+			case positive:
+				return r.Float64() * 0.01
+			case number:
+				return x.limit
+			}
+			return r.NormFloat64()
+		}
+		switch x.shape.DType {
+		case dtypes.Uint8:
+			l := make([]uint8, n)
+			for k := range l {
+				l[k] = uint8(r.IntN(int(x.limit)))
+			}
+			flat = l
+		case dtypes.Int32:
+			l := make([]int32, n)
+			for k := range l {
+				l[k] = int32(r.IntN(int(x.limit)))
+			}
+			flat = l
+		case dtypes.BFloat16:
+			l := make([]bfloat16.BFloat16, n)
+			for k := range l {
+				l[k] = bfloat16.FromFloat32(float32(draw()))
+			}
+			flat = l
+		default:
+			l := make([]float32, n)
+			for k := range l {
+				l[k] = float32(draw())
+			}
+			flat = l
+		}
+		var err error
+		if arrays[i], err = d.s.Put(flat, x.shape, 0); err != nil {
+			return nil, err
+		}
+	}
+	return arrays, nil
+}
+
+// numbers runs a form of a case and downloads what it gives, as float32.
+func (d *desk) numbers(c operation, what string, precision hlo.Precision, in []*session.Array, ops func(b *hlo.Builder) fused.Ops) (out [][]float32, again bool, err error) {
+	p, err := d.program(what+" "+c.name, precision, c.shapes(), func(b *hlo.Builder, in []*Node) []*Node {
+		nodes := c.build(ops(b), in)
+		for i, n := range nodes {
+			nodes[i] = ConvertDType(n, dtypes.Float32)
+		}
+		return nodes
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	var runs [2][][]float32
+	for k := range runs {
+		arrays, err := p.Run(session.Call{Inputs: in})
+		if err != nil {
+			return nil, false, err
+		}
+		for _, a := range arrays {
+			s, _ := a.Shape()
+			l := make([]float32, s.Size())
+			if err := a.Values(l); err != nil {
+				return nil, false, err
+			}
+			runs[k] = append(runs[k], l)
+		}
+	}
+	again = true
+	for i := range runs[0] {
+		for j := range runs[0][i] {
+			again = again && math.Float32bits(runs[0][i][j]) == math.Float32bits(runs[1][i][j])
+		}
+	}
+	return runs[0], again, nil
+}
+
+// compare holds the kernel, and the plain form, against the reference.
+func (d *desk) compare(c operation) value {
+	v := value{Case: c.name, Limit: 2e-3, loose: c.loose}
+	if c.bf16 {
+		v.Limit = 2e-2
+	}
+	compute := kind(c.bf16)
+	began := time.Now()
+	err := d.guard(func() error {
+		in, err := d.upload(c)
+		if err != nil {
+			return err
+		}
+		want, _, err := d.numbers(c, "reference", hlo.HighestPrecision, in, func(*hlo.Builder) fused.Ops { return fused.Ops{} })
+		if err != nil {
+			return fmt.Errorf("reference: %w", err)
+		}
+		plain, _, err := d.numbers(c, "plain", hlo.DefaultPrecision, in, func(*hlo.Builder) fused.Ops { return fused.Ops{Compute: compute} })
+		if err != nil {
+			return fmt.Errorf("plain form: %w", err)
+		}
+		v.Plain, _ = distances(plain, want)
+		if !d.cuda {
+			v.Again = true
+			return nil
+		}
+		got, again, err := d.numbers(c, "kernel", hlo.DefaultPrecision, in, func(b *hlo.Builder) fused.Ops { return fused.Ops{Builder: b, Compute: compute} })
+		if err != nil {
+			return err
+		}
+		v.Again = again
+		v.Kernel, v.Worst = distances(got, want)
+		return nil
+	})
+	if err != nil {
+		v.Note = fmt.Sprintf("after %.1f s: %v", time.Since(began).Seconds(), err)
+	}
+	return v
+}
+
+// distances are the relative errors of each output, and the worst element.
+func distances(got, want [][]float32) (l []float64, worst float64) {
+	for i := range want {
+		var off, size, largest, far float64
+		for k, w := range want[i] {
+			e := float64(got[i][k]) - float64(w)
+			off += e * e
+			size += float64(w) * float64(w)
+			largest = max(largest, math.Abs(float64(w)))
+			far = max(far, math.Abs(e))
+		}
+		l = append(l, math.Sqrt(off/max(size, 1e-30)))
+		worst = max(worst, far/max(largest, 1e-30))
+	}
+	return l, worst
+}

@@ -1,0 +1,140 @@
+// Trial tries the fused kernels of package fused on the CUDA device of a
+// session: are their numbers those of the plain forms, and which is faster?
+//
+//	gaiden session start
+//	trial                      # values, then times; a table on standard output
+//	trial -json trial.json     # and everything as JSON
+//	trial -only 'head|mlp'     # cases whose names match
+//	trial -values=false        # times only
+//	trial -tilings             # every tiling of each timed op, not only the default
+//
+// Values are compared with the plain form in float32 without TF32, from the
+// same inputs, by the norm of the difference over the norm of the reference.
+// The plain form in its own precision stands beside it. A kernel that ends the
+// session's worker costs its case and no other: the session is opened again.
+//
+// It is a program and not a test because it needs a GPU; it is built without
+// cgo, so a static binary can be carried to one. On a CPU session it runs the
+// plain forms only, and says so.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// settings are the flags.
+type settings struct {
+	json    string
+	only    *regexp.Regexp
+	values  bool
+	times   bool
+	tilings bool
+	budget  time.Duration
+	runs    int
+}
+
+func main() {
+	var set settings
+	only := flag.String("only", "", "cases whose names match this regular expression")
+	flag.StringVar(&set.json, "json", "", "file for all figures")
+	flag.BoolVar(&set.values, "values", true, "compare values")
+	flag.BoolVar(&set.times, "times", true, "measure times")
+	flag.BoolVar(&set.tilings, "tilings", false, "time every tiling")
+	flag.DurationVar(&set.budget, "budget", 9*time.Minute, "begin no case after so long")
+	flag.IntVar(&set.runs, "runs", 5, "samples of each time")
+	flag.Parse()
+	var err error
+	if set.only, err = regexp.Compile(*only); err != nil {
+		fmt.Fprintln(os.Stderr, "trial:", err)
+		os.Exit(2)
+	}
+	if err := run(set); err != nil {
+		fmt.Fprintln(os.Stderr, "trial:", err)
+		os.Exit(1)
+	}
+}
+
+// report is what the JSON file holds.
+type report struct {
+	Platform string  `json:"platform"`
+	Device   string  `json:"device"`
+	Date     string  `json:"date"`
+	Values   []value `json:"values"`
+	Times    []timed `json:"times"`
+}
+
+// save writes what there is after each case: the next one may be the last.
+func (r *report) save(file string) error {
+	if file == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, b, 0o644)
+}
+
+func run(set settings) error {
+	d := &desk{}
+	if err := d.open(); err != nil {
+		return err
+	}
+	w := d.s.Welcome()
+	r := &report{Platform: w.Platform, Date: time.Now().UTC().Format(time.RFC3339)}
+	for _, v := range w.Devices {
+		r.Device = v.Kind
+	}
+	d.cuda = strings.Contains(strings.ToLower(w.Platform), "cuda") || strings.Contains(strings.ToLower(w.Platform), "gpu")
+	fmt.Printf("%s, %s\n", r.Platform, r.Device)
+	if !d.cuda {
+		fmt.Println("no CUDA device: plain forms only")
+	}
+	began := time.Now()
+	bad := 0
+	if set.values {
+		for _, c := range valueCases() {
+			if !set.only.MatchString(c.name) || time.Since(began) > set.budget {
+				continue
+			}
+			v := d.compare(c)
+			r.Values = append(r.Values, v)
+			if v.Bad() {
+				bad++
+			}
+			fmt.Println(v)
+			if err := r.save(set.json); err != nil {
+				return err
+			}
+		}
+	}
+	if set.times {
+		for _, c := range timeCases() {
+			if !set.only.MatchString(c.name) {
+				continue
+			}
+			for _, variant := range d.variants(c, set.tilings) {
+				if time.Since(began) > set.budget {
+					fmt.Println("budget is spent")
+					return r.save(set.json)
+				}
+				t := d.time(c, variant, set.runs)
+				r.Times = append(r.Times, t)
+				fmt.Println(t)
+				if err := r.save(set.json); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d of %d cases differ from the reference, or failed", bad, len(r.Values))
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"gaiden/lib/session"
+	"gaiden/lib/timing"
+	"gaiden/lib/timing/units"
+)
+
+// Timeit is %timeit: it measures a loop and shows the result in IPython's
+// words. The zero value does what %timeit without options does.
+type Timeit struct {
+	Runs   int  // samples (-r); 0 means 7, as in IPython
+	Loops  int  // calls in each sample (-n); 0 means that it is found
+	Digits int  // of the figures (-p); 0 means 3
+	Quiet  bool // show nothing (-q)
+}
+
+// Run measures loop, which does the work n times. The devices are idle before
+// each reading of the clock, and the first call, which may compile, is no
+// sample. An interrupt ends the measurement with what is known. A panic in the
+// loop ends the program as it would without a clock, after what was measured
+// until then has been shown.
+func (t Timeit) Run(loop func(n int)) Timed {
+	known := make(chan timing.Measurement, 1) // always the newest
+	timer := timing.Timer{Runs: t.Runs, Loops: t.Loops, Sync: idle, Present: connected, Each: func(m timing.Measurement) {
+		select {
+		case <-known:
+		default:
+		}
+		known <- m
+	}}
+	if timer.Runs == 0 {
+		timer.Runs = 7
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	done := make(chan timing.Measurement, 1)
+	go func() { done <- timer.Times(ctx, timing.Case{Name: "timeit", Loop: loop})[0] }()
+	result := Timed{Digits: t.Digits}
+	select {
+	case result.Measurement = <-done:
+	case <-ctx.Done():
+		result.Measurement = stopped(done, known)
+	}
+	var failed *timing.PanicError
+	crashed := errors.As(result.Err, &failed)
+	if !t.Quiet || crashed || result.Err != nil {
+		fmt.Println(result) // IPython prints it as well: it is text
+	}
+	if crashed {
+		// What the runtime would have written, had nobody looked.
+		fmt.Fprintf(os.Stderr, "panic: %v [%s]\n\n%s", failed.Value, failed.When(), failed.Stack)
+		os.Exit(2)
+	}
+	return result
+}
+
+// patience is how long a stop waits for a call to end. The kernel kills a cell
+// that does not end within two seconds.
+const patience = time.Second
+
+// stopped is what is known when a measurement was interrupted: all of it, if
+// the call that runs ends soon.
+func stopped(done, known chan timing.Measurement) timing.Measurement {
+	select {
+	case m := <-done:
+		return m
+	case <-time.After(patience):
+	}
+	m := timing.Measurement{Name: "timeit"}
+	select {
+	case m = <-known:
+	default:
+		m.Err = errors.New("stopped in the first call")
+	}
+	m.Partial = true
+	return m
+}
+
+// idle waits until the devices have nothing to do. What failed there is the
+// work's own failure.
+func idle() {
+	if err := session.WaitAll(); err != nil {
+		panic(err)
+	}
+}
+
+// connected says whether there is a device to wait for. A process that never
+// asked for one measures its own time.
+func connected() bool { return session.Connections() > 0 }
+
+// Timed is a measurement as %timeit shows it.
+type Timed struct {
+	timing.Measurement
+	Digits int
+}
+
+// String is IPython's line, and below it what IPython does not say.
+func (t Timed) String() string { return strings.Join(t.lines(), "\n") }
+
+// HTML is the same as text of fixed width.
+func (t Timed) HTML() string { return "<pre>" + escape(t.String()) + "</pre>" }
+
+func (t Timed) lines() []string {
+	digits := t.Digits
+	if digits == 0 {
+		digits = 3
+	}
+	var lines []string
+	if t.N() > 0 {
+		second := []string{"median " + units.Seconds(t.Median()) + fmt.Sprintf(" ± %.1f%%", 100*t.Spread()), "best " + units.Seconds(t.Best())}
+		if t.First > 0 {
+			second = append(second, "first call "+units.Seconds(t.First)+", not counted")
+		}
+		if t.Device {
+			second = append(second, "device idle at both ends")
+		}
+		if t.Device && t.Host > 0 && !t.DispatchBound() {
+			second = append(second, "host "+units.Seconds(t.Host)+" of a call")
+		}
+		lines = append(lines, t.IPythonDigits(digits), strings.Join(second, " · "))
+	}
+	if t.Partial {
+		lines = append(lines, fmt.Sprintf("stopped after %d runs: a partial result", t.N()))
+	}
+	if t.Err != nil {
+		lines = append(lines, "error: "+t.Err.Error())
+	}
+	for _, w := range t.Warnings {
+		lines = append(lines, "warning: "+w.Error())
+	}
+	return lines
+}
