@@ -26,13 +26,18 @@ lib/timing/units:                                                 numbers in, te
 lib/timing: lib/timing/stats, lib/timing/units, lib/sysinfo       a measurement has samples, a unit and a machine
 lib/engine/hlo:                                                   text is made without a device
 lib/engine/triton: lib/engine/hlo                                 kernels are text inside a program's text
+lib/engine/triton/emulate: lib/engine/triton                      runs a kernel's text on the host, for tests
+lib/engine/triton/kernels: lib/engine/triton                      each is a page that writes one kernel
+lib/fused: lib/engine/hlo, lib/engine/triton, lib/engine/triton/kernels, lib/models  where graphs call kernels, beside plain forms
+lib/fused/trial: lib/fused, lib/models, lib/engine/hlo, lib/engine/triton/kernels, lib/engine/wire, lib/session  a program for a machine with a GPU
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
 lib/engine/pjrt:                                                  stands on the C API alone
 lib/engine/pjrt/xspace:                                           reads a message of the profiler
 lib/engine/device: lib/engine/wire, lib/engine/pjrt, lib/sysinfo  the server
 lib/session: lib/engine/wire, lib/engine/hlo                      the client
 lib/fit: lib/session, lib/models, lib/timing, lib/engine/hlo      training: nets become programs of the session
-lib/report: lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices
+lib/profile: lib/fit, lib/session, lib/timing, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
+lib/report: lib/profile, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices
 `
 
 // outside is which of the large outside modules a package may import, where
@@ -46,7 +51,7 @@ var outside = []struct {
 	{"github.com/janpfeifer/gonb", []string{"lib/report", "kernels/"}, "only report shows things in a notebook"},
 	{"github.com/ebitengine/purego", []string{"lib/engine/pjrt"}, "C is called from one place"},
 	{"github.com/go-zeromq/zmq4", []string{"kernels/internal/jupyter"}, "sockets of Jupyter are the kernel's"},
-	{"github.com/gomlx/gomlx", []string{"lib/models", "lib/fit", "lib/datasets", "kernels/gaiden"}, "graphs are built above the session"},
+	{"github.com/gomlx/gomlx", []string{"lib/models", "lib/fused", "lib/fit", "lib/datasets", "kernels/gaiden"}, "graphs are built above the session"},
 }
 
 type pkg struct {

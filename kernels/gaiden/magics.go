@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"gaiden/kernels/internal/magic"
-	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 )
 
@@ -22,7 +21,11 @@ func sessionMagics() magic.Table {
 		}},
 		{Name: "%session", Args: "[status|start|stop|reset]", Help: "the process that owns the devices; reset clears the device and keeps the kernel", Run: sessionMagic},
 		{Name: "%arrays", Args: "[prefix]", Help: "the notebook's arrays on the device", Run: arraysMagic},
-		{Name: "%programs", Help: "compiled programs in the session", Run: programsMagic},
+		{Name: "%programs", Args: programsArgs, Help: "compiled programs, in memory and on disk", More: programsMore, Run: programsMagic},
+		{Name: "%device", Args: deviceArgs, Help: "memory of the devices, and who holds it", More: deviceMore, Run: deviceMagic},
+		{Name: "%snapshot", Aliases: []string{"%snapshots"}, Args: snapshotArgs, Help: "save the notebook's arrays; compare, export, import them", More: snapshotMore, Run: snapshotMagic},
+		{Name: "%rollback", Args: "[NAME [PREFIX]]", Help: "make the arrays what they were at a snapshot", More: rollbackMore, Run: rollbackMagic},
+		{Name: "%jobs", Aliases: []string{"%job"}, Args: jobsArgs, Help: "training that goes on in the session", More: jobsMore, Run: jobsMagic},
 	}
 }
 
@@ -32,7 +35,12 @@ func sessionMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		args = []string{"status"}
 	}
 	switch args[0] {
-	case "status", "start", "stop", "reset":
+	case "status":
+		if err := sessionMain(args, h.Stdout(), h.Stderr()); err != nil {
+			return err
+		}
+		return statusTail(h)
+	case "start", "stop", "reset":
 		return sessionMain(args, h.Stdout(), h.Stderr())
 	}
 	return magic.Usage(c)
@@ -82,41 +90,23 @@ func arraysMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		fmt.Fprintf(h.Stdout(), "no arrays in notebook %q\n", s.Space())
 		return nil
 	}
-	rows := [][]string{{"name", "type", "bytes", "device", "last use", "generation"}}
+	rows := [][]string{{"name", "type", "bytes", "device", "owner", "last use", "generation", "saved"}}
 	total := int64(0)
 	for _, a := range l {
 		total += a.Bytes
-		rows = append(rows, []string{a.Name, a.Type.String(), fmt.Sprint(a.Bytes), fmt.Sprint(a.Device), ago(a.Used), fmt.Sprint(a.Generation)})
+		rows = append(rows, []string{a.Name, a.Type.String(), fmt.Sprint(a.Bytes), fmt.Sprint(a.Device), a.Owner, ago(a.Used), fmt.Sprint(a.Generation), savedIn(a.Saved)})
 	}
-	rows = append(rows, []string{fmt.Sprintf("%d arrays", len(l)), "", fmt.Sprint(total), "", "", ""})
+	rows = append(rows, []string{fmt.Sprintf("%d arrays", len(l)), "", fmt.Sprint(total), "", "", "", "", ""})
 	grid(h, rows)
 	return nil
 }
 
-func programsMagic(_ context.Context, h magic.Host, c magic.Command) error {
-	s, err := inNotebook()
-	if err != nil {
-		return err
+// savedIn is the snapshot whose file has an array's data.
+func savedIn(number int) string {
+	if number == 0 {
+		return "not yet"
 	}
-	defer s.Close()
-	ans, err := s.Ask(wire.AskBody{Verb: wire.Programs})
-	if err != nil {
-		return err
-	}
-	rows := [][]string{{"hash", "name", "from", "compile", "runs", "code bytes", "last use"}}
-	for _, p := range ans.Programs {
-		size := "?"
-		if p.Bytes >= 0 {
-			size = fmt.Sprint(p.Bytes)
-		}
-		rows = append(rows, []string{p.Hash, p.Name, p.From, p.Compile.Round(time.Millisecond / 10).String(), fmt.Sprint(p.Runs), size, ago(p.Used)})
-	}
-	if len(rows) == 1 {
-		fmt.Fprintln(h.Stdout(), "no programs")
-		return nil
-	}
-	grid(h, rows)
-	return nil
+	return fmt.Sprint("snapshot ", number)
 }
 
 func ago(t time.Time) string {

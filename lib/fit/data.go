@@ -86,6 +86,7 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 	if err := n.session.Bind(names, arrays); err != nil {
 		return nil, err
 	}
+	clear(n.spreads)
 	s.x, s.y, s.Fresh = arrays[0], arrays[1], true
 	if d.V != nil {
 		s.v = arrays[3]

@@ -44,6 +44,9 @@
 // has done, dropout from the seed and the state cnn/rng. So one seed gives the
 // same losses twice, bit for bit, on one device.
 //
+// With Config.Devices, several devices share each batch and add up their
+// gradients inside the program. Small nets are faster on one, and then use one.
+//
 // # What it refuses
 //
 // Package fit prints nothing: results are values with a String method,

@@ -59,7 +59,7 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 			runs, count = next, 1
 		}
 		for i := range runs {
-			scalars, err := n.integers(done+i*count, count)
+			scalars, err := n.integers(0, done+i*count, count)
 			if err != nil {
 				return nil, err
 			}

@@ -38,7 +38,8 @@ func open(t testing.TB) *session.Session {
 			return
 		}
 		server.socket = filepath.Join(dir, "s")
-		w := &device.Worker{Version: session.Version, Generation: 1, Plugin: device.Plugin{Path: plugin, Device: "cpu"}, Socket: server.socket}
+		w := &device.Worker{Version: session.Version, Generation: 1, Plugin: device.Plugin{Path: plugin, Device: "cpu",
+			Options: map[string]any{"cpu_device_count": int64(4)}}, Socket: server.socket}
 		if server.err = w.Open(); server.err != nil {
 			return
 		}

@@ -50,6 +50,10 @@ type History struct {
 	Compile, Device time.Duration
 	// Stopped says why the run ended before its last epoch; "" when it did not.
 	Stopped string
+	// Devices is how many devices worked; Note says why it is not what was
+	// asked for.
+	Devices int
+	Note    string
 }
 
 // Last is the last epoch that was finished; the zero Epoch when none was.
@@ -84,6 +88,9 @@ func (h *History) String() string {
 			}
 		}
 		line(cells)
+	}
+	if h.Note != "" {
+		b.WriteString("note: " + h.Note + "\n")
 	}
 	if h.Stopped != "" {
 		b.WriteString("stopped: " + h.Stopped + "\n")

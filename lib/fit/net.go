@@ -25,6 +25,7 @@ type Net struct {
 	output   []int // dimensions of one result
 	programs map[string]*future
 	found    map[string]*Set
+	spreads  map[onDevice]*session.Array // copies of data on other devices
 }
 
 // Config says how a net is trained. The zero value is Adam on the loss that
@@ -41,6 +42,12 @@ type Config struct {
 	BF16 bool
 	// Unroll is how many steps the loop's body holds; default: 1.
 	Unroll int
+	// Devices train together, each on its part of a batch; default: 1. Batch
+	// norm takes the means of each device's part. Where one device is expected
+	// to be faster it is used alone, and History.Note says so; AllDevices uses
+	// them even so.
+	Devices    int
+	AllDevices bool
 	// Flags are XLA options for every program of the net.
 	Flags map[string]any
 	// Session; default: the notebook's, opened when the net is first used.
@@ -56,7 +63,7 @@ func New(name string, model models.Net, config Config) *Net {
 		config.Optimizer = Adam{}
 	}
 	return &Net{name: name, model: model, config: config, platform: "cpu",
-		programs: map[string]*future{}, found: map[string]*Set{}}
+		programs: map[string]*future{}, found: map[string]*Set{}, spreads: map[onDevice]*session.Array{}}
 }
 
 // Attach is New on a session that is open, with the net's arrays found or made.

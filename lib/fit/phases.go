@@ -55,11 +55,9 @@ type Phase struct {
 // Run runs the phase on what the phases before it have left. It does not wait
 // for the device, and can be repeated.
 func (f *Phase) Run() error {
-	in := make([]*session.Array, len(f.HLO.InputNames))
-	for i, name := range f.HLO.InputNames {
-		if in[i] = f.phases.space[name]; in[i] == nil {
-			return fmt.Errorf("fit: %s: phase %s needs %s: run the phases before it first", f.phases.net.name, f.Name, name)
-		}
+	in, err := f.Inputs()
+	if err != nil {
+		return err
 	}
 	out, err := f.p.Run(session.Call{Inputs: in})
 	if err != nil {
@@ -168,7 +166,7 @@ func (p *Phases) Next() error {
 		}
 		p.space["order"] = a
 	}
-	place, err := p.net.integers(p.at % p.Steps * p.Batch)
+	place, err := p.net.integers(0, p.at%p.Steps*p.Batch)
 	if err != nil {
 		return err
 	}

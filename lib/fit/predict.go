@@ -88,7 +88,7 @@ func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
 	result := &Prediction{Width: width, Output: make([]float32, s.N*width)}
 	for done := 0; done < s.N; done += size {
 		from := min(done, s.N-size)
-		scalars, err := n.integers(from)
+		scalars, err := n.integers(0, from)
 		if err != nil {
 			return nil, err
 		}

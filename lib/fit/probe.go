@@ -15,23 +15,25 @@ import (
 // probe says which layer of the net is the first that has weights or returns
 // numbers that are not finite, at a step: number bad of those that begin with
 // example first. It does the steps before it again.
-func (n *Net) probe(ctx context.Context, s *Set, size int, order *session.Array, first, bad int, state []*session.Array, rate *session.Array) (layer, part string, err error) {
+func (n *Net) probe(ctx context.Context, s *Set, size int, order *session.Array, first, bad int, state, rate []*session.Array) (layer, part string, err error) {
 	all := state
 	if bad > 0 {
 		steps := n.steps(s, n.once(size, bad))
 		if err = steps.ready(ctx, nil); err != nil {
 			return "", "", err
 		}
-		if all, _, err = steps.do(state, s, order, rate, first, bad); err != nil {
+		after, _, err := steps.do(copies{state}, s, copies{{order}}, copies{rate}, first, bad)
+		if err != nil {
 			return "", "", err
 		}
+		all = after[0]
 	}
 	key := fmt.Sprintf("probe/%s/%d/%d", s.key(), s.N, size)
 	p, err := n.wait(ctx, key, n.prepare(key, func() (*hlo.Program, error) { return n.probeProgram(s, size) }, nil), nil)
 	if err != nil {
 		return "", "", err
 	}
-	scalars, err := n.integers(first + bad*size)
+	scalars, err := n.integers(0, first+bad*size)
 	if err != nil {
 		return "", "", err
 	}

@@ -49,30 +49,48 @@ func (x *steps) ready(ctx context.Context, alive func()) error {
 
 // do does some turns from example first of the order on: the state after them,
 // and their results. The state it is given is kept.
-func (x *steps) do(state []*session.Array, s *Set, order, rate *session.Array, first, turns int) (after []*session.Array, results *session.Array, err error) {
-	scalars, err := x.net.integers(first, turns)
+func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (after copies, results *session.Array, err error) {
+	sources, err := x.net.spread(s.arrays(), x.Devices)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer free(scalars...)
+	fixed := make(copies, x.Devices)
+	var scalars []*session.Array
+	defer func() { free(scalars...) }()
+	replicas := make(copies, x.Devices)
+	for d := range fixed {
+		l, err := x.net.integers(d, first, d, turns)
+		if err != nil {
+			return nil, nil, err
+		}
+		scalars = append(scalars, l...)
+		replicas[d] = l[1:2]
+		if x.Single {
+			l = l[:2]
+		}
+		fixed[d] = append(append(append(append([]*session.Array{}, sources[d]...), order[d]...), rate[d]...), l...)
+	}
 	runs := 1
 	if x.Single {
-		scalars, runs = scalars[:1], turns
+		runs = turns
 	}
-	fixed := append(append(s.arrays(), order, rate), scalars...)
-	out, err := x.start.Run(session.Call{Inputs: state})
+	out, err := run1(x.start, state, replicas)
 	for i := 0; i < runs && err == nil; i++ {
-		out, err = x.main.Run(session.Call{Inputs: append(out, fixed...)})
+		out, err = run1(x.main, out, fixed)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	n := len(state)
-	results = out[n]
-	last, err := x.finish.Run(session.Call{Inputs: append(out[:len(x.net.layout.variables):len(x.net.layout.variables)], results)})
+	n := len(state[0])
+	last, err := run1(x.finish, out.cut(0, len(x.net.layout.variables)), out.cut(n, n+1))
 	if err != nil {
 		return nil, nil, err
 	}
-	free(results, out[n+1])
-	return out[:n:n], last[0], nil
+	for d := range out {
+		free(out[d][n:]...)
+		if d > 0 {
+			free(last[d]...)
+		}
+	}
+	return out.cut(0, n), last[0][0], nil
 }

@@ -20,6 +20,7 @@ import (
 type writer struct {
 	notimplemented.Backend
 	platform string
+	devices  int
 	builder  *hlo.Builder
 	program  *hlo.Program
 }
@@ -33,6 +34,11 @@ func (w *writer) Builder(name string) compute.Builder {
 		w.program = p
 		return finished{p}, nil
 	})
+	if w.devices > 1 {
+		if err := w.builder.DistributedSPMD(w.devices); err != nil {
+			panic(err) // a graph is being built: trace makes it an error
+		}
+	}
 	return w.builder
 }
 
@@ -67,9 +73,14 @@ type mark struct {
 	label string
 }
 
-// trace builds a program: f returns its outputs. What f panics with becomes an
-// error.
-func (n *Net) trace(name string, f func(t *trace) []*Node) (p *hlo.Program, err error) {
+// trace builds a program for one device: f returns its outputs. What f panics
+// with becomes an error.
+func (n *Net) trace(name string, f func(t *trace) []*Node) (*hlo.Program, error) {
+	return n.traceFor(1, name, f)
+}
+
+// traceFor builds a program that runs on several devices at once.
+func (n *Net) traceFor(devices int, name string, f func(t *trace) []*Node) (p *hlo.Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			var l *models.LayerError
@@ -83,7 +94,7 @@ func (n *Net) trace(name string, f func(t *trace) []*Node) (p *hlo.Program, err 
 			}
 		}
 	}()
-	t := &trace{net: n, w: &writer{platform: n.platform}, store: model.NewStore()}
+	t := &trace{net: n, w: &writer{platform: n.platform, devices: devices}, store: model.NewStore()}
 	t.g = NewGraph(t.w, n.name+"/"+name)
 	model.SetStore(t.g, t.store)
 	if err := t.store.SetRNGStateFromSeed(n.config.Seed); err != nil {
@@ -169,3 +180,12 @@ func (t *trace) buffers(old []*Node) []*Node {
 
 // scalar is an int32 or float32 constant, made where it is called.
 func (t *trace) scalar(value any) *Node { return Const(t.g, value) }
+
+// join adds arrays up over the devices, all with one operation.
+func (t *trace) join(l []*Node) []*Node {
+	t.mark("devices/all_reduce")
+	t.w.builder.Divert(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
+		return f.AllReduce(operands, compute.ReduceOpSum, nil)
+	})
+	return OptimizationBarriers(l...)
+}

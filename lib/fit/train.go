@@ -71,8 +71,9 @@ type run struct {
 	history *History
 	began   time.Time
 
-	state           []*session.Array // variables, moments, step
-	rate            *session.Array
+	state           copies // variables, moments, step
+	rate            copies
+	devices         int
 	order           *session.Program
 	main, odd, tail portion
 	steps           int           // of an epoch
@@ -121,7 +122,18 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 		rest = 0
 	}
 	r.steps = whole
-	r.main = portion{chunk: n.split(whole, t.Batch)}
+	var err error
+	if r.devices, r.history.Note, err = n.devices(data, t.Batch); err != nil {
+		return nil, err
+	}
+	r.history.Devices = r.devices
+	work := 0.0
+	if n.platform != "cpu" {
+		if work, err = n.work(data, t.Batch); err != nil {
+			return nil, err
+		}
+	}
+	r.main = portion{chunk: n.split(whole, t.Batch, work)}
 	r.main.turns = whole / r.main.turn()
 	if left := whole % r.main.turn(); left > 0 {
 		r.odd = portion{chunk: n.once(t.Batch, left), first: (whole - left) * t.Batch, turns: left}
@@ -130,28 +142,42 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 		r.steps++
 		r.tail = portion{chunk: n.once(rest, 1), first: whole * t.Batch, turns: 1}
 	}
-	var err error
-	if r.state, err = n.state(n.layout.all()); err != nil {
+	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
+		p.Devices = r.devices
+		p.Split = r.devices > 1 && p.Batch%r.devices == 0 // what cannot be shared, each does
+	}
+	state, err := n.state(n.layout.all())
+	if err != nil {
+		return nil, err
+	}
+	if r.state, err = n.replicate(state, r.devices); err != nil {
 		return nil, err
 	}
 	rate := t.LearningRate
 	if rate == 0 {
 		rate = n.config.Optimizer.Rate()
 	}
-	if r.rate, err = n.session.Put([]float32{float32(rate)}, shapes.Make(dtypes.Float32), 0); err != nil {
+	a, err := n.session.Put([]float32{float32(rate)}, shapes.Make(dtypes.Float32), 0)
+	if err != nil {
 		return nil, err
 	}
-	return r, nil
+	r.rate, err = n.replicate([]*session.Array{a}, r.devices)
+	return r, err
 }
 
-// split chooses how the loop of an epoch is cut. On a GPU inner turns are
-// counted by XLA: as many as divide the epoch, for what is left over needs a
-// program of its own.
-func (n *Net) split(steps, batch int) chunk {
+// light is the work of a step, in FLOPs, up to which the loop is counted on a
+// GPU: about a millisecond. Heavier steps hide what an uncounted turn costs, and
+// must be few between two looks at them.
+const light = 2e10
+
+// split chooses how the loop of an epoch is cut. On a GPU inner turns of light
+// steps are counted by XLA: as many as divide the epoch, for what is left over
+// needs a program of its own.
+func (n *Net) split(steps, batch int, work float64) chunk {
 	c := n.once(batch, 1)
 	c.Unroll = min(max(1, n.config.Unroll), steps)
 	turns := steps / c.Unroll
-	if !c.Single && turns > 16 {
+	if n.platform != "cpu" && work < light && turns > 16 {
 		c.Inner = min(64, turns)
 		for k := min(128, turns); k >= 16; k-- {
 			if turns%k == 0 {
@@ -166,11 +192,14 @@ func (n *Net) split(steps, batch int) chunk {
 
 // once is a chunk of steps that are not counted beforehand.
 func (n *Net) once(batch, limit int) chunk {
-	return chunk{Batch: batch, Inner: 1, Unroll: 1, Limit: limit, Single: n.single}
+	return chunk{Batch: batch, Inner: 1, Unroll: 1, Limit: limit, Single: n.single, Devices: 1}
 }
 
 func (r *run) close() {
-	r.rate.Finalize()
+	r.rate.free()
+	for _, l := range r.state[1:] {
+		free(l...) // device 0 has those with names
+	}
 }
 
 // prepare begins to compile a portion's programs.
@@ -193,8 +222,8 @@ func (r *run) ready(p *portion) error {
 
 // epochs runs them all.
 func (r *run) epochs() error {
-	key := fmt.Sprintf("order/%d/%t", r.data.N, !r.InOrder)
-	order := r.net.prepare(key, func() (*hlo.Program, error) { return r.net.orderProgram(r.data.N, !r.InOrder) }, nil)
+	key := fmt.Sprintf("order/%d/%t/%d", r.data.N, !r.InOrder, r.devices)
+	order := r.net.prepare(key, func() (*hlo.Program, error) { return r.net.orderProgram(r.data.N, !r.InOrder, r.devices) }, nil)
 	r.prepare(&r.main)
 	if err := r.ready(&r.main); err != nil {
 		return err
@@ -239,12 +268,12 @@ func (r *run) epochs() error {
 
 // one runs one epoch and its validation.
 func (r *run) one() error {
-	out, err := r.order.Run(session.Call{Inputs: r.state[len(r.state)-1:]})
+	last := len(r.state[0]) - 1
+	order, err := run1(r.order, r.state.cut(last, last+1))
 	if err != nil {
 		return err
 	}
-	order := out[0]
-	defer order.Finalize()
+	defer order.free()
 	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
 		if err := r.ready(p); err != nil {
 			return err
@@ -281,7 +310,7 @@ func (r *run) turns(p *portion, left int) int {
 
 // chunk runs some turns from an example of the epoch on, and keeps what they
 // made when their losses are finite.
-func (r *run) chunk(p *portion, order *session.Array, first, turns int) error {
+func (r *run) chunk(p *portion, order copies, first, turns int) error {
 	n := r.net
 	began := time.Now()
 	out, results, err := p.steps.do(r.state, r.data, order, r.rate, first, turns)
@@ -303,10 +332,11 @@ func (r *run) chunk(p *portion, order *session.Array, first, turns int) error {
 	if wrong { // the last step's gradient was not finite, though its loss was
 		return r.diagnose(p, order, first, turns*p.turn(), math.NaN())
 	}
-	if err := n.bind(n.layout.all(), out); err != nil {
+	if err := n.bind(n.layout.all(), out[0]); err != nil {
 		return err
 	}
-	free(append(r.state, results)...)
+	r.state.free()
+	results.Finalize()
 	r.state = out
 	steps := turns * p.turn()
 	r.count(values, p.Batch, steps)
@@ -352,11 +382,28 @@ func (r *run) tell(phase string) {
 	r.Progress(p)
 }
 
-// integers puts int32 scalars on the device.
-func (n *Net) integers(values ...int) ([]*session.Array, error) {
+// replicate copies arrays of device 0 to the others.
+func (n *Net) replicate(l []*session.Array, devices int) (copies, error) {
+	all := copies{l}
+	for d := 1; d < devices; d++ {
+		var there []*session.Array
+		for _, a := range l {
+			b, err := n.copy(a, d)
+			if err != nil {
+				return nil, err
+			}
+			there = append(there, b)
+		}
+		all = append(all, there)
+	}
+	return all, nil
+}
+
+// integers puts int32 scalars on a device.
+func (n *Net) integers(device int, values ...int) ([]*session.Array, error) {
 	var l []*session.Array
 	for _, v := range values {
-		a, err := n.session.Put([]int32{int32(v)}, shapes.Make(dtypes.Int32), 0)
+		a, err := n.session.Put([]int32{int32(v)}, shapes.Make(dtypes.Int32), device)
 		if err != nil {
 			return nil, err
 		}
@@ -383,10 +430,10 @@ func notFinite(values []float32) int {
 
 // diagnose makes the error of a chunk whose step number bad had a loss that is
 // not finite. The chunk's results are dropped.
-func (r *run) diagnose(p *portion, order *session.Array, first, bad int, loss float64) error {
+func (r *run) diagnose(p *portion, order copies, first, bad int, loss float64) error {
 	e := &NotFiniteError{Net: r.net.name, Loss: loss, Epoch: r.epoch.Number, Step: r.step + bad + 1, Kept: r.step}
 	var err error
-	e.Layer, e.Part, err = r.net.probe(r.ctx, r.data, p.Batch, order, first, bad, r.state, r.rate)
+	e.Layer, e.Part, err = r.net.probe(r.ctx, r.data, p.Batch, order[0][0], first, bad, r.state[0], r.rate[0])
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return errors.Join(e, err)
 	}

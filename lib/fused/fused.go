@@ -45,18 +45,38 @@ type Ops struct {
 	// Compute is what factors of products are rounded to: float32, which is
 	// TF32 on a GPU, or BFloat16. Default: float32.
 	Compute dtypes.DType
-	// Choose returns an op with the tiling to use; nil leaves the default.
+	// Choose returns an op with the tiling to use, or nil where the plain form is
+	// faster. Default: Usual.
 	Choose func(op kernels.Op) kernels.Op
 }
 
-func (o Ops) plain() bool { return o.Plain || o.Builder == nil }
-
-// chosen is the kernel of an op.
-func (o Ops) chosen(op kernels.Op) triton.Kernel {
-	if o.Choose != nil {
-		op = o.Choose(op)
+// Usual is the choice of one who has measured nothing: kernels with their own
+// tilings, but for convolutions of many channels, which XLA has good ones for.
+func Usual(op kernels.Op) kernels.Op {
+	in := 0
+	switch c := op.(type) {
+	case kernels.Conv:
+		in = c.In
+	case kernels.ConvInput:
+		in = c.In
+	case kernels.ConvGradient:
+		in = c.In
 	}
-	return op.Kernel()
+	if in > 16 {
+		return nil
+	}
+	return op
+}
+
+// choose gives an op its tiling; nil is the plain form.
+func (o Ops) choose(op kernels.Op) kernels.Op {
+	switch {
+	case o.Plain || o.Builder == nil:
+		return nil
+	case o.Choose != nil:
+		return o.Choose(op)
+	}
+	return Usual(op)
 }
 
 // Call runs a kernel on nodes of the graph that builder writes: its inputs,
@@ -78,12 +98,17 @@ func Call(builder *hlo.Builder, k triton.Kernel, operands ...*Node) []*Node {
 	return OptimizationBarriers(stopped...)
 }
 
+// or32 is the element type given, or float32.
+func or32(d dtypes.DType) dtypes.DType {
+	if d == dtypes.InvalidDType {
+		return dtypes.Float32
+	}
+	return d
+}
+
 // to changes the element type.
 func to(x *Node, d dtypes.DType) *Node {
-	if d == dtypes.InvalidDType {
-		d = dtypes.Float32
-	}
-	if x.DType() == d {
+	if d = or32(d); x.DType() == d {
 		return x
 	}
 	return ConvertDType(x, d)

@@ -15,18 +15,31 @@ import (
 // result is [n out] of Compute's type. It has a gradient.
 func (o Ops) Linear(x, w, bias *Node, act kernels.Act) *Node {
 	n, in, out := sizes("Linear", x, w)
-	if o.plain() {
+	y := o.layer(x, w, bias, act)
+	return differentiable(y, operands(x, w, bias), func(g *Node) []*Node {
+		g = to(slope(act, to(g, dtypes.Float32), to(y, dtypes.Float32)), g.DType())
+		dx := o.LinearInput(g, w, nil, kernels.Identity)
+		op := o.choose(kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil})
+		if op == nil {
+			return []*Node{dx, o.weights(x, g), ReduceSum(to(g, dtypes.Float32), 0)}
+		}
+		return append([]*Node{dx}, Call(o.Builder, op.Kernel(), x, g)...)
+	})
+}
+
+// layer is Linear without a gradient.
+func (o Ops) layer(x, w, bias *Node, act kernels.Act) *Node {
+	n, in, out := sizes("Linear", x, w)
+	op := o.choose(kernels.Linear{Batch: n, In: in, Out: out, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil})
+	if op == nil {
 		return o.linear(x, w, bias, act)
 	}
-	op := kernels.Linear{Batch: n, In: in, Out: out, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil}
-	y := Call(o.Builder, o.chosen(op), operands(x, w, bias)...)[0]
-	wrt := operands(x, w, bias)
-	return differentiable(y, wrt, func(g *Node) []*Node {
-		g = to(slope(act, to(g, dtypes.Float32), to(y, dtypes.Float32)), g.DType())
-		dx := to(o.LinearInput(g, w, nil, kernels.Identity), x.DType())
-		update := kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil}
-		return append([]*Node{dx}, Call(o.Builder, o.chosen(update), x, g)...)
-	})
+	return Call(o.Builder, op.Kernel(), operands(x, w, bias)...)[0]
+}
+
+// weights is the gradient of a layer's weights in GoMLX's ops.
+func (o Ops) weights(x, g *Node) *Node {
+	return to(Einsum("ni,no->io", to(x, o.Compute), to(g, o.Compute)), dtypes.Float32)
 }
 
 func (o Ops) linear(x, w, bias *Node, act kernels.Act) *Node {
@@ -45,20 +58,21 @@ func (o Ops) LinearInput(g, w, x *Node, act kernels.Act) *Node {
 	if x == nil {
 		act = kernels.Identity
 	}
-	if o.plain() {
-		d := Einsum("no,io->ni", to(g, o.Compute), to(w, o.Compute))
-		if act == kernels.Identity {
-			return d
-		}
-		return slope(act, d, to(x, o.Compute))
-	}
 	op := kernels.LinearInput{Batch: n, In: in, Out: out, G: g.DType(), D: o.Compute, Compute: o.Compute, Act: act}
 	all := []*Node{g, w}
 	if act != kernels.Identity {
 		op.X = x.DType()
 		all = append(all, x)
 	}
-	return Call(o.Builder, o.chosen(op), all...)[0]
+	chosen := o.choose(op)
+	if chosen != nil {
+		return Call(o.Builder, chosen.Kernel(), all...)[0]
+	}
+	d := Einsum("no,io->ni", to(g, o.Compute), to(w, o.Compute))
+	if act == kernels.Identity {
+		return d
+	}
+	return slope(act, d, to(x, o.Compute))
 }
 
 // LinearUpdate is a step of an optimizer on the weights and biases of a dense
@@ -68,18 +82,17 @@ func (o Ops) LinearInput(g, w, x *Node, act kernels.Act) *Node {
 // the new ones take their memory.
 func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
 	n, in, out := x.Shape().Dimensions[0], x.Shape().Dimensions[1], g.Shape().Dimensions[1]
-	if o.plain() {
-		dw := to(Einsum("ni,no->io", to(x, o.Compute), to(g, o.Compute)), dtypes.Float32)
-		newState = Step(rule, rate, t, state, dw)
+	op := o.choose(kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil, Rule: rule})
+	if op == nil {
+		newState = Update(rule, rate, t, state, o.weights(x, g))
 		if bias != nil {
-			newBias = Step(rule, rate, t, bias, ReduceSum(to(g, dtypes.Float32), 0))
+			newBias = Update(rule, rate, t, bias, ReduceSum(to(g, dtypes.Float32), 0))
 		}
 		return newState, newBias
 	}
-	op := kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil, Rule: rule}
 	all := append(append([]*Node{x, g}, state...), bias...)
 	all = append(all, rate, t)
-	k := o.chosen(op)
+	k := op.Kernel()
 	for _, a := range after {
 		k.After = append(k.After, a.Shape())
 	}
@@ -93,18 +106,21 @@ func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, ra
 // the gradient of the mean loss by the logits, of Compute's type.
 func (o Ops) Head(x, w, bias, labels *Node) (loss, hit, g *Node) {
 	n, in, classes := sizes("Head", x, w)
-	if o.plain() || classes > 256 {
-		return o.Softmax(to(o.linear(x, w, bias, kernels.Identity), dtypes.Float32), labels)
+	var op kernels.Op
+	if classes <= 256 {
+		op = o.choose(kernels.Head{Batch: n, In: in, Classes: classes, X: x.DType(), G: o.Compute, Compute: o.Compute, NoBias: bias == nil})
 	}
-	op := kernels.Head{Batch: n, In: in, Classes: classes, X: x.DType(), G: o.Compute, Compute: o.Compute, NoBias: bias == nil}
-	got := Call(o.Builder, o.chosen(op), append(operands(x, w, bias), labels)...)
+	if op == nil {
+		return o.Softmax(to(o.layer(x, w, bias, kernels.Identity), dtypes.Float32), labels)
+	}
+	got := Call(o.Builder, op.Kernel(), append(operands(x, w, bias), labels)...)
 	return got[0], got[1], got[2]
 }
 
 // Softmax is Head for logits [n classes] that are there.
 func (o Ops) Softmax(logits, labels *Node) (loss, hit, g *Node) {
 	n, classes := logits.Shape().Dimensions[0], logits.Shape().Dimensions[1]
-	if !o.plain() && classes <= 16384 {
+	if !o.Plain && o.Builder != nil && classes <= 16384 {
 		got := Call(o.Builder, kernels.Softmax{Batch: n, Classes: classes, X: logits.DType(), G: o.Compute}.Kernel(), logits, labels)
 		return got[0], got[1], got[2]
 	}
@@ -118,8 +134,8 @@ func (o Ops) Softmax(logits, labels *Node) (loss, hit, g *Node) {
 	return loss, hit, to(MulScalar(Sub(Div(e, total), right), 1/float64(n)), o.Compute)
 }
 
-// Step is a rule's step in GoMLX's ops: state is the weights and their moments.
-func Step(rule kernels.Rule, rate, t *Node, state []*Node, g *Node) []*Node {
+// Update is a rule's step in GoMLX's ops: state is the weights and their moments.
+func Update(rule kernels.Rule, rate, t *Node, state []*Node, g *Node) []*Node {
 	w := state[0]
 	decay := func(by float64) {
 		if by != 0 {

@@ -215,5 +215,5 @@ func (v view) wires() {
 	for j := range v.y {
 		trace(len(v.x), func(k int) (int, int) { return k, j })
 	}
-	fmt.Fprintf(v.page, `<path d="%s" fill="none" stroke="%s" stroke-width="0.8" stroke-linejoin="round"/>`, d, palette[0])
+	fmt.Fprintf(v.page, `<path d="%s" fill="none" stroke="%s" stroke-width="0.8" stroke-linejoin="round"/>`, d, palette[2])
 }

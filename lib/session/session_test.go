@@ -164,6 +164,22 @@ func TestAtomicNames(t *testing.T) {
 	if err := out[0].Values(make([]float32, 1)); !errors.Is(err, wire.Invalid) {
 		t.Errorf("got %v, want %v", err, wire.Invalid)
 	}
+	again, err := s.Arrays("a", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Bind([]string{"a2"}, again[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if out, err = x.Run(Call{Inputs: again, Names: []string{"a", "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := out[0].Values(make([]float32, 1)); !errors.Is(err, wire.Invalid) {
+		t.Errorf("an array with a second name: got %v, want %v", err, wire.Invalid)
+	}
+	if _, err := s.Delete("a2"); err != nil {
+		t.Fatal(err)
+	}
 	l, err := s.Arrays("a", "b")
 	if err != nil {
 		t.Fatal(err)

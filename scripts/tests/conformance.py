@@ -21,7 +21,7 @@ class Conformance(jkt.KernelTests):
     complete_code_samples = ["x := 1", "func f() int {\n\treturn 1\n}", "%info", "!ls"]
     incomplete_code_samples = ["func f() int {", "x := []int{1,", "for i := range 3 {\n"]
     invalid_code_samples = ["func f() int }", "x := )"]
-    code_page_something = "%timeit?"
+    code_page_something = "%session?"
     code_generate_error = 'panic("on purpose")'
     code_execute_result = [{"code": "1 + 2", "result": "3"}, {"code": 'strings.ToUpper("ab")', "result": "AB"}]
     code_display_data = [
@@ -31,7 +31,7 @@ class Conformance(jkt.KernelTests):
     code_history_pattern = "1 +*"
     supported_history_operations = ("tail", "range", "search")
     code_inspect_sample = "fmt.Println"
-    code_clear_output = ""  # Go has no call for it; the protocol's tests in Go cover the message
+    code_clear_output = "%clear"
 
 
 class Welcome(jkt.IopubWelcomeTests):
@@ -154,6 +154,17 @@ class Kernel(unittest.TestCase):
         finally:
             kc.stop_channels()
             km.shutdown_kernel(now=True)
+
+    def test_error_that_nobody_read(self):
+        reply, msgs = self.run_cell(
+            "s, err := session.Open()\nif err != nil { panic(err) }\n"
+            "e, err := graph.NewExec(s.Backend(), func(g *graph.Graph) *graph.Node { return graph.IotaFull(g, shapes.Make(dtypes.Float32, 1<<20, 1<<22)) })\n"
+            "if err != nil { panic(err) }\n_, err = e.Exec()\nfmt.Println(err)")
+        self.assertEqual(self.text(msgs), "<nil>\n")
+        self.assertEqual((reply["status"], reply["ename"]), ("error", "DeviceError"))
+        self.assertIn("17592186044416 bytes", reply["evalue"])
+        reply, msgs = self.run_cell("fmt.Println(1)")
+        self.assertEqual((reply["status"], self.text(msgs)), ("ok", "1\n"))
 
     def test_unknown_magic(self):
         reply, msgs = self.run_cell("%sesion")

@@ -56,6 +56,7 @@ const MarkEnv = "GAIDEN_CELL"
 
 // An Exit says how a program ended.
 type Exit struct {
+	PID         int            // its process number, and that of its group
 	Code        int            // exit status; -1 when a signal ended it
 	Signal      syscall.Signal // that signal
 	Interrupted bool           // the context ended first
@@ -79,7 +80,7 @@ func (c *Command) Run(ctx context.Context) (Exit, error) {
 		return Exit{Code: -1}, fmt.Errorf("cell: run %s: %w", c.Path, err)
 	}
 	var exit Exit
-	exit.Start = time.Since(began)
+	exit.Start, exit.PID = time.Since(began), r.cmd.Process.Pid
 	r.read(&exit)
 	if c.Ask != nil {
 		ask, stop := context.WithCancel(ctx)

@@ -22,6 +22,7 @@ type execution struct {
 	payload []map[string]any
 	capture io.WriteCloser // %capture
 	prompt  prompt
+	late    error // what Ended said of the program that ran last
 }
 
 // Execute runs a cell.
@@ -217,17 +218,49 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 	if exit.Result != nil {
 		result(exit.Result)
 	}
+	x.afterwards(ctx, program, exit)
 	if len(exit.Left) > 0 && !exit.Interrupted {
 		x.out.Stream("stderr", []byte("the cell left processes that held its output; they were killed: "+strings.Join(exit.Left, ", ")+"\n"))
 	}
 	return exit, nil
 }
 
+// afterwards lets the program's owner look after what it left.
+func (x *execution) afterwards(ctx context.Context, program *cell.Program, exit cell.Exit) {
+	if x.n.Ended == nil {
+		return
+	}
+	// A stopped cell's context has ended; what follows has not.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aftermath)
+	defer cancel()
+	notes, err := x.n.Ended(ctx, Ending{exit.PID, exit.Interrupted, program.Imports})
+	for _, note := range notes {
+		x.stream("stderr")([]byte(note + "\n"))
+	}
+	x.late = err
+}
+
+// aftermath is how long Ended may take.
+const aftermath = 5 * time.Second
+
 // lingering is how long what a cell leaves behind may hold its output open.
 const lingering = 2 * time.Second
 
 // judge turns a program's end into the cell's error, nil if all went well.
 func (x *execution) judge(program *cell.Program, binary *cell.Binary, exit cell.Exit) error {
+	err := x.verdict(program, binary, exit)
+	switch {
+	case x.late == nil:
+	case err == nil:
+		err = &lateError{x.late}
+	default:
+		x.stream("stderr")([]byte(x.late.Error() + "\n"))
+	}
+	x.late = nil
+	return err
+}
+
+func (x *execution) verdict(program *cell.Program, binary *cell.Binary, exit cell.Exit) error {
 	switch {
 	case exit.Interrupted:
 		return context.Canceled

@@ -19,6 +19,7 @@ const (
 	nameInterrupt = "Interrupted"
 	nameMagic     = "MagicError"
 	nameKernel    = "KernelError"
+	nameDevice    = "DeviceError"
 )
 
 // A panicError is a program's panic.
@@ -33,6 +34,12 @@ func (e *panicError) Error() string { return e.Message }
 type exitError struct{ exit cell.Exit }
 
 func (e *exitError) Error() string { return e.exit.String() }
+
+// A lateError is what came to light after the program had ended.
+type lateError struct{ err error }
+
+func (e *lateError) Error() string { return e.err.Error() }
+func (e *lateError) Unwrap() error { return e.err }
 
 // A commandError says which command failed.
 type commandError struct {
@@ -53,6 +60,7 @@ func (n *Notebook) failure(err error) *jupyter.Error {
 		command *commandError
 		unknown *magic.UnknownError
 		wrong   *magic.ArgumentError
+		late    *lateError
 	)
 	e := &jupyter.Error{Value: err.Error()}
 	var details string
@@ -69,6 +77,8 @@ func (n *Notebook) failure(err error) *jupyter.Error {
 		details = crash.Traceback(crash.program.Line)
 	case errors.As(err, &exit):
 		e.Name = nameExit
+	case errors.As(err, &late):
+		e.Name = nameDevice
 	case errors.As(err, &unknown), errors.As(err, &wrong), errors.As(err, &command):
 		e.Name = nameMagic
 	default:

@@ -32,6 +32,12 @@ type Notebook struct {
 	// rows of its own.
 	Magics magic.Table
 
+	// Ended is called after each cell's program, also one that was stopped:
+	// what the program has left to be done elsewhere can be looked after there.
+	// Its notes are shown; its error is the cell's, if the cell has none of its
+	// own, else a note. nil = nothing is done.
+	Ended func(ctx context.Context, e Ending) (notes []string, err error)
+
 	once     sync.Once
 	failed   error // of once
 	temp     *cell.TempDir
@@ -53,6 +59,13 @@ type Notebook struct {
 	shown     map[string]string // display ids, and the cell that showed each first
 	runs      int
 	closed    bool
+}
+
+// An Ending describes a cell's program that has ended.
+type Ending struct {
+	PID         int      // the process, and the group of all that it started
+	Interrupted bool     // it was stopped
+	Imports     []string // the packages that the cell imports, and those of earlier cells that it needs
 }
 
 // open makes the temporary directory and everything in it, once.

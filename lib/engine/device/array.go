@@ -20,7 +20,8 @@ type array struct {
 	gone   string      // why there is no buffer any more: donated, freed
 	refs   int         // handles of connections, names and pins that hold it
 	pins   int         // calls into PJRT that use buf at this moment
-	name   name        // where it is bound, zero if it is not
+	name   name        // one of the names it is bound to, zero if none is known
+	bound  int         // number of names
 	owner  *space      // whose client made it, nil if none
 	saved  *place      // where its data is on disk, nil if it is not
 	used   time.Time
@@ -111,9 +112,12 @@ func (w *Worker) bind(n name, a *array) (old *array) {
 	}
 	if old == nil {
 		w.spaceOf(n.space).names++
+	} else {
+		old.bound--
 	}
 	w.names[n] = a
 	a.refs++
+	a.bound++
 	if a.name.name == "" {
 		a.name = n
 	}

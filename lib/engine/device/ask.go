@@ -164,6 +164,7 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 func (w *Worker) unbind(n name) {
 	a := w.names[n]
 	delete(w.names, n)
+	a.bound--
 	w.spaceOf(n.space).names++
 	if a.name == n {
 		a.name = name{}

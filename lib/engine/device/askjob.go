@@ -140,7 +140,7 @@ func (w *Worker) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Er
 	s.jobs[b.Name] = j
 	s.touch(j.began)
 	w.mu.Unlock()
-	j.store()
+	j.store(wire.JobRuns)
 	j.save(true)
 	w.mu.Lock()
 	info := j.info()
@@ -278,6 +278,10 @@ func readJob(path string) (f jobFile, err error) {
 	return f, err
 }
 
+// maxTries is how often a job goes on from one place: it may be what kills the
+// worker.
+const maxTries = 3
+
 // reviveJobs makes the jobs of a space known again; those that had not ended go
 // on from where they were at the snapshot, nil when there is none.
 func (w *Worker) reviveJobs(s *space, r *record) {
@@ -313,11 +317,20 @@ func (w *Worker) reviveJobs(s *space, r *record) {
 		}
 		if state.Over() {
 			j.place = f.Info.Place
+		} else if j.tries = 1; at.Place == f.Began.Place {
+			j.tries = f.Tries + 1
+		}
+		if !state.Over() && j.tries > maxTries {
+			j.state, j.err = wire.JobFailed, wire.Errorf(wire.ExecuteError, "the worker has died %d times at this place of the job", maxTries).
+				WithHint("start it again when the cause is known; the session's log has the workers' last words")
 		}
 		w.mu.Lock()
 		s.jobs[f.Info.Name] = j
 		w.mu.Unlock()
-		if state.Over() {
+		if !state.Over() {
+			j.store(j.state)
+		}
+		if j.state.Over() {
 			close(j.ended)
 			continue
 		}

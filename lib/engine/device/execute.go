@@ -48,7 +48,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	defer w.mu.Unlock()
 	c.enqueue(p)
 	why := c.resolve(p, e, s)
-	if why == nil && (w.ending || c.drops(seq)) {
+	if why == nil && (w.ending && c.sock != nil || c.drops(seq)) { // a job ends between two steps
 		why = c.late(p, wire.Errorf(wire.Cancelled, "dropped before it ran"))
 	}
 	if why == nil {
@@ -299,21 +299,35 @@ func (c *conn) resolve(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
 				return c.late(p, wire.Errorf(wire.Invalid, "inputs %d and %d are one array and it is donated", min(i, j), max(i, j)))
 			}
 		}
-		if n := a.name; n.name != "" && w.names[n] == a && !(n.space == c.hello.Space && binds(e, n.name)) {
-			return c.late(p, wire.Errorf(wire.Invalid, "donates array %q without replacing it", n.name))
+		if a.bound > 0 && !c.replaces(e, a) {
+			return c.late(p, wire.Errorf(wire.Invalid, "donates array %q without replacing it", a.name))
 		}
 	}
 	s.out = append(s.out[:0], make([]pjrt.Buffer, len(e.Outputs))...)
 	return nil
 }
 
-func binds(e *wire.ExecuteBody, name string) bool {
+// replaces says whether an execution gives other arrays all the names that a
+// has. The caller holds w.mu.
+func (c *conn) replaces(e *wire.ExecuteBody, a *array) bool {
+	if a.bound == 1 && a.name.name != "" { // as good as always
+		if a.name.space != c.hello.Space {
+			return false
+		}
+		for _, b := range e.Bind {
+			if b.Name == a.name.name {
+				return true
+			}
+		}
+		return false
+	}
+	n := 0
 	for _, b := range e.Bind {
-		if b.Name == name {
-			return true
+		if c.w.names[name{c.hello.Space, b.Name}] == a {
+			n++
 		}
 	}
-	return false
+	return n == a.bound
 }
 
 // poison makes the outputs of an execution that did not happen: each use of
@@ -442,12 +456,14 @@ func (c *conn) settle(f *flight, err error) {
 		if w.names[b.name] != b.array {
 			continue // something newer has the name
 		}
+		b.array.bound--
 		w.release(b.array)
 		delete(w.names, b.name)
 		w.spaceOf(b.name.space).names++
 		w.spaceOf(b.name.space).touch(time.Now())
 		if b.old != nil {
 			w.names[b.name] = b.old // the reference moves back
+			b.old.bound++
 		}
 	}
 }

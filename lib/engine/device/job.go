@@ -34,6 +34,7 @@ type loop struct {
 	best    float64 // of Until
 	worse   int     // turns since, -1 before the first
 	saving  bool    // a snapshot of it is being written
+	tries   int     // how often it has gone on from the same place after a crash
 }
 
 // jobMoment is where a job was at the moment of a snapshot.
@@ -130,6 +131,9 @@ func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *lo
 	return j
 }
 
+// jobPrograms is the first handle of a job's programs: above those of arrays.
+const jobPrograms = 1 << 62
+
 // run goes round until the job ends, or the worker.
 func (j *loop) run() {
 	defer close(j.ended)
@@ -147,7 +151,7 @@ func (j *loop) run() {
 	j.space.touch(j.changed)
 	w.mu.Unlock()
 	j.conn.leaveAll()
-	j.store()
+	j.store(state)
 	j.log.wakeAll()
 	if err != nil {
 		w.Logf("job %s of %q: %v", j.body.Name, j.space.name, err)
@@ -215,31 +219,35 @@ func (j *loop) save(wait bool) {
 	}
 }
 
-// wanted waits while the job is to pause, and says what is wanted of it then.
+// wanted waits while the job is to pause, and says what is wanted of it then:
+// "" when the worker ends.
 func (j *loop) wanted() wire.JobState {
 	for {
-		w := j.w
-		w.mu.Lock()
-		want, ending := j.want, w.ending
-		if want == wire.JobPaused && !ending && j.state != want {
-			j.state, j.changed = want, time.Now()
-		} else if want == wire.JobRuns && j.state != want {
-			j.state, j.changed = want, time.Now()
-		}
-		w.mu.Unlock()
+		j.w.mu.Lock()
+		want, ending, state := j.want, j.w.ending, j.state
+		j.w.mu.Unlock()
 		switch {
 		case want == wire.JobStopped:
 			return want
 		case ending:
 			return ""
-		case want == wire.JobRuns:
+		case want != state:
+			j.become(want)
+		}
+		if want == wire.JobRuns {
 			return want
 		}
-		j.conn.idle()
-		j.store()
-		j.log.wakeAll()
 		<-j.wake
 	}
+}
+
+// become changes the job's state, on disk first.
+func (j *loop) become(state wire.JobState) {
+	j.store(state)
+	j.w.mu.Lock()
+	j.state, j.changed = state, time.Now()
+	j.w.mu.Unlock()
+	j.log.wakeAll()
 }
 
 // poke tells the loop that something is wanted of it.
@@ -265,7 +273,7 @@ func (j *loop) compile() *wire.Error {
 			return p.err
 		}
 		j.used = append(j.used, p)
-		j.conn.programs[uint64(i+1)] = p
+		j.conn.programs[jobPrograms+uint64(i)] = p
 	}
 	return nil
 }
@@ -340,7 +348,7 @@ func (j *loop) execution(s *wire.JobStep, at wire.Place) (e *wire.ExecuteBody, i
 		}
 		in.Names, in.Handles = append(in.Names, n), append(in.Handles, uint64(i+1))
 	}
-	e = &wire.ExecuteBody{Program: uint64(s.Program + 1), Device: uint32(s.Device), Inputs: in.Handles, Donate: s.Donate}
+	e = &wire.ExecuteBody{Program: jobPrograms + uint64(s.Program), Device: uint32(s.Device), Inputs: in.Handles, Donate: s.Donate}
 	if e.Donate == nil {
 		e.Donate = make([]bool, len(in.Handles))
 	}

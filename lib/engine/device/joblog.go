@@ -143,6 +143,7 @@ type jobFile struct {
 	Body  *wire.JobBody
 	Info  wire.JobInfo
 	Began jobMoment // where it was when its state was written
+	Tries int       // how often it has gone on from there after a crash
 }
 
 // jobPath is the beginning of a job's files.
@@ -152,14 +153,15 @@ func (a *archive) jobPath(name string) string {
 }
 
 // store writes down what the job is and does, so that it goes on after a crash.
-func (j *loop) store() {
+func (j *loop) store(state wire.JobState) {
 	a := j.space.archive
 	if a == nil {
 		return
 	}
 	j.w.mu.Lock()
-	f := jobFile{j.body, j.info(), jobMoment{j.place, j.log.count(), j.best, j.worse}}
+	f := jobFile{j.body, j.info(), jobMoment{j.place, j.log.count(), j.best, j.worse}, j.tries}
 	j.w.mu.Unlock()
+	f.Info.State = state
 	err := wire.PrivateDir(a.dir)
 	if err == nil {
 		err = writeFile(a.jobPath(j.body.Name)+".json", wire.JSON(f))

@@ -127,6 +127,7 @@ func (w *Worker) snapshotLocked(m *moment, name string, spare int) (wire.Snapsho
 	}
 	w.mu.Lock()
 	s.saved, s.kept, s.effort = max(s.saved, m.version), m.about.Time, time.Since(began)
+	delete(w.troubles, s.name)
 	w.mu.Unlock()
 	info := a.info(r)
 	info.Took = time.Since(began)

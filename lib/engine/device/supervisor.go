@@ -101,7 +101,6 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 	defer file.Close()
 	for quick := 0; ; {
 		s.generation++
-		began := time.Now()
 		cmd, up, err := s.start(file, plugin)
 		if err != nil {
 			return err
@@ -116,14 +115,18 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 		}
 		if first != nil {
 			<-ended
-			if s.generation == 1 {
+			if quick++; s.generation == 1 {
 				return first
+			} else if quick == 5 {
+				return wire.Errorf(wire.Unavailable, "5 workers could not start, the last one: %v", first)
 			}
+			err = first
 			s.logf("worker %d could not start: %v", s.generation, first)
 		} else if s.generation == 1 && s.Ready != nil {
 			fmt.Fprintln(s.Ready, "ready")
 		}
 		if first == nil {
+			quick = 0
 			select {
 			case err = <-ended:
 			case sig := <-signals:
@@ -135,11 +138,6 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 		}
 		s.note = fmt.Sprintf("worker %d ended at %s (%v)", s.generation, time.Now().Format(time.TimeOnly), err)
 		s.logf("%s", s.note)
-		if time.Since(began) > 10*time.Second {
-			quick = 0
-		} else if quick++; quick == 5 {
-			return wire.Errorf(wire.Unavailable, "5 workers have died within seconds, the last one: %v", err)
-		}
 	}
 }
 

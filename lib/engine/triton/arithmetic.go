@@ -1,6 +1,8 @@
 package triton
 
 import (
+	"math"
+
 	"github.com/gomlx/compute/dtypes"
 )
 
@@ -66,10 +68,11 @@ func (v Value) Not() Value {
 // Neg is -v.
 func (v Value) Neg() Value {
 	v.use("Neg")
-	if !v.typ.isFloat() {
-		return v.b.operand("Neg", 0, v.typ).Sub(v)
+	zero := 0.0
+	if v.typ.isFloat() {
+		zero = math.Copysign(0, -1) // -0 - 0 is -0; Triton has no arith.negf
 	}
-	return v.b.op(v.typ, "arith.negf %s : %s", v.name, v.typ)
+	return v.b.operand("Neg", zero, v.typ).Sub(v)
 }
 
 // compare gives bools; a comparison with NaN is false, but NotEqual's true.
@@ -175,15 +178,16 @@ func (v Value) library(op, symbol string) Value {
 }
 
 // To changes the type of elements. Floats become integers by dropping what
-// stands behind the point; bools become 0 and 1.
+// stands behind the point; bools become 0 and 1; uint8 is made of the last byte
+// of an int32.
 func (v Value) To(d dtypes.DType) Value {
 	v.use("To")
 	from, to := v.typ, v.typ.of(d)
-	if from.Pointer || element(d) == "" || d == dtypes.Uint8 {
-		v.b.refuse("To", "got %s to %s, want bool, int32, int64, float32, bfloat16 or float16", from, d)
-	}
-	if from.DType == d {
+	if from.DType == d && !from.Pointer {
 		return v
+	}
+	if from.Pointer || element(d) == "" || d == dtypes.Uint8 && from.DType != dtypes.Int32 {
+		v.b.refuse("To", "got %s to %s, want bool, int32, int64, float32, bfloat16, float16, or int32 to uint8", from, d)
 	}
 	name := ""
 	switch {

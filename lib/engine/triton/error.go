@@ -15,6 +15,7 @@ type Error struct {
 	Text   string // got …, want …
 }
 
+// Error is one line: the kernel, the line of Go, the op, and what is wrong.
 func (e *Error) Error() string {
 	s := "triton: kernel " + e.Kernel
 	if e.Where != "" {

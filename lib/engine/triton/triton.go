@@ -24,7 +24,7 @@
 // # Values
 //
 // A [Value] is a scalar or a tile of bool, int32, int64, float32, bfloat16,
-// float16 (uint8 to load only), or of pointers to such. Sides of tiles are
+// float16 (uint8 to load and store), or of pointers to such. Sides of tiles are
 // powers of two. Go numbers stand for constants of the other operand's type. A
 // scalar is spread over a tile, and a side of 1 over a longer one; ranks must be
 // equal, so a row is made with Expand(0) and a column with Expand(1). Element

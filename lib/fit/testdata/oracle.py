@@ -179,7 +179,8 @@ CASES = [
     ("FCN", fcn, 6, (784,), entropy, None),
     ("SineLSTM", sinelstm, 3, (20, 1), mse, (20, 1)),
     ("DeepPose", deeppose, 2, (227, 227, 3), visibility, (28,)),
-    ("DeepPose/blind", deeppose, 2, (227, 227, 3), blind, (28,)),
+    ("Peaks/seen", peaks, 50, (2,), visibility, (1,)),
+    ("Peaks/blind", peaks, 50, (2,), blind, (1,)),
     ("ResNet14", resnet(1, 1, 1, 1), 16, (32, 32, 3), entropy, None),
     ("ResNet50", resnet(3, 4, 6, 3), 16, (32, 32, 3), entropy, None),
 ]
@@ -205,12 +206,12 @@ def main():
         l = loss(o, y, v)
         l.backward()
         out["nets"][name] = {
-            "batch": batch, "loss": float(l), "out": pick(o),
+            "batch": batch, "loss": float(l.detach()), "out": pick(o),
             "params": sum(p.numel() for p in n.v.values()),
             "gradients": {k: pick(p.grad) for k, p in n.v.items()},
             "running": {k: pick(p, 8) for k, p in n.running.items()},
         }
-        print(name, float(l), file=sys.stderr)
+        print(name, float(l.detach()), file=sys.stderr)
     for name, make in OPTIMIZERS.items():
         n = Net()
         x, y, v = data("Peaks", 50, (2,), mse, (1,))
@@ -221,7 +222,7 @@ def main():
             l = mse(peaks(n, x), y, v)
             l.backward()
             o.step()
-            losses.append(float(l))
+            losses.append(float(l.detach()))
         out["optimizers"][name] = {"losses": losses, "weights": {k: pick(p) for k, p in n.v.items()}}
     json.dump(out, sys.stdout, indent=0, sort_keys=True)
     print()

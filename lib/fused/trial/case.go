@@ -9,6 +9,7 @@ import (
 
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/models"
 )
 
 // fill says what an input starts with.
@@ -36,6 +37,9 @@ type operation struct {
 	bf16  bool
 	loose map[int]float64 // a limit for the error of an output that has its own
 	build func(o fused.Ops, in []*Node) []*Node
+	// reference, if not nil, is another way to the same outputs, without
+	// kernels; default: build.
+	reference func(o fused.Ops, in []*Node) []*Node
 	// chain maps outputs to the inputs whose place they take at the next turn.
 	chain map[int]int
 	// op is the kernel, where its tilings can be tried; nil if there are
@@ -203,13 +207,24 @@ func valueCases() []operation {
 		}
 	}
 	l = append(l, softmax(100, 10, false), softmax(1, 3, false), softmax(4096, 1000, true), softmax(77, 1000, false))
+	for i, g := range geometries {
+		for _, bf16 := range []bool{false, true} {
+			l = append(l, conv(g, acts[i%4], bf16), convInput(g, acts[(i+1)%4], bf16), convUpdate(g, rules[i%len(rules)], bf16))
+		}
+	}
+	for _, bf16 := range []bool{false, true} {
+		l = append(l, step(models.MLP(1000), 100, kernels.Adam{}, bf16), step(models.SeedCNN(), 8, kernels.Adam{}, bf16),
+			step(models.LeNet5(), 100, kernels.SGD{Momentum: 0.9}, bf16), step(keras(), 128, kernels.AdaDelta{}, bf16))
+	}
 	return l
 }
 
 // timeCases are the layers of the nets whose time counts.
 func timeCases() []operation {
 	return []operation{
-		mlp(100, false), mlp(100, true),
+		step(models.MLP(1000), 100, kernels.Adam{}, false), step(models.SeedCNN(), 8, kernels.Adam{}, false),
+		step(models.LeNet5(), 100, kernels.Adam{}, false), step(keras(), 128, kernels.AdaDelta{}, false),
+		step(models.MLP(1000), 100, kernels.Adam{}, true), step(keras(), 128, kernels.AdaDelta{}, true),
 		linear(size{100, 1000, 1000}, kernels.ReLU, false),
 		linearInput(size{100, 1000, 1000}, kernels.ReLU, false),
 		linearUpdate(size{100, 1000, 1000}, kernels.Adam{}, false),
@@ -229,5 +244,11 @@ func timeCases() []operation {
 		linearInput(size{128, 9216, 128}, kernels.Identity, false),
 		linearUpdate(size{128, 9216, 128}, kernels.AdaDelta{}, false),
 		softmax(4096, 1000, false),
+		conv(geometries[0], kernels.ReLU, false), convUpdate(geometries[0], kernels.Adam{}, false),
+		conv(geometries[1], kernels.Sigmoid, false), convUpdate(geometries[1], kernels.Adam{}, false),
+		conv(geometries[2], kernels.Sigmoid, false), convInput(geometries[2], kernels.Sigmoid, false), convUpdate(geometries[2], kernels.Adam{}, false),
+		conv(geometries[3], kernels.Sigmoid, false), convInput(geometries[3], kernels.Sigmoid, false), convUpdate(geometries[3], kernels.Adam{}, false),
+		conv(geometries[4], kernels.ReLU, false), convUpdate(geometries[4], kernels.AdaDelta{}, false),
+		conv(geometries[5], kernels.ReLU, true), convInput(geometries[5], kernels.ReLU, true), convUpdate(geometries[5], kernels.AdaDelta{}, true),
 	}
 }

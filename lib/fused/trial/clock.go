@@ -23,6 +23,8 @@ const (
 type variant struct {
 	name string
 	ops  func(b *hlo.Builder, compute fused.Ops) fused.Ops
+	// build is the operation's own, or its reference.
+	build func(o fused.Ops, in []*Node) []*Node
 }
 
 // timed is the time of a variant.
@@ -47,7 +49,11 @@ func (t timed) String() string {
 
 // variants are the forms of a case worth timing.
 func (d *desk) variants(c operation, tilings bool) []variant {
-	l := []variant{{"plain", func(_ *hlo.Builder, o fused.Ops) fused.Ops { return o }}}
+	same := func(_ *hlo.Builder, o fused.Ops) fused.Ops { return o }
+	l := []variant{{"plain", same, c.build}}
+	if c.reference != nil {
+		l = append(l, variant{"as GoMLX derives it", same, c.reference})
+	}
 	if !d.cuda {
 		return l
 	}
@@ -55,14 +61,14 @@ func (d *desk) variants(c operation, tilings bool) []variant {
 		return append(l, variant{"kernel", func(b *hlo.Builder, o fused.Ops) fused.Ops {
 			o.Builder = b
 			return o
-		}})
+		}, c.build})
 	}
 	for _, t := range c.op.Tiles() {
 		l = append(l, variant{t.String(), func(b *hlo.Builder, o fused.Ops) fused.Ops {
 			o.Builder = b
 			o.Choose = func(op kernels.Op) kernels.Op { return op.With(t) }
 			return o
-		}})
+		}, c.build})
 	}
 	return l
 }
@@ -78,7 +84,7 @@ func (d *desk) time(c operation, v variant, runs int) timed {
 		}
 		began := time.Now()
 		p, err := d.program("time "+c.name, hlo.DefaultPrecision, c.shapes(), func(b *hlo.Builder, in []*Node) []*Node {
-			return loop(c, v.ops(b, fused.Ops{Compute: kind(c.bf16)}), in)
+			return loop(c, v.build, v.ops(b, fused.Ops{Compute: kind(c.bf16)}), in)
 		})
 		if err != nil {
 			return err
@@ -112,10 +118,10 @@ func (d *desk) time(c operation, v variant, runs int) timed {
 }
 
 // loop is the program: inputs and the last outputs go round.
-func loop(c operation, o fused.Ops, in []*Node) []*Node {
+func loop(c operation, build func(fused.Ops, []*Node) []*Node, o fused.Ops, in []*Node) []*Node {
 	g := in[0].Graph()
 	zero, one, limit := Const(g, int32(0)), Const(g, int32(1)), Const(g, int32(turns))
-	first := c.build(o, in) // for the shapes; it also fills the state
+	first := build(o, in) // for the shapes; it also fills the state
 	state := append(append([]*Node{zero}, in...), first...)
 	shape := make([]shapes.Shape, len(state))
 	for i, s := range state {
@@ -135,7 +141,7 @@ func loop(c operation, o fused.Ops, in []*Node) []*Node {
 		for range repeat {
 			held := OptimizationBarriers(append(slices.Clone(in), out...)...)
 			in = slices.Clone(held[:len(in)])
-			out = c.build(o, in)
+			out = build(o, in)
 			for from, to := range c.chain {
 				in[to] = out[from]
 			}

@@ -121,9 +121,9 @@ func (d *desk) upload(c operation) ([]*session.Array, error) {
 }
 
 // numbers runs a form of a case and downloads what it gives, as float32.
-func (d *desk) numbers(c operation, what string, precision hlo.Precision, in []*session.Array, ops func(b *hlo.Builder) fused.Ops) (out [][]float32, again bool, err error) {
+func (d *desk) numbers(c operation, what string, precision hlo.Precision, in []*session.Array, build func(fused.Ops, []*Node) []*Node, ops func(b *hlo.Builder) fused.Ops) (out [][]float32, again bool, err error) {
 	p, err := d.program(what+" "+c.name, precision, c.shapes(), func(b *hlo.Builder, in []*Node) []*Node {
-		nodes := c.build(ops(b), in)
+		nodes := build(ops(b), in)
 		for i, n := range nodes {
 			nodes[i] = ConvertDType(n, dtypes.Float32)
 		}
@@ -169,11 +169,15 @@ func (d *desk) compare(c operation) value {
 		if err != nil {
 			return err
 		}
-		want, _, err := d.numbers(c, "reference", hlo.HighestPrecision, in, func(*hlo.Builder) fused.Ops { return fused.Ops{} })
+		reference := c.reference
+		if reference == nil {
+			reference = c.build
+		}
+		want, _, err := d.numbers(c, "reference", hlo.HighestPrecision, in, reference, func(*hlo.Builder) fused.Ops { return fused.Ops{} })
 		if err != nil {
 			return fmt.Errorf("reference: %w", err)
 		}
-		plain, _, err := d.numbers(c, "plain", hlo.DefaultPrecision, in, func(*hlo.Builder) fused.Ops { return fused.Ops{Compute: compute} })
+		plain, _, err := d.numbers(c, "plain", hlo.DefaultPrecision, in, c.build, func(*hlo.Builder) fused.Ops { return fused.Ops{Compute: compute} })
 		if err != nil {
 			return fmt.Errorf("plain form: %w", err)
 		}
@@ -182,7 +186,7 @@ func (d *desk) compare(c operation) value {
 			v.Again = true
 			return nil
 		}
-		got, again, err := d.numbers(c, "kernel", hlo.DefaultPrecision, in, func(b *hlo.Builder) fused.Ops { return fused.Ops{Builder: b, Compute: compute} })
+		got, again, err := d.numbers(c, "kernel", hlo.DefaultPrecision, in, c.build, func(b *hlo.Builder) fused.Ops { return fused.Ops{Builder: b, Compute: compute} })
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the files in testdata")
 
+var (
+	seedConv  = Geometry{Batch: 8, Height: 28, Width: 28, In: 1, Out: 10, Size: 3, Pad: 1, Pool: true}
+	lenetConv = Geometry{Batch: 100, Height: 14, Width: 14, In: 6, Out: 16, Size: 5, Pool: true}
+	kerasConv = Geometry{Batch: 128, Height: 26, Width: 26, In: 32, Out: 64, Size: 3, Pool: true}
+)
+
 // goldens are the kernels of the nets whose time counts, and some odd ones.
 // testdata/validate.py of package triton compiles them.
 var goldens = map[string]triton.Kernel{
@@ -27,6 +33,14 @@ var goldens = map[string]triton.Kernel{
 	"linear_update_100x1000x10_sgd":     LinearUpdate{Batch: 100, In: 1000, Out: 10, Rule: SGD{}}.Kernel(),
 	"linear_update_100x784x1000_delta":  LinearUpdate{Batch: 100, In: 784, Out: 1000, Rule: AdaDelta{}}.Kernel(),
 	"linear_gradient_100x784x1000_bf16": LinearUpdate{Batch: 100, In: 784, Out: 1000, X: dtypes.BFloat16, G: dtypes.BFloat16, Compute: dtypes.BFloat16}.Kernel(),
+	"conv_seedcnn":                      Conv{Geometry: seedConv, Act: ReLU}.Kernel(),
+	"conv_lenet5_2":                     Conv{Geometry: lenetConv, Act: Sigmoid}.Kernel(),
+	"conv_keras_2_bf16":                 Conv{Geometry: kerasConv, Act: ReLU, X: dtypes.BFloat16, Y: dtypes.BFloat16, Compute: dtypes.BFloat16}.Kernel(),
+	"conv_input_lenet5_2":               ConvInput{Geometry: lenetConv, Act: Sigmoid}.Kernel(),
+	"conv_input_keras_2":                ConvInput{Geometry: kerasConv, Act: ReLU}.Kernel(),
+	"conv_gradient_seedcnn":             ConvGradient{Geometry: seedConv}.Kernel(),
+	"conv_gradient_lenet5":              ConvGradient{Geometry: lenetConv}.Kernel(),
+	"parts_update_seedcnn":              PartsUpdate{Parts: 4, Weights: seedConv.weights(), Rule: Adam{}}.Kernel(),
 	"head_100x1000x10":                  Head{Batch: 100, In: 1000, Classes: 10}.Kernel(),
 	"softmax_100x10":                    Softmax{Batch: 100, Classes: 10}.Kernel(),
 	"softmax_4096x1000":                 Softmax{Batch: 4096, Classes: 1000}.Kernel(),

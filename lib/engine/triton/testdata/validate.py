@@ -49,14 +49,14 @@ def tool(name, path):
 def validate(path, scratch):
     text = open(path).read()
     warps, stages = map(int, HEAD.match(text).groups())
-    source = os.path.join(scratch, os.path.basename(path))
+    source = os.path.join(scratch, "kernel.ttir")  # its name ends up in the machine code
     with open(source, "w") as f:
         f.write(rounded(text))
     began = time.time()
     try:
         k = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": warps, "num_stages": stages})
     except Exception as e:
-        print(f"{os.path.basename(path):40} REFUSED: {str(e)[:300]}")
+        print(f"{os.path.basename(path):40} REFUSED: {str(e)[:300]}", flush=True)
         return False
     cubin = os.path.join(scratch, "kernel.cubin")
     with open(cubin, "wb") as f:
@@ -66,7 +66,7 @@ def validate(path, scratch):
     sass = tool("nvdisasm", [cubin])
     counts = {op: len(re.findall(rf"\b{op}\b", sass)) for op in SHOWN}
     print(f"{os.path.basename(path):40} {time.time() - began:4.1f} s  {registers:3} registers  {k.metadata.shared / 1024:5.1f} KiB shared  "
-          f"{'SPILLS ' + str(stack) if stack else ''} {' '.join(f'{op} {n}' for op, n in counts.items() if n)}")
+          f"{'SPILLS ' + str(stack) if stack else ''} {' '.join(f'{op} {n}' for op, n in counts.items() if n)}", flush=True)
     return stack == 0 and k.metadata.shared <= 227 * 1024
 
 

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"gaiden/kernels/internal/notebook"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+)
+
+// An aftercare asks the session what a cell's program has left there: work that
+// was queued when the cell was stopped is dropped, and errors that the program
+// has not read become the cell's. It keeps its connection, since asking is all
+// that an untroubled cell pays for.
+type aftercare struct {
+	mu      sync.Mutex
+	session *session.Session // nil until a cell's program may have met one
+}
+
+// ended is a notebook's Ended.
+func (a *aftercare) ended(_ context.Context, e notebook.Ending) (notes []string, err error) {
+	if !slices.ContainsFunc(e.Imports, func(path string) bool { return strings.HasPrefix(path, "gaiden/") }) {
+		return nil, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e.Interrupted {
+		if _, err := a.ask(wire.AskBody{Verb: wire.Cancel, PID: e.PID}); err != nil {
+			return nil, nil // it has gone, and all that was queued with it
+		}
+	}
+	answer, err := a.ask(wire.AskBody{Verb: wire.Drain, PID: e.PID})
+	if err != nil {
+		return nil, nil // no session runs
+	}
+	var first error
+	for _, e := range answer.Errors {
+		switch {
+		case errors.Is(e, wire.Cancelled):
+		case first == nil:
+			first = e
+		default:
+			notes = append(notes, e.Error())
+		}
+	}
+	const enough = 5 // what follows is most likely a consequence of what came first
+	if len(notes) > enough {
+		notes = append(notes[:enough], fmt.Sprintf("and %d more errors of the device", len(notes)-enough))
+	}
+	return notes, first
+}
+
+// ask asks the session; a connection that has ended is made anew once.
+func (a *aftercare) ask(body wire.AskBody) (*wire.AnswerBody, error) {
+	if a.session != nil {
+		answer, err := a.session.Ask(body)
+		if err == nil {
+			return answer, nil
+		}
+		a.session.Close()
+		a.session = nil
+	}
+	if _, err := os.Lstat(wire.SocketPath()); err != nil {
+		return nil, err
+	}
+	s, err := session.Config{Client: "kernel", NoStart: true}.Open()
+	if err != nil {
+		return nil, err
+	}
+	a.session = s
+	return s.Ask(body)
+}

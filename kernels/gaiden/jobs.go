@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gaiden/kernels/internal/magic"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+)
+
+const jobsArgs = "[attach|pause|resume|stop|forget NAME]"
+
+const jobsMore = `
+A job is training that goes on in the session when its cell has ended.
+%jobs              the notebook's jobs
+%jobs attach NAME  follow one until it ends; stopping the cell does not stop the job
+%jobs pause NAME   and resume: at the end of a step
+%jobs stop NAME    its arrays stay as they are then
+%jobs forget NAME  remove one that has ended, with its log`
+
+func jobsMagic(ctx context.Context, h magic.Host, c magic.Command) error {
+	if len(c.Args) == 0 || c.Args[0] == "list" && len(c.Args) == 1 {
+		return asking(func(s *session.Session) error {
+			l, err := s.Jobs()
+			if err == nil {
+				showJobs(h, s.Space(), l)
+			}
+			return err
+		})
+	}
+	if len(c.Args) != 2 {
+		return magic.Usage(c)
+	}
+	name := c.Args[1]
+	return asking(func(s *session.Session) error {
+		var i wire.JobInfo
+		var err error
+		switch c.Args[0] {
+		case "attach":
+			return attachJob(ctx, h, s, name)
+		case "pause":
+			i, err = s.PauseJob(name)
+		case "resume":
+			i, err = s.ResumeJob(name)
+		case "stop":
+			i, err = s.StopJob(name)
+		case "forget":
+			return s.ForgetJob(name)
+		default:
+			return magic.Usage(c)
+		}
+		if err == nil {
+			fmt.Fprintf(h.Stdout(), "job %s is %s\n", i.Name, i.State)
+		}
+		return err
+	})
+}
+
+func showJobs(h magic.Host, space string, l []wire.JobInfo) {
+	if len(l) == 0 {
+		fmt.Fprintf(h.Stdout(), "no jobs in notebook %q\n", space)
+		return
+	}
+	rows := [][]string{{"name", "state", "turn", "log", "started", "changed", ""}}
+	for _, i := range l {
+		why := i.Why
+		if i.Error != nil {
+			why = i.Error.Error()
+		}
+		rows = append(rows, []string{i.Name, string(i.State), fmt.Sprintf("%d of %d", i.Place.Turn, i.Turns), fmt.Sprint(i.Entries), ago(i.Started), ago(i.Changed), why})
+	}
+	grid(h, rows)
+}
+
+// attachJob prints the job's log as it grows: the first values of each entry.
+func attachJob(ctx context.Context, h magic.Host, s *session.Session, name string) error {
+	var last wire.JobInfo
+	var failed error
+	err := s.FollowJob(ctx, name, 0, func(i wire.JobInfo, l []wire.JobEntry) error {
+		for _, e := range l {
+			values := e.Values[:min(len(e.Values), 6)]
+			more := ""
+			if len(e.Values) > len(values) {
+				more = fmt.Sprintf(" … %d values", len(e.Values))
+			}
+			fmt.Fprintf(h.Stdout(), "%s turn %d step %d.%d  %s %.6g%s\n", e.Time.Local().Format(time.TimeOnly), e.Place.Turn, e.Place.Step, e.Place.Repeat, e.Name, []float64(values), more)
+		}
+		last = i
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(h.Stdout(), "job %s is %s after %d of %d turns\n", name, last.State, last.Place.Turn, last.Turns)
+	if last.Error != nil {
+		failed = last.Error
+	}
+	return failed
+}

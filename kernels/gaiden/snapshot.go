@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"gaiden/kernels/internal/magic"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+	"gaiden/lib/timing/units"
+)
+
+const snapshotArgs = "[NAME | list | delete NAME… | diff FROM [TO] | export FILE [NAME] | import FILE [PREFIX]]"
+
+const snapshotMore = `
+%snapshot                     an automatic snapshot, of which the newest three are kept
+%snapshot NAME                one that stays until it is deleted
+%snapshot list                what there is; a number stands for a name everywhere
+%snapshot diff FROM [TO]      which arrays differ, and by how much; without TO: from now
+%snapshot export FILE [NAME]  a safetensors file for Python, of now or of a snapshot
+%snapshot import FILE [PREFIX]
+Automatic snapshots are made two seconds after the last change, after each turn
+of a job, and when the session stops. %rollback brings one back.`
+
+const rollbackMore = `
+%rollback                     the newest snapshot
+%rollback NAME [PREFIX]       a certain one; only the arrays that begin with PREFIX
+What there was is saved first: a second %rollback takes the first one back.`
+
+// asking runs f with a connection to the notebook's session.
+func asking(f func(*session.Session) error) error {
+	s, err := inNotebook()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return f(s)
+}
+
+func snapshotMagic(_ context.Context, h magic.Host, c magic.Command) error {
+	word, rest := "", c.Args
+	if len(rest) > 0 {
+		word, rest = rest[0], rest[1:]
+	}
+	return asking(func(s *session.Session) error {
+		switch {
+		case word == "list" && len(rest) == 0:
+			return showSnapshots(h, s)
+		case word == "delete" && len(rest) > 0:
+			return s.Discard(rest...)
+		case word == "diff" && (len(rest) == 1 || len(rest) == 2):
+			return showDiff(h, s, rest)
+		case word == "export" && (len(rest) == 1 || len(rest) == 2):
+			n, err := s.Export(rest[0], strings.Join(rest[1:], ""), "", nil)
+			if err == nil {
+				fmt.Fprintf(h.Stdout(), "%d arrays in %s\n", n, rest[0])
+			}
+			return err
+		case word == "import" && (len(rest) == 1 || len(rest) == 2):
+			l, err := s.Import(rest[0], strings.Join(rest[1:], ""))
+			if err == nil {
+				fmt.Fprintf(h.Stdout(), "%d arrays from %s\n", len(l), rest[0])
+			}
+			return err
+		case len(rest) > 0:
+			return magic.Usage(c)
+		}
+		switch word {
+		case "delete", "diff", "export", "import":
+			return magic.Usage(c)
+		}
+		i, err := s.Snapshot(word)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(h.Stdout(), "snapshot %s: %d arrays, %s, %s of it new, in %v\n", titleOf(i), i.Arrays, units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Written)), i.Took.Round(time.Millisecond))
+		return nil
+	})
+}
+
+// titleOf is a snapshot's number and name.
+func titleOf(i wire.SnapshotInfo) string {
+	if i.Name == "" {
+		return fmt.Sprint(i.Number)
+	}
+	return fmt.Sprintf("%d %q", i.Number, i.Name)
+}
+
+func showSnapshots(h magic.Host, s *session.Session) error {
+	l, err := s.Snapshots()
+	if err != nil {
+		return err
+	}
+	if len(l) == 0 {
+		fmt.Fprintf(h.Stdout(), "no snapshots of notebook %q\n", s.Space())
+		return nil
+	}
+	rows := [][]string{{"number", "name", "of", "arrays", "size", "in its own file", ""}}
+	for _, i := range l {
+		rows = append(rows, []string{fmt.Sprint(i.Number), i.Name, ago(i.Time), fmt.Sprint(i.Arrays), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Written)), i.Damaged})
+	}
+	grid(h, rows)
+	return nil
+}
+
+func showDiff(h magic.Host, s *session.Session, words []string) error {
+	l, err := s.Diff(words[0], strings.Join(words[1:], ""), "")
+	if err != nil {
+		return err
+	}
+	if len(l) == 0 {
+		fmt.Fprintln(h.Stdout(), "no difference")
+		return nil
+	}
+	rows := [][]string{{"name", "type", "change", "elements", "largest", "relative"}}
+	for _, d := range l {
+		r := []string{d.Name, d.Type.String(), d.Change, "", "", ""}
+		if d.Change == "changed" {
+			r[3], r[4] = fmt.Sprintf("%d of %d", d.Changed, d.Elements), fmt.Sprintf("%.3g", d.Largest)
+			if d.Relative >= 0 {
+				r[5] = fmt.Sprintf("%.3g", d.Relative)
+			}
+		}
+		rows = append(rows, r)
+	}
+	grid(h, rows)
+	return nil
+}
+
+func rollbackMagic(_ context.Context, h magic.Host, c magic.Command) error {
+	if len(c.Args) > 2 {
+		return magic.Usage(c)
+	}
+	words := append(c.Args, "", "")
+	return asking(func(s *session.Session) error {
+		i, err := s.Rollback(words[0], words[1])
+		if err == nil {
+			fmt.Fprintf(h.Stdout(), "back at snapshot %s of %s: %d arrays\n", titleOf(i), i.Time.Local().Format(time.TimeOnly), i.Arrays)
+		}
+		return err
+	})
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"gaiden/kernels/internal/magic"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+	"gaiden/lib/timing/units"
+)
+
+const programsArgs = "[pin|unpin HASH… | evict [-disk] [HASH…]]"
+
+const programsMore = `
+The beginning of a hash will do. evict drops programs that no cell holds from
+memory; with -disk also from the cache, which is kept for the next session.`
+
+func programsMagic(_ context.Context, h magic.Host, c magic.Command) error {
+	return asking(func(s *session.Session) error {
+		a := wire.AskBody{Verb: wire.Programs}
+		if len(c.Args) > 0 {
+			a.Names = c.Args[1:]
+			switch c.Args[0] {
+			case "pin":
+				a.Verb, a.Start = wire.Pin, true
+			case "unpin":
+				a.Verb = wire.Pin
+			case "evict":
+				a.Verb = wire.Evict
+				if len(a.Names) > 0 && a.Names[0] == "-disk" {
+					a.Disk, a.Names = true, a.Names[1:]
+				}
+			default:
+				return magic.Usage(c)
+			}
+		}
+		ans, err := s.Ask(a)
+		if err != nil {
+			return err
+		}
+		if a.Verb != wire.Programs {
+			fmt.Fprintf(h.Stdout(), "%d programs\n", ans.Count)
+			return nil
+		}
+		showPrograms(h, ans)
+		return nil
+	})
+}
+
+func showPrograms(h magic.Host, ans *wire.AnswerBody) {
+	rows := [][]string{{"hash", "name", "from", "made in", "runs", "a run", "code", "hits", "cells", "kept", "last use", "origin"}}
+	for _, p := range ans.Programs {
+		size, pace, kept := "?", "", "memory"
+		if p.Bytes >= 0 {
+			size = units.Bytes(float64(p.Bytes))
+		}
+		if p.Pace > 0 {
+			pace = "≤ " + units.Seconds(p.Pace.Seconds())
+		}
+		if p.OnDisk {
+			kept += ", disk"
+		}
+		if p.Pinned {
+			kept += ", pinned"
+		}
+		rows = append(rows, []string{p.Hash, p.Name, p.From, units.Seconds(p.Compile.Seconds()), fmt.Sprint(p.Runs), pace, size, fmt.Sprint(p.Hits), fmt.Sprint(p.Clients), kept, ago(p.Used), p.Origin})
+	}
+	if len(rows) > 1 {
+		grid(h, rows)
+	} else {
+		fmt.Fprintln(h.Stdout(), "no programs in memory")
+	}
+	if ans.Cache != nil {
+		fmt.Fprintln(h.Stdout(), cacheLine(*ans.Cache))
+	}
+}
+
+// cacheLine describes the programs on disk.
+func cacheLine(c wire.CacheInfo) string {
+	if c.Off != "" {
+		return "programs are not kept on disk: " + c.Off
+	}
+	return fmt.Sprintf("on disk: %d programs, %s of at most %s, in %s", c.Entries, units.Bytes(float64(c.Bytes)), units.Bytes(float64(c.Limit)), c.Dir)
+}
+
+const deviceArgs = "[quota SIZE|none]"
+
+const deviceMore = `
+%device quota 2GB   bounds what this notebook's arrays may take; none lifts it`
+
+func deviceMagic(_ context.Context, h magic.Host, c magic.Command) error {
+	return asking(func(s *session.Session) error {
+		switch {
+		case len(c.Args) == 0:
+		case len(c.Args) == 2 && c.Args[0] == "quota":
+			n, err := sizeOf(c.Args[1])
+			if err != nil {
+				return err
+			}
+			return s.Quota(n)
+		default:
+			return magic.Usage(c)
+		}
+		st, err := s.Status()
+		if err != nil {
+			return err
+		}
+		rows := [][]string{{"device", "kind", "in use", "peak", "limit", "pool", "largest free"}}
+		for _, d := range st.Devices {
+			r := []string{fmt.Sprint(d.ID), d.Kind}
+			for _, n := range []int64{d.InUse, d.Peak, d.Limit, d.Pool, d.LargestFree} {
+				if n < 0 {
+					r = append(r, "?")
+				} else {
+					r = append(r, units.Bytes(float64(n)))
+				}
+			}
+			rows = append(rows, r)
+		}
+		grid(h, rows)
+		rows = [][]string{{"notebook", "names", "arrays", "quota", "saved", ""}}
+		for _, i := range st.Spaces {
+			quota := "none"
+			if i.Quota > 0 {
+				quota = units.Bytes(float64(i.Quota))
+			}
+			rows = append(rows, []string{i.Space, fmt.Sprint(i.Arrays), units.Bytes(float64(i.Bytes)), quota, ago(i.Saved), i.Note})
+		}
+		rows = append(rows, []string{"all", "", units.Bytes(float64(st.Bytes)), "", "", ""})
+		grid(h, rows)
+		return nil
+	})
+}
+
+// sizeOf reads 2GB, 500 MB, 1.5GiB or none.
+func sizeOf(word string) (int64, error) {
+	if word == "none" {
+		return -1, nil
+	}
+	at := strings.LastIndexAny(word, "0123456789.") + 1
+	v, err := strconv.ParseFloat(word[:at], 64)
+	scale, known := map[string]float64{"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}[strings.ToUpper(strings.TrimSpace(word[at:]))]
+	if err != nil || !known || v < 0 || v*scale > 1<<50 {
+		return 0, fmt.Errorf("%%device: size is %q: want one such as 500MB, 2GB, 1.5GiB, or none", word)
+	}
+	return int64(v * scale), nil
+}
+
+// statusTail is what %session shows below the state of the processes.
+func statusTail(h magic.Host) error {
+	return asking(func(s *session.Session) error {
+		st, err := s.Status()
+		if err != nil {
+			return err
+		}
+		w := h.Stdout()
+		fmt.Fprintf(w, "cache       %s\n", cacheLine(st.Cache))
+		for _, i := range st.Spaces {
+			fmt.Fprintf(w, "notebook    %s: %d names, %s, saved %s\n", i.Space, i.Arrays, units.Bytes(float64(i.Bytes)), ago(i.Saved))
+		}
+		for _, j := range st.Jobs {
+			fmt.Fprintf(w, "job         %s of %s: %s, turn %d of %d, since %s\n", j.Name, j.Space, j.State, j.Place.Turn, j.Turns, j.Started.Local().Format(time.TimeOnly))
+		}
+		if st.Trouble != "" {
+			fmt.Fprintf(w, "not saved   %s\n", st.Trouble)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,268 @@
+package gaidenkeep
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+// Env names the environment variable with the directory that kernel and
+// program share. Without it nothing is loaded or saved.
+const Env = "GAIDEN_KEEP"
+
+// The files of that directory.
+const (
+	InFile       = "in"       // lines "name\tfile", quoted: where values lie
+	ManifestFile = "manifest" // see Save
+	SavingFile   = "saving"   // it is there while values are being saved
+)
+
+// Limit is how many bytes one variable, with what it shares, may take.
+const Limit = 1 << 30
+
+// A Var is a variable of the program.
+type Var struct {
+	name string
+	ptr  unsafe.Pointer
+	typ  reflect.Type
+}
+
+// V names a variable.
+func V[T any](name string, p *T) Var {
+	return Var{name, unsafe.Pointer(p), reflect.TypeFor[T]()}
+}
+
+// T names a type that a kept interface may hold.
+func T[U any]() Var { return Var{typ: reflect.TypeFor[U]()} }
+
+var (
+	mu      sync.Mutex
+	tracked []Var
+	files   = map[string]string{} // of loaded variables
+	once    sync.Once
+)
+
+// Track says that a variable is to be saved. A later one of the same name
+// takes its place.
+func Track[T any](name string, p *T) {
+	mu.Lock()
+	defer mu.Unlock()
+	v := V(name, p)
+	for i, t := range tracked {
+		if t.name == name {
+			tracked[i] = v
+			return
+		}
+	}
+	tracked = append(tracked, v)
+}
+
+// Load fills variables with their kept values. A value that cannot be loaded
+// ends the program: the kernel reads the reason in the manifest, and makes
+// another program that does without.
+func Load(vars ...Var) bool {
+	dir := os.Getenv(Env)
+	if dir == "" {
+		return false
+	}
+	where, err := readIn(dir)
+	groups := map[string][]Var{}
+	types := basicTypes()
+	for _, v := range vars {
+		if v.name == "" {
+			types = append(types, v.typ)
+			continue
+		}
+		groups[where[v.name]] = append(groups[where[v.name]], v)
+	}
+	for file, group := range groups {
+		if err == nil {
+			err = loadFile(file, group, types)
+		}
+		if err != nil {
+			var m manifest
+			for _, v := range group {
+				m.add("stale", v.name, err.Error())
+			}
+			m.write(dir)
+			os.Exit(1)
+		}
+		for _, v := range group {
+			files[v.name] = file
+		}
+	}
+	return true
+}
+
+func readIn(dir string) (map[string]string, error) {
+	data, err := os.ReadFile(filepath.Join(dir, InFile))
+	if err != nil {
+		return nil, err
+	}
+	where := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		f := Fields(line)
+		if len(f) == 2 {
+			where[f[0]] = f[1]
+		}
+	}
+	return where, nil
+}
+
+// Fields takes a line of the files above apart; nil if it is none.
+func Fields(line string) (out []string) {
+	for f := range strings.SplitSeq(strings.TrimSuffix(line, "\n"), "\t") {
+		s, err := strconv.Unquote(f)
+		if err != nil {
+			return nil
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// A manifest is what the program tells the kernel, a line each:
+//
+//	"kept" name file bytes preview types…   a new value, and the types in its interfaces
+//	"same" name                             the value is the one that was loaded
+//	"lost" name reason                      it cannot be kept
+//	"stale" name reason                     it cannot be loaded
+type manifest struct{ b bytes.Buffer }
+
+func (m *manifest) add(fields ...string) {
+	for i, f := range fields {
+		if i > 0 {
+			m.b.WriteByte('\t')
+		}
+		m.b.WriteString(strconv.Quote(f))
+	}
+	m.b.WriteByte('\n')
+}
+
+// write makes the manifest appear as a whole.
+func (m *manifest) write(dir string) {
+	name := filepath.Join(dir, ManifestFile)
+	if os.WriteFile(name+".new", m.b.Bytes(), 0o600) == nil {
+		os.Rename(name+".new", name)
+	}
+}
+
+// Save saves all tracked variables, once: it is deferred by main, and called
+// before the program ends in another way.
+func Save() { once.Do(save) }
+
+func save() {
+	mu.Lock()
+	defer mu.Unlock()
+	dir := os.Getenv(Env)
+	if dir == "" || len(tracked) == 0 {
+		return
+	}
+	flag := filepath.Join(dir, SavingFile)
+	if os.WriteFile(flag, nil, 0o600) != nil {
+		return
+	}
+	// Goroutines that go on changing what is being read may leave us with
+	// anything for a pointer.
+	debug.SetPanicOnFault(true)
+	var m manifest
+	groups, lost := survey(tracked)
+	for i, g := range groups {
+		if err := g.save(dir, strconv.Itoa(i), &m); err != nil {
+			for _, v := range g.vars {
+				lost[v.name] = err
+			}
+		}
+	}
+	for _, v := range tracked {
+		if err := lost[v.name]; err != nil {
+			m.add("lost", v.name, err.Error())
+		}
+	}
+	m.write(dir)
+	os.Remove(flag)
+}
+
+// guard turns a panic into an error.
+func guard(err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case refusal:
+		*err = r
+	default:
+		*err = refusal(fmt.Sprint("it cannot be read: ", r))
+	}
+}
+
+// save writes a group's file, unless it says what the file that it was loaded
+// from says.
+func (g *group) save(dir, name string, m *manifest) (err error) {
+	defer guard(&err)
+	e := g.encode()
+	if e.size > Limit {
+		return refusal(fmt.Sprintf("it takes %.1f GiB, and at most %d GiB are kept", float64(e.size)/(1<<30), Limit>>30))
+	}
+	if old := g.loadedFrom(); old != "" && e.equals(old) {
+		for _, v := range g.vars {
+			m.add("same", v.name)
+		}
+		return nil
+	}
+	file := filepath.Join(dir, name)
+	if err := e.writeFile(file); err != nil {
+		os.Remove(file)
+		return refusal("it could not be written: " + err.Error())
+	}
+	for _, v := range g.vars {
+		text := preview(nil, reflect.NewAt(v.typ, v.ptr).Elem(), 0)
+		m.add(append([]string{"kept", v.name, file, strconv.Itoa(int(e.size)), string(text)}, g.dynamic...)...)
+	}
+	return nil
+}
+
+// loadedFrom returns the file from which all of the group came, if one file it was.
+func (g *group) loadedFrom() string {
+	first := files[g.vars[0].name]
+	n := 0
+	for _, file := range files {
+		if file == first {
+			n++
+		}
+	}
+	same := !slices.ContainsFunc(g.vars, func(v Var) bool { return files[v.name] != first })
+	if first == "" || !same || n != len(g.vars) {
+		return ""
+	}
+	return first
+}
+
+// mapFile maps a file into memory; the mapping stays until the program ends.
+func mapFile(name string, protection int) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return nil, err
+	}
+	return syscall.Mmap(int(f.Fd()), 0, int(info.Size()), protection, syscall.MAP_PRIVATE)
+}
+
+func loadFile(file string, vars []Var, types []reflect.Type) error {
+	data, err := mapFile(file, syscall.PROT_READ|syscall.PROT_WRITE)
+	if err != nil {
+		return err
+	}
+	return decode(data, vars, types)
+}

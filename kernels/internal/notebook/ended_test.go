@@ -1,0 +1,108 @@
+package notebook
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestEnded: whoever looks after what programs leave behind hears of each, and
+// is heard.
+func TestEnded(t *testing.T) {
+	var got []Ending
+	var notes []string
+	var failure error
+	n := newNotebook(t)
+	n.Ended = func(ctx context.Context, e Ending) ([]string, error) {
+		got = append(got, e)
+		if ctx.Err() != nil {
+			t.Errorf("got a context that has ended: %v", ctx.Err())
+		}
+		return notes, failure
+	}
+	r := &runner{t: t, n: n}
+	tests := []struct {
+		name   string
+		code   string
+		notes  []string
+		err    error
+		ename  string // of the cell's error
+		trace  string // part of it
+		stderr string
+		ends   int // programs that ended
+	}{
+		{name: "declaration", code: "func f() {}"},
+		{name: "good", code: "fmt.Print(strings.ToUpper(\"a\"))", ends: 1},
+		{name: "note", code: "fmt.Print(2)", notes: []string{"a note"}, stderr: "a note\n", ends: 1},
+		{name: "error", code: "fmt.Print(3)", err: &hinted{}, ename: nameDevice, trace: "lost on the way\n    go back", ends: 1},
+		{name: "error beside a panic", code: "panic(\"own\")", err: errors.New("late"), ename: namePanic, trace: "own", stderr: "late\n", ends: 1},
+		{name: "not twice", code: "fmt.Print(4)", ends: 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r.t = t
+			got, notes, failure = nil, tt.notes, tt.err
+			out, err := r.run(tt.code)
+			if len(got) != tt.ends {
+				t.Fatalf("got %d endings, want %d", len(got), tt.ends)
+			}
+			if (err != nil) != (tt.ename != "") {
+				t.Fatalf("got error %v, want %q", err, tt.ename)
+			}
+			if err != nil && (err.Name != tt.ename || !strings.Contains(strings.Join(err.Traceback, "\n"), tt.trace)) {
+				t.Errorf("got error %s: %q, want %s: %q", err.Name, err.Traceback, tt.ename, tt.trace)
+			}
+			if out.stream("stderr") != tt.stderr {
+				t.Errorf("got stderr %q, want %q", out.stream("stderr"), tt.stderr)
+			}
+			if tt.ends > 0 && (got[0].PID <= 1 || got[0].Interrupted) {
+				t.Errorf("got %+v, want a process that was not stopped", got[0])
+			}
+			if tt.name == "good" && !slices.Contains(got[0].Imports, "strings") {
+				t.Errorf("got imports %q, want strings among them", got[0].Imports)
+			}
+		})
+	}
+	t.Run("stopped", func(t *testing.T) {
+		got, notes, failure = nil, nil, nil
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(1500*time.Millisecond, stop)
+		if err := r.runTo(ctx, &recorder{}, "for {\n\ttime.Sleep(time.Millisecond)\n}"); err == nil || err.Name != nameInterrupt {
+			t.Fatalf("got error %v, want %s", err, nameInterrupt)
+		}
+		if len(got) != 1 || !got[0].Interrupted {
+			t.Errorf("got %+v, want one ending, interrupted", got)
+		}
+	})
+}
+
+type hinted struct{}
+
+func (*hinted) Error() string { return "lost on the way" }
+func (*hinted) Hint() string  { return "go back" }
+
+// TestClear: the magic and what a program sends both clear, in order.
+func TestClear(t *testing.T) {
+	r := &runner{t: t, n: newNotebook(t)}
+	tests := []struct{ name, code, events string }{
+		{"magic", "!echo a\n%clear\n!echo b", "stdout clear false stdout"},
+		{"magic that waits", "%clear -w\nfmt.Print(1)", "clear true stdout"},
+		{"program", "fmt.Print(1)\ngonbui.SendData(&protocol.DisplayData{Data: map[protocol.MIMEType]any{\"application/x-gaiden-clear\": true}})\ngonbui.Sync()\nfmt.Print(2)",
+			"stdout clear true stdout"},
+	}
+	r.must("import \"github.com/janpfeifer/gonb/gonbui/protocol\"")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r.t = t
+			if got := strings.Join(r.must(tt.code).events, " "); got != tt.events {
+				t.Errorf("got %q, want %q", got, tt.events)
+			}
+		})
+	}
+	if _, err := r.run("%clear now"); err == nil || !strings.Contains(err.Value, "want %clear [-w]") {
+		t.Errorf("got error %v, want the usage", err)
+	}
+}

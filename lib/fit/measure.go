@@ -1,0 +1,34 @@
+package fit
+
+import (
+	"fmt"
+
+	"gaiden/lib/session"
+)
+
+// What package profile needs to measure a net from outside.
+
+// Config is what the net was made with, its defaults filled in.
+func (n *Net) Config() Config { return n.config }
+
+// Inputs are the arrays that the phase would run on now, in the order of its
+// program's parameters. They are the net's: they must not be donated or freed.
+func (f *Phase) Inputs() ([]*session.Array, error) {
+	in := make([]*session.Array, len(f.HLO.InputNames))
+	for i, name := range f.HLO.InputNames {
+		if in[i] = f.phases.space[name]; in[i] == nil {
+			return nil, fmt.Errorf("fit: %s: phase %s needs %s: run the phases before it first", f.phases.net.name, f.Name, name)
+		}
+	}
+	return in, nil
+}
+
+// Suits says whether the net can be trained on a set, and if not, why.
+func (n *Net) Suits(s *Set) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return err
+	}
+	return n.suits(s)
+}

@@ -1,0 +1,136 @@
+package fused
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/triton/kernels"
+)
+
+// Convolution is a convolution of stride 1 with square kernels, an activation,
+// and, if Pool is set, max pooling of windows of 2×2 behind it.
+type Convolution struct {
+	Pad  int // zeros on each side of an image
+	Pool bool
+	Act  kernels.Act
+}
+
+// geometry are the sizes of a convolution of x [n height width in] with w
+// [size size in out].
+func (c Convolution) geometry(x, w *Node) kernels.Geometry {
+	d, k := x.Shape().Dimensions, w.Shape().Dimensions
+	if len(d) != 4 || len(k) != 4 || k[0] != k[1] || d[3] != k[2] {
+		panic(fmt.Errorf("fused: Conv: got x %s and w %s, want [n height width in] and [size size in out]", x.Shape(), w.Shape()))
+	}
+	g := kernels.Geometry{Batch: d[0], Height: d[1], Width: d[2], In: d[3], Out: k[3], Size: k[0], Pad: c.Pad, Pool: c.Pool}
+	if height, width := g.Result(); height < 1 || width < 1 {
+		panic(fmt.Errorf("fused: Conv: got images of %d×%d for kernels of %d×%d, want larger ones", d[1], d[2], k[0], k[1]))
+	}
+	return g
+}
+
+// Conv returns y [n height' width' out], of Compute's type, and, with pooling,
+// which place of its window each maximum was at: winner, like y, uint8, 0 to 3.
+func (o Ops) Conv(c Convolution, x, w, bias *Node) (y, winner *Node) {
+	g := c.geometry(x, w)
+	if op := o.choose(kernels.Conv{Geometry: g, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: c.Act}); op != nil {
+		got := Call(o.Builder, op.Kernel(), x, w, bias)
+		if c.Pool {
+			return got[0], got[1]
+		}
+		return got[0], nil
+	}
+	y = Add(c.convolve(to(x, o.Compute), to(w, o.Compute)), ExpandLeftToRank(to(bias, o.Compute), 4))
+	if c.Pool {
+		flat := windows(y, g) // [n h w 4 out]
+		winner = ConvertDType(ArgMax(flat, 3, dtypes.Int32), dtypes.Uint8)
+		y = ReduceMax(flat, 3)
+	}
+	return activate(c.Act, y), winner
+}
+
+func (c Convolution) convolve(x, w *Node) *Node {
+	return Convolve(x, w).PaddingPerDim([][2]int{{c.Pad, c.Pad}, {c.Pad, c.Pad}}).Done()
+}
+
+// windows puts the places of each pooling window side by side.
+func windows(y *Node, g kernels.Geometry) *Node {
+	height, width := g.Result()
+	y = Slice(y, AxisRange(), AxisRange(0, 2*height), AxisRange(0, 2*width), AxisRange())
+	y = Reshape(y, g.Batch, height, 2, width, 2, g.Out)
+	return Reshape(TransposeAllAxes(y, 0, 1, 3, 2, 4, 5), g.Batch, height, width, 4, g.Out)
+}
+
+// unpool puts a gradient where the winners of the windows were.
+func unpool(d, winner *Node, g kernels.Geometry) *Node {
+	if winner == nil {
+		return d
+	}
+	height, width := g.Result()
+	places := Iota(d.Graph(), shapes.Make(dtypes.Int32, 1, 1, 1, 4, 1), 3)
+	won := Equal(BroadcastToDims(InsertAxes(ConvertDType(winner, dtypes.Int32), 3), g.Batch, height, width, 4, g.Out),
+		BroadcastToDims(places, g.Batch, height, width, 4, g.Out))
+	all := BroadcastToDims(InsertAxes(d, 3), g.Batch, height, width, 4, g.Out)
+	all = Where(won, all, ZerosLike(all))
+	all = TransposeAllAxes(Reshape(all, g.Batch, height, width, 2, 2, g.Out), 0, 1, 3, 2, 4, 5)
+	all = Reshape(all, g.Batch, 2*height, 2*width, g.Out)
+	if h, w := g.Image(); h > 2*height || w > 2*width { // rows and columns that fill no window
+		corner := Const(d.Graph(), int32(0))
+		all = DynamicUpdateSlice(Zeros(d.Graph(), shapes.Make(d.DType(), g.Batch, h, w, g.Out)), all, []*Node{corner, corner, corner, corner})
+	}
+	return all
+}
+
+// ConvInput is the gradient of the input x of a convolution, taken on through
+// the activation before, that made x. d is the gradient of the convolution's
+// result, before its own activation; winner is what Conv gave.
+func (o Ops) ConvInput(c Convolution, d, winner, w, x *Node, before kernels.Act) *Node {
+	g := c.geometry(x, w)
+	op := kernels.ConvInput{Geometry: g, G: d.DType(), D: o.Compute, Compute: o.Compute, Act: before}
+	in := []*Node{d, w}
+	if winner != nil {
+		in = append(in, winner)
+	}
+	if before != kernels.Identity {
+		op.X = x.DType()
+		in = append(in, x)
+	}
+	if chosen := o.choose(op); chosen != nil {
+		return Call(o.Builder, chosen.Kernel(), in...)[0]
+	}
+	at := Zeros(x.Graph(), shapes.Make(or32(o.Compute), x.Shape().Dimensions...))
+	y := c.convolve(at, to(w, o.Compute))
+	dx := Gradient(ReduceAllSum(Mul(y, unpool(to(d, o.Compute), winner, g))), at)[0]
+	return slope(before, dx, to(x, o.Compute))
+}
+
+// ConvUpdate is a step of an optimizer on the weights and biases of a
+// convolution of x; d and winner are as in ConvInput, the rest as in
+// LinearUpdate.
+func (o Ops) ConvUpdate(c Convolution, x, d, winner *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
+	g := c.geometry(x, state[0])
+	chosen := o.choose(kernels.ConvGradient{Geometry: g, X: x.DType(), G: d.DType(), Compute: o.Compute})
+	if chosen == nil {
+		at := Zeros(x.Graph(), shapes.Make(or32(o.Compute), state[0].Shape().Dimensions...))
+		y := c.convolve(to(x, o.Compute), at)
+		dw := Gradient(ReduceAllSum(Mul(y, unpool(to(d, o.Compute), winner, g))), at)[0]
+		db := ReduceSum(to(d, dtypes.Float32), 0, 1, 2)
+		return Update(rule, rate, t, state, to(dw, dtypes.Float32)), Update(rule, rate, t, bias, db)
+	}
+	op := chosen.(kernels.ConvGradient)
+	in := []*Node{x, d}
+	if winner != nil {
+		in = append(in, winner)
+	}
+	parts := Call(o.Builder, op.Kernel(), in...)[0]
+	step := kernels.PartsUpdate{Parts: op.Shape().Dimensions[0], Weights: state[0].Shape(), Rule: rule}
+	all := append(append(append([]*Node{parts}, state...), bias...), rate, t)
+	for _, a := range after {
+		step.After = append(step.After, a.Shape())
+	}
+	got := Call(o.Builder, step.Kernel(), append(all, after...)...)
+	return got[:len(state)], got[len(state):]
+}

@@ -1,0 +1,295 @@
+package fused
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/models"
+)
+
+// Plan is how a training step of a net is divided into fused operations.
+//
+// A Dense layer is one operation each way, and so is a Conv2D of few channels,
+// together with the MaxPool2D of 2×2 behind it. The last layer is a Dense
+// without activation, and becomes the head. Every other layer stays in GoMLX's
+// ops between them.
+type Plan struct {
+	net   models.Net
+	parts []part
+}
+
+// part is one step of a plan: one layer, or a convolution and its pooling.
+type part struct {
+	layer  int // the first
+	name   string
+	kind   string // flatten, dense, conv, head or plain
+	act    kernels.Act
+	bias   bool
+	size   int // of a convolution's kernels
+	same   bool
+	pad    int
+	pool   bool
+	reason string // why it is plain
+}
+
+// NewPlan divides a net. Its error says why there is no plan for it at all.
+func NewPlan(net models.Net) (*Plan, error) {
+	p := &Plan{net: net}
+	names := net.Names()
+	for i := 0; i < len(net.Layers); i++ {
+		q := part{layer: i, name: names[i], kind: "plain"}
+		switch l := net.Layers[i].(type) {
+		case models.Flatten:
+			q.kind = "flatten"
+		case models.Dense:
+			act, known := actOf(l.Act)
+			q.act, q.bias = act, !l.NoBias
+			switch {
+			case !known:
+				q.reason = "an activation without a kernel"
+			default:
+				q.kind = "dense"
+			}
+		case models.Conv2D:
+			act, known := actOf(l.Act)
+			q.act, q.size, q.same, q.pad = act, l.Kernel, l.Same, l.Pad
+			switch {
+			case !known:
+				q.reason = "an activation without a kernel"
+			case l.Stride > 1 || l.NoBias || l.Kernel > 7 || l.Same && l.Kernel%2 == 0:
+				q.reason = "a stride, no bias, or a size without a kernel"
+			default:
+				q.kind = "conv"
+			}
+			if i+1 < len(net.Layers) && q.kind == "conv" {
+				if m, is := net.Layers[i+1].(models.MaxPool2D); is && m.Window == 2 && m.Stride <= 2 && m.Stride != 1 && m.Pad == 0 {
+					q.pool = true
+					i++
+				}
+			}
+		default:
+			_, kind := net.Layers[i].Title()
+			q.reason = "no kernel for " + kind
+		}
+		p.parts = append(p.parts, q)
+	}
+	if n := len(p.parts); n == 0 || p.parts[n-1].kind != "dense" || p.parts[n-1].act != kernels.Identity {
+		return nil, fmt.Errorf("fused: %s: its last layer is no Dense without activation; train it without kernels", net.Name)
+	}
+	p.parts[len(p.parts)-1].kind = "head"
+	return p, nil
+}
+
+// actOf finds the activation that a layer's function is.
+func actOf(f models.Act) (act kernels.Act, known bool) {
+	if f == nil {
+		return kernels.Identity, true
+	}
+	same := func(g func(*Node) *Node) bool { return reflect.ValueOf(f).Pointer() == reflect.ValueOf(g).Pointer() }
+	switch {
+	case same(models.ReLU):
+		return kernels.ReLU, true
+	case same(Sigmoid):
+		return kernels.Sigmoid, true
+	case same(Tanh):
+		return kernels.Tanh, true
+	}
+	return 0, false
+}
+
+// String lists the layers, and what becomes of each.
+func (p *Plan) String() string {
+	var b strings.Builder
+	for _, q := range p.parts {
+		what := q.kind
+		if q.pool {
+			what += " with pooling"
+		}
+		if q.kind == "plain" {
+			what = "GoMLX's ops: " + q.reason
+		}
+		fmt.Fprintf(&b, "%-16s %s\n", q.name, what)
+	}
+	return b.String()
+}
+
+// Step is what a training step is made of.
+type Step struct {
+	Ops     Ops
+	Rule    kernels.Rule
+	Rate, T *Node // learning rate and number of the step from 1, float32 scalars
+	X       *Node // [n input…]
+	Labels  *Node // [n] int32
+	// State is a weight, float32, and its moments, by its name: conv/weights.
+	State func(name string) []*Node
+	// Plain builds layer i of the net in GoMLX's ops on x, and returns the
+	// names and values of the weights that it used.
+	Plain func(i int, x *Node) (y *Node, names []string, weights []*Node)
+	// Mark, if not nil, is told the label of what is made next.
+	Mark func(label string)
+}
+
+// passed is what a part leaves for its way back.
+type passed struct {
+	x, y, winner *Node
+	names        []string
+	weights      []*Node
+}
+
+// Train writes a step. It returns the new states by name, and the loss and the
+// hit of each example.
+func (p *Plan) Train(s Step) (state map[string][]*Node, loss, hit *Node) {
+	state = map[string][]*Node{}
+	o := s.Ops
+	mark := func(label string) {
+		if s.Mark != nil {
+			s.Mark(label)
+		}
+	}
+	left := make([]passed, len(p.parts))
+	x := to(s.X, o.Compute)
+	var g *Node
+	for i, q := range p.parts {
+		mark(q.name + "/forward")
+		left[i].x = x
+		switch q.kind {
+		case "flatten":
+			x = Reshape(x, x.Shape().Dimensions[0], x.Shape().Size()/x.Shape().Dimensions[0])
+		case "dense":
+			x = o.layer(x, s.State(q.name + "/weights")[0], q.biases(s), q.act)
+		case "conv":
+			x, left[i].winner = o.Conv(q.convolution(), x, s.State(q.name + "/weights")[0], q.biases(s))
+		case "head":
+			mark("loss")
+			loss, hit, g = o.Head(x, s.State(q.name + "/weights")[0], q.biases(s), s.Labels)
+		default:
+			x = s.plain(q, x, &left[i])
+		}
+		left[i].y = x
+	}
+	for i := len(p.parts) - 1; i >= 0; i-- {
+		q := p.parts[i]
+		mark(q.name + "/backward")
+		var below *Node // the gradient of x, before what made it
+		var made kernels.Act
+		if i > 0 {
+			made = p.made(i - 1)
+		}
+		more := p.trains(i, left)
+		switch q.kind {
+		case "flatten":
+			below = Reshape(g, left[i].x.Shape().Dimensions...)
+		case "dense", "head":
+			w, b := s.State(q.name+"/weights"), q.biasState(s)
+			var after []*Node
+			if more {
+				below = o.LinearInput(g, w[0], left[i].x, made)
+				after = []*Node{below}
+			}
+			mark(s.Rule.Name() + "/update")
+			w, b = o.LinearUpdate(left[i].x, g, w, b, s.Rule, s.Rate, s.T, after...)
+			state[q.name+"/weights"] = w
+			if q.bias {
+				state[q.name+"/biases"] = b
+			}
+		case "conv":
+			w, b := s.State(q.name+"/weights"), s.State(q.name+"/biases")
+			var after []*Node
+			if more {
+				below = o.ConvInput(q.convolution(), g, left[i].winner, w[0], left[i].x, made)
+				after = []*Node{below}
+			}
+			mark(s.Rule.Name() + "/update")
+			state[q.name+"/weights"], state[q.name+"/biases"] = o.ConvUpdate(q.convolution(), left[i].x, g, left[i].winner, w, b, s.Rule, s.Rate, s.T, after...)
+		default:
+			below = s.back(left[i], g, more, made, state)
+		}
+		if !more {
+			break
+		}
+		g = below
+	}
+	return state, loss, hit
+}
+
+// plain builds a layer without a kernel.
+func (s Step) plain(q part, x *Node, left *passed) *Node {
+	x = StopGradient(x)
+	left.x = x
+	var y *Node
+	y, left.names, left.weights = s.Plain(q.layer, x)
+	return y
+}
+
+// back is the way back through a layer without a kernel: the gradient of its
+// input, and new states of its weights.
+func (s Step) back(left passed, g *Node, more bool, made kernels.Act, state map[string][]*Node) *Node {
+	wrt := left.weights
+	if more {
+		wrt = append(wrt[:len(wrt):len(wrt)], left.x)
+	}
+	if len(wrt) == 0 {
+		return nil
+	}
+	gradients := Gradient(ReduceAllSum(Mul(left.y, StopGradient(to(g, left.y.DType())))), wrt...)
+	for k, name := range left.names {
+		state[name] = Update(s.Rule, s.Rate, s.T, s.State(name), to(gradients[k], dtypes.Float32))
+	}
+	if !more {
+		return nil
+	}
+	return slope(made, gradients[len(left.names)], left.x)
+}
+
+// made is the activation at the end of what stands before part i+1; the
+// gradient there is taken through it by whoever computes it.
+func (p *Plan) made(i int) kernels.Act {
+	for ; i >= 0; i-- {
+		switch p.parts[i].kind {
+		case "flatten":
+		case "dense", "conv":
+			return p.parts[i].act
+		default:
+			return kernels.Identity
+		}
+	}
+	return kernels.Identity
+}
+
+// trains says whether something before part i has weights.
+func (p *Plan) trains(i int, left []passed) bool {
+	for k := range i {
+		if kind := p.parts[k].kind; kind == "dense" || kind == "conv" || len(left[k].weights) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// biases are a layer's, or nil.
+func (q part) biases(s Step) *Node {
+	if b := q.biasState(s); b != nil {
+		return b[0]
+	}
+	return nil
+}
+
+func (q part) biasState(s Step) []*Node {
+	if q.kind != "conv" && !q.bias {
+		return nil
+	}
+	return s.State(q.name + "/biases")
+}
+
+func (q part) convolution() Convolution {
+	c := Convolution{Pad: q.pad, Pool: q.pool, Act: q.act}
+	if q.same {
+		c.Pad = (q.size - 1) / 2
+	}
+	return c
+}

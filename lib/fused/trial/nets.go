@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/fused"
+	"gaiden/lib/models"
+)
+
+// examples are on the device; batches are gathered from them.
+const examples = 50000
+
+// weight is a variable of a net.
+type weight struct {
+	name, path string
+	shape      shapes.Shape
+}
+
+// weightsOf finds a net's variables by building it once.
+func weightsOf(net models.Net) []weight {
+	store := model.NewStore()
+	g := NewGraph(&writer{platform: "cpu"}, "weights")
+	model.SetStore(g, store)
+	net.Apply(store.RootScope(), Zeros(g, shapes.Make(dtypes.Float32, append([]int{2}, net.Input...)...)))
+	var l []weight
+	for v := range store.IterVariables() {
+		if v.Trainable && v.Shape().DType.IsFloat() {
+			l = append(l, weight{strings.TrimPrefix(v.Path(), "/"), v.Path(), v.Shape()})
+		}
+	}
+	return l
+}
+
+// step is a whole training step of a net: gather, forwards, loss, backwards,
+// update. Outputs are the state, the number of the step, and mean loss and
+// hits. The reference is the net as GoMLX derives it.
+func step(net models.Net, n int, rule kernels.Rule, bf16 bool) operation {
+	c := operation{name: fmt.Sprintf("%s step b%d %s %s", net.Name, n, rule.Name(), word(bf16)), bf16: bf16, chain: map[int]int{}}
+	plan, err := fused.NewPlan(net)
+	if err != nil {
+		panic(err)
+	}
+	weights := weightsOf(net)
+	each := 1 + rule.Moments()
+	at := map[string]int{}
+	for _, w := range weights {
+		at[w.name] = len(c.in)
+		for k := range each {
+			c.chain[len(c.in)] = len(c.in)
+			f := [...]fill{small, small, positive}[k]
+			if _, is := rule.(kernels.AdaDelta); is && k > 0 {
+				f = positive
+			}
+			c.in = append(c.in, input{shape: w.shape, fill: f})
+		}
+		c.bytes += 8 * float64(each*w.shape.Size())
+	}
+	state := len(c.in)
+	size := shapes.Make(dtypes.Float32, net.Input...).Size()
+	c.chain[state] = state
+	c.loose = map[int]float64{state + 1: 1e-2} // loss and hits: an example more or less
+	c.in = append(c.in,
+		input{shape: f32(), fill: number, limit: 1},
+		input{shape: shapes.Make(dtypes.Uint8, examples, size), fill: classes, limit: 256},
+		input{shape: shapes.Make(dtypes.Int32, examples), fill: classes, limit: 10},
+		input{shape: shapes.Make(dtypes.Int32, n), fill: classes, limit: examples},
+		input{shape: f32(), fill: number, limit: 0.001})
+	batch := func(in []*Node, d dtypes.DType) (x, labels *Node) {
+		rows := Reshape(in[state+3], n, 1)
+		x = MulScalar(ConvertDType(Gather(in[state+1], rows), dtypes.Float32), 1.0/255)
+		return ConvertDType(Reshape(x, append([]int{n}, net.Input...)...), d), Gather(in[state+2], rows)
+	}
+	finish := func(in []*Node, states map[string][]*Node, loss, hit *Node) []*Node {
+		var out []*Node
+		for _, w := range weights {
+			out = append(out, states[w.name]...)
+		}
+		return append(out, AddScalar(in[state], 1), Stack([]*Node{ReduceAllMean(loss), ReduceAllMean(hit)}, 0))
+	}
+	c.build = func(o fused.Ops, in []*Node) []*Node {
+		x, labels := batch(in, kind(o.Compute == dtypes.BFloat16))
+		states, loss, hit := plan.Train(fused.Step{
+			Ops: o, Rule: rule, Rate: in[state+4], T: in[state], X: x, Labels: labels,
+			State: func(name string) []*Node { return in[at[name] : at[name]+each] },
+		})
+		return finish(in, states, loss, hit)
+	}
+	c.reference = func(o fused.Ops, in []*Node) []*Node {
+		x, labels := batch(in, kind(o.Compute == dtypes.BFloat16))
+		store := model.NewStore()
+		model.SetStore(x.Graph(), store)
+		store.SetTraining(x.Graph(), true)
+		var wrt []*Node
+		for _, w := range weights {
+			v := store.VariableWithShape(w.path, w.shape, Zeros)
+			v.SetNodeValue(ConvertDType(in[at[w.name]], x.DType()))
+			wrt = append(wrt, in[at[w.name]])
+		}
+		logits := ConvertDType(net.Apply(store.RootScope(), x), dtypes.Float32)
+		loss, hit, _ := fused.Ops{}.Softmax(logits, labels)
+		states := map[string][]*Node{}
+		for i, g := range Gradient(ReduceAllMean(loss), wrt...) {
+			s := in[at[weights[i].name] : at[weights[i].name]+each]
+			states[weights[i].name] = fused.Update(rule, in[state+4], in[state], s, g)
+		}
+		return finish(in, states, loss, hit)
+	}
+	return c
+}
+
+// keras is KerasCNN without its dropout, whose random numbers would be
+// different ones.
+func keras() models.Net {
+	net := models.KerasCNN()
+	var l []models.Layer
+	for _, layer := range net.Layers {
+		if _, is := layer.(models.Dropout); !is {
+			l = append(l, layer)
+		}
+	}
+	net.Layers = l
+	return net
+}

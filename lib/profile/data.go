@@ -1,0 +1,109 @@
+package profile
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"gaiden/lib/fit"
+)
+
+// Sets finds data to measure a net on: the set called name and the test set
+// beside it. With no name it is a set of the session that fits the net, one
+// whose name says that it is for training before others; there may be none,
+// and no error.
+func Sets(net *fit.Net, name string) (train, test *fit.Set, err error) {
+	s, err := net.Session()
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := s.List("data/")
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	for _, a := range list {
+		if n, ok := strings.CutSuffix(strings.TrimPrefix(a.Name, "data/"), "/x"); ok {
+			names = append(names, n)
+		}
+	}
+	if name != "" {
+		if train, err = net.Find(name); err != nil {
+			return nil, nil, fmt.Errorf("%w; there are: %s", err, orNone(names))
+		}
+	} else {
+		for _, want := range []string{"train", ""} {
+			for _, n := range names {
+				if train == nil && strings.Contains(n, want) {
+					train = fitting(net, n)
+				}
+			}
+		}
+	}
+	if train == nil {
+		return nil, nil, nil
+	}
+	if other := strings.Replace(train.Name, "train", "test", 1); other != train.Name {
+		for _, n := range names {
+			if n == other {
+				test = fitting(net, n)
+			}
+		}
+	}
+	return train, test, nil
+}
+
+// fitting is the set if it fits the net, else nil.
+func fitting(net *fit.Net, name string) *fit.Set {
+	set, err := net.Find(name)
+	if err != nil {
+		return nil
+	}
+	if net.Suits(set) != nil {
+		return nil
+	}
+	return set
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// Synthetic makes n examples of noise for a net that has no data yet. They
+// teach nothing, but take as long as others. They stay in the session as
+// data/noise until they are deleted.
+func Synthetic(net *fit.Net, n int) (*fit.Set, error) {
+	summary, err := net.Summary()
+	if err != nil {
+		return nil, err
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	size := 1
+	for _, d := range net.Model().Input {
+		size *= d
+	}
+	x := make([]byte, n*size)
+	for i := range x {
+		x[i] = byte(r.Uint32())
+	}
+	out := summary.Rows[len(summary.Rows)-1].Output
+	if len(out) == 1 && out[0] > 1 {
+		y := make([]int32, n)
+		for i := range y {
+			y[i] = int32(r.IntN(out[0]))
+		}
+		return net.Load("noise", fit.Data{X: x, Y: y})
+	}
+	width := 1
+	for _, d := range out {
+		width *= d
+	}
+	y := make([]float32, n*width)
+	for i := range y {
+		y[i] = r.Float32()
+	}
+	return net.Load("noise", fit.Data{X: x, Y: y})
+}

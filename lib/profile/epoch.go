@@ -1,0 +1,88 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/timing"
+)
+
+// epoch measures a step of the epoch's program, on a twin of the net: training
+// it would change its weights.
+func (m *measurer) epoch(parts *fit.Phases) error {
+	m.result.Epoch = Line{Level: Phase, Phase: "epoch", Calls: parts.Steps, Kernels: -1}
+	if m.NoEpoch {
+		return nil
+	}
+	m.Progress("an epoch's steps")
+	twin, err := fit.Attach(m.session, m.net.Name()+".twin", m.net.Model(), m.net.Config())
+	if err != nil {
+		return err
+	}
+	defer twin.Reset() // an array that stays behind harms nobody
+	ctx, cancel := context.WithCancel(m.ctx)
+	defer cancel()
+	// Every chunk of steps that is done is one sample; the first one warms up.
+	found := timing.Measurement{Name: "epoch", Loops: 1, Device: true, Time: time.Now().UTC()}
+	step, at, spent := 0, time.Time{}, time.Duration(0)
+	h, err := twin.Train(ctx, m.data, fit.Train{Epochs: 1, Batch: m.Batch, DropLast: true, Progress: func(p fit.Progress) {
+		if p.Phase != "train" || p.Step <= step {
+			return
+		}
+		now := time.Now()
+		if step > 0 {
+			took := now.Sub(at)
+			found.Samples = append(found.Samples, took.Seconds()/float64(p.Step-step))
+			found.Loops = p.Step - step
+			spent += took
+		}
+		step, at = p.Step, now
+		if spent > 4*m.Budget && len(found.Samples) >= 5 {
+			cancel()
+		}
+	}})
+	if m.ctx.Err() != nil || err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	if len(found.Samples) == 0 && h != nil && h.Steps > 0 { // the epoch was over with its first chunk
+		found.Samples = []float64{h.Device.Seconds() / float64(h.Steps)}
+	}
+	m.result.Epoch.Time, m.result.Seen = found, step
+	return nil
+}
+
+// errors measures the evaluation of whole sets.
+func (m *measurer) errors(*fit.Phases) error {
+	if m.NoErrors {
+		return nil
+	}
+	for _, e := range []struct {
+		name string
+		set  *fit.Set
+		to   *Line
+	}{{"train error", m.data, &m.result.TrainError}, {"test error", m.Test, &m.result.TestError}} {
+		if e.set == nil {
+			continue
+		}
+		m.Progress(e.name)
+		*e.to = Line{Level: Phase, Phase: e.name, Calls: 1, Kernels: -1}
+		found := timing.Measurement{Name: e.name, Loops: 1, Device: true, Time: time.Now().UTC()}
+		for spent, first := 0.0, true; first || len(found.Samples) < 1 || spent < 2*m.Budget.Seconds() && len(found.Samples) < 10; first = false {
+			began := time.Now()
+			if _, err := m.net.Test(m.ctx, e.set); err != nil {
+				return err
+			}
+			took := time.Since(began).Seconds()
+			if first { // it may compile
+				found.First = took
+				continue
+			}
+			found.Samples = append(found.Samples, took)
+			spent += took
+		}
+		e.to.Time = found
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package profile
+
+import (
+	"math"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/timing"
+)
+
+// A Level says what a line is about.
+type Level int
+
+const (
+	// Phase is a part of a step.
+	Phase Level = iota
+	// Layer is one layer, forwards or backwards.
+	Layer
+	// Operation is one op of a layer.
+	Operation
+)
+
+func (l Level) String() string { return [...]string{"phase", "layer", "operation"}[l] }
+
+// A Line is one thing that takes time.
+type Line struct {
+	Level Level
+	// Phase is next, forward, loss, backward or update; Layer the layer's
+	// name, and Operation the op's as StableHLO calls it, where there are.
+	Phase, Layer, Operation string
+
+	// Time is what one run takes, measured from the host.
+	Time timing.Measurement
+	// Device is what its kernels take in seconds, by the profiler; 0 where
+	// there is none.
+	Device float64
+	// Kernels is how many there are in a run, -1 where nobody can tell.
+	Kernels int
+
+	// Calls is how often an epoch does it.
+	Calls int
+
+	// FLOPs and Bytes are the work of a run: operations, an exponential and
+	// the like being one, and what must be read and written at least.
+	FLOPs, Bytes float64
+
+	// Share is the part of its group that it takes: of a step for a phase, of
+	// all layers in that direction for a layer, of its layer for an op.
+	Share float64
+}
+
+// Name is the line's name inside its group.
+func (l Line) Name() string {
+	switch l.Level {
+	case Operation:
+		return l.Operation
+	case Layer:
+		return l.Layer
+	}
+	return l.Phase
+}
+
+// Path is the line's whole name: backward/pool/scatter.
+func (l Line) Path() string {
+	path := l.Phase
+	for _, part := range []string{l.Layer, l.Operation} {
+		if part != "" {
+			path += "/" + part
+		}
+	}
+	return path
+}
+
+// Seconds is what one run takes: on the device where that is known, else as
+// seen from the host. NaN if nothing was measured.
+func (l Line) Seconds() float64 {
+	if l.Device > 0 {
+		return l.Device
+	}
+	return l.Time.Median()
+}
+
+// AtMost reports that Seconds is an upper bound: the host could not ask fast
+// enough to see the device's own time.
+func (l Line) AtMost() bool { return l.Device == 0 && l.Time.DispatchBound() }
+
+// work counts what a program does.
+func (l *Line) work(p *hlo.Program) {
+	c := p.Cost()
+	l.FLOPs = c.FLOPs + c.Transcendentals
+	l.Bytes = traffic(p)
+}
+
+// traffic is what a program must read and write: its operands and results, or
+// what its ops touch of them where that is less.
+func traffic(p *hlo.Program) float64 {
+	n := 0.0
+	for _, s := range p.Inputs {
+		n += float64(s.ByteSize())
+	}
+	for _, s := range p.Outputs {
+		n += float64(s.ByteSize())
+	}
+	if touched := p.Cost().Bytes; touched > 0 {
+		n = math.Min(n, touched)
+	}
+	return n
+}
+
+// share sets the shares of lines that make up one thing.
+func share(lines []Line) {
+	sum := total(lines)
+	for i := range lines {
+		lines[i].Share = lines[i].Seconds() / sum
+	}
+}
+
+// total is the sum of what was measured.
+func total(lines []Line) float64 {
+	sum := 0.0
+	for _, l := range lines {
+		if s := l.Seconds(); !math.IsNaN(s) {
+			sum += s
+		}
+	}
+	return sum
+}

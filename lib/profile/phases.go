@@ -1,0 +1,338 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/session"
+	"gaiden/lib/timing"
+)
+
+// Options say how much is measured. The zero value is a batch of 32, phases,
+// layers, and the ops of the slowest layer.
+type Options struct {
+	Batch int // examples a step; default: 32, or all if there are fewer
+
+	// Test is the set of the test error; nil leaves it out.
+	Test *fit.Set
+	// NoErrors leaves out the errors over whole sets, which take longest.
+	NoErrors bool
+	// NoEpoch leaves out a part of an epoch with the same batch.
+	NoEpoch bool
+
+	// Depth is how far to go: Phase, Layer, or Operation. The zero value goes
+	// all the way; see Shallow.
+	Shallow bool // phases only
+	NoOps   bool // phases and layers
+	AllOps  bool // the ops of every layer, not of the slowest alone
+
+	// Budget is the time to spend on each line; default: 0.3 s.
+	Budget time.Duration
+	// Progress is told what is being measured.
+	Progress func(string)
+}
+
+// Phases is where the time of a training step goes.
+type Phases struct {
+	Net, Model, Data, Device string
+	Batch                    int
+	Steps                    int // in an epoch, full batches only
+	Untrained                bool
+
+	// TrainError and TestError are one evaluation of the whole set each, with
+	// Calls 1; their times are empty where they were left out.
+	TrainError, TestError Line
+
+	Phases   []Line // in the order of a step
+	Forward  []Line // layers, first to last
+	Backward []Line // layers, last to first, as they run
+	Ops      []Line // of the layers that were taken apart, in their order
+
+	// Chain is a step made of the five programs of Phases, Epoch a step of
+	// the epoch's one program, which is what training costs.
+	Chain, Epoch Line
+	// Seen is how many steps of an epoch were run for Epoch.
+	Seen int
+
+	Peaks    Peaks
+	Partial  bool // stopped before it was done
+	Warnings []error
+}
+
+// Sum is what the phases take together, in seconds.
+func (p *Phases) Sum() float64 { return total(p.Phases) }
+
+// Estimate is what an epoch would take if it were made of the phases, as
+// article 000 reckons it: their sum times the steps.
+func (p *Phases) Estimate() float64 { return p.Sum() * float64(p.Steps) }
+
+// Measured is what an epoch takes, by the steps of one that were run: NaN where
+// they were left out.
+func (p *Phases) Measured() float64 { return p.Epoch.Seconds() * float64(p.Steps) }
+
+// Lines are all lines, in the order of the table.
+func (p *Phases) Lines() []Line {
+	return slices.Concat(p.Phases, p.Forward, p.Backward, p.Ops)
+}
+
+// measurer is a call of Measure at work.
+type measurer struct {
+	Options
+	ctx     context.Context
+	net     *fit.Net
+	session *session.Session
+	data    *fit.Set
+	result  *Phases
+	kernels bool // there is a profiler
+}
+
+// Measure measures a net on a data set. When ctx ends, it returns what is known
+// until then, marked Partial.
+func Measure(ctx context.Context, net *fit.Net, data *fit.Set, o Options) (*Phases, error) {
+	if data == nil {
+		return nil, fmt.Errorf("profile: %s: no data set: load one first, or take one with Synthetic", net.Name())
+	}
+	if o.Batch == 0 {
+		o.Batch = min(32, data.N)
+	}
+	if o.Budget == 0 {
+		o.Budget = 300 * time.Millisecond
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	s, err := net.Session()
+	if err != nil {
+		return nil, err
+	}
+	m := &measurer{Options: o, ctx: ctx, net: net, session: s, data: data}
+	m.result = &Phases{Net: net.Name(), Model: net.Model().Name, Data: data.Name, Device: deviceName(s), Batch: o.Batch}
+	o.Progress("compiling the phases")
+	parts, err := net.Phases(ctx, data, o.Batch)
+	if err != nil {
+		return nil, err
+	}
+	m.result.Steps = parts.Steps
+	if m.result.Peaks, err = ReadPeaks(ctx, s, o.Progress); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(*fit.Phases) error{m.phases, m.layers, m.operations, m.epoch, m.errors} {
+		if err := step(parts); err != nil {
+			if ctx.Err() == nil {
+				return nil, err
+			}
+			break
+		}
+	}
+	m.result.Partial = ctx.Err() != nil
+	m.result.judge()
+	return m.result, nil
+}
+
+// deviceName is the session's first device.
+func deviceName(s *session.Session) string {
+	w := s.Welcome()
+	if len(w.Devices) == 0 {
+		return w.Platform
+	}
+	return w.Devices[0].Kind
+}
+
+// timer waits for the session between two readings of the clock.
+func (m *measurer) timer() timing.Timer {
+	return timing.Timer{Budget: m.Budget, Sync: waiting(m.session)}
+}
+
+func waiting(s *session.Session) func() {
+	return func() {
+		if err := s.Wait(); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// task is a line to be measured, and how to run it.
+type task struct {
+	line *Line
+	run  func() error
+}
+
+// measure measures lines in turns.
+func (m *measurer) measure(tasks []task) error {
+	cases := make([]timing.Case, len(tasks))
+	for i, t := range tasks {
+		cases[i] = timing.Call(t.line.Path(), func() {
+			if err := t.run(); err != nil {
+				panic(err)
+			}
+		})
+	}
+	for i, found := range m.timer().Times(m.ctx, cases...) {
+		tasks[i].line.Time, tasks[i].line.Kernels = found, -1
+		if found.Err != nil && m.ctx.Err() == nil {
+			return fmt.Errorf("profile: %s: %w", m.net.Name(), found.Err)
+		}
+	}
+	if err := m.ctx.Err(); err != nil {
+		return err
+	}
+	return m.record(tasks)
+}
+
+// record asks the profiler for the kernels of each task, where there is one.
+func (m *measurer) record(tasks []task) error {
+	for _, t := range tasks {
+		const runs = 10
+		r, err := Record(m.session, func() error {
+			for range runs {
+				if err := t.run(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if errors.Is(err, ErrNoProfiler) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		t.line.Device = r.Busy() / runs
+		t.line.Kernels = (len(r.Kernels) + runs/2) / runs
+	}
+	return m.ctx.Err()
+}
+
+// phases measures the programs of a step, and the step made of them.
+func (m *measurer) phases(parts *fit.Phases) error {
+	m.Progress("phases")
+	if err := parts.Next(); err != nil {
+		return err
+	}
+	list := parts.List()
+	step := func() error {
+		for _, f := range list {
+			if err := f.Run(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := step(); err != nil {
+		return err
+	}
+	lines := make([]Line, len(list))
+	var tasks []task
+	for i, f := range list {
+		lines[i] = Line{Level: Phase, Phase: f.Name, Calls: parts.Steps, Kernels: -1}
+		lines[i].work(f.HLO)
+		tasks = append(tasks, task{&lines[i], f.Run})
+	}
+	chain := Line{Level: Phase, Phase: "step", Calls: parts.Steps, Kernels: -1}
+	err := m.measure(append(tasks, task{&chain, step}))
+	for _, l := range lines {
+		chain.FLOPs, chain.Bytes = chain.FLOPs+l.FLOPs, chain.Bytes+l.Bytes
+	}
+	share(lines)
+	m.result.Phases, m.result.Chain = lines, chain
+	return err
+}
+
+// layers measures each layer by itself.
+func (m *measurer) layers(parts *fit.Phases) error {
+	if m.Shallow {
+		return nil
+	}
+	m.Progress("compiling the layers")
+	all, err := parts.Layers(m.ctx)
+	if err != nil {
+		if m.ctx.Err() == nil { // a net that cannot be taken apart still has phases
+			m.result.Warnings = append(m.result.Warnings, err)
+			return nil
+		}
+		return err
+	}
+	m.Progress("layers")
+	forward, backward := make([]Line, len(all)), make([]Line, 0, len(all))
+	var tasks []task
+	line := func(l *Line, phase, layer string, f *fit.Phase) {
+		*l = Line{Level: Layer, Phase: phase, Layer: layer, Calls: parts.Steps, Kernels: -1}
+		l.work(f.HLO)
+		tasks = append(tasks, task{l, f.Run})
+	}
+	for i, l := range all {
+		line(&forward[i], "forward", l.Name, l.Forward)
+	}
+	for _, l := range slices.Backward(all) {
+		if l.Backward != nil {
+			backward = append(backward, Line{})
+			line(&backward[len(backward)-1], "backward", l.Name, l.Backward)
+		}
+	}
+	err = m.measure(tasks)
+	share(forward)
+	share(backward)
+	m.result.Forward, m.result.Backward = forward, backward
+	return err
+}
+
+// operations takes the slowest layer apart, or all.
+func (m *measurer) operations(parts *fit.Phases) error {
+	if m.Shallow || m.NoOps || len(m.result.Forward) == 0 {
+		return nil
+	}
+	all, err := parts.Layers(m.ctx) // made already
+	if err != nil {
+		return err
+	}
+	slowest, _ := m.result.slowest(slices.Concat(m.result.Forward, m.result.Backward))
+	for _, l := range all {
+		for _, f := range []struct {
+			phase string
+			of    *fit.Phase
+		}{{"forward", l.Forward}, {"backward", l.Backward}} {
+			if f.of == nil || !m.AllOps && (f.phase != slowest.Phase || l.Name != slowest.Layer) {
+				continue
+			}
+			m.Progress("operations of " + f.phase + "/" + l.Name)
+			lines, err := m.apart(f.phase, l.Name, f.of, parts.Steps)
+			m.result.Ops = append(m.result.Ops, lines...)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// slowest is the line that takes longest.
+func (p *Phases) slowest(lines []Line) (Line, bool) {
+	worst, found := Line{}, false
+	for _, l := range lines {
+		if s := l.Seconds(); !math.IsNaN(s) && (!found || s > worst.Seconds()) {
+			worst, found = l, true
+		}
+	}
+	return worst, found
+}
+
+// judge adds the warnings that concern the whole.
+func (p *Phases) judge() {
+	if sum, chain := p.Sum(), p.Chain.Seconds(); len(p.Phases) > 0 && math.Abs(sum/chain-1) > 0.05 {
+		p.Warnings = append(p.Warnings, fmt.Errorf("the phases take %.0f%% of the step made of them: what runs beside another program is not seen alone; or the machine was busy", 100*sum/chain))
+	}
+	wobbly := 0
+	for _, l := range p.Lines() {
+		if l.Device == 0 && l.Time.Spread() > 0.125 {
+			wobbly++
+		}
+	}
+	if wobbly > 0 {
+		p.Warnings = append(p.Warnings, fmt.Errorf("%d of %d lines spread more than 12%%: the machine is busy; measure again when it is quiet", wobbly, len(p.Lines())))
+	}
+}

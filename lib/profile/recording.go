@@ -1,0 +1,215 @@
+package profile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gaiden/lib/engine/pjrt/xspace"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+)
+
+// ErrNoProfiler reports a device whose plugin has no profiler: XLA's CPU plugin
+// has none.
+var ErrNoProfiler = errors.New("profile: this device's plugin has no profiler")
+
+// A Recording is what the devices did while something ran.
+type Recording struct {
+	Kernels []Kernel // in the order of their beginning
+	// Host are the steps of XLA's own threads.
+	Host []Step
+	// Devices describe the devices by name: core_count, memory_size, …
+	Devices map[string]map[string]any
+
+	Warnings []error
+}
+
+// A Kernel is one run of a kernel, or of a copy, on a device.
+type Kernel struct {
+	Device, Stream string
+	Name           string  // the compiler's: fusion_173
+	Op             string  // of the program after XLA's optimizer: hlo_op
+	Label          string  // of the program text: conv/backward; "" if none
+	Start, Seconds float64 // since the recording began, and how long
+	Details        string  // registers, grid, occupancy
+}
+
+// A Step is one thing that a host thread did.
+type Step struct {
+	Thread, Name   string
+	Start, Seconds float64
+}
+
+// Layer and Phase are the halves of the label conv/backward.
+func (k Kernel) Layer() string {
+	layer, _, _ := strings.Cut(k.Label, "/")
+	return layer
+}
+
+// Phase is the second half of the label, or all of one that has no halves.
+func (k Kernel) Phase() string {
+	if i := strings.LastIndexByte(k.Label, '/'); i >= 0 {
+		return k.Label[i+1:]
+	}
+	return k.Label
+}
+
+// Record runs f under the profiler, and waits until the devices are idle. It
+// records all that the session's devices do meanwhile, other notebooks' work
+// included. The error is ErrNoProfiler where there is none.
+func Record(s *session.Session, f func() error) (*Recording, error) {
+	if err := s.Wait(); err != nil {
+		return nil, err
+	}
+	if _, err := s.Ask(wire.AskBody{Verb: wire.Profile, Start: true}); err != nil {
+		if errors.Is(err, wire.Unsupported) && strings.Contains(err.Error(), "no profiler") {
+			return nil, ErrNoProfiler
+		}
+		return nil, fmt.Errorf("profile: recording: %w", err)
+	}
+	err := f()
+	err = errors.Join(err, s.Wait())
+	ans, stop := s.Ask(wire.AskBody{Verb: wire.Profile})
+	if err = errors.Join(err, stop); err != nil {
+		return nil, err
+	}
+	return ReadRecording(ans.Data)
+}
+
+// ReadRecording reads an XSpace message, as XLA's profiler writes it.
+func ReadRecording(message []byte) (*Recording, error) {
+	space, err := xspace.Read(message)
+	if err != nil {
+		return nil, fmt.Errorf("profile: %w", err)
+	}
+	r := &Recording{Devices: map[string]map[string]any{}}
+	begin := beginning(space)
+	for _, plane := range space.Planes {
+		device := strings.HasPrefix(plane.Name, "/device:") && !strings.HasPrefix(plane.Name, "/device:CUSTOM")
+		if device {
+			r.Devices[plane.Name] = map[string]any{}
+			for _, s := range plane.Stats {
+				r.Devices[plane.Name][s.Name] = s.Value
+			}
+		}
+		for _, line := range plane.Lines {
+			if device && derived(line.Name) {
+				continue
+			}
+			for _, e := range line.Events {
+				at := float64(line.Start-begin)/1e9 + float64(e.Offset)/1e12
+				took := float64(e.Duration) / 1e12
+				if !device {
+					r.Host = append(r.Host, Step{Thread: line.Name, Name: e.Name, Start: at, Seconds: took})
+					continue
+				}
+				r.Kernels = append(r.Kernels, Kernel{Device: plane.Name, Stream: line.Name, Name: e.Name, Op: text(e, "hlo_op"),
+					Label: label(text(e, "tf_op")), Details: text(e, "kernel_details"), Start: at, Seconds: took})
+			}
+		}
+	}
+	slices.SortStableFunc(r.Kernels, func(a, b Kernel) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortStableFunc(r.Host, func(a, b Step) int { return cmp.Compare(a.Start, b.Start) })
+	for _, w := range append(space.Errors, space.Warnings...) {
+		r.Warnings = append(r.Warnings, errors.New(w))
+	}
+	return r, nil
+}
+
+// derived are lines that XLA makes of the streams' by itself: their events
+// would count twice.
+func derived(name string) bool {
+	switch name {
+	case "XLA Modules", "XLA Ops", "Steps", "Framework Ops", "Framework Name Scope", "Source code", "Async XLA Ops", "XLA TraceMe":
+		return true
+	}
+	return false
+}
+
+// beginning is the earliest start of any line.
+func beginning(space *xspace.Space) int64 {
+	first, found := int64(0), false
+	for _, p := range space.Planes {
+		for _, l := range p.Lines {
+			if len(l.Events) > 0 && (!found || l.Start < first) {
+				first, found = l.Start, true
+			}
+		}
+	}
+	return first
+}
+
+func text(e xspace.Event, stat string) string {
+	s, _ := e.Stat(stat).(string)
+	return s
+}
+
+// label is the location that hlo's labels become: XLA may add the kind of op
+// behind a colon.
+func label(s string) string {
+	s, _, _ = strings.Cut(s, ":")
+	return s
+}
+
+// Busy is how long the devices worked, in seconds: what runs at the same time on
+// two streams of a device counts once.
+func (r *Recording) Busy() float64 {
+	busy := 0.0
+	ends := map[string]float64{}
+	for _, k := range r.Kernels {
+		end := ends[k.Device]
+		if from := max(k.Start, end); k.Start+k.Seconds > from {
+			busy += k.Start + k.Seconds - from
+			ends[k.Device] = k.Start + k.Seconds
+		}
+	}
+	return busy
+}
+
+// Span is from the beginning of the first kernel to the end of the last.
+func (r *Recording) Span() float64 {
+	if len(r.Kernels) == 0 {
+		return 0
+	}
+	end := 0.0
+	for _, k := range r.Kernels {
+		end = max(end, k.Start+k.Seconds)
+	}
+	return end - r.Kernels[0].Start
+}
+
+// A Group is the kernels that have something in common.
+type Group struct {
+	Name    string
+	Kernels int
+	Seconds float64
+	Share   float64 // of all kernels' seconds
+}
+
+// By adds kernels up by a name that key gives them, the longest first: the
+// method expressions Kernel.Layer and Kernel.Phase are such keys.
+func (r *Recording) By(key func(Kernel) string) []Group {
+	place := map[string]int{}
+	var groups []Group
+	sum := 0.0
+	for _, k := range r.Kernels {
+		name := key(k)
+		i, ok := place[name]
+		if !ok {
+			i = len(groups)
+			place[name] = i
+			groups = append(groups, Group{Name: name})
+		}
+		groups[i].Kernels++
+		groups[i].Seconds += k.Seconds
+		sum += k.Seconds
+	}
+	for i := range groups {
+		groups[i].Share = groups[i].Seconds / sum
+	}
+	slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return groups
+}

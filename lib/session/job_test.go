@@ -1,0 +1,372 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/wire"
+)
+
+// counting is a job of that many turns: a turn has an order that is new, and
+// chunks that add 1 to the weights and report them. rate slows it down: a chunk
+// does so many rounds of work.
+func counting(t *testing.T, s *Session, turns, chunks, rounds int) Job {
+	t.Helper()
+	bindAll(t, s, map[string][]float32{"w": make([]float32, 1000), "order": {0}, "step": {0}})
+	perm := compile(t, s, Options{}, func(in []*Node) []*Node { return []*Node{MulScalar(in[0], 10)} }, f32(1))
+	chunk := compile(t, s, Options{Donate: []bool{true, true, false}}, func(in []*Node) []*Node {
+		w := in[0]
+		for range rounds {
+			w = Sqrt(Mul(w, w))
+		}
+		w = Add(w, OnesLike(w))
+		step := AddScalar(in[1], 1)
+		loss := Concatenate([]*Node{step, Reshape(ReduceAllMax(w), 1), in[2]}, 0)
+		return []*Node{w, step, loss}
+	}, f32(1000), f32(1), f32(1))
+	return Job{Name: "count", Turns: turns, Steps: []JobStep{
+		{Program: perm, Inputs: Named("step"), Names: []string{"order"}},
+		{Program: chunk, Repeat: chunks, Inputs: Named("w", "step", "order"), Names: []string{"w", "step", ""}, Read: []wire.Read{{Output: 2, Name: "loss"}}},
+	}}
+}
+
+// follow waits for the job's end and returns its log.
+func follow(t *testing.T, s *Session, name string) (wire.JobInfo, []wire.JobEntry) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	var last wire.JobInfo
+	var all []wire.JobEntry
+	if err := s.FollowJob(ctx, name, 0, func(i wire.JobInfo, l []wire.JobEntry) error {
+		last, all = i, append(all, l...)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return last, all
+}
+
+// checkCount holds that the log of a counting job has each step once, in order.
+func checkCount(t *testing.T, l []wire.JobEntry, turns, chunks int) {
+	t.Helper()
+	if len(l) != turns*chunks {
+		t.Errorf("log has %d entries, want %d", len(l), turns*chunks)
+	}
+	for i, e := range l {
+		want := fmt.Sprint(wire.Floats{float64(i + 1), float64(i + 1), float64(i / chunks * chunks * 10)})
+		if got := fmt.Sprint(e.Values); got != want || e.Number != i || e.Place != (wire.Place{Turn: i / chunks, Step: 1, Repeat: i % chunks}) {
+			t.Fatalf("entry %d: got %s at %+v, want %s", i, got, e.Place, want)
+		}
+	}
+}
+
+func TestJob(t *testing.T) {
+	p := serve(t)
+	s := p.open("job")
+	j := counting(t, s, 4, 5, 1)
+	info, err := s.StartJob(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.State != wire.JobRuns || info.Turns != 4 {
+		t.Errorf("got %+v", info)
+	}
+	s.Close() // the job goes on
+	s = p.open("job")
+	info, l := follow(t, s, "count")
+	if info.State != wire.JobDone || info.Error != nil || info.Entries != 20 {
+		t.Errorf("got %+v, want done", info)
+	}
+	checkCount(t, l, 4, 5)
+	if got := look(t, s); !strings.HasPrefix(got, "order[150] step[20] w[20 20 ") {
+		t.Errorf("got %.60s", got)
+	}
+	if sn, err := s.Snapshots(); err != nil || len(sn) == 0 {
+		t.Errorf("got %d snapshots, %v: want one for each turn, the newest of them", len(sn), err)
+	}
+	if _, err := s.StopJob("count"); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("stop of a job that has ended: got %v", err)
+	}
+	if _, err := s.PauseJob("cuont"); !errors.Is(err, wire.NotFound) {
+		t.Errorf("no such job: got %v", err)
+	}
+	// The same again under the same name: its log is new.
+	if _, err := s.StartJob(counting(t, s, 1, 3, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_, l = follow(t, s, "count")
+	checkCount(t, l, 1, 3)
+	if err := s.ForgetJob("count"); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := s.Jobs(); err != nil || len(l) != 0 {
+		t.Errorf("got %+v, %v after it was forgotten", l, err)
+	}
+}
+
+func TestJobPause(t *testing.T) {
+	p := serve(t)
+	s := p.open("pause")
+	j := counting(t, s, 100_000, 5, 1)
+	if _, err := s.StartJob(j); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.StartJob(j); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), "already") {
+		t.Errorf("a second job of that name: got %v", err)
+	}
+	if _, err := s.Rollback("", ""); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), "job count") {
+		t.Errorf("rollback below a job: got %v", err)
+	}
+	within(t, "some entries", func() bool { l, err := s.Jobs(); return err == nil && l[0].Entries > 10 })
+	info, err := s.PauseJob("count")
+	if err != nil || info.State != wire.JobPaused {
+		t.Fatal(info, err)
+	}
+	a, err := s.Array("w") // can be read while the job exists
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := values(t, a)[0]; int(got) != info.Entries {
+		t.Errorf("w is %v after %d chunks", got, info.Entries)
+	}
+	// A paused job stays so through a crash, and goes on from where it was.
+	p.kill()
+	p.again()
+	s = p.reopen("pause")
+	l, err := s.Jobs()
+	if err != nil || len(l) != 1 || l[0].State != wire.JobPaused {
+		t.Fatalf("after a crash: got %+v, %v", l, err)
+	}
+	if info, err = s.ResumeJob("count"); err != nil || info.State != wire.JobRuns {
+		t.Fatal(info, err)
+	}
+	before := info.Entries
+	within(t, "more entries", func() bool { l, err := s.Jobs(); return err == nil && l[0].Entries > before+10 })
+	if info, err = s.StopJob("count"); err != nil || info.State != wire.JobStopped {
+		t.Fatal(info, err)
+	}
+	if a, err = s.Array("w"); err != nil {
+		t.Fatal(err)
+	}
+	if got := values(t, a)[0]; int(got) != info.Entries {
+		t.Errorf("w is %v after %d chunks", got, info.Entries)
+	}
+}
+
+// TestJobSurvives kills workers and supervisors under a job. Its log has each
+// step once all the same, as if nothing had happened.
+func TestJobSurvives(t *testing.T) {
+	p := serve(t)
+	s := p.open("survives")
+	turns := 400
+	if _, err := s.StartJob(counting(t, s, turns, 5, 20)); err != nil {
+		t.Fatal(err)
+	}
+	kills := 6
+	if testing.Short() {
+		kills = 3
+	}
+	deaths := 0
+	for i := range kills {
+		at := -1
+		within(t, "progress", func() bool {
+			l, err := s.Jobs()
+			if err != nil || len(l) == 0 {
+				s = p.reopen("survives")
+				return false
+			}
+			if at < 0 {
+				at = l[0].Place.Turn
+			}
+			return l[0].State.Over() || l[0].Place.Turn >= at+2
+		})
+		if l, _ := s.Jobs(); len(l) == 1 && l[0].State.Over() {
+			break
+		}
+		deaths++
+		switch i % 3 {
+		case 0:
+			syscall.Kill(p.worker(s), syscall.SIGKILL)
+			s.Wait()
+		case 1:
+			p.kill()
+			p.again()
+		case 2:
+			p.stop()
+			p.again()
+		}
+		s = p.reopen("survives")
+	}
+	if deaths < kills {
+		t.Errorf("the job has ended after %d deaths: want %d", deaths, kills)
+	}
+	info, l := follow(t, s, "count")
+	if info.State != wire.JobDone {
+		t.Errorf("got %+v", info)
+	}
+	checkCount(t, l, turns, 5)
+	a, err := s.Array("w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := values(t, a)[0]; int(got) != turns*5 {
+		t.Errorf("w is %v after %d chunks", got, turns*5)
+	}
+}
+
+func TestJobEnds(t *testing.T) {
+	p := serve(t)
+	s := p.open("ends")
+	bindAll(t, s, map[string][]float32{"x": {3}, "t0": {1}, "t1": {10}})
+	// x becomes the logarithm of itself: 3, 1.1, 0.09, -2.4, NaN.
+	down := compile(t, s, Options{}, func(in []*Node) []*Node { return []*Node{Log(in[0])} }, f32(1))
+	step := JobStep{Program: down, Inputs: Named("x"), Names: []string{"x"}, Read: []wire.Read{{Name: "x"}}, Finite: true}
+	j := Job{Name: "log", Turns: 100, Steps: []JobStep{step}}
+	if _, err := s.StartJob(j); err != nil {
+		t.Fatal(err)
+	}
+	info, l := follow(t, s, "log")
+	if info.State != wire.JobFailed || info.Error == nil || !strings.Contains(info.Error.Text, "x is NaN") || len(l) != 3 {
+		t.Errorf("got %+v with %d entries, want one that failed with NaN after 3", info, len(l))
+	}
+	a, err := s.Array("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := values(t, a)[0]; math.Abs(float64(v)+2.364) > 0.01 {
+		t.Errorf("x is %v, want the last finite value -2.364", v)
+	}
+	bindAll(t, s, map[string][]float32{"x": {3}})
+	j.Until = &wire.Until{Read: "x", Below: 0.5}
+	if _, err := s.StartJob(j); err != nil {
+		t.Fatal(err)
+	}
+	if info, l = follow(t, s, "log"); info.State != wire.JobDone || !strings.Contains(info.Why, "below 0.5") || len(l) != 2 {
+		t.Errorf("got %+v with %d entries, want one that is done after 2", info, len(l))
+	}
+	// Inputs that change with the repetition, and patience.
+	add := compile(t, s, Options{}, func(in []*Node) []*Node { return []*Node{Add(in[0], in[1])} }, f32(1), f32(1))
+	bindAll(t, s, map[string][]float32{"x": {0}})
+	j = Job{Name: "add", Turns: 100, Until: &wire.Until{Read: "x", Patience: 3}, Steps: []JobStep{{Program: add, Repeat: 2,
+		Inputs: []wire.Input{{Name: "x"}, {Each: []string{"t0", "t1"}}}, Names: []string{"x"}, Read: []wire.Read{{Name: "x"}}}}}
+	if _, err := s.StartJob(j); err != nil {
+		t.Fatal(err)
+	}
+	info, l = follow(t, s, "add")
+	if info.State != wire.JobDone || len(l) != 8 || l[7].Values[0] != 44 {
+		t.Errorf("got %+v with %d entries, want one that is done after 4 turns at 44", info, len(l))
+	}
+	for _, tt := range []struct {
+		name string
+		job  Job
+		want string
+	}{
+		{"empty", Job{Name: "a"}, "got 0 steps"},
+		{"no name", Job{Steps: []JobStep{step}}, "empty array name"},
+		{"no program", Job{Name: "a", Steps: []JobStep{{}}}, "has no program"},
+		{"inputs", Job{Name: "a", Steps: []JobStep{{Program: down}}}, "0 inputs"},
+		{"names", Job{Name: "a", Steps: []JobStep{{Program: down, Inputs: Named("x"), Names: []string{"a", "b"}}}}, "names for 2 outputs"},
+		{"output", Job{Name: "a", Steps: []JobStep{{Program: down, Inputs: Named("x"), Read: []wire.Read{{Output: 3}}}}}, "reads output 3"},
+		{"until", Job{Name: "a", Steps: []JobStep{step}, Until: &wire.Until{Read: "loss"}}, "no step reads"},
+		{"two ways", Job{Name: "a", Steps: []JobStep{{Program: down, Inputs: []wire.Input{{Name: "x", Each: []string{"x"}}}}}}, "want one name"},
+	} {
+		if _, err := s.StartJob(tt.job); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	if _, err := s.StartJob(Job{Name: "lost", Steps: []JobStep{{Program: down, Inputs: Named("nothing")}}}); err != nil {
+		t.Fatal(err)
+	}
+	if info, _ = follow(t, s, "lost"); info.State != wire.JobFailed || info.Error.Code != wire.NotFound {
+		t.Errorf("a job whose array is missing: got %+v", info)
+	}
+}
+
+// TestFairTurns holds that a short program waits for at most one long one of
+// another client, however many that one has sent.
+func TestFairTurns(t *testing.T) {
+	p := serve(t)
+	long, short := p.open("long"), p.open("short")
+	n := 700
+	x := compile(t, long, Options{Donate: []bool{true}}, func(in []*Node) []*Node {
+		y := in[0]
+		for range 4 {
+			y = MulScalar(MatMul(y, y), 1/float64(n))
+		}
+		return []*Node{y}
+	}, f32(n, n))
+	z := addOne(t, short, Options{}, f32(4))
+	ones := make([]float32, n*n)
+	for i := range ones {
+		ones[i] = 1
+	}
+	a, err := long.Put(ones, f32(n, n), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := []*Array{a}
+	run := func(k int) time.Duration {
+		began := time.Now()
+		for range k {
+			if out, err = x.Run(Call{Inputs: out}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := long.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		return time.Since(began) / time.Duration(k)
+	}
+	run(3)
+	each := run(5)
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-quit:
+				return
+			default:
+			}
+			var err error
+			for range 100 {
+				if out, err = x.Run(Call{Inputs: out}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+			long.Wait()
+		}
+	}()
+	time.Sleep(200 * time.Millisecond)
+	var waits []time.Duration
+	b := put(t, short, 1, 2, 3, 4)
+	for range 15 {
+		began := time.Now()
+		o, err := z.Run(Call{Inputs: []*Array{b}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		values(t, o[0])
+		waits = append(waits, time.Since(began))
+	}
+	close(quit)
+	<-done
+	worst := time.Duration(0)
+	for _, w := range waits {
+		worst = max(worst, w)
+	}
+	limit := 100*time.Millisecond + 4*each
+	t.Logf("a long program takes %v; short ones waited %v", each, waits)
+	if worst > limit {
+		t.Errorf("a short program waited %v behind programs of %v: want at most %v", worst, each, limit)
+	}
+}
