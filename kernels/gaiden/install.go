@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -52,6 +53,9 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 	if !exists(filepath.Join(lib, "go.mod")) {
 		return fmt.Errorf("install: no library at %s: name Gaiden's source with -source", lib)
 	}
+	if err := download(lib); err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
 	if err := writeSpec(dir, *display); err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
@@ -63,6 +67,17 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 		return fmt.Errorf("install: compiling the packages that cells import: %w", err)
 	}
 	fmt.Fprintf(stdout, "packages for cells are compiled (%.1f s)\n", time.Since(began).Seconds())
+	return nil
+}
+
+// download fetches the modules that the library needs, so that cells never touch
+// the network. What is there already costs nothing.
+func download(lib string) error {
+	cmd := exec.Command("go", "mod", "download")
+	cmd.Dir = lib
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go mod download: %w: %s", err, strings.TrimSpace(string(out)))
+	}
 	return nil
 }
 

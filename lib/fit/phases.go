@@ -185,7 +185,7 @@ func (p *Phases) Loss() error { return p.loss.Run() }
 func (p *Phases) Backward() error { return p.backward.Run() }
 
 // Update changes the weights, and gives the new ones their names in the
-// session.
+// session, which it waits for. The last Phase of List is the program alone.
 func (p *Phases) Update() error {
 	if err := p.update.Run(); err != nil {
 		return err
@@ -213,11 +213,11 @@ func (p *Phases) Value() (float64, error) {
 	return float64(v[0]), err
 }
 
-// Output is what the net returned for the batch, row by row, and Gradients are
-// those of all weights, by name. Both wait for the device.
+// Output is what the net returned for the batch, row by row. It waits for the
+// device.
 func (p *Phases) Output() ([]float32, error) { return p.read("out") }
 
-// Gradients are those of all weights, by their names.
+// Gradients are those of all weights, by their names. It waits for the device.
 func (p *Phases) Gradients() (map[string][]float32, error) {
 	all := map[string][]float32{}
 	for _, i := range p.net.layout.trained {

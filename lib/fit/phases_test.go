@@ -178,3 +178,31 @@ func compare(t *testing.T, got, want map[string][]float32, part float64) {
 		}
 	}
 }
+
+// TestLabels holds that ops are labelled by layer and phase, and that the FLOPs
+// of a dense layer can be told apart.
+func TestLabels(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "net", models.MLP(9), Config{})
+	p, err := n.epochProgram(load(t, n, "d", digits(20, n.model.Input, 1)), n.once(4, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flops := map[string]float64{}
+	for _, c := range p.Costs() {
+		flops[c.Label] = c.FLOPs
+	}
+	tests := []struct {
+		label string
+		least float64 // products alone
+	}{
+		{"l1/forward", 2 * 4 * 784 * 9}, {"l2/forward", 2 * 4 * 9 * 9}, {"l3/forward", 2 * 4 * 9 * 10},
+		{"l1/backward", 2 * 4 * 784 * 9}, {"l2/backward", 2 * 2 * 4 * 9 * 9}, {"l3/backward", 2 * 2 * 4 * 9 * 10},
+		{"loss/forward", 1}, {"loss/backward", 1}, {"adam/update", 784 * 9},
+	}
+	for _, tt := range tests {
+		if got := flops[tt.label]; got < tt.least || tt.least > 1000 && got > 2*tt.least && tt.label != "adam/update" {
+			t.Errorf("%s: got %v FLOPs, want %v and a little more", tt.label, got, tt.least)
+		}
+	}
+}
