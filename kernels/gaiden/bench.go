@@ -36,6 +36,7 @@ var benches = map[string]struct {
 }{
 	"dispatch": {benchDispatch, "µs a step of 1, 31 and 100 donated arrays: raw PJRT, through the socket, GoMLX, JAX"},
 	"train":    {benchTrain, "µs a training step of the sources' nets; -peers jax,torch"},
+	"session":  {benchSession, "first calls by where a program is, snapshots, fairness, recovery"},
 	"upload":   {benchUpload, "GB/s into the session, beside a memory copy"},
 }
 

@@ -30,7 +30,7 @@ func newNotebook() *notebook.Notebook {
 	if path := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(path) {
 		n.Gopls = path
 	}
-	n.Magics = slices.Concat(sessionMagics(), timingMagics(), notebook.Magics(n))
+	n.Magics = slices.Concat(sessionMagics(), timingMagics(n), notebook.Magics(n))
 	return n
 }
 

@@ -3,13 +3,21 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gaiden/kernels/internal/magic"
+	"gaiden/kernels/internal/notebook"
 )
 
 // timingMagics are the magics that read a clock.
-func timingMagics() magic.Table {
+func timingMagics(n *notebook.Notebook) magic.Table {
+	list := func() *magic.Row { return n.Magics.Find("%list") } // when it is wanted, all magics are there
+	return slices.Concat(clockMagics(), netMagics(list))
+}
+
+// clockMagics time code.
+func clockMagics() magic.Table {
 	const flags = "[-n N] [-r R] [-t] [-p P] [-q] [-o]"
 	const more = `
 Options, as IPython has them:
@@ -37,6 +45,11 @@ It runs before the Go code of its cell and sees what earlier cells declared.`, R
     sort(x)`, Run: timeitMagic},
 		{Name: "%time", Args: "statement", Help: "times one run of a statement", More: timeMore, Run: timeMagic},
 		{Name: "%%time", Role: magic.Body, Help: "times one run of the cell", More: timeMore, Run: timeMagic},
+		{Name: "%%profile", Args: "[-o trace.json]", Role: magic.Body, Help: "runs the cell under XLA's profiler: the device's time by layer, phase and kernel", Run: profileMagic, More: `
+    -o FILE  also writes a trace, which ui.perfetto.dev and chrome://tracing open
+
+It needs a device whose plugin has a profiler: CUDA's has, the CPU's has not.
+There %phases measures phases, layers and ops as programs of their own.`},
 	}
 }
 
@@ -83,6 +96,25 @@ func timeMagic(ctx context.Context, h magic.Host, c magic.Command) error {
 	}
 	head := "import gaidenreport \"gaiden/lib/report\"; gaidenwatch := gaidenreport.StartWatch(); defer gaidenwatch.Stop();"
 	t := timed{line: first, first: max(1, c.Line), body: body, before: head}
+	return t.once(ctx, h)
+}
+
+// profileMagic runs %%profile.
+func profileMagic(ctx context.Context, h magic.Host, c magic.Command) error {
+	path := ""
+	switch {
+	case len(c.Args) == 0:
+	case len(c.Args) == 2 && c.Args[0] == "-o":
+		path = c.Args[1]
+	default:
+		return magic.Usage(c)
+	}
+	if strings.TrimSpace(c.Body) == "" {
+		return magic.Usage(c)
+	}
+	head := fmt.Sprintf("import gaidenreport \"gaiden/lib/report\"; gaidenrecorder, gaidenerr := gaidenreport.StartRecorder(%q); "+
+		"if gaidenerr != nil { panic(gaidenerr) }; defer func() { if err := gaidenrecorder.Stop(); err != nil { panic(err) } }();", path)
+	t := timed{line: c.Line + 1, first: c.Line, body: c.Body, before: head}
 	return t.once(ctx, h)
 }
 

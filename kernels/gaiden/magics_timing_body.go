@@ -61,10 +61,11 @@ func (t *timed) run(ctx context.Context, h magic.Host) error {
 	}
 }
 
-// once compiles and runs it as it is, below the statements before.
+// once compiles and runs it as it is, between the statements before and after.
 func (t *timed) once(ctx context.Context, h magic.Host) error {
 	t.text.ours(strings.Repeat("\n", t.first-1) + t.before + strings.Repeat("\n", t.line-t.first))
 	t.text.users(t.body, 0, len(t.body), true)
+	t.text.ours(t.after)
 	err := h.Go(ctx, t.text.String())
 	var build *cell.BuildError
 	if errors.As(err, &build) {

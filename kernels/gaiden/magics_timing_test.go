@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/notebook"
 )
 
 // host is a notebook that notes what it is given.
@@ -35,7 +36,7 @@ func (h *host) Go(_ context.Context, text string) error {
 // runMagic parses a cell and runs its first magic.
 func runMagic(t *testing.T, h *host, text string) error {
 	t.Helper()
-	plan, err := timingMagics().Parse(text)
+	plan, err := timingMagics(&notebook.Notebook{}).Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,8 +26,8 @@ func (c Convolution) geometry(x, w *Node) kernels.Geometry {
 		panic(fmt.Errorf("fused: Conv: got x %s and w %s, want [n height width in] and [size size in out]", x.Shape(), w.Shape()))
 	}
 	g := kernels.Geometry{Batch: d[0], Height: d[1], Width: d[2], In: d[3], Out: k[3], Size: k[0], Pad: c.Pad, Pool: c.Pool}
-	if height, width := g.Result(); height < 1 || width < 1 {
-		panic(fmt.Errorf("fused: Conv: got images of %d×%d for kernels of %d×%d, want larger ones", d[1], d[2], k[0], k[1]))
+	if height, width := g.Result(); height < 1 || width < 1 || c.Pad < 0 || c.Pad >= g.Size {
+		panic(fmt.Errorf("fused: Conv: got images of %d×%d for kernels of %d×%d and padding of %d, want larger images, and less padding than kernel", d[1], d[2], k[0], k[1], c.Pad))
 	}
 	return g
 }
@@ -37,7 +37,7 @@ func (c Convolution) geometry(x, w *Node) kernels.Geometry {
 func (o Ops) Conv(c Convolution, x, w, bias *Node) (y, winner *Node) {
 	g := c.geometry(x, w)
 	if op := o.choose(kernels.Conv{Geometry: g, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: c.Act}); op != nil {
-		got := Call(o.Builder, op.Kernel(), x, w, bias)
+		got := o.call(op.Kernel(), x, w, bias)
 		if c.Pool {
 			return got[0], got[1]
 		}
@@ -99,11 +99,12 @@ func (o Ops) ConvInput(c Convolution, d, winner, w, x *Node, before kernels.Act)
 		in = append(in, x)
 	}
 	if chosen := o.choose(op); chosen != nil {
-		return Call(o.Builder, chosen.Kernel(), in...)[0]
+		return o.call(chosen.Kernel(), in...)[0]
 	}
-	at := Zeros(x.Graph(), shapes.Make(or32(o.Compute), x.Shape().Dimensions...))
-	y := c.convolve(at, to(w, o.Compute))
-	dx := Gradient(ReduceAllSum(Mul(y, unpool(to(d, o.Compute), winner, g))), at)[0]
+	// A convolution with the kernels turned round. GoMLX v0.28.2 derives a wrong
+	// one where the kernels' side is even.
+	turned := TransposeAllAxes(Reverse(to(w, o.Compute), 0, 1), 0, 1, 3, 2)
+	dx := Convolution{Pad: g.Size - 1 - c.Pad}.convolve(unpool(to(d, o.Compute), winner, g), turned)
 	return slope(before, dx, to(x, o.Compute))
 }
 
@@ -112,25 +113,33 @@ func (o Ops) ConvInput(c Convolution, d, winner, w, x *Node, before kernels.Act)
 // LinearUpdate.
 func (o Ops) ConvUpdate(c Convolution, x, d, winner *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
 	g := c.geometry(x, state[0])
-	chosen := o.choose(kernels.ConvGradient{Geometry: g, X: x.DType(), G: d.DType(), Compute: o.Compute})
-	if chosen == nil {
+	parts := o.convParts(c, x, d, winner, state[0])
+	if parts == nil {
 		at := Zeros(x.Graph(), shapes.Make(or32(o.Compute), state[0].Shape().Dimensions...))
 		y := c.convolve(to(x, o.Compute), at)
 		dw := Gradient(ReduceAllSum(Mul(y, unpool(to(d, o.Compute), winner, g))), at)[0]
 		db := ReduceSum(to(d, dtypes.Float32), 0, 1, 2)
 		return Update(rule, rate, t, state, to(dw, dtypes.Float32)), Update(rule, rate, t, bias, db)
 	}
-	op := chosen.(kernels.ConvGradient)
-	in := []*Node{x, d}
-	if winner != nil {
-		in = append(in, winner)
-	}
-	parts := Call(o.Builder, op.Kernel(), in...)[0]
-	step := kernels.PartsUpdate{Parts: op.Shape().Dimensions[0], Weights: state[0].Shape(), Rule: rule}
+	step := kernels.PartsUpdate{Parts: parts.Shape().Dimensions[0], Weights: state[0].Shape(), Rule: rule}
 	all := append(append(append([]*Node{parts}, state...), bias...), rate, t)
 	for _, a := range after {
 		step.After = append(step.After, a.Shape())
 	}
-	got := Call(o.Builder, step.Kernel(), append(all, after...)...)
+	got := o.call(step.Kernel(), append(all, after...)...)
 	return got[:len(state)], got[len(state):]
+}
+
+// convParts are the parts of the gradient of a convolution's weights and
+// biases; nil where the plain form is to be used.
+func (o Ops) convParts(c Convolution, x, d, winner, w *Node) *Node {
+	op := o.choose(kernels.ConvGradient{Geometry: c.geometry(x, w), X: x.DType(), G: d.DType(), Compute: o.Compute})
+	if op == nil {
+		return nil
+	}
+	in := []*Node{x, d}
+	if winner != nil {
+		in = append(in, winner)
+	}
+	return o.call(op.Kernel(), in...)[0]
 }

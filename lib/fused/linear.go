@@ -23,7 +23,7 @@ func (o Ops) Linear(x, w, bias *Node, act kernels.Act) *Node {
 		if op == nil {
 			return []*Node{dx, o.weights(x, g), ReduceSum(to(g, dtypes.Float32), 0)}
 		}
-		return append([]*Node{dx}, Call(o.Builder, op.Kernel(), x, g)...)
+		return append([]*Node{dx}, o.call(op.Kernel(), x, g)...)
 	})
 }
 
@@ -34,7 +34,7 @@ func (o Ops) layer(x, w, bias *Node, act kernels.Act) *Node {
 	if op == nil {
 		return o.linear(x, w, bias, act)
 	}
-	return Call(o.Builder, op.Kernel(), operands(x, w, bias)...)[0]
+	return o.call(op.Kernel(), operands(x, w, bias)...)[0]
 }
 
 // weights is the gradient of a layer's weights in GoMLX's ops.
@@ -66,7 +66,7 @@ func (o Ops) LinearInput(g, w, x *Node, act kernels.Act) *Node {
 	}
 	chosen := o.choose(op)
 	if chosen != nil {
-		return Call(o.Builder, chosen.Kernel(), all...)[0]
+		return o.call(chosen.Kernel(), all...)[0]
 	}
 	d := Einsum("no,io->ni", to(g, o.Compute), to(w, o.Compute))
 	if act == kernels.Identity {
@@ -96,7 +96,7 @@ func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, ra
 	for _, a := range after {
 		k.After = append(k.After, a.Shape())
 	}
-	got := Call(o.Builder, k, append(all, after...)...)
+	got := o.call(k, append(all, after...)...)
 	return got[:len(state)], got[len(state):]
 }
 
@@ -113,7 +113,7 @@ func (o Ops) Head(x, w, bias, labels *Node) (loss, hit, g *Node) {
 	if op == nil {
 		return o.Softmax(to(o.layer(x, w, bias, kernels.Identity), dtypes.Float32), labels)
 	}
-	got := Call(o.Builder, op.Kernel(), append(operands(x, w, bias), labels)...)
+	got := o.call(op.Kernel(), append(operands(x, w, bias), labels)...)
 	return got[0], got[1], got[2]
 }
 
@@ -121,7 +121,7 @@ func (o Ops) Head(x, w, bias, labels *Node) (loss, hit, g *Node) {
 func (o Ops) Softmax(logits, labels *Node) (loss, hit, g *Node) {
 	n, classes := logits.Shape().Dimensions[0], logits.Shape().Dimensions[1]
 	if !o.Plain && o.Builder != nil && classes <= 16384 {
-		got := Call(o.Builder, kernels.Softmax{Batch: n, Classes: classes, X: logits.DType(), G: o.Compute}.Kernel(), logits, labels)
+		got := o.call(kernels.Softmax{Batch: n, Classes: classes, X: logits.DType(), G: o.Compute}.Kernel(), logits, labels)
 		return got[0], got[1], got[2]
 	}
 	logits = to(logits, dtypes.Float32)

@@ -141,11 +141,12 @@ type passed struct {
 	weights      []*Node
 }
 
-// Train writes a step. It returns the new states by name, and the loss and the
-// hit of each example.
-func (p *Plan) Train(s Step) (state map[string][]*Node, loss, hit *Node) {
-	state = map[string][]*Node{}
+// Train writes a step. It returns the new states by name, and a row [1 3]: the
+// mean loss, the number of examples, and how many answers were right.
+func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
+	u := &updates{step: s, state: map[string][]*Node{}}
 	o := s.Ops
+	var loss, hit *Node
 	mark := func(label string) {
 		if s.Mark != nil {
 			s.Mark(label)
@@ -185,36 +186,28 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, loss, hit *Node) {
 		case "flatten":
 			below = Reshape(g, left[i].x.Shape().Dimensions...)
 		case "dense", "head":
-			w, b := s.State(q.name+"/weights"), q.biasState(s)
-			var after []*Node
 			if more {
-				below = o.LinearInput(g, w[0], left[i].x, made)
-				after = []*Node{below}
+				below = o.LinearInput(g, s.State(q.name + "/weights")[0], left[i].x, made)
 			}
-			mark(s.Rule.Name() + "/update")
-			w, b = o.LinearUpdate(left[i].x, g, w, b, s.Rule, s.Rate, s.T, after...)
-			state[q.name+"/weights"] = w
-			if q.bias {
-				state[q.name+"/biases"] = b
-			}
+			u.linear(q, left[i].x, g)
 		case "conv":
-			w, b := s.State(q.name+"/weights"), s.State(q.name+"/biases")
-			var after []*Node
 			if more {
-				below = o.ConvInput(q.convolution(), g, left[i].winner, w[0], left[i].x, made)
-				after = []*Node{below}
+				below = o.ConvInput(q.convolution(), g, left[i].winner, s.State(q.name + "/weights")[0], left[i].x, made)
 			}
-			mark(s.Rule.Name() + "/update")
-			state[q.name+"/weights"], state[q.name+"/biases"] = o.ConvUpdate(q.convolution(), left[i].x, g, left[i].winner, w, b, s.Rule, s.Rate, s.T, after...)
+			u.conv(q, left[i].x, g, left[i].winner)
 		default:
-			below = s.back(left[i], g, more, made, state)
+			below = s.back(left[i], g, more, made, u.state)
+		}
+		if below != nil && q.kind != "flatten" {
+			u.after = append(u.after, below)
 		}
 		if !more {
 			break
 		}
 		g = below
 	}
-	return state, loss, hit
+	mark(s.Rule.Name() + "/update")
+	return u.state, u.all(loss, hit)
 }
 
 // plain builds a layer without a kernel.

@@ -19,33 +19,29 @@ func (m *measurer) apart(phase, layer string, f *fit.Phase, calls int) ([]Line, 
 	var tasks []task
 	seen := map[string]int{}
 	for i, op := range operations {
-		p, err := m.session.Compile(op.Program, session.Options{Origin: m.net.Name() + "/profile"})
-		if err != nil {
-			return nil, fmt.Errorf("profile: %s: %s of layer %s by itself: %w", m.net.Name(), op.Name, layer, err)
-		}
 		in := make([]*session.Array, len(op.Inputs))
 		for k, n := range op.Inputs {
 			in[k] = values[n]
 		}
-		run := func() ([]*session.Array, error) { return p.Run(session.Call{Inputs: in}) }
-		out, err := run()
-		if err != nil {
-			return nil, err
-		}
-		values = append(values, out...)
 		name := op.Name
 		if seen[op.Name]++; seen[op.Name] > 1 {
 			name = fmt.Sprintf("%s_%d", op.Name, seen[op.Name])
 		}
 		lines[i] = Line{Level: Operation, Phase: phase, Layer: layer, Operation: name, Calls: calls, Kernels: -1}
-		lines[i].work(op.Program)
-		tasks = append(tasks, task{&lines[i], func() error {
-			out, err := run()
-			for _, a := range out {
-				a.Finalize() // nobody reads it
-			}
-			return err
-		}})
+		t, err := m.task(&lines[i], op.Program, in)
+		if err != nil {
+			return nil, err
+		}
+		p, err := m.session.Compile(op.Program, session.Options{Origin: m.net.Name() + "/profile", Flags: m.net.Config().Flags})
+		if err != nil {
+			return nil, err
+		}
+		out, err := p.Run(session.Call{Inputs: in})
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, out...)
+		tasks = append(tasks, t)
 		if err := m.ctx.Err(); err != nil {
 			return nil, err
 		}

@@ -46,13 +46,20 @@ type Peaks struct {
 	Dispatch float64 `json:"dispatch"`
 	Latency  float64 `json:"latency"`
 
+	// Busy says that something else ran while they were measured: they are
+	// too low then, and worth measuring again.
+	Busy bool      `json:"busy"`
 	Time time.Time `json:"time"`
 }
 
 // String is the peaks in a line.
 func (p Peaks) String() string {
+	s := ""
+	if p.Busy {
+		s = " (measured while the machine was busy: %roofline -again)"
+	}
 	return fmt.Sprintf("%s: memory %s; products f32 %s, default %s, bf16 %s; a program costs %s, waited for %s",
-		p.Device, units.ByteRate(p.Copy), units.FLOPRate(p.F32), units.FLOPRate(p.TF32), units.FLOPRate(p.BF16), units.Seconds(p.Dispatch), units.Seconds(p.Latency))
+		p.Device, units.ByteRate(p.Copy), units.FLOPRate(p.F32), units.FLOPRate(p.TF32), units.FLOPRate(p.BF16), units.Seconds(p.Dispatch), units.Seconds(p.Latency)) + s
 }
 
 // Share is how near a line comes to the peak that bounds it: the greater of
@@ -122,6 +129,11 @@ func MeasurePeaks(ctx context.Context, s *session.Session) (Peaks, error) {
 	p.TF32 = m.product(dtypes.Float32, hlo.DefaultPrecision)
 	p.BF16 = m.product(dtypes.BFloat16, hlo.DefaultPrecision)
 	p.Dispatch, p.Latency = m.small()
+	if m.cpu { // both are the same program
+		p.F32 = max(p.F32, p.TF32)
+		p.TF32 = p.F32
+	}
+	p.Busy = m.busy
 	if m.err == nil && !p.valid() {
 		m.err = fmt.Errorf("profile: peaks of %s: got %+v, want numbers above 0: measure again", p.Device, p)
 	}
@@ -141,7 +153,9 @@ type peakMeter struct {
 	ctx context.Context
 	s   *session.Session
 	cpu bool
-	err error
+
+	busy bool // the samples of some peak spread far
+	err  error
 }
 
 // compile makes a program of one op or two; build panics with its error.
@@ -176,6 +190,8 @@ func build1(name string, precision hlo.Precision, build func(f *hlo.Function) co
 	return b.Program()
 }
 
+var scalar = shapes.Make(dtypes.Float32)
+
 // must hands a value on, and an error to build1.
 func must(v compute.Value, err error) compute.Value {
 	if err != nil {
@@ -203,7 +219,7 @@ func (m *peakMeter) seconds(wait bool, f func()) float64 {
 	if m.err != nil {
 		return math.NaN()
 	}
-	timer := timing.Timer{Budget: 300 * time.Millisecond, Sync: waiting(m.s)}
+	timer := timing.Timer{Budget: 300 * time.Millisecond, Sync: waiting(m.s), Clock: 0.005}
 	found := timer.TimeContext(m.ctx, "peak", func() {
 		f()
 		if wait && m.err == nil {
@@ -211,6 +227,7 @@ func (m *peakMeter) seconds(wait bool, f func()) float64 {
 		}
 	})
 	m.err = errors.Join(m.err, found.Err, m.ctx.Err())
+	m.busy = m.busy || found.Spread() > 0.125
 	return found.Best()
 }
 
@@ -269,12 +286,11 @@ func (m *peakMeter) product(dtype dtypes.DType, precision hlo.Precision) float64
 
 func (m *peakMeter) small() (dispatch, latency float64) {
 	p := m.compile("peak dispatch", []bool{true}, hlo.DefaultPrecision, func(f *hlo.Function) compute.Value {
-		x := must(f.Parameter("x", shapes.Make(dtypes.Float32), nil))
-		return must(f.Neg(x))
+		return must(f.Neg(must(f.Parameter("x", scalar, nil))))
 	})
-	x := m.fill(dtypes.Float32, 1)
+	var x *session.Array
 	if m.err == nil {
-		x, m.err = m.s.Put([]float32{1}, shapes.Make(dtypes.Float32), 0)
+		x, m.err = m.s.Put([]float32{1}, scalar, 0)
 	}
 	next := func() { x = m.run(p, x) }
 	return m.seconds(false, next), m.seconds(true, next)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fit"
 	"gaiden/lib/session"
 	"gaiden/lib/timing"
@@ -145,43 +146,81 @@ func deviceName(s *session.Session) string {
 
 // timer waits for the session between two readings of the clock.
 func (m *measurer) timer() timing.Timer {
-	return timing.Timer{Budget: m.Budget, Sync: waiting(m.session)}
+	return timing.Timer{Budget: m.Budget, Sync: waiting(m.session), Clock: 0.005}
 }
 
-func waiting(s *session.Session) func() {
-	return func() {
-		if err := s.Wait(); err != nil {
-			panic(err)
-		}
-	}
-}
+func waiting(s *session.Session) func() { return func() { check(s.Wait()) } }
 
 // task is a line to be measured, and how to run it.
 type task struct {
-	line *Line
-	run  func() error
+	line  *Line
+	run   func() error
+	gated bool
+	wait  bool // each run is waited for
 }
 
-// measure measures lines in turns.
-func (m *measurer) measure(tasks []task) error {
-	cases := make([]timing.Case, len(tasks))
-	for i, t := range tasks {
-		cases[i] = timing.Call(t.line.Path(), func() {
-			if err := t.run(); err != nil {
-				panic(err)
-			}
-		})
+// task makes a task of a program.
+func (m *measurer) task(l *Line, p *hlo.Program, in []*session.Array) (task, error) {
+	l.work(p)
+	r, err := m.runner(p, in)
+	if err != nil {
+		return task{}, err
 	}
-	for i, found := range m.timer().Times(m.ctx, cases...) {
-		tasks[i].line.Time, tasks[i].line.Kernels = found, -1
+	return task{line: l, run: r.run, gated: r.gate != nil}, nil
+}
+
+// measure measures lines in turns, and with them what measuring adds to them.
+func (m *measurer) measure(tasks []task) error {
+	gate, err := m.gateCost()
+	if err != nil {
+		return err
+	}
+	cases := []timing.Case{
+		timing.Call("gate", func() { check(gate.run()) }),
+		timing.Call("wait", func() { check(gate.run()); check(m.session.Wait()) }),
+	}
+	for _, t := range tasks {
+		cases = append(cases, timing.Call(t.line.Path(), func() {
+			check(t.run())
+			if t.wait {
+				check(m.session.Wait())
+			}
+		}))
+	}
+	all := m.timer().Times(m.ctx, cases...)
+	for i, found := range all[2:] {
+		t := tasks[i]
 		if found.Err != nil && m.ctx.Err() == nil {
 			return fmt.Errorf("profile: %s: %w", m.net.Name(), found.Err)
 		}
+		switch {
+		case t.wait:
+			found.Samples = less(found.Samples, all[1].Median())
+		case t.gated:
+			found.Samples = less(found.Samples, all[0].Median())
+		}
+		t.line.Time, t.line.Kernels = found, -1
 	}
 	if err := m.ctx.Err(); err != nil {
 		return err
 	}
 	return m.record(tasks)
+}
+
+// check panics with an error: a Timer makes it the measurement's.
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// less takes a cost off every sample. What is not more than the cost cannot be
+// seen: a nanosecond stands for it.
+func less(samples []float64, cost float64) []float64 {
+	for i, s := range samples {
+		samples[i] = max(s-cost, 1e-9)
+	}
+	return samples
 }
 
 // record asks the profiler for the kernels of each task, where there is one.
@@ -230,11 +269,18 @@ func (m *measurer) phases(parts *fit.Phases) error {
 	var tasks []task
 	for i, f := range list {
 		lines[i] = Line{Level: Phase, Phase: f.Name, Calls: parts.Steps, Kernels: -1}
-		lines[i].work(f.HLO)
-		tasks = append(tasks, task{&lines[i], f.Run})
+		in, err := f.Inputs()
+		if err != nil {
+			return err
+		}
+		t, err := m.task(&lines[i], f.HLO, in)
+		if err != nil {
+			return err
+		}
+		tasks = append(tasks, t)
 	}
 	chain := Line{Level: Phase, Phase: "step", Calls: parts.Steps, Kernels: -1}
-	err := m.measure(append(tasks, task{&chain, step}))
+	err := m.measure(append(tasks, task{line: &chain, run: step, wait: m.session.Welcome().Platform == "cpu"}))
 	for _, l := range lines {
 		chain.FLOPs, chain.Bytes = chain.FLOPs+l.FLOPs, chain.Bytes+l.Bytes
 	}
@@ -260,18 +306,28 @@ func (m *measurer) layers(parts *fit.Phases) error {
 	m.Progress("layers")
 	forward, backward := make([]Line, len(all)), make([]Line, 0, len(all))
 	var tasks []task
-	line := func(l *Line, phase, layer string, f *fit.Phase) {
+	line := func(l *Line, phase, layer string, f *fit.Phase) error {
 		*l = Line{Level: Layer, Phase: phase, Layer: layer, Calls: parts.Steps, Kernels: -1}
-		l.work(f.HLO)
-		tasks = append(tasks, task{l, f.Run})
+		in, err := f.Inputs()
+		if err != nil {
+			return err
+		}
+		t, err := m.task(l, f.HLO, in)
+		tasks = append(tasks, t)
+		return err
 	}
 	for i, l := range all {
-		line(&forward[i], "forward", l.Name, l.Forward)
+		if err := line(&forward[i], "forward", l.Name, l.Forward); err != nil {
+			return err
+		}
 	}
 	for _, l := range slices.Backward(all) {
-		if l.Backward != nil {
-			backward = append(backward, Line{})
-			line(&backward[len(backward)-1], "backward", l.Name, l.Backward)
+		if l.Backward == nil {
+			continue
+		}
+		backward = backward[:len(backward)+1] // its capacity is enough: tasks point into it
+		if err := line(&backward[len(backward)-1], "backward", l.Name, l.Backward); err != nil {
+			return err
 		}
 	}
 	err = m.measure(tasks)

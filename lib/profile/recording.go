@@ -14,7 +14,7 @@ import (
 
 // ErrNoProfiler reports a device whose plugin has no profiler: XLA's CPU plugin
 // has none.
-var ErrNoProfiler = errors.New("profile: this device's plugin has no profiler")
+var ErrNoProfiler = errors.New("profile: this device's plugin has no profiler (XLA's has one for CUDA); measure phases and ops from outside instead")
 
 // A Recording is what the devices did while something ran.
 type Recording struct {
@@ -30,11 +30,12 @@ type Recording struct {
 // A Kernel is one run of a kernel, or of a copy, on a device.
 type Kernel struct {
 	Device, Stream string
-	Name           string  // the compiler's: fusion_173
-	Op             string  // of the program after XLA's optimizer: hlo_op
-	Label          string  // of the program text: conv/backward; "" if none
-	Start, Seconds float64 // since the recording began, and how long
-	Details        string  // registers, grid, occupancy
+	Name           string   // the compiler's: fusion_173
+	Op             string   // the op that it is for; of a fusion the one that counts: scatter, dot
+	Label          string   // of the program text: conv/backward; "" if none
+	Labels         []string // all of them, where a fusion joins several
+	Start, Seconds float64  // since the recording began, and how long
+	Details        string   // registers, grid, occupancy
 }
 
 // A Step is one thing that a host thread did.
@@ -61,17 +62,33 @@ func (k Kernel) Phase() string {
 // records all that the session's devices do meanwhile, other notebooks' work
 // included. The error is ErrNoProfiler where there is none.
 func Record(s *session.Session, f func() error) (*Recording, error) {
-	if err := s.Wait(); err != nil {
+	if err := Begin(s); err != nil {
 		return nil, err
 	}
-	if _, err := s.Ask(wire.AskBody{Verb: wire.Profile, Start: true}); err != nil {
-		if errors.Is(err, wire.Unsupported) && strings.Contains(err.Error(), "no profiler") {
-			return nil, ErrNoProfiler
-		}
-		return nil, fmt.Errorf("profile: recording: %w", err)
-	}
 	err := f()
-	err = errors.Join(err, s.Wait())
+	r, stop := End(s)
+	return r, errors.Join(err, stop)
+}
+
+// Begin starts the profiler when this connection's work is done; End stops it
+// when what was asked for since is. One recording can run in a session.
+func Begin(s *session.Session) error {
+	if err := s.Wait(); err != nil {
+		return err
+	}
+	_, err := s.Ask(wire.AskBody{Verb: wire.Profile, Start: true})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, wire.Unsupported) && strings.Contains(err.Error(), "no profiler"):
+		return ErrNoProfiler
+	}
+	return fmt.Errorf("profile: recording: %w", err)
+}
+
+// End stops the profiler, see Begin.
+func End(s *session.Session) (*Recording, error) {
+	err := s.Wait()
 	ans, stop := s.Ask(wire.AskBody{Verb: wire.Profile})
 	if err = errors.Join(err, stop); err != nil {
 		return nil, err
@@ -82,6 +99,10 @@ func Record(s *session.Session, f func() error) (*Recording, error) {
 // ReadRecording reads an XSpace message, as XLA's profiler writes it.
 func ReadRecording(message []byte) (*Recording, error) {
 	space, err := xspace.Read(message)
+	if err != nil {
+		return nil, fmt.Errorf("profile: %w", err)
+	}
+	modules, err := space.Modules()
 	if err != nil {
 		return nil, fmt.Errorf("profile: %w", err)
 	}
@@ -106,8 +127,9 @@ func ReadRecording(message []byte) (*Recording, error) {
 					r.Host = append(r.Host, Step{Thread: line.Name, Name: e.Name, Start: at, Seconds: took})
 					continue
 				}
-				r.Kernels = append(r.Kernels, Kernel{Device: plane.Name, Stream: line.Name, Name: e.Name, Op: text(e, "hlo_op"),
-					Label: label(text(e, "tf_op")), Details: text(e, "kernel_details"), Start: at, Seconds: took})
+				k := Kernel{Device: plane.Name, Stream: line.Name, Name: e.Name, Details: text(e, "kernel_details"), Start: at, Seconds: took}
+				k.origin(e, modules)
+				r.Kernels = append(r.Kernels, k)
 			}
 		}
 	}
@@ -147,12 +169,70 @@ func text(e xspace.Event, stat string) string {
 	return s
 }
 
-// label is the location that hlo's labels become: XLA may add the kind of op
-// behind a colon.
-func label(s string) string {
-	s, _, _ = strings.Cut(s, ":")
-	return s
+// origin finds out what a kernel is for. Outside of CUDA graphs the profiler
+// says it; inside of them it knows the kernel's name alone, which is that of an
+// instruction of the program, dots apart.
+func (k *Kernel) origin(e xspace.Event, modules map[int64]*xspace.Module) {
+	k.Label = text(e, "prefix")
+	name := text(e, "hlo_op")
+	var id int64
+	switch n := e.Stat("program_id").(type) {
+	case int64:
+		id = n
+	case uint64:
+		id = int64(n)
+	}
+	m := modules[id]
+	if m == nil {
+		k.Op = name
+		return
+	}
+	i, ok := m.Instructions[name]
+	if !ok || strings.HasPrefix(name, "command_buffer") {
+		i, ok = instruction(m, e.Name)
+	}
+	if !ok {
+		return
+	}
+	if k.Label == "" {
+		k.Label = i.Label
+	}
+	k.Op = i.Op
+	weight := -1
+	for _, inner := range i.Fused {
+		if w := slices.Index(heavy, inner.Op); w > weight {
+			weight, k.Op = w, inner.Op
+		}
+		if inner.Label != "" && !slices.Contains(k.Labels, inner.Label) {
+			k.Labels = append(k.Labels, inner.Label)
+		}
+	}
+	if k.Label == "" && len(k.Labels) > 0 {
+		k.Label = k.Labels[len(k.Labels)-1]
+	}
+	if k.Op == "fusion" && len(i.Fused) > 0 {
+		k.Op = i.Fused[len(i.Fused)-1].Op
+	}
+	if len(k.Labels) == 0 && k.Label != "" {
+		k.Labels = []string{k.Label}
+	}
 }
+
+// heavy are the ops that a fusion is built around, the heaviest last.
+var heavy = []string{"transpose", "concatenate", "gather", "dynamic-update-slice", "reduce", "reduce-window", "sort", "select-and-scatter", "scatter", "dot", "convolution"}
+
+// instruction finds an instruction by the name that its kernel has.
+func instruction(m *xspace.Module, kernel string) (xspace.Instruction, bool) {
+	for name, i := range m.Instructions {
+		if plain(name) == kernel {
+			return i, true
+		}
+	}
+	return xspace.Instruction{}, false
+}
+
+// plain is an instruction's name as that of a kernel.
+func plain(name string) string { return strings.NewReplacer(".", "_", "-", "_").Replace(name) }
 
 // Busy is how long the devices worked, in seconds: what runs at the same time on
 // two streams of a device counts once.

@@ -17,6 +17,11 @@ import (
 func TrainNet(n *fit.Net, data *fit.Set, t fit.Train) (*fit.History, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	return trainNet(ctx, n, data, t)
+}
+
+// trainNet is TrainNet until ctx ends.
+func trainNet(ctx context.Context, n *fit.Net, data *fit.Set, t fit.Train) (*fit.History, error) {
 	bar := &Progress{Title: n.Name(), Total: 1000}
 	seen := t.Progress
 	t.Progress = func(p fit.Progress) {

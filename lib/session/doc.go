@@ -22,5 +22,23 @@
 // what fails in them is reported when a result is read, by Wait and by Close.
 // Errors are *wire.Error with a class for errors.Is and a Hint for people.
 //
+// # State
+//
+// Named arrays outlive the worker too: the session makes automatic snapshots of
+// each name space, and brings the newest one back after a crash, a stop or a
+// restart of the machine; Welcome().Note tells what came back and what did not.
+// [Session.Snapshot] makes one that has a name, or makes an automatic one now: a
+// training that wants its epochs safe calls
+//
+//	go s.Snapshot("")
+//
+// after each; nothing waits for it, also not programs that give away the arrays
+// it saves. [Session.Rollback], [Session.Diff], [Session.Export] and
+// [Session.Import] work on snapshots and on safetensors files.
+//
+// A loop that shall go on without this process is a [Job]. It is resumed after a
+// crash from the arrays, the place and the log of the last snapshot, so that its
+// log has each step once.
+//
 // The package knows nothing of nets or training; package fit stands on it.
 package session

@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	case "stranger":
+		stranger(os.Args[len(os.Args)-1])
+		os.Exit(0)
 	case "cell":
 		cell(os.Args[len(os.Args)-1])
 		os.Exit(0)

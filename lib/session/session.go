@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sys/unix"
+
 	"gaiden/lib/engine/wire"
 )
 
@@ -85,6 +87,9 @@ func (c Config) Open() (*Session, error) {
 		}
 		conn, err = dial(c.Socket)
 	}
+	if err == nil {
+		err = ours(conn)
+	}
 	if err != nil {
 		return nil, &DialError{c.Socket, err}
 	}
@@ -103,6 +108,25 @@ func Open() (*Session, error) { return Config{}.Open() }
 
 func dial(path string) (*net.UnixConn, error) {
 	return net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+}
+
+// ours refuses a socket behind which another user listens, who would be given
+// programs and data.
+func ours(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var cred *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = errors.Join(err, failed); err == nil && int(cred.Uid) != os.Getuid() {
+		err = wire.Errorf(wire.Denied, "it belongs to user %d, you are user %d", cred.Uid, os.Getuid())
+	}
+	if err != nil {
+		conn.Close()
+	}
+	return err
 }
 
 func (s *Session) greet(c Config) error {

@@ -140,8 +140,9 @@ func ipythonTime(s float64, digits int) string {
 	return fmt.Sprintf("%.*g %s", max(digits, 1), scaled, []string{"s", "ms", "µs", "ns"}[order])
 }
 
-// judge writes the warnings.
-func (m *Measurement) judge(clock float64) {
+// judge writes the warnings; clock is the seconds that reading it costs, of which
+// a share is allowed.
+func (m *Measurement) judge(clock, allowed float64) {
 	if m.Partial && m.Err == nil && m.N() == 0 {
 		m.Err = errStopped
 	}
@@ -149,7 +150,7 @@ func (m *Measurement) judge(clock float64) {
 		return
 	}
 	warn := func(format string, args ...any) { m.Warnings = append(m.Warnings, fmt.Errorf(format, args...)) }
-	if share := clock / (m.Median() * float64(m.Loops)); share > 1.5/clockShare {
+	if share := clock / (m.Median() * float64(m.Loops)); share > 1.5*allowed {
 		warn("reading the clock is %s of each sample; raise Timer.Loops (-n) above %s; if it was found, the machine was busy then", units.Percent(share), units.Count(m.Loops))
 	}
 	if m.DispatchBound() {

@@ -155,7 +155,7 @@ func TestWarnings(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := of(tt.samples...)
-			m.judge(tt.clock)
+			m.judge(tt.clock, 0.001)
 			if len(m.Warnings) != len(tt.want) {
 				t.Fatalf("got %v, want %q", m.Warnings, tt.want)
 			}

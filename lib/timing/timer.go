@@ -60,6 +60,11 @@ type Timer struct {
 	// that it is found.
 	Loops int
 
+	// Clock is the share of a sample that reading the clock may cost, waits
+	// for the device included; 0 means 0.001. Many short measurements of a
+	// device are done faster with a greater one.
+	Clock float64
+
 	// Each, if not nil, is given every measurement as it stands after each of
 	// its samples. What was given last is what is known when a stop cannot
 	// wait for a long call to end.
@@ -145,13 +150,22 @@ func (t Timer) Times(ctx context.Context, cases ...Case) []Measurement {
 	for i := range results {
 		m := &results[i]
 		m.Partial = m.Partial || m.Err == nil && ctx.Err() != nil && (len(m.Samples) < t.Runs || t.Runs == 0)
-		m.judge(clock)
+		m.judge(clock, t.clockShare())
 	}
 	return results
 }
 
+func (t Timer) clockShare() float64 {
+	if t.Clock == 0 {
+		return 1.0 / clockShare
+	}
+	return t.Clock
+}
+
 func (t Timer) check() error {
 	switch {
+	case !(t.Clock >= 0 && t.Clock < 1):
+		return fmt.Errorf("timing: got %g as the clock's share, want more than 0 and less than 1, or 0 for 0.001", t.Clock)
 	case t.Runs < 0:
 		return fmt.Errorf("timing: got %d runs, want 1 or more, or 0 for as many as the budget allows", t.Runs)
 	case t.Loops < 0:
@@ -225,7 +239,7 @@ func (t Timer) prepare(ctx context.Context, m *Measurement, c Case, clock float6
 	if runs == 0 {
 		runs = usualRuns
 	}
-	want := max(clockShare*clock, t.budget()/float64(runs))
+	want := max(clock/t.clockShare(), t.budget()/float64(runs))
 	for ctx.Err() == nil {
 		// On a busy machine one block may seem long because something else
 		// ran in it: the goal is reached if three are long enough, unless

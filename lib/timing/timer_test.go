@@ -125,7 +125,7 @@ func TestDispatchBound(t *testing.T) {
 		if got := tt.m.DispatchBound(); got != tt.want {
 			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
 		}
-		tt.m.judge(0)
+		tt.m.judge(0, 0.001)
 		if got := strings.Contains(tt.m.String(), "dispatch-bound"); got != tt.want {
 			t.Errorf("%s: got %q, want it to say so: %t", tt.name, tt.m, tt.want)
 		}
@@ -173,6 +173,7 @@ func TestRunsAndLoopsAsGiven(t *testing.T) {
 		{"neither", Timer{Budget: 10 * time.Millisecond}, 0, 0, ""},
 		{"negative runs", Timer{Runs: -1}, 0, 0, "got -1 runs"},
 		{"negative loops", Timer{Loops: -1}, 0, 0, "got -1 loops"},
+		{"whole clock", Timer{Clock: 1}, 0, 0, "got 1 as the clock's share"},
 		{"negative budget", Timer{Budget: -1}, 0, 0, "got a budget of -1ns"},
 	}
 	for _, tt := range tests {

@@ -2,10 +2,14 @@
 Go snippets, against the installed kernel "gaiden", and what it has no test for:
 stdin, interrupt, restart, floods of output and displays, values that outlive the
 kernel. Prints "N passed, M failed, K skipped"."""
-import os, queue, re, sys, time, unittest
+import glob, os, random, re, signal, sys, tempfile, time, unittest
 
 import jupyter_kernel_test as jkt
 from jupyter_client.manager import start_new_kernel
+
+FULL = bool(os.environ.get("GAIDEN_TEST_FULL"))
+STOPS = 200 if FULL else 6
+KILLS = 50 if FULL else 4
 
 # A picture of one white pixel.
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8/5+hHgAHggJ/PchI7wAAAABJRU5ErkJggg=="
@@ -159,12 +163,82 @@ class Kernel(unittest.TestCase):
         reply, msgs = self.run_cell(
             "s, err := session.Open()\nif err != nil { panic(err) }\n"
             "e, err := graph.NewExec(s.Backend(), func(g *graph.Graph) *graph.Node { return graph.IotaFull(g, shapes.Make(dtypes.Float32, 1<<20, 1<<22)) })\n"
-            "if err != nil { panic(err) }\n_, err = e.Exec()\nfmt.Println(err)")
+            "if err != nil { panic(err) }\n_, err = e.Exec()\nfmt.Println(err)\n"
+            "time.Sleep(100 * time.Millisecond)")
         self.assertEqual(self.text(msgs), "<nil>\n")
         self.assertEqual((reply["status"], reply["ename"]), ("error", "DeviceError"))
         self.assertIn("17592186044416 bytes", reply["evalue"])
         reply, msgs = self.run_cell("fmt.Println(1)")
         self.assertEqual((reply["status"], self.text(msgs)), ("ok", "1\n"))
+
+    def test_stops_at_random_moments(self):
+        self.run_cell("import \"context\"\nvar net = fit.New(\"stopped\", models.Net{Name: \"stopped\", Input: []int{784}, Layers: []models.Layer{models.Dense{Name: \"hidden\", Units: 64, Act: models.ReLU}, models.Dense{Name: \"output\", Units: 10}}}, fit.Config{Seed: 1})\nrounds := 0")
+        load = ("x, y := make([]float32, 512*784), make([]int32, 512)\nfor i := range x { x[i] = float32(i%97) / 97 }\nfor i := range y { y[i] = int32(i % 10) }\n"
+                "if _, err := net.Load(\"train\", fit.Data{X: x, Y: y}); err != nil { panic(err) }")
+        reply, msgs = self.run_cell(load)
+        self.assertEqual(reply["status"], "ok", msgs)
+        train = ("train, err := net.Find(\"train\")\nif err != nil { panic(err) }\nrounds++\n"
+                 "if _, err := net.Train(context.Background(), train, fit.Train{Epochs: 1_000_000, Batch: 32}); err != nil { panic(err) }")
+        check = ("weights, err := net.Weights()\nif err != nil { panic(err) }\nbad := 0\n"
+                 "for _, w := range weights { for _, v := range w.Data { if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) { bad++ } } }\n"
+                 "fmt.Println(len(weights), bad, rounds)")
+        for i in range(STOPS):
+            id = self.kc.execute(train)
+            time.sleep(random.random() * 1.5)
+            began = time.time()
+            self.km.interrupt_kernel()
+            reply = self.kc.get_shell_msg(timeout=20)
+            took = time.time() - began
+            self.assertEqual(reply["parent_header"]["msg_id"], id)
+            self.assertEqual(reply["content"].get("ename"), "Interrupted", reply["content"])
+            self.assertLess(took, 1, f"stop {i}")
+            reply, msgs = self.run_cell(check)
+            self.assertEqual(self.text(msgs), "4 0 0\n", f"stop {i}: {msgs}")
+
+    def test_killed_kernels_leave_nothing(self):
+        """Killed with children that ignore signals, while printing, building and
+        keeping values: no process, no directory, no file beside the session's."""
+        codes = ['exec.Command("setsid", "sh", "-c", "trap \'\' INT TERM HUP; sleep 1000").Start()\nfor {}', "time.Sleep(time.Hour)",
+                 "for { fmt.Println(1) }", "!sleep 1000", "x := make([]byte, 1<<26)\nx[1] = 1"]
+        run = os.environ["XDG_RUNTIME_DIR"] + "/gaiden"
+        before = set(os.listdir(run)) if os.path.exists(run) else set()
+        with tempfile.TemporaryDirectory() as temp:
+            marks = set()
+            for i in range(KILLS):
+                km, kc = start_new_kernel(kernel_name="gaiden", startup_timeout=60, env=dict(os.environ, TMPDIR=temp))
+                kc.execute(codes[i % len(codes)])
+                end = time.time() + random.random() * 1.5
+                while time.time() < end:
+                    marks |= set(os.listdir(temp))
+                    time.sleep(0.02)
+                os.kill(km.provisioner.pid, signal.SIGKILL)
+                km.provisioner.process.wait()
+                kc.stop_channels()
+                km.cleanup_resources()
+            self.assertGreater(len(marks), 0)
+            for _ in range(100):
+                left = os.listdir(temp)
+                alive = [p for p in glob.glob("/proc/[0-9]*/environ") if self.bears(p, marks)]
+                if not left and not alive:
+                    break
+                time.sleep(0.1)
+            self.assertEqual((left, alive), ([], []))
+        self.assertEqual(set(os.listdir(run)) if os.path.exists(run) else set(), before)
+
+    def bears(self, path, marks):
+        try:
+            env = open(path, "rb").read()
+        except OSError:
+            return False
+        return any(b"GAIDEN_CELL=" + m.encode() in env for m in marks)
+
+    def test_values_survive(self):
+        self.run_cell("x := []int{1, 2, 3}\nvar count = 5")
+        self.run_cell("x = append(x, 4)\ncount++")
+        reply, msgs = self.run_cell("fmt.Println(x, count)")
+        self.assertEqual(self.text(msgs), "[1 2 3 4] 6\n")
+        reply, msgs = self.run_cell("%%\nfmt.Println(count)")
+        self.assertEqual(self.text(msgs), "5\n")
 
     def test_unknown_magic(self):
         reply, msgs = self.run_cell("%sesion")

@@ -3,7 +3,7 @@
 setup_venv "$root/scripts/requirements.txt" "$root/scripts/requirements-test.txt"
 isolated_install
 began=$SECONDS
-counts=$(cd "$isolated" && isolated "$venv/bin/python" "$root/scripts/tests/conformance.py") || counts="0 1 0"
+counts=$(cd "$isolated" && isolated "$venv/bin/python" -I "$root/scripts/tests/conformance.py") || counts="0 1 0"
 add_counts kernel "$began" $counts
 
 # The same library in a plain GoNB kernel, built from the module that go.mod
@@ -15,7 +15,7 @@ began=$SECONDS
 if (cd "$root" && go build -modfile="$gonb/go.mod" -mod=mod -o "$gonb/bin/gonb" github.com/janpfeifer/gonb) 2> "$gonb/log" &&
   GOBIN=$gonb/bin go install golang.org/x/tools/cmd/goimports@v0.44.0 2>> "$gonb/log" && [ -x "$data/bin/gopls" ] && cp "$data/bin/gopls" "$gonb/bin/" &&
   PATH=$gonb/bin:$venv/bin:$PATH isolated gonb --install 2>> "$gonb/log"; then
-  counts=$(cd "$isolated" && PATH=$gonb/bin:$PATH isolated "$venv/bin/python" "$root/scripts/tests/gonb.py" "$root" 2> "$gonb/test.log") || counts="0 1 0"
+  counts=$(cd "$isolated" && PATH=$gonb/bin:$PATH isolated "$venv/bin/python" -I "$root/scripts/tests/gonb.py" "$root" 2> "$gonb/test.log") || counts="0 1 0"
   case $counts in *" 0 0") ;; *) grep -v '^[IWE][0-9]* ' "$gonb/test.log" >&2 ;; esac
 else
   say "skipped: GoNB could not be built: $(tail -n 1 "$gonb/log")"

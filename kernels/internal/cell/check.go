@@ -20,29 +20,32 @@ import (
 //
 // When the compiled packages were made by a Go that this program cannot read,
 // nothing is checked here, and the compiler has the word.
-func (c *Composer) check(ctx context.Context, w *writer) error {
+func (c *Composer) check(ctx context.Context, w *writer) (report, error) {
 	u := w.unit
 	if u.last != nil && !u.last.call && !u.last.silent {
 		w.show(showFunc)
 	}
 	for {
 		source, _ := w.text()
-		report, blind := c.types(ctx, w, source)
+		r, blind := c.types(ctx, w, source)
 		if blind {
-			return ctx.Err()
+			return report{}, ctx.Err()
 		}
-		if w.dropUnused(report.errs) {
+		if broken := w.brokenLoads(r.errs); len(broken) > 0 {
+			return r, &staleError{broken}
+		}
+		if w.dropUnused(r.errs) {
 			continue
 		}
-		if u.last != nil && u.last.call && w.shower == "" && unusedValue(w, report.errs) {
+		if u.last != nil && u.last.call && w.shower == "" && unusedValue(w, r.errs) {
 			w.show(showFunc)
 			continue
 		}
-		if len(report.errs) > 0 {
-			return newBuildError(c.explain(w, report.errs))
+		if len(r.errs) > 0 {
+			return r, newBuildError(c.explain(w, r.errs))
 		}
-		w.decide(report)
-		return ctx.Err()
+		w.decide(r)
+		return r, ctx.Err()
 	}
 }
 
@@ -50,14 +53,20 @@ func (c *Composer) check(ctx context.Context, w *writer) error {
 type report struct {
 	fset *token.FileSet
 	file *ast.File
+	pkg  *types.Package // nil when nothing was found out
 	info *types.Info
 	errs []types.Error
 }
 
+// A staleError reports kept values of types that are no more.
+type staleError struct{ loads []loadedVar }
+
+func (e *staleError) Error() string { return "cell: kept values of types that are no more" }
+
 // types parses and checks the source. blind reports that the packages could
 // not be read, so that nothing is known.
 func (c *Composer) types(ctx context.Context, w *writer, source string) (r report, blind bool) {
-	r = report{fset: token.NewFileSet(), info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}}
+	r = report{fset: token.NewFileSet(), info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}}}
 	file, err := parser.ParseFile(r.fset, glueName, source, parser.SkipObjectResolution)
 	if err != nil {
 		// Parse let it pass, so it is a thing that only shows in the whole.
@@ -88,7 +97,7 @@ func (c *Composer) types(ctx context.Context, w *writer, source string) (r repor
 			}
 		},
 	}
-	conf.Check("main", r.fset, files, r.info)
+	r.pkg, _ = conf.Check("main", r.fset, files, r.info)
 	return r, watched.failed
 }
 
@@ -146,7 +155,7 @@ func unusedValue(w *writer, errs []types.Error) bool {
 	return false
 }
 
-var unusedImport = regexp.MustCompile(`^"([^"]+)" imported (as \S+ )?and not used$`)
+var unusedImport = regexp.MustCompile(`^"([^"]+)" imported (?:as (\S+) )?and not used$`)
 
 // dropUnused removes the imports that errs calls unused, and reports whether
 // there were any.
@@ -155,7 +164,8 @@ func (w *writer) dropUnused(errs []types.Error) bool {
 	for _, im := range w.imports {
 		used := true
 		for _, e := range errs {
-			if m := unusedImport.FindStringSubmatch(e.Msg); m != nil && m[1] == im.Path {
+			m := unusedImport.FindStringSubmatch(e.Msg)
+			if m != nil && m[1] == im.Path && (m[2] == im.Name || !strings.HasPrefix(m[2]+im.Name, "gaiden_")) {
 				used = false
 			}
 		}
@@ -199,15 +209,41 @@ func (c *Composer) nearest(word string, names []string) string {
 
 var undefinedName = regexp.MustCompile(`^undefined: ([\pL_][\pL\pN_]*)$`)
 
+var undefinedMember = regexp.MustCompile(`^([\pL_][\pL\pN_]*)\.([\pL_][\pL\pN_]*) undefined \(type `)
+
+// shadows says that a variable of an earlier cell hides the package that was
+// probably meant.
+func (c *Composer) shadows(w *writer, name, member string) string {
+	ctx := context.Background()
+	cell := 0
+	for _, l := range w.loads {
+		if l.ident == name {
+			cell = l.cell
+		}
+	}
+	for _, d := range w.decls {
+		if d.Kind == Var && d.Cell != w.unit.ID && slices.Contains(d.Names, name) {
+			cell = d.Cell
+		}
+	}
+	if path, ok := c.Module.Resolve(ctx, name, []string{member}); cell > 0 && ok && exports(c.Module.typesOf(ctx, path), member) {
+		return name + " is a variable since cell " + strconv.Itoa(cell) + "; %del " + name + " brings the package back"
+	}
+	return ""
+}
+
 // hint says what to do about an error, where there is more to say than Go does.
 func (c *Composer) hint(w *writer, message string) string {
+	if m := undefinedMember.FindStringSubmatch(message); m != nil {
+		return c.shadows(w, m[1], m[2])
+	}
 	m := undefinedName.FindStringSubmatch(message)
 	if m == nil {
 		return ""
 	}
 	name := m[1]
 	if cell, ok := c.Memory.definedIn(name); ok {
-		return "cell " + strconv.Itoa(cell) + " defined " + name + " with := and took it along when it ended; var " + name + " = … is remembered"
+		return "cell " + strconv.Itoa(cell) + " defines " + name + ", but did not come to keep it; run it again"
 	}
 	var names []string
 	for _, d := range w.decls {

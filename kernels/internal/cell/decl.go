@@ -198,6 +198,9 @@ func (r *declReader) decl(kind Kind, node ast.Node, from, to token.Pos, names []
 		d.names = append(d.names, r.offset(p)-start)
 	}
 	collect(r.file, node, d.uses, d.quals)
+	if kind == Func || kind == Method {
+		d.exits = exits(node, func(p token.Pos) int { return r.offset(p) - start })
+	}
 	return d
 }
 
@@ -205,9 +208,10 @@ func (r *declReader) decl(kind Kind, node ast.Node, from, to token.Pos, names []
 // that the compiler shall complain about the same name twice in one cell.
 func (u *Unit) add(d *Decl) { u.Decls = append(u.Decls, d) }
 
-// collect gathers what node may refer to: all names in uses (too many do no
-// harm: they only keep a declaration in the program), and in quals the names
-// that may be packages, with what is selected from them.
+// collect gathers what node may refer to: in uses all names but those of its
+// own local variables (a name too many does no harm: it only keeps a
+// declaration in the program), and in quals the names that may be packages,
+// with what is selected from them.
 func collect(file *ast.File, node ast.Node, uses map[string]bool, quals map[string][]string) {
 	unresolved := map[*ast.Ident]bool{}
 	for _, id := range file.Unresolved {
@@ -223,7 +227,9 @@ func collect(file *ast.File, node ast.Node, uses map[string]bool, quals map[stri
 			ast.Inspect(n.X, visit) // and not n.Sel: it is no name of this package
 			return false
 		case *ast.Ident:
-			uses[n.Name] = true
+			if n.Obj == nil || file.Scope.Lookup(n.Name) == n.Obj {
+				uses[n.Name] = true
+			}
 		}
 		return true
 	}

@@ -94,6 +94,21 @@ func (e *BuildError) Summary() string {
 // compiler stops at ten too.
 const diagnosticsLimit = 10
 
+// messageLimit is how many bytes of a complaint are worth reading: a name in it
+// may be as long as the cell.
+const messageLimit = 2000
+
+// short cuts text that is longer than limit, between two characters.
+func short(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit] + "…"
+}
+
 // newBuildError sorts out what a reader needs: no complaint twice, no more
 // than diagnosticsLimit.
 func newBuildError(all []Diagnostic) *BuildError {
@@ -105,6 +120,7 @@ func newBuildError(all []Diagnostic) *BuildError {
 			continue
 		}
 		seen[key] = true
+		d.Message = short(d.Message, messageLimit)
 		if len(e.Diagnostics) == diagnosticsLimit {
 			e.Dropped++
 			continue
@@ -128,15 +144,7 @@ func lineOf(text string, n int) string {
 		text = text[:i]
 	}
 	text = strings.ToValidUTF8(strings.TrimRight(text, "\r"), "\uFFFD")
-	const limit = 300
-	if len(text) > limit {
-		cut := limit
-		for cut > 0 && !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		text = text[:cut] + "…"
-	}
-	return text
+	return short(text, 300)
 }
 
 // fileName is what the compiler and run-time tracebacks call a cell.

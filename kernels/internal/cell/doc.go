@@ -36,8 +36,29 @@
 // writers return (int, error), has no result; nor has one with a semicolon
 // behind it.
 //
-// A name defined with := lives as long as its cell. (Values that outlive it
-// will be kept here: compose knows every top-level definition and its type.)
+// # What outlives a program
+//
+// The variables of a cell with [Source.Keep] are there for later cells: those at
+// package level, and those that its top-level statements define with :=. The
+// program writes their values when it ends, by itself, with a panic in main, or
+// by os.Exit and log.Fatal in a cell; a later program that names one declares it
+// with its type and loads it (package gaidenkeep says what is kept, and how
+// exactly). A program that is stopped or killed leaves all values as they were.
+//
+// A value that cannot be kept (it holds a function, a channel, an open file) is
+// made anew in each cell that names it: by its declaration, or by its definition
+// as if that were one. This is said once. So it is with a value whose type was
+// declared anew since: it is never converted.
+//
+// A cell with a main function (%%, %exec, func main) and a test are programs of
+// their own, as in GoNB: package-level variables begin as they are declared, what
+// := defines ends with the cell, and nothing is written. They may read what
+// another cell has defined with :=.
+//
+//	carry, err := composer.Carry(program, dir) // before it runs
+//	command.Env = append(os.Environ(), carry.Environ()...)
+//	exit, err := command.Run(ctx)
+//	stale, notes := carry.Take(!exit.Interrupted) // stale: compose it again
 //
 // # How it is built
 //

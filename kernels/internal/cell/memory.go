@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sort"
@@ -8,8 +9,9 @@ import (
 	"sync"
 )
 
-// A Memory holds the declarations of earlier cells. The zero value is empty
-// and ready; all methods may be called at the same time.
+// A Memory holds the declarations of earlier cells, and where the values of
+// their variables are. The zero value is empty and ready; all methods may be
+// called at the same time.
 //
 // A later declaration of a name replaces the earlier one, whatever kind it
 // was. Where several names share one declaration (var a, b = f(), or consts
@@ -19,7 +21,12 @@ type Memory struct {
 	decls   map[string]*Decl   // every name, methods as "T.Method"
 	imports map[string]*Import // by the name that the code uses, see importKey
 	nothing int                // counts blank declarations, so that each has a key
-	lost    map[string]int     // names that := defined inside a cell, and the cell
+	lost    map[string]int     // names that := defined in a cell that did not come to keep them, and the cell
+
+	kept  map[string]*keptVar
+	why   map[string]string // what is not kept, and the reason
+	said  map[string]bool   // the user has been told
+	files int               // counts the files of kept values
 }
 
 // importKey returns what an import is remembered under. name is the name of
@@ -34,30 +41,21 @@ func importKey(im *Import, name string) string {
 	return im.Name
 }
 
-// remember takes in the declarations of a cell that has been compiled.
-func (m *Memory) remember(u *Unit, nameOf func(path string) string) {
+// remember takes in the declarations of a cell that has been compiled. runs says
+// that its program will leave the values of its variables.
+func (m *Memory) remember(u *Unit, runs bool, nameOf func(path string) string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.decls == nil {
-		m.decls, m.imports, m.lost = map[string]*Decl{}, map[string]*Import{}, map[string]int{}
-	}
+	m.begin()
 	for _, d := range u.Decls {
-		for i, name := range d.Names {
-			if name == "_" {
-				m.nothing++
-				if len(d.Names) == 1 {
-					m.decls["_"+strings.Repeat("~", m.nothing)] = d
-				}
-				continue
+		m.take(d)
+		for _, name := range d.Names {
+			// A program that runs leaves new values; if it is stopped, the old ones stay.
+			if !runs || d.Kind != Var {
+				delete(m.kept, name)
 			}
-			if old := m.decls[name]; old != nil && old != d {
-				m.replace(old, name)
-				if d.Kind != Type && old.Kind == Type {
-					m.dropMethods(name)
-				}
-			}
-			delete(m.lost, name)
-			m.decls[d.Names[i]] = d
+			delete(m.why, name)
+			delete(m.said, name)
 		}
 	}
 	for _, im := range u.Imports {
@@ -65,10 +63,39 @@ func (m *Memory) remember(u *Unit, nameOf func(path string) string) {
 	}
 	for _, def := range u.define {
 		for _, name := range def.names {
-			if m.decls[name] == nil {
+			if m.decls[name] == nil && m.kept[name] == nil {
 				m.lost[name] = u.ID
 			}
 		}
+	}
+}
+
+// begin makes the maps. m.mu is held.
+func (m *Memory) begin() {
+	if m.decls == nil {
+		m.decls, m.imports, m.lost = map[string]*Decl{}, map[string]*Import{}, map[string]int{}
+		m.kept, m.why, m.said = map[string]*keptVar{}, map[string]string{}, map[string]bool{}
+	}
+}
+
+// take remembers one declaration. m.mu is held.
+func (m *Memory) take(d *Decl) {
+	for _, name := range d.Names {
+		if name == "_" {
+			m.nothing++
+			if len(d.Names) == 1 {
+				m.decls["_"+strings.Repeat("~", m.nothing)] = d
+			}
+			continue
+		}
+		if old := m.decls[name]; old != nil && old != d {
+			m.replace(old, name)
+			if d.Kind != Type && old.Kind == Type {
+				m.dropMethods(name)
+			}
+		}
+		delete(m.lost, name)
+		m.decls[name] = d
 	}
 }
 
@@ -112,6 +139,7 @@ func (m *Memory) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.decls, m.imports, m.lost = nil, nil, nil
+	m.kept, m.why, m.said = nil, nil, nil
 }
 
 // Forget drops a declaration or an import by its name and says what it was.
@@ -121,6 +149,13 @@ func (m *Memory) Forget(name string) (kind string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	name = strings.Replace(name, "~", ".", 1)
+	_, kept := m.kept[name]
+	delete(m.kept, name)
+	delete(m.why, name)
+	delete(m.said, name)
+	if kept && m.decls[name] == nil {
+		return Var.String(), true
+	}
 	if d := m.decls[name]; d != nil {
 		delete(m.decls, name)
 		m.replace(d, name)
@@ -164,6 +199,11 @@ func (m *Memory) Entries() []Entry {
 		}
 		out = append(out, Entry{d.Kind.String(), name, first, d.Cell})
 	}
+	for name, k := range m.kept {
+		if m.decls[name] == nil {
+			out = append(out, Entry{Var.String(), name, name, k.cell})
+		}
+	}
 	order := []string{"import", "const", "type", "var", "func", "method"}
 	sort.Slice(out, func(i, j int) bool {
 		a, b := slices.Index(order, out[i].Kind), slices.Index(order, out[j].Kind)
@@ -193,6 +233,11 @@ func (m *Memory) names() []string {
 			out = append(out, name)
 		}
 	}
+	for name := range m.kept {
+		if m.decls[name] == nil {
+			out = append(out, name)
+		}
+	}
 	return out
 }
 
@@ -204,9 +249,14 @@ func (m *Memory) names() []string {
 // Always needed are init functions (GoNB's init_name included) and blank vars;
 // and when the program takes arguments, vars made with package flag, since
 // somebody has to know the flags.
-func (m *Memory) reach(u *Unit) (decls []*Decl, imports []*Import) {
+//
+// Where the value of a variable was kept, the program loads it, and its
+// declaration is not needed. But a cell that is a program of its own takes
+// variables from their declarations, and only what has none from its value.
+func (m *Memory) reach(u *Unit) (decls []*Decl, loads []loadedVar, imports []*Import) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.begin()
 	own, noType := map[string]bool{}, map[string]bool{}
 	for _, d := range u.Decls {
 		for _, name := range d.Names {
@@ -230,9 +280,37 @@ func (m *Memory) reach(u *Unit) (decls []*Decl, imports []*Import) {
 			todo = append(todo, d)
 		}
 	}
-	follow := func(uses map[string]bool) {
+	valued := func(name string) bool {
+		return m.kept[name] != nil && !own[name] && (!u.alone() || m.decls[name] == nil || m.decls[name].short)
+	}
+	loaded := map[*keptGroup]bool{}
+	var follow func(uses map[string]bool)
+	load := func(g *keptGroup) {
+		if loaded[g] {
+			return
+		}
+		loaded[g] = true
+		for i, v := range g.vars {
+			ident := v.name
+			if m.kept[v.name] != v || !valued(v.name) {
+				ident = fmt.Sprintf("gaiden_kept_%d_%s", i, v.name)
+			}
+			loads = append(loads, loadedVar{v, ident})
+			_, _, types := v.typ.split(guessName)
+			follow(types)
+		}
+		for _, t := range g.dynamic {
+			_, _, types := t.split(guessName)
+			follow(types)
+		}
+	}
+	follow = func(uses map[string]bool) {
 		for name := range uses {
-			if !own[name] {
+			switch {
+			case own[name]:
+			case valued(name):
+				load(m.kept[name].group)
+			default:
 				add(m.decls[name])
 			}
 			for _, method := range methods[name] {
@@ -268,8 +346,9 @@ func (m *Memory) reach(u *Unit) (decls []*Decl, imports []*Import) {
 		}
 	}
 	for d := range in {
-		decls = append(decls, masked(d, u, own))
+		decls = append(decls, masked(d, u, func(name string) bool { return own[name] || valued(name) }))
 	}
+	sort.Slice(loads, func(i, j int) bool { return loads[i].ident < loads[j].ident })
 	sort.Slice(decls, func(i, j int) bool {
 		if decls[i].Cell != decls[j].Cell {
 			return decls[i].Cell < decls[j].Cell
@@ -279,16 +358,16 @@ func (m *Memory) reach(u *Unit) (decls []*Decl, imports []*Import) {
 	for _, im := range m.imports {
 		imports = append(imports, im)
 	}
-	return decls, imports
+	return decls, loads, imports
 }
 
-// masked returns d without the names that the cell declares anew.
-func masked(d *Decl, u *Unit, own map[string]bool) *Decl {
+// masked returns d without the names that the program has from elsewhere.
+func masked(d *Decl, u *Unit, elsewhere func(name string) bool) *Decl {
 	if slices.Contains(u.Decls, d) || len(d.Names) < 2 {
 		return d
 	}
 	for _, name := range d.Names {
-		if name != "_" && own[name] {
+		if name != "_" && elsewhere(name) {
 			d = d.without(name)
 		}
 	}

@@ -175,7 +175,7 @@ func (m *Module) refresh(ctx context.Context) error {
 		m.mod, m.modStamp, m.named = mod, stamp, nil
 	}
 	if m.key == "" {
-		if err := writeShow(m.Dir); err != nil {
+		if err := writeGlue(m.Dir); err != nil {
 			return fmt.Errorf("cell: module: %w", err)
 		}
 	}
@@ -185,7 +185,7 @@ func (m *Module) refresh(ctx context.Context) error {
 		m.local[p.name] = append(m.local[p.name], p.path)
 	}
 	h := sha256.New()
-	fmt.Fprintln(h, "1", m.tool, m.modSum(), tree, showSource, imageSource)
+	fmt.Fprintln(h, "1", m.tool, m.modSum(), tree, gluePackages())
 	if key := fmt.Sprintf("%x", h.Sum(nil)[:12]); key != m.key {
 		m.key = key
 		m.importer = newPackageImporter(m)

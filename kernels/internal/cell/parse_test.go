@@ -164,7 +164,7 @@ func TestMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.remember(u, guessName)
+		m.remember(u, false, guessName)
 	}
 	feed(1, "import \"math/rand/v2\"\nimport _ \"embed\"\nvar a, b = f()\nfunc f() (int, int) { return g(), 2 }\nfunc g() int { return 1 }\nfunc lonely() {}")
 	feed(2, "type T struct{}\nfunc (T) M() int { return h() }\nfunc h() int { return 3 }\nvar _ = g()")
@@ -173,7 +173,7 @@ func TestMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		decls, _ := m.reach(u)
+		decls, _, _ := m.reach(u)
 		var names []string
 		for _, d := range decls {
 			names = append(names, strings.Join(d.Names, ","))

@@ -28,6 +28,15 @@ type Program struct {
 	// files beside the cell): the go command must.
 	Direct bool
 
+	// Notes say what the user should know before the program runs: variables
+	// that begin anew.
+	Notes []string
+
+	loads   []loadedVar // kept values that it begins with
+	tracked tracked     // variables that it leaves for later programs
+	why     map[string]string
+	carries bool // it has to do with kept values
+
 	cells []int          // cells in the order in which Source names them
 	embed []string       // patterns of //go:embed directives
 	flags bool           // main parses the command line first
@@ -87,12 +96,13 @@ func (c *Composer) Compose(ctx context.Context, src Source) (*Program, error) {
 
 // Remember takes over the declarations of a program that was built.
 func (c *Composer) Remember(p *Program) {
-	c.Memory.remember(p.unit, func(path string) string {
+	c.Memory.remember(p.unit, p.carries && p.tracked != nil, func(path string) string {
 		if name := p.names[path]; name != "" {
 			return name
 		}
 		return guessName(path)
 	})
+	c.Memory.unkept(p.why)
 }
 
 // guessName is the name that a package most likely has.
@@ -111,7 +121,7 @@ var versionSuffix = regexp.MustCompile(`^v[0-9]+$`)
 // there are, and reads those that nearly every cell needs, and the given ones.
 func (c *Composer) Warm(ctx context.Context, packages ...string) error {
 	c.Module.Names(ctx)
-	packages = append([]string{"runtime", "fmt", showPath}, packages...)
+	packages = append([]string{"runtime", "fmt", showPath, keepPath}, packages...)
 	if _, err := c.Module.Packages(ctx, packages...); err != nil {
 		return err
 	}
@@ -121,16 +131,45 @@ func (c *Composer) Warm(ctx context.Context, packages ...string) error {
 	return nil
 }
 
+// compose makes the program; when it turns out that it cannot have a kept value
+// any more, another one without it.
 func (c *Composer) compose(ctx context.Context, u *Unit) (*Program, error) {
-	decls, remembered := c.Memory.reach(u)
+	var notes []string
+	for {
+		p, err := c.attempt(ctx, u)
+		var stale *staleError
+		if !errors.As(err, &stale) {
+			if p != nil {
+				p.Notes = append(notes, p.Notes...)
+			}
+			return p, err
+		}
+		notes = append(notes, c.Memory.dropKept(stale.loads, "its type is not what it was")...)
+	}
+}
+
+func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
+	decls, loads, remembered := c.Memory.reach(u)
 	p := &Program{Args: u.Args, Test: u.Test, unit: u, Direct: true, names: map[string]string{}}
-	imports, err := c.resolve(ctx, p, decls, remembered)
+	imports, err := c.resolve(ctx, p, decls, loads, remembered)
 	if err != nil {
 		return nil, err
 	}
-	w := writer{unit: u, decls: decls, imports: imports, flags: p.flags}
-	if err := c.check(ctx, &w); err != nil {
+	p.Run = u.HasMain() || u.Test
+	for _, d := range u.Decls {
+		// A declaration that does something when the program starts wants to be run.
+		p.Run = p.Run || d.Kind == Var && d.calls || d.Kind == Func && isInit(d.Names[0])
+	}
+	w := writer{unit: u, decls: decls, loads: loads, imports: imports, flags: p.flags}
+	r, err := c.check(ctx, &w)
+	if err == nil {
+		err = c.keep(ctx, &w, p, r)
+	}
+	if err != nil {
 		return nil, err
+	}
+	if !u.alone() {
+		p.Notes = c.Memory.anew(decls, u)
 	}
 	p.Source, p.cells = w.text()
 	p.texts = map[int]string{}
@@ -152,13 +191,7 @@ func (c *Composer) compose(ctx context.Context, u *Unit) (*Program, error) {
 	}
 	sort.Strings(p.Imports)
 	p.Imports = slices.Compact(p.Imports)
-	p.Run = u.HasMain() || u.Test
-	for _, d := range decls {
-		if !slices.Contains(u.Decls, d) {
-			continue
-		}
-		// A declaration that does something when the program starts wants to be run.
-		p.Run = p.Run || d.Kind == Var && d.calls || d.Kind == Func && isInit(d.Names[0])
+	for _, d := range u.Decls {
 		if u.Test && d.Kind == Func && isTest(d.Names[0]) {
 			p.Tests = append(p.Tests, d.Names[0])
 		}
@@ -176,7 +209,7 @@ func isTest(name string) bool {
 
 // resolve finds the imports that the declarations and the cell need: the
 // cell's own, those of earlier cells, and by name those that nobody wrote.
-func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, remembered []*Import) ([]*Import, error) {
+func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, loads []loadedVar, remembered []*Import) ([]*Import, error) {
 	u := p.unit
 	declared := map[string]bool{}
 	quals := map[string][]string{}
@@ -196,6 +229,9 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, remem
 			}
 		}
 		gather(d.quals, d.uses)
+	}
+	for _, l := range loads {
+		declared[l.ident] = true
 	}
 	gather(u.quals, u.uses)
 	if u.ownMain != nil {
@@ -244,6 +280,7 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, remem
 		}
 		out = append(out, im)
 	}
+	out = append(out, keepImports(loads)...)
 	// Deterministic text, so that the same cell is found in the store again.
 	sort.Slice(out, func(i, j int) bool {
 		if out[i].Path != out[j].Path {

@@ -29,9 +29,10 @@ var showSource string
 //go:embed show/image.go.txt
 var imageSource string
 
-// writeShow writes the packages into a module's directory.
-func writeShow(dir string) error {
-	for path, text := range map[string]string{"gaidenshow/show.go": showSource, "gaidenshow/gaidenimage/image.go": imageSource} {
+// writeGlue writes the packages of which programs are made besides cells into a
+// module's directory.
+func writeGlue(dir string) error {
+	for path, text := range gluePackages() {
 		name := filepath.Join(dir, filepath.FromSlash(path))
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/scanner"
 	"go/token"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,6 +25,10 @@ type Source struct {
 	Call string   // name of a function that main shall call (%exec), or empty
 	Args []string // the program's arguments
 	Test bool     // build a test binary and run its tests (%test)
+
+	// Keep says that the values of the cell's variables shall be there for
+	// later cells.
+	Keep bool
 }
 
 // A Kind says which sort of declaration a Decl is.
@@ -59,6 +64,8 @@ type Decl struct {
 	uses   map[string]bool     // every name that Text may refer to
 	quals  map[string][]string // package-like names and what is selected from them
 	calls  bool                // a var whose initial value calls something
+	short  bool                // it was a := among a cell's statements
+	exits  []int               // offsets in Text of calls that end the program
 }
 
 // An Import is one import of a cell.
@@ -82,6 +89,7 @@ type Unit struct {
 	ownMain *Decl  // a func main that the user wrote
 	last    *lastExpr
 	define  []definition
+	exits   []int // offsets in Text of main's calls that end the program
 	uses    map[string]bool
 	quals   map[string][]string
 }
@@ -93,12 +101,19 @@ type lastExpr struct {
 	silent     bool // a semicolon behind it: the value is not wanted
 }
 
-// A definition is a top-level := of a cell without %%: the names, and where
-// the statement ends.
+// A definition is a top-level := of a cell without %%: the names, where the
+// statement ends, and the declaration that it would be in a later cell, nil if
+// it needs a value of its own that is no longer there.
 type definition struct {
 	names []string
 	end   int
+	decl  *Decl
 }
+
+// alone reports whether the cell is a program of its own, as in GoNB: one with a
+// main function. All its variables begin with their initial values, and end
+// with it.
+func (u *Unit) alone() bool { return u.Main > 0 || u.ownMain != nil || u.Call != "" || u.Test }
 
 // HasMain reports whether the cell has statements or a main function of its own.
 func (u *Unit) HasMain() bool { return u.body != "" || u.ownMain != nil || u.Call != "" }
@@ -235,24 +250,42 @@ func (u *Unit) findDefinition(c chunk) {
 		return
 	}
 	list := file.Decls[0].(*ast.FuncDecl).Body.List
-	if len(list) == 0 {
+	if len(list) != 1 {
+		return
+	}
+	assign, ok := list[0].(*ast.AssignStmt)
+	if !ok || assign.Tok != token.DEFINE {
 		return
 	}
 	d := definition{end: c.end}
-	for _, s := range list {
-		assign, ok := s.(*ast.AssignStmt)
-		if !ok || assign.Tok != token.DEFINE {
-			continue
+	offset := func(p token.Pos) int { return int(p-file.FileStart) - len(prefix) }
+	decl := &Decl{Kind: Var, Cell: u.ID, Text: u.Text[c.start:c.end], start: c.start, source: u.Text, short: true,
+		uses: map[string]bool{}, quals: map[string][]string{}}
+	decl.Line, decl.column = place(u.Text, c.start)
+	for _, l := range assign.Lhs {
+		id, ok := l.(*ast.Ident)
+		if !ok {
+			return // the type checker will complain
 		}
-		for _, l := range assign.Lhs {
-			if id, ok := l.(*ast.Ident); ok && id.Name != "_" {
-				d.names = append(d.names, id.Name)
-			}
+		if id.Name != "_" {
+			d.names = append(d.names, id.Name)
 		}
+		decl.Names = append(decl.Names, id.Name)
+		decl.names = append(decl.names, offset(id.Pos()))
 	}
-	if len(d.names) > 0 {
-		u.define = append(u.define, d)
+	if len(d.names) == 0 {
+		return
 	}
+	for _, r := range assign.Rhs {
+		collect(file, r, decl.uses, decl.quals)
+	}
+	// As a declaration it has = for :=, and every column stays true.
+	at := offset(assign.TokPos)
+	decl.Text = decl.Text[:at] + " =" + decl.Text[at+2:]
+	if !slices.ContainsFunc(d.names, func(name string) bool { return decl.uses[name] }) {
+		d.decl = decl
+	}
+	u.define = append(u.define, d)
 }
 
 // parseBody checks the syntax of main's statements and collects what they use.
@@ -269,7 +302,31 @@ func (u *Unit) parseBody(body string) []Diagnostic {
 		return u.syntax(err, len(prefix))
 	}
 	collect(file, file.Decls[0], u.uses, u.quals)
+	u.exits = exits(file.Decls[0], func(p token.Pos) int { return int(p-file.FileStart) - len(prefix) })
 	return nil
+}
+
+// exits finds the statements that end the program by a call: os.Exit and its
+// relatives in package log.
+func exits(node ast.Node, offset func(token.Pos) int) (at []int) {
+	ast.Inspect(node, func(n ast.Node) bool {
+		s, ok := n.(*ast.ExprStmt)
+		if !ok {
+			return true
+		}
+		call, ok := s.X.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		if f, ok := call.Fun.(*ast.SelectorExpr); ok {
+			pkg, _ := f.X.(*ast.Ident)
+			if pkg != nil && (pkg.Name == "os" && f.Sel.Name == "Exit" || pkg.Name == "log" && strings.HasPrefix(f.Sel.Name, "Fatal")) {
+				at = append(at, offset(s.Pos()))
+			}
+		}
+		return true
+	})
+	return at
 }
 
 // superfluous returns the offset of the first bracket that closes nothing, or -1.

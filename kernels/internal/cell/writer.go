@@ -13,9 +13,12 @@ import (
 type writer struct {
 	unit    *Unit
 	decls   []*Decl
+	loads   []loadedVar
 	imports []*Import
-	flags   bool   // parse the command line before main's statements
-	shower  string // name of the function that shows the last value, or empty
+	tracked tracked  // variables that the program leaves for later ones
+	atStart []string // those of them that are there from the start
+	flags   bool     // parse the command line before main's statements
+	shower  string   // name of the function that shows the last value, or empty
 
 	b     strings.Builder
 	cells []int
@@ -27,6 +30,7 @@ func (w *writer) text() (source string, cells []int) {
 	w.cells = nil
 	w.b.WriteString("package main\n\n")
 	w.writeImports()
+	w.writeLoads()
 	for _, d := range w.decls {
 		w.writeDecl(d)
 	}
@@ -89,6 +93,12 @@ func (w *writer) writeImports() {
 
 func (w *writer) writeDecl(d *Decl) {
 	text := d.Text
+	if w.tracked != nil {
+		for _, at := range slices.Backward(d.exits) {
+			line, column := place(d.source, d.start+at)
+			text = text[:at] + saveBefore(d.Cell, line, column) + text[at:]
+		}
+	}
 	switch d.Kind {
 	case Func:
 		if name := d.Names[0]; strings.HasPrefix(name, "init_") {
@@ -118,6 +128,12 @@ func (w *writer) writeMain() {
 		return
 	}
 	w.b.WriteString("func main() {\n")
+	if w.tracked != nil {
+		for _, name := range w.atStart {
+			fmt.Fprintf(&w.b, "%s.Track(%q, &%s)\n", keepPackage, name, name)
+		}
+		w.b.WriteString("defer " + keepPackage + ".Save()\n")
+	}
 	if w.flags {
 		w.b.WriteString("flag.Parse()\n")
 	}
@@ -136,6 +152,11 @@ func (w *writer) writeMain() {
 	w.b.WriteString("}\n")
 }
 
+// saveBefore is put before a statement that ends the program.
+func saveBefore(cell, line, column int) string {
+	return fmt.Sprintf("%s.Save(); /*line %s:%d:%d*/", keepPackage, fileName(cell), line, column)
+}
+
 // body returns main's statements with what has to be put between them.
 func (w *writer) body() string {
 	type insertion struct {
@@ -145,9 +166,25 @@ func (w *writer) body() string {
 	u := w.unit
 	var ins []insertion
 	for _, d := range u.define {
-		// In a notebook x := 1 may stand alone in a cell.
-		blanks := strings.TrimSuffix(strings.Repeat("_, ", len(d.names)), ", ")
-		ins = append(ins, insertion{d.end, "; " + blanks + " = " + strings.Join(d.names, ", ")})
+		text := ""
+		for _, name := range d.names {
+			if w.tracked[name] != "" {
+				text += fmt.Sprintf("; %s.Track(%q, &%s)", keepPackage, name, name)
+			} else {
+				text += "; _ = " + name // in a notebook x := 1 may stand alone in a cell
+			}
+		}
+		if d.end < len(u.Text) && u.Text[d.end] != '\n' {
+			line, column := place(u.Text, d.end)
+			text += fmt.Sprintf("/*line %s:%d:%d*/", fileName(u.ID), line, column)
+		}
+		ins = append(ins, insertion{d.end, text})
+	}
+	if w.tracked != nil {
+		for _, at := range u.exits {
+			line, column := place(u.Text, at)
+			ins = append(ins, insertion{at, saveBefore(u.ID, line, column)})
+		}
 	}
 	if u.last != nil && u.last.silent {
 		ins = append(ins, insertion{u.last.start, "_ = "})

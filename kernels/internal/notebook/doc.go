@@ -10,6 +10,10 @@
 // first and in order; declarations, which later cells remember; below %%, or
 // without it, statements. The value of a cell's last expression is its result.
 //
+// Variables keep their values from cell to cell, those of := and those of var,
+// as far as Go can write them down; %whos lists them. A cell with %% is GoNB's:
+// a program of its own, in which every var begins as it is declared.
+//
 // A program speaks to the notebook by its standard streams, by the pipes of
 // GoNB's package gonbui (displays, updates, input), and by the result. All of
 // it has been passed on when Execute returns, what was displayed in the cell's

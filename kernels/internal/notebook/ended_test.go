@@ -36,10 +36,10 @@ func TestEnded(t *testing.T) {
 	}{
 		{name: "declaration", code: "func f() {}"},
 		{name: "good", code: "fmt.Print(strings.ToUpper(\"a\"))", ends: 1},
-		{name: "note", code: "fmt.Print(2)", notes: []string{"a note"}, stderr: "a note\n", ends: 1},
-		{name: "error", code: "fmt.Print(3)", err: &hinted{}, ename: nameDevice, trace: "lost on the way\n    go back", ends: 1},
+		{name: "note", code: "fmt.Print(\"noted\")", notes: []string{"a note"}, stderr: "a note\n", ends: 1},
+		{name: "error", code: "fmt.Print(\"lost\")", err: &hinted{}, ename: nameDevice, trace: "lost on the way\n    go back", ends: 1},
 		{name: "error beside a panic", code: "panic(\"own\")", err: errors.New("late"), ename: namePanic, trace: "own", stderr: "late\n", ends: 1},
-		{name: "not twice", code: "fmt.Print(4)", ends: 1},
+		{name: "not twice", code: "fmt.Print(\"again\")", ends: 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -123,24 +123,42 @@ func (e *nameError) Error() string { return e.name + ": nothing of this name is 
 // goCode builds and runs Go code. With remember its declarations are there for
 // later cells.
 func (x *execution) goCode(ctx context.Context, src cell.Source, remember bool) error {
-	program, binary, err := x.build(ctx, src)
-	if err != nil {
-		return err
+	src.Keep = remember
+	for {
+		program, binary, err := x.build(ctx, src)
+		if err != nil {
+			return err
+		}
+		x.say(program.Notes)
+		if remember {
+			x.n.composer.Remember(program)
+		}
+		if !program.Run {
+			return nil
+		}
+		exit, err := x.start(ctx, program, binary, func(data map[string][]byte) {
+			x.out.Result(bundle(data))
+		})
+		if errors.Is(err, errStale) {
+			continue // a value is forgotten each time, so this ends
+		}
+		if err != nil {
+			return err
+		}
+		return x.judge(program, binary, exit)
 	}
-	if remember {
-		x.n.composer.Remember(program)
-	}
-	if !program.Run {
-		return nil
-	}
-	exit, err := x.start(ctx, program, binary, func(data map[string][]byte) {
-		x.out.Result(bundle(data))
-	})
-	if err != nil {
-		return err
-	}
-	return x.judge(program, binary, exit)
 }
+
+// say shows notes about the cell.
+func (x *execution) say(notes []string) {
+	for _, note := range notes {
+		x.stream("stderr")([]byte(note + "\n"))
+	}
+}
+
+// errStale says that the program has not run, because a value that it wanted
+// is not of its type any more: the cell has to be built again.
+var errStale = errors.New("a kept value is stale")
 
 // build makes a binary of Go code; it is nil when there is nothing to run.
 func (x *execution) build(ctx context.Context, src cell.Source) (*cell.Program, *cell.Binary, error) {
@@ -191,10 +209,14 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 		args = program.TestArgs()
 	}
 	bridge := &bridge{x: x}
+	carry, err := n.composer.Carry(program, n.values())
+	if err != nil {
+		return cell.Exit{}, err
+	}
 	command := cell.Command{
 		Path:     binary.Path,
 		Args:     args,
-		Env:      n.environ(),
+		Env:      append(n.environ(), carry.Environ()...),
 		Dir:      n.directory(),
 		Mark:     n.nextMark(),
 		Stdout:   x.stream("stdout"),
@@ -212,8 +234,17 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 	n.mu.Lock()
 	n.cost.Start, n.cost.Run = exit.Start, exit.Run
 	n.mu.Unlock()
+	if exit.Panic != nil && carry.Torn() && strings.Contains(exit.Panic.Message, "concurrent map") {
+		x.say([]string{"the cell's variables are not kept: its goroutines went on changing them when it had ended"})
+		exit = cell.Exit{PID: exit.PID, Result: exit.Result, Left: exit.Left}
+	}
+	stale, notes := carry.Take(err == nil && !exit.Interrupted && exit.Signal == 0)
+	x.say(notes)
 	if err != nil {
 		return exit, err
+	}
+	if stale {
+		return exit, errStale
 	}
 	if exit.Result != nil {
 		result(exit.Result)
@@ -234,9 +265,7 @@ func (x *execution) afterwards(ctx context.Context, program *cell.Program, exit 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aftermath)
 	defer cancel()
 	notes, err := x.n.Ended(ctx, Ending{exit.PID, exit.Interrupted, program.Imports})
-	for _, note := range notes {
-		x.stream("stderr")([]byte(note + "\n"))
-	}
+	x.say(notes)
 	x.late = err
 }
 
@@ -296,15 +325,20 @@ func (x *execution) expressions(ctx context.Context) map[string]any {
 
 // evaluate returns the value of an expression. It counts as no cell.
 func (x *execution) evaluate(ctx context.Context, text string) (data map[string][]byte, err error) {
-	program, binary, err := x.build(ctx, cell.Source{Text: text})
-	if err != nil || !program.Run {
-		return nil, err
+	for {
+		program, binary, err := x.build(ctx, cell.Source{Text: text})
+		if err != nil || !program.Run {
+			return nil, err
+		}
+		exit, err := x.start(ctx, program, binary, func(d map[string][]byte) { data = d })
+		if errors.Is(err, errStale) {
+			continue
+		}
+		if err == nil {
+			err = x.judge(program, binary, exit)
+		}
+		return data, err
 	}
-	exit, err := x.start(ctx, program, binary, func(d map[string][]byte) { data = d })
-	if err == nil {
-		err = x.judge(program, binary, exit)
-	}
-	return data, err
 }
 
 // Stdout implements magic.Host.

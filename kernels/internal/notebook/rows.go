@@ -64,67 +64,6 @@ func withPassword(ctx context.Context, host magic.Host, c magic.Command) error {
 	return nil
 }
 
-// memoryRows deal with what is remembered from cell to cell.
-func (n *Notebook) memoryRows() magic.Table {
-	return magic.Table{
-		{Name: "%list", Aliases: []string{"%ls", "%who"}, Help: "lists the declarations that are remembered", Run: n.list},
-		{Name: "%remove", Aliases: []string{"%rm", "%del"}, Args: "name …", Help: "forgets declarations; a method is T.M", Run: n.remove},
-		{Name: "%reset", Args: "[go.mod]", Help: "forgets all declarations and writes go.mod anew; with go.mod only the latter", Run: n.reset},
-	}
-}
-
-func (n *Notebook) list(ctx context.Context, host magic.Host, c magic.Command) error {
-	entries := n.memory.Entries()
-	if len(entries) == 0 {
-		fmt.Fprintln(host.Stdout(), "nothing is remembered")
-		return nil
-	}
-	var text, page strings.Builder
-	page.WriteString("<table>\n")
-	for _, e := range entries {
-		fmt.Fprintf(&text, "%-7s %-20s cell %-4d %s\n", e.Kind, e.Name, e.Cell, e.Text)
-		fmt.Fprintf(&page, "<tr><td>%s</td><td style=\"text-align:left\"><code>%s</code></td><td>cell %d</td><td style=\"text-align:left\"><code>%s</code></td></tr>\n",
-			e.Kind, escape(e.Name), e.Cell, escape(e.Text))
-	}
-	page.WriteString("</table>")
-	host.Show(map[string]any{"text/plain": strings.TrimSuffix(text.String(), "\n"), "text/html": page.String()})
-	return nil
-}
-
-func (n *Notebook) remove(ctx context.Context, host magic.Host, c magic.Command) error {
-	if len(c.Args) == 0 {
-		return magic.Usage(c)
-	}
-	var names []string
-	for _, e := range n.memory.Entries() {
-		names = append(names, e.Name)
-	}
-	for _, name := range c.Args {
-		kind, ok := n.memory.Forget(name)
-		if ok {
-			fmt.Fprintf(host.Stdout(), "removed %s %s\n", kind, name)
-			continue
-		}
-		text := name + " is not remembered"
-		if near := magic.Nearest(name, names); near != "" {
-			text += "; did you mean " + near + "?"
-		}
-		fmt.Fprintln(host.Stderr(), text)
-	}
-	return nil
-}
-
-func (n *Notebook) reset(ctx context.Context, host magic.Host, c magic.Command) error {
-	switch {
-	case len(c.Args) == 0:
-		n.memory.Reset()
-		fmt.Fprintln(host.Stdout(), "all declarations are forgotten")
-	case len(c.Args) > 1 || c.Args[0] != "go.mod":
-		return magic.Usage(c)
-	}
-	return n.module.Reseed(ctx)
-}
-
 // moduleRows deal with the cells' module.
 func (n *Notebook) moduleRows() magic.Table {
 	return magic.Table{

@@ -11,10 +11,42 @@
 //
 // What a worker keeps:
 //
-//   - arrays: device buffers, counted by the handles and names that hold them;
+//   - arrays: device buffers, counted by the handles and names that hold them,
+//     and accounted to the space whose client made them (array.go, quota.go);
 //   - names: bound when a program has been accepted, all at once, and given
-//     back when it fails on the device and the old arrays still exist;
-//   - programs: by hash, compiled once however many ask.
+//     back when it fails on the device and the old arrays still exist
+//     (execute.go, flight.go);
+//   - programs: by hash, compiled once however many ask (ledger.go), and on disk
+//     for the next worker (cache.go);
+//   - snapshots: the arrays of a space at one moment, in files of an archive
+//     (snapshot.go, archive.go, restore.go, rollback.go). They are made without
+//     stopping anybody: an array does not change, and a program that is given one
+//     which is being saved writes its result elsewhere (take in execute.go);
+//   - jobs: loops that go on without a client (job.go, askjob.go), with a log.
+//
+// # What outlives what
+//
+// A client that goes leaves its names, its programs and its jobs. When the worker
+// dies, or the session is stopped, or the machine, the arrays of a space come back
+// from its newest snapshot that is whole, when the first client asks for that
+// space; its jobs go on from the place that the same snapshot has. Clients are
+// told in Welcome what came back, of when it is, and what is lost. Automatic
+// snapshots are made after two quiet seconds, after each turn of a job, when the
+// session stops, and in a training without end once a minute, or more rarely
+// where that would take more than a hundredth of the time. Three are kept, and
+// all that have names.
+//
+// Nothing on disk is trusted: programs and snapshots are checked by sums,
+// written beside their place and renamed, in directories that nobody else may
+// read. What is damaged is passed over: a program is compiled again, a
+// snapshot's predecessor is taken. A full disk is reported (wire.Status.Trouble)
+// and tried again; what was there before stays.
+//
+// # Whose turn it is
+//
+// A client's executions that the device has not finished are bounded in number,
+// and by the device time they are known to take: 50 ms, or one program that
+// takes longer. So another client's short program waits for that at most.
 //
 // Package device imports pjrt and wire; what a cell links is package session.
 //

@@ -16,22 +16,6 @@ type step struct {
 	shared  bool   // there are such
 }
 
-// flight is an execution that the device may not have finished.
-type flight struct {
-	program *program
-	began   time.Time
-	outputs []*array
-	names   []bound
-}
-
-// bound is a name that an execution gave to one of its outputs, with the array
-// that had it before, in case the execution fails on the device.
-type bound struct {
-	name  name
-	array *array
-	old   *array // nil when there was none or when it was donated
-}
-
 // execute runs a program. It returns as soon as PJRT has taken the work.
 func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	w := c.w
@@ -46,7 +30,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	s := &c.step
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.enqueue(p)
+	cost := c.enqueue(p)
 	why := c.resolve(p, e, s)
 	if why == nil && (w.ending && c.sock != nil || c.drops(seq)) { // a job ends between two steps
 		why = c.late(p, wire.Errorf(wire.Cancelled, "dropped before it ran"))
@@ -55,7 +39,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		why = c.affords(p, e, s)
 	}
 	if why != nil {
-		c.dequeue(1, p.pace)
+		c.dequeue(1, cost)
 		c.poison(p, e, why)
 		return nil
 	}
@@ -67,14 +51,14 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		err = c.again(p, e, s)
 	}
 	if err != nil {
-		c.dequeue(1, p.pace)
+		c.dequeue(1, cost)
 		c.giveBack(e, s)
 		why := c.late(p, deviceError(wire.ExecuteError, err))
 		c.poison(p, e, why)
 	} else {
 		p.runs++
 		p.used = time.Now()
-		f := &flight{program: p, began: p.used}
+		f := &flight{program: p, began: p.used, cost: cost}
 		c.publish(f, e, s)
 		if c.flights = append(c.flights, f); len(c.flights) >= maxInflight/2 || p.pace == 0 {
 			c.watch(false)
@@ -154,29 +138,6 @@ func (c *conn) affords(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
 		return c.late(p, why)
 	}
 	return nil
-}
-
-// enqueue waits until the device may be given one more execution of this client.
-// The caller holds w.mu, which enqueue gives up while it waits.
-func (c *conn) enqueue(p *program) {
-	for c.inflight > 0 && (c.inflight >= maxInflight || c.queued+p.pace > maxWait) {
-		if len(c.flights) > 0 {
-			c.watch(false)
-		} else {
-			c.landing.Wait()
-		}
-	}
-	c.inflight++
-	c.queued += p.pace
-}
-
-// dequeue ends what enqueue began, for n executions. The caller holds w.mu.
-func (c *conn) dequeue(n int, time time.Duration) {
-	c.inflight -= n
-	if c.queued -= time; c.inflight == 0 {
-		c.queued = 0 // estimates change meanwhile
-	}
-	c.landing.Broadcast()
 }
 
 // giveBack undoes what take did to donated inputs: PJRT has not had them. The
@@ -346,124 +307,6 @@ func (c *conn) poison(p *program, e *wire.ExecuteBody, why *wire.Error) {
 	for i, h := range e.Inputs {
 		if e.Donate[i] {
 			c.forget(h)
-		}
-	}
-}
-
-// watch sees to the end of the flights so far. One answer of the device stands
-// for many: an execution whose outputs were all donated is told of by the one
-// that has them. With wait it returns when all have landed; without, the device
-// tells later, which costs as much as a small step. The caller holds w.mu, which
-// watch gives up while it waits.
-func (c *conn) watch(wait bool) {
-	w := c.w
-	flights := c.flights
-	c.flights = nil
-	for len(flights) > 0 {
-		n := 0
-		var a *array
-		for a == nil && n < len(flights) {
-			a = flights[n].living()
-			n++
-		}
-		group := flights[:n]
-		flights = flights[n:]
-		if a == nil {
-			c.landed(group, nil)
-			continue
-		}
-		w.pin(a)
-		done := func(err error) {
-			w.mu.Lock()
-			w.unpin(a)
-			c.landed(group, err)
-			w.mu.Unlock()
-		}
-		if wait {
-			w.mu.Unlock()
-			done(w.client.Wait(a.buf))
-			w.mu.Lock()
-		} else if err := w.client.Ready(a.buf, done); err != nil {
-			go done(err)
-		}
-	}
-}
-
-// living is an output that nobody has taken, nil if there is none.
-func (f *flight) living() *array {
-	for _, a := range f.outputs {
-		if a.buf != 0 && a.gone == "" {
-			return a
-		}
-	}
-	return nil
-}
-
-// landed ends flights; err is the last one's. The caller holds w.mu.
-func (c *conn) landed(flights []*flight, err error) {
-	for i, f := range flights {
-		if i == len(flights)-1 {
-			c.settle(f, err)
-		} else {
-			c.settle(f, nil)
-		}
-	}
-	c.clock(flights)
-}
-
-// clock learns from the end of flights how long their programs take. It errs on
-// the long side, where the device was idle or the end was heard of late. The
-// caller holds w.mu.
-func (c *conn) clock(flights []*flight) {
-	now, p, queued := time.Now(), flights[0].program, time.Duration(0)
-	began, same := flights[0].began, true
-	for _, f := range flights {
-		queued += f.program.pace
-		same = same && f.program == p
-	}
-	if c.lastEnd.After(began) {
-		began = c.lastEnd
-	}
-	c.lastEnd = now
-	took := max(1, now.Sub(began)/time.Duration(len(flights)))
-	c.dequeue(len(flights), queued)
-	switch {
-	case !same:
-	case p.pace == 0 || took < p.pace:
-		p.pace = took
-	default:
-		p.pace += (took - p.pace) / 8
-	}
-}
-
-// settle frees what a successful execution replaced, or brings it back after a
-// failed one. The caller holds w.mu.
-func (c *conn) settle(f *flight, err error) {
-	w := c.w
-	if err == nil {
-		for _, b := range f.names {
-			if b.old != nil {
-				w.release(b.old)
-			}
-		}
-		return
-	}
-	why := c.late(f.program, deviceError(wire.ExecuteError, err))
-	for _, a := range f.outputs {
-		a.err = why
-	}
-	for _, b := range f.names {
-		if w.names[b.name] != b.array {
-			continue // something newer has the name
-		}
-		b.array.bound--
-		w.release(b.array)
-		delete(w.names, b.name)
-		w.spaceOf(b.name.space).names++
-		w.spaceOf(b.name.space).touch(time.Now())
-		if b.old != nil {
-			w.names[b.name] = b.old // the reference moves back
-			b.old.bound++
 		}
 	}
 }

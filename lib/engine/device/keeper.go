@@ -127,7 +127,7 @@ func (w *Worker) remember(s *space, known map[*space]int64) {
 	}
 }
 
-// asked answers the requests about snapshots in their turn; the work of a
+// askSnapshot answers the requests about snapshots in their turn; the work of a
 // snapshot itself is done aside.
 func (c *conn) askSnapshot(id uint32, a wire.AskBody) error {
 	w := c.w

@@ -160,6 +160,9 @@ func (w *Worker) report(s *space, r *record, back int, lost, damaged []string) {
 		l = append(l, fmt.Sprintf("%d arrays are back as they were at %s (snapshot %d)", back, r.about.Time.Format(time.TimeOnly), r.number))
 	}
 	if len(lost) > 0 {
+		w.mu.Lock()
+		s.names++ // what is lost is told once: the list is written again
+		w.mu.Unlock()
 		l = append(l, "lost, because no snapshot has them: "+some(lost))
 	}
 	if l = append(l, damaged...); len(l) > 0 {

@@ -21,6 +21,7 @@ const (
 	positive             // 0 to 0.01: second moments
 	classes              // labels below limit
 	number               // the scalar limit
+	zero
 )
 
 // input is one parameter of a case.
@@ -35,6 +36,7 @@ type operation struct {
 	name  string
 	in    []input
 	bf16  bool
+	limit float64         // for the error of outputs; default: 2e-3, or 2e-2 in bfloat16
 	loose map[int]float64 // a limit for the error of an output that has its own
 	build func(o fused.Ops, in []*Node) []*Node
 	// reference, if not nil, is another way to the same outputs, without
@@ -42,6 +44,10 @@ type operation struct {
 	reference func(o fused.Ops, in []*Node) []*Node
 	// chain maps outputs to the inputs whose place they take at the next turn.
 	chain map[int]int
+	// poke is the input that ties repetitions together; -1 is none.
+	poke int
+	// prepare makes what reference needs in a graph, outside of loops.
+	prepare func(g *Graph)
 	// op is the kernel, where its tilings can be tried; nil if there are
 	// several.
 	op kernels.Op
@@ -88,6 +94,7 @@ func linear(s size, act kernels.Act, bf16 bool) operation {
 		build: func(o fused.Ops, in []*Node) []*Node {
 			return []*Node{o.Linear(in[0], in[1], in[2], act)}
 		},
+		poke:  1,
 		op:    kernels.Linear{Batch: s.n, In: s.in, Out: s.out, X: k, Y: k, Compute: k, Act: act},
 		flops: 2 * float64(s.n*s.in*s.out), bytes: 4 * float64(s.in*s.out+s.n*s.in+s.n*s.out),
 	}
@@ -97,6 +104,9 @@ func linear(s size, act kernels.Act, bf16 bool) operation {
 func gradient(s size, act kernels.Act, bf16 bool) operation {
 	c := linear(s, act, bf16)
 	c.name = "gradient of " + c.name
+	if act == kernels.ReLU {
+		c.limit = 3e-2 // where a sum is nearly 0, TF32 decides whether it counts
+	}
 	c.op = nil
 	c.in = append(c.in, input{shape: shapes.Make(kind(bf16), s.n, s.out)})
 	c.build = func(o fused.Ops, in []*Node) []*Node {
@@ -120,6 +130,7 @@ func linearInput(s size, act kernels.Act, bf16 bool) operation {
 		build: func(o fused.Ops, in []*Node) []*Node {
 			return []*Node{o.LinearInput(in[0], in[1], in[2], act)}
 		},
+		poke:  1,
 		op:    op,
 		flops: 2 * float64(s.n*s.in*s.out), bytes: 4 * float64(s.in*s.out+2*s.n*s.in+s.n*s.out),
 	}

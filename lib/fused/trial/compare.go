@@ -83,6 +83,8 @@ func (d *desk) upload(c operation) ([]*session.Array, error) {
 				return r.Float64() * 0.01
 			case number:
 				return x.limit
+			case zero:
+				return 0
 			}
 			return r.NormFloat64()
 		}
@@ -134,7 +136,7 @@ func (d *desk) numbers(c operation, what string, precision hlo.Precision, in []*
 	}
 	var runs [2][][]float32
 	for k := range runs {
-		arrays, err := p.Run(session.Call{Inputs: in})
+		arrays, err := p.Run(session.Call{Inputs: complete(p, in)})
 		if err != nil {
 			return nil, false, err
 		}
@@ -161,6 +163,9 @@ func (d *desk) compare(c operation) value {
 	v := value{Case: c.name, Limit: 2e-3, loose: c.loose}
 	if c.bf16 {
 		v.Limit = 2e-2
+	}
+	if c.limit > 0 {
+		v.Limit = c.limit
 	}
 	compute := kind(c.bf16)
 	began := time.Now()

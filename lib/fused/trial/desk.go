@@ -96,3 +96,19 @@ func (d *desk) program(name string, precision hlo.Precision, in []shapes.Shape, 
 	}
 	return d.s.Compile(w.program, session.Options{Origin: "trial"})
 }
+
+// complete adds to the inputs of a program what GoMLX has made parameters of
+// without need: a reference sets the values of its variables, but each is a
+// parameter as well. Any array of the shape will do.
+func complete(p *session.Program, in []*session.Array) []*session.Array {
+	all := in[:len(in):len(in)]
+	for _, want := range p.Inputs()[len(in):] {
+		for _, a := range in {
+			if s, _ := a.Shape(); s.Equal(want) {
+				all = append(all, a)
+				break
+			}
+		}
+	}
+	return all
+}

@@ -7,6 +7,7 @@
 //	trial -only 'head|mlp'     # cases whose names match
 //	trial -values=false        # times only
 //	trial -tilings             # every tiling of each timed op, not only the default
+//	trial -kernels             # what each kernel of a timed form takes
 //
 // Values are compared with the plain form in float32 without TF32, from the
 // same inputs, by the norm of the difference over the norm of the reference.
@@ -35,6 +36,7 @@ type settings struct {
 	values  bool
 	times   bool
 	tilings bool
+	kernels bool
 	budget  time.Duration
 	runs    int
 }
@@ -46,6 +48,7 @@ func main() {
 	flag.BoolVar(&set.values, "values", true, "compare values")
 	flag.BoolVar(&set.times, "times", true, "measure times")
 	flag.BoolVar(&set.tilings, "tilings", false, "time every tiling")
+	flag.BoolVar(&set.kernels, "kernels", false, "list the kernels of each timed form, from the profiler")
 	flag.DurationVar(&set.budget, "budget", 9*time.Minute, "begin no case after so long")
 	flag.IntVar(&set.runs, "runs", 5, "samples of each time")
 	flag.Parse()
@@ -119,12 +122,16 @@ func run(set settings) error {
 			if !set.only.MatchString(c.name) {
 				continue
 			}
+			idle := 0.0
+			if c.poke >= 0 {
+				idle = d.time(c, nothing, set.runs, 0, false).Micros
+			}
 			for _, variant := range d.variants(c, set.tilings) {
 				if time.Since(began) > set.budget {
 					fmt.Println("budget is spent")
 					return r.save(set.json)
 				}
-				t := d.time(c, variant, set.runs)
+				t := d.time(c, variant, set.runs, idle, set.kernels)
 				r.Times = append(r.Times, t)
 				fmt.Println(t)
 				if err := r.save(set.json); err != nil {

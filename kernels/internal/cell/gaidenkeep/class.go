@@ -204,8 +204,11 @@ func describe(b []byte, t reflect.Type, seen map[reflect.Type]bool) []byte {
 	return b
 }
 
-// Source returns a type as Go source, with the path of its package in braces
-// before a name: "map[string]{net/url}.URL". It is "" for a type that no
+// home is the package whose own types can be written: the cells' program.
+var home = "main"
+
+// source returns a type as Go source, with the path of its package as {/path/}
+// before a name: "map[string]{/net/url/}.URL". It is "" for a type that no
 // other package can write.
 func source(t reflect.Type) string {
 	if name := t.Name(); name != "" {
@@ -214,12 +217,12 @@ func source(t reflect.Type) string {
 			return name
 		case strings.ContainsAny(name, "[·"):
 			return ""
-		case path == "main":
+		case path == home:
 			return name
 		case name[0] < 'A' || name[0] > 'Z' || strings.Contains("/"+path+"/", "/internal/"):
 			return ""
 		default:
-			return "{" + path + "}." + name
+			return "{/" + path + "/}." + name
 		}
 	}
 	around := func(before string, t reflect.Type) string {

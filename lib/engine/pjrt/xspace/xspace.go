@@ -41,6 +41,10 @@ type Plane struct {
 	Name  string
 	Lines []Line
 	Stats []Stat // on a GPU core_count, clock_rate, memory_bandwidth, memory_size
+
+	// Kinds are what all events of a name have in common, by number. In plane
+	// /host:metadata, which has no events, they are the programs: see Modules.
+	Kinds map[int64]Event
 }
 
 // Stat returns the value of a plane's stat, or nil.
@@ -159,6 +163,7 @@ func readPlane(b []byte) (p Plane, err error) {
 	}); err != nil {
 		return p, err
 	}
+	p.Kinds = t.events
 	err = fields(b, func(f int, v uint64, b []byte) (err error) {
 		switch f {
 		case 1:

@@ -222,45 +222,43 @@ type PartsUpdate struct {
 
 // Kernel is the kernel of these sizes.
 func (p PartsUpdate) Kernel() triton.Kernel {
+	k := Group{Members: []Member{p}, Rule: p.Rule, After: p.After}.Kernel()
+	k.Name = "parts_" + stepName(p.Rule)
+	return k
+}
+
+func (p PartsUpdate) task(rule Rule) task {
 	const size = 128
 	out := p.Weights.Dimensions[p.Weights.Rank()-1]
 	weights := p.Weights.Size()
 	blocks := triton.Blocks(weights, size)
-	k := triton.Kernel{
-		Name: "parts_gradient", Grid: [3]int{blocks + triton.Blocks(out, size)}, After: p.After,
-		Inputs:  []shapes.Shape{shapes.Make(dtypes.Float32, p.Parts, weights/out+1, out)},
-		Outputs: []shapes.Shape{p.Weights, shapes.Make(dtypes.Float32, out)},
-	}
-	if p.Rule != nil {
-		arrays := k.Outputs
-		k.Name, k.Outputs = "parts_"+p.Rule.Name(), nil
-		withState(&k, p.Rule, arrays...)
-	}
 	deep := min(triton.Cover(p.Parts, 1), 16)
-	k.Body = func(b *triton.Block) {
-		update := steps(b, p.Rule, 1, 2)
-		block := b.ProgramID(0)
-		add := func(at span, first int, finish func(triton.Value)) {
-			n, nIn := at.row()
-			m := b.Range(deep).Expand(1)
-			sum := b.For(0, p.Parts, deep, []triton.Value{b.Zeros(dtypes.Float32, deep, size)}, func(i triton.Value, c []triton.Value) []triton.Value {
-				var in triton.Value
-				if p.Parts%deep != 0 {
-					in = i.Add(m).Less(p.Parts)
-				}
-				return []triton.Value{c[0].Add(load(b.Input(0).At(i.Add(m).Mul(weights+out).Add(n.Add(first))), in, nIn))}
-			})[0]
-			finish(sum.Sum(0).Expand(0))
-		}
-		b.If(block.Less(blocks), func() {
-			at := stretch(b, block, size, weights)
-			n, nIn := at.row()
-			add(at, 0, update[0](n, nIn))
-		}, func() {
-			at := stretch(b, block.Sub(blocks), size, out)
-			n, nIn := at.row()
-			add(at, weights, update[1](n, nIn))
-		})
+	return task{
+		inputs: []shapes.Shape{shapes.Make(dtypes.Float32, p.Parts, weights/out+1, out)},
+		arrays: []shapes.Shape{p.Weights, shapes.Make(dtypes.Float32, out)},
+		blocks: blocks + triton.Blocks(out, size), warps: 4, stages: 2,
+		body: func(b *triton.Block, block triton.Value, in []triton.Value, update []step) {
+			add := func(at span, first int, finish func(triton.Value)) {
+				n, nIn := at.row()
+				m := b.Range(deep).Expand(1)
+				sum := b.For(0, p.Parts, deep, []triton.Value{b.Zeros(dtypes.Float32, deep, size)}, func(i triton.Value, c []triton.Value) []triton.Value {
+					var some triton.Value
+					if p.Parts%deep != 0 {
+						some = i.Add(m).Less(p.Parts)
+					}
+					return []triton.Value{c[0].Add(load(in[0].At(i.Add(m).Mul(weights+out).Add(n.Add(first))), some, nIn))}
+				})[0]
+				finish(sum.Sum(0).Expand(0))
+			}
+			b.If(block.Less(blocks), func() {
+				at := stretch(b, block, size, weights)
+				n, nIn := at.row()
+				add(at, 0, update[0](n, nIn))
+			}, func() {
+				at := stretch(b, block.Sub(blocks), size, out)
+				n, nIn := at.row()
+				add(at, weights, update[1](n, nIn))
+			})
+		},
 	}
-	return k
 }

@@ -60,7 +60,7 @@ var products = []Tile{
 	{M: 64, N: 32, K: 32, Split: 4, Warps: 4, Stages: 3},
 	{M: 64, N: 32, K: 32, Split: 4, Warps: 8, Stages: 3},
 	{M: 64, N: 16, K: 32, Split: 4, Warps: 4, Stages: 4},
-	{M: 128, N: 16, K: 32, Split: 4, Warps: 4, Stages: 3},
+	{M: 128, N: 16, K: 32, Split: 4, Warps: 4, Stages: 2},
 	{M: 128, N: 16, K: 64, Split: 1, Warps: 4, Stages: 4},
 	{M: 32, N: 32, K: 64, Split: 2, Warps: 4, Stages: 3},
 	{M: 64, N: 32, K: 64, Split: 2, Warps: 4, Stages: 3},

@@ -3,8 +3,6 @@ package kernels
 import (
 	"math"
 
-	"github.com/gomlx/compute/dtypes"
-
 	"gaiden/lib/engine/triton"
 )
 
@@ -124,30 +122,3 @@ func decay(g, w triton.Value, rate float64) triton.Value {
 	}
 	return g.Add(w.Mul(rate))
 }
-
-// state is an optimizer's arrays in a kernel: the weights and their moments,
-// each an input and an output.
-type state struct {
-	rule    Rule
-	in, out []triton.Value // first elements
-	rate, t triton.Value   // scalars
-}
-
-// step loads a tile of the state and returns what stores it after a step. The
-// loads stand where step is called: before the gradient is there, so that they
-// are on their way while it is computed.
-func (s state) step(at triton.Value, masks ...triton.Value) func(g triton.Value) {
-	old := make([]triton.Value, len(s.in))
-	for i, p := range s.in {
-		old[i] = load(p.At(at), masks...)
-	}
-	return func(g triton.Value) {
-		w, moments := s.rule.Step(s.rate, s.t, old[0], g, old[1:])
-		for i, x := range append([]triton.Value{w}, moments...) {
-			store(s.out[i].At(at), x, masks...)
-		}
-	}
-}
-
-// scalar reads an input of one element.
-func scalar(p triton.Value) triton.Value { return p.Load().To(dtypes.Float32) }

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/session"
+)
+
+// stateArrays puts 30 small arrays and one of 128 MB under names, and returns a
+// program that changes them all.
+func stateArrays(s *session.Session) (x *session.Program, names []string, bytes int64, err error) {
+	var l []*session.Array
+	g := NewGraph(s.Backend(), "change")
+	var out []*Node
+	for i := range 31 {
+		n := 10_000
+		if i == 0 {
+			n = 32 << 20
+		}
+		shape := shapes.Make(dtypes.Float32, n)
+		a, err := s.Put(make([]float32, n), shape, 0)
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		names, l, bytes = append(names, fmt.Sprint("array", i)), append(l, a), bytes+int64(4*n)
+		out = append(out, AddScalar(Parameter(g, names[i], shape), 1))
+	}
+	if err = g.Compile(out...); err == nil {
+		x, err = s.Compile(g.Executable().(*session.Executable).Program(), session.Options{})
+	}
+	return x, names, bytes, errors.Join(err, s.Bind(names, l))
+}
+
+// change runs the program on the named arrays and waits.
+func change(s *session.Session, x *session.Program, names []string) error {
+	l, err := s.Arrays(names...)
+	if err != nil {
+		return err
+	}
+	_, err = x.Run(session.Call{Inputs: l, Names: names})
+	return errors.Join(err, s.Wait())
+}
+
+// benchSnapshot is the rate of snapshots and rollbacks, beside that of memory and
+// of the disk.
+func benchSnapshot(b *bench, p *privateSession) error {
+	s, err := p.open("snapshot")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	x, names, bytes, err := stateArrays(s)
+	if err != nil {
+		return err
+	}
+	from, to := make([]byte, bytes), make([]byte, bytes)
+	for i := range from { // pages of zeros are not memory
+		from[i], to[i] = byte(i), 1
+	}
+	rates := map[string][]float64{}
+	note := func(subject string, began time.Time) {
+		rates[subject] = append(rates[subject], float64(bytes)/time.Since(began).Seconds()/1e9)
+	}
+	for range 5 {
+		began := time.Now()
+		copy(to, from)
+		note("memcpy", began)
+		began = time.Now()
+		if err := writeSync(filepath.Join(p.dir, "raw"), from); err != nil {
+			return err
+		}
+		note("disk: write, fsync", began)
+		if err := change(s, x, names); err != nil {
+			return err
+		}
+		began = time.Now()
+		if _, err := s.Snapshot("bench"); err != nil {
+			return err
+		}
+		note("gaiden, snapshot", began)
+		if err := change(s, x, names); err != nil {
+			return err
+		}
+		if _, err := s.Snapshot(""); err != nil {
+			return err
+		}
+		began = time.Now()
+		if _, err := s.Rollback("bench", ""); err != nil {
+			return err
+		}
+		note("gaiden, rollback", began)
+	}
+	for _, subject := range []string{"memcpy", "disk: write, fsync", "gaiden, snapshot", "gaiden, rollback"} {
+		b.addSamples("snapshot", subject, "GB/s", rates[subject])
+	}
+	_, err = s.Delete("*")
+	return err
+}
+
+func writeSync(path string, data []byte) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close(), os.Remove(path))
+}
+
+// benchDisturbance is the step of a training with donation, with and without
+// snapshots of its state all the time.
+func benchDisturbance(b *bench, p *privateSession) error {
+	s, err := p.open("disturbance")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	h, donate, err := addProgram(s, 31)
+	if err != nil {
+		return err
+	}
+	x, err := s.Compile(h, session.Options{Donate: donate})
+	if err != nil {
+		return err
+	}
+	var l []*session.Array
+	var names []string
+	for i := range 31 {
+		a, err := s.Put(make([]float32, stateSize), stateShape(), 0)
+		if err != nil {
+			return err
+		}
+		l, names = append(l, a), append(names, fmt.Sprint("a", i))
+	}
+	if err := s.Bind(names, l); err != nil {
+		return err
+	}
+	steps := func(n int) (float64, error) {
+		began := time.Now()
+		for range n {
+			if l, err = x.Run(session.Call{Inputs: l, Names: names}); err != nil {
+				return 0, err
+			}
+		}
+		err := s.Wait()
+		return time.Since(began).Seconds() * 1e6 / float64(n), err
+	}
+	other, err := p.open("disturbance")
+	if err != nil {
+		return err
+	}
+	defer other.Close()
+	for _, subject := range []string{"alone", "with snapshots one after the other"} {
+		ctx, cancel := context.WithCancel(context.Background())
+		var taking sync.WaitGroup
+		count := 0
+		if subject != "alone" {
+			taking.Go(func() {
+				for ctx.Err() == nil {
+					if _, err := other.Snapshot(""); err != nil {
+						return
+					}
+					count++
+				}
+			})
+		}
+		var samples []float64
+		for range 10 {
+			v, err := steps(2000)
+			if err != nil {
+				cancel()
+				return err
+			}
+			samples = append(samples, v)
+		}
+		cancel()
+		taking.Wait()
+		if subject != "alone" {
+			fmt.Fprintf(b.progress, "bench session: %d snapshots in %d steps\n", count, 20000)
+		}
+		b.addSamples("training during snapshots", subject, "µs", samples)
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/magic"
+)
+
+// netMagics find out where a net's time goes. list is the magic that lists what
+// the notebook has declared; it may come later than this is called.
+func netMagics(list func() *magic.Row) magic.Table {
+	const where = `
+
+NET is the variable that holds it, or its name in the session. DATA is the name
+of a set in the session; without it one that fits is taken, training data before
+others, and noise where there is none.`
+	const options = `
+    -b N  examples a step; 32 without it
+    -t T  seconds for each line; 0.3 without it`
+	hunt := func(method, flags string) magic.Run {
+		return func(ctx context.Context, h magic.Host, c magic.Command) error {
+			return huntMagic(ctx, h, c, method, flags, list)
+		}
+	}
+	return magic.Table{
+		{Name: "%phases", Args: "[-b N] [-t T] [-s] [-a] [-e] NET [DATA]", Help: "where the time of a step goes: phases, layers, ops", Run: hunt("Phases", "btsae"),
+			More: options + `
+    -s    phases only
+    -a    the ops of all layers, not of the slowest alone
+    -e    leave out the errors over whole sets and the epoch
+
+The sum of the phases stands beside a step made of them, the estimated epoch
+beside the measured one. The net's weights stay as they are. As Go code:
+report.Hunt{Net: net}.Phases(), or profile.Measure, which only returns values.` + where},
+		{Name: "%bottleneck", Args: "[-b N] [-t T] NET [DATA]", Help: "what takes most of a step's time, in one sentence", Run: hunt("Bottleneck", "bt"),
+			More: options + where},
+		{Name: "%roofline", Args: "[-b N] [-t T] [-again] [NET [DATA]]", Help: "what this device can do at best, and how near a net's phases and layers come", Run: rooflineMagic(list),
+			More: options + `
+    -again  measure the device's peaks again; they are measured once and kept` + where},
+		{Name: "%sweep", Args: "[-phi NAME] [-n N] | [-b N] NET [DATA]", Help: "time against size: an activation function over 2^0 to 2^26 numbers, or a net's batch of 2^n", Run: sweepMagic(list),
+			More: `
+    -phi NAME  the activation: relu, sigmoid (without it), tanh
+    -n N       2^N numbers at most; 26 without it
+    -b N       batches up to N; without it as many as there are examples
+
+With a net: forward, loss and backward, 100 runs of each batch, with mean and
+variance.` + where},
+	}
+}
+
+// huntFlags reads options that begin with -; those in flags that take a number
+// are b, t and n.
+func huntFlags(c magic.Command, allowed string) (numbers map[string]float64, switches map[string]bool, words []string, err error) {
+	numbers, switches = map[string]float64{}, map[string]bool{}
+	wrong := func(format string, args ...any) error {
+		return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: fmt.Sprintf(format, args...)}
+	}
+	for i := 0; i < len(c.Args); i++ {
+		word := c.Args[i]
+		if !strings.HasPrefix(word, "-") {
+			words = append(words, word)
+			continue
+		}
+		name := strings.TrimLeft(word, "-")
+		if len(name) != 1 || !strings.Contains(allowed, name) {
+			near := magic.Nearest("-"+name, strings.Split("-"+strings.Join(strings.Split(allowed, ""), " -"), " "))
+			if near != "" {
+				near = "; did you mean " + near + "?"
+			}
+			return nil, nil, nil, wrong("got the option %s, want %s%s", word, c.Row.Usage(), near)
+		}
+		if !strings.Contains("btn", name) {
+			switches[name] = true
+			continue
+		}
+		value := ""
+		if i++; i < len(c.Args) {
+			value = c.Args[i]
+		}
+		n, e := strconv.ParseFloat(value, 64)
+		if e != nil || !(n > 0) || n > 1e9 || name != "t" && n != float64(int(n)) {
+			return nil, nil, nil, wrong("-%s: got %q, want a number above 0", name, value)
+		}
+		numbers[name] = n
+	}
+	return numbers, switches, words, nil
+}
+
+// huntMagic runs a method of report.Hunt.
+func huntMagic(ctx context.Context, h magic.Host, c magic.Command, method, allowed string, list func() *magic.Row) error {
+	numbers, switches, words, err := huntFlags(c, allowed)
+	if err != nil {
+		return err
+	}
+	if len(words) < 1 || len(words) > 2 {
+		return magic.Usage(c)
+	}
+	o := fmt.Sprintf("Batch: %d, Budget: %d, Shallow: %t, AllOps: %t, NoErrors: %t, NoEpoch: %t",
+		int(numbers["b"]), int64(1e9*numbers["t"]), switches["s"], switches["a"], switches["e"], switches["e"])
+	data := ""
+	if len(words) == 2 {
+		data = words[1]
+	}
+	return onNet(ctx, h, c, words[0], list, func(net string) string {
+		return fmt.Sprintf("if _, err := (gaidenreport.Hunt{Net: %s, Data: %q, Options: gaidenprofile.Options{%s}}).%s(); err != nil { panic(err) }", net, data, o, method)
+	})
+}
+
+const huntImports = `import (gaidenreport "gaiden/lib/report"; gaidenprofile "gaiden/lib/profile"); `
+
+var goName = regexp.MustCompile(`^[\pL_][\pL\pN_.\[\]()"]*$`)
+
+// onNet runs code on the net that a word names: a Go expression, or the name in
+// the session of one that some variable holds.
+func onNet(ctx context.Context, h magic.Host, c magic.Command, word string, list func() *magic.Row, code func(net string) string) error {
+	nets := declaredNets(ctx, h, list)
+	expr := word
+	for variable, name := range nets {
+		if name == word && nets[word] == "" {
+			expr = variable
+		}
+	}
+	if !goName.MatchString(expr) {
+		return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: fmt.Sprintf("got the net %q, want a variable or a name in the session%s", word, knownNets(word, nets))}
+	}
+	before, after, _ := strings.Cut(code("\x00"), "\x00")
+	t := timed{line: c.Line, first: c.Line, body: expr, before: huntImports + before, after: after}
+	err := t.once(ctx, h)
+	var build *cell.BuildError
+	if errors.As(err, &build) && len(build.Diagnostics) == 1 {
+		if m := build.Diagnostics[0].Message; strings.HasPrefix(m, "undefined: ") || strings.HasPrefix(m, "cannot use ") {
+			return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: fmt.Sprintf("got %s, want a net (%s)%s", word, m, knownNets(word, nets))}
+		}
+	}
+	return err
+}
+
+var netDeclaration = regexp.MustCompile(`(?m)^var\s+(\S+).*?\bfit\.New\("([^"]*)"`)
+
+// declaredNets are the variables that hold nets, with the nets' names in the
+// session, as far as the first lines of their declarations tell.
+func declaredNets(ctx context.Context, h magic.Host, list func() *magic.Row) map[string]string {
+	nets := map[string]string{}
+	row := list()
+	if row == nil || row.Run == nil {
+		return nets
+	}
+	aside := &asideHost{Host: h}
+	if row.Run(ctx, aside, magic.Command{Row: row, Name: row.Name}) != nil {
+		return nets
+	}
+	for _, m := range netDeclaration.FindAllStringSubmatch(aside.text, -1) {
+		nets[m[1]] = m[2]
+	}
+	return nets
+}
+
+// asideHost takes what a magic shows, and shows it to nobody.
+type asideHost struct {
+	magic.Host
+	text string
+}
+
+// Show implements magic.Host.
+func (h *asideHost) Show(data map[string]any) { h.text, _ = data["text/plain"].(string) }
+
+// knownNets ends a message: what was probably meant, or what there is.
+func knownNets(word string, nets map[string]string) string {
+	var names []string
+	for variable, name := range nets {
+		names = append(names, variable, name)
+	}
+	if near := magic.Nearest(word, names); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	if len(names) == 0 {
+		return `; make one in a cell before: var net = fit.New("cnn", models.SeedCNN(), fit.Config{})`
+	}
+	var known []string
+	for variable, name := range nets {
+		known = append(known, fmt.Sprintf("%s (%q)", variable, name))
+	}
+	return "; there are: " + strings.Join(known, ", ")
+}
+
+func rooflineMagic(list func() *magic.Row) magic.Run {
+	return func(ctx context.Context, h magic.Host, c magic.Command) error {
+		again, rest := cutWord(c.Args, "-again")
+		c.Args = rest
+		if len(rest) > 0 {
+			if again {
+				return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: "-again measures the device, and takes no net: call it by itself first"}
+			}
+			return huntMagic(ctx, h, c, "Roofline", "bt", list)
+		}
+		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.RooflineOf(%t); err != nil { panic(err) }", again)}
+		return t.once(ctx, h)
+	}
+}
+
+// cutWord takes a word out of arguments.
+func cutWord(args []string, word string) (found bool, rest []string) {
+	for _, a := range args {
+		if a == word || a == "-"+word {
+			found = true
+		} else {
+			rest = append(rest, a)
+		}
+	}
+	return found, rest
+}
+
+func sweepMagic(list func() *magic.Row) magic.Run {
+	return func(ctx context.Context, h magic.Host, c magic.Command) error {
+		phi := "sigmoid"
+		for i, a := range c.Args {
+			if a == "-phi" || a == "--phi" {
+				if i+1 >= len(c.Args) {
+					return magic.Usage(c)
+				}
+				phi = c.Args[i+1]
+				c.Args = append(append([]string(nil), c.Args[:i]...), c.Args[i+2:]...)
+				break
+			}
+		}
+		numbers, _, words, err := huntFlags(c, "nbt")
+		if err != nil {
+			return err
+		}
+		if len(words) > 0 {
+			return huntMagic(ctx, h, c, "Batches", "bt", list)
+		}
+		most := 26
+		if n, ok := numbers["n"]; ok {
+			most = int(n)
+		}
+		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.SweepOf(%q, %d); err != nil { panic(err) }", phi, most)}
+		return t.once(ctx, h)
+	}
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/kernels/internal/magic"
+	"gaiden/lib/engine/device"
+	"gaiden/lib/session"
+)
+
+func TestSizeOf(t *testing.T) {
+	tests := []struct {
+		in   string
+		want int64 // 0: an error
+	}{
+		{"2GB", 2_000_000_000}, {"1.5GiB", 3 << 29}, {"100", 100}, {"7 MB", 7_000_000}, {"3kib", 3 << 10}, {"none", -1},
+		{"", 0}, {"GB", 0}, {"2XB", 0}, {"-1GB", 0}, {"1e99", 0}, {"99999999999GB", 0},
+	}
+	for _, tt := range tests {
+		got, err := sizeOf(tt.in)
+		if got != tt.want || (err != nil) != (tt.want == 0) {
+			t.Errorf("sizeOf(%q) is %d, %v, want %d", tt.in, got, err, tt.want)
+		}
+	}
+}
+
+// page is a magic.Host that keeps what it is shown.
+type page struct{ strings.Builder }
+
+func (p *page) Stdout() io.Writer                { return p }
+func (p *page) Stderr() io.Writer                { return p }
+func (p *page) Page(data map[string]any)         { p.Show(data) }
+func (p *page) Go(context.Context, string) error { return nil }
+func (p *page) Next(string)                      {}
+func (p *page) Show(data map[string]any)         { p.WriteString(data["text/plain"].(string) + "\n") }
+
+// inProcess starts a worker in this process, and makes it the session.
+func inProcess(t *testing.T) {
+	t.Helper()
+	plugin := os.Getenv("GAIDEN_PLUGIN")
+	if plugin == "" {
+		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to its file, or use scripts/test, which fetches one")
+	}
+	dir := t.TempDir()
+	w := &device.Worker{Version: session.Version, Generation: 1, Plugin: device.Plugin{Path: plugin, Device: "cpu"}, Programs: dir + "/programs", State: dir + "/snapshots"}
+	if err := w.Open(); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- w.Run(l) }()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+	})
+	t.Setenv("GAIDEN_SOCKET", socket)
+	t.Setenv("GAIDEN_SPACE", "test.ipynb")
+}
+
+// TestStateMagics types the magics as a user does.
+func TestStateMagics(t *testing.T) {
+	inProcess(t)
+	s, err := session.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	bind := func(v float32) {
+		t.Helper()
+		a, err := s.Put([]float32{v, 2}, shapes.Make(dtypes.Float32, 2), 0)
+		if err == nil {
+			err = s.Bind([]string{"net/w"}, []*session.Array{a})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	bind(1)
+	file := filepath.Join(t.TempDir(), "net.safetensors")
+	steps := []struct {
+		cell string
+		do   func()
+		want string // in what is shown, or in the error
+	}{
+		{"%arrays", nil, "not yet"},
+		{"%rollback", nil, "has no snapshot"},
+		{"%snapshot good", nil, `snapshot 1 "good": 1 arrays, 8 B`},
+		{"%arrays", nil, "snapshot 1"},
+		{"%snapshot diff good", func() { bind(4) }, "1 of 2"},
+		{"%snapshot export " + file + " good", nil, "1 arrays in"},
+		{"%rollback good", nil, `back at snapshot 1 "good"`},
+		{"%snapshot diff good", nil, "no difference"},
+		{"%snapshot import " + file + " old/", nil, "1 arrays from"},
+		{"%arrays old", nil, "old/net/w"},
+		{"%snapshot list", nil, "good"},
+		{"%snapshot delete good", nil, ""},
+		{"%snapshot delete good", nil, "no snapshot \"good\""},
+		{"%snapshot diff", nil, "%snapshot [NAME"},
+		{"%device quota 1kB", nil, ""},
+		{"%device", nil, "1.00 kB"},
+		{"%device quota 0", nil, "nothing would fit"},
+		{"%programs", nil, "on disk: 0 programs"},
+		{"%programs pin abc", nil, "no program"},
+		{"%jobs", nil, "no jobs"},
+		{"%jobs stop x", nil, "no job"},
+		{"%jobs dance x", nil, "%jobs [attach"},
+	}
+	for _, tt := range steps {
+		if tt.do != nil {
+			tt.do()
+		}
+		plan, err := sessionMagics().Parse(tt.cell)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := plan.Commands[0]
+		var shown page
+		if err := c.Row.Run(context.Background(), &shown, c); err != nil {
+			shown.WriteString(err.Error())
+		}
+		if !strings.Contains(shown.String(), tt.want) || tt.want == "" && shown.Len() > 0 {
+			t.Errorf("%s: got %q, want %q", tt.cell, shown.String(), tt.want)
+		}
+	}
+}
+
+var _ magic.Host = (*page)(nil)

@@ -1,0 +1,227 @@
+package cell
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"io/fs"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Programs carry values to later ones by package gaidenkeep, which is written
+// into the cells' module. A program that has no variables does not contain it.
+const (
+	keepPath    = "cell/gaidenkeep"
+	keepPackage = "gaiden_keep" // what cells call it
+	keptName    = "gaidenkept.go"
+)
+
+//go:embed gaidenkeep/doc.go gaidenkeep/class.go gaidenkeep/decode.go gaidenkeep/encode.go gaidenkeep/keep.go gaidenkeep/preview.go gaidenkeep/walk.go
+var keepFiles embed.FS
+
+// gluePackages returns the packages that are written into the cells' module:
+// text by file name.
+func gluePackages() map[string]string {
+	out := map[string]string{"gaidenshow/show.go": showSource, "gaidenshow/gaidenimage/image.go": imageSource}
+	fs.WalkDir(keepFiles, ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			data, _ := keepFiles.ReadFile(name)
+			out[name] = string(data)
+		}
+		return err
+	})
+	return out
+}
+
+// keepImports returns the imports that the kept values of a program need.
+func keepImports(loads []loadedVar) []*Import {
+	if len(loads) == 0 {
+		return nil
+	}
+	paths := map[string]bool{}
+	add := func(t typeText) {
+		_, need, _ := t.split(guessName)
+		for _, p := range need {
+			paths[p] = true
+		}
+	}
+	for _, l := range loads {
+		add(l.typ)
+		for _, t := range l.group.dynamic {
+			add(t)
+		}
+	}
+	out := []*Import{{Name: keepPackage, Path: keepPath}}
+	for p := range paths {
+		out = append(out, &Import{Name: typePackage(p), Path: p})
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
+	return out
+}
+
+// typePackage returns what a program calls a package that only the types of its
+// kept values need.
+func typePackage(path string) string {
+	return "gaiden_" + strings.Map(func(r rune) rune {
+		if isName(r) {
+			return r
+		}
+		return '_'
+	}, path)
+}
+
+func isName(r rune) bool {
+	return r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+}
+
+// writeLoads declares the kept variables, and before anything else is
+// initialized they get their values: their declarations come first, and the
+// next is the call's.
+func (w *writer) writeLoads() {
+	if len(w.loads) == 0 {
+		return
+	}
+	var call strings.Builder
+	dynamic := map[typeText]bool{}
+	for i, l := range w.loads {
+		source, _, _ := l.typ.split(typePackage)
+		fmt.Fprintf(&w.b, "//line %s:%d:1\nvar %s %s\n", keptName, i+1, l.ident, source)
+		fmt.Fprintf(&call, "%s.V(%q, &%s), ", keepPackage, l.name, l.ident)
+		for _, t := range l.group.dynamic {
+			if !dynamic[t] {
+				dynamic[t] = true
+				source, _, _ := t.split(typePackage)
+				fmt.Fprintf(&call, "/*line %s:%d:1*/%s.T[%s](), ", keptName, i+1, keepPackage, source)
+			}
+		}
+	}
+	w.glue()
+	fmt.Fprintf(&w.b, "var _ = %s.Load(%s)\n", keepPackage, strings.TrimSuffix(call.String(), ", "))
+	w.glue()
+}
+
+// brokenLoads returns the kept variables that the program cannot declare: a
+// cell has changed or removed their types.
+func (w *writer) brokenLoads(errs []types.Error) (out []loadedVar) {
+	for _, e := range errs {
+		if p := e.Fset.Position(e.Pos); p.Filename == keptName && p.Line >= 1 && p.Line <= len(w.loads) {
+			out = append(out, w.loads[p.Line-1])
+		}
+	}
+	return out
+}
+
+// A tracked set of variables is what a program leaves for later ones.
+type tracked map[string]typeText
+
+// track decides which variables the program leaves: those at its package's
+// level, and what its statements define. What only its own package can name is
+// left out, and said in why.
+func (w *writer) track(r report) (t tracked, why map[string]string) {
+	t, why = tracked{}, map[string]string{}
+	note := func(name string, typ types.Type) {
+		if text, ok := textOf(typ); ok {
+			t[name] = text
+			delete(why, name)
+		} else {
+			delete(t, name)
+			why[name] = "only its own package can name its type"
+		}
+	}
+	local := map[string]bool{}
+	for id := range definedInMain(r.file) {
+		local[id.Name] = true
+	}
+	for _, name := range w.packageVars() {
+		if local[name] {
+			continue // what the cell's statements call so is another variable
+		}
+		if v, ok := r.pkg.Scope().Lookup(name).(*types.Var); ok {
+			note(name, v.Type())
+		}
+	}
+	w.atStart = nil
+	for name := range t {
+		w.atStart = append(w.atStart, name)
+	}
+	slices.Sort(w.atStart)
+	for id := range definedInMain(r.file) {
+		if v, ok := r.info.Defs[id].(*types.Var); ok && v != nil && id.Name != "_" {
+			note(id.Name, v.Type())
+		}
+	}
+	return t, why
+}
+
+// packageVars returns the names of the program's variables that may be kept:
+// not those that have to be made in every program.
+func (w *writer) packageVars() (names []string) {
+	for _, d := range w.decls {
+		if d.Kind != Var || len(embedPatterns(d)) > 0 || d.quals["flag"] != nil {
+			continue
+		}
+		for _, name := range d.Names {
+			if name != "_" {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, l := range w.loads {
+		if l.ident == l.name {
+			names = append(names, l.name)
+		}
+	}
+	return names
+}
+
+// definedInMain yields the names that main's own statements define.
+func definedInMain(file *ast.File) func(func(*ast.Ident) bool) {
+	return func(yield func(*ast.Ident) bool) {
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv != nil || f.Name.Name != "main" {
+				continue
+			}
+			for _, s := range f.Body.List {
+				assign, ok := s.(*ast.AssignStmt)
+				if !ok || assign.Tok != token.DEFINE {
+					continue
+				}
+				for _, l := range assign.Lhs {
+					if id, ok := l.(*ast.Ident); ok && !yield(id) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// keep makes a program of which later ones have the values.
+func (c *Composer) keep(ctx context.Context, w *writer, p *Program, r report) error {
+	u := w.unit
+	p.loads = w.loads
+	p.carries = len(w.loads) > 0
+	if !u.Keep || u.alone() || !u.HasMain() && !p.Run || r.pkg == nil {
+		return nil
+	}
+	p.carries = p.carries || len(u.define) > 0
+	p.tracked, p.why = w.track(r)
+	if len(p.tracked) == 0 {
+		return nil
+	}
+	p.carries = true
+	w.tracked = p.tracked
+	if len(w.loads) == 0 {
+		if _, err := c.Module.Packages(ctx, keepPath); err != nil {
+			return err
+		}
+		w.imports = append(w.imports, &Import{Name: keepPackage, Path: keepPath})
+	}
+	return nil
+}

@@ -1,0 +1,293 @@
+package cell
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gaiden/kernels/internal/cell/gaidenkeep"
+)
+
+// A keptVar is a variable whose value a program has left for the next.
+type keptVar struct {
+	name    string
+	typ     typeText
+	cell    int
+	bytes   int64
+	preview string
+	group   *keptGroup
+}
+
+// A keptGroup is a file with the values of one variable, or of several that
+// share memory: they are loaded together, or their sharing would be lost.
+type keptGroup struct {
+	file    string
+	vars    []*keptVar // all that the file holds, also what was replaced since
+	dynamic []typeText // the types in its interfaces
+}
+
+// A loadedVar is a kept variable in a program.
+type loadedVar struct {
+	*keptVar
+	ident string // what the program calls it; not its name if that means something else by now
+}
+
+// A Carry brings values from program to program: those that a program wants,
+// and those that it leaves.
+type Carry struct {
+	memory  *Memory
+	program *Program
+	home    string // directory of all kept values
+	dir     string // that of this program
+}
+
+// Carry prepares for a program to be run; home is a directory for the values,
+// made if it is not there. nil means that there is nothing to carry.
+func (c *Composer) Carry(p *Program, home string) (*Carry, error) {
+	if !p.carries {
+		return nil, nil
+	}
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return nil, fmt.Errorf("cell: values: %w", err)
+	}
+	dir, err := os.MkdirTemp(home, "run-")
+	if err != nil {
+		return nil, fmt.Errorf("cell: values: %w", err)
+	}
+	var in bytes.Buffer
+	for _, l := range p.loads {
+		fmt.Fprintf(&in, "%q\t%q\n", l.name, l.group.file)
+	}
+	k := &Carry{c.Memory, p, home, dir}
+	if err := os.WriteFile(filepath.Join(dir, gaidenkeep.InFile), in.Bytes(), 0o600); err != nil {
+		os.RemoveAll(dir)
+		return nil, fmt.Errorf("cell: values: %w", err)
+	}
+	return k, nil
+}
+
+// Environ returns what the program's environment needs besides its own.
+func (k *Carry) Environ() []string {
+	if k == nil {
+		return nil
+	}
+	return []string{gaidenkeep.Env + "=" + k.dir}
+}
+
+// Torn reports whether the program died while it was leaving its values: when
+// its goroutines went on changing them, the Go runtime may have ended it.
+func (k *Carry) Torn() bool {
+	if k == nil {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(k.dir, gaidenkeep.SavingFile))
+	return err == nil
+}
+
+// Take takes what the program has left. A program that was stopped or killed
+// has left nothing: what was kept before stays. With stale the program has not
+// run: a value that it wanted is none of its type any more, and is forgotten;
+// the cell has to be composed again. notes say so.
+func (k *Carry) Take(ended bool) (stale bool, notes []string) {
+	if k == nil {
+		return false, nil
+	}
+	defer os.RemoveAll(k.dir)
+	m := k.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	defer m.sweep(k.home)
+	data, err := os.ReadFile(filepath.Join(k.dir, gaidenkeep.ManifestFile))
+	if err != nil {
+		if ended {
+			k.finish(nil)
+		}
+		return false, nil
+	}
+	groups := map[string]*keptGroup{}
+	left := map[string]bool{}
+	for line := range strings.Lines(string(data)) {
+		f := gaidenkeep.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		name := f[1]
+		switch f[0] {
+		case "stale":
+			stale = true
+			notes = append(notes, m.drop(name, f[2])...)
+		case "kept":
+			left[name] = true
+			k.adopt(groups, f)
+		case "same":
+			left[name] = true
+		case "lost":
+			left[name] = true
+			delete(m.kept, name)
+			m.why[name] = f[2]
+		}
+	}
+	if !stale {
+		k.finish(left)
+	}
+	return stale, notes
+}
+
+// adopt takes over one variable: "kept" name file bytes preview types…
+func (k *Carry) adopt(groups map[string]*keptGroup, f []string) {
+	if len(f) < 5 {
+		return
+	}
+	m := k.memory
+	g := groups[f[2]]
+	if g == nil {
+		m.files++
+		g = &keptGroup{file: filepath.Join(k.home, "value-"+strconv.Itoa(m.files))}
+		for _, t := range f[5:] {
+			g.dynamic = append(g.dynamic, typeText(t))
+		}
+		if os.Rename(f[2], g.file) != nil {
+			return
+		}
+		groups[f[2]] = g
+	}
+	size, _ := strconv.ParseInt(f[3], 10, 64)
+	v := &keptVar{name: f[1], typ: k.program.tracked[f[1]], cell: k.program.unit.ID, bytes: size, preview: f[4], group: g}
+	g.vars = append(g.vars, v)
+	m.kept[v.name] = v
+	delete(m.why, v.name)
+	delete(m.said, v.name)
+}
+
+// finish remembers what the cell defined with :=. left are the names of the
+// values that the program left; it had come to those.
+func (k *Carry) finish(left map[string]bool) {
+	m, u := k.memory, k.program.unit
+	for _, def := range u.define {
+		if !slices.ContainsFunc(def.names, func(name string) bool { return left[name] || k.program.tracked[name] == "" }) {
+			continue
+		}
+		if def.decl != nil {
+			m.take(def.decl)
+		}
+		for _, name := range def.names {
+			if def.decl == nil {
+				delete(m.decls, name)
+			}
+			if m.kept[name] != nil || def.decl != nil {
+				delete(m.lost, name)
+			}
+		}
+	}
+}
+
+// drop forgets a value that is no longer one of its variable's type. m.mu is held.
+func (m *Memory) drop(name, reason string) (notes []string) {
+	k := m.kept[name]
+	if k == nil {
+		return nil
+	}
+	delete(m.kept, name)
+	note := fmt.Sprintf("the value of %s from cell %d is gone: %s", name, k.cell, reason)
+	if d := m.decls[name]; d != nil {
+		note += fmt.Sprintf("; it is made anew from cell %d, line %d", d.Cell, d.Line)
+		m.said[name] = true
+	} else {
+		m.lost[name] = k.cell
+	}
+	return []string{note}
+}
+
+// dropKept drops those of the loaded variables that a broken type may be due to.
+func (m *Memory) dropKept(loads []loadedVar, reason string) (notes []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range loads {
+		for _, v := range l.group.vars {
+			if m.kept[v.name] == v {
+				notes = append(notes, m.drop(v.name, reason)...)
+			}
+		}
+	}
+	return notes
+}
+
+// sweep removes the files that no variable needs any more. m.mu is held.
+func (m *Memory) sweep(home string) {
+	used := map[string]bool{}
+	for _, k := range m.kept {
+		used[k.group.file] = true
+	}
+	names, _ := filepath.Glob(filepath.Join(home, "value-*"))
+	for _, name := range names {
+		if !used[name] {
+			os.Remove(name)
+		}
+	}
+}
+
+// unkept notes why variables are not kept.
+func (m *Memory) unkept(why map[string]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, reason := range why {
+		delete(m.kept, name)
+		m.why[name] = reason
+	}
+}
+
+// anew says, once for each, which variables a program makes anew because their
+// values could not be kept.
+func (m *Memory) anew(decls []*Decl, u *Unit) (notes []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, d := range decls {
+		if d.Kind != Var || d.Cell == u.ID {
+			continue
+		}
+		for _, name := range d.Names {
+			if why := m.why[name]; why != "" && !m.said[name] {
+				m.said[name] = true
+				notes = append(notes, fmt.Sprintf("%s is made anew from cell %d, line %d: its value cannot be kept, %s", name, d.Cell, d.Line, why))
+			}
+		}
+	}
+	return notes
+}
+
+// A Value is a line of the list of variables.
+type Value struct {
+	Name  string
+	Type  string // as Go writes it; empty while it is not known
+	Cell  int    // that gave it its value, or that declares it
+	Bytes int64  // that the value takes; 0 if it is not kept
+	Text  string // the value's beginning; or why there is none
+}
+
+// Values lists the variables, sorted by name.
+func (m *Memory) Values() []Value {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []Value
+	for name, k := range m.kept {
+		source, _, _ := k.typ.split(guessName)
+		out = append(out, Value{name, source, k.cell, k.bytes, k.preview})
+	}
+	for name, d := range m.decls {
+		if d.Kind != Var || m.kept[name] != nil || strings.HasPrefix(name, "_~") {
+			continue
+		}
+		text := "not run yet; begins as declared"
+		if why := m.why[name]; why != "" {
+			text = "made anew in each cell: " + why
+		}
+		out = append(out, Value{Name: name, Cell: d.Cell, Text: text})
+	}
+	slices.SortFunc(out, func(a, b Value) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}

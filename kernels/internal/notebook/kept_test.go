@@ -1,0 +1,147 @@
+package notebook
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gaiden/kernels/internal/jupyter"
+)
+
+// TestKept: what happens to values when cells fail, stop, change types, and
+// what the magics say of them.
+func TestKept(t *testing.T) {
+	r := &runner{t: t, n: newNotebook(t)}
+	tests := []struct {
+		name   string
+		code   string
+		result string
+		stdout string // part of it
+		said   string // part of stderr
+		fails  string // part of the traceback
+	}{
+		{name: "begin", code: "x := 1"},
+		{name: "panic", code: "x = 2\ny := 5\npanic(\"oh\")\nz := 6", fails: "oh"},
+		{name: "kept before the panic", code: "x + y", result: "7"},
+		{name: "not reached", code: "z", fails: "defines z, but did not come to keep it; run it again"},
+		{name: "exit", code: "x = 3\nif x == 3 {\n\tos.Exit(4)\n}", fails: "exit status 4"},
+		{name: "kept before the exit", code: "x", result: "3"},
+		{name: "fatal in a function", code: "func die() { log.Fatal(\"dying\") }\nx = 33\ndie()", said: "dying", fails: "exit status 1"},
+		{name: "kept before that", code: "x", result: "33"},
+		{name: "killed", code: "x = 4\nsyscall.Kill(os.Getpid(), syscall.SIGKILL)", fails: "killed"},
+		{name: "as before", code: "x", result: "33"},
+		{name: "does not compile", code: "x = nowhere", fails: "undefined: nowhere"},
+		{name: "as before that", code: "x", result: "33"},
+		{name: "panic in a goroutine", code: "x = 5\ngo func() { panic(\"aside\") }()\ntime.Sleep(time.Minute)", fails: "aside"},
+		{name: "as before it", code: "x", result: "33"},
+
+		{name: "old type", code: "type W struct{ A int }\nw := W{A: 1}\nvar v = W{A: 2}\nw.A, v.A = 5, 6"},
+		{name: "new type", code: "type W struct{ A, B int }"},
+		{name: "made anew", code: "w", result: "{A:1 B:0}", said: "the value of w from cell 15 is gone: its type main.W is not what it was; it is made anew from cell 15, line 2"},
+		{name: "var made anew", code: "v", result: "{A:2 B:0}", said: "the value of v from cell 15 is gone"},
+		{name: "and kept again", code: "v.B++\nv", result: "{A:2 B:1}"},
+		{name: "type that will go", code: "type Gone int\ngone := Gone(3)\n"},
+		{name: "now it is", code: "%rm Gone", stdout: "removed type Gone"},
+		{name: "and its value", code: "gone", fails: "undefined: Gone"},
+
+		{name: "changing while it is kept", code: "m := map[int]int{}\nfor range 4 {\n\tgo func() {\n\t\tfor i := 0; ; i++ {\n\t\t\t_ = i\n\t\t}\n\t}()\n}\nm[1] = 1"},
+		{name: "kept all the same", code: "len(m)", result: "1"},
+
+		{name: "shared", code: "one := []int{1, 2, 3}\nother := one[:2]"},
+		{name: "one of two replaced", code: "one := \"text\""},
+		{name: "the other stays", code: "other", result: "[1 2]"},
+
+		{name: "list", code: "%whos", stdout: "other  []int"},
+		{name: "names", code: "%who", stdout: "x"},
+		{name: "forget", code: "%del x", stdout: "removed var x"},
+		{name: "forgotten", code: "x", fails: "undefined: x"},
+		{name: "reset", code: "%reset"},
+		{name: "no names", code: "%who", stdout: "there are no variables"},
+		{name: "no list", code: "%whos", stdout: "there are no variables"},
+		{name: "nothing there", code: "other", fails: "undefined: other"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r.t = t
+			out, err := r.run(tt.code)
+			trace := ""
+			if err != nil {
+				trace = strings.Join(err.Traceback, "\n")
+			}
+			if (err != nil) != (tt.fails != "") || !strings.Contains(trace, tt.fails) {
+				t.Fatalf("got error %q, want %q", trace, tt.fails)
+			}
+			text := out.stream("stdout")
+			for _, d := range out.shown {
+				text += d.Data["text/plain"].(string)
+			}
+			if !strings.Contains(text, tt.stdout) {
+				t.Errorf("got output %q, want %q", text, tt.stdout)
+			}
+			if got := out.stream("stderr"); !strings.Contains(got, tt.said) {
+				t.Errorf("it says %q, want %q", got, tt.said)
+			}
+			if got := out.result(); got != tt.result {
+				t.Errorf("got %q, want %q", got, tt.result)
+			}
+		})
+	}
+	if left, _ := filepath.Glob(filepath.Join(r.n.temp.Path, "values", "*")); len(left) > 0 {
+		t.Errorf("got files %q, want none after %%reset", left)
+	}
+}
+
+// TestStopKeeps: a stopped cell leaves the values as they were before it.
+func TestStopKeeps(t *testing.T) {
+	r := &runner{t: t, n: newNotebook(t)}
+	r.must("x := 1")
+	ctx, stop := context.WithCancel(t.Context())
+	out := &stopper{began: make(chan struct{})}
+	done := make(chan *jupyter.Error)
+	go func() {
+		r.count++
+		done <- r.n.Execute(ctx, request("x = 2\nfmt.Println(\"go\")\nfor {\n}", r.count), out).Err
+	}()
+	<-out.began
+	stop()
+	if err := <-done; err == nil || err.Name != nameInterrupt {
+		t.Fatalf("got error %v, want %s", err, nameInterrupt)
+	}
+	if got := r.must("x").result(); got != "1" {
+		t.Errorf("got %s, want 1, as before the stopped cell", got)
+	}
+}
+
+// TestLargeValue: 100 MB cost those cells that use them little, and others
+// nothing; and there is one copy of them.
+func TestLargeValue(t *testing.T) {
+	r := &runner{t: t, n: newNotebook(t)}
+	r.must("data := make([]float32, 25<<20)\ndata[1<<20] = 1")
+	r.must("other := 2")
+	r.must("other++")
+	began := time.Now()
+	r.must("other++")
+	without := time.Since(began)
+	r.must("data[1<<20]")
+	began = time.Now()
+	if got := r.must("data[1<<20]").result(); got != "1" {
+		t.Errorf("got %s, want 1", got)
+	}
+	t.Logf("a cell without it takes %v, one that reads it %v", without.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	var size int64
+	files, _ := filepath.Glob(filepath.Join(r.n.temp.Path, "values", "value-*"))
+	for _, name := range files {
+		if info, err := os.Stat(name); err == nil {
+			size += info.Size()
+		}
+	}
+	if len(files) != 2 || size > 101<<20 {
+		t.Errorf("got %d files of %d bytes, want the two values once", len(files), size)
+	}
+	if left, _ := filepath.Glob(filepath.Join(r.n.temp.Path, "values", "run-*")); len(left) > 0 {
+		t.Errorf("got directories %q, want none", left)
+	}
+}

@@ -1,0 +1,145 @@
+package notebook
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/jupyter/jupytertest"
+)
+
+// TestHugeCell: a cell of a megabyte is a cell like others.
+func TestHugeCell(t *testing.T) {
+	r := &runner{t: t, n: newNotebook(t)}
+	tests := []struct{ name, code, result, fails string }{
+		{"text", "x := `" + strings.Repeat("0123456789abcdef", 64<<10) + "`\nlen(x)", "1048576", ""},
+		{"comment", "/*" + strings.Repeat("comment ", 128<<10) + "*/\n1", "1", ""},
+		{"statements", "n := 0\n" + strings.Repeat("n++\n", 20_000) + "n", "20000", ""},
+		{"mistake at its end", strings.Repeat("// comment\n", 100<<10) + "nowhere", "", "line 102401: undefined: nowhere"},
+		{"brackets", strings.Repeat("(", 100_000), "", "line 1"},
+		{"one long mistake", strings.Repeat("a", 1<<20), "", "undefined: a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r.t = t
+			began := time.Now()
+			out, err := r.run(tt.code)
+			if took := time.Since(began); took > 30*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if err == nil && tt.fails != "" || err != nil && !strings.Contains(strings.Join(err.Traceback, "\n"), tt.fails) {
+				t.Fatalf("got error %.500v, want %q", err, tt.fails)
+			}
+			if err != nil && tt.fails == "" {
+				t.Fatalf("got error %.500v", err)
+			}
+			if err != nil && len(strings.Join(err.Traceback, "\n")) > 64<<10 {
+				t.Errorf("got a traceback of %d bytes, want one that can be read", len(strings.Join(err.Traceback, "\n")))
+			}
+			if got := out.result(); got != tt.result {
+				t.Errorf("got %.100q, want %q", got, tt.result)
+			}
+		})
+	}
+}
+
+// TestNoGo: without Go a cell says what to install; magics work.
+func TestNoGo(t *testing.T) {
+	n := newNotebook(t)
+	t.Setenv("PATH", "/nonexistent")
+	n.Cache = t.TempDir()
+	r := &runner{t: t, n: n}
+	_, err := r.run("1 + 1")
+	if err == nil || !strings.Contains(strings.Join(err.Traceback, "\n"), "install Go 1.26 or newer") {
+		t.Errorf("got error %v, want one that says what to install", err)
+	}
+	if out := r.must("%version"); !strings.Contains(out.stream("stdout"), "gaiden") {
+		t.Errorf("got %q, want the version", out.stream("stdout"))
+	}
+	// gopls is missing, too: completion knows names.
+	if got := n.Complete(t.Context(), "%vers", 5); len(got.Matches) != 1 {
+		t.Errorf("got %v, want %%version", got.Matches)
+	}
+}
+
+// TestFullDisk: where there is no room to build a cell, it says so, and the next
+// one runs when there is room again. The kernel is this test, run again in a name
+// space of its own with a small file system.
+func TestFullDisk(t *testing.T) {
+	if dir := os.Getenv("NOTEBOOK_TEST_FULL"); dir != "" {
+		n := &Notebook{Library: testLibrary, Cache: filepath.Join(dir, "cache"), Dir: dir}
+		defer n.Shutdown(false)
+		r := &runner{t: t, n: n}
+		r.must("1 + 1")
+		if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 64<<20), 0o600); err == nil {
+			t.Fatal("the disk is not full")
+		}
+		for _, code := range []string{"x := 41\nx", "fmt.Println(1)"} {
+			if _, err := r.run(code); err == nil || !strings.Contains(strings.Join(err.Traceback, "\n"), "no space left on device") {
+				t.Errorf("%s: got error %v, want no space left on device", code, err)
+			}
+		}
+		os.Remove(filepath.Join(dir, "filler"))
+		if got := r.must("y := 42\ny").result(); got != "42" {
+			t.Errorf("got %q, want 42", got)
+		}
+		return
+	}
+	dir := t.TempDir()
+	script := `mount -t tmpfs -o size=24m none "$1" || exit 77; shift; exec "$@"`
+	cmd := exec.Command("unshare", "-rm", "sh", "-c", script, "sh", dir, os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
+	cmd.Env = append(os.Environ(), "NOTEBOOK_TEST_FULL="+dir, "TMPDIR="+dir, "NOTEBOOK_TEST_DIR="+filepath.Dir(testCache))
+	out, err := cmd.CombinedOutput()
+	if exit, ok := err.(*exec.ExitError); !ok && err != nil || ok && exit.ExitCode() == 77 || strings.HasPrefix(string(out), "unshare: ") {
+		t.Skipf("needs a file system of its own (unshare -rm, mount -t tmpfs), which this machine does not allow: %v %s", err, out)
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestTwoFrontEnds: two front ends of one kernel see each other's output and
+// share the notebook's memory; neither waits for the other's answers.
+func TestTwoFrontEnds(t *testing.T) {
+	kernel := jupytertest.Start(t, newNotebook(t), jupyter.Options{})
+	one, two := jupytertest.Connect(t, kernel.Connection), jupytertest.Connect(t, kernel.Connection)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	rounds := 5
+	for i := range rounds {
+		a, err := one.Send(jupyter.Shell, "execute_request", map[string]any{"code": "var shared = " + strings.Repeat("1+", i) + "1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := two.Send(jupyter.Shell, "execute_request", map[string]any{"code": "fmt.Println(\"two\")"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := one.Wait(ctx, a); err != nil || answer.Status() != "ok" {
+			t.Fatalf("first front end: got %s, %v", answer.Status(), err)
+		}
+		if answer, err := two.Wait(ctx, b); err != nil || answer.Stream("stdout") != "two\n" {
+			t.Fatalf("second front end: got %q, %v", answer.Stream("stdout"), err)
+		}
+		if err := one.Until(ctx, func() bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer, err := two.Execute(ctx, "shared")
+	if err != nil || len(answer.Shown("execute_result", "text/plain")) != 1 || answer.Shown("execute_result", "text/plain")[0] != "5" {
+		t.Errorf("got %v, %v; want 5", answer.Types(), err)
+	}
+	// What one runs, the other is shown.
+	seen := false
+	for _, m := range one.IOPub() {
+		seen = seen || m.Header.Type == "execute_result"
+	}
+	if !seen {
+		t.Error("the first front end has not seen the result of the second's cell")
+	}
+}

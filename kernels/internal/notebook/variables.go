@@ -1,0 +1,118 @@
+package notebook
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"gaiden/kernels/internal/magic"
+	"gaiden/lib/timing/units"
+)
+
+// memoryRows deal with what is remembered from cell to cell.
+func (n *Notebook) memoryRows() magic.Table {
+	return magic.Table{
+		{Name: "%list", Aliases: []string{"%ls"}, Help: "lists the declarations that are remembered", Run: n.list},
+		{Name: "%who", Help: "lists the names of variables", Run: n.who},
+		{Name: "%whos", Help: "lists variables with their types and values", Run: n.whos,
+			More: "A variable that has a size is kept: later cells find the value that it had. Others begin as they are declared."},
+		{Name: "%remove", Aliases: []string{"%rm", "%del"}, Args: "name …", Help: "forgets declarations and values; a method is T.M", Run: n.remove},
+		{Name: "%reset", Args: "[go.mod]", Help: "forgets all declarations and values, and writes go.mod anew; with go.mod only the latter", Run: n.reset},
+	}
+}
+
+func (n *Notebook) who(ctx context.Context, host magic.Host, c magic.Command) error {
+	var names []string
+	for _, v := range n.memory.Values() {
+		names = append(names, v.Name)
+	}
+	if len(names) == 0 {
+		names = []string{"there are no variables"}
+	}
+	fmt.Fprintln(host.Stdout(), strings.Join(names, "  "))
+	return nil
+}
+
+func (n *Notebook) whos(ctx context.Context, host magic.Host, c magic.Command) error {
+	values := n.memory.Values()
+	if len(values) == 0 {
+		fmt.Fprintln(host.Stdout(), "there are no variables")
+		return nil
+	}
+	var text, page strings.Builder
+	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(columns, "name\ttype\tcell\tsize\tvalue")
+	page.WriteString("<table>\n<tr><th>name</th><th>type</th><th>cell</th><th>size</th><th>value</th></tr>\n")
+	for _, v := range values {
+		size := "-"
+		if v.Bytes > 0 {
+			size = units.Bytes(float64(v.Bytes))
+		}
+		fmt.Fprintf(columns, "%s\t%s\t%d\t%s\t%s\n", v.Name, v.Type, v.Cell, size, v.Text)
+		fmt.Fprintf(&page, "<tr><td>%s</td><td style=\"text-align:left\"><code>%s</code></td><td>%d</td><td>%s</td><td style=\"text-align:left\"><code>%s</code></td></tr>\n",
+			escape(v.Name), escape(v.Type), v.Cell, size, escape(v.Text))
+	}
+	columns.Flush()
+	page.WriteString("</table>")
+	host.Show(map[string]any{"text/plain": strings.TrimSuffix(text.String(), "\n"), "text/html": page.String()})
+	return nil
+}
+
+func (n *Notebook) list(ctx context.Context, host magic.Host, c magic.Command) error {
+	entries := n.memory.Entries()
+	if len(entries) == 0 {
+		fmt.Fprintln(host.Stdout(), "nothing is remembered")
+		return nil
+	}
+	var text, page strings.Builder
+	page.WriteString("<table>\n")
+	for _, e := range entries {
+		fmt.Fprintf(&text, "%-7s %-20s cell %-4d %s\n", e.Kind, e.Name, e.Cell, e.Text)
+		fmt.Fprintf(&page, "<tr><td>%s</td><td style=\"text-align:left\"><code>%s</code></td><td>cell %d</td><td style=\"text-align:left\"><code>%s</code></td></tr>\n",
+			e.Kind, escape(e.Name), e.Cell, escape(e.Text))
+	}
+	page.WriteString("</table>")
+	host.Show(map[string]any{"text/plain": strings.TrimSuffix(text.String(), "\n"), "text/html": page.String()})
+	return nil
+}
+
+func (n *Notebook) remove(ctx context.Context, host magic.Host, c magic.Command) error {
+	if len(c.Args) == 0 {
+		return magic.Usage(c)
+	}
+	var names []string
+	for _, e := range n.memory.Entries() {
+		names = append(names, e.Name)
+	}
+	for _, name := range c.Args {
+		kind, ok := n.memory.Forget(name)
+		if ok {
+			fmt.Fprintf(host.Stdout(), "removed %s %s\n", kind, name)
+			continue
+		}
+		text := name + " is not remembered"
+		if near := magic.Nearest(name, names); near != "" {
+			text += "; did you mean " + near + "?"
+		}
+		fmt.Fprintln(host.Stderr(), text)
+	}
+	return nil
+}
+
+// values returns the directory of the variables' values.
+func (n *Notebook) values() string { return filepath.Join(n.temp.Path, "values") }
+
+func (n *Notebook) reset(ctx context.Context, host magic.Host, c magic.Command) error {
+	switch {
+	case len(c.Args) == 0:
+		n.memory.Reset()
+		os.RemoveAll(n.values())
+		fmt.Fprintln(host.Stdout(), "all declarations and values are forgotten")
+	case len(c.Args) > 1 || c.Args[0] != "go.mod":
+		return magic.Usage(c)
+	}
+	return n.module.Reseed(ctx)
+}

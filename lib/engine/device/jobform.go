@@ -1,0 +1,90 @@
+package device
+
+import (
+	"fmt"
+
+	"gaiden/lib/engine/wire"
+)
+
+// checkJob refuses a job that could not run.
+func checkJob(b *wire.JobBody) *wire.Error {
+	bad := func(format string, args ...any) *wire.Error {
+		return wire.Errorf(wire.Invalid, "job %.80s: %s", b.Name, fmt.Sprintf(format, args...))
+	}
+	if why := checkName(b.Name); why != nil {
+		return bad("%s", why.Text)
+	}
+	if len(b.Steps) == 0 || b.Turns < 0 || b.Save < 0 {
+		return bad("got %d steps, %d turns, a snapshot each %d turns: want 1 step or more and no negative number", len(b.Steps), b.Turns, b.Save)
+	}
+	for _, p := range b.Programs {
+		for _, t := range append(append([]wire.Type{}, p.Inputs...), p.Outputs...) {
+			if _, err := t.Bytes(); err != nil || len(t.Dims) > wire.MaxRank {
+				return bad("program %s has the type %s, which is none", p.Name, t)
+			}
+		}
+	}
+	reads := map[string]bool{}
+	for i, s := range b.Steps {
+		if s.Program < 0 || s.Program >= len(b.Programs) {
+			return bad("step %d runs program %d: there are %d", i, s.Program, len(b.Programs))
+		}
+		p := &b.Programs[s.Program]
+		replicas := max(1, int(p.Replicas))
+		switch {
+		case len(s.Inputs) != len(p.Inputs)*replicas:
+			return bad("step %d has %d inputs: program %s wants %d", i, len(s.Inputs), p.Name, len(p.Inputs)*replicas)
+		case len(s.Names) != 0 && len(s.Names) != len(p.Outputs)*replicas:
+			return bad("step %d has names for %d outputs: program %s has %d", i, len(s.Names), p.Name, len(p.Outputs)*replicas)
+		case s.Donate != nil && len(s.Donate) != len(s.Inputs):
+			return bad("step %d has %d donation marks for %d inputs", i, len(s.Donate), len(s.Inputs))
+		case s.Finite && s.Donate != nil:
+			return bad("step %d gives its inputs away and wants to see first whether its results are finite", i)
+		case s.Repeat < 0:
+			return bad("step %d repeats %d times", i, s.Repeat)
+		}
+		for k, in := range s.Inputs {
+			if (in.Name == "") == (len(in.Each) == 0) {
+				return bad("step %d, input %d: want one name, or one for each repetition", i, k)
+			}
+		}
+		for _, r := range s.Read {
+			if r.Output < 0 || r.Output >= len(p.Outputs)*replicas {
+				return bad("step %d reads output %d of program %s, which has %d", i, r.Output, p.Name, len(p.Outputs)*replicas)
+			}
+			reads[r.Name] = true
+		}
+		if len(p.Text) == 0 {
+			return bad("program %s has no text: it could not be resumed", p.Name)
+		}
+	}
+	if u := b.Until; u != nil && !reads[u.Read] {
+		return bad("it ends by %q, which no step reads", u.Read)
+	}
+	return nil
+}
+
+// nextPlace is the place after this one.
+func nextPlace(p wire.Place, b *wire.JobBody) wire.Place {
+	if p.Repeat++; p.Repeat < max(1, b.Steps[p.Step].Repeat) {
+		return p
+	}
+	if p.Repeat, p.Step = 0, p.Step+1; p.Step < len(b.Steps) {
+		return p
+	}
+	return wire.Place{Turn: p.Turn + 1}
+}
+
+// numbers are the elements of an array, at most MaxEntry.
+func numbers(t wire.Type, b []byte) []float64 {
+	size := t.DType.Size()
+	if t.DType == complex64 || t.DType == complex128 {
+		size /= 2
+	}
+	n := min(len(b)/size, wire.MaxEntry)
+	l := make([]float64, n)
+	for i := range l {
+		l[i] = number(t.DType, b[i*size:])
+	}
+	return l
+}

@@ -1,0 +1,184 @@
+package kernels
+
+import (
+	"maps"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/engine/triton"
+)
+
+// Group is several updates in one kernel, one after the other along the grid:
+// no kernel takes less than about a microsecond, and the small ones fill the
+// device while the large one ends.
+//
+//	inputs:  those of the members, in order, without rate and t; then rate and t, float32 scalars
+//	outputs: those of the members, in order
+//
+// Without a Rule there are no rate and t, and the outputs are gradients.
+type Group struct {
+	Members []Member
+	Rule    Rule
+	After   []shapes.Shape // of kernels that read the old weights
+}
+
+// Member is what a Group may hold: LinearUpdate, PartsUpdate and Tally. Their
+// own Rule and After do not matter there.
+type Member interface {
+	task(rule Rule) task
+}
+
+// task is a member's part of a kernel.
+type task struct {
+	inputs []shapes.Shape // without states
+	arrays []shapes.Shape // which a rule updates in place
+	plain  []shapes.Shape // outputs that are no states
+	blocks int
+	warps  int
+	stages int
+	flops  float64
+	// body is what a block does. in are the inputs; update has a step for each
+	// array, and then for each plain output.
+	body func(b *triton.Block, block triton.Value, in []triton.Value, update []step)
+}
+
+// step loads a tile of an optimizer's state and returns what stores it after a
+// step. The loads stand where step is called: before the gradient is there, so
+// that they are on their way while it is computed. Of an output that is no state
+// it stores what it is given.
+type step func(at triton.Value, masks ...triton.Value) (finish func(g triton.Value))
+
+// stepName is a word for a rule.
+func stepName(r Rule) string {
+	if r == nil {
+		return "gradient"
+	}
+	return r.Name()
+}
+
+// Kernel is the kernel of all members.
+func (g Group) Kernel() triton.Kernel {
+	k := triton.Kernel{Name: "group_" + stepName(g.Rule), Warps: 1, Stages: 1, After: g.After}
+	tasks := make([]task, len(g.Members))
+	aliases := map[int]int{}
+	for i, m := range g.Members {
+		t := m.task(g.Rule)
+		tasks[i] = t
+		k.Inputs = append(k.Inputs, t.inputs...)
+		for _, s := range t.arrays {
+			for range g.each() {
+				if g.Rule != nil {
+					aliases[len(k.Outputs)] = len(k.Inputs)
+					k.Inputs = append(k.Inputs, s)
+				}
+				k.Outputs = append(k.Outputs, s)
+			}
+		}
+		k.Outputs = append(k.Outputs, t.plain...)
+		k.Grid[0] += t.blocks
+		k.Warps, k.Stages, k.FLOPs = max(k.Warps, t.warps), max(k.Stages, t.stages), k.FLOPs+t.flops
+	}
+	if g.Rule != nil {
+		scalar := shapes.Make(dtypes.Float32)
+		k.Inputs = append(k.Inputs, scalar, scalar)
+		k.Aliases = maps.Clone(aliases)
+	}
+	k.Body = func(b *triton.Block) {
+		var rate, number triton.Value
+		if g.Rule != nil {
+			rate, number = b.Input(len(k.Inputs)-2).Load(), b.Input(len(k.Inputs)-1).Load()
+		}
+		g.branch(b, b.ProgramID(0), tasks, 0, 0, rate, number)
+	}
+	return k
+}
+
+// each is how many arrays a state has.
+func (g Group) each() int {
+	if g.Rule == nil {
+		return 1
+	}
+	return 1 + g.Rule.Moments()
+}
+
+// branch writes the tasks from the first on, whose inputs and outputs begin at
+// in and out, for the blocks from 0 on.
+func (g Group) branch(b *triton.Block, block triton.Value, tasks []task, in, out int, rate, number triton.Value) {
+	t := tasks[0]
+	var inputs []triton.Value
+	for i := range t.inputs {
+		inputs = append(inputs, b.Input(in+i))
+	}
+	nextIn, nextOut := in+len(t.inputs), out
+	var update []step
+	for range t.arrays {
+		var old, next []triton.Value
+		for range g.each() {
+			if g.Rule != nil {
+				old = append(old, b.Input(nextIn))
+				nextIn++
+			}
+			next = append(next, b.Output(nextOut))
+			nextOut++
+		}
+		update = append(update, stepOf(g.Rule, rate, number, old, next))
+	}
+	for range t.plain {
+		update = append(update, stepOf(nil, rate, number, nil, []triton.Value{b.Output(nextOut)}))
+		nextOut++
+	}
+	run := func() { t.body(b, block, inputs, update) }
+	if len(tasks) == 1 {
+		run()
+		return
+	}
+	b.If(block.Less(t.blocks), run, func() {
+		g.branch(b, block.Sub(t.blocks), tasks[1:], nextIn, nextOut, rate, number)
+	})
+}
+
+func stepOf(rule Rule, rate, number triton.Value, old, next []triton.Value) step {
+	return func(at triton.Value, masks ...triton.Value) func(g triton.Value) {
+		if rule == nil {
+			return func(g triton.Value) { store(next[0].At(at), g, masks...) }
+		}
+		state := make([]triton.Value, len(old))
+		for i, p := range old {
+			state[i] = load(p.At(at), masks...)
+		}
+		return func(g triton.Value) {
+			w, moments := rule.Step(rate, number, state[0], g, state[1:])
+			for i, x := range append([]triton.Value{w}, moments...) {
+				store(next[i].At(at), x, masks...)
+			}
+		}
+	}
+}
+
+// Tally adds up what Head says of a batch.
+//
+//	inputs:  loss and hit [batch] float32
+//	outputs: [1 3] float32: the mean loss, the number of examples, the sum of the hits
+type Tally struct{ Batch int }
+
+func (t Tally) task(Rule) task {
+	each := shapes.Make(dtypes.Float32, t.Batch)
+	return task{
+		inputs: []shapes.Shape{each, each}, plain: []shapes.Shape{shapes.Make(dtypes.Float32, 1, 3)},
+		blocks: 1, warps: 1, stages: 1,
+		body: func(b *triton.Block, _ triton.Value, in []triton.Value, update []step) {
+			size := min(triton.Cover(t.Batch, 1), 1024)
+			zero := b.Zeros(dtypes.Float32, size)
+			sums := b.For(0, t.Batch, size, []triton.Value{zero, zero}, func(i triton.Value, c []triton.Value) []triton.Value {
+				at := i.Add(b.Range(size))
+				some := at.Less(t.Batch)
+				return []triton.Value{c[0].Add(in[0].At(at).LoadIf(some, 0)), c[1].Add(in[1].At(at).LoadIf(some, 0))}
+			})
+			zeroth := b.Zeros(dtypes.Int32)
+			update[0](zeroth)(sums[0].Sum(0).Mul(1 / float64(t.Batch)))
+			update[0](zeroth.Add(1))(b.Full(dtypes.Float32, float64(t.Batch)))
+			update[0](zeroth.Add(2))(sums[1].Sum(0))
+		},
+	}
+}

@@ -1,0 +1,147 @@
+package kernels
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/engine/triton"
+)
+
+// LargestUnits is how many units an LSTM in one kernel may have: its recurrent
+// weights stay on the chip for the whole sequence.
+const LargestUnits = 64
+
+// LSTM runs long short-term memory over a whole sequence: the four gates input,
+// forget, cell and output, in PyTorch's order, from what the inputs give them
+// (z, with the biases) and the output of the place before.
+//
+//	inputs:  z [length batch 4·units], recurrent [units 4·units] float32
+//	outputs: h [length batch units], what comes out,
+//	         c [length batch units], the cells, and
+//	         gates [length batch 4·units], after their sigmoids and tanh, which LSTMBack needs
+//
+// All is float32; products are TF32. Nothing comes before the first place.
+type LSTM struct {
+	Length, Batch, Units int
+	Rows                 int // of the batch in a block; default: 16
+	Rounding             triton.Rounding
+}
+
+func (l LSTM) rows() int {
+	if l.Rows == 0 {
+		return 16
+	}
+	return l.Rows
+}
+
+func (l LSTM) shape(n int) shapes.Shape {
+	return shapes.Make(dtypes.Float32, l.Length, l.Batch, n*l.Units)
+}
+
+// tiles are where a block's rows stand in arrays of n·units columns, and the
+// recurrent weights of the four gates, transposed for the way back.
+func (l LSTM) tiles(b *triton.Block, recurrent triton.Value, transposed bool) (rows, units span, weights [4]triton.Value) {
+	rows = stretch(b, b.ProgramID(0), l.rows(), l.Batch)
+	units = stretch(b, b.Zeros(dtypes.Int32), triton.Cover(l.Units, 16), l.Units)
+	from, fromIn := units.column()
+	to, toIn := units.row()
+	if transposed {
+		from, fromIn, to, toIn = to, toIn, from, fromIn
+	}
+	for g := range weights {
+		weights[g] = load(recurrent.At(from.Mul(4*l.Units).Add(to.Add(g*l.Units))), fromIn, toIn)
+	}
+	return rows, units, weights
+}
+
+// Kernel is the kernel of these sizes.
+func (l LSTM) Kernel() triton.Kernel {
+	return triton.Kernel{
+		Name: "lstm", Grid: [3]int{triton.Blocks(l.Batch, l.rows())}, Stages: 1,
+		Inputs:  []shapes.Shape{l.shape(4), shapes.Make(dtypes.Float32, l.Units, 4*l.Units)},
+		Outputs: []shapes.Shape{l.shape(1), l.shape(1), l.shape(4)},
+		FLOPs:   8 * float64(l.Length*l.Batch) * float64(l.Units*l.Units),
+		Body: func(b *triton.Block) {
+			rows, units, weights := l.tiles(b, b.Input(1), false)
+			m, mIn := rows.column()
+			n, nIn := units.row()
+			start := b.Zeros(dtypes.Float32, l.rows(), n.Dims()[1])
+			b.For(0, l.Length, 1, []triton.Value{start, start}, func(t triton.Value, state []triton.Value) []triton.Value {
+				row := t.Mul(l.Batch).Add(m)
+				var gates [4]triton.Value
+				for g := range gates {
+					at := row.Mul(4 * l.Units).Add(n.Add(g * l.Units))
+					z := load(b.Input(0).At(at), mIn, nIn)
+					gates[g] = b.Dot(state[0], weights[g], z, l.Rounding)
+					if g == 2 {
+						gates[g] = gates[g].Tanh()
+					} else {
+						gates[g] = gates[g].Sigmoid()
+					}
+					store(b.Output(2).At(at), gates[g], mIn, nIn)
+				}
+				c := gates[1].Mul(state[1]).Add(gates[0].Mul(gates[2]))
+				h := gates[3].Mul(c.Tanh())
+				if !nIn.IsZero() { // columns that are no units get sigmoid(0): keep them out of the next products
+					h = nIn.Select(h, 0)
+				}
+				at := row.Mul(l.Units).Add(n)
+				store(b.Output(0).At(at), h, mIn, nIn)
+				store(b.Output(1).At(at), c, mIn, nIn)
+				return []triton.Value{h, c}
+			})
+		},
+	}
+}
+
+// LSTMBack is LSTM backwards: the gradient of what the gates got.
+//
+//	inputs:  v [length batch units], the gradient of h, gates and c of LSTM, recurrent
+//	outputs: d [length batch 4·units], the gradient of z
+//
+// The gradient of recurrent is that of a dense layer: h of the place before,
+// transposed, times d.
+type LSTMBack struct{ LSTM }
+
+// Kernel is the kernel of these sizes.
+func (l LSTMBack) Kernel() triton.Kernel {
+	return triton.Kernel{
+		Name: "lstm_back", Grid: [3]int{triton.Blocks(l.Batch, l.rows())}, Stages: 1,
+		Inputs:  []shapes.Shape{l.shape(1), l.shape(4), l.shape(1), shapes.Make(dtypes.Float32, l.Units, 4*l.Units)},
+		Outputs: []shapes.Shape{l.shape(4)},
+		FLOPs:   8 * float64(l.Length*l.Batch) * float64(l.Units*l.Units),
+		Body: func(b *triton.Block) {
+			rows, units, weights := l.tiles(b, b.Input(3), true)
+			m, mIn := rows.column()
+			n, nIn := units.row()
+			start := b.Zeros(dtypes.Float32, l.rows(), n.Dims()[1])
+			b.For(0, l.Length, 1, []triton.Value{start, start}, func(i triton.Value, state []triton.Value) []triton.Value {
+				t := b.Full(dtypes.Int32, float64(l.Length-1)).Sub(i)
+				row := t.Mul(l.Batch).Add(m)
+				at := row.Mul(l.Units).Add(n)
+				var gate [4]triton.Value
+				for g := range gate {
+					gate[g] = load(b.Input(1).At(row.Mul(4*l.Units).Add(n.Add(g*l.Units))), mIn, nIn)
+				}
+				in, forget, cell, out := gate[0], gate[1], gate[2], gate[3]
+				before := load(b.Input(2).At(at.Sub(l.Batch*l.Units)), mIn, nIn, t.Greater(0).Spread(1, 1))
+				c := load(b.Input(2).At(at), mIn, nIn).Tanh()
+				dh := state[0].Add(load(b.Input(0).At(at), mIn, nIn))
+				dc := state[1].Add(dh.Mul(out).Mul(c.Mul(c).Neg().Add(1)))
+				slope := func(s triton.Value) triton.Value { return s.Mul(s.Neg().Add(1)) }
+				d := [4]triton.Value{
+					dc.Mul(cell).Mul(slope(in)),
+					dc.Mul(before).Mul(slope(forget)),
+					dc.Mul(in).Mul(cell.Mul(cell).Neg().Add(1)),
+					dh.Mul(c).Mul(slope(out)),
+				}
+				next := start
+				for g := range d {
+					store(b.Output(0).At(row.Mul(4*l.Units).Add(n.Add(g*l.Units))), d[g], mIn, nIn)
+					next = b.Dot(d[g], weights[g], next, l.Rounding)
+				}
+				return []triton.Value{next, dc.Mul(forget)}
+			})
+		},
+	}
+}

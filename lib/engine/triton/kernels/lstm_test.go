@@ -1,0 +1,80 @@
+package kernels
+
+import (
+	"math"
+	"testing"
+)
+
+// plainLSTM is the recurrence in loops of Go; v is the gradient of h.
+func plainLSTM(l LSTM, z, r, v []float64) (h, c, gates, d []float64) {
+	u, all := l.Units, l.Length*l.Batch
+	h, c, gates, d = make([]float64, all*u), make([]float64, all*u), make([]float64, all*4*u), make([]float64, all*4*u)
+	sigmoid := Sigmoid.plain
+	for t := range l.Length {
+		for b := range l.Batch {
+			row, last := t*l.Batch+b, (t-1)*l.Batch+b
+			for k := range 4 * u {
+				s := z[row*4*u+k]
+				for j := range u {
+					if t > 0 {
+						s += h[last*u+j] * r[j*4*u+k]
+					}
+				}
+				if k/u == 2 {
+					gates[row*4*u+k] = math.Tanh(s)
+				} else {
+					gates[row*4*u+k] = sigmoid(s)
+				}
+			}
+			for j := range u {
+				g := func(k int) float64 { return gates[row*4*u+k*u+j] }
+				old := 0.0
+				if t > 0 {
+					old = c[last*u+j]
+				}
+				c[row*u+j] = g(1)*old + g(0)*g(2)
+				h[row*u+j] = g(3) * math.Tanh(c[row*u+j])
+			}
+		}
+	}
+	for b := range l.Batch {
+		dh, dc := make([]float64, u), make([]float64, u)
+		for t := l.Length - 1; t >= 0; t-- {
+			row := t*l.Batch + b
+			for j := range u {
+				g := func(k int) float64 { return gates[row*4*u+k*u+j] }
+				old := 0.0
+				if t > 0 {
+					old = c[(row-l.Batch)*u+j]
+				}
+				tanh := math.Tanh(c[row*u+j])
+				dh[j] += v[row*u+j]
+				dc[j] += dh[j] * g(3) * (1 - tanh*tanh)
+				d[row*4*u+j] = dc[j] * g(2) * g(0) * (1 - g(0))
+				d[row*4*u+u+j] = dc[j] * old * g(1) * (1 - g(1))
+				d[row*4*u+2*u+j] = dc[j] * g(0) * (1 - g(2)*g(2))
+				d[row*4*u+3*u+j] = dh[j] * tanh * g(3) * (1 - g(3))
+				dc[j] *= g(1)
+			}
+			for j := range u {
+				dh[j] = 0
+				for k := range 4 * u {
+					dh[j] += d[row*4*u+k] * r[j*4*u+k]
+				}
+			}
+		}
+	}
+	return h, c, gates, d
+}
+
+func TestLSTM(t *testing.T) {
+	for _, l := range []LSTM{{Length: 1, Batch: 1, Units: 1}, {Length: 14, Batch: 20, Units: 5}, {Length: 5, Batch: 16, Units: 16}, {Length: 3, Batch: 33, Units: 37, Rows: 32}} {
+		z, r, v := numbers(1, l.shape(4).Size()), numbers(2, 4*l.Units*l.Units), numbers(3, l.shape(1).Size())
+		h, c, gates, d := plainLSTM(l, z, r, v)
+		got := run(t, l.Kernel(), z, r)
+		for i, want := range [][]float64{h, c, gates} {
+			near(t, name(l, " output ", i), got[i], want, 1e-5)
+		}
+		near(t, name(l, " backwards"), run(t, LSTMBack{l}.Kernel(), v, gates, c, r)[0], d, 1e-5)
+	}
+}

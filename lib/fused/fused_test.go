@@ -1,0 +1,396 @@
+package fused
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/dtypes/bfloat16"
+	"github.com/gomlx/compute/gobackend"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/triton"
+	"gaiden/lib/engine/triton/emulate"
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/models"
+)
+
+// pure is a backend that needs no plugin. A tensor belongs to one backend, so
+// all tests have the same.
+var pure, pureError = gobackend.New("")
+
+func host(t *testing.T) compute.Backend {
+	t.Helper()
+	if pureError != nil {
+		t.Fatal(pureError)
+	}
+	return pure
+}
+
+// stop ends the building of a graph at a kernel whose inputs are not known yet.
+type stop struct {
+	kernel   triton.Kernel
+	operands []*Node
+}
+
+// emulated runs a graph whose kernels run in package emulate: it is built again
+// and again, each time as far as the next kernel, with what the kernels before
+// have given as inputs.
+func emulated(t *testing.T, o Ops, in []*tensors.Tensor, build func(o Ops, in []*Node) []*Node) (out []*tensors.Tensor, ran []string) {
+	t.Helper()
+	backend := host(t)
+	o.Builder = hlo.NewBuilder(nil, "test", nil) // it is there, and is not used
+	var known [][]*tensors.Tensor
+	for {
+		var next *stop
+		args := append([]*tensors.Tensor{}, in...)
+		for _, l := range known {
+			args = append(args, l...)
+		}
+		got := execute(t, backend, args, func(all []*Node) (nodes []*Node) {
+			rest, number := all[len(in):], 0
+			defer func() {
+				if r := recover(); r != nil {
+					s, is := r.(stop)
+					if !is {
+						panic(r)
+					}
+					next = &s
+					nodes = s.operands
+				}
+			}()
+			o := o
+			o.run = func(k triton.Kernel, operands []*Node) []*Node {
+				if number == len(known) {
+					panic(stop{k, operands})
+				}
+				n := len(known[number])
+				number++
+				outputs := rest[:n]
+				rest = rest[n:]
+				return append([]*Node{}, outputs...)
+			}
+			return build(o, all[:len(in):len(in)])
+		})
+		if next == nil {
+			return got, ran
+		}
+		ran = append(ran, next.kernel.Name)
+		known = append(known, emulateOne(t, next.kernel, got))
+	}
+}
+
+// execute runs a graph. Variables that it makes parameters of without need are
+// given zeros.
+func execute(t *testing.T, backend compute.Backend, in []*tensors.Tensor, build func(in []*Node) []*Node) []*tensors.Tensor {
+	t.Helper()
+	g := NewGraph(backend, t.Name())
+	nodes := make([]*Node, len(in))
+	args := make([]any, len(in))
+	for i, x := range in {
+		nodes[i], args[i] = Parameter(g, fmt.Sprint("in", i), x.Shape()), x
+	}
+	out := build(nodes)
+	for i, x := range out {
+		out[i] = Identity(x)
+	}
+	if err := g.Compile(out...); err != nil {
+		t.Fatal(err)
+	}
+	_, more := g.Executable().Inputs()
+	for _, s := range more[len(in):] {
+		args = append(args, tensors.FromShape(s))
+	}
+	return g.Run(args...)
+}
+
+func emulateOne(t *testing.T, k triton.Kernel, operands []*tensors.Tensor) []*tensors.Tensor {
+	t.Helper()
+	var in [][]float64
+	for i, s := range k.Inputs {
+		if !operands[i].Shape().Equal(s) {
+			t.Fatalf("kernel %s: operand %d is %s, want %s", k.Name, i, operands[i].Shape(), s)
+		}
+		in = append(in, numbers(operands[i]))
+	}
+	if len(operands) != len(k.Inputs)+len(k.After) {
+		t.Fatalf("kernel %s: got %d operands, want %d and %d", k.Name, len(operands), len(k.Inputs), len(k.After))
+	}
+	out, err := emulate.Run(k, in...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l []*tensors.Tensor
+	for i, s := range k.Outputs {
+		l = append(l, tensor(s, out[i]))
+	}
+	return l
+}
+
+func numbers(x *tensors.Tensor) []float64 {
+	var l []float64
+	x.MustConstFlatData(func(flat any) {
+		switch f := flat.(type) {
+		case []float32:
+			for _, v := range f {
+				l = append(l, float64(v))
+			}
+		case []int32:
+			for _, v := range f {
+				l = append(l, float64(v))
+			}
+		case []uint8:
+			for _, v := range f {
+				l = append(l, float64(v))
+			}
+		case []bfloat16.BFloat16:
+			for _, v := range f {
+				l = append(l, float64(v.Float32()))
+			}
+		default:
+			panic(fmt.Sprintf("%T", flat))
+		}
+	})
+	return l
+}
+
+func tensor(s shapes.Shape, l []float64) *tensors.Tensor {
+	x := tensors.FromShape(s)
+	x.MustMutableFlatData(func(flat any) {
+		switch f := flat.(type) {
+		case []float32:
+			for i := range f {
+				f[i] = float32(l[i])
+			}
+		case []int32:
+			for i := range f {
+				f[i] = int32(l[i])
+			}
+		case []uint8:
+			for i := range f {
+				f[i] = uint8(l[i])
+			}
+		case []bfloat16.BFloat16:
+			for i := range f {
+				f[i] = bfloat16.FromFloat32(float32(l[i]))
+			}
+		}
+	})
+	return x
+}
+
+// random are numbers of a normal distribution, or labels below classes.
+func random(seed uint64, s shapes.Shape, deviation float64, classes int) *tensors.Tensor {
+	r := rand.New(rand.NewPCG(seed, 3))
+	l := make([]float64, s.Size())
+	for i := range l {
+		if classes > 0 {
+			l[i] = float64(r.IntN(classes))
+		} else {
+			l[i] = r.NormFloat64() * deviation
+		}
+	}
+	return tensor(s, l)
+}
+
+func f32(dims ...int) shapes.Shape { return shapes.Make(dtypes.Float32, dims...) }
+
+func near(t *testing.T, what string, got, want *tensors.Tensor, limit float64) {
+	t.Helper()
+	g, w := numbers(got), numbers(want)
+	if !got.Shape().Equal(want.Shape()) {
+		t.Fatalf("%s: got %s, want %s", what, got.Shape(), want.Shape())
+	}
+	var off, size float64
+	for i := range g {
+		off, size = off+(g[i]-w[i])*(g[i]-w[i]), size+w[i]*w[i]
+	}
+	if e := math.Sqrt(off / max(size, 1e-30)); !(e <= limit) {
+		t.Errorf("%s: got a relative error of %.2g, want at most %.2g", what, e, limit)
+	}
+}
+
+// plainly runs a graph without kernels.
+func plainly(t *testing.T, in []*tensors.Tensor, build func(in []*Node) []*Node) []*tensors.Tensor {
+	t.Helper()
+	return execute(t, host(t), in, build)
+}
+
+// TestForms holds each operation's kernel against its plain form.
+func TestForms(t *testing.T) {
+	labels := random(9, shapes.Make(dtypes.Int32, 7), 0, 5)
+	scalars := []*tensors.Tensor{random(1, f32(), 0.01, 0), tensor(f32(), []float64{3})}
+	state := func(dims ...int) []*tensors.Tensor {
+		v := random(12, f32(dims...), 0.1, 0)
+		l := numbers(v)
+		for i := range l {
+			l[i] *= l[i]
+		}
+		return []*tensors.Tensor{random(10, f32(dims...), 0.3, 0), random(11, f32(dims...), 0.3, 0), tensor(f32(dims...), l)}
+	}
+	x, w, b := random(2, f32(7, 6), 1, 0), random(3, f32(6, 5), 0.5, 0), random(4, f32(5), 0.5, 0)
+	g := random(5, f32(7, 5), 1, 0)
+	for _, tt := range []struct {
+		name  string
+		in    []*tensors.Tensor
+		build func(o Ops, in []*Node) []*Node
+	}{
+		{"linear", []*tensors.Tensor{x, w, b}, func(o Ops, in []*Node) []*Node {
+			return []*Node{o.Linear(in[0], in[1], in[2], kernels.Tanh), o.Linear(in[0], in[1], nil, kernels.ReLU)}
+		}},
+		{"gradient of linear", []*tensors.Tensor{x, w, b, g}, func(o Ops, in []*Node) []*Node {
+			y := o.Linear(o.Linear(in[0], in[1], in[2], kernels.Tanh), Transpose(in[1], 0, 1), nil, kernels.Sigmoid)
+			return Gradient(ReduceAllSum(Mul(y, Mul(in[0], y))), in[0], in[1], in[2])
+		}},
+		{"input gradient", []*tensors.Tensor{g, w, x}, func(o Ops, in []*Node) []*Node {
+			return []*Node{o.LinearInput(in[0], in[1], in[2], kernels.Sigmoid), o.LinearInput(in[0], in[1], nil, kernels.Sigmoid)}
+		}},
+		{"update", append(append(append([]*tensors.Tensor{x, g}, state(6, 5)...), state(5)...), scalars...), func(o Ops, in []*Node) []*Node {
+			w, b := o.LinearUpdate(in[0], in[1], in[2:5], in[5:8], kernels.Adam{}, in[8], in[9], in[0])
+			v, none := o.LinearUpdate(in[0], in[1], in[2:4], nil, kernels.SGD{Momentum: 0.5}, in[8], in[9])
+			return append(append(append(w, b...), v...), none...)
+		}},
+		{"head", []*tensors.Tensor{x, w, b, labels}, func(o Ops, in []*Node) []*Node {
+			loss, hit, g := o.Head(in[0], in[1], in[2], in[3])
+			return []*Node{loss, hit, g}
+		}},
+		{"softmax", []*tensors.Tensor{g, labels}, func(o Ops, in []*Node) []*Node {
+			loss, hit, g := o.Softmax(in[0], in[1])
+			return []*Node{loss, hit, g}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ran := emulated(t, Ops{}, tt.in, tt.build)
+			want := plainly(t, tt.in, func(in []*Node) []*Node { return tt.build(Ops{}, in) })
+			if len(ran) == 0 {
+				t.Error("no kernel ran")
+			}
+			for i := range want {
+				near(t, fmt.Sprint("output ", i), got[i], want[i], 2e-5)
+			}
+		})
+	}
+}
+
+// tiny are nets with each kind of part.
+var tiny = []models.Net{
+	{Name: "dense", Input: []int{3, 2}, Layers: []models.Layer{
+		models.Flatten{Name: "flatten"}, models.Dense{Name: "a", Units: 9, Act: models.ReLU}, models.Dense{Name: "b", Units: 7, Act: Tanh, NoBias: true}, models.Dense{Name: "c", Units: 4}}},
+	{Name: "conv", Input: []int{10, 9, 2}, Layers: []models.Layer{
+		models.Conv2D{Name: "a", Channels: 3, Kernel: 3, Same: true, Act: models.ReLU}, models.MaxPool2D{Name: "p", Window: 2},
+		models.Conv2D{Name: "b", Channels: 4, Kernel: 2, Act: Sigmoid}, models.Flatten{Name: "flatten"}, models.Dense{Name: "c", Units: 5}}},
+	{Name: "mixed", Input: []int{6, 6, 1}, Layers: []models.Layer{
+		models.Conv2D{Name: "a", Channels: 3, Kernel: 3, Act: Tanh}, models.Activation{Name: "act", Act: Sigmoid}, models.Conv2D{Name: "b", Channels: 2, Kernel: 3, Stride: 2, Act: models.ReLU},
+		models.Flatten{Name: "flatten"}, models.Dense{Name: "c", Units: 6, Act: models.ReLU}, models.Dense{Name: "d", Units: 3}}},
+}
+
+// TestPlan holds a step made of kernels, and one of their plain forms, against
+// the net as GoMLX derives it.
+func TestPlan(t *testing.T) {
+	const n = 5
+	for _, net := range tiny {
+		t.Run(net.Name, func(t *testing.T) {
+			plan, err := NewPlan(net)
+			if err != nil {
+				t.Fatal(err)
+			}
+			weights := variables(t, net)
+			rule := kernels.SGD{Momentum: 0.9}
+			in := []*tensors.Tensor{random(1, f32(append([]int{n}, net.Input...)...), 1, 0), random(2, shapes.Make(dtypes.Int32, n), 0, 3),
+				tensor(f32(), []float64{0.1}), tensor(f32(), []float64{1})}
+			at := map[string]int{}
+			for i, w := range weights {
+				at[w.name] = len(in)
+				in = append(in, random(uint64(20+i), w.shape, 0.5, 0), tensor(w.shape, make([]float64, w.shape.Size())))
+			}
+			apply := func(store *model.Store, in []*Node, build func(scope *model.Scope) *Node) (*Node, []*Node) {
+				g := in[0].Graph()
+				model.SetStore(g, store)
+				store.SetTraining(g, true)
+				var values []*Node
+				for _, w := range weights {
+					v := store.VariableWithShape(w.path, w.shape, Zeros)
+					v.SetNodeValue(in[at[w.name]])
+					values = append(values, in[at[w.name]])
+				}
+				return build(store.RootScope()), values
+			}
+			fusedly := func(o Ops, in []*Node) []*Node {
+				states, row := plan.Train(Step{Ops: o, Rule: rule, X: in[0], Labels: in[1], Rate: in[2], T: in[3],
+					State: func(name string) []*Node { return in[at[name] : at[name]+2] },
+					Plain: func(i int, x *Node) (*Node, []string, []*Node) {
+						name := net.Names()[i]
+						y, values := apply(model.NewStore(), in, func(scope *model.Scope) *Node { return net.Layer(i, name, scope, x, nil) })
+						var names []string
+						var used []*Node
+						for k, w := range weights {
+							if strings.HasPrefix(w.name, name+"/") {
+								names, used = append(names, w.name), append(used, values[k])
+							}
+						}
+						return y, names, used
+					}})
+				out := []*Node{row}
+				for _, w := range weights {
+					out = append(out, states[w.name]...)
+				}
+				return out
+			}
+			want := derived(t, weights, at, in, rule, func(in []*Node) (*Node, []*Node) {
+				return apply(model.NewStore(), in, func(scope *model.Scope) *Node { return net.Apply(scope, in[0]) })
+			})
+			plain := plainly(t, in, func(in []*Node) []*Node { return fusedly(Ops{}, in) })
+			got, ran := emulated(t, Ops{}, in, fusedly)
+			if len(ran) == 0 {
+				t.Error("no kernel ran")
+			}
+			for i := range want {
+				near(t, fmt.Sprint("plain output ", i), plain[i], want[i], 1e-4)
+				near(t, fmt.Sprint("output ", i), got[i], want[i], 1e-4)
+			}
+			t.Log(plan, ran)
+		})
+	}
+}
+
+// derived is a step of the net as GoMLX derives it.
+func derived(t *testing.T, weights []variable, at map[string]int, in []*tensors.Tensor, rule kernels.Rule, logits func(in []*Node) (*Node, []*Node)) []*tensors.Tensor {
+	t.Helper()
+	return plainly(t, in, func(in []*Node) []*Node {
+		y, values := logits(in)
+		loss, hit, _ := Ops{}.Softmax(y, in[1])
+		gradients := Gradient(ReduceAllMean(loss), values...)
+		out := []*Node{Reshape(Stack([]*Node{ReduceAllMean(loss), Const(y.Graph(), float32(loss.Shape().Size())), ReduceAllSum(hit)}, 0), 1, 3)}
+		for i, w := range weights {
+			out = append(out, Update(rule, in[2], in[3], in[at[w.name]:at[w.name]+2], gradients[i])...)
+		}
+		return out
+	})
+}
+
+type variable struct {
+	name, path string
+	shape      shapes.Shape
+}
+
+// variables are a net's, found by building it once.
+func variables(t *testing.T, net models.Net) []variable {
+	t.Helper()
+	store := model.NewStore()
+	g := NewGraph(host(t), "variables")
+	model.SetStore(g, store)
+	net.Apply(store.RootScope(), Zeros(g, f32(append([]int{1}, net.Input...)...)))
+	var l []variable
+	for v := range store.IterVariables() {
+		l = append(l, variable{strings.TrimPrefix(v.Path(), "/"), v.Path(), v.Shape()})
+	}
+	return l
+}

@@ -1,0 +1,91 @@
+package fused
+
+import (
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/triton/kernels"
+)
+
+// updates gathers the updates of a step, so that one kernel does them all.
+type updates struct {
+	step    Step
+	state   map[string][]*Node // what is done
+	members []kernels.Member
+	inputs  [][]*Node  // of each member, with its states
+	names   [][]string // of each member's states
+	after   []*Node    // who reads the old weights
+}
+
+// linear updates a dense layer.
+func (u *updates) linear(q part, x, g *Node) {
+	s, o := u.step, u.step.Ops
+	n, in, out := x.Shape().Dimensions[0], x.Shape().Dimensions[1], g.Shape().Dimensions[1]
+	w, b := s.State(q.name+"/weights"), q.biasState(s)
+	op := o.choose(kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: b == nil, Rule: s.Rule})
+	names := []string{q.name + "/weights"}
+	if b != nil {
+		names = append(names, q.name+"/biases")
+	}
+	if op == nil {
+		plain := o
+		plain.Plain = true
+		w, b = plain.LinearUpdate(x, g, w, b, s.Rule, s.Rate, s.T)
+		u.done(names, append(w, b...))
+		return
+	}
+	u.add(op.(kernels.Member), names, append(append([]*Node{x, g}, w...), b...))
+}
+
+// conv updates a convolution.
+func (u *updates) conv(q part, x, d, winner *Node) {
+	s, o := u.step, u.step.Ops
+	names := []string{q.name + "/weights", q.name + "/biases"}
+	w, b := s.State(names[0]), s.State(names[1])
+	parts := o.convParts(q.convolution(), x, d, winner, w[0])
+	if parts == nil {
+		w, b = o.ConvUpdate(q.convolution(), x, d, winner, w, b, s.Rule, s.Rate, s.T)
+		u.done(names, append(w, b...))
+		return
+	}
+	m := kernels.PartsUpdate{Parts: parts.Shape().Dimensions[0], Weights: w[0].Shape()}
+	u.add(m, names, append(append([]*Node{parts}, w...), b...))
+}
+
+func (u *updates) add(m kernels.Member, names []string, inputs []*Node) {
+	u.members, u.names, u.inputs = append(u.members, m), append(u.names, names), append(u.inputs, inputs)
+}
+
+// done takes the states of names, one after the other.
+func (u *updates) done(names []string, states []*Node) {
+	each := 1 + u.step.Rule.Moments()
+	for i, name := range names {
+		u.state[name] = states[i*each : (i+1)*each]
+	}
+}
+
+// all writes the kernel, and the row of the results.
+func (u *updates) all(loss, hit *Node) *Node {
+	s := u.step
+	n := loss.Shape().Dimensions[0]
+	if len(u.members) == 0 {
+		weight := Const(loss.Graph(), float32(n))
+		return Reshape(Stack([]*Node{Div(ReduceAllSum(loss), weight), weight, ReduceAllSum(hit)}, 0), 1, 3)
+	}
+	u.add(kernels.Tally{Batch: n}, nil, []*Node{loss, hit})
+	g := kernels.Group{Members: u.members, Rule: s.Rule}
+	var in []*Node
+	for _, l := range u.inputs {
+		in = append(in, l...)
+	}
+	in = append(in, s.Rate, s.T)
+	for _, a := range u.after {
+		g.After = append(g.After, shapes.Make(a.DType(), a.Shape().Dimensions...))
+	}
+	out := s.Ops.call(g.Kernel(), append(in, u.after...)...)
+	for _, names := range u.names {
+		u.done(names, out)
+		out = out[len(names)*(1+s.Rule.Moments()):]
+	}
+	return out[0]
+}

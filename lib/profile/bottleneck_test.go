@@ -1,0 +1,98 @@
+package profile
+
+import (
+	"math"
+	"testing"
+
+	"gaiden/lib/timing"
+)
+
+func line(level Level, phase, layer, op string, seconds float64) Line {
+	return Line{Level: level, Phase: phase, Layer: layer, Operation: op, Kernels: -1,
+		Time: timing.Measurement{Samples: []float64{seconds, seconds, seconds}, Loops: 1, Device: true}}
+}
+
+// article is what article 000 measured, in seconds.
+func article() *Phases {
+	p := &Phases{
+		Phases:   []Line{line(Phase, "forward", "", "", 1.32e-3), line(Phase, "backward", "", "", 10.3e-3), line(Phase, "update", "", "", 1.64e-3)},
+		Backward: []Line{line(Layer, "backward", "output", "", 152e-6), line(Layer, "backward", "dense", "", 224e-6), line(Layer, "backward", "pool", "", 9.72e-3), line(Layer, "backward", "conv", "", 442e-6)},
+		Ops: []Line{line(Operation, "backward", "pool", "reshape", 17.1e-6), line(Operation, "backward", "pool", "broadcast_in_dim", 7.89e-6),
+			line(Operation, "backward", "pool", "scatter", 9.5e-3), line(Operation, "backward", "pool", "reshape_2", 1.86e-6), line(Operation, "backward", "pool", "add", 112e-6)},
+		Steps: 7500,
+	}
+	share(p.Phases)
+	share(p.Backward)
+	share(p.Ops)
+	return p
+}
+
+// TestBottleneckOfTheArticle finds what its author found by hand, and after his
+// remedy something else.
+func TestBottleneckOfTheArticle(t *testing.T) {
+	p := article()
+	want := "backward takes 77.7 % of a step; in it layer pool takes 92.2 % of the layers' time, and of that its scatter (indexed fill) 98.6 %: 9.50 ms\n" +
+		"a fill through an index is slow: models.MaxPool2D{Gradient: models.Mask} compares and multiplies instead"
+	if got := p.Bottleneck().String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got, want := p.Estimate(), 99.45; math.Abs(got-want) > 1e-9 {
+		t.Errorf("estimated epoch: got %g s, want %g", got, want)
+	}
+	p.Phases[1], p.Backward[2], p.Ops = line(Phase, "backward", "", "", 0.9e-3), line(Layer, "backward", "pool", "", 280e-6), nil
+	share(p.Phases)
+	share(p.Backward)
+	want = "update takes 42.5 % of a step: 1.64 ms"
+	if got := p.Bottleneck().String(); got != want {
+		t.Errorf("after the remedy: got %s\nwant %s", got, want)
+	}
+}
+
+func TestBottleneckDoubts(t *testing.T) {
+	if got, want := new(Phases).Bottleneck().String(), "no bottleneck: nothing was measured"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	p := article()
+	p.Ops[2].Time.Samples = []float64{5e-3, 9.5e-3, 20e-3}
+	if got := p.Bottleneck().Doubt; got == "" {
+		t.Error("samples that spread far: got no doubt")
+	}
+	p = article()
+	p.Phases[1].Time = timing.Measurement{Samples: []float64{0.5e-3}, Host: 0.5e-3, Device: true}
+	p.Phases[0].Time.Samples, p.Phases[2].Time.Samples = []float64{1e-6}, []float64{1e-6}
+	if got := p.Bottleneck().Doubt; got == "" {
+		t.Error("dispatch-bound: got no doubt")
+	}
+	p.Phases[1].Device = 20e-6 // the profiler knows
+	if got := p.Bottleneck(); got.Chain[0].Seconds() != 20e-6 || got.Chain[0].AtMost() {
+		t.Errorf("got %v, want the device's own time", got)
+	}
+}
+
+func TestPeaksShare(t *testing.T) {
+	p := Peaks{Copy: 100e9, TF32: 1000e9, F32: 500e9, BF16: 2000e9, Dispatch: 1e-6, Latency: 1e-5}
+	tests := []struct {
+		name         string
+		flops, bytes float64
+		seconds      float64
+		share        float64
+		bound        string
+	}{
+		{"products", 5e9, 1e6, 0.01, 0.5, "products"},
+		{"memory", 1e6, 0.25e9, 0.01, 0.25, "memory"},
+		{"no time", 1, 1, math.NaN(), math.NaN(), ""},
+	}
+	for _, tt := range tests {
+		l := Line{FLOPs: tt.flops, Bytes: tt.bytes, Device: tt.seconds}
+		share, bound := p.Share(l)
+		if bound != tt.bound || math.Abs(share-tt.share) > 1e-9 && !math.IsNaN(tt.share) {
+			t.Errorf("%s: got %g of %s, want %g of %s", tt.name, share, bound, tt.share, tt.bound)
+		}
+	}
+	if got, want := p.Ridge(), 10.0; got != want {
+		t.Errorf("got the ridge at %g FLOPs a byte, want %g", got, want)
+	}
+	if share, _ := (Peaks{}).Share(Line{FLOPs: 1, Bytes: 1, Device: 1}); !math.IsNaN(share) {
+		t.Errorf("unknown peaks: got %g, want NaN", share)
+	}
+}

@@ -1,0 +1,153 @@
+package profile
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// recorded is what XLA's profiler wrote on an H200 for three steps of the
+// SeedCNN with indexed fill, batch 8, each of the five programs of
+// fit.Net.Phases.
+func recorded(t *testing.T) *Recording {
+	t.Helper()
+	f, err := os.Open("testdata/seedfill-step.xspace.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := ReadRecording(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestRecording(t *testing.T) {
+	r := recorded(t)
+	if got, want := len(r.Kernels), 108; got != want {
+		t.Fatalf("got %d kernels, want %d: 36 a step", got, want)
+	}
+	if r.Busy() < 100e-6 || r.Busy() > 200e-6 || r.Span() < r.Busy() {
+		t.Errorf("got %g s busy in %g s, want 100 to 200 µs in more", r.Busy(), r.Span())
+	}
+	if got := r.Devices["/device:GPU:0"]["gpu_device_name"]; got != "NVIDIA H200" {
+		t.Errorf("got the device %v", got)
+	}
+	// Most kernels run in CUDA graphs, where the profiler knows their names
+	// alone; labels come from the program.
+	var labels []string
+	unknown := 0.0
+	for _, g := range r.By(func(k Kernel) string { return k.Label }) {
+		if g.Name == "" {
+			unknown = g.Share
+			continue
+		}
+		labels = append(labels, g.Name)
+		if g.Kernels%3 != 0 {
+			t.Errorf("%s: got %d kernels, want a multiple of 3 steps", g.Name, g.Kernels)
+		}
+	}
+	slices.Sort(labels)
+	want := "adam/update conv/backward conv/forward data/gather dense/backward dense/forward loss/forward output/backward output/forward pool/backward pool/forward"
+	if got := strings.Join(labels, " "); got != want {
+		t.Errorf("got the labels %s\nwant %s", got, want)
+	}
+	if unknown > 0.03 {
+		t.Errorf("%.1f%% of the time has no label, want 3%% at most", 100*unknown)
+	}
+	fill := slices.IndexFunc(r.Kernels, func(k Kernel) bool { return k.Label == "pool/backward" && k.Op == "scatter" })
+	if fill < 0 || r.Kernels[fill].Layer() != "pool" || r.Kernels[fill].Phase() != "backward" {
+		t.Errorf("got no kernel for the fill of the pooling's gradient: %+v", r.By(func(k Kernel) string { return k.Label + " " + k.Op }))
+	}
+	if !slices.IsSortedFunc(r.Kernels, func(a, b Kernel) int {
+		if a.Start < b.Start {
+			return -1
+		}
+		return 0
+	}) {
+		t.Error("the kernels are not in their order")
+	}
+}
+
+func TestBusy(t *testing.T) {
+	r := Recording{Kernels: []Kernel{
+		{Device: "a", Start: 0, Seconds: 2}, {Device: "a", Start: 1, Seconds: 2}, {Device: "a", Start: 1.5, Seconds: 0.5},
+		{Device: "b", Start: 1, Seconds: 1}, {Device: "a", Start: 10, Seconds: 1}}}
+	if got, want := r.Busy(), 5.0; math.Abs(got-want) > 1e-12 {
+		t.Errorf("got %g s busy, want %g: what overlaps counts once a device", got, want)
+	}
+	if got, want := r.Span(), 11.0; got != want {
+		t.Errorf("got a span of %g s, want %g", got, want)
+	}
+	if r := new(Recording); r.Busy() != 0 || r.Span() != 0 || len(r.By(Kernel.Phase)) != 0 {
+		t.Error("an empty recording: want nothing of it")
+	}
+}
+
+func TestTrace(t *testing.T) {
+	r := recorded(t)
+	var b bytes.Buffer
+	if err := r.WriteTrace(&b); err != nil {
+		t.Fatal(err)
+	}
+	var trace struct {
+		TraceEvents []struct {
+			Name     string
+			Ph, Cat  string
+			Ts, Dur  float64
+			PID, TID int
+			Args     map[string]any
+		}
+	}
+	if err := json.Unmarshal(b.Bytes(), &trace); err != nil {
+		t.Fatal(err)
+	}
+	pieces, named := 0, map[[2]int]bool{}
+	for _, e := range trace.TraceEvents {
+		switch e.Ph {
+		case "M":
+			named[[2]int{e.PID, e.TID}] = true
+		case "X":
+			pieces++
+			if !named[[2]int{e.PID, e.TID}] || e.Ts < 0 || e.Dur < 0 || e.Name == "" {
+				t.Fatalf("got %+v before its thread has a name, or without a time", e)
+			}
+		}
+	}
+	if got, want := pieces, len(r.Kernels)+len(r.Host); got != want {
+		t.Errorf("got %d pieces, want %d", got, want)
+	}
+	if !strings.Contains(b.String(), `"name":"pool/backward"`) || !strings.Contains(b.String(), `"kernel":"input_scatter_fusion`) {
+		t.Error("the fill has no label in the trace")
+	}
+	b.Reset()
+	if err := new(Recording).WriteTrace(&b); err != nil || !strings.Contains(b.String(), `"traceEvents":[]`) {
+		t.Errorf("an empty one: got %s, %v", b.String(), err)
+	}
+}
+
+func TestReadRecordingRefuses(t *testing.T) {
+	for _, b := range [][]byte{{0x0a, 0x7f}, {0xff}, bytes.Repeat([]byte{0xff}, 20)} {
+		if _, err := ReadRecording(b); err == nil {
+			t.Errorf("%x: got no error", b)
+		}
+	}
+	if r, err := ReadRecording(nil); err != nil || len(r.Kernels) != 0 {
+		t.Errorf("nothing: got %v, %v, want an empty recording", r, err)
+	}
+}

@@ -1,0 +1,319 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"strings"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/profile"
+	"gaiden/lib/session"
+	"gaiden/lib/timing/units"
+)
+
+// A Trial is a net that [Devices] trains on one device after the other.
+type Trial struct {
+	// Net is the net to try. It is not trained itself: copies of it are, all
+	// from the same seed, and removed again.
+	Net *fit.Net
+	// Config is what Net was made with. Its Session and Devices are set here.
+	Config fit.Config
+
+	Train, Test fit.Data
+	// Data names the data, for the title.
+	Data string
+
+	// Fit says how long. Its Validation is Test.
+	Fit fit.Train
+	// CPUEpochs is how many epochs a CPU does, where Fit's would take too
+	// long; 0 means Fit's. The time of all is then estimated, and marked "~".
+	CPUEpochs int
+
+	// Most is how many GPUs to go up to, by doubling; 0 means all.
+	Most int
+	// Forced adds a run with several GPUs also where one was found to be
+	// faster and is used alone.
+	Forced bool
+	// Phases measures the phases of a step on each device too.
+	Phases bool
+}
+
+// DeviceRuns is what [Devices] found.
+type DeviceRuns struct {
+	Title string
+	Runs  []DeviceRun
+	Notes []string // what was left out, and why
+}
+
+// DeviceRun is one training.
+type DeviceRun struct {
+	Where   string // "CPU", "GPU", "2 GPUs", "2 GPUs, forced"
+	Kind    string // what the plugin calls the device
+	Epochs  int    // that were wanted of all; the history may have fewer
+	History *fit.History
+	Phases  *profile.Phases // nil where they were not measured
+}
+
+// Devices trains a net on the CPU, on one GPU and on several, as far as this
+// machine has them, and compares: article 001's table for any net. On a machine
+// with a GPU the CPU gets a session of its own for as long as it takes.
+//
+//	runs, err := report.Devices(ctx, report.Trial{Net: net, Train: …, Test: …, Fit: fit.Train{Epochs: 20, Batch: 100}})
+//	report.Show(runs)
+//
+// A device that is not there is a note, not an error. When ctx ends, or the
+// cell is stopped, what is known so far comes with an error.
+func Devices(ctx context.Context, t Trial) (*DeviceRuns, error) {
+	if t.Net == nil {
+		return nil, errors.New("report: devices: got no net, want Trial.Net, such as fit.New(…)")
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	s, err := t.Net.Session()
+	if err != nil {
+		return nil, err
+	}
+	r := &DeviceRuns{Title: fmt.Sprintf("%s on %s, batches of %d", t.Net.Model().Name, orElse(t.Data, "data"), t.Fit.Batch)}
+	w := s.Welcome()
+	if w.Platform == "cpu" {
+		if err := r.add(ctx, t, s, "CPU", 1, false); err != nil {
+			return r, err
+		}
+		r.Notes = append(r.Notes, "GPU: left out, this session has none")
+		return r, nil
+	}
+	cpu, end, err := another(ctx, "cpu")
+	if err != nil {
+		r.Notes = append(r.Notes, "CPU: left out: "+err.Error())
+	} else {
+		err := r.add(ctx, t, cpu, "CPU", 1, false)
+		end()
+		if err != nil {
+			return r, err
+		}
+	}
+	most := len(w.Devices)
+	if t.Most > 0 {
+		most = min(most, t.Most)
+	}
+	for n := 1; n <= most; n *= 2 {
+		where := "GPU"
+		if n > 1 {
+			where = fmt.Sprintf("%d GPUs", n)
+		}
+		if err := r.add(ctx, t, s, where, n, false); err != nil {
+			return r, err
+		}
+		if last := r.Runs[len(r.Runs)-1]; t.Forced && last.History.Devices < n {
+			if err := r.add(ctx, t, s, where+", forced", n, true); err != nil {
+				return r, err
+			}
+		}
+	}
+	if most == 1 {
+		r.Notes = append(r.Notes, "2 GPUs: left out, this session has one")
+	}
+	return r, nil
+}
+
+// add trains a copy of the net on some devices of a session.
+func (r *DeviceRuns) add(ctx context.Context, t Trial, s *session.Session, where string, devices int, force bool) (err error) {
+	c := t.Config
+	c.Session, c.Devices, c.AllDevices = s, devices, force
+	name := fmt.Sprintf("%s-%s", t.Net.Name(), strings.Map(func(r rune) rune {
+		if r == ' ' || r == ',' {
+			return '-'
+		}
+		return r
+	}, strings.ToLower(where)))
+	n, err := fit.Attach(s, name, t.Net.Model(), c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.Reset()) }()
+	if err := n.Reset(); err != nil { // an earlier trial may have been stopped
+		return err
+	}
+	data, err := n.Load(t.Net.Name()+"-trial", t.Train)
+	if err != nil {
+		return err
+	}
+	f := t.Fit
+	if t.Test.X != nil {
+		if f.Validation, err = n.Load(t.Net.Name()+"-trial-test", t.Test); err != nil {
+			return err
+		}
+	}
+	run := DeviceRun{Where: where, Epochs: max(1, f.Epochs)}
+	if s.Welcome().Platform == "cpu" && t.CPUEpochs > 0 {
+		f.Epochs = min(run.Epochs, t.CPUEpochs)
+	}
+	if d := s.Welcome().Devices; len(d) > 0 {
+		run.Kind = d[0].Kind
+	}
+	if run.History, err = trainNet(ctx, n, data, f); err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	r.Runs = append(r.Runs, run)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if run.History.Stopped != "" {
+		r.Notes = append(r.Notes, where+": stopped: "+run.History.Stopped)
+	}
+	if run.History.Note != "" {
+		r.Notes = append(r.Notes, where+": "+run.History.Note)
+	}
+	if t.Phases {
+		batch := f.Batch / devices
+		p, err := profile.Measure(ctx, n, data, profile.Options{Batch: batch, Shallow: true, NoErrors: true})
+		if err != nil {
+			return fmt.Errorf("%s: %w", where, err)
+		}
+		r.Runs[len(r.Runs)-1].Phases = p
+	}
+	return nil
+}
+
+// Seconds is what all epochs take, compiling apart, and whether that is an
+// estimate from fewer.
+func (d DeviceRun) Seconds() (seconds float64, estimated bool) {
+	if d.History == nil || len(d.History.Epochs) == 0 {
+		return math.NaN(), false
+	}
+	last := d.History.Last()
+	seconds = (last.Elapsed - d.History.Compile).Seconds()
+	if last.Number < d.Epochs {
+		return seconds / float64(last.Number) * float64(d.Epochs), true
+	}
+	return seconds, false
+}
+
+// Run finds a run by its name.
+func (r *DeviceRuns) Run(where string) (DeviceRun, bool) {
+	for _, run := range r.Runs {
+		if run.Where == where {
+			return run, true
+		}
+	}
+	return DeviceRun{}, false
+}
+
+// Table has the columns of the article, and what compiling took.
+func (r *DeviceRuns) Table() Table {
+	t := Table{Title: r.Title, Head: []string{"", "epoch", "main/loss", "validation/main/loss", "main/accuracy", "validation/main/accuracy", "elapsed_time", "compiling", "against the first"}, Notes: r.Notes}
+	first := math.NaN()
+	for i, run := range r.Runs {
+		if run.History == nil || len(run.History.Epochs) == 0 {
+			t.Add(run.Where, 0)
+			continue
+		}
+		e := run.History.Last()
+		row := []any{run.Where, e.Number, e.Train.Loss, "", "", "", "", units.Seconds(run.History.Compile.Seconds()), ""}
+		if e.Train.Labels {
+			row[4] = e.Train.Accuracy()
+		}
+		if v := e.Validation; v != nil {
+			row[3] = v.Loss
+			if v.Labels {
+				row[5] = v.Accuracy()
+			}
+		}
+		seconds, estimated := run.Seconds()
+		row[6] = fmt.Sprintf("%.4g s", seconds)
+		if estimated {
+			row[6] = fmt.Sprintf("~%.4g s for %d epochs", seconds, run.Epochs)
+		}
+		if i == 0 {
+			first = seconds
+		} else if finite(first / seconds) {
+			row[8] = fmt.Sprintf("%.3g×", first/seconds)
+		}
+		t.Add(row...)
+	}
+	t.Notes = append(t.Notes, "elapsed_time is that of all epochs with their validation; compiling is apart.")
+	return t
+}
+
+// Plot is the error over time: how soon each device is how good.
+func (r *DeviceRuns) Plot() Plot {
+	p := Plot{Title: r.Title, X: "time (s)", Y: "error rate on test images", LogX: true}
+	for _, run := range r.Runs {
+		s := Series{Name: run.Where}
+		if run.History == nil {
+			continue
+		}
+		for _, e := range run.History.Epochs {
+			score := e.Train
+			if e.Validation != nil {
+				score = *e.Validation
+			} else {
+				p.Y = "error rate while training"
+			}
+			if !score.Labels {
+				p.Y = "loss"
+			}
+			s.X = append(s.X, (e.Elapsed - run.History.Compile).Seconds())
+			s.Y = append(s.Y, wrong(score))
+		}
+		p.Series = append(p.Series, s)
+	}
+	return p
+}
+
+// PhaseTable sets the phases of a step side by side; it has no rows where they
+// were not measured.
+func (r *DeviceRuns) PhaseTable() Table {
+	t := Table{Title: "phases of a step", Head: []string{""}}
+	rows := map[string][]string{}
+	var names []string
+	for column, run := range r.Runs {
+		t.Head = append(t.Head, run.Where)
+		if run.Phases == nil {
+			continue
+		}
+		lines := append([]profile.Line{}, run.Phases.Phases...)
+		for i, l := range append(lines, run.Phases.Chain, run.Phases.Epoch) {
+			name := l.Phase
+			switch i {
+			case len(lines):
+				name = "these five, one after the other"
+			case len(lines) + 1:
+				name = "a step of the epoch's program"
+			}
+			if rows[name] == nil {
+				rows[name] = make([]string, len(r.Runs))
+				names = append(names, name)
+			}
+			if l.Time.N() > 0 {
+				rows[name][column] = units.Seconds(l.Time.Median())
+			}
+		}
+	}
+	for _, name := range names {
+		t.Rows = append(t.Rows, append([]string{name}, rows[name]...))
+	}
+	return t
+}
+
+// String is the tables and the plot as text.
+func (r *DeviceRuns) String() string {
+	s := r.Table().String() + "\n\n" + r.Plot().String()
+	if p := r.PhaseTable(); len(p.Rows) > 0 {
+		s += "\n\n" + p.String()
+	}
+	return s
+}
+
+// HTML is the tables and the plot.
+func (r *DeviceRuns) HTML() string {
+	s := r.Table().HTML() + r.Plot().HTML()
+	if p := r.PhaseTable(); len(p.Rows) > 0 {
+		s += p.HTML()
+	}
+	return "<div>" + s + "</div>"
+}

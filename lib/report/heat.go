@@ -1,0 +1,226 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"gaiden/lib/timing/units"
+)
+
+// A Heat is a matrix of numbers as a grid of colours, dark for the least and
+// light for the greatest.
+type Heat struct {
+	Title string
+	X, Y  string // what columns and rows are
+
+	// Values is rows of cells; a row may be shorter than others.
+	Values [][]float64
+
+	// Rows and Columns name them; nil means numbers from 0.
+	Rows, Columns []string
+
+	// Numbers writes each value into its cell.
+	Numbers bool
+
+	// Width is in CSS pixels; 0 means 480.
+	Width int
+
+	// Alt describes the picture to those who cannot see it; by default it
+	// tells the range.
+	Alt string
+}
+
+// A page can show no more cells than this in a row or column; others are
+// thinned.
+const mostCells = 128
+
+// picture is what of a heat map is drawn: the cells with their numbers in the
+// matrix.
+func (h Heat) picture() (rows, columns []int, scale axis, hidden int) {
+	wide := 0
+	scale = newAxis(false)
+	for _, row := range h.Values {
+		wide = max(wide, len(row))
+		for _, v := range row {
+			if finite(v) {
+				scale.include(v)
+			} else {
+				hidden++
+			}
+		}
+	}
+	return picked(len(h.Values)), picked(wide), scale, hidden
+}
+
+func picked(n int) []int {
+	k := min(n, mostCells)
+	at := make([]int, k)
+	for i := range at {
+		at[i] = i * n / k
+	}
+	return at
+}
+
+func nameOf(names []string, i int) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return fmt.Sprint(i)
+}
+
+func (h Heat) notes() []string {
+	rows, columns, _, hidden := h.picture()
+	var notes []string
+	if hidden > 0 {
+		notes = append(notes, units.Count(hidden)+" values are not shown: not finite")
+	}
+	wide := 0
+	for _, row := range h.Values {
+		wide = max(wide, len(row))
+	}
+	if len(rows) < len(h.Values) || len(columns) < wide {
+		notes = append(notes, fmt.Sprintf("%d×%d of %s×%s cells are drawn", len(rows), len(columns), units.Count(len(h.Values)), units.Count(wide)))
+	}
+	return notes
+}
+
+// String is a table of the numbers, of at most 32 rows and columns.
+func (h Heat) String() string {
+	rows, columns, _, _ := h.picture()
+	t := Table{Title: h.Title, Notes: h.notes()}
+	most := 32
+	if len(rows) > most || len(columns) > most {
+		t.Notes = append(t.Notes, fmt.Sprintf("the first %d rows and columns", most))
+		rows, columns = rows[:min(most, len(rows))], columns[:min(most, len(columns))]
+	}
+	if len(rows) == 0 || len(columns) == 0 {
+		t.Notes = append(t.Notes, "no data")
+		return t.String()
+	}
+	t.Head = []string{""}
+	for _, c := range columns {
+		t.Head = append(t.Head, nameOf(h.Columns, c))
+	}
+	for _, r := range rows {
+		row := []any{nameOf(h.Rows, r)}
+		for _, c := range columns {
+			if c < len(h.Values[r]) {
+				row = append(row, h.Values[r][c])
+			}
+		}
+		t.Add(row...)
+	}
+	return t.String()
+}
+
+func (h Heat) describe(rows, columns []int, scale axis) string {
+	if h.Alt != "" {
+		return clean(h.Alt)
+	}
+	s := "Heat map"
+	if h.Title != "" {
+		s += " " + oneLine(h.Title)
+	}
+	if scale.empty {
+		return s + ": no data"
+	}
+	return fmt.Sprintf("%s: %d×%d cells from %s to %s", s, len(rows), len(columns), number(scale.low), number(scale.high))
+}
+
+// HTML is the SVG with the notes below it.
+func (h Heat) HTML() string {
+	var b strings.Builder
+	b.WriteString("<div>" + h.SVG())
+	for _, note := range h.notes() {
+		fmt.Fprintf(&b, "<div><small>%s</small></div>", escape(note))
+	}
+	b.WriteString("</div>")
+	return b.String()
+}
+
+// SVG is the picture as one svg element, text in the colour of the page.
+func (h Heat) SVG() string {
+	rows, columns, scale, _ := h.picture()
+	width, _ := Plot{Width: orInt(h.Width, 480), Height: 360}.size()
+	c := &canvas{}
+	label := func(names []string, all []int) (widest float64) {
+		for _, i := range all {
+			widest = max(widest, charWidth*float64(min(utf8.RuneCountInString(nameOf(names, i)), 16)))
+		}
+		return widest
+	}
+	left, below := 12+label(h.Rows, rows), 20.0
+	if h.Y != "" {
+		left += lineHeight
+	}
+	side := math.Min(48, (width-left-8)/float64(max(1, len(columns))))
+	upright := label(h.Columns, columns) > side-2
+	if upright {
+		below = 10 + label(h.Columns, columns)
+	}
+	top := 6.0
+	if h.Title != "" {
+		top = 28
+	}
+	bottom := top + side*float64(len(rows))
+	height := bottom + below + 4
+	if h.X != "" {
+		height += lineHeight
+	}
+	if len(rows) == 0 || len(columns) == 0 {
+		height = 80
+	}
+	description := escape(h.describe(rows, columns, scale))
+	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img" aria-label="%s" `+
+		`style="max-width:100%%;height:auto" font-family="system-ui,sans-serif" font-size="12" fill="currentColor">`, width, height, width, height, description)
+	fmt.Fprintf(c, "<title>%s</title>", description)
+	if h.Title != "" {
+		c.text(width/2, 17, "middle", ` font-size="14" font-weight="bold"`, shorten(h.Title, int(width/7.5)))
+	}
+	if len(rows) == 0 || len(columns) == 0 {
+		c.text(width/2, 54, "middle", ` opacity="0.7"`, "no data")
+		c.WriteString("</svg>")
+		return c.String()
+	}
+	for i, r := range rows {
+		y := top + side*float64(i)
+		if side >= 9 || i%max(1, int(14/side)) == 0 {
+			c.text(left-5, y+side/2+4, "end", "", shorten(nameOf(h.Rows, r), 16))
+		}
+		for j, k := range columns {
+			if k >= len(h.Values[r]) || !finite(h.Values[r][k]) {
+				continue
+			}
+			v := h.Values[r][k]
+			share := scale.place(v)
+			x := left + side*float64(j)
+			fmt.Fprintf(c, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`, x, y, side, side, shade(share))
+			if h.Numbers && side >= 14 {
+				fmt.Fprintf(c, `<text x="%.1f" y="%.1f" text-anchor="middle" font-size="%.0f" fill="%s">%s</text>`, x+side/2, y+side/2+4, min(12, side/2.6), ink(share), escape(number(v)))
+			}
+		}
+	}
+	for j, k := range columns {
+		x := left + side*(float64(j)+0.5)
+		if side < 9 && j%max(1, int(14/side)) != 0 {
+			continue
+		}
+		name := shorten(nameOf(h.Columns, k), 16)
+		if upright {
+			c.text(x+4, bottom+7, "end", fmt.Sprintf(` transform="rotate(-90 %.1f %.1f)"`, x+4, bottom+7), name)
+		} else {
+			c.text(x, bottom+15, "middle", "", name)
+		}
+	}
+	if h.X != "" {
+		c.text(left+side*float64(len(columns))/2, height-6, "middle", "", shorten(h.X, 40))
+	}
+	if h.Y != "" {
+		middle := (top + bottom) / 2
+		c.text(12, middle, "middle", fmt.Sprintf(` transform="rotate(-90 12 %.1f)"`, middle), shorten(h.Y, 40))
+	}
+	c.WriteString("</svg>")
+	return c.String()
+}

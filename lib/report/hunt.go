@@ -1,0 +1,164 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/profile"
+	"gaiden/lib/session"
+)
+
+// A Hunt is a search for what takes a net's time, as the magics %phases,
+// %bottleneck, %roofline and %sweep make it: each of its methods measures,
+// shows the result and returns it. An interrupt ends it with what is known.
+//
+//	report.Hunt{Net: net, Data: "train", Options: profile.Options{Batch: 8}}.Phases()
+type Hunt struct {
+	Net *fit.Net
+	// Data is the name of a set in the session; "" takes one that fits the
+	// net, and noise where there is none.
+	Data string
+	profile.Options
+}
+
+// Phases is %phases.
+func (h Hunt) Phases() (*profile.Phases, error) {
+	return h.measure(func(p *profile.Phases) { Show(Phases(p)) })
+}
+
+// Bottleneck is %bottleneck: it measures as much as it needs and shows one
+// finding.
+func (h Hunt) Bottleneck() (*profile.Phases, error) {
+	h.NoErrors, h.NoEpoch = true, true
+	return h.measure(func(p *profile.Phases) {
+		fmt.Println(p.Bottleneck())
+		for _, w := range p.Warnings {
+			fmt.Println("warning:", w)
+		}
+	})
+}
+
+// Roofline is %roofline with a net: its phases and layers under the roof.
+func (h Hunt) Roofline() (*profile.Phases, error) {
+	h.NoErrors, h.NoEpoch, h.NoOps = true, true, true
+	return h.measure(func(p *profile.Phases) { Show(Roofline(p.Net+" on "+p.Peaks.Device, p.Peaks, p.Lines()...)) })
+}
+
+// Batches is %sweep with a net: forward and backward for batches of 2^n, up to
+// Options.Batch, 0 being all the data.
+func (h Hunt) Batches() (*profile.Batches, error) {
+	ctx, bar, done := h.begin("core time", 0)
+	defer done()
+	train, _, err := h.data(1024)
+	if err != nil {
+		return nil, err
+	}
+	b, err := profile.SweepBatches(ctx, h.Net, train, h.Batch, 0, bar)
+	done()
+	if err == nil {
+		Show(Batches(b))
+	}
+	return b, err
+}
+
+func (h Hunt) measure(show func(*profile.Phases)) (*profile.Phases, error) {
+	train, test, err := h.data(max(1024, 8*h.Batch))
+	if err != nil {
+		return nil, err
+	}
+	var ctx context.Context
+	var done func()
+	ctx, h.Progress, done = h.begin("measuring "+h.Net.Name(), 0)
+	defer done()
+	if h.Test == nil {
+		h.Test = test
+	}
+	p, err := profile.Measure(ctx, h.Net, train, h.Options)
+	done()
+	if err != nil {
+		return nil, err
+	}
+	show(p)
+	return p, nil
+}
+
+// data finds a set, or makes one of n examples of noise.
+func (h Hunt) data(n int) (train, test *fit.Set, err error) {
+	if h.Net == nil {
+		return nil, nil, errors.New("report: no net: got nil, want one that fit.New made")
+	}
+	train, test, err = profile.Sets(h.Net, h.Data)
+	if err == nil && train == nil {
+		train, err = profile.Synthetic(h.Net, n)
+	}
+	return train, test, err
+}
+
+// begin opens a progress bar; done closes it, once.
+func (h Hunt) begin(title string, total int) (ctx context.Context, tell func(string), done func()) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	bar := &Progress{Title: title, Total: total}
+	began, steps := time.Now(), 0
+	return ctx, func(what string) { steps++; bar.Set(steps, what) }, func() {
+		if stop != nil {
+			bar.Set(steps, fmt.Sprintf("done in %.1f s", time.Since(began).Seconds()))
+			bar.Close()
+			stop()
+			stop = nil
+		}
+	}
+}
+
+// RooflineOf is %roofline without a net: the session's device alone. With again
+// its peaks are measured again.
+func RooflineOf(again bool) error {
+	s, ctx, done, err := device()
+	if err != nil {
+		return err
+	}
+	defer done()
+	read := profile.ReadPeaks
+	if again {
+		read = func(ctx context.Context, s *session.Session, _ func(string)) (profile.Peaks, error) {
+			return profile.MeasurePeaks(ctx, s)
+		}
+	}
+	p, err := read(ctx, s, nil)
+	if err == nil {
+		Show(Peaks(p), Roofline("Roofline of "+p.Device, p))
+	}
+	return err
+}
+
+// SweepOf is %sweep without a net: an activation function over 2^0 to 2^most
+// numbers.
+func SweepOf(activation string, most int) error {
+	s, ctx, done, err := device()
+	if err != nil {
+		return err
+	}
+	defer done()
+	bar := &Progress{Title: activation, Total: most + 1}
+	steps := 0
+	w, err := profile.SweepActivation(ctx, s, activation, most, func(what string) { steps++; bar.Set(steps, what) })
+	bar.Close()
+	if err == nil {
+		Show(Sweep(w))
+	}
+	return err
+}
+
+// device opens the session, until an interrupt or done.
+func device() (s *session.Session, ctx context.Context, done func(), err error) {
+	s, err = session.Open()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	return s, ctx, func() { stop(); s.Close() }, nil
+}

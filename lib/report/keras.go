@@ -1,0 +1,73 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"gaiden/lib/fit"
+)
+
+// Keras is a history in the words of Keras, two lines an epoch:
+//
+//	Epoch 1/12
+//	469/469 [==============================] - 4s 9ms/step - loss: 2.2889 - accuracy: 0.1426 - val_loss: 2.2611 - val_accuracy: 0.2889
+//
+// The time of an epoch is that of its steps and its validation, without what
+// was compiled.
+type Keras struct {
+	*fit.History
+	Epochs int // that were asked for; 0 means those that were done
+}
+
+// String is all lines.
+func (k Keras) String() string {
+	if k.History == nil || len(k.History.Epochs) == 0 {
+		return "no epoch was finished"
+	}
+	epochs := k.Epochs
+	if epochs == 0 {
+		epochs = k.History.Last().Number
+	}
+	var b strings.Builder
+	steps := len(k.Losses) / len(k.History.Epochs)
+	before := k.Compile // all of it falls into the first epoch, roughly
+	for _, e := range k.History.Epochs {
+		took := max(e.Elapsed-before, 0)
+		before = e.Elapsed
+		fmt.Fprintf(&b, "Epoch %d/%d\n%d/%d [%s] - %s %s/step - loss: %.4f", e.Number, epochs, steps, steps, strings.Repeat("=", 30),
+			rough(took), rough(took/time.Duration(max(1, steps))), e.Train.Loss)
+		if e.Train.Labels {
+			fmt.Fprintf(&b, " - accuracy: %.4f", e.Train.Accuracy())
+		}
+		if v := e.Validation; v != nil {
+			fmt.Fprintf(&b, " - val_loss: %.4f", v.Loss)
+			if v.Labels {
+				fmt.Fprintf(&b, " - val_accuracy: %.4f", v.Accuracy())
+			}
+		}
+		b.WriteByte('\n')
+	}
+	if k.Stopped != "" {
+		b.WriteString("stopped: " + oneLine(k.Stopped) + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// HTML is String, set as it is.
+func (k Keras) HTML() string { return "<pre>" + escape(k.String()) + "</pre>" }
+
+// rough is a duration as Keras prints it, two digits at least: 4s, 9ms, 310us.
+func rough(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		return fmt.Sprintf("%.0fs", d.Seconds())
+	case d >= time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d >= 10*time.Millisecond:
+		return fmt.Sprintf("%.0fms", d.Seconds()*1e3)
+	case d >= time.Millisecond:
+		return fmt.Sprintf("%.1fms", d.Seconds()*1e3)
+	}
+	return fmt.Sprintf("%.0fus", d.Seconds()*1e6)
+}

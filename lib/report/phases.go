@@ -1,0 +1,168 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"gaiden/lib/profile"
+	"gaiden/lib/timing/units"
+)
+
+// Phases shows where the time of a step goes: a table of phases, layers and
+// ops, bars of the phases and layers, and the bottleneck.
+func Phases(p *profile.Phases) Rich { return phases{p} }
+
+type phases struct{ *profile.Phases }
+
+func (p phases) String() string {
+	return p.table().String() + "\n\n" + p.bars().String() + "\n\nBottleneck: " + p.Bottleneck().String()
+}
+
+func (p phases) HTML() string {
+	return p.table().HTML() + p.bars().HTML() + "<p><b>Bottleneck:</b> " + strings.ReplaceAll(escape(p.Bottleneck().String()), "\n", "<br>") + "</p>"
+}
+
+func (p phases) table() Table {
+	t := Table{Title: fmt.Sprintf("%s (%s) on %s: batch %d, %s steps an epoch, %s", p.Net, p.Model, p.Data, p.Batch, units.Count(p.Steps), p.Peaks.Device),
+		Head: []string{"", "time", "spread", "share", "calls", "an epoch", "FLOPs", "bytes", "of peak", "kernels"}}
+	for _, l := range []profile.Line{p.TrainError, p.TestError} {
+		if l.Time.N() > 0 {
+			t.Rows = append(t.Rows, p.row(l.Phase, l))
+		}
+	}
+	for _, l := range p.Phases.Phases {
+		t.Rows = append(t.Rows, p.row(l.Phase, l))
+	}
+	if len(p.Phases.Phases) > 0 {
+		t.Rows = append(t.Rows, []string{"sum of the phases", units.Seconds(p.Sum()), "", "", units.Count(p.Steps), units.Seconds(p.Estimate())})
+		t.Rows = append(t.Rows, p.row("step of these programs", p.Chain))
+	}
+	if p.Epoch.Time.N() > 0 {
+		t.Rows = append(t.Rows, p.row("step of the epoch's program", p.Epoch))
+	}
+	section := func(title string, lines []profile.Line) {
+		if len(lines) == 0 {
+			return
+		}
+		t.Rows = append(t.Rows, []string{title})
+		for _, l := range lines {
+			t.Rows = append(t.Rows, p.row("  "+l.Name(), l))
+		}
+	}
+	section("forward, layer by layer", p.Forward)
+	section("backward, layer by layer", p.Backward)
+	for from := 0; from < len(p.Ops); {
+		to := from
+		for to < len(p.Ops) && p.Ops[to].Phase == p.Ops[from].Phase && p.Ops[to].Layer == p.Ops[from].Layer {
+			to++
+		}
+		section(p.Ops[from].Layer+" "+p.Ops[from].Phase+", op by op", p.Ops[from:to])
+		from = to
+	}
+	t.Notes = p.notes()
+	return t
+}
+
+// row is a line of the table. What is not known is left empty.
+func (p phases) row(name string, l profile.Line) []string {
+	if l.Time.N() == 0 && l.Device == 0 {
+		return []string{name, "not measured"}
+	}
+	row := []string{name, units.Seconds(l.Seconds()), "", "", "", "", "", "", "", ""}
+	if l.AtMost() {
+		row[1] = "≤ " + row[1]
+	}
+	if l.Device == 0 && l.Time.N() > 1 {
+		row[2] = fmt.Sprintf("± %.0f%%", 100*l.Time.Spread())
+	}
+	if l.Share > 0 {
+		row[3] = units.Percent(l.Share)
+	}
+	if l.Calls > 0 {
+		row[4], row[5] = units.Count(l.Calls), units.Seconds(l.Seconds()*float64(l.Calls))
+	}
+	if l.Bytes > 0 {
+		row[6], row[7] = units.FLOPs(l.FLOPs), units.Bytes(l.Bytes)
+		if share, bound := p.Peaks.Share(l); !math.IsNaN(share) {
+			row[8] = fmt.Sprintf("%.0f%% %s", 100*share, bound)
+		}
+	}
+	if l.Kernels >= 0 {
+		row[9] = units.Count(l.Kernels)
+	}
+	return row
+}
+
+// notes compare sums with wholes, and explain.
+func (p phases) notes() []string {
+	var notes []string
+	if sum, chain := p.Sum(), p.Chain.Seconds(); sum > 0 && chain > 0 {
+		notes = append(notes, fmt.Sprintf("The phases alone take %s; one after the other, as a step, they take %s (%+.1f%%).",
+			units.Seconds(sum), units.Seconds(chain), 100*(chain/sum-1)))
+	}
+	if step := p.Epoch.Seconds(); step > 0 {
+		notes = append(notes, fmt.Sprintf("Estimated epoch (sum × steps): %s; measured: %s (%s), which is %s of the estimate: %s.",
+			units.Seconds(p.Estimate()), units.Seconds(p.Measured()), p.seen(), units.Percent(p.Measured()/p.Estimate()), p.why()))
+	}
+	if sum := seconds(p.Forward); sum > 0 {
+		notes = append(notes, fmt.Sprintf("The layers alone take %s forward and %s backward: each reads and writes everything between it and the next, where the phase's program joins ops.",
+			units.Seconds(sum), units.Seconds(seconds(p.Backward))))
+	}
+	if p.Chain.Kernels < 0 {
+		notes = append(notes, "This device has no profiler: kernels are not known, and ops are timed as programs of their own.")
+	}
+	for _, l := range p.Lines() {
+		if l.AtMost() {
+			notes = append(notes, "≤: the host could not ask as fast as the device works; its own time is less.")
+			break
+		}
+	}
+	notes = append(notes, "Peaks measured: "+p.Peaks.String())
+	if p.Partial {
+		notes = append(notes, "stopped: a partial result")
+	}
+	for _, w := range p.Warnings {
+		notes = append(notes, "warning: "+w.Error())
+	}
+	return notes
+}
+
+func (p phases) seen() string {
+	if p.Seen >= p.Steps {
+		return "all its steps"
+	}
+	return fmt.Sprintf("by %s of its steps", units.Count(p.Seen))
+}
+
+// why says where the difference between the epoch and the phases comes from.
+func (p phases) why() string {
+	switch ratio := p.Measured() / p.Estimate(); {
+	case ratio < 0.95:
+		return "one program joins what five write and read again, and is asked for once"
+	case ratio <= 1.05:
+		return "joining the phases saves nothing here"
+	}
+	return "in one program XLA chooses slower code here than in five, or the machine was busier then"
+}
+
+func seconds(lines []profile.Line) float64 {
+	sum := 0.0
+	for _, l := range lines {
+		if s := l.Seconds(); !math.IsNaN(s) {
+			sum += s
+		}
+	}
+	return sum
+}
+
+// bars shows phases, and the layers of forward and backward.
+func (p phases) bars() Bars {
+	b := Bars{Title: "Time of a step"}
+	for group, lines := range [][]profile.Line{p.Phases.Phases, p.Forward, p.Backward} {
+		for _, l := range lines {
+			b.Bars = append(b.Bars, Bar{Name: strings.TrimSpace(l.Path()), Value: l.Seconds(), Text: units.Seconds(l.Seconds()) + " " + units.Percent(l.Share), Group: group})
+		}
+	}
+	return b
+}

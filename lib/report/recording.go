@@ -1,0 +1,121 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"gaiden/lib/profile"
+	"gaiden/lib/session"
+	"gaiden/lib/timing/units"
+)
+
+// Recording shows what the devices did: how busy they were, and the kernels'
+// time by layer and phase, and kernel by kernel.
+func Recording(r *profile.Recording) Rich {
+	span := r.Span()
+	t := Table{Title: fmt.Sprintf("%s kernels in %s, device busy %s (%s)", units.Count(len(r.Kernels)), units.Seconds(span), units.Seconds(r.Busy()), units.Percent(r.Busy()/span)),
+		Head: []string{"", "time", "share", "kernels", "each"}}
+	if len(r.Kernels) == 0 {
+		t.Title, t.Notes = "no kernels ran on a device", []string{"What ran before or after the cell is not recorded."}
+	}
+	section := func(title string, groups []profile.Group, most int) {
+		t.Rows = append(t.Rows, []string{title})
+		for i, g := range groups {
+			if i == most {
+				t.Rows = append(t.Rows, []string{fmt.Sprintf("  and %d more", len(groups)-i)})
+				break
+			}
+			name := g.Name
+			if name == "" {
+				name = "(no label)"
+			}
+			t.Rows = append(t.Rows, []string{"  " + name, units.Seconds(g.Seconds), units.Percent(g.Share), units.Count(g.Kernels), units.Seconds(g.Seconds / float64(g.Kernels))})
+		}
+	}
+	if len(r.Kernels) > 0 {
+		section("by layer and phase", r.By(func(k profile.Kernel) string { return k.Label }), 40)
+		section("by kernel", r.By(func(k profile.Kernel) string {
+			if k.Label == "" {
+				return k.Name
+			}
+			return k.Label + ": " + k.Name
+		}), 15)
+	}
+	for _, w := range r.Warnings {
+		t.Notes = append(t.Notes, "warning: "+w.Error())
+	}
+	b := Bars{Title: "Device time"}
+	for i, g := range r.By(func(k profile.Kernel) string { return k.Label }) {
+		if i == 16 {
+			break
+		}
+		b.Bars = append(b.Bars, Bar{Name: strings.TrimSpace(g.Name), Value: g.Seconds, Text: units.Seconds(g.Seconds) + " " + units.Percent(g.Share)})
+	}
+	return tableAndBars{t, b}
+}
+
+type tableAndBars struct {
+	table Table
+	bars  Bars
+}
+
+func (t tableAndBars) String() string { return t.table.String() + "\n\n" + t.bars.String() }
+func (t tableAndBars) HTML() string   { return t.table.HTML() + t.bars.HTML() }
+
+// A Recorder is %%profile: it records what the session's devices do from
+// [StartRecorder] to its Stop.
+type Recorder struct {
+	path string
+	s    *session.Session
+	once sync.Once
+}
+
+// StartRecorder starts the profiler. Its error is profile.ErrNoProfiler where
+// the device has none. With a path, Stop writes a trace there that Perfetto
+// reads.
+func StartRecorder(path string) (*Recorder, error) {
+	if path != "" { // what cannot be written shall be known before the work is done
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return nil, fmt.Errorf("report: trace: %w", err)
+		}
+		f.Close()
+	}
+	s, err := session.Open()
+	if err != nil {
+		return nil, err
+	}
+	if err := profile.Begin(s); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return &Recorder{path: path, s: s}, nil
+}
+
+// Stop waits until the devices are idle, ends the recording and shows it. Later
+// calls do nothing.
+func (r *Recorder) Stop() error {
+	var err error
+	r.once.Do(func() {
+		var found *profile.Recording
+		err = session.WaitAll()
+		found, stop := profile.End(r.s)
+		if err = errors.Join(err, stop, r.s.Close()); err != nil || found == nil {
+			return
+		}
+		Show(Recording(found))
+		if r.path == "" {
+			return
+		}
+		var f *os.File
+		if f, err = os.Create(r.path); err != nil {
+			return
+		}
+		if err = errors.Join(found.WriteTrace(f), f.Close()); err == nil {
+			fmt.Printf("trace written to %s: open it at ui.perfetto.dev\n", r.path)
+		}
+	})
+	return err
+}

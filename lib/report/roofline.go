@@ -1,0 +1,71 @@
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"gaiden/lib/profile"
+	"gaiden/lib/timing/units"
+)
+
+// Roofline is the plot of Williams, Waterman and Patterson ("Roofline", 2009):
+// how many FLOPs a byte lines have against the FLOP/s that they reach, under
+// the roof that the device's memory and products make. A table gives the
+// figures, also of the lines that have no FLOPs and no place in the plot.
+func Roofline(title string, peaks profile.Peaks, lines ...profile.Line) Rich {
+	ridge := peaks.Ridge()
+	low, high := ridge/64, ridge*16
+	t := Table{Head: []string{"", "FLOPs a byte", "FLOP/s", "B/s", "of peak", "bound by"}}
+	var points []Series
+	for _, l := range lines {
+		share, bound := peaks.Share(l)
+		if math.IsNaN(share) {
+			continue
+		}
+		intensity, rate := l.FLOPs/l.Bytes, l.FLOPs/l.Seconds()
+		t.Rows = append(t.Rows, []string{l.Path(), fmt.Sprintf("%.3g", intensity), units.FLOPRate(rate), units.ByteRate(l.Bytes / l.Seconds()), units.Percent(share), bound})
+		if intensity > 0 {
+			low, high = min(low, intensity/2), max(high, intensity*2)
+			points = append(points, Series{Name: l.Path(), X: []float64{intensity}, Y: []float64{rate}, Points: true})
+		}
+	}
+	roof := func(name string, flops float64) Series {
+		corner := flops / peaks.Copy
+		return Series{Name: name, X: []float64{low, corner, max(high, corner)}, Y: []float64{low * peaks.Copy, flops, flops}}
+	}
+	p := Plot{Title: title, X: "FLOPs a byte", Y: "FLOP/s", LogX: true, LogY: true, Height: 420}
+	p.Series = append(p.Series, roof(fmt.Sprintf("%s, %s", units.ByteRate(peaks.Copy), units.FLOPRate(peaks.TF32)), peaks.TF32))
+	if peaks.BF16 > 1.1*peaks.TF32 {
+		p.Series = append(p.Series, roof("bfloat16 "+units.FLOPRate(peaks.BF16), peaks.BF16))
+	}
+	if peaks.F32 < 0.9*peaks.TF32 {
+		p.Series = append(p.Series, roof("full float32 "+units.FLOPRate(peaks.F32), peaks.F32))
+	}
+	p.Series = append(p.Series, points...)
+	if len(t.Rows) == 0 {
+		return p
+	}
+	return both{t, p}
+}
+
+// Peaks is a table of what the device can do at best.
+func Peaks(p profile.Peaks) Table {
+	return Table{Title: "Peaks of " + p.Device, Head: []string{"", "measured"}, Rows: [][]string{
+		{"memory, read and written", units.ByteRate(p.Copy)},
+		{"products of float32, full precision", units.FLOPRate(p.F32)},
+		{"products of float32, default precision", units.FLOPRate(p.TF32)},
+		{"products of bfloat16", units.FLOPRate(p.BF16)},
+		{"a small program, many asked for", units.Seconds(p.Dispatch)},
+		{"a small program, waited for", units.Seconds(p.Latency)},
+		{"FLOPs a byte at the ridge", number(math.Round(10*p.Ridge()) / 10)},
+	}, Notes: busy(p)}
+}
+
+// busy says when peaks were measured, and whether to believe them.
+func busy(p profile.Peaks) []string {
+	notes := []string{"measured " + p.Time.Format("2006-01-02 15:04 MST")}
+	if p.Busy {
+		notes = append(notes, "warning: the machine was busy then, and the figures are too low; %roofline -again measures again")
+	}
+	return notes
+}

@@ -1,0 +1,158 @@
+package report
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Sticks are pictures of people with their joints: where they are, and where a
+// net sees them. True joints are joined by thick lines, the net's by thin ones.
+type Sticks struct {
+	Title string
+
+	// Height, Width and Channels are those of each picture, as in [Gallery].
+	Height, Width, Channels int
+
+	// Bones are pairs of joints that a line joins.
+	Bones [][2]int
+
+	Figures []Figure
+
+	// Size is the width of a figure in CSS pixels; 0 means 150.
+	Size int
+}
+
+// A Figure is one picture. Joints are x and y of each, 0 to 1 from the top left
+// corner.
+type Figure struct {
+	Caption string
+	Pixels  []byte    // shaped [Height Width Channels]; nil for none
+	Want    []float32 // where the joints are
+	Got     []float32 // where the net sees them; nil for none
+	// Visible is 0 for numbers of Want that cannot be seen: they are drawn
+	// hollow. nil means that all can.
+	Visible []float32
+}
+
+// Off is the mean distance between Want and Got, as a part of the picture, over
+// joints that can be seen; NaN when there are none.
+func (f Figure) Off() float64 {
+	sum, n := 0.0, 0
+	for j := range min(len(f.Want), len(f.Got)) / 2 {
+		if !f.seen(j) {
+			continue
+		}
+		dx, dy := float64(f.Want[2*j]-f.Got[2*j]), float64(f.Want[2*j+1]-f.Got[2*j+1])
+		sum += math.Hypot(dx, dy)
+		n++
+	}
+	return sum / float64(n)
+}
+
+func (f Figure) seen(joint int) bool {
+	return f.Visible == nil || 2*joint < len(f.Visible) && f.Visible[2*joint] > 0
+}
+
+// String is a line for each figure: how far the net is off.
+func (s Sticks) String() string {
+	var b strings.Builder
+	if s.Title != "" {
+		b.WriteString(oneLine(s.Title) + "\n")
+	}
+	for i, f := range s.Figures {
+		fmt.Fprintf(&b, "%3d  %s\n", i, f.line())
+	}
+	if len(s.Figures) == 0 {
+		b.WriteString("no figures\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func (f Figure) line() string {
+	parts := []string{}
+	if f.Caption != "" {
+		parts = append(parts, oneLine(f.Caption))
+	}
+	hidden := 0
+	for j := range len(f.Want) / 2 {
+		if !f.seen(j) {
+			hidden++
+		}
+	}
+	parts = append(parts, fmt.Sprintf("%d joints", len(f.Want)/2))
+	if hidden > 0 {
+		parts = append(parts, fmt.Sprintf("%d not visible", hidden))
+	}
+	if f.Got != nil {
+		parts = append(parts, fmt.Sprintf("off by %s of the picture on average", number(f.Off())))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// HTML is the figures in a row that wraps, each an svg element.
+func (s Sticks) HTML() string {
+	var b strings.Builder
+	b.WriteString("<div>")
+	if s.Title != "" {
+		fmt.Fprintf(&b, "<div><b>%s</b></div>", escape(s.Title))
+	}
+	size := float64(min(max(orInt(s.Size, 150), 40), 2000))
+	high := size
+	if s.Height > 0 && s.Width > 0 {
+		high = min(size*float64(s.Height)/float64(s.Width), 4000)
+	}
+	for _, f := range s.Figures {
+		b.WriteString(`<div style="display:inline-block;vertical-align:top;margin:4px;text-align:center;font-size:11px">`)
+		fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img" aria-label="%s">`, size, high, size, high, escape(f.line()))
+		if data, ok := (Gallery{Height: s.Height, Width: s.Width, Channels: s.Channels}).png(f.Pixels); ok {
+			fmt.Fprintf(&b, `<image width="%.0f" height="%.0f" href="data:image/png;base64,%s"/>`, size, high, base64.StdEncoding.EncodeToString(data))
+		} else {
+			fmt.Fprintf(&b, `<rect width="%.0f" height="%.0f" fill="none" stroke="currentColor" stroke-opacity="0.3"/>`, size, high)
+		}
+		s.draw(&b, f, f.Want, size, high, palette[4], 3)
+		s.draw(&b, f, f.Got, size, high, palette[5], 1.5)
+		b.WriteString("</svg>")
+		if f.Caption != "" {
+			b.WriteString("<br>" + escape(f.Caption))
+		}
+		b.WriteString("</div>")
+	}
+	if len(s.Figures) == 0 {
+		b.WriteString("<i>no figures</i>")
+	}
+	b.WriteString("</div>")
+	return b.String()
+}
+
+// draw adds lines and dots for some joints.
+func (s Sticks) draw(b *strings.Builder, f Figure, joints []float32, width, height float64, colour string, thick float64) {
+	at := func(j int) (x, y float64, ok bool) {
+		if j < 0 || 2*j+1 >= len(joints) {
+			return 0, 0, false
+		}
+		x, y = float64(joints[2*j])*width, float64(joints[2*j+1])*height
+		return x, y, x > -width && x < 2*width && y > -height && y < 2*height
+	}
+	var d []byte
+	for _, bone := range s.Bones {
+		x0, y0, ok0 := at(bone[0])
+		x1, y1, ok1 := at(bone[1])
+		if ok0 && ok1 {
+			d = point{x: x1, y: y1}.append(point{x: x0, y: y0}.append(d, 'M'), 'L')
+		}
+	}
+	if len(d) > 0 {
+		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="%g" stroke-linecap="round"/>`, d, colour, thick)
+	}
+	for j := range len(joints) / 2 {
+		if x, y, ok := at(j); ok {
+			fill := colour
+			if !f.seen(j) {
+				fill = "none"
+			}
+			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="%.1f" fill="%s" stroke="%s"/>`, x, y, 1.2*thick, fill, colour)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package report
+
+import (
+	"fmt"
+
+	"gaiden/lib/profile"
+	"gaiden/lib/timing"
+	"gaiden/lib/timing/stats"
+	"gaiden/lib/timing/units"
+)
+
+// Sweep shows an activation function over growing arrays: a table, what there is
+// to read off it, and the plot.
+func Sweep(w *profile.Sweep) Rich {
+	title := fmt.Sprintf("%s over n numbers on %s", w.Activation, w.Device)
+	t := Table{Title: title, Head: []string{"n", "device, waited for", "device, many asked for", "numbers/s", "host, one core"}}
+	curves := []Series{{Name: "device, each call waited for"}, {Name: "device, many calls asked for"}, {Name: "host, a loop on one core"}}
+	for _, p := range w.Points {
+		host := ""
+		if p.Host.N() > 0 {
+			host = units.Seconds(p.Host.Median())
+		}
+		t.Rows = append(t.Rows, []string{units.Count(p.N), units.Seconds(p.Awaited.Median()), units.Seconds(p.Pipelined.Median()),
+			units.Prefixed(float64(p.N)/p.Pipelined.Median(), ""), host})
+		for i, m := range []timing.Measurement{p.Awaited, p.Pipelined, p.Host} {
+			if m.N() > 0 {
+				curves[i].X, curves[i].Y = append(curves[i].X, float64(p.N)), append(curves[i].Y, m.Median())
+			}
+		}
+	}
+	if len(w.Points) > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("No call takes less than %s (latency); the device does at most %s numbers/s (throughput).", units.Seconds(w.Floor()), units.Prefixed(w.Throughput(), "")))
+		if n := w.Crossover(); n > 0 {
+			t.Notes = append(t.Notes, fmt.Sprintf("From %s numbers on, a call of the device is faster than one core of the host.", units.Count(n)))
+		} else {
+			t.Notes = append(t.Notes, "One core of the host is faster all the way that it was measured.")
+		}
+	}
+	if w.Partial {
+		t.Notes = append(t.Notes, "stopped: a partial result")
+	}
+	return both{t, Plot{Title: title, X: "n", Y: "time (s)", LogX: true, LogY: true, Series: curves}}
+}
+
+// Batches shows a net's core time by batch size: a table with the article's
+// mean and variance, and the plot.
+func Batches(b *profile.Batches) Rich {
+	title := fmt.Sprintf("%s (%s) on %s: forward and backward", b.Net, b.Model, b.Device)
+	t := Table{Title: title, Head: []string{"batch", "mean", "variance (s²)", "median", "spread", "best", "runs", "an example"}}
+	s := Series{Name: "mean"}
+	for _, p := range b.Points {
+		m := p.Core
+		t.Rows = append(t.Rows, []string{units.Count(p.Batch), units.Seconds(p.Mean()), scientific(p.Variance(), 3), units.Seconds(m.Median()),
+			fmt.Sprintf("± %.1f%%", 100*m.Spread()), units.Seconds(m.Best()), units.Count(m.N()), units.Seconds(m.Median() / float64(p.Batch))})
+		s.X, s.Y = append(s.X, float64(p.Batch)), append(s.Y, p.Mean())
+		s.Low, s.High = append(s.Low, stats.Quantile(m.Samples, 0.25)), append(s.High, stats.Quantile(m.Samples, 0.75))
+	}
+	if b.Partial {
+		t.Notes = append(t.Notes, "stopped: a partial result")
+	}
+	return both{t, Plot{Title: title, X: "batch", Y: "time (s)", LogX: true, LogY: true, Series: []Series{s}}}
+}
+
+// both is a table above a plot.
+type both struct {
+	table Table
+	plot  Plot
+}
+
+func (b both) String() string { return b.table.String() + "\n\n" + b.plot.String() }
+func (b both) HTML() string   { return b.table.HTML() + b.plot.HTML() }

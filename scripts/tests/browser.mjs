@@ -1,0 +1,244 @@
+// The story of a notebook in JupyterLab, told by a real browser: launcher,
+// typing, completion, running, a progress display that changes, Stop, restart,
+// export. Each step is a test; screenshots show what the user would have seen.
+// Prints "passed failed skipped".
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+
+const { chromium } = createRequire(import.meta.url)(process.env.PLAYWRIGHT);
+const args = {};
+for (let i = 2; i < process.argv.length; i += 2) args[process.argv[i].slice(2)] = process.argv[i + 1];
+const say = (...text) => console.error(...text);
+
+// startLab starts JupyterLab in a directory of its own and returns its address.
+async function startLab() {
+  const home = path.join(args.work, "lab");
+  const settings = path.join(home, "settings", "@jupyterlab", "apputils-extension");
+  fs.mkdirSync(settings, { recursive: true });
+  fs.mkdirSync(path.join(home, "notebooks"), { recursive: true });
+  // No news and no updates: nothing is to be fetched.
+  fs.writeFileSync(path.join(settings, "notification.jupyterlab-settings"), '{"fetchNews": "false", "checkForUpdates": false}');
+  const token = randomBytes(16).toString("hex");
+  const lab = spawn(args.lab, ["lab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0", `--IdentityProvider.token=${token}`,
+    `--ServerApp.root_dir=${path.join(home, "notebooks")}`, "--LabApp.extension_manager=readonly"], {
+    env: { ...process.env, JUPYTER_CONFIG_DIR: path.join(home, "config"), JUPYTER_RUNTIME_DIR: path.join(home, "runtime"),
+      JUPYTERLAB_SETTINGS_DIR: path.join(home, "settings"), JUPYTERLAB_WORKSPACES_DIR: path.join(home, "workspaces") },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const log = fs.createWriteStream(path.join(args.work, "lab.log"));
+  const address = await new Promise((found, failed) => {
+    let text = "";
+    lab.stderr.on("data", (data) => {
+      log.write(data);
+      text += data;
+      const at = text.match(/http:\/\/127\.0\.0\.1:(\d+)\/lab/);
+      if (at && at[1] !== "0") found(`http://127.0.0.1:${at[1]}`);
+    });
+    lab.on("exit", (code) => failed(new Error(`JupyterLab ended with status ${code}: ${text.slice(-500)}`)));
+    setTimeout(() => failed(new Error(`JupyterLab does not start: ${text.slice(-500)}`)), 60_000).unref();
+  });
+  return { lab, address, token };
+}
+
+const { lab, address, token } = await startLab();
+const browser = await chromium.launchPersistentContext(path.join(args.work, "profile"), {
+  executablePath: args.chromium, headless: true, acceptDownloads: true, viewport: { width: 1200, height: 900 },
+  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+const page = browser.pages()[0] ?? (await browser.newPage());
+page.setDefaultTimeout(30_000);
+if (process.env.GAIDEN_DEBUG) { page.on("console", (m) => say("console", m.type(), m.text().slice(0, 300))); page.on("websocket", (w) => { say("ws", w.url()); w.on("framereceived", (f) => { const t = String(f.payload); for (const k of ["execute_reply","\"error\"","aborted","restarting"]) if (t.includes(k)) say("<", k, t.slice(0, 600)); }); w.on("close", () => say("ws closed")); }); }
+
+let shot = 0;
+const picture = (name) => page.screenshot({ path: path.join(args.screenshots, `${String(++shot).padStart(2, "0")}-${name}.png`) });
+const cells = () => page.locator(".jp-Notebook:visible .jp-CodeCell");
+const output = (i) => cells().nth(i).locator(".jp-OutputArea-output");
+const until = async (what, test, limit = 30_000) => {
+  for (const end = Date.now() + limit; ; await page.waitForTimeout(50)) {
+    const value = await test();
+    if (value) return value;
+    if (Date.now() > end) throw new Error(`waited ${limit} ms in vain for ${what}`);
+  }
+};
+const shows = (i, text, limit) => until(`${JSON.stringify(text)} below cell ${i}`, async () => (await output(i).allInnerTexts()).join("\n").includes(text), limit);
+
+// write puts code into the last cell, as if it were pasted; returns its number.
+async function write(code) {
+  const i = (await cells().count()) - 1;
+  await cells().nth(i).locator(".cm-content").click();
+  await page.keyboard.insertText(code);
+  return i;
+}
+const run = async () => page.keyboard.press("Shift+Enter");
+async function menu(...names) {
+  await page.locator(".lm-MenuBar-itemLabel", { hasText: new RegExp(`^${names[0]}$`) }).click();
+  for (const name of names.slice(1)) {
+    await page.locator(".lm-Menu-itemLabel:visible", { hasText: name }).first().click();
+  }
+}
+const accept = () => page.locator(".jp-Dialog .jp-mod-accept").click();
+
+const story = [
+  ["launcher", async () => {
+    await page.goto(`${address}/lab?token=${token}&reset`);
+    const card = page.locator(".jp-LauncherCard", { hasText: "Go (Gaiden)" }).first();
+    await card.waitFor();
+    await picture("launcher");
+    await card.click();
+    await cells().first().waitFor();
+    await until("the kernel to be idle", () => page.locator('.jp-NotebookPanel:visible .jp-Notebook-ExecutionIndicator[data-status="idle"]').count());
+  }],
+  ["type and run", async () => {
+    const i = (await cells().count()) - 1;
+    await cells().nth(i).locator(".cm-content").click();
+    await page.keyboard.type("x := 6");
+    await run();
+    const j = await write("x * 7");
+    await run();
+    await shows(j, "42");
+    await picture("value");
+  }],
+  ["highlighting", async () => {
+    const i = await write('// a comment\nfunc twice(s string) string { return s + s }\ntwice("ab")');
+    await until("coloured tokens", async () => (await cells().nth(i).locator(".cm-line span").count()) > 3);
+    await run();
+    await shows(i, "abab");
+  }],
+  ["completion", async () => {
+    const i = await write("strings.ToU");
+    await page.keyboard.press("Tab");
+    const item = page.locator(".jp-Completer:visible .jp-Completer-item", { hasText: "ToUpper" }).first();
+    await item.waitFor();
+    await picture("completion");
+    await page.keyboard.press("Enter");
+    await page.keyboard.type('("done")');
+    await run();
+    await shows(i, "DONE");
+  }],
+  ["documentation", async () => {
+    const i = await write("fmt.Println");
+    await page.keyboard.press("Shift+Tab");
+    await until("the tooltip", async () => (await page.locator(".jp-Tooltip").allInnerTexts()).join("").includes("Println"));
+    await picture("documentation");
+    await page.keyboard.press("Escape");
+    await cells().nth(i).locator(".cm-content").click();
+    await page.keyboard.type('("ready")');
+    await run();
+    await shows(i, "ready");
+  }],
+  ["error", async () => {
+    const i = await write("n := 1\nfmt.Println(nn)");
+    await run();
+    await shows(i, "undefined: nn");
+    await picture("error");
+    await cells().nth(i).locator(".cm-content").click();
+    await page.keyboard.press("Control+a");
+    await page.keyboard.insertText("n := 1\nfmt.Println(n)");
+    await run();
+    await shows(i, "1");
+  }],
+  ["run all", async () => {
+    await menu("Run", "Run All Cells");
+    await until("every cell to be numbered", async () => {
+      const prompts = await page.locator(".jp-Notebook:visible .jp-CodeCell .jp-InputPrompt").allInnerTexts();
+      return prompts.length > 0 && prompts.filter((p) => p.includes("*")).length === 0 && prompts.filter((p) => /\[\d+\]/.test(p)).length >= prompts.length - 1;
+    });
+    await shows(1, "42");
+    await picture("run-all");
+  }],
+  ["progress display", async () => {
+    const i = await write('for i := range 40 {\n\tgonbui.UpdateHTML("bar", fmt.Sprintf("<progress max=39 value=%d></progress> step %d", i, i))\n\ttime.Sleep(100 * time.Millisecond)\n}');
+    await run();
+    const seen = new Set();
+    await until("five different steps", async () => {
+      const text = (await output(i).allInnerTexts()).join(" ").match(/step (\d+)/);
+      if (text) seen.add(text[1]);
+      return seen.size >= 5;
+    });
+    await picture("progress");
+    await shows(i, "step 39");
+    if ((await output(i).count()) !== 1) throw new Error(`got ${await output(i).count()} outputs, want one that changes`);
+  }],
+  ["stop", async () => {
+    const i = await write('fmt.Println("begun")\nfor {\n\ttime.Sleep(time.Millisecond)\n}');
+    await run();
+    await shows(i, "begun");
+    const began = Date.now();
+    await page.locator('[data-command="notebook:interrupt-kernel"], .jp-ToolbarButtonComponent[data-command="notebook:interrupt-kernel"]').first().click();
+    await shows(i, "Interrupted", 5000);
+    say(`stopped and shown after ${Date.now() - began} ms`);
+    await picture("stopped");
+    const j = await write("x");
+    await run();
+    await shows(j, "6");
+  }],
+  ["restart", async () => {
+    await menu("Kernel", "Restart Kernel…");
+    await accept();
+    await until("the kernel to be idle", () => page.locator('.jp-NotebookPanel:visible .jp-Notebook-ExecutionIndicator[data-status="idle"]').count());
+    const i = await write("x");
+    await run();
+    await shows(i, "undefined: x");
+    await picture("restarted");
+    await cells().nth(i).locator(".cm-content").click();
+    await page.keyboard.press("Control+a");
+    await page.keyboard.insertText("1 + 1");
+    await run();
+    await shows(i, "2");
+  }],
+  ["output of a closed tab", async () => {
+    const i = await write('time.Sleep(3 * time.Second)\nfmt.Println("finished")');
+    await run();
+    await page.waitForTimeout(500);
+    await page.keyboard.press("Control+s");
+    await page.waitForTimeout(1000);
+    await page.goto("about:blank");
+    await new Promise((done) => setTimeout(done, 500));
+    await page.goto(`${address}/lab/tree/Untitled.ipynb?token=${token}`);
+    await cells().first().waitFor();
+    await shows(i, "finished");
+    await picture("reopened");
+  }],
+  ["export", async () => {
+    await page.keyboard.press("Control+s");
+    const download = browser.waitForEvent("page").then((tab) => tab.waitForEvent("download")).catch(() => null);
+    const direct = page.waitForEvent("download").catch(() => null);
+    await menu("File", "Save and Export Notebook As", "HTML");
+    const file = await Promise.race([download, direct]);
+    if (!file) throw new Error("nothing was downloaded");
+    const name = path.join(args.screenshots, "notebook.html");
+    await file.saveAs(name);
+    const html = fs.readFileSync(name, "utf8");
+    for (const want of ["42", "abab", "DONE", "step 39"]) {
+      if (!html.includes(want)) throw new Error(`the page lacks ${want}`);
+    }
+    if (!/class="highlight.*"/.test(html)) throw new Error("the code is not highlighted");
+  }],
+];
+
+let passed = 0, failed = 0, skipped = 0;
+for (const [name, step] of story) {
+  if (failed > 0) {
+    skipped++;
+    continue;
+  }
+  const began = Date.now();
+  try {
+    await step();
+    passed++;
+    say(`${name}: ${Date.now() - began} ms`);
+  } catch (problem) {
+    failed++;
+    say(`--- FAIL browser: ${name}: ${problem.message}`);
+    await picture(`failed-${name.replaceAll(" ", "-")}`).catch(() => {});
+  }
+}
+if (skipped) say(`skipped: ${skipped} steps after one that failed`);
+await browser.close();
+lab.kill("SIGTERM");
+await new Promise((done) => { lab.on("exit", done); setTimeout(done, 10_000); });
+console.log(passed, failed, skipped);
+process.exit(failed ? 1 : 0);
