@@ -77,11 +77,20 @@ func unpool(d, winner *Node, g kernels.Geometry) *Node {
 	all = Where(won, all, ZerosLike(all))
 	all = TransposeAllAxes(Reshape(all, g.Batch, height, width, 2, 2, g.Out), 0, 1, 3, 2, 4, 5)
 	all = Reshape(all, g.Batch, 2*height, 2*width, g.Out)
-	if h, w := g.Image(); h > 2*height || w > 2*width { // rows and columns that fill no window
-		corner := Const(d.Graph(), int32(0))
-		all = DynamicUpdateSlice(Zeros(d.Graph(), shapes.Make(d.DType(), g.Batch, h, w, g.Out)), all, []*Node{corner, corner, corner, corner})
-	}
+	h, w := g.Image()
+	all = filled(filled(all, 1, h), 2, w)
 	return all
+}
+
+// filled adds zeros at the end of an axis until it has the size: the rows or
+// columns that fill no window.
+func filled(x *Node, axis, size int) *Node {
+	d := append([]int{}, x.Shape().Dimensions...)
+	if d[axis] == size {
+		return x
+	}
+	d[axis] = size - d[axis]
+	return Concatenate([]*Node{x, Zeros(x.Graph(), shapes.Make(x.DType(), d...))}, axis)
 }
 
 // ConvInput is the gradient of the input x of a convolution, taken on through

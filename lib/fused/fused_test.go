@@ -285,7 +285,7 @@ var tiny = []models.Net{
 	{Name: "dense", Input: []int{3, 2}, Layers: []models.Layer{
 		models.Flatten{Name: "flatten"}, models.Dense{Name: "a", Units: 9, Act: models.ReLU}, models.Dense{Name: "b", Units: 7, Act: Tanh, NoBias: true}, models.Dense{Name: "c", Units: 4}}},
 	{Name: "conv", Input: []int{10, 9, 2}, Layers: []models.Layer{
-		models.Conv2D{Name: "a", Channels: 3, Kernel: 3, Same: true, Act: models.ReLU}, models.MaxPool2D{Name: "p", Window: 2},
+		models.Conv2D{Name: "a", Channels: 3, Kernel: 3, Act: models.ReLU}, models.MaxPool2D{Name: "p", Window: 2},
 		models.Conv2D{Name: "b", Channels: 4, Kernel: 2, Act: Sigmoid}, models.Flatten{Name: "flatten"}, models.Dense{Name: "c", Units: 5}}},
 	{Name: "mixed", Input: []int{6, 6, 1}, Layers: []models.Layer{
 		models.Conv2D{Name: "a", Channels: 3, Kernel: 3, Act: Tanh}, models.Activation{Name: "act", Act: Sigmoid}, models.Conv2D{Name: "b", Channels: 2, Kernel: 3, Stride: 2, Act: models.ReLU},

@@ -212,7 +212,7 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 
 // plain builds a layer without a kernel.
 func (s Step) plain(q part, x *Node, left *passed) *Node {
-	x = StopGradient(x)
+	x = Identity(x)
 	left.x = x
 	var y *Node
 	y, left.names, left.weights = s.Plain(q.layer, x)

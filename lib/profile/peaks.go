@@ -125,14 +125,13 @@ func MeasurePeaks(ctx context.Context, s *session.Session) (Peaks, error) {
 		}
 	}
 	p.Copy = m.copy()
-	p.F32 = m.product(dtypes.Float32, hlo.HighestPrecision)
 	p.TF32 = m.product(dtypes.Float32, hlo.DefaultPrecision)
+	p.F32 = p.TF32
+	if !m.cpu { // a CPU's default is full precision
+		p.F32 = m.product(dtypes.Float32, hlo.HighestPrecision)
+	}
 	p.BF16 = m.product(dtypes.BFloat16, hlo.DefaultPrecision)
 	p.Dispatch, p.Latency = m.small()
-	if m.cpu { // both are the same program
-		p.F32 = max(p.F32, p.TF32)
-		p.TF32 = p.F32
-	}
 	p.Busy = m.busy
 	if m.err == nil && !p.valid() {
 		m.err = fmt.Errorf("profile: peaks of %s: got %+v, want numbers above 0: measure again", p.Device, p)

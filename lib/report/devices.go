@@ -32,6 +32,8 @@ type Trial struct {
 	// CPUEpochs is how many epochs a CPU does, where Fit's would take too
 	// long; 0 means Fit's. The time of all is then estimated, and marked "~".
 	CPUEpochs int
+	// NoCPU leaves the CPU out on a machine with a GPU.
+	NoCPU bool
 
 	// Most is how many GPUs to go up to, by doubling; 0 means all.
 	Most int
@@ -86,14 +88,16 @@ func Devices(ctx context.Context, t Trial) (*DeviceRuns, error) {
 		r.Notes = append(r.Notes, "GPU: left out, this session has none")
 		return r, nil
 	}
-	cpu, end, err := another(ctx, "cpu")
-	if err != nil {
-		r.Notes = append(r.Notes, "CPU: left out: "+err.Error())
-	} else {
-		err := r.add(ctx, t, cpu, "CPU", 1, false)
-		end()
+	if !t.NoCPU {
+		cpu, end, err := another(ctx, "cpu")
 		if err != nil {
-			return r, err
+			r.Notes = append(r.Notes, "CPU: left out: "+err.Error())
+		} else {
+			err := r.add(ctx, t, cpu, "CPU", 1, false)
+			end()
+			if err != nil {
+				return r, err
+			}
 		}
 	}
 	most := len(w.Devices)

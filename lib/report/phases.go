@@ -109,7 +109,7 @@ func (p phases) notes() []string {
 		notes = append(notes, fmt.Sprintf("The layers alone take %s forward and %s backward: each reads and writes everything between it and the next, where the phase's program joins ops.",
 			units.Seconds(sum), units.Seconds(seconds(p.Backward))))
 	}
-	if p.Chain.Kernels < 0 {
+	if p.Chain.Time.N() > 0 && p.Chain.Kernels < 0 {
 		notes = append(notes, "This device has no profiler: kernels are not known, and ops are timed as programs of their own.")
 	}
 	for _, l := range p.Lines() {
@@ -118,7 +118,12 @@ func (p phases) notes() []string {
 			break
 		}
 	}
-	notes = append(notes, "Peaks measured: "+p.Peaks.String())
+	if host := p.Chain.Time.Median(); p.Chain.Device > 0 && host > 1.5*p.Chain.Device {
+		notes = append(notes, fmt.Sprintf("Times are those of the kernels, by the profiler. Asked for as five programs, a step takes %s: the host cannot ask faster (dispatch-bound).", units.Seconds(host)))
+	}
+	if p.Peaks.Copy > 0 {
+		notes = append(notes, "Peaks measured: "+p.Peaks.String())
+	}
 	if p.Partial {
 		notes = append(notes, "stopped: a partial result")
 	}

@@ -280,7 +280,7 @@ func (w *Worker) drain(group int) []*wire.Error {
 			var errs []*wire.Error
 			kept := w.orphans[:0]
 			for _, o := range w.orphans {
-				if o.from.of(group) {
+				if o.pid == group || o.group == group {
 					errs = append(errs, o.err)
 				} else {
 					kept = append(kept, o)

@@ -114,8 +114,8 @@ func (w *Worker) Run(l *net.UnixListener) error {
 
 // orphan is an error whose client has gone.
 type orphan struct {
-	from *conn
-	err  *wire.Error
+	pid, group int // of the client; not the connection itself, whose buffers would be kept too
+	err        *wire.Error
 }
 
 // stop ends Run.
@@ -147,7 +147,7 @@ func (w *Worker) leave(c *conn) {
 		if len(w.orphans) > 1000 {
 			w.orphans = nil // nobody drains here: clients without our kernel
 		}
-		w.orphans = append(w.orphans, orphan{c, e})
+		w.orphans = append(w.orphans, orphan{c.pid, c.group, e})
 	}
 	w.mu.Unlock()
 }

@@ -9,58 +9,23 @@ import (
 
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/fused/tiling"
 	"gaiden/lib/models"
 )
 
-// fill says what an input starts with.
-type fill int
-
-const (
-	normal   fill = iota // deviation 1
-	small                // deviation 0.05: weights
-	positive             // 0 to 0.01: second moments
-	classes              // labels below limit
-	number               // the scalar limit
-	zero
-)
-
-// input is one parameter of a case.
-type input struct {
-	shape shapes.Shape
-	fill  fill
-	limit float64
-}
-
 // operation is something to be compared and timed.
 type operation struct {
+	tiling.Form
 	name  string
-	in    []input
 	bf16  bool
 	limit float64         // for the error of outputs; default: 2e-3, or 2e-2 in bfloat16
 	loose map[int]float64 // a limit for the error of an output that has its own
-	build func(o fused.Ops, in []*Node) []*Node
 	// reference, if not nil, is another way to the same outputs, without
-	// kernels; default: build.
+	// kernels; default: Build.
 	reference func(o fused.Ops, in []*Node) []*Node
-	// chain maps outputs to the inputs whose place they take at the next turn.
-	chain map[int]int
-	// poke is the input that ties repetitions together; -1 is none.
-	poke int
-	// prepare makes what reference needs in a graph, outside of loops.
-	prepare func(g *Graph)
 	// op is the kernel, where its tilings can be tried; nil if there are
 	// several.
 	op kernels.Op
-	// bytes and flops are what one turn moves and computes at least.
-	bytes, flops float64
-}
-
-func (c operation) shapes() []shapes.Shape {
-	l := make([]shapes.Shape, len(c.in))
-	for i, x := range c.in {
-		l[i] = x.shape
-	}
-	return l
 }
 
 // kind is the type of activations of a case.
@@ -85,31 +50,42 @@ type size struct{ n, in, out int }
 
 func (s size) String() string { return fmt.Sprintf("%d×%d→%d", s.n, s.in, s.out) }
 
+// of makes a case of an op. The kernel is used even where fused.Usual would not.
+func of(name string, op kernels.Op, bf16 bool) operation {
+	form, err := tiling.FormOf(op)
+	if err != nil {
+		panic(err)
+	}
+	return made(name, op, form, bf16)
+}
+
+func made(name string, op kernels.Op, form tiling.Form, bf16 bool) operation {
+	build := form.Build
+	form.Build = func(o fused.Ops, in []*Node) []*Node {
+		if o.Choose == nil {
+			o.Choose = func(op kernels.Op) kernels.Op { return op }
+		}
+		return build(o, in)
+	}
+	return operation{Form: form, name: name + " " + word(bf16), bf16: bf16, op: op}
+}
+
 // linear is a layer forwards.
 func linear(s size, act kernels.Act, bf16 bool) operation {
 	k := kind(bf16)
-	return operation{
-		name: fmt.Sprintf("linear %s %s %s", s, act, word(bf16)), bf16: bf16,
-		in: []input{{shape: shapes.Make(k, s.n, s.in)}, {shape: f32(s.in, s.out), fill: small}, {shape: f32(s.out)}},
-		build: func(o fused.Ops, in []*Node) []*Node {
-			return []*Node{o.Linear(in[0], in[1], in[2], act)}
-		},
-		poke:  1,
-		op:    kernels.Linear{Batch: s.n, In: s.in, Out: s.out, X: k, Y: k, Compute: k, Act: act},
-		flops: 2 * float64(s.n*s.in*s.out), bytes: 4 * float64(s.in*s.out+s.n*s.in+s.n*s.out),
-	}
+	return of(fmt.Sprintf("linear %s %s", s, act), kernels.Linear{Batch: s.n, In: s.in, Out: s.out, X: k, Y: k, Compute: k, Act: act}, bf16)
 }
 
 // gradient is a layer's gradient as GoMLX derives it from the op.
 func gradient(s size, act kernels.Act, bf16 bool) operation {
 	c := linear(s, act, bf16)
 	c.name = "gradient of " + c.name
+	c.op = nil
 	if act == kernels.ReLU {
 		c.limit = 3e-2 // where a sum is nearly 0, TF32 decides whether it counts
 	}
-	c.op = nil
-	c.in = append(c.in, input{shape: shapes.Make(kind(bf16), s.n, s.out)})
-	c.build = func(o fused.Ops, in []*Node) []*Node {
+	c.Inputs = append(c.Inputs, tiling.Input{Shape: shapes.Make(kind(bf16), s.n, s.out)})
+	c.Build = func(o fused.Ops, in []*Node) []*Node {
 		y := o.Linear(in[0], in[1], in[2], act)
 		loss := ReduceAllSum(ConvertDType(Mul(y, ConvertDType(in[3], y.DType())), dtypes.Float32))
 		return Gradient(loss, in[0], in[1], in[2])
@@ -124,83 +100,94 @@ func linearInput(s size, act kernels.Act, bf16 bool) operation {
 	if act != kernels.Identity {
 		op.X = k
 	}
-	return operation{
-		name: fmt.Sprintf("input gradient %s %s %s", s, act, word(bf16)), bf16: bf16,
-		in: []input{{shape: shapes.Make(k, s.n, s.out)}, {shape: f32(s.in, s.out), fill: small}, {shape: shapes.Make(k, s.n, s.in)}},
-		build: func(o fused.Ops, in []*Node) []*Node {
-			return []*Node{o.LinearInput(in[0], in[1], in[2], act)}
-		},
-		poke:  1,
-		op:    op,
-		flops: 2 * float64(s.n*s.in*s.out), bytes: 4 * float64(s.in*s.out+2*s.n*s.in+s.n*s.out),
-	}
+	return of(fmt.Sprintf("input gradient %s %s", s, act), op, bf16)
 }
 
 // linearUpdate is a layer's step.
 func linearUpdate(s size, rule kernels.Rule, bf16 bool) operation {
 	k := kind(bf16)
-	c := operation{
-		name: fmt.Sprintf("update %s %s %s", s, rule.Name(), word(bf16)), bf16: bf16,
-		in:    []input{{shape: shapes.Make(k, s.n, s.in)}, {shape: shapes.Make(k, s.n, s.out), fill: small}},
-		chain: map[int]int{},
-		op:    kernels.LinearUpdate{Batch: s.n, In: s.in, Out: s.out, X: k, G: k, Compute: k, Rule: rule},
-		flops: 2 * float64(s.n*s.in*s.out), bytes: 4 * (float64(2*(1+rule.Moments())*s.in*s.out) + float64(s.n*(s.in+s.out))),
-	}
-	each := 1 + rule.Moments()
-	for range 2 {
-		dims := []int{s.in, s.out}
-		if len(c.in) > 2 {
-			dims = dims[1:]
-		}
-		for i := range each {
-			c.chain[len(c.in)-2] = len(c.in)
-			c.in = append(c.in, input{shape: f32(dims...), fill: [...]fill{small, small, positive}[i]})
-		}
-	}
-	if _, is := rule.(kernels.AdaDelta); is { // both moments are means of squares
-		c.in[3].fill, c.in[3+each].fill = positive, positive
-	}
-	c.in = append(c.in, input{shape: f32(), fill: number, limit: 0.001}, input{shape: f32(), fill: number, limit: 3})
-	c.build = func(o fused.Ops, in []*Node) []*Node {
-		w, b := o.LinearUpdate(in[0], in[1], in[2:2+each], in[2+each:2+2*each], rule, in[2+2*each], in[3+2*each])
-		return append(append([]*Node{}, w...), b...)
-	}
-	return c
+	return of(fmt.Sprintf("update %s %s", s, rule.Name()), kernels.LinearUpdate{Batch: s.n, In: s.in, Out: s.out, X: k, G: k, Compute: k, Rule: rule}, bf16)
 }
 
 // head is the end of a classifier.
 func head(s size, bf16 bool) operation {
 	k := kind(bf16)
-	return operation{
-		name: fmt.Sprintf("head %s %s", s, word(bf16)), bf16: bf16,
-		in: []input{{shape: shapes.Make(k, s.n, s.in)}, {shape: f32(s.in, s.out), fill: small}, {shape: f32(s.out)},
-			{shape: shapes.Make(dtypes.Int32, s.n), fill: classes, limit: float64(s.out)}},
-		loose: map[int]float64{1: 0.3}, // a hit more or less where two logits are close
-		build: func(o fused.Ops, in []*Node) []*Node {
-			loss, hit, g := o.Head(in[0], in[1], in[2], in[3])
-			return []*Node{loss, hit, g}
-		},
-		op:    kernels.Head{Batch: s.n, In: s.in, Classes: s.out, X: k, G: k, Compute: k},
-		flops: 2 * float64(s.n*s.in*s.out), bytes: 4 * float64(s.in*s.out+s.n*s.in),
-	}
+	c := of(fmt.Sprintf("head %s", s), kernels.Head{Batch: s.n, In: s.in, Classes: s.out, X: k, G: k, Compute: k}, bf16)
+	c.loose = map[int]float64{1: 0.3} // a hit more or less where two logits are close
+	return c
 }
 
 // softmax is softmax and cross entropy of logits.
 func softmax(n, width int, bf16 bool) operation {
-	k := kind(bf16)
 	return operation{
 		name: fmt.Sprintf("softmax %d×%d %s", n, width, word(bf16)), bf16: bf16,
-		in:    []input{{shape: shapes.Make(k, n, width)}, {shape: shapes.Make(dtypes.Int32, n), fill: classes, limit: float64(width)}},
 		loose: map[int]float64{1: 0.3},
-		build: func(o fused.Ops, in []*Node) []*Node {
-			loss, hit, g := o.Softmax(in[0], in[1])
-			return []*Node{loss, hit, g}
+		Form: tiling.Form{
+			Inputs: []tiling.Input{{Shape: shapes.Make(kind(bf16), n, width)}, {Shape: shapes.Make(dtypes.Int32, n), Fill: tiling.Below, Limit: float64(width)}},
+			Build: func(o fused.Ops, in []*Node) []*Node {
+				loss, hit, g := o.Softmax(in[0], in[1])
+				return []*Node{loss, hit, g}
+			},
+			Bytes: 8 * float64(n*width),
 		},
-		bytes: 8 * float64(n*width),
 	}
 }
 
-// valueCases are odd sizes, masks at every edge, batches of 1 to 4096.
+// geometries are the convolutions of SeedCNN, LeNet5 and Keras' net, and some
+// odd ones.
+var geometries = []kernels.Geometry{
+	{Batch: 8, Height: 28, Width: 28, In: 1, Out: 10, Size: 3, Pad: 1, Pool: true},
+	{Batch: 100, Height: 32, Width: 32, In: 3, Out: 6, Size: 5, Pool: true},
+	{Batch: 100, Height: 14, Width: 14, In: 6, Out: 16, Size: 5, Pool: true},
+	{Batch: 100, Height: 5, Width: 5, In: 16, Out: 120, Size: 4},
+	{Batch: 128, Height: 28, Width: 28, In: 1, Out: 32, Size: 3},
+	{Batch: 128, Height: 26, Width: 26, In: 32, Out: 64, Size: 3, Pool: true},
+	{Batch: 1, Height: 7, Width: 9, In: 2, Out: 3, Size: 3, Pool: true},
+	{Batch: 3, Height: 11, Width: 6, In: 5, Out: 33, Size: 3, Pad: 1},
+	{Batch: 1025, Height: 8, Width: 8, In: 1, Out: 17, Size: 5, Pad: 2, Pool: true},
+}
+
+func named(what string, g kernels.Geometry, more string) string {
+	s := fmt.Sprintf("%s %d×%d×%d×%d→%d %d×%d", what, g.Batch, g.Height, g.Width, g.In, g.Out, g.Size, g.Size)
+	if g.Pad > 0 {
+		s += fmt.Sprint("+", g.Pad)
+	}
+	if g.Pool {
+		s += " pooled"
+	}
+	return s + " " + more
+}
+
+// conv is a convolution forwards. Winners may differ where two are close, so
+// only the numbers count.
+func conv(g kernels.Geometry, act kernels.Act, bf16 bool) operation {
+	k := kind(bf16)
+	c := of(named("conv", g, act.String()), kernels.Conv{Geometry: g, X: k, Y: k, Compute: k, Act: act}, bf16)
+	if g.Pool {
+		c.loose = map[int]float64{0: 0.1}
+	}
+	return c
+}
+
+// convInput is a convolution backwards to its input.
+func convInput(g kernels.Geometry, before kernels.Act, bf16 bool) operation {
+	k := kind(bf16)
+	op := kernels.ConvInput{Geometry: g, G: k, D: k, Compute: k, Act: before}
+	if before != kernels.Identity {
+		op.X = k
+	}
+	return of(named("conv input", g, before.String()), op, bf16)
+}
+
+// convUpdate is a convolution's step.
+func convUpdate(g kernels.Geometry, rule kernels.Rule, bf16 bool) operation {
+	k := kind(bf16)
+	op := kernels.ConvGradient{Geometry: g, X: k, G: k, Compute: k}
+	return made(named("conv update", g, rule.Name()), op, tiling.ConvUpdate(op, rule), bf16)
+}
+
+// valueCases are odd sizes, masks at every edge, batches of 1 to 4096, and whole
+// nets.
 func valueCases() []operation {
 	var l []operation
 	acts := []kernels.Act{kernels.ReLU, kernels.Identity, kernels.Sigmoid, kernels.Tanh}
@@ -230,36 +217,28 @@ func valueCases() []operation {
 	return l
 }
 
-// timeCases are the layers of the nets whose time counts.
+// timeCases are whole steps, and the layers whose time counts in them.
 func timeCases() []operation {
-	return []operation{
+	l := []operation{
 		step(models.MLP(1000), 100, kernels.Adam{}, false), step(models.SeedCNN(), 8, kernels.Adam{}, false),
 		step(models.LeNet5(), 100, kernels.Adam{}, false), step(keras(), 128, kernels.AdaDelta{}, false),
 		step(models.MLP(1000), 100, kernels.Adam{}, true), step(keras(), 128, kernels.AdaDelta{}, true),
-		linear(size{100, 1000, 1000}, kernels.ReLU, false),
-		linearInput(size{100, 1000, 1000}, kernels.ReLU, false),
-		linearUpdate(size{100, 1000, 1000}, kernels.Adam{}, false),
-		linear(size{100, 784, 1000}, kernels.ReLU, false),
-		linearUpdate(size{100, 784, 1000}, kernels.Adam{}, false),
-		head(size{100, 1000, 10}, false),
-		linearInput(size{100, 1000, 10}, kernels.ReLU, false),
-		linearUpdate(size{100, 1000, 10}, kernels.Adam{}, false),
-		linear(size{100, 1000, 1000}, kernels.ReLU, true),
-		linearInput(size{100, 1000, 1000}, kernels.ReLU, true),
-		linearUpdate(size{100, 1000, 1000}, kernels.Adam{}, true),
-		linear(size{8, 1960, 100}, kernels.ReLU, false),
-		linearInput(size{8, 1960, 100}, kernels.Identity, false),
-		linearUpdate(size{8, 1960, 100}, kernels.Adam{}, false),
-		head(size{8, 100, 10}, false),
-		linear(size{128, 9216, 128}, kernels.ReLU, false),
-		linearInput(size{128, 9216, 128}, kernels.Identity, false),
-		linearUpdate(size{128, 9216, 128}, kernels.AdaDelta{}, false),
-		softmax(4096, 1000, false),
-		conv(geometries[0], kernels.ReLU, false), convUpdate(geometries[0], kernels.Adam{}, false),
-		conv(geometries[1], kernels.Sigmoid, false), convUpdate(geometries[1], kernels.Adam{}, false),
-		conv(geometries[2], kernels.Sigmoid, false), convInput(geometries[2], kernels.Sigmoid, false), convUpdate(geometries[2], kernels.Adam{}, false),
-		conv(geometries[3], kernels.Sigmoid, false), convInput(geometries[3], kernels.Sigmoid, false), convUpdate(geometries[3], kernels.Adam{}, false),
+	}
+	for _, bf16 := range []bool{false, true} {
+		l = append(l,
+			linear(size{100, 1000, 1000}, kernels.ReLU, bf16), linearInput(size{100, 1000, 1000}, kernels.ReLU, bf16), linearUpdate(size{100, 1000, 1000}, kernels.Adam{}, bf16),
+			linear(size{100, 784, 1000}, kernels.ReLU, bf16), linearUpdate(size{100, 784, 1000}, kernels.Adam{}, bf16),
+			head(size{100, 1000, 10}, bf16), linearInput(size{100, 1000, 10}, kernels.ReLU, bf16), linearUpdate(size{100, 1000, 10}, kernels.Adam{}, bf16))
+	}
+	seed, first, second, third := geometries[0], geometries[1], geometries[2], geometries[3]
+	return append(l,
+		linear(size{8, 1960, 100}, kernels.ReLU, false), linearInput(size{8, 1960, 100}, kernels.ReLU, false), linearUpdate(size{8, 1960, 100}, kernels.Adam{}, false), head(size{8, 100, 10}, false),
+		conv(seed, kernels.ReLU, false), convUpdate(seed, kernels.Adam{}, false),
+		conv(first, kernels.Sigmoid, false), convUpdate(first, kernels.Adam{}, false),
+		conv(second, kernels.Sigmoid, false), convInput(second, kernels.Sigmoid, false), convUpdate(second, kernels.Adam{}, false),
+		conv(third, kernels.Sigmoid, false), convInput(third, kernels.Sigmoid, false), convUpdate(third, kernels.Adam{}, false),
 		conv(geometries[4], kernels.ReLU, false), convUpdate(geometries[4], kernels.AdaDelta{}, false),
 		conv(geometries[5], kernels.ReLU, true), convInput(geometries[5], kernels.ReLU, true), convUpdate(geometries[5], kernels.AdaDelta{}, true),
-	}
+		linear(size{128, 9216, 128}, kernels.ReLU, false), linearInput(size{128, 9216, 128}, kernels.Identity, false), linearUpdate(size{128, 9216, 128}, kernels.AdaDelta{}, false),
+		softmax(4096, 1000, false))
 }

@@ -7,20 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/fused/tiling"
 	"gaiden/lib/profile"
 	"gaiden/lib/session"
-)
-
-const (
-	turns  = 100 // of the loop in a timed program
-	repeat = 8   // of the operation in each turn
 )
 
 // variant is a form of an operation to be timed.
@@ -77,7 +71,7 @@ func (t timed) line() string {
 // variants are the forms of a case worth timing.
 func (d *desk) variants(c operation, tilings bool) []variant {
 	same := func(_ *hlo.Builder, o fused.Ops) fused.Ops { return o }
-	l := []variant{{"plain", same, c.build}}
+	l := []variant{{"plain", same, c.Build}}
 	if c.reference != nil {
 		l = append(l, variant{"as GoMLX derives it", same, c.reference})
 	}
@@ -88,14 +82,14 @@ func (d *desk) variants(c operation, tilings bool) []variant {
 		return append(l, variant{"kernel", func(b *hlo.Builder, o fused.Ops) fused.Ops {
 			o.Builder = b
 			return o
-		}, c.build})
+		}, c.Build})
 	}
 	for _, t := range c.op.Tiles() {
 		l = append(l, variant{t.String(), func(b *hlo.Builder, o fused.Ops) fused.Ops {
 			o.Builder = b
 			o.Choose = func(op kernels.Op) kernels.Op { return op.With(t) }
 			return o
-		}, c.build})
+		}, c.Build})
 	}
 	return l
 }
@@ -109,35 +103,29 @@ var nothing = variant{"(nothing)", func(_ *hlo.Builder, o fused.Ops) fused.Ops {
 func (d *desk) time(c operation, v variant, runs int, idle float64, kernels bool) timed {
 	t := timed{Case: c.name, Variant: v.name}
 	err := d.guard(func() error {
-		in, err := d.upload(c)
+		in, err := c.Put(d.s)
 		if err != nil {
 			return err
 		}
 		began := time.Now()
 		var p *session.Program
-		p, err = d.program("time "+c.name, hlo.DefaultPrecision, c.shapes(), func(b *hlo.Builder, in []*Node) []*Node {
-			return loop(c, v.build, v.ops(b, fused.Ops{Compute: kind(c.bf16)}), in)
+		p, err = d.program("time "+c.name, hlo.DefaultPrecision, c.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
+			f := c.Form
+			f.Build = v.build
+			return f.Loop(v.ops(b, fused.Ops{Compute: kind(c.bf16)}), in)
 		})
 		if err != nil {
 			return err
 		}
 		t.Compile = time.Since(began).Seconds()
-		for k := range runs + 1 {
-			if err := d.s.Wait(); err != nil {
-				return err
-			}
-			began := time.Now()
-			if _, err := p.Run(session.Call{Inputs: complete(p, in)}); err != nil {
-				return err
-			}
-			if err := d.s.Wait(); err != nil {
-				return err
-			}
-			if k > 0 { // the first is warm-up
-				t.Samples = append(t.Samples, float64(time.Since(began).Nanoseconds())/1e3/turns/repeat)
-			}
+		in = complete(p, in)
+		if t.Samples, err = tiling.Clock(d.s, p, in, runs); err != nil {
+			return err
 		}
-		return nil
+		if kernels && d.cuda {
+			t.Kernels, err = d.kernels(p, in)
+		}
+		return err
 	})
 	if err != nil {
 		t.Note = err.Error()
@@ -146,7 +134,7 @@ func (d *desk) time(c operation, v variant, runs int, idle float64, kernels bool
 	sorted := slices.Sorted(slices.Values(t.Samples))
 	t.Idle = idle
 	t.Micros = sorted[len(sorted)/2] - idle
-	t.GBs, t.TFLOPs = c.bytes/t.Micros/1e3, c.flops/t.Micros/1e6
+	t.GBs, t.TFLOPs = c.Bytes/t.Micros/1e3, c.FLOPs/t.Micros/1e6
 	return t
 }
 
@@ -165,8 +153,8 @@ func (d *desk) kernels(p *session.Program, in []*session.Array) ([]share, error)
 		if all[name] == nil {
 			all[name] = &share{Name: name, Details: k.Details}
 		}
-		all[name].Count += 1.0 / turns / repeat
-		all[name].Micros += k.Seconds * 1e6 / turns / repeat
+		all[name].Count += 1.0 / tiling.Turns / tiling.Repeat
+		all[name].Micros += k.Seconds * 1e6 / tiling.Turns / tiling.Repeat
 	}
 	var l []share
 	for _, k := range all {
@@ -175,74 +163,4 @@ func (d *desk) kernels(p *session.Program, in []*session.Array) ([]share, error)
 	}
 	slices.SortFunc(l, func(a, b share) int { return cmp.Compare(b.Count*b.Micros, a.Count*a.Micros) })
 	return l, nil
-}
-
-// loop is the program: what build makes, repeated. Each repetition needs what
-// the one before left, so that XLA can neither move work out of the loop nor
-// join two repetitions: states take their places in the inputs, and one element
-// of the input c.poke is replaced by a number from the last output.
-func loop(c operation, build func(fused.Ops, []*Node) []*Node, o fused.Ops, in []*Node) []*Node {
-	g := in[0].Graph()
-	if c.prepare != nil {
-		c.prepare(g)
-	}
-	none, one, limit := Const(g, int32(0)), Const(g, int32(1)), Const(g, int32(turns))
-	state := append(append([]*Node{none}, in...), Const(g, float32(1)))
-	shape := make([]shapes.Shape, len(state))
-	for i, s := range state {
-		shape[i] = s.Shape()
-	}
-	parameters := func(g *Graph) []*Node {
-		l := make([]*Node, len(shape))
-		for i, s := range shape {
-			l[i] = Parameter(g, fmt.Sprint("s", i), s)
-		}
-		return l
-	}
-	cond := NewClosure(g, func(g *Graph) []*Node { return []*Node{LessThan(parameters(g)[0], limit)} })
-	body := NewClosure(g, func(g *Graph) []*Node {
-		l := parameters(g)
-		i, in, last := l[0], l[1:len(l)-1], l[len(l)-1]
-		for range repeat {
-			if c.poke >= 0 {
-				in[c.poke] = poke(in[c.poke], last, none)
-			}
-			out := build(o, in)
-			if len(out) == 0 {
-				continue
-			}
-			for from, to := range c.chain {
-				in[to] = out[from]
-			}
-			switch {
-			case c.poke < 0:
-			case c.chain == nil: // all of the outputs are wanted, not a corner of one
-				last = corner(OptimizationBarriers(out...)[len(out)-1])
-			default:
-				last = corner(out[len(out)-1])
-			}
-		}
-		return append(append([]*Node{Add(i, one)}, in...), last)
-	})
-	return While(cond, body, state...)[1:]
-}
-
-// poke replaces the first element of x by a number that is next to nothing, but
-// that XLA does not know.
-func poke(x, last, none *Node) *Node {
-	at := make([]*Node, x.Rank())
-	ones := make([]int, x.Rank())
-	for i := range at {
-		at[i], ones[i] = none, 1
-	}
-	return DynamicUpdateSlice(x, ConvertDType(Reshape(MulScalar(last, 1e-30), ones...), x.DType()), at)
-}
-
-// corner is the first element of x as a float32 scalar.
-func corner(x *Node) *Node {
-	axes := make([]SliceAxisSpec, x.Rank())
-	for i := range axes {
-		axes[i] = AxisRange(0, 1)
-	}
-	return ConvertDType(Reshape(Slice(x, axes...)), dtypes.Float32)
 }

@@ -3,12 +3,10 @@ package main
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/dtypes/bfloat16"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
@@ -68,63 +66,9 @@ func errorsOf(l []float64) string {
 	return strings.Join(w, " ")
 }
 
-// upload makes the inputs of a case, the same at each call.
-func (d *desk) upload(c operation) ([]*session.Array, error) {
-	arrays := make([]*session.Array, len(c.in))
-	for i, x := range c.in {
-		r := rand.New(rand.NewPCG(uint64(i), 42))
-		n := x.shape.Size()
-		var flat any
-		draw := func() float64 {
-			switch x.fill {
-			case small:
-				return r.NormFloat64() * 0.05
-			case positive:
-				return r.Float64() * 0.01
-			case number:
-				return x.limit
-			case zero:
-				return 0
-			}
-			return r.NormFloat64()
-		}
-		switch x.shape.DType {
-		case dtypes.Uint8:
-			l := make([]uint8, n)
-			for k := range l {
-				l[k] = uint8(r.IntN(int(x.limit)))
-			}
-			flat = l
-		case dtypes.Int32:
-			l := make([]int32, n)
-			for k := range l {
-				l[k] = int32(r.IntN(int(x.limit)))
-			}
-			flat = l
-		case dtypes.BFloat16:
-			l := make([]bfloat16.BFloat16, n)
-			for k := range l {
-				l[k] = bfloat16.FromFloat32(float32(draw()))
-			}
-			flat = l
-		default:
-			l := make([]float32, n)
-			for k := range l {
-				l[k] = float32(draw())
-			}
-			flat = l
-		}
-		var err error
-		if arrays[i], err = d.s.Put(flat, x.shape, 0); err != nil {
-			return nil, err
-		}
-	}
-	return arrays, nil
-}
-
 // numbers runs a form of a case and downloads what it gives, as float32.
 func (d *desk) numbers(c operation, what string, precision hlo.Precision, in []*session.Array, build func(fused.Ops, []*Node) []*Node, ops func(b *hlo.Builder) fused.Ops) (out [][]float32, again bool, err error) {
-	p, err := d.program(what+" "+c.name, precision, c.shapes(), func(b *hlo.Builder, in []*Node) []*Node {
+	p, err := d.program(what+" "+c.name, precision, c.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
 		nodes := build(ops(b), in)
 		for i, n := range nodes {
 			nodes[i] = ConvertDType(n, dtypes.Float32)
@@ -170,19 +114,19 @@ func (d *desk) compare(c operation) value {
 	compute := kind(c.bf16)
 	began := time.Now()
 	err := d.guard(func() error {
-		in, err := d.upload(c)
+		in, err := c.Put(d.s)
 		if err != nil {
 			return err
 		}
 		reference := c.reference
 		if reference == nil {
-			reference = c.build
+			reference = c.Build
 		}
 		want, _, err := d.numbers(c, "reference", hlo.HighestPrecision, in, reference, func(*hlo.Builder) fused.Ops { return fused.Ops{} })
 		if err != nil {
 			return fmt.Errorf("reference: %w", err)
 		}
-		plain, _, err := d.numbers(c, "plain", hlo.DefaultPrecision, in, c.build, func(*hlo.Builder) fused.Ops { return fused.Ops{Compute: compute} })
+		plain, _, err := d.numbers(c, "plain", hlo.DefaultPrecision, in, c.Build, func(*hlo.Builder) fused.Ops { return fused.Ops{Compute: compute} })
 		if err != nil {
 			return fmt.Errorf("plain form: %w", err)
 		}
@@ -191,7 +135,7 @@ func (d *desk) compare(c operation) value {
 			v.Again = true
 			return nil
 		}
-		got, again, err := d.numbers(c, "kernel", hlo.DefaultPrecision, in, c.build, func(b *hlo.Builder) fused.Ops { return fused.Ops{Builder: b, Compute: compute} })
+		got, again, err := d.numbers(c, "kernel", hlo.DefaultPrecision, in, c.Build, func(b *hlo.Builder) fused.Ops { return fused.Ops{Builder: b, Compute: compute} })
 		if err != nil {
 			return err
 		}

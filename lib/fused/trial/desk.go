@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/notimplemented"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fused/tiling"
 	"gaiden/lib/session"
 )
 
@@ -51,50 +50,13 @@ func (d *desk) guard(f func() error) (err error) {
 	return f()
 }
 
-// writer is a backend that only writes programs, and keeps hold of the builder.
-type writer struct {
-	notimplemented.Backend
-	platform  string
-	precision hlo.Precision
-	builder   *hlo.Builder
-	program   *hlo.Program
-}
-
-func (w *writer) Name() string                       { return "gaiden" }
-func (w *writer) String() string                     { return "gaiden" }
-func (w *writer) Description() string                { return "programs for " + w.platform }
-func (w *writer) Capabilities() compute.Capabilities { return hlo.Capabilities() }
-func (w *writer) Builder(name string) compute.Builder {
-	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
-		w.program = p
-		return written{p}, nil
-	})
-	w.builder.Precision = w.precision
-	return w.builder
-}
-
-// written stands for a program that the session runs.
-type written struct{ p *hlo.Program }
-
-func (written) Finalize()                            {}
-func (w written) Inputs() ([]string, []shapes.Shape) { return w.p.InputNames, w.p.Inputs }
-func (w written) Outputs() []shapes.Shape            { return w.p.Outputs }
-func (written) Execute([]compute.Buffer, []bool, compute.DeviceNum) ([]compute.Buffer, error) {
-	return nil, errors.New("trial: programs are run by the session")
-}
-
 // program compiles what build makes of parameters of the given shapes.
 func (d *desk) program(name string, precision hlo.Precision, in []shapes.Shape, build func(b *hlo.Builder, in []*Node) []*Node) (*session.Program, error) {
-	w := &writer{platform: d.s.Welcome().Platform, precision: precision}
-	g := NewGraph(w, name)
-	nodes := make([]*Node, len(in))
-	for i, s := range in {
-		nodes[i] = Parameter(g, fmt.Sprint("x", i), s)
-	}
-	if err := g.Compile(build(w.builder, nodes)...); err != nil {
+	p, err := tiling.Write(name, d.s.Welcome().Platform, precision, in, build)
+	if err != nil {
 		return nil, err
 	}
-	return d.s.Compile(w.program, session.Options{Origin: "trial"})
+	return d.s.Compile(p, session.Options{Origin: "trial"})
 }
 
 // complete adds to the inputs of a program what GoMLX has made parameters of

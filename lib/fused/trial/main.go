@@ -123,7 +123,7 @@ func run(set settings) error {
 				continue
 			}
 			idle := 0.0
-			if c.poke >= 0 {
+			if c.Poke >= 0 {
 				idle = d.time(c, nothing, set.runs, 0, false).Micros
 			}
 			for _, variant := range d.variants(c, set.tilings) {

@@ -11,6 +11,7 @@ import (
 
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/fused/tiling"
 	"gaiden/lib/models"
 )
 
@@ -26,7 +27,7 @@ type weight struct {
 // weightsOf finds a net's variables by building it once.
 func weightsOf(net models.Net) []weight {
 	store := model.NewStore()
-	g := NewGraph(&writer{platform: "cpu"}, "weights")
+	g := NewGraph(&tiling.Writer{Platform: "cpu"}, "weights")
 	model.SetStore(g, store)
 	net.Apply(store.RootScope(), Zeros(g, shapes.Make(dtypes.Float32, append([]int{2}, net.Input...)...)))
 	var l []weight
@@ -42,7 +43,7 @@ func weightsOf(net models.Net) []weight {
 // update. Outputs are the state, the number of the step, and mean loss, number
 // of examples and hits. The reference is the net as GoMLX derives it.
 func step(net models.Net, n int, rule kernels.Rule, bf16 bool) operation {
-	c := operation{name: fmt.Sprintf("%s step b%d %s %s", net.Name, n, rule.Name(), word(bf16)), bf16: bf16, chain: map[int]int{}, poke: -1}
+	c := operation{name: fmt.Sprintf("%s step b%d %s %s", net.Name, n, rule.Name(), word(bf16)), bf16: bf16, Form: tiling.Form{Chain: map[int]int{}, Poke: -1}}
 	plan, err := fused.NewPlan(net)
 	if err != nil {
 		panic(err)
@@ -51,31 +52,31 @@ func step(net models.Net, n int, rule kernels.Rule, bf16 bool) operation {
 	each := 1 + rule.Moments()
 	at := map[string]int{}
 	for _, w := range weights {
-		at[w.name] = len(c.in)
+		at[w.name] = len(c.Inputs)
 		for k := range each {
-			c.chain[len(c.in)] = len(c.in)
-			f := small
+			c.Chain[len(c.Inputs)] = len(c.Inputs)
+			f := tiling.Small
 			if k > 0 {
-				f = zero // so that the moments show the gradient
+				f = tiling.Number // so that the moments show the gradient
 			}
-			c.in = append(c.in, input{shape: w.shape, fill: f})
+			c.Inputs = append(c.Inputs, tiling.Input{Shape: w.shape, Fill: f})
 		}
-		c.bytes += 8 * float64(each*w.shape.Size())
+		c.Bytes += 8 * float64(each*w.shape.Size())
 	}
-	state := len(c.in)
+	state := len(c.Inputs)
 	size := shapes.Make(dtypes.Float32, net.Input...).Size()
-	c.chain[state] = state
+	c.Chain[state] = state
 	c.limit = 1e-2
 	if bf16 {
 		c.limit = 6e-2
 	}
 	c.loose = map[int]float64{state + 1: 0.3} // a hit more or less
-	c.in = append(c.in,
-		input{shape: f32(), fill: number, limit: 1},
-		input{shape: shapes.Make(dtypes.Uint8, examples, size), fill: classes, limit: 256},
-		input{shape: shapes.Make(dtypes.Int32, examples), fill: classes, limit: 10},
-		input{shape: shapes.Make(dtypes.Int32, n), fill: classes, limit: examples},
-		input{shape: f32(), fill: number, limit: 0.001})
+	c.Inputs = append(c.Inputs,
+		tiling.Input{Shape: f32(), Fill: tiling.Number, Limit: 1},
+		tiling.Input{Shape: shapes.Make(dtypes.Uint8, examples, size), Fill: tiling.Below, Limit: 256},
+		tiling.Input{Shape: shapes.Make(dtypes.Int32, examples), Fill: tiling.Below, Limit: 10},
+		tiling.Input{Shape: shapes.Make(dtypes.Int32, n), Fill: tiling.Below, Limit: examples},
+		tiling.Input{Shape: f32(), Fill: tiling.Number, Limit: 0.001})
 	batch := func(in []*Node, d dtypes.DType) (x, labels *Node) {
 		rows := Reshape(Mod(Add(in[state+3], ConvertDType(in[state], dtypes.Int32)), Const(in[0].Graph(), int32(examples))), n, 1)
 		x = MulScalar(ConvertDType(Gather(in[state+1], rows), dtypes.Float32), 1.0/255)
@@ -88,7 +89,7 @@ func step(net models.Net, n int, rule kernels.Rule, bf16 bool) operation {
 		}
 		return append(out, AddScalar(in[state], 1), row)
 	}
-	c.build = func(o fused.Ops, in []*Node) []*Node {
+	c.Build = func(o fused.Ops, in []*Node) []*Node {
 		x, labels := batch(in, kind(o.Compute == dtypes.BFloat16))
 		states, row := plan.Train(fused.Step{
 			Ops: o, Rule: rule, Rate: in[state+4], T: in[state], X: x, Labels: labels,
@@ -97,7 +98,7 @@ func step(net models.Net, n int, rule kernels.Rule, bf16 bool) operation {
 		return finish(in, states, row)
 	}
 	stores := map[*Graph]*model.Store{}
-	c.prepare = func(g *Graph) {
+	c.Prepare = func(g *Graph) {
 		store := model.NewStore()
 		model.SetStore(g, store)
 		store.SetTraining(g, true)
@@ -109,7 +110,7 @@ func step(net models.Net, n int, rule kernels.Rule, bf16 bool) operation {
 	c.reference = func(o fused.Ops, in []*Node) []*Node {
 		x, labels := batch(in, kind(o.Compute == dtypes.BFloat16))
 		if stores[x.Graph()] == nil {
-			c.prepare(x.Graph())
+			c.Prepare(x.Graph())
 		}
 		store := stores[x.Graph()]
 		var wrt []*Node

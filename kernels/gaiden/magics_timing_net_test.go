@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/magic"
+)
+
+// declared is a %list of a notebook with two nets.
+func declared() *magic.Row {
+	return &magic.Row{Name: "%list", Run: func(_ context.Context, h magic.Host, _ magic.Command) error {
+		h.Show(map[string]any{"text/plain": "func    must                 cell 1    func must[T any](v T, err error) T { …\n" +
+			"var     net                  cell 2    net = fit.New(\"cnn\", models.SeedCNN(), fit.Config{Seed: 1})\n" +
+			"var     slow                 cell 3    slow = fit.New(\"slow/er\", seed(models.IndexedFill), fit.Config{}) …\n" +
+			"var     x                    cell 4    x = 3\n"})
+		return nil
+	}}
+}
+
+func TestNetMagics(t *testing.T) {
+	tests := []struct {
+		cell string
+		want string // in the program
+		err  string
+	}{
+		{"%phases net", `(gaidenreport.Hunt{Net: net, Data: "", Options: gaidenprofile.Options{Batch: 0, Budget: 0, Shallow: false, AllOps: false, NoErrors: false, NoEpoch: false}}).Phases()`, ""},
+		{"%phases -b 8 -t 0.5 -s -a -e net mnist/train", `Data: "mnist/train", Options: gaidenprofile.Options{Batch: 8, Budget: 500000000, Shallow: true, AllOps: true, NoErrors: true, NoEpoch: true}`, ""},
+		{"%phases cnn", "Hunt{Net: net,", ""},
+		{"%phases slow/er", "Hunt{Net: slow,", ""},
+		{"%phases nets[0].x", "Hunt{Net: nets[0].x,", ""},
+		{"%bottleneck net", ").Bottleneck()", ""},
+		{"%roofline", "gaidenreport.RooflineOf(false)", ""},
+		{"%roofline -again", "gaidenreport.RooflineOf(true)", ""},
+		{"%roofline -b 64 net", "Batch: 64", ""},
+		{"%sweep", `gaidenreport.SweepOf("sigmoid", 26)`, ""},
+		{"%sweep -phi relu -n 12", `gaidenreport.SweepOf("relu", 12)`, ""},
+		{"%sweep -b 256 net", ").Batches()", ""},
+		{"%phases", "", "want %phases [-b N]"},
+		{"%phases a b c", "", "want %phases [-b N]"},
+		{"%phases -b 0 net", "", `-b: got "0", want a number above 0`},
+		{"%phases -b 1.5 net", "", `-b: got "1.5"`},
+		{"%phases -t -3 net", "", `-t: got "-3"`},
+		{"%phases -b", "", `-b: got ""`},
+		{"%phases -x net", "", "got the option -x, want %phases"},
+		{"%phases --shallow net", "", "got the option --shallow"},
+		{"%phases os.Exit(1);net", "", "want a variable or a name in the session"},
+		{"%phases cn/n", "", "did you mean cnn?"},
+		{"%roofline -again net", "", "-again measures the device"},
+		{"%sweep -phi", "", "want %sweep"},
+		{"%sweep -n x", "", `-n: got "x"`},
+	}
+	for _, tt := range tests {
+		h := &host{}
+		plan, err := netMagics(declared).Parse(tt.cell)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := plan.Commands[0]
+		err = c.Row.Run(t.Context(), h, c)
+		switch {
+		case tt.err == "" && (err != nil || !strings.Contains(strings.Join(h.texts, ""), tt.want)):
+			t.Errorf("%s: got %q, %v, want a program with %s", tt.cell, h.texts, err, tt.want)
+		case tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)):
+			t.Errorf("%s: got %v, want an error with %s", tt.cell, err, tt.err)
+		case tt.err != "" && len(h.texts) > 0:
+			t.Errorf("%s: ran %q", tt.cell, h.texts)
+		}
+	}
+}
+
+// A net that is none is named, with what was probably meant.
+func TestNetIsNone(t *testing.T) {
+	tests := []struct{ word, message, want string }{
+		{"nett", "undefined: nett", "got nett, want a net (undefined: nett); did you mean net?"},
+		{"x", "cannot use x (variable of type int) as *fit.Net value in struct literal", `want a net (cannot use x (variable of type int)`},
+		{"x", "something else", "something else"},
+	}
+	for _, tt := range tests {
+		h := &host{fail: func(text string) error {
+			line, column, _ := lineAt(text, strings.Index(text, "Net: ")+5)
+			return &cell.BuildError{Diagnostics: []cell.Diagnostic{{Line: line, Column: column, Message: tt.message}}}
+		}}
+		plan, err := netMagics(declared).Parse("%bottleneck " + tt.word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := plan.Commands[0]
+		if err := c.Row.Run(t.Context(), h, c); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want an error with %s", tt.word, err, tt.want)
+		}
+	}
+	if got, want := knownNets("a", map[string]string{}), "make one in a cell before"; !strings.Contains(got, want) {
+		t.Errorf("no net at all: got %q, want %q in it", got, want)
+	}
+}
+
+func TestProfileMagic(t *testing.T) {
+	tests := []struct{ cell, want, err string }{
+		{"%%profile\nf()", `StartRecorder("")`, ""},
+		{"%%profile -o trace.json\nf()", `StartRecorder("trace.json")`, ""},
+		{"%%profile trace.json\nf()", "", "want %%profile [-o trace.json]"},
+		{"%%profile -o\nf()", "", "want %%profile [-o trace.json]"},
+		{"%%profile\n", "", "want %%profile [-o trace.json]"},
+	}
+	for _, tt := range tests {
+		h := &host{}
+		err := runMagic(t, h, tt.cell)
+		if tt.err == "" && (err != nil || len(h.texts) != 1 || !strings.Contains(h.texts[0], tt.want)) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+			t.Errorf("%q: got %q, %v, want %q, %q", tt.cell, h.texts, err, tt.want, tt.err)
+		}
+	}
+}

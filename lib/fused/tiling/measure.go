@@ -1,0 +1,225 @@
+package tiling
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/notimplemented"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/fused"
+	"gaiden/lib/session"
+)
+
+// Turns and Repeat are how often the operation of a Program is done: Turns turns
+// of a loop, with Repeat operations in each.
+const (
+	Turns  = 100
+	Repeat = 8
+)
+
+// Writer is a backend that only writes programs, and keeps hold of their
+// builder, which kernels need.
+type Writer struct {
+	notimplemented.Backend
+	// Platform is what the graph's layers may ask for: cuda, cpu.
+	Platform string
+	// Precision of products without kernels.
+	Precision hlo.Precision
+	// HLO and Program are those of the last graph.
+	HLO     *hlo.Builder
+	Program *hlo.Program
+}
+
+// Name is that of the session's backend.
+func (w *Writer) Name() string { return "gaiden" }
+
+// String is Name.
+func (w *Writer) String() string { return w.Name() }
+
+// Description names the platform.
+func (w *Writer) Description() string { return "programs for " + w.Platform }
+
+// Capabilities are those of package hlo.
+func (w *Writer) Capabilities() compute.Capabilities { return hlo.Capabilities() }
+
+// Builder begins a program.
+func (w *Writer) Builder(name string) compute.Builder {
+	w.HLO = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
+		w.Program = p
+		return written{p}, nil
+	})
+	w.HLO.Precision = w.Precision
+	return w.HLO
+}
+
+// written stands for a program that the session runs.
+type written struct{ p *hlo.Program }
+
+func (written) Finalize()                            {}
+func (w written) Inputs() ([]string, []shapes.Shape) { return w.p.InputNames, w.p.Inputs }
+func (w written) Outputs() []shapes.Shape            { return w.p.Outputs }
+func (written) Execute([]compute.Buffer, []bool, compute.DeviceNum) ([]compute.Buffer, error) {
+	return nil, errors.New("tiling: programs are run by the session")
+}
+
+// Write writes a program: what build makes of parameters of the given shapes.
+// What build panics with becomes an error.
+func Write(name, platform string, precision hlo.Precision, in []shapes.Shape, build func(b *hlo.Builder, in []*Node) []*Node) (p *hlo.Program, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			p, err = nil, fmt.Errorf("tiling: program %s: %v", name, r)
+		}
+	}()
+	w := &Writer{Platform: platform, Precision: precision}
+	g := NewGraph(w, name)
+	nodes := make([]*Node, len(in))
+	for i, s := range in {
+		nodes[i] = Parameter(g, fmt.Sprint("x", i), s)
+	}
+	if err := g.Compile(build(w.HLO, nodes)...); err != nil {
+		return nil, fmt.Errorf("tiling: program %s: %w", name, err)
+	}
+	return w.Program, nil
+}
+
+// Measure is how many µs an op takes on the session's device, as a kernel or in
+// XLA's own form, less what its loop takes without it.
+func Measure(s *session.Session, op kernels.Op, plain bool) (micros float64, err error) {
+	f, err := FormOf(op)
+	if err != nil {
+		return 0, err
+	}
+	in, err := f.Put(s)
+	if err != nil {
+		return 0, err
+	}
+	idle := f
+	idle.Build = func(fused.Ops, []*Node) []*Node { return nil }
+	var times [2]float64
+	for i, f := range []Form{idle, f} {
+		p, err := Write("time "+op.Key(), s.Welcome().Platform, hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
+			o := fused.Ops{Compute: Compute(op)}
+			if !plain {
+				o.Builder, o.Choose = b, func(inner kernels.Op) kernels.Op {
+					if inner.Key() == op.Key() {
+						return op
+					}
+					return inner
+				}
+			}
+			return f.Loop(o, in)
+		})
+		if err != nil {
+			return 0, err
+		}
+		x, err := s.Compile(p, session.Options{Origin: "tiling"})
+		if err != nil {
+			return 0, err
+		}
+		samples, err := Clock(s, x, in, 3)
+		if err != nil {
+			return 0, err
+		}
+		times[i] = slices.Min(samples)
+	}
+	return max(times[1]-times[0], 0.01), nil
+}
+
+// Clock runs a Program a few times, and returns µs of one operation for each.
+func Clock(s *session.Session, p *session.Program, in []*session.Array, runs int) ([]float64, error) {
+	var samples []float64
+	for k := range runs + 1 {
+		if err := s.Wait(); err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		if _, err := p.Run(session.Call{Inputs: in}); err != nil {
+			return nil, err
+		}
+		if err := s.Wait(); err != nil {
+			return nil, err
+		}
+		if k > 0 { // the first is warm-up
+			samples = append(samples, float64(time.Since(began).Nanoseconds())/1e3/Turns/Repeat)
+		}
+	}
+	return samples, nil
+}
+
+// Loop is the graph that is timed: Build, repeated. Each repetition needs what
+// the one before left, so that XLA can neither move work out of the loop nor
+// join two repetitions: states take their places in the inputs, and one element
+// of the input Poke is replaced by a number from the last output.
+func (f Form) Loop(o fused.Ops, in []*Node) []*Node {
+	g := in[0].Graph()
+	if f.Prepare != nil {
+		f.Prepare(g)
+	}
+	none, one, limit := Const(g, int32(0)), Const(g, int32(1)), Const(g, int32(Turns))
+	state := append(append([]*Node{none}, in...), Const(g, float32(1)))
+	shape := make([]shapes.Shape, len(state))
+	for i, s := range state {
+		shape[i] = s.Shape()
+	}
+	parameters := func(g *Graph) []*Node {
+		l := make([]*Node, len(shape))
+		for i, s := range shape {
+			l[i] = Parameter(g, fmt.Sprint("s", i), s)
+		}
+		return l
+	}
+	cond := NewClosure(g, func(g *Graph) []*Node { return []*Node{LessThan(parameters(g)[0], limit)} })
+	body := NewClosure(g, func(g *Graph) []*Node {
+		l := parameters(g)
+		i, in, last := l[0], l[1:len(l)-1], l[len(l)-1]
+		for range Repeat {
+			if f.Poke >= 0 {
+				in[f.Poke] = poke(in[f.Poke], last, none)
+			}
+			out := f.Build(o, in)
+			if len(out) == 0 {
+				continue
+			}
+			for from, to := range f.Chain {
+				in[to] = out[from]
+			}
+			switch {
+			case f.Poke < 0:
+			case f.Chain == nil: // all of the outputs are wanted, not a corner of one
+				last = corner(OptimizationBarriers(out...)[len(out)-1])
+			default:
+				last = corner(out[len(out)-1])
+			}
+		}
+		return append(append([]*Node{Add(i, one)}, in...), last)
+	})
+	return While(cond, body, state...)[1:]
+}
+
+// poke replaces the first element of x by a number that is next to nothing, but
+// that XLA does not know.
+func poke(x, last, none *Node) *Node {
+	at := make([]*Node, x.Rank())
+	ones := make([]int, x.Rank())
+	for i := range at {
+		at[i], ones[i] = none, 1
+	}
+	return DynamicUpdateSlice(x, ConvertDType(Reshape(MulScalar(last, 1e-30), ones...), x.DType()), at)
+}
+
+// corner is the first element of x as a float32 scalar.
+func corner(x *Node) *Node {
+	axes := make([]SliceAxisSpec, x.Rank())
+	for i := range axes {
+		axes[i] = AxisRange(0, 1)
+	}
+	return ConvertDType(Reshape(Slice(x, axes...)), dtypes.Float32)
+}

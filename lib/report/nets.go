@@ -1,0 +1,73 @@
+package report
+
+import (
+	"fmt"
+
+	"gaiden/lib/profile"
+	"gaiden/lib/timing"
+	"gaiden/lib/timing/units"
+)
+
+// Nets shows the phases and layers of several nets side by side, such as three
+// ways to do the same thing: a row for each that one of them has. Where there
+// are two nets, the last column is the change from the first to the second, "~"
+// where none is proven.
+func Nets(title string, nets ...*profile.Phases) Table {
+	t := Table{Title: title, Head: []string{""}}
+	var rows []string
+	lines := make([]map[string]profile.Line, len(nets))
+	for i, p := range nets {
+		t.Head = append(t.Head, p.Net)
+		lines[i] = map[string]profile.Line{}
+		all := append(append(append([]profile.Line(nil), p.Phases...), p.Forward...), p.Backward...)
+		for _, l := range append(all, p.Chain) {
+			if _, known := lines[i][l.Path()]; !known && l.Phase != "" {
+				lines[i][l.Path()] = l
+				rows = appendNew(rows, l.Path())
+			}
+		}
+	}
+	if len(nets) == 2 {
+		t.Head = append(t.Head, "change")
+		t.Notes = append(t.Notes, fmt.Sprintf("~ is a difference that is not proven (Mann-Whitney U test, p ≥ %g)", timing.Proof))
+	}
+	for _, name := range rows {
+		row := []string{name}
+		for i := range nets {
+			cell := ""
+			if l, has := lines[i][name]; has && (l.Time.N() > 0 || l.Device > 0) {
+				cell = units.Seconds(l.Seconds())
+				if l.AtMost() {
+					cell = "≤ " + cell
+				}
+			}
+			row = append(row, cell)
+		}
+		if len(nets) == 2 {
+			a, b := lines[0][name], lines[1][name]
+			switch {
+			case a.Device > 0 && b.Device > 0:
+				row = append(row, fmt.Sprintf("%+.1f%%", 100*(b.Device/a.Device-1)))
+			case a.Time.N() > 0 && b.Time.N() > 0:
+				row = append(row, timing.Compare(a.Time, b.Time).Verdict())
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	for _, p := range nets {
+		for _, w := range p.Warnings {
+			t.Notes = append(t.Notes, fmt.Sprintf("warning: %s: %v", p.Net, w))
+		}
+	}
+	return t
+}
+
+// appendNew appends a name that is not in the list.
+func appendNew(l []string, name string) []string {
+	for _, old := range l {
+		if old == name {
+			return l
+		}
+	}
+	return append(l, name)
+}
