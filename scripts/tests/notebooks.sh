@@ -1,6 +1,6 @@
 # Notebooks from a clean kernel, and what their pages show without JavaScript.
 # Those that take minutes on two cores are run by: scripts/run NOTEBOOK.
-quick="01-gaiden 07-peaks"
+quick="01-gaiden"
 setup_venv "$root/scripts/requirements.txt" "$root/scripts/requirements-test.txt"
 isolated_install
 began=$SECONDS
