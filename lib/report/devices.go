@@ -128,12 +128,7 @@ func Devices(ctx context.Context, t Trial) (*DeviceRuns, error) {
 func (r *DeviceRuns) add(ctx context.Context, t Trial, s *session.Session, where string, devices int, force bool) (err error) {
 	c := t.Config
 	c.Session, c.Devices, c.AllDevices = s, devices, force
-	name := fmt.Sprintf("%s-%s", t.Net.Name(), strings.Map(func(r rune) rune {
-		if r == ' ' || r == ',' {
-			return '-'
-		}
-		return r
-	}, strings.ToLower(where)))
+	name := t.Net.Name() + "-" + strings.NewReplacer(", ", "-", " ", "-").Replace(strings.ToLower(where))
 	n, err := fit.Attach(s, name, t.Net.Model(), c)
 	if err != nil {
 		return err

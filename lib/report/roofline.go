@@ -16,7 +16,7 @@ func Roofline(title string, peaks profile.Peaks, lines ...profile.Line) Rich {
 	ridge := peaks.Ridge()
 	low, high := ridge/64, ridge*16
 	t := Table{Head: []string{"", "FLOPs a byte", "FLOP/s", "B/s", "of peak", "bound by"}}
-	var points []Series
+	groups := []Series{{Name: "phases", Points: true}, {Name: "layers, forward", Points: true}, {Name: "layers, backward", Points: true}, {Name: "ops", Points: true}}
 	for _, l := range lines {
 		share, bound := peaks.Share(l)
 		if math.IsNaN(share) {
@@ -26,7 +26,8 @@ func Roofline(title string, peaks profile.Peaks, lines ...profile.Line) Rich {
 		t.Rows = append(t.Rows, []string{l.Path(), fmt.Sprintf("%.3g", intensity), units.FLOPRate(rate), units.ByteRate(l.Bytes / l.Seconds()), units.Percent(share), bound})
 		if intensity > 0 {
 			low, high = min(low, intensity/2), max(high, intensity*2)
-			points = append(points, Series{Name: l.Path(), X: []float64{intensity}, Y: []float64{rate}, Points: true})
+			g := &groups[group(l)]
+			g.X, g.Y = append(g.X, intensity), append(g.Y, rate)
 		}
 	}
 	roof := func(name string, flops float64) Series {
@@ -41,11 +42,28 @@ func Roofline(title string, peaks profile.Peaks, lines ...profile.Line) Rich {
 	if peaks.F32 < 0.9*peaks.TF32 {
 		p.Series = append(p.Series, roof("full float32 "+units.FLOPRate(peaks.F32), peaks.F32))
 	}
-	p.Series = append(p.Series, points...)
+	for _, g := range groups {
+		if len(g.Y) > 0 {
+			p.Series = append(p.Series, g)
+		}
+	}
 	if len(t.Rows) == 0 {
 		return p
 	}
 	return both{t, p}
+}
+
+// group is the colour of a line's point: more than four could not be told apart.
+func group(l profile.Line) int {
+	switch {
+	case l.Level == profile.Operation:
+		return 3
+	case l.Level == profile.Layer && l.Phase == "backward":
+		return 2
+	case l.Level == profile.Layer:
+		return 1
+	}
+	return 0
 }
 
 // Peaks is a table of what the device can do at best.

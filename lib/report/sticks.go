@@ -115,7 +115,7 @@ func (s Sticks) HTML() string {
 		s.draw(&b, f, f.Got, size, high, palette[5], 1.5)
 		b.WriteString("</svg>")
 		if f.Caption != "" {
-			b.WriteString("<br>" + escape(f.Caption))
+			b.WriteString("<div>" + escape(f.Caption) + "</div>")
 		}
 		b.WriteString("</div>")
 	}

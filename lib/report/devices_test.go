@@ -1,0 +1,124 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gaiden/lib/datasets"
+	engine "gaiden/lib/engine/device"
+	"gaiden/lib/fit"
+	"gaiden/lib/models"
+	"gaiden/lib/session"
+)
+
+// twoDevices is a session with two CPU devices: real ones, over a real socket.
+func twoDevices(t *testing.T) *session.Session {
+	t.Helper()
+	plugin := os.Getenv("GAIDEN_PLUGIN")
+	if plugin == "" {
+		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
+	}
+	socket := filepath.Join(t.TempDir(), "s")
+	w := &engine.Worker{Version: session.Version, Generation: 1, Plugin: engine.Plugin{Path: plugin, Device: "cpu",
+		Options: map[string]any{"cpu_device_count": int64(2)}}, Socket: socket}
+	if err := w.Open(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go w.Run(l)
+	s, err := session.Config{Socket: socket, Space: t.Name(), NoStart: true}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestDevices(t *testing.T) {
+	s := twoDevices(t)
+	images, err := datasets.Synthetic(1, 600, 8, 8, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := fit.Config{Seed: 1, Session: s}
+	n := fit.New("mlp", models.Net{Name: "small", Input: []int{8, 8, 1}, Layers: []models.Layer{models.Flatten{}, models.Dense{Name: "out", Units: 10}}}, config)
+	trial := Trial{Net: n, Config: config, Data: "synthetic <8×8>",
+		Train: fit.Data{X: images.Train.Pixels, Y: images.Train.Labels}, Test: fit.Data{X: images.Test.Pixels, Y: images.Test.Labels},
+		Fit: fit.Train{Epochs: 4, Batch: 20}, CPUEpochs: 2}
+	r, err := Devices(context.Background(), trial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A second run as a machine with two GPUs has it.
+	if err := r.add(context.Background(), trial, s, "2 GPUs, forced", 2, true); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Runs) != 2 || r.Runs[0].Where != "CPU" || r.Runs[1].History.Devices != 2 {
+		t.Fatalf("got %+v, want the CPU and two devices", r.Runs)
+	}
+	seconds, estimated := r.Runs[0].Seconds()
+	done := r.Runs[0].History.Last()
+	if want := 2 * (done.Elapsed - r.Runs[0].History.Compile).Seconds(); !estimated || done.Number != 2 || math.Abs(seconds-want) > 1e-9 {
+		t.Errorf("2 of 4 epochs: got %g s, estimated %t, want %g s, estimated", seconds, estimated, want)
+	}
+	// One seed: the same losses on one device as on two, but for the order of
+	// sums.
+	for i, e := range r.Runs[0].History.Epochs {
+		if other := r.Runs[1].History.Epochs[i]; math.Abs(e.Train.Loss-other.Train.Loss) > 1e-4*e.Train.Loss {
+			t.Errorf("epoch %d: got losses %g and %g, want the same", i+1, e.Train.Loss, other.Train.Loss)
+		}
+	}
+	wellFormed(t, r.HTML())
+	for _, want := range []string{"CPU", "2 GPUs, forced", "~", "for 4 epochs", "GPU: left out", "synthetic <8×8>"} {
+		if !strings.Contains(r.String(), want) {
+			t.Errorf("got %s, want %q in it", r, want)
+		}
+	}
+	if _, found := r.Run("CPU"); !found {
+		t.Error("there is no run CPU")
+	}
+	// The copies are gone, the net's own name was never used.
+	list, err := s.List("mlp")
+	if err != nil || len(list) != 0 {
+		t.Errorf("left in the session: %v, %v, want nothing", list, err)
+	}
+}
+
+func TestDevicesRefuses(t *testing.T) {
+	if _, err := Devices(context.Background(), Trial{}); err == nil || !strings.Contains(err.Error(), "no net") {
+		t.Errorf("no net: got %v", err)
+	}
+	s := twoDevices(t)
+	c := fit.Config{Session: s}
+	n := fit.New("n", models.Peaks(), c)
+	if _, err := Devices(context.Background(), Trial{Net: n, Config: c}); err == nil {
+		t.Error("no data: got no error")
+	}
+	p := datasets.Peaks(10)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	r, err := Devices(ctx, Trial{Net: n, Config: c, Train: fit.Data{X: p.X, Y: p.Y}, Fit: fit.Train{Batch: 10, Epochs: 1e6}})
+	if !errors.Is(err, context.Canceled) || r == nil {
+		t.Errorf("stopped: got %v and %v, want what is known and that it was stopped", r, err)
+	}
+}
+
+func TestDeviceRunsOfAnything(t *testing.T) {
+	h := &fit.History{Epochs: []fit.Epoch{{Number: 1, Train: fit.Score{Loss: math.NaN()}, Elapsed: time.Second}}}
+	for _, r := range []*DeviceRuns{{}, {Runs: []DeviceRun{{Where: "<b>"}}}, {Runs: []DeviceRun{{Where: "CPU", History: h, Epochs: 1}, {Where: "GPU", History: &fit.History{}}}}} {
+		wellFormed(t, r.HTML())
+		if r.String() == "" {
+			t.Error("got no text")
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package report
+
+import (
+	"testing"
+	"time"
+
+	"gaiden/lib/fit"
+)
+
+func TestKeras(t *testing.T) {
+	score := func(loss float64, right int) fit.Score {
+		return fit.Score{Loss: loss, Right: right, N: 10000, Labels: true}
+	}
+	first, second := score(2.2611, 2889), score(2.2046, 4885)
+	tests := []struct {
+		name  string
+		keras Keras
+		want  string
+	}{
+		{"nothing", Keras{}, "no epoch was finished"},
+		{"the article", Keras{Epochs: 12, History: &fit.History{Losses: make([]float32, 938), Compile: time.Second, Epochs: []fit.Epoch{
+			{Number: 1, Train: score(2.2889, 1426), Validation: &first, Elapsed: 5 * time.Second},
+			{Number: 2, Train: score(2.2432, 2350), Validation: &second, Elapsed: 5500 * time.Millisecond},
+		}}}, `Epoch 1/12
+469/469 [==============================] - 4.0s 8.5ms/step - loss: 2.2889 - accuracy: 0.1426 - val_loss: 2.2611 - val_accuracy: 0.2889
+Epoch 2/12
+469/469 [==============================] - 500ms 1.1ms/step - loss: 2.2432 - accuracy: 0.2350 - val_loss: 2.2046 - val_accuracy: 0.4885`},
+		{"no labels, stopped", Keras{History: &fit.History{Losses: make([]float32, 1), Stopped: "by <you>\n", Epochs: []fit.Epoch{{Number: 1, Train: fit.Score{Loss: 0.5}, Elapsed: 20 * time.Second}}}},
+			"Epoch 1/1\n1/1 [==============================] - 20s 20s/step - loss: 0.5000\nstopped: by <you> "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.keras.String(); got != tt.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
+			}
+			wellFormed(t, tt.keras.HTML())
+		})
+	}
+}
