@@ -1,17 +1,23 @@
-"""Executes notebooks through their kernel, a line of progress per cell, and
-writes each one's HTML beside the copy that ran. The notebooks themselves are
-left as they are; --inplace writes the outputs into them.
+"""Executes notebooks through Jupyter and their kernel, a line of progress per
+cell, and writes each one's page beside the copy that ran. The notebooks
+themselves are left as they are; --inplace writes the outputs into them.
 
     python notebook.py [--inplace] [--out DIR] NOTEBOOK...
 """
-import argparse, os, sys, time
+import argparse, os, shutil, subprocess, sys, time
 from pathlib import Path
 
 import nbformat
 from jupyter_client.kernelspec import NoSuchKernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
-from nbconvert import HTMLExporter
+
+
+def gaiden():
+    """The program that writes pages: the kernel's own."""
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    path = data / "gaiden" / "bin" / "gaiden"
+    return path if path.exists() else shutil.which("gaiden") or sys.exit("gaiden is not installed: scripts/run setup does that")
 
 
 def first_line(source):
@@ -51,9 +57,7 @@ def run(path, out, inplace):
     out.mkdir(parents=True, exist_ok=True)
     ran = path if inplace else out / path.name
     nbformat.write(nb, ran)
-    html = out / (path.stem + ".html")
-    body, _ = HTMLExporter(template_name="lab").from_notebook_node(nb, resources={"metadata": {"name": path.stem}})
-    html.write_text(body, encoding="utf-8")
+    html = subprocess.run([gaiden(), "run", "-html", "-as-is", "-o", f"{out}/", ran], stdout=subprocess.PIPE, text=True).stdout.strip()
     if failed:
         print(f"  failed: {failed.ename}: {failed.evalue}", file=sys.stderr)
     print(f"  {time.time() - t:.1f} s; HTML: {html}", flush=True)
@@ -61,7 +65,7 @@ def run(path, out, inplace):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--inplace", action="store_true")
     p.add_argument("--out", type=Path, default=Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gaiden" / "out")
     p.add_argument("notebooks", nargs="+", type=Path)

@@ -21,8 +21,12 @@ import (
 type bench struct {
 	name      string
 	only      string
-	python    string // an interpreter with the peers' libraries, "" for none
-	peerNames string // which of them, for train
+	python    string        // an interpreter with the peers' libraries, "" for none
+	peerNames string        // which of them, for train and accuracy
+	devices   string        // numbers of devices, for train: "1,2,4"
+	keep      string        // a folder for the first weights, for accuracy
+	variants  string        // ways of training that are measured too, for train
+	tune      time.Duration // at most, for each net, for train
 	budget    time.Duration
 	info      sysinfo.Info
 	records   []timing.Record
@@ -35,8 +39,12 @@ var benches = map[string]struct {
 	help string
 }{
 	"dispatch": {benchDispatch, "µs a step of 1, 31 and 100 donated arrays: raw PJRT, through the socket, GoMLX, JAX"},
-	"train":    {benchTrain, "µs a training step of the sources' nets; -peers jax,torch"},
+	"train":    {benchTrain, "µs a training step of the sources' nets; -peers jax,torch; -devices 1,2,4"},
+	"growth":   {benchGrowth, "cost as work grows: by batch 1 … 4096, by examples 1,000 … 60,000"},
+	"accuracy": {benchAccuracy, "test accuracy of the sources' nets on Fashion-MNIST; -peers torch"},
 	"session":  {benchSession, "first calls by where a program is, snapshots, fairness, recovery"},
+	"phases":   {benchPhases, "where a step of the sources' nets goes, by phase, layer and op; peaks, a sweep, a product beside PyTorch and JAX"},
+	"cells":    {benchCells, "ms from execute_request to idle: Gaiden, GoNB, IPython with JAX; the kernel is the installed one"},
 	"upload":   {benchUpload, "GB/s into the session, beside a memory copy"},
 }
 
@@ -46,7 +54,11 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 	out := f.String("json", "", "write the records to this file")
 	f.StringVar(&b.only, "only", "", "run only cases whose name contains this")
 	f.StringVar(&b.python, "python", os.Getenv("GAIDEN_PEERS"), "Python interpreter with JAX and PyTorch, for the peers in the same run")
-	f.StringVar(&b.peerNames, "peers", "", "peers of the benchmark train: jax,torch")
+	f.StringVar(&b.peerNames, "peers", "", "peers of the benchmarks train and accuracy: jax,torch")
+	f.StringVar(&b.devices, "devices", "", "train: compare these numbers of devices, such as 1,2,4")
+	f.StringVar(&b.keep, "keep", "", "accuracy: keep the nets' first weights in this folder")
+	f.StringVar(&b.variants, "variants", "", "train: measure these ways too, of: "+variantNames())
+	f.DurationVar(&b.tune, "tune", 15*time.Second, "train: time to choose kernels for each net on a GPU")
 	f.DurationVar(&b.budget, "budget", time.Second, "time for each case")
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		f.Usage()
@@ -114,6 +126,10 @@ func (b *bench) print(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, "%s\n%s\n\n", b.records[0].Machine, b.records[0].Versions)
+	if b.name == "train" && b.devices == "" {
+		b.printTrain(w)
+		return
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "case\tsubject\tmedian\tquartiles\tunit\tn\t")
 	for _, r := range b.records {

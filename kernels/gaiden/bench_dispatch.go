@@ -50,7 +50,7 @@ func benchDispatch(b *bench) error {
 	}
 	defer client.Close()
 	for _, n := range []int{1, 31, 100} {
-		if !b.wants(fmt.Sprintf("n%d-", n)) && !b.wants("pipelined") && !b.wants("awaited") {
+		if !b.wants(fmt.Sprintf("n%d-pipelined", n)) && !b.wants(fmt.Sprintf("n%d-awaited", n)) {
 			continue
 		}
 		var all []*stepper

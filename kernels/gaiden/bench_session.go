@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -160,6 +161,16 @@ func firstCall(p *privateSession, evict wire.AskBody, want wire.Source) (whole, 
 		return 0, 0, err
 	}
 	defer s.Close()
+	for range 500 { // the client before this one is being buried
+		ans, err := s.Ask(wire.AskBody{Verb: wire.Programs})
+		if err != nil {
+			return 0, 0, err
+		}
+		if !slices.ContainsFunc(ans.Programs, func(p wire.ProgramInfo) bool { return p.Clients > 0 }) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	if _, err := s.Ask(evict); err != nil {
 		return 0, 0, err
 	}

@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,46 +13,38 @@ import (
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
+	"gaiden/lib/profile"
 	"gaiden/lib/session"
+	"gaiden/lib/timing"
 )
 
-// trainCase is one net of the benchmark, with the sources' batch size and
-// optimizer. The peers' scripts have the same.
-type trainCase struct {
-	name   string
-	model  models.Net
-	config fit.Config
-	batch  int
-	n      int // examples
-}
-
-var trainCases = []trainCase{
-	{"mlp-b100", models.MLP(1000), fit.Config{}, 100, 60000},
-	{"seedcnn-b8", models.SeedCNN(), fit.Config{}, 8, 60000},
-	{"kerascnn-b128", models.KerasCNN(), fit.Config{Optimizer: fit.AdaDelta{LearningRate: 0.001, Rho: 0.95, Epsilon: 1e-7}}, 128, 60000},
-	{"lenet5-b100", models.LeNet5(), fit.Config{}, 100, 50000},
-}
+// trainSamples is how often each way of training is measured.
+const trainSamples = 5
 
 // benchTrain measures training steps: whole epochs as one program, and the
-// phases as programs of their own, beside JAX and PyTorch.
+// phases as programs of their own, beside JAX and PyTorch. Each net has a session
+// of its own, so that first calls are first and peaks of memory are the net's.
 func benchTrain(b *bench) error {
-	const epochs = 5
-	var names []string
+	if b.devices != "" {
+		return b.trainDevices()
+	}
 	for _, c := range trainCases {
 		if !b.wants(c.name) {
 			continue
 		}
-		names = append(names, c.name)
-		if err := b.train(c, epochs); err != nil {
+		fmt.Fprintf(b.progress, "bench train: %s\n", c.name)
+		ran, err := b.train(c)
+		if err != nil {
 			return fmt.Errorf("bench train: %s: %w", c.name, err)
 		}
-	}
-	only := b.only
-	b.only = "" // the scripts are told which nets
-	defer func() { b.only = only }()
-	for _, script := range b.peers() {
-		if err := b.peer("train_"+script+".py", append([]string{strconv.Itoa(epochs)}, names...)...); err != nil {
-			return err
+		if !ran {
+			continue
+		}
+		for _, script := range b.peers() {
+			fmt.Fprintf(b.progress, "bench train: %s: %s\n", c.name, script)
+			if err := b.peer("train_"+script+".py", strconv.Itoa(trainSamples), c.name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -65,89 +58,163 @@ func (b *bench) peers() []string {
 	return strings.Split(b.peerNames, ",")
 }
 
-func (b *bench) train(c trainCase, epochs int) error {
-	s, err := session.Config{Client: "gaiden bench", Space: "bench"}.Open()
+// train measures a net, unless it is too slow for a CPU.
+func (b *bench) train(c trainCase) (ran bool, err error) {
+	p, err := startPrivate()
 	if err != nil {
-		return err
+		return false, err
+	}
+	defer p.stop()
+	s, err := p.open("bench")
+	if err != nil {
+		return false, err
 	}
 	defer s.Close()
 	cpu := s.Welcome().Platform == "cpu"
 	if cpu {
-		c.n /= 10
-	}
-	for _, v := range []struct {
-		subject string
-		change  func(*fit.Config)
-	}{
-		{"gaiden epoch", func(*fit.Config) {}},
-		{"gaiden epoch, bf16", func(f *fit.Config) { f.BF16 = true }},
-	} {
-		if strings.Contains(v.subject, "bf16") && cpu {
-			continue // XLA's CPU compiler computes it in float32 anyway
+		if c.few == 0 {
+			return false, nil
 		}
-		config := c.config
-		v.change(&config)
-		config.Session, config.Seed = s, 1
-		if err := b.trainEpochs(s, c, config, v.subject, epochs); err != nil {
-			return err
+		c.n = c.few
+	}
+	for _, v := range variants {
+		if v.gpu && cpu || v.asked && !slices.Contains(strings.Split(b.variants, ","), v.name) {
+			continue
+		}
+		changed, subject := c, "gaiden epoch"
+		v.change(&changed)
+		if v.name != "" {
+			subject += ", " + v.name
+		}
+		err := b.trainEpochs(s, changed, subject)
+		if err != nil && v.asked { // an option that this plugin lacks
+			fmt.Fprintf(b.progress, "bench train: %s: %v\n", subject, err)
+			continue
+		}
+		if err != nil {
+			return true, fmt.Errorf("%s: %w", subject, err)
 		}
 	}
-	return b.trainPhases(s, c)
+	if c.few == 0 {
+		return true, nil // compiling the phases of a deep net takes minutes
+	}
+	return true, b.trainPhases(s, c)
 }
 
-// data are synthetic images of the net's shape.
-func (c trainCase) data() fit.Data {
-	r := rand.New(rand.NewPCG(1, 2))
-	size := 1
-	for _, d := range c.model.Input {
-		size *= d
-	}
-	x, y := make([]byte, c.n*size), make([]int32, c.n)
-	for i := range x {
-		x[i] = byte(r.Uint32())
-	}
-	for i := range y {
-		y[i] = int32(r.IntN(10))
-	}
-	return fit.Data{X: x, Y: y}
+// variants are ways of training a net.
+var variants = []struct {
+	name       string
+	change     func(*trainCase)
+	gpu, asked bool // only on a GPU; only if -variants names it
+}{
+	{"", func(*trainCase) {}, false, false},
+	{"XLA's kernels", func(c *trainCase) { c.config.Kernels = fit.XLAKernels }, true, false},
+	{"bf16", func(c *trainCase) { c.config.BF16 = true }, true, false}, // XLA's CPU compiler computes it in float32 anyway
+	{"loop", func(c *trainCase) { c.config.Loop = fit.LoopedSteps }, false, true},
+	{"single", func(c *trainCase) { c.config.Loop = fit.SingleSteps }, false, true},
+	{"patches", func(c *trainCase) { c.model = c.model.Lowered(models.Patches) }, false, true},
+	{"library", func(c *trainCase) { c.model = c.model.Lowered(models.Library) }, false, true},
+	{"no graphs", func(c *trainCase) { c.config.Flags = map[string]any{"xla_gpu_enable_command_buffer": ""} }, true, true},
+	{"collective graphs", func(c *trainCase) {
+		c.config.Flags = map[string]any{"xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,COLLECTIVES"}
+	}, true, true},
 }
 
-func (b *bench) trainEpochs(s *session.Session, c trainCase, config fit.Config, subject string, epochs int) error {
-	net, err := fit.Attach(s, "bench", c.model, config)
+// variantNames are those that -variants can name.
+func variantNames() string {
+	var l []string
+	for _, v := range variants {
+		if v.asked {
+			l = append(l, v.name)
+		}
+	}
+	return strings.Join(l, ", ")
+}
+
+// attach makes the net of a case, and its data.
+func (c trainCase) attach(s *session.Session, config fit.Config) (*fit.Net, *fit.Set, error) {
+	config.Session, config.Seed = s, 1
+	net := fit.New("bench", c.model, config)
+	if err := net.Reset(); err != nil { // what a run that was stopped has left
+		return nil, nil, err
+	}
+	data, err := net.Load("bench/data", c.examples())
+	return net, data, err
+}
+
+func (b *bench) trainEpochs(s *session.Session, c trainCase, subject string) error {
+	net, data, err := c.attach(s, c.config)
 	if err != nil {
 		return err
 	}
 	defer net.Reset()
-	data, err := net.Load("bench/data", c.data())
-	if err != nil {
+	if why, err := net.Fused(data); c.config.Kernels == fit.XLAKernels && (err != nil || why == "") {
+		return nil // the same as without the option
+	}
+	t := fit.Train{Epochs: max(1, c.epochs), Batch: c.batch, DropLast: true}
+	epochs := func() error {
+		_, err := net.Train(context.Background(), data, t)
 		return err
 	}
-	t := fit.Train{Epochs: 1, Batch: c.batch, DropLast: true}
 	began := time.Now()
-	if _, err := net.Train(context.Background(), data, t); err != nil {
+	if err := epochs(); err != nil {
 		return err
 	}
-	first := time.Since(began).Seconds()
-	steps := c.n / c.batch
+	b.addSamples(c.name+"-first", subject, "s", []float64{time.Since(began).Seconds()})
+	if err := b.tuned(net, data, t); err != nil {
+		return err
+	}
+	if err := epochs(); err != nil { // programs for the rest of an epoch, and the pace
+		return err
+	}
+	steps := c.n / c.batch * t.Epochs
 	var samples []float64
-	t.Epochs = 1
-	for range epochs {
+	for range trainSamples {
 		began := time.Now()
-		if _, err := net.Train(context.Background(), data, t); err != nil {
+		if err := epochs(); err != nil {
 			return err
 		}
 		samples = append(samples, time.Since(began).Seconds()/float64(steps)*1e6)
 	}
 	b.addSamples(c.name, subject, "µs", samples)
-	b.addSamples(c.name+"-first", subject, "s", []float64{first})
-	if n, err := kernelsPerStep(s, func() error {
-		_, err := net.Train(context.Background(), data, t)
-		return err
-	}, steps); err == nil && n > 0 {
+	if n, err := kernelsPerStep(s, epochs, steps); err == nil && n > 0 {
 		b.addSamples(c.name+"-kernels", subject, "kernels", []float64{n})
 	}
-	if st, err := s.Status(); err == nil && len(st.Devices) > 0 && st.Devices[0].Peak >= 0 {
-		b.addSamples(c.name+"-memory", subject+" (session's peak so far)", "MB", []float64{float64(st.Devices[0].Peak) / 1e6})
+	if st, err := s.Status(); err == nil && len(st.Devices) > 0 && st.Devices[0].Peak >= 0 && subject == "gaiden epoch" {
+		b.addSamples(c.name+"-memory", subject, "MB", []float64{float64(st.Devices[0].Peak) / 1e6})
+	}
+	return b.trainWork(s, net, data, c)
+}
+
+// tuned chooses kernels as fit does in the background of a notebook.
+func (b *bench) tuned(net *fit.Net, data *fit.Set, t fit.Train) error {
+	ctx, cancel := context.WithTimeout(context.Background(), b.tune)
+	defer cancel()
+	err := net.Tune(ctx, data, t, func(line string) { fmt.Fprintln(b.progress, "bench train:", line) })
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil // what was found until then holds
+	}
+	return err
+}
+
+// trainWork notes what a step is made of, and the device's peak: with them the
+// table has percentages, also for the peers.
+func (b *bench) trainWork(s *session.Session, net *fit.Net, data *fit.Set, c trainCase) error {
+	if slices.ContainsFunc(b.records, func(r timing.Record) bool { return r.Case == c.name+"-work" }) {
+		return nil
+	}
+	work, err := net.Work(data, c.batch)
+	if err != nil {
+		return err
+	}
+	b.addSamples(c.name+"-work", "step", "GFLOP", []float64{work / 1e9})
+	peaks, err := profile.ReadPeaks(context.Background(), s, nil)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(b.records, func(r timing.Record) bool { return r.Case == "peak" }) {
+		b.addSamples("peak", "products", "TFLOP/s", []float64{peaks.TF32 / 1e12})
+		b.addSamples("peak", "products, bf16", "TFLOP/s", []float64{peaks.BF16 / 1e12})
 	}
 	return nil
 }
@@ -155,17 +222,11 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, config fit.Config, 
 // trainPhases measures the phases one after the other, as the article's hunt
 // does, without waiting between them.
 func (b *bench) trainPhases(s *session.Session, c trainCase) error {
-	config := c.config
-	config.Session, config.Seed = s, 1
-	net, err := fit.Attach(s, "bench", c.model, config)
+	net, data, err := c.attach(s, c.config)
 	if err != nil {
 		return err
 	}
 	defer net.Reset()
-	data, err := net.Load("bench/data", c.data())
-	if err != nil {
-		return err
-	}
 	p, err := net.Phases(context.Background(), data, c.batch)
 	if err != nil {
 		return err
@@ -178,21 +239,28 @@ func (b *bench) trainPhases(s *session.Session, c trainCase) error {
 		}
 		return nil
 	}
-	var samples []float64
-	count := 100
-	for i := range 6 {
+	steps := func(count int) (float64, error) {
 		began := time.Now()
 		for range count {
 			if err := step(); err != nil {
-				return err
+				return 0, err
 			}
 		}
-		if err := s.Wait(); err != nil {
+		err := s.Wait()
+		return time.Since(began).Seconds() / float64(count) * 1e6, err
+	}
+	pace, err := steps(3)
+	if err != nil {
+		return err
+	}
+	count := max(2, min(100, int(0.5e6/pace))) // half a second
+	var samples []float64
+	for range trainSamples {
+		one, err := steps(count)
+		if err != nil {
 			return err
 		}
-		if i > 0 {
-			samples = append(samples, time.Since(began).Seconds()/float64(count)*1e6)
-		}
+		samples = append(samples, one)
 	}
 	b.addSamples(c.name, "gaiden phases", "µs", samples)
 	return nil

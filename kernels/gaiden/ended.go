@@ -20,7 +20,8 @@ import (
 // that an untroubled cell pays for.
 type aftercare struct {
 	mu      sync.Mutex
-	session *session.Session // nil until a cell's program may have met one
+	session *session.Session   // nil until a cell's program may have met one
+	meter   *session.CostMeter // what the cells' programs report to, nil if there is none
 }
 
 // ended is a notebook's Ended.
@@ -36,9 +37,15 @@ func (a *aftercare) ended(_ context.Context, e notebook.Ending) (notes []string,
 		}
 	}
 	answer, err := a.ask(wire.AskBody{Verb: wire.Drain, PID: e.PID})
-	if err != nil {
-		return nil, nil // no session runs
+	if a.meter != nil {
+		if line := costLine(a.meter.Take()); e.Costs && line != "" {
+			notes = append(notes, line)
+		}
 	}
+	if err != nil {
+		return notes, nil // no session runs
+	}
+	a.ask(wire.AskBody{Verb: wire.Mark}) // what comes now is another cell's, which %rollback can undo
 	var first error
 	for _, e := range answer.Errors {
 		switch {

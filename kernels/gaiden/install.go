@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -21,20 +22,25 @@ import (
 //go:embed logo.svg
 var logo []byte
 
+// usualName is the kernelspec of the version that the user's directories hold.
+// A kernelspec of another name has a version of its own in its folder, program
+// and library, so that several can live side by side.
+const usualName = "gaiden"
+
 // installMain puts the library's source where cells import it from, compiles
 // what they need, and makes the kernel known to Jupyter.
 func installMain(args []string, stdout, stderr io.Writer) error {
 	f := newFlags("install", "[flags]", stderr)
 	source := f.String("source", "", "source tree of Gaiden; default: what was installed before")
 	prefix := f.String("prefix", "", "install the kernelspec in PREFIX/share/jupyter (an environment) instead of the user's directory")
-	name := f.String("name", "gaiden", "name of the kernelspec: several versions can live side by side")
-	display := f.String("display", "Go (Gaiden)", "name that Jupyter shows")
+	name := f.String("name", usualName, "name of the kernelspec: one of another name has this version for itself")
+	display := f.String("display", "", "name that Jupyter shows; default: Go (Gaiden), or Go (NAME)")
 	remove := f.Bool("uninstall", false, "remove the kernelspec")
 	if err := parse(f, args); err != nil {
 		return err
 	}
-	if strings.ContainsFunc(*name, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-_", r) }) || *name == "" {
-		return fmt.Errorf("install: kernelspec name %q: want lower-case letters, digits, '.', '-' and '_'", *name)
+	if strings.ContainsFunc(*name, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-_", r) }) || *name == "" || (*name)[0] == '.' {
+		return fmt.Errorf("install: kernelspec name %q: want lower-case letters, digits, '.', '-' and '_', no '.' first", *name)
 	}
 	dir := filepath.Join(kernelsDir(*prefix), *name)
 	if *remove {
@@ -44,7 +50,21 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 		fmt.Fprintf(stdout, "removed %s\n", dir)
 		return os.RemoveAll(dir)
 	}
-	lib := filepath.Join(wire.DataDir(), "src")
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	lib, shown, env := filepath.Join(wire.DataDir(), "src"), "Go (Gaiden)", map[string]string(nil)
+	if *name != usualName {
+		if *source == "" {
+			*source = lib
+		}
+		if self, lib, env, err = alone(dir, self); err != nil {
+			return fmt.Errorf("install: %w", err)
+		}
+		shown = "Go (" + *name + ")"
+	}
+	shown = cmp.Or(*display, shown)
 	if *source != "" {
 		if err := copyLibrary(*source, lib); err != nil {
 			return fmt.Errorf("install: %w", err)
@@ -56,10 +76,10 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 	if err := download(lib); err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
-	if err := writeSpec(dir, *display); err != nil {
+	if err := writeSpec(dir, shown, self, env); err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
-	fmt.Fprintf(stdout, "kernelspec %q at %s\n", *display, dir)
+	fmt.Fprintf(stdout, "kernelspec %q at %s\n", shown, dir)
 	began := time.Now()
 	n := newNotebook()
 	defer n.Shutdown(false)
@@ -70,12 +90,40 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
+// alone gives a kernelspec its own data directory: the program, copied there, a
+// place for the library, and the completion server. Its kernels find them there,
+// and so does the session that their cells start.
+func alone(dir, self string) (program, lib string, env map[string]string, err error) {
+	home := filepath.Join(dir, "home")
+	gopls := filepath.Join(wire.DataDir(), "bin", "gopls")
+	env = map[string]string{"XDG_DATA_HOME": home}
+	if err := os.Setenv("XDG_DATA_HOME", home); err != nil {
+		return "", "", nil, err
+	}
+	program = filepath.Join(wire.DataDir(), "bin", "gaiden")
+	if err := copyFile(self, program); err != nil {
+		return "", "", nil, err
+	}
+	if err := os.Chmod(program, 0o755); err != nil {
+		return "", "", nil, err
+	}
+	if link := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(gopls) && !exists(link) {
+		os.Remove(link)         // one that leads nowhere
+		os.Symlink(gopls, link) // without it completion knows names alone
+	}
+	return program, filepath.Join(wire.DataDir(), "src"), env, nil
+}
+
 // download fetches the modules that the library needs, so that cells never touch
 // the network. What is there already costs nothing.
 func download(lib string) error {
 	cmd := exec.Command("go", "mod", "download")
 	cmd.Dir = lib
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		return errors.New("go is not in PATH: " + getGo)
+	}
+	if err != nil {
 		return fmt.Errorf("go mod download: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
@@ -93,21 +141,21 @@ func kernelsDir(prefix string) string {
 }
 
 // writeSpec writes a kernelspec; kernel.json comes last and is never seen half.
-func writeSpec(dir, display string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
+func writeSpec(dir, display, self string, env map[string]string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "logo-svg.svg"), logo, 0o644); err != nil {
 		return err
 	}
-	spec, err := json.MarshalIndent(map[string]any{
+	fields := map[string]any{
 		"argv": []string{self, "kernel", "{connection_file}"}, "display_name": display, "language": "go",
 		"interrupt_mode": "message", "metadata": map[string]any{"debugger": false, "gaiden": session.Version},
-	}, "", " ")
+	}
+	if env != nil {
+		fields["env"] = env
+	}
+	spec, err := json.MarshalIndent(fields, "", " ")
 	if err != nil {
 		return err
 	}
@@ -122,7 +170,9 @@ func writeSpec(dir, display string) error {
 // so that what was compiled from them stays valid; files that are no more are
 // removed.
 func copyLibrary(from, to string) error {
-	if b, err := os.ReadFile(filepath.Join(from, "go.mod")); err != nil || !strings.HasPrefix(string(b), "module gaiden\n") {
+	if b, err := os.ReadFile(filepath.Join(from, "go.mod")); err != nil {
+		return fmt.Errorf("%s is not Gaiden's source: %w", from, err)
+	} else if !strings.HasPrefix(string(b), "module gaiden\n") {
 		return fmt.Errorf("%s is not Gaiden's source: its go.mod does not begin with \"module gaiden\"", from)
 	}
 	keep := map[string]bool{}

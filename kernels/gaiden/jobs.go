@@ -3,19 +3,25 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"gaiden/kernels/internal/magic"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit"
 	"gaiden/lib/session"
 )
 
 const jobsArgs = "[attach|pause|resume|stop|forget NAME]"
 
 const jobsMore = `
-A job is training that goes on in the session when its cell has ended.
+A job is training that goes on in the session when its cell, the kernel or the
+browser has ended: net.TrainJob(train, fit.Train{…}) in place of net.Train. After
+a crash it goes on from the last snapshot.
 %jobs              the notebook's jobs
-%jobs attach NAME  follow one until it ends; stopping the cell does not stop the job
+%jobs attach NAME  follow one until it ends, with a bar where it is a net's;
+                   stopping the cell does not stop the job
 %jobs pause NAME   and resume: at the end of a step
 %jobs stop NAME    its arrays stay as they are then
 %jobs forget NAME  remove one that has ended, with its log`
@@ -39,6 +45,9 @@ func jobsMagic(ctx context.Context, h magic.Host, c magic.Command) error {
 		var err error
 		switch c.Args[0] {
 		case "attach":
+			if j, err := fit.FindJob(s, name); err == nil {
+				return attachNet(ctx, h, j)
+			}
 			return attachJob(ctx, h, s, name)
 		case "pause":
 			i, err = s.PauseJob(name)
@@ -63,15 +72,37 @@ func showJobs(h magic.Host, space string, l []wire.JobInfo) {
 		fmt.Fprintf(h.Stdout(), "no jobs in notebook %q\n", space)
 		return
 	}
-	rows := [][]string{{"name", "state", "turn", "log", "started", "changed", ""}}
+	rows := [][]string{{"name", "state", "turn or epoch", "log", "started", "changed", ""}}
 	for _, i := range l {
 		why := i.Why
 		if i.Error != nil {
 			why = i.Error.Error()
 		}
-		rows = append(rows, []string{i.Name, string(i.State), fmt.Sprintf("%d of %d", i.Place.Turn, i.Turns), fmt.Sprint(i.Entries), ago(i.Started), ago(i.Changed), why})
+		rows = append(rows, []string{i.Name, string(i.State), fmt.Sprintf("%d of %d", i.Place.Turn/i.Period, i.Turns/i.Period), fmt.Sprint(i.Entries), ago(i.Started), ago(i.Changed), why})
 	}
 	grid(h, rows)
+}
+
+// attachNet shows where a net's training is, in a line that is written again and
+// again, and at its end the history.
+func attachNet(ctx context.Context, h magic.Host, j *fit.Job) error {
+	const width = 24
+	longest := 0
+	history, err := j.Follow(ctx, func(p fit.Progress) {
+		full := int(p.Done() * width)
+		line := fmt.Sprintf("%s [%s%s] %s", j.Name, strings.Repeat("█", full), strings.Repeat("░", width-full), p)
+		longest = max(longest, utf8.RuneCountInString(line))
+		fmt.Fprintf(h.Stdout(), "\r%-*s", longest, line)
+	})
+	fmt.Fprintln(h.Stdout())
+	if ctx.Err() != nil {
+		fmt.Fprintf(h.Stdout(), "job %s goes on\n", j.Name)
+		return nil
+	}
+	if history != nil {
+		fmt.Fprint(h.Stdout(), history)
+	}
+	return err
 }
 
 // attachJob prints the job's log as it grows: the first values of each entry.

@@ -26,7 +26,7 @@ var cellPackages = []string{"fmt", "time", "math", "os", "strings", "sort", "con
 // newNotebook is the interpreter of one kernel.
 func newNotebook() *notebook.Notebook {
 	n := &notebook.Notebook{Library: filepath.Join(wire.DataDir(), "src"), Cache: filepath.Join(wire.CacheDir(), "cells"), Version: session.Version,
-		Ended: (&aftercare{}).ended}
+		Ended: (&aftercare{meter: meter()}).ended, Named: sessionNames}
 	if path := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(path) {
 		n.Gopls = path
 	}

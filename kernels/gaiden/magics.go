@@ -24,7 +24,7 @@ func sessionMagics() magic.Table {
 		{Name: "%programs", Args: programsArgs, Help: "compiled programs, in memory and on disk", More: programsMore, Run: programsMagic},
 		{Name: "%device", Args: deviceArgs, Help: "memory of the devices, and who holds it", More: deviceMore, Run: deviceMagic},
 		{Name: "%snapshot", Args: snapshotArgs, Help: "save the notebook's arrays; compare, export, import them", More: snapshotMore, Run: snapshotMagic},
-		{Name: "%rollback", Args: "[NAME [PREFIX]]", Help: "make the arrays what they were at a snapshot", More: rollbackMore, Run: rollbackMagic},
+		{Name: "%rollback", Args: "[last | NAME [PREFIX]]", Help: "undo the last cell, or make the arrays what they were at a snapshot", More: rollbackMore, Run: rollbackMagic},
 		{Name: "%jobs", Aliases: []string{"%job"}, Args: jobsArgs, Help: "training that goes on in the session", More: jobsMore, Run: jobsMagic},
 	}
 }

@@ -113,7 +113,7 @@ func profileMagic(ctx context.Context, h magic.Host, c magic.Command) error {
 		return magic.Usage(c)
 	}
 	head := fmt.Sprintf("import gaidenreport \"gaiden/lib/report\"; gaidenrecorder, gaidenerr := gaidenreport.StartRecorder(%q); "+
-		"if gaidenerr != nil { panic(gaidenerr) }; defer func() { if err := gaidenrecorder.Stop(); err != nil { panic(err) } }();", path)
+		"if err := gaidenerr; err != nil { %[2]s }; defer func() { if err := gaidenrecorder.Stop(); err != nil { %[2]s } }();", path, fail)
 	t := timed{line: c.Line + 1, first: c.Line, body: c.Body, before: head}
 	return t.once(ctx, h)
 }

@@ -71,8 +71,21 @@ func (t *timed) once(ctx context.Context, h magic.Host) error {
 	if errors.As(err, &build) {
 		t.restore(build)
 	}
+	if err != nil {
+		if message, ours := strings.CutPrefix(err.Error(), failureMark); ours {
+			return errors.New(strings.ReplaceAll(message, "\n\t", "\n"))
+		}
+	}
 	return err
 }
+
+// failureMark begins what a program of a magic panics with when the magic has
+// failed: that is no panic of the user's, and its place is nobody's line. fail
+// is the statement.
+const (
+	failureMark = "gaiden magic: "
+	fail        = `panic("` + failureMark + `" + err.Error())`
+)
 
 // parse finds the pieces, and the mistakes that the loop would hide.
 func (t *timed) parse() error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -69,7 +70,7 @@ func huntFlags(c magic.Command, allowed string) (numbers map[string]float64, swi
 		}
 		name := strings.TrimLeft(word, "-")
 		if len(name) != 1 || !strings.Contains(allowed, name) {
-			near := magic.Nearest("-"+name, strings.Split("-"+strings.Join(strings.Split(allowed, ""), " -"), " "))
+			near := magic.Nearest("-"+name, option.FindAllString(c.Row.Usage(), -1))
 			if near != "" {
 				near = "; did you mean " + near + "?"
 			}
@@ -92,6 +93,9 @@ func huntFlags(c magic.Command, allowed string) (numbers map[string]float64, swi
 	return numbers, switches, words, nil
 }
 
+// option is one in the usage of a magic.
+var option = regexp.MustCompile(`-[a-z]+`)
+
 // huntMagic runs a method of report.Hunt.
 func huntMagic(ctx context.Context, h magic.Host, c magic.Command, method, allowed string, list func() *magic.Row) error {
 	numbers, switches, words, err := huntFlags(c, allowed)
@@ -108,7 +112,7 @@ func huntMagic(ctx context.Context, h magic.Host, c magic.Command, method, allow
 		data = words[1]
 	}
 	return onNet(ctx, h, c, words[0], list, func(net string) string {
-		return fmt.Sprintf("if _, err := (gaidenreport.Hunt{Net: %s, Data: %q, Options: gaidenprofile.Options{%s}}).%s(); err != nil { panic(err) }", net, data, o, method)
+		return fmt.Sprintf("if _, err := (gaidenreport.Hunt{Net: %s, Data: %q, Options: gaidenprofile.Options{%s}}).%s(); err != nil { %s }", net, data, o, method, fail)
 	})
 }
 
@@ -170,6 +174,9 @@ type asideHost struct {
 // Show implements magic.Host.
 func (h *asideHost) Show(data map[string]any) { h.text, _ = data["text/plain"].(string) }
 
+// Stdout implements magic.Host.
+func (h *asideHost) Stdout() io.Writer { return io.Discard }
+
 // knownNets ends a message: what was probably meant, or what there is.
 func knownNets(word string, nets map[string]string) string {
 	var names []string
@@ -199,7 +206,7 @@ func rooflineMagic(list func() *magic.Row) magic.Run {
 			}
 			return huntMagic(ctx, h, c, "Roofline", "bt", list)
 		}
-		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.RooflineOf(%t); err != nil { panic(err) }", again)}
+		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.RooflineOf(%t); err != nil { %s }", again, fail)}
 		return t.once(ctx, h)
 	}
 }
@@ -240,7 +247,7 @@ func sweepMagic(list func() *magic.Row) magic.Run {
 		if n, ok := numbers["n"]; ok {
 			most = int(n)
 		}
-		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.SweepOf(%q, %d); err != nil { panic(err) }", phi, most)}
+		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.SweepOf(%q, %d); err != nil { %s }", phi, most, fail)}
 		return t.once(ctx, h)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -46,6 +47,8 @@ func TestNetMagics(t *testing.T) {
 		{"%phases -b", "", `-b: got ""`},
 		{"%phases -x net", "", "got the option -x, want %phases"},
 		{"%phases --shallow net", "", "got the option --shallow"},
+		{"%roofline -agian", "", "did you mean -again?"},
+		{"%sweep -ph relu", "", "did you mean -phi?"},
 		{"%phases os.Exit(1);net", "", "want a variable or a name in the session"},
 		{"%phases cn/n", "", "did you mean cnn?"},
 		{"%roofline -again net", "", "-again measures the device"},
@@ -91,6 +94,14 @@ func TestNetIsNone(t *testing.T) {
 		if err := c.Row.Run(t.Context(), h, c); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want an error with %s", tt.word, err, tt.want)
 		}
+	}
+	h := &host{fail: func(string) error { return errors.New(failureMark + "fit: no data set \"x\"") }}
+	plan, err := netMagics(declared).Parse("%bottleneck net x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plan.Commands[0].Row.Run(t.Context(), h, plan.Commands[0]); err == nil || err.Error() != `fit: no data set "x"` {
+		t.Errorf("a magic that failed: got %v, want its error without a mark", err)
 	}
 	if got, want := knownNets("a", map[string]string{}), "make one in a cell before"; !strings.Contains(got, want) {
 		t.Errorf("no net at all: got %q, want %q in it", got, want)

@@ -34,8 +34,10 @@ type command struct {
 var commands = map[string]command{
 	"kernel":  {kernelMain, "one notebook's kernel; Jupyter runs it"},
 	"install": {installMain, "make the kernel known to Jupyter"},
+	"run":     {runMain, "execute a notebook without Jupyter and without Python"},
 	"session": {sessionMain, "start|stop|status|reset: the process that owns the devices"},
 	"info":    {infoMain, "machine, devices, versions"},
+	"doctor":  {doctorMain, "what can be wrong, and what to do about it"},
 	"bench":   {benchMain, "measure; gaiden bench lists the names"},
 	"version": {versionMain, "the version of this program"},
 }

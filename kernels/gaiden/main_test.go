@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,7 @@ func TestCommandLine(t *testing.T) {
 		{"help", 0, "session", ""},
 		{"version", 0, "gaiden 0.", ""},
 		{"sesion", 2, "", `no command "sesion"`},
-		{"session", 2, "", "start|stop|status|reset"},
+		{"session", 2, "", "--ssh USER@HOST"},
 		{"session strat", 2, "", `no command "strat"`},
 		{"session status", 1, "", "no device session at"},
 		{"session reset -disc", 2, "", "-disc"},
@@ -87,7 +88,7 @@ func TestCopyLibrary(t *testing.T) {
 
 func TestSpec(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "kernels", "gaiden")
-	if err := writeSpec(dir, "Go (Gaiden)"); err != nil {
+	if err := writeSpec(dir, "Go (Gaiden)", "/bin/gaiden", nil); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "kernel.json"))
@@ -105,6 +106,70 @@ func TestSpec(t *testing.T) {
 	}
 	if len(spec.Argv) != 3 || spec.Argv[1] != "kernel" || spec.Argv[2] != "{connection_file}" || spec.Language != "go" || spec.Interrupt != "message" || spec.DisplayName != "Go (Gaiden)" {
 		t.Errorf("got %+v", spec)
+	}
+}
+
+// TestSideBySide: a kernelspec of another name has program and library for
+// itself, and nothing of it is left when it goes.
+func TestSideBySide(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: it compiles what cells import; run it without -short")
+	}
+	home := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", filepath.Join(home, "data"))
+	t.Setenv("JUPYTER_DATA_DIR", "")
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := cellPackages
+	cellPackages = []string{"fmt"}
+	defer func() { cellPackages = old }()
+	kernels := filepath.Join(home, "data", "jupyter", "kernels")
+	for _, args := range [][]string{{"-source", root}, {"-name", "gaiden-0.0.9"}, {"-name", "gaiden-next", "-prefix", filepath.Join(home, "env"), "-display", "Next"}} {
+		os.Setenv("XDG_DATA_HOME", filepath.Join(home, "data")) // each is a process of its own
+		var out, said bytes.Buffer
+		if code := gaiden(append([]string{"install"}, args...), &out, &said); code != 0 {
+			t.Fatalf("install %q: got status %d: %s%s", args, code, out.String(), said.String())
+		}
+	}
+	os.Setenv("XDG_DATA_HOME", filepath.Join(home, "data"))
+	for _, c := range []struct{ dir, display, own string }{
+		{filepath.Join(kernels, "gaiden"), "Go (Gaiden)", ""},
+		{filepath.Join(kernels, "gaiden-0.0.9"), "Go (gaiden-0.0.9)", "home"},
+		{filepath.Join(home, "env/share/jupyter/kernels/gaiden-next"), "Next", "home"},
+	} {
+		b, err := os.ReadFile(filepath.Join(c.dir, "kernel.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var spec struct {
+			Argv    []string
+			Display string `json:"display_name"`
+			Env     map[string]string
+		}
+		if err := json.Unmarshal(b, &spec); err != nil {
+			t.Fatal(err)
+		}
+		if spec.Display != c.display {
+			t.Errorf("%s: got %q, want %q", c.dir, spec.Display, c.display)
+		}
+		if c.own == "" {
+			if spec.Env != nil {
+				t.Errorf("%s: got environment %v, want none", c.dir, spec.Env)
+			}
+			continue
+		}
+		own := filepath.Join(c.dir, c.own)
+		if spec.Env["XDG_DATA_HOME"] != own || !strings.HasPrefix(spec.Argv[0], own) || !exists(spec.Argv[0]) || !exists(filepath.Join(own, "gaiden/src/lib/fit/net.go")) {
+			t.Errorf("%s: got %+v, want program and library in %s", c.dir, spec, own)
+		}
+	}
+	if code := gaiden([]string{"install", "-uninstall", "-name", "gaiden-0.0.9"}, io.Discard, io.Discard); code != 0 {
+		t.Errorf("uninstall: got status %d", code)
+	}
+	if exists(filepath.Join(kernels, "gaiden-0.0.9")) || !exists(filepath.Join(kernels, "gaiden", "kernel.json")) {
+		t.Error("uninstall: want the one gone and the other there")
 	}
 }
 

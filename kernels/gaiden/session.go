@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -21,12 +20,24 @@ import (
 	"gaiden/lib/session"
 )
 
+// sessionUsage is the help of gaiden session.
+const sessionUsage = `usage: gaiden session COMMAND
+  start             starts it; the first cell does so, too
+  stop              saves the arrays that have names, and stops it
+  status            what it is, and what it has
+  reset [-disk]     clears the device; -disk: and what is saved
+  --ssh USER@HOST   uses the devices of another machine`
+
+// sessionMain is gaiden session.
 func sessionMain(args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
-		fmt.Fprintln(stderr, "usage: gaiden session start|stop|status|reset [-disk]")
+		fmt.Fprintln(stderr, sessionUsage)
 		return errUsage
 	}
 	switch args[0] {
+	case "-h", "-help", "--help":
+		fmt.Fprintln(stdout, sessionUsage)
+		return nil
 	case "start":
 		return startSession(stdout)
 	case "stop":
@@ -35,12 +46,16 @@ func sessionMain(args []string, stdout, stderr io.Writer) error {
 		return sessionStatus(stdout)
 	case "reset":
 		return resetSession(args[1:], stdout, stderr)
+	case "--ssh", "-ssh":
+		return sshMain(args[1:], stdout, stderr)
+	case "agent":
+		return agentMain(args[1:], stdout)
 	case "serve":
 		return serveSession()
 	case "worker":
 		return device.Work(session.Version)
 	}
-	fmt.Fprintf(stderr, "gaiden session: no command %q: want start, stop, status or reset\n", args[0])
+	fmt.Fprintf(stderr, "gaiden session: no command %q: want start, stop, status, reset or --ssh\n", args[0])
 	return errUsage
 }
 
@@ -149,43 +164,6 @@ func serveSession() error {
 		return nil
 	}
 	return err
-}
-
-func stopSession(stdout io.Writer) error {
-	s, err := connect()
-	var d *session.DialError
-	if errors.As(err, &d) {
-		fmt.Fprintln(stdout, "no session runs")
-		return nil
-	}
-	if err == nil {
-		_, err = s.Ask(wire.AskBody{Verb: wire.Stop})
-		if err == nil {
-			fmt.Fprintln(stdout, "session stopped")
-			return awaitEnd(5 * time.Second)
-		}
-	}
-	// It does not understand us: end it by its process number.
-	b, rerr := os.ReadFile(wire.SocketPath() + ".lock")
-	pid, nerr := strconv.Atoi(strings.TrimSpace(string(b)))
-	if rerr != nil || nerr != nil {
-		return err
-	}
-	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-		return fmt.Errorf("session's process %d: %w", pid, err)
-	}
-	fmt.Fprintf(stdout, "session stopped (process %d)\n", pid)
-	return awaitEnd(10 * time.Second)
-}
-
-// awaitEnd waits until the socket is gone.
-func awaitEnd(limit time.Duration) error {
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Lstat(wire.SocketPath()); os.IsNotExist(err) {
-			return nil
-		}
-	}
-	return fmt.Errorf("session has not ended after %v", limit)
 }
 
 func sessionStatus(stdout io.Writer) error {

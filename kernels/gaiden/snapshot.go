@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -25,9 +26,13 @@ Automatic snapshots are made two seconds after the last change, after each turn
 of a job, and when the session stops. %rollback brings one back.`
 
 const rollbackMore = `
-%rollback                     the newest snapshot
+%rollback                     undo the last cell that has changed arrays
+%rollback last                the newest snapshot
 %rollback NAME [PREFIX]       a certain one; only the arrays that begin with PREFIX
-What there was is saved first: a second %rollback takes the first one back.`
+A second %rollback takes the first one back. A cell can be undone while there is
+memory for what it has replaced, a quarter of the device's at most, and until the
+next cell changes arrays. Before it goes back to a snapshot, %rollback saves what
+there is.`
 
 // asking runs f with a connection to the notebook's session.
 func asking(f func(*session.Session) error) error {
@@ -134,7 +139,22 @@ func rollbackMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		return magic.Usage(c)
 	}
 	words := append(c.Args, "", "")
+	if words[0] == "last" {
+		words[0] = ""
+	}
 	return asking(func(s *session.Session) error {
+		if len(c.Args) == 0 {
+			n, err := s.Undo()
+			if err == nil {
+				fmt.Fprintf(h.Stdout(), "the last cell is undone: %d arrays are what they were before it\n", n)
+			}
+			if !errors.Is(err, wire.NotFound) {
+				return err
+			}
+		}
+		if err := s.MarkCell("%rollback"); err != nil { // it can be undone, like a cell
+			return err
+		}
 		i, err := s.Rollback(words[0], words[1])
 		if err == nil {
 			fmt.Fprintf(h.Stdout(), "back at snapshot %s of %s: %d arrays\n", titleOf(i), i.Time.Local().Format(time.TimeOnly), i.Arrays)

@@ -14,6 +14,8 @@ import (
 
 	"gaiden/kernels/internal/magic"
 	"gaiden/lib/engine/device"
+	"gaiden/lib/fit"
+	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
 
@@ -96,7 +98,10 @@ func TestStateMagics(t *testing.T) {
 		want string // in what is shown, or in the error
 	}{
 		{"%arrays", nil, "not yet"},
-		{"%rollback", nil, "has no snapshot"},
+		{"%rollback last", nil, "has no snapshot"},
+		{"%rollback", nil, "1 arrays are what they were"},
+		{"%arrays", nil, "no arrays"},
+		{"%rollback", nil, "1 arrays are what they were"},
 		{"%snapshot good", nil, `snapshot 1 "good": 1 arrays, 8 B`},
 		{"%arrays", nil, "snapshot 1"},
 		{"%snapshot diff good", func() { bind(4) }, "1 of 2"},
@@ -122,17 +127,62 @@ func TestStateMagics(t *testing.T) {
 		if tt.do != nil {
 			tt.do()
 		}
-		plan, err := sessionMagics().Parse(tt.cell)
-		if err != nil {
-			t.Fatal(err)
+		shown := typed(t, tt.cell)
+		if !strings.Contains(shown, tt.want) || tt.want == "" && shown != "" {
+			t.Errorf("%s: got %q, want %q", tt.cell, shown, tt.want)
 		}
-		c := plan.Commands[0]
-		var shown page
-		if err := c.Row.Run(context.Background(), &shown, c); err != nil {
-			shown.WriteString(err.Error())
-		}
-		if !strings.Contains(shown.String(), tt.want) || tt.want == "" && shown.Len() > 0 {
-			t.Errorf("%s: got %q, want %q", tt.cell, shown.String(), tt.want)
+	}
+}
+
+// typed is what a magic shows, or its error.
+func typed(t *testing.T, cell string) string {
+	t.Helper()
+	plan, err := sessionMagics().Parse(cell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := plan.Commands[0]
+	var shown page
+	if err := c.Row.Run(context.Background(), &shown, c); err != nil {
+		shown.WriteString(err.Error())
+	}
+	return shown.String()
+}
+
+// TestJobMagics attaches to the training of a net from another connection.
+func TestJobMagics(t *testing.T) {
+	inProcess(t)
+	s, err := session.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	n, err := fit.Attach(s, "mlp", models.Net{Name: "mlp", Input: []int{4}, Layers: []models.Layer{models.Dense{Name: "o", Units: 3}}}, fit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, y := make([]float32, 400), make([]int32, 100)
+	for i := range y {
+		y[i] = int32(i % 3)
+		x[4*i+i%3] = 1
+	}
+	data, err := n.Load("train", fit.Data{X: x, Y: y})
+	if err == nil {
+		_, err = n.TrainJob(data, fit.Train{Epochs: 3, Batch: 10})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ cell, want string }{
+		{"%jobs attach mlp", "epoch 3/3 step 10/10 loss "},
+		{"%jobs attach mlp", "main/accuracy"}, // one that has ended
+		{"%jobs", "3 of 3"},
+		{"%jobs pause mlp", "has ended"},
+		{"%jobs forget mlp", ""},
+		{"%jobs attach mlp", "no job"},
+	} {
+		if shown := typed(t, tt.cell); !strings.Contains(shown, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.cell, shown, tt.want)
 		}
 	}
 }

@@ -42,6 +42,7 @@ func (r *run) chunk(p *portion, order copies, first, turns int) error {
 	switch pace := took / time.Duration(steps); {
 	case p.Batch == r.Batch && r.done > steps: // the first chunk of a run also warms up
 		r.pace = pace
+		n.paces[r.main.key(r.data)] = pace // the next run need not feel its way
 	case r.pace == 0:
 		r.pace = max(pace/4, 1)
 	}
@@ -57,11 +58,30 @@ func (r *run) count(values []float32, batch, steps int) {
 		r.epoch.Train.Right += int(row[2])
 		r.history.Losses = append(r.history.Losses, row[0])
 	}
+	if r.joined {
+		r.join(values, batch, steps)
+		return
+	}
 	r.epoch.Train.N += steps * batch
 	r.step += steps
 	r.done += steps
 	r.history.Steps += steps
 	r.epoch.Train.Loss = r.sum / r.weight
+}
+
+// join makes an epoch of each step.
+func (r *run) join(values []float32, batch, steps int) {
+	elapsed := time.Since(r.began)
+	for i := range steps {
+		row := values[i*columns:]
+		r.done++
+		r.epoch = Epoch{Number: r.done, Elapsed: elapsed,
+			Train: Score{Loss: float64(row[0]), Right: int(row[2]), N: batch, Labels: r.data.targets == 0}}
+		r.history.Epochs = append(r.history.Epochs, r.epoch)
+	}
+	r.step = 1
+	r.history.Steps += steps
+	r.saves.ask(r.snapshot)
 }
 
 // notFinite is the first step whose loss is not finite, -1 if there is none.
@@ -77,7 +97,10 @@ func notFinite(values []float32) int {
 // diagnose makes the error of a chunk whose step number bad had a loss that is
 // not finite. The chunk's results are dropped.
 func (r *run) diagnose(p *portion, order copies, first, bad int, loss float64) error {
-	e := &NotFiniteError{Net: r.net.name, Loss: loss, Epoch: r.epoch.Number, Step: r.step + bad + 1, Kept: r.step}
+	e := &NotFiniteError{Net: r.net.name, Loss: loss, Epoch: r.epoch.Number, Step: r.step + bad + 1, Kept: r.step, KeptEpoch: r.epoch.Number}
+	if r.joined {
+		e.Epoch, e.Step, e.Kept, e.KeptEpoch = r.done+bad+1, 1, min(r.done, 1), r.done
+	}
 	var err error
 	e.Layer, e.Part, err = r.net.probe(r.ctx, r.data, p.Batch, order[0][0], first, bad, r.state[0], r.rate[0])
 	if err != nil && !errors.Is(err, context.Canceled) {

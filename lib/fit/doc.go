@@ -29,9 +29,14 @@
 //
 // Train runs whole epochs as one program: a loop over shuffled batches of a
 // data set that stays on the device. (On a CPU, nets with convolutions run as
-// one program a step, without waiting in between: XLA's loops are slow there.)
-// It is run in chunks of about a fifth of a
-// second. A chunk's weights take their names, all at once, when its losses
+// one program a step, without waiting in between: XLA's loops are slow there.
+// So do steps of a millisecond and more on a GPU; see [Loop].)
+// It is run in chunks of less than a tenth of a second, which is what a short
+// cell of another notebook waits for at most. A chunk is not begun before the
+// one before it has been looked at: what that costs is well below a percent, and
+// with two of them asked for, others would wait twice as long. A long run asks
+// the session for a snapshot after an epoch, every few seconds, and does not wait
+// for it. A chunk's weights take their names, all at once, when its losses
 // have been seen to be finite; so a stopped run, a killed cell and a loss that
 // is not a number all leave the weights of the last good chunk. Only a chunk's
 // end waits for the device.
@@ -44,6 +49,12 @@
 // has done, dropout from the seed and the state cnn/rng. So one seed gives the
 // same losses twice, bit for bit, on one device.
 //
+// A net with an LSTM layer that is Stateful learns long sequences piece by piece:
+// a batch goes on with the state in which the one before it ended. Train then
+// wants the examples in order, begins each epoch with zeros unless
+// Train.KeepState is set, and [Net.ResetState] does it at any time. Test and
+// Predict begin with zeros and leave the state alone.
+//
 // With Config.Devices, several devices share each batch and add up their
 // gradients inside the program. Small nets are faster on one, and then use one.
 //
@@ -52,6 +63,6 @@
 // Package fit prints nothing: results are values with a String method,
 // progress goes to a function. It does not read files; package datasets does.
 // Bad input is an error that says what, got, want and what next; the ones
-// somebody decides on are [ArchitectureError], [NotFiniteError] and
-// [ShapeError].
+// somebody decides on are [ArchitectureError], [NotFiniteError], [ShapeError] and
+// [MemoryError], which names a batch that would fit.
 package fit

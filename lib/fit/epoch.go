@@ -9,6 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/fused"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -27,6 +28,9 @@ type chunk struct {
 	// Split, or else all of it.
 	Devices int
 	Split   bool
+	// Fused steps use kernels of package fused; see Config.Kernels. It counts
+	// how often what is known of their tilings has changed, from 1.
+	Fused int
 }
 
 // part is the number of examples that one device takes of a batch.
@@ -76,8 +80,19 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 			numbers[k] = t.scalar(int32(k))
 		}
 		state := append(append(append([]*Node{}, variables...), moments...), results)
+		var source fused.Source
+		_, err := n.plan(s)
+		planned := c.Fused > 0 && err == nil
+		if planned {
+			var at *Node
+			source, at = t.source(c, sources, order, place, step, begin)
+			state = append(state, at) // a kernel counts
+		}
 		turn := func(i *Node, state []*Node) []*Node {
 			nv, nm := len(variables), len(moments)
+			if planned {
+				return t.fused(state, nm, c.Unroll, source, rate)
+			}
 			for k := range c.Unroll {
 				at := i
 				if c.Unroll > 1 {
@@ -108,7 +123,7 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 		} else {
 			state = t.repeat(turns, c.Inner, state, turn)
 		}
-		last := len(state) - 1
+		last := len(variables) + len(moments)
 		return append(state[:last:last], done, state[last], next)
 	})
 }
@@ -155,7 +170,11 @@ func (c chunk) results() shapes.Shape {
 // that batch norm has taken, with one operation.
 func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l Loss, c chunk) (v, m []*Node, row *Node) {
 	t.set(variables)
-	out := t.apply(b.x, true)
+	net := t.net.model
+	if c.Fused > 0 {
+		net = t.withKernels()
+	}
+	out := t.applyNet(net, b.x, true)
 	sum, weight, right := t.score(l, out, b, nil)
 	if c.Split {
 		if weight.IsConstantExpression() {

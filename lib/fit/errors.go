@@ -34,7 +34,9 @@ type NotFiniteError struct {
 	Step  int    // in that epoch, from 1
 	Layer string // the first whose weights or results are not finite, "" when that was not found
 	Part  string // weights, output, or loss
-	Kept  int    // the step of this epoch after which the weights were kept
+	// Kept is the step after which the weights were kept, and KeptEpoch its
+	// epoch: the same but where epochs of a single step are done in one go.
+	Kept, KeptEpoch int
 }
 
 func (e *NotFiniteError) Error() string {
@@ -42,7 +44,11 @@ func (e *NotFiniteError) Error() string {
 	if e.Layer != "" {
 		where = fmt.Sprintf("; first in the %s of layer %s", e.Part, e.Layer)
 	}
-	return fmt.Sprintf("fit: %s: loss is %v at step %d of epoch %d%s; kept the weights after step %d", e.Net, e.Loss, e.Step, e.Epoch, where, e.Kept)
+	kept := fmt.Sprintf("step %d", e.Kept)
+	if e.KeptEpoch != e.Epoch {
+		kept = fmt.Sprintf("epoch %d", e.KeptEpoch)
+	}
+	return fmt.Sprintf("fit: %s: loss is %v at step %d of epoch %d%s; kept the weights after %s", e.Net, e.Loss, e.Step, e.Epoch, where, kept)
 }
 
 // Hint says what to do about it.

@@ -66,6 +66,7 @@ func open(t testing.TB) *session.Session {
 }
 
 func TestMain(m *testing.M) {
+	role()
 	code := m.Run()
 	if server.socket != "" {
 		os.RemoveAll(filepath.Dir(server.socket))

@@ -3,6 +3,7 @@ package fit
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -43,7 +44,11 @@ func (n *Net) lay() (*model.Store, error) {
 	n.layout = layout{}
 	p, err := n.trace("layout", func(t *trace) []*Node {
 		store = t.store
-		x := Zeros(t.g, shapes.Make(dtypes.Float32, append([]int{2}, n.model.Input...)...))
+		batch := 2
+		if carried, _ := n.model.Sequences(); carried > 0 {
+			batch = carried
+		}
+		x := Zeros(t.g, shapes.Make(dtypes.Float32, append([]int{batch}, n.model.Input...)...))
 		t.store.SetTraining(t.g, true)
 		y := n.model.Build(t.store.RootScope(), x, nil)
 		n.output = y.Shape().Dimensions[1:]
@@ -111,7 +116,7 @@ func (n *Net) attach() error {
 	wrong := &ArchitectureError{Net: n.name, Model: n.model.Name}
 	for _, v := range n.layout.variables {
 		t, is := there[v.name]
-		if is && fits(t, v.shape) || v.name == "rng" {
+		if is && fits(t, v.shape) || n.remade(v.name) {
 			continue
 		}
 		got := "nothing"
@@ -128,7 +133,7 @@ func (n *Net) attach() error {
 	for name := range there {
 		switch {
 		case known[name]:
-		case n.isMoment(name):
+		case n.isMoment(name) || n.remade(name):
 			stale = append(stale, n.name+"/"+name)
 		default:
 			wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is %s, want nothing", name, there[name]))
@@ -149,6 +154,12 @@ func (n *Net) isMoment(name string) bool {
 		}
 	}
 	return name == "rng" || name == "step"
+}
+
+// remade says whether a variable is made anew where there is none that fits: it
+// says nothing about the architecture.
+func (n *Net) remade(name string) bool {
+	return name == "rng" || slices.Contains(n.model.States(), name)
 }
 
 // create makes the net's arrays: one program for the variables, as their
@@ -201,7 +212,13 @@ func (n *Net) complete(store *model.Store, there map[string]wire.Type, stale []s
 		}
 	}
 	for _, v := range n.layout.variables {
-		if t, is := there[v.name]; v.name == "rng" && (!is || !fits(t, v.shape)) {
+		if t, is := there[v.name]; v.name != "rng" && n.remade(v.name) && (!is || !fits(t, v.shape)) {
+			zero, err := n.zeros([]slot{v})
+			if err != nil {
+				return err
+			}
+			missing, arrays = append(missing, v), append(arrays, zero...)
+		} else if v.name == "rng" && (!is || !fits(t, v.shape)) {
 			state, err := RNGStateFromSeed(n.config.Seed)
 			if err != nil {
 				return err

@@ -32,3 +32,42 @@ func (n *Net) Suits(s *Set) error {
 	}
 	return n.suits(s)
 }
+
+// Work is what a training step on batches of a set is made of, in FLOPs, as
+// package hlo counts them.
+func (n *Net) Work(s *Set, batch int) (float64, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return 0, err
+	}
+	if err := n.suits(s); err != nil {
+		return 0, err
+	}
+	return n.work(s, batch)
+}
+
+// replace puts results into the space and frees what they replace, unless it
+// has another name: waiting for the garbage collector would let memory grow at
+// every step, and fresh memory is slow.
+func (p *Phases) replace(names []string, results []*session.Array) {
+	old := make([]*session.Array, 0, len(names))
+	for i, name := range names {
+		if a := p.space[name]; a != nil {
+			old = append(old, a)
+		}
+		p.space[name] = results[i]
+	}
+	if len(old) == 0 {
+		return
+	}
+	kept := make(map[*session.Array]bool, len(p.space))
+	for _, a := range p.space {
+		kept[a] = true
+	}
+	for _, a := range old {
+		if !kept[a] {
+			a.Finalize()
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"gaiden/lib/models"
 	"gaiden/lib/session"
@@ -26,6 +27,8 @@ type Net struct {
 	programs map[string]*future
 	found    map[string]*Set
 	spreads  map[onDevice]*session.Array // copies of data on other devices
+	paces    map[string]time.Duration    // of a step, in the last run of its kind
+	works    map[string]float64          // FLOPs of a step
 }
 
 // Config says how a net is trained. The zero value is Adam on the loss that
@@ -40,6 +43,9 @@ type Config struct {
 	// BF16 computes in bfloat16 (8 bits of mantissa); weights and optimizer
 	// state stay float32. Only for nets of package models' layers.
 	BF16 bool
+	// Loop says whether the steps of an epoch are a loop in one program;
+	// default: AutoLoop.
+	Loop Loop
 	// Unroll is how many steps the loop's body holds; default: 1.
 	Unroll int
 	// Devices train together, each on its part of a batch; default: 1. Batch
@@ -48,6 +54,8 @@ type Config struct {
 	// them even so.
 	Devices    int
 	AllDevices bool
+	// Kernels says which kernels training on a GPU uses; default: AutoKernels.
+	Kernels Kernels
 	// Flags are XLA options for every program of the net.
 	Flags map[string]any
 	// Session; default: the notebook's, opened when the net is first used.
@@ -63,7 +71,8 @@ func New(name string, model models.Net, config Config) *Net {
 		config.Optimizer = Adam{}
 	}
 	return &Net{name: name, model: model, config: config, platform: "cpu",
-		programs: map[string]*future{}, found: map[string]*Set{}, spreads: map[onDevice]*session.Array{}}
+		programs: map[string]*future{}, found: map[string]*Set{}, spreads: map[onDevice]*session.Array{},
+		paces: map[string]time.Duration{}, works: map[string]float64{}}
 }
 
 // Attach is New on a session that is open, with the net's arrays found or made.

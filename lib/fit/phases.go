@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -36,7 +37,7 @@ type Phases struct {
 	order, gather, forward, loss, backward, update *Phase
 	layers                                         []*LayerPhases
 	at                                             int
-	inOrder                                        bool // for tests: do not shuffle
+	inOrder                                        bool // do not shuffle
 }
 
 // Phase is a program of a step.
@@ -63,9 +64,7 @@ func (f *Phase) Run() error {
 	if err != nil {
 		return err
 	}
-	for i, name := range f.outputs {
-		f.phases.space[name] = out[i]
-	}
+	f.phases.replace(f.outputs, out)
 	return nil
 }
 
@@ -79,10 +78,14 @@ func (n *Net) Phases(ctx context.Context, data *Set, batch int) (*Phases, error)
 	if err := n.suits(data); err != nil {
 		return nil, err
 	}
+	if err := n.carries(data, Train{Batch: batch, InOrder: true}); err != nil {
+		return nil, err
+	}
 	if batch < 1 || batch > data.N {
 		return nil, fmt.Errorf("fit: %s: batch of %d from the %d examples of %s: want 1 or more, and no more than there are", n.name, batch, data.N, data.Name)
 	}
-	p := &Phases{Batch: batch, Steps: data.N / batch, net: n, data: data, space: map[string]*session.Array{}}
+	p := &Phases{Batch: batch, Steps: data.N / batch, net: n, data: data, space: map[string]*session.Array{},
+		inOrder: len(n.carried()) > 0}
 	for _, part := range []struct {
 		to    **Phase
 		name  string
@@ -151,7 +154,7 @@ func input(s slot) string {
 // Next takes the next batch of the set.
 func (p *Phases) Next() error {
 	if p.at%p.Steps == 0 {
-		if err := p.order.Run(); err != nil {
+		if err := errors.Join(p.resetState(), p.order.Run()); err != nil {
 			return err
 		}
 	}

@@ -42,6 +42,9 @@ func (w *writer) Builder(name string) compute.Builder {
 	return w.builder
 }
 
+// Building is the builder of the last graph, for fused.On.
+func (w *writer) Building() *hlo.Builder { return w.builder }
+
 // finished stands for a program that was written and is run by the session.
 type finished struct{ p *hlo.Program }
 
@@ -150,12 +153,15 @@ func (t *trace) set(values []*Node) {
 
 // apply builds the net on a batch, with the values that set gave. What it
 // returns is float32.
-func (t *trace) apply(x *Node, training bool) *Node {
+func (t *trace) apply(x *Node, training bool) *Node { return t.applyNet(t.net.model, x, training) }
+
+// applyNet is apply with other layers of the same names.
+func (t *trace) applyNet(net models.Net, x *Node, training bool) *Node {
 	t.store.SetTraining(t.g, training)
 	if t.net.config.BF16 {
 		x = ConvertDType(x, dtypes.BFloat16)
 	}
-	y := t.net.model.Build(t.store.RootScope(), x, t.mark)
+	y := net.Build(t.store.RootScope(), x, t.mark)
 	return t.float(y)
 }
 

@@ -19,6 +19,7 @@ type Train struct {
 	Epochs       int     // default: 1
 	Batch        int     // examples a step; default: 32, or all if there are fewer
 	InOrder      bool    // do not shuffle
+	KeepState    bool    // begin an epoch with the state that LSTM layers carry on, not with zeros
 	DropLast     bool    // leave out the last batch of an epoch when it is not full
 	LearningRate float64 // default: the optimizer's
 
@@ -36,9 +37,11 @@ type Train struct {
 	Progress func(Progress)
 }
 
-// share is how long a chunk of steps should take: what is waited for when a
-// run is stopped.
-const share = 200 * time.Millisecond
+// share is how long a chunk of steps should take. A short cell of another
+// notebook waits for a chunk, and so does a run that is stopped: 100 ms at most,
+// of which this leaves some for what the pace does not foresee. A step that
+// takes longer is a chunk by itself.
+const share = 80 * time.Millisecond
 
 // Train trains the net. When ctx ends it returns within half a second, with
 // what was done until then and ctx's error; the chunks that were finished are
@@ -54,10 +57,11 @@ func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 		return nil, err
 	}
 	defer r.close()
-	err = r.epochs()
+	err = n.roomy(r.epochs(), data, r.Batch)
 	if err != nil && r.history.Stopped == "" {
 		r.history.Stopped = err.Error()
 	}
+	n.tuneLater(data, r.Train)
 	return r.history, err
 }
 
@@ -76,19 +80,13 @@ type run struct {
 	order           *session.Program
 	main, odd, tail portion
 	steps           int           // of an epoch
+	joined          bool          // epochs are single steps that nobody looks at: all are one loop
 	done            int           // steps of this run
 	pace            time.Duration // of a step; 0: not known yet
+	saves           saves
 	epoch           Epoch
 	step            int // of the epoch
 	sum, weight     float64
-}
-
-// portion is the steps of an epoch that one program does.
-type portion struct {
-	chunk
-	steps *steps
-	first int // example of the epoch
-	turns int // in an epoch
 }
 
 // run checks the wishes and prepares the programs.
@@ -106,6 +104,9 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 	}
 	if t.Batch == 0 {
 		t.Batch = min(32, data.N)
+		if carried, _ := n.model.Sequences(); carried > 0 {
+			t.Batch = carried
+		}
 	}
 	switch {
 	case t.Epochs < 0:
@@ -115,12 +116,24 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 	case t.Batch > data.N:
 		return nil, fmt.Errorf("fit: %s: batch of %d from the %d examples of %s: want no more than there are", n.name, t.Batch, data.N, data.Name)
 	}
+	if err := n.carries(data, t); err != nil {
+		return nil, err
+	}
 	r := &run{Train: t, net: n, ctx: ctx, data: data, history: &History{}, began: time.Now()}
+	r.saves.last = r.began
 	whole, rest := data.N/t.Batch, data.N%t.Batch
 	if t.DropLast {
 		rest = 0
 	}
 	r.steps = whole
+	if t.Batch == data.N { // nothing to shuffle but the order of sums
+		r.InOrder = true
+		r.joined = t.Epochs > 1 && t.Validation == nil && t.Threshold == 0 && t.Patience == 0 && n.config.Devices < 2 &&
+			(t.KeepState || len(n.carried()) == 0)
+	}
+	if r.joined {
+		whole = t.Epochs
+	}
 	var err error
 	if r.devices, r.history.Note, err = n.devices(data, t.Batch); err != nil {
 		return nil, err
@@ -132,7 +145,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 			return nil, err
 		}
 	}
-	r.main = portion{chunk: n.split(whole, t.Batch, work)}
+	r.main = portion{chunk: n.split(whole, t.Batch, r.devices, work)}
 	r.main.turns = whole / r.main.turn()
 	if left := whole % r.main.turn(); left > 0 {
 		r.odd = portion{chunk: n.once(t.Batch, left), first: (whole - left) * t.Batch, turns: left}
@@ -144,7 +157,9 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
 		p.Devices = r.devices
 		p.Split = r.devices > 1 && p.Batch%r.devices == 0 // what cannot be shared, each does
+		p.Fused = n.fuses(data, p.chunk)
 	}
+	r.pace = n.paces[r.main.key(data)]
 	state, err := n.state(n.layout.all())
 	if err != nil {
 		return nil, err
@@ -162,36 +177,6 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 	}
 	r.rate, err = n.replicate([]*session.Array{a}, r.devices)
 	return r, err
-}
-
-// light is the work of a step, in FLOPs, up to which the loop is counted on a
-// GPU: about a millisecond. Heavier steps hide what an uncounted turn costs, and
-// must be few between two looks at them.
-const light = 2e10
-
-// split chooses how the loop of an epoch is cut. On a GPU inner turns of light
-// steps are counted by XLA: as many as divide the epoch, for what is left over
-// needs a program of its own.
-func (n *Net) split(steps, batch int, work float64) chunk {
-	c := n.once(batch, 1)
-	c.Unroll = min(max(1, n.config.Unroll), steps)
-	turns := steps / c.Unroll
-	if n.platform != "cpu" && work < light && turns > 16 {
-		c.Inner = min(64, turns)
-		for k := min(128, turns); k >= 16; k-- {
-			if turns%k == 0 {
-				c.Inner = k
-				break
-			}
-		}
-	}
-	c.Limit = max(1, min(turns/c.Inner, 8192/c.turn()))
-	return c
-}
-
-// once is a chunk of steps that are not counted beforehand.
-func (n *Net) once(batch, limit int) chunk {
-	return chunk{Batch: batch, Inner: 1, Unroll: 1, Limit: limit, Single: n.single, Devices: 1}
 }
 
 func (r *run) close() {
@@ -233,6 +218,10 @@ func (r *run) epochs() error {
 	if r.order, err = r.net.wait(r.ctx, key, order, nil); err != nil {
 		return err
 	}
+	if r.joined {
+		r.epoch = Epoch{Number: 1, Train: Score{Labels: r.data.targets == 0}}
+		return r.one()
+	}
 	best, since := math.Inf(1), 0
 	for e := 1; e <= r.Epochs; e++ {
 		r.epoch = Epoch{Number: e, Train: Score{N: 0, Labels: r.data.targets == 0}}
@@ -242,6 +231,7 @@ func (r *run) epochs() error {
 		}
 		r.epoch.Elapsed = time.Since(r.began)
 		r.history.Epochs = append(r.history.Epochs, r.epoch)
+		r.saves.ask(r.snapshot)
 		r.tell("train")
 		loss := r.epoch.Train.Loss
 		if v := r.epoch.Validation; v != nil {
@@ -267,6 +257,9 @@ func (r *run) epochs() error {
 
 // one runs one epoch and its validation.
 func (r *run) one() error {
+	if err := r.resetState(); err != nil {
+		return err
+	}
 	last := len(r.state[0]) - 1
 	order, err := run1(r.order, r.state.cut(last, last+1))
 	if err != nil {
@@ -323,6 +316,9 @@ func (r *run) tell(phase string) {
 	}
 	r.Progress(p)
 }
+
+// snapshot saves the session's arrays; its status has the error.
+func (r *run) snapshot() { r.net.session.Snapshot("") }
 
 // replicate copies arrays of device 0 to the others.
 func (n *Net) replicate(l []*session.Array, devices int) (copies, error) {

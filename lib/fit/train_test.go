@@ -57,11 +57,45 @@ func TestSameSeed(t *testing.T) {
 	}
 }
 
+// TestFullBatch holds that epochs of a single step, which run as one loop, are
+// what they are one by one.
+func TestFullBatch(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	losses := func(name string, calls int) []float32 {
+		n := attach(t, s, name, models.MLP(7), Config{Seed: 1})
+		data := load(t, n, "bars", digits(40, n.model.Input, 1))
+		var all []float32
+		for range calls {
+			h, err := n.Train(ctx, data, Train{Epochs: 12 / calls, Batch: 40})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(h.Epochs) != 12/calls || h.Steps != 12/calls || h.Last().Number != 12/calls || h.Last().Train.N != 40 {
+				t.Errorf("%d calls: got %d epochs, %d steps, last %+v, want %d", calls, len(h.Epochs), h.Steps, h.Last(), 12/calls)
+			}
+			all = append(all, h.Losses...)
+		}
+		return all
+	}
+	want := losses("a", 12)
+	if got := losses("b", 1); !slices.Equal(got, want) {
+		t.Errorf("in one call: got %v, want %v", got, want)
+	}
+	n := attach(t, s, "c", models.MLP(7), Config{Optimizer: SGD{LearningRate: 1e18}})
+	data := load(t, n, "bars", digits(40, n.model.Input, 1))
+	_, err := n.Train(ctx, data, Train{Epochs: 50, Batch: 40})
+	var e *NotFiniteError
+	if !errors.As(err, &e) || e.Step != 1 || e.Epoch < 2 || e.KeptEpoch >= e.Epoch {
+		t.Errorf("huge learning rate: got %v, want a NotFiniteError at step 1 of a later epoch", err)
+	}
+}
+
 // TestUnroll holds that the shape of the loop does not change what is computed.
 func TestUnroll(t *testing.T) {
 	s := open(t)
-	losses := func(name, platform string, unroll int) []float32 {
-		n := attach(t, s, name, small(), Config{Seed: 3, Unroll: unroll})
+	losses := func(name, platform string, unroll int, loop Loop) []float32 {
+		n := attach(t, s, name, small(), Config{Seed: 3, Unroll: unroll, Loop: loop})
 		n.platform, n.single = platform, platform == "cpu"
 		data := load(t, n, "bars", digits(203, n.model.Input, 1))
 		h, err := n.Train(context.Background(), data, Train{Epochs: 2, Batch: 4})
@@ -70,12 +104,13 @@ func TestUnroll(t *testing.T) {
 		}
 		return h.Losses
 	}
-	want := losses("a", "cpu", 1)
+	want := losses("a", "cpu", 1, AutoLoop)
 	for _, tt := range []struct {
 		name, platform string
 		unroll         int
-	}{{"b", "cpu", 4}, {"c", "cuda", 1}, {"d", "cuda", 2}} {
-		got := losses(tt.name, tt.platform, tt.unroll)
+		loop           Loop
+	}{{"b", "cpu", 4, AutoLoop}, {"c", "cuda", 1, AutoLoop}, {"d", "cuda", 2, AutoLoop}, {"e", "cuda", 1, SingleSteps}, {"f", "cpu", 1, LoopedSteps}} {
+		got := losses(tt.name, tt.platform, tt.unroll, tt.loop)
 		if len(got) != len(want) {
 			t.Fatalf("%s unrolled %d: got %d losses, want %d", tt.platform, tt.unroll, len(got), len(want))
 		}

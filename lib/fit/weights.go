@@ -94,7 +94,7 @@ func (n *Net) setWeights(values []Tensor) error {
 func (n *Net) floats() []slot {
 	var l []slot
 	for _, v := range n.layout.variables {
-		if v.shape.DType.IsFloat() {
+		if v.shape.DType.IsFloat() && !n.remade(v.name) {
 			l = append(l, v)
 		}
 	}

@@ -7,7 +7,8 @@
 //	g := ops.LinearInput(dy, w, y0, kernels.ReLU)
 //	state, bias = ops.LinearUpdate(x, dy, state, bias, kernels.Adam{}, rate, t)
 //
-// A user's own kernel goes into a graph with [Call].
+// A user's own kernel goes into a model as an [Own], with its plain form, and
+// into any graph with [Call].
 //
 // # Gradients
 //
@@ -61,10 +62,16 @@ func (o Ops) call(k triton.Kernel, operands ...*Node) []*Node {
 }
 
 // Usual is the choice of one who has measured nothing: kernels with their own
-// tilings, but for convolutions of many channels, which XLA has good ones for.
+// tilings, but for convolutions of many channels, and for products so deep and
+// with so small a result that their depth must be divided over the device: XLA
+// has good ones for these.
 func Usual(op kernels.Op) kernels.Op {
 	in := 0
 	switch c := op.(type) {
+	case kernels.Linear:
+		if c.In >= 4096 && c.Batch*c.Out <= 64*1024 {
+			return nil
+		}
 	case kernels.Conv:
 		in = c.In
 	case kernels.ConvInput:

@@ -3,6 +3,7 @@ package fused
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -41,23 +42,30 @@ type part struct {
 func NewPlan(net models.Net) (*Plan, error) {
 	p := &Plan{net: net}
 	names := net.Names()
+	axes := 1 + len(net.Input) // of what a layer gets
 	for i := 0; i < len(net.Layers); i++ {
 		q := part{layer: i, name: names[i], kind: "plain"}
 		switch l := net.Layers[i].(type) {
 		case models.Flatten:
 			q.kind = "flatten"
+			axes = 2
+		case models.MeanPool2D:
+			axes = 2
+			q.reason = "no kernel for GlobalAveragePooling2D"
 		case models.Dense:
 			act, known := actOf(l.Act)
 			q.act, q.bias = act, !l.NoBias
 			switch {
 			case !known:
 				q.reason = "an activation without a kernel"
+			case axes != 2:
+				q.reason = "no kernel for more axes than two"
 			default:
 				q.kind = "dense"
 			}
 		case models.Conv2D:
 			act, known := actOf(l.Act)
-			q.act, q.size, q.same, q.pad = act, l.Kernel, l.Same, l.Pad
+			q.act, q.size, q.same, q.pad, q.bias = act, l.Kernel, l.Same, l.Pad, !l.NoBias
 			switch {
 			case !known:
 				q.reason = "an activation without a kernel"
@@ -75,11 +83,16 @@ func NewPlan(net models.Net) (*Plan, error) {
 		default:
 			_, kind := net.Layers[i].Title()
 			q.reason = "no kernel for " + kind
+			switch kind {
+			case "Dropout", "BatchNormalization", "Activation", "MaxPooling2D", "LSTM":
+			default:
+				axes = 0 // nobody knows
+			}
 		}
 		p.parts = append(p.parts, q)
 	}
 	if n := len(p.parts); n == 0 || p.parts[n-1].kind != "dense" || p.parts[n-1].act != kernels.Identity {
-		return nil, fmt.Errorf("fused: %s: its last layer is no Dense without activation; train it without kernels", net.Name)
+		return nil, fmt.Errorf("fused: %s: its last layer is no Dense of [n inputs] without activation; train it without kernels", net.Name)
 	}
 	p.parts[len(p.parts)-1].kind = "head"
 	return p, nil
@@ -130,6 +143,9 @@ type Step struct {
 	// Plain builds layer i of the net in GoMLX's ops on x, and returns the
 	// names and values of the weights that it used.
 	Plain func(i int, x *Node) (y *Node, names []string, weights []*Node)
+	// Journal, if not nil, gets the step's row, and is then as the next step
+	// wants it.
+	Journal *Journal
 	// Mark, if not nil, is told the label of what is made next.
 	Mark func(label string)
 }
@@ -142,7 +158,8 @@ type passed struct {
 }
 
 // Train writes a step. It returns the new states by name, and a row [1 3]: the
-// mean loss, the number of examples, and how many answers were right.
+// mean loss, the number of examples, and how many answers were right. With a
+// Journal the row is in there, and nil here.
 func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 	u := &updates{step: s, state: map[string][]*Node{}}
 	o := s.Ops
@@ -152,29 +169,37 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 			s.Mark(label)
 		}
 	}
-	left := make([]passed, len(p.parts))
+	parts := slices.Clone(p.parts)
+	left := make([]passed, len(parts))
 	x := to(s.X, o.Compute)
 	var g *Node
-	for i, q := range p.parts {
+	for i := range parts {
+		q := &parts[i]
 		mark(q.name + "/forward")
 		left[i].x = x
+		if q.covers(x) {
+			q.kind = "dense"
+			left[i].y = Reshape(o.layer(rows(x), s.weights(*q)[0], q.biases(s), q.act), x.Shape().Dimensions[0], 1, 1, -1)
+			x = left[i].y
+			continue
+		}
 		switch q.kind {
 		case "flatten":
 			x = Reshape(x, x.Shape().Dimensions[0], x.Shape().Size()/x.Shape().Dimensions[0])
 		case "dense":
-			x = o.layer(x, s.State(q.name + "/weights")[0], q.biases(s), q.act)
+			x = o.layer(x, s.weights(*q)[0], q.biases(s), q.act)
 		case "conv":
 			x, left[i].winner = o.Conv(q.convolution(), x, s.State(q.name + "/weights")[0], q.biases(s))
 		case "head":
 			mark("loss")
 			loss, hit, g = o.Head(x, s.State(q.name + "/weights")[0], q.biases(s), s.Labels)
 		default:
-			x = s.plain(q, x, &left[i])
+			x = s.plain(*q, x, &left[i])
 		}
 		left[i].y = x
 	}
-	for i := len(p.parts) - 1; i >= 0; i-- {
-		q := p.parts[i]
+	for i := len(parts) - 1; i >= 0; i-- {
+		q := parts[i]
 		mark(q.name + "/backward")
 		var below *Node // the gradient of x, before what made it
 		var made kernels.Act
@@ -186,10 +211,12 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 		case "flatten":
 			below = Reshape(g, left[i].x.Shape().Dimensions...)
 		case "dense", "head":
+			x := left[i].x
+			g := Reshape(g, x.Shape().Dimensions[0], -1)
 			if more {
-				below = o.LinearInput(g, s.State(q.name + "/weights")[0], left[i].x, made)
+				below = Reshape(o.LinearInput(g, s.weights(q)[0], rows(x), made), x.Shape().Dimensions...)
 			}
-			u.linear(q, left[i].x, g)
+			u.linear(q, rows(x), g)
 		case "conv":
 			if more {
 				below = o.ConvInput(q.convolution(), g, left[i].winner, s.State(q.name + "/weights")[0], left[i].x, made)
@@ -208,6 +235,29 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 	}
 	mark(s.Rule.Name() + "/update")
 	return u.state, u.all(loss, hit)
+}
+
+// covers says whether a convolution's kernels are as large as its images, so
+// that it is a dense layer of their pixels.
+func (q part) covers(x *Node) bool {
+	d := x.Shape().Dimensions
+	return q.kind == "conv" && !q.pool && q.size == d[1] && q.size == d[2] && q.pad == 0 && !q.same
+}
+
+// rows is x as [n …].
+func rows(x *Node) *Node {
+	n := x.Shape().Dimensions[0]
+	return Reshape(x, n, x.Shape().Size()/n)
+}
+
+// weights are those of a dense layer, and their moments, as [in out].
+func (s Step) weights(q part) []*Node {
+	l := slices.Clone(s.State(q.name + "/weights"))
+	for i, w := range l {
+		d := w.Shape().Dimensions
+		l[i] = Reshape(w, w.Shape().Size()/d[len(d)-1], d[len(d)-1])
+	}
+	return l
 }
 
 // plain builds a layer without a kernel.
@@ -273,7 +323,7 @@ func (q part) biases(s Step) *Node {
 }
 
 func (q part) biasState(s Step) []*Node {
-	if q.kind != "conv" && !q.bias {
+	if !q.bias {
 		return nil
 	}
 	return s.State(q.name + "/biases")

@@ -1,6 +1,8 @@
 package fused
 
 import (
+	"slices"
+
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
@@ -21,7 +23,7 @@ type updates struct {
 func (u *updates) linear(q part, x, g *Node) {
 	s, o := u.step, u.step.Ops
 	n, in, out := x.Shape().Dimensions[0], x.Shape().Dimensions[1], g.Shape().Dimensions[1]
-	w, b := s.State(q.name+"/weights"), q.biasState(s)
+	w, b := s.weights(q), q.biasState(s)
 	op := o.choose(kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: b == nil, Rule: s.Rule})
 	names := []string{q.name + "/weights"}
 	if b != nil {
@@ -60,7 +62,11 @@ func (u *updates) add(m kernels.Member, names []string, inputs []*Node) {
 func (u *updates) done(names []string, states []*Node) {
 	each := 1 + u.step.Rule.Moments()
 	for i, name := range names {
-		u.state[name] = states[i*each : (i+1)*each]
+		l := slices.Clone(states[i*each : (i+1)*each])
+		for k, old := range u.step.State(name) {
+			l[k] = Reshape(l[k], old.Shape().Dimensions...)
+		}
+		u.state[name] = l
 	}
 }
 
@@ -70,9 +76,18 @@ func (u *updates) all(loss, hit *Node) *Node {
 	n := loss.Shape().Dimensions[0]
 	if len(u.members) == 0 {
 		weight := Const(loss.Graph(), float32(n))
-		return Reshape(Stack([]*Node{Div(ReduceAllSum(loss), weight), weight, ReduceAllSum(hit)}, 0), 1, 3)
+		row := Reshape(Stack([]*Node{Div(ReduceAllSum(loss), weight), weight, ReduceAllSum(hit)}, 0), 1, 3)
+		if s.Journal == nil {
+			return row
+		}
+		s.Journal.write(row)
+		return nil
 	}
-	u.add(kernels.Tally{Batch: n}, nil, []*Node{loss, hit})
+	if s.Journal == nil {
+		u.add(kernels.Tally{Batch: n}, nil, []*Node{loss, hit})
+	} else {
+		u.add(kernels.Tally{Batch: n, Rows: s.Journal.Rows.Shape().Dimensions[0]}, nil, []*Node{loss, hit, s.Journal.Rows, s.Journal.At})
+	}
 	g := kernels.Group{Members: u.members, Rule: s.Rule}
 	var in []*Node
 	for _, l := range u.inputs {
@@ -87,5 +102,9 @@ func (u *updates) all(loss, hit *Node) *Node {
 		u.done(names, out)
 		out = out[len(names)*(1+s.Rule.Moments()):]
 	}
-	return out[0]
+	if s.Journal == nil {
+		return out[0]
+	}
+	s.Journal.Rows, s.Journal.At = out[0], out[1]
+	return nil
 }

@@ -13,8 +13,8 @@ type Lowering int
 
 const (
 	// Automatic is Patches where they were measured to be faster: on a GPU,
-	// kernels of up to 5×5 and stride 1 on up to 16 input channels, and 1×1
-	// everywhere. Otherwise it is Library.
+	// kernels from 2×2 to 5×5 and stride 1 on up to 16 input channels, and on a
+	// CPU 1×1. Otherwise it is Library.
 	Automatic Lowering = iota
 	// Patches multiplies a matrix of image patches with the weights.
 	Patches
@@ -78,12 +78,35 @@ func (l Conv2D) Apply(scope *model.Scope, x *Node) *Node {
 func (l Conv2D) patches(x *Node, stride int) bool {
 	in := x.Shape().Dimensions[3]
 	switch {
-	case l.Lowering == Patches || l.Kernel == 1 && stride == 1 && l.Lowering == Automatic:
+	case l.Lowering == Patches:
 		return true
 	case l.Lowering == Library || stride > 1 || l.Kernel > 5:
 		return false
+	case l.Kernel == 1:
+		return onCPU(x.Graph()) // products among cuDNN's convolutions would each change the layout of the images
 	}
 	return in <= 16 && !onCPU(x.Graph())
+}
+
+// Lowered is the net with one lowering for all its convolutions.
+func (n Net) Lowered(l Lowering) Net {
+	n.Layers = lowered(n.Layers, l)
+	return n
+}
+
+func lowered(layers []Layer, l Lowering) []Layer {
+	all := append([]Layer{}, layers...)
+	for i, layer := range all {
+		switch layer := layer.(type) {
+		case Conv2D:
+			layer.Lowering = l
+			all[i] = layer
+		case Residual:
+			layer.Main, layer.Skip = lowered(layer.Main, l), lowered(layer.Skip, l)
+			all[i] = layer
+		}
+	}
+	return all
 }
 
 // onCPU reads what the graph will run on from its backend's description.

@@ -27,10 +27,17 @@ func SineLSTM(units, length int) Net {
 // do not grow with the length of a sequence. Only what depends on the place
 // before is in the loop; products of all places with the inputs, and the
 // weights' gradients, are one product each.
+//
+// With Stateful a long sequence is learned piece by piece, as Keras's stateful
+// and Chainer's reset_state have it: truncated backpropagation through time. A
+// piece begins with the state in which the batch before it ended, and no
+// gradient goes back across that border. Outside training, and after a reset,
+// it begins with zeros. Package fit says when.
 type LSTM struct {
-	Name  string
-	Units int
-	Init  Init // of weights [inputs 4·units] and recurrent [units 4·units]; default: LeCun
+	Name     string
+	Units    int
+	Init     Init // of weights [inputs 4·units] and recurrent [units 4·units]; default: LeCun
+	Stateful int  // how many sequences are learned side by side: the size of a batch; 0: none is carried on
 }
 
 // Title names the layer.
@@ -53,7 +60,58 @@ func (l LSTM) Apply(scope *model.Scope, x *Node) *Node {
 	x = TransposeAllAxes(x, 1, 0, 2) // [length n inputs]
 	z := MatMul(Reshape(x, length*n, in), weights)
 	z = Reshape(Add(z, ExpandLeftToRank(biases, 2)), length, n, 4*u)
-	return TransposeAllAxes(scan(z, recurrent), 1, 0, 2) // [n length units]
+	zero := Zeros(g, shapes.Make(z.DType(), n, u))
+	if l.Stateful == 0 || !scope.IsTraining(g) {
+		h, _ := scan(z, recurrent, zero, zero)
+		return TransposeAllAxes(h, 1, 0, 2) // [n length units]
+	}
+	if n != l.Stateful {
+		panic(fmt.Errorf("a batch of %d sequences: want %d, whose state is carried on", n, l.Stateful))
+	}
+	var state [2]*model.Variable
+	var start [2]*Node
+	for i, name := range stateNames {
+		state[i] = scope.WithInitializer(Zeros).VariableWithShape(name, shapes.Make(dtypes.Float32, n, u)).SetTrainable(false)
+		if start[i] = StopGradient(state[i].NodeValue(g)); start[i].DType() != z.DType() {
+			start[i] = ConvertDType(start[i], z.DType())
+		}
+	}
+	h, c := scan(z, recurrent, start[0], start[1])
+	for i, all := range []*Node{h, c} {
+		end := StopGradient(Reshape(Slice(all, AxisElem(length-1)), n, u))
+		state[i].SetNodeValue(float(end))
+	}
+	return TransposeAllAxes(h, 1, 0, 2)
+}
+
+// stateNames are the variables of a layer that is Stateful: outputs and cells.
+var stateNames = [2]string{"h", "c"}
+
+// Sequences is how many sequences the net's layers carry on from batch to batch,
+// 0 for none, and the first layer that does.
+func (n Net) Sequences() (count int, layer string) {
+	names := n.Names()
+	for i, l := range n.Layers {
+		if m, is := l.(LSTM); is && m.Stateful > 0 {
+			return m.Stateful, names[i]
+		}
+	}
+	return 0, ""
+}
+
+// States are the variables that LSTM layers have, or would have, for the state
+// they carry on: "l2/h". They are not weights.
+func (n Net) States() []string {
+	var all []string
+	names := n.Names()
+	for i, l := range n.Layers {
+		if _, is := l.(LSTM); is {
+			for _, s := range stateNames {
+				all = append(all, names[i]+"/"+s)
+			}
+		}
+	}
+	return all
 }
 
 // forget is 1 for the forget gates, 0 for the others.
@@ -66,29 +124,28 @@ func forget(*model.Store) model.VariableInitializer {
 }
 
 // scan runs the recurrence over z [length n 4·units], what the inputs give the
-// gates, and returns all outputs [length n units].
+// gates, from outputs h0 and cells c0 [n units], and returns all outputs and
+// cells [length n units].
 //
 // GoMLX has no gradient of a loop. So the loop is kept out of its sight, and
 // the gradient enters beside it: all, a plain expression of z, the outputs and
 // recurrent, is what the gates got. Its gradient is that of a second loop, and
 // everything before it, GoMLX derives.
-func scan(z, recurrent *Node) *Node {
-	g := z.Graph()
+func scan(z, recurrent, h0, c0 *Node) (h, c *Node) {
 	d := z.Shape().Dimensions
 	length, n, u := d[0], d[1], d[2]/4
-	h, c := forward(StopGradient(z), StopGradient(recurrent)) // [length n units] each
+	h, c = forward(StopGradient(z), StopGradient(recurrent), h0, c0) // [length n units] each
 
-	start := Zeros(g, shapes.Make(h.DType(), 1, n, u))
-	before := func(x *Node) *Node { // the value one place earlier
+	before := func(start, x *Node) *Node { // the value one place earlier
+		start = Reshape(start, 1, n, u)
 		if length == 1 {
 			return start
 		}
 		return Concatenate([]*Node{start, Slice(x, AxisRange(0, length-1))}, 0)
 	}
-	fed := MatMul(Reshape(before(h), length*n, u), recurrent)
+	fed := MatMul(Reshape(before(h0, h), length*n, u), recurrent)
 	all := Add(z, Reshape(fed, length, n, 4*u))
-
-	return derived(h, all, func(v *Node) *Node { return backward(all, before(c), c, v, recurrent) })
+	return derived(h, all, func(v *Node) *Node { return backward(all, before(c0, c), c, v, recurrent) }), c
 }
 
 // gates are what the four gates make of z [n 4·units].
@@ -100,12 +157,11 @@ func gates(z *Node) (i, f, a, o *Node) {
 }
 
 // forward is the loop over places: outputs and cells.
-func forward(z, recurrent *Node) (h, c *Node) {
+func forward(z, recurrent, h0, c0 *Node) (h, c *Node) {
 	g, d := z.Graph(), z.Shape().Dimensions
 	length, n, u := d[0], d[1], d[2]/4
-	some := shapes.Make(z.DType(), n, u)
 	every := shapes.Make(z.DType(), length, n, u)
-	state := []*Node{Zeros(g, some), Zeros(g, some), Zeros(g, every), Zeros(g, every), z, recurrent}
+	state := []*Node{h0, c0, Zeros(g, every), Zeros(g, every), z, recurrent}
 	end := places(length, state, func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
 		i, f, a, o := gates(Add(at(s[4]), MatMul(s[0], s[5])))
 		c := Add(Mul(f, s[1]), Mul(i, a))

@@ -24,7 +24,8 @@
 // the next is written to memory and read again; XLA joins them where it can.
 // So sums are compared with wholes, and the difference is in the result:
 //
-//   - the phases against a step made of the same five programs (Chain);
+//   - the phases against a step made of the same five programs (Chain): the rest
+//     is what they lose one after the other, mostly what was in the cache;
 //   - that step against a step of the epoch, which is one program (Epoch);
 //   - layers against their phase, ops against their layer.
 //

@@ -9,6 +9,9 @@ import (
 	"gaiden/lib/timing"
 )
 
+// mostEpochs bounds how many epochs are run of a set that is small.
+const mostEpochs = 50
+
 // epoch measures a step of the epoch's program, on a twin of the net: training
 // it would change its weights.
 func (m *measurer) epoch(parts *fit.Phases) error {
@@ -27,18 +30,19 @@ func (m *measurer) epoch(parts *fit.Phases) error {
 	// Every chunk of steps that is done is one sample; the first one warms up.
 	found := timing.Measurement{Name: "epoch", Loops: 1, Device: true, Time: time.Now().UTC()}
 	step, at, spent := 0, time.Time{}, time.Duration(0)
-	h, err := twin.Train(ctx, m.data, fit.Train{Epochs: 1, Batch: m.Batch, DropLast: true, Progress: func(p fit.Progress) {
-		if p.Phase != "train" || p.Step <= step {
+	h, err := twin.Train(ctx, m.data, fit.Train{Epochs: mostEpochs, Batch: m.Batch, DropLast: true, Progress: func(p fit.Progress) {
+		done := (p.Epoch-1)*p.Steps + p.Step
+		if p.Phase != "train" || done <= step {
 			return
 		}
 		now := time.Now()
 		if step > 0 {
 			took := now.Sub(at)
-			found.Samples = append(found.Samples, took.Seconds()/float64(p.Step-step))
-			found.Loops = p.Step - step
+			found.Samples = append(found.Samples, took.Seconds()/float64(done-step))
+			found.Loops = done - step
 			spent += took
 		}
-		step, at = p.Step, now
+		step, at = done, now
 		if spent > 4*m.Budget && len(found.Samples) >= 5 {
 			cancel()
 		}
@@ -46,10 +50,41 @@ func (m *measurer) epoch(parts *fit.Phases) error {
 	if m.ctx.Err() != nil || err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	if len(found.Samples) == 0 && h != nil && h.Steps > 0 { // the epoch was over with its first chunk
+	if len(found.Samples) == 0 && h != nil && h.Steps > 0 { // all was over with its first chunk
 		found.Samples = []float64{h.Device.Seconds() / float64(h.Steps)}
 	}
 	m.result.Epoch.Time, m.result.Seen = found, step
+	return m.inEpoch(twin)
+}
+
+// inEpoch asks the profiler for the kernels of some steps of the epoch's
+// program, where there is one.
+func (m *measurer) inEpoch(twin *fit.Net) error {
+	ctx, cancel := context.WithCancel(m.ctx)
+	defer cancel()
+	steps := 0
+	r, err := Record(m.session, func() error {
+		h, err := twin.Train(ctx, m.data, fit.Train{Epochs: 1, Batch: m.Batch, DropLast: true, Progress: func(p fit.Progress) {
+			if p.Phase == "train" && p.Step > 0 {
+				cancel() // a chunk is enough
+			}
+		}})
+		if h != nil {
+			steps = h.Steps
+		}
+		if errors.Is(err, context.Canceled) && m.ctx.Err() == nil {
+			err = nil
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, ErrNoProfiler):
+		return nil
+	case err != nil || steps == 0:
+		return err
+	}
+	m.result.InEpoch = perRun(r.By(label), float64(steps))
+	m.result.Epoch.Kernels = (len(r.Kernels) + steps/2) / steps
 	return nil
 }
 

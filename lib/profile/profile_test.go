@@ -173,6 +173,14 @@ func TestMeasure(t *testing.T) {
 	if p.TrainError.Time.N() == 0 || p.TestError.Time.N() == 0 {
 		t.Errorf("got no times of the errors: %+v %+v", p.TrainError, p.TestError)
 	}
+	for _, path := range []string{"backward", "backward/pool", p.Ops[0].Path(), "step", "epoch", "train error"} {
+		if l, err := p.Find(path); err != nil || l.Path() != path {
+			t.Errorf("%s: got %s, %v", path, l.Path(), err)
+		}
+	}
+	if _, err := p.Find("sideways"); err == nil || !strings.Contains(err.Error(), "want one of next, forward, loss, backward, update, forward/conv") {
+		t.Errorf("a phase that there is not: got %v", err)
+	}
 	if p.Partial || said < 5 {
 		t.Errorf("got partial %t, %d words of progress", p.Partial, said)
 	}

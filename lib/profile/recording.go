@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -265,8 +266,11 @@ func (r *Recording) Span() float64 {
 type Group struct {
 	Name    string
 	Kernels int
+	// Seconds is the time that they had a device for; where several kernels
+	// ran at once, each has its part of that time. So all groups together are
+	// what the devices were busy.
 	Seconds float64
-	Share   float64 // of all kernels' seconds
+	Share   float64 // of all groups' seconds
 }
 
 // By adds kernels up by a name that key gives them, the longest first: the
@@ -275,8 +279,8 @@ func (r *Recording) By(key func(Kernel) string) []Group {
 	place := map[string]int{}
 	var groups []Group
 	sum := 0.0
-	for _, k := range r.Kernels {
-		name := key(k)
+	for n, own := range r.own() {
+		name := key(r.Kernels[n])
 		i, ok := place[name]
 		if !ok {
 			i = len(groups)
@@ -284,12 +288,66 @@ func (r *Recording) By(key func(Kernel) string) []Group {
 			groups = append(groups, Group{Name: name})
 		}
 		groups[i].Kernels++
-		groups[i].Seconds += k.Seconds
-		sum += k.Seconds
+		groups[i].Seconds += own
+		sum += own
 	}
 	for i := range groups {
 		groups[i].Share = groups[i].Seconds / sum
 	}
 	slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return groups
+}
+
+// own is each kernel's part of its device's time: while n kernels run at once,
+// an nth each.
+func (r *Recording) own() []float64 {
+	own := make([]float64, len(r.Kernels))
+	running := map[string][]int{} // kernels by device
+	clock := map[string]float64{} // until when a device's time has been shared out
+	share := func(device string, until float64) {
+		for l := running[device]; len(l) > 0; l = running[device] {
+			first := slices.MinFunc(l, func(a, b int) int { return cmp.Compare(r.Kernels[a].end(), r.Kernels[b].end()) })
+			to := min(until, r.Kernels[first].end())
+			for _, i := range l {
+				own[i] += (to - clock[device]) / float64(len(l))
+			}
+			clock[device] = to
+			if r.Kernels[first].end() > until {
+				return
+			}
+			running[device] = slices.DeleteFunc(l, func(i int) bool { return i == first })
+		}
+	}
+	for i, k := range r.Kernels {
+		share(k.Device, k.Start)
+		clock[k.Device] = k.Start
+		running[k.Device] = append(running[k.Device], i)
+	}
+	for device := range running {
+		share(device, math.Inf(1))
+	}
+	return own
+}
+
+func (k Kernel) end() float64 { return k.Start + k.Seconds }
+
+// NoLabel begins the name of a group of kernels that the program text gives no
+// label; the kernel's own name follows.
+const NoLabel = "kernel "
+
+// label is a key for By.
+func label(k Kernel) string {
+	if k.Label == "" {
+		return NoLabel + k.Name
+	}
+	return k.Label
+}
+
+// perRun divides groups by a number of runs.
+func perRun(groups []Group, runs float64) []Group {
+	for i := range groups {
+		groups[i].Seconds /= runs
+		groups[i].Kernels = int(math.Round(float64(groups[i].Kernels) / runs))
+	}
 	return groups
 }

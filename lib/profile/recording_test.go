@@ -86,13 +86,26 @@ func TestRecording(t *testing.T) {
 
 func TestBusy(t *testing.T) {
 	r := Recording{Kernels: []Kernel{
-		{Device: "a", Start: 0, Seconds: 2}, {Device: "a", Start: 1, Seconds: 2}, {Device: "a", Start: 1.5, Seconds: 0.5},
-		{Device: "b", Start: 1, Seconds: 1}, {Device: "a", Start: 10, Seconds: 1}}}
+		{Device: "a", Start: 0, Seconds: 2}, {Device: "a", Start: 1, Seconds: 2}, {Device: "b", Start: 1, Seconds: 1}, {Device: "a", Start: 1.5, Seconds: 0.5},
+		{Device: "a", Start: 10, Seconds: 1}}}
 	if got, want := r.Busy(), 5.0; math.Abs(got-want) > 1e-12 {
 		t.Errorf("got %g s busy, want %g: what overlaps counts once a device", got, want)
 	}
 	if got, want := r.Span(), 11.0; got != want {
 		t.Errorf("got a span of %g s, want %g", got, want)
+	}
+	// Groups share the time in which they run at once, and are all of it.
+	by := map[string]float64{}
+	for i := range r.Kernels {
+		r.Kernels[i].Label = string(rune('0' + i))
+	}
+	for _, g := range r.By(Kernel.Layer) {
+		by[g.Name] = g.Seconds
+	}
+	for name, want := range map[string]float64{"0": 17. / 12, "1": 17. / 12, "2": 1, "3": 1. / 6, "4": 1} {
+		if math.Abs(by[name]-want) > 1e-12 {
+			t.Errorf("kernel %s: got %g s of its own, want %g: %v", name, by[name], want, by)
+		}
 	}
 	if r := new(Recording); r.Busy() != 0 || r.Span() != 0 || len(r.By(Kernel.Phase)) != 0 {
 		t.Error("an empty recording: want nothing of it")

@@ -23,6 +23,7 @@ type runner struct {
 	gate    *session.Program // nil: not needed, or nothing to hold on to
 	from    int              // the result that the gate waits for
 	into    int              // the input that it holds
+	last    []*session.Array // results of the run before
 }
 
 // runner makes a program ready to be run on arrays, which it leaves as they are.
@@ -65,9 +66,13 @@ func (r *runner) run() error {
 		}
 		r.in[r.into] = held[0] // the old one may be the net's: it is not freed here
 	}
-	for _, a := range out {
+	// In a step the results of the run before are still there when new ones are
+	// made. Freed sooner, their memory would be written again while it is in
+	// the cache.
+	for _, a := range r.last {
 		a.Finalize()
 	}
+	r.last = out
 	return nil
 }
 

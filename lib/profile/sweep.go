@@ -84,10 +84,11 @@ func SweepActivation(ctx context.Context, s *session.Session, name string, most 
 		if m.err != nil {
 			return nil, m.err
 		}
+		var last newest
 		call := func() {
 			out, err := p.Run(session.Call{Inputs: []*session.Array{x}})
 			check(err)
-			out[0].Finalize()
+			last.take(out[0])
 		}
 		timer := timing.Timer{Budget: 50 * time.Millisecond, Sync: waiting(s), Clock: 0.005}
 		found := timer.Times(ctx, timing.Call("awaited", func() { call(); check(s.Wait()) }), timing.Call("pipelined", call))
@@ -101,6 +102,7 @@ func SweepActivation(ctx context.Context, s *session.Session, name string, most 
 			})
 			hostTook = point.Host.Median()
 		}
+		last.take(nil)
 		x.Finalize()
 		for _, r := range []timing.Measurement{point.Awaited, point.Pipelined, point.Host} {
 			if r.Err != nil && ctx.Err() == nil {

@@ -31,6 +31,28 @@ func (h Hunt) Phases() (*profile.Phases, error) {
 	return h.measure(func(p *profile.Phases) { Show(Phases(p)) })
 }
 
+// Beside measures the phases and layers of several nets on the same data, and
+// shows them side by side: three ways to hand a gradient back, say.
+//
+//	report.Hunt{Net: fill, Options: profile.Options{Batch: 64}}.Beside(search, mask)
+func (h Hunt) Beside(others ...*fit.Net) ([]*profile.Phases, error) {
+	h.NoErrors, h.NoEpoch, h.NoOps = true, true, true
+	var all []*profile.Phases
+	for _, net := range append([]*fit.Net{h.Net}, others...) {
+		h.Net = net
+		p, err := h.measure(func(*profile.Phases) {})
+		if err != nil {
+			return all, err
+		}
+		all = append(all, p)
+		if p.Partial {
+			break
+		}
+	}
+	Show(Nets(fmt.Sprintf("%s: batch %d", all[0].Data, all[0].Batch), all...))
+	return all, nil
+}
+
 // Bottleneck is %bottleneck: it measures as much as it needs and shows one
 // finding.
 func (h Hunt) Bottleneck() (*profile.Phases, error) {
@@ -146,7 +168,9 @@ func SweepOf(activation string, most int) error {
 	bar := &Progress{Title: activation, Total: most + 1}
 	steps := 0
 	w, err := profile.SweepActivation(ctx, s, activation, most, func(what string) { steps++; bar.Set(steps, what) })
-	bar.Close()
+	if steps > 0 {
+		bar.Close()
+	}
 	if err == nil {
 		Show(Sweep(w))
 	}

@@ -36,6 +36,9 @@ func (p phases) table() Table {
 	}
 	if len(p.Phases.Phases) > 0 {
 		t.Rows = append(t.Rows, []string{"sum of the phases", units.Seconds(p.Sum()), "", "", units.Count(p.Steps), units.Seconds(p.Estimate())})
+		if rest := p.Rest(); !math.IsNaN(rest) {
+			t.Rows = append(t.Rows, []string{"rest", units.Seconds(rest), "", units.Percent(rest / p.Chain.Seconds()), units.Count(p.Steps), units.Seconds(rest * float64(p.Steps))})
+		}
 		t.Rows = append(t.Rows, p.row("step of these programs", p.Chain))
 	}
 	if p.Epoch.Time.N() > 0 {
@@ -60,6 +63,18 @@ func (p phases) table() Table {
 		section(p.Ops[from].Layer+" "+p.Ops[from].Phase+", op by op", p.Ops[from:to])
 		from = to
 	}
+	inside := func(title string, groups []profile.Group) {
+		if len(groups) == 0 {
+			return
+		}
+		t.Rows = append(t.Rows, []string{title})
+		for _, g := range groups {
+			row := []string{"  " + g.Name, units.Seconds(g.Seconds), "", units.Percent(g.Share), units.Count(p.Steps), units.Seconds(g.Seconds * float64(p.Steps)), "", "", "", units.Count(g.Kernels)}
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	inside("kernels of a step of these programs", p.InChain)
+	inside("kernels of a step of the epoch's program", p.InEpoch)
 	t.Notes = p.notes()
 	return t
 }
@@ -98,7 +113,7 @@ func (p phases) row(name string, l profile.Line) []string {
 func (p phases) notes() []string {
 	var notes []string
 	if sum, chain := p.Sum(), p.Chain.Seconds(); sum > 0 && chain > 0 {
-		notes = append(notes, fmt.Sprintf("The phases alone take %s; one after the other, as a step, they take %s (%+.1f%%).",
+		notes = append(notes, fmt.Sprintf("The phases alone take %s; one after the other, as a step, they take %s (%+.1f%%). The rest is what a program loses when others run before it: alone, it finds what it reads in the cache.",
 			units.Seconds(sum), units.Seconds(chain), 100*(chain/sum-1)))
 	}
 	if step := p.Epoch.Seconds(); step > 0 {
@@ -135,7 +150,7 @@ func (p phases) notes() []string {
 
 func (p phases) seen() string {
 	if p.Seen >= p.Steps {
-		return "all its steps"
+		return fmt.Sprintf("by %s steps", units.Count(p.Seen))
 	}
 	return fmt.Sprintf("by %s of its steps", units.Count(p.Seen))
 }

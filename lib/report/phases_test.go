@@ -72,6 +72,8 @@ func TestMeasuredGoldens(t *testing.T) {
 	for i := range gpu.Phases {
 		gpu.Phases[i].Device, gpu.Phases[i].Kernels = gpu.Phases[i].Seconds()/2, 12
 	}
+	gpu.InChain = []profile.Group{{Name: "pool/backward", Kernels: 2, Seconds: 5e-3, Share: 0.75}, {Name: profile.NoLabel + "memcpy32_post", Kernels: 1, Seconds: 1.65e-3, Share: 0.25}}
+	gpu.InEpoch = []profile.Group{{Name: "pool/backward", Kernels: 1, Seconds: 4e-3, Share: 1}}
 	gpu.Chain.Device, gpu.Chain.Kernels = gpu.Chain.Seconds()/2, 36
 	gpu.Phases[0].Device, gpu.Phases[0].Time.Host = 0, 1.3e-3
 	gpu.Phases[0].Time.Samples = []float64{0.9e-3}

@@ -22,10 +22,13 @@ func TrainNet(n *fit.Net, data *fit.Set, t fit.Train) (*fit.History, error) {
 
 // trainNet is TrainNet until ctx ends.
 func trainNet(ctx context.Context, n *fit.Net, data *fit.Set, t fit.Train) (*fit.History, error) {
-	bar := &Progress{Title: n.Name(), Total: 1000}
+	bar := &Progress{Title: n.Name()}
 	seen := t.Progress
 	t.Progress = func(p fit.Progress) {
-		bar.Set(int(p.Done()*1000), p.String())
+		if bar.Total == 0 {
+			bar.Total = p.Steps * p.Epochs
+		}
+		bar.Set((p.Epoch-1)*p.Steps+p.Step, p.String())
 		if seen != nil {
 			seen(p)
 		}
@@ -33,7 +36,11 @@ func trainNet(ctx context.Context, n *fit.Net, data *fit.Set, t fit.Train) (*fit
 	h, err := n.Train(ctx, data, t)
 	if h != nil && len(h.Epochs) > 0 && err == nil {
 		last := h.Last()
-		bar.Set(1000, fmt.Sprintf("%d epochs in %.1f s, loss %.4f", last.Number, last.Elapsed.Seconds(), last.Train.Loss))
+		epochs := "epochs"
+		if last.Number == 1 {
+			epochs = "epoch"
+		}
+		bar.Set(bar.Total, fmt.Sprintf("%d %s in %.1f s, loss %.4f", last.Number, epochs, last.Elapsed.Seconds(), last.Train.Loss))
 	}
 	bar.Close()
 	if h != nil && ctx.Err() != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -55,6 +56,7 @@ func (s *Session) Put(flat any, shape shapes.Shape, device int) (*Array, error) 
 	if err != nil {
 		return nil, err
 	}
+	defer spent().moved(costUpload, time.Now(), len(data))
 	a := s.newArray(s.handles.Add(1), shape, device)
 	b := wire.UploadBody{Handle: a.handle, Type: wireType(shape), Device: uint32(device), Data: data}
 	if win := s.window(len(data)); win != nil {
@@ -74,6 +76,7 @@ func (a *Array) Values(flat any) error {
 	if a.over.Load() {
 		return a.usedUp()
 	}
+	defer spent().moved(costDownload, time.Now(), len(data))
 	b := wire.DownloadBody{Handle: a.handle}
 	win := a.s.window(len(data))
 	if win != nil {

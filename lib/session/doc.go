@@ -36,9 +36,18 @@
 // it saves. [Session.Rollback], [Session.Diff], [Session.Export] and
 // [Session.Import] work on snapshots and on safetensors files.
 //
+// [Session.Undo] takes back what the last cell has changed, without a snapshot.
+//
 // A loop that shall go on without this process is a [Job]. It is resumed after a
 // crash from the arrays, the place and the log of the last snapshot, so that its
 // log has each step once.
+//
+// # Another machine
+//
+// While gaiden session --ssh USER@HOST runs, the session here is that of the other
+// machine: nothing in a program changes. Data go through SSH in place of shared
+// memory. When the line breaks, calls wait until there is a new one; handles and
+// names live on.
 //
 // The package knows nothing of nets or training; package fit stands on it.
 package session

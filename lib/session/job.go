@@ -12,6 +12,7 @@ import (
 type JobStep struct {
 	Program *Program
 	Repeat  int          // times a turn; default 1
+	When    wire.Moment  // in which turns of a period; default: all
 	Inputs  []wire.Input // an array name for each parameter
 	Names   []string     // for the outputs, "" for none
 	Read    []wire.Read  // outputs that go into the log
@@ -34,9 +35,13 @@ type Job struct {
 	Name   string
 	Steps  []JobStep
 	Turns  int         // default 1
+	Period int         // turns to a period, such as an epoch; default 1
 	Until  *wire.Until // ends it before its last turn
-	Save   int         // turns from one snapshot to the next; default 1
-	Origin string      // for lists
+	Save   int         // periods from one snapshot to the next; default 1
+	// Scratch is a prefix of names that are deleted when the job has ended.
+	Scratch string
+	Origin  string // for lists
+	About   string // for who follows it: see wire.JobInfo
 }
 
 // Named are inputs by their names.
@@ -50,7 +55,7 @@ func Named(names ...string) []wire.Input {
 
 // StartJob hands a loop to the session. Its arrays are on disk when it returns.
 func (s *Session) StartJob(j Job) (wire.JobInfo, error) {
-	b := &wire.JobBody{Name: j.Name, Turns: j.Turns, Until: j.Until, Save: j.Save, Origin: j.Origin}
+	b := &wire.JobBody{Name: j.Name, Turns: j.Turns, Period: j.Period, Until: j.Until, Save: j.Save, Scratch: j.Scratch, Origin: j.Origin, About: j.About}
 	index := map[*Program]int{}
 	for i, x := range j.Steps {
 		if x.Program == nil {
@@ -62,7 +67,7 @@ func (s *Session) StartJob(j Job) (wire.JobInfo, error) {
 			index[x.Program] = n
 			b.Programs = append(b.Programs, x.Program.body())
 		}
-		b.Steps = append(b.Steps, wire.JobStep{Program: n, Repeat: x.Repeat, Inputs: x.Inputs, Names: x.Names, Donate: x.Program.donate, Read: x.Read, Finite: x.Finite, Device: x.Device})
+		b.Steps = append(b.Steps, wire.JobStep{Program: n, Repeat: x.Repeat, When: x.When, Inputs: x.Inputs, Names: x.Names, Donate: x.Program.donate, Read: x.Read, Finite: x.Finite, Device: x.Device})
 	}
 	return s.oneJob(wire.AskBody{Verb: wire.StartJob, Job: b})
 }

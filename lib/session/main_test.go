@@ -39,6 +39,8 @@ func TestMain(m *testing.M) {
 	case "cell":
 		cell(os.Args[len(os.Args)-1])
 		os.Exit(0)
+	case "leaver":
+		leaver(os.Args[len(os.Args)-1]) // exits
 	}
 	os.Exit(m.Run())
 }

@@ -97,6 +97,7 @@ func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
 	x.From, x.Took = r.From, time.Duration(r.Nanoseconds)
 	b.Text = nil
 	x.source, x.asked, x.mask = p, b, o.Donate
+	spent().program(x)
 	runtime.AddCleanup(x, s.drop, x.handle)
 	return x, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -130,11 +131,10 @@ func ours(conn *net.UnixConn) error {
 }
 
 func (s *Session) greet(c Config) error {
-	hello := wire.HelloBody{Protocol: wire.Protocol, Version: Version, Space: c.Space, Client: c.Client}
+	hello := wire.HelloBody{Protocol: wire.Protocol, Version: Version, Space: c.Space, Client: c.Client, PID: os.Getpid(), Group: unix.Getpgrp()}
 	if err := s.out.Send(wire.Hello, 1, func(b []byte) []byte { return append(b, wire.JSON(hello)...) }); err != nil {
 		return &DialError{c.Socket, err}
 	}
-	s.out.Flush() // its error is the next read's
 	s.ids.Store(1)
 	f, err := s.in.Next()
 	if err != nil {
@@ -262,11 +262,7 @@ func (s *Session) ask(k wire.Kind, body func([]byte) []byte) (wire.Kind, []byte,
 	}
 	s.waiting[id] = ch
 	s.mu.Unlock()
-	err := s.out.Send(k, id, body)
-	if err == nil {
-		err = s.out.Flush()
-	}
-	if err != nil {
+	if err := s.out.Send(k, id, body); err != nil {
 		s.mu.Lock()
 		delete(s.waiting, id)
 		s.mu.Unlock()
@@ -308,6 +304,7 @@ func (s *Session) drop(handle uint64) {
 // Wait waits until the device has done all that was asked for on this
 // connection. Its error is the first that no download has reported.
 func (s *Session) Wait() error {
+	defer spent().since(costDevice, time.Now())
 	_, _, err := s.ask(wire.Sync, nil)
 	return err
 }

@@ -45,6 +45,27 @@ func (s *Session) Rollback(snapshot, prefix string) (wire.SnapshotInfo, error) {
 	return s.oneSnapshot(a)
 }
 
+// MarkCell says that a new cell begins: what clients of the space change from now
+// on is what Undo takes back. Gaiden's kernel calls it between cells.
+func (s *Session) MarkCell(label string) error {
+	_, err := s.Ask(wire.AskBody{Verb: wire.Mark, Names: []string{label}})
+	return err
+}
+
+// Undo gives the names of the space back what they stood for before the last cell
+// that has changed some, and says how many it has changed. A second Undo takes
+// the first one back. Nothing is copied for it: the first program of a cell that
+// replaces an array leaves the old one alone. A cell that replaces more than a
+// quarter of the device's memory, or whose old arrays were in the way of new
+// ones, cannot be undone; snapshots are for those.
+func (s *Session) Undo() (int, error) {
+	ans, err := s.Ask(wire.AskBody{Verb: wire.Undo})
+	if err != nil {
+		return 0, err
+	}
+	return ans.Count, nil
+}
+
 func (s *Session) oneSnapshot(a wire.AskBody) (wire.SnapshotInfo, error) {
 	ans, err := s.Ask(a)
 	if err != nil {

@@ -58,7 +58,7 @@ func binary() (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	path, err := exec.LookPath("gaiden")
+	found, err := exec.LookPath("gaiden")
 	if errors.Is(err, exec.ErrDot) {
 		err = nil
 	}
@@ -66,5 +66,5 @@ func binary() (string, error) {
 		return "", wire.Errorf(wire.Unavailable, "session: program gaiden is neither at %s nor in PATH", path).
 			WithHint("scripts/run installs it; or put it into PATH")
 	}
-	return path, nil
+	return found, nil
 }

@@ -59,7 +59,7 @@ type Machine struct {
 	OS           string `json:"os"`                     // runtime.GOOS
 	Arch         string `json:"arch"`                   // runtime.GOARCH
 	Distribution string `json:"distribution,omitempty"` // "Debian GNU/Linux 12 (bookworm)"
-	Kernel       string `json:"kernel,omitempty"`       // "6.1.0-18-amd64"
+	Kernel       string `json:"kernel,omitempty"`       // "6.1.0"
 }
 
 // ReadMachine describes this computer.
@@ -69,7 +69,8 @@ func readMachine(root fs.FS) Machine {
 	m := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.GOMAXPROCS(0)}
 	// x86 says "model name"; some ARM kernels have only one of the others.
 	m.CPU = firstField(root, "proc/cpuinfo", ":", "model name", "Model", "Hardware", "Processor")
-	m.Kernel = line(root, "proc/sys/kernel/osrelease")
+	// The version alone: what a builder adds says nothing to readers of a report.
+	m.Kernel, _, _ = strings.Cut(line(root, "proc/sys/kernel/osrelease"), "-")
 	m.Distribution = strings.Trim(firstField(root, "etc/os-release", "=", "PRETTY_NAME"), `"'`)
 	if kB, found := strings.CutSuffix(firstField(root, "proc/meminfo", ":", "MemTotal"), " kB"); found {
 		if n, err := strconv.ParseInt(kB, 10, 64); err == nil && n >= 0 && n < 1<<53 {

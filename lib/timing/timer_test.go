@@ -29,6 +29,13 @@ func TestTimeOfKnownWork(t *testing.T) {
 	}
 }
 
+func TestTimeOfASleep(t *testing.T) {
+	m := Timer{Runs: 10, Loops: 1}.Time("sleep", func() { time.Sleep(20 * time.Millisecond) })
+	if got := m.Best(); got < 0.02 || got > 0.0202 {
+		t.Errorf("a sleep of 20 ms: got %g s at best, want it within 1%%", got)
+	}
+}
+
 func TestFirstCallIsNoSample(t *testing.T) {
 	calls := 0
 	m := Timer{Runs: 5, Loops: 2}.Time("compiles once", func() {

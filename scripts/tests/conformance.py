@@ -144,6 +144,18 @@ class Kernel(unittest.TestCase):
         reply, msgs = self.run_cell(get)
         self.assertEqual(self.text(msgs), "[1 2 3]\n")
 
+    def test_rollback_undoes_a_cell(self):
+        bind = ('s, err := session.Open()\nif err != nil { panic(err) }\na, err := s.Put([]float32{%s}, shapes.Make(dtypes.Float32, 1), 0)\n'
+                'if err != nil { panic(err) }\nif err := s.Bind([]string{"undone"}, []*session.Array{a}); err != nil { panic(err) }')
+        get = ('s, err := session.Open()\nif err != nil { panic(err) }\na, err := s.Array("undone")\nif err != nil { panic(err) }\nv := make([]float32, 1)\n'
+               'if err := a.Values(v); err != nil { panic(err) }\nfmt.Println(v)')
+        for v in (1, 2):
+            self.assertEqual(self.run_cell(bind % v)[0]["status"], "ok")
+        for want in ("[2]\n", "[1]\n", "[2]\n"):
+            self.assertEqual(self.text(self.run_cell(get)[1]), want)  # looking changes nothing
+            reply, msgs = self.run_cell("%rollback")
+            self.assertIn("the last cell is undone: 1 arrays", self.text(msgs))
+
     def test_second_notebook_reads_by_name(self):
         put = ('s, err := session.Config{Space: "first"}.Open()\nif err != nil { panic(err) }\na, err := s.Put([]float32{7}, shapes.Make(dtypes.Float32, 1), 0)\n'
                'if err != nil { panic(err) }\nif err := s.Bind([]string{"w"}, []*session.Array{a}); err != nil { panic(err) }')
@@ -163,8 +175,7 @@ class Kernel(unittest.TestCase):
         reply, msgs = self.run_cell(
             "s, err := session.Open()\nif err != nil { panic(err) }\n"
             "e, err := graph.NewExec(s.Backend(), func(g *graph.Graph) *graph.Node { return graph.IotaFull(g, shapes.Make(dtypes.Float32, 1<<20, 1<<22)) })\n"
-            "if err != nil { panic(err) }\n_, err = e.Exec()\nfmt.Println(err)\n"
-            "time.Sleep(100 * time.Millisecond)")
+            "if err != nil { panic(err) }\n_, err = e.Exec()\nfmt.Println(err)")
         self.assertEqual(self.text(msgs), "<nil>\n")
         self.assertEqual((reply["status"], reply["ename"]), ("error", "DeviceError"))
         self.assertIn("17592186044416 bytes", reply["evalue"])
@@ -182,6 +193,7 @@ class Kernel(unittest.TestCase):
         check = ("weights, err := net.Weights()\nif err != nil { panic(err) }\nbad := 0\n"
                  "for _, w := range weights { for _, v := range w.Data { if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) { bad++ } } }\n"
                  "fmt.Println(len(weights), bad, rounds)")
+        times = []
         for i in range(STOPS):
             id = self.kc.execute(train)
             time.sleep(random.random() * 1.5)
@@ -191,9 +203,12 @@ class Kernel(unittest.TestCase):
             took = time.time() - began
             self.assertEqual(reply["parent_header"]["msg_id"], id)
             self.assertEqual(reply["content"].get("ename"), "Interrupted", reply["content"])
-            self.assertLess(took, 1, f"stop {i}")
+            self.assertLess(took, 1 if os.getloadavg()[0] < 4 * os.cpu_count() else 3, f"stop {i}")  # others may hold the cores
+            times.append(took * 1000)
             reply, msgs = self.run_cell(check)
             self.assertEqual(self.text(msgs), "4 0 0\n", f"stop {i}: {msgs}")
+        times.sort()
+        print(f"{STOPS} stops: median {times[STOPS // 2]:.0f} ms, longest {times[-1]:.0f} ms", file=sys.stderr)
 
     def test_killed_kernels_leave_nothing(self):
         """Killed with children that ignore signals, while printing, building and

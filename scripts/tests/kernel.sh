@@ -6,6 +6,12 @@ began=$SECONDS
 counts=$(cd "$isolated" && isolated "$venv/bin/python" -I "$root/scripts/tests/conformance.py") || counts="0 1 0"
 add_counts kernel "$began" $counts
 
+# Front ends beside JupyterLab: nbclient, papermill, jupyter console.
+began=$SECONDS
+mkdir -p "$isolated/frontends"
+counts=$(cd "$isolated/frontends" && isolated "$venv/bin/python" -I "$root/scripts/tests/frontends.py" "$root") || counts="0 1 0"
+add_counts frontends "$began" $counts
+
 # The same library in a plain GoNB kernel, built from the module that go.mod
 # pins, with the two programs it needs.
 gonb=$work/gonb

@@ -1,9 +1,14 @@
-# Notebooks from a clean kernel, and what their pages show without JavaScript.
-# Those that take minutes on two cores are run by: scripts/run NOTEBOOK.
-quick="01-gaiden"
+# Notebooks from a clean kernel, at the sizes that they choose for this device,
+# and what their pages show without JavaScript. TWICE=all runs each one again.
 setup_venv "$root/scripts/requirements.txt" "$root/scripts/requirements-test.txt"
 isolated_install
 began=$SECONDS
-counts=$(isolated "$venv/bin/python" "$root/scripts/tests/notebooks.py" --out "$isolated/out" $(for n in $quick; do echo "$root/notebooks/$n.ipynb"; done)) || counts="0 1 0"
+notebooks=("$root/notebooks/01-gaiden.ipynb")
+for n in "$root"/notebooks/*.ipynb; do
+  case $n in */01-*) ;; *) notebooks+=("$n") ;; esac
+done
+twice=${TWICE:-07-peaks}
+[ "$twice" = all ] && twice=$(basename -s .ipynb "${notebooks[@]}")
+counts=$(isolated "$venv/bin/python" "$root/scripts/tests/notebooks.py" --gaiden "$bin" --out "$isolated/out" "${notebooks[@]}" --twice $twice) || counts="0 1 0"
 isolated "$bin" session stop >&2 || true
 add_counts notebooks "$began" $counts

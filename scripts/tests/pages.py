@@ -1,4 +1,4 @@
-"""Checks the pages that scripts/export writes: of the notebooks that are given,
+"""Checks the pages that gaiden run -html writes: of the notebooks that are given,
 and of notebooks made here to break them. A page parses without an error by the
 HTML standard, fetches nothing, has no script, and its links lead somewhere.
 Where there is a Chromium its pictures in the light and in the dark theme are
@@ -9,11 +9,19 @@ from pathlib import Path
 
 import html5lib
 import nbformat
+from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-scripts = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(scripts))
-from page import page
+gaiden = ""  # the program that writes them
+
+
+def page(path, out):
+    """The page of a notebook file as gaiden writes it, without running it."""
+    done = subprocess.run([gaiden, "run", "-html", "-as-is", "-q", "-o", out, path], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return (out / (path.stem + ".html")).read_text(encoding="utf-8")
+
 
 FETCHING = {"src", "srcset", "href", "poster", "data", "action", "formaction", "background"}
 
@@ -156,20 +164,29 @@ def commands(work):
     good, bad, out = work / "good.ipynb", work / "bad.ipynb", work / "out"
     nbformat.write(new_notebook(cells=[new_markdown_cell("# hi")]), good)
     bad.write_text("{", encoding="utf-8")
+    before = good.read_bytes()
 
     def run(*args):
-        return subprocess.run([sys.executable, scripts / "page.py", *map(str, args)], capture_output=True, text=True)
+        return subprocess.run([gaiden, "run", "-html", "-as-is", *map(str, args)], capture_output=True, text=True)
 
-    r = run("--out", out, good)
-    yield "a page is written", [] if r.returncode == 0 and (out / "good.html").exists() else [r.stderr]
-    r = run("--out", out, bad, work / "missing.ipynb", good)
+    r = run("-o", f"{out}/", good)
+    yield "a page is written", [] if r.returncode == 0 and (out / "good.html").exists() and good.read_bytes() == before else [r.stderr]
+    r = run(bad, work / "missing.ipynb", good, "-o", out)
     yield "one bad notebook does not hold up others", [
-        p for p, holds in (("rc is 0", r.returncode == 1), ("no word about bad", "bad.ipynb: no notebook" in r.stderr),
-                           ("no word about missing", "missing.ipynb: No such file" in r.stderr), ("good is not written", "good.html" in r.stdout)) if not holds]
+        p for p, holds in (("rc is not 1", r.returncode == 1), ("no word about bad", "bad.ipynb: webpage: no notebook" in r.stderr),
+                           ("no word about missing", "missing.ipynb: no such file" in r.stderr), ("good is not written", "good.html" in r.stdout)) if not holds]
     (work / "file").write_text("")
-    r = run("--out", work / "file", good)
-    yield "an output folder that cannot be", [p for p, holds in (("rc is not 1", r.returncode == 1), (f"a traceback: {r.stderr}", "Traceback" not in r.stderr and r.stderr.strip())) if not holds]
+    r = run("-o", f"{work / 'file'}/", good)
+    yield "an output folder that cannot be", [p for p, holds in (("rc is not 1", r.returncode == 1), (f"no word why: {r.stderr}", "file exists" in r.stderr)) if not holds]
     yield "nothing half is left", [f"{f} is left" for f in out.iterdir() if f.suffix != ".html"]
+
+
+def plain(path):
+    """What is missing in the page that nbconvert itself makes of a notebook."""
+    nb = nbformat.read(path, as_version=4)
+    text, _ = HTMLExporter(template_name="lab").from_notebook_node(nb)
+    shown = "".join("".join(o.get("data", {}).get("text/html", "")) for c in nb.cells for o in c.get("outputs", []))
+    return [f"{shown.count(tag)} {tag}> in the outputs, {text.count(tag)} in nbconvert's page" for tag in ("<svg", "<table") if text.count(tag) < shown.count(tag)]
 
 
 def screenshots(pages, work, count):
@@ -191,26 +208,29 @@ def screenshots(pages, work, count):
 
 def main():
     p = argparse.ArgumentParser()
+    p.add_argument("--gaiden", required=True)
     p.add_argument("--work", type=Path, required=True)
     p.add_argument("notebooks", nargs="*", type=Path)
     a = p.parse_args()
+    global gaiden
+    gaiden = a.gaiden
     a.work.mkdir(parents=True, exist_ok=True)
     count, pages = Count(), []
     for name, cells, says, never in CASES:
-        nb = new_notebook(cells=cells)
+        path = a.work / (re.sub(r"\W+", "-", name) + ".ipynb")
+        nbformat.write(new_notebook(cells=cells), path)
         try:
-            text = page(nb, name)
-        except Exception as e:
-            count.case(name, [f"{type(e).__name__}: {e}"])
+            text = page(path, a.work)
+        except RuntimeError as e:
+            count.case(name, [str(e)])
             continue
         count.case(name, problems_of(text, says, never))
-        pages.append(a.work / (re.sub(r"\W+", "-", name) + ".html"))
-        pages[-1].write_text(text, encoding="utf-8")
+        pages.append(path.with_suffix(".html"))
     for path in a.notebooks:
-        text = page(nbformat.read(path, as_version=4), path.stem)
+        text = page(path, a.work)
         count.case(path.name, problems_of(text, ['<details class="code"']))
         pages.append(a.work / (path.stem + ".html"))
-        pages[-1].write_text(text, encoding="utf-8")
+        count.case(f"{path.name} through plain nbconvert", plain(path))
     for name, problems in commands(a.work):
         count.case(name, problems)
     jar = os.environ.get("VNU_JAR")

@@ -9,7 +9,6 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -186,7 +185,7 @@ func (c *Composer) explain(w *writer, errs []types.Error) []Diagnostic {
 			continue // "other declaration of x": a second line to the error before
 		}
 		pos := e.Fset.Position(e.Pos)
-		d := Diagnostic{Line: pos.Line, Column: pos.Column, Message: e.Msg}
+		d := Diagnostic{Line: pos.Line, Column: pos.Column, Message: briefly(e.Msg)}
 		if id, ok := cellOfFile(pos.Filename); ok {
 			d.Cell = id
 			d.Text = lineOf(w.source(id), pos.Line)
@@ -198,67 +197,6 @@ func (c *Composer) explain(w *writer, errs []types.Error) []Diagnostic {
 		out = append(out, d)
 	}
 	return out
-}
-
-func (c *Composer) nearest(word string, names []string) string {
-	if c.Nearest == nil {
-		return ""
-	}
-	return c.Nearest(word, names)
-}
-
-var undefinedName = regexp.MustCompile(`^undefined: ([\pL_][\pL\pN_]*)$`)
-
-var undefinedMember = regexp.MustCompile(`^([\pL_][\pL\pN_]*)\.([\pL_][\pL\pN_]*) undefined \(type `)
-
-// shadows says that a variable of an earlier cell hides the package that was
-// probably meant.
-func (c *Composer) shadows(w *writer, name, member string) string {
-	ctx := context.Background()
-	cell := 0
-	for _, l := range w.loads {
-		if l.ident == name {
-			cell = l.cell
-		}
-	}
-	for _, d := range w.decls {
-		if d.Kind == Var && d.Cell != w.unit.ID && slices.Contains(d.Names, name) {
-			cell = d.Cell
-		}
-	}
-	if path, ok := c.Module.Resolve(ctx, name, []string{member}); cell > 0 && ok && exports(c.Module.typesOf(ctx, path), member) {
-		return name + " is a variable since cell " + strconv.Itoa(cell) + "; %del " + name + " brings the package back"
-	}
-	return ""
-}
-
-// hint says what to do about an error, where there is more to say than Go does.
-func (c *Composer) hint(w *writer, message string) string {
-	if m := undefinedMember.FindStringSubmatch(message); m != nil {
-		return c.shadows(w, m[1], m[2])
-	}
-	m := undefinedName.FindStringSubmatch(message)
-	if m == nil {
-		return ""
-	}
-	name := m[1]
-	if cell, ok := c.Memory.definedIn(name); ok {
-		return "cell " + strconv.Itoa(cell) + " defines " + name + ", but did not come to keep it; run it again"
-	}
-	var names []string
-	for _, d := range w.decls {
-		names = append(names, d.Names...)
-	}
-	if w.unit.quals[name] != nil || w.qualifies(name) {
-		if near := c.nearest(name, slices.Concat(names, c.Memory.names(), c.Module.Names(context.Background()))); near != "" {
-			return "nothing of this name is known; did you mean " + near + "?"
-		}
-		return "no package of this name is known; import it by its path"
-	}
-	if near := c.nearest(name, append(names, c.Memory.names()...)); near != "" {
-		return "did you mean " + near + "?"
-	}
-	return ""
 }
 
 func (w *writer) qualifies(name string) bool {

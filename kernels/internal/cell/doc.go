@@ -48,7 +48,8 @@
 // A value that cannot be kept (it holds a function, a channel, an open file) is
 // made anew in each cell that names it: by its declaration, or by its definition
 // as if that were one. This is said once. So it is with a value whose type was
-// declared anew since: it is never converted.
+// declared anew since: it is never converted. It is not said of the library's own
+// types: what they stand for lives in the session.
 //
 // A cell with a main function (%%, %exec, func main) and a test are programs of
 // their own, as in GoNB: package-level variables begin as they are declared, what

@@ -86,22 +86,22 @@ func (w *writer) writeLoads() {
 	if len(w.loads) == 0 {
 		return
 	}
-	var call strings.Builder
+	var vars, kinds strings.Builder
 	dynamic := map[typeText]bool{}
 	for i, l := range w.loads {
 		source, _, _ := l.typ.split(typePackage)
 		fmt.Fprintf(&w.b, "//line %s:%d:1\nvar %s %s\n", keptName, i+1, l.ident, source)
-		fmt.Fprintf(&call, "%s.V(%q, &%s), ", keepPackage, l.name, l.ident)
+		fmt.Fprintf(&vars, "%q, &%s, ", l.name, l.ident)
 		for _, t := range l.group.dynamic {
 			if !dynamic[t] {
 				dynamic[t] = true
 				source, _, _ := t.split(typePackage)
-				fmt.Fprintf(&call, "/*line %s:%d:1*/%s.T[%s](), ", keptName, i+1, keepPackage, source)
+				fmt.Fprintf(&kinds, "/*line %s:%d:1*/(*%s)(nil), ", keptName, i+1, source)
 			}
 		}
 	}
 	w.glue()
-	fmt.Fprintf(&w.b, "var _ = %s.Load(%s)\n", keepPackage, strings.TrimSuffix(call.String(), ", "))
+	fmt.Fprintf(&w.b, "var _ = %s.Load(%s)\n", keepPackage, strings.TrimSuffix(vars.String()+kinds.String(), ", "))
 	w.glue()
 }
 

@@ -42,6 +42,7 @@ type loadedVar struct {
 type Carry struct {
 	memory  *Memory
 	program *Program
+	library string // the library's module
 	home    string // directory of all kept values
 	dir     string // that of this program
 }
@@ -63,7 +64,7 @@ func (c *Composer) Carry(p *Program, home string) (*Carry, error) {
 	for _, l := range p.loads {
 		fmt.Fprintf(&in, "%q\t%q\n", l.name, l.group.file)
 	}
-	k := &Carry{c.Memory, p, home, dir}
+	k := &Carry{c.Memory, p, c.Module.libraryPath(), home, dir}
 	if err := os.WriteFile(filepath.Join(dir, gaidenkeep.InFile), in.Bytes(), 0o600); err != nil {
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("cell: values: %w", err)
@@ -130,6 +131,10 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 			left[name] = true
 			delete(m.kept, name)
 			m.why[name] = f[2]
+			if k.library != "" && strings.Contains(string(k.program.tracked[name]), "{/"+k.library+"/") {
+				// What the library's own types stand for lives in the session.
+				m.said[name] = true
+			}
 		}
 	}
 	if !stale {

@@ -128,6 +128,18 @@ func (m *Module) run(ctx context.Context, env []string, args ...string) (stdout,
 	return out.Bytes(), complaint.Bytes(), err
 }
 
+// libraryPath returns the path of the library's module, "" if there is none.
+func (m *Module) libraryPath() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.mod.replaced {
+		if m.Library != "" && r.dir == m.Library {
+			return r.path
+		}
+	}
+	return ""
+}
+
 // Refresh looks whether go.mod or a replaced source tree has changed, and
 // forgets what no longer holds. It is called once for a cell.
 func (m *Module) Refresh(ctx context.Context) error {

@@ -373,6 +373,7 @@ type Cost struct {
 	Link    time.Duration
 	Start   time.Duration // from fork to the program's existence
 	Run     time.Duration // until it ended and all its output was read
+	After   time.Duration // until what it left elsewhere was looked after
 	Road    string        // "checked", "cached", "direct", "go build" or "go test"
 }
 
@@ -382,9 +383,9 @@ func (c Cost) String() string {
 	for _, p := range []struct {
 		name string
 		d    time.Duration
-	}{{"compose", c.Compose}, {"compile", c.Compile}, {"link", c.Link}, {"start", c.Start}, {"run", c.Run}} {
-		if p.d > 0 {
-			parts = append(parts, p.name+" "+p.d.Round(100*time.Microsecond).String())
+	}{{"compose", c.Compose}, {"compile", c.Compile}, {"link", c.Link}, {"start", c.Start}, {"run", c.Run}, {"after", c.After}} {
+		if d := p.d.Round(100 * time.Microsecond); d > 0 {
+			parts = append(parts, p.name+" "+d.String())
 		}
 	}
 	s := strings.Join(parts, " · ")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/jupyter/frontend"
 	"gaiden/kernels/internal/jupyter/jupytertest"
 )
 
@@ -38,7 +39,7 @@ func TestShutdown(t *testing.T) {
 				}
 			}
 			a := answered(t, c, tt.channel, "shutdown_request", tt.content)
-			content := jupytertest.Content(a.Reply)
+			content := frontend.Content(a.Reply)
 			if content["status"] != "ok" || content["restart"] != tt.restart {
 				t.Errorf("reply is %v, want ok and restart %v", content, tt.restart)
 			}
@@ -128,7 +129,7 @@ func TestHistoryAcrossKernels(t *testing.T) {
 		for i := 1; i <= n; i++ {
 			want = append(want, []any{float64(i), 1.0, fmt.Sprint("cell of kernel ", i)})
 		}
-		if got := jupytertest.Content(a.Reply)["history"]; !reflect.DeepEqual(got, want) {
+		if got := frontend.Content(a.Reply)["history"]; !reflect.DeepEqual(got, want) {
 			t.Errorf("kernel %d: history is %v, want %v", n, got, want)
 		}
 		k.Stop()

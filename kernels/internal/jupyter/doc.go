@@ -45,10 +45,11 @@
 //     the running cell.
 //   - Requests that change anything keep their order.
 //
-// What it refuses: a debugger and subshells (both with an error reply), remote
-// front ends other than by what tcp gives, and guessing: a request that lacks a
-// field it needs is an error, not a default.
+// What it refuses: a debugger and subshells (both with an error reply: a cell
+// changes what the next one sees, so cells run one after the other), remote front
+// ends other than by what tcp gives, and guessing: a request that lacks a field it
+// needs is an error, not a default.
 //
-// Package jupytertest is a front end for tests, on another implementation of
-// ZeroMQ.
+// Package frontend is a front end for tests and benchmarks, on another
+// implementation of ZeroMQ; package jupytertest runs kernels for tests.
 package jupyter

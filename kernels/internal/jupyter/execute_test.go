@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/jupyter/frontend"
 	"gaiden/kernels/internal/jupyter/jupytertest"
 )
 
@@ -53,19 +54,19 @@ func TestExecute(t *testing.T) {
 			if got := a.Types(); !slices.Equal(got, tt.types) {
 				t.Errorf("iopub has %v, want %v", got, tt.types)
 			}
-			content := jupytertest.Content(a.Reply)
+			content := frontend.Content(a.Reply)
 			for name, want := range tt.reply {
 				if got := content[name]; !reflect.DeepEqual(got, want) {
 					t.Errorf("%s is %#v, want %#v", name, got, want)
 				}
 			}
 			for _, m := range a.Messages("execute_input") {
-				if input := jupytertest.Content(m); input["code"] != tt.content["code"] || input["execution_count"] != content["execution_count"] {
+				if input := frontend.Content(m); input["code"] != tt.content["code"] || input["execution_count"] != content["execution_count"] {
 					t.Errorf("execute_input is %v, want the code and the reply's count", input)
 				}
 			}
 			for _, m := range a.Messages("error") {
-				if e := jupytertest.Content(m); e["ename"] != content["ename"] || e["evalue"] != content["evalue"] || !reflect.DeepEqual(e["traceback"], content["traceback"]) {
+				if e := frontend.Content(m); e["ename"] != content["ename"] || e["evalue"] != content["evalue"] || !reflect.DeepEqual(e["traceback"], content["traceback"]) {
 					t.Errorf("error is %v, want what the reply says", e)
 				}
 			}
@@ -120,7 +121,7 @@ func TestInterrupt(t *testing.T) {
 			if took > time.Second {
 				t.Errorf("the cell was idle after %v, want less than a second", took)
 			}
-			if got := jupytertest.Content(a.Reply)["ename"]; got != "Interrupted" {
+			if got := frontend.Content(a.Reply)["ename"]; got != "Interrupted" {
 				t.Errorf("reply has ename %v, want Interrupted", got)
 			}
 			if a, err := c.Wait(ctx, queued); err != nil || a.Status() != "aborted" {
@@ -145,7 +146,7 @@ func TestStatusWhileRunning(t *testing.T) {
 		after := func(all []jupyter.Message) string {
 			for i, m := range all {
 				if m.Header.ID == idle.Header.ID && i+1 < len(all) {
-					return jupytertest.State(all[i+1]) + " of " + all[i+1].ParentID()
+					return frontend.State(all[i+1]) + " of " + all[i+1].ParentID()
 				}
 			}
 			return "nothing yet"
@@ -164,7 +165,7 @@ func TestStatusWhileRunning(t *testing.T) {
 	}
 	var last string
 	for _, m := range c.IOPub() {
-		if s := jupytertest.State(m); s != "" {
+		if s := frontend.State(m); s != "" {
 			last = s
 		}
 	}
@@ -233,7 +234,7 @@ func TestManyQueued(t *testing.T) {
 		if got, want := a.Types(), []string{"busy", "execute_input", "stream", "idle"}; !slices.Equal(got, want) {
 			t.Fatalf("cell %d: iopub has %v, want %v", i, got, want)
 		}
-		if got, want := jupytertest.Content(a.Reply)["execution_count"], float64(i+1); got != want {
+		if got, want := frontend.Content(a.Reply)["execution_count"], float64(i+1); got != want {
 			t.Fatalf("cell %d: count is %v, want %v", i, got, want)
 		}
 		if got, want := a.Stream("stdout"), fmt.Sprint("cell ", i); got != want {
@@ -254,7 +255,7 @@ func TestTwoFrontEnds(t *testing.T) {
 	a.Answer = func(string, bool) string { return "from a" }
 	b.Answer = func(string, bool) string { return "from b" }
 	const n = 100
-	clients := map[string]*jupytertest.Client{"a": a, "b": b}
+	clients := map[string]*frontend.Client{"a": a, "b": b}
 	ids := map[string][]string{}
 	for range n {
 		for name, c := range clients {
@@ -273,7 +274,7 @@ func TestTwoFrontEnds(t *testing.T) {
 			}
 		}
 	}
-	order := func(c *jupytertest.Client) string {
+	order := func(c *frontend.Client) string {
 		var ids []string
 		for _, m := range c.IOPub() {
 			if m.Header.Type == "stream" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/jupyter/frontend"
 	"gaiden/kernels/internal/jupyter/jupytertest"
 )
 
@@ -77,14 +78,14 @@ func within(t *testing.T) context.Context {
 }
 
 // kernel starts a kernel with a mock interpreter and connects to it.
-func kernel(t *testing.T, cells map[string]cell) (*jupytertest.Client, *jupytertest.Kernel) {
+func kernel(t *testing.T, cells map[string]cell) (*frontend.Client, *jupytertest.Kernel) {
 	t.Helper()
 	k := jupytertest.Start(t, &mock{cells: cells}, jupyter.Options{})
 	return jupytertest.Connect(t, k.Connection), k
 }
 
 // answered is a request that must be answered.
-func answered(t *testing.T, c *jupytertest.Client, channel jupyter.Channel, name string, content any) jupytertest.Answer {
+func answered(t *testing.T, c *frontend.Client, channel jupyter.Channel, name string, content any) frontend.Answer {
 	t.Helper()
 	a, err := c.Request(within(t), channel, name, content)
 	if err != nil {
@@ -94,7 +95,7 @@ func answered(t *testing.T, c *jupytertest.Client, channel jupyter.Channel, name
 }
 
 // executed runs a cell that must be answered.
-func executed(t *testing.T, c *jupytertest.Client, code string) jupytertest.Answer {
+func executed(t *testing.T, c *frontend.Client, code string) frontend.Answer {
 	t.Helper()
 	a, err := c.Execute(within(t), code)
 	if err != nil {
@@ -104,7 +105,7 @@ func executed(t *testing.T, c *jupytertest.Client, code string) jupytertest.Answ
 }
 
 // sent sends a request without waiting.
-func sent(t *testing.T, c *jupytertest.Client, channel jupyter.Channel, name string, content any) string {
+func sent(t *testing.T, c *frontend.Client, channel jupyter.Channel, name string, content any) string {
 	t.Helper()
 	id, err := c.Send(channel, name, content)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/jupyter/frontend"
 	"gaiden/kernels/internal/jupyter/jupytertest"
 )
 
@@ -181,7 +182,7 @@ func TestFlood(t *testing.T) {
 	other := jupytertest.Connect(t, k.Connection)
 	begin := time.Now()
 	id := sent(t, c, jupyter.Shell, "execute_request", object{"code": "run"})
-	for i, c := range []*jupytertest.Client{c, other} {
+	for i, c := range []*frontend.Client{c, other} {
 		a, err := c.WaitIdle(within(t), id)
 		if err != nil {
 			t.Fatal(err)
@@ -237,7 +238,7 @@ func TestInput(t *testing.T) {
 	k := jupytertest.Start(t, &mock{cells: ask}, jupyter.Options{Log: slog.New(slog.NewTextHandler(log, nil))})
 	c := jupytertest.Connect(t, k.Connection)
 	// stray sends an answer that must be dropped, and waits until it was.
-	stray := func(c *jupytertest.Client, content object) {
+	stray := func(c *frontend.Client, content object) {
 		const dropped = "no cell waits for it"
 		before := strings.Count(log.String(), dropped)
 		sent(t, c, jupyter.Stdin, "input_reply", content)
@@ -252,7 +253,7 @@ func TestInput(t *testing.T) {
 	silent := jupytertest.Connect(t, k.Connection) // takes questions, never answers
 	for _, tt := range []struct {
 		name   string
-		client *jupytertest.Client
+		client *frontend.Client
 		code   string
 		allow  bool
 		do     func(id string)

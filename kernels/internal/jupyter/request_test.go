@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/jupyter/frontend"
 	"gaiden/kernels/internal/jupyter/jupytertest"
 )
 
@@ -81,7 +82,7 @@ func TestReplies(t *testing.T) {
 			text, _ := json.Marshal(tt.want)
 			want := object{}
 			json.Unmarshal(text, &want)
-			content := jupytertest.Content(a.Reply)
+			content := frontend.Content(a.Reply)
 			for name := range want {
 				if got := content[name]; !reflect.DeepEqual(got, want[name]) {
 					t.Errorf("%s is %#v, want %#v", name, got, want[name])
@@ -134,7 +135,7 @@ func TestWelcome(t *testing.T) {
 	if m.Header.Type != "iopub_welcome" {
 		t.Fatalf("the first message is %s, want iopub_welcome", m.Header.Type)
 	}
-	if got := jupytertest.Content(m)["subscription"]; got != "" || m.ParentID() != "" {
+	if got := frontend.Content(m)["subscription"]; got != "" || m.ParentID() != "" {
 		t.Errorf("welcome has subscription %v and parent %s, want an empty string and no parent", got, m.Parent)
 	}
 }
@@ -178,7 +179,7 @@ func TestComms(t *testing.T) {
 	c := jupytertest.Connect(t, k.Connection)
 
 	opened := executed(t, c, "open").Messages("comm_open")
-	if len(opened) != 1 || jupytertest.Content(opened[0])["target_name"] != "widget" || len(opened[0].Buffers) != 2 {
+	if len(opened) != 1 || frontend.Content(opened[0])["target_name"] != "widget" || len(opened[0].Buffers) != 2 {
 		t.Errorf("the kernel opened %v, want one comm to widget with 2 buffers", opened)
 	}
 	sent(t, c, jupyter.Shell, "execute_request", object{"code": "wait"}) // comms work while a cell runs
@@ -193,7 +194,7 @@ func TestComms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		info := jupytertest.Content(answered(t, c, jupyter.Shell, "comm_info_request", object{"target_name": "slider"}).Reply)["comms"]
+		info := frontend.Content(answered(t, c, jupyter.Shell, "comm_info_request", object{"target_name": "slider"}).Reply)["comms"]
 		switch step.kind + step.target {
 		case "comm_openslider":
 			if want := any(object{"f1": object{"target_name": "slider"}}); !reflect.DeepEqual(info, want) {

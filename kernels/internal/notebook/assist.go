@@ -14,9 +14,41 @@ import (
 	"gaiden/kernels/internal/jupyter"
 )
 
-// patience is how long a front end waits for completion or documentation; what
-// is not known by then is looked up in a simpler way.
+// patience is how long a front end waits for documentation; what is not known
+// by then is looked up in a simpler way.
 const patience = 3 * time.Second
+
+// tabPatience is the same for completion: JupyterLab drops what comes after a
+// second.
+const tabPatience = 600 * time.Millisecond
+
+// goplsPatience is how long gopls may take to answer while nobody waits any
+// more: when it has just been started, it reads all packages first.
+const goplsPatience = time.Minute
+
+// candidates asks gopls, for as long as a front end waits. It goes on without
+// the front end, so that the next question finds it ready; while it does,
+// others are not asked.
+func (n *Notebook) candidates(ctx context.Context, s cell.Sketch, remembered string) []cell.Candidate {
+	if !n.asking.CompareAndSwap(false, true) {
+		return nil
+	}
+	answer := make(chan []cell.Candidate, 1)
+	go func() {
+		defer n.asking.Store(false)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goplsPatience)
+		defer cancel()
+		found, _ := n.gopls.Complete(ctx, s, remembered) // without gopls the names that are known must do
+		answer <- found
+	}()
+	select {
+	case found := <-answer:
+		return found
+	case <-time.After(tabPatience):
+	case <-ctx.Done():
+	}
+	return nil
+}
 
 // byteOffset turns a cursor in code points into one in bytes.
 func byteOffset(code string, cursor int) int {
@@ -30,8 +62,8 @@ func byteOffset(code string, cursor int) int {
 }
 
 // Complete lists what may stand at the cursor: in Go by gopls, or by the names
-// that are known where there is no gopls; in magics their names; in shell
-// commands files.
+// that are known where there is no gopls, and in quotes by Named; in magics
+// their names; in shell commands files.
 func (n *Notebook) Complete(ctx context.Context, code string, cursor int) jupyter.Completion {
 	at := byteOffset(code, cursor)
 	nothing := jupyter.Completion{Start: cursor, End: cursor}
@@ -43,6 +75,11 @@ func (n *Notebook) Complete(ctx context.Context, code string, cursor int) jupyte
 	switch {
 	case strings.HasPrefix(plain, "%") && !strings.ContainsAny(plain, " \t"):
 		return replaceBefore(code, at, plain, n.table().Complete(plain))
+	}
+	if word, matches := n.named(ctx, plain, code[:at]); len(matches) > 0 {
+		return replaceBefore(code, at, word, matches)
+	}
+	switch {
 	case strings.HasPrefix(plain, "!"), strings.HasPrefix(plain, "%"):
 		word := plain[strings.LastIndexAny(plain, " \t!='\"")+1:]
 		return replaceBefore(code, at, word, n.files(word))
@@ -51,12 +88,10 @@ func (n *Notebook) Complete(ctx context.Context, code string, cursor int) jupyte
 	if !ok {
 		return nothing
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	sketch, remembered := n.composer.Sketch(ctx, src, at)
-	candidates, err := n.gopls.Complete(ctx, sketch, remembered)
-	if err != nil || len(candidates) == 0 {
-		return replaceBefore(code, at, sketch.Word, n.composer.Names(context.WithoutCancel(ctx), sketch))
+	candidates := n.candidates(ctx, sketch, remembered)
+	if len(candidates) == 0 {
+		return replaceBefore(code, at, sketch.Word, n.composer.Names(ctx, sketch))
 	}
 	var matches []string
 	var types []any

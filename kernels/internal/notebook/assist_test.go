@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gaiden/kernels/internal/cell"
 )
 
 // at returns the code without the mark |, and where it stood, in code points.
@@ -68,8 +70,8 @@ func TestComplete(t *testing.T) {
 				}
 				code, cursor := at(tt.marked)
 				got := n.Complete(t.Context(), code, cursor)
-				if kind.path == "" && !slices.Contains(got.Matches, tt.match) {
-					got = n.Complete(t.Context(), code, cursor) // gopls may still have been starting
+				for end := time.Now().Add(30 * time.Second); tt.gopls && !slices.Contains(got.Matches, tt.match) && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+					got = n.Complete(t.Context(), code, cursor) // gopls may still be starting; names are known at once
 				}
 				if !slices.Contains(got.Matches, tt.match) {
 					t.Errorf("%s: %q: got %.10q, want %q among them", tt.name, tt.marked, got.Matches, tt.match)
@@ -91,6 +93,55 @@ func needGopls(t *testing.T) {
 	}
 	if !n.gopls.Installed() {
 		t.Skip("gopls is not installed, so completion through it is not tested; go install golang.org/x/tools/gopls@v0.21.1")
+	}
+}
+
+// TestNamedLate: who knows the names may take its time; Tab does not.
+func TestNamedLate(t *testing.T) {
+	n := newNotebook(t)
+	end := make(chan struct{})
+	defer close(end)
+	n.Named = func(context.Context, string) []string { <-end; return []string{"late"} }
+	began := time.Now()
+	n.Complete(t.Context(), `%arrays l`, 9)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("got an answer after %v, want one within 2 s", took)
+	}
+}
+
+// TestNamed: names in quotes are those that the function takes which is called.
+func TestNamed(t *testing.T) {
+	n := newNotebook(t)
+	n.Named = func(_ context.Context, call string) []string {
+		return map[string][]string{"Array": {"cnn/w", "cnn/b", "x"}, "Find": {"train", "test"}, "%arrays": {"cnn/w"}}[call]
+	}
+	for _, tt := range []struct {
+		name, marked, want string // matches, separated by spaces
+		start              int
+	}{
+		{"method", `s.Array("cn|`, "cnn/b cnn/w", 9},
+		{"closed already", `s.Array("cn|")`, "cnn/b cnn/w", 9},
+		{"nothing typed", `net.Find("|`, "test train", 10},
+		{"second argument", `f.Find(g(1, "a"), "tr|`, "train", 19},
+		{"raw string", "s.Array(`x|", "x", 9},
+		{"inside another call", `must(net.Find("te|`, "test", 15},
+		{"after statements", "x := 1\nmust(net.Find(\"te|", "test", 22},
+		{"not ASCII before it", `y := "世界"; s.Array("x|`, "x", 20},
+		{"another function", `s.Other("cn|`, "", 0},
+		{"behind the string", `s.Array("cnn/w"|`, "", 0},
+		{"magic", "%arrays cn|", "cnn/w", 8},
+	} {
+		code, cursor := at(tt.marked)
+		got := n.Complete(t.Context(), code, cursor)
+		if tt.want == "" {
+			if slices.Contains(got.Matches, "cnn/w") {
+				t.Errorf("%s: %q: got %q, want no names of arrays", tt.name, tt.marked, got.Matches)
+			}
+			continue
+		}
+		if strings.Join(got.Matches, " ") != tt.want || got.Start != tt.start || got.End != cursor {
+			t.Errorf("%s: %q: got %q [%d:%d], want %q [%d:%d]", tt.name, tt.marked, got.Matches, got.Start, got.End, tt.want, tt.start, cursor)
+		}
 	}
 }
 
@@ -204,6 +255,26 @@ func TestGoplsDies(t *testing.T) {
 		for _, p := range alive(n.mark + ".gopls") {
 			pid, _, _ := strings.Cut(p, " ")
 			kill(t, pid)
+		}
+	}
+}
+
+// TestFirstTab: while gopls is starting, completion answers with the names that
+// are known, before front ends have stopped waiting.
+func TestFirstTab(t *testing.T) {
+	n := newNotebook(t)
+	(&runner{t: t, n: n}).must("1 + 1")
+	n.Complete(t.Context(), "fmt.", 4) // reads what packages export, once
+	n.gopls.Close()
+	n.gopls = &cell.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
+	for range 3 {
+		began := time.Now()
+		got := n.Complete(t.Context(), "fmt.Printl", 10)
+		if took := time.Since(began); took > tabPatience+time.Second {
+			t.Errorf("completion took %v, want at most %v", took, tabPatience)
+		}
+		if !slices.Contains(got.Matches, "Println") {
+			t.Errorf("got %q, want Println among them", got.Matches)
 		}
 	}
 }

@@ -78,6 +78,8 @@ func TestCells(t *testing.T) {
 
 		{name: "undefined", code: "x := 1\ny := x + nowhere", fails: "BuildError cell %, line 2: undefined: nowhere\n    2 | y := x + nowhere\n      |          ^"},
 		{name: "did you mean", code: "origi.Sum()", fails: "BuildError did you mean origin?"},
+		{name: "did you mean, of a package", code: "fmt.Printn(1)", fails: "BuildError did you mean fmt.Print?"},
+		{name: "graph function of a kind that there is not", code: "graph.NewExec(nil, func(g *graph.Graph, a *graph.Node) *graph.Node { return a })", fails: "BuildError a graph function takes"},
 		{name: "unknown package", code: "strngs.ToUpper(\"\")", fails: "BuildError did you mean strings?"},
 		{name: "kept variable", code: "unused + 1", result: "2"},
 		{name: "wrong type", code: "var n int = \"a\"", fails: "BuildError line 1: cannot use \"a\""},

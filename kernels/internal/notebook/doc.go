@@ -12,12 +12,17 @@
 //
 // Variables keep their values from cell to cell, those of := and those of var,
 // as far as Go can write them down; %whos lists them. A cell with %% is GoNB's:
-// a program of its own, in which every var begins as it is declared.
+// a program of its own, in which every var begins as it is declared. As in every
+// kernel, a restart forgets declarations and values; the history stays, and so
+// does what the device session holds by name.
 //
 // A program speaks to the notebook by its standard streams, by the pipes of
 // GoNB's package gonbui (displays, updates, input), and by the result. All of
 // it has been passed on when Execute returns, what was displayed in the cell's
 // last instant included.
+//
+// Tab completes Go by gopls, magics and files by itself, and names in quotes by
+// what Named knows: a program that has arrays under names says so there.
 //
 // Each cell's programs bear a mark in their environment (cell.MarkEnv). Stop
 // ends all of them; so does the end of the kernel, however it comes: a small

@@ -264,7 +264,14 @@ func (x *execution) afterwards(ctx context.Context, program *cell.Program, exit 
 	// A stopped cell's context has ended; what follows has not.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aftermath)
 	defer cancel()
-	notes, err := x.n.Ended(ctx, Ending{exit.PID, exit.Interrupted, program.Imports})
+	began := time.Now()
+	x.n.mu.Lock()
+	costs := x.n.showCost
+	x.n.mu.Unlock()
+	notes, err := x.n.Ended(ctx, Ending{exit.PID, exit.Interrupted, program.Imports, costs})
+	x.n.mu.Lock()
+	x.n.cost.After = time.Since(began)
+	x.n.mu.Unlock()
 	x.say(notes)
 	x.late = err
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/jupyter"
@@ -32,6 +33,10 @@ type Notebook struct {
 	// rows of its own.
 	Magics magic.Table
 
+	// Named lists the names that the function or method of that name takes in
+	// quotes, or the magic: Tab completes them. nil = none are known.
+	Named func(ctx context.Context, call string) []string
+
 	// Ended is called after each cell's program, also one that was stopped:
 	// what the program has left to be done elsewhere can be looked after there.
 	// Its notes are shown; its error is the cell's, if the cell has none of its
@@ -47,6 +52,7 @@ type Notebook struct {
 	composer *cell.Composer
 	builder  *cell.Builder
 	gopls    *cell.Gopls
+	asking   atomic.Bool // gopls is at work on a completion
 	mark     string
 
 	mu        sync.Mutex
@@ -66,6 +72,7 @@ type Ending struct {
 	PID         int      // the process, and the group of all that it started
 	Interrupted bool     // it was stopped
 	Imports     []string // the packages that the cell imports, and those of earlier cells that it needs
+	Costs       bool     // %cost is on: what the program has cost is wanted
 }
 
 // open makes the temporary directory and everything in it, once.

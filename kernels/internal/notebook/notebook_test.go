@@ -65,7 +65,7 @@ func makeLibrary(dir string) error {
 		}
 	}
 	return os.WriteFile(filepath.Join(dir, "lib", "greeting", "greeting.go"),
-		[]byte("// Package greeting greets.\npackage greeting\n\n// Hello greets.\nfunc Hello(name string) string { return \"hello \" + name }\n"), 0o600)
+		[]byte("// Package greeting greets.\npackage greeting\n\n// Hello greets.\nfunc Hello(name string) string { return \"hello \" + name }\n\n// A Guest is greeted.\ntype Guest struct{ Greet func() string }\n"), 0o600)
 }
 
 // newNotebook returns a notebook in a directory of its own.

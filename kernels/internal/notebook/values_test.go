@@ -110,6 +110,7 @@ func TestValues(t *testing.T) {
 		{name: "type of another package's own", define: "h := fnv.New32()", use: "h.Size()", want: "4", said: "which only its own package can make"},
 		{name: "type that nobody can name", define: "tk := list.New().PushBack(1)\nrt := reflect.TypeOf(1)", use: "rt.Kind()", want: "int", said: "rt is made anew"},
 		{name: "var with a function", define: "var twice = func(i int) int { return 2 * i }\ntwice(1)", use: "twice(21)", want: "42", said: "twice is made anew"},
+		{name: "type of the library", define: "guest := &greeting.Guest{Greet: func() string { return \"hi\" }}", use: "guest.Greet()", want: "hi"},
 		{name: "flag", define: "var deep = flag.Int(\"deep\", 3, \"\")\n*deep = 4", use: "*deep", want: "3"},
 
 		// Changed types.

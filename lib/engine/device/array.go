@@ -25,6 +25,7 @@ type array struct {
 	owner  *space      // whose client made it, nil if none
 	saved  *place      // where its data is on disk, nil if it is not
 	used   time.Time
+	flight *flight // that makes it, nil when that has landed
 
 	prev, next *array // all arrays of the worker: a list costs a step less than a map
 }
@@ -67,6 +68,10 @@ func (w *Worker) pin(a *array) {
 func (w *Worker) release(a *array) {
 	a.refs--
 	if a.refs > 0 {
+		return
+	}
+	if f := a.flight; f != nil && a.buf != 0 && !f.lives(a) { // else nobody would know when the program has ended
+		a.refs, f.kept = 1, a
 		return
 	}
 	a.prev.next, a.next.prev = a.next, a.prev

@@ -32,7 +32,6 @@ func (c *conn) overtakes(id uint32, a wire.AskBody) bool {
 		go func() { // the answer says that all is saved
 			c.w.finish()
 			c.answer(id, &wire.AnswerBody{})
-			c.out.Flush()
 			c.w.stop()
 		}()
 	default:
@@ -74,6 +73,14 @@ func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			return nil, why
 		}
 		return &wire.AnswerBody{Spaces: w.spaceList()}, nil
+	case wire.Mark:
+		s := w.enter(a.Space)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.mark(s, first(a.Names))
+		return &wire.AnswerBody{}, nil
+	case wire.Undo:
+		return w.undoCell(w.enter(a.Space))
 	case wire.Spaces:
 		return &wire.AnswerBody{Spaces: w.spaceList()}, nil
 	case wire.StartJob, wire.Jobs, wire.PauseJob, wire.ResumeJob, wire.StopJob, wire.ForgetJob:
@@ -152,6 +159,9 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		}
 	}
 	for i, s := range a.Names {
+		if c.sock != nil { // no cell has done what a job does
+			c.w.preserve(name{a.Space, s})
+		}
 		if old := c.w.bind(name{a.Space, s}, c.arrays.get(a.Handles[i])); old != nil {
 			c.w.release(old)
 		}
@@ -192,6 +202,7 @@ func (w *Worker) deleteAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	count := 0
 	for _, n := range hit {
 		if w.names[n] != nil {
+			w.preserve(n)
 			w.unbind(n)
 			count++
 		}
@@ -215,6 +226,8 @@ func (w *Worker) rename(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	if w.names[to] != nil {
 		return nil, wire.Errorf(wire.Invalid, "rename to %q: there is an array of that name", to.name).WithHint("delete it first")
 	}
+	w.preserve(to)
+	w.preserve(from)
 	w.bind(to, x)
 	w.unbind(from)
 	x.name = to
@@ -233,6 +246,7 @@ func (w *Worker) reset(disk bool) (*wire.AnswerBody, *wire.Error) {
 		w.unbind(n)
 	}
 	for _, s := range w.spaces {
+		w.forgetUndo(s, "the session was reset")
 		s.touch(now)
 		s.note = ""
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"gaiden/lib/engine/wire"
@@ -112,22 +113,27 @@ func (c *conn) greet() error {
 		return wire.Errorf(wire.BadVersion, "session speaks protocol %d (gaiden %s), you speak %d (%s)", wire.Protocol, c.w.Version, c.hello.Protocol, c.hello.Version).
 			WithHint("run gaiden session stop; the next cell starts a session of its own version")
 	}
+	if c.hello.Remote {
+		c.pid, c.group = c.hello.PID, c.hello.Group
+	}
 	if len(c.hello.Space) > 4096 {
 		return wire.Errorf(wire.Invalid, "name of a notebook has %d bytes: limit is 4096", len(c.hello.Space))
 	}
 	c.space = c.w.enter(c.hello.Space)
 	welcome := c.w.welcome(c.space)
+	if c.hello.Remote {
+		welcome.Boot = ""
+	}
 	return c.out.Send(wire.Welcome, f.ID, func(b []byte) []byte { return append(b, wire.JSON(welcome)...) })
 }
 
 // end tells the client why its connection ends.
 func (c *conn) end(err error) {
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
-		return // it has gone: a killed cell ends like this
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		return // it has gone: a killed cell ends like this, or one that had not read all answers
 	}
 	c.w.Logf("client %d: %v", c.pid, err)
 	c.out.Send(wire.Failed, 0, func(b []byte) []byte { return append(b, wire.JSON(asError(err))...) })
-	c.out.Flush()
 }
 
 // readAll reads frames until the client leaves or errs.
@@ -159,7 +165,8 @@ func (c *conn) readAll() error {
 }
 
 // obey takes frames in order. A frame that breaks the protocol ends the
-// connection; the frames behind it are not obeyed.
+// connection; the frames behind it are not obeyed. A client that has gone, and
+// hears no answer, has broken nothing: what it had said is obeyed.
 func (c *conn) obey() {
 	broken := false
 	for {
@@ -168,9 +175,10 @@ func (c *conn) obey() {
 			break
 		}
 		if !broken {
-			if err := c.one(it); err != nil {
+			var e *wire.Error
+			if err := c.one(it); errors.As(err, &e) {
 				broken = true
-				c.end(err)
+				c.end(e)
 				c.sock.CloseRead()
 			}
 		}
@@ -281,14 +289,25 @@ func (c *conn) one(it item) (err error) {
 	return wire.Errorf(wire.BadFrame, "%s frame: only the session sends these", it.Kind)
 }
 
+// send sends a frame to the client, or an error in its place when it is too
+// large for one.
+func (c *conn) send(k wire.Kind, id uint32, body func([]byte) []byte) error {
+	err := c.out.Send(k, id, body)
+	var e *wire.Error
+	if k != wire.Failed && errors.As(err, &e) {
+		return c.fail(id, e)
+	}
+	return err
+}
+
 // fail answers request id with e.
 func (c *conn) fail(id uint32, e *wire.Error) error {
-	return c.out.Send(wire.Failed, id, func(b []byte) []byte { return append(b, wire.JSON(e)...) })
+	return c.send(wire.Failed, id, func(b []byte) []byte { return append(b, wire.JSON(e)...) })
 }
 
 // reply answers request id.
 func (c *conn) reply(id uint32, body func([]byte) []byte) error {
-	return c.out.Send(wire.Reply, id, body)
+	return c.send(wire.Reply, id, body)
 }
 
 // postpone keeps e until the client's next Sync or download, or for Drain.

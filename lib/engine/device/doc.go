@@ -22,7 +22,8 @@
 //     (snapshot.go, archive.go, restore.go, rollback.go). They are made without
 //     stopping anybody: an array does not change, and a program that is given one
 //     which is being saved writes its result elsewhere (take in execute.go);
-//   - jobs: loops that go on without a client (job.go, askjob.go), with a log.
+//   - jobs: loops that go on without a client (job.go, askjob.go), with a log;
+//   - undo: what the last cell has replaced, in the memory where it was (undo.go).
 //
 // # What outlives what
 //
@@ -41,6 +42,10 @@
 // read. What is damaged is passed over: a program is compiled again, a
 // snapshot's predecessor is taken. A full disk is reported (wire.Status.Trouble)
 // and tried again; what was there before stays.
+//
+// What a client has said is obeyed when the client has gone, too: a program may
+// end right after its last call. What a worker says when it crashes goes to its
+// clients and to a file of CrashDir (words.go).
 //
 // # Whose turn it is
 //

@@ -47,7 +47,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	w.mu.Unlock()
 	err := p.exe.Execute(s.in, s.out, s.donate, w.devices[e.Device], pjrt.Async, nil)
 	w.mu.Lock()
-	if s.shared && errors.Is(err, pjrt.ErrOutOfMemory) {
+	if errors.Is(err, pjrt.ErrOutOfMemory) && (w.spare() || s.shared) {
 		err = c.again(p, e, s)
 	}
 	if err != nil {
@@ -81,6 +81,11 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 func (c *conn) take(p *program, e *wire.ExecuteBody, s *step) {
 	w := c.w
 	s.donate, s.shared = append(s.donate[:0], e.Donate...), false
+	if c.sock != nil { // no cell has done what a job does
+		for _, b := range e.Bind {
+			w.preserve(name{c.hello.Space, b.Name})
+		}
+	}
 	for i, a := range s.inputs {
 		if e.Donate[i] {
 			a.gone = p.taker
@@ -163,15 +168,16 @@ func (c *conn) publish(f *flight, e *wire.ExecuteBody, s *step) {
 			c.forget(e.Inputs[i])
 		}
 	}
+	f.outputs = make([]array, len(e.Outputs)) // one allocation: most of them live and die together
 	for i, h := range e.Outputs {
-		k := i % len(p.outputs)
-		a := &array{buf: s.out[i], typ: p.outputs[k], bytes: p.outBytes[k], device: p.device(e, i), owner: c.space, used: p.used}
+		k, a := i%len(p.outputs), &f.outputs[i]
+		a.buf, a.typ, a.bytes, a.device, a.owner, a.used, a.flight = s.out[i], p.outputs[k], p.outBytes[k], p.device(e, i), c.space, p.used, f
 		w.add(a)
 		c.arrays.set(h, a)
-		f.outputs = append(f.outputs, a)
 	}
+	f.names = make([]bound, 0, len(e.Bind))
 	for _, b := range e.Bind {
-		a, n := f.outputs[b.Output], name{c.hello.Space, b.Name}
+		a, n := &f.outputs[b.Output], name{c.hello.Space, b.Name}
 		old := w.bind(n, a)
 		if old != nil && old.gone != "" {
 			w.release(old)

@@ -11,7 +11,8 @@ type flight struct {
 	program *program
 	began   time.Time
 	cost    time.Duration // device time it was thought to take
-	outputs []*array
+	outputs []array
+	kept    *array // an output that nobody wants, while it is the only one that tells of the end
 	names   []bound
 }
 
@@ -87,12 +88,22 @@ func (c *conn) watch(wait bool) {
 
 // living is an output that nobody has taken, nil if there is none.
 func (f *flight) living() *array {
-	for _, a := range f.outputs {
-		if a.buf != 0 && a.gone == "" {
+	for i := range f.outputs {
+		if a := &f.outputs[i]; a.buf != 0 && a.gone == "" {
 			return a
 		}
 	}
 	return nil
+}
+
+// lives says whether an output other than a tells of the flight's end.
+func (f *flight) lives(a *array) bool {
+	for i := range f.outputs {
+		if x := &f.outputs[i]; x != a && x.buf != 0 && x.gone == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // landed ends flights; err is the last one's. The caller holds w.mu.
@@ -136,6 +147,13 @@ func (c *conn) clock(flights []*flight) {
 // failed one. The caller holds w.mu.
 func (c *conn) settle(f *flight, err error) {
 	w := c.w
+	for i := range f.outputs {
+		f.outputs[i].flight = nil
+	}
+	if f.kept != nil {
+		w.release(f.kept)
+		f.kept = nil
+	}
 	if err == nil {
 		for _, b := range f.names {
 			if b.old != nil {
@@ -145,8 +163,8 @@ func (c *conn) settle(f *flight, err error) {
 		return
 	}
 	why := c.late(f.program, deviceError(wire.ExecuteError, err))
-	for _, a := range f.outputs {
-		a.err = why
+	for i := range f.outputs {
+		f.outputs[i].err = why
 	}
 	for _, b := range f.names {
 		if w.names[b.name] != b.array {

@@ -3,6 +3,7 @@ package device
 import (
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,7 +75,7 @@ func (s *space) busyJobs(w *Worker) []string {
 func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *loop {
 	now := time.Now()
 	j := &loop{w: w, space: s, body: b, log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
-		place: at.Place, best: at.Best, worse: at.Worse, began: now, changed: now, resumed: now}
+		place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now, resumed: now}
 	j.conn = &conn{w: w, arrays: table{}, programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu), since: now, space: s}
 	j.conn.hello = wire.HelloBody{Space: s.name, Client: "job " + b.Name}
 	return j
@@ -92,6 +93,7 @@ func (j *loop) run() {
 		j.conn.leaveAll()
 		return
 	}
+	j.clean()
 	if state != wire.JobFailed {
 		j.save(true) // what the job has done is on disk before it is said to have ended
 	}
@@ -113,7 +115,8 @@ func (j *loop) turns() (wire.JobState, string, *wire.Error) {
 	if why := j.compile(); why != nil {
 		return wire.JobFailed, "", why
 	}
-	for last := j.place.Turn; ; {
+	period := max(1, j.body.Period)
+	for last := j.place.Turn / period; ; {
 		switch j.wanted() {
 		case wire.JobStopped:
 			return wire.JobStopped, "on request", nil
@@ -125,16 +128,30 @@ func (j *loop) turns() (wire.JobState, string, *wire.Error) {
 		if t >= max(1, j.body.Turns) {
 			return wire.JobDone, "", nil
 		}
-		if t != last {
+		if t/period != last {
 			if done, why := j.enough(); done {
 				return wire.JobDone, why, nil
 			}
-			if last = t; t%max(1, j.body.Save) == 0 {
+			if last = t / period; last%max(1, j.body.Save) == 0 {
 				j.save(false)
 			}
 		}
 		if why := j.step(); why != nil {
 			return wire.JobFailed, "", why
+		}
+	}
+}
+
+// clean deletes the names that only the job needs.
+func (j *loop) clean() {
+	if j.body.Scratch == "" {
+		return
+	}
+	j.w.mu.Lock()
+	defer j.w.mu.Unlock()
+	for n := range j.w.names {
+		if n.space == j.space.name && strings.HasPrefix(n.name, j.body.Scratch) {
+			j.w.unbind(n)
 		}
 	}
 }
@@ -347,7 +364,7 @@ func (j *loop) read(s *wire.JobStep, e *wire.ExecuteBody, at wire.Place) ([]wire
 	return entries, nil
 }
 
-// enough says whether Until ends the job after a turn.
+// enough says whether Until ends the job after a period.
 func (j *loop) enough() (bool, string) {
 	u := j.body.Until
 	if u == nil {
@@ -370,14 +387,14 @@ func (j *loop) enough() (bool, string) {
 	case u.Below != 0 && v < u.Below:
 		return true, fmt.Sprintf("%s is %.6g, below %g", u.Read, v, u.Below)
 	case u.Patience > 0 && j.worse >= u.Patience:
-		return true, fmt.Sprintf("%s has not become smaller than %.6g for %d turns", u.Read, j.best, j.worse)
+		return true, fmt.Sprintf("%s has not become smaller than %.6g for %d periods", u.Read, j.best, j.worse)
 	}
 	return false, ""
 }
 
 // info describes the job. The caller holds Worker.mu.
 func (j *loop) info() wire.JobInfo {
-	i := wire.JobInfo{Name: j.body.Name, Space: j.space.name, Origin: j.body.Origin, State: j.state, Place: j.place, Turns: max(1, j.body.Turns), Entries: j.log.count(),
+	i := wire.JobInfo{Name: j.body.Name, Space: j.space.name, Origin: j.body.Origin, State: j.state, Place: j.place, Turns: max(1, j.body.Turns), Period: max(1, j.body.Period), About: j.body.About, Entries: j.log.count(),
 		Started: j.began, Changed: j.changed, Error: j.err, Why: j.why}
 	if !j.state.Over() {
 		i.Busy = time.Since(j.resumed)

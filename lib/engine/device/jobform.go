@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"slices"
 
 	"gaiden/lib/engine/wire"
 )
@@ -14,8 +15,8 @@ func checkJob(b *wire.JobBody) *wire.Error {
 	if why := checkName(b.Name); why != nil {
 		return bad("%s", why.Text)
 	}
-	if len(b.Steps) == 0 || b.Turns < 0 || b.Save < 0 {
-		return bad("got %d steps, %d turns, a snapshot each %d turns: want 1 step or more and no negative number", len(b.Steps), b.Turns, b.Save)
+	if len(b.Steps) == 0 || b.Turns < 0 || b.Save < 0 || b.Period < 0 {
+		return bad("got %d steps, %d turns, %d to a period, a snapshot each %d periods: want 1 step or more and no negative number", len(b.Steps), b.Turns, b.Period, b.Save)
 	}
 	for _, p := range b.Programs {
 		for _, t := range append(append([]wire.Type{}, p.Inputs...), p.Outputs...) {
@@ -40,6 +41,8 @@ func checkJob(b *wire.JobBody) *wire.Error {
 			return bad("step %d has %d donation marks for %d inputs", i, len(s.Donate), len(s.Inputs))
 		case s.Finite && s.Donate != nil:
 			return bad("step %d gives its inputs away and wants to see first whether its results are finite", i)
+		case !slices.Contains([]wire.Moment{wire.EachTurn, wire.FirstTurn, wire.LastTurn}, s.When):
+			return bad("step %d is done in turns %q, which are none", i, s.When)
 		case s.Repeat < 0:
 			return bad("step %d repeats %d times", i, s.Repeat)
 		}
@@ -58,6 +61,9 @@ func checkJob(b *wire.JobBody) *wire.Error {
 			return bad("program %s has no text: it could not be resumed", p.Name)
 		}
 	}
+	if !slices.ContainsFunc(b.Steps, func(s wire.JobStep) bool { return s.When == wire.EachTurn }) {
+		return bad("no step is done each turn: there would be turns without work")
+	}
 	if u := b.Until; u != nil && !reads[u.Read] {
 		return bad("it ends by %q, which no step reads", u.Read)
 	}
@@ -69,10 +75,22 @@ func nextPlace(p wire.Place, b *wire.JobBody) wire.Place {
 	if p.Repeat++; p.Repeat < max(1, b.Steps[p.Step].Repeat) {
 		return p
 	}
-	if p.Repeat, p.Step = 0, p.Step+1; p.Step < len(b.Steps) {
-		return p
+	p.Repeat = 0
+	p.Step++
+	return firstPlace(p, b)
+}
+
+// firstPlace is the first place from this one on where there is something to do,
+// or the end.
+func firstPlace(p wire.Place, b *wire.JobBody) wire.Place {
+	for ; p.Turn < max(1, b.Turns); p = (wire.Place{Turn: p.Turn + 1}) {
+		for ; p.Step < len(b.Steps); p.Step++ {
+			if b.Steps[p.Step].When.Holds(p.Turn, b.Period) {
+				return p
+			}
+		}
 	}
-	return wire.Place{Turn: p.Turn + 1}
+	return wire.Place{Turn: p.Turn}
 }
 
 // numbers are the elements of an array, at most MaxEntry.

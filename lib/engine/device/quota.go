@@ -29,6 +29,9 @@ func (w *Worker) room(s *space, bytes int64) *wire.Error {
 	if s == nil || s.quota == 0 || bytes <= 0 || s.bytes+bytes <= s.quota {
 		return nil
 	}
+	if w.forgetUndo(s, "the quota left no room"); s.bytes+bytes <= s.quota {
+		return nil
+	}
 	return wire.Errorf(wire.OutOfMemory, "notebook %q would hold %s: its quota is %s", s.name, megabytes(s.bytes+bytes), megabytes(s.quota))
 }
 

@@ -226,6 +226,7 @@ func (w *Worker) importFile(s *space, a wire.AskBody) (*wire.AnswerBody, error) 
 	ans := &wire.AnswerBody{}
 	for i, x := range arrays {
 		n := name{s.name, want[i].name}
+		w.preserve(n)
 		if old := w.bind(n, x); old != nil {
 			w.release(old)
 		}

@@ -35,8 +35,11 @@ type space struct {
 	retry   time.Time     // not before: the last one has failed
 	note    string        // what came back from disk, and what did not
 	jobs    map[string]*loop
-	working int // jobs in the middle of a step
-	freezes int // snapshots that wait for them to come to its end
+	working int    // jobs in the middle of a step
+	freezes int    // snapshots that wait for them to come to its end
+	undo    *undo  // of the last cell that has changed names, nil if none has
+	cell    string // what the cell is called that changes names now
+	marked  bool   // it has not changed one yet
 }
 
 // touch notes that names of the space have changed. The caller holds w.mu.
@@ -140,6 +143,7 @@ func (w *Worker) recover(s *space) {
 		}
 		w.mu.Lock()
 		w.adopt(s, names, arrays, "")
+		s.undo = nil // nobody has done this
 		s.kept = r.about.Time
 		if len(damaged) == 0 {
 			s.saved = s.version
@@ -187,6 +191,7 @@ func (w *Worker) adopt(s *space, names []string, arrays []*array, prefix string)
 	for i, n := range names {
 		keep[n] = true
 		full := name{s.name, n}
+		w.preserve(full)
 		old := w.bind(full, arrays[i])
 		if old != nil {
 			w.release(old)
@@ -195,6 +200,7 @@ func (w *Worker) adopt(s *space, names []string, arrays []*array, prefix string)
 	}
 	for n := range w.names {
 		if n.space == s.name && strings.HasPrefix(n.name, prefix) && !keep[n.name] {
+			w.preserve(n)
 			w.unbind(n)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -101,12 +102,19 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 	defer file.Close()
 	for quick := 0; ; {
 		s.generation++
-		cmd, up, err := s.start(file, plugin)
+		said := &words{to: s.Log}
+		cmd, up, err := s.start(file, plugin, said)
 		if err != nil {
 			return err
 		}
 		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
+		go func() {
+			err := cmd.Wait()
+			if errors.Is(err, exec.ErrWaitDelay) { // it has ended well
+				err = nil
+			}
+			ended <- err
+		}()
 		var first error
 		select {
 		case first = <-up:
@@ -137,12 +145,18 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 			}
 		}
 		s.note = fmt.Sprintf("worker %d ended at %s (%v)", s.generation, time.Now().Format(time.TimeOnly), err)
+		if last := said.epitaph(); last != "" {
+			s.note += ": " + last
+		}
+		if path, berr := said.bury(CrashDir(), s.generation, err); berr == nil {
+			s.note += "; its log is " + path
+		}
 		s.logf("%s", s.note)
 	}
 }
 
 // start runs one worker. up hears nil when it serves, or why it cannot.
-func (s *Supervisor) start(listener *os.File, plugin Plugin) (*exec.Cmd, <-chan error, error) {
+func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec.Cmd, <-chan error, error) {
 	r, pipe, err := os.Pipe()
 	if err != nil {
 		return nil, nil, fmt.Errorf("device: %w", err)
@@ -152,7 +166,8 @@ func (s *Supervisor) start(listener *os.File, plugin Plugin) (*exec.Cmd, <-chan 
 	cmd.ExtraFiles = []*os.File{listener, pipe}
 	cmd.Env = append(os.Environ(), plugin.Env...)
 	cmd.Env = append(cmd.Env, jobEnv+"="+string(wire.JSON(job{s.generation, s.note, plugin})))
-	cmd.Stdout, cmd.Stderr = s.Log, s.Log
+	cmd.Stdout, cmd.Stderr = said, said
+	cmd.WaitDelay = time.Second // a child of the plugin's may hold the pipe
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		r.Close()
@@ -196,6 +211,12 @@ func (s *Supervisor) logf(format string, args ...any) {
 // Work is the main function of a worker process: it takes its job from the
 // supervisor's environment and descriptors.
 func Work(version string) error {
+	if os.Getenv("GOGC") == "" {
+		// A heap of a few MB is collected every few hundred steps, which costs a
+		// tenth of a step; the arrays are not in it.
+		debug.SetGCPercent(1000)
+		debug.SetMemoryLimit(2 << 30)
+	}
 	pipe := os.NewFile(4, "supervisor")
 	w := &Worker{Version: version, Socket: wire.SocketPath(), Log: LogPath(), Programs: filepath.Join(wire.CacheDir(), "programs"),
 		State: filepath.Join(wire.StateDir(), "snapshots")}
@@ -246,6 +267,9 @@ func Work(version string) error {
 	pipe.Close()
 	return w.Run(ul)
 }
+
+// CrashDir is where the last words of workers are kept.
+func CrashDir() string { return filepath.Join(wire.StateDir(), "crashes") }
 
 // LogPath is the file where a session writes what happens to it.
 func LogPath() string { return filepath.Join(wire.StateDir(), "session.log") }

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"syscall"
@@ -8,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/engine/wire"
 )
 
@@ -96,10 +98,17 @@ func (c *conn) upload(b *wire.UploadBody) error {
 		failed = wire.Errorf(wire.Invalid, "upload of %s: got %d bytes, want %d", b.Type, len(data), size)
 	case a.device >= len(w.devices):
 		failed = wire.Errorf(wire.Invalid, "upload to device %d: session has devices 0 to %d", b.Device, len(w.devices)-1)
-	case win == nil:
-		a.buf, failed = w.client.Upload(data, dtype(b.Type.DType), b.Type.Dims, w.devices[b.Device])
 	default:
-		a.buf, failed = w.client.UploadAsync(data, dtype(b.Type.DType), b.Type.Dims, w.devices[b.Device], done)
+		put := func() {
+			if win == nil {
+				a.buf, failed = w.client.Upload(data, dtype(b.Type.DType), b.Type.Dims, w.devices[b.Device])
+			} else {
+				a.buf, failed = w.client.UploadAsync(data, dtype(b.Type.DType), b.Type.Dims, w.devices[b.Device], done)
+			}
+		}
+		if put(); errors.Is(failed, pjrt.ErrOutOfMemory) && w.spares() {
+			put()
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -217,10 +226,14 @@ func (c *conn) copy(b wire.CopyBody) error {
 			why = asError(full)
 		} else if int(b.Device) >= len(w.devices) {
 			why = wire.Errorf(wire.Invalid, "copy to device %d: session has devices 0 to %d", b.Device, len(w.devices)-1)
-		} else if buf, err := w.client.CopyToDevice(a.buf, w.devices[b.Device]); err != nil {
-			why = deviceError(wire.ExecuteError, err)
 		} else {
-			n.buf = buf
+			buf, err := w.client.CopyToDevice(a.buf, w.devices[b.Device])
+			if errors.Is(err, pjrt.ErrOutOfMemory) && w.spares() {
+				buf, err = w.client.CopyToDevice(a.buf, w.devices[b.Device])
+			}
+			if n.buf = buf; err != nil {
+				n.buf, why = 0, deviceError(wire.ExecuteError, err)
+			}
 		}
 	}
 	w.mu.Lock()

@@ -51,13 +51,16 @@ type Worker struct {
 	all      array      // head of the list of all arrays
 	count    int        // in it
 	bytes    int64      // in arrays
-	names    map[name]*array
-	programs map[[32]byte]*program
-	conns    map[*conn]struct{}
-	orphans  []orphan // errors of clients that have gone
-	spaces   map[string]*space
-	troubles map[string]string // by space: why it is not saved
-	ending   bool              // no work is taken any more
+	undoing  int64      // of them, kept to be undone
+
+	deviceLimit int64 // memory of the smallest device, 0 if it is not known; set by Open
+	names       map[name]*array
+	programs    map[[32]byte]*program
+	conns       map[*conn]struct{}
+	orphans     []orphan // errors of clients that have gone
+	spaces      map[string]*space
+	troubles    map[string]string // by space: why it is not saved
+	ending      bool              // no work is taken any more
 }
 
 // Open loads the plugin and takes the devices.
@@ -80,6 +83,11 @@ func (w *Worker) Open() error {
 		return wire.Errorf(wire.Unavailable, "%s: no device: %v", w.Plugin.Path, err).WithHint("GAIDEN_DEVICE=cpu works on any machine")
 	}
 	w.devices = w.client.Devices()
+	for _, d := range w.devices {
+		if m, err := d.Memory(); err == nil && m.Limit > 0 && (w.deviceLimit == 0 || m.Limit < w.deviceLimit) {
+			w.deviceLimit = m.Limit
+		}
+	}
 	about := []string{w.client.Platform(), w.client.PlatformVersion(), w.Plugin.Device, fmt.Sprint(len(w.devices))}
 	for _, d := range w.devices {
 		about = append(about, d.Kind())

@@ -3,6 +3,7 @@ package hlo
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/notimplemented"
@@ -37,6 +38,7 @@ type Builder struct {
 	sharded   bool // over meshes of one device
 	devices   []compute.DeviceNum
 	finished  bool
+	began     time.Time
 }
 
 var _ compute.Builder = (*Builder)(nil)
@@ -45,7 +47,7 @@ var _ compute.Builder = (*Builder)(nil)
 // method gives the finished program to compile. The backend is only asked how
 // many devices there are; nil is one that nobody asks.
 func NewBuilder(b compute.Backend, name string, compile Compile) *Builder {
-	return &Builder{backend: b, name: name, compile: compile, functions: map[string]bool{compute.MainName: true}}
+	return &Builder{backend: b, name: name, compile: compile, functions: map[string]bool{compute.MainName: true}, began: time.Now()}
 }
 
 // Name returns the name given to NewBuilder.
@@ -206,7 +208,7 @@ func (b *Builder) Program() (*Program, error) {
 	}
 	b.finished = true
 	p := write(b.main, max(1, b.replicas))
-	p.Name = b.name
+	p.Name, p.Building = b.name, time.Since(b.began)
 	p.InputNames = b.main.names
 	p.Inputs = shapesOf(b.main.params)
 	p.Outputs = shapesOf(b.main.outputs)

@@ -3,6 +3,7 @@ package hlo
 import (
 	"crypto/sha256"
 	"strconv"
+	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/shapes"
@@ -16,6 +17,10 @@ type Program struct {
 	Outputs    []shapes.Shape      // shapes of the results, of one replica
 	Replicas   int                 // how many devices run the program at once; 1 unless DistributedSPMD was called
 	Devices    []compute.DeviceNum // the devices that run it, one for each replica; nil leaves the choice to the backend
+
+	// Building is the time from the builder's beginning to its end; not part of
+	// the text.
+	Building time.Duration
 
 	head  string   // the module's first line
 	types []string // of the parameters

@@ -26,6 +26,9 @@ type Kernel struct {
 	After []shapes.Shape
 	// Aliases maps outputs to the inputs whose memory they are.
 	Aliases map[int]int
+	// Partly are aliased outputs of which a kernel stores some elements only: the
+	// others are as they were.
+	Partly []int
 	// FLOPs is what the kernel counts for in a program's costs.
 	FLOPs float64
 	// Body says what a block does. It may panic through the methods of Block
@@ -110,6 +113,11 @@ func (k *Kernel) check() error {
 			return fail("input %d is the alias of two outputs, want one", in)
 		}
 		taken[in] = true
+	}
+	for _, out := range k.Partly {
+		if _, is := k.Aliases[out]; !is {
+			return fail("output %d is partly stored, want one with an alias", out)
+		}
 	}
 	return nil
 }

@@ -8,6 +8,9 @@ type HelloBody struct {
 	Version  string // of the client's build, for messages
 	Space    string // the name space of its arrays: the notebook
 	Client   string // for lists: what it is, such as "cell 12" or "gaiden bench"
+	Remote   bool   // it is on another machine: no shared memory, and the system does not know its
+	PID      int    // process
+	Group    int    // and process group
 }
 
 // WelcomeBody answers Hello.
@@ -58,6 +61,8 @@ const (
 	Snapshots Verb = "snapshots" // → Snapshots, oldest first
 	Rollback  Verb = "rollback"  // Names: name or number, none for the newest; Prefix: only those arrays → Snapshots, Count
 	Discard   Verb = "discard"   // Names: snapshots to delete → Count
+	Mark      Verb = "mark cell" // Names: what the cell is called that begins now
+	Undo      Verb = "undo cell" // gives names back what they stood for before the last cell that has changed some → Count, Arrays
 	Diff      Verb = "diff"      // Names: from, to; no to is now; Prefix → Differences
 	Export    Verb = "export"    // Path: a file to write; Names: a snapshot, none is now; Prefix; Metadata → Count
 	Import    Verb = "import"    // Path: a file to read; Prefix: to put before its names → Arrays

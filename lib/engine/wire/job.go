@@ -9,8 +9,10 @@ import (
 
 // JobBody is a loop that the session runs by itself: its client may go.
 //
-// A job is Turns turns (epochs, say) of the Steps in their order, each of them
-// Repeat times. All wiring is by names of arrays in the job's space: a step
+// A job is Turns turns of the Steps in their order, each of them Repeat times.
+// Period turns make a period (an epoch of so many chunks, say): some steps are
+// for its first or last turn only, and what is done now and then, saving and
+// looking whether the end has come, is done after one. All wiring is by names of arrays in the job's space: a step
 // looks its inputs up, runs its program, and binds its outputs, so whatever a
 // later step needs, counters included, is an array with a name. Where the job
 // is in its loop moves with the names, in one go, and is part of every snapshot
@@ -21,15 +23,41 @@ type JobBody struct {
 	Programs []ProgramBody // with their text, so that the job can be resumed anywhere
 	Steps    []JobStep
 	Turns    int    // 0 is 1
+	Period   int    // turns; 0 is 1
 	Until    *Until // ends the job before its last turn
-	Save     int    // turns from one snapshot to the next; 0 is 1
+	Save     int    // periods from one snapshot to the next; 0 is 1
+	Scratch  string // prefix of names that are deleted when the job has ended; "" is none
 	Origin   string // notebook and cell, for lists
+	About    string // for the client that reads the log; the session does not look at it
+}
+
+// Moment says in which turns of a period a step is done.
+type Moment string
+
+// The moments.
+const (
+	EachTurn  Moment = ""
+	FirstTurn Moment = "first"
+	LastTurn  Moment = "last"
+)
+
+// Holds says whether turn number turn of a job is such a moment.
+func (m Moment) Holds(turn, period int) bool {
+	period = max(1, period)
+	switch m {
+	case FirstTurn:
+		return turn%period == 0
+	case LastTurn:
+		return turn%period == period-1
+	}
+	return true
 }
 
 // JobStep is one program of a turn.
 type JobStep struct {
 	Program int     // index in JobBody.Programs
 	Repeat  int     // times a turn; 0 is 1
+	When    Moment  // default: each turn
 	Inputs  []Input // one for each parameter
 	Names   []string
 	Donate  []bool // by input; only inputs whose names the outputs replace; nil is none
@@ -52,12 +80,12 @@ type Read struct {
 	Name   string
 }
 
-// Until ends a job after a turn by what its last entry of that name says.
+// Until ends a job after a period by what its last entry of that name says.
 type Until struct {
 	Read     string  // name of a Read
 	Element  int     // of its data
 	Below    float64 // ends when the value is below, unless 0
-	Patience int     // ends when it has not become smaller for so many turns, unless 0
+	Patience int     // ends when it has not become smaller for so many periods, unless 0
 }
 
 // JobState is what a job does.
@@ -85,7 +113,8 @@ type JobInfo struct {
 	Name, Space, Origin string
 	State               JobState
 	Place               Place
-	Turns               int
+	Turns, Period       int
+	About               string
 	Entries             int // in its log
 	Started, Changed    time.Time
 	Busy                time.Duration // since it was started or resumed in this process

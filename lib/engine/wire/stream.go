@@ -10,14 +10,14 @@ import (
 )
 
 // Writer sends frames. Send may be called from any goroutine; frames leave in
-// the order of the calls. One goroutine writes, so a burst of small frames
-// becomes one system call.
+// the order of the calls, and the system has a frame when Send returns: a process
+// that ends right after it has said all it said. Who comes while the socket is
+// being written waits, and the first of those who wait writes for all of them.
 type Writer struct {
 	conn *net.UnixConn
-	wake chan struct{}
 
 	mu     sync.Mutex // protects following
-	buf    []byte
+	buf    []byte     // frames that are not written yet
 	err    error
 	closed bool
 
@@ -25,35 +25,33 @@ type Writer struct {
 	spare   []byte     // the other buffer; protected by writing
 }
 
-// maxQueued bounds what Send keeps before it writes by itself, in bytes.
-const maxQueued = 1 << 20
+// maxSpare bounds the memory that is kept for the next frames, in bytes.
+const maxSpare = 4 << 20
 
-// NewWriter returns a Writer on conn and starts its goroutine, which ends with
-// Close or with the connection.
-func NewWriter(conn *net.UnixConn) *Writer {
-	w := &Writer{conn: conn, wake: make(chan struct{}, 1)}
-	go w.run()
-	return w
-}
+// NewWriter returns a Writer on conn.
+func NewWriter(conn *net.UnixConn) *Writer { return &Writer{conn: conn} }
 
-func (w *Writer) run() {
-	for range w.wake {
-		if w.Flush() != nil {
-			return
-		}
-	}
-}
-
-// Send queues one frame. body appends the frame's body to the slice it is
-// given; nil is an empty body. An error is that of the connection.
+// Send sends one frame. body appends the frame's body to the slice it is given;
+// nil is an empty body. An error is that of the connection, or an *Error when
+// the frame is too large and nothing was sent.
 func (w *Writer) Send(k Kind, id uint32, body func([]byte) []byte) error {
+	if err := w.queue(k, id, body); err != nil {
+		return err
+	}
+	w.writing.Lock()
+	defer w.writing.Unlock()
+	return w.write()
+}
+
+// queue adds a frame to those that are not written yet.
+func (w *Writer) queue(k Kind, id uint32, body func([]byte) []byte) error {
 	w.mu.Lock()
-	if w.err != nil || w.closed {
-		defer w.mu.Unlock()
-		if w.err == nil {
-			return net.ErrClosed
-		}
+	defer w.mu.Unlock()
+	if w.err != nil {
 		return w.err
+	}
+	if w.closed {
+		return net.ErrClosed
 	}
 	at := len(w.buf)
 	w.buf = append(w.buf, make([]byte, HeaderSize)...)
@@ -63,19 +61,9 @@ func (w *Writer) Send(k Kind, id uint32, body func([]byte) []byte) error {
 	size := len(w.buf) - at - HeaderSize
 	if size > MaxBody {
 		w.buf = w.buf[:at]
-		w.mu.Unlock()
 		return Errorf(Invalid, "wire: %s frame of %.1f GiB: limit is %d GiB", k, float64(size)/(1<<30), MaxBody>>30)
 	}
 	Header{Size: uint32(size), Kind: k, ID: id}.put(w.buf[at:])
-	queued := len(w.buf)
-	w.mu.Unlock()
-	if queued > maxQueued {
-		return w.Flush()
-	}
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 	return nil
 }
 
@@ -97,13 +85,6 @@ func (w *Writer) SendFD(k Kind, id uint32, body []byte, fd int) error {
 	return w.keep(err)
 }
 
-// Flush writes what is queued and returns when the socket has taken it.
-func (w *Writer) Flush() error {
-	w.writing.Lock()
-	defer w.writing.Unlock()
-	return w.write()
-}
-
 // write sends the queue; the caller holds w.writing.
 func (w *Writer) write() error {
 	w.mu.Lock()
@@ -114,7 +95,7 @@ func (w *Writer) write() error {
 	out := w.buf
 	w.buf = w.spare[:0]
 	w.mu.Unlock()
-	if cap(out) > 4*maxQueued {
+	if cap(out) > maxSpare {
 		w.spare = nil // do not hold on to the memory of one large frame
 	} else {
 		w.spare = out
@@ -135,18 +116,19 @@ func (w *Writer) keep(err error) error {
 	return err
 }
 
-// Close ends the Writer's goroutine after a last Flush. It does not close the
-// connection.
-func (w *Writer) Close() error {
+// Close refuses frames from now on. It does not close the connection.
+func (w *Writer) Close() {
 	w.mu.Lock()
-	was := w.closed
+	defer w.mu.Unlock()
 	w.closed = true
-	w.mu.Unlock()
-	err := w.Flush()
-	if !was {
-		close(w.wake)
-	}
-	return err
+}
+
+// AppendFrame appends a frame without a descriptor to b.
+func AppendFrame(b []byte, k Kind, id uint32, body []byte) []byte {
+	at := len(b)
+	b = append(b, make([]byte, HeaderSize)...)
+	Header{Size: uint32(len(body)), Kind: k, ID: id}.put(b[at:])
+	return append(b, body...)
 }
 
 // Frame is one received frame. FD is nil unless a descriptor came with it, and

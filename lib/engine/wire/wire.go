@@ -24,6 +24,9 @@
 //   - A frame that cannot be decoded ends the connection with an Error frame.
 //     It never ends the session.
 //
+// A connection from another machine is carried by a [Link]. Its Hello says that it
+// is Remote; it has no windows.
+//
 // Hot messages (Program, Upload, Execute, Download, Free, Copy) are binary, the
 // cold ones are JSON of the structs in ask.go. See [Reader] and [Writer] for
 // the ends of a connection, and [Error] for what crosses it when work fails.

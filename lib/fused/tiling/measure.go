@@ -60,6 +60,9 @@ func (w *Writer) Builder(name string) compute.Builder {
 	return w.HLO
 }
 
+// Building is the builder of the last graph, for fused.On.
+func (w *Writer) Building() *hlo.Builder { return w.HLO }
+
 // written stands for a program that the session runs.
 type written struct{ p *hlo.Program }
 
@@ -188,14 +191,13 @@ func (f Form) Loop(o fused.Ops, in []*Node) []*Node {
 			if len(out) == 0 {
 				continue
 			}
+			// All of the outputs are wanted, before the next repetition begins: XLA
+			// would compute a corner of one, or join the products of several.
+			out = OptimizationBarriers(out...)
 			for from, to := range f.Chain {
 				in[to] = out[from]
 			}
-			switch {
-			case f.Poke < 0:
-			case f.Chain == nil: // all of the outputs are wanted, not a corner of one
-				last = corner(OptimizationBarriers(out...)[len(out)-1])
-			default:
+			if f.Poke >= 0 {
 				last = corner(out[len(out)-1])
 			}
 		}

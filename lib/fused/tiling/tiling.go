@@ -4,14 +4,15 @@
 //	table, err := tiling.Open(s)                        // what is known of this device
 //	ops := fused.Ops{Builder: b, Choose: table.Choose}  // unknown ops get a usual tiling, and are noted
 //	…                                                   // compile and run: the first answer comes at once
-//	err = table.Try(ctx, s, nil)                        // tries what was noted, and saves it
+//	err = table.Try(ctx, s, tiling.Look{})              // tries what was noted, and saves it
 //
 // and the next program is written with the best. XLA's own form is one of the
-// candidates, so that no kernel is used that is slower.
+// candidates, so that no kernel is used that is slower. An [Entry] may also be
+// that of a whole step of a net, under a key that its owner makes.
 //
-// A table belongs to a kind of device and to a version of the plugin. It is a
-// small JSON file in the cache directory; one that cannot be read is left out
-// and written again. What is tried is an operation in a loop of its own
+// A table belongs to a kind of device, and to a version of the plugin and of
+// Gaiden. It is a small JSON file in the cache directory; one that cannot be read
+// is left out and written again. What is tried is an operation in a loop of its own
 // ([Program]), so the caches hold what they would in a small net.
 //
 // The package measures and chooses; it writes no kernels and trains nothing.
@@ -19,9 +20,11 @@ package tiling
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,10 +42,15 @@ type Entry struct {
 	Tile   kernels.Tile `json:"tile"`
 	Micros float64      `json:"micros"`
 	Plain  float64      `json:"plain"` // µs of XLA's own form; 0 if it was not tried
+	Tried  int          `json:"tried"` // tilings
 }
 
+// noise is how much faster XLA's own form must be to be used: a net of the one
+// kind of kernels is better than a mixture that gains nothing.
+const noise = 1.05
+
 // UsePlain says whether XLA's own form is the fastest.
-func (e Entry) UsePlain() bool { return e.Plain > 0 && (e.Micros == 0 || e.Plain < e.Micros) }
+func (e Entry) UsePlain() bool { return e.Plain > 0 && (e.Micros == 0 || e.Plain*noise < e.Micros) }
 
 // Table is what is known of a device. Its methods may be called from any
 // goroutine. The zero value knows nothing and is kept nowhere.
@@ -50,9 +58,10 @@ type Table struct {
 	// Path is the file that the table is kept in; "" is none.
 	Path string
 
-	mu     sync.Mutex // protects following
-	known  map[string]Entry
-	wanted map[string]kernels.Op
+	mu      sync.Mutex // protects following
+	known   map[string]Entry
+	wanted  map[string]kernels.Op
+	changes int
 }
 
 // Open reads the table of a session's device.
@@ -70,7 +79,8 @@ func Open(s *session.Session) (*Table, error) {
 			return '-'
 		}, strings.ToLower(s)), "-")
 	}
-	t := &Table{Path: filepath.Join(wire.CacheDir(), "tilings", word(kind)+".json")}
+	sum := sha256.Sum256([]byte(w.PlatformVersion + " " + w.Version))
+	t := &Table{Path: filepath.Join(wire.CacheDir(), "tilings", fmt.Sprintf("%s-%x.json", word(kind), sum[:4]))}
 	return t, t.read()
 }
 
@@ -91,13 +101,19 @@ func (t *Table) read() error {
 	return nil
 }
 
-// save writes the file: a new one beside the old, which it then replaces.
-func (t *Table) save() error {
+// Save writes the file: a new one beside the old, which it then replaces. What
+// another process has found meanwhile is kept.
+func (t *Table) Save() error {
 	if t.Path == "" {
 		return nil
 	}
 	t.mu.Lock()
-	b, err := json.MarshalIndent(t.known, "", " ")
+	var all map[string]Entry
+	if b, err := os.ReadFile(t.Path); err != nil || json.Unmarshal(b, &all) != nil || all == nil {
+		all = map[string]Entry{}
+	}
+	maps.Copy(all, t.known)
+	b, err := json.MarshalIndent(all, "", " ")
 	t.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("tiling: %w", err)
@@ -121,17 +137,20 @@ func (t *Table) save() error {
 }
 
 // Choose is for fused.Ops: the op with its best tiling, or nil where XLA's own
-// form is faster. What is not known is noted, and has its usual tiling.
+// form is faster. What is not known has its usual tiling; it is noted, and so is
+// what has tilings that nobody has tried.
 func (t *Table) Choose(op kernels.Op) kernels.Op {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e, is := t.known[op.Key()]
-	switch {
-	case !is:
+	if e.Tried < len(op.Tiles()) {
 		if t.wanted == nil {
 			t.wanted = map[string]kernels.Op{}
 		}
 		t.wanted[op.Key()] = op
+	}
+	switch {
+	case !is:
 		return fused.Usual(op)
 	case e.UsePlain():
 		return nil
@@ -139,15 +158,47 @@ func (t *Table) Choose(op kernels.Op) kernels.Op {
 	return op.With(e.Tile)
 }
 
-// Set makes an op known.
-func (t *Table) Set(op kernels.Op, e Entry) {
+// Known is what is known under a key; the zero Entry is nothing.
+func (t *Table) Known(key string) Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known[key]
+}
+
+// Changes is how often something has become known.
+func (t *Table) Changes() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.changes
+}
+
+// Set makes something known under a key: that of an op, or another.
+func (t *Table) Set(key string, e Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.known == nil {
 		t.known = map[string]Entry{}
 	}
-	t.known[op.Key()] = e
-	delete(t.wanted, op.Key())
+	t.known[key] = e
+	t.changes++
+	if op := t.wanted[key]; op != nil && e.Tried >= len(op.Tiles()) {
+		delete(t.wanted, key)
+	}
+}
+
+// Usual makes ops known as what fused.Usual has for them, with no tilings left
+// to try: the step that they were tried for is not faster with what was found.
+func (t *Table) Usual(ops ...kernels.Op) {
+	for _, op := range ops {
+		e := t.Known(op.Key())
+		e.Tile, e.Tried = kernels.Tile{}, len(op.Tiles())
+		if fused.Usual(op) == nil {
+			e.Micros, e.Plain = 0, max(e.Plain, 1) // any time says that it is XLA's
+		} else {
+			e.Plain = 0
+		}
+		t.Set(op.Key(), e)
+	}
 }
 
 // Wanted are the ops that Choose has met and does not know, by their keys.
@@ -162,35 +213,78 @@ func (t *Table) Wanted() []kernels.Op {
 	return l
 }
 
-// Try measures the wanted ops, each with all its tilings, and saves what it
-// found after each. progress, if not nil, is told what was found. A tiling that
-// does not compile is no candidate. When ctx ends, the rest stays wanted.
-func (t *Table) Try(ctx context.Context, s *session.Session, progress func(op kernels.Op, e Entry)) error {
-	for _, op := range t.Wanted() {
-		var e Entry
-		plain, err := Measure(s, op, true)
-		if err != nil {
+// Look is who looks on while tilings are tried.
+type Look struct {
+	// Before, if not nil, is called before each measurement, and may wait. Its
+	// error ends the work.
+	Before func() error
+	// Found, if not nil, is told what was found.
+	Found func(op kernels.Op, e Entry)
+}
+
+// Try measures the wanted ops and saves what it found after each: first XLA's
+// own form of all of them and their usual tilings, then the others. A tiling
+// that does not compile is no candidate. When ctx ends, the rest stays wanted.
+func (t *Table) Try(ctx context.Context, s *session.Session, look Look) error {
+	measure := func(op kernels.Op, plain bool) (float64, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if look.Before != nil {
+			if err := look.Before(); err != nil {
+				return 0, err
+			}
+		}
+		return Measure(s, op, plain)
+	}
+	try := func(op kernels.Op, e *Entry, tile kernels.Tile) error {
+		micros, err := measure(op.With(tile), false)
+		if err == nil {
+			err = ctx.Err() // the time ran out at the very end
+		}
+		if errors.Is(err, wire.Lost) || ctx.Err() != nil {
+			return fmt.Errorf("tiling: %s %s: %w", op.Key(), tile, err)
+		}
+		if err == nil && (e.Micros == 0 || micros < e.Micros) {
+			e.Tile, e.Micros = tile, micros
+		}
+		e.Tried++
+		return nil
+	}
+	keep := func(op kernels.Op, e Entry) error {
+		t.Set(op.Key(), e)
+		if look.Found != nil {
+			look.Found(op, e)
+		}
+		return t.Save()
+	}
+	wanted := t.Wanted()
+	for _, op := range wanted {
+		e := t.Known(op.Key())
+		if e.Tried > 0 {
+			continue
+		}
+		var err error
+		if e.Plain, err = measure(op, true); err != nil {
 			return fmt.Errorf("tiling: %s: %w", op.Key(), err)
 		}
-		e.Plain = plain
-		for _, tile := range op.Tiles() {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			micros, err := Measure(s, op.With(tile), false)
-			if errors.Is(err, wire.Lost) {
-				return fmt.Errorf("tiling: %s %s: %w", op.Key(), tile, err)
-			}
-			if err == nil && (e.Micros == 0 || micros < e.Micros) {
-				e.Tile, e.Micros = tile, micros
-			}
-		}
-		t.Set(op, e)
-		if err := t.save(); err != nil {
+		if err := try(op, &e, op.Tiles()[0]); err != nil {
 			return err
 		}
-		if progress != nil {
-			progress(op, e)
+		if err := keep(op, e); err != nil {
+			return err
+		}
+	}
+	for _, op := range wanted {
+		e := t.Known(op.Key())
+		tiles := op.Tiles()
+		for _, tile := range tiles[min(e.Tried, len(tiles)):] {
+			if err := try(op, &e, tile); err != nil {
+				return err
+			}
+		}
+		if err := keep(op, e); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -210,7 +210,9 @@ func valueCases() []operation {
 			l = append(l, conv(g, acts[i%4], bf16), convInput(g, acts[(i+1)%4], bf16), convUpdate(g, rules[i%len(rules)], bf16))
 		}
 	}
+	l = append(l, lstm(1, 1, 1), lstm(50, 20, 5), lstm(14, 100, 64), lstm(7, 33, 37))
 	for _, bf16 := range []bool{false, true} {
+		l = append(l, norm(1000, 64, bf16), norm(33, 7, bf16), norm(25600, 100, bf16))
 		l = append(l, step(models.MLP(1000), 100, kernels.Adam{}, bf16), step(models.SeedCNN(), 8, kernels.Adam{}, bf16),
 			step(models.LeNet5(), 100, kernels.SGD{Momentum: 0.9}, bf16), step(keras(), 128, kernels.AdaDelta{}, bf16))
 	}
@@ -230,6 +232,7 @@ func timeCases() []operation {
 			linear(size{100, 784, 1000}, kernels.ReLU, bf16), linearUpdate(size{100, 784, 1000}, kernels.Adam{}, bf16),
 			head(size{100, 1000, 10}, bf16), linearInput(size{100, 1000, 10}, kernels.ReLU, bf16), linearUpdate(size{100, 1000, 10}, kernels.Adam{}, bf16))
 	}
+	l = append(l, linear(size{8, 1960, 100}, kernels.ReLU, true))
 	seed, first, second, third := geometries[0], geometries[1], geometries[2], geometries[3]
 	return append(l,
 		linear(size{8, 1960, 100}, kernels.ReLU, false), linearInput(size{8, 1960, 100}, kernels.ReLU, false), linearUpdate(size{8, 1960, 100}, kernels.Adam{}, false), head(size{8, 100, 10}, false),
@@ -239,6 +242,7 @@ func timeCases() []operation {
 		conv(third, kernels.Sigmoid, false), convInput(third, kernels.Sigmoid, false), convUpdate(third, kernels.Adam{}, false),
 		conv(geometries[4], kernels.ReLU, false), convUpdate(geometries[4], kernels.AdaDelta{}, false),
 		conv(geometries[5], kernels.ReLU, true), convInput(geometries[5], kernels.ReLU, true), convUpdate(geometries[5], kernels.AdaDelta{}, true),
+		conv(geometries[5], kernels.ReLU, false), convInput(geometries[5], kernels.ReLU, false), convUpdate(geometries[5], kernels.AdaDelta{}, false),
 		linear(size{128, 9216, 128}, kernels.ReLU, false), linearInput(size{128, 9216, 128}, kernels.Identity, false), linearUpdate(size{128, 9216, 128}, kernels.AdaDelta{}, false),
-		softmax(4096, 1000, false))
+		softmax(4096, 1000, false), lstm(50, 20, 5), lstm(50, 128, 64), norm(25600, 64, false), norm(25600, 64, true))
 }

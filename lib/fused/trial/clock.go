@@ -51,13 +51,20 @@ func (t timed) String() string {
 	if t.Note != "" {
 		return fmt.Sprintf("%-44s %-28s %s", t.Case, t.Variant, t.Note)
 	}
-	s := t.line()
-	total, kernels := 0.0, 0.0
-	for _, k := range t.Kernels {
-		s += fmt.Sprintf("\n    %6.2f × %7.2f µs  %-36s %s", k.Count, k.Micros, k.Name, k.Details)
+	return t.line() + lines(t.Kernels)
+}
+
+// lines lists the kernels of a step or an operation.
+func lines(l []share) string {
+	s, total, kernels := "", 0.0, 0.0
+	for _, k := range l {
 		total, kernels = total+k.Count*k.Micros, kernels+k.Count
+		if k.Count*k.Micros < 0.1 {
+			continue
+		}
+		s += fmt.Sprintf("\n    %6.2f × %7.2f µs  %-36s %s", k.Count, k.Micros, k.Name, k.Details)
 	}
-	if len(t.Kernels) > 0 {
+	if len(l) > 0 {
 		s += fmt.Sprintf("\n    %6.2f kernels, %.2f µs", kernels, total)
 	}
 	return s
@@ -140,10 +147,15 @@ func (d *desk) time(c operation, v variant, runs int, idle float64, kernels bool
 
 // kernels are what the profiler sees of a run, by name, longest first.
 func (d *desk) kernels(p *session.Program, in []*session.Array) ([]share, error) {
-	r, err := profile.Record(d.s, func() error {
+	return d.shares(tiling.Turns*tiling.Repeat, func() error {
 		_, err := p.Run(session.Call{Inputs: in})
 		return err
 	})
+}
+
+// shares are the kernels of each of some repetitions that f does.
+func (d *desk) shares(repetitions float64, f func() error) ([]share, error) {
+	r, err := profile.Record(d.s, f)
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +165,8 @@ func (d *desk) kernels(p *session.Program, in []*session.Array) ([]share, error)
 		if all[name] == nil {
 			all[name] = &share{Name: name, Details: k.Details}
 		}
-		all[name].Count += 1.0 / tiling.Turns / tiling.Repeat
-		all[name].Micros += k.Seconds * 1e6 / tiling.Turns / tiling.Repeat
+		all[name].Count += 1 / repetitions
+		all[name].Micros += k.Seconds * 1e6 / repetitions
 	}
 	var l []share
 	for _, k := range all {

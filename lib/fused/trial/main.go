@@ -6,13 +6,19 @@
 //	trial -json trial.json     # and everything as JSON
 //	trial -only 'head|mlp'     # cases whose names match
 //	trial -values=false        # times only
+//	trial -alone               # run the fused form only, and compare it with nothing
+//	trial -texts DIR           # write the programs for CUDA, for sanitize.py; needs no session
 //	trial -tilings             # every tiling of each timed op, not only the default
 //	trial -kernels             # what each kernel of a timed form takes
+//	trial -curves              # nets as package fit trains them, with fused kernels and without
+//	trial -curves -tune        # the same, with the tilings that Net.Tune finds
 //
 // Values are compared with the plain form in float32 without TF32, from the
 // same inputs, by the norm of the difference over the norm of the reference.
 // The plain form in its own precision stands beside it. A kernel that ends the
 // session's worker costs its case and no other: the session is opened again.
+//
+// Under compute-sanitizer the kernels run without a session: see sanitize.py.
 //
 // It is a program and not a test because it needs a GPU; it is built without
 // cgo, so a static binary can be carried to one. On a CPU session it runs the
@@ -37,6 +43,11 @@ type settings struct {
 	times   bool
 	tilings bool
 	kernels bool
+	alone   bool
+	texts   string
+	curves  bool
+	tune    bool
+	epochs  int
 	budget  time.Duration
 	runs    int
 }
@@ -49,6 +60,11 @@ func main() {
 	flag.BoolVar(&set.times, "times", true, "measure times")
 	flag.BoolVar(&set.tilings, "tilings", false, "time every tiling")
 	flag.BoolVar(&set.kernels, "kernels", false, "list the kernels of each timed form, from the profiler")
+	flag.BoolVar(&set.alone, "alone", false, "run kernels, and compare them with nothing")
+	flag.StringVar(&set.texts, "texts", "", "directory to write the programs of the compared cases into, and nothing else")
+	flag.BoolVar(&set.curves, "curves", false, "train nets, and nothing else")
+	flag.BoolVar(&set.tune, "tune", false, "tune before training")
+	flag.IntVar(&set.epochs, "epochs", 5, "epochs of each curve")
 	flag.DurationVar(&set.budget, "budget", 9*time.Minute, "begin no case after so long")
 	flag.IntVar(&set.runs, "runs", 5, "samples of each time")
 	flag.Parse()
@@ -70,6 +86,7 @@ type report struct {
 	Date     string  `json:"date"`
 	Values   []value `json:"values"`
 	Times    []timed `json:"times"`
+	Curves   []curve `json:"curves,omitempty"`
 }
 
 // save writes what there is after each case: the next one may be the last.
@@ -85,6 +102,9 @@ func (r *report) save(file string) error {
 }
 
 func run(set settings) error {
+	if set.texts != "" {
+		return texts(set)
+	}
 	d := &desk{}
 	if err := d.open(); err != nil {
 		return err
@@ -101,12 +121,19 @@ func run(set settings) error {
 	}
 	began := time.Now()
 	bad := 0
+	if set.curves {
+		bad, err := d.curves(r, set)
+		if err == nil && bad > 0 {
+			err = fmt.Errorf("%d pairs of curves differ, or failed", bad)
+		}
+		return err
+	}
 	if set.values {
 		for _, c := range valueCases() {
 			if !set.only.MatchString(c.name) || time.Since(began) > set.budget {
 				continue
 			}
-			v := d.compare(c)
+			v := d.compare(c, set.alone)
 			r.Values = append(r.Values, v)
 			if v.Bad() {
 				bad++

@@ -2,7 +2,7 @@
 // is part of the programs, not of the kernel: package cell writes it into the
 // notebook's module, and the calls into the programs that need it.
 //
-//	var _ = gaidenkeep.Load(gaidenkeep.V("x", &x)) // before all other variables
+//	var _ = gaidenkeep.Load("x", &x) // before all other variables
 //	var x []float64
 //
 //	func main() {

@@ -36,13 +36,11 @@ type Var struct {
 	typ  reflect.Type
 }
 
-// V names a variable.
-func V[T any](name string, p *T) Var {
-	return Var{name, unsafe.Pointer(p), reflect.TypeFor[T]()}
+// variable makes a Var of a variable's address.
+func variable(name string, address any) Var {
+	p := reflect.ValueOf(address)
+	return Var{name, p.UnsafePointer(), p.Type().Elem()}
 }
-
-// T names a type that a kept interface may hold.
-func T[U any]() Var { return Var{typ: reflect.TypeFor[U]()} }
 
 var (
 	mu      sync.Mutex
@@ -53,10 +51,10 @@ var (
 
 // Track says that a variable is to be saved. A later one of the same name
 // takes its place.
-func Track[T any](name string, p *T) {
+func Track(name string, address any) {
 	mu.Lock()
 	defer mu.Unlock()
-	v := V(name, p)
+	v := variable(name, address)
 	for i, t := range tracked {
 		if t.name == name {
 			tracked[i] = v
@@ -66,10 +64,13 @@ func Track[T any](name string, p *T) {
 	tracked = append(tracked, v)
 }
 
-// Load fills variables with their kept values. A value that cannot be loaded
-// ends the program: the kernel reads the reason in the manifest, and makes
-// another program that does without.
-func Load(vars ...Var) bool {
+// Load fills variables with their kept values. It takes the name of each and its
+// address, and behind them nil pointers to the types that kept interfaces may
+// hold. (Its own types would say this better, and cost every program 20 ms of
+// the compiler's time.) A value that cannot be loaded ends the program: the
+// kernel reads the reason in the manifest, and makes another program that does
+// without.
+func Load(list ...any) bool {
 	dir := os.Getenv(Env)
 	if dir == "" {
 		return false
@@ -77,11 +78,14 @@ func Load(vars ...Var) bool {
 	where, err := readIn(dir)
 	groups := map[string][]Var{}
 	types := basicTypes()
-	for _, v := range vars {
-		if v.name == "" {
-			types = append(types, v.typ)
+	for i := 0; i < len(list); i++ {
+		name, ok := list[i].(string)
+		if !ok {
+			types = append(types, reflect.TypeOf(list[i]).Elem())
 			continue
 		}
+		i++
+		v := variable(name, list[i])
 		groups[where[v.name]] = append(groups[where[v.name]], v)
 	}
 	for file, group := range groups {

@@ -82,55 +82,55 @@ func TestAgain(t *testing.T) {
 		name string
 		v    Var
 	}{
-		{"int", V("x", new(int(-5)))},
-		{"bool", V("x", new(true))},
-		{"NaN-free floats", V("x", new([3]float32{1, -0.5, float32(math.Inf(1))}))},
-		{"complex", V("x", new(complex(1, -2)))},
-		{"string", V("x", &text)},
-		{"empty string", V("x", new(""))},
-		{"not UTF-8", V("x", new("a\xff\x00b"))},
-		{"named", V("x", new(celsius(36.6)))},
-		{"struct with a hidden field", V("x", &point{1, 2, "p"})},
-		{"nil pointer", V("x", &none)},
-		{"pointer", V("x", new(new(point{3, 4, "q"})))},
-		{"nil slice", V("x", new([]int(nil)))},
-		{"empty slice", V("x", new([]int{}))},
-		{"slice", V("x", new([]int{1, 2, 3}))},
-		{"slice of strings", V("x", new([]string{"a", "", "c"}))},
-		{"slice of slices", V("x", new([][]float64{{1}, nil, {}, {2, 3}}))},
-		{"slice without size", V("x", new(make([]struct{}, 3)))},
-		{"large slice", V("x", new(make([]float64, 100_000)))},
-		{"map", V("x", new(map[string]int{"a": 1, "b": 2}))},
-		{"nil map", V("x", new(map[string]int(nil)))},
-		{"empty map", V("x", new(map[string]int{}))},
-		{"map of slices", V("x", new(map[point][]string{{1, 2, "k"}: {"v"}}))},
-		{"map of maps", V("x", new(tree{"a": {"b": {}}, "c": nil}))},
-		{"any", V("x", new(any(42)))},
-		{"nil any", V("x", new(any(nil)))},
-		{"JSON", V("x", new(any(map[string]any{"a": []any{1.5, "x", nil, true}})))},
-		{"interface", V("x", new(shape(Square{3})))},
-		{"interface with a pointer", V("x", new(shape(&Circle{2})))},
-		{"nil function", V("x", new((func())(nil)))},
-		{"nil channel", V("x", new((chan int)(nil)))},
-		{"nil error", V("x", new(error(nil)))},
-		{"struct with a nil function", V("x", &struct {
+		{"int", variable("x", new(int(-5)))},
+		{"bool", variable("x", new(true))},
+		{"NaN-free floats", variable("x", new([3]float32{1, -0.5, float32(math.Inf(1))}))},
+		{"complex", variable("x", new(complex(1, -2)))},
+		{"string", variable("x", &text)},
+		{"empty string", variable("x", new(""))},
+		{"not UTF-8", variable("x", new("a\xff\x00b"))},
+		{"named", variable("x", new(celsius(36.6)))},
+		{"struct with a hidden field", variable("x", &point{1, 2, "p"})},
+		{"nil pointer", variable("x", &none)},
+		{"pointer", variable("x", new(new(point{3, 4, "q"})))},
+		{"nil slice", variable("x", new([]int(nil)))},
+		{"empty slice", variable("x", new([]int{}))},
+		{"slice", variable("x", new([]int{1, 2, 3}))},
+		{"slice of strings", variable("x", new([]string{"a", "", "c"}))},
+		{"slice of slices", variable("x", new([][]float64{{1}, nil, {}, {2, 3}}))},
+		{"slice without size", variable("x", new(make([]struct{}, 3)))},
+		{"large slice", variable("x", new(make([]float64, 100_000)))},
+		{"map", variable("x", new(map[string]int{"a": 1, "b": 2}))},
+		{"nil map", variable("x", new(map[string]int(nil)))},
+		{"empty map", variable("x", new(map[string]int{}))},
+		{"map of slices", variable("x", new(map[point][]string{{1, 2, "k"}: {"v"}}))},
+		{"map of maps", variable("x", new(tree{"a": {"b": {}}, "c": nil}))},
+		{"any", variable("x", new(any(42)))},
+		{"nil any", variable("x", new(any(nil)))},
+		{"JSON", variable("x", new(any(map[string]any{"a": []any{1.5, "x", nil, true}})))},
+		{"interface", variable("x", new(shape(Square{3})))},
+		{"interface with a pointer", variable("x", new(shape(&Circle{2})))},
+		{"nil function", variable("x", new((func())(nil)))},
+		{"nil channel", variable("x", new((chan int)(nil)))},
+		{"nil error", variable("x", new(error(nil)))},
+		{"struct with a nil function", variable("x", &struct {
 			F func()
 			N int
 		}{nil, 3})},
-		{"big number", V("x", new(big.NewInt(0).Exp(big.NewInt(3), big.NewInt(200), nil)))},
-		{"time", V("x", new(time.Date(2026, 11, 21, 12, 0, 0, 5, time.UTC)))},
-		{"zero time", V("x", new(time.Time{}))},
-		{"duration", V("x", new(3*time.Second))},
-		{"address", V("x", new(netip.MustParseAddr("192.0.2.1")))},
-		{"URL", V("x", new(url.URL{Scheme: "http", Host: "a", User: url.UserPassword("u", "p")}))},
-		{"buffer", V("x", bytes.NewBufferString("buffered"))},
-		{"list", V("x", list.New())},
-		{"mutex", V("x", new(sync.Mutex))},
-		{"atomic", V("x", new(atomic.Int64))},
-		{"array without length", V("x", new([0]string{}))},
-		{"empty struct", V("x", new(struct{}{}))},
-		{"long list", V("x", longList(10_000))},
-		{"nested any", V("x", nestedAny(1000))},
+		{"big number", variable("x", new(big.NewInt(0).Exp(big.NewInt(3), big.NewInt(200), nil)))},
+		{"time", variable("x", new(time.Date(2026, 11, 21, 12, 0, 0, 5, time.UTC)))},
+		{"zero time", variable("x", new(time.Time{}))},
+		{"duration", variable("x", new(3*time.Second))},
+		{"address", variable("x", new(netip.MustParseAddr("192.0.2.1")))},
+		{"URL", variable("x", new(url.URL{Scheme: "http", Host: "a", User: url.UserPassword("u", "p")}))},
+		{"buffer", variable("x", bytes.NewBufferString("buffered"))},
+		{"list", variable("x", list.New())},
+		{"mutex", variable("x", new(sync.Mutex))},
+		{"atomic", variable("x", new(atomic.Int64))},
+		{"array without length", variable("x", new([0]string{}))},
+		{"empty struct", variable("x", new(struct{}{}))},
+		{"long list", variable("x", longList(10_000))},
+		{"nested any", variable("x", nestedAny(1000))},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -165,21 +165,21 @@ func TestRefused(t *testing.T) {
 		v    Var
 		want string
 	}{
-		{"function", V("x", new(func() {})), "it holds a function"},
-		{"function in a struct", V("x", &struct{ F func() }{func() {}}), "it holds a function"},
-		{"channel", V("x", new(make(chan int))), "it holds a channel"},
-		{"channel in a map", V("x", new(map[string]chan int{"a": make(chan int)})), "it holds a channel"},
-		{"file", V("x", new(os.Stdout)), "it holds an os."},
-		{"file in an interface", V("x", new(any(os.Stdout))), "it holds an os."},
-		{"timer", V("x", new(time.NewTimer(time.Hour))), "it holds a time.Timer"},
-		{"error", V("x", new(errors.New("a"))), "it holds an *errors.errorString in an interface, which only its own package can make"},
-		{"two types of one memory", V("x", &struct {
+		{"function", variable("x", new(func() {})), "it holds a function"},
+		{"function in a struct", variable("x", &struct{ F func() }{func() {}}), "it holds a function"},
+		{"channel", variable("x", new(make(chan int))), "it holds a channel"},
+		{"channel in a map", variable("x", new(map[string]chan int{"a": make(chan int)})), "it holds a channel"},
+		{"file", variable("x", new(os.Stdout)), "it holds an os."},
+		{"file in an interface", variable("x", new(any(os.Stdout))), "it holds an os."},
+		{"timer", variable("x", new(time.NewTimer(time.Hour))), "it holds a time.Timer"},
+		{"error", variable("x", new(errors.New("a"))), "it holds an *errors.errorString in an interface, which only its own package can make"},
+		{"two types of one memory", variable("x", &struct {
 			a *uint64
 			b *[2]uint32
 		}{two, (*[2]uint32)(reflect.ValueOf(two).UnsafePointer())}), "the same memory as two different types"},
-		{"reflect", V("x", new(reflect.ValueOf(new(1)))), "it holds a reflect.Value"},
-		{"type", V("x", new(reflect.TypeFor[int]())), "it holds a *reflect.rtype in an interface"},
-		{"condition", V("x", sync.NewCond(new(sync.Mutex))), "it holds a sync.Cond"},
+		{"reflect", variable("x", new(reflect.ValueOf(new(1)))), "it holds a reflect.Value"},
+		{"type", variable("x", new(reflect.TypeFor[int]())), "it holds a *reflect.rtype in an interface"},
+		{"condition", variable("x", sync.NewCond(new(sync.Mutex))), "it holds a sync.Cond"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestSharing(t *testing.T) {
 	t.Run("cycle", func(t *testing.T) {
 		n := &node{value: 1}
 		n.next = &node{2, n}
-		got := value(again(t, V("n", &n))[0]).Interface().(*node)
+		got := value(again(t, variable("n", &n))[0]).Interface().(*node)
 		if got.next.next != got || got.next.value != 2 {
 			t.Errorf("got %p → %p, want a circle", got, got.next.next)
 		}
@@ -206,7 +206,7 @@ func TestSharing(t *testing.T) {
 	t.Run("pointer to the variable", func(t *testing.T) {
 		x := 5
 		p := &x
-		got := again(t, V("x", &x), V("p", &p))
+		got := again(t, variable("x", &x), variable("p", &p))
 		*value(got[1]).Interface().(*int) = 7
 		if n := value(got[0]).Int(); n != 7 {
 			t.Errorf("got %d through the variable, want the 7 that was written through the pointer", n)
@@ -215,7 +215,7 @@ func TestSharing(t *testing.T) {
 	t.Run("pointer into a slice", func(t *testing.T) {
 		s := []point{{1, 2, "a"}, {3, 4, "b"}}
 		p := &s[1].Y
-		got := again(t, V("p", &p), V("s", &s))
+		got := again(t, variable("p", &p), variable("s", &s))
 		*value(got[0]).Interface().(*int) = 9
 		if y := value(got[1]).Interface().([]point)[1].Y; y != 9 {
 			t.Errorf("got %d, want 9", y)
@@ -225,7 +225,7 @@ func TestSharing(t *testing.T) {
 		a := [6]int{0, 1, 2, 3, 4, 5}
 		b, c := a[0:3:3], a[2:5]
 		s := b
-		got := again(t, V("b", &b), V("c", &c), V("s", &s))
+		got := again(t, variable("b", &b), variable("c", &c), variable("s", &s))
 		value(got[0]).Interface().([]int)[2] = 42
 		if v := value(got[1]).Interface().([]int); v[0] != 42 || len(v) != 3 || v[2] != 4 {
 			t.Errorf("got %v, want [42 3 4]", v)
@@ -240,7 +240,7 @@ func TestSharing(t *testing.T) {
 			a    [4]int
 		}{"x", [4]int{1, 2, 3, 4}}
 		s := p.a[1:3]
-		got := again(t, V("s", &s), V("p", &p))
+		got := again(t, variable("s", &s), variable("p", &p))
 		value(got[0]).Interface().([]int)[0] = 20
 		if v := value(got[1]).Elem().Field(1).Index(1).Int(); v != 20 {
 			t.Errorf("got %d, want 20", v)
@@ -249,7 +249,7 @@ func TestSharing(t *testing.T) {
 	t.Run("map", func(t *testing.T) {
 		m := map[string]int{"a": 1}
 		n := m
-		got := again(t, V("m", &m), V("n", &n))
+		got := again(t, variable("m", &m), variable("n", &n))
 		value(got[0]).Interface().(map[string]int)["b"] = 2
 		if n := value(got[1]).Interface().(map[string]int); len(n) != 2 {
 			t.Errorf("got %v, want both entries", n)
@@ -258,7 +258,7 @@ func TestSharing(t *testing.T) {
 	t.Run("map by pointers", func(t *testing.T) {
 		k := &point{1, 1, ""}
 		m := map[*point]string{k: "here"}
-		got := again(t, V("m", &m), V("k", &k))
+		got := again(t, variable("m", &m), variable("k", &k))
 		if v := value(got[0]).Interface().(map[*point]string)[value(got[1]).Interface().(*point)]; v != "here" {
 			t.Errorf("got %q, want here", v)
 		}
@@ -266,7 +266,7 @@ func TestSharing(t *testing.T) {
 	t.Run("builder that points to itself", func(t *testing.T) {
 		var b strings.Builder
 		b.WriteString("abc")
-		got := value(again(t, V("b", &b))[0]).Addr().Interface().(*strings.Builder)
+		got := value(again(t, variable("b", &b))[0]).Addr().Interface().(*strings.Builder)
 		got.WriteString("def") // panics if it is a copy
 		if got.String() != "abcdef" {
 			t.Errorf("got %q, want abcdef", got.String())
@@ -274,19 +274,19 @@ func TestSharing(t *testing.T) {
 	})
 	t.Run("strangers stay apart", func(t *testing.T) {
 		a, b := []int{1}, []int{1}
-		if groups, _ := survey([]Var{V("a", &a), V("b", &b)}); len(groups) != 2 {
+		if groups, _ := survey([]Var{variable("a", &a), variable("b", &b)}); len(groups) != 2 {
 			t.Errorf("got %d groups, want 2", len(groups))
 		}
 	})
 	t.Run("regular expression", func(t *testing.T) {
 		r := regexp.MustCompile("a+b")
-		if got := value(again(t, V("r", &r))[0]).Interface().(*regexp.Regexp); !got.MatchString("aab") || got.MatchString("b") {
+		if got := value(again(t, variable("r", &r))[0]).Interface().(*regexp.Regexp); !got.MatchString("aab") || got.MatchString("b") {
 			t.Errorf("got %s, want a+b", got)
 		}
 	})
 	t.Run("local time", func(t *testing.T) {
 		now := time.Now()
-		got := value(again(t, V("now", &now))[0]).Interface().(time.Time)
+		got := value(again(t, variable("now", &now))[0]).Interface().(time.Time)
 		if !got.Equal(now) || got.Location() != time.Local {
 			t.Errorf("got %v, want %v", got, now)
 		}
@@ -298,17 +298,17 @@ func TestChangedType(t *testing.T) {
 	type pair struct{ A, B int }
 	type other struct{ A, B int }
 	x := []pair{{1, 2}}
-	groups, _ := survey([]Var{V("x", &x)})
+	groups, _ := survey([]Var{variable("x", &x)})
 	data := bytes.Join(groups[0].encode().chunks, nil)
 	var y []other
-	if err := decode(data, []Var{V("x", &y)}, nil); err == nil || !strings.Contains(err.Error(), "is not what it was") {
+	if err := decode(data, []Var{variable("x", &y)}, nil); err == nil || !strings.Contains(err.Error(), "is not what it was") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 	v := any(Square{2})
-	groups, _ = survey([]Var{V("v", &v)})
+	groups, _ = survey([]Var{variable("v", &v)})
 	data = bytes.Join(groups[0].encode().chunks, nil)
 	var w any
-	if err := decode(data, []Var{V("v", &w)}, basicTypes()); err == nil || !strings.Contains(err.Error(), "is not what it was") {
+	if err := decode(data, []Var{variable("v", &w)}, basicTypes()); err == nil || !strings.Contains(err.Error(), "is not what it was") {
 		t.Errorf("got %v, want a refusal: nobody knows the type", err)
 	}
 }
@@ -344,7 +344,7 @@ func TestSave(t *testing.T) {
 	reset()
 	var big2 []float32
 	var small2 string
-	Load(V("big", &big2), V("small", &small2))
+	Load("big", &big2, "small", &small2, (*[]any)(nil))
 	if len(big2) != len(big) || big2[7] != 7 || small2 != small {
 		t.Fatalf("got %d values, %v, %q", len(big2), big2[7], small2)
 	}
@@ -396,12 +396,12 @@ func FuzzDecode(f *testing.F) {
 		A any
 		T time.Time
 	}{[]string{"a"}, map[string]*node{"k": {1, nil}}, []any{1, "b"}, time.Unix(0, 0)}
-	groups, _ := survey([]Var{V("x", &x)})
+	groups, _ := survey([]Var{variable("x", &x)})
 	f.Add(bytes.Join(groups[0].encode().chunks, nil))
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		y := x
-		decode(data, []Var{V("x", &y)}, basicTypes())
+		decode(data, []Var{variable("x", &y)}, basicTypes())
 	})
 }
 
@@ -411,7 +411,7 @@ func BenchmarkEncode(b *testing.B) {
 			x := make([]float32, n)
 			b.SetBytes(int64(4 * n))
 			for b.Loop() {
-				groups, _ := survey([]Var{V("x", &x)})
+				groups, _ := survey([]Var{variable("x", &x)})
 				groups[0].encode()
 			}
 		})

@@ -1,3 +1,11 @@
+// Package jupytertest runs kernels in a test's own process, and dials kernels for
+// tests:
+//
+//	k := jupytertest.Start(t, interpreter, jupyter.Options{})
+//	client := jupytertest.Connect(t, k.Connection)
+//	answer, err := client.Execute(ctx, `fmt.Println("hello")`)
+//
+// What is started is ended with the test, which fails if it does not end.
 package jupytertest
 
 import (
@@ -6,6 +14,7 @@ import (
 	"time"
 
 	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/jupyter/frontend"
 )
 
 // A Kernel is a kernel that runs in the test's own process.
@@ -66,11 +75,11 @@ func (k *Kernel) Wait(ctx context.Context) error {
 func (k *Kernel) Stop() { k.end() }
 
 // Connect dials a kernel; the connection is closed when the test ends.
-func Connect(t testing.TB, connection jupyter.Connection) *Client {
+func Connect(t testing.TB, connection jupyter.Connection) *frontend.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), dialWait)
+	ctx, cancel := context.WithTimeout(context.Background(), frontend.DialWait)
 	defer cancel()
-	c, err := Dial(ctx, connection)
+	c, err := frontend.Dial(ctx, connection)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -155,8 +155,20 @@ func (m *machine) step(o *op) error {
 		if err := m.load(o, a, out); err != nil {
 			return err
 		}
+	case "tt.bitcast":
+		for i, x := range a[0].data {
+			if t.DType == dtypes.Int32 {
+				out.data[i] = float64(int32(math.Float32bits(float32(x))))
+			} else {
+				out.data[i] = float64(math.Float32frombits(uint32(int32(x))))
+			}
+		}
 	case "tt.dot":
-		dot(a[0], a[1], a[2], out)
+		if strings.Contains(o.line, "tf32_arguments_rounded") {
+			dot(tf32(a[0]), tf32(a[1]), a[2], out)
+		} else {
+			dot(a[0], a[1], a[2], out)
+		}
 	default:
 		return fmt.Errorf("%s is not an op that is known: %v", o.name, known())
 	}
@@ -190,6 +202,16 @@ func transpose(x, out *tile, order []int) {
 		}
 		out.data[at] = x.data[i]
 	}
+}
+
+// tf32 drops the bits that the tensor cores do not take.
+func tf32(x *tile) *tile {
+	y := *x
+	y.data = make([]float64, len(x.data))
+	for i, v := range x.data {
+		y.data[i] = float64(math.Float32frombits(math.Float32bits(float32(v)) &^ (1<<13 - 1)))
+	}
+	return &y
 }
 
 func dot(x, y, sum, out *tile) {

@@ -116,7 +116,7 @@ type Conv struct {
 }
 
 func (c Conv) tile() Tile {
-	t := c.Tile.or(convolutions[0]).fit(c.rows(), c.Out, c.taps())
+	t := c.Tile.or(c.usual()).fit(c.rows(), c.Out, c.taps())
 	t.Split = 1
 	return t
 }
@@ -127,10 +127,31 @@ var convolutions = []Tile{
 	{M: 64, N: 16, K: 32, Warps: 4, Stages: 2},
 	{M: 128, N: 16, K: 16, Warps: 4, Stages: 2},
 	{M: 16, N: 16, K: 32, Warps: 2, Stages: 2},
+	{M: 32, N: 16, K: 16, Warps: 2, Stages: 3},
+	{M: 64, N: 16, K: 16, Warps: 4, Stages: 3},
+	{M: 64, N: 16, K: 16, Warps: 2, Stages: 3},
 	{M: 64, N: 32, K: 32, Warps: 4, Stages: 3},
 	{M: 64, N: 64, K: 32, Warps: 8, Stages: 3},
 	{M: 32, N: 64, K: 64, Warps: 8, Stages: 2},
 	{M: 128, N: 64, K: 32, Warps: 8, Stages: 2},
+}
+
+// many is from how many rows on larger tiles still leave all processors busy.
+const many = 132 * 128
+
+// usual is the tile where nobody has tried any.
+func (g Geometry) usual() Tile {
+	if g.Out > 16 && g.taps() > 16 && g.rows() >= many {
+		return Tile{M: 64, N: 64, K: 32, Warps: 8, Stages: 3}
+	}
+	t := convolutions[1]
+	for t.M > 16 && triton.Blocks(g.rows(), t.M) < 132 {
+		t.M /= 2
+	}
+	if t.M == 16 {
+		t.Warps = 2
+	}
+	return t
 }
 
 // Key tells convolutions apart.
@@ -140,7 +161,7 @@ func (c Conv) Key() string {
 
 // Tiles are those worth trying.
 func (c Conv) Tiles() []Tile {
-	return distinct(convolutions, func(t Tile) Tile { c.Tile = t; return c.tile() })
+	return distinct(append([]Tile{{}}, convolutions...), func(t Tile) Tile { c.Tile = t; return c.tile() })
 }
 
 // With is the convolution with another tile.

@@ -21,11 +21,18 @@ type ConvInput struct {
 	G, X, D dtypes.DType // elements of g, x and d; default: float32
 	Compute dtypes.DType // what the factors are rounded to; default: float32, as TF32
 	Act     Act          // what made x
-	Tile    Tile         // M of pixels, N of input channels, K of what reaches a pixel
+	Tile    Tile         // M of pixels, N of input channels, K of output channels
 }
 
 func (c ConvInput) tile() Tile {
-	t := c.Tile.or(convolutions[1]).fit(c.Batch*c.Height*c.Width, c.In, c.Size*c.Size*c.Out)
+	usual := Tile{M: 32, N: 16, K: 16, Warps: 2, Stages: 3}
+	if c.Out > 16 {
+		usual = Tile{M: 16, N: 16, K: min(128, triton.Cover(c.Out, 16)), Warps: 4, Stages: 3}
+	}
+	if c.In > 16 && c.Batch*c.Height*c.Width >= many {
+		usual = Tile{M: 128, N: 32, K: 64, Warps: 4, Stages: 3}
+	}
+	t := c.Tile.or(usual).fit(c.Batch*c.Height*c.Width, c.In, c.Out)
 	t.Split = 1
 	return t
 }
@@ -37,7 +44,8 @@ func (c ConvInput) Key() string {
 
 // Tiles are those worth trying.
 func (c ConvInput) Tiles() []Tile {
-	return distinct(convolutions, func(t Tile) Tile { c.Tile = t; return c.tile() })
+	l := append([]Tile{{}, {M: 32, N: 16, K: 128, Warps: 4, Stages: 2}, {M: 128, N: 32, K: 64, Warps: 4, Stages: 3}, {M: 128, N: 32, K: 32, Warps: 8, Stages: 3}}, convolutions...)
+	return distinct(l, func(t Tile) Tile { c.Tile = t; return c.tile() })
 }
 
 // With is the convolution with another tile.
@@ -63,14 +71,17 @@ func (c ConvInput) Kernel() triton.Kernel {
 			m, mIn := stretch(b, b.ProgramID(0), t.M, pixels).column()
 			n, nIn := stretch(b, b.ProgramID(1), t.N, c.In).row()
 			image, y, x := m.Div(c.Height*c.Width), m.Div(c.Width).Rem(c.Height), m.Rem(c.Width)
-			sum := b.For(0, depth, t.K, []triton.Value{b.Zeros(dtypes.Float32, t.M, t.N)}, func(i triton.Value, sums []triton.Value) []triton.Value {
-				k, row := i.Add(b.Range(t.K)).Expand(1), i.Add(b.Range(t.K)).Expand(0)
-				var kIn, rowIn triton.Value
-				if depth%t.K != 0 {
-					kIn, rowIn = k.Less(depth), row.Less(depth)
+			chunks := triton.Blocks(c.Out, t.K) // of the channels of a tap
+			sum := b.For(0, c.Size*c.Size*chunks, 1, []triton.Value{b.Zeros(dtypes.Float32, t.M, t.N)}, func(turn triton.Value, sums []triton.Value) []triton.Value {
+				tap := turn.Div(chunks)
+				channel := turn.Rem(chunks).Mul(t.K).Add(b.Range(t.K))
+				column, row := channel.Expand(1), channel.Expand(0)
+				var columnIn, rowIn triton.Value
+				if c.Out%t.K != 0 {
+					columnIn, rowIn = column.Less(c.Out), row.Less(c.Out)
 				}
-				w := load(b.Input(1).At(k.Div(c.Out).Mul(c.In).Add(n).Mul(c.Out).Add(k.Rem(c.Out))), kIn, nIn)
-				g := c.reaching(b, image, y, x, row, mIn, rowIn)
+				w := load(b.Input(1).At(tap.Mul(c.In).Add(n).Mul(c.Out).Add(column)), columnIn, nIn)
+				g := c.reaching(b, image, y.Sub(tap.Div(c.Size)).Add(c.Pad), x.Sub(tap.Rem(c.Size)).Add(c.Pad), row, mIn, rowIn)
 				return []triton.Value{b.Dot(g.To(or32(c.Compute)), w.To(or32(c.Compute)), sums[0], t.Rounding)}
 			})[0]
 			at := m.Mul(c.In).Add(n)
@@ -82,12 +93,10 @@ func (c ConvInput) Kernel() triton.Kernel {
 	}
 }
 
-// reaching loads what comes back to the pixels at y and x from the taps and
-// output channels k: the gradient of the result that the tap was part of, if
-// there is one, and if it won its window.
-func (c ConvInput) reaching(b *triton.Block, image, y, x, k triton.Value, masks ...triton.Value) triton.Value {
-	channel, j, i := k.Rem(c.Out), k.Div(c.Out).Rem(c.Size), k.Div(c.Out*c.Size)
-	row, column := y.Sub(i).Add(c.Pad), x.Sub(j).Add(c.Pad)
+// reaching loads what comes back to pixels from one tap: the gradient of the
+// results at row and column of the images, where there are such, and where they
+// won their windows. channel is along the other axis.
+func (c ConvInput) reaching(b *triton.Block, image, row, column, channel triton.Value, masks ...triton.Value) triton.Value {
 	height, width := c.Result()
 	reach := [2]int{height, width}
 	if c.Pool {
@@ -115,11 +124,15 @@ type ConvGradient struct {
 	X, G    dtypes.DType // elements of x and g; default: float32
 	Compute dtypes.DType // what the factors are rounded to; default: float32, as TF32
 	Tile    Tile         // M of taps, N of channels, K of results
-	Parts   int          // default: one for 512 results, at most 64
+	Parts   int          // default: one for each turn of the loop, at most 256
 }
 
 func (c ConvGradient) tile() Tile {
-	t := c.Tile.or(Tile{M: 64, N: 16, K: 64, Warps: 4, Stages: 2}).fit(c.taps(), c.Out, c.rows())
+	usual := Tile{M: 64, N: 16, K: 64, Warps: 4, Stages: 2}
+	if c.Out > 16 && c.taps() > 16 && c.rows() >= many {
+		usual = Tile{M: 64, N: 64, K: 32, Warps: 8, Stages: 2}
+	}
+	t := c.Tile.or(usual).fit(c.taps(), c.Out, c.rows())
 	t.Split = 1
 	return t
 }
@@ -128,7 +141,8 @@ func (c ConvGradient) parts() int {
 	if c.Parts > 0 {
 		return c.Parts
 	}
-	return min(64, triton.Blocks(c.rows(), 512))
+	turns := triton.Blocks(c.rows(), c.tile().K)
+	return min(turns, max(128, min(256, turns/4)))
 }
 
 // Shape is that of the parts.
@@ -144,13 +158,17 @@ func (c ConvGradient) Key() string {
 // Tiles are those worth trying.
 func (c ConvGradient) Tiles() []Tile {
 	return distinct([]Tile{
+		{},
 		{M: 64, N: 16, K: 64, Warps: 4, Stages: 2},
 		{M: 16, N: 16, K: 64, Warps: 4, Stages: 2},
-		{M: 16, N: 16, K: 128, Warps: 2, Stages: 2},
+		{M: 16, N: 16, K: 64, Warps: 2, Stages: 2},
 		{M: 32, N: 16, K: 32, Warps: 2, Stages: 3},
 		{M: 32, N: 64, K: 32, Warps: 4, Stages: 2},
 		{M: 64, N: 64, K: 32, Warps: 8, Stages: 2},
 		{M: 128, N: 64, K: 32, Warps: 8, Stages: 2},
+		{M: 128, N: 16, K: 32, Warps: 8, Stages: 2},
+		{M: 32, N: 32, K: 64, Warps: 4, Stages: 2},
+		{M: 128, N: 64, K: 64, Warps: 8, Stages: 2},
 	}, func(t Tile) Tile { c.Tile = t; return c.tile() })
 }
 

@@ -41,8 +41,9 @@ var goldens = map[string]triton.Kernel{
 	"conv_gradient_seedcnn":             ConvGradient{Geometry: seedConv}.Kernel(),
 	"conv_gradient_lenet5":              ConvGradient{Geometry: lenetConv}.Kernel(),
 	"parts_update_seedcnn":              PartsUpdate{Parts: 4, Weights: seedConv.weights(), Rule: Adam{}}.Kernel(),
+	"gather_mnist_b8":                   Gather{Examples: 60000, Size: 784, Batch: 8, X: dtypes.Uint8}.Kernel(),
 	"group_mlp_adam":                    Group{Rule: Adam{}, Members: []Member{LinearUpdate{Batch: 100, In: 784, Out: 1000}, LinearUpdate{Batch: 100, In: 1000, Out: 1000}, LinearUpdate{Batch: 100, In: 1000, Out: 10}, Tally{Batch: 100}}}.Kernel(),
-	"group_seedcnn_adam":                Group{Rule: Adam{}, Members: []Member{PartsUpdate{Parts: 4, Weights: seedConv.weights()}, LinearUpdate{Batch: 8, In: 1960, Out: 100}, LinearUpdate{Batch: 8, In: 100, Out: 10}, Tally{Batch: 8}}}.Kernel(),
+	"group_seedcnn_adam":                Group{Rule: Adam{}, Members: []Member{PartsUpdate{Parts: 4, Weights: seedConv.weights()}, LinearUpdate{Batch: 8, In: 1960, Out: 100}, LinearUpdate{Batch: 8, In: 100, Out: 10}, Tally{Batch: 8, Rows: 129}}}.Kernel(),
 	"lstm_50x20x5":                      LSTM{Length: 50, Batch: 20, Units: 5}.Kernel(),
 	"lstm_back_50x20x64":                LSTMBack{LSTM{Length: 50, Batch: 20, Units: 64}}.Kernel(),
 	"norm_sums_4096x64":                 Norm{Rows: 4096, Channels: 64}.Sums(),
@@ -94,7 +95,7 @@ func TestTiles(t *testing.T) {
 	for _, op := range []Op{
 		Linear{Batch: 100, In: 1000, Out: 1000}, Linear{Batch: 1, In: 1, Out: 1}, Linear{Batch: 4096, In: 100, Out: 84},
 		LinearInput{Batch: 100, In: 784, Out: 10}, LinearUpdate{Batch: 8, In: 1960, Out: 100, Rule: Adam{}},
-		Head{Batch: 100, In: 1000, Classes: 10},
+		Head{Batch: 100, In: 1000, Classes: 10}, Conv{Geometry: seedConv}, ConvInput{Geometry: seedConv}, ConvGradient{Geometry: seedConv},
 	} {
 		seen := map[string]bool{}
 		for _, tile := range op.Tiles() {

@@ -1,7 +1,7 @@
 package kernels
 
 import (
-	"maps"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -34,8 +34,10 @@ type task struct {
 	inputs []shapes.Shape // without states
 	arrays []shapes.Shape // which a rule updates in place
 	plain  []shapes.Shape // outputs that are no states
+	place  map[int]int    // of plain outputs that take the memory of inputs: their number, the input's
 	blocks int
 	warps  int
+	partly bool // plain outputs in place are stored in part
 	stages int
 	flops  float64
 	// body is what a block does. in are the inputs; update has a step for each
@@ -65,6 +67,7 @@ func (g Group) Kernel() triton.Kernel {
 	for i, m := range g.Members {
 		t := m.task(g.Rule)
 		tasks[i] = t
+		first := len(k.Inputs)
 		k.Inputs = append(k.Inputs, t.inputs...)
 		for _, s := range t.arrays {
 			for range g.each() {
@@ -75,6 +78,12 @@ func (g Group) Kernel() triton.Kernel {
 				k.Outputs = append(k.Outputs, s)
 			}
 		}
+		for out, in := range t.place {
+			aliases[len(k.Outputs)+out] = first + in
+			if t.partly {
+				k.Partly = append(k.Partly, len(k.Outputs)+out)
+			}
+		}
 		k.Outputs = append(k.Outputs, t.plain...)
 		k.Grid[0] += t.blocks
 		k.Warps, k.Stages, k.FLOPs = max(k.Warps, t.warps), max(k.Stages, t.stages), k.FLOPs+t.flops
@@ -82,8 +91,11 @@ func (g Group) Kernel() triton.Kernel {
 	if g.Rule != nil {
 		scalar := shapes.Make(dtypes.Float32)
 		k.Inputs = append(k.Inputs, scalar, scalar)
-		k.Aliases = maps.Clone(aliases)
 	}
+	if len(aliases) > 0 {
+		k.Aliases = aliases
+	}
+	slices.Sort(k.Partly)
 	k.Body = func(b *triton.Block) {
 		var rate, number triton.Value
 		if g.Rule != nil {
@@ -160,25 +172,41 @@ func stepOf(rule Rule, rate, number triton.Value, old, next []triton.Value) step
 //
 //	inputs:  loss and hit [batch] float32
 //	outputs: [1 3] float32: the mean loss, the number of examples, the sum of the hits
-type Tally struct{ Batch int }
+//
+// With Rows it writes them into a table, and counts:
+//
+//	inputs:  loss and hit, rows [Rows 3] float32, at, an int32 scalar: the row to write
+//	outputs: rows and at+1; the same memory
+type Tally struct {
+	Batch int
+	Rows  int
+}
 
 func (t Tally) task(Rule) task {
-	each := shapes.Make(dtypes.Float32, t.Batch)
-	return task{
-		inputs: []shapes.Shape{each, each}, plain: []shapes.Shape{shapes.Make(dtypes.Float32, 1, 3)},
-		blocks: 1, warps: 1, stages: 1,
-		body: func(b *triton.Block, _ triton.Value, in []triton.Value, update []step) {
-			size := min(triton.Cover(t.Batch, 1), 1024)
-			zero := b.Zeros(dtypes.Float32, size)
-			sums := b.For(0, t.Batch, size, []triton.Value{zero, zero}, func(i triton.Value, c []triton.Value) []triton.Value {
-				at := i.Add(b.Range(size))
-				some := at.Less(t.Batch)
-				return []triton.Value{c[0].Add(in[0].At(at).LoadIf(some, 0)), c[1].Add(in[1].At(at).LoadIf(some, 0))}
-			})
-			zeroth := b.Zeros(dtypes.Int32)
-			update[0](zeroth)(sums[0].Sum(0).Mul(1 / float64(t.Batch)))
-			update[0](zeroth.Add(1))(b.Full(dtypes.Float32, float64(t.Batch)))
-			update[0](zeroth.Add(2))(sums[1].Sum(0))
-		},
+	each, row := shapes.Make(dtypes.Float32, t.Batch), shapes.Make(dtypes.Float32, 1, 3)
+	k := task{inputs: []shapes.Shape{each, each}, plain: []shapes.Shape{row}, blocks: 1, warps: 1, stages: 1}
+	if t.Rows > 0 {
+		rows, at := shapes.Make(dtypes.Float32, t.Rows, 3), shapes.Make(dtypes.Int32)
+		k.inputs, k.plain = append(k.inputs, rows, at), []shapes.Shape{rows, at}
+		k.place, k.partly = map[int]int{0: 2, 1: 3}, true
 	}
+	k.body = func(b *triton.Block, _ triton.Value, in []triton.Value, update []step) {
+		size := min(triton.Cover(t.Batch, 1), 1024)
+		zero := b.Zeros(dtypes.Float32, size)
+		sums := b.For(0, t.Batch, size, []triton.Value{zero, zero}, func(i triton.Value, c []triton.Value) []triton.Value {
+			at := i.Add(b.Range(size))
+			some := at.Less(t.Batch)
+			return []triton.Value{c[0].Add(in[0].At(at).LoadIf(some, 0)), c[1].Add(in[1].At(at).LoadIf(some, 0))}
+		})
+		first := b.Zeros(dtypes.Int32)
+		if t.Rows > 0 {
+			at := in[3].Load()
+			first = at.Mul(3)
+			update[1](b.Zeros(dtypes.Int32))(at.Add(1))
+		}
+		update[0](first)(sums[0].Sum(0).Mul(1 / float64(t.Batch)))
+		update[0](first.Add(1))(b.Full(dtypes.Float32, float64(t.Batch)))
+		update[0](first.Add(2))(sums[1].Sum(0))
+	}
+	return k
 }

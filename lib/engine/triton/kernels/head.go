@@ -26,7 +26,7 @@ type Head struct {
 }
 
 func (h Head) tile() Tile {
-	t := h.Tile.or(Tile{M: 16, N: 16, K: 64, Split: 4, Warps: 4, Stages: 3}).fit(h.Batch, h.Classes, h.In)
+	t := h.Tile.or(narrow).fit(h.Batch, h.Classes, h.In)
 	t.N = triton.Cover(h.Classes, 16)
 	return t
 }

@@ -4,6 +4,7 @@
 //
 // A step of a net of dense layers is, from batch to new weights:
 //
+//	[Gather]        the batch: rows of the data by the order of the epoch
 //	[Linear]        y = act(x·w + bias), a layer forwards
 //	[Head]          the last layer, softmax, cross entropy, hits and the gradient of the logits
 //	[LinearInput]   the gradient of a layer's input, times the slope of the activation before it

@@ -22,7 +22,7 @@ type Linear struct {
 
 // tile is the one that Kernel uses.
 func (l Linear) tile() Tile {
-	return l.Tile.or(products[0]).fit(l.Batch, l.Out, l.In)
+	return l.Tile.or(usual(l.Batch, l.Out, l.In, l.Compute)).fit(l.Batch, l.Out, l.In)
 }
 
 // Kernel is the kernel of these sizes.
@@ -67,7 +67,7 @@ type LinearInput struct {
 }
 
 func (l LinearInput) tile() Tile {
-	return l.Tile.or(products[0]).fit(l.Batch, l.In, l.Out)
+	return l.Tile.or(usual(l.Batch, l.In, l.Out, l.Compute)).fit(l.Batch, l.In, l.Out)
 }
 
 // Kernel is the kernel of these sizes.

@@ -5,9 +5,13 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
+
+	"gaiden/lib/engine/triton"
 )
 
-var tiles = []Tile{{}, {M: 16, N: 16, K: 16}, {M: 16, N: 32, K: 16, Split: 2}, {M: 32, N: 16, K: 16, Split: 4, Warps: 8}}
+// tiles are exact, so that an error of 1e-5 tells.
+var tiles = []Tile{{Rounding: triton.Exact}, {M: 16, N: 16, K: 16, Rounding: triton.Exact},
+	{M: 16, N: 32, K: 16, Split: 2, Rounding: triton.Exact}, {M: 32, N: 16, K: 16, Split: 4, Warps: 8, Rounding: triton.Exact}}
 
 var sizes = []struct{ batch, in, out int }{{1, 1, 1}, {1, 16, 16}, {3, 7, 5}, {17, 33, 10}, {32, 64, 48}, {40, 70, 33}}
 
@@ -46,6 +50,17 @@ func TestLinear(t *testing.T) {
 			u.NoBias = true
 			near(t, name("weight gradient alone ", s, tile), run(t, u.Kernel(), x, g)[0], matmul(x, g, s.in, s.batch, s.out, true, false), 1e-5)
 		}
+	}
+}
+
+// TestRounding holds what TF32 costs: 2⁻¹² of each factor if it is rounded, twice
+// that, and all in one direction, if its bits are dropped.
+func TestRounding(t *testing.T) {
+	x, w := numbers(1, 20*300), positive(2, 300*10)
+	want := matmul(x, w, 20, 300, 10, false, false)
+	for rounding, limit := range map[triton.Rounding]float64{triton.Nearest: 3e-4, triton.Truncated: 8e-4, triton.Exact: 1e-6} {
+		l := Linear{Batch: 20, In: 300, Out: 10, NoBias: true, Tile: Tile{Rounding: rounding}}
+		near(t, name(l.tile()), run(t, l.Kernel(), x, w)[0], want, limit)
 	}
 }
 

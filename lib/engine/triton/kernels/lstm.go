@@ -66,29 +66,39 @@ func (l LSTM) Kernel() triton.Kernel {
 			m, mIn := rows.column()
 			n, nIn := units.row()
 			start := b.Zeros(dtypes.Float32, l.rows(), n.Dims()[1])
-			b.For(0, l.Length, 1, []triton.Value{start, start}, func(t triton.Value, state []triton.Value) []triton.Value {
-				row := t.Mul(l.Batch).Add(m)
+			last := b.Full(dtypes.Int32, float64(l.Length-1))
+			at := func(t triton.Value, g int) triton.Value {
+				return t.Mul(l.Batch).Add(m).Mul(4 * l.Units).Add(n.Add(g * l.Units))
+			}
+			z := func(t triton.Value) (z []triton.Value) { // what the gates get
+				for g := range 4 {
+					z = append(z, load(b.Input(0).At(at(t, g)), mIn, nIn))
+				}
+				return z
+			}
+			// Loads of the next place are on their way while this one is computed.
+			first := append([]triton.Value{start, start}, z(b.Zeros(dtypes.Int32))...)
+			b.For(0, l.Length, 1, first, func(t triton.Value, state []triton.Value) []triton.Value {
+				next := z(t.Add(1).Min(last))
 				var gates [4]triton.Value
 				for g := range gates {
-					at := row.Mul(4 * l.Units).Add(n.Add(g * l.Units))
-					z := load(b.Input(0).At(at), mIn, nIn)
-					gates[g] = b.Dot(state[0], weights[g], z, l.Rounding)
+					gates[g] = b.Dot(state[0], weights[g], state[2+g], l.Rounding)
 					if g == 2 {
 						gates[g] = gates[g].Tanh()
 					} else {
 						gates[g] = gates[g].Sigmoid()
 					}
-					store(b.Output(2).At(at), gates[g], mIn, nIn)
+					store(b.Output(2).At(at(t, g)), gates[g], mIn, nIn)
 				}
 				c := gates[1].Mul(state[1]).Add(gates[0].Mul(gates[2]))
 				h := gates[3].Mul(c.Tanh())
 				if !nIn.IsZero() { // columns that are no units get sigmoid(0): keep them out of the next products
 					h = nIn.Select(h, 0)
 				}
-				at := row.Mul(l.Units).Add(n)
-				store(b.Output(0).At(at), h, mIn, nIn)
-				store(b.Output(1).At(at), c, mIn, nIn)
-				return []triton.Value{h, c}
+				here := t.Mul(l.Batch).Add(m).Mul(l.Units).Add(n)
+				store(b.Output(0).At(here), h, mIn, nIn)
+				store(b.Output(1).At(here), c, mIn, nIn)
+				return append([]triton.Value{h, c}, next...)
 			})
 		},
 	}
@@ -115,18 +125,30 @@ func (l LSTMBack) Kernel() triton.Kernel {
 			m, mIn := rows.column()
 			n, nIn := units.row()
 			start := b.Zeros(dtypes.Float32, l.rows(), n.Dims()[1])
-			b.For(0, l.Length, 1, []triton.Value{start, start}, func(i triton.Value, state []triton.Value) []triton.Value {
-				t := b.Full(dtypes.Int32, float64(l.Length-1)).Sub(i)
-				row := t.Mul(l.Batch).Add(m)
-				at := row.Mul(l.Units).Add(n)
-				var gate [4]triton.Value
-				for g := range gate {
-					gate[g] = load(b.Input(1).At(row.Mul(4*l.Units).Add(n.Add(g*l.Units))), mIn, nIn)
+			zero := b.Zeros(dtypes.Int32)
+			at := func(t triton.Value) triton.Value { return t.Mul(l.Batch).Add(m).Mul(l.Units).Add(n) }
+			gate := func(t triton.Value, g int) triton.Value {
+				return t.Mul(l.Batch).Add(m).Mul(4 * l.Units).Add(n.Add(g * l.Units))
+			}
+			// The place's four gates, the gradient of its output, its cell, and the
+			// one before. Those of the next place are loaded while this one is
+			// computed.
+			place := func(t triton.Value) (l []triton.Value) {
+				for g := range 4 {
+					l = append(l, load(b.Input(1).At(gate(t, g)), mIn, nIn))
 				}
-				in, forget, cell, out := gate[0], gate[1], gate[2], gate[3]
-				before := load(b.Input(2).At(at.Sub(l.Batch*l.Units)), mIn, nIn, t.Greater(0).Spread(1, 1))
-				c := load(b.Input(2).At(at), mIn, nIn).Tanh()
-				dh := state[0].Add(load(b.Input(0).At(at), mIn, nIn))
+				l = append(l, load(b.Input(0).At(at(t)), mIn, nIn), load(b.Input(2).At(at(t)), mIn, nIn))
+				before := load(b.Input(2).At(at(t.Sub(1))), mIn, nIn, t.Greater(0).Spread(1, 1))
+				return append(l, before)
+			}
+			end := b.Full(dtypes.Int32, float64(l.Length-1))
+			first := append([]triton.Value{start, start}, place(end)...)
+			b.For(0, l.Length, 1, first, func(i triton.Value, state []triton.Value) []triton.Value {
+				t := end.Sub(i)
+				following := place(t.Sub(1).Max(zero))
+				in, forget, cell, out := state[2], state[3], state[4], state[5]
+				v, c, before := state[6], state[7].Tanh(), state[8]
+				dh := state[0].Add(v)
 				dc := state[1].Add(dh.Mul(out).Mul(c.Mul(c).Neg().Add(1)))
 				slope := func(s triton.Value) triton.Value { return s.Mul(s.Neg().Add(1)) }
 				d := [4]triton.Value{
@@ -137,10 +159,10 @@ func (l LSTMBack) Kernel() triton.Kernel {
 				}
 				next := start
 				for g := range d {
-					store(b.Output(0).At(row.Mul(4*l.Units).Add(n.Add(g*l.Units))), d[g], mIn, nIn)
+					store(b.Output(0).At(gate(t, g)), d[g], mIn, nIn)
 					next = b.Dot(d[g], weights[g], next, l.Rounding)
 				}
-				return []triton.Value{next, dc.Mul(forget)}
+				return append([]triton.Value{next, dc.Mul(forget)}, following...)
 			})
 		},
 	}

@@ -57,21 +57,49 @@ func distinct(l []Tile, fit func(Tile) Tile) []Tile {
 var products = []Tile{
 	{M: 32, N: 32, K: 32, Split: 4, Warps: 4, Stages: 3},
 	{M: 32, N: 32, K: 32, Split: 4, Warps: 4, Stages: 4},
-	{M: 64, N: 32, K: 32, Split: 4, Warps: 4, Stages: 3},
-	{M: 64, N: 32, K: 32, Split: 4, Warps: 8, Stages: 3},
+	{M: 32, N: 32, K: 32, Split: 8, Warps: 8, Stages: 2},
+	{M: 32, N: 32, K: 32, Split: 8, Warps: 8, Stages: 3},
+	{M: 32, N: 32, K: 64, Split: 4, Warps: 4, Stages: 3},
+	{M: 32, N: 32, K: 16, Split: 8, Warps: 8, Stages: 4},
+	{M: 32, N: 16, K: 32, Split: 4, Warps: 4, Stages: 4},
 	{M: 64, N: 16, K: 32, Split: 4, Warps: 4, Stages: 4},
-	{M: 128, N: 16, K: 32, Split: 4, Warps: 4, Stages: 2},
-	{M: 128, N: 16, K: 64, Split: 1, Warps: 4, Stages: 4},
+	{M: 64, N: 32, K: 32, Split: 4, Warps: 4, Stages: 3},
 	{M: 32, N: 32, K: 64, Split: 2, Warps: 4, Stages: 3},
-	{M: 64, N: 32, K: 64, Split: 2, Warps: 4, Stages: 3},
 	{M: 32, N: 32, K: 128, Split: 1, Warps: 4, Stages: 3},
 	{M: 64, N: 32, K: 64, Split: 1, Warps: 4, Stages: 4},
 	{M: 64, N: 64, K: 64, Split: 1, Warps: 4, Stages: 3},
+	{M: 64, N: 64, K: 32, Split: 1, Warps: 4, Stages: 3},
 	{M: 128, N: 64, K: 32, Split: 1, Warps: 8, Stages: 3},
 	{M: 128, N: 128, K: 32, Split: 1, Warps: 8, Stages: 3},
 	{M: 16, N: 32, K: 64, Split: 4, Warps: 4, Stages: 3},
-	{M: 16, N: 16, K: 64, Split: 4, Warps: 4, Stages: 3},
-	{M: 16, N: 16, K: 64, Split: 8, Warps: 8, Stages: 2},
+	narrow,
+	{M: 16, N: 16, K: 64, Split: 8, Warps: 8, Stages: 3},
+	{M: 16, N: 16, K: 32, Split: 16, Warps: 16, Stages: 3},
+	{M: 16, N: 16, K: 64, Split: 16, Warps: 16, Stages: 2},
+}
+
+// narrow is for results of few columns: their blocks are many, and the warps of
+// each take parts of the depth.
+var narrow = Tile{M: 16, N: 16, K: 64, Split: 4, Warps: 4, Stages: 3}
+
+// usual is the tile for a product of m rows, n columns and depth k that nobody
+// has tried: a block for each of the device's processors, if the result is large
+// enough, and narrow ones with all their warps along the depth if it is not.
+// Factors that are rounded to bfloat16 go through registers, which takes the
+// gain from splitting the depth.
+func usual(m, n, k int, compute dtypes.DType) Tile {
+	t := products[0]
+	if or32(compute) == dtypes.BFloat16 {
+		t = Tile{M: 32, N: 32, K: 128, Warps: 4, Stages: 3}
+	}
+	if triton.Blocks(m, 32)*triton.Blocks(n, 32) >= 1024 { // enough blocks for larger ones, which read less
+		t = Tile{M: 64, N: 64, K: 32, Warps: 4, Stages: 3}
+	}
+	t = t.fit(m, n, k)
+	if triton.Blocks(m, t.M)*triton.Blocks(n, t.N) < 66 {
+		return narrow
+	}
+	return t
 }
 
 // Key tells layers apart.
@@ -81,7 +109,7 @@ func (l Linear) Key() string {
 
 // Tiles are those worth trying.
 func (l Linear) Tiles() []Tile {
-	return distinct(products, func(t Tile) Tile { l.Tile = t; return l.tile() })
+	return distinct(append([]Tile{{}}, products...), func(t Tile) Tile { l.Tile = t; return l.tile() })
 }
 
 // With is the layer with another tile.
@@ -94,7 +122,7 @@ func (l LinearInput) Key() string {
 
 // Tiles are those worth trying.
 func (l LinearInput) Tiles() []Tile {
-	return distinct(products, func(t Tile) Tile { l.Tile = t; return l.tile() })
+	return distinct(append([]Tile{{}}, products...), func(t Tile) Tile { l.Tile = t; return l.tile() })
 }
 
 // With is the layer with another tile.
@@ -111,8 +139,8 @@ func (l LinearUpdate) Key() string {
 
 // updates are the tiles tried where the result is as large as the weights.
 var updates = []Tile{
-	{M: 64, N: 64, K: 32, Warps: 8, Stages: 3},
 	{M: 32, N: 64, K: 32, Warps: 4, Stages: 3},
+	{M: 64, N: 64, K: 32, Warps: 8, Stages: 3},
 	{M: 64, N: 32, K: 32, Warps: 4, Stages: 3},
 	{M: 32, N: 128, K: 32, Warps: 8, Stages: 3},
 	{M: 32, N: 128, K: 16, Warps: 8, Stages: 4},
@@ -141,9 +169,10 @@ func (h Head) Key() string {
 // Tiles are those worth trying.
 func (h Head) Tiles() []Tile {
 	return distinct([]Tile{
-		{M: 16, N: 16, K: 64, Split: 4, Warps: 4, Stages: 3},
-		{M: 16, N: 16, K: 64, Split: 8, Warps: 8, Stages: 2},
-		{M: 16, N: 16, K: 128, Split: 4, Warps: 4, Stages: 2},
+		narrow,
+		{M: 16, N: 16, K: 64, Split: 8, Warps: 8, Stages: 3},
+		{M: 16, N: 16, K: 32, Split: 16, Warps: 16, Stages: 3},
+		{M: 16, N: 16, K: 64, Split: 16, Warps: 16, Stages: 2},
 		{M: 32, N: 16, K: 64, Split: 4, Warps: 4, Stages: 3},
 	}, func(t Tile) Tile { h.Tile = t; return h.tile() })
 }

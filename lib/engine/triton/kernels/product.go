@@ -7,17 +7,39 @@ import (
 )
 
 // span is a stretch of an axis that a block works on: places, and which of them
-// exist. all says that all do.
+// are the block's own. all says that all are. The places of a safe span exist,
+// own or not: they can be read without a mask.
 type span struct {
-	at  triton.Value
-	in  triton.Value
-	all bool
+	at   triton.Value
+	in   triton.Value
+	all  bool
+	safe bool
+	n    int // the axis's length
 }
 
-// stretch is block number block of size size on an axis of length n.
+// stretch is block number block of size size on an axis of length n. The last
+// one begins early enough to be full, if the axis is long enough: then loops need
+// no masks, and what two blocks compute one of them stores.
 func stretch(b *triton.Block, block triton.Value, size, n int) span {
-	at := block.Mul(size).Add(b.Range(size))
-	return span{at: at, in: at.Less(n), all: n%size == 0}
+	first := block.Mul(size)
+	switch {
+	case n%size == 0:
+		at := first.Add(b.Range(size))
+		return span{at: at, in: at.Less(n), all: true, safe: true, n: n}
+	case n > size:
+		at := first.Min(n - size).Add(b.Range(size))
+		return span{at: at, in: at.GreaterEqual(first), safe: true, n: n}
+	}
+	at := first.Add(b.Range(size))
+	return span{at: at, in: at.Less(n), n: n}
+}
+
+// mask is in, or the zero Value where all places are the block's own.
+func (s span) mask() triton.Value {
+	if s.all {
+		return triton.Value{}
+	}
+	return s.in
 }
 
 // and joins masks; the zero Value stands for "everywhere".
@@ -73,6 +95,19 @@ type factor struct {
 	step, depth int
 }
 
+// clamped needs no mask in a loop if it can be done without. Places beyond the
+// end become the last one: the results there are not stored. Where places lie
+// side by side masks stay, because Triton would not see that they do.
+func (f factor) clamped() factor {
+	switch {
+	case f.side.safe:
+		f.side.all = true
+	case f.step != 1:
+		f.side.at, f.side.all = f.side.at.Min(f.side.n-1), true
+	}
+	return f
+}
+
 // product is the sum over depth of x[m k]·y[k n], float32 [t.M t.N]. Factors are
 // rounded to compute.
 //
@@ -82,6 +117,7 @@ func product(b *triton.Block, t Tile, compute dtypes.DType, x, y factor, depth i
 	turn := t.K * t.Split
 	k := b.Range(t.K)
 	sides := []int{t.M, t.N}
+	x, y = x.clamped(), y.clamped()
 	if t.Split > 1 {
 		k = b.Range(t.Split).Mul(t.K).Expand(1).Add(k.Expand(0)) // [split k]
 		sides = []int{t.Split, t.M, t.N}

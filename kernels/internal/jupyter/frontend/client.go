@@ -1,10 +1,10 @@
-// Package jupytertest is a Jupyter front end for tests: it sends requests to a
-// kernel and gathers what comes back until the kernel is idle.
+// Package frontend is a Jupyter front end for tests and benchmarks: it sends
+// requests to any kernel and gathers what comes back until the kernel is idle.
 //
-// It uses real sockets, those of go-zeromq/zmq4, so that a kernel is tested
-// against another implementation of ZeroMQ than its own.
+// It uses real sockets, those of go-zeromq/zmq4, so that our kernel meets another
+// implementation of ZeroMQ than its own.
 //
-//	client, err := jupytertest.Dial(ctx, connection)
+//	client, err := frontend.Dial(ctx, connection)
 //	if err != nil {
 //		return err
 //	}
@@ -17,7 +17,7 @@
 //
 // Every wait ends with its context. The package refuses to judge: a reply with
 // status error is an answer like any other.
-package jupytertest
+package frontend
 
 import (
 	"context"
@@ -31,9 +31,9 @@ import (
 	"gaiden/kernels/internal/jupyter"
 )
 
-// dialWait is how long Dial waits for the kernel's sockets when ctx has no end
+// DialWait is how long Dial waits for the kernel's sockets when ctx has no end
 // of its own.
-const dialWait = 20 * time.Second
+const DialWait = 20 * time.Second
 
 // A Client is one front end. Its methods may be called from any goroutine.
 type Client struct {
@@ -70,7 +70,7 @@ type Answer struct {
 func Dial(ctx context.Context, connection jupyter.Connection) (*Client, error) {
 	signer, err := connection.Signer()
 	if err != nil {
-		return nil, fmt.Errorf("jupytertest: dial: %w", err)
+		return nil, fmt.Errorf("frontend: dial: %w", err)
 	}
 	c := &Client{
 		Session: jupyter.NewID(),
@@ -83,7 +83,7 @@ func Dial(ctx context.Context, connection jupyter.Connection) (*Client, error) {
 	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	id := zmq4.WithID(zmq4.SocketIdentity(c.Session))
 	retry := zmq4.WithDialerRetry(50 * time.Millisecond)
-	forever := zmq4.WithDialerMaxRetries(int(dialWait / (50 * time.Millisecond)))
+	forever := zmq4.WithDialerMaxRetries(int(DialWait / (50 * time.Millisecond)))
 	for _, channel := range []jupyter.Channel{jupyter.Stdin, jupyter.Control, jupyter.Shell, jupyter.IOPub, jupyter.Heartbeat} {
 		var s zmq4.Socket
 		switch channel {
@@ -98,7 +98,7 @@ func Dial(ctx context.Context, connection jupyter.Connection) (*Client, error) {
 		c.sockets[channel] = s
 		if err := s.Dial(connection.Endpoint(channel)); err != nil {
 			c.Close()
-			return nil, fmt.Errorf("jupytertest: dial: %s: %w", channel, err)
+			return nil, fmt.Errorf("frontend: dial: %s: %w", channel, err)
 		}
 		if channel != jupyter.Heartbeat {
 			go c.receive(channel, s)
@@ -114,7 +114,7 @@ func Dial(ctx context.Context, connection jupyter.Connection) (*Client, error) {
 // subscribed waits for iopub: a kernel of protocol 5.4 says welcome; of another
 // it asks until the status of the answer is seen.
 func (c *Client) subscribed(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, dialWait)
+	ctx, cancel := context.WithTimeout(ctx, DialWait)
 	defer cancel()
 	for {
 		short, stop := context.WithTimeout(ctx, 500*time.Millisecond)
@@ -124,7 +124,7 @@ func (c *Client) subscribed(ctx context.Context) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("jupytertest: dial: the kernel does not answer: %w", err)
+			return fmt.Errorf("frontend: dial: the kernel does not answer: %w", err)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func (c *Client) wait(ctx context.Context, id string, reply bool) (Answer, error
 		return c.idle[id] && (!reply || a.Reply.Header.ID != "")
 	})
 	if err != nil {
-		return got, fmt.Errorf("jupytertest: no full answer (reply %q, %d messages on iopub): %w",
+		return got, fmt.Errorf("frontend: no full answer (reply %q, %d messages on iopub): %w",
 			got.Reply.Header.Type, len(got.IOPub), err)
 	}
 	return got, nil

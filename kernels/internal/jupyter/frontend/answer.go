@@ -1,4 +1,4 @@
-package jupytertest
+package frontend
 
 import (
 	"encoding/json"

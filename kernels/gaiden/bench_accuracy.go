@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"gaiden/lib/datasets"
+	"gaiden/lib/fit"
+	"gaiden/lib/session"
+)
+
+// accuracyCases are the nets that are compared, with the sources' epochs on a
+// GPU and fewer on a CPU.
+var accuracyCases = []struct {
+	name        string
+	epochs, few int
+}{{"seedcnn-b8", 5, 5}, {"mlp-b100", 20, 3}, {"kerascnn-b128", 12, 1}, {"lenet5-b100", 30, 3}}
+
+// benchAccuracy trains the nets on Fashion-MNIST, and PyTorch's from the same
+// weights on the same data with the same optimizer; the order of examples and
+// dropout are each one's own. LeNet5 gets the images with a frame of zeros, in
+// three equal channels.
+func benchAccuracy(b *bench) error {
+	ctx := context.Background()
+	images, err := datasets.Fashion(ctx, datasets.Options{})
+	if err != nil {
+		return err
+	}
+	s, err := session.Config{Client: "gaiden bench", Space: "bench"}.Open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	dir, err := os.MkdirTemp("", "gaiden-accuracy")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	for _, a := range accuracyCases {
+		if !b.wants(a.name) {
+			continue
+		}
+		c, epochs := caseOf(a.name), a.epochs
+		if s.Welcome().Platform == "cpu" {
+			epochs = a.few
+		}
+		fmt.Fprintf(b.progress, "bench accuracy: %s, %d epochs\n", a.name, epochs)
+		if err := b.accuracy(ctx, s, c, images, epochs, dir); err != nil {
+			return fmt.Errorf("bench accuracy: %s: %w", a.name, err)
+		}
+		for _, script := range b.peers() {
+			if script != "torch" {
+				continue
+			}
+			if err := b.peer("accuracy_torch.py", dir, strconv.Itoa(epochs), a.name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// accuracy trains one, and leaves its first weights and the data in dir.
+func (b *bench) accuracy(ctx context.Context, s *session.Session, c trainCase, images *datasets.Images, epochs int, dir string) error {
+	config := c.config
+	config.Session, config.Seed = s, 1
+	net := fit.New("bench", c.model, config)
+	if err := net.Reset(); err != nil { // what a run that was stopped has left
+		return err
+	}
+	defer net.Reset()
+	if err := net.Save(filepath.Join(dir, "weights.safetensors")); err != nil {
+		return err
+	}
+	if b.keep != "" { // to compare those of a CPU with those of a GPU
+		if err := net.Save(filepath.Join(b.keep, c.name+".safetensors")); err != nil {
+			return err
+		}
+	}
+	sets := map[string]*fit.Set{}
+	for name, split := range map[string]datasets.Split{"train": images.Train, "test": images.Test} {
+		x := framed(split.Pixels, c.model.Input)
+		var y []byte
+		for _, l := range split.Labels {
+			y = binary.LittleEndian.AppendUint32(y, uint32(l))
+		}
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, name+".x"), x, 0o600), os.WriteFile(filepath.Join(dir, name+".y"), y, 0o600)); err != nil {
+			return err
+		}
+		set, err := net.Load("bench/"+name, fit.Data{X: x, Y: split.Labels})
+		if err != nil {
+			return err
+		}
+		sets[name] = set
+	}
+	if err := b.twice(ctx, net, images, c); err != nil {
+		return err
+	}
+	h, err := net.Train(ctx, sets["train"], fit.Train{Epochs: epochs, Batch: c.batch, Validation: sets["test"]})
+	if err != nil {
+		return err
+	}
+	last := h.Last()
+	unit := fmt.Sprintf("%% after %d epochs", epochs)
+	b.addSamples(c.name, "gaiden, test", unit, []float64{100 * last.Validation.Accuracy()})
+	b.addSamples(c.name, "gaiden, train", unit, []float64{100 * last.Train.Accuracy()})
+	b.addSamples(c.name, "gaiden", "s", []float64{last.Elapsed.Seconds()})
+	return nil
+}
+
+// twice trains from one seed twice, for an epoch of a few images, and counts the
+// steps whose losses differ.
+func (b *bench) twice(ctx context.Context, net *fit.Net, images *datasets.Images, c trainCase) error {
+	few := images.First(2000, 1).Train
+	var losses [2][]float32
+	for i := range losses {
+		if err := net.Reset(); err != nil {
+			return err
+		}
+		set, err := net.Load("bench/few", fit.Data{X: framed(few.Pixels, c.model.Input), Y: few.Labels})
+		if err != nil {
+			return err
+		}
+		h, err := net.Train(ctx, set, fit.Train{Batch: c.batch})
+		if err != nil {
+			return err
+		}
+		losses[i] = h.Losses
+	}
+	differ := 0.0
+	for i, loss := range losses[0] {
+		if i >= len(losses[1]) || math.Float32bits(loss) != math.Float32bits(losses[1][i]) {
+			differ++
+		}
+	}
+	b.addSamples(c.name, "gaiden, one seed twice", fmt.Sprintf("losses of %d that differ", len(losses[0])), []float64{differ})
+	return net.Reset()
+}
+
+// framed makes images of 28×28 pixels fit a net's input.
+func framed(x []byte, input []int) []byte {
+	const side = 28
+	height, width, channels := input[0], input[1], input[2]
+	if height == side && width == side && channels == 1 {
+		return x
+	}
+	n := len(x) / side / side
+	out := make([]byte, n*height*width*channels)
+	for i := range n {
+		for r := range side {
+			for c := range side {
+				at := ((i*height+r+(height-side)/2)*width + c + (width-side)/2) * channels
+				for k := range channels {
+					out[at+k] = x[(i*side+r)*side+c]
+				}
+			}
+		}
+	}
+	return out
+}

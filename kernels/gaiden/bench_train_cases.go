@@ -1,0 +1,81 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/models"
+)
+
+// trainCase is one net of the benchmark, with the sources' batch size and
+// optimizer. The peers' scripts have the same.
+type trainCase struct {
+	name   string
+	model  models.Net
+	config fit.Config
+	batch  int
+	n      int // examples
+	few    int // examples on a CPU; 0: too slow there
+	epochs int // of one measurement; default: 1
+	data   func(trainCase) fit.Data
+}
+
+// adaDelta has Keras' settings.
+var adaDelta = fit.AdaDelta{LearningRate: 0.001, Rho: 0.95, Epsilon: 1e-7}
+
+var trainCases = []trainCase{
+	{name: "seedcnn-b8", model: models.SeedCNN(), batch: 8, n: 60000, few: 6000},
+	{name: "mlp-b100", model: models.MLP(1000), batch: 100, n: 60000, few: 6000},
+	{name: "lenet5-b100", model: models.LeNet5(), batch: 100, n: 50000, few: 5000},
+	{name: "kerascnn-b128", model: models.KerasCNN(), config: fit.Config{Optimizer: adaDelta}, batch: 128, n: 60000, few: 1280},
+	{name: "lstm5-b20", model: models.SineLSTM(5, 100), batch: 20, n: 2000, few: 2000, data: sines},
+	{name: "lstm128-b64", model: models.SineLSTM(128, 100), batch: 64, n: 6400, few: 640, data: sines},
+	{name: "peaks-b40000", model: models.Peaks(), config: fit.Config{Optimizer: fit.Adam{LearningRate: 0.08}}, batch: 40000, n: 40000, few: 40000, epochs: 200, data: surface},
+	{name: "resnet14-b32", model: models.ResNet("ResNet14", 1, 1, 1, 1), config: fit.Config{Optimizer: momentum}, batch: 32, n: 3200, few: 64},
+	{name: "resnet152-b2048", model: models.ResNet152(), config: fit.Config{Optimizer: momentum}, batch: 2048, n: 20480},
+}
+
+var momentum = fit.SGD{LearningRate: 0.01, Momentum: 0.9}
+
+// examples are the case's own, or synthetic images of the net's shape.
+func (c trainCase) examples() fit.Data {
+	if c.data != nil {
+		return c.data(c)
+	}
+	r := rand.NewChaCha8([32]byte{1})
+	size := 1
+	for _, d := range c.model.Input {
+		size *= d
+	}
+	x, y := make([]byte, c.n*size), make([]int32, c.n)
+	r.Read(x) // it returns no error
+	for i := range y {
+		y[i] = int32(r.Uint64() % 10)
+	}
+	return fit.Data{X: x, Y: y}
+}
+
+// sines are pieces of a sine wave, and what follows each of their places.
+func sines(c trainCase) fit.Data {
+	length := c.model.Input[0]
+	x, y := make([]float32, c.n*length), make([]float32, c.n*length)
+	for i := range x {
+		t := float64(i/length)*0.37 + float64(i%length)*0.1
+		x[i], y[i] = float32(math.Sin(t)), float32(math.Sin(t+0.1))
+	}
+	return fit.Data{X: x, Y: y}
+}
+
+// surface is MATLAB's peaks over the square from -3 to 3, at the points of a
+// grid.
+func surface(c trainCase) fit.Data {
+	side := int(math.Sqrt(float64(c.n)))
+	x, y := make([]float32, 2*c.n), make([]float32, c.n)
+	for i := range y {
+		u, v := -3+6*float64(i%side)/float64(side-1), -3+6*float64(i/side)/float64(side-1)
+		x[2*i], x[2*i+1] = float32(u), float32(v)
+		y[i] = float32(3*(1-u)*(1-u)*math.Exp(-u*u-(v+1)*(v+1)) - 10*(u/5-u*u*u-math.Pow(v, 5))*math.Exp(-u*u-v*v) - math.Exp(-(u+1)*(u+1)-v*v)/3)
+	}
+	return fit.Data{X: x, Y: y}
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sort"
+	"strings"
+	"syscall"
+
+	"gaiden/lib/engine/device"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+	"gaiden/lib/sysinfo"
+)
+
+func checkSystem(context.Context) []finding {
+	if runtime.GOOS != "linux" {
+		return []finding{bad("use Linux, or a container with it", "this is %s", runtime.GOOS)}
+	}
+	return []finding{good("gaiden %s on %s/%s, %d CPUs", session.Version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU())}
+}
+
+func checkHome(context.Context) []finding {
+	home, err := os.UserHomeDir()
+	if err != nil || home == "" {
+		return []finding{worse("export HOME, or the four XDG_…_HOME variables", "HOME is not set: what is kept goes to %s", os.TempDir())}
+	}
+	if info, err := os.Stat(home); err != nil || !info.IsDir() {
+		return []finding{worse("make that directory, or set HOME", "HOME is %s, which is no directory", home)}
+	}
+	return []finding{good("%s", home)}
+}
+
+// The directories that are written to, by what they are for.
+func directories() map[string]string {
+	return map[string]string{"runtime": wire.RuntimeDir(), "cache": wire.CacheDir(), "state": wire.StateDir(), "data": wire.DataDir(), "temporary": os.TempDir()}
+}
+
+func checkDirectories(context.Context) (out []finding) {
+	dirs := directories()
+	for _, what := range []string{"runtime", "cache", "state", "data", "temporary"} {
+		dir := dirs[what]
+		if what == "runtime" && exists(dir) {
+			if err := wire.PrivateDir(dir); err != nil {
+				out = append(out, bad(hintOf(err), "%v", err))
+				continue
+			}
+		} else if err := writable(dir); err != nil {
+			out = append(out, bad("see that it is yours and writable, or name another with "+variable(what), "%s directory: %v", what, err))
+			continue
+		}
+		var fs syscall.Statfs_t
+		const noexec = 8 // ST_NOEXEC: programs of cells could not be started
+		if (what == "cache" || what == "temporary") && syscall.Statfs(nearest(dir), &fs) == nil && fs.Flags&noexec != 0 {
+			out = append(out, bad("name another with "+variable(what), "%s directory %s: its file system runs no programs (noexec)", what, dir))
+		}
+	}
+	if len(out) == 0 {
+		out = []finding{good("all can be written to")}
+	}
+	return out
+}
+
+func variable(what string) string {
+	if what == "temporary" {
+		return "TMPDIR"
+	}
+	return "XDG_" + strings.ToUpper(what) + "_HOME"
+}
+
+// writable tries, also whether a directory that is not there yet could be made.
+func writable(dir string) error {
+	dir = nearest(dir)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return cmp.Or(err, fmt.Errorf("%s is no directory", dir))
+	}
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return os.Remove(f.Name())
+}
+
+// nearest is a directory, or of those that it is to lie in the first that is there.
+func nearest(dir string) string {
+	for !exists(dir) && filepath.Dir(dir) != dir {
+		dir = filepath.Dir(dir)
+	}
+	return dir
+}
+
+func checkDisk(context.Context) (out []finding) {
+	const little, tooLittle = 2 << 30, 200 << 20
+	seen := map[syscall.Fsid]bool{}
+	dirs := directories()
+	for _, what := range []string{"cache", "state", "data", "temporary"} {
+		var fs syscall.Statfs_t
+		if syscall.Statfs(nearest(dirs[what]), &fs) != nil || seen[fs.Fsid] && fs.Fsid != (syscall.Fsid{}) {
+			continue
+		}
+		seen[fs.Fsid] = true
+		free := int64(fs.Bavail) * fs.Bsize
+		said := fmt.Sprintf("%s: %.1f GiB free", dirs[what], float64(free)/(1<<30))
+		const do = "free some space: go clean -cache, and old files in "
+		switch {
+		case free < tooLittle:
+			out = append(out, bad(do+dirs["cache"], "%s", said))
+		case free < little:
+			out = append(out, worse(do+dirs["cache"], "%s", said))
+		case fs.Files > 0 && fs.Ffree < 1000:
+			out = append(out, bad("remove files that are not needed", "%s: %d more files can be made", dirs[what], fs.Ffree))
+		default:
+			out = append(out, good("%s", said))
+		}
+	}
+	return out
+}
+
+func checkLimits(ctx context.Context) (out []finding) {
+	var files syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil && files.Max < 1024 {
+		out = append(out, worse("ulimit -n 4096", "at most %d open files", files.Max))
+	}
+	if m := memoryAvailable(); m > 0 && m < 1<<30 {
+		out = append(out, worse("end other programs: compiling libraries takes 1 GiB", "%d MiB of memory are available", m>>20))
+	}
+	if len(out) == 0 {
+		out = []finding{good("open files, memory")}
+	}
+	return out
+}
+
+// memoryAvailable is what the system says could be had, in bytes; 0 if it does
+// not say.
+func memoryAvailable() int64 {
+	data, _ := os.ReadFile("/proc/meminfo")
+	for line := range strings.Lines(string(data)) {
+		var kB int64
+		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kB); n == 1 {
+			return kB << 10
+		}
+	}
+	return 0
+}
+
+func checkPorts(context.Context) []finding {
+	for range 5 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return []finding{bad("a kernel listens on five ports of 127.0.0.1: see that the loopback interface is up (ip link set lo up)", "%v", err)}
+		}
+		defer l.Close()
+	}
+	return []finding{good("127.0.0.1 has free ones")}
+}
+
+func checkPlugin(context.Context) []finding {
+	p, err := device.Find()
+	if err != nil {
+		return []finding{bad(hintOf(err), "%v", err)}
+	}
+	head := make([]byte, 20)
+	f, err := os.Open(p.Path)
+	if err != nil {
+		return []finding{bad("name a plugin that can be read with GAIDEN_PLUGIN", "%v", err)}
+	}
+	defer f.Close()
+	machines := map[string]byte{"amd64": 62, "arm64": 183} // of ELF
+	if _, err := f.Read(head); err != nil || string(head[:4]) != "\x7fELF" {
+		return []finding{bad("fetch it again: remove it, then scripts/run", "%s is no shared library", p.Path)}
+	}
+	if want := machines[runtime.GOARCH]; want != 0 && head[18] != want {
+		return []finding{bad("name a plugin for "+runtime.GOARCH+" with GAIDEN_PLUGIN", "%s is for another processor", p.Path)}
+	}
+	return []finding{good("%s: %s", p.Device, p.Path)}
+}
+
+func checkGPU(ctx context.Context) (out []finding) {
+	if _, err := os.Stat("/proc/driver/nvidia/version"); err != nil {
+		if card := nvidiaCard(); card != "" {
+			return []finding{worse("install NVIDIA's driver; in a container: start it with --gpus all", "there is an NVIDIA card (%s) but no driver: the CPU trains", card)}
+		}
+		return []finding{good("none: the CPU trains")}
+	}
+	cards := sysinfo.GPUs(ctx)
+	if len(cards) == 0 {
+		out = append(out, worse("see what nvidia-smi says; in a container: start it with --gpus all", "the NVIDIA driver shows no card"))
+	}
+	for _, c := range cards {
+		out = append(out, good("%s", c))
+	}
+	const oldest = 580 // CUDA 13's
+	var major int
+	if len(cards) > 0 {
+		if n, _ := fmt.Sscanf(cards[0].Driver, "%d", &major); n == 1 && major < oldest {
+			out = append(out, worse(fmt.Sprintf("update the driver to %d or newer, or use GAIDEN_DEVICE=cpu", oldest), "the driver %s is older than CUDA 13 wants", cards[0].Driver))
+		}
+	}
+	nodes, _ := filepath.Glob("/dev/nvidia[0-9]*")
+	for _, node := range append([]string{"/dev/nvidiactl"}, nodes...) {
+		f, err := os.OpenFile(node, os.O_RDWR, 0)
+		if err != nil {
+			out = append(out, bad("see who may open it (ls -l): you may have to be in the group video", "%v", err))
+			continue
+		}
+		f.Close()
+	}
+	return out
+}
+
+// nvidiaCard is the PCI address of a card by NVIDIA, "" if there is none.
+func nvidiaCard() string {
+	all, _ := filepath.Glob("/sys/bus/pci/devices/*")
+	for _, dir := range all {
+		vendor, _ := os.ReadFile(filepath.Join(dir, "vendor"))
+		class, _ := os.ReadFile(filepath.Join(dir, "class"))
+		if strings.TrimSpace(string(vendor)) == "0x10de" && strings.HasPrefix(string(class), "0x03") {
+			return filepath.Base(dir)
+		}
+	}
+	return ""
+}
+
+// checkCUDA looks for the libraries that the CUDA plugin opens by name.
+func checkCUDA(context.Context) []finding {
+	p, err := device.Find()
+	if err != nil || p.Device != "cuda" {
+		return nil
+	}
+	where := ""
+	for _, e := range p.Env {
+		if dirs, ok := strings.CutPrefix(e, "LD_LIBRARY_PATH="); ok {
+			where = dirs
+		}
+	}
+	dirs := append(filepath.SplitList(where), "/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64")
+	var missing []string
+	for _, lib := range []string{"libcudart", "libcublas", "libcublasLt", "libcudnn", "libcufft", "libcusolver", "libcusparse", "libnvrtc"} {
+		found := false
+		for _, dir := range dirs {
+			m, _ := filepath.Glob(filepath.Join(dir, lib+".so*"))
+			found = found || len(m) > 0
+		}
+		if !found {
+			missing = append(missing, lib)
+		}
+	}
+	if len(missing) > 0 {
+		sort.Strings(missing)
+		return []finding{bad("scripts/run cuda installs them beside the plugin", "libraries that the CUDA plugin needs are missing: %s", strings.Join(missing, ", "))}
+	}
+	return []finding{good("libraries beside the plugin")}
+}

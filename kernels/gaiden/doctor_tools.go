@@ -1,0 +1,201 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+)
+
+// said is what a command prints, trimmed, or an error with the end of it.
+func said(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.WaitDelay = dir, time.Second
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	text := strings.TrimSpace(string(out))
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("%s has not answered in time", name)
+	}
+	if err != nil {
+		lines := strings.Split(text, "\n")
+		return "", fmt.Errorf("%w: %s", err, strings.Join(lines[max(0, len(lines)-3):], "\n"))
+	}
+	return text, nil
+}
+
+const getGo = "install Go 1.26 or newer: unpack it from go.dev/dl and put its bin directory into PATH"
+
+func checkGo(ctx context.Context) (out []finding) {
+	path, err := exec.LookPath("go")
+	if err != nil {
+		return []finding{bad(getGo, "go is not in PATH")}
+	}
+	text, err := said(ctx, "", []string{"GOTOOLCHAIN=local"}, path, "env", "-json", "GOVERSION", "GOTOOLDIR", "GOFLAGS", "GOCACHE", "GOPROXY")
+	if err != nil {
+		return []finding{bad(getGo, "%s: %v", path, err)}
+	}
+	var env map[string]string
+	if err := json.Unmarshal([]byte(text), &env); err != nil {
+		return []finding{bad(getGo, "%s env: %v", path, err)}
+	}
+	var major, minor int
+	if n, _ := fmt.Sscanf(env["GOVERSION"], "go%d.%d", &major, &minor); n == 2 && (major < 1 || major == 1 && minor < 26) {
+		return []finding{bad(getGo, "%s is %s", path, env["GOVERSION"])}
+	}
+	for _, tool := range []string{"compile", "link"} {
+		if _, err := exec.LookPath(filepath.Join(env["GOTOOLDIR"], tool)); err != nil {
+			return []finding{bad("install Go again: its archive is not whole", "%s lacks %s: %v", env["GOVERSION"], tool, errors.Unwrap(err))}
+		}
+	}
+	if env["GOCACHE"] == "off" || writable(env["GOCACHE"]) != nil {
+		out = append(out, bad("go env -u GOCACHE, or see that you may write there", "Go's cache %s cannot be written to", env["GOCACHE"]))
+	}
+	if env["GOPROXY"] == "off" {
+		out = append(out, worse("go env -u GOPROXY, if there is a network", "GOPROXY is off: %%require cannot fetch"))
+	}
+	return append(out, good("%s at %s", env["GOVERSION"], path))
+}
+
+func checkLibrary(ctx context.Context) []finding {
+	lib := filepath.Join(wire.DataDir(), "src")
+	if !exists(filepath.Join(lib, "go.mod")) {
+		return []finding{bad("scripts/run installs it; or gaiden install -source DIRECTORY", "%s has no library for cells", lib)}
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		return []finding{good("%s", lib)} // what go lacks has been said
+	}
+	if _, err := said(ctx, lib, []string{"GOPROXY=off", "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0"}, "go", "list", "-deps", "./lib/report"); err != nil {
+		return []finding{bad("go mod download in "+lib, "modules that the library needs are missing: %v", err)}
+	}
+	return []finding{good("%s, and the modules that it needs", lib)}
+}
+
+func checkGopls(ctx context.Context) []finding {
+	path := filepath.Join(wire.DataDir(), "bin", "gopls")
+	if !exists(path) {
+		var err error
+		if path, err = exec.LookPath("gopls"); err != nil {
+			return []finding{worse("scripts/run builds it; or go install golang.org/x/tools/gopls@v0.21.1", "gopls is missing: completion knows names alone, cells run")}
+		}
+	}
+	v, err := said(ctx, "", nil, path, "version")
+	if err != nil {
+		return []finding{worse("remove it and let scripts/run build it again", "%s: %v", path, err)}
+	}
+	first, _, _ := strings.Cut(v, "\n")
+	return []finding{good("%s at %s", first, path)}
+}
+
+func checkPython(ctx context.Context) []finding {
+	const do = "only Jupyter needs it (gaiden run does not): sudo apt-get install python3 python3-venv"
+	path, err := exec.LookPath("python3")
+	if err != nil {
+		return []finding{worse(do, "python3 is not in PATH")}
+	}
+	v, err := said(ctx, "", nil, path, "-c", "import sys, venv, ensurepip; print('%d.%d.%d' % sys.version_info[:3])")
+	if err != nil {
+		return []finding{worse(do, "%s: %v", path, err)}
+	}
+	var major, minor int
+	if n, _ := fmt.Sscanf(v, "%d.%d", &major, &minor); n != 2 || major < 3 || minor < 10 {
+		return []finding{worse("install Python 3.10 or newer", "%s is %s", path, v)}
+	}
+	return []finding{good("%s at %s", v, path)}
+}
+
+func checkJupyter(ctx context.Context) []finding {
+	const do = "scripts/run lab sets it up in .venv; or python3 -m pip install jupyterlab"
+	path, err := exec.LookPath("jupyter")
+	if err != nil {
+		return []finding{worse(do, "jupyter is not in PATH (scripts/run has its own)")}
+	}
+	v, err := said(ctx, "", nil, path, "--version")
+	if err != nil {
+		return []finding{worse(do, "%s: %v", path, err)}
+	}
+	var versions []string
+	for line := range strings.Lines(v) {
+		name, version, ok := strings.Cut(line, ":")
+		name, version = strings.TrimSpace(name), strings.TrimSpace(version)
+		if ok && (name == "jupyterlab" || name == "jupyter_client" || name == "notebook") && version != "not installed" {
+			versions = append(versions, name+" "+version)
+		}
+	}
+	return []finding{good("%s at %s", cmp.Or(strings.Join(versions, ", "), "no JupyterLab, "), path)}
+}
+
+// checkKernelspecs looks at all kernelspecs of ours in the user's directory, in
+// the system's, and in the Python environment that is active.
+func checkKernelspecs(context.Context) (out []finding) {
+	dirs := []string{kernelsDir("")}
+	if v := os.Getenv("VIRTUAL_ENV"); v != "" {
+		dirs = append(dirs, kernelsDir(v))
+	}
+	dirs = append(dirs, kernelsDir("/usr/local"), kernelsDir("/usr"))
+	self, _ := os.Executable()
+	for _, dir := range dirs {
+		specs, _ := filepath.Glob(filepath.Join(dir, "*", "kernel.json"))
+		for _, spec := range specs {
+			text, err := os.ReadFile(spec)
+			var k struct {
+				Argv     []string
+				Metadata map[string]any
+			}
+			if err != nil || json.Unmarshal(text, &k) != nil || len(k.Argv) == 0 {
+				if filepath.Base(filepath.Dir(spec)) == "gaiden" {
+					out = append(out, worse("gaiden install writes it anew", "%s cannot be read", spec))
+				}
+				continue
+			}
+			version, ours := k.Metadata["gaiden"].(string)
+			if !ours {
+				continue
+			}
+			switch _, err := exec.LookPath(k.Argv[0]); {
+			case err != nil:
+				out = append(out, worse("gaiden install writes it anew; gaiden install -uninstall -name NAME removes it", "%s starts %s, which is not there", spec, k.Argv[0]))
+			case k.Argv[0] == self && version != session.Version:
+				out = append(out, worse("gaiden install writes it anew", "%s is of version %s, this is %s", spec, version, session.Version))
+			default:
+				out = append(out, good("%s, version %s", spec, version))
+			}
+		}
+	}
+	if len(out) == 0 {
+		out = []finding{worse("gaiden install", "Jupyter knows no kernel of Gaiden (looked in %s)", strings.Join(dirs, ", "))}
+	}
+	return out
+}
+
+func checkSession(context.Context) []finding {
+	if _, err := os.Lstat(wire.SocketPath()); err != nil {
+		return []finding{good("not running; the first cell starts it")}
+	}
+	s, err := connect()
+	if err != nil {
+		return []finding{worse(cmp.Or(hintOf(err), "gaiden session start replaces it"), "%v", err)}
+	}
+	defer s.Close()
+	st, err := s.Status()
+	if err != nil {
+		return []finding{worse(cmp.Or(hintOf(err), "gaiden session stop, then start"), "%v", err)}
+	}
+	if st.Version != session.Version {
+		return []finding{worse("gaiden session stop: the next cell starts one of this version, with the saved arrays", "the session is of version %s, this is %s", st.Version, session.Version)}
+	}
+	out := []finding{good("version %s, %s, %d arrays, worker %d", st.Version, st.Platform, st.Arrays, st.Generation)}
+	if st.Trouble != "" {
+		out = append(out, worse("free some space, or see "+st.Log, "snapshots are not written: %s", st.Trouble))
+	}
+	return out
+}

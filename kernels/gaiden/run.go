@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"gaiden/kernels/internal/runner"
+	"gaiden/kernels/internal/webpage"
+)
+
+// A running is what gaiden run was asked for.
+type running struct {
+	out            string
+	timeout        time.Duration
+	html, asIs     bool
+	quiet          bool
+	ownName        bool // JPY_SESSION_NAME was set by the caller
+	stdout, stderr io.Writer
+}
+
+// runMain executes notebooks without Jupyter and without Python: through the
+// interpreter in this process. The outputs are written also when a cell fails.
+func runMain(args []string, stdout, stderr io.Writer) error {
+	r := running{stdout: stdout, stderr: stderr, ownName: os.Getenv("JPY_SESSION_NAME") != ""}
+	f := newFlags("run", "[flags] NOTEBOOK.ipynb...", stderr)
+	f.StringVar(&r.out, "o", "", "file to write, or a folder for all; - is standard output; default: the notebook itself")
+	f.BoolVar(&r.html, "html", false, "write a page, too, that needs no network and no JavaScript, beside what is written")
+	f.BoolVar(&r.asIs, "as-is", false, "with -html: run nothing, write the page of the outputs that are in the notebook")
+	f.DurationVar(&r.timeout, "timeout", 0, "how long one cell may take; 0 is as long as it wants")
+	f.BoolVar(&r.quiet, "q", false, "say nothing but errors")
+	paths, err := parseMixed(f, args)
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 || r.asIs && !r.html || r.html && r.out == "-" {
+		f.Usage()
+		return errUsage
+	}
+	if folder := strings.HasSuffix(r.out, "/") || isFolder(r.out); folder {
+		if err := os.MkdirAll(r.out, 0o777); err != nil {
+			return err
+		}
+	} else if len(paths) > 1 && r.out != "" {
+		return fmt.Errorf("run: got %d notebooks for -o %s, want a folder", len(paths), r.out)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var all error
+	for _, path := range paths {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(all, err)
+		}
+		if err := r.notebook(ctx, path); err != nil {
+			all = errors.Join(all, fmt.Errorf("%s: %w", path, err))
+		}
+	}
+	return all
+}
+
+// parseMixed parses flags that may stand before and behind the other arguments,
+// which it returns.
+func parseMixed(f *flag.FlagSet, args []string) (rest []string, err error) {
+	for {
+		if err := parse(f, args); err != nil {
+			return nil, err
+		}
+		if f.NArg() == 0 {
+			return rest, nil
+		}
+		rest, args = append(rest, f.Arg(0)), f.Args()[1:]
+	}
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// notebook runs one notebook and writes what was asked for.
+func (r *running) notebook(ctx context.Context, name string) error {
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		var pe *os.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err // the caller names the file
+		}
+		return err
+	}
+	out := r.out
+	switch {
+	case out == "":
+		out = path
+	case isFolder(out):
+		out = filepath.Join(out, filepath.Base(path))
+	}
+	var failed error
+	if !r.asIs {
+		if data, failed = r.execute(ctx, name, path, data); data == nil {
+			return failed
+		}
+		if out == "-" {
+			_, err = r.stdout.Write(data)
+		} else {
+			err = replaceFile(out, data)
+		}
+	}
+	if err == nil && r.html {
+		err = r.page(out, data)
+	}
+	return errors.Join(failed, err)
+}
+
+// execute runs a notebook's cells and returns the file with their outputs; nil
+// when it could not be run at all.
+func (r *running) execute(ctx context.Context, name, path string, data []byte) ([]byte, error) {
+	doc, err := runner.Read(data)
+	if err != nil {
+		return nil, err
+	}
+	if !r.ownName {
+		os.Setenv("JPY_SESSION_NAME", path) // its arrays are the notebook's, as under Jupyter
+	}
+	n := newNotebook()
+	n.Dir = filepath.Dir(path)
+	defer n.Shutdown(false)
+	run := runner.Run{Interpreter: n, Timeout: r.timeout, Progress: func(s runner.Step) {
+		if s.Done && !r.quiet {
+			fmt.Fprintln(r.stderr, s)
+		}
+	}}
+	began := time.Now()
+	failed := run.Execute(ctx, doc)
+	written, err := doc.Bytes()
+	var cell *runner.CellError
+	if errors.As(failed, &cell) {
+		fmt.Fprintln(r.stderr, strings.Join(cell.Err.Traceback, "\n"))
+		failed = fmt.Errorf("cell %d failed: %s", cell.Cell, cell.Err.Name)
+	} else if failed == nil && err == nil && !r.quiet {
+		fmt.Fprintf(r.stderr, "%s: %.1f s\n", name, time.Since(began).Seconds())
+	}
+	return written, errors.Join(failed, err)
+}
+
+// page writes the page of a notebook file beside it and says where.
+func (r *running) page(path string, data []byte) error {
+	name := strings.TrimSuffix(filepath.Base(path), ".ipynb")
+	text, err := webpage.Page(data, name)
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(filepath.Dir(path), name+".html")
+	if err := replaceFile(to, []byte(text)); err != nil {
+		return err
+	}
+	if !r.quiet {
+		fmt.Fprintln(r.stdout, to)
+	}
+	return nil
+}
+
+// replaceFile replaces a file as a whole, so that a full disk or a power cut
+// leaves it as it was.
+func replaceFile(path string, data []byte) error {
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".gaiden-*.new")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), mode)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	return err
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gaiden/lib/engine/wire"
+)
+
+// TestRunRefuses: what is no notebook to be run is left as it is.
+func TestRunRefuses(t *testing.T) {
+	t.Setenv("JPY_SESSION_NAME", "run") // and it is restored, whatever runMain does
+	dir := t.TempDir()
+	tests := []struct{ name, text, want string }{
+		{"missing", "", "no such file"},
+		{"garbage", "{", "want a notebook"},
+		{"python", `{"nbformat": 4, "cells": [], "metadata": {"kernelspec": {"language": "python"}}}`, "want one in Go"},
+	}
+	for _, tt := range tests {
+		path := filepath.Join(dir, tt.name+".ipynb")
+		if tt.text != "" {
+			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var stdout, stderr bytes.Buffer
+		err := runMain([]string{path}, &stdout, &stderr)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
+		}
+		if got, _ := os.ReadFile(path); string(got) != tt.text {
+			t.Errorf("%s: the file was changed", tt.name)
+		}
+	}
+}
+
+// TestRunAsIs writes pages of notebooks that are not run.
+func TestRunAsIs(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.ipynb"), filepath.Join(dir, "bad.ipynb")
+	os.WriteFile(good, []byte(`{"nbformat": 4, "metadata": {}, "cells": [{"cell_type": "markdown", "source": "# Hello"}]}`), 0o600)
+	os.WriteFile(bad, []byte(`{`), 0o600)
+	tests := []struct {
+		name  string
+		args  []string
+		err   string // part of it; "" = none
+		files string
+	}{
+		{"beside it", []string{"-html", "-as-is", good}, "", "good.html"},
+		{"a folder that is not there", []string{"-html", "-as-is", good, "-o", filepath.Join(dir, "new") + "/"}, "", "new/good.html"},
+		{"one bad, one good", []string{"-html", "-as-is", "-o", dir, bad, good}, "bad.ipynb: webpage: no notebook", "good.html"},
+		{"a folder that cannot be", []string{"-html", "-as-is", "-o", good + "/", good}, "file exists", ""},
+		{"a place that cannot be written", []string{"-html", "-as-is", "-o", "/proc/gaiden/x.ipynb", good}, "no such file or directory", ""},
+		{"two for one file", []string{"-html", "-as-is", "-o", filepath.Join(dir, "x.ipynb"), good, good}, "want a folder", ""},
+		{"as it is, without a page", []string{"-as-is", good}, "usage", ""},
+		{"a page on standard output", []string{"-html", "-o", "-", good}, "usage", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, f := range []string{"good.html", "new/good.html"} {
+				os.Remove(filepath.Join(dir, f))
+			}
+			var stdout, stderr bytes.Buffer
+			err := runMain(tt.args, &stdout, &stderr)
+			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("got error %v, want %q", err, tt.err)
+			}
+			if tt.files == "" {
+				return
+			}
+			page, err := os.ReadFile(filepath.Join(dir, tt.files))
+			if err != nil || !strings.Contains(string(page), `<h1 id="hello">Hello</h1>`) {
+				t.Errorf("got page %.200q, %v", page, err)
+			}
+			if !strings.Contains(stdout.String(), tt.files) {
+				t.Errorf("got output %q, want the page's name", stdout.String())
+			}
+		})
+	}
+}
+
+// TestRun executes a notebook with the library that is installed.
+func TestRun(t *testing.T) {
+	if !exists(filepath.Join(wire.DataDir(), "src", "go.mod")) {
+		t.Skip("the library is not installed where cells find it; scripts/run setup does that")
+	}
+	t.Setenv("JPY_SESSION_NAME", "run")
+	const text = `{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [
+		{"cell_type": "code", "metadata": {}, "source": ["x := 6"]},
+		{"cell_type": "code", "metadata": {}, "source": ["x * 7"]},
+		{"cell_type": "code", "metadata": {}, "source": ["fmt.Println(nowhere)"]},
+		{"cell_type": "code", "metadata": {}, "source": ["x"]}]}`
+	dir := t.TempDir()
+	path, out := filepath.Join(dir, "in.ipynb"), filepath.Join(dir, "out.ipynb")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	err := runMain([]string{path, "-html", "-o", out}, &stdout, &stderr) // flags behind the notebook, too
+	if err == nil || !strings.Contains(err.Error(), "cell 3 failed: BuildError") {
+		t.Errorf("got error %v, want that of cell 3", err)
+	}
+	for _, want := range []string{"cell 2 of 4: ", "cell 3 of 4: BuildError after", "undefined: nowhere"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("got progress %q, want %q in it", stderr.String(), want)
+		}
+	}
+	got, err := os.ReadFile(out)
+	if err != nil || !strings.Contains(string(got), `"42"`) || !strings.Contains(string(got), `"ename": "BuildError"`) {
+		t.Errorf("got %s, %v; want 42 and the error", got, err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "out.html"))
+	for _, want := range []string{`This run stopped at <a href="#cell-3">cell 3</a>:</b> BuildError`, "undefined: nowhere", "cell 4 · not run", "3 of 4 have run", `<pre class="output">42</pre>`} {
+		if err != nil || !strings.Contains(string(page), want) {
+			t.Errorf("got a page without %q, %v", want, err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".gaiden-*")); len(left) > 0 {
+		t.Errorf("got %q left behind", left)
+	}
+	if in, _ := os.ReadFile(path); string(in) != text {
+		t.Error("the notebook was changed, though -o names another file")
+	}
+}

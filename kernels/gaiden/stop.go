@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gaiden/lib/engine/device"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+	"gaiden/lib/timing/units"
+)
+
+// endLimit is how long a session may take to end: it saves its arrays, and its
+// supervisor gives the worker a minute for that.
+const endLimit = 75 * time.Second
+
+// patience is how long a wait may last without a word about it.
+var patience = 2 * time.Second
+
+func stopSession(stdout io.Writer) error {
+	if left, err := leaveSSH(stdout); left {
+		return err
+	}
+	s, err := connect()
+	var d *session.DialError
+	if errors.As(err, &d) {
+		fmt.Fprintln(stdout, "no session runs")
+		return nil
+	}
+	if err == nil {
+		why := "saves its arrays"
+		if st, err := s.Status(); err == nil {
+			why = fmt.Sprintf("saves %s of %d arrays", units.Bytes(float64(st.Bytes)), st.Arrays)
+		}
+		asked := make(chan error, 1)
+		go func() {
+			_, err := s.Ask(wire.AskBody{Verb: wire.Stop})
+			asked <- err
+		}()
+		err = await(stdout, why, func() (bool, error) {
+			select {
+			case err := <-asked:
+				return true, err
+			default:
+				return false, nil
+			}
+		})
+		if err == nil || errors.Is(err, wire.Lost) {
+			return ended(stdout)
+		}
+	}
+	// It does not understand us, or it hangs: end it by its process number.
+	b, rerr := os.ReadFile(wire.SocketPath() + ".lock")
+	pid, nerr := strconv.Atoi(strings.TrimSpace(string(b)))
+	if rerr != nil || nerr != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		return fmt.Errorf("session's process %d: %w", pid, err)
+	}
+	return ended(stdout)
+}
+
+// leaveSSH ends what gaiden session --ssh does, and says whether it did anything.
+// The other machine's session goes on: it may have jobs to do.
+func leaveSSH(stdout io.Writer) (bool, error) {
+	b, _ := os.ReadFile(wire.SocketPath() + ".lock")
+	words := strings.Fields(string(b))
+	if len(words) != 3 || words[1] != "ssh" {
+		return false, nil
+	}
+	if free, _ := unlocked(); free {
+		return false, nil
+	}
+	pid, err := strconv.Atoi(words[0])
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGTERM)
+	}
+	if err == nil {
+		err = await(stdout, "is left", unlocked)
+	}
+	if err != nil {
+		return true, fmt.Errorf("session of %s: process %s: %w", words[2], words[0], err)
+	}
+	fmt.Fprintf(stdout, "left the session of %s, which goes on\n", words[2])
+	return true, nil
+}
+
+// ended waits until the session's processes are gone.
+func ended(stdout io.Writer) error {
+	pid, _ := os.ReadFile(wire.SocketPath() + ".lock")
+	if err := await(stdout, fmt.Sprintf("ends (process %s)", strings.TrimSpace(string(pid))), unlocked); err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, "session stopped")
+	return nil
+}
+
+// unlocked says whether no supervisor lives: it holds a lock till its end.
+func unlocked() (bool, error) {
+	lock, err := os.Open(wire.SocketPath() + ".lock")
+	if err != nil {
+		return os.IsNotExist(err), nil
+	}
+	defer lock.Close()
+	return unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil, nil
+}
+
+// await asks until it is done, and says what is waited for when it takes long.
+func await(stdout io.Writer, why string, done func() (bool, error)) error {
+	began := time.Now()
+	for told := began; ; time.Sleep(10 * time.Millisecond) {
+		if yes, err := done(); yes || err != nil {
+			return err
+		}
+		now := time.Now()
+		if now.Sub(began) > endLimit {
+			return wire.Errorf(wire.Unavailable, "session still %s after %v", why, endLimit).WithHint("its log is %s", device.LogPath())
+		}
+		if now.Sub(told) > patience {
+			told = now
+			fmt.Fprintf(stdout, "waiting for the session, which %s: %v\n", why, now.Sub(began).Round(time.Second))
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+var longPath = regexp.MustCompile(`[\pL\pN_.~-]+(?:/[\pL\pN_.~-]+)*/([\pL\pN_~-]+\.[\pL_])`)
+
+// alternatives is how many of a constraint's types a message names.
+const alternatives = 4
+
+// briefly makes the type checker's words short enough to be read: packages by
+// their names, and of a long list of types the first ones.
+func briefly(message string) string {
+	message = longPath.ReplaceAllString(message, "$1")
+	before, list, ok := strings.Cut(message, " missing in ")
+	if !ok {
+		return message
+	}
+	types := strings.Split(list, " | ")
+	if len(types) <= alternatives {
+		return message
+	}
+	return fmt.Sprintf("%s missing in %s | and %d more)", before, strings.Join(types[:alternatives], " | "), len(types)-alternatives)
+}
+
+func (c *Composer) nearest(word string, names []string) string {
+	if c.Nearest == nil {
+		return ""
+	}
+	return c.Nearest(word, names)
+}
+
+var undefinedName = regexp.MustCompile(`^undefined: ([\pL_][\pL\pN_]*)$`)
+
+var undefinedMember = regexp.MustCompile(`^([\pL_][\pL\pN_]*)\.([\pL_][\pL\pN_]*) undefined \(type `)
+
+var undefinedExport = regexp.MustCompile(`^undefined: ([\pL_][\pL\pN_]*)\.([\pL_][\pL\pN_]*)$`)
+
+// exported suggests what was probably meant of a package's names.
+func (c *Composer) exported(w *writer, name, member string) string {
+	for _, im := range w.imports {
+		if im.Name != name && (im.Name != "" || path.Base(im.Path) != name) {
+			continue
+		}
+		p := c.Module.typesOf(context.Background(), im.Path)
+		if p == nil || p.Name() != name && im.Name != name {
+			continue
+		}
+		if near := c.nearest(member, slices.DeleteFunc(p.Scope().Names(), func(n string) bool { return !token.IsExported(n) })); near != "" {
+			return "did you mean " + name + "." + near + "?"
+		}
+	}
+	return ""
+}
+
+// shadows says that a variable of an earlier cell hides the package that was
+// probably meant.
+func (c *Composer) shadows(w *writer, name, member string) string {
+	ctx := context.Background()
+	cell := 0
+	for _, l := range w.loads {
+		if l.ident == name {
+			cell = l.cell
+		}
+	}
+	for _, d := range w.decls {
+		if d.Kind == Var && d.Cell != w.unit.ID && slices.Contains(d.Names, name) {
+			cell = d.Cell
+		}
+	}
+	if path, ok := c.Module.Resolve(ctx, name, []string{member}); cell > 0 && ok && exports(c.Module.typesOf(ctx, path), member) {
+		return name + " is a variable since cell " + strconv.Itoa(cell) + "; %del " + name + " brings the package back"
+	}
+	return ""
+}
+
+// hint says what to do about an error, where there is more to say than Go does.
+func (c *Composer) hint(w *writer, message string) string {
+	if m := undefinedMember.FindStringSubmatch(message); m != nil {
+		return c.shadows(w, m[1], m[2])
+	}
+	if m := undefinedExport.FindStringSubmatch(message); m != nil {
+		return c.exported(w, m[1], m[2])
+	}
+	if strings.Contains(message, "does not satisfy graph.ExecGraphFn") {
+		return "a graph function takes a *graph.Graph, or nodes (node.Graph() is their graph), or a graph and a slice of nodes; it returns nodes"
+	}
+	m := undefinedName.FindStringSubmatch(message)
+	if m == nil {
+		return ""
+	}
+	name := m[1]
+	if cell, ok := c.Memory.definedIn(name); ok {
+		return "cell " + strconv.Itoa(cell) + " defines " + name + ", but did not come to keep it; run it again"
+	}
+	var names []string
+	for _, d := range w.decls {
+		names = append(names, d.Names...)
+	}
+	if w.unit.quals[name] != nil || w.qualifies(name) {
+		if near := c.nearest(name, slices.Concat(names, c.Memory.names(), c.Module.Names(context.Background()))); near != "" {
+			return "nothing of this name is known; did you mean " + near + "?"
+		}
+		return "no package of this name is known; import it by its path"
+	}
+	if near := c.nearest(name, append(names, c.Memory.names()...)); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return ""
+}

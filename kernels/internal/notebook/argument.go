@@ -1,0 +1,89 @@
+package notebook
+
+import (
+	"context"
+	"go/scanner"
+	"go/token"
+	"slices"
+	"strings"
+)
+
+// named completes a name in quotes, which means something to the function that
+// is called with it, or the argument of a magic that takes such names.
+func (n *Notebook) named(ctx context.Context, plain, before string) (word string, matches []string) {
+	if n.Named == nil {
+		return "", nil
+	}
+	var call string
+	if strings.HasPrefix(plain, "%") {
+		call, _, _ = strings.Cut(plain, " ")
+		word = plain[strings.LastIndexAny(plain, " \t")+1:]
+	} else if call, word = quoted(before); call == "" {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, tabPatience)
+	defer cancel()
+	known := make(chan []string, 1)
+	go func() { known <- n.Named(ctx, call) }()
+	select {
+	case names := <-known:
+		for _, name := range names {
+			if name != "" && strings.HasPrefix(name, word) && !slices.Contains(matches, name) {
+				matches = append(matches, name)
+			}
+		}
+	case <-ctx.Done(): // the front end has stopped waiting
+	}
+	slices.Sort(matches)
+	return word, matches
+}
+
+// quoted returns the beginning of a string that code breaks off in, and the name
+// of the function or method whose argument it is; no call where it is none.
+func quoted(code string) (call, word string) {
+	file := token.NewFileSet().AddFile("", -1, len(code))
+	var s scanner.Scanner
+	s.Init(file, []byte(code), func(token.Position, string) {}, 0)
+	type item struct {
+		tok token.Token
+		lit string
+	}
+	var items []item
+	for {
+		_, tok, lit := s.Scan()
+		if tok == token.EOF {
+			break
+		}
+		if tok != token.SEMICOLON || lit == ";" {
+			items = append(items, item{tok, lit})
+		}
+	}
+	last := len(items) - 1
+	if last < 0 || items[last].tok != token.STRING {
+		return "", ""
+	}
+	lit := items[last].lit
+	if quote := lit[:1]; len(lit) > 1 && strings.HasSuffix(lit, quote) || quote == `"` && strings.Contains(lit, `\`) {
+		return "", "" // it has its end; or it is not what it says
+	}
+	for i, depth := last-1, 0; i > 0; i-- {
+		switch items[i].tok {
+		case token.RPAREN, token.RBRACK, token.RBRACE:
+			depth++
+		case token.LBRACK, token.LBRACE:
+			depth--
+		case token.SEMICOLON:
+			if depth == 0 {
+				return "", ""
+			}
+		case token.LPAREN:
+			if depth--; depth < 0 {
+				if items[i-1].tok == token.IDENT {
+					return items[i-1].lit, lit[1:]
+				}
+				return "", ""
+			}
+		}
+	}
+	return "", ""
+}

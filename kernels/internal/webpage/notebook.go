@@ -1,0 +1,110 @@
+package webpage
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A notebook is what a page takes from a notebook file.
+type notebook struct {
+	Format   json.Number `json:"nbformat"`
+	Cells    []cell      `json:"cells"`
+	Metadata struct {
+		Kernel struct {
+			Name lines `json:"display_name"`
+		} `json:"kernelspec"`
+		Language struct{ Version lines } `json:"language_info"`
+		Gaiden   struct{ Version lines } `json:"gaiden"`
+	} `json:"metadata"`
+}
+
+type cell struct {
+	Type        string           `json:"cell_type"`
+	Source      lines            `json:"source"`
+	Count       *json.Number     `json:"execution_count"`
+	Outputs     []output         `json:"outputs"`
+	Attachments map[string]forms `json:"attachments"`
+	Metadata    struct {
+		Execution map[string]any `json:"execution"`
+	} `json:"metadata"`
+}
+
+type output struct {
+	Type      string  `json:"output_type"`
+	Stream    lines   `json:"name"`
+	Text      lines   `json:"text"`
+	Name      lines   `json:"ename"`
+	Value     lines   `json:"evalue"`
+	Traceback []lines `json:"traceback"`
+	Data      forms   `json:"data"`
+}
+
+// forms are the forms of one output by their media type.
+type forms map[string]lines
+
+// lines is a text, or a list of lines; of anything else it is the JSON.
+type lines string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *lines) UnmarshalJSON(data []byte) error {
+	var s string
+	if json.Unmarshal(data, &s) == nil {
+		*l = lines(s)
+		return nil
+	}
+	var list []string
+	if json.Unmarshal(data, &list) == nil {
+		*l = lines(strings.Join(list, ""))
+		return nil
+	}
+	*l = lines(data)
+	return nil
+}
+
+func read(data []byte) (*notebook, error) {
+	nb := &notebook{}
+	if err := json.Unmarshal(data, nb); err != nil {
+		return nil, fmt.Errorf("webpage: no notebook that can be read: %w", err)
+	}
+	if nb.Format != "4" {
+		return nil, fmt.Errorf("webpage: got a notebook of format %q, want 4: open it in JupyterLab and save it", nb.Format)
+	}
+	return nb, nil
+}
+
+// kernel says what ran the notebook.
+func (nb *notebook) kernel() string {
+	m := nb.Metadata
+	name := string(m.Kernel.Name)
+	if name == "" {
+		name = "unknown"
+	}
+	if m.Gaiden.Version != "" {
+		name += " " + string(m.Gaiden.Version) + ", Go"
+	}
+	return name + " " + strings.TrimPrefix(string(m.Language.Version), "go")
+}
+
+// when returns when a cell began and ended, if the notebook says so.
+func (c *cell) when() (from, to time.Time, ok bool) {
+	at := func(key string) time.Time {
+		s, _ := c.Metadata.Execution[key].(string)
+		t, _ := time.Parse(time.RFC3339, s)
+		return t
+	}
+	from, to = at("iopub.execute_input"), at("shell.execute_reply")
+	return from, to, !from.IsZero() && !to.Before(from)
+}
+
+// attached returns the source of a text cell with its pictures in it.
+func (c *cell) attached() string {
+	s := string(c.Source)
+	for name, all := range c.Attachments {
+		for mime, data := range all {
+			s = strings.ReplaceAll(s, "attachment:"+name, "data:"+mime+";base64,"+strings.Join(strings.Fields(string(data)), ""))
+		}
+	}
+	return s
+}

@@ -1,0 +1,197 @@
+package webpage
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// file returns a notebook file of some cells.
+func file(t *testing.T, cells ...map[string]any) []byte {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{"nbformat": 4, "nbformat_minor": 5, "cells": cells,
+		"metadata": map[string]any{"kernelspec": map[string]any{"display_name": "Go (Gaiden)"}, "language_info": map[string]any{"version": "1.26"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func code(source string, outputs ...any) map[string]any {
+	return map[string]any{"cell_type": "code", "source": source, "execution_count": 1, "outputs": outputs,
+		"metadata": map[string]any{"execution": map[string]any{"iopub.execute_input": "2026-11-21T09:00:00.5Z", "shell.execute_reply": "2026-11-21T09:00:02.75Z"}}}
+}
+
+func display(mime, data string) map[string]any {
+	return map[string]any{"output_type": "display_data", "data": map[string]any{mime: data}}
+}
+
+// TestPage: scripts/test html has the cases that need a parser of HTML.
+func TestPage(t *testing.T) {
+	failed := map[string]any{"output_type": "error", "ename": "Panic", "evalue": "\x1b[31mboom <b>\x1b[0m\nmore", "traceback": []string{"Panic: boom <b>", "at line 1"}}
+	later := map[string]any{"cell_type": "code", "source": []string{"never", "\n", "ran"}, "execution_count": nil, "outputs": []any{}}
+	tests := []struct {
+		name  string
+		cells []map[string]any
+		want  []string
+		never []string
+	}{
+		{"nothing", nil, []string{"<title>name</title>", "0 of 0 have run", "the notebook does not say when"}, nil},
+		{"facts", []map[string]any{{"cell_type": "markdown", "source": "# A & B"}, code("x := fit.Config{Seed: 7}")},
+			[]string{"<title>A &amp; B</title>", "2026-11-21 09:00 UTC, 2.2 s in cells", "Go (Gaiden) 1.26", "<dt>seed</dt><dd>7</dd>", "cell 1 · 2.2 s"}, nil},
+		{"stopped", []map[string]any{code("a"), code("b", failed), later},
+			[]string{"This run stopped at <a href=\"#cell-2\">cell 2</a>:</b> Panic: boom &lt;b&gt;.", "Panic: boom &lt;b&gt;\nat line 1", "cell 3 · not run", "2 of 3 have run"}, []string{"boom <b>", "\x1b"}},
+		{"same names in two outputs", []map[string]any{code("a", display("text/html", `<svg><mask id="m"></mask><path mask="url(#m)"/></svg>`)), code("b", display("text/html", `<i id="m">x</i><i id="m">y</i>`))},
+			[]string{`<mask id="o1-0-m">`, `mask="url(#o1-0-m)"`, `<i id="o2-0-m">x</i><i>y</i>`}, nil},
+		{"richest form", []map[string]any{code("a", map[string]any{"output_type": "display_data", "data": map[string]any{"text/plain": "plain", "image/png": "aGk=\n", "application/x": "{}"}})},
+			[]string{`<img alt="picture, output of cell 1" src="data:image/png;base64,aGk=">`}, []string{"plain</pre>"}},
+		{"colours of code", []map[string]any{code("%info\nvar s = \"<b>\" // why\nx := `two\n%lines`")},
+			[]string{`<span class="m">%info</span>`, `<span class="k">var</span>`, `<span class="s">&#34;&lt;b&gt;&#34;</span>`, `<span class="c">// why</span>`}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Page(file(t, tt.cells...), "name")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("got a page without %q:\n%s", want, got[strings.Index(got, "<body>"):])
+				}
+			}
+			for _, never := range tt.never {
+				if strings.Contains(got, never) {
+					t.Errorf("got a page with %q", never)
+				}
+			}
+		})
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for _, text := range []string{"", "{", "[]", `{"nbformat": 3}`, `{"cells": []}`, `{"nbformat": 4, "cells": 1}`} {
+		if _, err := Page([]byte(text), "name"); err == nil || !strings.HasPrefix(err.Error(), "webpage: ") {
+			t.Errorf("Page(%q): got error %v, want one of webpage", text, err)
+		}
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	tests := []struct{ name, text, want string }{
+		{"paragraphs", "one\ntwo\n\nthree", "<p>one\ntwo</p>\n<p>three</p>\n"},
+		{"emphasis", "*a* **b** ***c*** _d_ __e__ snake_case_name 2*3*4 ~~f~~ a * b", "<p><em>a</em> <strong>b</strong> <strong><em>c</em></strong> <em>d</em> <strong>e</strong> snake_case_name 2<em>3</em>4 <del>f</del> a * b</p>\n"},
+		{"code", "`a<b` ``x`y``", "<p><code>a&lt;b</code> <code>x`y</code></p>\n"},
+		{"fence", "```\na *b* <c>\n```\nafter", "<pre><code>a *b* &lt;c&gt;</code></pre>\n<p>after</p>\n"},
+		{"fence that does not end", "~~~\na", "<pre><code>a</code></pre>\n"},
+		{"Go", "```go\nvar x int\n```", `<pre><code><span class="k">var</span> x <span class="b">int</span></code></pre>` + "\n"},
+		{"links", "[a *b*](https://example.org/x_(y)) <https://example.org>", `<p><a href="https://example.org/x_(y)">a <em>b</em></a> <a href="https://example.org">https://example.org</a></p>` + "\n"},
+		{"link in a cell of a table", "| a | b |\n|---|--:|\n| `x|y` | 1 |\n| only |", "<table>\n<thead>\n<tr><th style=\"text-align:left\">a</th><th style=\"text-align:right\">b</th></tr>\n</thead>\n<tbody>\n" +
+			"<tr><td style=\"text-align:left\"><code>x|y</code></td><td style=\"text-align:right\">1</td></tr>\n<tr><td style=\"text-align:left\">only</td><td style=\"text-align:right\"></td></tr>\n</tbody>\n</table>\n"},
+		{"list", "- a\n- b\n  more\n  1. c\n  2. d\n- e", "<ul>\n<li>a\n</li>\n<li>b\nmore\n<ol>\n<li>c\n</li>\n<li>d\n</li>\n</ol>\n</li>\n<li>e\n</li>\n</ul>\n"},
+		{"loose list", "1. a\n\n2. b", "<ol>\n<li><p>a</p>\n</li>\n<li><p>b</p>\n</li>\n</ol>\n"},
+		{"quote", "> a\n> b\n\nc", "<blockquote>\n<p>a\nb</p>\n</blockquote>\n<p>c</p>\n"},
+		{"rule and heading", "a\n===\n***\n## b ##", "<h1>a</h1>\n<hr>\n<h2>b</h2>\n"},
+		{"escapes", `\*a\* \<b`, "<p>*a* &lt;b</p>\n"},
+		{"break", "a  \nb\\\nc", "<p>a<br>\nb<br>\nc</p>\n"},
+		{"HTML", "<details><summary>a</summary>\n*b*\n</details>", "<details><summary>a</summary>\n*b*\n</details>\n"},
+		{"a dash in a paragraph", "it is 3\n- 4 = -1", "<p>it is 3</p>\n<ul>\n<li>4 = -1\n</li>\n</ul>\n"},
+	}
+	for _, tt := range tests {
+		if got := Markdown(tt.text); got != tt.want {
+			t.Errorf("%s: got\n%q, want\n%q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{"10%\r50%\r\n\x1b[1;31mred\x1b[0m & \x1b[38;5;200mpink\x1b[K\x07", `50%` + "\n" + `<span class="ansi-red-fg ansi-bold">red</span> &amp; pink`},
+		{"\x1b]0;title\x07a\x1b[3", "a[3"},
+	}
+	for _, tt := range tests {
+		if got := terminal(tt.text); got != tt.want {
+			t.Errorf("terminal(%q): got %q, want %q", tt.text, got, tt.want)
+		}
+	}
+}
+
+// TestLong: text that looks like unfinished markup does not take long.
+func TestLong(t *testing.T) {
+	for _, part := range []string{"*a ", "[", "`", "<div>", "<script></script>", "<b", "&", "> ", "- ", "|-", "<!--", "_a", "![", "\\", "<table><tr><td>"} {
+		began := time.Now()
+		text := strings.Repeat(part, 100_000/len(part))
+		if _, err := Page(file(t, map[string]any{"cell_type": "markdown", "source": text}, code("a", display("text/html", text), display("text/markdown", text))), "name"); err != nil {
+			t.Errorf("%q: %v", part, err)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("100 kB of %q took %v", part, took)
+		}
+	}
+}
+
+var danger = regexp.MustCompile(`(?i)<(script|iframe|object|embed|link|base|form|meta|style|input)|\son\w+\s*=|javascript:|(src|href|poster|data)="(//|http|ftp|file)`)
+
+// FuzzClean: whatever comes in, what goes out is balanced and holds nothing that
+// runs or fetches; links are what readers click.
+func FuzzClean(f *testing.F) {
+	f.Add(`<p onclick=a()>x<script>y</script><img src=//example.org><a href="java&#10;script:x">z`)
+	f.Add(`<svg><title>t</title><use href="#a"/><style>@import "x"</style><a xlink:href='javascript:1'>`)
+	f.Add(`<table><tr><td>1<td>2<tr><p>a<div>b</p>`)
+	f.Add("&lt;script&gt; &#60;b&#62; &amp;lt;")
+	f.Fuzz(func(t *testing.T, markup string) {
+		got := clean(markup, "o-", "alt")
+		links := regexp.MustCompile(`<a [^>]*>`).ReplaceAllString(got, "<a>")
+		if m := danger.FindString(element.FindString(links)); m != "" {
+			t.Errorf("clean(%q) has %q: %s", markup, m, got)
+		}
+		var open []string
+		for _, tag := range element.FindAllString(got, -1) {
+			name := tagName(strings.TrimLeft(tag, "</"))
+			switch {
+			case strings.HasPrefix(tag, "</"):
+				if len(open) == 0 || open[len(open)-1] != name {
+					t.Fatalf("clean(%q): %s ends what is not open: %s", markup, tag, got)
+				}
+				open = open[:len(open)-1]
+			case !void[name]:
+				open = append(open, name)
+			}
+			for _, e := range []string{tag} {
+				if strings.HasPrefix(tag, "<a ") {
+					e = regexp.MustCompile(`href="(https?:|mailto:)[^"]*"`).ReplaceAllString(e, "")
+				}
+				if m := danger.FindString(regexp.MustCompile(`(alt|title|style|aria-label|class)="[^"]*"`).ReplaceAllString(e, "")); m != "" {
+					t.Errorf("clean(%q): %q in %s", markup, m, tag)
+				}
+			}
+		}
+		if len(open) > 0 {
+			t.Errorf("clean(%q) leaves %v open: %s", markup, open, got)
+		}
+		if again := clean(got, "", "alt"); strings.Count(again, "<") > strings.Count(got, "<") {
+			t.Errorf("clean(%q) is not clean: %s", got, again)
+		}
+	})
+}
+
+// FuzzPage: any notebook file gives a page or an error.
+func FuzzPage(f *testing.F) {
+	f.Add([]byte(`{"nbformat": 4, "cells": [{"cell_type": "code", "source": ["a"], "outputs": [{"output_type": "stream", "text": "x"}]}]}`))
+	f.Add([]byte(`{"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "- a\n  > b\n  ` + "```" + `go\nfunc", "attachments": {"a": {"image/png": 1}}}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if text, err := Page(data, "name"); err == nil && !strings.HasSuffix(text, "</html>\n") {
+			t.Error("got half a page")
+		}
+	})
+}
+
+func Example() {
+	_, err := os.ReadFile("01-gaiden.ipynb")
+	text, pageErr := Page([]byte(`{"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "# Hello"}]}`), "hello")
+	fmt.Println(err != nil, pageErr, strings.Contains(text, `<h1 id="hello">Hello</h1>`))
+	// Output: true <nil> true
+}

@@ -1,0 +1,103 @@
+package fit
+
+import (
+	"fmt"
+	"slices"
+
+	"gaiden/lib/session"
+)
+
+// What a net with layers that are Stateful needs: their state goes on from batch
+// to batch, so example i of a batch continues example i of the one before.
+
+// ResetState makes the state of layers that are Stateful zero.
+func (n *Net) ResetState() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return err
+	}
+	slots := n.carried()
+	if len(slots) == 0 {
+		return nil
+	}
+	zeros, err := n.zeros(slots)
+	if err != nil {
+		return err
+	}
+	return n.bind(slots, zeros)
+}
+
+// carried are the slots of what is carried on.
+func (n *Net) carried() []slot {
+	if count, _ := n.model.Sequences(); count == 0 {
+		return nil
+	}
+	var l []slot
+	for _, v := range n.layout.variables {
+		if slices.Contains(n.model.States(), v.name) {
+			l = append(l, v)
+		}
+	}
+	return l
+}
+
+// carries refuses to train a net that carries state on batches that do not
+// continue each other.
+func (n *Net) carries(s *Set, t Train) error {
+	count, layer := n.model.Sequences()
+	if count == 0 {
+		return nil
+	}
+	who := fmt.Sprintf("fit: %s: layer %s carries on %d sequences from batch to batch", n.name, layer, count)
+	switch {
+	case t.Batch != count:
+		return fmt.Errorf("%s: got a batch of %d, want %d", who, t.Batch, count)
+	case s.N%count != 0:
+		return fmt.Errorf("%s: got %d examples, want a multiple", who, s.N)
+	case !t.InOrder:
+		return fmt.Errorf("%s: got shuffled examples: want Train.InOrder, and example i of a batch to continue that of the one before", who)
+	case n.config.Devices > 1:
+		return fmt.Errorf("%s: got %d devices: want 1", who, n.config.Devices)
+	}
+	return nil
+}
+
+// resetState begins an epoch with zeros.
+func (r *run) resetState() error {
+	slots := r.net.carried()
+	if len(slots) == 0 || r.KeepState {
+		return nil
+	}
+	zeros, err := r.net.zeros(slots)
+	if err != nil {
+		return err
+	}
+	state := slices.Clone(r.state[0])
+	for i, v := range r.net.layout.variables {
+		for k, s := range slots {
+			if v.name == s.name {
+				state[i].Finalize()
+				state[i] = zeros[k]
+			}
+		}
+	}
+	r.state = copies{state}
+	return nil
+}
+
+// resetState is that of a training step in phases.
+func (p *Phases) resetState() error {
+	slots := p.net.carried()
+	if len(slots) == 0 {
+		return nil
+	}
+	zeros, err := p.net.zeros(slots)
+	if err != nil {
+		return err
+	}
+	for i, s := range slots {
+		p.replace([]string{input(s)}, []*session.Array{zeros[i]})
+	}
+	return nil
+}

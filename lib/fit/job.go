@@ -1,0 +1,314 @@
+package fit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+)
+
+// TrainJob is Train as a job of the session, with the net's name: it goes on when
+// the cell, the kernel or the browser ends, and after a crash from the last
+// snapshot. It returns when the job has started. See [Job] for the rest of its
+// life. The net can be tested, read and saved meanwhile.
+//
+// The weights are those that Train gives, step by step. A job works on one
+// device, and ends by Threshold or Patience only with a Validation.
+func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return nil, err
+	}
+	t.Progress = nil
+	r, err := n.run(context.Background(), data, t)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	switch {
+	case r.devices > 1:
+		return nil, fmt.Errorf("fit: %s: a job on %d devices: want Config.Devices 1; Train uses more", n.name, r.devices)
+	case t.Validation == nil && (t.Threshold != 0 || t.Patience != 0):
+		return nil, fmt.Errorf("fit: %s: a job ends by Threshold or Patience of the validation's loss: want Train.Validation too", n.name)
+	}
+	b := jobBuilder{run: r, prefix: "job:" + n.name + "/"}
+	if err := b.build(); err != nil {
+		return nil, err
+	}
+	if _, err := n.session.StartJob(b.job); err != nil {
+		return nil, err
+	}
+	return &Job{Name: n.name, session: n.session}, nil
+}
+
+// jobBuilder writes a run down as a job. A turn of the job is a chunk of steps, a
+// period of it is an epoch. A chunk works on a copy of the state, and its results
+// take the state's names when they are finite.
+type jobBuilder struct {
+	*run
+	prefix string // of the names that only the job needs
+	job    session.Job
+	names  []string // of scalars, to be bound
+	values []*session.Array
+}
+
+func (b *jobBuilder) build() error {
+	n, about := b.net, jobAbout{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Labels: b.data.targets == 0}
+	if b.joined {
+		about.Epochs, about.Steps = 1, b.Epochs
+	}
+	if b.DropLast {
+		about.N = about.Steps * b.Batch
+	}
+	order := n.prepare(fmt.Sprintf("order/%d/%t/1", b.data.N, !b.InOrder), func() (*hlo.Program, error) { return n.orderProgram(b.data.N, !b.InOrder, 1) }, nil)
+	for _, p := range []*portion{&b.main, &b.odd, &b.tail} {
+		if err := b.ready(p); err != nil {
+			return err
+		}
+	}
+	var err error
+	if b.order, err = n.wait(b.ctx, fmt.Sprintf("order/%d/%t/1", b.data.N, !b.InOrder), order, nil); err != nil {
+		return err
+	}
+	if err := b.feel(); err != nil {
+		return err
+	}
+	place, err := n.placeProgram(about.Steps, b.Batch)
+	if err != nil {
+		return err
+	}
+	b.job = session.Job{Name: n.name, Scratch: b.prefix, Origin: n.config.Origin, Period: 1}
+	b.add(session.JobStep{Program: b.order, When: wire.FirstTurn, Inputs: session.Named(n.name + "/step"), Names: b.own("order")})
+	base, err := n.session.Array(n.name + "/step")
+	if err != nil {
+		return err
+	}
+	b.keep("base", base)
+	b.keep("rate", b.rate[0][0])
+	if err := b.scalar("replica", 0); err != nil {
+		return err
+	}
+	each := b.turns(&b.main, b.main.turns)
+	b.job.Period = max(1, b.main.turns/each)
+	rest := b.main
+	rest.turns = b.main.turns % each
+	for _, part := range []struct {
+		name  string
+		p     *portion
+		turns int
+		when  wire.Moment
+	}{{"main", &b.main, min(each, b.main.turns), wire.EachTurn}, {"rest", &rest, rest.turns, wire.LastTurn}, {"odd", &b.odd, b.odd.turns, wire.LastTurn}, {"tail", &b.tail, b.tail.turns, wire.LastTurn}} {
+		if part.turns == 0 {
+			continue
+		}
+		if err := b.chunk(part.name, part.p, part.turns, part.when, place); err != nil {
+			return err
+		}
+	}
+	b.job.Turns = b.job.Period * about.Epochs
+	if b.Validation != nil {
+		about.Tests = b.Validation.N
+		if err := b.test(); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(about)
+	if err != nil {
+		return err
+	}
+	b.job.About = string(text)
+	return n.session.Bind(b.names, b.values)
+}
+
+func (b *jobBuilder) add(s session.JobStep) { b.job.Steps = append(b.job.Steps, s) }
+
+// own are names that only the job needs.
+func (b *jobBuilder) own(names ...string) []string {
+	l := make([]string, len(names))
+	for i, n := range names {
+		l[i] = b.prefix + n
+	}
+	return l
+}
+
+func (b *jobBuilder) keep(name string, a *session.Array) {
+	b.names, b.values = append(b.names, b.prefix+name), append(b.values, a)
+}
+
+func (b *jobBuilder) scalar(name string, value int) error {
+	l, err := b.net.integers(0, value)
+	if err == nil {
+		b.keep(name, l[0])
+	}
+	return err
+}
+
+// feel finds out how long a step takes, where it is not known: on a copy of the
+// state.
+func (b *jobBuilder) feel() error {
+	if b.pace != 0 {
+		return nil
+	}
+	last := len(b.state[0]) - 1
+	order, err := run1(b.order, b.state.cut(last, last+1))
+	if err != nil {
+		return err
+	}
+	defer order.free()
+	for range 2 { // the first one warms up
+		began := time.Now()
+		out, results, err := b.main.steps.do(b.state, b.data, order, b.rate, 0, 1)
+		if err != nil {
+			return err
+		}
+		if err := results.Values(make([]float32, b.main.results().Size())); err != nil {
+			return err
+		}
+		b.pace = max(1, time.Since(began)/time.Duration(b.main.turn()))
+		out.free()
+		results.Finalize()
+	}
+	b.net.paces[b.main.key(b.data)] = b.pace
+	return nil
+}
+
+// chunk adds the steps of a chunk.
+func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment, place *session.Program) error {
+	n := b.net
+	report, err := n.reportProgram(p.chunk, turns*p.turn())
+	if err != nil {
+		return err
+	}
+	if err := b.scalar("turns/"+name, turns); err != nil {
+		return err
+	}
+	state := n.names(n.layout.all())
+	next := make([]string, len(state))
+	for i := range state {
+		next[i] = fmt.Sprintf("%snext/%d", b.prefix, i)
+	}
+	results, begin, replica, at := b.prefix+"results", b.prefix+"begin", b.prefix+"replica", b.prefix+"place"
+	working := append(append([]string{}, next...), results, begin)
+	in := append([]string{}, working...)
+	in = append(append(in, b.sources(b.data)...), b.prefix+"order", b.prefix+"rate", at, replica)
+	runs := turns
+	if !p.Single {
+		in, runs = append(in, b.prefix+"turns/"+name), 1
+	}
+	variables := next[:len(n.layout.variables)]
+	b.add(session.JobStep{Program: place, When: when, Inputs: session.Named(n.name+"/step", b.prefix+"base"), Names: []string{at}})
+	b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(append(append([]string{}, state...), replica)...), Names: working})
+	b.add(session.JobStep{Program: p.steps.main, When: when, Repeat: runs, Inputs: session.Named(in...), Names: working})
+	b.add(session.JobStep{Program: report, When: when, Inputs: session.Named(append(append([]string{}, variables...), results)...),
+		Read: []wire.Read{{Output: 0, Name: "train"}}, Finite: true})
+	b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(append(append([]string{}, next...), replica)...), Names: append(append([]string{}, state...), "", "")})
+	return nil
+}
+
+// sources are the names of a set's arrays, as programs take them.
+func (b *jobBuilder) sources(s *Set) []string {
+	l := []string{"data/" + s.Name + "/x", "data/" + s.Name + "/y"}
+	if s.v != nil {
+		l = append(l, "data/"+s.Name+"/v")
+	}
+	return l
+}
+
+// test adds the steps of the validation, in runs that another client can come
+// between.
+func (b *jobBuilder) test() error {
+	n, s := b.net, b.Validation
+	size := n.portionOf(s)
+	batches := (s.N + size - 1) / size
+	together := 1
+	if n.platform != "cpu" {
+		together = min(batches, 16)
+	}
+	key := fmt.Sprintf("test/%s/%d/%d/%t", s.key(), s.N, size, n.single)
+	p, err := n.wait(b.ctx, key, n.prepare(key, func() (*hlo.Program, error) { return n.testProgram(s, size, batches, n.single) }, nil), nil)
+	if err != nil {
+		return err
+	}
+	if n.single {
+		together = 1
+	}
+	var first, count wire.Input
+	for i := 0; i < batches; i += together {
+		at := fmt.Sprintf("test/%d", i)
+		if err := b.scalar(at, i); err != nil {
+			return err
+		}
+		if err := b.scalar(at+"/count", min(together, batches-i)); err != nil {
+			return err
+		}
+		first.Each, count.Each = append(first.Each, b.prefix+at), append(count.Each, b.prefix+at+"/count")
+	}
+	a, err := n.session.Put(make([]float32, batches*columns), shapes.Make(dtypes.Float32, batches, columns), 0)
+	if err != nil {
+		return err
+	}
+	b.keep("tested", a)
+	tested := b.own("tested")
+	in := session.Named(append(append(n.names(n.layout.variables), b.sources(s)...), tested...)...)
+	b.add(session.JobStep{Program: p, When: wire.LastTurn, Repeat: len(first.Each), Inputs: append(in, first, count), Names: tested})
+	score, err := n.trace("score", func(t *trace) []*Node {
+		sums := ReduceSum(Parameter(t.g, "results", shapes.Make(dtypes.Float32, batches, columns)), 0)
+		loss := Div(Slice(sums, AxisRange(0, 1)), Slice(sums, AxisRange(1, 2)))
+		return []*Node{Concatenate([]*Node{loss, Slice(sums, AxisRange(2, 3))}, 0)}
+	})
+	if err != nil {
+		return err
+	}
+	x, err := n.compile(score, nil)
+	if err != nil {
+		return err
+	}
+	b.add(session.JobStep{Program: x, When: wire.LastTurn, Inputs: session.Named(tested...), Read: []wire.Read{{Output: 0, Name: "validation"}}})
+	if b.Threshold != 0 || b.Patience != 0 {
+		b.job.Until = &wire.Until{Read: "validation", Below: b.Threshold, Patience: b.Patience}
+	}
+	return nil
+}
+
+// placeProgram says where in the order of an epoch the next step's batch begins:
+// step, step before the job → place. The state tells, so a job that is resumed
+// has no counter that could be wrong.
+func (n *Net) placeProgram(steps, batch int) (*session.Program, error) {
+	p, err := n.trace("place", func(t *trace) []*Node {
+		step, base := Parameter(t.g, "step", n.layout.step.shape), Parameter(t.g, "base", n.layout.step.shape)
+		return []*Node{Mul(Mod(Sub(step, base), t.scalar(int32(steps))), t.scalar(int32(batch)))}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return n.compile(p, nil)
+}
+
+// reportProgram is what a chunk of so many steps tells: variables, results →
+// results of the steps and a row that is NaN where weights are not finite.
+func (n *Net) reportProgram(c chunk, steps int) (*session.Program, error) {
+	p, err := n.trace("report", func(t *trace) []*Node {
+		variables := t.variables()
+		results := Slice(Parameter(t.g, "results", c.results()), AxisRange(0, steps), AxisRange())
+		wrong := t.scalar(float32(0))
+		for _, i := range n.layout.trained {
+			wrong = Max(wrong, ReduceAllMax(ConvertDType(LogicalNot(IsFinite(variables[i])), dtypes.Float32)))
+		}
+		mark := Where(GreaterThan(wrong, t.scalar(float32(0))), t.scalar(float32(math.NaN())), t.scalar(float32(0)))
+		return []*Node{Concatenate([]*Node{results, BroadcastToDims(mark, 1, columns)}, 0)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return n.compile(p, nil)
+}

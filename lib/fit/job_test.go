@@ -1,0 +1,283 @@
+package fit
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gaiden/lib/engine/device"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/models"
+	"gaiden/lib/session"
+)
+
+// role lets the test program be a session whose worker can be killed.
+func role() {
+	var err error
+	switch os.Getenv("FIT_TEST_ROLE") {
+	case "serve":
+		os.Setenv("FIT_TEST_ROLE", "worker")
+		err = (&device.Supervisor{Version: session.Version, Command: []string{"/proc/self/exe"}, Ready: os.NewFile(3, "ready"), Log: os.Stderr}).Run()
+	case "worker":
+		err = device.Work(session.Version)
+	default:
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(0)
+}
+
+// apart starts a session in processes of its own and returns its socket.
+func apart(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("GAIDEN_PLUGIN") == "" {
+		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
+	}
+	dir := t.TempDir()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "FIT_TEST_ROLE=serve", "GAIDEN_SOCKET="+dir+"/run/s", "XDG_STATE_HOME="+dir+"/state", "XDG_CACHE_HOME="+dir+"/cache")
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+	})
+	if line, _ := bufio.NewReader(r).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("session said %q, want ready", line)
+	}
+	return dir + "/run/s"
+}
+
+// TestTrainJob holds that a job trains as Train does, bit by bit.
+func TestTrainJob(t *testing.T) {
+	s := open(t)
+	for _, tt := range []struct {
+		name  string
+		model models.Net
+		train Train
+	}{
+		{"loop, last batch not full", models.Net{Name: "mlp", Input: []int{16}, Layers: []models.Layer{models.Dense{Name: "h", Units: 8, Act: models.ReLU}, models.Dense{Name: "o", Units: 10}}}, Train{Epochs: 3, Batch: 8}},
+		{"single steps, order kept", small(), Train{Epochs: 2, Batch: 10, InOrder: true, DropLast: true, LearningRate: 0.01}},
+		{"whole batches", small(), Train{Epochs: 4, Batch: 203}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var weights [2][]Tensor
+			var histories [2]*History
+			for i := range 2 {
+				n := attach(t, s, fmt.Sprint("net", i), tt.model, Config{Seed: 3})
+				data := load(t, n, "bars", digits(203, tt.model.Input, 1))
+				tt.train.Validation = nil
+				if tt.train.Batch < data.N {
+					tt.train.Validation = load(t, n, "test", digits(77, tt.model.Input, 2))
+				}
+				var err error
+				if i == 0 {
+					histories[i], err = n.Train(context.Background(), data, tt.train)
+				} else {
+					var j *Job
+					if j, err = n.TrainJob(data, tt.train); err == nil {
+						histories[i], err = j.Follow(context.Background(), func(p Progress) { _ = p.String() })
+					}
+				}
+				if err == nil {
+					weights[i], err = n.Weights()
+				}
+				if err == nil {
+					err = n.Reset()
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			a, b := histories[0], histories[1]
+			if !slices.Equal(a.Losses, b.Losses) || b.Steps != a.Steps || b.Stopped != "" {
+				t.Errorf("job: %d steps, stopped %q, losses %v, want %d, %v", b.Steps, b.Stopped, b.Losses[:min(3, len(b.Losses))], a.Steps, a.Losses[:3])
+			}
+			for i := range weights[0] {
+				if !slices.Equal(weights[0][i].Data, weights[1][i].Data) {
+					t.Errorf("%s is not what Train makes of it", weights[0][i].Name)
+				}
+			}
+			if tt.train.Validation == nil {
+				return
+			}
+			for i := range a.Epochs {
+				x, y := a.Epochs[i], b.Epochs[i]
+				if y.Train.Right != x.Train.Right || y.Train.N != x.Train.N || y.Validation == nil || y.Validation.Right != x.Validation.Right || abs(y.Validation.Loss-x.Validation.Loss) > 1e-5 {
+					t.Errorf("epoch %d: job has %+v, %+v, want %+v, %+v", i+1, y.Train, y.Validation, x.Train, x.Validation)
+				}
+			}
+		})
+	}
+	if l, err := s.List("job:"); err != nil || len(l) > 0 {
+		t.Errorf("jobs that have ended leave %d arrays, %v", len(l), err)
+	}
+}
+
+func abs(v float64) float64 { return max(v, -v) }
+
+// TestTrainJobSurvives kills the worker in the middle of a job, twice: the loss
+// curve is that of a job which nobody has disturbed.
+func TestTrainJobSurvives(t *testing.T) {
+	socket := apart(t)
+	connect := func() *session.Session {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			s, err := session.Config{Socket: socket, Space: "kept", NoStart: true}.Open()
+			if err == nil {
+				return s
+			}
+			if time.Now().After(end) {
+				t.Fatal(err)
+			}
+		}
+	}
+	s := connect()
+	defer func() { s.Close() }()
+	net := models.Net{Name: "mlp", Input: []int{28 * 28}, Layers: []models.Layer{models.Dense{Name: "h", Units: 64, Act: models.ReLU}, models.Dense{Name: "o", Units: 10}}}
+	var curves [2][]float32
+	for i, kills := range []int{0, 2} {
+		name := fmt.Sprint("net", i)
+		n := attach(t, s, name, net, Config{Seed: 3})
+		data := load(t, n, "bars", digits(2000, net.Input, 1))
+		j, err := n.TrainJob(data, Train{Epochs: 16, Batch: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range kills {
+			_, err := j.Follow(context.Background(), func(p Progress) {
+				if p.Epoch >= 4*(k+1) {
+					if st, err := s.Status(); err == nil {
+						syscall.Kill(st.WorkerPID, syscall.SIGKILL)
+					}
+				}
+			})
+			if !errors.Is(err, wire.Lost) {
+				t.Fatalf("kill %d: got %v, want that the worker has ended", k, err)
+			}
+			s.Close()
+			s = connect()
+			if j, err = FindJob(s, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h, err := j.Follow(context.Background(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(h.Epochs) != 16 {
+			t.Errorf("%d epochs, stopped %q, want 16", len(h.Epochs), h.Stopped)
+		}
+		curves[i] = h.Losses
+	}
+	if !slices.Equal(curves[0], curves[1]) {
+		t.Errorf("the curve of the job that was killed twice is another one: %d and %d steps", len(curves[1]), len(curves[0]))
+	}
+}
+
+// TestTrainJobEnds: on request, by the validation, and by a loss that is no
+// number, with weights that are whole.
+func TestTrainJobEnds(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	n := attach(t, s, "cnn", small(), Config{Optimizer: SGD{}})
+	data := load(t, n, "bars", digits(100, n.model.Input, 1))
+	if _, err := n.TrainJob(data, Train{Patience: 2}); err == nil || !strings.Contains(err.Error(), "Validation") {
+		t.Errorf("patience without a validation: got %v", err)
+	}
+	j, err := n.TrainJob(data, Train{Epochs: 1000000, Batch: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.TrainJob(data, Train{Batch: 10}); !errors.Is(err, wire.Invalid) {
+		t.Errorf("a second job of the net: got %v", err)
+	}
+	if err := j.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	if score, err := n.Test(ctx, data); err != nil || score.N != 100 {
+		t.Errorf("test of a net whose job waits: %v, %v", score, err)
+	}
+	if err := errors.Join(j.Resume(), j.Stop()); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := j.Follow(ctx, nil); err != nil || h.Stopped != "on request" {
+		t.Errorf("stopped job: %+v, %v", h, err)
+	}
+	j, err = n.TrainJob(data, Train{Epochs: 50, Batch: 10, LearningRate: 1e-30, Patience: 2, Validation: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := j.Follow(ctx, nil); err != nil || len(h.Epochs) != 3 || !strings.Contains(h.Stopped, "2 periods") {
+		t.Errorf("patience: %d epochs, stopped %q, %v, want 3", len(h.Epochs), h.Stopped, err)
+	}
+	if j, err = n.TrainJob(data, Train{Epochs: 3, Batch: 10, LearningRate: 1e25}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Follow(ctx, nil); err == nil || !strings.Contains(err.Error(), "train is ") {
+		t.Errorf("a loss that is no number: got %v", err)
+	}
+	if score, err := n.Test(ctx, data); err != nil || score.Loss != score.Loss {
+		t.Errorf("weights after it: %v, %v", score, err)
+	}
+	if _, err := FindJob(s, "none"); !errors.Is(err, wire.NotFound) {
+		t.Errorf("no such job: got %v", err)
+	}
+}
+
+// TestRollbackToAnother: a rollback to the arrays of another architecture is
+// noticed, by a net that was open and by one that comes after it.
+func TestRollbackToAnother(t *testing.T) {
+	socket := apart(t)
+	s, err := session.Config{Socket: socket, Space: "other", NoStart: true}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	net := func(units int) models.Net {
+		return models.Net{Name: "mlp", Input: []int{16}, Layers: []models.Layer{models.Dense{Name: "h", Units: units}, models.Dense{Name: "o", Units: 10}}}
+	}
+	small := attach(t, s, "net", net(8), Config{})
+	if _, err := s.Snapshot("small"); err != nil {
+		t.Fatal(err)
+	}
+	if err := small.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	large := attach(t, s, "net", net(12), Config{})
+	data := load(t, large, "bars", digits(100, []int{16}, 1))
+	if _, err := large.Train(context.Background(), data, Train{Batch: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Rollback("small", "net/"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := large.Train(context.Background(), data, Train{Batch: 10}); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), "want float32[12 10]") && !strings.Contains(err.Error(), "12") {
+		t.Errorf("training after it: got %v", err)
+	}
+	var wrong *ArchitectureError
+	if _, err := Attach(s, "net", net(12), Config{}); !errors.As(err, &wrong) {
+		t.Errorf("attach after it: got %v, want an ArchitectureError", err)
+	}
+	if _, err := s.Undo(); err != nil {
+		t.Errorf("undo of it: %v", err)
+	}
+}

@@ -1,0 +1,167 @@
+package fit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+)
+
+// Job is a training that the session does by itself; see [Net.TrainJob]. Any
+// process can find it by its name and follow it:
+//
+//	job, err := net.TrainJob(train, fit.Train{Epochs: 100, Batch: 128})
+//	…
+//	job, err := fit.FindJob(s, "cnn") // in another notebook: a session of that name space
+//	history, err := job.Follow(ctx, report.Bar())
+type Job struct {
+	Name    string
+	session *session.Session
+}
+
+// FindJob finds a job that TrainJob has started.
+func FindJob(s *session.Session, name string) (*Job, error) {
+	ans, err := s.Ask(wire.AskBody{Verb: wire.FollowJob, Names: []string{name}, From: -1})
+	if err != nil {
+		return nil, err
+	}
+	if len(ans.Jobs) == 1 {
+		if _, err = aboutJob(ans.Jobs[0]); err != nil {
+			return nil, err
+		}
+	}
+	return &Job{Name: name, session: s}, nil
+}
+
+// Pause lets the job wait at the end of a program; Resume lets it go on, Stop
+// ends it. Its weights are whole at each of these moments.
+func (j *Job) Pause() error {
+	_, err := j.session.PauseJob(j.Name)
+	return err
+}
+
+// Resume lets a job go on that was paused.
+func (j *Job) Resume() error {
+	_, err := j.session.ResumeJob(j.Name)
+	return err
+}
+
+// Stop ends the job.
+func (j *Job) Stop() error {
+	_, err := j.session.StopJob(j.Name)
+	return err
+}
+
+// Follow reads the job's log from its beginning on, and returns when the job has
+// ended, with what Train would have returned; or when ctx ends: the job goes on
+// then. Progress is called at least twice a second and may be nil.
+func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, error) {
+	var r *jobReader
+	err := j.session.FollowJob(ctx, j.Name, 0, func(i wire.JobInfo, l []wire.JobEntry) error {
+		if r == nil {
+			about, err := aboutJob(i)
+			if err != nil {
+				return err
+			}
+			r = &jobReader{jobAbout: about, began: i.Started, history: &History{Devices: 1}}
+		}
+		for _, e := range l {
+			r.entry(e)
+		}
+		r.info = i
+		if progress != nil {
+			progress(r.progress())
+		}
+		return nil
+	})
+	if r == nil {
+		return nil, err
+	}
+	if err == nil && r.info.Error != nil {
+		err = r.info.Error
+	}
+	r.history.Stopped = r.info.Why
+	if r.info.State == wire.JobDone && r.info.Place.Turn >= r.info.Turns {
+		r.history.Stopped = ""
+	}
+	return r.history, err
+}
+
+// jobAbout is what a reader of the log has to know.
+type jobAbout struct {
+	Net, Data     string
+	Epochs, Steps int // of an epoch
+	Batch, N      int
+	Labels        bool
+	Tests         int // examples of the validation, 0 for none
+}
+
+func aboutJob(i wire.JobInfo) (a jobAbout, err error) {
+	if json.Unmarshal([]byte(i.About), &a) != nil || a.Steps < 1 || a.Net == "" {
+		err = fmt.Errorf("fit: job %s is not of TrainJob: Session.FollowJob reads its log", i.Name)
+	}
+	return a, err
+}
+
+// jobReader makes a History of a job's log.
+type jobReader struct {
+	jobAbout
+	began       time.Time
+	history     *History
+	info        wire.JobInfo
+	epoch       Epoch
+	step        int // of the epoch
+	sum, weight float64
+}
+
+func (r *jobReader) entry(e wire.JobEntry) {
+	switch {
+	case e.Name == "train":
+		for row := e.Values; len(row) > columns; row = row[columns:] { // the last row tells of weights that are not finite
+			r.row(row[:columns], e.Time)
+		}
+	case e.Name == "validation" && len(e.Values) == 2 && len(r.history.Epochs) > 0:
+		r.history.Epochs[len(r.history.Epochs)-1].Validation = &Score{Loss: e.Values[0], Right: int(e.Values[1]), N: r.Tests, Labels: r.Labels}
+	}
+}
+
+// row is the result of one step.
+func (r *jobReader) row(row []float64, at time.Time) {
+	if r.step == 0 {
+		r.epoch = Epoch{Number: len(r.history.Epochs) + 1, Train: Score{Labels: r.Labels}}
+		r.sum, r.weight = 0, 0
+	}
+	r.step++
+	r.sum += row[0] * row[1]
+	r.weight += row[1]
+	r.epoch.Train.Right += int(row[2])
+	r.epoch.Train.N = min(r.N, r.step*r.Batch)
+	r.epoch.Train.Loss = r.sum / r.weight
+	r.history.Losses = append(r.history.Losses, float32(row[0]))
+	r.history.Steps++
+	if r.step == r.Steps {
+		r.epoch.Elapsed = at.Sub(r.began)
+		r.history.Epochs = append(r.history.Epochs, r.epoch)
+		r.step = 0
+	}
+}
+
+func (r *jobReader) progress() Progress {
+	p := Progress{Phase: "train", Epoch: max(1, r.epoch.Number), Epochs: r.Epochs, Step: r.step, Steps: r.Steps, Loss: r.epoch.Train.Loss,
+		Accuracy: r.epoch.Train.Accuracy(), Labels: r.Labels, Elapsed: time.Since(r.began)}
+	if r.step == 0 && r.history.Steps > 0 {
+		p.Step = r.Steps
+	}
+	if r.info.State.Over() {
+		p.Elapsed = r.info.Changed.Sub(r.began)
+	} else if done := r.history.Steps; done > 0 && r.info.State == wire.JobRuns {
+		p.Left = time.Duration(float64(p.Elapsed) / float64(done) * float64(r.Epochs*r.Steps-done))
+	}
+	for i := len(r.history.Epochs) - 1; i >= 0 && p.Validation == nil; i-- {
+		p.Validation = r.history.Epochs[i].Validation
+	}
+	return p
+}

@@ -1,0 +1,174 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/fused"
+)
+
+// Kernels says which GPU kernels the steps of an epoch are made of. The numbers
+// are the same but for rounding. On a CPU, and for what package fused has no
+// plan for (batch norm, other losses than CrossEntropy, optimizers of one's own,
+// several devices), they are always XLA's.
+type Kernels int
+
+const (
+	// AutoKernels are those of package fused, until they are found to be slower
+	// than XLA's; see Net.Tune.
+	AutoKernels Kernels = iota
+	// XLAKernels are XLA's.
+	XLAKernels
+	// FusedKernels are those of package fused, even where they are slower.
+	FusedKernels
+
+	// plainOps is the plan of FusedKernels in GoMLX's ops: how it is tested on a
+	// CPU.
+	plainOps
+)
+
+// fuses says whether the steps of a chunk use kernels of package fused: 0, or
+// the value for chunk.Fused.
+func (n *Net) fuses(s *Set, c chunk) int {
+	k := n.config.Kernels
+	if k == plainOps {
+		return 1
+	}
+	if !n.cuda() || k == XLAKernels || c.Devices > 1 {
+		return 0
+	}
+	if _, err := n.plan(s); err != nil && !n.sequences() {
+		return 0
+	}
+	table := n.tilings()
+	if k == AutoKernels && table.Known(n.stepKey(c.Batch)).UsePlain() {
+		return 0
+	}
+	return 1 + table.Changes()
+}
+
+// cuda says whether there is a GPU that runs Triton's kernels, or a test that
+// does without.
+func (n *Net) cuda() bool {
+	return n.config.Kernels == plainOps || strings.EqualFold(n.session.Welcome().Platform, "cuda")
+}
+
+// Fused says how the training steps of the net use kernels of package fused on
+// a set, a line for each layer, or why they do not.
+func (n *Net) Fused(s *Set) (string, error) {
+	p, err := n.plan(s)
+	if err != nil {
+		return "", err
+	}
+	return p.String(), nil
+}
+
+// plan divides the net into fused operations.
+func (n *Net) plan(s *Set) (*fused.Plan, error) {
+	if _, is := n.lossOf(s).(CrossEntropy); !is || s.targets != 0 {
+		return nil, fmt.Errorf("fit: %s: no fused kernels for %s: want cross entropy of labels", n.name, n.lossOf(s).Title())
+	}
+	if ruleOf(n.config.Optimizer) == nil {
+		return nil, fmt.Errorf("fit: %s: no fused kernels for %T: want fit.Adam, SGD or AdaDelta", n.name, n.config.Optimizer)
+	}
+	if s.N*s.size > math.MaxInt32 {
+		return nil, fmt.Errorf("fit: %s: no fused kernels for the %d numbers of %s: want less than 2³¹", n.name, s.N*s.size, s.Name)
+	}
+	for _, v := range n.layout.variables {
+		switch {
+		case v.trainable && v.shape.DType != dtypes.Float32:
+			return nil, fmt.Errorf("fit: %s: no fused kernels for %s of %s: want Float32", n.name, v.name, v.shape.DType)
+		case !v.trainable && v.shape.DType.IsFloat():
+			return nil, fmt.Errorf("fit: %s: no fused kernels for %s, which a step changes and no gradient: want nets without batch norm", n.name, v.name)
+		}
+	}
+	return fused.NewPlan(n.model)
+}
+
+// ruleOf is an optimizer as kernels know it, nil if they do not.
+func ruleOf(o Optimizer) kernels.Rule {
+	switch o := o.(type) {
+	case SGD:
+		return kernels.SGD{Momentum: o.Momentum, Nesterov: o.Nesterov, WeightDecay: o.WeightDecay}
+	case Adam:
+		return kernels.Adam{Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: o.Epsilon, WeightDecay: o.WeightDecay}
+	case AdaDelta:
+		return kernels.AdaDelta{Rho: o.Rho, Epsilon: o.Epsilon, WeightDecay: o.WeightDecay}
+	}
+	return nil
+}
+
+// source is where a chunk's batches come from, and the number of its first step.
+// Single programs get the number of steps done before each run; here it is
+// counted from the chunk's beginning.
+func (t *trace) source(c chunk, sources []*Node, order, place, step, begin *Node) (s fused.Source, at *Node) {
+	at = begin
+	if c.Unroll > 1 {
+		at = Mul(at, t.scalar(int32(c.Unroll)))
+	}
+	if c.Single {
+		step = Sub(step, at)
+	}
+	return fused.Source{X: sources[0], Labels: sources[1], Order: order, Place: place, Step: step, Batch: c.Batch}, at
+}
+
+// fused is a turn of an epoch's loop by the net's plan. The state is variables,
+// moments, results and the number of the next step.
+func (t *trace) fused(state []*Node, moments, unroll int, s fused.Source, rate *Node) []*Node {
+	n := t.net
+	plan, err := fused.NewPlan(n.model)
+	if err != nil {
+		panic(err) // fuses has asked before
+	}
+	var o fused.Ops
+	if n.config.BF16 {
+		o.Compute = dtypes.BFloat16
+	}
+	if n.config.Kernels != plainOps {
+		o.Builder, o.Choose = t.w.builder, n.tilings().Choose
+	}
+	variables := len(state) - moments - 2
+	for range unroll {
+		v, m := state[:variables:variables], state[variables:variables+moments]
+		journal := &fused.Journal{Rows: state[variables+moments], At: state[variables+moments+1]}
+		t.set(v)
+		t.mark("data/gather")
+		x, labels, number := o.Take(s, journal.At)
+		x = Reshape(x, append([]int{s.Batch}, n.model.Input...)...)
+		v, m = t.follow(plan, fused.Step{Ops: o, Rule: ruleOf(n.config.Optimizer), Rate: rate, T: number, X: x, Labels: labels, Journal: journal, Mark: t.mark}, v, m)
+		state = append(append(v, m...), journal.Rows, journal.At)
+	}
+	return state
+}
+
+// follow is a step by a plan: variables and moments after it.
+func (t *trace) follow(plan *fused.Plan, step fused.Step, variables, moments []*Node) (v, m []*Node) {
+	n, each := t.net, step.Rule.Moments()
+	states := map[string][]*Node{}
+	for k, i := range n.layout.trained {
+		states[n.layout.variables[i].name] = append([]*Node{variables[i]}, moments[k*each:(k+1)*each]...)
+	}
+	t.store.SetTraining(t.g, true)
+	step.State = func(name string) []*Node { return states[name] }
+	step.Plain = func(i int, x *Node) (y *Node, names []string, weights []*Node) {
+		name := n.model.Names()[i]
+		for k, v := range n.layout.variables {
+			if v.trainable && strings.HasPrefix(v.name, name+"/") {
+				names, weights = append(names, v.name), append(weights, variables[k])
+			}
+		}
+		return n.model.Layer(i, name, t.store.RootScope(), x, nil), names, weights
+	}
+	next, _ := plan.Train(step)
+	v = t.buffers(variables)
+	for _, i := range n.layout.trained {
+		state := next[n.layout.variables[i].name]
+		v[i], m = state[0], append(m, state[1:]...)
+	}
+	return v, m
+}

@@ -1,0 +1,209 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/triton"
+	"gaiden/lib/fused/tiling"
+	"gaiden/lib/models"
+)
+
+// dropped is a net with random numbers between its kernels.
+func dropped() models.Net {
+	net := small()
+	net.Layers = append(net.Layers[:4:4], models.Dense{Name: "dense", Units: 8, Act: models.ReLU}, models.Dropout{Name: "dropout_1", Rate: 0.3}, net.Layers[4])
+	return net
+}
+
+// TestPlan trains by the plan of fused kernels, in GoMLX's ops, and holds that
+// losses and all of the state are those of the net as GoMLX derives it, random
+// numbers included. What the kernels compute is package fused's to test.
+func TestPlan(t *testing.T) {
+	s := open(t)
+	for i, tt := range []struct {
+		net    models.Net
+		config Config
+	}{
+		{small(), Config{}},
+		{dropped(), Config{Optimizer: AdaDelta{}, Unroll: 2}},
+		{models.MLP(20), Config{BF16: true}},
+		{models.SineLSTM(5, 7), Config{}},
+	} {
+		name := fmt.Sprint(i, " ", tt.net.Name)
+		var losses [2][]float32
+		var states [2]map[string][]float32
+		for k, kernels := range []Kernels{XLAKernels, plainOps} {
+			c := tt.config
+			c.Kernels, c.Seed = kernels, 5
+			n := attach(t, s, fmt.Sprintf("net%d%d", i, k), tt.net, c)
+			d := digits(47, n.model.Input, 1)
+			if tt.net.Name == "SineLSTM" {
+				d = numbers(47, 7, 7, 1)
+			}
+			data := load(t, n, fmt.Sprint("bars", i), d)
+			h, err := n.Train(context.Background(), data, Train{Batch: 10, DropLast: i > 0})
+			if err != nil {
+				t.Fatal(err)
+			}
+			losses[k], states[k] = h.Losses, map[string][]float32{}
+			for _, v := range n.layout.all() {
+				if v.shape.DType.IsFloat() {
+					a, err := s.Array(n.name + "/" + v.name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					l := make([]float32, v.shape.Size())
+					if err := a.Values(l); err != nil {
+						t.Fatal(err)
+					}
+					states[k][v.name] = l
+				}
+			}
+		}
+		part := 1e-3
+		if tt.config.BF16 {
+			part = 5e-2 // gradients are rounded at other places
+		}
+		if len(losses[0]) < 4 || len(losses[1]) != len(losses[0]) {
+			t.Fatalf("%s: got %d and %d losses, want as many", name, len(losses[0]), len(losses[1]))
+		}
+		for k, want := range losses[0] {
+			if got := losses[1][k]; math.Abs(float64(got-want)) > part*math.Abs(float64(want)) {
+				t.Errorf("%s: loss %d: got %v, want %v", name, k, got, want)
+				break
+			}
+		}
+		if !tt.config.BF16 {
+			compare(t, states[1], states[0], part)
+		}
+	}
+}
+
+// TestFusedPrograms holds how many kernels the epochs of the benchmark's nets
+// have for a GPU, and that they are text that a CPU can write.
+func TestFusedPrograms(t *testing.T) {
+	s := open(t)
+	for _, tt := range []struct {
+		net     models.Net
+		config  Config
+		batch   int
+		largest int // kernels of a step
+	}{
+		{models.SeedCNN(), Config{}, 8, 12},
+		{models.MLP(1000), Config{}, 100, 12},
+		{models.LeNet5(), Config{}, 100, 20},
+		{models.KerasCNN(), Config{Optimizer: AdaDelta{}, BF16: true}, 128, 20},
+		{models.SineLSTM(5, 50), Config{}, 20, 2},
+	} {
+		n := attach(t, s, strings.ToLower(tt.net.Name), tt.net, tt.config)
+		d := digits(tt.batch, n.model.Input, 1)
+		if tt.net.Name == "SineLSTM" {
+			d = numbers(tt.batch, 50, 50, 1)
+		}
+		data := load(t, n, tt.net.Name, d)
+		if got := n.fuses(data, n.once(tt.batch, 1)); got != 0 {
+			t.Errorf("%s: got kernels on a CPU, want none", tt.net.Name)
+		}
+		c := chunk{Batch: tt.batch, Inner: 4, Unroll: 1, Limit: 2, Devices: 1, Fused: 1}
+		p, err := n.epochProgram(data, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Count(string(p.Text(nil)), "custom_call @"+triton.Target)
+		t.Logf("%s: %d kernels", tt.net.Name, got)
+		if got < 2 || got > tt.largest {
+			t.Errorf("%s: got %d kernels a step, want 2 to %d", tt.net.Name, got, tt.largest)
+		}
+	}
+}
+
+// TestNoPlan holds which nets stay as GoMLX derives them, and why.
+func TestNoPlan(t *testing.T) {
+	s := open(t)
+	net := small()
+	normal := net
+	normal.Layers = append([]models.Layer{models.BatchNorm{Name: "norm"}}, net.Layers...)
+	for i, tt := range []struct {
+		net    models.Net
+		config Config
+		data   Data
+		want   string
+	}{
+		{net, Config{Optimizer: own{}}, digits(8, net.Input, 1), "no fused kernels for fit.own"},
+		{normal, Config{}, digits(8, net.Input, 1), "want nets without batch norm"},
+		{models.SineLSTM(5, 7), Config{}, numbers(8, 7, 7, 1), "no fused kernels for mean squared error"},
+		{net, Config{}, digits(8, net.Input, 1), ""},
+	} {
+		n := attach(t, s, fmt.Sprint("n", i), tt.net, tt.config)
+		data := load(t, n, fmt.Sprint("d", i), tt.data)
+		text, err := n.Fused(data)
+		if tt.want == "" {
+			if err != nil || !strings.Contains(text, "head") {
+				t.Errorf("%s: got %q and %v, want a plan", tt.net.Name, text, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", tt.net.Name, err, tt.want)
+		}
+		if err := n.Tune(context.Background(), data, Train{Batch: 4}, nil); err != nil {
+			t.Errorf("%s: Tune on a CPU: got %v, want nothing done", tt.net.Name, err)
+		}
+	}
+}
+
+// own is an optimizer of somebody's own.
+type own struct{ SGD }
+
+func (o own) Update(rate, t, w, g *graph.Node, m []*graph.Node) (*graph.Node, []*graph.Node) {
+	return o.SGD.Update(rate, t, w, g, m)
+}
+
+// TestTune holds that the two forms of a step are timed, that what was found is
+// kept, and that the net stays as it was.
+func TestTune(t *testing.T) {
+	s := open(t)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	n := attach(t, s, "tuned", small(), Config{Kernels: plainOps})
+	data := load(t, n, "bars", digits(40, n.model.Input, 1))
+	wish := Train{Batch: 10, InOrder: true}
+	weights := func() []float32 {
+		a, err := s.Array("tuned/output/weights")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := make([]float32, 12*10)
+		if err := a.Values(l); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	before := weights()
+	var told []string
+	for range 2 { // the second time there is nothing left to find
+		if err := n.Tune(context.Background(), data, wish, func(s string) { told = append(told, s) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(told) != 1 || !strings.Contains(told[0], "tuned: a step of 10 takes") {
+		t.Errorf("got %q, want one finding", told)
+	}
+	if !slices.Equal(weights(), before) {
+		t.Error("got other weights after Tune, want those before")
+	}
+	again, err := tiling.Open(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := again.Known(n.stepKey(10)); e.Micros <= 0 || e.Plain <= 0 {
+		t.Errorf("kept: got %+v, want two times", e)
+	}
+	if _, err := n.Train(context.Background(), data, wish); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,236 @@
+package fit
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/fused/tiling"
+	"gaiden/lib/session"
+)
+
+// tables are what is known of kernels' tilings, one for each session of this
+// process.
+var tables struct {
+	sync.Mutex
+	of map[*session.Session]*tiling.Table
+}
+
+// tilings is the table of the net's device. One that cannot be read is empty.
+func (n *Net) tilings() *tiling.Table {
+	tables.Lock()
+	defer tables.Unlock()
+	if t := tables.of[n.session]; t != nil {
+		return t
+	}
+	t, err := tiling.Open(n.session)
+	if err != nil {
+		t = &tiling.Table{}
+	}
+	if tables.of == nil {
+		tables.of = map[*session.Session]*tiling.Table{}
+	}
+	tables.of[n.session] = t
+	return t
+}
+
+// stepKey names the training step of a net in the table.
+func (n *Net) stepKey(batch int) string {
+	var layers string
+	for i, l := range n.model.Layers {
+		title, kind := l.Title()
+		layers += fmt.Sprintf("%d %s %s;", i, title, kind)
+	}
+	for _, v := range n.layout.variables {
+		layers += fmt.Sprintf("%s %s;", v.name, v.shape)
+	}
+	sum := sha256.Sum256([]byte(layers))
+	return fmt.Sprintf("step %s %x b%d %T%+v bf16 %t", n.model.Name, sum[:6], batch, n.config.Optimizer, n.config.Optimizer, n.config.BF16)
+}
+
+// Tune finds out how the training steps that Train would do are fastest on the
+// session's GPU: how each fused kernel is best divided, and whether XLA's own
+// kernels are faster. What it finds is kept on disk, for all nets with such
+// layers. It takes seconds, or a minute where nothing is known; Train does the
+// same in the background, in the pauses after a net's first run. On a CPU there
+// is nothing to find.
+//
+// tell, if not nil, is told of each finding in a line.
+func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) error {
+	if tell == nil {
+		tell = func(string) {}
+	}
+	return n.tune(ctx, data, t, tiling.Look{}, tell)
+}
+
+func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) error {
+	compare := func(again bool) (key string, err error) {
+		if look.Before != nil {
+			if err := look.Before(); err != nil {
+				return "", err
+			}
+		}
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if err := n.open(); err != nil {
+			return "", err
+		}
+		return n.compare(ctx, data, t, again, tell)
+	}
+	began := time.Now()
+	key, err := compare(false)
+	if err != nil || key == "" {
+		return err
+	}
+	table := n.tilings()
+	usual := table.Known(key)
+	// Time is left for the comparison at the end.
+	some := ctx
+	if end, limited := ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		some, cancel = context.WithDeadline(ctx, end.Add(-min(time.Since(began), time.Until(end)/3)))
+		defer cancel()
+	}
+	var found []kernels.Op
+	look.Found = func(op kernels.Op, e tiling.Entry) {
+		found = append(found, op)
+		tell(fmt.Sprintf("%s: %.2f µs with %s, %.2f µs as XLA has it", op.Key(), e.Micros, e.Tile, e.Plain))
+	}
+	err = table.Try(some, n.session, look)
+	if len(found) == 0 || err != nil && !(errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil) {
+		table.Usual(found...)
+		return err
+	}
+	if _, err = compare(true); err == nil && table.Known(key).Micros <= usual.Micros*1.01 {
+		return nil
+	}
+	tell(fmt.Sprintf("%s: the usual tilings stay", n.name))
+	table.Usual(found...)
+	table.Set(key, usual)
+	return errors.Join(err, table.Save())
+}
+
+// compare times the net's steps with fused kernels and without, and keeps the
+// times under a key of the table, "" if there is nothing to choose from. What is
+// known is not timed again, unless it is asked for.
+func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, tell func(string)) (key string, err error) {
+	if _, err := n.plan(data); err != nil && !n.sequences() || !n.cuda() || n.config.Kernels == XLAKernels {
+		return "", nil
+	}
+	r, err := n.run(ctx, data, t)
+	if err != nil {
+		return "", err
+	}
+	defer r.close()
+	key = n.stepKey(r.main.Batch)
+	table := n.tilings()
+	fused := r.main.chunk
+	fused.Fused = 1 + table.Changes()
+	if _, err := n.epochProgram(data, fused); err != nil { // which notes the ops whose tilings are not known
+		return "", err
+	}
+	switch {
+	case r.devices > 1:
+		return "", nil
+	case table.Known(key) != (tiling.Entry{}) && !again:
+		return key, nil
+	}
+	plain := r.main.chunk
+	plain.Fused = 0
+	forms := []*steps{n.steps(data, plain), n.steps(data, fused)}
+	for _, f := range forms {
+		if err := f.ready(ctx, nil); err != nil {
+			return "", err
+		}
+	}
+	k := fmt.Sprintf("order/%d/%t/%d", data.N, !t.InOrder, r.devices)
+	p, err := n.wait(ctx, k, n.prepare(k, func() (*hlo.Program, error) { return n.orderProgram(data.N, !t.InOrder, r.devices) }, nil), nil)
+	if err != nil {
+		return "", err
+	}
+	last := len(r.state[0]) - 1
+	order, err := run1(p, r.state.cut(last, last+1))
+	if err != nil {
+		return "", err
+	}
+	defer order.free()
+	turns := min(r.main.Limit, max(1, 500/r.main.turn()))
+	var best [2]float64 // µs of a step
+	for range 5 {
+		for i, f := range forms {
+			took, err := r.clock(f, order, turns)
+			if err != nil {
+				return "", err
+			}
+			if micros := float64(took.Nanoseconds()) / 1e3 / float64(turns*f.turn()); best[i] == 0 || micros < best[i] {
+				best[i] = micros
+			}
+		}
+	}
+	e := tiling.Entry{Plain: best[0], Micros: best[1]}
+	table.Set(key, e)
+	tell(fmt.Sprintf("%s: a step of %d takes %.1f µs with fused kernels, %.1f µs with XLA's", n.name, r.main.Batch, e.Micros, e.Plain))
+	return key, table.Save()
+}
+
+// clock is how long some turns take, whose results are dropped.
+func (r *run) clock(f *steps, order copies, turns int) (time.Duration, error) {
+	if err := r.net.session.Wait(); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	after, results, err := f.do(r.state, r.data, order, r.rate, r.main.first, turns)
+	if err == nil {
+		err = r.net.session.Wait()
+	}
+	took := time.Since(began)
+	if err == nil {
+		after.free()
+		results.Finalize()
+	}
+	return took, err
+}
+
+// pauses protects the work of this process from tilings that are tried in the
+// background.
+var pauses struct {
+	last atomic.Int64 // when a run ended, Unix nanoseconds
+	done sync.Map     // what has been begun, by net and step
+}
+
+// pause is how long the device must have been left alone before something is
+// tried on it in the background.
+const pause = 2 * time.Second
+
+// tuneLater begins to tune in the background, in a notebook, once for each net
+// and batch. It ends with the process; what it has found until then is kept.
+func (n *Net) tuneLater(data *Set, t Train) {
+	pauses.last.Store(time.Now().UnixNano())
+	if !n.cuda() || n.config.Kernels != AutoKernels || n.config.Session != nil {
+		return
+	}
+	if _, begun := pauses.done.LoadOrStore(n.name+" "+n.stepKey(t.Batch), true); begun {
+		return
+	}
+	t.Progress, t.Validation = nil, nil
+	// A lost session or a full device ends it: nobody waits for this.
+	go n.tune(context.Background(), data, t, tiling.Look{Before: n.quiet}, func(string) {})
+}
+
+// quiet waits until no run of the net is at work, and none was for a pause.
+func (n *Net) quiet() error {
+	for {
+		left := pause - time.Since(time.Unix(0, pauses.last.Load()))
+		if left <= 0 && n.mu.TryLock() {
+			n.mu.Unlock()
+			return nil
+		}
+		time.Sleep(max(left, pause/10))
+	}
+}

@@ -1,0 +1,106 @@
+package fit
+
+import (
+	"errors"
+	"fmt"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+)
+
+// MemoryError says that training did not fit into the device's memory. The net
+// keeps the weights of the last good chunk.
+type MemoryError struct {
+	Net   string
+	Batch int
+	// Step is what a step needs beside the net's arrays and the data: a second
+	// copy of the state, and what the gradients take from the way forward.
+	// Free is what the device had for it, -1 where that is not known. Bytes.
+	Step, Free int64
+	Fits       int   // a batch that is expected to fit, or worth a try where Free is not known; 0: none
+	Err        error // the session's, whose hint lists the largest arrays
+}
+
+func (e *MemoryError) Error() string {
+	s := fmt.Sprintf("fit: %s: out of memory: a step of %d examples needs about %s", e.Net, e.Batch, megabytes(e.Step))
+	if e.Free >= 0 {
+		s += fmt.Sprintf(" and %s are free", megabytes(e.Free))
+	}
+	return s + ": " + e.Err.Error()
+}
+
+// Unwrap is the session's error.
+func (e *MemoryError) Unwrap() error { return e.Err }
+
+// Hint says what to do about it: a batch that should fit, and the largest
+// arrays.
+func (e *MemoryError) Hint() string {
+	s := "not even one example fits beside what is there"
+	switch {
+	case e.Fits > 0 && e.Free >= 0:
+		s = fmt.Sprintf("a batch of %d should fit", e.Fits)
+	case e.Fits > 0:
+		s = fmt.Sprintf("a batch of %d may fit", e.Fits)
+	}
+	var h interface{ Hint() string }
+	if errors.As(e.Err, &h) && h.Hint() != "" {
+		s += "; " + h.Hint()
+	}
+	return s
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+
+// roomy makes an error of memory one that says which batch would fit.
+func (n *Net) roomy(err error, s *Set, batch int) error {
+	if !errors.Is(err, wire.OutOfMemory) {
+		return err
+	}
+	free := int64(-1)
+	if st, err := n.session.Status(); err == nil && len(st.Devices) > 0 && st.Devices[0].Limit > 0 && st.Devices[0].InUse >= 0 {
+		free = st.Devices[0].Limit - st.Devices[0].InUse
+	}
+	state, kept := n.needs(s, batch)
+	e := &MemoryError{Net: n.name, Batch: batch, Step: state + kept, Free: free, Err: err}
+	e.Fits = fitting(batch, state, kept, free)
+	return e
+}
+
+// slack is how much more than what is kept for the gradients a step needs while
+// it derives them, by a few nets on an H200.
+const slack = 2
+
+// fitting is the largest half, quarter, … of a batch that fits.
+func fitting(batch int, state, kept, free int64) int {
+	if free < 0 {
+		return batch / 2
+	}
+	for b := batch / 2; b > 0; b /= 2 {
+		if state+slack*kept/int64(batch)*int64(b) <= free {
+			return b
+		}
+	}
+	return 0
+}
+
+// needs is what a step needs beside the net's arrays and the data, in bytes:
+// whatever the batch, and for one of this size.
+func (n *Net) needs(s *Set, batch int) (state, kept int64) {
+	for _, v := range n.layout.all() {
+		state += int64(v.shape.ByteSize())
+	}
+	p := &Phases{Batch: batch, net: n, data: s, space: map[string]*session.Array{}}
+	_, err := n.trace("memory", func(t *trace) []*Node {
+		w := p.whole(t)
+		for _, r := range t.residuals(w.reverse, w.gradients) {
+			kept += int64(r.Shape().ByteSize())
+		}
+		return w.gradients
+	})
+	if err != nil {
+		return state, 0 // the step was built before: only an estimate is lost
+	}
+	return state, kept
+}

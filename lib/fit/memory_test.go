@@ -1,0 +1,83 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/models"
+)
+
+// TestOutOfMemory holds that a run that does not fit names the largest arrays
+// and a smaller batch, and leaves the net as it was.
+func TestOutOfMemory(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	n := attach(t, s, "net", models.MLP(200), Config{})
+	data := load(t, n, "bars", digits(64, n.model.Input, 1))
+	before, err := n.Test(ctx, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Quota(3 << 20); err != nil { // the net has 2.4 MB
+		t.Fatal(err)
+	}
+	_, err = n.Train(ctx, data, Train{Batch: 32})
+	var e *MemoryError
+	if !errors.As(err, &e) || !errors.Is(err, wire.OutOfMemory) {
+		t.Fatalf("got error %v, want a MemoryError", err)
+	}
+	if !strings.Contains(e.Hint(), "a batch of 16 may fit") || !strings.Contains(e.Hint(), "net/l1/weights") {
+		t.Errorf("hint: got %q, want a batch of 16 and the largest arrays", e.Hint())
+	}
+	if err := s.Quota(-1); err != nil {
+		t.Fatal(err)
+	}
+	after, err := n.Test(ctx, data)
+	if err != nil || after.Loss != before.Loss {
+		t.Errorf("afterwards: got %v, %v, want %v", after, err, before)
+	}
+	if _, err := n.Train(ctx, data, Train{Batch: 32}); err != nil {
+		t.Errorf("with room: %v", err)
+	}
+}
+
+// TestNeeds holds that what a step keeps for its gradients grows with the batch,
+// and is what the layers' outputs take.
+func TestNeeds(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "net", models.MLP(200), Config{})
+	data := load(t, n, "bars", digits(64, n.model.Input, 1))
+	state, few := n.needs(data, 8)
+	_, many := n.needs(data, 64)
+	if want := int64(3*4*(784*200+200+200*200+200+200*10+10) + 4); state < want || state > want+100 {
+		t.Errorf("state: got %d bytes, want %d and random numbers", state, want)
+	}
+	if many < 7*few || many > 9*few {
+		t.Errorf("kept for 64 examples: got %d bytes, want about 8 × the %d of 8", many, few)
+	}
+	if low := int64(8 * 4 * (200 + 200 + 10)); few < low || few > 8*low {
+		t.Errorf("kept for 8 examples: got %d bytes, want at least the %d of the layers' outputs, and not many times more", few, low)
+	}
+}
+
+func TestFitting(t *testing.T) {
+	for _, tt := range []struct {
+		batch             int
+		state, kept, free int64
+		want              int
+	}{
+		{64, 100, 6400, -1, 32},
+		{64, 100, 6400, 6500, 32},  // 100 + 2·3200
+		{64, 100, 6400, 6499, 16},  // one byte short
+		{64, 100, 6400, 301, 1},    // 100 + 200
+		{64, 100, 6400, 200, 0},    // not one
+		{1, 100, 6400, 1 << 40, 0}, // there is no smaller one
+	} {
+		if got := fitting(tt.batch, tt.state, tt.kept, tt.free); got != tt.want {
+			t.Errorf("fitting(%d, %d, %d, %d): got %d, want %d", tt.batch, tt.state, tt.kept, tt.free, got, tt.want)
+		}
+	}
+}

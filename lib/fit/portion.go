@@ -1,0 +1,74 @@
+package fit
+
+import "fmt"
+
+// portion is the steps of an epoch that one program does.
+type portion struct {
+	chunk
+	steps *steps
+	first int // example of the epoch
+	turns int // in an epoch
+}
+
+// key tells portions apart whose steps differ in pace.
+func (p *portion) key(s *Set) string { return fmt.Sprintf("%s/%d/%d", s.key(), p.Batch, p.Devices) }
+
+// light is the work of a step, in FLOPs, up to which the loop is counted on a
+// GPU: about a millisecond. Nor may the counted steps of one turn be more than a
+// share of time. Heavier steps are programs of their own: they are thousands of
+// kernels, which XLA then launches as one CUDA graph, and hide what it costs to
+// run a program.
+const light = 2e10
+
+// Loop is what an epoch's steps are.
+type Loop int
+
+const (
+	// AutoLoop is SingleSteps for steps of 20 GFLOP and more on a GPU and for
+	// nets with convolutions on a CPU, where they are faster, and LoopedSteps
+	// for others.
+	AutoLoop Loop = iota
+	// LoopedSteps are a loop in one program.
+	LoopedSteps
+	// SingleSteps are a program that is run for each.
+	SingleSteps
+)
+
+// loops decides for Config.Loop.
+func (n *Net) loops(work float64) (single bool) {
+	switch n.config.Loop {
+	case LoopedSteps:
+		return false
+	case SingleSteps:
+		return true
+	}
+	return n.single || n.platform != "cpu" && work >= light
+}
+
+// split chooses how the steps of an epoch are cut. On a GPU inner turns of light
+// steps are counted by XLA: as many as divide the epoch, for what is left over
+// needs a program of its own. Not on several devices: XLA 0.11.2 ends the
+// process when it finds an all_reduce in a counted loop.
+func (n *Net) split(steps, batch, devices int, work float64) chunk {
+	c := n.once(batch, 1)
+	c.Single = n.loops(work)
+	c.Unroll = min(max(1, n.config.Unroll), steps)
+	turns := steps / c.Unroll
+	if n.platform != "cpu" && !c.Single && devices == 1 && work < light && turns > 16 {
+		most := min(128, turns, max(16, int(50*light/max(1, work))))
+		c.Inner = min(64, most)
+		for k := most; k >= 16; k-- {
+			if turns%k == 0 {
+				c.Inner = k
+				break
+			}
+		}
+	}
+	c.Limit = max(1, min(turns/c.Inner, 8192/c.turn()))
+	return c
+}
+
+// once is a chunk of steps that are not counted beforehand.
+func (n *Net) once(batch, limit int) chunk {
+	return chunk{Batch: batch, Inner: 1, Unroll: 1, Limit: limit, Single: n.single, Devices: 1}
+}

@@ -1,0 +1,91 @@
+package fit
+
+import (
+	"testing"
+	"time"
+)
+
+// TestSplit holds how the steps of an epoch are cut: counted on one GPU as long
+// as a turn is short, never on several, and single where a step is heavy.
+func TestSplit(t *testing.T) {
+	for _, tt := range []struct {
+		name, platform string
+		single         bool // convolutions on a CPU
+		loop           Loop
+		steps, devices int
+		work           float64
+		inner          int
+		want           bool // single steps
+	}{
+		{"CPU", "cpu", false, AutoLoop, 600, 1, 1e9, 1, false},
+		{"CPU, convolutions", "cpu", true, AutoLoop, 600, 1, 1e9, 1, true},
+		{"CPU, convolutions as a loop", "cpu", true, LoopedSteps, 600, 1, 1e9, 1, false},
+		{"GPU", "cuda", false, AutoLoop, 600, 1, 1e9, 120, false},
+		{"GPU, two of them", "cuda", false, AutoLoop, 600, 2, 1e9, 1, false},
+		{"GPU, few steps", "cuda", false, AutoLoop, 16, 1, 1e9, 1, false},
+		{"GPU, a millisecond a step", "cuda", false, AutoLoop, 600, 1, 1.9e10, 50, false},
+		{"GPU, heavy", "cuda", false, AutoLoop, 600, 1, 3e12, 1, true},
+		{"GPU, heavy as a loop", "cuda", false, LoopedSteps, 600, 1, 3e12, 1, false},
+		{"GPU, light and single", "cuda", false, SingleSteps, 600, 1, 1e9, 1, true},
+	} {
+		n := &Net{platform: tt.platform, single: tt.single, config: Config{Loop: tt.loop}}
+		c := n.split(tt.steps, 100, tt.devices, tt.work)
+		if c.Inner != tt.inner || c.Single != tt.want {
+			t.Errorf("%s: got %d steps a turn, single %t, want %d, %t", tt.name, c.Inner, c.Single, tt.inner, tt.want)
+		}
+		if c.Limit < 1 || c.Limit*c.turn() > max(tt.steps, c.turn()) {
+			t.Errorf("%s: got at most %d turns of %d for %d steps", tt.name, c.Limit, c.turn(), tt.steps)
+		}
+	}
+}
+
+// TestTurns holds that a chunk takes less than the 100 ms that another notebook
+// may wait, and that a step that is longer is a chunk by itself.
+func TestTurns(t *testing.T) {
+	for _, tt := range []struct {
+		pace       time.Duration // of a step
+		left, want int           // turns of 10 steps
+	}{
+		{0, 50, 1}, // not known: try one
+		{time.Millisecond, 50, 8},
+		{time.Millisecond, 5, 5},
+		{10 * time.Millisecond, 50, 1}, // a turn is longer
+		{2 * time.Second, 50, 1},
+		{time.Microsecond, 5000, 100}, // the program's limit
+	} {
+		r := &run{pace: tt.pace}
+		got := r.turns(&portion{chunk: chunk{Inner: 10, Unroll: 1, Limit: 100}}, tt.left)
+		if got != tt.want {
+			t.Errorf("%v a step, %d turns left: got %d, want %d", tt.pace, tt.left, got, tt.want)
+		}
+		if took := tt.pace * time.Duration(10*got); got > 1 && took > 100*time.Millisecond {
+			t.Errorf("%v a step: a chunk takes %v, want 100 ms at most", tt.pace, took)
+		}
+	}
+}
+
+// TestSaves holds that a run asks for a snapshot every few seconds, one at a
+// time, and waits for none.
+func TestSaves(t *testing.T) {
+	asked, end := make(chan int, 10), make(chan int)
+	x := saves{last: time.Now()}
+	ask := func() { x.ask(func() { asked <- 1; <-end }) }
+	count := func() int { time.Sleep(20 * time.Millisecond); return len(asked) }
+	if ask(); count() != 0 {
+		t.Error("a run that has just begun: got a snapshot, want none")
+	}
+	x.last = time.Now().Add(-between)
+	if ask(); count() != 1 {
+		t.Errorf("after %v: got %d snapshots, want 1", between, len(asked))
+	}
+	x.last = time.Now().Add(-between)
+	if ask(); count() != 1 {
+		t.Errorf("while one is being written: got %d snapshots, want 1", len(asked))
+	}
+	end <- 1
+	time.Sleep(20 * time.Millisecond)
+	if ask(); count() != 2 {
+		t.Errorf("after it: got %d snapshots, want 2", len(asked))
+	}
+	end <- 1
+}

@@ -1,0 +1,83 @@
+package fused
+
+import (
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/triton"
+)
+
+// Own is an operation of one's own: a kernel for GPUs, and the same in GoMLX's
+// ops for other devices. Inside of a model it is called like any op:
+//
+//	func swish(x *Node) *Node {
+//		return fused.Own{Kernel: swishKernel(x.Shape().Size()), Plain: plainSwish}.Apply(x)
+//	}
+//
+// Its gradient is that of Plain.
+type Own struct {
+	// Kernel has as many inputs as Apply is given, and one output.
+	Kernel triton.Kernel
+	// Plain is what the kernel computes. Its result has the type of the
+	// kernel's output, and as many elements.
+	Plain func(in ...*Node) *Node
+}
+
+// Apply is the operation: the kernel in programs that package fit or package
+// tiling writes for CUDA, and Plain elsewhere.
+func (o Own) Apply(in ...*Node) *Node {
+	ops := On(in[0])
+	if ops.Builder == nil {
+		return o.Plain(in...)
+	}
+	return ops.own(o, in)
+}
+
+func (o Ops) own(own Own, in []*Node) *Node {
+	args := make([]*Node, len(in))
+	for i, x := range in {
+		args[i] = x
+		if i < len(own.Kernel.Inputs) && x.Shape().Size() == own.Kernel.Inputs[i].Size() {
+			args[i] = Reshape(x, own.Kernel.Inputs[i].Dimensions...)
+		}
+	}
+	y := o.call(own.Kernel, args...)[0]
+	// What the plain form's result is shaped like, without computing it.
+	like := own.Plain(in...)
+	y = Reshape(y, like.Shape().Dimensions...)
+	var wrt []*Node
+	var at []int
+	for i, x := range in {
+		if x.DType().IsFloat() {
+			wrt, at = append(wrt, x), append(at, i)
+		}
+	}
+	return differentiable(y, wrt, func(g *Node) []*Node {
+		fresh := make([]*Node, len(in))
+		for i, x := range in {
+			fresh[i] = Identity(x)
+		}
+		var by []*Node
+		for _, i := range at {
+			by = append(by, fresh[i])
+		}
+		sum := ReduceAllSum(ConvertDType(Mul(own.Plain(fresh...), StopGradient(g)), dtypes.Float32))
+		return Gradient(sum, by...)
+	})
+}
+
+// building is a backend that writes programs and keeps hold of their builder.
+type building interface{ Building() *hlo.Builder }
+
+// On are the operations for the program that x belongs to: with kernels where it
+// is written for CUDA by package fit or tiling, else plain.
+func On(x *Node) Ops {
+	backend := x.Graph().Backend()
+	if w, is := backend.(building); is && strings.Contains(backend.Description(), "cuda") {
+		return Ops{Builder: w.Building()}
+	}
+	return Ops{}
+}

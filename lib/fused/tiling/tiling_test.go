@@ -1,0 +1,206 @@
+package tiling
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/device"
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/fused"
+	"gaiden/lib/session"
+)
+
+// TestMain lets the test program play the session's processes too.
+func TestMain(m *testing.M) {
+	var err error
+	switch os.Getenv("GAIDEN_TEST_ROLE") {
+	case "serve":
+		s := device.Supervisor{Version: session.Version, Command: []string{"/proc/self/exe"}, Ready: os.NewFile(3, "ready"), Log: os.Stderr}
+		os.Setenv("GAIDEN_TEST_ROLE", "worker")
+		err = s.Run()
+	case "worker":
+		err = device.Work(session.Version)
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// socket is that of the session of the test that runs.
+var socket string
+
+// again connects to the worker that comes after a lost one.
+func again(t *testing.T) *session.Session {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		s, err := session.Config{Socket: socket, Space: "tiling"}.Open()
+		if err == nil {
+			t.Cleanup(func() { s.Close() })
+			return s
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// serve starts a session for the test and connects to it.
+func serve(t *testing.T) *session.Session {
+	t.Helper()
+	if os.Getenv("GAIDEN_PLUGIN") == "" {
+		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to its file, or use scripts/test, which fetches one")
+	}
+	dir := t.TempDir()
+	socket = filepath.Join(dir, "run", "session.sock")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "GAIDEN_TEST_ROLE=serve", "GAIDEN_SOCKET="+socket, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
+	cmd.ExtraFiles = []*os.File{w}
+	log := &strings.Builder{}
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("session's log:\n%s", log)
+		}
+	})
+	if line, _ := bufio.NewReader(r).ReadString('\n'); strings.TrimSpace(line) != "ready" {
+		t.Fatalf("session said %q, want ready", line)
+	}
+	s, err := session.Config{Socket: socket, Space: "tiling"}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+var ops = []kernels.Op{
+	kernels.Linear{Batch: 4, In: 20, Out: 7, Act: kernels.ReLU},
+	kernels.LinearInput{Batch: 4, In: 20, Out: 7, Act: kernels.Tanh},
+	kernels.LinearUpdate{Batch: 4, In: 20, Out: 7, Rule: kernels.Adam{}},
+	kernels.Head{Batch: 4, In: 20, Classes: 3},
+	kernels.Conv{Geometry: kernels.Geometry{Batch: 2, Height: 8, Width: 8, In: 1, Out: 3, Size: 3, Pool: true}},
+	kernels.ConvInput{Geometry: kernels.Geometry{Batch: 2, Height: 8, Width: 8, In: 2, Out: 3, Size: 3}},
+	kernels.ConvGradient{Geometry: kernels.Geometry{Batch: 2, Height: 8, Width: 8, In: 1, Out: 3, Size: 3, Pad: 1, Pool: true}},
+}
+
+// TestPrograms writes the programs that time the ops, with and without kernels.
+func TestPrograms(t *testing.T) {
+	for _, op := range ops {
+		f, err := FormOf(op)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, plain := range []bool{true, false} {
+			p, err := Write(op.Key(), "cuda", hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
+				o := fused.Ops{Compute: Compute(op)}
+				if !plain {
+					o.Builder = b
+				}
+				return f.Loop(o, in)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Count(string(p.Text(nil)), "__gpu$xla.gpu.triton")
+			if plain != (got == 0) || got%Repeat != 0 {
+				t.Errorf("%s: got %d kernels in the loop's body, want some for each of %d repetitions, and none without kernels", op.Key(), got, Repeat)
+			}
+		}
+	}
+}
+
+// TestMeasure times each op in XLA's form on a real session.
+func TestMeasure(t *testing.T) {
+	s := serve(t)
+	for _, op := range ops {
+		micros, err := Measure(s, op, true)
+		if err != nil || micros <= 0 || micros > 1e6 {
+			t.Errorf("%s: got %v µs and error %v, want less than a second", op.Key(), micros, err)
+		}
+	}
+	// A CPU has no kernels: XLA's form is all there is, and it is kept.
+	table, err := Open(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Path = filepath.Join(t.TempDir(), "table.json")
+	if table.Choose(ops[0]) == nil {
+		t.Fatal("an op that nobody knows: got XLA's form, want the usual tiling")
+	}
+	told := 0
+	if err := table.Try(context.Background(), s, Look{Found: func(kernels.Op, Entry) { told++ }}); err != nil {
+		t.Fatal(err)
+	}
+	if table.Choose(ops[0]) != nil || told != 2 || len(table.Wanted()) != 0 {
+		t.Errorf("after Try: got a kernel, or %d reports, want XLA's form and 2", told)
+	}
+}
+
+// wide is a convolution that XLA does, as long as nobody knows better.
+var wide = kernels.Conv{Geometry: kernels.Geometry{Batch: 2, Height: 8, Width: 8, In: 32, Out: 3, Size: 3}}
+
+// TestTable needs no device.
+func TestTable(t *testing.T) {
+	table := &Table{Path: filepath.Join(t.TempDir(), "deep", "table.json")}
+	op, tile := ops[0], kernels.Tile{M: 16, N: 32, K: 64, Warps: 2, Stages: 5}
+	if got := table.Choose(op); got == nil || got.Key() != op.Key() || len(table.Wanted()) != 1 {
+		t.Errorf("unknown: got %v and %d wanted, want the op and 1", got, len(table.Wanted()))
+	}
+	table.Set(op.Key(), Entry{Tile: tile, Micros: 2, Plain: 3, Tried: 1})
+	if table.Choose(op).(kernels.Linear).Tile != tile || len(table.Wanted()) != 1 {
+		t.Errorf("known in part: got %d wanted, want what was found and 1", len(table.Wanted()))
+	}
+	table.Set(op.Key(), Entry{Tile: tile, Micros: 2, Plain: 3, Tried: len(op.Tiles())})
+	if got := table.Choose(op); got == nil || got.(kernels.Linear).Tile != tile || len(table.Wanted()) != 0 {
+		t.Errorf("known: got %v, want tile %s", got, tile)
+	}
+	table.Set(ops[1].Key(), Entry{Tile: tile, Micros: 3, Plain: 2})
+	if table.Choose(ops[1]) != nil {
+		t.Error("XLA's form is faster: got a kernel")
+	}
+	if err := table.Save(); err != nil {
+		t.Fatal(err)
+	}
+	again := &Table{Path: table.Path}
+	if err := again.read(); err != nil || again.Choose(op).(kernels.Linear).Tile != tile || again.Choose(ops[1]) != nil {
+		t.Errorf("read again: got %+v and %v, want what was saved", again.known, err)
+	}
+	if err := os.WriteFile(table.Path, []byte(`{"torn`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	torn := &Table{Path: table.Path}
+	if err := torn.read(); err != nil || torn.Choose(ops[1]) == nil {
+		t.Errorf("torn: got %v and what nobody knows, want nothing known", err)
+	}
+	table.Usual(op, ops[1], wide)
+	if table.Choose(op).(kernels.Linear).Tile != (kernels.Tile{}) || table.Choose(ops[1]) == nil || table.Choose(wide) != nil || len(table.Wanted()) != 0 {
+		t.Errorf("as usual: got %v, %v, %v and %d wanted, want two kernels, XLA's form and 0", table.Choose(op), table.Choose(ops[1]), table.Choose(wide), len(table.Wanted()))
+	}
+	if len((&Table{}).Wanted()) != 0 {
+		t.Error("the zero table wants something")
+	}
+}

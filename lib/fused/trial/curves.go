@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/models"
+)
+
+// training is a net as fit trains it.
+type training struct {
+	name   string
+	net    models.Net
+	config fit.Config
+	batch  int
+	n      int // examples
+}
+
+// trainings are those of the benchmark, and one of a size that leaves a part of
+// a batch over.
+func trainings() []training {
+	keras := fit.AdaDelta{LearningRate: 0.001, Rho: 0.95, Epsilon: 1e-7}
+	l := []training{
+		{"MLP b100", models.MLP(1000), fit.Config{}, 100, 60000},
+		{"SeedCNN b8", models.SeedCNN(), fit.Config{}, 8, 60000},
+		{"LeNet5 b100", models.LeNet5(), fit.Config{}, 100, 50000},
+		{"KerasCNN b128", models.KerasCNN(), fit.Config{Optimizer: keras}, 128, 60000},
+	}
+	for _, t := range l[:4:4] {
+		t.config.BF16 = true
+		t.name += " bf16"
+		l = append(l, t)
+	}
+	l = append(l, training{"LSTM b100", models.SineLSTM(50, 100), fit.Config{}, 100, 20000})
+	return append(l, training{"SeedCNN b33 odd", models.SeedCNN(), fit.Config{Optimizer: fit.SGD{Momentum: 0.9}}, 33, 3001})
+}
+
+// curve is a training with one kind of kernels.
+type curve struct {
+	Case    string    `json:"case"`
+	Kernels string    `json:"kernels"`
+	Losses  []float64 `json:"losses"` // of the epochs
+	Right   []float64 `json:"right"`  // share of right answers
+	Samples []float64 `json:"samples"`
+	Micros  float64   `json:"micros"` // of a step, the whole epoch around it; the median but for the first epoch
+	First   float64   `json:"first_seconds"`
+	Shares  []share   `json:"shares,omitempty"` // kernels of a step
+	Note    string    `json:"note,omitempty"`
+}
+
+func (c curve) String() string {
+	if c.Note != "" {
+		return fmt.Sprintf("%-20s %-6s %s", c.Case, c.Kernels, c.Note)
+	}
+	s := fmt.Sprintf("%-20s %-6s %8.2f µs a step, first epoch %.2f s, losses %.5f, right %.4f", c.Case, c.Kernels, c.Micros, c.First, c.Losses, c.Right)
+	return s + lines(c.Shares)
+}
+
+// train trains with one kind of kernels.
+func (d *desk) train(t training, kind string, kernels fit.Kernels, epochs int, profiled, tune bool) curve {
+	c := curve{Case: t.name, Kernels: kind}
+	err := d.guard(func() error {
+		config := t.config
+		config.Session, config.Kernels, config.Seed = d.s, kernels, 1
+		net, err := fit.Attach(d.s, "curve", t.net, config)
+		if err != nil {
+			return err
+		}
+		defer net.Reset()
+		data, err := net.Load("curve", t.data())
+		if err != nil {
+			return err
+		}
+		wish := fit.Train{Batch: t.batch}
+		if tune {
+			if err := net.Tune(context.Background(), data, wish, func(s string) { fmt.Println("   ", s) }); err != nil {
+				return err
+			}
+		}
+		steps := (t.n + t.batch - 1) / t.batch
+		for e := range epochs {
+			began := time.Now()
+			h, err := net.Train(context.Background(), data, wish)
+			if err != nil {
+				return err
+			}
+			took := time.Since(began)
+			last := h.Last()
+			c.Losses = append(c.Losses, last.Train.Loss)
+			c.Right = append(c.Right, float64(last.Train.Right)/float64(max(1, last.Train.N)))
+			if e == 0 {
+				c.First = took.Seconds()
+			} else {
+				c.Samples = append(c.Samples, took.Seconds()*1e6/float64(steps))
+			}
+		}
+		if sorted := slices.Sorted(slices.Values(c.Samples)); len(sorted) > 0 {
+			c.Micros = sorted[len(sorted)/2]
+		}
+		if profiled && d.cuda {
+			few := t
+			few.n = 128 * t.batch
+			if data, err = net.Load("few", few.data()); err != nil {
+				return err
+			}
+			run := func() error {
+				_, err := net.Train(context.Background(), data, wish)
+				return err
+			}
+			if err := run(); err != nil { // compiles
+				return err
+			}
+			c.Shares, err = d.shares(128, run)
+		}
+		return err
+	})
+	if err != nil {
+		c.Note = err.Error()
+	}
+	return c
+}
+
+// data are images of noise with a pattern for each class, so that there is
+// something to learn.
+func (t training) data() fit.Data {
+	r := rand.New(rand.NewPCG(1, 2))
+	size := 1
+	for _, d := range t.net.Input {
+		size *= d
+	}
+	if t.net.Name == "SineLSTM" {
+		x, y := make([]float32, t.n*size), make([]float32, t.n*size)
+		for i := range x { // what comes next on a noisy wave
+			phase := float64(i%size)/5 + float64(i/size)
+			x[i], y[i] = float32(math.Sin(phase)+0.1*r.NormFloat64()), float32(math.Sin(phase+0.2))
+		}
+		return fit.Data{X: x, Y: y}
+	}
+	patterns := make([]byte, 10*size)
+	for i := range patterns {
+		patterns[i] = byte(r.Uint32())
+	}
+	x, y := make([]byte, t.n*size), make([]int32, t.n)
+	for k := range y {
+		y[k] = int32(r.IntN(10))
+		p := patterns[int(y[k])*size:][:size]
+		for i := range p {
+			x[k*size+i] = byte((int(p[i]) + 3*int(byte(r.Uint32()))) / 4)
+		}
+	}
+	return fit.Data{X: x, Y: y}
+}
+
+// curves trains each net with XLA's kernels and with fused ones. It returns how
+// many pairs of curves do not agree.
+func (d *desk) curves(r *report, set settings) (bad int, err error) {
+	began := time.Now()
+	for _, t := range trainings() {
+		if !set.only.MatchString(t.name) || time.Since(began) > set.budget {
+			continue
+		}
+		fused := d.train(t, "fused", fit.FusedKernels, set.epochs, set.kernels, set.tune)
+		fmt.Println(fused)
+		if set.alone {
+			r.Curves = append(r.Curves, fused)
+			continue
+		}
+		plain := d.train(t, "XLA", fit.XLAKernels, set.epochs, set.kernels, false)
+		fmt.Println(plain)
+		far := apart(plain.Losses, fused.Losses)
+		fmt.Printf("%-20s losses are apart by %.2g\n", t.name, far)
+		if plain.Note != "" || fused.Note != "" || far > 0.05 {
+			bad++
+		}
+		r.Curves = append(r.Curves, plain, fused)
+		if err := r.save(set.json); err != nil {
+			return bad, err
+		}
+	}
+	return bad, nil
+}
+
+// apart is the largest relative difference of two curves. Losses next to nothing
+// are not held against each other.
+func apart(a, b []float64) (far float64) {
+	if len(a) != len(b) {
+		return math.Inf(1)
+	}
+	for i := range a {
+		far = max(far, math.Abs(a[i]-b[i])/max(math.Abs(a[i]), 0.05))
+	}
+	return far
+}

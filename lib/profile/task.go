@@ -1,0 +1,111 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/session"
+	"gaiden/lib/timing"
+)
+
+// task is a line to be measured, and how to run it.
+type task struct {
+	line  *Line
+	run   func() error
+	gated bool
+	wait  bool // each run is waited for
+	// inside, if not nil, gets the kernels of a run by their labels.
+	inside *[]Group
+}
+
+// task makes a task of a program.
+func (m *measurer) task(l *Line, p *hlo.Program, in []*session.Array) (task, error) {
+	l.work(p)
+	r, err := m.runner(p, in)
+	if err != nil {
+		return task{}, err
+	}
+	return task{line: l, run: r.run, gated: r.gate != nil}, nil
+}
+
+// measure measures lines in turns, and with them what measuring adds to them.
+func (m *measurer) measure(tasks []task) error {
+	gate, err := m.gateCost()
+	if err != nil {
+		return err
+	}
+	cases := []timing.Case{
+		timing.Call("gate", func() { check(gate.run()) }),
+		timing.Call("wait", func() { check(gate.run()); check(m.session.Wait()) }),
+	}
+	for _, t := range tasks {
+		cases = append(cases, timing.Call(t.line.Path(), func() {
+			check(t.run())
+			if t.wait {
+				check(m.session.Wait())
+			}
+		}))
+	}
+	all := m.timer().Times(m.ctx, cases...)
+	for i, found := range all[2:] {
+		t := tasks[i]
+		if found.Err != nil && m.ctx.Err() == nil {
+			return fmt.Errorf("profile: %s: %w", m.net.Name(), found.Err)
+		}
+		switch {
+		case t.wait:
+			found.Samples = less(found.Samples, all[1].Median())
+		case t.gated:
+			found.Samples = less(found.Samples, all[0].Median())
+		}
+		t.line.Time, t.line.Kernels = found, -1
+	}
+	if err := m.ctx.Err(); err != nil {
+		return err
+	}
+	return m.record(tasks)
+}
+
+// check panics with an error: a Timer makes it the measurement's.
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// less takes a cost off every sample. What is not more than the cost cannot be
+// seen: a nanosecond stands for it.
+func less(samples []float64, cost float64) []float64 {
+	for i, s := range samples {
+		samples[i] = max(s-cost, 1e-9)
+	}
+	return samples
+}
+
+// record asks the profiler for the kernels of each task, where there is one.
+func (m *measurer) record(tasks []task) error {
+	for _, t := range tasks {
+		const runs = 10
+		r, err := Record(m.session, func() error {
+			for range runs {
+				if err := t.run(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if errors.Is(err, ErrNoProfiler) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		t.line.Device = r.Busy() / runs
+		t.line.Kernels = (len(r.Kernels) + runs/2) / runs
+		if t.inside != nil {
+			*t.inside = perRun(r.By(label), runs)
+		}
+	}
+	return m.ctx.Err()
+}

@@ -1,0 +1,157 @@
+package profile
+
+import (
+	"context"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/fit"
+	"gaiden/lib/models"
+	"gaiden/lib/session"
+	"gaiden/lib/timing"
+)
+
+// quiet skips a test that asserts times where nobody has asked for them, and on
+// a machine that does other things: they would tell about those.
+func quiet(t *testing.T) {
+	t.Helper()
+	if os.Getenv("GAIDEN_TIMING") == "" {
+		t.Skip("asserts times, which a busy machine spoils: run it by scripts/test timing, or with GAIDEN_TIMING=1")
+	}
+	x := make([]float64, 1<<13)
+	m := timing.Timer{Budget: 300 * time.Millisecond}.Time("work", func() {
+		for i := range x {
+			x[i] = math.Sqrt(x[i] + 1)
+		}
+	})
+	if median, best := m.Median(), m.Best(); median > 1.03*best {
+		t.Skipf("asserts times, and this machine is busy: the same work takes %.0f%% longer than at best; run it when nothing else runs", 100*(median/best-1))
+	}
+}
+
+// counted is a program that does nothing but count: its device time is that of
+// a trip times the trips.
+func counted(t *testing.T, s *session.Session, trips int32) func() {
+	t.Helper()
+	p, err := build1("count", hlo.DefaultPrecision, func(f *hlo.Function) compute.Value {
+		x := must(f.Parameter("x", shapes.Make(dtypes.Float32, 64), nil))
+		closure := func(build func(c compute.Function, i, x compute.Value) []compute.Value) compute.Function {
+			c, err := f.Closure()
+			check(err)
+			i := must(c.Parameter("i", shapes.Make(dtypes.Int32), nil))
+			v := must(c.Parameter("v", shapes.Make(dtypes.Float32, 64), nil))
+			check(c.Return(build(c, i, v), nil))
+			return c
+		}
+		cond := closure(func(c compute.Function, i, _ compute.Value) []compute.Value {
+			return []compute.Value{must(c.LessThan(i, must(c.Constant([]int32{trips}))))}
+		})
+		body := closure(func(c compute.Function, i, v compute.Value) []compute.Value {
+			return []compute.Value{must(c.Add(i, must(c.Constant([]int32{1})))), must(c.Cos(v))}
+		})
+		out, err := f.While(cond, body, must(f.Constant([]int32{0})), x)
+		check(err)
+		return out[1]
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := s.Compile(p, session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := s.Put(make([]float32, 64), shapes.Make(dtypes.Float32, 64), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		out, err := program.Run(session.Call{Inputs: []*session.Array{x}})
+		check(err)
+		x = out[0] // each run needs the one before
+	}
+}
+
+// TestKnownDeviceTime holds that a program of known device time is measured
+// within 3 %: by what a trip takes in a program of many, a program of some takes
+// as many times that. Compiling is in neither.
+func TestKnownDeviceTime(t *testing.T) {
+	quiet(t)
+	s := open(t)
+	const trips, many = 20_000, 400_000
+	reference, run := counted(t, s, many), counted(t, s, trips)
+	timer := timing.Timer{Sync: waiting(s), Budget: 2 * time.Second}
+	found := timer.Times(context.Background(), timing.Call("many", reference), timing.Call("some", run))
+	want := found[0].Best() * trips / many
+	t.Logf("%d trips: %.5g s, as from %d trips %.5g s", trips, found[1].Best(), many, want)
+	if got := found[1].Best(); math.Abs(got/want-1) > 0.03 {
+		t.Errorf("%d trips: got %g s, want %g s as from %d trips: %v", trips, got, want, many, found)
+	}
+}
+
+// TestComparePrograms holds that two equal programs compare as equal in 95 of
+// 100 tries, and that one which does 5 % more is found in 90.
+func TestComparePrograms(t *testing.T) {
+	quiet(t)
+	s := open(t)
+	const trips = 20_000
+	run, same, more := counted(t, s, trips), counted(t, s, trips), counted(t, s, trips+trips/20)
+	equal, found := 0, 0
+	for range 100 {
+		timer := timing.Timer{Sync: waiting(s), Budget: 40 * time.Millisecond}
+		r := timer.Times(context.Background(), timing.Call("one", run), timing.Call("same", same), timing.Call("more", more))
+		if !timing.Compare(r[0], r[1]).Proven {
+			equal++
+		}
+		if c := timing.Compare(r[0], r[2]); c.Proven && c.Change > 0 {
+			found++
+		}
+	}
+	t.Logf("100 tries: equal programs ~ in %d, 5 %% more found in %d", equal, found)
+	if equal < 95 || found < 90 {
+		t.Errorf("100 tries: got ~ for equal programs in %d and 5 %% more found in %d, want 95 and 90", equal, found)
+	}
+}
+
+// TestPhasesAddUp holds that the phases and the step made of them take the same,
+// within 5 %, where the weights fit into the cache (SeedCNN, 0.8 MB). Those of
+// the MLP (7 MB, with Adam's state 29 MB) do so only while a phase runs alone:
+// the rest is larger, and never far below 0.
+func TestPhasesAddUp(t *testing.T) {
+	quiet(t)
+	s := open(t)
+	tests := []struct {
+		net       models.Net
+		low, high float64 // of the rest, as a share of the step
+	}{
+		{models.SeedCNN(), -0.05, 0.05},
+		{models.MLP(1000), -0.05, 0.35},
+	}
+	for _, tt := range tests {
+		n, err := fit.Attach(s, tt.net.Name, tt.net, fit.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := n.Load("train", noise(3200, tt.net.Input))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Measure(context.Background(), n, set, Options{Batch: 64, Shallow: true, NoErrors: true, NoEpoch: true, Budget: 2 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := 0.0
+		for _, l := range p.Phases {
+			sum += l.Time.Best()
+		}
+		if whole := p.Chain.Time.Best(); 1-sum/whole < tt.low || 1-sum/whole > tt.high {
+			t.Errorf("%s: the phases take %g s, the step %g s: a rest of %.1f%%, want %.0f%% to %.0f%%\n%v", tt.net.Name, sum, whole, 100*(1-sum/whole), 100*tt.low, 100*tt.high, p.Warnings)
+		}
+	}
+}

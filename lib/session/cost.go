@@ -1,0 +1,134 @@
+package session
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"gaiden/lib/engine/wire"
+)
+
+// Cost is what a process has spent at its connections, in its own time.
+type Cost struct {
+	Graph    time.Duration // building programs and writing their text
+	Compile  time.Duration // the session's, or loading from disk
+	Compiled int           // programs that it did not have
+	Loaded   int           // programs that it had on disk
+	Ready    int           // programs that it had
+
+	Upload, Download           time.Duration // copying arrays, and waiting for those that are read
+	UploadBytes, DownloadBytes int64
+	Device                     time.Duration // waiting for the devices otherwise
+}
+
+// costEnv names the file of a [CostMeter].
+const costEnv = "GAIDEN_COST"
+
+const costs = int(unsafe.Sizeof(Cost{}) / 8)
+
+// tally is a Cost that several threads and processes add to.
+type tally [costs]int64
+
+const (
+	costGraph = iota
+	costCompile
+	costCompiled
+	costLoaded
+	costReady
+	costUpload
+	costDownload
+	costUploadBytes
+	costDownloadBytes
+	costDevice
+)
+
+func (t *tally) add(what int, n int64) { atomic.AddInt64(&t[what], n) }
+
+func (t *tally) since(what int, began time.Time) { t.add(what, int64(time.Since(began))) }
+
+// moved adds a transfer; the bytes' count stands two places after its time's.
+func (t *tally) moved(what int, began time.Time, bytes int) {
+	t.since(what, began)
+	t.add(what+2, int64(bytes))
+}
+
+// program adds what a program has cost.
+func (t *tally) program(p *Program) {
+	t.add(costGraph, int64(p.Trace))
+	if p.source != nil {
+		t.add(costGraph, int64(p.source.Building))
+	}
+	t.add(costCompile, int64(p.Took))
+	switch p.From {
+	case wire.Memory:
+		t.add(costReady, 1)
+	case wire.Disk:
+		t.add(costLoaded, 1)
+	default:
+		t.add(costCompiled, 1)
+	}
+}
+
+// spent is this process's tally: in the meter's file where there is one, so that
+// it is known however the process ends.
+var spent = sync.OnceValue(func() *tally {
+	if f, err := os.OpenFile(os.Getenv(costEnv), os.O_RDWR, 0); err == nil {
+		defer f.Close()
+		if t, err := mapTally(f); err == nil {
+			return t
+		}
+	}
+	return new(tally)
+})
+
+func mapTally(f *os.File) (*tally, error) {
+	b, err := syscall.Mmap(int(f.Fd()), 0, int(unsafe.Sizeof(tally{})), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return (*tally)(unsafe.Pointer(&b[0])), nil
+}
+
+// A CostMeter adds up what the processes spend that a process starts.
+type CostMeter struct {
+	file  *os.File
+	tally *tally
+}
+
+// NewCostMeter makes a meter. Processes that get its Environ report to it: they
+// need not end well for that.
+func NewCostMeter() (*CostMeter, error) {
+	f, err := os.CreateTemp("", "gaiden-cost-")
+	if err == nil {
+		err = os.Remove(f.Name()) // it has no name to be left behind
+	}
+	if err == nil {
+		err = f.Truncate(int64(unsafe.Sizeof(tally{})))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("session: cost meter: %w", err)
+	}
+	t, err := mapTally(f)
+	if err != nil {
+		return nil, fmt.Errorf("session: cost meter: %w", err)
+	}
+	return &CostMeter{f, t}, nil
+}
+
+// Environ is what a process's environment needs to have.
+func (m *CostMeter) Environ() string {
+	return fmt.Sprintf("%s=/proc/%d/fd/%d", costEnv, os.Getpid(), m.file.Fd())
+}
+
+// Take is what has been spent since it was last called.
+func (m *CostMeter) Take() Cost {
+	var n [costs]int64
+	for i := range n {
+		n[i] = atomic.SwapInt64(&m.tally[i], 0)
+	}
+	return *(*Cost)(unsafe.Pointer(&n))
+}

@@ -1,0 +1,101 @@
+"""Runs the magics that measure in a kernel, as JupyterLab does, and looks at what
+they show: notebook 02's sentence names the pooling's backward and its fill, and
+another culprit after the remedy; every display has text and HTML that needs no
+JavaScript and fetches nothing; mistakes are told as errors. Prints "passed
+failed skipped".
+
+    python bottleneck.py NOTEBOOK-02
+"""
+import re, sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+# What is shown by magics of a clock: a cell, what its text has, and "error" for
+# cells that must fail.
+MAGICS = [
+    ("%timeit -n 3 -r 3 time.Sleep(time.Millisecond)", r"per loop \(mean ± std\. dev\. of 3 runs, 3 loops each\)\nmedian .*best", ""),
+    ("%%timeit x := 1\nx++", r"per loop \(mean ± std", ""),
+    ("%time time.Sleep(time.Millisecond)", r"CPU times: user .*\nWall time: ", ""),
+    ("%%time\nfmt.Println(1)", r"Wall time: ", ""),
+    ("%timeit -o -q -n 3 -r 2 time.Sleep(time.Millisecond)", r"of 2 runs, 3 loops each", ""),
+    ("%%timeit\nx := 1\ny := missing(x)", r"undefined: missing", "error"),
+    ("%%timeit -n 1 -r 100 i := 0\ni++\nif i > 37 { panic(\"boom\") }", r"of 36 runs, 1 loop each[\s\S]*panic in run 37: boom", "error"),
+    ("%timeit -n 0 f()", r"-n: got \"0\"", "error"),
+    ("%timeit --repeat 3 f()", r"did you mean -r", "error"),
+    ("%bottlenek mask", r"did you mean %bottleneck", "error"),
+    ("%phases maks", r"did you mean mask", "error"),
+    ("%phases -s -e -b 8 -t 0.02 mask train", r"sum of the phases[\s\S]*step of these programs[\s\S]*Bottleneck: ", ""),
+    ("%roofline -t 0.02 -b 64 mask train", r"FLOPs a byte", ""),
+    ("%sweep -phi relu -n 4", r"No call takes less than", ""),
+    ("%sweep -phi rleu -n 4", r"want one of relu", "error"),
+]
+
+
+def text(cell):
+    out = []
+    for o in cell.get("outputs", []):
+        if o.output_type == "stream":
+            out.append(o.text)
+        elif o.output_type == "error":
+            out.append(re.sub(r"\x1b\[[0-9;]*m", "", "\n".join([o.evalue] + o.traceback)))
+        else:
+            out.append(o.data.get("text/plain", ""))
+    return "\n".join(out)
+
+
+def displays(cell):
+    """What is wrong with a cell's displays."""
+    for o in cell.get("outputs", []):
+        data = o.get("data", {})
+        if not data:
+            continue
+        page = data.get("text/html", "")
+        if not data.get("text/plain") or re.search(r"</?(div|table|svg|td)\b", data["text/plain"]):
+            yield "a display without plain text"
+        if not page:
+            yield "a display without HTML"
+        if re.search(r"<script|<link|javascript:|\son\w+=|(src|href)=[\"']?https?:", page):
+            yield "HTML that runs or fetches something"
+
+
+def main():
+    source = nbformat.read(Path(sys.argv[1]), as_version=4)
+    code = [c.source for c in source.cells if c.cell_type == "code"]
+    nb = nbformat.v4.new_notebook(metadata=source.metadata)
+    first = [c for c in code if c.startswith(("func seed", "images :="))]
+    hunts = [c for c in code if c.startswith("%bottleneck")]
+    for c in first + hunts + [m[0] for m in MAGICS]:
+        nb.cells.append(nbformat.v4.new_code_cell(c))
+    NotebookClient(nb, timeout=300, kernel_name="gaiden", allow_errors=True).execute()
+    passed = failed = 0
+
+    def check(cell, problems):
+        nonlocal passed, failed
+        problems = list(problems) + list(displays(cell))
+        failed, passed = failed + bool(problems), passed + (not problems)
+        for p in problems:
+            print(f"{cell.source.splitlines()[0]}: {p}\n{text(cell)}", file=sys.stderr)
+
+    for cell in nb.cells[: len(first)]:
+        check(cell, ["it failed"] if any(o.output_type == "error" for o in cell.outputs) else [])
+    for cell in nb.cells[len(first) : len(first) + len(hunts)]:
+        said = text(cell)
+        sentence = re.search(r"^.*takes .* of a step.*$", said, re.M)
+        problems = [] if sentence else ["no sentence"]
+        if sentence and " search " in cell.source and not re.search(r"backward takes .* layer pool takes .*fill\)", sentence[0]):
+            problems.append("want the pooling's backward and its fill")
+        if sentence and " mask " in cell.source and "layer pool" in sentence[0]:
+            problems.append("want another layer than the pooling")
+        check(cell, problems)
+    for cell, (_, want, error) in zip(nb.cells[len(first) + len(hunts) :], MAGICS):
+        failing = any(o.output_type == "error" for o in cell.outputs)
+        problems = [] if re.search(want, text(cell)) else [f"want {want!r}"]
+        if failing != (error == "error"):
+            problems.append("got an error" if failing else "want an error")
+        check(cell, problems)
+    print(passed, failed, 0)
+
+
+main()

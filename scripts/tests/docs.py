@@ -1,0 +1,99 @@
+"""Runs what the documents show. The Go of a page becomes a notebook, a cell a
+snippet, which must run from top to bottom; shell lines must be bash, and the
+scripts and the words of gaiden in them must be there; links inside the
+repository must lead to files that are in it, and #parts to headings.
+Prints "passed failed skipped"."""
+import argparse, json, re, subprocess, sys
+from pathlib import Path
+
+root = Path(__file__).resolve().parents[2]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+good = bad = 0
+
+
+def case(name, problems):
+    global good, bad
+    for p in problems:
+        print(f"docs: {name}: {p}", file=sys.stderr)
+    good, bad = good + (not problems), bad + bool(problems)
+
+
+def slug(title):
+    return re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", title).strip().lower()).replace(" ", "-")
+
+
+def headings(text):
+    return {slug(m) for m in re.findall(r"^#+ (.*)$", FENCE.sub("", text), re.M)}
+
+
+def texts():
+    """All that is read: pages, and the text cells of notebooks."""
+    for path in sorted([root / "README.md", *root.glob("docker/*.md"), *root.glob("notebooks/pages/*.md")]):
+        yield path, path.read_text(encoding="utf-8")
+    for path in sorted(root.glob("notebooks/*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        yield path, "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+
+
+def links(path, text):
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))):
+        if re.match(r"(https?|mailto|attachment|data):", target):
+            continue
+        file, _, part = target.partition("#")
+        to = (path.parent / file).resolve() if file else path
+        if not to.exists() or root not in to.parents:
+            yield f"a link leads to {target}, which is not there"
+        elif part and to.suffix == ".md" and part not in headings(to.read_text(encoding="utf-8")):
+            yield f"a link leads to {target}: the page has no such heading"
+
+
+def mentioned(path, text):
+    """Files of the repository that a text names in code."""
+    for name in re.findall(r"`((?:scripts|notebooks|lib|kernels|docker)/[\w./-]+)", text):
+        name = name.rstrip("./")
+        if not (root / name).exists() and not list(root.glob(name + "*")):
+            yield f"{name} is named, and not there"
+
+
+def shell(snippet, words):
+    snippet = re.sub(r"^%%bash\n", "", snippet)
+    done = subprocess.run(["bash", "-n"], input=snippet, capture_output=True, text=True)
+    yield from done.stderr.splitlines()
+    for script in re.findall(r"(?:^|[\s/])(scripts/\w+|docker/[\w.]+)", snippet, re.M):
+        if not (root / script).exists():
+            yield f"{script} is not there"
+    for word in re.findall(r"(?:^|[\s/])gaiden (\w+)", snippet, re.M):
+        if word not in words:
+            yield f"gaiden has no word {word}"
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--gaiden", required=True)
+    p.add_argument("--work", type=Path, required=True)
+    a = p.parse_args()
+    a.work.mkdir(parents=True, exist_ok=True)
+    usage = subprocess.run([a.gaiden, "help"], capture_output=True, text=True).stdout
+    words = set(re.findall(r"^  (\w+) ", usage, re.M))
+    for path, text in texts():
+        name = str(path.relative_to(root))
+        case(f"{name}: links", [*links(path, text), *mentioned(path, text)])
+        if path.suffix != ".md":
+            continue
+        snippets = FENCE.findall(text)
+        case(f"{name}: snippets", [f"a snippet has no language, or one that nobody checks: {l or 'none'}" for l, _ in snippets if l not in ("go", "sh", "text")])
+        for i, (language, snippet) in enumerate(snippets):
+            if language == "sh":
+                case(f"{name}: shell snippet {i + 1}", list(shell(snippet, words)))
+        cells = [s for l, s in snippets if l == "go"]
+        if not cells:
+            continue
+        book = a.work / (re.sub(r"\W+", "-", name) + ".ipynb")
+        book.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": {"name": "gaiden", "display_name": "Go (Gaiden)", "language": "go"}},
+                                    "cells": [{"cell_type": "code", "id": f"c{i}", "metadata": {}, "execution_count": None, "outputs": [], "source": s.rstrip("\n")} for i, s in enumerate(cells)]}))
+        done = subprocess.run([a.gaiden, "run", "-timeout", "2m", book], capture_output=True, text=True)
+        case(f"{name}: Go", [done.stderr[-1500:]] if done.returncode else [])
+    print(good, bad, 0)
+
+
+main()

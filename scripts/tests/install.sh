@@ -1,0 +1,50 @@
+# A fresh machine: Debian 12 in a chroot with Go, Python and the registries, and a
+# user who is not root. scripts/run there, from nothing to a page. What this
+# machine needs to reach the registries is taken along.
+began=$SECONDS
+if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null || ! unshare -m true 2>/dev/null; then
+  say "install: skipped: a chroot needs root and debootstrap: sudo apt-get install debootstrap && sudo scripts/test install"
+  add_counts install "$began" 0 0 1
+else
+  debian=${INSTALL_ROOT:-$work/debian}
+  good=0 bad=0
+  # check NAME COMMAND...: counts, and says what failed.
+  check() {
+    local name=$1; shift
+    if "$@" > "$work/check.log" 2>&1; then good=$((good + 1)); else bad=$((bad + 1)); say "install: $name:"; tail -20 "$work/check.log" >&2; fi
+  }
+  # inside USER COMMAND: in the chroot, with mounts of its own that go with it.
+  inside() {
+    local user=$1; shift
+    # shellcheck disable=SC2016
+    unshare -m --propagation private sh -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"' "$debian" \
+      env -i HOME=/home/gaiden PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "${along[@]}" su -p -s /bin/bash "$user" -c "$*"
+  }
+  along=()
+  while IFS= read -r -d '' v; do
+    case $v in *_proxy=*|*_PROXY=*|PIP_*|SSL_CERT_FILE=*|GOPROXY=*|GOSUMDB=*|GONOSUMDB=*) along+=("$v") ;; esac
+  done < <(env -0)
+  along+=("GOPROXY=$(go env GOPROXY)" "GOSUMDB=$(go env GOSUMDB)" "GONOSUMDB=$(go env GONOSUMDB)" GOFLAGS=-modcacherw GOTOOLCHAIN=local)
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -v security | head -1) || true
+  check debootstrap unshare -m --propagation private debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv,python3-pip,git bookworm "$debian" ${mirror:+"$mirror"}
+  if [ "$bad" = 0 ]; then
+    mkdir -p "$debian/usr/local/go" "$debian/home/gaiden"
+    cp -r "$(go env GOROOT)/." "$debian/usr/local/go/"
+    for f in /etc/resolv.conf /etc/hosts /etc/pip.conf /etc/ssl/certs/ca-certificates.crt ${SSL_CERT_FILE:+"$SSL_CERT_FILE"} ${PIP_CERT:+"$PIP_CERT"}; do
+      [ -f "$f" ] && mkdir -p "$debian$(dirname "$f")" && cp -L "$f" "$debian$f"
+    done
+    chroot "$debian" useradd --uid 1000 --home-dir /home/gaiden --shell /bin/bash gaiden
+    # What is committed or could be: a clone and no more.
+    mkdir "$debian/home/gaiden/gaiden"
+    (cd "$root" && git ls-files -z -co --exclude-standard | grep -zv '\.test$' | xargs -0 sh -c 'for f; do [ -f "$f" ] && printf "%s\0" "$f"; done' - | tar c --null -T -) | tar x -C "$debian/home/gaiden/gaiden"
+    chown -R 1000:1000 "$debian/home/gaiden"
+    check "no Go" inside gaiden 'PATH=/usr/bin:/bin; cd ~/gaiden && ! scripts/run setup 2> /tmp/said && grep -q "Go is missing" /tmp/said'
+    check "scripts/run" inside gaiden 'cd ~/gaiden && scripts/run notebooks/07-peaks.ipynb'
+    check "a page" grep -q "7 of 7 have run" "$debian/home/gaiden/.cache/gaiden/out/07-peaks.html"
+    check "nothing in the tree" inside gaiden 'cd ~/gaiden && test "$(ls -A | grep -cE "^(\.venv)$")" = 1 && ! find . -path ./.venv -prune -o -newer .venv/.gaiden -type f -print | grep .'
+    check "again, and quickly" inside gaiden 'cd ~/gaiden && time timeout 120 scripts/run setup'
+    check "gaiden" inside gaiden '~/.local/share/gaiden/bin/gaiden info && ~/.local/share/gaiden/bin/gaiden session stop'
+    check "nothing of root's" bash -c '! find "$0/home/gaiden" -user root | grep .' "$debian"
+  fi
+  add_counts install "$began" "$good" "$bad" 0
+fi
