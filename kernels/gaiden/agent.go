@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -86,20 +87,37 @@ func startAgent() error {
 	return fmt.Errorf("agent does not answer at %s", agentSocket())
 }
 
-func serveAgent() error {
-	path := agentSocket()
+// errLocked says that another process listens at a socket, or is about to.
+var errLocked = errors.New("locked")
+
+// lockSocket makes this process the one that may listen at a socket, until the
+// file is closed. The file is empty: the caller writes into it who it is.
+func lockSocket(path string) (*os.File, error) {
 	if err := wire.PrivateDir(filepath.Dir(path)); err != nil {
-		return err
+		return nil, err
 	}
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		lock.Close()
+		return nil, errLocked
+	}
+	lock.Truncate(0)
+	return lock, nil
+}
+
+func serveAgent() error {
+	path := agentSocket()
+	lock, err := lockSocket(path)
+	if errors.Is(err, errLocked) {
+		return nil // another one was faster
+	}
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return nil // another one was faster
-	}
-	lock.Truncate(0)
 	fmt.Fprintf(lock, "%d\n", os.Getpid())
 	os.Remove(path)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})

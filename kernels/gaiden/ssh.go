@@ -10,13 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"gaiden/lib/engine/wire"
 )
@@ -62,18 +59,14 @@ func sshMain(args []string, stdout, stderr io.Writer) error {
 
 func (r *relay) run(stdout io.Writer) error {
 	path := wire.SocketPath()
-	if err := wire.PrivateDir(filepath.Dir(path)); err != nil {
-		return err
+	lock, err := lockSocket(path)
+	if errors.Is(err, errLocked) {
+		return wire.Errorf(wire.Unavailable, "a session of this machine runs").WithHint("gaiden session stop ends it; GAIDEN_SOCKET names another socket for this one")
 	}
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return wire.Errorf(wire.Unavailable, "a session of this machine runs").WithHint("gaiden session stop ends it; GAIDEN_SOCKET names another socket for this one")
-	}
-	lock.Truncate(0)
 	fmt.Fprintf(lock, "%d ssh %s\n", os.Getpid(), r.host)
 	socket, err := r.agent()
 	if err != nil {

@@ -65,7 +65,7 @@ func TestTimeitProcess(t *testing.T) {
 	case "quiet":
 		Timeit{Runs: 2, Loops: 1, Quiet: true}.Run(func(int) {})
 	default:
-		t.Skip("it runs as a process of TestTimeitInAProcess")
+		t.Skip("needs a process of its own, which TestTimeitInAProcess gives it: go test -run TestTimeitInAProcess ./lib/report")
 	}
 }
 

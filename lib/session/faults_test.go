@@ -254,7 +254,7 @@ func TestFaultsFileSize(t *testing.T) {
 	}
 	limit := unix.Rlimit{Cur: 4096, Max: 4096}
 	if err := unix.Prlimit(p.worker(s), unix.RLIMIT_FSIZE, &limit, nil); err != nil {
-		t.Skipf("cannot limit the worker's files: %v", err)
+		t.Skipf("needs to limit the worker's files by prlimit: %v; run it as root, or where the worker is of the same user", err)
 	}
 	bindAll(t, s, map[string][]float32{"w": make([]float32, 10_000)})
 	if _, err := s.Snapshot("bad"); err == nil || !strings.Contains(err.Error(), "file too large") {

@@ -219,7 +219,7 @@ func TestFullDisk(t *testing.T) {
 	needPlugin(t)
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=68m,mode=0700", "tmpfs", dir).CombinedOutput(); err != nil {
-		t.Skipf("needs to mount a small file system: %v: %s", err, out)
+		t.Skipf("needs to mount a small file system: %v: %s; run it as root, outside of a container", err, out)
 	}
 	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
 	p := serve(t, "XDG_STATE_HOME="+dir)

@@ -269,7 +269,7 @@ func TestNoGo(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	if os.Geteuid() == 0 {
 		if _, err := os.Stat("/dev/full"); err != nil {
-			t.Skip("this test needs /dev/full")
+			t.Skip("needs /dev/full, which Linux has: mount a /dev with it (mknod -m 666 /dev/full c 1 7)")
 		}
 	}
 	b := newBench(t, "")

@@ -97,7 +97,7 @@ func TestFullDisk(t *testing.T) {
 	cmd.Env = append(os.Environ(), "NOTEBOOK_TEST_FULL="+dir, "TMPDIR="+dir, "NOTEBOOK_TEST_DIR="+filepath.Dir(testCache))
 	out, err := cmd.CombinedOutput()
 	if exit, ok := err.(*exec.ExitError); !ok && err != nil || ok && exit.ExitCode() == 77 || strings.HasPrefix(string(out), "unshare: ") {
-		t.Skipf("needs a file system of its own (unshare -rm, mount -t tmpfs), which this machine does not allow: %v %s", err, out)
+		t.Skipf("needs a file system of its own (unshare -rm, mount -t tmpfs), which this machine does not allow: %v %s; run it as root, outside of a container", err, out)
 	}
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
