@@ -5,39 +5,62 @@ import (
 	"errors"
 	"math"
 	"time"
+
+	"gaiden/lib/session"
 )
 
-// chunk runs some turns from an example of the epoch on, and keeps what they
-// made when their losses are finite.
-func (r *run) chunk(p *portion, order copies, first, turns int) error {
-	n := r.net
-	began := time.Now()
-	out, results, err := p.steps.do(r.state, r.data, order, r.rate, first, turns)
-	if err != nil {
-		return err
-	}
+// ahead is a chunk that the devices work on. While they do, the run asks for
+// the one after it, so that they never wait for the host.
+type ahead struct {
+	portion      *portion
+	first, turns int
+	began        time.Time
+	after        copies
+	results      *session.Array
+}
+
+// ask begins some turns with a state, from an example of the epoch on.
+func (r *run) ask(state copies, p *portion, order copies, first, turns int) (*ahead, error) {
+	c := &ahead{portion: p, first: first, turns: turns, began: time.Now()}
+	var err error
+	c.after, c.results, err = p.steps.do(state, r.data, order, r.rate, first, turns)
+	return c, err
+}
+
+// drop gives back what a chunk makes that nobody will look at.
+func (c *ahead) drop() {
+	c.after.free()
+	c.results.Finalize()
+}
+
+// keep waits for a chunk, and keeps what it made when its losses are finite.
+func (r *run) keep(c *ahead, order copies) error {
+	n, p := r.net, c.portion
 	values := make([]float32, p.results().Size())
-	err = during(r.ctx, func() { r.tell("train") }, func() error { return results.Values(values) })
-	if err != nil {
+	if err := during(r.ctx, func() { r.tell("train") }, func() error { return c.results.Values(values) }); err != nil {
 		return err
 	}
-	took := time.Since(began)
+	if c.began.Before(r.kept) { // the devices began with it when they had done the last one
+		c.began = r.kept
+	}
+	r.kept = time.Now()
+	took := r.kept.Sub(c.began)
 	r.history.Device += took
 	wrong := values[len(values)-1] != 0
-	values = values[:turns*p.turn()*columns]
+	values = values[:c.turns*p.turn()*columns]
 	if bad := notFinite(values); bad >= 0 {
-		return r.diagnose(p, order, first, bad, float64(values[bad*columns]))
+		return r.diagnose(p, order, c.first, bad, float64(values[bad*columns]))
 	}
 	if wrong { // the last step's gradient was not finite, though its loss was
-		return r.diagnose(p, order, first, turns*p.turn(), math.NaN())
+		return r.diagnose(p, order, c.first, c.turns*p.turn(), math.NaN())
 	}
-	if err := n.bind(n.layout.all(), out[0]); err != nil {
+	if err := n.bind(n.layout.all(), c.after[0]); err != nil {
 		return err
 	}
 	r.state.free()
-	results.Finalize()
-	r.state = out
-	steps := turns * p.turn()
+	c.results.Finalize()
+	r.state = c.after
+	steps := c.turns * p.turn()
 	r.count(values, p.Batch, steps)
 	switch pace := took / time.Duration(steps); {
 	case p.Batch == r.Batch && r.done > steps: // the first chunk of a run also warms up

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"gaiden/lib/models"
+	"gaiden/lib/session"
 )
 
 // TestDevices holds that several devices find what one does with the same
@@ -84,4 +87,76 @@ func TestDevicesRefused(t *testing.T) {
 			t.Errorf("%s: got %v, %v, want a note with %q", tt.name, h, err, tt.note)
 		}
 	}
+}
+
+// TestFresh holds that steps whose results go to memory of their own give the
+// losses and weights of those that work in place, on one device and on two, and
+// leave no array behind.
+func TestFresh(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	for i, tt := range tiny() {
+		for _, devices := range []int{1, 2} {
+			t.Run(fmt.Sprint(tt.net.Name, " on ", devices), func(t *testing.T) {
+				train := func(fresh bool) (numbers []float32) {
+					n := attach(t, s, fmt.Sprintf("net%d-%d-%t", i, devices, fresh), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, Loop: SingleSteps})
+					data := load(t, n, fmt.Sprint("data", i), tt.data)
+					var alive []int
+					for range 3 { // from the second on, chunks of several steps, two at a time
+						r, err := n.run(ctx, data, Train{Epochs: 3, Batch: 8, LearningRate: 1e-3})
+						if err != nil {
+							t.Fatal(err)
+						}
+						r.main.Fresh = fresh
+						err = r.epochs()
+						r.close()
+						if err != nil {
+							t.Fatal(err)
+						}
+						numbers = append(numbers, r.history.Losses...)
+						alive = append(alive, live(t, s))
+					}
+					if alive[1] != alive[2] {
+						t.Errorf("fresh %t: got %d arrays after two runs, %d after three: want as many", fresh, alive[1], alive[2])
+					}
+					for _, v := range n.layout.variables {
+						if v.trainable {
+							a, err := s.Array(n.name + "/" + v.name)
+							if err != nil {
+								t.Fatal(err)
+							}
+							w := make([]float32, v.shape.Size())
+							if err := a.Values(w); err != nil {
+								t.Fatal(err)
+							}
+							numbers = append(numbers, w...)
+						}
+					}
+					return numbers
+				}
+				want := train(false)
+				for k, got := range train(true) {
+					if got != want[k] {
+						t.Fatalf("number %d of %d: got %v, want %v", k, len(want), got, want[k])
+					}
+				}
+			})
+		}
+	}
+}
+
+// live is how many arrays the session holds when all that nobody refers to has
+// been given back: the least of some looks, as finalizers take their time.
+func live(t *testing.T, s *session.Session) int {
+	least := math.MaxInt
+	for range 10 {
+		runtime.GC()
+		time.Sleep(10 * time.Millisecond)
+		st, err := s.Status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		least = min(least, st.Arrays)
+	}
+	return least
 }

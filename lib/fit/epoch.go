@@ -24,6 +24,10 @@ type chunk struct {
 	// naively: 8.4 s a step of KerasCNN in place of 0.11 s on 2 cores. Nets
 	// without are faster as a loop (MLP: 6.5 against 7.1 ms).
 	Single bool
+	// Fresh programs write the next state to memory of its own, so that no copy
+	// is needed to keep the last one: heavy steps on a GPU, where a copy of a
+	// thousand arrays takes longer than the memory is worth.
+	Fresh bool
 	// Devices run the program at once. Each takes its part of a batch, if
 	// Split, or else all of it.
 	Devices int
@@ -56,7 +60,7 @@ const columns = 3
 //
 // The batch of turn 0 begins at place in the order; turns is how many turns to
 // do, from turn begin on (a Single program takes no turns and does one). What
-// it returns takes the memory of the parameters of the same names.
+// it returns takes the memory of the parameters of the same names; see taken.
 func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, fmt.Sprintf("epoch b%d", c.Batch), func(t *trace) []*Node {
 		variables := t.variables()
@@ -128,21 +132,37 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 	})
 }
 
-// startProgram copies the state, so that a chunk can go on in place while the
-// old one is kept: variables, moments, step, replica → the same, empty results,
-// begin. Each device gets random numbers of its own.
+// startProgram copies what a chunk changes in place, while the old state is
+// kept: the slots that copied names, replica → the same, empty results, begin.
+// Each device gets random numbers of its own.
 func (n *Net) startProgram(c chunk) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, "start", func(t *trace) []*Node {
-		variables := t.variables()
-		out := append(variables, t.slots(append(n.layout.moments[:len(n.layout.moments):len(n.layout.moments)], n.layout.step))...)
+		var slots []slot
+		all := n.layout.all()
+		for _, i := range n.copied(c) {
+			slots = append(slots, all[i])
+		}
+		out := t.slots(slots)
 		replica := Parameter(t.g, "replica", shapes.Make(dtypes.Int32))
-		for i, v := range n.layout.variables {
+		for i, v := range slots {
 			if v.path == rng && c.Devices > 1 {
 				out[i] = Add(out[i], Mul(ConvertDType(replica, dtypes.Uint64), t.scalar(uint64(0x9e3779b97f4a7c15))))
 			}
 		}
 		return append(out, Zeros(t.g, c.results()), t.scalar(int32(0)))
 	})
+}
+
+// copied are the places, in the net's state, of what a chunk's programs change
+// in place.
+func (n *Net) copied(c chunk) []int {
+	var l []int
+	for i, v := range n.layout.all() {
+		if !c.Fresh || v.path == rng {
+			l = append(l, i)
+		}
+	}
+	return l
 }
 
 // finishProgram looks for weights that are not finite: variables, results →

@@ -41,6 +41,9 @@ func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
 	case t.Validation == nil && (t.Threshold != 0 || t.Patience != 0):
 		return nil, fmt.Errorf("fit: %s: a job ends by Threshold or Patience of the validation's loss: want Train.Validation too", n.name)
 	}
+	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
+		p.Fresh = false // a job's programs bind names to what they return
+	}
 	b := jobBuilder{run: r, prefix: "job:" + n.name + "/"}
 	if err := b.build(); err != nil {
 		return nil, err

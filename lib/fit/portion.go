@@ -15,9 +15,8 @@ func (p *portion) key(s *Set) string { return fmt.Sprintf("%s/%d/%d", s.key(), p
 
 // light is the work of a step, in FLOPs, up to which the loop is counted on a
 // GPU: about a millisecond. Nor may the counted steps of one turn be more than a
-// share of time. Heavier steps are programs of their own: they are thousands of
-// kernels, which XLA then launches as one CUDA graph, and hide what it costs to
-// run a program.
+// share of time. Heavier steps are programs of their own: they hide what it
+// costs to run a program.
 const light = 2e10
 
 // Loop is what an epoch's steps are.
@@ -52,6 +51,7 @@ func (n *Net) loops(work float64) (single bool) {
 func (n *Net) split(steps, batch, devices int, work float64) chunk {
 	c := n.once(batch, 1)
 	c.Single = n.loops(work)
+	c.Fresh = c.Single && n.platform != "cpu"
 	c.Unroll = min(max(1, n.config.Unroll), steps)
 	turns := steps / c.Unroll
 	if n.platform != "cpu" && !c.Single && devices == 1 && work < light && turns > 16 {

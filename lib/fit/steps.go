@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/session"
@@ -25,7 +26,7 @@ func (n *Net) steps(s *Set, c chunk) *steps {
 		build  func() (*hlo.Program, error)
 		donate func(*hlo.Program) []bool
 	}{
-		{"epoch/" + s.key() + "/" + itoa(s.N), func() (*hlo.Program, error) { return n.epochProgram(s, c) }, n.taken},
+		{"epoch/" + s.key() + "/" + itoa(s.N), func() (*hlo.Program, error) { return n.epochProgram(s, c) }, n.taken(c)},
 		{"start", func() (*hlo.Program, error) { return n.startProgram(c) }, nil},
 		{"finish", func() (*hlo.Program, error) { return n.finishProgram(c) }, nil},
 	} {
@@ -74,9 +75,12 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 	if x.Single {
 		runs = turns
 	}
-	out, err := run1(x.start, state, replicas)
+	out, err := x.begin(state, replicas)
 	for i := 0; i < runs && err == nil; i++ {
-		out, err = run1(x.main, out, fixed)
+		in := out
+		if out, err = run1(x.main, in, fixed); x.Fresh && i > 0 {
+			x.leave(in)
+		}
 	}
 	if err != nil {
 		return nil, nil, err
@@ -93,4 +97,45 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 		}
 	}
 	return out.cut(0, n), last[0][0], nil
+}
+
+// begin is what the first turn of a chunk takes: the state, copied where the
+// turn changes it in place, empty results, and the number of the turn.
+func (x *steps) begin(state, replicas copies) (copies, error) {
+	places := x.net.copied(x.chunk)
+	old := make(copies, len(state))
+	for d := range state {
+		for _, i := range places {
+			old[d] = append(old[d], state[d][i])
+		}
+	}
+	started, err := run1(x.start, old, replicas)
+	if err != nil {
+		return nil, err
+	}
+	in := make(copies, len(state))
+	for d := range state {
+		in[d] = slices.Clone(state[d])
+		for k, i := range places {
+			in[d][i] = started[d][k]
+		}
+		in[d] = append(in[d], started[d][len(places):]...)
+	}
+	return in, nil
+}
+
+// leave gives back the state that a Fresh turn has read, but for what it has
+// taken.
+func (x *steps) leave(state copies) {
+	taken := map[int]bool{}
+	for _, i := range x.net.copied(x.chunk) {
+		taken[i] = true
+	}
+	for d := range state {
+		for i, a := range state[d][:len(x.net.layout.all())] {
+			if !taken[i] {
+				a.Finalize()
+			}
+		}
+	}
 }

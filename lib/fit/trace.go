@@ -187,11 +187,24 @@ func (t *trace) buffers(old []*Node) []*Node {
 // scalar is an int32 or float32 constant, made where it is called.
 func (t *trace) scalar(value any) *Node { return Const(t.g, value) }
 
-// join adds arrays up over the devices, all with one operation.
+// join adds float32 arrays up over the devices, all with one operation on one
+// vector: of many operands XLA would make the vector itself, and copy each
+// result out of it, where the ops that take a part of ours read it in place.
 func (t *trace) join(l []*Node) []*Node {
 	t.mark("devices/all_reduce")
+	flat := make([]*Node, len(l))
+	for i, x := range l {
+		flat[i] = Reshape(x, x.Shape().Size())
+	}
 	t.w.builder.Divert(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
 		return f.AllReduce(operands, compute.ReduceOpSum, nil)
 	})
-	return OptimizationBarriers(l...)
+	sum := OptimizationBarriers(Concatenate(flat, 0))[0]
+	joined, at := make([]*Node, len(l)), 0
+	for i, x := range l {
+		size := x.Shape().Size()
+		joined[i] = Reshape(Slice(sum, AxisRange(at, at+size)), x.Shape().Dimensions...)
+		at += size
+	}
+	return joined
 }

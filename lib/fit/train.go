@@ -38,10 +38,10 @@ type Train struct {
 }
 
 // share is how long a chunk of steps should take. A short cell of another
-// notebook waits for a chunk, and so does a run that is stopped: 100 ms at most,
-// of which this leaves some for what the pace does not foresee. A step that
-// takes longer is a chunk by itself.
-const share = 80 * time.Millisecond
+// notebook waits for the chunk at work and the one asked for ahead: 100 ms at
+// most, of which this leaves some for what the pace does not foresee. A step
+// that takes longer is a chunk by itself.
+const share = 40 * time.Millisecond
 
 // Train trains the net. When ctx ends it returns within half a second, with
 // what was done until then and ctx's error; the chunks that were finished are
@@ -82,6 +82,7 @@ type run struct {
 	steps           int           // of an epoch
 	joined          bool          // epochs are single steps that nobody looks at: all are one loop
 	done            int           // steps of this run
+	kept            time.Time     // when the last chunk was
 	pace            time.Duration // of a step; 0: not known yet
 	saves           saves
 	epoch           Epoch
@@ -270,13 +271,8 @@ func (r *run) one() error {
 		if err := r.ready(p); err != nil {
 			return err
 		}
-		for turn := 0; turn < p.turns; {
-			turns := r.turns(p, p.turns-turn)
-			if err := r.chunk(p, order, p.first+turn*p.turn()*p.Batch, turns); err != nil {
-				return err
-			}
-			turn += turns
-			r.tell("train")
+		if err := r.portion(p, order); err != nil {
+			return err
 		}
 	}
 	if r.Validation == nil {
@@ -289,6 +285,44 @@ func (r *run) one() error {
 	}
 	r.epoch.Validation = v
 	return nil
+}
+
+// portion does an epoch's turns of a portion, chunk after chunk.
+func (r *run) portion(p *portion, order copies) error {
+	var asked []*ahead // the first is at work, the second waits for it
+	defer func() {
+		for _, c := range asked {
+			c.drop()
+		}
+	}()
+	for turn := 0; turn < p.turns || len(asked) > 0; {
+		for turn < p.turns && len(asked) < r.depth() {
+			turns, state := r.turns(p, p.turns-turn), r.state
+			if len(asked) > 0 {
+				state = asked[0].after
+			}
+			c, err := r.ask(state, p, order, p.first+turn*p.turn()*p.Batch, turns)
+			if err != nil {
+				return err
+			}
+			asked, turn = append(asked, c), turn+turns
+		}
+		if err := r.keep(asked[0], order); err != nil {
+			return err
+		}
+		asked = asked[1:]
+		r.tell("train")
+	}
+	return nil
+}
+
+// depth is how many chunks are asked for at a time: one, until it is known how
+// long a step takes.
+func (r *run) depth() int {
+	if r.pace == 0 {
+		return 1
+	}
+	return 2
 }
 
 // turns is how many turns the next chunk does: about a share of time.
