@@ -24,7 +24,6 @@ type bench struct {
 	python    string        // an interpreter with the peers' libraries, "" for none
 	peerNames string        // which of them, for train and accuracy
 	devices   string        // numbers of devices, for train: "1,2,4"
-	keep      string        // a folder for the first weights, for accuracy
 	variants  string        // ways of training that are measured too, for train
 	tune      time.Duration // at most, for each net, for train
 	budget    time.Duration
@@ -56,7 +55,6 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&b.python, "python", os.Getenv("GAIDEN_PEERS"), "Python interpreter with JAX and PyTorch, for the peers in the same run")
 	f.StringVar(&b.peerNames, "peers", "", "peers of the benchmarks train and accuracy: jax,torch")
 	f.StringVar(&b.devices, "devices", "", "train: compare these numbers of devices, such as 1,2,4")
-	f.StringVar(&b.keep, "keep", "", "accuracy: keep the nets' first weights in this folder")
 	f.StringVar(&b.variants, "variants", "", "train: measure these ways too, of: "+variantNames())
 	f.DurationVar(&b.tune, "tune", 15*time.Second, "train: time to choose kernels for each net on a GPU")
 	f.DurationVar(&b.budget, "budget", time.Second, "time for each case")

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
@@ -78,11 +79,11 @@ func (b *bench) accuracy(ctx context.Context, s *session.Session, c trainCase, i
 	if err := net.Save(filepath.Join(dir, "weights.safetensors")); err != nil {
 		return err
 	}
-	if b.keep != "" { // to compare those of a CPU with those of a GPU
-		if err := net.Save(filepath.Join(b.keep, c.name+".safetensors")); err != nil {
-			return err
-		}
+	sum, err := firstWeights(net)
+	if err != nil {
+		return err
 	}
+	b.addSamples(c.name, "gaiden, first weights", "CRC-32", []float64{float64(sum)})
 	sets := map[string]*fit.Set{}
 	for name, split := range map[string]datasets.Split{"train": images.Train, "test": images.Test} {
 		x := framed(split.Pixels, c.model.Input)
@@ -112,6 +113,23 @@ func (b *bench) accuracy(ctx context.Context, s *session.Session, c trainCase, i
 	b.addSamples(c.name, "gaiden, train", unit, []float64{100 * last.Train.Accuracy()})
 	b.addSamples(c.name, "gaiden", "s", []float64{last.Elapsed.Seconds()})
 	return nil
+}
+
+// firstWeights is a checksum of a net's weights: a CPU and a GPU start from the
+// same.
+func firstWeights(net *fit.Net) (uint32, error) {
+	weights, err := net.Weights()
+	if err != nil {
+		return 0, err
+	}
+	sum := crc32.NewIEEE()
+	for _, w := range weights {
+		fmt.Fprintln(sum, w.Name, w.Dims)
+		if err := binary.Write(sum, binary.LittleEndian, w.Data); err != nil {
+			return 0, err
+		}
+	}
+	return sum.Sum32(), nil
 }
 
 // twice trains from one seed twice, for an epoch of a few images, and counts the
