@@ -46,6 +46,8 @@ var goldens = map[string]triton.Kernel{
 	"group_seedcnn_adam":                Group{Rule: Adam{}, Members: []Member{PartsUpdate{Parts: 4, Weights: seedConv.weights()}, LinearUpdate{Batch: 8, In: 1960, Out: 100}, LinearUpdate{Batch: 8, In: 100, Out: 10}, Tally{Batch: 8, Rows: 129}}}.Kernel(),
 	"lstm_50x20x5":                      LSTM{Length: 50, Batch: 20, Units: 5}.Kernel(),
 	"lstm_back_50x20x64":                LSTMBack{LSTM{Length: 50, Batch: 20, Units: 64}}.Kernel(),
+	"sequence_100x20x5":                 Sequence{Examples: 2000, Batch: 20, Length: 100, In: 1, Wide: 5, Units: 5, Out: 1}.Kernel(),
+	"sequence_50x33x8":                  Sequence{Examples: 2000, Batch: 33, Length: 50, In: 2, Wide: 8, Units: 8, Out: 2}.Kernel(),
 	"norm_sums_4096x64":                 Norm{Rows: 4096, Channels: 64}.Sums(),
 	"norm_apply_4096x64":                Norm{Rows: 4096, Channels: 64, Act: ReLU}.Apply(),
 	"norm_back_sums_33x7":               Norm{Rows: 33, Channels: 7, Act: ReLU}.BackSums(),
