@@ -191,7 +191,7 @@ func (c chunk) results() shapes.Shape {
 func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l Loss, c chunk) (v, m []*Node, row *Node) {
 	t.set(variables)
 	net := t.net.model
-	if c.Fused > 0 {
+	if c.Fused > 0 && t.net.sequences() {
 		net = t.withKernels()
 	}
 	out := t.applyNet(net, b.x, true)

@@ -14,8 +14,8 @@ import (
 
 // Kernels says which GPU kernels the steps of an epoch are made of. The numbers
 // are the same but for rounding. On a CPU, and for what package fused has no
-// plan for (batch norm, other losses than CrossEntropy, optimizers of one's own,
-// several devices), they are always XLA's.
+// plan for (batch norm, other losses than CrossEntropy but for small nets of
+// sequences, optimizers of one's own, several devices), they are always XLA's.
 type Kernels int
 
 const (
@@ -42,7 +42,7 @@ func (n *Net) fuses(s *Set, c chunk) int {
 	if !n.cuda() || k == XLAKernels || c.Devices > 1 {
 		return 0
 	}
-	if _, err := n.plan(s); err != nil && !n.sequences() {
+	if _, err := n.plan(s); err != nil && !n.sequences() && n.sequencePlan(s, c.Batch) == nil {
 		return 0
 	}
 	table := n.tilings()

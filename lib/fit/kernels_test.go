@@ -35,6 +35,8 @@ func TestPlan(t *testing.T) {
 		{dropped(), Config{Optimizer: AdaDelta{}, Unroll: 2}},
 		{models.MLP(20), Config{BF16: true}},
 		{models.SineLSTM(5, 7), Config{}},
+		{models.SineLSTM(5, 7), Config{BF16: true}},
+		{models.SineLSTM(20, 7), Config{Optimizer: SGD{}}},
 	} {
 		name := fmt.Sprint(i, " ", tt.net.Name)
 		var losses [2][]float32

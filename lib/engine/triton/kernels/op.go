@@ -102,16 +102,17 @@ func usual(m, n, k int, compute dtypes.DType) Tile {
 	return t
 }
 
-// productsOf are the tiles tried for a product with float32 weights.
+// productsOf are the tiles tried for a product with float32 weights. Who has
+// little time tries the first.
 func productsOf(compute dtypes.DType) []Tile {
-	l := append([]Tile{{}}, products...)
+	l := []Tile{{}}
 	if or32(compute) == dtypes.BFloat16 {
-		for _, t := range products[:9] {
+		for _, t := range products[:5] {
 			t.Wide = true
 			l = append(l, t)
 		}
 	}
-	return l
+	return append(l, products...)
 }
 
 // Key tells layers apart.
