@@ -170,11 +170,6 @@ func (s *sequencer) planes(t triton.Value) (l [planes]triton.Value) {
 	return l
 }
 
-// tanh by an exponential: to 1e-7, not to the last place of what is nearly 0.
-func tanh(x triton.Value) triton.Value {
-	return x.Mul(2).Sigmoid().MulAdd(2, -1)
-}
-
 func (s *sequencer) write() {
 	s.forwards()
 	s.back()
