@@ -30,7 +30,7 @@ lib/engine/triton/emulate: lib/engine/triton                      runs a kernel'
 lib/engine/triton/kernels: lib/engine/triton                      each is a page that writes one kernel
 lib/fused: lib/engine/hlo, lib/engine/triton, lib/engine/triton/kernels, lib/models  where graphs call kernels, beside plain forms
 lib/fused/tiling: lib/fused, lib/engine/hlo, lib/engine/triton/kernels, lib/engine/wire, lib/session  tries kernels where they will run, and keeps what is best
-lib/fused/trial: lib/fused, lib/fused/tiling, lib/fit, lib/models, lib/engine/hlo, lib/engine/triton/kernels, lib/engine/wire, lib/profile, lib/session  a program for a machine with a GPU
+lib/fused/trial: lib/fused, lib/fused/tiling, lib/fit, lib/models, lib/engine/hlo, lib/engine/triton, lib/engine/triton/kernels, lib/engine/wire, lib/profile, lib/session  a program for a machine with a GPU; it asks for exact products
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
 lib/engine/pjrt:                                                  stands on the C API alone
 lib/engine/pjrt/xspace:                                           reads a message of the profiler

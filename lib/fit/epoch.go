@@ -86,7 +86,7 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 		state := append(append(append([]*Node{}, variables...), moments...), results)
 		var source fused.Source
 		_, err := n.plan(s)
-		planned := c.Fused > 0 && err == nil
+		planned := c.Fused > 0 && (err == nil || n.sequencePlan(s, c.Batch) != nil)
 		if planned {
 			var at *Node
 			source, at = t.source(c, sources, order, place, step, begin)
@@ -191,7 +191,7 @@ func (c chunk) results() shapes.Shape {
 func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l Loss, c chunk) (v, m []*Node, row *Node) {
 	t.set(variables)
 	net := t.net.model
-	if c.Fused > 0 {
+	if c.Fused > 0 && t.net.sequences() {
 		net = t.withKernels()
 	}
 	out := t.applyNet(net, b.x, true)

@@ -14,8 +14,8 @@ import (
 
 // Kernels says which GPU kernels the steps of an epoch are made of. The numbers
 // are the same but for rounding. On a CPU, and for what package fused has no
-// plan for (batch norm, other losses than CrossEntropy, optimizers of one's own,
-// several devices), they are always XLA's.
+// plan for (batch norm, other losses than CrossEntropy but for small nets of
+// sequences, optimizers of one's own, several devices), they are always XLA's.
 type Kernels int
 
 const (
@@ -42,7 +42,7 @@ func (n *Net) fuses(s *Set, c chunk) int {
 	if !n.cuda() || k == XLAKernels || c.Devices > 1 {
 		return 0
 	}
-	if _, err := n.plan(s); err != nil && !n.sequences() {
+	if _, err := n.plan(s); err != nil && !n.sequences() && n.sequencePlan(s, c.Batch) == nil {
 		return 0
 	}
 	table := n.tilings()
@@ -61,6 +61,9 @@ func (n *Net) cuda() bool {
 // Fused says how the training steps of the net use kernels of package fused on
 // a set, a line for each layer, or why they do not.
 func (n *Net) Fused(s *Set) (string, error) {
+	if p := n.sequencePlan(s, 1); p != nil {
+		return p.String(), nil
+	}
 	p, err := n.plan(s)
 	if err != nil {
 		return "", err
@@ -122,8 +125,9 @@ func (t *trace) source(c chunk, sources []*Node, order, place, step, begin *Node
 func (t *trace) fused(state []*Node, moments, unroll int, s fused.Source, rate *Node) []*Node {
 	n := t.net
 	plan, err := fused.NewPlan(n.model)
-	if err != nil {
-		panic(err) // fuses has asked before
+	sequences, other := fused.NewSequencePlan(n.model, s.Batch)
+	if err != nil && other != nil {
+		panic(err) // epochProgram has asked before
 	}
 	var o fused.Ops
 	if n.config.BF16 {
@@ -137,17 +141,22 @@ func (t *trace) fused(state []*Node, moments, unroll int, s fused.Source, rate *
 		v, m := state[:variables:variables], state[variables:variables+moments]
 		journal := &fused.Journal{Rows: state[variables+moments], At: state[variables+moments+1]}
 		t.set(v)
-		t.mark("data/gather")
-		x, labels, number := o.Take(s, journal.At)
-		x = Reshape(x, append([]int{s.Batch}, n.model.Input...)...)
-		v, m = t.follow(plan, fused.Step{Ops: o, Rule: ruleOf(n.config.Optimizer), Rate: rate, T: number, X: x, Labels: labels, Journal: journal, Mark: t.mark}, v, m)
+		step := fused.Step{Ops: o, Rule: ruleOf(n.config.Optimizer), Rate: rate, Journal: journal, Mark: t.mark}
+		if other == nil {
+			v, m = t.follow(func(step fused.Step) (map[string][]*Node, *Node) { return sequences.Train(step, s, journal.At) }, step, v, m)
+		} else {
+			t.mark("data/gather")
+			step.X, step.Labels, step.T = o.Take(s, journal.At)
+			step.X = Reshape(step.X, append([]int{s.Batch}, n.model.Input...)...)
+			v, m = t.follow(plan.Train, step, v, m)
+		}
 		state = append(append(v, m...), journal.Rows, journal.At)
 	}
 	return state
 }
 
-// follow is a step by a plan: variables and moments after it.
-func (t *trace) follow(plan *fused.Plan, step fused.Step, variables, moments []*Node) (v, m []*Node) {
+// follow is a step as a plan's train writes it: variables and moments after it.
+func (t *trace) follow(train func(fused.Step) (map[string][]*Node, *Node), step fused.Step, variables, moments []*Node) (v, m []*Node) {
 	n, each := t.net, step.Rule.Moments()
 	states := map[string][]*Node{}
 	for k, i := range n.layout.trained {
@@ -164,7 +173,7 @@ func (t *trace) follow(plan *fused.Plan, step fused.Step, variables, moments []*
 		}
 		return n.model.Layer(i, name, t.store.RootScope(), x, nil), names, weights
 	}
-	next, _ := plan.Train(step)
+	next, _ := train(step)
 	v = t.buffers(variables)
 	for _, i := range n.layout.trained {
 		state := next[n.layout.variables[i].name]

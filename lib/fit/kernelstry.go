@@ -120,7 +120,7 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, te
 // times under a key of the table, "" if there is nothing to choose from. What is
 // known is not timed again, unless it is asked for.
 func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, tell func(string)) (key string, err error) {
-	if _, err := n.plan(data); err != nil && !n.sequences() || !n.cuda() || n.config.Kernels == XLAKernels {
+	if _, err := n.plan(data); err != nil && !n.sequences() && n.sequencePlan(data, 1) == nil || !n.cuda() || n.config.Kernels == XLAKernels {
 		return "", nil
 	}
 	r, err := n.run(ctx, data, t)

@@ -38,6 +38,17 @@ func (v Value) Mul(y any) Value {
 	return v.binary("Mul", "arith.mulf", "arith.muli", "", y)
 }
 
+// MulAdd is v · y + z, rounded once, of floating point numbers.
+func (v Value) MulAdd(y, z any) Value {
+	x, w := v.join("MulAdd", y)
+	if !x.typ.isFloat() {
+		v.b.refuse("MulAdd", "got %s, want floating point numbers; change them with To", x.typ)
+	}
+	x, u := x.join("MulAdd", z)
+	w = w.stretch("MulAdd", x.typ.Dims)
+	return v.b.op(x.typ, "math.fma %s, %s, %s : %s", x.name, w.name, u.name, x.typ)
+}
+
 // Div is v / y; of integers, rounded towards zero.
 func (v Value) Div(y any) Value { return v.binary("Div", "arith.divf", "arith.divsi", "", y) }
 

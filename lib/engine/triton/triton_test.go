@@ -63,7 +63,7 @@ func everything() triton.Kernel {
 			b.Note("functions and loops")
 			v := x.Sum(1)
 			v = v.Abs().Add(1).Log().Add(v.Exp()).Sqrt().Sub(v.Tanh()).Mul(v.Sigmoid()).Div(v.Neg().Max(0.5).Min(2))
-			v = v.Add(v.Mul(0.01).Expm1()).Add(v.Mul(v).Log1p()).Add(b.Full(dtypes.Float32, math.Inf(1)).Equal(v).Select(1, v))
+			v = v.Add(v.Mul(0.01).Expm1()).Add(v.MulAdd(v, 0).Log1p()).Add(b.Full(dtypes.Float32, math.Inf(1)).Equal(v).Select(1, v))
 			both := b.For(0, 3, 1, []triton.Value{v, b.Zeros(dtypes.Int32)}, func(i triton.Value, c []triton.Value) []triton.Value {
 				return []triton.Value{c[0].Add(i.To(dtypes.Float32)), c[1].Add(i)}
 			})
@@ -77,7 +77,7 @@ func everything() triton.Kernel {
 			yes := b.Input(3).At(i).Load()
 			bytes := b.Input(4).At(i).LoadIf(i.Less(15), 0).To(dtypes.Int32)
 			place, largest := x.ArgMax(1)
-			m := n.Div(3).Add(n.Rem(5)).Max(2).Min(90).And(127).Or(1).Neg().Sub(place).Add(bytes)
+			m := n.Div(3).Add(n.Rem(5).Gather(0, b.Full(dtypes.Int32, 15).Sub(i))).Max(2).Min(90).And(127).Or(1).Neg().Sub(place).Add(bytes)
 			m = yes.Not().Or(n.Greater(5)).And(n.NotEqual(7)).Select(m, x.Largest(1).Sub(largest).To(dtypes.Int32))
 			same, top := n.ArgMax(0)
 			b.Output(2).At(i).Store(m.Add(same).Add(top).Add(yes.To(dtypes.Int32)))
@@ -177,7 +177,7 @@ func TestEverything(t *testing.T) {
 		}
 		m := 0
 		if (set == 0 || n > 5) && n != 7 {
-			m = -(min(max(n/3+n%5, 2), 90)&127 | 1) - place + bytes
+			m = -(min(max(n/3+int(in[2][15-i])%5, 2), 90)&127 | 1) - place + bytes
 		}
 		if got, want := int(out[2][i]), m+15+99+set; got != want {
 			t.Errorf("integer %d: got %d, want %d", i, got, want)

@@ -157,6 +157,25 @@ func (v Value) Transpose() Value {
 	return v.b.op(t, "tt.trans %s {order = array<i32: %s>} : %s -> %s", v.name, order, v.typ, t).in(v)
 }
 
+// Gather takes, at each place, the element of v whose place along axis is index
+// there, int32. All other sides of v and index are equal; the result has
+// index's. Within a warp it is a shuffle.
+func (v Value) Gather(axis int, index Value) Value {
+	v.use("Gather")
+	index.use("Gather")
+	d, e := v.typ.Dims, index.typ.Dims
+	if v.typ.Pointer || axis < 0 || axis >= len(d) || len(d) != len(e) || !index.typ.isInt() || index.typ.DType != dtypes.Int32 {
+		v.b.refuse("Gather", "got axis %d of %s by %s, want numbers, one of their axes, and int32 of as many", axis, v.typ, index.typ)
+	}
+	for i := range d {
+		if i != axis && d[i] != e[i] {
+			v.b.refuse("Gather", "got tiles of %v and %v, want equal sides but for axis %d", d, e, axis)
+		}
+	}
+	t := Type{DType: v.typ.DType, Dims: slices.Clone(e)}
+	return v.b.op(t, "tt.gather %s[%s] {axis = %d : i32} : (%s, %s) -> %s", v.name, index.name, axis, v.typ, index.typ, t)
+}
+
 // Reshape gives the tile other sides; elements stay in their order.
 func (v Value) Reshape(dims ...int) Value {
 	v.use("Reshape")

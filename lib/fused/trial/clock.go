@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
@@ -86,10 +87,17 @@ func (d *desk) variants(c operation, tilings bool) []variant {
 		return l
 	}
 	if c.op == nil || !tilings {
-		return append(l, variant{"kernel", func(b *hlo.Builder, o fused.Ops) fused.Ops {
+		l = append(l, variant{"kernel", func(b *hlo.Builder, o fused.Ops) fused.Ops {
 			o.Builder = b
 			return o
 		}, c.Build})
+		for _, choice := range choices(c, tilings) {
+			l = append(l, variant{choice.name, func(b *hlo.Builder, o fused.Ops) fused.Ops {
+				o.Builder, o.Choose = b, choice.choose
+				return o
+			}, c.Build})
+		}
+		return l
 	}
 	for _, t := range c.op.Tiles() {
 		l = append(l, variant{t.String(), func(b *hlo.Builder, o fused.Ops) fused.Ops {
@@ -97,6 +105,46 @@ func (d *desk) variants(c operation, tilings bool) []variant {
 			o.Choose = func(op kernels.Op) kernels.Op { return op.With(t) }
 			return o
 		}, c.Build})
+	}
+	return l
+}
+
+// choice is a tiling for the large layers of a step. How fast it is there, beside
+// the others' blocks and after what has left the caches as they are, its time
+// alone does not say.
+type choice struct {
+	name   string
+	choose func(op kernels.Op) kernels.Op
+}
+
+// choices are those of the update in float32, and of the products in bfloat16.
+func choices(c operation, tilings bool) (l []choice) {
+	if !tilings || !strings.Contains(c.name, "step") {
+		return nil
+	}
+	tiles := (kernels.LinearUpdate{Batch: 100, In: 1000, Out: 1000}).Tiles()
+	if c.bf16 {
+		tiles = (kernels.Linear{Batch: 100, In: 1000, Out: 1000, Compute: dtypes.BFloat16}).Tiles()
+	}
+	for _, t := range tiles {
+		if c.bf16 && (t.Warps > 4 || t.M+t.N < 64 || t.K*t.Split < 64) {
+			continue // hopeless by itself
+		}
+		l = append(l, choice{"large layers " + t.String(), func(op kernels.Op) kernels.Op {
+			in, out, update := 0, 0, false
+			switch p := op.(type) {
+			case kernels.LinearUpdate:
+				in, out, update = p.In, p.Out, true
+			case kernels.Linear:
+				in, out = p.In, p.Out
+			case kernels.LinearInput:
+				in, out = p.In, p.Out
+			}
+			if in*out >= 512*512 && update != c.bf16 {
+				return op.With(t)
+			}
+			return fused.Usual(op)
+		}})
 	}
 	return l
 }

@@ -8,7 +8,7 @@
 //	trial -values=false        # times only
 //	trial -alone               # run the fused form only, and compare it with nothing
 //	trial -texts DIR           # write the programs for CUDA, for sanitize.py; needs no session
-//	trial -tilings             # every tiling of each timed op, not only the default
+//	trial -tilings             # every tiling of each timed op, not only the default, and of a step's large layers
 //	trial -kernels             # what each kernel of a timed form takes
 //	trial -curves              # nets as package fit trains them, with fused kernels and without
 //	trial -curves -tune        # the same, with the tilings that Net.Tune finds

@@ -1,31 +1,38 @@
-"""Runs the kernels of programs alone, each once, for compute-sanitizer.
+"""Runs the kernels of programs under compute-sanitizer, each alone.
 
-    trial -texts DIR [-only REGEXP]          # anywhere: the programs, for CUDA
-    compute-sanitizer --tool memcheck  --error-exitcode 1 python3 sanitize.py DIR
-    compute-sanitizer --tool racecheck --error-exitcode 1 python3 sanitize.py DIR
-    compute-sanitizer --tool initcheck --error-exitcode 1 python3 sanitize.py DIR
+    trial -texts DIR [-only REGEXP]      # anywhere: the programs, for CUDA
+    python3 sanitize.py DIR --json FILE  # on the machine with the GPU
 
-It needs PyTorch and Triton on the machine with the GPU, and no session: a
-sanitizer around a whole session takes minutes to start. With --dry it compiles,
-and launches nothing. Arrays are exact in size, so that a step over an edge is
-seen; PyTorch's pool is off for the same reason. Integers are 0: as labels,
-orders and numbers of rows they are all within bounds.
+Triton, in Python, makes machine code of each kernel; then each tool runs each
+kernel in a process of its own, which needs nothing but the driver and numpy, so
+that a sanitizer has little to watch: around a session it takes minutes to
+start. A kernel that fails or takes too long costs its own line. The end is a
+table, and status 1 if a line is not clean.
+
+Arrays are exact in size, so that a step over an edge is seen, and what a kernel
+does not take from an input is not initialized. Integers are 0: as labels, orders
+and numbers of rows they are all within bounds. With --dry kernels are compiled,
+and none is run.
 """
 
+import argparse
+import ctypes
+import datetime
+import hashlib
+import json
+import multiprocessing
 import os
 import re
+import signal
+import subprocess
 import sys
-import tempfile
-
-os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
-
-import triton
-from triton.backends.compiler import GPUTarget
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 CALL = re.compile(r'stablehlo\.custom_call @__gpu\$xla\.gpu\.triton\(.*?\) \{(.*)\} : \((.*?)\) -> (.*)$')
 TENSOR = re.compile(r"tensor<([^>]*)>")
 ALIAS = re.compile(r"output_operand_alias<output_tuple_indices = \[(\d*)\],\s*operand_index = (\d+)")
-KINDS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "i32": "int32", "i64": "int64", "ui8": "uint8", "i8": "uint8", "i1": "bool"}
+SIZES = {"f32": 4, "bf16": 2, "f16": 2, "i32": 4, "i64": 8, "ui8": 1, "i8": 1, "i1": 1}
 
 
 def plain(text):
@@ -33,48 +40,174 @@ def plain(text):
     return re.sub(rb'\\([0-9A-Fa-f]{2}|["\\])', lambda m: m[1] if m[1] in b'"\\' else bytes([int(m[1], 16)]), text.encode()).decode()
 
 
-def kernels(path):
-    for line in open(path, encoding="utf-8"):
-        m = CALL.search(line)
-        if not m:
+def kernels(directory):
+    """The kernels of all programs, each text once."""
+    done = set()
+    for name in sorted(os.listdir(directory)):
+        if not name.endswith(".mlir"):
             continue
-        config, operands, results = m.groups()
-        number = lambda name: int(re.search(rf"\b{name} = (\d+)", config)[1])
-        text = plain(re.search(r'\bir = "((?:[^"\\]|\\.)*)"', config)[1])
-        yield dict(text=text, grid=tuple(number(f"grid_{a}") for a in "xyz"), warps=number("num_warps"), stages=number("num_stages"),
-                   inputs=TENSOR.findall(operands), outputs=TENSOR.findall(results),
-                   aliases={int(o or 0): int(i) for o, i in ALIAS.findall(config)}, parameters=len(re.findall(r"%(?:in|out)\d+: !tt\.ptr", text)))
+        for line in open(os.path.join(directory, name), encoding="utf-8"):
+            m = CALL.search(line)
+            if not m:
+                continue
+            config, operands, results = m.groups()
+            number = lambda key: int(re.search(rf"\b{key} = (\d+)", config)[1])
+            text = plain(re.search(r'\bir = "((?:[^"\\]|\\.)*)"', config)[1])
+            sum = hashlib.sha256(text.encode()).hexdigest()[:12]
+            if sum in done:
+                continue
+            done.add(sum)
+            yield dict(case=name, sum=sum, text=text, kernel=re.search(r"@(\w+)\(", text)[1], grid=[number(f"grid_{a}") for a in "xyz"],
+                       warps=number("num_warps"), stages=number("num_stages"), inputs=TENSOR.findall(operands), outputs=TENSOR.findall(results),
+                       aliases={int(o or 0): int(i) for o, i in ALIAS.findall(config)}, after=len(re.findall(r"%after\d+: !tt\.ptr", text)))
 
 
-def tensor(kind):
-    import torch
+def compiled(k, directory):
+    """Makes machine code of a kernel, beside what is needed to start it."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    base = os.path.join(directory, "made", k["sum"])
+    try:
+        with open(base + ".ttir", "w") as f:
+            f.write(k["text"])
+        made = triton.compile(base + ".ttir", target=GPUTarget("cuda", 90, 32), options={"num_warps": k["warps"], "num_stages": k["stages"]})
+        with open(base + ".cubin", "wb") as f:
+            f.write(made.asm["cubin"])
+        parameters = len(re.findall(rf"\.param \.[^\n]*\b{k['kernel']}_param_\d+", made.asm["ptx"].split(")")[0]))
+        with open(base + ".json", "w") as f:
+            json.dump(dict(k, text="", shared=made.metadata.shared, parameters=parameters), f)
+        return ""
+    except Exception as e:
+        return f"not compiled: {e}"[:300]
+
+
+def bytes_of(kind, inputs):
+    """How many bytes an array has, and, for inputs, what is in it."""
+    import numpy as np
     *dims, element = kind.split("x")
-    kind, shape = getattr(torch, KINDS[element]), [int(d) for d in dims]
-    return torch.rand(shape, device="cuda").to(kind) if kind.is_floating_point else torch.zeros(shape, dtype=kind, device="cuda")
+    n = int(np.prod([int(d) for d in dims], dtype=np.int64))
+    if not inputs or element[0] in "iu":
+        return n * SIZES[element], np.zeros(n * SIZES[element], np.uint8)
+    x = np.random.default_rng(1).random(n, dtype=np.float32)
+    if element == "bf16":
+        x = (x.view(np.uint32) >> 16).astype(np.uint16)
+    return n * SIZES[element], x.astype(np.float16) if element == "f16" else x
 
 
-def run(k, dry, scratch):
-    source = os.path.join(scratch, "kernel.ttir")
-    with open(source, "w") as f:
-        f.write(k["text"])
-    compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": k["warps"], "num_stages": k["stages"]})
-    if dry:
-        return
-    import torch
-    inputs = [tensor(s) for s in k["inputs"][:k["parameters"] - len(k["outputs"])]]  # the others come after, untouched
-    outputs = [inputs[k["aliases"][i]] if i in k["aliases"] else torch.empty_like(tensor(s)) for i, s in enumerate(k["outputs"])]
-    compiled[k["grid"]](*inputs, *outputs)
-    torch.cuda.synchronize()
+def one(path):
+    """Runs a kernel by the driver alone."""
+    k = json.load(open(path))
+    cuda = ctypes.CDLL("libcuda.so.1")
+
+    def call(name, *args):
+        status = getattr(cuda, name)(*args)
+        if status != 0:
+            print(f"{name}: CUDA error {status}", flush=True)
+            sys.exit(3)
+
+    device, context, module, function = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    call("cuInit", 0)
+    call("cuDeviceGet", ctypes.byref(device), 0)
+    call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    call("cuCtxSetCurrent", context)
+    call("cuModuleLoadData", ctypes.byref(module), open(path.replace(".json", ".cubin"), "rb").read())
+    call("cuModuleGetFunction", ctypes.byref(function), module, k["kernel"].encode())
+    if k["shared"] > 48 << 10:
+        call("cuFuncSetAttribute", function, 8, k["shared"])  # the largest dynamic shared memory
+
+    def array(kind, given):
+        size, content = bytes_of(kind, given)
+        p = ctypes.c_uint64()
+        call("cuMemAlloc_v2", ctypes.byref(p), ctypes.c_size_t(size))
+        if given:
+            call("cuMemcpyHtoD_v2", p, content.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(size))
+        return p
+
+    inputs = [array(s, True) for s in k["inputs"][:len(k["inputs"]) - k["after"]]]
+    outputs = [inputs[k["aliases"][str(i)]] if str(i) in k["aliases"] else array(s, False) for i, s in enumerate(k["outputs"])]
+    nothing = [ctypes.c_uint64()]  # arrays that come before and are not touched, and Triton's own
+    all = inputs + nothing * k["after"] + outputs
+    all += nothing * (k["parameters"] - len(all))
+    parameters = (ctypes.c_void_p * len(all))(*[ctypes.cast(ctypes.pointer(p), ctypes.c_void_p) for p in all])
+    call("cuLaunchKernel", function, *k["grid"], 32 * k["warps"], 1, 1, k["shared"], None, parameters, None)
+    call("cuCtxSynchronize")
+    print("ran", flush=True)
+
+
+def checked(sanitizer, tool, base, seconds):
+    """What a tool says of a kernel: clean, or what not."""
+    command = [sys.executable, os.path.abspath(__file__), "--one", base + ".json"]
+    if tool != "none":
+        command = [sanitizer, "--tool", tool, "--error-exitcode", "9", "--print-limit", "3"] + command
+    p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+    try:
+        out, _ = p.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(p.pid, signal.SIGKILL)
+        p.wait()
+        return f"time-out after {seconds:.0f} s"
+    summary = re.search(r"(ERROR SUMMARY|RACECHECK SUMMARY): (\d+)", out)
+    if p.returncode == 0 and "\nran" in "\n" + out and (tool == "none" or summary and summary[2] == "0"):
+        return "clean"
+    told = [l.strip() for l in out.splitlines() if re.search(r"[Ee]rror|[Rr]ace|Invalid|Uninit|not supported|CUDA", l)]
+    return f"status {p.returncode}: " + " | ".join(told[:4] or out.splitlines()[-3:])[:400]
+
+
+def told(command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return str(e)
+
+
+def main():
+    a = argparse.ArgumentParser()
+    a.add_argument("directory")
+    a.add_argument("--json")
+    a.add_argument("--dry", action="store_true")
+    a.add_argument("--jobs", type=int, default=os.cpu_count())
+    a.add_argument("--seconds", type=float, default=40, help="for a kernel and a tool")
+    a.add_argument("--budget", type=float, default=1e9, help="begin no kernel after so many seconds")
+    a.add_argument("--tools", default="none,memcheck,racecheck,initcheck", help="none runs the kernel alone")
+    a.add_argument("--sanitizer", default="/usr/local/cuda/bin/compute-sanitizer")
+    a = a.parse_args()
+    began = time.time()
+    os.makedirs(os.path.join(a.directory, "made"), exist_ok=True)
+    found = list(kernels(a.directory))
+    with ProcessPoolExecutor(a.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        notes = list(pool.map(compiled, found, [a.directory] * len(found)))
+    print(f"{len(found)} kernels, compiled in {time.time() - began:.0f} s", flush=True)
+    lines = [dict(case=k["case"], kernel=k["kernel"], sum=k["sum"], tool="compile", result=n) for k, n in zip(found, notes) if n]
+    good = [k for k, n in zip(found, notes) if not n]
+    jobs = [] if a.dry else [(tool, k) for tool in a.tools.split(",") for k in good]
+
+    def work(job):
+        tool, k = job
+        start = time.time()
+        result = "not run: the time is up"
+        if start - began < a.budget:
+            result = checked(a.sanitizer, tool, os.path.join(a.directory, "made", k["sum"]), a.seconds)
+        return dict(case=k["case"], kernel=k["kernel"], sum=k["sum"], tool=tool, result=result, seconds=round(time.time() - start, 2))
+
+    with ThreadPoolExecutor(a.jobs) as pool:
+        for line in pool.map(work, jobs):
+            lines.append(line)
+            if line["result"] != "clean":
+                print(f'{line["tool"]:10} {line["case"]:10} {line["kernel"]:28} {line["result"]}', flush=True)
+    tools = {tool: [l["result"] == "clean" for l in lines if l["tool"] == tool] for tool in dict.fromkeys(l["tool"] for l in lines)}
+    for tool, l in tools.items():
+        print(f"{tool:10} {sum(l)} of {len(l)} clean")
+    if a.json:
+        import triton
+        with open(a.json, "w") as f:
+            json.dump(dict(date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                           device=told(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]), triton=triton.__version__,
+                           sanitizer=told([a.sanitizer, "--version"]).splitlines()[-1:], lines=lines), f, indent=1)
+    return 0 if found and all(l["result"] == "clean" for l in lines) else 1
 
 
 if __name__ == "__main__":
-    directory, dry = sys.argv[1], "--dry" in sys.argv
-    done = set()
-    with tempfile.TemporaryDirectory() as scratch:
-        for name in sorted(os.listdir(directory)):
-            for k in kernels(os.path.join(directory, name)):
-                if k["text"] not in done:
-                    done.add(k["text"])
-                    run(k, dry, scratch)
-                    print(name, k["text"].split("\n")[0], flush=True)
-    print(len(done), "kernels")
+    if sys.argv[1] == "--one":
+        one(sys.argv[2])
+    else:
+        sys.exit(main())

@@ -49,6 +49,7 @@ var elementwise = map[string]func(a []float64) float64{
 	"arith.extui":    func(a []float64) float64 { return a[0] },
 	"arith.extsi":    func(a []float64) float64 { return a[0] },
 	"arith.trunci":   func(a []float64) float64 { return a[0] },
+	"math.fma":       func(a []float64) float64 { return a[0]*a[1] + a[2] },
 	"math.exp":       func(a []float64) float64 { return math.Exp(a[0]) },
 	"math.log":       func(a []float64) float64 { return math.Log(a[0]) },
 	"math.sqrt":      func(a []float64) float64 { return math.Sqrt(a[0]) },
@@ -143,6 +144,8 @@ func (m *machine) step(o *op) error {
 			out.data[i] = a[0].data[within(i, out.dims, a[0].dims)]
 		}
 		out.array = a[0].array
+	case "tt.gather":
+		return m.gather(o, a, out)
 	case "tt.trans":
 		transpose(a[0], out, o.order)
 	case "tt.addptr":
@@ -171,6 +174,24 @@ func (m *machine) step(o *op) error {
 		}
 	default:
 		return fmt.Errorf("%s is not an op that is known: %v", o.name, known())
+	}
+	m.values[o.results[0]] = out
+	return nil
+}
+
+// gather takes elements along an axis; an index beyond the axis is an error.
+func (m *machine) gather(o *op, a []*tile, out *tile) error {
+	from, length, inner := a[0], a[0].dims[o.number], 1
+	for _, d := range from.dims[o.number+1:] {
+		inner *= d
+	}
+	for i := range out.data {
+		j := int(a[1].data[i])
+		if j < 0 || j >= length {
+			return fmt.Errorf("gather of place %d of %d", j, length)
+		}
+		outer := i / inner / out.dims[o.number]
+		out.data[i] = from.data[(outer*length+j)*inner+i%inner]
 	}
 	m.values[o.results[0]] = out
 	return nil

@@ -230,10 +230,11 @@ func (c ConvGradient) Kernel() triton.Kernel {
 //	         bias [out] and its moments, rate and t, float32 scalars
 //	outputs: w and its moments, bias and its moments; the same memory
 //
-// Without a Rule it has no state, rate and t, and its outputs are the gradients.
+// With NoBias there is none, and parts are [parts taps out]. Without a Rule it has no state, rate and t, and its outputs are the gradients.
 type PartsUpdate struct {
 	Parts   int
 	Weights shapes.Shape // of w; the last axis is out
+	NoBias  bool
 	Rule    Rule
 	After   []shapes.Shape // of kernels that read the old weights
 }
@@ -251,10 +252,13 @@ func (p PartsUpdate) task(rule Rule) task {
 	weights := p.Weights.Size()
 	blocks := triton.Blocks(weights, size)
 	deep := min(triton.Cover(p.Parts, 1), 16)
+	arrays, all, each := []shapes.Shape{p.Weights}, blocks, weights // each is the size of a part
+	if !p.NoBias {
+		arrays, all, each = append(arrays, shapes.Make(dtypes.Float32, out)), blocks+triton.Blocks(out, size), weights+out
+	}
 	return task{
-		inputs: []shapes.Shape{shapes.Make(dtypes.Float32, p.Parts, weights/out+1, out)},
-		arrays: []shapes.Shape{p.Weights, shapes.Make(dtypes.Float32, out)},
-		blocks: blocks + triton.Blocks(out, size), warps: 4, stages: 2,
+		inputs: []shapes.Shape{shapes.Make(dtypes.Float32, p.Parts, each/out, out)},
+		arrays: arrays, blocks: all, warps: 4, stages: 2,
 		body: func(b *triton.Block, block triton.Value, in []triton.Value, update []step) {
 			add := func(at span, first int, finish func(triton.Value)) {
 				n, nIn := at.row()
@@ -264,15 +268,20 @@ func (p PartsUpdate) task(rule Rule) task {
 					if p.Parts%deep != 0 {
 						some = i.Add(m).Less(p.Parts)
 					}
-					return []triton.Value{c[0].Add(load(in[0].At(i.Add(m).Mul(weights+out).Add(n.Add(first))), some, nIn))}
+					return []triton.Value{c[0].Add(load(in[0].At(i.Add(m).Mul(each).Add(n.Add(first))), some, nIn))}
 				})[0]
 				finish(sum.Sum(0).Expand(0))
 			}
-			b.If(block.Less(blocks), func() {
+			main := func() {
 				at := stretch(b, block, size, weights)
 				n, nIn := at.row()
 				add(at, 0, update[0](n, nIn))
-			}, func() {
+			}
+			if p.NoBias {
+				main()
+				return
+			}
+			b.If(block.Less(blocks), main, func() {
 				at := stretch(b, block.Sub(blocks), size, out)
 				n, nIn := at.row()
 				add(at, weights, update[1](n, nIn))

@@ -20,11 +20,15 @@ var (
 	kerasConv = Geometry{Batch: 128, Height: 26, Width: 26, In: 32, Out: 64, Size: 3, Pool: true}
 )
 
+// wide is a tile for bfloat16 activations and float32 weights.
+var wide = Tile{M: 32, N: 32, K: 32, Split: 4, Warps: 4, Stages: 3, Wide: true}
+
 // goldens are the kernels of the nets whose time counts, and some odd ones.
 // testdata/validate.py of package triton compiles them.
 var goldens = map[string]triton.Kernel{
 	"linear_100x1000x1000_relu":         Linear{Batch: 100, In: 1000, Out: 1000, Act: ReLU}.Kernel(),
 	"linear_100x784x1000_relu_bf16":     Linear{Batch: 100, In: 784, Out: 1000, Act: ReLU, X: dtypes.BFloat16, Y: dtypes.BFloat16, Compute: dtypes.BFloat16}.Kernel(),
+	"linear_100x784x1000_relu_wide":     Linear{Batch: 100, In: 784, Out: 1000, Act: ReLU, X: dtypes.BFloat16, Y: dtypes.BFloat16, Compute: dtypes.BFloat16, Tile: wide}.Kernel(),
 	"linear_7x33x10_tanh":               Linear{Batch: 7, In: 33, Out: 10, Act: Tanh}.Kernel(),
 	"linear_input_100x1000x1000_relu":   LinearInput{Batch: 100, In: 1000, Out: 1000, Act: ReLU}.Kernel(),
 	"linear_input_100x1000x10_sigmoid":  LinearInput{Batch: 100, In: 1000, Out: 10, Act: Sigmoid}.Kernel(),
@@ -46,6 +50,8 @@ var goldens = map[string]triton.Kernel{
 	"group_seedcnn_adam":                Group{Rule: Adam{}, Members: []Member{PartsUpdate{Parts: 4, Weights: seedConv.weights()}, LinearUpdate{Batch: 8, In: 1960, Out: 100}, LinearUpdate{Batch: 8, In: 100, Out: 10}, Tally{Batch: 8, Rows: 129}}}.Kernel(),
 	"lstm_50x20x5":                      LSTM{Length: 50, Batch: 20, Units: 5}.Kernel(),
 	"lstm_back_50x20x64":                LSTMBack{LSTM{Length: 50, Batch: 20, Units: 64}}.Kernel(),
+	"sequence_100x20x5":                 Sequence{Examples: 2000, Batch: 20, Length: 100, In: 1, Wide: 5, Units: 5, Out: 1}.Kernel(),
+	"sequence_50x33x8":                  Sequence{Examples: 2000, Batch: 33, Length: 50, In: 2, Wide: 8, Units: 8, Out: 2}.Kernel(),
 	"norm_sums_4096x64":                 Norm{Rows: 4096, Channels: 64}.Sums(),
 	"norm_apply_4096x64":                Norm{Rows: 4096, Channels: 64, Act: ReLU}.Apply(),
 	"norm_back_sums_33x7":               Norm{Rows: 33, Channels: 7, Act: ReLU}.BackSums(),

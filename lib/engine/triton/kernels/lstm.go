@@ -8,8 +8,15 @@ import (
 )
 
 // LargestUnits is how many units an LSTM in one kernel may have: its recurrent
-// weights stay on the chip for the whole sequence.
+// weights stay on the chip for the whole sequence. Those of 128 units, 256 KiB,
+// are more than a processor's shared memory.
 const LargestUnits = 64
+
+// tanh by an exponential: to 1e-7, not to the last place of what is nearly 0.
+// The library's has branches, which many warps go through one after the other.
+func tanh(x triton.Value) triton.Value {
+	return x.Mul(2).Sigmoid().MulAdd(2, -1)
+}
 
 // LSTM runs long short-term memory over a whole sequence: the four gates input,
 // forget, cell and output, in PyTorch's order, from what the inputs give them
@@ -84,14 +91,14 @@ func (l LSTM) Kernel() triton.Kernel {
 				for g := range gates {
 					gates[g] = b.Dot(state[0], weights[g], state[2+g], l.Rounding)
 					if g == 2 {
-						gates[g] = gates[g].Tanh()
+						gates[g] = tanh(gates[g])
 					} else {
 						gates[g] = gates[g].Sigmoid()
 					}
 					store(b.Output(2).At(at(t, g)), gates[g], mIn, nIn)
 				}
 				c := gates[1].Mul(state[1]).Add(gates[0].Mul(gates[2]))
-				h := gates[3].Mul(c.Tanh())
+				h := gates[3].Mul(tanh(c))
 				if !nIn.IsZero() { // columns that are no units get sigmoid(0): keep them out of the next products
 					h = nIn.Select(h, 0)
 				}
@@ -147,7 +154,7 @@ func (l LSTMBack) Kernel() triton.Kernel {
 				t := end.Sub(i)
 				following := place(t.Sub(1).Max(zero))
 				in, forget, cell, out := state[2], state[3], state[4], state[5]
-				v, c, before := state[6], state[7].Tanh(), state[8]
+				v, c, before := state[6], tanh(state[7]), state[8]
 				dh := state[0].Add(v)
 				dc := state[1].Add(dh.Mul(out).Mul(c.Mul(c).Neg().Add(1)))
 				slope := func(s triton.Value) triton.Value { return s.Mul(s.Neg().Add(1)) }

@@ -1,0 +1,80 @@
+package fused
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/models"
+)
+
+// TestSequencePlan holds a step by the kernel against one in GoMLX's ops; that
+// those are the net's own, package fit tests.
+func TestSequencePlan(t *testing.T) {
+	const n, examples, length = 3, 7, 4
+	net := models.SineLSTM(5, length)
+	plan, err := NewSequencePlan(net, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := kernels.Adam{}
+	in := []*tensors.Tensor{random(1, f32(examples, length), 1, 0), random(2, f32(examples, length), 1, 0),
+		tensor(shapes.Make(dtypes.Int32, examples), []float64{6, 0, 2, 1, 3, 5, 4}), tensor(f32(), []float64{0.1})}
+	weights := variables(t, net)
+	at := map[string]int{}
+	for i, w := range weights {
+		at[w.name] = len(in)
+		in = append(in, random(uint64(20+i), w.shape, 0.5, 0), random(uint64(40+i), w.shape, 0.1, 0), tensor(w.shape, slices.Repeat([]float64{0.5}, w.shape.Size())))
+	}
+	step := func(o Ops, in []*Node) []*Node {
+		g := in[0].Graph()
+		number := func(n int) *Node { return Const(g, int32(n)) }
+		journal := &Journal{Rows: Zeros(g, f32(3, 3)), At: number(1)}
+		states, row := plan.Train(Step{Ops: o, Rule: rule, Rate: in[3], Journal: journal, State: func(name string) []*Node { return in[at[name] : at[name]+3] }},
+			Source{X: in[0], Labels: in[1], Order: in[2], Place: number(1), Step: number(4), Batch: n}, number(1))
+		if row != nil {
+			t.Error("got a row beside the journal, want none")
+		}
+		out := []*Node{journal.Rows, journal.At}
+		for _, w := range weights {
+			out = append(out, states[w.name]...)
+		}
+		return out
+	}
+	want := plainly(t, in, func(in []*Node) []*Node { return step(Ops{}, in) })
+	got, ran := emulated(t, Ops{}, in, step)
+	if fmt.Sprint(ran) != "[sequence_5 group_adam]" {
+		t.Errorf("ran %v, want two kernels", ran)
+	}
+	for i := range want {
+		near(t, fmt.Sprint("output ", i), got[i], want[i], 1e-4)
+	}
+}
+
+func TestNewSequencePlan(t *testing.T) {
+	other := models.SineLSTM(5, 10)
+	other.Layers = slices.Clone(other.Layers)
+	other.Layers[0] = models.Dense{Name: "l1", Units: 5, Act: models.ReLU}
+	for _, tt := range []struct {
+		net   models.Net
+		batch int
+		want  string // of the error
+	}{
+		{models.SineLSTM(5, 100), 20, ""},
+		{models.SineLSTM(9, 100), 20, "9 units and batches of 20 are too many"},
+		{models.SineLSTM(5, 100), 4096, "5 units and batches of 4096 are too many"},
+		{models.MLP(10), 20, "want an input of [length numbers]"},
+		{other, 20, "without activations"},
+	} {
+		if _, err := NewSequencePlan(tt.net, tt.batch); fmt.Sprint(err) != "<nil>" && tt.want == "" || !strings.Contains(fmt.Sprint(err), tt.want) {
+			t.Errorf("%s, %d: got %v, want %q", tt.net.Name, tt.batch, err, tt.want)
+		}
+	}
+}

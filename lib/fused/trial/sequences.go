@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/triton"
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/fused"
+	"gaiden/lib/fused/tiling"
+	"gaiden/lib/models"
+)
+
+// recurrent is a net for sequences of any sizes.
+func recurrent(length, in, wide, units, out int) models.Net {
+	return models.Net{Name: "recurrent", Input: []int{length, in}, Layers: []models.Layer{
+		models.Dense{Name: "l1", Units: wide}, models.LSTM{Name: "l2", Units: units}, models.Dense{Name: "l3", Units: out}}}
+}
+
+// sequence is a training step of a small net for sequences, from its examples to
+// its weights. Outputs are the state and the journal.
+func sequence(net models.Net, n int, rule kernels.Rule) operation {
+	const many = 600
+	c := operation{name: fmt.Sprintf("sequence %v b%d %s f32", net.Input, n, rule.Name()), limit: 1e-4, Form: tiling.Form{Chain: map[int]int{}, Poke: -1}}
+	plan, err := fused.NewSequencePlan(net, n)
+	if err != nil {
+		panic(err)
+	}
+	weights, each, at := weightsOf(net), 1+rule.Moments(), map[string]int{}
+	for _, w := range weights {
+		at[w.name] = len(c.Inputs)
+		for k := range each {
+			c.Chain[len(c.Inputs)] = len(c.Inputs)
+			f := tiling.Input{Shape: w.shape, Fill: tiling.Small}
+			if k > 0 {
+				f.Fill = tiling.Number // so that the moments show the gradient
+			}
+			c.Inputs = append(c.Inputs, f)
+		}
+	}
+	state := len(c.Inputs)
+	last := net.Layers[2].(models.Dense).Units
+	c.Inputs = append(c.Inputs, tiling.Input{Shape: f32(), Fill: tiling.Number, Limit: 0.001},
+		tiling.Input{Shape: f32(many, net.Input[0]*net.Input[1])}, tiling.Input{Shape: f32(many, net.Input[0]*last)},
+		tiling.Input{Shape: shapes.Make(dtypes.Int32, many), Fill: tiling.Below, Limit: many})
+	c.Build = func(o fused.Ops, in []*Node) []*Node {
+		g := in[0].Graph()
+		number := func(n int) *Node { return Const(g, int32(n)) }
+		journal := &fused.Journal{Rows: Zeros(g, f32(3, 3)), At: number(1)}
+		states, _ := plan.Train(fused.Step{Ops: o, Rule: rule, Rate: in[state], Journal: journal, State: func(name string) []*Node { return in[at[name] : at[name]+each] }},
+			fused.Source{X: in[state+1], Labels: in[state+2], Order: in[state+3], Place: number(many - 2*n), Step: number(3), Batch: n}, number(1))
+		var out []*Node
+		for _, w := range weights {
+			out = append(out, states[w.name]...)
+		}
+		return append(out, journal.Rows, journal.At)
+	}
+	return c
+}
+
+// take is the batch of a step.
+func take(examples, size, n int, bytes, bf16 bool) operation {
+	x := tiling.Input{Shape: f32(examples, size)}
+	if bytes {
+		x = tiling.Input{Shape: shapes.Make(dtypes.Uint8, examples, size), Fill: tiling.Below, Limit: 256}
+	}
+	return operation{
+		name: fmt.Sprintf("take %d of %d×%d %s", n, examples, size, word(bf16)), bf16: bf16,
+		Form: tiling.Form{
+			Inputs: []tiling.Input{x, {Shape: shapes.Make(dtypes.Int32, examples), Fill: tiling.Below, Limit: 10}, {Shape: shapes.Make(dtypes.Int32, examples), Fill: tiling.Below, Limit: float64(examples)}},
+			Build: func(o fused.Ops, in []*Node) []*Node {
+				number := func(n int) *Node { return Const(in[0].Graph(), int32(n)) }
+				x, labels, step := o.Take(fused.Source{X: in[0], Labels: in[1], Order: in[2], Place: number(examples % n), Step: number(7), Batch: n}, number(examples/n-1))
+				return []*Node{x, labels, step}
+			},
+		},
+	}
+}
+
+// exact is a case whose products are float32 on both sides: what differs by TF32
+// alone is equal here, but for the order of sums. It shows what the wide limits
+// of nets with pooling are for: TF32 decides which of two numbers that are
+// close wins, and then all of a winner's gradient moves.
+func exact(c operation) operation {
+	build := c.Build
+	c.name, c.op, c.limit, c.loose = c.name+" exact", nil, 1e-4, nil
+	c.Build = func(o fused.Ops, in []*Node) []*Node {
+		o.Choose = func(op kernels.Op) kernels.Op { return op.With(kernels.Tile{Rounding: triton.Exact}) }
+		return build(o, in)
+	}
+	return c
+}
