@@ -25,6 +25,7 @@ func TestSplit(t *testing.T) {
 		{"GPU, few steps", "cuda", false, AutoLoop, 16, 1, 1e9, 1, false},
 		{"GPU, a millisecond a step", "cuda", false, AutoLoop, 600, 1, 1.9e10, 50, false},
 		{"GPU, heavy", "cuda", false, AutoLoop, 600, 1, 3e12, 1, true},
+		{"GPU, heavy, two of them", "cuda", false, AutoLoop, 600, 2, 3e12, 1, false},
 		{"GPU, heavy as a loop", "cuda", false, LoopedSteps, 600, 1, 3e12, 1, false},
 		{"GPU, light and single", "cuda", false, SingleSteps, 600, 1, 1e9, 1, true},
 	} {
