@@ -12,8 +12,10 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// conn is one client. Two goroutines serve it: one reads frames and answers at
-// once what must not wait, the other obeys the rest in order.
+// conn is one client. Two goroutines serve it. One reads frames, answers at once
+// what must not wait, and obeys by itself what is done in no time: to wake
+// another goroutine costs more than a small step. The first frame that may take
+// longer goes to the other one, and all that come before that has caught up.
 type conn struct {
 	w     *Worker
 	sock  *net.UnixConn
@@ -24,23 +26,31 @@ type conn struct {
 	pid   int // the client's process, 0 if unknown
 	group int // its process group
 
-	queue chan item
 	since time.Time
 
-	// Owned by the goroutine that obeys.
+	// Owned by the goroutine that obeys: the one that reads, unless behind.
 	arrays   table
 	programs map[uint64]*program
 	windows  map[uint32]*window
 	scratch  wire.ExecuteBody
 	step     step
-	flights  []*flight // not watched yet
 
-	inflight int           // executions the device has not finished; protected by Worker.mu
-	queued   time.Duration // device time they will take, as far as is known; protected by Worker.mu
-	lastEnd  time.Time     // when the device was last known to have finished one; protected by Worker.mu
-	landing  *sync.Cond    // signalled when inflight falls
+	// Protected by Worker.mu.
+	flights   []*flight     // not watched yet
+	lullTimer *time.Timer   // watches them when no frame comes, nil before the first
+	armed     bool          // lullTimer will fire
+	inflight  int           // executions the device has not finished
+	unpaced   int           // of them, those of which nobody knows how long they take
+	queued    time.Duration // device time they will take, as far as is known
+	lastEnd   time.Time     // when the device was last known to have finished one
+	landing   *sync.Cond    // signalled when inflight falls
 
 	mu       sync.Mutex // protects following
+	queue    []item     // for the goroutine that obeys; queue[:head] is done
+	head     int
+	behind   bool       // it has not obeyed all of them
+	closed   bool       // no more will come
+	changed  *sync.Cond // signalled when queue has grown, is half empty, or closed
 	read     int64      // frames read
 	dropTo   int64      // executions up to this frame are dropped
 	deferred []*wire.Error
@@ -61,10 +71,19 @@ const maxInflight = 64
 // long program.
 const maxWait = 50 * time.Millisecond
 
+// maxQueue bounds the frames that wait to be obeyed. Who reads waits until half
+// of them are, so that the two do not wake each other for every frame.
+const maxQueue = 256
+
+// inPlace bounds the device time of what the goroutine that reads waits for by
+// itself: so long may what overtakes other frames have to wait.
+const inPlace = time.Millisecond
+
 // serve obeys one client until it leaves.
 func (w *Worker) serve(sock *net.UnixConn) {
-	c := &conn{w: w, sock: sock, in: wire.NewReader(sock), out: wire.NewWriter(sock), queue: make(chan item, 1024), since: time.Now(),
-		arrays: table{}, programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu)}
+	c := &conn{w: w, sock: sock, in: wire.NewReader(sock), out: wire.NewWriter(sock), since: time.Now(),
+		programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu)}
+	c.changed = sync.NewCond(&c.mu)
 	defer sock.Close()
 	defer c.out.Close()
 	defer c.in.Close()
@@ -80,7 +99,10 @@ func (w *Worker) serve(sock *net.UnixConn) {
 		c.obey()
 	}()
 	err := c.readAll()
-	close(c.queue)
+	c.mu.Lock()
+	c.closed = true
+	c.changed.Broadcast()
+	c.mu.Unlock()
 	<-done
 	if err != io.EOF {
 		c.end(err)
@@ -149,7 +171,7 @@ func (c *conn) readAll() error {
 		}
 		c.mu.Lock()
 		c.read++
-		seq := c.read
+		it, behind := item{f, c.read}, c.behind
 		c.mu.Unlock()
 		if f.Kind == wire.Ask {
 			var a wire.AskBody
@@ -160,8 +182,89 @@ func (c *conn) readAll() error {
 				continue
 			}
 		}
-		c.queue <- item{f, seq}
+		if behind || !c.quick(f) {
+			c.enqueue(it)
+			continue
+		}
+		if err := c.one(it); isProtocol(err) {
+			return err
+		}
+		c.in.Recycle(f.Body)
 	}
+}
+
+// quick says whether a frame is obeyed in no time.
+func (c *conn) quick(f wire.Frame) bool {
+	w := c.w
+	switch f.Kind {
+	case wire.Free:
+		return true
+	case wire.Sync, wire.Download:
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return c.unpaced == 0 && c.queued <= inPlace
+	case wire.Execute:
+		p := c.programs[wire.ExecuteProgram(f.Body)]
+		if p == nil || !p.isReady() {
+			return false
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return p.pace > 0 && p.pace <= inPlace && !c.full(p)
+	}
+	return false
+}
+
+// isProtocol says whether an error of one is a client's breach of the protocol,
+// or a fault of ours that ends the connection too.
+func isProtocol(err error) bool {
+	var e *wire.Error
+	return errors.As(err, &e)
+}
+
+// enqueue gives a frame to the goroutine that obeys.
+func (c *conn) enqueue(it item) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queue)-c.head >= maxQueue {
+		for len(c.queue)-c.head > maxQueue/2 {
+			c.changed.Wait()
+		}
+	}
+	c.queue = append(c.queue, it)
+	c.behind = true
+	c.changed.Broadcast()
+}
+
+// next is the next frame that was enqueued.
+func (c *conn) next() (item, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.head == len(c.queue) {
+		c.behind = false
+		if c.closed {
+			return item{}, false
+		}
+		c.changed.Wait()
+	}
+	it := c.queue[c.head]
+	c.queue[c.head] = item{}
+	c.head++
+	switch left := len(c.queue) - c.head; {
+	case left == 0:
+		c.queue, c.head = c.queue[:0], 0
+	case left == maxQueue/2:
+		c.queue, c.head = append(c.queue[:0], c.queue[c.head:]...), 0
+		c.changed.Broadcast()
+	}
+	return it, true
+}
+
+// alone says whether no frame waits behind the one that is obeyed.
+func (c *conn) alone() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.head == len(c.queue)
 }
 
 // obey takes frames in order. A frame that breaks the protocol ends the
@@ -175,10 +278,9 @@ func (c *conn) obey() {
 			break
 		}
 		if !broken {
-			var e *wire.Error
-			if err := c.one(it); errors.As(err, &e) {
+			if err := c.one(it); isProtocol(err) {
 				broken = true
-				c.end(e)
+				c.end(err)
 				c.sock.CloseRead()
 			}
 		}
@@ -190,28 +292,6 @@ func (c *conn) obey() {
 		}
 	}
 	c.idle()
-}
-
-// next is the next frame. When none comes for a while, it sees to it that the
-// end of what flies is heard of.
-func (c *conn) next() (item, bool) {
-	select {
-	case it, ok := <-c.queue:
-		return it, ok
-	default:
-	}
-	if len(c.flights) > 0 {
-		select {
-		case it, ok := <-c.queue:
-			return it, ok
-		case <-time.After(time.Millisecond):
-			c.w.mu.Lock()
-			c.watch(false)
-			c.w.mu.Unlock()
-		}
-	}
-	it, ok := <-c.queue
-	return it, ok
 }
 
 // idle waits until the device has finished what this client asked for.

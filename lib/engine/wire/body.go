@@ -224,6 +224,12 @@ func (e *ExecuteBody) Decode(b []byte) error {
 	return d.end(Execute)
 }
 
+// ExecuteProgram is the program that an Execute's body names, 0 for a torn one.
+func ExecuteProgram(b []byte) uint64 {
+	d := decoder{b: b}
+	return d.u64()
+}
+
 // Append appends the encoded body to b.
 func (x DownloadBody) Append(b []byte) []byte {
 	return putU64(putU32(putU64(b, x.Handle), x.Window), x.Offset)
