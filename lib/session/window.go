@@ -37,6 +37,7 @@ func (s *Session) window(n int) *window {
 	if n < bulk || s.remote {
 		return nil
 	}
+	s.poll() // some may have come back
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {

@@ -186,7 +186,7 @@ func (c *conn) readAll() error {
 			c.enqueue(it)
 			continue
 		}
-		if err := c.one(it); isProtocol(err) {
+		if err := c.one(it); err != nil && isProtocol(err) {
 			return err
 		}
 		c.in.Recycle(f.Body)
@@ -278,7 +278,7 @@ func (c *conn) obey() {
 			break
 		}
 		if !broken {
-			if err := c.one(it); isProtocol(err) {
+			if err := c.one(it); err != nil && isProtocol(err) {
 				broken = true
 				c.end(err)
 				c.sock.CloseRead()

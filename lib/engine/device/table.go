@@ -61,9 +61,11 @@ func (t *table) set(h uint64, a *array) {
 
 // open adds an empty page.
 func (t *table) open(number uint64) *page {
-	p := &page{}
+	var p *page
 	if n := len(t.free); n > 0 {
 		p, t.free = t.free[n-1], t.free[:n-1]
+	} else {
+		p = &page{}
 	}
 	if t.pages == nil {
 		t.pages = map[uint64]*page{}
