@@ -45,6 +45,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		return nil
 	}
 	c.take(p, e, s)
+	p.used = time.Now()
 	w.mu.Unlock()
 	err := p.exe.Execute(s.in, s.out, s.donate, w.devices[e.Device], pjrt.Async, nil)
 	w.mu.Lock()
@@ -59,7 +60,6 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		c.poison(p, e, why)
 	} else {
 		p.runs++
-		p.used = time.Now()
 		f := p.flight(cost)
 		c.publish(f, e, s)
 		c.add(f)

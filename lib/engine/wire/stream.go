@@ -270,8 +270,8 @@ func (r *Reader) fill() error {
 	return err
 }
 
-// recv is one try to read; false makes the runtime wait until there is something
-// to be read.
+// recv is one try to read; false makes the runtime wait until there is
+// something.
 func (r *Reader) recv(fd uintptr) bool {
 	r.failed = syscall.EINTR
 	for r.failed == syscall.EINTR {
