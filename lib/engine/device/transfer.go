@@ -100,9 +100,12 @@ func (c *conn) upload(b *wire.UploadBody) error {
 		failed = wire.Errorf(wire.Invalid, "upload to device %d: session has devices 0 to %d", b.Device, len(w.devices)-1)
 	default:
 		put := func() {
-			if win == nil {
+			switch {
+			case win == nil:
 				a.buf, failed = w.client.Upload(data, dtype(b.Type.DType), b.Type.Dims, w.devices[b.Device])
-			} else {
+			case w.inline && b.Adopts(len(win.mem)):
+				a.buf, failed = w.client.Adopt(data, dtype(b.Type.DType), b.Type.Dims, w.devices[b.Device], done)
+			default:
 				a.buf, failed = w.client.UploadAsync(data, dtype(b.Type.DType), b.Type.Dims, w.devices[b.Device], done)
 			}
 		}
