@@ -146,11 +146,11 @@ func checkName(s string) *wire.Error {
 	}
 	for _, r := range s {
 		if r < ' ' || r == 0x7f || r == '\uFFFD' {
-			return wire.Errorf(wire.Invalid, "array name %.60q has a control character or is not UTF-8", s)
+			return wire.Errorf(wire.Invalid, "array name %.60q has a control character or is not UTF-8", s).WithHint("give it a name such as cnn/conv1/weights")
 		}
 	}
 	if strings.HasSuffix(s, "*") {
-		return wire.Errorf(wire.Invalid, "array name %q ends in *, which stands for a prefix", s)
+		return wire.Errorf(wire.Invalid, "array name %q ends in *, which stands for a prefix", s).WithHint("give it a name such as cnn/conv1/weights")
 	}
 	return nil
 }
