@@ -110,7 +110,7 @@ func (c *conn) add(f *flight) {
 // inlineTime is the device time of programs that the CPU plugin runs inside
 // Execute: that they have ended is known at once, for less than it costs to be
 // told later, and the flight's memory is used again while it is in the cache.
-const inlineTime = 100 * time.Microsecond
+const inlineTime = 300 * time.Microsecond
 
 // quiet is how long nothing comes from a client before it is heard of the end of
 // its last executions.
