@@ -182,7 +182,7 @@ func (a *agent) serve(line net.Conn) {
 	if _, err := line.Write([]byte{linkReady}); err == nil {
 		l.Carry(line)
 	}
-	if !l.Over() {
+	if !l.Over() && !l.Told() {
 		time.Sleep(lineWait + time.Second) // for the next line, which another goroutine serves
 		if l.Waits() < lineWait {
 			return

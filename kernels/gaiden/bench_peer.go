@@ -8,6 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+
+	"gaiden/lib/engine/device"
 )
 
 // peers are the scripts that measure the same in JAX and PyTorch.
@@ -42,7 +45,8 @@ func (b *bench) peer(script string, args ...string) error {
 		return err
 	}
 	cmd := exec.Command(b.python, append([]string{path}, args...)...)
-	cmd.Env = append(os.Environ(), "XLA_PYTHON_CLIENT_PREALLOCATE=false")
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return v == device.AllocatorEnv }) // peers run as their users run them
+	cmd.Env = append(env, "XLA_PYTHON_CLIENT_PREALLOCATE=false")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -17,37 +17,51 @@ import (
 // it is garbage, or by Finalize; an array with a name stays in the session
 // until the name is deleted or given to another.
 type Array struct {
-	s      *Session
-	shape  shapes.Shape
-	device int
-	handle uint64
-	over   atomic.Bool // freed or donated: the handle is not ours any more
+	s       *Session
+	shape   *shapes.Shape
+	bytes   int64
+	handle  uint64
+	device  int32
+	over    atomic.Bool // freed or donated: the handle is not ours any more
+	watched atomic.Bool // it has a finalizer
 }
 
-// newArray makes the Array for a new handle. A finalizer costs half of a
-// cleanup, and none where the array is donated before it is garbage: that is
-// most of them, one for each parameter and step.
+// newArray makes the Array for a new handle.
 func (s *Session) newArray(handle uint64, shape shapes.Shape, device int) *Array {
-	a := &Array{s: s, shape: shape, device: device, handle: handle}
-	runtime.SetFinalizer(a, (*Array).free)
-	s.pressure.add(shape.ByteSize())
+	a := &Array{s: s, shape: &shape, bytes: shape.ByteSize(), device: int32(device), handle: handle}
+	s.pressure.add(a)
 	return a
+}
+
+// watch sees to it that a is freed when it is garbage.
+func (a *Array) watch() {
+	if !a.over.Load() {
+		a.watched.Store(true)
+		runtime.SetFinalizer(a, (*Array).free)
+	}
 }
 
 // free gives the handle back.
 func (a *Array) free() {
-	if !a.over.Swap(true) {
-		a.s.pressure.held.Add(-a.shape.ByteSize())
+	if a.end() {
 		a.s.drop(a.handle)
 	}
 }
 
 // giveAway ends the array's life without freeing its buffer: a program has it.
 func (a *Array) giveAway() {
-	if !a.over.Swap(true) {
-		a.s.pressure.held.Add(-a.shape.ByteSize())
+	if a.end() && a.watched.Load() {
+		runtime.SetFinalizer(a, nil)
 	}
-	runtime.SetFinalizer(a, nil)
+}
+
+// end says whether a was alive until now.
+func (a *Array) end() bool {
+	was := a.over.Swap(true)
+	if !was {
+		a.s.pressure.held.Add(-a.bytes)
+	}
+	return !was
 }
 
 // Put copies flat data, row-major, to the session's device number device.
@@ -69,7 +83,7 @@ func (s *Session) Put(flat any, shape shapes.Shape, device int) (*Array, error) 
 // Values copies the array's data to flat, a slice of its element type and size,
 // and waits for it.
 func (a *Array) Values(flat any) error {
-	data, err := flatBytes(flat, a.shape)
+	data, err := flatBytes(flat, *a.shape)
 	if err != nil {
 		return err
 	}
@@ -103,7 +117,7 @@ func (a *Array) Values(flat any) error {
 }
 
 // Shape is the array's element type and dimensions. The error is always nil.
-func (a *Array) Shape() (shapes.Shape, error) { return a.shape, nil }
+func (a *Array) Shape() (shapes.Shape, error) { return *a.shape, nil }
 
 // DeviceNum is the device it lives on. The error is always nil.
 func (a *Array) DeviceNum() (compute.DeviceNum, error) { return compute.DeviceNum(a.device), nil }
@@ -124,7 +138,7 @@ func (a *Array) CopyToDevice(device compute.DeviceNum) (compute.Buffer, error) {
 	if a.over.Load() {
 		return nil, a.usedUp()
 	}
-	c := a.s.newArray(a.s.handles.Add(1), a.shape, int(device))
+	c := a.s.newArray(a.s.handles.Add(1), *a.shape, int(device))
 	defer runtime.KeepAlive(a)
 	return c, a.s.send(wire.Copy, wire.CopyBody{From: a.handle, To: c.handle, Device: uint32(device)}.Append)
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/gomlx/compute/shapes"
@@ -31,12 +32,16 @@ type Program struct {
 	name   string
 	inputs []shapes.Shape
 	outs   []shapes.Shape
-	donate []bool // by input, all replicas
+	sizes  []int64 // of outs, in bytes
+	donate []bool  // by input, all replicas
 	devs   []int
 	n      int // replicas
 	source *hlo.Program
 	asked  wire.ProgramBody // without the text
 	mask   []bool
+
+	mu    sync.Mutex // protects frame
+	frame wire.ExecuteBody
 
 	// From says whether the session had it, or had to compile it.
 	From wire.Source
@@ -76,6 +81,7 @@ func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
 	}
 	for _, t := range p.Outputs {
 		b.Outputs = append(b.Outputs, wireType(t))
+		x.sizes = append(x.sizes, t.ByteSize())
 	}
 	b.Hash = wire.Key(text, flags, b.Replicas, b.Devices)
 	for range x.n {
@@ -121,33 +127,36 @@ func (p *Program) Run(c Call) ([]*Array, error) {
 	if err := p.check(c); err != nil {
 		return nil, err
 	}
-	e := wire.ExecuteBody{Program: p.handle, Device: uint32(c.Device), Donate: p.donate}
-	e.Inputs = make([]uint64, len(c.Inputs))
-	for i, a := range c.Inputs {
-		e.Inputs[i] = a.handle
-	}
 	n := len(p.outs) * p.n
-	e.Outputs = make([]uint64, n)
 	out := make([]*Array, n)
 	last := p.s.handles.Add(uint64(n))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := &p.frame
+	e.Program, e.Device, e.Donate = p.handle, uint32(c.Device), p.donate
+	e.Inputs, e.Outputs, e.Bind = e.Inputs[:0], e.Outputs[:0], e.Bind[:0]
+	for _, a := range c.Inputs {
+		e.Inputs = append(e.Inputs, a.handle)
+	}
 	for i := range out {
 		h := last - uint64(n) + uint64(i) + 1
-		e.Outputs[i] = h
-		out[i] = p.s.newArray(h, p.outs[i%len(p.outs)], p.device(c, i))
+		e.Outputs = append(e.Outputs, h)
+		k := i % len(p.outs)
+		out[i] = &Array{s: p.s, shape: &p.outs[k], bytes: p.sizes[k], device: int32(p.device(c, i)), handle: h}
 	}
 	for i, name := range c.Names {
 		if name != "" {
 			e.Bind = append(e.Bind, wire.Binding{Output: uint32(i), Name: name})
 		}
 	}
-	err := p.s.send(wire.Execute, e.Append)
+	err := p.s.send(wire.Execute, p.frame.Append)
 	for i, yes := range p.donate {
 		if yes {
 			c.Inputs[i].giveAway()
 		}
 	}
+	p.s.pressure.add(out...)
 	runtime.KeepAlive(c.Inputs)
-	runtime.KeepAlive(p)
 	return out, err
 }
 
@@ -179,8 +188,8 @@ func (p *Program) check(c Call) error {
 		case a.over.Load():
 			return a.usedUp()
 		}
-		if want := p.inputs[i%len(p.inputs)]; !a.shape.Equal(want) {
-			return p.invalid("input %d has shape %s, want %s", i, a.shape, want)
+		if want := &p.inputs[i%len(p.inputs)]; a.shape != want && !a.shape.Equal(*want) {
+			return p.invalid("input %d has shape %s, want %s", i, a.shape, *want)
 		}
 	}
 	return nil

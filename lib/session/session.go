@@ -35,10 +35,13 @@ type Session struct {
 	ids      atomic.Uint32
 	pressure pressure
 
+	turn chan struct{} // holds something while somebody reads
+
 	mu      sync.Mutex // protects following
 	waiting map[uint32]chan answer
-	err     error    // why the connection is over
-	dead    []uint64 // handles whose owners were collected
+	idle    []chan answer // to be used again
+	err     error         // why the connection is over
+	dead    []uint64      // handles whose owners were collected
 	windows windows
 }
 
@@ -94,12 +97,11 @@ func (c Config) Open() (*Session, error) {
 	if err != nil {
 		return nil, &DialError{c.Socket, err}
 	}
-	s := &Session{conn: conn, out: wire.NewWriter(conn), in: wire.NewReader(conn), space: c.Space, waiting: map[uint32]chan answer{}}
+	s := &Session{conn: conn, out: wire.NewWriter(conn), in: wire.NewReader(conn), space: c.Space, turn: make(chan struct{}, 1), waiting: map[uint32]chan answer{}}
 	if err := s.greet(c); err != nil {
 		conn.Close()
 		return nil, err
 	}
-	go s.read()
 	connections.Store(s, nil)
 	return s, nil
 }
@@ -164,43 +166,72 @@ func (s *Session) Close() error {
 	return errors.Join(err, s.conn.Close())
 }
 
-// read takes the session's frames until the connection ends.
-func (s *Session) read() {
+// await returns the answer that ch will give. There is no goroutine that reads:
+// of those who wait one does, for all, and so need not be woken by another.
+func (s *Session) await(ch chan answer) answer {
+	select {
+	case a := <-ch:
+		return a
+	case s.turn <- struct{}{}:
+	}
+	defer func() { <-s.turn }()
 	for {
-		f, err := s.in.Next()
-		if err != nil {
-			s.fail(s.lost(err))
+		select {
+		case a := <-ch:
+			return a
+		default:
+			s.read()
+		}
+	}
+}
+
+// read takes one frame. The caller has the turn.
+func (s *Session) read() {
+	f, err := s.in.Next()
+	if err != nil {
+		s.fail(s.lost(err))
+		return
+	}
+	switch f.Kind {
+	case wire.Done:
+		var d wire.DoneBody
+		if err := d.Decode(f.Body); err != nil {
+			s.fail(err)
 			return
 		}
-		switch f.Kind {
-		case wire.Done:
-			var d wire.DoneBody
-			if err := d.Decode(f.Body); err != nil {
-				s.fail(err)
-				return
-			}
-			s.mu.Lock()
-			s.windows.done(d.Window)
-			s.mu.Unlock()
-			s.in.Recycle(f.Body)
-			continue
-		case wire.Failed:
-			if f.ID == 0 {
-				s.fail(decodeError(f.Body))
-				return
-			}
-		}
 		s.mu.Lock()
-		ch := s.waiting[f.ID]
-		delete(s.waiting, f.ID)
+		s.windows.done(d.Window)
 		s.mu.Unlock()
-		if ch != nil {
-			a := answer{kind: f.Kind, body: f.Body}
-			if f.Kind == wire.Failed {
-				a.err = decodeError(f.Body)
-			}
-			ch <- a
+		s.in.Recycle(f.Body)
+		return
+	case wire.Failed:
+		if f.ID == 0 {
+			s.fail(decodeError(f.Body))
+			return
 		}
+	}
+	s.mu.Lock()
+	ch := s.waiting[f.ID]
+	delete(s.waiting, f.ID)
+	s.mu.Unlock()
+	if ch != nil {
+		a := answer{kind: f.Kind, body: f.Body}
+		if f.Kind == wire.Failed {
+			a.err = decodeError(f.Body)
+		}
+		ch <- a
+	}
+}
+
+// poll takes the frames that have come, unless somebody reads.
+func (s *Session) poll() {
+	select {
+	case s.turn <- struct{}{}:
+		for s.over() == nil && s.in.Ready() {
+			s.read()
+		}
+		<-s.turn
+	default:
 	}
 }
 
@@ -254,33 +285,53 @@ func (s *Session) ask(k wire.Kind, body func([]byte) []byte) (wire.Kind, []byte,
 	if id == 0 {
 		id = s.ids.Add(1)
 	}
-	ch := make(chan answer, 1)
 	s.mu.Lock()
 	if s.err != nil {
 		defer s.mu.Unlock()
 		return 0, nil, s.err
 	}
+	var ch chan answer
+	if n := len(s.idle); n > 0 {
+		ch, s.idle = s.idle[n-1], s.idle[:n-1]
+	} else {
+		ch = make(chan answer, 1)
+	}
 	s.waiting[id] = ch
 	s.mu.Unlock()
 	if err := s.out.Send(k, id, body); err != nil {
+		err = s.why(err)
 		s.mu.Lock()
 		delete(s.waiting, id)
 		s.mu.Unlock()
-		return 0, nil, s.why(err)
+		return 0, nil, err
 	}
-	a := <-ch
+	a := s.await(ch)
+	s.mu.Lock()
+	s.idle = append(s.idle, ch)
+	s.mu.Unlock()
 	return a.kind, a.body, a.err
 }
 
-// why prefers what the reader found out about the connection to the error of a
-// write.
+// why prefers what the session has said before it ended the connection to the
+// error of a write.
 func (s *Session) why(err error) error {
+	var e *wire.Error
+	if errors.As(err, &e) { // nothing was sent
+		return e
+	}
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	for s.over() == nil {
+		s.read()
+	}
+	return s.over()
+}
+
+// over is why the connection is over, nil if it is not.
+func (s *Session) over() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil {
-		return s.err
-	}
-	return wire.Errorf(wire.Lost, "session: %v", err).WithHint("run the cell again")
+	return s.err
 }
 
 // sweep frees what the garbage collector has found.
@@ -312,6 +363,7 @@ func (s *Session) Wait() error {
 // Ask sends a cold request; see wire.Verb. Lists and switches of the session
 // that have no method of their own are made with it.
 func (s *Session) Ask(a wire.AskBody) (*wire.AnswerBody, error) {
+	s.pressure.age()
 	_, body, err := s.ask(wire.Ask, func(b []byte) []byte { return append(b, wire.JSON(a)...) })
 	if err != nil {
 		return nil, err

@@ -14,11 +14,12 @@ type window struct {
 	number uint32
 	mem    []byte
 	busy   bool
+	empty  bool // its memory was given back to the system
 }
 
 // windows are those of one connection; Session.mu protects them. They are kept
 // for the next transfer, because the first use of fresh memory costs more than
-// the copy.
+// the copy. On the CPU a window may be busy for long: it is an array's memory.
 type windows struct {
 	all  []*window
 	last uint32
@@ -28,7 +29,8 @@ type windows struct {
 // copy through the socket costs less than the page faults.
 const bulk = 256 << 10
 
-// keptWindows bounds the memory of windows that are kept, in bytes.
+// keptWindows bounds the memory of windows that are kept, in bytes: those that
+// nobody uses, and where windows do not become arrays, all.
 const keptWindows = 1 << 30
 
 // window returns a free window of at least n bytes, marked busy, or nil when
@@ -37,6 +39,7 @@ func (s *Session) window(n int) *window {
 	if n < bulk || s.remote {
 		return nil
 	}
+	s.poll() // some may have come back
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -52,7 +55,7 @@ func (s *Session) window(n int) *window {
 		best = s.newWindow(n)
 	}
 	if best != nil {
-		best.busy = true
+		best.busy, best.empty = true, false
 	}
 	return best
 }
@@ -62,7 +65,9 @@ func (s *Session) window(n int) *window {
 func (s *Session) newWindow(n int) *window {
 	total := 0
 	for _, w := range s.windows.all {
-		total += len(w.mem)
+		if !w.busy && !w.empty || s.welcome.Platform != "cpu" {
+			total += len(w.mem)
+		}
 	}
 	if total+n > keptWindows && len(s.windows.all) > 0 {
 		return nil
@@ -93,11 +98,22 @@ func (s *Session) newWindow(n int) *window {
 	return w
 }
 
-// done makes a window free.
+// done makes a window free. Its memory goes when others that are free hold
+// enough.
 func (ws *windows) done(number uint32) {
+	kept := 0
 	for _, w := range ws.all {
-		if w.number == number {
-			w.busy = false
+		if !w.busy && !w.empty {
+			kept += len(w.mem)
+		}
+	}
+	for _, w := range ws.all {
+		if w.number != number {
+			continue
+		}
+		w.busy = false
+		if kept+len(w.mem) > keptWindows {
+			w.empty = unix.Madvise(w.mem, unix.MADV_REMOVE) == nil
 		}
 	}
 }

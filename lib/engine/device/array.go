@@ -26,6 +26,8 @@ type array struct {
 	saved  *place      // where its data is on disk, nil if it is not
 	used   time.Time
 	flight *flight // that makes it, nil when that has landed
+	maker  *flight // whose outputs it is one of, nil if none or if it has had a name
+	place  int     // among the inputs of the execution that is being checked
 
 	prev, next *array // all arrays of the worker: a list costs a step less than a map
 }
@@ -82,6 +84,10 @@ func (w *Worker) release(a *array) {
 		a.buf = 0
 	}
 	a.gone = "freed"
+	if f := a.maker; f != nil {
+		f.alive--
+		f.rest()
+	}
 }
 
 // add makes an array known. The caller holds w.mu and owns the one reference.
@@ -123,6 +129,7 @@ func (w *Worker) bind(n name, a *array) (old *array) {
 	w.names[n] = a
 	a.refs++
 	a.bound++
+	a.maker = nil
 	if a.name.name == "" {
 		a.name = n
 	}
@@ -139,11 +146,11 @@ func checkName(s string) *wire.Error {
 	}
 	for _, r := range s {
 		if r < ' ' || r == 0x7f || r == '\uFFFD' {
-			return wire.Errorf(wire.Invalid, "array name %.60q has a control character or is not UTF-8", s)
+			return wire.Errorf(wire.Invalid, "array name %.60q has a control character or is not UTF-8", s).WithHint("give it a name such as cnn/conv1/weights")
 		}
 	}
 	if strings.HasSuffix(s, "*") {
-		return wire.Errorf(wire.Invalid, "array name %q ends in *, which stands for a prefix", s)
+		return wire.Errorf(wire.Invalid, "array name %q ends in *, which stands for a prefix", s).WithHint("give it a name such as cnn/conv1/weights")
 	}
 	return nil
 }

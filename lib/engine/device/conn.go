@@ -12,8 +12,10 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// conn is one client. Two goroutines serve it: one reads frames and answers at
-// once what must not wait, the other obeys the rest in order.
+// conn is one client. Two goroutines serve it. One reads frames, answers at once
+// what must not wait, and obeys by itself what is done in no time: to wake
+// another goroutine costs more than a small step. The first frame that may take
+// longer goes to the other one, and all that come before that has caught up.
 type conn struct {
 	w     *Worker
 	sock  *net.UnixConn
@@ -24,32 +26,34 @@ type conn struct {
 	pid   int // the client's process, 0 if unknown
 	group int // its process group
 
-	queue chan item
 	since time.Time
 
-	// Owned by the goroutine that obeys.
+	// Owned by the goroutine that obeys: the one that reads, unless behind.
 	arrays   table
 	programs map[uint64]*program
 	windows  map[uint32]*window
 	scratch  wire.ExecuteBody
 	step     step
-	flights  []*flight // not watched yet
 
-	inflight int           // executions the device has not finished; protected by Worker.mu
-	queued   time.Duration // device time they will take, as far as is known; protected by Worker.mu
-	lastEnd  time.Time     // when the device was last known to have finished one; protected by Worker.mu
-	landing  *sync.Cond    // signalled when inflight falls
+	// Protected by Worker.mu.
+	flights   []*flight     // not watched yet
+	lullTimer *time.Timer   // watches them when no frame comes, nil before the first
+	armed     bool          // lullTimer will fire
+	inflight  int           // executions the device has not finished
+	unpaced   int           // of them, those of which nobody knows how long they take
+	queued    time.Duration // device time they will take, as far as is known
+	lastEnd   time.Time     // when the device was last known to have finished one
+	landing   *sync.Cond    // signalled when inflight falls
 
 	mu       sync.Mutex // protects following
+	queue    []item     // for the goroutine that obeys; queue[:head] is done
+	head     int
+	behind   bool       // it has not obeyed all of them
+	closed   bool       // no more will come
+	changed  *sync.Cond // signalled when queue has grown, is half empty, or closed
 	read     int64      // frames read
 	dropTo   int64      // executions up to this frame are dropped
 	deferred []*wire.Error
-}
-
-// item is a frame and its place in the order.
-type item struct {
-	wire.Frame
-	seq int64
 }
 
 // maxInflight bounds executions that the device has not finished, so that a
@@ -63,8 +67,9 @@ const maxWait = 50 * time.Millisecond
 
 // serve obeys one client until it leaves.
 func (w *Worker) serve(sock *net.UnixConn) {
-	c := &conn{w: w, sock: sock, in: wire.NewReader(sock), out: wire.NewWriter(sock), queue: make(chan item, 1024), since: time.Now(),
-		arrays: table{}, programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu)}
+	c := &conn{w: w, sock: sock, in: wire.NewReader(sock), out: wire.NewWriter(sock), since: time.Now(),
+		programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu)}
+	c.changed = sync.NewCond(&c.mu)
 	defer sock.Close()
 	defer c.out.Close()
 	defer c.in.Close()
@@ -80,7 +85,10 @@ func (w *Worker) serve(sock *net.UnixConn) {
 		c.obey()
 	}()
 	err := c.readAll()
-	close(c.queue)
+	c.mu.Lock()
+	c.closed = true
+	c.changed.Broadcast()
+	c.mu.Unlock()
 	<-done
 	if err != io.EOF {
 		c.end(err)
@@ -149,7 +157,7 @@ func (c *conn) readAll() error {
 		}
 		c.mu.Lock()
 		c.read++
-		seq := c.read
+		it, behind := item{f, c.read}, c.behind
 		c.mu.Unlock()
 		if f.Kind == wire.Ask {
 			var a wire.AskBody
@@ -160,58 +168,15 @@ func (c *conn) readAll() error {
 				continue
 			}
 		}
-		c.queue <- item{f, seq}
+		if behind || !c.quick(f) {
+			c.enqueue(it)
+			continue
+		}
+		if err := c.one(it); err != nil && isProtocol(err) {
+			return err
+		}
+		c.in.Recycle(f.Body)
 	}
-}
-
-// obey takes frames in order. A frame that breaks the protocol ends the
-// connection; the frames behind it are not obeyed. A client that has gone, and
-// hears no answer, has broken nothing: what it had said is obeyed.
-func (c *conn) obey() {
-	broken := false
-	for {
-		it, ok := c.next()
-		if !ok {
-			break
-		}
-		if !broken {
-			var e *wire.Error
-			if err := c.one(it); errors.As(err, &e) {
-				broken = true
-				c.end(e)
-				c.sock.CloseRead()
-			}
-		}
-		if it.FD != nil {
-			it.FD.Close()
-		}
-		if it.Kind != wire.Upload {
-			c.in.Recycle(it.Body)
-		}
-	}
-	c.idle()
-}
-
-// next is the next frame. When none comes for a while, it sees to it that the
-// end of what flies is heard of.
-func (c *conn) next() (item, bool) {
-	select {
-	case it, ok := <-c.queue:
-		return it, ok
-	default:
-	}
-	if len(c.flights) > 0 {
-		select {
-		case it, ok := <-c.queue:
-			return it, ok
-		case <-time.After(time.Millisecond):
-			c.w.mu.Lock()
-			c.watch(false)
-			c.w.mu.Unlock()
-		}
-	}
-	it, ok := <-c.queue
-	return it, ok
 }
 
 // idle waits until the device has finished what this client asked for.

@@ -30,7 +30,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	s := &c.step
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	cost := c.enqueue(p)
+	cost := c.board(p)
 	why := c.resolve(p, e, s)
 	if why == nil && (w.ending && c.sock != nil || c.drops(seq)) { // a job ends between two steps
 		why = c.late(p, wire.Errorf(wire.Cancelled, "dropped before it ran"))
@@ -39,11 +39,13 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		why = c.affords(p, e, s)
 	}
 	if why != nil {
-		c.dequeue(1, cost)
+		c.disembark(cost)
+		c.landing.Broadcast()
 		c.poison(p, e, why)
 		return nil
 	}
 	c.take(p, e, s)
+	p.used = time.Now()
 	w.mu.Unlock()
 	err := p.exe.Execute(s.in, s.out, s.donate, w.devices[e.Device], pjrt.Async, nil)
 	w.mu.Lock()
@@ -51,18 +53,16 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		err = c.again(p, e, s)
 	}
 	if err != nil {
-		c.dequeue(1, cost)
+		c.disembark(cost)
+		c.landing.Broadcast()
 		c.giveBack(e, s)
 		why := c.late(p, deviceError(wire.ExecuteError, err))
 		c.poison(p, e, why)
 	} else {
 		p.runs++
-		p.used = time.Now()
-		f := &flight{program: p, began: p.used, cost: cost}
+		f := p.flight(cost)
 		c.publish(f, e, s)
-		if c.flights = append(c.flights, f); len(c.flights) >= maxInflight/2 || p.pace == 0 {
-			c.watch(false)
-		}
+		c.add(f)
 	}
 	for i, a := range s.inputs {
 		if !s.donate[i] {
@@ -168,14 +168,12 @@ func (c *conn) publish(f *flight, e *wire.ExecuteBody, s *step) {
 			c.forget(e.Inputs[i])
 		}
 	}
-	f.outputs = make([]array, len(e.Outputs)) // one allocation: most of them live and die together
 	for i, h := range e.Outputs {
-		k, a := i%len(p.outputs), &f.outputs[i]
-		a.buf, a.typ, a.bytes, a.device, a.owner, a.used, a.flight = s.out[i], p.outputs[k], p.outBytes[k], p.device(e, i), c.space, p.used, f
+		a := &f.outputs[i]
+		a.buf, a.device, a.owner, a.used, a.flight, a.err, a.gone = s.out[i], p.device(e, i), c.space, p.used, f, nil, ""
 		w.add(a)
 		c.arrays.set(h, a)
 	}
-	f.names = make([]bound, 0, len(e.Bind))
 	for _, b := range e.Bind {
 		a, n := &f.outputs[b.Output], name{c.hello.Space, b.Name}
 		old := w.bind(n, a)
@@ -257,14 +255,12 @@ func (c *conn) resolve(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
 			return c.late(p, why)
 		}
 	}
+	if i, j := s.twice(e.Donate); j > 0 {
+		return c.late(p, wire.Errorf(wire.Invalid, "inputs %d and %d are one array and it is donated", i, j))
+	}
 	for i, a := range s.inputs {
 		if !e.Donate[i] {
 			continue
-		}
-		for j, o := range s.inputs {
-			if i != j && o == a {
-				return c.late(p, wire.Errorf(wire.Invalid, "inputs %d and %d are one array and it is donated", min(i, j), max(i, j)))
-			}
 		}
 		if a.bound > 0 && !c.replaces(e, a) {
 			return c.late(p, wire.Errorf(wire.Invalid, "donates array %q without replacing it", a.name))
@@ -272,6 +268,20 @@ func (c *conn) resolve(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
 	}
 	s.out = append(s.out[:0], make([]pjrt.Buffer, len(e.Outputs))...)
 	return nil
+}
+
+// twice finds a donated input that comes a second time; j is 0 when there is
+// none. The caller holds Worker.mu.
+func (s *step) twice(donate []bool) (i, j int) {
+	for i, a := range s.inputs {
+		a.place = i
+	}
+	for j, a := range s.inputs {
+		if i := a.place; i != j && (donate[i] || donate[j]) { // it is at i too, which is the last one
+			return min(i, j), max(i, j)
+		}
+	}
+	return 0, 0
 }
 
 // replaces says whether an execution gives other arrays all the names that a

@@ -6,14 +6,45 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// flight is an execution that the device may not have finished.
+// flight is an execution that the device may not have finished, and the arrays
+// that it makes. It is used again for the same program when it has landed and
+// all its arrays are gone, which in a training loop is soon: memory that is in
+// the processor's cache, and nothing to collect. One that has given a name is not
+// used again: whoever has found an array by its name may look at it later.
 type flight struct {
 	program *program
 	began   time.Time
-	cost    time.Duration // device time it was thought to take
+	cost    time.Duration // device time it was thought to take, 0 if nobody knew
 	outputs []array
 	kept    *array // an output that nobody wants, while it is the only one that tells of the end
 	names   []bound
+	flying  bool
+	alive   int // outputs that are not gone
+}
+
+// flight is one with outputs that are ready to be filled in. The caller holds
+// w.mu.
+func (p *program) flight(cost time.Duration) *flight {
+	var f *flight
+	if n := len(p.idle); n > 0 {
+		f, p.idle = p.idle[n-1], p.idle[:n-1]
+	} else {
+		f = &flight{program: p, outputs: make([]array, len(p.outputs)*p.replicas)}
+		for i := range f.outputs {
+			a, k := &f.outputs[i], i%len(p.outputs)
+			a.typ, a.bytes, a.maker = p.outputs[k], p.outBytes[k], f
+		}
+	}
+	f.began, f.cost, f.flying, f.alive = p.used, cost, true, len(f.outputs)
+	return f
+}
+
+// rest keeps a flight that is over for the next execution. The caller holds
+// w.mu.
+func (f *flight) rest() {
+	if !f.flying && f.alive == 0 && len(f.names) == 0 && len(f.program.idle) < maxInflight {
+		f.program.idle = append(f.program.idle, f)
+	}
 }
 
 // bound is a name that an execution gave to one of its outputs, with the array
@@ -24,11 +55,11 @@ type bound struct {
 	old   *array // nil when there was none or when it was donated
 }
 
-// enqueue waits until the device may be given one more execution of this client,
-// and says what it is thought to take. The caller holds w.mu, which enqueue gives
+// board waits until the device may be given one more execution of this client,
+// and says what it is thought to take. The caller holds w.mu, which board gives
 // up while it waits.
-func (c *conn) enqueue(p *program) (cost time.Duration) {
-	for c.inflight > 0 && (c.inflight >= maxInflight || c.queued+p.pace > maxWait) {
+func (c *conn) board(p *program) (cost time.Duration) {
+	for c.full(p) {
 		if len(c.flights) > 0 {
 			c.watch(false)
 		} else {
@@ -36,15 +67,65 @@ func (c *conn) enqueue(p *program) (cost time.Duration) {
 		}
 	}
 	c.inflight++
+	if p.pace == 0 {
+		c.unpaced++
+	}
 	c.queued += p.pace
 	return p.pace
 }
 
-// dequeue ends what enqueue began, for n executions. The caller holds w.mu.
-func (c *conn) dequeue(n int, cost time.Duration) {
-	c.inflight -= n
+// full says whether board would wait. The caller holds w.mu.
+func (c *conn) full(p *program) bool {
+	return c.inflight > 0 && (c.inflight >= maxInflight || c.queued+p.pace > maxWait)
+}
+
+// disembark ends what board began. The caller holds w.mu, and tells who waits
+// for landing.
+func (c *conn) disembark(cost time.Duration) {
+	c.inflight--
+	if cost == 0 {
+		c.unpaced--
+	}
 	c.queued -= cost
-	c.landing.Broadcast()
+}
+
+// add notes a flight that has begun. The caller holds w.mu.
+func (c *conn) add(f *flight) {
+	c.flights = append(c.flights, f)
+	switch {
+	case c.w.inline && 0 < f.cost && f.cost <= inlineTime:
+		c.watch(true)
+	case len(c.flights) >= maxInflight/2 || f.cost == 0:
+		c.watch(false)
+	case !c.armed:
+		c.armed = true
+		if c.lullTimer == nil {
+			c.lullTimer = time.AfterFunc(quiet, c.lull)
+		} else {
+			c.lullTimer.Reset(quiet)
+		}
+	}
+}
+
+// inlineTime is the device time of programs that the CPU plugin runs inside
+// Execute: that they have ended is known at once, for less than it costs to be
+// told later, and the flight's memory is used again while it is in the cache.
+const inlineTime = 300 * time.Microsecond
+
+// quiet is how long nothing comes from a client before it is heard of the end of
+// its last executions.
+const quiet = time.Millisecond
+
+// lull watches the flights when there has been none for a while.
+func (c *conn) lull() {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	if n := len(c.flights); n > 0 && time.Since(c.flights[n-1].began) < quiet {
+		c.lullTimer.Reset(quiet)
+		return
+	}
+	c.armed = false
+	c.watch(false)
 }
 
 // watch sees to the end of the flights so far. One answer of the device stands
@@ -122,18 +203,18 @@ func (c *conn) landed(flights []*flight, err error) {
 // the long side, where the device was idle or the end was heard of late. The
 // caller holds w.mu.
 func (c *conn) clock(flights []*flight) {
-	now, p, queued := time.Now(), flights[0].program, time.Duration(0)
+	now, p := time.Now(), flights[0].program
 	began, same := flights[0].began, true
 	for _, f := range flights {
-		queued += f.cost
 		same = same && f.program == p
+		c.disembark(f.cost)
 	}
+	c.landing.Broadcast()
 	if c.lastEnd.After(began) {
 		began = c.lastEnd
 	}
 	c.lastEnd = now
 	took := max(1, now.Sub(began)/time.Duration(len(flights)))
-	c.dequeue(len(flights), queued)
 	switch {
 	case !same:
 	case p.pace == 0 || took < p.pace:
@@ -147,6 +228,10 @@ func (c *conn) clock(flights []*flight) {
 // failed one. The caller holds w.mu.
 func (c *conn) settle(f *flight, err error) {
 	w := c.w
+	defer func() {
+		f.flying = false
+		f.rest()
+	}()
 	for i := range f.outputs {
 		f.outputs[i].flight = nil
 	}

@@ -76,7 +76,7 @@ func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *lo
 	now := time.Now()
 	j := &loop{w: w, space: s, body: b, log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
 		place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now, resumed: now}
-	j.conn = &conn{w: w, arrays: table{}, programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu), since: now, space: s}
+	j.conn = &conn{w: w, programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu), since: now, space: s}
 	j.conn.hello = wire.HelloBody{Space: s.name, Client: "job " + b.Name}
 	return j
 }

@@ -36,6 +36,7 @@ type program struct {
 	onDisk     bool
 	size       int64         // of its code, about
 	pace       time.Duration // device time of a run, 0: not known yet
+	idle       []*flight     // that have landed, to be used again
 }
 
 // isReady says whether p has been made, or has failed.

@@ -100,9 +100,12 @@ func (c *conn) upload(b *wire.UploadBody) error {
 		failed = wire.Errorf(wire.Invalid, "upload to device %d: session has devices 0 to %d", b.Device, len(w.devices)-1)
 	default:
 		put := func() {
-			if win == nil {
+			switch {
+			case win == nil:
 				a.buf, failed = w.client.Upload(data, dtype(b.Type.DType), b.Type.Dims, w.devices[b.Device])
-			} else {
+			case w.inline && b.Adopts(len(win.mem)):
+				a.buf, failed = w.client.Adopt(data, dtype(b.Type.DType), b.Type.Dims, w.devices[b.Device], done)
+			default:
 				a.buf, failed = w.client.UploadAsync(data, dtype(b.Type.DType), b.Type.Dims, w.devices[b.Device], done)
 			}
 		}
@@ -204,7 +207,7 @@ func (c *conn) download(id uint32, b wire.DownloadBody) error {
 			c.reply(id, func(to []byte) []byte { return append(to, dst...) })
 		}
 	}
-	if len(c.queue) == 0 { // nothing waits behind it: waiting in place is faster
+	if c.alone() { // nothing waits behind it: waiting in place is faster
 		done(w.client.Download(a.buf, dst))
 	} else if err := w.client.DownloadAsync(a.buf, dst, done); err != nil {
 		done(err)

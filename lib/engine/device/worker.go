@@ -33,6 +33,7 @@ type Worker struct {
 
 	client     *pjrt.Client
 	devices    []*pjrt.Device
+	inline     bool // short programs run inside Execute
 	cache      *cache
 	keeping    sync.Mutex     // held while a program is written to disk
 	background sync.WaitGroup // work that the end waits for
@@ -83,6 +84,7 @@ func (w *Worker) Open() error {
 		return wire.Errorf(wire.Unavailable, "%s: no device: %v", w.Plugin.Path, err).WithHint("GAIDEN_DEVICE=cpu works on any machine")
 	}
 	w.devices = w.client.Devices()
+	w.inline = w.client.Platform() == "cpu"
 	for _, d := range w.devices {
 		if m, err := d.Memory(); err == nil && m.Limit > 0 && (w.deviceLimit == 0 || m.Limit < w.deviceLimit) {
 			w.deviceLimit = m.Limit

@@ -14,6 +14,7 @@ type Buffer uintptr
 const (
 	onlyDuringCall   = 0
 	untilTransferred = 1
+	whileInUse       = 2
 
 	// stageBelow is the size under which the plugin makes a copy of the data
 	// instead of being waited for.
@@ -29,8 +30,25 @@ func (c *Client) Upload(data []byte, t DType, dims []int, d *Device) (Buffer, er
 	if len(data) > 0 {
 		pin.Pin(&data[0])
 	}
-	return c.upload(data, Shape{t, dims}, d, nil)
+	return c.upload(data, Shape{t, dims}, d, untilTransferred, nil)
 }
+
+// Adopt makes an array of data without a copy where the plugin can: on the CPU,
+// from an address that is a multiple of AdoptAlign. data must then stay valid and
+// unchanged as long as the array or a program that uses it lives; done is called
+// after that. A program that is given the array by donation writes its result
+// elsewhere. Where the plugin copies, Adopt is UploadAsync. data must not be of
+// Go's heap.
+func (c *Client) Adopt(data []byte, t DType, dims []int, d *Device, done func(error)) (Buffer, error) {
+	if done == nil {
+		return 0, fmt.Errorf("pjrt: adopt: got no done function")
+	}
+	return c.upload(data, Shape{t, dims}, d, whileInUse, done)
+}
+
+// AdoptAlign is what the address of adopted memory must be a multiple of, in
+// bytes.
+const AdoptAlign = 64
 
 // UploadAsync is Upload that returns at once. data must stay valid and unchanged
 // until done is called, with the transfer's error if any; the buffer may be used
@@ -43,7 +61,7 @@ func (c *Client) UploadAsync(data []byte, t DType, dims []int, d *Device, done f
 	if len(data) > 0 {
 		pin.Pin(&data[0])
 	}
-	b, err := c.upload(data, Shape{t, dims}, d, func(err error) {
+	b, err := c.upload(data, Shape{t, dims}, d, untilTransferred, func(err error) {
 		pin.Unpin()
 		done(err)
 	})
@@ -53,8 +71,8 @@ func (c *Client) UploadAsync(data []byte, t DType, dims []int, d *Device, done f
 	return b, err
 }
 
-// upload copies pinned data; done nil means to wait.
-func (c *Client) upload(data []byte, s Shape, d *Device, done func(error)) (Buffer, error) {
+// upload takes pinned data; done nil means to wait.
+func (c *Client) upload(data []byte, s Shape, d *Device, semantics int32, done func(error)) (Buffer, error) {
 	switch want, err := s.bytes(); {
 	case err != nil:
 		return 0, fmt.Errorf("pjrt: upload: %w", err)
@@ -73,7 +91,7 @@ func (c *Client) upload(data []byte, s Shape, d *Device, done func(error)) (Buff
 	defer c.giveTransfer(t)
 	a := t.up
 	*a = uploadArgs{head: head{unsafe.Sizeof(*a), 0}, client: c.handle, data: t.scratch, kind: int32(s.DType), dims: address(&t.dims[0]),
-		rank: uintptr(len(s.Dims)), semantics: untilTransferred, device: d.handle}
+		rank: uintptr(len(s.Dims)), semantics: semantics, device: d.handle}
 	if len(data) > 0 {
 		a.data = address(&data[0])
 	}

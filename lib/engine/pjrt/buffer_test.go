@@ -291,3 +291,64 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
+
+// An adopted array is the memory it was made of: nothing is copied, done comes
+// when the array is gone, and a program that is given it by donation leaves the
+// memory alone and keeps nothing in it.
+func TestAdopt(t *testing.T) {
+	c := client(t)
+	if c.Platform() != "cpu" {
+		t.Skip("only the CPU plugin adopts memory")
+	}
+	const n = 1 << 20
+	p := compile(t, c, increments(1, n, true))
+	for _, tt := range []struct {
+		name   string
+		donate bool
+	}{{"kept", false}, {"donated", true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			mem := must[[]byte](t)(syscall.Mmap(-1, 0, 4*n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))
+			defer syscall.Munmap(mem)
+			data := unsafe.Slice((*float32)(unsafe.Pointer(&mem[0])), n)
+			for i := range data {
+				data[i] = float32(i)
+			}
+			told := make(chan error, 1)
+			b := must[Buffer](t)(c.Adopt(mem, Float32, []int{n}, nil, func(err error) { told <- err }))
+			out := []Buffer{0}
+			if err := p.Execute([]Buffer{b}, out, []bool{tt.donate}, nil, Wait, nil); err != nil {
+				t.Fatal(err)
+			}
+			if !tt.donate {
+				select {
+				case <-told:
+					t.Fatal("done was called while the array lives")
+				case <-time.After(20 * time.Millisecond):
+				}
+				free(t, c, b)
+			}
+			select {
+			case err := <-told:
+				if err != nil {
+					t.Fatal(err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("done was not called when the array was gone")
+			}
+			if data[n-1] != n-1 {
+				t.Errorf("adopted memory: got %v at its end, want %v", data[n-1], n-1)
+			}
+			clear(mem) // it is ours again
+			got := make([]byte, 4*n)
+			if err := c.Download(out[0], got); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range unsafe.Slice((*float32)(unsafe.Pointer(&got[0])), n) {
+				if v != float32(i)+1 {
+					t.Fatalf("result at %d: got %v, want %v", i, v, float32(i)+1)
+				}
+			}
+			free(t, c, out[0])
+		})
+	}
+}

@@ -59,7 +59,9 @@ type WindowBody struct {
 }
 
 // UploadBody makes an array from host data: Data when Window is 0, else the
-// bytes at Offset in that window, which the session gives back with Done.
+// bytes at Offset in that window, which the session gives back with Done: soon
+// where it copies them, and when the array is gone where the window becomes the
+// array's memory, which it does on the CPU.
 type UploadBody struct {
 	Handle uint64
 	Type   Type
@@ -67,6 +69,13 @@ type UploadBody struct {
 	Window uint32
 	Offset uint64
 	Data   []byte
+}
+
+// Adopts says whether a session on the CPU uses a window of that size in place of
+// memory of its own: not where that would keep much more than the array needs.
+func (u *UploadBody) Adopts(window int) bool {
+	n, err := u.Type.Bytes()
+	return err == nil && u.Offset%4096 == 0 && n >= 1<<20 && int64(window) <= 2*n
 }
 
 // DoneBody says that the session no longer uses a window.
@@ -222,6 +231,12 @@ func (e *ExecuteBody) Decode(b []byte) error {
 		e.Bind = append(e.Bind, Binding{d.u32(), d.str()})
 	}
 	return d.end(Execute)
+}
+
+// ExecuteProgram is the program that an Execute's body names, 0 for a torn one.
+func ExecuteProgram(b []byte) uint64 {
+	d := decoder{b: b}
+	return d.u64()
 }
 
 // Append appends the encoded body to b.

@@ -19,6 +19,9 @@ import (
 //	uint32 n, n bytes      of the connection, n at most linkPiece
 //	uint32 0, uint64       so many bytes have arrived here
 //	uint32 0xffffffff      the connection has ended at this end
+//
+// Who hears of the end says the same, and so the first to say it knows that the
+// other knows: the line may break just then.
 type Link struct {
 	inner *net.UnixConn
 
@@ -26,8 +29,10 @@ type Link struct {
 	changed  *sync.Cond
 	out      []byte // sent from base on, and not known to have arrived
 	base     uint64
-	ended    bool   // inner gives no more
-	received uint64 // bytes that inner was given
+	ended    bool     // inner gives no more
+	heard    bool     // the other end has said that it has ended
+	said     net.Conn // the last line on which this end has
+	received uint64   // bytes that inner was given
 	over     bool
 	line     net.Conn // in use, nil if there is none
 	lines    int      // that have come
@@ -145,7 +150,10 @@ func (l *Link) Carry(line net.Conn) error {
 	go func() { sent <- l.say(line, there, here) }()
 	err := l.hear(line)
 	l.leave(line)
-	return errors.Join(err, <-sent)
+	if err = errors.Join(err, <-sent); l.Over() {
+		return nil // whoever was first has closed the line
+	}
+	return err
 }
 
 // leave ends the use of a line.
@@ -174,7 +182,7 @@ func (l *Link) say(line net.Conn, next, told uint64) error {
 	end := false
 	for {
 		l.mu.Lock()
-		for l.line == line && !l.over && next == l.base+uint64(len(l.out)) && told == l.received && (end || !l.ended) {
+		for l.line == line && !l.over && !l.heard && next == l.base+uint64(len(l.out)) && told == l.received && (end || !l.ended) {
 			l.changed.Wait()
 		}
 		if l.line != line {
@@ -186,28 +194,43 @@ func (l *Link) say(line net.Conn, next, told uint64) error {
 			told = l.received
 			b = binary.LittleEndian.AppendUint64(putU32(b, 0), told)
 		}
-		if piece := l.out[next-l.base:]; len(piece) > 0 {
+		if piece := l.out[next-l.base:]; len(piece) > 0 && !l.heard {
 			piece = piece[:min(len(piece), linkPiece)]
 			b = append(putU32(b, uint32(len(piece))), piece...)
 			next += uint64(len(piece))
-		} else if l.ended && !end {
+		} else if !end && (l.ended || l.heard || l.over) {
 			b, end = putU32(b, linkEnd), true
-		} else if l.over {
-			l.mu.Unlock()
-			return nil
+			l.said = line
 		}
+		last := end && (l.heard || l.over)
 		l.mu.Unlock()
-		if _, err := line.Write(b); err != nil {
+		_, err := line.Write(b)
+		if last {
+			l.finish()
+		}
+		if err != nil {
 			line.Close()
+		}
+		if last || err != nil {
 			return err
 		}
-		if end {
-			l.mu.Lock()
-			l.over = true
-			l.mu.Unlock()
-			return nil
-		}
 	}
+}
+
+// finish notes that both ends know of the end.
+func (l *Link) finish() {
+	l.mu.Lock()
+	l.over = true
+	l.changed.Broadcast()
+	l.mu.Unlock()
+}
+
+// Told says whether the other end has all that there was, and was told at least
+// once that no more will come. It may not have heard that: then it will ask.
+func (l *Link) Told() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended && len(l.out) == 0 && l.said != nil
 }
 
 // hear gives inner what comes.
@@ -220,11 +243,15 @@ func (l *Link) hear(line net.Conn) error {
 		n := binary.LittleEndian.Uint32(b)
 		switch {
 		case n == linkEnd:
-			l.mu.Lock()
-			l.over = true
-			l.changed.Broadcast()
-			l.mu.Unlock()
 			l.inner.Close()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.heard = true
+			l.over = l.over || l.said == line // it is the answer to ours
+			l.changed.Broadcast()
+			for !l.over && l.line == line { // say answers
+				l.changed.Wait()
+			}
 			return nil
 		case n == 0:
 			if _, err := io.ReadFull(line, b[:8]); err != nil {

@@ -81,3 +81,44 @@ func TestLink(t *testing.T) {
 		t.Errorf("%d lines were used: the test has tested nothing", n)
 	}
 }
+
+// TestLinkEnd cuts the line at the instant when one end has said that the
+// connection has ended, before the other has heard it: on the next line it is
+// said again, and neither waits for a line that does not come.
+func TestLinkEnd(t *testing.T) {
+	a, inA := pair(t)
+	b, inB := pair(t)
+	near, far := NewLink(inA, nil), NewLink(inB, nil)
+	a.Close()
+	x, y, err := socketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	carried := make(chan error, 1)
+	go func() { carried <- near.Carry(x) }()
+	y.Write(make([]byte, 8)) // nothing has arrived
+	said := make([]byte, 12)
+	if _, err := io.ReadFull(y, said); err != nil || !bytes.Equal(said[8:], []byte{0xff, 0xff, 0xff, 0xff}) {
+		t.Fatalf("the end that has ended says %x, %v", said, err)
+	}
+	y.Close()
+	<-carried
+	if near.Over() {
+		t.Fatal("nobody has heard of the end, and it counts as told")
+	}
+	if x, y, err = socketPair(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { carried <- far.Carry(y) }()
+	if err := near.Carry(x); err != nil {
+		t.Error(err)
+	}
+	<-carried
+	if !near.Over() || !far.Over() {
+		t.Errorf("after the second line: over is %v and %v, want both", near.Over(), far.Over())
+	}
+	b.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := b.Read(said); err != io.EOF {
+		t.Errorf("the other end's connection: got %v, want EOF", err)
+	}
+}

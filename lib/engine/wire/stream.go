@@ -141,29 +141,50 @@ type Frame struct {
 
 // Reader receives frames. It belongs to one goroutine.
 type Reader struct {
-	conn *net.UnixConn
+	raw  syscall.RawConn
+	err  error // of raw
 	buf  []byte
 	r, w int // buf[r:w] is unread
 	oob  [128]byte
 	fds  []int
 	free chan []byte
+
+	// What receive leaves: a function for RawConn, made once.
+	receive func(fd uintptr) bool
+	n, oobn int
+	failed  error
+	once    bool // do not wait
 }
 
 // NewReader returns a Reader on conn.
 func NewReader(conn *net.UnixConn) *Reader {
-	return &Reader{conn: conn, buf: make([]byte, 256<<10), free: make(chan []byte, 64)}
+	r := &Reader{buf: make([]byte, 256<<10), free: make(chan []byte, 256)}
+	r.raw, r.err = conn.SyscallConn()
+	r.receive = r.recv
+	return r
 }
 
 // Recycle gives the body of a frame back for use in a later one. It may be
 // called from any goroutine, or not at all.
 func (r *Reader) Recycle(body []byte) {
-	if cap(body) > 64<<10 || cap(body) == 0 {
+	if cap(body) > 16<<10 || cap(body) == 0 {
 		return
 	}
 	select {
 	case r.free <- body[:0]:
 	default:
 	}
+}
+
+// Ready says whether a part of a frame has come.
+func (r *Reader) Ready() bool {
+	if r.r == r.w {
+		r.once = true
+		err := r.fill()
+		r.once = false
+		return r.w > r.r || err != nil && err != syscall.EAGAIN
+	}
+	return true
 }
 
 // Next returns the next frame. io.EOF means that the other end has closed
@@ -225,21 +246,39 @@ func (r *Reader) body(n int) ([]byte, error) {
 
 // fill reads at least one byte more into buf.
 func (r *Reader) fill() error {
+	if r.err != nil {
+		return r.err
+	}
 	if r.r > 0 {
 		copy(r.buf, r.buf[r.r:r.w])
 		r.r, r.w = 0, r.w-r.r
 	}
-	n, oobn, _, _, err := r.conn.ReadMsgUnix(r.buf[r.w:], r.oob[:])
-	if oobn > 0 {
-		if e := r.takeFDs(r.oob[:oobn]); e != nil && err == nil {
+	r.n, r.oobn, r.failed = 0, 0, nil
+	err := r.raw.Read(r.receive)
+	if r.failed != nil {
+		err = r.failed
+	}
+	if r.oobn > 0 {
+		if e := r.takeFDs(r.oob[:r.oobn]); e != nil && err == nil {
 			err = e
 		}
 	}
-	if n == 0 && (err == nil || errors.Is(err, io.EOF)) {
-		return io.EOF // net wraps it
+	if r.n == 0 && err == nil {
+		return io.EOF
 	}
-	r.w += n
+	r.w += r.n
 	return err
+}
+
+// recv is one try to read; false makes the runtime wait until there is
+// something.
+func (r *Reader) recv(fd uintptr) bool {
+	r.failed = syscall.EINTR
+	for r.failed == syscall.EINTR {
+		r.n, r.oobn, _, _, r.failed = syscall.Recvmsg(int(fd), r.buf[r.w:], r.oob[:], syscall.MSG_CMSG_CLOEXEC)
+	}
+	r.n, r.oobn = max(0, r.n), max(0, r.oobn)
+	return r.failed != syscall.EAGAIN || r.once
 }
 
 func (r *Reader) takeFDs(oob []byte) error {
