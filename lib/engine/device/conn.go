@@ -61,9 +61,9 @@ type conn struct {
 const maxInflight = 64
 
 // maxWait bounds them by the device time that they will take, so that a client's
-// short program does not wait behind much of another's: at most this, or one
-// long program.
-const maxWait = 50 * time.Millisecond
+// short program does not wait behind much of another's: at most this, in which a
+// step of half of it can be ready behind the one at work, or one longer program.
+const maxWait = 100 * time.Millisecond
 
 // serve obeys one client until it leaves.
 func (w *Worker) serve(sock *net.UnixConn) {

@@ -74,9 +74,10 @@ func (c *conn) board(p *program) (cost time.Duration) {
 	return p.pace
 }
 
-// full says whether board would wait. The caller holds w.mu.
+// full says whether board would wait. A long program goes behind short ones, such
+// as those that prepare it. The caller holds w.mu.
 func (c *conn) full(p *program) bool {
-	return c.inflight > 0 && (c.inflight >= maxInflight || c.queued+p.pace > maxWait)
+	return c.inflight > 0 && (c.inflight >= maxInflight || c.queued > maxWait/10 && c.queued+p.pace > maxWait)
 }
 
 // disembark ends what board began. The caller holds w.mu, and tells who waits
