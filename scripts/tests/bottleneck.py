@@ -84,8 +84,10 @@ def main():
         said = text(cell)
         sentence = re.search(r"^.*takes .* of a step.*$", said, re.M)
         problems = [] if sentence else ["no sentence"]
-        if sentence and " search " in cell.source and not re.search(r"backward takes .* layer pool takes .*fill\)", sentence[0]):
-            problems.append("want the pooling's backward and its fill")
+        filled = {" fill ": r"its fill \(", " search ": r"search and fill\)"}
+        for net, op in filled.items():
+            if sentence and net in cell.source and not re.search(r"backward takes .* layer pool takes .*" + op, sentence[0]):
+                problems.append("want the pooling's backward and its fill")
         if sentence and " mask " in cell.source and "layer pool" in sentence[0]:
             problems.append("want another layer than the pooling")
         check(cell, problems)
