@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -162,5 +163,27 @@ func TestReadRecordingRefuses(t *testing.T) {
 	}
 	if r, err := ReadRecording(nil); err != nil || len(r.Kernels) != 0 {
 		t.Errorf("nothing: got %v, %v, want an empty recording", r, err)
+	}
+}
+
+// TestPrograms holds that the phases of a step can be told apart in a recording
+// of the step, and that all of its kernels belong to one of them.
+func TestPrograms(t *testing.T) {
+	r := recorded(t)
+	programs := perRun(r.programs(), 3)
+	busy, kernels := 0.0, 0
+	for _, g := range programs {
+		busy, kernels = busy+g.Seconds, kernels+g.Kernels
+	}
+	if len(programs) != 5 || kernels != 36 || math.Abs(busy/(r.Busy()/3)-1) > 1e-9 {
+		t.Errorf("got %d programs with %d kernels, %g s of %g s: %v; want 5 with all 36", len(programs), kernels, busy, r.Busy()/3, programs)
+	}
+	// next, forward, loss, backward, update: the loss has the fewest kernels, and
+	// the fill is in the backward.
+	for _, k := range r.Kernels {
+		if i := slices.IndexFunc(programs, func(g Group) bool { return g.Name == fmt.Sprint(k.Program) }); k.Label == "pool/backward" && i != 3 || k.Label == "conv/forward" && i != 1 {
+			t.Errorf("%s: in program %d of the step, want backward's at 3 and forward's at 1", k.Label, i)
+			break
+		}
 	}
 }
