@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/pjrt/xspace"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
@@ -229,6 +230,20 @@ func instruction(m *xspace.Module, kernel string) (xspace.Instruction, bool) {
 	for name, i := range m.Instructions {
 		if plain(name) == kernel {
 			return i, true
+		}
+	}
+	// A kernel of our own, linear_relu__l1_forward, has a name of its own; XLA
+	// numbers those that come again.
+	short := strings.TrimRight(strings.TrimRight(kernel, "0123456789"), "_")
+	for _, i := range m.Instructions {
+		if i.Op != "custom-call" || i.Label == "" {
+			continue
+		}
+		for _, name := range []string{kernel, short} {
+			if own, is := strings.CutSuffix(name, "__"+hlo.Symbol(i.Label)); is {
+				i.Op = own
+				return i, true
+			}
 		}
 	}
 	return xspace.Instruction{}, false

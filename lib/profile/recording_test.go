@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gaiden/lib/engine/pjrt/xspace"
 )
 
 // recorded is what XLA's profiler wrote on an H200 for three steps of the
@@ -184,6 +186,30 @@ func TestPrograms(t *testing.T) {
 		if i := slices.IndexFunc(programs, func(g Group) bool { return g.Name == fmt.Sprint(k.Program) }); k.Label == "pool/backward" && i != 3 || k.Label == "conv/forward" && i != 1 {
 			t.Errorf("%s: in program %d of the step, want backward's at 3 and forward's at 1", k.Label, i)
 			break
+		}
+	}
+}
+
+// TestOwnKernels holds that kernels of our own, of which a CUDA graph tells the
+// name alone, are known for what they are.
+func TestOwnKernels(t *testing.T) {
+	m := &xspace.Module{Instructions: map[string]xspace.Instruction{}}
+	for i, label := range []string{"l1/forward", "l2/forward", "l2/backward", "conv_1/forward", "adam/update"} {
+		m.Instructions[fmt.Sprint("custom-call.", i)] = xspace.Instruction{Op: "custom-call", Label: label}
+	}
+	m.Instructions["loop_add_fusion.1"] = xspace.Instruction{Op: "fusion", Label: "loss/forward"}
+	for _, tt := range []struct{ kernel, op, label string }{
+		{"linear_relu__l1_forward", "linear_relu", "l1/forward"},
+		{"linear_relu__l2_forward", "linear_relu", "l2/forward"},
+		{"linear_input_relu__l2_backward_1", "linear_input_relu", "l2/backward"},
+		{"conv_relu__conv_1_forward_12", "conv_relu", "conv_1/forward"},
+		{"group_adam__adam_update", "group_adam", "adam/update"},
+		{"loop_add_fusion_1", "fusion", "loss/forward"},
+		{"linear_relu__l9_forward", "", ""},
+		{"memcpy32_post", "", ""},
+	} {
+		if i, _ := instruction(m, tt.kernel); i.Op != tt.op || i.Label != tt.label {
+			t.Errorf("%s: got %q of %q, want %q of %q", tt.kernel, i.Op, i.Label, tt.op, tt.label)
 		}
 	}
 }
