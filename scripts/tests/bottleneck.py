@@ -34,7 +34,6 @@ MAGICS = [
     ("%roofline", r"bfloat16", ""),
     ("%%profile\nfmt.Println(2)", r"no profiler|kernels", "cpu"),
     ("%cost", r"(direct|link|build)", ""),
-    ("%cost?", r"where the time of the cell before went[\s\S]*upload, device", ""),
 ]
 
 

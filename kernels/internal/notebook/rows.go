@@ -78,10 +78,11 @@ func (n *Notebook) moduleRows() magic.Table {
 	}
 }
 
-const costHelp = `The line begins with what the kernel did: parse, compile and link of the cell's
-program, its start and its run. What the cell asked of the session follows:
-graph (building the text of programs), compile (of programs that were compiled,
-loaded from disk, or ready), upload, device (waiting for it), download.`
+const costHelp = `The line begins with what the kernel did: compose, compile and link of the
+cell's program, its start, its run, and after it the look at what it left. What
+the cell asked of the session follows: graph (writing the text of programs),
+compile (how many were compiled, loaded from disk, or ready), upload, device
+(waiting for it), download.`
 
 func (n *Notebook) require(ctx context.Context, host magic.Host, c magic.Command) error {
 	if len(c.Args) == 0 {
