@@ -127,7 +127,7 @@ func TestFusedPrograms(t *testing.T) {
 		}
 		calls := regexp.MustCompile(`custom_call @.* name = "(\w+)".* loc\((#\w+)\)`).FindAllStringSubmatch(string(p.Text(nil)), -1)
 		for _, call := range calls { // what a profiler needs
-			label := regexp.MustCompile(call[2] + ` = loc\("(\w+/\w+)"`).FindStringSubmatch(string(p.Text(nil)))
+			label := regexp.MustCompile(call[2] + ` = loc\("([^"/]+/[^"/]+)"`).FindStringSubmatch(string(p.Text(nil)))
 			if label == nil || !strings.HasSuffix(call[1], "__"+hlo.Symbol(label[1])) {
 				t.Errorf("%s: kernel %s has the label %q, want one of layer and phase, and the kernel named after it", tt.net.Name, call[1], label)
 			}
