@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/models"
@@ -122,6 +124,16 @@ func TestFusedPrograms(t *testing.T) {
 		t.Logf("%s: %d kernels", tt.net.Name, got)
 		if got < 2 || got > tt.largest {
 			t.Errorf("%s: got %d kernels a step, want 2 to %d", tt.net.Name, got, tt.largest)
+		}
+		calls := regexp.MustCompile(`custom_call @.* name = "(\w+)".* loc\((#\w+)\)`).FindAllStringSubmatch(string(p.Text(nil)), -1)
+		for _, call := range calls { // what a profiler needs
+			label := regexp.MustCompile(call[2] + ` = loc\("([^"/]+/[^"/]+)"`).FindStringSubmatch(string(p.Text(nil)))
+			if label == nil || !strings.HasSuffix(call[1], "__"+hlo.Symbol(label[1])) {
+				t.Errorf("%s: kernel %s has the label %q, want one of layer and phase, and the kernel named after it", tt.net.Name, call[1], label)
+			}
+		}
+		if len(calls) != got {
+			t.Errorf("%s: %d of %d kernels have a label", tt.net.Name, len(calls), got)
 		}
 	}
 }

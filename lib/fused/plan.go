@@ -191,7 +191,7 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 		case "conv":
 			x, left[i].winner = o.Conv(q.convolution(), x, s.State(q.name + "/weights")[0], q.biases(s))
 		case "head":
-			mark("loss")
+			mark("loss/forward")
 			loss, hit, g = o.Head(x, s.State(q.name + "/weights")[0], q.biases(s), s.Labels)
 		default:
 			x = s.plain(*q, x, &left[i])

@@ -2,6 +2,8 @@ package profile
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"gaiden/lib/timing/units"
@@ -51,13 +53,43 @@ func (p *Phases) Bottleneck() Bottleneck {
 	return b
 }
 
-// fills are the ops by which an array is filled through an index: one element
-// at a time.
-var fills = map[string]string{"scatter": "indexed fill", "select_and_scatter": "search and fill", "gather": "indexed read"}
+// fills are the ops by which an array is filled or read through an index: one
+// element at a time.
+var fills = map[string]string{"scatter": "indexed fill", "select_and_scatter": "search and fill", "gather": "indexed read", filling: "one by one, through an index"}
+
+// filling is the name of a loop that does nothing but write elements where an
+// index says; StableHLO has no name for it.
+const filling = "fill"
+
+// operation names an op as its line does: by StableHLO's name, but a loop that
+// fills by what it does.
+func operation(name, text string) string {
+	if name != "while" || !strings.Contains(text, "stablehlo.dynamic_update_slice") {
+		return name
+	}
+	for _, op := range opNames.FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(moving, op[1]) {
+			return name
+		}
+	}
+	return filling
+}
+
+var (
+	opNames = regexp.MustCompile(`\bstablehlo\.(\w+)`)
+	// moving are the ops of a loop that only moves values: what counts its turns,
+	// and what reads and writes at an index.
+	moving = []string{"while", "return", "constant", "add", "compare", "select", "reshape", "broadcast_in_dim", "dynamic_slice", "dynamic_update_slice"}
+)
+
+// base is an op's name without the number of one that comes again.
+func base(operation string) string {
+	return strings.TrimRight(strings.TrimRight(operation, "0123456789"), "_")
+}
 
 // name is how people call the line's op.
 func name(l Line) string {
-	op, _, _ := strings.Cut(l.Operation, "_2")
+	op := base(l.Operation)
 	if what := fills[op]; what != "" {
 		return fmt.Sprintf("%s (%s)", l.Operation, what)
 	}
@@ -91,9 +123,9 @@ func (b Bottleneck) String() string {
 func (p *Phases) advice(chain []Line) string {
 	last := chain[len(chain)-1]
 	share, bound := p.Peaks.Share(last)
-	op, _, _ := strings.Cut(last.Operation, "_2")
+	op := base(last.Operation)
 	switch {
-	case op == "scatter" || op == "select_and_scatter":
+	case op == "scatter" || op == "select_and_scatter" || op == filling:
 		return "a fill through an index is slow: models.MaxPool2D{Gradient: models.Mask} compares and multiplies instead"
 	case share > 0.6:
 		return fmt.Sprintf("it runs at %s of this device's %s: little is to be gained here; a larger batch or bfloat16 changes the sum", units.Percent(share), bound)

@@ -69,6 +69,30 @@ func TestBottleneckDoubts(t *testing.T) {
 	}
 }
 
+// TestOperation holds that a loop that only writes where an index says is called
+// a fill, and other loops are not.
+func TestOperation(t *testing.T) {
+	loop := func(body string) string {
+		return "stablehlo.while(%0) cond { stablehlo.compare LT stablehlo.return } do { stablehlo.dynamic_slice " + body + " stablehlo.dynamic_update_slice stablehlo.return }"
+	}
+	tests := []struct{ name, op, text, want string }{
+		{"a fill", "while", loop("stablehlo.select"), "fill"},
+		{"a recurrence", "while", loop("stablehlo.dot_general stablehlo.tanh"), "while"},
+		{"a count", "while", "stablehlo.while stablehlo.add stablehlo.compare", "while"},
+		{"another op", "dynamic_update_slice", "stablehlo.dynamic_update_slice", "dynamic_update_slice"},
+	}
+	for _, tt := range tests {
+		if got := operation(tt.op, tt.text); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+	for in, want := range map[string]string{"fill": "fill", "fill_2": "fill", "scatter_12": "scatter", "select_and_scatter": "select_and_scatter"} {
+		if got := base(in); got != want {
+			t.Errorf("base(%q): got %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestPeaksShare(t *testing.T) {
 	p := Peaks{Copy: 100e9, TF32: 1000e9, F32: 500e9, BF16: 2000e9, Dispatch: 1e-6, Latency: 1e-5}
 	tests := []struct {

@@ -24,8 +24,11 @@
 // the next is written to memory and read again; XLA joins them where it can.
 // So sums are compared with wholes, and the difference is in the result:
 //
-//   - the phases against a step made of the same five programs (Chain): the rest
-//     is what they lose one after the other, mostly what was in the cache;
+//   - the phases alone against the phases in their places in a step (InStep): the
+//     rest is what they lose one after the other, since others have filled the
+//     cache and memory for their results is not there yet;
+//   - those against the step (Chain), which is measured apart: what is left should
+//     be little;
 //   - that step against a step of the epoch, which is one program (Epoch);
 //   - layers against their phase, ops against their layer.
 //

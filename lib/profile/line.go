@@ -36,6 +36,10 @@ type Line struct {
 	// Kernels is how many there are in a run, -1 where nobody can tell.
 	Kernels int
 
+	// InStep is what a phase takes in its place in a step, in seconds; 0 where it
+	// is not known, and for layers and ops.
+	InStep float64
+
 	// Calls is how often an epoch does it.
 	Calls int
 

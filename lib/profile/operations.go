@@ -23,9 +23,9 @@ func (m *measurer) apart(phase, layer string, f *fit.Phase, calls int) ([]Line, 
 		for k, n := range op.Inputs {
 			in[k] = values[n]
 		}
-		name := op.Name
-		if seen[op.Name]++; seen[op.Name] > 1 {
-			name = fmt.Sprintf("%s_%d", op.Name, seen[op.Name])
+		name := operation(op.Name, string(op.Program.Text(nil)))
+		if seen[name]++; seen[name] > 1 {
+			name = fmt.Sprintf("%s_%d", name, seen[name])
 		}
 		lines[i] = Line{Level: Operation, Phase: phase, Layer: layer, Operation: name, Calls: calls, Kernels: -1}
 		t, err := m.task(&lines[i], op.Program, in)

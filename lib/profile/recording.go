@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/pjrt/xspace"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
@@ -35,6 +36,7 @@ type Kernel struct {
 	Op             string   // the op that it is for; of a fusion the one that counts: scatter, dot
 	Label          string   // of the program text: conv/backward; "" if none
 	Labels         []string // all of them, where a fusion joins several
+	Program        int64    // the compiled program that it belongs to, 0 if that is not known
 	Start, Seconds float64  // since the recording began, and how long
 	Details        string   // registers, grid, occupancy
 }
@@ -183,6 +185,7 @@ func (k *Kernel) origin(e xspace.Event, modules map[int64]*xspace.Module) {
 	case uint64:
 		id = int64(n)
 	}
+	k.Program = id
 	m := modules[id]
 	if m == nil {
 		k.Op = name
@@ -227,6 +230,20 @@ func instruction(m *xspace.Module, kernel string) (xspace.Instruction, bool) {
 	for name, i := range m.Instructions {
 		if plain(name) == kernel {
 			return i, true
+		}
+	}
+	// A kernel of our own, linear_relu__l1_forward, has a name of its own; XLA
+	// numbers those that come again.
+	short := strings.TrimRight(strings.TrimRight(kernel, "0123456789"), "_")
+	for _, i := range m.Instructions {
+		if i.Op != "custom-call" || i.Label == "" {
+			continue
+		}
+		for _, name := range []string{kernel, short} {
+			if own, is := strings.CutSuffix(name, "__"+hlo.Symbol(i.Label)); is {
+				i.Op = own
+				return i, true
+			}
 		}
 	}
 	return xspace.Instruction{}, false
@@ -341,6 +358,21 @@ func label(k Kernel) string {
 		return NoLabel + k.Name
 	}
 	return k.Label
+}
+
+// programs adds kernels up by the program that they belong to, in the order in
+// which programs began; kernels of no program are left out.
+func (r *Recording) programs() []Group {
+	key := func(k Kernel) string { return fmt.Sprint(k.Program) }
+	groups := slices.DeleteFunc(r.By(key), func(g Group) bool { return g.Name == key(Kernel{}) })
+	begun := map[string]int{}
+	for i, k := range r.Kernels {
+		if _, seen := begun[key(k)]; !seen {
+			begun[key(k)] = i
+		}
+	}
+	slices.SortFunc(groups, func(a, b Group) int { return cmp.Compare(begun[a.Name], begun[b.Name]) })
+	return groups
 }
 
 // perRun divides groups by a number of runs.

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"gaiden/lib/engine/pjrt/xspace"
 )
 
 // recorded is what XLA's profiler wrote on an H200 for three steps of the
@@ -162,5 +165,51 @@ func TestReadRecordingRefuses(t *testing.T) {
 	}
 	if r, err := ReadRecording(nil); err != nil || len(r.Kernels) != 0 {
 		t.Errorf("nothing: got %v, %v, want an empty recording", r, err)
+	}
+}
+
+// TestPrograms holds that the phases of a step can be told apart in a recording
+// of the step, and that all of its kernels belong to one of them.
+func TestPrograms(t *testing.T) {
+	r := recorded(t)
+	programs := perRun(r.programs(), 3)
+	busy, kernels := 0.0, 0
+	for _, g := range programs {
+		busy, kernels = busy+g.Seconds, kernels+g.Kernels
+	}
+	if len(programs) != 5 || kernels != 36 || math.Abs(busy/(r.Busy()/3)-1) > 1e-9 {
+		t.Errorf("got %d programs with %d kernels, %g s of %g s: %v; want 5 with all 36", len(programs), kernels, busy, r.Busy()/3, programs)
+	}
+	// next, forward, loss, backward, update: the loss has the fewest kernels, and
+	// the fill is in the backward.
+	for _, k := range r.Kernels {
+		if i := slices.IndexFunc(programs, func(g Group) bool { return g.Name == fmt.Sprint(k.Program) }); k.Label == "pool/backward" && i != 3 || k.Label == "conv/forward" && i != 1 {
+			t.Errorf("%s: in program %d of the step, want backward's at 3 and forward's at 1", k.Label, i)
+			break
+		}
+	}
+}
+
+// TestOwnKernels holds that kernels of our own, of which a CUDA graph tells the
+// name alone, are known for what they are.
+func TestOwnKernels(t *testing.T) {
+	m := &xspace.Module{Instructions: map[string]xspace.Instruction{}}
+	for i, label := range []string{"l1/forward", "l2/forward", "l2/backward", "conv_1/forward", "adam/update"} {
+		m.Instructions[fmt.Sprint("custom-call.", i)] = xspace.Instruction{Op: "custom-call", Label: label}
+	}
+	m.Instructions["loop_add_fusion.1"] = xspace.Instruction{Op: "fusion", Label: "loss/forward"}
+	for _, tt := range []struct{ kernel, op, label string }{
+		{"linear_relu__l1_forward", "linear_relu", "l1/forward"},
+		{"linear_relu__l2_forward", "linear_relu", "l2/forward"},
+		{"linear_input_relu__l2_backward_1", "linear_input_relu", "l2/backward"},
+		{"conv_relu__conv_1_forward_12", "conv_relu", "conv_1/forward"},
+		{"group_adam__adam_update", "group_adam", "adam/update"},
+		{"loop_add_fusion_1", "fusion", "loss/forward"},
+		{"linear_relu__l9_forward", "", ""},
+		{"memcpy32_post", "", ""},
+	} {
+		if i, _ := instruction(m, tt.kernel); i.Op != tt.op || i.Label != tt.label {
+			t.Errorf("%s: got %q of %q, want %q of %q", tt.kernel, i.Op, i.Label, tt.op, tt.label)
+		}
 	}
 }

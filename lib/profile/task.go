@@ -14,9 +14,8 @@ type task struct {
 	line  *Line
 	run   func() error
 	gated bool
-	wait  bool // each run is waited for
-	// inside, if not nil, gets the kernels of a run by their labels.
-	inside *[]Group
+	// inside, if not nil, gets the recording of some runs.
+	inside func(r *Recording, runs float64)
 }
 
 // task makes a task of a program.
@@ -35,28 +34,17 @@ func (m *measurer) measure(tasks []task) error {
 	if err != nil {
 		return err
 	}
-	cases := []timing.Case{
-		timing.Call("gate", func() { check(gate.run()) }),
-		timing.Call("wait", func() { check(gate.run()); check(m.session.Wait()) }),
-	}
+	cases := []timing.Case{timing.Call("gate", func() { check(gate.run()) })}
 	for _, t := range tasks {
-		cases = append(cases, timing.Call(t.line.Path(), func() {
-			check(t.run())
-			if t.wait {
-				check(m.session.Wait())
-			}
-		}))
+		cases = append(cases, timing.Call(t.line.Path(), func() { check(t.run()) }))
 	}
 	all := m.timer().Times(m.ctx, cases...)
-	for i, found := range all[2:] {
+	for i, found := range all[1:] {
 		t := tasks[i]
 		if found.Err != nil && m.ctx.Err() == nil {
 			return fmt.Errorf("profile: %s: %w", m.net.Name(), found.Err)
 		}
-		switch {
-		case t.wait:
-			found.Samples = less(found.Samples, all[1].Median())
-		case t.gated:
+		if t.gated {
 			found.Samples = less(found.Samples, all[0].Median())
 		}
 		t.line.Time, t.line.Kernels = found, -1
@@ -83,10 +71,14 @@ func less(samples []float64, cost float64) []float64 {
 	return samples
 }
 
+// recordedFor is for how long runs are recorded, in seconds.
+const recordedFor = 0.05
+
 // record asks the profiler for the kernels of each task, where there is one.
 func (m *measurer) record(tasks []task) error {
 	for _, t := range tasks {
-		const runs = 10
+		// A loop may run thousands of kernels: the longer a run, the fewer.
+		runs := int(min(max(recordedFor/t.line.Time.Median(), 1), 10))
 		r, err := Record(m.session, func() error {
 			for range runs {
 				if err := t.run(); err != nil {
@@ -101,10 +93,10 @@ func (m *measurer) record(tasks []task) error {
 		if err != nil {
 			return err
 		}
-		t.line.Device = r.Busy() / runs
+		t.line.Device = r.Busy() / float64(runs)
 		t.line.Kernels = (len(r.Kernels) + runs/2) / runs
 		if t.inside != nil {
-			*t.inside = perRun(r.By(label), runs)
+			t.inside(r, float64(runs))
 		}
 	}
 	return m.ctx.Err()

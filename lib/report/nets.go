@@ -29,8 +29,8 @@ func Nets(title string, nets ...*profile.Phases) Table {
 	}
 	if len(nets) == 2 {
 		t.Head = append(t.Head, "change")
-		t.Notes = append(t.Notes, fmt.Sprintf("~ is a difference that is not proven (Mann-Whitney U test, p ≥ %g)", timing.Proof))
 	}
+	var tests []string
 	for _, name := range rows {
 		row := []string{name}
 		for i := range nets {
@@ -49,10 +49,14 @@ func Nets(title string, nets ...*profile.Phases) Table {
 			case a.Device > 0 && b.Device > 0:
 				row = append(row, fmt.Sprintf("%+.1f%%", 100*(b.Device/a.Device-1)))
 			case a.Time.N() > 0 && b.Time.N() > 0:
-				row = append(row, timing.Compare(a.Time, b.Time).Verdict())
+				c := timing.Compare(a.Time, b.Time)
+				row, tests = append(row, c.Verdict()), appendNew(tests, c.Test)
 			}
 		}
 		t.Rows = append(t.Rows, row)
+	}
+	if len(tests) > 0 {
+		t.Notes = append(t.Notes, unproven(tests...))
 	}
 	for _, p := range nets {
 		for _, w := range p.Warnings {

@@ -37,7 +37,7 @@ func (p phases) table() Table {
 	if len(p.Phases.Phases) > 0 {
 		t.Rows = append(t.Rows, []string{"sum of the phases", units.Seconds(p.Sum()), "", "", units.Count(p.Steps), units.Seconds(p.Estimate())})
 		if rest := p.Rest(); !math.IsNaN(rest) {
-			t.Rows = append(t.Rows, []string{"rest", units.Seconds(rest), "", units.Percent(rest / p.Chain.Seconds()), units.Count(p.Steps), units.Seconds(rest * float64(p.Steps))})
+			t.Rows = append(t.Rows, []string{"rest: more in a step than alone", units.Seconds(rest), "", units.Percent(rest / p.Chain.Seconds()), units.Count(p.Steps), units.Seconds(rest * float64(p.Steps))})
 		}
 		t.Rows = append(t.Rows, p.row("step of these programs", p.Chain))
 	}
@@ -112,9 +112,13 @@ func (p phases) row(name string, l profile.Line) []string {
 // notes compare sums with wholes, and explain.
 func (p phases) notes() []string {
 	var notes []string
-	if sum, chain := p.Sum(), p.Chain.Seconds(); sum > 0 && chain > 0 {
-		notes = append(notes, fmt.Sprintf("The phases alone take %s; one after the other, as a step, they take %s (%+.1f%%). The rest is what a program loses when others run before it: alone, it finds what it reads in the cache.",
-			units.Seconds(sum), units.Seconds(chain), 100*(chain/sum-1)))
+	if left := p.Left(); !math.IsNaN(left) {
+		var places []string
+		for _, l := range p.Phases.Phases {
+			places = append(places, l.Phase+" "+units.Seconds(l.InStep))
+		}
+		notes = append(notes, fmt.Sprintf("In their places in a step the phases take %s (%s), which is %+.1f%% against alone: others have filled the cache, and memory for results is not there yet. The step by itself takes %s, so that %.1f %% of it are left.",
+			units.Seconds(p.InStep), strings.Join(places, ", "), 100*p.Rest()/p.Sum(), units.Seconds(p.Chain.Seconds()), 100*left/p.Chain.Seconds()))
 	}
 	if step := p.Epoch.Seconds(); step > 0 {
 		notes = append(notes, fmt.Sprintf("Estimated epoch (sum × steps): %s; measured: %s (%s), which is %s of the estimate: %s.",

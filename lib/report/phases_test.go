@@ -41,6 +41,10 @@ func article() *profile.Phases {
 		Warnings:   []error{errors.New("the machine <was> busy")},
 	}
 	p.TrainError.Calls = 1
+	p.InStep = 13.1e-3
+	for i, l := range p.Phases {
+		p.Phases[i].InStep = l.Seconds() * p.InStep / p.Sum()
+	}
 	return p
 }
 
@@ -71,7 +75,9 @@ func TestMeasuredGoldens(t *testing.T) {
 	gpu := article()
 	for i := range gpu.Phases {
 		gpu.Phases[i].Device, gpu.Phases[i].Kernels = gpu.Phases[i].Seconds()/2, 12
+		gpu.Phases[i].InStep /= 2
 	}
+	gpu.InStep /= 2
 	gpu.InChain = []profile.Group{{Name: "pool/backward", Kernels: 2, Seconds: 5e-3, Share: 0.75}, {Name: profile.NoLabel + "memcpy32_post", Kernels: 1, Seconds: 1.65e-3, Share: 0.25}}
 	gpu.InEpoch = []profile.Group{{Name: "pool/backward", Kernels: 1, Seconds: 4e-3, Share: 1}}
 	gpu.Chain.Device, gpu.Chain.Kernels = gpu.Chain.Seconds()/2, 36

@@ -41,20 +41,26 @@ func Timings(title string, measurements ...timing.Measurement) Table {
 // Comparisons is a table of before and after, a row for each pair; "~" is a
 // difference that is not proven.
 func Comparisons(title string, comparisons ...timing.Comparison) Table {
-	t := Table{Title: title, Head: []string{"", "before", "after", "change", "p", "n"},
-		Notes: []string{fmt.Sprintf("~ is a difference that is not proven (Mann-Whitney U test, p ≥ %g)", timing.Proof)}}
+	t := Table{Title: title, Head: []string{"", "before", "after", "change", "p", "n"}}
+	var tests []string
 	for _, c := range comparisons {
 		name := c.New.Name
 		if c.Old.Name != name {
 			name = c.Old.Name + " → " + name
 		}
-		t.Rows = append(t.Rows, []string{name, median(c.Old), median(c.New), c.Verdict(),
-			strings.TrimPrefix(c.Chance(), "="), fmt.Sprintf("%d+%d", c.Old.N(), c.New.N())})
+		t.Rows = append(t.Rows, []string{name, median(c.Old), median(c.New), c.Verdict(), strings.TrimPrefix(c.Chance(), "="), c.Samples()})
 		for _, w := range c.Warnings {
 			t.Notes = append(t.Notes, fmt.Sprintf("warning: %s: %v", name, w))
 		}
+		tests = appendNew(tests, c.Test)
 	}
+	t.Notes = append([]string{unproven(tests...)}, t.Notes...)
 	return t
+}
+
+// unproven explains "~" below a table.
+func unproven(tests ...string) string {
+	return fmt.Sprintf("~ is a difference that is not proven (%s, p ≥ %g), or less than %g%%", strings.Join(tests, ", "), timing.Proof, 100*timing.Least)
 }
 
 func median(m timing.Measurement) string {

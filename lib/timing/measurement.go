@@ -24,6 +24,10 @@ type Measurement struct {
 	Device  bool      `json:"device"`     // the device was waited for at both ends
 	Partial bool      `json:"partial"`    // stopped before it was done
 
+	// Turns is the same for measurements that were taken in turns, sample i of
+	// each beside sample i of the others; 0 for one by itself.
+	Turns uint64 `json:"turns,omitempty"`
+
 	// Host is how long one call kept the host when the device was idle before
 	// it, in seconds: what it costs to ask. 0 means that it is not known.
 	Host float64 `json:"host"`

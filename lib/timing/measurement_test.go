@@ -13,79 +13,7 @@ import (
 	"gaiden/lib/sysinfo"
 )
 
-// noisy makes samples like those of a real machine: never below the true time,
-// mostly a little above, with rare large delays.
-func noisy(r *rand.Rand, n int, seconds float64) Measurement {
-	m := Measurement{Name: "noisy", Loops: 1}
-	for range n {
-		s := seconds * (1 + 0.01*r.ExpFloat64())
-		if r.IntN(20) == 0 {
-			s *= 1 + 0.5*r.Float64()
-		}
-		m.Samples = append(m.Samples, s)
-	}
-	return m
-}
-
-// What the package promises of its comparisons, with samples of which the
-// truth is known.
-func TestCompareFindsWhatIsThereAndNothingElse(t *testing.T) {
-	for _, n := range []int{12, 30, 50} {
-		r := rand.New(rand.NewPCG(uint64(n), 1))
-		same, found := 0, 0
-		for range 100 {
-			base := noisy(r, n, 0.001)
-			if Compare(base, noisy(r, n, 0.001)).Verdict() == "~" {
-				same++
-			}
-			if c := Compare(base, noisy(r, n, 0.00105)); c.Proven && c.Change > 0 {
-				found++
-			}
-		}
-		if same < 95 {
-			t.Errorf("n=%d: two equal ones compare as ~ in %d of 100, want 95", n, same)
-		}
-		if found < 90 {
-			t.Errorf("n=%d: one 5%% slower is found in %d of 100, want 90", n, found)
-		}
-	}
-}
-
 func of(samples ...float64) Measurement { return Measurement{Name: "of", Samples: samples, Loops: 1} }
-
-func TestComparison(t *testing.T) {
-	base := of(1, 1.01, 1.02, 1.03, 1.04, 1.05)
-	scaled := func(by float64) Measurement {
-		m := of()
-		for _, s := range base.Samples {
-			m.Samples = append(m.Samples, s*by)
-		}
-		return m
-	}
-	tests := []struct {
-		name     string
-		old, new Measurement
-		want     string
-	}{
-		{"slower", base, scaled(1.1), "+10.0%   p=0.002 n=6+6 (Mann-Whitney U)"},
-		{"a little faster", base, scaled(0.94), "-6.0%   p=0.002 n=6+6 (Mann-Whitney U)"},
-		{"much faster", base, scaled(1.0 / 35), "35× faster   p=0.002 n=6+6 (Mann-Whitney U)"},
-		{"much slower", base, scaled(20), "20× slower   p=0.002 n=6+6 (Mann-Whitney U)"},
-		{"itself", base, base, "~   p=1.000 n=6+6 (Mann-Whitney U)"},
-		{"too few", of(1, 1, 1), of(2, 2, 2), "~   p=0.047 n=3+3 (Mann-Whitney U)\nwarning: 3 and 3 samples can prove nothing; at least 5 of each are needed"},
-		{"nothing", of(), of(), "~   p=1.000 n=0+0 (Mann-Whitney U)\nwarning: 0 and 0 samples can prove nothing; at least 5 of each are needed"},
-	}
-	for _, tt := range tests {
-		if got := Compare(tt.old, tt.new).String(); got != tt.want {
-			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, got, tt.want)
-		}
-	}
-	other := base
-	other.Device = true
-	if c := Compare(base, other); len(c.Warnings) != 1 {
-		t.Errorf("host against device: got %v, want a warning", c)
-	}
-}
 
 // The wanted strings were printed by IPython 9.18.1 (_format_time, precision 3).
 func TestIPython(t *testing.T) {

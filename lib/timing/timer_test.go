@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -26,13 +27,6 @@ func TestTimeOfKnownWork(t *testing.T) {
 	}
 	if m.N() < leastRuns || m.Err != nil || m.Partial {
 		t.Errorf("got %v, want at least %d samples and no error", m, leastRuns)
-	}
-}
-
-func TestTimeOfASleep(t *testing.T) {
-	m := Timer{Runs: 10, Loops: 1}.Time("sleep", func() { time.Sleep(20 * time.Millisecond) })
-	if got := m.Best(); got < 0.02 || got > 0.0202 {
-		t.Errorf("a sleep of 20 ms: got %g s at best, want it within 1%%", got)
 	}
 }
 
@@ -255,8 +249,9 @@ func TestCasesAreMeasuredInTurns(t *testing.T) {
 	var order strings.Builder
 	mark := func(name string) Case { return Call(name, func() { order.WriteString(name) }) }
 	results := Timer{Runs: 3, Loops: 1}.Times(t.Context(), mark("a"), mark("b"), Call("c", func() { panic("c") }))
-	if got, want := order.String(), "ab"+"ab"+"ba"+"ab"; got != want {
-		t.Errorf("got the order %s, want %s", got, want)
+	// First calls in order; then each turn is there and back, in random order.
+	if got := order.String(); !regexp.MustCompile("^ab(abba|baab)(ab|ba)$").MatchString(got) {
+		t.Errorf("got the order %s, want the first calls and one and a half turns", got)
 	}
 	if results[0].N() != 3 || results[1].N() != 3 || results[2].Err == nil {
 		t.Errorf("got %v, want 3 samples of a and b and an error of c", results)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from nbconvert import HTMLExporter
 
 # What is shown by magics of a clock: a cell, what its text has, and "error" for
-# cells that must fail.
+# cells that must fail, "cpu" for those that do on a CPU.
 MAGICS = [
     ("%timeit -n 3 -r 3 time.Sleep(time.Millisecond)", r"per loop \(mean ± std\. dev\. of 3 runs, 3 loops each\)\nmedian .*best", ""),
     ("%%timeit x := 1\nx++", r"per loop \(mean ± std", ""),
@@ -30,6 +31,9 @@ MAGICS = [
     ("%roofline -t 0.02 -b 64 mask train", r"FLOPs a byte", ""),
     ("%sweep -phi relu -n 4", r"No call takes less than", ""),
     ("%sweep -phi rleu -n 4", r"want one of relu", "error"),
+    ("%roofline", r"bfloat16", ""),
+    ("%%profile\nfmt.Println(2)", r"no profiler|kernels", "cpu"),
+    ("%cost", r"(direct|link|build)", ""),
 ]
 
 
@@ -84,17 +88,25 @@ def main():
         said = text(cell)
         sentence = re.search(r"^.*takes .* of a step.*$", said, re.M)
         problems = [] if sentence else ["no sentence"]
-        if sentence and " search " in cell.source and not re.search(r"backward takes .* layer pool takes .*fill\)", sentence[0]):
-            problems.append("want the pooling's backward and its fill")
+        filled = {" fill ": r"its fill \(", " search ": r"search and fill\)"}
+        for net, op in filled.items():
+            if sentence and net in cell.source and not re.search(r"backward takes .* layer pool takes .*" + op, sentence[0]):
+                problems.append("want the pooling's backward and its fill")
         if sentence and " mask " in cell.source and "layer pool" in sentence[0]:
             problems.append("want another layer than the pooling")
         check(cell, problems)
     for cell, (_, want, error) in zip(nb.cells[len(first) + len(hunts) :], MAGICS):
         failing = any(o.output_type == "error" for o in cell.outputs)
         problems = [] if re.search(want, text(cell)) else [f"want {want!r}"]
-        if failing != (error == "error"):
+        if error != "cpu" and failing != (error == "error"):
             problems.append("got an error" if failing else "want an error")
         check(cell, problems)
+    # As a page: with all of it, and nothing that runs.
+    page, _ = HTMLExporter().from_notebook_node(nb)
+    body = page[page.find("<body") :]
+    for cell in nb.cells:
+        pages = ["".join(o.get("data", {}).get("text/html", "")) for o in cell.get("outputs", [])]
+        check(cell, [f"{tag}> is missing in nbconvert's page" for tag in ("<table", "<svg") if body.count(tag) < sum(p.count(tag) for p in pages)])
     print(passed, failed, 0)
 
 

@@ -73,9 +73,16 @@ func (n *Notebook) moduleRows() magic.Table {
 		{Name: "%goflags", Args: "[flags]", Help: "sets flags for go build, which then builds every cell; \"\" removes them", Run: n.goflags},
 		{Name: "%track", Aliases: []string{"%untrack"}, Args: "[path]", Help: "not needed: replaced modules are looked at before every cell", Run: nothing},
 		{Name: "%goworkfix", Help: "not needed: a go.work file beside go.mod is obeyed", Run: nothing},
-		{Name: "%cost", Args: "[on|off]", Help: "shows where the time of the cell before went; on: of every cell", Run: n.costs},
+		{Name: "%cost", Args: "[on|off]", Help: "shows where the time of the cell before went; on: of every cell", Run: n.costs,
+			More: costHelp},
 	}
 }
+
+const costHelp = `The line begins with what the kernel did: compose, compile and link of the
+cell's program, its start, its run, and after it the look at what it left. What
+the cell asked of the session follows: graph (writing the text of programs),
+compile (how many were compiled, loaded from disk, or ready), upload, device
+(waiting for it), download.`
 
 func (n *Notebook) require(ctx context.Context, host magic.Host, c magic.Command) error {
 	if len(c.Args) == 0 {

@@ -3,6 +3,7 @@ package hlo
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gomlx/compute"
@@ -57,6 +58,19 @@ func (b *Builder) Name() string { return b.name }
 // "" gives none. XLA's profiler shows it beside each kernel (tf_op), and
 // [Program.Costs] counts by it. A label is part of the text.
 func (b *Builder) SetLabel(label string) { b.label = label }
+
+// Label is the label of the ops made now.
+func (f *Function) Label() string { return f.builder.label }
+
+// Symbol is a label as part of a kernel's name: l1/forward as l1_forward.
+func Symbol(label string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, label)
+}
 
 // Divert makes write stand in for the next OptimizationBarrier of this
 // builder. It is how graph code reaches ops that GoMLX has no name for, such

@@ -12,8 +12,13 @@ import (
 const Target = "__gpu$xla.gpu.triton"
 
 // Call runs the kernel in a program: operands are the inputs, then those of
-// After. It returns the outputs.
+// After. It returns the outputs. In the program the kernel's name ends in what it
+// is for, linear_relu__l1_forward: inside of CUDA graphs a profiler knows nothing
+// else of it.
 func (k Kernel) Call(f *hlo.Function, operands ...compute.Value) ([]compute.Value, error) {
+	if label := f.Label(); label != "" {
+		k.Name += "__" + hlo.Symbol(label)
+	}
 	text, err := k.Text()
 	if err != nil {
 		return nil, err

@@ -3,10 +3,12 @@
 //
 // It assumes nothing about how times are distributed, because they are not
 // normal: the centre is the median, the spread is the distance of the
-// quartiles, and two samples are compared by the Mann-Whitney U test.
+// quartiles, two samples are compared by the Mann-Whitney U test, and what was
+// measured in pairs by the Wilcoxon signed-rank test.
 //
 //	m := stats.Median(times)
 //	p := stats.MannWhitney(before, after) // probability of such a difference by chance
+//	p = stats.SignedRank(differences)
 //
 // Functions take samples in any order, do not change them, and skip NaN. What
 // a sample is too small to say is NaN, never a panic.

@@ -83,6 +83,79 @@ func TestMannWhitney(t *testing.T) {
 	}
 }
 
+// The p-values are SciPy's: scipy.stats.wilcoxon(d), method "exact" where there
+// is no tie, "approx" with correction where there is one or where they are many.
+func TestSignedRank(t *testing.T) {
+	many := make([]float64, 60)
+	for i := range many {
+		many[i] = 7 + 0.5*float64(i+1)*float64(2*(i%2)-1)
+	}
+	tests := []struct {
+		name string
+		d    []float64
+		want float64
+	}{
+		{"one side", []float64{1, 2, 3, 4, 5, 6}, 0.03125},
+		{"mixed", []float64{1, -2, 3, 4, -5, 6, 7}, 0.296875},
+		{"fractions", []float64{0.5, -0.1, 0.2, 0.9, 1.1, -0.3, 0.7, 0.8}, 0.0546875},
+		{"zeros and NaN are left out", []float64{1, 0, 2, 3, nan, 4, 5, 6}, 0.03125},
+		{"ties", []float64{1, 1, -1, 2, 2, 3, -2, 4}, 0.13756389390990328},
+		{"many", many, 0.004920404790379095},
+		{"none", nil, 1},
+		{"zeros", []float64{0, 0}, 1},
+	}
+	for _, tt := range tests {
+		if got := SignedRank(tt.d); math.Abs(got-tt.want) > 1e-9 {
+			t.Errorf("%s: got %.9f, want %.9f", tt.name, got, tt.want)
+		}
+		turned := slices.Clone(tt.d)
+		for i := range turned {
+			turned[i] = -turned[i]
+		}
+		if got, other := SignedRank(tt.d), SignedRank(turned); !near(got, other) {
+			t.Errorf("%s: got %g one way and %g the other", tt.name, got, other)
+		}
+	}
+}
+
+// TestCentre holds that the interval is as sure as it says, around and beyond
+// the size where the exact count gives way, and that it agrees with the test.
+func TestCentre(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 9))
+	for _, n := range []int{12, 50, 51, 80} {
+		covered := 0
+		for range 1000 {
+			d := make([]float64, n)
+			for i := range d {
+				d[i] = 3 + r.NormFloat64()*r.ExpFloat64()
+			}
+			centre, low, high := Centre(d, 0.95)
+			if !(low < centre && centre < high) {
+				t.Fatalf("n=%d: got %g from %g to %g", n, centre, low, high)
+			}
+			if low <= 3 && 3 <= high {
+				covered++
+			}
+			shifted := slices.Clone(d)
+			for i := range shifted {
+				shifted[i] -= low - 1e-9
+			}
+			if p := SignedRank(shifted); n <= exactRanks && p > 0.05 {
+				t.Fatalf("n=%d: just below the interval, p=%g, want no more than 0.05", n, p)
+			}
+		}
+		if covered < 930 || covered > 985 { // 950 to 970, and three standard deviations
+			t.Errorf("n=%d: the 95 %% interval holds the truth in %d of 1000", n, covered)
+		}
+	}
+	if _, low, high := Centre([]float64{1, 2, 3}, 0.95); !math.IsInf(low, -1) || !math.IsInf(high, 1) {
+		t.Errorf("three differences: got %g to %g, want no bounds", low, high)
+	}
+	if c, _, _ := Centre(nil, 0.95); !math.IsNaN(c) {
+		t.Errorf("none: got %g, want NaN", c)
+	}
+}
+
 // The exact count must agree with trying all arrangements.
 func TestExactAgainstEnumeration(t *testing.T) {
 	for n := 1; n <= 5; n++ {
