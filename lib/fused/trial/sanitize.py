@@ -2,6 +2,7 @@
 
     trial -texts DIR [-only REGEXP]      # anywhere: the programs, for CUDA
     python3 sanitize.py DIR --json FILE  # on the machine with the GPU
+    python3 sanitize.py DIR --json FILE --after EARLIER  # what EARLIER lacks
 
 Triton, in Python, makes machine code of each kernel; then each tool runs each
 kernel in a process of its own, which needs nothing but the driver and numpy, so
@@ -13,6 +14,11 @@ Arrays are exact in size, so that a step over an edge is seen, and what a kernel
 does not take from an input is not initialized. Integers are 0: as labels, orders
 and numbers of rows they are all within bounds. With --dry kernels are compiled,
 and none is run.
+
+Kernels are run in the order of how soon they are done: first by the tools that
+are faster, then, with --after, by what a kernel took in the earlier file. What
+is clean there stays in the file and is not run again; a kernel is its text and
+the version of Triton that made its code.
 """
 
 import argparse
@@ -153,6 +159,23 @@ def checked(sanitizer, tool, base, seconds):
     return f"status {p.returncode}: " + " | ".join(told[:4] or out.splitlines()[-3:])[:400]
 
 
+def known(file):
+    """An earlier file: its head, its clean lines, and what kernels took."""
+    if not file:
+        return None, {}, {}
+    import triton
+    with open(file) as f:
+        head = json.load(f)
+    lines = head.pop("lines")
+    if head["triton"] != triton.__version__:
+        sys.exit(f"sanitize: {file}: made with Triton {head['triton']}, and here is {triton.__version__}: run without --after")
+    clean = {(l["sum"], l["tool"]): l for l in lines if l["result"] == "clean"}
+    took = {}
+    for l in clean.values():
+        took[l["sum"]] = max(l["seconds"], took.get(l["sum"], 0))
+    return head, clean, took
+
+
 def told(command):
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.strip()
@@ -164,22 +187,26 @@ def main():
     a = argparse.ArgumentParser()
     a.add_argument("directory")
     a.add_argument("--json")
+    a.add_argument("--after", help="an earlier file of --json: its clean lines are kept, and not run again")
     a.add_argument("--dry", action="store_true")
     a.add_argument("--jobs", type=int, default=os.cpu_count())
     a.add_argument("--seconds", type=float, default=40, help="for a kernel and a tool")
     a.add_argument("--budget", type=float, default=1e9, help="begin no kernel after so many seconds")
-    a.add_argument("--tools", default="none,memcheck,racecheck,initcheck", help="none runs the kernel alone")
+    a.add_argument("--tools", default="none,memcheck,initcheck,racecheck", help="none runs the kernel alone")
     a.add_argument("--sanitizer", default="/usr/local/cuda/bin/compute-sanitizer")
     a = a.parse_args()
     began = time.time()
     os.makedirs(os.path.join(a.directory, "made"), exist_ok=True)
-    found = list(kernels(a.directory))
+    head, clean, took = known(a.after)
+    found, tools = list(kernels(a.directory)), a.tools.split(",")
+    lines = [dict(clean[k["sum"], tool], case=k["case"]) for tool in tools for k in found if (k["sum"], tool) in clean]
+    missing = [k for k in found if any((k["sum"], tool) not in clean for tool in tools)]
     with ProcessPoolExecutor(a.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        notes = list(pool.map(compiled, found, [a.directory] * len(found)))
-    print(f"{len(found)} kernels, compiled in {time.time() - began:.0f} s", flush=True)
-    lines = [dict(case=k["case"], kernel=k["kernel"], sum=k["sum"], tool="compile", result=n) for k, n in zip(found, notes) if n]
-    good = [k for k, n in zip(found, notes) if not n]
-    jobs = [] if a.dry else [(tool, k) for tool in a.tools.split(",") for k in good]
+        notes = list(pool.map(compiled, missing, [a.directory] * len(missing)))
+    print(f"{len(found)} kernels, {len(missing)} compiled in {time.time() - began:.0f} s, {len(lines)} lines are known", flush=True)
+    lines += [dict(case=k["case"], kernel=k["kernel"], sum=k["sum"], tool="compile", result=n) for k, n in zip(missing, notes) if n]
+    good = sorted((k for k, n in zip(missing, notes) if not n), key=lambda k: took.get(k["sum"], 0))
+    jobs = [] if a.dry else [(tool, k) for tool in tools for k in good if (k["sum"], tool) not in clean]
 
     def work(job):
         tool, k = job
@@ -194,15 +221,15 @@ def main():
             lines.append(line)
             if line["result"] != "clean":
                 print(f'{line["tool"]:10} {line["case"]:10} {line["kernel"]:28} {line["result"]}', flush=True)
-    tools = {tool: [l["result"] == "clean" for l in lines if l["tool"] == tool] for tool in dict.fromkeys(l["tool"] for l in lines)}
-    for tool, l in tools.items():
-        print(f"{tool:10} {sum(l)} of {len(l)} clean")
+    for tool in dict.fromkeys(l["tool"] for l in lines):
+        results = [l["result"] == "clean" for l in lines if l["tool"] == tool]
+        print(f"{tool:10} {sum(results)} of {len(results)} clean")
     if a.json:
         import triton
         with open(a.json, "w") as f:
             json.dump(dict(date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                           device=told(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]), triton=triton.__version__,
-                           sanitizer=told([a.sanitizer, "--version"]).splitlines()[-1:], lines=lines), f, indent=1)
+                           device=told(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "--id=0"]), triton=triton.__version__,
+                           sanitizer=told([a.sanitizer, "--version"]).splitlines()[-1:], after=head, lines=lines), f, indent=1)
     return 0 if found and all(l["result"] == "clean" for l in lines) else 1
 
 

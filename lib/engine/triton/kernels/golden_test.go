@@ -20,15 +20,11 @@ var (
 	kerasConv = Geometry{Batch: 128, Height: 26, Width: 26, In: 32, Out: 64, Size: 3, Pool: true}
 )
 
-// wide is a tile for bfloat16 activations and float32 weights.
-var wide = Tile{M: 32, N: 32, K: 32, Split: 4, Warps: 4, Stages: 3, Wide: true}
-
 // goldens are the kernels of the nets whose time counts, and some odd ones.
 // testdata/validate.py of package triton compiles them.
 var goldens = map[string]triton.Kernel{
 	"linear_100x1000x1000_relu":         Linear{Batch: 100, In: 1000, Out: 1000, Act: ReLU}.Kernel(),
 	"linear_100x784x1000_relu_bf16":     Linear{Batch: 100, In: 784, Out: 1000, Act: ReLU, X: dtypes.BFloat16, Y: dtypes.BFloat16, Compute: dtypes.BFloat16}.Kernel(),
-	"linear_100x784x1000_relu_wide":     Linear{Batch: 100, In: 784, Out: 1000, Act: ReLU, X: dtypes.BFloat16, Y: dtypes.BFloat16, Compute: dtypes.BFloat16, Tile: wide}.Kernel(),
 	"linear_7x33x10_tanh":               Linear{Batch: 7, In: 33, Out: 10, Act: Tanh}.Kernel(),
 	"linear_input_100x1000x1000_relu":   LinearInput{Batch: 100, In: 1000, Out: 1000, Act: ReLU}.Kernel(),
 	"linear_input_100x1000x10_sigmoid":  LinearInput{Batch: 100, In: 1000, Out: 10, Act: Sigmoid}.Kernel(),

@@ -102,19 +102,6 @@ func usual(m, n, k int, compute dtypes.DType) Tile {
 	return t
 }
 
-// productsOf are the tiles tried for a product with float32 weights. Who has
-// little time tries the first.
-func productsOf(compute dtypes.DType) []Tile {
-	l := []Tile{{}}
-	if or32(compute) == dtypes.BFloat16 {
-		for _, t := range products[:5] {
-			t.Wide = true
-			l = append(l, t)
-		}
-	}
-	return append(l, products...)
-}
-
 // Key tells layers apart.
 func (l Linear) Key() string {
 	return key("linear", l.Batch, l.In, l.Out, l.Act, short(l.X), short(l.Y), short(l.Compute), !l.NoBias)
@@ -122,7 +109,7 @@ func (l Linear) Key() string {
 
 // Tiles are those worth trying.
 func (l Linear) Tiles() []Tile {
-	return distinct(productsOf(l.Compute), func(t Tile) Tile { l.Tile = t; return l.tile() })
+	return distinct(append([]Tile{{}}, products...), func(t Tile) Tile { l.Tile = t; return l.tile() })
 }
 
 // With is the layer with another tile.
@@ -135,7 +122,7 @@ func (l LinearInput) Key() string {
 
 // Tiles are those worth trying.
 func (l LinearInput) Tiles() []Tile {
-	return distinct(productsOf(l.Compute), func(t Tile) Tile { l.Tile = t; return l.tile() })
+	return distinct(append([]Tile{{}}, products...), func(t Tile) Tile { l.Tile = t; return l.tile() })
 }
 
 // With is the layer with another tile.
@@ -157,17 +144,9 @@ var updates = []Tile{
 	{M: 64, N: 32, K: 32, Warps: 4, Stages: 3},
 	{M: 32, N: 128, K: 32, Warps: 8, Stages: 3},
 	{M: 32, N: 128, K: 16, Warps: 8, Stages: 4},
-	{M: 64, N: 64, K: 16, Warps: 8, Stages: 4},
-	{M: 64, N: 128, K: 32, Warps: 8, Stages: 3},
 	{M: 32, N: 32, K: 32, Warps: 4, Stages: 3},
-	{M: 64, N: 64, K: 32, Warps: 4, Stages: 3},
 	{M: 32, N: 64, K: 128, Warps: 4, Stages: 2},
 	{M: 16, N: 128, K: 32, Warps: 4, Stages: 3},
-	{M: 32, N: 64, K: 32, Warps: 8, Stages: 3},
-	{M: 32, N: 64, K: 32, Warps: 4, Stages: 4},
-	{M: 32, N: 64, K: 64, Warps: 4, Stages: 2},
-	{M: 32, N: 32, K: 32, Warps: 2, Stages: 3},
-	{M: 16, N: 64, K: 32, Warps: 2, Stages: 3},
 	{M: 16, N: 16, K: 32, Split: 4, Warps: 4, Stages: 2},
 }
 

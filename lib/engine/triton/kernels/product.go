@@ -109,14 +109,11 @@ func (f factor) clamped() factor {
 }
 
 // product is the sum over depth of x[m k]·y[k n], float32 [t.M t.N]. Factors are
-// rounded to compute, or, with t.Wide and a factor of float32, to TF32.
+// rounded to compute.
 //
 // With t.Split the tiles have a third side, the part of the depth, which Triton
 // gives to different warps; their sums are added at the end.
 func product(b *triton.Block, t Tile, compute dtypes.DType, x, y factor, depth int) triton.Value {
-	if t.Wide && (x.from.DType() == dtypes.Float32 || y.from.DType() == dtypes.Float32) {
-		compute = dtypes.Float32
-	}
 	turn := t.K * t.Split
 	k := b.Range(t.K)
 	sides := []int{t.M, t.N}

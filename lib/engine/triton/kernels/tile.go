@@ -18,9 +18,6 @@ type Tile struct {
 	Warps, Stages int
 	// Rounding of float32 factors to TF32.
 	Rounding triton.Rounding
-	// Wide products of a float32 factor are TF32 where bfloat16 is asked for,
-	// which is more exact: the weights need no other type then.
-	Wide bool
 }
 
 // String is short: 32×32×64/4 w4 s3.
@@ -35,9 +32,6 @@ func (t Tile) String() string {
 		s += " truncated"
 	case triton.Exact:
 		s += " exact"
-	}
-	if t.Wide {
-		s += " wide"
 	}
 	return s
 }
