@@ -46,6 +46,9 @@ func (n *Notebook) Execute(ctx context.Context, req jupyter.ExecuteRequest, out 
 	if show && cost.Road != "" {
 		out.Stream("stderr", []byte(cost.String()+"\n"))
 	}
+	if cost.Road == "direct" {
+		go n.builder.Ahead() // while the user reads and types
+	}
 	result := jupyter.ExecuteResult{Payload: x.payload}
 	if err != nil {
 		result.Err = n.failure(err)
