@@ -41,7 +41,7 @@ type Builder struct {
 
 	mu       sync.Mutex
 	linker   *linker.Linker
-	imported map[string]bool // by programs that were linked
+	imported [][]string // by the programs that were linked last
 }
 
 // The files that a build writes into the module's directory.
@@ -155,16 +155,11 @@ func (b *Builder) direct(ctx context.Context, p *Program, file string, embed []b
 		return err
 	}
 	b.mu.Lock()
-	if b.imported == nil {
-		b.imported = map[string]bool{}
-	}
-	for _, path := range p.Imports {
-		b.imported[path] = true
-	}
+	b.imported = append(b.imported[max(0, len(b.imported)-recent+1):], p.Imports)
 	b.mu.Unlock()
 	start = time.Now()
 	defer func() { cost.Link = time.Since(start) }()
-	if done, err := b.ready().Link(ctx, linker.Job{Config: linkConfig, Object: object, Dir: m.Dir}, out); done || err != nil {
+	if done, err := b.ready().Link(ctx, linker.Job{Config: linkConfig, Object: object, Dir: m.Dir, Packages: p.Imports}, out); done || err != nil {
 		return err
 	}
 	// Symbol tables and DWARF are for debuggers; tracebacks do without.
@@ -185,14 +180,17 @@ func (b *Builder) ready() *linker.Linker {
 	return b.linker
 }
 
+// recent is how many programs say what the next one will import: enough for a
+// notebook that trains, plots and prints in turn, and few enough that one that
+// only prints does not carry the rest along for long.
+const recent = 3
+
 // Ahead makes the next link shorter: a linker loads the given packages, and those
-// that programs have imported so far, and waits. It is meant to be called when
+// that the last programs have imported, and waits. It is meant to be called when
 // nothing runs whose time somebody measures.
 func (b *Builder) Ahead(packages ...string) {
 	b.mu.Lock()
-	for path := range b.imported {
-		packages = append(packages, path)
-	}
+	packages = append(packages, slices.Concat(b.imported...)...)
 	b.mu.Unlock()
 	packages = slices.DeleteFunc(packages, func(path string) bool { return path == "unsafe" })
 	if len(packages) == 0 || len(b.Flags) > 0 {

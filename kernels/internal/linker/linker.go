@@ -1,14 +1,15 @@
 package linker
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -19,9 +20,9 @@ type Job struct {
 	Object string // main's object file, which is read when Link is called
 	Dir    string // where the linker runs
 
-	// Packages are loaded ahead, with all that they import. What the program
-	// imports beside them is loaded when it is there, and what it does not
-	// import is not in it.
+	// Packages are those that the program imports. Prepare loads them ahead,
+	// with all that they import. What the program imports beside them is loaded
+	// when it is there, and what it does not import is not in it.
 	Packages []string
 }
 
@@ -42,7 +43,7 @@ type process struct {
 	stamp  string // of the configuration
 	cmd    *exec.Cmd
 	ask    io.WriteCloser
-	said   bytes.Buffer
+	loaded atomic.Bool // the packages
 	ended  chan struct{}
 	failed error // once it has ended
 	late   *time.Timer
@@ -72,7 +73,7 @@ func (l *Linker) Prepare(job Job) {
 	p.cmd.Dir = job.Dir
 	p.cmd.Env = append(os.Environ(), "GOGC=off", "GOMEMLIMIT=1GiB", "GOOS=", "GOARCH=", "GAIDEN_LINK_PACKAGES="+strings.Join(job.Packages, ","))
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
+	p.cmd.Stdout = p
 	ask, err := p.cmd.StdinPipe()
 	if err != nil || p.cmd.Start() != nil {
 		return // the toolchain's linker says what is wrong with this machine
@@ -109,6 +110,9 @@ func (l *Linker) Link(ctx context.Context, job Job, out string) (done bool, err 
 	if p.job.Config != job.Config || p.job.Object != job.Object || p.stamp != stamp(job.Config) {
 		return false, nil
 	}
+	if !p.loaded.Load() && !includes(job.Packages, p.job.Packages) {
+		return false, nil // it is at work on what this program does not need
+	}
 	if _, err := io.WriteString(p.ask, out+"\n"); err != nil {
 		return false, nil
 	}
@@ -124,6 +128,12 @@ func (l *Linker) Link(ctx context.Context, job Job, out string) (done bool, err 
 		return false, nil
 	}
 	return true, nil
+}
+
+// Write is called with what the process says: that it has loaded the packages.
+func (p *process) Write(text []byte) (int, error) {
+	p.loaded.Store(true)
+	return len(text), nil
 }
 
 // Close ends the process that waits. No other is started after it.
@@ -150,7 +160,8 @@ func (l *Linker) drop(p *process) {
 	}
 }
 
-// covers reports whether the process has loaded what the job wants loaded.
+// covers reports whether the process has loaded what the job wants loaded, and
+// nothing else.
 func (p *process) covers(job Job) bool {
 	select {
 	case <-p.ended:
@@ -160,16 +171,12 @@ func (p *process) covers(job Job) bool {
 	if p.job.Config != job.Config || p.job.Object != job.Object || p.stamp != stamp(job.Config) {
 		return false
 	}
-	have := map[string]bool{}
-	for _, path := range p.job.Packages {
-		have[path] = true
-	}
-	for _, path := range job.Packages {
-		if !have[path] {
-			return false
-		}
-	}
-	return true
+	return len(p.job.Packages) == len(job.Packages) && includes(p.job.Packages, job.Packages)
+}
+
+// includes reports whether all has each of some.
+func includes(all, some []string) bool {
+	return !slices.ContainsFunc(some, func(path string) bool { return !slices.Contains(all, path) })
 }
 
 // stop ends the process, and returns when it has ended.

@@ -104,6 +104,10 @@ func TestLink(t *testing.T) {
 				job.Packages = packages
 				l.Prepare(job)
 				out := filepath.Join(s.dir, "out")
+				job.Packages = nil
+				for p := l.ready; p != nil && !p.loaded.Load() && !gone(p); {
+					time.Sleep(time.Millisecond)
+				}
 				done, err := l.Link(t.Context(), job, out)
 				if want := packages != nil && name != "refused"; done != want || err != nil {
 					t.Fatalf("%s ahead: got done %t, %v; want %t", which, done, err, want)
@@ -153,6 +157,12 @@ func TestRefusal(t *testing.T) {
 	l.Prepare(job)
 	link("prepared", true)
 	link("prepared once, linked twice", false)
+
+	l.Prepare(job)
+	l.ready.loaded.Store(false) // as if it were not done yet
+	job.Packages = nil
+	link("loads what is not wanted", false)
+	job.Packages = []string{"fmt"}
 
 	l.Prepare(job)
 	text, _ := os.ReadFile(s.config)
