@@ -203,7 +203,7 @@ class Kernel(unittest.TestCase):
             took = time.time() - began
             self.assertEqual(reply["parent_header"]["msg_id"], id)
             self.assertEqual(reply["content"].get("ename"), "Interrupted", reply["content"])
-            self.assertLess(took, 1 if os.getloadavg()[0] < 4 * os.cpu_count() else 3, f"stop {i}")  # others may hold the cores
+            self.assertLess(took, 1, f"stop {i}")
             times.append(took * 1000)
             reply, msgs = self.run_cell(check)
             self.assertEqual(self.text(msgs), "4 0 0\n", f"stop {i}: {msgs}")
