@@ -62,7 +62,6 @@ func TestReplies(t *testing.T) {
 		{"interrupt with nothing to interrupt", jupyter.Control, "interrupt_request", object{}, object{"status": "ok"}},
 		{"debug is refused", jupyter.Control, "debug_request", object{"seq": 7, "command": "attach", "type": "request"},
 			object{"status": "error", "success": false, "request_seq": 7, "command": "attach", "type": "response"}},
-		{"subshells are refused", jupyter.Control, "create_subshell_request", object{}, object{"status": "error", "ename": "NotSupported"}},
 		{"unknown request", jupyter.Shell, "brew_coffee_request", object{}, object{"status": "error", "ename": "UnknownRequest", "traceback": []any{
 			"UnknownRequest: jupyter: brew_coffee_request: this kernel does not know the request; it speaks protocol 5.4"}}},
 		{"unknown request on control", jupyter.Control, "usage_request", object{}, object{"status": "error"}},

@@ -51,6 +51,7 @@ type Notebook struct {
 	module   *cell.Module
 	memory   *cell.Memory
 	composer *cell.Composer
+	building sync.Mutex // a program is composed and built: cells of subshells come at the same time
 	builder  *cell.Builder
 	gopls    *cell.Gopls
 	asking   atomic.Bool // gopls is at work on a completion
