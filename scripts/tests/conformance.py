@@ -307,6 +307,36 @@ class Kernel(unittest.TestCase):
             return False
         return any(b"GAIDEN_CELL=" + m.encode() in env for m in marks)
 
+    def test_subshell_beside_a_training_cell(self):
+        """JEP 91, as JupyterLab's subshell consoles use it."""
+        def ask(name, content):
+            msg = self.kc.session.msg(name, content)
+            self.kc.control_channel.send(msg)
+            while True:
+                reply = self.kc.get_control_msg(timeout=20)
+                if reply["parent_header"]["msg_id"] == msg["header"]["msg_id"]:
+                    return reply["content"]
+        self.kc.kernel_info()
+        self.assertIn("kernel subshells", self.kc.get_shell_msg(timeout=20)["content"]["supported_features"])
+        subshell = ask("create_subshell_request", {})["subshell_id"]
+        self.assertEqual(ask("list_subshell_request", {})["subshell_id"], [subshell])
+        long = self.kc.execute("x := 3\nfmt.Println(\"go\")\ntime.Sleep(time.Hour)")
+        while self.kc.get_iopub_msg(timeout=60)["msg_type"] != "stream":
+            pass
+        msg = self.kc.session.msg("execute_request", {"code": "fmt.Println(6 * 7)", "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False, "stop_on_error": True})
+        msg["header"]["subshell_id"] = subshell
+        self.kc.shell_channel.send(msg)
+        reply = self.kc.get_shell_msg(timeout=60)
+        self.assertEqual((reply["parent_header"]["msg_id"], reply["content"]["status"]), (msg["header"]["msg_id"], "ok"))
+        said = self.kc.get_iopub_msg(timeout=20)
+        while said["msg_type"] != "stream":
+            said = self.kc.get_iopub_msg(timeout=20)
+        self.assertEqual((said["content"]["text"], said["parent_header"]["subshell_id"]), ("42\n", subshell))
+        self.assertEqual(ask("delete_subshell_request", {"subshell_id": subshell})["status"], "ok")
+        self.km.interrupt_kernel()
+        reply = self.kc.get_shell_msg(timeout=20)
+        self.assertEqual((reply["parent_header"]["msg_id"], reply["content"]["ename"]), (long, "Interrupted"))
+
     def test_values_survive(self):
         self.run_cell("x := []int{1, 2, 3}\nvar count = 5")
         self.run_cell("x = append(x, 4)\ncount++")
