@@ -22,6 +22,10 @@ import (
 // cellSamples is how often each cell is run; two more go before.
 const cellSamples = 20
 
+// cellPause goes before each cell, as nobody types a changed cell faster. A kernel
+// may use it to make something ready; the cases "at once" do without.
+const cellPause = 300 * time.Millisecond
+
 // A cellPeer is a kernel whose cells are timed: how to start it, and the same
 // cases in its language. In a case's code %d is another number each time.
 type cellPeer struct {
@@ -32,8 +36,18 @@ type cellPeer struct {
 	cases   map[string]string
 }
 
-// cellCases are the cases in order. The last runs the first's code unchanged.
-var cellCases = []string{"print", "forward", "step", "unchanged"}
+// cellCases are the cases in order, and which of a peer's cells each runs. What
+// follows another cell at once is sent when that is idle, as by Run All.
+var cellCases = []struct {
+	name, cell string
+	unchanged  bool
+	pause      time.Duration
+}{
+	{"print", "print", false, cellPause}, {"print at once", "print", false, 0},
+	{"forward", "forward", false, cellPause},
+	{"step", "step", false, cellPause}, {"step at once", "step", false, 0},
+	{"unchanged", "print", true, cellPause},
+}
 
 // benchCells times cells from execute_request to idle, changed each time, in
 // kernels as Jupyter starts them.
@@ -86,23 +100,26 @@ func (b *bench) timeCells(peer cellPeer) error {
 	}
 	// The kernel keeps the programs of earlier runs: numbers that no run had.
 	fresh := time.Now().Unix() * 100
-	for _, name := range cellCases {
-		code, ok := peer.cases[name]
-		if name == "unchanged" {
-			code, ok = peer.cases["print"]
+	for _, c := range cellCases {
+		name := c.name
+		code, ok := peer.cases[c.cell]
+		if c.unchanged {
 			code = strings.ReplaceAll(code, "%d", "1")
 		}
 		if !ok || !b.wants(name) {
 			continue
 		}
 		var samples []float64
+		runs := 0
 		parts := map[string][]float64{}
-		for i := range cellSamples + 2 {
-			took, said, err := timeCell(ctx, client, strings.ReplaceAll(code, "%d", fmt.Sprint(fresh+int64(i))))
+		for range cellSamples + 2 {
+			time.Sleep(c.pause)
+			fresh++
+			took, said, err := timeCell(ctx, client, strings.ReplaceAll(code, "%d", fmt.Sprint(fresh)))
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			if i < 2 {
+			if runs++; runs <= 2 {
 				continue // packages are found, programs compiled
 			}
 			samples = append(samples, took.Seconds()*1e3)

@@ -23,9 +23,12 @@ var cellPackages = []string{"fmt", "time", "math", "os", "strings", "sort", "con
 	"github.com/janpfeifer/gonb/gonbui",
 	"gaiden/lib/session", "gaiden/lib/models", "gaiden/lib/fit", "gaiden/lib/datasets", "gaiden/lib/report", "gaiden/lib/timing", "gaiden/lib/sysinfo"}
 
+// cellCache is where what cells are made of is kept across kernels.
+func cellCache() string { return filepath.Join(wire.CacheDir(), "cells") }
+
 // newNotebook is the interpreter of one kernel.
 func newNotebook() *notebook.Notebook {
-	n := &notebook.Notebook{Library: filepath.Join(wire.DataDir(), "src"), Cache: filepath.Join(wire.CacheDir(), "cells"), Version: session.Version,
+	n := &notebook.Notebook{Library: filepath.Join(wire.DataDir(), "src"), Cache: cellCache(), Linkers: cellCache(), Version: session.Version,
 		Ended: (&aftercare{meter: meter()}).ended, Named: sessionNames}
 	if path := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(path) {
 		n.Gopls = path

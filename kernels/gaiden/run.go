@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gaiden/kernels/internal/runner"
 	"gaiden/kernels/internal/webpage"
 )
@@ -146,12 +148,27 @@ func (r *running) execute(ctx context.Context, name, path string, data []byte) (
 	written, err := doc.Bytes()
 	var cell *runner.CellError
 	if errors.As(failed, &cell) {
-		fmt.Fprintln(r.stderr, strings.Join(cell.Err.Traceback, "\n"))
+		said := strings.Join(cell.Err.Traceback, "\n")
+		if !coloured(r.stderr) {
+			said = webpage.Plain(said)
+		}
+		fmt.Fprintln(r.stderr, said)
 		failed = fmt.Errorf("cell %d failed: %s", cell.Cell, cell.Err.Name)
 	} else if failed == nil && err == nil && !r.quiet {
 		fmt.Fprintf(r.stderr, "%s: %.1f s\n", name, time.Since(began).Seconds())
 	}
 	return written, errors.Join(failed, err)
+}
+
+// coloured reports whether what is written to w may hold colours: w is a terminal
+// and nobody has asked for none (no-color.org).
+func coloured(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
 }
 
 // page writes the page of a notebook file beside it and says where.

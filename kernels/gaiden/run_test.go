@@ -108,6 +108,9 @@ func TestRun(t *testing.T) {
 			t.Errorf("got progress %q, want %q in it", stderr.String(), want)
 		}
 	}
+	if strings.Contains(stderr.String(), "\x1b") {
+		t.Errorf("got escape sequences in what is no terminal: %q", stderr.String())
+	}
 	got, err := os.ReadFile(out)
 	if err != nil || !strings.Contains(string(got), `"42"`) || !strings.Contains(string(got), `"ename": "BuildError"`) {
 		t.Errorf("got %s, %v; want 42 and the error", got, err)

@@ -2,12 +2,12 @@
 Go snippets, against the installed kernel "gaiden", and what it has no test for:
 stdin, interrupt, restart, floods of output and displays, values that outlive the
 kernel. Prints "N passed, M failed, K skipped"."""
-import glob, os, random, re, signal, sys, tempfile, time, unittest
+import glob, os, queue, random, re, signal, sys, tempfile, time, unittest
 
 import jupyter_kernel_test as jkt
 from jupyter_client.manager import start_new_kernel
 
-FULL = bool(os.environ.get("GAIDEN_TEST_FULL"))
+FULL = bool(os.environ.get("GAIDEN_TEST_FULL")) or os.environ.get("GAIDEN_FAULTS") == "full"
 STOPS = 200 if FULL else 6
 KILLS = 50 if FULL else 4
 
@@ -203,7 +203,7 @@ class Kernel(unittest.TestCase):
             took = time.time() - began
             self.assertEqual(reply["parent_header"]["msg_id"], id)
             self.assertEqual(reply["content"].get("ename"), "Interrupted", reply["content"])
-            self.assertLess(took, 1 if os.getloadavg()[0] < 4 * os.cpu_count() else 3, f"stop {i}")  # others may hold the cores
+            self.assertLess(took, 1, f"stop {i}")
             times.append(took * 1000)
             reply, msgs = self.run_cell(check)
             self.assertEqual(self.text(msgs), "4 0 0\n", f"stop {i}: {msgs}")
@@ -240,12 +240,102 @@ class Kernel(unittest.TestCase):
             self.assertEqual((left, alive), ([], []))
         self.assertEqual(set(os.listdir(run)) if os.path.exists(run) else set(), before)
 
+    def test_killed_kernels_lose_nothing(self):
+        """Killed at random moments while a net trains and its rounds are written
+        down: the next kernel finds every name, no round that was told is lost, the
+        weights are numbers, and nothing of the dead kernel runs."""
+        train = ("s, err := session.Open()\nif err != nil { panic(err) }\nset, err := net.Find(\"train\")\nif err != nil { panic(err) }\n"
+                 "for round := %d; ; round++ {\n"
+                 "if _, err := net.Train(context.Background(), set, fit.Train{Epochs: 1, Batch: 32}); err != nil { panic(err) }\n"
+                 "a, err := s.Put([]float32{float32(round)}, shapes.Make(dtypes.Float32, 1), 0)\nif err != nil { panic(err) }\n"
+                 "if err := s.Bind([]string{\"round\"}, []*session.Array{a}); err != nil { panic(err) }\nif err := s.Wait(); err != nil { panic(err) }\n"
+                 "fmt.Println(\"round\", round)\n}")
+        declare = ("import \"context\"\nvar net = fit.New(\"killed\", models.Net{Name: \"killed\", Input: []int{784}, Layers: []models.Layer{models.Dense{Name: \"hidden\", Units: 64, Act: models.ReLU}, models.Dense{Name: \"output\", Units: 10}}}, fit.Config{Seed: 1})")
+        load = ("x, y := make([]float32, 512*784), make([]int32, 512)\nfor i := range x { x[i] = float32(i%97) / 97 }\nfor i := range y { y[i] = int32(i % 10) }\n"
+                "if _, err := net.Load(\"train\", fit.Data{X: x, Y: y}); err != nil { panic(err) }\n"
+                "s, err := session.Open()\nif err != nil { panic(err) }\na, err := s.Put([]float32{0}, shapes.Make(dtypes.Float32, 1), 0)\nif err != nil { panic(err) }\n"
+                "if err := s.Bind([]string{\"round\"}, []*session.Array{a}); err != nil { panic(err) }")
+        check = ("weights, err := net.Weights()\nif err != nil { panic(err) }\nbad := 0\n"
+                 "for _, w := range weights { for _, v := range w.Data { if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) { bad++ } } }\n"
+                 "s, err := session.Open()\nif err != nil { panic(err) }\na, err := s.Array(\"round\")\nif err != nil { panic(err) }\nv := make([]float32, 1)\n"
+                 "if err := a.Values(v); err != nil { panic(err) }\nfmt.Println(len(weights), bad, int(v[0]))")
+        self.tearDown()
+        with tempfile.TemporaryDirectory() as temp:
+            env = dict(os.environ, TMPDIR=temp, JPY_SESSION_NAME="killed-while-training")
+            self.km, self.kc = start_new_kernel(kernel_name="gaiden", startup_timeout=60, env=env)
+            for code in (declare, load):
+                reply, msgs = self.run_cell(code)
+                self.assertEqual(reply["status"], "ok", msgs)
+            told, marks = 0, set()
+            for i in range(KILLS):
+                id = self.kc.execute(train % (told + 1))
+                end = time.time() + random.random() * 1.5
+                while time.time() < end:
+                    try:
+                        m = self.kc.get_iopub_msg(timeout=max(0.001, end - time.time()))
+                    except queue.Empty:
+                        break
+                    if m["msg_type"] == "stream" and m["parent_header"].get("msg_id") == id:
+                        told = max([told] + [int(n) for n in re.findall(r"round (\d+)", m["content"]["text"])])
+                marks |= set(os.listdir(temp))
+                os.kill(self.km.provisioner.pid, signal.SIGKILL)
+                self.km.provisioner.process.wait()
+                self.km.restart_kernel(now=True)
+                self.kc.wait_for_ready(timeout=60)
+                self.run_cell(declare)
+                reply, msgs = self.run_cell(check)
+                weights, bad, found = (int(n) for n in self.text(msgs).split())
+                self.assertEqual((weights, bad), (4, 0), f"kill {i}")
+                self.assertGreaterEqual(found, told, f"kill {i}: a round that was told is lost")
+                told = found
+            self.assertGreater(told, KILLS // 2, "the cells hardly trained")
+            live = set(os.listdir(temp))
+            self.tearDown()
+            for _ in range(100):
+                alive = [p for p in glob.glob("/proc/[0-9]*/environ") if self.bears(p, marks | live)]
+                if not alive and not os.listdir(temp):
+                    break
+                time.sleep(0.1)
+            self.assertEqual((os.listdir(temp), alive), ([], []))
+        self.setUp()
+        print(f"{KILLS} kernels killed, {told} rounds trained", file=sys.stderr)
+
     def bears(self, path, marks):
         try:
             env = open(path, "rb").read()
         except OSError:
             return False
         return any(b"GAIDEN_CELL=" + m.encode() in env for m in marks)
+
+    def test_subshell_beside_a_training_cell(self):
+        """JEP 91, as JupyterLab's subshell consoles use it."""
+        def ask(name, content):
+            msg = self.kc.session.msg(name, content)
+            self.kc.control_channel.send(msg)
+            while True:
+                reply = self.kc.get_control_msg(timeout=20)
+                if reply["parent_header"]["msg_id"] == msg["header"]["msg_id"]:
+                    return reply["content"]
+        self.kc.kernel_info()
+        self.assertIn("kernel subshells", self.kc.get_shell_msg(timeout=20)["content"]["supported_features"])
+        subshell = ask("create_subshell_request", {})["subshell_id"]
+        self.assertEqual(ask("list_subshell_request", {})["subshell_id"], [subshell])
+        long = self.kc.execute("x := 3\nfmt.Println(\"go\")\ntime.Sleep(time.Hour)")
+        while self.kc.get_iopub_msg(timeout=60)["msg_type"] != "stream":
+            pass
+        msg = self.kc.session.msg("execute_request", {"code": "fmt.Println(6 * 7)", "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False, "stop_on_error": True})
+        msg["header"]["subshell_id"] = subshell
+        self.kc.shell_channel.send(msg)
+        reply = self.kc.get_shell_msg(timeout=60)
+        self.assertEqual((reply["parent_header"]["msg_id"], reply["content"]["status"]), (msg["header"]["msg_id"], "ok"))
+        said = self.kc.get_iopub_msg(timeout=20)
+        while said["msg_type"] != "stream":
+            said = self.kc.get_iopub_msg(timeout=20)
+        self.assertEqual((said["content"]["text"], said["parent_header"]["subshell_id"]), ("42\n", subshell))
+        self.assertEqual(ask("delete_subshell_request", {"subshell_id": subshell})["status"], "ok")
+        self.km.interrupt_kernel()
+        reply = self.kc.get_shell_msg(timeout=20)
+        self.assertEqual((reply["parent_header"]["msg_id"], reply["content"]["ename"]), (long, "Interrupted"))
 
     def test_values_survive(self):
         self.run_cell("x := []int{1, 2, 3}\nvar count = 5")
@@ -262,7 +352,8 @@ class Kernel(unittest.TestCase):
 
 
 def main():
-    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
+    load, names = unittest.defaultTestLoader, sys.argv[1:]  # such as Kernel.test_values_survive
+    suite = load.loadTestsFromNames(names, sys.modules[__name__]) if names else load.loadTestsFromModule(sys.modules[__name__])
     result = unittest.TextTestRunner(verbosity=1, stream=sys.stderr).run(suite)
     for test, why in result.skipped:
         print(f"skipped {test}: {why}", file=sys.stderr)

@@ -14,8 +14,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"gaiden/kernels/internal/linker"
 )
 
 // A Builder makes binaries of programs by the shortest road that is right: an
@@ -31,6 +34,14 @@ type Builder struct {
 	// Network lets the go command ask the module proxy where go.mod lacks
 	// what a test or a cgo program needs.
 	Network bool
+
+	// Linkers is where package linker's Make has put a linker that can load
+	// packages ahead; "" = the toolchain's own links.
+	Linkers string
+
+	mu       sync.Mutex
+	linker   *linker.Linker
+	imported [][]string // by the programs that were linked last
 }
 
 // The files that a build writes into the module's directory.
@@ -122,7 +133,7 @@ func (b *Builder) direct(ctx context.Context, p *Program, file string, embed []b
 	if err != nil {
 		return fmt.Errorf("cell: build: %w", err)
 	}
-	object := filepath.Join(m.Dir, ".gaiden", "main.a")
+	object := b.object()
 	m.mu.Lock()
 	tools, lang := m.tool.GOTOOLDIR, languageVersion(m.mod.goVersion)
 	m.mu.Unlock()
@@ -143,13 +154,65 @@ func (b *Builder) direct(ctx context.Context, p *Program, file string, embed []b
 	if err != nil {
 		return err
 	}
+	b.mu.Lock()
+	b.imported = append(b.imported[max(0, len(b.imported)-recent+1):], p.Imports)
+	b.mu.Unlock()
 	start = time.Now()
+	defer func() { cost.Link = time.Since(start) }()
+	if done, err := b.ready().Link(ctx, linker.Job{Config: linkConfig, Object: object, Dir: m.Dir, Packages: p.Imports}, out); done || err != nil {
+		return err
+	}
 	// Symbol tables and DWARF are for debuggers; tracebacks do without.
-	err = b.tool(ctx, p, filepath.Join(tools, "link"),
+	return b.tool(ctx, p, filepath.Join(tools, "link"),
 		[]string{"-importcfg", linkConfig, "-s", "-w", "-buildmode=exe", "-o", out, object})
-	cost.Link = time.Since(start)
-	return err
 }
+
+// ready returns the linker that loads packages ahead, nil if there is none.
+func (b *Builder) ready() *linker.Linker {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.linker == nil && b.Linkers != "" {
+		b.Module.mu.Lock()
+		version := b.Module.tool.GOVERSION
+		b.Module.mu.Unlock()
+		b.linker = &linker.Linker{Program: linker.Find(b.Linkers, version)}
+	}
+	return b.linker
+}
+
+// recent is how many programs say what the next one will import: enough for a
+// notebook that trains, plots and prints in turn, and few enough that one that
+// only prints does not carry the rest along for long.
+const recent = 3
+
+// Ahead makes the next link shorter: a linker loads the given packages, and those
+// that the last programs have imported, and waits. It is meant to be called when
+// nothing runs whose time somebody measures.
+func (b *Builder) Ahead(packages ...string) {
+	b.mu.Lock()
+	packages = append(packages, slices.Concat(b.imported...)...)
+	b.mu.Unlock()
+	packages = slices.DeleteFunc(packages, func(path string) bool { return path == "unsafe" })
+	if len(packages) == 0 || len(b.Flags) > 0 {
+		return
+	}
+	_, config, err := b.Module.importConfig()
+	if err != nil {
+		return // the next cell says it
+	}
+	slices.Sort(packages)
+	b.ready().Prepare(linker.Job{Config: config, Object: b.object(), Dir: b.Module.Dir, Packages: slices.Compact(packages)})
+}
+
+// Close ends what Ahead has started.
+func (b *Builder) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.linker.Close()
+}
+
+// object is the file that the compiler writes.
+func (b *Builder) object() string { return filepath.Join(b.Module.Dir, ".gaiden", "main.a") }
 
 // tool runs compiler or linker, and makes a BuildError of their complaints.
 func (b *Builder) tool(ctx context.Context, p *Program, name string, args []string) error {

@@ -3,6 +3,7 @@ package cell
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,8 +48,14 @@ type Carry struct {
 	dir     string // that of this program
 }
 
+// ErrReplaced says that a value which a program wants has been replaced since it
+// was composed, by a program that ran at the same time: it has to be composed
+// again.
+var ErrReplaced = errors.New("cell: a value that the program wants was replaced while it was built")
+
 // Carry prepares for a program to be run; home is a directory for the values,
-// made if it is not there. nil means that there is nothing to carry.
+// made if it is not there. nil means that there is nothing to carry. What it
+// returns is to be taken: see Take.
 func (c *Composer) Carry(p *Program, home string) (*Carry, error) {
 	if !p.carries {
 		return nil, nil
@@ -56,8 +63,12 @@ func (c *Composer) Carry(p *Program, home string) (*Carry, error) {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return nil, fmt.Errorf("cell: values: %w", err)
 	}
+	if !c.Memory.hold(p.loads) {
+		return nil, ErrReplaced
+	}
 	dir, err := os.MkdirTemp(home, "run-")
 	if err != nil {
+		c.Memory.release(p.loads)
 		return nil, fmt.Errorf("cell: values: %w", err)
 	}
 	var in bytes.Buffer
@@ -66,6 +77,7 @@ func (c *Composer) Carry(p *Program, home string) (*Carry, error) {
 	}
 	k := &Carry{c.Memory, p, c.Module.libraryPath(), home, dir}
 	if err := os.WriteFile(filepath.Join(dir, gaidenkeep.InFile), in.Bytes(), 0o600); err != nil {
+		c.Memory.release(p.loads)
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("cell: values: %w", err)
 	}
@@ -100,6 +112,7 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 	}
 	defer os.RemoveAll(k.dir)
 	m := k.memory
+	m.release(k.program.loads)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	defer m.sweep(k.home)
@@ -222,9 +235,43 @@ func (m *Memory) dropKept(loads []loadedVar, reason string) (notes []string) {
 	return notes
 }
 
-// sweep removes the files that no variable needs any more. m.mu is held.
+// hold keeps the files that a program will read, and reports false if one of
+// them has gone.
+func (m *Memory) hold(loads []loadedVar) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range loads {
+		if _, err := os.Stat(l.group.file); err != nil {
+			return false
+		}
+	}
+	if m.held == nil {
+		m.held = map[string]int{}
+	}
+	for _, l := range loads {
+		m.held[l.group.file]++
+	}
+	return true
+}
+
+// release lets go of what hold has kept.
+func (m *Memory) release(loads []loadedVar) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range loads {
+		if m.held[l.group.file]--; m.held[l.group.file] == 0 {
+			delete(m.held, l.group.file)
+		}
+	}
+}
+
+// sweep removes the files that no variable and no running program needs any
+// more. m.mu is held.
 func (m *Memory) sweep(home string) {
 	used := map[string]bool{}
+	for file := range m.held {
+		used[file] = true
+	}
 	for _, k := range m.kept {
 		used[k.group.file] = true
 	}

@@ -27,6 +27,7 @@ type Memory struct {
 	why   map[string]string // what is not kept, and the reason
 	said  map[string]bool   // the user has been told
 	files int               // counts the files of kept values
+	held  map[string]int    // those that running programs read, and how many do
 }
 
 // importKey returns what an import is remembered under. name is the name of

@@ -223,6 +223,62 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// TestClock: whatever the clock said when the files of a store were written, a
+// cell is built and runs, an unchanged one is not built again, and when the store
+// is full the files from a time that has not come yet go first.
+func TestClock(t *testing.T) {
+	for _, jump := range []time.Duration{-30 * 365 * 24 * time.Hour, -time.Hour, time.Hour, 30 * 365 * 24 * time.Hour} {
+		b := newBench(t, "")
+		if _, _, err := b.run("fmt.Print(1)"); err != nil {
+			t.Fatal(err)
+		}
+		then := time.Now().Add(jump)
+		for _, f := range newest(b.Store.Dir, "cell-*") {
+			os.Chtimes(f.name, then, then)
+		}
+		modules, _ := filepath.Glob(filepath.Join(b.Builder.Module.Dir, "*"))
+		for _, name := range modules {
+			os.Chtimes(name, then, then)
+		}
+		if out, cost, err := b.run("fmt.Print(1)"); out != "1" || cost.Road != "cached" || err != nil {
+			t.Errorf("files of %v from now: got %q by %q, %v; want 1 by cached", jump, out, cost.Road, err)
+		}
+		for _, f := range newest(b.Store.Dir, "cell-*") {
+			os.Chtimes(f.name, then, then)
+		}
+		b.Store.Limit = 4 << 20 // two programs
+		for _, text := range []string{"fmt.Print(2)", "fmt.Print(3)", "fmt.Print(3)"} {
+			out, cost, err := b.run(text)
+			if want := text[len(text)-2 : len(text)-1]; out != want || err != nil {
+				t.Errorf("files of %v from now: %s: got %q by %q, %v; want %s", jump, text, out, cost.Road, err, want)
+			}
+		}
+		b.Store.Limit = 1
+		if out, _, err := b.run("fmt.Print(4)"); out != "4" || err != nil {
+			t.Errorf("files of %v from now, store full: got %q, %v; want 4", jump, out, err)
+		}
+	}
+}
+
+// TestPrune: files of the future go first, then the oldest; what is about to run
+// stays.
+func TestPrune(t *testing.T) {
+	s := &Store{Dir: t.TempDir(), Limit: 250}
+	now := time.Now()
+	for name, age := range map[string]time.Duration{"cell-future": -time.Hour, "cell-old": 2 * time.Hour, "cell-young": time.Hour, "cell-mine": 3 * time.Hour} {
+		write(t, s.Dir, name, strings.Repeat("x", 100))
+		os.Chtimes(s.path(name[5:]), now.Add(-age), now.Add(-age))
+	}
+	s.prune(s.path("mine"))
+	var got []string
+	for _, f := range newest(s.Dir, "cell-*") {
+		got = append(got, filepath.Base(f.name))
+	}
+	if want := "cell-young cell-old cell-mine"; strings.Join(got, " ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
 // TestRoads: what compiler and linker alone cannot do, the go command does.
 func TestRoads(t *testing.T) {
 	b := newBench(t, "")

@@ -72,16 +72,17 @@ func (s *Store) put(key, file string, cells []int) *Binary {
 		return b
 	}
 	b.Path = s.path(key)
-	s.prune()
+	s.prune(b.Path)
 	return b
 }
 
-// prune removes the binaries longest unused until the rest is within the limit.
-func (s *Store) prune() {
+// prune removes the binaries longest unused until the rest is within the limit;
+// the one that is about to run stays, whatever the clock says.
+func (s *Store) prune(keep string) {
 	limit := cmp.Or(s.Limit, 256<<20)
-	for i, f := range newest(s.Dir, "cell-*") {
+	for _, f := range newest(s.Dir, "cell-*") {
 		limit -= f.size
-		if limit < 0 && i > 0 {
+		if limit < 0 && f.name != keep && f.name != keep+".json" {
 			os.Remove(f.name)
 			os.Remove(f.name + ".json")
 		}
@@ -94,13 +95,19 @@ type agedFile struct {
 	time time.Time
 }
 
-// newest lists the files of dir that match, the youngest first.
+// newest lists the files of dir that match, the youngest first. Those that have
+// their time from a clock that was set back since come last.
 func newest(dir, pattern string) []agedFile {
 	names, _ := filepath.Glob(filepath.Join(dir, pattern))
 	var files []agedFile
+	now := time.Now()
 	for _, n := range names {
 		if info, err := os.Stat(n); err == nil {
-			files = append(files, agedFile{n, info.Size(), info.ModTime()})
+			t := info.ModTime()
+			if t.After(now) {
+				t = time.Time{}
+			}
+			files = append(files, agedFile{n, info.Size(), t})
 		}
 	}
 	slices.SortFunc(files, func(a, b agedFile) int { return b.time.Compare(a.time) })

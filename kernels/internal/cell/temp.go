@@ -20,20 +20,37 @@ type TempDir struct {
 const tempPrefix, tempLock = "gaiden-kernel-", "lock"
 
 // NewTempDir makes a temporary directory, and removes those of processes that
-// are gone.
-func NewTempDir() (*TempDir, error) {
+// are gone. One that another process takes for such, before it is locked (the
+// clock may have jumped), is made again.
+func NewTempDir() (d *TempDir, err error) {
 	sweep(os.TempDir())
+	for range 5 {
+		if d, err = newTempDir(); err == nil {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("cell: %w", err)
+}
+
+func newTempDir() (*TempDir, error) {
 	dir, err := os.MkdirTemp("", tempPrefix)
 	if err != nil {
-		return nil, fmt.Errorf("cell: %w", err)
+		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, tempLock), os.O_CREATE|os.O_RDWR, 0o600)
+	name := filepath.Join(dir, tempLock)
+	lock, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
-		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		_, err = os.Stat(name)
 	}
 	if err != nil {
 		os.RemoveAll(dir)
-		return nil, fmt.Errorf("cell: %w", err)
+		lock.Close()
+		return nil, err
 	}
 	return &TempDir{dir, lock}, nil
 }

@@ -366,8 +366,12 @@ func (u *Unit) syntax(err error, prefix int) []Diagnostic {
 			message = strings.Replace(message, "found '}'", foundEnd, 1)
 			message = strings.Replace(message, "found 'EOF'", foundEnd, 1)
 		}
+		hint := ""
+		if message == "expected 1 expression" {
+			hint = "a cell shows the value of one expression; fmt.Println(a, b) prints several"
+		}
 		line, column := place(u.Text, offset)
-		out = append(out, u.at(line, column, "syntax error: "+message, ""))
+		out = append(out, u.at(line, column, "syntax error: "+message, hint))
 	}
 	return out
 }

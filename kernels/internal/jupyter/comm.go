@@ -7,6 +7,8 @@ import (
 
 // comms are the open comms, by id. The zero comms is ready to use.
 type comms struct {
+	one sync.Mutex // held while the interpreter has a message
+
 	mu      sync.Mutex
 	targets map[string]string
 }
@@ -73,6 +75,8 @@ func (c *core) comm(r request) (fields, error) {
 		}
 		return nil, nil
 	}
+	c.comms.one.Lock()
+	defer c.comms.one.Unlock()
 	switch kind {
 	case "comm_open":
 		c.comms.open(content.ID, content.Target)

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"math"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +29,8 @@ type fields map[string]any
 //   - execute_requests, when the cell before has ended, to the executor and
 //   - what asks the interpreter about code to the lookup goroutine.
 //
-// So a request is handled when every cell queued before it has begun.
+// So a request is handled when every cell queued before it has begun. Each
+// subshell has a shell and an executor of its own.
 type core struct {
 	interpreter Interpreter
 	server      *Server
@@ -40,20 +41,18 @@ type core struct {
 	ctx         context.Context    // ends with the kernel
 	end         context.CancelFunc // ends the kernel
 	control     queue
-	shell       queue
+	main        *shell
 	lookups     queue
-	cells       chan request // to the executor; not buffered
-	stopped     sync.Once    // the interpreter has been shut down
+	stopped     sync.Once // the interpreter has been shut down
 	questions   questions
 	comms       comms
 
 	statusMu sync.Mutex // orders status messages
-	running  *request   // the cell whose busy is not yet followed by its idle
+	running  []request  // the cells whose busy is not yet followed by their idle
 
-	mu      sync.Mutex
-	cancel  context.CancelFunc // of the running cell
-	aborted uint64             // execute_requests of the shell queue up to this serial are not run
-	count   int                // execution_count of the last counted cell
+	mu        sync.Mutex
+	subshells map[string]*shell
+	count     int // execution_count of the last counted cell
 }
 
 // newCore makes a core that is not yet reached by messages.
@@ -64,12 +63,13 @@ func newCore(ctx context.Context, interpreter Interpreter, server *Server, h *hi
 		history:     h,
 		log:         log,
 		session:     NewID(),
-		cells:       make(chan request),
+		subshells:   map[string]*shell{},
 	}
 	if err := c.guard("info", func() { c.info = interpreter.Info() }); err != nil {
 		return nil, err
 	}
 	c.ctx, c.end = context.WithCancel(ctx)
+	c.main = c.newShell("")
 	server.Receive = c.receive
 	server.Subscribed = c.welcome
 	return c, nil
@@ -79,13 +79,11 @@ func newCore(ctx context.Context, interpreter Interpreter, server *Server, h *hi
 func (c *core) serve() {
 	c.publish(nil, "status", fields{"execution_state": "starting"})
 	go c.work(&c.control, c.answer)
-	go c.work(&c.shell, c.dispatch)
 	go c.work(&c.lookups, c.answer)
-	go c.executor()
+	go c.main.serve()
 	<-c.ctx.Done()
 	c.stop(false)
 	c.control.close()
-	c.shell.close()
 	c.lookups.close()
 	c.server.Close(closeLinger)
 }
@@ -100,24 +98,10 @@ func (c *core) work(q *queue, handle func(request)) {
 	}
 }
 
-// executor runs cells, one after the other.
-func (c *core) executor() {
-	for {
-		select {
-		case r := <-c.cells:
-			c.execute(r)
-		case <-c.ctx.Done():
-			return
-		}
-	}
-}
-
-// stop ends the running cell, waits for it, and tells the interpreter, once.
+// stop ends the running cells, waits for them, and tells the interpreter, once.
 func (c *core) stop(restart bool) {
 	c.stopped.Do(func() {
-		c.mu.Lock()
-		c.aborted = math.MaxUint64
-		c.mu.Unlock()
+		c.abortAll()
 		c.interrupt()
 		for deadline := time.Now().Add(endWait); c.runs(); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
@@ -133,16 +117,7 @@ func (c *core) stop(restart bool) {
 func (c *core) runs() bool {
 	c.statusMu.Lock()
 	defer c.statusMu.Unlock()
-	return c.running != nil
-}
-
-// interrupt cancels the running cell, if there is one.
-func (c *core) interrupt() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cancel != nil {
-		c.cancel()
-	}
+	return len(c.running) > 0
 }
 
 // urgent are the requests that are answered at once, on whatever socket they
@@ -169,27 +144,10 @@ func (c *core) receive(channel Channel, m Message) {
 		}
 	case urgent[name]:
 		c.control.push(r)
-	case name == "execute_request" || strings.HasPrefix(name, "comm_") && name != "comm_info_request":
-		c.shell.push(r)
-	case channel == Control:
+	case channel == Control && name != "execute_request" && (!strings.HasPrefix(name, "comm_") || name == "comm_info_request"):
 		c.control.push(r)
 	default:
-		c.shell.push(r)
-	}
-}
-
-// dispatch handles the next request of shell.
-func (c *core) dispatch(r request) {
-	switch r.Header.Type {
-	case "execute_request":
-		select {
-		case c.cells <- r:
-		case <-c.ctx.Done():
-		}
-	case "complete_request", "inspect_request":
-		c.lookups.push(r)
-	default:
-		c.answer(r)
+		c.push(r)
 	}
 }
 
@@ -202,6 +160,8 @@ func (c *core) answer(r request) {
 	var content fields
 	var err error
 	switch {
+	case r.refused != nil:
+		err = r.refused
 	case handle != nil:
 		if e := c.guard(r.Header.Type, func() { content, err = handle(c, r) }); e != nil {
 			err = e
@@ -320,7 +280,7 @@ func (c *core) busy(r request, cell bool) {
 	c.statusMu.Lock()
 	defer c.statusMu.Unlock()
 	if cell {
-		c.running = &r
+		c.running = append(c.running, r)
 	}
 	c.publish(r.RawHeader, "status", fields{"execution_state": "busy"})
 }
@@ -331,14 +291,10 @@ func (c *core) idle(r request) {
 	c.statusMu.Lock()
 	defer c.statusMu.Unlock()
 	c.publish(r.RawHeader, "status", fields{"execution_state": "idle"})
-	if c.running == nil {
-		return
+	c.running = slices.DeleteFunc(c.running, func(cell request) bool { return cell.Header.ID == r.Header.ID })
+	if n := len(c.running); n > 0 {
+		c.publish(c.running[n-1].RawHeader, "status", fields{"execution_state": "busy"})
 	}
-	if c.running.Header.ID == r.Header.ID {
-		c.running = nil
-		return
-	}
-	c.publish(c.running.RawHeader, "status", fields{"execution_state": "busy"})
 }
 
 // welcome greets a new subscriber, so that it knows that it misses nothing from

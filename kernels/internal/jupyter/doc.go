@@ -43,11 +43,10 @@
 //     inspect, is_complete, history and comms. Because front ends show whatever
 //     status came last, the idle of such a request is followed by another busy of
 //     the running cell.
-//   - Requests that change anything keep their order.
+//   - Requests that change anything keep their order, but for those of subshells
+//     (JEP 91), whose cells run beside the others. An interrupt stops them all.
 //
-// What it refuses: a debugger and subshells (both with an error reply: a cell
-// changes what the next one sees, so cells run one after the other), remote front
-// ends other than by what tcp gives, and guessing: a request that lacks a field it
+// What it refuses: a debugger (with an error reply), remote front ends other than by what tcp gives, and guessing: a request that lacks a field it
 // needs is an error, not a default.
 //
 // Package frontend is a front end for tests and benchmarks, on another

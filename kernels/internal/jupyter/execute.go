@@ -54,19 +54,19 @@ func executeRequest(r request) (ExecuteRequest, *Error) {
 }
 
 // execute runs a cell, or says that it was aborted.
-func (c *core) execute(r request) {
+func (c *core) execute(s *shell, r request) {
 	c.busy(r, true)
 	defer c.idle(r)
 
-	ctx, cancel := context.WithCancel(c.ctx)
+	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	c.mu.Lock()
-	aborted := r.serial <= c.aborted
-	c.cancel = cancel
+	aborted := r.serial <= s.aborted
+	s.cancel = cancel
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
-		c.cancel = nil
+		s.cancel = nil
 		c.mu.Unlock()
 	}()
 	started := time.Now()
@@ -95,7 +95,7 @@ func (c *core) execute(r request) {
 		}
 		if req.StopOnError {
 			time.Sleep(abortGrace - time.Since(started))
-			c.abort()
+			s.abort()
 		}
 	}
 	content["execution_count"] = c.counted(false)
@@ -132,12 +132,4 @@ func (c *core) counted(more bool) int {
 		c.count++
 	}
 	return c.count
-}
-
-// abort marks the cells that have arrived so far as not to be run.
-func (c *core) abort() {
-	newest := c.shell.newest()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.aborted = max(c.aborted, newest)
 }

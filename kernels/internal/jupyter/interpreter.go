@@ -7,8 +7,8 @@ import (
 )
 
 // An Interpreter runs cells: it is what a language author writes. It knows
-// nothing of sockets and messages. Execute and Shutdown are called from one
-// goroutine at a time; the others may be called while Execute runs, Complete
+// nothing of sockets and messages. Execute is called again while it runs only for
+// the cells of subshells; the other methods may be called while it runs, Complete
 // and Inspect one at a time. A method that panics fails its request only.
 type Interpreter interface {
 	// Execute runs one cell. ctx is cancelled by an interrupt_request, SIGINT or

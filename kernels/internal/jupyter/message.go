@@ -28,6 +28,7 @@ type Header struct {
 	Date     string `json:"date"`
 	Type     string `json:"msg_type"`
 	Version  string `json:"version"`
+	Subshell string `json:"subshell_id,omitempty"` // of a request on shell; empty = the kernel's own shell
 }
 
 // A Message is one message of the protocol. The JSON parts are kept as text:

@@ -11,6 +11,7 @@ type request struct {
 	Message
 	channel Channel
 	serial  uint64 // counts the requests of a queue
+	refused error  // why it is answered with an error; nil = it is handled
 }
 
 func (r request) size() int {
@@ -37,21 +38,23 @@ func (q *queue) lock() {
 	q.mu.Lock()
 }
 
-// push adds a request, and waits first while the queue is very long.
-func (q *queue) push(r request) {
+// push adds a request, and waits first while the queue is very long. It reports
+// false when the queue is closed.
+func (q *queue) push(r request) bool {
 	q.lock()
 	defer q.mu.Unlock()
 	for q.bytes > queueLimit && !q.closed {
 		q.change.Wait()
 	}
 	if q.closed {
-		return
+		return false
 	}
 	q.last++
 	r.serial = q.last
 	q.items = append(q.items, r)
 	q.bytes += r.size()
 	q.change.Broadcast()
+	return true
 }
 
 // pop takes the oldest request, and waits for one. It reports false when the
@@ -78,6 +81,15 @@ func (q *queue) newest() uint64 {
 	q.lock()
 	defer q.mu.Unlock()
 	return q.last
+}
+
+// drain closes the queue and returns what waits in it.
+func (q *queue) drain() []request {
+	q.lock()
+	waiting := q.items
+	q.mu.Unlock()
+	q.close()
+	return waiting
 }
 
 // close lets everyone go.

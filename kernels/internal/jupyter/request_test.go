@@ -3,6 +3,7 @@ package jupyter_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -61,7 +62,6 @@ func TestReplies(t *testing.T) {
 		{"interrupt with nothing to interrupt", jupyter.Control, "interrupt_request", object{}, object{"status": "ok"}},
 		{"debug is refused", jupyter.Control, "debug_request", object{"seq": 7, "command": "attach", "type": "request"},
 			object{"status": "error", "success": false, "request_seq": 7, "command": "attach", "type": "response"}},
-		{"subshells are refused", jupyter.Control, "create_subshell_request", object{}, object{"status": "error", "ename": "NotSupported"}},
 		{"unknown request", jupyter.Shell, "brew_coffee_request", object{}, object{"status": "error", "ename": "UnknownRequest", "traceback": []any{
 			"UnknownRequest: jupyter: brew_coffee_request: this kernel does not know the request; it speaks protocol 5.4"}}},
 		{"unknown request on control", jupyter.Control, "usage_request", object{}, object{"status": "error"}},
@@ -125,6 +125,31 @@ func TestHeaders(t *testing.T) {
 	var metadata struct{ Started time.Time }
 	if err := json.Unmarshal(a.Reply.Metadata, &metadata); err != nil || metadata.Started.IsZero() {
 		t.Errorf("reply has metadata %s, want started", a.Reply.Metadata)
+	}
+}
+
+// TestDates: a request's date, which is its sender's clock, means nothing to the
+// kernel; the parent header repeats it as it is.
+func TestDates(t *testing.T) {
+	c, k := kernel(t, nil)
+	signer, err := k.Connection.Signer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, date := range []string{`"1901-01-01T00:00:00Z"`, `"9999-12-31T23:59:59.999999Z"`, `"2026-11-21T25:61:61+99:00"`, `"yesterday"`, `""`, `null`} {
+		id := fmt.Sprint("date-", i)
+		header := fmt.Sprintf(`{"msg_id":%q,"msg_type":"execute_request","session":%q,"username":"tester","version":"5.4","date":%s}`, id, c.Session, date)
+		frames, err := signer.Encode(jupyter.Message{RawHeader: []byte(header), Content: []byte(`{"code":"x"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SendFrames(jupyter.Shell, frames); err != nil {
+			t.Fatal(err)
+		}
+		a, err := c.Wait(within(t), id)
+		if err != nil || a.Status() != "ok" {
+			t.Errorf("date %s: got %q, %v; want ok", date, a.Status(), err)
+		}
 	}
 }
 

@@ -25,9 +25,9 @@ func init() {
 		"interrupt_request":       (*core).interruptRequest,
 		"shutdown_request":        (*core).shutdownRequest,
 		"debug_request":           (*core).debug,
-		"create_subshell_request": (*core).subshell,
-		"delete_subshell_request": (*core).subshell,
-		"list_subshell_request":   (*core).subshell,
+		"create_subshell_request": (*core).createSubshell,
+		"delete_subshell_request": (*core).deleteSubshell,
+		"list_subshell_request":   (*core).listSubshells,
 	}
 }
 
@@ -48,7 +48,7 @@ func (c *core) kernelInfo(request) (fields, error) {
 		"banner":                 c.info.Banner,
 		"help_links":             orNone(c.info.HelpLinks),
 		"debugger":               false,
-		"supported_features":     []string{},
+		"supported_features":     []string{"kernel subshells"},
 	}, nil
 }
 
@@ -174,8 +174,4 @@ func (c *core) debug(r request) (fields, error) {
 		"type": "response", "request_seq": content.Serial, "command": content.Command,
 		"success": false, "message": err.Value,
 	}, err
-}
-
-func (c *core) subshell(r request) (fields, error) {
-	return nil, fail("NotSupported", "jupyter: %s: this kernel has no subshells; kernel_info_reply lists what it supports", r.Header.Type)
 }

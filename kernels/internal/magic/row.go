@@ -178,7 +178,9 @@ func Nearest(word string, names []string) string {
 		if n == word || len(n)-len(word) > best || len(word)-len(n) > best {
 			continue
 		}
-		if d := distance(word, n); d < best || d == best && nearest != "" && n < nearest {
+		d := distance(word, n)
+		// Of two that are as near, a letter was left out rather than added.
+		if d < best || d == best && nearest != "" && (len(n) > len(nearest) || len(n) == len(nearest) && n < nearest) {
 			nearest, best = n, d
 		}
 	}

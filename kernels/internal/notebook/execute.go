@@ -22,15 +22,14 @@ type execution struct {
 	payload []map[string]any
 	capture io.WriteCloser // %capture
 	prompt  prompt
-	late    error // what Ended said of the program that ran last
+	late    error     // what Ended said of the program that ran last
+	cost    cell.Cost // of the program that ran last
 }
 
 // Execute runs a cell.
 func (n *Notebook) Execute(ctx context.Context, req jupyter.ExecuteRequest, out jupyter.Output) jupyter.ExecuteResult {
 	x := &execution{n: n, req: req, out: out}
-	n.mu.Lock()
-	n.cost = cell.Cost{}
-	n.mu.Unlock()
+	x.spend(cell.Cost{})
 	err := x.run(ctx)
 	if x.capture != nil {
 		if e := x.capture.Close(); err == nil {
@@ -38,13 +37,16 @@ func (n *Notebook) Execute(ctx context.Context, req jupyter.ExecuteRequest, out 
 		}
 	}
 	n.mu.Lock()
-	show, cost := n.showCost, n.cost
+	show, cost := n.showCost, x.cost
 	if cost.Road != "" {
 		n.lastCost = cost
 	}
 	n.mu.Unlock()
 	if show && cost.Road != "" {
 		out.Stream("stderr", []byte(cost.String()+"\n"))
+	}
+	if cost.Road == "direct" {
+		go n.builder.Ahead() // while the user reads and types
 	}
 	result := jupyter.ExecuteResult{Payload: x.payload}
 	if err != nil {
@@ -55,6 +57,14 @@ func (n *Notebook) Execute(ctx context.Context, req jupyter.ExecuteRequest, out 
 		result.UserExpressions = x.expressions(ctx)
 	}
 	return result
+}
+
+// spend notes what the cell has cost so far.
+func (x *execution) spend(cost cell.Cost) {
+	x.cost = cost
+	x.n.mu.Lock()
+	defer x.n.mu.Unlock()
+	x.n.cost = cost
 }
 
 // run runs the cell's commands, then its Go code.
@@ -163,17 +173,15 @@ var errStale = errors.New("a kept value is stale")
 // build makes a binary of Go code; it is nil when there is nothing to run.
 func (x *execution) build(ctx context.Context, src cell.Source) (*cell.Program, *cell.Binary, error) {
 	n := x.n
+	n.building.Lock()
+	defer n.building.Unlock()
 	began := time.Now()
 	program, err := n.composer.Compose(ctx, src)
 	for tries := 0; err != nil && tries < 8 && x.fetch(ctx, err); tries++ {
 		program, err = n.composer.Compose(ctx, src)
 	}
 	cost := cell.Cost{Compose: time.Since(began), Road: "checked"}
-	defer func() {
-		n.mu.Lock()
-		n.cost = cost
-		n.mu.Unlock()
-	}()
+	defer func() { x.spend(cost) }()
 	if err != nil || !program.Run {
 		return program, nil, err
 	}
@@ -210,6 +218,9 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 	}
 	bridge := &bridge{x: x}
 	carry, err := n.composer.Carry(program, n.values())
+	if errors.Is(err, cell.ErrReplaced) {
+		return cell.Exit{}, errStale
+	}
 	if err != nil {
 		return cell.Exit{}, err
 	}
@@ -231,9 +242,9 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 		command.Ask = x.ask
 	}
 	exit, err := command.Run(ctx)
-	n.mu.Lock()
-	n.cost.Start, n.cost.Run = exit.Start, exit.Run
-	n.mu.Unlock()
+	cost := x.cost
+	cost.Start, cost.Run = exit.Start, exit.Run
+	x.spend(cost)
 	if exit.Panic != nil && carry.Torn() && strings.Contains(exit.Panic.Message, "concurrent map") {
 		x.say([]string{"the cell's variables are not kept: its goroutines went on changing them when it had ended"})
 		exit = cell.Exit{PID: exit.PID, Result: exit.Result, Left: exit.Left}
@@ -269,9 +280,9 @@ func (x *execution) afterwards(ctx context.Context, program *cell.Program, exit 
 	costs := x.n.showCost
 	x.n.mu.Unlock()
 	notes, err := x.n.Ended(ctx, Ending{exit.PID, exit.Interrupted, program.Imports, costs})
-	x.n.mu.Lock()
-	x.n.cost.After = time.Since(began)
-	x.n.mu.Unlock()
+	cost := x.cost
+	cost.After = time.Since(began)
+	x.spend(cost)
 	x.say(notes)
 	x.late = err
 }

@@ -2,6 +2,7 @@ package notebook
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -143,5 +144,68 @@ func TestLargeValue(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(r.n.temp.Path, "values", "run-*")); len(left) > 0 {
 		t.Errorf("got directories %q, want none", left)
+	}
+}
+
+// TestSubshell: cells of subshells run beside each other, each with its own
+// output, and what they leave is there for later cells: of one variable, the value
+// of the cell that ended last.
+func TestSubshell(t *testing.T) {
+	n := newNotebook(t)
+	r := &runner{t: t, n: n}
+	r.must("x, y := 1, 1\ntotal := 0")
+	count := 10
+	start := func(code string) (*recorder, chan *jupyter.Error) {
+		count++
+		out := &recorder{}
+		done := make(chan *jupyter.Error, 1)
+		number := count
+		go func() {
+			done <- n.Execute(t.Context(), jupyter.ExecuteRequest{Code: code, Count: number}, out).Err
+		}()
+		return out, done
+	}
+	file := filepath.Join(n.Dir, "go")
+	long, longDone := start("fmt.Println(\"go\", x)\nfor {\n\tif _, err := os.Stat(\"go\"); err == nil {\n\t\tbreak\n\t}\n\ttime.Sleep(time.Millisecond)\n}\nx += 100\ntotal += 1\nfmt.Println(\"ends\")")
+	wait(t, time.Minute, "the long cell to begin", func() bool { return long.stream("stdout") != "" })
+	// What another cell replaces meanwhile, and its files, are its own business.
+	for i := range 3 {
+		short, done := start(fmt.Sprintf("y += %d\ntotal = 50\nz%d := x\nfmt.Print(y, z%d)", i, i, i))
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if got, want := short.stream("stdout"), fmt.Sprint([]int{1, 2, 4}[i], " 1"); got != want {
+			t.Errorf("beside another cell got %q, want %q", got, want)
+		}
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-longDone; err != nil {
+		t.Fatal(err)
+	}
+	if got := long.stream("stdout"); got != "go 1\nends\n" {
+		t.Errorf("the long cell got %q", got)
+	}
+	r.count = count
+	if got := r.must("fmt.Sprint(x, y, total, z2)").result(); got != "101 4 1 1" {
+		t.Errorf("got %q, want 101 4 1 1", got)
+	}
+
+	// Many at once: none is lost, and the kernel goes on.
+	var all []chan *jupyter.Error
+	for i := range 12 {
+		_, done := start(fmt.Sprintf("w%d := x + %d\nif w%d %% 5 == 0 {\n\tpanic(\"five\")\n}\nfmt.Println(w%d)", i, i, i, i))
+		all = append(all, done)
+	}
+	for i, done := range all {
+		err := <-done
+		if panics := (101+i)%5 == 0; panics != (err != nil) {
+			t.Errorf("cell %d of many: got %v", i, err)
+		}
+	}
+	r.count = count
+	if got := r.must("w0 + w11").result(); got != "213" {
+		t.Errorf("after many got %q, want 213", got)
 	}
 }

@@ -28,6 +28,7 @@ type Notebook struct {
 	Gopls   string // gopls; "" = where it is found
 	Dir     string // the notebook's directory; "" = the current one
 	Version string // of the kernel
+	Linkers string // where package linker's Make has put a linker; "" = the toolchain's
 
 	// Magics are those that cells may use; nil = Magics(n). A program adds
 	// rows of its own.
@@ -50,6 +51,7 @@ type Notebook struct {
 	module   *cell.Module
 	memory   *cell.Memory
 	composer *cell.Composer
+	building sync.Mutex // a program is composed and built: cells of subshells come at the same time
 	builder  *cell.Builder
 	gopls    *cell.Gopls
 	asking   atomic.Bool // gopls is at work on a completion
@@ -101,7 +103,7 @@ func (n *Notebook) begin() error {
 	n.module = &cell.Module{Dir: filepath.Join(temp, "cells"), Library: n.Library, Cache: cache, Go: n.Go}
 	n.memory = &cell.Memory{}
 	n.composer = &cell.Composer{Module: n.module, Memory: n.memory, Nearest: magic.Nearest}
-	n.builder = &cell.Builder{Module: n.module, Store: &cell.Store{Dir: filepath.Join(cache, "binaries")}, Dir: n.Dir, Network: true}
+	n.builder = &cell.Builder{Module: n.module, Store: &cell.Store{Dir: filepath.Join(cache, "binaries")}, Dir: n.Dir, Network: true, Linkers: n.Linkers}
 	n.gopls = &cell.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
 	n.env, n.shown, n.autoget = map[string]string{}, map[string]string{}, true
 	return nil
@@ -114,7 +116,11 @@ func (n *Notebook) Warm(ctx context.Context, packages ...string) error {
 		return err
 	}
 	n.module.Names(ctx)
-	return n.composer.Warm(ctx, packages...)
+	if err := n.composer.Warm(ctx, packages...); err != nil {
+		return err
+	}
+	n.builder.Ahead("fmt")
+	return nil
 }
 
 // Cost says where the time of the last cell went.
@@ -171,6 +177,7 @@ func (n *Notebook) Shutdown(restart bool) {
 		return
 	}
 	n.gopls.Close()
+	n.builder.Close()
 	n.guard.Close()
 	n.temp.Close()
 }

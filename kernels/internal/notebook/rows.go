@@ -102,6 +102,8 @@ func (n *Notebook) require(ctx context.Context, host magic.Host, c magic.Command
 
 func (n *Notebook) setAutoget(on bool) magic.Run {
 	return func(context.Context, magic.Host, magic.Command) error {
+		n.building.Lock()
+		defer n.building.Unlock()
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.autoget, n.builder.Network = on, on
@@ -110,6 +112,8 @@ func (n *Notebook) setAutoget(on bool) magic.Run {
 }
 
 func (n *Notebook) goflags(ctx context.Context, host magic.Host, c magic.Command) error {
+	n.building.Lock()
+	defer n.building.Unlock()
 	if c.Text != "" {
 		n.builder.Flags = slices.DeleteFunc(slices.Clone(c.Args), func(s string) bool { return s == "" })
 	}
@@ -198,7 +202,9 @@ func (n *Notebook) chdir(ctx context.Context, host magic.Host, c magic.Command) 
 	n.mu.Lock()
 	n.Dir = dir
 	n.mu.Unlock()
+	n.building.Lock()
 	n.builder.Dir = dir
+	n.building.Unlock()
 	fmt.Fprintf(host.Stdout(), "Changed directory to %q\n", dir)
 	return nil
 }

@@ -1,6 +1,7 @@
 package notebook
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -47,13 +48,13 @@ func (n *Notebook) whos(ctx context.Context, host magic.Host, c magic.Command) e
 	fmt.Fprintln(columns, "name\ttype\tcell\tsize\tvalue")
 	page.WriteString("<table>\n<tr><th>name</th><th>type</th><th>cell</th><th>size</th><th>value</th></tr>\n")
 	for _, v := range values {
-		size := "-"
+		size, kind := "-", cmp.Or(v.Type, "-")
 		if v.Bytes > 0 {
 			size = units.Bytes(float64(v.Bytes))
 		}
-		fmt.Fprintf(columns, "%s\t%s\t%d\t%s\t%s\n", v.Name, v.Type, v.Cell, size, v.Text)
+		fmt.Fprintf(columns, "%s\t%s\t%d\t%s\t%s\n", v.Name, kind, v.Cell, size, v.Text)
 		fmt.Fprintf(&page, "<tr><td>%s</td><td style=\"text-align:left\"><code>%s</code></td><td>%d</td><td>%s</td><td style=\"text-align:left\"><code>%s</code></td></tr>\n",
-			escape(v.Name), escape(v.Type), v.Cell, size, escape(v.Text))
+			escape(v.Name), escape(kind), v.Cell, size, escape(v.Text))
 	}
 	columns.Flush()
 	page.WriteString("</table>")

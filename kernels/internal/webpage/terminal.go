@@ -11,6 +11,9 @@ import (
 // others that terminals know, which are dropped.
 var escapes = regexp.MustCompile(`\x1b(?:\[([0-9;:]*)([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])`)
 
+// Plain returns text without colours and other sequences for a terminal.
+func Plain(text string) string { return escapes.ReplaceAllString(text, "") }
+
 var colours = [8]string{"black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"}
 
 // terminal returns text as a terminal would show it: a carriage return begins

@@ -1,0 +1,181 @@
+package linker
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed ahead/ld.go.txt ahead/loader.go.txt
+var ahead embed.FS
+
+// An edit changes a source file of cmd/link, if the piece from one of its lines up
+// to another is the known one.
+type edit struct {
+	file, from, to string
+	sum            string // first 16 digits of the piece's SHA-256
+	old, new       string // what is replaced in the piece, by what; old "" = all of it
+}
+
+// The pieces are those of Go 1.26.
+var edits = []edit{
+	{"ld/lib.go", "\ti := 0\n\tfor ; i < len(ctxt.Library); i++ {\n", "\t// We now have enough information to determine the link mode.\n",
+		"1a0350628a76dbc4", "\ti := 0\n", "\ti := loadAhead(ctxt)\n"},
+	{"loader/loader.go", "\t// Allocate space for symbols, making a guess as to how much space we need.\n\t// This function was", "\tfor _, vr := range st.linknameVarRefs {\n",
+		"f3e301f656633d4d", "", "\tst := l.defineSyms()\n"},
+}
+
+// added are the files that the linker has beside Go's own.
+var added = map[string]string{"ld/ahead.go": "ahead/ld.go.txt", "loader/ahead.go": "ahead/loader.go.txt"}
+
+// A SourceError reports a Go whose linker is not known.
+type SourceError struct {
+	File string // of cmd/link/internal
+	Err  error  // why it could not be read; nil = it is another text
+}
+
+func (e *SourceError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("linker: %v", e.Err)
+	}
+	return fmt.Sprintf("linker: cmd/link/internal/%s: got another text than Go 1.26's", e.File)
+}
+
+func (e *SourceError) Unwrap() error { return e.Err }
+
+// Find returns the program that Make has made in dir for this version of Go
+// ("go1.26.8"), "" if there is none.
+func Find(dir, version string) string {
+	path := name(dir, version)
+	if info, err := os.Stat(path); err != nil || info.Mode()&0o100 == 0 {
+		return ""
+	}
+	return path
+}
+
+func name(dir, version string) string {
+	h := sha256.New()
+	for _, e := range edits {
+		fmt.Fprintln(h, e)
+	}
+	for _, file := range []string{"ahead/ld.go.txt", "ahead/loader.go.txt"} {
+		text, _ := ahead.ReadFile(file) // it is in this program
+		h.Write(text)
+	}
+	return filepath.Join(dir, fmt.Sprintf("link-%s-%x", version, h.Sum(nil)[:6]))
+}
+
+// Make builds the linker of the go command's toolchain and keeps it in dir. What
+// is there already is left as it is. The error is a *SourceError where this Go's
+// linker is another than the known one.
+func Make(ctx context.Context, goCommand, dir string) (path string, err error) {
+	cmd := exec.CommandContext(ctx, goCommand, "env", "-json", "GOROOT", "GOVERSION")
+	cmd.Env = environ()
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("linker: go env: %w", err)
+	}
+	var tool struct{ GOROOT, GOVERSION string }
+	if err := json.Unmarshal(out, &tool); err != nil {
+		return "", fmt.Errorf("linker: go env: %w", err)
+	}
+	if path := Find(dir, tool.GOVERSION); path != "" {
+		return path, nil
+	}
+	work, err := os.MkdirTemp("", "gaiden-linker-")
+	if err != nil {
+		return "", fmt.Errorf("linker: %w", err)
+	}
+	defer os.RemoveAll(work)
+	overlay, err := overlay(work, filepath.Join(tool.GOROOT, "src", "cmd", "link", "internal"))
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("linker: %w", err)
+	}
+	old, _ := filepath.Glob(filepath.Join(dir, "link-*"))
+	path = name(dir, tool.GOVERSION)
+	build := exec.CommandContext(ctx, goCommand, "build", "-trimpath", "-ldflags=-s -w", "-overlay", overlay, "-o", path+".new", "cmd/link")
+	build.Env = environ()
+	if out, err := build.CombinedOutput(); err != nil {
+		os.Remove(path + ".new")
+		return "", fmt.Errorf("linker: go build cmd/link: %w: %s", err, bytes.TrimSpace(out))
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return "", fmt.Errorf("linker: %w", err)
+	}
+	for _, o := range old {
+		os.Remove(o)
+	}
+	return path, nil
+}
+
+func environ() []string {
+	return append(os.Environ(), "CGO_ENABLED=0", "GOTOOLCHAIN=local", "GOFLAGS=", "GOWORK=off", "GOOS=", "GOARCH=")
+}
+
+// overlay writes the changed files into work, and the list of them that the go
+// command wants, whose name it returns.
+func overlay(work, source string) (string, error) {
+	replace := map[string]string{}
+	put := func(file, text string) error {
+		to := filepath.Join(work, strings.ReplaceAll(file, "/", "_"))
+		replace[filepath.Join(source, file)] = to
+		return os.WriteFile(to, []byte(text), 0o600)
+	}
+	for _, e := range edits {
+		text, err := os.ReadFile(filepath.Join(source, e.file))
+		if err != nil {
+			return "", &SourceError{e.file, err}
+		}
+		changed, ok := e.apply(string(text))
+		if !ok {
+			return "", &SourceError{File: e.file}
+		}
+		if err := put(e.file, changed); err != nil {
+			return "", fmt.Errorf("linker: %w", err)
+		}
+	}
+	for file, from := range added {
+		text, err := ahead.ReadFile(from)
+		if err == nil {
+			err = put(file, string(text))
+		}
+		if err != nil {
+			return "", fmt.Errorf("linker: %w", err)
+		}
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(work, "overlay.json"), list, 0o600)
+	}
+	if err != nil {
+		return "", fmt.Errorf("linker: %w", err)
+	}
+	return filepath.Join(work, "overlay.json"), nil
+}
+
+// apply makes the edit, if the piece is the known one and there is one alone.
+func (e edit) apply(text string) (string, bool) {
+	before, rest, found := strings.Cut(text, e.from)
+	piece, after, ended := strings.Cut(e.from+rest, e.to)
+	if !found || !ended || strings.Contains(rest, e.from) {
+		return "", false
+	}
+	if fmt.Sprintf("%x", sha256.Sum256([]byte(piece)))[:16] != e.sum {
+		return "", false
+	}
+	changed := e.new
+	if e.old != "" {
+		changed = strings.Replace(piece, e.old, e.new, 1)
+	}
+	return before + changed + e.to + after, true
+}
