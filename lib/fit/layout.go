@@ -308,10 +308,7 @@ const graphs = "xla_gpu_enable_command_buffer"
 
 // flags are XLA's options for a program.
 func (n *Net) flags(p *hlo.Program) map[string]any {
-	if n.platform == "cpu" || n.config.Flags[graphs] != nil {
-		return n.config.Flags
-	}
-	if ops, _ := p.Operations(); len(ops) < many {
+	if n.platform == "cpu" || n.config.Flags[graphs] != nil || p.Size() < many {
 		return n.config.Flags
 	}
 	flags := map[string]any{graphs: ""}

@@ -3,6 +3,10 @@ package fit
 import (
 	"testing"
 	"time"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
 )
 
 // TestSplit holds how the steps of an epoch are cut: counted on one GPU as long
@@ -89,4 +93,39 @@ func TestSaves(t *testing.T) {
 		t.Errorf("after it: got %d snapshots, want 2", len(asked))
 	}
 	end <- 1
+}
+
+// TestGraphs holds that only small programs become CUDA graphs, on one device and
+// on two, unless the user says otherwise.
+func TestGraphs(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		platform string
+		devices  int
+		ops      int
+		flags    map[string]any
+		want     any
+	}{
+		{"small", "cuda", 1, 100, nil, nil},
+		{"large", "cuda", 1, many, nil, ""},
+		{"large, two devices", "cuda", 2, many, nil, ""},
+		{"large, as asked for", "cuda", 1, many, map[string]any{graphs: "FUSION"}, "FUSION"},
+		{"large, on a CPU", "cpu", 1, many, nil, nil},
+	} {
+		n := &Net{name: "n", platform: tt.platform, config: Config{Flags: tt.flags}}
+		p, err := n.traceFor(tt.devices, "ops", func(t *trace) []*Node {
+			x := Parameter(t.g, "x", shapes.Make(dtypes.Float32))
+			y := x
+			for range tt.ops {
+				y = Neg(y)
+			}
+			return []*Node{y}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := n.flags(p)[graphs]; got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
 }

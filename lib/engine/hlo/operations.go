@@ -73,6 +73,20 @@ func (p *Program) Operations() (all []Operation, outputs []int) {
 	return all, outputs
 }
 
+// Size is the number of ops of the program, without those inside of loops and
+// branches.
+func (p *Program) Size() int {
+	n := 0
+	if p.main != nil {
+		for _, s := range p.main.statements {
+			if s.live {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // firstWord leaves out what an op's text holds besides its name: the direction
 // of a comparison, say.
 func firstWord(s string) string {

@@ -29,6 +29,9 @@ func TestOperations(t *testing.T) {
 			}
 			whole := b.execute(t, p, values)
 			operations, outputs := p.Operations()
+			if got, want := p.Size(), len(operations); got != want {
+				t.Errorf("got %d ops, want %d", got, want)
+			}
 			var sum hlo.Cost
 			for _, op := range operations {
 				in := make([]compute.Buffer, len(op.Inputs))
@@ -85,6 +88,9 @@ func TestOperationsAreNamed(t *testing.T) {
 	d.ok(d.b.DistributedSPMD(2))
 	f = d.main()
 	p = d.program(d.v(f.Exp(d.param(f, dtypes.Float32))))
+	if got := p.Size(); got == 0 {
+		t.Error("a program for two devices has 0 ops, want some")
+	}
 	if operations, _ := p.Operations(); operations != nil {
 		t.Errorf("a program of two replicas: got %v, want none", operations)
 	}
