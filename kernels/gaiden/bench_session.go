@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -210,94 +209,6 @@ func firstCall(p *privateSession, evict wire.AskBody, want wire.Source) (whole, 
 		time.Sleep(10 * time.Millisecond)
 	}
 	return whole, x.Took, errors.New("the program has not come to the disk in 5 s")
-}
-
-// benchWait is how long a short program waits behind a client that sends long
-// ones without end.
-func benchWait(b *bench, p *privateSession) error {
-	long, err := p.open("long")
-	if err != nil {
-		return err
-	}
-	defer long.Close()
-	const n = 1000
-	shape := shapes.Make(dtypes.Float32, n, n)
-	g := NewGraph(long.Backend(), "long")
-	y := Parameter(g, "x", shape)
-	for range 4 {
-		y = MulScalar(MatMul(y, y), 1e-6)
-	}
-	if err := g.Compile(y); err != nil {
-		return err
-	}
-	x, err := long.Compile(g.Executable().(*session.Executable).Program(), session.Options{Donate: []bool{true}})
-	if err != nil {
-		return err
-	}
-	a, err := long.Put(make([]float32, n*n), shape, 0)
-	if err != nil {
-		return err
-	}
-	out := []*session.Array{a}
-	var took []float64
-	for range 5 {
-		began := time.Now()
-		if out, err = x.Run(session.Call{Inputs: out}); err != nil {
-			return err
-		}
-		if err := long.Wait(); err != nil {
-			return err
-		}
-		took = append(took, time.Since(began).Seconds()*1e3)
-	}
-	b.addSamples("wait", "the long program itself", "ms", took)
-	ctx, cancel := context.WithCancel(context.Background())
-	var sending sync.WaitGroup
-	sending.Go(func() {
-		for ctx.Err() == nil {
-			for range 20 { // more than the session gives the device at once
-				if out, err = x.Run(session.Call{Inputs: out}); err != nil {
-					return
-				}
-			}
-			if err := long.Wait(); err != nil {
-				return
-			}
-		}
-	})
-	defer sending.Wait()
-	defer cancel()
-	short, err := p.open("short")
-	if err != nil {
-		return err
-	}
-	defer short.Close()
-	h, _, err := addProgram(short, 1)
-	if err != nil {
-		return err
-	}
-	z, err := short.Compile(h, session.Options{})
-	if err != nil {
-		return err
-	}
-	var waits []float64
-	for range 30 {
-		began := time.Now()
-		a, err := short.Put(make([]float32, stateSize), stateShape(), 0)
-		if err != nil {
-			return err
-		}
-		o, err := z.Run(session.Call{Inputs: []*session.Array{a}})
-		if err != nil {
-			return err
-		}
-		if err := o[0].Values(make([]float32, stateSize)); err != nil {
-			return err
-		}
-		waits = append(waits, time.Since(began).Seconds()*1e3)
-	}
-	b.addSamples("wait", "a short program behind it", "ms", waits)
-	return nil
 }
 
 // benchClients is the rate of small steps of 1 and of 64 clients together.

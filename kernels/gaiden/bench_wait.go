@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/session"
+)
+
+// benchWait is how long a short program of one notebook takes while another one
+// trains, beside what it takes alone.
+func benchWait(b *bench, p *privateSession) error {
+	short, err := p.open("short")
+	if err != nil {
+		return err
+	}
+	defer short.Close()
+	h, _, err := addProgram(short, 1)
+	if err != nil {
+		return err
+	}
+	x, err := short.Compile(h, session.Options{})
+	if err != nil {
+		return err
+	}
+	// Now and then, as cells come, not one after the other.
+	waits := func(subject string) error {
+		var samples []float64
+		for range 40 {
+			time.Sleep(53 * time.Millisecond)
+			began := time.Now()
+			a, err := short.Put(make([]float32, stateSize), stateShape(), 0)
+			if err != nil {
+				return err
+			}
+			out, err := x.Run(session.Call{Inputs: []*session.Array{a}})
+			if err != nil {
+				return err
+			}
+			if err := out[0].Values(make([]float32, stateSize)); err != nil {
+				return err
+			}
+			samples = append(samples, time.Since(began).Seconds()*1e3)
+		}
+		b.addSamples("wait", subject, "ms", samples)
+		slowest := samples[0]
+		for _, t := range samples {
+			slowest = max(slowest, t)
+		}
+		b.addSamples("wait, the longest of 40", subject, "ms", []float64{slowest})
+		return nil
+	}
+	if err := waits("a short program alone"); err != nil {
+		return err
+	}
+	for _, name := range []string{"mlp-b100", "seedcnn-b8"} {
+		if err := b.behind(p, name, func() error { return waits("behind " + name + " in training") }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// behind runs f while a net trains in a space of its own.
+func (b *bench) behind(p *privateSession, name string, f func() error) error {
+	s, err := p.open("training")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	c := caseOf(name)
+	c.n = c.few
+	net, data, err := c.attach(s, c.config)
+	if err != nil {
+		return err
+	}
+	if _, err := net.Train(context.Background(), data, fit.Train{Batch: c.batch}); err != nil { // compiles, and finds the pace
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := net.Train(ctx, data, fit.Train{Epochs: 1 << 20, Batch: c.batch})
+		ended <- err
+	}()
+	err = f()
+	stop()
+	if end := <-ended; !errors.Is(end, context.Canceled) {
+		err = errors.Join(err, end)
+	}
+	return err
+}
