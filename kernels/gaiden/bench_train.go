@@ -114,6 +114,7 @@ var variants = []struct {
 	{"single", func(c *trainCase) { c.config.Loop = fit.SingleSteps }, false, true},
 	{"patches", func(c *trainCase) { c.model = c.model.Lowered(models.Patches) }, false, true},
 	{"library", func(c *trainCase) { c.model = c.model.Lowered(models.Library) }, false, true},
+	{"oneDNN", func(c *trainCase) { c.config.OneDNN = true }, false, true},
 	{"no graphs", func(c *trainCase) { c.config.Flags = map[string]any{"xla_gpu_enable_command_buffer": ""} }, true, true},
 	{"collective graphs", func(c *trainCase) {
 		c.config.Flags = map[string]any{"xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,COLLECTIVES"}

@@ -58,7 +58,7 @@ func (n *Net) lay() (*model.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.single = n.platform == "cpu" && bytes.Contains(p.Text(nil), []byte("stablehlo.convolution"))
+	n.single = n.platform == "cpu" && convolves(p)
 	for v := range store.IterVariables() {
 		s := slot{name: strings.TrimPrefix(v.Path(), "/"), path: v.Path(), shape: v.Shape(), trainable: v.Trainable && v.Shape().DType.IsFloat()}
 		if s.path == rng {
@@ -308,10 +308,28 @@ const graphs = "xla_gpu_enable_command_buffer"
 
 // flags are XLA's options for a program.
 func (n *Net) flags(p *hlo.Program) map[string]any {
-	if n.platform == "cpu" || n.config.Flags[graphs] != nil || p.Size() < many {
-		return n.config.Flags
+	flags := maps.Clone(n.config.Flags)
+	set := func(name string, value any) {
+		if flags == nil {
+			flags = map[string]any{}
+		}
+		if _, is := flags[name]; !is {
+			flags[name] = value
+		}
 	}
-	flags := map[string]any{graphs: ""}
-	maps.Copy(flags, n.config.Flags)
+	switch {
+	case n.oneDNN() && convolves(p):
+		set("xla_cpu_use_onednn", true)
+		set("xla_cpu_experimental_onednn_custom_call", true)
+	case n.platform != "cpu" && p.Size() >= many:
+		set(graphs, "")
+	}
 	return flags
+}
+
+func (n *Net) oneDNN() bool { return n.config.OneDNN && n.platform == "cpu" }
+
+// convolves says whether a program has convolutions of XLA's.
+func convolves(p *hlo.Program) bool {
+	return bytes.Contains(p.Text(nil), []byte("stablehlo.convolution"))
 }

@@ -56,22 +56,24 @@ func TestLowerings(t *testing.T) {
 		{2, 2, 1, models.Mask}, // padding that no window needs
 	}
 	for i, tt := range tests {
-		var loss [2]float64
-		var gradients [2]map[string][]float32
-		for k, lowering := range []models.Lowering{models.Patches, models.Library} {
+		var loss [3]float64
+		var gradients [3]map[string][]float32
+		for k, lowering := range []models.Lowering{models.Patches, models.Library, models.Products} {
 			net := models.Net{Name: "net", Input: []int{12, 12, 2}, Layers: []models.Layer{
 				models.Conv2D{Name: "c1", Channels: 3, Kernel: 3, Same: true, Act: models.ReLU, Lowering: lowering},
-				models.MaxPool2D{Name: "p1", Window: 2, Gradient: []models.Pooling{models.Mask, tt.pooling}[k]},
+				models.MaxPool2D{Name: "p1", Window: 2, Gradient: []models.Pooling{models.Mask, tt.pooling, models.Mask}[k]},
 				models.Conv2D{Name: "c2", Channels: 4, Kernel: tt.kernel, Pad: tt.pad, Stride: tt.stride, Lowering: lowering},
 				models.Flatten{Name: "f"},
 				models.Dense{Name: "output", Units: 10}}}
 			n := attach(t, s, fmt.Sprintf("net%d.%d", i, k), net, Config{})
 			loss[k], gradients[k] = step(t, n, d, 4)
 		}
-		if math.Abs(loss[0]-loss[1]) > 1e-5 {
-			t.Errorf("%+v: got loss %v, want %v", tt, loss[1], loss[0])
+		for k := 1; k < len(loss); k++ {
+			if math.Abs(loss[0]-loss[k]) > 1e-5 {
+				t.Errorf("%+v: got loss %v, want %v", tt, loss[k], loss[0])
+			}
+			compare(t, gradients[k], gradients[0], 1e-4)
 		}
-		compare(t, gradients[1], gradients[0], 1e-4)
 	}
 }
 

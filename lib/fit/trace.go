@@ -20,6 +20,7 @@ import (
 type writer struct {
 	notimplemented.Backend
 	platform string
+	oneDNN   bool // see Config.OneDNN
 	devices  int
 	builder  *hlo.Builder
 	program  *hlo.Program
@@ -27,8 +28,13 @@ type writer struct {
 
 func (w *writer) Name() string                       { return "gaiden" }
 func (w *writer) String() string                     { return "gaiden" }
-func (w *writer) Description() string                { return "programs for " + w.platform }
 func (w *writer) Capabilities() compute.Capabilities { return hlo.Capabilities() }
+func (w *writer) Description() string { // package models reads it
+	if w.oneDNN {
+		return "programs for " + w.platform + " with oneDNN"
+	}
+	return "programs for " + w.platform
+}
 func (w *writer) Builder(name string) compute.Builder {
 	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
 		w.program = p
@@ -97,7 +103,7 @@ func (n *Net) traceFor(devices int, name string, f func(t *trace) []*Node) (p *h
 			}
 		}
 	}()
-	t := &trace{net: n, w: &writer{platform: n.platform, devices: devices}, store: model.NewStore()}
+	t := &trace{net: n, w: &writer{platform: n.platform, oneDNN: n.oneDNN(), devices: devices}, store: model.NewStore()}
 	t.g = NewGraph(t.w, n.name+"/"+name)
 	model.SetStore(t.g, t.store)
 	if err := t.store.SetRNGStateFromSeed(n.config.Seed); err != nil {

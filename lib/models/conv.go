@@ -14,12 +14,16 @@ type Lowering int
 const (
 	// Automatic is Patches where they were measured to be faster: on a GPU,
 	// kernels from 2×2 to 5×5 and stride 1 on up to 16 input channels, and on a
-	// CPU 1×1. Otherwise it is Library.
+	// CPU 1×1. Otherwise it is Library, on a CPU with oneDNN with those gradients as
+	// Products that were measured to be faster.
 	Automatic Lowering = iota
 	// Patches multiplies a matrix of image patches with the weights.
 	Patches
 	// Library is XLA's convolution.
 	Library
+	// Products is XLA's convolution with gradients that are products of matrices,
+	// where the stride is 1.
+	Products
 )
 
 // Conv2D slides square kernels over an image.
@@ -63,7 +67,7 @@ func (l Conv2D) Apply(scope *model.Scope, x *Node) *Node {
 	if l.patches(x, stride) {
 		y = patches(x, w, stride, pads)
 	} else {
-		y = library(x, w, stride, pads)
+		y = library(x, w, stride, pads, l.products(x, stride, pads))
 	}
 	if !l.NoBias {
 		y = Add(y, ExpandLeftToRank(variable(scope, x.Graph(), "biases", l.BiasInit, Fill(0), l.Channels), 4))
@@ -83,12 +87,38 @@ func (l Conv2D) patches(x *Node, stride int) bool {
 	switch {
 	case l.Lowering == Patches:
 		return true
-	case l.Lowering == Library || stride > 1 || l.Kernel > 5:
+	case l.Lowering == Library || l.Lowering == Products || stride > 1 || l.Kernel > 5:
 		return false
 	case l.Kernel == 1:
 		return true
 	}
 	return in <= 16 && !onCPU(x.Graph())
+}
+
+// products are the gradients of a convolution that are written as products.
+type products struct{ image, weights bool }
+
+// products decides for Lowering. XLA's CPU compiler takes the gradient of the
+// weights for a convolution whose kernel is as large as the output, and that of
+// an image smaller than the kernel is mostly padding. On 2 CPU cores, ms, XLA's
+// against a product with oneDNN. The clock of that machine varied by two, and the
+// first of LeNet5's is from two runs; KerasCNN's 47 needs an allocator that keeps
+// large blocks, and is 77 without:
+//
+//	weights of KerasCNN    8.6 to 1.7, 86 to 47
+//	weights of LeNet5      8.1 to 4.2, 1.4 to 1.6 (10×10), 0.5 to 0.5 (2×2)
+//	image of LeNet5's conv2 and conv3    1.7 to 2.3, 9.8 to 0.5
+func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
+	height := x.Shape().Dimensions[1] + pads[0][0] + pads[0][1] - l.Kernel + 1
+	switch {
+	case stride > 1 || l.Lowering == Library:
+		return products{}
+	case l.Lowering == Products:
+		return products{true, true}
+	case !withOneDNN(x.Graph()):
+		return products{}
+	}
+	return products{image: height < l.Kernel && pads == [2][2]int{}, weights: height >= 16}
 }
 
 // Lowered is the net with one lowering for all its convolutions.
@@ -111,6 +141,9 @@ func lowered(layers []Layer, l Lowering) []Layer {
 	}
 	return all
 }
+
+// withOneDNN reads it where onCPU reads what it does.
+func withOneDNN(g *Graph) bool { return strings.Contains(g.Backend().Description(), "oneDNN") }
 
 // onCPU reads what the graph will run on from its backend's description.
 func onCPU(g *Graph) bool { return strings.Contains(strings.ToLower(g.Backend().Description()), "cpu") }

@@ -6,20 +6,30 @@ import (
 )
 
 // library is XLA's convolution of images [n height width in] with weights
-// [kernel kernel in out].
+// [kernel kernel in out], with the gradients that by names as products.
 //
 // The gradient of x is written out here: GoMLX v0.28.2 shifts it by one place
 // when the kernel's size is even.
-func library(x, w *Node, stride int, pads [2][2]int) *Node {
+func library(x, w *Node, stride int, pads [2][2]int, by products) *Node {
 	k := w.Shape().Dimensions[0]
 	for _, p := range pads {
 		if max(p[0], p[1]) > 2*((k-1)/2) { // GoMLX derives nothing for such padding, and refuses
 			x, pads = frame(x, pads), [2][2]int{}
 		}
 	}
-	y := Convolve(StopGradient(x), w).Strides(stride).PaddingPerDim(pads[:]).Done()
+	image, weights := StopGradient(x), w
+	if by.weights {
+		weights = StopGradient(w)
+	}
+	y := Convolve(image, weights).Strides(stride).PaddingPerDim(pads[:]).Done()
+	if by.weights {
+		y = derived(y, w, func(v *Node) *Node { return weightsProduct(image, v, pads) })
+	}
 	return derived(y, x, func(v *Node) *Node {
 		d, out := x.Shape().Dimensions, v.Shape().Dimensions
+		if by.image {
+			return imageProduct(v, w, d[1], d[2], pads)
+		}
 		var back [2][2]int
 		for i, p := range pads {
 			// Rows that no window reached get zeros: they are padding here.

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"os"
 	"sort"
 	"strings"
 	"time"
@@ -105,7 +106,7 @@ func (w *Worker) make(p *program, b *wire.ProgramBody) {
 		delete(w.programs, p.hash)
 		w.mu.Unlock()
 	}
-	keep := why == nil && p.from == wire.Compiled
+	keep := why == nil && p.from == wire.Compiled && !unwritable(b.Flags)
 	if keep {
 		w.background.Add(1)
 	}
@@ -114,6 +115,13 @@ func (w *Worker) make(p *program, b *wire.ProgramBody) {
 		w.keep(p)
 		w.background.Done()
 	}
+}
+
+// unwritable says whether a program may have oneDNN's custom calls, by its flags
+// and the process's: XLA throws bad_alloc, which ends the process, when such a
+// program is serialized (plugin 0.11.2; JAX with the same library does, too).
+func unwritable(flags string) bool {
+	return strings.Contains(flags+os.Getenv("XLA_FLAGS"), "onednn_custom_call")
 }
 
 // build loads p from disk, or compiles its text.
