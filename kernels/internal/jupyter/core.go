@@ -155,6 +155,9 @@ func (c *core) receive(channel Channel, m Message) {
 func (c *core) answer(r request) {
 	name, isRequest := strings.CutSuffix(r.Header.Type, "_request")
 	handle := handlers[r.Header.Type]
+	if r.Header.Type == "shutdown_request" {
+		defer c.end() // behind the idle
+	}
 	c.busy(r, false)
 	defer c.idle(r)
 	var content fields
@@ -182,7 +185,6 @@ func (c *core) answer(r request) {
 	c.reply(r, name+"_reply", content, nil)
 	if r.Header.Type == "shutdown_request" {
 		c.publish(r.RawHeader, "shutdown_reply", content)
-		defer c.end()
 	}
 }
 
