@@ -178,7 +178,7 @@ func TestTop(t *testing.T) {
 	agreed := map[string]bool{"notebooks": true, "lib": true, "kernels": true, "scripts": true, "docker": true, "go.mod": true, "go.sum": true, "README.md": true, "LICENSE": true}
 	out, err := exec.Command("git", "-C", "..", "ls-files").Output()
 	if err != nil {
-		t.Skipf("git ls-files: %v: the check needs a git checkout", err)
+		t.Skipf("git ls-files: %v: the check needs a git checkout; git clone the repository and run it there", err)
 	}
 	odd := map[string]bool{}
 	for _, f := range strings.Split(strings.TrimSpace(string(out)), "\n") {

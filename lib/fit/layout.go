@@ -298,9 +298,8 @@ func (n *Net) compile(p *hlo.Program, donate []bool) (*session.Program, error) {
 
 // many is the number of ops from which XLA launches a program's kernels one by
 // one, not as CUDA graphs. Measured on H200s with ResNet152's step, 2,400
-// kernels: as graphs it takes twice as long to compile, as long to run on one
-// device, 80 in place of 67 ms on two, and the profiler does not come to an end
-// within minutes.
+// kernels: as graphs it takes as long to run on one device, 80 in place of 67 ms
+// on two, and the profiler does not come to an end within a minute.
 const many = 2000
 
 // graphs is XLA's option for what it launches as CUDA graphs.

@@ -17,8 +17,8 @@ func (p *portion) key(s *Set) string { return fmt.Sprintf("%s/%d/%d", s.key(), p
 // GPU: about a millisecond. Nor may the counted steps of one turn be more than a
 // share of time. Heavier steps are programs of their own on one GPU: they hide
 // what it costs to run a program. On two they do not, as the host runs it twice
-// while the work of each is half: ResNet152 at 2,048 takes 35 to 41 ms so, and 30
-// as a loop.
+// while the work of each is half: ResNet152 at 2,048 took 34 to 42 ms so, and 30
+// to 38 as a loop.
 const light = 2e10
 
 // Loop is what an epoch's steps are.

@@ -22,7 +22,7 @@ import (
 // TestFaultsOtherUser connects as another user, and to one.
 func TestFaultsOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs to become another user: run as root")
+		t.Skip("needs to become another user: run it as root")
 	}
 	p := serve(t)
 	p.open("other")

@@ -24,7 +24,7 @@ if (cd "$root" && go build -modfile="$gonb/go.mod" -mod=mod -o "$gonb/bin/gonb" 
   counts=$(cd "$isolated" && PATH=$gonb/bin:$PATH isolated "$venv/bin/python" -I "$root/scripts/tests/gonb.py" "$root" 2> "$gonb/test.log") || counts="0 1 0"
   case $counts in *" 0 0") ;; *) grep -v '^[IWE][0-9]* ' "$gonb/test.log" >&2 ;; esac
 else
-  say "skipped: GoNB could not be built: $(tail -n 1 "$gonb/log")"
+  say "skipped: GoNB could not be built: $(tail -n 1 "$gonb/log"): it wants gonb, goimports and gopls from a Go module proxy; check go env GOPROXY, and scripts/run for gopls"
   counts="0 0 3"
 fi
 add_counts gonb "$began" $counts

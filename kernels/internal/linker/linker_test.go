@@ -23,11 +23,11 @@ type shop struct {
 
 func newShop(t *testing.T) *shop {
 	if testing.Short() {
-		t.Skip("builds the linker of Go")
+		t.Skip("it builds the linker of Go, for some 15 s; run without -short")
 	}
 	program, err := Make(t.Context(), "go", t.TempDir())
 	if e := (*SourceError)(nil); errors.As(err, &e) {
-		t.Skip(err)
+		t.Skipf("%v; run it with the Go that go.mod names", err)
 	}
 	if err != nil {
 		t.Fatal(err)

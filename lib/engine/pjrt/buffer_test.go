@@ -298,7 +298,7 @@ func TestSizes(t *testing.T) {
 func TestAdopt(t *testing.T) {
 	c := client(t)
 	if c.Platform() != "cpu" {
-		t.Skip("only the CPU plugin adopts memory")
+		t.Skip("only the CPU plugin adopts memory; set GAIDEN_PLUGIN to that of the wheel lammps-jax-pjrt-cpu==0.11.2")
 	}
 	const n = 1 << 20
 	p := compile(t, c, increments(1, n, true))
