@@ -13,6 +13,7 @@ import (
 type steps struct {
 	chunk
 	net                 *Net
+	places              []int // see copied
 	keys                [3]string
 	wait                [3]*future
 	start, main, finish *session.Program
@@ -20,7 +21,7 @@ type steps struct {
 
 // steps begins to make the programs ready.
 func (n *Net) steps(s *Set, c chunk) *steps {
-	x := &steps{chunk: c, net: n}
+	x := &steps{chunk: c, net: n, places: n.copied(c)}
 	for i, part := range []struct {
 		name   string
 		build  func() (*hlo.Program, error)
@@ -102,10 +103,9 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 // begin is what the first turn of a chunk takes: the state, copied where the
 // turn changes it in place, empty results, and the number of the turn.
 func (x *steps) begin(state, replicas copies) (copies, error) {
-	places := x.net.copied(x.chunk)
 	old := make(copies, len(state))
 	for d := range state {
-		for _, i := range places {
+		for _, i := range x.places {
 			old[d] = append(old[d], state[d][i])
 		}
 	}
@@ -116,10 +116,10 @@ func (x *steps) begin(state, replicas copies) (copies, error) {
 	in := make(copies, len(state))
 	for d := range state {
 		in[d] = slices.Clone(state[d])
-		for k, i := range places {
+		for k, i := range x.places {
 			in[d][i] = started[d][k]
 		}
-		in[d] = append(in[d], started[d][len(places):]...)
+		in[d] = append(in[d], started[d][len(x.places):]...)
 	}
 	return in, nil
 }
@@ -127,13 +127,10 @@ func (x *steps) begin(state, replicas copies) (copies, error) {
 // leave gives back the state that a Fresh turn has read, but for what it has
 // taken.
 func (x *steps) leave(state copies) {
-	taken := map[int]bool{}
-	for _, i := range x.net.copied(x.chunk) {
-		taken[i] = true
-	}
+	n := len(x.net.layout.all())
 	for d := range state {
-		for i, a := range state[d][:len(x.net.layout.all())] {
-			if !taken[i] {
+		for i, a := range state[d][:n] {
+			if !slices.Contains(x.places, i) { // of a Fresh chunk, one at most
 				a.Finalize()
 			}
 		}

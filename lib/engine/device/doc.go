@@ -5,9 +5,9 @@
 // the listener to the worker it starts. The worker accepts, checks the peer's
 // user, and serves each client with two goroutines: one reads frames, answers what
 // must not wait and obeys what takes no time; the other obeys the rest, in order
-// (queue.go). When the worker dies, clients lose their connections and new ones wait in the listener's queue until the
-// next worker, of the next generation, takes them: nobody is refused and
-// nobody hangs on a dead process.
+// (queue.go). When the worker dies, clients lose their connections and new ones
+// wait in the listener's queue until the next worker, of the next generation,
+// takes them: nobody is refused and nobody hangs on a dead process.
 //
 // What a worker keeps:
 //
