@@ -163,11 +163,15 @@ func (n *Net) remade(name string) bool {
 	return name == "rng" || slices.Contains(n.model.States(), name)
 }
 
-// create makes the net's arrays: one program for the variables, as their
-// initializers say, and one for the zeros of the optimizer.
+// create makes the net's arrays: programs for the random ones among the
+// variables, one for the others, as their initializers say, and one for the
+// zeros of the optimizer.
 func (n *Net) create(store *model.Store) error {
 	if err := store.SetRNGStateFromSeed(n.config.Seed); err != nil {
 		return err
+	}
+	if err := n.draw(store); err != nil {
+		return fmt.Errorf("fit: %s: first values: %w", n.name, err)
 	}
 	if err := store.InitializeVariables(n.session.Backend(), nil); err != nil {
 		return fmt.Errorf("fit: %s: first values: %w", n.name, err)

@@ -73,5 +73,26 @@ func variable(scope *model.Scope, g *Graph, name string, want, init Init, dims .
 	if want == nil {
 		want = init
 	}
-	return scope.WithInitializer(want(scope.Store())).VariableWithShape(name, shapes.Make(dtypes.Float32, dims...)).NodeValue(g)
+	store := scope.Store()
+	first := want(store)
+	v := scope.WithInitializer(first).VariableWithShape(name, shapes.Make(dtypes.Float32, dims...))
+	all, _ := store.GetParam(initializers)
+	known, _ := all.(map[string]model.VariableInitializer)
+	if known == nil {
+		known = map[string]model.VariableInitializer{}
+		store.SetParam(initializers, known)
+	}
+	known[v.Path()] = first
+	return v.NodeValue(g)
+}
+
+// initializers is the parameter of a store that keeps what GoMLX keeps to itself.
+const initializers = "/gaiden_initializers"
+
+// Initializer is what the variable at path starts with, nil where the variable
+// is not of this package's layers.
+func Initializer(store *model.Store, path string) model.VariableInitializer {
+	all, _ := store.GetParam(initializers)
+	known, _ := all.(map[string]model.VariableInitializer)
+	return known[path]
 }
