@@ -51,7 +51,7 @@ func (p *Phases) Layers(ctx context.Context) ([]*LayerPhases, error) {
 		l := &LayerPhases{Name: name, input: kind}
 		var err error
 		into := "layer/" + itoa(i)
-		l.Forward, err = p.phase(ctx, name+"/forward", func(t *trace) ([]string, []*Node) {
+		l.Forward, err = p.phase(name+"/forward", func(t *trace) ([]string, []*Node) {
 			y, _, gradients, from := p.layer(t, i, name, l, trained, false)
 			names, nodes := []string{"layer/" + itoa(i+1)}, []*Node{y}
 			for _, r := range t.residuals(from, gradients) {
@@ -63,7 +63,7 @@ func (p *Phases) Layers(ctx context.Context) ([]*LayerPhases, error) {
 			return nil, err
 		}
 		own := false
-		l.Backward, err = p.phase(ctx, name+"/backward", func(t *trace) ([]string, []*Node) {
+		l.Backward, err = p.phase(name+"/backward", func(t *trace) ([]string, []*Node) {
 			_, names, gradients, from := p.layer(t, i, name, l, trained, true)
 			own = len(names) > 0
 			if !own {
@@ -81,7 +81,29 @@ func (p *Phases) Layers(ctx context.Context) ([]*LayerPhases, error) {
 		kind = l.output
 		all = append(all, l)
 	}
-	if err := p.once(ctx, all); err != nil {
+	if n.config.BF16 {
+		return nil, fmt.Errorf("fit: %s: layers by themselves: not with BF16", n.name)
+	}
+	seed, err := p.phase("loss/backward", func(t *trace) ([]string, []*Node) {
+		w := p.whole(t)
+		from := NodeId(len(t.g.Nodes()))
+		g := Gradient(w.loss, w.out)
+		return []string{"up/" + itoa(len(all))}, t.cut(min(from, w.score), g)
+	})
+	if err != nil {
+		return nil, err
+	}
+	programs := []*Phase{seed}
+	for _, l := range all {
+		programs = append(programs, l.Forward)
+		if l.Backward != nil {
+			programs = append(programs, l.Backward)
+		}
+	}
+	if err := p.wait(ctx, programs...); err != nil {
+		return nil, err
+	}
+	if err := p.once(seed, all); err != nil {
 		return nil, err
 	}
 	p.layers = all
@@ -89,25 +111,13 @@ func (p *Phases) Layers(ctx context.Context) ([]*LayerPhases, error) {
 }
 
 // once runs all layers, forwards and backwards, so that each has what it needs.
-func (p *Phases) once(ctx context.Context, all []*LayerPhases) error {
-	n := p.net
+// seed makes the gradient that the last of them gets.
+func (p *Phases) once(seed *Phase, all []*LayerPhases) error {
 	p.space["layer/0"] = p.space["x"]
-	if n.config.BF16 {
-		return fmt.Errorf("fit: %s: layers by themselves: not with BF16", n.name)
-	}
 	for _, l := range all {
 		if err := l.Forward.Run(); err != nil {
 			return err
 		}
-	}
-	seed, err := p.phase(ctx, "loss/backward", func(t *trace) ([]string, []*Node) {
-		w := p.whole(t)
-		from := NodeId(len(t.g.Nodes()))
-		g := Gradient(w.loss, w.out)
-		return []string{"up/" + itoa(len(all))}, t.cut(min(from, w.score), g)
-	})
-	if err != nil {
-		return err
 	}
 	if err := seed.Run(); err != nil {
 		return err

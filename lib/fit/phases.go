@@ -49,6 +49,8 @@ type Phase struct {
 	HLO *hlo.Program
 
 	p       *session.Program
+	key     string
+	future  *future // of p
 	outputs []string
 	phases  *Phases
 }
@@ -99,15 +101,18 @@ func (n *Net) Phases(ctx context.Context, data *Set, batch int) (*Phases, error)
 		{&p.update, "update", p.buildUpdate},
 	} {
 		var err error
-		if *part.to, err = p.phase(ctx, part.name, part.build); err != nil {
+		if *part.to, err = p.phase(part.name, part.build); err != nil {
 			return nil, err
 		}
+	}
+	if err := p.wait(ctx, p.order, p.gather, p.forward, p.loss, p.backward, p.update); err != nil {
+		return nil, err
 	}
 	return p, p.enter()
 }
 
-// phase makes one program.
-func (p *Phases) phase(ctx context.Context, name string, build func(*trace) ([]string, []*Node)) (*Phase, error) {
+// phase begins to make one program; wait ends it.
+func (p *Phases) phase(name string, build func(*trace) ([]string, []*Node)) (*Phase, error) {
 	f := &Phase{Name: name, phases: p}
 	var err error
 	f.HLO, err = p.net.trace(name, func(t *trace) []*Node {
@@ -118,10 +123,30 @@ func (p *Phases) phase(ctx context.Context, name string, build func(*trace) ([]s
 	if err != nil {
 		return nil, err
 	}
-	key := fmt.Sprintf("phase/%s/%s/%d", name, p.data.key(), p.Batch)
-	future := p.net.prepare(key, func() (*hlo.Program, error) { return f.HLO, nil }, nil)
-	f.p, err = p.net.wait(ctx, key, future, nil)
-	return f, err
+	f.key = fmt.Sprintf("phase/%s/%s/%d", name, p.data.key(), p.Batch)
+	f.future = p.net.prepare(f.key, func() (*hlo.Program, error) { return f.HLO, nil }, nil)
+	return f, nil
+}
+
+// wait waits for programs, which are compiled at the same time. Meanwhile others
+// may use the net.
+func (p *Phases) wait(ctx context.Context, phases ...*Phase) error {
+	n := p.net
+	n.mu.Unlock()
+	for _, f := range phases {
+		select {
+		case <-f.future.done:
+		case <-ctx.Done():
+		}
+	}
+	n.mu.Lock()
+	for _, f := range phases {
+		var err error
+		if f.p, err = n.wait(ctx, f.key, f.future, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // enter puts everything that the first phase needs into the space.

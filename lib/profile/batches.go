@@ -2,7 +2,10 @@ package profile
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/bits"
+	"sync"
 	"time"
 
 	"gaiden/lib/fit"
@@ -52,15 +55,22 @@ func SweepBatches(ctx context.Context, net *fit.Net, data *fit.Set, most, runs i
 	if err != nil {
 		return nil, err
 	}
+	if progress == nil {
+		progress = func(string) {}
+	}
 	b := &Batches{Net: net.Name(), Model: net.Model().Name, Device: deviceName(s)}
-	for batch := 1; batch <= most && ctx.Err() == nil; batch *= 2 {
-		if progress != nil {
-			progress(fmt.Sprintf("batch %d", batch))
+	progress("compiling")
+	all, err := compileBatches(ctx, net, data, most)
+	if err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	for log, p := range all {
+		batch := 1 << log
+		if ctx.Err() != nil {
+			break
 		}
-		p, err := net.Phases(ctx, data, batch)
-		if err != nil {
-			return nil, err
-		}
+		all[log] = nil // its arrays may go when it is done
+		progress(fmt.Sprintf("batch %d", batch))
 		if err := p.Next(); err != nil {
 			return nil, err
 		}
@@ -79,4 +89,23 @@ func SweepBatches(ctx context.Context, net *fit.Net, data *fit.Set, most, runs i
 	}
 	b.Partial = ctx.Err() != nil
 	return b, nil
+}
+
+// compileBatches makes the phases of each batch size ready. A size is a shape of
+// its own, which XLA compiles anew: a few of them at the same time, since each
+// needs memory to be compiled.
+func compileBatches(ctx context.Context, net *fit.Net, data *fit.Set, most int) ([]*fit.Phases, error) {
+	n := bits.Len(uint(most))
+	all, failed := make([]*fit.Phases, n), make([]error, n)
+	var done sync.WaitGroup
+	turn := make(chan bool, 4)
+	for log := range n {
+		done.Go(func() {
+			turn <- true
+			defer func() { <-turn }()
+			all[log], failed[log] = net.Phases(ctx, data, 1<<log)
+		})
+	}
+	done.Wait()
+	return all, errors.Join(failed...)
 }

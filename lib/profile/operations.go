@@ -3,6 +3,7 @@ package profile
 import (
 	"fmt"
 
+	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fit"
 	"gaiden/lib/session"
 )
@@ -12,6 +13,14 @@ import (
 func (m *measurer) apart(phase, layer string, f *fit.Phase, calls int) ([]Line, error) {
 	operations, _ := f.HLO.Operations()
 	values, err := f.Inputs()
+	if err != nil {
+		return nil, err
+	}
+	programs := make([]*hlo.Program, len(operations))
+	for i, op := range operations {
+		programs[i] = op.Program
+	}
+	compiled, err := m.compile(programs)
 	if err != nil {
 		return nil, err
 	}
@@ -32,11 +41,7 @@ func (m *measurer) apart(phase, layer string, f *fit.Phase, calls int) ([]Line, 
 		if err != nil {
 			return nil, err
 		}
-		p, err := m.session.Compile(op.Program, session.Options{Origin: m.net.Name() + "/profile", Flags: m.net.Config().Flags})
-		if err != nil {
-			return nil, err
-		}
-		out, err := p.Run(session.Call{Inputs: in})
+		out, err := compiled[i].Run(session.Call{Inputs: in})
 		if err != nil {
 			return nil, err
 		}

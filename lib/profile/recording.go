@@ -111,6 +111,7 @@ func ReadRecording(message []byte) (*Recording, error) {
 	}
 	r := &Recording{Devices: map[string]map[string]any{}}
 	begin := beginning(space)
+	known := map[source]Kernel{} // a loop runs the same few kernels thousands of times
 	for _, plane := range space.Planes {
 		device := strings.HasPrefix(plane.Name, "/device:") && !strings.HasPrefix(plane.Name, "/device:CUSTOM")
 		if device {
@@ -130,8 +131,13 @@ func ReadRecording(message []byte) (*Recording, error) {
 					r.Host = append(r.Host, Step{Thread: line.Name, Name: e.Name, Start: at, Seconds: took})
 					continue
 				}
-				k := Kernel{Device: plane.Name, Stream: line.Name, Name: e.Name, Details: text(e, "kernel_details"), Start: at, Seconds: took}
-				k.origin(e, modules)
+				from := sourceOf(e)
+				k, ok := known[from]
+				if !ok {
+					k.origin(from, modules)
+					known[from] = k
+				}
+				k.Device, k.Stream, k.Name, k.Details, k.Start, k.Seconds = plane.Name, line.Name, e.Name, text(e, "kernel_details"), at, took
 				r.Kernels = append(r.Kernels, k)
 			}
 		}
@@ -172,28 +178,37 @@ func text(e xspace.Event, stat string) string {
 	return s
 }
 
+// source is what the profiler says of where a kernel comes from: its name, that of
+// the instruction, the label, and the program.
+type source struct {
+	kernel, op, label string
+	program           int64
+}
+
+func sourceOf(e xspace.Event) source {
+	s := source{kernel: e.Name, op: text(e, "hlo_op"), label: text(e, "prefix")}
+	switch n := e.Stat("program_id").(type) {
+	case int64:
+		s.program = n
+	case uint64:
+		s.program = int64(n)
+	}
+	return s
+}
+
 // origin finds out what a kernel is for. Outside of CUDA graphs the profiler
 // says it; inside of them it knows the kernel's name alone, which is that of an
 // instruction of the program, dots apart.
-func (k *Kernel) origin(e xspace.Event, modules map[int64]*xspace.Module) {
-	k.Label = text(e, "prefix")
-	name := text(e, "hlo_op")
-	var id int64
-	switch n := e.Stat("program_id").(type) {
-	case int64:
-		id = n
-	case uint64:
-		id = int64(n)
-	}
-	k.Program = id
-	m := modules[id]
+func (k *Kernel) origin(from source, modules map[int64]*xspace.Module) {
+	k.Label, k.Program = from.label, from.program
+	m := modules[from.program]
 	if m == nil {
-		k.Op = name
+		k.Op = from.op
 		return
 	}
-	i, ok := m.Instructions[name]
-	if !ok || strings.HasPrefix(name, "command_buffer") {
-		i, ok = instruction(m, e.Name)
+	i, ok := m.Instructions[from.op]
+	if !ok || strings.HasPrefix(from.op, "command_buffer") {
+		i, ok = instruction(m, from.kernel)
 	}
 	if !ok {
 		return

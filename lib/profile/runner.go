@@ -1,7 +1,9 @@
 package profile
 
 import (
+	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/gomlx/compute"
 
@@ -28,12 +30,11 @@ type runner struct {
 
 // runner makes a program ready to be run on arrays, which it leaves as they are.
 func (m *measurer) runner(p *hlo.Program, in []*session.Array) (*runner, error) {
-	o := session.Options{Origin: m.net.Name() + "/profile", Flags: m.net.Config().Flags}
-	program, err := m.session.Compile(p, o)
+	program, err := m.compile([]*hlo.Program{p})
 	if err != nil {
-		return nil, fmt.Errorf("profile: %s: %s: %w", m.net.Name(), p.Name, err)
+		return nil, err
 	}
-	r := &runner{program: program, in: append([]*session.Array(nil), in...)}
+	r := &runner{program: program[0], in: append([]*session.Array(nil), in...)}
 	if m.session.Welcome().Platform != "cpu" || len(in) == 0 || len(p.Outputs) == 0 {
 		return r, nil
 	}
@@ -49,8 +50,28 @@ func (m *measurer) runner(p *hlo.Program, in []*session.Array) (*runner, error) 
 	if err != nil {
 		return nil, err
 	}
-	r.gate, err = m.session.Compile(gate, o)
+	r.gate, err = m.session.Compile(gate, m.programs())
 	return r, err
+}
+
+// compile compiles programs, all at the same time.
+func (m *measurer) compile(list []*hlo.Program) ([]*session.Program, error) {
+	compiled, failed := make([]*session.Program, len(list)), make([]error, len(list))
+	var all sync.WaitGroup
+	for i, p := range list {
+		all.Go(func() {
+			if compiled[i], failed[i] = m.session.Compile(p, m.programs()); failed[i] != nil {
+				failed[i] = fmt.Errorf("profile: %s: %s: %w", m.net.Name(), p.Name, failed[i])
+			}
+		})
+	}
+	all.Wait()
+	return compiled, errors.Join(failed...)
+}
+
+// programs are the options of what is compiled for the net.
+func (m *measurer) programs() session.Options {
+	return session.Options{Origin: m.net.Name() + "/profile", Flags: m.net.Config().Flags}
 }
 
 // run asks for a run.

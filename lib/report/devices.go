@@ -7,7 +7,9 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
+	"time"
 
 	"gaiden/lib/fit"
 	"gaiden/lib/profile"
@@ -167,15 +169,25 @@ func (r *DeviceRuns) add(ctx context.Context, t Trial, s *session.Session, where
 	if run.History.Note != "" {
 		r.Notes = append(r.Notes, where+": "+run.History.Note)
 	}
-	if t.Phases {
-		batch := f.Batch / devices
-		p, err := profile.Measure(ctx, n, data, profile.Options{Batch: batch, Shallow: true, NoErrors: true})
+	if t.Phases && !r.measured(run.History.Devices) {
+		p, err := profile.Measure(ctx, n, data, profile.Options{Batch: f.Batch / run.History.Devices, Shallow: true, NoErrors: true, Budget: 100 * time.Millisecond})
 		if err != nil {
 			return fmt.Errorf("%s: %w", where, err)
 		}
 		r.Runs[len(r.Runs)-1].Phases = p
 	}
 	return nil
+}
+
+// measured says whether a run before the last one has the phases of a step on as
+// many devices of the same kind: they are the same programs.
+func (r *DeviceRuns) measured(devices int) bool {
+	for _, run := range r.Runs[:len(r.Runs)-1] {
+		if run.Phases != nil && run.History.Devices == devices && run.Kind == r.Runs[len(r.Runs)-1].Kind {
+			return true
+		}
+	}
+	return false
 }
 
 // Seconds is what all epochs take, compiling apart, and whether that is an
@@ -265,16 +277,14 @@ func (r *DeviceRuns) Plot() Plot {
 }
 
 // PhaseTable sets the phases of a step side by side; it has no rows where they
-// were not measured.
+// were not measured. Runs on the same devices have one column.
 func (r *DeviceRuns) PhaseTable() Table {
 	t := Table{Title: "phases of a step", Head: []string{""}}
 	rows := map[string][]string{}
 	var names []string
-	for column, run := range r.Runs {
+	measured := slices.DeleteFunc(slices.Clone(r.Runs), func(run DeviceRun) bool { return run.Phases == nil })
+	for column, run := range measured {
 		t.Head = append(t.Head, run.Where)
-		if run.Phases == nil {
-			continue
-		}
 		lines := append([]profile.Line{}, run.Phases.Phases...)
 		for i, l := range append(lines, run.Phases.Chain, run.Phases.Epoch) {
 			name := l.Phase
@@ -285,7 +295,7 @@ func (r *DeviceRuns) PhaseTable() Table {
 				name = "a step of the epoch's program"
 			}
 			if rows[name] == nil {
-				rows[name] = make([]string, len(r.Runs))
+				rows[name] = make([]string, len(measured))
 				names = append(names, name)
 			}
 			if l.Time.N() > 0 {
