@@ -7,17 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
-	. "github.com/gomlx/gomlx/core/graph"
-
 	"gaiden/lib/engine/device"
-	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 )
@@ -92,7 +86,7 @@ func benchSession(b *bench) error {
 		name string
 		run  func(*bench, *privateSession) error
 	}{
-		{"first call", benchFirstCall}, {"snapshot", benchSnapshot}, {"training during snapshots", benchDisturbance},
+		{"first step", benchFirstStep}, {"first call", benchFirstCall}, {"snapshot", benchSnapshot}, {"training during snapshots", benchDisturbance},
 		{"wait", benchWait}, {"clients", benchClients}, {"recovery", benchRecovery},
 	} {
 		if !b.wants(x.name) {
@@ -103,112 +97,6 @@ func benchSession(b *bench) error {
 		}
 	}
 	return nil
-}
-
-// convStep is a training step of a small convolutional net, as program text.
-func convStep(s *session.Session) (*hlo.Program, []shapes.Shape, error) {
-	g := NewGraph(s.Backend(), "conv step")
-	f := func(d ...int) shapes.Shape { return shapes.Make(dtypes.Float32, d...) }
-	in := []shapes.Shape{f(3, 3, 1, 10), f(13*13*10, 100), f(100, 10), f(8, 28, 28, 1), f(8, 10)}
-	var p []*Node
-	for i, x := range in {
-		p = append(p, Parameter(g, fmt.Sprint("p", i), x))
-	}
-	x := MaxPool(Max(Convolve(p[3], p[0]).NoPadding().Done(), ScalarZero(g, dtypes.Float32))).Window(2).Done()
-	x = Max(MatMul(Reshape(x, 8, 13*13*10), p[1]), ScalarZero(g, dtypes.Float32))
-	d := Sub(MatMul(x, p[2]), p[4])
-	loss := ReduceAllMean(Mul(d, d))
-	var out []*Node
-	for i, grad := range Gradient(loss, p[:3]...) {
-		out = append(out, Sub(p[i], MulScalar(grad, 0.01)))
-	}
-	if err := g.Compile(append(out, loss)...); err != nil {
-		return nil, nil, err
-	}
-	return g.Executable().(*session.Executable).Program(), in, nil
-}
-
-// benchFirstCall is what a cell's first call of a program costs, by where the
-// session has it.
-func benchFirstCall(b *bench, p *privateSession) error {
-	for _, x := range []struct {
-		subject string
-		want    wire.Source
-		evict   wire.AskBody
-	}{
-		{"compiled", wire.Compiled, wire.AskBody{Verb: wire.Evict, Disk: true}},
-		{"disk hit", wire.Disk, wire.AskBody{Verb: wire.Evict}},
-		{"memory hit", wire.Memory, wire.AskBody{Verb: wire.Evict, Names: []string{"none"}}},
-	} {
-		var whole, made []float64
-		for range 7 {
-			w, m, err := firstCall(p, x.evict, x.want)
-			if err != nil {
-				return err
-			}
-			whole, made = append(whole, w.Seconds()*1e3), append(made, m.Seconds()*1e3)
-		}
-		b.addSamples("first call", x.subject, "ms", whole)
-		b.addSamples("first call, in the session", x.subject, "ms", made)
-	}
-	return nil
-}
-
-func firstCall(p *privateSession, evict wire.AskBody, want wire.Source) (whole, made time.Duration, err error) {
-	s, err := p.open("first")
-	if err != nil {
-		return 0, 0, err
-	}
-	defer s.Close()
-	for range 500 { // the client before this one is being buried
-		ans, err := s.Ask(wire.AskBody{Verb: wire.Programs})
-		if err != nil {
-			return 0, 0, err
-		}
-		if !slices.ContainsFunc(ans.Programs, func(p wire.ProgramInfo) bool { return p.Clients > 0 }) {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if _, err := s.Ask(evict); err != nil {
-		return 0, 0, err
-	}
-	began := time.Now()
-	h, in, err := convStep(s)
-	if err != nil {
-		return 0, 0, err
-	}
-	x, err := s.Compile(h, session.Options{})
-	if err != nil {
-		return 0, 0, err
-	}
-	var args []*session.Array
-	for _, shape := range in {
-		a, err := s.Put(make([]float32, shape.Size()), shape, 0)
-		if err != nil {
-			return 0, 0, err
-		}
-		args = append(args, a)
-	}
-	out, err := x.Run(session.Call{Inputs: args})
-	if err != nil {
-		return 0, 0, err
-	}
-	if err := out[3].Values(make([]float32, 1)); err != nil {
-		return 0, 0, err
-	}
-	whole = time.Since(began)
-	if x.From != want {
-		return 0, 0, fmt.Errorf("the program is a %s, want a %s", x.From, want)
-	}
-	for range 500 { // it is written beside other work
-		ans, err := s.Ask(wire.AskBody{Verb: wire.Programs})
-		if err != nil || len(ans.Programs) > 0 && ans.Programs[0].OnDisk {
-			return whole, x.Took, err
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return whole, x.Took, errors.New("the program has not come to the disk in 5 s")
 }
 
 // benchClients is the rate of small steps of 1 and of 64 clients together.

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/fit"
 	"gaiden/lib/session"
 )
 
@@ -116,45 +117,73 @@ func writeSync(path string, data []byte) error {
 	return errors.Join(err, f.Sync(), f.Close(), os.Remove(path))
 }
 
-// benchDisturbance is the step of a training with donation, with and without
-// snapshots of its state all the time.
+// benchDisturbance is the step of a training with donation, and that of a net of
+// 21 MB, with and without snapshots of their state all the time.
 func benchDisturbance(b *bench, p *privateSession) error {
-	s, err := p.open("disturbance")
+	small, err := p.open("disturbance")
+	if err != nil {
+		return err
+	}
+	defer small.Close()
+	if err := b.disturb(p, small, "31 small arrays", 2000, func() (func(int) error, error) { return namedSteps(small) }); err != nil {
+		return err
+	}
+	s, err := p.open("disturbed net")
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	return b.disturb(p, s, "mlp-b100", 60, func() (func(int) error, error) {
+		c := caseOf("mlp-b100")
+		c.n = c.few
+		net, data, err := c.attach(s, c.config)
+		return func(int) error {
+			_, err := net.Train(context.Background(), data, fit.Train{Batch: c.batch})
+			return err
+		}, err
+	})
+}
+
+// namedSteps are steps of the benchmark's program on 31 named arrays.
+func namedSteps(s *session.Session) (func(int) error, error) {
 	h, donate, err := addProgram(s, 31)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	x, err := s.Compile(h, session.Options{Donate: donate})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var l []*session.Array
 	var names []string
 	for i := range 31 {
 		a, err := s.Put(make([]float32, stateSize), stateShape(), 0)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		l, names = append(l, a), append(names, fmt.Sprint("a", i))
 	}
-	if err := s.Bind(names, l); err != nil {
-		return err
-	}
-	steps := func(n int) (float64, error) {
-		began := time.Now()
+	return func(n int) (err error) {
 		for range n {
 			if l, err = x.Run(session.Call{Inputs: l, Names: names}); err != nil {
-				return 0, err
+				return err
 			}
 		}
-		err := s.Wait()
-		return time.Since(began).Seconds() * 1e6 / float64(n), err
+		return s.Wait()
+	}, s.Bind(names, l)
+}
+
+// disturb measures n steps at a time, alone and beside a client that makes one
+// snapshot after the other.
+func (b *bench) disturb(p *privateSession, s *session.Session, what string, n int, begin func() (func(int) error, error)) error {
+	steps, err := begin()
+	if err == nil {
+		err = steps(n) // warms up
 	}
-	other, err := p.open("disturbance")
+	if err != nil {
+		return err
+	}
+	other, err := p.open(s.Space())
 	if err != nil {
 		return err
 	}
@@ -162,32 +191,37 @@ func benchDisturbance(b *bench, p *privateSession) error {
 	for _, subject := range []string{"alone", "with snapshots one after the other"} {
 		ctx, cancel := context.WithCancel(context.Background())
 		var taking sync.WaitGroup
-		count := 0
+		var took []float64
 		if subject != "alone" {
 			taking.Go(func() {
 				for ctx.Err() == nil {
-					if _, err := other.Snapshot(""); err != nil {
+					info, err := other.Snapshot("")
+					if err != nil {
 						return
 					}
-					count++
+					if info.Took > 0 { // something had changed
+						took = append(took, info.Took.Seconds()*1e3)
+					}
 				}
 			})
 		}
 		var samples []float64
 		for range 10 {
-			v, err := steps(2000)
-			if err != nil {
-				cancel()
-				return err
+			began := time.Now()
+			if err = steps(n); err != nil {
+				break
 			}
-			samples = append(samples, v)
+			samples = append(samples, time.Since(began).Seconds()*1e6/float64(n))
 		}
 		cancel()
 		taking.Wait()
-		if subject != "alone" {
-			fmt.Fprintf(b.progress, "bench session: %d snapshots in %d steps\n", count, 20000)
+		if err != nil {
+			return err
 		}
-		b.addSamples("training during snapshots", subject, "µs", samples)
+		b.addSamples("training during snapshots", what+", "+subject, "µs", samples)
+		if len(took) > 0 {
+			b.addSamples("snapshot during training", what, "ms", took)
+		}
 	}
 	return nil
 }

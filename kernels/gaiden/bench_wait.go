@@ -28,8 +28,8 @@ func benchWait(b *bench, p *privateSession) error {
 	// Now and then, as cells come, not one after the other.
 	waits := func(subject string) error {
 		var samples []float64
-		for range 40 {
-			time.Sleep(53 * time.Millisecond)
+		for range 200 {
+			time.Sleep(23 * time.Millisecond)
 			began := time.Now()
 			a, err := short.Put(make([]float32, stateSize), stateShape(), 0)
 			if err != nil {
@@ -49,7 +49,7 @@ func benchWait(b *bench, p *privateSession) error {
 		for _, t := range samples {
 			slowest = max(slowest, t)
 		}
-		b.addSamples("wait, the longest of 40", subject, "ms", []float64{slowest})
+		b.addSamples("wait, the longest of 200", subject, "ms", []float64{slowest})
 		return nil
 	}
 	if err := waits("a short program alone"); err != nil {

@@ -17,14 +17,28 @@ type ahead struct {
 	began        time.Time
 	after        copies
 	results      *session.Array
+	values       []float32
+	ended        time.Time
+	over         chan error // that they have come to the host
 }
 
-// ask begins some turns with a state, from an example of the epoch on.
+// ask begins some turns with a state, from an example of the epoch on. Their
+// results are asked for at once, so that the clock is read when they come and not
+// when the run has done with the chunk after it.
 func (r *run) ask(state copies, p *portion, order copies, first, turns int) (*ahead, error) {
 	c := &ahead{portion: p, first: first, turns: turns, began: time.Now()}
 	var err error
 	c.after, c.results, err = p.steps.do(state, r.data, order, r.rate, first, turns)
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	c.values, c.over = make([]float32, p.results().Size()), make(chan error, 1)
+	go func() {
+		err := c.results.Values(c.values)
+		c.ended = time.Now()
+		c.over <- err
+	}()
+	return c, nil
 }
 
 // drop gives back what a chunk makes that nobody will look at.
@@ -36,18 +50,17 @@ func (c *ahead) drop() {
 // keep waits for a chunk, and keeps what it made when its losses are finite.
 func (r *run) keep(c *ahead, order copies) error {
 	n, p := r.net, c.portion
-	values := make([]float32, p.results().Size())
-	if err := during(r.ctx, func() { r.tell("train") }, func() error { return c.results.Values(values) }); err != nil {
+	if err := during(r.ctx, func() { r.tell("train") }, func() error { return <-c.over }); err != nil {
 		return err
 	}
 	if c.began.Before(r.kept) { // the devices began with it when they had done the last one
 		c.began = r.kept
 	}
-	r.kept = time.Now()
-	took := r.kept.Sub(c.began)
+	r.kept = c.ended
+	took := c.ended.Sub(c.began)
 	r.history.Device += took
-	wrong := values[len(values)-1] != 0
-	values = values[:c.turns*p.turn()*columns]
+	wrong := c.values[len(c.values)-1] != 0
+	values := c.values[:c.turns*p.turn()*columns]
 	if bad := notFinite(values); bad >= 0 {
 		return r.diagnose(p, order, c.first, bad, float64(values[bad*columns]))
 	}
@@ -62,14 +75,22 @@ func (r *run) keep(c *ahead, order copies) error {
 	r.state = c.after
 	steps := c.turns * p.turn()
 	r.count(values, p.Batch, steps)
-	switch pace := took / time.Duration(steps); {
-	case p.Batch == r.Batch && r.done > steps: // the first chunk of a run also warms up
-		r.pace = pace
-		n.paces[r.main.key(r.data)] = pace // the next run need not feel its way
-	case r.pace == 0:
-		r.pace = max(pace/4, 1)
+	if p.Batch == r.Batch && r.done > steps { // the first chunk of a run also warms up
+		r.pace = paced(r.pace, took, steps)
+		n.paces[r.main.key(r.data)] = r.pace // the next run need not feel its way
 	}
 	return nil
+}
+
+// paced is the pace of a step, by what is known and by a chunk of some steps. A
+// chunk far shorter than a share counts for less: by how late the host hears of
+// an end, on a busy machine, it can seem to have taken no time at all.
+func paced(known, took time.Duration, steps int) time.Duration {
+	seen := max(1, took/time.Duration(steps))
+	if known == 0 || took >= share/4 {
+		return seen
+	}
+	return known + time.Duration(float64(seen-known)*float64(took)/float64(share/4))
 }
 
 // count adds the results of steps to the epoch's.

@@ -53,6 +53,7 @@ func TestTurns(t *testing.T) {
 	}{
 		{0, 50, 1}, // not known: try one
 		{time.Millisecond, 50, 4},
+		{1300 * time.Microsecond, 50, 3},
 		{time.Millisecond, 3, 3},
 		{10 * time.Millisecond, 50, 1}, // a turn is longer
 		{2 * time.Second, 50, 1},
@@ -65,6 +66,27 @@ func TestTurns(t *testing.T) {
 		}
 		if took := 2 * tt.pace * time.Duration(10*got); got > 1 && took > 100*time.Millisecond {
 			t.Errorf("%v a step: two chunks take %v, want 100 ms at most", tt.pace, took)
+		}
+	}
+}
+
+// TestPaced holds that the pace follows chunks of about a share at once, and that
+// a short one, whose end may have been heard of late, changes it little.
+func TestPaced(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		known, took time.Duration
+		steps       int
+		want        time.Duration
+	}{
+		{"nothing known", 0, 3 * time.Millisecond, 3, time.Millisecond},
+		{"slower", time.Millisecond, 80 * time.Millisecond, 40, 2 * time.Millisecond},
+		{"faster", 4 * time.Millisecond, 20 * time.Millisecond, 10, 2 * time.Millisecond},
+		{"one step that seems to take no time", 10 * time.Millisecond, time.Microsecond, 1, 9999 * time.Microsecond},
+		{"one step", 10 * time.Millisecond, 5 * time.Millisecond, 1, 7500 * time.Microsecond},
+	} {
+		if got := paced(tt.known, tt.took, tt.steps); (got - tt.want).Abs() > tt.want/1000 {
+			t.Errorf("%s: got %v a step, want %v", tt.name, got, tt.want)
 		}
 	}
 }

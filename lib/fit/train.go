@@ -39,9 +39,9 @@ type Train struct {
 
 // share is how long a chunk of steps should take. A short cell of another
 // notebook waits for the chunk at work and the one asked for ahead: 100 ms at
-// most, of which this leaves some for what the pace does not foresee. A step
-// that takes longer is a chunk by itself.
-const share = 48 * time.Millisecond
+// most, of which this leaves a fifth for what the pace does not foresee on a busy
+// machine. A step that takes longer is a chunk by itself.
+const share = 40 * time.Millisecond
 
 // Train trains the net. When ctx ends it returns within half a second, with
 // what was done until then and ctx's error; the chunks that were finished are

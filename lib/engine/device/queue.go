@@ -28,9 +28,7 @@ func (c *conn) quick(f wire.Frame) bool {
 	case wire.Free:
 		return true
 	case wire.Sync, wire.Download:
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return c.unpaced == 0 && c.queued <= inPlace
+		return c.short()
 	case wire.Execute:
 		p := c.programs[wire.ExecuteProgram(f.Body)]
 		if p == nil || !p.isReady() {
@@ -41,6 +39,14 @@ func (c *conn) quick(f wire.Frame) bool {
 		return p.pace > 0 && p.pace <= inPlace && !c.full(p)
 	}
 	return false
+}
+
+// short says whether the device will soon have done what the client has asked
+// for.
+func (c *conn) short() bool {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	return c.unpaced == 0 && c.queued <= inPlace
 }
 
 // isProtocol says whether an error of one is a client's breach of the protocol,

@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -236,8 +237,12 @@ type run struct {
 }
 
 // stage is how much goes through memory at once, in bytes, where arrays are not
-// larger.
-const stage = 32 << 20
+// larger: what stays in a processor's cache.
+const stage = 4 << 20
+
+// politeness is the nice value of the thread that writes a snapshot: a training
+// that computes on the same processors goes first.
+const politeness = 10
 
 // save writes arrays to a file. While one run of them is written the next one
 // comes from the device.
@@ -270,6 +275,8 @@ func (w *Worker) save(path string, h *safetensors.Header, arrays map[string]*arr
 	var failed error
 	var writing sync.WaitGroup
 	writing.Go(func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with its low priority
+		unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), politeness)
 		for r := range full {
 			if failed == nil {
 				failed = f.WriteRun(r.first, r.buf[:r.total], r.sizes)

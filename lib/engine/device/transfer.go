@@ -207,7 +207,7 @@ func (c *conn) download(id uint32, b wire.DownloadBody) error {
 			c.reply(id, func(to []byte) []byte { return append(to, dst...) })
 		}
 	}
-	if c.alone() { // nothing waits behind it: waiting in place is faster
+	if c.alone() && c.short() { // nothing waits behind it: waiting in place is faster
 		done(w.client.Download(a.buf, dst))
 	} else if err := w.client.DownloadAsync(a.buf, dst, done); err != nil {
 		done(err)

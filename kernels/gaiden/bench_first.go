@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit"
+	"gaiden/lib/session"
+)
+
+// convStep is a training step of a small convolutional net, as program text.
+func convStep(s *session.Session) (*hlo.Program, []shapes.Shape, error) {
+	g := NewGraph(s.Backend(), "conv step")
+	f := func(d ...int) shapes.Shape { return shapes.Make(dtypes.Float32, d...) }
+	in := []shapes.Shape{f(3, 3, 1, 10), f(13*13*10, 100), f(100, 10), f(8, 28, 28, 1), f(8, 10)}
+	var p []*Node
+	for i, x := range in {
+		p = append(p, Parameter(g, fmt.Sprint("p", i), x))
+	}
+	x := MaxPool(Max(Convolve(p[3], p[0]).NoPadding().Done(), ScalarZero(g, dtypes.Float32))).Window(2).Done()
+	x = Max(MatMul(Reshape(x, 8, 13*13*10), p[1]), ScalarZero(g, dtypes.Float32))
+	d := Sub(MatMul(x, p[2]), p[4])
+	loss := ReduceAllMean(Mul(d, d))
+	var out []*Node
+	for i, grad := range Gradient(loss, p[:3]...) {
+		out = append(out, Sub(p[i], MulScalar(grad, 0.01)))
+	}
+	if err := g.Compile(append(out, loss)...); err != nil {
+		return nil, nil, err
+	}
+	return g.Executable().(*session.Executable).Program(), in, nil
+}
+
+// sources are where the session may have a program, with what brings that about.
+var sources = []struct {
+	subject string
+	want    wire.Source
+	evict   wire.AskBody
+}{
+	{"compiled", wire.Compiled, wire.AskBody{Verb: wire.Evict, Disk: true}},
+	{"disk hit", wire.Disk, wire.AskBody{Verb: wire.Evict}},
+	{"memory hit", wire.Memory, wire.AskBody{Verb: wire.Evict, Names: []string{"none"}}},
+}
+
+// benchFirstCall is what a cell's first call of a program costs, by where the
+// session has it.
+func benchFirstCall(b *bench, p *privateSession) error {
+	for _, x := range sources {
+		var whole, made []float64
+		for range 7 {
+			w, m, err := firstCall(p, x.evict, x.want)
+			if err != nil {
+				return err
+			}
+			whole, made = append(whole, w.Seconds()*1e3), append(made, m.Seconds()*1e3)
+		}
+		b.addSamples("first call", x.subject, "ms", whole)
+		b.addSamples("first call, in the session", x.subject, "ms", made)
+	}
+	return nil
+}
+
+func firstCall(p *privateSession, evict wire.AskBody, want wire.Source) (whole, made time.Duration, err error) {
+	s, err := p.open("first")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer s.Close()
+	if err := evicted(s, evict); err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	h, in, err := convStep(s)
+	if err != nil {
+		return 0, 0, err
+	}
+	x, err := s.Compile(h, session.Options{})
+	if err != nil {
+		return 0, 0, err
+	}
+	var args []*session.Array
+	for _, shape := range in {
+		a, err := s.Put(make([]float32, shape.Size()), shape, 0)
+		if err != nil {
+			return 0, 0, err
+		}
+		args = append(args, a)
+	}
+	out, err := x.Run(session.Call{Inputs: args})
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := out[3].Values(make([]float32, 1)); err != nil {
+		return 0, 0, err
+	}
+	whole = time.Since(began)
+	if x.From != want {
+		return 0, 0, fmt.Errorf("the program is a %s, want a %s", x.From, want)
+	}
+	return whole, x.Took, untilAll(s, "is on disk", func(p wire.ProgramInfo) bool { return p.OnDisk })
+}
+
+// benchFirstStep is what the first training steps of a net cost a process, by
+// where the session has its programs: the first weights, the step, and those
+// around it.
+func benchFirstStep(b *bench, p *privateSession) error {
+	meter, err := session.NewCostMeter()
+	if err != nil {
+		return err
+	}
+	set, value, _ := strings.Cut(meter.Environ(), "=")
+	if err := os.Setenv(set, value); err != nil { // read at this process's first call
+		return err
+	}
+	s, err := p.open("first")
+	if err != nil {
+		return err
+	}
+	nets := map[bool][]string{false: {"seedcnn-b8", "resnet152-b2048"}, true: {"seedcnn-b8", "resnet14-b32"}}[s.Welcome().Platform == "cpu"]
+	if err := s.Close(); err != nil {
+		return err
+	}
+	for _, name := range nets {
+		c := caseOf(name)
+		c.n = 2 * c.batch
+		for _, x := range sources {
+			times := 3
+			if c.batch > 1000 && x.want == wire.Compiled {
+				times = 1 // it takes long enough to be seen
+			}
+			var whole, made, graph []float64
+			for range times {
+				took, cost, err := firstStep(p, meter, c, x.evict)
+				fmt.Fprintf(b.progress, "%s, %s: %v, of which the session %v\n", name, x.subject, took, cost.Compile)
+				switch {
+				case err != nil:
+					return fmt.Errorf("%s, %s: %w", name, x.subject, err)
+				case x.want == wire.Disk && cost.Compiled > 0, x.want == wire.Memory && cost.Compiled+cost.Loaded > 0:
+					return fmt.Errorf("%s, %s: %d programs compiled, %d from disk, %d from memory", name, x.subject, cost.Compiled, cost.Loaded, cost.Ready)
+				}
+				whole, made, graph = append(whole, took.Seconds()*1e3), append(made, cost.Compile.Seconds()*1e3), append(graph, cost.Graph.Seconds()*1e3)
+			}
+			b.addSamples(name+", first two steps", x.subject, "ms", whole)
+			b.addSamples(name+", its programs in the session", x.subject, "ms", made)
+			b.addSamples(name+", its programs' text", x.subject, "ms", graph)
+		}
+	}
+	return nil
+}
+
+func firstStep(p *privateSession, meter *session.CostMeter, c trainCase, evict wire.AskBody) (took time.Duration, cost session.Cost, err error) {
+	s, err := p.open("first step")
+	if err != nil {
+		return 0, cost, err
+	}
+	defer s.Close()
+	if err := evicted(s, evict); err != nil {
+		return 0, cost, err
+	}
+	net, data, err := c.attach(s, c.config)
+	if err != nil {
+		return 0, cost, err
+	}
+	if err := s.Wait(); err != nil { // the data are there
+		return 0, cost, err
+	}
+	meter.Take()
+	began := time.Now()
+	if _, err := net.Train(context.Background(), data, fit.Train{Batch: c.batch, DropLast: true}); err != nil {
+		return 0, cost, err
+	}
+	took, cost = time.Since(began), meter.Take()
+	return took, cost, errors.Join(net.Reset(), untilAll(s, "is on disk", func(p wire.ProgramInfo) bool { return p.OnDisk }))
+}
+
+// evicted evicts programs when the client before this one has been buried.
+func evicted(s *session.Session, which wire.AskBody) error {
+	err := untilAll(s, "is let go", func(p wire.ProgramInfo) bool { return p.Clients == 0 })
+	if err == nil {
+		_, err = s.Ask(which)
+	}
+	return err
+}
+
+// untilAll waits until something is so of all programs that the session has: it
+// writes them, and buries clients, beside other work.
+func untilAll(s *session.Session, what string, so func(wire.ProgramInfo) bool) error {
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		ans, err := s.Ask(wire.AskBody{Verb: wire.Programs})
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(ans.Programs, func(p wire.ProgramInfo) bool { return !so(p) })
+		if i < 0 {
+			return nil
+		}
+		if time.Since(began) > time.Minute {
+			return fmt.Errorf("program %s: got a minute without it, want that it %s", ans.Programs[i].Name, what)
+		}
+	}
+}
