@@ -73,8 +73,12 @@ func take(examples, size, n int, bytes, bf16 bool) operation {
 			Inputs: []tiling.Input{x, {Shape: shapes.Make(dtypes.Int32, examples), Fill: tiling.Below, Limit: 10}, {Shape: shapes.Make(dtypes.Int32, examples), Fill: tiling.Below, Limit: float64(examples)}},
 			Build: func(o fused.Ops, in []*Node) []*Node {
 				number := func(n int) *Node { return Const(in[0].Graph(), int32(n)) }
-				x, labels, step := o.Take(fused.Source{X: in[0], Labels: in[1], Order: in[2], Place: number(examples % n), Step: number(7), Batch: n}, number(examples/n-1))
-				return []*Node{x, labels, step}
+				source := fused.Source{X: in[0], Labels: in[1], Order: in[2], Place: number(examples % n), Step: number(7), Batch: n}
+				var out []*Node
+				for _, b := range append(o.Take(source, number(examples/n-1), 1), o.Take(source, number(0), 4)...) {
+					out = append(out, b.X, b.Labels, b.Number)
+				}
+				return out
 			},
 		},
 	}

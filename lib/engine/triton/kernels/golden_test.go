@@ -42,6 +42,7 @@ var goldens = map[string]triton.Kernel{
 	"conv_gradient_lenet5":              ConvGradient{Geometry: lenetConv}.Kernel(),
 	"parts_update_seedcnn":              PartsUpdate{Parts: 4, Weights: seedConv.weights(), Rule: Adam{}}.Kernel(),
 	"gather_mnist_b8":                   Gather{Examples: 60000, Size: 784, Batch: 8, X: dtypes.Uint8}.Kernel(),
+	"gather_mnist_b100_steps":           Gather{Examples: 60000, Size: 784, Batch: 100, Steps: 4, X: dtypes.Uint8}.Kernel(),
 	"group_mlp_adam":                    Group{Rule: Adam{}, Members: []Member{LinearUpdate{Batch: 100, In: 784, Out: 1000}, LinearUpdate{Batch: 100, In: 1000, Out: 1000}, LinearUpdate{Batch: 100, In: 1000, Out: 10}, Tally{Batch: 100}}}.Kernel(),
 	"group_seedcnn_adam":                Group{Rule: Adam{}, Members: []Member{PartsUpdate{Parts: 4, Weights: seedConv.weights()}, LinearUpdate{Batch: 8, In: 1960, Out: 100}, LinearUpdate{Batch: 8, In: 100, Out: 10}, Tally{Batch: 8, Rows: 129}}}.Kernel(),
 	"lstm_50x20x5":                      LSTM{Length: 50, Batch: 20, Units: 5}.Kernel(),
