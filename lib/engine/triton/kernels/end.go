@@ -13,7 +13,7 @@ import (
 // Head and LinearInput in one kernel, where each block computes the softmax of its
 // rows again.
 //
-//	inputs:  parts [parts batch classes] float32, bias [classes] float32 unless NoBias, labels [batch] int32,
+//	inputs:  parts [parts batch LargestEnd] float32, bias [classes] float32 unless NoBias, labels [batch] int32,
 //	         w [in classes] float32, x [batch in] unless Act is Identity
 //	outputs: those of Head, and d [batch in] = (g·wᵀ) · act'(x)
 //
@@ -27,13 +27,14 @@ type End struct {
 	Rounding                  triton.Rounding
 }
 
-// LargestEnd is how many classes End is made for.
+// LargestEnd is how many classes End is made for, and how many a part of logits
+// has room for: rows of such a length are read sixteen bytes at a time.
 const LargestEnd = 16
 
 // Fits says whether it is worth it: few classes, and parts that are no more work
 // to read, by each block again, than a layer's weights.
 func (e End) Fits() bool {
-	return e.Classes <= LargestEnd && e.Parts*e.Batch*e.Classes*triton.Blocks(e.In, endColumns) <= 1<<20
+	return e.Classes <= LargestEnd && e.Parts*e.Batch*LargestEnd*triton.Blocks(e.In, endColumns) <= 1<<20
 }
 
 // endRows and endColumns are of a block; of the parts so many are added up at a
@@ -44,10 +45,13 @@ const (
 	endParts   = 32
 )
 
+// together is how many parts are added up at a time.
+func (e End) together() int { return min(endParts, triton.Cover(e.Parts, 1)) }
+
 // Kernel is the kernel of these sizes.
 func (e End) Kernel() triton.Kernel {
 	f := func(dims ...int) shapes.Shape { return shapes.Make(dtypes.Float32, dims...) }
-	in := []shapes.Shape{f(e.Parts, e.Batch, e.Classes)}
+	in := []shapes.Shape{f(e.Parts, e.Batch, LargestEnd)}
 	if !e.NoBias {
 		in = append(in, f(e.Classes))
 	}
@@ -58,7 +62,7 @@ func (e End) Kernel() triton.Kernel {
 	}
 	columns := min(endColumns, triton.Cover(e.In, 16))
 	return triton.Kernel{
-		Name: "end_" + e.Act.String(), Grid: [3]int{triton.Blocks(e.In, columns), triton.Blocks(e.Batch, endRows)}, Warps: 4, Stages: 1,
+		Name: "end_" + e.Act.String(), Grid: [3]int{triton.Blocks(e.In, columns), triton.Blocks(e.Batch, endRows)}, Warps: max(2, e.together()/4), Stages: 1,
 		Inputs:  in,
 		Outputs: append(softmaxOutputs(e.Batch, e.Classes, e.G), shapes.Make(or32(e.G), e.Batch, e.In)),
 		FLOPs:   2 * float64(e.Batch) * float64(e.In) * float64(e.Classes),
@@ -77,7 +81,7 @@ func (e End) Kernel() triton.Kernel {
 			if e.Act != Identity {
 				x = load(b.Input(labels+2).At(at), mIn, kIn).To(dtypes.Float32)
 			}
-			logits := e.sum(b, m, c, mIn, cIn)
+			logits := e.sum(b, m, c, mIn)
 			if !e.NoBias {
 				logits = logits.Add(load(b.Input(1).At(c), cIn))
 			}
@@ -97,23 +101,20 @@ func (e End) Kernel() triton.Kernel {
 }
 
 // sum adds up the parts of logits.
-func (e End) sum(b *triton.Block, m, c, mIn, cIn triton.Value) triton.Value {
-	parts := min(endParts, triton.Cover(e.Parts, 1))
+func (e End) sum(b *triton.Block, m, c, mIn triton.Value) triton.Value {
+	parts := e.together()
 	p := b.Range(parts).Expand(1).Expand(2)
-	at := m.Mul(e.Classes).Add(c).Expand(0)
-	var masks []triton.Value
-	for _, in := range []triton.Value{mIn, cIn} {
-		if !in.IsZero() {
-			masks = append(masks, in.Expand(0))
-		}
+	at := m.Mul(LargestEnd).Add(c).Expand(0)
+	if !mIn.IsZero() {
+		mIn = mIn.Expand(0)
 	}
 	zero := b.Zeros(dtypes.Float32, parts, endRows, LargestEnd)
 	return b.For(0, e.Parts, parts, []triton.Value{zero}, func(i triton.Value, sum []triton.Value) []triton.Value {
 		part := i.Add(p)
-		all := masks
+		var some triton.Value
 		if e.Parts%parts != 0 {
-			all = append(all[:len(all):len(all)], part.Less(e.Parts))
+			some = part.Less(e.Parts)
 		}
-		return []triton.Value{sum[0].Add(load(b.Input(0).At(part.Mul(e.Batch*e.Classes).Add(at)), all...))}
+		return []triton.Value{sum[0].Add(load(b.Input(0).At(part.Mul(e.Batch*LargestEnd).Add(at)), mIn, some))}
 	})[0].Sum(0)
 }

@@ -25,6 +25,8 @@ var (
 var goldens = map[string]triton.Kernel{
 	"linear_100x1000x1000_relu":         Linear{Batch: 100, In: 1000, Out: 1000, Act: ReLU}.Kernel(),
 	"linear_100x784x1000_relu_bf16":     Linear{Batch: 100, In: 784, Out: 1000, Act: ReLU, X: dtypes.BFloat16, Y: dtypes.BFloat16, Compute: dtypes.BFloat16}.Kernel(),
+	"linear_100x1000x1000_begun":        Linear{Batch: 100, In: 1000, Out: 1000, Act: ReLU, Classes: 10}.Kernel(),
+	"linear_100x1000x1000_begun_bf16":   Linear{Batch: 100, In: 1000, Out: 1000, Act: ReLU, X: dtypes.BFloat16, Y: dtypes.BFloat16, Compute: dtypes.BFloat16, Classes: 10}.Kernel(),
 	"linear_7x33x10_tanh":               Linear{Batch: 7, In: 33, Out: 10, Act: Tanh}.Kernel(),
 	"linear_input_100x1000x1000_relu":   LinearInput{Batch: 100, In: 1000, Out: 1000, Act: ReLU}.Kernel(),
 	"linear_input_100x1000x10_sigmoid":  LinearInput{Batch: 100, In: 1000, Out: 10, Act: Sigmoid}.Kernel(),
@@ -54,6 +56,8 @@ var goldens = map[string]triton.Kernel{
 	"norm_back_sums_33x7":               Norm{Rows: 33, Channels: 7, Act: ReLU}.BackSums(),
 	"norm_back_33x7":                    Norm{Rows: 33, Channels: 7, Act: ReLU}.BackApply(),
 	"head_100x1000x10":                  Head{Batch: 100, In: 1000, Classes: 10}.Kernel(),
+	"end_100x1000x10":                   End{Batch: 100, In: 1000, Classes: 10, Parts: 32, Act: ReLU}.Kernel(),
+	"end_8x100x10_bf16":                 End{Batch: 8, In: 100, Classes: 10, Parts: 7, X: dtypes.BFloat16, G: dtypes.BFloat16, Compute: dtypes.BFloat16, Act: ReLU}.Kernel(),
 	"softmax_100x10":                    Softmax{Batch: 100, Classes: 10}.Kernel(),
 	"softmax_4096x1000":                 Softmax{Batch: 4096, Classes: 1000}.Kernel(),
 }

@@ -16,7 +16,7 @@ import (
 // each block multiplies the columns of y that it has by their weights there.
 //
 //	inputs:  those above, and the last layer's weights [out classes] float32
-//	outputs: y, and parts [parts batch classes] float32, which add up to the logits less their bias
+//	outputs: y, and parts [parts batch LargestEnd] float32, which add up to the logits less their bias, and 0s
 type Linear struct {
 	Batch, In, Out int
 	X, Y           dtypes.DType // elements of x and y; default: float32
@@ -45,7 +45,7 @@ func (l Linear) Kernel() triton.Kernel {
 	out := []shapes.Shape{shapes.Make(y, l.Batch, l.Out)}
 	if l.Classes > 0 {
 		in = append(in, shapes.Make(dtypes.Float32, l.Out, l.Classes))
-		out = append(out, shapes.Make(dtypes.Float32, l.Parts(), l.Batch, l.Classes))
+		out = append(out, shapes.Make(dtypes.Float32, l.Parts(), l.Batch, LargestEnd))
 	}
 	return triton.Kernel{
 		Name: "linear_" + l.Act.String(), Grid: [3]int{triton.Blocks(l.Out, t.N), triton.Blocks(l.Batch, t.M)},
@@ -74,8 +74,7 @@ func (l Linear) Kernel() triton.Kernel {
 
 // begin stores a block's part of the logits.
 func (l Linear) begin(b *triton.Block, t Tile, weights triton.Value, rows, columns span, y triton.Value) {
-	wide := triton.Cover(l.Classes, 16)
-	classes := stretch(b, b.Zeros(dtypes.Int32), wide, l.Classes)
+	classes := stretch(b, b.Zeros(dtypes.Int32), LargestEnd, l.Classes)
 	c, cIn := classes.row()
 	m, mIn := rows.column()
 	if _, nIn := columns.row(); !nIn.IsZero() { // what two blocks have counts once
@@ -83,9 +82,9 @@ func (l Linear) begin(b *triton.Block, t Tile, weights triton.Value, rows, colum
 	}
 	k, kIn := columns.column()
 	w := load(weights.At(k.Mul(l.Classes).Add(c)), kIn, cIn)
-	part := b.Dot(y.To(or32(l.Compute)), w.To(or32(l.Compute)), b.Zeros(dtypes.Float32, t.M, wide), t.Rounding)
-	at := b.ProgramID(0).Mul(l.Batch).Add(m).Mul(l.Classes).Add(c)
-	store(b.Output(1).At(at), part, mIn, cIn)
+	part := b.Dot(y.To(or32(l.Compute)), w.To(or32(l.Compute)), b.Zeros(dtypes.Float32, t.M, LargestEnd), t.Rounding)
+	at := b.ProgramID(0).Mul(l.Batch).Add(m).Mul(LargestEnd).Add(c)
+	store(b.Output(1).At(at), part, mIn)
 }
 
 // LinearInput is a dense layer backwards: the gradient of its input, taken on
