@@ -89,10 +89,21 @@ func take(examples, size, n int, bytes, bf16 bool) operation {
 // of nets with pooling are for what TF32 decides, and for nothing else: see step.
 func exact(c operation) operation {
 	build := c.Build
-	c.name, c.op, c.limit, c.loose, c.times = c.name+" exact", nil, 1e-4, nil, 0
+	c.name, c.op, c.limit, c.loose, c.times = c.name+" exact", nil, 1e-4, map[int]float64{}, 0
 	c.Build = func(o fused.Ops, in []*Node) []*Node {
 		o.Choose = func(op kernels.Op) kernels.Op { return op.With(kernels.Tile{Rounding: triton.Exact}) }
 		return build(o, in)
+	}
+	return c
+}
+
+// oneSign is an exact case of KerasCNN's step, whose second ReLU has 294,912
+// numbers: a few are closer to 0 than what the order of a sum moves, 1e-7, and one
+// that changes its sign moves the moments of the convolutions below by 0.03 to
+// 0.2 %, and nothing above (winners.py). The limit for these is 0.5 %.
+func oneSign(c operation) operation {
+	for i := range 12 { // weights and biases of two layers, with two moments each
+		c.loose[i] = 5e-3
 	}
 	return c
 }
