@@ -137,7 +137,12 @@ func (t *trace) fused(state []*Node, moments, unroll int, s fused.Source, rate *
 		o.Builder, o.Choose = t.w.builder, n.tilings().Choose
 	}
 	variables := len(state) - moments - 2
-	for range unroll {
+	var batches []fused.Batch
+	if other != nil { // sequences take their own
+		t.mark("data/gather")
+		batches = o.Take(s, state[variables+moments+1], unroll)
+	}
+	for k := range unroll {
 		v, m := state[:variables:variables], state[variables:variables+moments]
 		journal := &fused.Journal{Rows: state[variables+moments], At: state[variables+moments+1]}
 		t.set(v)
@@ -145,9 +150,8 @@ func (t *trace) fused(state []*Node, moments, unroll int, s fused.Source, rate *
 		if other == nil {
 			v, m = t.follow(func(step fused.Step) (map[string][]*Node, *Node) { return sequences.Train(step, s, journal.At) }, step, v, m)
 		} else {
-			t.mark("data/gather")
-			step.X, step.Labels, step.T = o.Take(s, journal.At)
-			step.X = Reshape(step.X, append([]int{s.Batch}, n.model.Input...)...)
+			b := batches[k]
+			step.X, step.Labels, step.T = Reshape(b.X, append([]int{s.Batch}, n.model.Input...)...), b.Labels, b.Number
 			v, m = t.follow(plan.Train, step, v, m)
 		}
 		state = append(append(v, m...), journal.Rows, journal.At)

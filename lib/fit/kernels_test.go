@@ -222,3 +222,26 @@ func TestTune(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFullBatch holds epochs that are one batch each: their loop counts on, and
+// every step takes the same batch.
+func TestFullBatch(t *testing.T) {
+	s := open(t)
+	var losses [2][]float32
+	for k, kernels := range []Kernels{XLAKernels, plainOps} {
+		n := attach(t, s, fmt.Sprint("full", k), small(), Config{Kernels: kernels, Seed: 5})
+		h, err := n.Train(context.Background(), load(t, n, "bars", digits(24, n.model.Input, 1)), Train{Batch: 24, Epochs: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		losses[k] = h.Losses
+	}
+	if len(losses[0]) != 4 || len(losses[1]) != 4 || losses[0][3] >= losses[0][0] {
+		t.Fatalf("got losses %v and %v, want four that fall", losses[0], losses[1])
+	}
+	for i, want := range losses[0] {
+		if got := losses[1][i]; math.Abs(float64(got-want)) > 1e-4*math.Abs(float64(want)) {
+			t.Errorf("loss %d: got %v, want %v", i, got, want)
+		}
+	}
+}

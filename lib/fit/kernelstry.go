@@ -143,6 +143,9 @@ func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, tell 
 	}
 	plain := r.main.chunk
 	plain.Fused = 0
+	if n.config.Unroll == 0 { // as Train would have it
+		plain.Inner, plain.Unroll = plain.turn(), 1
+	}
 	forms := []*steps{n.steps(data, plain), n.steps(data, fused)}
 	for _, f := range forms {
 		if err := f.ready(ctx, nil); err != nil {

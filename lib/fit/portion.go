@@ -21,6 +21,14 @@ func (p *portion) key(s *Set) string { return fmt.Sprintf("%s/%d/%d", s.key(), p
 // to 38 as a loop.
 const light = 2e10
 
+// lightest is the work of a fused step, in FLOPs, up to which a loop's body holds
+// unrolled of them: about 100 µs. Heavier ones gain next to nothing, and take
+// that much longer to compile.
+const (
+	lightest = 2e9
+	unrolled = 4
+)
+
 // Loop is what an epoch's steps are.
 type Loop int
 
@@ -50,14 +58,20 @@ func (n *Net) loops(work float64, devices int) (single bool) {
 // steps are counted by XLA: as many as divide the epoch, for what is left over
 // needs a program of its own. Not on several devices: XLA 0.11.2 ends the
 // process when it finds an all_reduce in a counted loop.
-func (n *Net) split(steps, batch, devices int, work float64) chunk {
+//
+// The body of a loop of fused steps holds some: their batches are one kernel, and
+// so is the loop's count, each of about a microsecond.
+func (n *Net) split(steps, batch, devices int, work float64, fused bool) chunk {
 	c := n.once(batch, 1)
 	c.Single = n.loops(work, devices)
 	c.Fresh = c.Single && n.platform != "cpu"
 	c.Unroll = min(max(1, n.config.Unroll), steps)
+	if fused && n.config.Unroll == 0 && work <= lightest && !c.Single && steps%unrolled == 0 {
+		c.Unroll = unrolled
+	}
 	turns := steps / c.Unroll
 	if n.platform != "cpu" && !c.Single && devices == 1 && work < light && turns > 16 {
-		most := min(128, turns, max(16, int(50*light/max(1, work))))
+		most := min(128, turns, max(16, int(50*light/max(1, work*float64(c.Unroll)))))
 		c.Inner = min(64, most)
 		for k := most; k >= 16; k-- {
 			if turns%k == 0 {

@@ -18,25 +18,29 @@ func TestSplit(t *testing.T) {
 		loop           Loop
 		steps, devices int
 		work           float64
-		inner          int
+		fused          bool
+		inner, unroll  int
 		want           bool // single steps
 	}{
-		{"CPU", "cpu", false, AutoLoop, 600, 1, 1e9, 1, false},
-		{"CPU, convolutions", "cpu", true, AutoLoop, 600, 1, 1e9, 1, true},
-		{"CPU, convolutions as a loop", "cpu", true, LoopedSteps, 600, 1, 1e9, 1, false},
-		{"GPU", "cuda", false, AutoLoop, 600, 1, 1e9, 120, false},
-		{"GPU, two of them", "cuda", false, AutoLoop, 600, 2, 1e9, 1, false},
-		{"GPU, few steps", "cuda", false, AutoLoop, 16, 1, 1e9, 1, false},
-		{"GPU, a millisecond a step", "cuda", false, AutoLoop, 600, 1, 1.9e10, 50, false},
-		{"GPU, heavy", "cuda", false, AutoLoop, 600, 1, 3e12, 1, true},
-		{"GPU, heavy, two of them", "cuda", false, AutoLoop, 600, 2, 3e12, 1, false},
-		{"GPU, heavy as a loop", "cuda", false, LoopedSteps, 600, 1, 3e12, 1, false},
-		{"GPU, light and single", "cuda", false, SingleSteps, 600, 1, 1e9, 1, true},
+		{"CPU", "cpu", false, AutoLoop, 600, 1, 1e9, false, 1, 1, false},
+		{"CPU, convolutions", "cpu", true, AutoLoop, 600, 1, 1e9, false, 1, 1, true},
+		{"CPU, convolutions as a loop", "cpu", true, LoopedSteps, 600, 1, 1e9, false, 1, 1, false},
+		{"GPU", "cuda", false, AutoLoop, 600, 1, 1e9, false, 120, 1, false},
+		{"GPU, two of them", "cuda", false, AutoLoop, 600, 2, 1e9, false, 1, 1, false},
+		{"GPU, few steps", "cuda", false, AutoLoop, 16, 1, 1e9, false, 1, 1, false},
+		{"GPU, a millisecond a step", "cuda", false, AutoLoop, 600, 1, 1.9e10, false, 50, 1, false},
+		{"GPU, heavy", "cuda", false, AutoLoop, 600, 1, 3e12, false, 1, 1, true},
+		{"GPU, heavy, two of them", "cuda", false, AutoLoop, 600, 2, 3e12, false, 1, 1, false},
+		{"GPU, heavy as a loop", "cuda", false, LoopedSteps, 600, 1, 3e12, false, 1, 1, false},
+		{"GPU, fused", "cuda", false, AutoLoop, 600, 1, 1e9, true, 75, 4, false},
+		{"GPU, fused, odd", "cuda", false, AutoLoop, 602, 1, 1e9, true, 86, 1, false},
+		{"GPU, fused, not small", "cuda", false, AutoLoop, 600, 1, 9e9, true, 100, 1, false},
+		{"GPU, light and single", "cuda", false, SingleSteps, 600, 1, 1e9, false, 1, 1, true},
 	} {
 		n := &Net{platform: tt.platform, single: tt.single, config: Config{Loop: tt.loop}}
-		c := n.split(tt.steps, 100, tt.devices, tt.work)
-		if c.Inner != tt.inner || c.Single != tt.want {
-			t.Errorf("%s: got %d steps a turn, single %t, want %d, %t", tt.name, c.Inner, c.Single, tt.inner, tt.want)
+		c := n.split(tt.steps, 100, tt.devices, tt.work, tt.fused)
+		if c.Inner != tt.inner || c.Unroll != tt.unroll || c.Single != tt.want {
+			t.Errorf("%s: got %d·%d steps a turn, single %t, want %d·%d, %t", tt.name, c.Inner, c.Unroll, c.Single, tt.inner, tt.unroll, tt.want)
 		}
 		if c.Limit < 1 || c.Limit*c.turn() > max(tt.steps, c.turn()) {
 			t.Errorf("%s: got at most %d turns of %d for %d steps", tt.name, c.Limit, c.turn(), tt.steps)

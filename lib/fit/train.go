@@ -146,7 +146,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 			return nil, err
 		}
 	}
-	r.main = portion{chunk: n.split(whole, t.Batch, r.devices, work)}
+	r.main = portion{chunk: n.split(whole, t.Batch, r.devices, work, n.fuses(data, chunk{Batch: t.Batch, Devices: r.devices}) > 0)}
 	r.main.turns = whole / r.main.turn()
 	if left := whole % r.main.turn(); left > 0 {
 		r.odd = portion{chunk: n.once(t.Batch, left), first: (whole - left) * t.Batch, turns: left}

@@ -273,8 +273,12 @@ func TestForms(t *testing.T) {
 		}},
 		{"take", []*tensors.Tensor{random(31, shapes.Make(dtypes.Uint8, 9, 130), 0, 256), random(32, shapes.Make(dtypes.Int32, 9), 0, 5),
 			tensor(shapes.Make(dtypes.Int32, 9), []float64{3, 1, 4, 8, 5, 0, 2, 6, 7}), count(1), count(40), count(2)}, func(o Ops, in []*Node) []*Node {
-			x, labels, number := o.Take(Source{X: in[0], Labels: in[1], Order: in[2], Place: in[3], Step: in[4], Batch: 2}, in[5])
-			return []*Node{x, labels, number}
+			s := Source{X: in[0], Labels: in[1], Order: in[2], Place: in[3], Step: in[4], Batch: 2}
+			var out []*Node
+			for _, b := range append(o.Take(s, in[5], 3), o.Take(s, in[5], 1)...) { // the last of three would begin at the ninth of nine
+				out = append(out, b.X, b.Labels, b.Number)
+			}
+			return out
 		}},
 		{"softmax", []*tensors.Tensor{g, labels}, func(o Ops, in []*Node) []*Node {
 			loss, hit, g := o.Softmax(in[0], in[1])

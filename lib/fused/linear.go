@@ -117,6 +117,44 @@ func (o Ops) Head(x, w, bias, labels *Node) (loss, hit, g *Node) {
 	return got[0], got[1], got[2]
 }
 
+// begun is a dense layer that has begun the last one behind it.
+type begun struct {
+	y, parts *Node
+	end      kernels.End
+}
+
+// begin is layer, and the begin of the last layer, whose weights last are; nil
+// where there are no kernels, or it is not worth it.
+func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node) *begun {
+	n, in, out := sizes("begin", x, w)
+	l, is := o.choose(kernels.Linear{Batch: n, In: in, Out: out, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil}).(kernels.Linear)
+	if !is {
+		return nil
+	}
+	l.Classes = last.Shape().Dimensions[1]
+	e := kernels.End{Batch: n, In: out, Classes: l.Classes, Parts: l.Parts(), X: o.Compute, G: o.Compute, Compute: o.Compute, Act: act, Rounding: l.Tile.Rounding}
+	if !e.Fits() {
+		return nil
+	}
+	got := o.call(l.Kernel(), append(operands(x, w, bias), last)...)
+	return &begun{got[0], got[1], e}
+}
+
+// finish is Head for a layer that is begun, and the gradient that goes below it,
+// through the activation of the layer there, of Compute's type.
+func (o Ops) finish(l *begun, last, bias, labels *Node) (loss, hit, g, below *Node) {
+	in := []*Node{l.parts}
+	if l.end.NoBias = bias == nil; bias != nil {
+		in = append(in, bias)
+	}
+	in = append(in, labels, last)
+	if l.end.Act != kernels.Identity {
+		in = append(in, l.y)
+	}
+	got := o.call(l.end.Kernel(), in...)
+	return got[0], got[1], got[2], got[3]
+}
+
 // Softmax is Head for logits [n classes] that are there.
 func (o Ops) Softmax(logits, labels *Node) (loss, hit, g *Node) {
 	n, classes := logits.Shape().Dimensions[0], logits.Shape().Dimensions[1]

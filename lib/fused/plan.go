@@ -164,6 +164,8 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 	u := &updates{step: s, state: map[string][]*Node{}}
 	o := s.Ops
 	var loss, hit *Node
+	var last *begun // the layer before the head
+	var ended *Node // the gradient below the head
 	mark := func(label string) {
 		if s.Mark != nil {
 			s.Mark(label)
@@ -187,12 +189,24 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 		case "flatten":
 			x = Reshape(x, x.Shape().Dimensions[0], x.Shape().Size()/x.Shape().Dimensions[0])
 		case "dense":
-			x = o.layer(x, s.weights(*q)[0], q.biases(s), q.act)
+			w, b := s.weights(*q)[0], q.biases(s)
+			if i+1 < len(parts) && parts[i+1].kind == "head" {
+				if last = o.begin(x, w, b, q.act, s.weights(parts[i+1])[0]); last != nil {
+					x = last.y
+					break
+				}
+			}
+			x = o.layer(x, w, b, q.act)
 		case "conv":
 			x, left[i].winner = o.Conv(q.convolution(), x, s.State(q.name + "/weights")[0], q.biases(s))
 		case "head":
 			mark("loss/forward")
-			loss, hit, g = o.Head(x, s.State(q.name + "/weights")[0], q.biases(s), s.Labels)
+			w, b := s.weights(*q)[0], q.biases(s)
+			if last != nil {
+				loss, hit, g, ended = o.finish(last, w, b, s.Labels)
+				break
+			}
+			loss, hit, g = o.Head(x, w, b, s.Labels)
 		default:
 			x = s.plain(*q, x, &left[i])
 		}
@@ -213,7 +227,10 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 		case "dense", "head":
 			x := left[i].x
 			g := Reshape(g, x.Shape().Dimensions[0], -1)
-			if more {
+			switch {
+			case more && q.kind == "head" && ended != nil:
+				below = ended
+			case more:
 				below = Reshape(o.LinearInput(g, s.weights(q)[0], rows(x), made), x.Shape().Dimensions...)
 			}
 			u.linear(q, rows(x), g)

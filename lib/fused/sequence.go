@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/triton/kernels"
@@ -113,11 +111,7 @@ func (p *SequencePlan) Train(s Step, source Source, at *Node) (state map[string]
 // plain is the kernel in GoMLX's ops: losses, the gradients of each group, and
 // the number of the step.
 func (p *SequencePlan) plain(l kernels.Sequence, source Source, x, y *Node, states [][][]*Node, at *Node) (loss *Node, gradients [][]*Node, number *Node) {
-	g := at.Graph()
-	first := Add(source.Place, Mul(at, Const(g, int32(l.Batch))))
-	places := Add(Iota(g, shapes.Make(dtypes.Int32, l.Batch, 1), 0), first)
-	index := Reshape(Gather(source.Order, places), l.Batch, 1)
-	number = ConvertDType(Add(Add(source.Step, at), Const(g, int32(1))), dtypes.Float32)
+	index, number := source.index(at)
 	dense := func(x *Node, in, out int, layer [][]*Node) *Node {
 		x = MatMul(Reshape(x, l.Length*l.Batch, in), layer[0][0])
 		if len(layer) > 1 {

@@ -38,7 +38,7 @@ func TestSequencePlan(t *testing.T) {
 		number := func(n int) *Node { return Const(g, int32(n)) }
 		journal := &Journal{Rows: Zeros(g, f32(3, 3)), At: number(1)}
 		states, row := plan.Train(Step{Ops: o, Rule: rule, Rate: in[3], Journal: journal, State: func(name string) []*Node { return in[at[name] : at[name]+3] }},
-			Source{X: in[0], Labels: in[1], Order: in[2], Place: number(1), Step: number(4), Batch: n}, number(1))
+			Source{X: in[0], Labels: in[1], Order: in[2], Place: number(1), Step: number(4), Batch: n}, number(2)) // which would begin at 7: the last begins at 4
 		if row != nil {
 			t.Error("got a row beside the journal, want none")
 		}

@@ -21,29 +21,52 @@ type Source struct {
 	Batch  int
 }
 
-// Take is batch number at of a source, an int32 scalar: x [batch size] of
-// Compute's type, labels [batch], and the number of the step from 1, a float32
-// scalar.
-func (o Ops) Take(s Source, at *Node) (x, labels, number *Node) {
+// Batch is what a step takes from a source.
+type Batch struct {
+	X      *Node // [batch size], of Compute's type
+	Labels *Node // [batch] int32
+	Number *Node // of the step from 1, a float32 scalar
+}
+
+// Take is a number of batches of a source from batch number at on, an int32
+// scalar. One that would begin after the last of the order is the last.
+func (o Ops) Take(s Source, at *Node, batches int) []Batch {
 	d := s.X.Shape().Dimensions
 	if s.X.Rank() != 2 || s.Labels.Rank() != 1 || s.Labels.Shape().Dimensions[0] != d[0] || s.Batch < 1 || s.Batch > d[0] {
 		panic(fmt.Errorf("fused: Take: got x %s, labels %s and a batch of %d, want [examples size], [examples] and no more than there are", s.X.Shape(), s.Labels.Shape(), s.Batch))
 	}
+	l := make([]Batch, batches)
 	if !o.Plain && o.Builder != nil {
-		k := kernels.Gather{Examples: d[0], Size: d[1], Batch: s.Batch, X: s.X.DType(), Y: o.Compute}.Kernel()
+		k := kernels.Gather{Examples: d[0], Size: d[1], Batch: s.Batch, Steps: batches, X: s.X.DType(), Y: o.Compute}.Kernel()
 		out := o.call(k, s.Order, s.Place, s.Step, at, s.X, s.Labels)
-		return out[0], out[1], out[2]
+		for i := range l {
+			l[i] = Batch{out[3*i], out[3*i+1], out[3*i+2]}
+		}
+		return l
 	}
+	for i := range l {
+		if i > 0 {
+			at = Add(at, Const(at.Graph(), int32(1)))
+		}
+		index, number := s.index(at)
+		x := ConvertDType(Gather(s.X, index), dtypes.Float32)
+		if s.X.DType() == dtypes.Uint8 {
+			x = MulScalar(x, 1.0/255)
+		}
+		l[i] = Batch{to(x, o.Compute), Gather(s.Labels, index), number}
+	}
+	return l
+}
+
+// index is which examples batch number at has, [batch 1], and the number of its
+// step from 1.
+func (s Source) index(at *Node) (index, number *Node) {
 	g := at.Graph() // that of a loop's body, where X may be from outside
-	first := Add(s.Place, Mul(at, Const(g, int32(s.Batch))))
+	last := s.Order.Shape().Dimensions[0] - s.Batch
+	first := Min(Add(s.Place, Mul(at, Const(g, int32(s.Batch)))), Const(g, int32(last)))
 	places := Add(Iota(g, shapes.Make(dtypes.Int32, s.Batch, 1), 0), first)
-	index := Reshape(Gather(s.Order, places), s.Batch, 1)
-	x = ConvertDType(Gather(s.X, index), dtypes.Float32)
-	if s.X.DType() == dtypes.Uint8 {
-		x = MulScalar(x, 1.0/255)
-	}
 	number = ConvertDType(Add(Add(s.Step, at), Const(g, int32(1))), dtypes.Float32)
-	return to(x, o.Compute), Gather(s.Labels, index), number
+	return Reshape(Gather(s.Order, places), s.Batch, 1), number
 }
 
 // Journal is a table of what steps gave, and the row that the next step writes.

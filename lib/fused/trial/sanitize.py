@@ -1,14 +1,15 @@
-"""Runs the kernels of programs under compute-sanitizer, each alone.
+"""Runs the kernels of programs under compute-sanitizer.
 
     trial -texts DIR [-only REGEXP]      # anywhere: the programs, for CUDA
     python3 sanitize.py DIR --json FILE  # on the machine with the GPU
     python3 sanitize.py DIR --json FILE --after EARLIER  # what EARLIER lacks
 
-Triton, in Python, makes machine code of each kernel; then each tool runs each
-kernel in a process of its own, which needs nothing but the driver and numpy, so
-that a sanitizer has little to watch: around a session it takes minutes to
-start. A kernel that fails or takes too long costs its own line. The end is a
-table, and status 1 if a line is not clean.
+Triton, in Python, makes machine code of each kernel; then each tool runs some
+kernels, one after the other, in a process that needs nothing but the driver and
+numpy, so that a sanitizer has little to watch: around a session it takes minutes
+to start, and 3 s of this. Where such a process is not clean each of its kernels is run
+alone, so that one that fails or takes too long costs its own line. The end is
+a table, and status 1 if a line is not clean.
 
 Arrays are exact in size, so that a step over an edge is seen, and what a kernel
 does not take from an input is not initialized. Integers are 0: as labels, orders
@@ -100,9 +101,8 @@ def bytes_of(kind, inputs):
     return n * SIZES[element], x.astype(np.float16) if element == "f16" else x
 
 
-def one(path):
-    """Runs a kernel by the driver alone."""
-    k = json.load(open(path))
+def one(paths):
+    """Runs kernels by the driver alone."""
     cuda = ctypes.CDLL("libcuda.so.1")
 
     def call(name, *args):
@@ -111,11 +111,19 @@ def one(path):
             print(f"{name}: CUDA error {status}", flush=True)
             sys.exit(3)
 
-    device, context, module, function = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    device, context = ctypes.c_int(), ctypes.c_void_p()
     call("cuInit", 0)
     call("cuDeviceGet", ctypes.byref(device), 0)
     call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
     call("cuCtxSetCurrent", context)
+    for path in paths:
+        launch(call, path)
+
+
+def launch(call, path):
+    """Runs a kernel on arrays of its own."""
+    k = json.load(open(path))
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
     call("cuModuleLoadData", ctypes.byref(module), open(path.replace(".json", ".cubin"), "rb").read())
     call("cuModuleGetFunction", ctypes.byref(function), module, k["kernel"].encode())
     if k["shared"] > 48 << 10:
@@ -137,12 +145,14 @@ def one(path):
     parameters = (ctypes.c_void_p * len(all))(*[ctypes.cast(ctypes.pointer(p), ctypes.c_void_p) for p in all])
     call("cuLaunchKernel", function, *k["grid"], 32 * k["warps"], 1, 1, k["shared"], None, parameters, None)
     call("cuCtxSynchronize")
+    for p in {p.value for p in inputs + outputs}:
+        call("cuMemFree_v2", ctypes.c_uint64(p))
     print("ran", flush=True)
 
 
-def checked(sanitizer, tool, base, seconds):
-    """What a tool says of a kernel: clean, or what not."""
-    command = [sys.executable, os.path.abspath(__file__), "--one", base + ".json"]
+def checked(sanitizer, tool, bases, seconds):
+    """What a tool says of kernels: clean, or what not."""
+    command = [sys.executable, os.path.abspath(__file__), "--one"] + [base + ".json" for base in bases]
     if tool != "none":
         command = [sanitizer, "--tool", tool, "--error-exitcode", "9", "--print-limit", "3"] + command
     p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
@@ -153,7 +163,7 @@ def checked(sanitizer, tool, base, seconds):
         p.wait()
         return f"time-out after {seconds:.0f} s"
     summary = re.search(r"(ERROR SUMMARY|RACECHECK SUMMARY): (\d+)", out)
-    if p.returncode == 0 and "\nran" in "\n" + out and (tool == "none" or summary and summary[2] == "0"):
+    if p.returncode == 0 and out.splitlines().count("ran") == len(bases) and (tool == "none" or summary and summary[2] == "0"):
         return "clean"
     told = [l.strip() for l in out.splitlines() if re.search(r"[Ee]rror|[Rr]ace|Invalid|Uninit|not supported|CUDA", l)]
     return f"status {p.returncode}: " + " | ".join(told[:4] or out.splitlines()[-3:])[:400]
@@ -192,6 +202,7 @@ def main():
     a.add_argument("--jobs", type=int, default=os.cpu_count())
     a.add_argument("--seconds", type=float, default=40, help="for a kernel and a tool")
     a.add_argument("--budget", type=float, default=1e9, help="begin no kernel after so many seconds")
+    a.add_argument("--together", type=int, default=8, help="kernels of a process")
     a.add_argument("--tools", default="none,memcheck,initcheck,racecheck", help="none runs the kernel alone")
     a.add_argument("--sanitizer", default="/usr/local/cuda/bin/compute-sanitizer")
     a = a.parse_args()
@@ -206,21 +217,28 @@ def main():
     print(f"{len(found)} kernels, {len(missing)} compiled in {time.time() - began:.0f} s, {len(lines)} lines are known", flush=True)
     lines += [dict(case=k["case"], kernel=k["kernel"], sum=k["sum"], tool="compile", result=n) for k, n in zip(missing, notes) if n]
     good = sorted((k for k, n in zip(missing, notes) if not n), key=lambda k: took.get(k["sum"], 0))
-    jobs = [] if a.dry else [(tool, k) for tool in tools for k in good if (k["sum"], tool) not in clean]
+    jobs = []
+    for tool in [] if a.dry else tools:
+        l = [k for k in good if (k["sum"], tool) not in clean]
+        jobs += [(tool, l[i:i + a.together]) for i in range(0, len(l), a.together)]
 
     def work(job):
-        tool, k = job
+        tool, some = job
         start = time.time()
         result = "not run: the time is up"
         if start - began < a.budget:
-            result = checked(a.sanitizer, tool, os.path.join(a.directory, "made", k["sum"]), a.seconds)
-        return dict(case=k["case"], kernel=k["kernel"], sum=k["sum"], tool=tool, result=result, seconds=round(time.time() - start, 2))
+            result = checked(a.sanitizer, tool, [os.path.join(a.directory, "made", k["sum"]) for k in some], a.seconds)
+            if result != "clean" and len(some) > 1:
+                return [line for k in some for line in work((tool, [k]))]
+        took = round((time.time() - start) / len(some), 2)
+        return [dict(case=k["case"], kernel=k["kernel"], sum=k["sum"], tool=tool, result=result, seconds=took) for k in some]
 
     with ThreadPoolExecutor(a.jobs) as pool:
-        for line in pool.map(work, jobs):
-            lines.append(line)
-            if line["result"] != "clean":
-                print(f'{line["tool"]:10} {line["case"]:10} {line["kernel"]:28} {line["result"]}', flush=True)
+        for some in pool.map(work, jobs):
+            lines += some
+            for line in some:
+                if line["result"] != "clean":
+                    print(f'{line["tool"]:10} {line["case"]:10} {line["kernel"]:28} {line["result"]}', flush=True)
     for tool in dict.fromkeys(l["tool"] for l in lines):
         results = [l["result"] == "clean" for l in lines if l["tool"] == tool]
         print(f"{tool:10} {sum(results)} of {len(results)} clean")
@@ -235,6 +253,6 @@ def main():
 
 if __name__ == "__main__":
     if sys.argv[1] == "--one":
-        one(sys.argv[2])
+        one(sys.argv[2:])
     else:
         sys.exit(main())

@@ -73,8 +73,12 @@ func take(examples, size, n int, bytes, bf16 bool) operation {
 			Inputs: []tiling.Input{x, {Shape: shapes.Make(dtypes.Int32, examples), Fill: tiling.Below, Limit: 10}, {Shape: shapes.Make(dtypes.Int32, examples), Fill: tiling.Below, Limit: float64(examples)}},
 			Build: func(o fused.Ops, in []*Node) []*Node {
 				number := func(n int) *Node { return Const(in[0].Graph(), int32(n)) }
-				x, labels, step := o.Take(fused.Source{X: in[0], Labels: in[1], Order: in[2], Place: number(examples % n), Step: number(7), Batch: n}, number(examples/n-1))
-				return []*Node{x, labels, step}
+				source := fused.Source{X: in[0], Labels: in[1], Order: in[2], Place: number(examples % n), Step: number(7), Batch: n}
+				var out []*Node
+				for _, b := range append(o.Take(source, number(examples/n-1), 1), o.Take(source, number(0), 4)...) {
+					out = append(out, b.X, b.Labels, b.Number)
+				}
+				return out
 			},
 		},
 	}
@@ -85,10 +89,21 @@ func take(examples, size, n int, bytes, bf16 bool) operation {
 // of nets with pooling are for what TF32 decides, and for nothing else: see step.
 func exact(c operation) operation {
 	build := c.Build
-	c.name, c.op, c.limit, c.loose, c.times = c.name+" exact", nil, 1e-4, nil, 0
+	c.name, c.op, c.limit, c.loose, c.times = c.name+" exact", nil, 1e-4, map[int]float64{}, 0
 	c.Build = func(o fused.Ops, in []*Node) []*Node {
 		o.Choose = func(op kernels.Op) kernels.Op { return op.With(kernels.Tile{Rounding: triton.Exact}) }
 		return build(o, in)
+	}
+	return c
+}
+
+// oneSign is an exact case of KerasCNN's step, whose second ReLU has 294,912
+// numbers: a few are closer to 0 than what the order of a sum moves, 1e-7, and one
+// that changes its sign moves the moments of the convolutions below by 0.03 to
+// 0.2 %, and nothing above (winners.py). The limit for these is 0.5 %.
+func oneSign(c operation) operation {
+	for i := range 12 { // weights and biases of two layers, with two moments each
+		c.loose[i] = 5e-3
 	}
 	return c
 }

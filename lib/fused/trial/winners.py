@@ -6,6 +6,10 @@ Each line is a step in one precision against the same step in float64: how many
 winners of the pool and signs of the three ReLUs differ, and the relative errors
 of the gradients. A step may be given the winners, the signs, or both, of the
 exact one: what error is left then is that of the products themselves.
+
+The last lines are float32 with the exact winners, and the exact signs but for a
+few of the second ReLU, those of the numbers that are closest to 0: what a
+different order of sums can do to a step whose products are all float32.
 """
 
 import torch
@@ -42,10 +46,11 @@ class Product(torch.autograd.Function):
 def step(rounded, dtype, winners=None, signs=None):
     """The winners, the signs and the gradients of a step."""
     p = {name: w.clone().to(dtype).requires_grad_() for name, w in weights.items()}
-    seen = []
+    seen, near = [], []
 
     def relu(z):
         seen.append(z > 0)
+        near.append(z.detach().abs())
         return z * (seen[-1] if signs is None else signs[len(seen) - 1]).to(dtype)
 
     def dense(a, w):
@@ -58,18 +63,26 @@ def step(rounded, dtype, winners=None, signs=None):
         h = z.flatten(2).gather(2, winners.flatten(2)).view(h.shape)
     h = relu(h).flatten(1)
     F.cross_entropy(dense(relu(dense(h, p["dense"])), p["out"]), labels).backward()
-    return at, seen, {name: w.grad.double() for name, w in p.items()}
+    return at, seen, near, {name: w.grad.double() for name, w in p.items()}
 
 
 def same(t):
     return t
 
 
-want = step(same, torch.float64)
-for name, rounded, given in [("float32", same, {}), ("TF32", tf32, {}), ("TF32, winners given", tf32, {"winners": want[0]}),
-                             ("TF32, signs given", tf32, {"signs": want[1]}), ("TF32, both given", tf32, {"winners": want[0], "signs": want[1]})]:
-    got = step(rounded, torch.float32, **given)
+def told(name, got):
     changed = int((got[0] != want[0]).sum())
     signs = sum(int((a != b).sum()) for a, b in zip(got[1], want[1]))
-    off = "  ".join(f"{n} {float((g - want[2][n]).norm() / want[2][n].norm()):.1e}" for n, g in got[2].items())
-    print(f"{name:20} {changed:4} of {want[0].numel()} winners, {signs:4} of {sum(s.numel() for s in want[1])} signs differ;  {off}", flush=True)
+    off = "  ".join(f"{n} {float((g - want[3][n]).norm() / want[3][n].norm()):.1e}" for n, g in got[3].items())
+    print(f"{name:22} {changed:4} of {want[0].numel()} winners, {signs:4} of {sum(s.numel() for s in want[1])} signs differ;  {off}", flush=True)
+
+
+want = step(same, torch.float64)
+for name, rounded, given in [("float32", same, {}), ("float32, both given", same, {"winners": want[0], "signs": want[1]}), ("TF32", tf32, {}), ("TF32, winners given", tf32, {"winners": want[0]}),
+                             ("TF32, signs given", tf32, {"signs": want[1]}), ("TF32, both given", tf32, {"winners": want[0], "signs": want[1]})]:
+    told(name, step(rounded, torch.float32, **given))
+closest = want[2][1].flatten().argsort()[:3]
+for i in closest:
+    signs = [s.clone() for s in want[1]]
+    signs[1].view(-1)[i] ^= True
+    told(f"sign of {float(want[2][1].view(-1)[i]):.1e}", step(same, torch.float32, want[0], signs))

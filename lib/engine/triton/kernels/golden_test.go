@@ -25,6 +25,8 @@ var (
 var goldens = map[string]triton.Kernel{
 	"linear_100x1000x1000_relu":         Linear{Batch: 100, In: 1000, Out: 1000, Act: ReLU}.Kernel(),
 	"linear_100x784x1000_relu_bf16":     Linear{Batch: 100, In: 784, Out: 1000, Act: ReLU, X: dtypes.BFloat16, Y: dtypes.BFloat16, Compute: dtypes.BFloat16}.Kernel(),
+	"linear_100x1000x1000_begun":        Linear{Batch: 100, In: 1000, Out: 1000, Act: ReLU, Classes: 10}.Kernel(),
+	"linear_100x1000x1000_begun_bf16":   Linear{Batch: 100, In: 1000, Out: 1000, Act: ReLU, X: dtypes.BFloat16, Y: dtypes.BFloat16, Compute: dtypes.BFloat16, Classes: 10}.Kernel(),
 	"linear_7x33x10_tanh":               Linear{Batch: 7, In: 33, Out: 10, Act: Tanh}.Kernel(),
 	"linear_input_100x1000x1000_relu":   LinearInput{Batch: 100, In: 1000, Out: 1000, Act: ReLU}.Kernel(),
 	"linear_input_100x1000x10_sigmoid":  LinearInput{Batch: 100, In: 1000, Out: 10, Act: Sigmoid}.Kernel(),
@@ -42,6 +44,7 @@ var goldens = map[string]triton.Kernel{
 	"conv_gradient_lenet5":              ConvGradient{Geometry: lenetConv}.Kernel(),
 	"parts_update_seedcnn":              PartsUpdate{Parts: 4, Weights: seedConv.weights(), Rule: Adam{}}.Kernel(),
 	"gather_mnist_b8":                   Gather{Examples: 60000, Size: 784, Batch: 8, X: dtypes.Uint8}.Kernel(),
+	"gather_mnist_b100_steps":           Gather{Examples: 60000, Size: 784, Batch: 100, Steps: 4, X: dtypes.Uint8}.Kernel(),
 	"group_mlp_adam":                    Group{Rule: Adam{}, Members: []Member{LinearUpdate{Batch: 100, In: 784, Out: 1000}, LinearUpdate{Batch: 100, In: 1000, Out: 1000}, LinearUpdate{Batch: 100, In: 1000, Out: 10}, Tally{Batch: 100}}}.Kernel(),
 	"group_seedcnn_adam":                Group{Rule: Adam{}, Members: []Member{PartsUpdate{Parts: 4, Weights: seedConv.weights()}, LinearUpdate{Batch: 8, In: 1960, Out: 100}, LinearUpdate{Batch: 8, In: 100, Out: 10}, Tally{Batch: 8, Rows: 129}}}.Kernel(),
 	"lstm_50x20x5":                      LSTM{Length: 50, Batch: 20, Units: 5}.Kernel(),
@@ -53,6 +56,8 @@ var goldens = map[string]triton.Kernel{
 	"norm_back_sums_33x7":               Norm{Rows: 33, Channels: 7, Act: ReLU}.BackSums(),
 	"norm_back_33x7":                    Norm{Rows: 33, Channels: 7, Act: ReLU}.BackApply(),
 	"head_100x1000x10":                  Head{Batch: 100, In: 1000, Classes: 10}.Kernel(),
+	"end_100x1000x10":                   End{Batch: 100, In: 1000, Classes: 10, Parts: 32, Act: ReLU}.Kernel(),
+	"end_8x100x10_bf16":                 End{Batch: 8, In: 100, Classes: 10, Parts: 7, X: dtypes.BFloat16, G: dtypes.BFloat16, Compute: dtypes.BFloat16, Act: ReLU}.Kernel(),
 	"softmax_100x10":                    Softmax{Batch: 100, Classes: 10}.Kernel(),
 	"softmax_4096x1000":                 Softmax{Batch: 4096, Classes: 1000}.Kernel(),
 }

@@ -54,7 +54,7 @@ func (h Head) Kernel() triton.Kernel {
 			if !h.NoBias {
 				logits = logits.Add(load(b.Input(2).At(n), nIn))
 			}
-			softmax(b, logits, b.Input(len(in)-1), rows, columns, h.Batch, h.Classes)
+			softmaxOf(logits, b.Input(len(in)-1), rows, columns, h.Batch).store(b, 0, rows, columns)
 		},
 	}
 }
@@ -86,7 +86,7 @@ func (s Softmax) Kernel() triton.Kernel {
 			y, yIn := m.column()
 			x, xIn := n.row()
 			logits := load(b.Input(0).At(y.Mul(s.Classes).Add(x)), yIn, xIn).To(dtypes.Float32)
-			softmax(b, logits, b.Input(1), m, n, s.Batch, s.Classes)
+			softmaxOf(logits, b.Input(1), m, n, s.Batch).store(b, 0, m, n)
 		},
 	}
 }
@@ -96,27 +96,32 @@ func softmaxOutputs(batch, classes int, g dtypes.DType) []shapes.Shape {
 	return []shapes.Shape{each, each, shapes.Make(or32(g), batch, classes)}
 }
 
-// softmax stores losses, hits and gradients of a tile of logits. The largest is
-// subtracted first, so that nothing overflows.
-func softmax(b *triton.Block, logits, labels triton.Value, rows, columns span, batch, classes int) {
+// softmaxed is what Head and Softmax say of a tile of logits.
+type softmaxed struct{ loss, hit, g triton.Value }
+
+// softmaxOf computes losses, hits and gradients of a tile of logits. The largest
+// is subtracted first, so that nothing overflows.
+func softmaxOf(logits, labels triton.Value, rows, columns span, batch int) (s softmaxed) {
 	n, nIn := columns.row()
-	m, mIn := rows.column()
 	if !nIn.IsZero() {
 		logits = nIn.Select(logits, math.Inf(-1))
 	}
-	var each triton.Value // mask of the rows, as a vector
-	if !rows.all {
-		each = rows.in
-	}
-	label := load(labels.At(rows.at), each)
+	label := load(labels.At(rows.at), rows.mask())
 	right := n.Equal(label.Expand(1))
 	place, largest := logits.ArgMax(1)
 	z := logits.Sub(largest.Expand(1))
 	e := z.Exp()
 	total := e.Sum(1)
-	loss := total.Log().Sub(right.Select(z, 0).Sum(1))
-	store(b.Output(0).At(rows.at), loss, each)
-	store(b.Output(1).At(rows.at), place.Equal(label), each)
-	g := e.Div(total.Expand(1)).Sub(right.To(dtypes.Float32)).Mul(1 / float64(batch))
-	store(b.Output(2).At(m.Mul(classes).Add(n)), g, mIn, nIn)
+	s.loss, s.hit = total.Log().Sub(right.Select(z, 0).Sum(1)), place.Equal(label)
+	s.g = e.Div(total.Expand(1)).Sub(right.To(dtypes.Float32)).Mul(1 / float64(batch))
+	return s
+}
+
+// store writes the outputs from number first on.
+func (s softmaxed) store(b *triton.Block, first int, rows, columns span) {
+	n, nIn := columns.row()
+	m, mIn := rows.column()
+	store(b.Output(first).At(rows.at), s.loss, rows.mask())
+	store(b.Output(first+1).At(rows.at), s.hit, rows.mask())
+	store(b.Output(first+2).At(m.Mul(columns.n).Add(n)), s.g, mIn, nIn)
 }

@@ -11,14 +11,24 @@ import (
 //
 //	inputs:  x [batch in], w [in out] float32, bias [out] float32 unless NoBias
 //	outputs: y [batch out]
+//
+// With Classes it begins the last layer of a classifier, too, for End to finish:
+// each block multiplies the columns of y that it has by their weights there.
+//
+//	inputs:  those above, and the last layer's weights [out classes] float32
+//	outputs: y, and parts [parts batch LargestEnd] float32, which add up to the logits less their bias, and 0s
 type Linear struct {
 	Batch, In, Out int
 	X, Y           dtypes.DType // elements of x and y; default: float32
 	Compute        dtypes.DType // what the factors are rounded to; default: float32, as TF32
 	Act            Act
 	NoBias         bool
+	Classes        int
 	Tile           Tile
 }
+
+// Parts is how many parts of logits there are.
+func (l Linear) Parts() int { return triton.Blocks(l.Out, l.tile().N) }
 
 // tile is the one that Kernel uses.
 func (l Linear) tile() Tile {
@@ -32,10 +42,15 @@ func (l Linear) Kernel() triton.Kernel {
 	if !l.NoBias {
 		in = append(in, shapes.Make(dtypes.Float32, l.Out))
 	}
+	out := []shapes.Shape{shapes.Make(y, l.Batch, l.Out)}
+	if l.Classes > 0 {
+		in = append(in, shapes.Make(dtypes.Float32, l.Out, l.Classes))
+		out = append(out, shapes.Make(dtypes.Float32, l.Parts(), l.Batch, LargestEnd))
+	}
 	return triton.Kernel{
 		Name: "linear_" + l.Act.String(), Grid: [3]int{triton.Blocks(l.Out, t.N), triton.Blocks(l.Batch, t.M)},
 		Warps: t.Warps, Stages: t.Stages,
-		Inputs: in, Outputs: []shapes.Shape{shapes.Make(y, l.Batch, l.Out)},
+		Inputs: in, Outputs: out,
 		FLOPs: 2 * float64(l.Batch) * float64(l.In) * float64(l.Out),
 		Body: func(b *triton.Block) {
 			columns := stretch(b, b.ProgramID(0), t.N, l.Out)
@@ -48,9 +63,28 @@ func (l Linear) Kernel() triton.Kernel {
 			if !l.NoBias {
 				sum = sum.Add(load(b.Input(2).At(n), nIn))
 			}
-			store(b.Output(0).At(m.Mul(l.Out).Add(n)), l.Act.of(sum), mIn, nIn)
+			result := l.Act.of(sum).To(y)
+			store(b.Output(0).At(m.Mul(l.Out).Add(n)), result, mIn, nIn)
+			if l.Classes > 0 {
+				l.begin(b, t, b.Input(len(in)-1), rows, columns, result)
+			}
 		},
 	}
+}
+
+// begin stores a block's part of the logits.
+func (l Linear) begin(b *triton.Block, t Tile, weights triton.Value, rows, columns span, y triton.Value) {
+	classes := stretch(b, b.Zeros(dtypes.Int32), LargestEnd, l.Classes)
+	c, cIn := classes.row()
+	m, mIn := rows.column()
+	if _, nIn := columns.row(); !nIn.IsZero() { // what two blocks have counts once
+		y = nIn.Select(y, 0)
+	}
+	k, kIn := columns.column()
+	w := load(weights.At(k.Mul(l.Classes).Add(c)), kIn, cIn)
+	part := b.Dot(y.To(or32(l.Compute)), w.To(or32(l.Compute)), b.Zeros(dtypes.Float32, t.M, LargestEnd), t.Rounding)
+	at := b.ProgramID(0).Mul(l.Batch).Add(m).Mul(LargestEnd).Add(c)
+	store(b.Output(1).At(at), part, mIn)
 }
 
 // LinearInput is a dense layer backwards: the gradient of its input, taken on

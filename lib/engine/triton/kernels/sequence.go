@@ -106,7 +106,7 @@ func newSequencer(b *triton.Block, l Sequence) *sequencer {
 	if l.Units < lanes {
 		s.some = s.unit.Less(l.Units)
 	}
-	first := b.Input(1).Load().Add(b.Input(3).Load().Mul(l.Batch))
+	first := beginning(b.Input(1).Load(), b.Input(3).Load(), l.Examples, l.Batch)
 	example := b.Input(0).At(first.Add(s.row.Min(l.Batch - 1))).Load()
 	s.x, s.y = b.Input(4).At(example.Mul(l.Length*l.In)), b.Input(5).At(example.Mul(l.Length*l.Out))
 	s.kept = b.Output(7).At(b.ProgramID(0).Mul(l.Length * planes * warp).Add(row.Mul(lanes).Add(s.unit)))

@@ -1,0 +1,120 @@
+package kernels
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/engine/triton"
+)
+
+// End is the end of a classifier whose last layer Linear has begun: softmax,
+// cross entropy, the gradient of their mean over the batch, and what of it goes
+// below, taken on through the activation that made the last layer's input. It is
+// Head and LinearInput in one kernel, where each block computes the softmax of its
+// rows again.
+//
+//	inputs:  parts [parts batch LargestEnd] float32, bias [classes] float32 unless NoBias, labels [batch] int32,
+//	         w [in classes] float32, x [batch in] unless Act is Identity
+//	outputs: those of Head, and d [batch in] = (g·wᵀ) · act'(x)
+//
+// All classes are in one block: it is made for up to 16 of them.
+type End struct {
+	Batch, In, Classes, Parts int
+	X, G                      dtypes.DType // elements of x, and of g and d; default: float32
+	Compute                   dtypes.DType // what the factors are rounded to; default: float32, as TF32
+	Act                       Act          // what made x
+	NoBias                    bool
+	Rounding                  triton.Rounding
+}
+
+// LargestEnd is how many classes End is made for, and how many a part of logits
+// has room for: rows of such a length are read sixteen bytes at a time.
+const LargestEnd = 16
+
+// Fits says whether it is worth it: few classes, and parts that are no more work
+// to read, by each block again, than a layer's weights.
+func (e End) Fits() bool {
+	return e.Classes <= LargestEnd && e.Parts*e.Batch*LargestEnd*triton.Blocks(e.In, endColumns) <= 1<<20
+}
+
+// endRows and endColumns are of a block; of the parts so many are added up at a
+// time.
+const (
+	endRows    = 16
+	endColumns = 64
+	endParts   = 32
+)
+
+// together is how many parts are added up at a time.
+func (e End) together() int { return min(endParts, triton.Cover(e.Parts, 1)) }
+
+// Kernel is the kernel of these sizes.
+func (e End) Kernel() triton.Kernel {
+	f := func(dims ...int) shapes.Shape { return shapes.Make(dtypes.Float32, dims...) }
+	in := []shapes.Shape{f(e.Parts, e.Batch, LargestEnd)}
+	if !e.NoBias {
+		in = append(in, f(e.Classes))
+	}
+	labels := len(in)
+	in = append(in, shapes.Make(dtypes.Int32, e.Batch), f(e.In, e.Classes))
+	if e.Act != Identity {
+		in = append(in, shapes.Make(or32(e.X), e.Batch, e.In))
+	}
+	columns := min(endColumns, triton.Cover(e.In, 16))
+	return triton.Kernel{
+		Name: "end_" + e.Act.String(), Grid: [3]int{triton.Blocks(e.In, columns), triton.Blocks(e.Batch, endRows)}, Warps: max(2, e.together()/4), Stages: 1,
+		Inputs:  in,
+		Outputs: append(softmaxOutputs(e.Batch, e.Classes, e.G), shapes.Make(or32(e.G), e.Batch, e.In)),
+		FLOPs:   2 * float64(e.Batch) * float64(e.In) * float64(e.Classes),
+		Body: func(b *triton.Block) {
+			rows := stretch(b, b.ProgramID(1), endRows, e.Batch)
+			classes := stretch(b, b.Zeros(dtypes.Int32), LargestEnd, e.Classes)
+			inputs := stretch(b, b.ProgramID(0), columns, e.In)
+			m, mIn := rows.column()
+			c, cIn := classes.row()
+			// What does not depend on the parts is on its way while they are added up.
+			k, kIn := inputs.row()
+			at := m.Mul(e.In).Add(k)
+			deep, deepIn := classes.column()
+			w := load(b.Input(labels+1).At(k.Mul(e.Classes).Add(deep)), kIn, deepIn)
+			var x triton.Value
+			if e.Act != Identity {
+				x = load(b.Input(labels+2).At(at), mIn, kIn).To(dtypes.Float32)
+			}
+			logits := e.sum(b, m, c, mIn)
+			if !e.NoBias {
+				logits = logits.Add(load(b.Input(1).At(c), cIn))
+			}
+			s := softmaxOf(logits, b.Input(labels), rows, classes, e.Batch)
+			b.If(b.ProgramID(0).Equal(0), func() { s.store(b, 0, rows, classes) }, nil)
+			g := s.g
+			if !cIn.IsZero() {
+				g = cIn.Select(g, 0)
+			}
+			d := b.Dot(g.To(or32(e.G)).To(or32(e.Compute)), w.To(or32(e.Compute)), b.Zeros(dtypes.Float32, endRows, columns), e.Rounding)
+			if e.Act != Identity {
+				d = e.Act.back(d, x)
+			}
+			store(b.Output(3).At(at), d, mIn, kIn)
+		},
+	}
+}
+
+// sum adds up the parts of logits.
+func (e End) sum(b *triton.Block, m, c, mIn triton.Value) triton.Value {
+	parts := e.together()
+	p := b.Range(parts).Expand(1).Expand(2)
+	at := m.Mul(LargestEnd).Add(c).Expand(0)
+	if !mIn.IsZero() {
+		mIn = mIn.Expand(0)
+	}
+	zero := b.Zeros(dtypes.Float32, parts, endRows, LargestEnd)
+	return b.For(0, e.Parts, parts, []triton.Value{zero}, func(i triton.Value, sum []triton.Value) []triton.Value {
+		part := i.Add(p)
+		var some triton.Value
+		if e.Parts%parts != 0 {
+			some = part.Less(e.Parts)
+		}
+		return []triton.Value{sum[0].Add(load(b.Input(0).At(part.Mul(e.Batch*LargestEnd).Add(at)), mIn, some))}
+	})[0].Sum(0)
+}
