@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"syscall"
 
@@ -37,6 +38,10 @@ func newNotebook() *notebook.Notebook {
 	return n
 }
 
+// serverFile is what a Jupyter server calls the connection file of a kernel: by the
+// id that its pages know the kernel by. Others (jupyter console) take a number.
+var serverFile = regexp.MustCompile(`^kernel-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.json$`)
+
 func kernelMain(args []string, _, stderr io.Writer) error {
 	f := newFlags("kernel", "CONNECTION_FILE", stderr)
 	alone := f.Bool("alone", false, "live on when the process that started the kernel has gone")
@@ -50,6 +55,9 @@ func kernelMain(args []string, _, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	n := newNotebook()
+	if m := serverFile.FindStringSubmatch(filepath.Base(f.Arg(0))); m != nil {
+		n.Kernel = m[1]
+	}
 	go n.Warm(ctx, cellPackages...) // its error comes back with the first cell that needs one of them
 	return jupyter.Run(ctx, f.Arg(0), n, jupyter.Options{
 		History: filepath.Join(wire.StateDir(), "history.json"), WithParent: !*alone,

@@ -1,6 +1,6 @@
 // The story of a notebook in JupyterLab, told by a real browser: launcher,
-// typing, completion, running, a progress display that changes, Stop, restart,
-// export. Each step is a test; screenshots show what the user would have seen.
+// typing, completion, running, a progress display that changes, widgets, Stop,
+// restart, export. Each step is a test; screenshots show what the user would have seen.
 // Prints "passed failed skipped".
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -173,6 +173,39 @@ const story = [
     await shows(i, "step 39");
     if ((await output(i).count()) !== 1) throw new Error(`got ${await output(i).count()} outputs, want one that changes`);
   }],
+  ["widgets", async () => {
+    const i = await write(`import "github.com/janpfeifer/gonb/gonbui/widgets"
+%%
+press := widgets.Button("Press me").Done().Listen()
+slide := widgets.Slider(0, 100, 50).Done()
+moved := slide.Listen()
+fmt.Println("ready", slide.Value())
+for v := 0; v < 100; {
+	select {
+	case c := <-press.C:
+		fmt.Println("pressed", c)
+		slide.SetValue(10 * c)
+	case v = <-moved.C:
+		fmt.Println("moved to", v)
+	}
+}`);
+    await run();
+    await shows(i, "ready 50");
+    const button = page.locator("button", { hasText: "Press me" }), slider = page.locator('.jp-OutputArea input[type="range"]');
+    for (const n of [1, 2]) {
+      await button.click();
+      await shows(i, `pressed ${n}`);
+    }
+    await until("the program to move the slider", async () => (await slider.inputValue()) === "20");
+    const box = await slider.boundingBox();
+    await page.mouse.move(box.x + box.width * 0.3, box.y + box.height / 2);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width + 20, box.y + box.height / 2, { steps: 10 });
+    await page.mouse.up();
+    await shows(i, "moved to 100");
+    await picture("widgets");
+    await until("the kernel to be idle", idle);
+  }],
   ["stop", async () => {
     const i = await write('fmt.Println("begun")\nfor {\n\ttime.Sleep(time.Millisecond)\n}');
     await run();
@@ -230,6 +263,7 @@ const story = [
     for (const want of ["42", "abab", "DONE", "step 39"]) {
       if (!html.includes(want)) throw new Error(`the page lacks ${want}`);
     }
+    if (html.includes("gaiden_lines")) throw new Error("the page holds the script of the widgets' line");
     if (!/class="highlight.*"/.test(html)) throw new Error("the code is not highlighted");
   }],
 ];

@@ -43,25 +43,37 @@ func (d Diagnostic) Place() string {
 	return fmt.Sprintf("cell %d, line %d: ", d.Cell, d.Line)
 }
 
+// excerptWidth is how many characters of a line are shown beside a caret: a front
+// end that wraps the line would set the caret anywhere.
+const excerptWidth = 72
+
 // Excerpt shows one line of a cell with its number, and below it a caret at
-// column (counted in bytes from 1; none is drawn for 0). Tabs are kept in the
-// caret's line, so that it stands right however wide a tab is drawn.
+// column (counted in bytes from 1; none is drawn for 0). Of a long line the part
+// around the caret is shown. Tabs are kept in the caret's line, so that it stands
+// right however wide a tab is drawn.
 func Excerpt(line, column int, text string) string {
 	margin := fmt.Sprintf("%5d | ", line)
-	out := margin + text
 	if column < 1 {
-		return out
+		return margin + text
 	}
-	before := text[:min(column-1, len(text))]
-	var pad strings.Builder
-	for _, r := range before {
-		if r == '\t' {
-			pad.WriteByte('\t')
-		} else {
-			pad.WriteByte(' ')
+	before := []rune(text[:min(column-1, len(text))])
+	after := []rune(text[min(column-1, len(text)):])
+	if len(before)+len(after) > excerptWidth {
+		left := max(0, len(before)-max(excerptWidth-len(after), excerptWidth/2))
+		if left > 0 {
+			before = append([]rune{'…'}, before[left+1:]...)
+		}
+		if room := excerptWidth - len(before); len(after) > room {
+			after = append(after[:room-1:room-1], '…')
 		}
 	}
-	return out + "\n" + strings.Repeat(" ", len(margin)-2) + "| " + pad.String() + "^"
+	pad := strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, string(before))
+	return margin + string(before) + string(after) + "\n" + strings.Repeat(" ", len(margin)-2) + "| " + pad + "^"
 }
 
 // A BuildError reports why a cell could not become a program.

@@ -127,6 +127,26 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
+// TestExcerptWidth: wherever a long line is complained about, the caret stands below
+// the right character, and the part that is shown is as wide as a page.
+func TestExcerptWidth(t *testing.T) {
+	var text []rune
+	for i := range 250 {
+		text = append(text, rune('à'+i))
+	}
+	for at := range text {
+		column := len(string(text[:at])) + 1
+		shown, mark, _ := strings.Cut(Excerpt(1, column, string(text)), "\n")
+		line, caret := []rune(shown), len([]rune(mark))-1
+		if line[caret] != text[at] {
+			t.Fatalf("column %d: the caret stands below %c, want %c\n%s\n%s", column, line[caret], text[at], shown, mark)
+		}
+		if got, want := len(line), len("    1 | ")+excerptWidth; got != want {
+			t.Fatalf("column %d: got %d characters, want %d\n%s", column, got, want, shown)
+		}
+	}
+}
+
 // FuzzParse: whatever is typed, Parse answers, and takes nothing away: each
 // declaration's text stands in the cell where it says.
 func FuzzParse(f *testing.F) {

@@ -7,8 +7,6 @@ import (
 
 // comms are the open comms, by id. The zero comms is ready to use.
 type comms struct {
-	one sync.Mutex // held while the interpreter has a message
-
 	mu      sync.Mutex
 	targets map[string]string
 }
@@ -26,6 +24,14 @@ func (t *comms) close(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.targets, id)
+}
+
+// has says whether a comm is open.
+func (t *comms) has(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, open := t.targets[id]
+	return open
 }
 
 // list gives the open comms of a target, or of all if it is empty.
@@ -52,7 +58,8 @@ func (c *core) commInfo(r request) (fields, error) {
 }
 
 // comm hands a front end's comm message to the interpreter. A comm that nobody
-// takes is closed, as the specification asks.
+// takes is closed, as the specification asks; so is one that another life of
+// this kernel had, for which its front end still has messages.
 func (c *core) comm(r request) (fields, error) {
 	var content struct {
 		ID     string         `json:"comm_id"`
@@ -69,19 +76,19 @@ func (c *core) comm(r request) (fields, error) {
 	out := &output{core: c, ctx: c.ctx, request: r}
 	defer out.finish()
 	handler, ok := c.interpreter.(CommHandler)
-	if !ok {
-		if kind == "comm_open" {
-			out.CommClose(Comm{ID: content.ID})
-		}
+	switch {
+	case kind == "comm_open" && ok:
+		c.comms.open(content.ID, content.Target)
+	case kind == "comm_close" && c.comms.has(content.ID):
+		c.comms.close(content.ID)
+	case kind == "comm_close":
+		return nil, nil
+	case !c.comms.has(content.ID):
+		out.CommClose(Comm{ID: content.ID})
 		return nil, nil
 	}
-	c.comms.one.Lock()
-	defer c.comms.one.Unlock()
-	switch kind {
-	case "comm_open":
-		c.comms.open(content.ID, content.Target)
-	case "comm_close":
-		c.comms.close(content.ID)
+	if !ok {
+		return nil, nil
 	}
 	message := Comm{ID: content.ID, Target: content.Target, Data: content.Data, Metadata: metadata, Buffers: r.Buffers}
 	if err := handler.Comm(c.ctx, kind, message, out); err != nil {

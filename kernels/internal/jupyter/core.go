@@ -21,15 +21,17 @@ const (
 type fields map[string]any
 
 // A core routes requests, owns the status and the counter, and sees to it that
-// every request has its busy, its reply and its idle. Four goroutines share
+// every request has its busy, its reply and its idle. Five goroutines share
 // the work:
 //
 //   - control: what must not wait, interrupt above all;
+//   - lines: comm messages, in order, whatever cells wait: the cell that runs may
+//     be waiting for one of them;
 //   - shell: the other requests, in order; it hands over
 //   - execute_requests, when the cell before has ended, to the executor and
 //   - what asks the interpreter about code to the lookup goroutine.
 //
-// So a request is handled when every cell queued before it has begun. Each
+// So another request is handled when every cell queued before it has begun. Each
 // subshell has a shell and an executor of its own.
 type core struct {
 	interpreter Interpreter
@@ -43,6 +45,7 @@ type core struct {
 	control     queue
 	main        *shell
 	lookups     queue
+	lines       queue
 	stopped     sync.Once // the interpreter has been shut down
 	questions   questions
 	comms       comms
@@ -80,11 +83,13 @@ func (c *core) serve() {
 	c.publish(nil, "status", fields{"execution_state": "starting"})
 	go c.work(&c.control, c.answer)
 	go c.work(&c.lookups, c.answer)
+	go c.work(&c.lines, c.answer)
 	go c.main.serve()
 	<-c.ctx.Done()
 	c.stop(false)
 	c.control.close()
 	c.lookups.close()
+	c.lines.close()
 	c.server.Close(closeLinger)
 }
 
@@ -144,7 +149,9 @@ func (c *core) receive(channel Channel, m Message) {
 		}
 	case urgent[name]:
 		c.control.push(r)
-	case channel == Control && name != "execute_request" && (!strings.HasPrefix(name, "comm_") || name == "comm_info_request"):
+	case strings.HasPrefix(name, "comm_"):
+		c.lines.push(r)
+	case channel == Control && name != "execute_request":
 		c.control.push(r)
 	default:
 		c.push(r)

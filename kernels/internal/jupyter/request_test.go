@@ -209,7 +209,7 @@ func TestComms(t *testing.T) {
 	}
 	sent(t, c, jupyter.Shell, "execute_request", object{"code": "wait"}) // comms work while a cell runs
 	for _, step := range []struct{ kind, id, target string }{
-		{"comm_open", "f1", "slider"}, {"comm_msg", "f1", ""}, {"comm_open", "f2", "unwanted"}, {"comm_close", "f1", ""}, {"comm_msg", "", ""},
+		{"comm_open", "f1", "slider"}, {"comm_msg", "f1", ""}, {"comm_open", "f2", "unwanted"}, {"comm_close", "f1", ""}, {"comm_msg", "", ""}, {"comm_msg", "gone", ""},
 	} {
 		id, err := c.SendWith(jupyter.Shell, step.kind, object{"comm_id": step.id, "target_name": step.target, "data": object{"x": 2}}, nil, [][]byte{[]byte("raw")})
 		if err != nil {
@@ -230,7 +230,13 @@ func TestComms(t *testing.T) {
 				t.Errorf("opening a comm nobody takes gives %v, want a comm_close", got)
 			}
 		case "comm_msg":
-			if step.id == "" {
+			switch step.id {
+			case "":
+				continue
+			case "gone":
+				if got := a.Types(); !slices.Contains(got, "comm_close") {
+					t.Errorf("a message for a comm that is not open gives %v, want a comm_close", got)
+				}
 				continue
 			}
 			back := a.Messages("comm_msg")

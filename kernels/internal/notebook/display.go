@@ -2,17 +2,12 @@ package notebook
 
 import (
 	"bytes"
-	"context"
-	"encoding/gob"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 
-	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/jupyter"
 )
 
@@ -39,82 +34,6 @@ func mimeValue(mime string, content any) any {
 //
 //	gonbui.SendData(&protocol.DisplayData{Data: map[protocol.MIMEType]any{"application/x-gaiden-clear": true}})
 const MIMEClear protocol.MIMEType = "application/x-gaiden-clear"
-
-// A bridge speaks the protocol of GoNB's package gonbui with a cell's program:
-// values encoded by package gob, through one named pipe in each direction.
-type bridge struct {
-	x    *execution
-	acks chan protocol.CommValue
-
-	once sync.Once // says only once that there are no widgets
-}
-
-func (b *bridge) channels() []cell.Channel {
-	b.acks = make(chan protocol.CommValue, 16)
-	return []cell.Channel{
-		{Env: protocol.GONB_PIPE_ENV, Read: b.read},
-		{Env: protocol.GONB_PIPE_BACK_ENV, Write: b.write},
-	}
-}
-
-// read takes what the program displays, to the very end.
-func (b *bridge) read(r io.Reader, catchUp func()) {
-	dec := gob.NewDecoder(r)
-	for {
-		var d protocol.DisplayData
-		err := decode(dec, &d)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return // an unexpected one is a program that was killed
-		}
-		if err != nil {
-			b.warn(fmt.Sprintf("display: what the program sent cannot be read: %v", err))
-			return
-		}
-		catchUp()
-		b.take(&d)
-	}
-}
-
-// decode reads one message; garbage may make package gob panic.
-func decode(dec *gob.Decoder, d *protocol.DisplayData) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%v", r)
-		}
-	}()
-	return dec.Decode(d)
-}
-
-func (b *bridge) take(d *protocol.DisplayData) {
-	switch v := d.Data[protocol.MIMEJupyterInput].(type) {
-	case protocol.InputRequest:
-		b.x.prompt.set(v.Prompt, v.Password)
-		return
-	}
-	switch v := d.Data[protocol.MIMECommValue].(type) {
-	case protocol.CommValue:
-		if v.Address == protocol.GonbuiSyncAddress {
-			v.Address = protocol.GonbuiSyncAckAddress
-			select {
-			case b.acks <- v:
-			default: // the program does not read its answers
-			}
-			return
-		}
-		b.once.Do(func() {
-			b.warn("widgets need GoNB's JavaScript, which this kernel does not send; they do not work here")
-		})
-		return
-	}
-	if _, ok := d.Data[protocol.MIMECommSubscribe]; ok {
-		return
-	}
-	if wait, ok := d.Data[MIMEClear]; ok {
-		b.x.out.Clear(wait == true)
-		return
-	}
-	b.display(d)
-}
 
 // display shows what the program wants shown. The first display under an id is
 // shown, later ones replace it: also those of other cells. When the cell that
@@ -164,45 +83,3 @@ func cellOf(place string) string {
 }
 
 func (b *bridge) warn(text string) { b.x.out.Stream("stderr", []byte(text+"\n")) }
-
-// write answers gonbui.Sync.
-func (b *bridge) write(w io.Writer, done <-chan struct{}) {
-	enc := gob.NewEncoder(w)
-	for {
-		select {
-		case v := <-b.acks:
-			if enc.Encode(&v) != nil {
-				return
-			}
-		case <-done:
-			return
-		}
-	}
-}
-
-// A prompt is what the program wants asked when it next reads its input.
-type prompt struct {
-	mu       sync.Mutex
-	text     string
-	password bool
-}
-
-func (p *prompt) set(text string, password bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.text, p.password = text, password
-}
-
-func (p *prompt) take() (text string, password bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	text, password = p.text, p.password
-	p.text, p.password = "", false
-	return text, password
-}
-
-// ask asks the front end for a line.
-func (x *execution) ask(ctx context.Context) (string, error) {
-	text, password := x.prompt.take()
-	return x.out.Input(ctx, text, password)
-}

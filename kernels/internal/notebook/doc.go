@@ -28,6 +28,9 @@
 // ends all of them; so does the end of the kernel, however it comes: a small
 // guard process outlives it for as long as that takes.
 //
-// What it refuses: GoNB's widgets and %wasm, which need JavaScript that this
-// kernel does not send.
+// GoNB's buttons, sliders and lists work where a page of a Jupyter server shows the
+// notebook: package widget carries their values. Where nobody can press them
+// (nbconvert, papermill, gaiden run) a cell that waits for them fails.
+//
+// What it refuses: %wasm, which needs a compiler for the browser.
 package notebook

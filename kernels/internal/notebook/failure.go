@@ -20,6 +20,7 @@ const (
 	nameMagic     = "MagicError"
 	nameKernel    = "KernelError"
 	nameDevice    = "DeviceError"
+	nameWidget    = "WidgetError"
 )
 
 // A panicError is a program's panic.
@@ -61,6 +62,7 @@ func (n *Notebook) failure(err error) *jupyter.Error {
 		unknown *magic.UnknownError
 		wrong   *magic.ArgumentError
 		late    *lateError
+		alone   *widgetError
 	)
 	e := &jupyter.Error{Value: err.Error()}
 	var details string
@@ -79,6 +81,8 @@ func (n *Notebook) failure(err error) *jupyter.Error {
 		e.Name = nameExit
 	case errors.As(err, &late):
 		e.Name = nameDevice
+	case errors.As(err, &alone):
+		e.Name = nameWidget
 	case errors.As(err, &unknown), errors.As(err, &wrong), errors.As(err, &command):
 		e.Name = nameMagic
 	default:

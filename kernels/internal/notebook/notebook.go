@@ -16,6 +16,7 @@ import (
 	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/magic"
+	"gaiden/kernels/internal/widget"
 )
 
 // A Notebook runs the cells of one notebook. It implements jupyter.Interpreter.
@@ -28,6 +29,7 @@ type Notebook struct {
 	Gopls   string // gopls; "" = where it is found
 	Dir     string // the notebook's directory; "" = the current one
 	Version string // of the kernel
+	Kernel  string // the id by which the Jupyter server knows the kernel; "" = widgets have no page
 	Linkers string // where package linker's Make has put a linker; "" = the toolchain's
 
 	// Magics are those that cells may use; nil = Magics(n). A program adds
@@ -55,6 +57,7 @@ type Notebook struct {
 	builder  *cell.Builder
 	gopls    *cell.Gopls
 	asking   atomic.Bool // gopls is at work on a completion
+	line     widget.Line
 	mark     string
 
 	mu        sync.Mutex
@@ -105,6 +108,7 @@ func (n *Notebook) begin() error {
 	n.composer = &cell.Composer{Module: n.module, Memory: n.memory, Nearest: magic.Nearest}
 	n.builder = &cell.Builder{Module: n.module, Store: &cell.Store{Dir: filepath.Join(cache, "binaries")}, Dir: n.Dir, Network: true, Linkers: n.Linkers}
 	n.gopls = &cell.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
+	n.line.Kernel = n.Kernel
 	n.env, n.shown, n.autoget = map[string]string{}, map[string]string{}, true
 	return nil
 }

@@ -2,6 +2,7 @@ package notebook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +15,7 @@ import (
 
 // Magics returns the magics that every notebook has: GoNB's, and a few more.
 func Magics(n *Notebook) magic.Table {
-	return slices.Concat(n.programRows(), n.memoryRows(), n.moduleRows(), n.systemRows(), n.cellRows(), n.helpRows())
+	return slices.Concat(n.programRows(), n.memoryRows(), n.moduleRows(), n.systemRows(), n.cellRows(), n.pageRows(), n.helpRows())
 }
 
 // programRows shape the cell's program.
@@ -222,12 +223,6 @@ func (n *Notebook) cellRows() magic.Table {
 				return n.script(ctx, host, c)
 			}})
 	}
-	for _, name := range []string{"%wasm", "%widgets", "%widgets_hb"} {
-		rows = append(rows, magic.Row{Name: name, Help: "GoNB's; this kernel has no such thing",
-			Run: func(context.Context, magic.Host, magic.Command) error {
-				return fmt.Errorf("%s: this kernel does not have it: it sends no JavaScript", name)
-			}})
-	}
 	return rows
 }
 
@@ -264,6 +259,24 @@ func (n *Notebook) script(ctx context.Context, host magic.Host, c magic.Command)
 		return &exitError{exit}
 	}
 	return err
+}
+
+// pageRows deal with the pages that show the notebook.
+func (n *Notebook) pageRows() magic.Table {
+	return magic.Table{
+		{Name: "%widgets", Aliases: []string{"%widgets_hb"}, Help: "opens the page's channel for gonbui's widgets, which their first use does, too", Run: n.widgets},
+		{Name: "%wasm", Help: "GoNB's; this kernel has no such thing", Run: func(context.Context, magic.Host, magic.Command) error {
+			return errors.New("%wasm: this kernel does not compile for the browser")
+		}},
+	}
+}
+
+func (n *Notebook) widgets(ctx context.Context, host magic.Host, c magic.Command) error {
+	x, ok := host.(*execution)
+	if !ok || len(c.Args) > 0 {
+		return magic.Usage(c)
+	}
+	return n.line.Open(ctx, x.out)
 }
 
 // helpRows explain.

@@ -46,14 +46,14 @@ func (n *Notebook) whos(ctx context.Context, host magic.Host, c magic.Command) e
 	var text, page strings.Builder
 	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(columns, "name\ttype\tcell\tsize\tvalue")
-	page.WriteString("<table>\n<tr><th>name</th><th>type</th><th>cell</th><th>size</th><th>value</th></tr>\n")
+	page.WriteString("<table>\n<tr><th style=\"text-align:left\">name</th><th style=\"text-align:left\">type</th><th>cell</th><th>size</th><th style=\"text-align:left\">value</th></tr>\n")
 	for _, v := range values {
 		size, kind := "-", cmp.Or(v.Type, "-")
 		if v.Bytes > 0 {
 			size = units.Bytes(float64(v.Bytes))
 		}
 		fmt.Fprintf(columns, "%s\t%s\t%d\t%s\t%s\n", v.Name, kind, v.Cell, size, v.Text)
-		fmt.Fprintf(&page, "<tr><td>%s</td><td style=\"text-align:left\"><code>%s</code></td><td>%d</td><td>%s</td><td style=\"text-align:left\"><code>%s</code></td></tr>\n",
+		fmt.Fprintf(&page, "<tr><td style=\"text-align:left\">%s</td><td style=\"text-align:left\"><code>%s</code></td><td>%d</td><td>%s</td><td style=\"text-align:left\"><code>%s</code></td></tr>\n",
 			escape(v.Name), escape(kind), v.Cell, size, escape(v.Text))
 	}
 	columns.Flush()

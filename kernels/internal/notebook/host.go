@@ -1,0 +1,68 @@
+package notebook
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/jupyter"
+)
+
+// Stdout implements magic.Host.
+func (x *execution) Stdout() io.Writer { return streamWriter{x.stream("stdout")} }
+
+// Stderr implements magic.Host.
+func (x *execution) Stderr() io.Writer { return streamWriter{x.stream("stderr")} }
+
+// Show implements magic.Host.
+func (x *execution) Show(data map[string]any) { x.out.Display(jupyter.MimeBundle{Data: data}) }
+
+// Page implements magic.Host.
+func (x *execution) Page(data map[string]any) {
+	x.payload = append(x.payload, map[string]any{"source": "page", "data": data, "start": 0})
+}
+
+// Next implements magic.Host.
+func (x *execution) Next(text string) {
+	x.payload = append(x.payload, map[string]any{"source": "set_next_input", "text": text, "replace": false})
+}
+
+// Go implements magic.Host.
+func (x *execution) Go(ctx context.Context, text string) error {
+	return x.goCode(ctx, cell.Source{Text: text}, false)
+}
+
+type streamWriter struct{ write func([]byte) }
+
+func (w streamWriter) Write(p []byte) (int, error) {
+	w.write(p)
+	return len(p), nil
+}
+
+// stream returns what passes on the bytes of a stream.
+func (x *execution) stream(name string) func([]byte) {
+	return func(p []byte) {
+		if x.capture != nil {
+			x.capture.Write(p) // an error shows when the file is closed
+		}
+		x.out.Stream(name, p)
+	}
+}
+
+// openCapture begins to copy the cell's output to a file.
+func (x *execution) openCapture(name string, more bool) error {
+	mode := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
+	if more {
+		mode = os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	}
+	f, err := os.OpenFile(x.n.expand(name), mode, 0o644)
+	if err != nil {
+		return err
+	}
+	if x.capture != nil {
+		x.capture.Close()
+	}
+	x.capture = f
+	return nil
+}

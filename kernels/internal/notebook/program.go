@@ -1,0 +1,214 @@
+package notebook
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"gaiden/kernels/internal/cell"
+)
+
+// goCode builds and runs Go code. With remember its declarations are there for
+// later cells.
+func (x *execution) goCode(ctx context.Context, src cell.Source, remember bool) error {
+	src.Keep = remember
+	for {
+		program, binary, err := x.build(ctx, src)
+		if err != nil {
+			return err
+		}
+		x.say(program.Notes)
+		if remember {
+			x.n.composer.Remember(program)
+		}
+		if !program.Run {
+			return nil
+		}
+		exit, err := x.start(ctx, program, binary, func(data map[string][]byte) {
+			x.out.Result(bundle(data))
+		})
+		if errors.Is(err, errStale) {
+			continue // a value is forgotten each time, so this ends
+		}
+		if err != nil {
+			return err
+		}
+		return x.judge(program, binary, exit)
+	}
+}
+
+// say shows notes about the cell.
+func (x *execution) say(notes []string) {
+	for _, note := range notes {
+		x.stream("stderr")([]byte(note + "\n"))
+	}
+}
+
+// errStale says that the program has not run, because a value that it wanted
+// is not of its type any more: the cell has to be built again.
+var errStale = errors.New("a kept value is stale")
+
+// build makes a binary of Go code; it is nil when there is nothing to run.
+func (x *execution) build(ctx context.Context, src cell.Source) (*cell.Program, *cell.Binary, error) {
+	n := x.n
+	n.building.Lock()
+	defer n.building.Unlock()
+	began := time.Now()
+	program, err := n.composer.Compose(ctx, src)
+	for tries := 0; err != nil && tries < 8 && x.fetch(ctx, err); tries++ {
+		program, err = n.composer.Compose(ctx, src)
+	}
+	cost := cell.Cost{Compose: time.Since(began), Road: "checked"}
+	defer func() { x.spend(cost) }()
+	if err != nil || !program.Run {
+		return program, nil, err
+	}
+	binary, built, err := n.builder.Build(ctx, program)
+	cost.Compile, cost.Link, cost.Road = built.Compile, built.Link, built.Road
+	return program, binary, err
+}
+
+// fetch adds the module that err says is missing, if that is what it says and
+// %autoget is on.
+func (x *execution) fetch(ctx context.Context, err error) bool {
+	var missing *cell.ImportError
+	x.n.mu.Lock()
+	allowed := x.n.autoget
+	x.n.mu.Unlock()
+	if !allowed || !errors.As(err, &missing) || !missing.Needs {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	defer cancel()
+	changes, err := x.n.module.Get(ctx, missing.Path)
+	for _, line := range changes {
+		x.out.Stream("stderr", []byte("go get: "+line+"\n"))
+	}
+	return err == nil && len(changes) > 0
+}
+
+// start runs a program; result is given the value of its last expression.
+func (x *execution) start(ctx context.Context, program *cell.Program, binary *cell.Binary, result func(map[string][]byte)) (cell.Exit, error) {
+	n := x.n
+	args := program.Args
+	if program.Test && len(args) == 0 {
+		args = program.TestArgs()
+	}
+	carry, err := n.composer.Carry(program, n.values())
+	if errors.Is(err, cell.ErrReplaced) {
+		return cell.Exit{}, errStale
+	}
+	if err != nil {
+		return cell.Exit{}, err
+	}
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	bridge := x.open(ctx, giveUp)
+	defer bridge.close()
+	command := cell.Command{
+		Path:     binary.Path,
+		Args:     args,
+		Env:      append(n.environ(), carry.Environ()...),
+		Dir:      n.directory(),
+		Mark:     n.nextMark(),
+		Stdout:   x.stream("stdout"),
+		Stderr:   x.stream("stderr"),
+		Go:       true,
+		Result:   program.Result,
+		Channels: bridge.channels(),
+		Temp:     n.temp.Path,
+		Linger:   lingering,
+	}
+	if x.req.AllowStdin {
+		command.Ask = x.ask
+	}
+	exit, err := command.Run(ctx)
+	x.gaveUp = nil
+	if exit.Interrupted {
+		errors.As(context.Cause(ctx), &x.gaveUp)
+	}
+	cost := x.cost
+	cost.Start, cost.Run = exit.Start, exit.Run
+	x.spend(cost)
+	if exit.Panic != nil && carry.Torn() && strings.Contains(exit.Panic.Message, "concurrent map") {
+		x.say([]string{"the cell's variables are not kept: its goroutines went on changing them when it had ended"})
+		exit = cell.Exit{PID: exit.PID, Result: exit.Result, Left: exit.Left}
+	}
+	stale, notes := carry.Take(err == nil && !exit.Interrupted && exit.Signal == 0)
+	x.say(notes)
+	if err != nil {
+		return exit, err
+	}
+	if stale {
+		return exit, errStale
+	}
+	if exit.Result != nil {
+		result(exit.Result)
+	}
+	x.afterwards(ctx, program, exit)
+	if len(exit.Left) > 0 && !exit.Interrupted {
+		x.out.Stream("stderr", []byte("the cell left processes that held its output; they were killed: "+strings.Join(exit.Left, ", ")+"\n"))
+	}
+	return exit, nil
+}
+
+// afterwards lets the program's owner look after what it left.
+func (x *execution) afterwards(ctx context.Context, program *cell.Program, exit cell.Exit) {
+	if x.n.Ended == nil {
+		return
+	}
+	// A stopped cell's context has ended; what follows has not.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aftermath)
+	defer cancel()
+	began := time.Now()
+	x.n.mu.Lock()
+	costs := x.n.showCost
+	x.n.mu.Unlock()
+	notes, err := x.n.Ended(ctx, Ending{exit.PID, exit.Interrupted, program.Imports, costs})
+	cost := x.cost
+	cost.After = time.Since(began)
+	x.spend(cost)
+	x.say(notes)
+	x.late = err
+}
+
+// aftermath is how long Ended may take.
+const aftermath = 5 * time.Second
+
+// lingering is how long what a cell leaves behind may hold its output open.
+const lingering = 2 * time.Second
+
+// judge turns a program's end into the cell's error, nil if all went well.
+func (x *execution) judge(program *cell.Program, binary *cell.Binary, exit cell.Exit) error {
+	err := x.verdict(program, binary, exit)
+	switch {
+	case x.late == nil:
+	case err == nil:
+		err = &lateError{x.late}
+	default:
+		x.stream("stderr")([]byte(x.late.Error() + "\n"))
+	}
+	x.late = nil
+	return err
+}
+
+func (x *execution) verdict(program *cell.Program, binary *cell.Binary, exit cell.Exit) error {
+	switch {
+	case exit.Interrupted && x.gaveUp != nil:
+		return x.gaveUp
+	case exit.Interrupted:
+		return context.Canceled
+	case exit.Panic != nil:
+		for i, f := range exit.Panic.Frames {
+			exit.Panic.Frames[i].Cell = binary.Cell(f.Cell)
+		}
+		x.n.mu.Lock()
+		x.n.traceback = exit.Panic.Text
+		x.n.mu.Unlock()
+		return &panicError{exit.Panic, program}
+	case exit.Code != 0:
+		return &exitError{exit}
+	}
+	return nil
+}
