@@ -223,9 +223,9 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// TestFullBatch holds epochs that are one batch each: their loop counts on, and
+// TestFullBatchKernels holds epochs that are one batch each: their loop counts on, and
 // every step takes the same batch.
-func TestFullBatch(t *testing.T) {
+func TestFullBatchKernels(t *testing.T) {
 	s := open(t)
 	var losses [2][]float32
 	for k, kernels := range []Kernels{XLAKernels, plainOps} {
