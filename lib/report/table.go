@@ -122,13 +122,13 @@ func (t Table) numeric() []bool {
 	return right
 }
 
-// looksNumeric holds for "1,234", "-2.5", "1.42 ms", "± 2%", "~", "35× faster".
+// looksNumeric holds for "1,234", "-2.5", "1.42 ms", "≤ 3 µs", "± 2%", "~", "35× faster".
 func looksNumeric(s string) bool {
 	switch s {
 	case "~", "NaN", "∞", "-∞", "-", "–":
 		return true
 	}
-	s = strings.TrimLeft(s, "+-−±<> ~")
+	s = strings.TrimLeft(s, "+-−±<>≤≥ ~")
 	return s != "" && s[0] >= '0' && s[0] <= '9'
 }
 
