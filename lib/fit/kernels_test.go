@@ -100,9 +100,9 @@ func TestFusedPrograms(t *testing.T) {
 		batch   int
 		largest int // kernels of a step
 	}{
-		{models.SeedCNN(), Config{}, 8, 12},
-		{models.MLP(1000), Config{}, 100, 12},
-		{models.LeNet5(), Config{}, 100, 20},
+		{models.SeedCNN(), Config{}, 8, 7},
+		{models.MLP(1000), Config{}, 100, 6},
+		{models.LeNet5(), Config{}, 100, 13},
 		{models.KerasCNN(), Config{Optimizer: AdaDelta{}, BF16: true}, 128, 20},
 		{models.SineLSTM(5, 50), Config{}, 20, 2},
 	} {
@@ -223,8 +223,8 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// TestFullBatchKernels holds epochs that are one batch each: their loop counts on, and
-// every step takes the same batch.
+// TestFullBatchKernels holds the plan's steps of epochs that are one batch each:
+// their loop counts on, and every step takes the same batch.
 func TestFullBatchKernels(t *testing.T) {
 	s := open(t)
 	var losses [2][]float32

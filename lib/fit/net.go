@@ -46,8 +46,8 @@ type Config struct {
 	// Loop says whether the steps of an epoch are a loop in one program;
 	// default: AutoLoop.
 	Loop Loop
-	// Unroll is how many steps the loop's body holds; default: 1, or 4 of light
-	// steps with the kernels of package fused, if that divides an epoch's.
+	// Unroll is how many steps the loop's body holds; default: 1, or 4 to 10
+	// light ones with the kernels of package fused, if that divides an epoch's.
 	Unroll int
 	// Devices train together, each on its part of a batch; default: 1. Batch
 	// norm takes the means of each device's part. Where one device is expected

@@ -1,6 +1,9 @@
 package fit
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // portion is the steps of an epoch that one program does.
 type portion struct {
@@ -22,12 +25,12 @@ func (p *portion) key(s *Set) string { return fmt.Sprintf("%s/%d/%d", s.key(), p
 const light = 2e10
 
 // lightest is the work of a fused step, in FLOPs, up to which a loop's body holds
-// unrolled of them: about 100 µs. Heavier ones gain next to nothing, and take
-// that much longer to compile.
-const (
-	lightest = 2e9
-	unrolled = 4
-)
+// several of them: about 100 µs. Heavier ones gain next to nothing, and take that
+// much longer to compile.
+const lightest = 2e9
+
+// bodies are how many steps a body may hold, the best first.
+var bodies = []int{10, 8, 5, 4}
 
 // Loop is what an epoch's steps are.
 type Loop int
@@ -66,8 +69,10 @@ func (n *Net) split(steps, batch, devices int, work float64, fused bool) chunk {
 	c.Single = n.loops(work, devices)
 	c.Fresh = c.Single && n.platform != "cpu"
 	c.Unroll = min(max(1, n.config.Unroll), steps)
-	if fused && n.config.Unroll == 0 && work <= lightest && !c.Single && steps%unrolled == 0 {
-		c.Unroll = unrolled
+	if fused && n.config.Unroll == 0 && work <= lightest && !c.Single {
+		if i := slices.IndexFunc(bodies, func(k int) bool { return steps%k == 0 }); i >= 0 {
+			c.Unroll = bodies[i]
+		}
 	}
 	turns := steps / c.Unroll
 	if n.platform != "cpu" && !c.Single && devices == 1 && work < light && turns > 16 {

@@ -17,8 +17,9 @@ import (
 //
 // A Dense layer is one operation each way, and so is a Conv2D of few channels,
 // together with the MaxPool2D of 2×2 behind it. The last layer is a Dense
-// without activation, and becomes the head. Every other layer stays in GoMLX's
-// ops between them.
+// without activation, and becomes the head; a Dense right before it begins its
+// product, so that head and gradient below are one kernel. Every other layer
+// stays in GoMLX's ops between them.
 type Plan struct {
 	net   models.Net
 	parts []part

@@ -97,7 +97,7 @@ func exact(c operation) operation {
 	return c
 }
 
-// oneSign is an exact case of KerasCNN's step, whose second ReLU has 294,912
+// oneSign is an exact case of KerasCNN's step, whose second ReLU has 1,179,648
 // numbers: a few are closer to 0 than what the order of a sum moves, 1e-7, and one
 // that changes its sign moves the moments of the convolutions below by 0.03 to
 // 0.2 %, and nothing above (winners.py). The limit for these is 0.5 %.
