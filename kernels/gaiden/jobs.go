@@ -69,7 +69,7 @@ func jobsMagic(ctx context.Context, h magic.Host, c magic.Command) error {
 
 func showJobs(h magic.Host, space string, l []wire.JobInfo) {
 	if len(l) == 0 {
-		fmt.Fprintf(h.Stdout(), "no jobs in notebook %q\n", space)
+		fmt.Fprintf(h.Stdout(), "no jobs in notebook %q; net.TrainJob(train, fit.Train{…}) begins one\n", space)
 		return
 	}
 	rows := [][]string{{"name", "state", "turn or epoch", "log", "started", "changed", ""}}

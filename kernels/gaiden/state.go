@@ -101,7 +101,7 @@ func deviceMagic(_ context.Context, h magic.Host, c magic.Command) error {
 			if err != nil {
 				return err
 			}
-			return s.Quota(n)
+			return setQuota(h, s, n)
 		default:
 			return magic.Usage(c)
 		}
@@ -134,6 +134,28 @@ func deviceMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		grid(h, rows)
 		return nil
 	})
+}
+
+// setQuota bounds the notebook's arrays, and says what it has of them.
+func setQuota(h magic.Host, s *session.Session, bytes int64) error {
+	if err := s.Quota(bytes); err != nil {
+		return err
+	}
+	st, err := s.Status()
+	if err != nil {
+		return err
+	}
+	quota, held := "no quota", int64(0)
+	for _, i := range st.Spaces {
+		if i.Space == s.Space() {
+			held = i.Bytes
+			if i.Quota > 0 {
+				quota = "a quota of " + units.Bytes(float64(i.Quota))
+			}
+		}
+	}
+	fmt.Fprintf(h.Stdout(), "notebook %q has %s, and arrays of %s\n", s.Space(), quota, units.Bytes(float64(held)))
+	return nil
 }
 
 // sizeOf reads 2GB, 500 MB, 1.5GiB or none.

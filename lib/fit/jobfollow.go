@@ -36,6 +36,11 @@ func FindJob(s *session.Session, name string) (*Job, error) {
 	return &Job{Name: name, session: s}, nil
 }
 
+// String says how to see to the job from a cell.
+func (j *Job) String() string {
+	return fmt.Sprintf("job %s: %%jobs shows it, %%jobs attach %[1]s follows it, %%jobs stop %[1]s ends it", j.Name)
+}
+
 // Pause lets the job wait at the end of a program; Resume lets it go on, Stop
 // ends it. Its weights are whole at each of these moments.
 func (j *Job) Pause() error {

@@ -124,30 +124,44 @@ func compared(t *testing.T, more float64) (same, slower int) {
 }
 
 // TestPhasesAddUp holds that the phases, with what they take more in a step than
-// alone, are the step within 5 %.
+// alone, are the step within 5 %. It looks three times where the samples of a
+// phase, or of the step, show that the machine's speed goes up and down; where they
+// do not, the first look counts.
 func TestPhasesAddUp(t *testing.T) {
 	needed(t)
 	s := open(t)
 	for _, net := range []models.Net{models.SeedCNN(), models.MLP(1000)} {
-		n, err := fit.Attach(s, net.Name, net, fit.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		set, err := n.Load("train", noise(3200, net.Input))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := Measure(context.Background(), n, set, Options{Batch: 64, Shallow: true, NoErrors: true, NoEpoch: true, Budget: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		step := p.Chain.Seconds()
-		t.Logf("%s: phases %.4g s, rest %.4g s, step %.4g s: %+.1f%% left", net.Name, p.Sum(), p.Rest(), step, 100*p.Left()/step)
-		for _, l := range p.Phases {
-			t.Logf("  %s: alone %.4g s, in its place %.4g s", l.Phase, l.Seconds(), l.InStep)
-		}
-		if left := p.Left() / step; !(math.Abs(left) <= 0.05) {
-			t.Errorf("%s: the phases take %g s, their rest %g s, the step %g s: %.1f%% left, want no more than 5%% either way\n%v", net.Name, p.Sum(), p.Rest(), step, 100*left, p.Warnings)
-		}
+		t.Run(net.Name, func(t *testing.T) {
+			n, err := fit.Attach(s, net.Name, net, fit.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			set, err := n.Load("train", noise(3200, net.Input))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				p, err := Measure(context.Background(), n, set, Options{Batch: 64, Shallow: true, NoErrors: true, NoEpoch: true, Budget: time.Second})
+				if err != nil {
+					t.Fatal(err)
+				}
+				step := p.Chain.Seconds()
+				left, spread := p.Left()/step, p.Chain.Time.Spread()
+				t.Logf("phases %.4g s, rest %.4g s, step %.4g s: %+.1f%% left", p.Sum(), p.Rest(), step, 100*left)
+				for _, l := range p.Phases {
+					t.Logf("  %s: alone %.4g s, in its place %.4g s, spread %.0f%%", l.Phase, l.Seconds(), l.InStep, 100*l.Time.Spread())
+					if l.Seconds() > step/20 {
+						spread = max(spread, l.Time.Spread())
+					}
+				}
+				switch {
+				case math.Abs(left) <= 0.05:
+					return
+				case math.IsNaN(left) || !(spread > 0.05):
+					t.Fatalf("the phases take %g s, their rest %g s, the step %g s: %.1f%% left, want no more than 5%% either way", p.Sum(), p.Rest(), step, 100*left)
+				}
+			}
+			t.Skip("asserts times, and this machine is busy: in none of three measurements were all phases steady within 5%, nor did they add up (figures above); run it when nothing else runs")
+		})
 	}
 }

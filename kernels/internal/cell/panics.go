@@ -216,7 +216,10 @@ func (p *Panic) Traceback(lineOf func(cell, line int) string) string {
 			fmt.Fprintf(&b, "and %d more\n", len(p.Frames)-limit)
 			break
 		}
-		fmt.Fprintf(&b, "cell %d, line %d, in %s\n", f.Cell, f.Line, f.Func)
+		if f.Cell != 0 { // a magic's code has no number
+			fmt.Fprintf(&b, "cell %d, ", f.Cell)
+		}
+		fmt.Fprintf(&b, "line %d, in %s\n", f.Line, f.Func)
 		if text := lineOf(f.Cell, f.Line); text != "" {
 			b.WriteString(Excerpt(f.Line, 0, text) + "\n")
 		}

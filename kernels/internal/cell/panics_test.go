@@ -70,6 +70,22 @@ func TestFuncName(t *testing.T) {
 	}
 }
 
+// TestTraceback holds that the code of a magic, which has no cell's number, is not
+// given one.
+func TestTraceback(t *testing.T) {
+	p := Panic{Frames: []Frame{{Cell: 3, Line: 5, Func: "f"}, {Line: 2, Func: "main.func1"}}}
+	want := "cell 3, line 5, in f\n    5 | f()\nline 2, in main.func1"
+	got := p.Traceback(func(c, _ int) string {
+		if c == 3 {
+			return "f()"
+		}
+		return ""
+	})
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func FuzzPanic(f *testing.F) {
 	f.Add("panic: x\n\ngoroutine 1 [running]:\nmain.f(...)\n\tcell[3]:5\n")
 	f.Add("fatal error: \n\tcell[99999999999999999999]:5")

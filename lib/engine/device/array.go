@@ -268,4 +268,14 @@ func (w *Worker) outOfMemory(e *wire.Error, of *space) {
 	e.Next = b.String() + "; delete what is not needed (%arrays lists all) or use a smaller batch"
 }
 
-func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+// megabytes writes a size for a message, of which little never rounds to nothing.
+func megabytes(n int64) string {
+	switch v := float64(n); {
+	case n < 10_000:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 100_000:
+		return fmt.Sprintf("%.3f MB", v/1e6)
+	default:
+		return fmt.Sprintf("%.1f MB", v/1e6)
+	}
+}

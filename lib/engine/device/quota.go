@@ -13,7 +13,7 @@ import (
 func (w *Worker) setQuota(s *space, bytes int64) *wire.Error {
 	switch {
 	case bytes == 0:
-		return wire.Errorf(wire.Invalid, "quota of 0 bytes: nothing would fit").WithHint("give a size, or -1 for no bound")
+		return wire.Errorf(wire.Invalid, "quota of 0 bytes: nothing would fit").WithHint("give a size, or none (-1 in Go) for no bound")
 	case bytes < 0:
 		bytes = 0
 	}
