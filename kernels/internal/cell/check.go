@@ -179,24 +179,27 @@ func (w *writer) dropUnused(errs []types.Error) bool {
 
 // explain turns the checker's errors into diagnostics.
 func (c *Composer) explain(w *writer, errs []types.Error) []Diagnostic {
-	var out []Diagnostic
+	var found complaints
 	for _, e := range errs {
-		if strings.HasPrefix(e.Msg, "\t") && len(out) > 0 {
+		if strings.HasPrefix(e.Msg, "\t") && len(found.all) > 0 {
 			continue // "other declaration of x": a second line to the error before
 		}
 		pos := e.Fset.Position(e.Pos)
-		d := Diagnostic{Line: pos.Line, Column: pos.Column, Message: briefly(e.Msg)}
-		if id, ok := cellOfFile(pos.Filename); ok {
+		d := Diagnostic{Line: pos.Line, Column: pos.Column, Message: strings.ReplaceAll(briefly(e.Msg), " to "+showFunc, "")}
+		id, ok := cellOfFile(pos.Filename)
+		if ok {
 			d.Cell = id
-			d.Text = lineOf(w.source(id), pos.Line)
 		} else {
 			d.Line, d.Column = 0, 0
 		}
-		d.Message = strings.ReplaceAll(d.Message, " to "+showFunc, "")
-		d.Hint = c.hint(w, e.Msg)
-		out = append(out, d)
+		found.add(d, func(d *Diagnostic) {
+			if ok {
+				d.Text = lineOf(w.source(id), pos.Line)
+			}
+			d.Hint = c.hint(w, e.Msg)
+		})
 	}
-	return out
+	return found.all
 }
 
 func (w *writer) qualifies(name string) bool {

@@ -121,25 +121,38 @@ func short(text string, limit int) string {
 	return text[:limit] + "…"
 }
 
+// complaints gathers diagnostics, none twice. The zero value is empty.
+type complaints struct {
+	all  []Diagnostic
+	seen map[string]bool
+}
+
+// add takes a diagnostic. details completes it if it will be read: garbage has as
+// many mistakes as characters, and looking for each one's line takes its time.
+func (c *complaints) add(d Diagnostic, details func(*Diagnostic)) {
+	key := fmt.Sprint(d.Cell, ":", d.Line, ":", d.Message)
+	if c.seen[key] {
+		return
+	}
+	if c.seen == nil {
+		c.seen = map[string]bool{}
+	}
+	c.seen[key] = true
+	if len(c.all) < diagnosticsLimit {
+		details(&d)
+	}
+	c.all = append(c.all, d)
+}
+
 // newBuildError sorts out what a reader needs: no complaint twice, no more
 // than diagnosticsLimit.
 func newBuildError(all []Diagnostic) *BuildError {
-	e := &BuildError{}
-	seen := map[string]bool{}
+	var found complaints
 	for _, d := range all {
-		key := fmt.Sprint(d.Cell, ":", d.Line, ":", d.Message)
-		if seen[key] {
-			continue
-		}
-		seen[key] = true
-		d.Message = short(d.Message, messageLimit)
-		if len(e.Diagnostics) == diagnosticsLimit {
-			e.Dropped++
-			continue
-		}
-		e.Diagnostics = append(e.Diagnostics, d)
+		found.add(d, func(d *Diagnostic) { d.Message = short(d.Message, messageLimit) })
 	}
-	return e
+	n := min(len(found.all), diagnosticsLimit)
+	return &BuildError{Diagnostics: found.all[:n], Dropped: len(found.all) - n}
 }
 
 // lineOf returns line n, counted from 1, of text, fit to be shown: valid
@@ -155,8 +168,8 @@ func lineOf(text string, n int) string {
 	if i := strings.IndexByte(text, '\n'); i >= 0 {
 		text = text[:i]
 	}
-	text = strings.ToValidUTF8(strings.TrimRight(text, "\r"), "\uFFFD")
-	return short(text, 300)
+	text = short(strings.TrimRight(text, "\r"), 300)
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 // fileName is what the compiler and run-time tracebacks call a cell.

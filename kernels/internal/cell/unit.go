@@ -3,7 +3,6 @@ package cell
 import (
 	"go/ast"
 	"go/parser"
-	"go/scanner"
 	"go/token"
 	"slices"
 	"strconv"
@@ -343,42 +342,6 @@ func superfluous(text string) int {
 		}
 	}
 	return -1
-}
-
-// foundEnd is what the parser's errors say where more was wanted.
-const foundEnd = "found the end of the cell"
-
-// syntax turns the parser's errors into diagnostics; prefix is the length of
-// what was put before the cell's text.
-func (u *Unit) syntax(err error, prefix int) []Diagnostic {
-	list, ok := err.(scanner.ErrorList)
-	if !ok {
-		return []Diagnostic{{Cell: u.ID, Message: err.Error()}}
-	}
-	var out []Diagnostic
-	end := len(strings.TrimRight(u.Text, " \t\n"))
-	for _, e := range list {
-		offset := e.Pos.Offset - prefix
-		message := e.Msg
-		if offset >= end {
-			// The place is below the cell: what is missing is missing at its end.
-			offset = end
-			message = strings.Replace(message, "found '}'", foundEnd, 1)
-			message = strings.Replace(message, "found 'EOF'", foundEnd, 1)
-		}
-		hint := ""
-		if message == "expected 1 expression" {
-			hint = "a cell shows the value of one expression; fmt.Println(a, b) prints several"
-		}
-		line, column := place(u.Text, offset)
-		out = append(out, u.at(line, column, "syntax error: "+message, hint))
-	}
-	return out
-}
-
-// at makes a diagnostic for a place in this cell.
-func (u *Unit) at(line, column int, message, hint string) Diagnostic {
-	return Diagnostic{Cell: u.ID, Line: line, Column: column, Message: message, Text: lineOf(u.Text, line), Hint: hint}
 }
 
 // importOf reads an import spec.

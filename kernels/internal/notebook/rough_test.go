@@ -23,6 +23,9 @@ func TestHugeCell(t *testing.T) {
 		{"statements", "n := 0\n" + strings.Repeat("n++\n", 20_000) + "n", "20000", ""},
 		{"mistake at its end", strings.Repeat("// comment\n", 100<<10) + "nowhere", "", "line 102401: undefined: nowhere"},
 		{"brackets", strings.Repeat("(", 100_000), "", "line 1"},
+		{"garbage", strings.Repeat("@#$ ", 256<<10), "", "illegal character"},
+		{"lines of garbage", strings.Repeat("@#$\n", 256<<10), "", "illegal character"},
+		{"names that nobody knows", strings.Repeat("nowhere++\n", 100<<10), "", "undefined: nowhere"},
 		{"one long mistake", strings.Repeat("a", 1<<20), "", "undefined: a"},
 	}
 	for _, tt := range tests {

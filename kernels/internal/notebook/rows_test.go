@@ -50,7 +50,7 @@ func TestMagics(t *testing.T) {
 		{"home", "%env HOME=/tmp\n%cd ~\n%cd", "Current directory", ""},
 		{"version", "%version", "gaiden test", ""},
 		{"help", "%help", "%require", ""},
-		{"wasm", "%wasm\nx := 1", "", "this kernel does not have it"},
+		{"wasm", "%wasm\nx := 1", "", "this kernel does not compile for the browser"},
 		{"reset go.mod", "!*echo '// mine' >> go.mod\n%reset go.mod\n!*grep -c mine go.mod", "0", ""},
 		{"list kept by that", "%list", "kept", ""},
 		{"reset", "%reset\n%list", "nothing is remembered", ""},

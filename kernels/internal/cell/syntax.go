@@ -1,0 +1,57 @@
+package cell
+
+import (
+	"go/scanner"
+	"slices"
+	"strings"
+)
+
+// foundEnd is what the parser's errors say where more was wanted.
+const foundEnd = "found the end of the cell"
+
+// syntax turns the parser's errors into diagnostics; prefix is the length of
+// what was put before the cell's text.
+func (u *Unit) syntax(err error, prefix int) []Diagnostic {
+	list, ok := err.(scanner.ErrorList)
+	if !ok {
+		return []Diagnostic{{Cell: u.ID, Message: err.Error()}}
+	}
+	var found complaints
+	end := len(strings.TrimRight(u.Text, " \t\n"))
+	lines := starts(u.Text)
+	for _, e := range list {
+		offset := e.Pos.Offset - prefix
+		message := e.Msg
+		if offset >= end {
+			// The place is below the cell: what is missing is missing at its end.
+			offset = end
+			message = strings.Replace(message, "found '}'", foundEnd, 1)
+			message = strings.Replace(message, "found 'EOF'", foundEnd, 1)
+		}
+		offset = min(max(offset, 0), len(u.Text))
+		line, _ := slices.BinarySearch(lines, offset+1)
+		found.add(Diagnostic{Cell: u.ID, Line: line, Column: offset - lines[line-1] + 1, Message: "syntax error: " + message}, func(d *Diagnostic) {
+			d.Text = lineOf(u.Text, line)
+			if message == "expected 1 expression" {
+				d.Hint = "a cell shows the value of one expression; fmt.Println(a, b) prints several"
+			}
+		})
+	}
+	return found.all
+}
+
+// starts returns the offset of each line's first byte.
+func starts(text string) []int {
+	at := []int{0}
+	for i := range len(text) {
+		if text[i] == '\n' {
+			at = append(at, i+1)
+		}
+	}
+	return at
+}
+
+// at makes a diagnostic for a place in this cell.
+func (u *Unit) at(line, column int, message, hint string) Diagnostic {
+	return Diagnostic{Cell: u.ID, Line: line, Column: column, Message: message, Text: lineOf(u.Text, line), Hint: hint}
+}
