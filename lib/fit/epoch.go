@@ -166,14 +166,17 @@ func (n *Net) copied(c chunk) []int {
 }
 
 // finishProgram looks for weights that are not finite: variables, results →
-// results, whose last row is not 0 where there are some.
+// results, whose last row is not 0 where there are some: a number that is not
+// finite times 0 is NaN, and so is every sum with it. A CPU adds these up four
+// times as fast as it looks for the greatest of what IsFinite says: 0.7 against
+// 3.2 ms for the MLP's 1.8 million weights on 2 cores.
 func (n *Net) finishProgram(c chunk) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, "finish", func(t *trace) []*Node {
 		variables := t.variables()
 		results := Parameter(t.g, "results", c.results())
 		wrong := t.scalar(float32(0))
 		for _, i := range n.layout.trained {
-			wrong = Max(wrong, ReduceAllMax(ConvertDType(LogicalNot(IsFinite(variables[i])), dtypes.Float32)))
+			wrong = Add(wrong, ReduceAllSum(MulScalar(variables[i], 0)))
 		}
 		at := []*Node{t.scalar(int32(c.Limit * c.turn())), t.scalar(int32(0))}
 		return []*Node{DynamicUpdateSlice(results, BroadcastToDims(wrong, 1, columns), at)}
@@ -211,6 +214,12 @@ func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l
 		trained = append(trained, variables[i])
 	}
 	gradients := Gradient(mean, trained...)
+	if t.net.platform == "cpu" {
+		// No weight changes before the last gradient that reads it is there; else
+		// XLA copies the weights to be safe: a step of the MLP took 10.9 ms with the
+		// copies and 9.8 without (2 cores, in turns).
+		gradients = OptimizationBarriers(gradients...)
+	}
 	if c.Split {
 		mean, right = t.share(v, gradients, mean, right, c.Devices)
 	}
