@@ -67,12 +67,19 @@ func (r *run) keep(c *ahead, order copies) error {
 	if wrong { // the last step's gradient was not finite, though its loss was
 		return r.diagnose(p, order, c.first, c.turns*p.turn(), math.NaN())
 	}
-	if err := n.bind(n.layout.all(), c.after[0]); err != nil {
-		return err
+	if !p.Packed {
+		if err := n.bind(n.layout.all(), c.after[0]); err != nil {
+			return err
+		}
 	}
 	r.state.free()
 	c.results.Finalize()
-	r.state = c.after
+	r.state, r.named = c.after, !p.Packed
+	if time.Since(r.last) > naming {
+		if err := r.name(); err != nil {
+			return err
+		}
+	}
 	steps := c.turns * p.turn()
 	r.count(values, p.Batch, steps)
 	if p.Batch == r.Batch && r.done > steps { // the first chunk of a run also warms up
@@ -145,8 +152,13 @@ func (r *run) diagnose(p *portion, order copies, first, bad int, loss float64) e
 	if r.joined {
 		e.Epoch, e.Step, e.Kept, e.KeptEpoch = r.done+bad+1, 1, min(r.done, 1), r.done
 	}
-	var err error
-	e.Layer, e.Part, err = r.net.probe(r.ctx, r.data, p.Batch, order[0][0], first, bad, r.state[0], r.rate[0])
+	state, err := r.state[0], error(nil)
+	if p.Packed {
+		state, err = r.unpacked()
+	}
+	if err == nil {
+		e.Layer, e.Part, err = r.net.probe(r.ctx, r.data, p.Batch, order[0][0], first, bad, state, r.rate[0])
+	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return errors.Join(e, err)
 	}

@@ -210,11 +210,11 @@ func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment,
 	}
 	variables := next[:len(n.layout.variables)]
 	b.add(session.JobStep{Program: place, When: when, Inputs: session.Named(n.name+"/step", b.prefix+"base"), Names: []string{at}})
-	b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(append(append([]string{}, state...), replica)...), Names: working})
+	b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(state...), Names: working})
 	b.add(session.JobStep{Program: p.steps.main, When: when, Repeat: runs, Inputs: session.Named(in...), Names: working})
 	b.add(session.JobStep{Program: report, When: when, Inputs: session.Named(append(append([]string{}, variables...), results)...),
 		Read: []wire.Read{{Output: 0, Name: "train"}}, Finite: true})
-	b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(append(append([]string{}, next...), replica)...), Names: append(append([]string{}, state...), "", "")})
+	b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(next...), Names: append(append([]string{}, state...), "", "")})
 	return nil
 }
 

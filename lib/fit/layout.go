@@ -276,7 +276,7 @@ func (n *Net) bind(slots []slot, arrays []*session.Array) error {
 func (n *Net) taken(c chunk) func(p *hlo.Program) []bool {
 	return func(p *hlo.Program) []bool {
 		mask := make([]bool, len(p.Inputs))
-		state := len(n.layout.all())
+		state := len(n.slots(c))
 		for _, i := range append(n.copied(c), state, state+1) {
 			mask[i] = true
 		}

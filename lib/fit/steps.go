@@ -59,14 +59,12 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 	fixed := make(copies, x.Devices)
 	var scalars []*session.Array
 	defer func() { free(scalars...) }()
-	replicas := make(copies, x.Devices)
 	for d := range fixed {
 		l, err := x.net.integers(d, first, d, turns)
 		if err != nil {
 			return nil, nil, err
 		}
 		scalars = append(scalars, l...)
-		replicas[d] = l[1:2]
 		if x.Single {
 			l = l[:2]
 		}
@@ -76,7 +74,7 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 	if x.Single {
 		runs = turns
 	}
-	out, err := x.begin(state, replicas)
+	out, err := x.begin(state)
 	for i := 0; i < runs && err == nil; i++ {
 		in := out
 		if out, err = run1(x.main, in, fixed); x.Fresh && i > 0 {
@@ -87,7 +85,11 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 		return nil, nil, err
 	}
 	n := len(state[0])
-	last, err := run1(x.finish, out.cut(0, len(x.net.layout.variables)), out.cut(n, n+1))
+	looked := len(x.net.layout.variables)
+	if x.Packed {
+		looked = 1
+	}
+	last, err := run1(x.finish, out.cut(0, looked), out.cut(n, n+1))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -102,14 +104,14 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 
 // begin is what the first turn of a chunk takes: the state, copied where the
 // turn changes it in place, empty results, and the number of the turn.
-func (x *steps) begin(state, replicas copies) (copies, error) {
+func (x *steps) begin(state copies) (copies, error) {
 	old := make(copies, len(state))
 	for d := range state {
 		for _, i := range x.places {
 			old[d] = append(old[d], state[d][i])
 		}
 	}
-	started, err := run1(x.start, old, replicas)
+	started, err := run1(x.start, old)
 	if err != nil {
 		return nil, err
 	}
