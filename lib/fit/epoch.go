@@ -56,11 +56,11 @@ const columns = 3
 
 // epochProgram is some steps of an epoch:
 //
-//	variables, moments, step, results [Limit·turn+1 columns], begin,
+//	state, step, results [Limit·turn+1 columns], begin,
 //	x, y[, v], order [n], rate, place, replica, turns →
-//	variables, moments, step, results, begin
+//	state, step, results, begin
 //
-// The batch of turn 0 begins at place in the order; turns is how many turns to
+// The state is variables and moments, or packed. The batch of turn 0 begins at place in the order; turns is how many turns to
 // do, from turn begin on (a Single program takes no turns and does one). What
 // it returns takes the memory of the parameters of the same names; see taken.
 func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
@@ -118,7 +118,11 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 					next, row = t.train(state[:variables], state[variables:len(held)], b, rate, number, n.lossOf(s), c)
 				}
 				t.mark("fit/results")
-				state = append(next, DynamicUpdateSlice(state[len(held)], row, []*Node{at, zero}))
+				rows := DynamicUpdateSlice(state[len(held)], row, []*Node{at, zero})
+				if c.Packed {
+					rows = t.skipped(rows, next[len(next)-1])
+				}
+				state = append(next, rows)
 			}
 			return state
 		}
@@ -126,7 +130,7 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 		if !c.Single {
 			turns = Parameter(t.g, "turns", shapes.Make(dtypes.Int32))
 		}
-		done := Add(step, Mul(turns, t.scalar(int32(c.turn()))))
+		steps := Mul(turns, t.scalar(int32(c.turn())))
 		next := Add(begin, turns)
 		if c.Single {
 			state = turn(begin, state)
@@ -134,6 +138,11 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 			state = t.repeat(turns, c.Inner, state, turn)
 		}
 		last := len(held)
+		if c.Packed {
+			skipped := Slice(Sub(lastOf(state[last]), lastOf(results)), AxisRange(), AxisRange(0, 1))
+			steps = Sub(steps, ConvertDType(Reshape(skipped), dtypes.Int32))
+		}
+		done := Add(step, steps)
 		return append(state[:last:last], done, state[last], next)
 	})
 }
@@ -156,36 +165,37 @@ func (n *Net) startProgram(c chunk) (*hlo.Program, error) {
 func (n *Net) copied(c chunk) []int {
 	var l []int
 	for i, v := range n.slots(c) {
-		if !c.Fresh || v.path == rng {
+		if !c.Packed && !c.Fresh || c.Fresh && v.path == rng {
 			l = append(l, i)
 		}
 	}
 	return l
 }
 
-// finishProgram looks for weights that are not finite: variables, or the packed
-// ones that are trained, results → results, whose last row is not 0 where there
-// are some.
+// finishProgram looks for weights that are not finite: variables, results →
+// results, whose last row is not 0 where there are some. Packed programs do it
+// themselves.
 func (n *Net) finishProgram(c chunk) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, "finish", func(t *trace) []*Node {
-		var trained []*Node
-		if c.Packed {
-			trained = t.slots(n.packed()[:1])
-		} else {
-			variables := t.variables()
-			for _, i := range n.layout.trained {
-				trained = append(trained, variables[i])
-			}
-		}
+		variables := t.variables()
 		results := Parameter(t.g, "results", c.results())
 		wrong := t.scalar(float32(0))
-		for _, w := range trained {
-			wrong = Max(wrong, ReduceAllMax(ConvertDType(LogicalNot(IsFinite(w)), dtypes.Float32)))
+		for _, i := range n.layout.trained {
+			wrong = Max(wrong, t.infinite(variables[i]))
 		}
 		at := []*Node{t.scalar(int32(c.Limit * c.turn())), t.scalar(int32(0))}
 		return []*Node{DynamicUpdateSlice(results, BroadcastToDims(wrong, 1, columns), at)}
 	})
 }
+
+// skipped counts a step that was not taken in the last row of the results.
+func (t *trace) skipped(results, halted *Node) *Node {
+	row := Add(lastOf(results), BroadcastToDims(halted, 1, columns))
+	return DynamicUpdateSlice(results, row, []*Node{t.scalar(int32(results.Shape().Dimensions[0] - 1)), t.scalar(int32(0))})
+}
+
+// lastOf is the last row of results [1 columns].
+func lastOf(results *Node) *Node { return Slice(results, AxisRange(results.Shape().Dimensions[0]-1)) }
 
 // results is the shape of what a chunk's steps gave.
 func (c chunk) results() shapes.Shape {

@@ -305,7 +305,7 @@ func (n *Net) reportProgram(c chunk, steps int) (*session.Program, error) {
 		results := Slice(Parameter(t.g, "results", c.results()), AxisRange(0, steps), AxisRange())
 		wrong := t.scalar(float32(0))
 		for _, i := range n.layout.trained {
-			wrong = Max(wrong, ReduceAllMax(ConvertDType(LogicalNot(IsFinite(variables[i])), dtypes.Float32)))
+			wrong = Max(wrong, t.infinite(variables[i]))
 		}
 		mark := Where(GreaterThan(wrong, t.scalar(float32(0))), t.scalar(float32(math.NaN())), t.scalar(float32(0)))
 		return []*Node{Concatenate([]*Node{results, BroadcastToDims(mark, 1, columns)}, 0)}

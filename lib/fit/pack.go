@@ -19,6 +19,11 @@ import (
 // run a program costs the host about 2 µs for each array that goes in and comes
 // out of it, and one launch for each weight that is updated: half of the time
 // of a step of ResNet152, whose 1,240 arrays are 6 when they are packed.
+//
+// Packed programs work in place: there is no second copy of the state to go back
+// to. A step that would leave a weight that is not finite leaves the state as it
+// was, and so do all after it. The net's names follow every half second, at an
+// epoch's test and at the end of a run.
 
 // packed is the state in the order in which packed programs take it.
 func (n *Net) packed() []slot {
@@ -34,7 +39,7 @@ func (n *Net) packed() []slot {
 	for _, i := range others {
 		l = append(l, n.layout.variables[i])
 	}
-	return append(l, n.layout.step)
+	return append(l, slot{name: "packed/halted", shape: shapes.Make(dtypes.Float32)}, n.layout.step)
 }
 
 // sizeOf is how many numbers some variables have.
@@ -132,7 +137,8 @@ func (t *trace) unpack(state []*Node) []*Node {
 }
 
 // trainPacked is train for a packed state, without the step's number. All that
-// the optimizer does is one operation on vectors.
+// the optimizer does is one operation on vectors. The last of the state, halted,
+// is 1 when the step was not taken.
 func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, c chunk) (next []*Node, row *Node) {
 	n := t.net
 	means, others := n.layout.untrained()
@@ -168,7 +174,18 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, 
 	for _, i := range others {
 		next = append(next, f.variables[i])
 	}
-	return next, f.row()
+	last := len(state) - 1
+	halted := Max(state[last], t.infinite(w))
+	going := Equal(halted, t.scalar(float32(0)))
+	for k, x := range next {
+		next[k] = Where(BroadcastToShape(going, shapes.Make(dtypes.Bool, x.Shape().Dimensions...)), x, state[k])
+	}
+	return append(next, halted), f.row()
+}
+
+// infinite is 1 if some of the numbers are not finite, else 0.
+func (t *trace) infinite(x *Node) *Node {
+	return ReduceAllMax(ConvertDType(LogicalNot(IsFinite(x)), dtypes.Float32))
 }
 
 // packProgram packs the net's state.
@@ -195,7 +212,7 @@ func (n *Net) packProgram() (*hlo.Program, error) {
 		if len(means) > 0 {
 			out = append(out, vector(of(means)))
 		}
-		return append(append(out, of(others)...), all[len(all)-1])
+		return append(append(out, of(others)...), t.scalar(float32(0)), all[len(all)-1])
 	})
 }
 
@@ -313,5 +330,8 @@ func (r *run) name() error {
 	}
 	r.named, r.last = true, time.Now()
 	defer free(arrays...)
+	if err := arrays[len(arrays)-1].Values(make([]int32, 1)); err != nil { // names are for arrays that are there
+		return err
+	}
 	return r.net.bind(r.net.layout.all(), arrays)
 }

@@ -31,6 +31,9 @@ func (n *Net) steps(s *Set, c chunk) *steps {
 		{"start", func() (*hlo.Program, error) { return n.startProgram(c) }, nil},
 		{"finish", func() (*hlo.Program, error) { return n.finishProgram(c) }, nil},
 	} {
+		if c.Packed && part.name == "finish" {
+			continue
+		}
 		x.keys[i] = fmt.Sprintf("%s/%v", part.name, c)
 		x.wait[i] = n.prepare(x.keys[i], part.build, part.donate)
 	}
@@ -40,6 +43,9 @@ func (n *Net) steps(s *Set, c chunk) *steps {
 // ready waits for them.
 func (x *steps) ready(ctx context.Context, alive func()) error {
 	for i, to := range []**session.Program{&x.main, &x.start, &x.finish} {
+		if x.wait[i] == nil {
+			continue
+		}
 		p, err := x.net.wait(ctx, x.keys[i], x.wait[i], alive)
 		if err != nil {
 			return err
@@ -50,7 +56,7 @@ func (x *steps) ready(ctx context.Context, alive func()) error {
 }
 
 // do does some turns from example first of the order on: the state after them,
-// and their results. The state it is given is kept.
+// and their results. The state it is given is kept, if it is not packed.
 func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (after copies, results *session.Array, err error) {
 	sources, err := x.net.spread(s.arrays(), x.Devices)
 	if err != nil {
@@ -85,16 +91,15 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 		return nil, nil, err
 	}
 	n := len(state[0])
-	looked := len(x.net.layout.variables)
-	if x.Packed {
-		looked = 1
-	}
-	last, err := run1(x.finish, out.cut(0, looked), out.cut(n, n+1))
-	if err != nil {
-		return nil, nil, err
+	last := out.cut(n, n+1)
+	if !x.Packed {
+		if last, err = run1(x.finish, out.cut(0, len(x.net.layout.variables)), last); err != nil {
+			return nil, nil, err
+		}
+		out.cut(n, n+1).free()
 	}
 	for d := range out {
-		free(out[d][n:]...)
+		free(out[d][n+1]) // begin
 		if d > 0 {
 			free(last[d]...)
 		}

@@ -306,6 +306,12 @@ func (r *run) one() error {
 func (r *run) portion(p *portion, order copies) error {
 	var asked []*ahead // the first is at work, the second waits for it
 	defer func() {
+		if p.Packed && r.ctx.Err() != nil { // their steps are in the state
+			r.ctx = context.WithoutCancel(r.ctx)
+			for len(asked) > 0 && r.keep(asked[0], order) == nil {
+				asked = asked[1:]
+			}
+		}
 		for _, c := range asked {
 			c.drop()
 		}
