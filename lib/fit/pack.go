@@ -175,7 +175,7 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, 
 		next = append(next, f.variables[i])
 	}
 	last := len(state) - 1
-	halted := Max(state[last], t.infinite(w))
+	halted := Max(state[last], Max(t.infinite(w), t.infinite(f.mean)))
 	going := Equal(halted, t.scalar(float32(0)))
 	for k, x := range next {
 		next[k] = Where(BroadcastToShape(going, shapes.Make(dtypes.Bool, x.Shape().Dimensions...)), x, state[k])
