@@ -83,6 +83,23 @@ func (n *Net) spread(l []*session.Array, devices int) (copies, error) {
 	return all, nil
 }
 
+// replicate copies arrays of device 0 to the others.
+func (n *Net) replicate(l []*session.Array, devices int) (copies, error) {
+	all := copies{l}
+	for d := 1; d < devices; d++ {
+		var there []*session.Array
+		for _, a := range l {
+			b, err := n.copy(a, d)
+			if err != nil {
+				return nil, err
+			}
+			there = append(there, b)
+		}
+		all = append(all, there)
+	}
+	return all, nil
+}
+
 // onDevice names a copy of an array.
 type onDevice struct {
 	*session.Array

@@ -375,23 +375,6 @@ func (r *run) tell(phase string) {
 // snapshot saves the session's arrays; its status has the error.
 func (r *run) snapshot() { r.net.session.Snapshot("") }
 
-// replicate copies arrays of device 0 to the others.
-func (n *Net) replicate(l []*session.Array, devices int) (copies, error) {
-	all := copies{l}
-	for d := 1; d < devices; d++ {
-		var there []*session.Array
-		for _, a := range l {
-			b, err := n.copy(a, d)
-			if err != nil {
-				return nil, err
-			}
-			there = append(there, b)
-		}
-		all = append(all, there)
-	}
-	return all, nil
-}
-
 // integers puts int32 scalars on a device.
 func (n *Net) integers(device int, values ...int) ([]*session.Array, error) {
 	var l []*session.Array
