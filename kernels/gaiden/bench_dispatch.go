@@ -35,7 +35,11 @@ type stepper struct {
 // asWorker begins this program once more with a worker's allocator, if it has not
 // got it: raw PJRT is measured as the worker calls it.
 func asWorker() error {
-	more := device.Allocator()
+	plugin, err := device.Find()
+	if err != nil {
+		return err
+	}
+	more := device.Allocator(plugin)
 	if len(more) == 0 {
 		return nil
 	}

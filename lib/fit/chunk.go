@@ -19,7 +19,8 @@ type ahead struct {
 	results      *session.Array
 	values       []float32
 	ended        time.Time
-	over         chan error // that they have come to the host
+	err          error
+	over         chan struct{} // closed when they have come to the host
 }
 
 // ask begins some turns with a state, from an example of the epoch on. Their
@@ -32,25 +33,30 @@ func (r *run) ask(state copies, p *portion, order copies, first, turns int) (*ah
 	if err != nil {
 		return nil, err
 	}
-	c.values, c.over = make([]float32, p.results().Size()), make(chan error, 1)
+	if p.Packed {
+		r.state, r.named = c.after, false // the one before is gone
+	}
+	c.values, c.over = make([]float32, p.results().Size()), make(chan struct{})
 	go func() {
-		err := c.results.Values(c.values)
+		defer close(c.over)
+		c.err = c.results.Values(c.values)
 		c.ended = time.Now()
-		c.over <- err
 	}()
 	return c, nil
 }
 
 // drop gives back what a chunk makes that nobody will look at.
 func (c *ahead) drop() {
-	c.after.free()
+	if !c.portion.Packed {
+		c.after.free()
+	}
 	c.results.Finalize()
 }
 
 // keep waits for a chunk, and keeps what it made when its losses are finite.
 func (r *run) keep(c *ahead, order copies) error {
 	n, p := r.net, c.portion
-	if err := during(r.ctx, func() { r.tell("train") }, func() error { return <-c.over }); err != nil {
+	if err := during(r.ctx, func() { r.tell("train") }, func() error { <-c.over; return c.err }); err != nil {
 		return err
 	}
 	if c.began.Before(r.kept) { // the devices began with it when they had done the last one
@@ -59,21 +65,21 @@ func (r *run) keep(c *ahead, order copies) error {
 	r.kept = c.ended
 	took := c.ended.Sub(c.began)
 	r.history.Device += took
-	wrong := c.values[len(c.values)-1] != 0
-	values := c.values[:c.turns*p.turn()*columns]
-	if bad := notFinite(values); bad >= 0 {
-		return r.diagnose(p, order, c.first, bad, float64(values[bad*columns]))
-	}
-	if wrong { // the last step's gradient was not finite, though its loss was
-		return r.diagnose(p, order, c.first, c.turns*p.turn(), math.NaN())
-	}
-	if err := n.bind(n.layout.all(), c.after[0]); err != nil {
+	steps, wrong := c.turns*p.turn(), c.values[len(c.values)-1]
+	values := c.values[:steps*columns]
+	if p.Packed {
+		if wrong > 0 {
+			return r.halt(c, order, values, steps-int(wrong))
+		}
+	} else if err := r.take(c, order, values, wrong > 0); err != nil {
 		return err
 	}
-	r.state.free()
 	c.results.Finalize()
-	r.state = c.after
-	steps := c.turns * p.turn()
+	if p.Packed && time.Since(r.last) > naming {
+		if err := r.name(); err != nil {
+			return err
+		}
+	}
 	r.count(values, p.Batch, steps)
 	if p.Batch == r.Batch && r.done > steps { // the first chunk of a run also warms up
 		r.pace = paced(r.pace, took, steps)
@@ -91,6 +97,34 @@ func paced(known, took time.Duration, steps int) time.Duration {
 		return seen
 	}
 	return known + time.Duration(float64(seen-known)*float64(took)/float64(share/4))
+}
+
+// take makes what a chunk has made the run's state when its losses are finite.
+func (r *run) take(c *ahead, order copies, values []float32, wrong bool) error {
+	n, p := r.net, c.portion
+	if bad := notFinite(values); bad >= 0 {
+		return r.diagnose(p, order, c.first, bad, float64(values[bad*columns]))
+	}
+	if wrong { // the last step's gradient was not finite, though its loss was
+		return r.diagnose(p, order, c.first, c.turns*p.turn(), math.NaN())
+	}
+	if err := n.bind(n.layout.all(), c.after[0]); err != nil {
+		return err
+	}
+	r.state.free()
+	r.state = c.after
+	return nil
+}
+
+// halt is the end of a run whose packed state has stopped after some good steps
+// of a chunk.
+func (r *run) halt(c *ahead, order copies, values []float32, good int) error {
+	loss := float64(values[good*columns])
+	if !math.IsInf(loss, 0) { // the loss may be finite where the gradient is not
+		loss = math.NaN()
+	}
+	r.count(values, c.portion.Batch, good)
+	return r.diagnose(c.portion, order, c.first+good*c.portion.Batch, 0, loss)
 }
 
 // count adds the results of steps to the epoch's.
@@ -145,8 +179,13 @@ func (r *run) diagnose(p *portion, order copies, first, bad int, loss float64) e
 	if r.joined {
 		e.Epoch, e.Step, e.Kept, e.KeptEpoch = r.done+bad+1, 1, min(r.done, 1), r.done
 	}
-	var err error
-	e.Layer, e.Part, err = r.net.probe(r.ctx, r.data, p.Batch, order[0][0], first, bad, r.state[0], r.rate[0])
+	state, err := r.state[0], error(nil)
+	if p.Packed {
+		state, err = r.unpacked()
+	}
+	if err == nil {
+		e.Layer, e.Part, err = r.net.probe(r.ctx, r.data, p.Batch, order[0][0], first, bad, state, r.rate[0])
+	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return errors.Join(e, err)
 	}

@@ -4,7 +4,11 @@ import (
 	"fmt"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/engine/hlo"
 	"gaiden/lib/session"
 )
 
@@ -48,6 +52,16 @@ func run1(p *session.Program, parts ...copies) (copies, error) {
 	return l, nil
 }
 
+// apartProgram gives each device random numbers of its own: rng, replica → rng.
+// They stay apart, whatever is drawn from them: drawing counts on from a number.
+func (n *Net) apartProgram(devices int) (*hlo.Program, error) {
+	return n.traceFor(devices, "apart", func(t *trace) []*Node {
+		state := Parameter(t.g, "rng", shapes.Make(dtypes.Uint64, 3))
+		replica := Parameter(t.g, "replica", shapes.Make(dtypes.Int32))
+		return []*Node{Add(state, Mul(ConvertDType(replica, dtypes.Uint64), t.scalar(uint64(0x9e3779b97f4a7c15))))}
+	})
+}
+
 // spread copies arrays of device 0 to the others, once.
 func (n *Net) spread(l []*session.Array, devices int) (copies, error) {
 	all := copies{l}
@@ -63,6 +77,23 @@ func (n *Net) spread(l []*session.Array, devices int) (copies, error) {
 				n.spreads[key] = b
 			}
 			there = append(there, n.spreads[key])
+		}
+		all = append(all, there)
+	}
+	return all, nil
+}
+
+// replicate copies arrays of device 0 to the others.
+func (n *Net) replicate(l []*session.Array, devices int) (copies, error) {
+	all := copies{l}
+	for d := 1; d < devices; d++ {
+		var there []*session.Array
+		for _, a := range l {
+			b, err := n.copy(a, d)
+			if err != nil {
+				return nil, err
+			}
+			there = append(there, b)
 		}
 		all = append(all, there)
 	}

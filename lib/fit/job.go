@@ -210,11 +210,11 @@ func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment,
 	}
 	variables := next[:len(n.layout.variables)]
 	b.add(session.JobStep{Program: place, When: when, Inputs: session.Named(n.name+"/step", b.prefix+"base"), Names: []string{at}})
-	b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(append(append([]string{}, state...), replica)...), Names: working})
+	b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(state...), Names: working})
 	b.add(session.JobStep{Program: p.steps.main, When: when, Repeat: runs, Inputs: session.Named(in...), Names: working})
 	b.add(session.JobStep{Program: report, When: when, Inputs: session.Named(append(append([]string{}, variables...), results)...),
 		Read: []wire.Read{{Output: 0, Name: "train"}}, Finite: true})
-	b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(append(append([]string{}, next...), replica)...), Names: append(append([]string{}, state...), "", "")})
+	b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(next...), Names: append(append([]string{}, state...), "", "")})
 	return nil
 }
 
@@ -305,7 +305,7 @@ func (n *Net) reportProgram(c chunk, steps int) (*session.Program, error) {
 		results := Slice(Parameter(t.g, "results", c.results()), AxisRange(0, steps), AxisRange())
 		wrong := t.scalar(float32(0))
 		for _, i := range n.layout.trained {
-			wrong = Max(wrong, ReduceAllMax(ConvertDType(LogicalNot(IsFinite(variables[i])), dtypes.Float32)))
+			wrong = Max(wrong, t.infinite(variables[i]))
 		}
 		mark := Where(GreaterThan(wrong, t.scalar(float32(0))), t.scalar(float32(math.NaN())), t.scalar(float32(0)))
 		return []*Node{Concatenate([]*Node{results, BroadcastToDims(mark, 1, columns)}, 0)}

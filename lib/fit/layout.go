@@ -272,11 +272,14 @@ func (n *Net) bind(slots []slot, arrays []*session.Array) error {
 }
 
 // taken are the parameters whose memory a program of an epoch takes for what it
-// returns: what was copied for it, results and begin.
+// returns: what was copied for it or is packed, results and begin.
 func (n *Net) taken(c chunk) func(p *hlo.Program) []bool {
 	return func(p *hlo.Program) []bool {
 		mask := make([]bool, len(p.Inputs))
-		state := len(n.layout.all())
+		state := len(n.slots(c))
+		for i := range state {
+			mask[i] = c.Packed
+		}
 		for _, i := range append(n.copied(c), state, state+1) {
 			mask[i] = true
 		}

@@ -29,6 +29,7 @@ type Net struct {
 	spreads  map[onDevice]*session.Array // copies of data on other devices
 	paces    map[string]time.Duration    // of a step, in the last run of its kind
 	works    map[string]float64          // FLOPs of a step
+	packing  bool                        // of a test: see packs
 }
 
 // Config says how a net is trained. The zero value is Adam on the loss that

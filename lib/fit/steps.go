@@ -31,6 +31,9 @@ func (n *Net) steps(s *Set, c chunk) *steps {
 		{"start", func() (*hlo.Program, error) { return n.startProgram(c) }, nil},
 		{"finish", func() (*hlo.Program, error) { return n.finishProgram(c) }, nil},
 	} {
+		if c.Packed && part.name == "finish" {
+			continue
+		}
 		x.keys[i] = fmt.Sprintf("%s/%v", part.name, c)
 		x.wait[i] = n.prepare(x.keys[i], part.build, part.donate)
 	}
@@ -40,6 +43,9 @@ func (n *Net) steps(s *Set, c chunk) *steps {
 // ready waits for them.
 func (x *steps) ready(ctx context.Context, alive func()) error {
 	for i, to := range []**session.Program{&x.main, &x.start, &x.finish} {
+		if x.wait[i] == nil {
+			continue
+		}
 		p, err := x.net.wait(ctx, x.keys[i], x.wait[i], alive)
 		if err != nil {
 			return err
@@ -50,7 +56,7 @@ func (x *steps) ready(ctx context.Context, alive func()) error {
 }
 
 // do does some turns from example first of the order on: the state after them,
-// and their results. The state it is given is kept.
+// and their results. The state it is given is kept, if it is not packed.
 func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (after copies, results *session.Array, err error) {
 	sources, err := x.net.spread(s.arrays(), x.Devices)
 	if err != nil {
@@ -59,14 +65,12 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 	fixed := make(copies, x.Devices)
 	var scalars []*session.Array
 	defer func() { free(scalars...) }()
-	replicas := make(copies, x.Devices)
 	for d := range fixed {
 		l, err := x.net.integers(d, first, d, turns)
 		if err != nil {
 			return nil, nil, err
 		}
 		scalars = append(scalars, l...)
-		replicas[d] = l[1:2]
 		if x.Single {
 			l = l[:2]
 		}
@@ -76,7 +80,7 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 	if x.Single {
 		runs = turns
 	}
-	out, err := x.begin(state, replicas)
+	out, err := x.begin(state)
 	for i := 0; i < runs && err == nil; i++ {
 		in := out
 		if out, err = run1(x.main, in, fixed); x.Fresh && i > 0 {
@@ -87,12 +91,15 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 		return nil, nil, err
 	}
 	n := len(state[0])
-	last, err := run1(x.finish, out.cut(0, len(x.net.layout.variables)), out.cut(n, n+1))
-	if err != nil {
-		return nil, nil, err
+	last := out.cut(n, n+1)
+	if !x.Packed {
+		if last, err = run1(x.finish, out.cut(0, len(x.net.layout.variables)), last); err != nil {
+			return nil, nil, err
+		}
+		out.cut(n, n+1).free()
 	}
 	for d := range out {
-		free(out[d][n:]...)
+		free(out[d][n+1]) // begin
 		if d > 0 {
 			free(last[d]...)
 		}
@@ -102,14 +109,14 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 
 // begin is what the first turn of a chunk takes: the state, copied where the
 // turn changes it in place, empty results, and the number of the turn.
-func (x *steps) begin(state, replicas copies) (copies, error) {
+func (x *steps) begin(state copies) (copies, error) {
 	old := make(copies, len(state))
 	for d := range state {
 		for _, i := range x.places {
 			old[d] = append(old[d], state[d][i])
 		}
 	}
-	started, err := run1(x.start, old, replicas)
+	started, err := run1(x.start, old)
 	if err != nil {
 		return nil, err
 	}

@@ -198,14 +198,7 @@ func (t *trace) scalar(value any) *Node { return Const(t.g, value) }
 // result out of it, where the ops that take a part of ours read it in place.
 func (t *trace) join(l []*Node) []*Node {
 	t.mark("devices/all_reduce")
-	flat := make([]*Node, len(l))
-	for i, x := range l {
-		flat[i] = Reshape(x, x.Shape().Size())
-	}
-	t.w.builder.Divert(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
-		return f.AllReduce(operands, compute.ReduceOpSum, nil)
-	})
-	sum := OptimizationBarriers(Concatenate(flat, 0))[0]
+	sum := t.allReduce(vector(l))
 	joined, at := make([]*Node, len(l)), 0
 	for i, x := range l {
 		size := x.Shape().Size()
@@ -213,4 +206,12 @@ func (t *trace) join(l []*Node) []*Node {
 		at += size
 	}
 	return joined
+}
+
+// allReduce adds an array up over the devices.
+func (t *trace) allReduce(x *Node) *Node {
+	t.w.builder.Divert(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
+		return f.AllReduce(operands, compute.ReduceOpSum, nil)
+	})
+	return OptimizationBarriers(x)[0]
 }

@@ -57,7 +57,11 @@ func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 		return nil, err
 	}
 	defer r.close()
-	err = n.roomy(r.epochs(), data, r.Batch)
+	err = r.epochs()
+	if nerr := r.name(); err == nil {
+		err = nerr
+	}
+	err = n.roomy(err, data, r.Batch)
 	if err != nil && r.history.Stopped == "" {
 		r.history.Stopped = err.Error()
 	}
@@ -77,6 +81,9 @@ type run struct {
 	state           copies // variables, moments, step
 	rate            copies
 	devices         int
+	work            float64 // of a step, in FLOPs; 0: not asked for
+	named           bool    // the state, if it is packed; as of last
+	last            time.Time
 	order           *session.Program
 	main, odd, tail portion
 	steps           int           // of an epoch
@@ -140,13 +147,12 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 		return nil, err
 	}
 	r.history.Devices = r.devices
-	work := 0.0
 	if n.platform != "cpu" {
-		if work, err = n.work(data, t.Batch); err != nil {
+		if r.work, err = n.work(data, t.Batch); err != nil {
 			return nil, err
 		}
 	}
-	r.main = portion{chunk: n.split(whole, t.Batch, r.devices, work, n.fuses(data, chunk{Batch: t.Batch, Devices: r.devices}) > 0)}
+	r.main = portion{chunk: n.split(whole, t.Batch, r.devices, r.work, n.fuses(data, chunk{Batch: t.Batch, Devices: r.devices}) > 0)}
 	r.main.turns = whole / r.main.turn()
 	if left := whole % r.main.turn(); left > 0 {
 		r.odd = portion{chunk: n.once(t.Batch, left), first: (whole - left) * t.Batch, turns: left}
@@ -165,9 +171,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.state, err = n.replicate(state, r.devices); err != nil {
-		return nil, err
-	}
+	r.state, r.named = copies{state}, true
 	rate := t.LearningRate
 	if rate == 0 {
 		rate = n.config.Optimizer.Rate()
@@ -182,8 +186,10 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 
 func (r *run) close() {
 	r.rate.free()
-	for _, l := range r.state[1:] {
-		free(l...) // device 0 has those with names
+	for d, l := range r.state {
+		if d > 0 || r.main.Packed { // else they are those with names
+			free(l...)
+		}
 	}
 }
 
@@ -209,13 +215,19 @@ func (r *run) ready(p *portion) error {
 func (r *run) epochs() error {
 	key := fmt.Sprintf("order/%d/%t/%d", r.data.N, !r.InOrder, r.devices)
 	order := r.net.prepare(key, func() (*hlo.Program, error) { return r.net.orderProgram(r.data.N, !r.InOrder, r.devices) }, nil)
+	if r.net.packs(r) {
+		r.pack()
+	}
 	r.prepare(&r.main)
 	if err := r.ready(&r.main); err != nil {
 		return err
 	}
 	r.prepare(&r.odd)
 	r.prepare(&r.tail)
-	var err error
+	err := r.spread()
+	if err != nil {
+		return err
+	}
 	if r.order, err = r.net.wait(r.ctx, key, order, nil); err != nil {
 		return err
 	}
@@ -278,6 +290,9 @@ func (r *run) one() error {
 	if r.Validation == nil {
 		return nil
 	}
+	if err := r.name(); err != nil {
+		return err
+	}
 	r.tell("test")
 	v, err := r.net.score(r.ctx, r.Validation, func() { r.tell("test") })
 	if err != nil {
@@ -291,6 +306,12 @@ func (r *run) one() error {
 func (r *run) portion(p *portion, order copies) error {
 	var asked []*ahead // the first is at work, the second waits for it
 	defer func() {
+		if p.Packed && r.ctx.Err() != nil { // their steps are in the state
+			r.ctx = context.WithoutCancel(r.ctx)
+			for len(asked) > 0 && r.keep(asked[0], order) == nil {
+				asked = asked[1:]
+			}
+		}
 		for _, c := range asked {
 			c.drop()
 		}
@@ -353,23 +374,6 @@ func (r *run) tell(phase string) {
 
 // snapshot saves the session's arrays; its status has the error.
 func (r *run) snapshot() { r.net.session.Snapshot("") }
-
-// replicate copies arrays of device 0 to the others.
-func (n *Net) replicate(l []*session.Array, devices int) (copies, error) {
-	all := copies{l}
-	for d := 1; d < devices; d++ {
-		var there []*session.Array
-		for _, a := range l {
-			b, err := n.copy(a, d)
-			if err != nil {
-				return nil, err
-			}
-			there = append(there, b)
-		}
-		all = append(all, there)
-	}
-	return all, nil
-}
 
 // integers puts int32 scalars on a device.
 func (n *Net) integers(device int, values ...int) ([]*session.Array, error) {

@@ -208,8 +208,15 @@ func TestArchitecture(t *testing.T) {
 // TestStop holds that a run ends soon after its context, keeps what was done,
 // and says so.
 func TestStop(t *testing.T) {
+	for name, packed := range map[string]bool{"arrays": false, "packed": true} {
+		t.Run(name, func(t *testing.T) { stops(t, packed) })
+	}
+}
+
+func stops(t *testing.T, packed bool) {
 	s := open(t)
 	n := attach(t, s, "cnn", small(), Config{})
+	n.packing = packed
 	data := load(t, n, "bars", digits(5000, n.model.Input, 1))
 	ctx, cancel := context.WithCancel(context.Background())
 	var stopped time.Time
@@ -256,6 +263,12 @@ func TestEarlyStop(t *testing.T) {
 // TestNotFinite holds that a loss that is no number stops the run, names step
 // and layer, and leaves good weights.
 func TestNotFinite(t *testing.T) {
+	for name, packed := range map[string]bool{"arrays": false, "packed": true} {
+		t.Run(name, func(t *testing.T) { unusable(t, packed) })
+	}
+}
+
+func unusable(t *testing.T, packed bool) {
 	s := open(t)
 	ctx := context.Background()
 	d := digits(100, []int{16}, 1)
@@ -266,6 +279,7 @@ func TestNotFinite(t *testing.T) {
 	bad := slices.Clone(x)
 	bad[57*16] = float32(math.Inf(1)) // example 57 is in step 6 of 10
 	n := attach(t, s, "cnn", small(), Config{Optimizer: SGD{}})
+	n.packing = packed
 	good := load(t, n, "good", Data{X: x, Y: d.Y})
 	torn := load(t, n, "torn", Data{X: bad, Y: d.Y})
 	before, err := n.Test(ctx, good)
@@ -287,12 +301,14 @@ func TestNotFinite(t *testing.T) {
 	if err != nil || math.IsNaN(after.Loss) || after.Loss > 2*before.Loss {
 		t.Errorf("weights afterwards: got %v, %v, want good ones", after, err)
 	}
-	_, err = n.Train(ctx, good, Train{Epochs: 3, Batch: 10, LearningRate: 1e20})
+	e = nil
+	_, err = n.Train(ctx, good, Train{Epochs: 3, Batch: 10, LearningRate: 1e39}) // infinite as a float32, so weights are at once
 	if !errors.As(err, &e) {
-		t.Errorf("huge learning rate: got error %v, want a NotFiniteError", err)
+		t.Fatalf("infinite learning rate: got error %v, want a NotFiniteError", err)
 	}
-	if after, err = n.Test(ctx, good); err != nil || math.IsNaN(after.Loss) && e.Kept == 0 {
-		t.Errorf("weights after a huge learning rate: got %v, %v", after, err)
+	last, err := n.Test(ctx, good)
+	if err != nil || last.Loss != after.Loss || e.Kept != 0 {
+		t.Errorf("after an infinite learning rate: got %v, %v, %v, want %v, as before", last, e, err, after)
 	}
 }
 

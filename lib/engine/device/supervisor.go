@@ -165,7 +165,7 @@ func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec
 	defer pipe.Close()
 	cmd := exec.Command(s.Command[0], s.Command[1:]...)
 	cmd.ExtraFiles = []*os.File{listener, pipe}
-	cmd.Env = append(append(os.Environ(), Allocator()...), plugin.Env...)
+	cmd.Env = append(append(os.Environ(), Allocator(plugin)...), plugin.Env...)
 	cmd.Env = append(cmd.Env, jobEnv+"="+string(wire.JSON(job{s.generation, s.note, plugin})))
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.WaitDelay = time.Second // a child of the plugin's may hold the pipe
@@ -201,9 +201,13 @@ func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec
 // heap for each thread, 16 % of it in the kernel (2 cores, in turns).
 const AllocatorEnv = "GLIBC_TUNABLES=glibc.malloc.tcache_count=1000:glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456:glibc.malloc.arena_max=1"
 
-// Allocator is what a process with devices needs in its environment before it
-// starts: AllocatorEnv, or nothing where the user has set the allocator.
-func Allocator() []string {
+// Allocator is what a process with the devices of a plugin needs in its
+// environment before it starts: AllocatorEnv on a CPU, nothing elsewhere and where
+// the user has set the allocator.
+func Allocator(p Plugin) []string {
+	if p.Device != "cpu" {
+		return nil
+	}
 	if name, _, _ := strings.Cut(AllocatorEnv, "="); os.Getenv(name) != "" {
 		return nil
 	}

@@ -35,6 +35,7 @@ type Builder struct {
 	functions map[string]bool
 	label     string
 	divert    func(*Function, []compute.Value) ([]compute.Value, error)
+	absent    map[string]bool // parameters that are no inputs
 	replicas  int
 	sharded   bool // over meshes of one device
 	devices   []compute.DeviceNum
@@ -79,6 +80,16 @@ func Symbol(label string) string {
 // for the identity when it derives a gradient.
 func (b *Builder) Divert(write func(f *Function, operands []compute.Value) ([]compute.Value, error)) {
 	b.divert = write
+}
+
+// Absent says which parameters are zeros in place of inputs. GoMLX makes one
+// for each variable of a model, also where a program computes all of a
+// variable's values itself and would never look at the input.
+func (b *Builder) Absent(names ...string) {
+	b.absent = map[string]bool{}
+	for _, n := range names {
+		b.absent[n] = true
+	}
 }
 
 // Main returns the function that the program runs.

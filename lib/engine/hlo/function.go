@@ -2,6 +2,7 @@ package hlo
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/gomlx/compute"
@@ -76,6 +77,9 @@ func (f *Function) Parameter(name string, shape shapes.Shape, sharding *compute.
 	if f.name == compute.MainName && slices.Contains(f.names, name) {
 		return nil, fmt.Errorf("hlo: Parameter: main has one named %q already", name)
 	}
+	if f.builder.absent[name] {
+		return f.zeros(shape)
+	}
 	v := &value{builder: f.builder, home: f, shape: shape.Clone(), index: len(f.params)}
 	f.params = append(f.params, v)
 	f.names = append(f.names, name)
@@ -95,6 +99,15 @@ func (f *Function) Constant(flat any, dims ...int) (compute.Value, error) {
 	v := f.constant(literal, shape)
 	v.integer = scalarInteger(flat, dims)
 	return v, nil
+}
+
+// zeros is a constant of one number, whatever its shape.
+func (f *Function) zeros(shape shapes.Shape) (compute.Value, error) {
+	literal, _, err := denseLiteral(reflect.MakeSlice(reflect.SliceOf(shape.DType.GoType()), 1, 1).Interface(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return f.constant(literal, shape.Clone()), nil
 }
 
 func (f *Function) constant(literal string, shape shapes.Shape) *value {
