@@ -48,6 +48,8 @@ func TestRecordedPhases(t *testing.T) {
 		case what == "flops" && r.Subject == "counted":
 			counted[r.Case] = r.Median
 			continue
+		case what == "flops" && (strings.Contains(r.Case, "/next/") || strings.Contains(r.Case, "/loss/")):
+			continue // XLA counts a byte made a number as one, and an op in two fusions twice: half of these little phases
 		case what == "flops" && !strings.HasPrefix(r.Case, "kerascnn"): // XLA counts nothing of cuDNN's convolutions
 			near(r, counted[r.Case], 0.14)
 		default:
