@@ -52,7 +52,7 @@ func programsMagic(_ context.Context, h magic.Host, c magic.Command) error {
 }
 
 func showPrograms(h magic.Host, ans *wire.AnswerBody) {
-	rows := [][]string{{"hash", "name", "from", "made in", "runs", "a run", "code", "hits", "cells", "kept", "last use", "origin"}}
+	rows := [][]string{{"hash", "name", "from", "made in", "runs", "a run", "code", "hits", "cells", "kept", "last use", "shapes", "origin"}}
 	for _, p := range ans.Programs {
 		size, pace, kept := "?", "", "memory"
 		if p.Bytes >= 0 {
@@ -67,7 +67,7 @@ func showPrograms(h magic.Host, ans *wire.AnswerBody) {
 		if p.Pinned {
 			kept += ", pinned"
 		}
-		rows = append(rows, []string{p.Hash, p.Name, p.From, units.Seconds(p.Compile.Seconds()), fmt.Sprint(p.Runs), pace, size, fmt.Sprint(p.Hits), fmt.Sprint(p.Clients), kept, ago(p.Used), p.Origin})
+		rows = append(rows, []string{p.Hash, p.Name, p.From, units.Seconds(p.Compile.Seconds()), fmt.Sprint(p.Runs), pace, size, fmt.Sprint(p.Hits), fmt.Sprint(p.Clients), kept, ago(p.Used), p.Shapes, p.Origin})
 	}
 	if len(rows) > 1 {
 		grid(h, rows)

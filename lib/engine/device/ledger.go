@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"sort"
 	"strings"
@@ -322,7 +323,7 @@ func (w *Worker) programList() []wire.ProgramInfo {
 		if !p.isReady() {
 			continue
 		}
-		info := wire.ProgramInfo{Hash: hex.EncodeToString(p.hash[:6]), Name: p.name, Origin: p.origin, From: p.from.String(), Compile: p.took, Runs: p.runs, Bytes: -1,
+		info := wire.ProgramInfo{Hash: hex.EncodeToString(p.hash[:6]), Name: p.name, Origin: p.origin, Shapes: shapesOf(p.inputs) + " → " + shapesOf(p.outputs), From: p.from.String(), Compile: p.took, Runs: p.runs, Bytes: -1,
 			Used: p.used, Hits: p.hits, Clients: p.refs, Pinned: p.pinned, OnDisk: p.onDisk, Pace: p.pace}
 		if m, err := p.exe.MemoryStats(); err == nil {
 			info.Bytes = m.Code
@@ -331,6 +332,19 @@ func (w *Worker) programList() []wire.ProgramInfo {
 	}
 	sort.Slice(l, func(i, j int) bool { return l[i].Used.After(l[j].Used) })
 	return l
+}
+
+// shapesOf names the first two types, and how many more there are.
+func shapesOf(all []wire.Type) string {
+	var names []string
+	for i, t := range all {
+		if i == 2 {
+			names = append(names, fmt.Sprintf("%d more", len(all)-i))
+			break
+		}
+		names = append(names, t.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // deviceError makes an error of PJRT cross the socket; code is its class unless

@@ -130,6 +130,7 @@ type ProgramInfo struct {
 	Hash    string // first 12 hexadecimal digits
 	Name    string
 	Origin  string
+	Shapes  string // of what it takes and gives, the first of each
 	From    string // memory, disk or compiled
 	Compile time.Duration
 	Runs    int64
