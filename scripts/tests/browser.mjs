@@ -1,6 +1,6 @@
 // The story of a notebook in JupyterLab, told by a real browser: launcher,
 // typing, completion, running, a progress display that changes, widgets, Stop,
-// restart, export. Each step is a test; screenshots show what the user would have seen.
+// restart, export, the magics that measure. Each step is a test; screenshots show what the user would have seen.
 // Prints "passed failed skipped".
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -265,6 +265,21 @@ for v := 0; v < 100; {
     }
     if (html.includes("gaiden_lines")) throw new Error("the page holds the script of the widgets' line");
     if (!/class="highlight.*"/.test(html)) throw new Error("the code is not highlighted");
+  }],
+  ["magics", async () => {
+    const file = new URL("magics.ipynb", import.meta.url);
+    fs.copyFileSync(file, path.join(args.work, "lab", "notebooks", "magics.ipynb"));
+    const wants = JSON.parse(fs.readFileSync(file, "utf8")).cells.map((c) => new RegExp(c.metadata.want));
+    await page.goto(`${address}/lab/tree/magics.ipynb?token=${token}`);
+    await until("all cells", async () => (await cells().count()) === wants.length);
+    await until("the kernel to be idle", idle);
+    await menu("Run", "Run All Cells");
+    for (const [i, want] of wants.entries()) {
+      await cells().nth(i).scrollIntoViewIfNeeded();
+      await until(`cell ${i} to show ${want}`, async () =>
+        /\[\d+\]/.test(await cells().nth(i).locator(".jp-InputPrompt").innerText()) && want.test((await output(i).allInnerTexts()).join("\n")), 60_000);
+    }
+    await picture("magics");
   }],
 ];
 

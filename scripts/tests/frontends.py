@@ -1,5 +1,6 @@
 """Front ends other than JupyterLab, with the installed kernel "gaiden": nbclient,
-papermill with parameters, jupyter console, jupyter kernelspec. Prints
+papermill with parameters, jupyter console (with the magics that measure),
+jupyter kernelspec. Prints
 "passed failed skipped"."""
 import importlib.util, json, os, re, subprocess, sys, unittest
 
@@ -64,6 +65,18 @@ class FrontEnds(unittest.TestCase):
         done = subprocess.run([sys.executable, "-m", "jupyter_console", "--kernel", "gaiden", "--simple-prompt"], input="x := 20\nx + 1\nexit\n",
                               capture_output=True, text=True, timeout=180)
         self.assertRegex(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout), r"Out\[\d+\]: 21", done.stderr)
+
+    @unittest.skipUnless(importlib.util.find_spec("jupyter_console"), "jupyter console is missing: pip install jupyter_console")
+    def test_magics_in_a_terminal(self):
+        """The magics that measure, of one line each: as text they say the same."""
+        cells = [c for c in nbformat.read(f"{ROOT}/scripts/tests/magics.ipynb", 4).cells if "\n" not in c.source]
+        self.assertGreater(len(cells), 9)
+        done = subprocess.run([sys.executable, "-m", "jupyter_console", "--kernel", "gaiden", "--simple-prompt"],
+                              input="".join(c.source + "\n" for c in cells) + "exit\n", capture_output=True, text=True, timeout=180)
+        said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+        for c in cells:
+            self.assertTrue(re.search(c.metadata.want, said), f"{c.source}: want {c.metadata.want!r}, got {said}")
+        self.assertNotIn("Traceback", said)
 
     def test_kernelspec(self):
         tool = [sys.executable, "-m", "jupyter_client.kernelspecapp"]
