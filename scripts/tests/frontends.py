@@ -1,7 +1,6 @@
 """Front ends other than JupyterLab, with the installed kernel "gaiden": nbclient,
 papermill with parameters, jupyter console (with the magics that measure),
-jupyter kernelspec. Prints
-"passed failed skipped"."""
+jupyter kernelspec. Prints "passed failed skipped"."""
 import importlib.util, json, os, re, subprocess, sys, unittest
 
 import nbformat
