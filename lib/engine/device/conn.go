@@ -37,6 +37,7 @@ type conn struct {
 
 	// Protected by Worker.mu.
 	flights   []*flight     // not watched yet
+	launching bool          // an Execute is in the plugin, and has taken its inputs
 	lullTimer *time.Timer   // watches them when no frame comes, nil before the first
 	armed     bool          // lullTimer will fire
 	inflight  int           // executions the device has not finished

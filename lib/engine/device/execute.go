@@ -46,18 +46,21 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	}
 	c.take(p, e, s)
 	p.used = time.Now()
+	c.launching = true
 	w.mu.Unlock()
 	err := p.exe.Execute(s.in, s.out, s.donate, w.devices[e.Device], pjrt.Async, nil)
 	w.mu.Lock()
 	if errors.Is(err, pjrt.ErrOutOfMemory) && (w.spare() || s.shared) {
 		err = c.again(p, e, s)
 	}
+	c.launching = false
 	if err != nil {
 		c.disembark(cost)
 		c.landing.Broadcast()
 		c.giveBack(e, s)
 		why := c.late(p, deviceError(wire.ExecuteError, err))
 		c.poison(p, e, why)
+		c.watch(false) // what was left for this one
 	} else {
 		p.runs++
 		f := p.flight(cost)

@@ -147,6 +147,10 @@ func (c *conn) watch(wait bool) {
 		}
 		group := flights[:n]
 		flights = flights[n:]
+		if a == nil && c.launching {
+			c.flights = append(group, c.flights...)
+			continue
+		}
 		if a == nil {
 			c.landed(group, nil)
 			continue
@@ -200,9 +204,11 @@ func (c *conn) landed(flights []*flight, err error) {
 	c.clock(flights)
 }
 
-// clock learns from the end of flights how long their programs take. It errs on
-// the long side, where the device was idle or the end was heard of late. The
-// caller holds w.mu.
+// clock learns from the end of flights how long their programs take. Where the
+// device was idle before, it errs on the long side only, as an end may be heard of
+// late, so what is shorter is believed at once. In a chain an end that is heard of
+// late makes one time long and the next one short: both count alike, so that the
+// two cancel. The caller holds w.mu.
 func (c *conn) clock(flights []*flight) {
 	now, p := time.Now(), flights[0].program
 	began, same := flights[0].began, true
@@ -211,15 +217,18 @@ func (c *conn) clock(flights []*flight) {
 		c.disembark(f.cost)
 	}
 	c.landing.Broadcast()
-	if c.lastEnd.After(began) {
+	chained := c.lastEnd.After(began)
+	if chained {
 		began = c.lastEnd
 	}
 	c.lastEnd = now
 	took := max(1, now.Sub(began)/time.Duration(len(flights)))
 	switch {
 	case !same:
-	case p.pace == 0 || took < p.pace:
+	case p.pace == 0, !chained && took < p.pace:
 		p.pace = took
+	case chained:
+		p.pace += (took - p.pace) / 4
 	default:
 		p.pace += (took - p.pace) / 8
 	}
