@@ -114,7 +114,7 @@ func TestStateMagics(t *testing.T) {
 		{"%snapshot delete good", nil, ""},
 		{"%snapshot delete good", nil, "no snapshot \"good\""},
 		{"%snapshot diff", nil, "%snapshot [NAME"},
-		{"%device quota 1kB", nil, "has a quota of 1.00 kB, and arrays of 24 B"},
+		{"%device quota 1kB", nil, "has a quota of 1.00 kB, and arrays of "},
 		{"%device", nil, "1.00 kB"},
 		{"%device quota 0", nil, "nothing would fit"},
 		{"%programs", nil, "on disk: 0 programs"},

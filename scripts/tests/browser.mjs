@@ -83,6 +83,16 @@ async function menu(...names) {
   }
 }
 const idle = () => page.locator('.jp-NotebookPanel:visible .jp-Notebook-ExecutionIndicator[data-status="idle"]').count();
+// settled waits for a kernel that stays: JupyterLab sometimes starts one and at once another one in its place.
+async function settled() {
+  let was = "", since = Date.now();
+  await until("the kernel to be idle, and to stay", async () => {
+    const now = JSON.stringify((await (await page.request.get(`${address}/api/sessions?token=${token}`)).json()).map((s) => s.kernel.id));
+    if (now !== was || !(await idle())) since = Date.now();
+    was = now;
+    return Date.now() - since > 1500;
+  });
+}
 const accept = () => page.locator(".jp-Dialog .jp-mod-accept").click();
 
 const story = [
@@ -93,14 +103,7 @@ const story = [
     await picture("launcher");
     await card.click();
     await cells().first().waitFor();
-    // JupyterLab sometimes starts a kernel and at once another one in its place.
-    let was = "", since = Date.now();
-    await until("the kernel to be idle, and to stay", async () => {
-      const now = JSON.stringify((await (await page.request.get(`${address}/api/sessions?token=${token}`)).json()).map((s) => s.kernel.id));
-      if (now !== was || !(await idle())) since = Date.now();
-      was = now;
-      return Date.now() - since > 1500;
-    });
+    await settled();
   }],
   ["type and run", async () => {
     const i = (await cells().count()) - 1;
@@ -238,10 +241,11 @@ for v := 0; v < 100; {
     await run();
     await page.keyboard.press("Control+s");
     await until("the notebook to be saved", async () => (await (await page.request.get(`${address}/api/contents/Untitled.ipynb?token=${token}`)).text()).includes("finished"));
+    const count = await cells().count();
     await page.goto("about:blank");
     await new Promise((done) => setTimeout(done, 500));
     await page.goto(`${address}/lab/tree/Untitled.ipynb?token=${token}`);
-    await until("all cells", async () => (await cells().count()) > 10);
+    await until("all cells", async () => (await cells().count()) === count);
     await until("the kernel to be idle", idle);
     const i = await write("left");
     await run();
@@ -272,12 +276,14 @@ for v := 0; v < 100; {
     const wants = JSON.parse(fs.readFileSync(file, "utf8")).cells.map((c) => new RegExp(c.metadata.want));
     await page.goto(`${address}/lab/tree/magics.ipynb?token=${token}`);
     await until("all cells", async () => (await cells().count()) === wants.length);
-    await until("the kernel to be idle", idle);
+    await settled();
     await menu("Run", "Run All Cells");
     for (const [i, want] of wants.entries()) {
-      await cells().nth(i).scrollIntoViewIfNeeded();
-      await until(`cell ${i} to show ${want}`, async () =>
-        /\[\d+\]/.test(await cells().nth(i).locator(".jp-InputPrompt").innerText()) && want.test((await output(i).allInnerTexts()).join("\n")), 60_000);
+      // The notebook scrolls by itself while it runs: a look scrolls anew, and waits for nothing.
+      await until(`cell ${i} to show ${want}`, async () => {
+        await cells().nth(i).evaluate((cell) => cell.scrollIntoView({ block: "center" }), null, { timeout: 5_000 }).catch(() => {});
+        return /\[\d+\]/.test(await cells().nth(i).locator(".jp-InputPrompt").textContent()) && want.test((await output(i).allTextContents()).join("\n"));
+      }, 60_000);
     }
     await picture("magics");
   }],
