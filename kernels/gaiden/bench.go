@@ -26,6 +26,7 @@ type bench struct {
 	devices   string        // numbers of devices, for train: "1,2,4"
 	variants  string        // ways of training that are measured too, for train
 	tune      time.Duration // at most, for each net, for train
+	seeds     int           // that each net is trained from, for accuracy
 	budget    time.Duration
 	info      sysinfo.Info
 	records   []timing.Record
@@ -57,6 +58,7 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&b.devices, "devices", "", "train: compare these numbers of devices, such as 1,2,4")
 	f.StringVar(&b.variants, "variants", "", "train: measure these ways too, of: "+variantNames())
 	f.DurationVar(&b.tune, "tune", 15*time.Second, "train: time to choose kernels for each net on a GPU")
+	f.IntVar(&b.seeds, "seeds", 3, "accuracy: train each net from so many seeds")
 	f.DurationVar(&b.budget, "budget", time.Second, "time for each case")
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		f.Usage()

@@ -23,11 +23,15 @@ var accuracyCases = []struct {
 	epochs, few int
 }{{"seedcnn-b8", 5, 5}, {"mlp-b100", 20, 3}, {"kerascnn-b128", 12, 1}, {"lenet5-b100", 30, 3}}
 
-// benchAccuracy trains the nets on Fashion-MNIST, and PyTorch's from the same
-// weights on the same data with the same optimizer; the order of examples and
-// dropout are each one's own. LeNet5 gets the images with a frame of zeros, in
+// benchAccuracy trains the nets on Fashion-MNIST from several seeds, and
+// PyTorch's from the same weights on the same data with the same optimizer; the
+// order of examples and dropout are each one's own, so that one seed's accuracy
+// says little: they spread by a point. LeNet5 gets the images with a frame of zeros, in
 // three equal channels.
 func benchAccuracy(b *bench) error {
+	if b.seeds < 1 {
+		return fmt.Errorf("bench accuracy: %d seeds: want 1 or more", b.seeds)
+	}
 	ctx := context.Background()
 	images, err := datasets.Fashion(ctx, datasets.Options{})
 	if err != nil {
@@ -59,7 +63,7 @@ func benchAccuracy(b *bench) error {
 			if script != "torch" {
 				continue
 			}
-			if err := b.peer("accuracy_torch.py", dir, strconv.Itoa(epochs), a.name); err != nil {
+			if err := b.peer("accuracy_torch.py", dir, strconv.Itoa(epochs), a.name, strconv.Itoa(b.seeds)); err != nil {
 				return err
 			}
 		}
@@ -69,50 +73,66 @@ func benchAccuracy(b *bench) error {
 
 // accuracy trains one, and leaves its first weights and the data in dir.
 func (b *bench) accuracy(ctx context.Context, s *session.Session, c trainCase, images *datasets.Images, epochs int, dir string) error {
-	config := c.config
-	config.Session, config.Seed = s, 1
-	net := fit.New("bench", c.model, config)
-	if err := net.Reset(); err != nil { // what a run that was stopped has left
-		return err
-	}
-	defer net.Reset()
-	if err := net.Save(filepath.Join(dir, "weights.safetensors")); err != nil {
-		return err
-	}
-	sum, err := firstWeights(net)
-	if err != nil {
-		return err
-	}
-	b.addSamples(c.name, "gaiden, first weights", "CRC-32", []float64{float64(sum)})
-	sets := map[string]*fit.Set{}
 	for name, split := range map[string]datasets.Split{"train": images.Train, "test": images.Test} {
-		x := framed(split.Pixels, c.model.Input)
 		var y []byte
 		for _, l := range split.Labels {
 			y = binary.LittleEndian.AppendUint32(y, uint32(l))
 		}
+		x := framed(split.Pixels, c.model.Input)
 		if err := errors.Join(os.WriteFile(filepath.Join(dir, name+".x"), x, 0o600), os.WriteFile(filepath.Join(dir, name+".y"), y, 0o600)); err != nil {
 			return err
 		}
-		set, err := net.Load("bench/"+name, fit.Data{X: x, Y: split.Labels})
+	}
+	var test, train, took []float64
+	for seed := 1; seed <= b.seeds; seed++ {
+		last, err := b.seed(ctx, s, c, images, epochs, seed, dir)
 		if err != nil {
 			return err
 		}
-		sets[name] = set
+		test, train = append(test, 100*last.Validation.Accuracy()), append(train, 100*last.Train.Accuracy())
+		took = append(took, last.Elapsed.Seconds())
 	}
-	if err := b.twice(ctx, net, images, c); err != nil {
-		return err
+	unit := fmt.Sprintf("%% after %d epochs", epochs)
+	b.addSamples(c.name, "gaiden, test", unit, test)
+	b.addSamples(c.name, "gaiden, train", unit, train)
+	b.addSamples(c.name, "gaiden", "s", took)
+	return nil
+}
+
+// seed trains from one seed, and leaves the first weights in dir. From the first
+// seed it also trains twice for a short while.
+func (b *bench) seed(ctx context.Context, s *session.Session, c trainCase, images *datasets.Images, epochs, seed int, dir string) (last fit.Epoch, err error) {
+	config := c.config
+	config.Session, config.Seed = s, int64(seed)
+	net := fit.New("bench", c.model, config)
+	if err := net.Reset(); err != nil { // what a run that was stopped has left
+		return last, err
+	}
+	defer net.Reset()
+	if err := net.Save(filepath.Join(dir, fmt.Sprintf("weights-%d.safetensors", seed))); err != nil {
+		return last, err
+	}
+	if seed == 1 {
+		sum, err := firstWeights(net)
+		if err != nil {
+			return last, err
+		}
+		b.addSamples(c.name, "gaiden, first weights", "CRC-32", []float64{float64(sum)})
+		if err := b.twice(ctx, net, images, c); err != nil {
+			return last, err
+		}
+	}
+	sets := map[string]*fit.Set{}
+	for name, split := range map[string]datasets.Split{"train": images.Train, "test": images.Test} {
+		if sets[name], err = net.Load("bench/"+name, fit.Data{X: framed(split.Pixels, c.model.Input), Y: split.Labels}); err != nil {
+			return last, err
+		}
 	}
 	h, err := net.Train(ctx, sets["train"], fit.Train{Epochs: epochs, Batch: c.batch, Validation: sets["test"]})
 	if err != nil {
-		return err
+		return last, err
 	}
-	last := h.Last()
-	unit := fmt.Sprintf("%% after %d epochs", epochs)
-	b.addSamples(c.name, "gaiden, test", unit, []float64{100 * last.Validation.Accuracy()})
-	b.addSamples(c.name, "gaiden, train", unit, []float64{100 * last.Train.Accuracy()})
-	b.addSamples(c.name, "gaiden", "s", []float64{last.Elapsed.Seconds()})
-	return nil
+	return h.Last(), nil
 }
 
 // firstWeights is a checksum of a net's weights: a CPU and a GPU start from the
