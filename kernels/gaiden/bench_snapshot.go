@@ -135,7 +135,7 @@ func benchDisturbance(b *bench, p *privateSession) error {
 	defer s.Close()
 	return b.disturb(p, s, "mlp-b100", 60, func() (func(int) error, error) {
 		c := caseOf("mlp-b100")
-		c.n = c.few
+		c = c.small()
 		net, data, err := c.attach(s, c.config)
 		return func(int) error {
 			_, err := net.Train(context.Background(), data, fit.Train{Batch: c.batch})

@@ -75,7 +75,7 @@ func (b *bench) train(c trainCase) (ran bool, err error) {
 		if c.few == 0 {
 			return false, nil
 		}
-		c.n = c.few
+		c = c.small()
 	}
 	for _, v := range variants {
 		if v.gpu && cpu || v.asked && !slices.Contains(strings.Split(b.variants, ","), v.name) {

@@ -71,7 +71,7 @@ func (b *bench) behind(p *privateSession, name string, f func() error) error {
 	}
 	defer s.Close()
 	c := caseOf(name)
-	c.n = c.few
+	c = c.small()
 	net, data, err := c.attach(s, c.config)
 	if err != nil {
 		return err
