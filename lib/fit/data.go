@@ -142,9 +142,25 @@ func (n *Net) find(name string) (*Set, error) {
 		}
 	}
 	if s.x == nil || s.y == nil {
-		return nil, fmt.Errorf("fit: no data set %q in the session: load it first", name)
+		return nil, n.noSet(name)
 	}
 	return s, nil
+}
+
+// noSet says that there is no data set of this name, and which there are.
+func (n *Net) noSet(name string) error {
+	var there []string
+	if list, err := n.session.List("data/"); err == nil { // else they stay unsaid
+		for _, a := range list {
+			if set, is := strings.CutSuffix(strings.TrimPrefix(a.Name, "data/"), "/x"); is {
+				there = append(there, set)
+			}
+		}
+	}
+	if len(there) == 0 {
+		return fmt.Errorf("fit: no data set %q in the session: load it first", name)
+	}
+	return fmt.Errorf("fit: no data set %q in the session, there are %s: load it first", name, strings.Join(there, ", "))
 }
 
 // check proves that data fit the net, and each other.
@@ -162,7 +178,7 @@ func (n *Net) check(name string, d Data) (s *Set, x, y shapes.Shape, err error) 
 	}
 	if count%size != 0 {
 		return nil, x, y, &ShapeError{n.name, name, "examples", fmt.Sprintf("%d numbers", count),
-			fmt.Sprintf("a multiple of %d, for layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
+			fmt.Sprintf("a multiple of %d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
 	}
 	s = &Set{Name: name, N: count / size, size: size}
 	x = shapes.Make(kind, s.N, size)
@@ -185,7 +201,7 @@ func (n *Net) check(name string, d Data) (s *Set, x, y shapes.Shape, err error) 
 		s.targets = len(t) / s.N
 		if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets != want {
 			return nil, x, y, &ShapeError{n.name, name, "targets", fmt.Sprintf("%d numbers an example", s.targets),
-				fmt.Sprintf("%d, for layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
+				fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
 		}
 		y = shapes.Make(dtypes.Float32, s.N, s.targets)
 	default:
@@ -204,11 +220,11 @@ func (n *Net) suits(s *Set) error {
 	}
 	if size := shapes.Make(dtypes.Float32, n.model.Input...).Size(); s.size != size {
 		return &ShapeError{n.name, s.Name, "examples", fmt.Sprintf("%d numbers each", s.size),
-			fmt.Sprintf("%d, for layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
+			fmt.Sprintf("%d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
 	}
 	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets > 0 && s.targets != want {
 		return &ShapeError{n.name, s.Name, "targets", fmt.Sprintf("%d numbers each", s.targets),
-			fmt.Sprintf("%d, for layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
+			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
 	}
 	return nil
 }

@@ -5,9 +5,11 @@ import (
 	"strings"
 )
 
-// ArchitectureError says that the session has another net under this name.
+// ArchitectureError says that the session has another net under this name, or
+// that weights from elsewhere are of another net.
 type ArchitectureError struct {
 	Net, Model  string
+	Weights     bool     // they are from elsewhere
 	Differences []string // one array a line
 }
 
@@ -17,11 +19,18 @@ func (e *ArchitectureError) Error() string {
 	if len(l) > 4 {
 		l, more = l[:4], fmt.Sprintf(" and %d more", len(e.Differences)-4)
 	}
-	return fmt.Sprintf("fit: net %q in the session is not a %s: %s%s", e.Net, e.Model, strings.Join(l, "; "), more)
+	what := fmt.Sprintf("net %q in the session is not a %s", e.Net, e.Model)
+	if e.Weights {
+		what = fmt.Sprintf("%s: the weights are not those of a %s", e.Net, e.Model)
+	}
+	return fmt.Sprintf("fit: %s: %s%s", what, strings.Join(l, "; "), more)
 }
 
 // Hint says what to do about it.
 func (e *ArchitectureError) Hint() string {
+	if e.Weights {
+		return fmt.Sprintf("give weights that a %s has saved; net.Weights() lists the names and shapes that it wants", e.Model)
+	}
 	return fmt.Sprintf("net.Reset() removes %s/* and starts anew; or give the new net a name of its own", e.Net)
 }
 

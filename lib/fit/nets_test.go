@@ -313,7 +313,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	err := n.Restore(path)
 	var wrong *ArchitectureError
-	if !errors.As(err, &wrong) {
+	if !errors.As(err, &wrong) || !wrong.Weights {
 		t.Errorf("weights of another net: got error %v, want an ArchitectureError", err)
 	}
 	if err := n.Restore(path + "x"); err == nil {

@@ -391,7 +391,7 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
 		}
 	}
-	if _, err := n.Find("nothing"); err == nil || !strings.Contains(err.Error(), `no data set "nothing"`) {
+	if _, err := n.Find("nothing"); err == nil || !strings.Contains(err.Error(), `no data set "nothing" in the session, there are ok: load it first`) {
 		t.Errorf("find: got error %v", err)
 	}
 	tall := models.Net{Name: "tall", Input: []int{4, 4, 1}, Layers: []models.Layer{models.Conv2D{Name: "c1", Channels: 1, Kernel: 5}}}

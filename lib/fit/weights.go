@@ -32,6 +32,9 @@ func (n *Net) weights() ([]Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := n.session.Wait(); err != nil { // the host takes memory only for what is there
+		return nil, err
+	}
 	all := make([]Tensor, len(slots))
 	for i, s := range slots {
 		all[i] = Tensor{s.name, slices.Clone(s.shape.Dimensions), make([]float32, s.shape.Size())}
@@ -60,7 +63,7 @@ func (n *Net) setWeights(values []Tensor) error {
 		known[s.name] = s
 		names = append(names, s.name)
 	}
-	wrong := &ArchitectureError{Net: n.name, Model: n.model.Name}
+	wrong := &ArchitectureError{Net: n.name, Model: n.model.Name, Weights: true}
 	var slots []slot
 	var arrays []*session.Array
 	for _, v := range values {
