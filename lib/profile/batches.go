@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +19,23 @@ import (
 type Batches struct {
 	Net, Model, Device string
 	Points             []BatchPoint
+	Left               []int // sizes that were left out, see [SweepOptions]
 	Partial            bool
+}
+
+// SweepOptions say what [SweepBatches] measures. The zero value is a hundred
+// runs of each size that the data has examples for.
+type SweepOptions struct {
+	Most int // examples of the largest batch; 0 means all the data
+	Runs int // of each size; 0 means 100
+
+	// Compile is after how long no further size is begun to be compiled; 0
+	// means never. Those that tell most come first: the smallest, the largest,
+	// then what halves the gaps between them.
+	Compile time.Duration
+
+	// Progress is told what is being done.
+	Progress func(string)
 }
 
 // A BatchPoint is one batch size.
@@ -38,29 +55,32 @@ func (p BatchPoint) Variance() float64 {
 	return d * d
 }
 
-// SweepBatches measures batches of 1, 2, 4, … up to most examples, runs times
-// each (0 means 100), as far as the data reaches. When ctx ends it returns what
-// is known, marked Partial.
-func SweepBatches(ctx context.Context, net *fit.Net, data *fit.Set, most, runs int, progress func(string)) (*Batches, error) {
-	if data == nil {
+// SweepBatches measures batches of 1, 2, 4, … examples. When ctx ends it returns
+// what is known, marked Partial.
+func SweepBatches(ctx context.Context, net *fit.Net, data *fit.Set, o SweepOptions) (*Batches, error) {
+	switch {
+	case data == nil:
 		return nil, fmt.Errorf("profile: %s: no data set: load one first, or take one with Synthetic", net.Name())
+	case o.Runs < 0:
+		return nil, fmt.Errorf("profile: %s: got %d runs of each batch, want 1 or more, or 0 for 100", net.Name(), o.Runs)
+	case o.Compile < 0:
+		return nil, fmt.Errorf("profile: %s: got %v to compile in, want more than none, or 0 for no limit", net.Name(), o.Compile)
 	}
-	if most < 1 || most > data.N {
-		most = data.N
+	if o.Most < 1 || o.Most > data.N {
+		o.Most = data.N
 	}
-	if runs == 0 {
-		runs = 100
+	if o.Runs == 0 {
+		o.Runs = 100
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
 	}
 	s, err := net.Session()
 	if err != nil {
 		return nil, err
 	}
-	if progress == nil {
-		progress = func(string) {}
-	}
 	b := &Batches{Net: net.Name(), Model: net.Model().Name, Device: deviceName(s)}
-	progress("compiling")
-	all, err := compileBatches(ctx, net, data, most)
+	all, err := compileBatches(ctx, net, data, o)
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
@@ -69,12 +89,16 @@ func SweepBatches(ctx context.Context, net *fit.Net, data *fit.Set, most, runs i
 		if ctx.Err() != nil {
 			break
 		}
+		if p == nil {
+			b.Left = append(b.Left, batch)
+			continue
+		}
 		all[log] = nil // its arrays may go when it is done
-		progress(fmt.Sprintf("batch %d", batch))
+		o.Progress(fmt.Sprintf("batch %d", batch))
 		if err := p.Next(); err != nil {
 			return nil, err
 		}
-		timer := timing.Timer{Runs: runs, Loops: 1, Sync: waiting(s), Budget: time.Second}
+		timer := timing.Timer{Runs: o.Runs, Loops: 1, Sync: waiting(s), Budget: time.Second}
 		core := timer.TimeContext(ctx, fmt.Sprintf("batch %d", batch), func() {
 			check(p.Forward())
 			check(p.Loss())
@@ -91,21 +115,50 @@ func SweepBatches(ctx context.Context, net *fit.Net, data *fit.Set, most, runs i
 	return b, nil
 }
 
-// compileBatches makes the phases of each batch size ready. A size is a shape of
-// its own, which XLA compiles anew: a few of them at the same time, since each
-// needs memory to be compiled.
-func compileBatches(ctx context.Context, net *fit.Net, data *fit.Set, most int) ([]*fit.Phases, error) {
-	n := bits.Len(uint(most))
+// compileBatches makes the phases of each batch size ready, nil for those that
+// there was no time for. A size is a shape of its own, which XLA compiles anew: a
+// few of them at the same time, since each needs memory to be compiled.
+func compileBatches(ctx context.Context, net *fit.Net, data *fit.Set, o SweepOptions) ([]*fit.Phases, error) {
+	n := bits.Len(uint(o.Most))
 	all, failed := make([]*fit.Phases, n), make([]error, n)
+	turns := make(chan int, n)
+	for _, log := range spread(n) {
+		turns <- log
+	}
+	close(turns)
+	began := time.Now()
 	var done sync.WaitGroup
-	turn := make(chan bool, 4)
-	for log := range n {
+	for range min(n, 3) { // the two ends, and what comes next
 		done.Go(func() {
-			turn <- true
-			defer func() { <-turn }()
-			all[log], failed[log] = net.Phases(ctx, data, 1<<log)
+			for log := range turns {
+				if ctx.Err() != nil || o.Compile > 0 && time.Since(began) > o.Compile {
+					return
+				}
+				o.Progress(fmt.Sprintf("compiling batch %d", 1<<log))
+				all[log], failed[log] = net.Phases(ctx, data, 1<<log)
+			}
 		})
 	}
 	done.Wait()
 	return all, errors.Join(failed...)
+}
+
+// spread is 0 to n-1 in an order in which any first part is spread over all: the
+// ends, their middle, the middles of the halves, and so on.
+func spread(n int) []int {
+	order := []int{0}
+	if n > 1 {
+		order = append(order, n-1)
+	}
+	for sorted := slices.Clone(order); len(order) < n; {
+		var middles []int
+		for i := range len(sorted) - 1 {
+			if m := (sorted[i] + sorted[i+1]) / 2; m > sorted[i] {
+				middles = append(middles, m)
+			}
+		}
+		order, sorted = append(order, middles...), append(sorted, middles...)
+		slices.Sort(sorted)
+	}
+	return order
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,9 @@ var server struct {
 	socket string
 	err    error
 }
+
+// Open is open, for the example, which is written from outside.
+var Open = func(t testing.TB) *session.Session { return open(t) }
 
 // open connects to the worker, in a name space of the test's own.
 func open(t testing.TB) *session.Session {
@@ -273,8 +277,14 @@ func TestMeasureRefuses(t *testing.T) {
 			t.Errorf("%s: got %v, want an error with %q", tt.name, err, tt.want)
 		}
 	}
-	if _, err := SweepBatches(context.Background(), n, nil, 8, 1, nil); err == nil {
+	if _, err := SweepBatches(context.Background(), n, nil, SweepOptions{}); err == nil {
 		t.Error("a sweep without data: got no error")
+	}
+	if _, err := SweepBatches(context.Background(), n, set, SweepOptions{Runs: -1}); err == nil || !strings.Contains(err.Error(), "got -1 runs") {
+		t.Errorf("a sweep of -1 runs: got %v", err)
+	}
+	if _, err := SweepBatches(context.Background(), n, set, SweepOptions{Compile: -1}); err == nil || !strings.Contains(err.Error(), "to compile in") {
+		t.Errorf("a sweep with less than no time: got %v", err)
 	}
 	if _, err := SweepActivation(context.Background(), s, "gelu", 3, nil); err == nil || !strings.Contains(err.Error(), "relu, sigmoid, tanh") {
 		t.Errorf("an activation that nobody knows: got %v", err)
@@ -305,7 +315,7 @@ func TestStop(t *testing.T) {
 		t.Errorf("got partial %t, %d phases, %d ops, want the phases alone", p.Partial, len(p.Phases), len(p.Ops))
 	}
 	cancel()
-	b, err := SweepBatches(ctx, n, set, 8, 3, nil)
+	b, err := SweepBatches(ctx, n, set, SweepOptions{Most: 8, Runs: 3})
 	if err != nil || !b.Partial || len(b.Points) > 0 {
 		t.Errorf("a sweep that was stopped before it began: got %+v, %v", b, err)
 	}
@@ -314,12 +324,19 @@ func TestStop(t *testing.T) {
 func TestSweeps(t *testing.T) {
 	s := open(t)
 	n, set := attach(t, s, "cnn", models.SeedCNN())
-	b, err := SweepBatches(context.Background(), n, set, 5, 6, nil)
+	b, err := SweepBatches(context.Background(), n, set, SweepOptions{Most: 5, Runs: 6})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(b.Points) != 3 || b.Points[2].Batch != 4 || b.Points[2].Core.N() != 6 || !(b.Points[2].Mean() > 0) || !(b.Points[2].Variance() > 0) {
 		t.Errorf("got %+v, want batches of 1, 2 and 4, 6 runs each", b.Points)
+	}
+	hurried, err := SweepBatches(context.Background(), n, set, SweepOptions{Most: 32, Runs: 1, Compile: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(hurried.Left)+len(hurried.Points) != 6 || len(hurried.Left) == 0 || hurried.Partial {
+		t.Errorf("a nanosecond to compile in: got %d sizes, %v left out, want some of six left out", len(hurried.Points), hurried.Left)
 	}
 	for _, name := range Activations() {
 		w, err := SweepActivation(context.Background(), s, name, 2, nil)
@@ -328,6 +345,14 @@ func TestSweeps(t *testing.T) {
 		}
 		if len(w.Points) != 3 || w.Points[2].N != 4 || w.Points[2].Host.N() == 0 || !(w.Floor() > 0) || !(w.Throughput() > 0) {
 			t.Errorf("%s: got %+v, want 1, 2 and 4 numbers", name, w.Points)
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	for _, want := range [][]int{{0}, {0, 1}, {0, 2, 1}, {0, 3, 1, 2}, {0, 8, 4, 2, 6, 1, 3, 5, 7}} {
+		if got := spread(len(want)); !slices.Equal(got, want) {
+			t.Errorf("spread(%d) is %v, want %v", len(want), got, want)
 		}
 	}
 }

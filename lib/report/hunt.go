@@ -80,7 +80,7 @@ func (h Hunt) Batches() (*profile.Batches, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := profile.SweepBatches(ctx, h.Net, train, h.Batch, 0, bar)
+	b, err := profile.SweepBatches(ctx, h.Net, train, profile.SweepOptions{Most: h.Batch, Progress: bar})
 	done()
 	if err == nil {
 		Show(Batches(b))

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"gaiden/lib/profile"
 	"gaiden/lib/timing"
@@ -54,6 +55,9 @@ func Batches(b *profile.Batches) Rich {
 			fmt.Sprintf("± %.1f%%", 100*m.Spread()), units.Seconds(m.Best()), units.Count(m.N()), units.Seconds(m.Median() / float64(p.Batch))})
 		s.X, s.Y = append(s.X, float64(p.Batch)), append(s.Y, p.Mean())
 		s.Low, s.High = append(s.Low, stats.Quantile(m.Samples, 0.25)), append(s.High, stats.Quantile(m.Samples, 0.75))
+	}
+	if len(b.Left) > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("left out, as the time to compile was over: batches of %s", strings.Trim(fmt.Sprint(b.Left), "[]")))
 	}
 	if b.Partial {
 		t.Notes = append(t.Notes, "stopped: a partial result")
