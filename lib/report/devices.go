@@ -31,8 +31,9 @@ type Trial struct {
 
 	// Fit says how long. Its Validation is Test.
 	Fit fit.Train
-	// CPUEpochs is how many epochs a CPU does, where Fit's would take too
-	// long; 0 means Fit's. The time of all is then estimated, and marked "~".
+	// CPUEpochs is how many epochs a CPU does beside a GPU, where Fit's would
+	// take too long; 0 means Fit's. The time of all is then estimated, and
+	// marked "~". Where there is no GPU, Fit's are done.
 	CPUEpochs int
 	// NoCPU leaves the CPU out on a machine with a GPU.
 	NoCPU bool
@@ -84,6 +85,7 @@ func Devices(ctx context.Context, t Trial) (*DeviceRuns, error) {
 	r := &DeviceRuns{Title: fmt.Sprintf("%s on %s, batches of %d", t.Net.Model().Name, orElse(t.Data, "data"), t.Fit.Batch)}
 	w := s.Welcome()
 	if w.Platform == "cpu" {
+		t.CPUEpochs = 0 // there is nothing beside it
 		if err := r.add(ctx, t, s, "CPU", 1, false); err != nil {
 			return r, err
 		}

@@ -59,7 +59,14 @@ func TestDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A second run as a machine with two GPUs has it.
+	if last := r.Runs[0].History.Last(); last.Number != 4 {
+		t.Errorf("a CPU alone did %d of 4 epochs", last.Number)
+	}
+	// A run beside a GPU, and one as a machine with two GPUs has it.
+	r.Runs = nil
+	if err := r.add(context.Background(), trial, s, "CPU", 1, false); err != nil {
+		t.Fatal(err)
+	}
 	if err := r.add(context.Background(), trial, s, "2 GPUs, forced", 2, true); err != nil {
 		t.Fatal(err)
 	}
