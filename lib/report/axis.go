@@ -12,6 +12,7 @@ type axis struct {
 	log       bool
 	low, high float64
 	empty     bool
+	whole     bool // names whole numbers alone, such as those of epochs
 }
 
 func newAxis(log bool) axis { return axis{log: log, empty: true} }
@@ -82,6 +83,9 @@ func (a *axis) ticks(about int) []tick {
 		}
 	}
 	step := niceStep((a.high - a.low) / float64(about))
+	if a.whole && a.high-a.low >= 1 {
+		step = max(step, 1)
+	}
 	// Either all numbers of an axis have a power of ten or none has.
 	power := max(math.Abs(a.low), math.Abs(a.high)) >= 1e7 || step < 1e-5
 	var all []tick

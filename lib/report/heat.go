@@ -177,7 +177,7 @@ func (h Heat) SVG() string {
 		`style="max-width:100%%;height:auto" font-family="system-ui,sans-serif" font-size="12" fill="currentColor">`, width, height, width, height, description)
 	fmt.Fprintf(c, "<title>%s</title>", description)
 	if h.Title != "" {
-		c.text(width/2, 17, "middle", ` font-size="14" font-weight="bold"`, shorten(h.Title, int(width/7.5)))
+		c.title(h.Title, width)
 	}
 	if len(rows) == 0 || len(columns) == 0 {
 		c.text(width/2, 54, "middle", ` opacity="0.7"`, "no data")

@@ -71,6 +71,7 @@ func (p Plot) size() (width, height float64) {
 // number of those that cannot.
 func (p Plot) ranges() (x, y axis, hidden int) {
 	x, y = newAxis(p.LogX), newAxis(p.LogY)
+	x.whole = true
 	for _, s := range p.Series {
 		for i := range s.Y {
 			px, py, ok := s.at(i)
@@ -80,6 +81,7 @@ func (p Plot) ranges() (x, y axis, hidden int) {
 			}
 			x.include(px)
 			y.include(py)
+			x.whole = x.whole && px == math.Trunc(px)
 			for _, edge := range [][]float64{s.Low, s.High} {
 				if i < len(edge) && finite(edge[i]) && y.shows(edge[i]) {
 					y.include(edge[i])
@@ -105,7 +107,7 @@ func (p Plot) notes(hidden int) []string {
 	}
 	for _, s := range p.Series {
 		if s.X != nil && len(s.X) != len(s.Y) {
-			notes = append(notes, fmt.Sprintf("%s: got %d values of x for %d of y", clean(s.Name), len(s.X), len(s.Y)))
+			notes = append(notes, fmt.Sprintf("%s: got %d values of x for %d of y", orElse(clean(s.Name), "a curve"), len(s.X), len(s.Y)))
 		}
 	}
 	return notes

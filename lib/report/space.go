@@ -51,7 +51,7 @@ func (s Surface) SVG() string {
 		`style="max-width:100%%;height:auto" font-family="system-ui,sans-serif" font-size="11" fill="currentColor">`, width, height, width, height, description)
 	fmt.Fprintf(c, "<title>%s</title>", description)
 	if s.Title != "" {
-		c.text(width/2, 17, "middle", ` font-size="14" font-weight="bold"`, shorten(s.Title, int(width/8)))
+		c.title(s.Title, width)
 	}
 	v := view{newBox(azimuth, elevation, width, height, top), g, c}
 	v.frame()

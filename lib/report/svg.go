@@ -70,7 +70,7 @@ func (p Plot) SVG() string {
 		`style="max-width:100%%;height:auto" font-family="system-ui,sans-serif" font-size="12" fill="currentColor">`, width, height, width, height, description)
 	fmt.Fprintf(c, "<title>%s</title>", description)
 	if p.Title != "" {
-		c.text(width/2, 17, "middle", ` font-size="14" font-weight="bold"`, shorten(p.Title, int(width/8)))
+		c.title(p.Title, width)
 	}
 	p.writeLegend(c, names, width)
 	c.axes(rows, p)
@@ -82,6 +82,15 @@ func (p Plot) SVG() string {
 	}
 	c.WriteString("</svg>")
 	return c.String()
+}
+
+// title writes what a picture shows above it: a long one in smaller letters, and
+// cut where those would be too small.
+func (c *canvas) title(s string, width float64) {
+	const size, letter = 14.0, 8.8 // a bold letter of that size is about so wide
+	s = shorten(s, int(width/letter/0.75))
+	fits := math.Min(size, size*width/letter/math.Max(1, float64(utf8.RuneCountInString(s))))
+	c.text(width/2, 17, "middle", fmt.Sprintf(` font-size="%.3g" font-weight="bold"`, fits), s)
 }
 
 // axes draws grid, frame, numbers and names.

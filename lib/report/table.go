@@ -201,6 +201,9 @@ func (t Table) HTML() string {
 			if c < len(cells) {
 				s = strings.ReplaceAll(escape(cells[c]), "\n", "<br>")
 			}
+			if tag == "th" { // validation/main/accuracy may be broken where the page is narrow
+				s = strings.NewReplacer("/", "/<wbr/>", "_", "_<wbr/>").Replace(s)
+			}
 			align := "left"
 			if right[c] {
 				align = "right"
