@@ -24,6 +24,9 @@ var server struct {
 	err    error
 }
 
+// Open is open, for the example, which is written from outside.
+var Open = func(t testing.TB) *session.Session { return open(t) }
+
 // open connects to the worker, in a name space of the test's own.
 func open(t testing.TB) *session.Session {
 	t.Helper()

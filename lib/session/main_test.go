@@ -71,6 +71,9 @@ func serve(t *testing.T, env ...string) *process {
 	return p
 }
 
+// Serve is a session of its own, for the example, which is written from outside.
+var Serve = func(t *testing.T) *Session { return serve(t).open("example") }
+
 // again starts the supervisor, in the directories of the one before.
 func (p *process) again(env ...string) {
 	p.t.Helper()
