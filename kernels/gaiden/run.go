@@ -49,7 +49,7 @@ func runMain(args []string, stdout, stderr io.Writer) error {
 	}
 	if folder := strings.HasSuffix(r.out, "/") || isFolder(r.out); folder {
 		if err := os.MkdirAll(r.out, 0o777); err != nil {
-			return err
+			return fmt.Errorf("run: got -o %s, want a folder that can be written to: %w", r.out, err)
 		}
 	} else if len(paths) > 1 && r.out != "" {
 		return fmt.Errorf("run: got %d notebooks for -o %s, want a folder", len(paths), r.out)
