@@ -128,13 +128,16 @@ func compileBatches(ctx context.Context, net *fit.Net, data *fit.Set, o SweepOpt
 	close(turns)
 	began := time.Now()
 	var done sync.WaitGroup
+	var told sync.Mutex   // Progress is told one thing at a time
 	for range min(n, 3) { // the two ends, and what comes next
 		done.Go(func() {
 			for log := range turns {
 				if ctx.Err() != nil || o.Compile > 0 && time.Since(began) > o.Compile {
 					return
 				}
+				told.Lock()
 				o.Progress(fmt.Sprintf("compiling batch %d", 1<<log))
+				told.Unlock()
 				all[log], failed[log] = net.Phases(ctx, data, 1<<log)
 			}
 		})
