@@ -115,6 +115,7 @@ var variants = []struct {
 	{"patches", func(c *trainCase) { c.model = c.model.Lowered(models.Patches) }, false, true},
 	{"library", func(c *trainCase) { c.model = c.model.Lowered(models.Library) }, false, true},
 	{"oneDNN", func(c *trainCase) { c.config.OneDNN = true }, false, true},
+	{"first look", func(c *trainCase) { c.config.FirstLook = true }, false, true},
 	{"no graphs", func(c *trainCase) { c.config.Flags = map[string]any{"xla_gpu_enable_command_buffer": ""} }, true, true},
 	{"collective graphs", func(c *trainCase) {
 		c.config.Flags = map[string]any{"xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,COLLECTIVES"}

@@ -259,7 +259,7 @@ func (n *Net) zeros(slots []slot) ([]*session.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := n.session.Compile(p, session.Options{Origin: n.config.Origin})
+	x, err := n.session.Compile(p, session.Options{FirstLook: n.config.FirstLook, Origin: n.config.Origin})
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +300,7 @@ func fits(t wire.Type, s shapes.Shape) bool { return t.Equal(typeOf(s)) }
 
 // compile makes a program ready.
 func (n *Net) compile(p *hlo.Program, donate []bool) (*session.Program, error) {
-	return n.session.Compile(p, session.Options{Donate: donate, Flags: n.flags(p), Origin: n.config.Origin})
+	return n.session.Compile(p, session.Options{Donate: donate, Flags: n.flags(p), FirstLook: n.config.FirstLook, Origin: n.config.Origin})
 }
 
 // many is the number of ops from which XLA launches a program's kernels one by

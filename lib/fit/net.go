@@ -64,6 +64,9 @@ type Config struct {
 	// program text by XLA's own convolutions and by oneDNN's, one run each: LeNet5
 	// 32 and 16, SeedCNN 1.5 and 1.3, KerasCNN 169 and 163.
 	OneDNN bool
+	// FirstLook compiles the net's programs sooner and worse: for a try of some
+	// steps. [session.FirstLook] has figures.
+	FirstLook bool
 	// Flags are XLA options for every program of the net.
 	Flags map[string]any
 	// Session; default: the notebook's, opened when the net is first used.

@@ -120,6 +120,16 @@ func TestSaves(t *testing.T) {
 		t.Errorf("after it: got %d snapshots, want 2", len(asked))
 	}
 	end <- 1
+	time.Sleep(20 * time.Millisecond)
+	x.took, x.last = time.Minute, time.Now().Add(-19*time.Minute)
+	if ask(); count() != 2 {
+		t.Errorf("19 minutes after one of a minute: got %d snapshots, want 2", len(asked))
+	}
+	x.last = time.Now().Add(-20 * time.Minute)
+	if ask(); count() != 3 {
+		t.Errorf("20 minutes after one of a minute: got %d snapshots, want 3", len(asked))
+	}
+	end <- 1
 }
 
 // TestGraphs holds that only small programs become CUDA graphs, on one device and

@@ -435,3 +435,23 @@ func TestOneDNN(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFirstLook holds that a net whose programs are compiled for a first look has
+// programs of its own, the same first weights, and learns the same.
+func TestFirstLook(t *testing.T) {
+	s := open(t)
+	losses := func(name string, first bool) []float32 {
+		n := attach(t, s, name, small(), Config{Seed: 1, FirstLook: first})
+		h, err := n.Train(context.Background(), load(t, n, "bars", digits(64, small().Input, 1)), Train{Epochs: 3, Batch: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.Losses
+	}
+	want, got := losses("net", false), losses("net2", true)
+	for i := range want {
+		if d := math.Abs(float64(got[i] - want[i])); d > 1e-4*math.Max(1, float64(want[i])) {
+			t.Errorf("loss %d: got %v, want %v", i, got[i], want[i])
+		}
+	}
+}

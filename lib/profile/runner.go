@@ -71,7 +71,8 @@ func (m *measurer) compile(list []*hlo.Program) ([]*session.Program, error) {
 
 // programs are the options of what is compiled for the net.
 func (m *measurer) programs() session.Options {
-	return session.Options{Origin: m.net.Name() + "/profile", Flags: m.net.Config().Flags}
+	c := m.net.Config()
+	return session.Options{Origin: m.net.Name() + "/profile", Flags: c.Flags, FirstLook: c.FirstLook}
 }
 
 // run asks for a run.

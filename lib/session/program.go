@@ -1,7 +1,6 @@
 package session
 
 import (
-	"encoding/json"
 	"runtime"
 	"sync"
 	"time"
@@ -21,6 +20,8 @@ type Options struct {
 	// Flags are XLA options for this program, such as
 	// "xla_gpu_enable_triton_gemm": false.
 	Flags map[string]any
+	// FirstLook compiles sooner and worse; see [FirstLook].
+	FirstLook bool
 	// Origin says in lists where the program comes from.
 	Origin string
 }
@@ -57,13 +58,9 @@ func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
 	if o.Donate != nil && len(o.Donate) != len(p.Inputs) {
 		return nil, wire.Errorf(wire.Invalid, "session: program %s: donate has %d entries, want %d", p.Name, len(o.Donate), len(p.Inputs))
 	}
-	flags := ""
-	if len(o.Flags) > 0 {
-		b, err := json.Marshal(o.Flags)
-		if err != nil {
-			return nil, wire.Errorf(wire.Invalid, "session: program %s: flags: %v", p.Name, err)
-		}
-		flags = string(b)
+	flags, err := o.flags(s.Welcome().Platform)
+	if err != nil {
+		return nil, wire.Errorf(wire.Invalid, "session: program %s: flags: %v", p.Name, err)
 	}
 	began := time.Now()
 	text := p.Text(o.Donate)

@@ -135,7 +135,7 @@ func TestSnapshots(t *testing.T) {
 	}{
 		{"no such name", func() error { _, err := s.Rollback("frist", ""); return err }, wire.NotFound, "frist"},
 		{"a number", func() error { _, err := s.Snapshot("12"); return err }, wire.Invalid, "is a number"},
-		{"control character", func() error { _, err := s.Snapshot("a\nb"); return err }, wire.Invalid, "control character"},
+		{"control character", func() error { _, err := s.Snapshot("a\nb"); return err }, wire.Invalid, "snapshot name \"a\\nb\" has a control character"},
 		{"long", func() error { _, err := s.Snapshot(strings.Repeat("x", 10<<10)); return err }, wire.Invalid, "limit"},
 		{"no such prefix", func() error { _, err := s.Rollback("first", "zzz"); return err }, wire.NotFound, "zzz"},
 		{"discard nothing", func() error { return s.Discard() }, wire.Invalid, "no snapshot"},

@@ -63,7 +63,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		c.watch(false) // what was left for this one
 	} else {
 		p.runs++
-		f := p.flight(cost)
+		f := p.flight(c, cost)
 		c.publish(f, e, s)
 		c.add(f)
 	}
@@ -87,6 +87,11 @@ func (c *conn) take(p *program, e *wire.ExecuteBody, s *step) {
 	if c.sock != nil { // no cell has done what a job does
 		for _, b := range e.Bind {
 			w.preserve(name{c.hello.Space, b.Name})
+		}
+	}
+	for i, a := range s.inputs {
+		if e.Donate[i] && a.flight != nil && a.flight.conn != c {
+			a.flight.conn.watch(false) // its client's flights would have nothing left that tells of their end
 		}
 	}
 	for i, a := range s.inputs {

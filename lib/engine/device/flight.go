@@ -13,6 +13,7 @@ import (
 // used again: whoever has found an array by its name may look at it later.
 type flight struct {
 	program *program
+	conn    *conn // whose it is, nil when it has landed
 	began   time.Time
 	cost    time.Duration // device time it was thought to take, 0 if nobody knew
 	outputs []array
@@ -24,7 +25,7 @@ type flight struct {
 
 // flight is one with outputs that are ready to be filled in. The caller holds
 // w.mu.
-func (p *program) flight(cost time.Duration) *flight {
+func (p *program) flight(c *conn, cost time.Duration) *flight {
 	var f *flight
 	if n := len(p.idle); n > 0 {
 		f, p.idle = p.idle[n-1], p.idle[:n-1]
@@ -35,7 +36,7 @@ func (p *program) flight(cost time.Duration) *flight {
 			a.typ, a.bytes, a.maker = p.outputs[k], p.outBytes[k], f
 		}
 	}
-	f.began, f.cost, f.flying, f.alive = p.used, cost, true, len(f.outputs)
+	f.conn, f.began, f.cost, f.flying, f.alive = c, p.used, cost, true, len(f.outputs)
 	return f
 }
 
@@ -239,7 +240,7 @@ func (c *conn) clock(flights []*flight) {
 func (c *conn) settle(f *flight, err error) {
 	w := c.w
 	defer func() {
-		f.flying = false
+		f.flying, f.conn = false, nil
 		f.rest()
 	}()
 	for i := range f.outputs {

@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"sort"
+	"strings"
 	"time"
 
 	"gaiden/lib/engine/wire"
@@ -189,7 +190,8 @@ func first(l []string) string {
 // checkTitle refuses names of snapshots that could not be typed again.
 func checkTitle(s string) *wire.Error {
 	if why := checkName(s); why != nil {
-		why.Text = "snapshot: " + why.Text
+		why.Text = strings.Replace(why.Text, "array name", "snapshot name", 1)
+		why.Next = "give it a name such as before-pruning"
 		return why
 	}
 	for _, r := range s {
