@@ -62,7 +62,12 @@ type Config struct {
 	// it are experimental, and the session compiles such programs in each of its
 	// lives, for XLA cannot write them to disk. On 2 cores, ms a step of the same
 	// program text by XLA's own convolutions and by oneDNN's, one run each: LeNet5
-	// 32 and 16, SeedCNN 1.5 and 1.3, KerasCNN 169 and 163.
+	// 32 and 16, SeedCNN 1.5 and 1.3, KerasCNN 169 and 163, in another run 230 and
+	// 150. The first epoch, compiling included, is no slower: what an option costs is
+	// the two to five seconds of compiling when the session has been started again,
+	// where other programs come from disk. It is no default, for the losses of a net
+	// must not depend on how many steps were asked for, and for few the seconds are
+	// not earned back.
 	OneDNN bool
 	// FirstLook compiles the net's programs sooner and worse: for a try of some
 	// steps. [session.FirstLook] has figures.

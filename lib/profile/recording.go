@@ -16,7 +16,7 @@ import (
 
 // ErrNoProfiler reports a device whose plugin has no profiler: XLA's CPU plugin
 // has none.
-var ErrNoProfiler = errors.New("profile: this device's plugin has no profiler (XLA's has one for CUDA); measure phases and ops from outside instead")
+var ErrNoProfiler = errors.New("profile: this device's plugin has no profiler (XLA's has one for CUDA); %phases NET, or profile.Measure, measures phases and ops from outside")
 
 // A Recording is what the devices did while something ran.
 type Recording struct {

@@ -59,6 +59,9 @@ func (h Hunt) Bottleneck() (*profile.Phases, error) {
 	h.NoErrors, h.NoEpoch = true, true
 	return h.measure(func(p *profile.Phases) {
 		fmt.Println(p.Bottleneck())
+		if p.Partial {
+			fmt.Println("stopped: a partial result")
+		}
 		for _, w := range p.Warnings {
 			fmt.Println("warning:", w)
 		}

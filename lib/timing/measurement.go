@@ -170,7 +170,7 @@ func (m *Measurement) judge(clock, allowed float64) {
 	case spread > 0.125:
 		warn("the samples spread %s: do not trust this figure; the machine is busy, or the work differs from call to call", percent(spread))
 	case spread > 0.05:
-		warn("the samples spread %s; raise Timer.Budget, or quiet the machine, for a firmer answer", percent(spread))
+		warn("the samples spread %s; raise Timer.Budget or Timer.Runs (-r), or quiet the machine, for a firmer answer", percent(spread))
 	}
 	if slowest := stats.Max(m.Samples) / m.Best(); slowest > 4 {
 		warn("the slowest sample took %.2f times as long as the fastest; some calls may do other work, or find it cached", slowest)

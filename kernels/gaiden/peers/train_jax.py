@@ -248,6 +248,9 @@ for _ in range(SAMPLES):
     samples.append((time.perf_counter() - began) / count * 1e6)
 show(NAME, "jit step", "µs", samples)
 
+if cpu and NAME == "kerascnn-b128":
+    raise SystemExit(0)  # its scan did not come to an end in 240 s on two cores
+
 epoch = jax.jit(epoch, donate_argnums=0)
 state, samples = make(), []
 began = time.perf_counter()

@@ -77,7 +77,7 @@ func (r *Row) String() string {
 		s += "\n    also: " + strings.Join(r.Aliases, ", ")
 	}
 	if r.More != "" {
-		s += "\n\n" + strings.TrimSpace(r.More)
+		s += "\n\n" + strings.Trim(r.More, "\n")
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"go/scanner"
 	"go/token"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -36,6 +37,47 @@ func (n *Notebook) named(ctx context.Context, plain, before string) (word string
 	}
 	slices.Sort(matches)
 	return word, matches
+}
+
+// What a row's Args tell of a magic's arguments: its options, the words that it
+// takes one of, and whether it takes code or the name of a variable.
+var (
+	options = regexp.MustCompile(`-[a-z]+`)
+	choices = regexp.MustCompile(`\[([a-z]+(?:\|[a-z]+)+)\]`)
+	goCode  = regexp.MustCompile(`\b(statement|function|NET)\b`)
+)
+
+// arguments are those of a magic that begin with word: options, choices, and
+// names of the cells' own where it takes such.
+func (n *Notebook) arguments(plain, word string) (matches []string) {
+	name, _, _ := strings.Cut(plain, " ")
+	row := n.table().Find(name)
+	if row == nil {
+		return nil
+	}
+	var all []string
+	switch {
+	case strings.HasPrefix(word, "-"):
+		all = options.FindAllString(row.Args, -1)
+	case goCode.MatchString(row.Args):
+		nets := strings.Contains(row.Args, "NET")
+		for _, e := range n.memory.Entries() {
+			if e.Kind == "var" || e.Kind == "func" && !nets {
+				all = append(all, e.Name)
+			}
+		}
+	default:
+		if m := choices.FindStringSubmatch(row.Args); m != nil {
+			all = strings.Split(m[1], "|")
+		}
+	}
+	for _, a := range all {
+		if strings.HasPrefix(a, word) && !slices.Contains(matches, a) {
+			matches = append(matches, a)
+		}
+	}
+	slices.Sort(matches)
+	return matches
 }
 
 // quoted returns the beginning of a string that code breaks off in, and the name

@@ -63,7 +63,7 @@ func byteOffset(code string, cursor int) int {
 
 // Complete lists what may stand at the cursor: in Go by gopls, or by the names
 // that are known where there is no gopls, and in quotes by Named; in magics
-// their names; in shell commands files.
+// their names and arguments; in shell commands files.
 func (n *Notebook) Complete(ctx context.Context, code string, cursor int) jupyter.Completion {
 	at := byteOffset(code, cursor)
 	nothing := jupyter.Completion{Start: cursor, End: cursor}
@@ -82,6 +82,9 @@ func (n *Notebook) Complete(ctx context.Context, code string, cursor int) jupyte
 	switch {
 	case strings.HasPrefix(plain, "!"), strings.HasPrefix(plain, "%"):
 		word := plain[strings.LastIndexAny(plain, " \t!='\"")+1:]
+		if matches := n.arguments(plain, word); len(matches) > 0 {
+			return replaceBefore(code, at, word, matches)
+		}
 		return replaceBefore(code, at, word, n.files(word))
 	}
 	src, ok := n.goPart(code)

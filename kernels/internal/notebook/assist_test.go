@@ -50,6 +50,9 @@ func TestComplete(t *testing.T) {
 		{"magic behind GoNB's prefix", "//gonb:%hel|", "%help", 7, false},
 		{"file for a shell", "!cat da|", "data.csv", 5, false},
 		{"directory for a magic", "%cd data|", "dataset/", 4, false},
+		{"option of a magic", "%capture -|", "-a", 9, false},
+		{"choice of a magic", "%cost o|", "off", 6, false},
+		{"function for a magic", "%exec Gre|", "Greet", 6, false},
 	}
 	for _, kind := range []struct {
 		name, path string
