@@ -26,6 +26,21 @@ a crash it goes on from the last snapshot.
 %jobs stop NAME    its arrays stay as they are then
 %jobs forget NAME  remove one that has ended, with its log`
 
+// jobCell answers those who expect a cell to go on by itself.
+func jobCell(context.Context, magic.Host, magic.Command) error { return &jobCellError{} }
+
+// A jobCellError says why %%job runs nothing.
+type jobCellError struct{}
+
+func (*jobCellError) Error() string {
+	return "%%job: nothing was run: a cell's process ends with the cell, a job is work that is handed to the session"
+}
+
+// Hint says how.
+func (*jobCellError) Hint() string {
+	return "net.TrainJob(train, fit.Train{…}) in a cell begins one, in place of net.Train; %jobs shows it"
+}
+
 func jobsMagic(ctx context.Context, h magic.Host, c magic.Command) error {
 	if len(c.Args) == 0 || c.Args[0] == "list" && len(c.Args) == 1 {
 		return asking(func(s *session.Session) error {

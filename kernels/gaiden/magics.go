@@ -26,6 +26,7 @@ func sessionMagics() magic.Table {
 		{Name: "%snapshot", Args: snapshotArgs, Help: "save the notebook's arrays; compare, export, import them", More: snapshotMore, Run: snapshotMagic},
 		{Name: "%rollback", Args: "[last | NAME [PREFIX]]", Help: "undo the last cell, or make the arrays what they were at a snapshot", More: rollbackMore, Run: rollbackMagic},
 		{Name: "%jobs", Aliases: []string{"%job"}, Args: jobsArgs, Help: "training that goes on in the session", More: jobsMore, Run: jobsMagic},
+		{Name: "%%job", Args: "[NAME]", Role: magic.Body, Help: "runs nothing: says how training is handed to the session", Run: jobCell},
 	}
 }
 

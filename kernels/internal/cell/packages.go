@@ -118,11 +118,43 @@ func (m *Module) list(ctx context.Context, paths []string) error {
 		for _, p := range paths {
 			delete(m.state.Packages, p)
 		}
+		if err := m.cacheFull(ctx, problem); err != nil {
+			return err
+		}
 		return problem
 	}
 	m.save("packages-"+m.key, m.state)
 	return nil
 }
+
+// cacheFull returns why the go command cannot write its cache, if that is why it
+// did not find a package: a disk that is full makes it say of the standard library
+// that it is not there.
+func (m *Module) cacheFull(ctx context.Context, problem *ImportError) error {
+	if problem.Reason != noSuchStandard {
+		return nil
+	}
+	if info, err := os.Stat(filepath.Join(m.tool.GOROOT, "src", problem.Path)); err != nil || !info.IsDir() {
+		return nil
+	}
+	out, _, err := m.run(ctx, m.Environ(), "env", "GOCACHE")
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(strings.TrimSpace(string(out)), "room-")
+	if err == nil {
+		_, err = file.Write(make([]byte, 1<<20))
+		file.Close()
+		os.Remove(file.Name())
+	}
+	if err != nil {
+		return fmt.Errorf("cell: import %q: the go command's cache: %w", problem.Path, err)
+	}
+	return nil
+}
+
+// noSuchStandard is the reason of an import of the standard library that fails.
+const noSuchStandard = "the standard library has no such package"
 
 // foreign returns the first path that is not of the standard library.
 func foreign(paths []string) string {
@@ -144,7 +176,7 @@ func importProblem(path, text string) *ImportError {
 		strings.Contains(first, "cannot find module providing package"):
 		e.Reason, e.Needs = "no module of this notebook provides it", true
 	case strings.Contains(first, "is not in std"):
-		e.Reason = "the standard library has no such package"
+		e.Reason = noSuchStandard
 	case strings.HasPrefix(first, "# "):
 		e.Reason = "it does not compile:\n" + rest
 	case strings.Contains(first, "missing go.sum entry"):

@@ -2,9 +2,13 @@ package cell
 
 import (
 	"go/scanner"
+	"regexp"
 	"slices"
 	"strings"
 )
+
+// python matches lines that Python has and Go has not.
+var python = regexp.MustCompile(`^\s*(import [\pL_][\w.]*( as \w+)?|from [\w.]+ import .*|(def|class) \w+.*:|(for|while|if|elif|with) .*:|(else|try):|print .*)\s*$`)
 
 // foundEnd is what the parser's errors say where more was wanted.
 const foundEnd = "found the end of the cell"
@@ -34,6 +38,8 @@ func (u *Unit) syntax(err error, prefix int) []Diagnostic {
 			d.Text = lineOf(u.Text, line)
 			if message == "expected 1 expression" {
 				d.Hint = "a cell shows the value of one expression; fmt.Println(a, b) prints several"
+			} else if python.MatchString(d.Text) {
+				d.Hint = "this line is Python's, and the kernel runs Go; %%script python3 gives a cell to Python"
 			}
 		})
 	}

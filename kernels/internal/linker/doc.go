@@ -20,6 +20,10 @@
 // the cell before: 329 ms, and 241 ms with the packages loaded, of which the link
 // 241 and 153; sent at once when the cell before is idle: 331 and 291.
 //
+// The process takes its heap from the system at once and tells when the program is
+// written, not when it has given all back: the link alone, of the same cell, two
+// runs in turn, 187 → 161 ms and 148 → 142, with 5,800 page faults fewer.
+//
 // The change is made only to source that is known word for word (by its hash);
 // for another Go there is no such linker, and cells are linked as ever. Package
 // linker refuses: to be needed. Whatever it cannot do is the toolchain's to do.

@@ -1,6 +1,7 @@
 package linker
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -30,7 +31,7 @@ type Job struct {
 // nil, have none, and link nothing. Methods may be called at the same time.
 type Linker struct {
 	Program string        // made by Make
-	Idle    time.Duration // how long a process may wait, with some 60 MB; 0 = 5 minutes
+	Idle    time.Duration // how long a process may wait, with a heap of 64 MB; 0 = 5 minutes
 
 	mu    sync.Mutex
 	ready *process
@@ -44,9 +45,11 @@ type process struct {
 	cmd    *exec.Cmd
 	ask    io.WriteCloser
 	loaded atomic.Bool // the packages
-	ended  chan struct{}
-	failed error // once it has ended
-	late   *time.Timer
+
+	written chan struct{} // closed when the program is complete: to end takes the process a while longer
+	ended   chan struct{}
+	failed  error // once it has ended
+	late    *time.Timer
 }
 
 // Prepare starts a process that loads the job's packages, unless there is one
@@ -67,7 +70,7 @@ func (l *Linker) Prepare(job Job) {
 		l.ready.stop()
 		l.ready = nil
 	}
-	p := &process{job: job, stamp: stamp(job.Config), ended: make(chan struct{})}
+	p := &process{job: job, stamp: stamp(job.Config), written: make(chan struct{}), ended: make(chan struct{})}
 	// It ends when its input does: with this process, however that ends.
 	p.cmd = exec.Command(l.Program, "-importcfg", job.Config, "-s", "-w", "-buildmode=exe", "-o", os.DevNull, job.Object)
 	p.cmd.Dir = job.Dir
@@ -106,7 +109,7 @@ func (l *Linker) Link(ctx context.Context, job Job, out string) (done bool, err 
 	if p == nil {
 		return false, nil
 	}
-	defer p.stop()
+	defer func() { go p.stop() }()
 	if p.job.Config != job.Config || p.job.Object != job.Object || p.stamp != stamp(job.Config) {
 		return false, nil
 	}
@@ -117,6 +120,8 @@ func (l *Linker) Link(ctx context.Context, job Job, out string) (done bool, err 
 		return false, nil
 	}
 	select {
+	case <-p.written:
+		return true, nil
 	case <-p.ended:
 	case <-ctx.Done():
 		p.stop()
@@ -130,9 +135,17 @@ func (l *Linker) Link(ctx context.Context, job Job, out string) (done bool, err 
 	return true, nil
 }
 
-// Write is called with what the process says: that it has loaded the packages.
+// Write is called with what the process says, lines of its own among them: that
+// it has loaded the packages, and that it has written the program.
 func (p *process) Write(text []byte) (int, error) {
-	p.loaded.Store(true)
+	for line := range bytes.Lines(text) {
+		switch string(line) {
+		case "ready\n":
+			p.loaded.Store(true)
+		case "written\n":
+			close(p.written)
+		}
+	}
 	return len(text), nil
 }
 

@@ -30,6 +30,10 @@ var edits = []edit{
 		"1a0350628a76dbc4", "\ti := 0\n", "\ti := loadAhead(ctxt)\n"},
 	{"loader/loader.go", "\t// Allocate space for symbols, making a guess as to how much space we need.\n\t// This function was", "\tfor _, vr := range st.linknameVarRefs {\n",
 		"f3e301f656633d4d", "", "\tst := l.defineSyms()\n"},
+	{"ld/outbuf_mmap.go", "\tout.buf, err = syscall.Mmap(", "\t// copy heap to new mapping\n",
+		"77310ba99abf85fb", "\t\treturn err\n\t}\n", "\t\treturn err\n\t}\n\tmapped(out.buf)\n"},
+	{"ld/main.go", "\tctxt.Out.Close() // Close handles", "\tbench.Start(\"hostlink\")\n",
+		"ca3a4428e756b629", "necessary.\n", "necessary.\n\twritten()\n"},
 }
 
 // added are the files that the linker has beside Go's own.

@@ -159,7 +159,13 @@ func (e *UnknownError) Error() string {
 }
 
 // Hint says what to do next.
-func (e *UnknownError) Hint() string { return "%help lists all magics" }
+func (e *UnknownError) Hint() string {
+	const all = "%help lists all magics"
+	if program, ok := strings.CutPrefix(e.Name, "%%"); ok && e.Nearest == "" {
+		return "%%script " + program + " gives the cell to the program " + program + "; " + all
+	}
+	return all
+}
 
 // unknown makes the error for a name.
 func (t Table) unknown(name string, line int) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/jupyter"
@@ -93,6 +94,9 @@ func (n *Notebook) failure(err error) *jupyter.Error {
 	}
 	if details != "" {
 		e.Traceback = append(e.Traceback, strings.Split(details, "\n")...)
+	}
+	if strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+		e.Traceback = append(e.Traceback, "    make room on the disk that holds it and run the cell again; go clean -cache removes what Go can compile anew")
 	}
 	var hint interface{ Hint() string }
 	if build == nil && errors.As(err, &hint) {

@@ -88,6 +88,13 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("%s: got error %v, want no space left on device", code, err)
 			}
 		}
+		// The go command's own words for this are that net/http is not there.
+		cache := os.Getenv("GOCACHE")
+		t.Setenv("GOCACHE", filepath.Join(dir, "go-build"))
+		if _, err := r.run("import \"net/http\"\nhttp.StatusText(200)"); err == nil || !strings.Contains(strings.Join(err.Traceback, "\n"), "no space left on device\n    make room") {
+			t.Errorf("net/http: got error %v, want no space left on device, and what to do", err)
+		}
+		t.Setenv("GOCACHE", cache)
 		os.Remove(filepath.Join(dir, "filler"))
 		if got := r.must("y := 42\ny").result(); got != "42" {
 			t.Errorf("got %q, want 42", got)

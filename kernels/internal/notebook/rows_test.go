@@ -59,6 +59,10 @@ func TestMagics(t *testing.T) {
 		{"exec with arguments", "func hi() { fmt.Print(flag.Args()) }\n%exec hi a b", "[a b]", ""},
 		{"flag of an older cell", "var loud = flag.Bool(\"loud\", false, \"\")", "", ""},
 		{"flag used", "%% -loud\nfmt.Print(*loud)", "true", ""},
+		{"a program's cell", "%%python\nprint(1)", "", "%%script python gives the cell to the program python"},
+		{"Python", "import numpy as np\nx = np.zeros(3)", "", "this line is Python's"},
+		{"Python's function", "def f(x):\n    return x", "", "this line is Python's"},
+		{"Go that is broken", "for i := range 3 {\nprint(i):\n}", "", "print(i):\n      |"},
 		{"flag only parsed", "%% -loud\nfmt.Print(\"quiet\")", "quiet", ""},
 	}
 	for _, tt := range tests {
