@@ -109,6 +109,7 @@ var variants = []struct {
 }{
 	{"", func(*trainCase) {}, false, false},
 	{"XLA's kernels", func(c *trainCase) { c.config.Kernels = fit.XLAKernels }, true, false},
+	{"fused kernels", func(c *trainCase) { c.config.Kernels = fit.FusedKernels }, true, true},
 	{"bf16", func(c *trainCase) { c.config.BF16 = true }, true, false}, // XLA's CPU compiler computes it in float32 anyway
 	{"loop", func(c *trainCase) { c.config.Loop = fit.LoopedSteps }, false, true},
 	{"single", func(c *trainCase) { c.config.Loop = fit.SingleSteps }, false, true},
@@ -188,8 +189,12 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, subject string) err
 	return b.trainWork(s, net, data, c)
 }
 
-// tuned chooses kernels as fit does in the background of a notebook.
+// tuned chooses kernels as fit does in the background of a notebook, which is not
+// for nets with batch norm: -variants "fused kernels" measures those.
 func (b *bench) tuned(net *fit.Net, data *fit.Set, t fit.Train) error {
+	if net.Model().HasBatchNorm() {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.tune)
 	defer cancel()
 	err := net.Tune(ctx, data, t, func(line string) { fmt.Fprintln(b.progress, "bench train:", line) })

@@ -229,7 +229,7 @@ func (f found) row() *Node { return Reshape(Stack([]*Node{f.mean, f.weight, f.ri
 func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
 	t.set(variables)
 	net := t.net.model
-	if c.Fused > 0 && t.net.sequences() {
+	if c.Fused > 0 {
 		net = t.withKernels()
 	}
 	out := t.applyNet(net, b.x, true)

@@ -10,12 +10,18 @@ import (
 
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/fused/tiling"
 )
 
 // Kernels says which GPU kernels the steps of an epoch are made of. The numbers
-// are the same but for rounding. On a CPU, and for what package fused has no
-// plan for (batch norm, other losses than CrossEntropy but for small nets of
-// sequences, optimizers of one's own, several devices), they are always XLA's.
+// are the same but for rounding. On a CPU, on several devices, and for what
+// package fused has no plan for (other losses than CrossEntropy but for small nets
+// of sequences, optimizers of one's own), they are always XLA's.
+//
+// A net with batch norm has no plan either, but its norms have kernels: two each
+// way, with the activation and a residual block's sum in them. They are not
+// measured to be faster in general, so AutoKernels leaves them to XLA until
+// [Net.Tune] has found that they are for this net; FusedKernels uses them.
 type Kernels int
 
 const (
@@ -42,14 +48,29 @@ func (n *Net) fuses(s *Set, c chunk) int {
 	if !n.cuda() || k == XLAKernels || c.Devices > 1 {
 		return 0
 	}
-	if _, err := n.plan(s); err != nil && !n.sequences() && n.sequencePlan(s, c.Batch) == nil {
+	if !n.fusible(s, c.Batch) {
 		return 0
 	}
 	table := n.tilings()
-	if k == AutoKernels && table.Known(n.stepKey(c.Batch)).UsePlain() {
+	if k == AutoKernels && !n.prefers(table.Known(n.stepKey(c.Batch))) {
 		return 0
 	}
 	return 1 + table.Changes()
+}
+
+// prefers says whether AutoKernels are package fused's, by what is known of the
+// net's step.
+func (n *Net) prefers(known tiling.Entry) bool {
+	if n.model.HasBatchNorm() && known == (tiling.Entry{}) {
+		return false
+	}
+	return !known.UsePlain()
+}
+
+// fusible says whether package fused has something for steps on a set.
+func (n *Net) fusible(s *Set, batch int) bool {
+	_, err := n.plan(s)
+	return err == nil || n.sequences() || n.model.HasBatchNorm() || n.sequencePlan(s, batch) != nil
 }
 
 // cuda says whether there is a GPU that runs Triton's kernels, or a test that
@@ -65,7 +86,10 @@ func (n *Net) Fused(s *Set) (string, error) {
 		return p.String(), nil
 	}
 	p, err := n.plan(s)
-	if err != nil {
+	switch {
+	case err != nil && n.model.HasBatchNorm():
+		return "batch norms      two kernels each way, with FusedKernels or once Tune has found them faster\n", nil
+	case err != nil:
 		return "", err
 	}
 	return p.String(), nil
@@ -129,12 +153,9 @@ func (t *trace) fused(state []*Node, moments, unroll int, s fused.Source, rate *
 	if err != nil && other != nil {
 		panic(err) // epochProgram has asked before
 	}
-	var o fused.Ops
+	o := t.ops()
 	if n.config.BF16 {
 		o.Compute = dtypes.BFloat16
-	}
-	if n.config.Kernels != plainOps {
-		o.Builder, o.Choose = t.w.builder, n.tilings().Choose
 	}
 	variables := len(state) - moments - 2
 	var batches []fused.Batch
@@ -157,6 +178,14 @@ func (t *trace) fused(state []*Node, moments, unroll int, s fused.Source, rate *
 		state = append(append(v, m...), journal.Rows, journal.At)
 	}
 	return state
+}
+
+// ops are the fused operations of the program.
+func (t *trace) ops() fused.Ops {
+	if t.net.config.Kernels == plainOps {
+		return fused.Ops{}
+	}
+	return fused.Ops{Builder: t.w.builder, Choose: t.net.tilings().Choose}
 }
 
 // follow is a step as a plan's train writes it: variables and moments after it.

@@ -75,10 +75,13 @@ func plainLSTM(layer models.Layer) (l models.LSTM, is bool) {
 	return l, true
 }
 
-// withKernels is the net with kernels in place of loops over sequences.
+// withKernels is the net with kernels in place of loops over sequences, and of
+// XLA's batch norms.
 func (t *trace) withKernels() models.Net {
-	net := t.net.model
-	net.Layers = slices.Clone(net.Layers)
+	net := t.net.model.Normalized(t.ops().Normalizer())
+	if !t.net.sequences() {
+		return net
+	}
 	for i, layer := range net.Layers {
 		if l, is := plainLSTM(layer); is {
 			net.Layers[i] = sequence{l, t}
@@ -105,9 +108,5 @@ func (s sequence) Apply(scope *model.Scope, x *Node) *Node {
 	}
 	z := MatMul(Reshape(TransposeAllAxes(x, 1, 0, 2), length*n, in), value("weights"))
 	z = Reshape(Add(z, ExpandLeftToRank(value("biases"), 2)), length, n, 4*s.Units)
-	var o fused.Ops
-	if s.t.net.config.Kernels != plainOps {
-		o.Builder = s.t.w.builder
-	}
-	return TransposeAllAxes(o.LSTM(z, value("recurrent")), 1, 0, 2)
+	return TransposeAllAxes(s.t.ops().LSTM(z, value("recurrent")), 1, 0, 2)
 }

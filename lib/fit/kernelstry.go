@@ -58,8 +58,8 @@ func (n *Net) stepKey(batch int) string {
 // session's GPU: how each fused kernel is best divided, and whether XLA's own
 // kernels are faster. What it finds is kept on disk, for all nets with such
 // layers. It takes seconds, or a minute where nothing is known; Train does the
-// same in the background, in the pauses after a net's first run. On a CPU there
-// is nothing to find.
+// same in the background, in the pauses after a net's first run, but for nets with
+// batch norm. On a CPU there is nothing to find.
 //
 // tell, if not nil, is told of each finding in a line.
 func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) error {
@@ -120,7 +120,7 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, te
 // times under a key of the table, "" if there is nothing to choose from. What is
 // known is not timed again, unless it is asked for.
 func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, tell func(string)) (key string, err error) {
-	if _, err := n.plan(data); err != nil && !n.sequences() && n.sequencePlan(data, 1) == nil || !n.cuda() || n.config.Kernels == XLAKernels {
+	if !n.cuda() || n.config.Kernels == XLAKernels || !n.fusible(data, 1) {
 		return "", nil
 	}
 	r, err := n.run(ctx, data, t)
@@ -212,10 +212,12 @@ var pauses struct {
 const pause = 2 * time.Second
 
 // tuneLater begins to tune in the background, in a notebook, once for each net
-// and batch. It ends with the process; what it has found until then is kept.
+// and batch. It ends with the process; what it has found until then is kept. A net
+// with batch norm is left alone: to compile another program for it can take tens
+// of seconds, in which the net's next run would wait.
 func (n *Net) tuneLater(data *Set, t Train) {
 	pauses.last.Store(time.Now().UnixNano())
-	if !n.cuda() || n.config.Kernels != AutoKernels || n.config.Session != nil {
+	if !n.cuda() || n.config.Kernels != AutoKernels || n.config.Session != nil || n.model.HasBatchNorm() {
 		return
 	}
 	if _, begun := pauses.done.LoadOrStore(n.name+" "+n.stepKey(t.Batch), true); begun {

@@ -12,10 +12,10 @@
 //
 // # Gradients
 //
-// [Ops.Linear] has a gradient that GoMLX finds by itself. The others are what a
-// training step is written with when the gradient of weights is to become
-// their update on the spot; a [Plan] writes such a step for a net of package
-// models.
+// [Ops.Linear], [Ops.LSTM] and [Ops.Norm] have gradients that GoMLX finds by
+// itself. The others are what a training step is written with when the gradient
+// of weights is to become their update on the spot; a [Plan] writes such a step
+// for a net of package models.
 //
 // # What it refuses
 //

@@ -3,7 +3,6 @@ package fused
 import (
 	"fmt"
 
-	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
@@ -52,39 +51,4 @@ func plainLSTM(l kernels.LSTM, z, recurrent *Node) *Node {
 		all = append(all, h)
 	}
 	return Stack(all, 0)
-}
-
-// Norm is batch normalization of x [… channels] over all but the last axis, with
-// an activation behind it: y of Compute's type, and mean and variance [channels]
-// of the batch, which have no gradient. scale and offset are [channels] float32.
-// epsilon is added to the variance; 0 is 1e-5.
-func (o Ops) Norm(x, scale, offset *Node, epsilon float64, act kernels.Act) (y, mean, variance *Node) {
-	d := x.Shape().Dimensions
-	channels := d[len(d)-1]
-	rows := x.Shape().Size() / channels
-	flat := Reshape(x, rows, channels)
-	l := kernels.Norm{Rows: rows, Channels: channels, X: x.DType(), Y: o.Compute, Epsilon: or(epsilon, 1e-5), Act: act}
-	if o.Plain || o.Builder == nil {
-		y, mean, variance = o.plainNorm(l, flat, scale, offset)
-		return Reshape(y, d...), mean, variance
-	}
-	parts := o.call(l.Sums(), flat)[0]
-	out := o.call(l.Apply(), flat, parts, scale, offset)
-	y, mean, variance = out[0], out[1], out[2]
-	y = differentiable(y, []*Node{flat, scale, offset}, func(g *Node) []*Node {
-		g = to(g, o.Compute)
-		parts := o.call(l.BackSums(), g, out[0], flat, mean, variance)[0]
-		return o.call(l.BackApply(), g, out[0], flat, mean, variance, parts, scale)
-	})
-	return Reshape(y, d...), mean, variance
-}
-
-func (o Ops) plainNorm(l kernels.Norm, x, scale, offset *Node) (y, mean, variance *Node) {
-	x = to(x, dtypes.Float32)
-	mean = ReduceMean(x, 0)
-	far := Sub(x, ExpandLeftToRank(mean, 2))
-	variance = ReduceMean(Square(far), 0)
-	y = Mul(far, ExpandLeftToRank(Div(scale, Sqrt(AddScalar(variance, l.Epsilon))), 2))
-	y = to(activate(l.Act, Add(y, ExpandLeftToRank(offset, 2))), o.Compute)
-	return y, StopGradient(mean), StopGradient(variance)
 }

@@ -1,6 +1,8 @@
 package models
 
 import (
+	"slices"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -14,14 +16,27 @@ type BatchNorm struct {
 	Momentum float64 // of the running means; default: 0.9
 	Epsilon  float64 // added to the variance; default: 1e-5
 	Act      Act
+
+	by Normalizer // nil: XLA's own; see Net.Normalized
 }
+
+// Normalizer is a batch normalization while a net is trained, written in another
+// way than XLA's op: y is act(x̂·scale + offset + skip), of x's shape and type,
+// where x̂ is x with mean 0 and variance 1 in each channel, the last axis; skip
+// has y's shape, or is nil. scale and offset are float32 [channels], and so are
+// the batch's mean and variance (the population's), which have no gradient.
+// epsilon is added to the variance.
+type Normalizer func(x, scale, offset, skip *Node, epsilon float64, act Act) (y, mean, variance *Node)
 
 // Title names the layer.
 func (l BatchNorm) Title() (name, kind string) { return l.Name, "BatchNormalization" }
 
 // Apply takes any x. The running variance is that of the population, the
 // batch's times n/(n-1), as in PyTorch and Chainer.
-func (l BatchNorm) Apply(scope *model.Scope, x *Node) *Node {
+func (l BatchNorm) Apply(scope *model.Scope, x *Node) *Node { return l.apply(scope, x, nil, l.Act) }
+
+// apply adds skip, if it is not nil, before the activation.
+func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) *Node {
 	momentum, epsilon := l.Momentum, float32(l.Epsilon)
 	if momentum == 0 {
 		momentum = 0.9
@@ -36,25 +51,74 @@ func (l BatchNorm) Apply(scope *model.Scope, x *Node) *Node {
 	offset := float(variable(scope, g, "offset", nil, Fill(0), d[axis]))
 	mean := scope.WithInitializer(Zeros).VariableWithShape("mean", channels).SetTrainable(false)
 	variance := scope.WithInitializer(Ones).VariableWithShape("variance", channels).SetTrainable(false)
+	running := func(m, v *Node) {
+		n := float64(x.Shape().Size() / d[axis])
+		next := func(old *model.Variable, now *Node) {
+			old.SetNodeValue(Add(MulScalar(old.NodeValue(g), momentum), MulScalar(StopGradient(now), 1-momentum)))
+		}
+		next(mean, m)
+		next(variance, MulScalar(v, n/max(1, n-1)))
+	}
+	if scope.IsTraining(g) && l.by != nil {
+		y, m, v := l.by(x, scale, offset, skip, float64(epsilon), act)
+		running(m, v)
+		return y
+	}
 	kind := x.DType()
 	x = float(x) // sums of many bfloat16 would lose their last bits
 	var y *Node
 	if scope.IsTraining(g) {
 		var m, v *Node
 		y, m, v = InternalBatchNormForTraining(x, scale, offset, epsilon, axis)
-		n := float64(x.Shape().Size() / d[axis])
-		running := func(old *model.Variable, now *Node) {
-			old.SetNodeValue(Add(MulScalar(old.NodeValue(g), momentum), MulScalar(StopGradient(now), 1-momentum)))
-		}
-		running(mean, m)
-		running(variance, MulScalar(v, n/max(1, n-1)))
+		running(m, v)
 	} else {
 		y = InternalBatchNormForInference(x, scale, offset, mean.NodeValue(g), variance.NodeValue(g), epsilon, axis)
 	}
 	if kind != dtypes.Float32 {
 		y = ConvertDType(y, kind)
 	}
-	return l.Act.of(y)
+	if skip != nil {
+		y = Add(y, skip)
+	}
+	return act.of(y)
+}
+
+// Normalized is the net with another way to write its batch norms while it is
+// trained. One that ends the main branch of a Residual takes its sum and its
+// activation with it.
+func (n Net) Normalized(by Normalizer) Net {
+	n.Layers = normalized(n.Layers, by)
+	return n
+}
+
+func normalized(layers []Layer, by Normalizer) []Layer {
+	all := append([]Layer{}, layers...)
+	for i, layer := range all {
+		switch layer := layer.(type) {
+		case BatchNorm:
+			layer.by = by
+			all[i] = layer
+		case Residual:
+			layer.Main, layer.Skip = normalized(layer.Main, by), normalized(layer.Skip, by)
+			all[i] = layer
+		}
+	}
+	return all
+}
+
+// HasBatchNorm says whether some layer of the net is a BatchNorm.
+func (n Net) HasBatchNorm() bool { return hasBatchNorm(n.Layers) }
+
+func hasBatchNorm(layers []Layer) bool {
+	return slices.ContainsFunc(layers, func(layer Layer) bool {
+		switch l := layer.(type) {
+		case BatchNorm:
+			return true
+		case Residual:
+			return hasBatchNorm(l.Main) || hasBatchNorm(l.Skip)
+		}
+		return false
+	})
 }
 
 func float(x *Node) *Node {

@@ -22,23 +22,40 @@ func (l Residual) Title() (name, kind string) { return l.Name, "Residual" }
 // Apply takes any x that the layers take.
 func (l Residual) Apply(scope *model.Scope, x *Node) *Node {
 	main, skip := x, x
-	for _, layer := range l.Main {
-		main = inside(layer, scope, main)
+	layers := l.Main
+	end, normal := l.norm()
+	if normal {
+		layers = layers[:len(layers)-1]
+	}
+	for _, layer := range layers {
+		main = layer.Apply(inside(layer, scope), main)
 	}
 	for _, layer := range l.Skip {
-		skip = inside(layer, scope, skip)
+		skip = layer.Apply(inside(layer, scope), skip)
 	}
 	if !main.Shape().Equal(skip.Shape()) {
 		panic(fmt.Errorf("branches return %s and %s: want one shape", main.Shape(), skip.Shape()))
 	}
+	if normal {
+		return end.apply(inside(end, scope), main, skip, l.Act)
+	}
 	return l.Act.of(Add(main, skip))
 }
 
-// inside builds a layer that is part of another.
-func inside(l Layer, scope *model.Scope, x *Node) *Node {
+// norm is the batch norm at the end of Main that takes the sum with it.
+func (l Residual) norm() (end BatchNorm, is bool) {
+	if len(l.Main) == 0 {
+		return end, false
+	}
+	end, is = l.Main[len(l.Main)-1].(BatchNorm)
+	return end, is && end.by != nil && end.Act == nil
+}
+
+// inside is the scope of a layer that is part of another.
+func inside(l Layer, scope *model.Scope) *model.Scope {
 	name, kind := l.Title()
 	if name == "" {
 		panic(fmt.Errorf("%s inside a Residual has no name", kind))
 	}
-	return l.Apply(scope.In("%s", name), x)
+	return scope.In("%s", name)
 }

@@ -16,7 +16,7 @@ const Target = "__gpu$xla.gpu.triton"
 // is for, linear_relu__l1_forward: inside of CUDA graphs a profiler knows nothing
 // else of it.
 func (k Kernel) Call(f *hlo.Function, operands ...compute.Value) ([]compute.Value, error) {
-	if label := f.Label(); label != "" {
+	if label := f.Label(); label != "" && !k.Nameless {
 		k.Name += "__" + hlo.Symbol(label)
 	}
 	text, err := k.Text()

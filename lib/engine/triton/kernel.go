@@ -12,6 +12,9 @@ import (
 // choice.
 type Kernel struct {
 	Name string // letters, digits and _; profilers show it
+	// Nameless kernels are not told in a program what they are for: kernels of one
+	// text are compiled once, and a net has many of them.
+	Nameless bool
 	// Grid is the number of blocks along each axis; 0 is 1.
 	Grid [3]int
 	// Warps is how many warps of 32 threads work on a block: a power of two up

@@ -136,6 +136,8 @@ func FormOf(op kernels.Op) (Form, error) {
 		return convInput(op), nil
 	case kernels.ConvGradient:
 		return ConvUpdate(op, kernels.SGD{}), nil
+	case kernels.Norm:
+		return norm(op), nil
 	}
 	return Form{}, fmt.Errorf("tiling: %s: got a %T, want one of package kernels", op.Key(), op)
 }
@@ -157,6 +159,8 @@ func Compute(op kernels.Op) dtypes.DType {
 		return or32(op.Compute)
 	case kernels.ConvGradient:
 		return or32(op.Compute)
+	case kernels.Norm:
+		return or32(op.Y)
 	}
 	return dtypes.Float32
 }

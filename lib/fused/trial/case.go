@@ -220,7 +220,8 @@ func valueCases() []operation {
 	l = append(l, exact(conv(geometries[0], kernels.ReLU, false)), exact(conv(geometries[1], kernels.Sigmoid, false)),
 		exact(step(models.SeedCNN(), 8, kernels.Adam{}, false)), exact(step(models.LeNet5(), 100, kernels.SGD{Momentum: 0.9}, false)), oneSign(exact(step(keras(), 128, kernels.AdaDelta{}, false))))
 	for _, bf16 := range []bool{false, true} {
-		l = append(l, norm(1000, 64, bf16), norm(33, 7, bf16), norm(25600, 100, bf16))
+		l = append(l, norm(1000, 64, kernels.ReLU, false, bf16), norm(33, 7, kernels.Tanh, false, bf16), norm(25600, 100, kernels.ReLU, true, bf16), norm(1, 3, kernels.Identity, true, bf16))
+		l = append(l, resNet152(2048, bf16)...)
 		l = append(l, step(models.MLP(1000), 100, kernels.Adam{}, bf16), step(models.SeedCNN(), 8, kernels.Adam{}, bf16),
 			step(models.LeNet5(), 100, kernels.SGD{Momentum: 0.9}, bf16), step(keras(), 128, kernels.AdaDelta{}, bf16))
 	}
@@ -241,6 +242,7 @@ func timeCases() []operation {
 			head(size{100, 1000, 10}, bf16), linearInput(size{100, 1000, 10}, kernels.ReLU, bf16), linearUpdate(size{100, 1000, 10}, kernels.Adam{}, bf16))
 	}
 	l = append(l, linear(size{8, 1960, 100}, kernels.ReLU, true))
+	l = append(append(l, resNet152(2048, false)...), resNet152(2048, true)...)
 	seed, first, second, third := geometries[0], geometries[1], geometries[2], geometries[3]
 	return append(l,
 		linear(size{8, 1960, 100}, kernels.ReLU, false), linearInput(size{8, 1960, 100}, kernels.ReLU, false), linearUpdate(size{8, 1960, 100}, kernels.Adam{}, false), head(size{8, 100, 10}, false),
@@ -252,5 +254,5 @@ func timeCases() []operation {
 		conv(geometries[5], kernels.ReLU, true), convInput(geometries[5], kernels.ReLU, true), convUpdate(geometries[5], kernels.AdaDelta{}, true),
 		conv(geometries[5], kernels.ReLU, false), convInput(geometries[5], kernels.ReLU, false), convUpdate(geometries[5], kernels.AdaDelta{}, false),
 		linear(size{128, 9216, 128}, kernels.ReLU, false), linearInput(size{128, 9216, 128}, kernels.Identity, false), linearUpdate(size{128, 9216, 128}, kernels.AdaDelta{}, false),
-		softmax(4096, 1000, false), lstm(50, 20, 5), lstm(50, 128, 64), norm(25600, 64, false), norm(25600, 64, true))
+		softmax(4096, 1000, false), lstm(50, 20, 5), lstm(50, 128, 64))
 }

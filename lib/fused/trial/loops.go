@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/triton/kernels"
@@ -27,23 +25,33 @@ func lstm(length, n, units int) operation {
 	}
 }
 
-// norm is batch normalization with ReLU, forwards and backwards.
-func norm(rows, channels int, bf16 bool) operation {
+// norm is batch normalization, forwards and backwards.
+func norm(rows, channels int, act kernels.Act, skip, bf16 bool) operation {
 	k := kind(bf16)
-	c := operation{
-		name: fmt.Sprintf("norm %d×%d, both ways %s", rows, channels, word(bf16)), bf16: bf16, limit: 1e-3,
-		Form: tiling.Form{
-			Inputs: []tiling.Input{{Shape: shapes.Make(k, rows, channels)}, {Shape: f32(channels)}, {Shape: f32(channels)}, {Shape: f32(rows, channels)}},
-			Build: func(o fused.Ops, in []*Node) []*Node {
-				y, mean, variance := o.Norm(in[0], in[1], in[2], 0, kernels.ReLU)
-				loss := ReduceAllSum(Mul(ConvertDType(y, dtypes.Float32), in[3]))
-				return append([]*Node{y, mean, variance}, Gradient(loss, in[0], in[1], in[2])...)
-			},
-			Bytes: float64(k.Size()) * 5 * float64(rows*channels),
-		},
+	name := fmt.Sprintf("norm %d×%d %s", rows, channels, act)
+	if skip {
+		name += " of a sum"
 	}
+	c := of(name+", both ways", kernels.Norm{Rows: rows, Channels: channels, X: k, Y: k, Act: act, Skip: skip}, bf16)
+	c.limit = 1e-3
 	if bf16 {
 		c.limit = 3e-2
 	}
+	if act == kernels.ReLU {
+		c.limit *= 3 // a number that is nearly 0 passes on one side and not on the other, and all of its gradient with it
+	}
 	return c
+}
+
+// resNet152 are the norms of ResNet152 at a batch of images of 32×32.
+func resNet152(batch int, bf16 bool) []operation {
+	l := []operation{norm(batch*16*16, 64, kernels.ReLU, false, bf16)}
+	for stage := range 4 {
+		rows, width := batch*64>>(2*stage), 64<<stage
+		l = append(l, norm(rows, width, kernels.ReLU, false, bf16), norm(rows, 4*width, kernels.ReLU, true, bf16), norm(rows, 4*width, kernels.Identity, false, bf16))
+		if stage > 0 {
+			l = append(l, norm(4*rows, width, kernels.ReLU, false, bf16))
+		}
+	}
+	return l
 }

@@ -54,6 +54,8 @@ var goldens = map[string]triton.Kernel{
 	"norm_sums_4096x64":                 Norm{Rows: 4096, Channels: 64}.Sums(),
 	"norm_apply_4096x64":                Norm{Rows: 4096, Channels: 64, Act: ReLU}.Apply(),
 	"norm_back_sums_33x7":               Norm{Rows: 33, Channels: 7, Act: ReLU}.BackSums(),
+	"norm_skip_apply_131072x256_bf16":   Norm{Rows: 131072, Channels: 256, X: dtypes.BFloat16, Y: dtypes.BFloat16, Act: ReLU, Skip: true}.Apply(),
+	"norm_skip_back_sums_8192x1024":     Norm{Rows: 8192, Channels: 1024, Act: ReLU, Skip: true, Terms: 2}.BackSums(),
 	"norm_back_33x7":                    Norm{Rows: 33, Channels: 7, Act: ReLU}.BackApply(),
 	"head_100x1000x10":                  Head{Batch: 100, In: 1000, Classes: 10}.Kernel(),
 	"end_100x1000x10":                   End{Batch: 100, In: 1000, Classes: 10, Parts: 32, Act: ReLU}.Kernel(),

@@ -11,7 +11,8 @@
 //	[LinearUpdate]  the gradients of weights and biases and the optimizer's step on
 //	                them, in place: the gradients never reach memory
 //
-// and convolutions have [Conv] with its gradients. A small net for sequences is
+// and convolutions have [Conv] with its gradients. Batch normalization is a
+// [Norm]: two kernels each way. A small net for sequences is
 // a [Sequence], all of its step but the update. A kernel is used like this:
 //
 //	k := kernels.Linear{Batch: 100, In: 784, Out: 1000, Act: kernels.ReLU}.Kernel()

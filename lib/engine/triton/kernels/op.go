@@ -8,7 +8,7 @@ import (
 	"gaiden/lib/engine/triton"
 )
 
-// Op is a kernel whose tiling can be chosen.
+// Op is a kernel, or some with one tiling, which can be chosen.
 type Op interface {
 	// Key tells ops apart that may want different tilings.
 	Key() string
@@ -16,7 +16,7 @@ type Op interface {
 	Tiles() []Tile
 	// With is the op with another tile.
 	With(t Tile) Op
-	// Kernel is the kernel.
+	// Kernel is the kernel, or the first of several.
 	Kernel() triton.Kernel
 }
 

@@ -1,0 +1,44 @@
+package tiling
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/fused"
+)
+
+// norm is batch normalization both ways. With Skip, two gradients arrive at its
+// result, as in a residual net.
+func norm(l kernels.Norm) Form {
+	in, out := shapes.Make(or32(l.X), l.Rows, l.Channels), shapes.Make(or32(l.Y), l.Rows, l.Channels)
+	f := Form{
+		Inputs: []Input{{Shape: in}, {Shape: f32(l.Channels)}, {Shape: f32(l.Channels)}, {Shape: out}},
+		// Poke is x: the sums of one that stays would leave the loop.
+		Bytes: 4*float64(in.Memory()) + 4*float64(out.Memory()),
+	}
+	if l.Skip {
+		f.Inputs = append(f.Inputs, Input{Shape: out}, Input{Shape: out})
+		f.Bytes += 4 * float64(out.Memory())
+	}
+	f.Build = func(o fused.Ops, in []*Node) []*Node {
+		var skip *Node
+		wrt := in[:3:3]
+		if l.Skip {
+			skip, wrt = in[4], append(wrt, in[4])
+		}
+		y, mean, variance := o.Norm(in[0], in[1], in[2], skip, l.Epsilon, l.Act)
+		loss := weighed(y, in[3])
+		if l.Skip {
+			loss = Add(loss, weighed(y, in[5]))
+		}
+		return append([]*Node{y, mean, variance}, Gradient(loss, wrt...)...)
+	}
+	return f
+}
+
+// weighed is a loss whose gradient by y is v.
+func weighed(y, v *Node) *Node {
+	return ReduceAllSum(Mul(ConvertDType(y, dtypes.Float32), ConvertDType(v, dtypes.Float32)))
+}
