@@ -110,6 +110,7 @@ func (w *Worker) Run(l *net.UnixListener) error {
 	for {
 		sock, err := l.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
+			w.stop() // where it was not the worker that closed the socket
 			w.finish()
 			return nil
 		}
