@@ -121,23 +121,14 @@ func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
 
 // Lowered is the net with one lowering for all its convolutions.
 func (n Net) Lowered(l Lowering) Net {
-	n.Layers = lowered(n.Layers, l)
-	return n
-}
-
-func lowered(layers []Layer, l Lowering) []Layer {
-	all := append([]Layer{}, layers...)
-	for i, layer := range all {
-		switch layer := layer.(type) {
-		case Conv2D:
-			layer.Lowering = l
-			all[i] = layer
-		case Residual:
-			layer.Main, layer.Skip = lowered(layer.Main, l), lowered(layer.Skip, l)
-			all[i] = layer
+	n.Layers = changed(n.Layers, func(layer Layer) Layer {
+		if c, is := layer.(Conv2D); is {
+			c.Lowering = l
+			return c
 		}
-	}
-	return all
+		return layer
+	})
+	return n
 }
 
 // withOneDNN reads it where onCPU reads what it does.

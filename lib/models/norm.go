@@ -87,23 +87,14 @@ func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) *Node {
 // trained. One that ends the main branch of a Residual takes its sum and its
 // activation with it.
 func (n Net) Normalized(by Normalizer) Net {
-	n.Layers = normalized(n.Layers, by)
-	return n
-}
-
-func normalized(layers []Layer, by Normalizer) []Layer {
-	all := append([]Layer{}, layers...)
-	for i, layer := range all {
-		switch layer := layer.(type) {
-		case BatchNorm:
-			layer.by = by
-			all[i] = layer
-		case Residual:
-			layer.Main, layer.Skip = normalized(layer.Main, by), normalized(layer.Skip, by)
-			all[i] = layer
+	n.Layers = changed(n.Layers, func(l Layer) Layer {
+		if b, is := l.(BatchNorm); is {
+			b.by = by
+			return b
 		}
-	}
-	return all
+		return l
+	})
+	return n
 }
 
 // HasBatchNorm says whether some layer of the net is a BatchNorm.

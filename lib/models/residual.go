@@ -59,3 +59,16 @@ func inside(l Layer, scope *model.Scope) *model.Scope {
 	}
 	return scope.In("%s", name)
 }
+
+// changed are layers, those of branches too, as change makes them.
+func changed(layers []Layer, change func(Layer) Layer) []Layer {
+	all := make([]Layer, len(layers))
+	for i, layer := range layers {
+		if r, is := layer.(Residual); is {
+			r.Main, r.Skip = changed(r.Main, change), changed(r.Skip, change)
+			layer = r
+		}
+		all[i] = change(layer)
+	}
+	return all
+}
