@@ -17,6 +17,7 @@ type ahead struct {
 	began        time.Time
 	after        copies
 	results      *session.Array
+	unpacked     []*session.Array // of a packed state, for the names; nil if they do not follow to it
 	values       []float32
 	ended        time.Time
 	err          error
@@ -35,14 +36,35 @@ func (r *run) ask(state copies, p *portion, order copies, first, turns int) (*ah
 	}
 	if p.Packed {
 		r.state, r.named = c.after, false // the one before is gone
+		if r.ends(p, first, turns) || time.Since(r.last) > naming {
+			if c.unpacked, err = r.unpacked(); err != nil {
+				return nil, err
+			}
+			r.last = time.Now()
+		}
 	}
 	c.values, c.over = make([]float32, p.results().Size()), make(chan struct{})
 	go func() {
 		defer close(c.over)
 		c.err = c.results.Values(c.values)
 		c.ended = time.Now()
+		if c.err == nil && c.unpacked != nil {
+			c.err = c.unpacked[len(c.unpacked)-1].Values(make([]int32, 1)) // names are for arrays that are there
+		}
 	}()
 	return c, nil
+}
+
+// ends says whether a chunk is the last of the run, or the last before a test.
+func (r *run) ends(p *portion, first, turns int) bool {
+	last := &r.main
+	for _, q := range []*portion{&r.odd, &r.tail} {
+		if q.turns > 0 {
+			last = q
+		}
+	}
+	return p == last && first+turns*p.turn()*p.Batch == p.first+p.turns*p.turn()*p.Batch &&
+		(r.joined || r.Validation != nil || r.epoch.Number == r.Epochs)
 }
 
 // drop gives back what a chunk makes that nobody will look at.
@@ -50,6 +72,7 @@ func (c *ahead) drop() {
 	if !c.portion.Packed {
 		c.after.free()
 	}
+	free(c.unpacked...)
 	c.results.Finalize()
 }
 
@@ -67,6 +90,7 @@ func (r *run) keep(c *ahead, order copies) error {
 	r.history.Device += took
 	steps, wrong := c.turns*p.turn(), c.values[len(c.values)-1]
 	values := c.values[:steps*columns]
+	defer free(c.unpacked...)
 	if p.Packed {
 		if wrong > 0 {
 			return r.halt(c, order, values, steps-int(wrong))
@@ -75,8 +99,8 @@ func (r *run) keep(c *ahead, order copies) error {
 		return err
 	}
 	c.results.Finalize()
-	if p.Packed && time.Since(r.last) > naming {
-		if err := r.name(); err != nil {
+	if c.unpacked != nil {
+		if err := r.follow(c.after, c.unpacked); err != nil {
 			return err
 		}
 	}

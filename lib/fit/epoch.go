@@ -56,24 +56,32 @@ const columns = 3
 
 // epochProgram is some steps of an epoch:
 //
-//	state, step, results [Limit·turn+1 columns], begin,
-//	x, y[, v], order [n], rate, place, replica, turns →
-//	state, step, results, begin
+//	state, step, x, y[, v], order [n], rate, where [place, replica, turns] →
+//	state, step, results [Limit·turn+1 columns]
 //
-// The state is variables and moments, or packed. The batch of turn 0 begins at place in the order; turns is how many turns to
-// do, from turn begin on (a Single program takes no turns and does one). What
-// it returns takes the memory of the parameters of the same names; see taken.
+// The state is variables and moments, or packed. The batch of turn 0 begins at
+// place in the order; turns is how many turns to do. The last row of the results
+// is not 0 where a weight is not finite.
+//
+// A Single program does one turn, and takes and returns what is between two of
+// its runs: results and begin, the number of the turn, after the step. The last
+// row is then left to finishProgram. What it returns takes the memory of the
+// parameters of the same names; see taken.
 func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, fmt.Sprintf("epoch b%d", c.Batch), func(t *trace) []*Node {
 		held, variables := t.held(c)
 		step := Parameter(t.g, "step", n.layout.step.shape)
-		results := Parameter(t.g, "results", c.results())
-		begin := Parameter(t.g, "begin", shapes.Make(dtypes.Int32))
+		results, begin := Zeros(t.g, c.results()), t.scalar(int32(0))
+		if c.Single {
+			results = Parameter(t.g, "results", c.results())
+			begin = Parameter(t.g, "begin", shapes.Make(dtypes.Int32))
+		}
 		sources := t.sources(s)
 		order := Parameter(t.g, "order", shapes.Make(dtypes.Int32, s.N))
 		rate := Parameter(t.g, "rate", shapes.Make(dtypes.Float32))
-		place := Parameter(t.g, "place", shapes.Make(dtypes.Int32))
-		replica := Parameter(t.g, "replica", shapes.Make(dtypes.Int32))
+		where := Parameter(t.g, "where", shapes.Make(dtypes.Int32, 3))
+		part := func(i int) *Node { return Reshape(Slice(where, AxisRange(i, i+1))) }
+		place, replica, turns := part(0), part(1), part(2)
 		if c.Split {
 			place = Add(place, Mul(replica, t.scalar(int32(c.part()))))
 		}
@@ -126,29 +134,31 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 			}
 			return state
 		}
-		turns := one
-		if !c.Single {
-			turns = Parameter(t.g, "turns", shapes.Make(dtypes.Int32))
-		}
-		steps := Mul(turns, t.scalar(int32(c.turn())))
-		next := Add(begin, turns)
 		if c.Single {
+			turns = one
 			state = turn(begin, state)
 		} else {
 			state = t.repeat(turns, c.Inner, state, turn)
 		}
+		steps := Mul(turns, t.scalar(int32(c.turn())))
 		last := len(held)
 		if c.Packed {
 			skipped := Slice(Sub(lastOf(state[last]), lastOf(results)), AxisRange(), AxisRange(0, 1))
 			steps = Sub(steps, ConvertDType(Reshape(skipped), dtypes.Int32))
 		}
-		done := Add(step, steps)
-		return append(state[:last:last], done, state[last], next)
+		out := append(state[:last:last], Add(step, steps))
+		switch {
+		case c.Single:
+			return append(out, state[last], Add(begin, one))
+		case c.Packed:
+			return append(out, state[last])
+		}
+		return append(out, t.checked(state[:variables], state[last], c))
 	})
 }
 
-// startProgram copies what a chunk changes in place, while the old state is
-// kept: the slots that copied names → the same, empty results, begin.
+// startProgram copies what a chunk of Single programs changes in place, while the
+// old state is kept: the slots that copied names → the same, empty results, begin.
 func (n *Net) startProgram(c chunk) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, "start", func(t *trace) []*Node {
 		var slots []slot
@@ -160,32 +170,36 @@ func (n *Net) startProgram(c chunk) (*hlo.Program, error) {
 	})
 }
 
-// copied are the places, in the net's state, of what a chunk's programs change
-// in place.
+// copied are the places, in the net's state, of what a chunk's Single programs
+// change in place.
 func (n *Net) copied(c chunk) []int {
 	var l []int
 	for i, v := range n.slots(c) {
-		if !c.Packed && !c.Fresh || c.Fresh && v.path == rng {
+		if c.Single && (!c.Packed && !c.Fresh || c.Fresh && v.path == rng) {
 			l = append(l, i)
 		}
 	}
 	return l
 }
 
-// finishProgram looks for weights that are not finite: variables, results →
-// results, whose last row is not 0 where there are some. Packed programs do it
-// themselves.
+// finishProgram looks at what a chunk of Single programs has made: variables,
+// results → results. Packed programs do it themselves.
 func (n *Net) finishProgram(c chunk) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, "finish", func(t *trace) []*Node {
-		variables := t.variables()
-		results := Parameter(t.g, "results", c.results())
-		wrong := t.scalar(float32(0))
-		for _, i := range n.layout.trained {
-			wrong = Max(wrong, t.infinite(variables[i]))
-		}
-		at := []*Node{t.scalar(int32(c.Limit * c.turn())), t.scalar(int32(0))}
-		return []*Node{DynamicUpdateSlice(results, BroadcastToDims(wrong, 1, columns), at)}
+		return []*Node{t.checked(t.variables(), Parameter(t.g, "results", c.results()), c)}
 	})
+}
+
+// checked makes the last row of the results other than 0 where a weight is not
+// finite.
+func (t *trace) checked(variables []*Node, results *Node, c chunk) *Node {
+	t.mark("fit/results")
+	wrong := t.scalar(float32(0))
+	for _, i := range t.net.layout.trained {
+		wrong = Max(wrong, t.infinite(variables[i]))
+	}
+	at := []*Node{t.scalar(int32(c.Limit * c.turn())), t.scalar(int32(0))}
+	return DynamicUpdateSlice(results, BroadcastToDims(wrong, 1, columns), at)
 }
 
 // skipped counts a step that was not taken in the last row of the results.

@@ -55,8 +55,8 @@ func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
 }
 
 // jobBuilder writes a run down as a job. A turn of the job is a chunk of steps, a
-// period of it is an epoch. A chunk works on a copy of the state, and its results
-// take the state's names when they are finite.
+// period of it is an epoch. What a chunk makes has names of its own, and is copied
+// to the state's when it is finite.
 type jobBuilder struct {
 	*run
 	prefix string // of the names that only the job needs
@@ -86,7 +86,7 @@ func (b *jobBuilder) build() error {
 	if err := b.feel(); err != nil {
 		return err
 	}
-	place, err := n.placeProgram(about.Steps, b.Batch)
+	where, err := n.whereProgram(about.Steps, b.Batch)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,8 @@ func (b *jobBuilder) build() error {
 	}
 	b.keep("base", base)
 	b.keep("rate", b.rate[0][0])
-	if err := b.scalar("replica", 0); err != nil {
+	copied, err := n.copyProgram()
+	if err != nil {
 		return err
 	}
 	each := b.turns(&b.main, b.main.turns)
@@ -114,7 +115,7 @@ func (b *jobBuilder) build() error {
 		if part.turns == 0 {
 			continue
 		}
-		if err := b.chunk(part.name, part.p, part.turns, part.when, place); err != nil {
+		if err := b.chunk(part.name, part.p, part.turns, part.when, where, copied); err != nil {
 			return err
 		}
 	}
@@ -185,8 +186,8 @@ func (b *jobBuilder) feel() error {
 	return nil
 }
 
-// chunk adds the steps of a chunk.
-func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment, place *session.Program) error {
+// chunk adds the steps of a chunk. Single programs work on a copy of the state.
+func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment, where, copied *session.Program) error {
 	n := b.net
 	report, err := n.reportProgram(p.chunk, turns*p.turn())
 	if err != nil {
@@ -200,21 +201,20 @@ func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment,
 	for i := range state {
 		next[i] = fmt.Sprintf("%snext/%d", b.prefix, i)
 	}
-	results, begin, replica, at := b.prefix+"results", b.prefix+"begin", b.prefix+"replica", b.prefix+"place"
-	working := append(append([]string{}, next...), results, begin)
-	in := append([]string{}, working...)
-	in = append(append(in, b.sources(b.data)...), b.prefix+"order", b.prefix+"rate", at, replica)
-	runs := turns
-	if !p.Single {
-		in, runs = append(in, b.prefix+"turns/"+name), 1
-	}
+	results, at := b.prefix+"results", b.prefix+"where"
+	fixed := append(b.sources(b.data), b.prefix+"order", b.prefix+"rate", at)
 	variables := next[:len(n.layout.variables)]
-	b.add(session.JobStep{Program: place, When: when, Inputs: session.Named(n.name+"/step", b.prefix+"base"), Names: []string{at}})
-	b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(state...), Names: working})
-	b.add(session.JobStep{Program: p.steps.main, When: when, Repeat: runs, Inputs: session.Named(in...), Names: working})
+	b.add(session.JobStep{Program: where, When: when, Inputs: session.Named(n.name+"/step", b.prefix+"base", b.prefix+"turns/"+name), Names: []string{at}})
+	if p.Single {
+		working := append(append([]string{}, next...), results, b.prefix+"begin")
+		b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(state...), Names: working})
+		b.add(session.JobStep{Program: p.steps.main, When: when, Repeat: turns, Inputs: session.Named(append(working[:len(working):len(working)], fixed...)...), Names: working})
+	} else {
+		b.add(session.JobStep{Program: p.steps.main, When: when, Inputs: session.Named(append(state[:len(state):len(state)], fixed...)...), Names: append(next[:len(next):len(next)], results)})
+	}
 	b.add(session.JobStep{Program: report, When: when, Inputs: session.Named(append(append([]string{}, variables...), results)...),
 		Read: []wire.Read{{Output: 0, Name: "train"}}, Finite: true})
-	b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(next...), Names: append(append([]string{}, state...), "", "")})
+	b.add(session.JobStep{Program: copied, When: when, Inputs: session.Named(next...), Names: state})
 	return nil
 }
 
@@ -283,14 +283,25 @@ func (b *jobBuilder) test() error {
 	return nil
 }
 
-// placeProgram says where in the order of an epoch the next step's batch begins:
-// step, step before the job → place. The state tells, so a job that is resumed
-// has no counter that could be wrong.
-func (n *Net) placeProgram(steps, batch int) (*session.Program, error) {
-	p, err := n.trace("place", func(t *trace) []*Node {
+// whereProgram says where a chunk begins: step, step before the job, turns →
+// [place, replica, turns], as epochProgram takes it. The state tells, so a job
+// that is resumed has no counter that could be wrong.
+func (n *Net) whereProgram(steps, batch int) (*session.Program, error) {
+	p, err := n.trace("where", func(t *trace) []*Node {
 		step, base := Parameter(t.g, "step", n.layout.step.shape), Parameter(t.g, "base", n.layout.step.shape)
-		return []*Node{Mul(Mod(Sub(step, base), t.scalar(int32(steps))), t.scalar(int32(batch)))}
+		turns := Parameter(t.g, "turns", shapes.Make(dtypes.Int32))
+		place := Mul(Mod(Sub(step, base), t.scalar(int32(steps))), t.scalar(int32(batch)))
+		return []*Node{Stack([]*Node{place, t.scalar(int32(0)), turns}, 0)}
 	})
+	if err != nil {
+		return nil, err
+	}
+	return n.compile(p, nil)
+}
+
+// copyProgram copies the net's state.
+func (n *Net) copyProgram() (*session.Program, error) {
+	p, err := n.trace("copy", func(t *trace) []*Node { return t.slots(n.layout.all()) })
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,9 @@ import (
 // Packed programs work in place: there is no second copy of the state to go back
 // to. A step that would leave a weight that is not finite leaves the state as it
 // was, and so do all after it. The net's names follow every half second, at an
-// epoch's test and at the end of a run.
+// epoch's test and at the end of a run. What they follow to is asked for right
+// after the chunk that makes it, while the devices work on that: it takes the host
+// milliseconds.
 
 // packed is the state in the order in which packed programs take it: the parts
 // of what is trained, those of each moment, means, others, whether the run has
@@ -57,15 +59,15 @@ func (n *Net) slots(c chunk) []slot {
 // heavy is the number of arrays from which a state is packed.
 const heavy = 100
 
-// packs says whether a run packs the state: where several GPUs do heavy steps on
-// many arrays, with an optimizer that is known to treat all elements alike. (For
-// ResNet152 at 2,048 on two H200s, all in one vector, 29 ms a step in place of
-// 30 to 38; on one, 34 in place of 32.)
+// packs says whether a run packs the state: where GPUs do heavy steps on many
+// arrays, with an optimizer that is known to treat all elements alike. (For
+// ResNet152 at 2,048 on an H200, 36 to 38 ms a step in place of 44 to 46, of which
+// the device worked 31; on two 29 in place of 30 to 38.)
 func (n *Net) packs(r *run) bool {
 	if n.packing {
 		return true
 	}
-	if n.platform == "cpu" || r.devices == 1 || r.work < light || r.main.Fused > 0 || len(n.layout.all()) < heavy || ruleOf(n.config.Optimizer) == nil ||
+	if n.platform == "cpu" || r.work < light || r.main.Fused > 0 || len(n.layout.all()) < heavy || ruleOf(n.config.Optimizer) == nil ||
 		n.config.Loop == LoopedSteps || len(n.carried()) > 0 {
 		return false
 	}
@@ -276,7 +278,7 @@ func (r *run) spread() error {
 			return err
 		}
 		r.state.free()
-		r.state = packed
+		r.state, r.last = packed, time.Now()
 	}
 	all, err := n.replicate(r.state[0], r.devices)
 	if err != nil {
@@ -344,10 +346,15 @@ func (r *run) name() error {
 	if err != nil {
 		return err
 	}
-	r.named, r.last = true, time.Now()
 	defer free(arrays...)
 	if err := arrays[len(arrays)-1].Values(make([]int32, 1)); err != nil { // names are for arrays that are there
 		return err
 	}
+	return r.follow(r.state, arrays)
+}
+
+// follow gives the arrays of a packed state its names.
+func (r *run) follow(state copies, arrays []*session.Array) error {
+	r.named, r.last = &state[0][0] == &r.state[0][0], time.Now()
 	return r.net.bind(r.net.layout.all(), arrays)
 }

@@ -59,8 +59,9 @@ func (n *Net) loops(work float64, devices int) (single bool) {
 
 // split chooses how the steps of an epoch are cut. On a GPU inner turns of light
 // steps are counted by XLA: as many as divide the epoch, for what is left over
-// needs a program of its own. Not on several devices: XLA 0.11.2 ends the
-// process when it finds an all_reduce in a counted loop.
+// needs a program of its own. Between two turns the device waits until the host
+// has seen that there is another, 0.2 ms or more. Not on several devices: XLA
+// 0.11.2 ends the process when it finds an all_reduce in a counted loop.
 //
 // The body of a loop of fused steps holds some: their batches are one kernel, and
 // so is the loop's count, each of about a microsecond.
@@ -76,7 +77,7 @@ func (n *Net) split(steps, batch, devices int, work float64, fused bool) chunk {
 	}
 	turns := steps / c.Unroll
 	if n.platform != "cpu" && !c.Single && devices == 1 && work < light && turns > 16 {
-		most := min(128, turns, max(16, int(50*light/max(1, work*float64(c.Unroll)))))
+		most := min(max(128, 256/c.Unroll), turns, max(16, int(50*light/max(1, work*float64(c.Unroll)))))
 		c.Inner = min(64, most)
 		for k := most; k >= 16; k-- {
 			if turns%k == 0 {

@@ -25,7 +25,7 @@ func TestSplit(t *testing.T) {
 		{"CPU", "cpu", false, AutoLoop, 600, 1, 1e9, false, 1, 1, false},
 		{"CPU, convolutions", "cpu", true, AutoLoop, 600, 1, 1e9, false, 1, 1, true},
 		{"CPU, convolutions as a loop", "cpu", true, LoopedSteps, 600, 1, 1e9, false, 1, 1, false},
-		{"GPU", "cuda", false, AutoLoop, 600, 1, 1e9, false, 120, 1, false},
+		{"GPU", "cuda", false, AutoLoop, 600, 1, 1e9, false, 200, 1, false},
 		{"GPU, two of them", "cuda", false, AutoLoop, 600, 2, 1e9, false, 1, 1, false},
 		{"GPU, few steps", "cuda", false, AutoLoop, 16, 1, 1e9, false, 1, 1, false},
 		{"GPU, a millisecond a step", "cuda", false, AutoLoop, 600, 1, 1.9e10, false, 50, 1, false},
@@ -132,22 +132,25 @@ func TestSaves(t *testing.T) {
 	end <- 1
 }
 
-// TestGraphs holds that only small programs become CUDA graphs, on one device and
-// on two, unless the user says otherwise.
+// TestGraphs holds that only programs that are small or work in place become CUDA
+// graphs, on one device and on two, unless the user says otherwise.
 func TestGraphs(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		platform string
 		devices  int
 		ops      int
+		donate   []bool
 		flags    map[string]any
 		want     any
 	}{
-		{"small", "cuda", 1, 100, nil, nil},
-		{"large", "cuda", 1, many, nil, ""},
-		{"large, two devices", "cuda", 2, many, nil, ""},
-		{"large, as asked for", "cuda", 1, many, map[string]any{graphs: "FUSION"}, "FUSION"},
-		{"large, on a CPU", "cpu", 1, many, nil, nil},
+		{"small", "cuda", 1, 100, nil, nil, nil},
+		{"large", "cuda", 1, many, nil, nil, ""},
+		{"large, two devices", "cuda", 2, many, nil, nil, ""},
+		{"large, little of it in place", "cuda", 1, many, []bool{true, false, false}, nil, ""},
+		{"large, in place", "cuda", 1, many, []bool{true, true, false}, nil, nil},
+		{"large, as asked for", "cuda", 1, many, nil, map[string]any{graphs: "FUSION"}, "FUSION"},
+		{"large, on a CPU", "cpu", 1, many, nil, nil, nil},
 	} {
 		n := &Net{name: "n", platform: tt.platform, config: Config{Flags: tt.flags}}
 		p, err := n.traceFor(tt.devices, "ops", func(t *trace) []*Node {
@@ -161,7 +164,7 @@ func TestGraphs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := n.flags(p)[graphs]; got != tt.want {
+		if got := n.flags(p, tt.donate)[graphs]; got != tt.want {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
 	}

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/session"
 )
@@ -31,7 +34,7 @@ func (n *Net) steps(s *Set, c chunk) *steps {
 		{"start", func() (*hlo.Program, error) { return n.startProgram(c) }, nil},
 		{"finish", func() (*hlo.Program, error) { return n.finishProgram(c) }, nil},
 	} {
-		if c.Packed && part.name == "finish" {
+		if part.name == "start" && !c.Single || part.name == "finish" && (!c.Single || c.Packed) {
 			continue
 		}
 		x.keys[i] = fmt.Sprintf("%s/%v", part.name, c)
@@ -63,25 +66,27 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 		return nil, nil, err
 	}
 	fixed := make(copies, x.Devices)
-	var scalars []*session.Array
-	defer func() { free(scalars...) }()
 	for d := range fixed {
-		l, err := x.net.integers(d, first, d, turns)
+		where, err := x.net.session.Put([]int32{int32(first), int32(d), int32(turns)}, shapes.Make(dtypes.Int32, 3), d)
 		if err != nil {
 			return nil, nil, err
 		}
-		scalars = append(scalars, l...)
-		if x.Single {
-			l = l[:2]
-		}
-		fixed[d] = append(append(append(append([]*session.Array{}, sources[d]...), order[d]...), rate[d]...), l...)
+		defer where.Finalize()
+		fixed[d] = append(append(append(append([]*session.Array{}, sources[d]...), order[d]...), rate[d]...), where)
 	}
-	runs := 1
-	if x.Single {
-		runs = turns
+	n := len(state[0])
+	if !x.Single {
+		out, err := run1(x.main, state, fixed)
+		if err != nil {
+			return nil, nil, err
+		}
+		for d := 1; d < len(out); d++ {
+			free(out[d][n])
+		}
+		return out.cut(0, n), out[0][n], nil
 	}
 	out, err := x.begin(state)
-	for i := 0; i < runs && err == nil; i++ {
+	for i := 0; i < turns && err == nil; i++ {
 		in := out
 		if out, err = run1(x.main, in, fixed); x.Fresh && i > 0 {
 			x.leave(in)
@@ -90,7 +95,6 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 	if err != nil {
 		return nil, nil, err
 	}
-	n := len(state[0])
 	last := out.cut(n, n+1)
 	if !x.Packed {
 		if last, err = run1(x.finish, out.cut(0, len(x.net.layout.variables)), last); err != nil {
@@ -107,7 +111,7 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 	return out.cut(0, n), last[0][0], nil
 }
 
-// begin is what the first turn of a chunk takes: the state, copied where the
+// begin is what the first turn of Single programs takes: the state, copied where the
 // turn changes it in place, empty results, and the number of the turn.
 func (x *steps) begin(state copies) (copies, error) {
 	old := make(copies, len(state))

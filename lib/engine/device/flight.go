@@ -208,16 +208,15 @@ func (c *conn) landed(flights []*flight, err error) {
 	c.clock(flights)
 }
 
-// clock learns from the end of flights how long their programs take. Where the
-// device was idle before, it errs on the long side only, as an end may be heard of
-// late, so what is shorter is believed at once. In a chain an end that is heard of
-// late makes one time long and the next one short: both count alike, so that the
-// two cancel. The caller holds w.mu.
+// clock learns from the end of flights how long their programs take: of several
+// that end as one, it learns about the program that takes longest, the others being
+// taken for what they are known to be. Where the device was idle before, it errs on
+// the long side only, as an end may be heard of late, so what is shorter is believed
+// at once. In a chain an end that is heard of late makes one time long and the next
+// one short: both count alike, so that the two cancel. The caller holds w.mu.
 func (c *conn) clock(flights []*flight) {
-	now, p := time.Now(), flights[0].program
-	began, same := flights[0].began, true
+	now, began := time.Now(), flights[0].began
 	for _, f := range flights {
-		same = same && f.program == p
 		c.disembark(f.cost)
 	}
 	c.landing.Broadcast()
@@ -226,9 +225,9 @@ func (c *conn) clock(flights []*flight) {
 		began = c.lastEnd
 	}
 	c.lastEnd = now
-	took := max(1, now.Sub(began)/time.Duration(len(flights)))
+	p, runs, rest := longest(flights)
+	took := max(1, (now.Sub(began)-rest)/time.Duration(runs))
 	switch {
-	case !same:
 	case p.pace == 0, !chained && took < p.pace:
 		p.pace = took
 	case chained:
@@ -236,6 +235,25 @@ func (c *conn) clock(flights []*flight) {
 	default:
 		p.pace += (took - p.pace) / 8
 	}
+}
+
+// longest is the program of some flights that takes longest, or one of which that
+// is not known, how often it is among them, and what the others are thought to take.
+func longest(flights []*flight) (p *program, runs int, rest time.Duration) {
+	top := flights[0]
+	for _, f := range flights {
+		if top.cost > 0 && (f.cost == 0 || f.cost > top.cost) {
+			top = f
+		}
+	}
+	for _, f := range flights {
+		if f.program == top.program {
+			runs++
+		} else {
+			rest += f.cost
+		}
+	}
+	return top.program, runs, rest
 }
 
 // settle frees what a successful execution replaced, or brings it back after a
