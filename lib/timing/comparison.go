@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gaiden/lib/timing/stats"
+	"gaiden/lib/timing/units"
 )
 
 // Proof is the p-value from which on a difference counts. It is stricter than
@@ -92,7 +93,7 @@ func paired(old, new Measurement, looks int) Comparison {
 	}
 	c.Proven = c.P < Proof
 	if least := 8; c.Turns < least { // 2^-7 < Proof
-		c.Warnings = append(c.Warnings, fmt.Errorf("%s can prove nothing; at least %d are needed, of two blocks each", plural(c.Turns, "turn"), least))
+		c.Warnings = append(c.Warnings, fmt.Errorf("%s can prove nothing; at least %d are needed, of two blocks each", units.Plural(c.Turns, "turn"), least))
 	}
 	c.judge()
 	return c
@@ -163,7 +164,7 @@ func (c Comparison) Chance() string {
 // Samples is how much was compared: "24 turns", or "31+12".
 func (c Comparison) Samples() string {
 	if c.Turns > 0 {
-		return plural(c.Turns, "turn")
+		return units.Plural(c.Turns, "turn")
 	}
 	return fmt.Sprintf("%d+%d", c.Old.N(), c.New.N())
 }

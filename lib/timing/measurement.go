@@ -85,7 +85,7 @@ func (m Measurement) String() string {
 	if m.N() == 0 {
 		b.WriteString("not measured")
 	} else {
-		fmt.Fprintf(&b, "%s ± %s   median of %s of %s", units.Seconds(m.Median()), percent(m.Spread()), plural(m.N(), "block"), units.Count(m.Loops))
+		fmt.Fprintf(&b, "%s ± %s   median of %s of %s", units.Seconds(m.Median()), percent(m.Spread()), units.Plural(m.N(), "block"), units.Count(m.Loops))
 		if m.First > 0 {
 			fmt.Fprintf(&b, "   first call %s, not counted", units.Seconds(m.First))
 		}
@@ -113,7 +113,7 @@ func (m Measurement) IPythonDigits(digits int) string {
 		return "not measured"
 	}
 	return fmt.Sprintf("%s ± %s per loop (mean ± std. dev. of %s, %s each)", ipythonTime(stats.Mean(m.Samples), digits),
-		ipythonTime(stats.StdDev(m.Samples), digits), plural(m.N(), "run"), plural(m.Loops, "loop"))
+		ipythonTime(stats.StdDev(m.Samples), digits), units.Plural(m.N(), "run"), units.Plural(m.Loops, "loop"))
 }
 
 // ipythonTime is IPython's _format_time.
@@ -161,7 +161,7 @@ func (m *Measurement) judge(clock, allowed float64) {
 		warn("dispatch-bound: a call keeps the host for %s, so the device may have waited; put more work into one program, or ask for no result in the loop", units.Seconds(m.Host))
 	}
 	if m.N() < leastRuns {
-		warn("%s cannot show how far they spread; raise Timer.Runs (-r)", plural(m.N(), "sample"))
+		warn("%s cannot show how far they spread; raise Timer.Runs (-r)", units.Plural(m.N(), "sample"))
 		return
 	}
 	// The limits are those of torch.utils.benchmark: quartiles a tenth and a
@@ -264,13 +264,6 @@ func Sorted(measurements []Measurement) []Measurement {
 		return 0
 	})
 	return s
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return units.Count(n) + " " + noun + "s"
 }
 
 func percent(share float64) string {

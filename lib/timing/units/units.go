@@ -68,6 +68,14 @@ func Count(n int) string {
 	return s
 }
 
+// Plural prints a number of things: "1 block", "1,024 blocks".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return Count(n) + " " + noun + "s"
+}
+
 var prefixes = []struct {
 	name  string
 	value float64
