@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"gaiden/lib/engine/wire"
@@ -113,16 +114,39 @@ func (s *Session) ForgetJob(names ...string) error {
 	return err
 }
 
+// followedLosses bounds the workers that die one after the other before one of
+// them has answered FollowJob.
+const followedLosses = 3
+
 // FollowJob calls see with the log of a job from entry number from on, and with
 // new entries as they come, until the job has ended, see returns an error, or
 // ctx is done. It sees the job at least twice a second. Ending it does not end
-// the job.
+// the job. When the worker dies, FollowJob goes on with the next one, which
+// resumes the job: each entry is seen once, also those that are computed again.
 func (s *Session) FollowJob(ctx context.Context, name string, from int, see func(wire.JobInfo, []wire.JobEntry) error) error {
+	at, losses := s, 0
+	defer func() {
+		if at != s {
+			at.Close()
+		}
+	}()
 	for {
-		ans, err := s.Ask(wire.AskBody{Verb: wire.FollowJob, Names: []string{name}, From: from, Wait: 500 * time.Millisecond})
+		ans, err := at.Ask(wire.AskBody{Verb: wire.FollowJob, Names: []string{name}, From: from, Wait: 500 * time.Millisecond})
+		if losses++; errors.Is(err, wire.Lost) && losses <= followedLosses {
+			next, failed := Config{Socket: s.conn.RemoteAddr().String(), Space: s.space, NoStart: true}.Open()
+			if failed != nil {
+				return err
+			}
+			if at != s {
+				at.Close()
+			}
+			at = next
+			continue
+		}
 		if err != nil {
 			return err
 		}
+		losses = 0
 		if len(ans.Jobs) != 1 {
 			return wire.Errorf(wire.Internal, "session: got %d jobs, want 1", len(ans.Jobs))
 		}

@@ -161,6 +161,32 @@ func TestJobPause(t *testing.T) {
 	}
 }
 
+// TestFollowSurvives: who follows a job sees each entry once, also when the
+// worker dies meanwhile.
+func TestFollowSurvives(t *testing.T) {
+	p := serve(t)
+	s := p.open("follows")
+	if _, err := s.StartJob(counting(t, s, 100, 5, 20)); err != nil {
+		t.Fatal(err)
+	}
+	other := p.open("follows")
+	killed := false
+	var l []wire.JobEntry
+	var last wire.JobInfo
+	err := other.FollowJob(t.Context(), "count", 0, func(i wire.JobInfo, new []wire.JobEntry) error {
+		last, l = i, append(l, new...)
+		if !killed && i.Place.Turn > 5 {
+			killed = true
+			syscall.Kill(p.worker(s), syscall.SIGKILL)
+		}
+		return nil
+	})
+	if err != nil || !killed || last.State != wire.JobDone {
+		t.Fatalf("got %v, killed %v, %+v; want that it is followed to its end", err, killed, last)
+	}
+	checkCount(t, l, 100, 5)
+}
+
 // TestJobSurvives kills workers and supervisors under a job. Its log has each
 // step once all the same, as if nothing had happened.
 func TestJobSurvives(t *testing.T) {

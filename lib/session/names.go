@@ -15,7 +15,8 @@ func (s *Session) Array(name string) (*Array, error) {
 // another client trains them.
 func (s *Session) Arrays(names ...string) ([]*Array, error) { return s.ArraysOf("", names...) }
 
-// ArraysOf looks up arrays of another notebook's name space.
+// ArraysOf looks up arrays of another notebook's name space: its path without
+// the ending, as %device lists it.
 func (s *Session) ArraysOf(space string, names ...string) ([]*Array, error) {
 	a := wire.AskBody{Verb: wire.Lookup, Space: space, Names: names}
 	for range names {

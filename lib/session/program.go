@@ -1,6 +1,8 @@
 package session
 
 import (
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -22,8 +24,23 @@ type Options struct {
 	Flags map[string]any
 	// FirstLook compiles sooner and worse; see [FirstLook].
 	FirstLook bool
-	// Origin says in lists where the program comes from.
+	// Origin says in lists where the program comes from. The default is the cell,
+	// or the program, that compiles it first.
 	Origin string
+}
+
+// CellEnv names the environment variable in which Gaiden's kernel tells a cell's
+// program the number that messages and lists give to the cell.
+const CellEnv = "GAIDEN_CELL_NUMBER"
+
+func (o Options) origin(space string) string {
+	if o.Origin != "" {
+		return o.Origin
+	}
+	if cell := os.Getenv(CellEnv); cell != "" {
+		return "cell " + cell + " of " + filepath.Base(space)
+	}
+	return filepath.Base(os.Args[0])
 }
 
 // Program is a compiled program in the session.
@@ -65,7 +82,7 @@ func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
 	began := time.Now()
 	text := p.Text(o.Donate)
 	x := &Program{s: s, handle: s.handles.Add(1), name: p.Name, inputs: p.Inputs, outs: p.Outputs, n: max(1, p.Replicas)}
-	b := wire.ProgramBody{Handle: x.handle, Name: p.Name, Origin: o.Origin, Replicas: uint32(x.n), Flags: flags}
+	b := wire.ProgramBody{Handle: x.handle, Name: p.Name, Origin: o.origin(s.space), Replicas: uint32(x.n), Flags: flags}
 	for _, d := range p.Devices {
 		b.Devices = append(b.Devices, uint32(d))
 		x.devs = append(x.devs, int(d))

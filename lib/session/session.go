@@ -61,8 +61,7 @@ type Config struct {
 }
 
 // Space is the name space of this process: GAIDEN_SPACE, else the notebook that
-// JPY_SESSION_NAME names, without its directory's prefix and its ending, else
-// "default".
+// JPY_SESSION_NAME names, a path, without its ending, else "default".
 func Space() string {
 	if s := os.Getenv("GAIDEN_SPACE"); s != "" {
 		return s
@@ -84,13 +83,25 @@ func (c Config) Open() (*Session, error) {
 	if c.Client == "" {
 		c.Client = filepath.Base(os.Args[0])
 	}
-	conn, err := dial(c.Socket)
-	if err != nil && !c.NoStart && os.Getenv("GAIDEN_SOCKET") == "" {
+	s, err := c.connect()
+	var none *DialError
+	if errors.As(err, &none) && !errors.Is(none.Err, wire.Denied) && !c.NoStart && os.Getenv("GAIDEN_SOCKET") == "" {
 		if err := start(); err != nil {
 			return nil, err
 		}
-		conn, err = dial(c.Socket)
+		s, err = c.connect()
 	}
+	if err != nil {
+		return nil, err
+	}
+	connections.Store(s, nil)
+	return s, nil
+}
+
+// connect connects to a session that runs. Its error is a *DialError where none
+// has answered, which may have died at this moment.
+func (c Config) connect() (*Session, error) {
+	conn, err := dial(c.Socket)
 	if err == nil {
 		err = ours(conn)
 	}
@@ -102,7 +113,6 @@ func (c Config) Open() (*Session, error) {
 		conn.Close()
 		return nil, err
 	}
-	connections.Store(s, nil)
 	return s, nil
 }
 

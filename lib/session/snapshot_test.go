@@ -204,6 +204,13 @@ func TestExport(t *testing.T) {
 	if _, err := s.Export(filepath.Join(t.TempDir(), "x"), "", "none/", nil); !errors.Is(err, wire.NotFound) {
 		t.Errorf("export of nothing: got %v", err)
 	}
+	if _, err := p.open("empty").Export(filepath.Join(t.TempDir(), "x"), "", "", nil); !errors.Is(err, wire.NotFound) || !strings.Contains(err.Error(), `"empty" has no arrays`) {
+		t.Errorf("export of nothing: got %v", err)
+	}
+	nowhere := filepath.Join(t.TempDir(), "nowhere", "x")
+	if _, err := s.Export(nowhere, "", "", nil); err == nil || !strings.Contains(err.Error(), "create "+nowhere+": no such file") {
+		t.Errorf("export to a directory that is not there: got %v", err)
+	}
 	if _, err := s.Import("/no/such/file", ""); !errors.Is(err, wire.Invalid) {
 		t.Errorf("import of nothing: got %v", err)
 	}

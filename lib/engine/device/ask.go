@@ -25,7 +25,7 @@ func (c *conn) overtakes(id uint32, a wire.AskBody) bool {
 	case wire.Cancel:
 		c.answer(id, &wire.AnswerBody{Count: c.w.cancel(a.PID)})
 	case wire.Drain:
-		go func() { c.answer(id, &wire.AnswerBody{Errors: c.w.drain(a.PID)}) }()
+		go func() { c.answer(id, c.w.drain(a.PID)) }()
 	case wire.FollowJob:
 		go c.followJob(id, a)
 	case wire.Stop:
@@ -51,6 +51,7 @@ func (c *conn) ask(id uint32, a wire.AskBody) error {
 	}
 	ans, why := c.obeyAsk(a)
 	if why != nil {
+		c.told(why)
 		return c.fail(id, why)
 	}
 	return c.answer(id, ans)
@@ -64,7 +65,7 @@ func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	w := c.w
 	switch a.Verb {
 	case wire.Evict:
-		return w.evictPrograms(a), nil
+		return w.evictPrograms(a)
 	case wire.Pin:
 		return w.pinPrograms(a.Names, a.Start)
 	case wire.Quota:
@@ -118,6 +119,11 @@ func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 func (c *conn) lookupAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	if len(a.Names) != len(a.Handles) {
 		return nil, wire.Errorf(wire.Invalid, "lookup of %d names for %d handles", len(a.Names), len(a.Handles))
+	}
+	if a.Space != c.hello.Space {
+		if why := c.w.strange(a.Space); why != nil {
+			return nil, why
+		}
 	}
 	var ans wire.AnswerBody
 	var found []*array
@@ -280,10 +286,10 @@ func (w *Worker) cancel(group int) int {
 func (c *conn) of(pid int) bool { return c.pid == pid || c.group == pid }
 
 // drain waits until the connections of a process group have ended and the
-// device has done what they asked for, and returns errors nobody has read. A
-// client that stays is waited for a second: it may be a child of the cell that
-// outlives it.
-func (w *Worker) drain(group int) []*wire.Error {
+// device has done what they asked for, and returns errors nobody has read, and
+// the last that were read and have a hint. A client that stays is waited for a
+// second: it may be a child of the cell that outlives it.
+func (w *Worker) drain(group int) *wire.AnswerBody {
 	for deadline := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
 		w.mu.Lock()
 		alive := false
@@ -291,18 +297,21 @@ func (w *Worker) drain(group int) []*wire.Error {
 			alive = alive || c.of(group)
 		}
 		if !alive || time.Now().After(deadline) {
-			var errs []*wire.Error
+			ans := &wire.AnswerBody{}
 			kept := w.orphans[:0]
 			for _, o := range w.orphans {
-				if o.pid == group || o.group == group {
-					errs = append(errs, o.err)
-				} else {
+				switch {
+				case o.pid != group && o.group != group:
 					kept = append(kept, o)
+				case o.told:
+					ans.Told = append(ans.Told, o.err)
+				default:
+					ans.Errors = append(ans.Errors, o.err)
 				}
 			}
 			w.orphans = kept
 			w.mu.Unlock()
-			return errs
+			return ans
 		}
 		w.mu.Unlock()
 	}

@@ -82,6 +82,11 @@ func (w *Worker) job(s *space, name string) (*loop, *wire.Error) {
 	if near := nearest(name, all); near != "" {
 		return nil, e.WithHint("did you mean %q?", near)
 	}
+	for _, o := range w.spaces {
+		if o.jobs[name] != nil {
+			return nil, e.WithHint("notebook %q has a job of that name: %%jobs attach %s %s", o.name, name, o.name)
+		}
+	}
 	return nil, e.WithHint("%%jobs lists what there is")
 }
 

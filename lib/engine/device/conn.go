@@ -55,6 +55,7 @@ type conn struct {
 	read     int64      // frames read
 	dropTo   int64      // executions up to this frame are dropped
 	deferred []*wire.Error
+	advice   []*wire.Error // the last errors that the client was told of and that have a hint
 }
 
 // maxInflight bounds executions that the device has not finished, so that a
@@ -266,8 +267,19 @@ func (c *conn) send(k wire.Kind, id uint32, body func([]byte) []byte) error {
 	return err
 }
 
+// enoughAdvice is how many errors with a hint are kept of a client: one that it
+// dies of is among its last.
+const enoughAdvice = 4
+
 // fail answers request id with e.
 func (c *conn) fail(id uint32, e *wire.Error) error {
+	if e.Next != "" {
+		c.mu.Lock()
+		if c.advice = append(c.advice, e); len(c.advice) > enoughAdvice {
+			c.advice = c.advice[1:]
+		}
+		c.mu.Unlock()
+	}
 	return c.send(wire.Failed, id, func(b []byte) []byte { return append(b, wire.JSON(e)...) })
 }
 

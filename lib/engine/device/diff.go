@@ -22,14 +22,14 @@ type side struct {
 func (w *Worker) diff(s *space, words []string, prefix string) (*wire.AnswerBody, error) {
 	s.archive.mu.Lock()
 	defer s.archive.mu.Unlock()
-	from, err := s.archive.side(first(words))
+	from, err := w.then(s, first(words))
 	if err != nil {
 		return nil, err
 	}
 	defer from.close()
 	var to *side
 	if len(words) > 1 {
-		to, err = s.archive.side(words[1])
+		to, err = w.then(s, words[1])
 	} else {
 		to = w.now(s)
 	}
@@ -75,31 +75,32 @@ func (w *Worker) diff(s *space, words []string, prefix string) (*wire.AnswerBody
 	return ans, nil
 }
 
-// side opens a snapshot. The caller holds a.mu.
-func (a *archive) side(word string) (*side, error) {
-	r, why := a.find(word)
+// then is the arrays as they were at a snapshot. The caller holds the archive's
+// mutex.
+func (w *Worker) then(s *space, word string) (*side, error) {
+	r, why := s.archive.find(word)
 	if why != nil {
 		return nil, why
 	}
-	l, closeAll, err := a.sources(r, "", nil)
+	l, closeAll, err := s.archive.sources(r, "", nil)
 	if err != nil {
 		closeAll()
-		return nil, asDamaged(r, err)
+		return nil, w.asDamaged(s, r, err)
 	}
-	s := &side{types: map[string]wire.Type{}, where: map[string]place{}, close: closeAll}
+	x := &side{types: map[string]wire.Type{}, where: map[string]place{}, close: closeAll}
 	by := map[string]source{}
 	for _, src := range l {
-		by[src.name], s.types[src.name], s.where[src.name] = src, src.typ, *src.place
+		by[src.name], x.types[src.name], x.where[src.name] = src, src.typ, *src.place
 	}
-	s.read = func(n string) ([]byte, error) {
+	x.read = func(n string) ([]byte, error) {
 		src := by[n]
 		b := make([]byte, src.file.Tensors[src.tensor].Size())
 		if err := src.file.Read(src.tensor, b); err != nil {
-			return nil, asDamaged(r, err)
+			return nil, w.asDamaged(s, r, err)
 		}
 		return b, nil
 	}
-	return s, nil
+	return x, nil
 }
 
 // now is the arrays as they are.

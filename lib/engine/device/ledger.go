@@ -281,6 +281,9 @@ func named(hashes []string) func(*program) bool {
 func (w *Worker) pinPrograms(hashes []string, yes bool) (*wire.AnswerBody, *wire.Error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(hashes) == 0 {
+		return nil, wire.Errorf(wire.Invalid, "no program was named").WithHint("%%programs lists them: the beginning of a hash will do")
+	}
 	count, match := 0, named(hashes)
 	for _, p := range w.programs {
 		if match(p) {
@@ -289,14 +292,14 @@ func (w *Worker) pinPrograms(hashes []string, yes bool) (*wire.AnswerBody, *wire
 		}
 	}
 	if count == 0 {
-		return nil, wire.Errorf(wire.NotFound, "no program %q in memory", strings.Join(hashes, " ")).WithHint("%%programs lists them")
+		return nil, wire.Errorf(wire.NotFound, "no program %.80q in memory", strings.Join(hashes, " ")).WithHint("%%programs lists them")
 	}
 	return &wire.AnswerBody{Count: count}, nil
 }
 
 // evictPrograms drops programs by their hashes, none for all, from memory or
 // also from disk.
-func (w *Worker) evictPrograms(a wire.AskBody) *wire.AnswerBody {
+func (w *Worker) evictPrograms(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	match := named(a.Names)
 	if len(a.Names) == 0 {
 		match = func(p *program) bool { return !p.pinned }
@@ -311,7 +314,18 @@ func (w *Worker) evictPrograms(a wire.AskBody) *wire.AnswerBody {
 	if a.Disk && len(a.Names) == 0 {
 		count += w.cache.clear()
 	}
-	return &wire.AnswerBody{Count: count}
+	if count == 0 && len(a.Names) > 0 {
+		words := strings.Join(a.Names, " ")
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, p := range w.programs {
+			if match(p) {
+				return nil, wire.Errorf(wire.Invalid, "program %.80q is in use: a cell or a job holds it", words).WithHint("evict it when that has ended")
+			}
+		}
+		return nil, wire.Errorf(wire.NotFound, "no program %.80q in memory", words).WithHint("%%programs lists them; evict -disk without a hash clears what is on disk")
+	}
+	return &wire.AnswerBody{Count: count}, nil
 }
 
 // programList describes what the ledger holds, last used first.
@@ -325,8 +339,11 @@ func (w *Worker) programList() []wire.ProgramInfo {
 		}
 		info := wire.ProgramInfo{Hash: hex.EncodeToString(p.hash[:6]), Name: p.name, Origin: p.origin, Shapes: shapesOf(p.inputs) + " → " + shapesOf(p.outputs), From: p.from.String(), Compile: p.took, Runs: p.runs, Bytes: -1,
 			Used: p.used, Hits: p.hits, Clients: p.refs, Pinned: p.pinned, OnDisk: p.onDisk, Pace: p.pace}
-		if m, err := p.exe.MemoryStats(); err == nil {
+		switch m, err := p.exe.MemoryStats(); {
+		case err == nil && m.Code > 0:
 			info.Bytes = m.Code
+		case p.onDisk: // the CPU plugin says 0: the code as it is on disk
+			info.Bytes = p.size
 		}
 		l = append(l, info)
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
+	"time"
 
 	"gaiden/lib/engine/wire"
 )
@@ -41,7 +43,11 @@ func (w *Worker) spaceList() []wire.SpaceInfo {
 	w.mu.Lock()
 	for _, s := range w.spaces {
 		if s.bytes > 0 || s.quota > 0 || s.version > 0 || s.note != "" {
-			m[s.name] = &wire.SpaceInfo{Space: s.name, Bytes: s.bytes, Quota: s.quota, Saved: s.kept, Note: s.note}
+			i := &wire.SpaceInfo{Space: s.name, Bytes: s.bytes, Quota: s.quota, Saved: s.kept, Note: s.note}
+			if s.undo != nil {
+				i.Undo = s.undo.alone()
+			}
+			m[s.name] = i
 		}
 	}
 	for n := range w.names {
@@ -50,13 +56,9 @@ func (w *Worker) spaceList() []wire.SpaceInfo {
 		}
 	}
 	w.mu.Unlock()
-	if w.stateOff == "" {
-		dirs, _ := filepath.Glob(filepath.Join(w.State, "*", "space.json"))
-		for _, path := range dirs {
-			var f spaceFile
-			if b, err := os.ReadFile(path); err == nil && json.Unmarshal(b, &f) == nil && m[f.Space] == nil && len(f.Names) > 0 {
-				m[f.Space] = &wire.SpaceInfo{Space: f.Space, Arrays: len(f.Names), Quota: f.Quota, Note: "on disk"}
-			}
+	for dir, f := range w.onDisk() {
+		if m[f.Space] == nil {
+			m[f.Space] = &wire.SpaceInfo{Space: f.Space, Arrays: len(f.Names), Quota: f.Quota, Saved: newestFile(dir), Note: "on disk"}
 		}
 	}
 	var l []wire.SpaceInfo
@@ -65,4 +67,65 @@ func (w *Worker) spaceList() []wire.SpaceInfo {
 	}
 	sort.Slice(l, func(i, j int) bool { return l[i].Space < l[j].Space })
 	return l
+}
+
+// onDisk are the spaces that have names on disk, by their directory.
+func (w *Worker) onDisk() map[string]spaceFile {
+	m := map[string]spaceFile{}
+	if w.stateOff != "" {
+		return m
+	}
+	files, _ := filepath.Glob(filepath.Join(w.State, "*", "space.json"))
+	for _, path := range files {
+		var f spaceFile
+		if b, err := os.ReadFile(path); err == nil && json.Unmarshal(b, &f) == nil && len(f.Names) > 0 {
+			m[filepath.Dir(path)] = f
+		}
+	}
+	return m
+}
+
+// newestFile is when the newest snapshot in a directory was written, zero if
+// there is none.
+func newestFile(dir string) (newest time.Time) {
+	files, _ := filepath.Glob(filepath.Join(dir, "*.safetensors"))
+	for _, path := range files {
+		if st, err := os.Stat(path); err == nil && st.ModTime().After(newest) {
+			newest = st.ModTime()
+		}
+	}
+	return newest
+}
+
+// strange explains that a space has no arrays, with the name of one that may be
+// meant: a notebook's name space is its path without the ending. It is nil when
+// the space has some. The caller holds w.mu.
+func (w *Worker) strange(space string) *wire.Error {
+	known := map[string]bool{}
+	for n := range w.names {
+		known[n.space] = true
+	}
+	if known[space] {
+		return nil
+	}
+	for _, f := range w.onDisk() {
+		known[f.Space] = true
+	}
+	e := wire.Errorf(wire.NotFound, "notebook %q has no arrays", space)
+	file := func(s string) string { return strings.TrimSuffix(filepath.Base(s), ".ipynb") }
+	var all, same []string
+	for s := range known {
+		all = append(all, s)
+		if file(s) == file(space) && s != space {
+			same = append(same, s)
+		}
+	}
+	sort.Strings(same)
+	if len(same) > 0 {
+		return e.WithHint("did you mean notebook %q?", same[0])
+	}
+	if near := nearest(space, all); near != "" && near != space {
+		return e.WithHint("did you mean notebook %q?", near)
+	}
+	return e.WithHint("%%device lists the notebooks that have some")
 }

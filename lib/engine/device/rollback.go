@@ -50,7 +50,7 @@ func (w *Worker) rollback(s *space, word, prefix string) (*wire.AnswerBody, erro
 	}
 	names, arrays, err := w.load(s, r, prefix)
 	if err != nil {
-		return nil, asDamaged(r, err)
+		return nil, w.asDamaged(s, r, err)
 	}
 	if prefix != "" && len(names) == 0 {
 		return nil, wire.Errorf(wire.NotFound, "snapshot %d has no array that begins with %q", r.number, prefix)
@@ -61,12 +61,26 @@ func (w *Worker) rollback(s *space, word, prefix string) (*wire.AnswerBody, erro
 	return &wire.AnswerBody{Snapshots: []wire.SnapshotInfo{s.archive.info(r)}, Count: len(names)}, nil
 }
 
-// asDamaged says which snapshot could not be read, and remembers it.
-func asDamaged(r *record, err error) error {
+// asDamaged says which snapshot could not be read, and remembers it. Arrays whose
+// data is in its files are no longer taken for saved: the next snapshot writes
+// them anew.
+func (w *Worker) asDamaged(s *space, r *record, err error) error {
 	if !errors.Is(err, safetensors.ErrDamaged) && !os.IsNotExist(err) {
 		return err
 	}
 	r.damaged = err
+	files := map[int]bool{r.number: true}
+	for _, e := range r.about.Elsewhere {
+		files[e.File] = true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.saved = unsaved
+	for x := w.all.next; x != &w.all; x = x.next {
+		if x.saved != nil && x.saved.archive == s.archive && files[x.saved.file] {
+			x.saved = nil
+		}
+	}
 	return wire.Errorf(wire.Invalid, "snapshot %d: %v", r.number, err).WithHint("nothing was changed; %%snapshot list shows the others")
 }
 
@@ -89,10 +103,16 @@ func (w *Worker) discard(s *space, words []string) (*wire.AnswerBody, error) {
 		}
 		l = append(l, r)
 	}
+	newest := a.newest()
 	for _, r := range l {
 		if err := a.demote(r); err != nil {
 			return nil, err
 		}
+	}
+	if a.newest() != newest { // what it had is on disk no more
+		w.mu.Lock()
+		s.saved = unsaved
+		w.mu.Unlock()
 	}
 	return &wire.AnswerBody{Count: len(l)}, a.prune(keptSnapshots, 0)
 }
@@ -143,7 +163,10 @@ func (w *Worker) export(s *space, a wire.AskBody) (*wire.AnswerBody, error) {
 		arrays[n] = m.arrays[i]
 		h.Tensors = append(h.Tensors, t)
 	}
-	if len(arrays) == 0 {
+	switch {
+	case len(m.names) == 0:
+		return nil, wire.Errorf(wire.NotFound, "notebook %q has no arrays", s.name).WithHint("export takes a snapshot's name, too: %%snapshot list")
+	case len(arrays) == 0:
 		return nil, wire.Errorf(wire.NotFound, "notebook %q has no array that begins with %q", s.name, a.Prefix).WithHint("%%arrays lists what there is")
 	}
 	h.Metadata[aboutKey] = string(wire.JSON(about))
@@ -162,7 +185,7 @@ func (w *Worker) exportSnapshot(s *space, a wire.AskBody, h *safetensors.Header)
 	l, closeAll, err := s.archive.sources(r, a.Prefix, nil)
 	defer closeAll()
 	if err != nil {
-		return nil, asDamaged(r, err)
+		return nil, w.asDamaged(s, r, err)
 	}
 	about := about{Space: r.about.Space, Name: r.about.Name, Time: r.about.Time, Generation: r.about.Generation, Complex: r.about.Complex}
 	h.Metadata[aboutKey] = string(wire.JSON(about))
@@ -185,7 +208,7 @@ func (w *Worker) exportSnapshot(s *space, a wire.AskBody, h *safetensors.Header)
 		}
 		if err != nil {
 			f.Abort()
-			return nil, asDamaged(r, err)
+			return nil, w.asDamaged(s, r, err)
 		}
 	}
 	return &wire.AnswerBody{Count: len(l)}, f.Close()

@@ -112,7 +112,7 @@ func (w *Worker) snapshotLocked(m *moment, name string, spare int) (wire.Snapsho
 	}
 	m.about.Name = name
 	began := time.Now()
-	r, err := w.write(a, m)
+	r, err := w.record(a, m)
 	if err != nil {
 		return wire.SnapshotInfo{}, err
 	}
@@ -135,8 +135,8 @@ func (w *Worker) snapshotLocked(m *moment, name string, spare int) (wire.Snapsho
 	return info, nil
 }
 
-// write makes the file of a moment.
-func (w *Worker) write(a *archive, m *moment) (*record, error) {
+// record makes the file of a moment.
+func (w *Worker) record(a *archive, m *moment) (*record, error) {
 	if err := wire.PrivateDir(a.dir); err != nil {
 		return nil, err
 	}
@@ -240,9 +240,27 @@ type run struct {
 // larger: what stays in a processor's cache.
 const stage = 4 << 20
 
-// politeness is the nice value of the thread that writes a snapshot: a training
+// politeness is the nice value of the thread that writes snapshots: a training
 // that computes on the same processors goes first.
 const politeness = 10
+
+// write hands work to the thread that writes snapshots, in turn. There is one
+// for the worker's life: Go would end a thread of its own with each snapshot,
+// which is slower, and where gaiden is linked with cgo the end of such a thread
+// takes the process with it (SIGSEGV in C).
+func (w *Worker) write(work func()) {
+	w.writer.Do(func() {
+		w.writes = make(chan func())
+		go func() {
+			runtime.LockOSThread() // and never unlocked: its low priority is for this work alone
+			unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), politeness)
+			for f := range w.writes {
+				f()
+			}
+		}()
+	})
+	w.writes <- work
+}
 
 // save writes arrays to a file. While one run of them is written the next one
 // comes from the device.
@@ -262,7 +280,7 @@ func (w *Worker) save(path string, h *safetensors.Header, arrays map[string]*arr
 		last.sizes, last.total = append(last.sizes, n), last.total+n
 		largest = max(largest, last.total)
 	}
-	free, full := make(chan []byte, 2), make(chan run, 2)
+	free := make(chan []byte, 2)
 	for range min(2, len(runs)) {
 		mem, err := unix.Mmap(-1, 0, int(largest), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 		if err != nil {
@@ -274,25 +292,21 @@ func (w *Worker) save(path string, h *safetensors.Header, arrays map[string]*arr
 	}
 	var failed error
 	var writing sync.WaitGroup
-	writing.Go(func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with its low priority
-		unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), politeness)
-		for r := range full {
-			if failed == nil {
-				failed = f.WriteRun(r.first, r.buf[:r.total], r.sizes)
-			}
-			free <- r.buf
-		}
-	})
 	var fetched error
 	for _, r := range runs {
 		r.buf = <-free
 		if fetched = w.fetch(r, f.Tensors, arrays); fetched != nil {
 			break
 		}
-		full <- r
+		writing.Add(1)
+		w.write(func() {
+			defer writing.Done()
+			if failed == nil {
+				failed = f.WriteRun(r.first, r.buf[:r.total], r.sizes)
+			}
+			free <- r.buf
+		})
 	}
-	close(full)
 	writing.Wait()
 	if err := errors.Join(fetched, failed); err != nil {
 		f.Abort()

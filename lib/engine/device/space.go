@@ -42,6 +42,9 @@ type space struct {
 	marked  bool   // it has not changed one yet
 }
 
+// unsaved is no version: what the names stand for is in no snapshot.
+const unsaved = -1
+
 // touch notes that names of the space have changed. The caller holds w.mu.
 func (s *space) touch(now time.Time) {
 	if s.version == s.saved {

@@ -58,6 +58,17 @@ func (w *Worker) preserve(n name) {
 	}
 }
 
+// alone is what the arrays take that have no name any more. The caller holds w.mu.
+func (u *undo) alone() int64 {
+	n, seen := int64(0), map[*array]bool{}
+	for _, a := range u.names {
+		if a != nil && a.bound == 0 && !seen[a] {
+			seen[a], n = true, n+a.bytes
+		}
+	}
+	return n
+}
+
 // undoLimit bounds the memory of all undos.
 func (w *Worker) undoLimit() int64 {
 	if w.deviceLimit > 0 {

@@ -52,7 +52,11 @@ func (x *words) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// epitaph is one line about the end: the first of a crash, else the last ones.
+// routine is a line of the worker's own log: it tells of its work, not of its end.
+var routine = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d worker: `)
+
+// epitaph is one line about the end: the first of a crash, else the last ones
+// that are no routine.
 func (x *words) epitaph() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -62,7 +66,7 @@ func (x *words) epitaph() string {
 	}
 	var lines []string
 	for l := range strings.SplitSeq(string(text), "\n") {
-		if l = strings.TrimSpace(l); l != "" && !strings.HasPrefix(l, "I0000 ") && !strings.HasPrefix(l, "WARNING: All log messages before absl") {
+		if l = strings.TrimSpace(l); l != "" && !routine.MatchString(l) && !strings.HasPrefix(l, "I0000 ") && !strings.HasPrefix(l, "WARNING: All log messages before absl") {
 			lines = append(lines, l)
 		}
 	}

@@ -19,6 +19,7 @@ func TestWords(t *testing.T) {
 		{"check of XLA", "F0000 00:00:1 thunk.cc:12] Check failed: a == b\nSIGABRT: abort\n", "F0000 00:00:1 thunk.cc:12] Check failed: a == b / SIGABRT: abort"},
 		{"no crash", "one\ntwo\nthree\nI0000 noise\nfour\n", "two / three / four"},
 		{"killed", "", ""},
+		{"killed at work", "2026-11-22 10:13:18 worker: space \"train\": 20 arrays are back\n", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -37,6 +37,8 @@ type Worker struct {
 	cache      *cache
 	keeping    sync.Mutex     // held while a program is written to disk
 	background sync.WaitGroup // work that the end waits for
+	writer     sync.Once      // begins the thread that takes writes
+	writes     chan func()
 	stateLock  *os.File
 	stateOff   string // why no snapshots are kept, "" if they are
 	uid        int
@@ -127,6 +129,7 @@ func (w *Worker) Run(l *net.UnixListener) error {
 type orphan struct {
 	pid, group int // of the client; not the connection itself, whose buffers would be kept too
 	err        *wire.Error
+	told       bool // the client has been told
 }
 
 // stop ends Run.
@@ -153,14 +156,22 @@ func (w *Worker) leave(c *conn) {
 	c.leaveAll()
 	errs := c.untold()
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	delete(w.conns, c)
 	for _, e := range errs {
-		if len(w.orphans) > 1000 {
-			w.orphans = nil // nobody drains here: clients without our kernel
-		}
-		w.orphans = append(w.orphans, orphan{c.pid, c.group, e})
+		w.orphan(c, e, false)
 	}
-	w.mu.Unlock()
+	for _, e := range c.advice { // its reader has ended
+		w.orphan(c, e, true)
+	}
+}
+
+// orphan keeps an error for Drain. The caller holds w.mu.
+func (w *Worker) orphan(c *conn, e *wire.Error, told bool) {
+	if len(w.orphans) > 1000 {
+		w.orphans = nil // nobody drains here: clients without our kernel
+	}
+	w.orphans = append(w.orphans, orphan{c.pid, c.group, e, told})
 }
 
 // freeBuffer gives a buffer back to the device.

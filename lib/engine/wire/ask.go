@@ -50,7 +50,7 @@ const (
 	Evict    Verb = "evict"    // Names: hashes; none: all that no client holds → Count
 	Report   Verb = "status"   // → Status
 	Cancel   Verb = "cancel"   // PID: drop what connections of that process group have queued → Count
-	Drain    Verb = "drain"    // PID: wait for what that process had sent; errors nobody has read → Errors
+	Drain    Verb = "drain"    // PID: wait for what that process had sent; errors nobody has read → Errors; the last that it was told, with a hint → Told
 	Reset    Verb = "reset"    // all arrays and programs; Disk: also what is cached on disk
 	Stop     Verb = "stop"     // the session
 	Profile  Verb = "profile"  // Start: begin; else end → Data, an XSpace
@@ -101,6 +101,7 @@ type AnswerBody struct {
 	Programs []ProgramInfo `json:",omitempty"`
 	Spaces   []SpaceInfo   `json:",omitempty"`
 	Errors   []*Error      `json:",omitempty"`
+	Told     []*Error      `json:",omitempty"`
 	Status   *Status       `json:",omitempty"`
 	Count    int           `json:",omitempty"`
 	Data     []byte        `json:",omitempty"`
@@ -156,6 +157,7 @@ type SpaceInfo struct {
 	Space  string
 	Arrays int       // with a name
 	Bytes  int64     // of all arrays that its clients made, named or not
+	Undo   int64     // of them, what is kept so that its last cell can be undone
 	Quota  int64     // 0 is none
 	Saved  time.Time // of the newest snapshot, zero if there is none
 	Note   string    // what came back from disk and what did not

@@ -34,7 +34,11 @@ func Create(path string, h *Header) (*Writer, error) {
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
-		return nil, fmt.Errorf("safetensors: %w", err)
+		var p *os.PathError
+		if errors.As(err, &p) { // which names a file that nobody has asked for
+			err = p.Err
+		}
+		return nil, fmt.Errorf("safetensors: create %s: %w", path, err)
 	}
 	return &Writer{Header: h, f: f, path: path, base: int64(8 + len(b)), head: len(b)}, nil
 }

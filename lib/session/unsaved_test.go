@@ -1,0 +1,95 @@
+package session
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gaiden/lib/engine/wire"
+)
+
+// TestDiscardNewest: when the snapshot is deleted that alone has what there is,
+// it is saved anew, by itself and when asked.
+func TestDiscardNewest(t *testing.T) {
+	p := serve(t)
+	s := p.open("discard")
+	bindAll(t, s, map[string][]float32{"w": {1}})
+	first, err := s.Snapshot("first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bindAll(t, s, map[string][]float32{"w": {2}})
+	second, err := s.Snapshot("second")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Discard("second"); err != nil {
+		t.Fatal(err)
+	}
+	third, err := s.Snapshot("")
+	if err != nil || third.Number <= second.Number {
+		t.Errorf("got snapshot %d, %v; want one after %d, which is deleted: %d has other arrays", third.Number, err, second.Number, first.Number)
+	}
+	bindAll(t, s, map[string][]float32{"w": {3}})
+	if _, err := s.Snapshot("fourth"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Discard("fourth"); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "an automatic snapshot", func() bool {
+		l, err := s.Snapshots()
+		return err == nil && len(l) > 0 && l[len(l)-1].Number > third.Number
+	})
+	p.kill()
+	p.again()
+	if got := look(t, p.reopen("discard")); got != "w[3]" {
+		t.Errorf("after a crash: got %s, want w[3]", got)
+	}
+}
+
+// TestDamagedUnderneath: when a snapshot turns out to be damaged, later ones do
+// not stand on its file.
+func TestDamagedUnderneath(t *testing.T) {
+	p := serve(t)
+	s := p.open("under")
+	bindAll(t, s, map[string][]float32{"data": {7, 7, 7, 7}, "w": {1}})
+	if _, err := s.Snapshot("first"); err != nil {
+		t.Fatal(err)
+	}
+	bindAll(t, s, map[string][]float32{"w": {2}})
+	second, err := s.Snapshot("second")
+	if err != nil || second.Written != 4 {
+		t.Fatalf("got %+v, %v; want a snapshot whose data is in the first one's file", second, err)
+	}
+	files, _ := filepath.Glob(p.dir + "/state/gaiden/snapshots/*/00000001.*")
+	if len(files) != 1 {
+		t.Fatalf("got files %q, want one", files)
+	}
+	b, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 { // both arrays
+		b[len(b)-1-i] ^= 1
+	}
+	if err := os.WriteFile(files[0], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Rollback("first", ""); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), "checksum") {
+		t.Fatalf("rollback: got %v, want that it is damaged", err)
+	}
+	if got := look(t, s); got != "data[7 7 7 7] w[2]" {
+		t.Errorf("after a rollback that failed: got %s", got)
+	}
+	if third, err := s.Snapshot(""); err != nil || third.Written != 16 {
+		t.Errorf("got %+v, %v; want a snapshot with the 16 bytes of data", third, err)
+	}
+	p.kill()
+	p.again()
+	if got := look(t, p.reopen("under")); got != "data[7 7 7 7] w[2]" {
+		t.Errorf("after a crash: got %s", got)
+	}
+}
