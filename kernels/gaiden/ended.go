@@ -15,9 +15,9 @@ import (
 )
 
 // An aftercare asks the session what a cell's program has left there: work that
-// was queued when the cell was stopped is dropped, and errors that the program
-// has not read become the cell's. It keeps its connection, since asking is all
-// that an untroubled cell pays for.
+// was queued when the cell was stopped is dropped, errors that the program has not
+// read become the cell's, and the one that it has died of brings its hint. It
+// keeps its connection, since asking is all that an untroubled cell pays for.
 type aftercare struct {
 	mu      sync.Mutex
 	session *session.Session   // nil until a cell's program may have met one
@@ -47,6 +47,12 @@ func (a *aftercare) ended(_ context.Context, e notebook.Ending) (notes []string,
 	}
 	a.ask(wire.AskBody{Verb: wire.Mark}) // what comes now is another cell's, which %rollback can undo
 	var first error
+	for _, told := range slices.Backward(answer.Told) {
+		if strings.Contains(e.Panic, told.Error()) {
+			first = told
+			break
+		}
+	}
 	for _, e := range answer.Errors {
 		switch {
 		case errors.Is(e, wire.Cancelled):

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -11,20 +12,22 @@ import (
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fit"
 	"gaiden/lib/session"
+	"gaiden/lib/timing/units"
 )
 
-const jobsArgs = "[attach|pause|resume|stop|forget NAME]"
+const jobsArgs = "[all | attach|pause|resume|stop|forget NAME [NOTEBOOK]]"
 
 const jobsMore = `
 A job is training that goes on in the session when its cell, the kernel or the
 browser has ended: net.TrainJob(train, fit.Train{…}) in place of net.Train. After
 a crash it goes on from the last snapshot.
-%jobs              the notebook's jobs
+%jobs              the notebook's jobs; %jobs all are those of all notebooks
 %jobs attach NAME  follow one until it ends, with a bar where it is a net's;
                    stopping the cell does not stop the job
 %jobs pause NAME   and resume: at the end of a step
 %jobs stop NAME    its arrays stay as they are then
-%jobs forget NAME  remove one that has ended, with its log`
+%jobs forget NAME  remove one that has ended, with its log
+A NOTEBOOK behind the name, as %jobs all gives it, means a job of that one.`
 
 // jobCell answers those who expect a cell to go on by itself.
 func jobCell(context.Context, magic.Host, magic.Command) error { return &jobCellError{} }
@@ -42,20 +45,18 @@ func (*jobCellError) Hint() string {
 }
 
 func jobsMagic(ctx context.Context, h magic.Host, c magic.Command) error {
-	if len(c.Args) == 0 || c.Args[0] == "list" && len(c.Args) == 1 {
-		return asking(func(s *session.Session) error {
-			l, err := s.Jobs()
-			if err == nil {
-				showJobs(h, s.Space(), l)
-			}
-			return err
-		})
+	if len(c.Args) <= 1 {
+		all := len(c.Args) == 1 && c.Args[0] == "all"
+		if len(c.Args) == 1 && !all && c.Args[0] != "list" {
+			return magic.Usage(c)
+		}
+		return asking(func(s *session.Session) error { return listJobs(h, s, all) })
 	}
-	if len(c.Args) != 2 {
+	if len(c.Args) > 3 {
 		return magic.Usage(c)
 	}
-	name := c.Args[1]
-	return asking(func(s *session.Session) error {
+	name, notebook := c.Args[1], strings.Join(c.Args[2:], "")
+	return askingOf(notebook, func(s *session.Session) error {
 		var i wire.JobInfo
 		var err error
 		switch c.Args[0] {
@@ -82,18 +83,46 @@ func jobsMagic(ctx context.Context, h magic.Host, c magic.Command) error {
 	})
 }
 
-func showJobs(h magic.Host, space string, l []wire.JobInfo) {
-	if len(l) == 0 {
-		fmt.Fprintf(h.Stdout(), "no jobs in notebook %q; net.TrainJob(train, fit.Train{…}) begins one\n", space)
-		return
+// listJobs shows the jobs of the notebook, or of all.
+func listJobs(h magic.Host, s *session.Session, all bool) error {
+	ans, err := s.Ask(wire.AskBody{Verb: wire.Jobs, Space: "*"})
+	if err != nil {
+		return err
 	}
+	l, others := ans.Jobs, 0
+	if !all {
+		l = slices.DeleteFunc(l, func(i wire.JobInfo) bool { return i.Space != s.Space() })
+		others = len(ans.Jobs) - len(l)
+	}
+	switch {
+	case len(l) > 0:
+		showJobs(h, l, all)
+	case all:
+		fmt.Fprintln(h.Stdout(), "no jobs; net.TrainJob(train, fit.Train{…}) begins one")
+	default:
+		fmt.Fprintf(h.Stdout(), "no jobs in notebook %q; net.TrainJob(train, fit.Train{…}) begins one\n", s.Space())
+	}
+	if others > 0 {
+		fmt.Fprintf(h.Stdout(), "other notebooks have %s: %%jobs all\n", units.Plural(others, "job"))
+	}
+	return nil
+}
+
+func showJobs(h magic.Host, l []wire.JobInfo, all bool) {
 	rows := [][]string{{"name", "state", "turn or epoch", "log", "started", "changed", ""}}
+	if all {
+		rows[0] = append([]string{"notebook"}, rows[0]...)
+	}
 	for _, i := range l {
 		why := i.Why
 		if i.Error != nil {
 			why = i.Error.Error()
 		}
-		rows = append(rows, []string{i.Name, string(i.State), fmt.Sprintf("%d of %d", i.Place.Turn/i.Period, i.Turns/i.Period), fmt.Sprint(i.Entries), ago(i.Started), ago(i.Changed), why})
+		r := []string{i.Name, string(i.State), fmt.Sprintf("%d of %d", i.Place.Turn/i.Period, i.Turns/i.Period), fmt.Sprint(i.Entries), ago(i.Started), ago(i.Changed), why}
+		if all {
+			r = append([]string{i.Space}, r...)
+		}
+		rows = append(rows, r)
 	}
 	grid(h, rows)
 }

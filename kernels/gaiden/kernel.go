@@ -30,7 +30,7 @@ func cellCache() string { return filepath.Join(wire.CacheDir(), "cells") }
 // newNotebook is the interpreter of one kernel.
 func newNotebook() *notebook.Notebook {
 	n := &notebook.Notebook{Library: filepath.Join(wire.DataDir(), "src"), Cache: cellCache(), Linkers: cellCache(), Version: session.Version,
-		Ended: (&aftercare{meter: meter()}).ended, Named: sessionNames}
+		Ended: (&aftercare{meter: meter()}).ended, Named: sessionNames, Number: session.CellEnv}
 	if path := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(path) {
 		n.Gopls = path
 	}

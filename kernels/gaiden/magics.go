@@ -11,6 +11,7 @@ import (
 
 	"gaiden/kernels/internal/magic"
 	"gaiden/lib/session"
+	"gaiden/lib/timing/units"
 )
 
 // sessionMagics are the magics that ask the session.
@@ -97,7 +98,7 @@ func arraysMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		total += a.Bytes
 		rows = append(rows, []string{a.Name, a.Type.String(), fmt.Sprint(a.Bytes), fmt.Sprint(a.Device), a.Owner, ago(a.Used), fmt.Sprint(a.Generation), savedIn(a.Saved)})
 	}
-	rows = append(rows, []string{fmt.Sprintf("%d arrays", len(l)), "", fmt.Sprint(total), "", "", "", "", ""})
+	rows = append(rows, []string{units.Plural(len(l), "array"), "", fmt.Sprint(total), "", "", "", "", ""})
 	grid(h, rows)
 	return nil
 }

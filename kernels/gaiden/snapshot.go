@@ -35,8 +35,11 @@ next cell changes arrays. Before it goes back to a snapshot, %rollback saves wha
 there is.`
 
 // asking runs f with a connection to the notebook's session.
-func asking(f func(*session.Session) error) error {
-	s, err := inNotebook()
+func asking(f func(*session.Session) error) error { return askingOf("", f) }
+
+// askingOf is asking for the name space of another notebook, "" is the own one.
+func askingOf(notebook string, f func(*session.Session) error) error {
+	s, err := session.Config{Client: "kernel", NoStart: true, Space: notebook}.Open()
 	if err != nil {
 		return err
 	}
@@ -60,13 +63,13 @@ func snapshotMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		case word == "export" && (len(rest) == 1 || len(rest) == 2):
 			n, err := s.Export(rest[0], strings.Join(rest[1:], ""), "", nil)
 			if err == nil {
-				fmt.Fprintf(h.Stdout(), "%d arrays in %s\n", n, rest[0])
+				fmt.Fprintf(h.Stdout(), "%s in %s\n", units.Plural(n, "array"), rest[0])
 			}
 			return err
 		case word == "import" && (len(rest) == 1 || len(rest) == 2):
 			l, err := s.Import(rest[0], strings.Join(rest[1:], ""))
 			if err == nil {
-				fmt.Fprintf(h.Stdout(), "%d arrays from %s\n", len(l), rest[0])
+				fmt.Fprintf(h.Stdout(), "%s from %s\n", units.Plural(len(l), "array"), rest[0])
 			}
 			return err
 		case len(rest) > 0:
@@ -80,7 +83,7 @@ func snapshotMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(h.Stdout(), "snapshot %s: %d arrays, %s, %s of it new, in %v\n", titleOf(i), i.Arrays, units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Written)), i.Took.Round(time.Millisecond))
+		fmt.Fprintf(h.Stdout(), "snapshot %s: %s, %s, %s of it new, in %v\n", titleOf(i), units.Plural(i.Arrays, "array"), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Written)), i.Took.Round(time.Millisecond))
 		return nil
 	})
 }
@@ -146,7 +149,7 @@ func rollbackMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		if len(c.Args) == 0 {
 			n, err := s.Undo()
 			if err == nil {
-				fmt.Fprintf(h.Stdout(), "the last cell is undone: %d arrays are what they were before it\n", n)
+				fmt.Fprintf(h.Stdout(), "the last cell is undone: %s as before it\n", units.Plural(n, "array"))
 			}
 			if !errors.Is(err, wire.NotFound) {
 				return err
@@ -157,7 +160,7 @@ func rollbackMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		}
 		i, err := s.Rollback(words[0], words[1])
 		if err == nil {
-			fmt.Fprintf(h.Stdout(), "back at snapshot %s of %s: %d arrays\n", titleOf(i), i.Time.Local().Format(time.TimeOnly), i.Arrays)
+			fmt.Fprintf(h.Stdout(), "back at snapshot %s of %s: %s\n", titleOf(i), i.Time.Local().Format(time.TimeOnly), units.Plural(i.Arrays, "array"))
 		}
 		return err
 	})

@@ -61,7 +61,11 @@ func (r *relay) run(stdout io.Writer) error {
 	path := wire.SocketPath()
 	lock, err := lockSocket(path)
 	if errors.Is(err, errLocked) {
-		return wire.Errorf(wire.Unavailable, "a session of this machine runs").WithHint("gaiden session stop ends it; GAIDEN_SOCKET names another socket for this one")
+		what, next := "a session of this machine runs", "ends it"
+		if _, host := sshRelay(); host != "" {
+			what, next = "the session of "+host+" is in use here", "leaves it"
+		}
+		return wire.Errorf(wire.Unavailable, "%s", what).WithHint("gaiden session stop %s; GAIDEN_SOCKET names another socket for this one", next)
 	}
 	if err != nil {
 		return err

@@ -159,6 +159,11 @@ func TestSSH(t *testing.T) {
 	m := newMachine(t)
 	socket := filepath.Join(t.TempDir(), "run", "session.sock")
 	relay := m.relay(socket)
+	second := exec.Command("/proc/self/exe", "session", "--ssh", m.host)
+	second.Env = append(os.Environ(), "GAIDEN_TEST_MAIN=1", "GAIDEN_SOCKET="+socket)
+	if out, err := second.CombinedOutput(); err == nil || !strings.Contains(string(out), "the session of "+m.host+" is in use here") {
+		t.Errorf("a second relay: got %v, %q", err, out)
+	}
 	s, err := session.Config{Socket: socket, Space: "far", NoStart: true}.Open()
 	if err != nil {
 		t.Fatal(err)

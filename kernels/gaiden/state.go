@@ -43,7 +43,7 @@ func programsMagic(_ context.Context, h magic.Host, c magic.Command) error {
 			return err
 		}
 		if a.Verb != wire.Programs {
-			fmt.Fprintf(h.Stdout(), "%d programs\n", ans.Count)
+			fmt.Fprintln(h.Stdout(), units.Plural(ans.Count, "program"))
 			return nil
 		}
 		showPrograms(h, ans)
@@ -84,7 +84,7 @@ func cacheLine(c wire.CacheInfo) string {
 	if c.Off != "" {
 		return "programs are not kept on disk: " + c.Off
 	}
-	return fmt.Sprintf("on disk: %d programs, %s of at most %s, in %s", c.Entries, units.Bytes(float64(c.Bytes)), units.Bytes(float64(c.Limit)), c.Dir)
+	return fmt.Sprintf("on disk: %s, %s of at most %s, in %s", units.Plural(c.Entries, "program"), units.Bytes(float64(c.Bytes)), units.Bytes(float64(c.Limit)), c.Dir)
 }
 
 const deviceArgs = "[quota SIZE|none]"
@@ -122,15 +122,15 @@ func deviceMagic(_ context.Context, h magic.Host, c magic.Command) error {
 			rows = append(rows, r)
 		}
 		grid(h, rows)
-		rows = [][]string{{"notebook", "names", "arrays", "quota", "saved", ""}}
+		rows = [][]string{{"notebook", "names", "arrays", "of them for %rollback", "quota", "saved", ""}}
 		for _, i := range st.Spaces {
 			quota := "none"
 			if i.Quota > 0 {
 				quota = units.Bytes(float64(i.Quota))
 			}
-			rows = append(rows, []string{i.Space, fmt.Sprint(i.Arrays), units.Bytes(float64(i.Bytes)), quota, ago(i.Saved), i.Note})
+			rows = append(rows, []string{i.Space, fmt.Sprint(i.Arrays), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Undo)), quota, ago(i.Saved), i.Note})
 		}
-		rows = append(rows, []string{"all", "", units.Bytes(float64(st.Bytes)), "", "", ""})
+		rows = append(rows, []string{"all", "", units.Bytes(float64(st.Bytes)), "", "", "", ""})
 		grid(h, rows)
 		return nil
 	})
@@ -182,7 +182,11 @@ func statusTail(h magic.Host) error {
 		w := h.Stdout()
 		fmt.Fprintf(w, "cache       %s\n", cacheLine(st.Cache))
 		for _, i := range st.Spaces {
-			fmt.Fprintf(w, "notebook    %s: %d names, %s, saved %s\n", i.Space, i.Arrays, units.Bytes(float64(i.Bytes)), ago(i.Saved))
+			held := units.Bytes(float64(i.Bytes))
+			if i.Undo > 0 {
+				held += fmt.Sprintf(" (%s of it for %%rollback)", units.Bytes(float64(i.Undo)))
+			}
+			fmt.Fprintf(w, "notebook    %s: %s, %s, saved %s\n", i.Space, units.Plural(i.Arrays, "name"), held, ago(i.Saved))
 		}
 		for _, j := range st.Jobs {
 			fmt.Fprintf(w, "job         %s of %s: %s, turn %d of %d, since %s\n", j.Name, j.Space, j.State, j.Place.Turn, j.Turns, j.Started.Local().Format(time.TimeOnly))

@@ -72,26 +72,32 @@ func stopSession(stdout io.Writer) error {
 // leaveSSH ends what gaiden session --ssh does, and says whether it did anything.
 // The other machine's session goes on: it may have jobs to do.
 func leaveSSH(stdout io.Writer) (bool, error) {
-	b, _ := os.ReadFile(wire.SocketPath() + ".lock")
-	words := strings.Fields(string(b))
-	if len(words) != 3 || words[1] != "ssh" {
+	pid, host := sshRelay()
+	if host == "" {
 		return false, nil
 	}
 	if free, _ := unlocked(); free {
 		return false, nil
 	}
-	pid, err := strconv.Atoi(words[0])
-	if err == nil {
-		err = syscall.Kill(pid, syscall.SIGTERM)
-	}
+	err := syscall.Kill(pid, syscall.SIGTERM)
 	if err == nil {
 		err = await(stdout, "is left", unlocked)
 	}
 	if err != nil {
-		return true, fmt.Errorf("session of %s: process %s: %w", words[2], words[0], err)
+		return true, fmt.Errorf("session of %s: process %d: %w", host, pid, err)
 	}
-	fmt.Fprintf(stdout, "left the session of %s, which goes on\n", words[2])
+	fmt.Fprintf(stdout, "left the session of %s, which goes on\n", host)
 	return true, nil
+}
+
+// sshRelay is the process that uses, or has used, the session of another machine
+// in place of this one's, and that machine; "" if none has.
+func sshRelay() (pid int, host string) {
+	b, _ := os.ReadFile(wire.SocketPath() + ".lock")
+	if n, _ := fmt.Sscanf(string(b), "%d ssh %s", &pid, &host); n != 2 {
+		return 0, ""
+	}
+	return pid, host
 }
 
 // ended waits until the session's processes are gone.

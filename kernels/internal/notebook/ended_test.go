@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,8 @@ func TestEnded(t *testing.T) {
 		{name: "note", code: "fmt.Print(\"noted\")", notes: []string{"a note"}, stderr: "a note\n", ends: 1},
 		{name: "error", code: "fmt.Print(\"lost\")", err: &hinted{}, ename: nameDevice, trace: "lost on the way\n    go back", ends: 1},
 		{name: "error beside a panic", code: "panic(\"own\")", err: errors.New("late"), ename: namePanic, trace: "own", stderr: "late\n", ends: 1},
+		{name: "hinted error beside a panic", code: "panic(\"other\")", err: &hinted{}, ename: namePanic, trace: "other", stderr: "lost on the way\n    go back\n", ends: 1},
+		{name: "what it died of", code: "panic(\"cell 1: lost on the way\")", err: &hinted{}, ename: namePanic, trace: "    go back\n%tb", ends: 1},
 		{name: "not twice", code: "fmt.Print(\"again\")", ends: 1},
 	}
 	for _, tt := range tests {
@@ -60,6 +63,9 @@ func TestEnded(t *testing.T) {
 			}
 			if tt.ends > 0 && (got[0].PID <= 1 || got[0].Interrupted) {
 				t.Errorf("got %+v, want a process that was not stopped", got[0])
+			}
+			if tt.ename == namePanic && !strings.Contains(tt.code, strconv.Quote(got[0].Panic)) {
+				t.Errorf("got panic %q, want that of %s", got[0].Panic, tt.code)
 			}
 			if tt.name == "good" && !slices.Contains(got[0].Imports, "strings") {
 				t.Errorf("got imports %q, want strings among them", got[0].Imports)

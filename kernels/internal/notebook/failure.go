@@ -28,9 +28,11 @@ const (
 type panicError struct {
 	*cell.Panic
 	program *cell.Program
+	cause   error // what Ended knows of it, nil if nothing
 }
 
 func (e *panicError) Error() string { return e.Message }
+func (e *panicError) Unwrap() error { return e.cause }
 
 // An exitError is a program that ended with a status other than 0.
 type exitError struct{ exit cell.Exit }
@@ -98,16 +100,22 @@ func (n *Notebook) failure(err error) *jupyter.Error {
 	if strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
 		e.Traceback = append(e.Traceback, "    make room on the disk that holds it and run the cell again; go clean -cache removes what Go can compile anew")
 	}
-	var hint interface{ Hint() string }
-	if build == nil && errors.As(err, &hint) {
-		if text := hint.Hint(); text != "" {
-			e.Traceback = append(e.Traceback, "    "+text)
-		}
+	if hint := hintOf(err); build == nil && hint != "" {
+		e.Traceback = append(e.Traceback, "    "+hint)
 	}
 	if crash != nil {
 		e.Traceback = append(e.Traceback, "%tb shows all that the Go runtime said")
 	}
 	return e
+}
+
+// hintOf is the next step that an error knows, "" if it knows none.
+func hintOf(err error) string {
+	var e interface{ Hint() string }
+	if errors.As(err, &e) {
+		return e.Hint()
+	}
+	return ""
 }
 
 // paint makes the name of an error red, as front ends expect it.

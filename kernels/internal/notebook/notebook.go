@@ -36,6 +36,10 @@ type Notebook struct {
 	// rows of its own.
 	Magics magic.Table
 
+	// Number names the environment variable that tells a program its cell's
+	// number; "" = none does.
+	Number string
+
 	// Named lists the names that the function or method of that name takes in
 	// quotes, or the magic: Tab completes them. nil = none are known.
 	Named func(ctx context.Context, call string) []string
@@ -43,7 +47,8 @@ type Notebook struct {
 	// Ended is called after each cell's program, also one that was stopped:
 	// what the program has left to be done elsewhere can be looked after there.
 	// Its notes are shown; its error is the cell's, if the cell has none of its
-	// own, else a note. nil = nothing is done.
+	// own, else a note. When it is what the program has died of, the cell's error
+	// has its hint: the runtime does not print those. nil = nothing is done.
 	Ended func(ctx context.Context, e Ending) (notes []string, err error)
 
 	once     sync.Once
@@ -78,6 +83,7 @@ type Ending struct {
 	Interrupted bool     // it was stopped
 	Imports     []string // the packages that the cell imports, and those of earlier cells that it needs
 	Costs       bool     // %cost is on: what the program has cost is wanted
+	Panic       string   // what it died of, "" if it did not panic
 }
 
 // open makes the temporary directory and everything in it, once.

@@ -3,6 +3,7 @@ package notebook
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,7 +110,7 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 	command := cell.Command{
 		Path:     binary.Path,
 		Args:     args,
-		Env:      append(n.environ(), carry.Environ()...),
+		Env:      append(x.environ(), carry.Environ()...),
 		Dir:      n.directory(),
 		Mark:     n.nextMark(),
 		Stdout:   x.stream("stdout"),
@@ -165,12 +166,25 @@ func (x *execution) afterwards(ctx context.Context, program *cell.Program, exit 
 	x.n.mu.Lock()
 	costs := x.n.showCost
 	x.n.mu.Unlock()
-	notes, err := x.n.Ended(ctx, Ending{exit.PID, exit.Interrupted, program.Imports, costs})
+	ending := Ending{PID: exit.PID, Interrupted: exit.Interrupted, Imports: program.Imports, Costs: costs}
+	if exit.Panic != nil {
+		ending.Panic = exit.Panic.Message
+	}
+	notes, err := x.n.Ended(ctx, ending)
 	cost := x.cost
 	cost.After = time.Since(began)
 	x.spend(cost)
 	x.say(notes)
 	x.late = err
+}
+
+// environ is the notebook's environment, and the cell's number.
+func (x *execution) environ() []string {
+	env := x.n.environ()
+	if x.n.Number != "" {
+		env = append(env, x.n.Number+"="+strconv.Itoa(x.req.Count))
+	}
+	return env
 }
 
 // aftermath is how long Ended may take.
@@ -182,12 +196,18 @@ const lingering = 2 * time.Second
 // judge turns a program's end into the cell's error, nil if all went well.
 func (x *execution) judge(program *cell.Program, binary *cell.Binary, exit cell.Exit) error {
 	err := x.verdict(program, binary, exit)
+	var crash *panicError
 	switch {
 	case x.late == nil:
 	case err == nil:
 		err = &lateError{x.late}
+	case errors.As(err, &crash) && strings.Contains(crash.Message, x.late.Error()):
+		crash.cause = x.late
 	default:
 		x.stream("stderr")([]byte(x.late.Error() + "\n"))
+		if hint := hintOf(x.late); hint != "" {
+			x.stream("stderr")([]byte("    " + hint + "\n"))
+		}
 	}
 	x.late = nil
 	return err
@@ -206,7 +226,7 @@ func (x *execution) verdict(program *cell.Program, binary *cell.Binary, exit cel
 		x.n.mu.Lock()
 		x.n.traceback = exit.Panic.Text
 		x.n.mu.Unlock()
-		return &panicError{exit.Panic, program}
+		return &panicError{Panic: exit.Panic, program: program}
 	case exit.Code != 0:
 		return &exitError{exit}
 	}
