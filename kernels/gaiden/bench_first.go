@@ -50,7 +50,7 @@ var sources = []struct {
 }{
 	{"compiled", wire.Compiled, wire.AskBody{Verb: wire.Evict, Disk: true}},
 	{"disk hit", wire.Disk, wire.AskBody{Verb: wire.Evict}},
-	{"memory hit", wire.Memory, wire.AskBody{Verb: wire.Evict, Names: []string{"none"}}},
+	{"memory hit", wire.Memory, wire.AskBody{}},
 }
 
 // benchFirstCall is what a cell's first call of a program costs, by where the
@@ -114,49 +114,52 @@ func firstCall(p *privateSession, evict wire.AskBody, want wire.Source) (whole, 
 // benchFirstStep is what the first training steps of a net cost a process, by
 // where the session has its programs: the first weights, the step, and those
 // around it.
-func benchFirstStep(b *bench, p *privateSession) error {
-	meter, err := session.NewCostMeter()
-	if err != nil {
-		return err
-	}
-	set, value, _ := strings.Cut(meter.Environ(), "=")
-	if err := os.Setenv(set, value); err != nil { // read at this process's first call
-		return err
-	}
+func benchFirstStep(b *bench, p *privateSession, meter *session.CostMeter, c trainCase) error {
 	s, err := p.open("first")
 	if err != nil {
 		return err
 	}
-	nets := map[bool][]string{false: {"seedcnn-b8", "resnet152-b2048"}, true: {"seedcnn-b8", "resnet14-b32"}}[s.Welcome().Platform == "cpu"]
+	cpu := s.Welcome().Platform == "cpu"
 	if err := s.Close(); err != nil {
 		return err
 	}
-	for _, name := range nets {
-		c := caseOf(name)
-		c.n = 2 * c.batch
-		for _, x := range sources {
-			times := 3
-			if c.batch > 1000 && x.want == wire.Compiled {
-				times = 1 // it takes long enough to be seen
-			}
-			var whole, made, graph []float64
-			for range times {
-				took, cost, err := firstStep(p, meter, c, x.evict)
-				fmt.Fprintf(b.progress, "%s, %s: %v, of which the session %v\n", name, x.subject, took, cost.Compile)
-				switch {
-				case err != nil:
-					return fmt.Errorf("%s, %s: %w", name, x.subject, err)
-				case x.want == wire.Disk && cost.Compiled > 0, x.want == wire.Memory && cost.Compiled+cost.Loaded > 0:
-					return fmt.Errorf("%s, %s: %d programs compiled, %d from disk, %d from memory", name, x.subject, cost.Compiled, cost.Loaded, cost.Ready)
-				}
-				whole, made, graph = append(whole, took.Seconds()*1e3), append(made, cost.Compile.Seconds()*1e3), append(graph, cost.Graph.Seconds()*1e3)
-			}
-			b.addSamples(name+", first two steps", x.subject, "ms", whole)
-			b.addSamples(name+", its programs in the session", x.subject, "ms", made)
-			b.addSamples(name+", its programs' text", x.subject, "ms", graph)
+	deep := c.batch > 1000
+	if deep && cpu {
+		c.name, c.batch = "resnet152-b2", 2 // the program's size does not depend on it
+	}
+	c.n = 2 * c.batch
+	for _, x := range sources {
+		times := 3
+		if deep && x.want == wire.Compiled {
+			times = 1 // it takes long enough to be seen
 		}
+		var whole, made, graph []float64
+		for range times {
+			took, cost, err := firstStep(p, meter, c, x.evict)
+			fmt.Fprintf(b.progress, "%s, %s: %v, of which the session %v\n", c.name, x.subject, took, cost.Compile)
+			switch {
+			case err != nil:
+				return fmt.Errorf("%s, %s: %w", c.name, x.subject, err)
+			case x.want == wire.Disk && cost.Compiled > 0, x.want == wire.Memory && cost.Compiled+cost.Loaded > 0:
+				return fmt.Errorf("%s, %s: %d programs compiled, %d from disk, %d from memory", c.name, x.subject, cost.Compiled, cost.Loaded, cost.Ready)
+			}
+			whole, made, graph = append(whole, took.Seconds()*1e3), append(made, cost.Compile.Seconds()*1e3), append(graph, cost.Graph.Seconds()*1e3)
+		}
+		b.addSamples(c.name+", first two steps", x.subject, "ms", whole)
+		b.addSamples(c.name+", its programs in the session", x.subject, "ms", made)
+		b.addSamples(c.name+", its programs' text", x.subject, "ms", graph)
 	}
 	return nil
+}
+
+// meterCosts is told what this process asks of sessions, from its first call on.
+func meterCosts() (*session.CostMeter, error) {
+	meter, err := session.NewCostMeter()
+	if err != nil {
+		return nil, err
+	}
+	set, value, _ := strings.Cut(meter.Environ(), "=")
+	return meter, os.Setenv(set, value)
 }
 
 func firstStep(p *privateSession, meter *session.CostMeter, c trainCase, evict wire.AskBody) (took time.Duration, cost session.Cost, err error) {
@@ -184,10 +187,11 @@ func firstStep(p *privateSession, meter *session.CostMeter, c trainCase, evict w
 	return took, cost, errors.Join(net.Reset(), untilAll(s, "is on disk", func(p wire.ProgramInfo) bool { return p.OnDisk }))
 }
 
-// evicted evicts programs when the client before this one has been buried.
+// evicted evicts programs, if any, when the client before this one has been
+// buried.
 func evicted(s *session.Session, which wire.AskBody) error {
 	err := untilAll(s, "is let go", func(p wire.ProgramInfo) bool { return p.Clients == 0 })
-	if err == nil {
+	if err == nil && which.Verb != "" {
 		_, err = s.Ask(which)
 	}
 	return err

@@ -82,11 +82,19 @@ func benchSession(b *bench) error {
 		return err
 	}
 	defer p.stop()
+	meter, err := meterCosts()
+	if err != nil {
+		return err
+	}
+	firstStepOf := func(name string) func(*bench, *privateSession) error {
+		return func(b *bench, p *privateSession) error { return benchFirstStep(b, p, meter, caseOf(name)) }
+	}
 	for _, x := range []struct {
 		name string
 		run  func(*bench, *privateSession) error
 	}{
-		{"first step", benchFirstStep}, {"first call", benchFirstCall}, {"snapshot", benchSnapshot}, {"training during snapshots", benchDisturbance},
+		{"first step, seedcnn", firstStepOf("seedcnn-b8")}, {"first step, resnet14", firstStepOf("resnet14-b32")}, {"first step, resnet152", firstStepOf("resnet152-b2048")},
+		{"first call", benchFirstCall}, {"snapshot", benchSnapshot}, {"training during snapshots", benchDisturbance},
 		{"wait", benchWait}, {"clients", benchClients}, {"recovery", benchRecovery},
 	} {
 		if !b.wants(x.name) {
