@@ -47,7 +47,7 @@ func TestKilledCell(t *testing.T) {
 	a.Finalize()
 	b.Finalize()
 	r := rand.New(rand.NewPCG(9, 10))
-	last := float32(0)
+	last, window := float32(0), 150
 	for i := range times(1000, 20) {
 		cmd := exec.Command("/proc/self/exe", p.socket)
 		cmd.Env = append(os.Environ(), "GAIDEN_TEST_ROLE=cell")
@@ -55,7 +55,7 @@ func TestKilledCell(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(20+r.IntN(150)) * time.Millisecond)
+		time.Sleep(time.Duration(20+r.IntN(window)) * time.Millisecond)
 		cmd.Process.Kill()
 		cmd.Wait()
 		askAll(t, s, wire.AskBody{Verb: wire.Drain, PID: cmd.Process.Pid})
@@ -71,6 +71,11 @@ func TestKilledCell(t *testing.T) {
 		}
 		if v[0] < last {
 			t.Fatalf("after kill %d: %v is older than %v", i, v[0], last)
+		}
+		if v[0] == last { // with -race, or beside other work, a cell takes longer to its first step
+			window = min(2*window, 5000)
+		} else {
+			window = 150
 		}
 		last = v[0]
 	}
