@@ -176,6 +176,9 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 	for _, id := range p.cells {
 		p.texts[id] = w.source(id)
 	}
+	if u.Shown != "" {
+		p.texts[u.ID] = u.Shown
+	}
 	p.Result = w.shower != ""
 	for _, im := range w.imports {
 		p.Imports = append(p.Imports, im.Path)

@@ -44,6 +44,7 @@ func (n *Notebook) named(ctx context.Context, plain, before string) (word string
 var (
 	options = regexp.MustCompile(`-[a-z]+`)
 	choices = regexp.MustCompile(`\[([a-z]+(?:\|[a-z]+)+)\]`)
+	valued  = regexp.MustCompile(`(-[a-z]+) ([A-Z]+|[a-z]+(?:\|[a-z]+)+)\b`)
 	goCode  = regexp.MustCompile(`\b(statement|function|NET)\b`)
 )
 
@@ -56,7 +57,18 @@ func (n *Notebook) arguments(plain, word string) (matches []string) {
 		return nil
 	}
 	var all []string
+	before := strings.Fields(strings.TrimSuffix(plain, word))
+	value := ""
+	for _, m := range valued.FindAllStringSubmatch(row.Args, -1) {
+		if m[1] == before[len(before)-1] {
+			value = m[2]
+		}
+	}
 	switch {
+	case value != "":
+		if strings.Contains(value, "|") {
+			all = strings.Split(value, "|")
+		}
 	case strings.HasPrefix(word, "-"):
 		all = options.FindAllString(row.Args, -1)
 	case goCode.MatchString(row.Args):

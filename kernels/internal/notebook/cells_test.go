@@ -107,7 +107,10 @@ func TestCells(t *testing.T) {
 		{name: "nil map", code: "var m map[string]int\nm[\"a\"] = 1", fails: "Panic assignment to entry in nil map"},
 		{name: "deadlock", code: "select {}", fails: "Panic all goroutines are asleep"},
 		{name: "exit", code: "fmt.Print(\"before\")\nos.Exit(3)", stdout: "before", fails: "ExitStatus exit status 3"},
-		{name: "killed by itself", code: "syscall.Kill(os.Getpid(), syscall.SIGKILL)", fails: "ExitStatus signal: killed"},
+		{name: "killed by itself", code: "syscall.Kill(os.Getpid(), syscall.SIGKILL)", fails: "ExitStatus signal: killed\n    it was killed from outside"},
+		{name: "out of memory", code: "x := make([]byte, 1<<46)\nx[0] = 1", fails: "Panic out of memory\ncell %, line 1, in main\n    1 | x := make([]byte, 1<<46)\n    the machine has not that much memory"},
+		{name: "recursion without an end", code: "func endless(n int) int { return endless(n+1) + 1 }\ndebug.SetMaxStack(1 << 20)\nfmt.Print(endless(0))", fails: "Panic byte limit\ncell %, line 1, in endless, again and again\n"},
+		{name: "first to be killed when memory runs out", code: "b, _ := os.ReadFile(\"/proc/self/oom_score_adj\")\nfmt.Print(string(b))", stdout: "500\n"},
 		{name: "goexit", code: "runtime.Goexit()", fails: "Panic no goroutines"},
 
 		{name: "shell", code: "!echo shell; echo $GONB_DIR | wc -l", stdout: "shell\n1\n"},

@@ -65,7 +65,7 @@ type Notebook struct {
 	autoget   bool
 	showCost  bool
 	cost      cell.Cost         // of the cell that runs, or ran last
-	lastCost  cell.Cost         // of the last one with Go code
+	lastCost  string            // of the last one with Go code
 	traceback string            // of the last panic, for %tb
 	shown     map[string]string // display ids, and the cell that showed each first
 	runs      int
@@ -77,7 +77,8 @@ type Ending struct {
 	PID         int      // the process, and the group of all that it started
 	Interrupted bool     // it was stopped
 	Imports     []string // the packages that the cell imports, and those of earlier cells that it needs
-	Costs       bool     // %cost is on: what the program has cost is wanted
+	// Spent takes a line that says what the program has cost there, for %cost.
+	Spent func(line string)
 }
 
 // open makes the temporary directory and everything in it, once.

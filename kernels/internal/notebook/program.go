@@ -162,10 +162,7 @@ func (x *execution) afterwards(ctx context.Context, program *cell.Program, exit 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aftermath)
 	defer cancel()
 	began := time.Now()
-	x.n.mu.Lock()
-	costs := x.n.showCost
-	x.n.mu.Unlock()
-	notes, err := x.n.Ended(ctx, Ending{exit.PID, exit.Interrupted, program.Imports, costs})
+	notes, err := x.n.Ended(ctx, Ending{exit.PID, exit.Interrupted, program.Imports, func(line string) { x.spent = line }})
 	cost := x.cost
 	cost.After = time.Since(began)
 	x.spend(cost)

@@ -1,6 +1,7 @@
 package notebook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,11 +80,11 @@ func (n *Notebook) moduleRows() magic.Table {
 	}
 }
 
-const costHelp = `The line begins with what the kernel did: compose, compile and link of the
-cell's program, its start, its run, and after it the look at what it left. What
-the cell asked of the session follows: graph (writing the text of programs),
-compile (how many were compiled, loaded from disk, or ready), upload, device
-(waiting for it), download.`
+const costHelp = `The first line is what the kernel did: compose, compile and link of the cell's
+program, its start, its run, and after it the look at what it left. The second is
+what the cell asked of the session: graph (writing the text of programs), compile
+(how many were compiled, loaded from disk, or ready), upload, device (waiting for
+it), download.`
 
 func (n *Notebook) require(ctx context.Context, host magic.Host, c magic.Command) error {
 	if len(c.Args) == 0 {
@@ -127,7 +128,7 @@ func (n *Notebook) costs(ctx context.Context, host magic.Host, c magic.Command) 
 	defer n.mu.Unlock()
 	switch c.Text {
 	case "":
-		fmt.Fprintln(host.Stdout(), n.lastCost.String())
+		fmt.Fprintln(host.Stdout(), cmp.Or(n.lastCost, "no cell has run Go code yet"))
 	case "on", "off":
 		n.showCost = c.Text == "on"
 	default:

@@ -60,6 +60,8 @@ func TestMagics(t *testing.T) {
 		{"flag of an older cell", "var loud = flag.Bool(\"loud\", false, \"\")", "", ""},
 		{"flag used", "%% -loud\nfmt.Print(*loud)", "true", ""},
 		{"a program's cell", "%%python\nprint(1)", "", "%%script python gives the cell to the program python"},
+		{"a magic in Go", "x := %timeit -o f()", "", "a magic or a shell command is a line of its own"},
+		{"a command in Go", "files := !ls *.go", "", "exec.Command runs as ! does"},
 		{"Python", "import numpy as np\nx = np.zeros(3)", "", "this line is Python's"},
 		{"Python's function", "def f(x):\n    return x", "", "this line is Python's"},
 		{"Go that is broken", "for i := range 3 {\nprint(i):\n}", "", "print(i):\n      |"},
