@@ -262,7 +262,8 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, loads
 	}
 	// GoNB parses the command line in every cell; linking package flag into
 	// every cell would be the price. We do where there is one, or talk of flags.
-	p.flags = u.ownMain == nil && !u.Test && u.HasMain() && !declared["flag"] && (len(u.Args) > 0 || quals["flag"] != nil)
+	p.flags = u.ownMain == nil && !u.Test && u.HasMain() && !declared["flag"] && (len(u.Args) > 0 || quals["flag"] != nil) &&
+		!slices.Contains(u.quals["flag"], "Parse") // statements that parse it themselves define flags before
 	if p.flags && quals["flag"] == nil {
 		quals["flag"] = []string{"Parse"}
 	}

@@ -165,6 +165,9 @@ func (e *UnknownError) Error() string {
 
 // Hint says what to do next.
 func (e *UnknownError) Hint() string {
+	if text := instead(e.Name); text != "" {
+		return text
+	}
 	const all = "%help lists all magics"
 	if program, ok := strings.CutPrefix(e.Name, "%%"); ok && e.Nearest == "" {
 		return "%%script " + program + " gives the cell to the program " + program + "; " + all
@@ -174,6 +177,9 @@ func (e *UnknownError) Hint() string {
 
 // unknown makes the error for a name.
 func (t Table) unknown(name string, line int) error {
+	if instead(name) != "" {
+		return &UnknownError{Name: name, Line: line}
+	}
 	var all []string
 	for i := range t {
 		all = append(all, t[i].Names()...)

@@ -214,7 +214,7 @@ func (n *Notebook) chdir(ctx context.Context, host magic.Host, c magic.Command) 
 // cellRows take a whole cell as text.
 func (n *Notebook) cellRows() magic.Table {
 	rows := magic.Table{
-		{Name: "%%writefile", Args: "[-a] file", Role: magic.Body, Help: "writes the cell to a file; -a appends", Run: n.writefile},
+		{Name: "%%writefile", Aliases: []string{"%%file"}, Args: "[-a] file", Role: magic.Body, Help: "writes the cell to a file; -a appends", Run: n.writefile},
 		{Name: "%%script", Args: "command", Role: magic.Body, Help: "gives the cell to the command as its input", Run: n.script},
 	}
 	for _, shell := range []string{"bash", "sh"} {
