@@ -137,7 +137,8 @@ func (c *Composer) hint(w *writer, message string) string {
 		}
 		return "no package of this name is known; import it by its path"
 	}
-	if near := c.nearest(name, append(names, c.Memory.names()...)); near != "" {
+	names = slices.DeleteFunc(append(names, c.Memory.names()...), func(n string) bool { return strings.Contains(n, ".") }) // methods
+	if near := c.nearest(name, names); near != "" {
 		return "did you mean " + near + "?"
 	}
 	if assigns(w.unit.Text, name) {

@@ -160,6 +160,15 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 		// A declaration that does something when the program starts wants to be run.
 		p.Run = p.Run || d.Kind == Var && d.calls || d.Kind == Func && isInit(d.Names[0])
 	}
+	for _, d := range decls {
+		p.embed = append(p.embed, embedPatterns(d)...)
+	}
+	if len(p.embed) > 0 && !slices.ContainsFunc(imports, func(im *Import) bool { return im.Path == "embed" }) {
+		imports = append(imports, &Import{Name: "_", Path: "embed"}) // the compiler asks for it, not the code
+		if _, err := c.Module.Packages(ctx, "embed"); err != nil {
+			return nil, err
+		}
+	}
 	w := writer{unit: u, decls: decls, loads: loads, imports: imports, flags: p.flags}
 	r, err := c.check(ctx, &w)
 	if err == nil {
@@ -198,9 +207,6 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 		if u.Test && d.Kind == Func && isTest(d.Names[0]) {
 			p.Tests = append(p.Tests, d.Names[0])
 		}
-	}
-	for _, d := range decls {
-		p.embed = append(p.embed, embedPatterns(d)...)
 	}
 	return p, nil
 }

@@ -130,7 +130,10 @@ func clocks(n *Notebook) magic.Table {
 // TestArguments: what may follow an option is not what may follow the magic.
 func TestArguments(t *testing.T) {
 	n := newNotebook(t)
-	n.Magics = append(Magics(n), magic.Row{Name: "%grow", Args: "[-phi relu|tanh] [-n N] NET", Run: func(context.Context, magic.Host, magic.Command) error { return nil }})
+	n.Named = func(_ context.Context, call string) []string {
+		return map[string][]string{"%take": {"known"}}[call]
+	}
+	n.Magics = append(Magics(n), magic.Row{Name: "%grow", Args: "[-phi relu|tanh] [-n N] NET"}, magic.Row{Name: "%take", Args: "[-n N] NAME"})
 	(&runner{t: t, n: n}).must("var net = 1\nvar note = 2")
 	for _, tt := range []struct{ marked, want string }{
 		{"%grow |", "net note"},
@@ -140,15 +143,19 @@ func TestArguments(t *testing.T) {
 		{"%grow -phi t|", "tanh"},
 		{"%grow -phi tanh n|", "net note"},
 		{"%grow -n 3 no|", "note"},
+		{"%take |", "known"},
+		{"%take -n 3 |", "known"},
 	} {
 		code, cursor := at(tt.marked)
 		if got := n.Complete(t.Context(), code, cursor); strings.Join(got.Matches, " ") != tt.want {
 			t.Errorf("%q: got %q, want %q", tt.marked, got.Matches, tt.want)
 		}
 	}
-	code, cursor := at("%grow -n |")
-	if got := n.Complete(t.Context(), code, cursor); slices.Contains(got.Matches, "net") {
-		t.Errorf("%q: got %q, want no names of variables where a number stands", code, got.Matches)
+	for _, marked := range []string{"%grow -n |", "%take -n |"} {
+		code, cursor := at(marked)
+		if got := n.Complete(t.Context(), code, cursor); slices.Contains(got.Matches, "net") || slices.Contains(got.Matches, "known") {
+			t.Errorf("%q: got %q, want no names where a number stands", code, got.Matches)
+		}
 	}
 }
 

@@ -67,6 +67,7 @@ type Notebook struct {
 	cost      cell.Cost         // of the cell that runs, or ran last
 	lastCost  string            // of the last one with Go code
 	traceback string            // of the last panic, for %tb
+	before    string            // the directory before %cd, for %cd -
 	shown     map[string]string // display ids, and the cell that showed each first
 	runs      int
 	closed    bool

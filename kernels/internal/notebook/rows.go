@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -141,7 +142,7 @@ func (n *Notebook) costs(ctx context.Context, host magic.Host, c magic.Command) 
 func (n *Notebook) systemRows() magic.Table {
 	return magic.Table{
 		{Name: "%env", Args: "[NAME[=value] | NAME value]", Help: "sets an environment variable for cells and commands, or shows it", Run: n.setenv},
-		{Name: "%cd", Args: "[directory]", Help: "changes the directory of cells and commands, or shows it", Run: n.chdir},
+		{Name: "%cd", Args: "[directory]", Help: "changes the directory of cells and commands, or shows it; - is the one before", Run: n.chdir},
 	}
 }
 
@@ -164,6 +165,9 @@ func (n *Notebook) setenv(ctx context.Context, host magic.Host, c magic.Command)
 	case name == "":
 		for _, v := range slices.Sorted(sortedEnv(n.env)) {
 			fmt.Fprintln(host.Stdout(), v)
+		}
+		if len(n.env) == 0 {
+			fmt.Fprintln(host.Stdout(), "no variable was set here; !env shows those of the kernel")
 		}
 	default:
 		value, ok := n.env[name]
@@ -194,15 +198,23 @@ func (n *Notebook) chdir(ctx context.Context, host magic.Host, c magic.Command) 
 		return nil
 	}
 	dir := filepath.Clean(n.expand(c.Args[0]))
+	if c.Args[0] == "-" {
+		n.mu.Lock()
+		dir = cmp.Or(n.before, n.Dir)
+		n.mu.Unlock()
+	}
 	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%%cd: %s: no such directory", dir)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%%cd: %w", err)
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%s: got a file, want a directory", dir)
+		return fmt.Errorf("%%cd: %s: got a file, want a directory", dir)
 	}
 	n.mu.Lock()
-	n.Dir = dir
+	n.Dir, n.before = dir, n.Dir
 	n.mu.Unlock()
 	n.building.Lock()
 	n.builder.Dir = dir
