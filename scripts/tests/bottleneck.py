@@ -33,6 +33,10 @@ MAGICS = [
     ("%sweep -phi rleu -n 4", r"want one of relu", "error"),
     ("%roofline", r"bfloat16", ""),
     ("%%profile\nfmt.Println(2)", r"no profiler|kernels", "cpu"),
+    ("m := timing.Timer{Runs: 2, Loops: 1}.Time(\"two\", func() { fmt.Print(\"ran \") })", r"ran ran ran ", ""),
+    ("fmt.Println(\"kept:\", m.Warnings)", r"^kept: \[.*2 samples cannot", ""),
+    ("%%time\nkept := 42", r"Wall time: ", ""),
+    ("kept", r"^42$", ""),
     ("%cost", r"(direct|link|build)", ""),
 ]
 

@@ -141,6 +141,7 @@ func TestRefused(t *testing.T) {
 		{"nothing", "", "no JSON object"},
 		{"garbage", "{{{", "no JSON object"},
 		{"a list", "[]", "no JSON object"},
+		{"other JSON", `{"x": 1}`, "got JSON that has no nbformat, want a notebook"},
 		{"format 3", `{"nbformat": 3, "worksheets": []}`, "got nbformat 3, want 4"},
 		{"no format", `{}`, "want 4"},
 		{"no cells", `{"nbformat": 4}`, "no list of cells"},
