@@ -38,9 +38,7 @@ func (a *aftercare) ended(_ context.Context, e notebook.Ending) (notes []string,
 	}
 	answer, err := a.ask(wire.AskBody{Verb: wire.Drain, PID: e.PID})
 	if a.meter != nil {
-		if line := costLine(a.meter.Take()); e.Costs && line != "" {
-			notes = append(notes, line)
-		}
+		e.Spent(costLine(a.meter.Take()))
 	}
 	if err != nil {
 		return notes, nil // no session runs

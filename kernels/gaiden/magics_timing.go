@@ -33,19 +33,19 @@ are idle before each reading of the clock. What an expression or a := yields is
 kept, so that the compiler does not leave it out. Stop shows what was measured
 until then. The warnings are about the measurement: heed them.`
 	return magic.Table{
-		{Name: "%timeit", Args: flags + " statement", Help: "times a statement, again and again", More: more + `
+		{Name: "%timeit", Code: true, Args: flags + " statement", Help: "times a statement, again and again", More: more + `
 
     %timeit math.Sqrt(2)
     %timeit -n 100 -r 5 p.Forward()
 
 It runs before the Go code of its cell and sees what earlier cells declared.`, Run: timeitMagic},
-		{Name: "%%timeit", Args: flags + " [set-up]", Role: magic.Body, Help: "times the cell, again and again; statements on its first line are run once, before", More: more + `
+		{Name: "%%timeit", Code: true, Args: flags + " [set-up]", Role: magic.Body, Help: "times the cell, again and again; statements on its first line are run once, before", More: more + `
 
     %%timeit x := make([]float32, 1000)
     sort(x)`, Run: timeitMagic},
-		{Name: "%time", Args: "statement", Help: "times one run of a statement", More: timeMore, Run: timeMagic},
-		{Name: "%%time", Role: magic.Body, Help: "times one run of the cell", More: timeMore, Run: timeMagic},
-		{Name: "%%profile", Args: "[-o trace.json]", Role: magic.Body, Help: "runs the cell under XLA's profiler: the device's time by layer, phase and kernel", Run: profileMagic, More: `
+		{Name: "%time", Code: true, Args: "statement", Help: "times one run of a statement", More: timeMore, Run: timeMagic},
+		{Name: "%%time", Code: true, Role: magic.Body, Help: "times one run of the cell", More: timeMore, Run: timeMagic},
+		{Name: "%%profile", Code: true, Args: "[-o trace.json]", Role: magic.Body, Help: "runs the cell under XLA's profiler: the device's time by layer, phase and kernel", Run: profileMagic, More: `
     -o FILE  also writes a trace, which ui.perfetto.dev and chrome://tracing open
 
 It needs a device whose plugin has a profiler: CUDA's has, the CPU's has not.
@@ -56,9 +56,8 @@ There %phases measures phases, layers and ops as programs of their own.`},
 const timeMore = `
 The clock starts and stops when the devices are idle. Compiling the cell's Go
 code is not part of it; compiling device programs is: %timeit tells that apart.
-CPU times are those of the cell's process, not of the session's.
-
-What a cell under %%time declares is not there for later cells.`
+CPU times are those of the cell's process, not of the session's. What is declared
+and changed is there for later cells, as without the clock.`
 
 // timeitMagic runs %timeit and %%timeit.
 func timeitMagic(ctx context.Context, h magic.Host, c magic.Command) error {
@@ -94,8 +93,8 @@ func timeMagic(ctx context.Context, h magic.Host, c magic.Command) error {
 	if strings.TrimSpace(body) == "" {
 		return magic.Usage(c)
 	}
-	head := "import gaidenreport \"gaiden/lib/report\"; gaidenwatch := gaidenreport.StartWatch(); defer gaidenwatch.Stop();"
-	t := timed{line: first, first: max(1, c.Line), body: body, before: head}
+	head := "import gaidenreport \"gaiden/lib/report\"; defer gaidenreport.StartWatch().Stop();"
+	t := timed{line: first, first: max(1, c.Line), body: body, before: head, keep: true}
 	return t.once(ctx, h)
 }
 
@@ -112,9 +111,10 @@ func profileMagic(ctx context.Context, h magic.Host, c magic.Command) error {
 	if strings.TrimSpace(c.Body) == "" {
 		return magic.Usage(c)
 	}
-	head := fmt.Sprintf("import gaidenreport \"gaiden/lib/report\"; gaidenrecorder, gaidenerr := gaidenreport.StartRecorder(%q); "+
-		"if err := gaidenerr; err != nil { %[2]s }; defer func() { if err := gaidenrecorder.Stop(); err != nil { %[2]s } }();", path, fail)
-	t := timed{line: c.Line + 1, first: c.Line, body: c.Body, before: head}
+	// It defines no names, which later cells would find.
+	head := fmt.Sprintf("import gaidenreport \"gaiden/lib/report\"; defer func(r *gaidenreport.Recorder, err error) func() { if err != nil { %[2]s }; "+
+		"return func() { if err := r.Stop(); err != nil { %[2]s } } }(gaidenreport.StartRecorder(%[1]q))();", path, fail)
+	t := timed{line: c.Line + 1, first: c.Line, body: c.Body, before: head, keep: true}
 	return t.once(ctx, h)
 }
 

@@ -26,6 +26,7 @@ type timed struct {
 	line   int    // line of the body
 	before string // what begins the loop, and what ends it
 	after  string
+	keep   bool // what the body declares and changes is there for later cells
 
 	parts []part
 	text  stitched
@@ -66,7 +67,11 @@ func (t *timed) once(ctx context.Context, h magic.Host) error {
 	t.text.ours(strings.Repeat("\n", t.first-1) + t.before + strings.Repeat("\n", t.line-t.first))
 	t.text.users(t.body, 0, len(t.body), true)
 	t.text.ours(t.after)
-	err := h.Go(ctx, t.text.String())
+	program := h.Go
+	if t.keep {
+		program = h.Keep
+	}
+	err := program(ctx, t.text.String())
 	var build *cell.BuildError
 	if errors.As(err, &build) {
 		t.restore(build)
@@ -238,6 +243,12 @@ func (s *stitched) origin(line, column int) (at int, body, ok bool) {
 	return 0, false, false
 }
 
+// line is a line of the whole.
+func (s *stitched) line(n int) string {
+	lines := strings.SplitN(s.String(), "\n", n+1)
+	return lines[min(n, len(lines))-1]
+}
+
 // write makes the program.
 func (t *timed) write() {
 	t.text = stitched{}
@@ -298,9 +309,13 @@ func (t *timed) learn(build *cell.BuildError) (learned bool) {
 // restore makes complaints about the program complaints about what the user
 // typed.
 func (t *timed) restore(build *cell.BuildError) {
+	whole := "%%timeit"
+	if t.keep {
+		whole = "%%time"
+	}
 	for i := range build.Diagnostics {
 		d := &build.Diagnostics[i]
-		if d.Cell != 0 || d.Line == 0 {
+		if d.Line == 0 || d.Cell != 0 && !(t.keep && strings.HasPrefix(t.text.line(d.Line), strings.TrimSuffix(d.Text, "…"))) {
 			continue // an earlier cell's
 		}
 		at, body, ok := t.text.origin(d.Line, d.Column)
@@ -315,7 +330,7 @@ func (t *timed) restore(build *cell.BuildError) {
 		d.Line, d.Column, d.Text = lineAt(text, at)
 		d.Line += first - 1
 		if t.line == t.first && strings.HasPrefix(d.Message, "undefined: ") && d.Hint == "" {
-			d.Hint = "it sees what earlier cells declared, and not its own: %%timeit times a whole cell"
+			d.Hint = "it sees what earlier cells declared, and not its own: " + whole + " times a whole cell"
 		}
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/magic"
+	"gaiden/lib/profile"
 )
 
 // netMagics find out where a net's time goes. list is the magic that lists what
@@ -44,9 +46,9 @@ report.Hunt{Net: net}.Phases(), or profile.Measure, which only returns values.` 
 		{Name: "%roofline", Args: "[-b N] [-t T] [-again] [NET [DATA]]", Help: "what this device can do at best, and how near a net's phases and layers come", Run: rooflineMagic(list),
 			More: options + `
     -again  measure the device's peaks again; they are measured once and kept` + where},
-		{Name: "%sweep", Args: "[-phi NAME] [-n N] | [-b N] NET [DATA]", Help: "time against size: an activation function over 2^0 to 2^26 numbers, or a net's batch of 2^n", Run: sweepMagic(list),
+		{Name: "%sweep", Args: "[-phi " + strings.Join(profile.Activations(), "|") + "] [-n N] | [-b N] NET [DATA]", Help: "time against size: an activation function over 2^0 to 2^26 numbers, or a net's batch of 2^n", Run: sweepMagic(list),
 			More: `
-    -phi NAME  the activation: relu, sigmoid (without it), tanh
+    -phi NAME  the activation; sigmoid without it
     -n N       2^N numbers at most; 26 without it
     -b N       batches up to N; without it as many as there are examples
 
@@ -101,6 +103,9 @@ func huntMagic(ctx context.Context, h magic.Host, c magic.Command, method, allow
 	numbers, switches, words, err := huntFlags(c, allowed)
 	if err != nil {
 		return err
+	}
+	if len(words) == 0 && len(c.Args) > 0 {
+		return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: fmt.Sprintf("%s is for a net, and none is named; want %s", c.Args[0], c.Row.Usage())}
 	}
 	if len(words) < 1 || len(words) > 2 {
 		return magic.Usage(c)
@@ -193,6 +198,7 @@ func knownNets(word string, nets map[string]string) string {
 	for variable, name := range nets {
 		known = append(known, fmt.Sprintf("%s (%q)", variable, name))
 	}
+	slices.Sort(known)
 	return "; there are: " + strings.Join(known, ", ")
 }
 
@@ -240,7 +246,7 @@ func sweepMagic(list func() *magic.Row) magic.Run {
 		if err != nil {
 			return err
 		}
-		if len(words) > 0 {
+		if len(words) > 0 || numbers["b"] > 0 || numbers["t"] > 0 {
 			return huntMagic(ctx, h, c, "Batches", "bt", list)
 		}
 		most := 26

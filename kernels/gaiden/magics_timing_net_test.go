@@ -53,6 +53,8 @@ func TestNetMagics(t *testing.T) {
 		{"%phases cn/n", "", "did you mean cnn?"},
 		{"%roofline -again net", "", "-again measures the device"},
 		{"%sweep -phi", "", "want %sweep"},
+		{"%sweep -b 16", "", "-b is for a net, and none is named"},
+		{"%roofline -t 0.1", "", "-t is for a net, and none is named"},
 		{"%sweep -n x", "", `-n: got "x"`},
 	}
 	for _, tt := range tests {
@@ -114,12 +116,12 @@ func TestProfileMagic(t *testing.T) {
 		{"%%profile -o trace.json\nf()", `StartRecorder("trace.json")`, ""},
 		{"%%profile trace.json\nf()", "", "want %%profile [-o trace.json]"},
 		{"%%profile -o\nf()", "", "want %%profile [-o trace.json]"},
-		{"%%profile\n", "", "want %%profile [-o trace.json]"},
+		{"%%profile\n", "", "got no lines below it, want the code there that it is for: %%profile [-o trace.json]"},
 	}
 	for _, tt := range tests {
 		h := &host{}
 		err := runMagic(t, h, tt.cell)
-		if tt.err == "" && (err != nil || len(h.texts) != 1 || !strings.Contains(h.texts[0], tt.want)) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+		if tt.err == "" && (err != nil || len(h.texts) != 1 || h.kept != 1 || !strings.Contains(h.texts[0], tt.want)) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 			t.Errorf("%q: got %q, %v, want %q, %q", tt.cell, h.texts, err, tt.want, tt.err)
 		}
 	}

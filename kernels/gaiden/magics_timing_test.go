@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 type host struct {
 	out   bytes.Buffer
 	texts []string
+	kept  int // how many of them are the cell's own
 	shown []map[string]any
 	fail  func(text string) error
 }
@@ -25,6 +27,10 @@ func (h *host) Stderr() io.Writer        { return &h.out }
 func (h *host) Show(data map[string]any) { h.shown = append(h.shown, data) }
 func (h *host) Page(map[string]any)      {}
 func (h *host) Next(string)              {}
+func (h *host) Keep(ctx context.Context, text string) error {
+	h.kept++
+	return h.Go(ctx, text)
+}
 func (h *host) Go(_ context.Context, text string) error {
 	h.texts = append(h.texts, text)
 	if h.fail != nil {
@@ -67,7 +73,9 @@ func TestTimeitFlags(t *testing.T) {
 		{"%timeit -c f()", "", "-c: processor time is not measured"},
 		{"%timeit -(x)", "", "a statement that begins with - goes into brackets"},
 		{"%timeit", "", `%timeit: got "", want %timeit [-n N]`},
-		{"%%timeit x := 1\n  ", "", `%%timeit: got "x := 1", want %%timeit`},
+		{"%%timeit x := 1\n  ", "", "%%timeit: got no lines below it, want the code there"},
+		{"%%time\n", "", "%%time: got no lines below it"},
+		{"%%profile", "", "%%profile: got no lines below it"},
 		{"%time", "", `%time: got "", want %time statement`},
 		{"%%time -n 3\nf()", "", "%%time: got \"-n 3\", want %%time"},
 	}
@@ -139,6 +147,32 @@ func TestTimedLearns(t *testing.T) {
 	}
 	want := cell.Diagnostic{Line: 2, Column: 21, Message: "undefined: wrong", Text: "none(); two(); x := wrong(1)"}
 	if got := build.Diagnostics[0]; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// What %time runs is the cell's own, what %timeit runs is not; and what Go says of
+// the former comes with the cell's number.
+func TestTimedKeeps(t *testing.T) {
+	for text, want := range map[string]int{"%time x := 1": 1, "%%time\nx := 1": 1, "%timeit x := 1": 0, "%%timeit\nx := 1": 0, "%roofline": 0} {
+		h := &host{}
+		if err := runMagic(t, h, text); err != nil || h.kept != want || len(h.texts) != 1 {
+			t.Errorf("%q: got %d of %d programs that are the cell's own, %v; want %d of 1", text, h.kept, len(h.texts), err, want)
+		}
+	}
+	h := &host{}
+	h.fail = func(text string) error {
+		line, column, content := lineAt(text, strings.Index(text, "wrong"))
+		return &cell.BuildError{Diagnostics: []cell.Diagnostic{{Cell: 3, Line: line, Column: column, Message: "undefined: wrong", Text: content}, {Cell: 2, Line: 1, Column: 9, Message: "an earlier cell's", Text: "earlier"}}}
+	}
+	err := runMagic(t, h, "%time x := wrong")
+	var build *cell.BuildError
+	if !errors.As(err, &build) {
+		t.Fatalf("got %v, want a BuildError", err)
+	}
+	hint := "it sees what earlier cells declared, and not its own: %%time times a whole cell"
+	want := []cell.Diagnostic{{Cell: 3, Line: 1, Column: 6, Message: "undefined: wrong", Text: "x := wrong", Hint: hint}, {Cell: 2, Line: 1, Column: 9, Message: "an earlier cell's", Text: "earlier"}}
+	if got := build.Diagnostics; !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -12,7 +12,7 @@ import (
 var takesNames = map[string]string{
 	"Array": "arrays", "Arrays": "arrays", "Delete": "arrays", "Rename": "arrays", "List": "arrays", "Named": "arrays", "%arrays": "arrays",
 	"Find": "sets", "Load": "sets",
-	"New": "nets", "Attach": "nets", "%phases": "nets", "%bottleneck": "nets",
+	"New": "nets", "Attach": "nets", "%phases": "nets", "%bottleneck": "nets", "%roofline": "nets", "%sweep": "nets",
 	"Rollback": "snapshots", "Diff": "snapshots", "Discard": "snapshots", "Export": "snapshots", "%snapshot": "snapshots", "%rollback": "snapshots",
 	"FollowJob": "jobs", "PauseJob": "jobs", "ResumeJob": "jobs", "StopJob": "jobs", "ForgetJob": "jobs", "%jobs": "jobs", "%job": "jobs",
 	"%programs": "programs",

@@ -38,12 +38,13 @@ func TestSizeOf(t *testing.T) {
 // page is a magic.Host that keeps what it is shown.
 type page struct{ strings.Builder }
 
-func (p *page) Stdout() io.Writer                { return p }
-func (p *page) Stderr() io.Writer                { return p }
-func (p *page) Page(data map[string]any)         { p.Show(data) }
-func (p *page) Go(context.Context, string) error { return nil }
-func (p *page) Next(string)                      {}
-func (p *page) Show(data map[string]any)         { p.WriteString(data["text/plain"].(string) + "\n") }
+func (p *page) Stdout() io.Writer                  { return p }
+func (p *page) Stderr() io.Writer                  { return p }
+func (p *page) Page(data map[string]any)           { p.Show(data) }
+func (p *page) Go(context.Context, string) error   { return nil }
+func (p *page) Keep(context.Context, string) error { return nil }
+func (p *page) Next(string)                        {}
+func (p *page) Show(data map[string]any)           { p.WriteString(data["text/plain"].(string) + "\n") }
 
 // inProcess starts a worker in this process, and makes it the session.
 func inProcess(t *testing.T) {

@@ -120,3 +120,23 @@ func TestPeaksShare(t *testing.T) {
 		t.Errorf("unknown peaks: got %g, want NaN", share)
 	}
 }
+
+func TestLine(t *testing.T) {
+	time := timing.Measurement{Samples: []float64{420e-6, 421e-6, 422e-6}, Loops: 10}
+	asked := timing.Measurement{Samples: []float64{20e-6}, Loops: 10, Device: true, Host: 19e-6}
+	tests := []struct {
+		line Line
+		want string
+	}{
+		{Line{Phase: "next"}, "next   not measured"},
+		{Line{Phase: "step", Time: time}, "step   421 µs ± 0%"},
+		{Line{Phase: "loss", Time: asked, Share: 0.006}, "loss   ≤ 20.0 µs ± 0%, 0.6 % of a step"},
+		{Line{Level: Layer, Phase: "backward", Layer: "pool", Time: time, Share: 0.169, FLOPs: 329280, Bytes: 627200}, "backward/pool   421 µs ± 0%, 16.9 % of the layers, 329 kFLOP, 627 kB"},
+		{Line{Level: Operation, Phase: "backward", Layer: "pool", Operation: "select", Device: 2e-6, Kernels: 3, Share: 0.5}, "backward/pool/select   2.00 µs, 50.0 % of its layer, 3 kernels"},
+	}
+	for _, tt := range tests {
+		if got := tt.line.String(); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 
@@ -29,7 +28,7 @@ func Sets(net *fit.Net, name string) (train, test *fit.Set, err error) {
 	}
 	if name != "" {
 		if train, err = net.Find(name); err != nil {
-			return nil, nil, fmt.Errorf("%w; there are: %s", err, orNone(names))
+			return nil, nil, err
 		}
 	} else {
 		for _, want := range []string{"train", ""} {
@@ -63,13 +62,6 @@ func fitting(net *fit.Net, name string) *fit.Set {
 		return nil
 	}
 	return set
-}
-
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
 }
 
 // Synthetic makes n examples of noise for a net that has no data yet. They

@@ -1,10 +1,12 @@
 package profile
 
 import (
+	"fmt"
 	"math"
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/timing"
+	"gaiden/lib/timing/units"
 )
 
 // A Level says what a line is about.
@@ -72,6 +74,32 @@ func (l Line) Path() string {
 		}
 	}
 	return path
+}
+
+// String is the line with what a table has in its columns: "backward/pool
+// 421 µs ± 3%, 16.9 % of the layers, 329 kFLOP, 627 kB".
+func (l Line) String() string {
+	if l.Time.N() == 0 && l.Device == 0 {
+		return l.Path() + "   not measured"
+	}
+	text := l.Path() + "   "
+	if l.AtMost() {
+		text += "≤ "
+	}
+	text += units.Seconds(l.Seconds())
+	if l.Device == 0 {
+		text += fmt.Sprintf(" ± %.0f%%", 100*l.Time.Spread())
+	}
+	if l.Share > 0 {
+		text += ", " + units.Percent(l.Share) + [...]string{" of a step", " of the layers", " of its layer"}[l.Level]
+	}
+	if l.Kernels > 0 {
+		text += fmt.Sprintf(", %d kernels", l.Kernels)
+	}
+	if l.FLOPs > 0 || l.Bytes > 0 {
+		text += ", " + units.FLOPs(l.FLOPs) + ", " + units.Bytes(l.Bytes)
+	}
+	return text
 }
 
 // Seconds is what one run takes: on the device where that is known, else as

@@ -120,7 +120,13 @@ func (p *Phases) Find(path string) (Line, error) {
 	if len(paths) == 0 {
 		return Line{}, fmt.Errorf("profile: %s: %q: nothing was measured", p.Net, path)
 	}
-	return Line{}, fmt.Errorf("profile: %s: got %q, want one of %s", p.Net, path, strings.Join(paths, ", "))
+	// Ops are named to whoever asks for one of that layer: there are many.
+	layer := path[:max(0, strings.LastIndex(path, "/"))]
+	below := slices.DeleteFunc(slices.Clone(paths), func(s string) bool { return strings.Count(s, "/") < 2 || !strings.HasPrefix(s, layer+"/") })
+	if strings.Count(path, "/") < 2 || len(below) == 0 {
+		below = slices.DeleteFunc(paths, func(s string) bool { return strings.Count(s, "/") > 1 })
+	}
+	return Line{}, fmt.Errorf("profile: %s: got %q, want one of %s", p.Net, path, strings.Join(below, ", "))
 }
 
 // measurer is a call of Measure at work.
@@ -250,7 +256,7 @@ func (m *measurer) inChain(lines []Line) func(r *Recording, runs float64) {
 		m.result.InChain = perRun(r.By(label), runs)
 		programs := perRun(r.programs(), runs)
 		if len(programs) != len(lines) {
-			m.result.Warnings = append(m.result.Warnings, fmt.Errorf("the profiler saw kernels of %d programs, want those of %d phases", len(programs), len(lines)))
+			m.result.Warnings = append(m.result.Warnings, timing.Warning(fmt.Sprintf("the profiler saw kernels of %d programs, want those of %d phases", len(programs), len(lines))))
 			return
 		}
 		for i, g := range programs {
@@ -279,7 +285,7 @@ func (m *measurer) layers(parts *fit.Phases) error {
 	all, err := parts.Layers(m.ctx)
 	if err != nil {
 		if m.ctx.Err() == nil { // a net that cannot be taken apart still has phases
-			m.result.Warnings = append(m.result.Warnings, err)
+			m.result.Warnings = append(m.result.Warnings, timing.Warning(err.Error()))
 			return nil
 		}
 		return err
@@ -361,7 +367,7 @@ func (p *Phases) slowest(lines []Line) (Line, bool) {
 // judge adds the warnings that concern the whole.
 func (p *Phases) judge() {
 	if left := p.Left() / p.Chain.Seconds(); math.Abs(left) > 0.1 {
-		p.Warnings = append(p.Warnings, fmt.Errorf("%.0f%% of a step is none of its phases: the machine was busy", 100*left))
+		p.Warnings = append(p.Warnings, timing.Warning(fmt.Sprintf("%.0f%% of a step is none of its phases: the machine was busy", 100*left)))
 	}
 	wobbly := 0
 	for _, l := range p.Lines() {
@@ -370,6 +376,6 @@ func (p *Phases) judge() {
 		}
 	}
 	if wobbly > 0 {
-		p.Warnings = append(p.Warnings, fmt.Errorf("%d of %d lines spread more than 12%%: the machine is busy; measure again when it is quiet", wobbly, len(p.Lines())))
+		p.Warnings = append(p.Warnings, timing.Warning(fmt.Sprintf("%d of %d lines spread more than 12%%: the machine is busy; measure again when it is quiet", wobbly, len(p.Lines()))))
 	}
 }

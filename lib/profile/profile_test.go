@@ -186,6 +186,9 @@ func TestMeasure(t *testing.T) {
 	if _, err := p.Find("sideways"); err == nil || !strings.Contains(err.Error(), "want one of next, forward, loss, backward, update, forward/conv") {
 		t.Errorf("a phase that there is not: got %v", err)
 	}
+	if _, err := p.Find("backward/pool/fil"); err == nil || !strings.Contains(err.Error(), p.Ops[0].Path()) || strings.Contains(err.Error(), "forward/conv") {
+		t.Errorf("an op that there is not: got %v, want those of its layer", err)
+	}
 	if p.Partial || said < 5 {
 		t.Errorf("got partial %t, %d words of progress", p.Partial, said)
 	}
@@ -376,7 +379,7 @@ func TestSets(t *testing.T) {
 		{"", "mnist/train", "mnist/test", ""},
 		{"a", "a", "", ""},
 		{"mnist/train", "mnist/train", "mnist/test", ""},
-		{"nodata", "", "", "there are: "},
+		{"nodata", "", "", "there are "},
 	}
 	for _, tt := range tests {
 		train, test, err := Sets(mlp, tt.name) // an MLP takes the same images

@@ -12,6 +12,7 @@ import (
 	"gaiden/lib/engine/pjrt/xspace"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
+	"gaiden/lib/timing"
 )
 
 // ErrNoProfiler reports a device whose plugin has no profiler: XLA's CPU plugin
@@ -145,7 +146,7 @@ func ReadRecording(message []byte) (*Recording, error) {
 	slices.SortStableFunc(r.Kernels, func(a, b Kernel) int { return cmp.Compare(a.Start, b.Start) })
 	slices.SortStableFunc(r.Host, func(a, b Step) int { return cmp.Compare(a.Start, b.Start) })
 	for _, w := range append(space.Errors, space.Warnings...) {
-		r.Warnings = append(r.Warnings, errors.New(w))
+		r.Warnings = append(r.Warnings, timing.Warning(w))
 	}
 	return r, nil
 }

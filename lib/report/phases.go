@@ -24,7 +24,7 @@ func (p phases) HTML() string {
 }
 
 func (p phases) table() Table {
-	t := Table{Title: fmt.Sprintf("%s (%s) on %s: batch %d, %s steps an epoch, %s", p.Net, p.Model, p.Data, p.Batch, units.Count(p.Steps), p.Peaks.Device),
+	t := Table{Title: fmt.Sprintf("%s (%s) on %s: batch %d, %s an epoch, %s", p.Net, p.Model, p.Data, p.Batch, steps(p.Steps), p.Peaks.Device),
 		Head: []string{"", "time", "spread", "share", "calls", "an epoch", "FLOPs", "bytes", "of peak", "kernels"}}
 	for _, l := range []profile.Line{p.TrainError, p.TestError} {
 		if l.Time.N() > 0 {
@@ -37,7 +37,11 @@ func (p phases) table() Table {
 	if len(p.Phases.Phases) > 0 {
 		t.Rows = append(t.Rows, []string{"sum of the phases", units.Seconds(p.Sum()), "", "", units.Count(p.Steps), units.Seconds(p.Estimate())})
 		if rest := p.Rest(); !math.IsNaN(rest) {
-			t.Rows = append(t.Rows, []string{"rest: more in a step than alone", units.Seconds(rest), "", units.Percent(rest / p.Chain.Seconds()), units.Count(p.Steps), units.Seconds(rest * float64(p.Steps))})
+			name := "rest: more in a step than alone"
+			if rest < 0 {
+				name = "rest: less in a step than alone"
+			}
+			t.Rows = append(t.Rows, []string{name, units.Seconds(rest), "", units.Percent(rest / p.Chain.Seconds()), units.Count(p.Steps), units.Seconds(rest * float64(p.Steps))})
 		}
 		t.Rows = append(t.Rows, p.row("step of these programs", p.Chain))
 	}
@@ -117,8 +121,12 @@ func (p phases) notes() []string {
 		for _, l := range p.Phases.Phases {
 			places = append(places, l.Phase+" "+units.Seconds(l.InStep))
 		}
-		notes = append(notes, fmt.Sprintf("In their places in a step the phases take %s (%s), which is %+.1f%% against alone: others have filled the cache, and memory for results is not there yet. The step by itself takes %s, so that %.1f %% of it are left.",
-			units.Seconds(p.InStep), strings.Join(places, ", "), 100*p.Rest()/p.Sum(), units.Seconds(p.Chain.Seconds()), 100*left/p.Chain.Seconds()))
+		why := "others have filled the cache, and memory for results is not there yet"
+		if p.Rest() < 0 {
+			why = "what one has written, the next finds in the cache; or the machine was slower while they ran alone"
+		}
+		notes = append(notes, fmt.Sprintf("In their places in a step the phases take %s (%s), which is %+.1f%% against alone: %s. The step by itself takes %s: %+.1f%% against that.",
+			units.Seconds(p.InStep), strings.Join(places, ", "), 100*p.Rest()/p.Sum(), why, units.Seconds(p.Chain.Seconds()), 100*left/p.InStep))
 	}
 	if step := p.Epoch.Seconds(); step > 0 {
 		notes = append(notes, fmt.Sprintf("Estimated epoch (sum × steps): %s; measured: %s (%s), which is %s of the estimate: %s.",
@@ -189,4 +197,12 @@ func (p phases) bars() Bars {
 		}
 	}
 	return b
+}
+
+// steps is a number of them.
+func steps(n int) string {
+	if n == 1 {
+		return "1 step"
+	}
+	return units.Count(n) + " steps"
 }

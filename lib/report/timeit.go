@@ -52,7 +52,13 @@ func (t Timeit) Run(loop func(n int)) Timed {
 	}
 	var failed *timing.PanicError
 	crashed := errors.As(result.Err, &failed)
-	if !t.Quiet || crashed || result.Err != nil {
+	if crashed {
+		before := result
+		before.Err, before.Partial = nil, true // the panic says the rest
+		if before.N() > 0 {
+			fmt.Println(before)
+		}
+	} else if !t.Quiet || result.Err != nil {
 		fmt.Println(result) // IPython prints it as well: it is text
 	}
 	if crashed {

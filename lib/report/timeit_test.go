@@ -76,7 +76,7 @@ func TestTimeitInAProcess(t *testing.T) {
 		out, err  []string
 		code      int
 	}{
-		{"panic", 0, []string{"of 36 runs, 1 loop each", "panic in run 37: boom"}, []string{"panic: boom [in run 37]\n\ngoroutine ", "TestTimeitProcess"}, 2},
+		{"panic", 0, []string{"of 36 runs, 1 loop each", "stopped after 36 runs: a partial result"}, []string{"panic: boom [in run 37]\n\ngoroutine ", "TestTimeitProcess"}, 2},
 		{"stop", 500 * time.Millisecond, []string{"stopped after ", "a partial result"}, nil, 0},
 		{"stuck", 500 * time.Millisecond, []string{"of 3 runs, 1 loop each", "stopped after 3 runs: a partial result"}, nil, 0},
 		{"quiet", 0, nil, nil, 0},

@@ -62,12 +62,12 @@ func Compare(old, new Measurement) Comparison {
 	c.Change = new.Median()/old.Median() - 1
 	c.Drift = max(drift(old.Samples), drift(new.Samples))
 	if distance := math.Abs(math.Log1p(c.Change)) - math.Log1p(Least); c.P < Proof && distance > 0 && distance <= math.Log1p(c.Drift) {
-		c.Warnings = append(c.Warnings, fmt.Errorf("the machine may have drifted by %s meanwhile: measure both in turns (Timer.Compare)", percent(c.Drift)))
+		c.Warnings = append(c.Warnings, warningf("the machine may have drifted by %s meanwhile: measure both in turns (Timer.Compare)", percent(c.Drift)))
 	} else {
 		c.Proven = c.P < Proof && distance > 0
 	}
 	if least := 5; min(old.N(), new.N()) < least {
-		c.Warnings = append(c.Warnings, fmt.Errorf("%d and %d samples can prove nothing; at least %d of each are needed", old.N(), new.N(), least))
+		c.Warnings = append(c.Warnings, warningf("%d and %d samples can prove nothing; at least %d of each are needed", old.N(), new.N(), least))
 	}
 	c.judge()
 	return c
@@ -93,7 +93,7 @@ func paired(old, new Measurement, looks int) Comparison {
 	}
 	c.Proven = c.P < Proof
 	if least := 8; c.Turns < least { // 2^-7 < Proof
-		c.Warnings = append(c.Warnings, fmt.Errorf("%s can prove nothing; at least %d are needed, of two blocks each", units.Plural(c.Turns, "turn"), least))
+		c.Warnings = append(c.Warnings, warningf("%s can prove nothing; at least %d are needed, of two blocks each", units.Plural(c.Turns, "turn"), least))
 	}
 	c.judge()
 	return c
@@ -128,7 +128,7 @@ func drift(samples []float64) float64 {
 // judge adds the warnings that any comparison may have.
 func (c *Comparison) judge() {
 	if c.Old.Device != c.New.Device {
-		c.Warnings = append(c.Warnings, fmt.Errorf("one waited for the device and the other did not: these are not times of the same thing"))
+		c.Warnings = append(c.Warnings, warningf("one waited for the device and the other did not: these are not times of the same thing"))
 	}
 }
 

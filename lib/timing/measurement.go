@@ -40,6 +40,17 @@ type Measurement struct {
 	Warnings []error `json:"-"`
 }
 
+// A Warning is a doubt about a result, in words. It is a type that others can
+// make, so that a notebook can keep the result from one cell to the next: one
+// that holds what errors.New makes would be measured anew in each.
+type Warning string
+
+// Error implements error.
+func (w Warning) Error() string { return string(w) }
+
+// warningf makes a Warning.
+func warningf(format string, args ...any) error { return Warning(fmt.Sprintf(format, args...)) }
+
 // N is the number of samples.
 func (m Measurement) N() int { return len(m.Samples) }
 
@@ -153,7 +164,7 @@ func (m *Measurement) judge(clock, allowed float64) {
 	if m.N() == 0 {
 		return
 	}
-	warn := func(format string, args ...any) { m.Warnings = append(m.Warnings, fmt.Errorf(format, args...)) }
+	warn := func(format string, args ...any) { m.Warnings = append(m.Warnings, warningf(format, args...)) }
 	if share := clock / (m.Median() * float64(m.Loops)); share > 1.5*allowed {
 		warn("reading the clock is %s of each sample; raise Timer.Loops (-n) above %s; if it was found, the machine was busy then", units.Percent(share), units.Count(m.Loops))
 	}

@@ -29,7 +29,6 @@ package timing
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime/debug"
@@ -257,4 +256,4 @@ func (e *PanicError) at(run int) error {
 	return e
 }
 
-var errStopped = errors.New("timing: stopped before it was done")
+const errStopped = Warning("timing: stopped before it was done")

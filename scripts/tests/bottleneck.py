@@ -22,7 +22,7 @@ MAGICS = [
     ("%%time\nfmt.Println(1)", r"Wall time: ", ""),
     ("%timeit -o -q -n 3 -r 2 time.Sleep(time.Millisecond)", r"of 2 runs, 3 loops each", ""),
     ("%%timeit\nx := 1\ny := missing(x)", r"undefined: missing", "error"),
-    ("%%timeit -n 1 -r 100 i := 0\ni++\nif i > 37 { panic(\"boom\") }", r"of 36 runs, 1 loop each[\s\S]*panic in run 37: boom", "error"),
+    ("%%timeit -n 1 -r 100 i := 0\ni++\nif i > 37 { panic(\"boom\") }", r"of 36 runs, 1 loop each[\s\S]*stopped after 36 runs[\s\S]*boom \[in run 37\]", "error"),
     ("%timeit -n 0 f()", r"-n: got \"0\"", "error"),
     ("%timeit --repeat 3 f()", r"did you mean -r", "error"),
     ("%bottlenek mask", r"did you mean %bottleneck", "error"),
@@ -33,6 +33,10 @@ MAGICS = [
     ("%sweep -phi rleu -n 4", r"want one of relu", "error"),
     ("%roofline", r"bfloat16", ""),
     ("%%profile\nfmt.Println(2)", r"no profiler|kernels", "cpu"),
+    ("m := timing.Timer{Runs: 2, Loops: 1}.Time(\"two\", func() { fmt.Print(\"ran \") })", r"ran ran ran ", ""),
+    ("fmt.Println(\"kept:\", m.Warnings)", r"^kept: \[.*2 samples cannot", ""),
+    ("%%time\nkept := 42", r"Wall time: ", ""),
+    ("kept", r"^42$", ""),
     ("%cost", r"(direct|link|build)", ""),
 ]
 

@@ -240,7 +240,7 @@ func (w *writer) decide(r report) {
 			results = append(results, v.Type())
 		}
 	}
-	if len(results) == 0 || counted(results) {
+	if len(results) == 0 || counted(results) && writes(expr) {
 		return
 	}
 	name := showFunc
@@ -286,8 +286,27 @@ func lastOfMain(file *ast.File) ast.Expr {
 	return nil
 }
 
-// counted reports whether results are those of a writer, (n int, err error):
-// fmt.Println at the end of a cell has nothing to show.
+// writes reports whether a call is one of those for which nobody looks at how many
+// bytes they have written or read: fmt.Println at the end of a cell has nothing to
+// show, but strconv.Atoi has.
+func writes(expr ast.Expr) bool {
+	call, ok := expr.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	name := ""
+	switch f := ast.Unparen(call.Fun).(type) {
+	case *ast.Ident:
+		name = f.Name
+	case *ast.SelectorExpr:
+		name = f.Sel.Name
+	}
+	return writing.MatchString(name)
+}
+
+var writing = regexp.MustCompile(`^[FSfs]?([Pp]rint|[Ss]can)|^[Ww]rite`)
+
+// counted reports whether results may be those of a writer, (n int, err error).
 func counted(results []types.Type) bool {
 	if len(results) != 2 || !isError(results[1]) {
 		return false

@@ -35,8 +35,10 @@ func (d Diagnostic) String() string {
 // Place returns "cell 3, line 5: ", as much of it as is known.
 func (d Diagnostic) Place() string {
 	switch {
-	case d.Cell == 0:
+	case d.Cell == 0 && d.Line == 0:
 		return ""
+	case d.Cell == 0:
+		return fmt.Sprintf("line %d: ", d.Line)
 	case d.Line == 0:
 		return fmt.Sprintf("cell %d: ", d.Cell)
 	}

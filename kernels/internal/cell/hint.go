@@ -82,6 +82,29 @@ func (c *Composer) shadows(w *writer, name, member string) string {
 	return ""
 }
 
+// words are names that Go has not, but others have, and what to write instead.
+var words = map[string]string{
+	"help":  "%help lists the magics, and NAME? explains a name",
+	"exit":  "os.Exit(0) ends a cell's program; the kernel ends from the front end's menu",
+	"quit":  "os.Exit(0) ends a cell's program; the kernel ends from the front end's menu",
+	"ls":    "a command of the shell begins with an exclamation mark: !ls",
+	"pwd":   "a command of the shell begins with an exclamation mark: !pwd",
+	"cat":   "a command of the shell begins with an exclamation mark: !cat FILE",
+	"cd":    "%cd DIRECTORY changes the directory",
+	"True":  "Go writes true",
+	"False": "Go writes false",
+	"None":  "Go writes nil",
+	"null":  "Go writes nil",
+	"str":   "fmt.Sprint makes text of a value",
+	"Out":   "what later cells want needs a name: x := …",
+	"_1":    "what later cells want needs a name: x := …",
+}
+
+// assigns matches a line that gives a name a value and does not define it.
+func assigns(text, name string) bool {
+	return regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(name) + `\s*=[^=]`).MatchString(text)
+}
+
 // hint says what to do about an error, where there is more to say than Go does.
 func (c *Composer) hint(w *writer, message string) string {
 	if m := undefinedMember.FindStringSubmatch(message); m != nil {
@@ -92,6 +115,9 @@ func (c *Composer) hint(w *writer, message string) string {
 	}
 	if strings.Contains(message, "does not satisfy graph.ExecGraphFn") {
 		return "a graph function takes a *graph.Graph, or nodes (node.Graph() is their graph), or a graph and a slice of nodes; it returns nodes"
+	}
+	if message == "cannot use _ as value or type" {
+		return "_ is no name in Go; what later cells want needs one: x := …"
 	}
 	m := undefinedName.FindStringSubmatch(message)
 	if m == nil {
@@ -111,8 +137,12 @@ func (c *Composer) hint(w *writer, message string) string {
 		}
 		return "no package of this name is known; import it by its path"
 	}
-	if near := c.nearest(name, append(names, c.Memory.names()...)); near != "" {
+	names = slices.DeleteFunc(append(names, c.Memory.names()...), func(n string) bool { return strings.Contains(n, ".") }) // methods
+	if near := c.nearest(name, names); near != "" {
 		return "did you mean " + near + "?"
 	}
-	return ""
+	if assigns(w.unit.Text, name) {
+		return name + " := … defines it"
+	}
+	return words[name]
 }

@@ -144,8 +144,9 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 			left[name] = true
 			delete(m.kept, name)
 			m.why[name] = f[2]
-			if k.library != "" && strings.Contains(string(k.program.tracked[name]), "{/"+k.library+"/") {
-				// What the library's own types stand for lives in the session.
+			if k.library != "" && strings.Contains(string(k.program.tracked[name]), "{/"+k.library+"/") && !strings.Contains(f[2], " in an interface,") {
+				// What the library's own types stand for lives in the session, with
+				// channels and connections; a result that holds an error does not.
 				m.said[name] = true
 			}
 		}

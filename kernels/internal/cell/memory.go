@@ -60,6 +60,9 @@ func (m *Memory) remember(u *Unit, runs bool, nameOf func(path string) string) {
 		}
 	}
 	for _, im := range u.Imports {
+		if u.Shown != "" && im.Name != "" && !strings.Contains(u.Shown, im.Name) {
+			continue // a magic has added it
+		}
 		m.imports[importKey(im, nameOf(im.Path))] = im
 	}
 	for _, def := range u.define {

@@ -25,9 +25,14 @@ type Frame struct {
 	Line int
 }
 
+// panicBegins is how the last words begin that a program can also have caught and
+// printed itself.
+const panicBegins = "panic: "
+
 // beginnings are how the runtime's last words begin.
 var beginnings = [][]byte{
-	[]byte("panic: "), []byte("fatal error: "), []byte("runtime: goroutine stack exceeds"),
+	[]byte(panicBegins), []byte("fatal error: "), []byte("runtime: goroutine stack exceeds"),
+	[]byte("runtime: out of memory"), []byte("runtime: cannot allocate"), []byte("runtime: program exceeds"), []byte("runtime: failed to create new OS thread"),
 	[]byte("unexpected fault address"), []byte("SIGSEGV: "), []byte("SIGQUIT: "), []byte("SIGABRT: "),
 }
 
@@ -47,7 +52,8 @@ type panicFilter struct {
 }
 
 const (
-	panicPatience = 2 * time.Second // that the runtime may take for its last words
+	panicPatience = 2 * time.Second // that the runtime may be silent in its last words
+	fatalPatience = time.Minute     // the same where no program goes on: a full stack has 45 million frames to count
 	panicLimit    = 8 << 20         // bytes of them
 )
 
@@ -113,14 +119,18 @@ func (f *panicFilter) hold(p []byte) {
 		f.release()
 		return
 	}
+	patience := fatalPatience
+	if bytes.HasPrefix(f.held, []byte(panicBegins)) || !fatalLine.Match(f.held) {
+		patience = panicPatience
+	}
 	if f.timer == nil {
-		f.timer = time.AfterFunc(panicPatience, func() {
+		f.timer = time.AfterFunc(patience, func() {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.release()
 		})
 	} else {
-		f.timer.Reset(panicPatience)
+		f.timer.Reset(patience)
 	}
 }
 
@@ -160,7 +170,9 @@ func (f *panicFilter) finish(failed bool) *Panic {
 
 var (
 	goroutineLine = regexp.MustCompile(`(?m)^goroutine \d+ .*\[.*\]:$`)
-	frameLine     = regexp.MustCompile(`^\t(.*):(\d+)(?: \+0x[0-9a-f]+)?$`)
+	frameLine     = regexp.MustCompile(`^\t(.*):(\d+)(?: \+0x[0-9a-f]+)?(?: fp=\S+ sp=\S+ pc=\S+)?$`)
+	fatalLine     = regexp.MustCompile(`(?m)^fatal error: .*\n`)
+	addressLine   = regexp.MustCompile(`(?m)^(?:runtime: sp=.*|\[signal .* pc=.*\])\n?`)
 )
 
 // parsePanic reads the runtime's last words; nil means that they are not.
@@ -172,12 +184,33 @@ func parsePanic(text string) *Panic {
 		}
 		at = []int{len(text), len(text)} // no goroutine is left to be shown
 	}
-	p := &Panic{Text: text, Message: strings.TrimSpace(text[:at[0]])}
-	p.Message = strings.TrimPrefix(p.Message, "panic: ")
-	trace := text[at[1]:]
-	if end := strings.Index(trace, "\n\n"); end >= 0 {
-		trace = trace[:end] // of the goroutine that panicked
+	p := &Panic{Text: text, Message: message(text[:at[0]])}
+	p.Frames = frames(text[at[1]:])
+	if len(p.Frames) == 0 && !strings.HasPrefix(text, panicBegins) {
+		// What the runtime could not do was not asked of it by this goroutine alone.
+		for _, at := range goroutineLine.FindAllStringIndex(text, 100) {
+			if p.Frames = frames(text[at[1]:]); len(p.Frames) > 0 {
+				break
+			}
+		}
 	}
+	return p
+}
+
+// message is what stands above the goroutines, without addresses and without the
+// runtime's own calls, the word that says most first.
+func message(text string) string {
+	text, _, _ = strings.Cut(text, "\n\nruntime stack:\n")
+	text = strings.TrimSpace(addressLine.ReplaceAllString(text+"\n", ""))
+	if at := fatalLine.FindStringIndex(text + "\n"); at != nil && strings.HasPrefix(text, "runtime: ") {
+		text = text[at[0]:] + "\n" + strings.TrimSpace(text[:at[0]])
+	}
+	return strings.TrimPrefix(text, panicBegins)
+}
+
+// frames are those of cells in the first goroutine of a trace.
+func frames(trace string) (list []Frame) {
+	trace, _, _ = strings.Cut(trace, "\n\n")
 	lines := strings.Split(trace, "\n")
 	for i := 1; i < len(lines); i++ {
 		m := frameLine.FindStringSubmatch(lines[i])
@@ -189,9 +222,36 @@ func parsePanic(text string) *Panic {
 			continue
 		}
 		line, _ := strconv.Atoi(m[2])
-		p.Frames = append(p.Frames, Frame{funcName(lines[i-1]), id, line})
+		list = append(list, Frame{funcName(lines[i-1]), id, line})
 	}
-	return p
+	return list
+}
+
+// hints say what to do about what the runtime says, where it is no mistake that
+// the line shows by itself.
+var hints = []struct{ says, hint string }{
+	{"stack overflow", "a function calls itself without an end: look for the case in which it should stop"},
+	{"out of memory", memoryHint},
+	{"cannot allocate memory", memoryHint},
+	{"all goroutines are asleep", "everything waits for something that nobody is left to do: a channel without another end, a WaitGroup or a Mutex that is not released"},
+	{"concurrent map", "goroutines use one map at the same time: guard it by a sync.Mutex, or give each its own"},
+	{"thread exhaustion", "too many goroutines hold a thread each: start fewer of them at a time"},
+	{"newosproc", "the system gives this user no more threads: start fewer goroutines that wait in system calls, or raise ulimit -u"},
+}
+
+const memoryHint = "the machine has not that much memory to give: ask for less, or do the work in parts"
+
+// Hint says what the user can do next, "" where there is no more to say.
+func (p *Panic) Hint() string {
+	if strings.HasPrefix(p.Text, panicBegins) {
+		return "" // the words are the program's
+	}
+	for _, h := range hints {
+		if strings.Contains(p.Message, h.says) {
+			return h.hint
+		}
+	}
+	return ""
 }
 
 // funcName returns "f" for "main.f(0xc000, ...)" and "created by main.f in goroutine 1".
@@ -211,15 +271,23 @@ func funcName(s string) string {
 func (p *Panic) Traceback(lineOf func(cell, line int) string) string {
 	var b strings.Builder
 	const limit = 20
-	for i, f := range p.Frames {
-		if i == limit {
-			fmt.Fprintf(&b, "and %d more\n", len(p.Frames)-limit)
+	for i, shown := 0, 0; i < len(p.Frames); shown++ {
+		if shown == limit {
+			fmt.Fprintf(&b, "and %d more\n", len(p.Frames)-i)
 			break
+		}
+		f, again := p.Frames[i], 0
+		for i++; i < len(p.Frames) && p.Frames[i] == f; i++ {
+			again++
 		}
 		if f.Cell != 0 { // a magic's code has no number
 			fmt.Fprintf(&b, "cell %d, ", f.Cell)
 		}
-		fmt.Fprintf(&b, "line %d, in %s\n", f.Line, f.Func)
+		fmt.Fprintf(&b, "line %d, in %s", f.Line, f.Func)
+		if again > 0 {
+			b.WriteString(", again and again")
+		}
+		b.WriteString("\n")
 		if text := lineOf(f.Cell, f.Line); text != "" {
 			b.WriteString(Excerpt(f.Line, 0, text) + "\n")
 		}

@@ -53,6 +53,51 @@ func TestPanicFilter(t *testing.T) {
 	}
 }
 
+// TestFatalErrors reads the words of Go 1.26's runtime, shortened: what is left is
+// the error, the user's frames, and what to do.
+func TestFatalErrors(t *testing.T) {
+	const stack = "runtime stack:\nruntime.throw({0x4f234b?, 0x27dc?})\n\t$GOROOT/src/runtime/panic.go:1229 +0x48 fp=0x7f sp=0x7f pc=0x47b9c8\n\n"
+	const main = "goroutine 1 gp=0x27d3c7c741e0 m=0 mp=0x5cab40 [running]:\nruntime.makeslice(0x0?, 0x70?, 0x0?)\n\t$GOROOT/src/runtime/slice.go:117 +0x49 fp=0x27 sp=0x27 pc=0x47\n" +
+		"main.main()\n\tcell[1]:2 +0x59 fp=0x27d3c7ce0f48 sp=0x27d3c7ce0f00 pc=0x4c2cd9\nruntime.main()\n\t$GOROOT/src/runtime/proc.go:290 +0x2d5 fp=0x27 sp=0x27 pc=0x44\n\n"
+	const other = "goroutine 2 gp=0x27d3c7c74780 m=nil [force gc (idle)]:\nruntime.gopark(0x0?)\n\t$GOROOT/src/runtime/proc.go:462 +0xce fp=0x27 sp=0x27 pc=0x47\n"
+	tests := []struct{ name, text, message, frames, hint string }{
+		{"address space", "fatal error: runtime: out of memory\n\n" + stack + main + other, "fatal error: runtime: out of memory", "[{main 1 2}]", "ask for less"},
+		{"memory", "runtime: out of memory: cannot allocate 4194304-byte block (1054408704 in use)\nfatal error: out of memory\n\n" + stack + main,
+			"fatal error: out of memory\nruntime: out of memory: cannot allocate 4194304-byte block (1054408704 in use)", "[{main 1 2}]", "ask for less"},
+		{"in the collector", "fatal error: runtime: cannot allocate memory\n\n" + stack + strings.ReplaceAll(other, "goroutine 2", "goroutine 9") + "\n" + main, "fatal error: runtime: cannot allocate memory", "[{main 1 2}]", "ask for less"},
+		{"stack", "runtime: goroutine stack exceeds 1000000000-byte limit\nruntime: sp=0xfe5fd60390 stack=[0xfe5fd60000, 0xfe7fd60000]\nfatal error: stack overflow\n\n" + stack + main,
+			"fatal error: stack overflow\nruntime: goroutine stack exceeds 1000000000-byte limit", "[{main 1 2}]", "calls itself"},
+		{"threads", "runtime: program exceeds 10000-thread limit\nfatal error: thread exhaustion\n\n" + stack + main, "fatal error: thread exhaustion\nruntime: program exceeds 10000-thread limit", "[{main 1 2}]", "fewer"},
+		{"nil", "panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x4c2cd1]\n\n" + main,
+			"runtime error: invalid memory address or nil pointer dereference", "[{main 1 2}]", ""},
+		{"the program's words", "panic: out of memory\n\n" + main, "out of memory", "[{main 1 2}]", ""},
+		{"a library's goroutine", "panic: oh\n\n" + other + "\n" + main, "oh", "[]", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			passed := 0
+			f := &panicFilter{pass: func(p []byte) { passed += len(p) }}
+			f.write([]byte(tt.text))
+			p := f.finish(true)
+			if p == nil || passed > 0 {
+				t.Fatalf("got panic %v and %d bytes passed on, want all of it held", p, passed)
+			}
+			if p.Message != tt.message {
+				t.Errorf("got message %q, want %q", p.Message, tt.message)
+			}
+			if got := fmt.Sprint(p.Frames); got != tt.frames {
+				t.Errorf("got frames %s, want %s", got, tt.frames)
+			}
+			if got := p.Hint(); !strings.Contains(got, tt.hint) || (tt.hint == "") != (got == "") {
+				t.Errorf("got hint %q, want %q in it", got, tt.hint)
+			}
+			if p.Text != tt.text {
+				t.Errorf("got %q for %%tb, want all of the text", p.Text)
+			}
+		})
+	}
+}
+
 func TestFuncName(t *testing.T) {
 	tests := []struct{ line, want string }{
 		{"main.f(...)", "f"},
@@ -71,10 +116,11 @@ func TestFuncName(t *testing.T) {
 }
 
 // TestTraceback holds that the code of a magic, which has no cell's number, is not
-// given one.
+// given one, and that a recursion is told once.
 func TestTraceback(t *testing.T) {
-	p := Panic{Frames: []Frame{{Cell: 3, Line: 5, Func: "f"}, {Line: 2, Func: "main.func1"}}}
-	want := "cell 3, line 5, in f\n    5 | f()\nline 2, in main.func1"
+	f := Frame{Cell: 3, Line: 5, Func: "f"}
+	p := Panic{Frames: []Frame{f, {Line: 2, Func: "main.func1"}, f, f, f}}
+	want := "cell 3, line 5, in f\n    5 | f()\nline 2, in main.func1\ncell 3, line 5, in f, again and again\n    5 | f()"
 	got := p.Traceback(func(c, _ int) string {
 		if c == 3 {
 			return "f()"

@@ -183,6 +183,9 @@ func (r *running) start() error {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := r.cmd.Start()
+		if err == nil {
+			r.yieldMemory()
+		}
 		started <- err
 		if err == nil {
 			r.cmd.Wait()
@@ -195,6 +198,12 @@ func (r *running) start() error {
 	}
 	r.theirs = nil
 	return err
+}
+
+// yieldMemory makes the program the one that the system kills when memory runs
+// out: a cell is run again in a second, a session's arrays and Jupyter are not.
+func (r *running) yieldMemory() {
+	os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", r.cmd.Process.Pid), []byte("500"), 0) // where this cannot be, the system chooses
 }
 
 // read begins to read everything that the program writes.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"time"
 )
 
 // A Program is a cell made whole: Go source that can be compiled.
@@ -160,6 +159,15 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 		// A declaration that does something when the program starts wants to be run.
 		p.Run = p.Run || d.Kind == Var && d.calls || d.Kind == Func && isInit(d.Names[0])
 	}
+	for _, d := range decls {
+		p.embed = append(p.embed, embedPatterns(d)...)
+	}
+	if len(p.embed) > 0 && !slices.ContainsFunc(imports, func(im *Import) bool { return im.Path == "embed" }) {
+		imports = append(imports, &Import{Name: "_", Path: "embed"}) // the compiler asks for it, not the code
+		if _, err := c.Module.Packages(ctx, "embed"); err != nil {
+			return nil, err
+		}
+	}
 	w := writer{unit: u, decls: decls, loads: loads, imports: imports, flags: p.flags}
 	r, err := c.check(ctx, &w)
 	if err == nil {
@@ -175,6 +183,9 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 	p.texts = map[int]string{}
 	for _, id := range p.cells {
 		p.texts[id] = w.source(id)
+	}
+	if u.Shown != "" {
+		p.texts[u.ID] = u.Shown
 	}
 	p.Result = w.shower != ""
 	for _, im := range w.imports {
@@ -195,9 +206,6 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 		if u.Test && d.Kind == Func && isTest(d.Names[0]) {
 			p.Tests = append(p.Tests, d.Names[0])
 		}
-	}
-	for _, d := range decls {
-		p.embed = append(p.embed, embedPatterns(d)...)
 	}
 	return p, nil
 }
@@ -259,7 +267,8 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, loads
 	}
 	// GoNB parses the command line in every cell; linking package flag into
 	// every cell would be the price. We do where there is one, or talk of flags.
-	p.flags = u.ownMain == nil && !u.Test && u.HasMain() && !declared["flag"] && (len(u.Args) > 0 || quals["flag"] != nil)
+	p.flags = u.ownMain == nil && !u.Test && u.HasMain() && !declared["flag"] && (len(u.Args) > 0 || quals["flag"] != nil) &&
+		!slices.Contains(u.quals["flag"], "Parse") // statements that parse it themselves define flags before
 	if p.flags && quals["flag"] == nil {
 		quals["flag"] = []string{"Parse"}
 	}
@@ -365,32 +374,3 @@ type importFailure struct {
 }
 
 func (e *importFailure) Unwrap() []error { return []error{e.BuildError, e.cause} }
-
-// Cost is where a cell's time went. Parts that did not happen are zero.
-type Cost struct {
-	Compose time.Duration // parsing, resolving imports, checking types
-	Compile time.Duration
-	Link    time.Duration
-	Start   time.Duration // from fork to the program's existence
-	Run     time.Duration // until it ended and all its output was read
-	After   time.Duration // until what it left elsewhere was looked after
-	Road    string        // "checked", "cached", "direct", "go build" or "go test"
-}
-
-// String returns one line, such as "compose 2 ms · compile 15 ms · link 78 ms · start 1 ms · run 3 ms (direct)".
-func (c Cost) String() string {
-	var parts []string
-	for _, p := range []struct {
-		name string
-		d    time.Duration
-	}{{"compose", c.Compose}, {"compile", c.Compile}, {"link", c.Link}, {"start", c.Start}, {"run", c.Run}, {"after", c.After}} {
-		if d := p.d.Round(100 * time.Microsecond); d > 0 {
-			parts = append(parts, p.name+" "+d.String())
-		}
-	}
-	s := strings.Join(parts, " · ")
-	if c.Road != "" {
-		s += " (" + c.Road + ")"
-	}
-	return strings.TrimSpace(s)
-}

@@ -7,6 +7,10 @@ import (
 	"strings"
 )
 
+// inGo matches lines that give a name to what a magic or a shell command yields, as
+// IPython's may.
+var inGo = regexp.MustCompile(`^\s*[\pL_][\pL\pN_, ]*:?=\s*[%!][\pL_]+ ?.*$`)
+
 // python matches lines that Python has and Go has not.
 var python = regexp.MustCompile(`^\s*(import [\pL_][\w.]*( as \w+)?|from [\w.]+ import .*|(def|class) \w+.*:|(for|while|if|elif|with) .*:|(else|try):|print .*)\s*$`)
 
@@ -38,6 +42,8 @@ func (u *Unit) syntax(err error, prefix int) []Diagnostic {
 			d.Text = lineOf(u.Text, line)
 			if message == "expected 1 expression" {
 				d.Hint = "a cell shows the value of one expression; fmt.Println(a, b) prints several"
+			} else if inGo.MatchString(d.Text) {
+				d.Hint = "a magic or a shell command is a line of its own and yields no value to Go; timing.Timer{}.Time measures as %timeit does, exec.Command runs as ! does"
 			} else if python.MatchString(d.Text) {
 				d.Hint = "this line is Python's, and the kernel runs Go; %%script python3 gives a cell to Python"
 			}

@@ -16,6 +16,10 @@ type Source struct {
 	ID   int    // execution number, named in messages; the same number must not be used for another text
 	Text string // Go text
 
+	// Shown is what the user typed where a magic has made Text of it, line by
+	// line; empty where that is Text itself.
+	Shown string
+
 	// Main is the number of the line, from 1, that started the main function
 	// (%% or %main). Everything below it is main's body. With 0 the cell's
 	// statements are found among its declarations.

@@ -195,6 +195,9 @@ func (e *ArgumentError) Error() string { return fmt.Sprintf("%s: %s", e.Name, e.
 // Usage returns the error for a magic that was given the wrong arguments; a
 // magic's Run returns it.
 func Usage(c Command) error {
+	if c.Row.Role == Body && strings.TrimSpace(c.Body) == "" {
+		return &ArgumentError{c.Name, c.Line, "got no lines below it, want the code there that it is for: " + c.Row.Usage()}
+	}
 	return &ArgumentError{c.Name, c.Line, fmt.Sprintf("got %q, want %s", c.Text, c.Row.Usage())}
 }
 

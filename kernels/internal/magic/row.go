@@ -16,6 +16,7 @@ type Row struct {
 	Args    string   // "[-n N] statement"; empty if it takes none
 	Help    string   // one line
 	More    string   // what else `?` shows
+	Code    bool     // it is given Go: behind its options, or below its line
 	Role    Role     // what it does to the plan
 	Run     Run      // what it does; nil where Role says it all
 }
@@ -40,6 +41,10 @@ type Host interface {
 
 	// Go runs text as if it were a cell of its own, without magics.
 	Go(ctx context.Context, text string) error
+
+	// Keep runs text, which has the cell's lines at their places, as the cell's
+	// own: what it declares and changes is there for later cells.
+	Keep(ctx context.Context, text string) error
 
 	// Next puts text into a new cell below.
 	Next(text string)
@@ -160,6 +165,9 @@ func (e *UnknownError) Error() string {
 
 // Hint says what to do next.
 func (e *UnknownError) Hint() string {
+	if text := instead(e.Name); text != "" {
+		return text
+	}
 	const all = "%help lists all magics"
 	if program, ok := strings.CutPrefix(e.Name, "%%"); ok && e.Nearest == "" {
 		return "%%script " + program + " gives the cell to the program " + program + "; " + all
@@ -169,6 +177,9 @@ func (e *UnknownError) Hint() string {
 
 // unknown makes the error for a name.
 func (t Table) unknown(name string, line int) error {
+	if instead(name) != "" {
+		return &UnknownError{Name: name, Line: line}
+	}
 	var all []string
 	for i := range t {
 		all = append(all, t[i].Names()...)

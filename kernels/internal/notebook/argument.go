@@ -19,6 +19,9 @@ func (n *Notebook) named(ctx context.Context, plain, before string) (word string
 	if strings.HasPrefix(plain, "%") {
 		call, _, _ = strings.Cut(plain, " ")
 		word = plain[strings.LastIndexAny(plain, " \t")+1:]
+		if row := n.table().Find(call); row != nil && optionValue(row.Args, plain, word) != "" {
+			return "", nil
+		}
 	} else if call, word = quoted(before); call == "" {
 		return "", nil
 	}
@@ -44,6 +47,7 @@ func (n *Notebook) named(ctx context.Context, plain, before string) (word string
 var (
 	options = regexp.MustCompile(`-[a-z]+`)
 	choices = regexp.MustCompile(`\[([a-z]+(?:\|[a-z]+)+)\]`)
+	valued  = regexp.MustCompile(`(-[a-z]+) ([A-Z]+|[a-z]+(?:\|[a-z]+)+)\b`)
 	goCode  = regexp.MustCompile(`\b(statement|function|NET)\b`)
 )
 
@@ -56,7 +60,12 @@ func (n *Notebook) arguments(plain, word string) (matches []string) {
 		return nil
 	}
 	var all []string
+	value := optionValue(row.Args, plain, word)
 	switch {
+	case value != "":
+		if strings.Contains(value, "|") {
+			all = strings.Split(value, "|")
+		}
 	case strings.HasPrefix(word, "-"):
 		all = options.FindAllString(row.Args, -1)
 	case goCode.MatchString(row.Args):
@@ -78,6 +87,18 @@ func (n *Notebook) arguments(plain, word string) (matches []string) {
 	}
 	slices.Sort(matches)
 	return matches
+}
+
+// optionValue is what the option before a word takes, as a row's Args say it: "N",
+// "relu|tanh"; "" where there is none.
+func optionValue(args, plain, word string) (value string) {
+	before := strings.Fields(strings.TrimSuffix(plain, word))
+	for _, m := range valued.FindAllStringSubmatch(args, -1) {
+		if m[1] == before[len(before)-1] {
+			value = m[2]
+		}
+	}
+	return value
 }
 
 // quoted returns the beginning of a string that code breaks off in, and the name

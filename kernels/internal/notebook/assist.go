@@ -5,6 +5,7 @@ import (
 	"html"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -80,14 +81,14 @@ func (n *Notebook) Complete(ctx context.Context, code string, cursor int) jupyte
 		return replaceBefore(code, at, word, matches)
 	}
 	switch {
-	case strings.HasPrefix(plain, "!"), strings.HasPrefix(plain, "%"):
+	case strings.HasPrefix(plain, "!"), strings.HasPrefix(plain, "%") && !n.inCode(plain):
 		word := plain[strings.LastIndexAny(plain, " \t!='\"")+1:]
 		if matches := n.arguments(plain, word); len(matches) > 0 {
 			return replaceBefore(code, at, word, matches)
 		}
 		return replaceBefore(code, at, word, n.files(word))
 	}
-	src, ok := n.goPart(code)
+	src, ok := n.goPart(code, at)
 	if !ok {
 		return nothing
 	}
@@ -138,14 +139,56 @@ func (n *Notebook) files(word string) []string {
 	return out
 }
 
-// goPart returns the Go code of a cell, ok false if it has none.
-func (n *Notebook) goPart(code string) (src cell.Source, ok bool) {
+// goPart returns the Go code of a cell at the cursor at, ok false if it has none.
+// What is not Go is blank there, so that every place stays what it is.
+func (n *Notebook) goPart(code string, at int) (src cell.Source, ok bool) {
 	plan, err := n.table().Parse(code)
-	if err != nil || len(plan.Commands) == 1 && plan.Commands[0].Body != "" {
+	if err != nil {
 		return src, false
 	}
-	return cell.Source{Text: plan.Go, Main: plan.Main}, true
+	typed, kept := strings.Split(code, "\n"), strings.Split(plan.Go, "\n")
+	if len(plan.Commands) == 1 && plan.Commands[0].Body != "" {
+		c := plan.Commands[0]
+		if !c.Row.Code {
+			return src, false
+		}
+		kept = slices.Concat(make([]string, c.Line), typed[c.Line:])
+	}
+	kept = append(kept, make([]string, len(typed)-len(kept))...)
+	here := strings.Count(code[:at], "\n")
+	for i, line := range typed {
+		begins := n.codeBegins(line)
+		if begins > 0 && (i == here || strings.HasPrefix(line, "%%")) {
+			kept[i] = strings.Repeat(" ", begins) + line[begins:]
+		} else if kept[i] == "" {
+			kept[i] = strings.Repeat(" ", len(line))
+		}
+	}
+	return cell.Source{Text: strings.Join(kept, "\n"), Main: plan.Main}, true
 }
+
+// codeBegins is where on the line of a magic the Go code begins that it is given,
+// behind its options; 0 where there is none.
+func (n *Notebook) codeBegins(line string) int {
+	if !strings.HasPrefix(line, "%") {
+		return 0
+	}
+	name, _, more := strings.Cut(line, " ")
+	row := n.table().Find(name)
+	if row == nil || !row.Code || !more {
+		return 0
+	}
+	return len(withOptions.FindString(line))
+}
+
+// inCode says that a magic's line, up to the cursor, has come to its code.
+func (n *Notebook) inCode(line string) bool {
+	begins := n.codeBegins(line)
+	return begins > 0 && !strings.HasPrefix(line[begins:], "-")
+}
+
+// withOptions is the beginning of such a line.
+var withOptions = regexp.MustCompile(`^%+\w+\s+(?:-[a-z]+\s*\d*\s+)*`)
 
 // Inspect describes what stands at the cursor.
 func (n *Notebook) Inspect(ctx context.Context, code string, cursor, detail int) jupyter.Inspection {
@@ -155,14 +198,15 @@ func (n *Notebook) Inspect(ctx context.Context, code string, cursor, detail int)
 	}
 	start := strings.LastIndexByte(code[:at], '\n') + 1
 	line, _, _ := strings.Cut(code[start:], "\n")
-	if plain := strings.TrimPrefix(line, "//gonb:"); strings.HasPrefix(plain, "%") {
+	begins := n.codeBegins(line)
+	if plain := strings.TrimPrefix(line, "//gonb:"); strings.HasPrefix(plain, "%") && (begins == 0 || at-start < begins) {
 		name, _, _ := strings.Cut(plain, " ")
 		if row := n.table().Find(name); row != nil {
 			return jupyter.Inspection{Found: true, Data: map[string]any{"text/plain": row.String()}}
 		}
 		return jupyter.Inspection{}
 	}
-	src, ok := n.goPart(code)
+	src, ok := n.goPart(code, at)
 	if !ok {
 		return jupyter.Inspection{}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/magic"
 )
 
 // at returns the code without the mark |, and where it stood, in code points.
@@ -25,6 +26,7 @@ func TestComplete(t *testing.T) {
 	n := newNotebook(t)
 	os.WriteFile(filepath.Join(n.Dir, "data.csv"), nil, 0o600)
 	os.Mkdir(filepath.Join(n.Dir, "dataset"), 0o700)
+	n.Magics = clocks(n)
 	(&runner{t: t, n: n}).must(assistCells)
 	tests := []struct {
 		name   string
@@ -53,6 +55,12 @@ func TestComplete(t *testing.T) {
 		{"option of a magic", "%capture -|", "-a", 9, false},
 		{"choice of a magic", "%cost o|", "off", 6, false},
 		{"function for a magic", "%exec Gre|", "Greet", 6, false},
+		{"below a magic", "%cost on\nstrings.ToUp|\nfmt.Println(1)", "ToUpper", 17, false},
+		{"code of a magic", "%clock -n 3 -q strings.ToUp|", "ToUpper", 23, false},
+		{"name in a magic's code", "%clock Gre|", "Greet", 7, false},
+		{"option of a magic with code", "%clock -|", "-n", 7, false},
+		{"below a cell magic", "%%clock\nx := 1\nstrings.ToUp|\n_ = x", "ToUpper", 23, false},
+		{"what a cell magic's line defines", "%%clock -n 3 counter := 1\ncoun|", "counter", 26, false},
 	}
 	for _, kind := range []struct {
 		name, path string
@@ -62,7 +70,7 @@ func TestComplete(t *testing.T) {
 				needGopls(t)
 			} else {
 				n = newNotebook(t)
-				n.Gopls = kind.path
+				n.Gopls, n.Magics = kind.path, clocks(n)
 				os.WriteFile(filepath.Join(n.Dir, "data.csv"), nil, 0o600)
 				os.Mkdir(filepath.Join(n.Dir, "dataset"), 0o700)
 				(&runner{t: t, n: n}).must(assistCells)
@@ -112,6 +120,45 @@ func TestNamedLate(t *testing.T) {
 	}
 }
 
+// clocks are the magics and two that are given Go code.
+func clocks(n *Notebook) magic.Table {
+	nothing := func(context.Context, magic.Host, magic.Command) error { return nil }
+	return append(Magics(n), magic.Row{Name: "%clock", Args: "[-n N] [-q] statement", Code: true, Run: nothing},
+		magic.Row{Name: "%%clock", Args: "[-n N] [set-up]", Code: true, Role: magic.Body, Run: nothing})
+}
+
+// TestArguments: what may follow an option is not what may follow the magic.
+func TestArguments(t *testing.T) {
+	n := newNotebook(t)
+	n.Named = func(_ context.Context, call string) []string {
+		return map[string][]string{"%take": {"known"}}[call]
+	}
+	n.Magics = append(Magics(n), magic.Row{Name: "%grow", Args: "[-phi relu|tanh] [-n N] NET"}, magic.Row{Name: "%take", Args: "[-n N] NAME"})
+	(&runner{t: t, n: n}).must("var net = 1\nvar note = 2")
+	for _, tt := range []struct{ marked, want string }{
+		{"%grow |", "net note"},
+		{"%grow n|", "net note"},
+		{"%grow -|", "-n -phi"},
+		{"%grow -phi |", "relu tanh"},
+		{"%grow -phi t|", "tanh"},
+		{"%grow -phi tanh n|", "net note"},
+		{"%grow -n 3 no|", "note"},
+		{"%take |", "known"},
+		{"%take -n 3 |", "known"},
+	} {
+		code, cursor := at(tt.marked)
+		if got := n.Complete(t.Context(), code, cursor); strings.Join(got.Matches, " ") != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.marked, got.Matches, tt.want)
+		}
+	}
+	for _, marked := range []string{"%grow -n |", "%take -n |"} {
+		code, cursor := at(marked)
+		if got := n.Complete(t.Context(), code, cursor); slices.Contains(got.Matches, "net") || slices.Contains(got.Matches, "known") {
+			t.Errorf("%q: got %q, want no names where a number stands", code, got.Matches)
+		}
+	}
+}
+
 // TestNamed: names in quotes are those that the function takes which is called.
 func TestNamed(t *testing.T) {
 	n := newNotebook(t)
@@ -150,6 +197,7 @@ func TestNamed(t *testing.T) {
 
 func TestInspect(t *testing.T) {
 	n := newNotebook(t)
+	n.Magics = clocks(n)
 	r := &runner{t: t, n: n}
 	r.must(assistCells)
 	tests := []struct {
@@ -159,6 +207,9 @@ func TestInspect(t *testing.T) {
 		gopls  bool
 	}{
 		{"magic", "%en|v", "sets an environment variable", false},
+		{"magic with code", "%cl|ock fmt.Println(1)", "[-n N] [-q] statement", false},
+		{"code of a magic", "%clock -n 3 fmt.Print|ln(1)", "Println formats using the default formats", true},
+		{"below a cell magic", "%%clock\nfmt.Print|ln(1)", "Println formats using the default formats", true},
 		{"remembered function", "Gre|et(\"x\")", "func", false},
 		{"documentation", "fmt.Print|ln(1)", "Println formats using the default formats", true},
 		{"behind the bracket", "fmt.Println(|1)", "Println formats using the default formats", true},

@@ -3,6 +3,7 @@ package notebook
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,6 +84,29 @@ func TestEnded(t *testing.T) {
 			t.Errorf("got %+v, want one ending, interrupted", got)
 		}
 	})
+}
+
+// TestCost: what the program has cost elsewhere stands below what it has cost here.
+func TestCost(t *testing.T) {
+	n := newNotebook(t)
+	n.Ended = func(_ context.Context, e Ending) ([]string, error) {
+		e.Spent("graph 4 ms")
+		return nil, nil
+	}
+	r := &runner{t: t, n: n}
+	if got := r.must("%cost").stream("stdout"); got != "no cell has run Go code yet\n" {
+		t.Errorf("before the first cell: got %q", got)
+	}
+	shown := regexp.MustCompile(`^compose .* run .*\(direct\)\nsession: graph 4 ms\n$`)
+	if got := r.must("fmt.Print(31415)").stream("stderr"); got != "" {
+		t.Errorf("without %%cost on: got %q, want nothing", got)
+	}
+	if got := r.must("%cost").stream("stdout"); !shown.MatchString(got) {
+		t.Errorf("the cell before: got %q", got)
+	}
+	if got := r.must("%cost on\nfmt.Print(27182)").stream("stderr"); !shown.MatchString(got) {
+		t.Errorf("with %%cost on: got %q", got)
+	}
 }
 
 type hinted struct{}

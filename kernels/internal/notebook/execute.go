@@ -22,6 +22,7 @@ type execution struct {
 	gaveUp  *widgetError // why the program that ran last was ended; nil = it was not, or by Stop
 	late    error        // what Ended said of the program that ran last
 	cost    cell.Cost    // of the program that ran last
+	spent   string       // what Ended said that it has cost elsewhere
 }
 
 // Execute runs a cell.
@@ -35,13 +36,17 @@ func (n *Notebook) Execute(ctx context.Context, req jupyter.ExecuteRequest, out 
 		}
 	}
 	n.mu.Lock()
-	show, cost := n.showCost, x.cost
+	show, cost := n.showCost && x.cost.Road != "", x.cost
 	if cost.Road != "" {
-		n.lastCost = cost
+		n.lastCost = cost.String()
+		if x.spent != "" {
+			n.lastCost += "\nsession: " + x.spent
+		}
 	}
+	said := n.lastCost
 	n.mu.Unlock()
-	if show && cost.Road != "" {
-		out.Stream("stderr", []byte(cost.String()+"\n"))
+	if show {
+		out.Stream("stderr", []byte(said+"\n"))
 	}
 	if cost.Road == "direct" {
 		go n.builder.Ahead() // while the user reads and types

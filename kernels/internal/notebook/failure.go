@@ -39,6 +39,14 @@ type exitError struct{ exit cell.Exit }
 
 func (e *exitError) Error() string { return e.exit.String() }
 
+// Hint says who ends a program that nobody has stopped.
+func (e *exitError) Hint() string {
+	if e.exit.Signal == syscall.SIGKILL {
+		return "it was killed from outside; the system does that to the largest program when memory runs out"
+	}
+	return ""
+}
+
 // A lateError is what came to light after the program had ended.
 type lateError struct{ err error }
 

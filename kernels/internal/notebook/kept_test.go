@@ -57,9 +57,11 @@ func TestKept(t *testing.T) {
 
 		{name: "list", code: "%whos", stdout: "other  []int"},
 		{name: "names", code: "%who", stdout: "x"},
+		{name: "names of a type", code: "%who []int", stdout: "other"},
+		{name: "names of no type", code: "%who chan", stdout: "there are no variables of type chan"},
 		{name: "forget", code: "%del x", stdout: "removed var x"},
 		{name: "forgotten", code: "x", fails: "undefined: x"},
-		{name: "reset", code: "%reset"},
+		{name: "reset", code: "%reset -f"},
 		{name: "no names", code: "%who", stdout: "there are no variables"},
 		{name: "no list", code: "%whos", stdout: "there are no variables"},
 		{name: "nothing there", code: "other", fails: "undefined: other"},

@@ -70,8 +70,9 @@ type Notebook struct {
 	autoget   bool
 	showCost  bool
 	cost      cell.Cost         // of the cell that runs, or ran last
-	lastCost  cell.Cost         // of the last one with Go code
+	lastCost  string            // of the last one with Go code
 	traceback string            // of the last panic, for %tb
+	before    string            // the directory before %cd, for %cd -
 	shown     map[string]string // display ids, and the cell that showed each first
 	runs      int
 	closed    bool
@@ -82,8 +83,9 @@ type Ending struct {
 	PID         int      // the process, and the group of all that it started
 	Interrupted bool     // it was stopped
 	Imports     []string // the packages that the cell imports, and those of earlier cells that it needs
-	Costs       bool     // %cost is on: what the program has cost is wanted
 	Panic       string   // what it died of, "" if it did not panic
+	// Spent takes a line that says what the program has cost there, for %cost.
+	Spent func(line string)
 }
 
 // open makes the temporary directory and everything in it, once.

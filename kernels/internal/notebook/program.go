@@ -163,10 +163,7 @@ func (x *execution) afterwards(ctx context.Context, program *cell.Program, exit 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aftermath)
 	defer cancel()
 	began := time.Now()
-	x.n.mu.Lock()
-	costs := x.n.showCost
-	x.n.mu.Unlock()
-	ending := Ending{PID: exit.PID, Interrupted: exit.Interrupted, Imports: program.Imports, Costs: costs}
+	ending := Ending{PID: exit.PID, Interrupted: exit.Interrupted, Imports: program.Imports, Spent: func(line string) { x.spent = line }}
 	if exit.Panic != nil {
 		ending.Panic = exit.Panic.Message
 	}

@@ -1,10 +1,12 @@
 package notebook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,11 +81,11 @@ func (n *Notebook) moduleRows() magic.Table {
 	}
 }
 
-const costHelp = `The line begins with what the kernel did: compose, compile and link of the
-cell's program, its start, its run, and after it the look at what it left. What
-the cell asked of the session follows: graph (writing the text of programs),
-compile (how many were compiled, loaded from disk, or ready), upload, device
-(waiting for it), download.`
+const costHelp = `The first line is what the kernel did: compose, compile and link of the cell's
+program, its start, its run, and after it the look at what it left. The second is
+what the cell asked of the session: graph (writing the text of programs), compile
+(how many were compiled, loaded from disk, or ready), upload, device (waiting for
+it), download.`
 
 func (n *Notebook) require(ctx context.Context, host magic.Host, c magic.Command) error {
 	if len(c.Args) == 0 {
@@ -127,7 +129,7 @@ func (n *Notebook) costs(ctx context.Context, host magic.Host, c magic.Command) 
 	defer n.mu.Unlock()
 	switch c.Text {
 	case "":
-		fmt.Fprintln(host.Stdout(), n.lastCost.String())
+		fmt.Fprintln(host.Stdout(), cmp.Or(n.lastCost, "no cell has run Go code yet"))
 	case "on", "off":
 		n.showCost = c.Text == "on"
 	default:
@@ -140,7 +142,7 @@ func (n *Notebook) costs(ctx context.Context, host magic.Host, c magic.Command) 
 func (n *Notebook) systemRows() magic.Table {
 	return magic.Table{
 		{Name: "%env", Args: "[NAME[=value] | NAME value]", Help: "sets an environment variable for cells and commands, or shows it", Run: n.setenv},
-		{Name: "%cd", Args: "[directory]", Help: "changes the directory of cells and commands, or shows it", Run: n.chdir},
+		{Name: "%cd", Args: "[directory]", Help: "changes the directory of cells and commands, or shows it; - is the one before", Run: n.chdir},
 	}
 }
 
@@ -163,6 +165,9 @@ func (n *Notebook) setenv(ctx context.Context, host magic.Host, c magic.Command)
 	case name == "":
 		for _, v := range slices.Sorted(sortedEnv(n.env)) {
 			fmt.Fprintln(host.Stdout(), v)
+		}
+		if len(n.env) == 0 {
+			fmt.Fprintln(host.Stdout(), "no variable was set here; !env shows those of the kernel")
 		}
 	default:
 		value, ok := n.env[name]
@@ -193,15 +198,23 @@ func (n *Notebook) chdir(ctx context.Context, host magic.Host, c magic.Command) 
 		return nil
 	}
 	dir := filepath.Clean(n.expand(c.Args[0]))
+	if c.Args[0] == "-" {
+		n.mu.Lock()
+		dir = cmp.Or(n.before, n.Dir)
+		n.mu.Unlock()
+	}
 	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%%cd: %s: no such directory", dir)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%%cd: %w", err)
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%s: got a file, want a directory", dir)
+		return fmt.Errorf("%%cd: %s: got a file, want a directory", dir)
 	}
 	n.mu.Lock()
-	n.Dir = dir
+	n.Dir, n.before = dir, n.Dir
 	n.mu.Unlock()
 	n.building.Lock()
 	n.builder.Dir = dir
@@ -213,7 +226,7 @@ func (n *Notebook) chdir(ctx context.Context, host magic.Host, c magic.Command) 
 // cellRows take a whole cell as text.
 func (n *Notebook) cellRows() magic.Table {
 	rows := magic.Table{
-		{Name: "%%writefile", Args: "[-a] file", Role: magic.Body, Help: "writes the cell to a file; -a appends", Run: n.writefile},
+		{Name: "%%writefile", Aliases: []string{"%%file"}, Args: "[-a] file", Role: magic.Body, Help: "writes the cell to a file; -a appends", Run: n.writefile},
 		{Name: "%%script", Args: "command", Role: magic.Body, Help: "gives the cell to the command as its input", Run: n.script},
 	}
 	for _, shell := range []string{"bash", "sh"} {

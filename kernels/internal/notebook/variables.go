@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
+	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/magic"
 	"gaiden/lib/timing/units"
 )
@@ -17,30 +19,43 @@ import (
 func (n *Notebook) memoryRows() magic.Table {
 	return magic.Table{
 		{Name: "%list", Aliases: []string{"%ls"}, Help: "lists the declarations that are remembered", Run: n.list},
-		{Name: "%who", Help: "lists the names of variables", Run: n.who},
-		{Name: "%whos", Help: "lists variables with their types and values", Run: n.whos,
+		{Name: "%who", Args: "[type …]", Help: "lists the names of variables, or of those of some types", Run: n.who},
+		{Name: "%whos", Args: "[type …]", Help: "lists variables with their types and values", Run: n.whos,
 			More: "A variable that has a size is kept: later cells find the value that it had. Others begin as they are declared."},
 		{Name: "%remove", Aliases: []string{"%rm", "%del"}, Args: "name …", Help: "forgets declarations and values; a method is T.M", Run: n.remove},
 		{Name: "%reset", Args: "[go.mod]", Help: "forgets all declarations and values, and writes go.mod anew; with go.mod only the latter", Run: n.reset},
 	}
 }
 
+// variables are those of the types that %who and %whos name, all if they name none.
+func (n *Notebook) variables(c magic.Command) []cell.Value {
+	return slices.DeleteFunc(n.memory.Values(), func(v cell.Value) bool { return len(c.Args) > 0 && !slices.Contains(c.Args, v.Type) })
+}
+
+// noVariables says that there are none.
+func noVariables(c magic.Command) string {
+	if len(c.Args) == 0 {
+		return "there are no variables"
+	}
+	return "there are no variables of type " + strings.Join(c.Args, " or ")
+}
+
 func (n *Notebook) who(ctx context.Context, host magic.Host, c magic.Command) error {
 	var names []string
-	for _, v := range n.memory.Values() {
+	for _, v := range n.variables(c) {
 		names = append(names, v.Name)
 	}
 	if len(names) == 0 {
-		names = []string{"there are no variables"}
+		names = []string{noVariables(c)}
 	}
 	fmt.Fprintln(host.Stdout(), strings.Join(names, "  "))
 	return nil
 }
 
 func (n *Notebook) whos(ctx context.Context, host magic.Host, c magic.Command) error {
-	values := n.memory.Values()
+	values := n.variables(c)
 	if len(values) == 0 {
-		fmt.Fprintln(host.Stdout(), "there are no variables")
+		fmt.Fprintln(host.Stdout(), noVariables(c))
 		return nil
 	}
 	var text, page strings.Builder
@@ -108,7 +123,7 @@ func (n *Notebook) values() string { return filepath.Join(n.temp.Path, "values")
 
 func (n *Notebook) reset(ctx context.Context, host magic.Host, c magic.Command) error {
 	switch {
-	case len(c.Args) == 0:
+	case len(c.Args) == 0, len(c.Args) == 1 && c.Args[0] == "-f": // IPython asks back without it
 		n.memory.Reset()
 		os.RemoveAll(n.values())
 		fmt.Fprintln(host.Stdout(), "all declarations and values are forgotten")

@@ -38,6 +38,9 @@ func Read(data []byte) (*Document, error) {
 	if err := dec.Decode(&d.top); err != nil {
 		return nil, &FormatError{Got: "a file that is no JSON object (" + err.Error() + ")", Want: "a notebook"}
 	}
+	if d.top["nbformat"] == nil {
+		return nil, &FormatError{Got: "JSON that has no nbformat", Want: "a notebook"}
+	}
 	if version := fmt.Sprint(d.top["nbformat"]); version != "4" {
 		return nil, &FormatError{Got: "nbformat " + version, Want: "4", Next: "open it in JupyterLab and save it, which brings it to format 4"}
 	}
