@@ -378,11 +378,14 @@ func TestBadPlugins(t *testing.T) {
 		{"no plugin", []string{"GAIDEN_PLUGIN=", "GAIDEN_DEVICE=cpu", "XDG_CACHE_HOME=/no/such/dir"}, "no XLA plugin"},
 	}
 	if _, err := os.Stat("/proc/driver/nvidia/version"); err != nil {
-		tests = append(tests, struct {
+		tests = append(tests, []struct {
 			name string
 			env  []string
 			want string
-		}{"no GPU", []string{"GAIDEN_PLUGIN=", "GAIDEN_DEVICE=cuda"}, "no NVIDIA driver"})
+		}{
+			{"no GPU", []string{"GAIDEN_PLUGIN=", "GAIDEN_DEVICE=cuda"}, "no NVIDIA driver"},
+			{"no GPU plugin", []string{"GAIDEN_DEVICE=cuda"}, "got a plugin for another device, want one for CUDA"},
+		}...)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
