@@ -100,7 +100,7 @@ func TestNamesOutlive(t *testing.T) {
 	}
 	_, err = again.Array("v")
 	var e *wire.Error
-	if !errors.As(err, &e) || !strings.Contains(e.Hint(), `did you mean "w"`) {
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), `; did you mean "w"?`) || e.Hint() == "" {
 		t.Errorf("got %v, want a suggestion", err)
 	}
 	if n, err := again.Delete("w"); n != 1 || err != nil {
