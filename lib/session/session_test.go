@@ -400,10 +400,14 @@ func TestBadPlugins(t *testing.T) {
 }
 
 func TestNoSession(t *testing.T) {
-	_, err := Config{Socket: t.TempDir() + "/none.sock", NoStart: true}.Open()
+	socket := t.TempDir() + "/none.sock"
+	_, err := Config{Socket: socket, NoStart: true}.Open()
 	var d *DialError
-	if !errors.As(err, &d) || d.Hint() == "" || !errors.Is(err, wire.Unavailable) {
-		t.Errorf("got %v, want a DialError with a hint", err)
+	if !errors.As(err, &d) || !strings.Contains(d.Hint(), "session start") || !errors.Is(err, wire.Unavailable) {
+		t.Fatalf("got %v, want a DialError with a hint", err)
+	}
+	if got, want := err.Error(), "session: no device session at "+socket+": connect: no such file or directory"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
