@@ -225,7 +225,7 @@ func TestSafetensors(t *testing.T) {
 	ctx := context.Background()
 	for i, tt := range tiny() {
 		t.Run(tt.net.Name, func(t *testing.T) {
-			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 1})
+			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 1, FirstLook: true})
 			data := load(t, n, fmt.Sprint("data", i), tt.data)
 			if _, err := n.Train(ctx, data, Train{Batch: 8}); err != nil {
 				t.Fatal(err)
@@ -238,7 +238,7 @@ func TestSafetensors(t *testing.T) {
 			if err := n.Save(path); err != nil {
 				t.Fatal(err)
 			}
-			m := attach(t, s, fmt.Sprint("copy", i), tt.net, Config{Seed: 2})
+			m := attach(t, s, fmt.Sprint("copy", i), tt.net, Config{Seed: 2, FirstLook: true})
 			if err := m.Restore(path); err != nil {
 				t.Fatal(err)
 			}

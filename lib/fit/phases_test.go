@@ -91,7 +91,7 @@ func TestPhases(t *testing.T) {
 	ctx := context.Background()
 	for i, tt := range tiny() {
 		t.Run(tt.net.Name, func(t *testing.T) {
-			c := Config{Seed: 5}
+			c := Config{Seed: 5, FirstLook: true}
 			n := attach(t, s, fmt.Sprint("epoch", i), tt.net, c)
 			data := load(t, n, fmt.Sprint("data", i), tt.data)
 			h, err := n.Train(ctx, data, Train{Epochs: 3, Batch: 8})
@@ -140,7 +140,7 @@ func TestLayers(t *testing.T) {
 			tt.net.Layers = append(tt.net.Layers[:3:3], tt.net.Layers[4])
 		}
 		t.Run(tt.net.Name, func(t *testing.T) {
-			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 5})
+			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 5, FirstLook: true})
 			p, err := n.Phases(ctx, load(t, n, fmt.Sprint("data", i), tt.data), 8)
 			if err != nil {
 				t.Fatal(err)
