@@ -108,32 +108,41 @@ func benchDispatch(b *bench) error {
 
 // dispatch measures all steppers in turns.
 func (b *bench) dispatch(name string, await bool, all []*stepper) error {
-	var failed error
+	var failed error // the first: all that follow it fail, too
+	keep := func(err error) {
+		if failed == nil {
+			failed = err
+		}
+	}
 	var cases []timing.Case
 	for _, st := range all {
 		cases = append(cases, timing.Case{Name: st.subject, Loop: func(n int) {
 			for range n {
 				if err := st.step(); err != nil {
-					failed = errors.Join(failed, err)
+					keep(err)
 					return
 				}
 				if await {
-					failed = errors.Join(failed, st.await())
+					keep(st.await())
 				}
 			}
 		}})
 	}
 	t := timing.Timer{Budget: b.budget, Sync: func() {
 		for _, st := range all {
-			failed = errors.Join(failed, st.await())
+			keep(st.await())
 		}
 	}}
-	for i, m := range t.Times(context.Background(), cases...) {
+	measured := t.Times(context.Background(), cases...)
+	if failed != nil {
+		return failed // what was measured is how fast nothing is done
+	}
+	for i, m := range measured {
 		if err := b.add(name, all[i].subject, m); err != nil {
 			return err
 		}
 	}
-	return failed
+	return nil
 }
 
 // addProgram is the program of the benchmark: each array plus 1.

@@ -176,8 +176,9 @@ func TestStatefulRefused(t *testing.T) {
 // TestLSTMCompileTime holds that 1,000 places compile as fast as 10.
 func TestLSTMCompileTime(t *testing.T) {
 	s := open(t)
+	const most = 1.3
 	seconds := map[int]float64{10: math.Inf(1), 1000: math.Inf(1)}
-	for try := range 3 { // the least of some: other work on the machine makes it longer only
+	for try := range 3 { // the least of some, if need be: other work on the machine makes it longer only
 		for length := range seconds {
 			n := attach(t, s, fmt.Sprint("l", length), models.SineLSTM(5, length), Config{})
 			data := load(t, n, fmt.Sprint("d", length), numbers(8, length, length, 1))
@@ -194,8 +195,11 @@ func TestLSTMCompileTime(t *testing.T) {
 			}
 			seconds[length] = min(seconds[length], time.Since(began).Seconds())
 		}
+		if seconds[1000] <= most*seconds[10] {
+			return
+		}
 	}
-	if ratio := seconds[1000] / seconds[10]; ratio > 1.3 {
-		t.Errorf("compile time of 1000 places: got %.2f s, %.2f × that of 10, want 1.3 × at most", seconds[1000], ratio)
+	if ratio := seconds[1000] / seconds[10]; ratio > most {
+		t.Errorf("compile time of 1000 places: got %.2f s, %.2f × that of 10, want %v × at most", seconds[1000], ratio, most)
 	}
 }

@@ -19,19 +19,16 @@ import (
 func TestDevices(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	for i, tt := range tiny() {
+	for i, tt := range kinds() {
+		counts, batch := []int{2}, 10
 		if tt.net.Name == "small" {
-			tt.net = without(tt.net)
-		}
-		counts := []int{2}
-		if i == 0 {
-			counts = []int{2, 4}
+			tt.net, counts, batch = without(tt.net), []int{2, 4}, 12 // of 40 examples: the last batch has 4
 		}
 		t.Run(tt.net.Name, func(t *testing.T) {
 			losses := func(devices int) []float32 {
-				n := attach(t, s, fmt.Sprintf("net%d-%d", i, devices), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true})
+				n := attach(t, s, fmt.Sprintf("net%d-%d", i, devices), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, FirstLook: true})
 				data := load(t, n, fmt.Sprint("data", i), tt.data)
-				h, err := n.Train(ctx, data, Train{Epochs: 3, Batch: 12, Validation: data, LearningRate: 1e-3}) // 40 examples: the last batch has 4
+				h, err := n.Train(ctx, data, Train{Epochs: 3, Batch: batch, Validation: data, LearningRate: 1e-3})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -95,11 +92,11 @@ func TestDevicesRefused(t *testing.T) {
 func TestFresh(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	for i, tt := range tiny() {
-		for _, devices := range []int{1, 2} {
+	for i, tt := range kinds() {
+		for _, devices := range tt.devices {
 			t.Run(fmt.Sprint(tt.net.Name, " on ", devices), func(t *testing.T) {
 				train := func(fresh bool) (numbers []float32) {
-					n := attach(t, s, fmt.Sprintf("net%d-%d-%t", i, devices, fresh), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, Loop: SingleSteps})
+					n := attach(t, s, fmt.Sprintf("net%d-%d-%t", i, devices, fresh), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, Loop: SingleSteps, FirstLook: true})
 					data := load(t, n, fmt.Sprint("data", i), tt.data)
 					var alive []int
 					for range 3 { // from the second on, chunks of several steps, two at a time

@@ -47,7 +47,7 @@ func TestPlan(t *testing.T) {
 		var states [2]map[string][]float32
 		for k, kernels := range []Kernels{XLAKernels, plainOps} {
 			c := tt.config
-			c.Kernels, c.Seed = kernels, 5
+			c.Kernels, c.Seed, c.FirstLook = kernels, 5, true
 			n := attach(t, s, fmt.Sprintf("net%d%d", i, k), tt.net, c)
 			d := digits(47, n.model.Input, 1)
 			if tt.net.Name == "SineLSTM" {

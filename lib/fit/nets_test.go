@@ -44,16 +44,14 @@ func step(t *testing.T, n *Net, d Data, batch int) (float64, map[string][]float3
 func TestLowerings(t *testing.T) {
 	s := open(t)
 	d := formulaData("SeedCNN", 4, 12*12*2, 0)
+	type convolution struct{ kernel, pad, stride int }
 	tests := []struct {
-		kernel, pad, stride int
-		pooling             models.Pooling
+		c2, c3  convolution
+		pooling models.Pooling
 	}{
-		{3, 1, 1, models.Mask},
-		{3, 0, 2, models.SelectAndScatter},
-		{4, 0, 1, models.IndexedFill},
-		{4, 1, 2, models.SelectAndScatter},
-		{5, 2, 1, models.IndexedFill},
-		{2, 2, 1, models.Mask}, // padding that no window needs
+		{convolution{3, 1, 1}, convolution{3, 0, 2}, models.Mask},
+		{convolution{4, 0, 1}, convolution{4, 1, 2}, models.SelectAndScatter},
+		{convolution{5, 2, 1}, convolution{2, 2, 1}, models.IndexedFill}, // padding that no window needs
 	}
 	for i, tt := range tests {
 		var loss [3]float64
@@ -62,10 +60,11 @@ func TestLowerings(t *testing.T) {
 			net := models.Net{Name: "net", Input: []int{12, 12, 2}, Layers: []models.Layer{
 				models.Conv2D{Name: "c1", Channels: 3, Kernel: 3, Same: true, Act: models.ReLU, Lowering: lowering},
 				models.MaxPool2D{Name: "p1", Window: 2, Gradient: []models.Pooling{models.Mask, tt.pooling, models.Mask}[k]},
-				models.Conv2D{Name: "c2", Channels: 4, Kernel: tt.kernel, Pad: tt.pad, Stride: tt.stride, Lowering: lowering},
+				models.Conv2D{Name: "c2", Channels: 4, Kernel: tt.c2.kernel, Pad: tt.c2.pad, Stride: tt.c2.stride, Lowering: lowering},
+				models.Conv2D{Name: "c3", Channels: 3, Kernel: tt.c3.kernel, Pad: tt.c3.pad, Stride: tt.c3.stride, Lowering: lowering},
 				models.Flatten{Name: "f"},
 				models.Dense{Name: "output", Units: 10}}}
-			n := attach(t, s, fmt.Sprintf("net%d.%d", i, k), net, Config{})
+			n := attach(t, s, fmt.Sprintf("net%d.%d", i, k), net, Config{FirstLook: true})
 			loss[k], gradients[k] = step(t, n, d, 4)
 		}
 		for k := 1; k < len(loss); k++ {
@@ -226,7 +225,7 @@ func TestSafetensors(t *testing.T) {
 	ctx := context.Background()
 	for i, tt := range tiny() {
 		t.Run(tt.net.Name, func(t *testing.T) {
-			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 1})
+			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 1, FirstLook: true})
 			data := load(t, n, fmt.Sprint("data", i), tt.data)
 			if _, err := n.Train(ctx, data, Train{Batch: 8}); err != nil {
 				t.Fatal(err)
@@ -239,7 +238,7 @@ func TestSafetensors(t *testing.T) {
 			if err := n.Save(path); err != nil {
 				t.Fatal(err)
 			}
-			m := attach(t, s, fmt.Sprint("copy", i), tt.net, Config{Seed: 2})
+			m := attach(t, s, fmt.Sprint("copy", i), tt.net, Config{Seed: 2, FirstLook: true})
 			if err := m.Restore(path); err != nil {
 				t.Fatal(err)
 			}

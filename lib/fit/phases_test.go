@@ -62,6 +62,28 @@ func tiny() []struct {
 	}
 }
 
+// kinds are the nets of tiny whose state has an array of every kind, between
+// them: moments and vectors in each, random numbers (small), running means
+// (resnet), matrices that a loop reads (lstm). Both, small and resnet, run on one
+// device and on two. Tests that compare two forms of one program with each other
+// take these, and programs of a first look: XLA decides what shares memory, and
+// what runs when, before it comes to the options of one.
+func kinds() (l []kind) {
+	devices := map[string][]int{"small": {1, 2}, "resnet": {1, 2}, "lstm": {1}}
+	for _, tt := range tiny() {
+		if d := devices[tt.net.Name]; d != nil {
+			l = append(l, kind{tt.net, tt.data, d})
+		}
+	}
+	return l
+}
+
+type kind struct {
+	net     models.Net
+	data    Data
+	devices []int
+}
+
 // TestPhases holds that the phases, done one after the other, give the losses
 // of the epoch program.
 func TestPhases(t *testing.T) {
@@ -69,7 +91,7 @@ func TestPhases(t *testing.T) {
 	ctx := context.Background()
 	for i, tt := range tiny() {
 		t.Run(tt.net.Name, func(t *testing.T) {
-			c := Config{Seed: 5}
+			c := Config{Seed: 5, FirstLook: true}
 			n := attach(t, s, fmt.Sprint("epoch", i), tt.net, c)
 			data := load(t, n, fmt.Sprint("data", i), tt.data)
 			h, err := n.Train(ctx, data, Train{Epochs: 3, Batch: 8})
@@ -118,7 +140,7 @@ func TestLayers(t *testing.T) {
 			tt.net.Layers = append(tt.net.Layers[:3:3], tt.net.Layers[4])
 		}
 		t.Run(tt.net.Name, func(t *testing.T) {
-			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 5})
+			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 5, FirstLook: true})
 			p, err := n.Phases(ctx, load(t, n, fmt.Sprint("data", i), tt.data), 8)
 			if err != nil {
 				t.Fatal(err)

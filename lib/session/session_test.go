@@ -100,7 +100,7 @@ func TestNamesOutlive(t *testing.T) {
 	}
 	_, err = again.Array("v")
 	var e *wire.Error
-	if !errors.As(err, &e) || !strings.Contains(e.Hint(), `did you mean "w"`) {
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), `; did you mean "w"?`) || e.Hint() == "" {
 		t.Errorf("got %v, want a suggestion", err)
 	}
 	if n, err := again.Delete("w"); n != 1 || err != nil {
@@ -378,11 +378,14 @@ func TestBadPlugins(t *testing.T) {
 		{"no plugin", []string{"GAIDEN_PLUGIN=", "GAIDEN_DEVICE=cpu", "XDG_CACHE_HOME=/no/such/dir"}, "no XLA plugin"},
 	}
 	if _, err := os.Stat("/proc/driver/nvidia/version"); err != nil {
-		tests = append(tests, struct {
+		tests = append(tests, []struct {
 			name string
 			env  []string
 			want string
-		}{"no GPU", []string{"GAIDEN_PLUGIN=", "GAIDEN_DEVICE=cuda"}, "no NVIDIA driver"})
+		}{
+			{"no GPU", []string{"GAIDEN_PLUGIN=", "GAIDEN_DEVICE=cuda"}, "no NVIDIA driver"},
+			{"no GPU plugin", []string{"GAIDEN_DEVICE=cuda"}, "got a plugin for another device, want one for CUDA"},
+		}...)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -397,10 +400,14 @@ func TestBadPlugins(t *testing.T) {
 }
 
 func TestNoSession(t *testing.T) {
-	_, err := Config{Socket: t.TempDir() + "/none.sock", NoStart: true}.Open()
+	socket := t.TempDir() + "/none.sock"
+	_, err := Config{Socket: socket, NoStart: true}.Open()
 	var d *DialError
-	if !errors.As(err, &d) || d.Hint() == "" || !errors.Is(err, wire.Unavailable) {
-		t.Errorf("got %v, want a DialError with a hint", err)
+	if !errors.As(err, &d) || !strings.Contains(d.Hint(), "session start") || !errors.Is(err, wire.Unavailable) {
+		t.Fatalf("got %v, want a DialError with a hint", err)
+	}
+	if got, want := err.Error(), "session: no device session at "+socket+": connect: no such file or directory"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

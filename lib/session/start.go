@@ -3,6 +3,8 @@ package session
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +20,12 @@ type DialError struct {
 }
 
 func (e *DialError) Error() string {
-	return fmt.Sprintf("session: no device session at %s: %v", e.Addr, e.Err)
+	why := e.Err
+	var op *net.OpError
+	if errors.As(why, &op) {
+		why = op.Err // the address is said
+	}
+	return fmt.Sprintf("session: no device session at %s: %v", e.Addr, why)
 }
 
 func (e *DialError) Unwrap() error { return e.Err }
@@ -28,6 +35,9 @@ func (e *DialError) Is(target error) bool { return target == wire.Unavailable }
 
 // Hint says what the reader of a notebook can do next.
 func (e *DialError) Hint() string {
+	if errors.Is(e.Err, wire.Denied) || errors.Is(e.Err, fs.ErrPermission) {
+		return "a session serves one user: unset GAIDEN_SOCKET, or name a socket in a folder of your own"
+	}
 	return "run %session start in a cell, or gaiden session start in a terminal"
 }
 

@@ -78,8 +78,9 @@ func TestFaultsOtherUser(t *testing.T) {
 	line := make([]byte, 200)
 	n, _ := pipe.Read(line)
 	_, err = Config{Socket: strings.TrimSpace(string(line[:n])), NoStart: true}.Open()
-	if !errors.Is(err, wire.Denied) {
-		t.Errorf("a session of another user: got %v, want %v", err, wire.Denied)
+	var d *DialError
+	if !errors.Is(err, wire.Denied) || !errors.As(err, &d) || !strings.Contains(d.Hint(), "a folder of your own") {
+		t.Errorf("a session of another user: got %v, want %v with a hint", err, wire.Denied)
 	}
 }
 

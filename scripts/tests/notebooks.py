@@ -2,9 +2,12 @@
 pictures and tables that the outputs have, no output needs JavaScript, there is a
 cell that says what it runs on, and at the end the table beside the article. The
 first notebook runs through Jupyter's client, the others through gaiden run;
-those of --twice run again, and must come to the same losses.
+those of --twice run again, and must come to the same losses. Most of a notebook
+is work for one core, so two run at a time, each with a session of its own; but
+those of --alone come first and have the machine, as they keep what they measure.
 Prints "passed failed skipped"."""
-import argparse, re, subprocess, sys, time
+import argparse, os, re, subprocess, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -24,7 +27,18 @@ def losses(nb):
 
 def run(path, out, gaiden, jupyter):
     command = [sys.executable, Path(__file__).parent.parent / "notebook.py", "--out", out, path] if jupyter else [gaiden, "run", "-html", "-o", f"{out}/", path]
-    return subprocess.run(command, stdout=sys.stderr).returncode == 0
+    ran = subprocess.run(command, env=lane(threading.current_thread().name), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    print(ran.stdout, end="", file=sys.stderr, flush=True)  # at once, as others print, too
+    return ran.returncode == 0
+
+
+def lane(name):
+    """An environment with directories of its own, and so with a session."""
+    env = dict(os.environ)
+    for folder in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
+        env[folder] += "/" + name
+        Path(env[folder]).mkdir(mode=0o700, parents=True, exist_ok=True)
+    return env
 
 
 def check(path, out, gaiden, jupyter):
@@ -72,11 +86,12 @@ def main():
     p.add_argument("--gaiden", required=True)
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--twice", nargs="*", default=[])
+    p.add_argument("--alone", nargs="*", default=[])
     p.add_argument("notebooks", nargs="+", type=Path)
     a = p.parse_args()
-    good = bad = 0
-    for i, path in enumerate(a.notebooks):
-        cases = [check(path, a.out, a.gaiden, i == 0)]
+
+    def work(path):
+        cases = [check(path, a.out, a.gaiden, path == a.notebooks[0])]
         if path.stem in a.twice:
             again = a.out / "again"
             ran = run(path, again, a.gaiden, False)
@@ -85,8 +100,17 @@ def main():
         for problems in cases:
             for problem in problems:
                 print(f"{path.name}: {problem}", file=sys.stderr)
-            good, bad = good + (not problems), bad + bool(problems)
-    print(good, bad, 0)
+        return cases
+
+    results, alone = [], [n for n in a.notebooks if n.stem in a.alone]
+    for at_once, some in (1, alone), (2, [n for n in a.notebooks if n not in alone]):
+        with ThreadPoolExecutor(at_once, thread_name_prefix="lane") as lanes:
+            results += lanes.map(work, some)
+        for n in range(at_once):
+            subprocess.run([a.gaiden, "session", "stop"], env=lane(f"lane_{n}"), stdout=sys.stderr)
+    cases = [problems for l in results for problems in l]
+    bad = sum(map(bool, cases))
+    print(len(cases) - bad, bad, 0)
 
 
 main()

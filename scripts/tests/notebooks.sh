@@ -9,8 +9,7 @@ for n in "$root"/notebooks/*.ipynb; do
 done
 twice=${TWICE:-07-peaks}
 [ "$twice" = all ] && twice=$(basename -s .ipynb "${notebooks[@]}")
-counts=$(isolated "$venv/bin/python" "$root/scripts/tests/notebooks.py" --gaiden "$bin" --out "$isolated/out" "${notebooks[@]}" --twice $twice) || counts="0 1 0"
-isolated "$bin" session stop >&2 || true
+counts=$(isolated "$venv/bin/python" "$root/scripts/tests/notebooks.py" --gaiden "$bin" --out "$isolated/out" "${notebooks[@]}" --alone 02-bottleneck --twice $twice) || counts="0 1 0"
 add_counts notebooks "$began" $counts
 
 # What the magics of notebook 02 say, and how they and their kind show it.

@@ -198,7 +198,7 @@ func (a *archive) find(word string) (*record, *wire.Error) {
 	}
 	e := wire.Errorf(wire.NotFound, "notebook %q has no snapshot %.80q", a.space, word)
 	if near := nearest(word, names); near != "" {
-		return nil, e.WithHint("did you mean %q?", near)
+		e.Text += fmt.Sprintf("; did you mean %q?", near) // in the text: what a cell prints or panics with has no hint
 	}
 	return nil, e.WithHint("%%snapshot list shows what there is")
 }

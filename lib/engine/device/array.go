@@ -168,7 +168,8 @@ func (w *Worker) lookup(n name) (*array, *wire.Error) {
 		}
 	}
 	if near := nearest(n.name, all); near != "" {
-		return nil, e.WithHint("did you mean %q?", near)
+		e.Text += fmt.Sprintf("; did you mean %q?", near) // in the text: what a cell prints or panics with has no hint
+		return nil, e.WithHint("%%arrays lists what there is")
 	}
 	for k := range w.names {
 		if k.name == n.name {

@@ -80,7 +80,7 @@ func (w *Worker) job(s *space, name string) (*loop, *wire.Error) {
 	}
 	e := wire.Errorf(wire.NotFound, "notebook %q has no job %.80q", s.name, name)
 	if near := nearest(name, all); near != "" {
-		return nil, e.WithHint("did you mean %q?", near)
+		e.Text += fmt.Sprintf("; did you mean %q?", near) // in the text: what a cell prints or panics with has no hint
 	}
 	for _, o := range w.spaces {
 		if o.jobs[name] != nil {

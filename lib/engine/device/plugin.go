@@ -99,6 +99,16 @@ func cuda(path, ordinal string) Plugin {
 	return p
 }
 
+// refused is what a plugin without a device is told to the user. One for another
+// kind of device knows none of the options for this one, and says no more.
+func (p Plugin) refused(err error) *wire.Error {
+	if p.Device == "cuda" && strings.Contains(err.Error(), "Unexpected option name") {
+		return wire.Errorf(wire.Unavailable, "no GPU: GAIDEN_PLUGIN is %s: got a plugin for another device, want one for CUDA", p.Path).
+			WithHint("unset GAIDEN_PLUGIN; or unset GAIDEN_DEVICE, to work on the plugin's device")
+	}
+	return wire.Errorf(wire.Unavailable, "%s: no device: %v", p.Path, err).WithHint("GAIDEN_DEVICE=cpu works on any machine")
+}
+
 // findCUDA looks for JAX's CUDA plugin: in our cache, then in the Python
 // environment that is active.
 func findCUDA() string {

@@ -83,7 +83,7 @@ func (w *Worker) Open() error {
 		return wire.Errorf(wire.Unavailable, "%v", err).WithHint("gaiden doctor says what is there; GAIDEN_PLUGIN names another plugin")
 	}
 	if w.client, err = p.NewClient(w.Plugin.Options); err != nil {
-		return wire.Errorf(wire.Unavailable, "%s: no device: %v", w.Plugin.Path, err).WithHint("GAIDEN_DEVICE=cpu works on any machine")
+		return w.Plugin.refused(err)
 	}
 	w.devices = w.client.Devices()
 	w.inline = w.client.Platform() == "cpu"

@@ -23,8 +23,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	tests := []struct{ name, path, want string }{
 		{"nothing", "", "set GAIDEN_PLUGIN"},
-		{"missing", filepath.Join(dir, "none.so"), "no such file"},
-		{"folder", dir, "want a shared library"},
+		{"missing", filepath.Join(dir, "none.so"), "none.so: no such file or directory; scripts/run"},
+		{"folder", dir, dir + ": got a folder, want a shared library"},
 		{"text", text, "invalid ELF header"},
 		{"other library", library, "no PJRT plugin"},
 	}

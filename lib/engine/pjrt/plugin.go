@@ -3,8 +3,10 @@ package pjrt
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -44,11 +46,18 @@ func Load(path string) (*Plugin, error) {
 	if err != nil {
 		return fail(err)
 	}
+	path = abs // in errors, too
 	switch info, err := os.Stat(abs); {
 	case err != nil:
-		return fail(fmt.Errorf("%w; set GAIDEN_PLUGIN to a PJRT plugin or install one with gaiden doctor", err))
+		var e *fs.PathError
+		if errors.As(err, &e) {
+			err = e.Err // the path is said
+		}
+		return fail(fmt.Errorf("%w; scripts/run fetches a plugin", err))
+	case info.IsDir():
+		return fail(errors.New("got a folder, want a shared library"))
 	case !info.Mode().IsRegular():
-		return fail(fmt.Errorf("got a %s, want a shared library", info.Mode().Type()))
+		return fail(fmt.Errorf("got no file (%s), want a shared library", info.Mode().Type()))
 	}
 	if err := openLibc(); err != nil {
 		return fail(err)
