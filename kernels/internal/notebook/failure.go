@@ -117,11 +117,21 @@ func (n *Notebook) failure(err error) *jupyter.Error {
 	return e
 }
 
-// hintOf is the next step that an error knows, "" if it knows none.
+// hintOf is the next step that an error knows, or one that it wraps, "" if none
+// does.
 func hintOf(err error) string {
-	var e interface{ Hint() string }
-	if errors.As(err, &e) {
+	if e, is := err.(interface{ Hint() string }); is && e.Hint() != "" {
 		return e.Hint()
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return hintOf(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			if hint := hintOf(one); hint != "" {
+				return hint
+			}
+		}
 	}
 	return ""
 }
