@@ -115,7 +115,8 @@ func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	return nil, wire.Errorf(wire.Unsupported, "session does not know the request %q", a.Verb).WithHint("gaiden session status tells its version")
 }
 
-// lookupAll gives named arrays handles of this connection: all or none.
+// lookupAll gives named arrays handles of this connection: all or none. It tells
+// no more of them than the client needs: a deep net has a thousand.
 func (c *conn) lookupAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	if len(a.Names) != len(a.Handles) {
 		return nil, wire.Errorf(wire.Invalid, "lookup of %d names for %d handles", len(a.Names), len(a.Handles))
@@ -137,7 +138,7 @@ func (c *conn) lookupAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			return nil, wire.Errorf(wire.Invalid, "array handle %d is in use", h)
 		}
 		found = append(found, x)
-		ans.Arrays = append(ans.Arrays, c.w.info(n, x))
+		ans.Arrays = append(ans.Arrays, wire.ArrayInfo{Type: x.typ, Device: x.device})
 	}
 	for i, x := range found {
 		x.refs++

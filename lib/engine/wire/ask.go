@@ -115,15 +115,15 @@ type AnswerBody struct {
 
 // ArrayInfo describes a named array.
 type ArrayInfo struct {
-	Name       string
-	Space      string
+	Name       string `json:",omitzero"`
+	Space      string `json:",omitzero"`
 	Type       Type
-	Bytes      int64
-	Device     int
-	Used       time.Time
-	Generation int
-	Owner      string // the space whose client made it; its quota counts it
-	Saved      int    // number of the snapshot file that has its data, 0 if none has
+	Bytes      int64     `json:",omitzero"`
+	Device     int       `json:",omitzero"`
+	Used       time.Time `json:",omitzero"`
+	Generation int       `json:",omitzero"`
+	Owner      string    `json:",omitzero"` // the space whose client made it; its quota counts it
+	Saved      int       `json:",omitzero"` // number of the snapshot file that has its data, 0 if none has
 }
 
 // ProgramInfo describes a program in the worker's memory.
