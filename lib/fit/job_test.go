@@ -162,26 +162,32 @@ func TestTrainJobSurvives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for k := range kills {
-			_, err := j.Follow(context.Background(), func(p Progress) {
-				if p.Epoch >= 4*(k+1) {
-					if st, err := s.Status(); err == nil {
-						syscall.Kill(st.WorkerPID, syscall.SIGKILL)
-					}
-				}
-			})
-			if !errors.Is(err, wire.Lost) {
-				t.Fatalf("kill %d: got %v, want that the worker has ended", k, err)
+		killed := 0
+		h, err := j.Follow(context.Background(), func(p Progress) {
+			if killed == kills || p.Epoch < 4*(killed+1) {
+				return
 			}
-			s.Close()
-			s = connect()
-			if j, err = FindJob(s, name); err != nil {
-				t.Fatal(err)
+			c := connect()
+			defer c.Close()
+			if st, err := c.Status(); err == nil {
+				syscall.Kill(st.WorkerPID, syscall.SIGKILL)
+				killed++
 			}
+		})
+		if err != nil || killed != kills {
+			t.Fatalf("%d of %d kills: %v", killed, kills, err)
 		}
-		h, err := j.Follow(context.Background(), nil)
+		s.Close()
+		s = connect()
+		if j, err = FindJob(s, name); err != nil {
+			t.Fatal(err)
+		}
+		again, err := j.Follow(context.Background(), nil)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if !slices.Equal(again.Losses, h.Losses) {
+			t.Errorf("who followed the job has seen %d steps, its log has %d, or others", len(h.Losses), len(again.Losses))
 		}
 		if len(h.Epochs) != 16 {
 			t.Errorf("%d epochs, stopped %q, want 16", len(h.Epochs), h.Stopped)

@@ -27,7 +27,7 @@ func TestOtherNotebook(t *testing.T) {
 		{"/home/ada/nets/mlp.ipynb", "w", "has no arrays", `did you mean notebook "/home/ada/nets/mlp"?`},
 		{"/home/ada/nets/mpl", "w", "has no arrays", `did you mean notebook "/home/ada/nets/mlp"?`},
 		{"unheard of", "w", "has no arrays", "%device lists"},
-		{"/home/ada/nets/mlp", "v", `no array "v" in notebook`, `did you mean "w"?`},
+		{"/home/ada/nets/mlp", "v", `no array "v" in notebook "/home/ada/nets/mlp"; did you mean "w"?`, "%arrays lists"},
 		{"other", "v", `no array "v" in notebook "other"`, "%arrays lists"},
 	}
 	for _, tt := range tests {

@@ -52,7 +52,7 @@ func TestExample(t *testing.T) {
 	if err := keep(session.Serve(t), &b); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := b.String(), "[1 2 3]\nno array \"y\" in notebook \"example\"\n"; got != want {
+	if got, want := b.String(), "[1 2 3]\nno array \"y\" in notebook \"example\"; did you mean \"x\"?\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
