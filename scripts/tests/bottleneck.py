@@ -36,7 +36,7 @@ MAGICS = [
     ("m := timing.Timer{Runs: 2, Loops: 1}.Time(\"two\", func() { fmt.Print(\"ran \") })", r"ran ran ran ", ""),
     ("fmt.Println(\"kept:\", m.Warnings)", r"^kept: \[.*2 samples cannot", ""),
     ("%%time\nkept := 42", r"Wall time: ", ""),
-    ("kept", r"^42$", ""),
+    ("fmt.Println(\"still\", kept)", r"^still 42$", ""),
     ("%cost", r"(direct|link|build)", ""),
 ]
 
