@@ -60,7 +60,7 @@ func (n *Net) loops(work float64, devices int) (single bool) {
 // split chooses how the steps of an epoch are cut. On a GPU inner turns of light
 // steps are counted by XLA: as many as divide the epoch, for what is left over
 // needs a program of its own. Between two turns the device waits until the host
-// has seen that there is another, 0.2 ms or more. Not on several devices: XLA
+// has seen that there is another: 0.2 ms and more under the profiler. Not on several devices: XLA
 // 0.11.2 ends the process when it finds an all_reduce in a counted loop.
 //
 // The body of a loop of fused steps holds some: their batches are one kernel, and

@@ -121,12 +121,9 @@ func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
 
 // Lowered is the net with one lowering for all its convolutions.
 func (n Net) Lowered(l Lowering) Net {
-	n.Layers = changed(n.Layers, func(layer Layer) Layer {
-		if c, is := layer.(Conv2D); is {
-			c.Lowering = l
-			return c
-		}
-		return layer
+	n.Layers = changed(n.Layers, func(c Conv2D) Conv2D {
+		c.Lowering = l
+		return c
 	})
 	return n
 }

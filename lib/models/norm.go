@@ -87,12 +87,9 @@ func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) *Node {
 // trained. One that ends the main branch of a Residual takes its sum and its
 // activation with it.
 func (n Net) Normalized(by Normalizer) Net {
-	n.Layers = changed(n.Layers, func(l Layer) Layer {
-		if b, is := l.(BatchNorm); is {
-			b.by = by
-			return b
-		}
-		return l
+	n.Layers = changed(n.Layers, func(b BatchNorm) BatchNorm {
+		b.by = by
+		return b
 	})
 	return n
 }

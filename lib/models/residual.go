@@ -60,15 +60,18 @@ func inside(l Layer, scope *model.Scope) *model.Scope {
 	return scope.In("%s", name)
 }
 
-// changed are layers, those of branches too, as change makes them.
-func changed(layers []Layer, change func(Layer) Layer) []Layer {
+// changed are layers, of which change makes those of its kind, in branches too.
+func changed[L Layer](layers []Layer, change func(L) L) []Layer {
 	all := make([]Layer, len(layers))
 	for i, layer := range layers {
 		if r, is := layer.(Residual); is {
 			r.Main, r.Skip = changed(r.Main, change), changed(r.Skip, change)
 			layer = r
 		}
-		all[i] = change(layer)
+		if l, is := layer.(L); is {
+			layer = change(l)
+		}
+		all[i] = layer
 	}
 	return all
 }

@@ -24,7 +24,7 @@ func (p phases) HTML() string {
 }
 
 func (p phases) table() Table {
-	t := Table{Title: fmt.Sprintf("%s (%s) on %s: batch %d, %s an epoch, %s", p.Net, p.Model, p.Data, p.Batch, steps(p.Steps), p.Peaks.Device),
+	t := Table{Title: fmt.Sprintf("%s (%s) on %s: batch %d, %s an epoch, %s", p.Net, p.Model, p.Data, p.Batch, units.Plural(p.Steps, "step"), p.Peaks.Device),
 		Head: []string{"", "time", "spread", "share", "calls", "an epoch", "FLOPs", "bytes", "of peak", "kernels"}}
 	for _, l := range []profile.Line{p.TrainError, p.TestError} {
 		if l.Time.N() > 0 {
@@ -197,12 +197,4 @@ func (p phases) bars() Bars {
 		}
 	}
 	return b
-}
-
-// steps is a number of them.
-func steps(n int) string {
-	if n == 1 {
-		return "1 step"
-	}
-	return units.Count(n) + " steps"
 }
