@@ -134,10 +134,14 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 			}
 			return state
 		}
-		if c.Single {
+		switch {
+		case c.Single:
 			turns = one
 			state = turn(begin, state)
-		} else {
+		case c.Limit == 1:
+			turns = one
+			state = t.repeat(t.scalar(int32(c.Inner)), 1, state, turn)
+		default:
 			state = t.repeat(turns, c.Inner, state, turn)
 		}
 		steps := Mul(turns, t.scalar(int32(c.turn())))

@@ -76,6 +76,39 @@ func TestLowerings(t *testing.T) {
 	}
 }
 
+// TestWholeImage holds that a convolution whose outputs each see the whole image,
+// which is one product, gives what XLA's convolution gives.
+func TestWholeImage(t *testing.T) {
+	s := open(t)
+	for i, tt := range []struct{ side, kernel, pad, stride int }{
+		{2, 3, 1, 1}, // as in ResNet152
+		{1, 3, 1, 1},
+		{3, 5, 2, 1},
+		{3, 3, 0, 1}, // one output
+		{2, 4, 2, 2},
+	} {
+		d := formulaData("SeedCNN", 4, tt.side*tt.side*2, 0)
+		var loss [2]float64
+		var gradients [2]map[string][]float32
+		for k, lowering := range []models.Lowering{models.Automatic, models.Library} {
+			conv := models.Conv2D{Kernel: tt.kernel, Pad: tt.pad, Stride: tt.stride, Lowering: lowering}
+			first, second := conv, conv
+			first.Name, first.Channels, first.Act = "c1", 3, models.ReLU
+			second.Name, second.Channels = "c2", 2
+			layers := []models.Layer{first, second, models.Flatten{Name: "f"}, models.Dense{Name: "output", Units: 10}}
+			if (tt.side+2*tt.pad-tt.kernel)/tt.stride+1 != tt.side {
+				layers = slices.Delete(layers, 1, 2)
+			}
+			net := models.Net{Name: "net", Input: []int{tt.side, tt.side, 2}, Layers: layers}
+			loss[k], gradients[k] = step(t, attach(t, s, fmt.Sprintf("whole%d.%d", i, k), net, Config{FirstLook: true}), d, 4)
+		}
+		if math.Abs(loss[0]-loss[1]) > 1e-5 {
+			t.Errorf("%+v: got loss %v, want %v", tt, loss[0], loss[1])
+		}
+		compare(t, gradients[0], gradients[1], 1e-5)
+	}
+}
+
 // TestVisibility holds that the gradient the article writes down is the one
 // that is derived.
 func TestVisibility(t *testing.T) {

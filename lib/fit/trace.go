@@ -40,6 +40,7 @@ func (w *writer) Builder(name string) compute.Builder {
 		w.program = p
 		return finished{p}, nil
 	})
+	w.builder.WriteNorms = w.platform != "cpu"
 	if w.devices > 1 {
 		if err := w.builder.DistributedSPMD(w.devices); err != nil {
 			panic(err) // a graph is being built: trace makes it an error

@@ -74,9 +74,11 @@ func (b *Backend) Capabilities() compute.Capabilities { return hlo.Capabilities(
 
 // Builder begins a computation.
 func (b *Backend) Builder(name string) compute.Builder {
-	return hlo.NewBuilder(b, name, func(p *hlo.Program) (compute.Executable, error) {
+	h := hlo.NewBuilder(b, name, func(p *hlo.Program) (compute.Executable, error) {
 		return &Executable{backend: b, hlo: p, variants: map[string]*Program{}}, nil
 	})
+	h.WriteNorms = b.s.welcome.Platform != "cpu"
+	return h
 }
 
 // BufferFromFlatData is Session.Put under the name that compute gives it.

@@ -27,6 +27,10 @@ type Builder struct {
 	// Precision is that of DotGeneral and ConvGeneral from now on.
 	// Default: DefaultPrecision.
 	Precision Precision
+	// WriteNorms writes batch norms for training, and their gradients, as sums and
+	// operations on elements from now on, in place of StableHLO's op for them: faster
+	// on GPUs.
+	WriteNorms bool
 
 	backend   compute.Backend
 	name      string

@@ -83,6 +83,7 @@ func (d *draft) program(outputs ...compute.Value) *hlo.Program {
 var goldens = []struct {
 	name  string
 	cuda  bool // compiles for CUDA only
+	joint bool // XLA rounds less where it joins operations
 	build func(*draft) *hlo.Program
 }{
 	{name: "dense", build: func(d *draft) *hlo.Program {
@@ -180,6 +181,17 @@ var goldens = []struct {
 				Aliases: map[int]int{0: 1},
 				Cost:    hlo.Cost{FLOPs: 1024},
 			}))...)
+	}},
+	{name: "norms", joint: true, build: func(d *draft) *hlo.Program {
+		f := d.main()
+		d.b.WriteNorms = true
+		x, g := d.param(f, dtypes.Float32, 64, 2, 2, 3), d.param(f, dtypes.Float32, 64, 2, 2, 3)
+		scale, offset := d.param(f, dtypes.Float32, 3), d.param(f, dtypes.Float32, 3)
+		y, mean, variance, err := f.BatchNormForTraining(x, scale, offset, 1e-3, 3)
+		d.ok(err)
+		gx, gScale, gOffset, err := f.BatchNormGradient(x, scale, mean, variance, g, 1e-3, 3)
+		d.ok(err)
+		return d.program(y, mean, variance, gx, gScale, gOffset)
 	}},
 	{name: "misc", build: func(d *draft) *hlo.Program {
 		f := d.main()

@@ -64,6 +64,11 @@ func (f *Function) BatchNormForTraining(x, scale, offset compute.Value, epsilon 
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	if f.builder.WriteNorms {
+		n, in, back := f.writtenNorm(in, axis)
+		y, mean, variance := n.training(in[0], in[1], in[2], epsilon)
+		return back(y), back(mean), back(variance), nil
+	}
 	out := f.add(&statement{
 		op: "stablehlo.batch_norm_training", form: formGeneric, in: in, attrs: attrs,
 		cost: normCost(in[0].shape, vector, 7, 3),
@@ -82,6 +87,11 @@ func (f *Function) BatchNormGradient(x, scale, mean, variance, gradOutput comput
 	attrs, vector, err := normalization("BatchNormGradient", in, 3, epsilon, axis)
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	if f.builder.WriteNorms {
+		n, in, back := f.writtenNorm(in, axis)
+		x, scale, offset := n.gradient(in[0], in[1], in[2], in[3], in[4], epsilon)
+		return back(x), back(scale), back(offset), nil
 	}
 	out := f.add(&statement{
 		op: "stablehlo.batch_norm_grad", form: formGeneric, in: in, attrs: attrs,
