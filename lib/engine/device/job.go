@@ -132,7 +132,7 @@ func (j *loop) turns() (wire.JobState, string, *wire.Error) {
 			if done, why := j.enough(); done {
 				return wire.JobDone, why, nil
 			}
-			if last = t / period; last%max(1, j.body.Save) == 0 {
+			if last = t / period; last%max(1, j.body.Save) == 0 && j.affords() {
 				j.save(false)
 			}
 		}
@@ -154,6 +154,19 @@ func (j *loop) clean() {
 			j.w.unbind(n)
 		}
 	}
+}
+
+// jobWeight bounds what snapshots cost a job whose periods are short: one part in
+// so many of its time.
+const jobWeight = 20
+
+// affords says whether the last snapshot of the space is long enough ago, for what
+// it took.
+func (j *loop) affords() bool {
+	j.w.mu.Lock()
+	defer j.w.mu.Unlock()
+	s := j.space
+	return s.effort == 0 || time.Since(s.kept) >= jobWeight*s.effort
 }
 
 // save makes a snapshot of now. Without wait it is written while the job goes
