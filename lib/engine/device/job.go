@@ -29,7 +29,6 @@ type loop struct {
 	place   wire.Place
 	began   time.Time
 	changed time.Time
-	resumed time.Time
 	why     string
 	err     *wire.Error
 	best    float64 // of Until
@@ -75,7 +74,7 @@ func (s *space) busyJobs(w *Worker) []string {
 func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *loop {
 	now := time.Now()
 	j := &loop{w: w, space: s, body: b, log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
-		place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now, resumed: now}
+		place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now}
 	j.conn = &conn{w: w, programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu), since: now, space: s}
 	j.conn.hello = wire.HelloBody{Space: s.name, Client: "job " + b.Name}
 	return j
@@ -287,10 +286,6 @@ func (j *loop) enough() (bool, string) {
 
 // info describes the job. The caller holds Worker.mu.
 func (j *loop) info() wire.JobInfo {
-	i := wire.JobInfo{Name: j.body.Name, Space: j.space.name, Origin: j.body.Origin, State: j.state, Place: j.place, Turns: max(1, j.body.Turns), Period: max(1, j.body.Period), About: j.body.About, Entries: j.log.count(),
+	return wire.JobInfo{Name: j.body.Name, Space: j.space.name, Origin: j.body.Origin, State: j.state, Place: j.place, Turns: max(1, j.body.Turns), Period: max(1, j.body.Period), About: j.body.About, Entries: j.log.count(),
 		Started: j.began, Changed: j.changed, Error: j.err, Why: j.why}
-	if !j.state.Over() {
-		i.Busy = time.Since(j.resumed)
-	}
-	return i
 }

@@ -117,9 +117,8 @@ type JobInfo struct {
 	About               string
 	Entries             int // in its log
 	Started, Changed    time.Time
-	Busy                time.Duration // since it was started or resumed in this process
-	Error               *Error        `json:",omitempty"`
-	Why                 string        `json:",omitempty"` // how it came to its end, or what it went on from
+	Error               *Error `json:",omitempty"`
+	Why                 string `json:",omitempty"` // how it came to its end, or what it went on from
 }
 
 // JobEntry is one line of a job's log: data that a step read.
