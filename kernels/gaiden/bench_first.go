@@ -17,6 +17,7 @@ import (
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fit"
 	"gaiden/lib/session"
+	"gaiden/lib/timing/stats"
 )
 
 // convStep is a training step of a small convolutional net, as program text.
@@ -128,6 +129,7 @@ func benchFirstStep(b *bench, p *privateSession, meter *session.CostMeter, c tra
 		c.name, c.batch = "resnet152-b2", 2 // the program's size does not depend on it
 	}
 	c.n = 2 * c.batch
+	var compiled, loaded []float64 // ms, of the same programs
 	for _, x := range sources {
 		times := 3
 		if deep && x.want == wire.Compiled {
@@ -145,10 +147,21 @@ func benchFirstStep(b *bench, p *privateSession, meter *session.CostMeter, c tra
 			}
 			whole, made, graph = append(whole, took.Seconds()*1e3), append(made, cost.Compile.Seconds()*1e3), append(graph, cost.Graph.Seconds()*1e3)
 		}
+		switch x.want {
+		case wire.Compiled:
+			compiled = made
+		case wire.Disk:
+			loaded = made
+		}
 		b.addSamples(c.name+", first two steps", x.subject, "ms", whole)
 		b.addSamples(c.name+", its programs in the session", x.subject, "ms", made)
 		b.addSamples(c.name+", its programs' text", x.subject, "ms", graph)
 	}
+	var share []float64
+	for _, ms := range loaded {
+		share = append(share, 100*ms/stats.Median(compiled))
+	}
+	b.addSamples(c.name+", its programs in the session", "disk hit, of the time to compile them", "%", share)
 	return nil
 }
 

@@ -130,6 +130,33 @@ func TestFaultsPrograms(t *testing.T) {
 	p := serve(t)
 	s := p.open("programs")
 	bindAll(t, s, map[string][]float32{"w": {1, 2, 3}})
+	// x becomes the logarithm of itself until it is negative, and then NaN.
+	log := JobStep{Program: compile(t, s, Options{}, func(in []*Node) []*Node { return []*Node{Log(in[0])} }, f32(1)),
+		Inputs: Named("x"), Names: []string{"x"}, Read: []wire.Read{{Name: "x"}}, Finite: true}
+	for i := range times(50, 3) {
+		bindAll(t, s, map[string][]float32{"x": {1.5 + float32(i)}})
+		if _, err := s.StartJob(Job{Name: "logarithms", Turns: 100, Steps: []JobStep{log}}); err != nil {
+			t.Fatal(err)
+		}
+		info, _ := follow(t, s, "logarithms")
+		if info.State != wire.JobFailed || info.Error == nil || !strings.Contains(info.Error.Error(), "x is NaN") {
+			t.Errorf("NaN: got %+v, want a job that failed as x is NaN", info)
+		}
+		x, err := s.Array("x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := values(t, x)[0]; !(v < 0) {
+			t.Errorf("NaN: x is %v, want the negative number before it", v)
+		}
+		x.Finalize()
+		if _, err := s.Delete("x"); err != nil {
+			t.Fatal(err)
+		}
+		if got := look(t, s); got != "w[1 2 3]" {
+			t.Fatalf("after NaN: got %s", got)
+		}
+	}
 	// The compiler refuses memory that no machine has, or the device does.
 	for i := range times(50, 3) {
 		g := NewGraph(s.Backend(), "too large")

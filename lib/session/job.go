@@ -38,7 +38,7 @@ type Job struct {
 	Turns  int         // default 1
 	Period int         // turns to a period, such as an epoch; default 1
 	Until  *wire.Until // ends it before its last turn
-	Save   int         // periods from one snapshot to the next; default 1
+	Save   int         // periods from one snapshot to the next, more where they are short; default 1
 	// Scratch is a prefix of names that are deleted when the job has ended.
 	Scratch string
 	Origin  string // for lists

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	case "worker":
+		go countGoroutines()
 		if err := device.Work(Version); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

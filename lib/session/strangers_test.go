@@ -9,7 +9,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -137,8 +139,9 @@ func TestFaultsFrames(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(7, 8))
 	worker := p.worker(s)
-	memory, count := 0, 0
-	for began := time.Now(); time.Since(began) < length; count++ {
+	count := 0
+	var before holding
+	for began := time.Now(); time.Since(began) < length || count <= 300; count++ { // 300 warm it up
 		c, err := net.Dial("unix", p.socket)
 		if err != nil {
 			t.Fatal(err)
@@ -150,7 +153,7 @@ func TestFaultsFrames(t *testing.T) {
 		}
 		c.Close()
 		if count == 300 {
-			memory = resident(worker)
+			before = p.holds(worker)
 		}
 	}
 	if got := p.worker(s); got != worker {
@@ -160,10 +163,53 @@ func TestFaultsFrames(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	within(t, "one client", func() bool { st, err := s.Status(); return err == nil && len(st.Clients) == 1 })
-	if grown := resident(worker) - memory; memory > 0 && grown > 64<<20 {
+	within(t, "the goroutines of the last clients to end", func() bool { return p.holds(worker).goroutines <= before.goroutines+4 })
+	after := p.holds(worker)
+	if grown := after.bytes - before.bytes; grown > 64<<20 {
 		t.Errorf("the worker has grown by %d bytes in %d connections", grown, count)
 	}
-	t.Logf("%d connections", count)
+	if after.files > before.files+4 {
+		t.Errorf("the worker has %d files open after %d connections, %d after 300", after.files, count, before.files)
+	}
+	t.Logf("%d connections in %v: %+v after 300, %+v after the last", count, length, before, after)
+}
+
+// holding is what a process has of the system.
+type holding struct{ files, bytes, threads, goroutines int }
+
+// holds looks at the worker.
+func (p *process) holds(worker int) holding {
+	p.t.Helper()
+	entries := func(what string) int {
+		l, err := os.ReadDir(fmt.Sprintf("/proc/%d/%s", worker, what))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return len(l)
+	}
+	h := holding{files: entries("fd"), bytes: resident(worker), threads: entries("task")}
+	path := filepath.Join(p.dir, "state", goroutinesFile)
+	os.Remove(path)
+	if err := syscall.Kill(worker, syscall.SIGUSR1); err != nil {
+		p.t.Fatal(err)
+	}
+	within(p.t, "the worker to count its goroutines", func() bool {
+		b, err := os.ReadFile(path)
+		h.goroutines, _ = strconv.Atoi(string(b))
+		return err == nil && h.goroutines > 0
+	})
+	return h
+}
+
+const goroutinesFile = "goroutines"
+
+// countGoroutines answers holds, in the worker.
+func countGoroutines() {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGUSR1)
+	for range c {
+		os.WriteFile(filepath.Join(os.Getenv("XDG_STATE_HOME"), goroutinesFile), fmt.Append(nil, runtime.NumGoroutine()), 0o600)
+	}
 }
 
 // nonsense is bytes for the socket: from none that are right to almost all.

@@ -2,10 +2,12 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gaiden/lib/engine/wire"
 )
@@ -91,5 +93,40 @@ func TestDamagedUnderneath(t *testing.T) {
 	p.again()
 	if got := look(t, p.reopen("under")); got != "data[7 7 7 7] w[2]" {
 		t.Errorf("after a crash: got %s", got)
+	}
+}
+
+// TestDeletedIsNotLost: what was deleted before the snapshot that comes back is not
+// said to be lost, though the worker died before it wrote the names down again.
+func TestDeletedIsNotLost(t *testing.T) {
+	p := serve(t)
+	s := p.open("deleted")
+	bindAll(t, s, map[string][]float32{"kept": {1}, "old": {2}})
+	var names []byte
+	var path string
+	within(t, "the names to be written down", func() bool {
+		l, _ := filepath.Glob(p.dir + "/state/gaiden/snapshots/*/space.json")
+		if len(l) != 1 {
+			return false
+		}
+		path = l[0]
+		names, _ = os.ReadFile(path)
+		return strings.Contains(string(names), "old")
+	})
+	if _, err := s.Delete("old"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := s.Snapshot("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.kill()
+	if err := os.WriteFile(path, names, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.again()
+	want := fmt.Sprintf("1 array is back as it was at %s (snapshot %d)", info.Time.Format(time.TimeOnly), info.Number)
+	if got := p.reopen("deleted").Welcome().Note; !strings.HasSuffix(got, want) {
+		t.Errorf("got note %q, want %q at its end", got, want)
 	}
 }

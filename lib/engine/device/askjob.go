@@ -36,9 +36,6 @@ func (c *conn) askJob(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		return nil, wire.Errorf(wire.Invalid, "job %s has ended: it is %s", j.body.Name, j.state).WithHint("%%jobs shows them; a job of that name can be started again")
 	}
 	j.want = map[wire.Verb]wire.JobState{wire.PauseJob: wire.JobPaused, wire.ResumeJob: wire.JobRuns, wire.StopJob: wire.JobStopped}[a.Verb]
-	if j.want == wire.JobRuns {
-		j.resumed = time.Now()
-	}
 	w.mu.Unlock()
 	j.poke()
 	w.await(j)

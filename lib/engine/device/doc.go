@@ -32,10 +32,10 @@
 // from its newest snapshot that is whole, when the first client asks for that
 // space; its jobs go on from the place that the same snapshot has. Clients are
 // told in Welcome what came back, of when it is, and what is lost. Automatic
-// snapshots are made after two quiet seconds, after each turn of a job, when the
-// session stops, and in a training without end once a minute, or more rarely
-// where that would take more than a hundredth of the time. Three are kept, and
-// all that have names.
+// snapshots are made after two quiet seconds, after a turn of a job where they
+// take a twentieth of its time at most, when the session stops, and in a training
+// without end once a minute, or more rarely where that would take more than a
+// hundredth of the time. Three are kept, and all that have names.
 //
 // Nothing on disk is trusted: programs and snapshots are checked by sums,
 // written beside their place and renamed, in directories that nobody else may

@@ -29,7 +29,6 @@ type loop struct {
 	place   wire.Place
 	began   time.Time
 	changed time.Time
-	resumed time.Time
 	why     string
 	err     *wire.Error
 	best    float64 // of Until
@@ -75,7 +74,7 @@ func (s *space) busyJobs(w *Worker) []string {
 func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *loop {
 	now := time.Now()
 	j := &loop{w: w, space: s, body: b, log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
-		place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now, resumed: now}
+		place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now}
 	j.conn = &conn{w: w, programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu), since: now, space: s}
 	j.conn.hello = wire.HelloBody{Space: s.name, Client: "job " + b.Name}
 	return j
@@ -132,7 +131,7 @@ func (j *loop) turns() (wire.JobState, string, *wire.Error) {
 			if done, why := j.enough(); done {
 				return wire.JobDone, why, nil
 			}
-			if last = t / period; last%max(1, j.body.Save) == 0 {
+			if last = t / period; last%max(1, j.body.Save) == 0 && j.affords() {
 				j.save(false)
 			}
 		}
@@ -154,6 +153,19 @@ func (j *loop) clean() {
 			j.w.unbind(n)
 		}
 	}
+}
+
+// jobWeight bounds what snapshots cost a job whose periods are short: one part in
+// so many of its time.
+const jobWeight = 20
+
+// affords says whether the last snapshot of the space is long enough ago, for what
+// it took.
+func (j *loop) affords() bool {
+	j.w.mu.Lock()
+	defer j.w.mu.Unlock()
+	s := j.space
+	return s.effort == 0 || time.Since(s.kept) >= jobWeight*s.effort
 }
 
 // save makes a snapshot of now. Without wait it is written while the job goes
@@ -274,10 +286,6 @@ func (j *loop) enough() (bool, string) {
 
 // info describes the job. The caller holds Worker.mu.
 func (j *loop) info() wire.JobInfo {
-	i := wire.JobInfo{Name: j.body.Name, Space: j.space.name, Origin: j.body.Origin, State: j.state, Place: j.place, Turns: max(1, j.body.Turns), Period: max(1, j.body.Period), About: j.body.About, Entries: j.log.count(),
+	return wire.JobInfo{Name: j.body.Name, Space: j.space.name, Origin: j.body.Origin, State: j.state, Place: j.place, Turns: max(1, j.body.Turns), Period: max(1, j.body.Period), About: j.body.About, Entries: j.log.count(),
 		Started: j.began, Changed: j.changed, Error: j.err, Why: j.why}
-	if !j.state.Over() {
-		i.Busy = time.Since(j.resumed)
-	}
-	return i
 }

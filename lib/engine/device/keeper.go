@@ -111,7 +111,7 @@ func (w *Worker) remember(s *space, known map[*space]int64) {
 		return
 	}
 	n := s.names
-	f := spaceFile{Space: s.name, Quota: s.quota}
+	f := spaceFile{Space: s.name, Quota: s.quota, Time: time.Now()}
 	for n := range w.names {
 		if n.space == s.name {
 			f.Names = append(f.Names, n.name)

@@ -2,7 +2,6 @@ package device
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -240,6 +239,10 @@ type run struct {
 // larger: what stays in a processor's cache.
 const stage = 4 << 20
 
+// quick is how much is written without handing it to another thread, in bytes: it
+// takes less time than that thread may wait for its turn behind a training.
+const quick = 1 << 20
+
 // politeness is the nice value of the thread that writes snapshots: a training
 // that computes on the same processors goes first.
 const politeness = 10
@@ -282,12 +285,12 @@ func (w *Worker) save(path string, h *safetensors.Header, arrays map[string]*arr
 	}
 	free := make(chan []byte, 2)
 	for range min(2, len(runs)) {
-		mem, err := unix.Mmap(-1, 0, int(largest), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		mem, err := mapped(largest)
 		if err != nil {
 			f.Abort()
-			return fmt.Errorf("device: %w", err)
+			return err
 		}
-		defer unix.Munmap(mem)
+		defer unmap(mem)
 		free <- mem
 	}
 	var failed error
@@ -299,13 +302,18 @@ func (w *Worker) save(path string, h *safetensors.Header, arrays map[string]*arr
 			break
 		}
 		writing.Add(1)
-		w.write(func() {
+		work := func() {
 			defer writing.Done()
 			if failed == nil {
 				failed = f.WriteRun(r.first, r.buf[:r.total], r.sizes)
 			}
 			free <- r.buf
-		})
+		}
+		if len(runs) == 1 && r.total <= quick {
+			work()
+		} else {
+			w.write(work)
+		}
 	}
 	writing.Wait()
 	if err := errors.Join(fetched, failed); err != nil {

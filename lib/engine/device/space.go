@@ -80,7 +80,8 @@ func (w *Worker) enter(name string) *space {
 type spaceFile struct {
 	Space string
 	Quota int64
-	Names []string // that were bound; after a crash it tells what is lost
+	Names []string  // that were bound; after a crash it tells what is lost
+	Time  time.Time // of Names
 }
 
 // openState takes the directory of snapshots, which belongs to one session at a
@@ -153,6 +154,9 @@ func (w *Worker) recover(s *space) {
 		}
 		w.mu.Unlock()
 		w.reviveJobs(s, r)
+		if f.Time.Before(r.about.Time) { // what it names besides was deleted before the snapshot
+			f.Names = r.about.Missing
+		}
 		w.report(s, r, len(names), missing(f.Names, names), damaged)
 		return
 	}
@@ -164,7 +168,11 @@ func (w *Worker) recover(s *space) {
 func (w *Worker) report(s *space, r *record, back int, lost, damaged []string) {
 	var l []string
 	if back > 0 {
-		l = append(l, fmt.Sprintf("%d arrays are back as they were at %s (snapshot %d)", back, r.about.Time.Format(time.TimeOnly), r.number))
+		what := fmt.Sprintf("%d arrays are back as they were", back)
+		if back == 1 {
+			what = "1 array is back as it was"
+		}
+		l = append(l, fmt.Sprintf("%s at %s (snapshot %d)", what, r.about.Time.Format(time.TimeOnly), r.number))
 	}
 	if len(lost) > 0 {
 		w.mu.Lock()

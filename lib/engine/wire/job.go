@@ -25,7 +25,7 @@ type JobBody struct {
 	Turns    int    // 0 is 1
 	Period   int    // turns; 0 is 1
 	Until    *Until // ends the job before its last turn
-	Save     int    // periods from one snapshot to the next; 0 is 1
+	Save     int    // periods from one snapshot to the next, more where they are short; 0 is 1
 	Scratch  string // prefix of names that are deleted when the job has ended; "" is none
 	Origin   string // notebook and cell, for lists
 	About    string // for the client that reads the log; the session does not look at it
@@ -117,9 +117,8 @@ type JobInfo struct {
 	About               string
 	Entries             int // in its log
 	Started, Changed    time.Time
-	Busy                time.Duration // since it was started or resumed in this process
-	Error               *Error        `json:",omitempty"`
-	Why                 string        `json:",omitempty"` // how it came to its end, or what it went on from
+	Error               *Error `json:",omitempty"`
+	Why                 string `json:",omitempty"` // how it came to its end, or what it went on from
 }
 
 // JobEntry is one line of a job's log: data that a step read.

@@ -43,19 +43,38 @@ func Create(path string, h *Header) (*Writer, error) {
 	return &Writer{Header: h, f: f, path: path, base: int64(8 + len(b)), head: len(b)}, nil
 }
 
+// piece is how much of a tensor is summed and then written, in bytes: what is
+// still in the processor's cache when it is written.
+const piece = 1 << 18
+
 // Write writes the data of tensor number i. It is not safe to call it twice for
 // one tensor.
-func (w *Writer) Write(i int, data []byte) error { return w.WriteRun(i, data, nil) }
+func (w *Writer) Write(i int, data []byte) error {
+	t := &w.Tensors[i]
+	if int64(len(data)) != t.Size() {
+		return fmt.Errorf("safetensors: array %.80q: got %d bytes, want %d", t.Name, len(data), t.Size())
+	}
+	sum := uint32(0)
+	for at := w.base + t.begin; len(data) > 0; {
+		n := min(len(data), piece)
+		sum = crc32.Update(sum, castagnoli, data[:n])
+		if _, err := w.f.WriteAt(data[:n], at); err != nil {
+			return fmt.Errorf("safetensors: %w", err)
+		}
+		data, at = data[n:], at+int64(n)
+	}
+	t.sum, t.summed = sum, true
+	return nil
+}
 
 // WriteRun writes the data of tensors i, i+1, … that lie one after the other in
-// data, whose sizes are given; nil is the one tensor i. Small arrays go to disk
-// together like this.
-func (w *Writer) WriteRun(i int, data []byte, count []int64) error {
-	if count == nil {
-		count = []int64{int64(len(data))}
+// data, whose sizes are given. Small arrays go to disk together like this.
+func (w *Writer) WriteRun(i int, data []byte, sizes []int64) error {
+	if len(sizes) == 1 {
+		return w.Write(i, data)
 	}
 	rest := data
-	for k, n := range count {
+	for k, n := range sizes {
 		t := &w.Tensors[i+k]
 		if n != t.Size() || int64(len(rest)) < n {
 			return fmt.Errorf("safetensors: array %.80q: got %d bytes, want %d", t.Name, n, t.Size())
