@@ -63,8 +63,8 @@ func byteOffset(code string, cursor int) int {
 }
 
 // Complete lists what may stand at the cursor: in Go by gopls, or by the names
-// that are known where there is no gopls, and in quotes by Named; in magics
-// their names and arguments; in shell commands files.
+// that are known where there is no gopls, in quotes by Named, and in imports by the
+// packages that there are; in magics their names and arguments; in shell commands files.
 func (n *Notebook) Complete(ctx context.Context, code string, cursor int) jupyter.Completion {
 	at := byteOffset(code, cursor)
 	nothing := jupyter.Completion{Start: cursor, End: cursor}
@@ -87,6 +87,9 @@ func (n *Notebook) Complete(ctx context.Context, code string, cursor int) jupyte
 			return replaceBefore(code, at, word, matches)
 		}
 		return replaceBefore(code, at, word, n.files(word))
+	}
+	if word, ok := importPath(code[:at]); ok {
+		return replaceBefore(code, at, word, n.composer.Paths(ctx, word))
 	}
 	src, ok := n.goPart(code, at)
 	if !ok {
