@@ -24,7 +24,8 @@ const patience = 3 * time.Second
 const tabPatience = 600 * time.Millisecond
 
 // goplsPatience is how long gopls may take to answer while nobody waits any
-// more: when it has just been started, it reads all packages first.
+// more, or a cell does (NAME?): when it has just been started, it reads all
+// packages first.
 const goplsPatience = time.Minute
 
 // candidates asks gopls, for as long as a front end waits. It goes on without
@@ -195,6 +196,13 @@ var withOptions = regexp.MustCompile(`^%+\w+\s+(?:-[a-z]+\s*\d*\s+)*`)
 
 // Inspect describes what stands at the cursor.
 func (n *Notebook) Inspect(ctx context.Context, code string, cursor, detail int) jupyter.Inspection {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return n.describe(ctx, code, cursor)
+}
+
+// describe is Inspect for those who wait as long as ctx does.
+func (n *Notebook) describe(ctx context.Context, code string, cursor int) jupyter.Inspection {
 	at := byteOffset(code, cursor)
 	if n.open() != nil {
 		return jupyter.Inspection{}
@@ -213,8 +221,6 @@ func (n *Notebook) Inspect(ctx context.Context, code string, cursor, detail int)
 	if !ok {
 		return jupyter.Inspection{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	at = nameAt(code, at)
 	sketch, remembered := n.composer.Sketch(ctx, src, at)
 	if sketch.Column > 0 && sketch.Word != "" {
