@@ -226,8 +226,7 @@ func (n *Notebook) describe(ctx context.Context, code string, cursor int) jupyte
 	if sketch.Column > 0 && sketch.Word != "" {
 		sketch.Column--
 	}
-	text, err := n.gopls.Hover(ctx, sketch, remembered)
-	if err == nil && text != "" {
+	if text := n.documentation(ctx, sketch, remembered); text != "" {
 		return jupyter.Inspection{Found: true, Data: map[string]any{"text/plain": unmark(text), "text/markdown": text}}
 	}
 	for _, e := range n.memory.Entries() {
@@ -236,6 +235,24 @@ func (n *Notebook) describe(ctx context.Context, code string, cursor int) jupyte
 		}
 	}
 	return jupyter.Inspection{}
+}
+
+// documentation asks gopls, which goes on when ctx has ended: a gopls that is just
+// starting is ready for the next question then.
+func (n *Notebook) documentation(ctx context.Context, s cell.Sketch, remembered string) string {
+	answer := make(chan string, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goplsPatience)
+		defer cancel()
+		text, _ := n.gopls.Hover(ctx, s, remembered) // without gopls what is remembered must do
+		answer <- text
+	}()
+	select {
+	case text := <-answer:
+		return text
+	case <-ctx.Done():
+		return ""
+	}
 }
 
 // nameAt returns the end of the name that a question at the cursor is about: the
