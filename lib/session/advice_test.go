@@ -23,9 +23,9 @@ func TestOtherNotebook(t *testing.T) {
 	p.again()
 	s := p.open("other")
 	tests := []struct{ space, name, text, hint string }{
-		{"mlp.ipynb", "w", `notebook "mlp.ipynb" has no arrays`, `did you mean notebook "/home/ada/nets/mlp"?`},
-		{"/home/ada/nets/mlp.ipynb", "w", "has no arrays", `did you mean notebook "/home/ada/nets/mlp"?`},
-		{"/home/ada/nets/mpl", "w", "has no arrays", `did you mean notebook "/home/ada/nets/mlp"?`},
+		{"mlp.ipynb", "w", `notebook "mlp.ipynb" has no arrays; did you mean notebook "/home/ada/nets/mlp"?`, "%device lists"},
+		{"/home/ada/nets/mlp.ipynb", "w", `has no arrays; did you mean notebook "/home/ada/nets/mlp"?`, "%device lists"},
+		{"/home/ada/nets/mpl", "w", `has no arrays; did you mean notebook "/home/ada/nets/mlp"?`, "%device lists"},
 		{"unheard of", "w", "has no arrays", "%device lists"},
 		{"/home/ada/nets/mlp", "v", `no array "v" in notebook "/home/ada/nets/mlp"; did you mean "w"?`, "%arrays lists"},
 		{"other", "v", `no array "v" in notebook "other"`, "%arrays lists"},

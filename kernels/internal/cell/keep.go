@@ -21,16 +21,20 @@ const (
 	keptName    = "gaidenkept.go"
 )
 
+// stackPath is the package that bounds the stacks of every program.
+const stackPath = "cell/gaidenstack"
+
 //go:embed gaidenkeep/doc.go gaidenkeep/class.go gaidenkeep/decode.go gaidenkeep/encode.go gaidenkeep/keep.go gaidenkeep/preview.go gaidenkeep/walk.go
-var keepFiles embed.FS
+//go:embed gaidenstack/stack.go
+var glueFiles embed.FS
 
 // gluePackages returns the packages that are written into the cells' module:
 // text by file name.
 func gluePackages() map[string]string {
 	out := map[string]string{"gaidenshow/show.go": showSource, "gaidenshow/gaidenimage/image.go": imageSource}
-	fs.WalkDir(keepFiles, ".", func(name string, d fs.DirEntry, err error) error {
+	fs.WalkDir(glueFiles, ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
-			data, _ := keepFiles.ReadFile(name)
+			data, _ := glueFiles.ReadFile(name)
 			out[name] = string(data)
 		}
 		return err

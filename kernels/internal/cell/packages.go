@@ -280,6 +280,16 @@ func (m *Module) Names(ctx context.Context) []string {
 	return slices.Sorted(maps.Keys(m.names(ctx)))
 }
 
+// Paths lists the import paths of the packages that cells may import.
+func (m *Module) Paths(ctx context.Context) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open(ctx) != nil {
+		return nil
+	}
+	return slices.Concat(slices.Collect(maps.Values(m.names(ctx)))...)
+}
+
 // Resolve finds the package that a cell means by name, from which it selects
 // the given names. Where several packages have the name, the first that has
 // all of them wins, then the one that has most.

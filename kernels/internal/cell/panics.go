@@ -53,7 +53,7 @@ type panicFilter struct {
 
 const (
 	panicPatience = 2 * time.Second // that the runtime may be silent in its last words
-	fatalPatience = time.Minute     // the same where no program goes on: a full stack has 45 million frames to count
+	fatalPatience = time.Minute     // the same where no program goes on: a full stack has millions of frames to count
 	panicLimit    = 8 << 20         // bytes of them
 )
 
@@ -230,7 +230,7 @@ func frames(trace string) (list []Frame) {
 // hints say what to do about what the runtime says, where it is no mistake that
 // the line shows by itself.
 var hints = []struct{ says, hint string }{
-	{"stack overflow", "a function calls itself without an end: look for the case in which it should stop"},
+	{"stack overflow", "a function calls itself without an end: look for the case in which it should stop (a depth of millions that is meant needs debug.SetMaxStack(1 << 30) first)"},
 	{"out of memory", memoryHint},
 	{"cannot allocate memory", memoryHint},
 	{"all goroutines are asleep", "everything waits for something that nobody is left to do: a channel without another end, a WaitGroup or a Mutex that is not released"},

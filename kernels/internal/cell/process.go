@@ -43,11 +43,14 @@ type Command struct {
 	Channels []Channel
 	Temp     string // directory for the channels' pipes; "" = the system's
 
-	// Linger is how long what the program left behind may keep its output
-	// open after it ended; then it is killed. 0 = until the context ends.
+	// Linger is how long what the program left behind, in its group or with
+	// its output open, may go on after it ended; then it is killed. 0 = what
+	// has the output open, until the context ends; the rest as it likes.
 	Linger time.Duration
 
-	// Grace is how long the program may take to obey an interrupt; 0 = 2 s.
+	// Grace is how long the program may take to obey an interrupt; 0 = 1.5 s,
+	// so that a program that does not is gone, and all is tidied up behind it,
+	// within two.
 	Grace time.Duration
 }
 
@@ -240,7 +243,7 @@ func (r *running) wait(ctx context.Context) (interrupted bool) {
 	syscall.Kill(-pid, syscall.SIGINT)
 	select {
 	case <-r.ended:
-	case <-time.After(cmp.Or(r.Grace, 2*time.Second)):
+	case <-time.After(cmp.Or(r.Grace, 1500*time.Millisecond)):
 		syscall.Kill(-pid, syscall.SIGKILL)
 		<-r.ended
 	}
@@ -248,8 +251,9 @@ func (r *running) wait(ctx context.Context) (interrupted bool) {
 	return true
 }
 
-// drain waits until everything has been read. Descendants that hold the
-// output open after the program's end are killed when their time is over.
+// drain waits until everything has been read. Descendants that hold the output
+// open after the program's end, or are still in its group, are killed when their
+// time is over.
 func (r *running) drain(ctx context.Context, exit *Exit) (left []string) {
 	if r.stopAsking != nil {
 		r.stopAsking()
@@ -268,6 +272,14 @@ func (r *running) drain(ctx context.Context, exit *Exit) (left []string) {
 	}
 	select {
 	case <-done:
+		switch {
+		case r.Linger == 0 || r.alone(ctx, late):
+		case ctx.Err() != nil:
+			exit.Interrupted = true
+			left = r.killLeft()
+		default:
+			left = r.killGroup() // what has left the group and holds no output is to live
+		}
 	case <-late:
 		left = r.killLeft()
 	case <-ctx.Done():
@@ -290,16 +302,45 @@ func (r *running) drain(ctx context.Context, exit *Exit) (left []string) {
 	return left
 }
 
-// killLeft kills the rest of the program's group and everything that bears its mark.
-func (r *running) killLeft() []string {
+// alone waits until nobody is left in the program's group, and returns false if
+// the time or ctx ends first.
+func (r *running) alone(ctx context.Context, late <-chan time.Time) bool {
+	for len(r.group()) > 0 {
+		select {
+		case <-late:
+			return false
+		case <-ctx.Done():
+			return false
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return true
+}
+
+// group lists what the program has left in its group, as "1234 sleep".
+func (r *running) group() (left []string) {
 	pid := r.cmd.Process.Pid
-	var left []string
+	if syscall.Kill(-pid, 0) != nil {
+		return nil // as after nearly every cell: no need to look at all processes
+	}
 	for _, p := range processes() {
 		if p.group == pid && p.pid != pid && p.state != 'Z' {
 			left = append(left, fmt.Sprintf("%d %s", p.pid, p.name))
 		}
 	}
-	syscall.Kill(-pid, syscall.SIGKILL)
+	return left
+}
+
+// killGroup kills the rest of the program's group.
+func (r *running) killGroup() []string {
+	left := r.group()
+	syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
+	return left
+}
+
+// killLeft kills the rest of the program's group and everything that bears its mark.
+func (r *running) killLeft() []string {
+	left := r.killGroup()
 	for _, p := range KillMarked(r.Mark) {
 		if !slices.Contains(left, p) {
 			left = append(left, p)

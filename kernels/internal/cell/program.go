@@ -120,7 +120,7 @@ var versionSuffix = regexp.MustCompile(`^v[0-9]+$`)
 // there are, and reads those that nearly every cell needs, and the given ones.
 func (c *Composer) Warm(ctx context.Context, packages ...string) error {
 	c.Module.Names(ctx)
-	packages = append([]string{"runtime", "fmt", showPath, keepPath}, packages...)
+	packages = append([]string{"runtime", "fmt", showPath, keepPath, stackPath}, packages...)
 	if _, err := c.Module.Packages(ctx, packages...); err != nil {
 		return err
 	}
@@ -168,6 +168,7 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 			return nil, err
 		}
 	}
+	imports = append(imports, &Import{Name: "_", Path: stackPath})
 	w := writer{unit: u, decls: decls, loads: loads, imports: imports, flags: p.flags}
 	r, err := c.check(ctx, &w)
 	if err == nil {
@@ -307,7 +308,7 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, loads
 	if u.Test {
 		paths = append(paths, "testing")
 	}
-	if _, err := c.Module.Packages(ctx, append(paths, "runtime")...); err != nil {
+	if _, err := c.Module.Packages(ctx, append(paths, "runtime", stackPath)...); err != nil {
 		return nil, c.blame(err, out)
 	}
 	return out, nil

@@ -164,6 +164,24 @@ func (m *Memory) all(but map[string]bool) ([]*Decl, map[string]*Import) {
 	return out, maps.Clone(m.imports)
 }
 
+// Paths lists what an import's path may continue with behind word: one element at
+// a time, as files are, with a slash behind it where packages lie below it.
+func (c *Composer) Paths(ctx context.Context, word string) []string {
+	var out []string
+	for _, path := range c.Module.Paths(ctx) {
+		rest, ok := strings.CutPrefix(path, word)
+		if !ok {
+			continue
+		}
+		if i := strings.IndexByte(rest, '/'); i >= 0 {
+			rest = rest[:i+1]
+		}
+		out = append(out, word+rest)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // Names lists what a cell's text may continue with at the cursor, as far as is
 // known without gopls: after a package and a dot its exported names, else
 // declarations, packages and words of Go.

@@ -54,6 +54,7 @@ type core struct {
 	running  []request  // the cells whose busy is not yet followed by their idle
 
 	mu        sync.Mutex
+	halt      halt // the last interrupt_request
 	subshells map[string]*shell
 	count     int // execution_count of the last counted cell
 }

@@ -63,6 +63,9 @@ func (c *core) execute(s *shell, r request) {
 	c.mu.Lock()
 	aborted := r.serial <= s.aborted
 	s.cancel = cancel
+	if r.serial <= s.halted || c.halt.meant(r) {
+		cancel()
+	}
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
@@ -93,10 +96,12 @@ func (c *core) execute(s *shell, r request) {
 				"ename": content["ename"], "evalue": content["evalue"], "traceback": content["traceback"],
 			})
 		}
-		if req.StopOnError {
-			time.Sleep(abortGrace - time.Since(started))
-			s.abort()
-		}
+	}
+	// A cell that was stopped in its last instant has gone well; what follows it has
+	// been stopped with it.
+	if req.StopOnError && (result.Err != nil || ctx.Err() != nil) {
+		time.Sleep(abortGrace - time.Since(started))
+		s.abort()
 	}
 	content["execution_count"] = c.counted(false)
 	content["payload"] = orNone(result.Payload)

@@ -131,6 +131,43 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// TestInterruptOvertakes: Stop comes by another socket than the cell, and may be
+// there first; the cell was sent before it all the same. What others sent, or was
+// sent later, is not meant.
+func TestInterruptOvertakes(t *testing.T) {
+	c, k := kernel(t, map[string]cell{
+		"wait": endless,
+		"look": func(ctx context.Context, _ jupyter.ExecuteRequest, _ jupyter.Output) jupyter.ExecuteResult {
+			if ctx.Err() != nil {
+				return endless(ctx, jupyter.ExecuteRequest{}, nil)
+			}
+			return jupyter.ExecuteResult{}
+		},
+	})
+	signer, _ := k.Connection.Signer()
+	second := func(n time.Duration) string { return time.Now().Add(n * time.Second).UTC().Format(time.RFC3339Nano) }
+	for _, tt := range []struct{ name, session, date, code, want string }{
+		{"sent before", c.Session, second(-1), "wait", "error"},
+		{"sent later", c.Session, second(30), "look", "ok"},
+		{"another front end", "another", second(-1), "look", "ok"},
+		{"no date", c.Session, "", "look", "ok"},
+	} {
+		answered(t, c, jupyter.Control, "interrupt_request", object{})
+		h := jupyter.NewHeader("execute_request", tt.session, "tester")
+		h.Date = tt.date
+		frames, err := signer.Encode(jupyter.Message{Header: h, Content: []byte(`{"code":"` + tt.code + `"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SendFrames(jupyter.Shell, frames); err != nil {
+			t.Fatal(err)
+		}
+		if a, err := c.Wait(within(t), h.ID); err != nil || a.Status() != tt.want {
+			t.Errorf("%s: the cell has status %q, %v, want %s", tt.name, a.Status(), err, tt.want)
+		}
+	}
+}
+
 // TestStatusWhileRunning asks beside a running cell. The last status before the
 // cell's idle must be busy, as front ends show the last one.
 func TestStatusWhileRunning(t *testing.T) {

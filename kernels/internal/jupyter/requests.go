@@ -2,6 +2,7 @@ package jupyter
 
 import (
 	"encoding/json"
+	"time"
 	"unicode/utf8"
 )
 
@@ -144,7 +145,11 @@ func (c *core) recall(r request) (fields, error) {
 	return fields{"history": rows}, nil
 }
 
-func (c *core) interruptRequest(request) (fields, error) {
+func (c *core) interruptRequest(r request) (fields, error) {
+	sent, _ := time.Parse(time.RFC3339, r.Header.Date) // without a date no cell is older
+	c.mu.Lock()
+	c.halt = halt{session: r.Header.Session, sent: sent, came: time.Now()}
+	c.mu.Unlock()
 	c.interrupt()
 	return fields{}, nil
 }

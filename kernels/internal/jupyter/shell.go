@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 )
 
 // A shell runs cells one after the other, and hands on the other requests that
@@ -22,6 +23,7 @@ type shell struct {
 	// protected by core.mu
 	cancel  context.CancelFunc // of the running cell
 	aborted uint64             // execute_requests up to this serial are not run
+	halted  uint64             // those up to this serial are stopped when they begin
 }
 
 func (c *core) newShell(id string) *shell {
@@ -65,13 +67,35 @@ func (s *shell) dispatch(r request) {
 	}
 }
 
-// interrupt cancels the running cell, if there is one.
+// interrupt cancels the running cell; where none runs, the cells that have arrived
+// and are about to begin.
 func (s *shell) interrupt() {
+	newest := s.queue.newest()
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	if s.cancel != nil {
 		s.cancel()
+	} else {
+		s.halted = newest
 	}
+}
+
+// A halt is an interrupt_request. It comes by another socket than the cells and may
+// overtake the one that it is for: then that is sent before it and begins after it.
+type halt struct {
+	session string    // of the front end
+	sent    time.Time // by the front end's clock
+	came    time.Time
+}
+
+// overtaking is how long a cell may be on its way when a halt has overtaken it. It
+// is bounded, as a front end's clock that is set back would make all cells old.
+const overtaking = 2 * time.Second
+
+// meant says whether the halt is for the cell of r, too.
+func (h halt) meant(r request) bool {
+	sent, err := time.Parse(time.RFC3339, r.Header.Date)
+	return err == nil && r.Header.Session == h.session && sent.Before(h.sent) && time.Since(h.came) < overtaking
 }
 
 // abort marks the cells that have arrived so far as not to be run.

@@ -72,6 +72,7 @@ func TestParse(t *testing.T) {
 		{"test", "%test -test.v\nfunc TestA(t *testing.T) {}", `args ["-test.v"]; test; 2=func TestA(t *testing.T) {}`},
 		{"magic", "%env A b", "1:%env(A b)"},
 		{"magic with a space", "% env A b", "1:%env(A b)"},
+		{"question about nothing", "?\nx", "1:%help; 2=x"},
 		{"shell", "!ls -l\nx := 1\n!!", "1:!(ls -l); 3:!(!); 2=x := 1"},
 		{"module shell", "!*go get x@v1\n!* ls", "1:!*(go get x@v1); 2:!*(ls)"},
 		{"nothing behind the mark", "!\n%\n!*\n% ", ""},

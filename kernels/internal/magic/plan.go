@@ -72,6 +72,11 @@ func (t Table) Parse(cell string) (*Plan, error) {
 			lines[i] = ""
 			continue
 		}
+		if help := t.Find("%help"); help != nil && (strings.TrimSpace(line) == "?" || strings.TrimSpace(line) == "??") {
+			p.Commands = append(p.Commands, Command{Kind: Magic, Line: i + 1, Row: help, Name: help.Name})
+			lines[i] = ""
+			continue
+		}
 		if len(line) < 1 || line[0] != '%' && line[0] != '!' {
 			state.feed(lines[i])
 			continue

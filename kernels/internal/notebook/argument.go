@@ -75,6 +75,10 @@ func (n *Notebook) arguments(plain, word string) (matches []string) {
 				all = append(all, e.Name)
 			}
 		}
+	case strings.HasPrefix(row.Args, "name …"):
+		for _, e := range n.memory.Entries() {
+			all = append(all, e.Name)
+		}
 	default:
 		if m := choices.FindStringSubmatch(row.Args); m != nil {
 			all = strings.Split(m[1], "|")
@@ -99,6 +103,23 @@ func optionValue(args, plain, word string) (value string) {
 		}
 	}
 	return value
+}
+
+// What stands before the cursor in an import's path: of an import on a line of its
+// own, and of one in brackets, which have not been closed.
+var (
+	importLine  = regexp.MustCompile("(?:^|\\n|;)[ \t]*import[ \t]+(?:[\\pL\\pN_.]+[ \t]+)?[\"`]([^\"`\\n]*)$")
+	importGroup = regexp.MustCompile("(?:^|\\n|;)[ \t]*import[ \t]*\\([^)]*[\\n(;][ \t]*(?:[\\pL\\pN_.]+[ \t]+)?[\"`]([^\"`\\n]*)$")
+)
+
+// importPath returns the beginning of an import's path that code breaks off in.
+func importPath(code string) (word string, ok bool) {
+	for _, r := range []*regexp.Regexp{importLine, importGroup} {
+		if m := r.FindStringSubmatch(code); m != nil {
+			return m[1], true
+		}
+	}
+	return "", false
 }
 
 // quoted returns the beginning of a string that code breaks off in, and the name

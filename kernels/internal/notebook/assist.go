@@ -24,7 +24,8 @@ const patience = 3 * time.Second
 const tabPatience = 600 * time.Millisecond
 
 // goplsPatience is how long gopls may take to answer while nobody waits any
-// more: when it has just been started, it reads all packages first.
+// more, or a cell does (NAME?): when it has just been started, it reads all
+// packages first.
 const goplsPatience = time.Minute
 
 // candidates asks gopls, for as long as a front end waits. It goes on without
@@ -63,8 +64,8 @@ func byteOffset(code string, cursor int) int {
 }
 
 // Complete lists what may stand at the cursor: in Go by gopls, or by the names
-// that are known where there is no gopls, and in quotes by Named; in magics
-// their names and arguments; in shell commands files.
+// that are known where there is no gopls, in quotes by Named, and in imports by the
+// packages that there are; in magics their names and arguments; in shell commands files.
 func (n *Notebook) Complete(ctx context.Context, code string, cursor int) jupyter.Completion {
 	at := byteOffset(code, cursor)
 	nothing := jupyter.Completion{Start: cursor, End: cursor}
@@ -87,6 +88,9 @@ func (n *Notebook) Complete(ctx context.Context, code string, cursor int) jupyte
 			return replaceBefore(code, at, word, matches)
 		}
 		return replaceBefore(code, at, word, n.files(word))
+	}
+	if word, ok := importPath(code[:at]); ok {
+		return replaceBefore(code, at, word, n.composer.Paths(ctx, word))
 	}
 	src, ok := n.goPart(code, at)
 	if !ok {
@@ -192,6 +196,13 @@ var withOptions = regexp.MustCompile(`^%+\w+\s+(?:-[a-z]+\s*\d*\s+)*`)
 
 // Inspect describes what stands at the cursor.
 func (n *Notebook) Inspect(ctx context.Context, code string, cursor, detail int) jupyter.Inspection {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return n.describe(ctx, code, cursor)
+}
+
+// describe is Inspect for those who wait as long as ctx does.
+func (n *Notebook) describe(ctx context.Context, code string, cursor int) jupyter.Inspection {
 	at := byteOffset(code, cursor)
 	if n.open() != nil {
 		return jupyter.Inspection{}
@@ -210,15 +221,12 @@ func (n *Notebook) Inspect(ctx context.Context, code string, cursor, detail int)
 	if !ok {
 		return jupyter.Inspection{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	at = nameAt(code, at)
 	sketch, remembered := n.composer.Sketch(ctx, src, at)
 	if sketch.Column > 0 && sketch.Word != "" {
 		sketch.Column--
 	}
-	text, err := n.gopls.Hover(ctx, sketch, remembered)
-	if err == nil && text != "" {
+	if text := n.documentation(ctx, sketch, remembered); text != "" {
 		return jupyter.Inspection{Found: true, Data: map[string]any{"text/plain": unmark(text), "text/markdown": text}}
 	}
 	for _, e := range n.memory.Entries() {
@@ -227,6 +235,24 @@ func (n *Notebook) Inspect(ctx context.Context, code string, cursor, detail int)
 		}
 	}
 	return jupyter.Inspection{}
+}
+
+// documentation asks gopls, which goes on when ctx has ended: a gopls that is just
+// starting is ready for the next question then.
+func (n *Notebook) documentation(ctx context.Context, s cell.Sketch, remembered string) string {
+	answer := make(chan string, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goplsPatience)
+		defer cancel()
+		text, _ := n.gopls.Hover(ctx, s, remembered) // without gopls what is remembered must do
+		answer <- text
+	}()
+	select {
+	case text := <-answer:
+		return text
+	case <-ctx.Done():
+		return ""
+	}
 }
 
 // nameAt returns the end of the name that a question at the cursor is about: the

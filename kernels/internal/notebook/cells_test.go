@@ -113,7 +113,9 @@ func TestCells(t *testing.T) {
 		{name: "exit", code: "fmt.Print(\"before\")\nos.Exit(3)", stdout: "before", fails: "ExitStatus exit status 3"},
 		{name: "killed by itself", code: "syscall.Kill(os.Getpid(), syscall.SIGKILL)", fails: "ExitStatus signal: killed\n    it was killed from outside"},
 		{name: "out of memory", code: "x := make([]byte, 1<<46)\nx[0] = 1", fails: "Panic out of memory\ncell %, line 1, in main\n    1 | x := make([]byte, 1<<46)\n    the machine has not that much memory"},
-		{name: "recursion without an end", code: "func endless(n int) int { return endless(n+1) + 1 }\ndebug.SetMaxStack(1 << 20)\nfmt.Print(endless(0))", fails: "Panic byte limit\ncell %, line 1, in endless, again and again\n"},
+		{name: "recursion without an end", code: "func endless(n int) int { return endless(n+1) + 1 }\nfmt.Print(endless(0))", fails: "Panic exceeds 67108864-byte limit\ncell %, line 1, in endless, again and again\n"},
+		{name: "recursion before main", code: "var bottom = endless(0)", fails: "Panic exceeds 67108864-byte limit\n"},
+		{name: "a deeper stack", code: "func deep(n int) int {\n\tif n == 0 {\n\t\treturn 0\n\t}\n\treturn deep(n-1) + 1\n}\ndebug.SetMaxStack(1 << 30)\ndeep(5_000_000)", result: "5000000"},
 		{name: "first to be killed when memory runs out", code: "b, _ := os.ReadFile(\"/proc/self/oom_score_adj\")\nfmt.Print(string(b))", stdout: "500\n"},
 		{name: "goexit", code: "runtime.Goexit()", fails: "Panic no goroutines"},
 

@@ -117,7 +117,12 @@ func (x *execution) question(ctx context.Context, c magic.Command) error {
 		x.Page(map[string]any{"text/plain": c.Row.String()})
 		return nil
 	}
-	found := x.n.Inspect(ctx, c.Name, len([]rune(c.Name)), 1)
+	patient, cancel := context.WithTimeout(ctx, goplsPatience)
+	defer cancel()
+	found := x.n.describe(patient, c.Name, len([]rune(c.Name)))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if !found.Found {
 		if strings.HasPrefix(c.Name, "%") {
 			return &magic.UnknownError{Name: c.Name, Line: c.Line, Nearest: magic.Nearest(c.Name, x.n.table().Complete("%"))}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/jupyter/jupytertest"
 )
@@ -285,21 +286,53 @@ func alive(mark string) []string {
 	return out
 }
 
-// TestLeftBehind: a child that outlives its cell and holds its output open does
-// not hold the cell; what it wrote in time arrives.
+// TestLeftBehind: a child that outlives its cell does not hold the cell; what it
+// wrote in time arrives, and it is killed, unless it has a session and an output of
+// its own, or a shell was told to put it into the background: then it lives until
+// the notebook ends.
 func TestLeftBehind(t *testing.T) {
+	tests := []struct {
+		name, code, stdout string
+		lives              bool
+	}{
+		{"holds the output", "c := exec.Command(\"setsid\", \"sh\", \"-c\", \"sleep 0.3; echo late; sleep 1000\")\nc.Stdout = os.Stdout\nc.Start()\nfmt.Println(\"early\")", "early\nlate\n", false},
+		{"ignores signals", "exec.Command(\"sh\", \"-c\", \"trap '' INT TERM HUP; sleep 1000; :\").Start()", "", false},
+		{"of a cell that panics", "exec.Command(\"sleep\", \"1000\").Start()\npanic(\"x\")", "", false},
+		{"a session of its own", "c := exec.Command(\"sleep\", \"1000\")\nc.SysProcAttr = &syscall.SysProcAttr{Setsid: true}\nc.Start()", "", true},
+		{"background of a shell", "!sleep 1000 >/dev/null 2>&1 &", "", true},
+	}
 	n := newNotebook(t)
 	r := &runner{t: t, n: n}
-	out := r.must("c := exec.Command(\"setsid\", \"sh\", \"-c\", \"sleep 0.3; echo late; sleep 1000\")\nc.Stdout = os.Stdout\nc.Start()\nfmt.Println(\"early\")")
-	if got, want := out.stream("stdout"), "early\nlate\n"; got != want {
-		t.Errorf("got output %q, want %q", got, want)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r.t = t
+			out, _ := r.run(tt.code)
+			if got := out.stream("stdout"); got != tt.stdout {
+				t.Errorf("got output %q, want %q", got, tt.stdout)
+			}
+			left, said := alive(n.mark+"."), strings.Contains(out.stream("stderr"), "they were killed: ")
+			if lives := len(left) > 0; lives != tt.lives || said == tt.lives {
+				t.Errorf("got processes %v left behind and stderr %q, want them alive %v, and a word about them if not", left, out.stream("stderr"), tt.lives)
+			}
+			cell.KillMarked(n.mark)
+		})
 	}
-	if got := out.stream("stderr"); !strings.Contains(got, "they were killed") {
-		t.Errorf("got stderr %q, want a word about the killed process", got)
-	}
-	if left := alive(n.mark + "."); len(left) > 0 {
-		t.Errorf("got processes left behind: %v, want none", left)
-	}
+	t.Run("ends in time", func(t *testing.T) {
+		r.t = t
+		out := r.must("exec.Command(\"sh\", \"-c\", \"sleep 0.2; echo done > left.txt\").Start()")
+		data, _ := os.ReadFile(filepath.Join(n.Dir, "left.txt"))
+		if string(data) != "done\n" || out.stream("stderr") != "" {
+			t.Errorf("got file %q and stderr %q, want the child's file and no word", data, out.stream("stderr"))
+		}
+	})
+	t.Run("end of the notebook", func(t *testing.T) {
+		r.t = t
+		r.must("!sleep 1000 >/dev/null 2>&1 &")
+		n.Shutdown(false)
+		if left := alive(n.mark + "."); len(left) > 0 {
+			t.Errorf("got %v, want none", left)
+		}
+	})
 }
 
 // TestKilledKernel: a kernel that is killed leaves no process and no directory.

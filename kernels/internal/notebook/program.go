@@ -149,7 +149,8 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 	}
 	x.afterwards(ctx, program, exit)
 	if len(exit.Left) > 0 && !exit.Interrupted {
-		x.out.Stream("stderr", []byte("the cell left processes that held its output; they were killed: "+strings.Join(exit.Left, ", ")+"\n"))
+		x.say([]string{"the cell left processes behind; they were killed: " + strings.Join(exit.Left, ", "),
+			"    one that shall outlive its cell needs a session of its own (SysProcAttr: &syscall.SysProcAttr{Setsid: true}) and its output elsewhere"})
 	}
 	return exit, nil
 }
@@ -187,7 +188,7 @@ func (x *execution) environ() []string {
 // aftermath is how long Ended may take.
 const aftermath = 5 * time.Second
 
-// lingering is how long what a cell leaves behind may hold its output open.
+// lingering is how long what a cell leaves behind may go on.
 const lingering = 2 * time.Second
 
 // judge turns a program's end into the cell's error, nil if all went well.

@@ -172,7 +172,10 @@ func (n *Notebook) setenv(ctx context.Context, host magic.Host, c magic.Command)
 	default:
 		value, ok := n.env[name]
 		if !ok {
-			value = os.Getenv(name)
+			value, ok = os.LookupEnv(name)
+		}
+		if !ok {
+			return fmt.Errorf("%%env: %s is not set", name)
 		}
 		fmt.Fprintln(host.Stdout(), value)
 	}
@@ -295,7 +298,7 @@ func (n *Notebook) widgets(ctx context.Context, host magic.Host, c magic.Command
 // helpRows explain.
 func (n *Notebook) helpRows() magic.Table {
 	return magic.Table{
-		{Name: "%help", Aliases: []string{"%lsmagic"}, Help: "lists all magics; %name? explains one", Run: n.help},
+		{Name: "%help", Aliases: []string{"%lsmagic"}, Args: "[magic]", Help: "lists all magics, or explains one, as %name? does", Run: n.help},
 		{Name: "%version", Help: "the kernel's version", Run: n.versions},
 		{Name: "%tb", Help: "shows all that the Go runtime said of the last panic", Run: n.tracebacks},
 	}
@@ -303,11 +306,33 @@ func (n *Notebook) helpRows() magic.Table {
 
 func (n *Notebook) help(ctx context.Context, host magic.Host, c magic.Command) error {
 	t := n.table()
+	if len(c.Args) > 0 {
+		return explain(host, t, c)
+	}
 	rest := "\n!command runs a shell command, !*command one in the directory of the cells' module.\nname? explains a magic or a Go name."
 	host.Show(map[string]any{
 		"text/plain": t.String() + rest,
 		"text/html":  t.HTML() + "<p>" + strings.ReplaceAll(escape(rest), "\n", "<br>") + "</p>",
 	})
+	return nil
+}
+
+// explain shows what ? shows of the magics that are named, with or without their
+// marks.
+func explain(host magic.Host, t magic.Table, c magic.Command) error {
+	for _, arg := range c.Args {
+		name := strings.TrimLeft(arg, "%")
+		found := false
+		for _, mark := range []string{"%", "%%"} {
+			if row := t.Find(mark + name); row != nil && (mark+name == arg || name == arg) {
+				fmt.Fprintln(host.Stdout(), row)
+				found = true
+			}
+		}
+		if !found {
+			return &magic.UnknownError{Name: "%" + name, Line: c.Line, Nearest: magic.Nearest("%"+name, t.Complete("%"))}
+		}
+	}
 	return nil
 }
 

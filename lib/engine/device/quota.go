@@ -2,6 +2,7 @@ package device
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sort"
@@ -121,11 +122,12 @@ func (w *Worker) strange(space string) *wire.Error {
 		}
 	}
 	sort.Strings(same)
+	near := nearest(space, all)
 	if len(same) > 0 {
-		return e.WithHint("did you mean notebook %q?", same[0])
+		near = same[0]
 	}
-	if near := nearest(space, all); near != "" && near != space {
-		return e.WithHint("did you mean notebook %q?", near)
+	if near != "" && near != space {
+		e.Text += fmt.Sprintf("; did you mean notebook %q?", near) // in the text: what a cell prints or panics with has no hint
 	}
 	return e.WithHint("%%device lists the notebooks that have some")
 }

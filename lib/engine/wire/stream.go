@@ -61,7 +61,7 @@ func (w *Writer) queue(k Kind, id uint32, body func([]byte) []byte) error {
 	size := len(w.buf) - at - HeaderSize
 	if size > MaxBody {
 		w.buf = w.buf[:at]
-		return Errorf(Invalid, "wire: %s frame of %.1f GiB: limit is %d GiB", k, float64(size)/(1<<30), MaxBody>>30)
+		return Errorf(Invalid, "wire: %s frame of %d bytes: limit is %d (2 GiB)", k, size, MaxBody)
 	}
 	Header{Size: uint32(size), Kind: k, ID: id}.put(w.buf[at:])
 	return nil

@@ -102,7 +102,7 @@ func parseHeader(b []byte) (Header, error) {
 	h := Header{binary.LittleEndian.Uint32(b), Kind(b[4]), b[5], binary.LittleEndian.Uint32(b[8:])}
 	switch {
 	case h.Size > MaxBody:
-		return h, Errorf(BadFrame, "wire: frame of %.1f GiB: limit is %d GiB", float64(h.Size)/(1<<30), MaxBody>>30)
+		return h, Errorf(BadFrame, "wire: frame of %d bytes: limit is %d (2 GiB)", h.Size, MaxBody)
 	case h.Kind == 0 || h.Kind >= kinds:
 		return h, Errorf(BadFrame, "wire: frame of unknown kind %d: want 1 to %d", b[4], kinds-1)
 	case h.FDs > 1 || b[6] != 0 || b[7] != 0:

@@ -196,7 +196,7 @@ func TestBadStream(t *testing.T) {
 		name, in string
 		want     string
 	}{
-		{"oversized", whole(Header{Size: 1<<32 - 1, Kind: Free}, ""), "limit is 2 GiB"},
+		{"oversized", whole(Header{Size: 1<<32 - 1, Kind: Free}, ""), "frame of 4294967295 bytes: limit is 2147483648 (2 GiB)"},
 		{"unknown kind", whole(Header{Kind: 77}, ""), "unknown kind 77"},
 		{"kind zero", whole(Header{}, ""), "unknown kind 0"},
 		{"descriptor that did not come", whole(Header{Kind: Window, FDs: 1}, ""), "without the file descriptor"},
