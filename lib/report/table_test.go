@@ -17,6 +17,8 @@ func TestTableGolden(t *testing.T) {
 	table.Add("LeNet5", 61706, 0.0123456, "1.42 ms")
 	table.Add("größer", int64(1_234_567), math.NaN(), time.Second)
 	table.Add("two\nlines", nil, 1e-9)
+	table.Add("a heading <of>")
+	table.Add("  what is below", 1)
 	golden(t, "table.txt", table.String()+"\n")
 	golden(t, "table.html", table.HTML()+"\n")
 	wellFormed(t, strings.ReplaceAll(table.HTML(), "<br>", "<br/>"))
