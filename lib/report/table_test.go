@@ -81,7 +81,7 @@ func TestGallery(t *testing.T) {
 	}}
 	golden(t, "gallery.txt", g.String()+"\n")
 	rich := g.HTML()
-	for _, want := range []string{`<img src="data:image/png;base64,iVBOR`, "7 ✓", "✗ &#34;2&#34;", "not &lt;b&gt;", "no picture: 1 bytes for 2×2×1", `alt="7, predicted rightly"`} {
+	for _, want := range []string{`<img src="data:image/png;base64,iVBOR`, "7 ✓", "✗ &#34;2&#34;", "not &lt;b&gt;", "no picture: 1 byte for 2×2×1", `alt="7, predicted rightly"`} {
 		if !strings.Contains(rich, want) {
 			t.Errorf("got %s, want %q in it", rich, want)
 		}

@@ -18,7 +18,7 @@ LIMIT = 300  # seconds that a notebook may take on two cores without a GPU
 # What says that a clock has a part in an output, and what no clock has a part in
 # where it stands beside times: single numbers, and columns of tables.
 TIME = re.compile(r"\d ?(?:ns|µs|us|ms|s|min|h)\b|\dm\d+s")
-FOUND = re.compile(r"(?:loss|accuracy|error|accuracy rate):? +(?:is )?[\d.]+(?:e-?\d+)?|by at most [\d.e-]+")
+FOUND = re.compile(r"(?:loss|accuracy|error|accuracy rate):? +(?:is )?[\d.]+(?:e-?\d+)?(?![\d.]| ?(?:ns|µs|us|ms|s)\b|[mh]\d)|by at most [\d.e-]+")
 COLUMNS = re.compile(r"loss|accuracy|FLOPs|bytes|text$|parameters|^epoch$|^calls$|^batch$|^places$")
 
 
@@ -63,9 +63,9 @@ def found(nb):
     """What must be the same whenever the notebook runs: all that a cell shows, if
     there is no time in it and it is no magic, else the numbers and columns above."""
     for n, cell in enumerate(nb.cells):
-        said = [text(o) for o in cell.get("outputs", [])]
-        if said and not cell.source.startswith("%") and not any(map(TIME.search, said)):
-            yield from (f"cell {n}: {line}" for line in "\n".join(said).splitlines())
+        said = "".join(text(o) if o.output_type == "stream" else f"\n{text(o)}\n" for o in cell.get("outputs", []))
+        if not cell.source.startswith("%") and not TIME.search(said):
+            yield from (f"cell {n}: {line}" for line in said.splitlines() if line.strip())
             continue
         for output in cell.get("outputs", []):
             yield from (f"cell {n}: {m[0]}" for m in FOUND.finditer(text(output)))
