@@ -12,6 +12,6 @@ add_counts notebooks "$began" $counts
 
 # What the magics of notebook 02 say, and how they and their kind show it.
 began=$SECONDS
-counts=$(isolated "$venv/bin/python" "$root/scripts/tests/bottleneck.py" "$root/notebooks/02-bottleneck.ipynb") || counts="0 1 0"
+counts=$(isolated "$venv/bin/python" "$root/scripts/tests/bottleneck.py" "$isolated/out/02-bottleneck.ipynb") || counts="0 1 0"
 isolated "$bin" session stop >&2 || true
 add_counts bottleneck "$began" $counts
