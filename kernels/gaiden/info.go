@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"gaiden/lib/engine/device"
 	"gaiden/lib/engine/wire"
@@ -14,12 +15,13 @@ import (
 
 // info is what gaiden info prints, and its JSON.
 type info struct {
-	Version string
-	Machine sysinfo.Info
-	Plugin  string
-	Session *wire.Status `json:",omitempty"`
-	Dirs    map[string]string
-	Problem string `json:",omitempty"`
+	Version      string            `json:"version"`
+	Time         time.Time         `json:"time"`
+	sysinfo.Info                   // machine, gpus, versions
+	Plugin       string            `json:"plugin,omitempty"`
+	Session      *wire.Status      `json:"session,omitempty"`
+	Dirs         map[string]string `json:"directories"`
+	Problem      string            `json:"problem,omitempty"`
 }
 
 func infoMain(args []string, stdout, stderr io.Writer) error {
@@ -28,7 +30,7 @@ func infoMain(args []string, stdout, stderr io.Writer) error {
 	if err := parse(f, args); err != nil {
 		return err
 	}
-	i := info{Version: session.Version, Machine: sysinfo.Read(context.Background()), Dirs: map[string]string{"runtime": wire.RuntimeDir(), "cache": wire.CacheDir(), "state": wire.StateDir(), "data": wire.DataDir()}}
+	i := info{Version: session.Version, Time: time.Now().UTC().Truncate(time.Second), Info: sysinfo.Read(context.Background()), Dirs: map[string]string{"runtime": wire.RuntimeDir(), "cache": wire.CacheDir(), "state": wire.StateDir(), "data": wire.DataDir()}}
 	if p, err := device.Find(); err != nil {
 		i.Problem = fmt.Sprintf("%v; %s", err, hintOf(err))
 	} else {
@@ -43,7 +45,7 @@ func infoMain(args []string, stdout, stderr io.Writer) error {
 		e.SetIndent("", "  ")
 		return e.Encode(i)
 	}
-	fmt.Fprintf(stdout, "gaiden      %s\n%s\n", i.Version, i.Machine)
+	fmt.Fprintf(stdout, "gaiden      %s, %s\n%s\n", i.Version, i.Time.Format("2006-01-02 15:04 UTC"), i.Info)
 	if i.Problem != "" {
 		fmt.Fprintf(stdout, "plugin      %s\n", i.Problem)
 	} else {

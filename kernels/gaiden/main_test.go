@@ -57,7 +57,7 @@ func TestInfoJSON(t *testing.T) {
 	if err := json.Unmarshal(stdout.Bytes(), &i); err != nil {
 		t.Fatal(err)
 	}
-	if i.Version == "" || i.Machine.Machine.Cores == 0 || i.Dirs["cache"] == "" {
+	if i.Version == "" || i.Machine.Cores == 0 || i.Time.IsZero() || i.Dirs["cache"] == "" {
 		t.Errorf("got %+v, want version, cores and directories", i)
 	}
 }

@@ -1,6 +1,10 @@
 package report
 
-import "fmt"
+import (
+	"fmt"
+
+	"gaiden/lib/timing/units"
+)
 
 // A Confusion counts what a net takes for what: a row for each true class, a
 // column for each answer.
@@ -56,13 +60,13 @@ func (c Confusion) worst() string {
 	}
 	s := "no example is taken for another class"
 	if most > 0 {
-		s = fmt.Sprintf("most often mixed up: %s, taken for %s %.0f times", nameOf(c.Names, row), nameOf(c.Names, column), most)
+		s = fmt.Sprintf("most often mixed up: %s, taken for %s %s", nameOf(c.Names, row), nameOf(c.Names, column), units.Plural(int(most), "time"))
 	}
 	if len(m) == 0 {
 		s = "no examples"
 	}
 	if out > 0 {
-		s += fmt.Sprintf("; %d examples are left out: no class, or no answer", out)
+		s += "; " + units.Plural(out, "example") + " left out: no class, or no answer"
 	}
 	return s
 }

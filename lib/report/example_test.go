@@ -43,5 +43,5 @@ func ExampleConfusion() {
 	// ───  ───  ───
 	// cat    2    1
 	// dog    0    2
-	// most often mixed up: cat, taken for dog 1 times
+	// most often mixed up: cat, taken for dog 1 time
 }

@@ -8,6 +8,8 @@ import (
 	"image/color"
 	"image/png"
 	"strings"
+
+	"gaiden/lib/timing/units"
 )
 
 // A Gallery is a grid of small pictures, each with what it is and what a net
@@ -76,7 +78,7 @@ func (g Gallery) HTML() string {
 			fmt.Fprintf(&b, `<img src="data:image/png;base64,%s" width="%d" height="%d" style="image-rendering:pixelated" alt="%s">`,
 				base64.StdEncoding.EncodeToString(data), g.Width*scale, g.Height*scale, alt)
 		} else {
-			fmt.Fprintf(&b, "<i>no picture: %d bytes for %d×%d×%d</i>", len(t.Pixels), g.Height, g.Width, g.Channels)
+			fmt.Fprintf(&b, "<i>no picture: %s for %d×%d×%d</i>", units.Plural(len(t.Pixels), "byte"), g.Height, g.Width, g.Channels)
 		}
 		fmt.Fprintf(&b, "<br>%s</div>", caption)
 	}

@@ -56,9 +56,9 @@ func TestConfusion(t *testing.T) {
 		{"nothing", Confusion{}, []string{"no examples"}},
 		{"all right", Confusion{Want: []int32{0, 1}, Got: []int32{0, 1}}, []string{"no example is taken for another class"}},
 		{"names", Confusion{Names: []string{"cat", "dog"}, Want: []int32{0, 0, 0, 1}, Got: []int32{1, 1, 0, 1}}, []string{"cat, taken for dog 2 times"}},
-		{"more labels than answers", Confusion{Want: []int32{0, 1, 1}, Got: []int32{0}}, []string{"2 examples are left out"}},
-		{"labels below 0", Confusion{Want: []int32{-1, 0}, Got: []int32{0, 0}}, []string{"1 examples are left out"}},
-		{"a label like a memory address", Confusion{Want: []int32{0, 2147483646}, Got: []int32{0, 1}}, []string{"1 examples are left out"}},
+		{"more labels than answers", Confusion{Want: []int32{0, 1, 1}, Got: []int32{0}}, []string{"2 examples left out"}},
+		{"labels below 0", Confusion{Want: []int32{-1, 0}, Got: []int32{0, 0}}, []string{"1 example left out"}},
+		{"a label like a memory address", Confusion{Want: []int32{0, 2147483646}, Got: []int32{0, 1}}, []string{"1 example left out"}},
 		{"markup", Confusion{Names: []string{"<b>", "&"}, Want: []int32{0}, Got: []int32{1}}, nil},
 	}
 	for _, tt := range tests {

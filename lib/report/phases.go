@@ -72,7 +72,7 @@ func (p phases) table() Table {
 			return
 		}
 		t.Rows = append(t.Rows, []string{title})
-		for _, g := range groups {
+		for _, g := range fold(groups) {
 			row := []string{"  " + g.Name, units.Seconds(g.Seconds), "", units.Percent(g.Share), units.Count(p.Steps), units.Seconds(g.Seconds * float64(p.Steps)), "", "", "", units.Count(g.Kernels)}
 			t.Rows = append(t.Rows, row)
 		}
@@ -81,6 +81,23 @@ func (p phases) table() Table {
 	inside("kernels of a step of the epoch's program", p.InEpoch)
 	t.Notes = p.notes()
 	return t
+}
+
+// fold joins the groups at the end that take less than half a percent each: an
+// epoch's program has dozens of them, such as the kernels of its shuffle.
+func fold(groups []profile.Group) []profile.Group {
+	from := len(groups)
+	for from > 0 && groups[from-1].Share < 0.005 {
+		from--
+	}
+	if len(groups)-from < 3 {
+		return groups
+	}
+	rest := profile.Group{Name: units.Plural(len(groups)-from, "other")}
+	for _, g := range groups[from:] {
+		rest.Seconds, rest.Share, rest.Kernels = rest.Seconds+g.Seconds, rest.Share+g.Share, rest.Kernels+g.Kernels
+	}
+	return append(groups[:from:from], rest)
 }
 
 // row is a line of the table. What is not known is left empty.

@@ -79,7 +79,8 @@ func TestMeasuredGoldens(t *testing.T) {
 	}
 	gpu.InStep /= 2
 	gpu.InChain = []profile.Group{{Name: "pool/backward", Kernels: 2, Seconds: 5e-3, Share: 0.75}, {Name: profile.NoLabel + "memcpy32_post", Kernels: 1, Seconds: 1.65e-3, Share: 0.25}}
-	gpu.InEpoch = []profile.Group{{Name: "pool/backward", Kernels: 1, Seconds: 4e-3, Share: 1}}
+	gpu.InEpoch = []profile.Group{{Name: "pool/backward", Kernels: 1, Seconds: 4e-3, Share: 0.99},
+		{Name: "conv/forward", Kernels: 1, Seconds: 2e-5, Share: 0.004}, {Name: profile.NoLabel + "sort_1", Seconds: 1e-5, Share: 0.003}, {Name: profile.NoLabel + "sort_2", Seconds: 1e-5, Share: 0.003}}
 	gpu.Chain.Device, gpu.Chain.Kernels = gpu.Chain.Seconds()/2, 36
 	gpu.Phases[0].Device, gpu.Phases[0].Time.Host = 0, 1.3e-3
 	gpu.Phases[0].Time.Samples = []float64{0.9e-3}

@@ -95,6 +95,8 @@ func TestPlotsOfAnything(t *testing.T) {
 		says string // in the HTML
 	}{
 		{"nothing", Plot{}, "no data"},
+		{"no history", ErrorCurve(nil), "no data"},
+		{"no losses", LossCurve(nil), "no data"},
 		{"a name only", Plot{Series: []Series{{Name: "empty"}}}, "no data"},
 		{"one point", Plot{Series: []Series{{Y: []float64{3}}}}, "h0"},
 		{"one zero", Plot{Series: []Series{{Y: []float64{0}}}}, "h0"},

@@ -49,12 +49,16 @@ func Batches(b *profile.Batches) Rich {
 	title := fmt.Sprintf("%s (%s) on %s: forward and backward", b.Net, b.Model, b.Device)
 	t := Table{Title: title, Head: []string{"batch", "mean", "variance (s²)", "median", "spread", "best", "runs", "an example"}}
 	s := Series{Name: "mean"}
+	scale, unit := 1e3, "ms"
+	if n := len(b.Points); n > 0 && b.Points[n-1].Mean() < 1e-3 {
+		scale, unit = 1e6, "µs"
+	}
 	for _, p := range b.Points {
 		m := p.Core
 		t.Rows = append(t.Rows, []string{units.Count(p.Batch), units.Seconds(p.Mean()), scientific(p.Variance(), 3), units.Seconds(m.Median()),
 			fmt.Sprintf("± %.1f%%", 100*m.Spread()), units.Seconds(m.Best()), units.Count(m.N()), units.Seconds(m.Median() / float64(p.Batch))})
-		s.X, s.Y = append(s.X, float64(p.Batch)), append(s.Y, p.Mean())
-		s.Low, s.High = append(s.Low, stats.Quantile(m.Samples, 0.25)), append(s.High, stats.Quantile(m.Samples, 0.75))
+		s.X, s.Y = append(s.X, float64(p.Batch)), append(s.Y, scale*p.Mean())
+		s.Low, s.High = append(s.Low, scale*stats.Quantile(m.Samples, 0.25)), append(s.High, scale*stats.Quantile(m.Samples, 0.75))
 	}
 	if len(b.Left) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("left out, as the time to compile was over: batches of %s", strings.Trim(fmt.Sprint(b.Left), "[]")))
@@ -62,7 +66,7 @@ func Batches(b *profile.Batches) Rich {
 	if b.Partial {
 		t.Notes = append(t.Notes, "stopped: a partial result")
 	}
-	return both{t, Plot{Title: title, X: "batch", Y: "time (s)", LogX: true, LogY: true, Series: []Series{s}}}
+	return both{t, Plot{Title: title, X: "batch", Y: "time (" + unit + ")", LogX: true, LogY: true, Series: []Series{s}}}
 }
 
 // both is a table above a plot.

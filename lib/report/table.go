@@ -11,7 +11,8 @@ import (
 )
 
 // A Table is rows of cells below a head. Columns in which every cell is a
-// number, or looks like one, are set flush right.
+// number, or looks like one, are set flush right. A row of one cell is a heading
+// of those below it, which may begin with spaces.
 type Table struct {
 	Title string
 	Head  []string
@@ -196,10 +197,15 @@ func (t Table) HTML() string {
 	}
 	row := func(cells []string, tag string) {
 		b.WriteString("<tr>")
+		if len(cells) == 1 && len(right) > 1 && tag == "td" { // the heading of the rows below
+			fmt.Fprintf(&b, `<td colspan="%d" style="text-align:left;font-weight:bold">%s</td></tr>`, len(right), escape(cells[0]))
+			return
+		}
 		for c := range right {
-			s := ""
+			s, in := "", 0
 			if c < len(cells) {
-				s = strings.ReplaceAll(escape(cells[c]), "\n", "<br>")
+				text := strings.TrimLeft(cells[c], " ")
+				s, in = strings.ReplaceAll(escape(text), "\n", "<br>"), len(cells[c])-len(text)
 			}
 			if tag == "th" { // validation/main/accuracy may be broken where the page is narrow
 				s = strings.NewReplacer("/", "/<wbr/>", "_", "_<wbr/>").Replace(s)
@@ -210,6 +216,9 @@ func (t Table) HTML() string {
 				if tag == "td" {
 					align += ";white-space:nowrap" // 2.83 ms is one word
 				}
+			}
+			if in > 0 { // a page drops the spaces that a text begins with
+				align += fmt.Sprintf(";padding-left:%.1fem", 0.7+float64(in)/2)
 			}
 			fmt.Fprintf(&b, `<%s style="text-align:%s">%s</%s>`, tag, align, s, tag)
 		}

@@ -17,6 +17,8 @@ func TestTableGolden(t *testing.T) {
 	table.Add("LeNet5", 61706, 0.0123456, "1.42 ms")
 	table.Add("größer", int64(1_234_567), math.NaN(), time.Second)
 	table.Add("two\nlines", nil, 1e-9)
+	table.Add("a heading <of>")
+	table.Add("  what is below", 1)
 	golden(t, "table.txt", table.String()+"\n")
 	golden(t, "table.html", table.HTML()+"\n")
 	wellFormed(t, strings.ReplaceAll(table.HTML(), "<br>", "<br/>"))
@@ -79,7 +81,7 @@ func TestGallery(t *testing.T) {
 	}}
 	golden(t, "gallery.txt", g.String()+"\n")
 	rich := g.HTML()
-	for _, want := range []string{`<img src="data:image/png;base64,iVBOR`, "7 ✓", "✗ &#34;2&#34;", "not &lt;b&gt;", "no picture: 1 bytes for 2×2×1", `alt="7, predicted rightly"`} {
+	for _, want := range []string{`<img src="data:image/png;base64,iVBOR`, "7 ✓", "✗ &#34;2&#34;", "not &lt;b&gt;", "no picture: 1 byte for 2×2×1", `alt="7, predicted rightly"`} {
 		if !strings.Contains(rich, want) {
 			t.Errorf("got %s, want %q in it", rich, want)
 		}

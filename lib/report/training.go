@@ -50,8 +50,11 @@ func trainNet(ctx context.Context, n *fit.Net, data *fit.Set, t fit.Train) (*fit
 }
 
 // ErrorCurve draws the error rates of a history, 1 - accuracy, over the epochs;
-// where a net has no labels, the losses.
+// where a net has no labels, the losses. Of a nil history it is empty.
 func ErrorCurve(h *fit.History) Plot {
+	if h == nil {
+		h = &fit.History{}
+	}
 	p := Plot{Title: "error", X: "epoch", Y: "error rate"}
 	train, test := Series{Name: "train"}, Series{Name: "test"}
 	for _, e := range h.Epochs {
@@ -78,7 +81,11 @@ func wrong(s fit.Score) float64 {
 }
 
 // LossCurve draws the loss of every step of a history, on a logarithmic axis.
+// Of a nil history it is empty.
 func LossCurve(h *fit.History) Plot {
+	if h == nil {
+		h = &fit.History{}
+	}
 	y := make([]float64, len(h.Losses))
 	for i, l := range h.Losses {
 		y[i] = float64(l)

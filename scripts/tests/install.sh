@@ -1,6 +1,7 @@
 # A fresh machine: Debian 12 in a chroot with Go, Python and the registries, and a
-# user who is not root. scripts/run there, from nothing to a page. What this
-# machine needs to reach the registries is taken along.
+# user who is not root. scripts/run there, from nothing to a page; then what the
+# container's image is made of: each RUN of its Dockerfile, its start, its health
+# check. What this machine needs to reach the registries is taken along.
 began=$SECONDS
 if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null || ! unshare -m true 2>/dev/null; then
   say "install: skipped: a chroot needs root and debootstrap: sudo apt-get install debootstrap && sudo scripts/test install"
@@ -13,11 +14,12 @@ else
     local name=$1; shift
     if "$@" > "$work/check.log" 2>&1; then good=$((good + 1)); else bad=$((bad + 1)); say "install: $name:"; tail -20 "$work/check.log" >&2; fi
   }
-  # inside USER COMMAND: in the chroot, with mounts of its own that go with it.
+  # inside USER COMMAND: in the chroot, with mounts of its own that go with it;
+  # namespaces="-m -n" gives it a network of its own, too.
   inside() {
     local user=$1; shift
     # shellcheck disable=SC2016
-    unshare -m --propagation private sh -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"' "$debian" \
+    unshare ${namespaces:--m} --propagation private sh -c 'ip link set lo up; mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"' "$debian" \
       env -i HOME=/home/gaiden PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "${along[@]}" su -p -s /bin/bash "$user" -c "$*"
   }
   along=()
@@ -40,10 +42,18 @@ else
     chown -R 1000:1000 "$debian/home/gaiden"
     check "no Go" inside gaiden 'PATH=/usr/bin:/bin; cd ~/gaiden && ! scripts/run setup 2> /tmp/said && grep -q "Go is missing" /tmp/said'
     check "scripts/run" inside gaiden 'cd ~/gaiden && scripts/run notebooks/07-peaks.ipynb'
-    check "a page" grep -q "7 of 7 have run" "$debian/home/gaiden/.cache/gaiden/out/07-peaks.html"
+    check "a page" grep -qE "<dd>([0-9]+) of \1 have run" "$debian/home/gaiden/.cache/gaiden/out/07-peaks.html"
     check "nothing in the tree" inside gaiden 'cd ~/gaiden && test "$(ls -A | grep -cE "^(\.venv)$")" = 1 && ! find . -path ./.venv -prune -o -newer .venv/.gaiden -type f -print | grep .'
     check "again, and quickly" inside gaiden 'cd ~/gaiden && time timeout 120 scripts/run setup'
     check "gaiden" inside gaiden '~/.local/share/gaiden/bin/gaiden info && ~/.local/share/gaiden/bin/gaiden session stop'
+    # image N: the Nth RUN of the image.
+    image() { awk -v n="$1" '/^RUN /{i++} i == n {sub(/^RUN /, ""); print; if (!/\\$/) exit}' "$root/docker/Dockerfile.cpu"; }
+    check "the image's packages" inside root "$(image 1)"
+    check "the image's set-up" inside gaiden "cd ~/gaiden && $(image 3)"
+    namespaces="-m -n" check "the image's start and health check" inside gaiden 'cd ~/gaiden && ! docker/healthy && { JUPYTER_TOKEN=word tini -- docker/start & } &&
+      for try in $(seq 60); do sleep 1; docker/healthy && break; done; docker/healthy && trap "kill $!" EXIT &&
+      kernels() { curl -s -o /tmp/kernels -w "%{http_code}" "127.0.0.1:8888/api/kernelspecs$1"; } &&
+      [ "$(kernels)" = 403 ] && [ "$(kernels ?token=word)" = 200 ] && grep -q "Go (Gaiden)" /tmp/kernels && [ -f ~/work/notebooks/00-start.ipynb ]'
     check "nothing of root's" bash -c '! find "$0/home/gaiden" -user root | grep .' "$debian"
   fi
   add_counts install "$began" "$good" "$bad" 0

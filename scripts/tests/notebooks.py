@@ -1,28 +1,89 @@
-"""Runs notebooks and looks at what came out: every cell ran, the page has the
-pictures and tables that the outputs have, no output needs JavaScript, there is a
-cell that says what it runs on, and at the end the table beside the article. The
-first notebook runs through Jupyter's client, the others through gaiden run;
-those of --twice run again, and must come to the same losses. Most of a notebook
-is work for one core, so two run at a time, each with a session of its own; but
-those of --alone come first and have the machine, as they keep what they measure.
-Prints "passed failed skipped"."""
+"""Runs notebooks, each twice from a clean kernel, and looks at what came out:
+every cell ran, the page has the pictures and tables that the outputs have, no
+output needs JavaScript, there is a cell that says what it runs on, and at the end
+the table beside the article; and all numbers that no clock has a part in are the
+same both times. The first notebook runs through Jupyter's client, all others
+through gaiden run. Most of a notebook is work for one core, so two run at a time,
+each with a session of its own; but those of --alone come first and have the
+machine, as they keep what they measure. Prints "passed failed skipped"."""
 import argparse, os, re, subprocess, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
+from html.parser import HTMLParser
 from pathlib import Path
 
 import nbformat
 
 LIMIT = 300  # seconds that a notebook may take on two cores without a GPU
 
+# What says that a clock has a part in an output, and what no clock has a part in
+# where it stands beside times: single numbers, and columns of tables.
+TIME = re.compile(r"\d ?(?:ns|µs|us|ms|s|min|h)\b|\dm\d+s")
+FOUND = re.compile(r"(?:loss|accuracy|error|accuracy rate):? +(?:is )?[\d.]+(?:e-?\d+)?(?![\d.]| ?(?:ns|µs|us|ms|s)\b|[mh]\d)|by at most [\d.e-]+")
+COLUMNS = re.compile(r"loss|accuracy|FLOPs|bytes|text$|parameters|^epoch$|^calls$|^batch$|^places$")
+
+
+class Columns(HTMLParser):
+    """The cells of a page's tables that stand in such columns."""
+
+    def __init__(self):
+        super().__init__()
+        self.head, self.row, self.into, self.found = [], [], None, []
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "table":
+            self.head = []
+        elif tag == "tr":
+            self.row = []
+        elif tag in ("td", "th"):
+            self.into = ""
+
+    def handle_data(self, data):
+        if self.into is not None:
+            self.into += data
+
+    def handle_endtag(self, tag):
+        if tag in ("td", "th"):
+            self.row.append(self.into or "")
+            self.into = None
+        elif tag == "tr" and not self.head:
+            self.head = self.row
+        elif tag == "tr":
+            name = self.row[0].split(":")[0]  # "rest: less in a step than alone"
+            self.found += [f"{name}, {h}: {v}" for h, v in zip(self.head, self.row) if COLUMNS.search(h) and not TIME.search(v)]
+
 
 def outputs(nb):
     return [o for cell in nb.cells for o in cell.get("outputs", [])]
 
 
-def losses(nb):
-    """The losses and accuracies that the outputs give, without the times beside them."""
-    text = "\n".join("".join(o.get("text", "") or o.get("data", {}).get("text/plain", "")) for o in outputs(nb))
-    return re.findall(r"(?:loss|accuracy|error|accuracy rate):? +(?:is )?([\d.]+(?:e-?\d+)?)", text)
+def text(output):
+    return "".join(output.get("text", "") or output.get("data", {}).get("text/plain", ""))
+
+
+def found(nb):
+    """What must be the same whenever the notebook runs: all that a cell shows, if
+    there is no time in it and it is no magic, else the numbers and columns above."""
+    for n, cell in enumerate(nb.cells):
+        said = "".join(text(o) if o.output_type == "stream" else f"\n{text(o)}\n" for o in cell.get("outputs", []))
+        if not cell.source.startswith("%") and not TIME.search(said):
+            yield from (f"cell {n}: {line}" for line in said.splitlines() if line.strip())
+            continue
+        for output in cell.get("outputs", []):
+            yield from (f"cell {n}: {m[0]}" for m in FOUND.finditer(text(output)))
+            for row in re.split(r"^epoch +main/loss.*\n", text(output), flags=re.M)[1:]:  # Chainer's columns, but for the last, which is a time
+                yield from (f"cell {n}: epoch {' '.join(line.split()[:-1])}" for line in row.splitlines() if line.strip())
+            columns = Columns()
+            columns.feed("".join(output.get("data", {}).get("text/html", "")))
+            yield from (f"cell {n}: {c}" for c in columns.found)
+
+
+def twice(path, first, second):
+    """What is not the same in two runs of a notebook."""
+    one, two = (list(found(nbformat.read(d / path.name, as_version=4))) for d in (first, second))
+    print(f"{path.name}: twice {len(one)} numbers and lines", file=sys.stderr)
+    if not one:
+        return ["has shown nothing that could be compared"]
+    return [f"the first time {a!r}, the second {b!r}" for a, b in zip(one, two) if a != b][:3] + ([] if len(one) == len(two) else [f"{len(one)} numbers and lines the first time, {len(two)} the second"])
 
 
 def run(path, out, gaiden, jupyter):
@@ -85,32 +146,33 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--gaiden", required=True)
     p.add_argument("--out", type=Path, required=True)
-    p.add_argument("--twice", nargs="*", default=[])
     p.add_argument("--alone", nargs="*", default=[])
     p.add_argument("notebooks", nargs="+", type=Path)
     a = p.parse_args()
+    again = a.out / "again"
+    alone = [n for n in a.notebooks if n.stem in a.alone]
+    others = [n for n in a.notebooks if n not in alone]
 
-    def work(path):
-        cases = [check(path, a.out, a.gaiden, path == a.notebooks[0])]
-        if path.stem in a.twice:
-            again = a.out / "again"
-            ran = run(path, again, a.gaiden, False)
-            first, second = (losses(nbformat.read(d / path.name, as_version=4)) for d in (a.out, again))
-            cases.append([] if ran and first and first == second else [f"the first time {first}, the second {second}"])
-        for problems in cases:
-            for problem in problems:
-                print(f"{path.name}: {problem}", file=sys.stderr)
-        return cases
+    def first(path):
+        return check(path, a.out, a.gaiden, path == a.notebooks[0])
 
-    results, alone = [], [n for n in a.notebooks if n.stem in a.alone]
-    for at_once, some in (1, alone), (2, [n for n in a.notebooks if n not in alone]):
+    def second(path):
+        return [] if run(path, again, a.gaiden, False) else ["did not run to its end the second time"]
+
+    problems = {}
+    for at_once, work in (1, [(first, n) for n in alone]), (2, [(first, n) for n in others] + [(second, n) for n in a.notebooks]):
         with ThreadPoolExecutor(at_once, thread_name_prefix="lane") as lanes:
-            results += lanes.map(work, some)
+            for (which, n), wrong in zip(work, lanes.map(lambda w: w[0](w[1]), work)):
+                problems[which, n] = wrong
         for n in range(at_once):
             subprocess.run([a.gaiden, "session", "stop"], env=lane(f"lane_{n}"), stdout=sys.stderr)
-    cases = [problems for l in results for problems in l]
-    bad = sum(map(bool, cases))
-    print(len(cases) - bad, bad, 0)
+    for which, n in problems:
+        if which is second and not problems[which, n]:
+            problems[which, n] = twice(n, a.out, again)
+        for problem in problems[which, n]:
+            print(f"{n.name}: {problem}", file=sys.stderr)
+    bad = sum(map(bool, problems.values()))
+    print(len(problems) - bad, bad, 0)
 
 
 main()

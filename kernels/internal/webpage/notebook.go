@@ -3,6 +3,8 @@ package webpage
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -85,6 +87,43 @@ func (nb *notebook) kernel() string {
 		name += " " + string(m.Gaiden.Version) + ", Go"
 	}
 	return name + " " + strings.TrimPrefix(string(m.Language.Version), "go")
+}
+
+var gpu = regexp.MustCompile(`^GPU( \d+)?: `)
+
+// machine says on what the notebook ran and with which versions, if its first
+// %info does: the lines above that of the plugin.
+func (nb *notebook) machine() (machine, versions string) {
+	i := slices.IndexFunc(nb.Cells, func(c cell) bool {
+		return strings.TrimSpace(string(c.Source)) == "%info" && len(c.Outputs) > 0
+	})
+	if i < 0 {
+		return "", ""
+	}
+	above, _, found := strings.Cut(string(nb.Cells[i].Outputs[0].Text), "\nplugin ")
+	said := strings.Split(above, "\n")
+	if !found || len(said) < 3 {
+		return "", ""
+	}
+	last := len(said) - 1
+	name, _, _ := strings.Cut(said[0], ",") // behind it is the time
+	versions = strings.Join(strings.Fields(name), " ") + ", " + said[last]
+	machine = said[1]
+	count := map[string]int{}
+	for _, line := range said[2:last] {
+		count[gpu.ReplaceAllString(line, "")]++
+	}
+	for _, line := range said[2:last] {
+		one := gpu.ReplaceAllString(line, "")
+		switch n := count[one]; {
+		case n > 1:
+			machine += fmt.Sprintf("; %d × %s", n, one)
+		case n == 1:
+			machine += "; " + line
+		}
+		delete(count, one)
+	}
+	return machine, versions
 }
 
 // when returns when a cell began and ended, if the notebook says so.

@@ -176,6 +176,10 @@ func (nb *notebook) facts() string {
 		row("run", fmt.Sprintf("%s UTC, %s in cells", first.UTC().Format("2006-01-02 15:04"), span(took)))
 	}
 	row("kernel", strings.TrimSpace(nb.kernel()))
+	if machine, versions := nb.machine(); machine != "" {
+		row("machine", machine)
+		row("versions", versions)
+	}
 	if len(seeds) > 0 {
 		var list []string
 		for s := range seeds {
