@@ -52,7 +52,7 @@ func (n *Net) fuses(s *Set, c chunk) int {
 		return 0
 	}
 	table := n.tilings()
-	if k == AutoKernels && !n.prefers(table.Known(n.stepKey(c.Batch))) {
+	if k == AutoKernels && (n.wideSequences(s, c.Batch) || !n.prefers(table.Known(n.stepKey(c.Batch)))) {
 		return 0
 	}
 	return 1 + table.Changes()

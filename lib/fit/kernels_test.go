@@ -246,3 +246,18 @@ func TestFullBatchKernels(t *testing.T) {
 		}
 	}
 }
+
+// TestWideSequences holds which nets have LSTMs that AutoKernels leaves to XLA.
+func TestWideSequences(t *testing.T) {
+	s := open(t)
+	for _, tt := range []struct {
+		units, batch int
+		want         bool
+	}{{5, 20, false}, {20, 20, true}, {80, 20, false}} { // 80: no kernel at all
+		n := attach(t, s, fmt.Sprint("lstm", tt.units), models.SineLSTM(tt.units, 7), Config{})
+		data := load(t, n, "waves", numbers(20, 7, 7, 1))
+		if got := n.wideSequences(data, tt.batch); got != tt.want {
+			t.Errorf("%d units: got %v, want %v", tt.units, got, tt.want)
+		}
+	}
+}

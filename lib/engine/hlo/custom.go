@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -32,7 +33,9 @@ type CallConfig struct {
 // (api_version 4). Results have the given shapes.
 //
 // XLA checks neither the name nor the configuration before the program is
-// compiled, and a plugin may crash on a wrong one: check them first.
+// compiled, and a plugin may crash on a wrong one: check them first. Operands and
+// results lie row by row: the call says so, or XLA would turn them around as it
+// suits the operations beside it.
 func (f *Function) CustomCall(target string, operands []compute.Value, outputs []shapes.Shape, config CallConfig) ([]compute.Value, error) {
 	in, err := f.operands("CustomCall", operands...)
 	if err != nil {
@@ -52,7 +55,7 @@ func (f *Function) CustomCall(target string, operands []compute.Value, outputs [
 		}
 		results[i] = s.Clone()
 	}
-	attrs := " {api_version = 4 : i32"
+	attrs := " {api_version = 4 : i32, operand_layouts = " + layouts(shapesOf(in)) + ", result_layouts = " + layouts(results)
 	if len(config.Backend) > 0 {
 		attrs += ", backend_config = {"
 		for i, key := range slices.Sorted(maps.Keys(config.Backend)) {
@@ -97,6 +100,22 @@ func (f *Function) CustomCall(target string, operands []compute.Value, outputs [
 		op: "stablehlo.custom_call @" + quoteSymbol(target), form: formCall, in: in, attrs: attrs + "}",
 		sticky: config.Effect, cost: cost,
 	}, results...)), nil
+}
+
+// layouts are those of arrays that lie row by row: their axes, the last one first.
+func layouts(of []shapes.Shape) string {
+	l := make([]string, len(of))
+	for i, s := range of {
+		axes := make([]int, s.Rank())
+		for k := range axes {
+			axes[k] = s.Rank() - 1 - k
+		}
+		l[i] = "dense<" + list(axes) + "> : tensor<" + strconv.Itoa(len(axes)) + "xindex>"
+		if len(axes) == 0 {
+			l[i] = "dense<> : tensor<0xindex>"
+		}
+	}
+	return "[" + strings.Join(l, ", ") + "]"
 }
 
 // attribute writes a value as MLIR has it in a dictionary.
