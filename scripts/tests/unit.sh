@@ -1,5 +1,6 @@
 # Everything that go test finds, but what the other groups run. Those that take
 # long come first, so that no core waits for the last of them.
 longest='gaiden/lib/fit gaiden/kernels/internal/notebook gaiden/lib/profile'
-gotest unit -timeout 20m $longest $(cd "$root" && go list ./... | grep -vxF "$(printf '%s\n' gaiden/lib/session $longest)")
+setup_gopls
+PATH=$data/bin:$PATH gotest unit -timeout 20m $longest $(cd "$root" && go list ./... | grep -vxF "$(printf '%s\n' gaiden/lib/session $longest)")
 (cd "$root" && go vet ./...) || failed=$((failed + 1))
