@@ -1,8 +1,8 @@
-"""Runs notebooks, each twice from a clean kernel, and looks at what came out:
-every cell ran, the page has the pictures and tables that the outputs have, no
-output needs JavaScript, there is a cell that says what it runs on, and at the end
-the table beside the article; and all numbers that no clock has a part in are the
-same both times. The first notebook runs through Jupyter's client, all others
+"""Runs notebooks, each from a clean kernel, and looks at what came out: every cell
+ran, the page has the pictures and tables that the outputs have, no output needs
+JavaScript, there is a cell that says what it runs on, and at the end the table
+beside the article. With --twice each runs a second time, and all numbers that no
+clock has a part in are the same both times. The first notebook runs through Jupyter's client, all others
 through gaiden run. Most of a notebook is work for one core, so two run at a time,
 each with a session of its own; but those of --alone come first and have the
 machine, as they keep what they measure. Prints "passed failed skipped"."""
@@ -147,6 +147,7 @@ def main():
     p.add_argument("--gaiden", required=True)
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--alone", nargs="*", default=[])
+    p.add_argument("--twice", action="store_true")
     p.add_argument("notebooks", nargs="+", type=Path)
     a = p.parse_args()
     again = a.out / "again"
@@ -160,7 +161,7 @@ def main():
         return [] if run(path, again, a.gaiden, False) else ["did not run to its end the second time"]
 
     problems = {}
-    for at_once, work in (1, [(first, n) for n in alone]), (2, [(first, n) for n in others] + [(second, n) for n in a.notebooks]):
+    for at_once, work in (1, [(first, n) for n in alone]), (2, [(first, n) for n in others] + [(second, n) for n in a.notebooks if a.twice]):
         with ThreadPoolExecutor(at_once, thread_name_prefix="lane") as lanes:
             for (which, n), wrong in zip(work, lanes.map(lambda w: w[0](w[1]), work)):
                 problems[which, n] = wrong
