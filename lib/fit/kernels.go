@@ -21,7 +21,8 @@ import (
 // A net with batch norm has no plan either, but its norms have kernels: two each
 // way, with the activation and a residual block's sum in them. They are not
 // measured to be faster in general, so AutoKernels leaves them to XLA until
-// [Net.Tune] has found that they are for this net; FusedKernels uses them.
+// [Net.Tune] has found that they are for this net; FusedKernels uses them. It alone
+// uses those of an LSTM that is too large for a plan (more than 8 units).
 type Kernels int
 
 const (
