@@ -13,6 +13,7 @@ import (
 // the whole store gives, bit for bit, and so is the state of the random numbers
 // after them. (Of normal's layers some have one shape, and so one program.)
 func TestFirstValues(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for _, m := range []models.Net{models.SeedCNN(), models.MLP(20), models.SineLSTM(5, 10), normal()} {
 		t.Run(m.Name, func(t *testing.T) {

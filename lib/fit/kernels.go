@@ -21,8 +21,7 @@ import (
 // A net with batch norm has no plan either, but its norms have kernels: two each
 // way, with the activation and a residual block's sum in them. They are not
 // measured to be faster in general, so AutoKernels leaves them to XLA until
-// [Net.Tune] has found that they are for this net; FusedKernels uses them. It alone
-// uses those of an LSTM that is too large for a plan (more than 8 units).
+// [Net.Tune] has found that they are for this net; FusedKernels uses them.
 type Kernels int
 
 const (
@@ -53,7 +52,7 @@ func (n *Net) fuses(s *Set, c chunk) int {
 		return 0
 	}
 	table := n.tilings()
-	if k == AutoKernels && (n.wideSequences(s, c.Batch) || !n.prefers(table.Known(n.stepKey(c.Batch)))) {
+	if k == AutoKernels && !n.prefers(table.Known(n.stepKey(c.Batch))) {
 		return 0
 	}
 	return 1 + table.Changes()

@@ -28,6 +28,7 @@ func dropped() models.Net {
 // losses and all of the state are those of the net as GoMLX derives it, random
 // numbers included. What the kernels compute is package fused's to test.
 func TestPlan(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for i, tt := range []struct {
 		net    models.Net
@@ -95,6 +96,7 @@ func TestPlan(t *testing.T) {
 // TestFusedPrograms holds how many kernels the epochs of the benchmark's nets
 // have for a GPU, and that they are text that a CPU can write.
 func TestFusedPrograms(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for _, tt := range []struct {
 		net     models.Net
@@ -243,21 +245,6 @@ func TestFullBatchKernels(t *testing.T) {
 	for i, want := range losses[0] {
 		if got := losses[1][i]; math.Abs(float64(got-want)) > 1e-4*math.Abs(float64(want)) {
 			t.Errorf("loss %d: got %v, want %v", i, got, want)
-		}
-	}
-}
-
-// TestWideSequences holds which nets have LSTMs that AutoKernels leaves to XLA.
-func TestWideSequences(t *testing.T) {
-	s := open(t)
-	for _, tt := range []struct {
-		units, batch int
-		want         bool
-	}{{5, 20, false}, {20, 20, true}, {80, 20, false}} { // 80: no kernel at all
-		n := attach(t, s, fmt.Sprint("lstm", tt.units), models.SineLSTM(tt.units, 7), Config{})
-		data := load(t, n, "waves", numbers(20, 7, 7, 1))
-		if got := n.wideSequences(data, tt.batch); got != tt.want {
-			t.Errorf("%d units: got %v, want %v", tt.units, got, tt.want)
 		}
 	}
 }

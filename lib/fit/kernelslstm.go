@@ -25,15 +25,6 @@ func (n *Net) sequences() bool {
 	})
 }
 
-// wideSequences says whether the net's LSTMs are too large for one kernel that does
-// the whole step, and have one each way instead: those are for FusedKernels only. An
-// LSTM of 50 units learned nothing with them on an H200, where XLA was free to turn
-// their arrays around; the text forbids it (hlo.Function.CustomCall), but they have
-// not trained on a GPU since.
-func (n *Net) wideSequences(s *Set, batch int) bool {
-	return n.sequences() && n.sequencePlan(s, batch) == nil
-}
-
 // sequencePlan is how a step of so many examples of a set is one kernel and an
 // update, nil if it is not. The kernel's numbers are float32, with BF16 too: it
 // is no faster with less.

@@ -37,6 +37,7 @@ func normal() models.Net {
 // TestNormPrograms holds what a residual net's step has for a GPU: four kernels
 // for each batch norm, one text for norms of one shape, and a label for each.
 func TestNormPrograms(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "norms", models.ResNet("ResNet26", 2, 2, 2, 2), Config{Optimizer: SGD{Momentum: 0.9}})
 	data := load(t, n, "images", digits(4, n.model.Input, 1))

@@ -42,6 +42,7 @@ func step(t *testing.T, n *Net, d Data, batch int) (float64, map[string][]float3
 // TestLowerings holds that every way to pool and to convolve gives the same,
 // for kernels, strides and padding of each kind.
 func TestLowerings(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	d := formulaData("SeedCNN", 4, 12*12*2, 0)
 	type convolution struct{ kernel, pad, stride int }
@@ -79,6 +80,7 @@ func TestLowerings(t *testing.T) {
 // TestWholeImage holds that a convolution whose outputs each see the whole image,
 // which is one product, gives what XLA's convolution gives.
 func TestWholeImage(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for i, tt := range []struct{ side, kernel, pad, stride int }{
 		{2, 3, 1, 1}, // as in ResNet152

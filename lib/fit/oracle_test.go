@@ -151,6 +151,7 @@ func without(net models.Net) models.Net {
 // of PyTorch, which computes in float64. The tolerance is a part of the largest
 // element of each array.
 func TestOracle(t *testing.T) {
+	t.Parallel()
 	o := readOracle(t)
 	tests := []struct {
 		name      string
@@ -248,6 +249,7 @@ func TestOracle(t *testing.T) {
 
 // TestOptimizers holds that ten steps of each optimizer are PyTorch's.
 func TestOptimizers(t *testing.T) {
+	t.Parallel()
 	o := readOracle(t)
 	tests := []struct {
 		name      string

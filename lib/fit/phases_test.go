@@ -87,6 +87,7 @@ type kind struct {
 // TestPhases holds that the phases, done one after the other, give the losses
 // of the epoch program.
 func TestPhases(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	for i, tt := range tiny() {
@@ -133,6 +134,7 @@ func TestPhases(t *testing.T) {
 // TestLayers holds that the layers by themselves derive the gradients that the
 // whole does.
 func TestLayers(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	for i, tt := range tiny() {

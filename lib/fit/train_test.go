@@ -60,6 +60,7 @@ func TestSameSeed(t *testing.T) {
 // TestFullBatch holds that epochs of a single step, which run as one loop, are
 // what they are one by one.
 func TestFullBatch(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	losses := func(name string, calls int) []float32 {
@@ -93,6 +94,7 @@ func TestFullBatch(t *testing.T) {
 
 // TestUnroll holds that the shape of the loop does not change what is computed.
 func TestUnroll(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	losses := func(name, platform string, unroll int, loop Loop) []float32 {
 		n := attach(t, s, name, small(), Config{Seed: 3, Unroll: unroll, Loop: loop, FirstLook: true})
@@ -407,6 +409,7 @@ func TestBadInput(t *testing.T) {
 // learns without, the same twice, and that the session outlives the saving of its
 // programs.
 func TestOneDNN(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	losses := func(name string, with bool) []float32 {
 		net := models.Net{Name: "net", Input: []int{20, 20, 3}, Layers: []models.Layer{
