@@ -29,6 +29,10 @@ const light = 2e10
 // much longer to compile.
 const lightest = 2e9
 
+// counted is the number of light steps from which a program counts them. In a loop
+// that it does not count, the host looks at the device before each turn.
+const counted = 16
+
 // bodies are how many steps a body may hold, the best first.
 var bodies = []int{10, 8, 5, 4}
 
@@ -78,10 +82,10 @@ func (n *Net) split(steps, batch, devices int, work float64, fused bool) chunk {
 		}
 	}
 	turns := steps / c.Unroll
-	if n.platform != "cpu" && !c.Single && devices == 1 && work < light && turns > 16 {
+	if n.platform != "cpu" && !c.Single && devices == 1 && work < light && turns*c.Unroll > counted {
 		most := min(max(128, 256/c.Unroll), turns, max(16, int(50*light/max(1, work*float64(c.Unroll)))))
 		c.Inner = min(64, most)
-		for k := most; k >= 16; k-- {
+		for k := most; k >= min(16, turns); k-- {
 			if turns%k == 0 {
 				c.Inner = k
 				break

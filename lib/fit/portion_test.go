@@ -34,6 +34,8 @@ func TestSplit(t *testing.T) {
 		{"GPU, heavy as a loop", "cuda", false, LoopedSteps, 600, 1, 3e12, false, 1, 1, false},
 		{"GPU, fused", "cuda", false, AutoLoop, 600, 1, 1e9, true, 60, 10, false},
 		{"GPU, fused, by four", "cuda", false, AutoLoop, 468, 1, 1e9, true, 117, 4, false},
+		{"GPU, fused, few turns", "cuda", false, AutoLoop, 100, 1, 1e6, true, 10, 10, false},
+		{"GPU, fused, few steps", "cuda", false, AutoLoop, 10, 1, 1e6, true, 1, 10, false},
 		{"GPU, fused, odd", "cuda", false, AutoLoop, 602, 1, 1e9, true, 86, 1, false},
 		{"GPU, fused, not small", "cuda", false, AutoLoop, 600, 1, 9e9, true, 100, 1, false},
 		{"GPU, light and single", "cuda", false, SingleSteps, 600, 1, 1e9, false, 1, 1, true},
