@@ -74,7 +74,8 @@ func (l *Linker) Prepare(job Job) {
 	// It ends when its input does: with this process, however that ends.
 	p.cmd = exec.Command(l.Program, "-importcfg", job.Config, "-s", "-w", "-buildmode=exe", "-o", os.DevNull, job.Object)
 	p.cmd.Dir = job.Dir
-	p.cmd.Env = append(os.Environ(), "GOGC=off", "GOMEMLIMIT=1GiB", "GOOS=", "GOARCH=", "GAIDEN_LINK_PACKAGES="+strings.Join(job.Packages, ","))
+	p.cmd.Env = append(os.Environ(), "GOGC=off", "GOMEMLIMIT=1GiB", "GOOS=", "GOARCH=", "GAIDEN_LINK_PACKAGES="+strings.Join(job.Packages, ","),
+		"GAIDEN_LINK_REACHED="+job.Object+".reached", "GAIDEN_LINK_STAMP="+p.stamp)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Stdout = p
 	ask, err := p.cmd.StdinPipe()

@@ -7,13 +7,15 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-//go:embed ahead/ld.go.txt ahead/loader.go.txt
+//go:embed ahead/*.go.txt
 var ahead embed.FS
 
 // An edit changes a source file of cmd/link, if the piece from one of its lines up
@@ -34,10 +36,14 @@ var edits = []edit{
 		"77310ba99abf85fb", "\t\treturn err\n\t}\n", "\t\treturn err\n\t}\n\tmapped(out.buf)\n"},
 	{"ld/main.go", "\tctxt.Out.Close() // Close handles", "\tbench.Start(\"hostlink\")\n",
 		"ca3a4428e756b629", "necessary.\n", "necessary.\n\twritten()\n"},
+	{"ld/deadcode.go", "\td.init()\n", "\n\tif ctxt.DynlinkingGo() {\n",
+		"a7c5b5b1e2879b8a", "\td.init()\n", "\td.init()\n\td.reuse()\n"},
+	{"ld/deadcode.go", "\t\t\t// No new work was discovered. Done.\n", "\t\t}\n\t\td.flood()\n",
+		"0a83d691f0a80736", "Done.\n", "Done.\n\t\t\td.remember()\n"},
 }
 
 // added are the files that the linker has beside Go's own.
-var added = map[string]string{"ld/ahead.go": "ahead/ld.go.txt", "loader/ahead.go": "ahead/loader.go.txt"}
+var added = map[string]string{"ld/ahead.go": "ahead/ld.go.txt", "ld/reached.go": "ahead/reached.go.txt", "loader/ahead.go": "ahead/loader.go.txt"}
 
 // A SourceError reports a Go whose linker is not known.
 type SourceError struct {
@@ -69,7 +75,7 @@ func name(dir, version string) string {
 	for _, e := range edits {
 		fmt.Fprintln(h, e)
 	}
-	for _, file := range []string{"ahead/ld.go.txt", "ahead/loader.go.txt"} {
+	for _, file := range slices.Sorted(maps.Values(added)) {
 		text, _ := ahead.ReadFile(file) // it is in this program
 		h.Write(text)
 	}
@@ -135,16 +141,23 @@ func overlay(work, source string) (string, error) {
 		replace[filepath.Join(source, file)] = to
 		return os.WriteFile(to, []byte(text), 0o600)
 	}
+	changed := map[string]string{}
 	for _, e := range edits {
-		text, err := os.ReadFile(filepath.Join(source, e.file))
-		if err != nil {
-			return "", &SourceError{e.file, err}
+		if changed[e.file] == "" {
+			text, err := os.ReadFile(filepath.Join(source, e.file))
+			if err != nil {
+				return "", &SourceError{e.file, err}
+			}
+			changed[e.file] = string(text)
 		}
-		changed, ok := e.apply(string(text))
+		text, ok := e.apply(changed[e.file])
 		if !ok {
 			return "", &SourceError{File: e.file}
 		}
-		if err := put(e.file, changed); err != nil {
+		changed[e.file] = text
+	}
+	for file, text := range changed {
+		if err := put(file, text); err != nil {
 			return "", fmt.Errorf("linker: %w", err)
 		}
 	}
