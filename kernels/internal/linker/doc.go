@@ -3,7 +3,7 @@
 //
 // Almost half of a link is the reading of compiled packages and the sorting of
 // their symbols, and these are the same for every cell. [Make] builds Go's own
-// linker, from the source that comes with Go, with one change: it can load the
+// linker, from the source that comes with Go, with a change: it can load the
 // packages that it is told first, and then wait. A [Linker] keeps one such
 // process at hand:
 //
@@ -23,6 +23,12 @@
 // The process takes its heap from the system at once and tells when the program is
 // written, not when it has given all back: the link alone, of the same cell, two
 // runs in turn, 187 → 161 ms and 148 → 142, with 5,800 page faults fewer.
+//
+// Which symbols a program needs is found beginning with those that the program
+// before needed, where it had the same packages loaded: a notebook's cells differ
+// little. What is too much by then goes when it is more than an eighth. The link
+// alone, of a cell that takes a training step, ten in turn on a slower host: 216 →
+// 167 ms, the file byte for byte the same.
 //
 // The change is made only to source that is known word for word (by its hash);
 // for another Go there is no such linker, and cells are linked as ever. Package

@@ -35,7 +35,7 @@ func newShop(t *testing.T) *shop {
 	s := &shop{t: t, dir: t.TempDir(), program: program}
 	s.config = filepath.Join(s.dir, "importcfg")
 	list := s.goCommand("list", "-export", "-deps", "-f", "{{if .Export}}packagefile {{.ImportPath}}={{.Export}}{{end}}",
-		"runtime", "fmt", "errors", "maps", "strings", "encoding/json", "net/http", "math/rand/v2")
+		"runtime", "fmt", "errors", "maps", "reflect", "strings", "encoding/json", "net/http", "math/rand/v2")
 	if err := os.WriteFile(s.config, []byte(list), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +89,8 @@ func TestLink(t *testing.T) {
 		"http":     `package main; import ("fmt"; "net/http"); func main() { r, err := http.NewRequest("GET", "http://localhost/x", nil); fmt.Println(r.URL, err) }`,
 		"linkname": "package main\nimport (\"fmt\"; _ \"unsafe\")\n//go:linkname nanotime runtime.nanotime\nfunc nanotime() int64\nfunc main() { fmt.Println(nanotime() > 0) }",
 		"refused":  "package main\nimport _ \"unsafe\"\n//go:linkname start runtime.gcStart\nfunc start()\nfunc main() { start() }",
+		"method":   `package main; import ("encoding/json"; "fmt"); type T []any; func (t T) MarshalJSON() ([]byte, error) { return []byte(fmt.Sprint(len(t))), nil }; func main() { b, err := json.Marshal(map[string]json.Marshaler{"n": T{1, "a"}}); fmt.Println(string(b), err) }`,
+		"reflect":  `package main; import ("fmt"; "reflect"; "strings"); func main() { r := reflect.ValueOf(strings.NewReader("abc")); for i := range r.NumMethod() { fmt.Print(r.Type().Method(i).Name, " ") }; fmt.Println(r.MethodByName("Len").Call(nil)[0]) }`,
 		"panic":    "package main\ntype T struct{}\nfunc (T) Fall(x []int) int { return x[3] }\nfunc main() { println(T{}.Fall(nil)) }",
 	}
 	ahead := map[string][]string{"none": nil, "fmt": {"fmt"}, "many": {"fmt", "maps", "strings", "net/http", "encoding/json", "math/rand/v2"}, "others": {"math/rand/v2"}, "unknown": {"no/such", "fmt"}}
@@ -125,6 +127,71 @@ func TestLink(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReached: a link that begins with what the one before has reached makes what
+// the toolchain makes, or more, and not for ever more.
+func TestReached(t *testing.T) {
+	s := newShop(t)
+	const (
+		small = `package main; import "fmt"; func main() { fmt.Println(1) }`
+		more  = `package main; import ("fmt"; "strings"); type up string; func (u up) String() string { return strings.ToUpper(string(u)) }; func main() { var s fmt.Stringer = up("more"); fmt.Println(s) }`
+		large = `package main; import ("fmt"; "net/http"); func main() { r, err := http.NewRequest("GET", "http://localhost/x", nil); fmt.Println(r.URL, err) }`
+	)
+	var kept string
+	write := func(text string) func() {
+		return func() { os.WriteFile(kept, []byte(text), 0o600) }
+	}
+	steps := []struct {
+		name, text string
+		before     func()
+		equal      bool // as large as what the toolchain makes, which has another order
+		kept       bool // for the next one
+	}{
+		{name: "first", text: small, equal: true, kept: true},
+		{name: "again", text: small, equal: true, kept: true},
+		{name: "more", text: more, equal: true, kept: true},
+		{name: "less, with what more needed", text: small, kept: true},
+		{name: "much more", text: large, equal: true, kept: false},
+		{name: "from the beginning", text: small, equal: true, kept: true},
+		{name: "torn", text: more, before: write("torn"), equal: true, kept: true},
+		{name: "empty", text: small, before: write(""), equal: true, kept: true},
+	}
+	for _, step := range steps {
+		job := s.compile(step.text)
+		job.Packages = []string{"fmt", "net/http", "strings"}
+		kept = job.Object + ".reached"
+		if step.before != nil {
+			step.before()
+		}
+		plain, out := filepath.Join(s.dir, "plain"), filepath.Join(s.dir, "out")
+		if out, err := exec.Command(filepath.Join(s.tools, "link"), "-importcfg", job.Config, "-s", "-w", "-buildmode=exe", "-o", plain, job.Object).CombinedOutput(); err != nil {
+			t.Fatalf("link: %v: %s", err, out)
+		}
+		l := Linker{Program: s.program}
+		l.Prepare(job)
+		if done, err := l.Link(t.Context(), job, out); !done || err != nil {
+			t.Fatalf("%s: got done %t, %v", step.name, done, err)
+		}
+		if got, want := says(out), says(plain); got != want {
+			t.Errorf("%s: got %q, want %q", step.name, got, want)
+		}
+		got, want := size(t, out), size(t, plain)
+		if equal := got == want; equal != step.equal || got < want {
+			t.Errorf("%s: got %d bytes, the toolchain's %d; want as many %t", step.name, got, want, step.equal)
+		}
+		if _, err := os.Stat(kept); (err == nil) != step.kept {
+			t.Errorf("%s: for the next one: got %v, want kept %t", step.name, err, step.kept)
+		}
+	}
+}
+
+func size(t *testing.T, file string) int64 {
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
 }
 
 // frames removes what is another number in each program from a traceback.
