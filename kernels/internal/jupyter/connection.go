@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"reflect"
 	"sort"
 	"strconv"
 	"strings"
@@ -73,7 +74,7 @@ func ReadConnection(path string) (Connection, error) {
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(text, &fields); err != nil {
-		return fail(fmt.Errorf("it is not a JSON object: %w", err))
+		return fail(fmt.Errorf("it is not a JSON object: %w", plain(err)))
 	}
 	for _, name := range []string{"shell_port", "iopub_port", "stdin_port", "control_port", "hb_port", "key"} {
 		if fields[name] == nil {
@@ -82,12 +83,27 @@ func ReadConnection(path string) (Connection, error) {
 	}
 	var c Connection
 	if err := json.Unmarshal(text, &c); err != nil {
-		return fail(err)
+		return fail(plain(err))
 	}
 	if err := c.check(); err != nil {
 		return fail(err)
 	}
 	return c, nil
+}
+
+// plain says of a value of another type what it is, without the names of Go's types.
+func plain(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	switch {
+	case wrong.Field == "":
+		return errors.New("got JSON's " + wrong.Value)
+	case wrong.Type.Kind() == reflect.Int:
+		return fmt.Errorf("%s: got JSON's %s, want a port number", wrong.Field, wrong.Value)
+	}
+	return fmt.Errorf("%s: got JSON's %s, want a %s", wrong.Field, wrong.Value, wrong.Type)
 }
 
 // check says what is wrong with the values.

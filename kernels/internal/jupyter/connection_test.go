@@ -21,7 +21,8 @@ func TestBadConnectionFiles(t *testing.T) {
 	}{
 		{"empty", "", "it is not a JSON object: unexpected end of JSON input"},
 		{"no JSON", "hello", "it is not a JSON object: invalid character 'h' looking for beginning of value"},
-		{"a list", "[]", "it is not a JSON object: json: cannot unmarshal array into Go value of type map[string]json.RawMessage"},
+		{"a list", "[]", "it is not a JSON object: got JSON's array"},
+		{"a number", "5", "it is not a JSON object: got JSON's number"},
 		{"a notebook", `{"cells":[],"nbformat":4}`, "it has no shell_port, so it is no Jupyter connection file"},
 		{"no key", "{" + good + "}", "it has no key, so it is no Jupyter connection file"},
 		{"scheme", "{" + good + `,"key":"k","signature_scheme":"hmac-md4"}`,
@@ -30,7 +31,10 @@ func TestBadConnectionFiles(t *testing.T) {
 		{"port too large", "{" + strings.Replace(good, ":5", ":65536", 1) + `,"key":""}`, "hb_port: got 65536, want a port number"},
 		{"port twice", "{" + strings.Replace(good, ":5", ":4", 1) + `,"key":""}`, "hb_port: got 4, which is control_port, too"},
 		{"port is text", "{" + strings.Replace(good, ":5", `:"5"`, 1) + `,"key":""}`,
-			"json: cannot unmarshal string into Go struct field Connection.hb_port of type int"},
+			"hb_port: got JSON's string, want a port number"},
+		{"port is a fraction", "{" + strings.Replace(good, ":5", `:5.5`, 1) + `,"key":""}`,
+			"hb_port: got JSON's number 5.5, want a port number"},
+		{"key is a number", "{" + good + `,"key":7}`, "key: got JSON's number, want a string"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

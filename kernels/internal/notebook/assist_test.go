@@ -255,13 +255,13 @@ func TestQuestions(t *testing.T) {
 		{"?%env", "%env", ""},
 		{"answer?", "func answer() int", ""},
 		{"%evn?", "", "did you mean %env?"},
-		{"nobody?", "", "nobody: nothing of this name is known"},
+		{"nobody?", "", "nobody: nothing of this name is known\n    without gopls"},
 	}
 	for _, tt := range tests {
 		r.count++
 		result := n.Execute(t.Context(), request(tt.code, r.count), &recorder{})
 		if tt.fails != "" {
-			if result.Err == nil || !strings.Contains(result.Err.Value, tt.fails) {
+			if result.Err == nil || !strings.Contains(strings.Join(result.Err.Traceback, "\n"), tt.fails) {
 				t.Errorf("%s: got error %v, want %q", tt.code, result.Err, tt.fails)
 			}
 			continue

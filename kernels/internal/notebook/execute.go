@@ -127,16 +127,27 @@ func (x *execution) question(ctx context.Context, c magic.Command) error {
 		if strings.HasPrefix(c.Name, "%") {
 			return &magic.UnknownError{Name: c.Name, Line: c.Line, Nearest: magic.Nearest(c.Name, x.n.table().Complete("%"))}
 		}
-		return &nameError{c.Name}
+		return &nameError{c.Name, x.n.gopls.Installed()}
 	}
 	x.Page(found.Data)
 	return nil
 }
 
 // A nameError reports a question about something that nobody knows.
-type nameError struct{ name string }
+type nameError struct {
+	name  string
+	gopls bool // it was asked, too
+}
 
 func (e *nameError) Error() string { return e.name + ": nothing of this name is known" }
+
+// Hint says what to do next.
+func (e *nameError) Hint() string {
+	if e.gopls {
+		return ""
+	}
+	return "without gopls only what cells have declared is: go install golang.org/x/tools/gopls@v0.21.1 puts it where it is found"
+}
 
 // Comm takes what the pages that show the notebook send to its widgets.
 func (n *Notebook) Comm(_ context.Context, kind string, c jupyter.Comm, out jupyter.Output) error {

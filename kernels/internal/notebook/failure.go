@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -107,6 +108,9 @@ func (n *Notebook) failure(err error) *jupyter.Error {
 	}
 	if strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
 		e.Traceback = append(e.Traceback, "    make room on the disk that holds it and run the cell again; go clean -cache removes what Go can compile anew")
+		if n.builder != nil { // the notebook is open
+			e.Traceback = append(e.Traceback, "    cells are built in "+filepath.Dir(n.module.Dir)+" and kept in "+n.builder.Store.Dir+", which may be emptied")
+		}
 	}
 	if hint := hintOf(err); build == nil && hint != "" {
 		e.Traceback = append(e.Traceback, "    "+hint)

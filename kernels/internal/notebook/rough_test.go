@@ -91,7 +91,7 @@ func TestFullDisk(t *testing.T) {
 		// The go command's own words for this are that net/http is not there.
 		cache := os.Getenv("GOCACHE")
 		t.Setenv("GOCACHE", filepath.Join(dir, "go-build"))
-		if _, err := r.run("import \"net/http\"\nhttp.StatusText(200)"); err == nil || !strings.Contains(strings.Join(err.Traceback, "\n"), "no space left on device\n    make room") {
+		if _, err := r.run("import \"net/http\"\nhttp.StatusText(200)"); err == nil || !strings.Contains(strings.Join(err.Traceback, "\n"), "no space left on device\n    make room") || !strings.Contains(strings.Join(err.Traceback, "\n"), filepath.Join(dir, "cache", "binaries")) {
 			t.Errorf("net/http: got error %v, want no space left on device, and what to do", err)
 		}
 		t.Setenv("GOCACHE", cache)
