@@ -28,7 +28,8 @@
 // before needed, where it had the same packages loaded: a notebook's cells differ
 // little. What is too much by then goes when it is more than an eighth. The link
 // alone, of a cell that takes a training step, ten in turn on a slower host: 216 →
-// 167 ms, the file byte for byte the same.
+// 167 ms, the file byte for byte the same; gaiden bench cells without and with it,
+// one after the other: 272 → 220 ms, of which the link 163 → 116.
 //
 // The change is made only to source that is known word for word (by its hash);
 // for another Go there is no such linker, and cells are linked as ever. Package
