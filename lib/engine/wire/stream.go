@@ -148,6 +148,7 @@ type Reader struct {
 	oob  [128]byte
 	fds  []int
 	free chan []byte
+	most int // memory of the largest body, in bytes
 
 	// What receive leaves: a function for RawConn, made once.
 	receive func(fd uintptr) bool
@@ -175,6 +176,10 @@ func (r *Reader) Recycle(body []byte) {
 	default:
 	}
 }
+
+// Most is the memory that the largest body has taken, in bytes, if it was more
+// than a few MB: also of one that never came whole.
+func (r *Reader) Most() int { return r.most }
 
 // Ready says whether a part of a frame has come.
 func (r *Reader) Ready() bool {
@@ -241,6 +246,7 @@ func (r *Reader) body(n int) ([]byte, error) {
 		m := min(n-len(b), r.w-r.r)
 		if len(b)+m > cap(b) {
 			b = append(make([]byte, 0, min(n, 4*cap(b))), b...)
+			r.most = max(r.most, cap(b))
 		}
 		b = append(b, r.buf[r.r:r.r+m]...)
 		r.r += m
