@@ -17,10 +17,13 @@ import (
 // sessionMagics are the magics that ask the session.
 func sessionMagics() magic.Table {
 	return magic.Table{
-		{Name: "%info", Help: "machine, devices, versions", Run: func(_ context.Context, h magic.Host, _ magic.Command) error {
+		{Name: "%info", Help: "machine, devices, versions", Run: func(_ context.Context, h magic.Host, c magic.Command) error {
+			if len(c.Args) > 0 {
+				return magic.Usage(c)
+			}
 			return infoMain(nil, h.Stdout(), h.Stderr())
 		}},
-		{Name: "%session", Args: "[status|start|stop|reset]", Help: "the process that owns the devices; reset clears the device and keeps the kernel", Run: sessionMagic},
+		{Name: "%session", Args: "[status | start | stop | reset [-disk]]", Help: "the process that owns the devices; reset clears the device and keeps the kernel, -disk its files too", Run: sessionMagic},
 		{Name: "%arrays", Args: "[prefix]", Help: "the notebook's arrays on the device", Run: arraysMagic},
 		{Name: "%programs", Args: programsArgs, Help: "compiled programs, in memory and on disk", More: programsMore, Run: programsMagic},
 		{Name: "%device", Args: deviceArgs, Help: "memory of the devices, and who holds it", More: deviceMore, Run: deviceMagic},
@@ -36,13 +39,13 @@ func sessionMagic(_ context.Context, h magic.Host, c magic.Command) error {
 	if len(args) == 0 {
 		args = []string{"status"}
 	}
-	switch args[0] {
+	switch strings.Join(args, " ") {
 	case "status":
 		if err := sessionMain(args, h.Stdout(), h.Stderr()); err != nil {
 			return err
 		}
 		return statusTail(h)
-	case "start", "stop", "reset":
+	case "start", "stop", "reset", "reset -disk", "reset --disk":
 		return sessionMain(args, h.Stdout(), h.Stderr())
 	}
 	return magic.Usage(c)

@@ -25,6 +25,8 @@ func TestCommandLine(t *testing.T) {
 		{"session", 2, "", "--ssh USER@HOST"},
 		{"session strat", 2, "", `no command "strat"`},
 		{"session status", 1, "", "no device session at"},
+		{"session status all", 2, "", `got "all" after it, want nothing`},
+		{"session reset hard", 2, "", `got "hard" after it, want nothing`},
 		{"session reset -disc", 2, "", "-disc"},
 		{"session stop", 0, "no session runs", ""},
 		{"info -jason", 2, "", "-jason"},

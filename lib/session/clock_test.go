@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,6 +81,28 @@ func TestOldClient(t *testing.T) {
 		if !errors.Is(e, wire.BadVersion) || !strings.Contains(e.Error(), "0.0.1") || !errors.As(e, &w) || w.Hint() == "" {
 			t.Errorf("protocol %d: got %v", protocol, e)
 		}
+	}
+}
+
+// TestOtherSession: a session of another version that lets us in is left.
+func TestOtherSession(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		wire.NewReader(conn.(*net.UnixConn)).Next()
+		conn.Write(wire.AppendFrame(nil, wire.Welcome, 1, wire.JSON(wire.WelcomeBody{Protocol: wire.Protocol + 1, Version: "9.9"})))
+	}()
+	if _, err := (Config{Socket: socket, NoStart: true}).Open(); !errors.Is(err, wire.BadVersion) || !strings.Contains(err.Error(), "9.9") {
+		t.Errorf("got %v, want %v", err, wire.BadVersion)
 	}
 }
 

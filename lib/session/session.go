@@ -158,6 +158,9 @@ func (s *Session) greet(c Config) error {
 		if err := wire.DecodeJSON(f.Kind, f.Body, &s.welcome); err != nil {
 			return err
 		}
+		if w := &s.welcome; w.Protocol != wire.Protocol {
+			return wire.OtherProtocol(w.Protocol, w.Version, wire.Protocol, Version)
+		}
 		s.remote = s.welcome.Boot == "" || s.welcome.Boot != wire.BootID()
 		return nil
 	case wire.Failed:

@@ -135,6 +135,10 @@ func TestSnapshots(t *testing.T) {
 	}{
 		{"no such name", func() error { _, err := s.Rollback("frist", ""); return err }, wire.NotFound, "frist"},
 		{"a number", func() error { _, err := s.Snapshot("12"); return err }, wire.Invalid, "is a number"},
+		{"a slip for help", func() error { _, err := s.Snapshot("?"); return err }, wire.Invalid, "has no letter"},
+		{"only dots", func() error { _, err := s.Snapshot(".."); return err }, wire.Invalid, "has no letter"},
+		{"an option", func() error { _, err := s.Snapshot("-f"); return err }, wire.Invalid, "begins with -"},
+		{"the newest", func() error { _, err := s.Snapshot("last"); return err }, wire.Invalid, "stands for the newest"},
 		{"control character", func() error { _, err := s.Snapshot("a\nb"); return err }, wire.Invalid, "snapshot name \"a\\nb\" has a control character"},
 		{"long", func() error { _, err := s.Snapshot(strings.Repeat("x", 10<<10)); return err }, wire.Invalid, "limit"},
 		{"no such prefix", func() error { _, err := s.Rollback("first", "zzz"); return err }, wire.NotFound, "zzz"},

@@ -174,6 +174,39 @@ func TestFaultsFrames(t *testing.T) {
 	t.Logf("%d connections in %v: %+v after 300, %+v after the last", count, length, before, after)
 }
 
+// TestRefusedFramesLeaveNothing: large frames that are torn or nonsense do not stay
+// in the worker's memory when their connections have ended.
+func TestRefusedFramesLeaveNothing(t *testing.T) {
+	p := serve(t)
+	s := p.open("large")
+	worker := p.worker(s)
+	before := p.holds(worker)
+	const size = 128 << 20
+	zeros := make([]byte, 1<<20)
+	for i := range 4 {
+		c, err := net.Dial("unix", p.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Write(wire.AppendFrame(nil, wire.Hello, 1, wire.JSON(wire.HelloBody{Protocol: wire.Protocol, Space: "large"})))
+		head := make([]byte, wire.HeaderSize)
+		endian.LittleEndian.PutUint32(head, size)
+		head[4] = byte(wire.Upload)
+		c.Write(head)
+		for range size>>20 - i%2 { // every second one is torn
+			c.Write(zeros)
+		}
+		if i%2 == 0 {
+			c.SetReadDeadline(time.Now().Add(10 * time.Second))
+			if answer, _ := io.ReadAll(c); !strings.Contains(string(answer), "torn") {
+				t.Errorf("got %q, want a refusal", answer)
+			}
+		}
+		c.Close()
+	}
+	within(t, "the memory to go back", func() bool { return p.holds(worker).bytes < before.bytes+size/2 })
+}
+
 // holding is what a process has of the system.
 type holding struct{ files, bytes, threads, goroutines int }
 

@@ -203,7 +203,7 @@ func Usage(c Command) error {
 	if c.Row.Role == Body && strings.TrimSpace(c.Body) == "" {
 		return &ArgumentError{c.Name, c.Line, "got no lines below it, want the code there that it is for: " + c.Row.Usage()}
 	}
-	return &ArgumentError{c.Name, c.Line, fmt.Sprintf("got %q, want %s", c.Text, c.Row.Usage())}
+	return &ArgumentError{c.Name, c.Line, fmt.Sprintf("got %.80q, want %s", c.Text, c.Row.Usage())}
 }
 
 // Split takes arguments apart at spaces. Double quotes keep spaces together;

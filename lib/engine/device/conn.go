@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -67,11 +68,21 @@ const maxInflight = 64
 // step of half of it can be ready behind the one at work, or one longer program.
 const maxWait = 100 * time.Millisecond
 
+// bulky is a frame's size in bytes from which its memory goes back to the system
+// when the client has left: the worker collects garbage so seldom that a few
+// refused frames would stay as 2 GiB.
+const bulky = 16 << 20
+
 // serve obeys one client until it leaves.
 func (w *Worker) serve(sock *net.UnixConn) {
 	c := &conn{w: w, sock: sock, in: wire.NewReader(sock), out: wire.NewWriter(sock), since: time.Now(),
 		programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu)}
 	c.changed = sync.NewCond(&c.mu)
+	defer func() {
+		if c.in.Most() > bulky {
+			debug.FreeOSMemory()
+		}
+	}()
 	defer sock.Close()
 	defer c.out.Close()
 	defer c.in.Close()
@@ -120,8 +131,7 @@ func (c *conn) greet() error {
 		return err
 	}
 	if c.hello.Protocol != wire.Protocol {
-		return wire.Errorf(wire.BadVersion, "session speaks protocol %d (gaiden %s), you speak %d (%s)", wire.Protocol, c.w.Version, c.hello.Protocol, c.hello.Version).
-			WithHint("run gaiden session stop; the next cell starts a session of its own version")
+		return wire.OtherProtocol(wire.Protocol, c.w.Version, c.hello.Protocol, c.hello.Version)
 	}
 	if c.hello.Remote {
 		c.pid, c.group = c.hello.PID, c.hello.Group

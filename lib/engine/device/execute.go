@@ -227,7 +227,7 @@ func (c *conn) resolve(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
 	w := c.w
 	s.in, s.inputs = s.in[:0], s.inputs[:0]
 	if int(e.Device) >= len(w.devices) {
-		return c.late(p, wire.Errorf(wire.Invalid, "device %d: session has devices 0 to %d", e.Device, len(w.devices)-1))
+		return c.late(p, wire.Errorf(wire.Invalid, "device %d: session has devices 0 to %d", int32(e.Device), len(w.devices)-1))
 	}
 	if p.err != nil {
 		return p.err

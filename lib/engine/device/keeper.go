@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strings"
 	"time"
+	"unicode"
 
 	"gaiden/lib/engine/wire"
 )
@@ -187,19 +188,25 @@ func first(l []string) string {
 	return ""
 }
 
-// checkTitle refuses names of snapshots that could not be typed again.
+// checkTitle refuses names of snapshots that could not be typed again, and those
+// that are slips: %snapshot ? asks for help.
 func checkTitle(s string) *wire.Error {
+	const hint = "give it a name with a letter in it that does not begin with -, such as before-pruning"
 	if why := checkName(s); why != nil {
 		why.Text = strings.Replace(why.Text, "array name", "snapshot name", 1)
-		why.Next = "give it a name such as before-pruning"
-		return why
+		return why.WithHint(hint)
 	}
-	for _, r := range s {
-		if r < '0' || r > '9' {
-			return nil
-		}
+	switch {
+	case strings.Trim(s, "0123456789") == "":
+		return wire.Errorf(wire.Invalid, "snapshot name %q is a number: numbers are those of automatic snapshots", s).WithHint(hint)
+	case s == "last":
+		return wire.Errorf(wire.Invalid, "snapshot name %q stands for the newest snapshot", s).WithHint(hint)
+	case s[0] == '-':
+		return wire.Errorf(wire.Invalid, "snapshot name %q begins with -", s).WithHint(hint)
+	case strings.IndexFunc(s, unicode.IsLetter) < 0:
+		return wire.Errorf(wire.Invalid, "snapshot name %q has no letter", s).WithHint(hint)
 	}
-	return wire.Errorf(wire.Invalid, "snapshot name %q is a number: numbers are those of automatic snapshots", s).WithHint("put a letter into it")
+	return nil
 }
 
 // diskError makes an error of files cross the socket.

@@ -97,7 +97,7 @@ func (c *conn) upload(b *wire.UploadBody) error {
 	case int64(len(data)) != size:
 		failed = wire.Errorf(wire.Invalid, "upload of %s: got %d bytes, want %d", b.Type, len(data), size)
 	case a.device >= len(w.devices):
-		failed = wire.Errorf(wire.Invalid, "upload to device %d: session has devices 0 to %d", b.Device, len(w.devices)-1)
+		failed = wire.Errorf(wire.Invalid, "upload to device %d: session has devices 0 to %d", int32(b.Device), len(w.devices)-1)
 	default:
 		put := func() {
 			switch {
@@ -228,7 +228,7 @@ func (c *conn) copy(b wire.CopyBody) error {
 		if full := c.allows(a.bytes); full != nil {
 			why = asError(full)
 		} else if int(b.Device) >= len(w.devices) {
-			why = wire.Errorf(wire.Invalid, "copy to device %d: session has devices 0 to %d", b.Device, len(w.devices)-1)
+			why = wire.Errorf(wire.Invalid, "copy to device %d: session has devices 0 to %d", int32(b.Device), len(w.devices)-1)
 		} else {
 			buf, err := w.client.CopyToDevice(a.buf, w.devices[b.Device])
 			if errors.Is(err, pjrt.ErrOutOfMemory) && w.spares() {

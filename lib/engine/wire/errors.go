@@ -62,3 +62,10 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	e.Next = fmt.Sprintf(format, args...)
 	return e
 }
+
+// OtherProtocol reports ends that speak different protocols. Each looks, because an
+// end of another version may not.
+func OtherProtocol(session int, version string, you int, yours string) *Error {
+	return Errorf(BadVersion, "session speaks protocol %d (gaiden %s), you speak %d (%s)", session, version, you, yours).
+		WithHint("run gaiden session stop; the next cell starts a session of its own version")
+}

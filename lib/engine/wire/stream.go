@@ -61,7 +61,7 @@ func (w *Writer) queue(k Kind, id uint32, body func([]byte) []byte) error {
 	size := len(w.buf) - at - HeaderSize
 	if size > MaxBody {
 		w.buf = w.buf[:at]
-		return Errorf(Invalid, "wire: %s frame of %d bytes: limit is %d (2 GiB)", k, size, MaxBody)
+		return tooLarge(Invalid, k.String()+" frame", size)
 	}
 	Header{Size: uint32(size), Kind: k, ID: id}.put(w.buf[at:])
 	return nil
@@ -148,6 +148,7 @@ type Reader struct {
 	oob  [128]byte
 	fds  []int
 	free chan []byte
+	most int // memory of the largest body, in bytes
 
 	// What receive leaves: a function for RawConn, made once.
 	receive func(fd uintptr) bool
@@ -175,6 +176,10 @@ func (r *Reader) Recycle(body []byte) {
 	default:
 	}
 }
+
+// Most is the memory that the largest body has taken, in bytes, if it was more
+// than a few MB: also of one that never came whole.
+func (r *Reader) Most() int { return r.most }
 
 // Ready says whether a part of a frame has come.
 func (r *Reader) Ready() bool {
@@ -217,8 +222,9 @@ func (r *Reader) Next() (Frame, error) {
 	return f, nil
 }
 
-// body returns the next n bytes. Memory for a large body grows with what has
-// arrived, so that a torn length cannot take 2 GiB.
+// body returns the next n bytes. Memory for a large body is four times what has
+// arrived at most, so that a length alone cannot take any; and it grows in few
+// steps, because what was too small stays until the next garbage collection.
 func (r *Reader) body(n int) ([]byte, error) {
 	var b []byte
 	select {
@@ -226,7 +232,7 @@ func (r *Reader) body(n int) ([]byte, error) {
 	default:
 	}
 	if cap(b) < n {
-		b = make([]byte, 0, min(n, 1<<20))
+		b = make([]byte, 0, min(n, bodyStep))
 	}
 	for len(b) < n {
 		if r.r == r.w {
@@ -238,11 +244,19 @@ func (r *Reader) body(n int) ([]byte, error) {
 			}
 		}
 		m := min(n-len(b), r.w-r.r)
+		if len(b)+m > cap(b) {
+			b = append(make([]byte, 0, min(n, 4*cap(b))), b...)
+			r.most = max(r.most, cap(b))
+		}
 		b = append(b, r.buf[r.r:r.r+m]...)
 		r.r += m
 	}
 	return b, nil
 }
+
+// bodyStep is what a body has at first, in bytes: more than one filling of the
+// buffer, so that a fourfold step has room for the next.
+const bodyStep = 1 << 20
 
 // fill reads at least one byte more into buf.
 func (r *Reader) fill() error {

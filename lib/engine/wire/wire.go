@@ -41,9 +41,11 @@ import (
 // Protocol is the version that Hello names. It changes when a frame changes.
 const Protocol = 1
 
-// MaxBody bounds a frame's body: 2 GiB. Bulk data travels in shared windows,
-// so only a connection without them (SSH) comes near it.
-const MaxBody = 2 << 30
+// MaxBody bounds a frame's body, in bytes. Bulk data travels in shared windows, so
+// only a connection without them (SSH) comes near it.
+const MaxBody = maxGiB << 30
+
+const maxGiB = 2
 
 // HeaderSize is the size of a frame's header in bytes.
 const HeaderSize = 12
@@ -102,13 +104,19 @@ func parseHeader(b []byte) (Header, error) {
 	h := Header{binary.LittleEndian.Uint32(b), Kind(b[4]), b[5], binary.LittleEndian.Uint32(b[8:])}
 	switch {
 	case h.Size > MaxBody:
-		return h, Errorf(BadFrame, "wire: frame of %d bytes: limit is %d (2 GiB)", h.Size, MaxBody)
+		return h, tooLarge(BadFrame, "frame", int(h.Size))
 	case h.Kind == 0 || h.Kind >= kinds:
 		return h, Errorf(BadFrame, "wire: frame of unknown kind %d: want 1 to %d", b[4], kinds-1)
 	case h.FDs > 1 || b[6] != 0 || b[7] != 0:
 		return h, Errorf(BadFrame, "wire: %s frame with a torn header", h.Kind)
 	}
 	return h, nil
+}
+
+// tooLarge reports a frame above the limit. Both are said in bytes: one byte more
+// than 2 GiB is 2 GiB in any rounding.
+func tooLarge(code Code, what string, size int) *Error {
+	return Errorf(code, "wire: %s of %d bytes: limit is %d (%d GiB)", what, size, MaxBody, maxGiB)
 }
 
 // DType is an element type by its number in the PJRT C API (PJRT_Buffer_Type).

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -214,6 +215,44 @@ func TestBadStream(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestBodyMemory holds that what a frame says of its length takes no memory, and
+// what arrives little more than it has.
+func TestBodyMemory(t *testing.T) {
+	const mb = 1 << 20
+	for _, tt := range []struct {
+		name       string
+		said, sent int
+		most       uint64
+	}{
+		{"a length alone", MaxBody, 0, 2 * mb}, // the reader's own buffer is a part of it
+		{"torn", MaxBody, 3 * mb, 6 * mb},
+		{"torn above a step", MaxBody, 5 * mb, 22 * mb},
+		{"whole", 64 * mb, 64 * mb, 64*mb + 22*mb},
+	} {
+		a, b := pair(t)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := NewReader(b)
+		h := make([]byte, HeaderSize)
+		Header{Size: uint32(tt.said), Kind: Free}.put(h)
+		go func() {
+			a.Write(h)
+			for piece, rest := make([]byte, mb), tt.sent; rest > 0; rest -= mb {
+				a.Write(piece)
+			}
+			a.Close()
+		}()
+		f, err := r.Next()
+		runtime.ReadMemStats(&after)
+		if tt.said == tt.sent && (err != nil || len(f.Body) != tt.sent) || tt.said > tt.sent && err != io.ErrUnexpectedEOF {
+			t.Errorf("%s: got %d bytes, %v", tt.name, len(f.Body), err)
+		}
+		if got := after.TotalAlloc - before.TotalAlloc; got > tt.most+2*mb { // the sender's piece
+			t.Errorf("%s: took %d bytes of memory, want %d at most", tt.name, got, tt.most)
+		}
 	}
 }
 
