@@ -14,10 +14,14 @@ export CGO_ENABLED=0
 cpu_wheel=lammps-jax-pjrt-cpu==0.11.2
 cpu_sha256=1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1
 cpu_plugin=$cache/plugins/cpu/pjrt_c_api_cpu_plugin.so
+cuda_version=0.11.2
 gopls_version=v0.21.1
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$@"; exit 1; }
+
+# usage prints the comment at the top of the script that runs.
+usage() { sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "$0"; }
 
 # need_go names what is missing, and how to get it.
 need_go() {
@@ -45,19 +49,25 @@ build_gaiden() {
   cmp -s "$bin.new" "$bin" 2>/dev/null && rm "$bin.new" || mv "$bin.new" "$bin"
 }
 
+# make_venv makes .venv: a Python that has pip, where the machine's has none.
+make_venv() {
+  need_python
+  [ -x "$venv/bin/python" ] && "$venv/bin/python" -c 'import pip' 2>/dev/null || { rm -rf "$venv"; python3 -m venv "$venv"; }
+}
+
 # setup_plugin unpacks the CPU plugin from its wheel, by version and checksum.
 setup_plugin() {
   [ -n "${GAIDEN_PLUGIN:-}" ] && return
   [ -f "$cpu_plugin.stamp" ] && [ "$(cat "$cpu_plugin.stamp")" = "$cpu_sha256" ] && [ -f "$cpu_plugin" ] && return
-  need_python
   [ "$(uname -sm)" = "Linux x86_64" ] || die "The pinned CPU plugin is for Linux on x86-64; this is $(uname -sm). Set GAIDEN_PLUGIN to a PJRT plugin of your machine."
+  make_venv
   say "fetching the XLA CPU plugin ($cpu_wheel, 63 MB)"
   local dir
   dir=$(dirname "$cpu_plugin")
   mkdir -p "$dir"
   rm -rf "$dir/wheel" && mkdir "$dir/wheel"
   printf '%s --hash=sha256:%s\n' "$cpu_wheel" "$cpu_sha256" > "$dir/wheel/requirements.txt"
-  python3 -m pip download -q --no-deps --require-hashes --only-binary=:all: -d "$dir/wheel" -r "$dir/wheel/requirements.txt" ||
+  "$venv/bin/python" -m pip download -q --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: -d "$dir/wheel" -r "$dir/wheel/requirements.txt" ||
     die "The plugin could not be fetched. Check the network, or set GAIDEN_PLUGIN to a plugin you have."
   python3 - "$dir" <<'PY'
 import glob, os, shutil, sys, zipfile
@@ -72,14 +82,25 @@ PY
   printf '%s' "$cpu_sha256" > "$cpu_plugin.stamp"
 }
 
+# setup_cuda installs XLA's CUDA plugin and the libraries that JAX's extra
+# "with-cuda" names.
+setup_cuda() {
+  local dir=$cache/plugins/cuda
+  [ -f "$dir/.stamp" ] && [ "$(cat "$dir/.stamp")" = "$cuda_version" ] && return
+  make_venv
+  say "fetching the XLA CUDA plugin $cuda_version and its libraries, some GB"
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check --upgrade --target "$dir" "jax-cuda13-plugin[with-cuda]==$cuda_version" "jax-cuda13-pjrt==$cuda_version" ||
+    die "The CUDA plugin could not be installed. Check the network and the disk, and run this again."
+  printf '%s' "$cuda_version" > "$dir/.stamp"
+}
+
 # setup_venv makes .venv with the packages of the files it is given.
 setup_venv() {
-  need_python
   local want stamp=$venv/.gaiden
   want=$(cat "$root/scripts/constraints.txt" "$@" | sha256sum)
   [ -f "$stamp" ] && grep -qxF "$want" "$stamp" && return
   say "setting up Python packages in $venv"
-  [ -x "$venv/bin/python" ] && "$venv/bin/python" -c 'import pip' 2>/dev/null || { rm -rf "$venv"; python3 -m venv "$venv"; }
+  make_venv
   local args=()
   for f in "$@"; do args+=(-r "$f"); done
   "$venv/bin/python" -m pip install -q --disable-pip-version-check -c "$root/scripts/constraints.txt" "${args[@]}" ||

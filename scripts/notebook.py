@@ -10,7 +10,8 @@ from pathlib import Path
 import nbformat
 from jupyter_client.kernelspec import NoSuchKernel
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbformat.reader import NotJSONError
 
 
 def gaiden():
@@ -42,7 +43,11 @@ class Client(NotebookClient):
 
 
 def run(path, out, inplace):
-    nb = nbformat.read(path, as_version=4)
+    try:
+        nb = nbformat.read(path, as_version=4)
+    except (OSError, NotJSONError, nbformat.ValidationError, ValueError, KeyError) as e:
+        print(f"{path}: no notebook that can be read: {str(e)[:200]}", file=sys.stderr)
+        return False
     os.environ["JPY_SESSION_NAME"] = str(path.resolve())
     print(f"{path}", flush=True)
     t, failed = time.time(), None
@@ -51,17 +56,28 @@ def run(path, out, inplace):
     try:
         client.execute()
     except CellExecutionError as e:
-        failed = e
+        failed = f"{e.ename}: {e.evalue}"
+    except DeadKernelError as e:
+        failed = str(e)
     except NoSuchKernel as e:
         sys.exit(f"{path}: Jupyter knows no kernel {e.name!r}: scripts/run setup installs it")
-    out.mkdir(parents=True, exist_ok=True)
-    ran = path if inplace else out / path.name
-    nbformat.write(nb, ran)
-    html = subprocess.run([gaiden(), "run", "-html", "-as-is", "-o", f"{out}/", ran], stdout=subprocess.PIPE, text=True).stdout.strip()
     if failed:
-        print(f"  failed: {failed.ename}: {failed.evalue}", file=sys.stderr)
-    print(f"  {time.time() - t:.1f} s; HTML: {html}", flush=True)
-    return failed is None
+        print(f"  failed: {failed}", file=sys.stderr)
+    ran = path if inplace else out / path.name
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        new = ran.with_name(f".{ran.name}.new")  # a full disk leaves the file as it was
+        try:
+            new.write_text(nbformat.writes(nb) + "\n", encoding="utf-8")
+            new.replace(ran)
+        finally:
+            new.unlink(missing_ok=True)
+    except OSError as e:
+        print(f"  {ran} cannot be written: {e.strerror}", file=sys.stderr)
+        return False
+    page = subprocess.run([gaiden(), "run", "-html", "-as-is", "-o", f"{out}/", ran], stdout=subprocess.PIPE, text=True)
+    print(f"  {time.time() - t:.1f} s; HTML: {page.stdout.strip() or 'none'}", flush=True)
+    return failed is None and page.returncode == 0
 
 
 def main():

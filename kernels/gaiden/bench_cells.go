@@ -236,7 +236,7 @@ const must = `func must[T any](v T, err error) T {
 }
 `
 
-// The live net of article 001's shape. Its cells say where their own time goes.
+// The live net has the shape of notebook 04's MLP. Its cells say where their own time goes.
 const (
 	liveNet   = must + `var net = fit.New("live", models.MLP(100), fit.Config{Seed: 1})`
 	liveLoad  = `must(net.Load("eight", fit.Data{X: make([]float32, 8*784), Y: make([]int32, 8)}))`

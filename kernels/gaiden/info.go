@@ -11,6 +11,7 @@ import (
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 	"gaiden/lib/sysinfo"
+	"gaiden/lib/timing/units"
 )
 
 // info is what gaiden info prints, and its JSON.
@@ -54,7 +55,7 @@ func infoMain(args []string, stdout, stderr io.Writer) error {
 	if i.Session == nil {
 		fmt.Fprintln(stdout, "session     not running; the first cell starts it, or gaiden session start")
 	} else {
-		fmt.Fprintf(stdout, "session     running, generation %d, %d devices, %d arrays (%.1f MB), %d programs\n", i.Session.Generation, len(i.Session.Devices), i.Session.Arrays, float64(i.Session.Bytes)/1e6, i.Session.Programs)
+		fmt.Fprintf(stdout, "session     running, generation %d, %s, %s (%.1f MB), %s\n", i.Session.Generation, units.Plural(len(i.Session.Devices), "device"), units.Plural(i.Session.Arrays, "array"), float64(i.Session.Bytes)/1e6, units.Plural(i.Session.Programs, "program"))
 	}
 	for _, k := range []string{"runtime", "cache", "state", "data"} {
 		fmt.Fprintf(stdout, "%-11s %s\n", k, i.Dirs[k])

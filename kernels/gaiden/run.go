@@ -197,7 +197,7 @@ func replaceFile(path string, data []byte) error {
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".gaiden-*.new")
 	if err != nil {
-		return err
+		return cannotWrite(path, err)
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(data)
@@ -209,6 +209,20 @@ func replaceFile(path string, data []byte) error {
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), path)
+	}
+	return cannotWrite(path, err)
+}
+
+// cannotWrite is err about path, in place of the file beside it, of which the
+// reader has never heard.
+func cannotWrite(path string, err error) error {
+	var file *os.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &file):
+		return &os.PathError{Op: "write", Path: path, Err: file.Err}
+	case errors.As(err, &link):
+		return &os.PathError{Op: "write", Path: path, Err: link.Err}
 	}
 	return err
 }

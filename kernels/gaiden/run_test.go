@@ -43,6 +43,9 @@ func TestRunAsIs(t *testing.T) {
 	good, bad := filepath.Join(dir, "good.ipynb"), filepath.Join(dir, "bad.ipynb")
 	os.WriteFile(good, []byte(`{"nbformat": 4, "metadata": {}, "cells": [{"cell_type": "markdown", "source": "# Hello"}]}`), 0o600)
 	os.WriteFile(bad, []byte(`{`), 0o600)
+	if err := os.MkdirAll(filepath.Join(dir, "taken", "good.html"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		name  string
 		args  []string
@@ -53,7 +56,8 @@ func TestRunAsIs(t *testing.T) {
 		{"a folder that is not there", []string{"-html", "-as-is", good, "-o", filepath.Join(dir, "new") + "/"}, "", "new/good.html"},
 		{"one bad, one good", []string{"-html", "-as-is", "-o", dir, bad, good}, "bad.ipynb: webpage: no notebook", "good.html"},
 		{"a folder that cannot be", []string{"-html", "-as-is", "-o", good + "/", good}, "file exists", ""},
-		{"a place that cannot be written", []string{"-html", "-as-is", "-o", "/proc/gaiden/x.ipynb", good}, "no such file or directory", ""},
+		{"a place that cannot be written", []string{"-html", "-as-is", "-o", "/proc/gaiden/x.ipynb", good}, "write /proc/gaiden/x.html: no such file or directory", ""},
+		{"a folder in the page's place", []string{"-html", "-as-is", "-o", filepath.Join(dir, "taken") + "/", good}, "write " + filepath.Join(dir, "taken", "good.html") + ": file exists", ""},
 		{"two for one file", []string{"-html", "-as-is", "-o", filepath.Join(dir, "x.ipynb"), good, good}, "want a folder", ""},
 		{"as it is, without a page", []string{"-as-is", good}, "usage", ""},
 		{"a page on standard output", []string{"-html", "-o", "-", good}, "usage", ""},

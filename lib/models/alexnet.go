@@ -1,7 +1,7 @@
 package models
 
 // DeepPose is AlexNet (Krizhevsky et al., 2012) with 2 outputs for each of some
-// joints, as article 004 has it after Toshev and Szegedy, 2014: where in the
+// joints, as notebook 08's article has it after Toshev and Szegedy, 2014: where in the
 // image a joint is, 0 to 1. With 14 joints: 58,396,060 parameters.
 func DeepPose(joints int) Net {
 	return Net{Name: "DeepPose", Input: []int{227, 227, 3}, Layers: []Layer{

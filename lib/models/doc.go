@@ -1,4 +1,4 @@
-// Package models holds the nets of the source articles, one page each, and the
+// Package models holds the nets of the articles that the notebooks reproduce, one page each, and the
 // layers they are made of.
 //
 // A [Net] is a list of named layers; examples go in at the top and logits come

@@ -7,7 +7,7 @@ import (
 )
 
 // FCN is a fully connected net with hidden layers of sigmoids, the first kind
-// in the table that article 002 takes from Shi et al., 2016 (arXiv 1608.07249).
+// in the table that notebook 06's article takes from Shi et al., 2016 (arXiv 1608.07249).
 func FCN(inputs int, hidden []int, outputs int) Net {
 	net := Net{Name: "FCN", Input: []int{inputs}}
 	for i, units := range hidden {

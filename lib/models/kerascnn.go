@@ -1,6 +1,6 @@
 package models
 
-// KerasCNN is Keras' example mnist_cnn, which article 000 compares itself with.
+// KerasCNN is Keras' example mnist_cnn, which notebook 03's article compares itself with.
 // 1,199,882 parameters.
 func KerasCNN() Net {
 	return Net{Name: "KerasCNN", Input: []int{28, 28, 1}, Layers: []Layer{

@@ -2,7 +2,7 @@ package models
 
 import . "github.com/gomlx/gomlx/core/graph"
 
-// LeNet5 is the net of article 001 for CIFAR-10, Chainer's variant of LeCun's
+// LeNet5 is the net of notebook 04's article for CIFAR-10, Chainer's variant of LeCun's
 // (1998): sigmoids, and a third convolution in place of a dense layer.
 // 74,966 parameters.
 func LeNet5() Net {

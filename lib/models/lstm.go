@@ -9,7 +9,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// SineLSTM is the net of article 001 for a sine wave: Linear 1→units, LSTM,
+// SineLSTM is the net of notebook 05's article for a sine wave: Linear 1→units, LSTM,
 // Linear units→1 at each of length places of a sequence. With 5 units: 236
 // parameters.
 func SineLSTM(units, length int) Net {

@@ -1,6 +1,6 @@
 package models
 
-// MLP is the perceptron of article 001, Chainer's MNIST example: two hidden
+// MLP is the perceptron of notebook 04's article, Chainer's MNIST example: two hidden
 // layers of units neurons each. With 1,000 units: 1,796,010 parameters.
 func MLP(units int) Net {
 	return Net{Name: "MLP", Input: []int{28, 28, 1}, Layers: []Layer{

@@ -1,6 +1,6 @@
 package models
 
-// Peaks is the net of article 003, which learns a surface over the plane.
+// Peaks is the net of notebook 07's article, which learns a surface over the plane.
 // 171 parameters.
 func Peaks() Net {
 	return Net{Name: "Peaks", Input: []int{2}, Layers: []Layer{

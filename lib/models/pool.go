@@ -14,14 +14,14 @@ import (
 type Pooling int
 
 const (
-	// Mask compares the image with the maximum: article 000's fast way. Equal
+	// Mask compares the image with the maximum: notebook 02's fast way. Equal
 	// maxima of a window each get the gradient. It needs windows that lie side
 	// by side; others fall back on SelectAndScatter.
 	Mask Pooling = iota
 	// SelectAndScatter is XLA's op for it: the first maximum gets the gradient.
 	SelectAndScatter
 	// IndexedFill writes the gradient into zeros at the index of the first
-	// maximum: article 000's slow way, kept to be measured. Its line
+	// maximum: notebook 02's slow way, kept to be measured. Its line
 	// grad_x[:, max_index] = grad writes n numbers for each of n windows, and so
 	// does this; a fill that writes one for each is no slower than Mask, since XLA
 	// makes one loop of it. A batch of 64 takes 64 times as long as one of 8.

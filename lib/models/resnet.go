@@ -2,11 +2,11 @@ package models
 
 import "fmt"
 
-// ResNet152 is the net of article 001 for CIFAR-10: bottleneck blocks 3-8-36-3.
+// ResNet152 is the net of notebook 04's article for CIFAR-10: bottleneck blocks 3-8-36-3.
 // 58,164,298 parameters that are trained, 151,424 running means.
 func ResNet152() Net { return ResNet("ResNet152", 3, 8, 36, 3) }
 
-// ResNet50 is the smaller brother that article 002 times.
+// ResNet50 is the smaller brother that notebook 06's article times.
 func ResNet50() Net { return ResNet("ResNet50", 3, 4, 6, 3) }
 
 // ResNet is a residual net of bottleneck blocks for 32×32 images in ten classes

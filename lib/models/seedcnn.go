@@ -1,6 +1,6 @@
 package models
 
-// SeedCNN is the net of article 000, the CuPy "Gaiden": one convolution, max
+// SeedCNN is the net of notebook 01's article, the CuPy "Gaiden": one convolution, max
 // pooling, one dense layer, softmax outside. Weights and biases start normal
 // with deviation 0.05 (its wb_width). 197,210 parameters.
 func SeedCNN() Net {

@@ -15,7 +15,7 @@ import (
 )
 
 // Batches is the core time of a net, forward and backward, for batches of 2^n:
-// the question of article 004.
+// the question of notebook 08's article.
 type Batches struct {
 	Net, Model, Device string
 	Points             []BatchPoint

@@ -12,7 +12,7 @@ func line(level Level, phase, layer, op string, seconds float64) Line {
 		Time: timing.Measurement{Samples: []float64{seconds, seconds, seconds}, Loops: 1, Device: true}}
 }
 
-// article is what article 000 measured, in seconds.
+// article is what notebook 02's article measured, in seconds.
 func article() *Phases {
 	p := &Phases{
 		Phases:   []Line{line(Phase, "forward", "", "", 1.32e-3), line(Phase, "backward", "", "", 10.3e-3), line(Phase, "update", "", "", 1.64e-3)},

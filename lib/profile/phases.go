@@ -92,7 +92,7 @@ func (p *Phases) Rest() float64 {
 func (p *Phases) Left() float64 { return p.Chain.Seconds() - p.Sum() - p.Rest() }
 
 // Estimate is what an epoch would take if it were made of the phases, as
-// article 000 reckons it: their sum times the steps.
+// notebook 02's article reckons it: their sum times the steps.
 func (p *Phases) Estimate() float64 { return p.Sum() * float64(p.Steps) }
 
 // Measured is what an epoch takes, by the steps of one that were run: NaN where

@@ -86,7 +86,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// seedCNN is the net of article 000 with the pooling of choice.
+// seedCNN is the net of notebook 02's article with the pooling of choice.
 func seedCNN(p models.Pooling) models.Net {
 	net := models.SeedCNN()
 	for i, l := range net.Layers {

@@ -18,7 +18,7 @@ import (
 )
 
 // A Sweep is an activation function φ over growing arrays, on the host and on
-// the device: the question of article 002.
+// the device: the question of notebook 06's article.
 type Sweep struct {
 	Activation string
 	Device     string

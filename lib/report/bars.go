@@ -84,20 +84,19 @@ func (b Bars) HTML() string {
 	top := 4.0
 	c := &canvas{left: names + 12, right: width - texts - 12}
 	if b.Title != "" {
-		top += lineHeight + 6
+		top += lineHeight + 8
 	}
 	height := top + row*float64(max(len(b.Bars), 1)) + 4
-	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="%s" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12" fill="currentColor" style="max-width:100%%">`,
-		escape(b.describe()), width, height, width, height)
+	c.open(width, height, 12, b.describe())
 	if b.Title != "" {
-		c.text(4, lineHeight, "start", ` font-weight="bold"`, b.Title)
+		c.title(b.Title, width)
 	}
 	for i, bar := range b.Bars {
 		y := top + row*float64(i)
 		long := max(1, b.length(bar)*(c.right-c.left))
-		c.text(names+6, y+14, "end", "", bar.Name)
+		c.text(names+6, y+14, "end", "", shorten(bar.Name, int(names/charWidth)))
 		fmt.Fprintf(c, `<rect x="%.1f" y="%.1f" width="%.1f" height="14" fill="%s"/>`, c.left, y+3, long, palette[max(bar.Group, 0)%len(palette)])
-		c.text(c.left+long+5, y+14, "start", "", bar.text())
+		c.text(c.left+long+5, y+14, "start", "", shorten(bar.text(), int(texts/charWidth)))
 	}
 	if len(b.Bars) == 0 {
 		c.text(4, top+14, "start", "", "no data")

@@ -27,10 +27,19 @@ func rgb(share float64) (r, g, b uint8) {
 	return part(0), part(1), part(2)
 }
 
-// ink is black or white, whichever reads better on shade(share).
+// ink is black or white, whichever has more contrast on shade(share): never less
+// than 4.5, as the relative luminance at which both have the same is 0.179
+// (Web Content Accessibility Guidelines 2.2, "relative luminance").
 func ink(share float64) string {
+	linear := func(c uint8) float64 {
+		if v := float64(c) / 255; v > 0.04045 {
+			return math.Pow((v+0.055)/1.055, 2.4)
+		} else {
+			return v / 12.92
+		}
+	}
 	r, g, b := rgb(share)
-	if 0.299*float64(r)+0.587*float64(g)+0.114*float64(b) > 140 {
+	if 0.2126*linear(r)+0.7152*linear(g)+0.0722*linear(b) > 0.179 {
 		return "#000"
 	}
 	return "#fff"

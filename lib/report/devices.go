@@ -64,7 +64,7 @@ type DeviceRun struct {
 }
 
 // Devices trains a net on the CPU, on one GPU and on several, as far as this
-// machine has them, and compares: article 001's table for any net. On a machine
+// machine has them, and compares: the table of notebook 04's article for any net. On a machine
 // with a GPU the CPU gets a session of its own for as long as it takes.
 //
 //	runs, err := report.Devices(ctx, report.Trial{Net: net, Train: …, Test: …, Fit: fit.Train{Epochs: 20, Batch: 100}})

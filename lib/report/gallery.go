@@ -55,7 +55,8 @@ func (g Gallery) String() string {
 }
 
 // HTML shows the pictures, each as a PNG inside the page, about 60 pixels
-// wide. A wrong prediction is marked by a sign as well as by a colour.
+// wide. A wrong prediction is marked by a sign, bold, and a line in a colour: its
+// words have the page's own, as no colour reads on white and on black alike.
 func (g Gallery) HTML() string {
 	var b strings.Builder
 	b.WriteString("<div>")
@@ -70,7 +71,7 @@ func (g Gallery) HTML() string {
 			caption += " ✓"
 			alt += ", predicted rightly"
 		case t.Got != "":
-			caption = fmt.Sprintf(`<span style="color:#D55E00">✗ %s</span><br>not %s`, escape(t.Got), escape(t.Want))
+			caption = fmt.Sprintf(`<b style="border-bottom:2px solid #D55E00">✗ %s</b><br>not %s`, escape(t.Got), escape(t.Want))
 			alt += ", predicted " + escape(t.Got)
 		}
 		b.WriteString(`<div style="display:inline-block;vertical-align:top;text-align:center;margin:4px;min-width:60px;font-size:11px;line-height:1.3">`)

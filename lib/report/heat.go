@@ -172,10 +172,7 @@ func (h Heat) SVG() string {
 	if len(rows) == 0 || len(columns) == 0 {
 		height = 80
 	}
-	description := escape(h.describe(rows, columns, scale))
-	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img" aria-label="%s" `+
-		`style="max-width:100%%;height:auto" font-family="system-ui,sans-serif" font-size="12" fill="currentColor">`, width, height, width, height, description)
-	fmt.Fprintf(c, "<title>%s</title>", description)
+	c.open(width, height, 12, h.describe(rows, columns, scale))
 	if h.Title != "" {
 		c.title(h.Title, width)
 	}

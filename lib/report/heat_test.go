@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -86,5 +87,37 @@ func TestShadesGetLighter(t *testing.T) {
 	}
 	if shade(-1) != shade(0) || shade(2) != shade(1) {
 		t.Error("shares outside 0 to 1: want the colours of the ends")
+	}
+}
+
+// Numbers on any shade can be read: contrast as WCAG 2.2 defines it, of which it
+// asks 4.5.
+func TestInk(t *testing.T) {
+	luminance := func(colour string) float64 {
+		var c [3]uint8
+		if len(colour) == 4 { // "#rgb"
+			colour = "#" + strings.Repeat(colour[1:2], 2) + strings.Repeat(colour[2:3], 2) + strings.Repeat(colour[3:], 2)
+		}
+		if _, err := fmt.Sscanf(colour, "#%02x%02x%02x", &c[0], &c[1], &c[2]); err != nil {
+			t.Fatal(err)
+		}
+		sum := 0.0
+		for i, part := range []float64{0.2126, 0.7152, 0.0722} {
+			v := float64(c[i]) / 255
+			if v > 0.04045 {
+				v = math.Pow((v+0.055)/1.055, 2.4)
+			} else {
+				v /= 12.92
+			}
+			sum += part * v
+		}
+		return sum
+	}
+	for i := range 1001 {
+		share := float64(i) / 1000
+		a, b := luminance(ink(share)), luminance(shade(share))
+		if contrast := (max(a, b) + 0.05) / (min(a, b) + 0.05); contrast < 4.5 {
+			t.Errorf("%s on %s, share %.3f: contrast %.2f, want 4.5 or more", ink(share), shade(share), share, contrast)
+		}
 	}
 }

@@ -9,6 +9,15 @@ import (
 	"gaiden/lib/timing/units"
 )
 
+// netName is what a net is called in titles: with its model, if that is another
+// word.
+func netName(net, model string) string {
+	if model == "" || model == net {
+		return net
+	}
+	return fmt.Sprintf("%s (%s)", net, model)
+}
+
 // Phases shows where the time of a step goes: a table of phases, layers and
 // ops, bars of the phases and layers, and the bottleneck.
 func Phases(p *profile.Phases) Rich { return phases{p} }
@@ -24,7 +33,7 @@ func (p phases) HTML() string {
 }
 
 func (p phases) table() Table {
-	t := Table{Title: fmt.Sprintf("%s (%s) on %s: batch %d, %s an epoch, %s", p.Net, p.Model, p.Data, p.Batch, units.Plural(p.Steps, "step"), p.Peaks.Device),
+	t := Table{Title: fmt.Sprintf("%s on %s: batch %d, %s an epoch, %s", netName(p.Net, p.Model), p.Data, p.Batch, units.Plural(p.Steps, "step"), p.Peaks.Device),
 		Head: []string{"", "time", "spread", "share", "calls", "an epoch", "FLOPs", "bytes", "of peak", "kernels"}}
 	for _, l := range []profile.Line{p.TrainError, p.TestError} {
 		if l.Time.N() > 0 {

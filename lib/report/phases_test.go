@@ -20,7 +20,7 @@ func measured(level profile.Level, phase, layer, op string, seconds, share, flop
 		Time: timing.Measurement{Samples: []float64{0.99 * seconds, seconds, 1.01 * seconds}, Loops: 10, Device: true}}
 }
 
-// article is article 000 as this package would show it.
+// article is notebook 02's as this package would show it.
 func article() *profile.Phases {
 	p := &profile.Phases{Net: "cnn", Model: "SeedCNN", Data: "mnist/train", Batch: 8, Steps: 7500, Seen: 500,
 		Peaks: profile.Peaks{Device: "a GPU", Copy: 300e9, F32: 4e12, TF32: 4e12, BF16: 4e12, Dispatch: 1e-5, Latency: 3e-5},

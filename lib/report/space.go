@@ -46,10 +46,7 @@ func (s Surface) SVG() string {
 		top = 26
 	}
 	c := &canvas{}
-	description := escape(s.describe(g))
-	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img" aria-label="%s" `+
-		`style="max-width:100%%;height:auto" font-family="system-ui,sans-serif" font-size="11" fill="currentColor">`, width, height, width, height, description)
-	fmt.Fprintf(c, "<title>%s</title>", description)
+	c.open(width, height, 11, s.describe(g))
 	if s.Title != "" {
 		c.title(s.Title, width)
 	}

@@ -65,10 +65,7 @@ func (p Plot) SVG() string {
 		c.left += lineHeight + 2
 	}
 
-	description := escape(p.describe())
-	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img" aria-label="%s" `+
-		`style="max-width:100%%;height:auto" font-family="system-ui,sans-serif" font-size="12" fill="currentColor">`, width, height, width, height, description)
-	fmt.Fprintf(c, "<title>%s</title>", description)
+	c.open(width, height, 12, p.describe())
 	if p.Title != "" {
 		c.title(p.Title, width)
 	}
@@ -82,6 +79,15 @@ func (p Plot) SVG() string {
 	}
 	c.WriteString("</svg>")
 	return c.String()
+}
+
+// open begins the picture: its size and that of its text in CSS pixels, and what
+// it shows in words. It shrinks where there is less room.
+func (c *canvas) open(width, height, text float64, shows string) {
+	shows = escape(shows)
+	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img" aria-label="%s" `+
+		`style="max-width:100%%;height:auto" font-family="system-ui,sans-serif" font-size="%.0f" fill="currentColor">`, width, height, width, height, shows, text)
+	fmt.Fprintf(c, "<title>%s</title>", shows)
 }
 
 // title writes what a picture shows above it: a long one in smaller letters, and

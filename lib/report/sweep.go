@@ -46,7 +46,7 @@ func Sweep(w *profile.Sweep) Rich {
 // Batches shows a net's core time by batch size: a table with the article's
 // mean and variance, and the plot.
 func Batches(b *profile.Batches) Rich {
-	title := fmt.Sprintf("%s (%s) on %s: forward and backward", b.Net, b.Model, b.Device)
+	title := netName(b.Net, b.Model) + " on " + b.Device + ": forward and backward"
 	t := Table{Title: title, Head: []string{"batch", "mean", "variance (s²)", "median", "spread", "best", "runs", "an example"}}
 	s := Series{Name: "mean"}
 	scale, unit := 1e3, "ms"

@@ -1,6 +1,7 @@
 """Runs what the documents show. The Go of a page becomes a notebook, a cell a
-snippet, which must run from top to bottom; shell lines must be bash, and the
-scripts and the words of gaiden in them must be there; links inside the
+snippet, which must run from top to bottom, and where a line that prints has a
+comment, print that; shell lines must be bash, and the scripts and the words of
+gaiden in them must be there, as the magics that are named; links inside the
 repository must lead to files that are in it, and #parts to headings.
 Prints "passed failed skipped"."""
 import argparse, json, re, subprocess, sys
@@ -55,6 +56,22 @@ def mentioned(path, text):
             yield f"{name} is named, and not there"
 
 
+def magics(text, known):
+    for name in re.findall(r"`(%%?[a-z_]\w+)", FENCE.sub("", text)):
+        if name not in known:
+            yield f"{name} is named, and no magic"
+
+
+def says(snippet):
+    """What the snippet's comments say that it prints."""
+    return re.findall(r"^fmt\.Print.*\) // (\S.*)$", snippet, re.M)
+
+
+def printed(book):
+    """What the cells of a notebook have written."""
+    return ["".join("".join(o.get("text", [])) for o in c["outputs"]) for c in json.loads(book.read_text(encoding="utf-8"))["cells"]]
+
+
 def shell(snippet, words):
     snippet = re.sub(r"^%%bash\n", "", snippet)
     done = subprocess.run(["bash", "-n"], input=snippet, capture_output=True, text=True)
@@ -75,9 +92,10 @@ def main():
     a.work.mkdir(parents=True, exist_ok=True)
     usage = subprocess.run([a.gaiden, "help"], capture_output=True, text=True).stdout
     words = set(re.findall(r"^  (\w+) ", usage, re.M))
+    known = set(re.findall(r"^\| `(%%?\w+)", (root / "notebooks/pages/magics.md").read_text(encoding="utf-8"), re.M))
     for path, text in texts():
         name = str(path.relative_to(root))
-        case(f"{name}: links", [*links(path, text), *mentioned(path, text)])
+        case(f"{name}: links", [*links(path, text), *mentioned(path, text), *magics(text, known)])
         if path.suffix != ".md":
             continue
         snippets = FENCE.findall(text)
@@ -92,7 +110,8 @@ def main():
         book.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": {"name": "gaiden", "display_name": "Go (Gaiden)", "language": "go"}},
                                     "cells": [{"cell_type": "code", "id": f"c{i}", "metadata": {}, "execution_count": None, "outputs": [], "source": s.rstrip("\n")} for i, s in enumerate(cells)]}))
         done = subprocess.run([a.gaiden, "run", "-timeout", "2m", book], capture_output=True, text=True)
-        case(f"{name}: Go", [done.stderr[-1500:]] if done.returncode else [])
+        case(f"{name}: Go", [done.stderr[-1500:]] if done.returncode else
+             [f"got {got!r}, want {want!r} in it" for got, snippet in zip(printed(book), cells) for want in says(snippet) if want not in got])
     print(good, bad, 0)
 
 

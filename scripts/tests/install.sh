@@ -28,7 +28,7 @@ else
   done < <(env -0)
   along+=("GOPROXY=$(go env GOPROXY)" "GOSUMDB=$(go env GOSUMDB)" "GONOSUMDB=$(go env GONOSUMDB)" GOFLAGS=-modcacherw GOTOOLCHAIN=local)
   mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -v security | head -1) || true
-  check debootstrap unshare -m --propagation private debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv,python3-pip,git bookworm "$debian" ${mirror:+"$mirror"}
+  check debootstrap unshare -m --propagation private debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv,git bookworm "$debian" ${mirror:+"$mirror"}
   if [ "$bad" = 0 ]; then
     mkdir -p "$debian/usr/local/go" "$debian/home/gaiden"
     cp -r "$(go env GOROOT)/." "$debian/usr/local/go/"
