@@ -127,7 +127,7 @@ func benchFirstStep(b *bench, p *privateSession, meter *session.CostMeter, c tra
 	deep := c.batch > 1000
 	if deep && cpu {
 		// The program's size does not depend on the batch. With 2, batch norms of
-		// single pixels see 2 numbers, and gradients overflow in the second step.
+		// single pixels see 2 numbers, and losses are NaN after 2 or 3 steps.
 		c.name, c.batch = "resnet152-b8", 8
 	}
 	c.n = 2 * c.batch
