@@ -186,6 +186,9 @@ func checkGPU(ctx context.Context) (out []finding) {
 		if card := nvidiaCard(); card != "" {
 			return []finding{worse("install NVIDIA's driver; in a container: start it with --gpus all", "there is an NVIDIA card (%s) but no driver: the CPU trains", card)}
 		}
+		if want := os.Getenv("GAIDEN_DEVICE"); strings.HasPrefix(want, "cuda") {
+			return []finding{bad("unset GAIDEN_DEVICE, or install NVIDIA's driver", "none, and GAIDEN_DEVICE is %s", want)}
+		}
 		return []finding{good("none: the CPU trains")}
 	}
 	cards := sysinfo.GPUs(ctx)

@@ -78,6 +78,12 @@ func TestDoctor(t *testing.T) {
 			t.Setenv("GAIDEN_PLUGIN", home+"/x.so")
 		}, "plugin", "fail", "processor"},
 		{"wrong device", func(t *testing.T, _ string) { t.Setenv("GAIDEN_DEVICE", "tpu") }, "plugin", "fail", "tpu"},
+		{"GPU that is not there", func(t *testing.T, _ string) {
+			if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {
+				t.Skip("there is an NVIDIA driver: it cannot be missed")
+			}
+			t.Setenv("GAIDEN_DEVICE", "cuda")
+		}, "gpu", "fail", "GAIDEN_DEVICE is cuda"},
 		{"run-time directory is open to all", func(_ *testing.T, home string) {
 			os.MkdirAll(home+"/run/gaiden", 0o755)
 			os.Chmod(home+"/run/gaiden", 0o755)

@@ -19,9 +19,9 @@ func (e *ArchitectureError) Error() string {
 	if len(l) > 4 {
 		l, more = l[:4], fmt.Sprintf(" and %d more", len(e.Differences)-4)
 	}
-	what := fmt.Sprintf("net %q in the session is not a %s", e.Net, e.Model)
+	what := fmt.Sprintf("net %q in the session has another architecture than %s", e.Net, e.Model)
 	if e.Weights {
-		what = fmt.Sprintf("%s: the weights are not those of a %s", e.Net, e.Model)
+		what = fmt.Sprintf("%s: the weights are of another architecture than %s", e.Net, e.Model)
 	}
 	return fmt.Sprintf("fit: %s: %s%s", what, strings.Join(l, "; "), more)
 }
@@ -29,7 +29,7 @@ func (e *ArchitectureError) Error() string {
 // Hint says what to do about it.
 func (e *ArchitectureError) Hint() string {
 	if e.Weights {
-		return fmt.Sprintf("give weights that a %s has saved; net.Weights() lists the names and shapes that it wants", e.Model)
+		return fmt.Sprintf("give weights that %s has saved; net.Weights() lists the names and shapes that it wants", e.Model)
 	}
 	return fmt.Sprintf("net.Reset() removes %s/* and starts anew; or give the new net a name of its own", e.Net)
 }

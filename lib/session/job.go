@@ -120,9 +120,10 @@ const followedLosses = 3
 
 // FollowJob calls see with the log of a job from entry number from on, and with
 // new entries as they come, until the job has ended, see returns an error, or
-// ctx is done. It sees the job at least twice a second. Ending it does not end
-// the job. When the worker dies, FollowJob goes on with the next one, which
-// resumes the job: each entry is seen once, also those that are computed again.
+// ctx is done. It sees the job at least twice a second; a nil see only waits.
+// Ending it does not end the job. When the worker dies, FollowJob goes on with the
+// next one, which resumes the job: each entry is seen once, also those that are
+// computed again.
 func (s *Session) FollowJob(ctx context.Context, name string, from int, see func(wire.JobInfo, []wire.JobEntry) error) error {
 	at, losses := s, 0
 	defer func() {
@@ -151,8 +152,10 @@ func (s *Session) FollowJob(ctx context.Context, name string, from int, see func
 			return wire.Errorf(wire.Internal, "session: got %d jobs, want 1", len(ans.Jobs))
 		}
 		from += len(ans.Entries)
-		if err := see(ans.Jobs[0], ans.Entries); err != nil {
-			return err
+		if see != nil {
+			if err := see(ans.Jobs[0], ans.Entries); err != nil {
+				return err
+			}
 		}
 		if ans.Jobs[0].State.Over() && from >= ans.Jobs[0].Entries {
 			return nil

@@ -169,12 +169,14 @@ func (s *Session) greet(c Config) error {
 	return wire.Errorf(wire.BadVersion, "session: got %s for an answer to Hello", f.Kind).WithHint("gaiden session stop, then try again")
 }
 
+var errClosed = fmt.Errorf("session: used after Close: %w", net.ErrClosed)
+
 // Close ends the connection. Arrays without a name are freed. The error is one
 // that no one has seen yet, see Wait.
 func (s *Session) Close() error {
 	err := s.Wait()
 	connections.Delete(s)
-	s.fail(net.ErrClosed)
+	s.fail(errClosed)
 	s.out.Close()
 	return errors.Join(err, s.conn.Close())
 }

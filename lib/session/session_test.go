@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -82,6 +83,9 @@ func TestNamesOutlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
+	if _, err := s.Array("w"); !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "used after Close") {
+		t.Errorf("a closed session: got %v", err)
+	}
 	again := p.open("one.ipynb")
 	b, err := again.Array("w")
 	if err != nil {
