@@ -66,6 +66,13 @@ func (n *Net) wait(ctx context.Context, key string, f *future, alive func()) (*s
 	}
 }
 
+// wait is Net.wait for another program of the run.
+func (r *run) wait(ctx context.Context, key string, f *future) (*session.Program, error) {
+	began := time.Now()
+	defer func() { r.history.Compile += time.Since(began) }()
+	return r.net.wait(ctx, key, f, func() { r.tell("compile") })
+}
+
 // during runs work that cannot be stopped, such as waiting for the device, and
 // returns before its end when ctx is over.
 func during(ctx context.Context, alive func(), work func() error) error {

@@ -283,7 +283,7 @@ func (r *run) pack() {
 func (r *run) spread() error {
 	n := r.net
 	if r.main.Packed {
-		p, err := n.wait(r.ctx, "pack", n.prepare("pack", n.packProgram, nil), func() { r.tell("compile") })
+		p, err := r.wait(r.ctx, "pack", n.prepare("pack", n.packProgram, nil))
 		if err != nil {
 			return err
 		}
@@ -309,7 +309,7 @@ func (r *run) apart() error {
 		return nil
 	}
 	key := fmt.Sprintf("apart/%d", r.devices)
-	p, err := n.wait(r.ctx, key, n.prepare(key, func() (*hlo.Program, error) { return n.apartProgram(r.devices) }, nil), func() { r.tell("compile") })
+	p, err := r.wait(r.ctx, key, n.prepare(key, func() (*hlo.Program, error) { return n.apartProgram(r.devices) }, nil))
 	if err != nil {
 		return err
 	}
@@ -336,7 +336,7 @@ func (r *run) apart() error {
 // was stopped needs it, too.
 func (r *run) unpacked() ([]*session.Array, error) {
 	n, ctx := r.net, context.WithoutCancel(r.ctx)
-	p, err := n.wait(ctx, "unpack", n.prepare("unpack", n.unpackProgram, nil), func() { r.tell("compile") })
+	p, err := r.wait(ctx, "unpack", n.prepare("unpack", n.unpackProgram, nil))
 	if err != nil {
 		return nil, err
 	}

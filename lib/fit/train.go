@@ -228,7 +228,7 @@ func (r *run) epochs() error {
 	if err != nil {
 		return err
 	}
-	if r.order, err = r.net.wait(r.ctx, key, order, nil); err != nil {
+	if r.order, err = r.wait(r.ctx, key, order); err != nil {
 		return err
 	}
 	if r.joined {
