@@ -169,6 +169,7 @@ func (s *Session) greet(c Config) error {
 	return wire.Errorf(wire.BadVersion, "session: got %s for an answer to Hello", f.Kind).WithHint("gaiden session stop, then try again")
 }
 
+// errClosed is what a closed session answers; see lost.
 var errClosed = fmt.Errorf("session: used after Close: %w", net.ErrClosed)
 
 // Close ends the connection. Arrays without a name are freed. The error is one
