@@ -41,12 +41,15 @@ need_python() {
   python3 -c 'import venv, ensurepip' 2>/dev/null || die "Python's venv is missing: sudo apt-get install python3-venv"
 }
 
-# build_gaiden builds the binary where cells and Jupyter find it.
+# build_gaiden builds the binary where cells and Jupyter find it, once a run.
+built=
 build_gaiden() {
+  [ -z "$built" ] || return 0
   need_go
   mkdir -p "$(dirname "$bin")"
   (cd "$root" && go build -trimpath -ldflags='-s -w' -o "$bin.new" ./kernels/gaiden)
   cmp -s "$bin.new" "$bin" 2>/dev/null && rm "$bin.new" || mv "$bin.new" "$bin"
+  built=yes
 }
 
 # make_venv makes .venv: a Python that has pip, where the machine's has none.

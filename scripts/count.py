@@ -1,15 +1,18 @@
-"""Counts the tests in the output of go test -json, prints what failed to
-standard error, what was skipped with its reason, and "passed failed skipped"
-to standard output."""
+"""Counts the tests in the outputs of go test -json, of which a later one says
+what became of the tests that it repeats; prints what failed to standard error,
+what was skipped with its reason, and "passed failed skipped" to standard output,
+with a pattern of the failed tests behind it, if all tests have run."""
 import collections, json, sys
 
 out, state, built = collections.defaultdict(list), {}, {}
-for line in open(sys.argv[1], encoding="utf-8", errors="replace"):
+for line in (l for name in sys.argv[2:] for l in open(name, encoding="utf-8", errors="replace")):
     try:
         e = json.loads(line)
     except ValueError:
         continue
     key = (e.get("Package") or e.get("ImportPath"), e.get("Test"))
+    if e.get("Action") in ("run", "start"):
+        out[key] = []
     if e.get("Action") in ("output", "build-output"):
         out[key].append(e["Output"])
     elif e.get("Action") in ("pass", "fail", "skip"):
@@ -39,10 +42,13 @@ for (package, test), action in sorted(state.items(), key=str):
 for package in built:
     count["fail"] += 1
     print(f"--- BUILD FAILED {package}\n" + "".join(out[(package, None)][-60:]), file=sys.stderr)
-err = open(sys.argv[2]).read().strip()
+err = open(sys.argv[1]).read().strip()
 if err:
     print(err[-4000:], file=sys.stderr)
 if not state:
     count["fail"] += 1
     print("no test ran", file=sys.stderr)
-print(count["pass"], count["fail"], count["skip"])
+failed = {t.split("/")[0] for (_, t), action in state.items() if t and action == "fail"}
+if any(t is None and action == "fail" and "FAIL\n" not in out[(p, t)] for (p, t), action in state.items()):
+    failed = {}  # a panic or a limit on time has ended the tests before the last
+print(count["pass"], count["fail"], count["skip"], *(["^(%s)$" % "|".join(sorted(failed))] if failed else []))

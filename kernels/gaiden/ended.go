@@ -22,6 +22,8 @@ type aftercare struct {
 	mu      sync.Mutex
 	session *session.Session   // nil until a cell's program may have met one
 	meter   *session.CostMeter // what the cells' programs report to, nil if there is none
+	again   bool               // a connection has ended since
+	back    string             // what the session has brought back since the last cell, and what not
 }
 
 // ended is a notebook's Ended.
@@ -64,18 +66,26 @@ func (a *aftercare) ended(_ context.Context, e notebook.Ending) (notes []string,
 	if len(notes) > enough {
 		notes = append(notes[:enough], fmt.Sprintf("and %d more errors of the device", len(notes)-enough))
 	}
+	if a.back != "" && !strings.Contains(e.Panic, a.back) && (first == nil || !strings.Contains(first.Error(), a.back)) {
+		notes = append(notes, "the session was started again: "+a.back)
+	}
+	a.back = ""
 	return notes, first
 }
 
-// ask asks the session; a connection that has ended is made anew once.
+// ask asks the session; a connection that has ended is made anew once. What the
+// session says then of a crash or a stop is for the cell.
 func (a *aftercare) ask(body wire.AskBody) (*wire.AnswerBody, error) {
+	known := ""
 	if a.session != nil {
 		answer, err := a.session.Ask(body)
 		if err == nil {
 			return answer, nil
 		}
+		known = a.session.Welcome().Note
 		a.session.Close()
 		a.session = nil
+		a.again = true
 	}
 	if _, err := os.Lstat(wire.SocketPath()); err != nil {
 		return nil, err
@@ -85,5 +95,9 @@ func (a *aftercare) ask(body wire.AskBody) (*wire.AnswerBody, error) {
 		return nil, err
 	}
 	a.session = s
+	if note := s.Welcome().Note; a.again && note != known {
+		a.back = note
+	}
+	a.again = false
 	return s.Ask(body)
 }

@@ -118,5 +118,5 @@ func ago(t time.Time) string {
 	if t.IsZero() {
 		return "never"
 	}
-	return time.Since(t).Round(time.Second).String() + " ago"
+	return max(0, time.Since(t)).Round(time.Second).String() + " ago" // the clock may have been set back
 }

@@ -48,6 +48,9 @@ func runMain(args []string, stdout, stderr io.Writer) error {
 		return errUsage
 	}
 	if folder := strings.HasSuffix(r.out, "/") || isFolder(r.out); folder {
+		if err := apart(paths); err != nil {
+			return err
+		}
 		if err := os.MkdirAll(r.out, 0o777); err != nil {
 			return fmt.Errorf("run: got -o %s, want a folder that can be written to: %w", r.out, err)
 		}
@@ -66,6 +69,19 @@ func runMain(args []string, stdout, stderr io.Writer) error {
 		}
 	}
 	return all
+}
+
+// apart refuses notebooks of one name, of which one folder would keep the last.
+func apart(paths []string) error {
+	first := map[string]string{}
+	for _, path := range paths {
+		base := filepath.Base(path)
+		if other, ok := first[base]; ok && filepath.Clean(other) != filepath.Clean(path) {
+			return fmt.Errorf("run: got %s and %s for one folder, want notebooks of different names: one would replace the other", other, path)
+		}
+		first[base] = path
+	}
+	return nil
 }
 
 // parseMixed parses flags that may stand before and behind the other arguments,

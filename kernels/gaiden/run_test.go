@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,32 @@ func TestRunRefuses(t *testing.T) {
 		if got, _ := os.ReadFile(path); string(got) != tt.text {
 			t.Errorf("%s: the file was changed", tt.name)
 		}
+	}
+}
+
+// TestRunSameNames has two notebooks of one name for one folder, of which
+// nothing may be written.
+func TestRunSameNames(t *testing.T) {
+	t.Setenv("JPY_SESSION_NAME", "run")
+	dir, out := t.TempDir(), t.TempDir()
+	var paths []string
+	for _, name := range []string{"a", "b"} {
+		path := filepath.Join(dir, name, "same.ipynb")
+		if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(`{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}`), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	var stdout, stderr bytes.Buffer
+	err := runMain(append([]string{"-html", "-as-is", "-o", out}, paths...), &stdout, &stderr)
+	if err == nil || !strings.Contains(err.Error(), "for one folder, want notebooks of different names") {
+		t.Errorf("got error %v, want the two names", err)
+	}
+	if l, _ := os.ReadDir(out); len(l) > 0 {
+		t.Errorf("got %v in the folder, want nothing", l)
+	}
+	if err := runMain([]string{"-html", "-as-is", "-o", out, paths[0], paths[0]}, &stdout, &stderr); err != nil {
+		t.Errorf("one notebook twice: %v", err)
 	}
 }
 

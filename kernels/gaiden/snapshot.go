@@ -18,7 +18,7 @@ const snapshotArgs = "[NAME | list | delete NAME… | diff FROM [TO] | export FI
 const snapshotMore = `
 %snapshot                     an automatic snapshot, of which the newest three are kept
 %snapshot NAME                one that stays until it is deleted
-%snapshot list                what there is; a number stands for a name everywhere
+%snapshot list                what there is; a number stands for a name everywhere, last for the newest
 %snapshot diff FROM [TO]      which arrays differ, and by how much; without TO: from now
 %snapshot export FILE [NAME]  a safetensors file for Python, of now or of a snapshot
 %snapshot import FILE [PREFIX]
@@ -32,7 +32,7 @@ const rollbackMore = `
 A second %rollback takes the first one back. A cell can be undone while there is
 memory for what it has replaced, a quarter of the device's at most, and until the
 next cell changes arrays. Before it goes back to a snapshot, %rollback saves what
-there is.`
+there is; on a full disk it only keeps it for a second %rollback.`
 
 // asking runs f with a connection to the notebook's session.
 func asking(f func(*session.Session) error) error { return askingOf("", f) }
@@ -142,9 +142,6 @@ func rollbackMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		return magic.Usage(c)
 	}
 	words := append(c.Args, "", "")
-	if words[0] == "last" {
-		words[0] = ""
-	}
 	return asking(func(s *session.Session) error {
 		if len(c.Args) == 0 {
 			n, err := s.Undo()
@@ -161,6 +158,9 @@ func rollbackMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		i, err := s.Rollback(words[0], words[1])
 		if err == nil {
 			fmt.Fprintf(h.Stdout(), "back at snapshot %s of %s: %s\n", titleOf(i), i.Time.Local().Format(time.TimeOnly), units.Plural(i.Arrays, "array"))
+			if i.Unsaved != "" {
+				fmt.Fprintf(h.Stdout(), "what was there is not on disk: %s\na second %%rollback brings it back, until a cell changes arrays\n", i.Unsaved)
+			}
 		}
 		return err
 	})

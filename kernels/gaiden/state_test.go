@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 
 	"gaiden/kernels/internal/magic"
+	"gaiden/kernels/internal/notebook"
 	"gaiden/lib/engine/device"
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
@@ -49,11 +50,18 @@ func (p *page) Show(data map[string]any)           { p.WriteString(data["text/pl
 // inProcess starts a worker in this process, and makes it the session.
 func inProcess(t *testing.T) {
 	t.Helper()
+	stop := inProcessAt(t, t.TempDir())
+	t.Cleanup(stop)
+}
+
+// inProcessAt is inProcess with a directory for the session's files. What it
+// returns ends the session, and leaves them.
+func inProcessAt(t *testing.T, dir string) (stop func()) {
+	t.Helper()
 	plugin := os.Getenv("GAIDEN_PLUGIN")
 	if plugin == "" {
 		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to its file, or use scripts/test, which fetches one")
 	}
-	dir := t.TempDir()
 	w := &device.Worker{Version: session.Version, Generation: 1, Plugin: device.Plugin{Path: plugin, Device: "cpu"}, Programs: dir + "/programs", State: dir + "/snapshots"}
 	if err := w.Open(); err != nil {
 		t.Fatal(err)
@@ -65,12 +73,53 @@ func inProcess(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() { done <- w.Run(l) }()
-	t.Cleanup(func() {
-		l.Close()
-		<-done
-	})
 	t.Setenv("GAIDEN_SOCKET", socket)
 	t.Setenv("GAIDEN_SPACE", "test.ipynb")
+	return func() {
+		l.Close()
+		<-done
+	}
+}
+
+// TestToldWhatCameBack ends the session between two cells: the second one says so.
+func TestToldWhatCameBack(t *testing.T) {
+	dir := t.TempDir()
+	cell := notebook.Ending{Imports: []string{"gaiden/lib/session"}, Spent: func(string) {}}
+	var a aftercare
+	stop := inProcessAt(t, dir)
+	s, err := session.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)
+	if err == nil {
+		err = s.Bind([]string{"w"}, []*session.Array{x})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if notes, err := a.ended(t.Context(), cell); len(notes) > 0 || err != nil {
+		t.Errorf("a cell before: got %q, %v", notes, err)
+	}
+	if _, err := s.Snapshot("saved"); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	stop()
+	a.session.Close() // as a process that ends does
+	later := t.TempDir()
+	if err := os.Rename(dir+"/snapshots", later+"/snapshots"); err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(later + "/snapshots/lock") // which belongs to this process until it ends
+	t.Cleanup(inProcessAt(t, later))
+	for i, want := range []string{"the session was started again: 1 array is back as it was at ", ""} {
+		notes, err := a.ended(t.Context(), cell)
+		if got := strings.Join(notes, "; "); err != nil || !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("cell %d after: got %q, %v, want %q", i+1, got, err, want)
+		}
+	}
+	a.session.Close()
 }
 
 // TestStateMagics types the magics as a user does.
@@ -109,6 +158,7 @@ func TestStateMagics(t *testing.T) {
 		{"%snapshot export " + file + " good", nil, "1 array in"},
 		{"%rollback good", nil, `back at snapshot 1 "good"`},
 		{"%snapshot diff good", nil, "no difference"},
+		{"%snapshot diff last", nil, "1 of 2"},
 		{"%snapshot import " + file + " old/", nil, "1 array from"},
 		{"%arrays old", nil, "old/net/w"},
 		{"%snapshot list", nil, "good"},

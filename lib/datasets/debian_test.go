@@ -25,7 +25,7 @@ func debian(t *testing.T, files map[string][]byte, member string) []byte {
 	packed := data.Bytes()
 	if command := map[string]string{"data.tar.xz": "xz", "data.tar.gz": "gzip"}[member]; command != "" {
 		if _, err := exec.LookPath(command); err != nil {
-			t.Skipf("the command %s is missing; install it to see packages of this kind unpacked", command)
+			t.Skipf("needs the command %s, to see packages of this kind unpacked: apt-get install gzip xz-utils", command)
 		}
 		cmd := exec.Command(command, "-c")
 		cmd.Stdin = &data

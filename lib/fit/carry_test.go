@@ -43,7 +43,7 @@ func TestStateful(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, w := range want {
-		n := attach(t, s, name, pieces(6, 4), Config{Optimizer: SGD{LearningRate: 0.5}})
+		n := attach(t, s, name, pieces(6, 4), Config{Optimizer: SGD{LearningRate: 0.5}, FirstLook: true})
 		if err := n.SetWeights(formulaWeights(n)); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestStatefulPhases(t *testing.T) {
 	ctx := context.Background()
 	var want []float32
 	for _, name := range []string{"epoch", "phases"} {
-		n := attach(t, s, name, pieces(6, 4), Config{Seed: 3})
+		n := attach(t, s, name, pieces(6, 4), Config{Seed: 3, FirstLook: true})
 		data := load(t, n, "pieces", statefulData())
 		if name == "epoch" {
 			h, err := n.Train(ctx, data, Train{Epochs: 2, InOrder: true, Validation: data})
@@ -125,7 +125,7 @@ func TestStatefulPhases(t *testing.T) {
 func TestStatefulRefused(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	n := attach(t, s, "net", pieces(6, 4), Config{})
+	n := attach(t, s, "net", pieces(6, 4), Config{FirstLook: true})
 	data := load(t, n, "pieces", statefulData())
 	odd := statefulData()
 	odd.X, odd.Y = odd.X.([]float32)[:11*6], odd.Y.([]float32)[:11*6]
@@ -162,7 +162,7 @@ func TestStatefulRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sequences := range []int{6, 0, 4} {
-		m := attach(t, s, "net", pieces(6, sequences), Config{})
+		m := attach(t, s, "net", pieces(6, sequences), Config{FirstLook: true})
 		after, err := m.Test(ctx, data)
 		if err != nil || after.Loss != before.Loss {
 			t.Errorf("attached with %d sequences: got %v, %v, want %v", sequences, after, err, before)

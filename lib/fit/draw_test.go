@@ -45,7 +45,7 @@ func TestFirstValues(t *testing.T) {
 					t.Errorf("%s: got %v …, want %v …", s.name, got[i].Data[:1], want[:1])
 				}
 			}
-			state, err := n.state([]slot{{name: "rng"}})
+			state, err := n.state([]slot{{name: "rng", shape: store.GetVariable(rng).Shape()}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -242,6 +242,9 @@ type found struct {
 // row is the result of a step [1 columns].
 func (f found) row() *Node { return Reshape(Stack([]*Node{f.mean, f.weight, f.right}, 0), 1, columns) }
 
+// large is what a GPU makes again rather than keeps, in bytes.
+const large = 16 << 20
+
 // derive goes forward and back. Of a batch that is shared, it is this device's
 // part.
 func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
@@ -249,6 +252,8 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
 	net := t.net.model
 	if c.Fused > 0 {
 		net = t.withKernels()
+	} else if t.net.platform != "cpu" && net.HasBatchNorm() {
+		net = net.Recomputed(large)
 	}
 	out := t.applyNet(net, b.x, true)
 	sum, weight, right := t.score(l, out, b, nil)

@@ -31,7 +31,7 @@ func (e *ArchitectureError) Hint() string {
 	if e.Weights {
 		return fmt.Sprintf("give weights that %s has saved; net.Weights() lists the names and shapes that it wants", e.Model)
 	}
-	return fmt.Sprintf("net.Reset() removes %s/* and starts anew; or give the new net a name of its own", e.Net)
+	return fmt.Sprintf("net.Reset() removes %s/* and starts anew; %%rollback brings back the arrays of a snapshot; or give the new net a name of its own", e.Net)
 }
 
 // NotFiniteError says that the loss became infinite or no number. The net keeps

@@ -159,3 +159,9 @@ func TestTrainLearns(t *testing.T) {
 		fmt.Print(h, "compile ", h.Compile, " device ", h.Device, "\n", score, "\n")
 	}
 }
+
+func TestNetIsShown(t *testing.T) {
+	if got, want := New("small", models.LeNet5(), Config{}).String(), "small: LeNet5 on [32 32 3], 8 layers"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

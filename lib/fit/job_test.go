@@ -276,14 +276,90 @@ func TestRollbackToAnother(t *testing.T) {
 	if _, err := s.Rollback("small", "net/"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := large.Train(context.Background(), data, Train{Batch: 10}); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), "want float32[12 10]") && !strings.Contains(err.Error(), "12") {
-		t.Errorf("training after it: got %v", err)
-	}
+	_, atAttach := Attach(s, "net", net(12), Config{})
 	var wrong *ArchitectureError
-	if _, err := Attach(s, "net", net(12), Config{}); !errors.As(err, &wrong) {
-		t.Errorf("attach after it: got %v, want an ArchitectureError", err)
+	if !errors.As(atAttach, &wrong) {
+		t.Fatalf("attach after it: got %v, want an ArchitectureError", atAttach)
+	}
+	for name, use := range map[string]func() error{
+		"train":   func() error { _, err := large.Train(context.Background(), data, Train{Batch: 10}); return err },
+		"test":    func() error { _, err := large.Test(context.Background(), data); return err },
+		"weights": func() error { _, err := large.Weights(); return err },
+	} {
+		if err := use(); err == nil || err.Error() != atAttach.Error() {
+			t.Errorf("%s after it: got %v, want %v", name, err, atAttach)
+		}
 	}
 	if _, err := s.Undo(); err != nil {
 		t.Errorf("undo of it: %v", err)
+	}
+	if err := large.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	deep := net(8) // what small has, and a layer more
+	deep.Layers = append(deep.Layers, models.Dense{Name: "p", Units: 10})
+	attach(t, s, "net", deep, Config{})
+	if _, err := s.Snapshot("deep"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Rollback("small", "net/"); err != nil {
+		t.Fatal(err)
+	}
+	small = attach(t, s, "net", net(8), Config{})
+	if _, err := small.Train(context.Background(), data, Train{Batch: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Rollback("deep", "net/"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := small.Train(context.Background(), data, Train{Batch: 10}); !errors.As(err, &wrong) || !strings.Contains(wrong.Error(), "p/weights is float32[10 10], want nothing") {
+		t.Errorf("train after a rollback to a deeper net: got %v, want what is more", err)
+	}
+	if _, err := s.Delete("net/*"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := small.Weights(); !errors.Is(err, wire.NotFound) || !strings.Contains(err.Error(), "has no arrays") {
+		t.Errorf("weights of a net that is gone: got %v, want that it is", err)
+	}
+	if err := small.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := small.Test(context.Background(), data); err != nil {
+		t.Errorf("test of a net that was reset: %v", err)
+	}
+}
+
+// A rollback to another optimizer's training keeps the weights, and Train begins
+// its own optimizer anew.
+func TestOptimizerRolledBack(t *testing.T) {
+	s, err := session.Config{Socket: apart(t), Space: "optimizer", NoStart: true}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	old := attach(t, s, "net", small(), Config{Optimizer: SGD{Momentum: 0.9}})
+	data := load(t, old, "bars", digits(100, old.model.Input, 1))
+	want, err := old.Test(context.Background(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Snapshot("sgd"); err != nil {
+		t.Fatal(err)
+	}
+	n := attach(t, s, "net", small(), Config{})
+	if _, err := n.Train(context.Background(), data, Train{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Rollback("sgd", "net/"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := n.Test(context.Background(), data); err != nil || got.Loss != want.Loss {
+		t.Errorf("test after it: got %v, %v, want the snapshot's loss %v", got, err, want.Loss)
+	}
+	if _, err := n.Train(context.Background(), data, Train{}); err != nil {
+		t.Errorf("training after it: %v", err)
+	}
+	if l, err := s.List("net/sgd"); err != nil || len(l) > 0 {
+		t.Errorf("state of the snapshot's optimizer: got %v, %v, want none", l, err)
 	}
 }

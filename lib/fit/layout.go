@@ -2,6 +2,7 @@ package fit
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -103,6 +104,7 @@ func (n *Net) attach() error {
 	if err != nil {
 		return err
 	}
+	n.held = len(n.layout.all())
 	list, err := n.session.List(n.name + "/")
 	if err != nil {
 		return err
@@ -114,6 +116,16 @@ func (n *Net) attach() error {
 	if len(there) == 0 {
 		return n.create(store)
 	}
+	stale, err := n.differs(there)
+	if err != nil {
+		return err
+	}
+	return n.complete(store, there, stale)
+}
+
+// differs is an error where the arrays that the session has are another net's, and
+// else names what another optimizer left.
+func (n *Net) differs(there map[string]wire.Type) (stale []string, err error) {
 	wrong := &ArchitectureError{Net: n.name, Model: n.model.Name}
 	for _, v := range n.layout.variables {
 		t, is := there[v.name]
@@ -130,7 +142,6 @@ func (n *Net) attach() error {
 	for _, s := range n.layout.all() {
 		known[s.name] = true
 	}
-	var stale []string
 	for name := range there {
 		switch {
 		case known[name]:
@@ -142,9 +153,9 @@ func (n *Net) attach() error {
 	}
 	if len(wrong.Differences) > 0 {
 		sort.Strings(wrong.Differences)
-		return wrong
+		return nil, wrong
 	}
-	return n.complete(store, there, stale)
+	return stale, nil
 }
 
 // isMoment says whether an array is the state of some optimizer.
@@ -289,9 +300,39 @@ func (n *Net) taken(c chunk) func(p *hlo.Program) []bool {
 	}
 }
 
-// state looks the net's arrays up, all of one moment.
+// state looks the net's arrays up, all of one moment. A rollback or an import may
+// have changed them since the net was opened, or added some: they are compared anew
+// then, and what another optimizer left is replaced.
 func (n *Net) state(slots []slot) ([]*session.Array, error) {
-	return n.session.Arrays(n.names(slots)...)
+	arrays, held, err := n.session.ArraysUnder(n.name+"/", n.names(slots)...)
+	if errors.Is(err, wire.NotFound) {
+		l, err := n.session.List(n.name + "/")
+		if err != nil {
+			return nil, err
+		}
+		if len(l) == 0 { // first values would pass for trained ones
+			return nil, wire.Errorf(wire.NotFound, "fit: net %q has no arrays in the session: they were deleted, or a rollback took them away", n.name).
+				WithHint("net.Reset() lets it begin anew; %%rollback undoes the last cell, or brings back a snapshot")
+		}
+	} else if err != nil || held == n.held && n.fit(arrays, slots) {
+		return arrays, err
+	}
+	free(arrays...)
+	if err := n.attach(); err != nil {
+		return nil, err
+	}
+	arrays, n.held, err = n.session.ArraysUnder(n.name+"/", n.names(slots)...)
+	return arrays, err
+}
+
+// fit says whether arrays have the shapes of their slots.
+func (n *Net) fit(arrays []*session.Array, slots []slot) bool {
+	for i, s := range slots {
+		if shape, err := arrays[i].Shape(); err != nil || !shape.Equal(s.shape) {
+			return false
+		}
+	}
+	return true
 }
 
 func typeOf(s shapes.Shape) wire.Type {

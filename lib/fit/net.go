@@ -23,6 +23,7 @@ type Net struct {
 	ready    bool
 	single   bool // see chunk.Single
 	layout   layout
+	held     int   // arrays of the net in the session
 	output   []int // dimensions of one result
 	programs map[string]*future
 	found    map[string]*Set
@@ -102,6 +103,11 @@ func Attach(s *session.Session, name string, model models.Net, config Config) (*
 
 // Name is the net's name in the session.
 func (n *Net) Name() string { return n.name }
+
+// String is the net's name, model and input: what a cell shows of it.
+func (n *Net) String() string {
+	return fmt.Sprintf("%s: %s on %v, %d layers", n.name, n.model.Name, n.model.Input, len(n.model.Layers))
+}
 
 // Model is the net's layers.
 func (n *Net) Model() models.Net { return n.model }

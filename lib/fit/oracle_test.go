@@ -268,7 +268,7 @@ func TestOptimizers(t *testing.T) {
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			want := o.Optimizers[tt.name]
-			n := attach(t, s, fmt.Sprint("net", i), models.Peaks(), Config{Optimizer: tt.optimizer})
+			n := attach(t, s, fmt.Sprint("net", i), models.Peaks(), Config{Optimizer: tt.optimizer, FirstLook: true})
 			if err := n.SetWeights(formulaWeights(n)); err != nil {
 				t.Fatal(err)
 			}

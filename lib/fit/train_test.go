@@ -64,7 +64,7 @@ func TestFullBatch(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
 	losses := func(name string, calls int) []float32 {
-		n := attach(t, s, name, models.MLP(7), Config{Seed: 1})
+		n := attach(t, s, name, models.MLP(7), Config{Seed: 1, FirstLook: true})
 		data := load(t, n, "bars", digits(40, n.model.Input, 1))
 		var all []float32
 		for range calls {
@@ -83,7 +83,7 @@ func TestFullBatch(t *testing.T) {
 	if got := losses("b", 1); !slices.Equal(got, want) {
 		t.Errorf("in one call: got %v, want %v", got, want)
 	}
-	n := attach(t, s, "c", models.MLP(7), Config{Optimizer: SGD{LearningRate: 1e18}})
+	n := attach(t, s, "c", models.MLP(7), Config{Optimizer: SGD{LearningRate: 1e18}, FirstLook: true})
 	data := load(t, n, "bars", digits(40, n.model.Input, 1))
 	_, err := n.Train(ctx, data, Train{Epochs: 50, Batch: 40})
 	var e *NotFiniteError
@@ -170,7 +170,7 @@ func TestOutlives(t *testing.T) {
 func TestArchitecture(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	n := attach(t, s, "cnn", small(), Config{})
+	n := attach(t, s, "cnn", small(), Config{FirstLook: true})
 	data := load(t, n, "bars", digits(40, n.model.Input, 1))
 	before, err := n.Test(ctx, data)
 	if err != nil {
@@ -186,7 +186,7 @@ func TestArchitecture(t *testing.T) {
 	if want := "conv/weights is float32[3 3 1 3], want float32[3 3 1 4]"; !strings.Contains(err.Error(), want) {
 		t.Errorf("another net: got %q, want it to hold %q", err, want)
 	}
-	m := attach(t, s, "cnn", small(), Config{Optimizer: SGD{Momentum: 0.9}})
+	m := attach(t, s, "cnn", small(), Config{Optimizer: SGD{Momentum: 0.9}, FirstLook: true})
 	after, err := m.Test(ctx, data)
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestArchitecture(t *testing.T) {
 	if err := New("cnn", wide, Config{Session: s}).Reset(); err != nil {
 		t.Fatal(err)
 	}
-	attach(t, s, "cnn", wide, Config{})
+	attach(t, s, "cnn", wide, Config{FirstLook: true})
 }
 
 // TestStop holds that a run ends soon after its context, keeps what was done,
@@ -280,7 +280,7 @@ func unusable(t *testing.T, packed bool) {
 	}
 	bad := slices.Clone(x)
 	bad[57*16] = float32(math.Inf(1)) // example 57 is in step 6 of 10
-	n := attach(t, s, "cnn", small(), Config{Optimizer: SGD{}})
+	n := attach(t, s, "cnn", small(), Config{Optimizer: SGD{}, FirstLook: true})
 	n.packing = packed
 	good := load(t, n, "good", Data{X: x, Y: d.Y})
 	torn := load(t, n, "torn", Data{X: bad, Y: d.Y})

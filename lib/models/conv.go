@@ -40,6 +40,8 @@ type Conv2D struct {
 	Init     Init // of the weights, [kernel kernel inputs channels]; default: Glorot
 	BiasInit Init // of the biases, [channels]; default: 0
 	Lowering Lowering
+
+	recompute bool // see Net.Recomputed
 }
 
 // Title names the layer.
@@ -47,7 +49,10 @@ func (l Conv2D) Title() (name, kind string) { return l.Name, "Conv2D" }
 
 // Apply takes x shaped [n height width inputs] and returns
 // [n height' width' channels].
-func (l Conv2D) Apply(scope *model.Scope, x *Node) *Node {
+func (l Conv2D) Apply(scope *model.Scope, x *Node) *Node { return l.apply(scope, x, nil) }
+
+// apply takes what makes x again for the gradient of the weights; nil: x is kept.
+func (l Conv2D) apply(scope *model.Scope, x *Node, once again) *Node {
 	d := x.Shape().Dimensions
 	if x.Rank() != 4 || l.Kernel < 1 || l.Channels < 1 {
 		panic(fmt.Errorf("%d kernels of %d×%d: want images shaped [n height width channels]", l.Channels, l.Kernel, l.Kernel))
@@ -64,13 +69,20 @@ func (l Conv2D) Apply(scope *model.Scope, x *Node) *Node {
 		panic(fmt.Errorf("kernel %d×%d on an image of %d×%d: want one that is no larger; give it padding", l.Kernel, l.Kernel, h, w))
 	}
 	w := variable(scope, x.Graph(), "weights", l.Init, Glorot, l.Kernel, l.Kernel, d[3], l.Channels)
+	slide := func(x, w *Node) *Node {
+		switch {
+		case l.whole(x, stride, pads):
+			return whole(x, w, stride, pads)
+		case l.patches(x, stride):
+			return patches(x, w, stride, pads)
+		}
+		return library(x, w, stride, pads, l.products(x, stride, pads))
+	}
 	var y *Node
-	if l.whole(x, stride, pads) {
-		y = whole(x, w, stride, pads)
-	} else if l.patches(x, stride) {
-		y = patches(x, w, stride, pads)
+	if !l.recompute {
+		y = slide(x, w)
 	} else {
-		y = library(x, w, stride, pads, l.products(x, stride, pads))
+		y = convolved(slide, x, w, once)
 	}
 	if !l.NoBias {
 		y = Add(y, ExpandLeftToRank(variable(scope, x.Graph(), "biases", l.BiasInit, Fill(0), l.Channels), 4))

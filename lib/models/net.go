@@ -71,14 +71,20 @@ func (n Net) Apply(scope *model.Scope, x *Node) *Node { return n.Build(scope, x,
 // "conv/forward" before the ops of layer conv are made, and with
 // "conv/backward" before those of its gradient are.
 func (n Net) Build(scope *model.Scope, x *Node, mark func(label string)) *Node {
+	var once again
 	for i, name := range n.Names() {
-		x = n.Layer(i, name, scope, x, mark)
+		x, once = n.layer(i, name, scope, x, once, mark)
 	}
 	return x
 }
 
 // Layer builds layer i, whose name is name, as Build does.
 func (n Net) Layer(i int, name string, scope *model.Scope, x *Node, mark func(label string)) *Node {
+	y, _ := n.layer(i, name, scope, x, nil, mark)
+	return y
+}
+
+func (n Net) layer(i int, name string, scope *model.Scope, x *Node, once again, mark func(label string)) (y *Node, next again) {
 	defer func() {
 		if r := recover(); r != nil {
 			if _, is := r.(*LayerError); is {
@@ -94,14 +100,14 @@ func (n Net) Layer(i int, name string, scope *model.Scope, x *Node, mark func(la
 	if _, is := l.(function); !is {
 		scope = scope.In("%s", name)
 	}
-	y := l.Apply(scope, x)
+	y, next = apply(l, scope, x, once)
 	if mark == nil {
-		return y
+		return y, next
 	}
 	return IdentityWithCustomGradient(y, func(_, v *Node) *Node {
 		mark(name + "/backward") // the gradient is derived from the last op to the first
 		return v
-	})
+	}), next
 }
 
 // LayerError says which layer of a net could not be built. Build panics with

@@ -17,7 +17,8 @@ type BatchNorm struct {
 	Epsilon  float64 // added to the variance; default: 1e-5
 	Act      Act
 
-	by Normalizer // nil: XLA's own; see Net.Normalized
+	by        Normalizer // nil: XLA's own; see Net.Normalized
+	recompute int        // bytes of an output that is made again, 0: none is; see Net.Recomputed
 }
 
 // Normalizer is a batch normalization while a net is trained, written in another
@@ -33,10 +34,14 @@ func (l BatchNorm) Title() (name, kind string) { return l.Name, "BatchNormalizat
 
 // Apply takes any x. The running variance is that of the population, the
 // batch's times n/(n-1), as in PyTorch and Chainer.
-func (l BatchNorm) Apply(scope *model.Scope, x *Node) *Node { return l.apply(scope, x, nil, l.Act) }
+func (l BatchNorm) Apply(scope *model.Scope, x *Node) *Node {
+	y, _ := l.apply(scope, x, nil, l.Act)
+	return y
+}
 
-// apply adds skip, if it is not nil, before the activation.
-func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) *Node {
+// apply adds skip, if it is not nil, before the activation. once is nil where
+// nothing is recomputed.
+func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) (y *Node, once again) {
 	momentum, epsilon := l.Momentum, float32(l.Epsilon)
 	if momentum == 0 {
 		momentum = 0.9
@@ -62,25 +67,30 @@ func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) *Node {
 	if scope.IsTraining(g) && l.by != nil {
 		y, m, v := l.by(x, scale, offset, skip, float64(epsilon), act)
 		running(m, v)
-		return y
+		return y, nil
 	}
-	kind := x.DType()
+	kind, in := x.DType(), x
 	x = float(x) // sums of many bfloat16 would lose their last bits
-	var y *Node
-	if scope.IsTraining(g) {
+	normal := func(x, mean, variance *Node) *Node {
+		return ConvertDType(InternalBatchNormForInference(x, scale, offset, mean, variance, epsilon, axis), kind)
+	}
+	if !scope.IsTraining(g) {
+		y = normal(x, mean.NodeValue(g), variance.NodeValue(g))
+	} else {
 		var m, v *Node
 		y, m, v = InternalBatchNormForTraining(x, scale, offset, epsilon, axis)
-		running(m, v)
-	} else {
-		y = InternalBatchNormForInference(x, scale, offset, mean.NodeValue(g), variance.NodeValue(g), epsilon, axis)
-	}
-	if kind != dtypes.Float32 {
 		y = ConvertDType(y, kind)
+		running(m, v)
+		if l.recompute > 0 && skip == nil && in.Shape().ByteSize() >= int64(l.recompute) {
+			return act.of(y), func(arrived *Node) *Node {
+				return act.of(normal(float(OptimizationBarriers(in, arrived)[0]), m, v))
+			}
+		}
 	}
 	if skip != nil {
 		y = Add(y, skip)
 	}
-	return act.of(y)
+	return act.of(y), nil
 }
 
 // Normalized is the net with another way to write its batch norms while it is

@@ -43,7 +43,9 @@ func (l MaxPool2D) Title() (name, kind string) { return l.Name, "MaxPooling2D" }
 // Apply takes x shaped [n height width channels] and returns
 // [n height' width' channels]; rows and columns that fill no window are
 // dropped.
-func (l MaxPool2D) Apply(_ *model.Scope, x *Node) *Node {
+func (l MaxPool2D) Apply(_ *model.Scope, x *Node) *Node { return l.pool(x) }
+
+func (l MaxPool2D) pool(x *Node) *Node {
 	if x.Rank() != 4 || l.Window < 1 {
 		panic(fmt.Errorf("windows of %d×%d: want images shaped [n height width channels]", l.Window, l.Window))
 	}

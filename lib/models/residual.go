@@ -27,17 +27,13 @@ func (l Residual) Apply(scope *model.Scope, x *Node) *Node {
 	if normal {
 		layers = layers[:len(layers)-1]
 	}
-	for _, layer := range layers {
-		main = layer.Apply(inside(layer, scope), main)
-	}
-	for _, layer := range l.Skip {
-		skip = layer.Apply(inside(layer, scope), skip)
-	}
+	main, skip = sequence(layers, scope, main), sequence(l.Skip, scope, skip)
 	if !main.Shape().Equal(skip.Shape()) {
 		panic(fmt.Errorf("branches return %s and %s: want one shape", main.Shape(), skip.Shape()))
 	}
 	if normal {
-		return end.apply(inside(end, scope), main, skip, l.Act)
+		y, _ := end.apply(inside(end, scope), main, skip, l.Act)
+		return y
 	}
 	return l.Act.of(Add(main, skip))
 }

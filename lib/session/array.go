@@ -26,6 +26,15 @@ type Array struct {
 	watched atomic.Bool // it has a finalizer
 }
 
+// String is the array's shape and where it is: what a cell shows of it.
+func (a *Array) String() string {
+	state := ""
+	if a.over.Load() {
+		state = ", freed or donated"
+	}
+	return fmt.Sprintf("%s on device %d%s", a.shape, a.device, state)
+}
+
 // newArray makes the Array for a new handle.
 func (s *Session) newArray(handle uint64, shape shapes.Shape, device int) *Array {
 	a := &Array{s: s, shape: &shape, bytes: shape.ByteSize(), device: int32(device), handle: handle}
@@ -156,6 +165,9 @@ func (a *Array) usedUp() error {
 
 // flatBytes is the memory of a flat slice, which must fit shape.
 func flatBytes(flat any, shape shapes.Shape) ([]byte, error) {
+	if !shape.Ok() { // GoMLX panics at its size
+		return nil, wire.Errorf(wire.Invalid, "session: got no shape, want one such as shapes.Make(dtypes.Float32, 2, 3)")
+	}
 	if i, ok := flat.([]int); ok { // int is no type of a device
 		n := make([]int64, len(i))
 		for k, v := range i {

@@ -18,30 +18,50 @@ func (s *Session) Arrays(names ...string) ([]*Array, error) { return s.ArraysOf(
 // ArraysOf looks up arrays of another notebook's name space: its path without
 // the ending, as %device lists it.
 func (s *Session) ArraysOf(space string, names ...string) ([]*Array, error) {
-	a := wire.AskBody{Verb: wire.Lookup, Space: space, Names: names}
-	for range names {
+	l, _, err := s.lookup(wire.AskBody{Space: space, Names: names})
+	return l, err
+}
+
+// ArraysUnder is Arrays, and says how many arrays have names that begin with the
+// prefix, at the same moment.
+func (s *Session) ArraysUnder(prefix string, names ...string) ([]*Array, int, error) {
+	return s.lookup(wire.AskBody{Prefix: prefix, Names: names})
+}
+
+func (s *Session) lookup(a wire.AskBody) ([]*Array, int, error) {
+	a.Verb = wire.Lookup
+	for range a.Names {
 		a.Handles = append(a.Handles, s.handles.Add(1))
 	}
 	ans, err := s.Ask(a)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var l []*Array
 	for i, info := range ans.Arrays {
 		l = append(l, s.newArray(a.Handles[i], shapeOf(info.Type), info.Device))
 	}
-	return l, nil
+	return l, ans.Count, nil
 }
 
+// foreignHint is what to do with an array of another connection.
+const foreignHint = "look it up with this one: by its name with Session.Array, a net's data with net.Find"
+
 // Bind gives arrays names in the connection's space, all at once. Arrays that
-// had them before lose them.
+// had them before lose them. An array of another connection is refused here: its
+// handle may be that of some other array of this one.
 func (s *Session) Bind(names []string, arrays []*Array) error {
 	if len(names) != len(arrays) {
 		return wire.Errorf(wire.Invalid, "session: bind of %d names to %d arrays", len(names), len(arrays))
 	}
 	a := wire.AskBody{Verb: wire.Bind, Names: names}
-	for _, x := range arrays {
-		if x.over.Load() {
+	for i, x := range arrays {
+		switch {
+		case x == nil:
+			return wire.Errorf(wire.Invalid, "session: bind of %q: array is nil", names[i])
+		case x.s != s:
+			return wire.Errorf(wire.Invalid, "session: bind of %q: array belongs to another connection", names[i]).WithHint(foreignHint)
+		case x.over.Load():
 			return x.usedUp()
 		}
 		a.Handles = append(a.Handles, x.handle)

@@ -198,7 +198,7 @@ func (p *Program) check(c Call) error {
 		case a == nil:
 			return p.invalid("input %d is nil", i)
 		case a.s != p.s:
-			return p.invalid("input %d belongs to another connection", i)
+			return p.invalid("input %d belongs to another connection", i).WithHint(foreignHint)
 		case a.over.Load():
 			return a.usedUp()
 		}
@@ -209,7 +209,7 @@ func (p *Program) check(c Call) error {
 	return nil
 }
 
-func (p *Program) invalid(format string, args ...any) error {
+func (p *Program) invalid(format string, args ...any) *wire.Error {
 	e := wire.Errorf(wire.Invalid, format, args...)
 	e.Program = p.name
 	return e

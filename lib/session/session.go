@@ -395,6 +395,11 @@ func (s *Session) Welcome() wire.WelcomeBody { return s.welcome }
 // Space is the name space of this connection's arrays.
 func (s *Session) Space() string { return s.space }
 
+// String names the notebook and the session: what a cell shows of it.
+func (s *Session) String() string {
+	return fmt.Sprintf("notebook %q in %s", s.space, (&Backend{s: s}).Description())
+}
+
 func decodeError(body []byte) error {
 	e := &wire.Error{}
 	if err := wire.DecodeJSON(wire.Failed, body, e); err != nil {

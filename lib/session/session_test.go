@@ -237,6 +237,33 @@ func TestErrorsSurface(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.text)
 		}
 	}
+	bind := []struct {
+		name  string
+		array *Array
+		text  string
+	}{
+		{"foreign", foreign, `bind of "w": array belongs to another connection`},
+		{"nil", nil, `bind of "w": array is nil`},
+	}
+	for _, tt := range bind {
+		if err := s.Bind([]string{"w"}, []*Array{tt.array}); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("bind, %s: got %v, want %q", tt.name, err, tt.text)
+		}
+	}
+	if _, err := s.Put([]float32{1}, shapes.Shape{}, 0); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), "no shape") {
+		t.Errorf("put with the zero Shape: got %v, want an error", err)
+	}
+	if got, want := s.String(), `notebook "errors" in gaiden session, generation 1: `; !strings.HasPrefix(got, want) {
+		t.Errorf("session is shown as %s, want %s…", got, want)
+	}
+	shown := put(t, s, 1, 2)
+	if got, want := shown.String(), "(Float32)[2] on device 0"; got != want {
+		t.Errorf("array is shown as %s, want %s", got, want)
+	}
+	shown.Finalize()
+	if got, want := shown.String(), "(Float32)[2] on device 0, freed or donated"; got != want {
+		t.Errorf("freed array is shown as %s, want %s", got, want)
+	}
 	// An error in a chain of pipelined programs surfaces at the end of it and
 	// at Wait, once each.
 	bad, err := s.Put([]float32{1, 2, 3, 4}, f32(4), 17)

@@ -34,9 +34,11 @@ func (s *Session) Snapshots() ([]wire.SnapshotInfo, error) {
 }
 
 // Rollback makes the names of the space what they were at a snapshot: that of a
-// name, of a number ("12"), or the newest (""). Names that were bound since lose
-// their arrays. With a prefix only names that begin with it are touched. What
-// there was is saved first, so Rollback("") after it takes it back.
+// name, of a number ("12"), or the newest ("" or "last"). Names that were bound
+// since lose their arrays. With a prefix only names that begin with it are touched;
+// SnapshotInfo.Arrays counts those that came back. What there was is saved first,
+// so Rollback("") after it takes it back. Where it cannot be, SnapshotInfo.Unsaved
+// says why, and Undo takes it back.
 func (s *Session) Rollback(snapshot, prefix string) (wire.SnapshotInfo, error) {
 	a := wire.AskBody{Verb: wire.Rollback, Prefix: prefix}
 	if snapshot != "" {

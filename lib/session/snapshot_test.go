@@ -121,8 +121,8 @@ func TestSnapshots(t *testing.T) {
 	if got := look(t, s); got != "b[3] c[9] w[1 5]" {
 		t.Errorf("rollback of the rollback: got %s", got)
 	}
-	if _, err := s.Rollback("first", "w"); err != nil {
-		t.Fatal(err)
+	if info, err := s.Rollback("first", "w"); err != nil || info.Arrays != 1 {
+		t.Fatalf("rollback of w: got %+v, %v, want 1 array", info, err)
 	}
 	if got := look(t, s); got != "b[3] c[9] w[1 2]" {
 		t.Errorf("rollback of w: got %s", got)
@@ -162,6 +162,9 @@ func TestSnapshots(t *testing.T) {
 	}
 	if err := s.Discard("first"); err != nil {
 		t.Fatal(err)
+	}
+	if d, err := s.Diff("last", "", ""); err != nil || len(d) != 0 {
+		t.Errorf("from the last snapshot: got differences %+v, %v", d, err)
 	}
 	if _, err := s.Rollback("", ""); err != nil {
 		t.Fatal(err)

@@ -230,14 +230,26 @@ func TestFullDisk(t *testing.T) {
 	}
 	bindAll(t, s, map[string][]float32{"w": {2}, "big": make([]float32, 10<<20)})
 	_, err := s.Snapshot("large")
-	if !errors.Is(err, wire.Unavailable) || !strings.Contains(err.Error(), "disk has") {
-		t.Errorf("got %v, want what is left of the disk", err)
+	if !errors.Is(err, wire.Unavailable) || !strings.Contains(err.Error(), "disk has") || !strings.Contains(err.Error(), "67.1 MB are kept free") {
+		t.Errorf("got %v, want what is left of the disk, and what of it must be", err)
 	}
 	if st, _ := s.Status(); !strings.Contains(st.Trouble, "disk has") {
 		t.Errorf("status says %q", st.Trouble)
 	}
-	if _, err := s.Rollback("small", ""); err == nil {
-		t.Error("rollback without room to save what there is: got no error")
+	if err := s.MarkCell("rollback"); err != nil {
+		t.Fatal(err)
+	}
+	if i, err := s.Rollback("small", ""); err != nil || !strings.Contains(i.Unsaved, "disk has") {
+		t.Errorf("rollback without room to save what there is: got %+v, %v, want why it was not saved", i, err)
+	}
+	if got := look(t, s); got != "w[1]" {
+		t.Errorf("after it: got %s", got)
+	}
+	if n, err := s.Undo(); err != nil || n != 2 {
+		t.Errorf("undo of it: got %d arrays, %v, want 2", n, err)
+	}
+	if l, err := s.List(""); err != nil || len(l) != 2 {
+		t.Errorf("after the undo: got %v, %v, want w and big", l, err)
 	}
 	if _, err := s.Delete("big"); err != nil {
 		t.Fatal(err)

@@ -269,7 +269,8 @@ class Kernel(unittest.TestCase):
             told, marks = 0, set()
             for i in range(KILLS):
                 id = self.kc.execute(train % (told + 1))
-                end = time.time() + random.random() * 1.5
+                waits = i % 2 == 1  # every second one dies when it has trained, however busy the machine is
+                end = time.time() + (60 if waits else random.random() * 1.5)
                 while time.time() < end:
                     try:
                         m = self.kc.get_iopub_msg(timeout=max(0.001, end - time.time()))
@@ -277,6 +278,8 @@ class Kernel(unittest.TestCase):
                         break
                     if m["msg_type"] == "stream" and m["parent_header"].get("msg_id") == id:
                         told = max([told] + [int(n) for n in re.findall(r"round (\d+)", m["content"]["text"])])
+                        if waits:
+                            waits, end = False, time.time() + random.random() / 2
                 marks |= set(os.listdir(temp))
                 os.kill(self.km.provisioner.pid, signal.SIGKILL)
                 self.km.provisioner.process.wait()
@@ -288,7 +291,7 @@ class Kernel(unittest.TestCase):
                 self.assertEqual((weights, bad), (4, 0), f"kill {i}")
                 self.assertGreaterEqual(found, told, f"kill {i}: a round that was told is lost")
                 told = found
-            self.assertGreater(told, KILLS // 2, "the cells hardly trained")
+            self.assertGreaterEqual(told, KILLS // 2, "the cells hardly trained")
             live = set(os.listdir(temp))
             self.tearDown()
             for _ in range(100):

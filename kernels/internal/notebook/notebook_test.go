@@ -172,7 +172,9 @@ type runner struct {
 
 func (r *runner) run(code string) (*recorder, *jupyter.Error) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	// Only what hangs is ended: with empty caches, beside other tests on two cores, a
+	// cell that imports a package has waited a minute for it to be compiled.
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	out := &recorder{}
 	return out, r.runTo(ctx, out, code)

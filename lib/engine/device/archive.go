@@ -170,12 +170,18 @@ func (a *archive) names(r *record) map[string]place {
 	return m
 }
 
-// find is the snapshot that a user means by a name or a number, "" being the
-// newest.
+// newestWord is what a user types for the newest snapshot.
+const newestWord = "last"
+
+// find is the snapshot that a user means by a name or a number; "" and newestWord
+// are the newest.
 func (a *archive) find(word string) (*record, *wire.Error) {
 	l, err := a.list()
 	if err != nil {
 		return nil, asError(err)
+	}
+	if word == newestWord {
+		word = ""
 	}
 	var names []string
 	for i := len(l) - 1; i >= 0; i-- {

@@ -116,7 +116,8 @@ func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 }
 
 // lookupAll gives named arrays handles of this connection: all or none. It tells
-// no more of them than the client needs: a deep net has a thousand.
+// no more of them than the client needs: a deep net has a thousand. With a prefix
+// it counts the arrays of that moment that begin with it.
 func (c *conn) lookupAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	if len(a.Names) != len(a.Handles) {
 		return nil, wire.Errorf(wire.Invalid, "lookup of %d names for %d handles", len(a.Names), len(a.Handles))
@@ -139,6 +140,13 @@ func (c *conn) lookupAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		}
 		found = append(found, x)
 		ans.Arrays = append(ans.Arrays, wire.ArrayInfo{Type: x.typ, Device: x.device})
+	}
+	if a.Prefix != "" {
+		for n := range c.w.names {
+			if n.space == a.Space && strings.HasPrefix(n.name, a.Prefix) {
+				ans.Count++
+			}
+		}
 	}
 	for i, x := range found {
 		x.refs++
@@ -320,7 +328,8 @@ func (w *Worker) drain(group int) *wire.AnswerBody {
 
 // status describes the session.
 func (w *Worker) status() wire.Status {
-	s := wire.Status{WelcomeBody: w.welcome(nil), PID: os.Getppid(), WorkerPID: os.Getpid(), Started: w.started, Socket: w.Socket, Log: w.Log,
+	started := time.Now().Add(-time.Since(w.started)) // by the clock of now: it may have been set since
+	s := wire.Status{WelcomeBody: w.welcome(nil), PID: os.Getppid(), WorkerPID: os.Getpid(), Started: started, Socket: w.Socket, Log: w.Log,
 		Cache: w.cache.info(), Spaces: w.spaceList(), Jobs: w.jobList("*"), Trouble: w.stateOff}
 	w.mu.Lock()
 	defer w.mu.Unlock()

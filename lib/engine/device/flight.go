@@ -78,8 +78,17 @@ func (c *conn) board(p *program) (cost time.Duration) {
 // full says whether board would wait. A long program goes behind short ones, such
 // as those that prepare it. The caller holds w.mu.
 func (c *conn) full(p *program) bool {
-	return c.inflight > 0 && (c.inflight >= maxInflight || c.queued > maxWait/10 && c.queued+p.pace > maxWait)
+	wait := maxWait
+	if c.w.inline {
+		wait = inlineWait
+	}
+	return c.inflight > 0 && (c.inflight >= maxInflight || c.queued > wait/10 && c.queued+p.pace > wait)
 }
+
+// inlineWait is maxWait where the device is a CPU, whose paces are less sure by the
+// other processes that want it: one chunk of 40 ms is in XLA, and the next one when
+// it has landed, which there leaves the device idle for a tenth of a millisecond.
+const inlineWait = maxWait / 2
 
 // disembark ends what board began. The caller holds w.mu, and tells who waits
 // for landing.

@@ -199,7 +199,7 @@ func checkTitle(s string) *wire.Error {
 	switch {
 	case strings.Trim(s, "0123456789") == "":
 		return wire.Errorf(wire.Invalid, "snapshot name %q is a number: numbers are those of automatic snapshots", s).WithHint(hint)
-	case s == "last":
+	case s == newestWord:
 		return wire.Errorf(wire.Invalid, "snapshot name %q stands for the newest snapshot", s).WithHint(hint)
 	case s[0] == '-':
 		return wire.Errorf(wire.Invalid, "snapshot name %q begins with -", s).WithHint(hint)

@@ -31,7 +31,8 @@ func (w *Worker) snapshots(s *space) (*wire.AnswerBody, error) {
 
 // rollback gives the names of a space what they stood for at a snapshot; what
 // was bound since is taken away. What there was is saved before, so that a
-// rollback can be taken back.
+// rollback can be taken back; where it cannot be, by a full disk say, it is kept to
+// be undone, if there is memory for that.
 func (w *Worker) rollback(s *space, word, prefix string) (*wire.AnswerBody, error) {
 	s.archive.mu.Lock()
 	defer s.archive.mu.Unlock()
@@ -45,8 +46,13 @@ func (w *Worker) rollback(s *space, word, prefix string) (*wire.AnswerBody, erro
 	w.mu.Lock()
 	m := w.freeze(s)
 	w.mu.Unlock()
-	if _, err := w.snapshotLocked(m, "", r.number); err != nil {
-		return nil, fmt.Errorf("what there is could not be saved first: %w", err)
+	_, unsaved := w.snapshotLocked(m, "", r.number)
+	if unsaved != nil {
+		w.trouble(s, unsaved)
+		if !w.undoes(s, prefix) {
+			return nil, wire.Errorf(wire.Unavailable, "what there is could not be saved first, and takes too much memory to be kept: %v", unsaved).
+				WithHint("nothing was changed: make room on the disk, or delete arrays that are not needed: %%arrays lists them")
+		}
 	}
 	names, arrays, err := w.load(s, r, prefix)
 	if err != nil {
@@ -58,7 +64,12 @@ func (w *Worker) rollback(s *space, word, prefix string) (*wire.AnswerBody, erro
 	w.mu.Lock()
 	w.adopt(s, names, arrays, prefix)
 	w.mu.Unlock()
-	return &wire.AnswerBody{Snapshots: []wire.SnapshotInfo{s.archive.info(r)}, Count: len(names)}, nil
+	info := s.archive.info(r)
+	info.Arrays = len(names)
+	if unsaved != nil {
+		info.Unsaved = unsaved.Error()
+	}
+	return &wire.AnswerBody{Snapshots: []wire.SnapshotInfo{info}, Count: len(names)}, nil
 }
 
 // asDamaged says which snapshot could not be read, and remembers it. Arrays whose

@@ -214,7 +214,7 @@ func (a *archive) fits(bytes int64, automatic bool) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(a.dir, &fs); err == nil {
 		if free := int64(fs.Bavail) * fs.Bsize; bytes+spareDisk > free {
-			return wire.Errorf(wire.Unavailable, "snapshot of %s: disk has %s left", megabytes(bytes), megabytes(free)).WithHint("make room, or delete snapshots; those that exist are kept")
+			return wire.Errorf(wire.Unavailable, "snapshot of %s: disk has %s left, and %s are kept free", megabytes(bytes), megabytes(free), megabytes(spareDisk)).WithHint("make room, or delete snapshots; those that exist are kept")
 		}
 	}
 	total := bytes

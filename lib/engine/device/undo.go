@@ -2,6 +2,7 @@ package device
 
 import (
 	"sort"
+	"strings"
 	"time"
 
 	"gaiden/lib/engine/wire"
@@ -75,6 +76,33 @@ func (w *Worker) undoLimit() int64 {
 		return w.deviceLimit / undoPart
 	}
 	return undoBytes
+}
+
+// undoes says whether all that a space has under a prefix can be kept to be undone.
+func (w *Worker) undoes(s *space, prefix string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	more, u := int64(0), s.undo
+	switch {
+	case u == nil:
+	case s.marked:
+		more -= u.bytes // the last cell's goes
+	case u.off != "":
+		return false
+	}
+	for n, a := range w.names {
+		if n.space != s.name || !strings.HasPrefix(n.name, prefix) {
+			continue
+		}
+		known := false
+		if u != nil && !s.marked {
+			_, known = u.names[n.name]
+		}
+		if !known {
+			more += a.bytes
+		}
+	}
+	return w.undoing+more <= w.undoLimit()
 }
 
 // forgetUndo gives the memory of a space's undo back. The caller holds w.mu.

@@ -192,9 +192,9 @@ func (f *Function) OptimizationBarrier(operands ...compute.Value) ([]compute.Val
 
 // SchedulingBarrier returns operand, computed no earlier than dependencies.
 //
-// XLA has no such op, and drops its optimization barriers before it orders the
-// work. So the result is made to depend on one element of each dependency: as
-// an integer, and-ed with a zero that XLA does not know to be one, it decides
+// XLA has no such op, and on a CPU drops its optimization barriers before it
+// orders the work. So the result is made to depend on one element of each
+// dependency: as an integer, and-ed with a zero that XLA does not know to be one, it decides
 // between zeros and the operand, which is always chosen, bit for bit.
 func (f *Function) SchedulingBarrier(operand compute.Value, dependencies ...compute.Value) (compute.Value, error) {
 	in, err := f.operands("SchedulingBarrier", append([]compute.Value{operand}, dependencies...)...)

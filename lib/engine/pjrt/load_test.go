@@ -41,6 +41,15 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
+// What is missing is named, whichever it is: the first of an empty table, too.
+func TestRequiredNamed(t *testing.T) {
+	for _, s := range required {
+		if slotNames[s] == "" {
+			t.Errorf("required function %d: got no name, want one", int(s))
+		}
+	}
+}
+
 func TestTableRefused(t *testing.T) {
 	tests := []struct {
 		name         string

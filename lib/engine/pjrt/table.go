@@ -61,6 +61,9 @@ const (
 // slotNames says what a failed function was asked for, in the words of this
 // package.
 var slotNames = map[slot]string{
+	errorDestroy: "free error", errorMessage: "error message", errorGetCode: "error code", eventDestroy: "free event",
+	executableDestroy: "free executable", executableNumOutputs: "number of outputs", loadedDestroy: "close program",
+	loadedExecutable: "executable of a program",
 	pluginInitialize: "initialize plugin", pluginAttributes: "plugin attributes", eventAwait: "wait", eventOnReady: "notify",
 	clientCreate: "new client", clientDestroy: "close client", clientPlatform: "platform", clientVersion: "platform version",
 	clientDevices: "devices", clientCompile: "compile", bufferFromHost: "upload", descriptionAttribute: "device attributes",

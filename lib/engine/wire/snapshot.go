@@ -9,14 +9,15 @@ type SnapshotInfo struct {
 	Name       string // "" for an automatic one
 	Space      string
 	Time       time.Time // the moment
-	Arrays     int
-	Bytes      int64 // of the arrays
-	Written    int64 // of them in this snapshot's own file; older files have the rest
+	Arrays     int       // of a rollback: that came back
+	Bytes      int64     // of the arrays
+	Written    int64     // of them in this snapshot's own file; older files have the rest
 	File       string
 	Generation int
 	Took       time.Duration `json:",omitempty"` // to write it
 	Damaged    string        `json:",omitempty"` // why it cannot be used
 	Missing    []string      `json:",omitempty"` // arrays that are not in it: their program had failed
+	Unsaved    string        `json:",omitempty"` // of a rollback: why what was there could not be saved first
 }
 
 // Difference is how an array differs between two moments.

@@ -1,0 +1,52 @@
+package fit
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"gaiden/lib/models"
+)
+
+// TestRecomputed holds that a net that makes the outputs of its batch norms again
+// learns as one that keeps them does, whatever stands behind them.
+func TestRecomputed(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	pooled := normal()
+	pooled.Layers = append([]models.Layer{
+		models.Conv2D{Name: "conv0", Channels: 4, Kernel: 2, Stride: 2, NoBias: true}, models.BatchNorm{Name: "bn0", Act: models.ReLU},
+		models.MaxPool2D{Name: "pool0", Window: 3, Stride: 2, Pad: 1}, models.BatchNorm{Name: "bn01"},
+	}, pooled.Layers...)
+	pooled.Input = []int{32, 32, 2}
+	var losses [2][]float32
+	var texts [2]string
+	for i, model := range []models.Net{pooled, pooled.Recomputed(0)} {
+		n := attach(t, s, []string{"kept", "again"}[i], model, Config{Seed: 3, Optimizer: SGD{LearningRate: 0.05, Momentum: 0.9}})
+		data := load(t, n, "images", digits(64, n.model.Input, 1))
+		h, err := n.Train(context.Background(), data, Train{Batch: 16, Epochs: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		losses[i] = h.Losses
+		p, err := n.epochProgram(data, chunk{Batch: 16, Inner: 1, Unroll: 1, Limit: 1, Single: true, Fresh: true, Devices: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = string(p.Text(nil))
+	}
+	if len(losses[0]) != 12 || len(losses[1]) != 12 {
+		t.Fatalf("got %d and %d losses, want 12", len(losses[0]), len(losses[1]))
+	}
+	for i, want := range losses[0] {
+		if got := losses[1][i]; math.Abs(float64(got-want)) > 1e-3*float64(want) {
+			t.Errorf("loss of step %d: got %g, want %g", i, got, want)
+		}
+	}
+	for i, want := range []int{0, 3} { // those with a convolution or a pooling behind them
+		if got := strings.Count(texts[i], "stablehlo.batch_norm_inference"); got != want {
+			t.Errorf("got %d batch norms made again in program %d, want %d", got, i, want)
+		}
+	}
+}
