@@ -2,7 +2,8 @@
 sentence names the pooling's backward and its fill, and another culprit after the
 remedy. More of them run in a kernel, as JupyterLab does it: every display has text
 and HTML that needs no JavaScript and fetches nothing; mistakes are told as errors.
-Prints "passed failed skipped".
+What a sentence names is not held against it where it says itself that the machine
+was busy. Prints "passed failed skipped".
 
     python bottleneck.py NOTEBOOK-02-WITH-OUTPUTS
 """
@@ -76,7 +77,7 @@ def main():
     for c in first + [m[0] for m in MAGICS]:
         nb.cells.append(nbformat.v4.new_code_cell(c))
     NotebookClient(nb, timeout=300, kernel_name="gaiden", allow_errors=True).execute()
-    passed = failed = 0
+    passed = failed = skipped = 0
 
     def check(cell, problems):
         nonlocal passed, failed
@@ -92,6 +93,10 @@ def main():
         said = text(cell)
         sentence = re.search(r"^.*takes .* of a step.*$", said, re.M)
         problems = [] if sentence else ["no sentence"]
+        if sentence and "it spread" in sentence[0]:
+            skipped += 1
+            print(f"skipped what {cell.source.splitlines()[0]} names: {sentence[0]}: needs a quiet machine; run it again by scripts/test notebooks", file=sys.stderr)
+            sentence = None
         for net, op in filled.items():
             if sentence and net in cell.source and not re.search(r"backward takes .* layer pool takes .*" + op, sentence[0]):
                 problems.append("want the pooling's backward and its fill")
@@ -111,7 +116,7 @@ def main():
     body = page[page.find("<body") :]
     shown = "".join("".join(o.get("data", {}).get("text/html", "")) for cell in nb.cells for o in cell.get("outputs", []))
     check(nb.cells[0], [f"{shown.count(tag)} {tag}> in the outputs, {body.count(tag)} in nbconvert's page" for tag in ("<table", "<svg") if body.count(tag) < shown.count(tag)])
-    print(passed, failed, 0)
+    print(passed, failed, skipped)
 
 
 main()

@@ -152,7 +152,8 @@ def main():
     a = p.parse_args()
     again = a.out / "again"
     alone = [n for n in a.notebooks if n.stem in a.alone]
-    others = [n for n in a.notebooks if n not in alone]
+    backwards = sorted(a.notebooks, reverse=True)  # the first are the shortest: they fill the end
+    others = [n for n in backwards if n not in alone]
 
     def first(path):
         return check(path, a.out, a.gaiden, path == a.notebooks[0])
@@ -161,7 +162,7 @@ def main():
         return [] if run(path, again, a.gaiden, False) else ["did not run to its end the second time"]
 
     problems = {}
-    for at_once, work in (1, [(first, n) for n in alone]), (2, [(first, n) for n in others] + [(second, n) for n in a.notebooks if a.twice]):
+    for at_once, work in (1, [(first, n) for n in alone]), (2, [(first, n) for n in others] + [(second, n) for n in backwards if a.twice]):
         with ThreadPoolExecutor(at_once, thread_name_prefix="lane") as lanes:
             for (which, n), wrong in zip(work, lanes.map(lambda w: w[0](w[1]), work)):
                 problems[which, n] = wrong
