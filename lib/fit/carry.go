@@ -14,7 +14,7 @@ import (
 func (n *Net) ResetState() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.open(); err != nil {
+	if err := n.change(); err != nil {
 		return err
 	}
 	slots := n.carried()

@@ -26,7 +26,7 @@ import (
 func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.open(); err != nil {
+	if err := n.change(); err != nil { // a job at work reads the names that the new one would bind
 		return nil, err
 	}
 	t.Progress = nil

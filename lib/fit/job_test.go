@@ -213,9 +213,6 @@ func TestTrainJobEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.TrainJob(data, Train{Batch: 10}); !errors.Is(err, wire.Invalid) {
-		t.Errorf("a second job of the net: got %v", err)
-	}
 	if err := j.Pause(); err != nil {
 		t.Fatal(err)
 	}
@@ -246,6 +243,58 @@ func TestTrainJobEnds(t *testing.T) {
 	}
 	if _, err := FindJob(s, "none"); !errors.Is(err, wire.NotFound) {
 		t.Errorf("no such job: got %v", err)
+	}
+}
+
+// TestTrainJobAlone: nothing else changes a net that a job trains, whether the job
+// runs or waits, and what was refused has not changed the job.
+func TestTrainJobAlone(t *testing.T) {
+	s, ctx, train := open(t), context.Background(), Train{Epochs: 6, Batch: 10}
+	alone := attach(t, s, "alone", small(), Config{Seed: 3})
+	data := load(t, alone, "bars", digits(100, alone.model.Input, 1))
+	want, err := alone.Train(ctx, data, train)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := attach(t, s, "net", small(), Config{Seed: 3})
+	weights, err := n.Weights()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := n.TrainJob(data, train)
+	if err == nil {
+		err = j.Pause()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func() error{
+		"Train":      func() error { _, err := n.Train(ctx, data, train); return err },
+		"TrainJob":   func() error { _, err := n.TrainJob(data, train); return err },
+		"SetWeights": func() error { return n.SetWeights(weights) },
+		"Restore":    func() error { return n.Restore("none") },
+		"ResetState": n.ResetState,
+		"Reset":      n.Reset,
+		"delete":     func() error { _, err := s.Delete("data/bars/x"); return err },
+		"rename":     func() error { return s.Rename("net/step", "steps") },
+	} {
+		err := change()
+		var why *wire.Error
+		if !errors.As(err, &why) || why.Code != wire.Invalid || !strings.Contains(why.Text, "paused") || !strings.Contains(why.Next, "%jobs stop net") {
+			t.Errorf("%s beside a job: got %v, want that it waits for the job", name, err)
+		}
+	}
+	if _, err := s.Delete("alone/*"); err != nil {
+		t.Errorf("delete of what no job needs: %v", err)
+	}
+	if err := j.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := j.Follow(ctx, nil); err != nil || !slices.Equal(got.Losses, want.Losses) {
+		t.Errorf("the job has %d steps, %v; want those of Train, %d", len(got.Losses), err, len(want.Losses))
+	}
+	if _, err := n.Train(ctx, data, train); err != nil {
+		t.Errorf("Train after the job: %v", err)
 	}
 }
 

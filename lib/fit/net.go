@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -164,6 +165,21 @@ func (n *Net) open() error {
 	}
 	n.ready = true
 	return nil
+}
+
+// change makes the net ready to be changed: no job may be training it.
+func (n *Net) change() error {
+	if err := n.open(); err != nil {
+		return err
+	}
+	l, err := n.session.Jobs()
+	for _, j := range l {
+		if j.Name == n.name && !j.State.Over() {
+			return wire.Errorf(wire.Invalid, "fit: %s: a job trains it (%s, turn %d of %d): want one training at a time", n.name, j.State, j.Place.Turn+1, j.Turns).
+				WithHint("%%jobs attach %s follows it, %%jobs stop %[1]s ends it and keeps the weights", n.name)
+		}
+	}
+	return err
 }
 
 // common is the session of the nets that were not given one: one connection a

@@ -57,7 +57,7 @@ func (n *Net) Save(path string) error {
 func (n *Net) Restore(path string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.open(); err != nil {
+	if err := n.change(); err != nil {
 		return err
 	}
 	f, err := os.Open(path)

@@ -49,7 +49,7 @@ const share = 40 * time.Millisecond
 func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.open(); err != nil {
+	if err := n.change(); err != nil {
 		return nil, err
 	}
 	r, err := n.run(ctx, data, t)

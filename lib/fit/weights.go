@@ -50,7 +50,7 @@ func (n *Net) weights() ([]Tensor, error) {
 func (n *Net) SetWeights(values []Tensor) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.open(); err != nil {
+	if err := n.change(); err != nil {
 		return err
 	}
 	return n.setWeights(values)

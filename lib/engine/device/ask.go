@@ -214,6 +214,9 @@ func (w *Worker) deleteAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			}
 		}
 	}
+	if why := w.spaceOf(a.Space).spares(hit...); why != nil {
+		return nil, why
+	}
 	count := 0
 	for _, n := range hit {
 		if w.names[n] != nil {
@@ -240,6 +243,9 @@ func (w *Worker) rename(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	}
 	if w.names[to] != nil {
 		return nil, wire.Errorf(wire.Invalid, "rename to %q: there is an array of that name", to.name).WithHint("delete it first")
+	}
+	if why := w.spaceOf(a.Space).spares(from); why != nil {
+		return nil, why
 	}
 	w.preserve(to)
 	w.preserve(from)

@@ -3,6 +3,7 @@ package device
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -68,6 +69,30 @@ func (s *space) busyJobs(w *Worker) []string {
 		}
 	}
 	return l
+}
+
+// spares says why names cannot be taken away: a job that has not ended takes
+// them, and would end at its next step. The caller holds Worker.mu.
+func (s *space) spares(taken ...name) *wire.Error {
+	for _, j := range s.jobs {
+		if j.state.Over() {
+			continue
+		}
+		for _, n := range taken {
+			if j.takes(n.name) {
+				return wire.Errorf(wire.Invalid, "job %s, which is %s, needs the array %.80q", j.body.Name, j.state, n.name).
+					WithHint("%%jobs stop %s ends it and keeps its arrays; they can go then", j.body.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// takes says whether a step of the job takes an array of that name.
+func (j *loop) takes(array string) bool {
+	return slices.ContainsFunc(j.body.Steps, func(s wire.JobStep) bool {
+		return slices.ContainsFunc(s.Inputs, func(in wire.Input) bool { return in.Name == array || slices.Contains(in.Each, array) })
+	})
 }
 
 // begin makes a loop ready and starts it.
