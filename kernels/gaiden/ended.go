@@ -59,7 +59,7 @@ func (a *aftercare) ended(ctx context.Context, e notebook.Ending) (notes []strin
 }
 
 // silent is what is said when the session has not answered in time.
-const silent = "the session does not answer; gaiden session stop ends one that hangs"
+const silent = "the session has not answered yet: it works on what a stopped cell began, or it hangs, and gaiden session stop ends it"
 
 // care does it. The caller holds a.mu.
 func (a *aftercare) care(e notebook.Ending) (notes []string, err error) {
