@@ -3,16 +3,20 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"sort"
 	"strings"
 	"syscall"
+	"time"
 
 	"gaiden/lib/engine/device"
+	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 	"gaiden/lib/sysinfo"
@@ -160,7 +164,7 @@ func checkPorts(context.Context) []finding {
 	return []finding{good("127.0.0.1 has free ones")}
 }
 
-func checkPlugin(context.Context) []finding {
+func checkPlugin(ctx context.Context) []finding {
 	p, err := device.Find()
 	if err != nil {
 		return []finding{bad(hintOf(err), "%v", err)}
@@ -178,7 +182,38 @@ func checkPlugin(context.Context) []finding {
 	if want := machines[runtime.GOARCH]; want != 0 && head[18] != want {
 		return []finding{bad("name a plugin for "+runtime.GOARCH+" with GAIDEN_PLUGIN", "%s is for another processor", p.Path)}
 	}
+	if err := loads(ctx, p); err != nil {
+		return []finding{bad("fetch it again: remove it, then scripts/run; or name another with GAIDEN_PLUGIN", "%v", err)}
+	}
 	return []finding{good("%s: %s", p.Device, p.Path)}
+}
+
+// loads loads a plugin in a process of its own, which a broken one may take down.
+func loads(ctx context.Context, p device.Plugin) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, self, "session", "load")
+	cmd.Env, cmd.WaitDelay = append(os.Environ(), p.Env...), time.Second
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if why, ok := strings.CutPrefix(line, "gaiden: "); ok {
+		return errors.New(why)
+	}
+	return fmt.Errorf("%s: a process that loads it dies (%v): %.200s", p.Path, err, line)
+}
+
+// loadPlugin is gaiden session load, that process.
+func loadPlugin() error {
+	p, err := device.Find()
+	if err == nil {
+		_, err = pjrt.Load(p.Path)
+	}
+	return err
 }
 
 func checkGPU(ctx context.Context) (out []finding) {

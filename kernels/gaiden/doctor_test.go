@@ -15,6 +15,7 @@ func bare(t *testing.T) (home string) {
 	for _, v := range []string{"XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "JUPYTER_DATA_DIR", "GAIDEN_PLUGIN", "GAIDEN_SOCKET", "GAIDEN_DEVICE", "VIRTUAL_ENV", "GOCACHE"} {
 		t.Setenv(v, "")
 	}
+	t.Setenv("GAIDEN_TEST_MAIN", "1") // the doctor runs itself to load a plugin
 	t.Setenv("HOME", home)
 	t.Setenv("PATH", filepath.Join(home, "bin"))
 	t.Setenv("XDG_RUNTIME_DIR", filepath.Join(home, "run"))
@@ -77,6 +78,11 @@ func TestDoctor(t *testing.T) {
 			os.WriteFile(home+"/x.so", append([]byte("\x7fELF"), make([]byte, 60)...), 0o600)
 			t.Setenv("GAIDEN_PLUGIN", home+"/x.so")
 		}, "plugin", "fail", "processor"},
+		{"plugin is cut off", func(t *testing.T, home string) {
+			self, _ := os.ReadFile("/proc/self/exe")
+			os.WriteFile(home+"/x.so", self[:4096], 0o600)
+			t.Setenv("GAIDEN_PLUGIN", home+"/x.so")
+		}, "plugin", "fail", "pjrt: load: "},
 		{"wrong device", func(t *testing.T, _ string) { t.Setenv("GAIDEN_DEVICE", "tpu") }, "plugin", "fail", "tpu"},
 		{"GPU that is not there", func(t *testing.T, _ string) {
 			if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {

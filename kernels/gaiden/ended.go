@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"gaiden/kernels/internal/notebook"
+	"gaiden/lib/engine/device"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 )
@@ -26,13 +27,42 @@ type aftercare struct {
 	back    string             // what the session has brought back since the last cell, and what not
 }
 
-// ended is a notebook's Ended.
-func (a *aftercare) ended(_ context.Context, e notebook.Ending) (notes []string, err error) {
+// ended is a notebook's Ended. Work of a cell that went its way is waited for as
+// long as it takes. After a stop nothing is: a session that hangs is no reason for
+// the kernel to hang.
+func (a *aftercare) ended(ctx context.Context, e notebook.Ending) (notes []string, err error) {
 	if !slices.ContainsFunc(e.Imports, func(path string) bool { return strings.HasPrefix(path, "gaiden/") }) {
 		return nil, nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	if !a.mu.TryLock() { // an earlier cell's aftercare waits yet
+		return []string{silent}, nil
+	}
+	if !e.Interrupted {
+		defer a.mu.Unlock()
+		return a.care(e)
+	}
+	line, spent := "", e.Spent
+	e.Spent = func(l string) { line = l }
+	done := make(chan struct{})
+	go func() {
+		defer a.mu.Unlock()
+		notes, err = a.care(e)
+		close(done)
+	}()
+	select {
+	case <-done:
+		spent(line)
+		return notes, err
+	case <-ctx.Done():
+		return []string{silent}, nil
+	}
+}
+
+// silent is what is said when the session has not answered in time.
+const silent = "the session has not answered yet: it works on what a stopped cell began, or it hangs, and gaiden session stop ends it"
+
+// care does it. The caller holds a.mu.
+func (a *aftercare) care(e notebook.Ending) (notes []string, err error) {
 	if e.Interrupted {
 		if _, err := a.ask(wire.AskBody{Verb: wire.Cancel, PID: e.PID}); err != nil {
 			return nil, nil // it has gone, and all that was queued with it
@@ -43,7 +73,7 @@ func (a *aftercare) ended(_ context.Context, e notebook.Ending) (notes []string,
 		e.Spent(costLine(a.meter.Take()))
 	}
 	if err != nil {
-		return notes, nil // no session runs
+		return notes, because(e.Panic, err) // no session runs
 	}
 	a.ask(wire.AskBody{Verb: wire.Mark}) // what comes now is another cell's, which %rollback can undo
 	var first error
@@ -73,6 +103,18 @@ func (a *aftercare) ended(_ context.Context, e notebook.Ending) (notes []string,
 	return notes, first
 }
 
+// because is why a program has died that found no session: what it said and the
+// kernel finds, too, which has the hint.
+func because(panicked string, err error) error {
+	_, missing := device.Find()
+	for _, why := range []error{err, missing} {
+		if why != nil && strings.Contains(panicked, why.Error()) {
+			return why
+		}
+	}
+	return nil
+}
+
 // ask asks the session; a connection that has ended is made anew once. What the
 // session says then of a crash or a stop is for the cell.
 func (a *aftercare) ask(body wire.AskBody) (*wire.AnswerBody, error) {
@@ -90,7 +132,7 @@ func (a *aftercare) ask(body wire.AskBody) (*wire.AnswerBody, error) {
 	if _, err := os.Lstat(wire.SocketPath()); err != nil {
 		return nil, err
 	}
-	s, err := session.Config{Client: "kernel", NoStart: true}.Open()
+	s, err := session.Config{Client: "kernel", NoStart: true, Patience: answerLimit}.Open()
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -37,9 +38,12 @@ func infoMain(args []string, stdout, stderr io.Writer) error {
 	} else {
 		i.Plugin = p.Path
 	}
+	none := "not running; the first cell starts it, or gaiden session start"
 	if s, err := connect(); err == nil {
 		i.Session, _ = s.Status()
 		s.Close()
+	} else if !errors.As(err, new(*session.DialError)) { // one is there
+		none = fmt.Sprintf("%v; %s", err, hintOf(err))
 	}
 	if *asJSON {
 		e := json.NewEncoder(stdout)
@@ -53,7 +57,7 @@ func infoMain(args []string, stdout, stderr io.Writer) error {
 		fmt.Fprintf(stdout, "plugin      %s\n", i.Plugin)
 	}
 	if i.Session == nil {
-		fmt.Fprintln(stdout, "session     not running; the first cell starts it, or gaiden session start")
+		fmt.Fprintf(stdout, "session     %s\n", none)
 	} else {
 		fmt.Fprintf(stdout, "session     running, generation %d, %s, %s (%.1f MB), %s\n", i.Session.Generation, units.Plural(len(i.Session.Devices), "device"), units.Plural(i.Session.Arrays, "array"), float64(i.Session.Bytes)/1e6, units.Plural(i.Session.Programs, "program"))
 	}

@@ -53,7 +53,7 @@ func sessionMagic(_ context.Context, h magic.Host, c magic.Command) error {
 
 // inNotebook connects to a session that runs, in the notebook's name space.
 func inNotebook() (*session.Session, error) {
-	return session.Config{Client: "kernel", NoStart: true}.Open()
+	return session.Config{Client: "kernel", NoStart: true, Patience: answerLimit}.Open()
 }
 
 // grid shows rows as text and as HTML; the first one is the head.
@@ -92,7 +92,11 @@ func arraysMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		return err
 	}
 	if len(l) == 0 {
-		fmt.Fprintf(h.Stdout(), "no arrays in notebook %q\n", s.Space())
+		under := ""
+		if len(c.Args) > 0 {
+			under = fmt.Sprintf(" that begin with %q", strings.Join(c.Args, ""))
+		}
+		fmt.Fprintf(h.Stdout(), "no arrays%s in notebook %q\n", under, s.Space())
 		return nil
 	}
 	rows := [][]string{{"name", "type", "bytes", "device", "owner", "last use", "generation", "saved"}}

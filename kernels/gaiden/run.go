@@ -126,6 +126,11 @@ func (r *running) notebook(ctx context.Context, name string) error {
 	}
 	var failed error
 	if !r.asIs {
+		if out != "-" { // what cannot be kept is not worked for
+			if err := place(out); err != nil {
+				return err
+			}
+		}
 		if data, failed = r.execute(ctx, name, path, data); data == nil {
 			return failed
 		}
@@ -204,9 +209,37 @@ func (r *running) page(path string, data []byte) error {
 	return nil
 }
 
+// place tries whether replaceFile could write a file.
+func place(path string) error {
+	if special(path) {
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".gaiden-*.new")
+	if err != nil {
+		return cannotWrite(path, err)
+	}
+	f.Close()
+	return os.Remove(f.Name())
+}
+
+// special reports whether path is a device or a pipe, which is written to and not
+// replaced: root could, and /dev/null would be a file.
+func special(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
+}
+
 // replaceFile replaces a file as a whole, so that a full disk or a power cut
 // leaves it as it was.
 func replaceFile(path string, data []byte) error {
+	if special(path) {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(data)
+		return errors.Join(err, f.Close())
+	}
 	mode := os.FileMode(0o644)
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gaiden/lib/engine/wire"
@@ -157,5 +159,41 @@ func TestRun(t *testing.T) {
 	}
 	if in, _ := os.ReadFile(path); string(in) != text {
 		t.Error("the notebook was changed, though -o names another file")
+	}
+}
+
+// TestRunPlaceFirst: where the outputs cannot be kept, no cell is run for them.
+func TestRunPlaceFirst(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.ipynb")
+	if err := os.WriteFile(path, []byte(`{"nbformat":4,"nbformat_minor":5,"metadata":{},"cells":[{"cell_type":"code","id":"a","source":"!touch ran","metadata":{},"outputs":[],"execution_count":null}]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	err := runMain([]string{"-o", filepath.Join(dir, "none", "y.ipynb"), path}, io.Discard, &stderr)
+	if err == nil || !strings.Contains(err.Error(), "y.ipynb: no such file or directory") {
+		t.Errorf("got %v, want that y.ipynb cannot be written", err)
+	}
+	if exists(filepath.Join(dir, "ran")) || stderr.Len() > 0 {
+		t.Errorf("a cell has run: %s", &stderr)
+	}
+}
+
+// TestSpecialFile: a pipe is written to, and stays what it is.
+func TestSpecialFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string, 1)
+	go func() {
+		b, _ := os.ReadFile(path)
+		read <- string(b)
+	}()
+	if err := errors.Join(place(path), replaceFile(path, []byte("outputs"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-read; got != "outputs" || !special(path) {
+		t.Errorf("got %q, still a pipe: %v; want outputs, and a pipe", got, special(path))
 	}
 }

@@ -57,6 +57,8 @@ func sessionMain(args []string, stdout, stderr io.Writer) error {
 		return serveSession()
 	case "worker":
 		return device.Work(session.Version)
+	case "load":
+		return loadPlugin()
 	}
 	fmt.Fprintf(stderr, "gaiden session: no command %q: want start, stop, status, reset or --ssh\n", args[0])
 	return errUsage
@@ -69,9 +71,12 @@ func sessionSurplus(command string, words []string, stderr io.Writer) error {
 	return errUsage
 }
 
+// answerLimit is how long a session may take to answer its first word.
+var answerLimit = 10 * time.Second
+
 // connect opens a session that runs.
 func connect() (*session.Session, error) {
-	return session.Config{Client: "gaiden", NoStart: true}.Open()
+	return session.Config{Client: "gaiden", NoStart: true, Patience: answerLimit}.Open()
 }
 
 // startSession returns when a session serves: the one that ran already, or one
@@ -81,8 +86,8 @@ func startSession(stdout io.Writer) error {
 		defer s.Close()
 		fmt.Fprintf(stdout, "session runs: %s\n", s.Backend().Description())
 		return nil
-	} else if errors.Is(err, wire.BadVersion) {
-		return err
+	} else if !errors.As(err, new(*session.DialError)) {
+		return err // one is there, of another version, or it hangs
 	}
 	log, err := openLog()
 	if err != nil {

@@ -39,7 +39,7 @@ func asking(f func(*session.Session) error) error { return askingOf("", f) }
 
 // askingOf is asking for the name space of another notebook, "" is the own one.
 func askingOf(notebook string, f func(*session.Session) error) error {
-	s, err := session.Config{Client: "kernel", NoStart: true, Space: notebook}.Open()
+	s, err := session.Config{Client: "kernel", NoStart: true, Patience: answerLimit, Space: notebook}.Open()
 	if err != nil {
 		return err
 	}

@@ -57,6 +57,10 @@ func stopSession(stdout io.Writer) error {
 			return ended(stdout)
 		}
 	}
+	if free, _ := unlocked(); free { // the process that the lock names has ended, and its number may be another's
+		return wire.Errorf(wire.Unavailable, "what listens at %s is no session of this machine's gaiden: %v", wire.SocketPath(), err).
+			WithHint("end that program yourself, or name another socket with GAIDEN_SOCKET")
+	}
 	// It does not understand us, or it hangs: end it by its process number.
 	b, rerr := os.ReadFile(wire.SocketPath() + ".lock")
 	pid, nerr := strconv.Atoi(strings.TrimSpace(string(b)))

@@ -1,18 +1,92 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"gaiden/kernels/internal/notebook"
+	"gaiden/lib/engine/device"
 	"gaiden/lib/engine/wire"
 )
+
+// TestSilentSession: what takes connections and answers nothing holds nobody up.
+func TestSilentSession(t *testing.T) {
+	t.Setenv("GAIDEN_SOCKET", filepath.Join(t.TempDir(), "session.sock"))
+	t.Setenv("GAIDEN_TEST_MAIN", "1") // what it would start is no test
+	defer func(d time.Duration) { answerLimit = d }(answerLimit)
+	answerLimit = 50 * time.Millisecond
+	l, err := net.Listen("unix", wire.SocketPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for name, err := range map[string]error{"status": sessionStatus(io.Discard), "start": startSession(io.Discard)} {
+		if !errors.Is(err, wire.Unavailable) || !strings.Contains(fmt.Sprint(err), "has not answered for 50ms") || !strings.Contains(hintOf(err), "gaiden session stop") {
+			t.Errorf("%s: got %v, want that it has not answered, and a hint", name, err)
+		}
+	}
+	// No supervisor holds the lock: the process that it names is not ours to end.
+	other := exec.Command("sleep", "60")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer other.Process.Kill()
+	if err := os.WriteFile(wire.SocketPath()+".lock", fmt.Append(nil, other.Process.Pid), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := stopSession(io.Discard); err == nil || !strings.Contains(hintOf(err), "GAIDEN_SOCKET") {
+		t.Errorf("stop: got %v, want a refusal", err)
+	}
+	if err := other.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("stop has ended a process that holds no lock: %v", err)
+	}
+	// A stopped cell of the kernel's ends, too, and so do those after it.
+	cell := notebook.Ending{Imports: []string{"gaiden/lib/session"}, Interrupted: true, Spent: func(string) {}}
+	answerLimit = time.Minute
+	var a aftercare
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if notes, err := a.ended(ctx, cell); err != nil || len(notes) != 1 || notes[0] != silent {
+			t.Errorf("a stopped cell: got %q, %v, want %q", notes, err, silent)
+		}
+		cancel()
+	}
+}
+
+// TestBecause: a program that found no session brings the hint that it could not
+// give itself.
+func TestBecause(t *testing.T) {
+	t.Setenv("GAIDEN_DEVICE", "tpu")
+	_, missing := device.Find()
+	for _, c := range []struct {
+		name, panicked string
+		want           error
+	}{
+		{"device", "session: " + missing.Error(), missing},
+		{"version", "x: other", wire.Errorf(wire.BadVersion, "other")},
+		{"another reason", "index out of range", nil},
+	} {
+		err := c.want
+		if err == nil {
+			err = errors.New("no session")
+		}
+		if got := because(c.panicked, err); got == nil != (c.want == nil) || got != nil && got.Error() != c.want.Error() {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+	}
+}
 
 // TestStopWaits: a session that does not understand us, and takes its time over
 // the end, is waited for, and we say so.

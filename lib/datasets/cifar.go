@@ -101,10 +101,15 @@ func (a *archive) fetch(ctx context.Context, s *store, m *Images) ([]byte, error
 	if err == nil {
 		return records, nil
 	}
+	var damages []error
 	if damaged := new(ChecksumError); errors.As(err, &damaged) {
 		m.Warnings = append(m.Warnings, fmt.Errorf("%w; fetched again", err))
+		damages = append(damages, err)
 	}
 	if err := a.bring(ctx, s, m); err != nil {
+		if away := new(UnavailableError); errors.As(err, &away) {
+			away.Tried = append(damages, away.Tried...)
+		}
 		return nil, err
 	}
 	packed := filepath.Join(s.dir, a.packed.name)
@@ -125,6 +130,7 @@ func (a *archive) bring(ctx context.Context, s *store, m *Images) error {
 	var tried []error
 	if damaged := new(ChecksumError); errors.As(err, &damaged) {
 		m.Warnings = append(m.Warnings, fmt.Errorf("%w; fetched again", err))
+		tried = append(tried, err)
 	}
 	mirrors, err := s.mirrors(a.mirrors)
 	if err != nil {

@@ -313,9 +313,37 @@ func TestOfflineNamesTheAlternatives(t *testing.T) {
 		t.Fatalf("got %v, want an UnavailableError", err)
 	}
 	for _, want := range []string{filepath.Join(dir, "tiny"), "GAIDEN_DATA", "Fashion", "Synthetic", "train-images-idx3-ubyte"} {
-		if !strings.Contains(unavailable.Hint(), want) {
-			t.Errorf("hint %q lacks %q", unavailable.Hint(), want)
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q lacks %q", err, want)
 		}
+	}
+}
+
+// A file that is damaged, and cannot be fetched again, is named.
+func TestOfflineNamesTheDamage(t *testing.T) {
+	c, files := tiny(t, "Tiny")
+	o := Options{Dir: t.TempDir(), Offline: true}
+	for name, data := range files {
+		place(t, filepath.Join(o.Dir, "tiny", name), data)
+	}
+	if _, err := c.load(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(o.Dir, "tiny", c.files[1].name)
+	for name := range files { // it could be unpacked again
+		if name != c.files[1].name {
+			os.Remove(filepath.Join(o.Dir, "tiny", name))
+		}
+	}
+	kept, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept[len(kept)-1]++
+	place(t, path, kept)
+	_, err = c.load(t.Context(), o)
+	if damaged := new(ChecksumError); !errors.As(err, &damaged) || damaged.File != path || !strings.Contains(err.Error(), "checksum is ") {
+		t.Errorf("got %v, want an error that names %s and its checksum", err, path)
 	}
 }
 

@@ -78,11 +78,16 @@ var fashion = collection{
 // loadOr returns the collection or, where it is out of reach, its stand-in.
 func (c *collection) loadOr(ctx context.Context, o Options, stand *collection) (*Images, error) {
 	images, err := c.load(ctx, o)
-	if err == nil || o.Exact || ctx.Err() != nil || !errors.As(err, new(*UnavailableError)) {
+	away := new(UnavailableError)
+	if err == nil || o.Exact || ctx.Err() != nil || !errors.As(err, &away) {
 		return images, err
 	}
 	o.Mirrors = nil // those given have the files of c
 	images, other := stand.load(ctx, o)
+	if also := new(UnavailableError); errors.As(other, &also) {
+		away.Tried = append(away.Tried, fmt.Errorf("and no stand-in: %s", also.why()))
+		return nil, away
+	}
 	if other != nil {
 		return nil, fmt.Errorf("%w; and no stand-in: %w", err, other)
 	}
@@ -133,12 +138,13 @@ func (c *collection) cached(s *store, m *Images) (contents [4][]byte, err error)
 // leads there: the folder itself, packed files placed in it, an installed
 // package, the mirrors, the package archive.
 func (c *collection) fetch(ctx context.Context, s *store, m *Images) (contents [4][]byte, err error) {
-	var tried []error
+	var damages, tried []error
 	var missing []file
 	for _, f := range c.files {
 		_, err := s.read(f)
 		if damaged := new(ChecksumError); errors.As(err, &damaged) {
 			m.Warnings = append(m.Warnings, fmt.Errorf("%w; fetched again", err))
+			damages = append(damages, err)
 		}
 		if err != nil && s.unpackPlaced(f) != nil {
 			missing = append(missing, f)
@@ -163,7 +169,7 @@ func (c *collection) fetch(ctx context.Context, s *store, m *Images) (contents [
 		}
 	}
 	if len(missing) > 0 {
-		return contents, &UnavailableError{Name: c.name, Dir: s.dir, Files: names(missing), Tried: tried}
+		return contents, &UnavailableError{Name: c.name, Dir: s.dir, Files: names(missing), Tried: append(damages, tried...)}
 	}
 	return c.cached(s, m)
 }

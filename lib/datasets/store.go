@@ -188,18 +188,22 @@ type UnavailableError struct {
 	Tried []error  // why each road led nowhere
 }
 
-func (e *UnavailableError) Error() string {
+// Error ends with what to do: in a cell that panics with it, the text is all that
+// is seen.
+func (e *UnavailableError) Error() string { return "datasets: " + e.why() + "; " + e.Hint() }
+
+func (e *UnavailableError) why() string {
 	reasons := make([]string, len(e.Tried))
 	for i, err := range e.Tried {
 		reasons[i] = err.Error()
 	}
-	return fmt.Sprintf("datasets: %s: not in %s and cannot be fetched: %s", e.Name, e.Dir, strings.Join(reasons, "; "))
+	return fmt.Sprintf("%s: not in %s and cannot be fetched: %s", e.Name, e.Dir, strings.Join(reasons, "; "))
 }
 
 // Unwrap gives each reason to errors.Is and errors.As.
 func (e *UnavailableError) Unwrap() []error { return e.Tried }
 
-// Hint says what the reader of a notebook can do next.
+// Hint is the end of the text: what the reader of a notebook can do next.
 func (e *UnavailableError) Hint() string {
 	return fmt.Sprintf("put %s (packed or not) into %s; or set GAIDEN_DATA to a folder that has them in %s; "+
 		"or take datasets.Fashion, or datasets.Synthetic, which needs no files",

@@ -58,6 +58,10 @@ type Config struct {
 	Space   string // name space of the arrays; default: Space()
 	Client  string // shown in lists; default: the program's name
 	NoStart bool   // do not start a session when there is none
+
+	// Patience is how long a session that took the connection may be silent: its
+	// worker may be starting, or hang. Default: without end, as a cell can be stopped.
+	Patience time.Duration
 }
 
 // Space is the name space of this process: GAIDEN_SPACE, else the notebook that
@@ -148,7 +152,15 @@ func (s *Session) greet(c Config) error {
 		return &DialError{c.Socket, err}
 	}
 	s.ids.Store(1)
+	if c.Patience > 0 {
+		s.conn.SetReadDeadline(time.Now().Add(c.Patience))
+		defer s.conn.SetReadDeadline(time.Time{})
+	}
 	f, err := s.in.Next()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return wire.Errorf(wire.Unavailable, "session: the one at %s has not answered for %v: it starts, or it hangs", c.Socket, c.Patience).
+			WithHint("try again; gaiden session stop ends one that hangs")
+	}
 	if err != nil {
 		return &DialError{c.Socket, err}
 	}

@@ -262,6 +262,8 @@ func (c *conn) one(it item) (err error) {
 			return err
 		}
 		return c.ask(it.ID, a)
+	case wire.Hello:
+		return wire.Errorf(wire.BadFrame, "a second Hello: want one, first of all")
 	}
 	return wire.Errorf(wire.BadFrame, "%s frame: only the session sends these", it.Kind)
 }

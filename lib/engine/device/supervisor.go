@@ -60,6 +60,9 @@ func (s *Supervisor) run() error {
 	if err := wire.PrivateDir(filepath.Dir(path)); err != nil {
 		return err
 	}
+	if err := socketPlace(path); err != nil {
+		return err
+	}
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("device: %w", err)
@@ -86,6 +89,21 @@ func (s *Supervisor) run() error {
 		return fmt.Errorf("device: %w", err)
 	}
 	return s.supervise(l, plugin)
+}
+
+// socketPlace refuses a path that cannot be a socket's: one that is too long for
+// the system, and a file or folder of the user's, which would be removed.
+func socketPlace(path string) error {
+	const most = len(unix.RawSockaddrUnix{}.Path) - 1
+	if len(path) > most {
+		return wire.Errorf(wire.Invalid, "socket %s: got a path of %d bytes, want at most %d", path, len(path), most).
+			WithHint("name a shorter one with GAIDEN_SOCKET, or a shorter folder with XDG_RUNTIME_DIR")
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != os.ModeSocket {
+		return wire.Errorf(wire.Invalid, "socket %s: a file or folder is there that is no socket: it is left as it is", path).
+			WithHint("move it away, or name another path with GAIDEN_SOCKET")
+	}
+	return nil
 }
 
 // supervise keeps a worker running.
@@ -180,7 +198,7 @@ func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec
 		line := &wire.Error{}
 		switch err := json.NewDecoder(r).Decode(line); {
 		case err != nil:
-			up <- wire.Errorf(wire.Unavailable, "worker died while it loaded %s", plugin.Path).WithHint("the session's log has its last words")
+			up <- wire.Errorf(wire.Unavailable, "worker died while it loaded %s", plugin.Path).WithHint("its last words are in %s; GAIDEN_PLUGIN names another plugin", LogPath())
 		case line.Code != "":
 			up <- line
 		default:

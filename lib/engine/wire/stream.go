@@ -269,7 +269,7 @@ func (r *Reader) fill() error {
 	}
 	r.n, r.oobn, r.failed = 0, 0, nil
 	err := r.raw.Read(r.receive)
-	if r.failed != nil {
+	if err == nil && r.failed != nil { // else it has waited in vain: for a deadline, or for the end
 		err = r.failed
 	}
 	if r.oobn > 0 {
