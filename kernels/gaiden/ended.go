@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"gaiden/kernels/internal/notebook"
 	"gaiden/lib/engine/device"
@@ -30,29 +31,38 @@ type aftercare struct {
 // ended is a notebook's Ended. Work of a cell that went its way is waited for as
 // long as it takes. After a stop nothing is: a session that hangs is no reason for
 // the kernel to hang.
-func (a *aftercare) ended(ctx context.Context, e notebook.Ending) (notes []string, err error) {
+func (a *aftercare) ended(ctx context.Context, e notebook.Ending) ([]string, error) {
 	if !slices.ContainsFunc(e.Imports, func(path string) bool { return strings.HasPrefix(path, "gaiden/") }) {
 		return nil, nil
 	}
-	if !a.mu.TryLock() { // an earlier cell's aftercare waits yet
-		return []string{silent}, nil
+	// An earlier cell's aftercare may wait yet.
+	for ; !a.mu.TryLock(); time.Sleep(10 * time.Millisecond) {
+		if ctx.Err() != nil {
+			return []string{silent}, nil
+		}
 	}
 	if !e.Interrupted {
 		defer a.mu.Unlock()
 		return a.care(e)
 	}
-	line, spent := "", e.Spent
-	e.Spent = func(l string) { line = l }
-	done := make(chan struct{})
+	type result struct {
+		notes []string
+		err   error
+		cost  string
+	}
+	done := make(chan result, 1)
+	spent := e.Spent
 	go func() {
 		defer a.mu.Unlock()
-		notes, err = a.care(e)
-		close(done)
+		var r result
+		e.Spent = func(line string) { r.cost = line }
+		r.notes, r.err = a.care(e)
+		done <- r
 	}()
 	select {
-	case <-done:
-		spent(line)
-		return notes, err
+	case r := <-done:
+		spent(r.cost)
+		return r.notes, r.err
 	case <-ctx.Done():
 		return []string{silent}, nil
 	}
