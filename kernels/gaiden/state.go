@@ -192,7 +192,7 @@ func statusTail(h magic.Host) error {
 			fmt.Fprintf(w, "notebook    %s: %s, %s, saved %s\n", i.Space, units.Plural(i.Arrays, "name"), held, ago(i.Saved))
 		}
 		for _, j := range st.Jobs {
-			fmt.Fprintf(w, "job         %s of %s: %s, turn or epoch %d of %d, since %s\n", j.Name, j.Space, j.State, j.Place.Turn/j.Period, j.Turns/j.Period, j.Started.Local().Format(time.TimeOnly))
+			fmt.Fprintf(w, "job         %s of %s: %s, turn or epoch %d of %d, since %s\n", shownName(j.Name), j.Space, j.State, j.Place.Turn/j.Period, j.Turns/j.Period, j.Started.Local().Format(time.TimeOnly))
 		}
 		if st.Trouble != "" {
 			fmt.Fprintf(w, "not saved   %s\n", st.Trouble)

@@ -260,9 +260,9 @@ func (w *Worker) outOfMemory(e *wire.Error, of *space) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "arrays hold %s", megabytes(held))
 	for i, a := range l[:min(len(l), 5)] {
-		n := a.name.name
-		if n == "" {
-			n = "unnamed"
+		n := "unnamed"
+		if a.name.name != "" {
+			n = wire.ShownBriefly(a.name.name, 64)
 		}
 		fmt.Fprintf(&b, "%s %s %s %s", []string{"; largest:", ","}[min(i, 1)], n, a.typ, megabytes(a.bytes))
 	}

@@ -10,7 +10,7 @@ import (
 // checkJob refuses a job that could not run.
 func checkJob(b *wire.JobBody) *wire.Error {
 	bad := func(format string, args ...any) *wire.Error {
-		return wire.Errorf(wire.Invalid, "job %.80s: %s", b.Name, fmt.Sprintf(format, args...))
+		return wire.Errorf(wire.Invalid, "job %s: %s", wire.ShownBriefly(b.Name, 80), fmt.Sprintf(format, args...))
 	}
 	if why := checkName(b.Name); why != nil {
 		return bad("%s", why.Text)
