@@ -17,9 +17,6 @@ var python = regexp.MustCompile(`^\s*(import [\pL_][\w.]*( as \w+)?|from [\w.]+ 
 // preprocessor matches lines that C's preprocessor takes.
 var preprocessor = regexp.MustCompile(`^\s*#\s*(include\s*["<]|(define|ifdef|ifndef|pragma|undef)\s+\w|(if|elif)\s|(else|endif)\b)`)
 
-// comment matches lines that are comments in Python and the shell.
-var comment = regexp.MustCompile(`^\s*#`)
-
 // foundEnd is what the parser's errors say where more was wanted.
 const foundEnd = "found the end of the cell"
 
@@ -52,10 +49,11 @@ func (u *Unit) syntax(err error, prefix int) []Diagnostic {
 				d.Hint = "a magic or a shell command is a line of its own and yields no value to Go; timing.Timer{}.Time measures as %timeit does, exec.Command runs as ! does"
 			} else if python.MatchString(d.Text) {
 				d.Hint = "this line is Python's, and the kernel runs Go; %%script python3 gives a cell to Python"
-			} else if preprocessor.MatchString(d.Text) {
-				d.Hint = "this line is C's, and the kernel runs Go, which has no headers: packages are found by their names"
-			} else if comment.MatchString(d.Text) {
+			} else if strings.HasPrefix(message, "illegal character U+0023") {
 				d.Hint = "Go's comments begin with //"
+				if preprocessor.MatchString(d.Text) {
+					d.Hint = "this line is C's, and the kernel runs Go, which has no headers: packages are found by their names"
+				}
 			}
 		})
 	}
