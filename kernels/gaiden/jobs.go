@@ -120,7 +120,7 @@ func showJobs(h magic.Host, l []wire.JobInfo, all bool) {
 		}
 		r := []string{shownName(i.Name), string(i.State), fmt.Sprintf("%d of %d", i.Place.Turn/i.Period, i.Turns/i.Period), fmt.Sprint(i.Entries), ago(i.Started), ago(i.Changed), why}
 		if all {
-			r = append([]string{i.Space}, r...)
+			r = append([]string{wire.Shown(i.Space)}, r...)
 		}
 		rows = append(rows, r)
 	}

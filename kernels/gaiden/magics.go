@@ -113,7 +113,7 @@ func arraysMagic(_ context.Context, h magic.Host, c magic.Command) error {
 				cut++
 			}
 		}
-		rows = append(rows, []string{title, a.Type.String(), fmt.Sprint(a.Bytes), fmt.Sprint(a.Device), a.Owner, ago(a.Used), fmt.Sprint(a.Generation), savedIn(a.Saved)})
+		rows = append(rows, []string{title, a.Type.String(), fmt.Sprint(a.Bytes), fmt.Sprint(a.Device), wire.Shown(a.Owner), ago(a.Used), fmt.Sprint(a.Generation), savedIn(a.Saved)})
 	}
 	rows = append(rows, []string{units.Plural(len(l), "array"), "", fmt.Sprint(total), "", "", "", "", ""})
 	grid(h, rows)
