@@ -77,7 +77,7 @@ func jobsMagic(ctx context.Context, h magic.Host, c magic.Command) error {
 			return magic.Usage(c)
 		}
 		if err == nil {
-			fmt.Fprintf(h.Stdout(), "job %s is %s\n", i.Name, i.State)
+			fmt.Fprintf(h.Stdout(), "job %s is %s\n", shownName(i.Name), i.State)
 		}
 		return err
 	})
@@ -118,9 +118,9 @@ func showJobs(h magic.Host, l []wire.JobInfo, all bool) {
 		if i.Error != nil {
 			why = i.Error.Error()
 		}
-		r := []string{i.Name, string(i.State), fmt.Sprintf("%d of %d", i.Place.Turn/i.Period, i.Turns/i.Period), fmt.Sprint(i.Entries), ago(i.Started), ago(i.Changed), why}
+		r := []string{shownName(i.Name), string(i.State), fmt.Sprintf("%d of %d", i.Place.Turn/i.Period, i.Turns/i.Period), fmt.Sprint(i.Entries), ago(i.Started), ago(i.Changed), why}
 		if all {
-			r = append([]string{i.Space}, r...)
+			r = append([]string{wire.Shown(i.Space)}, r...)
 		}
 		rows = append(rows, r)
 	}
@@ -134,13 +134,13 @@ func attachNet(ctx context.Context, h magic.Host, j *fit.Job) error {
 	longest := 0
 	history, err := j.Follow(ctx, func(p fit.Progress) {
 		full := int(p.Done() * width)
-		line := fmt.Sprintf("%s [%s%s] %s", j.Name, strings.Repeat("█", full), strings.Repeat("░", width-full), p)
+		line := fmt.Sprintf("%s [%s%s] %s", shownName(j.Name), strings.Repeat("█", full), strings.Repeat("░", width-full), p)
 		longest = max(longest, utf8.RuneCountInString(line))
 		fmt.Fprintf(h.Stdout(), "\r%-*s", longest, line)
 	})
 	fmt.Fprintln(h.Stdout())
 	if ctx.Err() != nil {
-		fmt.Fprintf(h.Stdout(), "job %s goes on\n", j.Name)
+		fmt.Fprintf(h.Stdout(), "job %s goes on\n", shownName(j.Name))
 		return nil
 	}
 	if history != nil {
@@ -168,7 +168,7 @@ func attachJob(ctx context.Context, h magic.Host, s *session.Session, name strin
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(h.Stdout(), "job %s is %s after %d of %d turns\n", name, last.State, last.Place.Turn, last.Turns)
+	fmt.Fprintf(h.Stdout(), "job %s is %s after %d of %d turns\n", shownName(name), last.State, last.Place.Turn, last.Turns)
 	if last.Error != nil {
 		failed = last.Error
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gaiden/kernels/internal/magic"
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 	"gaiden/lib/timing/units"
 )
@@ -87,27 +88,50 @@ func arraysMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		return err
 	}
 	defer s.Close()
-	l, err := s.List(strings.Join(c.Args, ""))
+	prefix := strings.Join(c.Args, "")
+	l, err := s.List(prefix)
 	if err != nil {
 		return err
 	}
 	if len(l) == 0 {
-		under := ""
-		if len(c.Args) > 0 {
-			under = fmt.Sprintf(" that begin with %q", strings.Join(c.Args, ""))
+		begin := ""
+		if prefix != "" {
+			begin = fmt.Sprintf(" that begin with %.80q", prefix)
 		}
-		fmt.Fprintf(h.Stdout(), "no arrays%s in notebook %q\n", under, s.Space())
+		fmt.Fprintf(h.Stdout(), "no arrays%s in notebook %q\n", begin, s.Space())
 		return nil
 	}
 	rows := [][]string{{"name", "type", "bytes", "device", "owner", "last use", "generation", "saved"}}
-	total := int64(0)
+	total, cut := int64(0), 0
 	for _, a := range l {
 		total += a.Bytes
-		rows = append(rows, []string{a.Name, a.Type.String(), fmt.Sprint(a.Bytes), fmt.Sprint(a.Device), a.Owner, ago(a.Used), fmt.Sprint(a.Generation), savedIn(a.Saved)})
+		title := shownName(a.Name)
+		if title != wire.Shown(a.Name) {
+			if len(l) == 1 || a.Name == prefix { // who asks for one wants to see all of it
+				title = wire.Shown(a.Name)
+			} else {
+				cut++
+			}
+		}
+		rows = append(rows, []string{title, a.Type.String(), fmt.Sprint(a.Bytes), fmt.Sprint(a.Device), wire.Shown(a.Owner), ago(a.Used), fmt.Sprint(a.Generation), savedIn(a.Saved)})
 	}
 	rows = append(rows, []string{units.Plural(len(l), "array"), "", fmt.Sprint(total), "", "", "", "", ""})
 	grid(h, rows)
+	if cut > 0 {
+		fmt.Fprintf(h.Stdout(), "%s cut: %%arrays with the beginning of one shows it whole\n", units.Plural(cut, "long name"))
+	}
 	return nil
+}
+
+// nameWidth is how much of a name a table shows, in characters.
+const nameWidth = 64
+
+// shownName is a name as tables show it.
+func shownName(name string) string {
+	if name == "" {
+		return ""
+	}
+	return wire.ShownBriefly(name, nameWidth)
 }
 
 // savedIn is the snapshot whose file has an array's data.

@@ -17,7 +17,7 @@ const snapshotArgs = "[NAME | list | delete NAME… | diff FROM [TO] | export FI
 
 const snapshotMore = `
 %snapshot                     an automatic snapshot, of which the newest three are kept
-%snapshot NAME                one that stays until it is deleted
+%snapshot NAME                one that stays until it is deleted, or made again
 %snapshot list                what there is; a number stands for a name everywhere, last for the newest
 %snapshot diff FROM [TO]      which arrays differ, and by how much; without TO: from now
 %snapshot export FILE [NAME]  a safetensors file for Python, of now or of a snapshot
@@ -107,7 +107,7 @@ func showSnapshots(h magic.Host, s *session.Session) error {
 	}
 	rows := [][]string{{"number", "name", "of", "arrays", "size", "in its own file", ""}}
 	for _, i := range l {
-		rows = append(rows, []string{fmt.Sprint(i.Number), i.Name, ago(i.Time), fmt.Sprint(i.Arrays), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Written)), i.Damaged})
+		rows = append(rows, []string{fmt.Sprint(i.Number), shownName(i.Name), ago(i.Time), fmt.Sprint(i.Arrays), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Written)), i.Damaged})
 	}
 	grid(h, rows)
 	return nil
@@ -124,7 +124,7 @@ func showDiff(h magic.Host, s *session.Session, words []string) error {
 	}
 	rows := [][]string{{"name", "type", "change", "elements", "largest", "relative"}}
 	for _, d := range l {
-		r := []string{d.Name, d.Type.String(), d.Change, "", "", ""}
+		r := []string{shownName(d.Name), d.Type.String(), d.Change, "", "", ""}
 		if d.Change == "changed" {
 			r[3], r[4] = fmt.Sprintf("%d of %d", d.Changed, d.Elements), fmt.Sprintf("%.3g", d.Largest)
 			if d.Relative >= 0 {

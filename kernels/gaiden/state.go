@@ -128,7 +128,7 @@ func deviceMagic(_ context.Context, h magic.Host, c magic.Command) error {
 			if i.Quota > 0 {
 				quota = units.Bytes(float64(i.Quota))
 			}
-			rows = append(rows, []string{i.Space, fmt.Sprint(i.Arrays), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Undo)), quota, ago(i.Saved), i.Note})
+			rows = append(rows, []string{wire.Shown(i.Space), fmt.Sprint(i.Arrays), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Undo)), quota, ago(i.Saved), i.Note})
 		}
 		rows = append(rows, []string{"all", "", units.Bytes(float64(st.Bytes)), "", "", "", ""})
 		grid(h, rows)
@@ -189,10 +189,10 @@ func statusTail(h magic.Host) error {
 			if i.Note != "" {
 				held += ", " + i.Note
 			}
-			fmt.Fprintf(w, "notebook    %s: %s, %s, saved %s\n", i.Space, units.Plural(i.Arrays, "name"), held, ago(i.Saved))
+			fmt.Fprintf(w, "notebook    %s: %s, %s, saved %s\n", wire.Shown(i.Space), units.Plural(i.Arrays, "name"), held, ago(i.Saved))
 		}
 		for _, j := range st.Jobs {
-			fmt.Fprintf(w, "job         %s of %s: %s, turn or epoch %d of %d, since %s\n", j.Name, j.Space, j.State, j.Place.Turn/j.Period, j.Turns/j.Period, j.Started.Local().Format(time.TimeOnly))
+			fmt.Fprintf(w, "job         %s of %s: %s, turn or epoch %d of %d, since %s\n", shownName(j.Name), wire.Shown(j.Space), j.State, j.Place.Turn/j.Period, j.Turns/j.Period, j.Started.Local().Format(time.TimeOnly))
 		}
 		if st.Trouble != "" {
 			fmt.Fprintf(w, "not saved   %s\n", st.Trouble)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -190,6 +191,69 @@ func TestStateMagics(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.cell, shown, tt.want)
 		}
 	}
+}
+
+// TestOddNames lists what has names that deceive the eye or fill the page: they
+// are shown so that nobody takes one for another, and found as they are.
+func TestOddNames(t *testing.T) {
+	inProcess(t)
+	s, err := session.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	long := strings.Repeat("n", 300) + strings.Repeat("m", 212)
+	for _, n := range []string{"wei\u202eghts", " w", "w", long} {
+		a, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)
+		if err == nil {
+			err = s.Bind([]string{n}, []*session.Array{a})
+		}
+		if err != nil {
+			t.Fatalf("%.20q: %v", n, err)
+		}
+	}
+	if _, err := s.Snapshot("wei\u202eghts"); err != nil {
+		t.Fatal(err)
+	}
+	cut := strings.Repeat("n", 32) + "…" + strings.Repeat("m", 31)
+	for _, tt := range []struct{ cell, want string }{
+		{"%arrays", "\n\"wei\\u202eghts\" "},
+		{"%arrays", "\n\" w\" "},
+		{"%arrays", "\n" + cut + "  float32[1]"},
+		{"%arrays", "1 long name cut: %arrays with"},
+		{"%arrays n", "\n" + long + "  float32[1]"},
+		{"%arrays none", "no arrays that begin with \"none\" in notebook"},
+		{"%snapshot list", "\"wei\\u202eghts\" "},
+		{"%rollback wei\u202eghts", "back at snapshot 1 \"wei\\u202eghts\""},
+		{"%device quota 10", "has a quota of 10 B"},
+	} {
+		shown := typed(t, tt.cell)
+		if !strings.Contains("\n"+shown, tt.want) || strings.Contains(shown, "\u202e") {
+			t.Errorf("%s: got %q, want %q and no \\u202e", tt.cell, shown, tt.want)
+		}
+	}
+	if got := look(t, s, "wei\u202eghts", " w", long); got != 3 {
+		t.Errorf("%d of 3 arrays are found by their names after a rollback", got)
+	}
+	_, err = s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)
+	if err == nil {
+		err = s.Wait()
+	}
+	var e interface{ Hint() string }
+	if !errors.As(err, &e) || strings.Contains(e.Hint(), "\u202e") || !strings.Contains(e.Hint(), `"wei\u202eghts" float32[1]`) || !strings.Contains(e.Hint(), cut) {
+		t.Errorf("full: got %v, want a hint that shows the names", err)
+	}
+}
+
+// look counts the names that have arrays.
+func look(t *testing.T, s *session.Session, names ...string) (found int) {
+	t.Helper()
+	for _, n := range names {
+		if _, err := s.Array(n); err == nil {
+			found++
+		}
+	}
+	return found
 }
 
 // typed is what a magic shows, or its error.

@@ -39,6 +39,9 @@ func stopSession(stdout io.Writer) error {
 		why := "saves its arrays"
 		if st, err := s.Status(); err == nil {
 			why = fmt.Sprintf("saves %s of %d arrays", units.Bytes(float64(st.Bytes)), st.Arrays)
+			if st.Trouble != "" && st.Arrays > 0 {
+				fmt.Fprintf(stdout, "not saved until now: %s\n", st.Trouble)
+			}
 		}
 		asked := make(chan error, 1)
 		go func() {

@@ -23,10 +23,14 @@ func (e *ArchitectureError) Error() string {
 	if e.Weights {
 		what = fmt.Sprintf("%s: the weights are of another architecture than %s", e.Net, e.Model)
 	}
-	return fmt.Sprintf("fit: %s: %s%s", what, strings.Join(l, "; "), more)
+	next := "net.Reset() starts anew, %rollback goes back" // in the text: what a cell prints or panics with has no hint
+	if e.Weights {
+		next = "net.Weights() lists what it wants"
+	}
+	return fmt.Sprintf("fit: %s: %s%s; %s", what, strings.Join(l, "; "), more, next)
 }
 
-// Hint says what to do about it.
+// Hint says more about what to do.
 func (e *ArchitectureError) Hint() string {
 	if e.Weights {
 		return fmt.Sprintf("give weights that %s has saved; net.Weights() lists the names and shapes that it wants", e.Model)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gaiden/lib/models"
@@ -352,6 +353,13 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	if err := n.Restore(path + "x"); err == nil {
 		t.Error("no file: got no error")
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe") // nobody writes to it
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Restore(pipe); err == nil {
+		t.Error("pipe: got no error")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // Save writes the net's variables to a safetensors file, with the names and
@@ -60,7 +61,7 @@ func (n *Net) Restore(path string) error {
 	if err := n.change(); err != nil {
 		return err
 	}
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for somebody who writes
 	if err != nil {
 		return fmt.Errorf("fit: %s: restore: %w", n.name, err)
 	}

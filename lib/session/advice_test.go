@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	. "github.com/gomlx/gomlx/core/graph"
+
 	"gaiden/lib/engine/wire"
 )
 
@@ -67,6 +69,39 @@ func TestAdvice(t *testing.T) {
 	}
 	if ans := askAll(t, kernel, wire.AskBody{Verb: wire.Drain, PID: os.Getpid()}); len(ans.Told) != 0 {
 		t.Errorf("got %v a second time", ans.Told)
+	}
+}
+
+// TestFull: who has no room hears what fills the device, of other notebooks too,
+// and not what could not be made.
+func TestFull(t *testing.T) {
+	p := serve(t)
+	bindAll(t, p.open("neighbour"), map[string][]float32{"theirs": make([]float32, 50_000)})
+	s := p.open("full")
+	bindAll(t, s, map[string][]float32{"mine": make([]float32, 40_000), "one": {1}})
+	bindAll(t, s, map[string][]float32{"one": {2}}) // the cell before has replaced it, and can be undone
+	x, err := s.Array("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := compile(t, s, Options{}, func(in []*Node) []*Node { return []*Node{BroadcastToDims(in[0], 1<<22, 1<<20)} }, f32(1))
+	out, err := large.Run(Call{Inputs: []*Array{x}})
+	if err == nil {
+		err = s.Wait()
+	}
+	var e *wire.Error
+	if !errors.As(err, &e) || e.Code != wire.OutOfMemory {
+		t.Fatalf("16 TiB: got %v and %v, want that there is no room", out, err)
+	}
+	const want = `arrays hold 0.4 MB; largest: theirs of notebook "neighbour" float32[50000] 0.2 MB, mine float32[40000] 0.2 MB, one float32[1] 4 bytes, older one float32[1] 4 bytes; delete what is not needed (%arrays lists all) or use a smaller batch`
+	if e.Next != want {
+		t.Errorf("got %s\nwant %s", e.Next, want)
+	}
+	if err := s.Quota(300_000); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(t, s, make([]float32, 50_000)...).Values(make([]float32, 50_000)); !errors.As(err, &e) || strings.Contains(e.Next, "theirs") || !strings.HasSuffix(e.Next, "; %device quota SIZE sets another bound") {
+		t.Errorf("quota: got %v, hint %q", err, e.Next)
 	}
 }
 

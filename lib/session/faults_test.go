@@ -307,10 +307,11 @@ func TestFaultsDirectories(t *testing.T) {
 		name string
 		do   func(dir string) error // what snapshots should be kept in
 		want string
+		next string // what the hint begins with
 	}{
-		{"file", func(dir string) error { return os.WriteFile(dir, nil, 0o600) }, "not a directory"},
-		{"link", func(dir string) error { return os.Symlink(os.TempDir(), dir) }, "symbolic link"},
-		{"readable by others", func(dir string) error { return errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o755)) }, "has mode 0755"},
+		{"file", func(dir string) error { return os.WriteFile(dir, nil, 0o600) }, "not a directory", "gaiden session status"},
+		{"link", func(dir string) error { return os.Symlink(os.TempDir(), dir) }, "symbolic link", "remove it; then %session stop"},
+		{"readable by others", func(dir string) error { return errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o755)) }, "has mode 0755", "chmod 700 /"},
 	} {
 		p := &process{t: t, dir: t.TempDir()}
 		p.socket = filepath.Join(p.dir, "run", "session.sock")
@@ -322,6 +323,8 @@ func TestFaultsDirectories(t *testing.T) {
 		bindAll(t, s, map[string][]float32{"w": {1}})
 		if _, err := s.Snapshot(""); !errors.Is(err, wire.Unavailable) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+		} else if e := err.(*wire.Error); !strings.HasPrefix(e.Hint(), tt.next) {
+			t.Errorf("%s: hint is %q, want %q", tt.name, e.Hint(), tt.next)
 		}
 		if st, err := s.Status(); err != nil || !strings.Contains(st.Trouble, tt.want) {
 			t.Errorf("%s: status says %q, want %q", tt.name, st.Trouble, tt.want)

@@ -442,6 +442,25 @@ func TestNoSession(t *testing.T) {
 	}
 }
 
+// TestSpaceNames: names of notebooks that stand for no single one are refused.
+func TestSpaceNames(t *testing.T) {
+	p := serve(t)
+	for _, tt := range []struct{ space, want string }{
+		{strings.Repeat("s", 4097), "4097 bytes: limit is 4096"}, {"*", "stands for all"}, {strings.Repeat("s", 4096), ""}, {"a\nb", ""}, {"../../x", ""},
+	} {
+		s, err := Config{Socket: p.socket, Space: tt.space, NoStart: true}.Open()
+		var e *wire.Error
+		switch {
+		case tt.want == "" && err != nil:
+			t.Errorf("%.20q: %v", tt.space, err)
+		case tt.want == "":
+			s.Close()
+		case !errors.As(err, &e) || e.Code != wire.Invalid || !strings.Contains(e.Text, tt.want) || e.Next == "":
+			t.Errorf("%.20q: got %v, want a refusal that says %q and what next", tt.space, err, tt.want)
+		}
+	}
+}
+
 // TestGarbage holds that a loop that drops its results does not fill the
 // device.
 func TestGarbage(t *testing.T) {

@@ -130,3 +130,40 @@ func TestDeletedIsNotLost(t *testing.T) {
 		t.Errorf("got note %q, want %q at its end", got, want)
 	}
 }
+
+// TestOpenedToOthers: a notebook's folder that others can read is not written
+// to, what to do is said, and once it is done all is as before.
+func TestOpenedToOthers(t *testing.T) {
+	p := serve(t)
+	s := p.open("opened")
+	bindAll(t, s, map[string][]float32{"w": {1}})
+	info, err := s.Snapshot("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(info.File)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bindAll(t, s, map[string][]float32{"w": {2}})
+	_, err = s.Snapshot("two")
+	var e *wire.Error
+	if !errors.As(err, &e) || e.Code != wire.Denied || e.Next != "chmod 700 "+dir {
+		t.Errorf("got %v, want a refusal that says chmod 700 %s", err, dir)
+	}
+	if st, err := s.Status(); err != nil || !strings.HasSuffix(st.Trouble, "want 0700; chmod 700 "+dir) {
+		t.Errorf("status says %q, %v", st.Trouble, err)
+	}
+	if got := look(t, s); got != "w[2]" {
+		t.Errorf("arrays are %s, want those of the cell", got)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Snapshot("two"); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+	if st, err := s.Status(); err != nil || st.Trouble != "" {
+		t.Errorf("closed again: status says %q, %v", st.Trouble, err)
+	}
+}

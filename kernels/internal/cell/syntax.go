@@ -14,6 +14,9 @@ var inGo = regexp.MustCompile(`^\s*[\pL_][\pL\pN_, ]*:?=\s*[%!][\pL_]+ ?.*$`)
 // python matches lines that Python has and Go has not.
 var python = regexp.MustCompile(`^\s*(import [\pL_][\w.]*( as \w+)?|from [\w.]+ import .*|(def|class) \w+.*:|(for|while|if|elif|with) .*:|(else|try):|print .*)\s*$`)
 
+// preprocessor matches lines that C's preprocessor takes.
+var preprocessor = regexp.MustCompile(`^\s*#\s*(include\s*["<]|(define|ifdef|ifndef|pragma|undef)\s+\w|(if|elif)\s|(else|endif)\b)`)
+
 // foundEnd is what the parser's errors say where more was wanted.
 const foundEnd = "found the end of the cell"
 
@@ -46,6 +49,11 @@ func (u *Unit) syntax(err error, prefix int) []Diagnostic {
 				d.Hint = "a magic or a shell command is a line of its own and yields no value to Go; timing.Timer{}.Time measures as %timeit does, exec.Command runs as ! does"
 			} else if python.MatchString(d.Text) {
 				d.Hint = "this line is Python's, and the kernel runs Go; %%script python3 gives a cell to Python"
+			} else if strings.HasPrefix(message, "illegal character U+0023") {
+				d.Hint = "Go's comments begin with //"
+				if preprocessor.MatchString(d.Text) {
+					d.Hint = "this line is C's, and the kernel runs Go, which has no headers: packages are found by their names"
+				}
 			}
 		})
 	}

@@ -76,6 +76,9 @@ func TestMagics(t *testing.T) {
 		{"a command in Go", "files := !ls *.go", "", "exec.Command runs as ! does"},
 		{"Python", "import numpy as np\nx = np.zeros(3)", "", "this line is Python's"},
 		{"Python's function", "def f(x):\n    return x", "", "this line is Python's"},
+		{"C", "#include <stdio.h>\nint main() { puts(\"hi\"); }", "", "this line is C's, and the kernel runs Go"},
+		{"# in the middle", "x := 1 # one", "", "Go's comments begin with //"},
+		{"a comment of Python's", "# one\nfmt.Print(1)", "", "Go's comments begin with //"},
 		{"Go that is broken", "for i := range 3 {\nprint(i):\n}", "", "print(i):\n      |"},
 		{"flag only parsed", "%% -loud\nfmt.Print(\"quiet\")", "quiet", ""},
 	}

@@ -243,30 +243,39 @@ func (w *Worker) list(space, prefix string) []wire.ArrayInfo {
 	return l
 }
 
-// outOfMemory makes e say what fills the device, or the quota of one space. The
-// caller holds w.mu.
-func (w *Worker) outOfMemory(e *wire.Error, of *space) {
+// outOfMemory makes e say what fills the device, or, where its quota is what has
+// no room, the client's space. What could not be made fills nothing. The caller
+// holds w.mu.
+func (c *conn) outOfMemory(e *wire.Error, quota bool) {
 	var l []*array
-	held := w.bytes
-	if of != nil {
-		held = of.bytes
-	}
-	for a := w.all.next; a != &w.all; a = a.next {
-		if a.buf != 0 && (of == nil || a.owner == of) {
+	held := int64(0)
+	for a := c.w.all.next; a != &c.w.all; a = a.next {
+		if a.buf != 0 && a.err == nil && (!quota || a.owner == c.space) {
 			l = append(l, a)
+			held += a.bytes
 		}
 	}
 	sort.Slice(l, func(i, j int) bool { return l[i].bytes > l[j].bytes })
 	var b strings.Builder
 	fmt.Fprintf(&b, "arrays hold %s", megabytes(held))
 	for i, a := range l[:min(len(l), 5)] {
-		n := a.name.name
-		if n == "" {
-			n = "unnamed"
+		n := "unnamed"
+		if a.name.name != "" {
+			n = wire.ShownBriefly(a.name.name, 64)
+			if a.bound == 0 { // %rollback or a cell still has it
+				n = "older " + n
+			}
+			if a.name.space != c.hello.Space {
+				n += fmt.Sprintf(" of notebook %q", a.name.space)
+			}
 		}
 		fmt.Fprintf(&b, "%s %s %s %s", []string{"; largest:", ","}[min(i, 1)], n, a.typ, megabytes(a.bytes))
 	}
-	e.Next = b.String() + "; delete what is not needed (%arrays lists all) or use a smaller batch"
+	b.WriteString("; delete what is not needed (%arrays lists all) or use a smaller batch")
+	if quota {
+		b.WriteString("; %device quota SIZE sets another bound")
+	}
+	e.Next = b.String()
 }
 
 // megabytes writes a size for a message, of which little never rounds to nothing.

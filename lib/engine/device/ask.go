@@ -265,10 +265,10 @@ func (w *Worker) reset(disk bool) (*wire.AnswerBody, *wire.Error) {
 	now := time.Now()
 	for n := range w.names {
 		w.unbind(n)
+		w.spaceOf(n.space).touch(now)
 	}
 	for _, s := range w.spaces {
 		w.forgetUndo(s, "the session was reset")
-		s.touch(now)
 		s.note = ""
 	}
 	w.mu.Unlock()
@@ -337,6 +337,9 @@ func (w *Worker) status() wire.Status {
 	started := time.Now().Add(-time.Since(w.started)) // by the clock of now: it may have been set since
 	s := wire.Status{WelcomeBody: w.welcome(nil), PID: os.Getppid(), WorkerPID: os.Getpid(), Started: started, Socket: w.Socket, Log: w.Log,
 		Cache: w.cache.info(), Spaces: w.spaceList(), Jobs: w.jobList("*"), Trouble: w.stateOff}
+	if w.stateNext != "" {
+		s.Trouble += "; " + w.stateNext
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.conns {

@@ -33,7 +33,7 @@ func (c *conn) askJob(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	w.mu.Lock()
 	if j.state.Over() {
 		w.mu.Unlock()
-		return nil, wire.Errorf(wire.Invalid, "job %s has ended: it is %s", j.body.Name, j.state).WithHint("%%jobs shows them; a job of that name can be started again")
+		return nil, wire.Errorf(wire.Invalid, "job %s has ended: it is %s", wire.Shown(j.body.Name), j.state).WithHint("%%jobs shows them; a job of that name can be started again")
 	}
 	j.want = map[wire.Verb]wire.JobState{wire.PauseJob: wire.JobPaused, wire.ResumeJob: wire.JobRuns, wire.StopJob: wire.JobStopped}[a.Verb]
 	w.mu.Unlock()
@@ -119,7 +119,7 @@ func (w *Worker) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Er
 	w.mu.Unlock()
 	switch {
 	case busy:
-		return nil, wire.Errorf(wire.Invalid, "job %s is %s already", b.Name, old.state).WithHint("stop it first, or give the new one another name")
+		return nil, wire.Errorf(wire.Invalid, "job %s is %s already", wire.Shown(b.Name), old.state).WithHint("stop it first, or give the new one another name")
 	case ending:
 		return nil, wire.Errorf(wire.Cancelled, "the session is stopping")
 	}

@@ -136,8 +136,12 @@ func (c *conn) greet() error {
 	if c.hello.Remote {
 		c.pid, c.group = c.hello.PID, c.hello.Group
 	}
-	if len(c.hello.Space) > 4096 {
-		return wire.Errorf(wire.Invalid, "name of a notebook has %d bytes: limit is 4096", len(c.hello.Space))
+	const elsewhere = "GAIDEN_SPACE sets another name"
+	switch n := len(c.hello.Space); {
+	case n > 4096:
+		return wire.Errorf(wire.Invalid, "name of a notebook has %d bytes: limit is 4096", n).WithHint(elsewhere)
+	case c.hello.Space == "*":
+		return wire.Errorf(wire.Invalid, `name of a notebook is "*", which stands for all of them`).WithHint(elsewhere)
 	}
 	c.space = c.w.enter(c.hello.Space)
 	welcome := c.w.welcome(c.space)

@@ -147,7 +147,7 @@ func (c *conn) affords(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
 		}
 	}
 	if why := c.w.room(c.space, more); why != nil {
-		c.w.outOfMemory(why, c.space)
+		c.outOfMemory(why, true)
 		return c.late(p, why)
 	}
 	return nil
@@ -340,7 +340,7 @@ func (c *conn) poison(p *program, e *wire.ExecuteBody, why *wire.Error) {
 func (c *conn) late(p *program, e *wire.Error) *wire.Error {
 	e.Program = p.name
 	if e.Code == wire.OutOfMemory && e.Next == "" {
-		c.w.outOfMemory(e, nil)
+		c.outOfMemory(e, false)
 	}
 	c.postpone(e)
 	return e

@@ -288,10 +288,11 @@ func (c *conn) settle(f *flight, err error) {
 		}
 		return
 	}
-	why := c.late(f.program, deviceError(wire.ExecuteError, err))
+	why := deviceError(wire.ExecuteError, err)
 	for i := range f.outputs {
 		f.outputs[i].err = why
 	}
+	c.late(f.program, why)
 	for _, b := range f.names {
 		if w.names[b.name] != b.array {
 			continue // something newer has the name

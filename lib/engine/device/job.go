@@ -80,7 +80,7 @@ func (s *space) spares(taken ...name) *wire.Error {
 		}
 		for _, n := range taken {
 			if j.takes(n.name) {
-				return wire.Errorf(wire.Invalid, "job %s, which is %s, needs the array %.80q", j.body.Name, j.state, n.name).
+				return wire.Errorf(wire.Invalid, "job %s, which is %s, needs the array %s", wire.Shown(j.body.Name), j.state, wire.ShownBriefly(n.name, 80)).
 					WithHint("%%jobs stop %s ends it and keeps its arrays; they can go then", j.body.Name)
 			}
 		}

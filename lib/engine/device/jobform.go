@@ -3,6 +3,7 @@ package device
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"gaiden/lib/engine/wire"
 )
@@ -10,10 +11,12 @@ import (
 // checkJob refuses a job that could not run.
 func checkJob(b *wire.JobBody) *wire.Error {
 	bad := func(format string, args ...any) *wire.Error {
-		return wire.Errorf(wire.Invalid, "job %.80s: %s", b.Name, fmt.Sprintf(format, args...))
+		return wire.Errorf(wire.Invalid, "job %s: %s", wire.ShownBriefly(b.Name, 80), fmt.Sprintf(format, args...))
 	}
 	if why := checkName(b.Name); why != nil {
-		return bad("%s", why.Text)
+		e := bad("%s", strings.TrimPrefix(why.Text, "array "))
+		e.Next = why.Next
+		return e
 	}
 	if len(b.Steps) == 0 || b.Turns < 0 || b.Save < 0 || b.Period < 0 {
 		return bad("got %d steps, %d turns, %d to a period, a snapshot each %d periods: want 1 step or more and no negative number", len(b.Steps), b.Turns, b.Period, b.Save)

@@ -119,7 +119,7 @@ func (j *loop) read(s *wire.JobStep, e *wire.ExecuteBody, at wire.Place) ([]wire
 		entry := wire.JobEntry{Place: at, Name: r.Name, Values: numbers(a.typ, b[:a.bytes]), Time: time.Now()}
 		for k, v := range entry.Values {
 			if s.Finite && (math.IsNaN(v) || math.IsInf(v, 0)) {
-				return nil, wire.Errorf(wire.ExecuteError, "job %s: %s is %v (value %d, turn %d, step %d, repetition %d)", j.body.Name, r.Name, v, k, at.Turn, at.Step, at.Repeat).
+				return nil, wire.Errorf(wire.ExecuteError, "job %s: %s is %v (value %d, turn %d, step %d, repetition %d)", wire.Shown(j.body.Name), r.Name, v, k, at.Turn, at.Step, at.Repeat).
 					WithHint("the arrays are those from before this step")
 			}
 		}

@@ -79,6 +79,10 @@ func (w *Worker) trouble(s *space, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
+		var e *wire.Error
+		if errors.As(err, &e) && e.Next != "" {
+			text += "; " + e.Next
+		}
 		s.retry = time.Now().Add(retryAfter)
 	}
 	if text != "" && text != w.troubles[s.name] {

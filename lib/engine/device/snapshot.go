@@ -78,7 +78,11 @@ const (
 
 // errNoState says that a session keeps no snapshots.
 func (w *Worker) noState() *wire.Error {
-	return wire.Errorf(wire.Unavailable, "this session keeps no snapshots: %s", w.stateOff).WithHint("gaiden session status tells more")
+	e := wire.Errorf(wire.Unavailable, "this session keeps no snapshots: %s", w.stateOff)
+	if w.stateNext == "" {
+		return e.WithHint("gaiden session status tells more")
+	}
+	return e.WithHint("%s; then %%session stop, and the next cell's session keeps them. What this one holds ends with it: %%snapshot export FILE saves it", w.stateNext)
 }
 
 // snapshot saves the moment under a name, "" for an automatic one, and lets it

@@ -93,6 +93,10 @@ func (w *Worker) openState() {
 	}
 	if err := wire.PrivateDir(w.State); err != nil {
 		w.stateOff = err.Error()
+		var e *wire.Error
+		if errors.As(err, &e) {
+			w.stateNext = e.Next
+		}
 	} else if w.stateLock, err = os.OpenFile(filepath.Join(w.State, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		w.stateOff = err.Error()
 	} else {

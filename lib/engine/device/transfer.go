@@ -123,7 +123,7 @@ func (c *conn) upload(b *wire.UploadBody) error {
 			a.err = deviceError(wire.Invalid, failed)
 		}
 		if a.err.Code == wire.OutOfMemory && a.err.Next == "" {
-			w.outOfMemory(a.err, nil)
+			c.outOfMemory(a.err, false)
 		}
 		c.postpone(a.err)
 	}
@@ -137,7 +137,7 @@ func (c *conn) allows(bytes int64) error {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
 	if why := c.w.room(c.space, bytes); why != nil {
-		c.w.outOfMemory(why, c.space)
+		c.outOfMemory(why, true)
 		return why
 	}
 	return nil

@@ -41,6 +41,7 @@ type Worker struct {
 	writes     chan func()
 	stateLock  *os.File
 	stateOff   string // why no snapshots are kept, "" if they are
+	stateNext  string // what to do about it, where one knows
 	uid        int
 	started    time.Time
 	stopped    chan struct{}

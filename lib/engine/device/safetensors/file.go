@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -23,8 +24,12 @@ type Writer struct {
 
 // Create begins a file beside path. Its tensors are sorted into the order of
 // the format; the caller then writes each of them, in any order and from any
-// goroutine but one at a time for each, and closes the file.
+// goroutine but one at a time for each, and closes the file. Directories and
+// devices at path are refused.
 func Create(path string, h *Header) (*Writer, error) {
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() { // its place would be taken
+		return nil, fmt.Errorf("safetensors: create %s: there is something of that name that is no regular file", path)
+	}
 	if err := h.lay(); err != nil {
 		return nil, err
 	}
@@ -148,7 +153,7 @@ type File struct {
 
 // Open reads and checks the header of the file at path.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for somebody who writes
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}

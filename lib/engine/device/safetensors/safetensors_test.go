@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -203,5 +204,28 @@ func TestNothingThere(t *testing.T) {
 		if _, err := Create(path, h); err == nil {
 			t.Errorf("%+v: got no error", h.Tensors)
 		}
+	}
+}
+
+// TestNoFile: what is no regular file is neither waited for nor replaced.
+func TestNoFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, link, dir, os.DevNull} {
+		if _, err := Open(path); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "no regular file") {
+			t.Errorf("open of %s: got %v, want a refusal", path, err)
+		}
+		if path == os.DevNull {
+			continue // a mistake here would cost the machine its own
+		}
+		if _, err := Create(path, &Header{}); err == nil || !strings.Contains(err.Error(), "no regular file") {
+			t.Errorf("create of %s: got %v, want a refusal", path, err)
+		}
+	}
+	if l, _ := os.ReadDir(dir); len(l) != 2 {
+		t.Errorf("%d files are there, want the pipe and the link", len(l))
 	}
 }
