@@ -50,13 +50,13 @@ func jobsMagic(ctx context.Context, h magic.Host, c magic.Command) error {
 		if len(c.Args) == 1 && !all && c.Args[0] != "list" {
 			return magic.Usage(c)
 		}
-		return asking(func(s *session.Session) error { return listJobs(h, s, all) })
+		return reviving("", func(s *session.Session) error { return listJobs(h, s, all) })
 	}
 	if len(c.Args) > 3 {
 		return magic.Usage(c)
 	}
 	name, notebook := c.Args[1], strings.Join(c.Args[2:], "")
-	return askingOf(notebook, func(s *session.Session) error {
+	return reviving(notebook, func(s *session.Session) error {
 		var i wire.JobInfo
 		var err error
 		switch c.Args[0] {

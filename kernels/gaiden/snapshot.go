@@ -34,12 +34,21 @@ memory for what it has replaced, a quarter of the device's at most, and until th
 next cell changes arrays. Before it goes back to a snapshot, %rollback saves what
 there is; on a full disk it only keeps it for a second %rollback.`
 
-// asking runs f with a connection to the notebook's session.
-func asking(f func(*session.Session) error) error { return askingOf("", f) }
+// asking runs f with a connection to the notebook's session, if one runs.
+func asking(f func(*session.Session) error) error {
+	s, err := inNotebook()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return f(s)
+}
 
-// askingOf is asking for the name space of another notebook, "" is the own one.
-func askingOf(notebook string, f func(*session.Session) error) error {
-	s, err := session.Config{Client: "kernel", NoStart: true, Patience: answerLimit, Space: notebook}.Open()
+// reviving runs f with a connection to the session, in the name space of a
+// notebook, "" is the own one. Where none runs it starts one, which brings back
+// what is on disk: snapshots and jobs.
+func reviving(notebook string, f func(*session.Session) error) error {
+	s, err := session.Config{Client: "kernel", Patience: answerLimit, Space: notebook}.Open()
 	if err != nil {
 		return err
 	}
@@ -52,7 +61,7 @@ func snapshotMagic(_ context.Context, h magic.Host, c magic.Command) error {
 	if len(rest) > 0 {
 		word, rest = rest[0], rest[1:]
 	}
-	return asking(func(s *session.Session) error {
+	return reviving("", func(s *session.Session) error {
 		switch {
 		case word == "list" && len(rest) == 0:
 			return showSnapshots(h, s)
@@ -142,7 +151,7 @@ func rollbackMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		return magic.Usage(c)
 	}
 	words := append(c.Args, "", "")
-	return asking(func(s *session.Session) error {
+	return reviving("", func(s *session.Session) error {
 		if len(c.Args) == 0 {
 			n, err := s.Undo()
 			if err == nil {

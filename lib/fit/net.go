@@ -175,8 +175,8 @@ func (n *Net) change() error {
 	l, err := n.session.Jobs()
 	for _, j := range l {
 		if j.Name == n.name && !j.State.Over() {
-			return wire.Errorf(wire.Invalid, "fit: %s: a job trains it (%s, turn %d of %d): want one training at a time", n.name, j.State, j.Place.Turn+1, j.Turns).
-				WithHint("%%jobs attach %s follows it, %%jobs stop %[1]s ends it and keeps the weights", n.name)
+			return wire.Errorf(wire.Invalid, "fit: %s: a job trains it (%s, turn %d of %d): want one training at a time; %%jobs stop %[1]s ends it and keeps the weights", n.name, j.State, j.Place.Turn+1, j.Turns).
+				WithHint("%%jobs attach %s follows it, %%jobs stop %[1]s ends it", n.name)
 		}
 	}
 	return err
