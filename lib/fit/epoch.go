@@ -111,8 +111,11 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 					at = Add(Mul(i, unroll), numbers[k])
 				}
 				t.mark("data/gather")
-				index := DynamicSlice(order, []*Node{Add(place, Mul(at, size))}, []int{c.part()})
-				b := t.take(c.part(), sources, rows(index))
+				pick := func(a *Node) *Node { return a } // all, as they lie: see run
+				if c.part() < s.N {
+					pick = rows(DynamicSlice(order, []*Node{Add(place, Mul(at, size))}, []int{c.part()}))
+				}
+				b := t.take(c.part(), sources, pick)
 				number := Add(step, at)
 				if c.Single {
 					number = Add(step, numbers[k]) // step counts on from run to run

@@ -209,15 +209,17 @@ func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec
 }
 
 // AllocatorEnv makes glibc's allocator fit for XLA, whose memory comes from it on
-// the CPU. XLA frees a few hundred small blocks of the same sizes after each step:
-// a cache of 7 a size, as is usual, is too small for them; with 1000 a step of 31
-// arrays takes a sixth less. Large arrays are made of huge pages: 188 MB that
-// nobody has used before are there in less than half of the time. Blocks of up to
-// 32 MB, the most that glibc allows, are of the heap, whose last 256 MB are not
-// given back only to be asked for again. One heap serves all threads: a step of the
-// MLP's training, whose chunks copy 21 MB, took 10.9 ms with one and 13.0 with a
-// heap for each thread, 16 % of it in the kernel (2 cores, in turns).
-const AllocatorEnv = "GLIBC_TUNABLES=glibc.malloc.tcache_count=1000:glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456:glibc.malloc.arena_max=1"
+// the CPU. XLA frees a few dozen small blocks of the same sizes after each step: a
+// cache of 7 a size, as is usual, is too small for them. One of 1,000 is too large,
+// as XLA asks for aligned blocks and what is cut off their ends stays in the cache,
+// between blocks that cannot be joined then: the MLP's training grew to 2.7 GB, and
+// its first epochs took 3 times as long, as every page was new. For the same reason
+// there are no fast bins, which are also gone through at each large free: loading
+// ResNet152's program took 2.8 s with them and a heap for all threads, 1.7 without.
+// Large arrays are made of huge pages: 188 MB that nobody has used before are there
+// in less than half of the time. Blocks of up to 32 MB, the most that glibc allows,
+// are of the heap, whose last 256 MB are not given back only to be asked for again.
+const AllocatorEnv = "GLIBC_TUNABLES=glibc.malloc.tcache_count=100:glibc.malloc.mxfast=0:glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456"
 
 // Allocator is what a process with the devices of a plugin needs in its
 // environment before it starts: AllocatorEnv on a CPU, nothing elsewhere and where
