@@ -321,14 +321,7 @@ func TestOfflineNamesTheAlternatives(t *testing.T) {
 
 // A file that is damaged, and cannot be fetched again, is named.
 func TestOfflineNamesTheDamage(t *testing.T) {
-	c, files := tiny(t, "Tiny")
-	o := Options{Dir: t.TempDir(), Offline: true}
-	for name, data := range files {
-		place(t, filepath.Join(o.Dir, "tiny", name), data)
-	}
-	if _, err := c.load(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	c, files, o := byHand(t)
 	path := filepath.Join(o.Dir, "tiny", c.files[1].name)
 	for name := range files { // it could be unpacked again
 		if name != c.files[1].name {
@@ -347,7 +340,11 @@ func TestOfflineNamesTheDamage(t *testing.T) {
 	}
 }
 
-func TestFilesPlacedByHand(t *testing.T) {
+func TestFilesPlacedByHand(t *testing.T) { byHand(t) }
+
+// byHand is a collection whose files were placed by hand, and have been read.
+func byHand(t *testing.T) (*collection, map[string][]byte, Options) {
+	t.Helper()
 	c, files := tiny(t, "Tiny")
 	o := Options{Dir: t.TempDir(), Offline: true}
 	for name, data := range files {
@@ -356,6 +353,7 @@ func TestFilesPlacedByHand(t *testing.T) {
 	if _, err := c.load(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
+	return c, files, o
 }
 
 func TestTwoAtOnceFetchOnce(t *testing.T) {
