@@ -3,7 +3,6 @@ package device
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -78,8 +77,9 @@ func (s *space) spares(taken ...name) *wire.Error {
 		if j.state.Over() {
 			continue
 		}
+		inputs := j.inputs()
 		for _, n := range taken {
-			if j.takes(n.name) {
+			if inputs[n.name] {
 				return wire.Errorf(wire.Invalid, "job %s, which is %s, needs the array %s", wire.Shown(j.body.Name), j.state, wire.ShownBriefly(n.name, 80)).
 					WithHint("%%jobs stop %s ends it and keeps its arrays; they can go then", j.body.Name)
 			}
@@ -88,11 +88,18 @@ func (s *space) spares(taken ...name) *wire.Error {
 	return nil
 }
 
-// takes says whether a step of the job takes an array of that name.
-func (j *loop) takes(array string) bool {
-	return slices.ContainsFunc(j.body.Steps, func(s wire.JobStep) bool {
-		return slices.ContainsFunc(s.Inputs, func(in wire.Input) bool { return in.Name == array || slices.Contains(in.Each, array) })
-	})
+// inputs are the names that the job's steps take.
+func (j *loop) inputs() map[string]bool {
+	m := map[string]bool{}
+	for _, s := range j.body.Steps {
+		for _, in := range s.Inputs {
+			m[in.Name] = true
+			for _, n := range in.Each {
+				m[n] = true
+			}
+		}
+	}
+	return m
 }
 
 // begin makes a loop ready and starts it.
