@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -75,46 +74,6 @@ func values(t *testing.T, a *Array) []float32 {
 	return v
 }
 
-func TestNamesOutlive(t *testing.T) {
-	p := serve(t)
-	s := p.open("one.ipynb")
-	a := put(t, s, 1, 2, 3)
-	if err := s.Bind([]string{"w"}, []*Array{a}); err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	if _, err := s.Array("w"); !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "used after Close") {
-		t.Errorf("a closed session: got %v", err)
-	}
-	again := p.open("one.ipynb")
-	b, err := again.Array("w")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(values(t, b)); got != "[1 2 3]" {
-		t.Errorf("got %s", got)
-	}
-	other := p.open("two.ipynb")
-	if _, err := other.Array("w"); !errors.Is(err, wire.NotFound) {
-		t.Errorf("another notebook sees the name: got %v", err)
-	}
-	l, err := other.ArraysOf("one.ipynb", "w")
-	if err != nil || fmt.Sprint(values(t, l[0])) != "[1 2 3]" {
-		t.Errorf("another notebook by name: got %v", err)
-	}
-	_, err = again.Array("v")
-	var e *wire.Error
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), `; did you mean "w"?`) || e.Hint() == "" {
-		t.Errorf("got %v, want a suggestion", err)
-	}
-	if n, err := again.Delete("w"); n != 1 || err != nil {
-		t.Errorf("delete: got %d, %v", n, err)
-	}
-	if got := fmt.Sprint(values(t, b)); got != "[1 2 3]" {
-		t.Errorf("a handle after its name was deleted: got %s", got)
-	}
-}
-
 func TestDonation(t *testing.T) {
 	p := serve(t)
 	s := p.open("donation")
@@ -147,72 +106,6 @@ func TestDonation(t *testing.T) {
 	st, _ := s.Status()
 	if st.Bytes > 16*5 {
 		t.Errorf("%d bytes are alive: donated state is held more than once", st.Bytes)
-	}
-}
-
-func TestAtomicNames(t *testing.T) {
-	p := serve(t)
-	s := p.open("atomic")
-	x := addOne(t, s, Options{Donate: []bool{true, true}}, f32(1), f32(1))
-	a, b := put(t, s, 0), put(t, s, 0)
-	if err := s.Bind([]string{"a", "b"}, []*Array{a, b}); err != nil {
-		t.Fatal(err)
-	}
-	// Donating a bound array without replacing it would lose it.
-	out, err := x.Run(Call{Inputs: []*Array{a, b}, Names: []string{"a", ""}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := out[0].Values(make([]float32, 1)); !errors.Is(err, wire.Invalid) {
-		t.Errorf("got %v, want %v", err, wire.Invalid)
-	}
-	again, err := s.Arrays("a", "b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Bind([]string{"a2"}, again[:1]); err != nil {
-		t.Fatal(err)
-	}
-	if out, err = x.Run(Call{Inputs: again, Names: []string{"a", "b"}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := out[0].Values(make([]float32, 1)); !errors.Is(err, wire.Invalid) {
-		t.Errorf("an array with a second name: got %v, want %v", err, wire.Invalid)
-	}
-	if _, err := s.Delete("a2"); err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.Arrays("a", "b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() { // a second client sees both old or both new
-		defer close(done)
-		r := p.open("atomic")
-		for range 300 {
-			pair, err := r.Arrays("a", "b")
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			v, w := make([]float32, 1), make([]float32, 1)
-			if e1, e2 := pair[0].Values(v), pair[1].Values(w); e1 == nil && e2 == nil && v[0] != w[0] {
-				t.Errorf("a is %v and b is %v", v, w)
-			}
-		}
-	}()
-	for range 2000 {
-		if l, err = x.Run(Call{Inputs: l, Names: []string{"a", "b"}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	<-done
-	if err := s.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if v := values(t, l[0]); v[0] != 2000 {
-		t.Errorf("got %v, want 2000", v)
 	}
 }
 
@@ -439,25 +332,6 @@ func TestNoSession(t *testing.T) {
 	}
 	if got, want := err.Error(), "session: no device session at "+socket+": connect: no such file or directory"; got != want {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// TestSpaceNames: names of notebooks that stand for no single one are refused.
-func TestSpaceNames(t *testing.T) {
-	p := serve(t)
-	for _, tt := range []struct{ space, want string }{
-		{strings.Repeat("s", 4097), "4097 bytes: limit is 4096"}, {"*", "stands for all"}, {strings.Repeat("s", 4096), ""}, {"a\nb", ""}, {"../../x", ""},
-	} {
-		s, err := Config{Socket: p.socket, Space: tt.space, NoStart: true}.Open()
-		var e *wire.Error
-		switch {
-		case tt.want == "" && err != nil:
-			t.Errorf("%.20q: %v", tt.space, err)
-		case tt.want == "":
-			s.Close()
-		case !errors.As(err, &e) || e.Code != wire.Invalid || !strings.Contains(e.Text, tt.want) || e.Next == "":
-			t.Errorf("%.20q: got %v, want a refusal that says %q and what next", tt.space, err, tt.want)
-		}
 	}
 }
 
