@@ -167,10 +167,18 @@ func (v Value) Expm1() Value { return v.library("Expm1", "__nv_expm1f") }
 // Log1p is log(1 + v), exact for small v.
 func (v Value) Log1p() Value { return v.library("Log1p", "__nv_log1pf") }
 
-// Sigmoid is 1/(1 + exp(-v)).
+// Exp2 is 2 to the power of v, to 2 units in the last place: one instruction.
+// What would be under 1.2e-38 is 0.
+func (v Value) Exp2() Value { return v.instruction("Exp2", "ex2.approx.ftz.f32") }
+
+// Reciprocal is 1/v, to 1 unit in the last place: one instruction. What would be
+// under 1.2e-38 is 0.
+func (v Value) Reciprocal() Value { return v.instruction("Reciprocal", "rcp.approx.ftz.f32") }
+
+// Sigmoid is 1/(1 + exp(-v)), in four instructions: those of Exp and Div for
+// numbers beyond 1e38 would change nothing here.
 func (v Value) Sigmoid() Value {
-	e := v.Neg().Exp().Add(1)
-	return v.b.operand("Sigmoid", 1, e.typ).Div(e)
+	return v.single("Sigmoid").Mul(-math.Log2E).Exp2().Add(1).Reciprocal()
 }
 
 // single refuses everything but float32, which is what these are computed in.
@@ -186,6 +194,12 @@ func (v Value) single(op string) Value {
 func (v Value) library(op, symbol string) Value {
 	v.single(op)
 	return v.b.op(v.typ, `tt.extern_elementwise %s {libname = "libdevice", libpath = "", pure = true, symbol = "%s"} : (%s) -> %s`, v.name, symbol, v.typ, v.typ)
+}
+
+// instruction is one of PTX, of one float32.
+func (v Value) instruction(op, name string) Value {
+	v.single(op)
+	return v.b.op(v.typ, `tt.elementwise_inline_asm "%s $0, $1;" {constraints = "=f,f", packed_element = 1 : i32, pure = true} %s : %s -> %s`, name, v.name, v.typ, v.typ)
 }
 
 // To changes the type of elements. Floats become integers by dropping what

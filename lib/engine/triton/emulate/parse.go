@@ -20,7 +20,7 @@ type op struct {
 	types   []triton.Type // of the results
 	params  []string      // of the region: for's index and carried values, reduce's pairs
 	number  int           // an axis, or the end of a range
-	text    string        // a constant, a library's symbol
+	text    string        // a constant,
 	order   []int
 	body    []*op
 	other   []*op // else
@@ -30,7 +30,7 @@ var (
 	nameOf   = regexp.MustCompile(`%[A-Za-z0-9_]+(#[0-9]+)?`)
 	typeOf   = regexp.MustCompile(`tensor<([0-9x]+)x(!tt\.ptr<\w+>|\w+)>|!tt\.ptr<(\w+)>|\b(i1|i8|i32|i64|f32|bf16|f16)\b`)
 	axisOf   = regexp.MustCompile(`(?:axis|end) = (\d+)`)
-	symbolOf = regexp.MustCompile(`symbol = "(\w+)"`)
+	symbolOf = regexp.MustCompile(`symbol = "(\w+)"|inline_asm "([\w.]+) `)
 	orderOf  = regexp.MustCompile(`array<i32: ([0-9, ]+)>`)
 	carries  = regexp.MustCompile(`(%\w+) = (%[A-Za-z0-9_#]+)`)
 )
@@ -112,7 +112,7 @@ func region(lines []string) (body []*op, rest []string, err error) {
 			o.number, _ = strconv.Atoi(m[1])
 		}
 		if m := symbolOf.FindStringSubmatch(head); m != nil {
-			o.name = m[1]
+			o.name = m[1] + m[2]
 		}
 		if m := orderOf.FindStringSubmatch(head); m != nil {
 			for _, f := range strings.Split(m[1], ", ") {

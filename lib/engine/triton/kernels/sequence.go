@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
@@ -129,8 +130,31 @@ func newSequencer(b *triton.Block, l Sequence) *sequencer {
 			}
 		}
 	}
+	s.scale()
 	return s
 }
+
+// scale makes the sums of the gates the exponents of 2 that their sigmoids, and
+// the tanh of the cell's, begin with.
+func (s *sequencer) scale() {
+	gates := func(w *[4]triton.Value) {
+		for g, by := range [4]float64{-math.Log2E, -math.Log2E, tanhScale, -math.Log2E} {
+			w[g] = w[g].Mul(by)
+		}
+	}
+	gates(&s.bias)
+	for _, w := range [][][4]triton.Value{s.feed, s.recurrent} {
+		for i := range w {
+			gates(&w[i])
+		}
+	}
+}
+
+// tanhScale makes x what tanh(x) is twice the sigmoid of, as an exponent of 2.
+const tanhScale = -2 * math.Log2E
+
+// sigmoid is that of what has been scaled.
+func sigmoid(x triton.Value) triton.Value { return x.Exp2().Add(1).Reciprocal() }
 
 // scalar is a number of an input.
 func (s *sequencer) scalar(input int, at any) triton.Value {
@@ -175,8 +199,8 @@ func (s *sequencer) write() {
 	s.back()
 }
 
-// forwards goes along the sequence. Its state is what came out, the cell, and
-// the inputs of the next places.
+// forwards goes along the sequence. Its state is what came out, the cell, scaled,
+// and the inputs of the next places.
 func (s *sequencer) forwards() {
 	b := s.b
 	last := b.Full(dtypes.Int32, float64(s.Length-1))
@@ -199,11 +223,11 @@ func (s *sequencer) forwards() {
 				z[g] = from.MulAdd(s.recurrent[j][g], z[g])
 			}
 		}
-		in, forget, cell, out := z[0].Sigmoid(), z[1].Sigmoid(), tanh(z[2]), z[3].Sigmoid()
-		c = in.MulAdd(cell, forget.Mul(c))
-		end := tanh(c)
+		in, forget, half, out := sigmoid(z[0]), sigmoid(z[1]), sigmoid(z[2]), sigmoid(z[3])
+		c = in.MulAdd(half.MulAdd(2*tanhScale, -tanhScale), forget.Mul(c))
+		end := sigmoid(c).MulAdd(2, -1)
 		kept := s.planes(t)
-		for k, v := range [planes]triton.Value{in, forget, cell, out, c, end} {
+		for k, v := range [planes]triton.Value{in, forget, half.MulAdd(2, -1), out, c.Mul(1 / tanhScale), end} {
 			kept[k].Store(v)
 		}
 		return slices.Concat([]triton.Value{out.Mul(end), c}, x[s.In:], next)
