@@ -13,7 +13,9 @@ import (
 // the one after it, so that they never wait for the host.
 type ahead struct {
 	portion      *portion
+	order        *shuffled
 	first, turns int
+	closes       bool // it is an epoch's last
 	began        time.Time
 	after        copies
 	results      *session.Array
@@ -27,22 +29,23 @@ type ahead struct {
 // ask begins some turns with a state, from an example of the epoch on. Their
 // results are asked for at once, so that the clock is read when they come and not
 // when the run has done with the chunk after it.
-func (r *run) ask(state copies, p *portion, order copies, first, turns int) (*ahead, error) {
-	c := &ahead{portion: p, first: first, turns: turns, began: time.Now()}
+func (r *run) ask(state copies, p *portion, order *shuffled, first, turns int) (*ahead, error) {
+	c := &ahead{portion: p, order: order, first: first, turns: turns, closes: r.closes(p, first, turns), began: time.Now()}
 	var err error
-	c.after, c.results, err = p.steps.do(state, r.data, order, r.rate, first, turns)
+	c.after, c.results, err = p.steps.do(state, r.data, order.order, r.rate, first, turns)
 	if err != nil {
 		return nil, err
 	}
 	if p.Packed {
 		r.state, r.named = c.after, false // the one before is gone
-		if r.ends(p, first, turns) || time.Since(r.last) > naming {
+		if c.closes && (r.joined || r.Validation != nil || r.asking == r.Epochs) || time.Since(r.last) > naming {
 			if c.unpacked, err = r.unpacked(); err != nil {
 				return nil, err
 			}
 			r.last = time.Now()
 		}
 	}
+	order.hold()
 	c.values, c.over = make([]float32, p.results().Size()), make(chan struct{})
 	go func() {
 		defer close(c.over)
@@ -55,16 +58,15 @@ func (r *run) ask(state copies, p *portion, order copies, first, turns int) (*ah
 	return c, nil
 }
 
-// ends says whether a chunk is the last of the run, or the last before a test.
-func (r *run) ends(p *portion, first, turns int) bool {
+// closes says whether a chunk is the last of an epoch.
+func (r *run) closes(p *portion, first, turns int) bool {
 	last := &r.main
 	for _, q := range []*portion{&r.odd, &r.tail} {
 		if q.turns > 0 {
 			last = q
 		}
 	}
-	return p == last && first+turns*p.turn()*p.Batch == p.first+p.turns*p.turn()*p.Batch &&
-		(r.joined || r.Validation != nil || r.epoch.Number == r.Epochs)
+	return p == last && first+turns*p.turn()*p.Batch == p.first+p.turns*p.turn()*p.Batch
 }
 
 // drop gives back what a chunk makes that nobody will look at.
@@ -74,10 +76,11 @@ func (c *ahead) drop() {
 	}
 	free(c.unpacked...)
 	c.results.Finalize()
+	c.order.release()
 }
 
 // keep waits for a chunk, and keeps what it made when its losses are finite.
-func (r *run) keep(c *ahead, order copies) error {
+func (r *run) keep(c *ahead) error {
 	n, p := r.net, c.portion
 	if err := during(r.ctx, func() { r.tell("train") }, func() error { <-c.over; return c.err }); err != nil {
 		return err
@@ -93,9 +96,9 @@ func (r *run) keep(c *ahead, order copies) error {
 	defer free(c.unpacked...)
 	if p.Packed {
 		if wrong > 0 {
-			return r.halt(c, order, values, steps-int(wrong))
+			return r.halt(c, values, steps-int(wrong))
 		}
-	} else if err := r.take(c, order, values, wrong > 0); err != nil {
+	} else if err := r.take(c, values, wrong > 0); err != nil {
 		return err
 	}
 	c.results.Finalize()
@@ -124,13 +127,13 @@ func paced(known, took time.Duration, steps int) time.Duration {
 }
 
 // take makes what a chunk has made the run's state when its losses are finite.
-func (r *run) take(c *ahead, order copies, values []float32, wrong bool) error {
+func (r *run) take(c *ahead, values []float32, wrong bool) error {
 	n, p := r.net, c.portion
 	if bad := notFinite(values); bad >= 0 {
-		return r.diagnose(p, order, c.first, bad, float64(values[bad*columns]))
+		return r.diagnose(p, c.order.order, c.first, bad, float64(values[bad*columns]))
 	}
 	if wrong { // the last step's gradient was not finite, though its loss was
-		return r.diagnose(p, order, c.first, c.turns*p.turn(), math.NaN())
+		return r.diagnose(p, c.order.order, c.first, c.turns*p.turn(), math.NaN())
 	}
 	if err := n.bind(n.layout.all(), c.after[0]); err != nil {
 		return err
@@ -142,13 +145,13 @@ func (r *run) take(c *ahead, order copies, values []float32, wrong bool) error {
 
 // halt is the end of a run whose packed state has stopped after some good steps
 // of a chunk.
-func (r *run) halt(c *ahead, order copies, values []float32, good int) error {
+func (r *run) halt(c *ahead, values []float32, good int) error {
 	loss := float64(values[good*columns])
 	if !math.IsInf(loss, 0) { // the loss may be finite where the gradient is not
 		loss = math.NaN()
 	}
 	r.count(values, c.portion.Batch, good)
-	return r.diagnose(c.portion, order, c.first+good*c.portion.Batch, 0, loss)
+	return r.diagnose(c.portion, c.order.order, c.first+good*c.portion.Batch, 0, loss)
 }
 
 // count adds the results of steps to the epoch's.

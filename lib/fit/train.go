@@ -9,7 +9,6 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
-	"gaiden/lib/engine/hlo"
 	"gaiden/lib/session"
 )
 
@@ -88,6 +87,10 @@ type run struct {
 	main, odd, tail portion
 	steps           int           // of an epoch
 	joined          bool          // epochs are single steps that nobody looks at: all are one loop
+	drains          bool          // something is decided between two epochs
+	asked           []*ahead      // the first is at work, the others wait for it
+	asking          int           // the epoch of the last one
+	settling        bool          // the run was stopped: epochs are not finished
 	done            int           // steps of this run
 	kept            time.Time     // when the last chunk was
 	pace            time.Duration // of a step; 0: not known yet
@@ -95,6 +98,8 @@ type run struct {
 	epoch           Epoch
 	step            int // of the epoch
 	sum, weight     float64
+	best            float64 // loss of an epoch
+	since           int     // epochs without a better one
 }
 
 // run checks the wishes and prepares the programs.
@@ -127,7 +132,8 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 	if err := n.carries(data, t); err != nil {
 		return nil, err
 	}
-	r := &run{Train: t, net: n, ctx: ctx, data: data, history: &History{}, began: time.Now()}
+	r := &run{Train: t, net: n, ctx: ctx, data: data, history: &History{}, began: time.Now(), best: math.Inf(1)}
+	r.drains = t.Validation != nil || t.Threshold != 0 || t.Patience != 0 || len(n.carried()) > 0 && !t.KeepState
 	r.saves.last = r.began
 	whole, rest := data.N/t.Batch, data.N%t.Batch
 	if t.DropLast {
@@ -136,8 +142,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 	r.steps = whole
 	if t.Batch == data.N { // nothing to shuffle but the order of sums
 		r.InOrder = true
-		r.joined = t.Epochs > 1 && t.Validation == nil && t.Threshold == 0 && t.Patience == 0 && n.config.Devices < 2 &&
-			(t.KeepState || len(n.carried()) == 0)
+		r.joined = t.Epochs > 1 && !r.drains && n.config.Devices < 2
 	}
 	if r.joined {
 		whole = t.Epochs
@@ -209,132 +214,6 @@ func (r *run) ready(p *portion) error {
 	r.prepare(p)
 	r.tell("compile")
 	return p.steps.ready(r.ctx, func() { r.tell("compile") })
-}
-
-// epochs runs them all.
-func (r *run) epochs() error {
-	key := fmt.Sprintf("order/%d/%t/%d", r.data.N, !r.InOrder, r.devices)
-	order := r.net.prepare(key, func() (*hlo.Program, error) { return r.net.orderProgram(r.data.N, !r.InOrder, r.devices) }, nil)
-	if r.net.packs(r) {
-		r.pack()
-	}
-	r.prepare(&r.main)
-	if err := r.ready(&r.main); err != nil {
-		return err
-	}
-	r.prepare(&r.odd)
-	r.prepare(&r.tail)
-	err := r.spread()
-	if err != nil {
-		return err
-	}
-	if r.order, err = r.wait(r.ctx, key, order); err != nil {
-		return err
-	}
-	if r.joined {
-		r.epoch = Epoch{Number: 1, Train: Score{Labels: r.data.targets == 0}}
-		return r.one()
-	}
-	best, since := math.Inf(1), 0
-	for e := 1; e <= r.Epochs; e++ {
-		r.epoch = Epoch{Number: e, Train: Score{N: 0, Labels: r.data.targets == 0}}
-		r.step, r.sum, r.weight = 0, 0, 0
-		if err := r.one(); err != nil {
-			return err
-		}
-		r.epoch.Elapsed = time.Since(r.began)
-		r.history.Epochs = append(r.history.Epochs, r.epoch)
-		r.saves.ask(r.snapshot)
-		r.tell("train")
-		loss := r.epoch.Train.Loss
-		if v := r.epoch.Validation; v != nil {
-			loss = v.Loss
-		}
-		if loss < best {
-			best, since = loss, 0
-		} else {
-			since++
-		}
-		switch {
-		case e == r.Epochs:
-		case loss < r.Threshold:
-			r.history.Stopped = fmt.Sprintf("loss %.6g is below the threshold %g after epoch %d", loss, r.Threshold, e)
-			return nil
-		case r.Patience > 0 && since >= r.Patience:
-			r.history.Stopped = fmt.Sprintf("loss has not become smaller than %.6g for %d epochs", best, since)
-			return nil
-		}
-	}
-	return nil
-}
-
-// one runs one epoch and its validation.
-func (r *run) one() error {
-	if err := r.resetState(); err != nil {
-		return err
-	}
-	last := len(r.state[0]) - 1
-	order, err := run1(r.order, r.state.cut(last, last+1))
-	if err != nil {
-		return err
-	}
-	defer order.free()
-	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
-		if err := r.ready(p); err != nil {
-			return err
-		}
-		if err := r.portion(p, order); err != nil {
-			return err
-		}
-	}
-	if r.Validation == nil {
-		return nil
-	}
-	if err := r.name(); err != nil {
-		return err
-	}
-	r.tell("test")
-	v, err := r.net.score(r.ctx, r.Validation, func() { r.tell("test") })
-	if err != nil {
-		return err
-	}
-	r.epoch.Validation = v
-	return nil
-}
-
-// portion does an epoch's turns of a portion, chunk after chunk.
-func (r *run) portion(p *portion, order copies) error {
-	var asked []*ahead // the first is at work, the second waits for it
-	defer func() {
-		if p.Packed && r.ctx.Err() != nil { // their steps are in the state
-			r.ctx = context.WithoutCancel(r.ctx)
-			for len(asked) > 0 && r.keep(asked[0], order) == nil {
-				asked = asked[1:]
-			}
-		}
-		for _, c := range asked {
-			c.drop()
-		}
-	}()
-	for turn := 0; turn < p.turns || len(asked) > 0; {
-		for turn < p.turns && len(asked) < r.depth() {
-			turns, state := r.turns(p, p.turns-turn), r.state
-			if len(asked) > 0 {
-				state = asked[0].after
-			}
-			c, err := r.ask(state, p, order, p.first+turn*p.turn()*p.Batch, turns)
-			if err != nil {
-				return err
-			}
-			asked, turn = append(asked, c), turn+turns
-		}
-		if err := r.keep(asked[0], order); err != nil {
-			return err
-		}
-		asked = asked[1:]
-		r.tell("train")
-	}
-	return nil
 }
 
 // depth is how many chunks are asked for at a time: one, until it is known how

@@ -20,7 +20,8 @@ type Options struct {
 	// outputs'. One entry an input (of one replica); nil is none.
 	Donate []bool
 	// Flags are XLA options for this program, such as
-	// "xla_gpu_enable_triton_gemm": false.
+	// "xla_gpu_enable_triton_gemm": false. One whose name ends in "?" is a wish:
+	// a plugin that does not know it compiles without.
 	Flags map[string]any
 	// FirstLook compiles sooner and worse; see [FirstLook].
 	FirstLook bool

@@ -180,6 +180,7 @@ func (w *Worker) options(p *program, b *wire.ProgramBody) (pjrt.CompileOptions, 
 		if err := json.Unmarshal([]byte(b.Flags), &opts.Flags); err != nil {
 			return opts, wire.Errorf(wire.Invalid, "compile options: %v", err)
 		}
+		w.wishes(opts.Flags)
 	}
 	if p.replicas > len(w.devices) {
 		return opts, wire.Errorf(wire.Invalid, "program for %d devices, session has %d", p.replicas, len(w.devices))

@@ -47,6 +47,9 @@ type Worker struct {
 	stopped    chan struct{}
 	once       sync.Once
 
+	flags sync.Mutex      // protects known
+	known map[string]bool // flags that the plugin has been asked for
+
 	tracing sync.Mutex // protects trace
 	trace   *pjrt.Profile
 

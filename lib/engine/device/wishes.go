@@ -1,0 +1,50 @@
+package device
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"gaiden/lib/engine/pjrt"
+)
+
+// wishes turns flags whose names end in "?" into flags, or leaves them out where
+// the plugin does not know them or their value: options that come and go with
+// XLA's versions, without which a program is as right.
+func (w *Worker) wishes(flags map[string]any) {
+	for wish, value := range maps.Clone(flags) {
+		name, is := strings.CutSuffix(wish, "?")
+		if !is {
+			continue
+		}
+		delete(flags, wish)
+		if _, set := flags[name]; !set && w.knows(name, value) {
+			flags[name] = value
+		}
+	}
+}
+
+// nothing is the smallest program.
+const nothing = `module { func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> } }`
+
+// knows says whether the plugin takes a flag, by compiling with it.
+func (w *Worker) knows(name string, value any) bool {
+	key := fmt.Sprint(name, "=", value)
+	w.flags.Lock()
+	defer w.flags.Unlock()
+	known, asked := w.known[key]
+	if asked {
+		return known
+	}
+	exe, err := w.client.Compile([]byte(nothing), pjrt.CompileOptions{Flags: map[string]any{name: value}})
+	if err != nil {
+		w.Logf("programs are compiled without %s: %v", key, err)
+	} else {
+		exe.Close()
+	}
+	if w.known == nil {
+		w.known = map[string]bool{}
+	}
+	w.known[key] = err == nil
+	return err == nil
+}

@@ -1,0 +1,200 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gaiden/lib/engine/hlo"
+)
+
+// epochs runs them all. Where nothing is decided between two of them, the next one
+// is asked for while the devices are still at work on the one before.
+func (r *run) epochs() error {
+	key := fmt.Sprintf("order/%d/%t/%d", r.data.N, !r.InOrder, r.devices)
+	order := r.net.prepare(key, func() (*hlo.Program, error) { return r.net.orderProgram(r.data.N, !r.InOrder, r.devices) }, nil)
+	if r.net.packs(r) {
+		r.pack()
+	}
+	r.prepare(&r.main)
+	if err := r.ready(&r.main); err != nil {
+		return err
+	}
+	r.prepare(&r.odd)
+	r.prepare(&r.tail)
+	err := r.spread()
+	if err != nil {
+		return err
+	}
+	if r.order, err = r.wait(r.ctx, key, order); err != nil {
+		return err
+	}
+	defer r.settle()
+	r.open(1)
+	epochs := r.Epochs
+	if r.joined {
+		epochs = 1
+	}
+	for e := 1; e <= epochs && r.history.Stopped == ""; e++ {
+		if err := r.one(e); err != nil {
+			return err
+		}
+	}
+	return r.drain(0)
+}
+
+// open begins an epoch: the next chunk that is kept is its first.
+func (r *run) open(epoch int) {
+	r.epoch = Epoch{Number: epoch, Train: Score{Labels: r.data.targets == 0}}
+	r.step, r.sum, r.weight = 0, 0, 0
+}
+
+// one asks for one epoch.
+func (r *run) one(epoch int) error {
+	r.asking = epoch
+	if err := r.resetState(); err != nil {
+		return err
+	}
+	state := r.front()
+	last := len(state[0]) - 1
+	order, err := run1(r.order, state.cut(last, last+1))
+	if err != nil {
+		return err
+	}
+	c := &shuffled{order: order}
+	defer c.release()
+	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
+		if err := r.ready(p); err != nil {
+			return err
+		}
+		if err := r.portion(p, c); err != nil {
+			return err
+		}
+	}
+	if r.drains {
+		return r.drain(0)
+	}
+	return nil
+}
+
+// front is the state after all that has been asked for.
+func (r *run) front() copies {
+	if n := len(r.asked); n > 0 && !r.asked[n-1].portion.Packed {
+		return r.asked[n-1].after
+	}
+	return r.state
+}
+
+// portion asks for an epoch's turns of a portion, chunk after chunk.
+func (r *run) portion(p *portion, order *shuffled) error {
+	for turn := 0; turn < p.turns; {
+		if err := r.drain(r.depth() - 1); err != nil {
+			return err
+		}
+		turns := r.turns(p, p.turns-turn)
+		c, err := r.ask(r.front(), p, order, p.first+turn*p.turn()*p.Batch, turns)
+		if err != nil {
+			return err
+		}
+		r.asked, turn = append(r.asked, c), turn+turns
+	}
+	return nil
+}
+
+// drain keeps chunks until so many are left.
+func (r *run) drain(left int) error {
+	for len(r.asked) > left {
+		c := r.asked[0]
+		if err := r.keep(c); err != nil {
+			return err
+		}
+		r.asked = r.asked[1:]
+		c.order.release()
+		if c.closes && !r.joined && !r.settling {
+			if err := r.finish(); err != nil {
+				return err
+			}
+		} else {
+			r.tell("train")
+		}
+	}
+	return nil
+}
+
+// settle gives back what a run that ends early has asked for. The steps of a
+// packed state are in it: they count.
+func (r *run) settle() {
+	if len(r.asked) > 0 && r.asked[0].portion.Packed && r.ctx.Err() != nil {
+		r.ctx, r.settling = context.WithoutCancel(r.ctx), true
+		r.drain(0) // what fails is dropped
+	}
+	for _, c := range r.asked {
+		c.drop()
+	}
+	r.asked = nil
+}
+
+// finish ends an epoch whose chunks are kept, with its test and what is decided
+// by it.
+func (r *run) finish() error {
+	if r.Validation != nil {
+		if err := r.name(); err != nil {
+			return err
+		}
+		r.tell("test")
+		v, err := r.net.score(r.ctx, r.Validation, func() { r.tell("test") })
+		if err != nil {
+			return err
+		}
+		r.epoch.Validation = v
+	}
+	r.epoch.Elapsed = time.Since(r.began)
+	r.history.Epochs = append(r.history.Epochs, r.epoch)
+	r.saves.ask(r.snapshot)
+	r.tell("train")
+	if r.epoch.Number < r.Epochs {
+		if r.history.Stopped = r.enough(); r.history.Stopped == "" {
+			r.open(r.epoch.Number + 1)
+		}
+	}
+	return nil
+}
+
+// enough says why no more epochs are wanted; "" if they are.
+func (r *run) enough() string {
+	loss := r.epoch.Train.Loss
+	if v := r.epoch.Validation; v != nil {
+		loss = v.Loss
+	}
+	if loss < r.best {
+		r.best, r.since = loss, 0
+	} else {
+		r.since++
+	}
+	switch {
+	case r.Threshold != 0 && loss < r.Threshold:
+		return fmt.Sprintf("loss %.6g is below the threshold %g after epoch %d", loss, r.Threshold, r.epoch.Number)
+	case r.Patience > 0 && r.since >= r.Patience:
+		return fmt.Sprintf("loss has not become smaller than %.6g for %d epochs", r.best, r.since)
+	}
+	return ""
+}
+
+// shuffled is the order of an epoch's examples. Its chunks hold it, as the one
+// that asks for them does.
+type shuffled struct {
+	order copies
+	held  int // by chunks
+}
+
+func (s *shuffled) hold() *shuffled {
+	s.held++
+	return s
+}
+
+// release gives the order back when nobody holds it any more.
+func (s *shuffled) release() {
+	if s.held--; s.held < 0 {
+		s.order.free()
+	}
+}
