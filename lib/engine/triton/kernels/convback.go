@@ -16,23 +16,27 @@ import (
 //
 // g is the gradient before the convolution's own activation and behind its
 // pooling.
+//
+// A block is one pixel of some images, so that all of it comes from the same
+// results with the same weights, and no turn of the loop is spent on taps that
+// reach outside: of the 16 of LeNet5's third convolution a pixel has 1 to 4.
 type ConvInput struct {
 	Geometry
 	G, X, D dtypes.DType // elements of g, x and d; default: float32
 	Compute dtypes.DType // what the factors are rounded to; default: float32, as TF32
 	Act     Act          // what made x
-	Tile    Tile         // M of pixels, N of input channels, K of output channels
+	Tile    Tile         // M of images, N of input channels, K of results and their channels
 }
 
 func (c ConvInput) tile() Tile {
-	usual := Tile{M: 32, N: 16, K: 16, Warps: 2, Stages: 3}
+	usual := Tile{M: 32, N: 16, K: 64, Warps: 2, Stages: 3}
 	if c.Out > 16 {
-		usual = Tile{M: 16, N: 16, K: min(128, triton.Cover(c.Out, 16)), Warps: 4, Stages: 3}
+		usual = Tile{M: 16, N: 16, K: 128, Warps: 4, Stages: 3}
 	}
 	if c.In > 16 && c.Batch*c.Height*c.Width >= many {
 		usual = Tile{M: 128, N: 32, K: 64, Warps: 4, Stages: 3}
 	}
-	t := c.Tile.or(usual).fit(c.Batch*c.Height*c.Width, c.In, c.Out)
+	t := c.Tile.or(usual).fit(c.Batch, c.In, c.Size*c.Size*c.Out)
 	t.Split = 1
 	return t
 }
@@ -44,7 +48,13 @@ func (c ConvInput) Key() string {
 
 // Tiles are those worth trying.
 func (c ConvInput) Tiles() []Tile {
-	l := append([]Tile{{}, {M: 32, N: 16, K: 128, Warps: 4, Stages: 2}, {M: 128, N: 32, K: 64, Warps: 4, Stages: 3}, {M: 128, N: 32, K: 32, Warps: 8, Stages: 3}}, convolutions...)
+	l := []Tile{{}}
+	for _, m := range []int{16, 32, 64, 128} {
+		for _, k := range []int{32, 64, 128} {
+			l = append(l, Tile{M: m, N: 16, K: k, Warps: max(2, min(4, m*k/1024)), Stages: 3})
+		}
+	}
+	l = append(l, Tile{M: 128, N: 32, K: 64, Warps: 4, Stages: 3}, Tile{M: 128, N: 32, K: 32, Warps: 8, Stages: 3}, Tile{M: 64, N: 32, K: 64, Warps: 4, Stages: 2})
 	return distinct(l, func(t Tile) Tile { c.Tile = t; return c.tile() })
 }
 
@@ -54,7 +64,6 @@ func (c ConvInput) With(t Tile) Op { c.Tile = t; return c }
 // Kernel is the kernel of these sizes.
 func (c ConvInput) Kernel() triton.Kernel {
 	t := c.tile()
-	pixels, depth := c.Batch*c.Height*c.Width, c.Size*c.Size*c.Out
 	in := []shapes.Shape{c.output(or32(c.G)), c.weights()}
 	if c.Pool {
 		in = append(in, c.output(dtypes.Uint8))
@@ -62,29 +71,31 @@ func (c ConvInput) Kernel() triton.Kernel {
 	if c.Act != Identity {
 		in = append(in, c.input(or32(c.X)))
 	}
+	images := triton.Blocks(c.Batch, t.M)
 	return triton.Kernel{
-		Name: "conv_input_" + c.Act.String(), Grid: [3]int{triton.Blocks(pixels, t.M), triton.Blocks(c.In, t.N)},
+		Name: "conv_input_" + c.Act.String(), Grid: [3]int{images * c.Height * c.Width, triton.Blocks(c.In, t.N)},
 		Warps: t.Warps, Stages: t.Stages,
 		Inputs: in, Outputs: []shapes.Shape{c.input(or32(c.D))},
-		FLOPs: 2 * float64(pixels) * float64(depth) * float64(c.In),
+		FLOPs: c.flops(),
 		Body: func(b *triton.Block) {
-			m, mIn := stretch(b, b.ProgramID(0), t.M, pixels).column()
+			m, mIn := stretch(b, b.ProgramID(0).Rem(images), t.M, c.Batch).column()
 			n, nIn := stretch(b, b.ProgramID(1), t.N, c.In).row()
-			image, y, x := m.Div(c.Height*c.Width), m.Div(c.Width).Rem(c.Height), m.Rem(c.Width)
-			chunks := triton.Blocks(c.Out, t.K) // of the channels of a tap
-			sum := b.For(0, c.Size*c.Size*chunks, 1, []triton.Value{b.Zeros(dtypes.Float32, t.M, t.N)}, func(turn triton.Value, sums []triton.Value) []triton.Value {
-				tap := turn.Div(chunks)
-				channel := turn.Rem(chunks).Mul(t.K).Add(b.Range(t.K))
-				column, row := channel.Expand(1), channel.Expand(0)
-				var columnIn, rowIn triton.Value
-				if c.Out%t.K != 0 {
-					columnIn, rowIn = column.Less(c.Out), row.Less(c.Out)
-				}
-				w := load(b.Input(1).At(tap.Mul(c.In).Add(n).Mul(c.Out).Add(column)), columnIn, nIn)
-				g := c.reaching(b, image, y.Sub(tap.Div(c.Size)).Add(c.Pad), x.Sub(tap.Rem(c.Size)).Add(c.Pad), row, mIn, rowIn)
+			pixel := b.ProgramID(0).Div(images)
+			height, width := c.reach()
+			top, rows := c.results(pixel.Div(c.Width), height)
+			left, columns := c.results(pixel.Rem(c.Width), width)
+			across := columns.Max(1) // where there are none, nothing is divided
+			depth := rows.Mul(columns).Mul(c.Out)
+			sum := b.For(0, depth, t.K, []triton.Value{b.Zeros(dtypes.Float32, t.M, t.N)}, func(i triton.Value, sums []triton.Value) []triton.Value {
+				k := i.Add(b.Range(t.K))
+				place, channel := k.Div(c.Out), k.Rem(c.Out)
+				row, column := top.Add(place.Div(across)), left.Add(place.Rem(across))
+				tap := pixel.Div(c.Width).Add(c.Pad).Sub(row).Mul(c.Size).Add(pixel.Rem(c.Width).Add(c.Pad).Sub(column))
+				w := load(b.Input(1).At(tap.Mul(c.In).Expand(1).Add(n).Mul(c.Out).Add(channel.Expand(1))), k.Less(depth).Expand(1), nIn)
+				g := c.reaching(b, m, row.Expand(0), column.Expand(0), channel.Expand(0), mIn, k.Less(depth).Expand(0))
 				return []triton.Value{b.Dot(g.To(or32(c.Compute)), w.To(or32(c.Compute)), sums[0], t.Rounding)}
 			})[0]
-			at := m.Mul(c.In).Add(n)
+			at := m.Mul(c.Height * c.Width).Add(pixel).Mul(c.In).Add(n)
 			if c.Act != Identity {
 				sum = c.Act.back(sum, load(b.Input(len(in)-1).At(at), mIn, nIn).To(dtypes.Float32))
 			}
@@ -93,16 +104,27 @@ func (c ConvInput) Kernel() triton.Kernel {
 	}
 }
 
-// reaching loads what comes back to pixels from one tap: the gradient of the
-// results at row and column of the images, where there are such, and where they
-// won their windows. channel is along the other axis.
+// reach is height and width of the results that come back: with pooling, a last
+// row or column that fills no window does not.
+func (c ConvInput) reach() (height, width int) {
+	height, width = c.Result()
+	if c.Pool {
+		return 2 * height, 2 * width
+	}
+	return height, width
+}
+
+// results are those along one axis whose windows a pixel is in, of so many there
+// are: the first, and how many.
+func (c ConvInput) results(at triton.Value, there int) (first, count triton.Value) {
+	first = at.Add(c.Pad + 1 - c.Size).Max(0)
+	return first, at.Add(c.Pad + 1).Min(there).Sub(first).Max(0)
+}
+
+// reaching loads what comes back to images from results at row and column, where
+// they won their windows. channel is along the same axis as these.
 func (c ConvInput) reaching(b *triton.Block, image, row, column, channel triton.Value, masks ...triton.Value) triton.Value {
 	height, width := c.Result()
-	reach := [2]int{height, width}
-	if c.Pool {
-		reach = [2]int{2 * height, 2 * width}
-	}
-	masks = append(masks, row.GreaterEqual(0).And(row.Less(reach[0])), column.GreaterEqual(0).And(column.Less(reach[1])))
 	if !c.Pool {
 		return load(b.Input(0).At(image.Mul(height).Add(row).Mul(width).Add(column).Mul(c.Out).Add(channel)), masks...)
 	}
