@@ -42,6 +42,15 @@ func (g Geometry) windows() int {
 // taps is how many numbers each result is a sum of.
 func (g Geometry) taps() int { return g.Size * g.Size * g.In }
 
+// side is of the square that a result looks at: with pooling, of all four places
+// of its window together.
+func (g Geometry) side() int {
+	if g.Pool {
+		return g.Size + 1
+	}
+	return g.Size
+}
+
 // rows is the number of results of a channel.
 func (g Geometry) rows() int {
 	height, width := g.Result()
@@ -73,25 +82,43 @@ func (g Geometry) key() string {
 	return s
 }
 
-// place is where the results m look at the image: the image's number, and the
-// row and column of their first tap at place q of the window.
-func (g Geometry) place(m triton.Value, q int) (image, y, x triton.Value) {
-	height, width := g.Result()
-	image, y, x = m.Div(height*width), m.Div(width).Rem(height), m.Rem(width)
-	if g.Pool {
-		y, x = y.Mul(2).Add(q/2), x.Mul(2).Add(q%2)
-	}
-	if g.Pad > 0 {
-		y, x = y.Sub(g.Pad), x.Sub(g.Pad)
-	}
-	return image, y, x
+// square is how many numbers a result looks at.
+func (g Geometry) square() int { return g.side() * g.side() * g.In }
+
+// number is where number k of a square stands in it.
+func (g Geometry) number(k triton.Value) (row, column, channel triton.Value) {
+	return k.Div(g.In * g.side()), k.Div(g.In).Rem(g.side()), k.Rem(g.In)
 }
 
-// patch loads the taps k of the results m at place q of the window: 0 outside
-// of the image. m and k are spans of two axes of one tile.
-func (g Geometry) patch(x triton.Value, m, k triton.Value, q int, masks ...triton.Value) triton.Value {
-	image, top, left := g.place(m, q)
-	channel, j, i := k.Rem(g.In), k.Div(g.In).Rem(g.Size), k.Div(g.In*g.Size)
+// weight is which weight number k of a square meets at place q of the window, an
+// int or a Value, and whether it meets one; the zero Value if all do.
+func (g Geometry) weight(k triton.Value, q any) (tap, is triton.Value) {
+	i, j, channel := g.number(k)
+	if !g.Pool {
+		return k, triton.Value{}
+	}
+	switch q := q.(type) {
+	case int:
+		i, j = i.Sub(q/2), j.Sub(q%2)
+	case triton.Value:
+		i, j = i.Sub(q.Div(2)), j.Sub(q.Rem(2))
+	}
+	is = i.GreaterEqual(0).And(i.Less(g.Size)).And(j.GreaterEqual(0).And(j.Less(g.Size)))
+	return i.Mul(g.Size).Add(j).Mul(g.In).Add(channel), is
+}
+
+// patch loads the numbers k of the squares that the results m look at: 0 outside of
+// the image. m and k are spans of two axes of one tile.
+func (g Geometry) patch(x triton.Value, m, k triton.Value, masks ...triton.Value) triton.Value {
+	height, width := g.Result()
+	image, top, left := m.Div(height*width), m.Div(width).Rem(height), m.Rem(width)
+	if g.Pool {
+		top, left = top.Mul(2), left.Mul(2)
+	}
+	if g.Pad > 0 {
+		top, left = top.Sub(g.Pad), left.Sub(g.Pad)
+	}
+	i, j, channel := g.number(k)
 	start := image.Mul(g.Height).Add(top).Mul(g.Width).Add(left).Mul(g.In)
 	at := start.Add(i.Mul(g.Width).Add(j).Mul(g.In).Add(channel))
 	if g.Pad > 0 {
@@ -116,7 +143,7 @@ type Conv struct {
 }
 
 func (c Conv) tile() Tile {
-	t := c.Tile.or(c.usual()).fit(c.rows(), c.Out, c.taps())
+	t := c.Tile.or(c.usual()).fit(c.rows(), c.Out, c.square())
 	t.Split = 1
 	return t
 }
@@ -187,15 +214,18 @@ func (c Conv) Kernel() triton.Kernel {
 			for q := range sums {
 				sums[q] = b.Zeros(dtypes.Float32, t.M, t.N)
 			}
-			sums = b.For(0, c.taps(), t.K, sums, func(i triton.Value, sums []triton.Value) []triton.Value {
+			// The square that a window looks at is read once; each of its places has
+			// the weights elsewhere in it.
+			sums = b.For(0, c.square(), t.K, sums, func(i triton.Value, sums []triton.Value) []triton.Value {
 				k, row := i.Add(b.Range(t.K)).Expand(1), i.Add(b.Range(t.K)).Expand(0)
 				var kIn, rowIn triton.Value
-				if c.taps()%t.K != 0 {
-					kIn, rowIn = k.Less(c.taps()), row.Less(c.taps())
+				if c.square()%t.K != 0 {
+					kIn, rowIn = k.Less(c.square()), row.Less(c.square())
 				}
-				w := load(b.Input(1).At(k.Mul(c.Out).Add(n)), kIn, nIn).To(or32(c.Compute))
+				x := c.patch(b.Input(0), m, row, mIn, rowIn).To(or32(c.Compute))
 				for q := range sums {
-					x := c.patch(b.Input(0), m, row, q, mIn, rowIn).To(or32(c.Compute))
+					tap, isTap := c.weight(k, q)
+					w := load(b.Input(1).At(tap.Mul(c.Out).Add(n)), kIn, isTap, nIn).To(or32(c.Compute))
 					sums[q] = b.Dot(x, w, sums[q], t.Rounding)
 				}
 				return sums

@@ -132,7 +132,7 @@ func TestConv(t *testing.T) {
 		near(t, what+" input gradient", run(t, ConvInput{Geometry: g, Act: before, Tile: tile}.Kernel(), in...)[0], dx, 1e-5)
 
 		for _, parts := range []int{0, 1, 3} {
-			c := ConvGradient{Geometry: g, Tile: tile, Parts: parts}
+			c := ConvGradient{Geometry: g, Tile: tile, Blocks: parts}
 			sum := run(t, c.Kernel(), gradient...)[0]
 			p := PartsUpdate{Parts: c.parts(), Weights: g.weights()}
 			got := run(t, p.Kernel(), sum)
@@ -150,7 +150,7 @@ func TestConv(t *testing.T) {
 	}
 }
 
-// TestOps writes every tiling of the ops of convolutions.
+// TestConvTiles writes every tiling of the ops of convolutions.
 func TestConvTiles(t *testing.T) {
 	g := Geometry{Batch: 8, Height: 28, Width: 28, In: 1, Out: 10, Size: 3, Pad: 1, Pool: true}
 	for _, op := range []Op{Conv{Geometry: g}, ConvInput{Geometry: g, Act: ReLU, G: dtypes.BFloat16, X: dtypes.BFloat16, D: dtypes.BFloat16, Compute: dtypes.BFloat16}, ConvGradient{Geometry: g}} {
@@ -160,7 +160,7 @@ func TestConvTiles(t *testing.T) {
 			}
 		}
 	}
-	if s := (ConvGradient{Geometry: g}).Shape(); !s.Equal(shapes.Make(dtypes.Float32, 25, 10, 10)) {
-		t.Errorf("parts are %s, want 25 of [10 10]", s)
+	if s := (ConvGradient{Geometry: g}).Shape(); !s.Equal(shapes.Make(dtypes.Float32, 100, 10, 10)) {
+		t.Errorf("parts are %s, want 4 for each of 25 blocks, of [10 10]", s)
 	}
 }

@@ -141,31 +141,37 @@ func (c ConvInput) reaching(b *triton.Block, image, row, column, channel triton.
 //
 // g is the gradient before the convolution's own activation and behind its
 // pooling.
+//
+// With pooling the square that a window looks at is read once for its four places:
+// each is as many columns of the product as there are channels, and makes parts of
+// its own.
 type ConvGradient struct {
 	Geometry
 	X, G    dtypes.DType // elements of x and g; default: float32
 	Compute dtypes.DType // what the factors are rounded to; default: float32, as TF32
-	Tile    Tile         // M of taps, N of channels, K of results
-	Parts   int          // default: one for each turn of the loop, at most 256
+	Tile    Tile         // M of the square, N of places and channels, K of results
+	Blocks  int          // that share the results; default: one for each turn of the loop, at most 256
 }
 
 func (c ConvGradient) tile() Tile {
-	usual := Tile{M: 64, N: 16, K: 64, Warps: 4, Stages: 2}
+	usual := Tile{M: 128, N: 32, K: 64, Warps: 4, Stages: 2}
 	if c.Out > 16 && c.taps() > 16 && c.rows() >= many {
 		usual = Tile{M: 64, N: 64, K: 32, Warps: 8, Stages: 2}
 	}
-	t := c.Tile.or(usual).fit(c.taps(), c.Out, c.rows())
+	t := c.Tile.or(usual).fit(c.square(), c.windows()*c.Out, c.rows())
 	t.Split = 1
 	return t
 }
 
-func (c ConvGradient) parts() int {
-	if c.Parts > 0 {
-		return c.Parts
+func (c ConvGradient) blocks() int {
+	if c.Blocks > 0 {
+		return c.Blocks
 	}
 	turns := triton.Blocks(c.rows(), c.tile().K)
 	return min(turns, max(128, min(256, turns/4)))
 }
+
+func (c ConvGradient) parts() int { return c.blocks() * c.windows() }
 
 // Shape is that of the parts.
 func (c ConvGradient) Shape() shapes.Shape {
@@ -182,6 +188,12 @@ func (c ConvGradient) Tiles() []Tile {
 	return distinct([]Tile{
 		{},
 		{M: 64, N: 16, K: 64, Warps: 4, Stages: 2},
+		{M: 64, N: 32, K: 32, Warps: 4, Stages: 2},
+		{M: 64, N: 32, K: 64, Warps: 4, Stages: 2},
+		{M: 128, N: 32, K: 32, Warps: 4, Stages: 2},
+		{M: 128, N: 32, K: 32, Warps: 8, Stages: 2},
+		{M: 128, N: 32, K: 64, Warps: 8, Stages: 2},
+		{M: 16, N: 64, K: 64, Warps: 4, Stages: 2},
 		{M: 16, N: 16, K: 64, Warps: 4, Stages: 2},
 		{M: 16, N: 16, K: 64, Warps: 2, Stages: 2},
 		{M: 32, N: 16, K: 32, Warps: 2, Stages: 3},
@@ -204,42 +216,36 @@ func (c ConvGradient) Kernel() triton.Kernel {
 	if c.Pool {
 		in = append(in, c.output(dtypes.Uint8))
 	}
-	each := triton.Blocks(triton.Blocks(c.rows(), c.parts()), t.K) * t.K // results of a part
+	each := triton.Blocks(triton.Blocks(c.rows(), c.blocks()), t.K) * t.K // results of a block
 	return triton.Kernel{
-		Name: "conv_gradient", Grid: [3]int{c.parts(), triton.Blocks(c.taps(), t.M), triton.Blocks(c.Out, t.N)},
+		Name: "conv_gradient", Grid: [3]int{c.blocks(), triton.Blocks(c.square(), t.M), triton.Blocks(c.windows()*c.Out, t.N)},
 		Warps: t.Warps, Stages: t.Stages,
 		Inputs: in, Outputs: []shapes.Shape{c.Shape()},
-		FLOPs: c.flops(),
+		FLOPs: 2 * float64(c.rows()) * float64(c.square()) * float64(c.windows()*c.Out),
 		Body: func(b *triton.Block) {
-			part, tap := b.ProgramID(0), b.ProgramID(1)
-			k, kIn := stretch(b, tap, t.M, c.taps()).column()
-			n, nIn := stretch(b, b.ProgramID(2), t.N, c.Out).row()
-			first := part.Mul(each)
+			block, part := b.ProgramID(0), b.ProgramID(1)
+			k, kIn := stretch(b, part, t.M, c.square()).column()
+			n, nIn := stretch(b, b.ProgramID(2), t.N, c.windows()*c.Out).row()
+			q, channel := n.Div(c.Out), n.Rem(c.Out)
+			first := block.Mul(each)
 			sums := b.For(0, each, t.K, []triton.Value{b.Zeros(dtypes.Float32, t.M, t.N), b.Zeros(dtypes.Float32, t.K, t.N)}, func(i triton.Value, sums []triton.Value) []triton.Value {
 				r := first.Add(i).Add(b.Range(t.K))
 				row, column := r.Expand(0), r.Expand(1)
 				rowIn, columnIn := row.Less(c.rows()), column.Less(c.rows())
-				at := column.Mul(c.Out).Add(n)
+				at := column.Mul(c.Out).Add(channel)
 				g := load(b.Input(1).At(at), columnIn, nIn)
-				var winner triton.Value
 				if c.Pool {
-					winner = load(b.Input(2).At(at), columnIn, nIn).To(dtypes.Int32)
+					g = load(b.Input(2).At(at), columnIn, nIn).To(dtypes.Int32).Equal(q).Select(g, 0)
 				}
-				sum := sums[0]
-				for q := range c.windows() {
-					share := g
-					if c.Pool {
-						share = winner.Equal(q).Select(g, 0)
-					}
-					x := c.patch(b.Input(0), row, k, q, rowIn, kIn)
-					sum = b.Dot(x.To(or32(c.Compute)), share.To(or32(c.Compute)), sum, t.Rounding)
-				}
-				return []triton.Value{sum, sums[1].Add(g.To(dtypes.Float32))}
+				x := c.patch(b.Input(0), row, k, rowIn, kIn)
+				return []triton.Value{b.Dot(x.To(or32(c.Compute)), g.To(or32(c.Compute)), sums[0], t.Rounding), sums[1].Add(g.To(dtypes.Float32))}
 			})
-			start := part.Mul(c.taps() + 1)
-			store(b.Output(0).At(start.Add(k).Mul(c.Out).Add(n)), sums[0], kIn, nIn)
-			b.If(tap.Equal(0), func() {
-				store(b.Output(0).At(start.Add(c.taps()).Mul(c.Out).Add(n)), sums[1].Sum(0).Expand(0), nIn)
+			// A number of the square is a tap of each place that has it in its own.
+			start := block.Mul(c.windows()).Add(q).Mul(c.taps() + 1)
+			tap, isTap := c.weight(k, q)
+			store(b.Output(0).At(start.Add(tap).Mul(c.Out).Add(channel)), sums[0], kIn, nIn, isTap)
+			b.If(part.Equal(0), func() {
+				store(b.Output(0).At(start.Add(c.taps()).Mul(c.Out).Add(channel)), sums[1].Sum(0).Expand(0), nIn)
 			}, nil)
 		},
 	}
@@ -269,11 +275,14 @@ func (p PartsUpdate) Kernel() triton.Kernel {
 }
 
 func (p PartsUpdate) task(rule Rule) task {
-	const size = 128
+	size, most := 128, 16
+	if p.Parts > 128 { // few numbers of many parts: the more are asked for at once
+		size, most = 32, 64
+	}
 	out := p.Weights.Dimensions[p.Weights.Rank()-1]
 	weights := p.Weights.Size()
 	blocks := triton.Blocks(weights, size)
-	deep := min(triton.Cover(p.Parts, 1), 16)
+	deep := min(triton.Cover(p.Parts, 1), most)
 	arrays, all, each := []shapes.Shape{p.Weights}, blocks, weights // each is the size of a part
 	if !p.NoBias {
 		arrays, all, each = append(arrays, shapes.Make(dtypes.Float32, out)), blocks+triton.Blocks(out, size), weights+out
