@@ -26,6 +26,7 @@ type bench struct {
 	devices   string        // numbers of devices, for train: "1,2,4"
 	variants  string        // ways of training that are measured too, for train
 	tune      time.Duration // at most, for each net, for train
+	limit     time.Duration // for a peer to print its next line, for train
 	seeds     int           // that each net is trained from, for accuracy
 	budget    time.Duration
 	info      sysinfo.Info
@@ -58,6 +59,7 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&b.devices, "devices", "", "train: compare these numbers of devices, such as 1,2,4")
 	f.StringVar(&b.variants, "variants", "", "train: measure these ways too, of: "+variantNames())
 	f.DurationVar(&b.tune, "tune", 15*time.Second, "train: time to choose kernels for each net on a GPU")
+	f.DurationVar(&b.limit, "limit", 10*time.Minute, "train: time for a peer to prepare a way of training, or to measure it once")
 	f.IntVar(&b.seeds, "seeds", 3, "accuracy: train each net from so many seeds")
 	f.DurationVar(&b.budget, "budget", time.Second, "time for each case")
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {

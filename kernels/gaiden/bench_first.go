@@ -186,7 +186,7 @@ func firstStep(p *privateSession, meter *session.CostMeter, c trainCase, evict w
 	if err := evicted(s, evict); err != nil {
 		return 0, cost, err
 	}
-	net, data, err := c.attach(s, c.config)
+	net, data, err := c.attach(s, "bench", c.config)
 	if err != nil {
 		return 0, cost, err
 	}

@@ -60,7 +60,7 @@ func benchGrowth(b *bench) error {
 
 // growth trains the case: seconds an epoch.
 func (c trainCase) growth(s *session.Session) ([]float64, error) {
-	net, data, err := c.attach(s, c.config)
+	net, data, err := c.attach(s, "bench", c.config)
 	if err != nil {
 		return nil, err
 	}

@@ -136,7 +136,7 @@ func benchDisturbance(b *bench, p *privateSession) error {
 	return b.disturb(p, s, "mlp-b100", 60, func() (func(int) error, error) {
 		c := caseOf("mlp-b100")
 		c = c.small()
-		net, data, err := c.attach(s, c.config)
+		net, data, err := c.attach(s, "bench", c.config)
 		return func(int) error {
 			_, err := net.Train(context.Background(), data, fit.Train{Batch: c.batch})
 			return err

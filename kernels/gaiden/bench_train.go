@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,9 +16,6 @@ import (
 	"gaiden/lib/session"
 	"gaiden/lib/timing"
 )
-
-// trainSamples is how often each way of training is measured.
-const trainSamples = 5
 
 // benchTrain measures training steps: whole epochs as one program, and the
 // phases as programs of their own, beside JAX and PyTorch. Each net has a session
@@ -33,72 +29,93 @@ func benchTrain(b *bench) error {
 			continue
 		}
 		fmt.Fprintf(b.progress, "bench train: %s\n", c.name)
-		ran, err := b.train(c)
-		if err != nil {
+		if err := b.train(c); err != nil {
 			return fmt.Errorf("bench train: %s: %w", c.name, err)
-		}
-		if !ran {
-			continue
-		}
-		for _, script := range b.peers() {
-			fmt.Fprintf(b.progress, "bench train: %s: %s\n", c.name, script)
-			if err := b.peer("train_"+script+".py", strconv.Itoa(trainSamples), c.name); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// peers are those that -peers names.
+// peers are those that -peers names, if there is an interpreter for them.
 func (b *bench) peers() []string {
-	if b.peerNames == "" {
+	if b.peerNames == "" || !b.interprets() {
 		return nil
 	}
 	return strings.Split(b.peerNames, ",")
 }
 
-// train measures a net, unless it is too slow for a CPU.
-func (b *bench) train(c trainCase) (ran bool, err error) {
+// train measures a net, unless it is too slow for a CPU: first all ways of
+// training it are prepared, then they are measured in turns.
+func (b *bench) train(c trainCase) error {
 	p, err := startPrivate()
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer p.stop()
 	s, err := p.open("bench")
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer s.Close()
+	deep := c.few == 0
 	cpu := s.Welcome().Platform == "cpu"
 	if cpu {
-		if c.few == 0 {
-			return false, nil
+		if deep {
+			return nil
 		}
 		c = c.small()
 	}
-	for _, v := range variants {
+	subjects, err := b.trainVariants(s, c, cpu)
+	if err != nil {
+		return err
+	}
+	if !deep { // else compiling the phases takes minutes
+		phases, err := b.trainPhases(s, c)
+		if err != nil {
+			return err
+		}
+		subjects = append(subjects, phases)
+	}
+	for _, name := range b.peers() {
+		script := "train_" + name + ".py"
+		fmt.Fprintf(b.progress, "bench train: %s: %s\n", c.name, script)
+		code, err := peers.ReadFile("peers/" + script)
+		if err != nil {
+			return err
+		}
+		p, err := b.startPeer(script, code, c.name)
+		if err != nil {
+			return err
+		}
+		defer p.end(peerGrace)
+		subjects = append(subjects, b.prepare(p)...)
+	}
+	return b.rounds(c.name, subjects)
+}
+
+// trainVariants prepares the epochs, the plain one first.
+func (b *bench) trainVariants(s *session.Session, c trainCase, cpu bool) ([]*subject, error) {
+	var l []*subject
+	for i, v := range variants {
 		if v.gpu && cpu || v.asked && !slices.Contains(strings.Split(b.variants, ","), v.name) {
 			continue
 		}
-		changed, subject := c, "gaiden epoch"
+		changed, name := c, "gaiden epoch"
 		v.change(&changed)
 		if v.name != "" {
-			subject += ", " + v.name
+			name += ", " + v.name
 		}
-		err := b.trainEpochs(s, changed, subject)
-		if err != nil && v.asked { // an option that this plugin lacks
-			fmt.Fprintf(b.progress, "bench train: %s: %v\n", subject, err)
-			continue
-		}
-		if err != nil {
-			return true, fmt.Errorf("%s: %w", subject, err)
+		x, err := b.trainEpochs(s, changed, fmt.Sprint("bench", i), name)
+		switch {
+		case err != nil && v.asked: // an option that this plugin lacks
+			fmt.Fprintf(b.progress, "bench train: %s: %v\n", name, err)
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", name, err)
+		case x != nil:
+			l = append(l, x)
 		}
 	}
-	if c.few == 0 {
-		return true, nil // compiling the phases of a deep net takes minutes
-	}
-	return true, b.trainPhases(s, c)
+	return l, nil
 }
 
 // variants are ways of training a net.
@@ -134,10 +151,10 @@ func variantNames() string {
 	return strings.Join(l, ", ")
 }
 
-// attach makes the net of a case, and its data.
-func (c trainCase) attach(s *session.Session, config fit.Config) (*fit.Net, *fit.Set, error) {
+// attach makes a net of a case, and its data.
+func (c trainCase) attach(s *session.Session, name string, config fit.Config) (*fit.Net, *fit.Set, error) {
 	config.Session, config.Seed = s, 1
-	net := fit.New("bench", c.model, config)
+	net := fit.New(name, c.model, config)
 	if err := net.Reset(); err != nil { // what a run that was stopped has left
 		return nil, nil, err
 	}
@@ -145,48 +162,54 @@ func (c trainCase) attach(s *session.Session, config fit.Config) (*fit.Net, *fit
 	return net, data, err
 }
 
-func (b *bench) trainEpochs(s *session.Session, c trainCase, subject string) error {
-	net, data, err := c.attach(s, c.config)
+// trainEpochs prepares epochs of a net, nil where the option changes nothing. The
+// peak of memory is read for the plain epoch, when nothing else has been prepared.
+func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (*subject, error) {
+	n, data, err := c.attach(s, net, c.config)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer net.Reset()
-	if why, err := net.Fused(data); c.config.Kernels == fit.XLAKernels && (err != nil || why == "") {
-		return nil // the same as without the option
+	if why, err := n.Fused(data); c.config.Kernels == fit.XLAKernels && (err != nil || why == "") {
+		return nil, n.Reset()
 	}
 	t := fit.Train{Epochs: max(1, c.epochs), Batch: c.batch, DropLast: true}
 	epochs := func() error {
-		_, err := net.Train(context.Background(), data, t)
+		_, err := n.Train(context.Background(), data, t)
 		return err
 	}
 	began := time.Now()
 	if err := epochs(); err != nil {
-		return err
+		return nil, errors.Join(err, n.Reset())
 	}
-	b.addSamples(c.name+"-first", subject, "s", []float64{time.Since(began).Seconds()})
-	if err := b.tuned(net, data, t); err != nil {
-		return err
+	b.addSamples(c.name+"-first", name, "s", []float64{time.Since(began).Seconds()})
+	if err := b.tuned(n, data, t); err != nil {
+		return nil, err
 	}
 	if err := epochs(); err != nil { // programs for the rest of an epoch, and the pace
-		return err
+		return nil, err
 	}
 	steps := c.n / c.batch * t.Epochs
-	var samples []float64
-	for range trainSamples {
+	if k, err := kernelsPerStep(s, epochs, steps); err == nil && k > 0 {
+		b.addSamples(c.name+"-kernels", name, "kernels", []float64{k})
+	}
+	if st, err := s.Status(); err == nil && len(st.Devices) > 0 && st.Devices[0].Peak >= 0 && name == "gaiden epoch" {
+		b.addSamples(c.name+"-memory", name, "MB", []float64{float64(st.Devices[0].Peak) / 1e6})
+	}
+	return &subject{name: name, measure: saved(s, steps, epochs)}, b.trainWork(s, n, data, c)
+}
+
+// saved measures some steps in µs each, and then has what they made saved: else the
+// session would do it two seconds later, while something else is measured.
+func saved(s *session.Session, steps int, run func() error) func() (float64, error) {
+	return func() (float64, error) {
 		began := time.Now()
-		if err := epochs(); err != nil {
-			return err
+		if err := run(); err != nil {
+			return 0, err
 		}
-		samples = append(samples, time.Since(began).Seconds()/float64(steps)*1e6)
+		took := time.Since(began)
+		_, err := s.Snapshot("")
+		return took.Seconds() / float64(steps) * 1e6, err
 	}
-	b.addSamples(c.name, subject, "µs", samples)
-	if n, err := kernelsPerStep(s, epochs, steps); err == nil && n > 0 {
-		b.addSamples(c.name+"-kernels", subject, "kernels", []float64{n})
-	}
-	if st, err := s.Status(); err == nil && len(st.Devices) > 0 && st.Devices[0].Peak >= 0 && subject == "gaiden epoch" {
-		b.addSamples(c.name+"-memory", subject, "MB", []float64{float64(st.Devices[0].Peak) / 1e6})
-	}
-	return b.trainWork(s, net, data, c)
 }
 
 // tuned chooses kernels as fit does in the background of a notebook, which is not
@@ -226,51 +249,33 @@ func (b *bench) trainWork(s *session.Session, net *fit.Net, data *fit.Set, c tra
 	return nil
 }
 
-// trainPhases measures the phases one after the other, as the article's hunt
-// does, without waiting between them.
-func (b *bench) trainPhases(s *session.Session, c trainCase) error {
-	net, data, err := c.attach(s, c.config)
+// trainPhases prepares the phases one after the other, as the article's hunt has
+// them, without waiting between them.
+func (b *bench) trainPhases(s *session.Session, c trainCase) (*subject, error) {
+	net, data, err := c.attach(s, "phases", c.config)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer net.Reset()
 	p, err := net.Phases(context.Background(), data, c.batch)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	step := func() error {
-		for _, f := range []func() error{p.Next, p.Forward, p.Loss, p.Backward, p.Update} {
-			if err := f(); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	steps := func(count int) (float64, error) {
-		began := time.Now()
+	steps := func(count int) error {
 		for range count {
-			if err := step(); err != nil {
-				return 0, err
+			for _, f := range []func() error{p.Next, p.Forward, p.Loss, p.Backward, p.Update} {
+				if err := f(); err != nil {
+					return err
+				}
 			}
 		}
-		err := s.Wait()
-		return time.Since(began).Seconds() / float64(count) * 1e6, err
+		return s.Wait()
 	}
-	pace, err := steps(3)
-	if err != nil {
-		return err
+	began := time.Now()
+	if err := steps(3); err != nil {
+		return nil, err
 	}
-	count := max(2, min(100, int(0.5e6/pace))) // half a second
-	var samples []float64
-	for range trainSamples {
-		one, err := steps(count)
-		if err != nil {
-			return err
-		}
-		samples = append(samples, one)
-	}
-	b.addSamples(c.name, "gaiden phases", "µs", samples)
-	return nil
+	count := max(2, min(100, int(0.5/(time.Since(began).Seconds()/3)))) // half a second
+	return &subject{name: "gaiden phases", measure: saved(s, count, func() error { return steps(count) })}, nil
 }
 
 // kernelsPerStep counts the kernels that the device ran, by XLA's profiler; 0

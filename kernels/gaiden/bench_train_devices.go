@@ -94,7 +94,7 @@ func caseOf(name string) trainCase {
 func (b *bench) onDevices(s *session.Session, c trainCase, n int, all bool, name string) error {
 	config := c.config
 	config.Devices, config.AllDevices = n, all
-	net, data, err := c.attach(s, config)
+	net, data, err := c.attach(s, "bench", config)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func (b *bench) behind(p *privateSession, name string, f func() error) error {
 	defer s.Close()
 	c := caseOf(name)
 	c = c.small()
-	net, data, err := c.attach(s, c.config)
+	net, data, err := c.attach(s, "bench", c.config)
 	if err != nil {
 		return err
 	}

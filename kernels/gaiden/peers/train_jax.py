@@ -1,7 +1,8 @@
-# Training steps of the sources' nets in JAX: a jitted step and a scan over the
-# epoch, both with donated state and the batch gathered on the device. One JSON
-# line a case.   python train_jax.py SAMPLES NET
-import functools, json, math, sys, time
+# Training steps of a net of the sources in JAX: a jitted step and a scan over the
+# epoch, both with donated state and the batch gathered on the device. It prepares
+# both and prints which there are; then, for each that a line of its input names, one
+# sample. All it prints is JSON lines.   python train_jax.py NET
+import functools, itertools, json, math, sys, time
 try:
     import jax, jax.numpy as jnp
     import numpy as np
@@ -9,7 +10,7 @@ try:
 except ImportError:
     raise SystemExit(0)
 
-SAMPLES, NAME = int(sys.argv[1]), sys.argv[2]
+NAME = sys.argv[1]
 relu, sigmoid = jax.nn.relu, jax.nn.sigmoid
 rng = np.random.RandomState(1)
 cpu = jax.devices()[0].platform == "cpu"
@@ -223,46 +224,49 @@ def epoch(state, x, y, key):
     return lax.scan(lambda s, idx: step(s, idx, x, y), state, perm)
 
 
-def show(case, subject, unit, samples):
-    print(json.dumps({"Case": case, "Subject": f"JAX {jax.__version__} {subject}", "Unit": unit, "Samples": samples}), flush=True)
+def subject(way):
+    return f"JAX {jax.__version__} {way}"
 
 
-one = jax.jit(one, donate_argnums=0)
-perm = jnp.arange(n, dtype=jnp.int32)
-state = make()
-began = time.perf_counter()
-state, out = one(state, x, y, perm, 0)
-jax.block_until_ready(state)
-show(NAME + "-first", "jit step", "s", [time.perf_counter() - began])
-began = time.perf_counter()
-for i in range(3):
-    state, out = one(state, x, y, perm, i % steps)
-jax.block_until_ready(state)
-count = int(max(2, min(1000, 0.5 / ((time.perf_counter() - began) / 3))))
-samples = []
-for _ in range(SAMPLES):
-    began = time.perf_counter()
+def show(case, subject, unit, sample):
+    print(json.dumps({"Case": case, "Subject": subject, "Unit": unit, "Samples": [sample]}), flush=True)
+
+
+one, epoch = jax.jit(one, donate_argnums=0), jax.jit(epoch, donate_argnums=0)
+perm, keys = jnp.arange(n, dtype=jnp.int32), itertools.count()
+state = make()  # each way goes on with what the other has left
+
+
+def singles(count):
+    global state
     for i in range(count):
         state, out = one(state, x, y, perm, i % steps)
     jax.block_until_ready(state)
-    samples.append((time.perf_counter() - began) / count * 1e6)
-show(NAME, "jit step", "µs", samples)
 
-if cpu and NAME == "kerascnn-b128":
-    raise SystemExit(0)  # its scan did not come to an end in 240 s on two cores
 
-epoch = jax.jit(epoch, donate_argnums=0)
-state, samples = make(), []
-began = time.perf_counter()
-state, out = epoch(state, x, y, jax.random.key(0))
-jax.block_until_ready(state)
-show(NAME + "-first", "scan", "s", [time.perf_counter() - began])
-for e in range(SAMPLES):
-    began = time.perf_counter()
-    state, out = epoch(state, x, y, jax.random.key(e))
+def scan():
+    global state
+    state, out = epoch(state, x, y, jax.random.key(next(keys)))
     jax.block_until_ready(state)
-    samples.append((time.perf_counter() - began) / (steps * epochs) * 1e6)
-show(NAME, "scan", "µs", samples)
-stats = jax.devices()[0].memory_stats()
-if stats:
-    show(NAME + "-memory", "scan", "MB", [stats["peak_bytes_in_use"] / 1e6])
+
+
+def clock(run, *args):
+    began = time.perf_counter()
+    run(*args)
+    return time.perf_counter() - began
+
+
+show(NAME + "-first", subject("jit step"), "s", clock(singles, 1))
+count = int(max(2, min(1000, 0.5 / (clock(singles, 3) / 3))))
+ways = {subject("jit step"): lambda: clock(singles, count) / count}
+if not (cpu and NAME == "kerascnn-b128"):  # its scan did not come to an end in 240 s on two cores
+    show(NAME + "-first", subject("scan"), "s", clock(scan))
+    ways[subject("scan")] = lambda: clock(scan) / (steps * epochs)
+    stats = jax.devices()[0].memory_stats()
+    if stats:
+        show(NAME + "-memory", subject("scan"), "MB", stats["peak_bytes_in_use"] / 1e6)
+
+print(json.dumps({"Subjects": list(ways)}), flush=True)
+for line in sys.stdin:
+    way = line.strip()
+    show(NAME, way, "µs", ways[way]() * 1e6)

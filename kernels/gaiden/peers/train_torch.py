@@ -1,13 +1,14 @@
-# Training steps of the sources' nets in PyTorch: eager, a CUDA graph of the
-# whole step, and torch.compile. One JSON line a case.
-#   python train_torch.py SAMPLES NET
-import json, logging, math, sys, time
+# Training steps of a net of the sources in PyTorch: eager, a CUDA graph of the
+# whole step, and torch.compile. It prepares them and prints which there are; then,
+# for each that a line of its input names, one sample. All it prints is JSON lines.
+#   python train_torch.py NET
+import gc, json, logging, sys, time
 try:
     import torch, torch.nn as nn, torch.nn.functional as F
 except ImportError:
     raise SystemExit(0)
 
-SAMPLES, NAME = int(sys.argv[1]), sys.argv[2]
+NAME = sys.argv[1]
 logging.disable(logging.WARNING)
 cuda = torch.cuda.is_available()
 dev = "cuda" if cuda else "cpu"
@@ -88,28 +89,21 @@ def wait():
         torch.cuda.synchronize()
 
 
-def show(case, subject, unit, samples):
-    print(json.dumps({"Case": case, "Subject": f"PyTorch {torch.__version__} {subject}", "Unit": unit, "Samples": samples}), flush=True)
+def subject(way):
+    return f"PyTorch {torch.__version__} {way}"
 
 
-def measure(step):
-    for i in range(5):
-        step(i % steps)
+def show(case, subject, unit, sample):
+    print(json.dumps({"Case": case, "Subject": subject, "Unit": unit, "Samples": [sample]}), flush=True)
+
+
+def clock(step, count):
     wait()
     began = time.perf_counter()
-    for i in range(3):
+    for i in range(count):
         step(i % steps)
     wait()
-    count = int(max(2, min(1000, 0.4 / ((time.perf_counter() - began) / 3))))
-    samples = []
-    for _ in range(SAMPLES):
-        wait()
-        began = time.perf_counter()
-        for i in range(count):
-            step(i % steps)
-        wait()
-        samples.append((time.perf_counter() - began) / count * 1e6)
-    return samples
+    return (time.perf_counter() - began) / count
 
 
 n = many if cuda else few
@@ -131,20 +125,20 @@ def forward(net, idx):
     return F.cross_entropy(out, by)
 
 
-net = make().to(dev)
-opt = optimizer(net.parameters())
+# A way makes a net of its own and returns the function that does step i.
+def eager():
+    net = make().to(dev)
+    opt = optimizer(net.parameters())
+
+    def step(i):
+        opt.zero_grad(set_to_none=True)
+        forward(net, perm[i * batch:(i + 1) * batch]).backward()
+        opt.step()
+
+    return step
 
 
-def eager(i):
-    opt.zero_grad(set_to_none=True)
-    forward(net, perm[i * batch:(i + 1) * batch]).backward()
-    opt.step()
-
-
-show(NAME, "eager", "µs", measure(eager))
-if cuda:
-    show(NAME + "-memory", "eager", "MB", [torch.cuda.max_memory_allocated() / 1e6])
-    del net, opt
+def graph():
     net = make().to(dev)
     opt = optimizer(net.parameters())
     sidx = torch.arange(batch, device=dev)
@@ -155,41 +149,68 @@ if cuda:
         loss.backward()
         opt.step()
 
-    try:
-        s = torch.cuda.Stream()
-        s.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(s):
-            for _ in range(5):
-                body()
-        torch.cuda.current_stream().wait_stream(s)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+    s = torch.cuda.Stream()
+    s.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(s):
+        for _ in range(5):
             body()
+    torch.cuda.current_stream().wait_stream(s)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        body()
 
-        def replay(i):
-            sidx.copy_(perm[i * batch:(i + 1) * batch])
-            graph.replay()
+    def step(i):
+        sidx.copy_(perm[i * batch:(i + 1) * batch])
+        graph.replay()
 
-        show(NAME, "CUDA graph", "µs", measure(replay))
-        del graph
-    except Exception as e:  # a net that cannot be captured is no failure of the others
-        print(f"CUDA graph: {NAME}: {str(e)[:200]}", file=sys.stderr)
+    step.net = net, opt  # the graph's weights are theirs
+    return step
+
+
+def compiled():
+    net = make().to(dev)
+    opt = optimizer(net.parameters())
+    run = torch.compile(lambda idx: forward(net, idx), mode="reduce-overhead")
+
+    def step(i):
+        opt.zero_grad(set_to_none=True)
+        run(perm[i * batch:(i + 1) * batch]).backward()
+        opt.step()
+
+    show(NAME + "-first", subject("compile"), "s", clock(step, 1))
+    return step
+
+
+ways, ready = {"eager": eager}, {}
+if cuda:
+    ways["CUDA graph"] = graph
     if NAME != "resnet152-b2048":  # takes minutes to compile
-        net = make().to(dev)
-        opt = optimizer(net.parameters())
-        compiled = torch.compile(lambda idx: forward(net, idx), mode="reduce-overhead")
+        ways["compile"] = compiled
+alone = NAME == "resnet152-b2048"  # each way takes 35 GB of the device, which others need, too
 
-        def compiled_step(i):
-            opt.zero_grad(set_to_none=True)
-            compiled(perm[i * batch:(i + 1) * batch]).backward()
-            opt.step()
 
-        began = time.perf_counter()
-        try:
-            compiled_step(0)
-            wait()
-            first = time.perf_counter() - began
-            show(NAME, "compile", "µs", measure(compiled_step))
-            show(NAME + "-first", "compile", "s", [first])
-        except Exception as e:  # a compiler that is not there is no failure of the others
-            print(f"torch.compile: {NAME}: {str(e)[:200]}", file=sys.stderr)
+def prepare(way):
+    if alone:
+        ready.clear()
+        gc.collect()
+        torch.cuda.empty_cache()
+    step = ways[way]()
+    clock(step, 5)
+    ready[way] = step, int(max(2, min(1000, 0.4 / clock(step, 3))))
+
+
+for way in list(ways):
+    try:
+        prepare(way)
+        if cuda and way == "eager":
+            show(NAME + "-memory", subject(way), "MB", torch.cuda.max_memory_allocated() / 1e6)
+    except Exception as e:  # a net that cannot be captured, or a compiler that is not there, is no failure of the others
+        print(f"{way}: {NAME}: {str(e)[:200]}", file=sys.stderr)
+        del ways[way]
+
+print(json.dumps({"Subjects": [subject(way) for way in ways]}), flush=True)
+for line in sys.stdin:
+    way = next(w for w in ways if subject(w) == line.strip())
+    if way not in ready:
+        prepare(way)
+    show(NAME, subject(way), "µs", clock(*ready[way]) * 1e6)

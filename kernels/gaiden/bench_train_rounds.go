@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+)
+
+// trainSamples is how often each way of training is measured.
+const trainSamples = 5
+
+// subject is a way of training a net that has been prepared.
+type subject struct {
+	name    string
+	measure func() (float64, error) // µs a step
+	samples []float64
+	peer    *peer // whose it is, nil for Gaiden's
+}
+
+// rounds measures every subject once in each round: the speed of a shared machine
+// drifts within minutes, and so it does for all of them. A peer that fails costs its
+// own rows.
+func (b *bench) rounds(name string, subjects []*subject) error {
+	for range trainSamples {
+		for _, x := range subjects {
+			if x.peer != nil && x.peer.failed {
+				continue
+			}
+			one, err := x.measure()
+			switch {
+			case err == nil:
+				x.samples = append(x.samples, one)
+			case x.peer == nil:
+				return fmt.Errorf("%s: %w", x.name, err)
+			default:
+				b.lose(x.peer, err)
+			}
+		}
+	}
+	for _, x := range subjects {
+		if x.peer != nil && x.peer.failed {
+			continue
+		}
+		b.addSamples(name, x.name, "µs", x.samples)
+		if x.peer == nil {
+			continue
+		}
+		for _, s := range x.peer.found {
+			if s.Subject == x.name {
+				b.addSamples(s.Case, s.Subject, s.Unit, s.Samples)
+			}
+		}
+	}
+	return nil
+}
+
+// prepare waits until a peer has prepared its subjects: none where it has failed, or
+// has no library to measure.
+func (b *bench) prepare(p *peer) []*subject {
+	for {
+		s, err := b.await(p)
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			b.lose(p, err)
+			return nil
+		case s.Subjects == nil:
+			p.found = append(p.found, s)
+			continue
+		}
+		var l []*subject
+		for _, name := range s.Subjects {
+			l = append(l, &subject{name: name, peer: p, measure: func() (float64, error) { return b.ask(p, name) }})
+		}
+		return l
+	}
+}
+
+// ask has a peer measure one of its subjects.
+func (b *bench) ask(p *peer, subject string) (float64, error) {
+	fmt.Fprintln(p.in, subject) // if it has ended, await says how
+	s, err := b.await(p)
+	switch {
+	case err == io.EOF:
+		return 0, fmt.Errorf("bench: peer %s: it ended: want a sample of %q", p.script, subject)
+	case err != nil:
+		return 0, err
+	case s.Subject != subject || len(s.Samples) != 1:
+		return 0, fmt.Errorf("bench: peer %s: got %d samples of %q, want one of %q", p.script, len(s.Samples), s.Subject, subject)
+	}
+	return s.Samples[0], nil
+}
+
+// await is the next line of a peer, within the limit.
+func (b *bench) await(p *peer) (sample, error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), b.limit, fmt.Errorf("for %v: -limit allows no more", b.limit))
+	defer cancel()
+	return p.next(ctx)
+}
+
+// lose ends a peer that has failed, and says why.
+func (b *bench) lose(p *peer, err error) {
+	p.failed = true
+	p.end(0)
+	fmt.Fprintf(b.progress, "bench %s: no figures of %s: %v\n", b.name, p.script, err)
+}

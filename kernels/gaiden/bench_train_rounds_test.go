@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRounds holds that the k-th samples of all subjects are measured beside each
+// other, and that a peer which fails costs its own rows and is named. Peers are
+// shell scripts here.
+func TestRounds(t *testing.T) {
+	const first = `echo '{"Case": "net-first", "Subject": "peer a", "Unit": "s", "Samples": [3]}'
+`
+	const ready = first + `echo '{"Subjects": ["peer a", "peer b"]}'
+`
+	const measures = `while read way; do
+	k=$((k+1))
+	%s
+	echo "{\"Case\": \"net\", \"Subject\": \"$way\", \"Samples\": [$k]}"
+done`
+	own := []string{"gaiden"}
+	all := []string{"gaiden", "peer a", "net-first", "peer b"}
+	tests := []struct {
+		name, script string
+		limit        time.Duration
+		rows         []string // subjects, and cases that are not the net's
+		said         string
+	}{
+		{"good", ready + fmt.Sprintf(measures, ":"), time.Minute, all, ""},
+		{"no library", "exit 0", time.Minute, own, ""},
+		{"fails at once", "exit 3", time.Minute, own, "exit status 3"},
+		{"fails while it prepares", first + "exit 3", time.Minute, own, "exit status 3"},
+		{"dies", ready + fmt.Sprintf(measures, "if test $k = 4; then kill -9 $$; fi"), time.Minute, own, "signal: killed"},
+		{"ends early", ready + fmt.Sprintf(measures, "if test $k = 4; then exit 0; fi"), time.Minute, own, `it ended: want a sample of "peer b"`},
+		{"rubbish while it prepares", "echo Loading", time.Minute, own, `printed "Loading": want a line of JSON`},
+		{"rubbish", ready + fmt.Sprintf(measures, "echo Segmentation"), time.Minute, own, `printed "Segmentation"`},
+		{"too long a line", ready + fmt.Sprintf(measures, "head -c 100000 /dev/zero; continue"), time.Minute, own, "token too long"},
+		{"another's sample", ready + fmt.Sprintf(measures, "way=c"), time.Minute, own, `got 1 samples of "c", want one of "peer a"`},
+		{"hangs while it prepares", first + "exec sleep 1000", time.Second / 2, own, "printed nothing: for 500ms"},
+		{"hangs", ready + fmt.Sprintf(measures, "if test $k = 3; then exec sleep 1000; fi"), time.Second / 2, own, "printed nothing: for 500ms"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var said strings.Builder
+			b := &bench{name: "train", python: "/bin/sh", limit: tt.limit, progress: &said}
+			p, err := b.startPeer("peer.sh", []byte(tt.script), "net")
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := 0
+			gaiden := &subject{name: "gaiden", measure: func() (float64, error) { count++; return float64(count), nil }}
+			subjects := append([]*subject{gaiden}, b.prepare(p)...)
+			if err := b.rounds("net", subjects); err != nil {
+				t.Fatal(err)
+			}
+			p.end(time.Minute)
+			if p.err != nil && tt.said == "" {
+				t.Errorf("a peer that was asked to end: got %v, want no error", p.err)
+			}
+			var rows []string
+			for _, r := range b.records {
+				name := r.Subject
+				if r.Case != "net" {
+					name = r.Case
+				} else if r.N != trainSamples {
+					t.Errorf("%s: got %d samples, want %d", name, r.N, trainSamples)
+				}
+				rows = append(rows, name)
+			}
+			if !slices.Equal(rows, tt.rows) {
+				t.Errorf("got rows %q, want %q", rows, tt.rows)
+			}
+			if !strings.Contains(said.String(), tt.said) || tt.said == "" && said.Len() > 0 {
+				t.Errorf("said %q, want %q", said.String(), tt.said)
+			}
+			if tt.said == "" && len(subjects) == 3 { // the peer counts what it was asked: a, b, a, b, …
+				if a, b := subjects[1].samples, subjects[2].samples; !slices.Equal(a, []float64{1, 3, 5, 7, 9}) || !slices.Equal(b, []float64{2, 4, 6, 8, 10}) {
+					t.Errorf("got %v and %v: want rounds", a, b)
+				}
+			}
+		})
+	}
+}
+
+// TestRoundsOfOurs holds that an error of Gaiden's own is not passed over.
+func TestRoundsOfOurs(t *testing.T) {
+	b := &bench{name: "train", progress: &strings.Builder{}}
+	err := b.rounds("net", []*subject{{name: "gaiden epoch", measure: func() (float64, error) { return 0, fmt.Errorf("no memory") }}})
+	if err == nil || err.Error() != "gaiden epoch: no memory" {
+		t.Errorf("got %v, want the subject and its error", err)
+	}
+}
