@@ -100,10 +100,10 @@ func (b *bench) onDevices(s *session.Session, c trainCase, n int, all bool, name
 	}
 	defer net.Reset()
 	var rates, steps []float64
-	used := 0
+	used, epochs := 0, max(1, c.epochs)
 	for i := range trainSamples + 1 {
 		began := time.Now()
-		h, err := net.Train(context.Background(), data, fit.Train{Epochs: 1, Batch: c.batch, DropLast: true})
+		h, err := net.Train(context.Background(), data, fit.Train{Epochs: epochs, Batch: c.batch, DropLast: true})
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (b *bench) onDevices(s *session.Session, c trainCase, n int, all bool, name
 			continue // compiled
 		}
 		took := time.Since(began).Seconds()
-		rates, steps = append(rates, float64(c.n)/took), append(steps, took/float64(h.Steps)*1e6)
+		rates, steps = append(rates, float64(c.n*epochs)/took), append(steps, took/float64(h.Steps)*1e6)
 	}
 	subject := fmt.Sprintf("%d devices", n)
 	switch {
