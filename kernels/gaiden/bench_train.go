@@ -135,6 +135,9 @@ var variants = []struct {
 	{"oneDNN", func(c *trainCase) { c.config.OneDNN = true }, false, true},
 	{"first look", func(c *trainCase) { c.config.FirstLook = true }, false, true},
 	{"no graphs", func(c *trainCase) { c.config.Flags = map[string]any{"xla_gpu_enable_command_buffer": ""} }, true, true},
+	{"serial graphs", func(c *trainCase) {
+		c.config.Flags = map[string]any{"xla_gpu_command_buffer_scheduling_mode": "SERIALIZE"}
+	}, true, true},
 	{"collective graphs", func(c *trainCase) {
 		c.config.Flags = map[string]any{"xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,COLLECTIVES"}
 	}, true, true},
