@@ -264,7 +264,7 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
 		if weight.IsConstantExpression() {
 			weight = t.scalar(float32(c.Batch))
 		} else {
-			weight = t.join([]*Node{weight})[0]
+			weight = t.allReduce(weight)
 		}
 	}
 	mean := Div(sum, weight)
@@ -306,7 +306,7 @@ func (t *trace) share(variables, gradients []*Node, mean, right *Node, devices i
 			means, all = append(means, i), append(all, variables[i])
 		}
 	}
-	all = t.join(all)
+	all, _ = t.join(all)
 	k := copy(gradients, all)
 	for j, i := range means {
 		variables[i] = DivScalar(all[k+2+j], float64(devices))

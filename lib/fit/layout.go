@@ -366,11 +366,13 @@ func inPlace(donate []bool) bool {
 }
 
 // XLA's options for CUDA graphs: what is launched as such, and in what order. What
-// does not need each other runs side by side: a layer's gradients of its weights
-// and of its input, and the many small kernels of a small net. Measured on an
-// H200, µs a step: Peaks 44.2 and 34.4, SeedCNN 19.7 and 18.9, LeNet5 91.5 and
-// 88.8; Keras's CNN 249 and, with cuDNN's convolutions in its graphs, 235. In large
-// programs those made it slower: ResNet152 31.5 ms and 32.6.
+// does not need each other can run side by side, which is good for the small
+// kernels of small nets: on an H200 Peaks took 34.4 µs a step in place of 44.2,
+// SeedCNN 18.9 of 19.7, LeNet5 88.8 of 91.5. Kernels that fill the GPU are in each
+// other's way: ResNet152 took 31.3 ms so and 28.7 one after the other, on two 19.7
+// and 18.3; Keras' CNN 235 to 246 µs and 239. cuDNN's convolutions are not in graphs
+// unless they are asked for: that CNN then took 239 for 249, and ResNet152 32.6 ms
+// for 31.5.
 const (
 	graphs     = "xla_gpu_enable_command_buffer"
 	scheduling = "xla_gpu_command_buffer_scheduling_mode?"
@@ -396,11 +398,11 @@ func (n *Net) flags(p *hlo.Program, donate []bool) map[string]any {
 	case n.platform == "cpu":
 	case p.Size() >= many && !inPlace(donate):
 		set(graphs, "")
+	case p.Size() >= many:
+	case convolves(p):
+		set(graphs+"?", convolving)
 	default:
 		set(scheduling, concurrent)
-		if p.Size() < many && convolves(p) {
-			set(graphs+"?", convolving)
-		}
 	}
 	return flags
 }

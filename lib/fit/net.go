@@ -32,6 +32,7 @@ type Net struct {
 	paces    map[string]time.Duration    // of a step, in the last run of its kind
 	works    map[string]float64          // FLOPs of a step
 	packing  bool                        // of a test: see packs
+	pieces   int                         // of a test: see join
 }
 
 // Config says how a net is trained. The zero value is Adam on the loss that

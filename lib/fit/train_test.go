@@ -262,6 +262,33 @@ func TestEarlyStop(t *testing.T) {
 	}
 }
 
+// TestWild holds that devices which share a batch, and look at their gradients only,
+// do not take a step that might make weights infinite, however small these are.
+func TestWild(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	n := attach(t, s, "net", small(), Config{Optimizer: SGD{Momentum: 0.9}, Devices: 2, AllDevices: true, FirstLook: true})
+	n.packing = true
+	data := load(t, n, "bars", digits(40, n.model.Input, 1))
+	if _, err := n.Train(ctx, data, Train{Batch: 10}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := n.Test(ctx, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rate := range []float64{1e31, 3e38, math.Inf(1)} {
+		_, err = n.Train(ctx, data, Train{Batch: 10, LearningRate: rate})
+		var e *NotFiniteError
+		if !errors.As(err, &e) || e.Step != 1 {
+			t.Errorf("rate %g: got error %v, want a NotFiniteError at step 1", rate, err)
+		}
+		if after, err := n.Test(ctx, data); err != nil || after.Loss != before.Loss {
+			t.Errorf("rate %g: got a loss of %v afterwards, error %v, want that of before, %v", rate, after.Loss, err, before.Loss)
+		}
+	}
+}
+
 // TestNotFinite holds that a loss that is no number stops the run, names step
 // and layer, and leaves good weights.
 func TestNotFinite(t *testing.T) {

@@ -85,40 +85,24 @@ func (g Geometry) key() string {
 // square is how many numbers a result looks at.
 func (g Geometry) square() int { return g.side() * g.side() * g.In }
 
-// number is where number k of a square stands in it.
-func (g Geometry) number(k triton.Value) (row, column, channel triton.Value) {
-	return k.Div(g.In * g.side()), k.Div(g.In).Rem(g.side()), k.Rem(g.In)
+// number is where number k of a square of so many a side stands in it.
+func (g Geometry) number(k triton.Value, side int) (row, column, channel triton.Value) {
+	return k.Div(g.In * side), k.Div(g.In).Rem(side), k.Rem(g.In)
 }
 
-// weight is which weight number k of a square meets at place q of the window, an
-// int or a Value, and whether it meets one; the zero Value if all do.
-func (g Geometry) weight(k triton.Value, q any) (tap, is triton.Value) {
-	i, j, channel := g.number(k)
-	if !g.Pool {
-		return k, triton.Value{}
-	}
-	switch q := q.(type) {
-	case int:
-		i, j = i.Sub(q/2), j.Sub(q%2)
-	case triton.Value:
-		i, j = i.Sub(q.Div(2)), j.Sub(q.Rem(2))
-	}
-	is = i.GreaterEqual(0).And(i.Less(g.Size)).And(j.GreaterEqual(0).And(j.Less(g.Size)))
-	return i.Mul(g.Size).Add(j).Mul(g.In).Add(channel), is
-}
-
-// patch loads the numbers k of the squares that the results m look at: 0 outside of
-// the image. m and k are spans of two axes of one tile.
-func (g Geometry) patch(x triton.Value, m, k triton.Value, masks ...triton.Value) triton.Value {
+// patch loads the numbers k of the squares, of so many a side, that the results m
+// look at from place q of their windows on: 0 outside of the image. m and k are
+// spans of two axes of one tile.
+func (g Geometry) patch(x triton.Value, m, k triton.Value, q, side int, masks ...triton.Value) triton.Value {
 	height, width := g.Result()
 	image, top, left := m.Div(height*width), m.Div(width).Rem(height), m.Rem(width)
 	if g.Pool {
-		top, left = top.Mul(2), left.Mul(2)
+		top, left = top.Mul(2).Add(q/2), left.Mul(2).Add(q%2)
 	}
 	if g.Pad > 0 {
 		top, left = top.Sub(g.Pad), left.Sub(g.Pad)
 	}
-	i, j, channel := g.number(k)
+	i, j, channel := g.number(k, side)
 	start := image.Mul(g.Height).Add(top).Mul(g.Width).Add(left).Mul(g.In)
 	at := start.Add(i.Mul(g.Width).Add(j).Mul(g.In).Add(channel))
 	if g.Pad > 0 {
@@ -143,7 +127,7 @@ type Conv struct {
 }
 
 func (c Conv) tile() Tile {
-	t := c.Tile.or(c.usual()).fit(c.rows(), c.Out, c.square())
+	t := c.Tile.or(c.usual()).fit(c.rows(), c.Out, c.taps())
 	t.Split = 1
 	return t
 }
@@ -214,18 +198,18 @@ func (c Conv) Kernel() triton.Kernel {
 			for q := range sums {
 				sums[q] = b.Zeros(dtypes.Float32, t.M, t.N)
 			}
-			// The square that a window looks at is read once; each of its places has
-			// the weights elsewhere in it.
-			sums = b.For(0, c.square(), t.K, sums, func(i triton.Value, sums []triton.Value) []triton.Value {
+			// The weights are read once for the four places of a window. The other way
+			// round, one square and the weights elsewhere in it, took three times as
+			// long: tensor cores want a second factor turned round.
+			sums = b.For(0, c.taps(), t.K, sums, func(i triton.Value, sums []triton.Value) []triton.Value {
 				k, row := i.Add(b.Range(t.K)).Expand(1), i.Add(b.Range(t.K)).Expand(0)
 				var kIn, rowIn triton.Value
-				if c.square()%t.K != 0 {
-					kIn, rowIn = k.Less(c.square()), row.Less(c.square())
+				if c.taps()%t.K != 0 {
+					kIn, rowIn = k.Less(c.taps()), row.Less(c.taps())
 				}
-				x := c.patch(b.Input(0), m, row, mIn, rowIn).To(or32(c.Compute))
+				w := load(b.Input(1).At(k.Mul(c.Out).Add(n)), kIn, nIn).To(or32(c.Compute))
 				for q := range sums {
-					tap, isTap := c.weight(k, q)
-					w := load(b.Input(1).At(tap.Mul(c.Out).Add(n)), kIn, isTap, nIn).To(or32(c.Compute))
+					x := c.patch(b.Input(0), m, row, q, c.Size, mIn, rowIn).To(or32(c.Compute))
 					sums[q] = b.Dot(x, w, sums[q], t.Rounding)
 				}
 				return sums

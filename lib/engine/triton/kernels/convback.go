@@ -209,6 +209,18 @@ func (c ConvGradient) Tiles() []Tile {
 // With is the gradient with another tile.
 func (c ConvGradient) With(t Tile) Op { c.Tile = t; return c }
 
+// tap is which one number k of a square is for place q of the window, and whether
+// it is one; the zero Value if all are.
+func (c ConvGradient) tap(k, q triton.Value) (tap, is triton.Value) {
+	if !c.Pool {
+		return k, triton.Value{}
+	}
+	i, j, channel := c.number(k, c.side())
+	i, j = i.Sub(q.Div(2)), j.Sub(q.Rem(2))
+	is = i.GreaterEqual(0).And(i.Less(c.Size)).And(j.GreaterEqual(0).And(j.Less(c.Size)))
+	return i.Mul(c.Size).Add(j).Mul(c.In).Add(channel), is
+}
+
 // Kernel is the kernel of these sizes.
 func (c ConvGradient) Kernel() triton.Kernel {
 	t := c.tile()
@@ -237,12 +249,11 @@ func (c ConvGradient) Kernel() triton.Kernel {
 				if c.Pool {
 					g = load(b.Input(2).At(at), columnIn, nIn).To(dtypes.Int32).Equal(q).Select(g, 0)
 				}
-				x := c.patch(b.Input(0), row, k, rowIn, kIn)
+				x := c.patch(b.Input(0), row, k, 0, c.side(), rowIn, kIn)
 				return []triton.Value{b.Dot(x.To(or32(c.Compute)), g.To(or32(c.Compute)), sums[0], t.Rounding), sums[1].Add(g.To(dtypes.Float32))}
 			})
-			// A number of the square is a tap of each place that has it in its own.
 			start := block.Mul(c.windows()).Add(q).Mul(c.taps() + 1)
-			tap, isTap := c.weight(k, q)
+			tap, isTap := c.tap(k, q)
 			store(b.Output(0).At(start.Add(tap).Mul(c.Out).Add(channel)), sums[0], kIn, nIn, isTap)
 			b.If(part.Equal(0), func() {
 				store(b.Output(0).At(start.Add(c.taps()).Mul(c.Out).Add(channel)), sums[1].Sum(0).Expand(0), nIn)
