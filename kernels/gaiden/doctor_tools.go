@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -178,7 +179,7 @@ func checkKernelspecs(context.Context) (out []finding) {
 }
 
 func checkSession(context.Context) []finding {
-	if _, err := os.Lstat(wire.SocketPath()); err != nil {
+	if _, err := os.Lstat(wire.SocketPath()); errors.Is(err, fs.ErrNotExist) {
 		return []finding{good("not running; the first cell starts it")}
 	}
 	s, err := connect()

@@ -131,13 +131,21 @@ func startSession(stdout io.Writer) error {
 	return nil
 }
 
+// socketWait is how long a session that starts may have no socket yet.
+var socketWait = 5 * time.Second
+
 // awaitSession waits until a session that somebody else starts answers.
 func awaitSession(limit time.Duration) error {
-	for end := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
+	began := time.Now()
+	for end := began.Add(limit); ; time.Sleep(20 * time.Millisecond) {
 		s, err := connect()
 		if err == nil {
 			s.Close()
 			return nil
+		}
+		if free, _ := unlocked(); !free && errors.As(err, new(*session.DialError)) && time.Since(began) > socketWait {
+			return wire.Errorf(wire.Unavailable, "session: one runs (process %s), but nobody can reach it: its socket %s has been removed", supervisorPID(), wire.SocketPath()).
+				WithHint("gaiden session stop saves its arrays and ends it; the next cell starts another")
 		}
 		if time.Now().After(end) {
 			return wire.Errorf(wire.Unavailable, "no session answers after %v: %v", limit, err).WithHint("see %s", device.LogPath())

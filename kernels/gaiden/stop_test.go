@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,6 +63,68 @@ func TestSilentSession(t *testing.T) {
 			t.Errorf("a stopped cell: got %q, %v, want %q", notes, err, silent)
 		}
 		cancel()
+	}
+}
+
+// TestTheirSession: a session of another user is said to be theirs, not to be none.
+func TestTheirSession(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs to listen as another user: run it as root")
+	}
+	t.Setenv("GAIDEN_SOCKET", filepath.Join(t.TempDir(), "session.sock"))
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	runtime.LockOSThread() // whose socket it is says the thread that listens
+	err = unix.Bind(fd, &unix.SockaddrUnix{Name: wire.SocketPath()})
+	_, _, failed := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), 65534, ^uintptr(0))
+	err = errors.Join(err, unix.Listen(fd, 8))
+	unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), 0, ^uintptr(0))
+	runtime.UnlockOSThread()
+	if err != nil || failed != 0 {
+		t.Fatal(err, failed)
+	}
+	for name, f := range map[string]func(io.Writer) error{"status": sessionStatus, "start": startSession, "stop": stopSession} {
+		var out strings.Builder
+		if err := f(&out); !errors.Is(err, wire.Denied) || !strings.Contains(err.Error(), "belongs to user 65534, you are user 0") || out.Len() > 0 {
+			t.Errorf("%s: got %q, %v, want whose it is", name, &out, err)
+		}
+	}
+	var out strings.Builder
+	if infoMain(nil, &out, io.Discard); !strings.Contains(out.String(), "belongs to user 65534") {
+		t.Errorf("info: got %s, want whose it is", &out)
+	}
+}
+
+// TestLostSocket: a session whose socket has been removed is found, and ended.
+func TestLostSocket(t *testing.T) {
+	t.Setenv("GAIDEN_SOCKET", filepath.Join(t.TempDir(), "run", "session.sock"))
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("GAIDEN_TEST_MAIN", "1")
+	defer func(d time.Duration) { socketWait = d }(socketWait)
+	socketWait = 0
+	lost := exec.Command("sh", "-c", "trap exit TERM; while :; do sleep 0.02; done")
+	if err := lost.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer lost.Process.Kill()
+	lock, err := lockSocket(wire.SocketPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(lock, lost.Process.Pid)
+	if err := awaitSession(time.Minute); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(process %d)", lost.Process.Pid)) || !strings.Contains(hintOf(err), "gaiden session stop") {
+		t.Errorf("start: got %v, want which process has no socket", err)
+	}
+	go func() {
+		lost.Wait()
+		lock.Close()
+	}()
+	var out strings.Builder
+	if err := stopSession(&out); err != nil || !strings.HasSuffix(out.String(), "session stopped\n") {
+		t.Errorf("stop: got %q, %v, want that it is stopped", &out, err)
 	}
 }
 
