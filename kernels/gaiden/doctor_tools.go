@@ -198,5 +198,8 @@ func checkSession(context.Context) []finding {
 	if st.Trouble != "" {
 		out = append(out, worse("free some space, or see "+st.Log, "snapshots are not written: %s", st.Trouble))
 	}
+	if st.Cache.Off != "" {
+		out = append(out, worse("cells work, but each session compiles their programs anew", "%s", cacheLine(st.Cache)))
+	}
 	return out
 }
