@@ -113,6 +113,10 @@ func sshRelay() (pid int, host string) {
 
 // ended waits until the session's processes are gone.
 func ended(stdout io.Writer) error {
+	pid, err := strconv.Atoi(supervisorPID())
+	if free, _ := unlocked(); err == nil && !free {
+		syscall.Kill(pid, syscall.SIGCONT) // one that was stopped hears nothing else
+	}
 	if err := await(stdout, fmt.Sprintf("ends (process %s)", supervisorPID()), unlocked); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"gaiden/kernels/internal/notebook"
 	"gaiden/lib/engine/device"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
 )
 
 // TestSilentSession: what takes connections and answers nothing holds nobody up.
@@ -63,6 +64,40 @@ func TestSilentSession(t *testing.T) {
 			t.Errorf("a stopped cell: got %q, %v, want %q", notes, err, silent)
 		}
 		cancel()
+	}
+}
+
+// TestHungSession: nor does one that has answered before, and hangs when a cell has
+// gone its way.
+func TestHungSession(t *testing.T) {
+	t.Setenv("GAIDEN_SOCKET", filepath.Join(t.TempDir(), "session.sock"))
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: wire.SocketPath(), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	greeted := make(chan struct{})
+	go func() {
+		if c, err := l.AcceptUnix(); err == nil {
+			wire.NewReader(c).Next()
+			wire.NewWriter(c).Send(wire.Welcome, 1, func(b []byte) []byte { return append(b, wire.JSON(wire.WelcomeBody{Protocol: wire.Protocol})...) })
+			close(greeted)
+		}
+	}()
+	var a aftercare
+	if a.session, err = connect(); err != nil {
+		t.Fatal(err)
+	}
+	<-greeted
+	defer func(d time.Duration) { answerLimit = d }(answerLimit)
+	answerLimit = 50 * time.Millisecond
+	cell := notebook.Ending{Imports: []string{"gaiden/lib/session"}, Panic: session.Hangs + ", and more", Spent: func(string) {}}
+	if notes, err := a.ended(t.Context(), cell); notes != nil || err != nil {
+		t.Errorf("a cell that has said it: got %q, %v, want nothing more", notes, err)
+	}
+	cell.Panic = ""
+	if notes, err := a.ended(t.Context(), cell); err != nil || len(notes) != 1 || notes[0] != silent {
+		t.Errorf("a cell: got %q, %v, want %q", notes, err, silent)
 	}
 }
 
@@ -115,6 +150,7 @@ func TestLostSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprintln(lock, lost.Process.Pid)
+	lost.Process.Signal(syscall.SIGSTOP) // nor does it hear of its end then
 	if err := awaitSession(time.Minute); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(process %d)", lost.Process.Pid)) || !strings.Contains(hintOf(err), "gaiden session stop") {
 		t.Errorf("start: got %v, want which process has no socket", err)
 	}

@@ -60,7 +60,7 @@ type Config struct {
 	NoStart bool   // do not start a session when there is none
 
 	// Patience is how long a session that took the connection may be silent: its
-	// worker may be starting, or hang. Default: without end, as a cell can be stopped.
+	// worker may be starting, or hang. Default: for as long as it is at work.
 	Patience time.Duration
 }
 
@@ -132,14 +132,10 @@ func (s *Session) greet(c Config) error {
 		return &DialError{c.Socket, err}
 	}
 	s.ids.Store(1)
-	if c.Patience > 0 {
-		s.conn.SetReadDeadline(time.Now().Add(c.Patience))
-		defer s.conn.SetReadDeadline(time.Time{})
-	}
+	end := s.watch(c)
 	f, err := s.in.Next()
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return wire.Errorf(wire.Unavailable, "session: the one at %s has not answered for %v: it starts, or it hangs", c.Socket, c.Patience).
-			WithHint("try again; gaiden session stop ends one that hangs")
+	if silent := end(); errors.Is(err, os.ErrDeadlineExceeded) {
+		return silent
 	}
 	if err != nil {
 		return &DialError{c.Socket, err}
