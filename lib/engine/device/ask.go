@@ -142,11 +142,7 @@ func (c *conn) lookupAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		ans.Arrays = append(ans.Arrays, wire.ArrayInfo{Type: x.typ, Device: x.device})
 	}
 	if a.Prefix != "" {
-		for n := range c.w.names {
-			if n.space == a.Space && strings.HasPrefix(n.name, a.Prefix) {
-				ans.Count++
-			}
-		}
+		ans.Count = c.w.under(name{a.Space, a.Prefix})
 	}
 	for i, x := range found {
 		x.refs++
@@ -189,6 +185,7 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 func (w *Worker) unbind(n name) {
 	a := w.names[n]
 	delete(w.names, n)
+	w.file(n, -1)
 	a.bound--
 	w.spaceOf(n.space).names++
 	if a.name == n {
