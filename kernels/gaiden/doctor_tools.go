@@ -180,6 +180,9 @@ func checkKernelspecs(context.Context) (out []finding) {
 
 func checkSession(context.Context) []finding {
 	if _, err := os.Lstat(wire.SocketPath()); errors.Is(err, fs.ErrNotExist) {
+		if free, _ := unlocked(); !free {
+			return []finding{worse("gaiden session stop ends it", "process %s has no socket: it starts, or the socket has been removed", supervisorPID())}
+		}
 		return []finding{good("not running; the first cell starts it")}
 	}
 	s, err := connect()

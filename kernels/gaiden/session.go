@@ -144,7 +144,7 @@ func awaitSession(limit time.Duration) error {
 			return nil
 		}
 		if free, _ := unlocked(); !free && errors.As(err, new(*session.DialError)) && time.Since(began) > socketWait {
-			return wire.Errorf(wire.Unavailable, "session: one runs (process %s), but nobody can reach it: its socket %s has been removed", supervisorPID(), wire.SocketPath()).
+			return wire.Errorf(wire.Unavailable, "one runs (process %s), but nobody can reach it: its socket %s has been removed", supervisorPID(), wire.SocketPath()).
 				WithHint("gaiden session stop saves its arrays and ends it; the next cell starts another")
 		}
 		if time.Now().After(end) {

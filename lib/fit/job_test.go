@@ -285,6 +285,7 @@ func TestTrainJobAlone(t *testing.T) {
 		"Reset":      n.Reset,
 		"delete":     func() error { _, err := s.Delete("data/bars/x"); return err },
 		"rename":     func() error { return s.Rename("net/step", "steps") },
+		"bind":       func() error { return s.Bind([]string{"alone", "data/bars/x"}, []*session.Array{data.x, data.x}) },
 	} {
 		err := change()
 		var why *wire.Error

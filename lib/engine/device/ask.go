@@ -169,10 +169,19 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			return nil, why
 		}
 	}
-	for i, s := range a.Names {
-		if c.sock != nil { // no cell has done what a job does
-			c.w.preserve(name{a.Space, s})
+	if c.sock != nil { // no job
+		var taken []name
+		for _, s := range a.Names {
+			taken = append(taken, name{a.Space, s})
 		}
+		if why := c.w.spaceOf(a.Space).spares(taken...); why != nil {
+			return nil, why
+		}
+		for _, n := range taken { // no cell has done what a job does
+			c.w.preserve(n)
+		}
+	}
+	for i, s := range a.Names {
 		if old := c.w.bind(name{a.Space, s}, c.arrays.get(a.Handles[i])); old != nil {
 			c.w.release(old)
 		}
