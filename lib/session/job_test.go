@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -98,6 +99,37 @@ func TestJobAlone(t *testing.T) {
 	}
 	if l, err := s.Import(path, "copy/"); err != nil || len(l) == 0 {
 		t.Errorf("import of other names: %v, %v", l, err)
+	}
+}
+
+// TestJobDamaged: a job whose file cannot be read is not gone without a word.
+func TestJobDamaged(t *testing.T) {
+	p := serve(t)
+	s := p.open("torn")
+	if _, err := s.StartJob(counting(t, s, 1000, 5, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PauseJob("count"); err != nil {
+		t.Fatal(err)
+	}
+	p.kill()
+	files, _ := filepath.Glob(p.dir + "/state/gaiden/snapshots/*/job-*.json")
+	if len(files) != 1 {
+		t.Fatalf("got the files %v, want one", files)
+	}
+	if err := os.Truncate(files[0], 20); err != nil {
+		t.Fatal(err)
+	}
+	p.again()
+	s = p.open("torn")
+	if note := s.Welcome().Note; !strings.Contains(note, "arrays are back") || !strings.Contains(note, "job count is lost: its file is damaged, and is now "+files[0]+".damaged") {
+		t.Errorf("told %q, want that the job is lost", note)
+	}
+	if l, err := s.Jobs(); err != nil || len(l) != 0 {
+		t.Errorf("got jobs %v, %v, want none", l, err)
+	}
+	if _, err := s.StartJob(counting(t, s, 1, 3, 1)); err != nil {
+		t.Errorf("one of the same name: %v", err)
 	}
 }
 
