@@ -348,21 +348,6 @@ func (w *Worker) reviveJobs(s *space, r *record) (lost []string) {
 	return lost
 }
 
-// damagedJob is put behind the name of a job's file that cannot be read.
-const damagedJob = ".damaged"
-
-// jobOf is the name of the job that a file is of, as far as a snapshot tells it.
-func (a *archive) jobOf(path string, r *record) string {
-	if r != nil {
-		for n := range r.about.Jobs {
-			if a.jobPath(n)+".json" == path {
-				return wire.Shown(n)
-			}
-		}
-	}
-	return "of a name that is not known"
-}
-
 // clearState removes all that is kept of spaces.
 func (w *Worker) clearState() *wire.Error {
 	if w.stateOff != "" {
