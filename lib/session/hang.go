@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,12 +21,19 @@ var quiet = 10 * time.Second
 const Hangs = "session: it does not answer"
 
 // watch ends the wait for the session's first word after c.Patience, or when it
-// hangs. end ends the watch, and says what it has seen.
-func (s *Session) watch(c Config) (end func() error) {
+// hangs. end ends the watch; it is given what came of the wait, and says why that was
+// ended, nil if it was not.
+func (s *Session) watch(c Config) (end func(error) error) {
 	if c.Patience > 0 {
 		s.conn.SetReadDeadline(time.Now().Add(c.Patience))
-		return func() error {
+		return func(err error) error {
 			s.conn.SetReadDeadline(time.Time{})
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				return nil
+			}
+			if v := examine(s.conn, c.Socket); v != nil && len(v.stopped) > 0 {
+				return v.hang()
+			}
 			return wire.Errorf(wire.Unavailable, "session: the one at %s has not answered for %v: it starts, or it hangs", c.Socket, c.Patience).
 				WithHint("try again; gaiden session stop ends one that hangs")
 		}
@@ -53,11 +61,14 @@ func (s *Session) watch(c Config) (end func() error) {
 			before = now
 		}
 	}()
-	return func() error {
+	return func(err error) error {
 		close(over)
-		err := <-seen
+		hangs := <-seen
 		s.conn.SetReadDeadline(time.Time{})
-		return err
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		return hangs
 	}
 }
 

@@ -25,9 +25,11 @@ func TestHangs(t *testing.T) {
 		for _, pid := range []int{p.worker(s), p.Process.Pid} {
 			syscall.Kill(pid, syscall.SIGSTOP)
 			defer syscall.Kill(pid, syscall.SIGCONT)
-			_, err := Config{Socket: p.socket, NoStart: true}.Open()
-			if e, is := err.(*wire.Error); !is || e.Code != wire.Unavailable || !strings.HasPrefix(e.Text, Hangs) || !strings.Contains(e.Next, fmt.Sprint(pid)) {
-				t.Errorf("process %d stopped: got %v, want that it hangs, and how it goes on", pid, err)
+			for _, patience := range []time.Duration{0, 50 * time.Millisecond} {
+				_, err := Config{Socket: p.socket, NoStart: true, Patience: patience}.Open()
+				if e, is := err.(*wire.Error); !is || e.Code != wire.Unavailable || !strings.HasPrefix(e.Text, Hangs) || !strings.Contains(e.Next, fmt.Sprint(pid)) {
+					t.Errorf("process %d stopped: got %v, want that it hangs, and how it goes on", pid, err)
+				}
 			}
 		}
 		p.Process.Signal(syscall.SIGTERM)

@@ -134,7 +134,7 @@ func (s *Session) greet(c Config) error {
 	s.ids.Store(1)
 	end := s.watch(c)
 	f, err := s.in.Next()
-	if silent := end(); errors.Is(err, os.ErrDeadlineExceeded) {
+	if silent := end(err); silent != nil {
 		return silent
 	}
 	if err != nil {
