@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,6 +26,13 @@ func TestHangs(t *testing.T) {
 		for _, pid := range []int{p.worker(s), p.Process.Pid} {
 			syscall.Kill(pid, syscall.SIGSTOP)
 			defer syscall.Kill(pid, syscall.SIGCONT)
+			within(t, "a process that is stopped", func() bool {
+				threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+				return !slices.ContainsFunc(threads, func(path string) bool {
+					b, err := os.ReadFile(path)
+					return err == nil && !strings.Contains(string(b), ") T ")
+				})
+			})
 			for _, patience := range []time.Duration{0, 50 * time.Millisecond} {
 				_, err := Config{Socket: p.socket, NoStart: true, Patience: patience}.Open()
 				if e, is := err.(*wire.Error); !is || e.Code != wire.Unavailable || !strings.HasPrefix(e.Text, Hangs) || !strings.Contains(e.Next, fmt.Sprint(pid)) {
