@@ -77,7 +77,7 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 	if !ok {
 		return fmt.Errorf("bench: no benchmark %q: gaiden bench lists them", b.name)
 	}
-	if err := parse(f, args[1:]); err != nil {
+	if err := parseAll(f, args[1:]); err != nil {
 		return err
 	}
 	b.info = sysinfo.Read(context.Background())

@@ -60,7 +60,7 @@ const checkTime = 20 * time.Second
 func doctorMain(args []string, stdout, stderr io.Writer) error {
 	f := newFlags("doctor", "[-json]", stderr)
 	asJSON := f.Bool("json", false, "print JSON")
-	if err := parse(f, args); err != nil {
+	if err := parseAll(f, args); err != nil {
 		return err
 	}
 	var all []finding

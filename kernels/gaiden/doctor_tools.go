@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -178,7 +179,10 @@ func checkKernelspecs(context.Context) (out []finding) {
 }
 
 func checkSession(context.Context) []finding {
-	if _, err := os.Lstat(wire.SocketPath()); err != nil {
+	if _, err := os.Lstat(wire.SocketPath()); errors.Is(err, fs.ErrNotExist) {
+		if free, _ := unlocked(); !free {
+			return []finding{worse("gaiden session stop ends it", "process %s has no socket: it starts, or the socket has been removed", supervisorPID())}
+		}
 		return []finding{good("not running; the first cell starts it")}
 	}
 	s, err := connect()
@@ -196,6 +200,9 @@ func checkSession(context.Context) []finding {
 	out := []finding{good("version %s, %s, %d arrays, worker %d", st.Version, st.Platform, st.Arrays, st.Generation)}
 	if st.Trouble != "" {
 		out = append(out, worse("free some space, or see "+st.Log, "snapshots are not written: %s", st.Trouble))
+	}
+	if st.Cache.Off != "" {
+		out = append(out, worse("cells work, but each session compiles their programs anew", "%s", cacheLine(st.Cache)))
 	}
 	return out
 }

@@ -29,10 +29,10 @@ type aftercare struct {
 }
 
 // ended is a notebook's Ended. Work of a cell that went its way is waited for as
-// long as it takes. After a stop nothing is: a session that hangs is no reason for
+// long as it takes, after a stop nothing is. A session that hangs is no reason for
 // the kernel to hang.
 func (a *aftercare) ended(ctx context.Context, e notebook.Ending) ([]string, error) {
-	if !slices.ContainsFunc(e.Imports, func(path string) bool { return strings.HasPrefix(path, "gaiden/") }) {
+	if !slices.ContainsFunc(e.Imports, func(path string) bool { return strings.HasPrefix(path, "gaiden/") }) || strings.Contains(e.Panic, session.Hangs) {
 		return nil, nil
 	}
 	// An earlier cell's aftercare may wait yet.
@@ -40,10 +40,6 @@ func (a *aftercare) ended(ctx context.Context, e notebook.Ending) ([]string, err
 		if ctx.Err() != nil {
 			return []string{silent}, nil
 		}
-	}
-	if !e.Interrupted {
-		defer a.mu.Unlock()
-		return a.care(e)
 	}
 	type result struct {
 		notes []string
@@ -59,13 +55,41 @@ func (a *aftercare) ended(ctx context.Context, e notebook.Ending) ([]string, err
 		r.notes, r.err = a.care(e)
 		done <- r
 	}()
+	limit := ctx.Done()
+	if !e.Interrupted {
+		over := make(chan struct{})
+		defer close(over)
+		limit = hung(over)
+	}
 	select {
 	case r := <-done:
 		spent(r.cost)
 		return r.notes, r.err
-	case <-ctx.Done():
+	case <-limit:
 		return []string{silent}, nil
 	}
+}
+
+// hung is closed when the session answers nobody any more: one that is at work
+// answers those who come. It looks at times until over is closed.
+func hung(over <-chan struct{}) <-chan struct{} {
+	yes := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(answerLimit):
+			}
+			if s, err := connect(); err == nil {
+				s.Close()
+			} else if !errors.As(err, new(*session.DialError)) {
+				close(yes)
+				return
+			}
+		}
+	}()
+	return yes
 }
 
 // silent is what is said when the session has not answered in time.

@@ -29,7 +29,7 @@ type info struct {
 func infoMain(args []string, stdout, stderr io.Writer) error {
 	f := newFlags("info", "[-json]", stderr)
 	asJSON := f.Bool("json", false, "print JSON")
-	if err := parse(f, args); err != nil {
+	if err := parseAll(f, args); err != nil {
 		return err
 	}
 	i := info{Version: session.Version, Time: time.Now().UTC().Truncate(time.Second), Info: sysinfo.Read(context.Background()), Dirs: map[string]string{"runtime": wire.RuntimeDir(), "cache": wire.CacheDir(), "state": wire.StateDir(), "data": wire.DataDir()}}

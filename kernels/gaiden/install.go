@@ -37,7 +37,7 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 	name := f.String("name", usualName, "name of the kernelspec: one of another name has this version for itself")
 	display := f.String("display", "", "name that Jupyter shows; default: Go (Gaiden), or Go (NAME)")
 	remove := f.Bool("uninstall", false, "remove the kernelspec")
-	if err := parse(f, args); err != nil {
+	if err := parseAll(f, args); err != nil {
 		return err
 	}
 	if strings.ContainsFunc(*name, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-_", r) }) || *name == "" || (*name)[0] == '.' {

@@ -51,6 +51,9 @@ func main() {
 
 // gaiden is the whole program, so that tests call it in process.
 func gaiden(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 2 && args[0] == "help" {
+		args = []string{args[1], "-h"}
+	}
 	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
 		usage(stdout)
 		return 0
@@ -116,7 +119,28 @@ func parse(f *flag.FlagSet, args []string) error {
 	return err
 }
 
-func versionMain(_ []string, stdout, _ io.Writer) error {
+// parseAll is parse for a command that takes no words: what one was meant to spare
+// or to add is not guessed.
+func parseAll(f *flag.FlagSet, args []string) error {
+	if err := parse(f, args); err != nil {
+		return err
+	}
+	return nothing(f.Name(), f.Args(), f.Output())
+}
+
+// nothing refuses words after a command that takes none.
+func nothing(command string, words []string, stderr io.Writer) error {
+	if len(words) == 0 {
+		return nil
+	}
+	fmt.Fprintf(stderr, "%s: got %.80q after it, want nothing\n", command, strings.Join(words, " "))
+	return errUsage
+}
+
+func versionMain(args []string, stdout, stderr io.Writer) error {
+	if err := parseAll(newFlags("version", "", stderr), args); err != nil {
+		return err
+	}
 	_, err := fmt.Fprintln(stdout, "gaiden", session.Version)
 	return err
 }

@@ -34,8 +34,10 @@ func sessionMain(args []string, stdout, stderr io.Writer) error {
 		fmt.Fprintln(stderr, sessionUsage)
 		return errUsage
 	}
-	if args[0] != "reset" && strings.TrimLeft(args[0], "-") != "ssh" && args[0] != "agent" && len(args) > 1 {
-		return sessionSurplus(args[0], args[1:], stderr)
+	if args[0] != "reset" && strings.TrimLeft(args[0], "-") != "ssh" && !slices.Equal(args, []string{"agent", "serve"}) {
+		if err := nothing("gaiden session "+args[0], args[1:], stderr); err != nil {
+			return err
+		}
 	}
 	switch args[0] {
 	case "-h", "-help", "--help":
@@ -61,13 +63,6 @@ func sessionMain(args []string, stdout, stderr io.Writer) error {
 		return loadPlugin()
 	}
 	fmt.Fprintf(stderr, "gaiden session: no command %q: want start, stop, status, reset or --ssh\n", args[0])
-	return errUsage
-}
-
-// sessionSurplus refuses words that a command does not know: what they were meant
-// to spare or to add is not guessed.
-func sessionSurplus(command string, words []string, stderr io.Writer) error {
-	fmt.Fprintf(stderr, "gaiden session %s: got %.80q after it, want nothing\n", command, strings.Join(words, " "))
 	return errUsage
 }
 
@@ -136,13 +131,21 @@ func startSession(stdout io.Writer) error {
 	return nil
 }
 
+// socketWait is how long a session that starts may have no socket yet.
+var socketWait = 5 * time.Second
+
 // awaitSession waits until a session that somebody else starts answers.
 func awaitSession(limit time.Duration) error {
-	for end := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
+	began := time.Now()
+	for end := began.Add(limit); ; time.Sleep(20 * time.Millisecond) {
 		s, err := connect()
 		if err == nil {
 			s.Close()
 			return nil
+		}
+		if free, _ := unlocked(); !free && errors.As(err, new(*session.DialError)) && time.Since(began) > socketWait {
+			return wire.Errorf(wire.Unavailable, "one runs (process %s), but nobody can reach it: its socket %s has been removed", supervisorPID(), wire.SocketPath()).
+				WithHint("gaiden session stop saves its arrays and ends it; the next cell starts another")
 		}
 		if time.Now().After(end) {
 			return wire.Errorf(wire.Unavailable, "no session answers after %v: %v", limit, err).WithHint("see %s", device.LogPath())
@@ -226,11 +229,8 @@ func deviceMemory(d wire.DeviceInfo) string {
 func resetSession(args []string, stdout, stderr io.Writer) error {
 	f := newFlags("session reset", "[-disk]", stderr)
 	disk := f.Bool("disk", false, "also clear what is cached on disk")
-	if err := parse(f, args); err != nil {
+	if err := parseAll(f, args); err != nil {
 		return err
-	}
-	if f.NArg() > 0 {
-		return sessionSurplus("reset", f.Args(), stderr)
 	}
 	s, err := connect()
 	if err != nil {

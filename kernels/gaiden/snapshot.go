@@ -56,6 +56,18 @@ func reviving(notebook string, f func(*session.Session) error) error {
 	return f(s)
 }
 
+// asCell runs what changes arrays as a cell of its own: %rollback undoes it, and not
+// what another cell has changed before or after it.
+func asCell(s *session.Session, f func() error) error {
+	if err := s.MarkCell(""); err != nil {
+		return err
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	return s.MarkCell("")
+}
+
 func snapshotMagic(_ context.Context, h magic.Host, c magic.Command) error {
 	word, rest := "", c.Args
 	if len(rest) > 0 {
@@ -76,11 +88,13 @@ func snapshotMagic(_ context.Context, h magic.Host, c magic.Command) error {
 			}
 			return err
 		case word == "import" && (len(rest) == 1 || len(rest) == 2):
-			l, err := s.Import(rest[0], strings.Join(rest[1:], ""))
-			if err == nil {
-				fmt.Fprintf(h.Stdout(), "%s from %s\n", units.Plural(len(l), "array"), rest[0])
-			}
-			return err
+			return asCell(s, func() error {
+				l, err := s.Import(rest[0], strings.Join(rest[1:], ""))
+				if err == nil {
+					fmt.Fprintf(h.Stdout(), "%s from %s\n", units.Plural(len(l), "array"), rest[0])
+				}
+				return err
+			})
 		case len(rest) > 0:
 			return magic.Usage(c)
 		}
@@ -152,25 +166,24 @@ func rollbackMagic(_ context.Context, h magic.Host, c magic.Command) error {
 	}
 	words := append(c.Args, "", "")
 	return reviving("", func(s *session.Session) error {
-		if len(c.Args) == 0 {
-			n, err := s.Undo()
+		return asCell(s, func() error {
+			if len(c.Args) == 0 {
+				n, err := s.Undo()
+				if err == nil {
+					fmt.Fprintf(h.Stdout(), "the last cell is undone: %s as before it\n", units.Plural(n, "array"))
+				}
+				if !errors.Is(err, wire.NotFound) {
+					return err
+				}
+			}
+			i, err := s.Rollback(words[0], words[1])
 			if err == nil {
-				fmt.Fprintf(h.Stdout(), "the last cell is undone: %s as before it\n", units.Plural(n, "array"))
+				fmt.Fprintf(h.Stdout(), "back at snapshot %s of %s: %s\n", titleOf(i), i.Time.Local().Format(time.TimeOnly), units.Plural(i.Arrays, "array"))
+				if i.Unsaved != "" {
+					fmt.Fprintf(h.Stdout(), "what was there is not on disk: %s\na second %%rollback brings it back, until a cell changes arrays\n", i.Unsaved)
+				}
 			}
-			if !errors.Is(err, wire.NotFound) {
-				return err
-			}
-		}
-		if err := s.MarkCell("%rollback"); err != nil { // it can be undone, like a cell
 			return err
-		}
-		i, err := s.Rollback(words[0], words[1])
-		if err == nil {
-			fmt.Fprintf(h.Stdout(), "back at snapshot %s of %s: %s\n", titleOf(i), i.Time.Local().Format(time.TimeOnly), units.Plural(i.Arrays, "array"))
-			if i.Unsaved != "" {
-				fmt.Fprintf(h.Stdout(), "what was there is not on disk: %s\na second %%rollback brings it back, until a cell changes arrays\n", i.Unsaved)
-			}
-		}
-		return err
+		})
 	})
 }

@@ -162,6 +162,15 @@ func TestStateMagics(t *testing.T) {
 		{"%snapshot diff last", nil, "1 of 2"},
 		{"%snapshot import " + file + " old/", nil, "1 array from"},
 		{"%arrays old", nil, "old/net/w"},
+		{"%rollback good", func() { bind(5) }, "back at snapshot 1"},
+		{"%rollback", func() { bind(6) }, "undone: 1 array as before it"}, // not what the magic has done before
+		{"%snapshot diff good", nil, "no difference"},
+		{"%snapshot import " + file, func() { bind(7) }, "1 array from"},
+		{"%rollback", func() { bind(8) }, "undone: 1 array as before it"},
+		{"%snapshot diff good", nil, "no difference"},
+		{"%rollback", nil, "undone: 1 array as before it"},
+		{"%rollback", func() { bind(9) }, "undone: 1 array as before it"},
+		{"%snapshot diff good", nil, " 7 "}, // 8 in place of 1: the rollback before had brought it back
 		{"%snapshot list", nil, "good"},
 		{"%snapshot delete good", nil, ""},
 		{"%snapshot delete good", nil, "no snapshot \"good\""},

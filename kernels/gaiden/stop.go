@@ -30,10 +30,14 @@ func stopSession(stdout io.Writer) error {
 		return err
 	}
 	s, err := connect()
-	var d *session.DialError
-	if errors.As(err, &d) {
-		fmt.Fprintln(stdout, "no session runs")
-		return nil
+	if errors.Is(err, wire.Denied) {
+		return err
+	}
+	if errors.As(err, new(*session.DialError)) {
+		if free, _ := unlocked(); free {
+			fmt.Fprintln(stdout, "no session runs")
+			return nil
+		}
 	}
 	if err == nil {
 		why := "saves its arrays"
@@ -64,10 +68,10 @@ func stopSession(stdout io.Writer) error {
 		return wire.Errorf(wire.Unavailable, "what listens at %s is no session of this machine's gaiden: %v", wire.SocketPath(), err).
 			WithHint("end that program yourself, or name another socket with GAIDEN_SOCKET")
 	}
-	// It does not understand us, or it hangs: end it by its process number.
-	b, rerr := os.ReadFile(wire.SocketPath() + ".lock")
-	pid, nerr := strconv.Atoi(strings.TrimSpace(string(b)))
-	if rerr != nil || nerr != nil {
+	// It does not understand us, it hangs, or its socket has been removed: end it by
+	// its process number.
+	pid, nerr := strconv.Atoi(supervisorPID())
+	if nerr != nil {
 		return err
 	}
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
@@ -109,12 +113,21 @@ func sshRelay() (pid int, host string) {
 
 // ended waits until the session's processes are gone.
 func ended(stdout io.Writer) error {
-	pid, _ := os.ReadFile(wire.SocketPath() + ".lock")
-	if err := await(stdout, fmt.Sprintf("ends (process %s)", strings.TrimSpace(string(pid))), unlocked); err != nil {
+	pid, err := strconv.Atoi(supervisorPID())
+	if free, _ := unlocked(); err == nil && !free {
+		syscall.Kill(pid, syscall.SIGCONT) // one that was stopped hears nothing else
+	}
+	if err := await(stdout, fmt.Sprintf("ends (process %s)", supervisorPID()), unlocked); err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout, "session stopped")
 	return nil
+}
+
+// supervisorPID is the number of the process that holds the lock, or held it last.
+func supervisorPID() string {
+	b, _ := os.ReadFile(wire.SocketPath() + ".lock")
+	return strings.TrimSpace(string(b))
 }
 
 // unlocked says whether no supervisor lives: it holds a lock till its end.

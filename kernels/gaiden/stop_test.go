@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"gaiden/kernels/internal/notebook"
 	"gaiden/lib/engine/device"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
 )
 
 // TestSilentSession: what takes connections and answers nothing holds nobody up.
@@ -62,6 +64,103 @@ func TestSilentSession(t *testing.T) {
 			t.Errorf("a stopped cell: got %q, %v, want %q", notes, err, silent)
 		}
 		cancel()
+	}
+}
+
+// TestHungSession: nor does one that has answered before, and hangs when a cell has
+// gone its way.
+func TestHungSession(t *testing.T) {
+	t.Setenv("GAIDEN_SOCKET", filepath.Join(t.TempDir(), "session.sock"))
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: wire.SocketPath(), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	greeted := make(chan struct{})
+	go func() {
+		if c, err := l.AcceptUnix(); err == nil {
+			wire.NewReader(c).Next()
+			wire.NewWriter(c).Send(wire.Welcome, 1, func(b []byte) []byte { return append(b, wire.JSON(wire.WelcomeBody{Protocol: wire.Protocol})...) })
+			close(greeted)
+		}
+	}()
+	var a aftercare
+	if a.session, err = connect(); err != nil {
+		t.Fatal(err)
+	}
+	<-greeted
+	defer func(d time.Duration) { answerLimit = d }(answerLimit)
+	answerLimit = 50 * time.Millisecond
+	cell := notebook.Ending{Imports: []string{"gaiden/lib/session"}, Panic: session.Hangs + ", and more", Spent: func(string) {}}
+	if notes, err := a.ended(t.Context(), cell); notes != nil || err != nil {
+		t.Errorf("a cell that has said it: got %q, %v, want nothing more", notes, err)
+	}
+	cell.Panic = ""
+	if notes, err := a.ended(t.Context(), cell); err != nil || len(notes) != 1 || notes[0] != silent {
+		t.Errorf("a cell: got %q, %v, want %q", notes, err, silent)
+	}
+}
+
+// TestTheirSession: a session of another user is said to be theirs, not to be none.
+func TestTheirSession(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs to listen as another user: run it as root")
+	}
+	t.Setenv("GAIDEN_SOCKET", filepath.Join(t.TempDir(), "session.sock"))
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	runtime.LockOSThread() // whose socket it is says the thread that listens
+	err = unix.Bind(fd, &unix.SockaddrUnix{Name: wire.SocketPath()})
+	_, _, failed := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), 65534, ^uintptr(0))
+	err = errors.Join(err, unix.Listen(fd, 8))
+	unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), 0, ^uintptr(0))
+	runtime.UnlockOSThread()
+	if err != nil || failed != 0 {
+		t.Fatal(err, failed)
+	}
+	for name, f := range map[string]func(io.Writer) error{"status": sessionStatus, "start": startSession, "stop": stopSession} {
+		var out strings.Builder
+		if err := f(&out); !errors.Is(err, wire.Denied) || !strings.Contains(err.Error(), "belongs to user 65534, you are user 0") || out.Len() > 0 {
+			t.Errorf("%s: got %q, %v, want whose it is", name, &out, err)
+		}
+	}
+	var out strings.Builder
+	if infoMain(nil, &out, io.Discard); !strings.Contains(out.String(), "belongs to user 65534") {
+		t.Errorf("info: got %s, want whose it is", &out)
+	}
+}
+
+// TestLostSocket: a session whose socket has been removed is found, and ended.
+func TestLostSocket(t *testing.T) {
+	t.Setenv("GAIDEN_SOCKET", filepath.Join(t.TempDir(), "run", "session.sock"))
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("GAIDEN_TEST_MAIN", "1")
+	defer func(d time.Duration) { socketWait = d }(socketWait)
+	socketWait = 0
+	lost := exec.Command("sh", "-c", "trap exit TERM; while :; do sleep 0.02; done")
+	if err := lost.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer lost.Process.Kill()
+	lock, err := lockSocket(wire.SocketPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(lock, lost.Process.Pid)
+	lost.Process.Signal(syscall.SIGSTOP) // nor does it hear of its end then
+	if err := awaitSession(time.Minute); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(process %d)", lost.Process.Pid)) || !strings.Contains(hintOf(err), "gaiden session stop") {
+		t.Errorf("start: got %v, want which process has no socket", err)
+	}
+	go func() {
+		lost.Wait()
+		lock.Close()
+	}()
+	var out strings.Builder
+	if err := stopSession(&out); err != nil || !strings.HasSuffix(out.String(), "session stopped\n") {
+		t.Errorf("stop: got %q, %v, want that it is stopped", &out, err)
 	}
 }
 

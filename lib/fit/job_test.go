@@ -261,6 +261,13 @@ func TestTrainJobAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p, err := n.Phases(ctx, data, 10)
+	if err == nil {
+		err = errors.Join(p.Next(), p.Forward(), p.Loss(), p.Backward())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	j, err := n.TrainJob(data, train)
 	if err == nil {
 		err = j.Pause()
@@ -273,10 +280,12 @@ func TestTrainJobAlone(t *testing.T) {
 		"TrainJob":   func() error { _, err := n.TrainJob(data, train); return err },
 		"SetWeights": func() error { return n.SetWeights(weights) },
 		"Restore":    func() error { return n.Restore("none") },
+		"Update":     p.Update,
 		"ResetState": n.ResetState,
 		"Reset":      n.Reset,
 		"delete":     func() error { _, err := s.Delete("data/bars/x"); return err },
 		"rename":     func() error { return s.Rename("net/step", "steps") },
+		"bind":       func() error { return s.Bind([]string{"alone", "data/bars/x"}, []*session.Array{data.x, data.x}) },
 	} {
 		err := change()
 		var why *wire.Error

@@ -215,6 +215,11 @@ func (p *Phases) Backward() error { return p.backward.Run() }
 // Update changes the weights, and gives the new ones their names in the
 // session, which it waits for. The last Phase of List is the program alone.
 func (p *Phases) Update() error {
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	if err := p.net.change(); err != nil {
+		return err
+	}
 	if err := p.update.Run(); err != nil {
 		return err
 	}

@@ -136,11 +136,15 @@ func TestEvictMisses(t *testing.T) {
 		{wire.AskBody{Verb: wire.Evict, Names: []string{hash}}, wire.Invalid, "in use"},
 		{wire.AskBody{Verb: wire.Evict, Names: []string{"zz"}}, wire.NotFound, `no program "zz" in memory`},
 		{wire.AskBody{Verb: wire.Pin, Start: true}, wire.Invalid, "no program was named"},
+		{wire.AskBody{Verb: wire.Pin, Names: []string{hash, "zz"}, Start: true}, wire.NotFound, `no program "zz" in memory`},
 	}
 	for _, tt := range tests {
 		if _, err := s.Ask(tt.ask); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
 			t.Errorf("%s %q: got %v, want %s: %s", tt.ask.Verb, tt.ask.Names, err, tt.want, tt.text)
 		}
+	}
+	if askAll(t, s, wire.AskBody{Verb: wire.Programs}).Programs[0].Pinned {
+		t.Error("the one is pinned though the other is not there")
 	}
 	if _, err := x.Run(Call{Inputs: []*Array{put(t, s, 1, 2, 3)}}); err != nil {
 		t.Errorf("a program that was not evicted: %v", err)

@@ -333,6 +333,17 @@ func TestFaultsDirectories(t *testing.T) {
 			t.Errorf("%s: got %s", tt.name, got)
 		}
 	}
+	// Programs are not read from where others could have written.
+	p := &process{t: t, dir: t.TempDir()}
+	p.socket = filepath.Join(p.dir, "run", "session.sock")
+	cache := p.dir + "/cache/gaiden/programs"
+	if err := errors.Join(os.MkdirAll(cache, 0o755), os.Chmod(cache, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	p.again()
+	if st, err := p.open("x").Status(); err != nil || !strings.Contains(st.Cache.Off, "has mode 0755: want 0700; chmod 700 "+cache+", then %session stop") {
+		t.Errorf("cache readable by others: status says %q, %v", st.Cache.Off, err)
+	}
 	// The socket's directory is not ours alone, or it is a link.
 	for _, tt := range []struct {
 		name string

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,6 +67,69 @@ func checkCount(t *testing.T, l []wire.JobEntry, turns, chunks int) {
 		if got := fmt.Sprint(e.Values); got != want || e.Number != i || e.Place != (wire.Place{Turn: i / chunks, Step: 1, Repeat: i % chunks}) {
 			t.Fatalf("entry %d: got %s at %+v, want %s", i, got, e.Place, want)
 		}
+	}
+}
+
+// TestJobAlone: nobody gives other arrays the names that a job takes.
+func TestJobAlone(t *testing.T) {
+	p := serve(t)
+	s := p.open("alone")
+	if _, err := s.StartJob(counting(t, s, 1000, 5, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PauseJob("count"); err != nil {
+		t.Fatal(err)
+	}
+	path, before := filepath.Join(p.dir, "x.safetensors"), look(t, s)
+	if _, err := s.Export(path, "", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func() error{
+		"import": func() error { _, err := s.Import(path, ""); return err },
+		"bind":   func() error { return s.Bind([]string{"free", "step"}, []*Array{put(t, s, 1), put(t, s, 2)}) },
+	} {
+		err := change()
+		var e *wire.Error
+		if !errors.As(err, &e) || e.Code != wire.Invalid || !strings.Contains(e.Text, "job count, which is paused, needs the array") || e.Hint() == "" {
+			t.Errorf("%s: got %v, want that the job needs it", name, err)
+		}
+		if got := look(t, s); got != before {
+			t.Errorf("%s: arrays are %.60s, want %.60s", name, got, before)
+		}
+	}
+	if l, err := s.Import(path, "copy/"); err != nil || len(l) == 0 {
+		t.Errorf("import of other names: %v, %v", l, err)
+	}
+}
+
+// TestJobDamaged: a job whose file cannot be read is not gone without a word.
+func TestJobDamaged(t *testing.T) {
+	p := serve(t)
+	s := p.open("torn")
+	if _, err := s.StartJob(counting(t, s, 1000, 5, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PauseJob("count"); err != nil {
+		t.Fatal(err)
+	}
+	p.kill()
+	files, _ := filepath.Glob(p.dir + "/state/gaiden/snapshots/*/job-*.json")
+	if len(files) != 1 {
+		t.Fatalf("got the files %v, want one", files)
+	}
+	if err := os.Truncate(files[0], 20); err != nil {
+		t.Fatal(err)
+	}
+	p.again()
+	s = p.open("torn")
+	if note := s.Welcome().Note; !strings.Contains(note, "arrays are back") || !strings.Contains(note, "job count is lost: its file is damaged, and is now "+files[0]+".damaged") {
+		t.Errorf("told %q, want that the job is lost", note)
+	}
+	if l, err := s.Jobs(); err != nil || len(l) != 0 {
+		t.Errorf("got jobs %v, %v, want none", l, err)
+	}
+	if _, err := s.StartJob(counting(t, s, 1, 3, 1)); err != nil {
+		t.Errorf("one of the same name: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +48,53 @@ func TestNamesOutlive(t *testing.T) {
 	}
 	if got := fmt.Sprint(values(t, b)); got != "[1 2 3]" {
 		t.Errorf("a handle after its name was deleted: got %s", got)
+	}
+}
+
+// TestCount: how many names begin with a prefix is told as it is, whatever has come,
+// gone, or got its name twice.
+func TestCount(t *testing.T) {
+	p := serve(t)
+	s := p.open("count")
+	bindAll(t, s, map[string][]float32{"net/a": {1}, "net/b": {2}, "net/in/c": {3}, "next": {4}, "/d": {5}})
+	bindAll(t, s, map[string][]float32{"net/a": {6}})
+	bindAll(t, p.open("another"), map[string][]float32{"net/e": {7}})
+	counts := func() (l []int) {
+		for _, prefix := range []string{"net/", "net/in/", "ne", "/", "none/"} {
+			_, n, err := s.ArraysUnder(prefix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l = append(l, n)
+		}
+		return l
+	}
+	for _, tt := range []struct {
+		name string
+		do   func() error
+		want []int
+	}{
+		{"bind", func() error { return nil }, []int{3, 1, 4, 1, 0}},
+		{"snapshot", func() error { _, err := s.Snapshot("whole"); return err }, []int{3, 1, 4, 1, 0}},
+		{"rename", func() error { return s.Rename("net/b", "new/b") }, []int{2, 1, 4, 1, 0}},
+		{"delete", func() error {
+			askAll(t, s, wire.AskBody{Verb: wire.Mark}) // what comes now can be undone alone
+			_, err := s.Delete("net/*", "/d")
+			return err
+		}, []int{0, 0, 2, 0, 0}},
+		{"undo", func() error { _, err := s.Undo(); return err }, []int{2, 1, 4, 1, 0}},
+		{"rollback", func() error {
+			bindAll(t, s, map[string][]float32{"net/f": {8}, "none/g": {9}})
+			_, err := s.Rollback("whole", "")
+			return err
+		}, []int{3, 1, 4, 1, 0}},
+	} {
+		if err := tt.do(); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if got := counts(); !slices.Equal(got, tt.want) {
+			t.Errorf("after %s: got %d, want %d", tt.name, got, tt.want)
+		}
 	}
 }
 

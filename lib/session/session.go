@@ -60,7 +60,7 @@ type Config struct {
 	NoStart bool   // do not start a session when there is none
 
 	// Patience is how long a session that took the connection may be silent: its
-	// worker may be starting, or hang. Default: without end, as a cell can be stopped.
+	// worker may be starting, or hang. Default: for as long as it is at work.
 	Patience time.Duration
 }
 
@@ -89,7 +89,7 @@ func (c Config) Open() (*Session, error) {
 	}
 	s, err := c.connect()
 	var none *DialError
-	if errors.As(err, &none) && !errors.Is(none.Err, wire.Denied) && !c.NoStart && os.Getenv("GAIDEN_SOCKET") == "" {
+	if errors.As(err, &none) && !c.NoStart && os.Getenv("GAIDEN_SOCKET") == "" {
 		if err := start(); err != nil {
 			return nil, err
 		}
@@ -107,9 +107,12 @@ func (c Config) Open() (*Session, error) {
 func (c Config) connect() (*Session, error) {
 	conn, err := dial(c.Socket)
 	if err == nil {
-		err = ours(conn)
+		err = ours(conn, c.Socket)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, wire.Denied):
+		return nil, err
+	case err != nil:
 		return nil, &DialError{c.Socket, err}
 	}
 	s := &Session{conn: conn, out: wire.NewWriter(conn), in: wire.NewReader(conn), space: c.Space, turn: make(chan struct{}, 1), waiting: map[uint32]chan answer{}}
@@ -123,43 +126,16 @@ func (c Config) connect() (*Session, error) {
 // Open connects to the session with the zero Config.
 func Open() (*Session, error) { return Config{}.Open() }
 
-func dial(path string) (*net.UnixConn, error) {
-	return net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
-}
-
-// ours refuses a socket behind which another user listens, who would be given
-// programs and data.
-func ours(conn *net.UnixConn) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var cred *unix.Ucred
-	var failed error
-	err = raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err = errors.Join(err, failed); err == nil && int(cred.Uid) != os.Getuid() {
-		err = wire.Errorf(wire.Denied, "it belongs to user %d, you are user %d", cred.Uid, os.Getuid())
-	}
-	if err != nil {
-		conn.Close()
-	}
-	return err
-}
-
 func (s *Session) greet(c Config) error {
 	hello := wire.HelloBody{Protocol: wire.Protocol, Version: Version, Space: c.Space, Client: c.Client, PID: os.Getpid(), Group: unix.Getpgrp()}
 	if err := s.out.Send(wire.Hello, 1, func(b []byte) []byte { return append(b, wire.JSON(hello)...) }); err != nil {
 		return &DialError{c.Socket, err}
 	}
 	s.ids.Store(1)
-	if c.Patience > 0 {
-		s.conn.SetReadDeadline(time.Now().Add(c.Patience))
-		defer s.conn.SetReadDeadline(time.Time{})
-	}
+	end := s.watch(c)
 	f, err := s.in.Next()
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return wire.Errorf(wire.Unavailable, "session: the one at %s has not answered for %v: it starts, or it hangs", c.Socket, c.Patience).
-			WithHint("try again; gaiden session stop ends one that hangs")
+	if silent := end(err); silent != nil {
+		return silent
 	}
 	if err != nil {
 		return &DialError{c.Socket, err}

@@ -3,7 +3,6 @@ package session
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -35,9 +34,6 @@ func (e *DialError) Is(target error) bool { return target == wire.Unavailable }
 
 // Hint says what the reader of a notebook can do next.
 func (e *DialError) Hint() string {
-	if errors.Is(e.Err, wire.Denied) || errors.Is(e.Err, fs.ErrPermission) {
-		return "a session serves one user: unset GAIDEN_SOCKET, or name a socket in a folder of your own"
-	}
 	return "run %session start in a cell, or gaiden session start in a terminal"
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -125,6 +126,9 @@ func TestPinAndEvict(t *testing.T) {
 	hash := func(x *Program) string { return fmt.Sprintf("%x", x.asked.Hash[:6]) }
 	s.Close()
 	s = p.open("evict")
+	within(t, "programs that nobody holds", func() bool {
+		return !slices.ContainsFunc(askAll(t, s, wire.AskBody{Verb: wire.Programs}).Programs, func(i wire.ProgramInfo) bool { return i.Clients > 0 })
+	})
 	askAll(t, s, wire.AskBody{Verb: wire.Pin, Names: []string{hash(a)}, Start: true})
 	askAll(t, s, wire.AskBody{Verb: wire.Evict})
 	l := askAll(t, s, wire.AskBody{Verb: wire.Programs}).Programs

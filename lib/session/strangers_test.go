@@ -50,11 +50,18 @@ func TestFaultsOtherUser(t *testing.T) {
 			os.Chmod(dir, st.Mode().Perm()|0o011)
 		}
 	}
-	os.Chmod(p.socket, 0o666)
 	cmd := exec.Command(self, p.socket)
-	cmd.Env = []string{"GAIDEN_TEST_ROLE=stranger", "PATH=/bin"}
+	cmd.Env = []string{"GAIDEN_TEST_ROLE=stranger", "GAIDEN_SOCKET=" + p.socket, "PATH=/bin"}
 	cmd.SysProcAttr = nobody
 	out, err := cmd.CombinedOutput()
+	if want := "session: " + p.socket + " belongs to user 0, you are user 65534; a session serves one user: unset GAIDEN_SOCKET"; err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("another user opens it: got %v: %s, want %s", err, out, want)
+	}
+	os.Chmod(p.socket, 0o666)
+	cmd = exec.Command(self, p.socket)
+	cmd.Env = []string{"GAIDEN_TEST_ROLE=stranger", "PATH=/bin"}
+	cmd.SysProcAttr = nobody
+	out, err = cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "session belongs to user 0, you are user 65534") {
 		t.Errorf("another user connects: got %v: %s", err, out)
 	}
@@ -80,8 +87,8 @@ func TestFaultsOtherUser(t *testing.T) {
 	line := make([]byte, 200)
 	n, _ := pipe.Read(line)
 	_, err = Config{Socket: strings.TrimSpace(string(line[:n])), NoStart: true}.Open()
-	var d *DialError
-	if !errors.Is(err, wire.Denied) || !errors.As(err, &d) || !strings.Contains(d.Hint(), "a folder of your own") {
+	var d *wire.Error
+	if !errors.As(err, &d) || d.Code != wire.Denied || !strings.Contains(d.Text, "belongs to user 65534") || !strings.Contains(d.Hint(), "a folder of your own") {
 		t.Errorf("a session of another user: got %v, want %v with a hint", err, wire.Denied)
 	}
 }
@@ -112,7 +119,12 @@ func stranger(arg string) {
 	}
 	c, err := net.Dial("unix", arg)
 	if err != nil {
-		fmt.Println(err)
+		var why *wire.Error
+		if _, err = (Config{Socket: arg, NoStart: true}).Open(); errors.As(err, &why) {
+			fmt.Println(why.Text + "; " + why.Next)
+		} else {
+			fmt.Println(err)
+		}
 		return
 	}
 	b := wire.JSON(wire.HelloBody{Protocol: wire.Protocol, Space: "x"})

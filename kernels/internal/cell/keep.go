@@ -21,8 +21,12 @@ const (
 	keptName    = "gaidenkept.go"
 )
 
-// stackPath is the package that bounds the stacks of every program.
-const stackPath = "cell/gaidenstack"
+// stackPath is the package that bounds the stacks of every program, and says what
+// the error of its end has for a hint.
+const (
+	stackPath    = "cell/gaidenstack"
+	stackPackage = "gaiden_stack" // what cells call it
+)
 
 //go:embed gaidenkeep/doc.go gaidenkeep/class.go gaidenkeep/decode.go gaidenkeep/encode.go gaidenkeep/keep.go gaidenkeep/preview.go gaidenkeep/walk.go
 //go:embed gaidenstack/stack.go

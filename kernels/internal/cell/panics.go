@@ -16,6 +16,7 @@ type Panic struct {
 	Message string  // "runtime error: index out of range [4] with length 1"
 	Frames  []Frame // those of the user's cells, innermost first
 	Text    string  // everything, as the runtime wrote it
+	Next    string  // what the error says to do that the program died of, if it does
 }
 
 // A Frame is a place in a cell that a goroutine was in.
@@ -172,6 +173,7 @@ var (
 	goroutineLine = regexp.MustCompile(`(?m)^goroutine \d+ .*\[.*\]:$`)
 	frameLine     = regexp.MustCompile(`^\t(.*):(\d+)(?: \+0x[0-9a-f]+)?(?: fp=\S+ sp=\S+ pc=\S+)?$`)
 	fatalLine     = regexp.MustCompile(`(?m)^fatal error: .*\n`)
+	againLines    = regexp.MustCompile(`(?s)^(.*) \[recovered(?:, repanicked\]|\]\n\tpanic: hint: (.*))$`) // by gaidenstack.Hint
 	addressLine   = regexp.MustCompile(`(?m)^(?:runtime: sp=.*|\[signal .* pc=.*\])\n?`)
 )
 
@@ -185,6 +187,9 @@ func parsePanic(text string) *Panic {
 		at = []int{len(text), len(text)} // no goroutine is left to be shown
 	}
 	p := &Panic{Text: text, Message: message(text[:at[0]])}
+	if m := againLines.FindStringSubmatch(p.Message); m != nil {
+		p.Message, p.Next = m[1], strings.ReplaceAll(m[2], "\n\t", "\n    ")
+	}
 	p.Frames = frames(text[at[1]:])
 	if len(p.Frames) == 0 && !strings.HasPrefix(text, panicBegins) {
 		// What the runtime could not do was not asked of it by this goroutine alone.
@@ -243,6 +248,9 @@ const memoryHint = "the machine has not that much memory to give: ask for less, 
 
 // Hint says what the user can do next, "" where there is no more to say.
 func (p *Panic) Hint() string {
+	if p.Next != "" {
+		return p.Next
+	}
 	if strings.HasPrefix(p.Text, panicBegins) {
 		return "" // the words are the program's
 	}

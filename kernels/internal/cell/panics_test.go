@@ -71,6 +71,10 @@ func TestFatalErrors(t *testing.T) {
 		{"nil", "panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x4c2cd1]\n\n" + main,
 			"runtime error: invalid memory address or nil pointer dereference", "[{main 1 2}]", ""},
 		{"the program's words", "panic: out of memory\n\n" + main, "out of memory", "[{main 1 2}]", ""},
+		{"caught and thrown again", "panic: second [recovered, repanicked]\n\n" + main, "second", "[{main 1 2}]", ""},
+		{"the program's own again", "panic: first [recovered]\n\tpanic: second [recovered, repanicked]\n[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x4c2cd1]\n\n" + main,
+			"first [recovered]\n\tpanic: second", "[{main 1 2}]", ""},
+		{"an error's hint", "panic: fit: net\n\tis wrong [recovered]\n\tpanic: hint: call net.Reset()\n\tor not\n\n" + main, "fit: net\n\tis wrong", "[{main 1 2}]", "call net.Reset()\n    or not"},
 		{"a library's goroutine", "panic: oh\n\n" + other + "\n" + main, "oh", "[]", ""},
 	}
 	for _, tt := range tests {

@@ -168,7 +168,11 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 			return nil, err
 		}
 	}
-	imports = append(imports, &Import{Name: "_", Path: stackPath})
+	stack := &Import{Name: "_", Path: stackPath}
+	if !u.Test && u.ownMain == nil {
+		stack.Name = stackPackage // our main calls it
+	}
+	imports = append(imports, stack)
 	w := writer{unit: u, decls: decls, loads: loads, imports: imports, flags: p.flags}
 	r, err := c.check(ctx, &w)
 	if err == nil {

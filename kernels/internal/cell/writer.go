@@ -127,7 +127,7 @@ func (w *writer) writeMain() {
 		w.b.WriteString(u.ownMain.Text + "\n")
 		return
 	}
-	w.b.WriteString("func main() {\n")
+	w.b.WriteString("func main() {\ndefer " + stackPackage + ".Hint()\n")
 	if w.tracked != nil {
 		for _, name := range w.atStart {
 			fmt.Fprintf(&w.b, "%s.Track(%q, &%s)\n", keepPackage, name, name)

@@ -43,6 +43,8 @@ func TestEnded(t *testing.T) {
 		{name: "error beside a panic", code: "panic(\"own\")", err: errors.New("late"), ename: namePanic, trace: "own", stderr: "late\n", ends: 1},
 		{name: "hinted error beside a panic", code: "panic(\"other\")", err: &hinted{}, ename: namePanic, trace: "other", stderr: "lost on the way\n    go back\n", ends: 1},
 		{name: "what it died of", code: "panic(\"cell 1: lost on the way\")", err: &hinted{}, ename: namePanic, trace: "    go back\n%tb", ends: 1},
+		{name: "its own hint", code: "type lost string\nfunc (l lost) Error() string { return string(l) }\nfunc (lost) Hint() string { return \"look for it\" }\n" +
+			"panic(fmt.Errorf(\"%w\", lost(\"my keys\")))", ename: namePanic, trace: "my keys\ncell 8, line 4, in main\n    4 | panic(fmt.Errorf(\"%w\", lost(\"my keys\")))\n    look for it\n%tb", ends: 1},
 		{name: "not twice", code: "fmt.Print(\"again\")", ends: 1},
 	}
 	for _, tt := range tests {

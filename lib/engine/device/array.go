@@ -123,6 +123,7 @@ func (w *Worker) bind(n name, a *array) (old *array) {
 	}
 	if old == nil {
 		w.spaceOf(n.space).names++
+		w.file(n, 1)
 	} else {
 		old.bound--
 	}
@@ -134,6 +135,35 @@ func (w *Worker) bind(n name, a *array) (old *array) {
 		a.name = n
 	}
 	return old
+}
+
+// folder is a name up to its first slash, "" if it has none: a net's.
+func (n name) folder() name {
+	at := strings.IndexByte(n.name, '/')
+	return name{n.space, n.name[:at+1]}
+}
+
+// file counts a name that has come or gone in its folder. The caller holds w.mu.
+func (w *Worker) file(n name, more int) {
+	f := n.folder()
+	if w.folders[f] += more; w.folders[f] == 0 {
+		delete(w.folders, f)
+	}
+}
+
+// under is how many names begin with a prefix. A folder's are not looked for among
+// all that there are: each training asks. The caller holds w.mu.
+func (w *Worker) under(prefix name) int {
+	if prefix.name != "" && prefix.folder() == prefix {
+		return w.folders[prefix]
+	}
+	count := 0
+	for n := range w.names {
+		if n.space == prefix.space && strings.HasPrefix(n.name, prefix.name) {
+			count++
+		}
+	}
+	return count
 }
 
 // checkName refuses names that cannot be listed or typed again.

@@ -142,11 +142,7 @@ func (c *conn) lookupAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		ans.Arrays = append(ans.Arrays, wire.ArrayInfo{Type: x.typ, Device: x.device})
 	}
 	if a.Prefix != "" {
-		for n := range c.w.names {
-			if n.space == a.Space && strings.HasPrefix(n.name, a.Prefix) {
-				ans.Count++
-			}
-		}
+		ans.Count = c.w.under(name{a.Space, a.Prefix})
 	}
 	for i, x := range found {
 		x.refs++
@@ -173,10 +169,19 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			return nil, why
 		}
 	}
-	for i, s := range a.Names {
-		if c.sock != nil { // no cell has done what a job does
-			c.w.preserve(name{a.Space, s})
+	if c.sock != nil { // no job
+		var taken []name
+		for _, s := range a.Names {
+			taken = append(taken, name{a.Space, s})
 		}
+		if why := c.w.spaceOf(a.Space).spares(taken...); why != nil {
+			return nil, why
+		}
+		for _, n := range taken { // no cell has done what a job does
+			c.w.preserve(n)
+		}
+	}
+	for i, s := range a.Names {
 		if old := c.w.bind(name{a.Space, s}, c.arrays.get(a.Handles[i])); old != nil {
 			c.w.release(old)
 		}
@@ -189,6 +194,7 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 func (w *Worker) unbind(n name) {
 	a := w.names[n]
 	delete(w.names, n)
+	w.file(n, -1)
 	a.bound--
 	w.spaceOf(n.space).names++
 	if a.name == n {

@@ -285,13 +285,19 @@ func readJob(path string) (f jobFile, err error) {
 const maxTries = 3
 
 // reviveJobs makes the jobs of a space known again; those that had not ended go
-// on from where they were at the snapshot, nil when there is none.
-func (w *Worker) reviveJobs(s *space, r *record) {
+// on from where they were at the snapshot, nil when there is none. It says which
+// are lost.
+func (w *Worker) reviveJobs(s *space, r *record) (lost []string) {
 	paths, _ := filepath.Glob(filepath.Join(s.archive.dir, "job-*.json"))
 	for _, path := range paths {
 		f, err := readJob(path)
-		if err != nil || f.Info.Space != s.name {
+		if err == nil && f.Info.Space != s.name {
+			err = fmt.Errorf("it is of space %q", f.Info.Space)
+		}
+		if err != nil {
 			w.Logf("space %q: %s: %v", s.name, filepath.Base(path), err)
+			lost = append(lost, fmt.Sprintf("job %s is lost: its file is damaged, and is now %s", s.archive.jobOf(path, r), path+damagedJob))
+			os.Rename(path, path+damagedJob) // it is told once
 			continue
 		}
 		at, keep := jobMoment{Worse: -1}, f.Began.Entries
@@ -339,6 +345,7 @@ func (w *Worker) reviveJobs(s *space, r *record) {
 		w.Logf("job %s of %q %s", f.Info.Name, s.name, why)
 		go j.run()
 	}
+	return lost
 }
 
 // clearState removes all that is kept of spaces.

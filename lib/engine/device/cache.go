@@ -77,6 +77,9 @@ func (c *cache) fail(err error) {
 	c.logf("programs are not kept on disk: %v", err)
 	c.mu.Lock()
 	c.off = err.Error()
+	if e := asError(err); e.Next != "" {
+		c.off += fmt.Sprintf("; %s, then %%session stop: the next cell's session keeps them", e.Next)
+	}
 	c.mu.Unlock()
 }
 

@@ -299,12 +299,14 @@ func (c *conn) settle(f *flight, err error) {
 		}
 		b.array.bound--
 		w.release(b.array)
-		delete(w.names, b.name)
 		w.spaceOf(b.name.space).names++
 		w.spaceOf(b.name.space).touch(time.Now())
 		if b.old != nil {
 			w.names[b.name] = b.old // the reference moves back
 			b.old.bound++
+		} else {
+			delete(w.names, b.name)
+			w.file(b.name, -1)
 		}
 	}
 }

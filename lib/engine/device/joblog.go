@@ -152,6 +152,21 @@ func (a *archive) jobPath(name string) string {
 	return filepath.Join(a.dir, "job-"+hex.EncodeToString(h[:16]))
 }
 
+// damagedJob is put behind the name of a job's file that cannot be read.
+const damagedJob = ".damaged"
+
+// jobOf is the name of the job that a file is of, as far as a snapshot tells it.
+func (a *archive) jobOf(path string, r *record) string {
+	if r != nil {
+		for n := range r.about.Jobs {
+			if a.jobPath(n)+".json" == path {
+				return wire.Shown(n)
+			}
+		}
+	}
+	return "of a name that is not known"
+}
+
 // store writes down what the job is and does, so that it goes on after a crash.
 func (j *loop) store(state wire.JobState) {
 	a := j.space.archive

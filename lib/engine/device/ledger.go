@@ -278,12 +278,30 @@ func named(hashes []string) func(*program) bool {
 	}
 }
 
+// known refuses words that begin the hash of no program in memory: all are obeyed,
+// or none. The caller holds w.mu.
+func (w *Worker) known(hashes []string, next string) *wire.Error {
+	for _, h := range hashes {
+		match, found := named([]string{h}), false
+		for _, p := range w.programs {
+			found = found || match(p)
+		}
+		if !found {
+			return wire.Errorf(wire.NotFound, "no program %.80q in memory", h).WithHint("%s", next)
+		}
+	}
+	return nil
+}
+
 // pinPrograms keeps programs in memory, or no longer.
 func (w *Worker) pinPrograms(hashes []string, yes bool) (*wire.AnswerBody, *wire.Error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(hashes) == 0 {
 		return nil, wire.Errorf(wire.Invalid, "no program was named").WithHint("%%programs lists them: the beginning of a hash will do")
+	}
+	if why := w.known(hashes, "%programs lists them"); why != nil {
+		return nil, why
 	}
 	count, match := 0, named(hashes)
 	for _, p := range w.programs {
@@ -292,15 +310,18 @@ func (w *Worker) pinPrograms(hashes []string, yes bool) (*wire.AnswerBody, *wire
 			count++
 		}
 	}
-	if count == 0 {
-		return nil, wire.Errorf(wire.NotFound, "no program %.80q in memory", strings.Join(hashes, " ")).WithHint("%%programs lists them")
-	}
 	return &wire.AnswerBody{Count: count}, nil
 }
 
 // evictPrograms drops programs by their hashes, none for all, from memory or
 // also from disk.
 func (w *Worker) evictPrograms(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
+	w.mu.Lock()
+	why := w.known(a.Names, "%programs lists them; evict -disk without a hash clears what is on disk")
+	w.mu.Unlock()
+	if why != nil {
+		return nil, why
+	}
 	match := named(a.Names)
 	if len(a.Names) == 0 {
 		match = func(p *program) bool { return !p.pinned }
@@ -316,15 +337,7 @@ func (w *Worker) evictPrograms(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		count += w.cache.clear()
 	}
 	if count == 0 && len(a.Names) > 0 {
-		words := strings.Join(a.Names, " ")
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for _, p := range w.programs {
-			if match(p) {
-				return nil, wire.Errorf(wire.Invalid, "program %.80q is in use: a cell or a job holds it", words).WithHint("evict it when that has ended")
-			}
-		}
-		return nil, wire.Errorf(wire.NotFound, "no program %.80q in memory", words).WithHint("%%programs lists them; evict -disk without a hash clears what is on disk")
+		return nil, wire.Errorf(wire.Invalid, "program %.80q is in use: a cell or a job holds it", strings.Join(a.Names, " ")).WithHint("evict it when that has ended")
 	}
 	return &wire.AnswerBody{Count: count}, nil
 }

@@ -240,8 +240,10 @@ func (w *Worker) importFile(s *space, a wire.AskBody) (*wire.AnswerBody, error) 
 		return nil, badFile(err)
 	}
 	var want []source
+	var names []name
 	for i, t := range f.Tensors {
 		n := a.Prefix + t.Name
+		names = append(names, name{s.name, n})
 		if why := checkName(n); why != nil {
 			return nil, why
 		}
@@ -257,9 +259,15 @@ func (w *Worker) importFile(s *space, a wire.AskBody) (*wire.AnswerBody, error) 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if why := s.spares(names...); why != nil {
+		for _, x := range arrays {
+			w.release(x)
+		}
+		return nil, why
+	}
 	ans := &wire.AnswerBody{}
 	for i, x := range arrays {
-		n := name{s.name, want[i].name}
+		n := names[i]
 		w.preserve(n)
 		if old := w.bind(n, x); old != nil {
 			w.release(old)

@@ -157,14 +157,14 @@ func (w *Worker) recover(s *space) {
 			s.saved = s.version
 		}
 		w.mu.Unlock()
-		w.reviveJobs(s, r)
+		damaged = append(damaged, w.reviveJobs(s, r)...)
 		if f.Time.Before(r.about.Time) { // what it names besides was deleted before the snapshot
 			f.Names = r.about.Missing
 		}
 		w.report(s, r, len(names), missing(f.Names, names), damaged)
 		return
 	}
-	w.reviveJobs(s, nil)
+	damaged = append(damaged, w.reviveJobs(s, nil)...)
 	w.report(s, nil, 0, f.Names, damaged)
 }
 

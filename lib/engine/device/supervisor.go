@@ -238,6 +238,7 @@ func Allocator(p Plugin) []string {
 func (s *Supervisor) end(cmd *exec.Cmd, ended <-chan error, sig os.Signal) error {
 	s.logf("%v: stopping", sig)
 	cmd.Process.Signal(syscall.SIGTERM)
+	cmd.Process.Signal(syscall.SIGCONT) // if it was stopped
 	select {
 	case <-ended:
 	case <-time.After(time.Minute): // it saves its arrays

@@ -62,6 +62,7 @@ type Worker struct {
 
 	deviceLimit int64 // memory of the smallest device, 0 if it is not known; set by Open
 	names       map[name]*array
+	folders     map[name]int // how many names there are in one: see under
 	programs    map[[32]byte]*program
 	conns       map[*conn]struct{}
 	orphans     []orphan // errors of clients that have gone
@@ -76,7 +77,7 @@ func (w *Worker) Open() error {
 	w.stopped = make(chan struct{})
 	w.unpinned = sync.NewCond(&w.mu)
 	w.all.prev, w.all.next = &w.all, &w.all
-	w.names = map[name]*array{}
+	w.names, w.folders = map[name]*array{}, map[name]int{}
 	w.programs, w.conns = map[[32]byte]*program{}, map[*conn]struct{}{}
 	w.spaces, w.troubles = map[string]*space{}, map[string]string{}
 	if w.Logf == nil {

@@ -1,6 +1,7 @@
-// Package gaidenstack bounds the stacks of a cell's goroutines. It is part of the
-// programs, not of the kernel: package cell writes it into the notebook's module,
-// and every program imports it for what it does when it is initialized.
+// Package gaidenstack bounds the stacks of a cell's goroutines, and tells what an
+// error says to do that a cell dies of. It is part of the programs, not of the
+// kernel: package cell writes it into the notebook's module, and every program
+// imports it for what it does when it is initialized.
 //
 // Go's own bound is 512 MiB. A function that calls itself without an end fills it
 // in half a second, and then the runtime walks the whole stack for its last words:
@@ -12,6 +13,44 @@
 package gaidenstack
 
 import "runtime/debug"
+
+// Hint is deferred by main. Where the error that main panics with has a Hint, it is
+// the last of the runtime's words: the kernel takes it out of them.
+func Hint() {
+	died := recover()
+	if died == nil {
+		return
+	}
+	if err, is := died.(error); is {
+		if next := hintOf(err); next != "" {
+			panic(hint(next))
+		}
+	}
+	panic(died)
+}
+
+type hint string
+
+func (h hint) Error() string { return "hint: " + string(h) }
+
+// hintOf is the next step that an error knows, or one that it wraps, "" if none
+// does.
+func hintOf(err error) string {
+	if e, is := err.(interface{ Hint() string }); is && e.Hint() != "" {
+		return e.Hint()
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return hintOf(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			if next := hintOf(one); next != "" {
+				return next
+			}
+		}
+	}
+	return ""
+}
 
 const limit = 64 << 20
 
