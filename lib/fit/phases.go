@@ -215,24 +215,24 @@ func (p *Phases) Backward() error { return p.backward.Run() }
 // Update changes the weights, and gives the new ones their names in the
 // session, which it waits for. The last Phase of List is the program alone.
 func (p *Phases) Update() error {
-	p.net.mu.Lock()
-	defer p.net.mu.Unlock()
-	if err := p.net.change(); err != nil {
-		return err
-	}
 	if err := p.update.Run(); err != nil {
 		return err
 	}
 	slots := p.net.layout.all()
 	arrays := make([]*session.Array, len(slots))
 	for i, s := range slots {
-		if next := p.space["next/"+input(s)]; next != nil {
-			p.space[input(s)] = next
-			delete(p.space, "next/"+input(s))
+		if arrays[i] = p.space["next/"+input(s)]; arrays[i] == nil {
+			arrays[i] = p.space[input(s)]
 		}
-		arrays[i] = p.space[input(s)]
 	}
-	return p.net.bind(slots, arrays)
+	if err := p.net.bind(slots, arrays); err != nil {
+		return err
+	}
+	for i, s := range slots {
+		p.space[input(s)] = arrays[i]
+		delete(p.space, "next/"+input(s))
+	}
+	return nil
 }
 
 // Value is the loss of the batch. It waits for the device.

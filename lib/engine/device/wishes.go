@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 
 	"gaiden/lib/engine/pjrt"
 )
@@ -18,23 +19,28 @@ func (w *Worker) wishes(flags map[string]any) {
 			continue
 		}
 		delete(flags, wish)
-		if _, set := flags[name]; !set && w.knows(name, value) {
+		if _, set := flags[name]; !set && w.takes(name, value) {
 			flags[name] = value
 		}
 	}
 }
 
+// flags are those that the plugin has been asked for, and whether it takes them.
+type flags struct {
+	sync.Mutex
+	taken map[string]bool
+}
+
 // nothing is the smallest program.
 const nothing = `module { func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> } }`
 
-// knows says whether the plugin takes a flag, by compiling with it.
-func (w *Worker) knows(name string, value any) bool {
+// takes says whether the plugin takes a flag, by compiling with it.
+func (w *Worker) takes(name string, value any) bool {
 	key := fmt.Sprint(name, "=", value)
 	w.flags.Lock()
 	defer w.flags.Unlock()
-	known, asked := w.known[key]
-	if asked {
-		return known
+	if taken, asked := w.flags.taken[key]; asked {
+		return taken
 	}
 	exe, err := w.client.Compile([]byte(nothing), pjrt.CompileOptions{Flags: map[string]any{name: value}})
 	if err != nil {
@@ -42,9 +48,9 @@ func (w *Worker) knows(name string, value any) bool {
 	} else {
 		exe.Close()
 	}
-	if w.known == nil {
-		w.known = map[string]bool{}
+	if w.flags.taken == nil {
+		w.flags.taken = map[string]bool{}
 	}
-	w.known[key] = err == nil
+	w.flags.taken[key] = err == nil
 	return err == nil
 }

@@ -47,8 +47,7 @@ type Worker struct {
 	stopped    chan struct{}
 	once       sync.Once
 
-	flags sync.Mutex      // protects known
-	known map[string]bool // flags that the plugin has been asked for
+	flags flags // that the plugin has been asked for
 
 	tracing sync.Mutex // protects trace
 	trace   *pjrt.Profile
