@@ -25,10 +25,10 @@ func (n *Net) sequences() bool {
 	})
 }
 
-// sequencePlan is how a step of so many examples of a set is one kernel and an
+// wholePlan is how a step of so many examples of a set is one kernel and an
 // update, nil if it is not. The kernel's numbers are float32, with BF16 too: it
 // is no faster with less.
-func (n *Net) sequencePlan(s *Set, batch int) *fused.SequencePlan {
+func (n *Net) wholePlan(s *Set, batch int) fused.Whole {
 	if _, is := n.lossOf(s).(MSE); !is || s.targets == 0 || ruleOf(n.config.Optimizer) == nil || s.N*max(s.size, s.targets) > math.MaxInt32 {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (n *Net) sequencePlan(s *Set, batch int) *fused.SequencePlan {
 			return nil
 		}
 	}
-	p, err := fused.NewSequencePlan(n.model, batch)
+	p, err := fused.NewWhole(n.model, batch)
 	if err != nil {
 		return nil
 	}
