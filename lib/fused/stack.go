@@ -6,6 +6,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/models"
 )
@@ -13,8 +14,10 @@ import (
 // StackPlan is a training step of a small stack of dense layers, with the mean
 // squared error. It is two kernels: kernels.Stack, and the update.
 type StackPlan struct {
+	Rounding triton.Rounding // of the kernel's factors
+
 	layers []string
-	sizes  kernels.Stack // without examples
+	sizes  kernels.Stack // without examples and rounding
 }
 
 // NewStackPlan finds the layers of a net, for batches of so many examples. Its
@@ -53,7 +56,7 @@ func (p *StackPlan) String() string {
 // looked at: the batch is number at of the source.
 func (p *StackPlan) Train(s Step, source Source, at *Node) (state map[string][]*Node, row *Node) {
 	l := p.sizes
-	l.Examples = source.X.Shape().Dimensions[0]
+	l.Rounding, l.Examples = p.Rounding, source.X.Shape().Dimensions[0]
 	if l.Batch != source.Batch {
 		panic(fmt.Errorf("fused: StackPlan: got a batch of %d, want %d", source.Batch, l.Batch))
 	}

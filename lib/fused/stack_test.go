@@ -38,7 +38,7 @@ func TestStackPlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan.sizes.Rounding = triton.Exact
+		plan.Rounding = triton.Exact
 		last := plan.sizes.Units[len(plan.sizes.Units)-1]
 		order := make([]float64, tt.examples)
 		for i := range order {
