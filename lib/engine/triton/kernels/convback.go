@@ -252,7 +252,7 @@ func (p PartsUpdate) Kernel() triton.Kernel {
 func (p PartsUpdate) task(rule Rule) task {
 	size, deep, warps := 128, min(triton.Cover(p.Parts, 1), 16), 4
 	if p.Parts > manyParts { // the time goes by with waiting for parts: more blocks, and more loads on their way
-		size, deep, warps = 16, min(triton.Cover(p.Parts, 1), 512), 8
+		size, deep, warps = 8, min(triton.Cover(p.Parts, 1), 1024), 8
 	}
 	out := p.Weights.Dimensions[p.Weights.Rank()-1]
 	weights := p.Weights.Size()
