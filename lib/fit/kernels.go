@@ -11,6 +11,7 @@ import (
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
+	"gaiden/lib/models"
 )
 
 // Kernels says which GPU kernels the steps of an epoch are made of. The numbers
@@ -116,6 +117,37 @@ func (n *Net) plan(s *Set) (*fused.Plan, error) {
 		}
 	}
 	return fused.NewPlan(n.model)
+}
+
+// wholePlan is how a step of so many examples of a set is one kernel and an
+// update, nil if it is not. The kernel's numbers are float32, with BF16 too: it
+// is no faster with less.
+func (n *Net) wholePlan(s *Set, batch int) fused.Whole {
+	if _, is := n.lossOf(s).(MSE); !is || s.targets == 0 || ruleOf(n.config.Optimizer) == nil || s.N*max(s.size, s.targets) > math.MaxInt32 {
+		return nil
+	}
+	for _, l := range n.model.Layers {
+		if _, is := l.(models.LSTM); is {
+			if _, plain := plainLSTM(l); !plain {
+				return nil
+			}
+		}
+	}
+	for _, v := range n.layout.variables {
+		if v.trainable && v.shape.DType != dtypes.Float32 {
+			return nil
+		}
+	}
+	for _, a := range s.arrays() {
+		if shape, _ := a.Shape(); shape.DType != dtypes.Float32 {
+			return nil
+		}
+	}
+	p, err := fused.NewWhole(n.model, batch)
+	if err != nil {
+		return nil
+	}
+	return p
 }
 
 // ruleOf is an optimizer as kernels know it, nil if they do not.
