@@ -95,7 +95,8 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 		state := append(append([]*Node{}, held...), results)
 		var source fused.Source
 		_, err := n.plan(s)
-		planned := c.Fused > 0 && (err == nil || n.sequencePlan(s, c.Batch) != nil)
+		whole := n.wholePlan(s, c.Batch)
+		planned := c.Fused > 0 && (err == nil || whole != nil)
 		if planned {
 			var at *Node
 			source, at = t.source(c, sources, order, place, step, begin)
@@ -103,7 +104,7 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 		}
 		turn := func(i *Node, state []*Node) []*Node {
 			if planned {
-				return t.fused(state, len(held)-variables, c.Unroll, source, rate)
+				return t.fused(state, len(held)-variables, c.Unroll, whole, source, rate)
 			}
 			for k := range c.Unroll {
 				at := i

@@ -11,12 +11,14 @@ import (
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
+	"gaiden/lib/models"
 )
 
 // Kernels says which GPU kernels the steps of an epoch are made of. The numbers
 // are the same but for rounding. On a CPU, on several devices, and for what
-// package fused has no plan for (other losses than CrossEntropy but for small nets
-// of sequences, optimizers of one's own), they are always XLA's.
+// package fused has no plan for (optimizers of one's own, other losses than
+// CrossEntropy but for MSE of a small net of sequences or of up to three small
+// dense layers: then a step is two kernels), they are always XLA's.
 //
 // A net with batch norm has no plan either, but its norms have kernels: two each
 // way, with the activation and a residual block's sum in them. They are not
@@ -70,7 +72,7 @@ func (n *Net) prefers(known tiling.Entry) bool {
 // fusible says whether package fused has something for steps on a set.
 func (n *Net) fusible(s *Set, batch int) bool {
 	_, err := n.plan(s)
-	return err == nil || n.sequences() || n.model.HasBatchNorm() || n.sequencePlan(s, batch) != nil
+	return err == nil || n.sequences() || n.model.HasBatchNorm() || n.wholePlan(s, batch) != nil
 }
 
 // cuda says whether there is a GPU that runs Triton's kernels, or a test that
@@ -82,7 +84,7 @@ func (n *Net) cuda() bool {
 // Fused says how the training steps of the net use kernels of package fused on
 // a set, a line for each layer, or why they do not.
 func (n *Net) Fused(s *Set) (string, error) {
-	if p := n.sequencePlan(s, 1); p != nil {
+	if p := n.wholePlan(s, 1); p != nil {
 		return p.String(), nil
 	}
 	p, err := n.plan(s)
@@ -117,6 +119,37 @@ func (n *Net) plan(s *Set) (*fused.Plan, error) {
 	return fused.NewPlan(n.model)
 }
 
+// wholePlan is how a step of so many examples of a set is one kernel and an
+// update, nil if it is not. The kernel's numbers are float32, with BF16 too: it
+// is no faster with less.
+func (n *Net) wholePlan(s *Set, batch int) fused.Whole {
+	if _, is := n.lossOf(s).(MSE); !is || s.targets == 0 || ruleOf(n.config.Optimizer) == nil || s.N*max(s.size, s.targets) > math.MaxInt32 {
+		return nil
+	}
+	for _, l := range n.model.Layers {
+		if _, is := l.(models.LSTM); is {
+			if _, plain := plainLSTM(l); !plain {
+				return nil
+			}
+		}
+	}
+	for _, v := range n.layout.variables {
+		if v.trainable && v.shape.DType != dtypes.Float32 {
+			return nil
+		}
+	}
+	for _, a := range s.arrays() {
+		if shape, _ := a.Shape(); shape.DType != dtypes.Float32 {
+			return nil
+		}
+	}
+	p, err := fused.NewWhole(n.model, batch)
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
 // ruleOf is an optimizer as kernels know it, nil if they do not.
 func ruleOf(o Optimizer) kernels.Rule {
 	switch o := o.(type) {
@@ -144,22 +177,22 @@ func (t *trace) source(c chunk, sources []*Node, order, place, step, begin *Node
 	return fused.Source{X: sources[0], Labels: sources[1], Order: order, Place: place, Step: step, Batch: c.Batch}, at
 }
 
-// fused is a turn of an epoch's loop by the net's plan. The state is variables,
-// moments, results and the number of the next step.
-func (t *trace) fused(state []*Node, moments, unroll int, s fused.Source, rate *Node) []*Node {
+// fused is a turn of an epoch's loop by the net's plan, or by whole if that is not
+// nil. The state is variables, moments, results and the number of the next step.
+func (t *trace) fused(state []*Node, moments, unroll int, whole fused.Whole, s fused.Source, rate *Node) []*Node {
 	n := t.net
-	plan, err := fused.NewPlan(n.model)
-	sequences, other := fused.NewSequencePlan(n.model, s.Batch)
-	if err != nil && other != nil {
-		panic(err) // epochProgram has asked before
-	}
 	o := t.ops()
 	if n.config.BF16 {
 		o.Compute = dtypes.BFloat16
 	}
 	variables := len(state) - moments - 2
+	var plan *fused.Plan
 	var batches []fused.Batch
-	if other != nil { // sequences take their own
+	if whole == nil { // which takes its own
+		var err error
+		if plan, err = fused.NewPlan(n.model); err != nil {
+			panic(err) // epochProgram has asked before
+		}
 		t.mark("data/gather")
 		batches = o.Take(s, state[variables+moments+1], unroll)
 	}
@@ -168,8 +201,8 @@ func (t *trace) fused(state []*Node, moments, unroll int, s fused.Source, rate *
 		journal := &fused.Journal{Rows: state[variables+moments], At: state[variables+moments+1]}
 		t.set(v)
 		step := fused.Step{Ops: o, Rule: ruleOf(n.config.Optimizer), Rate: rate, Journal: journal, Mark: t.mark}
-		if other == nil {
-			v, m = t.follow(func(step fused.Step) (map[string][]*Node, *Node) { return sequences.Train(step, s, journal.At) }, step, v, m)
+		if whole != nil {
+			v, m = t.follow(func(step fused.Step) (map[string][]*Node, *Node) { return whole.Train(step, s, journal.At) }, step, v, m)
 		} else {
 			b := batches[k]
 			step.X, step.Labels, step.T = Reshape(b.X, append([]int{s.Batch}, n.model.Input...)...), b.Labels, b.Number

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -40,6 +41,8 @@ func TestPlan(t *testing.T) {
 		{models.SineLSTM(5, 7), Config{}},
 		{models.SineLSTM(5, 7), Config{BF16: true}},
 		{models.SineLSTM(20, 7), Config{Optimizer: SGD{}}},
+		{models.Peaks(), Config{}},
+		{models.Peaks(), Config{Optimizer: AdaDelta{}, Unroll: 2, BF16: true}},
 		{normal(), Config{Optimizer: SGD{Momentum: 0.9}}},
 		{normal(), Config{BF16: true}},
 	} {
@@ -51,8 +54,11 @@ func TestPlan(t *testing.T) {
 			c.Kernels, c.Seed, c.FirstLook = kernels, 5, true
 			n := attach(t, s, fmt.Sprintf("net%d%d", i, k), tt.net, c)
 			d := digits(47, n.model.Input, 1)
-			if tt.net.Name == "SineLSTM" {
+			switch tt.net.Name {
+			case "SineLSTM":
 				d = numbers(47, 7, 7, 1)
+			case "Peaks":
+				d = numbers(47, 2, 1, 1)
 			}
 			data := load(t, n, fmt.Sprint("bars", i), d)
 			h, err := n.Train(context.Background(), data, Train{Batch: 10, DropLast: i > 0})
@@ -109,11 +115,16 @@ func TestFusedPrograms(t *testing.T) {
 		{models.LeNet5(), Config{}, 100, 13},
 		{models.KerasCNN(), Config{Optimizer: AdaDelta{}, BF16: true}, 128, 20},
 		{models.SineLSTM(5, 50), Config{}, 20, 2},
+		{models.Peaks(), Config{}, 40, 2},
+		{models.Peaks(), Config{BF16: true, Optimizer: SGD{Momentum: 0.9}}, 40, 2},
 	} {
 		n := attach(t, s, strings.ToLower(tt.net.Name), tt.net, tt.config)
 		d := digits(tt.batch, n.model.Input, 1)
-		if tt.net.Name == "SineLSTM" {
+		switch tt.net.Name {
+		case "SineLSTM":
 			d = numbers(tt.batch, 50, 50, 1)
+		case "Peaks":
+			d = numbers(tt.batch, 2, 1, 1)
 		}
 		data := load(t, n, tt.net.Name, d)
 		if got := n.fuses(data, n.once(tt.batch, 1)); got != 0 {
@@ -157,6 +168,10 @@ func TestFused(t *testing.T) {
 		{net, Config{Optimizer: own{}}, digits(8, net.Input, 1), "no fused kernels for fit.own"},
 		{normal, Config{}, digits(8, net.Input, 1), "batch norms"},
 		{models.SineLSTM(80, 7), Config{}, numbers(8, 7, 7, 1), "no fused kernels for mean squared error"},
+		{models.SineLSTM(5, 7), Config{}, numbers(8, 7, 7, 1), "l1, l2, l3 and the loss: one kernel"},
+		{models.Peaks(), Config{}, numbers(8, 2, 1, 1), "l1, l2, l3 and the loss: one kernel"},
+		{models.Peaks(), Config{Loss: Visibility{}}, numbers(8, 2, 1, 1), "no fused kernels for visibility"},
+		{models.Peaks(), Config{Optimizer: own{}}, numbers(8, 2, 1, 1), "no fused kernels for mean squared error"},
 		{models.SineLSTM(5, 7), Config{Optimizer: own{}}, numbers(8, 7, 7, 1), "no fused kernels for mean squared error"},
 		{net, Config{}, digits(8, net.Input, 1), "head"},
 	} {
@@ -226,25 +241,55 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// TestFullBatchKernels holds the plan's steps of epochs that are one batch each:
+// TestFullBatchKernels holds the plans' steps of epochs that are one batch each:
 // their loop counts on, and every step takes the same batch.
 func TestFullBatchKernels(t *testing.T) {
 	s := open(t)
-	var losses [2][]float32
+	for _, net := range []models.Net{small(), models.Peaks()} {
+		d := digits(24, net.Input, 1)
+		if net.Name == "Peaks" {
+			d = numbers(24, 2, 1, 1)
+		}
+		var losses [2][]float32
+		for k, kernels := range []Kernels{XLAKernels, plainOps} {
+			n := attach(t, s, fmt.Sprint("full", net.Name, k), net, Config{Kernels: kernels, Seed: 5})
+			h, err := n.Train(context.Background(), load(t, n, "bars"+net.Name, d), Train{Batch: 24, Epochs: 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			losses[k] = h.Losses
+		}
+		if len(losses[0]) != 4 || len(losses[1]) != 4 || losses[0][3] >= losses[0][0] {
+			t.Fatalf("%s: got losses %v and %v, want four that fall", net.Name, losses[0], losses[1])
+		}
+		for i, want := range losses[0] {
+			if got := losses[1][i]; math.Abs(float64(got-want)) > 1e-4*math.Abs(float64(want)) {
+				t.Errorf("%s: loss %d: got %v, want %v", net.Name, i, got, want)
+			}
+		}
+	}
+}
+
+// TestWholeEnds holds that a run by one kernel ends as others do: where the loss
+// has been low enough, and where a weight is not finite, with the state before.
+func TestWholeEnds(t *testing.T) {
+	s := open(t)
+	var epochs [2]int
 	for k, kernels := range []Kernels{XLAKernels, plainOps} {
-		n := attach(t, s, fmt.Sprint("full", k), small(), Config{Kernels: kernels, Seed: 5})
-		h, err := n.Train(context.Background(), load(t, n, "bars", digits(24, n.model.Input, 1)), Train{Batch: 24, Epochs: 4})
+		n := attach(t, s, fmt.Sprint("ends", k), models.Peaks(), Config{Kernels: kernels, Seed: 5})
+		data := load(t, n, "line", numbers(24, 2, 1, 1))
+		h, err := n.Train(context.Background(), data, Train{Batch: 24, Epochs: 300, LearningRate: 0.01, Threshold: 0.05})
 		if err != nil {
 			t.Fatal(err)
 		}
-		losses[k] = h.Losses
-	}
-	if len(losses[0]) != 4 || len(losses[1]) != 4 || losses[0][3] >= losses[0][0] {
-		t.Fatalf("got losses %v and %v, want four that fall", losses[0], losses[1])
-	}
-	for i, want := range losses[0] {
-		if got := losses[1][i]; math.Abs(float64(got-want)) > 1e-4*math.Abs(float64(want)) {
-			t.Errorf("loss %d: got %v, want %v", i, got, want)
+		epochs[k] = len(h.Epochs)
+		_, err = n.Train(context.Background(), data, Train{Batch: 24, Epochs: 5, LearningRate: 1e38})
+		var e *NotFiniteError
+		if !errors.As(err, &e) || e.Kept >= 5 {
+			t.Errorf("kernels %v: got %v, want a loss or a weight that is not finite", kernels, err)
 		}
+	}
+	if epochs[0] == 300 || epochs[1] != epochs[0] {
+		t.Errorf("got %v epochs until the loss was low, want as many with kernels and without, and less than 300", epochs)
 	}
 }

@@ -2,16 +2,13 @@ package fit
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/engine/triton/kernels"
-	"gaiden/lib/fused"
 	"gaiden/lib/models"
 )
 
@@ -23,37 +20,6 @@ func (n *Net) sequences() bool {
 		_, is := plainLSTM(l)
 		return is
 	})
-}
-
-// sequencePlan is how a step of so many examples of a set is one kernel and an
-// update, nil if it is not. The kernel's numbers are float32, with BF16 too: it
-// is no faster with less.
-func (n *Net) sequencePlan(s *Set, batch int) *fused.SequencePlan {
-	if _, is := n.lossOf(s).(MSE); !is || s.targets == 0 || ruleOf(n.config.Optimizer) == nil || s.N*max(s.size, s.targets) > math.MaxInt32 {
-		return nil
-	}
-	for _, l := range n.model.Layers {
-		if _, is := l.(models.LSTM); is {
-			if _, plain := plainLSTM(l); !plain {
-				return nil
-			}
-		}
-	}
-	for _, v := range n.layout.variables {
-		if v.trainable && v.shape.DType != dtypes.Float32 {
-			return nil
-		}
-	}
-	for _, a := range s.arrays() {
-		if shape, _ := a.Shape(); shape.DType != dtypes.Float32 {
-			return nil
-		}
-	}
-	p, err := fused.NewSequencePlan(n.model, batch)
-	if err != nil {
-		return nil
-	}
-	return p
 }
 
 // plainLSTM is a layer's LSTM, if it says nothing but name, units and first

@@ -15,11 +15,12 @@
 // [Ops.Linear], [Ops.LSTM] and [Ops.Norm] have gradients that GoMLX finds by
 // itself. The others are what a training step is written with when the gradient
 // of weights is to become their update on the spot; a [Plan] writes such a step
-// for a net of package models.
+// for a net of package models. A small net with the mean squared error has a
+// [Whole]: one kernel both ways, and one for the update.
 //
 // # What it refuses
 //
-// Kernels run on CUDA devices only. What has no kernel (see [Plan]) stays in
+// Kernels run on CUDA devices only. What has no kernel (see [Plan] and [NewWhole]) stays in
 // GoMLX's ops: the numbers are those of package fit, the time is XLA's. Like all
 // graph code it panics on shapes that do not fit, and package fit turns that
 // into errors.

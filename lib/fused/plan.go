@@ -252,7 +252,7 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 		g = below
 	}
 	mark(s.Rule.Name() + "/update")
-	return u.state, u.all(loss, hit)
+	return u.state, u.all(loss, hit, loss.Shape().Dimensions[0])
 }
 
 // covers says whether a convolution's kernels are as large as its images, so

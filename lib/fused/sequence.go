@@ -2,7 +2,6 @@ package fused
 
 import (
 	"fmt"
-	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
 
@@ -46,8 +45,8 @@ func (p *SequencePlan) String() string {
 	return fmt.Sprintf("%s, %s, %s and the loss: one kernel, both ways\n", p.layers[0], p.layers[1], p.layers[2])
 }
 
-// weights are the names of the arrays, in the kernel's order, and whether each
-// is a matrix and the biases after it.
+// sequenceWeights are the arrays, in the kernel's order, and whether biases are
+// after each.
 var sequenceWeights = []struct {
 	layer   int
 	weights string
@@ -62,79 +61,36 @@ func (p *SequencePlan) Train(s Step, source Source, at *Node) (state map[string]
 	if l.Batch != source.Batch {
 		panic(fmt.Errorf("fused: SequencePlan: got a batch of %d, want %d", source.Batch, l.Batch))
 	}
-	x, y := Reshape(source.X, l.Examples, l.Length*l.In), Reshape(source.Labels, l.Examples, l.Length*l.Out)
-	var names [][]string
-	var states [][][]*Node
-	for _, w := range sequenceWeights {
-		group := []string{p.layers[w.layer] + "/" + w.weights}
-		if w.bias {
-			group = append(group, p.layers[w.layer]+"/biases")
+	w := whole{label: "sequence/both ways", batch: l.Batch, kernel: l.Kernel()}
+	for _, g := range sequenceWeights {
+		group := []string{p.layers[g.layer] + "/" + g.weights}
+		if g.bias {
+			group = append(group, p.layers[g.layer]+"/biases")
 		}
-		names = append(names, group)
-		var each [][]*Node
-		for _, name := range group {
-			each = append(each, s.State(name))
-		}
-		states = append(states, each)
+		w.groups = append(w.groups, group)
 	}
-	if s.Mark != nil {
-		s.Mark("sequence/both ways")
+	w.plain = func(source Source, weights [][]*Node, at *Node) (loss, number *Node) {
+		return p.plain(l, source, weights, at)
 	}
-	u := &updates{step: s, state: map[string][]*Node{}}
-	if s.Ops.Plain || s.Ops.Builder == nil {
-		loss, gradients, number := p.plain(l, source, x, y, states, at)
-		for i, group := range names {
-			for k, name := range group {
-				u.state[name] = Update(s.Rule, s.Rate, number, states[i][k], gradients[i][k])
-			}
-		}
-		return u.state, u.all(loss, ZerosLike(loss))
-	}
-	in := []*Node{source.Order, source.Place, source.Step, at, x, y}
-	for _, i := range []int{0, 1, 2, 3} {
-		for _, w := range states[i] {
-			in = append(in, w[0])
-		}
-	}
-	out := s.Ops.call(l.Kernel(), in...)
-	u.step.T = out[2]
-	if s.Mark != nil {
-		s.Mark(s.Rule.Name() + "/update")
-	}
-	for i, group := range names {
-		u.add(kernels.PartsUpdate{Parts: l.Parts(), Weights: states[i][0][0].Shape(), NoBias: len(group) == 1}, group,
-			append([]*Node{out[3+i]}, slices.Concat(states[i]...)...))
-	}
-	return u.state, u.all(out[0], out[1])
+	source.X, source.Labels = Reshape(source.X, l.Examples, l.Length*l.In), Reshape(source.Labels, l.Examples, l.Length*l.Out)
+	return w.train(s, source, at)
 }
 
-// plain is the kernel in GoMLX's ops: losses, the gradients of each group, and
-// the number of the step.
-func (p *SequencePlan) plain(l kernels.Sequence, source Source, x, y *Node, states [][][]*Node, at *Node) (loss *Node, gradients [][]*Node, number *Node) {
+// plain is the way forward in GoMLX's ops: losses, and the number of the step.
+func (p *SequencePlan) plain(l kernels.Sequence, source Source, weights [][]*Node, at *Node) (loss, number *Node) {
 	index, number := source.index(at)
-	dense := func(x *Node, in, out int, layer [][]*Node) *Node {
-		x = MatMul(Reshape(x, l.Length*l.Batch, in), layer[0][0])
+	dense := func(x *Node, in, out int, layer []*Node) *Node {
+		x = MatMul(Reshape(x, l.Length*l.Batch, in), layer[0])
 		if len(layer) > 1 {
-			x = Add(x, ExpandLeftToRank(layer[1][0], 2))
+			x = Add(x, ExpandLeftToRank(layer[1], 2))
 		}
 		return Reshape(x, l.Length, l.Batch, out)
 	}
-	a := TransposeAllAxes(Reshape(Gather(x, index), l.Batch, l.Length, l.In), 1, 0, 2)
-	a = dense(a, l.In, l.Wide, states[0])
-	a = dense(a, l.Wide, 4*l.Units, states[1])
-	a = Ops{}.LSTM(a, states[2][0][0])
-	a = TransposeAllAxes(dense(a, l.Units, l.Out, states[3]), 1, 0, 2)
-	d := Square(Sub(Reshape(a, l.Batch, l.Length*l.Out), Gather(y, index)))
-	loss = ReduceMean(d, 1)
-	var wrt []*Node
-	for _, group := range states {
-		for _, w := range group {
-			wrt = append(wrt, w[0])
-		}
-	}
-	all := Gradient(ReduceAllMean(loss), wrt...)
-	for _, group := range states {
-		gradients, all = append(gradients, all[:len(group)]), all[len(group):]
-	}
-	return loss, gradients, number
+	a := TransposeAllAxes(Reshape(Gather(source.X, index), l.Batch, l.Length, l.In), 1, 0, 2)
+	a = dense(a, l.In, l.Wide, weights[0])
+	a = dense(a, l.Wide, 4*l.Units, weights[1])
+	a = Ops{}.LSTM(a, weights[2][0])
+	a = TransposeAllAxes(dense(a, l.Units, l.Out, weights[3]), 1, 0, 2)
+	d := Square(Sub(Reshape(a, l.Batch, l.Length*l.Out), Gather(source.Labels, index)))
+	return ReduceMean(d, 1), number
 }

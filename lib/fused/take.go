@@ -14,7 +14,7 @@ import (
 // device, in an order.
 type Source struct {
 	X      *Node // [examples size], uint8, which becomes 0 to 1, or float32
-	Labels *Node // [examples] int32; for a SequencePlan, what is to come out: [examples size] float32
+	Labels *Node // [examples] int32; for a Whole, what is to come out: [examples size] float32
 	Order  *Node // [examples] int32
 	Place  *Node // int32 scalar: where in the order batch 0 begins
 	Step   *Node // int32 scalar: steps done before batch 0

@@ -70,10 +70,10 @@ func (u *updates) done(names []string, states []*Node) {
 	}
 }
 
-// all writes the kernel, and the row of the results.
-func (u *updates) all(loss, hit *Node) *Node {
-	s := u.step
-	n := loss.Shape().Dimensions[0]
+// all writes the kernel, and the row of the results of n examples: loss and hit
+// are of parts of them, or of each.
+func (u *updates) all(loss, hit *Node, n int) *Node {
+	s, parts := u.step, loss.Shape().Dimensions[0]
 	if len(u.members) == 0 {
 		weight := Const(loss.Graph(), float32(n))
 		row := Reshape(Stack([]*Node{Div(ReduceAllSum(loss), weight), weight, ReduceAllSum(hit)}, 0), 1, 3)
@@ -84,9 +84,9 @@ func (u *updates) all(loss, hit *Node) *Node {
 		return nil
 	}
 	if s.Journal == nil {
-		u.add(kernels.Tally{Batch: n}, nil, []*Node{loss, hit})
+		u.add(kernels.Tally{Batch: n, Parts: parts}, nil, []*Node{loss, hit})
 	} else {
-		u.add(kernels.Tally{Batch: n, Rows: s.Journal.Rows.Shape().Dimensions[0]}, nil, []*Node{loss, hit, s.Journal.Rows, s.Journal.At})
+		u.add(kernels.Tally{Batch: n, Parts: parts, Rows: s.Journal.Rows.Shape().Dimensions[0]}, nil, []*Node{loss, hit, s.Journal.Rows, s.Journal.At})
 	}
 	g := kernels.Group{Members: u.members, Rule: s.Rule}
 	var in []*Node

@@ -54,6 +54,10 @@ func (b *Block) Dot(x, y, sum Value, rounding Rounding) Value {
 	return b.op(sum.typ, "tt.dot %s, %s, %s, inputPrecision = %s%s : %s * %s -> %s", x.name, y.name, sum.name, precision, attributes, x.typ, y.typ, sum.typ)
 }
 
+// TF32 is v, float32, as the rounding Nearest would have it: a Dot of such factors
+// with Truncated rounds nothing more. It is for factors of several products.
+func (v Value) TF32() Value { return v.single("TF32").nearest() }
+
 // nearest adds half of what the tensor cores drop of a float32, its last 13
 // bits. XLA's way, an instruction with a test for NaN, costs twice as much, and
 // infinities and NaN stay what they are here too.

@@ -7,6 +7,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
@@ -216,6 +217,12 @@ func valueCases() []operation {
 	l = append(l, lstm(1, 1, 1), lstm(50, 20, 5), lstm(14, 100, 64), lstm(7, 33, 37))
 	l = append(l, sequence(models.SineLSTM(5, 20), 20, kernels.Adam{}), sequence(recurrent(1, 1, 1, 1, 1), 1, kernels.SGD{}),
 		sequence(recurrent(7, 3, 9, 8, 4), 33, kernels.SGD{Momentum: 0.9}), sequence(recurrent(5, 2, 16, 3, 2), 300, kernels.AdaDelta{}))
+	for _, rounding := range []triton.Rounding{triton.Nearest, triton.Exact} {
+		l = append(l, stack(models.Peaks(), 40000, 40000, kernels.Adam{}, rounding), stack(models.Peaks(), 40000, 100, kernels.SGD{}, rounding),
+			stack(models.Peaks(), 90000, 81921, kernels.Adam{}, rounding), stack(dense(Tanh, 1, 1), 1, 1, kernels.SGD{}, rounding),
+			stack(dense(Tanh, 16, 32, 31, 16), 5000, 4999, kernels.SGD{Momentum: 0.9}, rounding), stack(dense(models.ReLU, 16, 32, 32, 16), 30001, 30001, kernels.AdaDelta{}, rounding),
+			stack(dense(Sigmoid, 5, 16, 3), 77, 33, kernels.Adam{WeightDecay: 1e-2}, rounding))
+	}
 	l = append(l, take(60000, 784, 8, true, false), take(1000, 784, 100, true, true), take(77, 5, 33, false, false))
 	l = append(l, exact(conv(geometries[0], kernels.ReLU, false)), exact(conv(geometries[1], kernels.Sigmoid, false)),
 		exact(step(models.SeedCNN(), 8, kernels.Adam{}, false)), exact(step(models.LeNet5(), 100, kernels.SGD{Momentum: 0.9}, false)), oneSign(exact(step(keras(), 128, kernels.AdaDelta{}, false))))
@@ -234,6 +241,8 @@ func timeCases() []operation {
 		step(models.MLP(1000), 100, kernels.Adam{}, false), step(models.SeedCNN(), 8, kernels.Adam{}, false),
 		step(models.LeNet5(), 100, kernels.Adam{}, false), step(keras(), 128, kernels.AdaDelta{}, false),
 		step(models.MLP(1000), 100, kernels.Adam{}, true), step(keras(), 128, kernels.AdaDelta{}, true),
+		stack(models.Peaks(), 40000, 40000, kernels.Adam{}, triton.Nearest), stack(models.Peaks(), 40000, 100, kernels.Adam{}, triton.Nearest),
+		stack(dense(models.ReLU, 16, 32, 32, 16), 30000, 30000, kernels.Adam{}, triton.Nearest),
 	}
 	for _, bf16 := range []bool{false, true} {
 		l = append(l,

@@ -37,6 +37,7 @@ func trainings() []training {
 		l = append(l, t)
 	}
 	l = append(l, training{"LSTM5 b20", models.SineLSTM(5, 100), fit.Config{}, 20, 20000}, training{"LSTM b100", models.SineLSTM(50, 100), fit.Config{}, 100, 20000})
+	l = append(l, training{"Peaks b10000", models.Peaks(), fit.Config{}, 10000, 400000}, training{"Peaks b100", models.Peaks(), fit.Config{}, 100, 40000})
 	return append(l, training{"SeedCNN b33 odd", models.SeedCNN(), fit.Config{Optimizer: fit.SGD{Momentum: 0.9}}, 33, 3001})
 }
 
@@ -164,6 +165,14 @@ func (t training) data() fit.Data {
 		for i := range x { // what comes next on a noisy wave
 			phase := float64(i%size)/5 + float64(i/size)
 			x[i], y[i] = float32(math.Sin(phase)+0.1*r.NormFloat64()), float32(math.Sin(phase+0.2))
+		}
+		return fit.Data{X: x, Y: y}
+	}
+	if t.net.Name == "Peaks" {
+		x, y := make([]float32, t.n*size), make([]float32, t.n)
+		for i := range y { // waves
+			a, b := 6*r.Float64()-3, 6*r.Float64()-3
+			x[2*i], x[2*i+1], y[i] = float32(a), float32(b), float32(math.Sin(a)*math.Cos(b))
 		}
 		return fit.Data{X: x, Y: y}
 	}

@@ -278,6 +278,9 @@ type PartsUpdate struct {
 	After   []shapes.Shape // of kernels that read the old weights
 }
 
+// manyParts is from how many on they are of another kernel than a few.
+const manyParts = 1024
+
 // Kernel is the kernel of these sizes.
 func (p PartsUpdate) Kernel() triton.Kernel {
 	k := Group{Members: []Member{p}, Rule: p.Rule, After: p.After}.Kernel()
@@ -286,21 +289,23 @@ func (p PartsUpdate) Kernel() triton.Kernel {
 }
 
 func (p PartsUpdate) task(rule Rule) task {
-	size, most := 128, 16
+	size, deep, warps := 128, min(triton.Cover(p.Parts, 1), 16), 4
 	if p.Parts > 128 { // few numbers of many parts: the more are asked for at once
-		size, most = 32, 64
+		size, deep = 32, 64
+	}
+	if p.Parts > manyParts { // the time goes by with waiting for parts: more blocks, and more loads on their way
+		size, deep, warps = 8, min(triton.Cover(p.Parts, 1), 1024), 8
 	}
 	out := p.Weights.Dimensions[p.Weights.Rank()-1]
 	weights := p.Weights.Size()
 	blocks := triton.Blocks(weights, size)
-	deep := min(triton.Cover(p.Parts, 1), most)
 	arrays, all, each := []shapes.Shape{p.Weights}, blocks, weights // each is the size of a part
 	if !p.NoBias {
 		arrays, all, each = append(arrays, shapes.Make(dtypes.Float32, out)), blocks+triton.Blocks(out, size), weights+out
 	}
 	return task{
 		inputs: []shapes.Shape{shapes.Make(dtypes.Float32, p.Parts, each/out, out)},
-		arrays: arrays, blocks: all, warps: 4, stages: 2,
+		arrays: arrays, blocks: all, warps: warps, stages: 2,
 		body: func(b *triton.Block, block triton.Value, in []triton.Value, update []step) {
 			add := func(at span, first int, finish func(triton.Value)) {
 				n, nIn := at.row()

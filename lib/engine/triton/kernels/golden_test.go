@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 
 	"gaiden/lib/engine/triton"
 )
@@ -51,6 +52,10 @@ var goldens = map[string]triton.Kernel{
 	"lstm_back_50x20x64":                LSTMBack{LSTM{Length: 50, Batch: 20, Units: 64}}.Kernel(),
 	"sequence_100x20x5":                 Sequence{Examples: 2000, Batch: 20, Length: 100, In: 1, Wide: 5, Units: 5, Out: 1}.Kernel(),
 	"sequence_50x33x8":                  Sequence{Examples: 2000, Batch: 33, Length: 50, In: 2, Wide: 8, Units: 8, Out: 2}.Kernel(),
+	"stack_peaks":                       Stack{Examples: 40000, Batch: 40000, In: 2, Units: []int{20, 5, 1}, Acts: []Act{ReLU, ReLU, Identity}}.Kernel(),
+	"stack_peaks_b100":                  Stack{Examples: 40000, Batch: 100, In: 2, Units: []int{20, 5, 1}, Acts: []Act{ReLU, ReLU, Identity}}.Kernel(),
+	"stack_16x32x32x16":                 Stack{Examples: 40000, Batch: 30000, In: 16, Units: []int{32, 32, 16}, Acts: []Act{Tanh, Sigmoid, Identity}}.Kernel(),
+	"group_peaks_adam":                  Group{Rule: Adam{}, Members: []Member{PartsUpdate{Parts: 1250, Weights: shapes.Make(dtypes.Float32, 2, 20)}, PartsUpdate{Parts: 1250, Weights: shapes.Make(dtypes.Float32, 20, 5)}, PartsUpdate{Parts: 1250, Weights: shapes.Make(dtypes.Float32, 5, 1)}, Tally{Batch: 40000, Parts: 1250, Rows: 257}}}.Kernel(),
 	"norm_sums_4096x64":                 Norm{Rows: 4096, Channels: 64}.Sums(),
 	"norm_apply_4096x64":                Norm{Rows: 4096, Channels: 64, Act: ReLU}.Apply(),
 	"norm_back_sums_33x7":               Norm{Rows: 33, Channels: 7, Act: ReLU}.BackSums(),

@@ -16,6 +16,8 @@ func TestGroup(t *testing.T) {
 			PartsUpdate{Parts: 3, Weights: weights},
 			Tally{Batch: 37},
 			LinearUpdate{Batch: 7, In: 5, Out: 3, NoBias: true},
+			PartsUpdate{Parts: manyParts + 300, Weights: shapes.Make(dtypes.Float32, 4, 7)},
+			Tally{Batch: 74, Parts: 37},
 		}
 		loss, hit := numbers(21, 37), labels(22, 37, 2)
 		in := [][][]float64{
@@ -23,13 +25,15 @@ func TestGroup(t *testing.T) {
 			append(append([][]float64{numbers(3, 3*19*5)}, initial(r.rule, 90)...), initial(r.rule, 5)...),
 			{loss, hit},
 			append([][]float64{numbers(4, 7*5), numbers(5, 7*3)}, initial(r.rule, 15)...),
+			append(append([][]float64{numbers(6, (manyParts+300)*5*7)}, initial(r.rule, 28)...), initial(r.rule, 7)...),
+			{loss, hit},
 		}
 		var all, want [][]float64
 		for k, m := range members {
 			all = append(all, clone(in[k])...)
 			one := clone(in[k])
 			rule := r.rule
-			if k == 2 {
+			if _, tally := m.(Tally); tally {
 				rule = nil // a tally has no state
 			} else {
 				one = append(one, []float64{0.01}, []float64{3})
@@ -45,6 +49,7 @@ func TestGroup(t *testing.T) {
 			sum, hits = sum+loss[k], hits+hit[k]
 		}
 		each := 1 + r.rule.Moments()
+		near(t, "tally of parts", got[len(got)-1], []float64{sum / 74, 74, hits}, 1e-5)
 		near(t, "tally", got[4*each], []float64{sum / 37, 37, hits}, 1e-5)
 	}
 }

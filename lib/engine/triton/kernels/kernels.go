@@ -13,7 +13,8 @@
 //
 // and convolutions have [Conv] with its gradients. Batch normalization is a
 // [Norm]: two kernels each way. A small net for sequences is
-// a [Sequence], all of its step but the update. A kernel is used like this:
+// a [Sequence], all of its step but the update, and so is a small stack of dense
+// layers, a [Stack]. A kernel is used like this:
 //
 //	k := kernels.Linear{Batch: 100, In: 784, Out: 1000, Act: kernels.ReLU}.Kernel()
 //	y, err := k.Call(f, x, w, bias) // f is an *hlo.Function
