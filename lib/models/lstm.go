@@ -61,8 +61,9 @@ func (l LSTM) Apply(scope *model.Scope, x *Node) *Node {
 	z := MatMul(Reshape(x, length*n, in), weights)
 	z = Reshape(Add(z, ExpandLeftToRank(biases, 2)), length, n, 4*u)
 	zero := Zeros(g, shapes.Make(z.DType(), n, u))
+	keep := onCPU(g) && scope.IsTraining(g)
 	if l.Stateful == 0 || !scope.IsTraining(g) {
-		h, _ := scan(z, recurrent, zero, zero)
+		h, _ := scan(z, recurrent, zero, zero, keep)
 		return TransposeAllAxes(h, 1, 0, 2) // [n length units]
 	}
 	if n != l.Stateful {
@@ -76,7 +77,7 @@ func (l LSTM) Apply(scope *model.Scope, x *Node) *Node {
 			start[i] = ConvertDType(start[i], z.DType())
 		}
 	}
-	h, c := scan(z, recurrent, start[0], start[1])
+	h, c := scan(z, recurrent, start[0], start[1], keep)
 	for i, all := range []*Node{h, c} {
 		end := StopGradient(Reshape(Slice(all, AxisElem(length-1)), n, u))
 		state[i].SetNodeValue(float(end))
@@ -131,10 +132,16 @@ func forget(*model.Store) model.VariableInitializer {
 // the gradient enters beside it: all, a plain expression of z, the outputs and
 // recurrent, is what the gates got. Its gradient is that of a second loop, and
 // everything before it, GoMLX derives.
-func scan(z, recurrent, h0, c0 *Node) (h, c *Node) {
+//
+// With keep the first loop keeps what the gates got, where z was, and all is only
+// derived, not computed. On a CPU that product costs more than it costs to keep
+// its result: the net of 128 units took 39 to 43 ms a step without and 28 to 31
+// with it, that of 5 units 0.47 and 0.42 (2 cores, in turns). For a GPU it is not
+// measured.
+func scan(z, recurrent, h0, c0 *Node, keep bool) (h, c *Node) {
 	d := z.Shape().Dimensions
 	length, n, u := d[0], d[1], d[2]/4
-	h, c = forward(StopGradient(z), StopGradient(recurrent), h0, c0) // [length n units] each
+	h, c, got := forward(StopGradient(z), StopGradient(recurrent), h0, c0, keep) // [length n units], got: 4·units
 
 	before := func(start, x *Node) *Node { // the value one place earlier
 		start = Reshape(start, 1, n, u)
@@ -145,7 +152,10 @@ func scan(z, recurrent, h0, c0 *Node) (h, c *Node) {
 	}
 	fed := MatMul(Reshape(before(h0, h), length*n, u), recurrent)
 	all := Add(z, Reshape(fed, length, n, 4*u))
-	return derived(h, all, func(v *Node) *Node { return backward(all, before(c0, c), c, v, recurrent) }), c
+	if !keep {
+		got = all
+	}
+	return derived(h, all, func(v *Node) *Node { return backward(got, before(c0, c), c, v, recurrent) }), c
 }
 
 // gates are what the four gates make of z [n 4·units].
@@ -156,23 +166,29 @@ func gates(z *Node) (i, f, a, o *Node) {
 	return Sigmoid(part(0)), Sigmoid(part(1)), Tanh(part(2)), Sigmoid(part(3))
 }
 
-// forward is the loop over places: outputs and cells.
-func forward(z, recurrent, h0, c0 *Node) (h, c *Node) {
+// forward is the loop over places: outputs, cells and, with keep, what the gates
+// got.
+func forward(z, recurrent, h0, c0 *Node, keep bool) (h, c, got *Node) {
 	g, d := z.Graph(), z.Shape().Dimensions
 	length, n, u := d[0], d[1], d[2]/4
 	every := shapes.Make(z.DType(), length, n, u)
 	state := []*Node{h0, c0, Zeros(g, every), Zeros(g, every), z, recurrent}
 	end := places(length, state, func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
-		i, f, a, o := gates(Add(at(s[4]), MatMul(s[0], s[5])))
+		got, z := Add(at(s[4]), MatMul(s[0], s[5])), s[4]
+		if keep {
+			got = OptimizationBarriers(got)[0] // all that reads z; else XLA copies z, all of it, at each place
+			z = put(z, got)
+		}
+		i, f, a, o := gates(got)
 		c := Add(Mul(f, s[1]), Mul(i, a))
 		h := Mul(o, Tanh(c))
-		return []*Node{h, c, put(s[2], h), put(s[3], c), s[4], s[5]}
+		return []*Node{h, c, put(s[2], h), put(s[3], c), z, s[5]}
 	}, false)
-	return end[2], end[3]
+	return end[2], end[3], end[4]
 }
 
 // backward is the loop over places from the last to the first: the gradient of
-// what the gates got, from the gradient v of the outputs.
+// what the gates got, all, from the gradient v of the outputs.
 func backward(all, before, cells, v, recurrent *Node) *Node {
 	g, d := all.Graph(), all.Shape().Dimensions
 	n, u := d[1], d[2]/4
