@@ -53,10 +53,10 @@ func TestScan(t *testing.T) {
 						x := IotaFull(g, shapes.Make(dtypes.Float32, dims...))
 						return Sin(MulScalar(AddScalar(x, 1), step))
 					}
-					z, recurrent := wave(0.7, length, n, 4*u), wave(0.3, u, 4*u)
-					h, c := scan(z, recurrent, wave(0.2, n, u), wave(0.1, n, u), keep)
+					z, biases, recurrent := wave(0.7, length*n, 4*u), wave(0.4, 4*u), wave(0.3, u, 4*u)
+					h, c := scan(z, biases, recurrent, wave(0.2, n, u), wave(0.1, n, u), keep)
 					loss := ReduceAllSum(Mul(h, wave(0.9, length, n, u)))
-					return append([]*Node{h, c}, Gradient(loss, z, recurrent)...)
+					return append([]*Node{h, c}, Gradient(loss, z, biases, recurrent)...)
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -71,7 +71,7 @@ func TestScan(t *testing.T) {
 				return numbers
 			}
 			got, want := run(true), run(false)
-			if size := 2*length*n*u + length*n*4*u + u*4*u; len(got) != size || len(want) != size {
+			if size := 2*length*n*u + length*n*4*u + 4*u + u*4*u; len(got) != size || len(want) != size {
 				t.Fatalf("got %d and %d numbers, want %d", len(got), len(want), size)
 			}
 			for i := range want {
