@@ -90,7 +90,10 @@ func (b *bench) train(c trainCase) error {
 		defer p.end(peerGrace)
 		subjects = append(subjects, b.prepare(p)...)
 	}
-	return b.rounds(c.name, subjects)
+	// Else the session would save what the epochs have made two seconds later, while
+	// a peer is measured.
+	save := func() error { _, err := s.Snapshot(""); return err }
+	return b.rounds(c.name, subjects, save)
 }
 
 // trainVariants prepares the epochs, the plain one first.
@@ -198,20 +201,15 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 	if st, err := s.Status(); err == nil && len(st.Devices) > 0 && st.Devices[0].Peak >= 0 && name == "gaiden epoch" {
 		b.addSamples(c.name+"-memory", name, "MB", []float64{float64(st.Devices[0].Peak) / 1e6})
 	}
-	return &subject{name: name, measure: saved(s, steps, epochs)}, b.trainWork(s, n, data, c)
+	return &subject{name: name, measure: perStep(steps, epochs)}, b.trainWork(s, n, data, c)
 }
 
-// saved measures some steps in µs each, and then has what they made saved: else the
-// session would do it two seconds later, while something else is measured.
-func saved(s *session.Session, steps int, run func() error) func() (float64, error) {
+// perStep measures some steps in µs each.
+func perStep(steps int, run func() error) func() (float64, error) {
 	return func() (float64, error) {
 		began := time.Now()
-		if err := run(); err != nil {
-			return 0, err
-		}
-		took := time.Since(began)
-		_, err := s.Snapshot("")
-		return took.Seconds() / float64(steps) * 1e6, err
+		err := run()
+		return time.Since(began).Seconds() / float64(steps) * 1e6, err
 	}
 }
 
@@ -278,7 +276,7 @@ func (b *bench) trainPhases(s *session.Session, c trainCase) (*subject, error) {
 		return nil, err
 	}
 	count := max(2, min(100, int(0.5/(time.Since(began).Seconds()/3)))) // half a second
-	return &subject{name: "gaiden phases", measure: saved(s, count, func() error { return steps(count) })}, nil
+	return &subject{name: "gaiden phases", measure: perStep(count, func() error { return steps(count) })}, nil
 }
 
 // kernelsPerStep counts the kernels that the device ran, by XLA's profiler; 0

@@ -19,12 +19,19 @@ type subject struct {
 
 // rounds measures every subject once in each round: the speed of a shared machine
 // drifts within minutes, and so it does for all of them. A peer that fails costs its
-// own rows.
-func (b *bench) rounds(name string, subjects []*subject) error {
+// own rows. Peers come last, and settle runs before them.
+func (b *bench) rounds(name string, subjects []*subject, settle func() error) error {
 	for range trainSamples {
+		settled := false
 		for _, x := range subjects {
 			if x.peer != nil && x.peer.failed {
 				continue
+			}
+			if x.peer != nil && !settled {
+				if err := settle(); err != nil {
+					return err
+				}
+				settled = true
 			}
 			one, err := x.measure()
 			switch {

@@ -53,7 +53,8 @@ done`
 			count := 0
 			gaiden := &subject{name: "gaiden", measure: func() (float64, error) { count++; return float64(count), nil }}
 			subjects := append([]*subject{gaiden}, b.prepare(p)...)
-			if err := b.rounds("net", subjects); err != nil {
+			settled := 0
+			if err := b.rounds("net", subjects, func() error { settled++; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			p.end(time.Minute)
@@ -80,6 +81,9 @@ done`
 				if a, b := subjects[1].samples, subjects[2].samples; !slices.Equal(a, []float64{1, 3, 5, 7, 9}) || !slices.Equal(b, []float64{2, 4, 6, 8, 10}) {
 					t.Errorf("got %v and %v: want rounds", a, b)
 				}
+				if settled != trainSamples {
+					t.Errorf("settled %d times, want once a round", settled)
+				}
 			}
 		})
 	}
@@ -88,7 +92,7 @@ done`
 // TestRoundsOfOurs holds that an error of Gaiden's own is not passed over.
 func TestRoundsOfOurs(t *testing.T) {
 	b := &bench{name: "train", progress: &strings.Builder{}}
-	err := b.rounds("net", []*subject{{name: "gaiden epoch", measure: func() (float64, error) { return 0, fmt.Errorf("no memory") }}})
+	err := b.rounds("net", []*subject{{name: "gaiden epoch", measure: func() (float64, error) { return 0, fmt.Errorf("no memory") }}}, nil)
 	if err == nil || err.Error() != "gaiden epoch: no memory" {
 		t.Errorf("got %v, want the subject and its error", err)
 	}

@@ -26,7 +26,7 @@ type chunk struct {
 	Single bool
 	// Fresh programs write the next state to memory of its own, so that no copy
 	// is needed to keep the last one: heavy steps on a GPU, where a copy of a
-	// thousand arrays takes longer than the memory is worth.
+	// thousand arrays takes longer than the memory is worth, and slow ones on a CPU.
 	Fresh bool
 	// Packed programs take the state as a few vectors; see packed.
 	Packed bool

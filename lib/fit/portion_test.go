@@ -10,7 +10,8 @@ import (
 )
 
 // TestSplit holds how the steps of an epoch are cut: counted on one GPU as long
-// as a turn is short, never on several, and single where a step is heavy.
+// as a turn is short, never on several, and single where a step is heavy; in
+// place only where a chunk holds many of them.
 func TestSplit(t *testing.T) {
 	for _, tt := range []struct {
 		name, platform string
@@ -20,30 +21,32 @@ func TestSplit(t *testing.T) {
 		work           float64
 		fused          bool
 		inner, unroll  int
-		want           bool // single steps
+		want, fresh    bool // single steps, in memory of their own
 	}{
-		{"CPU", "cpu", false, AutoLoop, 600, 1, 1e9, false, 1, 1, false},
-		{"CPU, convolutions", "cpu", true, AutoLoop, 600, 1, 1e9, false, 1, 1, true},
-		{"CPU, convolutions as a loop", "cpu", true, LoopedSteps, 600, 1, 1e9, false, 1, 1, false},
-		{"GPU", "cuda", false, AutoLoop, 600, 1, 1e9, false, 200, 1, false},
-		{"GPU, two of them", "cuda", false, AutoLoop, 600, 2, 1e9, false, 1, 1, false},
-		{"GPU, few steps", "cuda", false, AutoLoop, 16, 1, 1e9, false, 1, 1, false},
-		{"GPU, a millisecond a step", "cuda", false, AutoLoop, 600, 1, 1.9e10, false, 50, 1, false},
-		{"GPU, heavy", "cuda", false, AutoLoop, 600, 1, 3e12, false, 1, 1, true},
-		{"GPU, heavy, two of them", "cuda", false, AutoLoop, 600, 2, 3e12, false, 1, 1, false},
-		{"GPU, heavy as a loop", "cuda", false, LoopedSteps, 600, 1, 3e12, false, 1, 1, false},
-		{"GPU, fused", "cuda", false, AutoLoop, 600, 1, 1e9, true, 60, 10, false},
-		{"GPU, fused, by four", "cuda", false, AutoLoop, 468, 1, 1e9, true, 117, 4, false},
-		{"GPU, fused, few turns", "cuda", false, AutoLoop, 100, 1, 1e6, true, 10, 10, false},
-		{"GPU, fused, few steps", "cuda", false, AutoLoop, 10, 1, 1e6, true, 1, 10, false},
-		{"GPU, fused, odd", "cuda", false, AutoLoop, 602, 1, 1e9, true, 86, 1, false},
-		{"GPU, fused, not small", "cuda", false, AutoLoop, 600, 1, 9e9, true, 100, 1, false},
-		{"GPU, light and single", "cuda", false, SingleSteps, 600, 1, 1e9, false, 1, 1, true},
+		{"CPU", "cpu", false, AutoLoop, 600, 1, 1e9, false, 1, 1, false, false},
+		{"CPU, convolutions", "cpu", true, AutoLoop, 600, 1, 1e9, false, 1, 1, true, false},
+		{"CPU, convolutions, slow", "cpu", true, AutoLoop, 600, 1, 5e9, false, 1, 1, true, true},
+		{"CPU, convolutions, slow, two of them", "cpu", true, AutoLoop, 600, 2, 5e9, false, 1, 1, true, true},
+		{"CPU, convolutions as a loop", "cpu", true, LoopedSteps, 600, 1, 1e9, false, 1, 1, false, false},
+		{"GPU", "cuda", false, AutoLoop, 600, 1, 1e9, false, 200, 1, false, false},
+		{"GPU, two of them", "cuda", false, AutoLoop, 600, 2, 1e9, false, 1, 1, false, false},
+		{"GPU, few steps", "cuda", false, AutoLoop, 16, 1, 1e9, false, 1, 1, false, false},
+		{"GPU, a millisecond a step", "cuda", false, AutoLoop, 600, 1, 1.9e10, false, 50, 1, false, false},
+		{"GPU, heavy", "cuda", false, AutoLoop, 600, 1, 3e12, false, 1, 1, true, true},
+		{"GPU, heavy, two of them", "cuda", false, AutoLoop, 600, 2, 3e12, false, 1, 1, false, false},
+		{"GPU, heavy as a loop", "cuda", false, LoopedSteps, 600, 1, 3e12, false, 1, 1, false, false},
+		{"GPU, fused", "cuda", false, AutoLoop, 600, 1, 1e9, true, 60, 10, false, false},
+		{"GPU, fused, by four", "cuda", false, AutoLoop, 468, 1, 1e9, true, 117, 4, false, false},
+		{"GPU, fused, few turns", "cuda", false, AutoLoop, 100, 1, 1e6, true, 10, 10, false, false},
+		{"GPU, fused, few steps", "cuda", false, AutoLoop, 10, 1, 1e6, true, 1, 10, false, false},
+		{"GPU, fused, odd", "cuda", false, AutoLoop, 602, 1, 1e9, true, 86, 1, false, false},
+		{"GPU, fused, not small", "cuda", false, AutoLoop, 600, 1, 9e9, true, 100, 1, false, false},
+		{"GPU, light and single", "cuda", false, SingleSteps, 600, 1, 1e9, false, 1, 1, true, true},
 	} {
 		n := &Net{platform: tt.platform, single: tt.single, config: Config{Loop: tt.loop}}
 		c := n.split(tt.steps, 100, tt.devices, tt.work, tt.fused)
-		if c.Inner != tt.inner || c.Unroll != tt.unroll || c.Single != tt.want {
-			t.Errorf("%s: got %d·%d steps a turn, single %t, want %d·%d, %t", tt.name, c.Inner, c.Unroll, c.Single, tt.inner, tt.unroll, tt.want)
+		if c.Inner != tt.inner || c.Unroll != tt.unroll || c.Single != tt.want || c.Fresh != tt.fresh {
+			t.Errorf("%s: got %d·%d steps a turn, single %t, fresh %t, want %d·%d, %t, %t", tt.name, c.Inner, c.Unroll, c.Single, c.Fresh, tt.inner, tt.unroll, tt.want, tt.fresh)
 		}
 		if c.Limit < 1 || c.Limit*c.turn() > max(tt.steps, c.turn()) {
 			t.Errorf("%s: got at most %d turns of %d for %d steps", tt.name, c.Limit, c.turn(), tt.steps)

@@ -152,7 +152,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 		return nil, err
 	}
 	r.history.Devices = r.devices
-	if n.platform != "cpu" {
+	if n.platform != "cpu" || n.single { // else nothing depends on it
 		if r.work, err = n.work(data, t.Batch); err != nil {
 			return nil, err
 		}
