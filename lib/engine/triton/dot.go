@@ -1,6 +1,8 @@
 package triton
 
 import (
+	"math"
+
 	"github.com/gomlx/compute/dtypes"
 )
 
@@ -9,7 +11,7 @@ import (
 type Rounding int
 
 const (
-	// Nearest rounds, as XLA's own products do: one more instruction for each
+	// Nearest rounds, as XLA's own products do: two more instructions for each
 	// factor.
 	Nearest Rounding = iota
 	// Truncated drops the last bits, as cuBLAS does: no instruction, twice the
@@ -59,10 +61,12 @@ func (b *Block) Dot(x, y, sum Value, rounding Rounding) Value {
 func (v Value) TF32() Value { return v.single("TF32").nearest() }
 
 // nearest adds half of what the tensor cores drop of a float32, its last 13
-// bits. XLA's way, an instruction with a test for NaN, costs twice as much, and
-// infinities and NaN stay what they are here too.
+// bits. XLA's way, an instruction with a test for NaN, costs half as much again.
+// Infinities stay what they are, and so do NaN: the one that arithmetic makes is the
+// largest integer, and would become -0, were it not made a smaller one first.
 func (v Value) nearest() Value {
+	const half = 1 << 12
 	bits := v.b.op(v.typ.of(dtypes.Int32), "tt.bitcast %s : %s -> %s", v.name, v.typ, v.typ.of(dtypes.Int32))
-	bits = bits.Add(1 << 12)
+	bits = bits.Min(math.MaxInt32 - half).Add(half)
 	return v.b.op(v.typ, "tt.bitcast %s : %s -> %s", bits.name, bits.typ, v.typ)
 }
