@@ -103,8 +103,10 @@ func arraysMagic(_ context.Context, h magic.Host, c magic.Command) error {
 	}
 	rows := [][]string{{"name", "type", "bytes", "device", "owner", "last use", "generation", "saved"}}
 	total, cut := int64(0), 0
-	for _, a := range l {
-		total += a.Bytes
+	for i, a := range l {
+		if total += a.Bytes; i >= mostArrays {
+			continue
+		}
 		title := shownName(a.Name)
 		if title != wire.Shown(a.Name) {
 			if len(l) == 1 || a.Name == prefix { // who asks for one wants to see all of it
@@ -117,11 +119,17 @@ func arraysMagic(_ context.Context, h magic.Host, c magic.Command) error {
 	}
 	rows = append(rows, []string{units.Plural(len(l), "array"), "", fmt.Sprint(total), "", "", "", "", ""})
 	grid(h, rows)
+	if more := len(l) - mostArrays; more > 0 {
+		fmt.Fprintf(h.Stdout(), "%d more: %%arrays with the beginning of their names shows them\n", more)
+	}
 	if cut > 0 {
 		fmt.Fprintf(h.Stdout(), "%s cut: %%arrays with the beginning of one shows it whole\n", units.Plural(cut, "long name"))
 	}
 	return nil
 }
+
+// mostArrays is how many arrays a table shows.
+const mostArrays = 1000
 
 // nameWidth is how much of a name a table shows, in characters.
 const nameWidth = 64

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -199,6 +201,35 @@ func TestStateMagics(t *testing.T) {
 		if !strings.Contains(shown, tt.want) || tt.want == "" && shown != "" {
 			t.Errorf("%s: got %q, want %q", tt.cell, shown, tt.want)
 		}
+	}
+}
+
+// TestManyArrays holds that a page of names is not filled with all that there are, and
+// that those which are asked for are shown.
+func TestManyArrays(t *testing.T) {
+	inProcess(t)
+	s, err := session.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	a, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for i := range mostArrays + 5 {
+		names = append(names, fmt.Sprintf("a%04d", i))
+	}
+	if err := s.Bind(names, slices.Repeat([]*session.Array{a}, len(names))); err != nil {
+		t.Fatal(err)
+	}
+	shown := typed(t, "%arrays")
+	if strings.Count(shown, "float32[1]") != mostArrays || !strings.Contains(shown, "1,005 arrays") || !strings.Contains(shown, "5 more: %arrays with") {
+		t.Errorf("got %d arrays, ending with %q, want %d, how many there are, and how the others are seen", strings.Count(shown, "float32[1]"), shown[max(0, len(shown)-200):], mostArrays)
+	}
+	if shown := typed(t, "%arrays a100"); strings.Count(shown, "float32[1]") != 5 {
+		t.Errorf("got %q, want the last five", shown)
 	}
 }
 

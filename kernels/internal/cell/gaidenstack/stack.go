@@ -33,7 +33,8 @@ type hint string
 
 func (h hint) Error() string { return "hint: " + string(h) }
 
-// hintOf is the next step that an error knows, or one that it wraps, "" if none
+// hintOf is what package notebook's is to the kernel, whose packages a cell cannot
+// import: the next step that an error knows, or one that it wraps, "" if none
 // does.
 func hintOf(err error) string {
 	if e, is := err.(interface{ Hint() string }); is && e.Hint() != "" {
