@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -138,29 +139,39 @@ func TestSaves(t *testing.T) {
 }
 
 // TestGraphs holds that only programs that are small or work in place become CUDA
-// graphs, on one device and on two, unless the user says otherwise.
+// graphs, on one device and on two, those of small kernels side by side, and cuDNN's
+// convolutions only in small ones; unless the user says otherwise.
 func TestGraphs(t *testing.T) {
+	set := func(name, value string) map[string]any { return map[string]any{name: value} }
 	for _, tt := range []struct {
-		name     string
-		platform string
-		devices  int
-		ops      int
-		donate   []bool
-		flags    map[string]any
-		want     any
+		name      string
+		platform  string
+		devices   int
+		ops       int
+		convolves bool
+		donate    []bool
+		flags     map[string]any
+		want      map[string]any
 	}{
-		{"small", "cuda", 1, 100, nil, nil, nil},
-		{"large", "cuda", 1, many, nil, nil, ""},
-		{"large, two devices", "cuda", 2, many, nil, nil, ""},
-		{"large, little of it in place", "cuda", 1, many, []bool{true, false, false}, nil, ""},
-		{"large, in place", "cuda", 1, many, []bool{true, true, false}, nil, nil},
-		{"large, as asked for", "cuda", 1, many, nil, map[string]any{graphs: "FUSION"}, "FUSION"},
-		{"large, on a CPU", "cpu", 1, many, nil, nil, nil},
+		{"small", "cuda", 1, 100, false, nil, nil, set(scheduling, concurrent)},
+		{"small, with convolutions", "cuda", 1, 100, true, nil, nil, set(graphs+"?", convolving)},
+		{"large", "cuda", 1, many, false, nil, nil, set(graphs, "")},
+		{"large, two devices", "cuda", 2, many, false, nil, nil, set(graphs, "")},
+		{"large, little of it in place", "cuda", 1, many, false, []bool{true, false, false}, nil, set(graphs, "")},
+		{"large, in place", "cuda", 1, many, false, []bool{true, true, false}, nil, nil},
+		{"large, in place, with convolutions", "cuda", 1, many, true, []bool{true, true, false}, nil, nil},
+		{"large, as asked for", "cuda", 1, many, false, nil, set(graphs, "FUSION"), set(graphs, "FUSION")},
+		{"small, as asked for", "cuda", 1, 100, false, nil, set("xla_gpu_command_buffer_scheduling_mode", "SERIALIZE"), set("xla_gpu_command_buffer_scheduling_mode", "SERIALIZE")},
+		{"with convolutions, as asked for", "cuda", 1, 100, true, nil, set(graphs, ""), set(graphs, "")},
+		{"large, on a CPU", "cpu", 1, many, false, nil, nil, nil},
+		{"with convolutions, on a CPU", "cpu", 1, 100, true, nil, nil, nil},
 	} {
 		n := &Net{name: "n", platform: tt.platform, config: Config{Flags: tt.flags}}
 		p, err := n.traceFor(tt.devices, "ops", func(t *trace) []*Node {
-			x := Parameter(t.g, "x", shapes.Make(dtypes.Float32))
-			y := x
+			y := Parameter(t.g, "x", shapes.Make(dtypes.Float32, 1, 4, 4, 1))
+			if tt.convolves {
+				y = Convolve(y, Parameter(t.g, "w", shapes.Make(dtypes.Float32, 3, 3, 1, 1))).Done()
+			}
 			for range tt.ops {
 				y = Neg(y)
 			}
@@ -169,7 +180,7 @@ func TestGraphs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := n.flags(p, tt.donate)[graphs]; got != tt.want {
+		if got := n.flags(p, tt.donate); !maps.Equal(got, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
 	}
