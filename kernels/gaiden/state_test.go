@@ -337,8 +337,8 @@ func TestJobMagics(t *testing.T) {
 	}
 	for _, tt := range []struct{ cell, want string }{
 		{"%jobs attach mlp", "epoch 3/3 step 10/10 loss "},
-		{"%programs", "uint64[3], float32[4 3], 2 more → float32[11 3]"}, // what finish takes and gives
-		{"%jobs attach mlp", "main/accuracy"},                            // one that has ended
+		{"%programs", "uint64[3], float32[4 3], 2 more → float32["}, // what finish takes and gives: as many rows as a chunk has steps, by the pace, and one
+		{"%jobs attach mlp", "main/accuracy"},                       // one that has ended
 		{"%jobs", "3 of 3"},
 		{"%jobs pause mlp", "has ended"},
 		{"%jobs forget mlp", ""},

@@ -14,8 +14,13 @@ import (
 )
 
 // dial connects to a socket. Its error is wire.Denied where another user's folder
-// or socket is in the way.
+// or socket is in the way, or where the path is a link: somebody may have put it
+// there.
 func dial(path string) (*net.UnixConn, error) {
+	if to, err := os.Readlink(path); err == nil {
+		return nil, wire.Errorf(wire.Denied, "session: %s is a symbolic link to %s: want the session's own socket", path, to).
+			WithHint("remove it, or set GAIDEN_SOCKET to what it should be")
+	}
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if errors.Is(err, fs.ErrPermission) {
 		for at := path; ; at = filepath.Dir(at) { // what is in another's folder cannot be looked at

@@ -344,6 +344,20 @@ func TestFaultsDirectories(t *testing.T) {
 	if st, err := p.open("x").Status(); err != nil || !strings.Contains(st.Cache.Off, "has mode 0755: want 0700; chmod 700 "+cache+", then %session stop") {
 		t.Errorf("cache readable by others: status says %q, %v", st.Cache.Off, err)
 	}
+	// A link is no socket, wherever it leads.
+	for name, to := range map[string]string{"the session's own": p.socket, "nothing": filepath.Join(p.dir, "none"), "a file": "/etc/hostname"} {
+		link := filepath.Join(t.TempDir(), "session.sock")
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Config{Socket: link}.Open()
+		if !errors.Is(err, wire.Denied) || !strings.Contains(err.Error(), "symbolic link to "+to) {
+			t.Errorf("socket that is a link to %s: got %v, want a refusal that names it", name, err)
+		}
+		if err == nil {
+			s.Close()
+		}
+	}
 	// The socket's directory is not ours alone, or it is a link.
 	for _, tt := range []struct {
 		name string
