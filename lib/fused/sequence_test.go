@@ -8,7 +8,6 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
-	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"gaiden/lib/engine/triton/kernels"
@@ -24,7 +23,6 @@ func TestSequencePlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rule := kernels.Adam{}
 	in := []*tensors.Tensor{random(1, f32(examples, length), 1, 0), random(2, f32(examples, length), 1, 0),
 		tensor(shapes.Make(dtypes.Int32, examples), []float64{6, 0, 2, 1, 3, 5, 4}), tensor(f32(), []float64{0.1})}
 	weights := variables(t, net)
@@ -33,29 +31,8 @@ func TestSequencePlan(t *testing.T) {
 		at[w.name] = len(in)
 		in = append(in, random(uint64(20+i), w.shape, 0.5, 0), random(uint64(40+i), w.shape, 0.1, 0), tensor(w.shape, slices.Repeat([]float64{0.5}, w.shape.Size())))
 	}
-	step := func(o Ops, in []*Node) []*Node {
-		g := in[0].Graph()
-		number := func(n int) *Node { return Const(g, int32(n)) }
-		journal := &Journal{Rows: Zeros(g, f32(3, 3)), At: number(1)}
-		states, row := plan.Train(Step{Ops: o, Rule: rule, Rate: in[3], Journal: journal, State: func(name string) []*Node { return in[at[name] : at[name]+3] }},
-			Source{X: in[0], Labels: in[1], Order: in[2], Place: number(1), Step: number(4), Batch: n}, number(2)) // which would begin at 7: the last begins at 4
-		if row != nil {
-			t.Error("got a row beside the journal, want none")
-		}
-		out := []*Node{journal.Rows, journal.At}
-		for _, w := range weights {
-			out = append(out, states[w.name]...)
-		}
-		return out
-	}
-	want := plainly(t, in, func(in []*Node) []*Node { return step(Ops{}, in) })
-	got, ran := emulated(t, Ops{}, in, step)
-	if fmt.Sprint(ran) != "[sequence_5 group_adam]" {
-		t.Errorf("ran %v, want two kernels", ran)
-	}
-	for i := range want {
-		near(t, fmt.Sprint("output ", i), got[i], want[i], 1e-4)
-	}
+	// Batch 2 would begin at 7: the last begins at 4.
+	compareWhole(t, net.Name, plan, kernels.Adam{}, weights, at, in, n, 2, "[sequence_5 group_adam]")
 }
 
 func TestNewSequencePlan(t *testing.T) {

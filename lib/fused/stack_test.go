@@ -55,29 +55,11 @@ func TestStackPlan(t *testing.T) {
 				in = append(in, tensor(w.shape, slices.Repeat([]float64{0.3}, w.shape.Size())))
 			}
 		}
-		step := func(o Ops, in []*Node) []*Node {
-			g := in[0].Graph()
-			number := func(n int) *Node { return Const(g, int32(n)) }
-			journal := &Journal{Rows: Zeros(g, f32(3, 3)), At: number(1)}
-			states, row := plan.Train(Step{Ops: o, Rule: tt.rule, Rate: in[3], Journal: journal, State: func(name string) []*Node { return in[at[name] : at[name]+each] }},
-				Source{X: in[0], Labels: in[1], Order: in[2], Place: number(1), Step: number(4), Batch: tt.n}, number(1))
-			if row != nil {
-				t.Error("got a row beside the journal, want none")
-			}
-			out := []*Node{journal.Rows, journal.At}
-			for _, w := range weights {
-				out = append(out, states[w.name]...)
-			}
-			return out
+		name := fmt.Sprint("stack_", tt.net.Input[0])
+		for _, units := range plan.sizes.Units {
+			name += fmt.Sprint("_", units)
 		}
-		want := plainly(t, in, func(in []*Node) []*Node { return step(Ops{}, in) })
-		got, ran := emulated(t, Ops{}, in, step)
-		if len(ran) != 2 || !strings.HasPrefix(ran[0], "stack_") || ran[1] != "group_"+tt.rule.Name() {
-			t.Errorf("%s: ran %v, want two kernels", tt.net.Name, ran)
-		}
-		for i := range want {
-			near(t, fmt.Sprint(tt.net.Name, " of ", tt.n, " output ", i), got[i], want[i], 1e-4)
-		}
+		compareWhole(t, fmt.Sprint(tt.net.Name, " of ", tt.n), plan, tt.rule, weights, at, in, tt.n, 1, fmt.Sprintf("[%s group_%s]", name, tt.rule.Name()))
 	}
 }
 
