@@ -28,6 +28,10 @@ type chunk struct {
 	// is needed to keep the last one: heavy steps on a GPU, where a copy of a
 	// thousand arrays takes longer than the memory is worth, and slow ones on a CPU.
 	Fresh bool
+	// Peeled programs do the first turn before their loop: it writes the next state
+	// to memory of its own, which the loop changes in place. Else the whole state is
+	// copied for the loop.
+	Peeled bool
 	// Packed programs take the state as a few vectors; see packed.
 	Packed bool
 	// Devices run the program at once. Each takes its part of a batch, if
@@ -145,6 +149,8 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 		case c.Limit == 1:
 			turns = one
 			state = t.repeat(t.scalar(int32(c.Inner)), 1, state, turn)
+		case c.Peeled:
+			state = t.while(one, one, turns, turn(zero, state), turn)
 		default:
 			state = t.repeat(turns, c.Inner, state, turn)
 		}

@@ -87,6 +87,14 @@ func (l *layout) all() []slot {
 	return append(append(append([]slot{}, l.variables...), l.moments...), l.step)
 }
 
+// weighs is the size of the whole state in bytes.
+func (n *Net) weighs() (bytes int64) {
+	for _, s := range n.layout.all() {
+		bytes += int64(s.shape.ByteSize())
+	}
+	return bytes
+}
+
 // names are the arrays' names in the session.
 func (n *Net) names(slots []slot) []string {
 	names := make([]string, len(slots))

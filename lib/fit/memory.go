@@ -88,9 +88,7 @@ func fitting(batch int, state, kept, free int64) int {
 // needs is what a step needs beside the net's arrays and the data, in bytes:
 // whatever the batch, and for one of this size.
 func (n *Net) needs(s *Set, batch int) (state, kept int64) {
-	for _, v := range n.layout.all() {
-		state += int64(v.shape.ByteSize())
-	}
+	state = n.weighs()
 	p := &Phases{Batch: batch, net: n, data: s, space: map[string]*session.Array{}}
 	_, err := n.trace("memory", func(t *trace) []*Node {
 		w := p.whole(t)

@@ -1,13 +1,18 @@
 package fit
 
 import (
+	"context"
 	"maps"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/models"
 )
 
 // TestSplit holds how the steps of an epoch are cut: counted on one GPU as long
@@ -45,6 +50,7 @@ func TestSplit(t *testing.T) {
 		{"GPU, light and single", "cuda", false, SingleSteps, 600, 1, 1e9, false, 1, 1, true, true},
 	} {
 		n := &Net{platform: tt.platform, single: tt.single, config: Config{Loop: tt.loop}}
+		n.layout.step.shape = shapes.Make(dtypes.Int32)
 		c := n.split(tt.steps, 100, tt.devices, tt.work, tt.fused)
 		if c.Inner != tt.inner || c.Unroll != tt.unroll || c.Single != tt.want || c.Fresh != tt.fresh {
 			t.Errorf("%s: got %d·%d steps a turn, single %t, fresh %t, want %d·%d, %t, %t", tt.name, c.Inner, c.Unroll, c.Single, c.Fresh, tt.inner, tt.unroll, tt.want, tt.fresh)
@@ -52,6 +58,42 @@ func TestSplit(t *testing.T) {
 		if c.Limit < 1 || c.Limit*c.turn() > max(tt.steps, c.turn()) {
 			t.Errorf("%s: got at most %d turns of %d for %d steps", tt.name, c.Limit, c.turn(), tt.steps)
 		}
+	}
+}
+
+// TestPeeled holds that a net with a large state does the same steps where a loop's
+// first one stands before it as where each step is a program, also where that one is
+// the only one, and the steps of a small net are not peeled.
+func TestPeeled(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	net := small()
+	net.Layers = slices.Insert(net.Layers, 3, models.Layer(models.Dense{Name: "wide", Units: 30000}))
+	var losses [2][]float32
+	for i, loop := range []Loop{LoopedSteps, SingleSteps} {
+		n := attach(t, s, []string{"looped", "single"}[i], net, Config{Seed: 2, Loop: loop})
+		if c := n.split(10, 8, 1, 1e6, false); c.Peeled != (loop == LoopedSteps) {
+			t.Fatalf("loop %d, %d bytes: got peeled %t", loop, n.weighs(), c.Peeled)
+		}
+		data := load(t, n, "data", digits(50, n.model.Input, 1))
+		for _, epochs := range []int{1, 3} {
+			h, err := n.Train(context.Background(), data, Train{Batch: 8, Epochs: epochs, LearningRate: 1e-3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			losses[i] = append(losses[i], h.Losses...)
+		}
+	}
+	if len(losses[0]) != 28 || len(losses[1]) != 28 {
+		t.Fatalf("got %d and %d losses, want 28", len(losses[0]), len(losses[1]))
+	}
+	for i, want := range losses[1] {
+		if got := losses[0][i]; math.Abs(float64(got-want)) > 1e-5*float64(want) {
+			t.Errorf("loss of step %d: got %g, want %g", i+1, got, want)
+		}
+	}
+	if c := attach(t, s, "small", small(), Config{Loop: LoopedSteps}).split(10, 8, 1, 1e6, false); c.Peeled {
+		t.Error("a small net: got its loop peeled")
 	}
 }
 

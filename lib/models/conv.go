@@ -14,9 +14,9 @@ type Lowering int
 const (
 	// Automatic is one product where each output sees the whole image, and Patches
 	// where they were measured to be faster: on a GPU, kernels from 2×2 to 5×5 and
-	// stride 1 on up to 16 input channels, and 1×1 everywhere. Otherwise it is Library,
-	// on a CPU with oneDNN with those gradients as Products that were measured to be
-	// faster.
+	// stride 1 on up to 16 input channels; on a CPU, up to 3×3 with a stride; and 1×1
+	// everywhere. Otherwise it is Library, on a CPU with oneDNN with those gradients as
+	// Products that were measured to be faster.
 	Automatic Lowering = iota
 	// Patches multiplies a matrix of image patches with the weights.
 	Patches
@@ -94,14 +94,17 @@ func (l Conv2D) apply(scope *model.Scope, x *Node, once again) *Node {
 // first layer gain, its second (32 channels) loses; a step of ResNet152 kept the
 // device busy for 29.3 ms with products for its 1×1 layers, and for 31.6 without, of
 // which 1.9 were copies that are made no more. On 2 CPU cores XLA's convolution is level for SeedCNN and faster for the others (Keras: 114 against
-// 173 ms a step), and compiles in half the time.
+// 173 ms a step), and compiles in half the time; but the gradients of one that strides
+// take it long, some in loops of its own: ResNet14 took 76 ms a step and 40 so.
 func (l Conv2D) patches(x *Node, stride int) bool {
 	in := x.Shape().Dimensions[3]
 	switch {
 	case l.Lowering == Patches:
 		return true
-	case l.Lowering == Library || l.Lowering == Products || stride > 1 || l.Kernel > 5:
+	case l.Lowering == Library || l.Lowering == Products || l.Kernel > 5:
 		return false
+	case stride > 1:
+		return l.Kernel <= 3 && onCPU(x.Graph())
 	case l.Kernel == 1:
 		return true
 	}
