@@ -88,7 +88,7 @@ func (r *run) front() copies {
 // portion asks for an epoch's turns of a portion, chunk after chunk.
 func (r *run) portion(p *portion, order *shuffled) error {
 	for turn := 0; turn < p.turns; {
-		if err := r.drain(r.depth() - 1); err != nil {
+		if err := r.drain(r.ahead()); err != nil {
 			return err
 		}
 		turns := r.turns(p, p.turns-turn)

@@ -216,14 +216,20 @@ func (r *run) ready(p *portion) error {
 	return p.steps.ready(r.ctx, func() { r.tell("compile") })
 }
 
-// depth is how many chunks are asked for at a time: one, until it is known how
-// long a step takes.
-func (r *run) depth() int {
-	if r.pace == 0 {
-		return 1
+// ahead is how many chunks the devices may still have to do when the next one is
+// asked for: none, until it is known how long a step takes. Nor any while a bulky
+// state is given its names, so that no step's memory adds to that of a third copy.
+func (r *run) ahead() int {
+	last := len(r.asked) - 1
+	if r.pace == 0 || last >= 0 && r.asked[last].unpacked != nil && r.net.weighs() >= bulky {
+		return 0
 	}
-	return 2
+	return 1
 }
+
+// bulky is the size of a state, in bytes, that is worth the few milliseconds in which
+// the devices have nothing to do when it is given its names. ResNet152's is 0.5 GB.
+const bulky = 128 << 20
 
 // turns is how many turns the next chunk does: about a share of time.
 func (r *run) turns(p *portion, left int) int {
