@@ -198,7 +198,8 @@ func (t *trace) scalar(value any) *Node { return Const(t.g, value) }
 // returns these too: of many operands XLA would make the vector itself, and copy
 // each result out of it, where the ops that take a part of ours read it in place.
 // The last layers' gradients are there first: where there is much, they are under
-// way while those of the others are made.
+// way while those of the others are made. For that they stand first in the program:
+// what XLA finds first, with all that it needs, it does first.
 func (t *trace) join(l []*Node) (joined, sums []*Node) {
 	t.mark("devices/all_reduce")
 	total, size := 0, func(x *Node) int { return x.Shape().Size() }
@@ -209,18 +210,19 @@ func (t *trace) join(l []*Node) (joined, sums []*Node) {
 	if total > much {
 		pieces = 4
 	}
-	for len(l) > 0 {
-		count, all := 0, 0
-		for count < len(l) && all < (total+pieces-1)/pieces {
-			all += size(l[count])
-			count++
+	joined = make([]*Node, len(l))
+	for end := len(l); end > 0; {
+		first, all := end, 0
+		for first > 0 && all < (total+pieces-1)/pieces {
+			first--
+			all += size(l[first])
 		}
-		sum, at := t.allReduce(vector(l[:count])), 0
-		for _, x := range l[:count] {
-			joined = append(joined, Reshape(Slice(sum, AxisRange(at, at+size(x))), x.Shape().Dimensions...))
+		sum, at := t.allReduce(vector(l[first:end])), 0
+		for i, x := range l[first:end] {
+			joined[first+i] = Reshape(Slice(sum, AxisRange(at, at+size(x))), x.Shape().Dimensions...)
 			at += size(x)
 		}
-		sums, l = append(sums, sum), l[count:]
+		sums, end = append(sums, sum), first
 	}
 	return joined, sums
 }
