@@ -8,13 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"gaiden/lib/engine/pjrt/xspace"
-	"gaiden/lib/engine/wire"
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
 	"gaiden/lib/profile"
 	"gaiden/lib/session"
-	"gaiden/lib/timing"
 )
 
 // benchTrain measures training steps: whole epochs as one program, and the
@@ -103,7 +100,7 @@ func (b *bench) trainVariants(s *session.Session, c trainCase, cpu bool) ([]*sub
 		if v.gpu && cpu || v.asked && !slices.Contains(strings.Split(b.variants, ","), v.name) {
 			continue
 		}
-		changed, name := c, "gaiden epoch"
+		changed, name := c, plainEpoch
 		v.change(&changed)
 		if v.name != "" {
 			name += ", " + v.name
@@ -195,13 +192,31 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 		return nil, err
 	}
 	steps := c.n / c.batch * t.Epochs
-	if k, err := kernelsPerStep(s, epochs, steps); err == nil && k > 0 {
-		b.addSamples(c.name+"-kernels", name, "kernels", []float64{k})
+	recorded, err := profile.Record(s, epochs)
+	switch {
+	case errors.Is(err, profile.ErrNoProfiler):
+	case err != nil:
+		fmt.Fprintf(b.progress, "bench train: %s: %s: its kernels are not known: %v\n", c.name, name, err)
+	case len(recorded.Kernels) > 0:
+		b.addSamples(c.name+"-kernels", name, "kernels", []float64{float64(len(recorded.Kernels)) / float64(steps)})
 	}
-	if st, err := s.Status(); err == nil && len(st.Devices) > 0 && st.Devices[0].Peak >= 0 && name == "gaiden epoch" {
+	if st, err := s.Status(); err == nil && len(st.Devices) > 0 && st.Devices[0].Peak >= 0 && name == plainEpoch {
 		b.addSamples(c.name+"-memory", name, "MB", []float64{float64(st.Devices[0].Peak) / 1e6})
 	}
-	return &subject{name: name, measure: perStep(steps, epochs)}, b.trainWork(s, n, data, c)
+	x := &subject{name: name, measure: perStep(steps, epochs)}
+	if b.find(c.name+"-work", "") != nil { // noted by the plain epoch
+		return x, nil
+	}
+	peaks, err := b.trainWork(s, n, data, c)
+	if err != nil || recorded == nil {
+		return x, err
+	}
+	program, err := n.Steps(data, t)
+	if err != nil {
+		return nil, err
+	}
+	b.noteLimit(c.name, recorded, steps, program.Calls(), peaks)
+	return x, nil
 }
 
 // perStep measures some steps in µs each.
@@ -230,24 +245,19 @@ func (b *bench) tuned(net *fit.Net, data *fit.Set, t fit.Train) error {
 
 // trainWork notes what a step is made of, and the device's peak: with them the
 // table has percentages, also for the peers.
-func (b *bench) trainWork(s *session.Session, net *fit.Net, data *fit.Set, c trainCase) error {
-	if slices.ContainsFunc(b.records, func(r timing.Record) bool { return r.Case == c.name+"-work" }) {
-		return nil
-	}
+func (b *bench) trainWork(s *session.Session, net *fit.Net, data *fit.Set, c trainCase) (profile.Peaks, error) {
 	work, err := net.Work(data, c.batch)
 	if err != nil {
-		return err
+		return profile.Peaks{}, err
 	}
 	b.addSamples(c.name+"-work", "step", "GFLOP", []float64{work / 1e9})
 	peaks, err := profile.ReadPeaks(context.Background(), s, nil)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(b.records, func(r timing.Record) bool { return r.Case == "peak" }) {
+	if err == nil && b.find("peak", "") == nil {
 		b.addSamples("peak", "products", "TFLOP/s", []float64{peaks.TF32 / 1e12})
 		b.addSamples("peak", "products, bf16", "TFLOP/s", []float64{peaks.BF16 / 1e12})
+		b.addSamples("peak", "copy", "TB/s", []float64{peaks.Copy / 1e12})
 	}
-	return nil
+	return peaks, err
 }
 
 // trainPhases prepares the phases one after the other, as the article's hunt has
@@ -277,33 +287,4 @@ func (b *bench) trainPhases(s *session.Session, c trainCase) (*subject, error) {
 	}
 	count := max(2, min(100, int(0.5/(time.Since(began).Seconds()/3)))) // half a second
 	return &subject{name: "gaiden phases", measure: perStep(count, func() error { return steps(count) })}, nil
-}
-
-// kernelsPerStep counts the kernels that the device ran, by XLA's profiler; 0
-// where the plugin has none.
-func kernelsPerStep(s *session.Session, run func() error, steps int) (float64, error) {
-	if _, err := s.Ask(wire.AskBody{Verb: wire.Profile, Start: true}); err != nil {
-		return 0, err
-	}
-	err := run()
-	ans, perr := s.Ask(wire.AskBody{Verb: wire.Profile})
-	if err != nil || perr != nil {
-		return 0, fmt.Errorf("profile: %v %v", err, perr)
-	}
-	space, err := xspace.Read(ans.Data)
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for _, p := range space.Planes {
-		if !strings.HasPrefix(p.Name, "/device:GPU") {
-			continue
-		}
-		for _, l := range p.Lines {
-			if strings.HasPrefix(l.Name, "Stream") {
-				n += len(l.Events)
-			}
-		}
-	}
-	return float64(n) / float64(steps), nil
 }

@@ -10,16 +10,18 @@ import (
 	"gaiden/lib/timing"
 )
 
+// find is the first record of a case and subject, "" for any; nil if there is none.
+func (b *bench) find(name, subject string) *timing.Record {
+	i := slices.IndexFunc(b.records, func(r timing.Record) bool { return r.Case == name && (subject == "" || r.Subject == subject) })
+	if i < 0 {
+		return nil
+	}
+	return &b.records[i]
+}
+
 // printTrain prints a line for each net and way of training it. A dash is what
 // could not be measured.
 func (b *bench) printTrain(w io.Writer) {
-	find := func(name, subject string) *timing.Record {
-		i := slices.IndexFunc(b.records, func(r timing.Record) bool { return r.Case == name && (subject == "" || r.Subject == subject) })
-		if i < 0 {
-			return nil
-		}
-		return &b.records[i]
-	}
 	cell := func(format string, r *timing.Record) string {
 		if r == nil {
 			return "–"
@@ -29,7 +31,7 @@ func (b *bench) printTrain(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "net\thow\tµs/step\tquartiles\tsamples/s\tkernels/step\tfirst call\tpeak memory\tof peak\t")
 	for _, c := range trainCases {
-		work := find(c.name+"-work", "")
+		work := b.find(c.name+"-work", "")
 		for _, r := range b.records {
 			if r.Case != c.name {
 				continue
@@ -39,15 +41,16 @@ func (b *bench) printTrain(w io.Writer) {
 				kind = "products, bf16"
 			}
 			share := "–"
-			if peak := find("peak", kind); peak != nil && work != nil {
+			if peak := b.find("peak", kind); peak != nil && work != nil {
 				share = fmt.Sprintf("%.2g %%", 100*work.Median*1e9/(r.Median/1e6)/(peak.Median*1e12))
 			}
 			fmt.Fprintf(t, "%s\t%s\t%.4g\t%.4g … %.4g\t%.3g\t%s\t%s\t%s\t%s\t\n", c.name, r.Subject, r.Median, r.Low, r.High, float64(c.batch)/r.Median*1e6,
-				cell("%.1f", find(c.name+"-kernels", r.Subject)), cell("%.2f s", find(c.name+"-first", r.Subject)), cell("%.0f MB", find(c.name+"-memory", r.Subject)), share)
+				cell("%.1f", b.find(c.name+"-kernels", r.Subject)), cell("%.2f s", b.find(c.name+"-first", r.Subject)), cell("%.0f MB", b.find(c.name+"-memory", r.Subject)), share)
 		}
 	}
 	t.Flush()
-	if p := find("peak", "products"); p != nil {
+	if p := b.find("peak", "products"); p != nil {
 		fmt.Fprintf(w, "\nof peak: FLOPs of a step, as package hlo counts them, against the %.4g TFLOP/s of this machine's matrix products\n", p.Median)
 	}
+	b.printLimits(w)
 }

@@ -1,8 +1,10 @@
 package fit
 
 import (
+	"context"
 	"fmt"
 
+	"gaiden/lib/engine/hlo"
 	"gaiden/lib/session"
 )
 
@@ -45,6 +47,26 @@ func (n *Net) Work(s *Set, batch int) (float64, error) {
 		return 0, err
 	}
 	return n.work(s, batch)
+}
+
+// Steps is the program that Train runs for the steps of an epoch, for some of them
+// at a time. What its kernels are made of, hlo.Program.Calls says.
+func (n *Net) Steps(s *Set, t Train) (*hlo.Program, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return nil, err
+	}
+	r, err := n.run(context.Background(), s, t)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	c := r.main.chunk
+	if n.packs(r) {
+		c = n.packedChunk(c)
+	}
+	return n.epochProgram(s, c)
 }
 
 // replace puts results into the space and frees what they replace, unless it

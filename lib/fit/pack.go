@@ -292,11 +292,16 @@ func (n *Net) unpackProgram() (*hlo.Program, error) {
 // their steps.
 func (r *run) pack() {
 	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
-		p.Packed, p.Fresh = true, false
-		p.Single = p.Single || r.net.platform != "cpu"
+		p.chunk = r.net.packedChunk(p.chunk)
 	}
 	r.net.prepare("pack", r.net.packProgram, nil)
 	r.net.prepare("unpack", r.net.unpackProgram, nil)
+}
+
+// packedChunk is a chunk whose state is packed.
+func (n *Net) packedChunk(c chunk) chunk {
+	c.Packed, c.Fresh, c.Single = true, false, c.Single || n.platform != "cpu"
+	return c
 }
 
 // spread packs the state, if it is to be, and copies it to the other devices.

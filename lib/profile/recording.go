@@ -250,7 +250,7 @@ func instruction(m *xspace.Module, kernel string) (xspace.Instruction, bool) {
 	}
 	// A kernel of our own, linear_relu__l1_forward, has a name of its own; XLA
 	// numbers those that come again.
-	short := strings.TrimRight(strings.TrimRight(kernel, "0123456789"), "_")
+	short := base(kernel)
 	for _, i := range m.Instructions {
 		if i.Op != "custom-call" || i.Label == "" {
 			continue

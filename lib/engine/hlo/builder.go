@@ -243,7 +243,7 @@ func (b *Builder) Program() (*Program, error) {
 	p.Outputs = shapesOf(b.main.outputs)
 	p.Replicas = max(1, b.replicas)
 	p.Devices = b.devices
-	p.costs = count(b.main, map[*Function][]LabelCost{})
+	p.costs = count(b.main, map[*Function][]counted{})
 	p.main = b.main
 	return p, nil
 }

@@ -2,6 +2,7 @@ package hlo
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gomlx/compute/shapes"
 )
@@ -36,49 +37,84 @@ type LabelCost struct {
 	Cost
 }
 
-// Cost returns the work of one execution, on one replica.
-func (p *Program) Cost() Cost {
-	var sum Cost
-	for _, c := range p.costs {
-		sum = sum.plus(c.Cost)
-	}
-	return sum
+// CallCost is the cost of the custom calls with one name and label.
+type CallCost struct {
+	Name, Label string  // the name is that in the call's configuration
+	Times       float64 // in an execution
+	Cost                // of one call; the mean where they differ
 }
 
+// Cost returns the work of one execution, on one replica.
+func (p *Program) Cost() Cost { return total(p.costs) }
+
 // Costs returns the same by label, in the order of their first op.
-func (p *Program) Costs() []LabelCost { return append([]LabelCost(nil), p.costs...) }
+func (p *Program) Costs() []LabelCost {
+	var l []LabelCost
+	for _, c := range p.costs {
+		i := slices.IndexFunc(l, func(x LabelCost) bool { return x.Label == c.label })
+		if i < 0 {
+			i, l = len(l), append(l, LabelCost{Label: c.label})
+		}
+		l[i].Cost = l[i].plus(c.Cost)
+	}
+	return l
+}
+
+// Calls returns the work of custom calls whose configuration has a name, by label
+// and name, in the order of their first call.
+func (p *Program) Calls() []CallCost {
+	var l []CallCost
+	for _, c := range p.costs {
+		if c.call != "" && c.times > 0 {
+			l = append(l, CallCost{Name: c.call, Label: c.label, Times: c.times, Cost: c.Cost.times(1 / c.times)})
+		}
+	}
+	return l
+}
 
 // FLOPs returns the floating point operations of one execution, on one replica.
 func (p *Program) FLOPs() float64 { return p.Cost().FLOPs }
 
-// tally adds costs up by label.
-type tally struct {
-	costs []LabelCost
-	place map[string]int
+// entry is what ops have in common that are counted together: their label, and
+// the name of custom calls.
+type entry struct{ label, call string }
+
+// counted is the cost of an entry's ops.
+type counted struct {
+	entry
+	times float64 // that they run
+	Cost
 }
 
-func (t *tally) add(label string, c Cost) {
-	i, ok := t.place[label]
+// tally adds costs up by entry.
+type tally struct {
+	costs []counted
+	place map[entry]int
+}
+
+func (t *tally) add(e entry, times float64, c Cost) {
+	i, ok := t.place[e]
 	if !ok {
 		if t.place == nil {
-			t.place = map[string]int{}
+			t.place = map[entry]int{}
 		}
 		i = len(t.costs)
-		t.place[label] = i
-		t.costs = append(t.costs, LabelCost{Label: label})
+		t.place[e] = i
+		t.costs = append(t.costs, counted{entry: e})
 	}
+	t.costs[i].times += times
 	t.costs[i].Cost = t.costs[i].plus(c)
 }
 
-func (t *tally) addAll(costs []LabelCost, times float64) {
+func (t *tally) addAll(costs []counted, times float64) {
 	for _, c := range costs {
-		t.add(c.Label, c.times(times))
+		t.add(c.entry, c.times*times, c.Cost.times(times))
 	}
 }
 
 // count returns the cost of the live statements of f, and of what they run.
 // The costs of functions that are called are kept in called.
-func count(f *Function, called map[*Function][]LabelCost) []LabelCost {
+func count(f *Function, called map[*Function][]counted) []counted {
 	var t tally
 	for _, s := range f.statements {
 		if !s.live {
@@ -94,7 +130,7 @@ func count(f *Function, called map[*Function][]LabelCost) []LabelCost {
 			n, known := trips(s)
 			if !known {
 				n = 1
-				t.add(s.label, Cost{OpenLoops: 1})
+				t.add(entry{label: s.label}, 0, Cost{OpenLoops: 1})
 			}
 			t.addAll(count(s.regions[0], called), n+1)
 			t.addAll(count(s.regions[1], called), n)
@@ -106,16 +142,19 @@ func count(f *Function, called map[*Function][]LabelCost) []LabelCost {
 			t.addAll(branch, 1)
 		default: // what runs inside other regions is part of s.cost
 			if s.cost != (Cost{}) {
-				t.add(s.label, s.cost)
+				t.add(entry{s.label, s.call}, 1, s.cost)
 			}
 		}
 	}
 	return t.costs
 }
 
-func total(costs []LabelCost) Cost {
-	p := Program{costs: costs}
-	return p.Cost()
+func total(costs []counted) Cost {
+	var sum Cost
+	for _, c := range costs {
+		sum = sum.plus(c.Cost)
+	}
+	return sum
 }
 
 // trips returns how often a While runs, if that can be seen: if its condition

@@ -1,6 +1,7 @@
 package hlo_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/gomlx/compute"
@@ -186,6 +187,45 @@ func TestTrips(t *testing.T) {
 				t.Errorf("got %v trips, want %v", trips, tt.trips)
 			}
 		})
+	}
+}
+
+// TestCalls counts custom calls by label and name, those of a loop as often as it
+// turns.
+func TestCalls(t *testing.T) {
+	d := newDraft(t)
+	f := d.main()
+	call := func(c compute.Function, label, name string, flops float64, x compute.Value) compute.Value {
+		config := hlo.CallConfig{Cost: hlo.Cost{FLOPs: flops}}
+		if name != "" {
+			config.Backend = map[string]any{"name": name}
+		}
+		d.b.SetLabel(label)
+		defer d.b.SetLabel("")
+		return d.vs(c.(*hlo.Function).CustomCall("t", []compute.Value{x}, []shapes.Shape{shapes.Make(dtypes.Float32, 4)}, config))[0]
+	}
+	cond := d.closure(func(c compute.Function) []compute.Value {
+		i := d.param(c, dtypes.Int32)
+		d.param(c, dtypes.Float32, 4)
+		return []compute.Value{d.v(c.LessThan(i, d.num(c, []int32{5})))}
+	})
+	body := d.closure(func(c compute.Function) []compute.Value {
+		i, x := d.param(c, dtypes.Int32), d.param(c, dtypes.Float32, 4)
+		x = call(c, "l1", "one", 10, x)
+		x = call(c, "l2", "two", 30, call(c, "l2", "two", 20, x))
+		x = call(c, "l3", "two", 40, call(c, "l3", "", 50, x))
+		return []compute.Value{d.v(c.Add(i, d.num(c, []int32{1}))), x}
+	})
+	x := d.vs(f.While(cond, body, d.num(f, []int32{0}), call(f, "l2", "two", 25, d.param(f, dtypes.Float32, 4))))[1]
+	call(f, "l4", "unused", 1, x)
+	got := d.program(x).Calls()
+	want := []hlo.CallCost{
+		{Name: "two", Label: "l2", Times: 11, Cost: hlo.Cost{FLOPs: 25, Bytes: 32}},
+		{Name: "one", Label: "l1", Times: 5, Cost: hlo.Cost{FLOPs: 10, Bytes: 32}},
+		{Name: "two", Label: "l3", Times: 5, Cost: hlo.Cost{FLOPs: 40, Bytes: 32}},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 // configuration or effects.
 type CallConfig struct {
 	// Backend is the dictionary that the target reads (backend_config). Values
-	// are string, bool, int32, int64, int (as int64), float32 or float64.
+	// are string, bool, int32, int64, int (as int64), float32 or float64. By its
+	// "name" Program.Calls counts the call.
 	Backend map[string]any
 	// Effect keeps the call even when nobody uses its results.
 	Effect bool
@@ -96,9 +97,10 @@ func (f *Function) CustomCall(target string, operands []compute.Value, outputs [
 	if len(config.Aliases) > 0 {
 		attrs += "]"
 	}
+	name, _ := config.Backend["name"].(string)
 	return values(f.add(&statement{
 		op: "stablehlo.custom_call @" + quoteSymbol(target), form: formCall, in: in, attrs: attrs + "}",
-		sticky: config.Effect, cost: cost,
+		sticky: config.Effect, call: name, cost: cost,
 	}, results...)), nil
 }
 

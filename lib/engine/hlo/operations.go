@@ -107,7 +107,7 @@ func alone(main *Function, s *statement) (*Program, []*value) {
 	f.outputs = own.out
 	p := write(f, 1)
 	p.Inputs, p.Outputs, p.Replicas = shapesOf(f.params), shapesOf(f.outputs), 1
-	p.costs = count(f, map[*Function][]LabelCost{})
+	p.costs = count(f, map[*Function][]counted{})
 	p.main = f
 	return p, c.taken
 }

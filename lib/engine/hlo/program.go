@@ -25,7 +25,7 @@ type Program struct {
 	head  string   // the module's first line
 	types []string // of the parameters
 	tail  string   // everything after the parameters of main
-	costs []LabelCost
+	costs []counted
 	main  *Function // what it was written from, for Operations
 }
 

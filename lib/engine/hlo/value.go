@@ -50,6 +50,7 @@ type statement struct {
 	regions []*Function // regions that the user wrote
 	callee  *Function
 	label   string
+	call    string // of a custom call: the name in its configuration
 	cost    Cost
 	sticky  bool // has an effect beyond its results, so it stays even when they are unused
 	live    bool

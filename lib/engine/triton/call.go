@@ -47,6 +47,6 @@ func (k Kernel) Call(f *hlo.Function, operands ...compute.Value) ([]compute.Valu
 			"num_warps": int32(k.warps()), "num_stages": int32(k.stages()),
 		},
 		Aliases: k.Aliases,
-		Cost:    hlo.Cost{FLOPs: k.FLOPs},
+		Cost:    hlo.Cost{FLOPs: k.FLOPs, Bytes: k.bytes()},
 	})
 }

@@ -3,6 +3,7 @@ package triton
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/shapes"
@@ -32,6 +33,9 @@ type Kernel struct {
 	// Partly are aliased outputs of which a kernel stores some elements only: the
 	// others are as they were.
 	Partly []int
+	// Takes is how many elements a kernel reads of an input that it picks from, by
+	// the input's number; default: all.
+	Takes map[int]int
 	// FLOPs is what the kernel counts for in a program's costs.
 	FLOPs float64
 	// Body says what a block does. It may panic through the methods of Block
@@ -117,12 +121,42 @@ func (k *Kernel) check() error {
 		}
 		taken[in] = true
 	}
+	for in, n := range k.Takes {
+		if in < 0 || in >= len(k.Inputs) || n < 0 || n > k.Inputs[in].Size() {
+			return fail("it takes %d elements of input %d, want one of %d inputs and no more than it has", n, in, len(k.Inputs))
+		}
+	}
 	for _, out := range k.Partly {
 		if _, is := k.Aliases[out]; !is {
 			return fail("output %d is partly stored, want one with an alias", out)
 		}
 	}
 	return nil
+}
+
+// bytes is what the kernel reads and writes at least: its inputs and outputs, each
+// once. Partly stored outputs are left out, and the inputs that they were.
+func (k *Kernel) bytes() float64 {
+	left := map[int]bool{}
+	for _, out := range k.Partly {
+		left[k.Aliases[out]] = true
+	}
+	n := 0.0
+	for i, s := range k.Inputs {
+		size, picked := k.Takes[i]
+		if !picked {
+			size = s.Size()
+		}
+		if !left[i] {
+			n += float64(size) * float64(s.DType.Size())
+		}
+	}
+	for i, s := range k.Outputs {
+		if !slices.Contains(k.Partly, i) {
+			n += float64(s.ByteSize())
+		}
+	}
+	return n
 }
 
 func (k *Kernel) warps() int {

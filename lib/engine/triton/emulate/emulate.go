@@ -10,7 +10,8 @@
 //
 //   - an address outside of its array that no mask covers;
 //   - an element of an output that no block has stored, or two have;
-//   - a block that reads what another has stored.
+//   - a block that reads what another has stored;
+//   - more elements read of an input than the kernel's Takes says.
 //
 // Numbers are rounded to their type after every op, products of matrices only
 // at the end; float32 factors are cut to TF32 unless triton.Exact is asked for.
@@ -78,6 +79,17 @@ func Run(k triton.Kernel, inputs ...[]float64) ([][]float64, error) {
 			}
 		}
 	}
+	for i, most := range k.Takes {
+		n := 0
+		for _, read := range m.arrays[fmt.Sprintf("%%in%d", i)].read {
+			if read {
+				n++
+			}
+		}
+		if n > most {
+			return nil, fmt.Errorf("emulate: kernel %s: it reads %d elements of input %d, Takes says %d", k.Name, n, i, most)
+		}
+	}
 	result := make([][]float64, len(outputs))
 	for i, a := range outputs {
 		for j, w := range a.writer {
@@ -96,10 +108,11 @@ type array struct {
 	dtype  dtypes.DType
 	data   []float64
 	writer []int // the block that stored each element; 0 is none
+	read   []bool
 }
 
 func newArray(name string, d dtypes.DType, size int) *array {
-	return &array{name: name, dtype: d, data: make([]float64, size), writer: make([]int, size)}
+	return &array{name: name, dtype: d, data: make([]float64, size), writer: make([]int, size), read: make([]bool, size)}
 }
 
 // tile is a value: dims nil is a scalar. Addresses are places in an array.
@@ -198,7 +211,7 @@ func (m *machine) load(o *op, a []*tile, out *tile) error {
 		if w := p.array.writer[j]; w != 0 && w != m.block {
 			return fmt.Errorf("load of element %d of %s, which another block has stored", j, p.array.name)
 		}
-		out.data[i] = p.array.data[j]
+		out.data[i], p.array.read[j] = p.array.data[j], true
 	}
 	return nil
 }

@@ -61,6 +61,19 @@ func TestRace(t *testing.T) {
 	}
 }
 
+// TestTakes holds that a kernel reads no more of an input than it says.
+func TestTakes(t *testing.T) {
+	k := kernel(func(b *triton.Block, i triton.Value) {
+		b.Output(0).At(i).Store(b.Input(0).At(i.Div(2)).Load()) // four of eight
+	})
+	for most, want := range map[int]string{8: "", 4: "", 3: "it reads 4 elements of input 0, Takes says 3"} {
+		k.Takes = map[int]int{0: most}
+		if _, err := Run(k, make([]float64, 8)); err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d: got error %v, want %q", most, err, want)
+		}
+	}
+}
+
 func TestArguments(t *testing.T) {
 	k := kernel(func(b *triton.Block, i triton.Value) { b.Output(0).At(i).Store(0.0) })
 	for want, in := range map[string][][]float64{"got 0 inputs, want 1": {}, "input 0 has 3 elements": {{1, 2, 3}}} {

@@ -75,7 +75,7 @@ func (l Sequence) Outputs() []shapes.Shape {
 func (l Sequence) Kernel() triton.Kernel {
 	return triton.Kernel{
 		Name: fmt.Sprintf("sequence_%d", l.Units), Grid: [3]int{l.programs()}, Warps: 1, Stages: 1,
-		Inputs: l.Inputs(), Outputs: l.Outputs(),
+		Inputs: l.Inputs(), Outputs: l.Outputs(), Takes: map[int]int{0: l.Batch, 4: l.Batch * l.Length * l.In, 5: l.Batch * l.Length * l.Out},
 		FLOPs: 6 * float64(l.Length*l.Batch) * float64(l.Wide*l.In+4*l.Units*(l.Wide+l.Units)+l.Units*l.Out),
 		Body:  func(b *triton.Block) { newSequencer(b, l).write() },
 	}

@@ -114,9 +114,13 @@ func (l Stack) Kernel() triton.Kernel {
 	for _, units := range l.Units {
 		name += fmt.Sprintf("_%d", units)
 	}
+	takes := map[int]int{0: l.Batch, 4: l.Batch * l.In, 5: l.Batch * l.Units[len(l.Units)-1]}
+	if l.Batch == l.Examples { // as they lie
+		takes[0] = 0
+	}
 	return triton.Kernel{
 		Name: name, Grid: [3]int{l.Parts()}, Warps: 1, Stages: 1,
-		Inputs: l.Inputs(), Outputs: l.Outputs(),
+		Inputs: l.Inputs(), Outputs: l.Outputs(), Takes: takes,
 		FLOPs: 6 * float64(l.Batch) * float64(l.weights()),
 		Body:  func(b *triton.Block) { newStacker(b, l).write() },
 	}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/profile"
+	"gaiden/lib/timing/units"
+)
+
+// plainEpoch is how a net is trained if nothing else is asked for.
+const plainEpoch = "gaiden epoch"
+
+// noteLimit notes the kernel that takes most of a net's step, of those that were recorded,
+// and how near it comes to the device's peaks. Of XLA's kernels only the time is known.
+func (b *bench) noteLimit(name string, r *profile.Recording, steps int, calls []hlo.CallCost, peaks profile.Peaks) {
+	lines := r.Lines(steps, calls)
+	if len(lines) == 0 {
+		return
+	}
+	l := lines[0]
+	kernel := l.Operation
+	switch {
+	case l.Layer != "":
+		kernel += " (" + l.Layer + "/" + l.Phase + ")"
+	case l.Phase != "":
+		kernel += " (" + l.Phase + ")"
+	}
+	b.addSamples(name+"-limit", kernel, "µs", []float64{l.Device * 1e6})
+	b.addSamples(name+"-limit-kernels", kernel, "kernels", []float64{float64(l.Kernels)})
+	share, _ := peaks.Share(l)
+	if math.IsNaN(share) {
+		return
+	}
+	b.addSamples(name+"-limit-memory", kernel, "TB/s", []float64{l.Bytes / l.Device / 1e12})
+	b.addSamples(name+"-limit-products", kernel, "TFLOP/s", []float64{l.FLOPs / l.Device / 1e12})
+	b.addSamples(name+"-limit-share", kernel, "%", []float64{100 * share})
+}
+
+// printLimits prints a line for each net of which the kernels are known.
+func (b *bench) printLimits(w io.Writer) {
+	for _, c := range trainCases {
+		step, limit := b.find(c.name, plainEpoch), b.find(c.name+"-limit", "")
+		if step == nil || limit == nil {
+			continue
+		}
+		fmt.Fprintf(w, "%s: the longest kernel is %s, %s of %s a step", c.name, limit.Subject, units.Seconds(limit.Median/1e6), units.Seconds(step.Median/1e6))
+		if n := b.find(c.name+"-limit-kernels", ""); n != nil && n.Median > 1 {
+			fmt.Fprintf(w, " in %.0f runs", n.Median)
+		}
+		fmt.Fprintln(w, b.shares(c.name))
+	}
+}
+
+// shares says how near the limit of a net comes to the peaks, the nearer one first.
+func (b *bench) shares(name string) string {
+	type near struct {
+		share float64
+		text  string
+	}
+	var l []near
+	for _, of := range []struct{ what, peak string }{{"memory", "copy"}, {"products", "products"}} {
+		rate, peak := b.find(name+"-limit-"+of.what, ""), b.find("peak", of.peak)
+		if rate == nil || peak == nil {
+			return "; it is XLA's: its bytes and FLOPs are not known"
+		}
+		share := rate.Median / peak.Median
+		text := fmt.Sprintf("%s of the peak of %s, %.3g of %.3g %s", units.Percent(share), of.what, rate.Median, peak.Median, peak.Unit)
+		if of.what == "memory" && share > 1 {
+			text += " (what it touches lies in a cache)"
+		}
+		l = append(l, near{share, text})
+	}
+	slices.SortStableFunc(l, func(a, b near) int { return cmp.Compare(b.share, a.share) })
+	return ": at " + l[0].text + "; at " + l[1].text
+}
