@@ -215,7 +215,7 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 	if err != nil {
 		return nil, err
 	}
-	b.noteLimit(c.name, recorded, steps, program.Calls(), peaks)
+	b.noteLimit(c.name, recorded, steps, program, 1e9*b.find(c.name+"-work", "").Median, peaks)
 	return x, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/profile"
+	"gaiden/lib/timing"
 	"gaiden/lib/timing/units"
 )
 
@@ -16,9 +17,10 @@ import (
 const plainEpoch = "gaiden epoch"
 
 // noteLimit notes the kernel that takes most of a net's step, of those that were recorded,
-// and how near it comes to the device's peaks. Of XLA's kernels only the time is known.
-func (b *bench) noteLimit(name string, r *profile.Recording, steps int, calls []hlo.CallCost, peaks profile.Peaks) {
-	lines := r.Lines(steps, calls)
+// and how near it comes to the device's peaks. Of XLA's kernels only the time is known:
+// there it is the products of all that has the same label. work is a step's, in FLOPs.
+func (b *bench) noteLimit(name string, r *profile.Recording, steps int, program *hlo.Program, work float64, peaks profile.Peaks) {
+	lines := r.Lines(steps, program.Calls())
 	if len(lines) == 0 {
 		return
 	}
@@ -34,11 +36,30 @@ func (b *bench) noteLimit(name string, r *profile.Recording, steps int, calls []
 	b.addSamples(name+"-limit-kernels", kernel, "kernels", []float64{float64(l.Kernels)})
 	share, _ := peaks.Share(l)
 	if math.IsNaN(share) {
+		b.noteLabel(name, lines, program, work)
 		return
 	}
 	b.addSamples(name+"-limit-memory", kernel, "TB/s", []float64{l.Bytes / l.Device / 1e12})
 	b.addSamples(name+"-limit-products", kernel, "TFLOP/s", []float64{l.FLOPs / l.Device / 1e12})
 	b.addSamples(name+"-limit-share", kernel, "%", []float64{100 * share})
+}
+
+// noteLabel notes what all kernels with the longest one's label take, and how many
+// FLOPs those are of the step's.
+func (b *bench) noteLabel(name string, lines []profile.Line, program *hlo.Program, work float64) {
+	layer, phase := lines[0].Layer, lines[0].Phase
+	seconds := 0.0
+	for _, l := range lines {
+		if l.Layer == layer && l.Phase == phase {
+			seconds += l.Device
+		}
+	}
+	for _, c := range program.Costs() {
+		if c.Label == layer+"/"+phase && c.FLOPs > 0 {
+			b.addSamples(name+"-limit-label", c.Label, "µs", []float64{seconds * 1e6})
+			b.addSamples(name+"-limit-label-products", c.Label, "TFLOP/s", []float64{work * c.FLOPs / program.FLOPs() / seconds / 1e12})
+		}
+	}
 }
 
 // printLimits prints a line for each net of which the kernels are known.
@@ -66,10 +87,9 @@ func (b *bench) shares(name string) string {
 	for _, of := range []struct{ what, peak string }{{"memory", "copy"}, {"products", "products"}} {
 		rate, peak := b.find(name+"-limit-"+of.what, ""), b.find("peak", of.peak)
 		if rate == nil || peak == nil {
-			return "; it is XLA's: its bytes and FLOPs are not known"
+			return "; it is XLA's" + b.labelShare(name)
 		}
-		share := rate.Median / peak.Median
-		text := fmt.Sprintf("%s of the peak of %s, %.3g of %.3g %s", units.Percent(share), of.what, rate.Median, peak.Median, peak.Unit)
+		share, text := ofPeak(rate, peak, of.what)
 		if of.what == "memory" && share > 1 {
 			text += " (what it touches lies in a cache)"
 		}
@@ -77,4 +97,19 @@ func (b *bench) shares(name string) string {
 	}
 	slices.SortStableFunc(l, func(a, b near) int { return cmp.Compare(b.share, a.share) })
 	return ": at " + l[0].text + "; at " + l[1].text
+}
+
+// labelShare says the same of what has the label of a kernel of XLA's.
+func (b *bench) labelShare(name string) string {
+	part, rate, peak := b.find(name+"-limit-label", ""), b.find(name+"-limit-label-products", ""), b.find("peak", "products")
+	if part == nil || rate == nil || peak == nil {
+		return ": its bytes and FLOPs are not known"
+	}
+	_, text := ofPeak(rate, peak, "products")
+	return fmt.Sprintf("; all of %s, %s, is at %s", part.Subject, units.Seconds(part.Median/1e6), text)
+}
+
+func ofPeak(rate, peak *timing.Record, what string) (share float64, text string) {
+	share = rate.Median / peak.Median
+	return share, fmt.Sprintf("%s of the peak of %s, %.3g of %.3g %s", units.Percent(share), what, rate.Median, peak.Median, peak.Unit)
 }

@@ -75,12 +75,14 @@ func TestLimits(t *testing.T) {
 			"linear_relu (l1/forward), 20.0 µs of 42.6 µs a step in 2 runs: at 50.0 % of the peak of products, 200 of 400 TFLOP/s; at 30.0 % of the peak of memory, 1.2 of 4 TB/s\n", 50},
 		{"XLA's", adam, append(run("group_adam__adam_update", "group_adam", "adam/update", 1, 1), others...),
 			"the longest kernel is dot (l2/backward), 5.00 µs of 42.6 µs a step; it is XLA's: its bytes and FLOPs are not known\n", 0},
+		{"XLA's, with a label of the program", linear, append(run("gemm_fusion_dot_3", "dot", "l1/forward", 50, 70), run("loop_add_fusion", "add", "l1/forward", 40, 40)...),
+			"the longest kernel is dot (l1/forward), 60.0 µs of 42.6 µs a step; it is XLA's; all of l1/forward, 100 µs, is at 15.0 % of the peak of products, 60 of 400 TFLOP/s\n", 0},
 		{"no profiler", adam, nil, "", 0},
 	} {
 		b := bench{name: "train", progress: io.Discard, records: []timing.Record{
 			{Case: "mlp-b100", Subject: plainEpoch, Median: 42.6}, {Case: "peak", Subject: "products", Median: 400, Unit: "TFLOP/s"}, {Case: "peak", Subject: "copy", Median: 4, Unit: "TB/s"},
 		}}
-		b.noteLimit("mlp-b100", &profile.Recording{Kernels: tt.kernels}, 2, tt.program.Calls(), peaks)
+		b.noteLimit("mlp-b100", &profile.Recording{Kernels: tt.kernels}, 2, tt.program, 3*tt.program.FLOPs(), peaks)
 		var w strings.Builder
 		b.printLimits(&w)
 		if !strings.HasSuffix(w.String(), tt.want) || tt.want == "" && w.Len() > 0 {
