@@ -33,11 +33,12 @@ func beginning(place, at triton.Value, examples, batch int) triton.Value {
 func (g Gather) Kernel() triton.Kernel {
 	wide, steps := min(1024, triton.Cover(g.Size, 128)), max(1, g.Steps)
 	scalar := shapes.Make(dtypes.Int32)
+	taken := min(steps*g.Batch, g.Examples) // some twice, if the steps are more than an epoch has
 	k := triton.Kernel{
 		Name: "gather", Grid: [3]int{triton.Blocks(g.Size, wide), g.Batch, steps}, Warps: max(1, wide/256), Stages: 1,
 		Inputs: []shapes.Shape{shapes.Make(dtypes.Int32, g.Examples), scalar, scalar, scalar,
 			shapes.Make(or32(g.X), g.Examples, g.Size), shapes.Make(dtypes.Int32, g.Examples)},
-		Takes: map[int]int{0: steps * g.Batch, 4: steps * g.Batch * g.Size, 5: steps * g.Batch},
+		Takes: map[int]int{0: taken, 4: taken * g.Size, 5: taken},
 	}
 	for range steps {
 		k.Outputs = append(k.Outputs, shapes.Make(or32(g.Y), g.Batch, g.Size), shapes.Make(dtypes.Int32, g.Batch), shapes.Make(dtypes.Float32))
