@@ -134,7 +134,7 @@ var variants = []struct {
 	{"library", func(c *trainCase) { c.model = c.model.Lowered(models.Library) }, false, true},
 	{"oneDNN", func(c *trainCase) { c.config.OneDNN = true }, false, true},
 	{"first look", func(c *trainCase) { c.config.FirstLook = true }, false, true},
-	{"no graphs", func(c *trainCase) { c.config.Flags = map[string]any{"xla_gpu_enable_command_buffer": ""} }, true, true},
+	{"no graphs", (*trainCase).ungraphed, true, true},
 	{"serial graphs", func(c *trainCase) {
 		c.config.Flags = map[string]any{"xla_gpu_command_buffer_scheduling_mode": "SERIALIZE"}
 	}, true, true},
@@ -142,6 +142,9 @@ var variants = []struct {
 		c.config.Flags = map[string]any{"xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,COLLECTIVES"}
 	}, true, true},
 }
+
+// ungraphed launches kernels one by one.
+func (c *trainCase) ungraphed() { c.config.Flags = map[string]any{"xla_gpu_enable_command_buffer": ""} }
 
 // variantNames are those that -variants can name.
 func variantNames() string {
@@ -211,12 +214,7 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 	if err != nil || recorded == nil {
 		return x, err
 	}
-	program, err := n.Steps(data, t)
-	if err != nil {
-		return nil, err
-	}
-	b.noteLimit(c.name, recorded, steps, program, 1e9*b.find(c.name+"-work", "").Median, peaks)
-	return x, nil
+	return x, b.trainLimit(s, c, n, data, t, recorded, peaks)
 }
 
 // perStep measures some steps in µs each.

@@ -2,19 +2,53 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/fit"
 	"gaiden/lib/profile"
+	"gaiden/lib/session"
 	"gaiden/lib/timing"
 	"gaiden/lib/timing/units"
 )
 
 // plainEpoch is how a net is trained if nothing else is asked for.
 const plainEpoch = "gaiden epoch"
+
+// trainLimit notes what limits a net that is trained. In CUDA graphs a profiler does not
+// know what XLA's kernels are for: where the longest is one of those, a run without
+// graphs is recorded, too.
+func (b *bench) trainLimit(s *session.Session, c trainCase, n *fit.Net, data *fit.Set, t fit.Train, r *profile.Recording, peaks profile.Peaks) error {
+	program, err := n.Steps(data, t)
+	if err != nil {
+		return err
+	}
+	steps := c.n / c.batch * t.Epochs
+	if l := r.Lines(steps, program.Calls()); len(l) > 0 && l[0].Phase == "" {
+		c.ungraphed()
+		n, data, err := c.attach(s, "bench/labels", c.config)
+		if err != nil {
+			return err
+		}
+		defer n.Reset()
+		epochs := func() error {
+			_, err := n.Train(context.Background(), data, t)
+			return err
+		}
+		if err := epochs(); err != nil { // compiles
+			return err
+		}
+		if r, err = profile.Record(s, epochs); err != nil {
+			return err
+		}
+	}
+	b.noteLimit(c.name, r, steps, program, 1e9*b.find(c.name+"-work", "").Median, peaks)
+	return nil
+}
 
 // noteLimit notes the kernel that takes most of a net's step, of those that were recorded,
 // and how near it comes to the device's peaks. Of XLA's kernels only the time is known:

@@ -38,7 +38,7 @@ func (r *run) ask(state copies, p *portion, order *shuffled, first, turns int) (
 	}
 	if p.Packed {
 		r.state, r.named = c.after, false // the one before is gone
-		if c.closes && (r.joined || r.Validation != nil || r.asking == r.Epochs) || time.Since(r.last) > naming {
+		if c.closes && (r.joined || r.Validation != nil || r.asking == r.Epochs) || time.Since(r.last) > r.net.naming() {
 			if c.unpacked, err = r.unpacked(); err != nil {
 				return nil, err
 			}

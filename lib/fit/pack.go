@@ -22,8 +22,8 @@ import (
 //
 // Packed programs work in place: there is no second copy of the state to go back
 // to. A step that would leave a weight that is not finite leaves the state as it
-// was, and so do all after it. The net's names follow every half second, at an
-// epoch's test and at the end of a run. What they follow to is asked for right
+// was, and so do all after it. The net's names follow every half second, or two of a
+// bulky state, at an epoch's test and at the end of a run. What they follow to is asked for right
 // after the chunk that makes it, while the devices work on that: it takes the host
 // milliseconds.
 
@@ -379,8 +379,14 @@ func (r *run) unpacked() ([]*session.Array, error) {
 }
 
 // naming is between two times that a packed state is given its names, which takes
-// milliseconds.
-const naming = 500 * time.Millisecond
+// milliseconds. A bulky one waits longer: there the devices wait, too, 17 ms for
+// ResNet152's.
+func (n *Net) naming() time.Duration {
+	if n.weighs() >= bulky {
+		return 2 * time.Second
+	}
+	return 500 * time.Millisecond
+}
 
 // name gives the state of a packed run its names.
 func (r *run) name() error {
