@@ -15,8 +15,8 @@ const (
 	// Automatic is one product where each output sees the whole image, and Patches
 	// where they were measured to be faster: on a GPU, kernels from 2×2 to 5×5 and
 	// stride 1 on up to 16 input channels; on a CPU, up to 3×3 with a stride; and 1×1
-	// everywhere. Otherwise it is Library, on a CPU with oneDNN with those gradients as
-	// Products that were measured to be faster.
+	// everywhere. Otherwise it is Library, on a CPU with those gradients as Products that
+	// were measured to be faster.
 	Automatic Lowering = iota
 	// Patches multiplies a matrix of image patches with the weights.
 	Patches
@@ -124,6 +124,9 @@ type products struct{ image, weights bool }
 //	weights of KerasCNN    8.6 to 1.7, 86 to 47
 //	weights of LeNet5      8.1 to 4.2, 1.4 to 1.6 (10×10), 0.5 to 0.5 (2×2)
 //	image of LeNet5's conv2 and conv3    1.7 to 2.3, 9.8 to 0.5
+//
+// Without oneDNN that last one takes LeNet5's step from 15 to 10 ms, and the products
+// for weights gain nothing.
 func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
 	height := x.Shape().Dimensions[1] + pads[0][0] + pads[0][1] - l.Kernel + 1
 	switch {
@@ -131,10 +134,10 @@ func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
 		return products{}
 	case l.Lowering == Products:
 		return products{true, true}
-	case !withOneDNN(x.Graph()):
+	case !onCPU(x.Graph()):
 		return products{}
 	}
-	return products{image: height < l.Kernel && pads == [2][2]int{}, weights: height >= 16}
+	return products{image: height < l.Kernel && pads == [2][2]int{}, weights: height >= 16 && withOneDNN(x.Graph())}
 }
 
 // Lowered is the net with one lowering for all its convolutions.
