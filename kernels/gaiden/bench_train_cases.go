@@ -38,7 +38,7 @@ var trainCases = []trainCase{
 	{name: "lstm5-b20", model: models.SineLSTM(5, 100), batch: 20, n: 2000, few: 2000, epochs: 10, data: sines},
 	{name: "lstm128-b64", model: models.SineLSTM(128, 100), batch: 64, n: 6400, few: 640, data: sines},
 	{name: "peaks-b40000", model: models.Peaks(), config: fit.Config{Optimizer: fit.Adam{LearningRate: 0.08}}, batch: 40000, n: 40000, few: 40000, epochs: 2000, data: surface},
-	{name: "resnet14-b32", model: models.ResNet("ResNet14", 1, 1, 1, 1), config: fit.Config{Optimizer: momentum}, batch: 32, n: 3200, few: 64},
+	{name: "resnet14-b32", model: models.ResNet("ResNet14", 1, 1, 1, 1), config: fit.Config{Optimizer: momentum}, batch: 32, n: 3200, few: 320},
 	{name: "resnet152-b2048", model: models.ResNet152(), config: fit.Config{Optimizer: momentum}, batch: 2048, n: 20480, epochs: 5},
 }
 

@@ -168,7 +168,7 @@ NETS = {
     "lstm5-b20": (lstm, adam, 2, 1e-3, 20, 2000, 2000, 10, sines, lstm_sizes(5)),
     "lstm128-b64": (lstm, adam, 2, 1e-3, 64, 6400, 640, 1, sines, lstm_sizes(128)),
     "peaks-b40000": (peaks, adam, 2, 0.08, 40000, 40000, 40000, 2000, surface, [(2, 20), (20,), (20, 5), (5,), (5, 1), (1,)]),
-    "resnet14-b32": (functools.partial(resnet, fast), momentum, 1, 0.01, 32, 3200, 64, 1, C, resnet_sizes(fast)),
+    "resnet14-b32": (functools.partial(resnet, fast), momentum, 1, 0.01, 32, 3200, 320, 1, C, resnet_sizes(fast)),
     "resnet152-b2048": (functools.partial(resnet, rare), momentum, 1, 0.01, 2048, 20480, 20480, 5, C, resnet_sizes(rare)),
 }
 net, update, states, rate, batch, many, few, epochs, data, sizes = NETS[NAME]

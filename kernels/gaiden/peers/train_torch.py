@@ -70,7 +70,7 @@ NETS = {
     "lstm5-b20": (20, 2000, 2000, "adam", 1e-3, sines, lambda: LSTM(5)),
     "lstm128-b64": (64, 6400, 640, "adam", 1e-3, sines, lambda: LSTM(128)),
     "peaks-b40000": (40000, 40000, 40000, "adam", 0.08, surface, lambda: nn.Sequential(L(2, 20), R(), L(20, 5), R(), L(5, 1))),
-    "resnet14-b32": (32, 3200, 64, "momentum", 0.01, C, lambda: resnet(1, 1, 1, 1)),
+    "resnet14-b32": (32, 3200, 320, "momentum", 0.01, C, lambda: resnet(1, 1, 1, 1)),
     "resnet152-b2048": (2048, 20480, 20480, "momentum", 0.01, C, lambda: resnet(3, 8, 36, 3)),
 }
 batch, many, few, kind, rate, data, make = NETS[NAME]
