@@ -11,7 +11,9 @@ import (
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/fit"
 	"gaiden/lib/profile"
+	"gaiden/lib/session"
 	"gaiden/lib/timing"
 )
 
@@ -95,5 +97,34 @@ func TestLimits(t *testing.T) {
 	}
 	if got := adam.Calls(); len(got) != 1 || got[0].Bytes != bytes || got[0].FLOPs != flops {
 		t.Errorf("got %+v, want one call of %d bytes and %d FLOPs", got, bytes, flops)
+	}
+}
+
+// TestUnlabelled holds that a net whose longest kernel nobody can tell is trained once
+// more without graphs, and that it costs the labels only where that cannot be recorded,
+// as on a CPU.
+func TestUnlabelled(t *testing.T) {
+	inProcess(t)
+	s, err := session.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c := caseOf("peaks-b40000").small()
+	n, data, err := c.attach(s, "bench0", c.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told strings.Builder
+	b := bench{name: "train", progress: &told, records: []timing.Record{{Case: c.name + "-work", Median: 0.1}}}
+	r := &profile.Recording{Kernels: []profile.Kernel{{Name: "sm90_xmma_gemm", Seconds: 1e-3}}}
+	if err := b.trainLimit(s, c, n, data, fit.Train{Epochs: 1, Batch: c.batch}, r, profile.Peaks{}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(told.String(), profile.ErrNoProfiler.Error()) {
+		t.Errorf("got %q, want that there is no profiler", told.String())
+	}
+	if l := b.find(c.name+"-limit", ""); l == nil || l.Subject != "sm90_xmma_gemm" {
+		t.Errorf("got the limit %+v, want that of the first recording", l)
 	}
 }

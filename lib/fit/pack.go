@@ -162,14 +162,8 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, 
 	}
 	var sums []*Node // all gradients and more, if devices have added them up
 	if c.Split {
-		joined := make([]bool, len(parts))
-		for k, i := range n.layout.trained {
-			for p, part := range parts {
-				joined[p] = joined[p] || len(part) == 1 && part[0] == i && f.joined[k]
-			}
-		}
-		all := append(append(gradients, now...), f.mean, f.right)
-		sums = append(f.sums, t.join(all, joined))
+		var all []*Node
+		all, sums = t.join(append(append(gradients, now...), f.mean, f.right))
 		gradients, f.mean, f.right = all[:len(parts)], all[len(all)-2], all[len(all)-1]
 		if now != nil {
 			now[0] = DivScalar(all[len(parts)], float64(c.Devices))

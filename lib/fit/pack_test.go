@@ -24,7 +24,7 @@ func TestPacked(t *testing.T) {
 			t.Run(fmt.Sprint(tt.net.Name, " on ", devices), func(t *testing.T) {
 				train := func(packed bool) (numbers []float32) {
 					n := attach(t, s, fmt.Sprintf("net%d-%d-%t", i, devices, packed), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, Optimizer: SGD{Momentum: 0.9}, FirstLook: true})
-					n.packing, n.stretching = packed, packed
+					n.packing, n.pieces = packed, 3
 					data := load(t, n, fmt.Sprint("data", i), tt.data)
 					var alive []int
 					for range 3 { // from the second on, chunks of several steps, two at a time
