@@ -77,8 +77,8 @@ done`
 			if !strings.Contains(said.String(), tt.said) || tt.said == "" && said.Len() > 0 {
 				t.Errorf("said %q, want %q", said.String(), tt.said)
 			}
-			if tt.said == "" && len(subjects) == 3 { // the peer counts what it was asked: a, b, a, b, …
-				if a, b := subjects[1].samples, subjects[2].samples; !slices.Equal(a, []float64{1, 3, 5, 7, 9}) || !slices.Equal(b, []float64{2, 4, 6, 8, 10}) {
+			if tt.said == "" && len(subjects) == 3 { // the peer counts what it was asked: a, a, b, b, a, a, …, the first time to get warm
+				if a, b := subjects[1].samples, subjects[2].samples; !slices.Equal(a, []float64{2, 6, 10, 14, 18}) || !slices.Equal(b, []float64{4, 8, 12, 16, 20}) {
 					t.Errorf("got %v and %v: want rounds", a, b)
 				}
 				if settled != trainSamples {
