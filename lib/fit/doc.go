@@ -59,9 +59,9 @@
 // With Config.Devices, several devices share each batch and add up their
 // gradients inside the program. Small nets are faster on one, and then use one.
 // Heavy nets of many arrays are trained there on a packed state, in place: the
-// names follow every half second (two for a state of 128 MiB), before each epoch's test and at the end, so a
-// killed cell may lose so much work. A step whose loss or weights are
-// not finite is not taken.
+// names follow every half second (every two of a state of 128 MiB), before each
+// epoch's test and at the end, so a killed cell may lose so much work. A step whose
+// loss or weights are not finite is not taken.
 //
 // # What it refuses
 //

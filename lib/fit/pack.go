@@ -23,9 +23,9 @@ import (
 // Packed programs work in place: there is no second copy of the state to go back
 // to. A step that would leave a weight that is not finite leaves the state as it
 // was, and so do all after it. The net's names follow every half second, or two of a
-// bulky state, at an epoch's test and at the end of a run. What they follow to is asked for right
-// after the chunk that makes it, while the devices work on that: it takes the host
-// milliseconds.
+// bulky state, at an epoch's test and at the end of a run. What they follow to is asked
+// for right after the chunk that makes it, while the devices work on that: it takes the
+// host milliseconds.
 
 // packed is the state in the order in which packed programs take it: the parts
 // of what is trained, those of each moment, means, others, whether the run has
@@ -373,7 +373,7 @@ func (r *run) unpacked() ([]*session.Array, error) {
 }
 
 // naming is between two times that a packed state is given its names, which takes
-// milliseconds. A bulky one waits longer: there the devices wait, too, 17 ms for
+// milliseconds. A bulky one waits longer: there the devices wait, too, some 15 ms for
 // ResNet152's.
 func (n *Net) naming() time.Duration {
 	if n.weighs() >= bulky {

@@ -13,6 +13,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/models"
+	"gaiden/lib/session"
 )
 
 // TestSplit holds how the steps of an epoch are cut: counted on one GPU as long
@@ -119,6 +120,38 @@ func TestTurns(t *testing.T) {
 		}
 		if took := 2 * tt.pace * time.Duration(10*got); got > 1 && took > 100*time.Millisecond {
 			t.Errorf("%v a step: two chunks take %v, want 100 ms at most", tt.pace, took)
+		}
+	}
+}
+
+// TestAhead holds that the devices have a chunk to do while the host asks for the next
+// one, but for the first, and where a bulky state is about to get its names: else its
+// third copy adds to a step's memory, and then the names also wait longer.
+func TestAhead(t *testing.T) {
+	unpacked := []*session.Array{nil}
+	for _, tt := range []struct {
+		name   string
+		size   int // of the state, in float32
+		pace   time.Duration
+		asked  []*ahead
+		want   int
+		naming time.Duration
+	}{
+		{"the first", 10, 0, nil, 0, 500 * time.Millisecond},
+		{"the second", 10, time.Second, []*ahead{{}}, 1, 500 * time.Millisecond},
+		{"names, of little", 10, time.Second, []*ahead{{unpacked: unpacked}}, 1, 500 * time.Millisecond},
+		{"bulky", 1 << 26, time.Second, []*ahead{{unpacked: unpacked}, {}}, 1, 2 * time.Second},
+		{"names, bulky", 1 << 26, time.Second, []*ahead{{}, {unpacked: unpacked}}, 0, 2 * time.Second},
+	} {
+		n := &Net{}
+		n.layout.step.shape = shapes.Make(dtypes.Int32)
+		n.layout.variables = []slot{{shape: shapes.Make(dtypes.Float32, tt.size)}}
+		r := &run{net: n, pace: tt.pace, asked: tt.asked}
+		if got := r.ahead(); got != tt.want {
+			t.Errorf("%s: got %d chunks, want %d", tt.name, got, tt.want)
+		}
+		if got := n.naming(); got != tt.naming {
+			t.Errorf("%s: got names every %v, want %v", tt.name, got, tt.naming)
 		}
 	}
 }
