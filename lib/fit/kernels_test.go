@@ -310,3 +310,15 @@ func TestWholeEnds(t *testing.T) {
 		t.Errorf("got %v epochs until the loss was low, want as many with kernels and without, and less than 300", epochs)
 	}
 }
+
+// TestWorthwhile holds that other tilings are kept for a gain, not for noise.
+func TestWorthwhile(t *testing.T) {
+	for _, tt := range []struct {
+		usual, tried float64
+		want         bool
+	}{{20.9, 18.4, true}, {39.7, 39.4, false}, {39.7, 39.7, false}, {43.9, 44.5, false}, {100, 97, true}} {
+		if got := worthwhile(tt.usual, tt.tried); got != tt.want {
+			t.Errorf("%v µs in place of %v: got %t, want %t", tt.tried, tt.usual, got, tt.want)
+		}
+	}
+}
