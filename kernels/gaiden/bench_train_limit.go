@@ -27,15 +27,20 @@ func (b *bench) trainLimit(s *session.Session, c trainCase, n *fit.Net, data *fi
 	if err != nil {
 		return err
 	}
+	work, err := n.Work(data, c.batch)
+	if err != nil {
+		return err
+	}
 	steps := c.n / c.batch * t.Epochs
-	if l := r.Lines(steps, program.Calls()); len(l) > 0 && l[0].Phase == "" {
+	lines := r.Lines(steps, program.Calls())
+	if len(lines) > 0 && lines[0].Phase == "" {
 		if labelled, err := recordLabels(s, c, t); err == nil {
-			r = labelled
+			lines = labelled.Lines(steps, program.Calls())
 		} else {
 			fmt.Fprintf(b.progress, "bench train: %s: what its longest kernel is for is not known: %v\n", c.name, err)
 		}
 	}
-	b.noteLimit(c.name, r, steps, program, 1e9*b.find(c.name+"-work", "").Median, peaks)
+	b.noteLimit(c.name, lines, program, work, peaks)
 	return nil
 }
 
@@ -57,11 +62,10 @@ func recordLabels(s *session.Session, c trainCase, t fit.Train) (*profile.Record
 	return profile.Record(s, epochs)
 }
 
-// noteLimit notes the kernel that takes most of a net's step, of those that were recorded,
-// and how near it comes to the device's peaks. Of XLA's kernels only the time is known:
-// there it is the products of all that has the same label. work is a step's, in FLOPs.
-func (b *bench) noteLimit(name string, r *profile.Recording, steps int, program *hlo.Program, work float64, peaks profile.Peaks) {
-	lines := r.Lines(steps, program.Calls())
+// noteLimit notes the first of a net's kernels, which takes most of a step, and how near
+// it comes to the device's peaks. Of XLA's kernels only the time is known: there it is
+// the products of all that has the same label. work is a step's, in FLOPs.
+func (b *bench) noteLimit(name string, lines []profile.Line, program *hlo.Program, work float64, peaks profile.Peaks) {
 	if len(lines) == 0 {
 		return
 	}

@@ -84,7 +84,8 @@ func TestLimits(t *testing.T) {
 		b := bench{name: "train", progress: io.Discard, records: []timing.Record{
 			{Case: "mlp-b100", Subject: plainEpoch, Median: 42.6}, {Case: "peak", Subject: "products", Median: 400, Unit: "TFLOP/s"}, {Case: "peak", Subject: "copy", Median: 4, Unit: "TB/s"},
 		}}
-		b.noteLimit("mlp-b100", &profile.Recording{Kernels: tt.kernels}, 2, tt.program, 3*tt.program.FLOPs(), peaks)
+		r := &profile.Recording{Kernels: tt.kernels}
+		b.noteLimit("mlp-b100", r.Lines(2, tt.program.Calls()), tt.program, 3*tt.program.FLOPs(), peaks)
 		var w strings.Builder
 		b.printLimits(&w)
 		if !strings.HasSuffix(w.String(), tt.want) || tt.want == "" && w.Len() > 0 {
@@ -116,7 +117,7 @@ func TestUnlabelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told strings.Builder
-	b := bench{name: "train", progress: &told, records: []timing.Record{{Case: c.name + "-work", Median: 0.1}}}
+	b := bench{name: "train", progress: &told}
 	r := &profile.Recording{Kernels: []profile.Kernel{{Name: "sm90_xmma_gemm", Seconds: 1e-3}}}
 	if err := b.trainLimit(s, c, n, data, fit.Train{Epochs: 1, Batch: c.batch}, r, profile.Peaks{}); err != nil {
 		t.Fatal(err)

@@ -87,10 +87,13 @@ func (l *layout) all() []slot {
 	return append(append(append([]slot{}, l.variables...), l.moments...), l.step)
 }
 
-// weighs is the size of the whole state in bytes.
+// weighs is the size of the whole state in bytes. Runs ask for it at every chunk.
 func (n *Net) weighs() (bytes int64) {
-	for _, s := range n.layout.all() {
-		bytes += int64(s.shape.ByteSize())
+	bytes = int64(n.layout.step.shape.ByteSize())
+	for _, l := range [][]slot{n.layout.variables, n.layout.moments} {
+		for _, s := range l {
+			bytes += int64(s.shape.ByteSize())
+		}
 	}
 	return bytes
 }

@@ -93,9 +93,10 @@ func (l Conv2D) apply(scope *model.Scope, x *Node, once again) *Node {
 // patches decides for Lowering. Measured on an H200: SeedCNN, LeNet5 and Keras'
 // first layer gain, its second (32 channels) loses; a step of ResNet152 kept the
 // device busy for 29.3 ms with products for its 1×1 layers, and for 31.6 without, of
-// which 1.9 were copies that are made no more. On 2 CPU cores XLA's convolution is level for SeedCNN and faster for the others (Keras: 114 against
-// 173 ms a step), and compiles in half the time; but the gradients of one that strides
-// take it long, some in loops of its own: ResNet14 took 76 ms a step and 40 so.
+// which 1.9 were copies that are made no more. On 2 CPU cores XLA's convolution is
+// level for SeedCNN and faster for the others (Keras: 114 against 173 ms a step), and
+// compiles in half the time; but the gradients of one that strides take it long, some in
+// loops of its own: ResNet14 took 76 ms a step and 40 so.
 func (l Conv2D) patches(x *Node, stride int) bool {
 	in := x.Shape().Dimensions[3]
 	switch {
