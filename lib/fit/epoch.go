@@ -243,10 +243,13 @@ func (t *trace) held(c chunk) (state []*Node, variables int) {
 
 // found is what a step has found out about a batch: the mean loss, the number it
 // was divided by, right answers, gradients of what is trained, and all variables
-// as the way forward has left them.
+// as the way forward has left them. Gradients may be joined: then they are those of all
+// devices, and sums are what they were taken out of.
 type found struct {
 	mean, weight, right  *Node
 	gradients, variables []*Node
+	joined               []bool
+	sums                 []*Node
 }
 
 // row is the result of a step [1 columns].
@@ -265,7 +268,8 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
 	} else if t.net.platform != "cpu" && net.HasBatchNorm() {
 		net = net.Recomputed(large)
 	}
-	out := t.applyNet(net, b.x, true)
+	stretches := t.net.stretches(c)
+	out := t.applyNet(net, b.x, true, cutAt(stretches))
 	sum, weight, right := t.score(l, out, b, nil)
 	if c.Split {
 		if weight.IsConstantExpression() {
@@ -277,48 +281,43 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
 	mean := Div(sum, weight)
 	v := t.buffers(variables)
 	t.mark("loss/backward")
-	var trained []*Node
-	for _, i := range t.net.layout.trained {
-		trained = append(trained, variables[i])
-	}
-	gradients := Gradient(mean, trained...)
+	gradients, joined, sums := t.gradients(mean, variables, stretches)
 	if t.net.platform == "cpu" {
 		// No weight changes before the last gradient that reads it is there; else
 		// XLA copies the weights to be safe: a step of the MLP took 10.9 ms with the
 		// copies and 9.8 without (2 cores, in turns).
 		gradients = OptimizationBarriers(gradients...)
 	}
-	return found{mean, weight, right, gradients, v}
+	return found{mean, weight, right, gradients, v, joined, sums}
 }
 
 // train is one step: variables and moments after it, and its result
 // [1 columns]. Devices that share a batch add up their gradients, and the means
-// that batch norm has taken, with one operation.
+// that batch norm has taken.
 func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l Loss, c chunk) (next []*Node, row *Node) {
 	f := t.derive(variables, b, l, c)
 	if c.Split {
-		f.mean, f.right = t.share(f.variables, f.gradients, f.mean, f.right, c.Devices)
+		t.share(&f, c.Devices)
 	}
 	v, m := t.update(f.variables, moments, f.gradients, rate, number)
 	return append(v, m...), f.row()
 }
 
-// share adds up over the devices what they have found, in place, and returns
-// the loss and the right answers of all.
-func (t *trace) share(variables, gradients []*Node, mean, right *Node, devices int) (*Node, *Node) {
-	all := append(append([]*Node{}, gradients...), mean, right)
+// share adds up over the devices what they have found, in place.
+func (t *trace) share(f *found, devices int) {
+	all := append(append([]*Node{}, f.gradients...), f.mean, f.right)
 	var means []int
 	for i, v := range t.net.layout.variables {
 		if !v.trainable && v.shape.DType.IsFloat() {
-			means, all = append(means, i), append(all, variables[i])
+			means, all = append(means, i), append(all, f.variables[i])
 		}
 	}
-	all, _ = t.join(all)
-	k := copy(gradients, all)
+	f.sums = t.join(all, f.joined, f.sums)
+	k := copy(f.gradients, all)
+	f.mean, f.right = all[k], all[k+1]
 	for j, i := range means {
-		variables[i] = DivScalar(all[k+2+j], float64(devices))
+		f.variables[i] = DivScalar(all[k+2+j], float64(devices))
 	}
-	return all[k], all[k+1]
 }
 
 // update gives trained variables and moments their next values.

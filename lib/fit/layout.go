@@ -50,7 +50,7 @@ func (n *Net) lay() (*model.Store, error) {
 		}
 		x := Zeros(t.g, shapes.Make(dtypes.Float32, append([]int{batch}, n.model.Input...)...))
 		t.store.SetTraining(t.g, true)
-		y := n.model.Build(t.store.RootScope(), x, nil)
+		y := n.model.Apply(t.store.RootScope(), x)
 		n.output = y.Shape().Dimensions[1:]
 		return []*Node{y}
 	})

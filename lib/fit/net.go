@@ -31,8 +31,8 @@ type Net struct {
 	spreads  map[onDevice]*session.Array // copies of data on other devices
 	paces    map[string]time.Duration    // of a step, in the last run of its kind
 	works    map[string]float64          // FLOPs of a step
-	packing  bool                        // of a test: see packs
-	pieces   int                         // of a test: see join
+	// Of tests: see packs and stretches.
+	packing, stretching bool
 }
 
 // Config says how a net is trained. The zero value is Adam on the loss that

@@ -162,8 +162,12 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, 
 	}
 	var sums []*Node // all gradients and more, if devices have added them up
 	if c.Split {
-		var all []*Node
-		all, sums = t.join(append(append(gradients, now...), f.mean, f.right))
+		joined := make([]bool, len(parts))
+		for p, part := range parts {
+			joined[p] = f.joined[slices.Index(n.layout.trained, part[0])] // vectors never are
+		}
+		all := append(append(gradients, now...), f.mean, f.right)
+		sums = t.join(all, joined, f.sums)
 		gradients, f.mean, f.right = all[:len(parts)], all[len(all)-2], all[len(all)-1]
 		if now != nil {
 			now[0] = DivScalar(all[len(parts)], float64(c.Devices))

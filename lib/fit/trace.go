@@ -160,15 +160,18 @@ func (t *trace) set(values []*Node) {
 
 // apply builds the net on a batch, with the values that set gave. What it
 // returns is float32.
-func (t *trace) apply(x *Node, training bool) *Node { return t.applyNet(t.net.model, x, training) }
+func (t *trace) apply(x *Node, training bool) *Node {
+	return t.applyNet(t.net.model, x, training, nil)
+}
 
-// applyNet is apply with other layers of the same names.
-func (t *trace) applyNet(net models.Net, x *Node, training bool) *Node {
+// applyNet is apply with other layers of the same names. What layer i gives passes
+// through each, if that is not nil.
+func (t *trace) applyNet(net models.Net, x *Node, training bool, each func(i int, y *Node) *Node) *Node {
 	t.store.SetTraining(t.g, training)
 	if t.net.config.BF16 {
 		x = ConvertDType(x, dtypes.BFloat16)
 	}
-	y := net.Build(t.store.RootScope(), x, t.mark)
+	y := net.Build(t.store.RootScope(), x, t.mark, each)
 	return t.float(y)
 }
 
@@ -193,44 +196,6 @@ func (t *trace) buffers(old []*Node) []*Node {
 
 // scalar is an int32 or float32 constant, made where it is called.
 func (t *trace) scalar(value any) *Node { return Const(t.g, value) }
-
-// join adds float32 arrays up over the devices, as one vector or a few, and
-// returns these too: of many operands XLA would make the vector itself, and copy
-// each result out of it, where the ops that take a part of ours read it in place.
-// Where there is much it is some pieces: one is under way while the next one's vector
-// is made, and the last one's looked at. (Not while the devices go back: XLA's
-// scheduler leaves all pieces to the end, a millisecond of ResNet152's 18.5 on two
-// H200s. In another order, of other sizes, or with barriers that hold the way back
-// until a piece stands together, it was as slow.)
-func (t *trace) join(l []*Node) (joined, sums []*Node) {
-	t.mark("devices/all_reduce")
-	total, size := 0, func(x *Node) int { return x.Shape().Size() }
-	for _, x := range l {
-		total += size(x)
-	}
-	pieces := max(1, t.net.pieces)
-	if total > much {
-		pieces = 4
-	}
-	for len(l) > 0 {
-		count, all := 0, 0
-		for count < len(l) && all < (total+pieces-1)/pieces {
-			all += size(l[count])
-			count++
-		}
-		sum, at := t.allReduce(vector(l[:count])), 0
-		for _, x := range l[:count] {
-			joined = append(joined, Reshape(Slice(sum, AxisRange(at, at+size(x))), x.Shape().Dimensions...))
-			at += size(x)
-		}
-		sums, l = append(sums, sum), l[count:]
-	}
-	return joined, sums
-}
-
-// much is how many numbers are added up over devices in pieces: 64 MB take some
-// 200 µs between two H200s.
-const much = 16 << 20
 
 // allReduce adds an array up over the devices.
 func (t *trace) allReduce(x *Node) *Node {

@@ -65,15 +65,21 @@ func (n Net) Names() []string {
 }
 
 // Apply builds the net: x is a batch of examples, shaped [n input…].
-func (n Net) Apply(scope *model.Scope, x *Node) *Node { return n.Build(scope, x, nil) }
+func (n Net) Apply(scope *model.Scope, x *Node) *Node {
+	return n.Build(scope, x, nil, nil)
+}
 
 // Build is Apply for those who watch: mark, if it is not nil, is called with
 // "conv/forward" before the ops of layer conv are made, and with
-// "conv/backward" before those of its gradient are.
-func (n Net) Build(scope *model.Scope, x *Node, mark func(label string)) *Node {
+// "conv/backward" before those of its gradient are. What layer i gives passes
+// through each, if that is not nil, on its way to the next.
+func (n Net) Build(scope *model.Scope, x *Node, mark func(label string), each func(i int, y *Node) *Node) *Node {
 	var once again
 	for i, name := range n.Names() {
 		x, once = n.layer(i, name, scope, x, once, mark)
+		if each != nil {
+			x = each(i, x)
+		}
 	}
 	return x
 }

@@ -1,0 +1,54 @@
+package fit
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/models"
+)
+
+// TestStretches holds how layers are divided where devices share batches: into parts
+// of about a quarter of the matrices and a small first one, every trained variable in
+// one of them; not at all where there is little, or nobody can tell.
+func TestStretches(t *testing.T) {
+	s := open(t)
+	resnet := models.ResNet("ResNet14", 1, 1, 1, 1)
+	strange := models.Func("mine", []int{4, 4, 1}, func(scope *model.Scope, x *graph.Node) *graph.Node {
+		return models.MLP(9).Apply(scope, x)
+	})
+	for _, tt := range []struct {
+		name       string
+		net        models.Net
+		stretching bool
+		c          chunk
+		want       []string // the last layer of each
+	}{
+		{"little", resnet, false, chunk{Split: true}, []string{"fc6"}},
+		{"one device", resnet, true, chunk{}, []string{"fc6"}},
+		{"two devices", resnet, true, chunk{Split: true}, []string{"res3_1", "res4_1", "fc6"}},
+		{"a user's function", strange, true, chunk{Split: true}, []string{"mine"}},
+	} {
+		n := attach(t, s, tt.net.Name, tt.net, Config{})
+		n.stretching = tt.stretching
+		all := n.stretches(tt.c)
+		var got []string
+		var trained []int
+		for i, x := range all {
+			got = append(got, n.model.Names()[x.end])
+			trained = append(trained, x.trained...)
+			if (i > 0) != (len(x.matrices) > 0) && len(all) > 1 {
+				t.Errorf("%s: stretch %d has %d matrices of its own", tt.name, i, len(x.matrices))
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got stretches that end with %q, want %q", tt.name, got, tt.want)
+		}
+		slices.Sort(trained)
+		if len(all) > 1 && (len(trained) != len(n.layout.trained) || trained[len(trained)-1] != len(trained)-1) {
+			t.Errorf("%s: got the variables %v, want all %d", tt.name, trained, len(n.layout.trained))
+		}
+	}
+}
