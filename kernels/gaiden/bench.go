@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"text/tabwriter"
@@ -31,6 +32,8 @@ type bench struct {
 	budget    time.Duration
 	info      sysinfo.Info
 	records   []timing.Record
+	out       string // the file of the records, "" for none
+	outErr    error  // of the last time it was written
 	progress  io.Writer
 }
 
@@ -52,8 +55,8 @@ var benches = map[string]struct {
 func benchMain(args []string, stdout, stderr io.Writer) error {
 	b := bench{progress: stderr}
 	f := newFlags("bench", "NAME [flags]", stderr)
-	out := f.String("json", "", "write the records to this file")
-	f.StringVar(&b.only, "only", "", "run only cases whose name contains this")
+	f.StringVar(&b.out, "json", "", "write the records to this file, each as soon as it is there")
+	f.StringVar(&b.only, "only", "", "run only cases whose name contains one of these: mlp,lenet5")
 	f.StringVar(&b.python, "python", os.Getenv("GAIDEN_PEERS"), "Python interpreter with JAX and PyTorch, for the peers in the same run")
 	f.StringVar(&b.peerNames, "peers", "", "peers of the benchmarks train and accuracy: jax,torch")
 	f.StringVar(&b.devices, "devices", "", "train: compare these numbers of devices, such as 1,2,4")
@@ -83,18 +86,27 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 	b.info = sysinfo.Read(context.Background())
 	err := run.run(&b)
 	b.print(stdout)
-	if *out != "" && len(b.records) > 0 {
-		j, jerr := json.MarshalIndent(b.records, "", " ")
-		if jerr == nil {
-			jerr = os.WriteFile(*out, append(j, '\n'), 0o644)
-		}
-		err = errors.Join(err, jerr)
+	return errors.Join(err, b.outErr)
+}
+
+// keep adds a record, and writes the file anew: what was measured stays when the rest
+// is not, on a machine that is lent for a time.
+func (b *bench) keep(r timing.Record) {
+	b.records = append(b.records, r)
+	if b.out == "" {
+		return
 	}
-	return err
+	j, err := json.MarshalIndent(b.records, "", " ")
+	if err == nil {
+		err = os.WriteFile(b.out, append(j, '\n'), 0o644)
+	}
+	b.outErr = err
 }
 
 // wants says whether the case was asked for.
-func (b *bench) wants(name string) bool { return strings.Contains(name, b.only) }
+func (b *bench) wants(name string) bool {
+	return slices.ContainsFunc(strings.Split(b.only, ","), func(part string) bool { return strings.Contains(name, part) })
+}
 
 // add keeps a measurement in µs a step.
 func (b *bench) add(name, subject string, m timing.Measurement) error {
@@ -103,7 +115,7 @@ func (b *bench) add(name, subject string, m timing.Measurement) error {
 	}
 	r, err := m.Record(b.name, name, subject, b.info)
 	if err == nil {
-		b.records = append(b.records, r)
+		b.keep(r)
 	}
 	return err
 }
@@ -119,7 +131,7 @@ func (b *bench) addSamples(name, subject, unit string, samples []float64) {
 		return
 	}
 	r.Unit, r.Median, r.Low, r.High = unit, stats.Median(samples), stats.Quantile(samples, 0.25), stats.Quantile(samples, 0.75)
-	b.records = append(b.records, r)
+	b.keep(r)
 }
 
 // print prints the records as a table.

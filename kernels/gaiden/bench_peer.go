@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"gaiden/lib/engine/device"
@@ -101,7 +102,7 @@ func (b *bench) startPeer(script string, code []byte, args ...string) (*peer, er
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = w, os.Stderr, time.Second // its children may keep its output open
 	p := &peer{script: script, kill: kill, lines: make(chan []byte)}
 	if p.in, err = cmd.StdinPipe(); err == nil {
-		err = cmd.Start()
+		err = startBound(cmd, syscall.SIGKILL)
 	}
 	if err != nil {
 		kill()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -29,7 +30,15 @@ func startPrivate() (*privateSession, error) {
 	if err := os.MkdirAll(wire.StateDir(), 0o700); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(wire.StateDir(), "bench-*")
+	const pattern = "bench-*"
+	if old, err := filepath.Glob(filepath.Join(wire.StateDir(), pattern)); err == nil { // of benchmarks that were killed
+		for _, dir := range old {
+			if f, err := os.Stat(dir); err == nil && time.Since(f.ModTime()) > 24*time.Hour {
+				os.RemoveAll(dir)
+			}
+		}
+	}
+	dir, err := os.MkdirTemp(wire.StateDir(), pattern)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +64,7 @@ func startPrivate() (*privateSession, error) {
 	p.cmd = exec.Command(self, "session", "serve")
 	p.cmd.Env = append(os.Environ(), "GAIDEN_SOCKET="+p.socket, "XDG_STATE_HOME="+dir+"/state", "XDG_CACHE_HOME="+dir+"/cache", "GAIDEN_PLUGIN="+plugin.Path)
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = log, log, []*os.File{w}
-	if err := p.cmd.Start(); err != nil {
+	if err := startBound(p.cmd, syscall.SIGTERM); err != nil {
 		return nil, err
 	}
 	w.Close()
@@ -65,6 +74,28 @@ func startPrivate() (*privateSession, error) {
 	}
 	return p, nil
 }
+
+// startBound starts a command that gets a signal when the benchmark ends, even if that
+// is killed. The kernel sends it when the thread that started the command is gone:
+// so one thread starts them all, and stays.
+func startBound(cmd *exec.Cmd, end syscall.Signal) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: end}
+	done := make(chan error)
+	starter() <- func() { done <- cmd.Start() }
+	return <-done
+}
+
+// starter is the thread of startBound, which does what it is sent.
+var starter = sync.OnceValue(func() chan<- func() {
+	work := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range work {
+			f()
+		}
+	}()
+	return work
+})
 
 func (p *privateSession) stop() {
 	p.cmd.Process.Signal(syscall.SIGTERM)

@@ -1,11 +1,18 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"gaiden/lib/timing"
 )
 
 // TestRounds holds that the k-th samples of all subjects are measured beside each
@@ -95,5 +102,78 @@ func TestRoundsOfOurs(t *testing.T) {
 	err := b.rounds("net", []*subject{{name: "gaiden epoch", measure: func() (float64, error) { return 0, fmt.Errorf("no memory") }}}, nil)
 	if err == nil || err.Error() != "gaiden epoch: no memory" {
 		t.Errorf("got %v, want the subject and its error", err)
+	}
+}
+
+// TestKeep holds that what was measured is in the file before the run is over.
+func TestKeep(t *testing.T) {
+	b := &bench{name: "train", out: filepath.Join(t.TempDir(), "figures.json")}
+	for i, name := range []string{"mlp", "lenet5"} {
+		b.addSamples(name, "gaiden epoch", "µs", []float64{1, 2, 3})
+		text, err := os.ReadFile(b.out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kept []timing.Record
+		if err := json.Unmarshal(text, &kept); err != nil {
+			t.Fatal(err)
+		}
+		if len(kept) != i+1 || kept[i].Case != name || kept[i].Median != 2 {
+			t.Errorf("after %d measurements: got %+v", i+1, kept)
+		}
+	}
+}
+
+// TestStartBound holds that a process dies with the benchmark that started it,
+// even if nothing of the benchmark's own can run any more.
+func TestStartBound(t *testing.T) {
+	if os.Getenv("GAIDEN_TEST_BOUND") != "" {
+		cmd := exec.Command("sleep", "1000")
+		if err := startBound(cmd, syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("started %d\n", cmd.Process.Pid)
+		select {}
+	}
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestStartBound$")
+	cmd.Env = append(os.Environ(), "GAIDEN_TEST_BOUND=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	_, err = fmt.Fscanf(out, "started %d\n", &pid)
+	if err == nil {
+		err = syscall.Kill(pid, 0) // it lives
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 200 {
+		if syscall.Kill(pid, 0) != nil {
+			return
+		}
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(stat), ") Z ") {
+			return // dead, but nobody has asked for its end
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+	t.Errorf("process %d is there 10 s after the benchmark was killed", pid)
+}
+
+func TestWants(t *testing.T) {
+	for _, tt := range []struct {
+		only, name string
+		want       bool
+	}{{"", "mlp-b100", true}, {"mlp", "mlp-b100", true}, {"peaks,mlp", "mlp-b100", true}, {"peaks,lstm", "mlp-b100", false}} {
+		if got := (&bench{only: tt.only}).wants(tt.name); got != tt.want {
+			t.Errorf("-only %q, %s: got %t", tt.only, tt.name, got)
+		}
 	}
 }
