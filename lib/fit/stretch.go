@@ -10,8 +10,9 @@ import (
 // A stretch is some layers of a net, one after the other. Where devices have many
 // gradients to add up, those of a stretch are on their way while the devices go back
 // through the stretch before it. On two H200s ResNet152's 240 MB take most of a
-// millisecond; a step at 2,048 took 17.9 ms in place of 18.6 (a quarter, a seventh or
-// a twentieth of it all in a stretch: 18.0, 18.3 and 18.2).
+// millisecond; a step at 2,048 took 17.9 to 18.1 ms in place of 18.6 (18.0 with a
+// quarter of it all in a stretch, 18.3 with a seventh, 18.2 with a twentieth): products
+// are slower beside it, so that a third of its time is gained.
 //
 // XLA's scheduler does what gives memory back first, orders all that devices do
 // together by where it stands in the program, and so would leave it to the end. So each

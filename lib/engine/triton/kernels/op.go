@@ -140,6 +140,7 @@ func (l LinearUpdate) Key() string {
 // updates are the tiles tried where the result is as large as the weights.
 var updates = []Tile{
 	{M: 32, N: 64, K: 32, Warps: 4, Stages: 3},
+	{M: 32, N: 64, K: 64, Warps: 4, Stages: 2},
 	{M: 64, N: 64, K: 32, Warps: 8, Stages: 3},
 	{M: 64, N: 32, K: 32, Warps: 4, Stages: 3},
 	{M: 32, N: 128, K: 32, Warps: 8, Stages: 3},
@@ -152,7 +153,7 @@ var updates = []Tile{
 
 // Tiles are those worth trying.
 func (l LinearUpdate) Tiles() []Tile {
-	return distinct(updates, func(t Tile) Tile { l.Tile = t; return l.tile() })
+	return distinct(append([]Tile{{}}, updates...), func(t Tile) Tile { l.Tile = t; return l.tile() })
 }
 
 // With is the layer with another tile.
