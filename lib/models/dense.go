@@ -31,14 +31,56 @@ func (l Dense) Apply(scope *model.Scope, x *Node) *Node {
 	if len(d) > 2 {
 		rows = Reshape(x, x.Shape().Size()/in, in)
 	}
-	y := MatMul(rows, variable(scope, g, "weights", l.Init, Glorot, in, l.Units))
+	w := variable(scope, g, "weights", l.Init, Glorot, in, l.Units)
+	var bias *Node
 	if !l.NoBias {
-		y = Add(y, ExpandLeftToRank(variable(scope, g, "biases", l.BiasInit, Fill(0), l.Units), 2))
+		bias = variable(scope, g, "biases", l.BiasInit, Fill(0), l.Units)
 	}
-	if y = l.Act.of(y); len(d) == 2 {
+	y := l.of(rows, w, bias)
+	if len(d) == 2 {
 		return y
 	}
 	return Reshape(y, append(append([]int{}, d[:len(d)-1]...), l.Units)...)
+}
+
+// narrow is up to how many inputs and units a CPU computes a layer across.
+const narrow = 32
+
+// of is the layer on rows [n inputs].
+func (l Dense) of(rows, w, bias *Node) *Node {
+	if onCPU(rows.Graph()) && rows.Shape().Dimensions[1] <= narrow && l.Units <= narrow {
+		return l.across(rows, w, bias)
+	}
+	y := MatMul(rows, w)
+	if bias != nil {
+		y = Add(y, ExpandLeftToRank(bias, 2))
+	}
+	return l.Act.of(y)
+}
+
+// across computes a narrow layer with the examples along the last axis, where they
+// fill a CPU's vectors. XLA turns nothing around between two such layers. The net
+// Peaks takes 0.65 ms a step on 2 cores so, and 1.09 without.
+func (l Dense) across(rows, w, bias *Node) *Node {
+	x := Transpose(rows, 0, 1)
+	in := x.Shape().Dimensions[0]
+	var y *Node
+	if in <= 2 { // less than a product is worth
+		for i := range in {
+			term := Mul(Transpose(Slice(w, AxisElem(i)), 0, 1), Slice(x, AxisElem(i)))
+			if y == nil {
+				y = term
+			} else {
+				y = Add(y, term)
+			}
+		}
+	} else {
+		y = DotGeneral(w, []int{0}, nil, x, []int{0}, nil)
+	}
+	if bias != nil {
+		y = Add(y, Reshape(bias, l.Units, 1))
+	}
+	return Transpose(l.Act.of(y), 0, 1)
 }
 
 // Flatten makes each example a vector.
