@@ -106,6 +106,10 @@ func (n Net) layer(i int, name string, scope *model.Scope, x *Node, once again, 
 	if _, is := l.(function); !is {
 		scope = scope.In("%s", name)
 	}
+	if d, is := l.(Dense); is {
+		d.turned = onCPU(x.Graph()) && n.narrow()
+		l = d
+	}
 	y, next = apply(l, scope, x, once)
 	if mark == nil {
 		return y, next
