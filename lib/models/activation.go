@@ -1,6 +1,9 @@
 package models
 
 import (
+	"reflect"
+	"slices"
+
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 )
@@ -20,6 +23,13 @@ func (a Act) of(x *Node) *Node {
 		return x
 	}
 	return a(x)
+}
+
+// known says whether it is surely a function of each element.
+func (a Act) known() bool {
+	return a == nil || slices.ContainsFunc([]Act{ReLU, Sigmoid, Tanh}, func(b Act) bool {
+		return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+	})
 }
 
 // Activation is an activation as a layer of its own.

@@ -1,6 +1,10 @@
 package models
 
-import "testing"
+import (
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+)
 
 // TestNarrow holds which nets are computed with their examples along the last axis.
 func TestNarrow(t *testing.T) {
@@ -15,6 +19,9 @@ func TestNarrow(t *testing.T) {
 	other.Layers = append(other.Layers, Dropout{Rate: 0.5})
 	images := chain(2, 5)
 	images.Input = []int{4, 2}
+	own, tanh := chain(2, 20, 5), chain(2, 20, 5)
+	own.Layers = append(own.Layers, Dense{Units: 3, Act: func(x *Node) *Node { return Softmax(x, -1) }})
+	tanh.Layers = append(tanh.Layers, Dense{Units: 3, Act: Tanh}, Dense{Units: 3, Act: Sigmoid}, Dense{Units: 1})
 	for _, tt := range []struct {
 		name string
 		net  Net
@@ -26,6 +33,8 @@ func TestNarrow(t *testing.T) {
 		{"a wide input", chain(33, 5, 1), false},
 		{"wide in the middle", chain(2, 64, 64, 1), false},
 		{"another kind of layer", other, false},
+		{"activations that are known", tanh, true},
+		{"an activation of one's own", own, false},
 		{"more axes", images, false},
 		{"MLP", MLP(1000), false},
 	} {
