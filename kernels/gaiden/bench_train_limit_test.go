@@ -13,7 +13,6 @@ import (
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fit"
 	"gaiden/lib/profile"
-	"gaiden/lib/session"
 	"gaiden/lib/timing"
 )
 
@@ -105,12 +104,7 @@ func TestLimits(t *testing.T) {
 // more without graphs, and that it costs the labels only where that cannot be recorded,
 // as on a CPU.
 func TestUnlabelled(t *testing.T) {
-	inProcess(t)
-	s, err := session.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := inSession(t)
 	c := caseOf("peaks-b40000").small()
 	n, data, err := c.attach(s, "bench0", c.config)
 	if err != nil {

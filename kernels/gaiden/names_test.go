@@ -12,12 +12,7 @@ import (
 
 // TestSessionNames: what Tab offers in quotes is what the session holds.
 func TestSessionNames(t *testing.T) {
-	inProcess(t)
-	s, err := session.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := inSession(t)
 	names := []string{"cnn/step", "cnn/conv/weights", "data/mnist/train/x", "data/mnist/train/y", "data/test/x"}
 	for _, name := range names {
 		a, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)

@@ -57,6 +57,18 @@ func inProcess(t *testing.T) {
 	t.Cleanup(stop)
 }
 
+// inSession is inProcess, and a connection to the session.
+func inSession(t *testing.T) *session.Session {
+	t.Helper()
+	inProcess(t)
+	s, err := session.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
 // inProcessAt is inProcess with a directory for the session's files. What it
 // returns ends the session, and leaves them.
 func inProcessAt(t *testing.T, dir string) (stop func()) {
@@ -127,12 +139,7 @@ func TestToldWhatCameBack(t *testing.T) {
 
 // TestStateMagics types the magics as a user does.
 func TestStateMagics(t *testing.T) {
-	inProcess(t)
-	s, err := session.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := inSession(t)
 	bind := func(v float32) {
 		t.Helper()
 		a, err := s.Put([]float32{v, 2}, shapes.Make(dtypes.Float32, 2), 0)
@@ -207,12 +214,7 @@ func TestStateMagics(t *testing.T) {
 // TestManyArrays holds that a page of names is not filled with all that there are, and
 // that those which are asked for are shown.
 func TestManyArrays(t *testing.T) {
-	inProcess(t)
-	s, err := session.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := inSession(t)
 	a, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -236,12 +238,7 @@ func TestManyArrays(t *testing.T) {
 // TestOddNames lists what has names that deceive the eye or fill the page: they
 // are shown so that nobody takes one for another, and found as they are.
 func TestOddNames(t *testing.T) {
-	inProcess(t)
-	s, err := session.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := inSession(t)
 	long := strings.Repeat("n", 300) + strings.Repeat("m", 212)
 	for _, n := range []string{"wei\u202eghts", " w", "w", long} {
 		a, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)
@@ -275,7 +272,7 @@ func TestOddNames(t *testing.T) {
 	if got := look(t, s, "wei\u202eghts", " w", long); got != 3 {
 		t.Errorf("%d of 3 arrays are found by their names after a rollback", got)
 	}
-	_, err = s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)
+	_, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)
 	if err == nil {
 		err = s.Wait()
 	}
@@ -313,12 +310,7 @@ func typed(t *testing.T, cell string) string {
 
 // TestJobMagics attaches to the training of a net from another connection.
 func TestJobMagics(t *testing.T) {
-	inProcess(t)
-	s, err := session.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := inSession(t)
 	n, err := fit.Attach(s, "mlp", models.Net{Name: "mlp", Input: []int{4}, Layers: []models.Layer{models.Dense{Name: "o", Units: 3}}}, fit.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -10,9 +10,10 @@ import (
 // A stretch is some layers of a net, one after the other. Where devices have many
 // gradients to add up, those of a stretch are on their way while the devices go back
 // through the stretch before it. On two H200s ResNet152's 240 MB take most of a
-// millisecond; a step at 2,048 took 17.9 to 18.1 ms in place of 18.6 (18.0 with a
-// quarter of it all in a stretch, 18.3 with a seventh, 18.2 with a twentieth): products
-// are slower beside it, so that a third of its time is gained.
+// millisecond; a step at 2,048 took 17.9 to 18.1 ms in place of 18.6 (18.2 with a
+// twentieth of it all in a stretch; 18.0 with a quarter and 18.3 with a seventh, where
+// less was left for the end): products are slower beside it, so that a third of its time
+// is gained.
 //
 // XLA's scheduler does what gives memory back first, orders all that devices do
 // together by where it stands in the program, and so would leave it to the end. So each
@@ -44,7 +45,11 @@ func (n *Net) stretches(c chunk) []*stretch {
 		total += n.numbers(l.matrices)
 	}
 	if !c.Split || total <= much && !n.stretching || !whole {
-		return []*stretch{{end: len(layers) - 1}}
+		one := &stretch{end: len(layers) - 1}
+		for k := range n.layout.trained {
+			one.trained = append(one.trained, k)
+		}
+		return []*stretch{one}
 	}
 	var all []*stretch // the last layers first
 	here, rest := &stretch{end: len(layers) - 1}, total
@@ -113,13 +118,6 @@ func cutAt(all []*stretch) func(i int, y *Node) *Node {
 func (t *trace) gradients(loss *Node, variables []*Node, all []*stretch) (gradients []*Node, joined []bool, sums []*Node) {
 	trained := t.net.layout.trained
 	gradients, joined = make([]*Node, len(trained)), make([]bool, len(trained))
-	if len(all) == 1 {
-		var wrt []*Node
-		for _, i := range trained {
-			wrt = append(wrt, variables[i])
-		}
-		return Gradient(loss, wrt...), joined, nil
-	}
 	for s := len(all) - 1; s >= 0; s-- {
 		var wrt []*Node
 		for _, k := range all[s].trained {

@@ -2,7 +2,6 @@ package fused
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -101,16 +100,14 @@ func NewPlan(net models.Net) (*Plan, error) {
 
 // actOf finds the activation that a layer's function is.
 func actOf(f models.Act) (act kernels.Act, known bool) {
-	if f == nil {
-		return kernels.Identity, true
-	}
-	same := func(g func(*Node) *Node) bool { return reflect.ValueOf(f).Pointer() == reflect.ValueOf(g).Pointer() }
 	switch {
-	case same(models.ReLU):
+	case f == nil:
+		return kernels.Identity, true
+	case f.Is(models.ReLU):
 		return kernels.ReLU, true
-	case same(Sigmoid):
+	case f.Is(Sigmoid):
 		return kernels.Sigmoid, true
-	case same(Tanh):
+	case f.Is(Tanh):
 		return kernels.Tanh, true
 	}
 	return 0, false

@@ -25,12 +25,11 @@ func (a Act) of(x *Node) *Node {
 	return a(x)
 }
 
+// Is says whether both are one function, or both nil.
+func (a Act) Is(b Act) bool { return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer() }
+
 // known says whether it is surely a function of each element.
-func (a Act) known() bool {
-	return a == nil || slices.ContainsFunc([]Act{ReLU, Sigmoid, Tanh}, func(b Act) bool {
-		return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
-	})
-}
+func (a Act) known() bool { return slices.ContainsFunc([]Act{nil, ReLU, Sigmoid, Tanh}, a.Is) }
 
 // Activation is an activation as a layer of its own.
 type Activation struct {

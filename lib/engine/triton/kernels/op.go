@@ -137,7 +137,8 @@ func (l LinearUpdate) Key() string {
 	return key("linear update", l.Batch, l.In, l.Out, rule, short(l.X), short(l.G), short(l.Compute), !l.NoBias)
 }
 
-// updates are the tiles tried where the result is as large as the weights.
+// updates are the tiles tried where the result is as large as the weights. The first is
+// usual, and the second where factors are bfloat16.
 var updates = []Tile{
 	{M: 32, N: 64, K: 32, Warps: 4, Stages: 3},
 	{M: 32, N: 64, K: 64, Warps: 4, Stages: 2},
