@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -15,15 +16,15 @@ const (
 	// Automatic is one product where each output sees the whole image, and Patches
 	// where they were measured to be faster: on a GPU, kernels from 2×2 to 5×5 and
 	// stride 1 on up to 16 input channels; on a CPU, up to 3×3 with a stride; and 1×1
-	// everywhere. Otherwise it is Library, on a CPU with those gradients as Products that
-	// were measured to be faster.
+	// everywhere. Otherwise it is Library, on a CPU with as much of Products as was
+	// measured to be faster.
 	Automatic Lowering = iota
 	// Patches multiplies a matrix of image patches with the weights.
 	Patches
 	// Library is XLA's convolution.
 	Library
-	// Products is XLA's convolution with gradients that are products of matrices,
-	// where the stride is 1.
+	// Products is made of products of matrices, output and gradients, where the stride
+	// is 1. A row is not one place of the output but a block of neighbours.
 	Products
 )
 
@@ -112,34 +113,59 @@ func (l Conv2D) patches(x *Node, stride int) bool {
 	return in <= 16 && !onCPU(x.Graph())
 }
 
-// products are the gradients of a convolution that are written as products.
-type products struct{ image, weights bool }
+// products are what of a convolution is written as products: the output, and the
+// gradients of image and weights. The output's need the weights'.
+type products struct{ output, image, weights bool }
 
-// products decides for Lowering. XLA's CPU compiler takes the gradient of the
-// weights for a convolution whose kernel is as large as the output, and that of
-// an image smaller than the kernel is mostly padding. On 2 CPU cores, ms, XLA's
-// against a product with oneDNN. The clock of that machine varied by two, and the
-// first of LeNet5's is from two runs; KerasCNN's 47 needs an allocator that keeps
-// large blocks, and is 77 without:
+// products decides for Lowering.
+//
+// XLA's CPU compiler gathers what one place of the output sees, number by number,
+// and multiplies it with as many columns as there are channels. Blocks of neighbours
+// have longer rows and more columns. On 2 CPU cores, ms of XLA's convolution and of
+// blocks, the output and the gradient of the weights:
+//
+//	LeNet5's first layer   3.7 and 0.8, 4.9 and 0.9
+//	SeedCNN's, a batch of 100   1.2 and 0.3, 0.5 and 0.2
+//	3 to 16 channels, 3×3, 64 of 32×32   1.1 and 0.4, 0.7 and 0.6
+//	6 to 16 (LeNet5's second)   0.37 and 0.32, 0.40 and 0.37
+//	8 to 8, 3×3, 64 of 32×32   1.1 and 0.9, 1.4 and 0.9
+//
+// A step of LeNet5 takes 6.3 so for 8.8, one of SeedCNN with 100 images 1.7 for 3.3.
+//
+// It takes the gradient of the weights for a convolution whose kernel is as large as
+// the output, and that of an image smaller than the kernel is mostly padding: as a
+// product the latter took LeNet5's step from 15 to 10 ms. With oneDNN, ms, XLA's
+// against a product (the clock of that machine varied by two; KerasCNN's 47 needs an
+// allocator that keeps large blocks, and is 77 without):
 //
 //	weights of KerasCNN    8.6 to 1.7, 86 to 47
 //	weights of LeNet5      8.1 to 4.2, 1.4 to 1.6 (10×10), 0.5 to 0.5 (2×2)
 //	image of LeNet5's conv2 and conv3    1.7 to 2.3, 9.8 to 0.5
-//
-// Without oneDNN that last one takes LeNet5's step from 15 to 10 ms, and the products
-// for weights gain nothing.
 func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
-	height := x.Shape().Dimensions[1] + pads[0][0] + pads[0][1] - l.Kernel + 1
+	d := slices.Clone(x.Shape().Dimensions)
+	for i, p := range pads {
+		d[1+i] += p[0] + p[1]
+	}
+	b := blocksOf(d, l.Kernel, l.Kernel, l.Channels)
 	switch {
 	case stride > 1 || l.Lowering == Library:
 		return products{}
 	case l.Lowering == Products:
-		return products{true, true}
+		return products{true, true, true}
 	case !onCPU(x.Graph()):
 		return products{}
 	}
-	return products{image: height < l.Kernel && pads == [2][2]int{}, weights: height >= 16 && withOneDNN(x.Graph())}
+	image := b.height < l.Kernel && pads == [2][2]int{}
+	if withOneDNN(x.Graph()) {
+		return products{image: image, weights: b.height >= 16}
+	}
+	few := b.in <= 4 && b.block > 1 && b.rows()*b.tall*b.seen() <= largestWindows
+	return products{output: few, image: image, weights: few}
 }
+
+// largestWindows is how many numbers the windows of blocks may have: 256 MiB of
+// float32. XLA's convolution needs no such memory.
+const largestWindows = 64 << 20
 
 // Lowered is the net with one lowering for all its convolutions.
 func (n Net) Lowered(l Lowering) Net {

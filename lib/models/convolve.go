@@ -6,7 +6,7 @@ import (
 )
 
 // library is XLA's convolution of images [n height width in] with weights
-// [kernel kernel in out], with the gradients that by names as products.
+// [kernel kernel in out], but for what by names as products.
 //
 // The gradient of x is written out here: GoMLX v0.28.2 shifts it by one place
 // when the kernel's size is even.
@@ -21,7 +21,12 @@ func library(x, w *Node, stride int, pads [2][2]int, by products) *Node {
 	if by.weights {
 		weights = StopGradient(w)
 	}
-	y := Convolve(image, weights).Strides(stride).PaddingPerDim(pads[:]).Done()
+	var y *Node
+	if by.output {
+		y = convolveBlocks(image, weights, pads)
+	} else {
+		y = Convolve(image, weights).Strides(stride).PaddingPerDim(pads[:]).Done()
+	}
 	if by.weights {
 		y = derived(y, w, func(v *Node) *Node { return weightsProduct(image, v, pads) })
 	}

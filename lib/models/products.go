@@ -5,58 +5,97 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
+// blocks divides the outputs of a convolution of stride 1 into blocks of
+// neighbours in a row: a matrix's row is all of the image that a block sees.
+// Products of few columns are slow, and a block has as many as its neighbours have
+// channels.
+type blocks struct {
+	n, height, width, in, channels int // of the output, but for in
+	tall, wide                     int // the kernel
+	block                          int // neighbours
+}
+
+// blocksOf are those for images of d, frame included.
+func blocksOf(d []int, tall, wide, channels int) blocks {
+	b := blocks{n: d[0], height: d[1] - tall + 1, width: d[2] - wide + 1, in: d[3], channels: channels, tall: tall, wide: wide, block: 1}
+	for k := 2; k <= 4 && k*channels <= 64; k++ {
+		if b.width%k == 0 {
+			b.block = k
+		}
+	}
+	return b
+}
+
+func (b blocks) rows() int { return b.n * b.height * (b.width / b.block) }
+func (b blocks) seen() int { return (b.block + b.wide - 1) * b.in } // of a row of the image
+
+// window is what the blocks from column at on see of one of their rows, for some
+// rows of the image.
+func (b blocks) window(x *Node, row, rows, at int) *Node {
+	w := Slice(x, AxisRange(), AxisRange(row, row+rows), AxisRange(at, at+b.block+b.wide-1), AxisRange())
+	return Reshape(w, b.n, rows, 1, b.seen())
+}
+
+// windows is the matrix: [rows tall·seen].
+func (b blocks) windows(x *Node) *Node {
+	var l []*Node
+	for at := 0; at < b.width; at += b.block {
+		for i := range b.tall {
+			l = append(l, b.window(x, i, b.height, at))
+		}
+	}
+	return Reshape(Concatenate(l, 2), b.rows(), b.tall*b.seen())
+}
+
+// convolveBlocks is a convolution of stride 1: windows · weights, which stand in
+// their matrix once for each neighbour, at its place. It has no gradient.
+func convolveBlocks(x, w *Node, pads [2][2]int) *Node {
+	if pads != [2][2]int{} {
+		x = frame(x, pads)
+	}
+	k := w.Shape().Dimensions
+	b := blocksOf(x.Shape().Dimensions, k[0], k[1], k[3])
+	zero := ScalarZero(w.Graph(), w.DType())
+	var places []*Node
+	for at := range b.block {
+		w := Pad(w, zero, compute.PadAxis{}, compute.PadAxis{Start: at, End: b.block - 1 - at}, compute.PadAxis{}, compute.PadAxis{})
+		places = append(places, Reshape(w, b.tall*b.seen(), 1, b.channels))
+	}
+	weights := Reshape(Concatenate(places, 1), b.tall*b.seen(), b.block*b.channels)
+	return Reshape(Dot(b.windows(x), weights).Product(), b.n, b.height, b.width, b.channels)
+}
+
 // weightsProduct is the gradient of a convolution's weights, by windows of the
-// image · what arrives at the output. Products of few columns are slow, so a row
-// of a product is a block of neighbours in the output, beside all of the image
-// that they see: that holds each tap's product once for each neighbour, and
-// they are added up.
+// image · what arrives at the output. It holds each tap's product once for each
+// neighbour of a block, and they are added up.
 func weightsProduct(x, v *Node, pads [2][2]int) *Node {
 	if pads != [2][2]int{} {
 		x = frame(x, pads)
 	}
 	d, out := x.Shape().Dimensions, v.Shape().Dimensions
-	n, in, height, width, channels := d[0], d[3], out[1], out[2], out[3]
-	tall, wide := d[1]-height+1, d[2]-width+1 // the kernel
-	block := 1
-	for b := 2; b <= 4 && b*channels <= 64; b++ {
-		if width%b == 0 {
-			block = b
-		}
-	}
-	seen := (block + wide - 1) * in // of a row of the image
-	rows := n * height * (width / block)
-	right := Reshape(v, rows, block*channels)
+	b := blocksOf(d, d[1]-out[1]+1, d[2]-out[2]+1, out[3])
+	right := Reshape(v, b.rows(), b.block*b.channels)
 	multiply := func(windows *Node) *Node {
-		return DotGeneral(Reshape(windows, rows, windows.Shape().Size()/rows), []int{0}, nil, right, []int{0}, nil)
-	}
-	window := func(row, rows, at int) *Node {
-		w := Slice(x, AxisRange(), AxisRange(row, row+rows), AxisRange(at, at+block+wide-1), AxisRange())
-		return Reshape(w, n, rows, 1, seen)
+		return DotGeneral(Reshape(windows, b.rows(), windows.Shape().Size()/b.rows()), []int{0}, nil, right, []int{0}, nil)
 	}
 	var products *Node
-	if seen >= 48 { // long enough for a product of its own for each row of the kernel
+	if b.seen() >= 48 { // long enough for a product of its own for each row of the kernel
 		var windows, parts []*Node
-		for at := 0; at < width; at += block {
-			windows = append(windows, window(0, d[1], at))
+		for at := 0; at < b.width; at += b.block {
+			windows = append(windows, b.window(x, 0, d[1], at))
 		}
 		all := Concatenate(windows, 2)
-		for i := range tall {
-			parts = append(parts, multiply(Slice(all, AxisRange(), AxisRange(i, i+height))))
+		for i := range b.tall {
+			parts = append(parts, multiply(Slice(all, AxisRange(), AxisRange(i, i+b.height))))
 		}
 		products = Concatenate(parts, 0)
 	} else {
-		var windows []*Node
-		for at := 0; at < width; at += block {
-			for i := range tall {
-				windows = append(windows, window(i, height, at))
-			}
-		}
-		products = multiply(Concatenate(windows, 2))
+		products = multiply(b.windows(x))
 	}
-	products = Reshape(products, tall, block+wide-1, in, block, channels)
+	products = Reshape(products, b.tall, b.block+b.wide-1, b.in, b.block, b.channels)
 	var sum *Node
-	for b := range block {
-		one := Reshape(Slice(products, AxisRange(), AxisRange(b, b+wide), AxisRange(), AxisElem(b)), tall, wide, in, channels)
+	for k := range b.block {
+		one := Reshape(Slice(products, AxisRange(), AxisRange(k, k+b.wide), AxisRange(), AxisElem(k)), b.tall, b.wide, b.in, b.channels)
 		if sum == nil {
 			sum = one
 		} else {
