@@ -41,6 +41,7 @@ func TestPlan(t *testing.T) {
 		{models.SineLSTM(5, 7), Config{}},
 		{models.SineLSTM(5, 7), Config{BF16: true}},
 		{models.SineLSTM(20, 7), Config{Optimizer: SGD{}}},
+		{models.SineLSTM(9, 7), Config{BF16: true}},
 		{models.Peaks(), Config{}},
 		{models.Peaks(), Config{Optimizer: AdaDelta{}, Unroll: 2, BF16: true}},
 		{normal(), Config{Optimizer: SGD{Momentum: 0.9}}},
@@ -184,12 +185,14 @@ func TestFused(t *testing.T) {
 	}{
 		{net, Config{Optimizer: own{}}, digits(8, net.Input, 1), "no fused kernels for fit.own"},
 		{normal, Config{}, digits(8, net.Input, 1), "batch norms"},
-		{models.SineLSTM(80, 7), Config{}, numbers(8, 7, 7, 1), "no fused kernels for mean squared error"},
+		{models.SineLSTM(80, 7), Config{}, numbers(8, 7, 7, 1), "once Tune has found"},
+		{models.SineLSTM(20, 7), Config{}, numbers(8, 7, 7, 1), "one kernel each way for all places\n"},
+		{models.SineLSTM(129, 7), Config{}, numbers(8, 7, 7, 1), "no fused kernels for mean squared error"},
 		{models.SineLSTM(5, 7), Config{}, numbers(8, 7, 7, 1), "l1, l2, l3 and the loss: one kernel"},
 		{models.Peaks(), Config{}, numbers(8, 2, 1, 1), "l1, l2, l3 and the loss: one kernel"},
 		{models.Peaks(), Config{Loss: Visibility{}}, numbers(8, 2, 1, 1), "no fused kernels for visibility"},
 		{models.Peaks(), Config{Optimizer: own{}}, numbers(8, 2, 1, 1), "no fused kernels for mean squared error"},
-		{models.SineLSTM(5, 7), Config{Optimizer: own{}}, numbers(8, 7, 7, 1), "no fused kernels for mean squared error"},
+		{models.SineLSTM(5, 7), Config{Optimizer: own{}}, numbers(8, 7, 7, 1), "one kernel each way for all places"},
 		{net, Config{}, digits(8, net.Input, 1), "head"},
 	} {
 		n := attach(t, s, fmt.Sprint("n", i), tt.net, tt.config)

@@ -12,13 +12,14 @@ import (
 	"gaiden/lib/models"
 )
 
-// sequences says whether the net has layers of LSTM that kernels can do: float32,
-// not too wide, and with no more wishes than package fused knows. Such a net has
-// no plan; its gradient is GoMLX's, with two kernels for each of these layers.
-func (n *Net) sequences() bool {
-	return !n.config.BF16 && slices.ContainsFunc(n.model.Layers, func(l models.Layer) bool {
-		_, is := plainLSTM(l)
-		return is
+// sequences says whether the net has layers of LSTM, of so many units at least, that
+// kernels can do: not too wide, and with no more wishes than package fused knows.
+// Such a net has no plan; its gradient is GoMLX's, with two kernels for each of these
+// layers.
+func (n *Net) sequences(least int) bool {
+	return slices.ContainsFunc(n.model.Layers, func(l models.Layer) bool {
+		lstm, is := plainLSTM(l)
+		return is && lstm.Units >= least
 	})
 }
 
@@ -45,7 +46,7 @@ func plainLSTM(layer models.Layer) (l models.LSTM, is bool) {
 // XLA's batch norms.
 func (t *trace) withKernels() models.Net {
 	net := t.net.model.Normalized(t.ops().Normalizer())
-	if !t.net.sequences() {
+	if !t.net.sequences(1) {
 		return net
 	}
 	for i, layer := range net.Layers {
@@ -62,7 +63,8 @@ type sequence struct {
 	t *trace
 }
 
-// Apply is that of models.LSTM.
+// Apply is that of models.LSTM. The kernels are float32 inside, with BF16 too: the
+// time of a place is not that of its products.
 func (s sequence) Apply(scope *model.Scope, x *Node) *Node {
 	d := x.Shape().Dimensions
 	if x.Rank() != 3 {
@@ -74,5 +76,9 @@ func (s sequence) Apply(scope *model.Scope, x *Node) *Node {
 	}
 	z := MatMul(Reshape(TransposeAllAxes(x, 1, 0, 2), length*n, in), value("weights"))
 	z = Reshape(Add(z, ExpandLeftToRank(value("biases"), 2)), length, n, 4*s.Units)
-	return TransposeAllAxes(s.t.ops().LSTM(z, value("recurrent")), 1, 0, 2)
+	h := s.t.ops().LSTM(s.t.float(z), s.t.float(value("recurrent")))
+	if h.DType() != x.DType() {
+		h = ConvertDType(h, x.DType())
+	}
+	return TransposeAllAxes(h, 1, 0, 2)
 }

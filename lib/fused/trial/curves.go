@@ -36,7 +36,8 @@ func trainings() []training {
 		t.name += " bf16"
 		l = append(l, t)
 	}
-	l = append(l, training{"LSTM5 b20", models.SineLSTM(5, 100), fit.Config{}, 20, 20000}, training{"LSTM b100", models.SineLSTM(50, 100), fit.Config{}, 100, 20000})
+	l = append(l, training{"LSTM5 b20", models.SineLSTM(5, 100), fit.Config{}, 20, 20000}, training{"LSTM b100", models.SineLSTM(50, 100), fit.Config{}, 100, 20000},
+		training{"LSTM128 b64", models.SineLSTM(128, 100), fit.Config{}, 64, 6400})
 	l = append(l, training{"Peaks b10000", models.Peaks(), fit.Config{}, 10000, 400000}, training{"Peaks b100", models.Peaks(), fit.Config{}, 100, 40000})
 	return append(l, training{"SeedCNN b33 odd", models.SeedCNN(), fit.Config{Optimizer: fit.SGD{Momentum: 0.9}}, 33, 3001})
 }

@@ -49,6 +49,8 @@ var goldens = map[string]triton.Kernel{
 	"group_mlp_adam":                    Group{Rule: Adam{}, Members: []Member{LinearUpdate{Batch: 100, In: 784, Out: 1000}, LinearUpdate{Batch: 100, In: 1000, Out: 1000}, LinearUpdate{Batch: 100, In: 1000, Out: 10}, Tally{Batch: 100}}}.Kernel(),
 	"group_seedcnn_adam":                Group{Rule: Adam{}, Members: []Member{PartsUpdate{Parts: 4, Weights: seedConv.weights()}, LinearUpdate{Batch: 8, In: 1960, Out: 100}, LinearUpdate{Batch: 8, In: 100, Out: 10}, Tally{Batch: 8, Rows: 129}}}.Kernel(),
 	"lstm_50x20x5":                      LSTM{Length: 50, Batch: 20, Units: 5}.Kernel(),
+	"lstm_100x64x128":                   LSTM{Length: 100, Batch: 64, Units: 128}.Kernel(),
+	"lstm_back_7x20x100":                LSTMBack{LSTM{Length: 7, Batch: 20, Units: 100}}.Kernel(),
 	"lstm_back_50x20x64":                LSTMBack{LSTM{Length: 50, Batch: 20, Units: 64}}.Kernel(),
 	"sequence_100x20x5":                 Sequence{Examples: 2000, Batch: 20, Length: 100, In: 1, Wide: 5, Units: 5, Out: 1}.Kernel(),
 	"sequence_50x33x8":                  Sequence{Examples: 2000, Batch: 33, Length: 50, In: 2, Wide: 8, Units: 8, Out: 2}.Kernel(),

@@ -8,9 +8,12 @@ import (
 )
 
 // LargestUnits is how many units an LSTM in one kernel may have: its recurrent
-// weights stay on the chip for the whole sequence. Those of 128 units, 256 KiB,
-// are more than a processor's shared memory.
-const LargestUnits = 64
+// weights stay on the chip for the whole sequence, and those of 128 units, 128 KiB
+// in float16, are the most that a processor's shared memory takes.
+const LargestUnits = 128
+
+// NarrowUnits is how many units' weights stay there in float32.
+const NarrowUnits = 64
 
 // tanh by an exponential: to 1e-7, not to the last place of what is nearly 0.
 // The library's has branches, which many warps go through one after the other.
@@ -27,7 +30,10 @@ func tanh(x triton.Value) triton.Value {
 //	         c [length batch units], the cells, and
 //	         gates [length batch 4·units], after their sigmoids and tanh, which LSTMBack needs
 //
-// All is float32; products are TF32. Nothing comes before the first place.
+// All is float32. Nothing comes before the first place. Factors of products are
+// TF32; with more than 64 units they are float16, which has the same 10 bits of
+// mantissa in half the room: for the range that it lacks, weights are divided by the
+// largest of their column, and gradients by the largest of their row.
 type LSTM struct {
 	Length, Batch, Units int
 	Rows                 int // of the batch in a block; default: 16
@@ -39,6 +45,17 @@ func (l LSTM) rows() int {
 		return 16
 	}
 	return l.Rows
+}
+
+// half says whether factors are float16.
+func (l LSTM) half() bool { return l.Units > NarrowUnits && l.Rounding != triton.Exact }
+
+// warps are twice as many where each would have more numbers than registers.
+func (l LSTM) warps() int {
+	if l.half() {
+		return 8
+	}
+	return 4
 }
 
 func (l LSTM) shape(n int) shapes.Shape {
@@ -61,10 +78,29 @@ func (l LSTM) tiles(b *triton.Block, recurrent triton.Value, transposed bool) (r
 	return rows, units, weights
 }
 
+// scale is the largest of some tiles' numbers along an axis, which stays, and
+// has a reciprocal.
+func scale(axis int, tiles ...triton.Value) triton.Value {
+	largest := tiles[0].Abs()
+	for _, x := range tiles[1:] {
+		largest = largest.Max(x.Abs())
+	}
+	return largest.Largest(axis).Max(1e-30).Expand(axis)
+}
+
+// scaled is x over its scale in float16.
+func scaled(x, scale triton.Value) triton.Value {
+	return x.Mul(scale.Reciprocal()).To(dtypes.Float16)
+}
+
+// outputScale is that of outputs, which are below 1, the farthest from float16's
+// least numbers.
+const outputScale = 1.0 / (1 << 15)
+
 // Kernel is the kernel of these sizes.
 func (l LSTM) Kernel() triton.Kernel {
 	return triton.Kernel{
-		Name: "lstm", Grid: [3]int{triton.Blocks(l.Batch, l.rows())}, Stages: 1,
+		Name: "lstm", Grid: [3]int{triton.Blocks(l.Batch, l.rows())}, Stages: 1, Warps: l.warps(),
 		Inputs:  []shapes.Shape{l.shape(4), shapes.Make(dtypes.Float32, l.Units, 4*l.Units)},
 		Outputs: []shapes.Shape{l.shape(1), l.shape(1), l.shape(4)},
 		FLOPs:   8 * float64(l.Length*l.Batch) * float64(l.Units*l.Units),
@@ -73,6 +109,21 @@ func (l LSTM) Kernel() triton.Kernel {
 			m, mIn := rows.column()
 			n, nIn := units.row()
 			start := b.Zeros(dtypes.Float32, l.rows(), n.Dims()[1])
+			// factor is an output as a factor of products, product what comes from it to a gate.
+			factor := func(h triton.Value) triton.Value { return h }
+			product := func(g int, h, z triton.Value) triton.Value { return b.Dot(h, weights[g], z, l.Rounding) }
+			if l.half() {
+				small := b.Full(dtypes.Float32, outputScale, 1, 1)
+				var scales [4]triton.Value
+				for g, w := range weights {
+					scales[g] = scale(0, w)
+					weights[g], scales[g] = scaled(w, scales[g]), scales[g].Mul(small)
+				}
+				factor = func(h triton.Value) triton.Value { return scaled(h, small) }
+				product = func(g int, h, z triton.Value) triton.Value {
+					return b.Dot(h, weights[g], start, l.Rounding).MulAdd(scales[g], z)
+				}
+			}
 			last := b.Full(dtypes.Int32, float64(l.Length-1))
 			at := func(t triton.Value, g int) triton.Value {
 				return t.Mul(l.Batch).Add(m).Mul(4 * l.Units).Add(n.Add(g * l.Units))
@@ -84,12 +135,12 @@ func (l LSTM) Kernel() triton.Kernel {
 				return z
 			}
 			// Loads of the next place are on their way while this one is computed.
-			first := append([]triton.Value{start, start}, z(b.Zeros(dtypes.Int32))...)
+			first := append([]triton.Value{factor(start), start}, z(b.Zeros(dtypes.Int32))...)
 			b.For(0, l.Length, 1, first, func(t triton.Value, state []triton.Value) []triton.Value {
 				next := z(t.Add(1).Min(last))
 				var gates [4]triton.Value
 				for g := range gates {
-					gates[g] = b.Dot(state[0], weights[g], state[2+g], l.Rounding)
+					gates[g] = product(g, state[0], state[2+g])
 					if g == 2 {
 						gates[g] = tanh(gates[g])
 					} else {
@@ -105,7 +156,7 @@ func (l LSTM) Kernel() triton.Kernel {
 				here := t.Mul(l.Batch).Add(m).Mul(l.Units).Add(n)
 				store(b.Output(0).At(here), h, mIn, nIn)
 				store(b.Output(1).At(here), c, mIn, nIn)
-				return append([]triton.Value{h, c}, next...)
+				return append([]triton.Value{factor(h), c}, next...)
 			})
 		},
 	}
@@ -123,7 +174,7 @@ type LSTMBack struct{ LSTM }
 // Kernel is the kernel of these sizes.
 func (l LSTMBack) Kernel() triton.Kernel {
 	return triton.Kernel{
-		Name: "lstm_back", Grid: [3]int{triton.Blocks(l.Batch, l.rows())}, Stages: 1,
+		Name: "lstm_back", Grid: [3]int{triton.Blocks(l.Batch, l.rows())}, Stages: 1, Warps: l.warps(),
 		Inputs:  []shapes.Shape{l.shape(1), l.shape(4), l.shape(1), shapes.Make(dtypes.Float32, l.Units, 4*l.Units)},
 		Outputs: []shapes.Shape{l.shape(4)},
 		FLOPs:   8 * float64(l.Length*l.Batch) * float64(l.Units*l.Units),
@@ -132,6 +183,29 @@ func (l LSTMBack) Kernel() triton.Kernel {
 			m, mIn := rows.column()
 			n, nIn := units.row()
 			start := b.Zeros(dtypes.Float32, l.rows(), n.Dims()[1])
+			// back is the gradient of the output before, from those of the gates, which
+			// keep puts away.
+			back := func(d [4]triton.Value, keep func(gate int)) triton.Value {
+				sum := start
+				for g := range d {
+					keep(g)
+					sum = b.Dot(d[g], weights[g], sum, l.Rounding)
+				}
+				return sum
+			}
+			if l.half() {
+				across, products := scale(0, weights[:]...), back
+				for g, w := range weights {
+					weights[g] = scaled(w, across)
+				}
+				back = func(d [4]triton.Value, keep func(gate int)) triton.Value {
+					down := scale(1, d[:]...)
+					for g := range d {
+						d[g] = scaled(d[g], down)
+					}
+					return products(d, keep).Mul(across).Mul(down)
+				}
+			}
 			zero := b.Zeros(dtypes.Int32)
 			at := func(t triton.Value) triton.Value { return t.Mul(l.Batch).Add(m).Mul(l.Units).Add(n) }
 			gate := func(t triton.Value, g int) triton.Value {
@@ -164,11 +238,7 @@ func (l LSTMBack) Kernel() triton.Kernel {
 					dc.Mul(in).Mul(cell.Mul(cell).Neg().Add(1)),
 					dh.Mul(c).Mul(slope(out)),
 				}
-				next := start
-				for g := range d {
-					store(b.Output(0).At(gate(t, g)), d[g], mIn, nIn)
-					next = b.Dot(d[g], weights[g], next, l.Rounding)
-				}
+				next := back(d, func(g int) { store(b.Output(0).At(gate(t, g)), d[g], mIn, nIn) })
 				return append([]triton.Value{next, dc.Mul(forget)}, following...)
 			})
 		},

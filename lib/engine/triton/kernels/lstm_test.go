@@ -81,3 +81,45 @@ func TestLSTM(t *testing.T) {
 		near(t, name(l, " backwards"), run(t, LSTMBack{l}.Kernel(), v, gates, c, r)[0], d, 1e-5)
 	}
 }
+
+// TestLSTMHalf holds the float16 of wide layers to the plain recurrence: also
+// where float16 has no such weights, outputs or gradients without their scales.
+func TestLSTMHalf(t *testing.T) {
+	l := LSTM{Length: 4, Batch: 3, Units: 70}
+	for _, tt := range []struct {
+		name                      string
+		z, weights, gradient, off float64
+	}{
+		{"usual", 1, 0.2, 1, 1e-3},
+		{"tiny gradients", 1, 0.2, 1e-9, 1e-3},
+		{"large gradients", 1, 0.2, 1e9, 1e-3},
+		{"tiny weights", 1, 1e-7, 1, 1e-3},
+		{"small outputs", 1e-3, 0.2, 1, 2e-3},
+		{"weights beyond float16", 1e-3, 1e5, 1, 0.1}, // a gate gets some 1e5 times an output: a hair decides
+	} {
+		z, r, v := numbers(1, l.shape(4).Size()), numbers(2, 4*l.Units*l.Units), numbers(3, l.shape(1).Size())
+		for i := range z {
+			z[i] *= tt.z
+		}
+		for i := range r {
+			r[i] *= tt.weights
+		}
+		for i := range v {
+			v[i] *= tt.gradient
+		}
+		h, c, gates, d := plainLSTM(l, z, r, v)
+		got := run(t, l.Kernel(), z, r)
+		for i, want := range [][]float64{h, c, gates} {
+			near(t, name(tt.name, " output ", i), got[i], want, tt.off)
+		}
+		near(t, name(tt.name, " backwards"), run(t, LSTMBack{l}.Kernel(), v, gates, c, r)[0], d, tt.off)
+	}
+	z := make([]float64, l.shape(4).Size())
+	z[0] = math.NaN()
+	h := run(t, l.Kernel(), z, numbers(2, 4*l.Units*l.Units))[0]
+	for _, at := range []int{0, l.Batch * l.Units, l.Batch*l.Units + 1} {
+		if !math.IsNaN(h[at]) {
+			t.Errorf("NaN in: got output %v at %d, want NaN", h[at], at)
+		}
+	}
+}
