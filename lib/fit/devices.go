@@ -146,17 +146,22 @@ func (n *Net) devices(s *Set, batch int) (int, string, error) {
 	return want, "", nil
 }
 
-// work is what a training step is made of, in FLOPs. It writes the program of
-// one, which takes milliseconds, only once.
+// work is what a training step is made of, in FLOPs. It writes the step's program,
+// which takes milliseconds, only once.
 func (n *Net) work(s *Set, batch int) (float64, error) {
 	key := fmt.Sprintf("%s/%d", s.key(), batch)
 	if f, is := n.works[key]; is {
 		return f, nil
 	}
-	p, err := n.epochProgram(s, chunk{Batch: batch, Inner: 1, Unroll: 1, Limit: 1, Single: true, Devices: 1})
+	p, err := n.stepProgram(s, batch)
 	if err != nil {
 		return 0, err
 	}
 	n.works[key] = p.FLOPs()
 	return n.works[key], nil
+}
+
+// stepProgram is one training step, to be counted.
+func (n *Net) stepProgram(s *Set, batch int) (*hlo.Program, error) {
+	return n.epochProgram(s, chunk{Batch: batch, Inner: 1, Unroll: 1, Limit: 1, Single: true, Devices: 1})
 }

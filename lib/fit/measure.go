@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
 
@@ -35,8 +36,9 @@ func (n *Net) Suits(s *Set) error {
 	return n.suits(s)
 }
 
-// Work is what a training step on batches of a set is made of, in FLOPs, as
-// package hlo counts them.
+// Work is what a training step on batches of a set needs, in FLOPs, as package hlo
+// counts them: with convolutions as such, since zeros that a way to compute them
+// multiplies are no work.
 func (n *Net) Work(s *Set, batch int) (float64, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -46,7 +48,12 @@ func (n *Net) Work(s *Set, batch int) (float64, error) {
 	if err := n.suits(s); err != nil {
 		return 0, err
 	}
-	return n.work(s, batch)
+	counted := &Net{name: n.name, model: n.model.Lowered(models.Library), config: n.config, session: n.session, platform: n.platform, layout: n.layout, output: n.output}
+	p, err := counted.stepProgram(s, batch)
+	if err != nil {
+		return 0, err
+	}
+	return p.FLOPs(), nil
 }
 
 // Steps is the program that Train runs for the steps of an epoch, for some of them

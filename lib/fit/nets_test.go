@@ -386,3 +386,28 @@ func FuzzReadSafetensors(f *testing.F) {
 		}
 	})
 }
+
+// TestWork holds that a step counts for what its convolutions are, however they are
+// computed.
+func TestWork(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	var got []float64
+	for i, lowering := range []models.Lowering{models.Library, models.Automatic, models.Patches, models.Products} {
+		n := attach(t, s, fmt.Sprint("work", i), models.SeedCNN().Lowered(lowering), Config{})
+		work, err := n.Work(load(t, n, "digits", digits(8, n.model.Input, 1)), 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, work)
+	}
+	// A convolution of 3×3 on 28×28 in a frame of zeros, 82·82 taps, and the layer of
+	// 1960·100, both with their gradients; Adam's update of 197,110 weights is most of
+	// the rest.
+	least := 2*8*2.*82*82*10 + 3*8*2.*1960*100
+	for _, work := range got {
+		if work != got[0] || work < least || work > 1.3*least {
+			t.Errorf("got %.4g FLOPs, want %.4g for each, above %.4g", work, got[0], least)
+		}
+	}
+}

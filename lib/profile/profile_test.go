@@ -168,8 +168,9 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%s: got shares that add up to %g, want 1", group[0].Path(), sum)
 		}
 	}
-	// The conv layer: 26·26·9 + the edges' products, 10 channels, forwards.
-	if got, low, high := p.Forward[0].FLOPs, 8*2*28*28*9*10*0.9, 8*2*28*28*9*10*1.4; got < low || got > high {
+	// The conv layer forwards, as it is written for a CPU: 28·7 blocks of 4 neighbours
+	// that see 3·6 numbers, times their 4·10 channels.
+	if got, low, high := p.Forward[0].FLOPs, 8*2*28*7*18*40*1., 8*2*28*7*18*40*1.2; got < low || got > high {
 		t.Errorf("conv: got %g FLOPs, want %g to %g", got, low, high)
 	}
 	if p.Seen == 0 || !(p.Measured() > 0) || !(p.Estimate() > 0) || p.Steps != 100 || p.Batch != 8 {

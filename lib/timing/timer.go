@@ -29,8 +29,10 @@ package timing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -234,7 +236,11 @@ type PanicError struct {
 }
 
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("timing: %s: panic %s: %v", e.Name, e.When(), e.Value)
+	what := "panic"
+	if err := e.Unwrap(); err != nil && !errors.As(err, new(runtime.Error)) { // must, in a cell: the error is what matters
+		what = "failed"
+	}
+	return fmt.Sprintf("timing: %s: %s %s: %v", e.Name, what, e.When(), e.Value)
 }
 
 // When names the run: "in run 37", "before the first run".

@@ -211,10 +211,15 @@ func TestPanicKeepsTheSamples(t *testing.T) {
 	if got, want := m.N(), 36; got != want {
 		t.Errorf("got %d samples, want %d", got, want)
 	}
-	if !strings.Contains(m.String(), "panic in run 37: out of memory") {
+	if !strings.Contains(m.String(), "failed in run 37: out of memory") {
 		t.Errorf("got %q, want the run named", m)
 	}
 
+	var none []int
+	m = Timer{}.Time("wrong", func() { none[3]++ })
+	if m.Err == nil || !strings.Contains(m.Err.Error(), "panic before the first run: runtime error") {
+		t.Errorf("got %v, want a panic of the runtime", m.Err)
+	}
 	m = Timer{}.Time("broken", func() { panic("at once") })
 	if m.Err == nil || m.N() != 0 || !strings.Contains(m.String(), "not measured") {
 		t.Errorf("got %v, want no samples and an error", m)
