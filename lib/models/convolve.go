@@ -32,8 +32,11 @@ func library(x, w *Node, stride int, pads [2][2]int, by products) *Node {
 	}
 	return derived(y, x, func(v *Node) *Node {
 		d, out := x.Shape().Dimensions, v.Shape().Dimensions
-		if by.image {
-			return imageProduct(v, w, d[1], d[2], pads)
+		switch {
+		case by.image:
+			return imageProduct(v, w)
+		case by.rows:
+			return imageRows(v, w, d[1], d[2], pads)
 		}
 		var back [2][2]int
 		for i, p := range pads {

@@ -56,12 +56,12 @@ func convolveBlocks(x, w *Node, pads [2][2]int) *Node {
 	k := w.Shape().Dimensions
 	b := blocksOf(x.Shape().Dimensions, k[0], k[1], k[3])
 	zero := ScalarZero(w.Graph(), w.DType())
-	var places []*Node
+	var columns []*Node
 	for at := range b.block {
 		w := Pad(w, zero, compute.PadAxis{}, compute.PadAxis{Start: at, End: b.block - 1 - at}, compute.PadAxis{}, compute.PadAxis{})
-		places = append(places, Reshape(w, b.tall*b.seen(), 1, b.channels))
+		columns = append(columns, Reshape(w, b.tall*b.seen(), 1, b.channels))
 	}
-	weights := Reshape(Concatenate(places, 1), b.tall*b.seen(), b.block*b.channels)
+	weights := Reshape(Concatenate(columns, 1), b.tall*b.seen(), b.block*b.channels)
 	return Reshape(Dot(b.windows(x), weights).Product(), b.n, b.height, b.width, b.channels)
 }
 
@@ -105,9 +105,9 @@ func weightsProduct(x, v *Node, pads [2][2]int) *Node {
 	return sum
 }
 
-// imageProduct is the gradient of images of height × width: what arrives at the
+// imageProduct is the gradient of images without a frame: what arrives at the
 // output · weights, each tap of it added where the tap was.
-func imageProduct(v, w *Node, height, width int, pads [2][2]int) *Node {
+func imageProduct(v, w *Node) *Node {
 	d, k := v.Shape().Dimensions, w.Shape().Dimensions
 	taps := DotGeneral(Reshape(v, d[0]*d[1]*d[2], d[3]), []int{1}, nil, Reshape(w, k[0]*k[1]*k[2], k[3]), []int{1}, nil)
 	taps = Reshape(taps, d[0], d[1], d[2], k[0]*k[1], k[2])
@@ -122,6 +122,35 @@ func imageProduct(v, w *Node, height, width int, pads [2][2]int) *Node {
 			} else {
 				sum = Add(sum, tap)
 			}
+		}
+	}
+	return sum
+}
+
+// imageRows is the gradient of images of height × width. Taps of a row of the kernel
+// stand side by side, so that one product adds them up, and the rows of its result
+// are added where they were.
+func imageRows(v, w *Node, height, width int, pads [2][2]int) *Node {
+	d, k := v.Shape().Dimensions, w.Shape().Dimensions
+	zero := ScalarZero(v.Graph(), v.DType())
+	framed := Pad(v, zero, compute.PadAxis{}, compute.PadAxis{}, compute.PadAxis{Start: k[1] - 1, End: k[1] - 1}, compute.PadAxis{})
+	wide := d[2] + k[1] - 1 // of the image with its frame
+	var taps []*Node
+	for j := range k[1] {
+		from := k[1] - 1 - j
+		taps = append(taps, Slice(framed, AxisRange(), AxisRange(), AxisRange(from, from+wide)))
+	}
+	left := Reshape(Concatenate(taps, 3), d[0]*d[1]*wide, k[1]*d[3])
+	right := Reshape(TransposeAllAxes(w, 1, 3, 0, 2), k[1]*d[3], k[0]*k[2])
+	rows := Reshape(Dot(left, right).Product(), d[0], d[1], wide, k[0], k[2])
+	var sum *Node
+	for i := range k[0] {
+		row := Reshape(Slice(rows, AxisRange(), AxisRange(), AxisRange(), AxisElem(i)), d[0], d[1], wide, k[2])
+		row = Pad(row, zero, compute.PadAxis{}, compute.PadAxis{Start: i, End: k[0] - 1 - i}, compute.PadAxis{}, compute.PadAxis{})
+		if sum == nil {
+			sum = row
+		} else {
+			sum = Add(sum, row)
 		}
 	}
 	return Slice(sum, AxisRange(), AxisRange(pads[0][0], pads[0][0]+height), AxisRange(pads[1][0], pads[1][0]+width))
