@@ -159,10 +159,10 @@ func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
 		return products{}
 	}
 	image := b.height < l.Kernel && pads == [2][2]int{}
-	if withOneDNN(x.Graph()) {
-		return products{image: image, weights: b.height >= 16}
-	}
 	few := b.in <= 4 && b.block > 1 && b.rows()*b.tall*b.seen() <= largestWindows
+	if withOneDNN(x.Graph()) {
+		return products{output: few, image: image, weights: few || b.height >= 16}
+	}
 	rows := !image && b.in <= 8 && b.n*b.height*d[2]*l.Kernel*b.channels <= largestRows
 	return products{output: few, image: image, rows: rows, weights: few}
 }
