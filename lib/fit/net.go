@@ -67,7 +67,9 @@ type Config struct {
 	// with it, in turns: ResNet14 35.1 and 32.1, KerasCNN 57.7 and 59.3, LeNet5 7.4
 	// and 7.9, SeedCNN 0.28 and 0.43. It is no default, also for the two to five
 	// seconds of compiling when the session has been started again, where other
-	// programs come from disk.
+	// programs come from disk. In a model function of your own beware of convolutions
+	// of 1×1 with one output channel: plugin 0.11.2 makes a wrong gradient of their
+	// weights; those of Conv2D are right.
 	OneDNN bool
 	// FirstLook compiles the net's programs sooner and worse: for a try of some
 	// steps. [session.FirstLook] has figures.

@@ -464,6 +464,15 @@ func TestOneDNN(t *testing.T) {
 	if _, err := s.Status(); err != nil {
 		t.Error(err)
 	}
+	// One channel, of which oneDNN makes a wrong gradient.
+	one := models.Net{Name: "net", Input: []int{13, 6, 2}, Layers: []models.Layer{
+		models.Conv2D{Name: "c1", Channels: 1, Kernel: 1, Lowering: models.Library},
+		models.Flatten{Name: "f"},
+		models.Dense{Name: "output", Units: 10}}}
+	d := formulaData("SeedCNN", 4, 13*6*2, 0)
+	_, right := step(t, attach(t, s, "one", one, Config{}), d, 4)
+	_, gradients := step(t, attach(t, s, "other", one, Config{OneDNN: true}), d, 4)
+	compare(t, gradients, right, 1e-4)
 }
 
 // TestFirstLook holds that a net whose programs are compiled for a first look has

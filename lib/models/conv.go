@@ -103,6 +103,8 @@ func (l Conv2D) patches(x *Node, stride int) bool {
 	switch {
 	case l.Lowering == Patches:
 		return true
+	case l.Channels == 1 && withOneDNN(x.Graph()):
+		return true // its weights' gradient is wrong for kernels of 1×1 (plugin 0.11.2)
 	case l.Lowering == Library || l.Lowering == Products || l.Kernel > 5:
 		return false
 	case stride > 1:
