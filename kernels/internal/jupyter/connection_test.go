@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/jupyter/jupytertest"
@@ -139,4 +141,25 @@ func TestPortsTaken(t *testing.T) {
 	if !strings.Contains(taken.Hint(), "restart the kernel") {
 		t.Errorf("hint is %q", taken.Hint())
 	}
+}
+
+// TestPortTakenForAMoment holds that a kernel waits for a port that somebody gives
+// back.
+func TestPortTakenForAMoment(t *testing.T) {
+	first := jupytertest.Start(t, &mock{}, jupyter.Options{})
+	c := first.Connection
+	first.Stop()
+	if err := first.Wait(within(t)); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	other, err := net.Listen("tcp", strings.TrimPrefix(c.Endpoint(jupyter.Control), "tcp://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() { other.Close() })
+	s := &jupyter.Server{Receive: func(jupyter.Channel, jupyter.Message) {}}
+	if err := s.Listen(c); err != nil {
+		t.Fatal(err)
+	}
+	s.Close(0)
 }

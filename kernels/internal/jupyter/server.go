@@ -74,11 +74,9 @@ func (s *Server) Listen(c Connection) error {
 		default:
 			socket.Receive = func(p *zmtp.Peer, frames [][]byte) { s.receive(channel, p, frames) }
 		}
-		if err := socket.Listen(c.Endpoint(channel)); err != nil {
+		if err := listen(socket, c.Endpoint(channel)); err != nil {
 			s.Close(0)
-			var listen *zmtp.ListenError
-			errors.As(err, &listen)
-			return &ListenError{channel, listen}
+			return &ListenError{channel, err}
 		}
 		s.sockets[channel] = socket
 		if c.Transport != "ipc" {
@@ -88,6 +86,24 @@ func (s *Server) Listen(c Connection) error {
 		}
 	}
 	return nil
+}
+
+// patience is how long a port that is taken is waited for. While a killed kernel is
+// restarted, a front end that tries to connect to its ports, or any other client,
+// may be given one of them for its own end.
+const patience = 3 * time.Second
+
+func listen(socket *zmtp.Socket, endpoint string) *zmtp.ListenError {
+	var listen *zmtp.ListenError
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		err := socket.Listen(endpoint)
+		if err == nil {
+			return nil
+		}
+		if errors.As(err, &listen); !listen.Taken() || time.Now().After(end) {
+			return listen
+		}
+	}
 }
 
 // Connection is what the server listens on, ports of 0 replaced.
