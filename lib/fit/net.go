@@ -64,12 +64,12 @@ type Config struct {
 	// OneDNN gives a CPU's convolutions to the library oneDNN: XLA's options for
 	// it are experimental, and the session compiles such programs in each of its
 	// lives, for XLA cannot write them to disk. On 2 cores, ms a step without and
-	// with it, in turns: ResNet14 34.2 and 33.5, KerasCNN 84.4 and 66.0 (in another
-	// run 57.5 and 63.5), LeNet5 5.9 and 5.5, SeedCNN 0.29 and 0.29. It is no default, also for the two to five
-	// seconds of compiling when the session has been started again, where other
-	// programs come from disk. In a model function of your own beware of convolutions
-	// of 1×1 with one output channel: plugin 0.11.2 makes a wrong gradient of their
-	// weights; those of Conv2D are right.
+	// with it, in turns: ResNet14 34.2 and 33.5, KerasCNN 84.4 and 66.0 (before, 57.7
+	// and 59.3), LeNet5 5.9 and 5.5, SeedCNN 0.29 and 0.29. It is no default, also for
+	// the two to five seconds of compiling when the session has been started again,
+	// where other programs come from disk. In a model function of your own beware of
+	// convolutions of 1×1 with one output channel: plugin 0.11.2 makes a wrong gradient
+	// of their weights; those of Conv2D are right.
 	OneDNN bool
 	// FirstLook compiles the net's programs sooner and worse: for a try of some
 	// steps. [session.FirstLook] has figures.

@@ -58,9 +58,7 @@ func library(x, w *Node, stride int, pads [2][2]int, by products) *Node {
 // patches is a convolution as one product: the kernel's taps, each a shifted
 // view of the image, stand side by side.
 func patches(x, w *Node, stride int, pads [2][2]int) *Node {
-	if pads != [2][2]int{} {
-		x = frame(x, pads)
-	}
+	x = frame(x, pads)
 	d, k := x.Shape().Dimensions, w.Shape().Dimensions
 	height, width := (d[1]-k[0])/stride+1, (d[2]-k[1])/stride+1
 	var taps []*Node
@@ -82,6 +80,9 @@ func patches(x, w *Node, stride int, pads [2][2]int) *Node {
 // frame puts zeros around images. GoMLX has no gradient of Pad; XLA makes one
 // of this.
 func frame(x *Node, pads [2][2]int) *Node {
+	if pads == [2][2]int{} {
+		return x
+	}
 	g, d := x.Graph(), append([]int{}, x.Shape().Dimensions...)
 	var corner []*Node
 	for _, at := range []int{0, pads[0][0], pads[1][0], 0} {

@@ -50,9 +50,7 @@ func (b blocks) windows(x *Node) *Node {
 // convolveBlocks is a convolution of stride 1: windows · weights, which stand in
 // their matrix once for each neighbour, at its place. It has no gradient.
 func convolveBlocks(x, w *Node, pads [2][2]int) *Node {
-	if pads != [2][2]int{} {
-		x = frame(x, pads)
-	}
+	x = frame(x, pads)
 	k := w.Shape().Dimensions
 	b := blocksOf(x.Shape().Dimensions, k[0], k[1], k[3])
 	zero := ScalarZero(w.Graph(), w.DType())
@@ -69,9 +67,7 @@ func convolveBlocks(x, w *Node, pads [2][2]int) *Node {
 // image · what arrives at the output. It holds each tap's product once for each
 // neighbour of a block, and they are added up.
 func weightsProduct(x, v *Node, pads [2][2]int) *Node {
-	if pads != [2][2]int{} {
-		x = frame(x, pads)
-	}
+	x = frame(x, pads)
 	d, out := x.Shape().Dimensions, v.Shape().Dimensions
 	b := blocksOf(d, d[1]-out[1]+1, d[2]-out[2]+1, out[3])
 	right := Reshape(v, b.rows(), b.block*b.channels)
@@ -93,14 +89,19 @@ func weightsProduct(x, v *Node, pads [2][2]int) *Node {
 		products = multiply(b.windows(x))
 	}
 	products = Reshape(products, b.tall, b.block+b.wide-1, b.in, b.block, b.channels)
-	var sum *Node
+	var shifted []*Node
 	for k := range b.block {
 		one := Reshape(Slice(products, AxisRange(), AxisRange(k, k+b.wide), AxisRange(), AxisElem(k)), b.tall, b.wide, b.in, b.channels)
-		if sum == nil {
-			sum = one
-		} else {
-			sum = Add(sum, one)
-		}
+		shifted = append(shifted, one)
+	}
+	return added(shifted)
+}
+
+// added is the sum of nodes, the first first.
+func added(l []*Node) *Node {
+	sum := l[0]
+	for _, x := range l[1:] {
+		sum = Add(sum, x)
 	}
 	return sum
 }
@@ -112,19 +113,14 @@ func imageProduct(v, w *Node) *Node {
 	taps := DotGeneral(Reshape(v, d[0]*d[1]*d[2], d[3]), []int{1}, nil, Reshape(w, k[0]*k[1]*k[2], k[3]), []int{1}, nil)
 	taps = Reshape(taps, d[0], d[1], d[2], k[0]*k[1], k[2])
 	zero := ScalarZero(v.Graph(), v.DType())
-	var sum *Node
+	var placed []*Node
 	for i := range k[0] {
 		for j := range k[1] {
 			tap := Reshape(Slice(taps, AxisRange(), AxisRange(), AxisRange(), AxisElem(i*k[1]+j)), d[0], d[1], d[2], k[2])
-			tap = Pad(tap, zero, compute.PadAxis{}, compute.PadAxis{Start: i, End: k[0] - 1 - i}, compute.PadAxis{Start: j, End: k[1] - 1 - j}, compute.PadAxis{})
-			if sum == nil {
-				sum = tap
-			} else {
-				sum = Add(sum, tap)
-			}
+			placed = append(placed, Pad(tap, zero, compute.PadAxis{}, compute.PadAxis{Start: i, End: k[0] - 1 - i}, compute.PadAxis{Start: j, End: k[1] - 1 - j}, compute.PadAxis{}))
 		}
 	}
-	return sum
+	return added(placed)
 }
 
 // imageRows is the gradient of images of height × width. Taps of a row of the kernel
@@ -143,15 +139,10 @@ func imageRows(v, w *Node, height, width int, pads [2][2]int) *Node {
 	left := Reshape(Concatenate(taps, 3), d[0]*d[1]*wide, k[1]*d[3])
 	right := Reshape(TransposeAllAxes(w, 1, 3, 0, 2), k[1]*d[3], k[0]*k[2])
 	rows := Reshape(Dot(left, right).Product(), d[0], d[1], wide, k[0], k[2])
-	var sum *Node
+	var placed []*Node
 	for i := range k[0] {
 		row := Reshape(Slice(rows, AxisRange(), AxisRange(), AxisRange(), AxisElem(i)), d[0], d[1], wide, k[2])
-		row = Pad(row, zero, compute.PadAxis{}, compute.PadAxis{Start: i, End: k[0] - 1 - i}, compute.PadAxis{}, compute.PadAxis{})
-		if sum == nil {
-			sum = row
-		} else {
-			sum = Add(sum, row)
-		}
+		placed = append(placed, Pad(row, zero, compute.PadAxis{}, compute.PadAxis{Start: i, End: k[0] - 1 - i}, compute.PadAxis{}, compute.PadAxis{}))
 	}
-	return Slice(sum, AxisRange(), AxisRange(pads[0][0], pads[0][0]+height), AxisRange(pads[1][0], pads[1][0]+width))
+	return Slice(added(placed), AxisRange(), AxisRange(pads[0][0], pads[0][0]+height), AxisRange(pads[1][0], pads[1][0]+width))
 }

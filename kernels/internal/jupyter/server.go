@@ -88,9 +88,9 @@ func (s *Server) Listen(c Connection) error {
 	return nil
 }
 
-// patience is how long a port that is taken is waited for. While a killed kernel is
-// restarted, a front end that tries to connect to its ports, or any other client,
-// may be given one of them for its own end.
+// patience is how long a port that is taken is waited for: while a killed kernel is
+// restarted, somebody else can get one of its ports. That was seen once in a test; who
+// it was is not known.
 const patience = 3 * time.Second
 
 func listen(socket *zmtp.Socket, endpoint string) *zmtp.ListenError {
