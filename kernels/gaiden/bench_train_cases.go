@@ -17,7 +17,10 @@ type trainCase struct {
 	batch  int
 	n      int // examples
 	few    int // examples on a CPU; 0: too slow there
-	epochs int // of one measurement, on a CPU a tenth; default: 1. Where an epoch is short, several, as the sources train
+	// epochs of one measurement, on a CPU a tenth; default: 1. Where an epoch is short,
+	// several, as the sources train: PyTorch's steps are half a second without an end
+	// between them.
+	epochs int
 	data   func(trainCase) fit.Data
 }
 
@@ -32,13 +35,13 @@ var adaDelta = fit.AdaDelta{LearningRate: 0.001, Rho: 0.95, Epsilon: 1e-7}
 
 var trainCases = []trainCase{
 	{name: "seedcnn-b8", model: models.SeedCNN(), batch: 8, n: 60000, few: 6000},
-	{name: "mlp-b100", model: models.MLP(1000), batch: 100, n: 60000, few: 6000},
-	{name: "lenet5-b100", model: models.LeNet5(), batch: 100, n: 50000, few: 5000},
-	{name: "kerascnn-b128", model: models.KerasCNN(), config: fit.Config{Optimizer: adaDelta}, batch: 128, n: 60000, few: 1280},
+	{name: "mlp-b100", model: models.MLP(1000), batch: 100, n: 60000, few: 6000, epochs: 20},
+	{name: "lenet5-b100", model: models.LeNet5(), batch: 100, n: 50000, few: 5000, epochs: 10},
+	{name: "kerascnn-b128", model: models.KerasCNN(), config: fit.Config{Optimizer: adaDelta}, batch: 128, n: 60000, few: 1280, epochs: 5},
 	{name: "lstm5-b20", model: models.SineLSTM(5, 100), batch: 20, n: 2000, few: 2000, epochs: 10, data: sines},
-	{name: "lstm128-b64", model: models.SineLSTM(128, 100), batch: 64, n: 6400, few: 640, data: sines},
+	{name: "lstm128-b64", model: models.SineLSTM(128, 100), batch: 64, n: 6400, few: 640, epochs: 10, data: sines},
 	{name: "peaks-b40000", model: models.Peaks(), config: fit.Config{Optimizer: fit.Adam{LearningRate: 0.08}}, batch: 40000, n: 40000, few: 40000, epochs: 2000, data: surface},
-	{name: "resnet14-b32", model: models.ResNet("ResNet14", 1, 1, 1, 1), config: fit.Config{Optimizer: momentum}, batch: 32, n: 3200, few: 320},
+	{name: "resnet14-b32", model: models.ResNet("ResNet14", 1, 1, 1, 1), config: fit.Config{Optimizer: momentum}, batch: 32, n: 3200, few: 320, epochs: 5},
 	{name: "resnet152-b2048", model: models.ResNet152(), config: fit.Config{Optimizer: momentum}, batch: 2048, n: 20480, epochs: 5},
 }
 

@@ -23,9 +23,8 @@ import (
 // Nets with batch norm or with an LSTM have no plan either, but kernels for these
 // layers: two each way for a norm, with the activation and a residual block's sum in
 // them, and one each way for an LSTM of up to 128 units. Those of norms are not
-// measured to be faster in general, and those of more than 64 units on no GPU, so
-// AutoKernels leaves them to XLA until [Net.Tune] has found that they are faster for
-// this net; FusedKernels uses them.
+// measured to be faster in general, so AutoKernels leaves them to XLA until [Net.Tune]
+// has found that they are faster for this net; FusedKernels uses them.
 type Kernels int
 
 const (
@@ -65,21 +64,16 @@ func (n *Net) fuses(s *Set, c chunk) int {
 // prefers says whether AutoKernels are package fused's, by what is known of the
 // net's step.
 func (n *Net) prefers(known tiling.Entry) bool {
-	if n.untried() && known == (tiling.Entry{}) {
+	if n.model.HasBatchNorm() && known == (tiling.Entry{}) {
 		return false
 	}
 	return !known.UsePlain()
 }
 
-// untried says whether the net has kernels that only Tune may turn to.
-func (n *Net) untried() bool {
-	return n.model.HasBatchNorm() || n.sequences(kernels.NarrowUnits+1)
-}
-
 // fusible says whether package fused has something for steps on a set.
 func (n *Net) fusible(s *Set, batch int) bool {
 	_, err := n.plan(s)
-	return err == nil || n.sequences(1) || n.model.HasBatchNorm() || n.wholePlan(s, batch) != nil
+	return err == nil || n.sequences() || n.model.HasBatchNorm() || n.wholePlan(s, batch) != nil
 }
 
 // cuda says whether there is a GPU that runs Triton's kernels, or a test that
@@ -98,9 +92,7 @@ func (n *Net) Fused(s *Set) (string, error) {
 	switch {
 	case err != nil && n.model.HasBatchNorm():
 		return "batch norms      two kernels each way, with FusedKernels or once Tune has found them faster\n", nil
-	case err != nil && n.sequences(kernels.NarrowUnits+1):
-		return "LSTM             one kernel each way for all places, with FusedKernels or once Tune has found them faster\n", nil
-	case err != nil && n.sequences(1):
+	case err != nil && n.sequences():
 		return "LSTM             one kernel each way for all places\n", nil
 	case err != nil:
 		return "", err

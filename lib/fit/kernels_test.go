@@ -185,7 +185,7 @@ func TestFused(t *testing.T) {
 	}{
 		{net, Config{Optimizer: own{}}, digits(8, net.Input, 1), "no fused kernels for fit.own"},
 		{normal, Config{}, digits(8, net.Input, 1), "batch norms"},
-		{models.SineLSTM(80, 7), Config{}, numbers(8, 7, 7, 1), "once Tune has found"},
+		{models.SineLSTM(80, 7), Config{}, numbers(8, 7, 7, 1), "one kernel each way for all places\n"},
 		{models.SineLSTM(20, 7), Config{}, numbers(8, 7, 7, 1), "one kernel each way for all places\n"},
 		{models.SineLSTM(129, 7), Config{}, numbers(8, 7, 7, 1), "no fused kernels for mean squared error"},
 		{models.SineLSTM(5, 7), Config{}, numbers(8, 7, 7, 1), "l1, l2, l3 and the loss: one kernel"},

@@ -12,14 +12,13 @@ import (
 	"gaiden/lib/models"
 )
 
-// sequences says whether the net has layers of LSTM, of so many units at least, that
-// kernels can do: not too wide, and with no more wishes than package fused knows.
-// Such a net has no plan; its gradient is GoMLX's, with two kernels for each of these
-// layers.
-func (n *Net) sequences(least int) bool {
+// sequences says whether the net has layers of LSTM that kernels can do: not too
+// wide, and with no more wishes than package fused knows. Such a net has no plan; its
+// gradient is GoMLX's, with two kernels for each of these layers.
+func (n *Net) sequences() bool {
 	return slices.ContainsFunc(n.model.Layers, func(l models.Layer) bool {
-		lstm, is := plainLSTM(l)
-		return is && lstm.Units >= least
+		_, is := plainLSTM(l)
+		return is
 	})
 }
 
@@ -46,7 +45,7 @@ func plainLSTM(layer models.Layer) (l models.LSTM, is bool) {
 // XLA's batch norms.
 func (t *trace) withKernels() models.Net {
 	net := t.net.model.Normalized(t.ops().Normalizer())
-	if !t.net.sequences(1) {
+	if !t.net.sequences() {
 		return net
 	}
 	for i, layer := range net.Layers {

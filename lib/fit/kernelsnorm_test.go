@@ -97,10 +97,10 @@ func TestNormPrograms(t *testing.T) {
 	}
 }
 
-// TestPrefers holds that kernels of batch norm and of wide LSTMs wait for a
-// measurement, and others do not.
+// TestPrefers holds that kernels of batch norm wait for a measurement, and
+// others do not.
 func TestPrefers(t *testing.T) {
-	narrow, wide := New("c", models.SineLSTM(64, 7), Config{}), New("d", models.SineLSTM(65, 7), Config{})
+	lstm := New("c", models.SineLSTM(128, 7), Config{})
 	normal, plain := New("a", models.ResNet50(), Config{}), New("b", models.MLP(10), Config{})
 	for _, tt := range []struct {
 		name  string
@@ -111,9 +111,7 @@ func TestPrefers(t *testing.T) {
 		{"batch norm, unknown", normal, tiling.Entry{}, false},
 		{"batch norm, faster", normal, tiling.Entry{Micros: 30, Plain: 32}, true},
 		{"batch norm, slower", normal, tiling.Entry{Micros: 36, Plain: 32}, false},
-		{"wide LSTM, unknown", wide, tiling.Entry{}, false},
-		{"wide LSTM, faster", wide, tiling.Entry{Micros: 300, Plain: 2000}, true},
-		{"narrow LSTM, unknown", narrow, tiling.Entry{}, true},
+		{"LSTM, unknown", lstm, tiling.Entry{}, true},
 		{"others, unknown", plain, tiling.Entry{}, true},
 		{"others, slower", plain, tiling.Entry{Micros: 36, Plain: 32}, false},
 	} {

@@ -59,7 +59,7 @@ func (n *Net) stepKey(batch int) string {
 // kernels are faster. What it finds is kept on disk, for all nets with such
 // layers. It takes seconds, or a minute where nothing is known; Train does the
 // same in the background, in the pauses after a net's first run, but for nets with
-// batch norm or an LSTM of more than 64 units. On a CPU there is nothing to find.
+// batch norm. On a CPU there is nothing to find.
 //
 // tell, if not nil, is told of each finding in a line.
 func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) error {
@@ -219,11 +219,10 @@ const pause = 2 * time.Second
 // tuneLater begins to tune in the background, in a notebook, once for each net
 // and batch. It ends with the process; what it has found until then is kept. Nets
 // with batch norm are left alone: to compile another program for one can take tens of
-// seconds, in which the net's next run would wait. So are wide LSTMs, whose kernels
-// have run on no GPU yet.
+// seconds, in which the net's next run would wait.
 func (n *Net) tuneLater(data *Set, t Train) {
 	pauses.last.Store(time.Now().UnixNano())
-	if !n.cuda() || n.config.Kernels != AutoKernels || n.config.Session != nil || n.untried() {
+	if !n.cuda() || n.config.Kernels != AutoKernels || n.config.Session != nil || n.model.HasBatchNorm() {
 		return
 	}
 	if _, begun := pauses.done.LoadOrStore(n.name+" "+n.stepKey(t.Batch), true); begun {

@@ -161,14 +161,14 @@ M, C = image((28, 28, 1)), image((32, 32, 3))
 fast, rare = (1, 1, 1, 1), (3, 8, 36, 3)
 # net, optimizer, its states, rate, batch, examples on a GPU and a CPU, epochs a measurement, data, parameters
 NETS = {
-    "mlp-b100": (mlp, adam, 2, 1e-3, 100, 60000, 6000, 1, M, [(784, 1000), (1000,), (1000, 1000), (1000,), (1000, 10), (10,)]),
+    "mlp-b100": (mlp, adam, 2, 1e-3, 100, 60000, 6000, 20, M, [(784, 1000), (1000,), (1000, 1000), (1000,), (1000, 10), (10,)]),
     "seedcnn-b8": (seedcnn, adam, 2, 1e-3, 8, 60000, 6000, 1, M, [(3, 3, 1, 10), (10,), (1960, 100), (100,), (100, 10), (10,)]),
-    "kerascnn-b128": (keras, adadelta, 2, 1e-3, 128, 60000, 1280, 1, M, [(3, 3, 1, 32), (32,), (3, 3, 32, 64), (64,), (9216, 128), (128,), (128, 10), (10,)]),
-    "lenet5-b100": (lenet5, adam, 2, 1e-3, 100, 50000, 5000, 1, C, [(5, 5, 3, 6), (6,), (5, 5, 6, 16), (16,), (4, 4, 16, 120), (120,), (480, 84), (84,), (84, 10), (10,)]),
+    "kerascnn-b128": (keras, adadelta, 2, 1e-3, 128, 60000, 1280, 5, M, [(3, 3, 1, 32), (32,), (3, 3, 32, 64), (64,), (9216, 128), (128,), (128, 10), (10,)]),
+    "lenet5-b100": (lenet5, adam, 2, 1e-3, 100, 50000, 5000, 10, C, [(5, 5, 3, 6), (6,), (5, 5, 6, 16), (16,), (4, 4, 16, 120), (120,), (480, 84), (84,), (84, 10), (10,)]),
     "lstm5-b20": (lstm, adam, 2, 1e-3, 20, 2000, 2000, 10, sines, lstm_sizes(5)),
-    "lstm128-b64": (lstm, adam, 2, 1e-3, 64, 6400, 640, 1, sines, lstm_sizes(128)),
+    "lstm128-b64": (lstm, adam, 2, 1e-3, 64, 6400, 640, 10, sines, lstm_sizes(128)),
     "peaks-b40000": (peaks, adam, 2, 0.08, 40000, 40000, 40000, 2000, surface, [(2, 20), (20,), (20, 5), (5,), (5, 1), (1,)]),
-    "resnet14-b32": (functools.partial(resnet, fast), momentum, 1, 0.01, 32, 3200, 320, 1, C, resnet_sizes(fast)),
+    "resnet14-b32": (functools.partial(resnet, fast), momentum, 1, 0.01, 32, 3200, 320, 5, C, resnet_sizes(fast)),
     "resnet152-b2048": (functools.partial(resnet, rare), momentum, 1, 0.01, 2048, 20480, 20480, 5, C, resnet_sizes(rare)),
 }
 net, update, states, rate, batch, many, few, epochs, data, sizes = NETS[NAME]

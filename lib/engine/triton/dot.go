@@ -23,7 +23,7 @@ const (
 
 // Dot is sum + x·y for tiles [m k] and [k n], or [s m k] and [s k n]. The
 // factors are float32, bfloat16 or float16; sum is float32 [m n] or [s m n].
-// Sides are at least 16.
+// m and k are at least 16, n 8.
 func (b *Block) Dot(x, y, sum Value, rounding Rounding) Value {
 	x.use("Dot")
 	y.use("Dot")
@@ -36,8 +36,8 @@ func (b *Block) Dot(x, y, sum Value, rounding Rounding) Value {
 	if d[n-1] != e[n-2] || d[n-2] != s[n-2] || e[n-1] != s[n-1] || n == 3 && (d[0] != e[0] || d[0] != s[0]) {
 		b.refuse("Dot", "got tiles of %v, %v and %v, want [m k], [k n] and [m n]", d, e, s)
 	}
-	if d[n-1] < 16 || d[n-2] < 16 || e[n-1] < 16 {
-		b.refuse("Dot", "got tiles of %v and %v, want sides of 16 or more; cover the rest with a mask", d, e)
+	if d[n-1] < 16 || d[n-2] < 16 || e[n-1] < 8 {
+		b.refuse("Dot", "got tiles of %v and %v, want sides of 16 or more, the last of 8; cover the rest with a mask", d, e)
 	}
 	if !x.typ.isFloat() || x.typ.DType != y.typ.DType || sum.typ.DType != dtypes.Float32 || sum.typ.Pointer {
 		b.refuse("Dot", "got %s, %s and %s, want two of one floating point type, and float32", x.typ, y.typ, sum.typ)

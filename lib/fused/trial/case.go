@@ -214,7 +214,7 @@ func valueCases() []operation {
 			l = append(l, conv(g, acts[i%4], bf16), convInput(g, acts[(i+1)%4], bf16), convUpdate(g, rules[i%len(rules)], bf16))
 		}
 	}
-	l = append(l, lstm(1, 1, 1), lstm(50, 20, 5), lstm(14, 100, 64), lstm(7, 33, 37), lstm(9, 33, 65), lstm(100, 64, 128))
+	l = append(l, lstm(1, 1, 1), lstm(50, 20, 5), lstm(14, 100, 64), lstm(7, 33, 37), lstm(9, 33, 65), lstm(12, 40, 128), lstm(100, 64, 128))
 	l = append(l, sequence(models.SineLSTM(5, 20), 20, kernels.Adam{}), sequence(recurrent(1, 1, 1, 1, 1), 1, kernels.SGD{}),
 		sequence(recurrent(7, 3, 9, 8, 4), 33, kernels.SGD{Momentum: 0.9}), sequence(recurrent(5, 2, 16, 3, 2), 300, kernels.AdaDelta{}))
 	for _, rounding := range []triton.Rounding{triton.Nearest, triton.Exact} {

@@ -12,9 +12,6 @@ import (
 // in float16, are the most that a processor's shared memory takes.
 const LargestUnits = 128
 
-// NarrowUnits is how many units' weights stay there in float32.
-const NarrowUnits = 64
-
 // tanh by an exponential: to 1e-7, not to the last place of what is nearly 0.
 // The library's has branches, which many warps go through one after the other.
 func tanh(x triton.Value) triton.Value {
@@ -31,28 +28,33 @@ func tanh(x triton.Value) triton.Value {
 //	         gates [length batch 4·units], after their sigmoids and tanh, which LSTMBack needs
 //
 // All is float32. Nothing comes before the first place. Factors of products are
-// TF32; with more than 64 units they are float16, which has the same 10 bits of
-// mantissa in half the room: for the range that it lacks, weights are divided by the
-// largest of their column, and gradients by the largest of their row.
+// float16, which has the 10 bits of mantissa that TF32 has in half the room: for the
+// range that it lacks, weights are divided by the largest that belongs to the same
+// result, and gradients by the largest of their example.
+//
+// Tiles are [units rows]: a product's second side may be 8, its first may not. So few
+// rows make more blocks, and a place costs a processor what it has of them: to read the
+// weights, exponentials, and its share of z and gates take turns of about a quarter
+// each.
 type LSTM struct {
 	Length, Batch, Units int
-	Rows                 int // of the batch in a block; default: 16
+	Rows                 int // of the batch in a block; default: 8
 	Rounding             triton.Rounding
 }
 
 func (l LSTM) rows() int {
 	if l.Rows == 0 {
-		return 16
+		return 8
 	}
 	return l.Rows
 }
 
 // half says whether factors are float16.
-func (l LSTM) half() bool { return l.Units > NarrowUnits && l.Rounding != triton.Exact }
+func (l LSTM) half() bool { return l.Rounding != triton.Exact }
 
 // warps are twice as many where each would have more numbers than registers.
 func (l LSTM) warps() int {
-	if l.half() {
+	if l.Units > 64 {
 		return 8
 	}
 	return 4
@@ -62,8 +64,8 @@ func (l LSTM) shape(n int) shapes.Shape {
 	return shapes.Make(dtypes.Float32, l.Length, l.Batch, n*l.Units)
 }
 
-// tiles are where a block's rows stand in arrays of n·units columns, and the
-// recurrent weights of the four gates, transposed for the way back.
+// tiles are where a block's rows and the units stand in arrays of n·units columns,
+// and the four gates' recurrent weights: [from to], or [to from] if transposed.
 func (l LSTM) tiles(b *triton.Block, recurrent triton.Value, transposed bool) (rows, units span, weights [4]triton.Value) {
 	rows = stretch(b, b.ProgramID(0), l.rows(), l.Batch)
 	units = stretch(b, b.Zeros(dtypes.Int32), triton.Cover(l.Units, 16), l.Units)
@@ -97,6 +99,18 @@ func scaled(x, scale triton.Value) triton.Value {
 // least numbers.
 const outputScale = 1.0 / (1 << 15)
 
+// apart is x. Triton goes on with a product's result in the order of its registers,
+// and has each load and store of that place change its order through shared memory,
+// with two barriers; it does not go on through a gather. Only where a warp has whole
+// columns: else the gather costs more than it saves.
+func apart(b *triton.Block, x triton.Value) triton.Value {
+	units, rows := x.Dims()[0], x.Dims()[1]
+	if units < 128 {
+		return x
+	}
+	return x.Gather(0, b.Range(units).Expand(1).Spread(units, rows))
+}
+
 // Kernel is the kernel of these sizes.
 func (l LSTM) Kernel() triton.Kernel {
 	return triton.Kernel{
@@ -105,24 +119,23 @@ func (l LSTM) Kernel() triton.Kernel {
 		Outputs: []shapes.Shape{l.shape(1), l.shape(1), l.shape(4)},
 		FLOPs:   8 * float64(l.Length*l.Batch) * float64(l.Units*l.Units),
 		Body: func(b *triton.Block) {
-			rows, units, weights := l.tiles(b, b.Input(1), false)
-			m, mIn := rows.column()
-			n, nIn := units.row()
-			start := b.Zeros(dtypes.Float32, l.rows(), n.Dims()[1])
-			// factor is an output as a factor of products, product what comes from it to a gate.
+			rows, units, weights := l.tiles(b, b.Input(1), true)
+			m, mIn := rows.row()
+			n, nIn := units.column()
+			start := b.Zeros(dtypes.Float32, n.Dims()[0], l.rows())
+			// factor is an output as a factor of products, sum what a gate gets from
+			// its product and z.
 			factor := func(h triton.Value) triton.Value { return h }
-			product := func(g int, h, z triton.Value) triton.Value { return b.Dot(h, weights[g], z, l.Rounding) }
+			sum := func(g int, product, z triton.Value) triton.Value { return product.Add(z) }
 			if l.half() {
 				small := b.Full(dtypes.Float32, outputScale, 1, 1)
 				var scales [4]triton.Value
 				for g, w := range weights {
-					scales[g] = scale(0, w)
+					scales[g] = scale(1, w)
 					weights[g], scales[g] = scaled(w, scales[g]), scales[g].Mul(small)
 				}
 				factor = func(h triton.Value) triton.Value { return scaled(h, small) }
-				product = func(g int, h, z triton.Value) triton.Value {
-					return b.Dot(h, weights[g], start, l.Rounding).MulAdd(scales[g], z)
-				}
+				sum = func(g int, product, z triton.Value) triton.Value { return product.MulAdd(scales[g], z) }
 			}
 			last := b.Full(dtypes.Int32, float64(l.Length-1))
 			at := func(t triton.Value, g int) triton.Value {
@@ -140,18 +153,23 @@ func (l LSTM) Kernel() triton.Kernel {
 				next := z(t.Add(1).Min(last))
 				var gates [4]triton.Value
 				for g := range gates {
-					gates[g] = product(g, state[0], state[2+g])
+					gates[g] = b.Dot(weights[g], state[0], start, l.Rounding)
+				}
+				for g := range gates {
+					gates[g] = sum(g, apart(b, gates[g]), state[2+g])
 					if g == 2 {
 						gates[g] = tanh(gates[g])
 					} else {
 						gates[g] = gates[g].Sigmoid()
 					}
-					store(b.Output(2).At(at(t, g)), gates[g], mIn, nIn)
 				}
 				c := gates[1].Mul(state[1]).Add(gates[0].Mul(gates[2]))
 				h := gates[3].Mul(tanh(c))
-				if !nIn.IsZero() { // columns that are no units get sigmoid(0): keep them out of the next products
+				if !nIn.IsZero() { // rows that are no units get sigmoid(0): keep them out of the next products
 					h = nIn.Select(h, 0)
+				}
+				for g := range gates {
+					store(b.Output(2).At(at(t, g)), gates[g], mIn, nIn)
 				}
 				here := t.Mul(l.Batch).Add(m).Mul(l.Units).Add(n)
 				store(b.Output(0).At(here), h, mIn, nIn)
@@ -179,31 +197,29 @@ func (l LSTMBack) Kernel() triton.Kernel {
 		Outputs: []shapes.Shape{l.shape(4)},
 		FLOPs:   8 * float64(l.Length*l.Batch) * float64(l.Units*l.Units),
 		Body: func(b *triton.Block) {
-			rows, units, weights := l.tiles(b, b.Input(3), true)
-			m, mIn := rows.column()
-			n, nIn := units.row()
-			start := b.Zeros(dtypes.Float32, l.rows(), n.Dims()[1])
-			// back is the gradient of the output before, from those of the gates, which
-			// keep puts away.
-			back := func(d [4]triton.Value, keep func(gate int)) triton.Value {
+			rows, units, weights := l.tiles(b, b.Input(3), false)
+			m, mIn := rows.row()
+			n, nIn := units.column()
+			start := b.Zeros(dtypes.Float32, n.Dims()[0], l.rows())
+			// back is the gradient of the output before, from those of the gates.
+			back := func(d [4]triton.Value) triton.Value {
 				sum := start
 				for g := range d {
-					keep(g)
-					sum = b.Dot(d[g], weights[g], sum, l.Rounding)
+					sum = b.Dot(weights[g], d[g], sum, l.Rounding)
 				}
-				return sum
+				return apart(b, sum)
 			}
 			if l.half() {
-				across, products := scale(0, weights[:]...), back
+				up, products := scale(1, weights[:]...), back
 				for g, w := range weights {
-					weights[g] = scaled(w, across)
+					weights[g] = scaled(w, up)
 				}
-				back = func(d [4]triton.Value, keep func(gate int)) triton.Value {
-					down := scale(1, d[:]...)
+				back = func(d [4]triton.Value) triton.Value {
+					down := scale(0, d[:]...)
 					for g := range d {
 						d[g] = scaled(d[g], down)
 					}
-					return products(d, keep).Mul(across).Mul(down)
+					return products(d).Mul(up).Mul(down)
 				}
 			}
 			zero := b.Zeros(dtypes.Int32)
@@ -238,8 +254,10 @@ func (l LSTMBack) Kernel() triton.Kernel {
 					dc.Mul(in).Mul(cell.Mul(cell).Neg().Add(1)),
 					dh.Mul(c).Mul(slope(out)),
 				}
-				next := back(d, func(g int) { store(b.Output(0).At(gate(t, g)), d[g], mIn, nIn) })
-				return append([]triton.Value{next, dc.Mul(forget)}, following...)
+				for g := range d {
+					store(b.Output(0).At(gate(t, g)), d[g], mIn, nIn)
+				}
+				return append([]triton.Value{back(d), dc.Mul(forget)}, following...)
 			})
 		},
 	}
