@@ -30,6 +30,9 @@ type operation struct {
 	// op is the kernel, where its tilings can be tried; nil if there are
 	// several.
 	op kernels.Op
+	// wordy says that the plain form is unrolled, which would compile for minutes when
+	// it is repeated to be timed.
+	wordy bool
 }
 
 // kind is the type of activations of a case.

@@ -79,7 +79,10 @@ func (t timed) line() string {
 // variants are the forms of a case worth timing.
 func (d *desk) variants(c operation, tilings bool) []variant {
 	same := func(_ *hlo.Builder, o fused.Ops) fused.Ops { return o }
-	l := []variant{{"plain", same, c.Build}}
+	var l []variant
+	if !c.wordy {
+		l = append(l, variant{"plain", same, c.Build})
+	}
 	if c.reference != nil {
 		l = append(l, variant{"as GoMLX derives it", same, c.reference})
 	}

@@ -13,12 +13,13 @@ import (
 // lstm is a sequence, forwards and backwards.
 func lstm(length, n, units int) operation {
 	return operation{
-		name: fmt.Sprintf("lstm %d×%d, %d units, both ways f32", length, n, units), limit: 5e-3,
+		name: fmt.Sprintf("lstm %d×%d, %d units, both ways f32", length, n, units), limit: 5e-3, wordy: length*units > 1000,
 		Form: tiling.Form{
 			Inputs: []tiling.Input{{Shape: f32(length, n, 4*units)}, {Shape: f32(units, 4*units), Fill: tiling.Small}, {Shape: f32(length, n, units)}},
 			Build: func(o fused.Ops, in []*Node) []*Node {
-				h := o.LSTM(in[0], in[1])
-				return append([]*Node{h}, Gradient(ReduceAllSum(Mul(h, in[2])), in[0], in[1])...)
+				z, recurrent := StopGradient(in[0]), StopGradient(in[1]) // what the repetition before has made of them is none of its gradient's
+				h := o.LSTM(z, recurrent)
+				return append([]*Node{h}, Gradient(ReduceAllSum(Mul(h, in[2])), z, recurrent)...)
 			},
 			FLOPs: 3 * 8 * float64(length*n*units*units), Bytes: 4 * float64(length*n*units*14),
 		},
