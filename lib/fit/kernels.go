@@ -70,6 +70,26 @@ func (n *Net) prefers(known tiling.Entry) bool {
 	return !known.UsePlain()
 }
 
+// refused goes on with XLA's kernels, now and in later runs, where the device does not
+// take those of package fused: an LSTM's of 65 to 128 units want 136 KiB of shared
+// memory, which the GPUs of data centers have, and others do not.
+func (r *run) refused(why error) {
+	n := r.net
+	r.history.Note = strings.TrimPrefix(fmt.Sprintf("%s; with XLA's kernels, as this device does not take Gaiden's for %s: %v", r.history.Note, n.model.Name, why), "; ")
+	table := n.tilings()
+	defer table.Save() // if it fails the next process asks the device again
+	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
+		if p.Fused == 0 {
+			continue
+		}
+		table.Set(n.stepKey(p.Batch), tiling.Entry{Refused: why.Error()})
+		p.Fused, p.steps = 0, nil
+		if n.config.Unroll == 0 {
+			p.Inner, p.Unroll = p.turn(), 1
+		}
+	}
+}
+
 // fusible says whether package fused has something for steps on a set.
 func (n *Net) fusible(s *Set, batch int) bool {
 	_, err := n.plan(s)
@@ -79,7 +99,7 @@ func (n *Net) fusible(s *Set, batch int) bool {
 // cuda says whether there is a GPU that runs Triton's kernels, or a test that
 // does without.
 func (n *Net) cuda() bool {
-	return n.config.Kernels == plainOps || strings.EqualFold(n.session.Welcome().Platform, "cuda")
+	return n.config.Kernels == plainOps || n.platform == "cuda"
 }
 
 // Fused says how the training steps of the net use kernels of package fused on

@@ -14,8 +14,10 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton"
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/models"
+	"gaiden/lib/session"
 )
 
 // dropped is a net with random numbers between its kernels.
@@ -323,5 +325,48 @@ func TestWorthwhile(t *testing.T) {
 		if got := worthwhile(tt.usual, tt.tried); got != tt.want {
 			t.Errorf("%v µs in place of %v: got %t, want %t", tt.tried, tt.usual, got, tt.want)
 		}
+	}
+}
+
+// TestRefusedKernels trains on a device that has no room for Triton's kernels, as a
+// GPU with too little shared memory: here a CPU that passes for a GPU.
+func TestRefusedKernels(t *testing.T) {
+	s := open(t)
+	tables.Lock()
+	tables.of = map[*session.Session]*tiling.Table{s: {}} // kept nowhere
+	tables.Unlock()
+	gpu := func(name string, k Kernels) (*Net, *Set) {
+		n := attach(t, s, name, models.SineLSTM(70, 5), Config{Kernels: k})
+		n.platform = "cuda"
+		return n, load(t, n, "refused/data", numbers(22, 5, 5, 1))
+	}
+	how := Train{Batch: 5, Epochs: 2}
+	n, data := gpu("auto", AutoKernels)
+	h, err := n.Train(context.Background(), data, how)
+	if err != nil || !strings.Contains(h.Note, "does not take Gaiden's for SineLSTM") || !strings.HasPrefix(h.Note, "with XLA's kernels") || h.Steps != 10 {
+		t.Fatalf("got %d steps, note %q and %v, want 10 with XLA's kernels and a note", h.Steps, h.Note, err)
+	}
+	if e := n.tilings().Known(n.stepKey(5)); e.Refused == "" || !e.UsePlain() {
+		t.Errorf("got %+v in the table, want to know why the device refuses", e)
+	}
+	plain, _ := gpu("plain", XLAKernels)
+	want, err := plain.Train(context.Background(), data, how)
+	if err != nil || !slices.Equal(h.Losses, want.Losses) {
+		t.Errorf("got losses %v, want XLA's %v; %v", h.Losses, want.Losses, err)
+	}
+	if h, err := n.Train(context.Background(), data, how); err != nil || h.Note != "" {
+		t.Errorf("a second run: got note %q and %v, want none: the device is not asked again", h.Note, err)
+	}
+	n.tilings().Set(n.stepKey(5), tiling.Entry{})
+	told := ""
+	if err := n.Tune(context.Background(), data, how, func(line string) { told += line }); err != nil || !strings.Contains(told, "does not take") {
+		t.Errorf("Tune: got %q and %v, want it told", told, err)
+	}
+	if e := n.tilings().Known(n.stepKey(5)); !e.UsePlain() {
+		t.Errorf("after Tune: got %+v, want XLA's kernels", e)
+	}
+	fused, _ := gpu("fused", FusedKernels)
+	if _, err := fused.Train(context.Background(), data, how); !errors.Is(err, wire.CompileError) {
+		t.Errorf("FusedKernels: got %v, want the compiler's error", err)
 	}
 }

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 )
 
@@ -211,9 +213,16 @@ func (r *run) ready(p *portion) error {
 	}
 	began := time.Now()
 	defer func() { r.history.Compile += time.Since(began) }()
+	alive := func() { r.tell("compile") }
 	r.prepare(p)
-	r.tell("compile")
-	return p.steps.ready(r.ctx, func() { r.tell("compile") })
+	alive()
+	err := p.steps.ready(r.ctx, alive)
+	if p.Fused > 0 && r.net.config.Kernels == AutoKernels && errors.Is(err, wire.CompileError) {
+		r.refused(err)
+		r.prepare(p)
+		err = p.steps.ready(r.ctx, alive)
+	}
+	return err
 }
 
 // ahead is how many chunks the devices may still have to do when the next one is

@@ -43,14 +43,18 @@ type Entry struct {
 	Micros float64      `json:"micros"`
 	Plain  float64      `json:"plain"` // µs of XLA's own form; 0 if it was not tried
 	Tried  int          `json:"tried"` // tilings
+	// Refused is why the device does not take the kernel; "" if it does.
+	Refused string `json:"refused,omitempty"`
 }
 
 // noise is how much faster XLA's own form must be to be used: a net of the one
 // kind of kernels is better than a mixture that gains nothing.
 const noise = 1.05
 
-// UsePlain says whether XLA's own form is the fastest.
-func (e Entry) UsePlain() bool { return e.Plain > 0 && (e.Micros == 0 || e.Plain*noise < e.Micros) }
+// UsePlain says whether XLA's own form is the fastest, or the only one.
+func (e Entry) UsePlain() bool {
+	return e.Refused != "" || e.Plain > 0 && (e.Micros == 0 || e.Plain*noise < e.Micros)
+}
 
 // Table is what is known of a device. Its methods may be called from any
 // goroutine. The zero value knows nothing and is kept nowhere.
