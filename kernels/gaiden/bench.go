@@ -98,7 +98,7 @@ func (b *bench) keep(r timing.Record) {
 	}
 	j, err := json.MarshalIndent(b.records, "", " ")
 	if err == nil {
-		err = os.WriteFile(b.out, append(j, '\n'), 0o644)
+		err = replaceFile(b.out, append(j, '\n'))
 	}
 	b.outErr = err
 }

@@ -166,11 +166,7 @@ func writeSpec(dir, display, self string, env map[string]string) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, "kernel.json")
-	if err := os.WriteFile(path+".new", append(spec, '\n'), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return replaceFile(filepath.Join(dir, "kernel.json"), append(spec, '\n'))
 }
 
 // copyLibrary copies what cells import. Files that are the same are left alone,
@@ -228,10 +224,7 @@ func copyFile(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(to+".new", b, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(to+".new", to)
+	return replaceFile(to, b)
 }
 
 func exists(path string) bool {
