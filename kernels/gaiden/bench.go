@@ -83,6 +83,11 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 	if err := parseAll(f, args[1:]); err != nil {
 		return err
 	}
+	if b.out != "" {
+		if err := place(b.out); err != nil { // minutes later it would be a pity
+			return fmt.Errorf("bench: -json: %w", err)
+		}
+	}
 	b.info = sysinfo.Read(context.Background())
 	err := run.run(&b)
 	b.print(stdout)
