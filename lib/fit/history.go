@@ -51,7 +51,7 @@ type History struct {
 	// Stopped says why the run ended before its last epoch; "" when it did not.
 	Stopped string
 	// Devices is how many devices worked; Note says why it is not what was
-	// asked for.
+	// asked for, and why Gaiden's GPU kernels were not used where they were to be.
 	Devices int
 	Note    string
 }

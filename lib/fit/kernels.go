@@ -29,7 +29,7 @@ type Kernels int
 
 const (
 	// AutoKernels are those of package fused, until they are found to be slower
-	// than XLA's; see Net.Tune.
+	// than XLA's, see Net.Tune, or the device refuses them: then History.Note says so.
 	AutoKernels Kernels = iota
 	// XLAKernels are XLA's.
 	XLAKernels

@@ -31,7 +31,8 @@ type Options struct {
 	NoOps   bool // phases and layers
 	AllOps  bool // the ops of every layer, not of the slowest alone
 
-	// Budget is the time to spend on each line; default: 0.3 s.
+	// Budget is the time to spend on each line; default: 0.3 s. The ops of a layer
+	// share what twenty lines get, where there are more.
 	Budget time.Duration
 	// Progress is told what is being measured.
 	Progress func(string)

@@ -3,6 +3,7 @@ package profile
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/session"
@@ -28,6 +29,18 @@ func (m *measurer) task(l *Line, p *hlo.Program, in []*session.Array) (task, err
 	return task{line: l, run: r.run, gated: r.gate != nil}, nil
 }
 
+// together is how many lines' time the ops of a layer get, if there are more: a
+// convolution of blocks has a hundred on a CPU, which took half a minute.
+const together = 20
+
+// allowance is the time of each of some lines, of the budget for one.
+func allowance(tasks []task, budget time.Duration) time.Duration {
+	if len(tasks) > together && tasks[0].line.Level == Operation {
+		return budget * together / time.Duration(len(tasks))
+	}
+	return budget
+}
+
 // measure measures lines in turns, and with them what measuring adds to them.
 func (m *measurer) measure(tasks []task) error {
 	gate, err := m.gateCost()
@@ -38,7 +51,9 @@ func (m *measurer) measure(tasks []task) error {
 	for _, t := range tasks {
 		cases = append(cases, timing.Call(t.line.Path(), func() { check(t.run()) }))
 	}
-	all := m.timer().Times(m.ctx, cases...)
+	timer := m.timer()
+	timer.Budget = allowance(tasks, m.Budget)
+	all := timer.Times(m.ctx, cases...)
 	for i, found := range all[1:] {
 		t := tasks[i]
 		if found.Err != nil && m.ctx.Err() == nil {

@@ -179,3 +179,19 @@ func TestPhasesAddUp(t *testing.T) {
 		})
 	}
 }
+
+func TestAllowance(t *testing.T) {
+	for _, tt := range []struct {
+		level Level
+		lines int
+		want  time.Duration
+	}{{Operation, 5, time.Second}, {Operation, 20, time.Second}, {Operation, 100, 200 * time.Millisecond}, {Layer, 100, time.Second}, {Operation, 0, time.Second}} {
+		tasks := make([]task, tt.lines)
+		for i := range tasks {
+			tasks[i].line = &Line{Level: tt.level}
+		}
+		if got := allowance(tasks, time.Second); got != tt.want {
+			t.Errorf("%d lines of level %v: got %v each, want %v", tt.lines, tt.level, got, tt.want)
+		}
+	}
+}
