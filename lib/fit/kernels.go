@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/models"
@@ -68,6 +70,12 @@ func (n *Net) prefers(known tiling.Entry) bool {
 		return false
 	}
 	return !known.UsePlain()
+}
+
+// refuses says whether err is that of a device that cannot do a program, and not of
+// one that has something else to do.
+func refuses(err error) bool {
+	return errors.Is(err, wire.CompileError) || errors.Is(err, wire.Unsupported)
 }
 
 // refused goes on with XLA's kernels, now and in later runs, where the device does not

@@ -11,7 +11,6 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton/kernels"
-	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/session"
 )
@@ -155,7 +154,7 @@ func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, tell 
 	forms := []*steps{n.steps(data, plain), n.steps(data, fused)}
 	for _, f := range forms {
 		err := f.ready(ctx, nil)
-		if f.Fused > 0 && errors.Is(err, wire.CompileError) {
+		if f.Fused > 0 && refuses(err) {
 			table.Set(key, tiling.Entry{Refused: err.Error()})
 			tell(fmt.Sprintf("%s: XLA's kernels, as this device does not take Gaiden's: %v", n.name, err))
 			return key, table.Save()

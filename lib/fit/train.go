@@ -2,7 +2,6 @@ package fit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
-	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 )
 
@@ -217,7 +215,7 @@ func (r *run) ready(p *portion) error {
 	r.prepare(p)
 	alive()
 	err := p.steps.ready(r.ctx, alive)
-	if p.Fused > 0 && r.net.config.Kernels == AutoKernels && errors.Is(err, wire.CompileError) {
+	if p.Fused > 0 && r.net.config.Kernels == AutoKernels && refuses(err) {
 		r.refused(err)
 		r.prepare(p)
 		err = p.steps.ready(r.ctx, alive)

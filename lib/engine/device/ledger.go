@@ -378,11 +378,15 @@ func shapesOf(all []wire.Type) string {
 	return strings.Join(names, ", ")
 }
 
+// onChip is what XLA says, under the code of a full device, of a kernel that wants more
+// of a processor's own memory than there is: an empty device has no more of it.
+const onChip = "Shared memory size limit exceeded"
+
 // deviceError makes an error of PJRT cross the socket; code is its class unless
 // the plugin says something more exact.
 func deviceError(code wire.Code, err error) *wire.Error {
 	switch {
-	case errors.Is(err, pjrt.ErrOutOfMemory):
+	case errors.Is(err, pjrt.ErrOutOfMemory) && !strings.Contains(err.Error(), onChip):
 		code = wire.OutOfMemory
 	case errors.Is(err, pjrt.ErrUnimplemented):
 		code = wire.Unsupported
