@@ -25,7 +25,7 @@ of a set in the session; without it one that fits is taken, training data before
 others, and noise where there is none.`
 	const options = `
     -b N  examples a step; 32 without it
-    -t T  seconds for each line, and 20 T for the ops of a layer; 0.3 without it`
+    -t T  seconds for each line, 20 T at most for all ops of a layer; 0.3 without it`
 	hunt := func(method, flags string) magic.Run {
 		return func(ctx context.Context, h magic.Host, c magic.Command) error {
 			return huntMagic(ctx, h, c, method, flags, list)

@@ -147,8 +147,7 @@ func (n *Net) devices(s *Set, batch int) (int, string, error) {
 }
 
 // work is what a training step is made of as it is written, in FLOPs; Work is what it
-// needs. It writes the step's program,
-// which takes milliseconds, only once.
+// needs. It writes the step's program, which takes milliseconds, only once.
 func (n *Net) work(s *Set, batch int) (float64, error) {
 	key := fmt.Sprintf("%s/%d", s.key(), batch)
 	if f, is := n.works[key]; is {

@@ -31,7 +31,8 @@ type Kernels int
 
 const (
 	// AutoKernels are those of package fused, until they are found to be slower
-	// than XLA's, see Net.Tune, or the device refuses them: then History.Note says so.
+	// than XLA's, see Net.Tune, or the device refuses them: History.Note of that run
+	// says so.
 	AutoKernels Kernels = iota
 	// XLAKernels are XLA's.
 	XLAKernels
@@ -78,24 +79,38 @@ func refuses(err error) bool {
 	return errors.Is(err, wire.CompileError) || errors.Is(err, wire.Unsupported)
 }
 
-// refused goes on with XLA's kernels, now and in later runs, where the device does not
-// take those of package fused: an LSTM's of 65 to 128 units want 136 KiB of shared
-// memory, which the GPUs of data centers have, and others do not.
-func (r *run) refused(why error) {
+// without goes on with XLA's kernels where the device does not take those of package
+// fused: an LSTM's of 65 to 128 units want 136 KiB of shared memory, which the GPUs of
+// data centers have, and others do not. Later runs know it once ready has found that
+// XLA's are taken: else the error is not the kernels'.
+func (r *run) without(why error, ready func() error) error {
 	n := r.net
-	r.history.Note = strings.TrimPrefix(fmt.Sprintf("%s; with XLA's kernels, as this device does not take Gaiden's for %s: %v", r.history.Note, n.model.Name, why), "; ")
-	table := n.tilings()
-	defer table.Save() // if it fails the next process asks the device again
+	var batches []int
 	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
 		if p.Fused == 0 {
 			continue
 		}
-		table.Set(n.stepKey(p.Batch), tiling.Entry{Refused: why.Error()})
+		batches = append(batches, p.Batch)
 		p.Fused, p.steps = 0, nil
 		if n.config.Unroll == 0 {
 			p.Inner, p.Unroll = p.turn(), 1
 		}
 	}
+	if err := ready(); err != nil {
+		return err
+	}
+	r.history.Note = strings.TrimPrefix(fmt.Sprintf("%s; with XLA's kernels, as this device does not take Gaiden's for %s: %v", r.history.Note, n.model.Name, why), "; ")
+	n.refused(why, batches...) // if it cannot be saved the next process asks the device again
+	return nil
+}
+
+// refused notes that the device does not take the kernels of steps of such batches.
+func (n *Net) refused(why error, batches ...int) error {
+	table := n.tilings()
+	for _, batch := range batches {
+		table.Set(n.stepKey(batch), tiling.Entry{Refused: why.Error()})
+	}
+	return table.Save()
 }
 
 // fusible says whether package fused has something for steps on a set.

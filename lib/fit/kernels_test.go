@@ -365,6 +365,14 @@ func TestRefusedKernels(t *testing.T) {
 	if e := n.tilings().Known(n.stepKey(5)); !e.UsePlain() {
 		t.Errorf("after Tune: got %+v, want XLA's kernels", e)
 	}
+	wrong := attach(t, s, "wrong", models.SineLSTM(71, 5), Config{Flags: map[string]any{"xla_no_such_option": true}})
+	wrong.platform = "cuda"
+	if _, err := wrong.Train(context.Background(), data, how); err == nil {
+		t.Error("an option that there is not: got no error")
+	}
+	if e := wrong.tilings().Known(wrong.stepKey(5)); e != (tiling.Entry{}) {
+		t.Errorf("an error that is not the kernels': got %+v in the table, want nothing", e)
+	}
 	fused, _ := gpu("fused", FusedKernels)
 	if _, err := fused.Train(context.Background(), data, how); !errors.Is(err, wire.CompileError) {
 		t.Errorf("FusedKernels: got %v, want the compiler's error", err)

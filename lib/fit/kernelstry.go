@@ -155,9 +155,8 @@ func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, tell 
 	for _, f := range forms {
 		err := f.ready(ctx, nil)
 		if f.Fused > 0 && refuses(err) {
-			table.Set(key, tiling.Entry{Refused: err.Error()})
 			tell(fmt.Sprintf("%s: XLA's kernels, as this device does not take Gaiden's: %v", n.name, err))
-			return key, table.Save()
+			return key, n.refused(err, r.main.Batch)
 		}
 		if err != nil {
 			return "", err

@@ -212,13 +212,14 @@ func (r *run) ready(p *portion) error {
 	began := time.Now()
 	defer func() { r.history.Compile += time.Since(began) }()
 	alive := func() { r.tell("compile") }
-	r.prepare(p)
-	alive()
-	err := p.steps.ready(r.ctx, alive)
-	if p.Fused > 0 && r.net.config.Kernels == AutoKernels && refuses(err) {
-		r.refused(err)
+	ready := func() error {
 		r.prepare(p)
-		err = p.steps.ready(r.ctx, alive)
+		alive()
+		return p.steps.ready(r.ctx, alive)
+	}
+	err := ready()
+	if p.Fused > 0 && r.net.config.Kernels == AutoKernels && refuses(err) {
+		return r.without(err, ready)
 	}
 	return err
 }
