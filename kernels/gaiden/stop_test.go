@@ -65,6 +65,8 @@ func TestSilentSession(t *testing.T) {
 		}
 		cancel()
 	}
+	l.Close() // ends what still waits
+	a.mu.Lock()
 }
 
 // TestHungSession: nor does one that has answered before, and hangs when a cell has
@@ -76,19 +78,19 @@ func TestHungSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	greeted := make(chan struct{})
+	greeted := make(chan net.Conn, 1)
 	go func() {
 		if c, err := l.AcceptUnix(); err == nil {
 			wire.NewReader(c).Next()
 			wire.NewWriter(c).Send(wire.Welcome, 1, func(b []byte) []byte { return append(b, wire.JSON(wire.WelcomeBody{Protocol: wire.Protocol})...) })
-			close(greeted)
+			greeted <- c
 		}
 	}()
 	var a aftercare
 	if a.session, err = connect(); err != nil {
 		t.Fatal(err)
 	}
-	<-greeted
+	c := <-greeted
 	defer func(d time.Duration) { answerLimit = d }(answerLimit)
 	answerLimit = 50 * time.Millisecond
 	cell := notebook.Ending{Imports: []string{"gaiden/lib/session"}, Panic: session.Hangs + ", and more", Spent: func(string) {}}
@@ -99,6 +101,9 @@ func TestHungSession(t *testing.T) {
 	if notes, err := a.ended(t.Context(), cell); err != nil || len(notes) != 1 || notes[0] != silent {
 		t.Errorf("a cell: got %q, %v, want %q", notes, err, silent)
 	}
+	c.Close()
+	l.Close() // ends what still waits
+	a.mu.Lock()
 }
 
 // TestTheirSession: a session of another user is said to be theirs, not to be none.

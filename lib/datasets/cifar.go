@@ -103,7 +103,7 @@ func (a *archive) fetch(ctx context.Context, s *store, m *Images) ([]byte, error
 	}
 	var damages []error
 	if damaged := new(ChecksumError); errors.As(err, &damaged) {
-		m.Warnings = append(m.Warnings, fmt.Errorf("%w; fetched again", err))
+		m.Warnings = append(m.Warnings, fmt.Sprintf("%v; fetched again", err))
 		damages = append(damages, err)
 	}
 	if err := a.bring(ctx, s, m); err != nil {
@@ -129,7 +129,7 @@ func (a *archive) bring(ctx context.Context, s *store, m *Images) error {
 	}
 	var tried []error
 	if damaged := new(ChecksumError); errors.As(err, &damaged) {
-		m.Warnings = append(m.Warnings, fmt.Errorf("%w; fetched again", err))
+		m.Warnings = append(m.Warnings, fmt.Sprintf("%v; fetched again", err))
 		tried = append(tried, err)
 	}
 	mirrors, err := s.mirrors(a.mirrors)

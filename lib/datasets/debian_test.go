@@ -136,7 +136,7 @@ func TestStandInComesFromThePackageArchive(t *testing.T) {
 		if got, want := images.Title(), "Tiny (in place of Wanted)"; got != want {
 			t.Errorf("%s load: got title %q, want %q", load, got, want)
 		}
-		if images.Reason == nil || !strings.Contains(images.String(), "in place of Wanted") {
+		if images.Reason == "" || !strings.Contains(images.String(), "in place of Wanted") {
 			t.Errorf("%s load: got %v with reason %v, want the stand-in named with its reason", load, images, images.Reason)
 		}
 	}

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Images is a set of labelled pictures of one size, ready to upload.
+// Images is a set of labelled pictures of one size, ready to upload. It is plain
+// memory, which one cell can hand on to the next.
 type Images struct {
 	// Name says what the pictures are: "MNIST", "Fashion-MNIST", "CIFAR-10",
 	// "synthetic 28×28×1 (seed 1)". Show it wherever results are shown.
@@ -14,7 +15,7 @@ type Images struct {
 	// StandsFor names the data set that was asked for where this one is a
 	// stand-in, else it is empty. Reason then says why.
 	StandsFor string
-	Reason    error
+	Reason    string
 
 	Train, Test Split
 
@@ -30,7 +31,7 @@ type Images struct {
 
 	// Warnings are findings that did not stop the load, such as a damaged
 	// file that was fetched again.
-	Warnings []error
+	Warnings []string
 }
 
 // Title is the name for headings: Name, with what it stands for.
@@ -51,7 +52,7 @@ func (m *Images) String() string {
 		fmt.Fprintf(&b, "\n  note: %s is neither on this machine nor within reach; see Reason", m.StandsFor)
 	}
 	for _, w := range m.Warnings {
-		fmt.Fprintf(&b, "\n  warning: %v", w)
+		fmt.Fprintf(&b, "\n  warning: %s", w)
 	}
 	return b.String()
 }

@@ -91,7 +91,7 @@ func (c *collection) loadOr(ctx context.Context, o Options, stand *collection) (
 	if other != nil {
 		return nil, fmt.Errorf("%w; and no stand-in: %w", err, other)
 	}
-	images.StandsFor, images.Reason = c.name, err
+	images.StandsFor, images.Reason = c.name, err.Error()
 	return images, nil
 }
 
@@ -143,7 +143,7 @@ func (c *collection) fetch(ctx context.Context, s *store, m *Images) (contents [
 	for _, f := range c.files {
 		_, err := s.read(f)
 		if damaged := new(ChecksumError); errors.As(err, &damaged) {
-			m.Warnings = append(m.Warnings, fmt.Errorf("%w; fetched again", err))
+			m.Warnings = append(m.Warnings, fmt.Sprintf("%v; fetched again", err))
 			damages = append(damages, err)
 		}
 		if err != nil && s.unpackPlaced(f) != nil {

@@ -56,7 +56,7 @@ func open(t testing.TB) *session.Session {
 	if server.err != nil {
 		t.Fatal(server.err)
 	}
-	s, err := session.Config{Socket: server.socket, Space: t.Name(), NoStart: true}.Open()
+	s, err := session.Config{Socket: server.socket, Space: fmt.Sprintf("%s %p", t.Name(), t), NoStart: true}.Open() // one of its own, also with -count
 	if err != nil {
 		t.Fatal(err)
 	}

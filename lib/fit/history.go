@@ -39,6 +39,16 @@ type Epoch struct {
 	Elapsed    time.Duration
 }
 
+// String is a line such as: epoch 3: loss 0.0717, accuracy 97.80 % (9780/10000);
+// validation loss 0.0812, accuracy 97.40 % (974/1000); after 1.2s.
+func (e Epoch) String() string {
+	s := fmt.Sprintf("epoch %d: %s", e.Number, e.Train)
+	if e.Validation != nil {
+		s += fmt.Sprintf("; validation %s", e.Validation)
+	}
+	return s + fmt.Sprintf("; after %s", e.Elapsed.Round(time.Millisecond))
+}
+
 // History is what a run of training did.
 type History struct {
 	Epochs []Epoch

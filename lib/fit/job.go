@@ -52,7 +52,7 @@ func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
 	if _, err := n.session.StartJob(b.job); err != nil {
 		return nil, err
 	}
-	return &Job{Name: n.name, session: n.session}, nil
+	return &Job{n.name, given(n.session)}, nil
 }
 
 // jobBuilder writes a run down as a job. A turn of the job is a chunk of steps, a

@@ -19,7 +19,7 @@ import (
 //	history, err := job.Follow(ctx, report.Bar())
 type Job struct {
 	Name    string
-	session *session.Session
+	session *session.Session // nil: the notebook's, so that cells can hand on a Job as plain memory, and none begins another
 }
 
 // FindJob finds a job that TrainJob has started.
@@ -33,7 +33,7 @@ func FindJob(s *session.Session, name string) (*Job, error) {
 			return nil, err
 		}
 	}
-	return &Job{Name: name, session: s}, nil
+	return &Job{name, given(s)}, nil
 }
 
 // String says how to see to the job from a cell.
@@ -44,28 +44,45 @@ func (j *Job) String() string {
 // Pause lets the job wait at the end of a program; Resume lets it go on, Stop
 // ends it. Its weights are whole at each of these moments.
 func (j *Job) Pause() error {
-	_, err := j.session.PauseJob(j.Name)
-	return err
+	return j.do((*session.Session).PauseJob)
 }
 
 // Resume lets a job go on that was paused.
 func (j *Job) Resume() error {
-	_, err := j.session.ResumeJob(j.Name)
-	return err
+	return j.do((*session.Session).ResumeJob)
 }
 
 // Stop ends the job.
 func (j *Job) Stop() error {
-	_, err := j.session.StopJob(j.Name)
+	return j.do((*session.Session).StopJob)
+}
+
+func (j *Job) do(verb func(*session.Session, string) (wire.JobInfo, error)) error {
+	s, err := j.open()
+	if err == nil {
+		_, err = verb(s, j.Name)
+	}
 	return err
+}
+
+// open returns the job's session.
+func (j *Job) open() (*session.Session, error) {
+	if j.session != nil {
+		return j.session, nil
+	}
+	return notebook()
 }
 
 // Follow reads the job's log from its beginning on, and returns when the job has
 // ended, with what Train would have returned; or when ctx ends: the job goes on
 // then. Progress is called at least twice a second and may be nil.
 func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, error) {
+	s, err := j.open()
+	if err != nil {
+		return nil, err
+	}
 	var r *jobReader
-	err := j.session.FollowJob(ctx, j.Name, 0, func(i wire.JobInfo, l []wire.JobEntry) error {
+	err = s.FollowJob(ctx, j.Name, 0, func(i wire.JobInfo, l []wire.JobEntry) error {
 		if r == nil {
 			about, err := aboutJob(i)
 			if err != nil {

@@ -39,6 +39,9 @@ const rng = "/" + model.RNGStateVariableName
 // lay finds out what the net keeps by building it once. The store has the
 // initializers.
 func (n *Net) lay() (*model.Store, error) {
+	if err := n.model.Check(); err != nil {
+		return nil, err
+	}
 	var store *model.Store
 	var l layout
 	n.layout = layout{}

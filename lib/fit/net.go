@@ -160,6 +160,9 @@ func (n *Net) open() error {
 	if err := n.connect(); err != nil || n.ready {
 		return err
 	}
+	if err := misset(n.config.Optimizer); err != nil {
+		return fmt.Errorf("fit: %s: %w", n.name, err)
+	}
 	if err := n.attach(); err != nil {
 		return err
 	}
@@ -200,4 +203,14 @@ func notebook() (*session.Session, error) {
 		common.s = s
 	}
 	return common.s, nil
+}
+
+// given is the session that somebody gave, or nil if s is the notebook's.
+func given(s *session.Session) *session.Session {
+	common.Lock()
+	defer common.Unlock()
+	if s == common.s {
+		return nil
+	}
+	return s
 }

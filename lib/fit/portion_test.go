@@ -180,37 +180,50 @@ func TestPaced(t *testing.T) {
 // TestSaves holds that a run asks for a snapshot every few seconds, one at a
 // time, and waits for none.
 func TestSaves(t *testing.T) {
-	asked, end := make(chan int, 10), make(chan int)
-	x := saves{last: time.Now()}
-	ask := func() { x.ask(func() { asked <- 1; <-end }) }
-	count := func() int { time.Sleep(20 * time.Millisecond); return len(asked) }
-	if ask(); count() != 0 {
-		t.Error("a run that has just begun: got a snapshot, want none")
+	end := make(chan int)
+	x := saves{}
+	count := 0
+	written := func() {
+		t.Helper()
+		end <- 1
+		within := time.Now().Add(time.Minute)
+		for x.busy.Load() {
+			if time.Now().After(within) {
+				t.Fatal("a snapshot that is written: it is still being waited for after a minute")
+			}
+			time.Sleep(time.Millisecond)
+		}
 	}
-	x.last = time.Now().Add(-between)
-	if ask(); count() != 1 {
-		t.Errorf("after %v: got %d snapshots, want 1", between, len(asked))
+	for _, tt := range []struct {
+		when string
+		ago  time.Duration // that one was asked for
+		took time.Duration // that one, if not 0
+		want int
+	}{
+		{"a run has just begun", 0, 0, 0},
+		{"time has passed", between, 0, 1},
+		{"one is being written", between, 0, 1},
+		{"it is written", between, 0, 2},
+		{"19 minutes after one of a minute", 19 * time.Minute, time.Minute, 2},
+		{"20 minutes after it", 20 * time.Minute, time.Minute, 3},
+	} {
+		if tt.want > 1 && x.busy.Load() {
+			written()
+		}
+		x.last = time.Now().Add(-tt.ago)
+		if tt.took != 0 {
+			x.took = tt.took
+		}
+		before := x.last
+		x.ask(func() { <-end })
+		if x.last != before {
+			count++
+		}
+		if count != tt.want {
+			t.Errorf("%s: got %d snapshots, want %d", tt.when, count, tt.want)
+		}
 	}
-	x.last = time.Now().Add(-between)
-	if ask(); count() != 1 {
-		t.Errorf("while one is being written: got %d snapshots, want 1", len(asked))
-	}
-	end <- 1
-	time.Sleep(20 * time.Millisecond)
-	if ask(); count() != 2 {
-		t.Errorf("after it: got %d snapshots, want 2", len(asked))
-	}
-	end <- 1
-	time.Sleep(20 * time.Millisecond)
-	x.took, x.last = time.Minute, time.Now().Add(-19*time.Minute)
-	if ask(); count() != 2 {
-		t.Errorf("19 minutes after one of a minute: got %d snapshots, want 2", len(asked))
-	}
-	x.last = time.Now().Add(-20 * time.Minute)
-	if ask(); count() != 3 {
-		t.Errorf("20 minutes after one of a minute: got %d snapshots, want 3", len(asked))
-	}
-	end <- 1
+	written()
 }
 
 // TestGraphs holds that only programs that are small or work in place become CUDA

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -22,6 +23,27 @@ type Prediction struct {
 
 // Row is what the net returned for example i.
 func (p *Prediction) Row(i int) []float32 { return p.Output[i*p.Width : (i+1)*p.Width] }
+
+// String is a line of the first answers: 333 examples: classes 7 4 2 0 8 3 …
+func (p *Prediction) String() string {
+	n := 0
+	if p.Width > 0 {
+		n = len(p.Output) / p.Width
+	}
+	if len(p.Classes) > 0 {
+		return fmt.Sprintf("%d examples: classes %s", n, first(p.Classes, 16))
+	}
+	return fmt.Sprintf("%d examples of %d numbers: %s", n, p.Width, first(p.Output, 8))
+}
+
+// first writes the first few of many.
+func first[T any](l []T, few int) string {
+	s := strings.Trim(fmt.Sprint(l[:min(few, len(l))]), "[]")
+	if len(l) > few {
+		s += " …"
+	}
+	return s
+}
 
 // Probabilities are the softmax of Row i: how likely each class is.
 func (p *Prediction) Probabilities(i int) []float64 {

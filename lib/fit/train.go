@@ -20,7 +20,7 @@ type Train struct {
 	InOrder      bool    // do not shuffle
 	KeepState    bool    // begin an epoch with the state that LSTM layers carry on, not with zeros
 	DropLast     bool    // leave out the last batch of an epoch when it is not full
-	LearningRate float64 // default: the optimizer's
+	LearningRate float64 // default: the optimizer's; an input of the programs: another one costs no compilation
 
 	// Validation is tested after each epoch.
 	Validation *Set
@@ -128,6 +128,12 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 		return nil, fmt.Errorf("fit: %s: batch of %d: want 1 or more", n.name, t.Batch)
 	case t.Batch > data.N:
 		return nil, fmt.Errorf("fit: %s: batch of %d from the %d examples of %s: want no more than there are", n.name, t.Batch, data.N, data.Name)
+	case !(t.LearningRate >= 0) || math.IsInf(t.LearningRate, 0):
+		return nil, fmt.Errorf("fit: %s: learning rate of %g: want more than 0, or 0 for the optimizer's", n.name, t.LearningRate)
+	case math.IsNaN(t.Threshold):
+		return nil, fmt.Errorf("fit: %s: threshold of %g: want the loss at which to end, or 0 for none", n.name, t.Threshold)
+	case t.Patience < 0:
+		return nil, fmt.Errorf("fit: %s: patience of %d epochs: want 1 or more, or 0 to train all epochs", n.name, t.Patience)
 	}
 	if err := n.carries(data, t); err != nil {
 		return nil, err

@@ -277,7 +277,7 @@ func TestWild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, rate := range []float64{1e31, 3e38, math.Inf(1)} {
+	for _, rate := range []float64{1e31, 3e38, 1e39} {
 		_, err = n.Train(ctx, data, Train{Batch: 10, LearningRate: rate})
 		var e *NotFiniteError
 		if !errors.As(err, &e) || e.Step != 1 {
@@ -375,122 +375,5 @@ func TestPartialBatch(t *testing.T) {
 	}
 	if e := h.Last().Train; math.Abs(e.Loss-want) > 1e-5 || e.Right != right || e.N != 701 || h.Steps != 8 {
 		t.Errorf("epoch without learning: got %v of %d in %d steps, want loss %v, %d right of 701 in 8", e, e.N, h.Steps, want, right)
-	}
-}
-
-func TestBadInput(t *testing.T) {
-	s := open(t)
-	ctx := context.Background()
-	n := attach(t, s, "cnn", small(), Config{})
-	ok := digits(10, n.model.Input, 1)
-	data := load(t, n, "ok", ok)
-	other := attach(t, s, "other", models.MLP(3), Config{})
-	loads := []struct {
-		name string
-		data Data
-		want string
-	}{
-		{"no examples", Data{X: []byte{}, Y: []int32{}}, "no examples"},
-		{"labels missing", Data{X: ok.X, Y: ok.Y.([]int32)[:9]}, "10 examples but 9 labels"},
-		{"label too large", Data{X: ok.X, Y: []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 10}}, "label 9 is 10: layer output of small has 10 classes, 0 to 9"},
-		{"label negative", Data{X: ok.X, Y: []int32{-1, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, "label 0 is -1"},
-		{"wrong size", Data{X: make([]byte, 17), Y: []int32{1}}, "layer conv of small takes [4 4 1]"},
-		{"wrong type", Data{X: []float64{1}, Y: []int32{1}}, "examples are a []float64"},
-		{"wrong targets", Data{X: ok.X, Y: make([]float32, 30)}, "layer output of small returns [10]"},
-	}
-	for _, tt := range loads {
-		if _, err := n.Load("bad", tt.data); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
-		}
-	}
-	trains := []struct {
-		name string
-		net  *Net
-		data *Set
-		t    Train
-		want string
-	}{
-		{"batch larger than data", n, data, Train{Batch: 11}, "batch of 11 from the 10 examples of ok"},
-		{"negative epochs", n, data, Train{Epochs: -1}, "-1 epochs"},
-		{"no data", n, nil, Train{}, "no data set"},
-		{"another net's data", other, data, Train{}, "layer flatten of MLP takes [28 28 1]"},
-	}
-	for _, tt := range trains {
-		if _, err := tt.net.Train(ctx, tt.data, tt.t); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
-		}
-	}
-	if _, err := n.Find("nothing"); err == nil || !strings.Contains(err.Error(), `no data set "nothing" in the session, there are ok: load it first`) {
-		t.Errorf("find: got error %v", err)
-	}
-	tall := models.Net{Name: "tall", Input: []int{4, 4, 1}, Layers: []models.Layer{models.Conv2D{Name: "c1", Channels: 1, Kernel: 5}}}
-	if _, err := Attach(s, "tall", tall, Config{}); err == nil || !strings.Contains(err.Error(), "tall: layer c1 got an input of [2 4 4 1]: kernel 5×5 on an image of 4×4") {
-		t.Errorf("layer that does not fit: got error %v", err)
-	}
-	if err := New("a/b", small(), Config{Session: s}).Reset(); err == nil || !strings.Contains(err.Error(), "net name") {
-		t.Errorf("name of a net: got error %v", err)
-	}
-}
-
-// TestOneDNN holds that a net whose convolutions are oneDNN's learns what it
-// learns without, the same twice, and that the session outlives the saving of its
-// programs.
-func TestOneDNN(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	losses := func(name string, with bool) []float32 {
-		net := models.Net{Name: "net", Input: []int{20, 20, 3}, Layers: []models.Layer{
-			models.Conv2D{Name: "c1", Channels: 6, Kernel: 5, Act: models.ReLU}, // [n 16 16 6]: its weights' gradient is a product
-			models.MaxPool2D{Name: "p1", Window: 4},
-			models.Conv2D{Name: "c2", Channels: 8, Kernel: 3, Act: models.ReLU}, // [n 2 2 8]: its image's is
-			models.Flatten{Name: "f"},
-			models.Dense{Name: "output", Units: 10}}}
-		n := attach(t, s, name, net, Config{Seed: 1, OneDNN: with})
-		h, err := n.Train(context.Background(), load(t, n, "bars", digits(64, net.Input, 1)), Train{Epochs: 3, Batch: 8})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h.Losses
-	}
-	want, got, again := losses("without", false), losses("with", true), losses("again", true)
-	for i := range want {
-		if d := math.Abs(float64(got[i] - want[i])); d > 1e-4*math.Max(1, float64(want[i])) {
-			t.Errorf("loss %d: got %v, want %v", i, got[i], want[i])
-		}
-		if again[i] != got[i] {
-			t.Errorf("loss %d: got %v, want %v as before", i, again[i], got[i])
-		}
-	}
-	if _, err := s.Status(); err != nil {
-		t.Error(err)
-	}
-	// One channel, of which oneDNN makes a wrong gradient.
-	one := models.Net{Name: "net", Input: []int{13, 6, 2}, Layers: []models.Layer{
-		models.Conv2D{Name: "c1", Channels: 1, Kernel: 1, Lowering: models.Library},
-		models.Flatten{Name: "f"},
-		models.Dense{Name: "output", Units: 10}}}
-	d := formulaData("SeedCNN", 4, 13*6*2, 0)
-	_, right := step(t, attach(t, s, "one", one, Config{}), d, 4)
-	_, gradients := step(t, attach(t, s, "other", one, Config{OneDNN: true}), d, 4)
-	compare(t, gradients, right, 1e-4)
-}
-
-// TestFirstLook holds that a net whose programs are compiled for a first look has
-// programs of its own, the same first weights, and learns the same.
-func TestFirstLook(t *testing.T) {
-	s := open(t)
-	losses := func(name string, first bool) []float32 {
-		n := attach(t, s, name, small(), Config{Seed: 1, FirstLook: first})
-		h, err := n.Train(context.Background(), load(t, n, "bars", digits(64, small().Input, 1)), Train{Epochs: 3, Batch: 8})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h.Losses
-	}
-	want, got := losses("net", false), losses("net2", true)
-	for i := range want {
-		if d := math.Abs(float64(got[i] - want[i])); d > 1e-4*math.Max(1, float64(want[i])) {
-			t.Errorf("loss %d: got %v, want %v", i, got[i], want[i])
-		}
 	}
 }

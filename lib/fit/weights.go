@@ -15,6 +15,9 @@ type Tensor struct {
 	Data []float32 // row-major
 }
 
+// String is a line of the first numbers: conv/weights [5 5 1 20]: 0.0157 -0.0735 …
+func (t Tensor) String() string { return fmt.Sprintf("%s %v: %s", t.Name, t.Dims, first(t.Data, 8)) }
+
 // Weights copies the net's variables from the device: those that are trained
 // and the running means of batch norm, in the order of the layers.
 func (n *Net) Weights() ([]Tensor, error) {

@@ -103,7 +103,18 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: got error %v, want one that names layer c and holds %q", tt.name, err, tt.want)
 		}
 	}
-	if _, err := fit.Summary(models.Net{Name: "none"}); err == nil {
-		t.Error("no layers: got no error, want one")
+	dense := models.Dense{Name: "a", Units: 2}
+	for _, tt := range []struct {
+		net  models.Net
+		want string
+	}{
+		{models.Net{Name: "none"}, `net "none" has no layers`},
+		{models.SineLSTM(5, -1), "net SineLSTM has an input of [-1 1]: want sides of 1 or more"},
+		{models.Net{Name: "twins", Input: flat, Layers: []models.Layer{dense, models.Flatten{}, dense}}, "twins: layers 1 and 3 are both called a: want names that differ"},
+		{models.Net{Name: "path", Input: flat, Layers: []models.Layer{models.Flatten{}, models.Dense{Name: "a/b", Units: 2}}}, `path: layer 2 is called "a/b"`},
+	} {
+		if _, err := fit.Summary(tt.net); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("got error %v, want %q", err, tt.want)
+		}
 	}
 }

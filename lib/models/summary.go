@@ -44,8 +44,8 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 			}
 		}
 	}()
-	if len(net.Layers) == 0 {
-		return s, fmt.Errorf("models: net %q has no layers: want at least one", net.Name)
+	if err := net.Check(); err != nil {
+		return s, err
 	}
 	g := NewGraph(backend, net.Name)
 	store := model.NewStore()

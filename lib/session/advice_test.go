@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -79,7 +80,11 @@ func TestFull(t *testing.T) {
 	bindAll(t, p.open("neighbour"), map[string][]float32{"theirs": make([]float32, 50_000)})
 	s := p.open("full")
 	bindAll(t, s, map[string][]float32{"mine": make([]float32, 40_000), "one": {1}})
-	bindAll(t, s, map[string][]float32{"one": {2}}) // the cell before has replaced it, and can be undone
+	older, err := s.Array("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bindAll(t, s, map[string][]float32{"one": {2}}) // older is held by the program, which still has it below
 	x, err := s.Array("one")
 	if err != nil {
 		t.Fatal(err)
@@ -97,6 +102,7 @@ func TestFull(t *testing.T) {
 	if e.Next != want {
 		t.Errorf("got %s\nwant %s", e.Next, want)
 	}
+	runtime.KeepAlive(older)
 	if err := s.Quota(300_000); err != nil {
 		t.Fatal(err)
 	}

@@ -257,7 +257,7 @@ func TestFollowSurvives(t *testing.T) {
 func TestJobSurvives(t *testing.T) {
 	p := serve(t)
 	s := p.open("survives")
-	turns := 400
+	turns := 2000 // more than six lives of a worker do on a busy machine
 	if _, err := s.StartJob(counting(t, s, turns, 5, 20)); err != nil {
 		t.Fatal(err)
 	}

@@ -182,6 +182,22 @@ class Kernel(unittest.TestCase):
         reply, msgs = self.run_cell("fmt.Println(1)")
         self.assertEqual((reply["status"], self.text(msgs)), ("ok", "1\n"))
 
+    def test_job_in_a_variable(self):
+        """What TrainJob returns is a value like others: a cell that names it begins no second training."""
+        reply, msgs = self.run_cell(
+            "var net = fit.New(\"worked\", models.Net{Name: \"worked\", Input: []int{64}, Layers: []models.Layer{models.Dense{Name: \"output\", Units: 10}}}, fit.Config{Seed: 1})\n"
+            "x, y := make([]float32, 512*64), make([]int32, 512)\nfor i := range y { y[i] = int32(i % 10) }\n"
+            "train, err := net.Load(\"worked\", fit.Data{X: x, Y: y})\nif err != nil { panic(err) }\n"
+            "job, err := net.TrainJob(train, fit.Train{Epochs: 2000, Batch: 16})\nif err != nil { panic(err) }\nif err := job.Pause(); err != nil { panic(err) }")
+        self.assertEqual(reply["status"], "ok", msgs)
+        for code, want in (("fmt.Println(job.Name)", "worked\n"), ("fmt.Println(job.Resume())", "<nil>\n"), ("h, err := job.Follow(context.Background(), nil)\nfmt.Println(err, len(h.Epochs))", "<nil> 2000\n"),
+                           ("fmt.Println(job.Name, len(h.Epochs))", "worked 2000\n")):
+            reply, msgs = self.run_cell(code)
+            self.assertEqual((reply["status"], self.text(msgs)), ("ok", want), msgs)
+        reply, msgs = self.run_cell("s, err := session.Open()\nif err != nil { panic(err) }\njobs, err := s.Jobs()\nif err != nil { panic(err) }\n"
+                                    "fmt.Println(len(jobs), jobs[0].State, jobs[0].Place.Turn == jobs[0].Turns)")
+        self.assertEqual(self.text(msgs), "1 done true\n", msgs)
+
     def test_stops_at_random_moments(self):
         self.run_cell("import \"context\"\nvar net = fit.New(\"stopped\", models.Net{Name: \"stopped\", Input: []int{784}, Layers: []models.Layer{models.Dense{Name: \"hidden\", Units: 64, Act: models.ReLU}, models.Dense{Name: \"output\", Units: 10}}}, fit.Config{Seed: 1})\nrounds := 0")
         load = ("x, y := make([]float32, 512*784), make([]int32, 512)\nfor i := range x { x[i] = float32(i%97) / 97 }\nfor i := range y { y[i] = int32(i % 10) }\n"

@@ -41,7 +41,7 @@ func (c *Composer) check(ctx context.Context, w *writer) (report, error) {
 			continue
 		}
 		if len(r.errs) > 0 {
-			return r, newBuildError(c.explain(w, r.errs))
+			return r, newBuildError(c.explain(w, r))
 		}
 		w.decide(r)
 		return r, ctx.Err()
@@ -178,9 +178,9 @@ func (w *writer) dropUnused(errs []types.Error) bool {
 }
 
 // explain turns the checker's errors into diagnostics.
-func (c *Composer) explain(w *writer, errs []types.Error) []Diagnostic {
+func (c *Composer) explain(w *writer, r report) []Diagnostic {
 	var found complaints
-	for _, e := range errs {
+	for _, e := range r.errs {
 		if strings.HasPrefix(e.Msg, "\t") && len(found.all) > 0 {
 			continue // "other declaration of x": a second line to the error before
 		}
@@ -196,7 +196,9 @@ func (c *Composer) explain(w *writer, errs []types.Error) []Diagnostic {
 			if ok {
 				d.Text = lineOf(w.source(id), pos.Line)
 			}
-			d.Hint = c.hint(w, e.Msg)
+			if d.Hint = c.hint(w, e.Msg); d.Hint == "" && noMember.MatchString(e.Msg) {
+				d.Hint = c.member(r, e.Pos)
+			}
 		})
 	}
 	return found.all

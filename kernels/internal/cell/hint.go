@@ -54,11 +54,26 @@ func (c *Composer) exported(w *writer, name, member string) string {
 		if p == nil || p.Name() != name && im.Name != name {
 			continue
 		}
-		if near := c.nearest(member, slices.DeleteFunc(p.Scope().Names(), func(n string) bool { return !token.IsExported(n) })); near != "" {
+		if cell, ok := c.Memory.definedIn(name); ok {
+			return notKept(cell, name)
+		}
+		all := slices.DeleteFunc(p.Scope().Names(), func(n string) bool { return !token.IsExported(n) })
+		if near := c.nearest(member, all); near != "" {
 			return "did you mean " + name + "." + near + "?"
+		}
+		if library := c.Module.libraryPath(); library != "" && strings.HasPrefix(im.Path, library+"/") {
+			return name + " has " + some(all)
+		}
+		if im.Cell == 0 { // nobody asked for it
+			return name + " is the package " + im.Path + " here: no cell that was run has a variable of this name"
 		}
 	}
 	return ""
+}
+
+// notKept says that a cell would have defined a name.
+func notKept(cell int, name string) string {
+	return "cell " + strconv.Itoa(cell) + " defines " + name + ", but did not come to keep it; run it again"
 }
 
 // shadows says that a variable of an earlier cell hides the package that was
@@ -84,20 +99,22 @@ func (c *Composer) shadows(w *writer, name, member string) string {
 
 // words are names that Go has not, but others have, and what to write instead.
 var words = map[string]string{
-	"help":  "%help lists the magics, and NAME? explains a name",
-	"exit":  "os.Exit(0) ends a cell's program; the kernel ends from the front end's menu",
-	"quit":  "os.Exit(0) ends a cell's program; the kernel ends from the front end's menu",
-	"ls":    "a command of the shell begins with an exclamation mark: !ls",
-	"pwd":   "a command of the shell begins with an exclamation mark: !pwd",
-	"cat":   "a command of the shell begins with an exclamation mark: !cat FILE",
-	"cd":    "%cd DIRECTORY changes the directory",
-	"True":  "Go writes true",
-	"False": "Go writes false",
-	"None":  "Go writes nil",
-	"null":  "Go writes nil",
-	"str":   "fmt.Sprint makes text of a value",
-	"Out":   "what later cells want needs a name: x := …",
-	"_1":    "what later cells want needs a name: x := …",
+	"help":   "%help lists the magics, and NAME? explains a name",
+	"exit":   "os.Exit(0) ends a cell's program; the kernel ends from the front end's menu",
+	"quit":   "os.Exit(0) ends a cell's program; the kernel ends from the front end's menu",
+	"ls":     "a command of the shell begins with an exclamation mark: !ls",
+	"pwd":    "a command of the shell begins with an exclamation mark: !pwd",
+	"cat":    "a command of the shell begins with an exclamation mark: !cat FILE",
+	"nvidia": "a command of the shell begins with an exclamation mark: !nvidia-smi",
+	"cd":     "%cd DIRECTORY changes the directory",
+	"True":   "Go writes true",
+	"False":  "Go writes false",
+	"None":   "Go writes nil",
+	"null":   "Go writes nil",
+	"str":    "fmt.Sprint makes text of a value",
+	"must":   "func must[T any](v T, err error) T { if err != nil { panic(err) }; return v } defines it, in a cell above",
+	"Out":    "what later cells want needs a name: x := …",
+	"_1":     "what later cells want needs a name: x := …",
 }
 
 // assigns matches a line that gives a name a value and does not define it.
@@ -125,7 +142,7 @@ func (c *Composer) hint(w *writer, message string) string {
 	}
 	name := m[1]
 	if cell, ok := c.Memory.definedIn(name); ok {
-		return "cell " + strconv.Itoa(cell) + " defines " + name + ", but did not come to keep it; run it again"
+		return notKept(cell, name)
 	}
 	var names []string
 	for _, d := range w.decls {

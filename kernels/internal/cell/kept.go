@@ -153,8 +153,23 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 	}
 	if !stale {
 		k.finish(left)
+		k.halves()
 	}
 	return stale, notes
+}
+
+// halves lets it be said of a value of the library, too, that it is made anew,
+// where that makes others anew that are kept: net, history := train() would train
+// in each cell that names net.
+func (k *Carry) halves() {
+	m := k.memory
+	for _, def := range k.program.unit.define {
+		if slices.ContainsFunc(def.names, func(name string) bool { return m.kept[name] != nil && k.program.tracked[name] != "error" }) {
+			for _, name := range def.names {
+				delete(m.said, name)
+			}
+		}
+	}
 }
 
 // adopt takes over one variable: "kept" name file bytes preview types…

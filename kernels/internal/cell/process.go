@@ -34,7 +34,8 @@ type Command struct {
 	// Input is what the program reads from its standard input, followed by
 	// end of file. With Ask set, it is followed by the lines that Ask returns
 	// instead: Ask is called whenever the program is found waiting for input,
-	// and an error from it means end of file.
+	// and an error from it means end of file, but for context.Canceled: the
+	// program is about to be stopped, and must not go on before it is.
 	Input []byte
 	Ask   func(context.Context) (string, error)
 

@@ -3,6 +3,7 @@ package cell
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -32,7 +33,7 @@ func (r *running) watchStdin(ctx context.Context) {
 		r.out.catchUp() // the program's own prompt stands above ours
 		r.err.catchUp()
 		line, err := r.Ask(ctx)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, context.Canceled) { // whoever stops the program may have told Ask before ctx
 			return
 		}
 		if err != nil {

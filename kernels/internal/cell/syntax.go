@@ -7,15 +7,35 @@ import (
 	"strings"
 )
 
-// inGo matches lines that give a name to what a magic or a shell command yields, as
-// IPython's may.
-var inGo = regexp.MustCompile(`^\s*[\pL_][\pL\pN_, ]*:?=\s*[%!][\pL_]+ ?.*$`)
+// habits are lines that are right elsewhere and not in Go, and what to write
+// instead. The first that matches counts.
+var habits = []struct {
+	line *regexp.Regexp
+	hint string
+}{
+	{regexp.MustCompile(`^\s*[\pL_][\pL\pN_, ]*:?=\s*[%!][\pL_]+ ?.*$`), // as IPython's may
+		"a magic or a shell command is a line of its own and yields no value to Go; timing.Timer{}.Time measures as %timeit does, exec.Command runs as ! does"},
+	{regexp.MustCompile(`^\s*(import [\pL_][\w.]*( as \w+)?|from [\w.]+ import .*|(def|class) \w+.*:|(while|if|elif|with) .*:|for [\w, ()]+ in .*|(else|try):|print .*|\w+\s*=\s*lambda\b.*)\s*$`),
+		"this line is Python's, and the kernel runs Go; %%script python3 gives a cell to Python"},
+	{regexp.MustCompile(`^\s*\w+\s*:?=\s*\[[^\]]*[^\]\d][^\]]*\]\s*$`),
+		"Go's lists have a type: x := []int{1, 2, 3}, or []float32{…}, []string{…}"},
+	{regexp.MustCompile(`^\s*\w+\s*:?=\s*\{.*\}\s*$`),
+		"Go's maps have types: x := map[string]int{\"a\": 1}"},
+	{regexp.MustCompile(`^\s*((pip3?|conda|apt|apt-get|brew|git|python3?|mkdir|rm|cp|mv|ls|cat|head|tail|grep|find|wget|curl|tar|unzip|echo|export) [-\w./~].*|go (build|env|get|install|mod|run|test|version|vet)\b.*)$`),
+		"a command of the shell begins with an exclamation mark: !ls -l"},
+	{regexp.MustCompile(`^\s*#\s*(include\s*["<]|(define|ifdef|ifndef|pragma|undef)\s+\w|(if|elif)\s|(else|endif)\b)`),
+		"this line is C's, and the kernel runs Go, which has no headers: packages are found by their names"},
+}
 
-// python matches lines that Python has and Go has not.
-var python = regexp.MustCompile(`^\s*(import [\pL_][\w.]*( as \w+)?|from [\w.]+ import .*|(def|class) \w+.*:|(for|while|if|elif|with) .*:|(else|try):|print .*)\s*$`)
-
-// preprocessor matches lines that C's preprocessor takes.
-var preprocessor = regexp.MustCompile(`^\s*#\s*(include\s*["<]|(define|ifdef|ifndef|pragma|undef)\s+\w|(if|elif)\s|(else|endif)\b)`)
+// habit is what to write instead of a line.
+func habit(line string) string {
+	for _, h := range habits {
+		if h.line.MatchString(line) {
+			return h.hint
+		}
+	}
+	return ""
+}
 
 // foundEnd is what the parser's errors say where more was wanted.
 const foundEnd = "found the end of the cell"
@@ -39,21 +59,20 @@ func (u *Unit) syntax(err error, prefix int) []Diagnostic {
 			message = strings.Replace(message, "found '}'", foundEnd, 1)
 			message = strings.Replace(message, "found 'EOF'", foundEnd, 1)
 		}
+		if len(found.all) > 0 && strings.HasSuffix(message, foundEnd) {
+			continue // the parser has lost its way at an earlier mistake
+		}
 		offset = min(max(offset, 0), len(u.Text))
 		line, _ := slices.BinarySearch(lines, offset+1)
 		found.add(Diagnostic{Cell: u.ID, Line: line, Column: offset - lines[line-1] + 1, Message: "syntax error: " + message}, func(d *Diagnostic) {
 			d.Text = lineOf(u.Text, line)
-			if message == "expected 1 expression" {
+			switch h := habit(d.Text); {
+			case message == "expected 1 expression":
 				d.Hint = "a cell shows the value of one expression; fmt.Println(a, b) prints several"
-			} else if inGo.MatchString(d.Text) {
-				d.Hint = "a magic or a shell command is a line of its own and yields no value to Go; timing.Timer{}.Time measures as %timeit does, exec.Command runs as ! does"
-			} else if python.MatchString(d.Text) {
-				d.Hint = "this line is Python's, and the kernel runs Go; %%script python3 gives a cell to Python"
-			} else if strings.HasPrefix(message, "illegal character U+0023") {
+			case h != "":
+				d.Hint = h
+			case strings.HasPrefix(message, "illegal character U+0023"):
 				d.Hint = "Go's comments begin with //"
-				if preprocessor.MatchString(d.Text) {
-					d.Hint = "this line is C's, and the kernel runs Go, which has no headers: packages are found by their names"
-				}
 			}
 		})
 	}

@@ -191,6 +191,7 @@ func TestFlood(t *testing.T) {
 // TestStop: whatever a cell does, Stop ends it, and the next cell runs.
 func TestStop(t *testing.T) {
 	const obedient, stubborn = time.Second, 4 * time.Second
+	const questionGone = "reading input, the question gone first"
 	tests := []struct {
 		name   string
 		code   string
@@ -199,6 +200,7 @@ func TestStop(t *testing.T) {
 		{"loop", "fmt.Println(\"go\")\nfor {\n}", obedient},
 		{"sleep", "fmt.Println(\"go\")\ntime.Sleep(time.Hour)", obedient},
 		{"reading input", "fmt.Println(\"go\")\nvar s string\nfmt.Scanln(&s)", obedient},
+		{questionGone, "fmt.Println(\"go\")\nvar s string\nfmt.Scanln(&s)", obedient},
 		{"shell", "!echo go; sleep 1000", obedient},
 		{"flood", "for {\n\tfmt.Println(\"go\")\n}", obedient},
 		{"ignores signals", "signal.Ignore(os.Interrupt, syscall.SIGTERM)\nfmt.Println(\"go\")\nselect {\ncase <-time.After(time.Hour):\n}", stubborn},
@@ -214,6 +216,11 @@ func TestStop(t *testing.T) {
 			defer stop()
 			out := &stopper{began: make(chan struct{})}
 			out.Answer = func(string, bool) (string, error) { <-ctx.Done(); return "", ctx.Err() }
+			pause := 20 * time.Millisecond
+			if tt.name == questionGone {
+				out.Answer = func(string, bool) (string, error) { return "", context.Canceled }
+				pause = 300 * time.Millisecond
+			}
 			done := make(chan *jupyter.Error)
 			go func() {
 				r.count++
@@ -226,7 +233,7 @@ func TestStop(t *testing.T) {
 			case <-time.After(60 * time.Second):
 				t.Fatal("the cell does not begin")
 			}
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(pause)
 			start := time.Now()
 			stop()
 			select {

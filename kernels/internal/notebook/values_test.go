@@ -111,6 +111,9 @@ func TestValues(t *testing.T) {
 		{name: "type that nobody can name", define: "tk := list.New().PushBack(1)\nrt := reflect.TypeOf(1)", use: "rt.Kind()", want: "int", said: "rt is made anew"},
 		{name: "var with a function", define: "var twice = func(i int) int { return 2 * i }\ntwice(1)", use: "twice(21)", want: "42", said: "twice is made anew"},
 		{name: "type of the library", define: "guest := &greeting.Guest{Greet: func() string { return \"hi\" }}", use: "guest.Greet()", want: "hi"},
+		{name: "type of the library, and an error", define: "guest2, none := &greeting.Guest{Greet: func() string { return \"hi\" }}, error(nil)", use: "guest2.Greet()", want: "hi"},
+		{name: "type of the library, and what it cost", define: "func invite() (*greeting.Guest, int) { return &greeting.Guest{Greet: func() string { return \"hi\" }}, 7 }\nguest3, cost := invite()", use: "guest3.Greet()", want: "hi", said: "guest3 is made anew from cell %, line 2"},
+		{name: "what it cost", define: "", use: "cost", want: "7"},
 		{name: "flag", define: "var deep = flag.Int(\"deep\", 3, \"\")\n*deep = 4", use: "*deep", want: "3"},
 
 		// Changed types.

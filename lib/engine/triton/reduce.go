@@ -2,6 +2,7 @@ package triton
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/gomlx/compute/dtypes"
 )
@@ -42,6 +43,39 @@ func (v Value) fold(op string, axis int, float, integer string) Value {
 
 // Sum adds up along an axis, which disappears.
 func (v Value) Sum(axis int) Value { return v.fold("Sum", axis, "arith.addf", "arith.addi") }
+
+// SumTogether is Sum along an axis that lies across a block's warps, as the parts of a
+// product's depth do. Each thread is given all numbers of its sums first, all at once
+// through shared memory, and adds them up; Triton's own reduction passes them from warp
+// to warp with a barrier for each.
+func (v Value) SumTogether(axis int) Value {
+	t := v.reduced("SumTogether", axis)
+	if t.Dims == nil || !v.typ.isFloat() {
+		v.b.refuse("SumTogether", "got axis %d of %s, want floating-point numbers, and another axis", axis, v.typ)
+	}
+	order := ""
+	for i := range v.typ.Dims {
+		if i != axis {
+			order += strconv.Itoa(i) + ", "
+		}
+	}
+	n := v.typ.Dims[axis]
+	x := v.b.op(t.last(n), "tt.trans %s {order = array<i32: %s%d>} : %s -> %s", v.name, order, axis, v.typ, t.last(n))
+	for ; n > 1; n /= 2 {
+		x = x.Reshape(t.last(n/2, 2).Dims...)
+		half := t.last(n / 2)
+		even, odd := v.b.value(half), v.b.value(half)
+		v.b.line("%s, %s = tt.split %s : %s -> %s", even.name, odd.name, x.name, x.typ, half)
+		x = even.Add(odd)
+	}
+	return x.Reshape(t.Dims...)
+}
+
+// last is the type with more sides at its end.
+func (t Type) last(dims ...int) Type {
+	t.Dims = append(slices.Clone(t.Dims), dims...)
+	return t
+}
 
 // Largest is the largest along an axis, which disappears. A NaN wins.
 func (v Value) Largest(axis int) Value {

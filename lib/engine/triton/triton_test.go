@@ -238,6 +238,8 @@ func TestRefusals(t *testing.T) {
 		}), "want two of one floating point type"},
 		{"exp of bfloat16", body(func(b *triton.Block) { b.Input(2).At(b.Range(64)).Load().Exp() }), "Exp: got tensor<64xbf16>, want float32"},
 		{"axis", body(func(b *triton.Block) { row(b).Sum(1) }), "Sum: got axis 1"},
+		{"the only axis", body(func(b *triton.Block) { row(b).SumTogether(0) }), "SumTogether: got axis 0"},
+		{"whole numbers together", body(func(b *triton.Block) { b.Range(64).Reshape(4, 16).SumTogether(0) }), "SumTogether: got axis 0"},
 		{"loop results", body(func(b *triton.Block) {
 			b.For(0, 4, 1, []triton.Value{row(b)}, func(triton.Value, []triton.Value) []triton.Value { return nil })
 		}), "For: got 0 results of the body, want 1"},

@@ -120,35 +120,39 @@ type choice struct {
 	choose func(op kernels.Op) kernels.Op
 }
 
-// choices are those of the update in float32, and of the products in bfloat16.
+// choices are those of the updates, and of the products.
 func choices(c operation, tilings bool) (l []choice) {
 	if !tilings || !strings.Contains(c.name, "step") {
 		return nil
 	}
-	tiles := (kernels.LinearUpdate{Batch: 100, In: 1000, Out: 1000}).Tiles()
+	kind := dtypes.Float32
 	if c.bf16 {
-		tiles = (kernels.Linear{Batch: 100, In: 1000, Out: 1000, Compute: dtypes.BFloat16}).Tiles()
+		kind = dtypes.BFloat16
 	}
-	for _, t := range tiles {
-		if c.bf16 && (t.Warps > 4 || t.M+t.N < 64 || t.K*t.Split < 64) {
-			continue // hopeless by itself
+	add := func(what string, update bool, tiles []kernels.Tile) {
+		for _, t := range tiles {
+			l = append(l, choice{what + " " + t.String(), func(op kernels.Op) kernels.Op {
+				in, out, updates := 0, 0, false
+				switch p := op.(type) {
+				case kernels.LinearUpdate:
+					in, out, updates = p.In, p.Out, true
+				case kernels.Linear:
+					in, out = p.In, p.Out
+				case kernels.LinearInput:
+					in, out = p.In, p.Out
+				}
+				if in*out >= 512*512 && updates == update {
+					return op.With(t)
+				}
+				return fused.Usual(op)
+			}})
 		}
-		l = append(l, choice{"large layers " + t.String(), func(op kernels.Op) kernels.Op {
-			in, out, update := 0, 0, false
-			switch p := op.(type) {
-			case kernels.LinearUpdate:
-				in, out, update = p.In, p.Out, true
-			case kernels.Linear:
-				in, out = p.In, p.Out
-			case kernels.LinearInput:
-				in, out = p.In, p.Out
-			}
-			if in*out >= 512*512 && update != c.bf16 {
-				return op.With(t)
-			}
-			return fused.Usual(op)
-		}})
 	}
+	add("large updates", true, (kernels.LinearUpdate{Batch: 100, In: 1000, Out: 1000, Compute: kind}).Tiles())
+	products := (kernels.Linear{Batch: 100, In: 1000, Out: 1000, Compute: kind}).Tiles()
+	add("large products", false, slices.DeleteFunc(products, func(t kernels.Tile) bool {
+		return t.Warps > 4 || t.M+t.N < 64 || t.K*t.Split < 64 // hopeless by itself
+	}))
 	return l
 }
 

@@ -2,6 +2,7 @@ package emulate
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,6 +100,36 @@ func TestRounding(t *testing.T) {
 	} {
 		if got := round(tt.d, tt.got); got != tt.want {
 			t.Errorf("%v as %s: got %v, want %v", tt.got, tt.d, got, tt.want)
+		}
+	}
+}
+
+// TestSumTogether holds that it is Sum, along each axis and for each number of parts.
+func TestSumTogether(t *testing.T) {
+	for _, dims := range [][]int{{4, 8}, {8, 4}, {2, 4, 4}, {16, 2, 1}, {1, 32}} {
+		for axis := range dims {
+			left := 1
+			for i, d := range dims {
+				if i != axis {
+					left *= d
+				}
+			}
+			k := triton.Kernel{Name: "k", Inputs: []shapes.Shape{f32(32)}, Outputs: []shapes.Shape{f32(left), f32(left)}, Body: func(b *triton.Block) {
+				x := b.Input(0).At(b.Range(32)).Load().Reshape(dims...)
+				b.Output(0).At(b.Range(left)).Store(x.Sum(axis).Reshape(left))
+				b.Output(1).At(b.Range(left)).Store(x.SumTogether(axis).Reshape(left))
+			}}
+			x := make([]float64, 32)
+			for i := range x {
+				x[i] = float64(i * i)
+			}
+			out, err := Run(k, x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(out[0], out[1]) {
+				t.Errorf("%v along %d: got %v, want %v", dims, axis, out[1], out[0])
+			}
 		}
 	}
 }

@@ -156,6 +156,12 @@ func (m *machine) step(o *op) error {
 		out.array = a[0].array
 	case "tt.gather":
 		return m.gather(o, a, out)
+	case "tt.split":
+		half := newTile(t)
+		for i := range out.data {
+			out.data[i], half.data[i] = a[0].data[2*i], a[0].data[2*i+1]
+		}
+		m.values[o.results[1]] = half
 	case "tt.trans":
 		transpose(a[0], out, o.order)
 	case "tt.addptr":

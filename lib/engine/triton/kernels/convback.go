@@ -191,7 +191,12 @@ func (p PartsUpdate) task(rule Rule) task {
 					}
 					return []triton.Value{c[0].Add(load(in[0].At(i.Add(m).Mul(each).Add(n.Add(first))), some, nIn))}
 				})[0]
-				finish(sum.Sum(0).Expand(0))
+				if p.Parts > manyParts { // a warp has most of them
+					sum = sum.Sum(0)
+				} else {
+					sum = sum.SumTogether(0)
+				}
+				finish(sum.Expand(0))
 			}
 			main := func() {
 				at := stretch(b, block, size, weights)

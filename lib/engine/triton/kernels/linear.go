@@ -55,34 +55,50 @@ func (l Linear) Kernel() triton.Kernel {
 		Body: func(b *triton.Block) {
 			columns := stretch(b, b.ProgramID(0), t.N, l.Out)
 			rows := stretch(b, b.ProgramID(1), t.M, l.Batch)
+			n, nIn := columns.row()
+			m, mIn := rows.column()
+			// What comes after the product is on its way meanwhile.
+			var bias, last triton.Value
+			if !l.NoBias {
+				bias = load(b.Input(2).At(n), nIn)
+			}
+			if l.Classes > 0 {
+				last = l.last(b, b.Input(len(in)-1), columns)
+			}
 			sum := product(b, t, or32(l.Compute),
 				factor{b.Input(0), rows, l.In, 1},
 				factor{b.Input(1), columns, 1, l.Out}, l.In)
-			n, nIn := columns.row()
-			m, mIn := rows.column()
 			if !l.NoBias {
-				sum = sum.Add(load(b.Input(2).At(n), nIn))
+				sum = sum.Add(bias)
 			}
 			result := l.Act.of(sum).To(y)
 			store(b.Output(0).At(m.Mul(l.Out).Add(n)), result, mIn, nIn)
 			if l.Classes > 0 {
-				l.begin(b, t, b.Input(len(in)-1), rows, columns, result)
+				l.begin(b, t, last, rows, columns, result)
 			}
 		},
 	}
 }
 
+// last are the last layer's weights for a block's columns of y.
+func (l Linear) last(b *triton.Block, weights triton.Value, columns span) triton.Value {
+	c, cIn := l.classes(b).row()
+	k, kIn := columns.column()
+	return load(weights.At(k.Mul(l.Classes).Add(c)), kIn, cIn)
+}
+
+func (l Linear) classes(b *triton.Block) span {
+	return stretch(b, b.Zeros(dtypes.Int32), LargestEnd, l.Classes)
+}
+
 // begin stores a block's part of the logits.
-func (l Linear) begin(b *triton.Block, t Tile, weights triton.Value, rows, columns span, y triton.Value) {
-	classes := stretch(b, b.Zeros(dtypes.Int32), LargestEnd, l.Classes)
-	c, cIn := classes.row()
+func (l Linear) begin(b *triton.Block, t Tile, last triton.Value, rows, columns span, y triton.Value) {
+	c, _ := l.classes(b).row()
 	m, mIn := rows.column()
 	if _, nIn := columns.row(); !nIn.IsZero() { // what two blocks have counts once
 		y = nIn.Select(y, 0)
 	}
-	k, kIn := columns.column()
-	w := load(weights.At(k.Mul(l.Classes).Add(c)), kIn, cIn)
-	part := b.Dot(y.To(or32(l.Compute)), w.To(or32(l.Compute)), b.Zeros(dtypes.Float32, t.M, LargestEnd), t.Rounding)
+	part := b.Dot(y.To(or32(l.Compute)), last.To(or32(l.Compute)), b.Zeros(dtypes.Float32, t.M, LargestEnd), t.Rounding)
 	at := b.ProgramID(0).Mul(l.Batch).Add(m).Mul(LargestEnd).Add(c)
 	store(b.Output(1).At(at), part, mIn)
 }
@@ -119,15 +135,18 @@ func (l LinearInput) Kernel() triton.Kernel {
 		Body: func(b *triton.Block) {
 			columns := stretch(b, b.ProgramID(0), t.N, l.In)
 			rows := stretch(b, b.ProgramID(1), t.M, l.Batch)
-			sum := product(b, t, or32(l.Compute),
-				factor{b.Input(0), rows, l.Out, 1},
-				factor{b.Input(1), columns, l.Out, 1}, l.Out)
 			n, nIn := columns.row()
 			m, mIn := rows.column()
 			at := m.Mul(l.In).Add(n)
+			var x triton.Value
+			if l.Act != Identity { // on its way while the product is computed
+				x = load(b.Input(2).At(at), mIn, nIn)
+			}
+			sum := product(b, t, or32(l.Compute),
+				factor{b.Input(0), rows, l.Out, 1},
+				factor{b.Input(1), columns, l.Out, 1}, l.Out)
 			if l.Act != Identity {
-				x := load(b.Input(2).At(at), mIn, nIn).To(dtypes.Float32)
-				sum = l.Act.back(sum, x)
+				sum = l.Act.back(sum, x.To(dtypes.Float32))
 			}
 			store(b.Output(0).At(at), sum, mIn, nIn)
 		},

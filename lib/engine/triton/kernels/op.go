@@ -90,7 +90,7 @@ var narrow = Tile{M: 16, N: 16, K: 64, Split: 4, Warps: 4, Stages: 3}
 func usual(m, n, k int, compute dtypes.DType) Tile {
 	t := products[0]
 	if or32(compute) == dtypes.BFloat16 {
-		t = Tile{M: 32, N: 32, K: 128, Warps: 4, Stages: 3}
+		t.K *= 2
 	}
 	if triton.Blocks(m, 32)*triton.Blocks(n, 32) >= 1024 { // enough blocks for larger ones, which read less
 		t = Tile{M: 64, N: 64, K: 32, Warps: 4, Stages: 3}
@@ -150,6 +150,8 @@ var updates = []Tile{
 	{M: 32, N: 64, K: 128, Warps: 4, Stages: 2},
 	{M: 16, N: 128, K: 32, Warps: 4, Stages: 3},
 	{M: 16, N: 16, K: 32, Split: 4, Warps: 4, Stages: 2},
+	{M: 32, N: 64, K: 32, Warps: 4, Stages: 4},
+	{M: 32, N: 64, K: 64, Warps: 4, Stages: 3},
 }
 
 // Tiles are those worth trying.

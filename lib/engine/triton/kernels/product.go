@@ -153,7 +153,7 @@ func product(b *triton.Block, t Tile, compute dtypes.DType, x, y factor, depth i
 		return []triton.Value{b.Dot(p, q, c[0], t.Rounding)}
 	})[0]
 	if t.Split > 1 {
-		sum = sum.Sum(0)
+		sum = sum.SumTogether(0)
 	}
 	return sum
 }

@@ -1,0 +1,75 @@
+package fit
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"gaiden/lib/models"
+)
+
+// TestBadInput holds that what cannot be trained is refused, with what was got and
+// what is wanted.
+func TestBadInput(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	n := attach(t, s, "cnn", small(), Config{})
+	ok := digits(10, n.model.Input, 1)
+	data := load(t, n, "ok", ok)
+	other := attach(t, s, "other", models.MLP(3), Config{})
+	loads := []struct {
+		name string
+		data Data
+		want string
+	}{
+		{"no examples", Data{X: []byte{}, Y: []int32{}}, "no examples"},
+		{"labels missing", Data{X: ok.X, Y: ok.Y.([]int32)[:9]}, "10 examples but 9 labels"},
+		{"label too large", Data{X: ok.X, Y: []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 10}}, "label 9 is 10: layer output of small has 10 classes, 0 to 9"},
+		{"label negative", Data{X: ok.X, Y: []int32{-1, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, "label 0 is -1"},
+		{"wrong size", Data{X: make([]byte, 17), Y: []int32{1}}, "layer conv of small takes [4 4 1]"},
+		{"wrong type", Data{X: []float64{1}, Y: []int32{1}}, "examples are a []float64"},
+		{"wrong targets", Data{X: ok.X, Y: make([]float32, 30)}, "layer output of small returns [10]"},
+	}
+	for _, tt := range loads {
+		if _, err := n.Load("bad", tt.data); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	trains := []struct {
+		name string
+		net  *Net
+		data *Set
+		t    Train
+		want string
+	}{
+		{"batch larger than data", n, data, Train{Batch: 11}, "batch of 11 from the 10 examples of ok"},
+		{"negative epochs", n, data, Train{Epochs: -1}, "-1 epochs"},
+		{"a rate that goes up", n, data, Train{LearningRate: -1}, "learning rate of -1: want more than 0"},
+		{"a rate that is no number", n, data, Train{LearningRate: math.NaN()}, "learning rate of NaN"},
+		{"an endless rate", n, data, Train{LearningRate: math.Inf(1)}, "learning rate of +Inf"},
+		{"no threshold", n, data, Train{Threshold: math.NaN()}, "threshold of NaN"},
+		{"negative patience", n, data, Train{Patience: -2}, "patience of -2 epochs"},
+		{"an optimizer's rate", New("o1", small(), Config{Session: s, Optimizer: SGD{LearningRate: -0.1}}), data, Train{}, "o1: LearningRate of sgd is -0.1: want 0 or more"},
+		{"a momentum", New("o2", small(), Config{Session: s, Optimizer: SGD{Momentum: -1}}), data, Train{}, "Momentum of momentum is -1"},
+		{"a mean of nothing", New("o3", small(), Config{Session: s, Optimizer: Adam{Beta2: 1}}), data, Train{}, "Beta2 of adam is 1: want 0 or more, and less than 1"},
+		{"a mean that is no number", New("o4", small(), Config{Session: s, Optimizer: AdaDelta{Rho: math.NaN()}}), data, Train{}, "Rho of adadelta is NaN"},
+		{"no data", n, nil, Train{}, "no data set"},
+		{"another net's data", other, data, Train{}, "layer flatten of MLP takes [28 28 1]"},
+	}
+	for _, tt := range trains {
+		if _, err := tt.net.Train(ctx, tt.data, tt.t); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	if _, err := n.Find("nothing"); err == nil || !strings.Contains(err.Error(), `no data set "nothing" in the session, there are ok: load it first`) {
+		t.Errorf("find: got error %v", err)
+	}
+	tall := models.Net{Name: "tall", Input: []int{4, 4, 1}, Layers: []models.Layer{models.Conv2D{Name: "c1", Channels: 1, Kernel: 5}}}
+	if _, err := Attach(s, "tall", tall, Config{}); err == nil || !strings.Contains(err.Error(), "tall: layer c1 got an input of [2 4 4 1]: kernel 5×5 on an image of 4×4") {
+		t.Errorf("layer that does not fit: got error %v", err)
+	}
+	if err := New("a/b", small(), Config{Session: s}).Reset(); err == nil || !strings.Contains(err.Error(), "net name") {
+		t.Errorf("name of a net: got error %v", err)
+	}
+}
