@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -173,8 +174,12 @@ func TestStatefulRefused(t *testing.T) {
 	}
 }
 
-// TestLSTMCompileTime holds that 1,000 places compile as fast as 10.
-func TestLSTMCompileTime(t *testing.T) {
+// TestTimeOfCompilingLSTM holds that 1,000 places compile as fast as 10.
+// TestLSTMLength holds why, on any machine.
+func TestTimeOfCompilingLSTM(t *testing.T) {
+	if os.Getenv("GAIDEN_TIMING") == "" {
+		t.Skip("asserts times, which a busy machine spoils: run it by scripts/test timing, or with GAIDEN_TIMING=1")
+	}
 	s := open(t)
 	const most = 1.3
 	seconds := map[int]float64{10: math.Inf(1), 1000: math.Inf(1)}

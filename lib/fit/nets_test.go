@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/models"
 )
 
@@ -209,22 +211,46 @@ func TestBatchNorm(t *testing.T) {
 	}
 }
 
-// TestLSTMLength holds that neither text nor FLOPs of a step are written out
-// place by place.
+// TestLSTMLength holds that a step is not written out place by place: neither its
+// text, nor what XLA makes of it, which its compile time goes by.
 func TestLSTMLength(t *testing.T) {
 	s := open(t)
-	text := func(length int) int {
+	plugin, err := pjrt.Load(os.Getenv("GAIDEN_PLUGIN"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := plugin.NewClient(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	sizes := func(length int) (text, compiled int) {
 		n := attach(t, s, fmt.Sprint("l", length), models.SineLSTM(5, length), Config{})
 		data := load(t, n, fmt.Sprint("d", length), numbers(8, length, length, 1))
 		p, err := n.epochProgram(data, n.once(4, 2))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(p.Text(nil))
+		x, err := client.Compile(p.Text(nil), pjrt.CompileOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		optimized, _, err := x.Optimized()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(p.Text(nil)), len(optimized)
 	}
-	short, long := text(10), text(1000)
-	if d := float64(long) / float64(short); d > 1.02 {
-		t.Errorf("text: got %d bytes for 1000 places and %d for 10, want the same but for digits", long, short)
+	shortText, shortCompiled := sizes(10)
+	longText, longCompiled := sizes(1000)
+	for _, tt := range []struct {
+		what        string
+		short, long int
+	}{{"text", shortText, longText}, {"compiled program", shortCompiled, longCompiled}} {
+		if d := float64(tt.long) / float64(tt.short); d > 1.02 {
+			t.Errorf("%s: got %d bytes for 1000 places and %d for 10, want the same but for digits", tt.what, tt.long, tt.short)
+		}
 	}
 }
 

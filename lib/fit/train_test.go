@@ -228,8 +228,10 @@ func stops(t *testing.T, packed bool) {
 			cancel()
 		}
 	}})
-	if took := time.Since(stopped); took > 500*time.Millisecond {
-		t.Errorf("stop: took %v, want 500 ms at most", took)
+	// Chunks end after 100 ms or so, which TestTurns holds; this is for a machine
+	// that stalls: without a stop the run takes hours.
+	if took := time.Since(stopped); took > 10*time.Second {
+		t.Errorf("stop: took %v, want about a chunk", took)
 	}
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("stop: got error %v, want context.Canceled", err)

@@ -129,6 +129,7 @@ func TestShowInANotebook(t *testing.T) {
 	}
 	defer out.Close()
 	var arrived []protocol.DisplayData
+	syncs := 0
 	decoder, encoder := gob.NewDecoder(in), gob.NewEncoder(out)
 	for {
 		var data protocol.DisplayData
@@ -136,6 +137,7 @@ func TestShowInANotebook(t *testing.T) {
 			break // the cell has ended
 		}
 		if sync, ok := data.Data[protocol.MIMECommValue].(protocol.CommValue); ok {
+			syncs++
 			encoder.Encode(&protocol.CommValue{Address: protocol.GonbuiSyncAckAddress, Value: sync.Value})
 			continue
 		}
@@ -144,8 +146,8 @@ func TestShowInANotebook(t *testing.T) {
 	if err := cell.Wait(); err != nil {
 		t.Fatalf("the cell: %v\n%s", err, output.String())
 	}
-	if took := time.Since(start); took > 1900*time.Millisecond {
-		t.Errorf("the cell took %v: a Sync was not acknowledged", took)
+	if took := time.Since(start); syncs == 0 || took > time.Duration(syncs)*2*time.Second { // it gives up each after that
+		t.Errorf("the cell took %v for %d times Sync, which were not acknowledged", took, syncs)
 	}
 	if got, want := output.String(), "plain\n"; got != want {
 		t.Errorf("the cell printed %q, want %q", got, want)

@@ -120,8 +120,8 @@ func TestNamedLate(t *testing.T) {
 	n.Named = func(context.Context, string) []string { <-end; return []string{"late"} }
 	began := time.Now()
 	n.Complete(t.Context(), `%arrays l`, 9)
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("got an answer after %v, want one within 2 s", took)
+	if took := time.Since(began); took > 10*time.Second { // a machine may stall; the names never come
+		t.Errorf("got an answer after %v, want one within %v", took, tabPatience)
 	}
 }
 
