@@ -41,6 +41,7 @@ type Module struct {
 	importer *packageImporter
 	local    map[string][]string // names of packages in replaced trees
 	named    map[string][]string // names of all others
+	declared map[string][]string // what packages export, by their sources
 }
 
 // A toolchain is what "go env" says.
@@ -201,7 +202,7 @@ func (m *Module) refresh(ctx context.Context) error {
 	if key := fmt.Sprintf("%x", h.Sum(nil)[:12]); key != m.key {
 		m.key = key
 		m.importer = newPackageImporter(m)
-		m.state = state{}
+		m.state, m.declared = state{}, map[string][]string{}
 		m.load("packages-"+key, &m.state)
 		if m.state.Packages == nil || m.missing() {
 			m.state.Packages = map[string]*Package{}

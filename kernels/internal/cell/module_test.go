@@ -160,6 +160,9 @@ func TestResolve(t *testing.T) {
 		{"rand", []string{"Text"}, "crypto/rand"},
 		{"template", []string{"HTML"}, "html/template"},
 		{"template", []string{"New"}, "html/template"},
+		{"rand", []string{"Nothing"}, "math/rand"},
+		{"scanner", []string{"Position"}, "text/scanner"},
+		{"scanner", []string{"ErrorList", "PrintError"}, "go/scanner"},
 		{"nosuch", nil, ""},
 	}
 	for _, tt := range tests {
@@ -175,6 +178,9 @@ func TestResolve(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s %v: got %q, want %q", tt.name, tt.selected, got, tt.want)
 		}
+	}
+	if len(m.state.Packages) > 0 {
+		t.Errorf("got %d packages compiled, want none: to choose one, sources are enough", len(m.state.Packages))
 	}
 }
 

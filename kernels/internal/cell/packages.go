@@ -290,39 +290,6 @@ func (m *Module) Paths(ctx context.Context) []string {
 	return slices.Concat(slices.Collect(maps.Values(m.names(ctx)))...)
 }
 
-// Resolve finds the package that a cell means by name, from which it selects
-// the given names. Where several packages have the name, the first that has
-// all of them wins, then the one that has most.
-func (m *Module) Resolve(ctx context.Context, name string, selected []string) (path string, ok bool) {
-	m.mu.Lock()
-	if m.open(ctx) != nil {
-		m.mu.Unlock()
-		return "", false
-	}
-	candidates := m.names(ctx)[name]
-	m.mu.Unlock()
-	if len(candidates) < 2 {
-		if len(candidates) == 0 {
-			return "", false
-		}
-		return candidates[0], true
-	}
-	best := -1
-	for _, c := range candidates {
-		p := m.typesOf(ctx, c)
-		n := 0
-		for _, s := range selected {
-			if exports(p, s) {
-				n++
-			}
-		}
-		if n > best {
-			best, path = n, c
-		}
-	}
-	return path, true
-}
-
 // importConfig writes the lists of compiled packages that compiler and linker
 // read, and returns their names.
 func (m *Module) importConfig() (compile, link string, err error) {

@@ -118,7 +118,7 @@ func TestInterrupt(t *testing.T) {
 			}
 			took := time.Since(begin)
 			t.Logf("idle after %v", took) // on a quiet machine 1 ms more than the grace for queued cells
-			if took > 10*time.Second { // a machine may stall; the cell would go on for ever
+			if took > 10*time.Second {    // a machine may stall; the cell would go on for ever
 				t.Errorf("the cell was idle after %v, want it at once", took)
 			}
 			if got := frontend.Content(a.Reply)["ename"]; got != "Interrupted" {
