@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -228,10 +229,15 @@ func stops(t *testing.T, packed bool) {
 			cancel()
 		}
 	}})
-	// Chunks end after 100 ms or so, which TestTurns holds; this is for a machine
-	// that stalls: without a stop the run takes hours.
-	if took := time.Since(stopped); took > 10*time.Second {
-		t.Errorf("stop: took %v, want about a chunk", took)
+	// The promise is half a second, which scripts/test timing holds; chunks end after
+	// 100 ms or so, which TestTurns does. Elsewhere the machine may stall; without a
+	// stop the run takes hours.
+	most := 10 * time.Second
+	if os.Getenv("GAIDEN_TIMING") != "" {
+		most = 500 * time.Millisecond
+	}
+	if took := time.Since(stopped); took > most {
+		t.Errorf("stop: took %v, want %v at most", took, most)
 	}
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("stop: got error %v, want context.Canceled", err)

@@ -459,9 +459,9 @@ func TestFairTurns(t *testing.T) {
 		}
 	}
 	t.Logf("a long program takes %v; short ones waited %v", each, waits)
-	// Hiccups of the machine make some waits long; a queue that the worker does not
-	// bound makes all.
-	if len(over) > len(waits)/2 {
+	// A hiccup of the machine makes one wait long, and perhaps the next; a queue
+	// that the worker does not bound makes many.
+	if len(over) > 2 {
 		t.Errorf("short programs waited %v behind programs of %v: want at most %v", over, each, limit)
 	}
 }
