@@ -28,7 +28,10 @@ lib/engine/hlo:                                                   text is made w
 lib/engine/triton: lib/engine/hlo                                 kernels are text inside a program's text
 lib/engine/triton/emulate: lib/engine/triton                      runs a kernel's text on the host, for tests
 lib/engine/triton/kernels: lib/engine/triton                      each is a page that writes one kernel
-lib/fused: lib/engine/hlo, lib/engine/triton, lib/engine/triton/kernels, lib/models  where graphs call kernels, beside plain forms
+lib/engine/ptx: lib/engine/hlo                                    kernels that Triton has no words for
+lib/engine/ptx/emulate: lib/engine/ptx                            runs such a kernel's text on the host, for tests
+lib/engine/ptx/resident: lib/engine/ptx                           a net's steps as one kernel
+lib/fused: lib/engine/hlo, lib/engine/ptx/resident, lib/engine/triton, lib/engine/triton/kernels, lib/models  where graphs call kernels, beside plain forms
 lib/fused/tiling: lib/fused, lib/engine/hlo, lib/engine/triton/kernels, lib/engine/wire, lib/session  tries kernels where they will run, and keeps what is best
 lib/fused/trial: lib/fused, lib/fused/tiling, lib/fit, lib/models, lib/engine/hlo, lib/engine/triton, lib/engine/triton/kernels, lib/engine/wire, lib/profile, lib/session  a program for a machine with a GPU; it asks for exact products
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
@@ -37,7 +40,7 @@ lib/engine/pjrt/xspace:                                           reads a messag
 lib/engine/device/safetensors:                                    a file format, no device
 lib/engine/device: lib/engine/wire, lib/engine/pjrt, lib/engine/device/safetensors, lib/sysinfo  the server
 lib/session: lib/engine/wire, lib/engine/hlo                      the client
-lib/fit: lib/session, lib/models, lib/timing, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/fit: lib/session, lib/models, lib/timing, lib/engine/hlo, lib/engine/wire, lib/engine/ptx/resident, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/profile: lib/fit, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
 lib/report: lib/profile, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices
 `

@@ -38,6 +38,8 @@ type chunk struct {
 	// Split, or else all of it.
 	Devices int
 	Split   bool
+	// Resident turns are one kernel each, where the steps are fused.
+	Resident bool
 	// Fused steps use kernels of package fused; see Config.Kernels. It counts
 	// how often what is known of their tilings has changed, from 1.
 	Fused int
@@ -108,7 +110,7 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 		}
 		turn := func(i *Node, state []*Node) []*Node {
 			if planned {
-				return t.fused(state, len(held)-variables, c.Unroll, whole, source, rate)
+				return t.fused(state, len(held)-variables, c, n.resident(s, c), whole, source, rate)
 			}
 			for k := range c.Unroll {
 				at := i

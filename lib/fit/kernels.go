@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/engine/ptx/resident"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused"
@@ -91,7 +92,7 @@ func (r *run) without(why error, ready func() error) error {
 			continue
 		}
 		batches = append(batches, p.Batch)
-		p.Fused, p.steps = 0, nil
+		p.Fused, p.Resident, p.steps = 0, false, nil
 		if n.config.Unroll == 0 {
 			p.Inner, p.Unroll = p.turn(), 1
 		}
@@ -139,6 +140,9 @@ func (n *Net) Fused(s *Set) (string, error) {
 		return "LSTM             one kernel each way for all places\n", nil
 	case err != nil:
 		return "", err
+	}
+	if r, err := fused.NewResident(n.model, ruleOf(n.config.Optimizer), s.N, 1); err == nil && n.stays(s, 1) {
+		return p.String() + fmt.Sprintf("with batches of up to %d, many steps are one kernel, which keeps weights and moments on the processors: %s", resident.MostBatch, r), nil
 	}
 	return p.String(), nil
 }
@@ -196,6 +200,40 @@ func (n *Net) wholePlan(s *Set, batch int) fused.Whole {
 	return p
 }
 
+// lightResident is how many weights a net has at least whose steps are resident kernels:
+// what blocks wait for each other takes the same time for small nets, which are faster
+// with a kernel for each layer.
+const lightResident = 500_000
+
+// resident is how the steps of a chunk's turns are one kernel, nil if they are not: where
+// the device has a processor for each block, of a kind that has been tried.
+func (n *Net) resident(s *Set, c chunk) *fused.Resident {
+	if !c.Resident || c.Fused == 0 || !n.stays(s, c.Batch) {
+		return nil
+	}
+	r, err := fused.NewResident(n.model, ruleOf(n.config.Optimizer), s.N, c.Batch)
+	if err != nil {
+		return nil
+	}
+	return r
+}
+
+// stays says whether there are resident kernels for steps on a set.
+func (n *Net) stays(s *Set, batch int) bool {
+	devices := n.session.Welcome().Devices
+	if n.platform != "cuda" || len(devices) == 0 || devices[0].Capability != "9.0" {
+		return false
+	}
+	if _, err := n.plan(s); err != nil {
+		return false
+	}
+	if x, err := s.x.Shape(); err != nil || x.DType != dtypes.Uint8 {
+		return false
+	}
+	r, err := fused.NewResident(n.model, ruleOf(n.config.Optimizer), s.N, batch)
+	return err == nil && r.Blocks() <= devices[0].Processors && r.Weights() >= lightResident
+}
+
 // ruleOf is an optimizer as kernels know it, nil if they do not.
 func ruleOf(o Optimizer) kernels.Rule {
 	switch o := o.(type) {
@@ -223,9 +261,9 @@ func (t *trace) source(c chunk, sources []*Node, order, place, step, begin *Node
 	return fused.Source{X: sources[0], Labels: sources[1], Order: order, Place: place, Step: step, Batch: c.Batch}, at
 }
 
-// fused is a turn of an epoch's loop by the net's plan, or by whole if that is not
-// nil. The state is variables, moments, results and the number of the next step.
-func (t *trace) fused(state []*Node, moments, unroll int, whole fused.Whole, s fused.Source, rate *Node) []*Node {
+// fused is a turn of an epoch's loop by the net's plan, or by resident or whole if that
+// is not nil. The state is variables, moments, results and the number of the next step.
+func (t *trace) fused(state []*Node, moments int, c chunk, resident *fused.Resident, whole fused.Whole, s fused.Source, rate *Node) []*Node {
 	n := t.net
 	o := t.ops()
 	if n.config.BF16 {
@@ -234,22 +272,29 @@ func (t *trace) fused(state []*Node, moments, unroll int, whole fused.Whole, s f
 	variables := len(state) - moments - 2
 	var plan *fused.Plan
 	var batches []fused.Batch
-	if whole == nil { // which takes its own
+	if resident == nil && whole == nil { // which take their own
 		var err error
 		if plan, err = fused.NewPlan(n.model); err != nil {
 			panic(err) // epochProgram has asked before
 		}
 		t.mark("data/gather")
-		batches = o.Take(s, state[variables+moments+1], unroll)
+		batches = o.Take(s, state[variables+moments+1], c.Unroll)
 	}
-	for k := range unroll {
+	turns := c.Unroll
+	if resident != nil {
+		turns = 1
+	}
+	for k := range turns {
 		v, m := state[:variables:variables], state[variables:variables+moments]
 		journal := &fused.Journal{Rows: state[variables+moments], At: state[variables+moments+1]}
 		t.set(v)
 		step := fused.Step{Ops: o, Rule: ruleOf(n.config.Optimizer), Rate: rate, Journal: journal, Mark: t.mark}
-		if whole != nil {
+		switch {
+		case resident != nil:
+			v, m = t.follow(func(step fused.Step) (map[string][]*Node, *Node) { return resident.Train(step, s, c.Unroll), nil }, step, v, m)
+		case whole != nil:
 			v, m = t.follow(func(step fused.Step) (map[string][]*Node, *Node) { return whole.Train(step, s, journal.At) }, step, v, m)
-		} else {
+		default:
 			b := batches[k]
 			step.X, step.Labels, step.T = Reshape(b.X, append([]int{s.Batch}, n.model.Input...)...), b.Labels, b.Number
 			v, m = t.follow(plan.Train, step, v, m)

@@ -147,7 +147,7 @@ func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, tell 
 		return key, nil
 	}
 	plain := r.main.chunk
-	plain.Fused = 0
+	plain.Fused, plain.Resident = 0, false
 	if n.config.Unroll == 0 { // as Train would have it
 		plain.Inner, plain.Unroll = plain.turn(), 1
 	}

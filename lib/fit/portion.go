@@ -47,6 +47,27 @@ const counted = 16
 // bodies are how many steps a body may hold, the best first.
 var bodies = []int{10, 8, 5, 4}
 
+// shortest and longest are how many steps a resident kernel does: it takes the net's state
+// to its processors and back, which costs an H200 what a step does.
+const (
+	shortest = 20
+	longest  = 200
+)
+
+// stay is how many of an epoch's steps one resident kernel does, 0 if they are too few:
+// as many as divide them, or else so many that few are left.
+func stay(steps int) int {
+	for k := min(longest, steps); k >= shortest; k-- {
+		if steps%k == 0 {
+			return k
+		}
+	}
+	if steps < shortest {
+		return 0
+	}
+	return min(steps, longest/2)
+}
+
 // Loop is what an epoch's steps are.
 type Loop int
 
@@ -82,7 +103,9 @@ func (n *Net) loops(work float64, devices int) (single bool) {
 //
 // The body of a loop of fused steps holds some: their batches are one kernel, and
 // so is the loop's count, each of about a microsecond.
-func (n *Net) split(steps, batch, devices int, work float64, fused bool) chunk {
+//
+// With resident kernels the body is one of them.
+func (n *Net) split(steps, batch, devices int, work float64, fused, resident bool) chunk {
 	c := n.once(batch, 1)
 	c.Single = n.loops(work, devices)
 	c.Fresh = c.Single && (n.platform != "cpu" || work >= slow)
@@ -91,6 +114,9 @@ func (n *Net) split(steps, batch, devices int, work float64, fused bool) chunk {
 	if fused && n.config.Unroll == 0 && work <= lightest && !c.Single {
 		if i := slices.IndexFunc(bodies, func(k int) bool { return steps%k == 0 }); i >= 0 {
 			c.Unroll = bodies[i]
+		}
+		if k := stay(steps); resident && k > 0 {
+			c.Unroll, c.Resident = k, true
 		}
 	}
 	turns := steps / c.Unroll

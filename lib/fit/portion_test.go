@@ -52,12 +52,27 @@ func TestSplit(t *testing.T) {
 	} {
 		n := &Net{platform: tt.platform, single: tt.single, config: Config{Loop: tt.loop}}
 		n.layout.step.shape = shapes.Make(dtypes.Int32)
-		c := n.split(tt.steps, 100, tt.devices, tt.work, tt.fused)
+		c := n.split(tt.steps, 100, tt.devices, tt.work, tt.fused, false)
 		if c.Inner != tt.inner || c.Unroll != tt.unroll || c.Single != tt.want || c.Fresh != tt.fresh {
 			t.Errorf("%s: got %d·%d steps a turn, single %t, fresh %t, want %d·%d, %t, %t", tt.name, c.Inner, c.Unroll, c.Single, c.Fresh, tt.inner, tt.unroll, tt.want, tt.fresh)
 		}
 		if c.Limit < 1 || c.Limit*c.turn() > max(tt.steps, c.turn()) {
 			t.Errorf("%s: got at most %d turns of %d for %d steps", tt.name, c.Limit, c.turn(), tt.steps)
+		}
+	}
+}
+
+// TestStay holds how many of an epoch's steps one resident kernel does: as many as divide
+// them, up to longest.
+func TestStay(t *testing.T) {
+	for _, tt := range []struct{ steps, want int }{{600, 200}, {468, 156}, {937, 100}, {199, 199}, {401, 100}, {20, 20}, {19, 0}, {1, 0}, {0, 0}} {
+		if got := stay(tt.steps); got != tt.want {
+			t.Errorf("stay(%d) = %d, want %d", tt.steps, got, tt.want)
+		}
+		n := &Net{platform: "cuda"}
+		c := n.split(tt.steps, 100, 1, 1e9, true, true)
+		if c.Resident != (tt.want > 0) || c.Resident && c.Unroll != tt.want {
+			t.Errorf("%d steps: got resident %t of %d, want %d", tt.steps, c.Resident, c.Unroll, tt.want)
 		}
 	}
 }
@@ -73,7 +88,7 @@ func TestPeeled(t *testing.T) {
 	var losses [2][]float32
 	for i, loop := range []Loop{LoopedSteps, SingleSteps} {
 		n := attach(t, s, []string{"looped", "single"}[i], net, Config{Seed: 2, Loop: loop})
-		if c := n.split(10, 8, 1, 1e6, false); c.Peeled != (loop == LoopedSteps) {
+		if c := n.split(10, 8, 1, 1e6, false, false); c.Peeled != (loop == LoopedSteps) {
 			t.Fatalf("loop %d, %d bytes: got peeled %t", loop, n.weighs(), c.Peeled)
 		}
 		data := load(t, n, "data", digits(50, n.model.Input, 1))
@@ -93,7 +108,7 @@ func TestPeeled(t *testing.T) {
 			t.Errorf("loss of step %d: got %g, want %g", i+1, got, want)
 		}
 	}
-	if c := attach(t, s, "small", small(), Config{Loop: LoopedSteps}).split(10, 8, 1, 1e6, false); c.Peeled {
+	if c := attach(t, s, "small", small(), Config{Loop: LoopedSteps}).split(10, 8, 1, 1e6, false, false); c.Peeled {
 		t.Error("a small net: got its loop peeled")
 	}
 }

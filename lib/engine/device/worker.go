@@ -199,6 +199,11 @@ func (w *Worker) welcome(s *space) wire.WelcomeBody {
 		if m, err := d.Memory(); err == nil {
 			info.InUse, info.Peak, info.Limit, info.Pool, info.LargestFree = m.InUse, m.Peak, m.Limit, m.Pool, m.LargestFree
 		}
+		if all, err := d.Attributes(); err == nil {
+			processors, _ := all["core_count"].(int64)
+			info.Processors = int(processors)
+			info.Capability, _ = all["compute_capability"].(string)
+		}
 		b.Devices = append(b.Devices, info)
 	}
 	return b

@@ -31,8 +31,10 @@ type DeviceInfo struct {
 	ID                 int
 	Kind               string
 	InUse, Peak, Limit int64
-	Pool               int64 // held by the allocator, used or not
-	LargestFree        int64 // the largest array that fits without a gap
+	Pool               int64  // held by the allocator, used or not
+	LargestFree        int64  // the largest array that fits without a gap
+	Processors         int    `json:",omitempty"` // of a GPU; 0 where the plugin does not tell
+	Capability         string `json:",omitempty"` // CUDA's compute capability: 9.0
 }
 
 // Verb is what an Ask wants.

@@ -36,7 +36,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
-CALL = re.compile(r'stablehlo\.custom_call @__gpu\$xla\.gpu\.triton\(.*?\) \{(.*)\} : \((.*?)\) -> (.*)$')
+CALL = re.compile(r'stablehlo\.custom_call @__gpu\$xla\.gpu\.(triton|ptx)\(.*?\) \{(.*)\} : \((.*?)\) -> (.*)$')
 TENSOR = re.compile(r"tensor<([^>]*)>")
 ALIAS = re.compile(r"output_operand_alias<output_tuple_indices = \[(\d*)\],\s*operand_index = (\d+)")
 SIZES = {"f32": 4, "bf16": 2, "f16": 2, "i32": 4, "i64": 8, "ui8": 1, "i8": 1, "i1": 1}
@@ -57,24 +57,35 @@ def kernels(directory):
             m = CALL.search(line)
             if not m:
                 continue
-            config, operands, results = m.groups()
+            language, config, operands, results = m.groups()
             number = lambda key: int(re.search(rf"\b{key} = (\d+)", config)[1])
-            text = plain(re.search(r'\bir = "((?:[^"\\]|\\.)*)"', config)[1])
+            text = plain(re.search(r'\b(?:ir|kernel_data) = "((?:[^"\\]|\\.)*)"', config)[1])
             sum = hashlib.sha256(text.encode()).hexdigest()[:12]
             if sum in done:
                 continue
             done.add(sum)
+            if language == "ptx":
+                yield dict(case=name, sum=sum, text=text, kernel=re.search(r"\.entry (\w+)\(", text)[1], grid=[number(f"grid_{a}") for a in "xyz"], ptx=True,
+                           warps=number("block_x") // 32, shared=number("shared_mem_bytes"), inputs=TENSOR.findall(operands), outputs=TENSOR.findall(results),
+                           aliases={int(o or 0): int(i) for o, i in ALIAS.findall(config)}, after=0)
+                continue
             yield dict(case=name, sum=sum, text=text, kernel=re.search(r"@(\w+)\(", text)[1], grid=[number(f"grid_{a}") for a in "xyz"],
                        warps=number("num_warps"), stages=number("num_stages"), inputs=TENSOR.findall(operands), outputs=TENSOR.findall(results),
                        aliases={int(o or 0): int(i) for o, i in ALIAS.findall(config)}, after=len(re.findall(r"%after\d+: !tt\.ptr", text)))
 
 
 def compiled(k, directory):
-    """Makes machine code of a kernel, beside what is needed to start it."""
+    """Makes machine code of a kernel, beside what is needed to start it. Of PTX the driver does."""
     import triton
     from triton.backends.compiler import GPUTarget
     base = os.path.join(directory, "made", k["sum"])
     try:
+        if "ptx" in k:
+            with open(base + ".cubin", "wb") as f:
+                f.write(k["text"].encode() + b"\0")
+            with open(base + ".json", "w") as f:
+                json.dump(dict(k, text="", parameters=len(k["inputs"]) + len(k["outputs"])), f)
+            return ""
         with open(base + ".ttir", "w") as f:
             f.write(k["text"])
         made = triton.compile(base + ".ttir", target=GPUTarget("cuda", 90, 32), options={"num_warps": k["warps"], "num_stages": k["stages"]})

@@ -1,0 +1,126 @@
+package ptx
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+)
+
+var update = flag.Bool("update", false, "rewrite the files in testdata")
+
+var numbers = shapes.Make(dtypes.Float32, 1000)
+
+// next is the example of the package's comment, and what else there is, once.
+func next(b *Block) {
+	i := b.BlockID().Mul(128).Add(b.ThreadID())
+	x := b.Input(0)
+	b.If(i.Less(1000), func() {
+		b.Output(0).At(i, 4).Store(0, x.At(i, 4).Load(0).Float().Add(1))
+	})
+}
+
+func all(b *Block) {
+	thread := b.ThreadID()
+	shared := b.Shared(16).At(thread.Min(7), 16)
+	shared.Store(0, b.F32(0.5), b.U32(3), thread, thread.ToFloat().Rounded())
+	b.Sync()
+	l := shared.LoadFloats(4, 0)
+	sum := b.Var(0.0)
+	b.For(0, 3, 1, func(i Value) { b.Set(sum, l[0].FMA(l[3], sum.Max(l[1]))) })
+	dots := []Value{sum, b.Var(0.0), b.Var(0.0), b.Var(0.0)}
+	b.Dot(dots, l, l[:2])
+	sum = sum.Add(sum.Other(16)).Mul(sum.Of(3)).Sub(sum.Exp2().Log2().Rsqrt().Reciprocal())
+	counter := b.Input(1)
+	b.Arrive(thread, counter)
+	b.Await(thread, counter, thread.Shl(1).Shr(1).And(1).Or(2).Xor(thread))
+	in := thread.Less(100).And(thread.Equal(7).Not()).Or(sum.Greater(2))
+	b.Output(0).At(thread, 4).StoreIf(in, 8, in.Select(sum, 1.5), b.Input(0).LoadIf(in, 4))
+	b.Output(0).At(2, 4).Store(0, sum.Bits())
+}
+
+// TestText holds the text of two kernels.
+func TestText(t *testing.T) {
+	for name, k := range map[string]Kernel{
+		"next": {Name: "next", Blocks: 8, Threads: 128, Inputs: []shapes.Shape{numbers}, Outputs: []shapes.Shape{numbers}, Body: next},
+		"all":  {Name: "all", Blocks: 2, Threads: 64, Shared: 1024, Inputs: []shapes.Shape{numbers, shapes.Make(dtypes.Int32)}, Outputs: []shapes.Shape{numbers}, Aliases: map[int]int{0: 0}, Body: all},
+	} {
+		got, err := k.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := "testdata/" + name + ".ptx"
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s: the text is not that of %s; go test -update writes it", name, file)
+			os.WriteFile(file+".got-", []byte(got), 0o644)
+		}
+	}
+}
+
+// TestRefusals holds what is refused, and that the line is told.
+func TestRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		body func(b *Block)
+		want string
+	}{
+		{"float and integer", func(b *Block) { b.ThreadID().Add(b.F32(1)) }, "got a float32, want an integer"},
+		{"sum of conditions", func(b *Block) { c := b.ThreadID().Less(1); c.Add(c) }, "add of a condition"},
+		{"comparison of conditions", func(b *Block) { c := b.ThreadID().Less(1); c.Equal(c) }, "comparison of a condition"},
+		{"bits of a float", func(b *Block) { b.Var(1.0).And(1.0) }, "and of a float32"},
+		{"choice of conditions", func(b *Block) { c := b.ThreadID().Less(1); c.Select(c, c) }, "Select of a condition"},
+		{"choice of Go numbers", func(b *Block) { b.ThreadID().Less(1).Select(1, 2) }, "two Go numbers"},
+		{"choice by an integer", func(b *Block) { b.ThreadID().Select(b.U32(1), 2) }, "Select of an integer"},
+		{"three side by side", func(b *Block) { b.Input(0).LoadVector(3, 0) }, "3 registers side by side"},
+		{"nothing stored", func(b *Block) { b.Output(0).Store(0) }, "0 registers side by side"},
+		{"stored address", func(b *Block) { b.Output(0).Store(0, b.Input(0)) }, "Store of an address"},
+		{"memory at a float", func(b *Block) { b.Var(1.0).Load(0) }, "memory of a float32"},
+		{"element before the first", func(b *Block) { b.Input(0).At(-1, 4) }, "element -1"},
+		{"shuffled address", func(b *Block) { b.Input(0).Other(1) }, "Other of an address"},
+		{"too few factors", func(b *Block) { b.Dot(nil, nil, nil) }, "Dot of 0, 0 and 0 registers"},
+		{"constant sum", func(b *Block) {
+			x := []Value{b.F32(0), b.F32(0), b.F32(0), b.F32(0)}
+			b.Dot(x, x, x[:2])
+		}, "Dot of a constant"},
+		{"changed constant", func(b *Block) { b.Set(b.U32(1), 2) }, "got a constant"},
+		{"no such input", func(b *Block) { b.Input(1) }, "got input 1, want a number below 1"},
+		{"beyond shared memory", func(b *Block) { b.Shared(64) }, "got byte 64"},
+		{"a string", func(b *Block) { b.ThreadID().Add("1") }, "got string, want an integer"},
+		{"panic", func(*Block) { panic("own") }, "its Body panicked: own"},
+	} {
+		k := Kernel{Name: "bad", Blocks: 1, Threads: 32, Shared: 64, Inputs: []shapes.Shape{numbers}, Outputs: []shapes.Shape{numbers}, Body: tt.body}
+		_, err := k.Text()
+		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "ptx: kernel bad") {
+			t.Errorf("%s: got %v, want an error with %q", tt.name, err, tt.want)
+		}
+	}
+	good := Kernel{Name: "good", Blocks: 1, Threads: 32, Inputs: []shapes.Shape{numbers}, Outputs: []shapes.Shape{numbers}, Body: next}
+	for name, change := range map[string]func(k *Kernel){
+		"name is": func(k *Kernel) { k.Name = "7" }, "no Body": func(k *Kernel) { k.Body = nil },
+		"0 blocks": func(k *Kernel) { k.Blocks = 0 }, "33 threads": func(k *Kernel) { k.Threads = 33 },
+		"bytes of shared memory": func(k *Kernel) { k.Shared = LargestShared + 1 }, "no outputs": func(k *Kernel) { k.Outputs = nil },
+		"numbers below 1 and 1": func(k *Kernel) { k.Aliases = map[int]int{0: 1} },
+		"want one shape":        func(k *Kernel) { k.Aliases, k.Inputs = map[int]int{0: 0}, []shapes.Shape{shapes.Make(dtypes.Int32)} },
+		"the alias of two": func(k *Kernel) {
+			k.Aliases, k.Outputs = map[int]int{0: 0, 1: 0}, []shapes.Shape{numbers, numbers}
+		},
+	} {
+		k := good
+		change(&k)
+		if _, err := k.Text(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("got %v, want an error with %q", err, name)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package resident
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gaiden/lib/engine/ptx/emulate"
+)
+
+// net is the same training in float64, layer by layer.
+type net struct {
+	m     MLP
+	w, b  [3]array // weights [in out] and biases
+	sizes [4]int
+}
+
+// array is numbers and their moments.
+type array struct{ x, m, v []float64 }
+
+func (n *net) step(pixels [][]uint8, labels []int32, pace, epsilon float64) (loss, hits float64) {
+	var gw, gb [3][]float64
+	for l := range 3 {
+		gw[l], gb[l] = make([]float64, len(n.w[l].x)), make([]float64, len(n.b[l].x))
+	}
+	for e, image := range pixels {
+		h := [4][]float64{make([]float64, n.sizes[0])}
+		for k, p := range image {
+			h[0][k] = float64(p) / 255
+		}
+		for l := range 3 {
+			h[l+1] = append([]float64{}, n.b[l].x...)
+			for k, x := range h[l] {
+				for o := range h[l+1] {
+					h[l+1][o] += x * n.w[l].x[k*n.sizes[l+1]+o]
+				}
+			}
+			for o, x := range h[l+1] {
+				if l < 2 {
+					h[l+1][o] = max(0, x)
+				}
+			}
+		}
+		most, which, total := math.Inf(-1), 0, 0.0
+		for c, z := range h[3] {
+			if z > most {
+				most, which = z, c
+			}
+		}
+		for _, z := range h[3] {
+			total += math.Exp(z - most)
+		}
+		loss += math.Log(total) + most - h[3][labels[e]]
+		if which == int(labels[e]) {
+			hits++
+		}
+		d := make([]float64, n.sizes[3])
+		for c, z := range h[3] {
+			if d[c] = math.Exp(z-most) / total; c == int(labels[e]) {
+				d[c]--
+			}
+			d[c] /= float64(len(pixels))
+		}
+		for l := 2; l >= 0; l-- {
+			below := make([]float64, n.sizes[l])
+			for k, x := range h[l] {
+				for o, g := range d {
+					gw[l][k*n.sizes[l+1]+o] += x * g
+					below[k] += g * n.w[l].x[k*n.sizes[l+1]+o]
+				}
+				if x <= 0 {
+					below[k] = 0
+				}
+			}
+			for o, g := range d {
+				gb[l][o] += g
+			}
+			d = below
+		}
+	}
+	for l := range 3 {
+		n.adam(n.w[l], gw[l], pace, epsilon)
+		n.adam(n.b[l], gb[l], pace, epsilon)
+	}
+	return loss / float64(len(pixels)), hits
+}
+
+func (n *net) adam(a array, g []float64, pace, epsilon float64) {
+	for i := range g {
+		g[i] += n.m.WeightDecay * a.x[i]
+		a.m[i] = 0.9*a.m[i] + 0.1*g[i]
+		a.v[i] = 0.999*a.v[i] + 0.001*g[i]*g[i]
+		a.x[i] -= pace * a.m[i] / (math.Sqrt(a.v[i]) + epsilon)
+	}
+}
+
+// TestMLP holds that the kernel does the steps of the net, bit for bit twice, and that
+// its blocks wait for each other where they must: package emulate refuses what is not
+// ordered.
+func TestMLP(t *testing.T) {
+	for _, m := range []MLP{
+		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2},
+		{Examples: 60, Batch: 25, In: 56, Hidden: [2]int{129, 200}, Classes: 10, Steps: 2, Rows: 2, slices: 2, WeightDecay: 0.01},
+		{Examples: 64, Batch: 32, In: 16, Hidden: [2]int{64, 1}, Classes: 16, Steps: 2, Rows: 4, slices: 4},
+	} {
+		t.Run(fmt.Sprintf("%d %v %d b%d", m.In, m.Hidden, m.Classes, m.Batch), func(t *testing.T) {
+			t.Parallel()
+			if !m.Fits() {
+				t.Fatalf("%+v does not fit", m)
+			}
+			check(t, m)
+		})
+	}
+}
+
+func check(t *testing.T, m MLP) {
+	r := rand.New(rand.NewPCG(1, 2))
+	n := &net{m: m, sizes: [4]int{m.In, m.Hidden[0], m.Hidden[1], m.Classes}}
+	const place, at = 1, 1
+	order, labels, x := make([]int32, m.Examples), make([]int32, m.Examples), make([]uint8, m.Examples*m.In)
+	for i, k := range r.Perm(m.Examples) {
+		order[i], labels[i] = int32(k), int32(r.IntN(m.Classes))
+	}
+	for i := range x {
+		x[i] = uint8(r.IntN(256))
+	}
+	in := []any{inOrder: order, inPlace: []int32{place}, inAt: []int32{at}, inX: x, inLabels: labels, inScales: []float32{},
+		inCounters: make([]int32, m.Counters()), inRows: make([]float32, 3*m.Rows)}
+	scales := make([]float32, 2*m.Steps)
+	for s := range m.Steps {
+		step := float64(at + s + 1)
+		scale := math.Sqrt(1 - math.Pow(0.999, step))
+		scales[2*s], scales[2*s+1] = float32(0.01/(1-math.Pow(0.9, step))*scale), float32(1e-8*scale)
+	}
+	in[inScales] = scales
+	for l := range 3 {
+		fresh := func(size int, limit float64) (a array) {
+			a = array{make([]float64, size), make([]float64, size), make([]float64, size)}
+			for i := range size {
+				a.x[i] = float64(float32(limit * (2*r.Float64() - 1)))
+				a.m[i], a.v[i] = float64(float32(0.01*r.NormFloat64())), float64(float32(1e-4*r.Float64()))
+			}
+			for _, part := range [][]float64{a.x, a.m, a.v} {
+				in = append(in, narrow(part))
+			}
+			return a
+		}
+		n.w[l] = fresh(n.sizes[l]*n.sizes[l+1], math.Sqrt(6/float64(n.sizes[l]+n.sizes[l+1])))
+		n.b[l] = fresh(n.sizes[l+1], 0.1)
+	}
+	run := func() []any {
+		var mine []any
+		for _, a := range in {
+			switch a := a.(type) {
+			case []int32:
+				mine = append(mine, append([]int32{}, a...))
+			case []float32:
+				mine = append(mine, append([]float32{}, a...))
+			case []uint8:
+				mine = append(mine, a)
+			}
+		}
+		out, err := emulate.Run(m.Kernel(), mine...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	out := run()
+	rows := make([]float64, 3*m.Rows)
+	for s := range m.Steps {
+		first := min(place+(at+s)*m.Batch, m.Examples-m.Batch)
+		var pixels [][]uint8
+		var right []int32
+		for _, e := range order[first : first+m.Batch] {
+			pixels, right = append(pixels, x[int(e)*m.In:int(e+1)*m.In]), append(right, labels[e])
+		}
+		row := 3 * min(at+s, m.Rows-1)
+		rows[row], rows[row+2] = n.step(pixels, right, float64(scales[2*s]), float64(scales[2*s+1]))
+		rows[row+1] = float64(m.Batch)
+	}
+	i := 0
+	compare := func(what string, want []float64, within float64) {
+		t.Helper()
+		got := out[i].([]float32)
+		i++
+		var off, size float64
+		for k := range want {
+			off += math.Pow(float64(got[k])-want[k], 2)
+			size += math.Pow(want[k], 2)
+		}
+		if !(math.Sqrt(off) <= within*math.Sqrt(size)) {
+			t.Errorf("%s: got %.4v…, want %.4v…: off by %.2e of their norm, want at most %.0e", what, got[:min(4, len(got))], want[:min(4, len(want))], math.Sqrt(off/size), within)
+		}
+	}
+	// Factors of products are cut to ten digits after the point; where that changes the
+	// sign of what a ReLU gets, and of a gradient, a weight goes another way.
+	for l := range 3 {
+		for k, a := range []array{n.w[l], n.b[l]} {
+			name := []string{"weights", "biases"}[k]
+			compare(fmt.Sprint(name, l+1), a.x, 1e-2)
+			compare(fmt.Sprint(name, l+1, " m"), a.m, 1e-2)
+			compare(fmt.Sprint(name, l+1, " v"), a.v, 1e-2)
+		}
+	}
+	compare("rows", rows, 1e-3)
+	if got := out[i].([]int32)[0]; got != at+int32(m.Steps) {
+		t.Errorf("at: got %d, want %d", got, at+m.Steps)
+	}
+	again := run()
+	for k := range i {
+		a, b := out[k].([]float32), again[k].([]float32)
+		for e := range a {
+			if math.Float32bits(a[e]) != math.Float32bits(b[e]) {
+				t.Fatalf("output %d: element %d is %v, and %v when done again", k, e, a[e], b[e])
+			}
+		}
+	}
+}
+
+func narrow(l []float64) []float32 {
+	to := make([]float32, len(l))
+	for i, x := range l {
+		to[i] = float32(x)
+	}
+	return to
+}

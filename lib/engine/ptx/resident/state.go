@@ -1,0 +1,205 @@
+package resident
+
+import "gaiden/lib/engine/ptx"
+
+// clear makes the shared memory that nothing else writes before it is read 0.
+func (w *writer) clear() {
+	p := w.p
+	w.For(w.thread, (p.index)/4, threads, func(i ptx.Value) {
+		w.Shared(0).At(i, 4).Store(0, w.U32(0))
+	})
+	w.Sync()
+}
+
+// element calls do with each of a thread's 32 elements of a layer's arrays, as the
+// products leave them: its number, its place, and whether it exists.
+func (w *writer) elements(inputs, in, out int, do func(i int, at ptx.Value, exists ptx.Value)) {
+	quarter, half := w.warp.Shr(1), w.warp.And(1)
+	for f := range 2 {
+		for h := range 2 {
+			inside := quarter.Shl(5).Add(w.quad).Add(16*f + 8*h)
+			row := w.slice.Mul(inputs).Add(inside)
+			exists := inside.Less(inputs).And(row.Less(in))
+			for n := range 4 {
+				for e := range 2 {
+					column := w.group.Mul(wide).Add(half.Shl(5)).Add(w.four.Shl(1)).Add(8*n + e)
+					do((f*4+n)*4+2*h+e, row.Mul(out).Add(column), exists.And(column.Less(out)))
+				}
+			}
+		}
+	}
+}
+
+// weights calls do with each element of a block's weights of a layer: its address in
+// shared memory, its place, and whether it exists.
+func (w *writer) weights(place, inputs, in, out int, do func(shared, at, exists ptx.Value)) {
+	w.For(w.thread, inputs*wide, threads, func(i ptx.Value) {
+		r, c := i.Shr(log2(wide)), i.And(wide-1)
+		row, column := w.slice.Mul(inputs).Add(r), w.group.Mul(wide).Add(c)
+		exists := row.Less(in).And(column.Less(out))
+		do(w.Shared(place).At(r.Mul(wide).Add(c.Xor(swizzle(r))), 4), row.Mul(out).Add(column), exists)
+	})
+}
+
+// layer is where the arrays of a layer are among the states, and its sizes.
+func (w *writer) layers(do func(layer, place, inputs, in, out int)) {
+	m := w.m
+	do(0, w.p.w1, m.first(), m.In, m.Hidden[0])
+	do(1, w.p.w2, m.second(), m.Hidden[0], m.Hidden[1])
+}
+
+// Numbers of a layer's arrays, from six times its number on.
+const (
+	weight = iota
+	weightM
+	weightV
+	bias
+	biasM
+	biasV
+	arrays
+)
+
+func (w *writer) state(layer, array int) ptx.Value { return w.Input(inStates + arrays*layer + array) }
+func (w *writer) next0(layer, array int) ptx.Value { return w.Output(arrays*layer + array) }
+
+// load takes the state, and tells the groups what they share of it.
+func (w *writer) load() {
+	m := w.m
+	w.layers(func(layer, place, inputs, in, out int) {
+		s := &w.moments[layer]
+		s.m, s.v = make([]ptx.Value, 32), make([]ptx.Value, 32)
+		first, second := w.state(layer, weightM), w.state(layer, weightV)
+		w.elements(inputs, in, out, func(i int, at, exists ptx.Value) {
+			s.m[i], s.v[i] = first.At(at, 4).LoadIf(exists, 0).Float(), second.At(at, 4).LoadIf(exists, 0).Float()
+		})
+		from := w.state(layer, weight)
+		w.weights(place, inputs, in, out, func(shared, at, exists ptx.Value) {
+			shared.Store(0, from.At(at, 4).LoadIf(exists, 0))
+		})
+	})
+	w.biases = moment{w.Var(0.0), w.Var(0.0), w.Var(0.0)}
+	w.bias(func(layer int, i, at, exists ptx.Value) {
+		for k, to := range []ptx.Value{w.biases.w, w.biases.m, w.biases.v} {
+			w.Set(to, w.state(layer, bias+k).At(at, 4).LoadIf(exists, 0).Float())
+		}
+		w.publish([]int{w.s.b1, w.s.b2}[layer], w.U32(0), 0, i, w.biases.w)
+	})
+	w.last = moment{w.Var(0.0), w.Var(0.0), w.Var(0.0)}
+	w.rows(func(q int, at, exists ptx.Value) {
+		s := moment{w.Var(0.0), w.Var(0.0), w.Var(0.0)}
+		for k, to := range []ptx.Value{s.w, s.m, s.v} {
+			w.Set(to, w.state(2, weight+k).At(at, 4).LoadIf(exists, 0).Float())
+		}
+		w.small = append(w.small, s)
+		w.If(w.lane.Less(m.Classes), func() { w.publish(w.s.w3, w.lane.Mul(m.stride()), 8*q, w.warp, s.w) })
+	})
+	class := w.lane.Less(m.Classes)
+	for k, to := range []ptx.Value{w.last.w, w.last.m, w.last.v} {
+		w.Set(to, w.state(2, bias+k).At(w.lane, 4).LoadIf(class, 0).Float())
+	}
+	w.If(w.thread.Less(m.Classes), func() { w.Shared(w.p.b3).At(w.thread, 4).Store(0, w.last.w) })
+}
+
+// bias calls do for the biases of either large layer, by the threads that keep them.
+func (w *writer) bias(do func(layer int, i, at, exists ptx.Value)) {
+	for layer := range 2 {
+		i := w.thread.Sub(wide * layer)
+		w.If(i.Less(w.m.own()), func() {
+			at := w.group.Mul(wide).Add(w.slice.Mul(w.m.own())).Add(i)
+			do(layer, i, at, at.Less(w.m.Hidden[layer]))
+		})
+	}
+}
+
+// rows calls do for the rows of the last layer's weights that a warp keeps.
+func (w *writer) rows(do func(q int, at, exists ptx.Value)) {
+	m := w.m
+	for q := range m.own() / 8 {
+		row := w.group.Mul(wide).Add(w.slice.Mul(m.own())).Add(w.warp).Add(8 * q)
+		do(q, row.Mul(m.Classes).Add(w.lane), row.Less(m.Hidden[1]).And(w.lane.Less(m.Classes)))
+	}
+}
+
+// save writes the state back.
+func (w *writer) save() {
+	m := w.m
+	w.layers(func(layer, place, inputs, in, out int) {
+		first, second := w.next0(layer, weightM), w.next0(layer, weightV)
+		w.elements(inputs, in, out, func(i int, at, exists ptx.Value) {
+			first.At(at, 4).StoreIf(exists, 0, w.moments[layer].m[i])
+			second.At(at, 4).StoreIf(exists, 0, w.moments[layer].v[i])
+		})
+		to := w.next0(layer, weight)
+		w.weights(place, inputs, in, out, func(shared, at, exists ptx.Value) {
+			to.At(at, 4).StoreIf(exists, 0, shared.Load(0))
+		})
+	})
+	w.bias(func(layer int, i, at, exists ptx.Value) {
+		for k, x := range []ptx.Value{w.biases.w, w.biases.m, w.biases.v} {
+			w.next0(layer, bias+k).At(at, 4).StoreIf(exists, 0, x)
+		}
+	})
+	w.rows(func(q int, at, exists ptx.Value) {
+		for k, x := range []ptx.Value{w.small[q].w, w.small[q].m, w.small[q].v} {
+			w.next0(2, weight+k).At(at, 4).StoreIf(exists, 0, x)
+		}
+	})
+	first := w.thread.Less(m.Classes).And(w.slice.Add(w.group).Equal(0))
+	for k, x := range []ptx.Value{w.last.w, w.last.m, w.last.v} {
+		w.next0(2, bias+k).At(w.thread, 4).StoreIf(first, 0, x)
+	}
+}
+
+// next is the thread's example of a batch, or the last one of it.
+func (w *writer) next(batch ptx.Value) ptx.Value {
+	m := w.m
+	place := w.Input(inPlace).Load(0).Add(batch.Mul(m.Batch)).Min(m.Examples - m.Batch)
+	return w.Input(inOrder).At(place.Add(w.thread.Min(m.Batch-1)), 4).Load(0)
+}
+
+// index takes the examples and labels of the first batch.
+func (w *writer) index(at ptx.Value) {
+	example := w.next(at)
+	label := w.Input(inLabels).At(example, 4).Load(0)
+	w.If(w.thread.Less(w.m.padded()), func() {
+		w.Shared(w.p.index).At(w.thread, 4).Store(0, example)
+		w.Shared(w.p.label).At(w.thread, 4).Store(0, label)
+	})
+}
+
+// pixels are a thread's eight bytes of some rows of a batch.
+type pixels [][]ptx.Value
+
+// fetch reads the next batch's inputs of this slice: sixteen threads a row.
+func (w *writer) fetch() (l pixels) {
+	m := w.m
+	chunk := w.column.Min(m.first()/8 - 1)
+	column := w.slice.Mul(m.first()).Add(chunk.Shl(3))
+	column = column.Less(m.In).Select(column, 0)
+	from := w.Input(inX).At(column, 1)
+	index := w.Shared(w.p.index).At(w.thread.Shr(4), 4)
+	for k := range m.padded() / 16 {
+		l = append(l, from.At(index.Load(4*16*k), m.In).LoadVector(2, 0))
+	}
+	return l
+}
+
+// put writes them to shared memory as numbers from 0 to 1, rounded. Beyond the last
+// input they are 0.
+func (w *writer) put(l pixels) {
+	m := w.m
+	column := w.slice.Mul(m.first()).Add(w.column.Shl(3))
+	to := w.Shared(w.p.x).At(w.thread.Shr(4), 4*w.p.rowX).At(w.column, 32)
+	scale := column.Less(m.In).Select(w.F32(1.0/255), w.Var(0.0))
+	w.If(w.column.Less(m.first()/8), func() {
+		for k, bytes := range l {
+			for half, word := range bytes {
+				var x []ptx.Value
+				for e := range 4 {
+					x = append(x, word.Shr(8*e).And(255).ToFloat().Mul(scale).Rounded())
+				}
+				to.Store(4*16*k*w.p.rowX+16*half, x...)
+			}
+		}
+	})
+}
