@@ -203,7 +203,7 @@ func (n *Net) wholePlan(s *Set, batch int) fused.Whole {
 // lightResident is how many weights a net has at least whose steps are resident kernels:
 // what blocks wait for each other takes the same time for small nets, which are faster
 // with a kernel for each layer.
-const lightResident = 500_000
+const lightResident = 1_000_000
 
 // resident is how the steps of a chunk's turns are one kernel, nil if they are not: where
 // the device has a processor for each block, of a kind that has been tried.
@@ -227,7 +227,7 @@ func (n *Net) stays(s *Set, batch int) bool {
 	if _, err := n.plan(s); err != nil {
 		return false
 	}
-	if x, err := s.x.Shape(); err != nil || x.DType != dtypes.Uint8 {
+	if x, err := s.x.Shape(); err != nil || x.DType != dtypes.Uint8 && x.DType != dtypes.Float32 {
 		return false
 	}
 	r, err := fused.NewResident(n.model, ruleOf(n.config.Optimizer), s.N, batch)

@@ -26,7 +26,7 @@ type Resident struct {
 }
 
 // NewResident finds the layers of a net for the steps of a rule, with batches of so many
-// examples of uint8. Its error says why there is no such kernel.
+// examples. Its error says why there is no such kernel.
 func NewResident(net models.Net, rule kernels.Rule, examples, batch int) (*Resident, error) {
 	refuse := func(format string, args ...any) (*Resident, error) {
 		return nil, fmt.Errorf("fused: %s: its weights cannot stay on the processors: %s", net.Name, fmt.Sprintf(format, args...))
@@ -86,7 +86,7 @@ func (r *Resident) String() string {
 // are in the journal.
 func (r *Resident) Train(s Step, source Source, steps int) (state map[string][]*Node) {
 	m := r.sizes
-	m.Steps, m.Rows = steps, s.Journal.Rows.Shape().Dimensions[0]
+	m.Steps, m.Rows, m.Floats = steps, s.Journal.Rows.Shape().Dimensions[0], source.X.DType() == dtypes.Float32
 	in := []*Node{source.Order, source.Place, s.Journal.At, Reshape(source.X, m.Examples, m.In), source.Labels,
 		r.scales(s, source, steps), Zeros(s.Journal.At.Graph(), shapes.Make(dtypes.Int32, m.Counters())), s.Journal.Rows}
 	var names []string

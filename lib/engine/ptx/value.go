@@ -141,9 +141,12 @@ func (v Value) ToFloat() Value {
 	return v.b.op(float, "cvt.rn.f32.u32", v)
 }
 
-// Rounded is a finite float32 that its first ten digits after the point, which is
-// what a product reads of a factor, tell as well as can be.
-func (v Value) Rounded() Value { return v.Bits().Add(0x1000).Float() }
+// Rounded is a float32 that its first ten digits after the point, which is what a
+// product reads of a factor, tell as well as can be. A NaN stays one.
+func (v Value) Rounded() Value {
+	const half = 0x1000
+	return v.b.op(word, "min.s32", v.Bits(), v.b.U32(0x7FFFFFFF-half)).Add(half).Float()
+}
 
 // Rsqrt, Reciprocal, Exp2 and Log2 have an error in the last two bits; results
 // and operands below 2⁻¹²⁶ are 0.

@@ -226,9 +226,10 @@ func valueCases() []operation {
 			stack(dense(Tanh, 16, 32, 31, 16), 5000, 4999, kernels.SGD{Momentum: 0.9}, rounding), stack(dense(models.ReLU, 16, 32, 32, 16), 30001, 30001, kernels.AdaDelta{}, rounding),
 			stack(dense(Sigmoid, 5, 16, 3), 77, 33, kernels.Adam{WeightDecay: 1e-2}, rounding))
 	}
-	l = append(l, residents(models.MLP(1000), 100, 1, kernels.Adam{}), residents(models.MLP(1000), 100, 3, kernels.Adam{WeightDecay: 1e-2}),
-		residents(dense(models.ReLU, 832, 1024, 1024, 16), 112, 2, kernels.Adam{}), residents(dense(models.ReLU, 104, 700, 900, 7), 33, 2, kernels.Adam{Beta1: 0.8}),
-		residents(dense(models.ReLU, 1024, 512, 300, 2), 1, 3, kernels.Adam{}), residents(dense(models.ReLU, 8, 1, 513, 10), 57, 2, kernels.Adam{}))
+	l = append(l, residents(models.MLP(1000), false, 100, 1, kernels.Adam{}), residents(models.MLP(1000), false, 100, 3, kernels.Adam{WeightDecay: 1e-2}),
+		residents(dense(models.ReLU, 832, 1024, 1024, 16), true, 112, 2, kernels.Adam{}), residents(dense(models.ReLU, 104, 700, 900, 7), false, 33, 2, kernels.Adam{Beta1: 0.8}),
+		residents(dense(models.ReLU, 1024, 512, 300, 2), false, 1, 3, kernels.Adam{}), residents(dense(models.ReLU, 8, 1, 513, 10), true, 57, 2, kernels.Adam{}),
+		residents(models.MLP(1000), true, 100, 1, kernels.Adam{}))
 	l = append(l, take(60000, 784, 8, true, false), take(1000, 784, 100, true, true), take(77, 5, 33, false, false))
 	l = append(l, exact(conv(geometries[0], kernels.ReLU, false)), exact(conv(geometries[1], kernels.Sigmoid, false)),
 		exact(step(models.SeedCNN(), 8, kernels.Adam{}, false)), exact(step(models.LeNet5(), 100, kernels.SGD{Momentum: 0.9}, false)), oneSign(exact(step(keras(), 128, kernels.AdaDelta{}, false))))

@@ -16,7 +16,7 @@ import (
 // residents is some training steps of a multilayer perceptron in one kernel. Outputs are
 // the state, the journal's rows and the number of the next step. The limit is that of
 // stack, for the same reason: TF32 decides what is nearly 0 before a ReLU.
-func residents(net models.Net, n, steps int, rule kernels.Adam) operation {
+func residents(net models.Net, floats bool, n, steps int, rule kernels.Adam) operation {
 	plan, err := fused.NewPlan(net)
 	if err != nil {
 		panic(err)
@@ -45,12 +45,15 @@ func residents(net models.Net, n, steps int, rule kernels.Adam) operation {
 	}
 	classes := weights[len(weights)-1].shape
 	classes = shapes.Make(dtypes.Int32, classes.Dimensions[classes.Rank()-1])
-	c.name = fmt.Sprintf("resident %s%d b%d, %d steps f32", name, classes.Size(), n, steps)
 	state := len(c.Inputs)
 	size := shapes.Make(dtypes.Float32, net.Input...).Size()
+	x := tiling.Input{Shape: shapes.Make(dtypes.Uint8, many, size), Fill: tiling.Below, Limit: 256}
+	if floats {
+		x, name = tiling.Input{Shape: f32(many, size)}, "floats "+name
+	}
+	c.name = fmt.Sprintf("resident %s%d b%d, %d steps f32", name, classes.Size(), n, steps)
 	c.Inputs = append(c.Inputs, tiling.Input{Shape: f32(), Fill: tiling.Number, Limit: 0.001},
-		tiling.Input{Shape: shapes.Make(dtypes.Uint8, many, size), Fill: tiling.Below, Limit: 256},
-		tiling.Input{Shape: shapes.Make(dtypes.Int32, many), Fill: tiling.Below, Limit: float64(classes.Size())},
+		x, tiling.Input{Shape: shapes.Make(dtypes.Int32, many), Fill: tiling.Below, Limit: float64(classes.Size())},
 		tiling.Input{Shape: shapes.Make(dtypes.Int32, many), Fill: tiling.Below, Limit: many})
 	c.loose = map[int]float64{state: 0.1} // a hit more or less
 	c.Build = func(o fused.Ops, in []*Node) []*Node {

@@ -43,7 +43,7 @@ var operations = map[string]operation{
 	"ld.param.u64": {parameter, "Da"}, "cvta.to.global.u64": {movAddress, "Dd"},
 	"mov.u32": {mov, "Rx"}, "mov.b32": {mov, "Rr"}, "mov.f32": {mov, "Rr"}, "mov.b64": {movAddress, "Dd"}, "mov.pred": {movCondition, "Pp"},
 	"add.u32": {add, "Rrr"}, "sub.u32": {sub, "Rrr"}, "mul.lo.u32": {mul, "Rrr"}, "mad.lo.u32": {mad, "Rrrr"},
-	"min.u32": {least, "Rrr"}, "max.u32": {most, "Rrr"},
+	"min.u32": {least, "Rrr"}, "min.s32": {leastSigned, "Rrr"}, "max.u32": {most, "Rrr"},
 	"and.b32": {and, "Rrr"}, "or.b32": {or, "Rrr"}, "xor.b32": {xor, "Rrr"}, "shl.b32": {shl, "Rrr"}, "shr.u32": {shr, "Rrr"},
 	"and.pred": {andCondition, "Ppp"}, "or.pred": {orCondition, "Ppp"}, "xor.pred": {xorCondition, "Ppp"}, "not.pred": {notCondition, "Pp"},
 	"mul.wide.u32": {mulWide, "Drr"}, "mad.wide.u32": {madWide, "Drrd"},

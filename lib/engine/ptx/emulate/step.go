@@ -15,6 +15,7 @@ const (
 	mul
 	mad
 	least
+	leastSigned
 	most
 	and
 	or
@@ -154,6 +155,10 @@ func (w *warp) arithmetic(in *instruction, mask uint32) {
 	case least:
 		for i := range out {
 			out[i] = min(a[i], b[i])
+		}
+	case leastSigned:
+		for i := range out {
+			out[i] = uint32(min(int32(a[i]), int32(b[i])))
 		}
 	case most:
 		for i := range out {

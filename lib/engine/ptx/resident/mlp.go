@@ -35,7 +35,7 @@
 // # What it refuses
 //
 // [MLP.Fits] says what has room: two hidden layers with ReLU, of up to 1,024 units, up
-// to 16 classes, pixels of one byte, and batches of up to 112. All blocks have to run
+// to 16 classes, and batches of up to 112. All blocks have to run
 // at once, which nothing but a device with as many processors does: see [MLP.Blocks].
 package resident
 
@@ -49,7 +49,7 @@ import (
 // MLP is some training steps of a classifier with two hidden layers with ReLU, by
 // Adam.
 //
-//	inputs:  order [examples] int32; place and at, int32 scalars; x [examples in] uint8, labels [examples] int32;
+//	inputs:  order [examples] int32; place and at, int32 scalars; x [examples in] uint8, which become 0 to 1, labels [examples] int32;
 //	         scales [steps 2] float32: what m/(√v + the second) is multiplied with, and that second, of each step;
 //	         counters [Counters] int32, zeros; rows [Rows 3] float32;
 //	         of each of the three layers weights [in out], their two moments, biases [out], their two moments
@@ -60,6 +60,7 @@ import (
 // are right into row at+s. In the end at is Steps more.
 type MLP struct {
 	Examples, Batch, In int
+	Floats              bool   // x is float32, and taken as it is
 	Hidden              [2]int // units
 	Classes             int
 	Steps, Rows         int
@@ -165,12 +166,16 @@ const (
 func (m MLP) Kernel() ptx.Kernel {
 	scalar, states := shapes.Make(dtypes.Int32), m.States()
 	rows, counters := shapes.Make(dtypes.Float32, m.Rows, 3), shapes.Make(dtypes.Int32, m.Counters())
+	x := shapes.Make(dtypes.Uint8, m.Examples, m.In)
+	if m.Floats {
+		x.DType = dtypes.Float32
+	}
 	n := len(states)
 	k := ptx.Kernel{
 		Name: "resident_adam", Blocks: m.Blocks(), Threads: threads, Shared: m.places().bytes,
 		Inputs: append([]shapes.Shape{
 			inOrder: shapes.Make(dtypes.Int32, m.Examples), inPlace: scalar, inAt: scalar,
-			inX: shapes.Make(dtypes.Uint8, m.Examples, m.In), inLabels: shapes.Make(dtypes.Int32, m.Examples),
+			inX: x, inLabels: shapes.Make(dtypes.Int32, m.Examples),
 			inScales: shapes.Make(dtypes.Float32, m.Steps, 2), inCounters: counters, inRows: rows}, states...),
 		Outputs: append(append([]shapes.Shape{}, states...), rows, scalar, counters, shapes.Make(dtypes.Float32, m.Scratch())),
 		Aliases: map[int]int{n: inRows, n + 1: inAt, n + 2: inCounters},
@@ -183,6 +188,6 @@ func (m MLP) Kernel() ptx.Kernel {
 	}
 	weights := float64(m.In*m.Hidden[0] + m.Hidden[0]*m.Hidden[1] + m.Hidden[1]*m.Classes)
 	k.FLOPs = float64(m.Steps*m.Batch) * (6*weights - 2*float64(m.In*m.Hidden[0]))
-	k.Bytes = 8*float64(size) + float64(m.Steps*m.Batch*(m.In+8))
+	k.Bytes = 8*float64(size) + float64(m.Steps*m.Batch*(m.In*x.DType.Size()+8))
 	return k
 }

@@ -19,15 +19,15 @@ type net struct {
 // array is numbers and their moments.
 type array struct{ x, m, v []float64 }
 
-func (n *net) step(pixels [][]uint8, labels []int32, pace, epsilon float64) (loss, hits float64) {
+func (n *net) step(x [][]float32, labels []int32, pace, epsilon float64) (loss, hits float64) {
 	var gw, gb [3][]float64
 	for l := range 3 {
 		gw[l], gb[l] = make([]float64, len(n.w[l].x)), make([]float64, len(n.b[l].x))
 	}
-	for e, image := range pixels {
+	for e, example := range x {
 		h := [4][]float64{make([]float64, n.sizes[0])}
-		for k, p := range image {
-			h[0][k] = float64(p) / 255
+		for k, p := range example {
+			h[0][k] = float64(p)
 		}
 		for l := range 3 {
 			h[l+1] = append([]float64{}, n.b[l].x...)
@@ -60,7 +60,7 @@ func (n *net) step(pixels [][]uint8, labels []int32, pace, epsilon float64) (los
 			if d[c] = math.Exp(z-most) / total; c == int(labels[e]) {
 				d[c]--
 			}
-			d[c] /= float64(len(pixels))
+			d[c] /= float64(len(x))
 		}
 		for l := 2; l >= 0; l-- {
 			below := make([]float64, n.sizes[l])
@@ -83,7 +83,7 @@ func (n *net) step(pixels [][]uint8, labels []int32, pace, epsilon float64) (los
 		n.adam(n.w[l], gw[l], pace, epsilon)
 		n.adam(n.b[l], gb[l], pace, epsilon)
 	}
-	return loss / float64(len(pixels)), hits
+	return loss / float64(len(x)), hits
 }
 
 func (n *net) adam(a array, g []float64, pace, epsilon float64) {
@@ -103,6 +103,7 @@ func TestMLP(t *testing.T) {
 		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2},
 		{Examples: 60, Batch: 25, In: 56, Hidden: [2]int{129, 200}, Classes: 10, Steps: 2, Rows: 2, slices: 2, WeightDecay: 0.01},
 		{Examples: 64, Batch: 32, In: 16, Hidden: [2]int{64, 1}, Classes: 16, Steps: 2, Rows: 4, slices: 4},
+		{Examples: 99, Batch: 31, In: 40, Floats: true, Hidden: [2]int{30, 128}, Classes: 2, Steps: 3, Rows: 4, slices: 2},
 	} {
 		t.Run(fmt.Sprintf("%d %v %d b%d", m.In, m.Hidden, m.Classes, m.Batch), func(t *testing.T) {
 			t.Parallel()
@@ -122,11 +123,19 @@ func check(t *testing.T, m MLP) {
 	for i, k := range r.Perm(m.Examples) {
 		order[i], labels[i] = int32(k), int32(r.IntN(m.Classes))
 	}
+	numbers := make([]float32, len(x))
 	for i := range x {
-		x[i] = uint8(r.IntN(256))
+		if x[i] = uint8(r.IntN(256)); m.Floats {
+			numbers[i] = float32(r.NormFloat64())
+		} else {
+			numbers[i] = float32(x[i]) / 255
+		}
 	}
 	in := []any{inOrder: order, inPlace: []int32{place}, inAt: []int32{at}, inX: x, inLabels: labels, inScales: []float32{},
 		inCounters: make([]int32, m.Counters()), inRows: make([]float32, 3*m.Rows)}
+	if m.Floats {
+		in[inX] = numbers
+	}
 	scales := make([]float32, 2*m.Steps)
 	for s := range m.Steps {
 		step := float64(at + s + 1)
@@ -171,13 +180,13 @@ func check(t *testing.T, m MLP) {
 	rows := make([]float64, 3*m.Rows)
 	for s := range m.Steps {
 		first := min(place+(at+s)*m.Batch, m.Examples-m.Batch)
-		var pixels [][]uint8
+		var batch [][]float32
 		var right []int32
 		for _, e := range order[first : first+m.Batch] {
-			pixels, right = append(pixels, x[int(e)*m.In:int(e+1)*m.In]), append(right, labels[e])
+			batch, right = append(batch, numbers[int(e)*m.In:int(e+1)*m.In]), append(right, labels[e])
 		}
 		row := 3 * min(at+s, m.Rows-1)
-		rows[row], rows[row+2] = n.step(pixels, right, float64(scales[2*s]), float64(scales[2*s+1]))
+		rows[row], rows[row+2] = n.step(batch, right, float64(scales[2*s]), float64(scales[2*s+1]))
 		rows[row+1] = float64(m.Batch)
 	}
 	i := 0
@@ -215,6 +224,39 @@ func check(t *testing.T, m MLP) {
 			if math.Float32bits(a[e]) != math.Float32bits(b[e]) {
 				t.Fatalf("output %d: element %d is %v, and %v when done again", k, e, a[e], b[e])
 			}
+		}
+	}
+}
+
+// TestNotFinite holds that a weight or an input that is no number shows in the step's
+// loss: a device's own NaN has all bits set, which rounding must not make a 0 of.
+func TestNotFinite(t *testing.T) {
+	m := MLP{Examples: 16, Batch: 16, In: 8, Floats: true, Hidden: [2]int{20, 20}, Classes: 2, Steps: 1, Rows: 1, slices: 2}
+	nan := math.Float32frombits(0x7FFFFFFF)
+	for _, array := range []int{-1, inX, inStates, inStates + 6, inStates + 12, inStates + 15} {
+		k := m.Kernel()
+		var in []any
+		for i, s := range k.Inputs {
+			if s.DType.IsFloat() {
+				l := make([]float32, s.Size())
+				for e := range l {
+					l[e] = 0.1
+				}
+				if i == array {
+					l[0] = nan
+				}
+				in = append(in, l)
+			} else {
+				in = append(in, make([]int32, s.Size()))
+			}
+		}
+		out, err := emulate.Run(k, in...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loss := float64(out[len(m.States())].([]float32)[0])
+		if got := !math.IsNaN(loss); got != (array < 0) {
+			t.Errorf("NaN in input %d: got a loss of %v", array, loss)
 		}
 	}
 }

@@ -167,15 +167,24 @@ func (w *writer) index(at ptx.Value) {
 	})
 }
 
-// pixels are a thread's eight bytes of some rows of a batch.
-type pixels [][]ptx.Value
+// inputs are a thread's eight of some rows of a batch, as they lie in memory.
+type inputs [][]ptx.Value
 
-// fetch reads the next batch's inputs of this slice: sixteen threads a row.
-func (w *writer) fetch() (l pixels) {
+// chunk is where a thread's eight inputs of this slice's begin, of sixteen threads a row,
+// and whether they exist. Where they do not it is a place that does.
+func (w *writer) chunk() (column, exists ptx.Value) {
+	column = w.slice.Mul(w.m.first()).Add(w.column.Min(w.m.first()/8 - 1).Shl(3))
+	exists = column.Less(w.m.In)
+	return exists.Select(column, 0), exists
+}
+
+// fetch reads the next batch's inputs where they are few registers: bytes.
+func (w *writer) fetch() (l inputs) {
 	m := w.m
-	chunk := w.column.Min(m.first()/8 - 1)
-	column := w.slice.Mul(m.first()).Add(chunk.Shl(3))
-	column = column.Less(m.In).Select(column, 0)
+	if m.Floats {
+		return nil
+	}
+	column, _ := w.chunk()
 	from := w.Input(inX).At(column, 1)
 	index := w.Shared(w.p.index).At(w.thread.Shr(4), 4)
 	for k := range m.padded() / 16 {
@@ -184,13 +193,17 @@ func (w *writer) fetch() (l pixels) {
 	return l
 }
 
-// put writes them to shared memory as numbers from 0 to 1, rounded. Beyond the last
-// input they are 0.
-func (w *writer) put(l pixels) {
+// put writes what fetch has read to shared memory, bytes as numbers from 0 to 1, rounded.
+// Beyond the last input they are 0.
+func (w *writer) put(l inputs) {
 	m := w.m
-	column := w.slice.Mul(m.first()).Add(w.column.Shl(3))
 	to := w.Shared(w.p.x).At(w.thread.Shr(4), 4*w.p.rowX).At(w.column, 32)
-	scale := column.Less(m.In).Select(w.F32(1.0/255), w.Var(0.0))
+	column, exists := w.chunk()
+	if m.Floats {
+		w.putFloats(to, column, exists)
+		return
+	}
+	scale := exists.Select(w.F32(1.0/255), w.Var(0.0))
 	w.If(w.column.Less(m.first()/8), func() {
 		for k, bytes := range l {
 			for half, word := range bytes {
@@ -199,6 +212,30 @@ func (w *writer) put(l pixels) {
 					x = append(x, word.Shr(8*e).And(255).ToFloat().Mul(scale).Rounded())
 				}
 				to.Store(4*16*k*w.p.rowX+16*half, x...)
+			}
+		}
+	})
+}
+
+// putFloats is put for float32, which it reads itself, four rows at a time.
+func (w *writer) putFloats(to, column, exists ptx.Value) {
+	m := w.m
+	from := w.Input(inX).At(column, 4)
+	index := w.Shared(w.p.index).At(w.thread.Shr(4), 4)
+	rows := m.padded() / 16
+	w.If(w.column.Less(m.first()/8), func() {
+		for first := 0; first < rows; first += 4 {
+			var l [][]ptx.Value
+			for k := first; k < min(rows, first+4); k++ {
+				row := from.At(index.Load(4*16*k), 4*m.In)
+				l = append(l, append(row.LoadFloats(4, 0), row.LoadFloats(4, 16)...))
+			}
+			for i, x := range l {
+				for e := range x {
+					x[e] = exists.Select(x[e].Rounded(), 0)
+				}
+				to.Store(4*16*(first+i)*w.p.rowX, x[:4]...)
+				to.Store(4*16*(first+i)*w.p.rowX+16, x[4:]...)
 			}
 		}
 	})

@@ -21,16 +21,15 @@ func (w *writer) step(s, at ptx.Value) {
 	w.Arrive(w.thread, w.groupCounter(doneH1, w.group))
 	w.If(w.thread.Less(m.padded()), func() { w.Shared(p.index).At(w.thread, 4).Store(0, example) })
 	label := w.Input(inLabels).At(example, 4).Load(0)
+	w.If(w.thread.Less(m.Classes*16), func() {
+		l := w.at(c.w3, w.thread.Shr(4).Mul(m.stride()).Add(w.group.Mul(wide)).Add(w.column.Shl(2))).LoadVector(4, 0)
+		w.Shared(p.w3).At(w.thread, 16).Store(0, l...)
+	})
 	w.If(w.thread.Less(m.each()), func() {
 		w.Spin(w.groupCounter(doneH1, w.slice.Mul(m.each()).Add(w.thread)), group)
 	})
 	w.Sync()
 	w.takeH1()
-	w.If(w.thread.Less(m.Classes*16), func() {
-		i := w.thread.Shr(4)
-		l := w.at(c.w3, i.Mul(m.stride()).Add(w.group.Mul(wide)).Add(w.column.Shl(2))).LoadVector(4, 0)
-		w.Shared(p.w3).At(w.thread, 16).Store(0, l...)
-	})
 	w.Sync()
 
 	w.forward(p.y, p.rowY, p.w2, m.second(), c.parts2)
@@ -52,19 +51,21 @@ func (w *writer) step(s, at ptx.Value) {
 	w.takeHead()
 	w.Sync()
 
+	scales := w.Input(inScales).At(s, 8).LoadFloats(2, 0)
+	w.pace, w.epsilon = scales[0], scales[1]
+
 	w.backward()
 	w.Arrive(w.thread, w.sliceCounter(doneBack, w.slice))
 	pixels := w.fetch()
-	scales := w.Input(inScales).At(s, 8).LoadFloats(2, 0)
-	w.pace, w.epsilon = scales[0], scales[1]
 	w.update(p.y, p.rowY, p.w2, m.second(), w.moments[1])
-	w.updateHead()
 	w.updateBias(wide, c.b2)
-	w.results(s, at)
 	w.Await(w.thread, w.sliceCounter(doneBack, w.group.Shr(log2(m.each()))), slice)
 	d1 := w.added(c.back, m.groups())
 	w.element.StoreIf(w.mine, 4*c.d1, masked(d1, h1)...)
-	w.exchange(w.groupCounter(doneD1, w.group), group)
+	w.Arrive(w.thread, w.groupCounter(doneD1, w.group))
+	w.updateHead()
+	w.results(s, at)
+	w.Await(w.thread, w.groupCounter(doneD1, w.group), group)
 	w.takeGradient(c.d1)
 	w.Sync()
 	w.update(p.x, p.rowX, p.w1, m.first(), w.moments[0])
