@@ -57,7 +57,7 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 	f := newFlags("bench", "NAME [flags]", stderr)
 	f.StringVar(&b.out, "json", "", "write the records to this file, each as soon as it is there")
 	f.StringVar(&b.only, "only", "", "run only cases whose name contains one of these: mlp,lenet5")
-	f.StringVar(&b.python, "python", os.Getenv("GAIDEN_PEERS"), "Python interpreter with JAX and PyTorch, for the peers in the same run")
+	f.StringVar(&b.python, "python", os.Getenv("GAIDEN_PEERS"), "Python interpreter with JAX and PyTorch, for the peers in the same run; python3 where -peers asks for some")
 	f.StringVar(&b.peerNames, "peers", "", "peers of the benchmarks train and accuracy: jax,torch")
 	f.StringVar(&b.devices, "devices", "", "train: compare these numbers of devices, such as 1,2,4")
 	f.StringVar(&b.variants, "variants", "", "train: measure these ways too, of: "+variantNames())
@@ -86,6 +86,11 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 	if b.out != "" {
 		if err := place(b.out); err != nil { // minutes later it would be a pity
 			return fmt.Errorf("bench: -json: %w", err)
+		}
+	}
+	if b.peerNames != "" {
+		if err := b.findPeers(); err != nil { // likewise
+			return err
 		}
 	}
 	b.info = sysinfo.Read(context.Background())

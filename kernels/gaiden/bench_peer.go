@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -47,6 +48,22 @@ type peer struct {
 
 // peerGrace is how long a peer may take to end.
 const peerGrace = 10 * time.Second
+
+// findPeers finds an interpreter that has the libraries of the peers that are asked for.
+func (b *bench) findPeers() error {
+	if b.python == "" {
+		b.python = "python3"
+	}
+	const missing = "import importlib.util, sys; print(*[m for m in sys.argv[1:] if not importlib.util.find_spec(m)])"
+	out, err := exec.Command(b.python, append([]string{"-c", missing}, strings.Split(b.peerNames, ",")...)...).Output()
+	if err != nil {
+		return fmt.Errorf("bench: -peers %s: %s: %w: name an interpreter that has them with -python", b.peerNames, b.python, err)
+	}
+	if lacks := strings.Fields(string(out)); len(lacks) > 0 {
+		return fmt.Errorf("bench: -peers %s: %s has no %s: name an interpreter that has with -python, or leave it out", b.peerNames, b.python, strings.Join(lacks, ", "))
+	}
+	return nil
+}
 
 // interprets says whether there is an interpreter for peers, and if not, to the user.
 func (b *bench) interprets() bool {

@@ -20,7 +20,8 @@ type Net struct {
 
 	mu       sync.Mutex // protects following, and the arrays while a program runs
 	session  *session.Session
-	platform string // cpu or cuda
+	platform string          // cpu or cuda
+	device   wire.DeviceInfo // the session's first
 	ready    bool
 	single   bool // see chunk.Single
 	layout   layout
@@ -51,7 +52,8 @@ type Config struct {
 	// default: AutoLoop.
 	Loop Loop
 	// Unroll is how many steps the loop's body holds; default: 1, or 4 to 10
-	// light ones with the kernels of package fused, if that divides an epoch's.
+	// light ones with the kernels of package fused, if that divides an epoch's, and
+	// up to 200 where they are one kernel.
 	Unroll int
 	// Devices train together, each on its part of a batch; default: 1. Batch
 	// norm takes the means of each device's part. Where one device is expected
@@ -152,6 +154,9 @@ func (n *Net) connect() error {
 		}
 	}
 	n.session, n.platform = s, strings.ToLower(s.Welcome().Platform)
+	if l := s.Welcome().Devices; len(l) > 0 {
+		n.device = l[0]
+	}
 	return nil
 }
 

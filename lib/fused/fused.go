@@ -16,7 +16,8 @@
 // itself. The others are what a training step is written with when the gradient
 // of weights is to become their update on the spot; a [Plan] writes such a step
 // for a net of package models. A small net with the mean squared error has a
-// [Whole]: one kernel both ways, and one for the update.
+// [Whole]: one kernel both ways, and one for the update. Many steps of a large
+// multilayer perceptron are a [Resident], one kernel.
 //
 // # What it refuses
 //

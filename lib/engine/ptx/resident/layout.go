@@ -83,5 +83,3 @@ const (
 )
 
 const apart = 32
-
-func (m MLP) counters() int { return apart * (groupCounters*m.groups() + sliceCounters*m.along()) }

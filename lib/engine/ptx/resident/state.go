@@ -11,7 +11,7 @@ func (w *writer) clear() {
 	w.Sync()
 }
 
-// element calls do with each of a thread's 32 elements of a layer's arrays, as the
+// elements calls do with each of a thread's 32 elements of a layer's arrays, as the
 // products leave them: its number, its place, and whether it exists.
 func (w *writer) elements(inputs, in, out int, do func(i int, at ptx.Value, exists ptx.Value)) {
 	quarter, half := w.warp.Shr(1), w.warp.And(1)
@@ -41,7 +41,8 @@ func (w *writer) weights(place, inputs, in, out int, do func(shared, at, exists 
 	})
 }
 
-// layer is where the arrays of a layer are among the states, and its sizes.
+// layers calls do for each large layer: its number, where its weights are in shared
+// memory, how many inputs a slice has, and its sizes.
 func (w *writer) layers(do func(layer, place, inputs, in, out int)) {
 	m := w.m
 	do(0, w.p.w1, m.first(), m.In, m.Hidden[0])
@@ -59,8 +60,9 @@ const (
 	arrays
 )
 
+// state and after are the addresses of a layer's array, as input and as output.
 func (w *writer) state(layer, array int) ptx.Value { return w.Input(inStates + arrays*layer + array) }
-func (w *writer) next0(layer, array int) ptx.Value { return w.Output(arrays*layer + array) }
+func (w *writer) after(layer, array int) ptx.Value { return w.Output(arrays*layer + array) }
 
 // load takes the state, and tells the groups what they share of it.
 func (w *writer) load() {
@@ -124,29 +126,29 @@ func (w *writer) rows(do func(q int, at, exists ptx.Value)) {
 func (w *writer) save() {
 	m := w.m
 	w.layers(func(layer, place, inputs, in, out int) {
-		first, second := w.next0(layer, weightM), w.next0(layer, weightV)
+		first, second := w.after(layer, weightM), w.after(layer, weightV)
 		w.elements(inputs, in, out, func(i int, at, exists ptx.Value) {
 			first.At(at, 4).StoreIf(exists, 0, w.moments[layer].m[i])
 			second.At(at, 4).StoreIf(exists, 0, w.moments[layer].v[i])
 		})
-		to := w.next0(layer, weight)
+		to := w.after(layer, weight)
 		w.weights(place, inputs, in, out, func(shared, at, exists ptx.Value) {
 			to.At(at, 4).StoreIf(exists, 0, shared.Load(0))
 		})
 	})
 	w.bias(func(layer int, i, at, exists ptx.Value) {
 		for k, x := range []ptx.Value{w.biases.w, w.biases.m, w.biases.v} {
-			w.next0(layer, bias+k).At(at, 4).StoreIf(exists, 0, x)
+			w.after(layer, bias+k).At(at, 4).StoreIf(exists, 0, x)
 		}
 	})
 	w.rows(func(q int, at, exists ptx.Value) {
 		for k, x := range []ptx.Value{w.small[q].w, w.small[q].m, w.small[q].v} {
-			w.next0(2, weight+k).At(at, 4).StoreIf(exists, 0, x)
+			w.after(2, weight+k).At(at, 4).StoreIf(exists, 0, x)
 		}
 	})
 	first := w.thread.Less(m.Classes).And(w.slice.Add(w.group).Equal(0))
 	for k, x := range []ptx.Value{w.last.w, w.last.m, w.last.v} {
-		w.next0(2, bias+k).At(w.thread, 4).StoreIf(first, 0, x)
+		w.after(2, bias+k).At(w.thread, 4).StoreIf(first, 0, x)
 	}
 }
 

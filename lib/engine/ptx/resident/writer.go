@@ -16,11 +16,10 @@ type writer struct {
 	scratch            ptx.Value // address
 
 	// of the rows that the block adds up
-	row      ptx.Value // the thread's, one that exists
-	column   ptx.Value // of 16 times four
-	mine     ptx.Value // whether it is the thread's to store
-	element  ptx.Value // address of the element in the first array of the scratch
-	counters map[int]ptx.Value
+	row     ptx.Value // the thread's, one that exists
+	column  ptx.Value // of 16 times four
+	mine    ptx.Value // whether it is the thread's to store
+	element ptx.Value // address of the element in the first array of the scratch
 
 	moments [2]moments
 	small   []moment // of the last layer: rows of the block's own, a class to a lane
@@ -62,7 +61,7 @@ func log2(n int) (k int) {
 // at is the address of an element of the scratch, from a place on.
 func (w *writer) at(place int, i ptx.Value) ptx.Value { return w.scratch.At(i.Add(place), 4) }
 
-// counter is the address of one of a group's counters, or, from groupCounters on, of a
+// groupCounter is the address of one of a group's counters, and sliceCounter of one of a
 // slice's.
 func (w *writer) groupCounter(which int, group ptx.Value) ptx.Value {
 	return w.Input(inCounters).At(group.Add(which*w.m.groups()), 4*apart)
@@ -103,11 +102,7 @@ func (w *writer) all() {
 	w.Sync()
 	w.put(w.fetch())
 	w.Sync()
-	done := w.Var(0)
-	w.For(0, w.m.Steps, 1, func(s ptx.Value) {
-		w.step(s, at)
-		w.Set(done, s)
-	})
+	w.For(0, w.m.Steps, 1, func(s ptx.Value) { w.step(s, at) })
 	w.save()
 	w.If(w.thread.Equal(0).And(w.BlockID().Equal(0)), func() {
 		w.Output(len(w.m.States())+1).Store(0, at.Add(w.m.Steps))

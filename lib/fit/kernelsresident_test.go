@@ -1,0 +1,85 @@
+package fit
+
+import (
+	"strings"
+	"testing"
+
+	"gaiden/lib/engine/ptx"
+	"gaiden/lib/engine/triton"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/models"
+)
+
+// TestResident holds when the steps of a turn are one kernel: for a large enough
+// classifier of three layers, on a device that has been tried and has a processor for
+// each block. What the kernel computes is package resident's to test.
+func TestResident(t *testing.T) {
+	s := open(t)
+	h200 := wire.DeviceInfo{Capability: "9.0", Processors: 132}
+	wide := models.MLP(1000)
+	deep := models.MLP(1000)
+	deep.Layers = append([]models.Layer{deep.Layers[0], models.Dense{Name: "l0", Units: 1000, Act: models.ReLU}}, deep.Layers[1:]...)
+	for _, tt := range []struct {
+		name     string
+		platform string
+		device   wire.DeviceInfo
+		net      models.Net
+		config   Config
+		batch    int
+		floats   bool
+		want     bool
+	}{
+		{"MLP", "cuda", h200, wide, Config{}, 100, false, true},
+		{"MLP in bfloat16", "cuda", h200, wide, Config{BF16: true}, 100, false, true},
+		{"MLP of float32", "cuda", h200, wide, Config{}, 100, true, true},
+		{"largest batch", "cuda", h200, wide, Config{}, 112, false, true},
+		{"larger batch", "cuda", h200, wide, Config{}, 113, false, false},
+		{"CPU", "cpu", wire.DeviceInfo{}, wide, Config{}, 100, false, false},
+		{"part of a GPU", "cuda", wire.DeviceInfo{Capability: "9.0", Processors: 127}, wide, Config{}, 100, false, false},
+		{"another GPU", "cuda", wire.DeviceInfo{Capability: "8.0", Processors: 132}, wide, Config{}, 100, false, false},
+		{"light net", "cuda", h200, models.MLP(300), Config{}, 100, false, false},
+		{"wider than it fits", "cuda", h200, models.MLP(1025), Config{}, 100, false, false},
+		{"four layers", "cuda", h200, deep, Config{}, 100, false, false},
+		{"another optimizer", "cuda", h200, wide, Config{Optimizer: SGD{}}, 100, false, false},
+		{"XLA's kernels", "cuda", h200, wide, Config{Kernels: XLAKernels}, 100, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := attach(t, s, "resident", tt.net, tt.config)
+			defer n.Reset()
+			d := digits(2300, n.model.Input, 1)
+			if tt.floats {
+				x := make([]float32, len(d.X.([]byte)))
+				for i, b := range d.X.([]byte) {
+					x[i] = float32(b) / 255
+				}
+				d.X = x
+			}
+			data := load(t, n, "resident/data", d)
+			n.platform, n.device = tt.platform, tt.device
+			fused := n.fuses(data, chunk{Batch: tt.batch, Devices: 1})
+			steps := data.N / tt.batch
+			c := n.split(steps, tt.batch, 1, 1e9, fused > 0, fused > 0 && n.stays(data, tt.batch))
+			if c.Fused = fused; c.Resident != tt.want || (n.resident(data, c) != nil) != tt.want {
+				t.Fatalf("got resident %t, want %t", c.Resident, tt.want)
+			}
+			if !tt.want {
+				return
+			}
+			if c.Unroll != steps {
+				t.Errorf("got %d steps a kernel, want %d", c.Unroll, steps)
+			}
+			p, err := n.epochProgram(data, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := string(p.Text(nil))
+			if got := strings.Count(text, ptx.Target+"("); got != 1 || strings.Contains(text, triton.Target) {
+				t.Errorf("got %d kernels, and Triton's: %t, want one and none", got, strings.Contains(text, triton.Target))
+			}
+			told, err := n.Fused(data)
+			if err != nil || !strings.Contains(told, "batches of up to 112, many steps are one kernel") {
+				t.Errorf("Fused: got %q and %v", told, err)
+			}
+		})
+	}
+}
