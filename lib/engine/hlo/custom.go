@@ -29,6 +29,25 @@ type CallConfig struct {
 	Cost Cost
 }
 
+// CheckAliases says what is wrong with a map of outputs to the inputs whose memory they
+// are: numbers of arrays that there are, of one shape, and each input once.
+func CheckAliases(aliases map[int]int, inputs, outputs []shapes.Shape) error {
+	taken := map[int]bool{}
+	for _, out := range slices.Sorted(maps.Keys(aliases)) {
+		in := aliases[out]
+		switch {
+		case out < 0 || out >= len(outputs) || in < 0 || in >= len(inputs):
+			return fmt.Errorf("alias of output %d and input %d, want numbers below %d and %d", out, in, len(outputs), len(inputs))
+		case !outputs[out].Equal(inputs[in]):
+			return fmt.Errorf("alias of output %d, %s, and input %d, %s, want one shape", out, outputs[out], in, inputs[in])
+		case taken[in]:
+			return fmt.Errorf("input %d as the memory of two outputs, want one", in)
+		}
+		taken[in] = true
+	}
+	return nil
+}
+
 // CustomCall calls a function of the plugin by its name, such as
 // "__gpu$xla.gpu.triton", through XLA's typed foreign function interface
 // (api_version 4). Results have the given shapes.
@@ -44,6 +63,9 @@ func (f *Function) CustomCall(target string, operands []compute.Value, outputs [
 	}
 	if target == "" || len(outputs) == 0 {
 		return nil, fmt.Errorf("hlo: CustomCall: got target %q with %d outputs, want a name and at least one output", target, len(outputs))
+	}
+	if err := CheckAliases(config.Aliases, shapesOf(in), outputs); err != nil {
+		return nil, fmt.Errorf("hlo: CustomCall: %s: got %w", target, err)
 	}
 	results := make([]shapes.Shape, len(outputs))
 	cost := config.Cost
@@ -76,12 +98,6 @@ func (f *Function) CustomCall(target string, operands []compute.Value, outputs [
 	}
 	for i, out := range slices.Sorted(maps.Keys(config.Aliases)) {
 		operand := config.Aliases[out]
-		if out < 0 || out >= len(results) || operand < 0 || operand >= len(in) {
-			return nil, fmt.Errorf("hlo: CustomCall: %s: got alias of result %d and operand %d, have %d and %d", target, out, operand, len(results), len(in))
-		}
-		if !equalShapes([]shapes.Shape{results[out]}, []shapes.Shape{in[operand].shape}) {
-			return nil, fmt.Errorf("hlo: CustomCall: %s: got alias of result %s and operand %s, want one shape", target, results[out], in[operand].shape)
-		}
 		if i == 0 {
 			attrs += ", output_operand_aliases = ["
 		} else {

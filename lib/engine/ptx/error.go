@@ -2,9 +2,8 @@ package ptx
 
 import (
 	"fmt"
-	"path/filepath"
-	"runtime"
-	"strings"
+
+	"gaiden/lib/engine/hlo"
 )
 
 // Error says what is wrong with a kernel, and where its Go code says so.
@@ -26,20 +25,5 @@ func (e *Error) Error() string {
 // refuse ends the building of a kernel. Kernel.Text turns the panic into an
 // error.
 func (b *Block) refuse(format string, args ...any) {
-	panic(&Error{Kernel: b.kernel.Name, Where: caller(), Text: fmt.Sprintf(format, args...)})
-}
-
-// caller is the nearest line outside this package.
-func caller() string {
-	var pcs [32]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
-	for {
-		f, more := frames.Next()
-		if !strings.HasPrefix(f.Function, "gaiden/lib/engine/ptx.") {
-			return fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
-		}
-		if !more {
-			return ""
-		}
-	}
+	panic(&Error{Kernel: b.kernel.Name, Where: hlo.Outside("gaiden/lib/engine/ptx"), Text: fmt.Sprintf(format, args...)})
 }

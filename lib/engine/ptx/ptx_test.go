@@ -113,7 +113,7 @@ func TestRefusals(t *testing.T) {
 		"bytes of shared memory": func(k *Kernel) { k.Shared = LargestShared + 1 }, "no outputs": func(k *Kernel) { k.Outputs = nil },
 		"numbers below 1 and 1": func(k *Kernel) { k.Aliases = map[int]int{0: 1} },
 		"want one shape":        func(k *Kernel) { k.Aliases, k.Inputs = map[int]int{0: 0}, []shapes.Shape{shapes.Make(dtypes.Int32)} },
-		"the alias of two": func(k *Kernel) {
+		"the memory of two": func(k *Kernel) {
 			k.Aliases, k.Outputs = map[int]int{0: 0, 1: 0}, []shapes.Shape{numbers, numbers}
 		},
 	} {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/engine/hlo"
 )
 
 // Kernel is a program for a grid of blocks. The zero value of each number is a
@@ -109,17 +111,8 @@ func (k *Kernel) check() error {
 			}
 		}
 	}
-	taken := map[int]bool{}
-	for out, in := range k.Aliases {
-		switch {
-		case out < 0 || out >= len(k.Outputs) || in < 0 || in >= len(k.Inputs):
-			return fail("alias of output %d and input %d, want numbers below %d and %d", out, in, len(k.Outputs), len(k.Inputs))
-		case !k.Outputs[out].Equal(k.Inputs[in]):
-			return fail("alias of output %d, %s, and input %d, %s, want one shape", out, k.Outputs[out], in, k.Inputs[in])
-		case taken[in]:
-			return fail("input %d is the alias of two outputs, want one", in)
-		}
-		taken[in] = true
+	if err := hlo.CheckAliases(k.Aliases, k.Inputs, k.Outputs); err != nil {
+		return fail("%v", err)
 	}
 	for in, n := range k.Takes {
 		if in < 0 || in >= len(k.Inputs) || n < 0 || n > k.Inputs[in].Size() {

@@ -50,17 +50,8 @@ func step(net models.Net, n int, rule kernels.Rule, bf16 bool) operation {
 	}
 	weights := weightsOf(net)
 	each := 1 + rule.Moments()
-	at := map[string]int{}
+	at := c.states(weights, each)
 	for _, w := range weights {
-		at[w.name] = len(c.Inputs)
-		for k := range each {
-			c.Chain[len(c.Inputs)] = len(c.Inputs)
-			f := tiling.Small
-			if k > 0 {
-				f = tiling.Number // so that the moments show the gradient
-			}
-			c.Inputs = append(c.Inputs, tiling.Input{Shape: w.shape, Fill: f})
-		}
 		c.Bytes += 8 * float64(each*w.shape.Size())
 	}
 	state := len(c.Inputs)

@@ -27,20 +27,11 @@ func residents(net models.Net, floats bool, n, steps int, rule kernels.Adam) ope
 		panic(err)
 	}
 	c := operation{limit: 3e-2, times: 2, Form: tiling.Form{Chain: map[int]int{}, Poke: -1}}
-	weights, each, at := weightsOf(net), 1+rule.Moments(), map[string]int{}
-	name := ""
+	weights, each := weightsOf(net), 1+rule.Moments()
+	at, name := c.states(weights, each), ""
 	for _, w := range weights {
 		if w.shape.Rank() == 2 {
 			name += fmt.Sprint(w.shape.Dimensions[0], "→")
-		}
-		at[w.name] = len(c.Inputs)
-		for k := range each {
-			c.Chain[len(c.Inputs)] = len(c.Inputs)
-			f := tiling.Input{Shape: w.shape, Fill: tiling.Small}
-			if k > 0 {
-				f.Fill = tiling.Number // so that the moments show the gradient
-			}
-			c.Inputs = append(c.Inputs, f)
 		}
 	}
 	classes := weights[len(weights)-1].shape

@@ -75,18 +75,8 @@ func stack(net models.Net, examples, n int, rule kernels.Rule, rounding triton.R
 // examples, of some sizes, to its weights. Outputs are the state and the journal.
 func whole(net models.Net, plan fused.Whole, many, n, in, out int, rule kernels.Rule) operation {
 	c := operation{Form: tiling.Form{Chain: map[int]int{}, Poke: -1}}
-	weights, each, at := weightsOf(net), 1+rule.Moments(), map[string]int{}
-	for _, w := range weights {
-		at[w.name] = len(c.Inputs)
-		for k := range each {
-			c.Chain[len(c.Inputs)] = len(c.Inputs)
-			f := tiling.Input{Shape: w.shape, Fill: tiling.Small}
-			if k > 0 {
-				f.Fill = tiling.Number // so that the moments show the gradient
-			}
-			c.Inputs = append(c.Inputs, f)
-		}
-	}
+	weights, each := weightsOf(net), 1+rule.Moments()
+	at := c.states(weights, each)
 	state := len(c.Inputs)
 	c.Inputs = append(c.Inputs, tiling.Input{Shape: f32(), Fill: tiling.Number, Limit: 0.001},
 		tiling.Input{Shape: f32(many, in)}, tiling.Input{Shape: f32(many, out)},
@@ -104,6 +94,24 @@ func whole(net models.Net, plan fused.Whole, many, n, in, out int, rule kernels.
 		return append(out, journal.Rows, journal.At)
 	}
 	return c
+}
+
+// states adds weights and their moments, in place, to the inputs. It returns where each
+// weight's are.
+func (c *operation) states(weights []weight, each int) (at map[string]int) {
+	at = map[string]int{}
+	for _, w := range weights {
+		at[w.name] = len(c.Inputs)
+		for k := range each {
+			c.Chain[len(c.Inputs)] = len(c.Inputs)
+			f := tiling.Input{Shape: w.shape, Fill: tiling.Small}
+			if k > 0 {
+				f.Fill = tiling.Number // so that the moments show the gradient
+			}
+			c.Inputs = append(c.Inputs, f)
+		}
+	}
+	return at
 }
 
 // take is the batch of a step.
