@@ -79,6 +79,7 @@ func TestRefusals(t *testing.T) {
 		{"float and integer", func(b *Block) { b.ThreadID().Add(b.F32(1)) }, "got a float32, want an integer"},
 		{"sum of conditions", func(b *Block) { c := b.ThreadID().Less(1); c.Add(c) }, "add of a condition"},
 		{"comparison of conditions", func(b *Block) { c := b.ThreadID().Less(1); c.Equal(c) }, "comparison of a condition"},
+		{"sum of addresses", func(b *Block) { b.Input(0).Add(b.Input(0)) }, "add of an address"},
 		{"bits of a float", func(b *Block) { b.Var(1.0).And(1.0) }, "and of a float32"},
 		{"choice of conditions", func(b *Block) { c := b.ThreadID().Less(1); c.Select(c, c) }, "Select of a condition"},
 		{"choice of Go numbers", func(b *Block) { b.ThreadID().Less(1).Select(1, 2) }, "two Go numbers"},

@@ -2,7 +2,7 @@ package ptx
 
 // number is the type of an instruction for a kind, signless for integers.
 func number(k kind) string {
-	return map[kind]string{word: "u32", float: "f32", address: "u64"}[k]
+	return map[kind]string{word: "u32", float: "f32"}[k]
 }
 
 // pair writes an instruction of two operands of v's kind.
@@ -20,9 +20,9 @@ func (v Value) want(k kind, what string) {
 	}
 }
 
-// arithmetic is pair for numbers and addresses.
+// arithmetic is pair for numbers.
 func (v Value) arithmetic(name string, x any) Value {
-	v.any(name, word, float, address)
+	v.any(name, word, float)
 	return v.pair(name+"."+number(v.kind), x)
 }
 
@@ -91,7 +91,7 @@ func (v Value) Shr(n int) Value {
 
 // compare is a condition.
 func (v Value) compare(how string, x any) Value {
-	v.any("comparison", word, float, address)
+	v.any("comparison", word, float)
 	w := v.b.value(v.kind, x)
 	if v.fixed {
 		v = v.b.Var(v)
@@ -117,7 +117,7 @@ func (v Value) Select(x, y any) Value {
 			v.b.refuse("got two Go numbers, want a Value")
 		}
 	}
-	w.any("Select", word, float, address)
+	w.any("Select", word, float)
 	return v.b.op(w.kind, "selp."+suffix(w.kind), v.b.value(w.kind, x), v.b.value(w.kind, y), v)
 }
 

@@ -45,9 +45,6 @@ const (
 	lessFloat
 	greaterFloat
 	equalFloat
-	lessAddress
-	greaterAddress
-	equalAddress
 	movCondition
 	andCondition
 	orCondition
@@ -55,17 +52,10 @@ const (
 	notCondition
 	ofConditions
 	movAddress
-	chooseAddress
 	parameter
 	mulWide
 	madWide
 	addAddress
-	subAddress
-	leastAddress
-	mostAddress
-	andAddress
-	orAddress
-	xorAddress
 	ofAddresses
 	load
 	store
@@ -271,11 +261,6 @@ func (w *warp) condition(in *instruction, mask uint32) {
 		is = c[x] ^ c[y]
 	case notCondition:
 		is = ^c[x]
-	case lessAddress, greaterAddress, equalAddress:
-		for i, a := range w.addresses[x] {
-			b := w.addresses[y][i]
-			is |= bit(in.code == lessAddress && a < b || in.code == greaterAddress && a > b || in.code == equalAddress && a == b) << i
-		}
 	case less:
 		a, b := w.row(x), w.row(y)
 		for i := range a {
@@ -317,15 +302,6 @@ func (w *warp) address(in *instruction, mask uint32) {
 		}
 	case movAddress:
 		*out = w.addresses[in.at[1]]
-	case chooseAddress:
-		a, b, holds := &w.addresses[in.at[1]], &w.addresses[in.at[2]], w.conditions[in.at[3]]
-		for i := range out {
-			if holds>>i&1 != 0 {
-				out[i] = a[i]
-			} else {
-				out[i] = b[i]
-			}
-		}
 	case mulWide:
 		a, b := w.row(in.at[1]), w.row(in.at[2])
 		for i := range out {
@@ -336,16 +312,10 @@ func (w *warp) address(in *instruction, mask uint32) {
 		for i := range out {
 			out[i] = uint64(a[i])*uint64(b[i]) + c[i]
 		}
-	case addAddress:
+	default: // addAddress
 		a, b := &w.addresses[in.at[1]], &w.addresses[in.at[2]]
 		for i := range out {
 			out[i] = a[i] + b[i]
-		}
-	default:
-		f := addresses[in.code]
-		a, b := &w.addresses[in.at[1]], &w.addresses[in.at[2]]
-		for i := range out {
-			out[i] = f(a[i], b[i])
 		}
 	}
 	if out == kept {
@@ -356,14 +326,4 @@ func (w *warp) address(in *instruction, mask uint32) {
 			kept[i] = out[i]
 		}
 	}
-}
-
-// addresses are the rare functions of two addresses.
-var addresses = map[code]func(a, b uint64) uint64{
-	subAddress:   func(a, b uint64) uint64 { return a - b },
-	leastAddress: func(a, b uint64) uint64 { return min(a, b) },
-	mostAddress:  func(a, b uint64) uint64 { return max(a, b) },
-	andAddress:   func(a, b uint64) uint64 { return a & b },
-	orAddress:    func(a, b uint64) uint64 { return a | b },
-	xorAddress:   func(a, b uint64) uint64 { return a ^ b },
 }
