@@ -17,9 +17,11 @@ const (
 )
 
 var (
-	declared = map[kind]string{word: "b32", address: "b64", condition: "pred"}
-	prefix   = map[kind]string{word: "r", address: "d", condition: "p"}
-	kinds    = map[kind]string{word: "an integer", float: "a float32", address: "an address", condition: "a condition"}
+	declared = [...]string{word: "b32", address: "b64", condition: "pred"}
+	prefix   = [...]string{word: "r", address: "d", condition: "p"}
+	suffix   = [...]string{word: "b32", float: "f32", address: "b64", condition: "pred"} // of instructions that move, or look at bits
+	number   = [...]string{word: "u32", float: "f32"}                                    // of arithmetic
+	kinds    = [...]string{word: "an integer", float: "a float32", address: "an address", condition: "a condition"}
 )
 
 // Block writes what a thread of a block does.
@@ -159,12 +161,7 @@ func (b *Block) Set(to Value, x any) {
 	if to.fixed {
 		b.refuse("got a constant, want a register of Var")
 	}
-	b.write("mov.%s %s, %s;", suffix(to.kind), to.name, b.value(to.kind, x).name)
-}
-
-// suffix is what instructions that move, or look at bits, call a kind.
-func suffix(k kind) string {
-	return map[kind]string{word: "b32", float: "f32", address: "b64", condition: "pred"}[k]
+	b.write("mov.%s %s, %s;", suffix[to.kind], to.name, b.value(to.kind, x).name)
 }
 
 // any refuses a value of none of these kinds.

@@ -1,10 +1,5 @@
 package ptx
 
-// number is the type of an instruction for a kind, signless for integers.
-func number(k kind) string {
-	return map[kind]string{word: "u32", float: "f32"}[k]
-}
-
 // pair writes an instruction of two operands of v's kind.
 func (v Value) pair(name string, x any) Value {
 	w := v.b.value(v.kind, x)
@@ -23,13 +18,13 @@ func (v Value) want(k kind, what string) {
 // arithmetic is pair for numbers.
 func (v Value) arithmetic(name string, x any) Value {
 	v.any(name, word, float)
-	return v.pair(name+"."+number(v.kind), x)
+	return v.pair(name+"."+number[v.kind], x)
 }
 
 // bitwise is pair for bits and conditions.
 func (v Value) bitwise(name string, x any) Value {
 	v.any(name, word, condition)
-	return v.pair(name+"."+suffix(v.kind), x)
+	return v.pair(name+"."+suffix[v.kind], x)
 }
 
 // Add is v + x.
@@ -96,7 +91,7 @@ func (v Value) compare(how string, x any) Value {
 	if v.fixed {
 		v = v.b.Var(v)
 	}
-	return v.b.op(condition, "setp."+how+"."+number(v.kind), v, w)
+	return v.b.op(condition, "setp."+how+"."+number[v.kind], v, w)
 }
 
 // Less is v < x.
@@ -118,7 +113,7 @@ func (v Value) Select(x, y any) Value {
 		}
 	}
 	w.any("Select", word, float)
-	return v.b.op(w.kind, "selp."+suffix(w.kind), v.b.value(w.kind, x), v.b.value(w.kind, y), v)
+	return v.b.op(w.kind, "selp."+suffix[w.kind], v.b.value(w.kind, x), v.b.value(w.kind, y), v)
 }
 
 // Float is the float32 that v's bits are.

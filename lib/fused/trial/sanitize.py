@@ -4,7 +4,8 @@
     python3 sanitize.py DIR --json FILE  # on the machine with the GPU
     python3 sanitize.py DIR --json FILE --after EARLIER  # what EARLIER lacks
 
-Triton, in Python, makes machine code of each kernel; then each tool runs some
+Triton, in Python, makes machine code of each kernel, and the driver of those that are
+PTX; then each tool runs some
 kernels, one after the other, in a process that needs nothing but the driver and
 numpy, so that a sanitizer has little to watch: around a session it takes minutes
 to start, and 3 s of this. Where such a process is not clean each of its kernels is run
