@@ -2,9 +2,11 @@ package gaidenkeep
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"os"
 	"reflect"
+	"slices"
 	"sort"
 	"syscall"
 	"time"
@@ -31,6 +33,8 @@ type encoder struct {
 	ids    map[reflect.Type]int
 	keys   []byte // of the types, in the order of their ids
 	mapID  map[unsafe.Pointer]int
+	order  []int // of the regions in the file, which where they lie does not change
+	place  []int // of each region in that order
 }
 
 func (g *group) encode() *encoder {
@@ -42,8 +46,9 @@ func (g *group) encode() *encoder {
 	for _, v := range g.vars {
 		e.addType(v.typ)
 	}
-	for _, r := range g.regions {
-		e.addType(r.typ)
+	e.arrange()
+	for _, i := range e.order {
+		e.addType(g.regions[i].typ)
 	}
 	for _, m := range g.maps {
 		e.addType(m.value.Type())
@@ -61,7 +66,8 @@ func (g *group) encode() *encoder {
 		e.pointer(v.ptr, v.typ)
 	}
 	e.number(len(g.regions))
-	for _, r := range g.regions {
+	for _, i := range e.order {
+		r := g.regions[i]
 		e.number(e.typeID(r.typ))
 		e.number(r.count)
 	}
@@ -70,14 +76,14 @@ func (g *group) encode() *encoder {
 		e.number(e.typeID(m.value.Type()))
 		e.number(m.value.Len())
 	}
-	for _, r := range g.regions {
-		if classOf(r.typ) == plain {
+	for _, i := range e.order {
+		if r := g.regions[i]; classOf(r.typ) == plain {
 			e.align()
 			e.raw(unsafe.Slice((*byte)(r.ptr), r.size()))
 		}
 	}
-	for _, r := range g.regions {
-		if classOf(r.typ) != plain {
+	for _, i := range e.order {
+		if r := g.regions[i]; classOf(r.typ) != plain {
 			for i := range r.count {
 				e.value(unsafe.Add(r.ptr, uintptr(i)*r.typ.Size()), r.typ)
 			}
@@ -88,6 +94,24 @@ func (g *group) encode() *encoder {
 	}
 	e.flush()
 	return e
+}
+
+// arrange orders the regions by what they are. A file's bytes are compared with those of
+// the file that its values came from, and memory lies elsewhere in each process: by
+// address, one variable in ten was written again where the heap was crowded.
+func (e *encoder) arrange() {
+	n := len(e.regions)
+	e.order, e.place = make([]int, n), make([]int, n)
+	types := make([]uint64, n)
+	for i, r := range e.regions {
+		e.order[i], types[i] = i, key(r.typ)
+	}
+	slices.SortStableFunc(e.order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(types[a], types[b]), cmp.Compare(e.regions[a].count, e.regions[b].count))
+	})
+	for at, i := range e.order {
+		e.place[i] = at
+	}
 }
 
 func (e *encoder) addType(t reflect.Type) {
@@ -157,7 +181,7 @@ func (e *encoder) pointer(p unsafe.Pointer, t reflect.Type) {
 	if i == len(e.regions) || e.regions[i].start() > uintptr(p) {
 		refuse(changes)
 	}
-	e.number(i + 2)
+	e.number(e.place[i] + 2)
 	e.number(int(uintptr(p) - e.regions[i].start()))
 }
 
