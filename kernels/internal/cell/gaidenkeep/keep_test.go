@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // again keeps variables and returns fresh ones with what was kept.
@@ -355,6 +356,34 @@ func TestSave(t *testing.T) {
 	lines = readManifest(t, next)
 	if len(lines) != 2 || lines[0][0] != "same" || lines[1][0] != "kept" || lines[1][4] != `"changed"` {
 		t.Errorf("got %q, want big the same and small kept", lines)
+	}
+}
+
+// TestPlaces holds that a value is written in the same bytes wherever its memory lies.
+func TestPlaces(t *testing.T) {
+	written := map[bool][]byte{} // by whether the numbers lie before the slice
+	for range 100_000 {
+		x := new([]float32)
+		*x = make([]float32, 6)
+		(*x)[5] = 5
+		before := uintptr(unsafe.Pointer(&(*x)[0])) < uintptr(unsafe.Pointer(x))
+		if written[before] != nil {
+			continue
+		}
+		groups, lost := survey([]Var{variable("x", x)})
+		if len(groups) != 1 || len(lost) != 0 {
+			t.Fatalf("got %d groups, lost %v", len(groups), lost)
+		}
+		written[before] = bytes.Join(groups[0].encode().chunks, nil)
+		if len(written) == 2 {
+			break
+		}
+	}
+	if len(written) < 2 {
+		t.Skip("the heap never lay the other way")
+	}
+	if !bytes.Equal(written[true], written[false]) {
+		t.Errorf("got %q and %q, want the same", written[true], written[false])
 	}
 }
 
