@@ -70,15 +70,15 @@ type MLP struct {
 	slices int // along inputs: a power of two; default: 8
 }
 
-// threads of a block: eight warps, of two quarters of a processor each.
+// threads of a block: eight warps, two on each quarter of a processor.
 const threads = 256
 
 // wide is how many outputs of a layer a block has.
 const wide = 64
 
-// Most is the largest number of units, classes and examples of a batch.
+// MostClasses and MostBatch are the largest numbers of classes and of examples of a
+// batch.
 const (
-	MostUnits   = 1024
 	MostClasses = 16
 	MostBatch   = 112
 )
