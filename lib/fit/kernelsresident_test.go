@@ -1,13 +1,17 @@
 package fit
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
 	"gaiden/lib/engine/ptx"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fused/tiling"
 	"gaiden/lib/models"
+	"gaiden/lib/session"
 )
 
 // TestResident holds when the steps of a turn are one kernel: for a large enough
@@ -81,5 +85,34 @@ func TestResident(t *testing.T) {
 				t.Errorf("Fused: got %q and %v", told, err)
 			}
 		})
+	}
+}
+
+// TestRefusedResident trains on a device that does not take the kernel, here a CPU that
+// passes for a GPU: the run goes on with XLA's, and says why.
+func TestRefusedResident(t *testing.T) {
+	s := open(t)
+	tables.Lock()
+	tables.of = map[*session.Session]*tiling.Table{s: {}} // kept nowhere
+	tables.Unlock()
+	var losses [2][]float32
+	for i, platform := range []string{"cpu", "cuda"} {
+		n := attach(t, s, "refuses"+platform, models.MLP(1000), Config{Seed: 3})
+		data := load(t, n, "refused/mlp", digits(2100, n.model.Input, 1))
+		n.platform, n.device = platform, wire.DeviceInfo{Capability: "9.0", Processors: 132}
+		h, err := n.Train(context.Background(), data, Train{Batch: 100})
+		if err != nil || h.Steps != 21 {
+			t.Fatalf("%s: got %d steps and %v, want 21", platform, h.Steps, err)
+		}
+		if told := strings.Contains(h.Note, "does not take Gaiden's for MLP"); told != (platform == "cuda") {
+			t.Errorf("%s: got note %q", platform, h.Note)
+		}
+		losses[i] = h.Losses
+		if err := n.Reset(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(losses[0], losses[1]) {
+		t.Errorf("got losses %v after the refusal, want %v", losses[1], losses[0])
 	}
 }
