@@ -65,18 +65,11 @@ func (b *bench) findPeers() error {
 	return nil
 }
 
-// interprets says whether there is an interpreter for peers, and if not, to the user.
-func (b *bench) interprets() bool {
-	if b.python == "" {
-		fmt.Fprintf(b.progress, "bench %s: no peers: -python names an interpreter that has JAX or PyTorch\n", b.name)
-	}
-	return b.python != ""
-}
-
 // peer runs a peer's script with the interpreter that -python names, and keeps
 // what it measures. Without one there is nothing to run.
 func (b *bench) peer(script string, args ...string) error {
-	if !b.interprets() {
+	if b.python == "" {
+		fmt.Fprintf(b.progress, "bench %s: no peers: -python names an interpreter that has JAX or PyTorch\n", b.name)
 		return nil
 	}
 	code, err := peers.ReadFile("peers/" + script)

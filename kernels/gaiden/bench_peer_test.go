@@ -9,7 +9,7 @@ import (
 // TestFindPeers holds that peers which are not there are told before anything is measured.
 func TestFindPeers(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is not there: install it")
+		t.Skip("needs python3: apt-get install python3")
 	}
 	for _, tt := range []struct{ python, peers, want string }{
 		{"", "json", ""},

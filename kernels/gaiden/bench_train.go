@@ -33,9 +33,9 @@ func benchTrain(b *bench) error {
 	return nil
 }
 
-// peers are those that -peers names, if there is an interpreter for them.
+// peers are those that -peers names.
 func (b *bench) peers() []string {
-	if b.peerNames == "" || !b.interprets() {
+	if b.peerNames == "" {
 		return nil
 	}
 	return strings.Split(b.peerNames, ",")

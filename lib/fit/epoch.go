@@ -103,6 +103,10 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 		_, err := n.plan(s)
 		whole := n.wholePlan(s, c.Batch)
 		planned := c.Fused > 0 && (err == nil || whole != nil)
+		var resident *fused.Resident
+		if c.Resident {
+			resident = n.resident(s, c.Batch)
+		}
 		if planned {
 			var at *Node
 			source, at = t.source(c, sources, order, place, step, begin)
@@ -110,7 +114,7 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 		}
 		turn := func(i *Node, state []*Node) []*Node {
 			if planned {
-				return t.fused(state, len(held)-variables, c, n.resident(s, c), whole, source, rate)
+				return t.fused(state, len(held)-variables, c.Unroll, resident, whole, source, rate)
 			}
 			for k := range c.Unroll {
 				at := i

@@ -9,7 +9,6 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/engine/ptx/resident"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused"
@@ -147,8 +146,8 @@ func (n *Net) Fused(s *Set) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	if r, err := fused.NewResident(n.model, ruleOf(n.config.Optimizer), s.N, 1); err == nil && n.stays(s, 1) {
-		return p.String() + fmt.Sprintf("with batches of up to %d, many steps are one kernel, which keeps weights and moments on the processors: %s", resident.MostBatch, r), nil
+	if r := n.resident(s, 1); r != nil {
+		return p.String() + r.String(), nil
 	}
 	return p.String(), nil
 }
@@ -235,7 +234,7 @@ func (t *trace) source(c chunk, sources []*Node, order, place, step, begin *Node
 
 // fused is a turn of an epoch's loop by the net's plan, or by resident or whole if that
 // is not nil. The state is variables, moments, results and the number of the next step.
-func (t *trace) fused(state []*Node, moments int, c chunk, resident *fused.Resident, whole fused.Whole, s fused.Source, rate *Node) []*Node {
+func (t *trace) fused(state []*Node, moments, unroll int, resident *fused.Resident, whole fused.Whole, s fused.Source, rate *Node) []*Node {
 	n := t.net
 	o := t.ops()
 	if n.config.BF16 {
@@ -250,9 +249,9 @@ func (t *trace) fused(state []*Node, moments int, c chunk, resident *fused.Resid
 			panic(err) // epochProgram has asked before
 		}
 		t.mark("data/gather")
-		batches = o.Take(s, state[variables+moments+1], c.Unroll)
+		batches = o.Take(s, state[variables+moments+1], unroll)
 	}
-	turns := c.Unroll
+	turns := unroll
 	if resident != nil {
 		turns = 1
 	}
@@ -263,7 +262,7 @@ func (t *trace) fused(state []*Node, moments int, c chunk, resident *fused.Resid
 		step := fused.Step{Ops: o, Rule: ruleOf(n.config.Optimizer), Rate: rate, Journal: journal, Mark: t.mark}
 		switch {
 		case resident != nil:
-			v, m = t.follow(func(step fused.Step) (map[string][]*Node, *Node) { return resident.Train(step, s, c.Unroll), nil }, step, v, m)
+			v, m = t.follow(func(step fused.Step) (map[string][]*Node, *Node) { return resident.Train(step, s, unroll), nil }, step, v, m)
 		case whole != nil:
 			v, m = t.follow(func(step fused.Step) (map[string][]*Node, *Node) { return whole.Train(step, s, journal.At) }, step, v, m)
 		default:

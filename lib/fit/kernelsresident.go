@@ -11,30 +11,21 @@ import (
 // with a kernel for each layer.
 const lightResident = 1_000_000
 
-// resident is how the steps of a chunk's turns are one kernel, nil if they are not: where
-// the device has a processor for each block, of a kind that has been tried.
-func (n *Net) resident(s *Set, c chunk) *fused.Resident {
-	if !c.Resident || c.Fused == 0 || !n.stays(s, c.Batch) {
+// resident is how many steps on a set are one kernel, nil if they are not: where the
+// device has a processor for each block, of a kind that has been tried.
+func (n *Net) resident(s *Set, batch int) *fused.Resident {
+	if n.platform != "cuda" || n.device.Capability != "9.0" {
 		return nil
 	}
-	r, err := fused.NewResident(n.model, ruleOf(n.config.Optimizer), s.N, c.Batch)
-	if err != nil {
+	if _, err := n.plan(s); err != nil {
+		return nil
+	}
+	if x, err := s.x.Shape(); err != nil || x.DType != dtypes.Uint8 && x.DType != dtypes.Float32 {
+		return nil
+	}
+	r, err := fused.NewResident(n.model, ruleOf(n.config.Optimizer), s.N, batch)
+	if err != nil || r.Blocks() > n.device.Processors || r.Weights() < lightResident {
 		return nil
 	}
 	return r
-}
-
-// stays says whether there are resident kernels for steps on a set.
-func (n *Net) stays(s *Set, batch int) bool {
-	if n.platform != "cuda" || n.device.Capability != "9.0" {
-		return false
-	}
-	if _, err := n.plan(s); err != nil {
-		return false
-	}
-	if x, err := s.x.Shape(); err != nil || x.DType != dtypes.Uint8 && x.DType != dtypes.Float32 {
-		return false
-	}
-	r, err := fused.NewResident(n.model, ruleOf(n.config.Optimizer), s.N, batch)
-	return err == nil && r.Blocks() <= n.device.Processors && r.Weights() >= lightResident
 }

@@ -62,8 +62,8 @@ func TestResident(t *testing.T) {
 			n.platform, n.device = tt.platform, tt.device
 			fused := n.fuses(data, chunk{Batch: tt.batch, Devices: 1})
 			steps := data.N / tt.batch
-			c := n.split(steps, tt.batch, 1, 1e9, fused > 0, fused > 0 && n.stays(data, tt.batch))
-			if c.Fused = fused; c.Resident != tt.want || (n.resident(data, c) != nil) != tt.want {
+			c := n.split(steps, tt.batch, 1, 1e9, fused > 0, fused > 0 && n.resident(data, tt.batch) != nil)
+			if c.Fused = fused; c.Resident != tt.want {
 				t.Fatalf("got resident %t, want %t", c.Resident, tt.want)
 			}
 			if !tt.want {

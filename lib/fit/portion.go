@@ -65,7 +65,7 @@ func stay(steps int) int {
 	if steps < shortest {
 		return 0
 	}
-	return min(steps, longest/2)
+	return longest / 2
 }
 
 // Loop is what an epoch's steps are.

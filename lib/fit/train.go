@@ -164,7 +164,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 		}
 	}
 	fused := n.fuses(data, chunk{Batch: t.Batch, Devices: r.devices}) > 0
-	r.main = portion{chunk: n.split(whole, t.Batch, r.devices, r.work, fused, fused && n.stays(data, t.Batch))}
+	r.main = portion{chunk: n.split(whole, t.Batch, r.devices, r.work, fused, fused && n.resident(data, t.Batch) != nil)}
 	r.main.turns = whole / r.main.turn()
 	if left := whole % r.main.turn(); left > 0 {
 		r.odd = portion{chunk: n.once(t.Batch, left), first: (whole - left) * t.Batch, turns: left}

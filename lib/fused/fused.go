@@ -107,8 +107,13 @@ func Call(builder *hlo.Builder, k triton.Kernel, operands ...*Node) []*Node {
 	if len(operands) == 0 {
 		panic(fmt.Errorf("fused: kernel %s: got no operands, want one at least", k.Name))
 	}
+	return divert(builder, k.Call, operands)
+}
+
+// divert writes a call on nodes into their graph. Its results have no gradient.
+func divert(builder *hlo.Builder, call func(f *hlo.Function, values ...compute.Value) ([]compute.Value, error), operands []*Node) []*Node {
 	builder.Divert(func(f *hlo.Function, values []compute.Value) ([]compute.Value, error) {
-		return k.Call(f, values...)
+		return call(f, values...)
 	})
 	stopped := make([]*Node, len(operands))
 	for i, x := range operands {

@@ -196,8 +196,7 @@ func Update(rule kernels.Rule, rate, t *Node, state []*Node, g *Node) []*Node {
 		decay(r.WeightDecay)
 		m := Add(MulScalar(state[1], beta1), MulScalar(g, 1-beta1))
 		v := Add(MulScalar(state[2], beta2), MulScalar(Square(g), 1-beta2))
-		correct1 := Neg(Expm1(MulScalar(t, math.Log(beta1))))
-		correct2 := Neg(Expm1(MulScalar(t, math.Log(beta2))))
+		correct1, correct2 := correction(t, beta1), correction(t, beta2)
 		size := AddScalar(Mul(Sqrt(v), Rsqrt(correct2)), or(r.Epsilon, 1e-8))
 		return []*Node{Sub(w, Div(Mul(Div(rate, correct1), m), size)), m, v}
 	case kernels.AdaDelta:
@@ -210,6 +209,9 @@ func Update(rule kernels.Rule, rate, t *Node, state []*Node, g *Node) []*Node {
 	}
 	panic(fmt.Errorf("fused: rule %s has no plain form: want kernels.SGD, Adam or AdaDelta", rule.Name()))
 }
+
+// correction is 1 - betaᵗ, what Adam divides a moment by in step t.
+func correction(t *Node, beta float64) *Node { return Neg(Expm1(MulScalar(t, math.Log(beta)))) }
 
 func or(value, otherwise float64) float64 {
 	if value == 0 {

@@ -2,15 +2,12 @@ package fused
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
-	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/ptx/resident"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/models"
@@ -76,9 +73,10 @@ func (r *Resident) Weights() int {
 	return r.sizes.In*r.sizes.Hidden[0] + r.sizes.Hidden[0]*r.sizes.Hidden[1]
 }
 
-// String lists the layers.
+// String says so, and lists the layers.
 func (r *Resident) String() string {
-	return strings.Join(r.layers, ", ") + ", the loss and the update\n"
+	return fmt.Sprintf("with batches of up to %d, many steps are one kernel, which keeps weights and moments on the processors: %s, the loss and the update\n",
+		resident.MostBatch, strings.Join(r.layers, ", "))
 }
 
 // Train writes so many steps, from batch number s.Journal.At of the source on. X, Labels
@@ -99,12 +97,7 @@ func (r *Resident) Train(s Step, source Source, steps int) (state map[string][]*
 	if s.Mark != nil {
 		s.Mark("layers/both ways")
 	}
-	k := m.Kernel()
-	s.Ops.Builder.Divert(func(f *hlo.Function, values []compute.Value) ([]compute.Value, error) { return k.Call(f, values...) })
-	for i, x := range in {
-		in[i] = StopGradient(x)
-	}
-	out := OptimizationBarriers(in...)
+	out := divert(s.Ops.Builder, m.Kernel().Call, in)
 	state = map[string][]*Node{}
 	for i, name := range names {
 		state[name] = out[3*i : 3*i+3]
@@ -120,8 +113,7 @@ func (r *Resident) scales(s Step, source Source, steps int) *Node {
 	g := s.Journal.At.Graph() // that of a loop's body
 	first := Add(Add(source.Step, s.Journal.At), Const(g, int32(1)))
 	t := ConvertDType(Add(Iota(g, shapes.Make(dtypes.Int32, steps), 0), first), dtypes.Float32)
-	correct := func(beta float64) *Node { return Neg(Expm1(MulScalar(t, math.Log(beta)))) }
-	scale := Sqrt(correct(or(r.rule.Beta2, 0.999)))
-	pace := Mul(Div(s.Rate, correct(or(r.rule.Beta1, 0.9))), scale)
+	scale := Sqrt(correction(t, or(r.rule.Beta2, 0.999)))
+	pace := Mul(Div(s.Rate, correction(t, or(r.rule.Beta1, 0.9))), scale)
 	return Stack([]*Node{pace, MulScalar(scale, or(r.rule.Epsilon, 1e-8))}, 1)
 }

@@ -242,11 +242,8 @@ func (w *warp) release(in *instruction, mask uint32) error {
 			continue
 		}
 		address := w.addresses[in.at[0]][lane] + uint64(in.offset)
-		a, word, err := w.locate(in, lane, address, 4)
+		a, word, err := w.counter(in, lane, address, true)
 		if err != nil {
-			return err
-		}
-		if err := w.counter(in, lane, a, word, true); err != nil {
 			return err
 		}
 		a.data[word] += w.row(in.at[1])[lane]
@@ -270,11 +267,8 @@ func (w *warp) acquire(in *instruction, mask uint32) error {
 			continue
 		}
 		address := w.addresses[in.at[1]][lane] + uint64(in.offset)
-		a, word, err := w.locate(in, lane, address, 4)
+		a, word, err := w.counter(in, lane, address, false)
 		if err != nil {
-			return err
-		}
-		if err := w.counter(in, lane, a, word, false); err != nil {
 			return err
 		}
 		w.words[to][lane] = a.data[word]
@@ -286,16 +280,19 @@ func (w *warp) acquire(in *instruction, mask uint32) error {
 	return nil
 }
 
-// counter marks a word as one.
-func (w *warp) counter(in *instruction, lane int, a *array, word int, write bool) error {
+// counter finds the word at an address and marks it as one.
+func (w *warp) counter(in *instruction, lane int, address uint64, write bool) (a *array, word int, err error) {
+	if a, word, err = w.locate(in, lane, address, 4); err != nil {
+		return nil, 0, err
+	}
 	if a.marks == nil {
-		return w.accessGlobal(in, lane, a, word, write)
+		return a, word, w.accessGlobal(in, lane, a, word, write)
 	}
 	if a.marks[word].writer == 0 {
-		return w.fail(in, lane, "read of byte %d of %s, want one that was written", 4*word, a.name)
+		return nil, 0, w.fail(in, lane, "read of byte %d of %s, want one that was written", 4*word, a.name)
 	}
 	a.marks[word].counter = true
-	return nil
+	return a, word, nil
 }
 
 func join(clock, other []uint64) {
