@@ -205,7 +205,7 @@ func (w *writer) put(l inputs) {
 		w.putFloats(to, column, exists)
 		return
 	}
-	scale := exists.Select(w.F32(1.0/255), w.Var(0.0))
+	scale := exists.Select(w.F32(1.0/255), 0)
 	w.If(w.column.Less(m.first()/8), func() {
 		for k, bytes := range l {
 			for half, word := range bytes {

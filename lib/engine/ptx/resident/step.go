@@ -12,7 +12,7 @@ func (w *writer) step(s, at ptx.Value) {
 	// How many have arrived by now at a counter of a group, and at one of a slice.
 	group, slice := s.Add(1).Mul(m.along()), s.Add(1).Mul(m.groups())
 	more := s.Add(1).Less(m.Steps)
-	example := w.next(at.Add(s).Add(more.Select(w.Var(1), 0)))
+	example := w.next(at.Add(s).Add(more.Select(w.U32(1), 0)))
 
 	w.forward(p.x, p.rowX, p.w1, m.first(), c.parts1)
 	w.exchange(w.groupCounter(doneParts1, w.group), group)
@@ -108,7 +108,7 @@ func (w *writer) rectified(parts, biases int) []ptx.Value {
 	for e := range sum {
 		sum[e] = sum[e].Add(bias[e])
 		// A NaN stays one: the largest of it and 0 would be 0.
-		sum[e] = sum[e].Less(0.0).Select(w.Var(0.0), sum[e])
+		sum[e] = sum[e].Less(0.0).Select(0.0, sum[e])
 	}
 	return sum
 }
@@ -233,12 +233,12 @@ func (w *writer) head(logits, label ptx.Value) (below []ptx.Value) {
 		total = total.Add(total.Other(mask))
 	}
 	right := z.Of(w.lane.And(16).Add(label.And(15)))
-	hot := w.column.Equal(label).Select(w.Var(1.0), 0)
+	hot := w.column.Equal(label).Select(w.F32(1), 0)
 	g := class.Select(e.Mul(total.Reciprocal()).Sub(hot).Mul(1/float64(m.Batch)), 0)
 	w.at(w.s.gz, w.group.Mul(m.Batch).Add(w.row).Mul(MostClasses).Add(w.column)).StoreIf(w.mine, 0, g)
 	loss := total.Log2().FMA(math.Ln2, most.Sub(right))
 	w.at(w.s.results, w.row.Shl(1)).StoreIf(w.mine.And(w.group.Equal(0)).And(w.column.Equal(0)), 0,
-		loss, which.Equal(label).Select(w.Var(1.0), 0))
+		loss, which.Equal(label).Select(w.F32(1), 0))
 	for c := range m.Classes {
 		gc := g.Of(w.lane.And(16).Add(c))
 		l := w.Shared(w.p.w3).At(w.column, 16).LoadFloats(4, 4*wide*c)

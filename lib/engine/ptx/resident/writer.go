@@ -98,7 +98,7 @@ func (w *writer) all() {
 	at := w.Input(inAt).Load(0)
 	w.clear()
 	w.load()
-	w.index(at.Add(0))
+	w.index(at)
 	w.Sync()
 	w.put(w.fetch())
 	w.Sync()
