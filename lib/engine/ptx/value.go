@@ -72,6 +72,20 @@ func (v Value) Not() Value {
 	return v.b.op(condition, "not.pred", v)
 }
 
+// Div is v/n, without the rest.
+func (v Value) Div(n int) Value { return v.divide("div.u32", n) }
+
+// Rem is the rest of v/n.
+func (v Value) Rem(n int) Value { return v.divide("rem.u32", n) }
+
+func (v Value) divide(name string, n int) Value {
+	v.want(word, name)
+	if n < 1 {
+		v.b.refuse("%s by %d, want 1 or more", name, n)
+	}
+	return v.pair(name, n)
+}
+
 // Shl is v·2ⁿ.
 func (v Value) Shl(n int) Value {
 	v.want(word, "Shl")

@@ -44,13 +44,14 @@ import (
 	"math"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/dtypes/bfloat16"
 	"github.com/gomlx/compute/shapes"
 
 	"gaiden/lib/engine/ptx"
 )
 
-// Run runs the kernel. Inputs are []float32, []int32 or []uint8, as their shapes
-// say, in the kernel's order and row-major; so are the outputs, in which what
+// Run runs the kernel. Inputs are []float32, []bfloat16.BFloat16, []int32 or []uint8, as
+// their shapes say, in the kernel's order and row-major; so are the outputs, in which what
 // nothing has stored is 0.
 func Run(k ptx.Kernel, inputs ...any) ([]any, error) {
 	text, err := k.Text()
@@ -81,7 +82,7 @@ func Run(k ptx.Kernel, inputs ...any) ([]any, error) {
 	}
 	for i, s := range k.Outputs {
 		if !known(s.DType) {
-			return fail("output %d: got %s, want float32, int32 or uint8", i, s)
+			return fail("output %d: got %s, want float32, bfloat16, int32 or uint8", i, s)
 		}
 		from, aliased := k.Aliases[i]
 		if !aliased {
@@ -110,14 +111,11 @@ func Run(k ptx.Kernel, inputs ...any) ([]any, error) {
 }
 
 func known(d dtypes.DType) bool {
-	return d == dtypes.Float32 || d == dtypes.Int32 || d == dtypes.Uint8
+	return d == dtypes.Float32 || d == dtypes.BFloat16 || d == dtypes.Int32 || d == dtypes.Uint8
 }
 
 func bytes(s shapes.Shape) int {
-	if s.DType == dtypes.Uint8 {
-		return s.Size()
-	}
-	return 4 * s.Size()
+	return s.DType.Size() * s.Size()
 }
 
 // words is an input as a device's memory holds it.
@@ -136,6 +134,11 @@ func words(x any, s shapes.Shape) ([]uint32, error) {
 		for i, v := range x {
 			l[i] = uint32(v)
 		}
+	case []bfloat16.BFloat16:
+		got, size, l = dtypes.BFloat16, len(x), make([]uint32, (len(x)+1)/2)
+		for i, v := range x {
+			l[i/2] |= uint32(v.Bits()) << (i % 2 * 16)
+		}
 	case []uint8:
 		got, size, l = dtypes.Uint8, len(x), make([]uint32, (len(x)+3)/4)
 		for i, v := range x {
@@ -144,7 +147,7 @@ func words(x any, s shapes.Shape) ([]uint32, error) {
 	}
 	switch {
 	case !known(s.DType):
-		return nil, fmt.Errorf("got %s, want float32, int32 or uint8", s)
+		return nil, fmt.Errorf("got %s, want float32, bfloat16, int32 or uint8", s)
 	case got != s.DType:
 		return nil, fmt.Errorf("got %T, want elements of %s", x, s)
 	case size != s.Size():
@@ -166,6 +169,13 @@ func values(l []uint32, s shapes.Shape) any {
 		x := make([]int32, s.Size())
 		for i := range x {
 			x[i] = int32(l[i])
+		}
+		return x
+	}
+	if s.DType == dtypes.BFloat16 {
+		x := make([]bfloat16.BFloat16, s.Size())
+		for i := range x {
+			x[i] = bfloat16.FromBits(uint16(l[i/2] >> (i % 2 * 16)))
 		}
 		return x
 	}

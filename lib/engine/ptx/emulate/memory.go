@@ -233,6 +233,38 @@ func (w *warp) sharedMemory(in *instruction, mask uint32, write bool) error {
 	return nil
 }
 
+// matrices is ldmatrix: matrix i has its rows where the threads from 8i on say, and
+// thread 4g+t gets two numbers of row g, or, turned, of column g.
+func (w *warp) matrices(in *instruction) error {
+	addresses := *w.row(in.at[in.n])
+	for i, r := range in.at[:in.n] {
+		for lane := range lanes {
+			var halves [2]uint32
+			for e := range halves {
+				row, column := lane/4, lane%4*2+e
+				if in.code == turned {
+					row, column = column, row
+				}
+				from := 8*i + row
+				at := int64(int32(addresses[from])) + in.offset
+				switch {
+				case at < 0 || at+16 > int64(w.sharedBytes):
+					return w.fail(in, from, "got 16 bytes at byte %d of shared memory, want some of its %d bytes", at, w.sharedBytes)
+				case at%16 != 0:
+					return w.fail(in, from, "got 16 bytes at byte %d of shared memory, want a multiple of 16", at)
+				}
+				word := int(at/4) + column/2
+				if err := w.accessShared(in, lane, word, false); err != nil {
+					return err
+				}
+				halves[e] = w.block.words[word] >> (column % 2 * 16) & 0xFFFF
+			}
+			w.words[r][lane] = halves[0] | halves[1]<<16
+		}
+	}
+	return nil
+}
+
 // release adds to counters, and says by them what the block has done.
 func (w *warp) release(in *instruction, mask uint32) error {
 	w.progress = true

@@ -46,6 +46,7 @@ var operations = map[string]operation{
 	"min.u32": {least, "Rrr"}, "min.s32": {leastSigned, "Rrr"}, "max.u32": {most, "Rrr"},
 	"and.b32": {and, "Rrr"}, "or.b32": {or, "Rrr"}, "xor.b32": {xor, "Rrr"}, "shl.b32": {shl, "Rrr"}, "shr.u32": {shr, "Rrr"},
 	"and.pred": {andCondition, "Ppp"}, "or.pred": {orCondition, "Ppp"}, "xor.pred": {xorCondition, "Ppp"}, "not.pred": {notCondition, "Pp"},
+	"div.u32": {quotient, "Rrr"}, "rem.u32": {rest, "Rrr"},
 	"mul.wide.u32": {mulWide, "Drr"}, "mad.wide.u32": {madWide, "Drrd"},
 	"add.u64": {addAddress, "Ddd"},
 	"add.f32": {addFloat, "Rrr"}, "sub.f32": {subFloat, "Rrr"}, "mul.f32": {mulFloat, "Rrr"}, "fma.rn.f32": {fma, "Rrrr"},
@@ -61,7 +62,14 @@ var operations = map[string]operation{
 	"red.release.gpu.global.add.u32": {release, "gr"}, "ld.acquire.gpu.global.u32": {acquire, "Rg"},
 	"bar.sync": {barrier, "0"}, "bra": {branch, "l"}, "trap": {trap, ""}, "ret": {end, ""},
 	"shfl.sync.bfly.b32": {other, "Rrrcf"}, "shfl.sync.idx.b32": {of, "Rrrcf"},
-	"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32": {dot, "{RRRR}{rrrr}{rr}{rrrr}"},
+	"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32":  {dot, "{RRRR}{rrrr}{rr}{rrrr}"},
+	"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32":   {dotHalves, "{RRRR}{rrrr}{rr}{rrrr}"},
+	"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": {dotBrain, "{RRRR}{rrrr}{rr}{rrrr}"},
+	"cvt.rn.f16x2.f32": {halves, "Rrr"}, "cvt.rn.bf16x2.f32": {brains, "Rrr"},
+	"ldmatrix.sync.aligned.m8n8.x2.shared.b16":       {matrices, "{RR}s"},
+	"ldmatrix.sync.aligned.m8n8.x4.shared.b16":       {matrices, "{RRRR}s"},
+	"ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16": {turned, "{RR}s"},
+	"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16": {turned, "{RRRR}s"},
 }
 
 var (
@@ -180,7 +188,7 @@ func (p *parser) instruction(line string, number int) error {
 		}
 	}
 	switch in.code {
-	case load, store, loadShared, storeShared:
+	case load, store, loadShared, storeShared, matrices, turned:
 		in.n = int32(n - 1)
 	}
 	p.code, p.forms = append(p.code, in), append(p.forms, form)

@@ -14,6 +14,8 @@ const (
 	sub
 	mul
 	mad
+	quotient
+	rest
 	least
 	leastSigned
 	most
@@ -29,6 +31,8 @@ const (
 	leastFloat
 	mostFloat
 	toFloat
+	halves
+	brains
 	rsqrt
 	rcp
 	ex2
@@ -67,7 +71,12 @@ const (
 	branch
 	trap
 	end
+	ofWarps // all after it want all threads of the warp
 	dot
+	dotHalves
+	dotBrain
+	matrices
+	turned
 )
 
 // row is a register's 32 numbers, one for each thread, or a constant's.
@@ -80,7 +89,7 @@ func (w *warp) row(i int32) *[lanes]uint32 {
 
 // step runs an instruction for the threads of mask, which are not none.
 func (w *warp) step(in *instruction, mask uint32) error {
-	if (in.code == other || in.code == of || in.code == barrier || in.code == dot) && mask != everyone {
+	if (in.code == other || in.code == of || in.code == barrier || in.code > ofWarps) && mask != everyone {
 		return w.fail(in, w.lane(), "got %d threads of the warp, want all 32", bits.OnesCount32(mask))
 	}
 	switch {
@@ -107,6 +116,10 @@ func (w *warp) step(in *instruction, mask uint32) error {
 		w.barrier()
 	case dot:
 		w.dot(in)
+	case dotHalves, dotBrain:
+		w.dotHalves(in)
+	case matrices, turned:
+		return w.matrices(in)
 	case trap:
 		return w.fail(in, w.lane(), "the kernel ends the program")
 	}
@@ -141,6 +154,14 @@ func (w *warp) arithmetic(in *instruction, mask uint32) {
 		c := w.row(in.at[3])
 		for i := range out {
 			out[i] = a[i]*b[i] + c[i]
+		}
+	case quotient:
+		for i := range out {
+			out[i] = a[i] / b[i]
+		}
+	case rest:
+		for i := range out {
+			out[i] = a[i] % b[i]
 		}
 	case least:
 		for i := range out {
@@ -198,6 +219,14 @@ func (w *warp) arithmetic(in *instruction, mask uint32) {
 	case toFloat:
 		for i := range out {
 			out[i] = math.Float32bits(float32(a[i]))
+		}
+	case halves:
+		for i := range out {
+			out[i] = half(a[i])<<16 | half(b[i])
+		}
+	case brains:
+		for i := range out {
+			out[i] = brain(a[i])<<16 | brain(b[i])
 		}
 	case rsqrt, rcp, ex2, lg2:
 		f := approximate[in.code]
