@@ -11,10 +11,14 @@ import (
 // with a kernel for each layer.
 const lightResident = 1_000_000
 
+// hopper says whether the device is of the kind on which kernels were tried that keep
+// weights or images on its processors.
+func (n *Net) hopper() bool { return n.platform == "cuda" && n.device.Capability == "9.0" }
+
 // resident is how many steps on a set are one kernel, nil if they are not: where the
 // device has a processor for each block, of a kind that has been tried.
 func (n *Net) resident(s *Set, batch int) *fused.Resident {
-	if n.platform != "cuda" || n.device.Capability != "9.0" {
+	if !n.hopper() {
 		return nil
 	}
 	if _, err := n.plan(s); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/engine/ptx/convolution"
 	"gaiden/lib/engine/triton/kernels"
 )
 
@@ -36,6 +37,10 @@ func (c Convolution) geometry(x, w *Node) kernels.Geometry {
 // which place of its window each maximum was at: winner, like y, uint8, 0 to 3.
 func (o Ops) Conv(c Convolution, x, w, bias *Node) (y, winner *Node) {
 	g := c.geometry(x, w)
+	if k := (convolution.Conv{Geometry: g, Act: c.Act, Brain: o.brain()}); o.images(g, x, x) && k.Fits() {
+		got := divert(o.Builder, k.Kernel().Call, []*Node{x, w, bias})
+		return got[0], append(got, nil)[1]
+	}
 	if op := o.choose(kernels.Conv{Geometry: g, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: c.Act}); op != nil {
 		got := o.call(op.Kernel(), x, w, bias)
 		if c.Pool {
@@ -116,6 +121,36 @@ func (o Ops) ConvInput(c Convolution, d, winner, w, x *Node, before kernels.Act)
 	dx := Convolution{Pad: g.Size - 1 - c.Pad}.convolve(unpool(to(d, o.Compute), winner, g), turned)
 	return slope(before, dx, to(x, o.Compute))
 }
+
+// ConvBack is ConvInput and the gradient of the weights and biases, in parts for
+// kernels.PartsUpdate, in one kernel; parts are nil where there is none for it.
+func (o Ops) ConvBack(c Convolution, d, winner, w, x *Node, before kernels.Act) (below, parts *Node) {
+	g := c.geometry(x, w)
+	k := convolution.Back{Geometry: g, Act: before, Brain: o.brain()}
+	if !o.images(g, x, d) || !k.Fits() {
+		return nil, nil
+	}
+	in := []*Node{x, w, d}
+	if winner != nil {
+		in = append(in, winner)
+	}
+	got := divert(o.Builder, k.Kernel().Call, in)
+	return got[0], got[1]
+}
+
+// fewImages is up to how many images a convolution leaves most processors without one.
+const fewImages = 64
+
+// images says whether a convolution of x, with a gradient d, is of kernels that have an
+// image in shared memory each: where tensor cores have something to do for every
+// processor, and there is no better kernel of package triton.
+func (o Ops) images(g kernels.Geometry, x, d *Node) bool {
+	want := or32(o.Compute)
+	return o.Resident && o.Builder != nil && !o.Plain && g.Batch > fewImages && g.In > 16 && x.DType() == want && d.DType() == want
+}
+
+// brain says whether factors are BFloat16.
+func (o Ops) brain() bool { return or32(o.Compute) == dtypes.BFloat16 }
 
 // ConvUpdate is a step of an optimizer on the weights and biases of a
 // convolution of x; d and winner are as in ConvInput, the rest as in

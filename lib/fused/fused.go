@@ -48,6 +48,9 @@ type Ops struct {
 	// Compute is what factors of products are rounded to: float32, which is
 	// TF32 on a GPU, or BFloat16. Default: float32.
 	Compute dtypes.DType
+	// Resident says that the device has what kernels of package ptx want, which keep
+	// images in its processors' shared memory: compute capability 9.0.
+	Resident bool
 	// Choose returns an op with the tiling to use, or nil where the plain form is
 	// faster. Default: Usual.
 	Choose func(op kernels.Op) kernels.Op

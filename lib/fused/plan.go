@@ -233,10 +233,13 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 			}
 			u.linear(q, rows(x), g)
 		case "conv":
-			if more {
-				below = o.ConvInput(q.convolution(), g, left[i].winner, s.State(q.name + "/weights")[0], left[i].x, made)
+			var parts *Node
+			if w := s.State(q.name + "/weights")[0]; more {
+				if below, parts = o.ConvBack(q.convolution(), g, left[i].winner, w, left[i].x, made); parts == nil {
+					below = o.ConvInput(q.convolution(), g, left[i].winner, w, left[i].x, made)
+				}
 			}
-			u.conv(q, left[i].x, g, left[i].winner)
+			u.conv(q, left[i].x, g, left[i].winner, parts)
 		default:
 			below = s.back(left[i], g, more, made, u.state)
 		}

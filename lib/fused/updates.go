@@ -39,12 +39,14 @@ func (u *updates) linear(q part, x, g *Node) {
 	u.add(op.(kernels.Member), names, append(append([]*Node{x, g}, w...), b...))
 }
 
-// conv updates a convolution.
-func (u *updates) conv(q part, x, d, winner *Node) {
+// conv updates a convolution, whose gradient is parts, if that is not nil.
+func (u *updates) conv(q part, x, d, winner, parts *Node) {
 	s, o := u.step, u.step.Ops
 	names := []string{q.name + "/weights", q.name + "/biases"}
 	w, b := s.State(names[0]), s.State(names[1])
-	parts := o.convParts(q.convolution(), x, d, winner, w[0])
+	if parts == nil {
+		parts = o.convParts(q.convolution(), x, d, winner, w[0])
+	}
 	if parts == nil {
 		w, b = o.ConvUpdate(q.convolution(), x, d, winner, w, b, s.Rule, s.Rate, s.T)
 		u.done(names, append(w, b...))

@@ -230,6 +230,12 @@ func valueCases() []operation {
 		residents(dense(models.ReLU, 832, 1024, 1024, 16), true, 112, 2, kernels.Adam{}), residents(dense(models.ReLU, 104, 700, 900, 7), false, 33, 2, kernels.Adam{Beta1: 0.8}),
 		residents(dense(models.ReLU, 1024, 512, 300, 2), false, 1, 3, kernels.Adam{}), residents(dense(models.ReLU, 8, 1, 513, 10), true, 57, 2, kernels.Adam{}),
 		residents(models.MLP(1000), true, 100, 1, kernels.Adam{}))
+	for _, bf16 := range []bool{false, true} {
+		l = append(l, images(kernels.Geometry{Batch: 128, Height: 26, Width: 26, In: 32, Out: 64, Size: 3, Pool: true}, kernels.ReLU, kernels.ReLU, bf16)...)
+		l = append(l, images(kernels.Geometry{Batch: 65, Height: 9, Width: 7, In: 18, Out: 24, Size: 5, Pad: 2, Pool: true}, kernels.Sigmoid, kernels.Tanh, bf16)...)
+		l = append(l, images(kernels.Geometry{Batch: 133, Height: 16, Width: 16, In: 32, Out: 32, Size: 3, Pad: 1}, kernels.Tanh, kernels.Sigmoid, bf16)...)
+		l = append(l, images(kernels.Geometry{Batch: 1025, Height: 5, Width: 8, In: 20, Out: 12, Size: 2}, kernels.Identity, kernels.Identity, bf16)...)
+	}
 	l = append(l, take(60000, 784, 8, true, false), take(1000, 784, 100, true, true), take(77, 5, 33, false, false))
 	l = append(l, exact(conv(geometries[0], kernels.ReLU, false)), exact(conv(geometries[1], kernels.Sigmoid, false)),
 		exact(step(models.SeedCNN(), 8, kernels.Adam{}, false)), exact(step(models.LeNet5(), 100, kernels.SGD{Momentum: 0.9}, false)), oneSign(exact(step(keras(), 128, kernels.AdaDelta{}, false))))

@@ -94,7 +94,7 @@ func (d *desk) variants(c operation, tilings bool) []variant {
 			o.Builder = b
 			return o
 		}, c.Build})
-		for _, choice := range choices(c, tilings) {
+		for _, choice := range append([]choice{{"kernel, of package triton only", fused.Usual}}, choices(c, tilings)...) {
 			l = append(l, variant{choice.name, func(b *hlo.Builder, o fused.Ops) fused.Ops {
 				o.Builder, o.Choose = b, choice.choose
 				return o

@@ -14,8 +14,8 @@ import (
 )
 
 // residents is some training steps of a multilayer perceptron in one kernel. Outputs are
-// the state, the journal's rows and the number of the next step. The limit is that of
-// stack, for the same reason: TF32 decides what is nearly 0 before a ReLU.
+// the state, the journal's rows and the number of the next step. The reference has the
+// kernel's factors, rounded to TF32, so that the same numbers are nearly 0 before a ReLU.
 func residents(net models.Net, floats bool, n, steps int, rule kernels.Adam) operation {
 	plan, err := fused.NewPlan(net)
 	if err != nil {
@@ -26,7 +26,7 @@ func residents(net models.Net, floats bool, n, steps int, rule kernels.Adam) ope
 	if err != nil {
 		panic(err)
 	}
-	c := operation{limit: 3e-2, times: 2, Form: tiling.Form{Chain: map[int]int{}, Poke: -1}}
+	c := operation{limit: 2e-3, Form: tiling.Form{Chain: map[int]int{}, Poke: -1}}
 	weights, each := weightsOf(net), 1+rule.Moments()
 	at, name := c.states(weights, each), ""
 	for _, w := range weights {
@@ -47,16 +47,20 @@ func residents(net models.Net, floats bool, n, steps int, rule kernels.Adam) ope
 		x, tiling.Input{Shape: shapes.Make(dtypes.Int32, many), Fill: tiling.Below, Limit: float64(classes.Size())},
 		tiling.Input{Shape: shapes.Make(dtypes.Int32, many), Fill: tiling.Below, Limit: many})
 	c.loose = map[int]float64{state: 0.1} // a hit more or less
-	c.Build = func(o fused.Ops, in []*Node) []*Node {
-		g := in[0].Graph()
-		number := func(n int) *Node { return Const(g, int32(n)) }
-		states := map[string][]*Node{}
+	// begin is what the steps begin with.
+	begin := func(in []*Node) (source fused.Source, states map[string][]*Node) {
+		states = map[string][]*Node{}
 		for _, w := range weights {
 			states[w.name] = in[at[w.name] : at[w.name]+each]
 		}
+		number := func(n int) *Node { return Const(in[0].Graph(), int32(n)) }
 		// The last batch would begin after the order's end.
-		source := fused.Source{X: in[state+1], Labels: in[state+2], Order: in[state+3], Place: number(many - (steps+1)*n + 1), Step: number(3), Batch: n}
-		journal := &fused.Journal{Rows: Zeros(g, f32(steps+2, 3)), At: number(1)}
+		return fused.Source{X: in[state+1], Labels: in[state+2], Order: in[state+3], Place: number(many - (steps+1)*n + 1), Step: number(3), Batch: n}, states
+	}
+	c.Build = func(o fused.Ops, in []*Node) []*Node {
+		g := in[0].Graph()
+		source, states := begin(in)
+		journal := &fused.Journal{Rows: Zeros(g, f32(steps+2, 3)), At: Const(g, int32(1))}
 		s := fused.Step{Ops: o, Rule: rule, Rate: in[state], Journal: journal, State: func(name string) []*Node { return states[name] }}
 		if o.Builder != nil && !o.Plain {
 			states = r.Train(s, source, steps)
@@ -74,5 +78,63 @@ func residents(net models.Net, floats bool, n, steps int, rule kernels.Adam) ope
 		}
 		return append(out, journal.Rows, journal.At)
 	}
+	c.reference = func(o fused.Ops, in []*Node) []*Node {
+		g := in[0].Graph()
+		source, states := begin(in)
+		rows := []*Node{Zeros(g, f32(1, 3))}
+		for k := range steps {
+			b := o.Take(source, Const(g, int32(1+k)), 1)[0]
+			row, gradients := rounded(weights, states, Reshape(b.X, n, -1), b.Labels)
+			rows = append(rows, row)
+			for i, w := range weights {
+				states[w.name] = fused.Update(rule, in[state], b.Number, states[w.name], gradients[i])
+			}
+		}
+		var out []*Node
+		for _, w := range weights {
+			out = append(out, states[w.name]...)
+		}
+		return append(out, Concatenate(append(rows, Zeros(g, f32(1, 3))), 0), Const(g, int32(1+steps)))
+	}
 	return c
+}
+
+// rounded is a step of a multilayer perceptron with ReLU on x [n in]: its row, and the
+// gradients of weights, which are layer by layer. Factors of the products of all layers but the
+// last are rounded to TF32, as package resident has them.
+func rounded(weights []weight, states map[string][]*Node, x, labels *Node) (row *Node, gradients []*Node) {
+	short := func(x *Node) *Node { // ten digits after the point
+		bits := AddScalar(Bitcast(x, dtypes.Int32), 0x1000)
+		return Bitcast(BitwiseAnd(bits, Const(x.Graph(), int32(^0x1FFF))), dtypes.Float32)
+	}
+	layers := len(weights) / 2
+	h, factors := []*Node{x}, []*Node{}
+	for l := range layers {
+		w, y := states[weights[2*l].name][0], h[l]
+		if l < layers-1 {
+			w, y = short(w), short(y)
+		}
+		factors = append(factors, w)
+		z := Add(Dot(y, w).Product(), ExpandLeftToRank(states[weights[2*l+1].name][0], 2))
+		if l < layers-1 {
+			z = Max(z, ZerosLike(z))
+		}
+		h = append(h, z)
+	}
+	loss, hit, d := fused.Ops{}.Softmax(h[layers], labels)
+	n := x.Shape().Dimensions[0]
+	row = Reshape(Stack([]*Node{ReduceAllMean(loss), Const(x.Graph(), float32(n)), ReduceAllSum(hit)}, 0), 1, 3)
+	gradients = make([]*Node, len(weights))
+	for l := layers - 1; l >= 0; l-- {
+		gradients[2*l+1] = ReduceSum(d, 0)
+		y := h[l]
+		if l < layers-1 {
+			d, y = short(d), short(y)
+		}
+		gradients[2*l] = Dot(TransposeAllAxes(y, 1, 0), d).Product()
+		if l > 0 {
+			d = Where(GreaterThan(h[l], ZerosLike(h[l])), Dot(d, TransposeAllAxes(factors[l], 1, 0)).Product(), ZerosLike(h[l]))
+		}
+	}
+	return row, gradients
 }

@@ -1,42 +1,3 @@
-// Package convolution has a GPU kernel that takes a convolution backwards, for images
-// that have room in a processor's shared memory.
-//
-//	k := convolution.Back{Geometry: g, Act: kernels.ReLU}
-//	if k.Fits() {
-//		out, err := k.Kernel().Call(f, operands...)
-//	}
-//
-// A block is one image. It reads image, gradient and weights once, and has both
-// gradients of them: of the weights, as a part of a sum over the images, and of the
-// image. cuDNN's kernels for the second convolution of Keras's example net, and what XLA
-// puts around them, read and write all of it several times.
-//
-// # Numbers
-//
-// Factors are rounded to Float16, whose ten digits after the point are those of TF32,
-// after they were multiplied with a power of two, such that the largest of an image, of
-// its gradient, and of the weights is between 2¹⁴ and 2¹⁵. What is 2²⁸ times smaller than the
-// largest has fewer digits, and the same error as the digits of that one. Sums are
-// float32. With Brain all is BFloat16, and nothing is multiplied. An infinity anywhere
-// makes NaNs.
-//
-// # How a block goes
-//
-//	image, gradient, weights                     from memory to registers
-//	shared memory                                zeros, for what is around them
-//	their largest                                by all threads
-//	image, gradient, weights                     rounded, to shared memory; gradients of
-//	                                             pooling where the winners were
-//	image [places]ᵀ · gradient [places out]      for each tap: the gradient of the weights
-//	gradient [places+tap out] · weights [out in] over all taps: the gradient of the image
-//
-// Threads read whole matrices of eight rows from shared memory (ldmatrix), whose rows may be
-// anywhere at a multiple of 16 bytes: a tap is another address.
-//
-// # What it refuses
-//
-// [Back.Fits] says what has room: an even number of input channels, a multiple of 4 of output
-// channels, up to 227 KiB for image, gradient and weights of 16 bits.
 package convolution
 
 import (
@@ -49,8 +10,8 @@ import (
 
 // Back is the gradient of a convolution's input, weights and biases.
 //
-//	inputs:  x [batch height width in], g [batch height' width' out], w [size size in out] float32,
-//	         winner, like g, uint8, with pooling
+//	inputs:  x [batch height width in], w [size size in out] float32,
+//	         g [batch height' width' out] and, with pooling, winner, like g, uint8
 //	outputs: d [batch height width in], parts [batch size·size·in+1 out] float32
 //
 // g is the gradient before the convolution's own activation and behind its pooling, d
@@ -62,20 +23,10 @@ type Back struct {
 	Brain bool        // x, g, d and factors are BFloat16; else they are float32, and factors Float16
 }
 
-// A block has twelve warps, three on each quarter of a processor.
-const (
-	warps   = 12
-	threads = 32 * warps
-)
-
-// most is how many registers of a thread hold what it has loaded or adds up.
-const most = 144
-
 // Fits says whether the sizes are such that there is a kernel.
 func (k Back) Fits() bool {
-	height, width := k.Result()
-	return height > 0 && width > 0 && k.In > 0 && k.In%2 == 0 && k.Out > 0 && k.Out%4 == 0 && k.Out <= threads && threads%(k.Out/4) == 0 && k.Pad >= 0 && k.Pad < k.Size &&
-		k.loads(k.image())*k.vector()+k.loads(k.gradient())*5+k.loads(k.kernels())*4 <= most &&
+	f := form(k)
+	return f.sound() && loads(f.image())*f.vector()+loads(f.weights())*4+loads(f.gradient())*5 <= most &&
 		k.split().sums() <= most && k.deep().sums() <= most && k.places().bytes <= ptx.LargestShared
 }
 
@@ -89,8 +40,8 @@ func (k Back) Kernel() ptx.Kernel {
 	x := shapes.Make(element, k.Batch, k.Height, k.Width, k.In)
 	g := shapes.Make(element, k.Batch, height, width, k.Out)
 	w := shapes.Make(dtypes.Float32, k.Size, k.Size, k.In, k.Out)
-	parts := shapes.Make(dtypes.Float32, k.Batch, k.Size*k.Size*k.In+1, k.Out)
-	in, size := []shapes.Shape{x, g, w}, element.Size()
+	parts := shapes.Make(dtypes.Float32, k.Batch, form(k).taps()+1, k.Out)
+	in, size := []shapes.Shape{x, w, g}, element.Size()
 	if k.Pool {
 		winner := g
 		winner.DType = dtypes.Uint8
@@ -100,28 +51,65 @@ func (k Back) Kernel() ptx.Kernel {
 	return ptx.Kernel{
 		Name: "conv_back_" + k.Act.String(), Blocks: k.Batch, Threads: threads, Shared: k.places().bytes,
 		Inputs: in, Outputs: []shapes.Shape{x, parts},
-		FLOPs: 4 * float64(k.Batch*imageHeight*imageWidth) * float64(k.Size*k.Size*k.In*k.Out),
+		FLOPs: 4 * float64(k.Batch*imageHeight*imageWidth) * float64(form(k).taps()*k.Out),
 		Bytes: float64(2*x.Size()*element.Size() + g.Size()*size + 4*w.Size() + 4*parts.Size()),
-		Body:  func(b *ptx.Block) { newWriter(b, k).all() },
+		Body:  func(b *ptx.Block) { backWriter{newWriter(b, form(k), k.places()), k}.all() },
 	}
 }
 
-// image, gradient and kernels are how many numbers a block loads of each, in the units
-// in which it does.
-func (k Back) image() int   { return k.Height * k.Width * k.In / k.vector() }
-func (k Back) kernels() int { return k.Size * k.Size * k.In * k.Out / 4 }
-func (k Back) gradient() int {
-	height, width := k.Result()
-	return height * width * k.Out / 4
+func (k Back) places() places {
+	p := form(k).places(up(k.In, 8))
+	p.next(&p.g, (k.Height+k.Size-1)*p.acrossG*p.rowG)
+	p.next(&p.zeros, p.rowG)
+	p.clear = p.bytes
+	p.next(&p.most, 16*warps)
+	p.next(&p.bias, 16*threads)
+	return p
 }
 
-// vector is how many numbers of the image a thread loads at once.
-func (k Back) vector() int {
-	if k.In%4 == 0 {
-		return 4
+// units are eight channels of a tap each.
+func (k Back) units() int { return k.Size * k.Size * up(k.In, 8) / 8 }
+
+// covered is height and width of the part of the convolution's result that has a
+// gradient: with pooling, the part that windows look at.
+func (k Back) covered() (height, width int) {
+	height, width = k.Result()
+	if k.Pool {
+		return 2 * height, 2 * width
 	}
-	return 2
+	return height, width
 }
 
-// loads is how many of n a thread has.
-func (k Back) loads(n int) int { return (n + threads - 1) / threads }
+// split is how the warps divide the gradient of the weights: rows are pairs of units.
+func (k Back) split() split { return divide((k.units()+1)/2, up(k.Out, 16)/8, 1) }
+
+// deep is how the warps divide the gradient of the image: rows are 16 pixels, of which a
+// warp has every twelfth, and columns eight channels.
+type deep struct {
+	rows, columns int // of a warp at once
+	rounds        int
+}
+
+func (d deep) sums() int { return 4 * d.rows * d.columns }
+
+func (k Back) deep() (d deep) {
+	pixels := (k.Height*k.Width + 15) / 16
+	d.columns = up(k.In, 8) / 8
+	d.rows = max(1, min((pixels+warps-1)/warps, 4, most/2/(4*d.columns)))
+	d.rounds = (pixels + warps*d.rows - 1) / (warps * d.rows)
+	return d
+}
+
+// backWriter writes the kernel.
+type backWriter struct {
+	*writer
+	k Back
+}
+
+func (w backWriter) all() {
+	gradients, winners := w.gradients()
+	w.load(gradients, func(scale ptx.Value) { w.putGradients(gradients, winners, scale) })
+	w.weights()
+	w.biases()
+	w.pixels()
+}

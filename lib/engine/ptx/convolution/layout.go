@@ -1,6 +1,25 @@
 package convolution
 
-import "gaiden/lib/engine/ptx"
+import (
+	"gaiden/lib/engine/ptx"
+	"gaiden/lib/engine/triton/kernels"
+)
+
+// A block has twelve warps, three on each quarter of a processor.
+const (
+	warps   = 12
+	threads = 32 * warps
+)
+
+// most is how many registers of a thread hold what it has loaded or adds up.
+const most = 144
+
+// form is what Back and Conv are.
+type form struct {
+	kernels.Geometry
+	Act   kernels.Act
+	Brain bool
+}
 
 // places are where things are in a block's shared memory, in bytes. Numbers have 16
 // bits.
@@ -10,43 +29,64 @@ type places struct {
 	zeros int // a row of g
 	w     int // weights [size size channels rowG]
 	clear int // up to here all is zeros at first
-	most  int // the largest image, gradient and weight of each warp [warps 4] float32
+	most  int // the largest image, weight and gradient of each warp [warps 4] float32
 	bias  int // sums of gradients of each thread [threads 4] float32
 	bytes int
-	rowX  int // bytes from row to row
-	rowG  int
+
+	channels, outs   int // In and Out, with zeros up to whole matrices
+	acrossX, acrossG int // the widths of image and gradient, with what is around them
+	rowX, rowG       int // bytes from row to row
 }
 
-// channels are In, and outs Out, with zeros up to whole matrices.
-func (k Back) channels() int { return (k.In + 7) / 8 * 8 }
-func (k Back) outs() int     { return (k.Out + 15) / 16 * 16 }
+func up(n, to int) int { return (n + to - 1) / to * to }
 
 // row is the length in bytes of a row of so many numbers, an odd multiple of 16: so eight
 // rows, one after the other, are in all banks.
 func row(numbers int) int { return 16 * (numbers/8 | 1) }
 
-// across is the width of the image, and of the gradient, with what is around them.
-func (k Back) acrossX() int { return k.Width + 2*k.Pad }
-func (k Back) acrossG() int { return k.Width + k.Size - 1 }
-
-func (k Back) places() (p places) {
-	next := func(bytes int) int {
-		at := p.bytes
-		p.bytes += bytes
-		return at
-	}
-	p.rowX, p.rowG = row(k.channels()), row(k.outs())
-	p.x = next((k.Height + 2*k.Pad) * k.acrossX() * p.rowX)
-	p.g = next((k.Height + k.Size - 1) * k.acrossG() * p.rowG)
-	p.zeros = next(p.rowG)
-	p.w = next(k.Size * k.Size * k.channels() * p.rowG)
-	p.clear = p.bytes
-	p.most, p.bias = next(16*warps), next(16*threads)
+// places are those of a kernel for so many input channels.
+func (k form) places(channels int) (p places) {
+	p.channels, p.outs = channels, up(k.Out, 16)
+	p.acrossX, p.acrossG = k.Width+2*k.Pad, k.Width+k.Size-1
+	p.rowX, p.rowG = row(p.channels), row(p.outs)
+	p.next(&p.x, (k.Height+2*k.Pad)*p.acrossX*p.rowX)
+	p.next(&p.w, k.Size*k.Size*p.channels*p.rowG)
 	return p
 }
 
-// split is how the warps divide the gradient of the weights: rows are pairs of eight
-// channels of a tap, columns are eight output channels.
+func (p *places) next(at *int, bytes int) { *at, p.bytes = p.bytes, p.bytes+bytes }
+
+// taps is how many numbers of the image a result is a sum of.
+func (k form) taps() int { return k.Size * k.Size * k.In }
+
+// image, gradient and weights are how many numbers a block loads of each, in the vectors
+// in which it does.
+func (k form) image() int   { return k.Height * k.Width * k.In / k.vector() }
+func (k form) weights() int { return k.taps() * k.Out / 4 }
+func (k form) gradient() int {
+	height, width := k.Result()
+	return height * width * k.Out / 4
+}
+
+// vector is how many numbers of the image a thread loads at once.
+func (k form) vector() int {
+	if k.In%4 == 0 {
+		return 4
+	}
+	return 2
+}
+
+// loads is how many of n vectors a thread has.
+func loads(n int) int { return (n + threads - 1) / threads }
+
+// sound says whether these are sizes of a convolution that the kernels know.
+func (k form) sound() bool {
+	height, width := k.Result()
+	return k.Batch > 0 && height > 0 && width > 0 && k.Size > 0 && k.Pad >= 0 && k.Pad < k.Size &&
+		k.In > 0 && k.In%2 == 0 && k.Out > 0 && k.Out%4 == 0 && k.Out <= threads && threads%(k.Out/4) == 0
+}
+
+// split is how warps divide rows of matrices and columns of eight.
 type split struct {
 	down, across  int // warps
 	rows, columns int // of a warp
@@ -54,33 +94,16 @@ type split struct {
 
 func (s split) sums() int { return 4 * s.rows * s.columns }
 
-// units are eight channels of a tap each, and positions the results that have a
-// gradient.
-func (k Back) units() int { return k.Size * k.Size * k.channels() / 8 }
-
-func (k Back) positions() int {
-	height, width := k.covered()
-	return height * width
-}
-
-// covered is height and width of the part of the convolution's result that has a
-// gradient: with pooling, the part that windows look at.
-func (k Back) covered() (height, width int) {
-	height, width = k.Result()
-	if k.Pool {
-		return 2 * height, 2 * width
-	}
-	return height, width
-}
-
-func (k Back) split() (best split) {
-	rows, columns := (k.units()+1)/2, k.outs()/8
+// divide is the way with the fewest products for a warp, and then with the fewest matrices to
+// load. Rows of a warp are a multiple of each, and columns an even number, as their
+// matrices are loaded by four.
+func divide(rows, columns, each int) (best split) {
 	for _, across := range []int{1, 2, 3, 4, 6, 12} {
 		s := split{down: warps / across, across: across, columns: columns / across}
-		if s.columns*across != columns || s.columns%2 != 0 { // matrices are loaded by four, two columns at once
+		if s.columns*across != columns || s.columns%2 != 0 {
 			continue
 		}
-		s.rows = (rows + s.down - 1) / s.down
+		s.rows = up((rows+s.down-1)/s.down, each)
 		if best.rows == 0 || s.sums() < best.sums() || s.sums() == best.sums() && s.rows+s.columns/2 < best.rows+best.columns/2 {
 			best = s
 		}
@@ -88,48 +111,23 @@ func (k Back) split() (best split) {
 	return best
 }
 
-// deep is how the warps divide the gradient of the image: rows are 16 pixels, of which a
-// warp has every twelfth, and columns eight channels.
-type deep struct {
-	rows, columns int // of a warp at once
-	rounds        int
-}
-
-func (d deep) sums() int { return 4 * d.rows * d.columns }
-
-func (k Back) deep() (d deep) {
-	pixels := (k.Height*k.Width + 15) / 16
-	d.columns = k.channels() / 8
-	d.rows = max(1, min((pixels+warps-1)/warps, 4, most/2/(4*d.columns)))
-	d.rounds = (pixels + warps*d.rows - 1) / (warps * d.rows)
-	return d
-}
-
-// writer writes the kernel.
+// writer writes a kernel.
 type writer struct {
 	*ptx.Block
-	k                 Back
+	k                 form
 	p                 places
 	thread, lane      ptx.Value
-	warp, image       ptx.Value
+	warp, number      ptx.Value // number is the image's
 	low, middle, high ptx.Value // of the lane: the last three bits, the fourth, the fifth
 	quad, four        ptx.Value // lane/4 and lane%4
 
-	// what sums of products are multiplied with; not with Brain
-	unscaleX, unscaleG, unscaleW ptx.Value
+	unscale [3]ptx.Value // 1/scale of image, weights and gradient; not with Brain
 }
 
-func newWriter(b *ptx.Block, k Back) *writer {
-	w := &writer{Block: b, k: k, p: k.places(), thread: b.ThreadID(), image: b.BlockID()}
+func newWriter(b *ptx.Block, k form, p places) *writer {
+	w := &writer{Block: b, k: k, p: p, thread: b.ThreadID(), number: b.BlockID()}
 	w.lane, w.warp = w.thread.And(31), w.thread.Shr(5)
 	w.low, w.middle, w.high = w.lane.And(7), w.lane.Shr(3).And(1), w.lane.Shr(4)
 	w.quad, w.four = w.lane.Shr(2), w.lane.And(3)
 	return w
-}
-
-func (w *writer) all() {
-	w.load()
-	w.weights()
-	w.biases()
-	w.pixels()
 }

@@ -16,7 +16,7 @@ type loaded struct {
 
 // vectors loads n vectors of so many numbers after an address.
 func (w *writer) vectors(at ptx.Value, n, size int, brain bool) (l loaded) {
-	for k := range w.k.loads(n) {
+	for k := range loads(n) {
 		i := w.thread
 		if k > 0 {
 			i = i.Add(k * threads)
@@ -62,13 +62,9 @@ func (w *writer) scale(largest ptx.Value) (scale, back ptx.Value) {
 
 // put rounds numbers and stores them side by side in shared memory.
 func (w *writer) put(in, at ptx.Value, numbers []ptx.Value) {
-	d := dtypes.Float16
-	if w.k.Brain {
-		d = dtypes.BFloat16
-	}
 	var halves []ptx.Value
 	for i := 0; i < len(numbers); i += 2 {
-		halves = append(halves, w.Halves(d, numbers[i], numbers[i+1]))
+		halves = append(halves, w.Halves(w.half(), numbers[i], numbers[i+1]))
 	}
 	if in == (ptx.Value{}) {
 		at.Store(0, halves...)
@@ -87,110 +83,106 @@ func scaled(numbers []ptx.Value, scale ptx.Value) []ptx.Value {
 	return l
 }
 
-// load brings everything into shared memory.
-func (w *writer) load() {
+// load brings image and weights into shared memory, and with them a gradient, if it has
+// vectors, which store does.
+func (w *writer) load(gradient loaded, store func(scale ptx.Value)) {
 	k, p := w.k, w.p
-	size := 4
-	if k.Brain {
-		size = 2
-	}
-	xs := w.vectors(w.Input(0).At(w.image.Mul(k.image()), size*k.vector()), k.image(), k.vector(), k.Brain)
-	gs := w.vectors(w.Input(1).At(w.image.Mul(k.gradient()), 4*size), k.gradient(), 4, k.Brain)
-	ws := w.vectors(w.Input(2), k.kernels(), 4, false)
-	var winners []ptx.Value
-	if k.Pool {
-		from := w.Input(3).At(w.image.Mul(k.gradient()), 4)
-		for _, i := range gs.index {
-			winners = append(winners, from.At(i.Min(k.gradient()-1), 4).Load(0))
-		}
-	}
+	all := [3]loaded{w.vectors(w.Input(0).At(w.number.Mul(k.image()), k.bytes()*k.vector()), k.image(), k.vector(), k.Brain),
+		w.vectors(w.Input(1), k.weights(), 4, false), gradient}
 	zero := w.Var(0)
 	whole := p.clear / 16 / threads * threads
 	w.For(0, whole, threads, func(i ptx.Value) {
 		w.Shared(0).At(i.Add(w.thread), 16).Store(0, zero, zero, zero, zero)
 	})
 	w.Shared(0).At(w.thread.Add(whole), 16).StoreIf(w.thread.Less(p.clear/16-whole), 0, zero, zero, zero, zero)
-	var scaleX, scaleG, scaleW ptx.Value
+	var scales [3]ptx.Value
 	if !k.Brain {
 		most := w.Shared(p.most)
-		x, g, v := w.largest(xs), w.largest(gs), w.largest(ws)
-		most.At(w.warp, 16).StoreIf(w.lane.Equal(0), 0, x, g, v, zero)
+		most.At(w.warp, 16).StoreIf(w.lane.Equal(0), 0, w.largest(all[0]), w.largest(all[1]), w.largest(all[2]), zero)
 		w.Sync()
-		all := most.At(w.lane.Min(warps-1), 16).LoadFloats(4, 0)
-		for i := range 3 {
-			for mask := 16; mask > 0; mask /= 2 {
-				all[i] = all[i].Max(all[i].Other(mask))
+		largest := most.At(w.lane.Min(warps-1), 16).LoadFloats(4, 0)
+		for i, l := range all {
+			if len(l.index) == 0 {
+				continue
 			}
+			for mask := 16; mask > 0; mask /= 2 {
+				largest[i] = largest[i].Max(largest[i].Other(mask))
+			}
+			scales[i], w.unscale[i] = w.scale(largest[i])
 		}
-		scaleX, w.unscaleX = w.scale(all[0])
-		scaleG, w.unscaleG = w.scale(all[1])
-		scaleW, w.unscaleW = w.scale(all[2])
 	} else {
 		w.Sync()
 	}
 	parts := k.In / k.vector()
-	for n, i := range xs.index {
+	for n, i := range all[0].index {
 		pixel := i.Div(parts)
-		at := pixel.Div(k.Width).Add(k.Pad).Mul(k.acrossX()).Add(pixel.Rem(k.Width)).Add(k.Pad)
-		w.put(xs.in[n], w.Shared(p.x).At(at, p.rowX).At(i.Rem(parts), 2*k.vector()), scaled(xs.numbers[n], scaleX))
+		at := pixel.Div(k.Width).Add(k.Pad).Mul(p.acrossX).Add(pixel.Rem(k.Width)).Add(k.Pad)
+		w.put(all[0].in[n], w.Shared(p.x).At(at, p.rowX).At(i.Rem(parts), 2*k.vector()), scaled(all[0].numbers[n], scales[0]))
 	}
-	for n, i := range ws.index {
+	for n, i := range all[1].index {
 		number := i.Div(k.Out / 4)
-		at := number.Div(k.In).Mul(k.channels()).Add(number.Rem(k.In))
-		w.put(ws.in[n], w.Shared(p.w).At(at, p.rowG).At(i.Rem(k.Out/4), 8), scaled(ws.numbers[n], scaleW))
+		at := number.Div(k.In).Mul(p.channels).Add(number.Rem(k.In))
+		w.put(all[1].in[n], w.Shared(p.w).At(at, p.rowG).At(i.Rem(k.Out/4), 8), scaled(all[1].numbers[n], scales[1]))
 	}
-	w.gradients(gs, winners, scaleG)
+	store(scales[2])
 	w.Sync()
 }
 
-// gradients stores gradients where they are in the convolution's result, and their sums.
-func (w *writer) gradients(gs loaded, winners []ptx.Value, scale ptx.Value) {
-	k, p := w.k, w.p
-	_, width := k.Result()
-	around := k.Size - 1 - k.Pad
-	sums := []ptx.Value{w.Var(0.0), w.Var(0.0), w.Var(0.0), w.Var(0.0)}
-	for n, i := range gs.index {
-		for c, sum := range sums {
-			x := gs.numbers[n][c]
-			if gs.in[n] != (ptx.Value{}) {
-				x = gs.in[n].Select(x, 0.0)
-			}
-			w.Set(sum, sum.Add(x))
+// bytes are those of a number of image and gradient.
+func (k form) bytes() int {
+	if k.Brain {
+		return 2
+	}
+	return 4
+}
+
+// sums are results of products [16 8], by rows and columns.
+func (w *writer) sums(rows, columns int) (s [][][]ptx.Value) {
+	for range rows {
+		var row [][]ptx.Value
+		for range columns {
+			row = append(row, []ptx.Value{w.Var(0.0), w.Var(0.0), w.Var(0.0), w.Var(0.0)})
 		}
-		numbers := scaled(gs.numbers[n], scale)
-		place := i.Div(k.Out / 4)
-		y, x := place.Div(width), place.Rem(width)
-		if !k.Pool {
-			at := y.Add(around).Mul(k.acrossG()).Add(x).Add(around)
-			w.put(gs.in[n], w.Shared(p.g).At(at, p.rowG).At(i.Rem(k.Out/4), 8), numbers)
-			continue
-		}
-		at := w.Shared(p.g).At(y.Shl(1).Add(around).Mul(k.acrossG()).Add(x.Shl(1)).Add(around), p.rowG).At(i.Rem(k.Out/4), 8)
-		for q := range 4 {
-			won := make([]ptx.Value, 4)
-			for c := range won {
-				won[c] = winners[n].Shr(8*c).And(255).Equal(q).Select(numbers[c], 0.0)
-			}
-			w.put(gs.in[n], at.Add((q/2*k.acrossG()+q%2)*p.rowG), won)
+		s = append(s, row)
+	}
+	return s
+}
+
+// half is the type of factors.
+func (w *writer) half() dtypes.DType {
+	if w.k.Brain {
+		return dtypes.BFloat16
+	}
+	return dtypes.Float16
+}
+
+// dots adds products. Columns are pairs of registers.
+func (w *writer) dots(s [][][]ptx.Value, rows, columns [][]ptx.Value) {
+	for i := range s {
+		for j := range s[i] {
+			w.DotHalves(w.half(), s[i][j], rows[i], columns[j])
 		}
 	}
-	w.Shared(p.bias).At(w.thread, 16).Store(0, sums...)
 }
 
-// biases stores the gradient of the biases: a thread's vectors are all of the same four
-// channels.
-func (w *writer) biases() {
-	k := w.k
-	each := k.Out / 4
-	w.If(w.thread.Less(k.Out), func() {
-		sum := w.Var(0.0)
-		at := w.Shared(w.p.bias).At(w.thread, 4) // threads 0 to each-1 have the first numbers
-		for n := range threads / each {
-			w.Set(sum, sum.Add(at.Load(16*each*n).Float()))
-		}
-		w.Output(1).At(w.image.Add(1).Mul(k.rows()).Sub(1).Mul(k.Out).Add(w.thread), 4).Store(0, sum)
-	})
+// pairs loads the columns of two products, whose matrices have their rows at an address: of
+// the first eight rows those of both, and then of the others.
+func (w *writer) pairs(from ptx.Value, offset int) [][]ptx.Value {
+	m := w.Matrices(4, true, from, offset)
+	return [][]ptx.Value{{m[0], m[2]}, {m[1], m[3]}}
 }
 
-// rows is how many rows a part has.
-func (k Back) rows() int { return k.Size*k.Size*k.In + 1 }
+// unscaled takes the scales of two factors from a sum.
+func (w *writer) unscaled(sum ptx.Value, a, b int) ptx.Value {
+	if w.k.Brain {
+		return sum
+	}
+	return sum.Mul(w.unscale[a]).Mul(w.unscale[b])
+}
+
+// Numbers of scales.
+const (
+	ofImage = iota
+	ofWeights
+	ofGradient
+)

@@ -7,58 +7,100 @@ import (
 	"gaiden/lib/engine/triton/kernels"
 )
 
-// sums are results of products [16 8], by rows and columns.
-func (w *writer) sums(rows, columns int) (s [][][]ptx.Value) {
-	for range rows {
-		var row [][]ptx.Value
-		for range columns {
-			row = append(row, []ptx.Value{w.Var(0.0), w.Var(0.0), w.Var(0.0), w.Var(0.0)})
+// gradients loads the gradient and its winners.
+func (w backWriter) gradients() (l loaded, winners []ptx.Value) {
+	n := w.writer.k.gradient()
+	l = w.vectors(w.Input(2).At(w.number.Mul(n), 4*w.writer.k.bytes()), n, 4, w.k.Brain)
+	if w.k.Pool {
+		from := w.Input(3).At(w.number.Mul(n), 4)
+		for _, i := range l.index {
+			winners = append(winners, from.At(i.Min(n-1), 4).Load(0))
 		}
-		s = append(s, row)
 	}
-	return s
+	return l, winners
 }
 
-// dots adds products. Columns are pairs of registers.
-func (w *writer) dots(s [][][]ptx.Value, rows, columns [][]ptx.Value) {
-	d := dtypes.Float16
-	if w.k.Brain {
-		d = dtypes.BFloat16
-	}
-	for i := range s {
-		for j := range s[i] {
-			w.DotHalves(d, s[i][j], rows[i], columns[j])
+// putGradients stores gradients where they are in the convolution's result, and their sums.
+func (w backWriter) putGradients(gs loaded, winners []ptx.Value, scale ptx.Value) {
+	k, p := w.k, w.p
+	_, width := k.Result()
+	around := k.Size - 1 - k.Pad
+	sums := []ptx.Value{w.Var(0.0), w.Var(0.0), w.Var(0.0), w.Var(0.0)}
+	for n, i := range gs.index {
+		for c, sum := range sums {
+			x := gs.numbers[n][c]
+			if gs.in[n] != (ptx.Value{}) {
+				x = gs.in[n].Select(x, 0.0)
+			}
+			w.Set(sum, sum.Add(x))
+		}
+		numbers := scaled(gs.numbers[n], scale)
+		place := i.Div(k.Out / 4)
+		y, x := place.Div(width), place.Rem(width)
+		if !k.Pool {
+			at := y.Add(around).Mul(p.acrossG).Add(x).Add(around)
+			w.put(gs.in[n], w.Shared(p.g).At(at, p.rowG).At(i.Rem(k.Out/4), 8), numbers)
+			continue
+		}
+		at := w.Shared(p.g).At(y.Shl(1).Add(around).Mul(p.acrossG).Add(x.Shl(1)).Add(around), p.rowG).At(i.Rem(k.Out/4), 8)
+		for q := range 4 {
+			won := make([]ptx.Value, 4)
+			for c := range won {
+				won[c] = winners[n].Shr(8*c).And(255).Equal(q).Select(numbers[c], 0.0)
+			}
+			w.put(gs.in[n], at.Add((q/2*p.acrossG+q%2)*p.rowG), won)
 		}
 	}
+	w.Shared(p.bias).At(w.thread, 16).Store(0, sums...)
+}
+
+// part is the address of a number of the image's part.
+func (w backWriter) part(number, out ptx.Value) ptx.Value {
+	return w.Output(1).At(w.number.Mul(w.writer.k.taps()+1).Add(number).Mul(w.k.Out).Add(out), 4)
+}
+
+// biases stores the gradient of the biases: a thread's vectors are all of the same four
+// channels.
+func (w backWriter) biases() {
+	each := w.k.Out / 4
+	w.If(w.thread.Less(w.k.Out), func() {
+		sum := w.Var(0.0)
+		at := w.Shared(w.p.bias).At(w.thread, 4) // the first threads have the first numbers
+		for n := range threads / each {
+			w.Set(sum, sum.Add(at.Load(16*each*n).Float()))
+		}
+		w.part(w.U32(w.writer.k.taps()), w.thread).Store(0, sum)
+	})
 }
 
 // weights stores the image's part of the gradient of the weights: in each turn the
 // products of 16 positions.
-func (w *writer) weights() {
+func (w backWriter) weights() {
 	k, p, s := w.k, w.p, w.k.split()
-	_, width := k.covered()
+	height, width := k.covered()
+	positions := height * width
 	down, across := w.warp.Div(s.across), w.warp.Rem(s.across)
 	position := w.low.Add(w.high.Shl(3)) // of 16, whose row the lane's address is
 	unit := func(i, half int) ptx.Value { return down.Mul(s.rows).Add(i).Mul(2).Add(half) }
 	var taps []ptx.Value // address of a unit's tap and channels in the image, of each row
 	for i := range s.rows {
 		u := unit(i, 0).Add(w.middle).Min(k.units() - 1)
-		tap := u.Div(k.channels() / 8)
-		at := tap.Div(k.Size).Mul(k.acrossX()).Add(tap.Rem(k.Size))
-		taps = append(taps, w.Shared(p.x).At(at, p.rowX).At(u.Rem(k.channels()/8), 16))
+		tap := u.Div(p.channels / 8)
+		at := tap.Div(k.Size).Mul(p.acrossX).Add(tap.Rem(k.Size))
+		taps = append(taps, w.Shared(p.x).At(at, p.rowX).At(u.Rem(p.channels/8), 16))
 	}
 	column := w.middle.Add(across.Mul(s.columns)).Shl(4)
 	around := k.Size - 1 - k.Pad
 	sums := w.sums(s.rows, s.columns)
 	const turns = 2
-	w.For(0, (k.positions()+15)/16, turns, func(first ptx.Value) {
+	w.For(0, (positions+15)/16, turns, func(first ptx.Value) {
 		for turn := range turns {
 			at := first.Add(turn).Shl(4).Add(position)
 			y, x := at.Div(width), at.Rem(width)
-			image := y.Mul(k.acrossX()).Add(x).Mul(p.rowX)
-			gradient := y.Add(around).Mul(k.acrossG()).Add(x).Add(around).Mul(p.rowG)
-			if k.positions()%(16*turns) != 0 { // beyond the last one are zeros
-				in := at.Less(k.positions())
+			image := y.Mul(p.acrossX).Add(x).Mul(p.rowX)
+			gradient := y.Add(around).Mul(p.acrossG).Add(x).Add(around).Mul(p.rowG)
+			if positions%(16*turns) != 0 { // beyond the last one are zeros
+				in := at.Less(positions)
 				image, gradient = in.Select(image, 0), in.Select(gradient, p.zeros-p.g)
 			}
 			var rows, columns [][]ptx.Value
@@ -67,8 +109,7 @@ func (w *writer) weights() {
 			}
 			from := w.Shared(p.g).Add(gradient).Add(column)
 			for j := range s.columns / 2 {
-				m := w.Matrices(4, true, from, 32*j)
-				columns = append(columns, []ptx.Value{m[0], m[2]}, []ptx.Value{m[1], m[3]})
+				columns = append(columns, w.pairs(from, 32*j)...)
 			}
 			w.dots(sums, rows, columns)
 		}
@@ -77,41 +118,33 @@ func (w *writer) weights() {
 	for i := range s.rows {
 		for half := range 2 {
 			u := unit(i, half)
-			channel := u.Rem(k.channels() / 8).Shl(3).Add(w.quad)
+			channel := u.Rem(p.channels / 8).Shl(3).Add(w.quad)
 			in := u.Less(k.units()).And(channel.Less(k.In))
-			number := u.Div(k.channels() / 8).Mul(k.In).Add(channel)
-			to := w.Output(1).At(w.image.Mul(k.rows()).Add(number).Mul(k.Out).Add(out), 4)
+			number := u.Div(p.channels / 8).Mul(k.In).Add(channel)
+			to := w.part(number, out)
 			for j := range s.columns {
 				there := in
-				if k.outs() > k.Out {
+				if p.outs > k.Out {
 					there = in.And(out.Add(8 * j).Less(k.Out))
 				}
-				to.StoreIf(there, 32*j, w.unscaled(sums[i][j][2*half], w.unscaleX, w.unscaleG), w.unscaled(sums[i][j][2*half+1], w.unscaleX, w.unscaleG))
+				to.StoreIf(there, 32*j, w.unscaled(sums[i][j][2*half], ofImage, ofGradient), w.unscaled(sums[i][j][2*half+1], ofImage, ofGradient))
 			}
 		}
 	}
 }
 
-// unscaled takes the scales of both factors from a sum.
-func (w *writer) unscaled(sum, a, b ptx.Value) ptx.Value {
-	if w.k.Brain {
-		return sum
-	}
-	return sum.Mul(a).Mul(b)
-}
-
 // pixels stores the gradient of the image: in each turn the products of a row of taps.
-func (w *writer) pixels() {
+func (w backWriter) pixels() {
 	k, p, d := w.k, w.p, w.k.deep()
 	all := k.Height * k.Width
 	weights := w.Shared(p.w).At(w.low.Add(w.high.Shl(3)), p.rowG).At(w.middle, 16)
-	tap := k.channels() * p.rowG // bytes
+	tap := p.channels * p.rowG // bytes
 	for round := range d.rounds {
 		var from, pixels []ptx.Value
 		for i := range d.rows {
 			tile := w.warp.Add((round*d.rows + i) * warps).Shl(4)
 			at := tile.Add(w.low).Add(w.middle.Shl(3)).Min(all - 1)
-			place := at.Div(k.Width).Add(k.Size - 1).Mul(k.acrossG()).Add(at.Rem(k.Width))
+			place := at.Div(k.Width).Add(k.Size - 1).Mul(p.acrossG).Add(at.Rem(k.Width))
 			from = append(from, w.Var(w.Shared(p.g).At(place, p.rowG).At(w.high, 16)))
 			pixels = append(pixels, tile.Add(w.quad))
 		}
@@ -119,7 +152,7 @@ func (w *writer) pixels() {
 		at := w.Var(weights)
 		w.For(0, k.Size, 1, func(ptx.Value) {
 			for j := range k.Size {
-				for c := range k.outs() / 16 {
+				for c := range p.outs / 16 {
 					var rows, columns [][]ptx.Value
 					for i := range d.rows {
 						rows = append(rows, w.Matrices(4, false, from[i], (k.Size-1-j)*p.rowG+32*c))
@@ -134,7 +167,7 @@ func (w *writer) pixels() {
 				}
 			}
 			for i := range from {
-				w.Set(from[i], from[i].Sub(k.acrossG()*p.rowG))
+				w.Set(from[i], from[i].Sub(p.acrossG*p.rowG))
 			}
 			w.Set(at, at.Add(k.Size*tap))
 		})
@@ -144,7 +177,7 @@ func (w *writer) pixels() {
 				w.If(pixel.Less(all), func() {
 					for n := range d.columns {
 						channel := w.four.Shl(1).Add(8 * n)
-						if k.channels() == k.In {
+						if p.channels == k.In {
 							w.pixel(pixel, channel, sums[i][n][2*half:2*half+2])
 							continue
 						}
@@ -157,13 +190,10 @@ func (w *writer) pixels() {
 }
 
 // pixel stores two channels of a pixel, taken through the activation.
-func (w *writer) pixel(pixel, channel ptx.Value, sums []ptx.Value) {
+func (w backWriter) pixel(pixel, channel ptx.Value, sums []ptx.Value) {
 	k := w.k
-	at := w.image.Mul(k.Height * k.Width).Add(pixel).Mul(k.In).Add(channel).Shr(1)
-	bytes := 8
-	if k.Brain {
-		bytes = 4
-	}
+	at := w.number.Mul(k.Height * k.Width).Add(pixel).Mul(k.In).Add(channel)
+	bytes := w.writer.k.bytes()
 	var x, d []ptx.Value
 	if k.Act != kernels.Identity {
 		from := w.Input(0).At(at, bytes)
@@ -175,7 +205,7 @@ func (w *writer) pixel(pixel, channel ptx.Value, sums []ptx.Value) {
 		}
 	}
 	for i, sum := range sums {
-		sum = w.unscaled(sum, w.unscaleG, w.unscaleW)
+		sum = w.unscaled(sum, ofWeights, ofGradient)
 		switch k.Act {
 		case kernels.ReLU:
 			sum = x[i].Greater(0.0).Select(sum, 0.0)
