@@ -116,3 +116,40 @@ func TestRefusedResident(t *testing.T) {
 		t.Errorf("got losses %v after the refusal, want %v", losses[1], losses[0])
 	}
 }
+
+// TestImages holds which convolutions are of the kernels that have an image in a
+// processor's shared memory: on a device that has been tried, those of several channels,
+// both ways, of enough images.
+func TestImages(t *testing.T) {
+	s := open(t)
+	for _, tt := range []struct {
+		name       string
+		capability string
+		net        models.Net
+		config     Config
+		batch      int
+		want       int
+	}{
+		{"Keras's", "9.0", models.KerasCNN(), Config{Optimizer: AdaDelta{}}, 128, 2},
+		{"Keras's in bfloat16", "9.0", models.KerasCNN(), Config{Optimizer: AdaDelta{}, BF16: true}, 128, 2},
+		{"LeNet's", "9.0", models.LeNet5(), Config{}, 100, 2}, // the third one covers its images, and is a dense layer
+		{"one convolution", "9.0", models.SeedCNN(), Config{}, 100, 0},
+		{"few images", "9.0", models.KerasCNN(), Config{Optimizer: AdaDelta{}}, 64, 0},
+		{"another GPU", "8.0", models.KerasCNN(), Config{Optimizer: AdaDelta{}}, 128, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := attach(t, s, "images", tt.net, tt.config)
+			defer n.Reset()
+			data := load(t, n, "images/data", digits(2*tt.batch, n.model.Input, 1))
+			n.platform, n.device = "cuda", wire.DeviceInfo{Capability: tt.capability, Processors: 132}
+			p, err := n.epochProgram(data, chunk{Batch: tt.batch, Devices: 1, Fused: 1, Unroll: 1, Limit: 2, Inner: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := string(p.Text(nil))
+			if got := strings.Count(text, ptx.Target+"("); got != tt.want || !strings.Contains(text, triton.Target) {
+				t.Errorf("got %d such kernels, and Triton's: %t, want %d and some", got, strings.Contains(text, triton.Target), tt.want)
+			}
+		})
+	}
+}

@@ -38,7 +38,7 @@ func (c Convolution) geometry(x, w *Node) kernels.Geometry {
 func (o Ops) Conv(c Convolution, x, w, bias *Node) (y, winner *Node) {
 	g := c.geometry(x, w)
 	if k := (convolution.Conv{Geometry: g, Act: c.Act, Brain: o.brain()}); o.images(g, x, x) && k.Fits() {
-		got := divert(o.Builder, k.Kernel().Call, []*Node{x, w, bias})
+		got := o.call(k.Kernel(), x, w, bias)
 		return got[0], append(got, nil)[1]
 	}
 	if op := o.choose(kernels.Conv{Geometry: g, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: c.Act}); op != nil {
@@ -134,19 +134,20 @@ func (o Ops) ConvBack(c Convolution, d, winner, w, x *Node, before kernels.Act) 
 	if winner != nil {
 		in = append(in, winner)
 	}
-	got := divert(o.Builder, k.Kernel().Call, in)
+	got := o.call(k.Kernel(), in...)
 	return got[0], got[1]
 }
 
 // fewImages is up to how many images a convolution leaves most processors without one.
 const fewImages = 64
 
-// images says whether a convolution of x, with a gradient d, is of kernels that have an
-// image in shared memory each: where tensor cores have something to do for every
-// processor, and there is no better kernel of package triton.
+// images says whether a convolution of x, with a gradient d, is of the kernels of package
+// convolution: where tensor cores have something to do, on every processor. On an H200 the
+// steps of Keras's net went from 232 to 121 µs by them, and those of LeNet5, whose second
+// convolution has 6 channels, from 65 to 57.
 func (o Ops) images(g kernels.Geometry, x, d *Node) bool {
 	want := or32(o.Compute)
-	return o.Resident && o.Builder != nil && !o.Plain && g.Batch > fewImages && g.In > 16 && x.DType() == want && d.DType() == want
+	return o.Resident && o.Builder != nil && !o.Plain && g.Batch > fewImages && g.In > 4 && x.DType() == want && d.DType() == want
 }
 
 // brain says whether factors are BFloat16.

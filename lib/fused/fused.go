@@ -55,15 +55,20 @@ type Ops struct {
 	// faster. Default: Usual.
 	Choose func(op kernels.Op) kernels.Op
 
-	run func(k triton.Kernel, operands []*Node) []*Node // tests replace it; default: Call
+	run func(k kernel, operands []*Node) []*Node // tests replace it; default: divert
+}
+
+// kernel is one of package triton or of package ptx.
+type kernel interface {
+	Call(f *hlo.Function, operands ...compute.Value) ([]compute.Value, error)
 }
 
 // call runs a kernel in the graph.
-func (o Ops) call(k triton.Kernel, operands ...*Node) []*Node {
+func (o Ops) call(k kernel, operands ...*Node) []*Node {
 	if o.run != nil {
 		return o.run(k, operands)
 	}
-	return Call(o.Builder, k, operands...)
+	return divert(o.Builder, k, operands)
 }
 
 // Usual is the choice of one who has measured nothing: kernels with their own
@@ -110,13 +115,13 @@ func Call(builder *hlo.Builder, k triton.Kernel, operands ...*Node) []*Node {
 	if len(operands) == 0 {
 		panic(fmt.Errorf("fused: kernel %s: got no operands, want one at least", k.Name))
 	}
-	return divert(builder, k.Call, operands)
+	return divert(builder, k, operands)
 }
 
 // divert writes a call on nodes into their graph. Its results have no gradient.
-func divert(builder *hlo.Builder, call func(f *hlo.Function, values ...compute.Value) ([]compute.Value, error), operands []*Node) []*Node {
+func divert(builder *hlo.Builder, k kernel, operands []*Node) []*Node {
 	builder.Divert(func(f *hlo.Function, values []compute.Value) ([]compute.Value, error) {
-		return call(f, values...)
+		return k.Call(f, values...)
 	})
 	stopped := make([]*Node, len(operands))
 	for i, x := range operands {

@@ -97,7 +97,7 @@ func (r *Resident) Train(s Step, source Source, steps int) (state map[string][]*
 	if s.Mark != nil {
 		s.Mark("layers/both ways")
 	}
-	out := divert(s.Ops.Builder, m.Kernel().Call, in)
+	out := s.Ops.call(m.Kernel(), in...)
 	state = map[string][]*Node{}
 	for i, name := range names {
 		state[name] = out[3*i : 3*i+3]

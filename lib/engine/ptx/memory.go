@@ -53,10 +53,17 @@ func (v Value) LoadVector(n, offset int) []Value {
 }
 
 // LoadIf reads where c holds, and is 0 elsewhere.
-func (v Value) LoadIf(c Value, offset int) Value {
+func (v Value) LoadIf(c Value, offset int) Value { return v.LoadVectorIf(c, 1, offset)[0] }
+
+// LoadVectorIf is LoadVector where c holds, and zeros elsewhere.
+func (v Value) LoadVectorIf(c Value, n, offset int) []Value {
 	space, cache := v.space()
-	to := v.b.Var(0)
-	v.b.write("@%s ld.%s%s.b32 %s, [%s+%d];", v.b.value(condition, c).name, space, cache, to.name, v.name, offset)
+	v.sides(n)
+	to := make([]Value, n)
+	for i := range to {
+		to[i] = v.b.Var(0)
+	}
+	v.b.write("@%s ld.%s%s%s.b32 %s, [%s+%d];", v.b.value(condition, c).name, space, cache, vector(n), braced(to), v.name, offset)
 	return to
 }
 

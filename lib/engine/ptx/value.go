@@ -1,5 +1,10 @@
 package ptx
 
+import (
+	"math"
+	"math/bits"
+)
+
 // pair writes an instruction of two operands of v's kind.
 func (v Value) pair(name string, x any) Value {
 	w := v.b.value(v.kind, x)
@@ -72,18 +77,28 @@ func (v Value) Not() Value {
 	return v.b.op(condition, "not.pred", v)
 }
 
-// Div is v/n, without the rest.
-func (v Value) Div(n int) Value { return v.divide("div.u32", n) }
-
-// Rem is the rest of v/n.
-func (v Value) Rem(n int) Value { return v.divide("rem.u32", n) }
-
-func (v Value) divide(name string, n int) Value {
-	v.want(word, name)
-	if n < 1 {
-		v.b.refuse("%s by %d, want 1 or more", name, n)
+// Div is v/n, without the rest, of v below 2³¹: a product and a shift (Granlund and
+// Montgomery, Division by Invariant Integers using Multiplication, 1994). Assemblers make
+// twenty instructions of PTX's own division by a constant.
+func (v Value) Div(n int) Value {
+	v.want(word, "Div")
+	if n < 1 || n > math.MaxInt32 {
+		v.b.refuse("division by %d, want 1 or more, and 32 bits", n)
 	}
-	return v.pair(name, n)
+	log := bits.Len(uint(n - 1)) // 2 to its power is n at least
+	if 1<<log == n {
+		return v.Shr(log)
+	}
+	return v.pair("mul.hi.u32", int((uint64(1)<<(31+log))/uint64(n)+1)).Shr(log - 1)
+}
+
+// Rem is the rest of v/n, of v below 2³¹.
+func (v Value) Rem(n int) Value {
+	q := v.Div(n)
+	if n&(n-1) == 0 {
+		return v.And(n - 1)
+	}
+	return v.Sub(q.Mul(n))
 }
 
 // Shl is v·2ⁿ.

@@ -49,7 +49,7 @@ func (k Back) Kernel() ptx.Kernel {
 	}
 	imageHeight, imageWidth := k.Image()
 	return ptx.Kernel{
-		Name: "conv_back_" + k.Act.String(), Blocks: k.Batch, Threads: threads, Shared: k.places().bytes,
+		Name: "image_conv_back_" + k.Act.String(), Blocks: k.Batch, Threads: threads, Shared: k.places().bytes,
 		Inputs: in, Outputs: []shapes.Shape{x, parts},
 		FLOPs: 4 * float64(k.Batch*imageHeight*imageWidth) * float64(form(k).taps()*k.Out),
 		Bytes: float64(2*x.Size()*element.Size() + g.Size()*size + 4*w.Size() + 4*parts.Size()),
@@ -107,6 +107,7 @@ type backWriter struct {
 }
 
 func (w backWriter) all() {
+	w.above = w.k.Act == kernels.ReLU && !w.k.Brain // see rectified
 	gradients, winners := w.gradients()
 	w.load(gradients, func(scale ptx.Value) { w.putGradients(gradients, winners, scale) })
 	w.weights()

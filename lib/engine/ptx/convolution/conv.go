@@ -46,7 +46,7 @@ func (k Conv) Kernel() ptx.Kernel {
 	}
 	imageHeight, imageWidth := k.Image()
 	return ptx.Kernel{
-		Name: "conv_" + k.Act.String(), Blocks: k.Batch, Threads: threads, Shared: k.places().bytes,
+		Name: "image_conv_" + k.Act.String(), Blocks: k.Batch, Threads: threads, Shared: k.places().bytes,
 		Inputs: []shapes.Shape{x, w, shapes.Make(dtypes.Float32, k.Out)}, Outputs: out,
 		FLOPs: 2 * float64(k.Batch*imageHeight*imageWidth) * float64(form(k).taps()*k.Out),
 		Bytes: float64(x.Size()*element.Size() + y.Size()*size + 4*w.Size()),

@@ -173,53 +173,65 @@ func (w backWriter) pixels() {
 		})
 		for i, first := range pixels {
 			for half := range 2 {
-				pixel := first.Add(8 * half)
-				w.If(pixel.Less(all), func() {
-					for n := range d.columns {
-						channel := w.four.Shl(1).Add(8 * n)
-						if p.channels == k.In {
-							w.pixel(pixel, channel, sums[i][n][2*half:2*half+2])
-							continue
-						}
-						w.If(channel.Less(k.In), func() { w.pixel(pixel, channel, sums[i][n][2*half:2*half+2]) })
-					}
-				})
+				w.pixel(first.Add(8*half), sums[i], half)
 			}
 		}
 	}
 }
 
-// pixel stores two channels of a pixel, taken through the activation.
-func (w backWriter) pixel(pixel, channel ptx.Value, sums []ptx.Value) {
-	k := w.k
-	at := w.number.Mul(k.Height * k.Width).Add(pixel).Mul(k.In).Add(channel)
-	bytes := w.writer.k.bytes()
-	var x, d []ptx.Value
-	if k.Act != kernels.Identity {
-		from := w.Input(0).At(at, bytes)
+// pixel stores the thread's channels of a pixel, taken through the activation.
+func (w backWriter) pixel(pixel ptx.Value, sums [][]ptx.Value, half int) {
+	k, bytes := w.k, w.writer.k.bytes()
+	first := w.four.Shl(1)
+	at := w.number.Mul(k.Height * k.Width).Add(pixel).Mul(k.In).Add(first)
+	from, to := w.Input(0).At(at, bytes), w.Output(0).At(at, bytes)
+	there := pixel.Less(k.Height * k.Width)
+	y, z := pixel.Div(k.Width), pixel.Rem(k.Width)
+	image := w.Shared(w.p.x).At(there.Select(y.Add(k.Pad).Mul(w.p.acrossX).Add(z).Add(k.Pad), 0), w.p.rowX).At(first, 2)
+	var in []ptx.Value
+	var x [][]ptx.Value
+	for n := range sums {
+		in = append(in, there)
+		if w.p.channels > k.In {
+			in[n] = there.And(first.Add(8 * n).Less(k.In))
+		}
+		switch {
+		case k.Act == kernels.Identity:
+		case k.Act == kernels.ReLU: // bits that are more than 0 where the number is
+			two := image.Load(16 * n)
+			x = append(x, []ptx.Value{two.Shl(16), two})
+		case k.Brain:
+			two := from.LoadIf(in[n], 8*n*bytes)
+			x = append(x, []ptx.Value{two.Shl(16).Float(), two.And(0xFFFF << 16).Float()})
+		default:
+			two := from.LoadVectorIf(in[n], 2, 8*n*bytes)
+			x = append(x, []ptx.Value{two[0].Float(), two[1].Float()})
+		}
+	}
+	for n := range sums {
+		var d []ptx.Value
+		for e, sum := range sums[n][2*half : 2*half+2] {
+			sum = w.unscaled(sum, ofWeights, ofGradient)
+			switch k.Act {
+			case kernels.ReLU:
+				sum = w.rectified(x[n][e], sum)
+			case kernels.Sigmoid:
+				sum = sum.Mul(x[n][e].Mul(x[n][e].Mul(-1.0).Add(1.0)))
+			case kernels.Tanh:
+				sum = sum.Mul(x[n][e].Mul(x[n][e]).Mul(-1.0).Add(1.0))
+			}
+			d = append(d, sum)
+		}
 		if k.Brain {
-			v := from.Load(0)
-			x = []ptx.Value{v.Shl(16).Float(), v.And(0xFFFF << 16).Float()}
-		} else {
-			x = from.LoadFloats(2, 0)
+			d = []ptx.Value{w.Halves(dtypes.BFloat16, d[0], d[1])}
 		}
+		to.StoreIf(in[n], 8*n*bytes, d...)
 	}
-	for i, sum := range sums {
-		sum = w.unscaled(sum, ofWeights, ofGradient)
-		switch k.Act {
-		case kernels.ReLU:
-			sum = x[i].Greater(0.0).Select(sum, 0.0)
-		case kernels.Sigmoid:
-			sum = sum.Mul(x[i].Mul(x[i].Mul(-1.0).Add(1.0)))
-		case kernels.Tanh:
-			sum = sum.Mul(x[i].Mul(x[i]).Mul(-1.0).Add(1.0))
-		}
-		d = append(d, sum)
-	}
-	to := w.Output(0).At(at, bytes)
-	if k.Brain {
-		to.Store(0, w.Halves(dtypes.BFloat16, d[0], d[1]))
-	} else {
-		to.Store(0, d...)
-	}
+}
+
+// rectified is a gradient where the upper half of bits is a number above 0, of 16 bits. No
+// number above 0 was rounded to 0, so the image need not be read again.
+func (w backWriter) rectified(bits, sum ptx.Value) ptx.Value {
+	const one, sign = 1 << 16, 1 << 31
+	return bits.Sub(one).Less(sign-one).Select(sum, 0.0)
 }

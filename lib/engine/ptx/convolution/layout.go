@@ -122,6 +122,7 @@ type writer struct {
 	quad, four        ptx.Value // lane/4 and lane%4
 
 	unscale [3]ptx.Value // 1/scale of image, weights and gradient; not with Brain
+	above   bool         // numbers of the image that are above 0 are not rounded to 0
 }
 
 func newWriter(b *ptx.Block, k form, p places) *writer {

@@ -117,7 +117,13 @@ func (w *writer) load(gradient loaded, store func(scale ptx.Value)) {
 	for n, i := range all[0].index {
 		pixel := i.Div(parts)
 		at := pixel.Div(k.Width).Add(k.Pad).Mul(p.acrossX).Add(pixel.Rem(k.Width)).Add(k.Pad)
-		w.put(all[0].in[n], w.Shared(p.x).At(at, p.rowX).At(i.Rem(parts), 2*k.vector()), scaled(all[0].numbers[n], scales[0]))
+		numbers := scaled(all[0].numbers[n], scales[0])
+		if w.above {
+			for e, x := range numbers {
+				numbers[e] = x.Greater(0.0).Select(x.Max(0x1p-24), x)
+			}
+		}
+		w.put(all[0].in[n], w.Shared(p.x).At(at, p.rowX).At(i.Rem(parts), 2*k.vector()), numbers)
 	}
 	for n, i := range all[1].index {
 		number := i.Div(k.Out / 4)

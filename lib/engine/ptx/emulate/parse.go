@@ -46,7 +46,7 @@ var operations = map[string]operation{
 	"min.u32": {least, "Rrr"}, "min.s32": {leastSigned, "Rrr"}, "max.u32": {most, "Rrr"},
 	"and.b32": {and, "Rrr"}, "or.b32": {or, "Rrr"}, "xor.b32": {xor, "Rrr"}, "shl.b32": {shl, "Rrr"}, "shr.u32": {shr, "Rrr"},
 	"and.pred": {andCondition, "Ppp"}, "or.pred": {orCondition, "Ppp"}, "xor.pred": {xorCondition, "Ppp"}, "not.pred": {notCondition, "Pp"},
-	"div.u32": {quotient, "Rrr"}, "rem.u32": {rest, "Rrr"},
+	"mul.hi.u32":   {high, "Rrr"},
 	"mul.wide.u32": {mulWide, "Drr"}, "mad.wide.u32": {madWide, "Drrd"},
 	"add.u64": {addAddress, "Ddd"},
 	"add.f32": {addFloat, "Rrr"}, "sub.f32": {subFloat, "Rrr"}, "mul.f32": {mulFloat, "Rrr"}, "fma.rn.f32": {fma, "Rrrr"},

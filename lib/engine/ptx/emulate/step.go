@@ -14,8 +14,7 @@ const (
 	sub
 	mul
 	mad
-	quotient
-	rest
+	high
 	least
 	leastSigned
 	most
@@ -155,13 +154,9 @@ func (w *warp) arithmetic(in *instruction, mask uint32) {
 		for i := range out {
 			out[i] = a[i]*b[i] + c[i]
 		}
-	case quotient:
+	case high:
 		for i := range out {
-			out[i] = a[i] / b[i]
-		}
-	case rest:
-		for i := range out {
-			out[i] = a[i] % b[i]
+			out[i] = uint32(uint64(a[i]) * uint64(b[i]) >> 32)
 		}
 	case least:
 		for i := range out {
