@@ -17,7 +17,9 @@
 // of weights is to become their update on the spot; a [Plan] writes such a step
 // for a net of package models. A small net with the mean squared error has a
 // [Whole]: one kernel both ways, and one for the update. Many steps of a large
-// multilayer perceptron are a [Resident], one kernel.
+// multilayer perceptron are a [Resident], one kernel. With Ops.Resident a convolution
+// of several channels is a kernel there and one back that have an image in each
+// processor's shared memory ([Ops.ConvBack]).
 //
 // # What it refuses
 //

@@ -1,7 +1,8 @@
 // Package ptx writes GPU kernels from Go as PTX, NVIDIA's assembly, which an XLA
 // CUDA plugin loads inside a program. It is for what Triton has no words for:
 // kernels whose blocks stay on their processors, keep arrays in registers, and wait
-// for each other. All else is better said in package triton.
+// for each other, or read one array in shared memory in many ways. All else is better said
+// in package triton.
 //
 // A kernel is a Go function. It is run once, on the host, and says what one thread
 // does. This adds one to each of 1,000 numbers:
@@ -39,7 +40,8 @@
 //
 // The types of operands are checked here, and an [Error] names the line of Go. Addresses
 // are not checked by anybody. The package knows XLA's call of PTX kernels and
-// nothing of graphs and nets; package resident, beside it, has a kernel for a net.
+// nothing of graphs and nets; of the packages beside it, resident has a kernel for a net,
+// and convolution two for a layer.
 package ptx
 
 import (

@@ -33,12 +33,18 @@ func all(b *Block) {
 	b.For(0, 3, 1, func(i Value) { b.Set(sum, l[0].FMA(l[3], sum.Max(l[1]))) })
 	dots := []Value{sum, b.Var(0.0), b.Var(0.0), b.Var(0.0)}
 	b.Dot(dots, l, l[:2])
+	halves := []Value{b.Halves(dtypes.Float16, l[0], sum), b.Halves(dtypes.BFloat16, l[1], b.F32(2))}
+	halves = append(append(halves, b.Matrices(4, true, shared, 32)...), b.Matrices(2, false, b.Shared(0), 0)...)
+	b.DotHalves(dtypes.Float16, dots, halves[:4], halves[4:6])
+	b.DotHalves(dtypes.BFloat16, dots, halves[2:6], halves[6:])
+	thread = thread.Div(24).Add(thread.Rem(24)).Add(thread.Div(8)).Sub(thread.Rem(8))
 	sum = sum.Add(sum.Other(16)).Mul(sum.Of(3)).Sub(sum.Exp2().Log2().Rsqrt().Reciprocal())
 	counter := b.Input(1)
 	b.Arrive(thread, counter)
 	b.Await(thread, counter, thread.Shl(1).Shr(1).And(1).Or(2).Xor(thread))
 	in := thread.Less(100).And(thread.Equal(7).Not()).Or(sum.Greater(2))
 	b.Output(0).At(thread, 4).StoreIf(in, 8, in.Select(sum, 1.5), b.Input(0).LoadIf(in, 4))
+	b.Output(0).Store(16, b.Input(0).LoadVectorIf(in, 2, 8)...)
 	b.Output(0).At(2, 4).Store(0, sum.Bits())
 }
 
@@ -95,6 +101,15 @@ func TestRefusals(t *testing.T) {
 			x := []Value{b.F32(0), b.F32(0), b.F32(0), b.F32(0)}
 			b.Dot(x, x, x[:2])
 		}, "Dot of a constant"},
+		{"halves of integers", func(b *Block) { b.Halves(dtypes.Float16, b.ThreadID(), b.ThreadID()) }, "got an integer, want a float32"},
+		{"halves of another type", func(b *Block) { b.Halves(dtypes.Float32, b.F32(1), b.F32(1)) }, "got Float32, want Float16 or BFloat16"},
+		{"three matrices", func(b *Block) { b.Matrices(3, false, b.Shared(0), 0) }, "3 matrices, want 2 or 4"},
+		{"matrices of global memory", func(b *Block) { b.Matrices(4, false, b.Input(0), 0) }, "memory of an address"},
+		{"products of floats", func(b *Block) {
+			x := []Value{b.Var(1.0), b.Var(1.0), b.Var(1.0), b.Var(1.0)}
+			b.DotHalves(dtypes.Float16, x, x, x[:2])
+		}, "DotHalves of a float32"},
+		{"division by nothing", func(b *Block) { b.ThreadID().Rem(0) }, "division by 0"},
 		{"changed constant", func(b *Block) { b.Set(b.U32(1), 2) }, "got a constant"},
 		{"no such input", func(b *Block) { b.Input(1) }, "got input 1, want a number below 1"},
 		{"beyond shared memory", func(b *Block) { b.Shared(64) }, "got byte 64"},
