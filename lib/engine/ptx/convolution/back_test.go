@@ -105,15 +105,18 @@ func TestBack(t *testing.T) {
 			if !k.Fits() {
 				t.Fatal("it does not fit")
 			}
-			checkBack(t, k)
+			checkBack(t, k, 1e-6)
 		})
 	}
 }
 
-func checkBack(t *testing.T, k Back) {
+// TestTiny holds that gradients have scales down to where float32 ends.
+func TestTiny(t *testing.T) { checkBack(t, Back(forms[0]), 1e-36) }
+
+func checkBack(t *testing.T, k Back, size float64) {
 	r := rand.New(rand.NewPCG(1, 2))
 	height, width := k.Result()
-	x, g := numbers(r, k.Batch*k.Height*k.Width*k.In, 7, k.Brain), numbers(r, k.Batch*height*width*k.Out, 1e-6, k.Brain)
+	x, g := numbers(r, k.Batch*k.Height*k.Width*k.In, 7, k.Brain), numbers(r, k.Batch*height*width*k.Out, size, k.Brain)
 	w := numbers(r, k.Size*k.Size*k.In*k.Out, 0.1, false)
 	for i := 0; i < len(x); i += 50 {
 		x[i] = 0x1p-100 // which is above 0
