@@ -100,7 +100,7 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, te
 	var found []kernels.Op
 	look.Found = func(op kernels.Op, e tiling.Entry) {
 		found = append(found, op)
-		tell(fmt.Sprintf("%s: %.2f µs with %s, %.2f µs as XLA has it", op.Key(), e.Micros, e.Tile, e.Plain))
+		tell(fmt.Sprintf("%s: %.2f µs with %s, %.2f µs otherwise", op.Key(), e.Micros, e.Tile, e.Plain))
 	}
 	err = table.Try(some, n.session, look)
 	if len(found) == 0 || err != nil && !(errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil) {

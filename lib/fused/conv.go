@@ -37,11 +37,11 @@ func (c Convolution) geometry(x, w *Node) kernels.Geometry {
 // which place of its window each maximum was at: winner, like y, uint8, 0 to 3.
 func (o Ops) Conv(c Convolution, x, w, bias *Node) (y, winner *Node) {
 	g := c.geometry(x, w)
-	if k := (convolution.Conv{Geometry: g, Act: c.Act, Brain: o.brain()}); o.images(g, x, x) && k.Fits() {
+	if k, is := o.image(convolution.Conv{Geometry: g, Act: c.Act, Brain: o.brain()}, x); is {
 		got := o.call(k.Kernel(), x, w, bias)
 		return got[0], append(got, nil)[1]
 	}
-	if op := o.choose(kernels.Conv{Geometry: g, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: c.Act}); op != nil {
+	if op, is := choose(o, kernels.Conv{Geometry: g, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: c.Act}); is {
 		got := o.call(op.Kernel(), x, w, bias)
 		if c.Pool {
 			return got[0], got[1]
@@ -112,7 +112,7 @@ func (o Ops) ConvInput(c Convolution, d, winner, w, x *Node, before kernels.Act)
 		op.X = x.DType()
 		in = append(in, x)
 	}
-	if chosen := o.choose(op); chosen != nil {
+	if chosen, is := choose(o, op); is {
 		return o.call(chosen.Kernel(), in...)[0]
 	}
 	// A convolution with the kernels turned round. GoMLX v0.28.2 derives a wrong
@@ -123,11 +123,10 @@ func (o Ops) ConvInput(c Convolution, d, winner, w, x *Node, before kernels.Act)
 }
 
 // ConvBack is ConvInput and the gradient of the weights and biases, in parts for
-// kernels.PartsUpdate, in one kernel; parts are nil where there is none for it.
+// ConvUpdate, in one kernel; parts are nil where there is none for it.
 func (o Ops) ConvBack(c Convolution, d, winner, w, x *Node, before kernels.Act) (below, parts *Node) {
-	g := c.geometry(x, w)
-	k := convolution.Back{Geometry: g, Act: before, Brain: o.brain()}
-	if !o.images(g, x, d) || !k.Fits() {
+	k, is := o.imageBack(convolution.Back{Geometry: c.geometry(x, w), Act: before, Brain: o.brain()}, x, d)
+	if !is {
 		return nil, nil
 	}
 	in := []*Node{x, w, d}
@@ -138,27 +137,35 @@ func (o Ops) ConvBack(c Convolution, d, winner, w, x *Node, before kernels.Act) 
 	return got[0], got[1]
 }
 
-// fewImages is up to how many images a convolution leaves most processors without one.
-const fewImages = 64
-
-// images says whether a convolution of x, with a gradient d, is of the kernels of package
-// convolution: where tensor cores have something to do, on every processor. On an H200 the
-// steps of Keras's net went from 232 to 121 µs by them, and those of LeNet5, whose second
-// convolution has 6 channels, from 65 to 57.
-func (o Ops) images(g kernels.Geometry, x, d *Node) bool {
-	want := or32(o.Compute)
-	return o.Resident && o.Builder != nil && !o.Plain && g.Batch > fewImages && g.In > 4 && x.DType() == want && d.DType() == want
+// image and imageBack choose the kernels that have an image in shared memory each.
+func (o Ops) image(k convolution.Conv, x *Node) (chosen convolution.Conv, is bool) {
+	if !o.Resident || !o.computes(x) || !k.Fits() {
+		return k, false
+	}
+	return choose(o, k)
 }
+
+func (o Ops) imageBack(k convolution.Back, x, d *Node) (chosen convolution.Back, is bool) {
+	if !o.Resident || !o.computes(x) || !o.computes(d) || !k.Fits() {
+		return k, false
+	}
+	return choose(o, k)
+}
+
+// computes says whether x is of Compute's type.
+func (o Ops) computes(x *Node) bool { return x.DType() == or32(o.Compute) }
 
 // brain says whether factors are BFloat16.
 func (o Ops) brain() bool { return or32(o.Compute) == dtypes.BFloat16 }
 
 // ConvUpdate is a step of an optimizer on the weights and biases of a
-// convolution of x; d and winner are as in ConvInput, the rest as in
-// LinearUpdate.
-func (o Ops) ConvUpdate(c Convolution, x, d, winner *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
+// convolution of x; d and winner are as in ConvInput, parts are their gradient if that
+// is known already, and the rest is as in LinearUpdate.
+func (o Ops) ConvUpdate(c Convolution, x, d, winner, parts *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
 	g := c.geometry(x, state[0])
-	parts := o.convParts(c, x, d, winner, state[0])
+	if parts == nil {
+		parts = o.convParts(c, x, d, winner, state[0])
+	}
 	if parts == nil {
 		at := Zeros(x.Graph(), shapes.Make(or32(o.Compute), state[0].Shape().Dimensions...))
 		y := c.convolve(to(x, o.Compute), at)
@@ -178,8 +185,8 @@ func (o Ops) ConvUpdate(c Convolution, x, d, winner *Node, state, bias []*Node, 
 // convParts are the parts of the gradient of a convolution's weights and
 // biases; nil where the plain form is to be used.
 func (o Ops) convParts(c Convolution, x, d, winner, w *Node) *Node {
-	op := o.choose(kernels.ConvGradient{Geometry: c.geometry(x, w), X: x.DType(), G: d.DType(), Compute: o.Compute})
-	if op == nil {
+	op, is := choose(o, kernels.ConvGradient{Geometry: c.geometry(x, w), X: x.DType(), G: d.DType(), Compute: o.Compute})
+	if !is {
 		return nil
 	}
 	in := []*Node{x, d}

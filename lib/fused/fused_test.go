@@ -360,9 +360,10 @@ func TestPlan(t *testing.T) {
 		models.Flatten{Name: "flatten"}, models.Dense{Name: "c", Units: 5}}}
 	for _, net := range append(tiny[:len(tiny):len(tiny)], images) {
 		t.Run(net.Name, func(t *testing.T) {
-			n, o, limit := 5, Ops{}, 1e-4
+			const n = 5
+			o, limit := Ops{}, 1e-4
 			if net.Name == images.Name {
-				n, o.Resident, limit = fewImages+1, true, 2e-3
+				o.Resident, limit = true, 2e-3
 			}
 			plan, err := NewPlan(net)
 			if err != nil {
@@ -427,7 +428,7 @@ func TestPlan(t *testing.T) {
 				near(t, fmt.Sprint("output ", i), got[i], want[i], limit)
 			}
 			rows, next := got[len(want)], got[len(want)+1]
-			if r := numbers(rows); r[0] != 0 || r[8] != 0 || r[4] != float64(n) || numbers(next)[0] != 2 {
+			if r := numbers(rows); r[0] != 0 || r[8] != 0 || r[4] != n || numbers(next)[0] != 2 {
 				t.Errorf("journal: got %v, next row %v, want row 1 alone and 2", r, numbers(next))
 			}
 			t.Log(plan, ran)

@@ -19,8 +19,8 @@ func (o Ops) Linear(x, w, bias *Node, act kernels.Act) *Node {
 	return differentiable(y, operands(x, w, bias), func(g *Node) []*Node {
 		g = to(slope(act, to(g, dtypes.Float32), to(y, dtypes.Float32)), g.DType())
 		dx := o.LinearInput(g, w, nil, kernels.Identity)
-		op := o.choose(kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil})
-		if op == nil {
+		op, is := choose(o, kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil})
+		if !is {
 			return []*Node{dx, o.weights(x, g), ReduceSum(to(g, dtypes.Float32), 0)}
 		}
 		return append([]*Node{dx}, o.call(op.Kernel(), x, g)...)
@@ -30,8 +30,8 @@ func (o Ops) Linear(x, w, bias *Node, act kernels.Act) *Node {
 // layer is Linear without a gradient.
 func (o Ops) layer(x, w, bias *Node, act kernels.Act) *Node {
 	n, in, out := sizes("Linear", x, w)
-	op := o.choose(kernels.Linear{Batch: n, In: in, Out: out, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil})
-	if op == nil {
+	op, is := choose(o, kernels.Linear{Batch: n, In: in, Out: out, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil})
+	if !is {
 		return o.linear(x, w, bias, act)
 	}
 	return o.call(op.Kernel(), operands(x, w, bias)...)[0]
@@ -64,8 +64,7 @@ func (o Ops) LinearInput(g, w, x *Node, act kernels.Act) *Node {
 		op.X = x.DType()
 		all = append(all, x)
 	}
-	chosen := o.choose(op)
-	if chosen != nil {
+	if chosen, is := choose(o, op); is {
 		return o.call(chosen.Kernel(), all...)[0]
 	}
 	d := Einsum("no,io->ni", to(g, o.Compute), to(w, o.Compute))
@@ -82,8 +81,8 @@ func (o Ops) LinearInput(g, w, x *Node, act kernels.Act) *Node {
 // the new ones take their memory.
 func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
 	n, in, out := x.Shape().Dimensions[0], x.Shape().Dimensions[1], g.Shape().Dimensions[1]
-	op := o.choose(kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil, Rule: rule})
-	if op == nil {
+	op, is := choose(o, kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil, Rule: rule})
+	if !is {
 		newState = Update(rule, rate, t, state, o.weights(x, g))
 		if bias != nil {
 			newBias = Update(rule, rate, t, bias, ReduceSum(to(g, dtypes.Float32), 0))
@@ -106,11 +105,11 @@ func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, ra
 // the gradient of the mean loss by the logits, of Compute's type.
 func (o Ops) Head(x, w, bias, labels *Node) (loss, hit, g *Node) {
 	n, in, classes := sizes("Head", x, w)
-	var op kernels.Op
+	op, is := kernels.Head{}, false
 	if classes <= 256 {
-		op = o.choose(kernels.Head{Batch: n, In: in, Classes: classes, X: x.DType(), G: o.Compute, Compute: o.Compute, NoBias: bias == nil})
+		op, is = choose(o, kernels.Head{Batch: n, In: in, Classes: classes, X: x.DType(), G: o.Compute, Compute: o.Compute, NoBias: bias == nil})
 	}
-	if op == nil {
+	if !is {
 		return o.Softmax(to(o.layer(x, w, bias, kernels.Identity), dtypes.Float32), labels)
 	}
 	got := o.call(op.Kernel(), append(operands(x, w, bias), labels)...)
@@ -127,7 +126,7 @@ type begun struct {
 // where there are no kernels, or it is not worth it.
 func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node) *begun {
 	n, in, out := sizes("begin", x, w)
-	l, is := o.choose(kernels.Linear{Batch: n, In: in, Out: out, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil}).(kernels.Linear)
+	l, is := choose(o, kernels.Linear{Batch: n, In: in, Out: out, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil})
 	if !is {
 		return nil
 	}

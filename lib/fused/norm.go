@@ -35,11 +35,11 @@ func (o Ops) Norm(x, scale, offset, skip *Node, epsilon float64, act kernels.Act
 		}
 		l.Skip, skip = true, to(skip, o.Compute)
 	}
-	op := o.choose(l)
-	if op == nil {
+	chosen, is := choose(o, l)
+	if !is {
 		return o.plainNorm(l, x, scale, offset, skip)
 	}
-	l = op.(kernels.Norm)
+	l = chosen
 	flat := func(x *Node) *Node { return Reshape(x, l.Rows, channels) }
 	in := []*Node{flat(x), o.call(l.Sums(), flat(x))[0], scale, offset}
 	wrt := []*Node{x, scale, offset}

@@ -24,19 +24,19 @@ func (u *updates) linear(q part, x, g *Node) {
 	s, o := u.step, u.step.Ops
 	n, in, out := x.Shape().Dimensions[0], x.Shape().Dimensions[1], g.Shape().Dimensions[1]
 	w, b := s.weights(q), q.biasState(s)
-	op := o.choose(kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: b == nil, Rule: s.Rule})
+	op, is := choose(o, kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: b == nil, Rule: s.Rule})
 	names := []string{q.name + "/weights"}
 	if b != nil {
 		names = append(names, q.name+"/biases")
 	}
-	if op == nil {
+	if !is {
 		plain := o
 		plain.Plain = true
 		w, b = plain.LinearUpdate(x, g, w, b, s.Rule, s.Rate, s.T)
 		u.done(names, append(w, b...))
 		return
 	}
-	u.add(op.(kernels.Member), names, append(append([]*Node{x, g}, w...), b...))
+	u.add(op, names, append(append([]*Node{x, g}, w...), b...))
 }
 
 // conv updates a convolution, whose gradient is parts, if that is not nil.
@@ -48,7 +48,7 @@ func (u *updates) conv(q part, x, d, winner, parts *Node) {
 		parts = o.convParts(q.convolution(), x, d, winner, w[0])
 	}
 	if parts == nil {
-		w, b = o.ConvUpdate(q.convolution(), x, d, winner, w, b, s.Rule, s.Rate, s.T)
+		w, b = o.ConvUpdate(q.convolution(), x, d, winner, nil, w, b, s.Rule, s.Rate, s.T)
 		u.done(names, append(w, b...))
 		return
 	}

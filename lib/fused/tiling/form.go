@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/engine/ptx/convolution"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
 	"gaiden/lib/session"
@@ -138,6 +139,10 @@ func FormOf(op kernels.Op) (Form, error) {
 		return ConvUpdate(op, kernels.SGD{}), nil
 	case kernels.Norm:
 		return norm(op), nil
+	case convolution.Conv:
+		return images(conv(kernels.Conv{Geometry: op.Geometry, X: Compute(op), Act: op.Act})), nil
+	case convolution.Back:
+		return imageBack(op), nil
 	}
 	return Form{}, fmt.Errorf("tiling: %s: got a %T, want one of package kernels", op.Key(), op)
 }
@@ -161,6 +166,10 @@ func Compute(op kernels.Op) dtypes.DType {
 		return or32(op.Compute)
 	case kernels.Norm:
 		return or32(op.Y)
+	case convolution.Conv:
+		return half(op.Brain)
+	case convolution.Back:
+		return half(op.Brain)
 	}
 	return dtypes.Float32
 }
@@ -298,7 +307,7 @@ func ConvUpdate(c kernels.ConvGradient, rule kernels.Rule) Form {
 		if !g.Pool {
 			winner = nil
 		}
-		w, b := o.ConvUpdate(fused.Convolution{Pad: g.Pad, Pool: g.Pool}, in[0], in[1], winner, in[3:3+each], in[3+each:3+2*each], rule, in[3+2*each], in[4+2*each])
+		w, b := o.ConvUpdate(fused.Convolution{Pad: g.Pad, Pool: g.Pool}, in[0], in[1], winner, nil, in[3:3+each], in[3+each:3+2*each], rule, in[3+2*each], in[4+2*each])
 		return append(append([]*Node{}, w...), b...)
 	}
 	return f

@@ -13,6 +13,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/ptx/convolution"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
 	"gaiden/lib/session"
@@ -93,8 +94,9 @@ func Write(name, platform string, precision hlo.Precision, in []shapes.Shape, bu
 	return w.Program, nil
 }
 
-// Measure is how many µs an op takes on the session's device, as a kernel or in
-// XLA's own form, less what its loop takes without it.
+// Measure is how many µs an op takes on the session's device, as a kernel or, if plain, in
+// XLA's own form, less what its loop takes without it. Plain, for the kernels of package
+// convolution, is what would be there without them: a kernel of package triton, or XLA's.
 func Measure(s *session.Session, op kernels.Op, plain bool) (micros float64, err error) {
 	f, err := FormOf(op)
 	if err != nil {
@@ -110,7 +112,17 @@ func Measure(s *session.Session, op kernels.Op, plain bool) (micros float64, err
 	for i, f := range []Form{idle, f} {
 		p, err := Write("time "+op.Key(), s.Welcome().Platform, hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
 			o := fused.Ops{Compute: Compute(op)}
-			if !plain {
+			_, there := op.(convolution.Conv)
+			_, back := op.(convolution.Back)
+			switch {
+			case plain && (there || back) && s.Welcome().Platform == "cuda":
+				o.Builder, o.Choose = b, func(inner kernels.Op) kernels.Op {
+					if inner.Key() == op.Key() {
+						return nil
+					}
+					return fused.Usual(inner)
+				}
+			case !plain:
 				o.Builder, o.Choose = b, func(inner kernels.Op) kernels.Op {
 					if inner.Key() == op.Key() {
 						return op

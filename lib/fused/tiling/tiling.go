@@ -41,7 +41,7 @@ import (
 type Entry struct {
 	Tile   kernels.Tile `json:"tile"`
 	Micros float64      `json:"micros"`
-	Plain  float64      `json:"plain"` // µs of XLA's own form; 0 if it was not tried
+	Plain  float64      `json:"plain"` // µs of XLA's own form, or what else Measure has for it; 0 if it was not tried
 	Tried  int          `json:"tried"` // tilings
 	// Refused is why the device does not take the kernel; "" if it does.
 	Refused string `json:"refused,omitempty"`

@@ -16,6 +16,8 @@ import (
 
 	"gaiden/lib/engine/device"
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/ptx"
+	"gaiden/lib/engine/ptx/convolution"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
 	"gaiden/lib/session"
@@ -105,6 +107,8 @@ var ops = []kernels.Op{
 	kernels.Conv{Geometry: kernels.Geometry{Batch: 2, Height: 8, Width: 8, In: 1, Out: 3, Size: 3, Pool: true}},
 	kernels.ConvInput{Geometry: kernels.Geometry{Batch: 2, Height: 8, Width: 8, In: 2, Out: 3, Size: 3}},
 	kernels.ConvGradient{Geometry: kernels.Geometry{Batch: 2, Height: 8, Width: 8, In: 1, Out: 3, Size: 3, Pad: 1, Pool: true}},
+	convolution.Conv{Geometry: kernels.Geometry{Batch: 66, Height: 8, Width: 8, In: 6, Out: 8, Size: 3, Pool: true}, Act: kernels.ReLU, Brain: true},
+	convolution.Back{Geometry: kernels.Geometry{Batch: 66, Height: 8, Width: 8, In: 6, Out: 8, Size: 3}, Act: kernels.ReLU},
 }
 
 // TestPrograms writes the programs that time the ops, with and without kernels.
@@ -125,7 +129,7 @@ func TestPrograms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := strings.Count(string(p.Text(nil)), "__gpu$xla.gpu.triton")
+			got := strings.Count(string(p.Text(nil)), "__gpu$xla.gpu.triton(") + strings.Count(string(p.Text(nil)), ptx.Target+"(")
 			if plain != (got == 0) || got%Repeat != 0 {
 				t.Errorf("%s: got %d kernels in the loop's body, want some for each of %d repetitions, and none without kernels", op.Key(), got, Repeat)
 			}

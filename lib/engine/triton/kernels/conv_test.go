@@ -155,7 +155,7 @@ func TestConvTiles(t *testing.T) {
 	g := Geometry{Batch: 8, Height: 28, Width: 28, In: 1, Out: 10, Size: 3, Pad: 1, Pool: true}
 	for _, op := range []Op{Conv{Geometry: g}, ConvInput{Geometry: g, Act: ReLU, G: dtypes.BFloat16, X: dtypes.BFloat16, D: dtypes.BFloat16, Compute: dtypes.BFloat16}, ConvGradient{Geometry: g}} {
 		for _, tile := range op.Tiles() {
-			if _, err := op.With(tile).Kernel().Text(); err != nil {
+			if _, err := op.With(tile).(interface{ Kernel() triton.Kernel }).Kernel().Text(); err != nil {
 				t.Errorf("%s: tile %s: %v", op.Key(), tile, err)
 			}
 		}

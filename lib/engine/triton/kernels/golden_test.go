@@ -119,7 +119,7 @@ func TestTiles(t *testing.T) {
 				t.Errorf("%s: tile %s comes twice", op.Key(), tile)
 			}
 			seen[tile.String()] = true
-			if _, err := op.With(tile).Kernel().Text(); err != nil {
+			if _, err := op.With(tile).(interface{ Kernel() triton.Kernel }).Kernel().Text(); err != nil {
 				t.Errorf("%s: tile %s: %v", op.Key(), tile, err)
 			}
 		}

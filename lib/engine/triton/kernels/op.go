@@ -8,7 +8,8 @@ import (
 	"gaiden/lib/engine/triton"
 )
 
-// Op is a kernel, or some with one tiling, which can be chosen.
+// Op is a kernel, or some with one tiling, which can be chosen. Each has a method
+// Kernel, which is the kernel, or the first of several.
 type Op interface {
 	// Key tells ops apart that may want different tilings.
 	Key() string
@@ -16,8 +17,6 @@ type Op interface {
 	Tiles() []Tile
 	// With is the op with another tile.
 	With(t Tile) Op
-	// Kernel is the kernel, or the first of several.
-	Kernel() triton.Kernel
 }
 
 func key(name string, sizes ...any) string {
