@@ -37,6 +37,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/ptx"
 	"gaiden/lib/engine/ptx/convolution"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/kernels"
@@ -58,16 +59,26 @@ type Ops struct {
 	// faster. Default: Usual.
 	Choose func(op kernels.Op) kernels.Op
 
-	run func(k kernel, operands []*Node) []*Node // tests replace it; default: divert
+	run func(k Kernel, operands []*Node) []*Node // tests replace it; default: divert
 }
 
-// kernel is one of package triton or of package ptx.
-type kernel interface {
+// Kernel is one of package triton or of package ptx.
+type Kernel interface {
 	Call(f *hlo.Function, operands ...compute.Value) ([]compute.Value, error)
 }
 
+func nameOf(k Kernel) string {
+	switch k := k.(type) {
+	case triton.Kernel:
+		return k.Name
+	case ptx.Kernel:
+		return k.Name
+	}
+	return fmt.Sprintf("%T", k)
+}
+
 // call runs a kernel in the graph.
-func (o Ops) call(k kernel, operands ...*Node) []*Node {
+func (o Ops) call(k Kernel, operands ...*Node) []*Node {
 	if o.run != nil {
 		return o.run(k, operands)
 	}
@@ -129,20 +140,20 @@ func choose[O kernels.Op](o Ops, op O) (chosen O, is bool) {
 	return chosen, is
 }
 
-// Call runs a kernel on nodes of the graph that builder writes: its inputs,
-// then those of After. It returns its outputs, which have no gradient.
-func Call(builder *hlo.Builder, k triton.Kernel, operands ...*Node) []*Node {
+// Call runs a kernel on nodes of the graph that builder writes: its inputs, then those
+// of After. It returns its outputs, which have no gradient.
+func Call(builder *hlo.Builder, k Kernel, operands ...*Node) []*Node {
 	if builder == nil {
-		panic(fmt.Errorf("fused: kernel %s: got no builder, want that of the graph; kernels are for programs of a CUDA session", k.Name))
+		panic(fmt.Errorf("fused: kernel %s: got no builder, want that of the graph; kernels are for programs of a CUDA session", nameOf(k)))
 	}
 	if len(operands) == 0 {
-		panic(fmt.Errorf("fused: kernel %s: got no operands, want one at least", k.Name))
+		panic(fmt.Errorf("fused: kernel %s: got no operands, want one at least", nameOf(k)))
 	}
 	return divert(builder, k, operands)
 }
 
 // divert writes a call on nodes into their graph. Its results have no gradient.
-func divert(builder *hlo.Builder, k kernel, operands []*Node) []*Node {
+func divert(builder *hlo.Builder, k Kernel, operands []*Node) []*Node {
 	builder.Divert(func(f *hlo.Function, values []compute.Value) ([]compute.Value, error) {
 		return k.Call(f, values...)
 	})

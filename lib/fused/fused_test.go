@@ -41,7 +41,7 @@ func host(t *testing.T) compute.Backend {
 
 // stop ends the building of a graph at a kernel whose inputs are not known yet.
 type stop struct {
-	kernel   kernel
+	kernel   Kernel
 	operands []*Node
 }
 
@@ -73,7 +73,7 @@ func emulated(t *testing.T, o Ops, in []*tensors.Tensor, build func(o Ops, in []
 				}
 			}()
 			o := o
-			o.run = func(k kernel, operands []*Node) []*Node {
+			o.run = func(k Kernel, operands []*Node) []*Node {
 				if number == len(known) {
 					panic(stop{k, operands})
 				}

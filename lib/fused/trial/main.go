@@ -10,6 +10,7 @@
 //	trial -texts DIR           # write the programs for CUDA, for sanitize.py; needs no session
 //	trial -tilings             # every tiling of each timed op, not only the default, and of a step's large layers
 //	trial -kernels             # what each kernel of a timed form takes
+//	trial -stuck               # a kernel that waits for what never comes: how it ends
 //	trial -curves              # nets as package fit trains them, with fused kernels and without
 //	trial -curves -tune        # the same, with the tilings that Net.Tune finds
 //
@@ -46,6 +47,7 @@ type settings struct {
 	alone   bool
 	texts   string
 	curves  bool
+	stuck   bool
 	tune    bool
 	epochs  int
 	budget  time.Duration
@@ -63,6 +65,7 @@ func main() {
 	flag.BoolVar(&set.alone, "alone", false, "run kernels, and compare them with nothing")
 	flag.StringVar(&set.texts, "texts", "", "directory to write the programs of the compared cases into, and nothing else")
 	flag.BoolVar(&set.curves, "curves", false, "train nets, and nothing else")
+	flag.BoolVar(&set.stuck, "stuck", false, "run a kernel that waits for what never comes, and nothing else")
 	flag.BoolVar(&set.tune, "tune", false, "tune before training")
 	flag.IntVar(&set.epochs, "epochs", 5, "epochs of each curve")
 	flag.DurationVar(&set.budget, "budget", 9*time.Minute, "begin no case after so long")
@@ -121,6 +124,9 @@ func run(set settings) error {
 	}
 	began := time.Now()
 	bad := 0
+	if set.stuck {
+		return d.stuck()
+	}
 	if set.curves {
 		bad, err := d.curves(r, set)
 		if err == nil && bad > 0 {

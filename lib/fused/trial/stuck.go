@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/ptx"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/fused"
+	"gaiden/lib/session"
+)
+
+// waiter is a kernel that waits for its input to become 1, which nobody makes it.
+func waiter() ptx.Kernel {
+	one := shapes.Make(dtypes.Int32, 1)
+	return ptx.Kernel{Name: "waiter", Blocks: 1, Threads: 32, Inputs: []shapes.Shape{one}, Outputs: []shapes.Shape{one}, Body: func(b *ptx.Block) {
+		thread := b.ThreadID()
+		b.Await(thread, b.Input(0), b.U32(1))
+		b.If(thread.Equal(0), func() { b.Output(0).Store(0, thread) })
+	}}
+}
+
+// stuck runs a kernel that waits for what never comes. Its program has to end with an
+// error and not to hang, and the session to go on with what has a name.
+func (d *desk) stuck() error {
+	const name = "trial/kept"
+	kept := []float32{3, 1, 4, 1, 5}
+	a, err := d.s.Put(kept, f32(len(kept)), 0)
+	if err != nil {
+		return err
+	}
+	if err := d.s.Bind([]string{name}, []*session.Array{a}); err != nil {
+		return err
+	}
+	if _, err := d.s.Snapshot(""); err != nil {
+		return err
+	}
+	zero, err := d.s.Put([]int32{0}, shapes.Make(dtypes.Int32, 1), 0)
+	if err != nil {
+		return err
+	}
+	p, err := d.program("stuck", hlo.DefaultPrecision, []shapes.Shape{shapes.Make(dtypes.Int32, 1)}, func(b *hlo.Builder, in []*Node) []*Node {
+		return fused.Call(b, waiter(), in...)
+	})
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	err = d.guard(func() error {
+		out, err := p.Run(session.Call{Inputs: []*session.Array{zero}})
+		if err != nil {
+			return err
+		}
+		return out[0].Values(make([]int32, 1))
+	})
+	fmt.Printf("after %.1f s: %v\n", time.Since(began).Seconds(), err)
+	if err == nil {
+		return errors.New("the kernel that waits has ended as if it had not")
+	}
+	if !errors.Is(err, wire.Lost) { // the device may be of no use any more
+		if err := d.open(); err != nil {
+			return err
+		}
+	}
+	again, err := d.s.Array(name)
+	if err != nil {
+		return err
+	}
+	got := make([]float32, len(kept))
+	if err := again.Values(got); err != nil || !slices.Equal(got, kept) {
+		return fmt.Errorf("%s: got %v and %v, want %v", name, got, err, kept)
+	}
+	fmt.Printf("%.1f s later the session has %s\n", time.Since(began).Seconds(), name)
+	_, err = d.s.Delete(name)
+	return err
+}
