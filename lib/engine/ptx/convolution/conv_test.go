@@ -1,6 +1,7 @@
 package convolution
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -49,8 +50,7 @@ func act(a kernels.Act, x float64) float64 {
 	return x
 }
 
-// TestConv holds that the kernel is a convolution, and that who has won a window is as
-// large as the largest in it.
+// TestConv holds that the kernel is a convolution.
 func TestConv(t *testing.T) {
 	for _, f := range forms {
 		t.Run(fmt.Sprintf("%+v", f), func(t *testing.T) {
@@ -59,38 +59,69 @@ func TestConv(t *testing.T) {
 			if !k.Fits() {
 				t.Fatal("it does not fit")
 			}
-			r := rand.New(rand.NewPCG(1, 2))
-			x, w := numbers(r, k.Batch*k.Height*k.Width*k.In, 0.7, k.Brain), numbers(r, k.Size*k.Size*k.In*k.Out, 0.1, false)
-			bias := numbers(r, k.Out, 1, false)
-			out, err := emulate.Run(k.Kernel(), array(x, k.Brain), w, bias)
-			if err != nil {
-				t.Fatal(err)
-			}
-			limit, slack := 2e-6, 1e-5
-			if k.Brain {
-				limit = 4e-3
-			}
-			all := results(k, x, w, bias)
-			want := make([]float64, 0, len(all))
-			imageHeight, imageWidth := k.Image()
-			height, width := k.Result()
-			for i := range k.Batch * height * width * k.Out {
-				n, place, o := i/(height*width*k.Out), i/k.Out%(height*width), i%k.Out
-				at := func(y, x int) float64 { return all[((n*imageHeight+y)*imageWidth+x)*k.Out+o] }
-				y, x := place/width, place%width
-				if !k.Pool {
-					want = append(want, act(k.Act, at(y, x)))
-					continue
-				}
-				most := max(at(2*y, 2*x), at(2*y, 2*x+1), at(2*y+1, 2*x), at(2*y+1, 2*x+1))
-				want = append(want, act(k.Act, most))
-				if q := int(out[1].([]uint8)[i]); q > 3 || at(2*y+q/2, 2*x+q%2) < most-slack {
-					t.Fatalf("winner[%d]: got place %d, whose result is below the largest, %v", i, q, most)
-				}
-			}
-			near(t, "y", floats(out[0]), want, limit)
+			checkConv(t, k)
 		})
 	}
+}
+
+var sizes = flag.Int("sizes", 30, "sizes drawn by TestDrawn")
+
+// TestDrawn is TestConv and TestBack for sizes that are drawn.
+func TestDrawn(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for n := 0; n < *sizes; {
+		size := 1 + r.IntN(7)
+		f := form{kernels.Geometry{Batch: 1 + r.IntN(3), Height: 1 + r.IntN(20), Width: 1 + r.IntN(20), In: 2 + 2*r.IntN(24), Out: 4 + 4*r.IntN(20),
+			Size: size, Pad: r.IntN(size), Pool: r.IntN(2) == 1}, kernels.Act(r.IntN(4)), r.IntN(4) == 0}
+		there, back := Conv(f), Back(f)
+		if !there.Fits() && !back.Fits() {
+			continue
+		}
+		n++
+		t.Run(fmt.Sprintf("%+v", f), func(t *testing.T) {
+			t.Parallel()
+			if there.Fits() {
+				checkConv(t, there)
+			}
+			if back.Fits() {
+				checkBack(t, back, 1e-6)
+			}
+		})
+	}
+}
+
+// checkConv also holds that who has won a window is as large as the largest in it.
+func checkConv(t *testing.T, k Conv) {
+	r := rand.New(rand.NewPCG(1, 2))
+	x, w := numbers(r, k.Batch*k.Height*k.Width*k.In, 0.7, k.Brain), numbers(r, k.Size*k.Size*k.In*k.Out, 0.1, false)
+	bias := numbers(r, k.Out, 1, false)
+	out, err := emulate.Run(k.Kernel(), array(x, k.Brain), w, bias)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, slack := 2e-6, 1e-5
+	if k.Brain {
+		limit = 4e-3
+	}
+	all := results(k, x, w, bias)
+	want := make([]float64, 0, len(all))
+	imageHeight, imageWidth := k.Image()
+	height, width := k.Result()
+	for i := range k.Batch * height * width * k.Out {
+		n, place, o := i/(height*width*k.Out), i/k.Out%(height*width), i%k.Out
+		at := func(y, x int) float64 { return all[((n*imageHeight+y)*imageWidth+x)*k.Out+o] }
+		y, x := place/width, place%width
+		if !k.Pool {
+			want = append(want, act(k.Act, at(y, x)))
+			continue
+		}
+		most := max(at(2*y, 2*x), at(2*y, 2*x+1), at(2*y+1, 2*x), at(2*y+1, 2*x+1))
+		want = append(want, act(k.Act, most))
+		if q := int(out[1].([]uint8)[i]); q > 3 || at(2*y+q/2, 2*x+q%2) < most-slack {
+			t.Fatalf("winner[%d]: got place %d, whose result is below the largest, %v", i, q, most)
+		}
+	}
+	near(t, "y", floats(out[0]), want, limit)
 }
 
 // TestNaN holds that a NaN is not lost on the way, and that of equals the first one wins.
