@@ -36,8 +36,8 @@ func TestResident(t *testing.T) {
 		{"MLP", "cuda", h200, wide, Config{}, 100, false, true},
 		{"MLP in bfloat16", "cuda", h200, wide, Config{BF16: true}, 100, false, true},
 		{"MLP of float32", "cuda", h200, wide, Config{}, 100, true, true},
-		{"largest batch", "cuda", h200, wide, Config{}, 112, false, true},
-		{"larger batch", "cuda", h200, wide, Config{}, 113, false, false},
+		{"largest batch", "cuda", h200, wide, Config{}, 128, false, true},
+		{"larger batch", "cuda", h200, wide, Config{}, 129, false, false},
 		{"CPU", "cpu", wire.DeviceInfo{}, wide, Config{}, 100, false, false},
 		{"part of a GPU", "cuda", wire.DeviceInfo{Capability: "9.0", Processors: 127}, wide, Config{}, 100, false, false},
 		{"another GPU", "cuda", wire.DeviceInfo{Capability: "8.0", Processors: 132}, wide, Config{}, 100, false, false},
@@ -81,7 +81,7 @@ func TestResident(t *testing.T) {
 				t.Errorf("got %d kernels, and Triton's: %t, want one and none", got, strings.Contains(text, triton.Target))
 			}
 			told, err := n.Fused(data)
-			if err != nil || !strings.Contains(told, "batches of up to 112, many steps are one kernel") {
+			if err != nil || !strings.Contains(told, "batches of up to 128, many steps are one kernel") {
 				t.Errorf("Fused: got %q and %v", told, err)
 			}
 		})

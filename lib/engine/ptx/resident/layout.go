@@ -10,7 +10,7 @@ type places struct {
 	b3          int // its biases [MostClasses]
 	h           int // the block's own columns of h2 [batch own]
 	gz          int // gradients of the logits [batch MostClasses]
-	index       int // which examples the next batch has [padded] int32
+	index       int // which examples the next batch has [padded] int32; where x and y share a place, this one and the next [2 padded]
 	label       int // labels of this batch and the next [2 padded] int32
 	bytes       int
 	rowX, rowY  int // floats from row to row of x and y
@@ -22,6 +22,10 @@ type places struct {
 func rowOf(floats int) int { return (floats+23)/32*32 + 8 }
 
 func (m MLP) places() (p places) {
+	borrow := 0
+	if m.borrows() {
+		borrow = 1
+	}
 	next := func(floats int) int {
 		at := p.bytes
 		p.bytes += 4 * ((floats + 3) / 4 * 4)
@@ -29,10 +33,14 @@ func (m MLP) places() (p places) {
 	}
 	p.rowX, p.rowY, p.rowG, p.rowsW = rowOf(m.first()), rowOf(m.second()), rowOf(wide), wide
 	p.w1, p.w2 = next(m.first()*wide), next(m.second()*wide)
-	p.x, p.y, p.g = next(m.padded()*p.rowX), next(m.padded()*p.rowY), next(m.padded()*p.rowG)
+	p.x = next(max(m.padded()*p.rowX, m.padded()*p.rowY*borrow))
+	if p.y = p.x; borrow == 0 {
+		p.y = next(m.padded() * p.rowY)
+	}
+	p.g = next(m.padded() * p.rowG)
 	p.sums, p.w3, p.b3 = next(16*wide), next(MostClasses*wide), next(MostClasses)
 	p.h, p.gz = next(m.Batch*m.own()), next(m.Batch*MostClasses)
-	p.index, p.label = next(m.padded()), next(2*m.padded())
+	p.index, p.label = next((1+borrow)*m.padded()), next(2*m.padded())
 	return p
 }
 

@@ -35,7 +35,8 @@
 // # What it refuses
 //
 // [MLP.Fits] says what has room: two hidden layers with ReLU, of up to 1,024 units, up
-// to 16 classes, and batches of up to 112. All blocks have to run
+// to 16 classes, and batches of up to 128; up to 112 read their inputs
+// once. All blocks have to run
 // at once, which nothing but a device with as many processors does: see [MLP.Blocks].
 package resident
 
@@ -67,7 +68,8 @@ type MLP struct {
 	Beta1, Beta2        float64 // of Adam; default: 0.9 and 0.999
 	WeightDecay         float64 // adds weightDecay·w to the gradient
 
-	slices int // along inputs: a power of two; default: 8
+	slices int  // along inputs: a power of two; default: 8
+	tight  bool // as if there were no room for the inputs of both layers
 }
 
 // threads of a block: eight warps, two on each quarter of a processor.
@@ -80,8 +82,16 @@ const wide = 64
 // batch.
 const (
 	MostClasses = 16
-	MostBatch   = 112
+	MostBatch   = 128
 )
+
+// roomy is up to how many examples the inputs of both large layers have room beside
+// each other.
+const roomy = 112
+
+// borrows says whether the inputs of both large layers have one place: the second
+// layer's while it is at work, and the first one's, read once more, before and after.
+func (m MLP) borrows() bool { return m.tight || m.Batch > roomy }
 
 // Fits says whether the sizes are such that there is a kernel.
 func (m MLP) Fits() bool {

@@ -103,9 +103,11 @@ func TestMLP(t *testing.T) {
 		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2},
 		{Examples: 60, Batch: 25, In: 56, Hidden: [2]int{129, 200}, Classes: 10, Steps: 2, Rows: 2, slices: 2, WeightDecay: 0.01},
 		{Examples: 64, Batch: 32, In: 16, Hidden: [2]int{64, 1}, Classes: 16, Steps: 2, Rows: 4, slices: 4},
+		{Examples: 60, Batch: 25, In: 56, Hidden: [2]int{129, 200}, Classes: 10, Steps: 3, Rows: 3, slices: 2, tight: true},
+		{Examples: 70, Batch: 17, In: 24, Floats: true, Hidden: [2]int{30, 128}, Classes: 2, Steps: 3, Rows: 4, slices: 2, tight: true},
 		{Examples: 99, Batch: 31, In: 40, Floats: true, Hidden: [2]int{30, 128}, Classes: 2, Steps: 3, Rows: 4, slices: 2},
 	} {
-		t.Run(fmt.Sprintf("%d %v %d b%d", m.In, m.Hidden, m.Classes, m.Batch), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d %v %d b%d tight %t", m.In, m.Hidden, m.Classes, m.Batch, m.tight), func(t *testing.T) {
 			t.Parallel()
 			if !m.Fits() {
 				t.Fatalf("%+v does not fit", m)

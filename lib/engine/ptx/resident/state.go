@@ -180,15 +180,28 @@ func (w *writer) chunk() (column, exists ptx.Value) {
 	return exists.Select(column, 0), exists
 }
 
-// fetch reads the next batch's inputs where they are few registers: bytes.
-func (w *writer) fetch() (l inputs) {
+// examples is where the thread finds its examples of step s, which are kept where layers
+// borrow, or of the next one.
+func (w *writer) examples(s ptx.Value, next bool) ptx.Value {
+	at := w.Shared(w.p.index).At(w.thread.Shr(4), 4)
+	if w.m.borrows() {
+		turn := s.And(1)
+		if next {
+			turn = turn.Xor(1)
+		}
+		at = at.At(turn.Mul(w.m.padded()), 4)
+	}
+	return at
+}
+
+// fetch reads a batch's inputs where they are few registers: bytes.
+func (w *writer) fetch(index ptx.Value) (l inputs) {
 	m := w.m
 	if m.Floats {
 		return nil
 	}
 	column, _ := w.chunk()
 	from := w.Input(inX).At(column, 1)
-	index := w.Shared(w.p.index).At(w.thread.Shr(4), 4)
 	for k := range m.padded() / 16 {
 		l = append(l, from.At(index.Load(4*16*k), m.In).LoadVector(2, 0))
 	}
@@ -197,12 +210,12 @@ func (w *writer) fetch() (l inputs) {
 
 // put writes what fetch has read to shared memory, bytes as numbers from 0 to 1, rounded.
 // Beyond the last input they are 0.
-func (w *writer) put(l inputs) {
+func (w *writer) put(l inputs, index ptx.Value) {
 	m := w.m
 	to := w.Shared(w.p.x).At(w.thread.Shr(4), 4*w.p.rowX).At(w.column, 32)
 	column, exists := w.chunk()
 	if m.Floats {
-		w.putFloats(to, column, exists)
+		w.putFloats(to, column, exists, index)
 		return
 	}
 	scale := exists.Select(w.F32(1.0/255), 0)
@@ -220,10 +233,9 @@ func (w *writer) put(l inputs) {
 }
 
 // putFloats is put for float32, which it reads itself, four rows at a time.
-func (w *writer) putFloats(to, column, exists ptx.Value) {
+func (w *writer) putFloats(to, column, exists, index ptx.Value) {
 	m := w.m
 	from := w.Input(inX).At(column, 4)
-	index := w.Shared(w.p.index).At(w.thread.Shr(4), 4)
 	rows := m.padded() / 16
 	w.If(w.column.Less(m.first()/8), func() {
 		for first := 0; first < rows; first += 4 {

@@ -19,7 +19,13 @@ func (w *writer) step(s, at ptx.Value) {
 	h1 := w.rectified(c.parts1, c.b1)
 	w.element.StoreIf(w.mine, 4*c.h1, h1...)
 	w.Arrive(w.thread, w.groupCounter(doneH1, w.group))
-	w.If(w.thread.Less(m.padded()), func() { w.Shared(p.index).At(w.thread, 4).Store(0, example) })
+	w.If(w.thread.Less(m.padded()), func() {
+		to := w.thread
+		if m.borrows() {
+			to = s.And(1).Xor(1).Mul(m.padded()).Add(to)
+		}
+		w.Shared(p.index).At(to, 4).Store(0, example)
+	})
 	label := w.Input(inLabels).At(example, 4).Load(0)
 	w.If(w.thread.Less(m.Classes*16), func() {
 		l := w.at(c.w3, w.thread.Shr(4).Mul(m.stride()).Add(w.group.Mul(wide)).Add(w.column.Shl(2))).LoadVector(4, 0)
@@ -56,10 +62,14 @@ func (w *writer) step(s, at ptx.Value) {
 
 	w.backward()
 	w.Arrive(w.thread, w.sliceCounter(doneBack, w.slice))
-	pixels := w.fetch()
+	examples := w.examples(s, !m.borrows())
+	pixels := w.fetch(examples)
 	w.update(p.y, p.rowY, p.w2, m.second(), w.moments[1])
 	w.updateBias(wide, c.b2)
 	w.Await(w.thread, w.sliceCounter(doneBack, w.group.Shr(log2(m.each()))), slice)
+	if m.borrows() {
+		w.put(pixels, examples)
+	}
 	d1 := w.added(c.back, m.groups())
 	w.element.StoreIf(w.mine, 4*c.d1, masked(d1, h1)...)
 	w.Arrive(w.thread, w.groupCounter(doneD1, w.group))
@@ -68,10 +78,14 @@ func (w *writer) step(s, at ptx.Value) {
 	w.Await(w.thread, w.groupCounter(doneD1, w.group), group)
 	w.takeGradient(c.d1)
 	w.Sync()
+	if m.borrows() {
+		examples = w.examples(s, true)
+		pixels = w.fetch(examples)
+	}
 	w.update(p.x, p.rowX, p.w1, m.first(), w.moments[0])
 	w.updateBias(0, c.b1)
 	w.Sync()
-	w.put(pixels)
+	w.put(pixels, examples)
 	w.Sync()
 }
 
