@@ -50,7 +50,7 @@ func TestResident(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			n := attach(t, s, "resident", tt.net, tt.config)
 			defer n.Reset()
-			d := digits(2300, n.model.Input, 1)
+			d := digits(2600, n.model.Input, 1)
 			if tt.floats {
 				x := make([]float32, len(d.X.([]byte)))
 				for i, b := range d.X.([]byte) {
