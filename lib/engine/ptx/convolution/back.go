@@ -26,34 +26,19 @@ type Back struct {
 // Fits says whether the sizes are such that there is a kernel.
 func (k Back) Fits() bool {
 	f := form(k)
-	return f.sound() && loads(f.image())*f.vector()+loads(f.weights())*4+loads(f.gradient())*5 <= most &&
-		k.split().sums() <= most && k.deep().sums() <= most && k.places().bytes <= ptx.LargestShared
+	return f.sound() && loads(f.image())*f.vector()+loads(f.weights())*4+loads(f.gradient())*5 <= registers &&
+		k.split().sums() <= registers && k.deep().sums() <= registers && k.places().bytes <= ptx.LargestShared
 }
 
 // Kernel is the kernel of these sizes.
 func (k Back) Kernel() ptx.Kernel {
-	element := dtypes.Float32
-	if k.Brain {
-		element = dtypes.BFloat16
-	}
-	height, width := k.Result()
-	x := shapes.Make(element, k.Batch, k.Height, k.Width, k.In)
-	g := shapes.Make(element, k.Batch, height, width, k.Out)
-	w := shapes.Make(dtypes.Float32, k.Size, k.Size, k.In, k.Out)
+	x, w, results := form(k).shapes()
 	parts := shapes.Make(dtypes.Float32, k.Batch, form(k).taps()+1, k.Out)
-	in, size := []shapes.Shape{x, w, g}, element.Size()
-	if k.Pool {
-		winner := g
-		winner.DType = dtypes.Uint8
-		in, size = append(in, winner), size+1
-	}
-	imageHeight, imageWidth := k.Image()
 	return ptx.Kernel{
 		Name: "image_conv_back_" + k.Act.String(), Blocks: k.Batch, Threads: threads, Shared: k.places().bytes,
-		Inputs: in, Outputs: []shapes.Shape{x, parts},
-		FLOPs: 4 * float64(k.Batch*imageHeight*imageWidth) * float64(form(k).taps()*k.Out),
-		Bytes: float64(2*x.Size()*element.Size() + g.Size()*size + 4*w.Size() + 4*parts.Size()),
-		Body:  func(b *ptx.Block) { backWriter{newWriter(b, form(k), k.places()), k}.all() },
+		Inputs: append([]shapes.Shape{x, w}, results...), Outputs: []shapes.Shape{x, parts},
+		FLOPs: 2 * form(k).flops(), Bytes: bytes(append(results, x, w, x, parts)),
+		Body: func(b *ptx.Block) { backWriter{newWriter(b, form(k), k.places()), k}.all() },
 	}
 }
 
@@ -95,7 +80,7 @@ func (d deep) sums() int { return 4 * d.rows * d.columns }
 func (k Back) deep() (d deep) {
 	pixels := (k.Height*k.Width + 15) / 16
 	d.columns = up(k.In, 8) / 8
-	d.rows = max(1, min((pixels+warps-1)/warps, 4, most/2/(4*d.columns)))
+	d.rows = max(1, min((pixels+warps-1)/warps, 4, registers/2/(4*d.columns)))
 	d.rounds = (pixels + warps*d.rows - 1) / (warps * d.rows)
 	return d
 }

@@ -26,31 +26,17 @@ type Conv struct {
 // Fits says whether the sizes are such that there is a kernel.
 func (k Conv) Fits() bool {
 	f := form(k)
-	return f.sound() && loads(f.image())*f.vector()+loads(f.weights())*4 <= most && k.split().sums() <= most && k.places().bytes <= ptx.LargestShared
+	return f.sound() && loads(f.image())*f.vector()+loads(f.weights())*4 <= registers && k.split().sums() <= registers && k.places().bytes <= ptx.LargestShared
 }
 
 // Kernel is the kernel of these sizes.
 func (k Conv) Kernel() ptx.Kernel {
-	element := dtypes.Float32
-	if k.Brain {
-		element = dtypes.BFloat16
-	}
-	height, width := k.Result()
-	x, w := shapes.Make(element, k.Batch, k.Height, k.Width, k.In), shapes.Make(dtypes.Float32, k.Size, k.Size, k.In, k.Out)
-	y := shapes.Make(element, k.Batch, height, width, k.Out)
-	out, size := []shapes.Shape{y}, element.Size()
-	if k.Pool {
-		winner := y
-		winner.DType = dtypes.Uint8
-		out, size = append(out, winner), size+1
-	}
-	imageHeight, imageWidth := k.Image()
+	x, w, results := form(k).shapes()
 	return ptx.Kernel{
 		Name: "image_conv_" + k.Act.String(), Blocks: k.Batch, Threads: threads, Shared: k.places().bytes,
-		Inputs: []shapes.Shape{x, w, shapes.Make(dtypes.Float32, k.Out)}, Outputs: out,
-		FLOPs: 2 * float64(k.Batch*imageHeight*imageWidth) * float64(form(k).taps()*k.Out),
-		Bytes: float64(x.Size()*element.Size() + y.Size()*size + 4*w.Size()),
-		Body:  func(b *ptx.Block) { convWriter{newWriter(b, form(k), k.places()), k}.all() },
+		Inputs: []shapes.Shape{x, w, shapes.Make(dtypes.Float32, k.Out)}, Outputs: results,
+		FLOPs: form(k).flops(), Bytes: bytes(append(results, x, w)),
+		Body: func(b *ptx.Block) { convWriter{newWriter(b, form(k), k.places()), k}.all() },
 	}
 }
 

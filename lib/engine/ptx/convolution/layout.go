@@ -1,6 +1,9 @@
 package convolution
 
 import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
 	"gaiden/lib/engine/ptx"
 	"gaiden/lib/engine/triton/kernels"
 )
@@ -11,14 +14,42 @@ const (
 	threads = 32 * warps
 )
 
-// most is how many registers of a thread hold what it has loaded or adds up.
-const most = 144
+// registers is how many of a thread's hold what it has loaded or adds up.
+const registers = 144
 
 // form is what Back and Conv are.
 type form struct {
 	kernels.Geometry
 	Act   kernels.Act
 	Brain bool
+}
+
+// shapes are those of the image, of the weights, and of what comes out: the results and,
+// with pooling, the winners.
+func (k form) shapes() (x, w shapes.Shape, results []shapes.Shape) {
+	element := dtypes.Float32
+	if k.Brain {
+		element = dtypes.BFloat16
+	}
+	height, width := k.Result()
+	results = []shapes.Shape{shapes.Make(element, k.Batch, height, width, k.Out)}
+	if k.Pool {
+		results = append(results, shapes.Make(dtypes.Uint8, k.Batch, height, width, k.Out))
+	}
+	return shapes.Make(element, k.Batch, k.Height, k.Width, k.In), shapes.Make(dtypes.Float32, k.Size, k.Size, k.In, k.Out), results
+}
+
+func bytes(arrays []shapes.Shape) (sum float64) {
+	for _, s := range arrays {
+		sum += float64(s.Size() * s.DType.Size())
+	}
+	return sum
+}
+
+// flops are those of the convolution there.
+func (k form) flops() float64 {
+	height, width := k.Image()
+	return 2 * float64(k.Batch*height*width) * float64(k.taps()*k.Out)
 }
 
 // places are where things are in a block's shared memory, in bytes. Numbers have 16

@@ -83,8 +83,8 @@ func scaled(numbers []ptx.Value, scale ptx.Value) []ptx.Value {
 	return l
 }
 
-// load brings image and weights into shared memory, and with them a gradient, if it has
-// vectors, which store does.
+// load brings image and weights into shared memory, and a gradient that the thread has
+// loaded, if there is one: store does that, with the gradient's scale.
 func (w *writer) load(gradient loaded, store func(scale ptx.Value)) {
 	k, p := w.k, w.p
 	all := [3]loaded{w.vectors(w.Input(0).At(w.number.Mul(k.image()), k.bytes()*k.vector()), k.image(), k.vector(), k.Brain),
