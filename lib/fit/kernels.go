@@ -28,7 +28,7 @@ import (
 // compute capability 9.0 with a processor for each of 128 blocks. Its products are
 // TF32, with BF16 too.
 //
-// Convolutions of 6 channels or more, of batches of more than 64 images that have room
+// Convolutions of 6 channels or more, of batches of more than 40 images that have room
 // in a processor's shared memory, are one kernel there and one back on such a device. It
 // rounds factors to Float16, which has TF32's digits, with a scale for each image.
 //

@@ -134,7 +134,7 @@ func TestImages(t *testing.T) {
 		{"Keras's in bfloat16", "9.0", models.KerasCNN(), Config{Optimizer: AdaDelta{}, BF16: true}, 128, 2},
 		{"LeNet's", "9.0", models.LeNet5(), Config{}, 100, 2}, // the third one covers its images, and is a dense layer
 		{"one convolution", "9.0", models.SeedCNN(), Config{}, 100, 0},
-		{"few images", "9.0", models.KerasCNN(), Config{Optimizer: AdaDelta{}}, 64, 0},
+		{"few images", "9.0", models.KerasCNN(), Config{Optimizer: AdaDelta{}}, 40, 0},
 		{"another GPU", "8.0", models.KerasCNN(), Config{Optimizer: AdaDelta{}}, 128, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

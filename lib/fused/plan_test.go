@@ -117,7 +117,7 @@ func TestCallRefusals(t *testing.T) {
 // TestUsual holds which ops are kernels without measuring.
 func TestUsual(t *testing.T) {
 	few, many := kernels.Geometry{In: 16}, kernels.Geometry{In: 17}
-	images, fewer := kernels.Geometry{Batch: 65, In: 6}, kernels.Geometry{Batch: 64, In: 6}
+	images, fewer := kernels.Geometry{Batch: 41, In: 6}, kernels.Geometry{Batch: 40, In: 6}
 	for _, tt := range []struct {
 		op   kernels.Op
 		want bool
