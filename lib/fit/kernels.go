@@ -24,7 +24,7 @@ import (
 //
 // A large multilayer perceptron's steps are one kernel for many of them, whose blocks
 // keep weights and moments on the device's processors: two hidden layers with ReLU, up
-// to 1,024 units and 16 classes, and Adam, with batches of up to 128, on a device of
+// to 1,024 units and 16 classes, with batches of up to 128, on a device of
 // compute capability 9.0 with a processor for each of 128 blocks. Its products are
 // TF32, with BF16 too.
 //

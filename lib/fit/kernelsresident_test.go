@@ -44,7 +44,9 @@ func TestResident(t *testing.T) {
 		{"light net", "cuda", h200, models.MLP(300), Config{}, 100, false, false},
 		{"wider than it fits", "cuda", h200, models.MLP(1025), Config{}, 100, false, false},
 		{"four layers", "cuda", h200, deep, Config{}, 100, false, false},
-		{"another optimizer", "cuda", h200, wide, Config{Optimizer: SGD{}}, 100, false, false},
+		{"momentum", "cuda", h200, wide, Config{Optimizer: SGD{Momentum: 0.9}}, 100, false, true},
+		{"SGD", "cuda", h200, wide, Config{Optimizer: SGD{}}, 100, false, true},
+		{"AdaDelta", "cuda", h200, wide, Config{Optimizer: AdaDelta{}}, 100, false, true},
 		{"XLA's kernels", "cuda", h200, wide, Config{Kernels: XLAKernels}, 100, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

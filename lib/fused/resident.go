@@ -14,12 +14,11 @@ import (
 )
 
 // Resident is some training steps of a multilayer perceptron as one kernel, whose
-// blocks keep the net's weights and Adam's moments on their processors: see package
+// blocks keep the net's weights and moments on their processors: see package
 // resident. It has no plain form: where it does not fit, a [Plan] writes step by step.
 type Resident struct {
 	layers []string // the Dense layers
 	sizes  resident.MLP
-	rule   kernels.Adam
 }
 
 // NewResident finds the layers of a net for the steps of a rule, with batches of so many
@@ -28,12 +27,10 @@ func NewResident(net models.Net, rule kernels.Rule, examples, batch int) (*Resid
 	refuse := func(format string, args ...any) (*Resident, error) {
 		return nil, fmt.Errorf("fused: %s: its weights cannot stay on the processors: %s", net.Name, fmt.Sprintf(format, args...))
 	}
-	adam, is := rule.(kernels.Adam)
-	if !is {
-		return refuse("got the optimizer %T, want Adam", rule)
+	if rule == nil {
+		return refuse("got no optimizer, want Adam, SGD or AdaDelta")
 	}
-	r := &Resident{rule: adam, sizes: resident.MLP{Examples: examples, Batch: batch, In: 1, Steps: 1, Rows: 1,
-		Beta1: adam.Beta1, Beta2: adam.Beta2, WeightDecay: adam.WeightDecay}}
+	r := &Resident{sizes: resident.MLP{Examples: examples, Batch: batch, In: 1, Steps: 1, Rows: 1, Rule: rule}}
 	for _, n := range net.Input {
 		r.sizes.In *= n
 	}
@@ -60,7 +57,7 @@ func NewResident(net models.Net, rule kernels.Rule, examples, batch int) (*Resid
 	}
 	r.sizes.Hidden, r.sizes.Classes = [2]int{units[0], units[1]}, units[2]
 	if !r.sizes.Fits() {
-		return refuse("%d inputs, %v units, %d classes and batches of %d have no room", r.sizes.In, r.sizes.Hidden, r.sizes.Classes, batch)
+		return refuse("%d inputs, %v units, %d classes and batches of %d have no room, or %s is not known", r.sizes.In, r.sizes.Hidden, r.sizes.Classes, batch, rule.Name())
 	}
 	return r, nil
 }
@@ -99,21 +96,26 @@ func (r *Resident) Train(s Step, source Source, steps int) (state map[string][]*
 	}
 	out := s.Ops.call(m.Kernel(), in...)
 	state = map[string][]*Node{}
+	each := 1 + m.Rule.Moments()
 	for i, name := range names {
-		state[name] = out[3*i : 3*i+3]
+		state[name] = out[each*i : each*(i+1)]
 	}
-	n := 3 * len(names)
+	n := each * len(names)
 	s.Journal.Rows, s.Journal.At = out[n], out[n+1]
 	return state
 }
 
-// scales are what Adam multiplies and adds in each step, [steps 2]: what is the same for
-// all weights, as kernels.Adam has it.
+// scales are the learning rate of each step, [steps 2], or what Adam multiplies and adds:
+// what is the same for all weights, as kernels.Adam has it.
 func (r *Resident) scales(s Step, source Source, steps int) *Node {
 	g := s.Journal.At.Graph() // that of a loop's body
+	adam, is := r.sizes.Rule.(kernels.Adam)
+	if !is {
+		return BroadcastToDims(Reshape(s.Rate, 1, 1), steps, 2)
+	}
 	first := Add(Add(source.Step, s.Journal.At), Const(g, int32(1)))
 	t := ConvertDType(Add(Iota(g, shapes.Make(dtypes.Int32, steps), 0), first), dtypes.Float32)
-	scale := Sqrt(correction(t, or(r.rule.Beta2, 0.999)))
-	pace := Mul(Div(s.Rate, correction(t, or(r.rule.Beta1, 0.9))), scale)
-	return Stack([]*Node{pace, MulScalar(scale, or(r.rule.Epsilon, 1e-8))}, 1)
+	scale := Sqrt(correction(t, or(adam.Beta2, 0.999)))
+	pace := Mul(Div(s.Rate, correction(t, or(adam.Beta1, 0.9))), scale)
+	return Stack([]*Node{pace, MulScalar(scale, or(adam.Epsilon, 1e-8))}, 1)
 }

@@ -229,7 +229,8 @@ func valueCases() []operation {
 	l = append(l, residents(models.MLP(1000), false, 100, 1, kernels.Adam{}), residents(models.MLP(1000), false, 100, 3, kernels.Adam{WeightDecay: 1e-2}),
 		residents(dense(models.ReLU, 832, 1024, 1024, 16), true, 112, 2, kernels.Adam{}), residents(dense(models.ReLU, 104, 700, 900, 7), false, 33, 2, kernels.Adam{Beta1: 0.8}),
 		residents(dense(models.ReLU, 1024, 512, 300, 2), false, 1, 3, kernels.Adam{}), residents(dense(models.ReLU, 8, 1, 513, 10), true, 57, 2, kernels.Adam{}),
-		residents(models.MLP(1000), true, 100, 1, kernels.Adam{}), residents(models.MLP(1000), false, 128, 2, kernels.Adam{}), residents(models.MLP(1000), true, 117, 1, kernels.Adam{}))
+		residents(models.MLP(1000), true, 100, 1, kernels.Adam{}), residents(models.MLP(1000), false, 128, 2, kernels.Adam{}), residents(models.MLP(1000), true, 117, 1, kernels.Adam{}),
+		residents(models.MLP(1000), false, 100, 2, kernels.SGD{Momentum: 0.9, Nesterov: true}), residents(models.MLP(1000), false, 100, 1, kernels.SGD{WeightDecay: 1e-3}), residents(models.MLP(1000), false, 64, 1, kernels.AdaDelta{}))
 	for _, bf16 := range []bool{false, true} {
 		l = append(l, images(kernels.Geometry{Batch: 128, Height: 26, Width: 26, In: 32, Out: 64, Size: 3, Pool: true}, kernels.ReLU, kernels.ReLU, bf16)...)
 		l = append(l, images(kernels.Geometry{Batch: 65, Height: 9, Width: 7, In: 18, Out: 24, Size: 5, Pad: 2, Pool: true}, kernels.Sigmoid, kernels.Tanh, bf16)...)

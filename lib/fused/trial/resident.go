@@ -16,9 +16,10 @@ import (
 // residents is some training steps of a multilayer perceptron in one kernel. Outputs are
 // the state, the journal's rows and the number of the next step. The reference has the
 // kernel's factors, rounded to TF32, so that the same numbers are nearly 0 before a ReLU:
-// one step is as near as the order of sums lets it be, 5e-5 on an H200. From there Adam
-// moves weights apart whose second moment is drawn nearly 0, by 4e-3 to 7e-3.
-func residents(net models.Net, floats bool, n, steps int, rule kernels.Adam) operation {
+// one step is as near as the order of sums lets it be, 5e-5 on an H200. From there Adam,
+// whose moments begin with 0, moves weights apart whose gradient is nearly 0, by 4e-3 to
+// 7e-3.
+func residents(net models.Net, floats bool, n, steps int, rule kernels.Rule) operation {
 	plan, err := fused.NewPlan(net)
 	if err != nil {
 		panic(err)
@@ -48,7 +49,7 @@ func residents(net models.Net, floats bool, n, steps int, rule kernels.Adam) ope
 	if floats {
 		x, name = tiling.Input{Shape: f32(many, size)}, "floats "+name
 	}
-	c.name = fmt.Sprintf("resident %s%d b%d, %d steps f32", name, classes.Size(), n, steps)
+	c.name = fmt.Sprintf("resident %s%d b%d, %d steps of %s f32", name, classes.Size(), n, steps, rule.Name())
 	c.Inputs = append(c.Inputs, tiling.Input{Shape: f32(), Fill: tiling.Number, Limit: 0.001},
 		x, tiling.Input{Shape: shapes.Make(dtypes.Int32, many), Fill: tiling.Below, Limit: float64(classes.Size())},
 		tiling.Input{Shape: shapes.Make(dtypes.Int32, many), Fill: tiling.Below, Limit: many})

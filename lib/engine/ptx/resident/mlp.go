@@ -45,15 +45,15 @@ import (
 	"github.com/gomlx/compute/shapes"
 
 	"gaiden/lib/engine/ptx"
+	"gaiden/lib/engine/triton/kernels"
 )
 
-// MLP is some training steps of a classifier with two hidden layers with ReLU, by
-// Adam.
+// MLP is some training steps of a classifier with two hidden layers with ReLU.
 //
 //	inputs:  order [examples] int32; place and at, int32 scalars; x [examples in] uint8, which become 0 to 1, labels [examples] int32;
-//	         scales [steps 2] float32: what m/(√v + the second) is multiplied with, and that second, of each step;
+//	         scales [steps 2] float32: of each step the learning rate, and, for Adam, what m/(√v + the second) is multiplied with, and that second;
 //	         counters [Counters] int32, zeros; rows [Rows 3] float32;
-//	         of each of the three layers weights [in out], their two moments, biases [out], their two moments
+//	         of each of the three layers weights [in out], their moments, biases [out], their moments
 //	outputs: those of the layers, rows, at and counters, in the same memory; scratch [Scratch] float32
 //
 // Step number s takes batch at+s of the order, which begins at place, or the last
@@ -65,8 +65,7 @@ type MLP struct {
 	Hidden              [2]int // units
 	Classes             int
 	Steps, Rows         int
-	Beta1, Beta2        float64 // of Adam; default: 0.9 and 0.999
-	WeightDecay         float64 // adds weightDecay·w to the gradient
+	Rule                kernels.Rule // Adam, SGD or AdaDelta; default: Adam. Adam's Epsilon is in scales
 
 	slices int  // along inputs: a power of two; default: 8
 	tight  bool // as if there were no room for the inputs of both layers
@@ -93,12 +92,17 @@ const roomy = 112
 // layer's while it is at work, and the first one's, read once more, before and after.
 func (m MLP) borrows() bool { return m.tight || m.Batch > roomy }
 
-// Fits says whether the sizes are such that there is a kernel.
+// Fits says whether the rule and the sizes are such that there is a kernel.
 func (m MLP) Fits() bool {
 	for _, n := range m.Hidden {
 		if n < 1 || n > wide*m.groups() {
 			return false
 		}
+	}
+	switch m.rule().(type) {
+	case kernels.Adam, kernels.SGD, kernels.AdaDelta:
+	default:
+		return false
 	}
 	return m.Batch >= 1 && m.Batch <= min(MostBatch, 16*m.along()) && m.Examples >= m.Batch && m.Steps >= 1 && m.Rows >= m.Steps &&
 		m.In >= 8 && m.In%8 == 0 && m.first() <= 128 && m.Classes >= 2 && m.Classes <= MostClasses &&
@@ -147,11 +151,26 @@ func (m MLP) States() (all []shapes.Shape) {
 	in := m.In
 	for _, out := range []int{m.Hidden[0], m.Hidden[1], m.Classes} {
 		w, b := shapes.Make(dtypes.Float32, in, out), shapes.Make(dtypes.Float32, out)
-		all = append(all, w, w, w, b, b, b)
+		for _, s := range []shapes.Shape{w, b} {
+			for range m.arrays() {
+				all = append(all, s)
+			}
+		}
 		in = out
 	}
 	return all
 }
+
+// rule is what becomes of weights.
+func (m MLP) rule() kernels.Rule {
+	if m.Rule == nil {
+		return kernels.Adam{}
+	}
+	return m.Rule
+}
+
+// arrays is how many there are of weights, with their moments.
+func (m MLP) arrays() int { return 1 + m.rule().Moments() }
 
 // Counters is how many elements that array has.
 func (m MLP) Counters() int {
@@ -184,7 +203,7 @@ func (m MLP) Kernel() ptx.Kernel {
 	}
 	n := len(states)
 	k := ptx.Kernel{
-		Name: "resident_adam", Blocks: m.Blocks(), Threads: threads, Shared: m.places().bytes,
+		Name: "resident_" + m.rule().Name(), Blocks: m.Blocks(), Threads: threads, Shared: m.places().bytes,
 		Inputs: append([]shapes.Shape{
 			inOrder: shapes.Make(dtypes.Int32, m.Examples), inPlace: scalar, inAt: scalar,
 			inX: x, inLabels: shapes.Make(dtypes.Int32, m.Examples),

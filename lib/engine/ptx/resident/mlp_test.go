@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gaiden/lib/engine/ptx/emulate"
+	"gaiden/lib/engine/triton/kernels"
 )
 
 // net is the same training in float64, layer by layer.
@@ -16,8 +18,11 @@ type net struct {
 	sizes [4]int
 }
 
-// array is numbers and their moments.
+// array is numbers and up to two moments of each.
 type array struct{ x, m, v []float64 }
+
+// kept are those that a rule keeps.
+func (a array) kept(m MLP) [][]float64 { return [][]float64{a.x, a.m, a.v}[:m.arrays()] }
 
 func (n *net) step(x [][]float32, labels []int32, pace, epsilon float64) (loss, hits float64) {
 	var gw, gb [3][]float64
@@ -80,18 +85,36 @@ func (n *net) step(x [][]float32, labels []int32, pace, epsilon float64) (loss, 
 		}
 	}
 	for l := range 3 {
-		n.adam(n.w[l], gw[l], pace, epsilon)
-		n.adam(n.b[l], gb[l], pace, epsilon)
+		n.follow(n.w[l], gw[l], pace, epsilon)
+		n.follow(n.b[l], gb[l], pace, epsilon)
 	}
 	return loss / float64(len(x)), hits
 }
 
-func (n *net) adam(a array, g []float64, pace, epsilon float64) {
-	for i := range g {
-		g[i] += n.m.WeightDecay * a.x[i]
-		a.m[i] = 0.9*a.m[i] + 0.1*g[i]
-		a.v[i] = 0.999*a.v[i] + 0.001*g[i]*g[i]
-		a.x[i] -= pace * a.m[i] / (math.Sqrt(a.v[i]) + epsilon)
+func (n *net) follow(a array, gradients []float64, pace, epsilon float64) {
+	for i, g := range gradients {
+		switch r := n.m.rule().(type) {
+		case kernels.Adam:
+			g += r.WeightDecay * a.x[i]
+			a.m[i] = 0.9*a.m[i] + 0.1*g
+			a.v[i] = 0.999*a.v[i] + 0.001*g*g
+			a.x[i] -= pace * a.m[i] / (math.Sqrt(a.v[i]) + epsilon)
+		case kernels.SGD:
+			g += r.WeightDecay * a.x[i]
+			a.m[i] = r.Momentum*a.m[i] + g
+			if r.Nesterov {
+				g += r.Momentum * a.m[i]
+			} else if r.Momentum != 0 {
+				g = a.m[i]
+			}
+			a.x[i] -= pace * g
+		case kernels.AdaDelta:
+			g += r.WeightDecay * a.x[i]
+			a.m[i] = 0.95*a.m[i] + 0.05*g*g
+			update := math.Sqrt((a.v[i]+1e-6)/(a.m[i]+1e-6)) * g
+			a.v[i] = 0.95*a.v[i] + 0.05*update*update
+			a.x[i] -= pace * update
+		}
 	}
 }
 
@@ -101,13 +124,17 @@ func (n *net) adam(a array, g []float64, pace, epsilon float64) {
 func TestMLP(t *testing.T) {
 	for _, m := range []MLP{
 		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2},
-		{Examples: 60, Batch: 25, In: 56, Hidden: [2]int{129, 200}, Classes: 10, Steps: 2, Rows: 2, slices: 2, WeightDecay: 0.01},
+		{Examples: 60, Batch: 25, In: 56, Hidden: [2]int{129, 200}, Classes: 10, Steps: 2, Rows: 2, slices: 2, Rule: kernels.Adam{WeightDecay: 0.01}},
 		{Examples: 64, Batch: 32, In: 16, Hidden: [2]int{64, 1}, Classes: 16, Steps: 2, Rows: 4, slices: 4},
 		{Examples: 60, Batch: 25, In: 56, Hidden: [2]int{129, 200}, Classes: 10, Steps: 3, Rows: 3, slices: 2, tight: true},
 		{Examples: 70, Batch: 17, In: 24, Floats: true, Hidden: [2]int{30, 128}, Classes: 2, Steps: 3, Rows: 4, slices: 2, tight: true},
+		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2, Rule: kernels.SGD{WeightDecay: 0.1}},
+		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2, Rule: kernels.SGD{Momentum: 0.9}},
+		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2, Rule: kernels.SGD{Momentum: 0.8, Nesterov: true}},
+		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2, Rule: kernels.AdaDelta{Rho: 0.95, WeightDecay: 0.1}},
 		{Examples: 99, Batch: 31, In: 40, Floats: true, Hidden: [2]int{30, 128}, Classes: 2, Steps: 3, Rows: 4, slices: 2},
 	} {
-		t.Run(fmt.Sprintf("%d %v %d b%d tight %t", m.In, m.Hidden, m.Classes, m.Batch, m.tight), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d %v %d b%d tight %t %T%+v", m.In, m.Hidden, m.Classes, m.Batch, m.tight, m.rule(), m.rule()), func(t *testing.T) {
 			t.Parallel()
 			if !m.Fits() {
 				t.Fatalf("%+v does not fit", m)
@@ -142,7 +169,9 @@ func check(t *testing.T, m MLP) {
 	for s := range m.Steps {
 		step := float64(at + s + 1)
 		scale := math.Sqrt(1 - math.Pow(0.999, step))
-		scales[2*s], scales[2*s+1] = float32(0.01/(1-math.Pow(0.9, step))*scale), float32(1e-8*scale)
+		if scales[2*s] = 0.3; m.rule().Name() == "adam" {
+			scales[2*s], scales[2*s+1] = float32(0.01/(1-math.Pow(0.9, step))*scale), float32(1e-8*scale)
+		}
 	}
 	in[inScales] = scales
 	for l := range 3 {
@@ -151,8 +180,11 @@ func check(t *testing.T, m MLP) {
 			for i := range size {
 				a.x[i] = float64(float32(limit * (2*r.Float64() - 1)))
 				a.m[i], a.v[i] = float64(float32(0.01*r.NormFloat64())), float64(float32(1e-4*r.Float64()))
+				if _, is := m.rule().(kernels.AdaDelta); is {
+					a.m[i] *= a.m[i]
+				}
 			}
-			for _, part := range [][]float64{a.x, a.m, a.v} {
+			for _, part := range a.kept(m) {
 				in = append(in, narrow(part))
 			}
 			return a
@@ -195,6 +227,14 @@ func check(t *testing.T, m MLP) {
 	compare := func(what string, want []float64, within float64) {
 		t.Helper()
 		got := out[i].([]float32)
+		if i < len(m.States()) && i%m.arrays() == 0 { // a weight's change
+			got, want = slices.Clone(got), slices.Clone(want)
+			for k, before := range in[inStates+i].([]float32) {
+				got[k] -= before
+				want[k] -= float64(before)
+			}
+			within *= 4 // a larger part of it
+		}
 		i++
 		var off, size float64
 		for k := range want {
@@ -210,9 +250,9 @@ func check(t *testing.T, m MLP) {
 	for l := range 3 {
 		for k, a := range []array{n.w[l], n.b[l]} {
 			name := []string{"weights", "biases"}[k]
-			compare(fmt.Sprint(name, l+1), a.x, 1e-2)
-			compare(fmt.Sprint(name, l+1, " m"), a.m, 1e-2)
-			compare(fmt.Sprint(name, l+1, " v"), a.v, 1e-2)
+			for i, part := range a.kept(m) {
+				compare(fmt.Sprint(name, l+1, []string{"", " m", " v"}[i]), part, 1e-2)
+			}
 		}
 	}
 	compare("rows", rows, 1e-3)

@@ -174,7 +174,7 @@ func (w *writer) backward() {
 	}
 }
 
-// update is a step of Adam on this block's weights of a layer: their gradient is x
+// update is a step on this block's weights of a layer: their gradient is x
 // [padded inputs] turned times g [padded 64]. Four warps share the inputs, and two the
 // outputs.
 func (w *writer) update(x, rowX, weights, inputs int, state moments) {
@@ -217,31 +217,11 @@ func (w *writer) update(x, rowX, weights, inputs int, state moments) {
 					old := columns[n].LoadFloats(2, 4*wide*(16*f+8*h))
 					for e := range 2 {
 						i := (f*4+n)*4 + 2*h + e
-						old[e] = w.adam(old[e], state.m[i], state.v[i], s[f][n][2*h+e])
+						old[e] = w.weight(old[e], element(state, i), s[f][n][2*h+e])
 					}
 					columns[n].Store(4*wide*(16*f+8*h), old...)
 				}
 			})
 		}
 	}
-}
-
-// adam changes moments, and returns the weight after a step (Kingma and Ba, 2014):
-// m/(√v + ε) with what is the same for all in pace and epsilon.
-func (w *writer) adam(weight, m, v, g ptx.Value) ptx.Value {
-	beta1, beta2 := or(w.m.Beta1, 0.9), or(w.m.Beta2, 0.999)
-	if w.m.WeightDecay != 0 {
-		g = weight.FMA(w.m.WeightDecay, g)
-	}
-	w.Set(m, m.FMA(beta1, g.Mul(1-beta1)))
-	w.Set(v, v.FMA(beta2, g.Mul(g).Mul(1-beta2)))
-	root := v.Mul(v.Max(1e-37).Rsqrt())
-	return root.Add(w.epsilon).Reciprocal().FMA(m.Mul(w.pace).Mul(-1), weight)
-}
-
-func or(value, otherwise float64) float64 {
-	if value == 0 {
-		return otherwise
-	}
-	return value
 }

@@ -49,57 +49,64 @@ func (w *writer) layers(do func(layer, place, inputs, in, out int)) {
 	do(1, w.p.w2, m.second(), m.Hidden[0], m.Hidden[1])
 }
 
-// Numbers of a layer's arrays, from six times its number on.
+// What a layer has arrays of.
 const (
-	weight = iota
-	weightM
-	weightV
-	bias
-	biasM
-	biasV
-	arrays
+	weights = iota
+	biases
 )
 
-// state and after are the addresses of a layer's array, as input and as output.
-func (w *writer) state(layer, array int) ptx.Value { return w.Input(inStates + arrays*layer + array) }
-func (w *writer) after(layer, array int) ptx.Value { return w.Output(arrays*layer + array) }
+// before and after are the addresses of a layer's arrays, as input and as output: number 0
+// is what they are of, the others are its moments.
+func (w *writer) before(layer, of, array int) ptx.Value {
+	return w.Input(inStates + w.m.arrays()*(2*layer+of) + array)
+}
+
+func (w *writer) after(layer, of, array int) ptx.Value {
+	return w.Output(w.m.arrays()*(2*layer+of) + array)
+}
 
 // load takes the state, and tells the groups what they share of it.
 func (w *writer) load() {
 	m := w.m
 	w.layers(func(layer, place, inputs, in, out int) {
-		s := &w.moments[layer]
-		s.m, s.v = make([]ptx.Value, 32), make([]ptx.Value, 32)
-		first, second := w.state(layer, weightM), w.state(layer, weightV)
-		w.elements(inputs, in, out, func(i int, at, exists ptx.Value) {
-			s.m[i], s.v[i] = first.At(at, 4).LoadIf(exists, 0).Float(), second.At(at, 4).LoadIf(exists, 0).Float()
-		})
-		from := w.state(layer, weight)
-		w.weights(place, inputs, in, out, func(shared, at, exists ptx.Value) {
-			shared.Store(0, from.At(at, 4).LoadIf(exists, 0))
-		})
-	})
-	w.biases = moment{w.Var(0.0), w.Var(0.0), w.Var(0.0)}
-	w.bias(func(layer int, i, at, exists ptx.Value) {
-		for k, to := range []ptx.Value{w.biases.w, w.biases.m, w.biases.v} {
-			w.Set(to, w.state(layer, bias+k).At(at, 4).LoadIf(exists, 0).Float())
+		var from []ptx.Value
+		for k := range m.arrays() - 1 {
+			w.moments[layer] = append(w.moments[layer], make([]ptx.Value, 32))
+			from = append(from, w.before(layer, weights, 1+k))
 		}
-		w.publish([]int{w.s.b1, w.s.b2}[layer], w.U32(0), 0, i, w.biases.w)
+		if len(from) > 0 {
+			w.elements(inputs, in, out, func(i int, at, exists ptx.Value) {
+				for k, moments := range w.moments[layer] {
+					moments[i] = from[k].At(at, 4).LoadIf(exists, 0).Float()
+				}
+			})
+		}
+		first := w.before(layer, weights, 0)
+		w.weights(place, inputs, in, out, func(shared, at, exists ptx.Value) {
+			shared.Store(0, first.At(at, 4).LoadIf(exists, 0))
+		})
 	})
-	w.last = moment{w.Var(0.0), w.Var(0.0), w.Var(0.0)}
+	w.biases = w.nothing()
+	w.bias(func(layer int, i, at, exists ptx.Value) {
+		for k, to := range w.biases {
+			w.Set(to, w.before(layer, biases, k).At(at, 4).LoadIf(exists, 0).Float())
+		}
+		w.publish([]int{w.s.b1, w.s.b2}[layer], w.U32(0), 0, i, w.biases[0])
+	})
+	w.last = w.nothing()
 	w.rows(func(q int, at, exists ptx.Value) {
-		s := moment{w.Var(0.0), w.Var(0.0), w.Var(0.0)}
-		for k, to := range []ptx.Value{s.w, s.m, s.v} {
-			w.Set(to, w.state(2, weight+k).At(at, 4).LoadIf(exists, 0).Float())
+		s := w.nothing()
+		for k, to := range s {
+			w.Set(to, w.before(2, weights, k).At(at, 4).LoadIf(exists, 0).Float())
 		}
 		w.small = append(w.small, s)
-		w.If(w.lane.Less(m.Classes), func() { w.publish(w.s.w3, w.lane.Mul(m.stride()), 8*q, w.warp, s.w) })
+		w.If(w.lane.Less(m.Classes), func() { w.publish(w.s.w3, w.lane.Mul(m.stride()), 8*q, w.warp, s[0]) })
 	})
 	class := w.lane.Less(m.Classes)
-	for k, to := range []ptx.Value{w.last.w, w.last.m, w.last.v} {
-		w.Set(to, w.state(2, bias+k).At(w.lane, 4).LoadIf(class, 0).Float())
+	for k, to := range w.last {
+		w.Set(to, w.before(2, biases, k).At(w.lane, 4).LoadIf(class, 0).Float())
 	}
-	w.If(w.thread.Less(m.Classes), func() { w.Shared(w.p.b3).At(w.thread, 4).Store(0, w.last.w) })
+	w.If(w.thread.Less(m.Classes), func() { w.Shared(w.p.b3).At(w.thread, 4).Store(0, w.last[0]) })
 }
 
 // bias calls do for the biases of either large layer, by the threads that keep them.
@@ -126,29 +133,35 @@ func (w *writer) rows(do func(q int, at, exists ptx.Value)) {
 func (w *writer) save() {
 	m := w.m
 	w.layers(func(layer, place, inputs, in, out int) {
-		first, second := w.after(layer, weightM), w.after(layer, weightV)
-		w.elements(inputs, in, out, func(i int, at, exists ptx.Value) {
-			first.At(at, 4).StoreIf(exists, 0, w.moments[layer].m[i])
-			second.At(at, 4).StoreIf(exists, 0, w.moments[layer].v[i])
-		})
-		to := w.after(layer, weight)
+		var after []ptx.Value
+		for k := range w.moments[layer] {
+			after = append(after, w.after(layer, weights, 1+k))
+		}
+		if len(after) > 0 {
+			w.elements(inputs, in, out, func(i int, at, exists ptx.Value) {
+				for k, moments := range w.moments[layer] {
+					after[k].At(at, 4).StoreIf(exists, 0, moments[i])
+				}
+			})
+		}
+		to := w.after(layer, weights, 0)
 		w.weights(place, inputs, in, out, func(shared, at, exists ptx.Value) {
 			to.At(at, 4).StoreIf(exists, 0, shared.Load(0))
 		})
 	})
 	w.bias(func(layer int, i, at, exists ptx.Value) {
-		for k, x := range []ptx.Value{w.biases.w, w.biases.m, w.biases.v} {
-			w.after(layer, bias+k).At(at, 4).StoreIf(exists, 0, x)
+		for k, x := range w.biases {
+			w.after(layer, biases, k).At(at, 4).StoreIf(exists, 0, x)
 		}
 	})
 	w.rows(func(q int, at, exists ptx.Value) {
-		for k, x := range []ptx.Value{w.small[q].w, w.small[q].m, w.small[q].v} {
-			w.after(2, weight+k).At(at, 4).StoreIf(exists, 0, x)
+		for k, x := range w.small[q] {
+			w.after(2, weights, k).At(at, 4).StoreIf(exists, 0, x)
 		}
 	})
 	first := w.thread.Less(m.Classes).And(w.slice.Add(w.group).Equal(0))
-	for k, x := range []ptx.Value{w.last.w, w.last.m, w.last.v} {
-		w.after(2, bias+k).At(w.thread, 4).StoreIf(first, 0, x)
+	for k, x := range w.last {
+		w.after(2, biases, k).At(w.thread, 4).StoreIf(first, 0, x)
 	}
 }
 

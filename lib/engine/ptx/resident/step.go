@@ -282,7 +282,7 @@ func (w *writer) takeHead() {
 	})
 }
 
-// updateHead is a step of Adam on this block's rows of the last layer's weights, and on
+// updateHead is a step on this block's rows of the last layer's weights, and on
 // its biases, which every block keeps. Each half of a warp adds up half of the batch.
 func (w *writer) updateHead() {
 	m := w.m
@@ -321,12 +321,12 @@ func (w *writer) updateHead() {
 	}
 	w.If(w.lane.Less(m.Classes), func() {
 		for q, s := range w.small {
-			w.Set(s.w, w.adam(s.w, s.m, s.v, sums[q]))
-			w.publish(w.s.w3, w.lane.Mul(m.stride()), 8*q, w.warp, s.w)
+			w.follow(s, sums[q])
+			w.publish(w.s.w3, w.lane.Mul(m.stride()), 8*q, w.warp, s[0])
 		}
-		w.Set(w.last.w, w.adam(w.last.w, w.last.m, w.last.v, sums[n]))
+		w.follow(w.last, sums[n])
 	})
-	w.If(w.thread.Less(m.Classes), func() { w.Shared(w.p.b3).At(w.thread, 4).Store(0, w.last.w) })
+	w.If(w.thread.Less(m.Classes), func() { w.Shared(w.p.b3).At(w.thread, 4).Store(0, w.last[0]) })
 }
 
 // publish stores a weight of the block's own outputs where its group finds it.
@@ -334,7 +334,7 @@ func (w *writer) publish(place int, before ptx.Value, add int, i, weight ptx.Val
 	w.at(place, before.Add(w.group.Mul(wide)).Add(w.slice.Mul(w.m.own())).Add(i)).Store(4*add, weight)
 }
 
-// updateBias is a step of Adam on the biases of this block's own outputs, by the threads
+// updateBias is a step on the biases of this block's own outputs, by the threads
 // from first on.
 func (w *writer) updateBias(first, place int) {
 	i := w.thread.Sub(first)
@@ -344,8 +344,8 @@ func (w *writer) updateBias(first, place int) {
 		for k := 1; k < 16; k++ {
 			sum = sum.Add(from.Load(4 * wide * k).Float())
 		}
-		w.Set(w.biases.w, w.adam(w.biases.w, w.biases.m, w.biases.v, sum))
-		w.publish(place, w.U32(0), 0, i, w.biases.w)
+		w.follow(w.biases, sum)
+		w.publish(place, w.U32(0), 0, i, w.biases[0])
 	})
 }
 

@@ -21,19 +21,27 @@ type writer struct {
 	mine    ptx.Value // whether it is the thread's to store
 	element ptx.Value // address of the element in the first array of the scratch
 
-	moments [2]moments
-	small   []moment // of the last layer: rows of the block's own, a class to a lane
-	biases  moment   // of the first layer by the first threads, of the second by those from 64 on
-	last    moment   // the last layer's biases, a class to a lane of the first warp
+	moments [2]moments // of the large layers
+	small   []state    // of the last layer: rows of the block's own, a class to a lane
+	biases  state      // of the first layer by the first threads, of the second by those from 64 on
+	last    state      // the last layer's biases, a class to a lane of the first warp
 
 	pace, epsilon ptx.Value // of this step
 }
 
-// moments are a large layer's, a thread's 32 elements of each.
-type moments struct{ m, v []ptx.Value }
+// moments are a large layer's: of each kind a thread's 32 elements.
+type moments [][]ptx.Value
 
-// moment is one weight and its moments.
-type moment struct{ w, m, v ptx.Value }
+// state is one weight and its moments.
+type state []ptx.Value
+
+// nothing is a state that is to be set.
+func (w *writer) nothing() (s state) {
+	for range w.m.arrays() {
+		s = append(s, w.Var(0.0))
+	}
+	return s
+}
 
 func newWriter(b *ptx.Block, m MLP) *writer {
 	w := &writer{Block: b, m: m, p: m.places(), s: m.scratch()}
