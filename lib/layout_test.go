@@ -30,7 +30,7 @@ lib/engine/triton/emulate: lib/engine/triton                      runs a kernel'
 lib/engine/triton/kernels: lib/engine/triton                      each is a page that writes one kernel
 lib/engine/ptx: lib/engine/hlo                                    kernels that Triton has no words for
 lib/engine/ptx/emulate: lib/engine/ptx                            runs such a kernel's text on the host, for tests
-lib/engine/ptx/resident: lib/engine/ptx                           a net's steps as one kernel
+lib/engine/ptx/resident: lib/engine/ptx, lib/engine/triton/kernels  a net's steps as one kernel; rules are those of kernels
 lib/engine/ptx/convolution: lib/engine/ptx, lib/engine/triton/kernels  convolutions with an image to a block; sizes and activations are those of kernels
 lib/fused: lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/ptx/resident, lib/engine/triton, lib/engine/triton/kernels, lib/models  where graphs call kernels, beside plain forms
 lib/fused/tiling: lib/fused, lib/engine/hlo, lib/engine/ptx/convolution, lib/engine/triton/kernels, lib/engine/wire, lib/session  tries kernels where they will run, and keeps what is best
