@@ -284,7 +284,7 @@ func (t *trace) ops() fused.Ops {
 	if t.net.config.Kernels == plainOps {
 		return fused.Ops{}
 	}
-	return fused.Ops{Builder: t.w.builder, Choose: t.net.tilings().Choose, Resident: t.net.hopper()}
+	return fused.Ops{Builder: t.w.builder, Choose: t.net.tilings().Choose, Images: t.net.hopper()}
 }
 
 // follow is a step as a plan's train writes it: variables and moments after it.

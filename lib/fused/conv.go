@@ -139,14 +139,14 @@ func (o Ops) ConvBack(c Convolution, d, winner, w, x *Node, before kernels.Act) 
 
 // image and imageBack choose the kernels that have an image in shared memory each.
 func (o Ops) image(k convolution.Conv, x *Node) (chosen convolution.Conv, is bool) {
-	if !o.Resident || !o.computes(x) || !k.Fits() {
+	if !o.Images || !o.computes(x) || !k.Fits() {
 		return k, false
 	}
 	return choose(o, k)
 }
 
 func (o Ops) imageBack(k convolution.Back, x, d *Node) (chosen convolution.Back, is bool) {
-	if !o.Resident || !o.computes(x) || !o.computes(d) || !k.Fits() {
+	if !o.Images || !o.computes(x) || !o.computes(d) || !k.Fits() {
 		return k, false
 	}
 	return choose(o, k)

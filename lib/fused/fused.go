@@ -17,7 +17,7 @@
 // of weights is to become their update on the spot; a [Plan] writes such a step
 // for a net of package models. A small net with the mean squared error has a
 // [Whole]: one kernel both ways, and one for the update. Many steps of a large
-// multilayer perceptron are a [Resident], one kernel. With Ops.Resident a convolution
+// multilayer perceptron are a [Resident], one kernel. With Ops.Images a convolution
 // of several channels is a kernel there and one back that have an image in each
 // processor's shared memory ([Ops.ConvBack]).
 //
@@ -52,9 +52,9 @@ type Ops struct {
 	// Compute is what factors of products are rounded to: float32, which is
 	// TF32 on a GPU, or BFloat16. Default: float32.
 	Compute dtypes.DType
-	// Resident says that the device has what kernels of package ptx want, which keep
-	// images in its processors' shared memory: compute capability 9.0.
-	Resident bool
+	// Images says that the device has what the kernels of package convolution want, which
+	// keep images in its processors' shared memory: compute capability 9.0.
+	Images bool
 	// Choose returns an op with the tiling to use, or nil where the plain form is
 	// faster. Default: Usual.
 	Choose func(op kernels.Op) kernels.Op

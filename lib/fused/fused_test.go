@@ -363,7 +363,7 @@ func TestPlan(t *testing.T) {
 			const n = 5
 			o, limit := Ops{}, 1e-4
 			if net.Name == images.Name {
-				o.Resident, limit = true, 2e-3
+				o.Images, limit = true, 2e-3
 			}
 			plan, err := NewPlan(net)
 			if err != nil {
@@ -420,7 +420,7 @@ func TestPlan(t *testing.T) {
 			})
 			plain := plainly(t, in, func(in []*Node) []*Node { return fusedly(Ops{}, in) })
 			got, ran := emulated(t, o, in, fusedly)
-			if len(ran) == 0 || o.Resident && !slices.Contains(ran, "image_conv_back_relu") {
+			if len(ran) == 0 || o.Images && !slices.Contains(ran, "image_conv_back_relu") {
 				t.Errorf("got kernels %q, want some, and those of images", ran)
 			}
 			for i := range want {

@@ -21,7 +21,7 @@ func half(brain bool) dtypes.DType {
 func images(f Form) Form {
 	build := f.Build
 	f.Build = func(o fused.Ops, in []*Node) []*Node {
-		o.Resident = true
+		o.Images = true
 		return build(o, in)
 	}
 	return f

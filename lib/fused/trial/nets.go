@@ -98,7 +98,7 @@ func step(net models.Net, n int, rule kernels.Rule, bf16 bool) operation {
 		return append(out, AddScalar(in[state], 1), row)
 	}
 	c.Build = func(o fused.Ops, in []*Node) []*Node {
-		o.Resident = o.Choose == nil // not where products are to be exact, nor where tilings are compared
+		o.Images = o.Choose == nil // not where products are to be exact, nor where tilings are compared
 		x, labels := batch(in, kind(o.Compute == dtypes.BFloat16))
 		states, row := plan.Train(fused.Step{
 			Ops: o, Rule: rule, Rate: in[state+4], T: in[state], X: x, Labels: labels,
