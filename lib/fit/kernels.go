@@ -29,8 +29,8 @@ import (
 // TF32, with BF16 too.
 //
 // Convolutions of 6 channels or more, of batches of more than 40 images that have room
-// in a processor's shared memory, are one kernel there and one back on such a device. It
-// rounds factors to Float16, which has TF32's digits, with a scale for each image.
+// in a processor's shared memory, are one kernel there and one back on such a device. They
+// round factors to Float16, which has TF32's digits, with a scale for each image.
 //
 // Nets with batch norm or with an LSTM have no plan either, but kernels for these
 // layers: two each way for a norm, with the activation and a residual block's sum in

@@ -37,15 +37,16 @@ func (c Convolution) geometry(x, w *Node) kernels.Geometry {
 // which place of its window each maximum was at: winner, like y, uint8, 0 to 3.
 func (o Ops) Conv(c Convolution, x, w, bias *Node) (y, winner *Node) {
 	g := c.geometry(x, w)
-	if k, is := o.image(convolution.Conv{Geometry: g, Act: c.Act, Brain: o.brain()}, x); is {
-		got := o.call(k.Kernel(), x, w, bias)
-		return got[0], append(got, nil)[1]
+	var got []*Node
+	if k, is := image(o, convolution.Conv{Geometry: g, Act: c.Act, Brain: o.brain()}, x); is {
+		got = o.call(k.Kernel(), x, w, bias)
+	} else if op, is := choose(o, kernels.Conv{Geometry: g, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: c.Act}); is {
+		got = o.call(op.Kernel(), x, w, bias)
 	}
-	if op, is := choose(o, kernels.Conv{Geometry: g, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: c.Act}); is {
-		got := o.call(op.Kernel(), x, w, bias)
-		if c.Pool {
-			return got[0], got[1]
-		}
+	switch len(got) {
+	case 2:
+		return got[0], got[1]
+	case 1:
 		return got[0], nil
 	}
 	y = Add(c.convolve(to(x, o.Compute), to(w, o.Compute)), ExpandLeftToRank(to(bias, o.Compute), 4))
@@ -125,7 +126,7 @@ func (o Ops) ConvInput(c Convolution, d, winner, w, x *Node, before kernels.Act)
 // ConvBack is ConvInput and the gradient of the weights and biases, in parts for
 // ConvUpdate, in one kernel; parts are nil where there is none for it.
 func (o Ops) ConvBack(c Convolution, d, winner, w, x *Node, before kernels.Act) (below, parts *Node) {
-	k, is := o.imageBack(convolution.Back{Geometry: c.geometry(x, w), Act: before, Brain: o.brain()}, x, d)
+	k, is := image(o, convolution.Back{Geometry: c.geometry(x, w), Act: before, Brain: o.brain()}, x, d)
 	if !is {
 		return nil, nil
 	}
@@ -137,23 +138,22 @@ func (o Ops) ConvBack(c Convolution, d, winner, w, x *Node, before kernels.Act) 
 	return got[0], got[1]
 }
 
-// image and imageBack choose the kernels that have an image in shared memory each.
-func (o Ops) image(k convolution.Conv, x *Node) (chosen convolution.Conv, is bool) {
-	if !o.Images || !o.computes(x) || !k.Fits() {
-		return k, false
+// image chooses a kernel that has an image in shared memory each, for arrays that are of
+// Compute's type.
+func image[K interface {
+	kernels.Op
+	Fits() bool
+}](o Ops, k K, arrays ...*Node) (chosen K, is bool) {
+	for _, a := range arrays {
+		if a.DType() != or32(o.Compute) {
+			return chosen, false
+		}
+	}
+	if !o.Images || !k.Fits() {
+		return chosen, false
 	}
 	return choose(o, k)
 }
-
-func (o Ops) imageBack(k convolution.Back, x, d *Node) (chosen convolution.Back, is bool) {
-	if !o.Images || !o.computes(x) || !o.computes(d) || !k.Fits() {
-		return k, false
-	}
-	return choose(o, k)
-}
-
-// computes says whether x is of Compute's type.
-func (o Ops) computes(x *Node) bool { return x.DType() == or32(o.Compute) }
 
 // brain says whether factors are BFloat16.
 func (o Ops) brain() bool { return or32(o.Compute) == dtypes.BFloat16 }

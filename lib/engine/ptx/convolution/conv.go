@@ -153,7 +153,7 @@ func (w convWriter) store(result, out, in ptx.Value, sums, bias []ptx.Value) {
 	for e, sum := range sums {
 		y = append(y, w.act(w.unscaled(sum, ofImage, ofWeights).Add(bias[e])))
 	}
-	to := w.Output(0).At(w.at(result, out), w.writer.k.bytes())
+	to := w.Output(0).At(w.at(result, out), w.f.bytes())
 	if w.k.Brain {
 		to.StoreIf(in, 0, w.Halves(dtypes.BFloat16, y[0], y[1]))
 	} else {

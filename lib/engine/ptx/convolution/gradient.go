@@ -9,8 +9,8 @@ import (
 
 // gradients loads the gradient and its winners.
 func (w backWriter) gradients() (l loaded, winners []ptx.Value) {
-	n := w.writer.k.gradient()
-	l = w.vectors(w.Input(2).At(w.number.Mul(n), 4*w.writer.k.bytes()), n, 4, w.k.Brain)
+	n := w.f.gradient()
+	l = w.vectors(w.Input(2).At(w.number.Mul(n), 4*w.f.bytes()), n, 4, w.k.Brain)
 	if w.k.Pool {
 		from := w.Input(3).At(w.number.Mul(n), 4)
 		for _, i := range l.index {
@@ -56,7 +56,7 @@ func (w backWriter) putGradients(gs loaded, winners []ptx.Value, scale ptx.Value
 
 // part is the address of a number of the image's part.
 func (w backWriter) part(number, out ptx.Value) ptx.Value {
-	return w.Output(1).At(w.number.Mul(w.writer.k.taps()+1).Add(number).Mul(w.k.Out).Add(out), 4)
+	return w.Output(1).At(w.number.Mul(w.f.taps()+1).Add(number).Mul(w.k.Out).Add(out), 4)
 }
 
 // biases stores the gradient of the biases: a thread's vectors are all of the same four
@@ -69,7 +69,7 @@ func (w backWriter) biases() {
 		for n := range threads / each {
 			w.Set(sum, sum.Add(at.Load(16*each*n).Float()))
 		}
-		w.part(w.U32(w.writer.k.taps()), w.thread).Store(0, sum)
+		w.part(w.U32(w.f.taps()), w.thread).Store(0, sum)
 	})
 }
 
@@ -181,7 +181,7 @@ func (w backWriter) pixels() {
 
 // pixel stores the thread's channels of a pixel, taken through the activation.
 func (w backWriter) pixel(pixel ptx.Value, sums [][]ptx.Value, half int) {
-	k, bytes := w.k, w.writer.k.bytes()
+	k, bytes := w.k, w.f.bytes()
 	first := w.four.Shl(1)
 	at := w.number.Mul(k.Height * k.Width).Add(pixel).Mul(k.In).Add(first)
 	from, to := w.Input(0).At(at, bytes), w.Output(0).At(at, bytes)

@@ -145,7 +145,7 @@ func divide(rows, columns, each int) (best split) {
 // writer writes a kernel.
 type writer struct {
 	*ptx.Block
-	k                 form
+	f                 form
 	p                 places
 	thread, lane      ptx.Value
 	warp, number      ptx.Value // number is the image's
@@ -156,8 +156,8 @@ type writer struct {
 	above   bool         // numbers of the image that are above 0 are not rounded to 0
 }
 
-func newWriter(b *ptx.Block, k form, p places) *writer {
-	w := &writer{Block: b, k: k, p: p, thread: b.ThreadID(), number: b.BlockID()}
+func newWriter(b *ptx.Block, f form, p places) *writer {
+	w := &writer{Block: b, f: f, p: p, thread: b.ThreadID(), number: b.BlockID()}
 	w.lane, w.warp = w.thread.And(31), w.thread.Shr(5)
 	w.low, w.middle, w.high = w.lane.And(7), w.lane.Shr(3).And(1), w.lane.Shr(4)
 	w.quad, w.four = w.lane.Shr(2), w.lane.And(3)

@@ -86,7 +86,7 @@ func scaled(numbers []ptx.Value, scale ptx.Value) []ptx.Value {
 // load brings image and weights into shared memory, and a gradient that the thread has
 // loaded, if there is one: store does that, with the gradient's scale.
 func (w *writer) load(gradient loaded, store func(scale ptx.Value)) {
-	k, p := w.k, w.p
+	k, p := w.f, w.p
 	all := [3]loaded{w.vectors(w.Input(0).At(w.number.Mul(k.image()), k.bytes()*k.vector()), k.image(), k.vector(), k.Brain),
 		w.vectors(w.Input(1), k.weights(), 4, false), gradient}
 	zero := w.Var(0)
@@ -156,7 +156,7 @@ func (w *writer) sums(rows, columns int) (s [][][]ptx.Value) {
 
 // half is the type of factors.
 func (w *writer) half() dtypes.DType {
-	if w.k.Brain {
+	if w.f.Brain {
 		return dtypes.BFloat16
 	}
 	return dtypes.Float16
@@ -180,7 +180,7 @@ func (w *writer) pairs(from ptx.Value, offset int) [][]ptx.Value {
 
 // unscaled takes the scales of two factors from a sum.
 func (w *writer) unscaled(sum ptx.Value, a, b int) ptx.Value {
-	if w.k.Brain {
+	if w.f.Brain {
 		return sum
 	}
 	return sum.Mul(w.unscale[a]).Mul(w.unscale[b])

@@ -60,8 +60,8 @@ func extreme(x, y float32, larger bool) float32 {
 // dot is mma.m16n8k8 for .tf32: thread 4g+t has the elements that ptx.Block.Dot
 // says. Factors are cut, the sum is rounded at the end.
 func (w *warp) dot(in *instruction) {
-	var x [16][8]float64
-	var y [8][8]float64 // by columns
+	var x [16][16]float64
+	var y [8][16]float64 // by columns
 	cut := func(i int, lane int) float64 {
 		return float64(math.Float32frombits(w.row(in.at[i])[lane] &^ (1<<13 - 1)))
 	}
@@ -70,21 +70,21 @@ func (w *warp) dot(in *instruction) {
 		x[g][t], x[g+8][t], x[g][t+4], x[g+8][t+4] = cut(4, lane), cut(5, lane), cut(6, lane), cut(7, lane)
 		y[g][t], y[g][t+4] = cut(8, lane), cut(9, lane)
 	}
-	w.add(in, func(row, column int) (sum float64) {
-		for k := range x[row] {
-			sum += x[row][k] * y[column][k]
-		}
-		return sum
-	})
+	w.add(in, 8, &x, &y)
 }
 
-// add adds to the sums of an instruction of package ptx's Dot and DotHalves.
-func (w *warp) add(in *instruction, product func(row, column int) float64) {
+// add adds the product of factors of such a depth to the sums of an instruction of package
+// ptx's Dot and DotHalves. It is rounded once, at the end.
+func (w *warp) add(in *instruction, depth int, x *[16][16]float64, y *[8][16]float64) {
 	var out [4][lanes]uint32
 	for i := range out {
 		sum := w.row(in.at[10+i])
 		for lane := range lanes {
-			v := float64(math.Float32frombits(sum[lane])) + product(lane/4+i/2*8, lane%4*2+i%2)
+			row, column := x[lane/4+i/2*8][:depth], &y[lane%4*2+i%2]
+			v := float64(math.Float32frombits(sum[lane]))
+			for k := range row {
+				v += row[k] * column[k]
+			}
 			out[i][lane] = math.Float32bits(float32(v))
 		}
 	}
@@ -113,12 +113,7 @@ func (w *warp) dotHalves(in *instruction) {
 		y[g][t], y[g][t+1] = pair(8, lane)
 		y[g][t+8], y[g][t+9] = pair(9, lane)
 	}
-	w.add(in, func(row, column int) (sum float64) {
-		for k := range x[row] {
-			sum += x[row][k] * y[column][k]
-		}
-		return sum
-	})
+	w.add(in, 16, &x, &y)
 }
 
 // half rounds the float32 of these bits to 16 bits of IEEE's. FromFloat32 of GoMLX's

@@ -199,4 +199,3 @@ func TestDivision(t *testing.T) {
 		}
 	}
 }
-

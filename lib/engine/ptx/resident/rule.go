@@ -1,6 +1,8 @@
 package resident
 
 import (
+	"cmp"
+
 	"gaiden/lib/engine/ptx"
 	"gaiden/lib/engine/triton/kernels"
 )
@@ -40,7 +42,7 @@ func decay(g, weight ptx.Value, rate float64) ptx.Value {
 // adam is m/(√v + ε) with what is the same for all in pace and epsilon (Kingma and Ba,
 // 2014).
 func (w *writer) adam(r kernels.Adam, weight, m, v, g ptx.Value) ptx.Value {
-	beta1, beta2 := or(r.Beta1, 0.9), or(r.Beta2, 0.999)
+	beta1, beta2 := cmp.Or(r.Beta1, 0.9), cmp.Or(r.Beta2, 0.999)
 	w.Set(m, m.FMA(beta1, g.Mul(1-beta1)))
 	w.Set(v, v.FMA(beta2, g.Mul(g).Mul(1-beta2)))
 	return root(v).Add(w.epsilon).Reciprocal().FMA(m.Mul(w.pace).Mul(-1), weight)
@@ -62,7 +64,7 @@ func (w *writer) sgd(r kernels.SGD, weight ptx.Value, moments []ptx.Value, g ptx
 
 // adaDelta keeps the means of squares of gradients and of updates (Zeiler, 2012).
 func (w *writer) adaDelta(r kernels.AdaDelta, weight, gradients, updates, g ptx.Value) ptx.Value {
-	rho, epsilon := or(r.Rho, 0.9), or(r.Epsilon, 1e-6)
+	rho, epsilon := cmp.Or(r.Rho, 0.9), cmp.Or(r.Epsilon, 1e-6)
 	w.Set(gradients, gradients.FMA(rho, g.Mul(g).Mul(1-rho)))
 	update := root(updates.Add(epsilon).Mul(gradients.Add(epsilon).Reciprocal())).Mul(g)
 	w.Set(updates, updates.FMA(rho, update.Mul(update).Mul(1-rho)))
@@ -71,10 +73,3 @@ func (w *writer) adaDelta(r kernels.AdaDelta, weight, gradients, updates, g ptx.
 
 // root is √x, and 0 of 0.
 func root(x ptx.Value) ptx.Value { return x.Mul(x.Max(1e-37).Rsqrt()) }
-
-func or(value, otherwise float64) float64 {
-	if value == 0 {
-		return otherwise
-	}
-	return value
-}
