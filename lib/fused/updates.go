@@ -48,7 +48,9 @@ func (u *updates) conv(q part, x, d, winner, parts *Node) {
 		parts = o.convParts(q.convolution(), x, d, winner, w[0])
 	}
 	if parts == nil {
-		w, b = o.ConvUpdate(q.convolution(), x, d, winner, nil, w, b, s.Rule, s.Rate, s.T)
+		plain := o
+		plain.Plain = true
+		w, b = plain.ConvUpdate(q.convolution(), x, d, winner, nil, w, b, s.Rule, s.Rate, s.T)
 		u.done(names, append(w, b...))
 		return
 	}

@@ -155,7 +155,7 @@ func TestFits(t *testing.T) {
 	for name, change := range map[string]func(f *form){
 		"no images": func(f *form) { f.Batch = 0 }, "odd channels": func(f *form) { f.In = 33 }, "results of six channels": func(f *form) { f.Out = 6 },
 		"too large": func(f *form) { f.Height = 100 }, "padding of a kernel": func(f *form) { f.Pad = 3 }, "smaller than a kernel": func(f *form) { f.Width = 2 },
-		"threads of different channels": func(f *form) { f.Out = 20 },
+		"more numbers than 31 bits count": func(f *form) { f.Batch = 100_000 }, "threads of different channels": func(f *form) { f.Out = 20 },
 	} {
 		f := good
 		change(&f)

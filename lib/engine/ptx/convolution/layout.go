@@ -1,6 +1,8 @@
 package convolution
 
 import (
+	"math"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
@@ -110,11 +112,13 @@ func (k form) vector() int {
 // loads is how many of n vectors a thread has.
 func loads(n int) int { return (n + threads - 1) / threads }
 
-// sound says whether these are sizes of a convolution that the kernels know.
+// sound says whether these are sizes of a convolution that the kernels know. They count
+// numbers of arrays in 32 bits.
 func (k form) sound() bool {
 	height, width := k.Result()
 	return k.Batch > 0 && height > 0 && width > 0 && k.Size > 0 && k.Pad >= 0 && k.Pad < k.Size &&
-		k.In > 0 && k.In%2 == 0 && k.Out > 0 && k.Out%4 == 0 && k.Out <= threads && threads%(k.Out/4) == 0
+		k.In > 0 && k.In%2 == 0 && k.Out > 0 && k.Out%4 == 0 && k.Out <= threads && threads%(k.Out/4) == 0 &&
+		k.Batch <= math.MaxInt32/max(k.Height*k.Width*k.In, height*width*k.Out, (k.taps()+1)*k.Out)
 }
 
 // split is how warps divide rows of matrices and columns of eight.
