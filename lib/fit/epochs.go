@@ -22,6 +22,9 @@ func (r *run) epochs() error {
 	}
 	r.prepare(&r.odd)
 	r.prepare(&r.tail)
+	if r.Validation != nil {
+		r.net.tester(r.Validation)
+	}
 	err := r.spread()
 	if err != nil {
 		return err
@@ -139,6 +142,10 @@ func (r *run) settle() {
 func (r *run) finish() error {
 	if r.Validation != nil {
 		if err := r.name(); err != nil {
+			return err
+		}
+		key, f := r.net.tester(r.Validation)
+		if _, err := r.wait(r.ctx, key, f); err != nil {
 			return err
 		}
 		r.tell("test")

@@ -30,14 +30,24 @@ func (n *Net) Test(ctx context.Context, s *Set) (*Score, error) {
 // learned: enough to keep a device busy, few enough for its memory.
 func (n *Net) portionOf(s *Set) int { return min(s.N, max(16, min(500, 2_000_000/s.size))) }
 
+// batchesOf is how many of those portions a set has.
+func (n *Net) batchesOf(s *Set) int {
+	size := n.portionOf(s)
+	return (s.N + size - 1) / size
+}
+
+// tester begins to make the program ready that tests the set.
+func (n *Net) tester(s *Set) (key string, f *future) {
+	size, single := n.portionOf(s), n.single
+	key = fmt.Sprintf("test/%s/%d/%d/%t", s.key(), s.N, size, single)
+	return key, n.prepare(key, func() (*hlo.Program, error) { return n.testProgram(s, size, n.batchesOf(s), single) }, nil)
+}
+
 // score tests the set, in chunks that ctx can come between.
 func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 	began := time.Now()
-	size := n.portionOf(s)
-	batches := (s.N + size - 1) / size
-	single := n.single
-	key := fmt.Sprintf("test/%s/%d/%d/%t", s.key(), s.N, size, single)
-	f := n.prepare(key, func() (*hlo.Program, error) { return n.testProgram(s, size, batches, single) }, nil)
+	batches, single := n.batchesOf(s), n.single
+	key, f := n.tester(s)
 	p, err := n.wait(ctx, key, f, alive)
 	if err != nil {
 		return nil, err

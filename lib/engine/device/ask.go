@@ -91,7 +91,7 @@ func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	case wire.Profile:
 		data, err := w.profile(a.Start)
 		if err != nil {
-			return nil, deviceError(wire.Unsupported, err)
+			return nil, w.deviceError(wire.Unsupported, "", err)
 		}
 		return &wire.AnswerBody{Data: data}, nil
 	}

@@ -289,7 +289,7 @@ const enoughAdvice = 4
 
 // fail answers request id with e.
 func (c *conn) fail(id uint32, e *wire.Error) error {
-	if e.Next != "" {
+	if e = c.w.explained(e); e.Next != "" {
 		c.mu.Lock()
 		if c.advice = append(c.advice, e); len(c.advice) > enoughAdvice {
 			c.advice = c.advice[1:]

@@ -37,6 +37,11 @@
 // without end once a minute, or more rarely where that would take more than a
 // hundredth of the time. Three are kept, and all that have names.
 //
+// A device may be lost while the worker lives: after a kernel that has left its
+// arrays CUDA refuses all that the process asks for. So after an error that may have
+// been its end each device is given four bytes to keep, and a worker that does not
+// get them back ends (doubt.go).
+//
 // Nothing on disk is trusted: programs and snapshots are checked by sums,
 // written beside their place and renamed, in directories that nobody else may
 // read. What is damaged is passed over: a program is compiled again, a

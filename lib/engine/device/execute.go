@@ -58,7 +58,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		c.disembark(cost)
 		c.landing.Broadcast()
 		c.giveBack(e, s)
-		why := c.late(p, deviceError(wire.ExecuteError, err))
+		why := c.late(p, w.deviceError(wire.ExecuteError, p.name, err))
 		c.poison(p, e, why)
 		c.watch(false) // what was left for this one
 	} else {

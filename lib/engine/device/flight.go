@@ -288,7 +288,7 @@ func (c *conn) settle(f *flight, err error) {
 		}
 		return
 	}
-	why := deviceError(wire.ExecuteError, err)
+	why := w.deviceError(wire.ExecuteError, f.program.name, err)
 	for i := range f.outputs {
 		f.outputs[i].err = why
 	}

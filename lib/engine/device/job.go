@@ -144,7 +144,7 @@ func (j *loop) run() {
 // job does.
 func (j *loop) turns() (wire.JobState, string, *wire.Error) {
 	if why := j.compile(); why != nil {
-		return wire.JobFailed, "", why
+		return j.failed(why)
 	}
 	period := max(1, j.body.Period)
 	for last := j.place.Turn / period; ; {
@@ -168,9 +168,18 @@ func (j *loop) turns() (wire.JobState, string, *wire.Error) {
 			}
 		}
 		if why := j.step(); why != nil {
-			return wire.JobFailed, "", why
+			return j.failed(why)
 		}
 	}
+}
+
+// failed is how the job ends for an error. Where the devices are lost it has not
+// ended: the next worker goes on with it, or finds that it is what loses them.
+func (j *loop) failed(why *wire.Error) (wire.JobState, string, *wire.Error) {
+	if j.w.lost() != nil {
+		return wire.JobRuns, "", nil
+	}
+	return wire.JobFailed, "", why
 }
 
 // clean deletes the names that only the job needs.

@@ -112,9 +112,7 @@ func (j *loop) read(s *wire.JobStep, e *wire.ExecuteBody, at wire.Place) ([]wire
 		w.unpin(a)
 		w.mu.Unlock()
 		if err != nil {
-			why := deviceError(wire.ExecuteError, err)
-			why.Program = j.used[s.Program].name
-			return nil, why
+			return nil, w.deviceError(wire.ExecuteError, j.used[s.Program].name, err)
 		}
 		entry := wire.JobEntry{Place: at, Name: r.Name, Values: numbers(a.typ, b[:a.bytes]), Time: time.Now()}
 		for k, v := range entry.Values {

@@ -163,7 +163,7 @@ func (w *Worker) build(p *program, b *wire.ProgramBody) *wire.Error {
 	exe, err := w.client.Compile(b.Text, opts)
 	p.took = time.Since(start)
 	if err != nil {
-		return deviceError(wire.CompileError, err)
+		return w.deviceError(wire.CompileError, p.name, err)
 	}
 	if n := exe.NumOutputs(); n != len(p.outputs) {
 		exe.Close()
@@ -382,14 +382,18 @@ func shapesOf(all []wire.Type) string {
 // of a processor's own memory than there is: an empty device has no more of it.
 const onChip = "Shared memory size limit exceeded"
 
-// deviceError makes an error of PJRT cross the socket; code is its class unless
-// the plugin says something more exact.
-func deviceError(code wire.Code, err error) *wire.Error {
+// deviceError makes an error of PJRT cross the socket, and has the devices tried
+// where it may have been their end; code is its class unless the plugin says
+// something more exact, and program the name of the one that failed, if one did.
+func (w *Worker) deviceError(code wire.Code, program string, err error) *wire.Error {
 	switch {
 	case errors.Is(err, pjrt.ErrOutOfMemory) && !strings.Contains(err.Error(), onChip):
 		code = wire.OutOfMemory
 	case errors.Is(err, pjrt.ErrUnimplemented):
 		code = wire.Unsupported
 	}
-	return wire.Errorf(code, "%v", err)
+	why := wire.Errorf(code, "%v", err)
+	why.Program = program
+	w.suspect(err, why)
+	return why
 }

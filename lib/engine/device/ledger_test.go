@@ -19,7 +19,7 @@ func TestDeviceError(t *testing.T) {
 		{pjrt.Error{Code: 12, Name: "UNIMPLEMENTED", Op: "compile", Message: "no such op"}, wire.Unsupported},
 		{pjrt.Error{Code: 13, Name: "INTERNAL", Op: "compile", Message: "ptxas failed"}, wire.CompileError},
 	} {
-		if got := deviceError(wire.CompileError, &tt.err); got.Code != tt.want || got.Text != tt.err.Error() {
+		if got := new(Worker).deviceError(wire.CompileError, "f", &tt.err); got.Code != tt.want || got.Text != tt.err.Error() || got.Program != "f" {
 			t.Errorf("%v: got %s: %s, want %s", &tt.err, got.Code, got.Text, tt.want)
 		}
 	}

@@ -265,7 +265,7 @@ func (w *Worker) one(s *space, src source, mem *[]byte) (*array, error) {
 	}
 	buf, err := w.client.Upload(data, dtype(src.typ.DType), src.typ.Dims, w.devices[src.device])
 	if err != nil {
-		return nil, deviceError(wire.Invalid, err)
+		return nil, w.deviceError(wire.Invalid, "", err)
 	}
 	x := &array{buf: buf, typ: src.typ, bytes: size, device: src.device, owner: s, saved: src.place, used: time.Now()}
 	w.mu.Lock()

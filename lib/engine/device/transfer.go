@@ -120,7 +120,7 @@ func (c *conn) upload(b *wire.UploadBody) error {
 			go done(nil)
 		}
 		if a.err = asError(failed); a.err.Code == wire.Internal {
-			a.err = deviceError(wire.Invalid, failed)
+			a.err = w.deviceError(wire.Invalid, "", failed)
 		}
 		if a.err.Code == wire.OutOfMemory && a.err.Next == "" {
 			c.outOfMemory(a.err, false)
@@ -194,13 +194,17 @@ func (c *conn) download(id uint32, b wire.DownloadBody) error {
 			win.unhold()
 		}
 		late := a.err // the program that made it has failed on the device
+		maker := ""
+		if a.flight != nil {
+			maker = a.flight.program.name
+		}
 		w.mu.Unlock()
 		switch {
 		case late != nil:
 			c.told(late)
 			c.fail(id, late)
 		case err != nil:
-			c.fail(id, deviceError(wire.ExecuteError, err))
+			c.fail(id, w.deviceError(wire.ExecuteError, maker, err))
 		case win != nil:
 			c.reply(id, nil)
 		default:
@@ -235,7 +239,7 @@ func (c *conn) copy(b wire.CopyBody) error {
 				buf, err = w.client.CopyToDevice(a.buf, w.devices[b.Device])
 			}
 			if n.buf = buf; err != nil {
-				n.buf, why = 0, deviceError(wire.ExecuteError, err)
+				n.buf, why = 0, w.deviceError(wire.ExecuteError, "", err)
 			}
 		}
 	}

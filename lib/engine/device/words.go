@@ -31,7 +31,7 @@ const (
 
 // crashLine begins what Go, the C++ library and XLA say when a process has to
 // end: what follows are stacks.
-var crashLine = regexp.MustCompile(`(?m)^(panic: |fatal error: |SIG[A-Z]+: |runtime: |F\d{4} |terminate called|.*Check failed: ).*$`)
+var crashLine = regexp.MustCompile(`(?m)^(panic: |fatal error: |SIG[A-Z]+: |runtime: |F\d{4} |terminate called|.*Check failed: |.*` + deviceLost + `).*$`)
 
 // Write never fails: a full disk must not end the worker.
 func (x *words) Write(b []byte) (int, error) {

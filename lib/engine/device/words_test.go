@@ -17,6 +17,7 @@ func TestWords(t *testing.T) {
 		{"panic", "hello\npanic: a fault\n\tmore\n\ngoroutine 1 [running]:\n" + long, "panic: a fault / more / goroutine 1 [running]:"},
 		{"signal in C", "SIGSEGV: segmentation violation\nPC=0x1 m=3\n" + long, "SIGSEGV: segmentation violation / PC=0x1 m=3 / goroutine 7 [running]:"},
 		{"check of XLA", "F0000 00:00:1 thunk.cc:12] Check failed: a == b\nSIGABRT: abort\n", "F0000 00:00:1 thunk.cc:12] Check failed: a == b / SIGABRT: abort"},
+		{"device lost", "E0000 noise\nmore\nsession: device lost: program f: pjrt: ready: INTERNAL\n", "session: device lost: program f: pjrt: ready: INTERNAL"},
 		{"no crash", "one\ntwo\nthree\nI0000 noise\nfour\n", "two / three / four"},
 		{"killed", "", ""},
 		{"killed at work", "2026-11-22 10:13:18 worker: space \"train\": 20 arrays are back\n", ""},

@@ -45,7 +45,9 @@ type Worker struct {
 	uid        int
 	started    time.Time
 	stopped    chan struct{}
-	once       sync.Once
+	once       sync.Once // closes stopped
+	fate       error     // what ends the worker, nil if it was asked to stop; written before stopped is closed
+	doubt      doubt
 
 	flags flags // that the plugin has been asked for
 
@@ -82,6 +84,7 @@ func (w *Worker) Open() error {
 	if w.Logf == nil {
 		w.Logf = func(string, ...any) {}
 	}
+	w.doubt.try = w.fourBytes
 	p, err := pjrt.Load(w.Plugin.Path)
 	if err != nil {
 		return wire.Errorf(wire.Unavailable, "%v", err).WithHint("gaiden doctor says what is there; GAIDEN_PLUGIN names another plugin")
@@ -106,7 +109,8 @@ func (w *Worker) Open() error {
 	return nil
 }
 
-// Run serves clients that come to l until Stop is asked for.
+// Run serves clients that come to l until Stop is asked for, or the devices are lost:
+// its error says of what.
 func (w *Worker) Run(l *net.UnixListener) error {
 	go func() {
 		<-w.stopped
@@ -116,7 +120,10 @@ func (w *Worker) Run(l *net.UnixListener) error {
 	for {
 		sock, err := l.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
-			w.stop() // where it was not the worker that closed the socket
+			if w.stop(); w.fate != nil { // stop: where it was not the worker that closed the socket
+				time.Sleep(grace)
+				return w.fate
+			}
 			w.finish()
 			return nil
 		}

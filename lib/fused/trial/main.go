@@ -10,7 +10,7 @@
 //	trial -texts DIR           # write the programs for CUDA, for sanitize.py; needs no session
 //	trial -tilings             # every tiling of each timed op, not only the default, and of a step's large layers
 //	trial -kernels             # what each kernel of a timed form takes
-//	trial -stuck               # a kernel that waits for what never comes: how it ends
+//	trial -stuck               # kernels that wait for what never comes, or leave their arrays: how they end
 //	trial -curves              # nets as package fit trains them, with fused kernels and without
 //	trial -curves -tune        # the same, with the tilings that Net.Tune finds
 //
@@ -65,7 +65,7 @@ func main() {
 	flag.BoolVar(&set.alone, "alone", false, "run kernels, and compare them with nothing")
 	flag.StringVar(&set.texts, "texts", "", "directory to write the programs of the compared cases into, and nothing else")
 	flag.BoolVar(&set.curves, "curves", false, "train nets, and nothing else")
-	flag.BoolVar(&set.stuck, "stuck", false, "run a kernel that waits for what never comes, and nothing else")
+	flag.BoolVar(&set.stuck, "stuck", false, "run kernels that wait for what never comes, or leave their arrays, and nothing else")
 	flag.BoolVar(&set.tune, "tune", false, "tune before training")
 	flag.IntVar(&set.epochs, "epochs", 5, "epochs of each curve")
 	flag.DurationVar(&set.budget, "budget", 9*time.Minute, "begin no case after so long")

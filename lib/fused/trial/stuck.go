@@ -27,9 +27,28 @@ func waiter() ptx.Kernel {
 	}}
 }
 
-// stuck runs a kernel that waits for what never comes. Its program has to end with an
-// error and not to hang, and the session to go on with what has a name.
+// stray is a kernel that writes where nothing is.
+func stray() ptx.Kernel {
+	one := shapes.Make(dtypes.Int32, 1)
+	return ptx.Kernel{Name: "stray", Blocks: 1, Threads: 32, Inputs: []shapes.Shape{one}, Outputs: []shapes.Shape{one}, Body: func(b *ptx.Block) {
+		b.Output(0).At(1<<30, 1<<14).Store(0, b.ThreadID()) // 16 TB away
+	}}
+}
+
+// stuck runs a kernel that waits for what never comes, and one that leaves its
+// arrays. Each program has to end with an error and not to hang, and the session to go
+// on with what has a name.
 func (d *desk) stuck() error {
+	for _, k := range []ptx.Kernel{waiter(), stray()} {
+		if err := d.astray(k); err != nil {
+			return fmt.Errorf("%s: %w", k.Name, err)
+		}
+	}
+	return nil
+}
+
+// astray runs a kernel that must not end well.
+func (d *desk) astray(k ptx.Kernel) error {
 	const name = "trial/kept"
 	kept := []float32{3, 1, 4, 1, 5}
 	a, err := d.s.Put(kept, f32(len(kept)), 0)
@@ -46,8 +65,8 @@ func (d *desk) stuck() error {
 	if err != nil {
 		return err
 	}
-	p, err := d.program("stuck", hlo.DefaultPrecision, []shapes.Shape{shapes.Make(dtypes.Int32, 1)}, func(b *hlo.Builder, in []*Node) []*Node {
-		return fused.Call(b, waiter(), in...)
+	p, err := d.program(k.Name, hlo.DefaultPrecision, []shapes.Shape{shapes.Make(dtypes.Int32, 1)}, func(b *hlo.Builder, in []*Node) []*Node {
+		return fused.Call(b, k, in...)
 	})
 	if err != nil {
 		return err
@@ -60,9 +79,9 @@ func (d *desk) stuck() error {
 		}
 		return out[0].Values(make([]int32, 1))
 	})
-	fmt.Printf("after %.1f s: %v\n", time.Since(began).Seconds(), err)
+	fmt.Printf("%s: after %.1f s: %v\n", k.Name, time.Since(began).Seconds(), err)
 	if err == nil {
-		return errors.New("the kernel that waits has ended as if it had not")
+		return errors.New("it has ended as if nothing had been")
 	}
 	if !errors.Is(err, wire.Lost) { // the device may be of no use any more
 		if err := d.open(); err != nil {
