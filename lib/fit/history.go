@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -28,7 +29,16 @@ func (s Score) String() string {
 	if !s.Labels {
 		return fmt.Sprintf("loss %.6g", s.Loss)
 	}
-	return fmt.Sprintf("loss %.4f, accuracy %.2f %% (%d/%d)", s.Loss, 100*s.Accuracy(), s.Right, s.N)
+	return fmt.Sprintf("loss %s, accuracy %.2f %% (%d/%d)", s.LossString(), 100*s.Accuracy(), s.Right, s.N)
+}
+
+// LossString is the loss with four places, or with as many digits where it is so large
+// that the net is lost.
+func (s Score) LossString() string {
+	if math.Abs(s.Loss) >= 1e6 {
+		return fmt.Sprintf("%.4g", s.Loss)
+	}
+	return fmt.Sprintf("%.4f", s.Loss)
 }
 
 // Epoch is one line of a History.
@@ -127,7 +137,7 @@ func (p Progress) String() string {
 	if p.Phase == "compile" {
 		return s + fmt.Sprintf(" compiling %.1fs", p.Elapsed.Seconds())
 	}
-	s += fmt.Sprintf(" step %d/%d loss %.4f", p.Step, p.Steps, p.Loss)
+	s += fmt.Sprintf(" step %d/%d loss %s", p.Step, p.Steps, Score{Loss: p.Loss}.LossString())
 	if p.Labels {
 		s += fmt.Sprintf(" accuracy %.1f %%", 100*p.Accuracy)
 	}

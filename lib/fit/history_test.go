@@ -16,6 +16,7 @@ func TestStrings(t *testing.T) {
 	}{
 		{score, "loss 0.0717, accuracy 97.80 % (978/1000)"},
 		{Score{Loss: 12.5, N: 3}, "loss 12.5"},
+		{Score{Loss: 1.2345678e30, Labels: true}, "loss 1.235e+30, accuracy 0.00 % (0/0)"},
 		{Epoch{Number: 3, Train: score, Elapsed: 1234567 * time.Microsecond}, "epoch 3: loss 0.0717, accuracy 97.80 % (978/1000); after 1.235s"},
 		{Epoch{Number: 1, Train: Score{Loss: 1.5}, Validation: &Score{Loss: 2.5}}, "epoch 1: loss 1.5; validation loss 2.5; after 0s"},
 		{&Prediction{Classes: []int32{7, 4}, Output: make([]float32, 20), Width: 10}, "2 examples: classes 7 4"},

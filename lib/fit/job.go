@@ -232,14 +232,13 @@ func (b *jobBuilder) sources(s *Set) []string {
 // between.
 func (b *jobBuilder) test() error {
 	n, s := b.net, b.Validation
-	size := n.portionOf(s)
-	batches := (s.N + size - 1) / size
+	batches := n.batchesOf(s)
 	together := 1
 	if n.platform != "cpu" {
 		together = min(batches, 16)
 	}
-	key := fmt.Sprintf("test/%s/%d/%d/%t", s.key(), s.N, size, n.single)
-	p, err := n.wait(b.ctx, key, n.prepare(key, func() (*hlo.Program, error) { return n.testProgram(s, size, batches, n.single) }, nil), nil)
+	key, f := n.tester(s)
+	p, err := n.wait(b.ctx, key, f, nil)
 	if err != nil {
 		return err
 	}

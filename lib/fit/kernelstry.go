@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gaiden/lib/engine/hlo"
@@ -66,10 +65,15 @@ func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) e
 	if tell == nil {
 		tell = func(string) {}
 	}
-	return n.tune(ctx, data, t, tiling.Look{}, tell)
+	s, err := n.Session()
+	if err != nil {
+		return err
+	}
+	return n.tune(ctx, data, t, s, tiling.Look{}, tell)
 }
 
-func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) error {
+// tune is Tune; kernels are tried over s.
+func (n *Net) tune(ctx context.Context, data *Set, t Train, s *session.Session, look tiling.Look, tell func(string)) error {
 	compare := func(again bool) (key string, err error) {
 		if look.Before != nil {
 			if err := look.Before(); err != nil {
@@ -102,7 +106,7 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, te
 		found = append(found, op)
 		tell(fmt.Sprintf("%s: %.2f µs with %s, %.2f µs otherwise", op.Key(), e.Micros, e.Tile, e.Plain))
 	}
-	err = table.Try(some, n.session, look)
+	err = table.Try(some, s, look)
 	if len(found) == 0 || err != nil && !(errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil) {
 		table.Usual(found...)
 		return err
@@ -208,44 +212,4 @@ func (r *run) clock(f *steps, order copies, turns int) (time.Duration, error) {
 		results.Finalize()
 	}
 	return took, err
-}
-
-// pauses protects the work of this process from tilings that are tried in the
-// background.
-var pauses struct {
-	last atomic.Int64 // when a run ended, Unix nanoseconds
-	done sync.Map     // what has been begun, by net and step
-}
-
-// pause is how long the device must have been left alone before something is
-// tried on it in the background.
-const pause = 2 * time.Second
-
-// tuneLater begins to tune in the background, in a notebook, once for each net
-// and batch. It ends with the process; what it has found until then is kept. Nets
-// with batch norm are left alone: to compile another program for one can take tens of
-// seconds, in which the net's next run would wait.
-func (n *Net) tuneLater(data *Set, t Train) {
-	pauses.last.Store(time.Now().UnixNano())
-	if !n.cuda() || n.config.Kernels != AutoKernels || n.config.Session != nil || n.model.HasBatchNorm() {
-		return
-	}
-	if _, begun := pauses.done.LoadOrStore(n.name+" "+n.stepKey(t.Batch), true); begun {
-		return
-	}
-	t.Progress, t.Validation = nil, nil
-	// A lost session or a full device ends it: nobody waits for this.
-	go n.tune(context.Background(), data, t, tiling.Look{Before: n.quiet}, func(string) {})
-}
-
-// quiet waits until no run of the net is at work, and none was for a pause.
-func (n *Net) quiet() error {
-	for {
-		left := pause - time.Since(time.Unix(0, pauses.last.Load()))
-		if left <= 0 && n.mu.TryLock() {
-			n.mu.Unlock()
-			return nil
-		}
-		time.Sleep(max(left, pause/10))
-	}
 }

@@ -40,7 +40,7 @@ func trainNet(ctx context.Context, n *fit.Net, data *fit.Set, t fit.Train) (*fit
 		if last.Number == 1 {
 			epochs = "epoch"
 		}
-		bar.Set(bar.Total, fmt.Sprintf("%d %s in %.1f s, loss %.4f", last.Number, epochs, last.Elapsed.Seconds(), last.Train.Loss))
+		bar.Set(bar.Total, fmt.Sprintf("%d %s in %.1f s, loss %s", last.Number, epochs, last.Elapsed.Seconds(), last.Train.LossString()))
 	}
 	bar.Close()
 	if h != nil && ctx.Err() != nil {
