@@ -57,7 +57,9 @@ func (w *Worker) examine(cause *wire.Error) {
 	d := &w.doubt
 	var failed error
 	for _, device := range w.devices {
-		failed = errors.Join(failed, d.try(device))
+		if err := d.try(device); !errors.Is(err, pjrt.ErrOutOfMemory) { // a full device lives
+			failed = errors.Join(failed, err)
+		}
 	}
 	d.mu.Lock()
 	close(d.answer)

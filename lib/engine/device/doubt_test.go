@@ -113,11 +113,15 @@ func kept(t *testing.T, s *session.Session, name string, want []float32) {
 	}
 }
 
-// TestDoubt: an error that says it was the end is none while the devices answer.
+// TestDoubt: an error that says it was the end is none while the devices answer, or
+// are only full.
 func TestDoubt(t *testing.T) {
 	asked := make(chan int, 10)
 	w, s, ended := doubtful(t, t.TempDir(), func(w *Worker, d *pjrt.Device) error {
 		asked <- d.ID()
+		if d.ID() == 0 {
+			return &pjrt.Error{Code: 8, Name: "RESOURCE_EXHAUSTED", Message: "Out of memory while trying to allocate 4 bytes."}
+		}
 		return w.fourBytes(d)
 	})
 	keep(t, s, "x", []float32{3, 1, 4, 1})
