@@ -77,15 +77,21 @@ func (w *Worker) examine(cause *wire.Error) {
 	})
 }
 
+// patient is how long an answer is waited for: a device that is busy has it later.
+var patient = time.Second
+
 // lost waits for an answer that is being looked for, and returns why the devices are
-// lost, nil if they are not. The caller does not hold w.mu.
+// lost, nil if they are not, or not yet. The caller does not hold w.mu.
 func (w *Worker) lost() *wire.Error {
 	d := &w.doubt
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if answer := d.answer; answer != nil {
 		d.mu.Unlock()
-		<-answer
+		select {
+		case <-answer:
+		case <-time.After(patient):
+		}
 		d.mu.Lock()
 	}
 	return d.lost

@@ -158,6 +158,24 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
+// TestDoubtfulForLong: who has an error is told of it also while a device is too busy
+// to answer.
+func TestDoubtfulForLong(t *testing.T) {
+	defer func(was time.Duration) { patient = was }(patient)
+	patient = 10 * time.Millisecond
+	free := make(chan struct{})
+	w, s, _ := doubtful(t, t.TempDir(), func(*Worker, *pjrt.Device) error { <-free; return nil })
+	if err := astray(s); err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_LAUNCH_FAILED") {
+		t.Errorf("got error %v, want the plugin's", err)
+	}
+	close(free)
+	keep(t, s, "x", []float32{3, 1, 4, 1})
+	kept(t, s, "x", []float32{3, 1, 4, 1})
+	if why := w.lost(); why != nil {
+		t.Errorf("the devices count as lost: %v", why)
+	}
+}
+
 // TestDeviceLost: a worker whose devices do not answer says what to do and of what it
 // ends, and the next one has the arrays and the jobs.
 func TestDeviceLost(t *testing.T) {
