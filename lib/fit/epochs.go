@@ -16,6 +16,10 @@ func (r *run) epochs() error {
 	if r.net.packs(r) {
 		r.pack()
 	}
+	if r.devices > 1 && r.net.collects(r) {
+		r.net.broadcaster(r)
+		r.net.blank(r)
+	}
 	r.prepare(&r.main)
 	if err := r.ready(&r.main); err != nil {
 		return err

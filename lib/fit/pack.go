@@ -323,7 +323,7 @@ func (r *run) spread() error {
 		r.state.free()
 		r.state, r.last = packed, time.Now()
 	}
-	all, err := n.replicate(r.state[0], r.devices)
+	all, err := r.broadcast(r.state[0])
 	if err != nil {
 		return err
 	}

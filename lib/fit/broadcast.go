@@ -1,0 +1,120 @@
+package fit
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/session"
+)
+
+// copiedBelow is the size of a state, in bytes, below which it is copied to each of the
+// other devices. That goes through the host: 19 ms for ResNet152's half a GB, on H200s.
+var copiedBelow = 16 << 20
+
+// broadcast gives the other devices what device 0 has.
+func (r *run) broadcast(l []*session.Array) (copies, error) {
+	n := r.net
+	if r.devices == 1 || !n.collects(r) {
+		return n.replicate(l, r.devices)
+	}
+	key, f := n.broadcaster(r)
+	p, err := r.wait(r.ctx, key, f)
+	if err != nil {
+		return nil, err
+	}
+	key, f = n.blank(r)
+	empty, err := r.wait(r.ctx, key, f)
+	if err != nil {
+		return nil, err
+	}
+	all, replicas := copies{l}, make(copies, r.devices)
+	for d := range r.devices {
+		if replicas[d], err = n.integers(d, d); err != nil {
+			return nil, err
+		}
+		if d > 0 {
+			none, err := empty.Run(session.Call{Device: d})
+			if err != nil {
+				return nil, err
+			}
+			defer free(none...)
+			all = append(all, none)
+		}
+	}
+	defer replicas.free()
+	sent, err := run1(p, all, replicas)
+	if err != nil {
+		return nil, err
+	}
+	free(sent[0]...) // what device 0 had stays
+	sent[0] = l
+	return sent, nil
+}
+
+// collects says whether the state of a run is large enough, and made of what devices
+// can add up.
+func (n *Net) collects(r *run) bool {
+	bytes := 0
+	for _, s := range n.slots(r.main.chunk) {
+		switch s.shape.DType {
+		case dtypes.Float32, dtypes.Int32, dtypes.Uint64:
+			bytes += int(s.shape.ByteSize())
+		default:
+			return false
+		}
+	}
+	return bytes >= copiedBelow
+}
+
+// form is a key's part for what the state of a run is made of.
+func (n *Net) form(r *run) string {
+	var l []string
+	for _, s := range n.slots(r.main.chunk) {
+		l = append(l, s.shape.String())
+	}
+	return strings.Join(l, " ")
+}
+
+// blank begins to make the program ready that makes a state of zeros.
+func (n *Net) blank(r *run) (key string, f *future) {
+	key = "blank/" + n.form(r)
+	return key, n.prepare(key, func() (*hlo.Program, error) {
+		return n.trace("blank", func(t *trace) (zeros []*Node) {
+			for _, s := range n.slots(r.main.chunk) {
+				zeros = append(zeros, Zeros(t.g, s.shape))
+			}
+			return zeros
+		})
+	}, nil)
+}
+
+// broadcaster begins to make the program ready that adds the state of device 0 to
+// zeros of the others: state, replica → state. Numbers are added as integers of the same
+// bits, so that each comes as it was, be it -0 or not a number.
+func (n *Net) broadcaster(r *run) (key string, f *future) {
+	key = fmt.Sprintf("broadcast/%d/%s", r.devices, n.form(r))
+	return key, n.prepare(key, func() (*hlo.Program, error) {
+		return n.traceFor(r.devices, "broadcast", func(t *trace) (out []*Node) {
+			state := t.slots(n.slots(r.main.chunk))
+			replica := Parameter(t.g, "replica", shapes.Make(dtypes.Int32))
+			first := Equal(replica, t.scalar(int32(0)))
+			for _, x := range state {
+				bits := x
+				if x.DType() == dtypes.Float32 {
+					bits = Bitcast(x, dtypes.Int32)
+				}
+				sum := t.allReduce(Mul(bits, ConvertDType(first, bits.DType())))
+				if x.DType() == dtypes.Float32 {
+					sum = Bitcast(sum, dtypes.Float32)
+				}
+				out = append(out, sum)
+			}
+			return out
+		})
+	}, nil)
+}
