@@ -231,3 +231,29 @@ func (d *desk) shares(repetitions float64, f func() error) ([]share, error) {
 	slices.SortFunc(l, func(a, b share) int { return cmp.Compare(b.Count*b.Micros, a.Count*a.Micros) })
 	return l, nil
 }
+
+// times measures the cases that are wanted.
+func (d *desk) times(r *report, set settings, began time.Time) error {
+	for _, c := range timeCases() {
+		if !set.only.MatchString(c.name) {
+			continue
+		}
+		idle := 0.0
+		if c.Poke >= 0 {
+			idle = d.time(c, nothing, set.runs, 0, false).Micros
+		}
+		for _, variant := range d.variants(c, set.tilings) {
+			if time.Since(began) > set.budget {
+				fmt.Println("budget is spent")
+				return r.save(set.json)
+			}
+			t := d.time(c, variant, set.runs, idle, set.kernels)
+			r.Times = append(r.Times, t)
+			fmt.Println(t)
+			if err := r.save(set.json); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -17,6 +17,8 @@ import (
 // value is how far a case's numbers are from the reference.
 type value struct {
 	Case   string    `json:"case"`
+	Sum    string    `json:"sum"`    // of the program's text
+	OK     bool      `json:"ok"`     // it is not Bad
 	Kernel []float64 `json:"kernel"` // relative error of each output
 	Plain  []float64 `json:"plain"`
 	Worst  float64   `json:"worst"` // the largest single difference, over the largest number of the reference
@@ -106,7 +108,7 @@ func (d *desk) numbers(c operation, what string, precision hlo.Precision, in []*
 
 // compare holds the kernel, and the plain form, against the reference.
 func (d *desk) compare(c operation, alone bool) value {
-	v := value{Case: c.name, Limit: 2e-3, Times: c.times, loose: c.loose}
+	v := value{Case: c.name, Sum: c.sum(), Limit: 2e-3, Times: c.times, loose: c.loose}
 	if c.bf16 {
 		v.Limit = 2e-2
 	}
@@ -155,6 +157,7 @@ func (d *desk) compare(c operation, alone bool) value {
 	if err != nil {
 		v.Note = fmt.Sprintf("after %.1f s: %v", time.Since(began).Seconds(), err)
 	}
+	v.OK = !v.Bad()
 	return v
 }
 
@@ -173,4 +176,37 @@ func distances(got, want [][]float32) (l []float64, worst float64) {
 		worst = max(worst, far/max(largest, 1e-30))
 	}
 	return l, worst
+}
+
+// values compares the cases that are wanted, and says how many are bad.
+func (d *desk) values(r *report, set settings, began time.Time) (bad int, err error) {
+	known := map[record]bool{}
+	if set.after != "" {
+		if known, err = records(set.after); err != nil {
+			return 0, err
+		}
+	}
+	left := 0
+	for _, c := range valueCases() {
+		if !set.only.MatchString(c.name) || known[record{c.name, c.sum()}] {
+			continue
+		}
+		if time.Since(began) > set.budget {
+			left++
+			continue
+		}
+		v := d.compare(c, set.alone)
+		r.Values = append(r.Values, v)
+		if v.Bad() {
+			bad++
+		}
+		fmt.Println(v)
+		if err := r.save(set.json); err != nil {
+			return bad, err
+		}
+	}
+	if left > 0 {
+		fmt.Printf("the budget is spent, and %d cases are left\n", left)
+	}
+	return bad, nil
 }

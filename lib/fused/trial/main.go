@@ -6,6 +6,7 @@
 //	trial -json trial.json     # and everything as JSON
 //	trial -only 'head|mlp'     # cases whose names match
 //	trial -values=false        # times only
+//	trial -after results       # values that lib/fused/results lacks of today's programs
 //	trial -alone               # run the fused form only, and compare it with nothing
 //	trial -texts DIR           # write the programs for CUDA, for sanitize.py; needs no session
 //	trial -tilings             # every tiling of each timed op, not only the default, and of a step's large layers
@@ -46,6 +47,7 @@ type settings struct {
 	kernels bool
 	alone   bool
 	texts   string
+	after   string
 	curves  bool
 	stuck   bool
 	tune    bool
@@ -64,6 +66,7 @@ func main() {
 	flag.BoolVar(&set.kernels, "kernels", false, "list the kernels of each timed form, from the profiler")
 	flag.BoolVar(&set.alone, "alone", false, "run kernels, and compare them with nothing")
 	flag.StringVar(&set.texts, "texts", "", "directory to write the programs of the compared cases into, and nothing else")
+	flag.StringVar(&set.after, "after", "", "file or directory of earlier figures: leave out the cases whose values are there, and right, with the same text")
 	flag.BoolVar(&set.curves, "curves", false, "train nets, and nothing else")
 	flag.BoolVar(&set.stuck, "stuck", false, "run kernels that wait for what never comes, or leave their arrays, and nothing else")
 	flag.BoolVar(&set.tune, "tune", false, "tune before training")
@@ -135,42 +138,14 @@ func run(set settings) error {
 		return err
 	}
 	if set.values {
-		for _, c := range valueCases() {
-			if !set.only.MatchString(c.name) || time.Since(began) > set.budget {
-				continue
-			}
-			v := d.compare(c, set.alone)
-			r.Values = append(r.Values, v)
-			if v.Bad() {
-				bad++
-			}
-			fmt.Println(v)
-			if err := r.save(set.json); err != nil {
-				return err
-			}
+		var err error
+		if bad, err = d.values(r, set, began); err != nil {
+			return err
 		}
 	}
 	if set.times {
-		for _, c := range timeCases() {
-			if !set.only.MatchString(c.name) {
-				continue
-			}
-			idle := 0.0
-			if c.Poke >= 0 {
-				idle = d.time(c, nothing, set.runs, 0, false).Micros
-			}
-			for _, variant := range d.variants(c, set.tilings) {
-				if time.Since(began) > set.budget {
-					fmt.Println("budget is spent")
-					return r.save(set.json)
-				}
-				t := d.time(c, variant, set.runs, idle, set.kernels)
-				r.Times = append(r.Times, t)
-				fmt.Println(t)
-				if err := r.save(set.json); err != nil {
-					return err
-				}
-			}
+		if err := d.times(r, set, began); err != nil {
+			return err
 		}
 	}
 	if bad > 0 {
