@@ -117,7 +117,7 @@ func (d *desk) compare(c operation, alone bool) value {
 	}
 	compute := kind(c.bf16)
 	began := time.Now()
-	err := d.guard(func() error {
+	err := d.limited(func() error {
 		in, err := c.Put(d.s)
 		if err != nil {
 			return err

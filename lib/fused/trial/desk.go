@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/gomlx/compute/shapes"
@@ -16,8 +17,9 @@ import (
 
 // desk is where programs are written and run.
 type desk struct {
-	s    *session.Session
-	cuda bool
+	s      *session.Session
+	worker int // its process
+	cuda   bool
 }
 
 // open connects to the session, or to the one that comes after a lost one.
@@ -27,9 +29,14 @@ func (d *desk) open() error {
 	}
 	var err error
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if d.s, err = (session.Config{Client: "trial", Space: "trial"}).Open(); err == nil {
-			return nil
+		if d.s, err = (session.Config{Client: "trial", Space: "trial"}).Open(); err != nil {
+			continue
 		}
+		st, err := d.s.Status()
+		if err == nil {
+			d.worker = st.WorkerPID
+		}
+		return err
 	}
 	return err
 }
@@ -48,6 +55,22 @@ func (d *desk) guard(f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// limit is how long a case may take; it is given up after that.
+const limit = 2 * time.Minute
+
+// limited is guard for a case, which costs the worker when it does not end.
+func (d *desk) limited(f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- d.guard(f) }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(limit):
+		syscall.Kill(d.worker, syscall.SIGKILL)
+		return fmt.Errorf("no end after %v: %w", limit, <-done)
+	}
 }
 
 // program compiles what build makes of parameters of the given shapes.
