@@ -2,7 +2,6 @@ package fit
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -19,15 +18,15 @@ var copiedBelow = 16 << 20
 // broadcast gives the other devices what device 0 has.
 func (r *run) broadcast(l []*session.Array) (copies, error) {
 	n := r.net
-	if r.devices == 1 || !n.collects(r) {
+	if !r.collects() {
 		return n.replicate(l, r.devices)
 	}
-	key, f := n.broadcaster(r)
+	key, f := r.broadcaster()
 	p, err := r.wait(r.ctx, key, f)
 	if err != nil {
 		return nil, err
 	}
-	key, f = n.blank(r)
+	key, f = r.blank()
 	empty, err := r.wait(r.ctx, key, f)
 	if err != nil {
 		return nil, err
@@ -56,11 +55,11 @@ func (r *run) broadcast(l []*session.Array) (copies, error) {
 	return sent, nil
 }
 
-// collects says whether the state of a run is large enough, and made of what devices
-// can add up.
-func (n *Net) collects(r *run) bool {
+// collects says whether there are other devices, and the state is large enough and made
+// of what they can add up.
+func (r *run) collects() bool {
 	bytes := 0
-	for _, s := range n.slots(r.main.chunk) {
+	for _, s := range r.net.slots(r.main.chunk) {
 		switch s.shape.DType {
 		case dtypes.Float32, dtypes.Int32, dtypes.Uint64:
 			bytes += int(s.shape.ByteSize())
@@ -68,21 +67,13 @@ func (n *Net) collects(r *run) bool {
 			return false
 		}
 	}
-	return bytes >= copiedBelow
-}
-
-// form is a key's part for what the state of a run is made of.
-func (n *Net) form(r *run) string {
-	var l []string
-	for _, s := range n.slots(r.main.chunk) {
-		l = append(l, s.shape.String())
-	}
-	return strings.Join(l, " ")
+	return r.devices > 1 && bytes >= copiedBelow
 }
 
 // blank begins to make the program ready that makes a state of zeros.
-func (n *Net) blank(r *run) (key string, f *future) {
-	key = "blank/" + n.form(r)
+func (r *run) blank() (key string, f *future) {
+	n := r.net
+	key = fmt.Sprintf("blank/%t", r.main.Packed)
 	return key, n.prepare(key, func() (*hlo.Program, error) {
 		return n.trace("blank", func(t *trace) (zeros []*Node) {
 			for _, s := range n.slots(r.main.chunk) {
@@ -96,8 +87,9 @@ func (n *Net) blank(r *run) (key string, f *future) {
 // broadcaster begins to make the program ready that adds the state of device 0 to
 // zeros of the others: state, replica → state. Numbers are added as integers of the same
 // bits, so that each comes as it was, be it -0 or not a number.
-func (n *Net) broadcaster(r *run) (key string, f *future) {
-	key = fmt.Sprintf("broadcast/%d/%s", r.devices, n.form(r))
+func (r *run) broadcaster() (key string, f *future) {
+	n := r.net
+	key = fmt.Sprintf("broadcast/%d/%t", r.devices, r.main.Packed)
 	return key, n.prepare(key, func() (*hlo.Program, error) {
 		return n.traceFor(r.devices, "broadcast", func(t *trace) (out []*Node) {
 			state := t.slots(n.slots(r.main.chunk))

@@ -16,9 +16,9 @@ func (r *run) epochs() error {
 	if r.net.packs(r) {
 		r.pack()
 	}
-	if r.devices > 1 && r.net.collects(r) {
-		r.net.broadcaster(r)
-		r.net.blank(r)
+	if r.collects() {
+		r.broadcaster()
+		r.blank()
 	}
 	r.prepare(&r.main)
 	if err := r.ready(&r.main); err != nil {
