@@ -27,6 +27,7 @@ type operation struct {
 	// reference, if not nil, is another way to the same outputs, without
 	// kernels; default: Build.
 	reference func(o fused.Ops, in []*Node) []*Node
+	zeros     []int // outputs that may be of zeros only, which says nothing of a kernel
 	// op is the kernel, where its tilings can be tried; nil if there are
 	// several.
 	op kernels.Op
@@ -121,14 +122,23 @@ func head(s size, bf16 bool) operation {
 	k := kind(bf16)
 	c := of(fmt.Sprintf("head %s", s), kernels.Head{Batch: s.n, In: s.in, Classes: s.out, X: k, G: k, Compute: k}, bf16)
 	c.loose = map[int]float64{1: 0.3} // a hit more or less where two logits are close
+	c.zeros = few(s.n, s.out)
 	return c
+}
+
+// few are the hits, where there may be none by chance.
+func few(n, classes int) []int {
+	if n < 5*classes {
+		return []int{1}
+	}
+	return nil
 }
 
 // softmax is softmax and cross entropy of logits.
 func softmax(n, width int, bf16 bool) operation {
 	return operation{
 		name: fmt.Sprintf("softmax %d×%d %s", n, width, word(bf16)), bf16: bf16,
-		loose: map[int]float64{1: 0.3},
+		loose: map[int]float64{1: 0.3}, zeros: few(n, width),
 		Form: tiling.Form{
 			Inputs: []tiling.Input{{Shape: shapes.Make(kind(bf16), n, width)}, {Shape: shapes.Make(dtypes.Int32, n), Fill: tiling.Below, Limit: float64(width)}},
 			Build: func(o fused.Ops, in []*Node) []*Node {

@@ -12,18 +12,24 @@ import (
 
 // lstm is a sequence, forwards and backwards.
 func lstm(length, n, units int) operation {
-	return operation{
+	c := operation{
 		name: fmt.Sprintf("lstm %d×%d, %d units, both ways f32", length, n, units), limit: 5e-3, wordy: length*units > 1000,
 		Form: tiling.Form{
 			Inputs: []tiling.Input{{Shape: f32(length, n, 4*units)}, {Shape: f32(units, 4*units), Fill: tiling.Small}, {Shape: f32(length, n, units)}},
 			Build: func(o fused.Ops, in []*Node) []*Node {
-				z, recurrent := StopGradient(in[0]), StopGradient(in[1]) // what the repetition before has made of them is none of its gradient's
+				// What the repetition before has made of them is none of its gradient's,
+				// and where a gradient is stopped GoMLX gives none.
+				z, recurrent := Identity(StopGradient(in[0])), Identity(StopGradient(in[1]))
 				h := o.LSTM(z, recurrent)
 				return append([]*Node{h}, Gradient(ReduceAllSum(Mul(h, in[2])), z, recurrent)...)
 			},
 			FLOPs: 3 * 8 * float64(length*n*units*units), Bytes: 4 * float64(length*n*units*14),
 		},
 	}
+	if length == 1 {
+		c.zeros = []int{2} // no output goes through the recurrent weights
+	}
+	return c
 }
 
 // norm is batch normalization, forwards and backwards.
@@ -35,6 +41,9 @@ func norm(rows, channels int, act kernels.Act, skip, bf16 bool) operation {
 	}
 	c := of(name+", both ways", kernels.Norm{Rows: rows, Channels: channels, X: k, Y: k, Act: act, Skip: skip}, bf16)
 	c.limit = 1e-3
+	if rows == 1 {
+		c.zeros = []int{2, 3, 4} // its variance is 0, and x and scale change nothing
+	}
 	if bf16 {
 		c.limit = 3e-2
 	}
