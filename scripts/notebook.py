@@ -1,10 +1,11 @@
 """Executes notebooks through Jupyter and their kernel, a line of progress per
 cell, and writes each one's page beside the copy that ran. The notebooks
-themselves are left as they are; --inplace writes the outputs into them.
+themselves are left as they are; --inplace writes the outputs into them. Ctrl-C
+stops the cell that runs, and keeps what has run; twice, it ends the kernel, too.
 
     python notebook.py [--inplace] [--out DIR] NOTEBOOK...
 """
-import argparse, os, shutil, subprocess, sys, time
+import argparse, asyncio, os, shutil, signal, subprocess, sys, time
 from pathlib import Path
 
 import nbformat
@@ -27,9 +28,20 @@ def first_line(source):
 
 
 class Client(NotebookClient):
-    """Prints a line when a cell begins and its time when it ends."""
+    """Prints a line when a cell begins and its time when it ends. A signal
+    interrupts the cell: nbclient's own way ends the kernel, and all outputs are lost."""
+
+    stopped = None  # the signal
+
+    def stop(self, number):
+        again, self.stopped = self.stopped, number
+        asyncio.ensure_future(self.km.shutdown_kernel(now=True) if again else self.km.interrupt_kernel())
 
     async def async_execute_cell(self, cell, index, **kw):
+        for s in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(s, self.stop, s)
+        if self.stopped:
+            return cell
         if cell.cell_type != "code" or not cell.source.strip():
             return await super().async_execute_cell(cell, index, **kw)
         n = sum(1 for c in self.nb.cells[: index + 1] if c.cell_type == "code")
@@ -61,6 +73,8 @@ def run(path, out, inplace):
         failed = str(e)
     except NoSuchKernel as e:
         sys.exit(f"{path}: Jupyter knows no kernel {e.name!r}: scripts/run setup installs it")
+    if client.stopped:
+        failed = f"stopped by {client.stopped.name}: what ran before is kept"
     if failed:
         print(f"  failed: {failed}", file=sys.stderr)
     ran = path if inplace else out / path.name
@@ -77,6 +91,8 @@ def run(path, out, inplace):
         return False
     page = subprocess.run([gaiden(), "run", "-html", "-as-is", "-o", f"{out}/", ran], stdout=subprocess.PIPE, text=True)
     print(f"  {time.time() - t:.1f} s; HTML: {page.stdout.strip() or 'none'}", flush=True)
+    if client.stopped:
+        sys.exit(128 + client.stopped)
     return failed is None and page.returncode == 0
 
 
