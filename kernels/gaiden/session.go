@@ -24,7 +24,7 @@ import (
 const sessionUsage = `usage: gaiden session COMMAND
   start             starts it; the first cell does so, too
   stop              saves the arrays that have names, and stops it
-  status            what it is, and what it has
+  status            what it is, what it has, and what it does
   reset [-disk]     clears the device; -disk: and what is saved
   --ssh USER@HOST   uses the devices of another machine`
 

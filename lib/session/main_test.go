@@ -42,6 +42,8 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	case "leaver":
 		leaver(os.Args[len(os.Args)-1]) // exits
+	case "endless":
+		endless(os.Args[len(os.Args)-1]) // exits
 	}
 	os.Exit(m.Run())
 }

@@ -349,12 +349,41 @@ func (w *Worker) status() wire.Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.conns {
-		s.Clients = append(s.Clients, fmt.Sprintf("%s (process %d, notebook %q, since %s)", c.hello.Client, c.pid, c.hello.Space, c.since.Format(time.TimeOnly)))
+		s.Clients = append(s.Clients, c.describe())
 	}
 	sort.Strings(s.Clients)
 	for n, text := range w.troubles {
 		s.Trouble = fmt.Sprintf("notebook %q is not saved: %s", n, text)
 	}
 	s.Arrays, s.Bytes, s.Programs = w.count, w.bytes, len(w.programs)
+	return s
+}
+
+// describe says whose a connection is, and what the device does for it: a program
+// that does not end is somebody's, who may be gone. The caller holds w.mu.
+func (c *conn) describe() string {
+	gone := ""
+	c.mu.Lock()
+	if c.closed {
+		gone = "gone, "
+	}
+	c.mu.Unlock()
+	s := fmt.Sprintf("%s (process %d, %snotebook %q, since %s)", c.hello.Client, c.pid, gone, c.hello.Space, c.since.Format(time.TimeOnly))
+	p, began, more := c.launching, c.launched, len(c.aloft)
+	if more > 0 {
+		p, began, more = c.aloft[0].program, c.aloft[0].began, more-1
+		if c.lastEnd.After(began) {
+			began = c.lastEnd
+		}
+		if c.launching != nil {
+			more++
+		}
+	}
+	if p != nil {
+		s += fmt.Sprintf(": %s for %s", p.name, time.Since(began).Round(time.Millisecond))
+	}
+	if more > 0 {
+		s += fmt.Sprintf(", and %d behind it", more)
+	}
 	return s
 }

@@ -38,7 +38,9 @@ type conn struct {
 
 	// Protected by Worker.mu.
 	flights   []*flight     // not watched yet
-	launching bool          // an Execute is in the plugin, and has taken its inputs
+	aloft     []*flight     // all that the device may not have finished, in order
+	launching *program      // whose Execute is in the plugin, and has taken its inputs, or nil
+	launched  time.Time     // when that began; a CPU does small work before it returns
 	lullTimer *time.Timer   // watches them when no frame comes, nil before the first
 	armed     bool          // lullTimer will fire
 	inflight  int           // executions the device has not finished

@@ -46,14 +46,14 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	}
 	c.take(p, e, s)
 	p.used = time.Now()
-	c.launching = true
+	c.launching, c.launched = p, p.used
 	w.mu.Unlock()
 	err := p.exe.Execute(s.in, s.out, s.donate, w.devices[e.Device], pjrt.Async, nil)
 	w.mu.Lock()
 	if errors.Is(err, pjrt.ErrOutOfMemory) && (w.spare() || s.shared) {
 		err = c.again(p, e, s)
 	}
-	c.launching = false
+	c.launching = nil
 	if err != nil {
 		c.disembark(cost)
 		c.landing.Broadcast()

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"slices"
 	"time"
 
 	"gaiden/lib/engine/wire"
@@ -102,7 +103,7 @@ func (c *conn) disembark(cost time.Duration) {
 
 // add notes a flight that has begun. The caller holds w.mu.
 func (c *conn) add(f *flight) {
-	c.flights = append(c.flights, f)
+	c.flights, c.aloft = append(c.flights, f), append(c.aloft, f)
 	switch {
 	case c.w.inline && 0 < f.cost && f.cost <= inlineTime:
 		c.watch(true)
@@ -160,7 +161,7 @@ func (c *conn) watch(wait bool) {
 		}
 		group := flights[:n]
 		flights = flights[n:]
-		if a == nil && c.launching {
+		if a == nil && c.launching != nil {
 			c.flights = append(group, c.flights...)
 			continue
 		}
@@ -271,6 +272,8 @@ func (c *conn) settle(f *flight, err error) {
 	w := c.w
 	defer func() {
 		f.flying, f.conn = false, nil
+		i := slices.Index(c.aloft, f)
+		c.aloft = slices.Delete(c.aloft, i, i+1)
 		f.rest()
 	}()
 	for i := range f.outputs {
