@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"gaiden/lib/engine/wire"
@@ -102,7 +103,10 @@ func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, er
 	if r == nil {
 		return nil, err
 	}
-	if err == nil && r.info.Error != nil {
+	switch {
+	case err == nil && r.info.Error != nil && r.wild != nil:
+		err = r.wild
+	case err == nil && r.info.Error != nil:
 		err = r.info.Error
 	}
 	r.history.Stopped = r.info.Why
@@ -137,17 +141,31 @@ type jobReader struct {
 	epoch       Epoch
 	step        int // of the epoch
 	sum, weight float64
+	wild        *NotFiniteError // nil while all numbers are finite
 }
 
 func (r *jobReader) entry(e wire.JobEntry) {
 	switch {
-	case e.Name == "train":
+	case e.Name == "train" && r.finite(e.Values):
 		for row := e.Values; len(row) > columns; row = row[columns:] { // the last row tells of weights that are not finite
 			r.row(row[:columns], e.Time)
 		}
 	case e.Name == "validation" && len(e.Values) == 2 && len(r.history.Epochs) > 0:
 		r.history.Epochs[len(r.history.Epochs)-1].Validation = &Score{Loss: e.Values[0], Right: int(e.Values[1]), N: r.Tests, Labels: r.Labels}
 	}
+}
+
+// finite looks whether a chunk's weights were kept. Those of one that has a step
+// whose loss is not finite, or whose last row says so of the weights, were not.
+func (r *jobReader) finite(values []float64) bool {
+	epoch := len(r.history.Epochs) + 1
+	for i := 0; i < len(values); i += columns {
+		if loss := values[i]; math.IsNaN(loss) || math.IsInf(loss, 0) {
+			r.wild = &NotFiniteError{Net: r.Net, Loss: loss, Epoch: epoch, Step: min(r.step+i/columns+1, r.Steps), Kept: r.step, KeptEpoch: epoch}
+			return false
+		}
+	}
+	return true
 }
 
 // row is the result of one step.

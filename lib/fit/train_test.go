@@ -347,6 +347,18 @@ func unusable(t *testing.T, packed bool) {
 	if err != nil || last.Loss != after.Loss || e.Kept != 0 {
 		t.Errorf("after an infinite learning rate: got %v, %v, %v, want %v, as before", last, e, err, after)
 	}
+	j, err := n.TrainJob(torn, Train{Epochs: 2, Batch: 10, InOrder: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e = nil
+	h, err = j.Follow(ctx, nil)
+	if !errors.As(err, &e) || e.Step != 6 || e.Epoch != 1 || h.Steps != e.Kept {
+		t.Errorf("as a job: got %v after %d steps, want a NotFiniteError at step 6 of epoch 1", err, h.Steps)
+	}
+	if last, err := n.Test(ctx, good); err != nil || math.IsNaN(last.Loss) {
+		t.Errorf("weights after the job: got %v, %v, want good ones", last, err)
+	}
 }
 
 // TestPartialBatch holds that the mean loss of an epoch is that over real

@@ -325,8 +325,8 @@ func TestJobEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, l := follow(t, s, "log")
-	if info.State != wire.JobFailed || info.Error == nil || !strings.Contains(info.Error.Text, "x is NaN") || len(l) != 3 {
-		t.Errorf("got %+v with %d entries, want one that failed with NaN after 3", info, len(l))
+	if info.State != wire.JobFailed || info.Error == nil || !strings.Contains(info.Error.Text, "x is NaN") || len(l) != 4 || !math.IsNaN(l[3].Values[0]) {
+		t.Errorf("got %+v with entries %v, want one that failed with NaN after 3", info, l)
 	}
 	a, err := s.Array("x")
 	if err != nil {

@@ -19,10 +19,8 @@ func (j *loop) step() *wire.Error {
 	s.working++
 	w.mu.Unlock()
 	entries, why := j.one(j.place)
-	if why == nil {
-		if err := j.log.append(entries); err != nil { // a full disk does not stop the job
-			w.trouble(s, fmt.Errorf("log of job %s: %w", j.body.Name, err))
-		}
+	if err := j.log.append(entries); err != nil { // a full disk does not stop the job
+		w.trouble(s, fmt.Errorf("log of job %s: %w", j.body.Name, err))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -36,8 +34,8 @@ func (j *loop) step() *wire.Error {
 	return nil
 }
 
-// one does the work of a step and returns what it is to report. The device has
-// finished then: others want it too.
+// one does the work of a step and returns what it is to report, which numbers that
+// end the job are a part of. The device has finished then: others want it too.
 func (j *loop) one(at wire.Place) ([]wire.JobEntry, *wire.Error) {
 	w, c := j.w, j.conn
 	s := &j.body.Steps[at.Step]
@@ -115,13 +113,13 @@ func (j *loop) read(s *wire.JobStep, e *wire.ExecuteBody, at wire.Place) ([]wire
 			return nil, w.deviceError(wire.ExecuteError, j.used[s.Program].name, err)
 		}
 		entry := wire.JobEntry{Place: at, Name: r.Name, Values: numbers(a.typ, b[:a.bytes]), Time: time.Now()}
+		entries = append(entries, entry)
 		for k, v := range entry.Values {
 			if s.Finite && (math.IsNaN(v) || math.IsInf(v, 0)) {
-				return nil, wire.Errorf(wire.ExecuteError, "job %s: %s is %v (value %d, turn %d, step %d, repetition %d)", wire.Shown(j.body.Name), r.Name, v, k, at.Turn, at.Step, at.Repeat).
+				return entries, wire.Errorf(wire.ExecuteError, "job %s: %s is %v (value %d, turn %d, step %d, repetition %d)", wire.Shown(j.body.Name), r.Name, v, k, at.Turn, at.Step, at.Repeat).
 					WithHint("the arrays are those from before this step")
 			}
 		}
-		entries = append(entries, entry)
 	}
 	return entries, nil
 }

@@ -63,7 +63,8 @@ type JobStep struct {
 	Donate  []bool // by input; only inputs whose names the outputs replace; nil is none
 	Read    []Read
 	// Finite binds the names only when all floats of what is read are finite,
-	// and ends the job when they are not. Nothing can be donated then.
+	// and ends the job when they are not: its log ends with them. Nothing can be
+	// donated then.
 	Finite bool
 	Device int
 }
