@@ -117,6 +117,14 @@ func linearUpdate(s size, rule kernels.Rule, bf16 bool) operation {
 	return of(fmt.Sprintf("update %s %s", s, rule.Name()), kernels.LinearUpdate{Batch: s.n, In: s.in, Out: s.out, X: k, G: k, Compute: k, Rule: rule}, bf16)
 }
 
+// withoutBias is a layer forwards, and the end of a classifier, without one.
+func withoutBias(s size, bf16 bool) []operation {
+	k := kind(bf16)
+	end := of(fmt.Sprintf("head %s without bias", s), kernels.Head{Batch: s.n, In: s.in, Classes: s.out, X: k, G: k, Compute: k, NoBias: true}, bf16)
+	end.loose, end.zeros = map[int]float64{1: 0.3}, few(s.n, s.out)
+	return []operation{of(fmt.Sprintf("linear %s relu without bias", s), kernels.Linear{Batch: s.n, In: s.in, Out: s.out, X: k, Y: k, Compute: k, Act: kernels.ReLU, NoBias: true}, bf16), end}
+}
+
 // head is the end of a classifier.
 func head(s size, bf16 bool) operation {
 	k := kind(bf16)
@@ -162,6 +170,7 @@ var geometries = []kernels.Geometry{
 	{Batch: 1, Height: 7, Width: 9, In: 2, Out: 3, Size: 3, Pool: true},
 	{Batch: 3, Height: 11, Width: 6, In: 5, Out: 33, Size: 3, Pad: 1},
 	{Batch: 1025, Height: 8, Width: 8, In: 1, Out: 17, Size: 5, Pad: 2, Pool: true},
+	{Batch: 4096, Height: 6, Width: 5, In: 3, Out: 8, Size: 3, Pad: 1, Pool: true},
 }
 
 func named(what string, g kernels.Geometry, more string) string {
@@ -212,22 +221,25 @@ func valueCases() []operation {
 	sizes := []size{{100, 784, 1000}, {100, 1000, 1000}, {1, 33, 17}, {8, 1960, 100}, {7, 9216, 128}, {100, 1000, 10}, {128, 64, 64}, {513, 127, 65}, {4096, 100, 84}}
 	for i, s := range sizes {
 		for _, bf16 := range []bool{false, true} {
-			l = append(l, linear(s, acts[i%4], bf16), linearInput(s, acts[i%4], bf16), linearUpdate(s, rules[i%len(rules)], bf16))
+			l = append(l, linear(s, acts[i%4], bf16), linearInput(s, acts[i%4], bf16), linearUpdate(s, rules[i%len(rules)], bf16), gradient(s, acts[i%4], bf16))
 		}
-		l = append(l, gradient(s, acts[i%4], i%2 == 1))
 	}
-	for _, s := range []size{{100, 1000, 10}, {1, 33, 2}, {8, 100, 10}, {1025, 84, 10}, {33, 70, 200}} {
+	for _, bf16 := range []bool{false, true} {
+		l = append(l, withoutBias(size{100, 1000, 10}, bf16)...)
+		l = append(l, withoutBias(size{513, 127, 65}, bf16)...)
+		l = append(l, softmax(100, 10, bf16), softmax(1, 3, bf16), softmax(4096, 1000, bf16), softmax(77, 1000, bf16))
+	}
+	for _, s := range []size{{100, 1000, 10}, {1, 33, 2}, {8, 100, 10}, {1025, 84, 10}, {4096, 84, 10}, {33, 70, 200}} {
 		for _, bf16 := range []bool{false, true} {
 			l = append(l, head(s, bf16))
 		}
 	}
-	l = append(l, softmax(100, 10, false), softmax(1, 3, false), softmax(4096, 1000, true), softmax(77, 1000, false))
 	for i, g := range geometries {
 		for _, bf16 := range []bool{false, true} {
 			l = append(l, conv(g, acts[i%4], bf16), convInput(g, acts[(i+1)%4], bf16), convUpdate(g, rules[i%len(rules)], bf16))
 		}
 	}
-	l = append(l, lstm(1, 1, 1), lstm(50, 20, 5), lstm(14, 100, 64), lstm(7, 33, 37), lstm(9, 33, 65), lstm(12, 40, 128), lstm(100, 64, 128))
+	l = append(l, lstm(1, 1, 1), lstm(50, 20, 5), lstm(14, 100, 64), lstm(7, 33, 37), lstm(9, 33, 65), lstm(12, 40, 128), lstm(100, 64, 128), lstm(3, 4096, 20))
 	l = append(l, sequence(models.SineLSTM(5, 20), 20, kernels.Adam{}), sequence(recurrent(1, 1, 1, 1, 1), 1, kernels.SGD{}),
 		sequence(recurrent(7, 3, 9, 8, 4), 33, kernels.SGD{Momentum: 0.9}), sequence(recurrent(5, 2, 16, 3, 2), 300, kernels.AdaDelta{}))
 	for _, rounding := range []triton.Rounding{triton.Nearest, triton.Exact} {
@@ -246,8 +258,12 @@ func valueCases() []operation {
 		l = append(l, images(kernels.Geometry{Batch: 65, Height: 9, Width: 7, In: 18, Out: 24, Size: 5, Pad: 2, Pool: true}, kernels.Sigmoid, kernels.Tanh, bf16)...)
 		l = append(l, images(kernels.Geometry{Batch: 133, Height: 16, Width: 16, In: 32, Out: 32, Size: 3, Pad: 1}, kernels.Tanh, kernels.Sigmoid, bf16)...)
 		l = append(l, images(kernels.Geometry{Batch: 1025, Height: 5, Width: 8, In: 20, Out: 12, Size: 2}, kernels.Identity, kernels.Identity, bf16)...)
+		l = append(l, images(kernels.Geometry{Batch: 41, Height: 14, Width: 14, In: 6, Out: 16, Size: 5, Pool: true}, kernels.Sigmoid, kernels.Sigmoid, bf16)...)
+		l = append(l, images(kernels.Geometry{Batch: 4096, Height: 5, Width: 5, In: 8, Out: 8, Size: 3, Pad: 1}, kernels.ReLU, kernels.ReLU, bf16)...)
 	}
-	l = append(l, take(60000, 784, 8, true, false), take(1000, 784, 100, true, true), take(77, 5, 33, false, false))
+	for _, bf16 := range []bool{false, true} {
+		l = append(l, take(60000, 784, 8, true, bf16), take(1000, 784, 100, true, bf16), take(77, 5, 33, false, bf16), take(9000, 17, 4096, true, bf16))
+	}
 	l = append(l, exact(conv(geometries[0], kernels.ReLU, false)), exact(conv(geometries[1], kernels.Sigmoid, false)),
 		exact(step(models.SeedCNN(), 8, kernels.Adam{}, false)), exact(step(models.LeNet5(), 100, kernels.SGD{Momentum: 0.9}, false)), oneSign(exact(step(keras(), 128, kernels.AdaDelta{}, false))))
 	for _, bf16 := range []bool{false, true} {
@@ -255,6 +271,9 @@ func valueCases() []operation {
 		l = append(l, resNet152(2048, bf16)...)
 		l = append(l, step(models.MLP(1000), 100, kernels.Adam{}, bf16), step(models.SeedCNN(), 8, kernels.Adam{}, bf16),
 			step(models.LeNet5(), 100, kernels.SGD{Momentum: 0.9}, bf16), step(keras(), 128, kernels.AdaDelta{}, bf16))
+		// Their last layers begun by the ones before, and groups of updates, at odd sizes.
+		l = append(l, step(dense(models.ReLU, 33, 21, 17, 10), 1, kernels.Adam{WeightDecay: 1e-2}, bf16), step(dense(models.ReLU, 127, 65, 200, 10), 513, kernels.AdaDelta{}, bf16),
+			step(models.SeedCNN(), 1, kernels.SGD{Momentum: 0.9, Nesterov: true}, bf16), step(models.LeNet5(), 33, kernels.Adam{}, bf16))
 	}
 	return l
 }

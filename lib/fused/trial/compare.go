@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -22,19 +23,31 @@ type value struct {
 	OK     bool      `json:"ok"`     // it is not Bad
 	Kernel []float64 `json:"kernel"` // relative error of each output
 	Plain  []float64 `json:"plain"`
-	Worst  float64   `json:"worst"` // the largest single difference, over the largest number of the reference
-	Beside float64   `json:"worst_plain"`
-	Limit  float64   `json:"limit"`
-	Times  float64   `json:"times_plain,omitempty"` // or as far as the plain form is, so many times
-	Again  bool      `json:"again"`                 // a second run gave the same bits
-	Note   string    `json:"note,omitempty"`
-	loose  map[int]float64
+	// Moved are, of outputs that take an input's place, the kernel's errors over how
+	// far the reference is from that input: 1 is a kernel that did nothing.
+	Moved       map[int]float64 `json:"moved,omitempty"`
+	MovedBeside map[int]float64 `json:"moved_plain,omitempty"`
+	Worst       float64         `json:"worst"` // the largest single difference, over the largest number of the reference
+	Beside      float64         `json:"worst_plain"`
+	Limit       float64         `json:"limit"`
+	Times       float64         `json:"times_plain,omitempty"` // or as far as the plain form is, so many times
+	Again       bool            `json:"again"`                 // a second run gave the same bits
+	Note        string          `json:"note,omitempty"`
+	loose       map[int]float64
 }
+
+// farthest is how far from a change a kernel's may be, over the change.
+const farthest = 0.1
 
 // Bad reports whether the case failed.
 func (v value) Bad() bool {
 	if v.Note != "" || !v.Again {
 		return true
+	}
+	for i, e := range v.Moved {
+		if !(e <= max(farthest, v.loose[i], v.Times*v.MovedBeside[i])) {
+			return true
+		}
 	}
 	for i, e := range v.Kernel {
 		limit := v.Limit
@@ -54,6 +67,9 @@ func (v value) String() string {
 		state = "BAD "
 	}
 	s := fmt.Sprintf("%s%-48s kernel %s  plain %s  worst %.1e, plain %.1e", state, v.Case, errorsOf(v.Kernel), errorsOf(v.Plain), v.Worst, v.Beside)
+	if len(v.Moved) > 0 {
+		s += fmt.Sprintf("  of changes %.1e", slices.Max(slices.Collect(maps.Values(v.Moved))))
+	}
 	if v.Note == "" && !v.Again {
 		s += "  a second run differs"
 	}
@@ -148,6 +164,9 @@ func (d *desk) compare(c operation, alone bool) value {
 			return fmt.Errorf("plain form: %w", err)
 		}
 		v.Plain, v.Beside = distances(plain, want)
+		if v.MovedBeside, err = moved(c, in, plain, want); err != nil {
+			return err
+		}
 		if !d.cuda {
 			v.Again = true
 			return nil
@@ -158,7 +177,8 @@ func (d *desk) compare(c operation, alone bool) value {
 		}
 		v.Again = again
 		v.Kernel, v.Worst = distances(got, want)
-		return nil
+		v.Moved, err = moved(c, in, got, want)
+		return err
 	})
 	if err != nil {
 		v.Note = fmt.Sprintf("after %.1f s: %v", time.Since(began).Seconds(), err)
@@ -178,10 +198,42 @@ func distances(got, want [][]float32) (l []float64, worst float64) {
 			largest = max(largest, math.Abs(float64(w)))
 			far = max(far, math.Abs(e))
 		}
-		l = append(l, math.Sqrt(off/max(size, 1e-30)))
-		worst = max(worst, far/max(largest, 1e-30))
+		l = append(l, number(math.Sqrt(off/max(size, 1e-30))))
+		worst = max(worst, number(far/max(largest, 1e-30)))
 	}
 	return l, worst
+}
+
+// number is an error that JSON has a word for.
+func number(e float64) float64 {
+	if math.IsNaN(e) || math.IsInf(e, 0) {
+		return math.MaxFloat32
+	}
+	return e
+}
+
+// moved are the errors of outputs that take an input's place, over the changes. One
+// that the reference leaves as it was is not among them: its error says all.
+func moved(c operation, in []*session.Array, got, want [][]float32) (map[int]float64, error) {
+	m := map[int]float64{}
+	for to, from := range c.Chain {
+		if c.Inputs[from].Shape.DType != dtypes.Float32 {
+			continue
+		}
+		before := make([]float32, len(want[to]))
+		if err := in[from].Values(before); err != nil {
+			return nil, err
+		}
+		var off, way float64
+		for k, w := range want[to] {
+			e, d := float64(got[to][k])-float64(w), float64(w)-float64(before[k])
+			off, way = off+e*e, way+d*d
+		}
+		if way > 0 {
+			m[to] = number(math.Sqrt(off / way))
+		}
+	}
+	return m, nil
 }
 
 // values compares the cases that are wanted, and says how many are bad.

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
 )
@@ -21,25 +24,27 @@ type training struct {
 	n      int // examples
 }
 
-// trainings are those of the benchmark, and one of a size that leaves a part of
-// a batch over.
+// trainings are those of the benchmark, in float32 and bfloat16, and some of other
+// sizes: one leaves a part of a batch over. Here the nets with batch norm have fused
+// kernels, which AutoKernels does not choose for them.
 func trainings() []training {
-	keras := fit.AdaDelta{LearningRate: 0.001, Rho: 0.95, Epsilon: 1e-7}
+	keras, momentum := fit.AdaDelta{LearningRate: 0.001, Rho: 0.95, Epsilon: 1e-7}, fit.SGD{LearningRate: 0.01, Momentum: 0.9}
 	l := []training{
 		{"MLP b100", models.MLP(1000), fit.Config{}, 100, 60000},
 		{"SeedCNN b8", models.SeedCNN(), fit.Config{}, 8, 60000},
 		{"LeNet5 b100", models.LeNet5(), fit.Config{}, 100, 50000},
 		{"KerasCNN b128", models.KerasCNN(), fit.Config{Optimizer: keras}, 128, 60000},
 	}
-	for _, t := range l[:4:4] {
+	l = append(l, training{"LSTM5 b20", models.SineLSTM(5, 100), fit.Config{}, 20, 20000}, training{"LSTM128 b64", models.SineLSTM(128, 100), fit.Config{}, 64, 6400},
+		training{"Peaks b40000", models.Peaks(), fit.Config{}, 40000, 800000}, training{"ResNet14 b32", models.ResNet("ResNet14", 1, 1, 1, 1), fit.Config{Optimizer: momentum}, 32, 3200},
+		training{"ResNet152 b2048", models.ResNet152(), fit.Config{Optimizer: momentum}, 2048, 20480})
+	for _, t := range slices.Clip(l) {
 		t.config.BF16 = true
 		t.name += " bf16"
 		l = append(l, t)
 	}
-	l = append(l, training{"LSTM5 b20", models.SineLSTM(5, 100), fit.Config{}, 20, 20000}, training{"LSTM b100", models.SineLSTM(50, 100), fit.Config{}, 100, 20000},
-		training{"LSTM128 b64", models.SineLSTM(128, 100), fit.Config{}, 64, 6400})
-	l = append(l, training{"Peaks b10000", models.Peaks(), fit.Config{}, 10000, 400000}, training{"Peaks b100", models.Peaks(), fit.Config{}, 100, 40000})
-	return append(l, training{"SeedCNN b33 odd", models.SeedCNN(), fit.Config{Optimizer: fit.SGD{Momentum: 0.9}}, 33, 3001})
+	return append(l, training{"LSTM b100", models.SineLSTM(50, 100), fit.Config{}, 100, 20000}, training{"Peaks b10000", models.Peaks(), fit.Config{}, 10000, 400000},
+		training{"Peaks b100", models.Peaks(), fit.Config{}, 100, 40000}, training{"SeedCNN b33 odd", models.SeedCNN(), fit.Config{Optimizer: fit.SGD{Momentum: 0.9}}, 33, 3001})
 }
 
 // curve is a training with one kind of kernels.
@@ -85,8 +90,9 @@ func shake(net *fit.Net, bf16 bool) error {
 	return net.SetWeights(weights)
 }
 
-// train trains with one kind of kernels.
-func (d *desk) train(t training, kind string, kernels fit.Kernels, epochs int, profiled, tune bool) curve {
+// train trains with one kind of kernels. With -texts it also writes down the program
+// of the steps.
+func (d *desk) train(t training, kind string, kernels fit.Kernels, profiled bool, set settings) curve {
 	c := curve{Case: t.name, Kernels: kind}
 	err := d.guard(func() error {
 		config := t.config
@@ -100,19 +106,28 @@ func (d *desk) train(t training, kind string, kernels fit.Kernels, epochs int, p
 		if err != nil {
 			return err
 		}
+		if kind == "fused" && set.texts != "" {
+			p, err := net.Steps(data, fit.Train{Batch: t.batch})
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(set.texts, hlo.Symbol(t.name)+".mlir"), p.Text(nil), 0o644); err != nil {
+				return err
+			}
+		}
 		if kind == "XLA shaken" {
 			if err := shake(net, config.BF16); err != nil {
 				return err
 			}
 		}
 		wish := fit.Train{Batch: t.batch}
-		if tune {
+		if set.tune && kind == "fused" {
 			if err := net.Tune(context.Background(), data, wish, func(s string) { fmt.Println("   ", s) }); err != nil {
 				return err
 			}
 		}
 		steps := (t.n + t.batch - 1) / t.batch
-		for e := range epochs {
+		for e := range set.epochs {
 			began := time.Now()
 			h, err := net.Train(context.Background(), data, wish)
 			if err != nil {
@@ -204,17 +219,17 @@ func (d *desk) curves(r *report, set settings) (bad int, err error) {
 		if !set.only.MatchString(t.name) || time.Since(began) > set.budget {
 			continue
 		}
-		fused := d.train(t, "fused", fit.FusedKernels, set.epochs, set.kernels, set.tune)
+		fused := d.train(t, "fused", fit.FusedKernels, set.kernels, set)
 		fmt.Println(fused)
 		if set.alone {
 			r.Curves = append(r.Curves, fused)
 			continue
 		}
-		plain := d.train(t, "XLA", fit.XLAKernels, set.epochs, set.kernels, false)
+		plain := d.train(t, "XLA", fit.XLAKernels, set.kernels, set)
 		fmt.Println(plain)
-		noise := d.train(t, "XLA shaken", fit.XLAKernels, set.epochs, false, false)
+		noise := d.train(t, "XLA shaken", fit.XLAKernels, false, set)
 		fmt.Println(noise)
-		again := d.train(t, "fused", fit.FusedKernels, set.epochs, false, set.tune)
+		again := d.train(t, "fused", fit.FusedKernels, false, set)
 		fused.Repeats = again.Note == "" && slices.Equal(again.Losses, fused.Losses)
 		fmt.Printf("%-20s the same losses a second time: %t\n", t.name, fused.Repeats)
 		if plain.Note == "" && fused.Note == "" && noise.Note == "" {

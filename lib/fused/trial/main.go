@@ -14,6 +14,7 @@
 //	trial -stuck               # kernels that wait for what never comes, or leave their arrays: how they end
 //	trial -curves              # nets as package fit trains them, with fused kernels and without
 //	trial -curves -tune        # the same, with the tilings that Net.Tune finds
+//	trial -curves -texts DIR   # the same, and the programs of their steps, for sanitize.py
 //
 // Values are compared with the plain form in float32 without TF32, from the
 // same inputs, by the norm of the difference over the norm of the reference.
@@ -108,7 +109,7 @@ func (r *report) save(file string) error {
 }
 
 func run(set settings) error {
-	if set.texts != "" {
+	if set.texts != "" && !set.curves {
 		return texts(set)
 	}
 	d := &desk{}
