@@ -113,11 +113,13 @@ func (b *bench) seed(ctx context.Context, s *session.Session, c trainCase, image
 		return last, err
 	}
 	if seed == 1 {
-		sum, err := firstWeights(net)
+		first, err := firstWeights(net)
 		if err != nil {
 			return last, err
 		}
-		b.addSamples(c.name, "gaiden, first weights", "CRC-32", []float64{float64(sum)})
+		b.addSamples(c.name, "gaiden, first weights", "CRC-32", []float64{first.crc})
+		b.addSamples(c.name, "gaiden, first weights", "sum of squares", []float64{first.squares})
+		b.addSamples(c.name, "gaiden, first weights", "their mean place", []float64{first.place})
 		if err := b.twice(ctx, net, images, c); err != nil {
 			return last, err
 		}
@@ -135,21 +137,35 @@ func (b *bench) seed(ctx context.Context, s *session.Session, c trainCase, image
 	return h.Last(), nil
 }
 
-// firstWeights is a checksum of a net's weights: a CPU and a GPU start from the
-// same.
-func firstWeights(net *fit.Net) (uint32, error) {
+// firsts says what a net starts with. A CPU and a GPU start from the same weights:
+// uniform ones to the last bit, which crc is of, and normal ones but for the last
+// places of their logarithms and cosines, so that the others agree to 1e-6.
+type firsts struct {
+	crc     float64 // CRC-32 of names, dimensions and bits
+	squares float64 // the sum of all squares
+	place   float64 // the mean of weights' numbers, in order, by their squares
+}
+
+func firstWeights(net *fit.Net) (f firsts, err error) {
 	weights, err := net.Weights()
 	if err != nil {
-		return 0, err
+		return f, err
 	}
-	sum := crc32.NewIEEE()
+	sum, number := crc32.NewIEEE(), 0.0
 	for _, w := range weights {
 		fmt.Fprintln(sum, w.Name, w.Dims)
 		if err := binary.Write(sum, binary.LittleEndian, w.Data); err != nil {
-			return 0, err
+			return f, err
+		}
+		for _, x := range w.Data {
+			square := float64(x) * float64(x)
+			number++
+			f.squares += square
+			f.place += square * number
 		}
 	}
-	return sum.Sum32(), nil
+	f.crc, f.place = float64(sum.Sum32()), f.place/f.squares
+	return f, nil
 }
 
 // twice trains from one seed twice, for an epoch of a few images, and counts the

@@ -108,6 +108,9 @@ func (r *run) keep(c *ahead) error {
 		}
 	}
 	r.count(values, p.Batch, steps)
+	if r.warmed == 0 {
+		r.warmed, r.warm = r.done, time.Since(r.began)-r.history.Compile
+	}
 	if p.Batch == r.Batch && r.done > steps { // the first chunk of a run also warms up
 		r.pace = paced(r.pace, took, steps)
 		n.paces[r.main.key(r.data)] = r.pace // the next run need not feel its way

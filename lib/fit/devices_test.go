@@ -2,12 +2,16 @@ package fit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gomlx/compute/dtypes"
 
 	"gaiden/lib/models"
 	"gaiden/lib/session"
@@ -54,6 +58,106 @@ func TestDevices(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDevicesNorm holds what batch norm does on several devices, which take the
+// statistics of their shards: after a step the running mean is the mean over the
+// devices, which is the batch's as on one device, and so is the running variance,
+// whose shards spread less than the batch; and each device has the same state.
+func TestDevicesNorm(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	const batch, channels = 8, 2
+	net := models.Net{Name: "norm", Input: []int{4, 4, channels}, Layers: []models.Layer{
+		models.BatchNorm{Name: "bn1"}, // of the data themselves, so that its means can be done here
+		models.Conv2D{Name: "conv1", Channels: 3, Kernel: 3, Same: true},
+		models.BatchNorm{Name: "bn2", Act: models.ReLU},
+		models.MeanPool2D{Name: "pool"},
+		models.Dense{Name: "output", Units: 10}}}
+	data := formulaData("norm", batch, 4*4*channels, 0)
+	x := data.X.([]float32)
+	each := len(x) / batch
+	for i := range x {
+		x[i] += float32(i/each) * float32(1+i%channels) // shards differ
+	}
+	// moments are mean and variance of a channel of some examples.
+	moments := func(x []float32, channel int) (mean, variance float64) {
+		n := float64(len(x) / channels)
+		for i := channel; i < len(x); i += channels {
+			mean += float64(x[i]) / n
+		}
+		for i := channel; i < len(x); i += channels {
+			variance += (float64(x[i]) - mean) * (float64(x[i]) - mean) / (n - 1)
+		}
+		return mean, variance
+	}
+	for _, devices := range []int{1, 2, 4} {
+		for _, packed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d devices, packed %t", devices, packed), func(t *testing.T) {
+				n := attach(t, s, fmt.Sprintf("net%d-%t", devices, packed), net, Config{Seed: 1, Devices: devices, AllDevices: true, FirstLook: true})
+				n.packing = packed
+				r, err := n.run(ctx, load(t, n, "data", data), Train{Batch: batch, InOrder: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer r.close()
+				if err := errors.Join(r.epochs(), r.name()); err != nil {
+					t.Fatal(err)
+				}
+				if r.history.Steps != 1 || len(r.state) != devices || r.main.Packed != packed {
+					t.Fatalf("got %d steps, %d devices, packed %t, want 1, %d, %t", r.history.Steps, len(r.state), r.main.Packed, devices, packed)
+				}
+				after, err := n.Weights()
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := map[string][]float32{}
+				for _, w := range after {
+					got[w.Name] = w.Data
+				}
+				for c := range channels {
+					var mean, variance float64 // of the shards, on average
+					for d := range devices {
+						m, v := moments(x[d*len(x)/devices:(d+1)*len(x)/devices], c)
+						mean, variance = mean+m/float64(devices), variance+v/float64(devices)
+					}
+					whole, most := moments(x, c)
+					if math.Abs(mean-whole) > 1e-6 || devices > 1 && variance > most/1.5 {
+						t.Fatalf("data: shards have mean %g and variance %g, want %g and less than %g", mean, variance, whole, most)
+					}
+					for _, number := range []struct {
+						name      string
+						got, want float64
+					}{
+						{"mean", float64(got["bn1/mean"][c]), 0.1 * whole},
+						{"variance", float64(got["bn1/variance"][c]), 0.9 + 0.1*variance},
+					} {
+						if d := number.got - number.want; math.Abs(d) > 1e-5*number.want || d != d {
+							t.Errorf("running %s of channel %d: got %g, want %g", number.name, c, number.got, number.want)
+						}
+					}
+				}
+				for i, v := range n.slots(r.main.chunk) {
+					var first []float32
+					for d := range devices {
+						if v.shape.DType != dtypes.Float32 {
+							continue
+						}
+						l := make([]float32, v.shape.Size())
+						if err := r.state[d][i].Values(l); err != nil {
+							t.Fatal(err)
+						}
+						if first == nil {
+							first = l
+						}
+						if !slices.Equal(l, first) {
+							t.Errorf("%s on device %d: got %v, want %v as on device 0", v.name, d, l, first)
+						}
+					}
+				}
+			})
+		}
 	}
 }
 

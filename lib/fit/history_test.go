@@ -1,9 +1,14 @@
 package fit
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"time"
+
+	"gaiden/lib/models"
 )
 
 // TestStrings holds that results are lines, also those of many numbers.
@@ -29,5 +34,119 @@ func TestStrings(t *testing.T) {
 		if got := tt.x.String(); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
+	}
+}
+
+// TestHistory holds the columns that Chainer's PrintReport has: a cell is empty
+// where there is no validation, or no label.
+func TestHistory(t *testing.T) {
+	second := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	right := func(loss float64, right, n int) Score { return Score{Loss: loss, Right: right, N: n, Labels: true} }
+	held := func(s Score) *Score { return &s }
+	for _, tt := range []struct {
+		name    string
+		history History
+		want    string
+	}{
+		{"empty", History{}, `
+epoch       main/loss   validation/main/loss  main/accuracy  validation/main/accuracy  elapsed_time
+`},
+		{"one epoch", History{Epochs: []Epoch{{Number: 1, Train: right(0.25, 3, 4), Elapsed: second(1.5)}}}, `
+epoch       main/loss   validation/main/loss  main/accuracy  validation/main/accuracy  elapsed_time
+1           0.25                              0.75                                     1.5
+`},
+		{"validation", History{Epochs: []Epoch{
+			{Number: 9, Train: right(0.191836412, 56489, 60000), Validation: held(right(0.0935412, 9711, 10000)), Elapsed: second(4.9341249)},
+			{Number: 10, Train: right(1.5e-7, 60000, 60000), Validation: held(right(12345678, 0, 10000)), Elapsed: second(1234567.8)},
+			{Number: 11, Train: right(0, 1, 3), Validation: held(right(2, 2, 3)), Elapsed: second(2e6)},
+		}}, `
+epoch       main/loss   validation/main/loss  main/accuracy  validation/main/accuracy  elapsed_time
+9           0.191836    0.0935412             0.941483       0.9711                    4.93412
+10          1.5e-07     1.23457e+07           1              0                         1.23457e+06
+11          0           2                     0.333333       0.666667                  2e+06
+`},
+		{"validation of some", History{Epochs: []Epoch{
+			{Number: 1, Train: right(2, 1, 2), Elapsed: second(1)},
+			{Number: 2, Train: right(1, 2, 2), Validation: held(right(3, 1, 2)), Elapsed: second(2)},
+		}}, `
+epoch       main/loss   validation/main/loss  main/accuracy  validation/main/accuracy  elapsed_time
+1           2                                 0.5                                      1
+2           1           3                     1              0.5                       2
+`},
+		{"no labels", History{Epochs: []Epoch{
+			{Number: 1, Train: Score{Loss: 0.5, N: 4}, Elapsed: second(0.125)},
+			{Number: 2, Train: Score{Loss: 0.25, N: 4}, Validation: &Score{Loss: 0.3, N: 2}, Elapsed: second(0.25)},
+		}}, `
+epoch       main/loss   validation/main/loss  main/accuracy  validation/main/accuracy  elapsed_time
+1           0.5                                                                        0.125
+2           0.25        0.3                                                            0.25
+`},
+		{"stopped", History{Note: "used 1 of 2 devices", Stopped: "context canceled", Losses: []float32{1}, Steps: 1}, `
+epoch       main/loss   validation/main/loss  main/accuracy  validation/main/accuracy  elapsed_time
+note: used 1 of 2 devices
+stopped: context canceled
+`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := "\n" + tt.history.String(); got != tt.want {
+				t.Errorf("got %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestTimeOfProgress holds that a run tells where it is at least every half second,
+// from its begin to its end: in an epoch of many chunks and in steps that are longer.
+func TestTimeOfProgress(t *testing.T) {
+	if os.Getenv("GAIDEN_TIMING") == "" {
+		t.Skip("asserts times, which a busy machine spoils: run it by scripts/test timing, or with GAIDEN_TIMING=1")
+	}
+	s := open(t)
+	const most, enough = 500 * time.Millisecond, 4 * time.Second
+	for i, tt := range []struct {
+		name            string
+		net             models.Net
+		examples, batch int
+		slow            bool // a step takes longer than most
+	}{
+		{"chunks", models.SeedCNN(), 20000, 4, false},
+		{"chunks of a loop", models.MLP(20), 200000, 2, false},
+		{"long steps", models.KerasCNN(), 3000, 1000, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 1})
+			data := load(t, n, fmt.Sprint("data", i), digits(tt.examples, n.model.Input, 1))
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			var longest time.Duration
+			var at Progress
+			calls := map[string]int{}
+			began := time.Now()
+			last := began
+			look := func(p Progress) {
+				if d := time.Since(last); d > longest {
+					longest, at = d, p
+				}
+				last = time.Now()
+			}
+			h, err := n.Train(ctx, data, Train{Epochs: 1000, Batch: tt.batch, Progress: func(p Progress) {
+				look(p)
+				calls[p.Phase]++
+				if p.Elapsed > enough && (!tt.slow || p.Step > 1) {
+					cancel()
+				}
+			}})
+			if !errors.Is(err, context.Canceled) {
+				t.Fatalf("got error %v, want context.Canceled", err)
+			}
+			look(Progress{Phase: "end"})
+			if longest > most {
+				t.Errorf("progress: got nothing for %v, until %s %v, want %v at most", longest, at.Phase, at, most)
+			}
+			if step := h.Device / time.Duration(max(1, h.Steps)); step > most != tt.slow {
+				t.Errorf("a step takes %v: want more than %v: %t", step, most, tt.slow)
+			}
+			t.Logf("longest %v, until %s %v; %d steps in %v, calls %v", longest, at.Phase, at, h.Steps, time.Since(began), calls)
+		})
 	}
 }

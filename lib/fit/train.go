@@ -92,6 +92,8 @@ type run struct {
 	asking          int           // the epoch of the last one
 	settling        bool          // the run was stopped: epochs are not finished
 	done            int           // steps of this run
+	warmed          int           // of them, those of the first chunk, which says little of what is left
+	warm            time.Duration // when they were done, but for compiling
 	kept            time.Time     // when the last chunk was
 	pace            time.Duration // of a step; 0: not known yet
 	saves           saves
@@ -265,9 +267,9 @@ func (r *run) tell(phase string) {
 	if r.epoch.Validation != nil {
 		p.Validation = r.epoch.Validation
 	}
-	if r.done > 0 {
-		busy := p.Elapsed - r.history.Compile
-		p.Left = time.Duration(float64(busy) / float64(r.done) * float64(r.steps*r.Epochs-r.done))
+	if after := r.done - r.warmed; after > 0 && r.warmed > 0 {
+		busy := p.Elapsed - r.history.Compile - r.warm
+		p.Left = time.Duration(float64(busy) / float64(after) * float64(r.steps*r.Epochs-r.done))
 	}
 	r.Progress(p)
 }

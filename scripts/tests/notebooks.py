@@ -1,8 +1,9 @@
 """Runs notebooks, each from a clean kernel, and looks at what came out: every cell
 ran, the page has the pictures and tables that the outputs have, no output needs
 JavaScript, there is a cell that says what it runs on, and at the end the table
-beside the article. With --twice each runs a second time, and all numbers that no
-clock has a part in are the same both times. The first notebook runs through Jupyter's client, all others
+beside the article; 09 says where kernels run, and has the losses to show for it.
+With --twice each runs a second time, and all numbers that no clock has a part in are
+the same both times. The first notebook runs through Jupyter's client, all others
 through gaiden run. Most of a notebook is work for one core, so two run at a time,
 each with a session of its own; but those of --alone come first and have the
 machine, as they keep what they measure. Prints "passed failed skipped"."""
@@ -86,6 +87,21 @@ def twice(path, first, second):
     return [f"the first time {a!r}, the second {b!r}" for a, b in zip(one, two) if a != b][:3] + ([] if len(one) == len(two) else [f"{len(one)} numbers and lines the first time, {len(two)} the second"])
 
 
+def kernels(nb):
+    """What is wrong in notebook 09: it says where kernels run, which %info knows, and
+    where all models use the plain form, those with a kernel have the others' losses."""
+    said = "\n".join(text(o) for o in outputs(nb))
+    plain = re.search(r"^GPU: none found|^plugin +.*cpu[^/\n]*$", said, re.M)
+    where = "in the emulator; models use the plain form" if plain else "on the GPU"
+    if f"kernels run here: {where}\n" not in said:
+        yield f"does not say that kernels run {where}"
+    losses = dict(re.findall(r"^(own|plain|mlp|xla) +loss (\d[\d.]*)", said, re.M))
+    for pair in ("own", "plain"), ("mlp", "xla"):
+        one, other = map(losses.get, pair)
+        if not one or not other or plain and one != other:
+            yield f"losses of {' and '.join(pair)}: got {one} and {other}, want {'two that are the same' if plain else 'both'}"
+
+
 def run(path, out, gaiden, jupyter):
     command = [sys.executable, Path(__file__).parent.parent / "notebook.py", "--out", out, path] if jupyter else [gaiden, "run", "-html", "-o", f"{out}/", path]
     ran = subprocess.run(command, env=lane(threading.current_thread().name), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
@@ -123,13 +139,15 @@ def check(path, out, gaiden, jupyter):
         if body.count(tag) < n:
             problems.append(f"{n} {tag}> in the outputs, {body.count(tag)} in the page")
     number = path.stem[:2]
+    if not any(c.source.startswith("%info") for c in nb.cells):
+        problems.append("no cell %info")
     if number <= "08":  # 09 is about the text of kernels
         if not count["<svg"] + count["<img"]:
             problems.append("no picture")
         if not count["<table"]:
             problems.append("no table")
-        if not any(c.source.startswith("%info") for c in nb.cells):
-            problems.append("no cell %info")
+    else:
+        problems += kernels(nb)
     last = [c for c in nb.cells if c.cell_type == "code"][-1]
     if "01" <= number <= "08" and "the article" not in str(last.get("outputs")):
         problems.append('no table "the article / here" at the end')

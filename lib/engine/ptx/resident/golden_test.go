@@ -1,0 +1,148 @@
+package resident
+
+import (
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/engine/ptx"
+	"gaiden/lib/engine/triton/kernels"
+)
+
+var update = flag.Bool("update", false, "rewrite the files in testdata")
+
+// longest is the length of a text that testdata has as it is.
+const longest = 60_000
+
+var (
+	small = MLP{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2}
+	large = MLP{Examples: 60000, Batch: 100, In: 784, Hidden: [2]int{1000, 1000}, Classes: 10, Steps: 100, Rows: 601}
+)
+
+// goldens are what each rule makes of one weight, whole kernels with each rule, and
+// kernels of each form: with inputs that are floats, with one place for the inputs of
+// both large layers, and with two groups to a slice.
+var goldens = map[string]ptx.Kernel{
+	"rule_adam":             rule(kernels.Adam{}),
+	"rule_adam_decay":       rule(kernels.Adam{WeightDecay: 0.01}),
+	"rule_sgd":              rule(kernels.SGD{}),
+	"rule_sgd_decay":        rule(kernels.SGD{WeightDecay: 0.1}),
+	"rule_momentum":         rule(kernels.SGD{Momentum: 0.9}),
+	"rule_nesterov":         rule(kernels.SGD{Momentum: 0.9, Nesterov: true}),
+	"rule_adadelta":         rule(kernels.AdaDelta{}),
+	"rule_adadelta_decay":   rule(kernels.AdaDelta{Rho: 0.95, WeightDecay: 0.1}),
+	"mlp_small_adam":        with(small, kernels.Adam{}),
+	"mlp_small_sgd":         with(small, kernels.SGD{}),
+	"mlp_small_momentum":    with(small, kernels.SGD{Momentum: 0.9}),
+	"mlp_small_nesterov":    with(small, kernels.SGD{Momentum: 0.9, Nesterov: true}),
+	"mlp_small_adadelta":    with(small, kernels.AdaDelta{}),
+	"mlp_large_adam":        with(large, kernels.Adam{}),
+	"mlp_large_sgd":         with(large, kernels.SGD{}),
+	"mlp_floats_adam_decay": with(MLP{Examples: 99, Batch: 31, In: 40, Floats: true, Hidden: [2]int{30, 128}, Classes: 2, Steps: 3, Rows: 4, slices: 2}, kernels.Adam{WeightDecay: 0.01}),
+	"mlp_floats_tight":      with(MLP{Examples: 70, Batch: 17, In: 24, Floats: true, Hidden: [2]int{30, 128}, Classes: 2, Steps: 3, Rows: 4, slices: 2, tight: true}, kernels.Adam{}),
+	"mlp_batch128":          with(MLP{Examples: 60000, Batch: 128, In: 784, Hidden: [2]int{500, 300}, Classes: 10, Steps: 100, Rows: 601}, kernels.Adam{}),
+	"mlp_two_groups_sgd":    with(MLP{Examples: 60, Batch: 25, In: 56, Hidden: [2]int{129, 200}, Classes: 10, Steps: 2, Rows: 2, slices: 2}, kernels.SGD{}),
+}
+
+func with(m MLP, r kernels.Rule) ptx.Kernel {
+	if m.Rule = r; !m.Fits() {
+		panic(fmt.Sprintf("%+v does not fit", m))
+	}
+	return m.Kernel()
+}
+
+// rule is a kernel that takes one step with one weight: of the inputs, the first is the
+// gradient, the second what Adam adds, then come the weight and its moments.
+func rule(r kernels.Rule) ptx.Kernel {
+	m := MLP{Rule: r}
+	numbers := shapes.Make(dtypes.Float32, 2+m.arrays())
+	return ptx.Kernel{
+		Name: "rule_" + r.Name(), Blocks: 1, Threads: 32, Inputs: []shapes.Shape{numbers}, Outputs: []shapes.Shape{numbers},
+		Body: func(b *ptx.Block) {
+			in := b.Input(0)
+			w := &writer{Block: b, m: m, pace: b.Var(0.25), epsilon: in.Load(4).Float()}
+			s := w.nothing()
+			for i := range s {
+				w.Set(s[i], in.Load(8+4*i).Float())
+			}
+			w.follow(s, in.Load(0).Float())
+			for i := range s {
+				b.Output(0).Store(8+4*i, s[i])
+			}
+		},
+	}
+}
+
+// TestGoldens holds the text of kernels, to the letter. Those of whole kernels, which are
+// unrolled, are too long for testdata: of them the file sums has a SHA-256 and the
+// length. Each change shows, but not where it is: the text is left beside it, as
+// name.ptx.got-, to be compared with the one that the commit before leaves.
+func TestGoldens(t *testing.T) {
+	file := filepath.Join("testdata", "sums")
+	old, err := os.ReadFile(file)
+	if err != nil && !*update {
+		t.Fatalf("%v; run go test -update", err)
+	}
+	var sums strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(goldens)) {
+		got, err := goldens[name].Text()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		path := filepath.Join("testdata", name+".ptx")
+		if len(got) > longest {
+			sum := fmt.Sprintf("%x %7d %s\n", sha256.Sum256([]byte(got)), len(got), name)
+			sums.WriteString(sum)
+			if !*update && !strings.Contains(string(old), sum) {
+				leave(t, path, got)
+				t.Errorf("%s: got a kernel whose sum and length, %s, are not in %s; its text is %s.got-; run go test -update", name, strings.TrimSpace(sum), file, path)
+			}
+			continue
+		}
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Errorf("%v; run go test -update", err)
+		} else if got != string(want) {
+			leave(t, path, got)
+			t.Errorf("%s: got a kernel that differs from %s at %q; run go test -update and review the diff", name, path, difference(got, string(want)))
+		}
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(sums.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// leave writes what was got.
+func leave(t *testing.T, path, got string) {
+	if err := os.WriteFile(path+".got-", []byte(got), 0o644); err != nil {
+		t.Error(err)
+	}
+}
+
+// difference is the first line that differs.
+func difference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return strings.TrimSpace(g[i])
+		}
+	}
+	return "its end"
+}
