@@ -25,6 +25,7 @@ lib/timing/stats:                                                 numbers in, nu
 lib/timing/units:                                                 numbers in, text out
 lib/timing: lib/timing/stats, lib/timing/units, lib/sysinfo       a measurement has samples, a unit and a machine
 lib/engine/hlo:                                                   text is made without a device
+lib/engine/golden:                                                holds texts to files, in tests
 lib/engine/triton: lib/engine/hlo                                 kernels are text inside a program's text
 lib/engine/triton/emulate: lib/engine/triton                      runs a kernel's text on the host, for tests
 lib/engine/triton/kernels: lib/engine/triton                      each is a page that writes one kernel

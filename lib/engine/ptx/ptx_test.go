@@ -2,18 +2,15 @@ package ptx_test
 
 import (
 	"errors"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/engine/golden"
 	"gaiden/lib/engine/ptx"
 )
-
-var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 var numbers = shapes.Make(dtypes.Float32, 1000)
 
@@ -53,29 +50,18 @@ func all(b *ptx.Block) {
 
 // TestText holds the text of two kernels.
 func TestText(t *testing.T) {
+	texts := map[string]string{}
 	for name, k := range map[string]ptx.Kernel{
 		"next": {Name: "next", Blocks: 8, Threads: 128, Inputs: []shapes.Shape{numbers}, Outputs: []shapes.Shape{numbers}, Body: next},
 		"all":  {Name: "all", Blocks: 2, Threads: 64, Shared: 1024, Inputs: []shapes.Shape{numbers, shapes.Make(dtypes.Int32)}, Outputs: []shapes.Shape{numbers}, Aliases: map[int]int{0: 0}, Body: all},
 	} {
-		got, err := k.Text()
+		text, err := k.Text()
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := "testdata/" + name + ".ptx"
-		if *update {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got != string(want) {
-			t.Errorf("%s: the text is not that of %s; go test -update writes it", name, file)
-			os.WriteFile(file+".got-", []byte(got), 0o644)
-		}
+		texts[name] = text
 	}
+	golden.Hold(t, ".ptx", texts, 0)
 }
 
 // TestRefusals holds what is refused, and that the line is told.

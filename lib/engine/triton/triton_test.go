@@ -2,10 +2,8 @@ package triton_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,12 +12,11 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/engine/golden"
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/emulate"
 )
-
-var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 func f32(dims ...int) shapes.Shape { return shapes.Make(dtypes.Float32, dims...) }
 
@@ -93,28 +90,17 @@ func everything() triton.Kernel {
 }
 
 func TestTexts(t *testing.T) {
-	for file, k := range map[string]triton.Kernel{"add": add(1000), "everything": everything()} {
-		text, err := k.Text()
-		if err != nil {
+	texts := map[string]string{}
+	for name, k := range map[string]triton.Kernel{"add": add(1000), "everything": everything()} {
+		var err error
+		if texts[name], err = k.Text(); err != nil {
 			t.Fatal(err)
 		}
-		path := "testdata/" + file + ".ttir"
-		if *update {
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatalf("%v; run go test -update", err)
-		}
-		if text != string(want) {
-			t.Errorf("%s: got\n%s\nwant %s; run go test -update and review the diff", file, text, path)
-		}
-		if again, _ := k.Text(); again != text {
-			t.Errorf("%s: a second text differs", file)
+		if again, _ := k.Text(); again != texts[name] {
+			t.Errorf("%s: a second text differs", name)
 		}
 	}
+	golden.Hold(t, ".ttir", texts, 0)
 }
 
 func count(n int) []float64 {

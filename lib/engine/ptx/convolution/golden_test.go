@@ -1,21 +1,12 @@
 package convolution
 
 import (
-	"crypto/sha256"
-	"flag"
-	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
+	"gaiden/lib/engine/golden"
 	"gaiden/lib/engine/ptx"
 	"gaiden/lib/engine/triton/kernels"
 )
-
-var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 // longest is the length of a text that testdata has as it is.
 const longest = 60_000
@@ -48,67 +39,16 @@ var goldens = map[string]ptx.Kernel{
 	"back_tiny_identity_bf16": Back{Geometry: tinyConv, Brain: true}.Kernel(),
 }
 
-// TestGoldens holds the text of kernels, to the letter. Those of Keras's convolution,
-// which are unrolled, are too long for testdata: of them the file sums has a SHA-256 and
-// the length. Each change shows, but not where it is: the text is left beside it, as
-// name.ptx.got-, to be compared with the one that the commit before leaves.
+// TestGoldens holds the text of kernels, to the letter; of the longest there are sums.
 func TestGoldens(t *testing.T) {
-	file := filepath.Join("testdata", "sums")
-	old, err := os.ReadFile(file)
-	if err != nil && !*update {
-		t.Fatalf("%v; run go test -update", err)
-	}
-	var sums strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(goldens)) {
-		got, err := goldens[name].Text()
+	texts := map[string]string{}
+	for name, k := range goldens {
+		text, err := k.Text()
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		path := filepath.Join("testdata", name+".ptx")
-		if len(got) > longest {
-			sum := fmt.Sprintf("%x %7d %s\n", sha256.Sum256([]byte(got)), len(got), name)
-			sums.WriteString(sum)
-			if !*update && !strings.Contains(string(old), sum) {
-				leave(t, path, got)
-				t.Errorf("%s: got a kernel whose sum and length, %s, are not in %s; its text is %s.got-; run go test -update", name, strings.TrimSpace(sum), file, path)
-			}
-			continue
-		}
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Errorf("%v; run go test -update", err)
-		} else if got != string(want) {
-			leave(t, path, got)
-			t.Errorf("%s: got a kernel that differs from %s at %q; run go test -update and review the diff", name, path, difference(got, string(want)))
-		}
+		texts[name] = text
 	}
-	if *update {
-		if err := os.WriteFile(file, []byte(sums.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// leave writes what was got.
-func leave(t *testing.T, path, got string) {
-	if err := os.WriteFile(path+".got-", []byte(got), 0o644); err != nil {
-		t.Error(err)
-	}
-}
-
-// difference is the first line that differs.
-func difference(got, want string) string {
-	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range min(len(g), len(w)) {
-		if g[i] != w[i] {
-			return strings.TrimSpace(g[i])
-		}
-	}
-	return "its end"
+	golden.Hold(t, ".ptx", texts, longest)
 }

@@ -1,19 +1,14 @@
 package kernels
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/engine/golden"
 	"gaiden/lib/engine/triton"
 )
-
-var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 var (
 	seedConv  = Geometry{Batch: 8, Height: 28, Width: 28, In: 1, Out: 10, Size: 3, Pad: 1, Pool: true}
@@ -72,38 +67,16 @@ var goldens = map[string]triton.Kernel{
 }
 
 func TestGoldens(t *testing.T) {
-	for file, k := range goldens {
-		t.Run(file, func(t *testing.T) {
-			text, err := k.Text()
-			if err != nil {
-				t.Fatal(err)
-			}
-			path := filepath.Join("testdata", file+".ttir")
-			if *update {
-				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatalf("%v; run go test -update", err)
-			}
-			if text != string(want) {
-				t.Errorf("got a kernel that differs from %s at %q; run go test -update and review the diff", path, difference(text, string(want)))
-			}
-		})
-	}
-}
-
-// difference is the first line that differs.
-func difference(got, want string) string {
-	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range min(len(g), len(w)) {
-		if g[i] != w[i] {
-			return strings.TrimSpace(g[i])
+	texts := map[string]string{}
+	for name, k := range goldens {
+		text, err := k.Text()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
 		}
+		texts[name] = text
 	}
-	return "its end"
+	golden.Hold(t, ".ttir", texts, 0)
 }
 
 // TestTiles writes every tiling that a chooser may try.
