@@ -272,8 +272,9 @@ func (c *conn) settle(f *flight, err error) {
 	w := c.w
 	defer func() {
 		f.flying, f.conn = false, nil
-		i := slices.Index(c.aloft, f)
-		c.aloft = slices.Delete(c.aloft, i, i+1)
+		if i := slices.Index(c.aloft, f); i >= 0 {
+			c.aloft = slices.Delete(c.aloft, i, i+1)
+		}
 		f.rest()
 	}()
 	for i := range f.outputs {

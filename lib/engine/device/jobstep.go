@@ -62,6 +62,9 @@ func (j *loop) one(at wire.Place) ([]wire.JobEntry, *wire.Error) {
 		w.mu.Lock()
 		_, why = c.bindAll(bind)
 		w.mu.Unlock()
+		if why != nil {
+			return nil, why
+		}
 	}
 	return entries, why
 }
