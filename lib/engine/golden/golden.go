@@ -1,7 +1,7 @@
 // Package golden holds texts that programs write to files in testdata, to the letter,
 // in tests: kernels are text, and a change of one is to be seen in a review.
 //
-//	golden.Hold(t, ".ttir", map[string]string{"softmax_7": text}, 0)
+//	golden.Hold(t, ".ttir", map[string]triton.Kernel{"softmax_7": k}, 0)
 //
 // go test -update rewrites the files. What is longer than testdata should have is held
 // by its SHA-256 and length, in the file sums: each change shows, but not where it is.
@@ -23,15 +23,23 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the files in testdata")
 
-// Hold compares texts with testdata/NAME and the ending, and those that are longer than
-// longest bytes with testdata/sums; 0: all have files.
-func Hold(t *testing.T, ending string, texts map[string]string, longest int) {
+// Kernel has a text.
+type Kernel interface{ Text() (string, error) }
+
+// Hold compares the texts of kernels with testdata/NAME and the ending, and those that
+// are longer than longest bytes with testdata/sums; 0: all have files.
+func Hold[K Kernel](t *testing.T, ending string, kernels map[string]K, longest int) {
 	t.Helper()
 	file := filepath.Join("testdata", "sums")
 	old, _ := os.ReadFile(file)
 	var sums strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		text, path := texts[name], filepath.Join("testdata", name+ending)
+	for _, name := range slices.Sorted(maps.Keys(kernels)) {
+		path := filepath.Join("testdata", name+ending)
+		text, err := kernels[name].Text()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
 		if longest > 0 && len(text) > longest {
 			sum := fmt.Sprintf("%x %7d %s\n", sha256.Sum256([]byte(text)), len(text), name)
 			sums.WriteString(sum)

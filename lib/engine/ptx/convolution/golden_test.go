@@ -40,15 +40,4 @@ var goldens = map[string]ptx.Kernel{
 }
 
 // TestGoldens holds the text of kernels, to the letter; of the longest there are sums.
-func TestGoldens(t *testing.T) {
-	texts := map[string]string{}
-	for name, k := range goldens {
-		text, err := k.Text()
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		texts[name] = text
-	}
-	golden.Hold(t, ".ptx", texts, longest)
-}
+func TestGoldens(t *testing.T) { golden.Hold(t, ".ptx", goldens, longest) }

@@ -76,15 +76,4 @@ func rule(r kernels.Rule) ptx.Kernel {
 
 // TestGoldens holds the text of kernels, to the letter. Whole kernels are unrolled and
 // long: of them there are sums.
-func TestGoldens(t *testing.T) {
-	texts := map[string]string{}
-	for name, k := range goldens {
-		text, err := k.Text()
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		texts[name] = text
-	}
-	golden.Hold(t, ".ptx", texts, longest)
-}
+func TestGoldens(t *testing.T) { golden.Hold(t, ".ptx", goldens, longest) }

@@ -66,18 +66,7 @@ var goldens = map[string]triton.Kernel{
 	"softmax_4096x1000":                 Softmax{Batch: 4096, Classes: 1000}.Kernel(),
 }
 
-func TestGoldens(t *testing.T) {
-	texts := map[string]string{}
-	for name, k := range goldens {
-		text, err := k.Text()
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		texts[name] = text
-	}
-	golden.Hold(t, ".ttir", texts, 0)
-}
+func TestGoldens(t *testing.T) { golden.Hold(t, ".ttir", goldens, 0) }
 
 // TestTiles writes every tiling that a chooser may try.
 func TestTiles(t *testing.T) {
