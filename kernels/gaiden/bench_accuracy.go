@@ -137,9 +137,8 @@ func (b *bench) seed(ctx context.Context, s *session.Session, c trainCase, image
 	return h.Last(), nil
 }
 
-// firsts says what a net starts with. A CPU and a GPU start from the same weights:
-// uniform ones to the last bit, which crc is of, and normal ones but for the last
-// places of their logarithms and cosines, so that the others agree to 1e-6.
+// firsts says what a net starts with, which a CPU and a GPU should agree on. Where the
+// last places of a logarithm or a cosine differ crc does, too: the others do by a hair.
 type firsts struct {
 	crc     float64 // CRC-32 of names, dimensions and bits
 	squares float64 // the sum of all squares

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"math"
 	"slices"
 	"testing"
 
@@ -62,43 +61,5 @@ func TestFirstValues(t *testing.T) {
 				t.Errorf("state of the random numbers: got %v, want %v", last, want)
 			}
 		})
-	}
-}
-
-// TestFirstWeights holds what nets of one seed begin with, wherever they do: the sum
-// of the weights' squares, and the mean of their numbers by these. Benchmark accuracy
-// records both, so that a GPU's can be held against these, of a CPU; and what a seed
-// gives today, it gives in a year.
-func TestFirstWeights(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	for _, tt := range []struct {
-		net            models.Net
-		squares, place float64
-	}{
-		{models.SeedCNN(), 493.6609641226047, 99022.54789078607},
-		{models.MLP(1000), 2011.4507138080369, 843329.2606021626},
-		{models.KerasCNN(), 315.0750050382264, 559344.8971414194},
-	} {
-		n := attach(t, s, "begin"+tt.net.Name, tt.net, Config{Seed: 1})
-		if err := n.Reset(); err != nil {
-			t.Fatal(err)
-		}
-		weights, err := n.Weights()
-		if err != nil {
-			t.Fatal(err)
-		}
-		squares, place, number := 0.0, 0.0, 0.0
-		for _, w := range weights {
-			for _, x := range w.Data {
-				number++
-				squares += float64(x) * float64(x)
-				place += float64(x) * float64(x) * number
-			}
-		}
-		place /= squares
-		if math.Abs(squares/tt.squares-1) > 1e-6 || math.Abs(place/tt.place-1) > 1e-6 {
-			t.Errorf("%s: got %.9g and %.9g, want %.9g and %.9g", tt.net.Name, squares, place, tt.squares, tt.place)
-		}
 	}
 }

@@ -103,11 +103,11 @@ func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, er
 	if r == nil {
 		return nil, err
 	}
-	switch {
-	case err == nil && r.info.Error != nil && r.wild != nil:
-		err = r.wild
-	case err == nil && r.info.Error != nil:
+	if err == nil && r.info.Error != nil {
 		err = r.info.Error
+		if r.wild != nil {
+			err = r.wild
+		}
 	}
 	r.history.Stopped = r.info.Why
 	if r.info.State == wire.JobDone && r.info.Place.Turn >= r.info.Turns {

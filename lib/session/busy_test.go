@@ -14,39 +14,32 @@ import (
 )
 
 // endless is a program that ends while the device is at work for it, for ever.
-func endless(socket string) {
-	err := func() error {
-		s, err := Config{Socket: socket, Space: "endless"}.Open()
-		if err != nil {
-			return err
-		}
-		g := NewGraph(s.Backend(), "spin")
-		even := func(g *Graph) *Node { return Parameter(g, "even", shapes.Make(dtypes.Int32)) }
-		cond := NewClosure(g, func(g *Graph) []*Node { return []*Node{NotEqual(even(g), Const(g, int32(7)))} })
-		body := NewClosure(g, func(g *Graph) []*Node { return []*Node{AddScalar(even(g), 2)} })
-		if err := g.Compile(While(cond, body, even(g))...); err != nil {
-			return err
-		}
-		p, err := s.Compile(g.Executable().(*Executable).Program(), Options{})
-		if err != nil {
-			return err
-		}
-		x, err := s.Put([]int32{0}, shapes.Make(dtypes.Int32), 0)
-		if err != nil {
-			return err
-		}
-		for range 3 {
-			if _, err := p.Run(Call{Inputs: []*Array{x}}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}()
+func endless(socket string) error {
+	s, err := Config{Socket: socket, Space: "endless"}.Open()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return err
 	}
-	os.Exit(0)
+	g := NewGraph(s.Backend(), "spin")
+	even := func(g *Graph) *Node { return Parameter(g, "even", shapes.Make(dtypes.Int32)) }
+	cond := NewClosure(g, func(g *Graph) []*Node { return []*Node{NotEqual(even(g), Const(g, int32(7)))} })
+	body := NewClosure(g, func(g *Graph) []*Node { return []*Node{AddScalar(even(g), 2)} })
+	if err := g.Compile(While(cond, body, even(g))...); err != nil {
+		return err
+	}
+	p, err := s.Compile(g.Executable().(*Executable).Program(), Options{})
+	if err != nil {
+		return err
+	}
+	x, err := s.Put([]int32{0}, shapes.Make(dtypes.Int32), 0)
+	if err != nil {
+		return err
+	}
+	for range 3 {
+		if _, err := p.Run(Call{Inputs: []*Array{x}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // TestStatusOfEndless: what keeps the device busy is in the status, also when

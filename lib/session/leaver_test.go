@@ -1,7 +1,6 @@
 package session
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -14,40 +13,33 @@ import (
 // leaver is a program that ends right after its last call: it waits for nothing,
 // reads no answer and closes nothing. Its addend is large enough to go through a
 // window, so that the session has something to answer to nobody.
-func leaver(socket string) {
-	err := func() error {
-		s, err := Config{Socket: socket, Space: "left"}.Open()
-		if err != nil {
-			return err
-		}
-		x, err := s.Array("x")
-		if err != nil {
-			return err
-		}
-		g := NewGraph(s.Backend(), "leaver")
-		if err := g.Compile(Add(Parameter(g, "x", f32(bulk)), Parameter(g, "y", f32(bulk)))); err != nil {
-			return err
-		}
-		p, err := s.Compile(g.Executable().(*Executable).Program(), Options{Donate: []bool{true, false}})
-		if err != nil {
-			return err
-		}
-		one := make([]float32, bulk)
-		for i := range one {
-			one[i] = 1
-		}
-		y, err := s.Put(one, f32(bulk), 0)
-		if err != nil {
-			return err
-		}
-		_, err = p.Run(Call{Inputs: []*Array{x, y}, Names: []string{"x"}})
-		return err
-	}()
+func leaver(socket string) error {
+	s, err := Config{Socket: socket, Space: "left"}.Open()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return err
 	}
-	os.Exit(0)
+	x, err := s.Array("x")
+	if err != nil {
+		return err
+	}
+	g := NewGraph(s.Backend(), "leaver")
+	if err := g.Compile(Add(Parameter(g, "x", f32(bulk)), Parameter(g, "y", f32(bulk)))); err != nil {
+		return err
+	}
+	p, err := s.Compile(g.Executable().(*Executable).Program(), Options{Donate: []bool{true, false}})
+	if err != nil {
+		return err
+	}
+	one := make([]float32, bulk)
+	for i := range one {
+		one[i] = 1
+	}
+	y, err := s.Put(one, f32(bulk), 0)
+	if err != nil {
+		return err
+	}
+	_, err = p.Run(Call{Inputs: []*Array{x, y}, Names: []string{"x"}})
+	return err
 }
 
 // TestSurvivesExit: what a program has asked for happens, also when the program

@@ -22,18 +22,10 @@ func TestMain(m *testing.M) {
 	case "serve":
 		s := device.Supervisor{Version: Version, Command: []string{"/proc/self/exe"}, Ready: os.NewFile(3, "ready"), Log: os.Stderr}
 		os.Setenv("GAIDEN_TEST_ROLE", "worker")
-		if err := s.Run(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+		leave(s.Run())
 	case "worker":
 		go countGoroutines()
-		if err := device.Work(Version); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+		leave(device.Work(Version))
 	case "stranger":
 		stranger(os.Args[len(os.Args)-1])
 		os.Exit(0)
@@ -41,11 +33,20 @@ func TestMain(m *testing.M) {
 		cell(os.Args[len(os.Args)-1])
 		os.Exit(0)
 	case "leaver":
-		leaver(os.Args[len(os.Args)-1]) // exits
+		leave(leaver(os.Args[len(os.Args)-1]))
 	case "endless":
-		endless(os.Args[len(os.Args)-1]) // exits
+		leave(endless(os.Args[len(os.Args)-1]))
 	}
 	os.Exit(m.Run())
+}
+
+// leave ends a program at once: it waits for nothing and closes nothing.
+func leave(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 // process is one end of a test that runs apart.

@@ -272,9 +272,7 @@ func (c *conn) settle(f *flight, err error) {
 	w := c.w
 	defer func() {
 		f.flying, f.conn = false, nil
-		if i := slices.Index(c.aloft, f); i >= 0 {
-			c.aloft = slices.Delete(c.aloft, i, i+1)
-		}
+		c.aloft = slices.DeleteFunc(c.aloft, func(x *flight) bool { return x == f })
 		f.rest()
 	}()
 	for i := range f.outputs {

@@ -120,15 +120,16 @@ func linearUpdate(s size, rule kernels.Rule, bf16 bool) operation {
 // withoutBias is a layer forwards, and the end of a classifier, without one.
 func withoutBias(s size, bf16 bool) []operation {
 	k := kind(bf16)
-	end := of(fmt.Sprintf("head %s without bias", s), kernels.Head{Batch: s.n, In: s.in, Classes: s.out, X: k, G: k, Compute: k, NoBias: true}, bf16)
-	end.loose, end.zeros = map[int]float64{1: 0.3}, few(s.n, s.out)
-	return []operation{of(fmt.Sprintf("linear %s relu without bias", s), kernels.Linear{Batch: s.n, In: s.in, Out: s.out, X: k, Y: k, Compute: k, Act: kernels.ReLU, NoBias: true}, bf16), end}
+	layer := kernels.Linear{Batch: s.n, In: s.in, Out: s.out, X: k, Y: k, Compute: k, Act: kernels.ReLU, NoBias: true}
+	return []operation{of(fmt.Sprintf("linear %s relu without bias", s), layer, bf16), end(fmt.Sprintf("head %s without bias", s), s, true, bf16)}
 }
 
 // head is the end of a classifier.
-func head(s size, bf16 bool) operation {
+func head(s size, bf16 bool) operation { return end(fmt.Sprintf("head %s", s), s, false, bf16) }
+
+func end(name string, s size, noBias, bf16 bool) operation {
 	k := kind(bf16)
-	c := of(fmt.Sprintf("head %s", s), kernels.Head{Batch: s.n, In: s.in, Classes: s.out, X: k, G: k, Compute: k}, bf16)
+	c := of(name, kernels.Head{Batch: s.n, In: s.in, Classes: s.out, X: k, G: k, Compute: k, NoBias: noBias}, bf16)
 	c.loose = map[int]float64{1: 0.3} // a hit more or less where two logits are close
 	c.zeros = few(s.n, s.out)
 	return c

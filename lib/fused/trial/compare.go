@@ -124,8 +124,8 @@ func (d *desk) numbers(c operation, what string, precision hlo.Precision, in []*
 }
 
 // compare holds the kernel, and the plain form, against the reference.
-func (d *desk) compare(c operation, alone bool) value {
-	v := value{Case: c.name, Sum: c.sum(), Limit: 2e-3, Times: c.times, loose: c.loose}
+func (d *desk) compare(c operation, sum string, alone bool) value {
+	v := value{Case: c.name, Sum: sum, Limit: 2e-3, Times: c.times, loose: c.loose}
 	if c.bf16 {
 		v.Limit = 2e-2
 	}
@@ -164,9 +164,11 @@ func (d *desk) compare(c operation, alone bool) value {
 			return fmt.Errorf("plain form: %w", err)
 		}
 		v.Plain, v.Beside = distances(plain, want)
-		if v.MovedBeside, err = moved(c, in, plain, want); err != nil {
+		before, err := c.before(in)
+		if err != nil {
 			return err
 		}
+		v.MovedBeside = moved(before, plain, want)
 		if !d.cuda {
 			v.Again = true
 			return nil
@@ -177,8 +179,8 @@ func (d *desk) compare(c operation, alone bool) value {
 		}
 		v.Again = again
 		v.Kernel, v.Worst = distances(got, want)
-		v.Moved, err = moved(c, in, got, want)
-		return err
+		v.Moved = moved(before, got, want)
+		return nil
 	})
 	if err != nil {
 		v.Note = fmt.Sprintf("after %.1f s: %v", time.Since(began).Seconds(), err)
@@ -212,28 +214,35 @@ func number(e float64) float64 {
 	return e
 }
 
+// before are the numbers whose places outputs take.
+func (c operation) before(in []*session.Array) (map[int][]float32, error) {
+	m := map[int][]float32{}
+	for to, from := range c.Chain {
+		if shape := c.Inputs[from].Shape; shape.DType == dtypes.Float32 {
+			m[to] = make([]float32, shape.Size())
+			if err := in[from].Values(m[to]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return m, nil
+}
+
 // moved are the errors of outputs that take an input's place, over the changes. One
 // that the reference leaves as it was is not among them: its error says all.
-func moved(c operation, in []*session.Array, got, want [][]float32) (map[int]float64, error) {
+func moved(before map[int][]float32, got, want [][]float32) map[int]float64 {
 	m := map[int]float64{}
-	for to, from := range c.Chain {
-		if c.Inputs[from].Shape.DType != dtypes.Float32 {
-			continue
-		}
-		before := make([]float32, len(want[to]))
-		if err := in[from].Values(before); err != nil {
-			return nil, err
-		}
+	for to, old := range before {
 		var off, way float64
 		for k, w := range want[to] {
-			e, d := float64(got[to][k])-float64(w), float64(w)-float64(before[k])
+			e, d := float64(got[to][k])-float64(w), float64(w)-float64(old[k])
 			off, way = off+e*e, way+d*d
 		}
 		if way > 0 {
 			m[to] = number(math.Sqrt(off / way))
 		}
 	}
-	return m, nil
+	return m
 }
 
 // values compares the cases that are wanted, and says how many are bad.
@@ -246,14 +255,18 @@ func (d *desk) values(r *report, set settings, began time.Time) (bad int, err er
 	}
 	left := 0
 	for _, c := range valueCases() {
-		if !set.only.MatchString(c.name) || known[record{c.name, c.sum()}] {
+		if !set.only.MatchString(c.name) {
+			continue
+		}
+		sum := c.sum()
+		if known[record{c.name, sum}] {
 			continue
 		}
 		if time.Since(began) > set.budget {
 			left++
 			continue
 		}
-		v := d.compare(c, set.alone)
+		v := d.compare(c, sum, set.alone)
 		r.Values = append(r.Values, v)
 		if v.Bad() {
 			bad++

@@ -109,8 +109,13 @@ func (r *report) save(file string) error {
 }
 
 func run(set settings) error {
-	if set.texts != "" && !set.curves {
-		return texts(set)
+	if set.texts != "" {
+		if err := os.MkdirAll(set.texts, 0o755); err != nil {
+			return err
+		}
+		if !set.curves {
+			return texts(set)
+		}
 	}
 	d := &desk{}
 	if err := d.open(); err != nil {

@@ -17,9 +17,6 @@ import (
 // texts writes the programs of the value cases, as they are for CUDA, into a
 // directory: sanitize.py runs their kernels without a session. It needs no GPU.
 func texts(set settings) error {
-	if err := os.MkdirAll(set.texts, 0o755); err != nil {
-		return err
-	}
 	for i, c := range valueCases() {
 		if !set.only.MatchString(c.name) {
 			continue
