@@ -34,6 +34,7 @@ type value struct {
 	Again       bool            `json:"again"`                 // a second run gave the same bits
 	Note        string          `json:"note,omitempty"`
 	loose       map[int]float64
+	moves       map[int]float64
 }
 
 // farthest is how far from a change a kernel's may be, over the change.
@@ -45,7 +46,7 @@ func (v value) Bad() bool {
 		return true
 	}
 	for i, e := range v.Moved {
-		if !(e <= max(farthest, v.loose[i], v.Times*v.MovedBeside[i])) {
+		if !(e <= max(farthest, v.loose[i], v.moves[i], v.Times*v.MovedBeside[i])) {
 			return true
 		}
 	}
@@ -125,7 +126,7 @@ func (d *desk) numbers(c operation, what string, precision hlo.Precision, in []*
 
 // compare holds the kernel, and the plain form, against the reference.
 func (d *desk) compare(c operation, sum string, alone bool) value {
-	v := value{Case: c.name, Sum: sum, Limit: 2e-3, Times: c.times, loose: c.loose}
+	v := value{Case: c.name, Sum: sum, Limit: 2e-3, Times: c.times, loose: c.loose, moves: c.moves}
 	if c.bf16 {
 		v.Limit = 2e-2
 	}

@@ -142,7 +142,7 @@ func take(examples, size, n int, bytes, bf16 bool) operation {
 // of nets with pooling are for what TF32 decides, and for nothing else: see step.
 func exact(c operation) operation {
 	build := c.Build
-	c.name, c.op, c.limit, c.loose, c.times = c.name+" exact", nil, 1e-4, map[int]float64{}, 0
+	c.name, c.op, c.limit, c.loose, c.moves, c.times = c.name+" exact", nil, 1e-4, map[int]float64{}, nil, 0
 	c.Build = func(o fused.Ops, in []*Node) []*Node {
 		o.Choose = func(op kernels.Op) kernels.Op { return op.With(kernels.Tile{Rounding: triton.Exact}) }
 		return build(o, in)
