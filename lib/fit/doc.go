@@ -48,8 +48,9 @@
 //
 // The order of the examples comes from the seed and the number of steps the net
 // has done, dropout from the seed and the state cnn/rng. So one seed gives the
-// same losses twice, bit for bit, on one device. On a GPU this was seen for every
-// net but ResNets: with fused batch norms their losses differed.
+// same losses twice, bit for bit, on one device. On a GPU this was seen for MLP,
+// SeedCNN, KerasCNN, LeNet5, the LSTMs and Peaks. ResNets with fused batch norms,
+// which are off by default, gave other losses there; without them it was not tried.
 //
 // A net with an LSTM layer that is Stateful learns long sequences piece by piece:
 // a batch goes on with the state in which the one before it ended. Train then

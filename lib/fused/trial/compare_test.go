@@ -24,6 +24,9 @@ func TestBad(t *testing.T) {
 		{"other bits the second time", func(v *value) { v.Again = false }, true},
 		{"an error", func(v *value) { v.Note = "after 0.1 s: lost" }, true},
 		{"a kernel that did nothing", func(v *value) { v.Moved[0] = 1 }, true},
+		{"farther from a change than most may be", func(v *value) { v.Moved[0] = 0.2 }, true},
+		{"a limit of its own for a change", func(v *value) { v.Moved[0], v.moves = 0.2, map[int]float64{0: 0.3} }, false},
+		{"and beyond that", func(v *value) { v.Moved[0], v.moves = 0.4, map[int]float64{0: 0.3} }, true},
 		{"as far as the plain form", func(v *value) { v.Moved[0], v.MovedBeside, v.Times = 0.18, map[int]float64{0: 0.15}, 2 }, false},
 	} {
 		v := good()
