@@ -15,16 +15,20 @@ type Pooling int
 
 const (
 	// Mask compares the image with the maximum: notebook 02's fast way. Equal
-	// maxima of a window each get the gradient. It needs windows that lie side
-	// by side; others fall back on SelectAndScatter.
+	// maxima of a window each get the gradient. Where windows lie over each other
+	// or on padding, each keeps the place of its first maximum, and that gets the
+	// gradient.
 	Mask Pooling = iota
-	// SelectAndScatter is XLA's op for it: the first maximum gets the gradient.
+	// SelectAndScatter is XLA's op for it: the first maximum gets the gradient. On a
+	// GPU, where windows lie over each other, the sums are in no fixed order: a
+	// second run can differ in the last bits.
 	SelectAndScatter
 	// IndexedFill writes the gradient into zeros at the index of the first
 	// maximum: notebook 02's slow way, kept to be measured. Its line
 	// grad_x[:, max_index] = grad writes n numbers for each of n windows, and so
 	// does this; a fill that writes one for each is no slower than Mask, since XLA
-	// makes one loop of it. A batch of 64 takes 64 times as long as one of 8.
+	// makes one loop of it. A batch of 64 takes 64 times as long as one of 8. It
+	// needs windows that lie side by side; others fall back on SelectAndScatter.
 	IndexedFill
 )
 
@@ -49,12 +53,12 @@ func (l MaxPool2D) pool(x *Node) *Node {
 	if x.Rank() != 4 || l.Window < 1 {
 		panic(fmt.Errorf("windows of %d×%d: want images shaped [n height width channels]", l.Window, l.Window))
 	}
-	d, stride := x.Shape().Dimensions, l.Stride
-	if stride < 1 {
-		stride = l.Window
-	}
+	d, stride := x.Shape().Dimensions, l.stride()
 	if d[1]+2*l.Pad < l.Window || d[2]+2*l.Pad < l.Window {
 		panic(fmt.Errorf("window %d×%d on an image of %d×%d: want one that is no larger", l.Window, l.Window, d[1]+2*l.Pad, d[2]+2*l.Pad))
+	}
+	if w := l.windows(); w != nil {
+		return w.pool(x)
 	}
 	if l.Gradient == SelectAndScatter || stride != l.Window || l.Pad > 0 {
 		return MaxPool(x).Window(l.Window).Strides(stride).PaddingPerDim([][2]int{{l.Pad, l.Pad}, {l.Pad, l.Pad}}).Done()
@@ -68,6 +72,21 @@ func (l MaxPool2D) pool(x *Node) *Node {
 		return indexed(windows)
 	}
 	return ReduceMax(windows, 2, 4)
+}
+
+func (l MaxPool2D) stride() int {
+	if l.Stride < 1 {
+		return l.Window
+	}
+	return l.Stride
+}
+
+// windows are those of a Mask that do not simply lie side by side, nil for others.
+func (l MaxPool2D) windows() *overlapping {
+	if l.Gradient != Mask || l.Pad == 0 && l.stride() == l.Window {
+		return nil
+	}
+	return &overlapping{l.Window, l.stride(), l.Pad}
 }
 
 // indexed takes each window's maximum and keeps its index; the gradient is

@@ -10,8 +10,8 @@ import (
 type again func(v *Node) *Node
 
 // Recomputed is the net with batch norms whose outputs are not kept for the way
-// back, where one has at least so many bytes: a convolution or a max pooling behind
-// one makes it again from the batch norm's input, which its own gradient needs, too
+// back, where one has at least so many bytes: a convolution behind one, or a
+// max pooling that reads the image, makes it again from the batch norm's input, which its own gradient needs, too
 // (Chen et al., 2016, "Training deep nets with sublinear memory cost"). And the
 // gradient of a convolution's weights is made before that of its images: XLA would
 // leave it to the end of the way back, and keep for it what arrived at each layer.
@@ -49,7 +49,7 @@ func apply(layer Layer, scope *model.Scope, x *Node, once again) (*Node, again) 
 	case Conv2D:
 		return l.apply(scope, x, once), nil
 	case MaxPool2D:
-		if once != nil {
+		if once != nil && l.windows() == nil { // which keep places, not the image
 			return pooled(l.pool, x, once), nil
 		}
 	}
