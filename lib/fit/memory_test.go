@@ -3,8 +3,16 @@ package fit
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers"
+	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/models"
@@ -41,6 +49,44 @@ func TestOutOfMemory(t *testing.T) {
 	}
 	if _, err := n.Train(ctx, data, Train{Batch: 32}); err != nil {
 		t.Errorf("with room: %v", err)
+	}
+}
+
+// TestOutOfMemoryLate holds the same where the device finds out while it works, as GPUs
+// do: of the programs that are asked for meanwhile the next cell hears nothing.
+func TestOutOfMemoryLate(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	greedy := models.Func("greedy", []int{4}, func(scope *model.Scope, x *Node) *Node {
+		d := x.Shape().Dimensions
+		y := layers.Dense(scope, x, true, 10)
+		many := Sort(Mul(ReduceAllSum(StopGradient(x)), Iota(x.Graph(), shapes.Make(dtypes.Float32, 1<<d[0]), 0)), 0, true) // 4 TB for 40 examples
+		return Add(y, Reshape(Slice(many, AxisRange(0, 1)), 1, 1))
+	})
+	for _, packed := range []bool{false, true} {
+		n := attach(t, s, "greedy"+fmt.Sprint(packed), greedy, Config{})
+		n.packing = packed
+		data := load(t, n, "bars", digits(40, []int{4}, 1))
+		before, err := n.Weights()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = n.Train(ctx, data, Train{Batch: 40, Epochs: 2, Validation: data})
+		if !errors.As(err, new(*MemoryError)) {
+			t.Fatalf("packed %t: got error %v, want a MemoryError", packed, err)
+		}
+		after, err := n.Weights()
+		if err != nil {
+			t.Fatalf("packed %t: weights afterwards: %v", packed, err)
+		}
+		for i, w := range after {
+			if !slices.Equal(w.Data, before[i].Data) {
+				t.Errorf("packed %t: weights %s are others afterwards", packed, w.Name)
+			}
+		}
+		if _, err := n.Train(ctx, data, Train{Batch: 4}); err != nil {
+			t.Errorf("packed %t: a batch that fits: %v", packed, err)
+		}
 	}
 }
 

@@ -60,6 +60,9 @@ func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 	if nerr := r.name(); err == nil {
 		err = nerr
 	}
+	if err != nil && ctx.Err() == nil {
+		n.session.Wait() // else the next cell hears of what was asked for after it, and came to nothing
+	}
 	err = n.roomy(err, data, r.Batch)
 	if err != nil && r.history.Stopped == "" {
 		r.history.Stopped = err.Error()

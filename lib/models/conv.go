@@ -24,7 +24,8 @@ const (
 	// Library is XLA's convolution.
 	Library
 	// Products is made of products of matrices, output and gradients, where the stride
-	// is 1. A row is not one place of the output but a block of neighbours.
+	// is 1. A row is not one place of the output but a block of neighbours. With a stride
+	// the gradient of the weights is a product.
 	Products
 )
 
@@ -116,9 +117,9 @@ func (l Conv2D) patches(x *Node, stride int) bool {
 }
 
 // products are what of a convolution is written as products: the output, and the
-// gradients of the image, by taps or by rows of them, and of the weights. The
-// output's need the weights'.
-type products struct{ output, image, rows, weights bool }
+// gradients of the image, by taps or by rows of them, and of the weights, by blocks or
+// by taps. The output's need the weights'.
+type products struct{ output, image, rows, weights, taps bool }
 
 // products decides for Lowering.
 //
@@ -148,20 +149,29 @@ type products struct{ output, image, rows, weights bool }
 //	weights of KerasCNN    8.6 to 1.7, 86 to 47
 //	weights of LeNet5      8.1 to 4.2, 1.4 to 1.6 (10×10), 0.5 to 0.5 (2×2)
 //	image of LeNet5's conv2 and conv3    1.7 to 2.3, 9.8 to 0.5
+//
+// On a GPU it takes the gradient of the weights where taps are few. For such cuDNN's
+// fastest is often one whose blocks add up as they come (its algorithm 0), so that a
+// second run differs in the last bits: two of ResNet14's in float32, on an H200.
 func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
 	d := slices.Clone(x.Shape().Dimensions)
 	for i, p := range pads {
 		d[1+i] += p[0] + p[1]
 	}
-	b := blocksOf(d, l.Kernel, l.Kernel, l.Channels)
 	switch {
-	case stride > 1 || l.Lowering == Library:
+	case l.Lowering == Library:
 		return products{}
+	case l.Lowering == Products && stride > 1:
+		return products{taps: true}
 	case l.Lowering == Products:
 		return products{output: true, rows: true, weights: true}
 	case !onCPU(x.Graph()):
+		places := d[0] * ((d[1]-l.Kernel)/stride + 1) * ((d[2]-l.Kernel)/stride + 1)
+		return products{taps: places*l.Kernel*l.Kernel*d[3] <= largestTaps}
+	case stride > 1:
 		return products{}
 	}
+	b := blocksOf(d, l.Kernel, l.Kernel, l.Channels)
 	image := b.height < l.Kernel && pads == [2][2]int{}
 	few := b.in <= 4 && b.block > 1 && b.rows()*b.tall*b.seen() <= largestWindows
 	if withOneDNN(x.Graph()) {
@@ -171,9 +181,9 @@ func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
 	return products{output: few, image: image, rows: rows, weights: few}
 }
 
-// How many numbers the windows of blocks may have, and rows of taps: 256 and 16 MiB
-// of float32. XLA's convolution needs no such memory.
-const largestWindows, largestRows = 64 << 20, 4 << 20
+// How many numbers the windows of blocks may have, rows of taps, and taps: 256, 16 and
+// 16 MiB of float32. XLA's convolution needs no such memory.
+const largestWindows, largestRows, largestTaps = 64 << 20, 4 << 20, 4 << 20
 
 // Lowered is the net with one lowering for all its convolutions.
 func (n Net) Lowered(l Lowering) Net {

@@ -18,7 +18,7 @@ func library(x, w *Node, stride int, pads [2][2]int, by products) *Node {
 		}
 	}
 	image, weights := StopGradient(x), w
-	if by.weights {
+	if by.weights || by.taps {
 		weights = StopGradient(w)
 	}
 	var y *Node
@@ -27,8 +27,11 @@ func library(x, w *Node, stride int, pads [2][2]int, by products) *Node {
 	} else {
 		y = Convolve(image, weights).Strides(stride).PaddingPerDim(pads[:]).Done()
 	}
-	if by.weights {
+	switch {
+	case by.weights:
 		y = derived(y, w, func(v *Node) *Node { return weightsProduct(image, v, pads) })
+	case by.taps:
+		y = derived(y, w, func(v *Node) *Node { return tapsProduct(image, v, k, k, stride, pads) })
 	}
 	return derived(y, x, func(v *Node) *Node {
 		d, out := x.Shape().Dimensions, v.Shape().Dimensions
@@ -58,23 +61,38 @@ func library(x, w *Node, stride int, pads [2][2]int, by products) *Node {
 // patches is a convolution as one product: the kernel's taps, each a shifted
 // view of the image, stand side by side.
 func patches(x, w *Node, stride int, pads [2][2]int) *Node {
+	k := w.Shape().Dimensions
+	all, out := taps(x, k[0], k[1], stride, pads)
+	return Reshape(MatMul(all, Reshape(w, k[0]*k[1]*k[2], k[3])), append(out, k[3])...)
+}
+
+// taps is what each output of a convolution sees, a row for each, of an output of
+// [n height width].
+func taps(x *Node, tall, wide, stride int, pads [2][2]int) (rows *Node, out []int) {
 	x = frame(x, pads)
-	d, k := x.Shape().Dimensions, w.Shape().Dimensions
-	height, width := (d[1]-k[0])/stride+1, (d[2]-k[1])/stride+1
-	var taps []*Node
-	for i := range k[0] {
-		for j := range k[1] {
-			taps = append(taps, Slice(x, AxisRange(),
-				AxisRange(i, i+(height-1)*stride+1).Stride(stride), AxisRange(j, j+(width-1)*stride+1).Stride(stride), AxisRange()))
+	d := x.Shape().Dimensions
+	out = []int{d[0], (d[1]-tall)/stride + 1, (d[2]-wide)/stride + 1}
+	var l []*Node
+	for i := range tall {
+		for j := range wide {
+			l = append(l, Slice(x, AxisRange(),
+				AxisRange(i, i+(out[1]-1)*stride+1).Stride(stride), AxisRange(j, j+(out[2]-1)*stride+1).Stride(stride), AxisRange()))
 		}
 	}
-	all := taps[0]
-	if len(taps) > 1 {
-		all = Concatenate(taps, -1)
+	all := l[0]
+	if len(l) > 1 {
+		all = Concatenate(l, -1)
 	}
-	size := k[0] * k[1] * k[2]
-	y := MatMul(Reshape(all, d[0]*height*width, size), Reshape(w, size, k[3]))
-	return Reshape(y, d[0], height, width, k[3])
+	return Reshape(all, out[0]*out[1]*out[2], tall*wide*d[3]), out
+}
+
+// tapsProduct is the gradient of weights [tall wide in channels]: taps of the image ·
+// what arrives at the output.
+func tapsProduct(x, v *Node, tall, wide, stride int, pads [2][2]int) *Node {
+	rows, out := taps(x, tall, wide, stride, pads)
+	channels := v.Shape().Dimensions[3]
+	product := DotGeneral(rows, []int{0}, nil, Reshape(v, out[0]*out[1]*out[2], channels), []int{0}, nil)
+	return Reshape(product, tall, wide, x.Shape().Dimensions[3], channels)
 }
 
 // frame puts zeros around images. GoMLX has no gradient of Pad; XLA makes one

@@ -47,18 +47,13 @@ func (o overlapping) pool(x *Node) *Node {
 func (o overlapping) back(v, at *Node, height, width int) *Node {
 	g, d := v.Graph(), v.Shape().Dimensions
 	at, none := ConvertDType(at, dtypes.Int32), ScalarZero(g, v.DType())
-	var sum *Node
+	var parts []*Node
 	for k := range o.window * o.window {
 		spread := func(before, windows, all int) compute.PadAxis {
 			return compute.PadAxis{Start: before, End: all - before - (windows-1)*o.stride - 1, Interior: o.stride - 1}
 		}
 		part := Where(Equal(at, Const(g, int32(k))), v, none)
-		part = Pad(part, none, compute.PadAxis{}, spread(k/o.window, d[1], height), spread(k%o.window, d[2], width), compute.PadAxis{})
-		if sum == nil {
-			sum = part
-			continue
-		}
-		sum = Add(sum, part)
+		parts = append(parts, Pad(part, none, compute.PadAxis{}, spread(k/o.window, d[1], height), spread(k%o.window, d[2], width), compute.PadAxis{}))
 	}
-	return Slice(sum, AxisRange(), AxisRange(o.pad, height-o.pad), AxisRange(o.pad, width-o.pad), AxisRange())
+	return Slice(added(parts), AxisRange(), AxisRange(o.pad, height-o.pad), AxisRange(o.pad, width-o.pad), AxisRange())
 }

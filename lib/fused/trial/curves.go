@@ -195,6 +195,16 @@ func (t training) data() fit.Data {
 		}
 		return fit.Data{X: x, Y: y}
 	}
+	if t.net.Name == "DeepPose" {
+		x, y := make([]byte, t.n*size), make([]float32, t.n*28)
+		for i := range x {
+			x[i] = byte(r.Uint32())
+		}
+		for i := range y { // where joints are
+			y[i] = r.Float32()
+		}
+		return fit.Data{X: x, Y: y}
+	}
 	patterns := make([]byte, 10*size)
 	for i := range patterns {
 		patterns[i] = byte(r.Uint32())

@@ -14,6 +14,8 @@
 //	trial -stuck               # kernels that wait for what never comes, or leave their arrays: how they end
 //	trial -curves              # nets as package fit trains them, with fused kernels and without
 //	trial -curves -tune        # the same, with the tilings that Net.Tune finds
+//	trial -repeats             # each net twice from one seed: are they the same, bit for bit?
+//	trial -memory              # a batch that does not fit: what is said, and does the one that is named fit?
 //	trial -curves -texts DIR   # the same, and the programs of their steps, for sanitize.py
 //
 // Values are compared with the plain form in float32 without TF32, from the
@@ -36,6 +38,9 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/models"
 )
 
 // settings are the flags.
@@ -50,6 +55,8 @@ type settings struct {
 	texts   string
 	after   string
 	curves  bool
+	repeats bool
+	memory  bool
 	stuck   bool
 	tune    bool
 	epochs  int
@@ -69,6 +76,8 @@ func main() {
 	flag.StringVar(&set.texts, "texts", "", "directory to write the programs of the compared cases into, and nothing else")
 	flag.StringVar(&set.after, "after", "", "file or directory of earlier figures: leave out the cases whose values are there, and right, with the same text")
 	flag.BoolVar(&set.curves, "curves", false, "train nets, and nothing else")
+	flag.BoolVar(&set.repeats, "repeats", false, "train each net twice, and nothing else")
+	flag.BoolVar(&set.memory, "memory", false, "run out of the device's memory, and nothing else")
 	flag.BoolVar(&set.stuck, "stuck", false, "run kernels that wait for what never comes, or leave their arrays, and nothing else")
 	flag.BoolVar(&set.tune, "tune", false, "tune before training")
 	flag.IntVar(&set.epochs, "epochs", 5, "epochs of each curve")
@@ -88,12 +97,13 @@ func main() {
 
 // report is what the JSON file holds.
 type report struct {
-	Platform string  `json:"platform"`
-	Device   string  `json:"device"`
-	Date     string  `json:"date"`
-	Values   []value `json:"values"`
-	Times    []timed `json:"times"`
-	Curves   []curve `json:"curves,omitempty"`
+	Platform string     `json:"platform"`
+	Device   string     `json:"device"`
+	Date     string     `json:"date"`
+	Values   []value    `json:"values"`
+	Times    []timed    `json:"times"`
+	Curves   []curve    `json:"curves,omitempty"`
+	Repeats  []repeated `json:"repeats,omitempty"`
 }
 
 // save writes what there is after each case: the next one may be the last.
@@ -136,10 +146,21 @@ func run(set settings) error {
 	if set.stuck {
 		return d.stuck()
 	}
+	if set.memory {
+		t := training{"ResNet14", models.ResNet("ResNet14", 1, 1, 1, 1), fit.Config{}, 16384, 16384}
+		return d.limited(func() error { return d.memory(t, 4<<30) })
+	}
 	if set.curves {
 		bad, err := d.curves(r, set)
 		if err == nil && bad > 0 {
 			err = fmt.Errorf("%d pairs of curves differ, or failed", bad)
+		}
+		return err
+	}
+	if set.repeats {
+		bad, err := d.repeats(r, set)
+		if err == nil && bad > 0 {
+			err = fmt.Errorf("%d trainings were others the second time, or failed", bad)
 		}
 		return err
 	}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/models"
+)
+
+// repeated is a training done twice from one seed.
+type repeated struct {
+	Case    string   `json:"case"`
+	Way     string   `json:"way"`
+	Differ  []string `json:"differ"` // weights that are others after one step, the last layers' first
+	Weights int      `json:"weights"`
+	Same    bool     `json:"same"`             // the losses of twenty steps more, bit for bit
+	Micros  float64  `json:"micros"`           // of one of these
+	Seconds float64  `json:"seconds"`          // of the first step, mostly to compile
+	Shares  []share  `json:"shares,omitempty"` // kernels of a step
+	Note    string   `json:"note,omitempty"`
+}
+
+func (c repeated) String() string {
+	if c.Note != "" {
+		return fmt.Sprintf("%-20s %-22s %s", c.Case, c.Way, c.Note)
+	}
+	s := fmt.Sprintf("%-20s %-22s %8.2f µs a step, the same losses a second time: %t; after one step %d of %d weights differ", c.Case, c.Way, c.Micros, c.Same, len(c.Differ), c.Weights)
+	if len(c.Differ) > 0 {
+		s += ": " + strings.Join(c.Differ[:min(len(c.Differ), 8)], " ")
+	}
+	return s + lines(c.Shares)
+}
+
+// ordered asks XLA for no op whose sums are in no fixed order. It then takes the first
+// that there is for each, and tries out none.
+const ordered = "xla_gpu_exclude_nondeterministic_ops"
+
+// ways are how a net may be trained.
+var ways = []struct {
+	name    string
+	kernels fit.Kernels
+	flags   map[string]any
+	pooling models.Pooling
+}{
+	{"XLA", fit.XLAKernels, nil, models.Mask},
+	{"XLA exact", fit.XLAKernels, map[string]any{ordered: true}, models.Mask},
+	{"XLA scatter", fit.XLAKernels, nil, models.SelectAndScatter},
+	{"fused", fit.FusedKernels, nil, models.Mask},
+}
+
+// more are nets that have no fused kernels, or none that are their own.
+func more() []training {
+	momentum := fit.SGD{LearningRate: 0.01, Momentum: 0.9}
+	return []training{{"DeepPose b128", models.DeepPose(14), fit.Config{Optimizer: momentum}, 128, 128}, {"ResNet50 b128", models.ResNet50(), fit.Config{Optimizer: momentum}, 128, 128}}
+}
+
+// repeats trains each net twice, and looks what differs. Where the weights of one layer
+// differ after a step and others do not, it is the algorithm of their gradient that has
+// no fixed order. XLA keeps what it has chosen for an op while the session's worker
+// lives, whatever the options: of two ways of one net each wants a session of its own.
+func (d *desk) repeats(r *report, set settings) (bad int, err error) {
+	for _, t := range append(trainings(), more()...) {
+		for _, way := range ways {
+			if !set.only.MatchString(t.name + ", " + way.name) {
+				continue
+			}
+			c := repeated{Case: t.name, Way: way.name}
+			one := t
+			one.n, one.config.Kernels, one.config.Flags = t.batch, way.kernels, way.flags
+			one.net.Layers = slices.Clone(t.net.Layers)
+			for i, layer := range one.net.Layers {
+				if p, is := layer.(models.MaxPool2D); is {
+					p.Gradient = way.pooling
+					one.net.Layers[i] = p
+				}
+			}
+			if err := d.guard(func() error { return d.twice(one, set.kernels, &c) }); err != nil {
+				c.Note = err.Error()
+			}
+			if !c.Same {
+				bad++
+			}
+			fmt.Println(c)
+			r.Repeats = append(r.Repeats, c)
+			if err := r.save(set.json); err != nil {
+				return bad, err
+			}
+		}
+	}
+	return bad, nil
+}
+
+// twice trains a net of a single batch twice.
+func (d *desk) twice(t training, profiled bool, c *repeated) error {
+	var first []fit.Tensor
+	var losses [2][]float32
+	for k := range losses {
+		config := t.config
+		config.Session, config.Seed = d.s, 1
+		net, err := fit.Attach(d.s, "repeat", t.net, config)
+		if err != nil {
+			return err
+		}
+		defer net.Reset()
+		data, err := net.Load("repeat", t.data())
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		if _, err := net.Train(context.Background(), data, fit.Train{Batch: t.batch}); err != nil {
+			return err
+		}
+		if k == 0 {
+			c.Seconds = time.Since(began).Seconds()
+		}
+		weights, err := net.Weights()
+		if err != nil {
+			return err
+		}
+		c.Weights = len(weights)
+		for i, w := range weights {
+			if k > 0 && !slices.Equal(w.Data, first[i].Data) {
+				c.Differ = append(c.Differ, w.Name)
+			}
+		}
+		slices.Reverse(c.Differ)
+		first = weights
+		on := func() error {
+			h, err := net.Train(context.Background(), data, fit.Train{Batch: t.batch, Epochs: 20})
+			if err != nil {
+				return err
+			}
+			losses[k] = append(losses[k], h.Losses...)
+			return nil
+		}
+		if err := on(); err != nil { // it may have to compile
+			return err
+		}
+		began = time.Now()
+		if err := on(); err != nil {
+			return err
+		}
+		c.Micros = float64(time.Since(began).Microseconds()) / 20
+		if profiled && d.cuda {
+			if c.Shares, err = d.shares(20, on); err != nil {
+				return err
+			}
+		}
+		if err := net.Reset(); err != nil {
+			return err
+		}
+	}
+	c.Same = slices.Equal(losses[0], losses[1])
+	return nil
+}
