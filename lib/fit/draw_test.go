@@ -1,10 +1,15 @@
 package fit
 
 import (
+	"math"
 	"slices"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/models"
 )
@@ -61,5 +66,36 @@ func TestFirstValues(t *testing.T) {
 				t.Errorf("state of the random numbers: got %v, want %v", last, want)
 			}
 		})
+	}
+}
+
+// TestNormal holds that what is drawn from the normal distribution is Go's float64
+// arithmetic of the same uniform numbers, rounded once: so each device gives the same.
+func TestNormal(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	m := models.Net{Name: "net", Input: []int{300}, Layers: []models.Layer{models.Dense{Name: "output", Units: 400, NoBias: true, Init: models.He}}}
+	weights, err := attach(t, s, "normal", m, Config{Seed: 7}).Weights()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := model.NewStore()
+	if err := store.SetRNGStateFromSeed(7); err != nil {
+		t.Fatal(err)
+	}
+	draws, err := model.ExecOnceN(s.Backend(), store, func(_ *model.Scope, x *Node) []*Node {
+		shape := shapes.Make(dtypes.Float32, 300, 400)
+		first := store.RandomUniform(x.Graph(), shape)
+		return []*Node{first, store.RandomUniform(x.Graph(), shape)}
+	}, float32(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	radius, angle := tensors.MustCopyFlatData[float32](draws[0]), tensors.MustCopyFlatData[float32](draws[1])
+	for i, got := range weights[0].Data {
+		r := math.Sqrt(-2 * math.Log(max(float64(radius[i]), 0x1p-33)))
+		if want := float32(r*math.Cos(2*math.Pi*float64(angle[i]))) * float32(math.Sqrt(2./300)); got != want {
+			t.Fatalf("weight %d: got %v, want %v of %v and %v", i, got, want, radius[i], angle[i])
+		}
 	}
 }

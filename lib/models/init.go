@@ -17,9 +17,20 @@ type Init func(store *model.Store) model.VariableInitializer
 func Normal(deviation float64) Init {
 	return func(store *model.Store) model.VariableInitializer {
 		return func(g *Graph, shape shapes.Shape) *Node {
-			return MulScalar(store.RandomNormal(g, shape), deviation)
+			return MulScalar(normal(store, g, shape), deviation)
 		}
 	}
+}
+
+// normal is what the store's RandomNormal gives, by Box and Muller, but rounded once:
+// logarithm and cosine of float32 differ in the last bit from device to device, those
+// of float64 hardly ever as far as float32 sees. So a seed begins with one net on all.
+func normal(store *model.Store, g *Graph, shape shapes.Shape) *Node {
+	draw := func() *Node { return ConvertDType(store.RandomUniform(g, shape), dtypes.Float64) }
+	radius := MaxScalar(draw(), math.Pow(2, -33)) // half of what comes after 0, which has no logarithm
+	angle := draw()
+	x := Mul(Sqrt(MulScalar(Log(radius), -2)), Cos(MulScalar(angle, 2*math.Pi)))
+	return ConvertDType(x, shape.DType)
 }
 
 // Fill is the same number everywhere.
@@ -39,7 +50,7 @@ func He(store *model.Store) model.VariableInitializer { return scaled(store, 2) 
 func scaled(store *model.Store, variance float64) model.VariableInitializer {
 	return func(g *Graph, shape shapes.Shape) *Node {
 		in, _ := fans(shape)
-		return MulScalar(store.RandomNormal(g, shape), math.Sqrt(variance/in))
+		return MulScalar(normal(store, g, shape), math.Sqrt(variance/in))
 	}
 }
 

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ type repeated struct {
 	Way     string   `json:"way"`
 	Differ  []string `json:"differ"` // weights that are others after one step, the last layers' first
 	Weights int      `json:"weights"`
+	First   uint32   `json:"first"`            // CRC-32 of the first weights
 	Same    bool     `json:"same"`             // the losses of twenty steps more, bit for bit
 	Micros  float64  `json:"micros"`           // of one of these
 	Seconds float64  `json:"seconds"`          // of the first step, mostly to compile
@@ -28,7 +31,7 @@ func (c repeated) String() string {
 	if c.Note != "" {
 		return fmt.Sprintf("%-20s %-22s %s", c.Case, c.Way, c.Note)
 	}
-	s := fmt.Sprintf("%-20s %-22s %8.2f µs a step, the same losses a second time: %t; after one step %d of %d weights differ", c.Case, c.Way, c.Micros, c.Same, len(c.Differ), c.Weights)
+	s := fmt.Sprintf("%-20s %-22s %8.2f µs a step, the same losses a second time: %t; after one step %d of %d weights differ; the first ones are %08x", c.Case, c.Way, c.Micros, c.Same, len(c.Differ), c.Weights, c.First)
 	if len(c.Differ) > 0 {
 		s += ": " + strings.Join(c.Differ[:min(len(c.Differ), 8)], " ")
 	}
@@ -110,6 +113,17 @@ func (d *desk) twice(t training, profiled bool, c *repeated) error {
 		if err != nil {
 			return err
 		}
+		weights, err := net.Weights()
+		if err != nil {
+			return err
+		}
+		sum := crc32.NewIEEE()
+		for _, w := range weights {
+			if err := binary.Write(sum, binary.LittleEndian, w.Data); err != nil {
+				return err
+			}
+		}
+		c.First = sum.Sum32()
 		began := time.Now()
 		if _, err := net.Train(context.Background(), data, fit.Train{Batch: t.batch}); err != nil {
 			return err
@@ -117,8 +131,7 @@ func (d *desk) twice(t training, profiled bool, c *repeated) error {
 		if k == 0 {
 			c.Seconds = time.Since(began).Seconds()
 		}
-		weights, err := net.Weights()
-		if err != nil {
+		if weights, err = net.Weights(); err != nil {
 			return err
 		}
 		c.Weights = len(weights)
