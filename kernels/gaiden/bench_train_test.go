@@ -17,7 +17,7 @@ func TestTrainCases(t *testing.T) {
 		for _, d := range c.model.Input {
 			size *= d
 		}
-		c.n = min(c.n, 2*c.batch)
+		c.n = min(max(c.n, c.few), 2*c.batch)
 		d, n := c.examples(), 0
 		switch x := d.X.(type) {
 		case []byte:
@@ -27,6 +27,9 @@ func TestTrainCases(t *testing.T) {
 		}
 		if n != c.n*size {
 			t.Errorf("%s: got %d numbers, want %d examples of %d", c.name, n, c.n, size)
+		}
+		if y, is := d.Y.([]float32); d.V != nil && (!is || len(d.V) != len(y)) {
+			t.Errorf("%s: got %d weights for a %T of %d: want one for each", c.name, len(d.V), d.Y, len(y))
 		}
 		if c.few%c.batch > 0 && c.few < c.batch {
 			t.Errorf("%s: %d examples on a CPU: want a batch of %d at least", c.name, c.few, c.batch)

@@ -14,6 +14,7 @@ cuda = torch.cuda.is_available()
 dev = "cuda" if cuda else "cpu"
 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
 S, R, L = nn.Sigmoid, nn.ReLU, nn.Linear
+JOINTS = 14
 
 
 class LSTM(nn.Module):
@@ -46,8 +47,21 @@ def resnet(*depths):
     return nn.Sequential(*l, nn.AdaptiveAvgPool2d(1), nn.Flatten(), L(2048, 10)).to(memory_format=torch.channels_last)
 
 
-def image(*shape):
-    return lambda n: (torch.randint(0, 256, (n,) + shape, dtype=torch.uint8), torch.randint(0, 10, (n,)))
+def deeppose():
+    c = lambda i, o, k, *s: [nn.Conv2d(i, o, k, *s), R(True)]
+    pool = lambda: nn.MaxPool2d(3, 2)
+    return nn.Sequential(
+        *c(3, 96, 11, 4), pool(), *c(96, 256, 5, 1, 2), pool(), *c(256, 384, 3, 1, 1), *c(384, 384, 3, 1, 1), *c(384, 256, 3, 1, 1), pool(), nn.Flatten(),
+        L(9216, 4096), R(True), nn.Dropout(.5), L(4096, 4096), R(True), nn.Dropout(.5), L(4096, 2 * JOINTS)).to(memory_format=torch.channels_last)
+
+
+def image(*shape, order=torch.contiguous_format):
+    return lambda n: (torch.randint(0, 256, (n,) + shape, dtype=torch.uint8).contiguous(memory_format=order), torch.randint(0, 10, (n,)))
+
+
+def poses(n):
+    seen = (torch.rand(n, JOINTS) > .1).float()
+    return image(3, 227, 227, order=torch.channels_last)(n)[0], torch.rand(n, 2 * JOINTS), seen.repeat_interleave(2, 1)
 
 
 def sines(n):
@@ -60,7 +74,7 @@ def surface(n):
     return x, torch.sin(x[:, :1]) * x[:, 1:]
 
 
-M, C = image(1, 28, 28), image(3, 32, 32)
+M, C, NHWC = image(1, 28, 28), image(3, 32, 32), image(3, 32, 32, order=torch.channels_last)
 # batch, examples on a GPU and a CPU, optimizer, rate, data, net
 NETS = {
     "mlp-b100": (100, 60000, 6000, "adam", 1e-3, M, lambda: nn.Sequential(nn.Flatten(), L(784, 1000), R(), L(1000, 1000), R(), L(1000, 10))),
@@ -70,8 +84,12 @@ NETS = {
     "lstm5-b20": (20, 2000, 2000, "adam", 1e-3, sines, lambda: LSTM(5)),
     "lstm128-b64": (64, 6400, 640, "adam", 1e-3, sines, lambda: LSTM(128)),
     "peaks-b40000": (40000, 40000, 40000, "adam", 0.08, surface, lambda: nn.Sequential(L(2, 20), R(), L(20, 5), R(), L(5, 1))),
-    "resnet14-b32": (32, 3200, 320, "momentum", 0.01, C, lambda: resnet(1, 1, 1, 1)),
-    "resnet152-b2048": (2048, 20480, 20480, "momentum", 0.01, C, lambda: resnet(3, 8, 36, 3)),
+    "resnet14-b32": (32, 3200, 320, "momentum", 0.01, NHWC, lambda: resnet(1, 1, 1, 1)),
+    "resnet152-b2048": (2048, 20480, 20480, "momentum", 0.01, NHWC, lambda: resnet(3, 8, 36, 3)),
+    "resnet152-b32": (32, 64, 64, "momentum", 0.01, NHWC, lambda: resnet(3, 8, 36, 3)),
+    "fcn-b1024": (1024, 61440, 2048, "sgd", 0.01, image(784), lambda: nn.Sequential(L(784, 2048), S(), L(2048, 2048), S(), L(2048, 2048), S(), L(2048, 10))),
+    "resnet50-b256": (256, 5120, 512, "sgd", 0.01, NHWC, lambda: resnet(3, 4, 6, 3)),
+    "deeppose-b128": (128, 1280, 128, "adam", 1e-4, poses, deeppose),
 }
 batch, many, few, kind, rate, data, make = NETS[NAME]
 
@@ -79,8 +97,8 @@ batch, many, few, kind, rate, data, make = NETS[NAME]
 def optimizer(params):
     if kind == "adam":
         return torch.optim.Adam(params, lr=rate, capturable=cuda, fused=cuda, foreach=None if cuda else True)
-    if kind == "momentum":
-        return torch.optim.SGD(params, lr=rate, momentum=0.9, fused=cuda, foreach=None if cuda else True)
+    if kind in ("sgd", "momentum"):
+        return torch.optim.SGD(params, lr=rate, momentum=0.9 if kind == "momentum" else 0, fused=cuda, foreach=None if cuda else True)
     return torch.optim.Adadelta(params, lr=rate, rho=.95, eps=1e-7, capturable=cuda, foreach=True)
 
 
@@ -108,21 +126,22 @@ def clock(step, count):
 
 n = many if cuda else few
 torch.manual_seed(1)
-x, y = (t.to(dev) for t in data(n))
+x, *y = (t.to(dev) for t in data(n))
 steps = n // batch
 perm = torch.randperm(n, device=dev)
 
 
 def forward(net, idx):
-    bx, by = (x, y) if steps == 1 else (x[idx], y[idx])
+    bx, *by = (x, *y) if steps == 1 else (t[idx] for t in (x, *y))
     if bx.dtype == torch.uint8:
         bx = bx.float() / 255
-    if bx.dim() == 4 and NAME.startswith("resnet"):
-        bx = bx.contiguous(memory_format=torch.channels_last)
     out = net(bx)
-    if by.is_floating_point():
-        return F.mse_loss(out, by)
-    return F.cross_entropy(out, by)
+    if len(by) == 2:  # places of joints, and which can be seen
+        t, v = by
+        return ((out - t) * v).square().sum() / (v.sum() / 2)
+    if by[0].is_floating_point():
+        return F.mse_loss(out, by[0])
+    return F.cross_entropy(out, by[0])
 
 
 # A way makes a net of its own and returns the function that does step i.
@@ -197,7 +216,7 @@ def prepare(way):
         torch.cuda.empty_cache()
     step = ways[way]()
     clock(step, 5)
-    ready[way] = step, int(max(2, min(1000, 0.4 / clock(step, 3))))
+    ready[way] = step, int(max(1, min(1000, 0.4 / clock(step, 3))))
 
 
 for way in list(ways):
