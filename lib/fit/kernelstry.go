@@ -55,7 +55,8 @@ func (n *Net) stepKey(batch int) string {
 
 // Tune finds out how the training steps that Train would do are fastest on the
 // session's GPU: how each fused kernel is best divided, and whether XLA's own
-// kernels are faster. What it finds is kept on disk, for all nets with such
+// kernels are faster. A way whose numbers are not those of XLA's kernels is told and
+// not taken. What it finds is kept on disk, for all nets with such
 // layers. It takes seconds, or a minute where nothing is known; Train does the
 // same in the background, in the pauses after a net's first run, but for nets with
 // batch norm. On a CPU there is nothing to find.
@@ -105,6 +106,9 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, s *session.Session, 
 	look.Found = func(op kernels.Op, e tiling.Entry) {
 		found = append(found, op)
 		tell(fmt.Sprintf("%s: %.2f µs with %s, %.2f µs otherwise", op.Key(), e.Micros, e.Tile, e.Plain))
+	}
+	look.Wrong = func(op kernels.Op, tile kernels.Tile, why error) {
+		tell(fmt.Sprintf("%s: not with %s: %v", op.Key(), tile, why))
 	}
 	err = table.Try(some, s, look)
 	if len(found) == 0 || err != nil && !(errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil) {

@@ -19,12 +19,15 @@ import (
 )
 
 // vector is what the kernels of these tests take and give.
-var vector = shapes.Make(dtypes.Float32, 128)
+var (
+	vector  = shapes.Make(dtypes.Float32, 128)
+	vectors = []shapes.Shape{vector}
+)
 
 // program writes one with a kernel of the given body, for a GPU.
 func program(body func(b *triton.Block)) (*hlo.Program, error) {
-	k := triton.Kernel{Name: "own", Inputs: []shapes.Shape{vector}, Outputs: []shapes.Shape{vector}, Body: body}
-	return Write("own", "cuda", hlo.DefaultPrecision, []shapes.Shape{vector}, func(b *hlo.Builder, in []*Node) []*Node { return fused.Call(b, k, in[0]) })
+	k := triton.Kernel{Name: "own", Inputs: vectors, Outputs: vectors, Body: body}
+	return Write("own", "cuda", hlo.DefaultPrecision, vectors, func(b *hlo.Builder, in []*Node) []*Node { return fused.Call(b, k, in[0]) })
 }
 
 // TestFaults holds what becomes of kernels that go wrong, and of the arrays

@@ -44,6 +44,9 @@ type Form struct {
 	Chain map[int]int
 	// Poke is the input that ties repetitions together; -1 is none.
 	Poke int
+	// Choices are the outputs that are whole numbers, each found by which of some numbers is
+	// the largest: where two are as good as equal, rounding decides.
+	Choices []int
 	// Prepare, if not nil, makes what Build needs in a graph, outside of loops.
 	Prepare func(g *Graph)
 	// Bytes and FLOPs are what it moves and computes at least.
@@ -120,9 +123,18 @@ func or32(d dtypes.DType) dtypes.DType {
 	return d
 }
 
+// Formed is an op of one's own that brings its form. Build asks Ops.Choose for it where
+// there is a Builder, as a graph would that has it.
+type Formed interface {
+	kernels.Op
+	Form() Form
+}
+
 // FormOf is the form of an op. Its Build wants Ops with the op's Compute.
 func FormOf(op kernels.Op) (Form, error) {
 	switch op := op.(type) {
+	case Formed:
+		return op.Form(), nil
 	case kernels.Linear:
 		return linear(op), nil
 	case kernels.LinearInput:
@@ -144,7 +156,7 @@ func FormOf(op kernels.Op) (Form, error) {
 	case convolution.Back:
 		return imageBack(op), nil
 	}
-	return Form{}, fmt.Errorf("tiling: %s: got a %T, want one of package kernels", op.Key(), op)
+	return Form{}, fmt.Errorf("tiling: %s: got a %T, want one of package kernels, or a Formed", op.Key(), op)
 }
 
 // Compute is what an op's factors are rounded to.
@@ -219,21 +231,43 @@ func (f *Form) states(rule kernels.Rule, arrays ...shapes.Shape) {
 }
 
 func linearUpdate(l kernels.LinearUpdate) Form {
-	rule := l.Rule
-	if rule == nil {
-		rule = kernels.SGD{}
-	}
 	f := Form{
 		Inputs: []Input{{Shape: shapes.Make(or32(l.X), l.Batch, l.In)}, {Shape: shapes.Make(or32(l.G), l.Batch, l.Out), Fill: Small}},
 		FLOPs:  products(l.Batch, l.In, l.Out), Bytes: 4 * float64(l.Batch*(l.In+l.Out)),
 	}
-	each := 1 + rule.Moments()
-	f.states(rule, f32(l.In, l.Out), f32(l.Out))
+	if l.Rule == nil {
+		return f.gradient(l)
+	}
+	each := 1 + l.Rule.Moments()
+	arrays := []shapes.Shape{f32(l.In, l.Out), f32(l.Out)}
+	if l.NoBias {
+		arrays = arrays[:1]
+	}
+	f.states(l.Rule, arrays...)
 	f.Build = func(o fused.Ops, in []*Node) []*Node {
-		w, b := o.LinearUpdate(in[0], in[1], in[2:2+each], in[2+each:2+2*each], rule, in[2+2*each], in[3+2*each])
+		last := len(in) - 2
+		var bias []*Node
+		if !l.NoBias {
+			bias = in[2+each : last]
+		}
+		w, b := o.LinearUpdate(in[0], in[1], in[2:2+each], bias, l.Rule, in[last], in[last+1])
 		return append(append([]*Node{}, w...), b...)
 	}
 	return f
+}
+
+// gradient is an update without a rule, which is met on the way back through Linear.
+func (f Form) gradient(l kernels.LinearUpdate) Form {
+	f.Inputs = append(f.Inputs, Input{Shape: f32(l.In, l.Out), Fill: Small}, Input{Shape: f32(l.Out)})
+	f.Bytes += 4 * float64(l.In*l.Out)
+	f.Build = func(o fused.Ops, in []*Node) []*Node {
+		bias, wrt := in[3], in[2:]
+		if l.NoBias {
+			bias, wrt = nil, in[2:3]
+		}
+		return Gradient(weighed(o.Linear(in[0], in[2], bias, kernels.Identity), in[1]), wrt...)
+	}
+	return f // Poke is x
 }
 
 func head(h kernels.Head) Form {
@@ -241,10 +275,14 @@ func head(h kernels.Head) Form {
 		Inputs: []Input{{Shape: shapes.Make(or32(h.X), h.Batch, h.In)}, {Shape: f32(h.In, h.Classes), Fill: Small}, {Shape: f32(h.Classes)},
 			{Shape: shapes.Make(dtypes.Int32, h.Batch), Fill: Below, Limit: float64(h.Classes)}},
 		Build: func(o fused.Ops, in []*Node) []*Node {
-			loss, hit, g := o.Head(in[0], in[1], in[2], in[3])
+			bias := in[2]
+			if h.NoBias {
+				bias = nil
+			}
+			loss, hit, g := o.Head(in[0], in[1], bias, in[3])
 			return []*Node{loss, hit, g}
 		},
-		Poke: 1, FLOPs: products(h.Batch, h.In, h.Classes), Bytes: 4 * float64(h.In*h.Classes+h.Batch*h.In),
+		Choices: []int{1}, Poke: 1, FLOPs: products(h.Batch, h.In, h.Classes), Bytes: 4 * float64(h.In*h.Classes+h.Batch*h.In),
 	}
 }
 
@@ -264,7 +302,7 @@ func flops(g kernels.Geometry) float64 {
 
 func conv(c kernels.Conv) Form {
 	g := c.Geometry
-	return Form{
+	f := Form{
 		Inputs: []Input{{Shape: image(g, c.X)}, {Shape: f32(g.Size, g.Size, g.In, g.Out), Fill: Small}, {Shape: f32(g.Out)}},
 		Build: func(o fused.Ops, in []*Node) []*Node {
 			y, winner := o.Conv(fused.Convolution{Pad: g.Pad, Pool: g.Pool, Act: c.Act}, in[0], in[1], in[2])
@@ -275,6 +313,10 @@ func conv(c kernels.Conv) Form {
 		},
 		FLOPs: flops(g), Bytes: 4 * float64(image(g, c.X).Size()+result(g, c.Y).Size()),
 	}
+	if g.Pool {
+		f.Choices = []int{0}
+	}
+	return f
 }
 
 func convInput(c kernels.ConvInput) Form {

@@ -111,23 +111,18 @@ func Measure(s *session.Session, op kernels.Op, plain bool) (micros float64, err
 	var times [2]float64
 	for i, f := range []Form{idle, f} {
 		p, err := Write("time "+op.Key(), s.Welcome().Platform, hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
+			if i == 1 && !plain {
+				return with(b, op, func(o fused.Ops) []*Node { return f.Loop(o, in) })
+			}
 			o := fused.Ops{Compute: Compute(op)}
 			_, there := op.(convolution.Conv)
 			_, back := op.(convolution.Back)
-			switch {
-			case plain && (there || back) && s.Welcome().Platform == "cuda":
+			if (there || back) && s.Welcome().Platform == "cuda" {
 				o.Builder, o.Choose = b, func(inner kernels.Op) kernels.Op {
 					if inner.Key() == op.Key() {
 						return nil
 					}
 					return fused.Usual(inner)
-				}
-			case !plain:
-				o.Builder, o.Choose = b, func(inner kernels.Op) kernels.Op {
-					if inner.Key() == op.Key() {
-						return op
-					}
-					return inner
 				}
 			}
 			return f.Loop(o, in)
@@ -146,6 +141,23 @@ func Measure(s *session.Session, op kernels.Op, plain bool) (micros float64, err
 		times[i] = slices.Min(samples)
 	}
 	return max(times[1]-times[0], 0.01), nil
+}
+
+// with builds by Ops that have the kernel of op for operations of its kind and sizes. It
+// panics if none is asked for: another kernel would be taken for op's.
+func with(b *hlo.Builder, op kernels.Op, build func(o fused.Ops) []*Node) []*Node {
+	asked := false
+	out := build(fused.Ops{Builder: b, Compute: Compute(op), Choose: func(inner kernels.Op) kernels.Op {
+		if inner.Key() != op.Key() {
+			return inner
+		}
+		asked = true
+		return op
+	}})
+	if !asked {
+		panic(fmt.Errorf("its form asks for no %s", op.Key()))
+	}
+	return out
 }
 
 // Clock runs a Program a few times, and returns µs of one operation for each.

@@ -7,8 +7,10 @@
 //	err = table.Try(ctx, s, tiling.Look{})              // tries what was noted, and saves it
 //
 // and the next program is written with the best. XLA's own form is one of the
-// candidates, so that no kernel is used that is slower. An [Entry] may also be
-// that of a whole step of a net, under a key that its owner makes.
+// candidates, so that no kernel is used that is slower; and a tiling is kept only after
+// its numbers have been compared with those of that form ([Form.Compare]), so that none is
+// used that is fast and wrong. An [Entry] may also be that of a whole step of a net,
+// under a key that its owner makes.
 //
 // A table belongs to a kind of device, and to a version of the plugin and of
 // Gaiden. It is a small JSON file in the cache directory; one that cannot be read
@@ -19,7 +21,6 @@
 package tiling
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -43,6 +44,8 @@ type Entry struct {
 	Micros float64      `json:"micros"`
 	Plain  float64      `json:"plain"` // µs of XLA's own form, or what else Measure has for it; 0 if it was not tried
 	Tried  int          `json:"tried"` // tilings
+	// Wrong says that the usual tiling's numbers are not those of the plain form.
+	Wrong bool `json:"wrong,omitempty"`
 	// Refused is why the device does not take the kernel; "" if it does.
 	Refused string `json:"refused,omitempty"`
 }
@@ -83,7 +86,8 @@ func Open(s *session.Session) (*Table, error) {
 			return '-'
 		}, strings.ToLower(s)), "-")
 	}
-	sum := sha256.Sum256([]byte(w.PlatformVersion + " " + w.Version))
+	// "compared": tables from before tilings' numbers were are left alone.
+	sum := sha256.Sum256([]byte("compared " + w.PlatformVersion + " " + w.Version))
 	t := &Table{Path: filepath.Join(wire.CacheDir(), "tilings", fmt.Sprintf("%s-%x.json", word(kind), sum[:4]))}
 	return t, t.read()
 }
@@ -191,12 +195,13 @@ func (t *Table) Set(key string, e Entry) {
 }
 
 // Usual makes ops known as what fused.Usual has for them, with no tilings left
-// to try: the step that they were tried for is not faster with what was found.
+// to try: the step that they were tried for is not faster with what was found. Where the
+// usual tiling is wrong, that is XLA's own form.
 func (t *Table) Usual(ops ...kernels.Op) {
 	for _, op := range ops {
 		e := t.Known(op.Key())
 		e.Tile, e.Tried = kernels.Tile{}, len(op.Tiles())
-		if fused.Usual(op) == nil {
+		if fused.Usual(op) == nil || e.Wrong {
 			e.Micros, e.Plain = 0, max(e.Plain, 1) // any time says that it is XLA's
 		} else {
 			e.Plain = 0
@@ -215,81 +220,4 @@ func (t *Table) Wanted() []kernels.Op {
 	}
 	slices.SortFunc(l, func(a, b kernels.Op) int { return strings.Compare(a.Key(), b.Key()) })
 	return l
-}
-
-// Look is who looks on while tilings are tried.
-type Look struct {
-	// Before, if not nil, is called before each measurement, and may wait. Its
-	// error ends the work.
-	Before func() error
-	// Found, if not nil, is told what was found.
-	Found func(op kernels.Op, e Entry)
-}
-
-// Try measures the wanted ops and saves what it found after each: first XLA's
-// own form of all of them and their usual tilings, then the others. A tiling
-// that does not compile is no candidate. When ctx ends, the rest stays wanted.
-func (t *Table) Try(ctx context.Context, s *session.Session, look Look) error {
-	measure := func(op kernels.Op, plain bool) (float64, error) {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		if look.Before != nil {
-			if err := look.Before(); err != nil {
-				return 0, err
-			}
-		}
-		return Measure(s, op, plain)
-	}
-	try := func(op kernels.Op, e *Entry, tile kernels.Tile) error {
-		micros, err := measure(op.With(tile), false)
-		if err == nil {
-			err = ctx.Err() // the time ran out at the very end
-		}
-		if errors.Is(err, wire.Lost) || ctx.Err() != nil {
-			return fmt.Errorf("tiling: %s %s: %w", op.Key(), tile, err)
-		}
-		if err == nil && (e.Micros == 0 || micros < e.Micros) {
-			e.Tile, e.Micros = tile, micros
-		}
-		e.Tried++
-		return nil
-	}
-	keep := func(op kernels.Op, e Entry) error {
-		t.Set(op.Key(), e)
-		if look.Found != nil {
-			look.Found(op, e)
-		}
-		return t.Save()
-	}
-	wanted := t.Wanted()
-	for _, op := range wanted {
-		e := t.Known(op.Key())
-		if e.Tried > 0 {
-			continue
-		}
-		var err error
-		if e.Plain, err = measure(op, true); err != nil {
-			return fmt.Errorf("tiling: %s: %w", op.Key(), err)
-		}
-		if err := try(op, &e, op.Tiles()[0]); err != nil {
-			return err
-		}
-		if err := keep(op, e); err != nil {
-			return err
-		}
-	}
-	for _, op := range wanted {
-		e := t.Known(op.Key())
-		tiles := op.Tiles()
-		for _, tile := range tiles[min(e.Tried, len(tiles)):] {
-			if err := try(op, &e, tile); err != nil {
-				return err
-			}
-		}
-		if err := keep(op, e); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -19,7 +19,7 @@ type operation struct {
 	tiling.Form
 	name  string
 	bf16  bool
-	limit float64         // for the error of outputs; default: 2e-3, or 2e-2 in bfloat16
+	limit float64         // for the error of outputs; default: tiling.Mark
 	loose map[int]float64 // a limit for the error of an output that has its own
 	moves map[int]float64 // and one for its error over its change; default: farthest
 	// times is how many times as far as the plain form a kernel may be where

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,6 +25,9 @@ type variant struct {
 	ops  func(b *hlo.Builder, compute fused.Ops) fused.Ops
 	// build is the operation's own, or its reference.
 	build func(o fused.Ops, in []*Node) []*Node
+	// op is the case's with one of its tilings, to be compared with the plain form too;
+	// nil is not one.
+	op kernels.Op
 }
 
 // timed is the time of a variant.
@@ -37,8 +41,15 @@ type timed struct {
 	GBs     float64   `json:"gb_per_s"` // of the bytes it moves at least
 	TFLOPs  float64   `json:"tflop_per_s"`
 	Kernels []share   `json:"kernels,omitempty"`
-	Note    string    `json:"note,omitempty"`
+	// FromPlain is, of a tiling, how far its numbers are from those of the plain form with
+	// exact products.
+	FromPlain *tiling.Distance `json:"from_plain,omitempty"`
+	Note      string           `json:"note,omitempty"`
+	tiling    bool             // FromPlain is wanted
 }
+
+// Bad reports whether a tiling is wrong, or was not compared.
+func (t timed) Bad() bool { return t.tiling && (t.FromPlain == nil || t.FromPlain.Wrong()) }
 
 // share is what the kernels of one name take of an operation.
 type share struct {
@@ -49,10 +60,17 @@ type share struct {
 }
 
 func (t timed) String() string {
-	if t.Note != "" {
-		return fmt.Sprintf("%-44s %-28s %s", t.Case, t.Variant, t.Note)
+	s := ""
+	if t.Bad() {
+		s = "BAD "
 	}
-	return t.line() + lines(t.Kernels)
+	if t.Note != "" {
+		return s + fmt.Sprintf("%-44s %-28s %s", t.Case, t.Variant, t.Note)
+	}
+	if s += t.line(); t.FromPlain != nil {
+		s += "  " + t.FromPlain.String()
+	}
+	return s + lines(t.Kernels)
 }
 
 // lines lists the kernels of a step or an operation.
@@ -81,10 +99,10 @@ func (d *desk) variants(c operation, tilings bool) []variant {
 	same := func(_ *hlo.Builder, o fused.Ops) fused.Ops { return o }
 	var l []variant
 	if !c.wordy {
-		l = append(l, variant{"plain", same, c.Build})
+		l = append(l, variant{"plain", same, c.Build, nil})
 	}
 	if c.reference != nil {
-		l = append(l, variant{"as GoMLX derives it", same, c.reference})
+		l = append(l, variant{"as GoMLX derives it", same, c.reference, nil})
 	}
 	if !d.cuda {
 		return l
@@ -93,12 +111,12 @@ func (d *desk) variants(c operation, tilings bool) []variant {
 		l = append(l, variant{"kernel", func(b *hlo.Builder, o fused.Ops) fused.Ops {
 			o.Builder = b
 			return o
-		}, c.Build})
+		}, c.Build, nil})
 		for _, choice := range append([]choice{{"kernel, of package triton only", fused.Usual}}, choices(c, tilings)...) {
 			l = append(l, variant{choice.name, func(b *hlo.Builder, o fused.Ops) fused.Ops {
 				o.Builder, o.Choose = b, choice.choose
 				return o
-			}, c.Build})
+			}, c.Build, nil})
 		}
 		return l
 	}
@@ -107,7 +125,7 @@ func (d *desk) variants(c operation, tilings bool) []variant {
 			o.Builder = b
 			o.Choose = func(op kernels.Op) kernels.Op { return op.With(t) }
 			return o
-		}, c.Build})
+		}, c.Build, c.op.With(t)})
 	}
 	return l
 }
@@ -158,16 +176,23 @@ func choices(c operation, tilings bool) (l []choice) {
 
 // nothing is the variant without the operation: the loop and what ties its
 // turns together.
-var nothing = variant{"(nothing)", func(_ *hlo.Builder, o fused.Ops) fused.Ops { return o }, func(fused.Ops, []*Node) []*Node { return nil }}
+var nothing = variant{"(nothing)", func(_ *hlo.Builder, o fused.Ops) fused.Ops { return o }, func(fused.Ops, []*Node) []*Node { return nil }, nil}
 
 // time measures a variant by a loop on the device. idle is what a repetition
-// takes without the operation.
+// takes without the operation. Tilings are compared with the plain form before.
 func (d *desk) time(c operation, v variant, runs int, idle float64, kernels bool) timed {
-	t := timed{Case: c.name, Variant: v.name}
+	t := timed{Case: c.name, Variant: v.name, tiling: v.op != nil}
 	err := d.guard(func() error {
 		in, err := c.Put(d.s)
 		if err != nil {
 			return err
+		}
+		if v.op != nil {
+			far, err := c.Compare(d.s, v.op, in)
+			if err != nil {
+				return fmt.Errorf("compared: %w", err)
+			}
+			t.FromPlain = &far
 		}
 		began := time.Now()
 		var p *session.Program
@@ -232,8 +257,18 @@ func (d *desk) shares(repetitions float64, f func() error) ([]share, error) {
 	return l, nil
 }
 
-// times measures the cases that are wanted.
+// times measures the cases that are wanted. Its error says how many tilings are bad.
 func (d *desk) times(r *report, set settings, began time.Time) error {
+	bad, compared := 0, 0
+	end := func() error {
+		if compared > 0 {
+			fmt.Printf("%d tilings compared with the plain form\n", compared)
+		}
+		if bad > 0 {
+			return fmt.Errorf("%d of %d tilings are farther from the plain form than they may be, or failed", bad, compared)
+		}
+		return nil
+	}
 	for _, c := range timeCases() {
 		if !set.only.MatchString(c.name) {
 			continue
@@ -245,15 +280,21 @@ func (d *desk) times(r *report, set settings, began time.Time) error {
 		for _, variant := range d.variants(c, set.tilings) {
 			if time.Since(began) > set.budget {
 				fmt.Println("budget is spent")
-				return r.save(set.json)
+				return errors.Join(r.save(set.json), end())
 			}
 			t := d.time(c, variant, set.runs, idle, set.kernels)
 			r.Times = append(r.Times, t)
 			fmt.Println(t)
+			if t.tiling {
+				compared++
+			}
+			if t.Bad() {
+				bad++
+			}
 			if err := r.save(set.json); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return end()
 }

@@ -13,6 +13,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fused"
+	"gaiden/lib/fused/tiling"
 	"gaiden/lib/session"
 )
 
@@ -126,10 +127,7 @@ func (d *desk) numbers(c operation, what string, precision hlo.Precision, in []*
 
 // compare holds the kernel, and the plain form, against the reference.
 func (d *desk) compare(c operation, sum string, alone bool) value {
-	v := value{Case: c.name, Sum: sum, Limit: 2e-3, Times: c.times, loose: c.loose, moves: c.moves}
-	if c.bf16 {
-		v.Limit = 2e-2
-	}
+	v := value{Case: c.name, Sum: sum, Limit: tiling.Mark(kind(c.bf16)), Times: c.times, loose: c.loose, moves: c.moves}
 	if c.limit > 0 {
 		v.Limit = c.limit
 	}

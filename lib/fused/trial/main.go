@@ -9,7 +9,7 @@
 //	trial -after results       # values that lib/fused/results lacks of today's programs
 //	trial -alone               # run the fused form only, and compare it with nothing
 //	trial -texts DIR           # write the programs for CUDA, for sanitize.py; needs no session
-//	trial -tilings             # every tiling of each timed op, not only the default, and of a step's large layers
+//	trial -tilings             # every tiling of each timed op, not only the default, compared with the plain form; and of a step's large layers
 //	trial -kernels             # what each kernel of a timed form takes
 //	trial -stuck               # kernels that wait for what never comes, or leave their arrays: how they end
 //	trial -curves              # nets as package fit trains them, with fused kernels and without

@@ -1,0 +1,163 @@
+package tiling
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+)
+
+// Look is who looks on while tilings are tried.
+type Look struct {
+	// Before, if not nil, is called before each measurement or comparison, and may wait.
+	// Its error ends the work.
+	Before func() error
+	// Found, if not nil, is told what was found.
+	Found func(op kernels.Op, e Entry)
+	// Wrong, if not nil, is told of a tiling that is fast enough and not kept, as its
+	// numbers are not those of the plain form, or could not be compared.
+	Wrong func(op kernels.Op, tile kernels.Tile, why error)
+}
+
+// Try measures the wanted ops and saves what it found after each: first XLA's
+// own form of all of them and their usual tilings, then the others. A tiling
+// that does not compile is no candidate, and one whose numbers are wrong is none: the
+// usual one, and the fastest if that is another, are compared with the plain form, which
+// compiles a program for each; where one is wrong it is the next fastest's turn. When ctx
+// ends, the rest stays wanted.
+func (t *Table) Try(ctx context.Context, s *session.Session, look Look) error {
+	l := looking{ctx, s, look}
+	keep := func(op kernels.Op, e Entry) error {
+		t.Set(op.Key(), e)
+		if look.Found != nil {
+			look.Found(op, e)
+		}
+		return t.Save()
+	}
+	wanted := t.Wanted()
+	for _, op := range wanted {
+		e := t.Known(op.Key())
+		if e.Tried > 0 {
+			continue
+		}
+		err := l.before()
+		if err == nil {
+			e.Plain, err = Measure(s, op, true)
+		}
+		if err != nil {
+			return fmt.Errorf("tiling: %s: %w", op.Key(), err)
+		}
+		compared, err := l.try(op, &e, op.Tiles()[:1])
+		if err != nil {
+			return err
+		}
+		e.Wrong = compared > 0 && e.Micros == 0
+		if err := keep(op, e); err != nil {
+			return err
+		}
+	}
+	for _, op := range wanted {
+		e := t.Known(op.Key())
+		tiles := op.Tiles()
+		if _, err := l.try(op, &e, tiles[min(e.Tried, len(tiles)):]); err != nil {
+			return err
+		}
+		if err := keep(op, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// looking is a search for tilings at work.
+type looking struct {
+	ctx  context.Context
+	s    *session.Session
+	look Look
+}
+
+// before waits until there is something to be done.
+func (l looking) before() error {
+	if err := l.ctx.Err(); err != nil {
+		return err
+	}
+	if l.look.Before != nil {
+		return l.look.Before()
+	}
+	return nil
+}
+
+// over is the error that ends the search, after err: nil if that is the tiling's own.
+func (l looking) over(op kernels.Op, tile kernels.Tile, err error) error {
+	if err == nil {
+		err = l.ctx.Err() // the time ran out at the very end
+	}
+	if errors.Is(err, wire.Lost) || l.ctx.Err() != nil {
+		return fmt.Errorf("tiling: %s %s: %w", op.Key(), tile, err)
+	}
+	return nil
+}
+
+// try measures an op's tilings, and makes the fastest whose numbers are right the
+// entry's, if it is faster than that. It says how many it has compared.
+func (l looking) try(op kernels.Op, e *Entry, tiles []kernels.Tile) (compared int, err error) {
+	type candidate struct {
+		tile   kernels.Tile
+		micros float64
+	}
+	var all []candidate
+	for _, tile := range tiles {
+		if err := l.before(); err != nil {
+			return compared, err
+		}
+		micros, err := Measure(l.s, op.With(tile), false)
+		if over := l.over(op, tile, err); over != nil {
+			return compared, over
+		}
+		e.Tried++
+		if err == nil && (e.Micros == 0 || micros < e.Micros) {
+			all = append(all, candidate{tile, micros})
+		}
+	}
+	slices.SortFunc(all, func(a, b candidate) int { return cmp.Compare(a.micros, b.micros) })
+	for _, c := range all {
+		if err := l.before(); err != nil {
+			return compared, err
+		}
+		err := l.compare(op.With(c.tile))
+		if over := l.over(op, c.tile, err); over != nil {
+			return compared, over
+		}
+		compared++
+		if err == nil {
+			e.Tile, e.Micros = c.tile, c.micros
+			break
+		}
+		if l.look.Wrong != nil {
+			l.look.Wrong(op, c.tile, err)
+		}
+	}
+	return compared, nil
+}
+
+// compare returns an error where an op's numbers are not those of its plain form.
+func (l looking) compare(op kernels.Op) error {
+	f, err := FormOf(op)
+	if err != nil {
+		return err
+	}
+	in, err := f.Put(l.s)
+	if err != nil {
+		return err
+	}
+	d, err := f.Compare(l.s, op, in)
+	if err == nil && d.Wrong() {
+		err = fmt.Errorf("its numbers are not those of the plain form: %s, want %.0e or less", d, d.Mark)
+	}
+	return err
+}
