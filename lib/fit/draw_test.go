@@ -1,7 +1,11 @@
 package fit
 
 import (
+	"encoding/binary"
+	"encoding/json"
+	"hash/crc32"
 	"math"
+	"os"
 	"slices"
 	"testing"
 
@@ -96,6 +100,53 @@ func TestNormal(t *testing.T) {
 		r := math.Sqrt(-2 * math.Log(max(float64(radius[i]), 0x1p-33)))
 		if want := float32(r*math.Cos(2*math.Pi*float64(angle[i]))) * float32(math.Sqrt(2./300)); got != want {
 			t.Fatalf("weight %d: got %v, want %v of %v and %v", i, got, want, radius[i], angle[i])
+		}
+	}
+}
+
+// TestFirstWeightsOfGPU holds that a seed begins on a CPU with the weights with which it
+// began on an H200, bit for bit: package fused's trial has recorded their sums there.
+func TestFirstWeightsOfGPU(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../fused/results/2026-11-25-h200-repeats.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var recorded struct {
+		Repeats []struct {
+			Case  string
+			First uint32
+		}
+	}
+	if err := json.Unmarshal(b, &recorded); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]uint32{}
+	for _, r := range recorded.Repeats {
+		want[r.Case] = r.First
+	}
+	s := open(t)
+	for name, net := range map[string]models.Net{
+		"MLP b100": models.MLP(1000), "SeedCNN b8": models.SeedCNN(), "LeNet5 b100": models.LeNet5(), "KerasCNN b128": models.KerasCNN(),
+		"LSTM5 b20": models.SineLSTM(5, 100), "LSTM128 b64": models.SineLSTM(128, 100), "Peaks b40000": models.Peaks(),
+		"ResNet14 b32": models.ResNet("ResNet14", 1, 1, 1, 1), "ResNet50 b128": models.ResNet50(), "ResNet152 b2048": models.ResNet152(), "DeepPose b128": models.DeepPose(14),
+	} {
+		n := attach(t, s, net.Name, net, Config{Seed: 1})
+		weights, err := n.Weights()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := crc32.NewIEEE()
+		for _, w := range weights {
+			if err := binary.Write(sum, binary.LittleEndian, w.Data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := sum.Sum32(); got != want[name] {
+			t.Errorf("%s: got %08x, want %08x as on the H200", name, got, want[name])
+		}
+		if err := n.Reset(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
