@@ -41,11 +41,21 @@ need_python() {
   python3 -c 'import venv, ensurepip' 2>/dev/null || die "Python's venv is missing: sudo apt-get install python3-venv"
 }
 
+# fetch_modules fetches the modules of go.mod, once a run: cells are built without a
+# network, from those that are there.
+fetched=
+fetch_modules() {
+  [ -z "$fetched" ] || return 0
+  need_go
+  (cd "$root" && go mod download) || say "not all modules of go.mod could be fetched: a cell may want one that is not there; see go env GOPROXY"
+  fetched=yes
+}
+
 # build_gaiden builds the binary where cells and Jupyter find it, once a run.
 built=
 build_gaiden() {
   [ -z "$built" ] || return 0
-  need_go
+  fetch_modules
   mkdir -p "$(dirname "$bin")"
   (cd "$root" && go build -trimpath -ldflags='-s -w' -o "$bin.new" ./kernels/gaiden)
   cmp -s "$bin.new" "$bin" 2>/dev/null && rm "$bin.new" || mv "$bin.new" "$bin"

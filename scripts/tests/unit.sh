@@ -2,6 +2,7 @@
 # long come first, so that no core waits for the last of them. (TestCompliance is
 # the suite of group backend, without the socket.)
 longest='gaiden/lib/fit gaiden/kernels/internal/notebook gaiden/lib/profile'
+fetch_modules
 setup_gopls
 PATH=$data/bin:$PATH gotest unit -timeout 20m -skip '^TestCompliance$' $longest $(cd "$root" && go list ./... | grep -vxF "$(printf '%s\n' gaiden/lib/session $longest)")
 (cd "$root" && go vet ./...) || failed=$((failed + 1))
