@@ -137,8 +137,8 @@ func (b *bench) seed(ctx context.Context, s *session.Session, c trainCase, image
 	return h.Last(), nil
 }
 
-// firsts says what a net starts with, which a CPU and a GPU should agree on. Where the
-// last places of a logarithm or a cosine differ crc does, too: the others do by a hair.
+// firsts says what a net starts with, which a CPU and a GPU should agree on, to the bit
+// as a rule (models.He): where a last place differs, crc does, and the others by a hair.
 type firsts struct {
 	crc     float64 // CRC-32 of names, dimensions and bits
 	squares float64 // the sum of all squares

@@ -1,7 +1,9 @@
 package fit
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"sort"
 
@@ -17,6 +19,16 @@ type Tensor struct {
 
 // String is a line of the first numbers: conv/weights [5 5 1 20]: 0.0157 -0.0735 …
 func (t Tensor) String() string { return fmt.Sprintf("%s %v: %s", t.Name, t.Dims, first(t.Data, 8)) }
+
+// Checksum is the CRC-32 of weights' bits, one after another: those of two nets are equal
+// if this is.
+func Checksum(weights []Tensor) uint32 {
+	sum := crc32.NewIEEE()
+	for _, w := range weights {
+		binary.Write(sum, binary.LittleEndian, w.Data) // neither returns an error
+	}
+	return sum.Sum32()
+}
 
 // Weights copies the net's variables from the device: those that are trained
 // and the running means of batch norm, in the order of the layers.

@@ -10,10 +10,10 @@ import (
 type again func(v *Node) *Node
 
 // Recomputed is the net with batch norms whose outputs are not kept for the way
-// back, where one has at least so many bytes: a convolution behind one, or a
-// max pooling that reads the image, makes it again from the batch norm's input, which its own gradient needs, too
-// (Chen et al., 2016, "Training deep nets with sublinear memory cost"). And the
-// gradient of a convolution's weights is made before that of its images: XLA would
+// back, where one has at least so many bytes: a convolution behind one, or a max
+// pooling that reads the image, makes it again from the batch norm's input, which its
+// own gradient needs, too (Chen et al., 2016, "Training deep nets with sublinear memory
+// cost"). And the gradient of a convolution's weights is made before that of its images: XLA would
 // leave it to the end of the way back, and keep for it what arrived at each layer.
 // The values are the same but for rounding.
 //

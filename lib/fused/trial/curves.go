@@ -92,22 +92,31 @@ func shake(net *fit.Net, bf16 bool) error {
 	return net.SetWeights(weights)
 }
 
+// attach makes a training's net and its data, from the first seed.
+func (d *desk) attach(t training, name string) (*fit.Net, *fit.Set, error) {
+	t.config.Session, t.config.Seed = d.s, 1
+	net, err := fit.Attach(d.s, name, t.net, t.config)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := net.Load(name, t.data())
+	if err != nil {
+		net.Reset() // the error that counts is there
+	}
+	return net, data, err
+}
+
 // train trains with one kind of kernels. With -texts it also writes down the program
 // of the steps.
 func (d *desk) train(t training, kind string, kernels fit.Kernels, profiled bool, set settings) curve {
 	c := curve{Case: t.name, Kernels: kind}
 	err := d.guard(func() error {
-		config := t.config
-		config.Session, config.Kernels, config.Seed = d.s, kernels, 1
-		net, err := fit.Attach(d.s, "curve", t.net, config)
+		t.config.Kernels = kernels
+		net, data, err := d.attach(t, "curve")
 		if err != nil {
 			return err
 		}
 		defer net.Reset()
-		data, err := net.Load("curve", t.data())
-		if err != nil {
-			return err
-		}
 		if kind == "fused" && set.texts != "" {
 			p, err := net.Steps(data, fit.Train{Batch: t.batch})
 			if err != nil {
@@ -118,7 +127,7 @@ func (d *desk) train(t training, kind string, kernels fit.Kernels, profiled bool
 			}
 		}
 		if kind == "XLA shaken" {
-			if err := shake(net, config.BF16); err != nil {
+			if err := shake(net, t.config.BF16); err != nil {
 				return err
 			}
 		}

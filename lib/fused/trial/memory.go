@@ -19,17 +19,11 @@ import (
 // say so, with a batch that fits and what is largest, and leave the net as it was.
 // The batch that it names has to fit, and when the memory is free again the first one.
 func (d *desk) memory(t training, left int64) error {
-	config := t.config
-	config.Session, config.Seed = d.s, 1
-	net, err := fit.Attach(d.s, "memory", t.net, config)
+	net, data, err := d.attach(t, "memory")
 	if err != nil {
 		return err
 	}
 	defer net.Reset()
-	data, err := net.Load("memory", t.data())
-	if err != nil {
-		return err
-	}
 	before, err := net.Weights()
 	if err != nil {
 		return err

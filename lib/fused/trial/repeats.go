@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"strings"
 	"time"
@@ -102,28 +100,16 @@ func (d *desk) twice(t training, profiled bool, c *repeated) error {
 	var first []fit.Tensor
 	var losses [2][]float32
 	for k := range losses {
-		config := t.config
-		config.Session, config.Seed = d.s, 1
-		net, err := fit.Attach(d.s, "repeat", t.net, config)
+		net, data, err := d.attach(t, "repeat")
 		if err != nil {
 			return err
 		}
 		defer net.Reset()
-		data, err := net.Load("repeat", t.data())
-		if err != nil {
-			return err
-		}
 		weights, err := net.Weights()
 		if err != nil {
 			return err
 		}
-		sum := crc32.NewIEEE()
-		for _, w := range weights {
-			if err := binary.Write(sum, binary.LittleEndian, w.Data); err != nil {
-				return err
-			}
-		}
-		c.First = sum.Sum32()
+		c.First = fit.Checksum(weights)
 		began := time.Now()
 		if _, err := net.Train(context.Background(), data, fit.Train{Batch: t.batch}); err != nil {
 			return err
