@@ -80,6 +80,36 @@ func TestLowerings(t *testing.T) {
 	}
 }
 
+// TestParts holds that a gradient of weights that is taken part by part of the batch is
+// the one that XLA's convolution gives at once. The images of 135×131 have rows that no
+// window reaches.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for i, tt := range []struct{ height, width, kernel, pad, stride int }{
+		{64, 64, 3, 1, 1},
+		{135, 131, 5, 0, 2},
+		{129, 129, 6, 2, 2},
+	} {
+		const batch, channels = 5, 256 // 5 M outputs: two parts, of three images and of two
+		d := formulaData("SeedCNN", batch, tt.height*tt.width*2, 0)
+		var loss [2]float64
+		var gradients [2]map[string][]float32
+		for k, lowering := range []models.Lowering{models.Automatic, models.Library} {
+			net := models.Net{Name: "net", Input: []int{tt.height, tt.width, 2}, Layers: []models.Layer{
+				models.Conv2D{Name: "c1", Channels: channels, Kernel: tt.kernel, Pad: tt.pad, Stride: tt.stride, Act: models.ReLU, Lowering: lowering},
+				models.Conv2D{Name: "c2", Channels: 2, Kernel: 8, Stride: 8, Lowering: models.Library},
+				models.Flatten{Name: "f"},
+				models.Dense{Name: "output", Units: 10}}}
+			loss[k], gradients[k] = step(t, attach(t, s, fmt.Sprintf("parts%d.%d", i, k), net, Config{FirstLook: true}), d, batch)
+		}
+		if math.Abs(loss[0]-loss[1]) > 1e-5 {
+			t.Errorf("%+v: got loss %v, want %v", tt, loss[0], loss[1])
+		}
+		compare(t, gradients[0], gradients[1], 1e-4)
+	}
+}
+
 // TestWholeImage holds that a convolution whose outputs each see the whole image,
 // which is one product, gives what XLA's convolution gives.
 func TestWholeImage(t *testing.T) {

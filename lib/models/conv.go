@@ -118,8 +118,12 @@ func (l Conv2D) patches(x *Node, stride int) bool {
 
 // products are what of a convolution is written as products: the output, and the
 // gradients of the image, by taps or by rows of them, and of the weights, by blocks or
-// by taps. The output's need the weights'.
-type products struct{ output, image, rows, weights, taps bool }
+// by taps. The output's need the weights'. Of a gradient of the weights that XLA's
+// convolution takes, parts is how many portions of the batch it is the sum of.
+type products struct {
+	output, image, rows, weights, taps bool
+	parts                              int
+}
 
 // products decides for Lowering.
 //
@@ -150,6 +154,15 @@ type products struct{ output, image, rows, weights, taps bool }
 //	weights of LeNet5      8.1 to 4.2, 1.4 to 1.6 (10×10), 0.5 to 0.5 (2×2)
 //	image of LeNet5's conv2 and conv3    1.7 to 2.3, 9.8 to 0.5
 //
+// That gradient takes it three to four times as long for a batch whose outputs are too
+// many for a cache: it reads them once for each place of a kernel. So it gets the batch
+// in parts. A batch of 128, ms, whole and in parts:
+//
+//	DeepPose's first layer, of 11×11   1,240 and 430
+//	its second, of 5×5   1,700 and 640
+//	its third, of 3×3   821 and 242
+//	64 to 64 channels, 3×3, 32×32   146 and 91
+//
 // On a GPU it takes the gradient of the weights where taps are few. For such cuDNN's
 // fastest is often one whose blocks add up as they come (its algorithm 0), so that a
 // second run differs in the last bits: two of ResNet14's in float32, on an H200.
@@ -158,6 +171,7 @@ func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
 	for i, p := range pads {
 		d[1+i] += p[0] + p[1]
 	}
+	places := d[0] * ((d[1]-l.Kernel)/stride + 1) * ((d[2]-l.Kernel)/stride + 1)
 	switch {
 	case l.Lowering == Library:
 		return products{}
@@ -166,24 +180,26 @@ func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
 	case l.Lowering == Products:
 		return products{output: true, rows: true, weights: true}
 	case !onCPU(x.Graph()):
-		places := d[0] * ((d[1]-l.Kernel)/stride + 1) * ((d[2]-l.Kernel)/stride + 1)
 		return products{taps: places*l.Kernel*l.Kernel*d[3] <= largestTaps}
-	case stride > 1:
-		return products{}
+	}
+	parts := (places*l.Channels + largestPart - 1) / largestPart
+	if stride > 1 {
+		return products{parts: parts}
 	}
 	b := blocksOf(d, l.Kernel, l.Kernel, l.Channels)
 	image := b.height < l.Kernel && pads == [2][2]int{}
 	few := b.in <= 4 && b.block > 1 && b.rows()*b.tall*b.seen() <= largestWindows
 	if withOneDNN(x.Graph()) {
-		return products{output: few, image: image, weights: few || b.height >= 16}
+		return products{output: few, image: image, weights: few || b.height >= 16, parts: parts}
 	}
 	rows := !image && b.in <= 8 && b.n*b.height*d[2]*l.Kernel*b.channels <= largestRows
-	return products{output: few, image: image, rows: rows, weights: few}
+	return products{output: few, image: image, rows: rows, weights: few, parts: parts}
 }
 
 // How many numbers the windows of blocks may have, rows of taps, and taps: 256, 16 and
-// 16 MiB of float32. XLA's convolution needs no such memory.
-const largestWindows, largestRows, largestTaps = 64 << 20, 4 << 20, 4 << 20
+// 16 MiB of float32. XLA's convolution needs no such memory. And the outputs of a part:
+// 12 MiB.
+const largestWindows, largestRows, largestTaps, largestPart = 64 << 20, 4 << 20, 4 << 20, 3 << 20
 
 // Lowered is the net with one lowering for all its convolutions.
 func (n Net) Lowered(l Lowering) Net {

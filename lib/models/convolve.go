@@ -18,7 +18,7 @@ func library(x, w *Node, stride int, pads [2][2]int, by products) *Node {
 		}
 	}
 	image, weights := StopGradient(x), w
-	if by.weights || by.taps {
+	if by.weights || by.taps || by.parts > 1 {
 		weights = StopGradient(w)
 	}
 	var y *Node
@@ -32,6 +32,8 @@ func library(x, w *Node, stride int, pads [2][2]int, by products) *Node {
 		y = derived(y, w, func(v *Node) *Node { return weightsProduct(image, v, pads) })
 	case by.taps:
 		y = derived(y, w, func(v *Node) *Node { return tapsProduct(image, v, k, k, stride, pads) })
+	case by.parts > 1:
+		y = derived(y, w, func(v *Node) *Node { return weightsInParts(image, v, k, stride, pads, by.parts) })
 	}
 	return derived(y, x, func(v *Node) *Node {
 		d, out := x.Shape().Dimensions, v.Shape().Dimensions
@@ -93,6 +95,26 @@ func tapsProduct(x, v *Node, tall, wide, stride int, pads [2][2]int) *Node {
 	channels := v.Shape().Dimensions[3]
 	product := DotGeneral(rows, []int{0}, nil, Reshape(v, out[0]*out[1]*out[2], channels), []int{0}, nil)
 	return Reshape(product, tall, wide, x.Shape().Dimensions[3], channels)
+}
+
+// weightsInParts is the gradient of weights [kernel kernel in channels] by XLA's
+// convolution of the image with what arrives at the output, for which the batch is what
+// channels are to others. Parts of the batch come one after the other, and their
+// gradients are added up.
+func weightsInParts(x, v *Node, kernel, stride int, pads [2][2]int, parts int) *Node {
+	axes := ConvolveAxesConfig{InputBatch: 3, InputSpatial: []int{1, 2}, InputChannels: 0, KernelSpatial: []int{1, 2}, KernelInputChannels: 0,
+		KernelOutputChannels: 3, OutputBatch: 2, OutputSpatial: []int{0, 1}, OutputChannels: 3}
+	d, out := x.Shape().Dimensions, v.Shape().Dimensions
+	for i := range pads { // of rows that no window reached, none is read
+		pads[i][1] = kernel + (out[1+i]-1)*stride - d[1+i] - pads[i][0]
+	}
+	size := (d[0] + parts - 1) / parts
+	var l []*Node
+	for at := 0; at < d[0]; at += size {
+		some := AxisRange(at, min(at+size, d[0]))
+		l = append(l, Convolve(Slice(x, some), Slice(v, some)).AxesConfig(axes).DilationPerAxis(stride, stride).PaddingPerDim(pads[:]).Done())
+	}
+	return added(l)
 }
 
 // frame puts zeros around images. GoMLX has no gradient of Pad; XLA makes one
