@@ -91,7 +91,7 @@ func TestParts(t *testing.T) {
 		{135, 132, 5, 0, 2},
 		{129, 129, 6, 2, 2},
 	} {
-		const batch, channels = 5, 256 // 5 M outputs: two parts, of three images and of two
+		const batch, channels = 5, 256 // 5 M outputs: parts of one image or two, the last one not full
 		d := formulaData("SeedCNN", batch, tt.height*tt.width*2, 0)
 		var loss [3]float64
 		var gradients [3]map[string][]float32
