@@ -46,7 +46,7 @@ type NotFiniteError struct {
 	Epoch int    // in this run, from 1
 	Step  int    // in that epoch, from 1
 	Layer string // the first whose weights or results are not finite, "" when that was not found
-	Part  string // weights, output, or loss; "" after a job, which does not look
+	Part  string // weights, output, or loss; "" where nothing has looked: after a job, or when the context ended
 	// Kept is the step after which the weights were kept, and KeptEpoch its
 	// epoch: the same but where epochs of a single step are done in one go.
 	Kept, KeptEpoch int
@@ -68,7 +68,7 @@ func (e *NotFiniteError) Error() string {
 func (e *NotFiniteError) Hint() string {
 	hint := "a smaller learning rate often helps; look at the data for numbers that are not finite"
 	if e.Part == "" {
-		hint += "; Train in place of TrainJob, from the weights that were kept, names the layer too"
+		hint += "; Train, from the weights that were kept, names the layer too"
 	}
 	return hint
 }

@@ -236,7 +236,7 @@ func TestTrainJobEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var wild *NotFiniteError
-	if _, err := j.Follow(ctx, nil); !errors.As(err, &wild) || !strings.Contains(err.Error(), "kept the weights after step 0") || !strings.Contains(wild.Hint(), "in place of TrainJob") {
+	if _, err := j.Follow(ctx, nil); !errors.As(err, &wild) || !strings.Contains(err.Error(), "kept the weights after step 0") || !strings.Contains(wild.Hint(), "names the layer") {
 		t.Errorf("a loss that is no number: got %v", err)
 	}
 	if score, err := n.Test(ctx, data); err != nil || score.Loss != score.Loss {

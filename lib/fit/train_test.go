@@ -328,7 +328,7 @@ func unusable(t *testing.T, packed bool) {
 	if !errors.As(err, &e) {
 		t.Fatalf("got error %v, want a NotFiniteError", err)
 	}
-	if e.Step != 6 || e.Epoch != 1 || e.Layer != "conv" || e.Part != "output" || strings.Contains(e.Hint(), "TrainJob") {
+	if e.Step != 6 || e.Epoch != 1 || e.Layer != "conv" || e.Part != "output" || strings.Contains(e.Hint(), "names the layer") {
 		t.Errorf("got %v (%s), want step 6 of epoch 1, output of conv, and no word of another way to find the layer", e, e.Hint())
 	}
 	if h.Steps != e.Kept {

@@ -154,14 +154,14 @@ type products struct {
 //	weights of LeNet5      8.1 to 4.2, 1.4 to 1.6 (10×10), 0.5 to 0.5 (2×2)
 //	image of LeNet5's conv2 and conv3    1.7 to 2.3, 9.8 to 0.5
 //
-// That gradient takes it three to four times as long for a batch whose outputs are too
-// many for a cache: it reads them once for each place of a kernel. So it gets the batch
-// in parts. A batch of 128, ms, whole and in parts:
+// That gradient takes it up to four times as long for each image of a batch with more
+// than 12 to 17 MB of outputs: perhaps they leave a cache. So it gets the batch in
+// parts. A batch of 128, ms, whole and in parts of so many images, each alone:
 //
-//	DeepPose's first layer, of 11×11   1,240 and 390
-//	its second, of 5×5   1,700 and 640
-//	its third, of 3×3   821 and 242
-//	64 to 64 channels, 3×3, 32×32   146 and 91
+//	DeepPose's first layer, of 11×11   1,240 and 387 (4)
+//	its second, of 5×5   1,548 and 640 (16)
+//	its third, of 3×3   1,087 and 242 (16)
+//	64 to 64 channels, 3×3, 32×32   146 and 90 (8)
 //
 // On a GPU it takes the gradient of the weights where taps are few. For such cuDNN's
 // fastest is often one whose blocks add up as they come (its algorithm 0), so that a
@@ -182,11 +182,8 @@ func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
 	case !onCPU(x.Graph()):
 		return products{taps: places*l.Kernel*l.Kernel*d[3] <= largestTaps}
 	}
-	outputs := places * l.Channels
-	if stride > 1 {
-		outputs *= 2 // halves of parts: DeepPose's first layer and its pooling took 590 ms a step for 920
-	}
-	parts := (outputs + largestPart - 1) / largestPart
+	part := largestPart / min(stride, 2)
+	parts := (places*l.Channels + part - 1) / part
 	if stride > 1 {
 		return products{parts: parts}
 	}
@@ -202,7 +199,9 @@ func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
 
 // How many numbers the windows of blocks may have, rows of taps, and taps: 256, 16 and
 // 16 MiB of float32. XLA's convolution needs no such memory. And the outputs of a part:
-// 6 MiB, with which DeepPose's other convolutions took 3.54 s a step, and 3.83 with 12.
+// 6 MiB, 3 with a stride. DeepPose's first layer with its pooling took 920 to 1,120 ms a
+// step with parts of 12 MiB, 590 to 650 of 6, 580 to 590 of 3; its other convolutions
+// 3.83, 3.54 and 3.57 s.
 const largestWindows, largestRows, largestTaps, largestPart = 64 << 20, 4 << 20, 4 << 20, 3 << 19
 
 // Lowered is the net with one lowering for all its convolutions.
