@@ -50,11 +50,13 @@
 // has done, dropout from the seed and the state cnn/rng. So one seed gives the
 // same losses twice, bit for bit, on one device: seen on an H200 for every net of
 // package models but FCN, with the kernels that it has there by default, and for
-// ResNet14 with fused batch norms, within one life of the session's worker. In another
-// XLA may find another algorithm the fastest: on two H100s, ResNet14's first epoch had
-// a mean loss of 1.117 and of 1.039. What it finds for a large convolution may also add
-// up in no fixed order, which would break it for a net of one's own. This excludes such
-// algorithms, and tries out none:
+// ResNet14 with fused batch norms. It holds in later sessions, and after a crash, for
+// as long as the programs are in the cache on the disk. Compiled anew, they may have
+// other algorithms, if XLA finds others the fastest: in two sessions on H100s,
+// ResNet14's first epoch had a mean loss of 1.117 and of 1.039. What it finds for a
+// large convolution may also add up in no fixed order, which would break it for a net
+// of one's own. This excludes such algorithms, and tries out none; ResNet14's losses
+// were then the same in two sessions without a cache:
 //
 //	fit.Config{Flags: map[string]any{"xla_gpu_exclude_nondeterministic_ops": true}}
 //

@@ -38,14 +38,16 @@ func inPlace(donate []bool) bool {
 // kernels of small nets: on an H200 Peaks took 34.4 µs a step in place of 44.2,
 // SeedCNN 18.9 of 19.7, LeNet5 88.8 of 91.5. Kernels that fill the GPU are in each
 // other's way: ResNet152 took 31.3 ms so and 28.7 one after the other, on two 19.7
-// and 18.3; Keras' CNN 235 to 246 µs and 239. cuDNN's convolutions are not in graphs
-// unless they are asked for: that CNN then took 239 for 249, and ResNet152 32.6 ms
-// for 31.5.
+// and 18.3; Keras' CNN 235 to 246 µs and 239.
+//
+// cuDNN's convolutions stay out of graphs, as XLA has it. In graphs the CNN took 239 µs
+// for 249, but cuDNN loads a kernel when it first runs, which CUDA does not allow
+// while a graph is made. XLA has run those that it tried out; a worker that takes the
+// program from the disk has run none, and the first step ended with cuDNN's status 5003.
 const (
 	graphs     = "xla_gpu_enable_command_buffer"
 	scheduling = "xla_gpu_command_buffer_scheduling_mode?"
 	concurrent = "CONCURRENT"
-	convolving = "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,CONVOLUTION"
 )
 
 // flags are XLA's options for a program.
@@ -66,9 +68,7 @@ func (n *Net) flags(p *hlo.Program, donate []bool) map[string]any {
 	case n.platform == "cpu":
 	case p.Size() >= many && !inPlace(donate):
 		set(graphs, "")
-	case p.Size() >= many:
-	case convolves(p):
-		set(graphs+"?", convolving)
+	case p.Size() >= many || convolves(p):
 	default:
 		set(scheduling, concurrent)
 	}

@@ -242,8 +242,8 @@ func TestSaves(t *testing.T) {
 }
 
 // TestGraphs holds that only programs that are small or work in place become CUDA
-// graphs, on one device and on two, those of small kernels side by side, and cuDNN's
-// convolutions only in small ones; unless the user says otherwise.
+// graphs, on one device and on two, and those of small kernels side by side; unless the
+// user says otherwise.
 func TestGraphs(t *testing.T) {
 	set := func(name, value string) map[string]any { return map[string]any{name: value} }
 	for _, tt := range []struct {
@@ -257,7 +257,7 @@ func TestGraphs(t *testing.T) {
 		want      map[string]any
 	}{
 		{"small", "cuda", 1, 100, false, nil, nil, set(scheduling, concurrent)},
-		{"small, with convolutions", "cuda", 1, 100, true, nil, nil, set(graphs+"?", convolving)},
+		{"small, with convolutions", "cuda", 1, 100, true, nil, nil, nil},
 		{"large", "cuda", 1, many, false, nil, nil, set(graphs, "")},
 		{"large, two devices", "cuda", 2, many, false, nil, nil, set(graphs, "")},
 		{"large, little of it in place", "cuda", 1, many, false, []bool{true, false, false}, nil, set(graphs, "")},

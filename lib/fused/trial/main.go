@@ -15,6 +15,7 @@
 //	trial -curves              # nets as package fit trains them, with fused kernels and without
 //	trial -curves -tune        # the same, with the tilings that Net.Tune finds
 //	trial -repeats             # each net twice from one seed: are they the same, bit for bit?
+//	trial -restarts            # each net by two workers, the second with programs from the disk: are they the same?
 //	trial -memory              # a batch that does not fit: what is said, and does the one that is named fit?
 //	trial -curves -texts DIR   # the same, and the programs of their steps, for sanitize.py
 //
@@ -45,23 +46,24 @@ import (
 
 // settings are the flags.
 type settings struct {
-	json    string
-	only    *regexp.Regexp
-	values  bool
-	times   bool
-	tilings bool
-	kernels bool
-	alone   bool
-	texts   string
-	after   string
-	curves  bool
-	repeats bool
-	memory  bool
-	stuck   bool
-	tune    bool
-	epochs  int
-	budget  time.Duration
-	runs    int
+	json     string
+	only     *regexp.Regexp
+	values   bool
+	times    bool
+	tilings  bool
+	kernels  bool
+	alone    bool
+	texts    string
+	after    string
+	curves   bool
+	repeats  bool
+	memory   bool
+	stuck    bool
+	restarts bool
+	tune     bool
+	epochs   int
+	budget   time.Duration
+	runs     int
 }
 
 func main() {
@@ -77,6 +79,7 @@ func main() {
 	flag.StringVar(&set.after, "after", "", "file or directory of earlier figures: leave out the cases whose values are there, and right, with the same text")
 	flag.BoolVar(&set.curves, "curves", false, "train nets, and nothing else")
 	flag.BoolVar(&set.repeats, "repeats", false, "train each net twice, and nothing else")
+	flag.BoolVar(&set.restarts, "restarts", false, "train each net before and after the worker's end, and nothing else")
 	flag.BoolVar(&set.memory, "memory", false, "run out of the device's memory, and nothing else")
 	flag.BoolVar(&set.stuck, "stuck", false, "run kernels that wait for what never comes, or leave their arrays, and nothing else")
 	flag.BoolVar(&set.tune, "tune", false, "tune before training")
@@ -97,13 +100,14 @@ func main() {
 
 // report is what the JSON file holds.
 type report struct {
-	Platform string     `json:"platform"`
-	Device   string     `json:"device"`
-	Date     string     `json:"date"`
-	Values   []value    `json:"values"`
-	Times    []timed    `json:"times"`
-	Curves   []curve    `json:"curves,omitempty"`
-	Repeats  []repeated `json:"repeats,omitempty"`
+	Platform string      `json:"platform"`
+	Device   string      `json:"device"`
+	Date     string      `json:"date"`
+	Values   []value     `json:"values"`
+	Times    []timed     `json:"times"`
+	Curves   []curve     `json:"curves,omitempty"`
+	Repeats  []repeated  `json:"repeats,omitempty"`
+	Restarts []restarted `json:"restarts,omitempty"`
 }
 
 // save writes what there is after each case: the next one may be the last.
@@ -161,6 +165,13 @@ func run(set settings) error {
 		bad, err := d.repeats(r, set)
 		if err == nil && bad > 0 {
 			err = fmt.Errorf("%d trainings were others the second time, or failed", bad)
+		}
+		return err
+	}
+	if set.restarts {
+		bad, err := d.restarts(r, set)
+		if err == nil && bad > 0 {
+			err = fmt.Errorf("%d trainings were others in the second worker, or failed", bad)
 		}
 		return err
 	}
