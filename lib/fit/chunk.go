@@ -214,7 +214,7 @@ func (r *run) diagnose(p *portion, order copies, first, bad int, loss float64) e
 		state, err = r.unpacked()
 	}
 	if err == nil {
-		e.Layer, e.Part, err = r.net.probe(r.ctx, r.data, p.Batch, order[0][0], first, bad, state, r.rate[0])
+		err = e.probe(r.ctx, r.net, r.data, p.Batch, order[0][0], first, bad, state, r.rate[0])
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return errors.Join(e, err)

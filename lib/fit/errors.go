@@ -46,7 +46,12 @@ type NotFiniteError struct {
 	Epoch int    // in this run, from 1
 	Step  int    // in that epoch, from 1
 	Layer string // the first whose weights or results are not finite, "" when that was not found
-	Part  string // weights, output, or loss; "" where nothing has looked: after a job, or when the context ended
+	// Part is what of the layer is not finite, weights or output; examples or targets
+	// where it is the data; loss where it is none of these; "" where nothing has
+	// looked: after a job, or when the context ended.
+	Part    string
+	Data    string // the set's name, where it is the data
+	Example int    // one of its examples, from 0
 	// Kept is the step after which the weights were kept, and KeptEpoch its
 	// epoch: the same but where epochs of a single step are done in one go.
 	Kept, KeptEpoch int
@@ -54,7 +59,10 @@ type NotFiniteError struct {
 
 func (e *NotFiniteError) Error() string {
 	where := ""
-	if e.Layer != "" {
+	switch {
+	case e.Data != "":
+		where = fmt.Sprintf("; the %s of %s are not finite at number %d", e.Part, e.Data, e.Example)
+	case e.Layer != "":
 		where = fmt.Sprintf("; first in the %s of layer %s", e.Part, e.Layer)
 	}
 	kept := fmt.Sprintf("step %d", e.Kept)
@@ -66,9 +74,12 @@ func (e *NotFiniteError) Error() string {
 
 // Hint says what to do about it.
 func (e *NotFiniteError) Hint() string {
+	if e.Data != "" {
+		return fmt.Sprintf("give example %d of %s other numbers, or leave it out", e.Example, e.Data)
+	}
 	hint := "a smaller learning rate often helps; look at the data for numbers that are not finite"
 	if e.Part == "" {
-		hint += "; Train, from the weights that were kept, names the layer too"
+		hint += "; Train, from the weights that were kept, names the layer or the example too"
 	}
 	return hint
 }

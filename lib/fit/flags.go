@@ -41,9 +41,10 @@ func inPlace(donate []bool) bool {
 // and 18.3; Keras' CNN 235 to 246 µs and 239.
 //
 // cuDNN's convolutions stay out of graphs, as XLA has it. In graphs the CNN took 239 µs
-// for 249, but cuDNN loads a kernel when it first runs, which CUDA does not allow
-// while a graph is made. XLA has run those that it tried out; a worker that takes the
-// program from the disk has run none, and the first step ended with cuDNN's status 5003.
+// for 249 and DeepPose 1 % less, but a worker that had the program from the disk, and
+// so had not tried out its algorithms, ended its first step with cuDNN's status 5003, on
+// an H100. A kernel that cuDNN has not run before may need to be loaded, which is not
+// allowed while a graph is made.
 const (
 	graphs     = "xla_gpu_enable_command_buffer"
 	scheduling = "xla_gpu_command_buffer_scheduling_mode?"

@@ -12,59 +12,67 @@ import (
 	"gaiden/lib/session"
 )
 
-// probe says which layer of the net is the first that has weights or returns
-// numbers that are not finite, at a step: number bad of those that begin with
-// example first. It does the steps before it again.
-func (n *Net) probe(ctx context.Context, s *Set, size int, order *session.Array, first, bad int, state, rate []*session.Array) (layer, part string, err error) {
+// probe looks where numbers that are not finite come from at a step: number bad of
+// those that begin with example first. It does the steps before it again, and fills in
+// the example that has such numbers, or the first layer that has them.
+func (e *NotFiniteError) probe(ctx context.Context, n *Net, s *Set, size int, order *session.Array, first, bad int, state, rate []*session.Array) error {
 	all := state
 	if bad > 0 {
 		steps := n.steps(s, n.once(size, bad))
-		if err = steps.ready(ctx, nil); err != nil {
-			return "", "", err
+		if err := steps.ready(ctx, nil); err != nil {
+			return err
 		}
 		after, _, err := steps.do(copies{state}, s, copies{{order}}, copies{rate}, first, bad)
 		if err != nil {
-			return "", "", err
+			return err
 		}
 		all = after[0]
 	}
 	key := fmt.Sprintf("probe/%s/%d/%d", s.key(), s.N, size)
 	p, err := n.wait(ctx, key, n.prepare(key, func() (*hlo.Program, error) { return n.probeProgram(s, size) }, nil), nil)
 	if err != nil {
-		return "", "", err
+		return err
 	}
 	scalars, err := n.integers(0, first+bad*size)
 	if err != nil {
-		return "", "", err
+		return err
 	}
 	in := append(append(append([]*session.Array{}, all[:len(n.layout.variables)]...), s.arrays()...), order)
 	out, err := p.Run(session.Call{Inputs: append(in, scalars...)})
 	if err != nil {
-		return "", "", err
+		return err
 	}
 	names := n.model.Names()
-	flags := make([]int32, 2*len(names))
+	flags := make([]int32, 2+2*len(names))
 	if err := during(ctx, nil, func() error { return out[0].Values(flags) }); err != nil {
-		return "", "", err
+		return err
 	}
+	e.Part = "loss"
 	for i, wrong := range flags {
-		if wrong != 0 {
-			return names[i/2], []string{"weights", "output"}[i%2], nil
+		if wrong == 0 {
+			continue
 		}
+		if i < 2 {
+			e.Part, e.Data, e.Example = []string{"examples", "targets"}[i], s.Name, int(wrong)-1
+		} else {
+			e.Part, e.Layer = []string{"weights", "output"}[i%2], names[i/2-1]
+		}
+		break
 	}
-	return "", "loss", nil
+	return nil
 }
 
-// probeProgram says of each layer whether its weights, and whether its output,
-// hold a number that is not finite: variables, x, y[, v], order, first →
-// [2·layers] int32.
+// probeProgram says which example holds a number that is not finite, from 1 on, and
+// the targets of which, and of each layer whether its weights, and whether its output,
+// do: variables, x, y[, v], order, first → [2+2·layers] int32, 0 where all is well.
 func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 	return n.trace("probe", func(t *trace) []*Node {
 		variables := t.variables()
 		sources := t.sources(s)
 		order := Parameter(t.g, "order", shapes.Make(dtypes.Int32, s.N))
 		first := Parameter(t.g, "first", shapes.Make(dtypes.Int32))
-		b := t.take(size, sources, rows(DynamicSlice(order, []*Node{first}, []int{size})))
+		batch := DynamicSlice(order, []*Node{first}, []int{size})
+		b := t.take(size, sources, rows(batch))
 		t.set(variables)
 		t.store.SetTraining(t.g, true)
 		wrong := func(l ...*Node) *Node {
@@ -74,7 +82,18 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 			}
 			return sum
 		}
-		var flags []*Node
+		example := func(l ...*Node) *Node {
+			last := t.scalar(int32(0))
+			for _, x := range l {
+				if x == nil || !x.DType().IsFloat() {
+					continue
+				}
+				x = ReduceMax(ConvertDType(LogicalNot(IsFinite(Reshape(x, size, -1))), dtypes.Int32), 1)
+				last = Max(last, ReduceAllMax(Mul(x, AddScalar(batch, 1))))
+			}
+			return last
+		}
+		flags := []*Node{example(b.x), example(b.y, b.v)}
 		x := b.x
 		if n.config.BF16 {
 			x = ConvertDType(x, dtypes.BFloat16)

@@ -328,8 +328,8 @@ func unusable(t *testing.T, packed bool) {
 	if !errors.As(err, &e) {
 		t.Fatalf("got error %v, want a NotFiniteError", err)
 	}
-	if e.Step != 6 || e.Epoch != 1 || e.Layer != "conv" || e.Part != "output" || strings.Contains(e.Hint(), "names the layer") {
-		t.Errorf("got %v (%s), want step 6 of epoch 1, output of conv, and no word of another way to find the layer", e, e.Hint())
+	if want := "fit: cnn: loss is NaN at step 6 of epoch 1; the examples of torn are not finite at number 57; kept the weights after step "; !strings.HasPrefix(e.Error(), want) || e.Example != 57 || e.Hint() != "give example 57 of torn other numbers, or leave it out" {
+		t.Errorf("got %v (%s), want %s", e, e.Hint(), want)
 	}
 	if h.Steps != e.Kept {
 		t.Errorf("history: got %d steps, want the %d that were kept", h.Steps, e.Kept)
@@ -342,6 +342,9 @@ func unusable(t *testing.T, packed bool) {
 	_, err = n.Train(ctx, good, Train{Epochs: 3, Batch: 10, LearningRate: 1e39}) // infinite as a float32, so weights are at once
 	if !errors.As(err, &e) {
 		t.Fatalf("infinite learning rate: got error %v, want a NotFiniteError", err)
+	}
+	if found := strings.Contains(e.Error(), "; first in the weights of layer conv; kept"); found == packed || strings.Contains(e.Hint(), "names the layer") { // of packed weights that are not finite the step is not taken
+		t.Errorf("infinite learning rate: got %v (%s), want the weights of conv, and no word of another way to find the layer", e, e.Hint())
 	}
 	last, err := n.Test(ctx, good)
 	if err != nil || last.Loss != after.Loss || e.Kept != 0 {
@@ -358,6 +361,19 @@ func unusable(t *testing.T, packed bool) {
 	}
 	if last, err := n.Test(ctx, good); err != nil || math.IsNaN(last.Loss) {
 		t.Errorf("weights after the job: got %v, %v, want good ones", last, err)
+	}
+}
+
+// TestNotFiniteTargets holds that targets that are not finite are named by their
+// example, in whatever order the epoch has them.
+func TestNotFiniteTargets(t *testing.T) {
+	n := attach(t, open(t), "peaks", models.Peaks(), Config{Seed: 1, FirstLook: true})
+	x, y := make([]float32, 2*40), make([]float32, 40)
+	y[23] = float32(math.NaN())
+	_, err := n.Train(context.Background(), load(t, n, "torn", Data{X: x, Y: y}), Train{Epochs: 2, Batch: 7})
+	var e *NotFiniteError
+	if !errors.As(err, &e) || e.Part != "targets" || e.Example != 23 || e.Layer != "" || !strings.Contains(err.Error(), "; the targets of torn are not finite at number 23; kept") {
+		t.Errorf("got %v, want the targets of number 23", err)
 	}
 }
 
