@@ -113,6 +113,8 @@ func TestSubshells(t *testing.T) {
 	if err := c.Seen(within(t), runs, "execute_input"); err != nil {
 		t.Fatal(err)
 	}
+	// Control has no order with shell. What came by shell before this has arrived.
+	status("behind what waits", send(one, "kernel_info_request", object{}), "ok")
 	answered(t, c, jupyter.Control, "delete_subshell_request", object{"subshell_id": two})
 	status("deleted while it runs", runs, "error")
 	status("deleted while it waits", waits, "aborted")
