@@ -14,10 +14,10 @@
 //	trial -stuck               # kernels that wait for what never comes, or leave their arrays: how they end
 //	trial -curves              # nets as package fit trains them, with fused kernels and without
 //	trial -curves -tune        # the same, with the tilings that Net.Tune finds
+//	trial -curves -texts DIR   # the same, and the programs of their steps, for sanitize.py
 //	trial -repeats             # each net twice from one seed: are they the same, bit for bit?
 //	trial -restarts            # each net by two workers, the second with programs from the disk: are they the same?
 //	trial -memory              # a batch that does not fit: what is said, and does the one that is named fit?
-//	trial -curves -texts DIR   # the same, and the programs of their steps, for sanitize.py
 //
 // Values are compared with the plain form in float32 without TF32, from the
 // same inputs, by the norm of the difference over the norm of the reference.
