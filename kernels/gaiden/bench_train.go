@@ -137,9 +137,6 @@ var variants = []struct {
 	{"serial graphs", func(c *trainCase) {
 		c.config.Flags = map[string]any{"xla_gpu_command_buffer_scheduling_mode": "SERIALIZE"}
 	}, true, true},
-	{"convolution graphs", func(c *trainCase) { // fit leaves these out: see its flags
-		c.config.Flags = map[string]any{"xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,CONVOLUTION"}
-	}, true, true},
 	{"collective graphs", func(c *trainCase) {
 		c.config.Flags = map[string]any{"xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,COLLECTIVES"}
 	}, true, true},

@@ -52,19 +52,23 @@ func (e *NotFiniteError) probe(ctx context.Context, n *Net, s *Set, size int, or
 		if wrong == 0 {
 			continue
 		}
-		if i < 2 {
-			e.Part, e.Data, e.Example = []string{"examples", "targets"}[i], s.Name, int(wrong)-1
-		} else {
-			e.Part, e.Layer = []string{"weights", "output"}[i%2], names[i/2-1]
+		switch i {
+		case 0:
+			e.Part, e.Data, e.Example = "examples", s.Name, int(wrong)-1
+		case len(flags) - 1:
+			e.Part, e.Data, e.Example = "targets", s.Name, int(wrong)-1
+		default:
+			e.Part, e.Layer = []string{"weights", "output"}[(i-1)%2], names[(i-1)/2]
 		}
 		break
 	}
 	return nil
 }
 
-// probeProgram says which example holds a number that is not finite, from 1 on, and
-// the targets of which, and of each layer whether its weights, and whether its output,
-// do: variables, x, y[, v], order, first → [2+2·layers] int32, 0 where all is well.
+// probeProgram says which example holds a number that is not finite, from 1 on; of each
+// layer whether its weights, and whether its output, do; and the targets of which
+// example, last, since a loss may leave some out: variables, x, y[, v], order, first →
+// [2+2·layers] int32, 0 where all is well.
 func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 	return n.trace("probe", func(t *trace) []*Node {
 		variables := t.variables()
@@ -93,7 +97,7 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 			}
 			return last
 		}
-		flags := []*Node{example(b.x), example(b.y, b.v)}
+		flags := []*Node{example(b.x)}
 		x := b.x
 		if n.config.BF16 {
 			x = ConvertDType(x, dtypes.BFloat16)
@@ -109,6 +113,6 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 			x = n.model.Layer(i, name, scope, x, nil)
 			flags = append(flags, wrong(weights...), wrong(x))
 		}
-		return []*Node{Stack(flags, 0)}
+		return []*Node{Stack(append(flags, example(b.y, b.v)), 0)}
 	})
 }

@@ -22,7 +22,7 @@ type restarted struct {
 
 func (c restarted) String() string {
 	if c.Note != "" {
-		return fmt.Sprintf("BAD %-20s %s", c.Case, c.Note)
+		return fmt.Sprintf("%-20s %s", c.Case, c.Note)
 	}
 	return fmt.Sprintf("%-20s %.2f s, and by the next worker %.2f s; the same losses: %t", c.Case, c.Seconds[0], c.Seconds[1], c.Same)
 }
