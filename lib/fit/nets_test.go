@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"gaiden/lib/engine/pjrt"
+	"github.com/gomlx/gomlx/core/graph"
+
 	"gaiden/lib/models"
 )
 
@@ -58,12 +60,12 @@ func TestLowerings(t *testing.T) {
 		{convolution{5, 2, 1}, convolution{2, 2, 1}, models.IndexedFill}, // padding that no window needs
 	}
 	for i, tt := range tests {
-		var loss [3]float64
-		var gradients [3]map[string][]float32
-		for k, lowering := range []models.Lowering{models.Patches, models.Library, models.Products} {
+		var loss [4]float64
+		var gradients [4]map[string][]float32
+		for k, lowering := range []models.Lowering{models.Patches, models.Library, models.Products, models.Winograd} {
 			net := models.Net{Name: "net", Input: []int{12, 12, 2}, Layers: []models.Layer{
 				models.Conv2D{Name: "c1", Channels: 3, Kernel: 3, Same: true, Act: models.ReLU, Lowering: lowering},
-				models.MaxPool2D{Name: "p1", Window: 2, Gradient: []models.Pooling{models.Mask, tt.pooling, models.Mask}[k]},
+				models.MaxPool2D{Name: "p1", Window: 2, Gradient: []models.Pooling{models.Mask, tt.pooling, models.Mask, models.Mask}[k]},
 				models.Conv2D{Name: "c2", Channels: 4, Kernel: tt.c2.kernel, Pad: tt.c2.pad, Stride: tt.c2.stride, Lowering: lowering},
 				models.Conv2D{Name: "c3", Channels: 3, Kernel: tt.c3.kernel, Pad: tt.c3.pad, Stride: tt.c3.stride, Lowering: lowering},
 				models.Flatten{Name: "f"},
@@ -107,6 +109,37 @@ func TestParts(t *testing.T) {
 			}
 			compare(t, gradients[k], gradients[0], 1e-4)
 		}
+	}
+}
+
+// TestWinograd holds that Winograd's way gives what XLA's convolution gives, for tiles of
+// each size, some over the image's edge, and a batch of two parts and a rest.
+func TestWinograd(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for i, tt := range []struct{ height, width, kernel, pad int }{
+		{64, 61, 3, 1},
+		{13, 13, 3, 0},
+		{7, 6, 3, 2},
+		{27, 30, 5, 2},
+		{20, 24, 4, 1},
+	} {
+		const batch, channels = 5, 256
+		d := formulaData("SeedCNN", batch, tt.height*tt.width*2, 0)
+		var loss [2]float64
+		var gradients [2]map[string][]float32
+		for k, lowering := range []models.Lowering{models.Library, models.Winograd} {
+			net := models.Net{Name: "net", Input: []int{tt.height, tt.width, 2}, Layers: []models.Layer{
+				models.Conv2D{Name: "c1", Channels: channels, Kernel: tt.kernel, Pad: tt.pad, Act: graph.Tanh, Lowering: lowering},
+				models.Conv2D{Name: "c2", Channels: 3, Kernel: tt.kernel, Pad: tt.pad, Act: graph.Tanh, Lowering: lowering},
+				models.Flatten{Name: "f"},
+				models.Dense{Name: "output", Units: 10}}}
+			loss[k], gradients[k] = step(t, attach(t, s, fmt.Sprintf("winograd%d.%d", i, k), net, Config{FirstLook: true}), d, batch)
+		}
+		if math.Abs(loss[1]-loss[0]) > 1e-5*math.Abs(loss[0]) {
+			t.Errorf("%+v: got loss %v, want %v", tt, loss[1], loss[0])
+		}
+		compare(t, gradients[1], gradients[0], 1e-4)
 	}
 }
 

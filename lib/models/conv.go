@@ -16,8 +16,8 @@ const (
 	// Automatic is one product where each output sees the whole image, and Patches
 	// where they were measured to be faster: on a GPU, kernels from 2×2 to 5×5 and
 	// stride 1 on up to 16 input channels; on a CPU, up to 3×3 with a stride; and 1×1
-	// everywhere. Otherwise it is Library, on a CPU with as much of Products as was
-	// measured to be faster.
+	// everywhere. On a CPU it is Winograd for much work, and otherwise Library with as
+	// much of Products as was measured to be faster.
 	Automatic Lowering = iota
 	// Patches multiplies a matrix of image patches with the weights.
 	Patches
@@ -27,6 +27,9 @@ const (
 	// is 1. A row is not one place of the output but a block of neighbours. With a stride
 	// the gradient of the weights is a product.
 	Products
+	// Winograd needs fewer products, for kernels from 3×3 to 5×5 and stride 1 in
+	// float32. Others are Library.
+	Winograd
 )
 
 // Conv2D slides square kernels over an image.
@@ -78,6 +81,9 @@ func (l Conv2D) apply(scope *model.Scope, x *Node, once again) *Node {
 		case l.patches(x, stride):
 			return patches(x, w, stride, pads)
 		}
+		if fast, ok := l.winograd(x, stride, pads); ok {
+			return fast.convolve(x, w, pads)
+		}
 		return library(x, w, stride, pads, l.products(x, stride, pads))
 	}
 	var y *Node
@@ -106,7 +112,7 @@ func (l Conv2D) patches(x *Node, stride int) bool {
 		return true
 	case l.Channels == 1 && withOneDNN(x.Graph()):
 		return true // its weights' gradient is wrong for kernels of 1×1 (plugin 0.11.2)
-	case l.Lowering == Library || l.Lowering == Products || l.Kernel > 5:
+	case l.Lowering == Library || l.Lowering == Products || l.Lowering == Winograd || l.Kernel > 5:
 		return false
 	case stride > 1:
 		return l.Kernel <= 3 && onCPU(x.Graph())
@@ -173,7 +179,7 @@ func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
 	}
 	places := d[0] * ((d[1]-l.Kernel)/stride + 1) * ((d[2]-l.Kernel)/stride + 1)
 	switch {
-	case l.Lowering == Library:
+	case l.Lowering == Library || l.Lowering == Winograd:
 		return products{}
 	case l.Lowering == Products && stride > 1:
 		return products{taps: true}

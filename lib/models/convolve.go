@@ -1,7 +1,6 @@
 package models
 
 import (
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
@@ -130,7 +129,7 @@ func frame(x *Node, pads [2][2]int) *Node {
 	}
 	d[1] += pads[0][0] + pads[0][1]
 	d[2] += pads[1][0] + pads[1][1]
-	return DynamicUpdateSlice(Zeros(g, shapes.Make(x.DType(), d...)), x, corner)
+	return DynamicUpdateSlice(BroadcastToDims(number(x, 0), d...), x, corner)
 }
 
 // derived is y, with gradient(v) as the gradient of x where v is that of y. It
