@@ -48,7 +48,7 @@ type NotFiniteError struct {
 	Layer string // the first whose weights or results are not finite, "" when that was not found
 	// Part is what of the layer is not finite, weights or output; examples or targets
 	// where it is the data; loss where it is none of these; "" where nothing has
-	// looked: after a job, or when the context ended.
+	// looked, as when the context ended.
 	Part    string
 	Data    string // the set's name, where it is the data
 	Example int    // one of its examples, from 0

@@ -67,7 +67,7 @@ type jobBuilder struct {
 }
 
 func (b *jobBuilder) build() error {
-	n, about := b.net, jobAbout{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Labels: b.data.targets == 0}
+	n, about := b.net, jobAbout{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Labels: b.data.targets == 0, Layers: b.net.model.Names()}
 	if b.joined {
 		about.Epochs, about.Steps = 1, b.Epochs
 	}
@@ -215,6 +215,9 @@ func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment,
 	}
 	b.add(session.JobStep{Program: report, When: when, Inputs: session.Named(append(append([]string{}, variables...), results)...),
 		Read: []wire.Read{{Output: 0, Name: "train"}}, Finite: true})
+	if err := b.explain(p, turns*p.turn(), state, results, at); err != nil {
+		return err
+	}
 	b.add(session.JobStep{Program: copied, When: when, Inputs: session.Named(next...), Names: state})
 	return nil
 }

@@ -122,7 +122,8 @@ type jobAbout struct {
 	Epochs, Steps int // of an epoch
 	Batch, N      int
 	Labels        bool
-	Tests         int // examples of the validation, 0 for none
+	Tests         int      // examples of the validation, 0 for none
+	Layers        []string // their names
 }
 
 func aboutJob(i wire.JobInfo) (a jobAbout, err error) {
@@ -150,6 +151,12 @@ func (r *jobReader) entry(e wire.JobEntry) {
 		for row := e.Values; len(row) > columns; row = row[columns:] { // the last row tells of weights that are not finite
 			r.row(row[:columns], e.Time)
 		}
+	case e.Name == probed && r.wild != nil && len(e.Values) == 2+2*len(r.Layers):
+		flags := make([]int32, len(e.Values))
+		for i, v := range e.Values {
+			flags[i] = int32(v)
+		}
+		r.wild.found(flags, r.Data, r.Layers)
 	case e.Name == "validation" && len(e.Values) == 2 && len(r.history.Epochs) > 0:
 		r.history.Epochs[len(r.history.Epochs)-1].Validation = &Score{Loss: e.Values[0], Right: int(e.Values[1]), N: r.Tests, Labels: r.Labels}
 	}

@@ -47,6 +47,12 @@ func (e *NotFiniteError) probe(ctx context.Context, n *Net, s *Set, size int, or
 	if err := during(ctx, nil, func() error { return out[0].Values(flags) }); err != nil {
 		return err
 	}
+	e.found(flags, s.Name, names)
+	return nil
+}
+
+// found reads what a probe has found in a set's batch and in layers of these names.
+func (e *NotFiniteError) found(flags []int32, data string, layers []string) {
 	e.Part = "loss"
 	for i, wrong := range flags {
 		if wrong == 0 {
@@ -54,15 +60,14 @@ func (e *NotFiniteError) probe(ctx context.Context, n *Net, s *Set, size int, or
 		}
 		switch i {
 		case 0:
-			e.Part, e.Data, e.Example = "examples", s.Name, int(wrong)-1
+			e.Part, e.Data, e.Example = "examples", data, int(wrong)-1
 		case len(flags) - 1:
-			e.Part, e.Data, e.Example = "targets", s.Name, int(wrong)-1
+			e.Part, e.Data, e.Example = "targets", data, int(wrong)-1
 		default:
-			e.Part, e.Layer = []string{"weights", "output"}[(i-1)%2], names[(i-1)/2]
+			e.Part, e.Layer = []string{"weights", "output"}[(i-1)%2], layers[(i-1)/2]
 		}
 		break
 	}
-	return nil
 }
 
 // probeProgram says which example holds a number that is not finite, from 1 on; of each

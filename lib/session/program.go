@@ -58,6 +58,7 @@ type Program struct {
 	source *hlo.Program
 	asked  wire.ProgramBody // without the text
 	mask   []bool
+	draft  bool
 
 	mu    sync.Mutex // protects frame
 	frame wire.ExecuteBody
@@ -73,6 +74,32 @@ type Program struct {
 // Compile makes p ready to run. Its text crosses the socket only when the
 // session does not know its hash.
 func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
+	x, err := s.Draft(p, o)
+	if err != nil {
+		return nil, err
+	}
+	b := x.asked
+	k, body, err := s.ask(wire.Program, b.Append)
+	if err == nil && k == wire.NeedText {
+		b.Text = p.Text(o.Donate)
+		k, body, err = s.ask(wire.Program, b.Append)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r wire.ProgramReply
+	if err := r.Decode(body); err != nil {
+		return nil, err
+	}
+	x.From, x.Took, x.draft = r.From, time.Duration(r.Nanoseconds), false
+	spent().program(x)
+	runtime.AddCleanup(x, s.drop, x.handle)
+	return x, nil
+}
+
+// Draft is p, checked but not compiled: for steps of a job that may never be done,
+// those of the moment wire.NotFinite. It cannot be run.
+func (s *Session) Draft(p *hlo.Program, o Options) (*Program, error) {
 	if o.Donate != nil && len(o.Donate) != len(p.Inputs) {
 		return nil, wire.Errorf(wire.Invalid, "session: program %s: donate has %d entries, want %d", p.Name, len(o.Donate), len(p.Inputs))
 	}
@@ -103,23 +130,7 @@ func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
 		x.donate = append(x.donate, o.Donate...)
 	}
 	x.Trace = time.Since(began)
-	k, body, err := s.ask(wire.Program, b.Append)
-	if err == nil && k == wire.NeedText {
-		b.Text = text
-		k, body, err = s.ask(wire.Program, b.Append)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var r wire.ProgramReply
-	if err := r.Decode(body); err != nil {
-		return nil, err
-	}
-	x.From, x.Took = r.From, time.Duration(r.Nanoseconds)
-	b.Text = nil
-	x.source, x.asked, x.mask = p, b, o.Donate
-	spent().program(x)
-	runtime.AddCleanup(x, s.drop, x.handle)
+	x.source, x.asked, x.mask, x.draft = p, b, o.Donate, true
 	return x, nil
 }
 
@@ -188,6 +199,9 @@ func (p *Program) device(c Call, i int) int {
 // check refuses a call that the session would refuse, while the caller's line
 // is still known.
 func (p *Program) check(c Call) error {
+	if p.draft {
+		return p.invalid("it is a draft: want Session.Compile to run it")
+	}
 	if n := len(p.inputs) * p.n; len(c.Inputs) != n {
 		return p.invalid("got %d inputs, want %d", len(c.Inputs), n)
 	}

@@ -18,7 +18,8 @@ type loop struct {
 	body  *wire.JobBody
 	log   *jobLog
 	conn  *conn
-	used  []*program // by body.Programs
+	used  []*program // by body.Programs; nil: only for steps of the moment NotFinite
+	wild  bool       // numbers that were to be finite are not; the loop's goroutine's
 
 	wake  chan struct{} // something has changed for the loop
 	ended chan struct{} // the loop's goroutine has gone
@@ -168,6 +169,9 @@ func (j *loop) turns() (wire.JobState, string, *wire.Error) {
 			}
 		}
 		if why := j.step(); why != nil {
+			if j.wild {
+				j.explain()
+			}
 			return j.failed(why)
 		}
 	}
@@ -277,24 +281,58 @@ func (j *loop) poke() {
 	}
 }
 
-// compile makes the job's programs ready.
+// compile makes the programs ready that the job needs while all is well.
 func (j *loop) compile() *wire.Error {
-	for i := range j.body.Programs {
-		b := &j.body.Programs[i]
-		b.Hash = wire.Key(b.Text, b.Flags, b.Replicas, b.Devices)
-		p, _ := j.w.find(b)
-		<-p.ready
-		for p.missing {
-			p, _ = j.w.find(b) // the file on disk was damaged; the text is here
-			<-p.ready
+	j.used = make([]*program, len(j.body.Programs))
+	for _, s := range j.body.Steps {
+		if s.When == wire.NotFinite {
+			continue
 		}
-		if p.err != nil {
-			return p.err
+		if why := j.prepare(s.Program); why != nil {
+			return why
 		}
-		j.used = append(j.used, p)
-		j.conn.programs[jobPrograms+uint64(i)] = p
 	}
 	return nil
+}
+
+// prepare makes a program ready.
+func (j *loop) prepare(i int) *wire.Error {
+	if j.used[i] != nil {
+		return nil
+	}
+	b := &j.body.Programs[i]
+	b.Hash = wire.Key(b.Text, b.Flags, b.Replicas, b.Devices)
+	p, _ := j.w.find(b)
+	<-p.ready
+	for p.missing {
+		p, _ = j.w.find(b) // the file on disk was damaged; the text is here
+		<-p.ready
+	}
+	if p.err != nil {
+		return p.err
+	}
+	j.used[i] = p
+	j.conn.programs[jobPrograms+uint64(i)] = p
+	return nil
+}
+
+// explain does the steps behind the one whose numbers have ended the job.
+func (j *loop) explain() {
+	at := wire.Place{Turn: j.place.Turn, Step: j.place.Step + 1}
+	for ; at.Step < len(j.body.Steps) && j.body.Steps[at.Step].When == wire.NotFinite; at.Step++ {
+		s := &j.body.Steps[at.Step]
+		why := j.prepare(s.Program)
+		for at.Repeat = 0; why == nil && at.Repeat < max(1, s.Repeat); at.Repeat++ {
+			if j.wanted() != wire.JobRuns {
+				return
+			}
+			why = j.do(at, func() {})
+		}
+		if why != nil {
+			j.w.Logf("job %s of %q: why its numbers are not finite: %v", j.body.Name, j.space.name, why)
+			return
+		}
+	}
 }
 
 // enough says whether Until ends the job after a period.

@@ -44,8 +44,12 @@ func checkJob(b *wire.JobBody) *wire.Error {
 			return bad("step %d has %d donation marks for %d inputs", i, len(s.Donate), len(s.Inputs))
 		case s.Finite && s.Donate != nil:
 			return bad("step %d gives its inputs away and wants to see first whether its results are finite", i)
-		case !slices.Contains([]wire.Moment{wire.EachTurn, wire.FirstTurn, wire.LastTurn}, s.When):
+		case !slices.Contains([]wire.Moment{wire.EachTurn, wire.FirstTurn, wire.LastTurn, wire.NotFinite}, s.When):
 			return bad("step %d is done in turns %q, which are none", i, s.When)
+		case s.When == wire.NotFinite && (i == 0 || !b.Steps[i-1].Finite && b.Steps[i-1].When != wire.NotFinite):
+			return bad("step %d waits for numbers that are not finite: want it right behind a step that is to be finite", i)
+		case s.When == wire.NotFinite && s.Finite:
+			return bad("step %d waits for numbers that are not finite, and wants to be finite", i)
 		case s.Repeat < 0:
 			return bad("step %d repeats %d times", i, s.Repeat)
 		}

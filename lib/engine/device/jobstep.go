@@ -11,6 +11,14 @@ import (
 // step runs one repetition of one step, and moves on. A snapshot sees what was
 // before it or what was after it.
 func (j *loop) step() *wire.Error {
+	return j.do(j.place, func() {
+		j.place, j.changed = nextPlace(j.place, j.body), time.Now()
+		j.space.touch(j.changed)
+	})
+}
+
+// do runs one repetition of one step, and calls done for the same snapshot.
+func (j *loop) do(at wire.Place, done func()) *wire.Error {
 	w, s := j.w, j.space
 	w.mu.Lock()
 	for s.freezes > 0 {
@@ -18,7 +26,7 @@ func (j *loop) step() *wire.Error {
 	}
 	s.working++
 	w.mu.Unlock()
-	entries, why := j.one(j.place)
+	entries, why := j.one(at)
 	if err := j.log.append(entries); err != nil { // a full disk does not stop the job
 		w.trouble(s, fmt.Errorf("log of job %s: %w", j.body.Name, err))
 	}
@@ -29,8 +37,7 @@ func (j *loop) step() *wire.Error {
 	if why != nil {
 		return why
 	}
-	j.place, j.changed = nextPlace(j.place, j.body), time.Now()
-	s.touch(j.changed)
+	done()
 	return nil
 }
 
@@ -119,6 +126,7 @@ func (j *loop) read(s *wire.JobStep, e *wire.ExecuteBody, at wire.Place) ([]wire
 		entries = append(entries, entry)
 		for k, v := range entry.Values {
 			if s.Finite && (math.IsNaN(v) || math.IsInf(v, 0)) {
+				j.wild = true
 				return entries, wire.Errorf(wire.ExecuteError, "job %s: %s is %v (value %d, turn %d, step %d, repetition %d)", wire.Shown(j.body.Name), r.Name, v, k, at.Turn, at.Step, at.Repeat).
 					WithHint("the arrays are those from before this step")
 			}

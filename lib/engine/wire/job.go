@@ -39,6 +39,11 @@ const (
 	EachTurn  Moment = ""
 	FirstTurn Moment = "first"
 	LastTurn  Moment = "last"
+	// NotFinite is the moment when the numbers of a Finite step have ended the job:
+	// the steps that stand right behind that one and wait for it are done then, once,
+	// and may say why in its log. Their programs are compiled no sooner. An error of
+	// theirs is not the job's.
+	NotFinite Moment = "not finite"
 )
 
 // Holds says whether turn number turn of a job is such a moment.
@@ -49,6 +54,8 @@ func (m Moment) Holds(turn, period int) bool {
 		return turn%period == 0
 	case LastTurn:
 		return turn%period == period-1
+	case NotFinite:
+		return false
 	}
 	return true
 }
