@@ -46,6 +46,11 @@ func (f *Function) DotGeneral(lhs compute.Value, lhsContracting, lhsBatch []int,
 	if sum != from && !wide {
 		in[0], in[1] = f.convert(in[0], sum), f.convert(in[1], sum)
 	}
+	if sum == dtypes.Float32 && from == sum {
+		if in, err = f.narrow("DotGeneral", in); err != nil {
+			return nil, err
+		}
+	}
 	depth := 1
 	for _, axis := range lhsContracting {
 		depth *= in[0].shape.Dimensions[axis]
@@ -65,6 +70,28 @@ func (f *Function) DotGeneral(lhs compute.Value, lhsContracting, lhsBatch []int,
 	}, product)
 	if sum != shape.DType {
 		out = f.convert(out, shape.DType)
+	}
+	return out, nil
+}
+
+// narrow is both operands of a float32 product as they were before they were converted,
+// if that was from one type of 16 bits: two such numbers have a product that float32
+// holds, and devices have faster units for them. The gradients of products, which GoMLX
+// makes in float32, are of this kind.
+func (f *Function) narrow(op string, in []*value) ([]*value, error) {
+	out := make([]*value, len(in))
+	for i, v := range in {
+		if v.stmt == nil || v.stmt.op != "stablehlo.convert" {
+			return in, nil
+		}
+		was := v.stmt.in[0]
+		if t := was.shape.DType; !t.IsFloat() || t.Bits() != 16 || t != in[0].stmt.in[0].shape.DType {
+			return in, nil
+		}
+		var err error
+		if out[i], err = f.adopt(op, was); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }

@@ -149,3 +149,53 @@ func contents(t *testing.T, u compute.Buffer) []byte {
 	}
 	return raw(flat)
 }
+
+// TestNarrowProducts holds that a float32 product of what was converted from a type of 16
+// bits is one of that type, with the same numbers, and that others stay as they are: of
+// two types, of one such operand only, and of sums.
+func TestNarrowProducts(t *testing.T) {
+	b := newBackend(t)
+	product := func(from [2]dtypes.DType, wide func(d *draft, f *hlo.Function, x compute.Value) compute.Value) *hlo.Program {
+		d := newDraft(t)
+		f := d.main()
+		x, y := wide(d, f, d.param(f, from[0], 5, 7)), wide(d, f, d.param(f, from[1], 7, 3))
+		return d.program(d.v(f.DotGeneral(x, []int{1}, nil, y, []int{0}, nil, compute.DotGeneralConfig{})))
+	}
+	converted := func(d *draft, f *hlo.Function, x compute.Value) compute.Value {
+		return d.v(f.ConvertDType(x, dtypes.Float32))
+	}
+	doubled := func(d *draft, f *hlo.Function, x compute.Value) compute.Value {
+		x = converted(d, f, x)
+		return d.v(f.Add(x, x))
+	}
+	for _, tt := range []struct {
+		from [2]dtypes.DType
+		wide func(d *draft, f *hlo.Function, x compute.Value) compute.Value
+		want string
+	}{
+		{[2]dtypes.DType{dtypes.BFloat16, dtypes.BFloat16}, converted, "(tensor<5x7xbf16>, tensor<7x3xbf16>) -> tensor<5x3xf32>"},
+		{[2]dtypes.DType{dtypes.Float16, dtypes.Float16}, converted, "(tensor<5x7xf16>, tensor<7x3xf16>) -> tensor<5x3xf32>"},
+		{[2]dtypes.DType{dtypes.BFloat16, dtypes.Float16}, converted, "(tensor<5x7xf32>, tensor<7x3xf32>) -> tensor<5x3xf32>"},
+		{[2]dtypes.DType{dtypes.BFloat16, dtypes.Float32}, converted, "(tensor<5x7xf32>, tensor<7x3xf32>) -> tensor<5x3xf32>"},
+		{[2]dtypes.DType{dtypes.Float64, dtypes.Float64}, converted, "(tensor<5x7xf32>, tensor<7x3xf32>) -> tensor<5x3xf32>"},
+		{[2]dtypes.DType{dtypes.BFloat16, dtypes.BFloat16}, doubled, "(tensor<5x7xf32>, tensor<7x3xf32>) -> tensor<5x3xf32>"},
+	} {
+		p := product(tt.from, tt.wide)
+		if text := string(p.Text(nil)); !strings.Contains(text, tt.want) {
+			t.Errorf("%v: want a product %s, got\n%s", tt.from, tt.want, text)
+		}
+	}
+	narrow := product([2]dtypes.DType{dtypes.BFloat16, dtypes.BFloat16}, converted)
+	plain := product([2]dtypes.DType{dtypes.Float32, dtypes.Float32}, converted)
+	var short, long []compute.Buffer
+	for i, s := range narrow.Inputs {
+		short = append(short, b.filled(t, s, i))
+		d := newDraft(t)
+		f := d.main()
+		widen := d.program(d.v(f.ConvertDType(d.param(f, s.DType, s.Dimensions...), dtypes.Float32)))
+		long = append(long, b.execute(t, widen, short[i:])[0])
+	}
+	if got, want := contents(t, b.execute(t, narrow, short)[0]), contents(t, b.execute(t, plain, long)[0]); !bytes.Equal(got, want) {
+		t.Errorf("got %x, want %x as from float32", got, want)
+	}
+}
