@@ -97,25 +97,30 @@ func TestNormPrograms(t *testing.T) {
 	}
 }
 
-// TestPrefers holds that kernels of batch norm wait for a measurement, and
-// others do not.
+// TestPrefers holds that kernels of batch norm, and those of large products, wait for a
+// measurement, and others do not.
 func TestPrefers(t *testing.T) {
 	lstm := New("c", models.SineLSTM(128, 7), Config{})
+	wide := attach(t, open(t), "wide", models.FCN(64, []int{1024, 1024}, 10), Config{})
 	normal, plain := New("a", models.ResNet50(), Config{}), New("b", models.MLP(10), Config{})
 	for _, tt := range []struct {
 		name  string
 		net   *Net
 		known tiling.Entry
+		batch int
 		want  bool
 	}{
-		{"batch norm, unknown", normal, tiling.Entry{}, false},
-		{"batch norm, faster", normal, tiling.Entry{Micros: 30, Plain: 32}, true},
-		{"batch norm, slower", normal, tiling.Entry{Micros: 36, Plain: 32}, false},
-		{"LSTM, unknown", lstm, tiling.Entry{}, true},
-		{"others, unknown", plain, tiling.Entry{}, true},
-		{"others, slower", plain, tiling.Entry{Micros: 36, Plain: 32}, false},
+		{"batch norm, unknown", normal, tiling.Entry{}, 32, false},
+		{"batch norm, faster", normal, tiling.Entry{Micros: 30, Plain: 32}, 32, true},
+		{"batch norm, slower", normal, tiling.Entry{Micros: 36, Plain: 32}, 32, false},
+		{"LSTM, unknown", lstm, tiling.Entry{}, 32, true},
+		{"large products, unknown", wide, tiling.Entry{}, 1024, false},
+		{"large products, faster", wide, tiling.Entry{Micros: 30, Plain: 32}, 1024, true},
+		{"smaller products, unknown", wide, tiling.Entry{}, 512, true},
+		{"others, unknown", plain, tiling.Entry{}, 1024, true},
+		{"others, slower", plain, tiling.Entry{Micros: 36, Plain: 32}, 32, false},
 	} {
-		if got := tt.net.prefers(tt.known); got != tt.want {
+		if got := tt.net.prefers(tt.known, tt.batch); got != tt.want {
 			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
 		}
 	}

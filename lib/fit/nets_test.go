@@ -143,6 +143,30 @@ func TestWinograd(t *testing.T) {
 	}
 }
 
+// TestBiases holds that the gradient of biases, a sum of sums for a GPU, is the sum: of
+// rows that are cut and of some that are not, in float32 and bfloat16.
+func TestBiases(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	net := models.Net{Name: "net", Input: []int{6, 6, 1}, Layers: []models.Layer{
+		models.Conv2D{Name: "conv", Channels: 4, Kernel: 3, Act: graph.Tanh},
+		models.Flatten{Name: "flatten"},
+		models.Dense{Name: "hidden", Units: 32, Act: graph.Tanh},
+		models.Dense{Name: "output", Units: 10}}}
+	for i, batch := range []int{17, 128, 384, 1024} {
+		d := formulaData("SeedCNN", batch, 36, 0)
+		for k, config := range []Config{{Kernels: XLAKernels, FirstLook: true}, {Kernels: XLAKernels, FirstLook: true, BF16: true}} {
+			var gradients [2]map[string][]float32
+			for j, platform := range []string{"cpu", "cuda"} {
+				n := attach(t, s, fmt.Sprintf("biases%d.%d.%d", i, k, j), net, config)
+				n.platform = platform
+				_, gradients[j] = step(t, n, d, batch)
+			}
+			compare(t, gradients[1], gradients[0], []float64{1e-5, 2e-2}[k])
+		}
+	}
+}
+
 // TestWholeImage holds that a convolution whose outputs each see the whole image,
 // which is one product, gives what XLA's convolution gives.
 func TestWholeImage(t *testing.T) {

@@ -93,7 +93,7 @@ func (l Conv2D) apply(scope *model.Scope, x *Node, once again) *Node {
 		y = convolved(slide, x, w, once)
 	}
 	if !l.NoBias {
-		y = Add(y, ExpandLeftToRank(variable(scope, x.Graph(), "biases", l.BiasInit, Fill(0), l.Channels), 4))
+		y = biased(y, variable(scope, x.Graph(), "biases", l.BiasInit, Fill(0), l.Channels))
 	}
 	return l.Act.of(y)
 }

@@ -52,7 +52,7 @@ func (l Dense) of(rows, w, bias *Node) *Node {
 	}
 	y := MatMul(rows, w)
 	if bias != nil {
-		y = Add(y, ExpandLeftToRank(bias, 2))
+		y = biased(y, bias)
 	}
 	return l.Act.of(y)
 }
