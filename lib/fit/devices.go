@@ -126,7 +126,7 @@ func (n *Net) devices(s *Set, batch int) (int, string, error) {
 	want, have := max(1, n.config.Devices), len(n.session.Welcome().Devices)
 	switch {
 	case want > have:
-		return 0, "", fmt.Errorf("fit: %s: %d devices: the session has %d", n.name, want, have)
+		return 0, "", fmt.Errorf("fit: %s: %d devices: the session has %d: want no more in Config.Devices", n.name, want, have)
 	case want == 1:
 		return 1, "", nil
 	case batch%want != 0:

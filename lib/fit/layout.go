@@ -215,7 +215,20 @@ func (n *Net) create(store *model.Store) error {
 	if err != nil {
 		return err
 	}
-	return n.bind(n.layout.all(), append(arrays, rest...))
+	return n.bindNew(n.layout.all(), append(arrays, rest...))
+}
+
+// bindNew gives names to arrays that were just asked for, once all are there: a part of a
+// net would pass for another one.
+func (n *Net) bindNew(slots []slot, arrays []*session.Array) error {
+	if err := n.session.Wait(); err != nil {
+		free(arrays...)
+		if errors.Is(err, wire.OutOfMemory) {
+			return &MemoryError{Net: n.name, Step: n.weighs(), Free: n.free(), Err: err}
+		}
+		return fmt.Errorf("fit: %s: first values: %w", n.name, err)
+	}
+	return n.bind(slots, arrays)
 }
 
 // complete adds to variables that exist what else is wanted: another
@@ -259,7 +272,7 @@ func (n *Net) complete(store *model.Store, there map[string]wire.Type, stale []s
 		}
 	}
 	if len(missing) > 0 {
-		if err := n.bind(missing, arrays); err != nil {
+		if err := n.bindNew(missing, arrays); err != nil {
 			return err
 		}
 	}

@@ -10,13 +10,14 @@ import (
 	"gaiden/lib/session"
 )
 
-// MemoryError says that training did not fit into the device's memory. The net
-// keeps the weights of the last good chunk.
+// MemoryError says that training, or the net itself, did not fit into the device's
+// memory. The net keeps the weights of the last good chunk.
 type MemoryError struct {
 	Net   string
-	Batch int
+	Batch int // 0: it is the net's weights and its optimizer's moments
 	// Step is what a step needs beside the net's arrays and the data: a second
-	// copy of the state, and what the gradients take from the way forward.
+	// copy of the state, and what the gradients take from the way forward. Without
+	// a batch it is what the net's arrays need.
 	// Free is what the device had for it, -1 where that is not known. Bytes.
 	Step, Free int64
 	Fits       int   // a batch that is expected to fit, or worth a try where Free is not known; 0: none
@@ -25,6 +26,9 @@ type MemoryError struct {
 
 func (e *MemoryError) Error() string {
 	s := fmt.Sprintf("fit: %s: out of memory: a step of %d examples needs about %s", e.Net, e.Batch, megabytes(e.Step))
+	if e.Batch == 0 {
+		s = fmt.Sprintf("fit: %s: out of memory: its weights and its optimizer's moments need %s", e.Net, megabytes(e.Step))
+	}
 	if e.Free >= 0 {
 		s += fmt.Sprintf(" and %s are free", megabytes(e.Free))
 	}
@@ -39,6 +43,8 @@ func (e *MemoryError) Unwrap() error { return e.Err }
 func (e *MemoryError) Hint() string {
 	s := "not even one example fits beside what is there"
 	switch {
+	case e.Batch == 0:
+		s = "smaller layers, or an optimizer with fewer moments: SGD has none; Reset of another net makes room, and %arrays lists what there is"
 	case e.Fits > 0 && e.Free >= 0:
 		s = fmt.Sprintf("a batch of %d should fit", e.Fits)
 	case e.Fits > 0:
@@ -58,14 +64,20 @@ func (n *Net) roomy(err error, s *Set, batch int) error {
 	if !errors.Is(err, wire.OutOfMemory) {
 		return err
 	}
-	free := int64(-1)
-	if st, err := n.session.Status(); err == nil && len(st.Devices) > 0 && st.Devices[0].Limit > 0 && st.Devices[0].InUse >= 0 {
-		free = st.Devices[0].Limit - st.Devices[0].InUse
-	}
+	free := n.free()
 	state, kept := n.needs(s, batch)
 	e := &MemoryError{Net: n.name, Batch: batch, Step: state + kept, Free: free, Err: err}
 	e.Fits = fitting(batch, state, kept, free)
 	return e
+}
+
+// free is how many bytes the device has left, -1 where that is not known.
+func (n *Net) free() int64 {
+	st, err := n.session.Status()
+	if err != nil || len(st.Devices) == 0 || st.Devices[0].Limit <= 0 || st.Devices[0].InUse < 0 {
+		return -1
+	}
+	return st.Devices[0].Limit - st.Devices[0].InUse
 }
 
 // slack is how much more than what is kept for the gradients a step needs while

@@ -52,6 +52,28 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
+// TestOutOfMemoryNet holds that a net that does not fit is an error of the call that
+// makes it, and leaves nothing in the session that would pass for another net.
+func TestOutOfMemoryNet(t *testing.T) {
+	s := open(t)
+	large := New("large", models.MLP(1<<20), Config{Session: s}) // 4 TB
+	_, err := large.Load("bars", digits(10, []int{784}, 1))
+	var e *MemoryError
+	if !errors.As(err, &e) || !errors.Is(err, wire.OutOfMemory) || e.Batch != 0 || !strings.Contains(err.Error(), "fit: large: out of memory: its weights and its optimizer's moments need 13") || !strings.Contains(e.Hint(), "smaller layers") {
+		t.Fatalf("got %v, want a MemoryError of the net", err)
+	}
+	if l, err := s.List("large/"); err != nil || len(l) != 0 {
+		t.Errorf("afterwards the session has %v, %v, want nothing of the net", l, err)
+	}
+	if err := s.Wait(); err != nil {
+		t.Errorf("the next one hears of %v", err)
+	}
+	small := attach(t, s, "large", models.MLP(8), Config{})
+	if _, err := small.Train(context.Background(), load(t, small, "bars", digits(10, []int{784}, 1)), Train{Batch: 5}); err != nil {
+		t.Errorf("a net of that name that fits: %v", err)
+	}
+}
+
 // TestOutOfMemoryLate holds the same where the device finds out while it works, as GPUs
 // do: of the programs that are asked for meanwhile the next cell hears nothing.
 func TestOutOfMemoryLate(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 )
 
 // Error is what the plugin answered. errors.Is compares codes, so
-// errors.Is(err, ErrOutOfMemory) holds for every RESOURCE_EXHAUSTED.
+// errors.Is(err, ErrOutOfMemory) holds for every RESOURCE_EXHAUSTED. Where the CPU plugin
+// has no memory for what a program returns it says INTERNAL: newError makes that one, too.
 type Error struct {
 	Code    int    // absl status code, 1 to 16
 	Name    string // the code's name, such as INVALID_ARGUMENT
@@ -30,6 +31,8 @@ var (
 	ErrClosed = errors.New("already closed")
 )
 
+const internal = 13
+
 // LaunchedError is the error of an Execute in mode Wait whose program started
 // and then failed on the device: its donated inputs are gone and its outputs
 // were freed. Any other error of Execute leaves all inputs as they were.
@@ -44,6 +47,9 @@ var codeNames = strings.Fields(`OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_E
 	RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED`)
 
 func newError(code int, op, message string) *Error {
+	if code == internal && strings.Contains(message, "Out of memory allocating ") {
+		code = ErrOutOfMemory.Code
+	}
 	name := fmt.Sprintf("code %d", code)
 	if code >= 0 && code < len(codeNames) {
 		name = codeNames[code]

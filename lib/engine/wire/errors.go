@@ -66,6 +66,6 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 // OtherProtocol reports ends that speak different protocols. Each looks, because an
 // end of another version may not.
 func OtherProtocol(session int, version string, you int, yours string) *Error {
-	return Errorf(BadVersion, "session speaks protocol %d (gaiden %s), you speak %d (%s)", session, version, you, yours).
-		WithHint("run gaiden session stop; the next cell starts a session of its own version")
+	// The next step is in the text: what a cell panics with shows no hint.
+	return Errorf(BadVersion, "session speaks protocol %d (gaiden %s), you speak %d (%s): gaiden session stop saves its arrays and ends it, and the next cell starts one that has them", session, version, you, yours)
 }
