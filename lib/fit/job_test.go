@@ -451,6 +451,7 @@ func TestTrainJobNotFinite(t *testing.T) {
 		"example":            {small(), Data{X: torn(floats(105, 16), 57*16), Y: labels}, Train{Batch: 10, Epochs: 2}, NotFiniteError{Part: "examples", Data: "example", Example: 57}},
 		"tail":               {small(), Data{X: torn(floats(105, 16), 103*16), Y: labels}, Train{Batch: 10, InOrder: true}, NotFiniteError{Part: "examples", Data: "tail", Example: 103}},
 		"loop":               {mlp, Data{X: torn(floats(105, 16), 57*16), Y: labels}, Train{Batch: 10, Epochs: 2}, NotFiniteError{Part: "examples", Data: "loop", Example: 57}},
+		"whole-set":          {mlp, Data{X: torn(floats(105, 16), 57*16), Y: labels}, Train{Batch: 105, Epochs: 3}, NotFiniteError{Part: "examples", Data: "whole-set", Example: 57}},
 		"targets":            {models.Peaks(), Data{X: floats(40, 2), Y: torn(floats(40, 1), 23)}, Train{Batch: 7, Epochs: 2}, NotFiniteError{Part: "targets", Data: "targets", Example: 23}},
 		"infinite-rate":      {small(), Data{X: floats(105, 16), Y: labels}, Train{Batch: 10, LearningRate: 1e39}, NotFiniteError{Part: "weights", Layer: "conv"}},
 		"large-rate-in-loop": {mlp, Data{X: floats(105, 16), Y: labels}, Train{Batch: 10, LearningRate: 1e18}, NotFiniteError{Part: "output", Layer: "output"}},
@@ -461,10 +462,7 @@ func TestTrainJobNotFinite(t *testing.T) {
 				n := attach(t, s, way, tt.net, Config{Seed: 1, Optimizer: SGD{}, FirstLook: true})
 				defer n.Reset()
 				data := load(t, n, name, tt.data)
-				_, err := n.Train(ctx, data, Train{InOrder: true, Batch: tt.train.Batch, LearningRate: 1e-30}) // so that a step's time is known
-				if err != nil && !errors.As(err, new(*NotFiniteError)) {
-					t.Fatal(err)
-				}
+				var err error
 				if way == "train" {
 					_, err = n.Train(ctx, data, tt.train)
 				} else {
@@ -477,11 +475,11 @@ func TestTrainJobNotFinite(t *testing.T) {
 				if !errors.As(err, &e) {
 					t.Fatalf("%s: got %v, want a NotFiniteError", way, err)
 				}
-				e.Net, e.Loss, e.Kept = "", 0, 0
+				e.Net, e.Loss, e.Kept, e.KeptEpoch = "", 0, 0, 0 // what is kept is whole chunks, which are as long as the machine is fast
 				errs[k] = *e
 			}
 			want := tt.want
-			want.Epoch, want.Step, want.KeptEpoch = errs[0].Epoch, errs[0].Step, errs[0].KeptEpoch
+			want.Epoch, want.Step = errs[0].Epoch, errs[0].Step
 			if errs[0] != want || errs[1] != want {
 				t.Errorf("Train got %+v, its job %+v, want %+v", errs[0], errs[1], want)
 			}

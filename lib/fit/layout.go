@@ -224,7 +224,7 @@ func (n *Net) bindNew(slots []slot, arrays []*session.Array) error {
 	if err := n.session.Wait(); err != nil {
 		free(arrays...)
 		if errors.Is(err, wire.OutOfMemory) {
-			return &MemoryError{Net: n.name, Step: n.weighs(), Free: n.free(), Err: err}
+			return &MemoryError{Net: n.name, Step: n.weighs(), Free: n.room(), Err: err}
 		}
 		return fmt.Errorf("fit: %s: first values: %w", n.name, err)
 	}

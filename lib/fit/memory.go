@@ -64,15 +64,15 @@ func (n *Net) roomy(err error, s *Set, batch int) error {
 	if !errors.Is(err, wire.OutOfMemory) {
 		return err
 	}
-	free := n.free()
+	free := n.room()
 	state, kept := n.needs(s, batch)
 	e := &MemoryError{Net: n.name, Batch: batch, Step: state + kept, Free: free, Err: err}
 	e.Fits = fitting(batch, state, kept, free)
 	return e
 }
 
-// free is how many bytes the device has left, -1 where that is not known.
-func (n *Net) free() int64 {
+// room is how many bytes the device has left, -1 where that is not known.
+func (n *Net) room() int64 {
 	st, err := n.session.Status()
 	if err != nil || len(st.Devices) == 0 || st.Devices[0].Limit <= 0 || st.Devices[0].InUse < 0 {
 		return -1

@@ -64,15 +64,15 @@ func number(x *Node, v float64) *Node {
 	return Const(x.Graph(), shapes.CastAsDType(v, x.DType()))
 }
 
-// points are where winogradOf takes the values of polynomials; one more is at infinity.
+// toomPoints are where winogradOf takes the values of polynomials; one more is at infinity.
 // Of those tried, out+taps-2 of them in this order lose the fewest digits.
-var points = []*big.Rat{big.NewRat(0, 1), big.NewRat(1, 1), big.NewRat(-1, 1), big.NewRat(2, 1), big.NewRat(-1, 2), big.NewRat(1, 2)}
+var toomPoints = []*big.Rat{big.NewRat(0, 1), big.NewRat(1, 1), big.NewRat(-1, 1), big.NewRat(2, 1), big.NewRat(-1, 2), big.NewRat(1, 2)}
 
 // winogradOf makes the matrices for tiles of out outputs a side, out+taps up to 8, by
 // Toom and Cook: a convolution is the transpose of a product of polynomials, and that is
 // known by its values at as many points as it has coefficients.
 func winogradOf(out, taps int) winograd {
-	some := points[:out+taps-2]
+	some := toomPoints[:out+taps-2]
 	last := len(some)
 	w := winograd{out: out, taps: taps, a: zeros(out, last+1), g: zeros(last+1, taps), b: zeros(last+1, last+1)}
 	for i, p := range some {

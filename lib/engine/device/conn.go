@@ -345,7 +345,7 @@ func (c *conn) answerSync(id uint32) error {
 	}
 	e := *d[0]
 	if len(d) > 1 {
-		e.Text += fmt.Sprintf(" (and %d more errors after it)", len(d)-1)
+		e.Text += fmt.Sprintf(" (and %d more after it)", len(d)-1)
 	}
 	return c.fail(id, &e)
 }
