@@ -5,7 +5,7 @@ stops the cell that runs, and keeps what has run; twice, it ends the kernel, too
 
     python notebook.py [--inplace] [--out DIR] NOTEBOOK...
 """
-import argparse, asyncio, os, shutil, signal, subprocess, sys, time
+import argparse, asyncio, os, re, shutil, signal, subprocess, sys, time
 from pathlib import Path
 
 import nbformat
@@ -13,6 +13,8 @@ from jupyter_client.kernelspec import NoSuchKernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbformat.reader import NotJSONError
+
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def gaiden():
@@ -68,7 +70,8 @@ def run(path, out, inplace):
     try:
         client.execute()
     except CellExecutionError as e:
-        failed = f"{e.ename}: {e.evalue}"
+        said = ["\n".join(o.traceback) for c in nb.cells for o in c.get("outputs", []) if o.output_type == "error"]
+        failed = COLOURS.sub("", said[-1]) if said else f"{e.ename}: {e.evalue}"  # with its line, and what to do next
     except DeadKernelError as e:
         failed = str(e)
     except NoSuchKernel as e:

@@ -66,7 +66,6 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 // OtherProtocol reports ends that speak different protocols. Each looks, because an
 // end of another version may not.
 func OtherProtocol(session int, version string, you int, yours string) *Error {
-	// The next step is in the text: gaiden run and scripts/run show no hint.
 	return Errorf(BadVersion, "session speaks protocol %d (gaiden %s), you speak %d (%s): run gaiden session stop", session, version, you, yours).
 		WithHint("that saves its arrays; the next cell starts a session of its own version, which has them")
 }
