@@ -47,7 +47,7 @@ var trainCases = []trainCase{
 	{name: "resnet14-b32", model: models.ResNet("ResNet14", 1, 1, 1, 1), config: fit.Config{Optimizer: momentum}, batch: 32, n: 3200, few: 320, epochs: 5},
 	{name: "resnet152-b2048", model: models.ResNet152(), config: fit.Config{Optimizer: momentum}, batch: 2048, n: 20480, deep: true, epochs: 5},
 	{name: "resnet152-b32", model: models.ResNet152(), config: fit.Config{Optimizer: momentum}, batch: 32, few: 64, deep: true}, // a step of 2,048 takes minutes
-	{name: "fcn-b1024", model: models.FCN(784, []int{2048, 2048, 2048}, 10), config: fit.Config{Optimizer: fit.SGD{}}, batch: 1024, n: 61440, few: 2048, epochs: 10},
+	{name: "fcn-b1024", model: models.FCN(784, []int{2048, 2048, 2048}, 10), config: fit.Config{Optimizer: fit.SGD{}}, batch: 1024, n: 61440, few: 8192, epochs: 10},
 	{name: "resnet50-b256", model: models.ResNet50(), config: fit.Config{Optimizer: fit.SGD{}}, batch: 256, n: 5120, few: 512, epochs: 5},
 	{name: "deeppose-b128", model: models.DeepPose(joints), config: fit.Config{Loss: fit.Visibility{}, Optimizer: fit.Adam{LearningRate: 1e-4}}, batch: 128, n: 1280, few: 128, epochs: 5, data: poses},
 }
