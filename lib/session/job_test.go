@@ -317,8 +317,8 @@ func TestJobSurvives(t *testing.T) {
 }
 
 // TestJobExplains: steps that wait for numbers that are not finite are done behind the
-// one that has them, with what it kept. A job
-// that ends well does none of them, and one of theirs that fails is not how the job ended.
+// one that has them, with what it kept. A job that ends well neither does nor compiles
+// them, and one of theirs that fails is not how the job ended.
 func TestJobExplains(t *testing.T) {
 	p := serve(t)
 	s := p.open("explains")
@@ -333,6 +333,10 @@ func TestJobExplains(t *testing.T) {
 	double := draft(1, func(in []*Node) []*Node { return []*Node{MulScalar(in[0], 2)} })
 	sum := draft(2, func(in []*Node) []*Node { return []*Node{Add(in[0], in[1])} })
 	up := draft(1, func(in []*Node) []*Node { return []*Node{AddScalar(in[0], 1)} })
+	broken, err := s.Draft(double.source, Options{Flags: map[string]any{"xla_no_such_option": true}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := double.Run(Call{}); err == nil || !strings.Contains(err.Error(), "is a draft") {
 		t.Errorf("run of a draft: got %v", err)
 	}
@@ -344,7 +348,7 @@ func TestJobExplains(t *testing.T) {
 		{Program: double, Repeat: 3, Inputs: Named("x"), Names: []string{"log/twice"}, When: wire.NotFinite, Read: []wire.Read{{Name: "twice"}}},
 		{Program: sum, Inputs: Named("x", "log/twice"), When: wire.NotFinite, Read: []wire.Read{{Name: "sum"}}},
 		{Program: sum, Inputs: Named("x", "none"), When: wire.NotFinite, Read: []wire.Read{{Name: "none"}}},
-		{Program: sum, Inputs: Named("x", "x"), When: wire.NotFinite, Read: []wire.Read{{Name: "none"}}},
+		{Program: broken, Inputs: Named("x"), When: wire.NotFinite, Read: []wire.Read{{Name: "none"}}},
 	}}
 	for name, until := range map[string]*wire.Until{"to its end": nil, "until": {Read: "x", Below: 0.5}} {
 		bindAll(t, s, map[string][]float32{"x": {3}, "y": {0}})
