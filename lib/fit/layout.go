@@ -126,13 +126,13 @@ func (n *Net) attach() error {
 		there[strings.TrimPrefix(a.Name, n.name+"/")] = a.Type
 	}
 	if len(there) == 0 {
-		return n.create(store)
+		return n.tooLarge(n.create(store))
 	}
 	stale, err := n.differs(there)
 	if err != nil {
 		return err
 	}
-	return n.complete(store, there, stale)
+	return n.tooLarge(n.complete(store, there, stale))
 }
 
 // differs is an error where the arrays that the session has are another net's, and
@@ -223,9 +223,6 @@ func (n *Net) create(store *model.Store) error {
 func (n *Net) bindNew(slots []slot, arrays []*session.Array) error {
 	if err := n.session.Wait(); err != nil {
 		free(arrays...)
-		if errors.Is(err, wire.OutOfMemory) {
-			return &MemoryError{Net: n.name, Step: n.weighs(), Free: n.room(), Err: err}
-		}
 		return fmt.Errorf("fit: %s: first values: %w", n.name, err)
 	}
 	return n.bind(slots, arrays)

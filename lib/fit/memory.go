@@ -59,6 +59,15 @@ func (e *MemoryError) Hint() string {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
+// tooLarge makes an error of memory one of the net's own arrays.
+func (n *Net) tooLarge(err error) error {
+	var why *wire.Error
+	if !errors.Is(err, wire.OutOfMemory) || !errors.As(err, &why) {
+		return err
+	}
+	return &MemoryError{Net: n.name, Step: n.weighs(), Free: n.room(), Err: why}
+}
+
 // roomy makes an error of memory one that says which batch would fit.
 func (n *Net) roomy(err error, s *Set, batch int) error {
 	if !errors.Is(err, wire.OutOfMemory) {

@@ -112,7 +112,7 @@ func (l Conv2D) patches(x *Node, stride int) bool {
 		return true
 	case l.Channels == 1 && withOneDNN(x.Graph()):
 		return true // its weights' gradient is wrong for kernels of 1×1 (plugin 0.11.2)
-	case l.Lowering == Library || l.Lowering == Products || l.Lowering == Winograd || l.Kernel > 5:
+	case l.Lowering != Automatic || l.Kernel > 5:
 		return false
 	case stride > 1:
 		return l.Kernel <= 3 && onCPU(x.Graph())

@@ -74,14 +74,14 @@ type Program struct {
 // Compile makes p ready to run. Its text crosses the socket only when the
 // session does not know its hash.
 func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
-	x, err := s.Draft(p, o)
+	x, text, err := s.draft(p, o)
 	if err != nil {
 		return nil, err
 	}
 	b := x.asked
 	k, body, err := s.ask(wire.Program, b.Append)
 	if err == nil && k == wire.NeedText {
-		b.Text = p.Text(o.Donate)
+		b.Text = text
 		k, body, err = s.ask(wire.Program, b.Append)
 	}
 	if err != nil {
@@ -100,12 +100,17 @@ func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
 // Draft is p, checked but not compiled: for steps of a job that may never be done,
 // those of the moment wire.NotFinite. It cannot be run.
 func (s *Session) Draft(p *hlo.Program, o Options) (*Program, error) {
+	x, _, err := s.draft(p, o)
+	return x, err
+}
+
+func (s *Session) draft(p *hlo.Program, o Options) (*Program, []byte, error) {
 	if o.Donate != nil && len(o.Donate) != len(p.Inputs) {
-		return nil, wire.Errorf(wire.Invalid, "session: program %s: donate has %d entries, want %d", p.Name, len(o.Donate), len(p.Inputs))
+		return nil, nil, wire.Errorf(wire.Invalid, "session: program %s: donate has %d entries, want %d", p.Name, len(o.Donate), len(p.Inputs))
 	}
 	flags, err := o.flags(s.Welcome().Platform)
 	if err != nil {
-		return nil, wire.Errorf(wire.Invalid, "session: program %s: flags: %v", p.Name, err)
+		return nil, nil, wire.Errorf(wire.Invalid, "session: program %s: flags: %v", p.Name, err)
 	}
 	began := time.Now()
 	text := p.Text(o.Donate)
@@ -117,7 +122,7 @@ func (s *Session) Draft(p *hlo.Program, o Options) (*Program, error) {
 	}
 	for i, t := range p.Inputs {
 		if t.DType.IsPacked() {
-			return nil, wire.Errorf(wire.Unsupported, "session: program %s: input %d is %s, a packed type, which no program takes", p.Name, i, t).WithHint("convert it to int8 or uint8 on the host")
+			return nil, nil, wire.Errorf(wire.Unsupported, "session: program %s: input %d is %s, a packed type, which no program takes", p.Name, i, t).WithHint("convert it to int8 or uint8 on the host")
 		}
 		b.Inputs = append(b.Inputs, wireType(t))
 	}
@@ -131,7 +136,7 @@ func (s *Session) Draft(p *hlo.Program, o Options) (*Program, error) {
 	}
 	x.Trace = time.Since(began)
 	x.source, x.asked, x.mask, x.draft = p, b, o.Donate, true
-	return x, nil
+	return x, text, nil
 }
 
 // Call is one run of a program.

@@ -1,0 +1,169 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/models"
+)
+
+// TestLowerings holds that every way to pool and to convolve gives the same,
+// for kernels, strides and padding of each kind.
+func TestLowerings(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	d := formulaData("SeedCNN", 4, 12*12*2, 0)
+	type convolution struct{ kernel, pad, stride int }
+	tests := []struct {
+		c2, c3  convolution
+		pooling models.Pooling
+	}{
+		{convolution{3, 1, 1}, convolution{3, 0, 2}, models.Mask},
+		{convolution{4, 0, 1}, convolution{4, 1, 2}, models.SelectAndScatter},
+		{convolution{5, 2, 1}, convolution{2, 2, 1}, models.IndexedFill}, // padding that no window needs
+	}
+	for i, tt := range tests {
+		var loss [4]float64
+		var gradients [4]map[string][]float32
+		for k, lowering := range []models.Lowering{models.Patches, models.Library, models.Products, models.Winograd} {
+			net := models.Net{Name: "net", Input: []int{12, 12, 2}, Layers: []models.Layer{
+				models.Conv2D{Name: "c1", Channels: 3, Kernel: 3, Same: true, Act: models.ReLU, Lowering: lowering},
+				models.MaxPool2D{Name: "p1", Window: 2, Gradient: []models.Pooling{models.Mask, tt.pooling, models.Mask, models.Mask}[k]},
+				models.Conv2D{Name: "c2", Channels: 4, Kernel: tt.c2.kernel, Pad: tt.c2.pad, Stride: tt.c2.stride, Lowering: lowering},
+				models.Conv2D{Name: "c3", Channels: 3, Kernel: tt.c3.kernel, Pad: tt.c3.pad, Stride: tt.c3.stride, Lowering: lowering},
+				models.Flatten{Name: "f"},
+				models.Dense{Name: "output", Units: 10}}}
+			n := attach(t, s, fmt.Sprintf("net%d.%d", i, k), net, Config{FirstLook: true})
+			loss[k], gradients[k] = step(t, n, d, 4)
+		}
+		for k := 1; k < len(loss); k++ {
+			if math.Abs(loss[0]-loss[k]) > 1e-5 {
+				t.Errorf("%+v: got loss %v, want %v", tt, loss[k], loss[0])
+			}
+			compare(t, gradients[k], gradients[0], 1e-4)
+		}
+	}
+}
+
+// TestParts holds that a gradient of weights that is taken part by part of the batch is
+// the one that XLA's convolution gives at once, with oneDNN too. The images of 135×132
+// have columns that no window reaches.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for i, tt := range []struct{ height, width, kernel, pad, stride int }{
+		{64, 64, 3, 1, 1},
+		{135, 132, 5, 0, 2},
+		{129, 129, 6, 2, 2},
+	} {
+		const batch, channels = 5, 256 // 5 M outputs: parts of one image or two, the last one not full
+		d := formulaData("SeedCNN", batch, tt.height*tt.width*2, 0)
+		var loss [3]float64
+		var gradients [3]map[string][]float32
+		for k, lowering := range []models.Lowering{models.Library, models.Automatic, models.Automatic} {
+			net := models.Net{Name: "net", Input: []int{tt.height, tt.width, 2}, Layers: []models.Layer{
+				models.Conv2D{Name: "c1", Channels: channels, Kernel: tt.kernel, Pad: tt.pad, Stride: tt.stride, Act: models.ReLU, Lowering: lowering},
+				models.Conv2D{Name: "c2", Channels: 2, Kernel: 8, Stride: 8, Lowering: models.Library},
+				models.Flatten{Name: "f"},
+				models.Dense{Name: "output", Units: 10}}}
+			loss[k], gradients[k] = step(t, attach(t, s, fmt.Sprintf("parts%d.%d", i, k), net, Config{FirstLook: true, OneDNN: k == 2}), d, batch)
+			if math.Abs(loss[k]-loss[0]) > 1e-5 {
+				t.Errorf("%+v: got loss %v, want %v", tt, loss[k], loss[0])
+			}
+			compare(t, gradients[k], gradients[0], 1e-4)
+		}
+	}
+}
+
+// TestWinograd holds that Winograd's way gives what XLA's convolution gives, for tiles of
+// each size, some over the image's edge, and a batch of two parts and a rest.
+func TestWinograd(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for i, tt := range []struct{ height, width, kernel, pad int }{
+		{64, 61, 3, 1},
+		{13, 13, 3, 0},
+		{7, 6, 3, 2},
+		{27, 30, 5, 2},
+		{20, 24, 4, 1},
+	} {
+		const batch, channels = 5, 256
+		d := formulaData("SeedCNN", batch, tt.height*tt.width*2, 0)
+		var loss [2]float64
+		var gradients [2]map[string][]float32
+		for k, lowering := range []models.Lowering{models.Library, models.Winograd} {
+			net := models.Net{Name: "net", Input: []int{tt.height, tt.width, 2}, Layers: []models.Layer{
+				models.Conv2D{Name: "c1", Channels: channels, Kernel: tt.kernel, Pad: tt.pad, Act: graph.Tanh, Lowering: lowering},
+				models.Conv2D{Name: "c2", Channels: 3, Kernel: tt.kernel, Pad: tt.pad, Act: graph.Tanh, Lowering: lowering},
+				models.Flatten{Name: "f"},
+				models.Dense{Name: "output", Units: 10}}}
+			loss[k], gradients[k] = step(t, attach(t, s, fmt.Sprintf("winograd%d.%d", i, k), net, Config{FirstLook: true}), d, batch)
+		}
+		if math.Abs(loss[1]-loss[0]) > 1e-5*math.Abs(loss[0]) {
+			t.Errorf("%+v: got loss %v, want %v", tt, loss[1], loss[0])
+		}
+		compare(t, gradients[1], gradients[0], 1e-4)
+	}
+}
+
+// TestBiases holds that the gradient of biases, a sum of sums for a GPU, is the sum: of
+// rows that are cut and of some that are not, in float32 and bfloat16.
+func TestBiases(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	net := models.Net{Name: "net", Input: []int{6, 6, 1}, Layers: []models.Layer{
+		models.Conv2D{Name: "conv", Channels: 4, Kernel: 3, Act: graph.Tanh},
+		models.Flatten{Name: "flatten"},
+		models.Dense{Name: "hidden", Units: 32, Act: graph.Tanh},
+		models.Dense{Name: "output", Units: 10}}}
+	for i, batch := range []int{17, 128, 384, 1024} {
+		d := formulaData("SeedCNN", batch, 36, 0)
+		for k, config := range []Config{{Kernels: XLAKernels, FirstLook: true}, {Kernels: XLAKernels, FirstLook: true, BF16: true}} {
+			var gradients [2]map[string][]float32
+			for j, platform := range []string{"cpu", "cuda"} {
+				n := attach(t, s, fmt.Sprintf("biases%d.%d.%d", i, k, j), net, config)
+				n.platform = platform
+				_, gradients[j] = step(t, n, d, batch)
+			}
+			compare(t, gradients[1], gradients[0], []float64{1e-5, 2e-2}[k])
+		}
+	}
+}
+
+// TestWholeImage holds that a convolution whose outputs each see the whole image,
+// which is one product, gives what XLA's convolution gives.
+func TestWholeImage(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for i, tt := range []struct{ side, kernel, pad, stride int }{
+		{2, 3, 1, 1}, // as in ResNet152
+		{1, 3, 1, 1},
+		{3, 5, 2, 1},
+		{3, 3, 0, 1}, // one output
+		{2, 4, 2, 2},
+	} {
+		d := formulaData("SeedCNN", 4, tt.side*tt.side*2, 0)
+		var loss [2]float64
+		var gradients [2]map[string][]float32
+		for k, lowering := range []models.Lowering{models.Automatic, models.Library} {
+			conv := models.Conv2D{Kernel: tt.kernel, Pad: tt.pad, Stride: tt.stride, Lowering: lowering}
+			first, second := conv, conv
+			first.Name, first.Channels, first.Act = "c1", 3, models.ReLU
+			second.Name, second.Channels = "c2", 2
+			layers := []models.Layer{first, second, models.Flatten{Name: "f"}, models.Dense{Name: "output", Units: 10}}
+			if (tt.side+2*tt.pad-tt.kernel)/tt.stride+1 != tt.side {
+				layers = slices.Delete(layers, 1, 2)
+			}
+			net := models.Net{Name: "net", Input: []int{tt.side, tt.side, 2}, Layers: layers}
+			loss[k], gradients[k] = step(t, attach(t, s, fmt.Sprintf("whole%d.%d", i, k), net, Config{FirstLook: true}), d, 4)
+		}
+		if math.Abs(loss[0]-loss[1]) > 1e-5 {
+			t.Errorf("%+v: got loss %v, want %v", tt, loss[0], loss[1])
+		}
+		compare(t, gradients[0], gradients[1], 1e-5)
+	}
+}

@@ -1,0 +1,147 @@
+package fit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"gaiden/lib/models"
+)
+
+// TestSafetensors holds that weights come back from a file, and that PyTorch
+// finds its own names and layouts there.
+func TestSafetensors(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	for i, tt := range tiny() {
+		t.Run(tt.net.Name, func(t *testing.T) {
+			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 1, FirstLook: true})
+			data := load(t, n, fmt.Sprint("data", i), tt.data)
+			if _, err := n.Train(ctx, data, Train{Batch: 8}); err != nil {
+				t.Fatal(err)
+			}
+			want, err := n.Weights()
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(t.TempDir(), "net.safetensors")
+			if err := n.Save(path); err != nil {
+				t.Fatal(err)
+			}
+			m := attach(t, s, fmt.Sprint("copy", i), tt.net, Config{Seed: 2, FirstLook: true})
+			if err := m.Restore(path); err != nil {
+				t.Fatal(err)
+			}
+			got, err := m.Weights()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k := range want {
+				if got[k].Name != want[k].Name || !slices.Equal(got[k].Data, want[k].Data) {
+					t.Errorf("%s: not what was saved", want[k].Name)
+				}
+			}
+		})
+	}
+}
+
+// TestPyTorchNames holds the layouts of each kind of layer.
+func TestPyTorchNames(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "net", models.Net{Name: "net", Input: []int{4, 4, 2}, Layers: []models.Layer{
+		models.Conv2D{Name: "c", Channels: 3, Kernel: 3}, models.BatchNorm{Name: "bn"},
+		models.Flatten{}, models.Dense{Name: "fc", Units: 5}}}, Config{})
+	r, err := n.rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(name string, dims ...int) Tensor {
+		v := Tensor{Name: name, Dims: dims}
+		size := 1
+		for _, d := range dims {
+			size *= d
+		}
+		for i := range size {
+			v.Data = append(v.Data, float32(i))
+		}
+		return v
+	}
+	conv := r["c/weights"].out(count("c/weights", 3, 3, 2, 3))
+	if conv.Name != "c.weight" || !slices.Equal(conv.Dims, []int{3, 2, 3, 3}) {
+		t.Errorf("convolution: got %s %v", conv.Name, conv.Dims)
+	}
+	if got, want := conv.Data[((1*2+1)*3+2)*3+0], float32(((2*3+0)*2+1)*3+1); got != want {
+		t.Errorf("convolution: out 1, in 1, row 2, column 0: got %v, want %v", got, want)
+	}
+	dense := r["fc/weights"].out(count("fc/weights", 2*2*3, 5))
+	if dense.Name != "fc.weight" || !slices.Equal(dense.Dims, []int{5, 12}) {
+		t.Errorf("dense: got %s %v", dense.Name, dense.Dims)
+	}
+	// channel 2, row 0, column 1 → unit 4
+	if got, want := dense.Data[4*12+(2*2+0)*2+1], float32(((0*2+1)*3+2)*5+4); got != want {
+		t.Errorf("dense: got %v, want %v", got, want)
+	}
+	if got := r["bn/variance"].name; got != "bn.running_var" {
+		t.Errorf("batch norm: got %s", got)
+	}
+	lstm := rules{}
+	lstm.add(models.LSTM{}, "l2", nil)
+	in := lstm.in([]Tensor{{"l2.bias_ih_l0", []int{4}, []float32{1, 2, 3, 4}}, {"l2.bias_hh_l0", []int{4}, []float32{1, 1, 1, 1}}})
+	if len(in) != 1 || in[0].Name != "l2/biases" || !slices.Equal(in[0].Data, []float32{2, 3, 4, 5}) {
+		t.Errorf("LSTM: got %v", in)
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "net", models.Peaks(), Config{})
+	other := attach(t, s, "other", models.MLP(3), Config{})
+	path := filepath.Join(t.TempDir(), "w")
+	if err := other.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	err := n.Restore(path)
+	var wrong *ArchitectureError
+	if !errors.As(err, &wrong) || !wrong.Weights {
+		t.Errorf("weights of another net: got error %v, want an ArchitectureError", err)
+	}
+	if err := n.Restore(path + "x"); err == nil {
+		t.Error("no file: got no error")
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe") // nobody writes to it
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Restore(pipe); err == nil {
+		t.Error("pipe: got no error")
+	}
+}
+
+func FuzzReadSafetensors(f *testing.F) {
+	var b bytes.Buffer
+	if err := WriteSafetensors(&b, []Tensor{{"a", []int{2}, []float32{1, 2}}, {"b", nil, []float32{3}}}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add(b.Bytes()[:20])
+	f.Add([]byte("\x20\x00\x00\x00\x00\x00\x00\x00{\"a\":{\"dtype\":\"F32\",\"shape\":[-1]}}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		all, err := ReadSafetensors(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		var out bytes.Buffer
+		if err := WriteSafetensors(&out, all); err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadSafetensors(&out)
+		if err != nil || len(again) != len(all) {
+			t.Fatalf("written again: got %d tensors, %v, want %d", len(again), err, len(all))
+		}
+	})
+}
