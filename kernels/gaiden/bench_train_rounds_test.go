@@ -96,6 +96,31 @@ done`
 	}
 }
 
+// TestWarm holds that a long measurement is done again where another process ran
+// before it, and only there.
+func TestWarm(t *testing.T) {
+	count := 0
+	long := func() (float64, error) { time.Sleep(brief + time.Millisecond); count++; return float64(count), nil }
+	a, b := &peer{}, &peer{}
+	for _, tt := range []struct {
+		name     string
+		x, after *subject
+		want     float64
+	}{
+		{"first", &subject{}, nil, 2},
+		{"after another way of its own", &subject{}, &subject{}, 1},
+		{"after a peer", &subject{}, &subject{peer: a}, 2},
+		{"a peer after Gaiden", &subject{peer: a}, &subject{}, 2},
+		{"a peer after another", &subject{peer: b}, &subject{peer: a}, 2},
+		{"a peer's second way", &subject{peer: b}, &subject{peer: b}, 1},
+	} {
+		count, tt.x.measure = 0, long
+		if got, err := tt.x.warm(tt.after); got != tt.want || err != nil {
+			t.Errorf("%s: got the measurement %v, error %v, want number %v", tt.name, got, err, tt.want)
+		}
+	}
+}
+
 // TestRoundsOfOurs holds that an error of Gaiden's own is not passed over.
 func TestRoundsOfOurs(t *testing.T) {
 	b := &bench{name: "train", progress: &strings.Builder{}}

@@ -232,11 +232,12 @@ func partial(x *Node) *Node {
 }
 
 // infinite is 1 if some of the numbers are not finite, else 0: a number that is
-// not finite times 0 is NaN, and so is every sum with it. A CPU adds these up four
+// not finite less itself is NaN, and so is every sum with it. A CPU adds these up four
 // times as fast as it looks for the greatest of what IsFinite says of each: 0.7
-// against 3.2 ms for the MLP's 1.8 million weights on 2 cores.
+// against 3.2 ms for the MLP's 1.8 million weights on 2 cores. Of times 0 XLA makes an
+// array of zeros first: 3.7 against 2.2 ms for the FCN's 10 million.
 func (t *trace) infinite(x *Node) *Node {
-	return ConvertDType(LogicalNot(IsFinite(ReduceAllSum(MulScalar(x, 0)))), dtypes.Float32)
+	return ConvertDType(LogicalNot(IsFinite(ReduceAllSum(Sub(x, x)))), dtypes.Float32)
 }
 
 // packProgram packs the net's state.

@@ -38,8 +38,10 @@ func trainings() []training {
 		{"FCN b1024", models.FCN(784, []int{2048, 2048, 2048}, 10), fit.Config{Optimizer: fit.SGD{}}, 1024, 20480},
 	}
 	l = append(l, training{"LSTM5 b20", models.SineLSTM(5, 100), fit.Config{}, 20, 20000}, training{"LSTM128 b64", models.SineLSTM(128, 100), fit.Config{}, 64, 6400},
-		training{"Peaks b40000", models.Peaks(), fit.Config{}, 40000, 800000}, training{"ResNet14 b32", models.ResNet("ResNet14", 1, 1, 1, 1), fit.Config{Optimizer: momentum}, 32, 3200},
-		training{"ResNet152 b2048", models.ResNet152(), fit.Config{Optimizer: momentum}, 2048, 20480})
+		training{"Peaks b40000", models.Peaks(), fit.Config{}, 40000, 800000},
+		training{"ResNet14 b32", models.ResNet("ResNet14", 1, 1, 1, 1), fit.Config{Optimizer: momentum}, 32, 3200},
+		training{"ResNet152 b2048", models.ResNet152(), fit.Config{Optimizer: momentum}, 2048, 20480},
+		training{"ResNet50 b256", models.ResNet50(), fit.Config{Optimizer: momentum}, 256, 2560}, training{"DeepPose b128", models.DeepPose(14), fit.Config{Optimizer: momentum}, 128, 1280})
 	for _, t := range slices.Clip(l) {
 		t.config.BF16 = true
 		t.name += " bf16"

@@ -53,18 +53,12 @@ var ways = []struct {
 	{"fused", fit.FusedKernels, nil, models.Mask},
 }
 
-// more are nets that have no fused kernels, or none that are their own.
-func more() []training {
-	momentum := fit.SGD{LearningRate: 0.01, Momentum: 0.9}
-	return []training{{"DeepPose b128", models.DeepPose(14), fit.Config{Optimizer: momentum}, 128, 128}, {"ResNet50 b128", models.ResNet50(), fit.Config{Optimizer: momentum}, 128, 128}}
-}
-
 // repeats trains each net twice, and looks what differs. Where the weights of one layer
 // differ after a step and others do not, it is the algorithm of their gradient that has
 // no fixed order. XLA keeps what it has chosen for an op while the session's worker
 // lives, whatever the options: of two ways of one net each wants a session of its own.
 func (d *desk) repeats(r *report, set settings) (bad int, err error) {
-	for _, t := range append(trainings(), more()...) {
+	for _, t := range trainings() {
 		for _, way := range ways {
 			if !set.only.MatchString(t.name + ", " + way.name) {
 				continue
