@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,15 +11,17 @@ import (
 	"gaiden/lib/timing"
 )
 
-// TestTrainCases holds that each case's data fit its net, and that the peers'
-// scripts have every case.
+// TestTrainCases holds that each case's data fit its net, and that the peers' scripts
+// have every case with the same batch, and as
+// many examples and epochs.
 func TestTrainCases(t *testing.T) {
 	for _, c := range trainCases {
 		size := 1
 		for _, d := range c.model.Input {
 			size *= d
 		}
-		c.n = min(max(c.n, c.few), 2*c.batch)
+		many, few := cmp.Or(c.n, c.few), cmp.Or(c.few, c.n)
+		c.n = min(many, 2*c.batch)
 		d, n := c.examples(), 0
 		switch x := d.X.(type) {
 		case []byte:
@@ -34,10 +38,15 @@ func TestTrainCases(t *testing.T) {
 		if c.few%c.batch > 0 && c.few < c.batch {
 			t.Errorf("%s: %d examples on a CPU: want a batch of %d at least", c.name, c.few, c.batch)
 		}
-		for _, script := range []string{"train_jax.py", "train_torch.py"} {
+		for script, want := range map[string]string{
+			"train_jax.py":   fmt.Sprintf(", %d, %d, %d, %d, ", c.batch, many, few, max(1, c.epochs)),
+			"train_torch.py": fmt.Sprintf("%d, %d, %d, ", c.batch, many, few),
+		} {
 			code, err := peers.ReadFile("peers/" + script)
-			if err != nil || !strings.Contains(string(code), `"`+c.name+`": (`) {
-				t.Errorf("%s: no %s in it, %v", script, c.name, err)
+			_, row, there := strings.Cut(string(code), `"`+c.name+`": (`)
+			row, _, _ = strings.Cut(row, "\n")
+			if err != nil || !there || !strings.Contains(row, want) {
+				t.Errorf("%s: got %q, %v, want %s with %q", script, row, err, c.name, want)
 			}
 		}
 	}

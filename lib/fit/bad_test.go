@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,8 +25,8 @@ func TestBadInput(t *testing.T) {
 		want string
 	}{
 		{"no examples", Data{X: []byte{}, Y: []int32{}}, "no examples"},
-		{"labels missing", Data{X: ok.X, Y: ok.Y.([]int32)[:9]}, "10 examples but 9 labels"},
-		{"label too large", Data{X: ok.X, Y: []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 10}}, "label 9 is 10: layer output of small has 10 classes, 0 to 9"},
+		{"labels missing", Data{X: ok.X, Y: ok.Y.([]int32)[:9]}, "10 examples but 9 labels: want one for each"},
+		{"label too large", Data{X: ok.X, Y: []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 10}}, "label 9 is 10: layer output of small has 10 classes, 0 to 9: give it more"},
 		{"label negative", Data{X: ok.X, Y: []int32{-1, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, "label 0 is -1"},
 		{"wrong size", Data{X: make([]byte, 17), Y: []int32{1}}, "layer conv of small takes [4 4 1]"},
 		{"wrong type", Data{X: []float64{1}, Y: []int32{1}}, "examples are a []float64"},
@@ -62,7 +63,33 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
 		}
 	}
-	if _, err := n.Find("nothing"); err == nil || !strings.Contains(err.Error(), `no data set "nothing" in the session, there are ok: load it first`) {
+	wider := small()
+	wider.Layers = append(slices.Clip(wider.Layers[:4]), models.Dense{Name: "output", Units: 20})
+	wide := attach(t, s, "wide", wider, Config{})
+	many := load(t, wide, "many", Data{X: ok.X, Y: []int32{0, 1, 2, 3, 4, 15, 6, 7, 8, 9}})
+	found, err := n.Find("many")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, set := range map[string]*Set{"given": many, "found": found} {
+		_, trained := n.Train(ctx, set, Train{})
+		_, validated := n.Train(ctx, data, Train{Validation: set})
+		_, tested := n.Test(ctx, set)
+		_, phases := n.Phases(ctx, set, 5)
+		_, job := n.TrainJob(set, Train{})
+		for _, err := range []error{trained, validated, tested, phases, job} {
+			if want := "cnn: the labels of many are 0 to 15: layer output of small has 10 classes, 0 to 9"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("labels of a wider net, %s: got error %v, want %q", what, err, want)
+			}
+		}
+		if _, err := n.Predict(ctx, set); err != nil {
+			t.Errorf("outputs need no labels, %s: got error %v", what, err)
+		}
+	}
+	if _, err := wide.Test(ctx, found); err != nil {
+		t.Errorf("a set that another net has found: got error %v", err)
+	}
+	if _, err := n.Find("nothing"); err == nil || !strings.Contains(err.Error(), `no data set "nothing" in the session, there are many, ok: load it first`) {
 		t.Errorf("find: got error %v", err)
 	}
 	tall := models.Net{Name: "tall", Input: []int{4, 4, 1}, Layers: []models.Layer{models.Conv2D{Name: "c1", Channels: 1, Kernel: 5}}}

@@ -165,6 +165,9 @@ func (r *run) count(values []float32, batch, steps int) {
 		r.weight += float64(row[1])
 		r.epoch.Train.Right += int(row[2])
 		r.history.Losses = append(r.history.Losses, row[0])
+		if r.data.targets == 0 {
+			r.history.Right = append(r.history.Right, int32(row[2]))
+		}
 	}
 	if r.joined {
 		r.join(values, batch, steps)

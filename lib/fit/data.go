@@ -3,6 +3,7 @@ package fit
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -35,6 +36,9 @@ type Set struct {
 	x, y, v *session.Array
 	size    int // numbers an example
 	targets int // numbers of Y an example; 0 for labels
+	bounded bool
+	low     int32 // the least label and the greatest, when bounded
+	high    int32
 }
 
 // String describes the set in a line.
@@ -63,7 +67,7 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 		var there [sha256.Size]byte
 		a, err := n.session.Array("data/" + name + "/sum")
 		if err == nil && a.Values(there[:]) == nil && there == sum {
-			old.Labels = s.Labels
+			old.Labels, old.bounded, old.low, old.high = s.Labels, s.bounded, s.low, s.high
 			return n.keep(old), nil
 		}
 	}
@@ -185,15 +189,15 @@ func (n *Net) check(name string, d Data) (s *Set, x, y shapes.Shape, err error) 
 	switch t := d.Y.(type) {
 	case []int32:
 		if len(t) != s.N {
-			return nil, x, y, fmt.Errorf("fit: %s: %d examples but %d labels", name, s.N, len(t))
+			return nil, x, y, fmt.Errorf("fit: %s: %d examples but %d labels: want one for each", name, s.N, len(t))
 		}
-		classes := n.output[len(n.output)-1]
 		for i, label := range t {
-			if label < 0 || int(label) >= classes {
-				return nil, x, y, fmt.Errorf("fit: %s: label %d is %d: layer %s of %s has %d classes, 0 to %d", name, i, label, last(n.model.Names()), n.model.Name, classes, classes-1)
+			if label < 0 || int(label) >= n.classes() {
+				return nil, x, y, fmt.Errorf("fit: %s: label %d is %d: %s", name, i, label, n.wantLabels())
 			}
 		}
 		s.Labels, y = t, shapes.Make(dtypes.Int32, s.N)
+		s.bound(t)
 	case []float32:
 		if len(t) == 0 || len(t)%s.N != 0 {
 			return nil, x, y, fmt.Errorf("fit: %s: %d examples but %d target numbers: want the same number for each", name, s.N, len(t))
@@ -225,6 +229,37 @@ func (n *Net) suits(s *Set) error {
 	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets > 0 && s.targets != want {
 		return &ShapeError{n.name, s.Name, "targets", fmt.Sprintf("%d numbers each", s.targets),
 			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
+	}
+	return nil
+}
+
+// classes are what the net tells apart.
+func (n *Net) classes() int { return n.output[len(n.output)-1] }
+
+func (n *Net) wantLabels() string {
+	return fmt.Sprintf("layer %s of %s has %d classes, 0 to %d: give it more, or number the labels from 0", last(n.model.Names()), n.model.Name, n.classes(), n.classes()-1)
+}
+
+func (s *Set) bound(labels []int32) {
+	s.low, s.high, s.bounded = slices.Min(labels), slices.Max(labels), true
+}
+
+// teaches proves that a set from anywhere fits the net and has labels among its classes:
+// it may have been loaded for another. A program would take a label that is not as no
+// class at all, and learn something.
+func (n *Net) teaches(s *Set) error {
+	if err := n.suits(s); err != nil || s.targets > 0 {
+		return err
+	}
+	if !s.bounded {
+		labels := make([]int32, s.N)
+		if err := s.y.Values(labels); err != nil {
+			return fmt.Errorf("fit: %s: labels of %s: %w", n.name, s.Name, err)
+		}
+		s.bound(labels)
+	}
+	if s.low < 0 || int(s.high) >= n.classes() {
+		return fmt.Errorf("fit: %s: the labels of %s are %d to %d: %s", n.name, s.Name, s.low, s.high, n.wantLabels())
 	}
 	return nil
 }

@@ -64,7 +64,10 @@ type History struct {
 	Epochs []Epoch
 	// Losses are those of every step, also of an epoch that was not finished.
 	Losses []float32
-	Steps  int
+	// Right are the right answers of every step, as long as Losses; nil where the
+	// targets are no labels.
+	Right []int32
+	Steps int
 	// Compile is how long the run waited for programs, Device how long for
 	// chunks of steps.
 	Compile, Device time.Duration

@@ -108,7 +108,7 @@ func TestTrainJob(t *testing.T) {
 				}
 			}
 			a, b := histories[0], histories[1]
-			if !slices.Equal(a.Losses, b.Losses) || b.Steps != a.Steps || b.Stopped != "" {
+			if !slices.Equal(a.Losses, b.Losses) || !slices.Equal(a.Right, b.Right) || len(a.Right) != a.Steps || b.Steps != a.Steps || b.Stopped != "" {
 				t.Errorf("job: %d steps, stopped %q, losses %v, want %d, %v", b.Steps, b.Stopped, b.Losses[:min(3, len(b.Losses))], a.Steps, a.Losses[:3])
 			}
 			for i := range weights[0] {

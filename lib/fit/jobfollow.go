@@ -188,6 +188,9 @@ func (r *jobReader) row(row []float64, at time.Time) {
 	r.epoch.Train.N = min(r.N, r.step*r.Batch)
 	r.epoch.Train.Loss = r.sum / r.weight
 	r.history.Losses = append(r.history.Losses, float32(row[0]))
+	if r.Labels {
+		r.history.Right = append(r.history.Right, int32(row[2]))
+	}
 	r.history.Steps++
 	if r.step == r.Steps {
 		r.epoch.Elapsed = at.Sub(r.began)

@@ -77,7 +77,7 @@ func (n *Net) Phases(ctx context.Context, data *Set, batch int) (*Phases, error)
 	if err := n.open(); err != nil {
 		return nil, err
 	}
-	if err := n.suits(data); err != nil {
+	if err := n.teaches(data); err != nil {
 		return nil, err
 	}
 	if err := n.carries(data, Train{Batch: batch, InOrder: true}); err != nil {

@@ -21,6 +21,7 @@ type writer struct {
 	notimplemented.Backend
 	platform string
 	oneDNN   bool // see Config.OneDNN
+	plain    bool // no kernels but XLA's
 	devices  int
 	builder  *hlo.Builder
 	program  *hlo.Program
@@ -49,8 +50,14 @@ func (w *writer) Builder(name string) compute.Builder {
 	return w.builder
 }
 
-// Building is the builder of the last graph, for fused.On.
-func (w *writer) Building() *hlo.Builder { return w.builder }
+// Building is the builder of the last graph, for fused.On; nil where that is to keep to
+// XLA's kernels.
+func (w *writer) Building() *hlo.Builder {
+	if w.plain {
+		return nil
+	}
+	return w.builder
+}
 
 // finished stands for a program that was written and is run by the session.
 type finished struct{ p *hlo.Program }
@@ -104,7 +111,7 @@ func (n *Net) traceFor(devices int, name string, f func(t *trace) []*Node) (p *h
 			}
 		}
 	}()
-	t := &trace{net: n, w: &writer{platform: n.platform, oneDNN: n.oneDNN(), devices: devices}, store: model.NewStore()}
+	t := &trace{net: n, w: &writer{platform: n.platform, oneDNN: n.oneDNN(), plain: n.config.Kernels == XLAKernels, devices: devices}, store: model.NewStore()}
 	t.g = NewGraph(t.w, n.name+"/"+name)
 	model.SetStore(t.g, t.store)
 	if err := t.store.SetRNGStateFromSeed(n.config.Seed); err != nil {

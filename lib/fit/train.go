@@ -109,11 +109,11 @@ type run struct {
 
 // run checks the wishes and prepares the programs.
 func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
-	if err := n.suits(data); err != nil {
+	if err := n.teaches(data); err != nil {
 		return nil, err
 	}
 	if t.Validation != nil {
-		if err := n.suits(t.Validation); err != nil {
+		if err := n.teaches(t.Validation); err != nil {
 			return nil, err
 		}
 	}

@@ -17,7 +17,8 @@ import (
 //		return fused.Own{Kernel: swishKernel(x.Shape().Size()), Plain: plainSwish}.Apply(x)
 //	}
 //
-// Its gradient is that of Plain.
+// Its gradient is that of Plain. Where a net computes in bfloat16 and the kernel does
+// not, what it takes and returns is converted. In a net with fit.XLAKernels it is Plain.
 type Own struct {
 	// Kernel has as many inputs as Apply is given, and one output.
 	Kernel triton.Kernel
@@ -43,11 +44,14 @@ func (o Ops) own(own Own, in []*Node) *Node {
 		if i < len(own.Kernel.Inputs) && x.Shape().Size() == own.Kernel.Inputs[i].Size() {
 			args[i] = Reshape(x, own.Kernel.Inputs[i].Dimensions...)
 		}
+		if i < len(own.Kernel.Inputs) && x.DType().IsFloat() && own.Kernel.Inputs[i].DType.IsFloat() {
+			args[i] = ConvertDType(args[i], own.Kernel.Inputs[i].DType) // a net may compute in bfloat16
+		}
 	}
 	y := o.call(own.Kernel, args...)[0]
 	// What the plain form's result is shaped like, without computing it.
 	like := own.Plain(in...)
-	y = Reshape(y, like.Shape().Dimensions...)
+	y = ConvertDType(Reshape(y, like.Shape().Dimensions...), like.DType())
 	var wrt []*Node
 	var at []int
 	for i, x := range in {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
@@ -41,5 +43,15 @@ func TestOwn(t *testing.T) {
 	}
 	if text := string(w.program.Text(nil)); strings.Count(text, "custom_call @"+triton.Target) != 1 {
 		t.Errorf("on CUDA: got\n%s\nwant one kernel", text)
+	}
+
+	half := NewGraph(w, "half") // of a net that computes in bfloat16
+	x := Parameter(half, "x", shapes.Make(dtypes.BFloat16, 512))
+	y := own.Apply(x)
+	if err := half.Compile(y, Gradient(ReduceAllSum(y), x)[0]); err != nil {
+		t.Fatal(err)
+	}
+	if text := string(w.program.Text(nil)); y.DType() != dtypes.BFloat16 || strings.Count(text, "custom_call @"+triton.Target) != 1 {
+		t.Errorf("bfloat16: got a %s from\n%s\nwant one kernel, and bfloat16", y.DType(), text)
 	}
 }

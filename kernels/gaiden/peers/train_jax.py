@@ -199,7 +199,7 @@ NETS = {
     "resnet14-b32": (functools.partial(resnet, fast), momentum, 1, 0.01, 32, 3200, 320, 5, C, resnet_sizes(fast)),
     "resnet152-b2048": (functools.partial(resnet, rare), momentum, 1, 0.01, 2048, 20480, 20480, 5, C, resnet_sizes(rare)),
     "resnet152-b32": (functools.partial(resnet, rare), momentum, 1, 0.01, 32, 64, 64, 1, C, resnet_sizes(rare)),
-    "fcn-b1024": (fcn, sgd, 0, 0.01, 1024, 61440, 2048, 10, image((784,)), [(784, 2048), (2048,), (2048, 2048), (2048,), (2048, 2048), (2048,), (2048, 10), (10,)]),
+    "fcn-b1024": (fcn, sgd, 0, 0.01, 1024, 61440, 8192, 10, image((784,)), [(784, 2048), (2048,), (2048, 2048), (2048,), (2048, 2048), (2048,), (2048, 10), (10,)]),
     "resnet50-b256": (functools.partial(resnet, middle), sgd, 0, 0.01, 256, 5120, 512, 5, C, resnet_sizes(middle)),
     "deeppose-b128": (deeppose, adam, 2, 1e-4, 128, 1280, 128, 5, poses, [(11, 11, 3, 96), (96,), (5, 5, 96, 256), (256,), (3, 3, 256, 384), (384,), (3, 3, 384, 384), (384,), (3, 3, 384, 256), (256,), (9216, 4096), (4096,), (4096, 4096), (4096,), (4096, 2 * JOINTS), (2 * JOINTS,)]),
 }

@@ -87,7 +87,7 @@ NETS = {
     "resnet14-b32": (32, 3200, 320, "momentum", 0.01, NHWC, lambda: resnet(1, 1, 1, 1)),
     "resnet152-b2048": (2048, 20480, 20480, "momentum", 0.01, NHWC, lambda: resnet(3, 8, 36, 3)),
     "resnet152-b32": (32, 64, 64, "momentum", 0.01, NHWC, lambda: resnet(3, 8, 36, 3)),
-    "fcn-b1024": (1024, 61440, 2048, "sgd", 0.01, image(784), lambda: nn.Sequential(L(784, 2048), S(), L(2048, 2048), S(), L(2048, 2048), S(), L(2048, 10))),
+    "fcn-b1024": (1024, 61440, 8192, "sgd", 0.01, image(784), lambda: nn.Sequential(L(784, 2048), S(), L(2048, 2048), S(), L(2048, 2048), S(), L(2048, 10))),
     "resnet50-b256": (256, 5120, 512, "sgd", 0.01, NHWC, lambda: resnet(3, 4, 6, 3)),
     "deeppose-b128": (128, 1280, 128, "adam", 1e-4, poses, deeppose),
 }

@@ -1,0 +1,55 @@
+package fit
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/engine/triton"
+	"gaiden/lib/fused"
+	"gaiden/lib/models"
+)
+
+// TestOwn holds that a user's kernel is in the steps on a GPU, in bfloat16 too, and that
+// XLAKernels switches it off with Gaiden's.
+func TestOwn(t *testing.T) {
+	vector := shapes.Make(dtypes.Float32, 512)
+	doubled := fused.Own{
+		Kernel: triton.Kernel{Name: "double", Grid: [3]int{4}, Inputs: []shapes.Shape{vector}, Outputs: []shapes.Shape{vector},
+			Body: func(b *triton.Block) {
+				i := b.ProgramID(0).Mul(128).Add(b.Range(128))
+				b.Output(0).At(i).Store(b.Input(0).At(i).Load().Mul(2.0))
+			}},
+		Plain: func(in ...*Node) *Node { return MulScalar(in[0], 2) },
+	}
+	double := models.Func("double", []int{128}, func(_ *model.Scope, x *Node) *Node { return doubled.Apply(x) })
+	double.Layers = append(double.Layers, models.Dense{Name: "output", Units: 10})
+	s := open(t)
+	for _, tt := range []struct {
+		name   string
+		config Config
+		want   int
+	}{
+		{"as a rule", Config{}, 1},
+		{"bf16", Config{BF16: true}, 1},
+		{"XLA", Config{Kernels: XLAKernels}, 0},
+		{"XLA bf16", Config{Kernels: XLAKernels, BF16: true}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := attach(t, s, "own", double, tt.config)
+			defer n.Reset()
+			n.platform = "cuda"
+			p, err := n.stepProgram(load(t, n, "own", digits(4, []int{128}, 1)), 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Count(string(p.Text(nil)), "custom_call @"+triton.Target); got != tt.want {
+				t.Errorf("got %d of the user's kernels, want %d", got, tt.want)
+			}
+		})
+	}
+}
