@@ -86,6 +86,26 @@ func (r rule) out(t Tensor) Tensor {
 	return t
 }
 
+// out are variables of ours as PyTorch has them. Those without a rule stay as they
+// are. nn.LSTM adds two biases where we have one, and refuses a file without the
+// second: it gets zeros.
+func (all rules) out(variables []Tensor) []Tensor {
+	var l []Tensor
+	for _, t := range variables {
+		r, is := all[t.Name]
+		if !is {
+			l = append(l, t)
+			continue
+		}
+		t = r.out(t)
+		l = append(l, t)
+		if name, is := strings.CutSuffix(t.Name, "bias_ih_l0"); is {
+			l = append(l, Tensor{name + "bias_hh_l0", t.Dims, make([]float32, len(t.Data))})
+		}
+	}
+	return l
+}
+
 // in are PyTorch's tensors as variables of ours. Those without a rule stay as
 // they are.
 func (all rules) in(tensors []Tensor) []Tensor {
@@ -100,7 +120,7 @@ func (all rules) in(tensors []Tensor) []Tensor {
 	var l []Tensor
 	for _, t := range tensors {
 		first, second := strings.CutSuffix(t.Name, "bias_hh_l0")
-		if _, is := there[first+"bias_ih_l0"]; second && is || strings.HasSuffix(t.Name, ".num_batches_tracked") {
+		if len(there[first+"bias_ih_l0"].Data) == len(t.Data) && second || strings.HasSuffix(t.Name, ".num_batches_tracked") {
 			continue // part of the first biases; a counter we do not need
 		}
 		r, is := byName[t.Name]

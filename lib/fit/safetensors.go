@@ -19,9 +19,9 @@ import (
 // layouts that PyTorch has for the same layers: conv.weight is [out in kernel
 // kernel], fc.weight [out in], with the inputs of a layer after Flatten in
 // PyTorch's order (channels first); bn.weight, bn.bias, bn.running_mean,
-// bn.running_var; lstm.weight_ih_l0 and so on. Variables of other layers keep
-// their names and layouts. The file takes the place of an old one only when it
-// is complete.
+// bn.running_var; lstm.weight_ih_l0 and so on, with zeros for the second of the
+// two biases that nn.LSTM adds. Variables of other layers keep their names and
+// layouts. The file takes the place of an old one only when it is complete.
 func (n *Net) Save(path string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -36,17 +36,12 @@ func (n *Net) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	for i, t := range all {
-		if r, is := rules[t.Name]; is {
-			all[i] = r.out(t)
-		}
-	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".weights-*")
 	if err != nil {
 		return fmt.Errorf("fit: %s: save: %w", n.name, err)
 	}
 	defer os.Remove(f.Name())
-	err = WriteSafetensors(f, all)
+	err = WriteSafetensors(f, rules.out(all))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("fit: %s: save: %w", n.name, err)
 	}
