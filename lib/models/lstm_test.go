@@ -6,12 +6,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/engine/device"
 	"gaiden/lib/session"
@@ -80,5 +82,83 @@ func TestScan(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// unrolled is an LSTM written out place by place, in GoMLX's own operations.
+func unrolled(x, weights, recurrent, biases *Node) *Node {
+	d := x.Shape().Dimensions
+	n, u := d[0], recurrent.Shape().Dimensions[0]
+	h := Zeros(x.Graph(), shapes.Make(x.DType(), n, u))
+	c := h
+	var all []*Node
+	for i := range d[1] {
+		at := Reshape(Slice(x, AxisRange(), AxisElem(i)), n, d[2])
+		z := Add(Add(MatMul(at, weights), MatMul(h, recurrent)), ExpandLeftToRank(biases, 2))
+		gate := func(k int) *Node { return Slice(z, AxisRange(), AxisRange(k*u, (k+1)*u)) }
+		c = Add(Mul(Sigmoid(gate(1)), c), Mul(Sigmoid(gate(0)), Tanh(gate(2))))
+		h = Mul(Sigmoid(gate(3)), Tanh(c))
+		all = append(all, Reshape(h, n, 1, u))
+	}
+	return Concatenate(all, 1)
+}
+
+// TestUnrolled holds that the layer, whose gradient is a loop of our own, has the
+// outputs and the gradients that GoMLX derives of the same LSTM without a loop, in
+// training and outside.
+func TestUnrolled(t *testing.T) {
+	backend := cpu(t)
+	const n, length, in, u = 3, 6, 4, 17
+	names := []string{"outputs", "gradient of x", "gradient of weights", "gradient of recurrent", "gradient of biases"}
+	for _, training := range []bool{true, false} {
+		wave := func(step float64) Init {
+			return func(*model.Store) model.VariableInitializer {
+				return func(g *Graph, shape shapes.Shape) *Node {
+					return MulScalar(Sin(MulScalar(AddScalar(IotaFull(g, shape), 1), step)), 0.5)
+				}
+			}
+		}
+		exec, err := model.NewExec(backend, model.NewStore(), func(scope *model.Scope, g *Graph) []*Node {
+			scope.Store().SetTraining(g, training)
+			value := func(step float64, dims ...int) *Node {
+				return wave(step)(nil)(g, shapes.Make(dtypes.Float32, dims...))
+			}
+			x := value(0.7, n, length, in)
+			scope.At("l").WithInitializer(wave(0.4)(nil)).VariableWithShape("biases", shapes.Make(dtypes.Float32, 4*u)) // others than a new layer's
+			layer := LSTM{Name: "l", Units: u, Init: wave(0.37)}.Apply(scope.In("l"), x)
+			var vars []*Node
+			for _, name := range []string{"weights", "recurrent", "biases"} {
+				vars = append(vars, scope.At("l").GetVariable(name).NodeValue(g))
+			}
+			plain := unrolled(x, vars[0], vars[1], vars[2])
+			var l []*Node
+			for _, y := range []*Node{layer, plain} {
+				loss := ReduceAllSum(Mul(Square(y), value(0.9, n, length, u)))
+				l = append(append(l, y), Gradient(loss, append([]*Node{x}, vars...)...)...)
+			}
+			return l
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Exec()
+		if err != nil {
+			t.Fatal(err)
+		}
+		numbers := make([][]float32, len(out))
+		for i, x := range out {
+			x.ConstFlatData(func(flat any) { numbers[i] = slices.Clone(flat.([]float32)) })
+		}
+		for i, name := range names {
+			got, want := numbers[i], numbers[i+len(names)]
+			largest, off := 0.0, 0.0
+			for k := range want {
+				largest = max(largest, math.Abs(float64(want[k])))
+				off = max(off, math.Abs(float64(got[k]-want[k])))
+			}
+			if len(got) != len(want) || largest == 0 || !(off <= 1e-5*largest) {
+				t.Errorf("%s, training %t: %d numbers, furthest apart %g, want %d numbers within 1e-5 of the largest, %g", name, training, len(got), off, len(want), largest)
+			}
+		}
 	}
 }
