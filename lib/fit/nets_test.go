@@ -40,19 +40,44 @@ func step(t *testing.T, n *Net, d Data, batch int) (float64, map[string][]float3
 }
 
 // TestVisibility holds that the gradient the article writes down is the one
-// that is derived.
+// that is derived, and that every joint counts without V and with Blind.
 func TestVisibility(t *testing.T) {
 	s := open(t)
-	d := formulaData("Peaks", 20, 2, 1)
-	a, ga := step(t, attach(t, s, "derived", models.Peaks(), Config{Loss: Visibility{}}), d, 20)
-	b, gb := step(t, attach(t, s, "explicit", models.Peaks(), Config{Loss: Visibility{Explicit: true}}), d, 20)
-	if math.Abs(a-b) > 1e-6*a {
-		t.Errorf("loss: explicit %v, derived %v", b, a)
+	seen := formulaData("Peaks", 20, 2, 1)
+	all := seen
+	all.V = nil
+	type result struct {
+		loss      float64
+		gradients map[string][]float32
 	}
-	compare(t, gb, ga, 1e-6)
-	c, _ := step(t, attach(t, s, "blind", models.Peaks(), Config{Loss: Visibility{Blind: true}}), d, 20)
-	if c == a {
-		t.Errorf("blind: got the same loss %v, want another", c)
+	got := map[string]result{}
+	for _, tt := range []struct {
+		name string
+		data Data
+		loss Visibility
+		same string // an earlier case with the same numbers
+	}{
+		{"derived", seen, Visibility{}, ""},
+		{"explicit", seen, Visibility{Explicit: true}, "derived"},
+		{"derived blind", seen, Visibility{Blind: true}, ""},
+		{"explicit blind", seen, Visibility{Blind: true, Explicit: true}, "derived blind"},
+		{"derived without V", all, Visibility{}, "derived blind"},
+		{"explicit without V", all, Visibility{Explicit: true}, "derived blind"},
+	} {
+		var r result
+		r.loss, r.gradients = step(t, attach(t, s, strings.ReplaceAll(tt.name, " ", "-"), models.Peaks(), Config{Loss: tt.loss}), tt.data, 20)
+		got[tt.name] = r
+		want, is := got[tt.same]
+		if !is {
+			continue
+		}
+		if !(math.Abs(r.loss-want.loss) <= 1e-6*want.loss) {
+			t.Errorf("loss: %s %v, %s %v", tt.name, r.loss, tt.same, want.loss)
+		}
+		t.Run(tt.name, func(t *testing.T) { compare(t, r.gradients, want.gradients, 1e-6) })
+	}
+	if a, b := got["derived"].loss, got["derived blind"].loss; a == b {
+		t.Errorf("blind: got the same loss %v, want another", b)
 	}
 }
 
