@@ -34,6 +34,8 @@ func (n *Net) rules() (rules, error) {
 				picture = shape
 			}
 		case models.Dropout, models.Activation:
+		case models.BatchNorm: // keeps the order
+			all.add(l, s.Rows[i].Name, picture)
 		default:
 			all.add(l, s.Rows[i].Name, picture)
 			picture = nil
@@ -57,10 +59,10 @@ func (all rules) add(l models.Layer, name string, picture []int) {
 		put("weights", "weight", []int{1, 0}, picture)
 		put("biases", "bias", nil, nil)
 	case models.BatchNorm:
-		put("scale", "weight", nil, nil)
-		put("offset", "bias", nil, nil)
-		put("mean", "running_mean", nil, nil)
-		put("variance", "running_var", nil, nil)
+		put("scale", "weight", nil, picture)
+		put("offset", "bias", nil, picture)
+		put("mean", "running_mean", nil, picture)
+		put("variance", "running_var", nil, picture)
 	case models.LSTM:
 		put("weights", "weight_ih_l0", []int{1, 0}, nil)
 		put("recurrent", "weight_hh_l0", []int{1, 0}, nil)
@@ -76,9 +78,8 @@ func (all rules) add(l models.Layer, name string, picture []int) {
 // out is a variable of ours as PyTorch has it.
 func (r rule) out(t Tensor) Tensor {
 	dims := t.Dims
-	if r.picture != nil && len(dims) == 2 {
-		p := r.picture
-		t = permute(Tensor{t.Name, []int{p[0], p[1], p[2], dims[1]}, t.Data}, []int{2, 0, 1, 3})
+	if p := r.picture; p != nil {
+		t = permute(Tensor{t.Name, []int{p[0], p[1], p[2], len(t.Data) / (p[0] * p[1] * p[2])}, t.Data}, []int{2, 0, 1, 3})
 		t.Dims = dims
 	}
 	t = permute(t, r.order)
@@ -151,9 +152,9 @@ func (r rule) in(t Tensor) Tensor {
 		}
 		t = permute(t, back)
 	}
-	if p := r.picture; p != nil && len(t.Dims) == 2 && t.Dims[0] == p[0]*p[1]*p[2] {
+	if p := r.picture; p != nil && len(t.Dims) > 0 && t.Dims[0] == p[0]*p[1]*p[2] {
 		dims := t.Dims
-		t = permute(Tensor{t.Name, []int{p[2], p[0], p[1], dims[1]}, t.Data}, []int{1, 2, 0, 3})
+		t = permute(Tensor{t.Name, []int{p[2], p[0], p[1], len(t.Data) / dims[0]}, t.Data}, []int{1, 2, 0, 3})
 		t.Dims = dims
 	}
 	t.Name = r.own

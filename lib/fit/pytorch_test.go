@@ -114,7 +114,9 @@ func TestPyTorch(t *testing.T) {
 	}
 	s := open(t)
 	dir := t.TempDir()
-	for i, net := range []models.Net{models.SineLSTM(5, 20), models.ResNet("ResNet14", 1, 1, 1, 1), models.LeNet5()} {
+	flat := models.Net{Name: "Flat", Input: []int{4, 4, 2}, Layers: []models.Layer{
+		models.Conv2D{Name: "conv", Channels: 3, Kernel: 3}, models.Flatten{}, models.BatchNorm{Name: "bn"}, models.Dense{Name: "fc", Units: 5}}}
+	for i, net := range []models.Net{models.SineLSTM(5, 20), models.ResNet("ResNet14", 1, 1, 1, 1), models.LeNet5(), flat} {
 		n := attach(t, s, fmt.Sprint("net", i), net, Config{FirstLook: true})
 		weights := formulaWeights(n)
 		for _, v := range n.floats() { // running means that are not those of a new net

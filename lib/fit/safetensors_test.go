@@ -89,6 +89,21 @@ func TestPyTorchNames(t *testing.T) {
 	if got := r["bn/variance"].name; got != "bn.running_var" {
 		t.Errorf("batch norm: got %s", got)
 	}
+	if r, err = attach(t, s, "flat", models.Net{Name: "flat", Input: []int{2, 2, 3}, Layers: []models.Layer{
+		models.Flatten{}, models.BatchNorm{Name: "bn"}, models.Dense{Name: "fc", Units: 5}}}, Config{}).rules(); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []Tensor{count("bn/mean", 12), count("fc/weights", 12, 5)} { // channel 2, row 0, column 1
+		width := len(v.Data) / 12
+		out := r[v.Name].out(v)
+		at := 2*4 + 1 // of 12 inputs
+		if got, want := out.Data[at], float32((1*3+2)*width); got != want {
+			t.Errorf("%s after Flatten: got %v, want %v", v.Name, got, want)
+		}
+		if back := r[v.Name].in(out); !slices.Equal(back.Data, v.Data) {
+			t.Errorf("%s after Flatten: came back as %v", v.Name, back.Data)
+		}
+	}
 	lstm := rules{}
 	lstm.add(models.LSTM{}, "l2", nil)
 	in := lstm.in([]Tensor{{"l2.bias_ih_l0", []int{4}, []float32{1, 2, 3, 4}}, {"l2.bias_hh_l0", []int{4}, []float32{1, 1, 1, 1}}})

@@ -41,6 +41,15 @@ class LeNet5(nn.Module):
         return self.fc5(torch.sigmoid(self.fc4(torch.sigmoid(self.conv3(x)).flatten(1))))
 
 
+class Flat(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.bn, self.fc = nn.Conv2d(2, 3, 3), nn.BatchNorm1d(12), nn.Linear(12, 5)
+
+    def forward(self, x):
+        return self.fc(self.bn(self.conv(x).flatten(1)))
+
+
 class Block(nn.Module):
     def __init__(self, inputs, width, stride):
         super().__init__()
@@ -69,7 +78,7 @@ class ResNet14(nn.Module):
 
 
 bad = False
-for net in SineLSTM, ResNet14, LeNet5:
+for net in SineLSTM, ResNet14, LeNet5, Flat:
     path, module = sys.argv[1] + "/" + net.__name__, net().eval()
     weights, run = read(path + ".safetensors"), read(path + ".run")
     module.load_state_dict(weights, strict=True)
