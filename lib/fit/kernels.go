@@ -37,7 +37,7 @@ import (
 // them, and one each way for an LSTM of up to 128 units. Those of norms are not
 // measured to be faster in general, so AutoKernels leaves them to XLA until [Net.Tune]
 // has found that they are faster for this net; FusedKernels uses them. So it is with nets
-// that have a large product, for which Train tries both in the background.
+// that have a large product.
 type Kernels int
 
 const (

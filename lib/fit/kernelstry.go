@@ -57,9 +57,10 @@ func (n *Net) stepKey(batch int) string {
 // session's GPU: how each fused kernel is best divided, and whether XLA's own
 // kernels are faster. A way whose numbers are not those of XLA's kernels is told and
 // not taken. What it finds is kept on disk, for all nets with such
-// layers. It takes seconds, or a minute where nothing is known; Train does the
-// same in the background, in the pauses after a net's first run, but for nets with
-// batch norm. On a CPU there is nothing to find.
+// layers. It takes seconds, or a minute where nothing is known. Train does the same in
+// the background, in the pauses after a net's first run, but for nets with batch norm,
+// and only while its process lives: that of a cell which ends with Train does not, so
+// call Tune once. On a CPU there is nothing to find.
 //
 // tell, if not nil, is told of each finding in a line.
 func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) error {

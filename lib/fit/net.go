@@ -43,7 +43,10 @@ type Config struct {
 	Optimizer Optimizer
 	// Loss; default: CrossEntropy for labels, MSE for numbers.
 	Loss Loss
-	// Seed of the first weights, the order of examples, and dropout.
+	// Seed of the first weights, the order of examples, and dropout. In one session it
+	// decides every loss, bit for bit, and in later ones that find the programs on the
+	// disk. A GPU's session that compiles a net with convolutions anew may choose other
+	// algorithms: see Flags in the manual.
 	Seed int64
 	// BF16 computes in bfloat16 (8 bits of mantissa); weights and optimizer
 	// state stay float32. Only for nets of package models' layers.
