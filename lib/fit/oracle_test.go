@@ -28,11 +28,12 @@ type oracle struct {
 	}
 }
 
-// picked are some elements of an array, evenly spread.
+// picked are some elements of an array, at hashed places (all of a small one),
+// and sums over all its elements.
 type picked struct {
-	N   int
-	Max float64
-	At  []float64
+	N              int
+	Max, Norm, Dot float64 // Dot is with formula(name + "/dot", N)
+	At             []float64
 }
 
 func readOracle(t *testing.T) (o oracle) {
@@ -48,7 +49,8 @@ func readOracle(t *testing.T) (o oracle) {
 }
 
 // near holds that the elements picked from an array are those of got, within
-// part of the array's largest.
+// part of the array's largest, and both sums within part of its norm. Dot is some
+// 0.29 of the norm, by either sign: an axis flipped moves it by some 0.4.
 func (p picked) near(t *testing.T, name string, got []float32, part float64) {
 	t.Helper()
 	p.nearer(t, name, got, part, 1e-12)
@@ -61,17 +63,35 @@ func (p picked) nearer(t *testing.T, name string, got []float32, part, rest floa
 		t.Errorf("%s: got %d numbers, want %d", name, len(got), p.N)
 		return
 	}
-	largest := 0.0
-	for _, x := range got {
-		largest = max(largest, math.Abs(float64(x)))
+	largest, squares, dot := 0.0, 0.0, 0.0
+	salt := crc32.ChecksumIEEE([]byte(name + "/dot"))
+	for i, x := range got {
+		x := float64(x)
+		largest = max(largest, math.Abs(x))
+		squares += x * x
+		dot += x * float64(number(salt, i))
 	}
-	if math.Abs(largest-p.Max) > part*p.Max+rest {
-		t.Errorf("%s: largest is %g, want %g", name, largest, p.Max)
+	within, sums := part*p.Max+rest, part*p.Norm+rest*math.Sqrt(float64(p.N))
+	for _, c := range []struct {
+		what              string
+		got, want, within float64
+	}{
+		{"largest", largest, p.Max, within},
+		{"norm", math.Sqrt(squares), p.Norm, sums},
+		{"dot product", dot, p.Dot, sums},
+	} {
+		if d := math.Abs(c.got - c.want); d > c.within || d != d {
+			t.Errorf("%s: %s is %g, want %g within %g", name, c.what, c.got, c.want, c.within)
+		}
 	}
+	salt = crc32.ChecksumIEEE([]byte(name))
 	for j, want := range p.At {
-		i := j * p.N / len(p.At)
-		if d := math.Abs(float64(got[i]) - want); d > part*p.Max+rest || d != d {
-			t.Errorf("%s[%d]: got %g, want %g within %g", name, i, got[i], want, part*p.Max+rest)
+		i := j
+		if p.N > len(p.At) {
+			i = int(hash(salt, j) % uint32(p.N))
+		}
+		if d := math.Abs(float64(got[i]) - want); d > within || d != d {
+			t.Errorf("%s[%d]: got %g, want %g within %g", name, i, got[i], want, within)
 			return
 		}
 	}
@@ -82,13 +102,18 @@ func formula(name string, n int) []float32 {
 	salt := crc32.ChecksumIEEE([]byte(name))
 	l := make([]float32, n)
 	for i := range l {
-		u := uint32(i)*2654435761 + salt
-		u ^= u >> 15
-		u *= 2246822519
-		u ^= u >> 13
-		l[i] = float32(u>>8)/(1<<24) - 0.5
+		l[i] = number(salt, i)
 	}
 	return l
+}
+
+func number(salt uint32, i int) float32 { return float32(hash(salt, i)>>8)/(1<<24) - 0.5 }
+
+func hash(salt uint32, i int) uint32 {
+	u := uint32(i)*2654435761 + salt
+	u ^= u >> 15
+	u *= 2246822519
+	return u ^ u>>13
 }
 
 // formulaWeights are what oracle.py gives the variables of a net.
@@ -165,9 +190,10 @@ func without(net models.Net) models.Net {
 }
 
 // TestOracle holds that output, loss and every gradient of every net are those
-// of PyTorch, which computes in float64. The tolerance is a part of the largest
-// element of each array. Deep nets of batch norms have decided weights, and
-// offsets whose gradient is 0, for the batch norm after them takes it away.
+// of PyTorch, which computes in float64. The tolerance is a part of each array's
+// largest element, and of its norm for sums. Deep nets of batch norms have decided
+// weights, and offsets whose gradient is 0, for the batch norm after them takes it
+// away.
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	o := readOracle(t)

@@ -4,8 +4,9 @@
 
 Weights and inputs are made by a formula that oracle_test.go has too. Variables
 have our names and layouts (kernel kernel in out; in out), images are
-[n height width channels]. Of each array the file has the largest absolute value
-and some elements, evenly spread.
+[n height width channels]. Of each array the file has the largest absolute value,
+some elements at hashed places, and two sums over all: its norm, and its dot product
+with fixed numbers, which shows what is flipped, permuted or missing.
 """
 import json, math, sys, zlib
 import numpy as np, torch
@@ -15,14 +16,19 @@ torch.set_default_dtype(torch.float64)
 torch.set_num_threads(2)
 
 
-def numbers(name, n):
-    """n numbers from -0.5 to 0.5, by name."""
+def hashes(name, n):
+    """n numbers of 32 bits, by name."""
     i = np.arange(n, dtype=np.uint32)
     u = i * np.uint32(2654435761) + np.uint32(zlib.crc32(name.encode()))
     u ^= u >> np.uint32(15)
     u *= np.uint32(2246822519)
     u ^= u >> np.uint32(13)
-    return (u >> np.uint32(8)).astype(np.float32) / np.float32(1 << 24) - np.float32(0.5)
+    return u
+
+
+def numbers(name, n):
+    """n numbers from -0.5 to 0.5, by name."""
+    return (hashes(name, n) >> np.uint32(8)).astype(np.float32) / np.float32(1 << 24) - np.float32(0.5)
 
 
 class Net:
@@ -164,11 +170,19 @@ def blind(out, y, v):
     return visibility(out, y, torch.ones_like(y))
 
 
-def pick(a, most=24):
+def pick(name, a, most=24):
+    """What the file has of an array. Places are hashed, for evenly spread ones fall on
+    one channel where the step is a multiple of the last axis. The dot product is not
+    with numbers(name), the weights: a gradient before a batch norm has none along them.
+    """
     a = a.detach().reshape(-1).numpy()
-    n = min(most, a.size)
-    at = [j * a.size // n for j in range(n)]
-    return {"n": int(a.size), "max": float(abs(a).max()), "at": [float("%.9g" % a[i]) for i in at]}
+    n = a.size
+    at = hashes(name, most) % n if n > most else range(n)
+    few = lambda x, digits: float("%.*g" % (digits, x))
+    return {
+        "n": n, "max": few(abs(a).max(), 9), "norm": few(np.linalg.norm(a), 9),
+        "dot": few(a @ numbers(name + "/dot", n).astype(np.float64), 9), "at": [few(a[i], 7) for i in at],
+    }
 
 
 def data(name, batch, shape, loss, outputs):
@@ -218,10 +232,10 @@ def main():
         l = loss(o, y, v)
         l.backward()
         out["nets"][name] = {
-            "batch": batch, "loss": float(l.detach()), "out": pick(o),
+            "batch": batch, "loss": float(l.detach()), "out": pick("output", o),
             "params": sum(p.numel() for p in n.v.values()),
-            "gradients": {k: pick(p.grad, *more[1:]) for k, p in n.v.items()},
-            "running": {k: pick(p, 8) for k, p in n.running.items()},
+            "gradients": {k: pick(k, p.grad, *more[1:]) for k, p in n.v.items()},
+            "running": {k: pick(k, p, 8) for k, p in n.running.items()},
         }
         print(name, float(l.detach()), file=sys.stderr)
     for name, make in OPTIMIZERS.items():
@@ -235,7 +249,7 @@ def main():
             l.backward()
             o.step()
             losses.append(float(l.detach()))
-        out["optimizers"][name] = {"losses": losses, "weights": {k: pick(p) for k, p in n.v.items()}}
+        out["optimizers"][name] = {"losses": losses, "weights": {k: pick(k, p) for k, p in n.v.items()}}
     json.dump(out, sys.stdout, indent=0, sort_keys=True)
     print()
 
