@@ -12,8 +12,7 @@ import (
 )
 
 // TestTrainCases holds that each case's data fit its net, and that the peers' scripts
-// have every case with the same batch, and as
-// many examples and epochs.
+// have every case with the same batch, and as many examples and epochs.
 func TestTrainCases(t *testing.T) {
 	for _, c := range trainCases {
 		size := 1

@@ -36,9 +36,8 @@ type Set struct {
 	x, y, v *session.Array
 	size    int // numbers an example
 	targets int // numbers of Y an example; 0 for labels
-	bounded bool
-	low     int32 // the least label and the greatest, when bounded
-	high    int32
+
+	low, high int32 // the least label and the greatest
 }
 
 // String describes the set in a line.
@@ -67,7 +66,7 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 		var there [sha256.Size]byte
 		a, err := n.session.Array("data/" + name + "/sum")
 		if err == nil && a.Values(there[:]) == nil && there == sum {
-			old.Labels, old.bounded, old.low, old.high = s.Labels, s.bounded, s.low, s.high
+			old.Labels, old.low, old.high = s.Labels, s.low, s.high
 			return n.keep(old), nil
 		}
 	}
@@ -111,6 +110,13 @@ func (n *Net) Find(name string) (*Set, error) {
 	s, err := n.find(name)
 	if err != nil {
 		return nil, err
+	}
+	if s.targets == 0 {
+		labels := make([]int32, s.N)
+		if err := s.y.Values(labels); err != nil {
+			return nil, fmt.Errorf("fit: %s: labels of %s: %w", n.name, name, err)
+		}
+		s.low, s.high = slices.Min(labels), slices.Max(labels)
 	}
 	return n.keep(s), nil
 }
@@ -197,7 +203,7 @@ func (n *Net) check(name string, d Data) (s *Set, x, y shapes.Shape, err error) 
 			}
 		}
 		s.Labels, y = t, shapes.Make(dtypes.Int32, s.N)
-		s.bound(t)
+		s.low, s.high = slices.Min(t), slices.Max(t)
 	case []float32:
 		if len(t) == 0 || len(t)%s.N != 0 {
 			return nil, x, y, fmt.Errorf("fit: %s: %d examples but %d target numbers: want the same number for each", name, s.N, len(t))
@@ -240,23 +246,12 @@ func (n *Net) wantLabels() string {
 	return fmt.Sprintf("layer %s of %s has %d classes, 0 to %d: give it more, or number the labels from 0", last(n.model.Names()), n.model.Name, n.classes(), n.classes()-1)
 }
 
-func (s *Set) bound(labels []int32) {
-	s.low, s.high, s.bounded = slices.Min(labels), slices.Max(labels), true
-}
-
 // teaches proves that a set from anywhere fits the net and has labels among its classes:
 // it may have been loaded for another. A program would take a label that is not as no
 // class at all, and learn something.
 func (n *Net) teaches(s *Set) error {
 	if err := n.suits(s); err != nil || s.targets > 0 {
 		return err
-	}
-	if !s.bounded {
-		labels := make([]int32, s.N)
-		if err := s.y.Values(labels); err != nil {
-			return fmt.Errorf("fit: %s: labels of %s: %w", n.name, s.Name, err)
-		}
-		s.bound(labels)
 	}
 	if s.low < 0 || int(s.high) >= n.classes() {
 		return fmt.Errorf("fit: %s: the labels of %s are %d to %d: %s", n.name, s.Name, s.low, s.high, n.wantLabels())

@@ -48,9 +48,9 @@
 //
 // The order of the examples comes from the seed and the number of steps the net
 // has done, dropout from the seed and the state cnn/rng. So one seed gives the
-// same losses twice, bit for bit, on one device: seen on an H200, of FCN on an H100, for every net of
-// package models, with the kernels that it has there by default, and for
-// ResNet14 with fused batch norms. It holds in later sessions, and after a crash, for
+// same losses twice, bit for bit, on one device: seen on an H200, of FCN on an H100,
+// for every net of package models, with the kernels that it has there by default, and
+// for ResNet14 with fused batch norms. It holds in later sessions, and after a crash, for
 // as long as the programs are in the cache on the disk. Compiled anew, they may have
 // other algorithms, if XLA finds others the fastest: in two sessions on H100s,
 // ResNet14's first epoch had a mean loss of 1.117 and of 1.039. What it finds for a
