@@ -304,11 +304,13 @@ func TestOptimizers(t *testing.T) {
 		{"sgd", SGD{LearningRate: 0.05}},
 		{"sgd decay", SGD{LearningRate: 0.05, WeightDecay: 0.1}},
 		{"momentum", SGD{LearningRate: 0.05, Momentum: 0.9}},
+		{"momentum decay", SGD{LearningRate: 0.05, Momentum: 0.9, WeightDecay: 0.1}},
 		{"nesterov", SGD{LearningRate: 0.05, Momentum: 0.9, Nesterov: true}},
 		{"adam", Adam{LearningRate: 0.08}},
 		{"adam betas", Adam{LearningRate: 0.01, Beta1: 0.8, Beta2: 0.95, Epsilon: 1e-3, WeightDecay: 0.01}},
 		{"adadelta", AdaDelta{}},
 		{"adadelta keras", AdaDelta{LearningRate: 0.001, Rho: 0.95, Epsilon: 1e-7}},
+		{"adadelta decay", AdaDelta{LearningRate: 0.5, WeightDecay: 0.1}},
 	}
 	s := open(t)
 	for i, tt := range tests {

@@ -215,11 +215,13 @@ OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.05),
     "sgd decay": lambda p: torch.optim.SGD(p, lr=0.05, weight_decay=0.1),
     "momentum": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
+    "momentum decay": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.1),
     "nesterov": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True),
     "adam": lambda p: torch.optim.Adam(p, lr=0.08),
     "adam betas": lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.8, 0.95), eps=1e-3, weight_decay=0.01),
     "adadelta": lambda p: torch.optim.Adadelta(p),
     "adadelta keras": lambda p: torch.optim.Adadelta(p, lr=0.001, rho=0.95, eps=1e-7),
+    "adadelta decay": lambda p: torch.optim.Adadelta(p, lr=0.5, weight_decay=0.1),
 }
 
 
