@@ -9,7 +9,8 @@ import (
 
 // Optimizer changes weights by their gradients. The ones here follow PyTorch to
 // the letter. GoMLX has optimizers too; they keep counters and learning rates
-// as variables, each a kernel of its own in every step, so these stand in.
+// as variables, each a kernel of its own in every step, so these stand in. A setting
+// of 0 is its default.
 type Optimizer interface {
 	// Title names the optimizer, and the arrays it keeps for each weight.
 	Title() (name string, moments []string)
