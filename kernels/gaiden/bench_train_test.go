@@ -38,14 +38,14 @@ func TestTrainCases(t *testing.T) {
 			t.Errorf("%s: %d examples on a CPU: want a batch of %d at least", c.name, c.few, c.batch)
 		}
 		for script, want := range map[string]string{
-			"train_jax.py":   fmt.Sprintf(", %d, %d, %d, %d, ", c.batch, many, few, max(1, c.epochs)),
-			"train_torch.py": fmt.Sprintf("%d, %d, %d, ", c.batch, many, few),
+			"train_jax.py":   fmt.Sprintf(`, %d, %d, %d, %d, `, c.batch, many, few, max(1, c.epochs)),
+			"train_torch.py": fmt.Sprintf(`"%s": (%d, %d, %d, `, c.name, c.batch, many, few),
 		} {
 			code, err := peers.ReadFile("peers/" + script)
-			_, row, there := strings.Cut(string(code), `"`+c.name+`": (`)
-			row, _, _ = strings.Cut(row, "\n")
-			if err != nil || !there || !strings.Contains(row, want) {
-				t.Errorf("%s: got %q, %v, want %s with %q", script, row, err, c.name, want)
+			_, row, _ := strings.Cut(string(code), "\n    \""+c.name)
+			row, _, _ = strings.Cut("\""+c.name+row, "\n")
+			if err != nil || !strings.Contains(row, want) {
+				t.Errorf("%s: got %q, %v, want it to hold %q", script, row, err, want)
 			}
 		}
 	}

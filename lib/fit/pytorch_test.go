@@ -110,7 +110,7 @@ func TestPyTorchBiases(t *testing.T) {
 func TestPyTorch(t *testing.T) {
 	python := os.Getenv("GAIDEN_PEERS")
 	if python == "" {
-		t.Skip("needs PyTorch: set GAIDEN_PEERS to an interpreter that has it")
+		t.Skip("needs PyTorch: python3 -m venv peers && peers/bin/pip install torch numpy, and set GAIDEN_PEERS to the full path of peers/bin/python")
 	}
 	s := open(t)
 	dir := t.TempDir()

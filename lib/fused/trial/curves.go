@@ -41,7 +41,8 @@ func trainings() []training {
 		training{"Peaks b40000", models.Peaks(), fit.Config{}, 40000, 800000},
 		training{"ResNet14 b32", models.ResNet("ResNet14", 1, 1, 1, 1), fit.Config{Optimizer: momentum}, 32, 3200},
 		training{"ResNet152 b2048", models.ResNet152(), fit.Config{Optimizer: momentum}, 2048, 20480},
-		training{"ResNet50 b256", models.ResNet50(), fit.Config{Optimizer: momentum}, 256, 2560}, training{"DeepPose b128", models.DeepPose(14), fit.Config{Optimizer: momentum}, 128, 1280})
+		training{"ResNet50 b256", models.ResNet50(), fit.Config{Optimizer: momentum}, 256, 2560},
+		training{"DeepPose b128", models.DeepPose(14), fit.Config{Optimizer: momentum}, 128, 1280})
 	for _, t := range slices.Clip(l) {
 		t.config.BF16 = true
 		t.name += " bf16"
