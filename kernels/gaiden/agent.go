@@ -15,7 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gaiden/lib/engine/device"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
 )
 
 // An agent is the far end of the lines that gaiden session -ssh keeps: it holds
@@ -67,14 +69,14 @@ func startAgent() error {
 	if err != nil {
 		return err
 	}
-	log, err := openLog()
+	log, err := openLog(device.LogPath())
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	cmd := exec.Command(self, "session", "agent", "serve")
-	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Stdout, cmd.Stderr = log, log
+	session.Detach(cmd)
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@
 //	gaiden run NOTEBOOK                       execute a notebook without Jupyter
 //	gaiden info [-json]                       machine, devices, versions
 //	gaiden doctor                             check what can be wrong, and say what to do
+//	gaiden tune                               find the fastest kernels for the nets that were trained
 //	gaiden bench NAME                         measure; gaiden bench lists the names
 //
 // Every command says what it takes with -h. Errors are one line, what to do
@@ -38,6 +39,7 @@ var commands = map[string]command{
 	"session": {sessionMain, "start|stop|status|reset: the process that owns the devices"},
 	"info":    {infoMain, "machine, devices, versions"},
 	"doctor":  {doctorMain, "what can be wrong, and what to do about it"},
+	"tune":    {tuneMain, "find the fastest kernels for the nets that were trained on a GPU; Train begins it"},
 	"bench":   {benchMain, "measure; gaiden bench lists the names"},
 	"version": {versionMain, "the version of this program"},
 }

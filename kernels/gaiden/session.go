@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"gaiden/kernels/internal/cell"
 	"gaiden/lib/engine/device"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
@@ -84,7 +83,7 @@ func startSession(stdout io.Writer) error {
 	} else if !errors.As(err, new(*session.DialError)) {
 		return err // one is there, of another version, or it hangs
 	}
-	log, err := openLog()
+	log, err := openLog(device.LogPath())
 	if err != nil {
 		return err
 	}
@@ -100,9 +99,7 @@ func startSession(stdout io.Writer) error {
 	cmd := exec.Command(self, "session", "serve")
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{w}
-	cmd.Dir = "/"
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, cell.MarkEnv+"=") }) // it is no part of the cell that starts it
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}                                                             // it outlives the cell and the terminal
+	session.Detach(cmd)
 	if err := cmd.Start(); err != nil {
 		w.Close()
 		return err
@@ -153,9 +150,8 @@ func awaitSession(limit time.Duration) error {
 	}
 }
 
-// openLog opens the session's log, and puts the old one aside when it is large.
-func openLog() (*os.File, error) {
-	path := device.LogPath()
+// openLog opens a log, and puts the old one aside when it is large.
+func openLog(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}

@@ -52,6 +52,7 @@ func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
 	if _, err := n.session.StartJob(b.job); err != nil {
 		return nil, err
 	}
+	n.tuneLater(data, r.Train)
 	return &Job{n.name, given(n.session)}, nil
 }
 

@@ -28,6 +28,16 @@ func role() {
 		err = (&device.Supervisor{Version: session.Version, Command: []string{"/proc/self/exe"}, Ready: os.NewFile(3, "ready"), Log: os.Stderr}).Run()
 	case "worker":
 		err = device.Work(session.Version)
+	case "cell":
+		beginTuner = func() error {
+			os.Setenv("FIT_TEST_ROLE", "tuner")
+			cmd := exec.Command("/proc/self/exe")
+			session.Detach(cmd)
+			return cmd.Start()
+		}
+		err = cell()
+	case "tuner":
+		err = tune()
 	default:
 		return
 	}

@@ -10,6 +10,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/session"
 )
@@ -57,10 +58,9 @@ func (n *Net) stepKey(batch int) string {
 // session's GPU: how each fused kernel is best divided, and whether XLA's own
 // kernels are faster. A way whose numbers are not those of XLA's kernels is told and
 // not taken. What it finds is kept on disk, for all nets with such
-// layers. It takes seconds, or a minute where nothing is known. Train does the same in
-// the background, in the pauses after a net's first run, but for nets with batch norm,
-// and only while its process lives: that of a cell which ends with Train does not, so
-// call Tune once. On a CPU there is nothing to find.
+// layers. It takes seconds, or a minute where nothing is known. After a net's first run
+// "gaiden tune" does the same in the background, see [Tuner], but for nets with batch
+// norm. On a CPU there is nothing to find.
 //
 // tell, if not nil, is told of each finding in a line.
 func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) error {
@@ -76,26 +76,29 @@ func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) e
 
 // tune is Tune; kernels are tried over s.
 func (n *Net) tune(ctx context.Context, data *Set, t Train, s *session.Session, look tiling.Look, tell func(string)) error {
-	compare := func(again bool) (key string, err error) {
+	compare := func(again bool) (key string, e tiling.Entry, err error) {
 		if look.Before != nil {
 			if err := look.Before(); err != nil {
-				return "", err
+				return "", e, err
 			}
 		}
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if err := n.open(); err != nil {
-			return "", err
+			return "", e, err
 		}
 		return n.compare(ctx, data, t, again, tell)
 	}
 	began := time.Now()
-	key, err := compare(false)
+	key, usual, err := compare(false)
 	if err != nil || key == "" {
 		return err
 	}
 	table := n.tilings()
-	usual := table.Known(key)
+	table.Set(key, usual)
+	if err := table.Save(); err != nil {
+		return err
+	}
 	// Time is left for the comparison at the end.
 	some := ctx
 	if end, limited := ctx.Deadline(); limited {
@@ -113,15 +116,21 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, s *session.Session, 
 	}
 	err = table.Try(some, s, look)
 	if len(found) == 0 || err != nil && !(errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil) {
-		table.Usual(found...)
+		return err // what was found stays proposed
+	}
+	table.Trust(true)
+	_, tried, err := compare(true)
+	table.Trust(false)
+	switch {
+	case ctx.Err() != nil || errors.Is(err, wire.Lost):
 		return err
+	case err == nil && worthwhile(usual.Micros, tried.Micros):
+		table.Accept(found...)
+		table.Set(key, tried)
+	default:
+		tell(fmt.Sprintf("%s: the usual tilings stay", n.name))
+		table.Usual(found...)
 	}
-	if _, err = compare(true); err == nil && worthwhile(usual.Micros, table.Known(key).Micros) {
-		return nil
-	}
-	tell(fmt.Sprintf("%s: the usual tilings stay", n.name))
-	table.Usual(found...)
-	table.Set(key, usual)
 	return errors.Join(err, table.Save())
 }
 
@@ -130,16 +139,16 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, s *session.Session, 
 // MLP's in bf16 took XLA's update for its own, which is 11 kernels for 5.
 func worthwhile(usual, tried float64) bool { return tried < 0.98*usual }
 
-// compare times the net's steps with fused kernels and without, and keeps the
-// times under a key of the table, "" if there is nothing to choose from. What is
+// compare times the net's steps with fused kernels and without, and returns the
+// times and their key in the table, "" if there is nothing to choose from. What is
 // known is not timed again, unless it is asked for.
-func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, tell func(string)) (key string, err error) {
+func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, tell func(string)) (key string, e tiling.Entry, err error) {
 	if !n.cuda() || n.config.Kernels == XLAKernels || !n.fusible(data, 1) {
-		return "", nil
+		return "", e, nil
 	}
 	r, err := n.run(ctx, data, t)
 	if err != nil {
-		return "", err
+		return "", e, err
 	}
 	defer r.close()
 	key = n.stepKey(r.main.Batch)
@@ -147,13 +156,14 @@ func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, tell 
 	fused := r.main.chunk
 	fused.Fused = 1 + table.Changes()
 	if _, err := n.epochProgram(data, fused); err != nil { // which notes the ops whose tilings are not known
-		return "", err
+		return "", e, err
 	}
+	e = table.Known(key)
 	switch {
 	case r.devices > 1:
-		return "", nil
-	case table.Known(key) != (tiling.Entry{}) && !again:
-		return key, nil
+		return "", e, nil
+	case e != (tiling.Entry{}) && !again:
+		return key, e, nil
 	}
 	plain := r.main.chunk
 	plain.Fused, plain.Resident = 0, false
@@ -165,21 +175,21 @@ func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, tell 
 		err := f.ready(ctx, nil)
 		if f.Fused > 0 && refuses(err) {
 			tell(fmt.Sprintf("%s: XLA's kernels, as this device does not take Gaiden's: %v", n.name, err))
-			return key, n.refused(err, r.main.Batch)
+			return key, tiling.Entry{Refused: err.Error()}, nil
 		}
 		if err != nil {
-			return "", err
+			return "", e, err
 		}
 	}
 	k := fmt.Sprintf("order/%d/%t/%d", data.N, !t.InOrder, r.devices)
 	p, err := n.wait(ctx, k, n.prepare(k, func() (*hlo.Program, error) { return n.orderProgram(data.N, !t.InOrder, r.devices) }, nil), nil)
 	if err != nil {
-		return "", err
+		return "", e, err
 	}
 	last := len(r.state[0]) - 1
 	order, err := run1(p, r.state.cut(last, last+1))
 	if err != nil {
-		return "", err
+		return "", e, err
 	}
 	defer order.free()
 	turns := min(r.main.Limit, max(1, 500/r.main.turn()))
@@ -188,17 +198,16 @@ func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, tell 
 		for i, f := range forms {
 			took, err := r.clock(f, order, turns)
 			if err != nil {
-				return "", err
+				return "", e, err
 			}
 			if micros := float64(took.Nanoseconds()) / 1e3 / float64(turns*f.turn()); best[i] == 0 || micros < best[i] {
 				best[i] = micros
 			}
 		}
 	}
-	e := tiling.Entry{Plain: best[0], Micros: best[1]}
-	table.Set(key, e)
+	e = tiling.Entry{Plain: best[0], Micros: best[1]}
 	tell(fmt.Sprintf("%s: a step of %d takes %.1f µs with fused kernels, %.1f µs with XLA's", n.name, r.main.Batch, e.Micros, e.Plain))
-	return key, table.Save()
+	return key, e, nil
 }
 
 // clock is how long some turns take, whose results are dropped.

@@ -119,27 +119,28 @@ func (l *halved) Apply(_ *model.Scope, x *graph.Node) *graph.Node {
 	return graph.Add(x, graph.StopGradient(graph.Sub(y, x))) // a loop has no gradient
 }
 
-// tunable is a net with such a layer, in a session whose CPU passes for a GPU. With a batch
-// norm, which the table has as XLA's, its steps with kernels are programs for a CPU;
-// without, the device refuses them.
-func tunable(t *testing.T, s *session.Session, socket, name string, normed bool, tries func(tile int)) (*Net, *Set, *halved) {
+// tunable is a net with such a layer, over a connection to a session whose CPU passes for a
+// GPU. With its batch norm, which the table has as XLA's, its steps with kernels are
+// programs for a CPU.
+func tunable(t *testing.T, s *session.Session, name string, tries func(tile int)) (*Net, *Set, *halved) {
 	t.Helper()
-	t.Setenv("GAIDEN_SOCKET", socket) // for the tuner's own connection
 	was := pause
 	t.Cleanup(func() { pause = was })
 	pause = 50 * time.Millisecond
 	l := &halved{tries: tries}
-	net := models.Net{Name: "tunable", Input: []int{16}, Layers: []models.Layer{l, models.Dense{Name: "dense", Units: 10}}}
-	config := Config{Seed: 3}
-	if normed {
-		net.Layers = append([]models.Layer{models.BatchNorm{Name: "norm"}}, net.Layers...)
-		config.Kernels = FusedKernels
-	}
-	n := attach(t, s, name, net, config)
-	l.net, n.platform, n.config.Session = n, "cuda", nil
+	net := models.Net{Name: "tunable", Input: []int{16}, Layers: []models.Layer{models.BatchNorm{Name: "norm"}, l, models.Dense{Name: "dense", Units: 10}}}
+	n := attach(t, s, name, net, Config{Seed: 3, Kernels: FusedKernels})
+	l.net, n.platform = n, "cuda"
 	norm := kernels.Norm{Rows: 10, Channels: 16, X: dtypes.Float32, Y: dtypes.Float32}
 	n.tilings().Set(norm.Key(), tiling.Entry{Plain: 1, Tried: len(norm.Tiles())})
 	return n, load(t, n, "tunable/data", digits(40, net.Input, 1)), l
+}
+
+// tuneInPauses tunes as a process of its own does, over the net's connection.
+func tuneInPauses(n *Net, data *Set) error {
+	p := pauses{watched: n.session}
+	look := tiling.Look{Before: func() error { return p.wait(context.Background()) }}
+	return n.tune(context.Background(), data, tenths, n.session, look, func(string) {})
 }
 
 // kept is what a session's table has for the op on disk.
@@ -159,7 +160,7 @@ var tenths = Train{Batch: 10}
 func TestTuneCompares(t *testing.T) {
 	s := open(t)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	n, data, layer := tunable(t, s, server.socket, "net", true, func(int) {})
+	n, data, layer := tunable(t, s, "net", func(int) {})
 	var losses [2][]float32
 	var told string
 	for i, want := range []int64{0, 3} {
@@ -192,27 +193,27 @@ func TestTuneCompares(t *testing.T) {
 	}
 }
 
-// TestTunesInPauses runs the background's tuner whole. A run that begins while it tries
-// something has the device for itself, and the rest is tried after it.
+// TestTunesInPauses runs a tuner beside a net's runs. A run that begins while it tries
+// something has the device for itself, and the rest is tried after it. What it found the
+// next run has, whose process did not look for it.
 func TestTunesInPauses(t *testing.T) {
-	s := open(t)
+	s, other := open(t), open(t)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	middle, on := make(chan bool), make(chan bool)
 	var once sync.Once
 	var tried atomic.Int64
-	asked := map[int]uint64{} // for, over the net's connection, when a tiling is tried
-	n, data, layer := tunable(t, s, server.socket, "net", true, func(tile int) {
+	n, data, layer := tunable(t, s, "net", func(int) { t.Error("the run tries a tiling") })
+	if _, err := n.Train(context.Background(), data, tenths); err != nil {
+		t.Fatal(err)
+	}
+	tuner, same, _ := tunable(t, other, "net", func(tile int) {
 		tried.Store(int64(tile))
-		asked[tile], _ = s.Asked()
 		if tile == 2 {
 			once.Do(func() { close(middle); <-on })
 		}
 	})
-	if _, err := n.Train(context.Background(), data, tenths); err != nil {
-		t.Fatal(err)
-	}
 	over := make(chan error)
-	go func() { over <- n.tuneInPauses(data, tenths) }()
+	go func() { over <- tuneInPauses(tuner, same) }()
 	<-middle
 	during, looked := int64(-1), false
 	run := tenths
@@ -222,7 +223,11 @@ func TestTunesInPauses(t *testing.T) {
 		}
 		looked = true
 		close(on)
-		time.Sleep(10 * pause) // for one who does not wait
+		for end := time.Now().Add(10 * pause); time.Now().Before(end); time.Sleep(time.Millisecond) { // for one who does not wait
+			if err := nudge(s); err != nil {
+				t.Error(err)
+			}
+		}
 		during = tried.Load()
 	}
 	if _, err := n.Train(context.Background(), data, run); err != nil {
@@ -234,11 +239,9 @@ func TestTunesInPauses(t *testing.T) {
 	if err := <-over; err != nil {
 		t.Fatal(err)
 	}
-	if asked[-1] != asked[1] {
-		t.Error("tilings are tried over the net's connection, want one of their own: they would count as work to be waited for")
-	}
-	if e := kept(t, s); e.Tile.M != 3 || e.Tried != 4 || n.tilings().Known(n.stepKey(10)).Micros <= 0 {
-		t.Errorf("kept: got %+v, and %+v of the step, want tiling 3, and a time", e, n.tilings().Known(n.stepKey(10)))
+	step := tuner.tilings().Known(n.stepKey(10))
+	if e := kept(t, s); e.Tile.M != 3 || e.Tried != 4 || e.Proposed || step.Micros <= 0 {
+		t.Errorf("kept: got %+v, and %+v of the step, want tiling 3, accepted, and a time", e, step)
 	}
 	if _, err := n.Train(context.Background(), data, tenths); err != nil || layer.last.Load() != 3 {
 		t.Errorf("the next run: got tiling %d and %v, want 3", layer.last.Load(), err)
@@ -246,33 +249,21 @@ func TestTunesInPauses(t *testing.T) {
 }
 
 // TestTunerLosesSession ends the worker while a tiling is tried: the tuner ends, what it
-// knew is kept, and the next one goes on there.
+// knew is kept, and the next one goes on behind what was being tried: it may have been the
+// reason.
 func TestTunerLosesSession(t *testing.T) {
 	socket := apart(t)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	connect := func() *session.Session {
-		t.Helper()
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-			s, err := session.Config{Socket: socket, NoStart: true}.Open()
-			if err == nil {
-				t.Cleanup(func() { s.Close() })
-				return s
-			}
-			if time.Now().After(end) {
-				t.Fatal(err)
-			}
-		}
-	}
-	s := connect()
+	s := await(t, socket)
 	middle, on := make(chan bool), make(chan bool)
 	var once sync.Once
-	n, data, _ := tunable(t, s, socket, "net", true, func(tile int) {
+	n, data, _ := tunable(t, s, "net", func(tile int) {
 		if tile == 2 {
 			once.Do(func() { close(middle); <-on })
 		}
 	})
 	over := make(chan error)
-	go func() { over <- n.tuneInPauses(data, tenths) }()
+	go func() { over <- tuneInPauses(n, data) }()
 	<-middle
 	status, err := s.Status()
 	if err != nil {
@@ -283,48 +274,31 @@ func TestTunerLosesSession(t *testing.T) {
 	if err := <-over; !errors.Is(err, wire.Lost) {
 		t.Errorf("got %v, want that the session is lost", err)
 	}
-	s = connect()
-	if e := kept(t, s); e.Tile.M != 0 || e.Micros <= 0 || e.Tried != 1 {
-		t.Errorf("kept: got %+v, want the usual tiling, and that no other was tried", e)
+	s = await(t, socket)
+	if e := kept(t, s); e.Tile.M != 0 || e.Micros <= 0 || e.Tried != 3 || !e.Proposed {
+		t.Errorf("kept: got %+v, want the usual tiling, and that two others were tried", e)
 	}
 	var tried []int
-	n, data, _ = tunable(t, s, socket, "again", true, func(tile int) { tried = append(tried, tile) })
-	if err := n.tuneInPauses(data, tenths); err != nil {
+	n, data, _ = tunable(t, s, "again", func(tile int) { tried = append(tried, tile) })
+	if err := tuneInPauses(n, data); err != nil {
 		t.Fatal(err)
 	}
-	if e := kept(t, s); e.Tile.M != 3 || e.Tried != 4 || slices.Contains(tried, 0) {
-		t.Errorf("the next tuner: got %+v after %v, want tiling 3, and the usual one not again", e, tried)
+	if e := kept(t, s); e.Tile.M != 3 || e.Tried != 4 || e.Proposed || slices.Contains(tried, 0) || slices.Contains(tried, 2) {
+		t.Errorf("the next tuner: got %+v after %v, want tiling 3, and what was tried not again", e, tried)
 	}
 }
 
-// TestTrainTunes holds that a run begins to tune in the background, once, and that it does
-// no harm where the device refuses all kernels of the step.
-func TestTrainTunes(t *testing.T) {
-	s := open(t)
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	n, data, layer := tunable(t, s, server.socket, fmt.Sprintf("net%p", t), false, func(int) {})
-	h, err := n.Train(context.Background(), data, tenths)
-	if err != nil || !strings.Contains(h.Note, "does not take Gaiden's") {
-		t.Fatalf("got note %q and %v, want the device's refusal", h.Note, err)
-	}
-	over := func() bool { // Usual, which is last, leaves no time of the plain form
-		e := n.tilings().Known(halving{}.Key())
-		return e.Tried == 4 && e.Plain == 0 && kept(t, s) == e
-	}
-	for end := time.Now().Add(time.Minute); !over(); time.Sleep(pause) {
-		if time.Now().After(end) {
-			t.Fatalf("got %+v, want all tilings tried, and the usual one", n.tilings().Known(halving{}.Key()))
+// await connects to a session that is starting.
+func await(t *testing.T, socket string) *session.Session {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		s, err := session.Config{Socket: socket, NoStart: true}.Open()
+		if err == nil {
+			t.Cleanup(func() { s.Close() })
+			return s
 		}
-	}
-	if e := n.tilings().Known(n.stepKey(10)); e.Refused == "" {
-		t.Errorf("the step: got %+v, want that it is refused", e)
-	}
-	if h, err := n.Train(context.Background(), data, tenths); err != nil || h.Note != "" {
-		t.Errorf("the next run: got note %q and %v, want XLA's kernels, and none", h.Note, err)
-	}
-	before := layer.writes.Load()
-	time.Sleep(10 * pause) // for a second tuner, which would write the step
-	if got := layer.writes.Load(); got != before {
-		t.Errorf("got %d programs written after the next run, want none", got-before)
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
 	}
 }

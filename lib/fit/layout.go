@@ -125,7 +125,10 @@ func (n *Net) attach() error {
 	for _, a := range list {
 		there[strings.TrimPrefix(a.Name, n.name+"/")] = a.Type
 	}
-	if len(there) == 0 {
+	switch {
+	case n.visits:
+		return n.whole(there)
+	case len(there) == 0:
 		return n.tooLarge(n.create(store))
 	}
 	stale, err := n.differs(there)
@@ -168,6 +171,16 @@ func (n *Net) differs(there map[string]wire.Type) (stale []string, err error) {
 		return nil, wrong
 	}
 	return stale, nil
+}
+
+// whole is an error where the session does not have the whole net as it is laid out.
+func (n *Net) whole(there map[string]wire.Type) error {
+	for _, s := range n.layout.all() {
+		if t, is := there[s.name]; !is || !fits(t, s.shape) {
+			return fmt.Errorf("fit: %s: the session has no %s of %s: the net has been removed, or changed", n.name, s.name, typeOf(s.shape))
+		}
+	}
+	return nil
 }
 
 // isMoment says whether an array is the state of some optimizer.

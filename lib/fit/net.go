@@ -23,6 +23,7 @@ type Net struct {
 	platform string          // cpu or cuda
 	device   wire.DeviceInfo // the session's first
 	ready    bool
+	visits   bool // it is somebody else's: nothing of it is made or removed
 	single   bool // see chunk.Single
 	layout   layout
 	held     int   // arrays of the net in the session

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,44 +14,31 @@ import (
 	"gaiden/lib/session"
 )
 
-// TestPauses: nothing is tried in the background while the process asks for
-// something, be it of no net, waits for an answer, or trains the net itself.
+// TestPauses: nothing is tried in the background while somebody asks for something,
+// be it of no net, waits for an answer, or has a job at work.
 func TestPauses(t *testing.T) {
-	s := open(t)
+	s, tuner := open(t), open(t)
 	defer func(was time.Duration) { pause = was }(pause)
 	pause = 300 * time.Millisecond // in which a busy machine lets everybody do something
-	var mu sync.Mutex
 	for _, tt := range []struct {
 		name string
-		work func(until func() bool)
+		work func(until func() bool) error
 	}{
-		{"arrays", func(until func() bool) {
+		{"arrays", func(until func() bool) error {
 			for !until() {
-				a, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				a.Finalize()
-				time.Sleep(time.Millisecond)
-			}
-		}},
-		{"answers", func(until func() bool) {
-			for !until() {
-				if _, err := s.List(""); err != nil {
-					t.Error(err)
-					return
+				if err := nudge(s); err != nil {
+					return err
 				}
 				time.Sleep(time.Millisecond)
 			}
+			return nil
 		}},
-		{"an answer that is long in coming", func(until func() bool) {
+		{"an answer that is long in coming", func(until func() bool) error {
 			steps := 1 << 20
 			for done := until(); !done; {
 				began := time.Now()
 				if err := roll(s, steps); err != nil {
-					t.Error(err)
-					return
+					return err
 				}
 				if time.Since(began) < 3*pause && steps < 1<<30 {
 					steps *= 2
@@ -58,34 +46,67 @@ func TestPauses(t *testing.T) {
 				}
 				done = until()
 			}
+			return nil
 		}},
-		{"a net's training", func(until func() bool) {
-			mu.Lock()
-			defer mu.Unlock()
+		{"a job", func(until func() bool) error {
+			n, err := Attach(s, "busy", small(), Config{})
+			if err != nil {
+				return err
+			}
+			data, err := n.Load("bars", digits(40, n.model.Input, 1))
+			if err != nil {
+				return err
+			}
+			if _, err := n.TrainJob(data, Train{Batch: 10, Epochs: 1 << 20}); err != nil {
+				return err
+			}
 			for !until() {
 				time.Sleep(time.Millisecond)
 			}
+			_, err = s.StopJob("busy")
+			return err
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := pauses{watched: s}
+			p := pauses{watched: tuner}
 			var over atomic.Bool
-			end, begun := time.Now().Add(8*pause), make(chan struct{})
+			end, begun, ended := time.Now().Add(8*pause), make(chan struct{}), make(chan error)
 			var begin sync.Once
-			go tt.work(func() bool {
-				begin.Do(func() { close(begun) })
-				if time.Now().After(end) {
-					over.Store(true)
-				}
-				return over.Load()
-			})
+			go func() {
+				ended <- tt.work(func() bool {
+					begin.Do(func() { close(begun) })
+					if time.Now().After(end) {
+						over.Store(true)
+					}
+					return over.Load()
+				})
+			}()
 			<-begun
-			if p.wait(&mu); !over.Load() {
-				t.Error("it does not wait for the work's end")
+			if err := p.wait(context.Background()); err != nil || !over.Load() {
+				t.Errorf("it does not wait for the work's end: %v", err)
 			}
-			p.wait(&mu) // nor for ever, when there is none
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			if err := p.wait(context.Background()); err != nil { // nor for ever, when there is none
+				t.Error(err)
+			}
 		})
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := (&pauses{watched: tuner}).wait(ctx); err != context.Canceled {
+		t.Errorf("cancelled: got %v", err)
+	}
+}
+
+// nudge asks a session for next to nothing.
+func nudge(s *session.Session) error {
+	a, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)
+	if err == nil {
+		a.Finalize()
+	}
+	return err
 }
 
 // roll runs a program of so many steps, each of which needs the one before, and

@@ -67,7 +67,9 @@ func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 	if err != nil && r.history.Stopped == "" {
 		r.history.Stopped = err.Error()
 	}
-	n.tuneLater(data, r.Train)
+	if err == nil {
+		n.tuneLater(data, r.Train)
+	}
 	return r.history, err
 }
 
@@ -109,6 +111,9 @@ type run struct {
 
 // run checks the wishes and prepares the programs.
 func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
+	if n.cuda() {
+		n.tilings().Refresh() // of one that cannot be read, what is known already
+	}
 	if err := n.teaches(data); err != nil {
 		return nil, err
 	}

@@ -88,6 +88,17 @@ func (s *Session) Delete(names ...string) (int, error) {
 	return ans.Count, nil
 }
 
+// Pulse says how much has been asked of the session so far over other connections than
+// this one, and whether one of them, or a job, waits for a device now. Where the first
+// does not change and the second is false, the devices are left alone.
+func (s *Session) Pulse() (asked int, busy bool, err error) {
+	ans, err := s.Ask(wire.AskBody{Verb: wire.Pulse})
+	if err != nil {
+		return 0, false, err
+	}
+	return ans.Count, ans.Busy, nil
+}
+
 // Status describes the session as it is now.
 func (s *Session) Status() (*wire.Status, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Report})

@@ -227,15 +227,6 @@ func (s *Session) read() {
 	}
 }
 
-// Asked is how much has been asked for over the connection so far, in requests and
-// things that it made, and whether somebody waits for an answer: a connection of which
-// the first does not change and the second is false is left alone.
-func (s *Session) Asked() (so uint64, waiting bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.handles.Load() + uint64(s.ids.Load()), len(s.waiting) > 0
-}
-
 // poll takes the frames that have come, unless somebody reads.
 func (s *Session) poll() {
 	select {

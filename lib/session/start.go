@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"gaiden/lib/engine/wire"
 )
@@ -40,7 +42,7 @@ func (e *DialError) Hint() string {
 // start runs "gaiden session start", which returns when the session serves.
 // Two at once start one.
 func start() error {
-	bin, err := binary()
+	bin, err := Binary()
 	if err != nil {
 		return err
 	}
@@ -58,8 +60,16 @@ func start() error {
 	return nil
 }
 
-// binary finds the program gaiden: where gaiden install puts it, else in PATH.
-func binary() (string, error) {
+// Detach makes a command, before it is started, one that outlives the cell and the
+// terminal that start it.
+func Detach(cmd *exec.Cmd) {
+	cmd.Dir = "/"
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, wire.CellEnv+"=") })
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+}
+
+// Binary is the path of the program gaiden: where gaiden install puts it, else in PATH.
+func Binary() (string, error) {
 	path := filepath.Join(wire.DataDir(), "bin", "gaiden")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 	"unicode/utf16"
+
+	"gaiden/lib/engine/wire"
 )
 
 // Gopls is Go's language server, for completion and documentation. It is
@@ -23,7 +25,7 @@ import (
 type Gopls struct {
 	Path   string // "" = gopls in PATH, or in the directory where go install puts it
 	Module *Module
-	Mark   string // value of MarkEnv for the process
+	Mark   string // value of wire.CellEnv for the process
 
 	mu     sync.Mutex
 	conn   *lspConn
@@ -94,7 +96,7 @@ func (g *Gopls) start(ctx context.Context) error {
 	cmd.Dir = g.Module.Dir
 	cmd.Env = g.Module.Environ()
 	if g.Mark != "" {
-		cmd.Env = append(cmd.Env, MarkEnv+"="+g.Mark)
+		cmd.Env = append(cmd.Env, wire.CellEnv+"="+g.Mark)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	stdin, err := cmd.StdinPipe()

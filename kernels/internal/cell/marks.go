@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"gaiden/lib/engine/wire"
 )
 
 // A process is what /proc/PID/stat says.
@@ -52,7 +54,7 @@ func processes() []process {
 	return out
 }
 
-// KillMarked kills every process that inherited MarkEnv with a value that is
+// KillMarked kills every process that inherited wire.CellEnv with a value that is
 // mark or begins with mark and a dot, wherever it has gone, and returns what it
 // killed, as "1234 sleep". It looks again until nobody is left: a process may
 // fork while others die. An empty mark marks nobody.
@@ -87,7 +89,7 @@ func marked(pid int, mark string) bool {
 		return false
 	}
 	for _, v := range bytes.Split(env, []byte{0}) {
-		if rest, ok := bytes.CutPrefix(v, []byte(MarkEnv+"="+mark)); ok && (len(rest) == 0 || rest[0] == '.') {
+		if rest, ok := bytes.CutPrefix(v, []byte(wire.CellEnv+"="+mark)); ok && (len(rest) == 0 || rest[0] == '.') {
 			return true
 		}
 	}
@@ -123,7 +125,7 @@ func NewGuard(mark, dir string) (*Guard, error) {
 	if mark == "" || strings.ContainsAny(mark, "\n\x00") {
 		return nil, fmt.Errorf("cell: guard: got mark %q, want a word", mark)
 	}
-	cmd := exec.Command("/bin/sh", "-c", guardScript, "gaiden-guard", MarkEnv+"="+mark, dir)
+	cmd := exec.Command("/bin/sh", "-c", guardScript, "gaiden-guard", wire.CellEnv+"="+mark, dir)
 	// A session of its own: killing the kernel's process group spares it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Dir = "/"

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"gaiden/lib/engine/wire"
 )
 
 // A Command is a program to be run for a cell: the cell's own, or a shell
@@ -19,7 +21,7 @@ import (
 // through Channels and as its result.
 //
 // The program runs in a process group of its own. The environment variable
-// MarkEnv, which its descendants inherit, tells whose they are, also when they
+// wire.CellEnv, which its descendants inherit, tells whose they are, also when they
 // have left the group. A process that is to outlive its cell (a session, say)
 // is started without that variable and with setsid.
 type Command struct {
@@ -27,7 +29,7 @@ type Command struct {
 	Args []string // without the program's name
 	Env  []string // nil = that of this process
 	Dir  string   // "" = that of this process
-	Mark string   // value of MarkEnv; "" = none is set
+	Mark string   // value of wire.CellEnv; "" = none is set
 
 	Stdout, Stderr func([]byte) // given every byte, in order, from one goroutine at a time; nil = dropped
 
@@ -54,9 +56,6 @@ type Command struct {
 	// within two.
 	Grace time.Duration
 }
-
-// MarkEnv names the environment variable that marks all processes of a cell.
-const MarkEnv = "GAIDEN_CELL"
 
 // An Exit says how a program ended.
 type Exit struct {
@@ -133,7 +132,7 @@ func (r *running) prepare() (err error) {
 	}
 	env = slices.Clone(env)
 	if r.Mark != "" {
-		env = append(env, MarkEnv+"="+r.Mark)
+		env = append(env, wire.CellEnv+"="+r.Mark)
 	}
 	// The program must not outlive this process, even if that is killed.
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gaiden/lib/engine/wire"
 )
 
 // TestSweep: directories whose process is gone go, others stay.
@@ -51,7 +53,7 @@ func TestSweep(t *testing.T) {
 func TestKillMarked(t *testing.T) {
 	start := func(mark string) *exec.Cmd {
 		cmd := exec.Command("sh", "-c", "trap '' INT TERM HUP; while :; do sleep 100; done")
-		cmd.Env = append(os.Environ(), MarkEnv+"="+mark)
+		cmd.Env = append(os.Environ(), wire.CellEnv+"="+mark)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -94,7 +96,7 @@ func TestCommand(t *testing.T) {
 		{"input not read", "true", strings.Repeat("x", 1<<20), "", "", "done"},
 		{"no input", "cat", "", "", "", "done"},
 		{"late output of a child", "(sleep 0.2; echo late) &", "", "late\n", "", "done"},
-		{"the mark", "echo $" + MarkEnv, "", "test.1\n", "", "done"},
+		{"the mark", "echo $" + wire.CellEnv, "", "test.1\n", "", "done"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

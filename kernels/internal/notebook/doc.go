@@ -24,7 +24,7 @@
 // Tab completes Go by gopls, magics and files by itself, and names in quotes by
 // what Named knows: a program that has arrays under names says so there.
 //
-// Each cell's programs bear a mark in their environment (cell.MarkEnv). Stop
+// Each cell's programs bear a mark in their environment (wire.CellEnv). Stop
 // ends all of them; so does the end of the kernel, however it comes: a small
 // guard process outlives it for as long as that takes.
 //

@@ -17,6 +17,8 @@ func (c *conn) overtakes(id uint32, a wire.AskBody) bool {
 	case wire.Report:
 		s := c.w.status()
 		c.answer(id, &wire.AnswerBody{Status: &s})
+	case wire.Pulse:
+		c.answer(id, c.w.pulse(c))
 	case wire.Programs:
 		go func() {
 			i := c.w.cache.info()

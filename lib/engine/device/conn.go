@@ -56,6 +56,7 @@ type conn struct {
 	closed   bool       // no more will come
 	changed  *sync.Cond // signalled when queue has grown, is half empty, or closed
 	read     int64      // frames read
+	work     int        // of them, those that are no Ask: see pulse
 	dropTo   int64      // executions up to this frame are dropped
 	deferred []*wire.Error
 	advice   []*wire.Error // the last errors that the client was told of and that have a hint
@@ -175,6 +176,9 @@ func (c *conn) readAll() error {
 		}
 		c.mu.Lock()
 		c.read++
+		if f.Kind != wire.Ask {
+			c.work++
+		}
 		it, behind := item{f, c.read}, c.behind
 		c.mu.Unlock()
 		if f.Kind == wire.Ask {

@@ -66,6 +66,7 @@ type Worker struct {
 	folders     map[name]int // how many names there are in one: see under
 	programs    map[[32]byte]*program
 	conns       map[*conn]struct{}
+	left        int      // frames of clients that have gone: see pulse
 	orphans     []orphan // errors of clients that have gone
 	spaces      map[string]*space
 	troubles    map[string]string // by space: why it is not saved
@@ -169,6 +170,9 @@ func (w *Worker) leave(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.conns, c)
+	c.mu.Lock()
+	w.left += c.work
+	c.mu.Unlock()
 	for _, e := range errs {
 		w.orphan(c, e, false)
 	}

@@ -51,6 +51,7 @@ const (
 	Programs Verb = "programs" // → Programs
 	Evict    Verb = "evict"    // Names: hashes; none: all that no client holds → Count
 	Report   Verb = "status"   // → Status
+	Pulse    Verb = "pulse"    // what other clients do → Count: frames they have sent; Busy
 	Cancel   Verb = "cancel"   // PID: drop what connections of that process group have queued → Count
 	Drain    Verb = "drain"    // PID: wait for what that process had sent; errors nobody has read → Errors; the last that it was told, with a hint → Told
 	Reset    Verb = "reset"    // all arrays and programs; Disk: also what is cached on disk
@@ -106,6 +107,7 @@ type AnswerBody struct {
 	Told     []*Error      `json:",omitempty"`
 	Status   *Status       `json:",omitempty"`
 	Count    int           `json:",omitempty"`
+	Busy     bool          `json:",omitempty"` // somebody waits for a device
 	Data     []byte        `json:",omitempty"`
 
 	Cache       *CacheInfo     `json:",omitempty"` // with Programs

@@ -9,6 +9,10 @@ import (
 )
 
 // SocketPath is where the session listens: GAIDEN_SOCKET, else session.sock in
+// CellEnv names the environment variable that marks all processes of a cell. A
+// process that is to outlive it does not have it.
+const CellEnv = "GAIDEN_CELL"
+
 // RuntimeDir.
 func SocketPath() string {
 	if s := os.Getenv("GAIDEN_SOCKET"); s != "" {

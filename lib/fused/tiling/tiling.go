@@ -5,8 +5,13 @@
 //	ops := fused.Ops{Builder: b, Choose: table.Choose}  // unknown ops get a usual tiling, and are noted
 //	…                                                   // compile and run: the first answer comes at once
 //	err = table.Try(ctx, s, tiling.Look{})              // tries what was noted, and saves it
+//	table.Trust(true)                                   // the next program is written with the best
+//	…                                                   // is the whole faster with it?
+//	table.Accept(ops…)                                  // so is everybody's; else table.Usual(ops…)
 //
-// and the next program is written with the best. XLA's own form is one of the
+// What Try has found is a proposal, which only a table that trusts them takes, until it
+// is accepted: an op that is faster alone need not make a step faster, and meanwhile other
+// processes read the table. XLA's own form is one of the
 // candidates, so that no kernel is used that is slower; and a tiling is kept only after
 // its numbers have been compared with those of that form ([Form.Compare]), so that none is
 // used that is fast and wrong. An [Entry] may also be that of a whole step of a net,
@@ -25,7 +30,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,6 +50,8 @@ type Entry struct {
 	Tried  int          `json:"tried"` // tilings
 	// Wrong says that the usual tiling's numbers are not those of the plain form.
 	Wrong bool `json:"wrong,omitempty"`
+	// Proposed says that nobody has accepted yet what was found.
+	Proposed bool `json:"proposed,omitempty"`
 	// Refused is why the device does not take the kernel; "" if it does.
 	Refused string `json:"refused,omitempty"`
 }
@@ -67,8 +73,11 @@ type Table struct {
 
 	mu      sync.Mutex // protects following
 	known   map[string]Entry
+	mine    map[string]bool // of them, those that Save writes: the others may have changed on disk
 	wanted  map[string]kernels.Op
 	changes int
+	trusts  bool        // proposals
+	read    os.FileInfo // the file that was read; nil if there was none
 }
 
 // Open reads the table of a session's device.
@@ -89,22 +98,34 @@ func Open(s *session.Session) (*Table, error) {
 	// "compared": tables from before tilings' numbers were are left alone.
 	sum := sha256.Sum256([]byte("compared " + w.PlatformVersion + " " + w.Version))
 	t := &Table{Path: filepath.Join(wire.CacheDir(), "tilings", fmt.Sprintf("%s-%x.json", word(kind), sum[:4]))}
-	return t, t.read()
+	return t, t.Refresh()
 }
 
-// read takes what the file has; one that is missing or torn has nothing.
-func (t *Table) read() error {
-	b, err := os.ReadFile(t.Path)
-	if errors.Is(err, os.ErrNotExist) {
+// Refresh takes what other processes have found since the file was last read. A file that
+// is missing or torn has nothing.
+func (t *Table) Refresh() error {
+	st, err := os.Stat(t.Path)
+	if t.Path == "" || errors.Is(err, os.ErrNotExist) {
 		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("tiling: %w", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if json.Unmarshal(b, &t.known) != nil {
-		t.known = nil
+	if err == nil && t.read != nil && os.SameFile(st, t.read) && st.ModTime().Equal(t.read.ModTime()) {
+		return nil
+	}
+	b, err := os.ReadFile(t.Path)
+	if err != nil {
+		return fmt.Errorf("tiling: %w", err)
+	}
+	t.read = st
+	var all map[string]Entry
+	if json.Unmarshal(b, &all) != nil {
+		return nil
+	}
+	for key, e := range all {
+		if was, is := t.known[key]; !t.mine[key] && (!is || was != e) {
+			t.set(key, e)
+		}
 	}
 	return nil
 }
@@ -120,7 +141,9 @@ func (t *Table) Save() error {
 	if b, err := os.ReadFile(t.Path); err != nil || json.Unmarshal(b, &all) != nil || all == nil {
 		all = map[string]Entry{}
 	}
-	maps.Copy(all, t.known)
+	for key := range t.mine {
+		all[key] = t.known[key]
+	}
 	b, err := json.MarshalIndent(all, "", " ")
 	t.mu.Unlock()
 	if err != nil {
@@ -151,14 +174,14 @@ func (t *Table) Choose(op kernels.Op) kernels.Op {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e, is := t.known[op.Key()]
-	if e.Tried < len(op.Tiles()) {
+	if e.Tried < len(op.Tiles()) || e.Proposed {
 		if t.wanted == nil {
 			t.wanted = map[string]kernels.Op{}
 		}
 		t.wanted[op.Key()] = op
 	}
 	switch {
-	case !is:
+	case !is, e.Proposed && !t.trusts && !e.Wrong:
 		return fused.Usual(op)
 	case e.UsePlain():
 		return nil
@@ -184,13 +207,39 @@ func (t *Table) Changes() int {
 func (t *Table) Set(key string, e Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.mine == nil {
+		t.mine = map[string]bool{}
+	}
+	t.mine[key] = true
+	t.set(key, e)
+}
+
+// set is Set of what the file has. The caller holds mu.
+func (t *Table) set(key string, e Entry) {
 	if t.known == nil {
 		t.known = map[string]Entry{}
 	}
 	t.known[key] = e
 	t.changes++
-	if op := t.wanted[key]; op != nil && e.Tried >= len(op.Tiles()) {
+	if op := t.wanted[key]; op != nil && e.Tried >= len(op.Tiles()) && !e.Proposed {
 		delete(t.wanted, key)
+	}
+}
+
+// Trust says whether Choose takes proposals.
+func (t *Table) Trust(proposals bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.trusts = proposals
+	t.changes++
+}
+
+// Accept makes of proposals what Choose takes.
+func (t *Table) Accept(ops ...kernels.Op) {
+	for _, op := range ops {
+		e := t.Known(op.Key())
+		e.Proposed = false
+		t.Set(op.Key(), e)
 	}
 }
 
@@ -200,7 +249,7 @@ func (t *Table) Set(key string, e Entry) {
 func (t *Table) Usual(ops ...kernels.Op) {
 	for _, op := range ops {
 		e := t.Known(op.Key())
-		e.Tile, e.Tried = kernels.Tile{}, len(op.Tiles())
+		e.Tile, e.Tried, e.Proposed = kernels.Tile{}, len(op.Tiles()), false
 		if fused.Usual(op) == nil || e.Wrong {
 			e.Micros, e.Plain = 0, max(e.Plain, 1) // any time says that it is XLA's
 		} else {
@@ -210,7 +259,8 @@ func (t *Table) Usual(ops ...kernels.Op) {
 	}
 }
 
-// Wanted are the ops that Choose has met and does not know, by their keys.
+// Wanted are the ops that Choose has met and that are not tried to the end, or are
+// proposals, by their keys.
 func (t *Table) Wanted() []kernels.Op {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -3,6 +3,7 @@ package tiling
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -159,8 +160,15 @@ func TestMeasure(t *testing.T) {
 	if err := table.Try(context.Background(), s, Look{Found: func(kernels.Op, Entry) { told++ }}); err != nil {
 		t.Fatal(err)
 	}
-	if table.Choose(ops[0]) != nil || told != 2 || len(table.Wanted()) != 0 {
-		t.Errorf("after Try: got a kernel, or %d reports, want XLA's form and 2", told)
+	if table.Choose(ops[0]) == nil || told != 2 {
+		t.Errorf("after Try: got XLA's form, or %d reports, want the usual tiling as long as nobody has accepted, and 2", told)
+	}
+	if table.Trust(true); table.Choose(ops[0]) != nil {
+		t.Error("with trust: got a kernel, want XLA's form")
+	}
+	table.Trust(false)
+	if table.Accept(ops...); table.Choose(ops[0]) != nil || len(table.Wanted()) != 0 {
+		t.Errorf("accepted: got a kernel, or %d ops wanted, want XLA's form and 0", len(table.Wanted()))
 	}
 }
 
@@ -190,19 +198,37 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := &Table{Path: table.Path}
-	if err := again.read(); err != nil || again.Choose(op).(kernels.Linear).Tile != tile || again.Choose(ops[1]) != nil {
+	if err := again.Refresh(); err != nil || again.Choose(op).(kernels.Linear).Tile != tile || again.Choose(ops[1]) != nil {
 		t.Errorf("read again: got %+v and %v, want what was saved", again.known, err)
 	}
 	if err := os.WriteFile(table.Path, []byte(`{"torn`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	torn := &Table{Path: table.Path}
-	if err := torn.read(); err != nil || torn.Choose(ops[1]) == nil {
+	if err := torn.Refresh(); err != nil || torn.Choose(ops[1]) == nil {
 		t.Errorf("torn: got %v and what nobody knows, want nothing known", err)
 	}
 	table.Usual(op, ops[1], wide)
 	if table.Choose(op).(kernels.Linear).Tile != (kernels.Tile{}) || table.Choose(ops[1]) == nil || table.Choose(wide) != nil || len(table.Wanted()) != 0 {
 		t.Errorf("as usual: got %v, %v, %v and %d wanted, want two kernels, XLA's form and 0", table.Choose(op), table.Choose(ops[1]), table.Choose(wide), len(table.Wanted()))
+	}
+	if old, err := os.Stat(table.Path); err != nil || again.Refresh() != nil || again.Choose(ops[1]) != nil {
+		t.Errorf("torn since it was read: got what nobody knows, or %v of %v, want what was known", err, old)
+	}
+	if err := table.Save(); err != nil {
+		t.Fatal(err)
+	}
+	before := again.Changes()
+	if err := again.Refresh(); err != nil || again.Choose(ops[1]) == nil || again.Changes() == before {
+		t.Errorf("found by another meanwhile: got %+v and %v, want what the other has saved", again.known, err)
+	}
+	before = again.Changes()
+	if err := errors.Join(again.Refresh(), again.Save()); err != nil || again.Changes() != before {
+		t.Errorf("nothing new: got %d changes and %v, want none", again.Changes()-before, err)
+	}
+	last := &Table{Path: table.Path}
+	if err := last.Refresh(); err != nil || last.Choose(ops[1]) == nil {
+		t.Errorf("saved by one who had only read it: got %+v and %v, want what it was", last.known, err)
 	}
 	if len((&Table{}).Wanted()) != 0 {
 		t.Error("the zero table wants something")

@@ -29,10 +29,12 @@ type Look struct {
 // that does not compile is no candidate, and one whose numbers are wrong is none: the
 // usual one, and the fastest if that is another, are compared with the plain form, which
 // compiles a program for each; where one is wrong it is the next fastest's turn. When ctx
-// ends, the rest stays wanted.
+// ends, the rest stays wanted. Where the session is lost, what was being tried counts as
+// tried: it may have been the reason.
 func (t *Table) Try(ctx context.Context, s *session.Session, look Look) error {
 	l := looking{ctx, s, look}
 	keep := func(op kernels.Op, e Entry) error {
+		e.Proposed = true
 		t.Set(op.Key(), e)
 		if look.Found != nil {
 			look.Found(op, e)
@@ -54,7 +56,7 @@ func (t *Table) Try(ctx context.Context, s *session.Session, look Look) error {
 		}
 		compared, err := l.try(op, &e, op.Tiles()[:1])
 		if err != nil {
-			return err
+			return errors.Join(err, t.lost(op, e, err))
 		}
 		e.Wrong = compared > 0 && e.Micros == 0
 		if err := keep(op, e); err != nil {
@@ -65,13 +67,23 @@ func (t *Table) Try(ctx context.Context, s *session.Session, look Look) error {
 		e := t.Known(op.Key())
 		tiles := op.Tiles()
 		if _, err := l.try(op, &e, tiles[min(e.Tried, len(tiles)):]); err != nil {
-			return err
+			return errors.Join(err, t.lost(op, e, err))
 		}
 		if err := keep(op, e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lost saves how far an op's search had come when the session was lost.
+func (t *Table) lost(op kernels.Op, e Entry, err error) error {
+	if !errors.Is(err, wire.Lost) {
+		return nil
+	}
+	e.Proposed = true
+	t.Set(op.Key(), e)
+	return t.Save()
 }
 
 // looking is a search for tilings at work.
@@ -116,6 +128,9 @@ func (l looking) try(op kernels.Op, e *Entry, tiles []kernels.Tile) (compared in
 			return compared, err
 		}
 		micros, err := Measure(l.s, op.With(tile), false)
+		if errors.Is(err, wire.Lost) {
+			e.Tried++
+		}
 		if over := l.over(op, tile, err); over != nil {
 			return compared, over
 		}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit"
+	"gaiden/lib/timing/units"
+)
+
+// tuneMain is gaiden tune.
+func tuneMain(args []string, stdout, stderr io.Writer) error {
+	f := newFlags("tune", "[-background]", stderr)
+	background := f.Bool("background", false, "write to the log, and leave alone what has cost the session before: as Train begins it")
+	if err := parseAll(f, args); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if *background {
+		log, err := openLog(filepath.Join(wire.StateDir(), "tune.log"))
+		if err != nil {
+			return err
+		}
+		defer log.Close()
+		stdout = log
+	}
+	t := fit.Tuner{Cautious: *background, Tell: func(line string) {
+		if *background {
+			line = time.Now().Format(time.DateTime) + " " + line
+		}
+		fmt.Fprintln(stdout, line)
+	}}
+	done, err := t.Run(ctx)
+	switch {
+	case *background && errors.As(err, new(*fit.TunerError)):
+		return nil // which does what this one would
+	case *background && err != nil:
+		t.Tell(err.Error()) // the next training begins another
+		return nil
+	case err != nil:
+		return err
+	case done == 0 && !*background:
+		fmt.Fprintln(stdout, "nothing waits: a net's training on a GPU leaves what is to be found out about its kernels")
+	case done > 0:
+		t.Tell(fmt.Sprintf("%s: all that waited", units.Plural(done, "net")))
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package fit
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/models"
+)
+
+// recipe is a net that is there, for another process: what its programs are written from.
+// The arrays are the session's, so what they began with is left out.
+type recipe struct {
+	Name   string
+	Model  string
+	Input  []int
+	Layers []part
+
+	Optimizer part
+	Loss      part `json:",omitzero"`
+	Seed      int64
+	BF16      bool
+	Loop      Loop
+	Unroll    int
+	Kernels   Kernels
+}
+
+// part is a struct of a known type: the fields that are not zero.
+type part struct {
+	Type   string
+	Fields map[string]json.RawMessage `json:",omitempty"`
+}
+
+// layers, optimizers and losses that recipes know, by the names of their types.
+var (
+	layersKnown     = known[models.Layer](models.Activation{}, models.BatchNorm{}, models.Conv2D{}, models.Dense{}, models.Dropout{}, models.Flatten{}, models.LSTM{}, models.MaxPool2D{}, models.MeanPool2D{}, models.Residual{})
+	optimizersKnown = known[Optimizer](Adam{}, AdaDelta{}, SGD{})
+	lossesKnown     = known[Loss](CrossEntropy{}, MSE{}, Visibility{})
+)
+
+func known[T any](all ...T) map[string]reflect.Type {
+	m := map[string]reflect.Type{}
+	for _, v := range all {
+		t := reflect.TypeOf(v)
+		m[t.Name()] = t
+	}
+	return m
+}
+
+// actsKnown are the activations that recipes know.
+var actsKnown = map[string]models.Act{"ReLU": models.ReLU, "Sigmoid": graph.Sigmoid, "Tanh": graph.Tanh}
+
+// recipe writes the net down. Its error says what in it no other process can know: a
+// function, a layer or an optimizer of one's own. Nor are options for XLA written down.
+func (n *Net) recipe() (r recipe, err error) {
+	c := n.config
+	if len(c.Flags) > 0 || c.OneDNN || c.FirstLook || c.Devices > 1 {
+		return r, fmt.Errorf("fit: %s: no recipe for a net with options of its own for XLA, or on several devices", n.name)
+	}
+	r = recipe{Name: n.name, Model: n.model.Name, Input: n.model.Input, Seed: c.Seed, BF16: c.BF16, Loop: c.Loop, Unroll: c.Unroll, Kernels: c.Kernels}
+	if r.Layers, err = write(layersKnown, n.model.Layers...); err != nil {
+		return r, err
+	}
+	p, err := write(optimizersKnown, c.Optimizer)
+	if err != nil {
+		return r, err
+	}
+	r.Optimizer = p[0]
+	if c.Loss != nil {
+		if p, err = write(lossesKnown, c.Loss); err == nil {
+			r.Loss = p[0]
+		}
+	}
+	return r, err
+}
+
+// net is the net that was written down; its config has no session.
+func (r recipe) net() (m models.Net, c Config, err error) {
+	m = models.Net{Name: r.Model, Input: r.Input}
+	c = Config{Seed: r.Seed, BF16: r.BF16, Loop: r.Loop, Unroll: r.Unroll, Kernels: r.Kernels}
+	if m.Layers, err = readAll[models.Layer](layersKnown, r.Layers); err != nil {
+		return m, c, err
+	}
+	if c.Optimizer, err = read[Optimizer](optimizersKnown, r.Optimizer); err != nil {
+		return m, c, err
+	}
+	if r.Loss.Type != "" {
+		c.Loss, err = read[Loss](lossesKnown, r.Loss)
+	}
+	return m, c, err
+}
+
+// write takes structs apart.
+func write[T any](known map[string]reflect.Type, all ...T) ([]part, error) {
+	var parts []part
+	for _, one := range all {
+		v := reflect.ValueOf(one)
+		t := v.Type()
+		if known[t.Name()] != t {
+			return nil, fmt.Errorf("fit: no recipe for a %s", t)
+		}
+		p := part{Type: t.Name(), Fields: map[string]json.RawMessage{}}
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if !f.IsExported() || v.Field(i).IsZero() || f.Type == reflect.TypeFor[models.Init]() {
+				continue
+			}
+			value := v.Field(i).Interface()
+			var err error
+			switch x := value.(type) {
+			case models.Act:
+				value, err = actName(x)
+			case []models.Layer:
+				value, err = write(layersKnown, x...)
+			}
+			if err == nil {
+				p.Fields[f.Name], err = json.Marshal(value)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("fit: no recipe for a %s with its %s: %w", t, f.Name, err)
+			}
+		}
+		parts = append(parts, p)
+	}
+	return parts, nil
+}
+
+func actName(a models.Act) (string, error) {
+	for name, k := range actsKnown {
+		if k.Is(a) {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("a function of its own")
+}
+
+// read puts a struct together again.
+func read[T any](known map[string]reflect.Type, p part) (one T, err error) {
+	t, is := known[p.Type]
+	if !is {
+		return one, fmt.Errorf("fit: recipe with a %q: want one of %v", p.Type, reflect.ValueOf(known).MapKeys())
+	}
+	v := reflect.New(t).Elem()
+	for name, raw := range p.Fields {
+		f := v.FieldByName(name)
+		if !f.IsValid() || !f.CanSet() {
+			return one, fmt.Errorf("fit: recipe of a %s with a field %q: want one that it has", p.Type, name)
+		}
+		switch f.Interface().(type) {
+		case models.Act:
+			var act string
+			if err = json.Unmarshal(raw, &act); err == nil && actsKnown[act] == nil {
+				err = fmt.Errorf("no activation %q", act)
+			}
+			f.Set(reflect.ValueOf(actsKnown[act]))
+		case []models.Layer:
+			var parts []part
+			var l []models.Layer
+			if err = json.Unmarshal(raw, &parts); err == nil {
+				l, err = readAll[models.Layer](layersKnown, parts)
+			}
+			f.Set(reflect.ValueOf(l))
+		default:
+			err = json.Unmarshal(raw, f.Addr().Interface())
+		}
+		if err != nil {
+			return one, fmt.Errorf("fit: recipe of a %s: %s: %w", p.Type, name, err)
+		}
+	}
+	return v.Interface().(T), nil
+}
+
+func readAll[T any](known map[string]reflect.Type, parts []part) (all []T, err error) {
+	for _, p := range parts {
+		one, err := read[T](known, p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}

@@ -1,0 +1,130 @@
+package fit
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/models"
+)
+
+// TestRecipe holds that a net comes back from its recipe, written and read as JSON: all of
+// package models', with every option that programs depend on.
+func TestRecipe(t *testing.T) {
+	configs := []Config{
+		{Optimizer: Adam{LearningRate: 1e-4, Beta1: 0.8}, Seed: -3, BF16: true},
+		{Optimizer: SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4}, Loss: MSE{}, Loop: 1, Unroll: 7},
+		{Optimizer: AdaDelta{Rho: 0.95}, Loss: Visibility{Blind: true}, Kernels: plainOps},
+	}
+	odd := models.Net{Name: "odd", Input: []int{8, 8, 3}, Layers: []models.Layer{
+		models.Conv2D{Name: "c", Channels: 4, Kernel: 3, Stride: 2, Pad: 1, NoBias: true, Lowering: models.Patches, Act: graph.Tanh},
+		models.MaxPool2D{Window: 3, Stride: 2, Pad: 1, Gradient: models.IndexedFill},
+		models.Activation{Act: models.ReLU}, models.Dropout{Rate: 0.3}, models.Flatten{Name: "f"}, models.Dense{Units: 10}}}
+	for i, m := range []models.Net{odd, models.MLP(1000), models.SeedCNN(), models.KerasCNN(), models.LeNet5(), models.SineLSTM(5, 100), models.ResNet50(), models.DeepPose(7), models.Peaks(), models.FCN(10, []int{8, 9}, 3)} {
+		c := configs[i%len(configs)]
+		r, err := New("n", m, c).recipe()
+		if err != nil {
+			t.Fatalf("%s: %v", m.Name, err)
+		}
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read recipe
+		if err := json.Unmarshal(b, &read); err != nil {
+			t.Fatal(err)
+		}
+		got, config, err := read.net()
+		if err != nil {
+			t.Fatalf("%s: %v", m.Name, err)
+		}
+		if !reflect.DeepEqual(config, c) {
+			t.Errorf("%s: got config %+v, want %+v", m.Name, config, c)
+		}
+		if got.Name != m.Name || !reflect.DeepEqual(got.Input, m.Input) {
+			t.Errorf("%s: got %s of %v", m.Name, got.Name, got.Input)
+		}
+		for k, l := range got.Layers {
+			same(t, m.Name, reflect.ValueOf(l), reflect.ValueOf(m.Layers[k]))
+		}
+	}
+}
+
+// same compares layers: functions by what they are, initializers not at all.
+func same(t *testing.T, where string, got, want reflect.Value) {
+	t.Helper()
+	if got.Type() != want.Type() {
+		t.Errorf("%s: got a %s, want a %s", where, got.Type(), want.Type())
+		return
+	}
+	for i := range want.NumField() {
+		f := want.Type().Field(i)
+		if !f.IsExported() || f.Type == reflect.TypeFor[models.Init]() {
+			continue
+		}
+		at := where + "." + f.Name
+		switch w := want.Field(i).Interface().(type) {
+		case models.Act:
+			if g := got.Field(i).Interface().(models.Act); !g.Is(w) {
+				t.Errorf("%s: got another activation", at)
+			}
+		case []models.Layer:
+			g := got.Field(i).Interface().([]models.Layer)
+			if len(g) != len(w) {
+				t.Errorf("%s: got %d layers, want %d", at, len(g), len(w))
+				continue
+			}
+			for k := range w {
+				same(t, at, reflect.ValueOf(g[k]), reflect.ValueOf(w[k]))
+			}
+		default:
+			if g := got.Field(i).Interface(); !reflect.DeepEqual(g, w) {
+				t.Errorf("%s: got %v, want %v", at, g, w)
+			}
+		}
+	}
+}
+
+// TestNoRecipe holds what no other process can know, and recipes that are no nets.
+func TestNoRecipe(t *testing.T) {
+	dense := func(a models.Act) models.Net {
+		return models.Net{Name: "m", Input: []int{2}, Layers: []models.Layer{models.Residual{Name: "r", Main: []models.Layer{models.Dense{Name: "d", Units: 2, Act: a}}}}}
+	}
+	for _, tt := range []struct {
+		net    models.Net
+		config Config
+		want   string
+	}{
+		{dense(func(x *graph.Node) *graph.Node { return graph.Sin(x) }), Config{}, "no recipe for a models.Residual with its Main: fit: no recipe for a models.Dense with its Act: a function"},
+		{models.Func("f", []int{2}, nil), Config{}, "no recipe for a models.function"},
+		{dense(nil), Config{Optimizer: own{}}, "no recipe for a fit.own"},
+		{dense(nil), Config{Flags: map[string]any{"xla_a": 1}}, "options of its own"},
+		{dense(nil), Config{Devices: 2}, "on several devices"},
+	} {
+		if _, err := New("n", tt.net, tt.config).recipe(); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("got %v, want %q", err, tt.want)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"Layers": [{"Type": "Pear"}]}`:                                             `recipe with a "Pear"`,
+		`{"Layers": [{"Type": "Dense", "Fields": {"Pears": 3}}]}`:                    `a field "Pears"`,
+		`{"Layers": [{"Type": "Dense", "Fields": {"turned": true}}]}`:                `a field "turned"`,
+		`{"Layers": [{"Type": "Dense", "Fields": {"Act": "Pear"}}]}`:                 `no activation "Pear"`,
+		`{"Layers": [{"Type": "Dense", "Fields": {"Units": "ten"}}]}`:                `Units: json`,
+		`{"Layers": [{"Type": "Residual", "Fields": {"Skip": [{"Type": "Pear"}]}}]}`: `Skip: fit: recipe with a "Pear"`,
+		`{"Layers": [{"Type": "Flatten"}]}`:                                          `recipe with a ""`,
+		`{"Optimizer": {"Type": "Adam"}, "Layers": [], "Loss": {"Type": "Regret"}}`:  `recipe with a "Regret"`,
+		`{"Optimizer": {"Type": "Adam", "Fields": {"Beta1": "much"}}, "Layers": []}`: `Beta1: json`,
+	} {
+		var r recipe
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := r.net(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+}

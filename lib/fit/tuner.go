@@ -1,0 +1,151 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/fused/tiling"
+	"gaiden/lib/session"
+)
+
+// Tuner makes wishes of runs come true, which end with their cell: it finds out for nets
+// that were trained on a GPU how their steps are fastest, as [Net.Tune] does. The next
+// cell that trains such a net has what was found, and finds its programs compiled. It
+// works in the pauses in which nobody else asks the session for anything, and no job
+// runs, and needs the net and the data set to be there still. What it finds is kept
+// as it goes; where it is ended, the next one goes on.
+//
+// Train begins one, as the process "gaiden tune -background", where something is to be
+// found out.
+type Tuner struct {
+	// Tell, if not nil, is told of each finding in a line.
+	Tell func(line string)
+	// Cautious leaves out wishes in whose cause the session was lost again and again.
+	Cautious bool
+}
+
+// TunerError says that another process tunes.
+type TunerError struct{ PID string }
+
+func (e *TunerError) Error() string {
+	return fmt.Sprintf("fit: process %s tunes already", e.PID)
+}
+
+// Hint says what it means.
+func (e *TunerError) Hint() string {
+	return "it does what waits, too; gaiden session status shows what it is at"
+}
+
+// Run does all that waits for the session at the usual socket, and returns how much that
+// was. Its error is a [*TunerError] where another process does so, or that of a session
+// that is lost or does not run: what is left waits for the next Run. A wish that cannot
+// come true, as its net is there no more, is dropped; Tell is told why.
+func (t Tuner) Run(ctx context.Context) (done int, err error) {
+	if t.Tell == nil {
+		t.Tell = func(string) {}
+	}
+	if err := os.MkdirAll(wishDir(), 0o700); err != nil {
+		return 0, err
+	}
+	lock, err := os.OpenFile(filepath.Join(wishDir(), "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer lock.Close()
+	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		pid := make([]byte, 20)
+		n, _ := lock.Read(pid)
+		return 0, &TunerError{string(pid[:n])}
+	}
+	lock.Truncate(0)
+	fmt.Fprint(lock, os.Getpid())
+	for {
+		w, err := t.next()
+		if err != nil || w == nil {
+			return done, err
+		}
+		path := w.path()
+		switch err := t.fulfil(ctx, w); {
+		case err == nil:
+		case ctx.Err() != nil || errors.Is(err, wire.Unavailable):
+			return done, err
+		case errors.Is(err, wire.Lost):
+			return done, errors.Join(err, w.save())
+		default:
+			t.Tell(fmt.Sprintf("%s: not tuned: %v", w.Net.Name, err))
+		}
+		done++
+		if err := os.Remove(path); err != nil {
+			return done, err
+		}
+	}
+}
+
+// next is the wish that has waited longest, nil if there is none.
+func (t Tuner) next() (*wish, error) {
+	files, err := os.ReadDir(wishDir())
+	if err != nil {
+		return nil, err
+	}
+	age := func(e os.DirEntry) int64 {
+		st, err := e.Info()
+		if err != nil {
+			return 0
+		}
+		return st.ModTime().UnixNano()
+	}
+	slices.SortFunc(files, func(a, b os.DirEntry) int { return int(age(a) - age(b)) })
+	for _, f := range files {
+		path := filepath.Join(wishDir(), f.Name())
+		if !strings.HasSuffix(path, ".json") {
+			continue
+		}
+		w, err := readWish(path)
+		switch {
+		case err != nil || w.path() != path: // another version's
+			os.Remove(path)
+		case w.Socket == wire.SocketPath() && !(t.Cautious && w.Lost >= tolerance):
+			return &w, nil
+		}
+	}
+	return nil, nil
+}
+
+// fulfil tunes the steps of one net. It counts in the wish that the session was lost
+// while nothing was found.
+func (t Tuner) fulfil(ctx context.Context, w *wish) error {
+	s, err := session.Config{Socket: w.Socket, Space: w.Space, Client: "gaiden tune", NoStart: true}.Open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	m, c, err := w.Net.net()
+	if err != nil {
+		return err
+	}
+	c.Session, c.Origin = s, "gaiden tune"
+	n := New(w.Net.Name, m, c)
+	n.visits = true
+	data, err := n.Find(w.Data)
+	if err != nil {
+		return err
+	}
+	if key := n.stepKey(w.Batch); key != w.Step {
+		return fmt.Errorf("the net is not the one that was trained: its step is %s, want %s", key, w.Step)
+	}
+	before := n.tilings().Changes()
+	p := pauses{watched: s}
+	err = n.tune(ctx, data, Train{Batch: w.Batch, InOrder: w.InOrder}, s, tiling.Look{Before: func() error { return p.wait(ctx) }}, t.Tell)
+	if errors.Is(err, wire.Lost) && n.tilings().Changes() == before {
+		w.Lost++
+	}
+	return err
+}

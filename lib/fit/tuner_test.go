@@ -1,0 +1,251 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/fused/tiling"
+	"gaiden/lib/models"
+	"gaiden/lib/session"
+)
+
+// cell is what a cell's process does: it trains a net, and ends.
+func cell() error {
+	n := New("net", small(), Config{Kernels: plainOps})
+	data, err := n.Load("bars", digits(40, n.model.Input, 1))
+	if err == nil {
+		_, err = n.Train(context.Background(), data, tenths)
+	}
+	return err
+}
+
+// tune is the process that a cell leaves behind.
+func tune() error {
+	pause = 50 * time.Millisecond
+	_, err := Tuner{Cautious: true}.Run(context.Background())
+	return err
+}
+
+// TestCellsTune runs cells as processes that end with their training. What the first one
+// leaves to be found out is found out when it has ended, and the second leaves nothing.
+func TestCellsTune(t *testing.T) {
+	socket := apart(t)
+	s := await(t, socket)
+	cache := t.TempDir()
+	run := func() {
+		t.Helper()
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), "FIT_TEST_ROLE=cell", "GAIDEN_SOCKET="+socket, "GAIDEN_SPACE="+s.Space(), "XDG_CACHE_HOME="+cache)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Fatalf("the cell: %v: %s", err, out)
+		}
+	}
+	run()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	n := attach(t, s, "net", small(), Config{Kernels: plainOps})
+	var found tiling.Entry
+	for end := time.Now().Add(30 * time.Second); found.Micros == 0 || len(waiting(t)) > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("got %+v, and %q waiting, want the times of a step", found, waiting(t))
+		}
+		table, err := tiling.Open(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = table.Known(n.stepKey(10))
+	}
+	if found.Plain <= 0 {
+		t.Errorf("got %+v, want the time of XLA's form too", found)
+	}
+	run()
+	if l := waiting(t); len(l) > 0 {
+		t.Errorf("after the second cell: got %q waiting, want nothing", l)
+	}
+}
+
+// waiting are the files of wishes.
+func waiting(t *testing.T) []string {
+	t.Helper()
+	l, err := filepath.Glob(filepath.Join(wishDir(), "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// leave makes a net's run leave a wish, and says how often a tuner was begun.
+func leave(t *testing.T, n *Net, data *Set) (begun int) {
+	t.Helper()
+	defer func(was func() error) { beginTuner = was }(beginTuner)
+	beginTuner = func() error { begun++; return nil }
+	n.config.Session = nil // as a cell's net
+	defer func() { n.config.Session = n.session }()
+	for range 2 {
+		if _, err := n.Train(context.Background(), data, tenths); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return begun
+}
+
+// TestTuner holds what becomes of wishes.
+func TestTuner(t *testing.T) {
+	defer func(was time.Duration) { pause = was }(pause)
+	pause = 20 * time.Millisecond
+	for _, tt := range []struct {
+		name string
+		then func(t *testing.T, s *session.Session, n *Net) // between the run and the tuner
+		done int
+		left int
+		told string // of what was not found
+	}{
+		{"it comes true", func(*testing.T, *session.Session, *Net) {}, 1, 0, ""},
+		{"the net is gone", func(t *testing.T, s *session.Session, n *Net) { remove(t, s, n.name+"/*") }, 1, 0, "has been removed, or changed"},
+		{"a layer is gone", func(t *testing.T, s *session.Session, n *Net) { remove(t, s, n.name+"/output/*") }, 1, 0, "no output/"},
+		{"the set is gone", func(t *testing.T, s *session.Session, n *Net) { remove(t, s, "data/*") }, 1, 0, "no data set"},
+		{"another optimizer", func(t *testing.T, s *session.Session, n *Net) {
+			attach(t, s, n.name, n.model, Config{Optimizer: SGD{Momentum: 0.9}})
+		}, 1, 0, "no adam/"},
+		{"another net", func(t *testing.T, s *session.Session, n *Net) {
+			remove(t, s, n.name+"/*")
+			attach(t, s, n.name, models.MLP(3), Config{})
+		}, 1, 0, "the session has no"},
+		{"a set that is too small", func(t *testing.T, s *session.Session, n *Net) {
+			load(t, n, "bars", digits(5, n.model.Input, 1))
+		}, 1, 0, "batch of 10 from the 5 examples"},
+		{"a file that is torn", func(t *testing.T, s *session.Session, n *Net) {
+			if err := os.WriteFile(waiting(t)[0], []byte(`{"torn`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, 0, 0, ""},
+		{"it has cost the session before", func(t *testing.T, s *session.Session, n *Net) {
+			w, err := readWish(waiting(t)[0])
+			if w.Lost = tolerance; err != nil || w.save() != nil {
+				t.Fatal(err)
+			}
+		}, 0, 1, ""},
+		{"of another session", func(t *testing.T, s *session.Session, n *Net) { t.Setenv("GAIDEN_SOCKET", "/nowhere") }, 0, 1, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := open(t)
+			t.Setenv("GAIDEN_SOCKET", server.socket)
+			t.Setenv("XDG_CACHE_HOME", t.TempDir())
+			n := attach(t, s, fmt.Sprintf("net%p", t), small(), Config{Kernels: plainOps})
+			data := load(t, n, "bars", digits(40, n.model.Input, 1))
+			if begun := leave(t, n, data); begun != 1 || len(waiting(t)) != 1 {
+				t.Fatalf("got %d tuners begun and %q left by two runs, want one of each", begun, waiting(t))
+			}
+			tt.then(t, s, n)
+			before := names(t, s)
+			var told []string
+			done, err := Tuner{Cautious: true, Tell: func(l string) { told = append(told, l) }}.Run(context.Background())
+			if err != nil || done != tt.done || len(waiting(t)) != tt.left {
+				t.Errorf("got %d done, %q left and %v, want %d and %d", done, waiting(t), err, tt.done, tt.left)
+			}
+			if text := strings.Join(told, "\n"); strings.Contains(text, "not tuned") != (tt.told != "") || !strings.Contains(text, tt.told) {
+				t.Errorf("told %q, want %q", text, tt.told)
+			}
+			if after := names(t, s); !slices.Equal(after, before) {
+				t.Errorf("got arrays %q, want those before: %q", after, before)
+			}
+		})
+	}
+}
+
+func remove(t *testing.T, s *session.Session, names string) {
+	t.Helper()
+	if _, err := s.Delete(names); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// names are those of a session's arrays, with the generation of each.
+func names(t *testing.T, s *session.Session) (l []string) {
+	t.Helper()
+	all, err := s.List("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		l = append(l, fmt.Sprint(a.Name, " ", a.Type))
+	}
+	return l
+}
+
+// TestTunerEnds holds that a tuner ends with its context, with the session and where there
+// is another, and that wishes wait.
+func TestTunerEnds(t *testing.T) {
+	socket := apart(t)
+	t.Setenv("GAIDEN_SOCKET", socket)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	s := await(t, socket)
+	n := attach(t, s, "net", small(), Config{Kernels: plainOps})
+	leave(t, n, load(t, n, "bars", digits(40, n.model.Input, 1)))
+	if _, err := s.Snapshot(""); err != nil { // so that the net comes back
+		t.Fatal(err)
+	}
+	run := func(ctx context.Context) error {
+		t.Helper()
+		done, err := Tuner{Tell: func(l string) { t.Log(l) }}.Run(ctx)
+		if l := waiting(t); done != 0 || len(l) != 1 {
+			t.Errorf("got %d done, and %q waiting, want none, and the wish", done, l)
+		}
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if err := run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("its time is over: got %v", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(wishDir(), "lock"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	var other *TunerError
+	if err := run(context.Background()); !errors.As(err, &other) || other.PID != fmt.Sprint(os.Getpid()) {
+		t.Errorf("another tunes: got %v, want a TunerError with process %d", err, os.Getpid())
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+	status, err := s.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lost := 1; lost <= tolerance; lost++ { // while it waits for a pause, so that nothing is found
+		go func() {
+			time.Sleep(time.Second)
+			unix.Kill(status.WorkerPID, unix.SIGKILL)
+		}()
+		if err := run(context.Background()); !errors.Is(err, wire.Lost) {
+			t.Errorf("the session ends: got %v, want that it is lost", err)
+		}
+		if w, err := readWish(waiting(t)[0]); err != nil || w.Lost != lost {
+			t.Errorf("got %d losses noted and %v, want %d", w.Lost, err, lost)
+		}
+		s = await(t, socket)
+		if status, err = s.Status(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n = attach(t, s, "net", small(), Config{Kernels: plainOps})
+	wished.Delete(n.name + " " + n.stepKey(10)) // by another process, that is
+	if begun := leave(t, n, load(t, n, "bars", digits(40, n.model.Input, 1))); begun != 0 {
+		t.Error("a run begins a tuner for a wish that cost the session three times")
+	}
+}

@@ -1,0 +1,121 @@
+package fit
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/fused/tiling"
+	"gaiden/lib/session"
+)
+
+// wish is what a run leaves to be tried by a process that outlives its own: a file in
+// the cache, until it has come true.
+type wish struct {
+	Socket, Space string // of the session
+	Net           recipe
+	Data          string // the set's name
+	Batch         int
+	InOrder       bool
+	Step          string // its key in the table of tilings
+	Lost          int    // how often the session was lost while nothing was found
+}
+
+// tolerance is how often the session may be lost in a wish's cause before it is left
+// alone: something in it may be the reason.
+const tolerance = 3
+
+// wishDir is where wishes are.
+func wishDir() string { return filepath.Join(wire.CacheDir(), "tilings", "wishes") }
+
+// path is the wish's file: the same wish has the same.
+func (w wish) path() string {
+	sum := sha256.Sum256([]byte(w.Socket + "\n" + w.Space + "\n" + w.Net.Name + "\n" + w.Step))
+	return filepath.Join(wishDir(), fmt.Sprintf("%x.json", sum[:8]))
+}
+
+// save writes the file: whole, or not at all.
+func (w wish) save() error {
+	b, err := json.MarshalIndent(w, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(wishDir(), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(wishDir(), "new*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), w.path())
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+func readWish(path string) (w wish, err error) {
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, &w)
+	}
+	return w, err
+}
+
+// wished is what this process has wished, by net and step.
+var wished sync.Map
+
+// tuneLater wishes that somebody tune the net's steps in the background, in a notebook,
+// where something is not known of them. Nets with batch norm are left alone: to compile
+// another program for one can take tens of seconds, in which the net's next run would
+// wait. It is no error if nobody does.
+func (n *Net) tuneLater(data *Set, t Train) {
+	if !n.cuda() || n.config.Kernels != AutoKernels && n.config.Kernels != plainOps || n.config.Session != nil || n.model.HasBatchNorm() || !n.fusible(data, 1) {
+		return
+	}
+	key, table := n.stepKey(t.Batch), n.tilings()
+	if table.Known(key) != (tiling.Entry{}) && len(table.Wanted()) == 0 {
+		return
+	}
+	if _, begun := wished.LoadOrStore(n.name+" "+key, true); begun {
+		return
+	}
+	r, err := n.recipe()
+	if err != nil {
+		return // it is only to be had by Tune
+	}
+	w := wish{Socket: wire.SocketPath(), Space: n.session.Space(), Net: r, Data: data.Name, Batch: t.Batch, InOrder: t.InOrder, Step: key}
+	if old, err := readWish(w.path()); err == nil {
+		if w.Lost = old.Lost; w.Lost >= tolerance {
+			return
+		}
+	}
+	if w.save() == nil {
+		beginTuner()
+	}
+}
+
+// beginTuner starts a process that makes wishes come true and outlives this one. It ends
+// at once where another is at work.
+var beginTuner = func() error {
+	bin, err := session.Binary()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(bin, "tune", "-background")
+	session.Detach(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go cmd.Wait()
+	return nil
+}
