@@ -2,13 +2,15 @@
 snippet, which must run from top to bottom, and where a line that prints has a
 comment, print that; shell lines must be bash, and the scripts and the words of
 gaiden in them must be there, as the magics that are named; links inside the
-repository must lead to files that are in it, and #parts to headings.
+repository must lead to files that are in it, and #parts to headings. Pages of
+recorded figures name each file beside them.
 Prints "passed failed skipped"."""
 import argparse, json, re, subprocess, sys
 from pathlib import Path
 
 root = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+EVIDENCE = [root / "lib/fused/results/README.md", root / "kernels/gaiden/results/README.md"]
 good = bad = 0
 
 
@@ -29,7 +31,7 @@ def headings(text):
 
 def texts():
     """All that is read: pages, and the text cells of notebooks."""
-    for path in sorted([root / "README.md", *root.glob("docker/*.md"), *root.glob("notebooks/pages/*.md")]):
+    for path in sorted([root / "README.md", *root.glob("docker/*.md"), *root.glob("notebooks/pages/*.md"), *EVIDENCE]):
         yield path, path.read_text(encoding="utf-8")
     for path in sorted(root.glob("notebooks/*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
@@ -53,6 +55,17 @@ def mentioned(path, text):
     for name in re.findall(r"`((?:scripts|notebooks|lib|kernels|docker)/[\w./-]+)", text):
         name = name.rstrip("./")
         if not (root / name).exists() and not list(root.glob(name + "*")):
+            yield f"{name} is named, and not there"
+
+
+def recorded(path, text):
+    """A page of recorded figures names each file beside it, once."""
+    named = re.findall(r"`([\w.-]+\.(?:json|txt))`", text)
+    for file in sorted({f.name for f in path.parent.iterdir()} - {path.name}):
+        if named.count(file) != 1:
+            yield f"{file} is named {named.count(file)} times: want 1"
+    for name in named:
+        if not (path.parent / name).exists() and not (root / "scripts/tests/results" / name).exists():
             yield f"{name} is named, and not there"
 
 
@@ -96,6 +109,8 @@ def main():
     for path, text in texts():
         name = str(path.relative_to(root))
         case(f"{name}: links", [*links(path, text), *mentioned(path, text), *magics(text, known)])
+        if path in EVIDENCE:
+            case(f"{name}: recorded files", list(recorded(path, text)))
         if path.suffix != ".md":
             continue
         snippets = FENCE.findall(text)
