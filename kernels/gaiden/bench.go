@@ -26,7 +26,8 @@ type bench struct {
 	peerNames string        // which of them, for train and accuracy
 	devices   string        // numbers of devices, for train: "1,2,4"
 	variants  string        // ways of training that are measured too, for train
-	tune      time.Duration // at most, for each net, for train
+	tune      time.Duration // at most, for each net, for train and tune
+	cell      string        // the net to train as a cell, for tune
 	limit     time.Duration // for a peer to print its next line, for train
 	seeds     int           // that each net is trained from, for accuracy
 	budget    time.Duration
@@ -47,6 +48,7 @@ var benches = map[string]struct {
 	"growth":   {benchGrowth, "cost as work grows: by batch 1 … 4096, by examples 1,000 … 60,000"},
 	"accuracy": {benchAccuracy, "test accuracy of the sources' nets on Fashion-MNIST; -peers torch"},
 	"session":  {benchSession, "first calls by where a program is, snapshots, fairness, recovery"},
+	"tune":     {benchTune, "what later cells gain from kernels that are tried in the background, on a GPU"},
 	"phases":   {benchPhases, "where a step of the sources' nets goes, by phase, layer and op; peaks, a sweep, a product beside PyTorch and JAX"},
 	"cells":    {benchCells, "ms from execute_request to idle: Gaiden, GoNB, IPython with JAX; the kernel is the installed one"},
 	"upload":   {benchUpload, "GB/s into the session, beside a memory copy"},
@@ -61,7 +63,8 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&b.peerNames, "peers", "", "peers of the benchmarks train and accuracy: jax,torch")
 	f.StringVar(&b.devices, "devices", "", "train: compare these numbers of devices, such as 1,2,4")
 	f.StringVar(&b.variants, "variants", "", "train: measure these ways too, of: "+variantNames())
-	f.DurationVar(&b.tune, "tune", 15*time.Second, "train: time to choose kernels for each net on a GPU")
+	f.DurationVar(&b.tune, "tune", 15*time.Second, "train and tune: time to choose kernels for each net on a GPU")
+	f.StringVar(&b.cell, "cell", "", "tune: be the cell that trains this net")
 	f.DurationVar(&b.limit, "limit", 10*time.Minute, "train: time for a peer to prepare a way of training, or to measure it once")
 	f.IntVar(&b.seeds, "seeds", 3, "accuracy: train each net from so many seeds")
 	f.DurationVar(&b.budget, "budget", time.Second, "time for each case")

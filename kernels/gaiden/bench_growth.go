@@ -7,6 +7,7 @@ import (
 
 	"gaiden/lib/fit"
 	"gaiden/lib/session"
+	"gaiden/lib/timing/stats"
 )
 
 // benchGrowth is what training costs as work grows: time a sample over the size
@@ -18,7 +19,7 @@ func benchGrowth(b *bench) error {
 	}
 	defer s.Close()
 	cpu := s.Welcome().Platform == "cpu"
-	for _, name := range []string{"seedcnn-b8", "mlp-b100"} {
+	for _, name := range []string{"seedcnn-b8", "mlp-b100", "lenet5-b100", "kerascnn-b128"} {
 		c := caseOf(name)
 		if !b.wants(name) {
 			continue
@@ -39,16 +40,19 @@ func benchGrowth(b *bench) error {
 			}
 			b.addSamples(fmt.Sprintf("%s, batch %d", c.model.Name, batch), "gaiden epoch", "µs a sample", times)
 		}
+		last := 0.0 // s an epoch of an example
 		for _, n := range []int{1000, 2000, 5000, 10000, 20000, 60000} {
 			g := c
 			g.n = n
-			if cpu && n > 10000 {
+			if last*float64(n) > growthLimit {
+				fmt.Fprintf(b.progress, "bench growth: %s: %d examples would take %.0f s an epoch: left out\n", name, n, last*float64(n))
 				continue
 			}
 			times, err := g.growth(s)
 			if err != nil {
 				return fmt.Errorf("bench growth: %s, %d examples: %w", name, n, err)
 			}
+			last = stats.Median(times) / float64(n)
 			for i := range times {
 				times[i] *= 1e3
 			}
@@ -57,6 +61,9 @@ func benchGrowth(b *bench) error {
 	}
 	return nil
 }
+
+// growthLimit is how long an epoch may take, in seconds, to be measured.
+const growthLimit = 10
 
 // growth trains the case: seconds an epoch.
 func (c trainCase) growth(s *session.Session) ([]float64, error) {
