@@ -24,11 +24,11 @@ import (
 // as it goes; where it is ended, the next one goes on.
 //
 // Train begins one, as the process "gaiden tune -background", where something is to be
-// found out.
+// found out, if GAIDEN_TUNE is not "off".
 type Tuner struct {
 	// Tell, if not nil, is told of each finding in a line.
 	Tell func(line string)
-	// Cautious leaves out wishes in whose cause the session was lost again and again.
+	// Cautious leaves out wishes in whose cause the session crashed again and again.
 	Cautious bool
 }
 
@@ -119,8 +119,8 @@ func (t Tuner) next() (*wish, error) {
 	return nil, nil
 }
 
-// fulfil tunes the steps of one net. It counts in the wish that the session was lost
-// while nothing was found.
+// fulfil tunes the steps of one net. It counts in the wish that the session crashed
+// while nothing was found: another worker answers then. One that was stopped does not.
 func (t Tuner) fulfil(ctx context.Context, w *wish) error {
 	s, err := session.Config{Socket: w.Socket, Space: w.Space, Client: "gaiden tune", NoStart: true}.Open()
 	if err != nil {
@@ -143,9 +143,12 @@ func (t Tuner) fulfil(ctx context.Context, w *wish) error {
 	}
 	before := n.tilings().Changes()
 	p := pauses{watched: s}
-	err = n.tune(ctx, data, Train{Batch: w.Batch, InOrder: w.InOrder}, s, tiling.Look{Before: func() error { return p.wait(ctx) }}, t.Tell)
+	err = n.tune(ctx, data, Train{Epochs: w.Epochs, Batch: w.Batch, InOrder: w.InOrder}, s, tiling.Look{Before: func() error { return p.wait(ctx) }}, t.Tell)
 	if errors.Is(err, wire.Lost) && n.tilings().Changes() == before {
-		w.Lost++
+		if next, failed := (session.Config{Socket: w.Socket, Client: "gaiden tune", NoStart: true}).Open(); failed == nil {
+			next.Close()
+			w.Lost++
+		}
 	}
 	return err
 }

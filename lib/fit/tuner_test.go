@@ -89,6 +89,7 @@ func leave(t *testing.T, n *Net, data *Set) (begun int) {
 	t.Helper()
 	defer func(was func() error) { beginTuner = was }(beginTuner)
 	beginTuner = func() error { begun++; return nil }
+	wished.Clear()
 	n.config.Session = nil // as a cell's net
 	defer func() { n.config.Session = n.session }()
 	for range 2 {
@@ -243,8 +244,26 @@ func TestTunerEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	go func() {
+		time.Sleep(time.Second)
+		s.Ask(wire.AskBody{Verb: wire.Stop})
+	}()
+	if err := run(context.Background()); !errors.Is(err, wire.Lost) {
+		t.Errorf("the session is stopped: got %v, want that it is lost", err)
+	}
+	if w, err := readWish(waiting(t)[0]); err != nil || w.Lost != tolerance {
+		t.Errorf("stopped: got %d losses noted and %v, want no more", w.Lost, err)
+	}
+	if err := run(context.Background()); !errors.Is(err, wire.Unavailable) {
+		t.Errorf("no session: got %v, want that none answers", err)
+	}
+	s = open(t)
+	t.Setenv("GAIDEN_SOCKET", server.socket)
+	w, err := readWish(waiting(t)[0])
+	if w.Socket, w.Space = server.socket, s.Space(); err != nil || w.save() != nil {
+		t.Fatal(err)
+	}
 	n = attach(t, s, "net", small(), Config{Kernels: plainOps})
-	wished.Delete(n.name + " " + n.stepKey(10)) // by another process, that is
 	if begun := leave(t, n, load(t, n, "bars", digits(40, n.model.Input, 1))); begun != 0 {
 		t.Error("a run begins a tuner for a wish that cost the session three times")
 	}

@@ -21,14 +21,14 @@ type wish struct {
 	Socket, Space string // of the session
 	Net           recipe
 	Data          string // the set's name
-	Batch         int
+	Epochs, Batch int
 	InOrder       bool
 	Step          string // its key in the table of tilings
-	Lost          int    // how often the session was lost while nothing was found
+	Lost          int    // how often the session crashed while nothing was found
 }
 
-// tolerance is how often the session may be lost in a wish's cause before it is left
-// alone: something in it may be the reason.
+// tolerance is how often the session may crash in a wish's cause before it is left alone:
+// something in it may be the reason.
 const tolerance = 3
 
 // wishDir is where wishes are.
@@ -79,7 +79,7 @@ var wished sync.Map
 // another program for one can take tens of seconds, in which the net's next run would
 // wait. It is no error if nobody does.
 func (n *Net) tuneLater(data *Set, t Train) {
-	if !n.cuda() || n.config.Kernels != AutoKernels && n.config.Kernels != plainOps || n.config.Session != nil || n.model.HasBatchNorm() || !n.fusible(data, 1) {
+	if os.Getenv("GAIDEN_TUNE") == "off" || !n.cuda() || n.config.Kernels != AutoKernels && n.config.Kernels != plainOps || n.config.Session != nil || n.model.HasBatchNorm() || !n.fusible(data, 1) {
 		return
 	}
 	key, table := n.stepKey(t.Batch), n.tilings()
@@ -93,7 +93,7 @@ func (n *Net) tuneLater(data *Set, t Train) {
 	if err != nil {
 		return // it is only to be had by Tune
 	}
-	w := wish{Socket: wire.SocketPath(), Space: n.session.Space(), Net: r, Data: data.Name, Batch: t.Batch, InOrder: t.InOrder, Step: key}
+	w := wish{Socket: wire.SocketPath(), Space: n.session.Space(), Net: r, Data: data.Name, Epochs: t.Epochs, Batch: t.Batch, InOrder: t.InOrder, Step: key}
 	if old, err := readWish(w.path()); err == nil {
 		if w.Lost = old.Lost; w.Lost >= tolerance {
 			return
