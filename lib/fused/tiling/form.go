@@ -151,6 +151,10 @@ func FormOf(op kernels.Op) (Form, error) {
 		return ConvUpdate(op, kernels.SGD{}), nil
 	case kernels.Norm:
 		return norm(op), nil
+	case kernels.LSTM:
+		return lstm(op), nil
+	case kernels.LSTMBack:
+		return lstmBack(op), nil
 	case convolution.Conv:
 		return images(conv(kernels.Conv{Geometry: op.Geometry, X: Compute(op), Act: op.Act})), nil
 	case convolution.Back:
@@ -178,6 +182,10 @@ func Compute(op kernels.Op) dtypes.DType {
 		return or32(op.Compute)
 	case kernels.Norm:
 		return or32(op.Y)
+	case kernels.LSTM:
+		return or32(op.Compute)
+	case kernels.LSTMBack:
+		return or32(op.Compute)
 	case convolution.Conv:
 		return half(op.Brain)
 	case convolution.Back:

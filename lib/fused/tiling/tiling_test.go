@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/device"
@@ -109,6 +110,10 @@ var ops = []kernels.Op{
 	kernels.ConvGradient{Geometry: kernels.Geometry{Batch: 2, Height: 8, Width: 8, In: 1, Out: 3, Size: 3, Pad: 1, Pool: true}},
 	convolution.Conv{Geometry: kernels.Geometry{Batch: 66, Height: 8, Width: 8, In: 6, Out: 8, Size: 3, Pool: true}, Act: kernels.ReLU, Brain: true},
 	convolution.Back{Geometry: kernels.Geometry{Batch: 66, Height: 8, Width: 8, In: 6, Out: 8, Size: 3}, Act: kernels.ReLU},
+	kernels.LSTM{Length: 3, Batch: 2, Units: 5},
+	kernels.LSTM{Length: 3, Batch: 2, Units: 5, Compute: dtypes.BFloat16},
+	kernels.LSTMBack{LSTM: kernels.LSTM{Length: 3, Batch: 2, Units: 5}},
+	kernels.LSTMBack{LSTM: kernels.LSTM{Length: 3, Batch: 2, Units: 5, Compute: dtypes.BFloat16}},
 }
 
 // TestPrograms writes the programs that time the ops, with and without kernels.

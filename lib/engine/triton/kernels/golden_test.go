@@ -45,6 +45,9 @@ var goldens = map[string]triton.Kernel{
 	"group_seedcnn_adam":                Group{Rule: Adam{}, Members: []Member{PartsUpdate{Parts: 4, Weights: seedConv.weights()}, LinearUpdate{Batch: 8, In: 1960, Out: 100}, LinearUpdate{Batch: 8, In: 100, Out: 10}, Tally{Batch: 8, Rows: 129}}}.Kernel(),
 	"lstm_50x20x5":                      LSTM{Length: 50, Batch: 20, Units: 5}.Kernel(),
 	"lstm_100x64x128":                   LSTM{Length: 100, Batch: 64, Units: 128}.Kernel(),
+	"lstm_50x128x64_bf16":               LSTM{Length: 50, Batch: 128, Units: 64, Compute: dtypes.BFloat16}.Kernel(),
+	"lstm_back_50x128x64_bf16":          LSTMBack{LSTM{Length: 50, Batch: 128, Units: 64, Compute: dtypes.BFloat16}}.Kernel(),
+	"lstm_50x128x64_w8_apart":           LSTM{Length: 50, Batch: 128, Units: 64, Tile: Tile{N: 16, Warps: 8, Apart: 1}}.Kernel(),
 	"lstm_back_7x20x100":                LSTMBack{LSTM{Length: 7, Batch: 20, Units: 100}}.Kernel(),
 	"lstm_back_50x20x64":                LSTMBack{LSTM{Length: 50, Batch: 20, Units: 64}}.Kernel(),
 	"sequence_100x20x5":                 Sequence{Examples: 2000, Batch: 20, Length: 100, In: 1, Wide: 5, Units: 5, Out: 1}.Kernel(),
@@ -73,7 +76,8 @@ func TestTiles(t *testing.T) {
 	for _, op := range []Op{
 		Linear{Batch: 100, In: 1000, Out: 1000}, Linear{Batch: 1, In: 1, Out: 1}, Linear{Batch: 4096, In: 100, Out: 84},
 		LinearInput{Batch: 100, In: 784, Out: 10}, LinearUpdate{Batch: 8, In: 1960, Out: 100, Rule: Adam{}},
-		Head{Batch: 100, In: 1000, Classes: 10}, Conv{Geometry: seedConv}, ConvInput{Geometry: seedConv}, ConvGradient{Geometry: seedConv},
+		Head{Batch: 100, In: 1000, Classes: 10},
+		LSTM{Length: 50, Batch: 20, Units: 5}, LSTM{Length: 100, Batch: 64, Units: 128}, LSTMBack{LSTM{Length: 50, Batch: 128, Units: 64}}, LSTMBack{LSTM{Length: 1, Batch: 1, Units: 1}}, Conv{Geometry: seedConv}, ConvInput{Geometry: seedConv}, ConvGradient{Geometry: seedConv},
 	} {
 		seen := map[string]bool{}
 		for _, tile := range op.Tiles() {
