@@ -155,6 +155,10 @@ func FormOf(op kernels.Op) (Form, error) {
 		return lstm(op), nil
 	case kernels.LSTMBack:
 		return lstmBack(op), nil
+	case kernels.Sequence:
+		return whole(op, op.Inputs(), op.Kernel().FLOPs), nil
+	case kernels.Stack:
+		return whole(op, op.Inputs(), op.Kernel().FLOPs), nil
 	case convolution.Conv:
 		return images(conv(kernels.Conv{Geometry: op.Geometry, X: Compute(op), Act: op.Act})), nil
 	case convolution.Back:

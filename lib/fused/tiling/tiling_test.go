@@ -114,6 +114,9 @@ var ops = []kernels.Op{
 	kernels.LSTM{Length: 3, Batch: 2, Units: 5, Compute: dtypes.BFloat16},
 	kernels.LSTMBack{LSTM: kernels.LSTM{Length: 3, Batch: 2, Units: 5}},
 	kernels.LSTMBack{LSTM: kernels.LSTM{Length: 3, Batch: 2, Units: 5, Compute: dtypes.BFloat16}},
+	kernels.Sequence{Examples: 7, Batch: 3, Length: 4, In: 2, Wide: 3, Units: 4, Out: 1},
+	kernels.Stack{Examples: 7, Batch: 3, In: 2, Units: []int{20, 5, 1}, Acts: []kernels.Act{kernels.ReLU, kernels.Tanh, kernels.Identity}},
+	kernels.Stack{Examples: 70, Batch: 70, In: 2, Units: []int{5, 1}, Acts: []kernels.Act{kernels.Sigmoid, kernels.Identity}},
 }
 
 // TestPrograms writes the programs that time the ops, with and without kernels.

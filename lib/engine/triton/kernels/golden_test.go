@@ -52,6 +52,8 @@ var goldens = map[string]triton.Kernel{
 	"lstm_back_50x20x64":                LSTMBack{LSTM{Length: 50, Batch: 20, Units: 64}}.Kernel(),
 	"sequence_100x20x5":                 Sequence{Examples: 2000, Batch: 20, Length: 100, In: 1, Wide: 5, Units: 5, Out: 1}.Kernel(),
 	"sequence_50x33x8":                  Sequence{Examples: 2000, Batch: 33, Length: 50, In: 2, Wide: 8, Units: 8, Out: 2}.Kernel(),
+	"sequence_100x20x5_tile":            Sequence{Examples: 2000, Batch: 20, Length: 100, In: 1, Wide: 5, Units: 5, Out: 1, Tile: Tile{N: 16, K: 3}}.Kernel(),
+	"stack_peaks_tile":                  Stack{Examples: 40000, Batch: 40000, In: 2, Units: []int{20, 5, 1}, Acts: []Act{ReLU, ReLU, Identity}, Tile: Tile{N: 64, K: 2, Warps: 2}}.Kernel(),
 	"stack_peaks":                       Stack{Examples: 40000, Batch: 40000, In: 2, Units: []int{20, 5, 1}, Acts: []Act{ReLU, ReLU, Identity}}.Kernel(),
 	"stack_peaks_b100":                  Stack{Examples: 40000, Batch: 100, In: 2, Units: []int{20, 5, 1}, Acts: []Act{ReLU, ReLU, Identity}}.Kernel(),
 	"stack_16x32x32x16":                 Stack{Examples: 40000, Batch: 30000, In: 16, Units: []int{32, 32, 16}, Acts: []Act{Tanh, Sigmoid, Identity}}.Kernel(),
@@ -77,7 +79,9 @@ func TestTiles(t *testing.T) {
 		Linear{Batch: 100, In: 1000, Out: 1000}, Linear{Batch: 1, In: 1, Out: 1}, Linear{Batch: 4096, In: 100, Out: 84},
 		LinearInput{Batch: 100, In: 784, Out: 10}, LinearUpdate{Batch: 8, In: 1960, Out: 100, Rule: Adam{}},
 		Head{Batch: 100, In: 1000, Classes: 10},
-		LSTM{Length: 50, Batch: 20, Units: 5}, LSTM{Length: 100, Batch: 64, Units: 128}, LSTMBack{LSTM{Length: 50, Batch: 128, Units: 64}}, LSTMBack{LSTM{Length: 1, Batch: 1, Units: 1}}, Conv{Geometry: seedConv}, ConvInput{Geometry: seedConv}, ConvGradient{Geometry: seedConv},
+		LSTM{Length: 50, Batch: 20, Units: 5}, LSTM{Length: 100, Batch: 64, Units: 128}, LSTMBack{LSTM{Length: 50, Batch: 128, Units: 64}}, LSTMBack{LSTM{Length: 1, Batch: 1, Units: 1}},
+		Sequence{Examples: 2000, Batch: 20, Length: 100, In: 1, Wide: 5, Units: 5, Out: 1}, Sequence{Examples: 1, Batch: 1, Length: 1, In: 1, Wide: 1, Units: 1, Out: 1},
+		Stack{Examples: 40000, Batch: 40000, In: 2, Units: []int{20, 5, 1}, Acts: []Act{ReLU, ReLU, Identity}}, Stack{Examples: 1, Batch: 1, In: 1, Units: []int{1}, Acts: []Act{Identity}}, Conv{Geometry: seedConv}, ConvInput{Geometry: seedConv}, ConvGradient{Geometry: seedConv},
 	} {
 		seen := map[string]bool{}
 		for _, tile := range op.Tiles() {
