@@ -151,6 +151,10 @@ func FormOf(op kernels.Op) (Form, error) {
 		return ConvUpdate(op, kernels.SGD{}), nil
 	case kernels.Norm:
 		return norm(op), nil
+	case kernels.Gather:
+		return take(op), nil
+	case kernels.Softmax:
+		return softmax(op), nil
 	case kernels.LSTM:
 		return lstm(op), nil
 	case kernels.LSTMBack:
@@ -186,6 +190,10 @@ func Compute(op kernels.Op) dtypes.DType {
 		return or32(op.Compute)
 	case kernels.Norm:
 		return or32(op.Y)
+	case kernels.Gather:
+		return or32(op.Y)
+	case kernels.Softmax:
+		return or32(op.G)
 	case kernels.LSTM:
 		return or32(op.Compute)
 	case kernels.LSTMBack:

@@ -41,6 +41,7 @@ var goldens = map[string]triton.Kernel{
 	"parts_update_seedcnn":              PartsUpdate{Parts: 4, Weights: seedConv.weights(), Rule: Adam{}}.Kernel(),
 	"gather_mnist_b8":                   Gather{Examples: 60000, Size: 784, Batch: 8, X: dtypes.Uint8}.Kernel(),
 	"gather_mnist_b100_steps":           Gather{Examples: 60000, Size: 784, Batch: 100, Steps: 4, X: dtypes.Uint8}.Kernel(),
+	"gather_mnist_b8_tile":              Gather{Examples: 60000, Size: 784, Batch: 8, X: dtypes.Uint8, Tile: Tile{N: 256, Warps: 2}}.Kernel(),
 	"group_mlp_adam":                    Group{Rule: Adam{}, Members: []Member{LinearUpdate{Batch: 100, In: 784, Out: 1000}, LinearUpdate{Batch: 100, In: 1000, Out: 1000}, LinearUpdate{Batch: 100, In: 1000, Out: 10}, Tally{Batch: 100}}}.Kernel(),
 	"group_seedcnn_adam":                Group{Rule: Adam{}, Members: []Member{PartsUpdate{Parts: 4, Weights: seedConv.weights()}, LinearUpdate{Batch: 8, In: 1960, Out: 100}, LinearUpdate{Batch: 8, In: 100, Out: 10}, Tally{Batch: 8, Rows: 129}}}.Kernel(),
 	"lstm_50x20x5":                      LSTM{Length: 50, Batch: 20, Units: 5}.Kernel(),
@@ -81,7 +82,9 @@ func TestTiles(t *testing.T) {
 		Head{Batch: 100, In: 1000, Classes: 10},
 		LSTM{Length: 50, Batch: 20, Units: 5}, LSTM{Length: 100, Batch: 64, Units: 128}, LSTMBack{LSTM{Length: 50, Batch: 128, Units: 64}}, LSTMBack{LSTM{Length: 1, Batch: 1, Units: 1}},
 		Sequence{Examples: 2000, Batch: 20, Length: 100, In: 1, Wide: 5, Units: 5, Out: 1}, Sequence{Examples: 1, Batch: 1, Length: 1, In: 1, Wide: 1, Units: 1, Out: 1},
-		Stack{Examples: 40000, Batch: 40000, In: 2, Units: []int{20, 5, 1}, Acts: []Act{ReLU, ReLU, Identity}}, Stack{Examples: 1, Batch: 1, In: 1, Units: []int{1}, Acts: []Act{Identity}}, Conv{Geometry: seedConv}, ConvInput{Geometry: seedConv}, ConvGradient{Geometry: seedConv},
+		Stack{Examples: 40000, Batch: 40000, In: 2, Units: []int{20, 5, 1}, Acts: []Act{ReLU, ReLU, Identity}}, Stack{Examples: 1, Batch: 1, In: 1, Units: []int{1}, Acts: []Act{Identity}},
+		Gather{Examples: 60000, Size: 784, Batch: 8, X: dtypes.Uint8}, Gather{Examples: 2, Size: 1, Batch: 2, Steps: 4}, Gather{Examples: 50000, Size: 3072, Batch: 100, X: dtypes.Uint8},
+		Softmax{Batch: 100, Classes: 10}, Softmax{Batch: 1, Classes: 2}, Softmax{Batch: 4096, Classes: 1000}, Softmax{Batch: 7, Classes: 16384}, Conv{Geometry: seedConv}, ConvInput{Geometry: seedConv}, ConvGradient{Geometry: seedConv},
 	} {
 		seen := map[string]bool{}
 		for _, tile := range op.Tiles() {
