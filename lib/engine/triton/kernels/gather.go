@@ -29,7 +29,7 @@ type Gather struct {
 // tile is the one that Kernel uses: eight numbers for each thread.
 func (g Gather) tile() Tile {
 	t := g.Tile.or(Tile{N: 1024})
-	t.M, t.N, t.Stages = 1, min(triton.Cover(t.N, 128), triton.Cover(g.Size, 128)), 1
+	t.M, t.N, t.K, t.Stages = 1, min(triton.Cover(t.N, 128), triton.Cover(g.Size, 128)), 1, 1
 	if t.Warps == 0 {
 		t.Warps = max(1, t.N/256)
 	}

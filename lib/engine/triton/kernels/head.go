@@ -74,7 +74,7 @@ type Softmax struct {
 func (s Softmax) tile() Tile {
 	wide := triton.Cover(s.Classes, 1)
 	t := s.Tile.or(Tile{M: max(1, 4096/wide), Warps: 4})
-	t.M, t.N, t.Stages = min(triton.Cover(t.M, 1), triton.Cover(s.Batch, 1)), wide, 2
+	t.M, t.N, t.K, t.Stages = min(triton.Cover(t.M, 1), triton.Cover(s.Batch, 1)), wide, 1, 2
 	return t
 }
 
@@ -87,7 +87,7 @@ func (s Softmax) Tiles() []Tile {
 	tiles, most := []Tile{{}}, s.tile().M
 	for rows := most; rows >= max(1, most/8); rows /= 2 {
 		for _, warps := range []int{1, 2, 4, 8} {
-			if each := rows * s.tile().N / (32 * warps); each >= 1 && each <= 64 {
+			if each := rows * s.tile().N / (32 * warps); each >= 2 && each <= 32 { // numbers of a thread
 				tiles = append(tiles, Tile{M: rows, Warps: warps})
 			}
 		}

@@ -63,10 +63,10 @@ func (l Stack) tile() Tile {
 // Key tells stacks apart.
 func (l Stack) Key() string { return key("stack", l.Examples, l.Batch, l.In, l.Units, l.Acts) }
 
-// Tiles are those worth trying.
+// Tiles are those worth trying. A warp has no registers for 64 rows.
 func (l Stack) Tiles() []Tile {
 	turns := l.tile().K
-	return distinct([]Tile{{}, {N: 16}, {N: 32}, {N: 64}, {N: 64, Warps: 2}, {N: 128, Warps: 4}, {K: 2 * turns}, {K: 4 * turns}, {K: max(1, turns/2)}},
+	return distinct([]Tile{{}, {N: 16}, {N: 32}, {N: 64, Warps: 2}, {N: 128, Warps: 4}, {K: 2 * turns}, {K: 4 * turns}, {K: max(1, turns/2)}},
 		func(t Tile) Tile { l.Tile = t; return l.tile() })
 }
 
