@@ -157,8 +157,12 @@ func (o Ops) finish(l *begun, last, bias, labels *Node) (loss, hit, g, below *No
 // Softmax is Head for logits [n classes] that are there.
 func (o Ops) Softmax(logits, labels *Node) (loss, hit, g *Node) {
 	n, classes := logits.Shape().Dimensions[0], logits.Shape().Dimensions[1]
-	if !o.Plain && o.Builder != nil && classes <= 16384 {
-		got := o.call(kernels.Softmax{Batch: n, Classes: classes, X: logits.DType(), G: o.Compute}.Kernel(), logits, labels)
+	op, is := kernels.Softmax{}, false
+	if classes <= 16384 {
+		op, is = choose(o, kernels.Softmax{Batch: n, Classes: classes, X: logits.DType(), G: o.Compute})
+	}
+	if is {
+		got := o.call(op.Kernel(), logits, labels)
 		return got[0], got[1], got[2]
 	}
 	logits = to(logits, dtypes.Float32)

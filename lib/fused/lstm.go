@@ -3,32 +3,41 @@ package fused
 import (
 	"fmt"
 
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/models"
 )
 
 // LSTM runs long short-term memory over a sequence: z [length n 4·units] is what
 // the inputs give the gates (input, forget, cell, output) with their biases,
 // recurrent is [units 4·units], both float32. The result is [length n units]. It
-// has a gradient; with kernels, the whole sequence is one kernel each way.
+// has a gradient; with kernels, the whole sequence is one kernel each way. They have
+// their own tilings, but where XLA's form is the faster one in one direction, it is in
+// both: the way back needs the gates, which that form does not keep.
 //
-// The plain form is unrolled, so that its text grows with the length: it is the
-// reference. Layer models.LSTM has the loop for devices without kernels.
+// The plain form is models.Recurrence, the loop of layer models.LSTM, of Compute's type.
 func (o Ops) LSTM(z, recurrent *Node) *Node {
 	d := z.Shape().Dimensions
 	if z.Rank() != 3 || recurrent.Rank() != 2 || d[2] != 4*recurrent.Shape().Dimensions[0] || d[2] != recurrent.Shape().Dimensions[1] {
 		panic(fmt.Errorf("fused: LSTM: got z %s and recurrent %s, want [length n 4·units] and [units 4·units]", z.Shape(), recurrent.Shape()))
 	}
-	l := kernels.LSTM{Length: d[0], Batch: d[1], Units: d[2] / 4}
-	if o.Plain || o.Builder == nil || l.Units > kernels.LargestUnits {
-		return plainLSTM(l, z, recurrent)
+	l := kernels.LSTM{Length: d[0], Batch: d[1], Units: d[2] / 4, Compute: o.Compute}
+	if l.Units > kernels.LargestUnits {
+		return o.plainLSTM(l, z, recurrent)
 	}
-	out := o.call(l.Kernel(), z, recurrent)
+	forward, is := choose(o, l)
+	back, both := choose(o, kernels.LSTMBack{LSTM: l})
+	if !is || !both {
+		return o.plainLSTM(l, z, recurrent)
+	}
+	out := o.call(forward.Kernel(), z, recurrent)
 	h, c, gates := out[0], out[1], out[2]
 	return differentiable(h, []*Node{z, recurrent}, func(v *Node) []*Node {
-		dz := o.call(kernels.LSTMBack{LSTM: l}.Kernel(), v, gates, c, recurrent)[0]
+		dz := o.call(back.Kernel(), v, gates, c, recurrent)[0]
 		if l.Length == 1 {
 			return []*Node{dz, ZerosLike(recurrent)}
 		}
@@ -38,8 +47,14 @@ func (o Ops) LSTM(z, recurrent *Node) *Node {
 	})
 }
 
-func plainLSTM(l kernels.LSTM, z, recurrent *Node) *Node {
+// plainLSTM is LSTM in GoMLX's ops: a loop, or place after place for a backend without
+// DynamicSlice, which is the Go backend of tests.
+func (o Ops) plainLSTM(l kernels.LSTM, z, recurrent *Node) *Node {
+	z, recurrent = to(z, o.Compute), to(recurrent, o.Compute)
 	g := z.Graph()
+	if g.Backend().Capabilities().Operations[compute.OpTypeDynamicSlice] {
+		return to(models.Recurrence(z, recurrent), dtypes.Float32)
+	}
 	state := shapes.Make(z.DType(), l.Batch, l.Units)
 	h, c := Zeros(g, state), Zeros(g, state)
 	var all []*Node
@@ -50,5 +65,5 @@ func plainLSTM(l kernels.LSTM, z, recurrent *Node) *Node {
 		h = Mul(Sigmoid(gate(3)), Tanh(c))
 		all = append(all, h)
 	}
-	return Stack(all, 0)
+	return to(Stack(all, 0), dtypes.Float32)
 }

@@ -53,6 +53,17 @@ var sequenceWeights = []struct {
 	bias    bool
 }{{0, "weights", true}, {1, "weights", true}, {1, "recurrent", false}, {2, "weights", true}}
 
+func (p *SequencePlan) groups() (groups [][]string) {
+	for _, g := range sequenceWeights {
+		group := []string{p.layers[g.layer] + "/" + g.weights}
+		if g.bias {
+			group = append(group, p.layers[g.layer]+"/biases")
+		}
+		groups = append(groups, group)
+	}
+	return groups
+}
+
 // Train writes a step as Plan.Train does. X, Labels and T of the step are not
 // looked at: the batch is number at of the source.
 func (p *SequencePlan) Train(s Step, source Source, at *Node) (state map[string][]*Node, row *Node) {
@@ -61,14 +72,7 @@ func (p *SequencePlan) Train(s Step, source Source, at *Node) (state map[string]
 	if l.Batch != source.Batch {
 		panic(fmt.Errorf("fused: SequencePlan: got a batch of %d, want %d", source.Batch, l.Batch))
 	}
-	w := whole{label: "sequence/both ways", batch: l.Batch, kernel: l.Kernel()}
-	for _, g := range sequenceWeights {
-		group := []string{p.layers[g.layer] + "/" + g.weights}
-		if g.bias {
-			group = append(group, p.layers[g.layer]+"/biases")
-		}
-		w.groups = append(w.groups, group)
-	}
+	w := whole{label: "sequence/both ways", batch: l.Batch, groups: p.groups(), op: l}
 	w.plain = func(source Source, weights [][]*Node, at *Node) (loss, number *Node) {
 		return p.plain(l, source, weights, at)
 	}

@@ -52,6 +52,13 @@ func (p *StackPlan) String() string {
 	return strings.Join(p.layers, ", ") + " and the loss: one kernel, both ways\n"
 }
 
+func (p *StackPlan) groups() (groups [][]string) {
+	for _, name := range p.layers {
+		groups = append(groups, []string{name + "/weights", name + "/biases"})
+	}
+	return groups
+}
+
 // Train writes a step as Plan.Train does. X, Labels and T of the step are not
 // looked at: the batch is number at of the source.
 func (p *StackPlan) Train(s Step, source Source, at *Node) (state map[string][]*Node, row *Node) {
@@ -60,10 +67,7 @@ func (p *StackPlan) Train(s Step, source Source, at *Node) (state map[string][]*
 	if l.Batch != source.Batch {
 		panic(fmt.Errorf("fused: StackPlan: got a batch of %d, want %d", source.Batch, l.Batch))
 	}
-	w := whole{label: "layers/both ways", batch: l.Batch, kernel: l.Kernel()}
-	for _, name := range p.layers {
-		w.groups = append(w.groups, []string{name + "/weights", name + "/biases"})
-	}
+	w := whole{label: "layers/both ways", batch: l.Batch, groups: p.groups(), op: l}
 	w.plain = func(source Source, weights [][]*Node, at *Node) (loss, number *Node) {
 		return p.plain(l, source, weights, at)
 	}

@@ -36,9 +36,8 @@ func (o Ops) Take(s Source, at *Node, batches int) []Batch {
 		panic(fmt.Errorf("fused: Take: got x %s, labels %s and a batch of %d, want [examples size], [examples] and no more than there are", s.X.Shape(), s.Labels.Shape(), s.Batch))
 	}
 	l := make([]Batch, batches)
-	if !o.Plain && o.Builder != nil {
-		k := kernels.Gather{Examples: d[0], Size: d[1], Batch: s.Batch, Steps: batches, X: s.X.DType(), Y: o.Compute}.Kernel()
-		out := o.call(k, s.Order, s.Place, s.Step, at, s.X, s.Labels)
+	if op, is := choose(o, kernels.Gather{Examples: d[0], Size: d[1], Batch: s.Batch, Steps: batches, X: s.X.DType(), Y: o.Compute}); is {
+		out := o.call(op.Kernel(), s.Order, s.Place, s.Step, at, s.X, s.Labels)
 		for i := range l {
 			l[i] = Batch{out[3*i], out[3*i+1], out[3*i+2]}
 		}

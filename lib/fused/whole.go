@@ -1,6 +1,7 @@
 package fused
 
 import (
+	"fmt"
 	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -35,18 +36,42 @@ func NewWhole(net models.Net, batch int) (Whole, error) {
 	return p, nil
 }
 
+// WholeOf is the plan whose first kernel is op, a kernels.Sequence or a kernels.Stack, and
+// the names of its weights in the kernel's order. It is for who tries op's tilings.
+func WholeOf(op kernels.Op) (w Whole, weights []string) {
+	switch op := op.(type) {
+	case kernels.Sequence:
+		p := &SequencePlan{layers: [3]string{"1", "2", "3"}, sizes: op}
+		return p, slices.Concat(p.groups()...)
+	case kernels.Stack:
+		p := &StackPlan{sizes: op, Rounding: op.Rounding}
+		for i := range op.Units {
+			p.layers = append(p.layers, fmt.Sprint(i+1))
+		}
+		return p, slices.Concat(p.groups()...)
+	}
+	panic(fmt.Errorf("fused: WholeOf: got a %T, want a kernels.Sequence or a kernels.Stack", op))
+}
+
 // whole is a step of a Whole.
 type whole struct {
 	label  string
 	batch  int
 	groups [][]string // names of each matrix, and of the biases after it if it has some, in the kernel's order
-	// kernel gets order, place, step, at, x and y of a source, and the groups; it
+	// op's kernel gets order, place, step, at, x and y of a source, and the groups; it
 	// gives parts of the loss, of the hits, the number of the step, and parts of
-	// the gradients of each group.
-	kernel triton.Kernel
+	// the gradients of each group. Where no tiling of it is as fast as the plain form, the
+	// step is that. The net's own step without any kernel is not tried here: package fit
+	// compares it with the whole step.
+	op wholeOp
 	// plain is the way forward in GoMLX's ops: the loss of each example, and the
 	// number of the step.
 	plain func(source Source, weights [][]*Node, at *Node) (loss, number *Node)
+}
+
+type wholeOp interface {
+	kernels.Op
+	Kernel() triton.Kernel
 }
 
 func (w whole) train(s Step, source Source, at *Node) (state map[string][]*Node, row *Node) {
@@ -64,7 +89,8 @@ func (w whole) train(s Step, source Source, at *Node) (state map[string][]*Node,
 	}
 	u := &updates{step: s, state: map[string][]*Node{}}
 	all := slices.Concat(weights...)
-	if s.Ops.Plain || s.Ops.Builder == nil {
+	op, is := choose(s.Ops, w.op)
+	if !is {
 		loss, number := w.plain(source, weights, at)
 		gradients := Gradient(ReduceAllMean(loss), all...)
 		for i, name := range slices.Concat(w.groups...) {
@@ -72,7 +98,7 @@ func (w whole) train(s Step, source Source, at *Node) (state map[string][]*Node,
 		}
 		return u.state, u.all(loss, ZerosLike(loss), w.batch)
 	}
-	out := s.Ops.call(w.kernel, append([]*Node{source.Order, source.Place, source.Step, at, source.X, source.Labels}, all...)...)
+	out := s.Ops.call(op.Kernel(), append([]*Node{source.Order, source.Place, source.Step, at, source.X, source.Labels}, all...)...)
 	u.step.T = out[2]
 	if s.Mark != nil {
 		s.Mark(s.Rule.Name() + "/update")

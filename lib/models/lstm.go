@@ -140,11 +140,15 @@ func forget(*model.Store) model.VariableInitializer {
 func scan(z, biases, recurrent, h0, c0 *Node, keep bool) (h, c *Node) {
 	n, u := h0.Shape().Dimensions[0], h0.Shape().Dimensions[1]
 	length := z.Shape().Dimensions[0] / n
-	biases = ExpandLeftToRank(biases, 2)
-	biased := Reshape(Add(z, biases), length, n, 4*u)
+	biased := z
+	if biases != nil {
+		biases = ExpandLeftToRank(biases, 2)
+		biased = Add(z, biases)
+	}
+	biased = Reshape(biased, length, n, 4*u)
 	var got *Node // [length n 4·units]
 	if keep {
-		h, c, got = forward(StopGradient(Reshape(z, length, n, 4*u)), StopGradient(biases), StopGradient(recurrent), h0, c0)
+		h, c, got = forward(StopGradient(Reshape(z, length, n, 4*u)), StopGradient(biases), StopGradient(recurrent), h0, c0) // a layer has biases
 	} else {
 		h, c, _ = forward(StopGradient(biased), nil, StopGradient(recurrent), h0, c0)
 	}
@@ -162,6 +166,16 @@ func scan(z, biases, recurrent, h0, c0 *Node, keep bool) (h, c *Node) {
 		got = all
 	}
 	return derived(h, all, func(v *Node) *Node { return backward(got, before(c0, c), c, v, recurrent, keep) }), c
+}
+
+// Recurrence is what a layer of LSTM does from z on, what the inputs give the gates with
+// their biases: z [length n 4·units], recurrent [units 4·units] and h [length n units],
+// which has a gradient. It begins with zeros.
+func Recurrence(z, recurrent *Node) (h *Node) {
+	d := z.Shape().Dimensions
+	zero := Zeros(z.Graph(), shapes.Make(z.DType(), d[1], d[2]/4))
+	h, _ = scan(Reshape(z, d[0]*d[1], d[2]), nil, recurrent, zero, zero, false)
+	return h
 }
 
 // gates are what the four gates make of z [n 4·units].
@@ -211,16 +225,20 @@ func backward(all, before, cells, v, recurrent *Node, inPlace bool) *Node {
 		state, got = append(state, all), len(state)
 		state[2] = ZerosLike(all)
 	}
+	// GoMLX keeps a number that a closure has made for all of the graph, and no other
+	// closure may use it: a second layer's.
+	one := Const(g, shapes.CastAsDType(1.0, all.DType()))
+	rest := func(x *Node) *Node { return Sub(one, x) }
 	end := places(d[0], state, func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
 		i, f, a, o := gates(at(s[got]))
 		old, cell := at(s[3]), Tanh(at(s[4]))
 		dh := Add(s[0], at(s[5]))
-		dc := Add(s[1], Mul(Mul(dh, o), OneMinus(Square(cell))))
+		dc := Add(s[1], Mul(Mul(dh, o), rest(Square(cell))))
 		dz := Concatenate([]*Node{
-			Mul(Mul(dc, a), Mul(i, OneMinus(i))),
-			Mul(Mul(dc, old), Mul(f, OneMinus(f))),
-			Mul(Mul(dc, i), OneMinus(Square(a))),
-			Mul(Mul(dh, cell), Mul(o, OneMinus(o))),
+			Mul(Mul(dc, a), Mul(i, rest(i))),
+			Mul(Mul(dc, old), Mul(f, rest(f))),
+			Mul(Mul(dc, i), rest(Square(a))),
+			Mul(Mul(dh, cell), Mul(o, rest(o))),
 		}, -1)
 		if inPlace {
 			dz = alone(dz)

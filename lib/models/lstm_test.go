@@ -162,3 +162,55 @@ func TestUnrolled(t *testing.T) {
 		}
 	}
 }
+
+// TestRecurrence holds the recurrence of two layers, one behind the other, to the same
+// written out, both ways. In bfloat16 the way back of each has numbers that no other
+// closure of the graph may use.
+func TestRecurrence(t *testing.T) {
+	backend := cpu(t)
+	const n, length, u = 3, 4, 2
+	for _, tt := range []struct {
+		kind dtypes.DType
+		off  float32
+	}{{dtypes.Float32, 1e-5}, {dtypes.BFloat16, 0.1}} {
+		exec, err := NewExec(backend, func(g *Graph) []*Node {
+			wave := func(step float64, dims ...int) *Node {
+				return ConvertDType(Sin(MulScalar(AddScalar(IotaFull(g, shapes.Make(dtypes.Float32, dims...)), 1), step)), tt.kind)
+			}
+			z, recurrent, v := wave(0.7, length, n, 4*u), wave(0.3, u, 4*u), wave(0.9, length, n, u)
+			var out []*Node
+			for _, layer := range []func(z *Node) *Node{
+				func(z *Node) *Node { return Recurrence(z, recurrent) },
+				func(z *Node) *Node {
+					same := DiagonalWithValue(ScalarOne(g, tt.kind), 4*u)
+					return TransposeAllAxes(unrolled(TransposeAllAxes(z, 1, 0, 2), same, recurrent, Zeros(g, shapes.Make(tt.kind, 4*u))), 1, 0, 2)
+				},
+			} {
+				h := layer(z)
+				h = layer(Concatenate([]*Node{h, h, h, h}, -1))
+				for _, x := range append([]*Node{h}, Gradient(ReduceAllSum(ConvertDType(Mul(h, v), dtypes.Float32)), z, recurrent)...) {
+					out = append(out, ConvertDType(x, dtypes.Float32))
+				}
+			}
+			return out
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Exec()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			out[i].MustConstFlatData(func(got any) {
+				out[i+3].MustConstFlatData(func(want any) {
+					for k, w := range want.([]float32) {
+						if g := got.([]float32)[k]; !(max(g-w, w-g) <= tt.off) {
+							t.Errorf("%s, output %d: got number %d %v, want %v", tt.kind, i, k, g, w)
+						}
+					}
+				})
+			})
+		}
+	}
+}

@@ -151,6 +151,18 @@ func FormOf(op kernels.Op) (Form, error) {
 		return ConvUpdate(op, kernels.SGD{}), nil
 	case kernels.Norm:
 		return norm(op), nil
+	case kernels.Gather:
+		return take(op), nil
+	case kernels.Softmax:
+		return softmax(op), nil
+	case kernels.LSTM:
+		return lstm(op), nil
+	case kernels.LSTMBack:
+		return lstmBack(op), nil
+	case kernels.Sequence:
+		return whole(op, op.Inputs(), op.Kernel().FLOPs), nil
+	case kernels.Stack:
+		return whole(op, op.Inputs(), op.Kernel().FLOPs), nil
 	case convolution.Conv:
 		return images(conv(kernels.Conv{Geometry: op.Geometry, X: Compute(op), Act: op.Act})), nil
 	case convolution.Back:
@@ -178,6 +190,14 @@ func Compute(op kernels.Op) dtypes.DType {
 		return or32(op.Compute)
 	case kernels.Norm:
 		return or32(op.Y)
+	case kernels.Gather:
+		return or32(op.Y)
+	case kernels.Softmax:
+		return or32(op.G)
+	case kernels.LSTM:
+		return or32(op.Compute)
+	case kernels.LSTMBack:
+		return or32(op.Compute)
 	case convolution.Conv:
 		return half(op.Brain)
 	case convolution.Back:

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/device"
@@ -110,6 +111,16 @@ var ops = []kernels.Op{
 	kernels.ConvGradient{Geometry: kernels.Geometry{Batch: 2, Height: 8, Width: 8, In: 1, Out: 3, Size: 3, Pad: 1, Pool: true}},
 	convolution.Conv{Geometry: kernels.Geometry{Batch: 66, Height: 8, Width: 8, In: 6, Out: 8, Size: 3, Pool: true}, Act: kernels.ReLU, Brain: true},
 	convolution.Back{Geometry: kernels.Geometry{Batch: 66, Height: 8, Width: 8, In: 6, Out: 8, Size: 3}, Act: kernels.ReLU},
+	kernels.Gather{Examples: 9, Size: 130, Batch: 3, Steps: 2, X: dtypes.Uint8, Y: dtypes.BFloat16},
+	kernels.Gather{Examples: 9, Size: 5, Batch: 2, X: dtypes.Float32},
+	kernels.Softmax{Batch: 9, Classes: 7, X: dtypes.Float32, G: dtypes.BFloat16},
+	kernels.LSTM{Length: 3, Batch: 2, Units: 5},
+	kernels.LSTM{Length: 3, Batch: 2, Units: 5, Compute: dtypes.BFloat16},
+	kernels.LSTMBack{LSTM: kernels.LSTM{Length: 3, Batch: 2, Units: 5}},
+	kernels.LSTMBack{LSTM: kernels.LSTM{Length: 3, Batch: 2, Units: 5, Compute: dtypes.BFloat16}},
+	kernels.Sequence{Examples: 7, Batch: 3, Length: 4, In: 2, Wide: 3, Units: 4, Out: 1},
+	kernels.Stack{Examples: 7, Batch: 3, In: 2, Units: []int{20, 5, 1}, Acts: []kernels.Act{kernels.ReLU, kernels.Tanh, kernels.Identity}},
+	kernels.Stack{Examples: 70, Batch: 70, In: 2, Units: []int{5, 1}, Acts: []kernels.Act{kernels.Sigmoid, kernels.Identity}},
 }
 
 // TestPrograms writes the programs that time the ops, with and without kernels.

@@ -22,7 +22,33 @@ type Gather struct {
 	Steps                 int          // default: 1
 	X                     dtypes.DType // elements of the examples: Uint8 or Float32
 	Y                     dtypes.DType // elements of the batch; default: float32
+	// Tile has the numbers N of an example in a block, and the warps. M is the example.
+	Tile Tile
 }
+
+// tile is the one that Kernel uses: eight numbers for each thread.
+func (g Gather) tile() Tile {
+	t := g.Tile.or(Tile{N: 1024})
+	t.M, t.N, t.K, t.Stages = 1, min(triton.Cover(t.N, 128), triton.Cover(g.Size, 128)), 1, 1
+	if t.Warps == 0 {
+		t.Warps = max(1, t.N/256)
+	}
+	return t
+}
+
+// Key tells batches apart.
+func (g Gather) Key() string {
+	return key("take", g.Examples, g.Size, g.Batch, max(1, g.Steps), short(g.X), short(g.Y))
+}
+
+// Tiles are those worth trying: more blocks, or more threads, for small batches.
+func (g Gather) Tiles() []Tile {
+	return distinct([]Tile{{}, {N: 128}, {N: 256}, {N: 512}, {N: 2048}, {N: 256, Warps: 2}, {N: 512, Warps: 4}, {N: 1024, Warps: 8}, {N: 1024, Warps: 2}},
+		func(t Tile) Tile { g.Tile = t; return g.tile() })
+}
+
+// With is the batch with another tile.
+func (g Gather) With(t Tile) Op { g.Tile = t; return g }
 
 // beginning is the place in the order where batch number at begins.
 func beginning(place, at triton.Value, examples, batch int) triton.Value {
@@ -31,11 +57,11 @@ func beginning(place, at triton.Value, examples, batch int) triton.Value {
 
 // Kernel is the kernel of these sizes.
 func (g Gather) Kernel() triton.Kernel {
-	wide, steps := min(1024, triton.Cover(g.Size, 128)), max(1, g.Steps)
+	t, steps := g.tile(), max(1, g.Steps)
 	scalar := shapes.Make(dtypes.Int32)
 	taken := min(steps*g.Batch, g.Examples) // some twice, if the steps are more than an epoch has
 	k := triton.Kernel{
-		Name: "gather", Grid: [3]int{triton.Blocks(g.Size, wide), g.Batch, steps}, Warps: max(1, wide/256), Stages: 1,
+		Name: "gather", Grid: [3]int{triton.Blocks(g.Size, t.N), g.Batch, steps}, Warps: t.Warps, Stages: t.Stages,
 		Inputs: []shapes.Shape{shapes.Make(dtypes.Int32, g.Examples), scalar, scalar, scalar,
 			shapes.Make(or32(g.X), g.Examples, g.Size), shapes.Make(dtypes.Int32, g.Examples)},
 		Takes: map[int]int{0: taken, 4: taken * g.Size, 5: taken},
@@ -52,7 +78,7 @@ func (g Gather) Kernel() triton.Kernel {
 			at = at.Add(which)
 		}
 		example := b.Input(0).At(beginning(b.Input(1).Load(), at, g.Examples, g.Batch).Add(row)).Load()
-		n := stretch(b, column, wide, g.Size)
+		n := stretch(b, column, t.N, g.Size)
 		x := load(b.Input(4).At(example.Mul(g.Size).Add(n.at)), n.mask()).To(dtypes.Float32)
 		if g.X == dtypes.Uint8 {
 			x = x.Mul(1.0 / 255)

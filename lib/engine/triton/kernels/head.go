@@ -66,23 +66,48 @@ func (h Head) Kernel() triton.Kernel {
 type Softmax struct {
 	Batch, Classes int
 	X, G           dtypes.DType // elements of the logits and g; default: float32
-	Rows           int          // of a block; default: as fill 4096 elements
+	// Tile has the rows M of a block, and the warps. N are all classes.
+	Tile Tile
 }
+
+// tile is the one that Kernel uses: rows that are 4096 numbers.
+func (s Softmax) tile() Tile {
+	wide := triton.Cover(s.Classes, 1)
+	t := s.Tile.or(Tile{M: max(1, 4096/wide), Warps: 4})
+	t.M, t.N, t.K, t.Stages = min(triton.Cover(t.M, 1), triton.Cover(s.Batch, 1)), wide, 1, 2
+	return t
+}
+
+// Key tells losses apart.
+func (s Softmax) Key() string { return key("softmax", s.Batch, s.Classes, short(s.X), short(s.G)) }
+
+// Tiles are those worth trying: blocks of less than is usual, one of a row each at least,
+// for as many processors as there are.
+func (s Softmax) Tiles() []Tile {
+	tiles, most := []Tile{{}}, s.tile().M
+	for rows := most; rows >= max(1, most/8); rows /= 2 {
+		for _, warps := range []int{1, 2, 4, 8} {
+			if each := rows * s.tile().N / (32 * warps); each >= 2 && each <= 32 { // numbers of a thread
+				tiles = append(tiles, Tile{M: rows, Warps: warps})
+			}
+		}
+	}
+	return distinct(tiles, func(t Tile) Tile { s.Tile = t; return s.tile() })
+}
+
+// With is the loss with another tile.
+func (s Softmax) With(t Tile) Op { s.Tile = t; return s }
 
 // Kernel is the kernel of these sizes.
 func (s Softmax) Kernel() triton.Kernel {
-	wide := triton.Cover(s.Classes, 1)
-	rows := s.Rows
-	if rows == 0 {
-		rows = min(triton.Cover(s.Batch, 1), max(1, 4096/wide))
-	}
+	t := s.tile()
 	return triton.Kernel{
-		Name: "softmax", Grid: [3]int{triton.Blocks(s.Batch, rows)},
+		Name: "softmax", Grid: [3]int{triton.Blocks(s.Batch, t.M)}, Warps: t.Warps, Stages: t.Stages,
 		Inputs:  []shapes.Shape{shapes.Make(or32(s.X), s.Batch, s.Classes), shapes.Make(dtypes.Int32, s.Batch)},
 		Outputs: softmaxOutputs(s.Batch, s.Classes, s.G),
 		Body: func(b *triton.Block) {
-			m := stretch(b, b.ProgramID(0), rows, s.Batch)
-			n := stretch(b, b.Zeros(dtypes.Int32), wide, s.Classes)
+			m := stretch(b, b.ProgramID(0), t.M, s.Batch)
+			n := stretch(b, b.Zeros(dtypes.Int32), t.N, s.Classes)
 			y, yIn := m.column()
 			x, xIn := n.row()
 			logits := load(b.Input(0).At(y.Mul(s.Classes).Add(x)), yIn, xIn).To(dtypes.Float32)

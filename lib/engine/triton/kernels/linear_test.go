@@ -191,7 +191,11 @@ func TestHead(t *testing.T) {
 		}
 		head := Head{Batch: s.batch, In: s.in, Classes: s.classes, Tile: tiles[i%len(tiles)]}
 		soft := Softmax{Batch: s.batch, Classes: s.classes}
-		for what, got := range map[string][][]float64{"head": run(t, head.Kernel(), x, w, bias, label), "softmax": run(t, soft.Kernel(), logits, label)} {
+		all := map[string][][]float64{"head": run(t, head.Kernel(), x, w, bias, label)}
+		for _, tile := range soft.Tiles() {
+			all["softmax "+tile.String()] = run(t, soft.With(tile).(Softmax).Kernel(), logits, label)
+		}
+		for what, got := range all {
 			near(t, name(what, s, " loss"), got[0], loss, 1e-5)
 			near(t, name(what, s, " hits"), got[1], hit, 0)
 			near(t, name(what, s, " gradient"), got[2], g, 1e-5)

@@ -27,10 +27,11 @@ func tanh(x triton.Value) triton.Value {
 //	         c [length batch units], the cells, and
 //	         gates [length batch 4·units], after their sigmoids and tanh, which LSTMBack needs
 //
-// All is float32. Nothing comes before the first place. Factors of products are
-// float16, which has the 10 bits of mantissa that TF32 has in half the room: for the
-// range that it lacks, weights are divided by the largest that belongs to the same
-// result, and gradients by the largest of their example.
+// All is float32, but for factors of products, and nothing comes before the first place.
+// Factors are float16, which has the 10 bits of mantissa that TF32 has in half the room:
+// for the range that it lacks, weights are divided by the largest that belongs to the
+// same result, and gradients by the largest of their example. Of bfloat16 they are as
+// they come: it has the range, and a place is spared what finds the largest.
 //
 // Tiles are [units rows], as the second side of a product may be 8 and its first may
 // not: a place costs a block what it has of rows, in exponentials, z and gates. On an
@@ -38,26 +39,58 @@ func tanh(x triton.Value) triton.Value {
 // of [16 units] (lib/fused/results, of 2026-11-23, has these and other forms).
 type LSTM struct {
 	Length, Batch, Units int
-	Rows                 int // of the batch in a block; default: 8
-	Rounding             triton.Rounding
+	Compute              dtypes.DType // what factors are rounded to; default: float32, which is float16 as said
+	// Tile has the rows N of the batch in a block, the warps, and Apart. M and K are the
+	// units. With Exact factors are float32.
+	Tile Tile
 }
 
-func (l LSTM) rows() int {
-	if l.Rows == 0 {
-		return 8
+// lstmRows is the usual number of a block's rows, and the least.
+const lstmRows = 8
+
+// tile is the one that Kernel uses. Warps are twice as many where each would have more
+// numbers than registers. Columns are a warp's from 128 units on, and there it was worth
+// it to set what products give apart, both ways: 395 µs for 437.
+func (l LSTM) tile() Tile {
+	units := triton.Cover(l.Units, 16)
+	usual := Tile{N: lstmRows, Warps: 4, Apart: -1}
+	if units > 64 {
+		usual.Warps, usual.Apart = 8, 1
 	}
-	return l.Rows
+	t := l.Tile.or(usual)
+	t.M, t.N, t.K, t.Stages = units, min(triton.Cover(t.N, lstmRows), triton.Cover(l.Batch, lstmRows)), units, 1
+	return t
 }
 
-// half says whether factors are float16.
-func (l LSTM) half() bool { return l.Rounding != triton.Exact }
+// Key tells layers apart.
+func (l LSTM) Key() string { return key("lstm", l.Length, l.Batch, l.Units, short(l.Compute)) }
 
-// warps are twice as many where each would have more numbers than registers.
-func (l LSTM) warps() int {
-	if l.Units > 64 {
-		return 8
+// Tiles are those worth trying: few warps wait for each other less, many have more
+// registers; set apart, what products give may save most of a place's barriers (28 of 33
+// on the way back of 5 units, Triton 3.6); and a batch of more blocks than processors may
+// have larger ones. Larger blocks of fewer warps than these spill registers.
+func (l LSTM) Tiles() []Tile {
+	tiles := []Tile{{}}
+	fewest := max(1, triton.Cover(l.Units, 16)/32)
+	for warps := fewest; warps <= 4*fewest; warps *= 2 {
+		tiles = append(tiles, Tile{N: 8, Warps: warps, Apart: -1}, Tile{N: 8, Warps: warps, Apart: 1})
 	}
-	return 4
+	tiles = append(tiles, Tile{N: 16, Warps: 2 * fewest}, Tile{N: 16, Warps: 4 * fewest}, Tile{N: 32, Warps: min(8, 4*fewest)})
+	return distinct(tiles, func(t Tile) Tile { l.Tile = t; return l.tile() })
+}
+
+// With is the layer with another tile.
+func (l LSTM) With(t Tile) Op { l.Tile = t; return l }
+
+// factors is the type of the products' factors.
+func (l LSTM) factors() dtypes.DType {
+	switch {
+	case or32(l.Compute) == dtypes.BFloat16:
+		return dtypes.BFloat16
+	case l.Tile.Rounding == triton.Exact:
+		return dtypes.Float32
+	}
+	return dtypes.Float16
 }
 
 func (l LSTM) shape(n int) shapes.Shape {
@@ -67,8 +100,9 @@ func (l LSTM) shape(n int) shapes.Shape {
 // tiles are where a block's rows and the units stand in arrays of n·units columns,
 // and the four gates' recurrent weights: [from to], or [to from] if transposed.
 func (l LSTM) tiles(b *triton.Block, recurrent triton.Value, transposed bool) (rows, units span, weights [4]triton.Value) {
-	rows = stretch(b, b.ProgramID(0), l.rows(), l.Batch)
-	units = stretch(b, b.Zeros(dtypes.Int32), triton.Cover(l.Units, 16), l.Units)
+	t := l.tile()
+	rows = stretch(b, b.ProgramID(0), t.N, l.Batch)
+	units = stretch(b, b.Zeros(dtypes.Int32), t.M, l.Units)
 	from, fromIn := units.column()
 	to, toIn := units.row()
 	if transposed {
@@ -95,27 +129,34 @@ func scaled(x, scale triton.Value) triton.Value {
 	return x.Mul(scale.Reciprocal()).To(dtypes.Float16)
 }
 
+// brain are four tiles in bfloat16.
+func brain(l [4]triton.Value) [4]triton.Value {
+	for g, x := range l {
+		l[g] = x.To(dtypes.BFloat16)
+	}
+	return l
+}
+
 // outputScale is that of outputs, which are below 1, the farthest from float16's
 // least numbers.
 const outputScale = 1.0 / (1 << 15)
 
 // apart is x. Triton goes on with a product's result in the order of its registers,
 // and has each load and store of that place change its order through shared memory,
-// with two barriers; it does not go on through a gather. It is for tiles whose columns
-// are a warp's, where 437 µs became 395; others gain in one direction what they lose in
-// the other.
-func apart(b *triton.Block, x triton.Value) triton.Value {
-	units, rows := x.Dims()[0], x.Dims()[1]
-	if units < 128 {
+// with two barriers; it does not go on through a gather. What gains by it in one
+// direction may lose in the other.
+func (t Tile) apart(b *triton.Block, x triton.Value) triton.Value {
+	if t.Apart < 0 {
 		return x
 	}
-	return x.Gather(0, b.Range(units).Expand(1).Spread(units, rows))
+	return x.Gather(0, b.Range(t.M).Expand(1).Spread(t.M, t.N))
 }
 
 // Kernel is the kernel of these sizes.
 func (l LSTM) Kernel() triton.Kernel {
+	tile := l.tile()
 	return triton.Kernel{
-		Name: "lstm", Grid: [3]int{triton.Blocks(l.Batch, l.rows())}, Stages: 1, Warps: l.warps(),
+		Name: "lstm", Grid: [3]int{triton.Blocks(l.Batch, tile.N)}, Stages: tile.Stages, Warps: tile.Warps,
 		Inputs:  []shapes.Shape{l.shape(4), shapes.Make(dtypes.Float32, l.Units, 4*l.Units)},
 		Outputs: []shapes.Shape{l.shape(1), l.shape(1), l.shape(4)},
 		FLOPs:   8 * float64(l.Length*l.Batch) * float64(l.Units*l.Units),
@@ -123,12 +164,13 @@ func (l LSTM) Kernel() triton.Kernel {
 			rows, units, weights := l.tiles(b, b.Input(1), true)
 			m, mIn := rows.row()
 			n, nIn := units.column()
-			start := b.Zeros(dtypes.Float32, n.Dims()[0], l.rows())
+			start := b.Zeros(dtypes.Float32, tile.M, tile.N)
 			// factor is an output as a factor of products, sum what a gate gets from
 			// its product and z.
 			factor := func(h triton.Value) triton.Value { return h }
 			sum := func(g int, product, z triton.Value) triton.Value { return product.Add(z) }
-			if l.half() {
+			switch l.factors() {
+			case dtypes.Float16:
 				small := b.Full(dtypes.Float32, outputScale, 1, 1)
 				var scales [4]triton.Value
 				for g, w := range weights {
@@ -137,6 +179,9 @@ func (l LSTM) Kernel() triton.Kernel {
 				}
 				factor = func(h triton.Value) triton.Value { return scaled(h, small) }
 				sum = func(g int, product, z triton.Value) triton.Value { return product.MulAdd(scales[g], z) }
+			case dtypes.BFloat16:
+				weights = brain(weights)
+				factor = func(h triton.Value) triton.Value { return h.To(dtypes.BFloat16) }
 			}
 			last := b.Full(dtypes.Int32, float64(l.Length-1))
 			at := func(t triton.Value, g int) triton.Value {
@@ -154,10 +199,10 @@ func (l LSTM) Kernel() triton.Kernel {
 				next := z(t.Add(1).Min(last))
 				var gates [4]triton.Value
 				for g := range gates {
-					gates[g] = b.Dot(weights[g], state[0], start, l.Rounding)
+					gates[g] = b.Dot(weights[g], state[0], start, tile.Rounding)
 				}
 				for g := range gates {
-					gates[g] = sum(g, apart(b, gates[g]), state[2+g])
+					gates[g] = sum(g, tile.apart(b, gates[g]), state[2+g])
 					if g == 2 {
 						gates[g] = tanh(gates[g])
 					} else {
@@ -188,12 +233,23 @@ func (l LSTM) Kernel() triton.Kernel {
 //
 // The gradient of recurrent is that of a dense layer: h of the place before,
 // transposed, times d.
+//
+// Its tilings are those of LSTM, and its best one may be another.
 type LSTMBack struct{ LSTM }
+
+// Key tells layers apart.
+func (l LSTMBack) Key() string {
+	return key("lstm back", l.Length, l.Batch, l.Units, short(l.Compute))
+}
+
+// With is the layer with another tile.
+func (l LSTMBack) With(t Tile) Op { l.Tile = t; return l }
 
 // Kernel is the kernel of these sizes.
 func (l LSTMBack) Kernel() triton.Kernel {
+	tile := l.tile()
 	return triton.Kernel{
-		Name: "lstm_back", Grid: [3]int{triton.Blocks(l.Batch, l.rows())}, Stages: 1, Warps: l.warps(),
+		Name: "lstm_back", Grid: [3]int{triton.Blocks(l.Batch, tile.N)}, Stages: tile.Stages, Warps: tile.Warps,
 		Inputs:  []shapes.Shape{l.shape(1), l.shape(4), l.shape(1), shapes.Make(dtypes.Float32, l.Units, 4*l.Units)},
 		Outputs: []shapes.Shape{l.shape(4)},
 		FLOPs:   8 * float64(l.Length*l.Batch) * float64(l.Units*l.Units),
@@ -201,17 +257,19 @@ func (l LSTMBack) Kernel() triton.Kernel {
 			rows, units, weights := l.tiles(b, b.Input(3), false)
 			m, mIn := rows.row()
 			n, nIn := units.column()
-			start := b.Zeros(dtypes.Float32, n.Dims()[0], l.rows())
+			start := b.Zeros(dtypes.Float32, tile.M, tile.N)
 			// back is the gradient of the output before, from those of the gates.
 			back := func(d [4]triton.Value) triton.Value {
 				sum := start
 				for g := range d {
-					sum = b.Dot(weights[g], d[g], sum, l.Rounding)
+					sum = b.Dot(weights[g], d[g], sum, tile.Rounding)
 				}
-				return apart(b, sum)
+				return tile.apart(b, sum)
 			}
-			if l.half() {
-				up, products := scale(1, weights[:]...), back
+			products := back
+			switch l.factors() {
+			case dtypes.Float16:
+				up := scale(1, weights[:]...)
 				for g, w := range weights {
 					weights[g] = scaled(w, up)
 				}
@@ -222,6 +280,9 @@ func (l LSTMBack) Kernel() triton.Kernel {
 					}
 					return products(d).Mul(up).Mul(down)
 				}
+			case dtypes.BFloat16:
+				weights = brain(weights)
+				back = func(d [4]triton.Value) triton.Value { return products(brain(d)) }
 			}
 			zero := b.Zeros(dtypes.Int32)
 			at := func(t triton.Value) triton.Value { return t.Mul(l.Batch).Add(m).Mul(l.Units).Add(n) }

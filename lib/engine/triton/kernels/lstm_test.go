@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
+
 	"gaiden/lib/engine/triton"
 )
 
@@ -70,8 +72,8 @@ func plainLSTM(l LSTM, z, r, v []float64) (h, c, gates, d []float64) {
 }
 
 func TestLSTM(t *testing.T) {
-	for _, l := range []LSTM{{Length: 1, Batch: 1, Units: 1}, {Length: 14, Batch: 20, Units: 5}, {Length: 5, Batch: 16, Units: 16}, {Length: 3, Batch: 33, Units: 37, Rows: 32}} {
-		l.Rounding = triton.Exact
+	for _, l := range []LSTM{{Length: 1, Batch: 1, Units: 1}, {Length: 14, Batch: 20, Units: 5}, {Length: 5, Batch: 16, Units: 16}, {Length: 3, Batch: 33, Units: 37, Tile: Tile{N: 32}}} {
+		l.Tile.Rounding = triton.Exact
 		z, r, v := numbers(1, l.shape(4).Size()), numbers(2, 4*l.Units*l.Units), numbers(3, l.shape(1).Size())
 		h, c, gates, d := plainLSTM(l, z, r, v)
 		got := run(t, l.Kernel(), z, r)
@@ -120,6 +122,31 @@ func TestLSTMHalf(t *testing.T) {
 	for _, at := range []int{0, l.Batch * l.Units, l.Batch*l.Units + 1} {
 		if !math.IsNaN(h[at]) {
 			t.Errorf("NaN in: got output %v at %d, want NaN", h[at], at)
+		}
+	}
+}
+
+// TestLSTMTiles holds every tiling, of factors of each type, to the plain recurrence. A
+// batch leaves rows over in blocks of each size.
+func TestLSTMTiles(t *testing.T) {
+	for _, l := range []LSTM{{Length: 3, Batch: 37, Units: 5}, {Length: 2, Batch: 9, Units: 70}} {
+		z, r, v := numbers(1, l.shape(4).Size()), numbers(2, 4*l.Units*l.Units), numbers(3, l.shape(1).Size())
+		h, c, gates, d := plainLSTM(l, z, r, v)
+		for _, tile := range l.Tiles() {
+			for _, tt := range []struct {
+				compute  dtypes.DType
+				rounding triton.Rounding
+				off      float64
+			}{{dtypes.Float32, triton.Exact, 1e-5}, {dtypes.Float32, triton.Nearest, 2e-3}, {dtypes.BFloat16, triton.Nearest, 1e-2}} {
+				l := l
+				l.Compute, tile.Rounding = tt.compute, tt.rounding
+				got := run(t, l.With(tile).(LSTM).Kernel(), z, r)
+				for i, want := range [][]float64{h, c, gates} {
+					near(t, name(l.Key(), " ", tile, " output ", i), got[i], want, tt.off)
+				}
+				back := LSTMBack{l}.With(tile).(LSTMBack)
+				near(t, name(back.Key(), " ", tile), run(t, back.Kernel(), v, gates, c, r)[0], d, tt.off)
+			}
 		}
 	}
 }

@@ -33,6 +33,8 @@ func short(d dtypes.DType) string {
 		return "bf16"
 	case dtypes.Float16:
 		return "f16"
+	case dtypes.Uint8:
+		return "u8"
 	}
 	return "f32"
 }

@@ -31,11 +31,39 @@ import (
 // examples; what a unit needs of the others comes by shuffles, so that nobody
 // waits at a barrier, and weights, states and the sums of gradients stay in
 // registers. A place costs the time of its longest chain of operations, not of
-// their number.
+// their number. So there is no form of it for bfloat16: it has no product whose factors
+// are worth less, and to round them would make the chain longer.
 type Sequence struct {
 	Examples, Batch, Length int
 	In, Wide, Units, Out    int
+	// Tile has the lanes N of an example, and for how many places numbers are on their
+	// way from memory, K. M are the examples of a block.
+	Tile Tile
 }
+
+// tile is the one that Kernel uses.
+func (l Sequence) tile() Tile {
+	usual := Tile{N: triton.Cover(max(l.Units, l.Out), 4), K: 2}
+	t := l.Tile.or(usual)
+	t.N = min(max(triton.Cover(t.N, 1), usual.N), warp)
+	t.M, t.Warps, t.Stages = warp/t.N, 1, 1
+	return t
+}
+
+// Key tells nets apart.
+func (l Sequence) Key() string {
+	return key("sequence", l.Examples, l.Batch, l.Length, l.In, l.Wide, l.Units, l.Out)
+}
+
+// Tiles are those worth trying: the device may have processors left for a warp of fewer
+// examples.
+func (l Sequence) Tiles() []Tile {
+	few := 2 * l.tile().N
+	return distinct([]Tile{{}, {K: 1}, {K: 3}, {K: 4}, {N: few}, {N: few, K: 3}, {N: 2 * few}}, func(t Tile) Tile { l.Tile = t; return l.tile() })
+}
+
+// With is the net with another tile.
+func (l Sequence) With(t Tile) Op { l.Tile = t; return l }
 
 // Fits says whether a net is small enough: beyond these sizes registers do not
 // suffice, and beyond this batch adding up the parts costs more than is won.
@@ -46,11 +74,11 @@ func (l Sequence) Fits() bool {
 const (
 	warp   = 32
 	planes = 6 // of a place that the way back needs: four gates, the cell and its tanh
-	ahead  = 2 // places whose numbers are on their way from memory
 )
 
-func (l Sequence) lanes() int    { return triton.Cover(max(l.Units, l.Out), 4) }
-func (l Sequence) rows() int     { return warp / l.lanes() }
+func (l Sequence) lanes() int    { return l.tile().N }
+func (l Sequence) rows() int     { return l.tile().M }
+func (l Sequence) ahead() int    { return l.tile().K }
 func (l Sequence) programs() int { return triton.Blocks(l.Batch, l.rows()) }
 
 // Parts is how many parts each gradient has.
@@ -205,12 +233,12 @@ func (s *sequencer) forwards() {
 	b := s.b
 	last := b.Full(dtypes.Int32, float64(s.Length-1))
 	state := []triton.Value{s.zero, s.zero}
-	for k := range ahead {
+	for k := range s.ahead() {
 		state = append(state, s.numbers(s.x, b.Full(dtypes.Int32, float64(min(k, s.Length-1))), s.In)...)
 	}
 	b.For(0, s.Length, 1, state, func(t triton.Value, state []triton.Value) []triton.Value {
 		h, c, x := state[0], state[1], state[2:]
-		next := s.numbers(s.x, t.Add(ahead).Min(last), s.In)
+		next := s.numbers(s.x, t.Add(s.ahead()).Min(last), s.In)
 		z := s.bias
 		for g := range z {
 			for i := range s.In {

@@ -5,7 +5,7 @@ import (
 )
 
 // TestSequence holds the kernel against plainLSTM with the layers around it, in
-// loops of Go, by batches that leave lanes over.
+// loops of Go, by batches that leave lanes over, in every tiling.
 func TestSequence(t *testing.T) {
 	for _, l := range []Sequence{
 		{Examples: 30, Batch: 20, Length: 6, In: 1, Wide: 5, Units: 5, Out: 1},
@@ -19,18 +19,16 @@ func TestSequence(t *testing.T) {
 		for i, s := range l.Inputs()[4:] {
 			in = append(in, numbers(uint64(i+2), s.Size()))
 		}
-		got := run(t, l.Kernel(), in...)
 		loss, parts := plainSequence(l, in)
-		near(t, name(l, " loss"), got[0], loss, 1e-5)
-		if got[2][0] != 7 {
-			t.Errorf("%v: got step %v, want 7", l, got[2][0])
-		}
-		for k, want := range parts {
-			sum := make([]float64, len(want))
-			for i, v := range got[3+k] {
-				sum[i%len(want)] += v
+		for _, tile := range l.Tiles() {
+			got := run(t, l.With(tile).(Sequence).Kernel(), in...)
+			near(t, name(l, tile, " loss"), got[0], loss, 1e-5)
+			if got[2][0] != 7 {
+				t.Errorf("%v %s: got step %v, want 7", l, tile, got[2][0])
 			}
-			near(t, name(l, " gradient ", k), sum, want, 1e-5)
+			for k, want := range parts {
+				near(t, name(l, tile, " gradient ", k), sums(got[3+k], len(want)), want, 1e-5)
+			}
 		}
 	}
 }

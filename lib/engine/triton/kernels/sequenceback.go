@@ -98,7 +98,7 @@ func (s *sequencer) back() {
 	}
 	number := func(n int) triton.Value { return b.Full(dtypes.Int32, float64(max(0, n))) }
 	queue := s.load(number(s.Length - 1))
-	for k := 1; k <= ahead; k++ {
+	for k := 1; k <= s.ahead(); k++ {
 		queue = append(queue, s.load(number(s.Length-1-k))...)
 	}
 	end, _ := s.placeOf(queue)
@@ -114,7 +114,7 @@ func (s *sequencer) back() {
 	state := slices.Concat([]triton.Value{s.zero, s.zero}, e, zeros, queue)
 	state = b.For(0, s.Length, 1, state, func(i triton.Value, state []triton.Value) []triton.Value {
 		t := number(s.Length - 1).Sub(i)
-		following := s.load(t.Sub(ahead + 1).Max(0))
+		following := s.load(t.Sub(s.ahead() + 1).Max(0))
 		dh, dc, e, rest := state[0], state[1], state[2:2+s.Out], state[2+s.Out:]
 		m := s.totalsOf(rest)
 		queue := rest[len(zeros):]

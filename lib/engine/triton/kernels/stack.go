@@ -27,12 +27,51 @@ import (
 // need of it as a factor of the gradient of weights: see turned. Tiles have a row
 // left over for most widths; it is 1 on the way back, and the product that makes
 // the gradient of the weights makes that of the biases too.
+//
+// Factors of products are TF32, whatever else the net computes in: a product here is
+// one or two instructions of a warp, and bfloat16 would halve what is no part of the time.
 type Stack struct {
 	Examples, Batch, In int
 	Units               []int // of each layer
 	Acts                []Act // of each layer
 	Rounding            triton.Rounding
+	// Tile has the rows N that a block takes at a time, how often it does, K, and its
+	// warps. M is the widest layer. Its rounding, if not Nearest, is the stack's.
+	Tile Tile
 }
+
+// tile is the one that Kernel uses. Usual are as many rows as leave registers for the
+// tiles of all layers, and so many turns that to add up parts does not cost more than is
+// won by many.
+func (l Stack) tile() Tile {
+	all, widest := 0, 0
+	for i := range len(l.Units) + 1 {
+		all, widest = all+l.side(i), max(widest, l.side(i))
+	}
+	usual := Tile{N: 32, Warps: 1, Rounding: l.Rounding}
+	if all > 80 {
+		usual.N = 16
+	}
+	t := l.Tile.or(usual)
+	t.M, t.N, t.Stages = widest, triton.Cover(t.N, 16), 1
+	if t.K == 0 {
+		t.K = triton.Blocks(l.Batch, t.N*max(128, min(stackParts, 1<<21/l.weights())))
+	}
+	return t
+}
+
+// Key tells stacks apart.
+func (l Stack) Key() string { return key("stack", l.Examples, l.Batch, l.In, l.Units, l.Acts) }
+
+// Tiles are those worth trying. A warp has no registers for 64 rows.
+func (l Stack) Tiles() []Tile {
+	turns := l.tile().K
+	return distinct([]Tile{{}, {N: 16}, {N: 32}, {N: 64, Warps: 2}, {N: 128, Warps: 4}, {K: 2 * turns}, {K: 4 * turns}, {K: max(1, turns/2)}},
+		func(t Tile) Tile { l.Tile = t; return l.tile() })
+}
+
+// With is the stack with another tile.
+func (l Stack) With(t Tile) Op { l.Tile = t; return l }
 
 const (
 	stackLayers = 3  // the most a Stack is made for
@@ -66,23 +105,8 @@ func (l Stack) weights() (n int) {
 	return n
 }
 
-// rows are of a tile: as many as leave registers for all tiles.
-func (l Stack) rows() int {
-	all := 0
-	for i := range len(l.Units) + 1 {
-		all += l.side(i)
-	}
-	if all > 80 {
-		return 16
-	}
-	return 32
-}
-
-// turns is how often a block takes so many rows: to add up parts must not cost
-// more than is won by many.
-func (l Stack) turns() int {
-	return triton.Blocks(l.Batch, l.rows()*max(128, min(stackParts, 1<<21/l.weights())))
-}
+func (l Stack) rows() int  { return l.tile().N }
+func (l Stack) turns() int { return l.tile().K }
 
 // Parts is how many parts each gradient has.
 func (l Stack) Parts() int { return triton.Blocks(l.Batch, l.rows()*l.turns()) }
@@ -119,7 +143,7 @@ func (l Stack) Kernel() triton.Kernel {
 		takes[0] = 0
 	}
 	return triton.Kernel{
-		Name: name, Grid: [3]int{l.Parts()}, Warps: 1, Stages: 1,
+		Name: name, Grid: [3]int{l.Parts()}, Warps: l.tile().Warps, Stages: 1,
 		Inputs: l.Inputs(), Outputs: l.Outputs(), Takes: takes,
 		FLOPs: 6 * float64(l.Batch) * float64(l.weights()),
 		Body:  func(b *triton.Block) { newStacker(b, l).write() },
@@ -263,7 +287,7 @@ func (s *stacker) turn(first triton.Value, sums []triton.Value, done func(i int,
 
 // rounded is a factor of products as all of them take it.
 func (s *stacker) rounded(x triton.Value) triton.Value {
-	if s.Rounding == triton.Nearest {
+	if s.tile().Rounding == triton.Nearest {
 		return x.TF32()
 	}
 	return x
@@ -271,7 +295,7 @@ func (s *stacker) rounded(x triton.Value) triton.Value {
 
 // product is sum + x·y.
 func (s *stacker) product(x, y, sum triton.Value) triton.Value {
-	rounding := s.Rounding
+	rounding := s.tile().Rounding
 	if rounding == triton.Nearest {
 		rounding = triton.Truncated
 	}

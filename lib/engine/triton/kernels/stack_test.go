@@ -11,7 +11,8 @@ import (
 )
 
 // TestStack holds the kernel against the layers in loops of Go: batches that
-// leave rows over, layers that leave no column over, and blocks of several turns.
+// leave rows over, layers that leave no column over, and blocks of several turns,
+// in every tiling.
 func TestStack(t *testing.T) {
 	for i, l := range []Stack{
 		{Examples: 70, Batch: 50, In: 2, Units: []int{20, 5, 1}, Acts: []Act{ReLU, ReLU, Identity}},
@@ -30,20 +31,27 @@ func TestStack(t *testing.T) {
 		for i, s := range l.Inputs()[4:] {
 			in = append(in, numbers(uint64(i+2), s.Size()))
 		}
-		got := run(t, l.Kernel(), in...)
 		loss, gradients := plainStack(l, in)
-		if i == 0 { // with TF32 it is the same but for that
-			l.Rounding = triton.Nearest
-			for k, rounded := range run(t, l.Kernel(), in...) {
-				near(t, name(l, " TF32, output ", k), rounded, got[k], 2e-3)
+		tiles := l.Tiles()
+		if l.Batch > 1000 {
+			tiles = tiles[:1]
+		}
+		for _, tile := range tiles {
+			got := run(t, l.With(tile).(Stack).Kernel(), in...)
+			if i == 0 { // with TF32 it is the same but for that
+				rounded := l
+				rounded.Rounding, tile.Rounding = triton.Nearest, triton.Nearest
+				for k, out := range run(t, rounded.With(tile).(Stack).Kernel(), in...) {
+					near(t, name(l, tile, " TF32, output ", k), out, got[k], 2e-3)
+				}
 			}
-		}
-		near(t, name(l, " loss"), sums(got[0], 1), []float64{loss * float64(l.Batch)}, 1e-5)
-		if want := 7 + in[3][0]; got[2][0] != want {
-			t.Errorf("%v: got step %v, want %v", l, got[2][0], want)
-		}
-		for k, want := range gradients {
-			near(t, name(l, " gradient ", k), sums(got[3+k], len(want)), want, 1e-5)
+			near(t, name(l, tile, " loss"), sums(got[0], 1), []float64{loss * float64(l.Batch)}, 1e-5)
+			if want := 7 + in[3][0]; got[2][0] != want {
+				t.Errorf("%v %s: got step %v, want %v", l, tile, got[2][0], want)
+			}
+			for k, want := range gradients {
+				near(t, name(l, tile, " gradient ", k), sums(got[3+k], len(want)), want, 1e-5)
+			}
 		}
 	}
 }

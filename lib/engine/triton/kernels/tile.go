@@ -18,6 +18,9 @@ type Tile struct {
 	Warps, Stages int
 	// Rounding of float32 factors to TF32.
 	Rounding triton.Rounding
+	// Apart says whether an LSTM changes the order of what its products give, which costs
+	// a pass through shared memory and may save more of them: 1 is yes, -1 no.
+	Apart int `json:",omitempty"`
 }
 
 // String is short: 32×32×64/4 w4 s3.
@@ -33,6 +36,9 @@ func (t Tile) String() string {
 	case triton.Exact:
 		s += " exact"
 	}
+	if t.Apart > 0 {
+		s += " apart"
+	}
 	return s
 }
 
@@ -44,7 +50,7 @@ func (t Tile) or(u Tile) Tile {
 	if t.Rounding == 0 {
 		t.Rounding = u.Rounding
 	}
-	for _, p := range []struct{ have, otherwise *int }{{&t.M, &u.M}, {&t.N, &u.N}, {&t.K, &u.K}, {&t.Split, &u.Split}, {&t.Warps, &u.Warps}, {&t.Stages, &u.Stages}} {
+	for _, p := range []struct{ have, otherwise *int }{{&t.M, &u.M}, {&t.N, &u.N}, {&t.K, &u.K}, {&t.Split, &u.Split}, {&t.Warps, &u.Warps}, {&t.Stages, &u.Stages}, {&t.Apart, &u.Apart}} {
 		if *p.have == 0 {
 			*p.have = *p.otherwise
 		}
