@@ -35,7 +35,7 @@ func trainings() []training {
 		{"SeedCNN b8", models.SeedCNN(), fit.Config{}, 8, 60000},
 		{"LeNet5 b100", models.LeNet5(), fit.Config{}, 100, 50000},
 		{"KerasCNN b128", models.KerasCNN(), fit.Config{Optimizer: keras}, 128, 60000},
-		{"FCN b1024", models.FCN(784, []int{2048, 2048, 2048}, 10), fit.Config{Optimizer: fit.SGD{}}, 1024, 20480},
+		{"FCN b1024", fcn(), fit.Config{Optimizer: fit.SGD{}}, 1024, 20480},
 	}
 	l = append(l, training{"LSTM5 b20", models.SineLSTM(5, 100), fit.Config{}, 20, 20000}, training{"LSTM128 b64", models.SineLSTM(128, 100), fit.Config{}, 64, 6400},
 		training{"Peaks b40000", models.Peaks(), fit.Config{}, 40000, 800000},
