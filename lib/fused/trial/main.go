@@ -154,26 +154,13 @@ func run(set settings) error {
 		t := training{"ResNet14", models.ResNet("ResNet14", 1, 1, 1, 1), fit.Config{}, 16384, 16384}
 		return d.limited(func() error { return d.memory(t, 4<<30) })
 	}
-	if set.curves {
-		bad, err := d.curves(r, set)
-		if err == nil && bad > 0 {
-			err = fmt.Errorf("%d pairs of curves differ, or failed", bad)
-		}
-		return err
-	}
-	if set.repeats {
-		bad, err := d.repeats(r, set)
-		if err == nil && bad > 0 {
-			err = fmt.Errorf("%d trainings were others the second time, or failed", bad)
-		}
-		return err
-	}
-	if set.restarts {
-		bad, err := d.restarts(r, set)
-		if err == nil && bad > 0 {
-			err = fmt.Errorf("%d trainings were others in the second worker, or failed", bad)
-		}
-		return err
+	switch {
+	case set.curves:
+		return d.curves(r, set)
+	case set.repeats:
+		return d.repeats(r, set)
+	case set.restarts:
+		return d.restarts(r, set)
 	}
 	if set.values {
 		var err error
