@@ -38,6 +38,18 @@ func (c curve) String() string {
 	return s + lines(c.Shares)
 }
 
+// add adds an epoch of so many steps.
+func (c *curve) add(loss, right float64, took time.Duration, steps int) {
+	c.Losses, c.Right = append(c.Losses, loss), append(c.Right, right)
+	if len(c.Losses) == 1 {
+		c.First = took.Seconds()
+		return
+	}
+	c.Samples = append(c.Samples, took.Seconds()*1e6/float64(steps))
+	sorted := slices.Sorted(slices.Values(c.Samples))
+	c.Micros = sorted[len(sorted)/2]
+}
+
 // train trains with one kind of kernels. With -texts it also writes down the program
 // of the steps.
 func (d *desk) train(t training, kind string, kernels fit.Kernels, profiled bool, set settings) curve {
@@ -70,24 +82,14 @@ func (d *desk) train(t training, kind string, kernels fit.Kernels, profiled bool
 			}
 		}
 		steps := (t.n + t.batch - 1) / t.batch
-		for e := range set.epochs {
+		for range set.epochs {
 			began := time.Now()
 			h, err := net.Train(context.Background(), data, wish)
 			if err != nil {
 				return err
 			}
-			took := time.Since(began)
 			last := h.Last()
-			c.Losses = append(c.Losses, last.Train.Loss)
-			c.Right = append(c.Right, float64(last.Train.Right)/float64(max(1, last.Train.N)))
-			if e == 0 {
-				c.First = took.Seconds()
-			} else {
-				c.Samples = append(c.Samples, took.Seconds()*1e6/float64(steps))
-			}
-		}
-		if sorted := slices.Sorted(slices.Values(c.Samples)); len(sorted) > 0 {
-			c.Micros = sorted[len(sorted)/2]
+			c.add(last.Train.Loss, float64(last.Train.Right)/float64(max(1, last.Train.N)), time.Since(began), steps)
 		}
 		if profiled && d.cuda {
 			few := t
