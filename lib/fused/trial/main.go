@@ -11,7 +11,7 @@
 //	trial -texts DIR           # write the programs for CUDA, for sanitize.py; needs no session
 //	trial -tilings             # every tiling of each timed op, not only the default, compared with the plain form; and of a step's large layers
 //	trial -kernels             # what each kernel of a timed form takes
-//	trial -stuck               # kernels that wait for what never comes, or leave their arrays: how they end
+//	trial -stuck               # kernels that wait for what never comes, leave their arrays or end the compiler: how they end
 //	trial -curves              # nets as package fit trains them, with fused kernels and without
 //	trial -curves -tune        # the same, with the tilings that Net.Tune finds
 //	trial -curves -texts DIR   # the same, and the programs of their steps, for sanitize.py
@@ -93,7 +93,7 @@ func main() {
 	flag.BoolVar(&set.repeats, "repeats", false, "train each net twice, and nothing else")
 	flag.BoolVar(&set.restarts, "restarts", false, "train each net before and after the worker's end, and nothing else")
 	flag.BoolVar(&set.memory, "memory", false, "run out of the device's memory, and nothing else")
-	flag.BoolVar(&set.stuck, "stuck", false, "run kernels that wait for what never comes, or leave their arrays, and nothing else")
+	flag.BoolVar(&set.stuck, "stuck", false, "run kernels that wait for what never comes, leave their arrays or end the compiler, and nothing else")
 	flag.BoolVar(&set.tune, "tune", false, "tune before training")
 	flag.IntVar(&set.epochs, "epochs", 5, "epochs of each curve")
 	flag.DurationVar(&set.budget, "budget", 9*time.Minute, "begin no case after so long")
