@@ -9,6 +9,7 @@
 //	trial -after results       # values that lib/fused/results lacks of today's programs
 //	trial -alone               # run the fused form only, and compare it with nothing
 //	trial -texts DIR           # write the programs for CUDA, for sanitize.py; needs no session
+//	trial -texts DIR -tilings  # the same, and of every tiling of each op that is compared or timed
 //	trial -tilings             # every tiling of each timed op, not only the default, compared with the plain form; and of a step's large layers
 //	trial -kernels             # what each kernel of a timed form takes
 //	trial -stuck               # kernels that wait for what never comes, leave their arrays or end the compiler: how they end
