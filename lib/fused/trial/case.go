@@ -244,7 +244,9 @@ func valueCases() []operation {
 	}
 	l = append(l, lstm(1, 1, 1), lstm(50, 20, 5), lstm(14, 100, 64), lstm(7, 33, 37), lstm(9, 33, 65), lstm(12, 40, 128), lstm(100, 64, 128), lstm(3, 4096, 20))
 	l = append(l, sequence(models.SineLSTM(5, 20), 20, kernels.Adam{}), sequence(recurrent(1, 1, 1, 1, 1), 1, kernels.SGD{}),
-		sequence(recurrent(7, 3, 9, 8, 4), 33, kernels.SGD{Momentum: 0.9}), sequence(recurrent(5, 2, 16, 3, 2), 300, kernels.AdaDelta{}))
+		sequence(recurrent(7, 3, 9, 8, 4), 33, kernels.SGD{Momentum: 0.9}), sequence(recurrent(5, 2, 16, 3, 2), 300, kernels.AdaDelta{}),
+		// 512 is the largest batch: see kernels.Sequence.Fits.
+		sequence(recurrent(6, 4, 16, 8, 4), 511, kernels.SGD{}), sequence(models.SineLSTM(5, 20), 512, kernels.Adam{}))
 	for _, rounding := range []triton.Rounding{triton.Nearest, triton.Exact} {
 		l = append(l, stack(models.Peaks(), 40000, 40000, kernels.Adam{}, rounding), stack(models.Peaks(), 40000, 100, kernels.SGD{}, rounding),
 			stack(models.Peaks(), 90000, 81921, kernels.Adam{}, rounding), stack(dense(Tanh, 1, 1), 1, 1, kernels.SGD{}, rounding),
@@ -265,14 +267,17 @@ func valueCases() []operation {
 		l = append(l, images(kernels.Geometry{Batch: 4096, Height: 5, Width: 5, In: 8, Out: 8, Size: 3, Pad: 1}, kernels.ReLU, kernels.ReLU, bf16)...)
 	}
 	for _, bf16 := range []bool{false, true} {
-		l = append(l, take(60000, 784, 8, true, bf16), take(1000, 784, 100, true, bf16), take(77, 5, 33, false, bf16), take(9000, 17, 4096, true, bf16))
+		l = append(l, take(60000, 784, 8, true, bf16), take(1000, 784, 100, true, bf16), take(77, 5, 33, false, bf16), take(9000, 17, 4096, true, bf16),
+			take(60000, 784, 1, true, bf16), take(7, 130, 1, false, bf16))
+		l = append(l, fewImages(bf16)...)
+		l = append(l, fast(step(fcn(), 1024, kernels.SGD{}, bf16)))
 	}
 	l = append(l, exact(conv(geometries[0], kernels.ReLU, false)), exact(conv(geometries[1], kernels.Sigmoid, false)),
 		exact(step(models.SeedCNN(), 8, kernels.Adam{}, false)), exact(step(models.LeNet5(), 100, kernels.SGD{Momentum: 0.9}, false)), oneSign(exact(step(keras(), 128, kernels.AdaDelta{}, false))),
 		exact(step(models.SeedCNN(), 1, kernels.SGD{Momentum: 0.9, Nesterov: true}, false)), exact(step(models.LeNet5(), 33, kernels.Adam{}, false)))
 	for _, bf16 := range []bool{false, true} {
 		l = append(l, norm(1000, 64, kernels.ReLU, false, bf16), norm(33, 7, kernels.Tanh, false, bf16), norm(25600, 100, kernels.ReLU, true, bf16), norm(1, 3, kernels.Identity, true, bf16))
-		l = append(l, resNet152(2048, bf16)...)
+		l = append(l, resNet(2048, bf16)...)
 		l = append(l, step(models.MLP(1000), 100, kernels.Adam{}, bf16), step(models.SeedCNN(), 8, kernels.Adam{}, bf16),
 			step(models.LeNet5(), 100, kernels.SGD{Momentum: 0.9}, bf16), step(keras(), 128, kernels.AdaDelta{}, bf16))
 		// Their last layers begun by the ones before, and groups of updates, at odd sizes.
@@ -298,7 +303,7 @@ func timeCases() []operation {
 			head(size{100, 1000, 10}, bf16), linearInput(size{100, 1000, 10}, kernels.ReLU, bf16), linearUpdate(size{100, 1000, 10}, kernels.Adam{}, bf16))
 	}
 	l = append(l, linear(size{8, 1960, 100}, kernels.ReLU, true))
-	l = append(append(l, resNet152(2048, false)...), resNet152(2048, true)...)
+	l = append(append(l, resNet(2048, false)...), resNet(2048, true)...)
 	seed, first, second, third := geometries[0], geometries[1], geometries[2], geometries[3]
 	return append(l,
 		linear(size{8, 1960, 100}, kernels.ReLU, false), linearInput(size{8, 1960, 100}, kernels.ReLU, false), linearUpdate(size{8, 1960, 100}, kernels.Adam{}, false), head(size{8, 100, 10}, false),

@@ -53,8 +53,9 @@ func norm(rows, channels int, act kernels.Act, skip, bf16 bool) operation {
 	return c
 }
 
-// resNet152 are the norms of ResNet152 at a batch of images of 32×32.
-func resNet152(batch int, bf16 bool) []operation {
+// resNet are the norms of ResNet50 and ResNet152 at a batch of images of 32×32: of the same
+// sizes, as one has the other's stages with fewer blocks.
+func resNet(batch int, bf16 bool) []operation {
 	l := []operation{norm(batch*16*16, 64, kernels.ReLU, false, bf16)}
 	for stage := range 4 {
 		rows, width := batch*64>>(2*stage), 64<<stage

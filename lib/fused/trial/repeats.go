@@ -57,36 +57,29 @@ var ways = []struct {
 // differ after a step and others do not, it is the algorithm of their gradient that has
 // no fixed order. XLA keeps what it has chosen for an op while the session's worker
 // lives, whatever the options: of two ways of one net each wants a session of its own.
-func (d *desk) repeats(r *report, set settings) (bad int, err error) {
-	for _, t := range trainings() {
-		for _, way := range ways {
-			if !set.only.MatchString(t.name + ", " + way.name) {
-				continue
-			}
-			c := repeated{Case: t.name, Way: way.name}
-			one := t
-			one.n, one.config.Kernels, one.config.Flags = t.batch, way.kernels, way.flags
-			one.net.Layers = slices.Clone(t.net.Layers)
-			for i, layer := range one.net.Layers {
-				if p, is := layer.(models.MaxPool2D); is {
-					p.Gradient = way.pooling
-					one.net.Layers[i] = p
-				}
-			}
-			if err := d.guard(func() error { return d.twice(one, set.kernels, &c) }); err != nil {
-				c.Note = err.Error()
-			}
-			if !c.Same {
-				bad++
-			}
-			fmt.Println(c)
-			r.Repeats = append(r.Repeats, c)
-			if err := r.save(set.json); err != nil {
-				return bad, err
+func (d *desk) repeats(r *report, set settings) error {
+	var names []string
+	for _, way := range ways {
+		names = append(names, way.name)
+	}
+	return r.walk(set, trainings(), names, "trainings were others the second time", func(t training, name string) bool {
+		way := ways[slices.Index(names, name)]
+		c := repeated{Case: t.name, Way: name}
+		t.n, t.config.Kernels, t.config.Flags = t.batch, way.kernels, way.flags
+		t.net.Layers = slices.Clone(t.net.Layers)
+		for i, layer := range t.net.Layers {
+			if p, is := layer.(models.MaxPool2D); is {
+				p.Gradient = way.pooling
+				t.net.Layers[i] = p
 			}
 		}
-	}
-	return bad, nil
+		if err := d.guard(func() error { return d.twice(t, set.kernels, &c) }); err != nil {
+			c.Note = err.Error()
+		}
+		fmt.Println(c)
+		r.Repeats = append(r.Repeats, c)
+		return c.Same
+	})
 }
 
 // twice trains a net of a single batch twice.

@@ -30,26 +30,17 @@ func (c restarted) String() string {
 // restarts trains each net in one worker and, from the same seed, in the one that
 // comes after its end: what only a program that has just been compiled can do shows
 // then.
-func (d *desk) restarts(r *report, set settings) (bad int, err error) {
-	for _, t := range trainings() {
-		if !set.only.MatchString(t.name) {
-			continue
-		}
+func (d *desk) restarts(r *report, set settings) error {
+	return r.walk(set, trainings(), once, "trainings were others in the second worker", func(t training, _ string) bool {
 		c := restarted{Case: t.name}
 		t.n = 4 * t.batch
 		if err := d.guard(func() error { return d.restart(t, &c) }); err != nil {
 			c.Note = err.Error()
 		}
-		if !c.Same {
-			bad++
-		}
 		fmt.Println(c)
 		r.Restarts = append(r.Restarts, c)
-		if err := r.save(set.json); err != nil {
-			return bad, err
-		}
-	}
-	return bad, nil
+		return c.Same
+	})
 }
 
 func (d *desk) restart(t training, c *restarted) error {

@@ -17,9 +17,11 @@ import (
 	"gaiden/lib/session"
 )
 
+// one is what these kernels take and give.
+var one = shapes.Make(dtypes.Int32, 1)
+
 // waiter is a kernel that waits for its input to become 1, which nobody makes it.
 func waiter() ptx.Kernel {
-	one := shapes.Make(dtypes.Int32, 1)
 	return ptx.Kernel{Name: "waiter", Blocks: 1, Threads: 32, Inputs: []shapes.Shape{one}, Outputs: []shapes.Shape{one}, Body: func(b *ptx.Block) {
 		thread := b.ThreadID()
 		b.Await(thread, b.Input(0), b.U32(1))
@@ -29,26 +31,27 @@ func waiter() ptx.Kernel {
 
 // stray is a kernel that writes where nothing is.
 func stray() ptx.Kernel {
-	one := shapes.Make(dtypes.Int32, 1)
 	return ptx.Kernel{Name: "stray", Blocks: 1, Threads: 32, Inputs: []shapes.Shape{one}, Outputs: []shapes.Shape{one}, Body: func(b *ptx.Block) {
 		b.Output(0).At(1<<30, 1<<14).Store(0, b.ThreadID()) // 16 TB away
 	}}
 }
 
 // stuck runs a kernel that waits for what never comes, and one that leaves its
-// arrays. Each program has to end with an error and not to hang, and the session to go
-// on with what has a name.
+// arrays, and compiles texts that no compiler should be given. Each program has to end with
+// an error and not to hang, and the session to go on with what has a name.
 func (d *desk) stuck() error {
+	var bad []error
 	for _, k := range []ptx.Kernel{waiter(), stray()} {
-		if err := d.astray(k); err != nil {
-			return fmt.Errorf("%s: %w", k.Name, err)
-		}
+		bad = append(bad, d.astray(k.Name, k))
 	}
-	return nil
+	for _, k := range broken() {
+		bad = append(bad, d.astray(k.name, k))
+	}
+	return errors.Join(bad...)
 }
 
-// astray runs a kernel that must not end well.
-func (d *desk) astray(k ptx.Kernel) error {
+// astray compiles and runs a kernel that must not end well.
+func (d *desk) astray(what string, k fused.Kernel) error {
 	const name = "trial/kept"
 	kept := []float32{3, 1, 4, 1, 5}
 	a, err := d.s.Put(kept, f32(len(kept)), 0)
@@ -61,40 +64,47 @@ func (d *desk) astray(k ptx.Kernel) error {
 	if _, err := d.s.Snapshot(""); err != nil {
 		return err
 	}
-	zero, err := d.s.Put([]int32{0}, shapes.Make(dtypes.Int32, 1), 0)
-	if err != nil {
-		return err
-	}
-	p, err := d.program(k.Name, hlo.DefaultPrecision, []shapes.Shape{shapes.Make(dtypes.Int32, 1)}, func(b *hlo.Builder, in []*Node) []*Node {
-		return fused.Call(b, k, in...)
-	})
+	zero, err := d.s.Put([]int32{0}, one, 0)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
+	stage := "compiled"
 	err = d.guard(func() error {
+		p, err := d.program(what, hlo.DefaultPrecision, []shapes.Shape{one}, func(b *hlo.Builder, in []*Node) []*Node {
+			return fused.Call(b, k, in...)
+		})
+		if err != nil {
+			return err
+		}
+		stage = "run"
 		out, err := p.Run(session.Call{Inputs: []*session.Array{zero}})
 		if err != nil {
 			return err
 		}
 		return out[0].Values(make([]int32, 1))
 	})
-	fmt.Printf("%s: after %.1f s: %v\n", k.Name, time.Since(began).Seconds(), err)
-	if err == nil {
-		return errors.New("it has ended as if nothing had been")
+	lost := errors.Is(err, wire.Lost)
+	became := "refused"
+	if lost || stage == "run" {
+		became = "ended"
 	}
-	if !errors.Is(err, wire.Lost) { // the device may be of no use any more
+	fmt.Printf("%s: %s when it was %s, after %.1f s: %v\n", what, became, stage, time.Since(began).Seconds(), err)
+	if err == nil {
+		return fmt.Errorf("%s: it has ended as if nothing had been", what)
+	}
+	if !lost { // the device may be of no use any more
 		if err := d.open(); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
 	again, err := d.s.Array(name)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	got := make([]float32, len(kept))
 	if err := again.Values(got); err != nil || !slices.Equal(got, kept) {
-		return fmt.Errorf("%s: got %v and %v, want %v", name, got, err, kept)
+		return fmt.Errorf("%s: %s: got %v and %v, want %v", what, name, got, err, kept)
 	}
 	fmt.Printf("%.1f s later the session has %s\n", time.Since(began).Seconds(), name)
 	_, err = d.s.Delete(name)

@@ -10,26 +10,82 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
 )
 
 // texts writes the programs of the value cases, as they are for CUDA, into a
-// directory: sanitize.py runs their kernels without a session. It needs no GPU.
+// directory: sanitize.py runs their kernels without a session. It needs no GPU. With
+// -tilings they are also those of every tiling of each op that is compared or timed.
 func texts(set settings) error {
-	for i, c := range valueCases() {
-		if !set.only.MatchString(c.name) {
+	for i, p := range written(set.tilings) {
+		if !set.only.MatchString(p.name()) {
 			continue
 		}
-		text, err := c.text()
+		text, err := p.text()
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(set.texts, fmt.Sprintf("%03d.mlir", i)), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(set.texts, fmt.Sprintf("%04d.mlir", i)), text, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sheet is a case to be written, with a tiling for its op if that is not nil.
+type sheet struct {
+	operation
+	tile *kernels.Tile
+}
+
+func (p sheet) name() string {
+	if p.tile == nil {
+		return p.operation.name
+	}
+	return p.operation.name + " " + p.tile.String()
+}
+
+func (p sheet) text() ([]byte, error) {
+	if p.tile == nil {
+		return p.operation.text()
+	}
+	c := p.operation
+	build := c.Build
+	c.Build = func(o fused.Ops, in []*Node) []*Node {
+		o.Choose = func(op kernels.Op) kernels.Op { return op.With(*p.tile) }
+		return build(o, in)
+	}
+	return c.text()
+}
+
+// written are the cases whose programs are written. The norms of ResNet50 are among them
+// at its batch: no value case has its sizes, since ResNet152's are the same but for the rows.
+// So is the FCN's step at a batch of 65: at its own, 1,024, racecheck would watch each product
+// for minutes.
+func written(tilings bool) (l []sheet) {
+	cases := valueCases()
+	for _, bf16 := range []bool{false, true} {
+		cases = append(append(cases, resNet(256, bf16)...), step(fcn(), 65, kernels.SGD{}, bf16))
+	}
+	for _, c := range cases {
+		l = append(l, sheet{c, nil})
+	}
+	if !tilings {
+		return l
+	}
+	seen := map[string]bool{}
+	for _, c := range append(cases, timeCases()...) {
+		if c.op == nil || seen[c.name] {
+			continue
+		}
+		seen[c.name] = true
+		for _, t := range c.op.Tiles() {
+			l = append(l, sheet{c, &t})
+		}
+	}
+	return l
 }
 
 // text is a case's program as it is for CUDA.
