@@ -32,9 +32,6 @@ type operation struct {
 	// op is the kernel, where its tilings can be tried; nil if there are
 	// several.
 	op kernels.Op
-	// wordy says that the plain form is unrolled, which would compile for minutes when
-	// it is repeated to be timed.
-	wordy bool
 }
 
 // kind is the type of activations of a case.
@@ -284,7 +281,7 @@ func valueCases() []operation {
 		l = append(l, step(dense(models.ReLU, 33, 21, 17, 10), 1, kernels.Adam{WeightDecay: 1e-2}, bf16), step(dense(models.ReLU, 127, 65, 200, 10), 513, kernels.AdaDelta{}, bf16),
 			step(models.SeedCNN(), 1, kernels.SGD{Momentum: 0.9, Nesterov: true}, bf16), step(models.LeNet5(), 33, kernels.Adam{}, bf16))
 	}
-	return l
+	return append(l, singles()...)
 }
 
 // timeCases are whole steps, and the layers whose time counts in them.
@@ -303,7 +300,7 @@ func timeCases() []operation {
 			head(size{100, 1000, 10}, bf16), linearInput(size{100, 1000, 10}, kernels.ReLU, bf16), linearUpdate(size{100, 1000, 10}, kernels.Adam{}, bf16))
 	}
 	l = append(l, linear(size{8, 1960, 100}, kernels.ReLU, true))
-	l = append(append(l, resNet(2048, false)...), resNet(2048, true)...)
+	l = append(append(append(l, resNet(2048, false)...), resNet(2048, true)...), singles()...)
 	seed, first, second, third := geometries[0], geometries[1], geometries[2], geometries[3]
 	return append(l,
 		linear(size{8, 1960, 100}, kernels.ReLU, false), linearInput(size{8, 1960, 100}, kernels.ReLU, false), linearUpdate(size{8, 1960, 100}, kernels.Adam{}, false), head(size{8, 100, 10}, false),

@@ -97,10 +97,7 @@ func (t timed) line() string {
 // variants are the forms of a case worth timing.
 func (d *desk) variants(c operation, tilings bool) []variant {
 	same := func(_ *hlo.Builder, o fused.Ops) fused.Ops { return o }
-	var l []variant
-	if !c.wordy {
-		l = append(l, variant{"plain", same, c.Build, nil})
-	}
+	l := []variant{{"plain", same, c.Build, nil}}
 	if c.reference != nil {
 		l = append(l, variant{"as GoMLX derives it", same, c.reference, nil})
 	}

@@ -13,7 +13,7 @@ import (
 // lstm is a sequence, forwards and backwards.
 func lstm(length, n, units int) operation {
 	c := operation{
-		name: fmt.Sprintf("lstm %d×%d, %d units, both ways f32", length, n, units), limit: 5e-3, wordy: length*units > 1000,
+		name: fmt.Sprintf("lstm %d×%d, %d units, both ways f32", length, n, units), limit: 5e-3,
 		Form: tiling.Form{
 			Inputs: []tiling.Input{{Shape: f32(length, n, 4*units)}, {Shape: f32(units, 4*units), Fill: tiling.Small}, {Shape: f32(length, n, units)}},
 			Build: func(o fused.Ops, in []*Node) []*Node {
