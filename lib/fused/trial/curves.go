@@ -162,7 +162,7 @@ func (d *desk) curves(r *report, set settings) error {
 		for _, c := range all {
 			r.Curves = append(r.Curves, *c)
 		}
-		return agree(all, plain.Apart32) && fused.Repeats
+		return agree(&plain, &fused, []*curve{&noise}, plain.Apart32) && fused.Repeats
 	})
 }
 
@@ -176,16 +176,19 @@ func measure(all []*curve) {
 	}
 }
 
-// agree says whether of XLA's curve, the fused one and XLA's from other weights the second
-// is near enough to the first, or as near as may be for another reason.
-func agree(all []*curve, or float64) bool {
-	fused, noise := all[1], all[2]
-	for _, c := range all[:3] {
+// agree says whether the fused curve is near enough to XLA's, by how far XLA's from other
+// weights are, or as near as may be for another reason.
+func agree(plain, fused *curve, noise []*curve, or float64) bool {
+	most := 0.0
+	for _, c := range append([]*curve{plain, fused}, noise...) {
 		if c.Note != "" {
 			return false
 		}
 	}
-	return noise.Apart > 0 && fused.Apart <= max(0.01, 4*noise.Apart, or)
+	for _, c := range noise {
+		most = max(most, c.Apart)
+	}
+	return most > 0 && fused.Apart <= max(0.01, 4*most, or)
 }
 
 // apart is the largest relative difference of two curves.

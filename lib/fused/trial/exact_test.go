@@ -16,7 +16,7 @@ func TestDrill(t *testing.T) {
 	l := drill{training{name: "small", net: dense(models.ReLU, 24, 16, 10), batch: 250, n: examples}, kernels.Adam{}, 0.01}
 	set := settings{only: regexp.MustCompile(""), epochs: 2}
 	var all []*curve
-	for _, kind := range []string{"XLA exact", "fused exact", "XLA exact nudged"} {
+	for _, kind := range kinds {
 		c := l.train(d, kind, set)
 		if c.Note != "" || len(c.Losses) != 2 || c.Losses[1] > 0.9*c.Losses[0] || c.Right[1] < 0.4 || c.First <= 0 || c.Micros <= 0 {
 			t.Fatalf("got %+v, want two epochs in which it learns", c)
@@ -24,6 +24,9 @@ func TestDrill(t *testing.T) {
 		all = append(all, &c)
 	}
 	measure(all)
+	if all[2].Apart == all[3].Apart {
+		t.Errorf("got the same curve from both draws")
+	}
 	if fused, noise := all[1].Apart, all[2].Apart; fused > 1e-3 || noise == 0 || noise > 1e-3 {
 		t.Errorf("got curves apart by %g, and by %g of float32's noise, want both small, and some noise", fused, noise)
 	}

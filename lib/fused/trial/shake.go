@@ -26,17 +26,17 @@ func shake(net *fit.Net, bf16 bool) error {
 
 // nudge changes weights by their last bit, 1e-7 of them: the noise of float32, which
 // another order of sums has too.
-func nudge(net *fit.Net, _ bool) error { return change(net, nudged) }
+func nudge(net *fit.Net, _ bool) error { return change(net, func(w []float32) { nudged(w, 0) }) }
 
-// nudged adds one to the last bit of every second number and takes it from the others. 0
-// stays.
-func nudged(w []float32) {
+// nudged adds one to the last bit of half the numbers and takes it from the others: of every
+// second one, of every second two, as the draw says. 0 stays.
+func nudged(w []float32, draw int) {
 	for i, x := range w {
 		if x == 0 {
 			continue
 		}
 		bits := math.Float32bits(x) + 1
-		if i%2 > 0 {
+		if i>>draw&1 > 0 {
 			bits -= 2
 		}
 		w[i] = math.Float32frombits(bits)

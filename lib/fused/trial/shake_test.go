@@ -2,19 +2,27 @@ package main
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
 // TestNudged holds that every weight but 0 is another, by its last bit.
 func TestNudged(t *testing.T) {
-	w := []float32{1, -1, 0, 0.3, -0.3, 1e-30}
-	before := append([]float32{}, w...)
-	nudged(w)
-	for i, x := range w {
-		by := math.Abs(float64(x)/float64(before[i]) - 1)
-		if before[i] == 0 && x != 0 || before[i] != 0 && (by == 0 || by > 1.2e-7) {
-			t.Errorf("%g: got %g", before[i], x)
+	before := []float32{1, -1, 0, 0.3, -0.3, 1e-30}
+	var both [2][]float32
+	for draw := range both {
+		w := slices.Clone(before)
+		nudged(w, draw)
+		for i, x := range w {
+			by := math.Abs(float64(x)/float64(before[i]) - 1)
+			if before[i] == 0 && x != 0 || before[i] != 0 && (by == 0 || by > 1.2e-7) {
+				t.Errorf("%g: got %g", before[i], x)
+			}
 		}
+		both[draw] = w
+	}
+	if slices.Equal(both[0], both[1]) {
+		t.Errorf("got %v by both draws", both[0])
 	}
 }
 
@@ -35,8 +43,8 @@ func TestAgree(t *testing.T) {
 		{"noise that was none", 0, 0, 0, "", false},
 		{"a failure", 0.02, 0.03, 0, "lost", false},
 	} {
-		all := []*curve{{}, {Apart: tt.fused, Note: tt.note}, {Apart: tt.noise}, {Note: "not looked at"}}
-		if got := agree(all, tt.or); got != tt.want {
+		noise := []*curve{{Apart: tt.noise / 2}, {Apart: tt.noise}}
+		if got := agree(&curve{}, &curve{Apart: tt.fused, Note: tt.note}, noise, tt.or); got != tt.want {
 			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
 		}
 	}
