@@ -78,7 +78,7 @@ func (n *Net) fuses(s *Set, c chunk) int {
 // prefers says whether AutoKernels are package fused's for steps of a batch, by what is
 // known of them.
 func (n *Net) prefers(known tiling.Entry, batch int) bool {
-	if known == (tiling.Entry{}) {
+	if untold(known) {
 		return !n.model.HasBatchNorm() && n.largest(batch) < largeProduct
 	}
 	return !known.UsePlain()

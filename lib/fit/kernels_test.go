@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomlx/gomlx/core/graph"
 
@@ -260,6 +261,36 @@ func TestTune(t *testing.T) {
 	}
 	if _, err := n.Train(context.Background(), data, wish); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTooSoon holds that nothing is chosen by a look that is over too soon, nor looked at
+// again by a run with no more steps; one with more may tell.
+func TestTooSoon(t *testing.T) {
+	s := open(t)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	defer func(was time.Duration) { tellable = was }(tellable)
+	n := attach(t, s, "soon", small(), Config{Kernels: plainOps})
+	few, many := load(t, n, "few", digits(20, n.model.Input, 1)), load(t, n, "many", digits(40, n.model.Input, 1))
+	var told string
+	tellable = time.Hour
+	if err := n.Tune(context.Background(), few, Train{Batch: 10}, func(s string) { told += s }); err != nil || !strings.Contains(told, "2 steps of 10 are over too soon") {
+		t.Errorf("got %q and %v, want that 2 steps are over too soon", told, err)
+	}
+	if e := n.tilings().Known(n.stepKey(10)); e != (tiling.Entry{Tried: 2}) || !n.prefers(e, 10) {
+		t.Errorf("got %+v, want nothing but that 2 steps do not tell, and the kernels as before", e)
+	}
+	if begun := leave(t, n, few); begun != 0 {
+		t.Error("a run of as many steps leaves it to be looked at again")
+	}
+	if begun := leave(t, n, many); begun != 1 {
+		t.Error("a run of more steps leaves nothing")
+	}
+	tellable, told = 0, ""
+	for _, batch := range []int{10, 40} { // 40 is all there is: its epochs are a loop
+		if err := n.Tune(context.Background(), many, Train{Batch: batch, Threshold: 1}, func(s string) { told += s }); err != nil || n.tilings().Known(n.stepKey(batch)).Micros <= 0 {
+			t.Errorf("batch %d: got %+v and %v, want a time; told %q", batch, n.tilings().Known(n.stepKey(batch)), err, told)
+		}
 	}
 }
 

@@ -143,7 +143,7 @@ func (t Tuner) fulfil(ctx context.Context, w *wish) error {
 	}
 	before := n.tilings().Changes()
 	p := pauses{watched: s}
-	err = n.tune(ctx, data, Train{Epochs: w.Epochs, Batch: w.Batch, InOrder: w.InOrder}, s, tiling.Look{Before: func() error { return p.wait(ctx) }}, t.Tell)
+	err = n.tune(ctx, data, Train{Batch: w.Batch, InOrder: w.InOrder}, s, tiling.Look{Before: func() error { return p.wait(ctx) }}, t.Tell)
 	if errors.Is(err, wire.Lost) && n.tilings().Changes() == before {
 		if next, failed := (session.Config{Socket: w.Socket, Client: "gaiden tune", NoStart: true}).Open(); failed == nil {
 			next.Close()

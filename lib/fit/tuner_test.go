@@ -32,7 +32,7 @@ func cell() error {
 
 // tune is the process that a cell leaves behind.
 func tune() error {
-	pause = 50 * time.Millisecond
+	pause, tellable = 50*time.Millisecond, 0
 	_, err := Tuner{Cautious: true}.Run(context.Background())
 	return err
 }

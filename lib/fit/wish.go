@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"gaiden/lib/engine/wire"
-	"gaiden/lib/fused/tiling"
 	"gaiden/lib/session"
 )
 
@@ -21,7 +20,7 @@ type wish struct {
 	Socket, Space string // of the session
 	Net           recipe
 	Data          string // the set's name
-	Epochs, Batch int
+	Batch         int
 	InOrder       bool
 	Step          string // its key in the table of tilings
 	Lost          int    // how often the session crashed while nothing was found
@@ -83,7 +82,8 @@ func (n *Net) tuneLater(data *Set, t Train) {
 		return
 	}
 	key, table := n.stepKey(t.Batch), n.tilings()
-	if table.Known(key) != (tiling.Entry{}) && len(table.Wanted()) == 0 {
+	known := table.Known(key)
+	if !untold(known) && len(table.Wanted()) == 0 || untold(known) && known.Tried >= data.N/t.Batch {
 		return
 	}
 	if _, begun := wished.LoadOrStore(n.name+" "+key, true); begun {
@@ -93,7 +93,7 @@ func (n *Net) tuneLater(data *Set, t Train) {
 	if err != nil {
 		return // it is only to be had by Tune
 	}
-	w := wish{Socket: wire.SocketPath(), Space: n.session.Space(), Net: r, Data: data.Name, Epochs: t.Epochs, Batch: t.Batch, InOrder: t.InOrder, Step: key}
+	w := wish{Socket: wire.SocketPath(), Space: n.session.Space(), Net: r, Data: data.Name, Batch: t.Batch, InOrder: t.InOrder, Step: key}
 	if old, err := readWish(w.path()); err == nil {
 		if w.Lost = old.Lost; w.Lost >= tolerance {
 			return
