@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -62,8 +63,8 @@ type sequence struct {
 	t *trace
 }
 
-// Apply is that of models.LSTM. The kernels are float32 inside, with BF16 too: the
-// time of a place is not that of its products.
+// Apply is that of models.LSTM. The kernels' state and sums are float32, with BF16 too;
+// then factors are bfloat16.
 func (s sequence) Apply(scope *model.Scope, x *Node) *Node {
 	d := x.Shape().Dimensions
 	if x.Rank() != 3 {
@@ -75,7 +76,11 @@ func (s sequence) Apply(scope *model.Scope, x *Node) *Node {
 	}
 	z := MatMul(Reshape(TransposeAllAxes(x, 1, 0, 2), length*n, in), value("weights"))
 	z = Reshape(Add(z, ExpandLeftToRank(value("biases"), 2)), length, n, 4*s.Units)
-	h := s.t.ops().LSTM(s.t.float(z), s.t.float(value("recurrent")))
+	o := s.t.ops()
+	if s.t.net.config.BF16 {
+		o.Compute = dtypes.BFloat16
+	}
+	h := o.LSTM(s.t.float(z), s.t.float(value("recurrent")))
 	if h.DType() != x.DType() {
 		h = ConvertDType(h, x.DType())
 	}
