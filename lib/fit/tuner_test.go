@@ -268,3 +268,27 @@ func TestTunerEnds(t *testing.T) {
 		t.Error("a run begins a tuner for a wish that cost the session three times")
 	}
 }
+
+// TestJobLeavesWish holds that a job's net is tuned, too, when the job has ended.
+func TestJobLeavesWish(t *testing.T) {
+	s := open(t)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	n := attach(t, s, "net", small(), Config{Kernels: plainOps})
+	data := load(t, n, "bars", digits(40, n.model.Input, 1))
+	begun := 0
+	defer func(was func() error) { beginTuner = was }(beginTuner)
+	beginTuner = func() error { begun++; return nil }
+	wished.Clear()
+	n.config.Session = nil // as a cell's net
+	job, err := n.TrainJob(data, tenths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.session = s
+	if _, err := job.Follow(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if begun != 1 || len(waiting(t)) != 1 {
+		t.Errorf("got %d tuners begun and %q waiting, want one of each", begun, waiting(t))
+	}
+}
