@@ -3,7 +3,6 @@ package fit
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,21 +44,7 @@ func (w wish) save() error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(wishDir(), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(wishDir(), "new*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), w.path())
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return wire.ReplaceFile(w.path(), b)
 }
 
 func readWish(path string) (w wish, err error) {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,11 +9,11 @@ import (
 	"syscall"
 )
 
-// SocketPath is where the session listens: GAIDEN_SOCKET, else session.sock in
 // CellEnv names the environment variable that marks all processes of a cell. A
 // process that is to outlive it does not have it.
 const CellEnv = "GAIDEN_CELL"
 
+// SocketPath is where the session listens: GAIDEN_SOCKET, else session.sock in
 // RuntimeDir.
 func SocketPath() string {
 	if s := os.Getenv("GAIDEN_SOCKET"); s != "" {
@@ -49,6 +50,26 @@ func home(env, fallback string) string {
 		h = os.TempDir()
 	}
 	return filepath.Join(h, fallback, "gaiden")
+}
+
+// ReplaceFile writes a file of this user's alone, whole or not at all: a new one beside the
+// old, which it then replaces. The folder is made if need be.
+func ReplaceFile(path string, b []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
 }
 
 // PrivateDir makes dir with mode 0700 when it is not there, and refuses one

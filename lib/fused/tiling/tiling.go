@@ -149,19 +149,7 @@ func (t *Table) Save() error {
 	if err != nil {
 		return fmt.Errorf("tiling: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(t.Path), 0o700); err != nil {
-		return fmt.Errorf("tiling: %w", err)
-	}
-	f, err := os.CreateTemp(filepath.Dir(t.Path), "tilings*")
-	if err != nil {
-		return fmt.Errorf("tiling: %w", err)
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), t.Path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
+	if err := wire.ReplaceFile(t.Path, b); err != nil {
 		return fmt.Errorf("tiling: %w", err)
 	}
 	return nil

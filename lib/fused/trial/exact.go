@@ -51,7 +51,8 @@ const (
 )
 
 // put makes what a drill begins with: the first weights and the examples that package fit's
-// curves have, and a step's case's order of these. Nudged weights are others by their last bit, in one of some draws; none is below 0.
+// curves have, and a step's case's order of these. Nudged weights are others by their last
+// bit, in one of some draws; none is below 0.
 func (l drill) put(d *desk, c operation, nudge int) ([]*session.Array, error) {
 	end, each := len(c.Inputs), 1+l.rule.Moments()
 	c.Inputs = slices.Clone(c.Inputs)
