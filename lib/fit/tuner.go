@@ -53,11 +53,11 @@ func (t Tuner) Run(ctx context.Context) (done int, err error) {
 		t.Tell = func(string) {}
 	}
 	if err := os.MkdirAll(wishDir(), 0o700); err != nil {
-		return 0, err
+		return 0, fmt.Errorf("fit: no place for what is left to be tuned: %w", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(wishDir(), "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("fit: no place for what is left to be tuned: %w", err)
 	}
 	defer lock.Close()
 	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
