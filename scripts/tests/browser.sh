@@ -4,9 +4,13 @@
 playwright_version=1.56.1
 browser_missing=
 chromium=$(command -v chromium || command -v chromium-browser || true)
-if [ -z "$chromium" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  say "installing chromium"
-  (apt-get update && apt-get install -y --no-install-recommends chromium nodejs npm) > "$work/apt.log" 2>&1 || true
+wanted=() # what is there is left as it is: a nodejs from elsewhere conflicts with Debian's npm
+[ -n "$chromium" ] || wanted+=(chromium)
+command -v node >/dev/null || wanted+=(nodejs)
+command -v npm >/dev/null || wanted+=(npm)
+if [ ${#wanted[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  say "installing ${wanted[*]}"
+  (apt-get update && apt-get install -y --no-install-recommends "${wanted[@]}") > "$work/apt.log" 2>&1 || say "$(tail -n 1 "$work/apt.log")"
   chromium=$(command -v chromium || true)
 fi
 if [ -z "$chromium" ]; then
