@@ -41,6 +41,7 @@ lib/engine/pjrt:                                                  stands on the 
 lib/engine/pjrt/xspace:                                           reads a message of the profiler
 lib/engine/device/safetensors:                                    a file format, no device
 lib/engine/device: lib/engine/wire, lib/engine/pjrt, lib/engine/device/safetensors, lib/sysinfo  the server
+lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
 lib/session: lib/engine/wire, lib/engine/hlo                      the client
 lib/fit: lib/session, lib/models, lib/timing, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/profile: lib/fit, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded

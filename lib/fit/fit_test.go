@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gaiden/lib/engine/device"
+	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -69,7 +70,7 @@ func open(t testing.TB) *session.Session {
 }
 
 func TestMain(m *testing.M) {
-	role()
+	devicetest.Play(session.Version, map[string]func() error{"cell": cell, "tuner": tune})
 	tellable = 0 // nets of tests are small
 	code := m.Run()
 	if server.socket != "" {

@@ -1,80 +1,20 @@
 package fit
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"gaiden/lib/engine/device"
+	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
-
-// role lets the test program be a session whose worker can be killed.
-func role() {
-	var err error
-	switch os.Getenv("FIT_TEST_ROLE") {
-	case "serve":
-		os.Setenv("FIT_TEST_ROLE", "worker")
-		err = (&device.Supervisor{Version: session.Version, Command: []string{"/proc/self/exe"}, Ready: os.NewFile(3, "ready"), Log: os.Stderr}).Run()
-	case "worker":
-		err = device.Work(session.Version)
-	case "cell":
-		beginTuner = func() error {
-			os.Setenv("FIT_TEST_ROLE", "tuner")
-			cmd := exec.Command("/proc/self/exe")
-			session.Detach(cmd)
-			return cmd.Start()
-		}
-		err = cell()
-	case "tuner":
-		err = tune()
-	default:
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(0)
-}
-
-// apart starts a session in processes of its own and returns its socket.
-func apart(t *testing.T) string {
-	t.Helper()
-	if os.Getenv("GAIDEN_PLUGIN") == "" {
-		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
-	}
-	dir := t.TempDir()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "FIT_TEST_ROLE=serve", "GAIDEN_SOCKET="+dir+"/run/s", "XDG_STATE_HOME="+dir+"/state", "XDG_CACHE_HOME="+dir+"/cache")
-	cmd.ExtraFiles = []*os.File{w}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		cmd.Wait()
-	})
-	if line, _ := bufio.NewReader(r).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("session said %q, want ready", line)
-	}
-	return dir + "/run/s"
-}
 
 // TestTrainJob holds that a job trains as Train does, bit by bit.
 func TestTrainJob(t *testing.T) {
@@ -147,7 +87,7 @@ func abs(v float64) float64 { return max(v, -v) }
 // TestTrainJobSurvives kills the worker in the middle of a job, twice: the loss
 // curve is that of a job which nobody has disturbed.
 func TestTrainJobSurvives(t *testing.T) {
-	socket := apart(t)
+	socket := devicetest.Start(t)
 	connect := func() *session.Session {
 		t.Helper()
 		for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -321,7 +261,7 @@ func TestTrainJobAlone(t *testing.T) {
 // TestRollbackToAnother: a rollback to the arrays of another architecture is
 // noticed, by a net that was open and by one that comes after it.
 func TestRollbackToAnother(t *testing.T) {
-	socket := apart(t)
+	socket := devicetest.Start(t)
 	s, err := session.Config{Socket: socket, Space: "other", NoStart: true}.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -401,7 +341,7 @@ func TestRollbackToAnother(t *testing.T) {
 // A rollback to another optimizer's training keeps the weights, and Train begins
 // its own optimizer anew.
 func TestOptimizerRolledBack(t *testing.T) {
-	s, err := session.Config{Socket: apart(t), Space: "optimizer", NoStart: true}.Open()
+	s, err := session.Config{Socket: devicetest.Start(t), Space: "optimizer", NoStart: true}.Open()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/engine/wire"
@@ -252,7 +253,7 @@ func TestTunesInPauses(t *testing.T) {
 // knew is kept, and the next one goes on behind what was being tried: it may have been the
 // reason.
 func TestTunerLosesSession(t *testing.T) {
-	socket := apart(t)
+	socket := devicetest.Start(t)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	s := await(t, socket)
 	middle, on := make(chan bool), make(chan bool)

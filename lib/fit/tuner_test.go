@@ -14,14 +14,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
 
-// cell is what a cell's process does: it trains a net, and ends.
+// cell is what a cell's process does: it trains a net, leaves a tuner behind, and ends.
 func cell() error {
+	beginTuner = func() error {
+		os.Setenv(devicetest.Role, "tuner")
+		cmd := exec.Command("/proc/self/exe")
+		session.Detach(cmd)
+		return cmd.Start()
+	}
 	n := New("net", small(), Config{Kernels: plainOps})
 	data, err := n.Load("bars", digits(40, n.model.Input, 1))
 	if err == nil {
@@ -40,13 +47,13 @@ func tune() error {
 // TestCellsTune runs cells as processes that end with their training. What the first one
 // leaves to be found out is found out when it has ended, and the second leaves nothing.
 func TestCellsTune(t *testing.T) {
-	socket := apart(t)
+	socket := devicetest.Start(t)
 	s := await(t, socket)
 	cache := t.TempDir()
 	run := func() {
 		t.Helper()
 		cmd := exec.Command("/proc/self/exe")
-		cmd.Env = append(os.Environ(), "FIT_TEST_ROLE=cell", "GAIDEN_SOCKET="+socket, "GAIDEN_SPACE="+s.Space(), "XDG_CACHE_HOME="+cache)
+		cmd.Env = append(os.Environ(), devicetest.Role+"=cell", "GAIDEN_SOCKET="+socket, "GAIDEN_SPACE="+s.Space(), "XDG_CACHE_HOME="+cache)
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Fatalf("the cell: %v: %s", err, out)
 		}
@@ -187,7 +194,7 @@ func names(t *testing.T, s *session.Session) (l []string) {
 // TestTunerEnds holds that a tuner ends with its context, with the session and where there
 // is another, and that wishes wait.
 func TestTunerEnds(t *testing.T) {
-	socket := apart(t)
+	socket := devicetest.Start(t)
 	t.Setenv("GAIDEN_SOCKET", socket)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	s := await(t, socket)

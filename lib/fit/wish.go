@@ -44,6 +44,9 @@ func (w wish) save() error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(wishDir(), 0o700); err != nil {
+		return err
+	}
 	return wire.ReplaceFile(w.path(), b)
 }
 

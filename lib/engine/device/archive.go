@@ -303,5 +303,5 @@ func (a *archive) writeSpace(b []byte) error {
 	if err := wire.PrivateDir(a.dir); err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(a.dir, "space.json"), b)
+	return wire.ReplaceFile(filepath.Join(a.dir, "space.json"), b)
 }

@@ -117,7 +117,7 @@ func (c *cache) fingerprint(path string) (string, error) {
 		return "", err
 	}
 	sum := hex.EncodeToString(h.Sum(nil))
-	if err := writeFile(memo, wire.JSON(map[string]string{look: sum})); err != nil {
+	if err := wire.ReplaceFile(memo, wire.JSON(map[string]string{look: sum})); err != nil {
 		c.logf("cache: %v", err)
 	}
 	return sum, nil
@@ -237,7 +237,7 @@ func (c *cache) store(hash [32]byte, code []byte) error {
 	sum := sha256.Sum256(code)
 	b := make([]byte, 0, entryHead+len(code))
 	b = append(append(append(append(b, cacheMark...), key[:]...), sum[:]...), code...)
-	if err := writeFile(c.path(key), b); err != nil {
+	if err := wire.ReplaceFile(c.path(key), b); err != nil {
 		return err
 	}
 	c.trim()
@@ -297,21 +297,4 @@ func (c *cache) info() wire.CacheInfo {
 	i.Off = c.off
 	c.mu.Unlock()
 	return i
-}
-
-// writeFile writes a file that is there whole or not at all. It does not wait
-// for the disk: a file that a lost power supply has torn is seen by its sum.
-func writeFile(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }

@@ -179,7 +179,7 @@ func (j *loop) store(state wire.JobState) {
 	f.Info.State = state
 	err := wire.PrivateDir(a.dir)
 	if err == nil {
-		err = writeFile(a.jobPath(j.body.Name)+".json", wire.JSON(f))
+		err = wire.ReplaceFile(a.jobPath(j.body.Name)+".json", wire.JSON(f))
 	}
 	if err != nil {
 		j.w.trouble(j.space, fmt.Errorf("job %s: %w", j.body.Name, err))

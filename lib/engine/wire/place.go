@@ -53,12 +53,10 @@ func home(env, fallback string) string {
 }
 
 // ReplaceFile writes a file of this user's alone, whole or not at all: a new one beside the
-// old, which it then replaces. The folder is made if need be.
+// old, which it then replaces. It does not wait for the disk: who reads what a lost power
+// supply may have torn has to see that.
 func ReplaceFile(path string, b []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,9 @@ import (
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "deep", "file.json")
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for _, text := range []string{"one", "another"} {
 		if err := ReplaceFile(path, []byte(text)); err != nil {
 			t.Fatal(err)
@@ -26,7 +29,7 @@ func TestReplaceFile(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(full, "in the way"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{full, filepath.Join(path, "below a file")} {
+	for _, path := range []string{full, filepath.Join(path, "below a file"), filepath.Join(dir, "no folder", "file")} {
 		if err := ReplaceFile(path, nil); err == nil {
 			t.Errorf("%s: got no error", path)
 		}

@@ -149,7 +149,11 @@ func (t *Table) Save() error {
 	if err != nil {
 		return fmt.Errorf("tiling: %w", err)
 	}
-	if err := wire.ReplaceFile(t.Path, b); err != nil {
+	err = os.MkdirAll(filepath.Dir(t.Path), 0o700)
+	if err == nil {
+		err = wire.ReplaceFile(t.Path, b)
+	}
+	if err != nil {
 		return fmt.Errorf("tiling: %w", err)
 	}
 	return nil

@@ -1,22 +1,18 @@
 package tiling
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/engine/device"
+	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/ptx"
 	"gaiden/lib/engine/ptx/convolution"
@@ -27,21 +23,8 @@ import (
 
 // TestMain lets the test program play the session's processes too.
 func TestMain(m *testing.M) {
-	var err error
-	switch os.Getenv("GAIDEN_TEST_ROLE") {
-	case "serve":
-		s := device.Supervisor{Version: session.Version, Command: []string{"/proc/self/exe"}, Ready: os.NewFile(3, "ready"), Log: os.Stderr}
-		os.Setenv("GAIDEN_TEST_ROLE", "worker")
-		err = s.Run()
-	case "worker":
-		err = device.Work(session.Version)
-	default:
-		os.Exit(m.Run())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	devicetest.Play(session.Version, nil)
+	os.Exit(m.Run())
 }
 
 // socket is that of the session of the test that runs.
@@ -65,34 +48,7 @@ func again(t *testing.T) *session.Session {
 // serve starts a session for the test and connects to it.
 func serve(t *testing.T) *session.Session {
 	t.Helper()
-	if os.Getenv("GAIDEN_PLUGIN") == "" {
-		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to its file, or use scripts/test, which fetches one")
-	}
-	dir := t.TempDir()
-	socket = filepath.Join(dir, "run", "session.sock")
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "GAIDEN_TEST_ROLE=serve", "GAIDEN_SOCKET="+socket, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
-	cmd.ExtraFiles = []*os.File{w}
-	log := &strings.Builder{}
-	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		cmd.Wait()
-		if t.Failed() {
-			t.Logf("session's log:\n%s", log)
-		}
-	})
-	if line, _ := bufio.NewReader(r).ReadString('\n'); strings.TrimSpace(line) != "ready" {
-		t.Fatalf("session said %q, want ready", line)
-	}
+	socket = devicetest.Start(t)
 	s, err := session.Config{Socket: socket, Space: "tiling"}.Open()
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,87 @@
+// Package devicetest starts sessions for tests of other packages: real processes, without
+// building gaiden. A test program plays them.
+//
+//	func TestMain(m *testing.M) {
+//		devicetest.Play(session.Version, nil) // does not return in such a process
+//		os.Exit(m.Run())
+//	}
+//	…
+//	socket := devicetest.Start(t) // a session, until the test's end
+package devicetest
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gaiden/lib/engine/device"
+)
+
+// Role names the environment variable that says which process a test program is to play.
+const Role = "GAIDEN_TEST_ROLE"
+
+// Play plays the process that Role names, one of a session's or of more, and ends. Where
+// it names none it returns.
+func Play(version string, more map[string]func() error) {
+	var err error
+	switch role := os.Getenv(Role); role {
+	case "serve":
+		os.Setenv(Role, "worker")
+		s := device.Supervisor{Version: version, Command: []string{"/proc/self/exe"}, Ready: os.NewFile(3, "ready"), Log: os.Stderr}
+		err = s.Run()
+	case "worker":
+		err = device.Work(version)
+	default:
+		play, is := more[role]
+		if !is {
+			return
+		}
+		err = play()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Start starts a session for a test, and returns its socket. Its files are in a folder of
+// its own. Without an XLA plugin the test is skipped.
+func Start(t *testing.T) (socket string) {
+	t.Helper()
+	if os.Getenv("GAIDEN_PLUGIN") == "" {
+		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to its file, or use scripts/test, which fetches one")
+	}
+	dir := t.TempDir()
+	socket = filepath.Join(dir, "run", "session.sock")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), Role+"=serve", "GAIDEN_SOCKET="+socket, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
+	cmd.ExtraFiles = []*os.File{w}
+	log := &strings.Builder{}
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("session's log:\n%s", log)
+		}
+	})
+	if line, _ := bufio.NewReader(r).ReadString('\n'); strings.TrimSpace(line) != "ready" {
+		t.Fatalf("session said %q, want ready", line)
+	}
+	return socket
+}
