@@ -51,6 +51,49 @@ func TestNamesOutlive(t *testing.T) {
 	}
 }
 
+// TestMemoryGoesBack holds that arrays whose names are deleted give their memory to the
+// system, though the allocator would keep it, and that a reset does.
+func TestMemoryGoesBack(t *testing.T) {
+	p := serve(t)
+	s := p.open("large")
+	worker := p.worker(s)
+	const count, size = 20, 16 << 20 // what is larger the allocator takes from the system and gives back each for itself
+	x := addOne(t, s, Options{}, f32(size/4))
+	zeros, err := s.Put(make([]float32, size/4), f32(size/4), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		free func() error
+	}{
+		{"deleted", func() error { _, err := s.Delete("w*"); return err }},
+		{"reset", func() error { _, err := s.Ask(wire.AskBody{Verb: wire.Reset}); return err }},
+	} {
+		before := resident(worker)
+		for i := range count {
+			out, err := x.Run(Call{Inputs: []*Array{zeros}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Bind([]string{fmt.Sprint("w", i)}, out); err != nil {
+				t.Fatal(err)
+			}
+			if i == count-1 {
+				values(t, out[0]) // it waits until they are there
+			}
+			out[0].Finalize()
+		}
+		if got := resident(worker) - before; got < count/2*size {
+			t.Errorf("%s: arrays take %d bytes of memory, want %d", tt.name, got, count*size)
+		}
+		if err := tt.free(); err != nil {
+			t.Fatal(err)
+		}
+		within(t, "the memory to go back: "+tt.name, func() bool { return resident(worker) < before+4*size })
+	}
+}
+
 // TestCount: how many names begin with a prefix is told as it is, whatever has come,
 // gone, or got its name twice.
 func TestCount(t *testing.T) {

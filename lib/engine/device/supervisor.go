@@ -220,11 +220,12 @@ func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec
 // in less than half of the time. Blocks of up to 32 MB, the most that glibc allows,
 // are of the heap, whose last 256 MB are not given back only to be asked for again.
 // Threads but the first have heaps of 64 MB: an empty one is given back whatever that
-// threshold, unless the one before it has less than top_pad left. Without one the FCN's
-// epochs, with weights of 16 MB, met 45,000 to 270,000 new pages in 192 steps, and
-// 38,000 to 88,000 with 32 MB: 2 % of a step, and of the MLP's. One heap for all threads
-// is as good at that, and takes a third longer to compile.
-const AllocatorEnv = "GLIBC_TUNABLES=glibc.malloc.tcache_count=100:glibc.malloc.mxfast=0:glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456:glibc.malloc.top_pad=33554432"
+// threshold, unless the one before it has less than top_pad left, which here it always
+// has. With none the FCN's epochs, with weights of 16 MB, met 45,000 to 270,000 new pages
+// in 192 steps. One heap for all threads is as good at that, and takes a third longer to
+// compile; Keras' net was 15 % slower with it. What a session has had in such heaps it
+// keeps until it deletes arrays or is reset: see tidy.
+const AllocatorEnv = "GLIBC_TUNABLES=glibc.malloc.tcache_count=100:glibc.malloc.mxfast=0:glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456:glibc.malloc.top_pad=68157440"
 
 // Allocator is what a process with the devices of a plugin needs in its
 // environment before it starts: AllocatorEnv on a CPU, nothing elsewhere and where

@@ -58,6 +58,7 @@ type Worker struct {
 	unpinned *sync.Cond // signalled when a call into PJRT has ended, or a reader of an array
 	all      array      // head of the list of all arrays
 	count    int        // in it
+	tidying  bool       // memory is given back soon
 	bytes    int64      // in arrays
 	undoing  int64      // of them, kept to be undone
 

@@ -54,11 +54,12 @@ func text(address, n uintptr) string {
 	return strings.Clone(unsafe.String((*byte)(pointer(address)), int(n)))
 }
 
-// libc is the C allocator: two functions that are in every process.
+// libc is the C allocator: two functions that are in every process, and one that is in
+// glibc only.
 var libc struct {
-	once         sync.Once
-	calloc, free uintptr
-	err          error
+	once               sync.Once
+	calloc, free, trim uintptr
+	err                error
 }
 
 func openLibc() error {
@@ -69,8 +70,17 @@ func openLibc() error {
 		if err1 != nil || err2 != nil {
 			libc.err = fmt.Errorf("the C library has no calloc or free (%w); gaiden needs glibc", err1)
 		}
+		libc.trim, _ = purego.Dlsym(purego.RTLD_DEFAULT, "malloc_trim")
 	})
 	return libc.err
+}
+
+// Trim gives what is free of the C allocator's memory back to the system, where the
+// allocator can do that: on a CPU that is where arrays were.
+func Trim() {
+	if openLibc() == nil && libc.trim != 0 {
+		purego.SyscallN(libc.trim, 0)
+	}
 }
 
 // arena owns blocks of C memory that are freed together. The zero arena is

@@ -4,6 +4,7 @@
     python3 sanitize.py DIR --json FILE                  # on the machine with the GPU
     python3 sanitize.py DIR --json FILE --known RESULTS  # what no file of a folder has
     python3 sanitize.py DIR --json FILE --after EARLIER  # what EARLIER lacks, and its lines too
+    python3 sanitize.py DIR --json FILE --known RESULTS --blocks 64  # at most so many blocks under racecheck
     python3 sanitize.py DIR --dry                        # compile only: the machine code stays in DIR
     python3 sanitize.py DIR --known RESULTS --list       # what would be run; needs only Python
 
@@ -22,6 +23,10 @@ are permutations, labels below the classes, winners 0 to 3 (see integers). Lines
 kernels say so, and those of files from before that had only zeros count as not run. With
 --dry kernels are compiled, and none is run.
 
+Racecheck takes minutes for thousands of blocks, each of which has shared memory of its
+own and runs the same code: with --blocks it sees the first ones only, and the lines say
+how many. Kernels whose blocks wait for each other must not be cut.
+
 Some kernels are compiled and run by all tools, then the next ones, until --limit is
 reached: those that are left are in the file as not run. They go in the order of how soon
 they are done: with --known or --after, by what a kernel took in an earlier file, and what
@@ -35,6 +40,7 @@ import datetime
 import glob
 import hashlib
 import json
+import math
 import multiprocessing
 import os
 import re
@@ -161,8 +167,17 @@ def bytes_of(kind, given, numbers=None):
     return n * SIZES[element], x.astype(np.float16) if element == "f16" else x
 
 
-def one(paths):
-    """Runs kernels by the driver alone."""
+def cut(grid, most):
+    """A grid of fewer blocks, where it has more than so many."""
+    grid = list(grid)
+    while math.prod(grid) > most and max(grid) > 1:
+        i = grid.index(max(grid))
+        grid[i] = max(1, most * grid[i] // math.prod(grid))
+    return grid
+
+
+def one(most, paths):
+    """Runs kernels by the driver alone, the first blocks of each."""
     cuda = ctypes.CDLL("libcuda.so.1")
 
     def call(name, *args):
@@ -177,10 +192,10 @@ def one(paths):
     call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
     call("cuCtxSetCurrent", context)
     for path in paths:
-        launch(call, path)
+        launch(call, path, float(most))
 
 
-def launch(call, path):
+def launch(call, path, most):
     """Runs a kernel on arrays of its own."""
     k = json.load(open(path))
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
@@ -204,16 +219,16 @@ def launch(call, path):
     all = inputs + nothing * k["after"] + outputs
     all += nothing * (k["parameters"] - len(all))
     parameters = (ctypes.c_void_p * len(all))(*[ctypes.cast(ctypes.pointer(p), ctypes.c_void_p) for p in all])
-    call("cuLaunchKernel", function, *k["grid"], 32 * k["warps"], 1, 1, k["shared"], None, parameters, None)
+    call("cuLaunchKernel", function, *cut(k["grid"], most), 32 * k["warps"], 1, 1, k["shared"], None, parameters, None)
     call("cuCtxSynchronize")
     for p in {p.value for p in inputs + outputs}:
         call("cuMemFree_v2", ctypes.c_uint64(p))
     print("ran", flush=True)
 
 
-def checked(sanitizer, tool, bases, seconds):
+def checked(sanitizer, tool, bases, most, seconds):
     """What a tool says of kernels: clean, or what not."""
-    command = [sys.executable, os.path.abspath(__file__), "--one"] + [base + ".json" for base in bases]
+    command = [sys.executable, os.path.abspath(__file__), "--one", str(most)] + [base + ".json" for base in bases]
     if tool != "none":
         command = [sanitizer, "--tool", tool, "--error-exitcode", "9", "--print-limit", "3"] + command
     p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
@@ -295,6 +310,7 @@ def main():
     a.add_argument("--limit", type=float, default=1e9, help="stop after so many seconds, and write down what was run and what not")
     a.add_argument("--together", type=int, default=8, help="kernels of a process")
     a.add_argument("--tools", default="none,memcheck,initcheck,racecheck", help="none runs the kernel alone")
+    a.add_argument("--blocks", type=float, default=math.inf, help="of a kernel, under racecheck")
     a.add_argument("--sanitizer", default="/usr/local/cuda/bin/compute-sanitizer")
     a = a.parse_args()
     began = time.time()
@@ -311,8 +327,13 @@ def main():
         return 1 if any(n is None for k in found for n in whole(k).values()) else 0
     os.makedirs(os.path.join(a.directory, "made"), exist_ok=True)
 
+    def most(tool):
+        return a.blocks if tool == "racecheck" else math.inf
+
     def line(k, tool, result, seconds):
         l = dict(case=k["case"], kernel=k["kernel"], sum=k["sum"], tool=tool, result=result, seconds=seconds)
+        if math.prod(k["grid"]) > most(tool):
+            l["blocks"] = [math.prod(cut(k["grid"], most(tool))), math.prod(k["grid"])]
         return dict(l, integers=True) if drawn(k) else l
 
     def left():
@@ -323,7 +344,7 @@ def main():
         start, result = time.time(), LATE
         if left() > 5:  # less is not enough for a process to begin
             short = left() < a.seconds
-            result = checked(a.sanitizer, tool, [os.path.join(a.directory, "made", k["sum"]) for k in some], min(a.seconds, left()))
+            result = checked(a.sanitizer, tool, [os.path.join(a.directory, "made", k["sum"]) for k in some], most(tool), min(a.seconds, left()))
             if short and result.startswith("time-out"):
                 result = LATE
             elif result != "clean" and len(some) > 1:
@@ -371,6 +392,6 @@ def main():
 
 if __name__ == "__main__":
     if sys.argv[1] == "--one":
-        one(sys.argv[2:])
+        one(sys.argv[2], sys.argv[3:])
     else:
         sys.exit(main())

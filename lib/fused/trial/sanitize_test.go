@@ -66,6 +66,17 @@ func names(l []wanted) (names []string) {
 	return slices.Compact(names)
 }
 
+// TestCut holds that --blocks leaves a grid's first blocks, and small grids whole.
+func TestCut(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("needs python3: apt-get install python3")
+	}
+	out, err := exec.Command("python3", "-c", "from sanitize import *; print(*(cut(g, 64) for g in ([1000, 1, 1], [100, 100, 1], [1, 65, 1], [4, 16, 1])), cut([1000, 1, 1], math.inf))").CombinedOutput()
+	if got, want := strings.TrimSpace(string(out)), "[64, 1, 1] [1, 64, 1] [1, 64, 1] [4, 16, 1] [1000, 1, 1]"; err != nil || got != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+}
+
 // TestIntegers holds that sanitize.py knows what every whole number is that a kernel of
 // the cases takes, and what that is.
 func TestIntegers(t *testing.T) {
