@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gaiden/lib/engine/wire"
 )
@@ -68,6 +69,18 @@ func TestMemoryGoesBack(t *testing.T) {
 		free func() error
 	}{
 		{"deleted", func() error { _, err := s.Delete("w*"); return err }},
+		{"deleted by a cell, after which there was another", func() error {
+			s.Ask(wire.AskBody{Verb: wire.Mark, Names: []string{"one"}})
+			if _, err := s.Delete("w*"); err != nil {
+				return err
+			}
+			time.Sleep(1500 * time.Millisecond) // so that only the next cell can be why
+			if resident(worker) < count/2*size {
+				t.Error("the arrays are gone that the cell could get back by undo")
+			}
+			s.Ask(wire.AskBody{Verb: wire.Mark, Names: []string{"two"}})
+			return s.Bind([]string{"other"}, []*Array{put(t, s, 1)})
+		}},
 		{"reset", func() error { _, err := s.Ask(wire.AskBody{Verb: wire.Reset}); return err }},
 	} {
 		before := resident(worker)

@@ -245,8 +245,8 @@ func (w *Worker) deleteAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 // who delete some may go on at once with others of the same sizes.
 const untidy = time.Second
 
-// tidy gives memory back on a CPU, where the allocator keeps it: see AllocatorEnv. The
-// caller holds w.mu.
+// tidy gives memory back on a CPU, where the allocator keeps it: see AllocatorEnv. What
+// can still be undone follows when it no longer can. The caller holds w.mu.
 func (w *Worker) tidy() {
 	if w.tidying || w.Plugin.Device != "cpu" {
 		return

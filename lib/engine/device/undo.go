@@ -111,9 +111,13 @@ func (w *Worker) forgetUndo(s *space, why string) {
 	if u == nil || u.off != "" {
 		return
 	}
-	for _, a := range u.names {
-		if a != nil {
-			w.unpin(a)
+	for n, a := range u.names {
+		if a == nil {
+			continue
+		}
+		w.unpin(a)
+		if w.names[name{s.name, n}] == nil { // it was deleted, and nothing came in its place
+			w.tidy()
 		}
 	}
 	w.undoing -= u.bytes
@@ -192,9 +196,13 @@ func (w *Worker) undoCell(s *space) (*wire.AnswerBody, *wire.Error) {
 		}
 		ans.Arrays = append(ans.Arrays, w.info(n, x))
 	}
-	for _, a := range u.names {
-		if a != nil {
-			w.unpin(a)
+	for n, a := range u.names {
+		if a == nil {
+			continue
+		}
+		w.unpin(a)
+		if w.names[name{s.name, n}] == nil { // it was deleted, and nothing came in its place
+			w.tidy()
 		}
 	}
 	w.undoing -= u.bytes
