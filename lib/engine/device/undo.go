@@ -111,6 +111,12 @@ func (w *Worker) forgetUndo(s *space, why string) {
 	if u == nil || u.off != "" {
 		return
 	}
+	w.letGo(s, u)
+	u.names, u.bytes, u.off = nil, 0, why
+}
+
+// letGo unpins what a space's undo keeps. The caller holds w.mu.
+func (w *Worker) letGo(s *space, u *undo) {
 	for n, a := range u.names {
 		if a == nil {
 			continue
@@ -121,7 +127,6 @@ func (w *Worker) forgetUndo(s *space, why string) {
 		}
 	}
 	w.undoing -= u.bytes
-	u.names, u.bytes, u.off = nil, 0, why
 }
 
 // spare gives the memory of all undos back, because it is needed, and says
@@ -196,16 +201,7 @@ func (w *Worker) undoCell(s *space) (*wire.AnswerBody, *wire.Error) {
 		}
 		ans.Arrays = append(ans.Arrays, w.info(n, x))
 	}
-	for n, a := range u.names {
-		if a == nil {
-			continue
-		}
-		w.unpin(a)
-		if w.names[name{s.name, n}] == nil { // it was deleted, and nothing came in its place
-			w.tidy()
-		}
-	}
-	w.undoing -= u.bytes
+	w.letGo(s, u)
 	s.touch(time.Now())
 	return ans, nil
 }
