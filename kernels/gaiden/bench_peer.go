@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -106,7 +105,7 @@ func (b *bench) startPeer(script string, code []byte, args ...string) (*peer, er
 	}
 	ctx, kill := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, b.python, append([]string{path}, args...)...)
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return v == device.AllocatorEnv }) // peers run as their users run them
+	env := device.WithoutAllocator(os.Environ()) // peers run as their users run them
 	cmd.Env = append(env, "XLA_PYTHON_CLIENT_PREALLOCATE=false")
 	out, w := io.Pipe()
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = w, os.Stderr, time.Second // its children may keep its output open

@@ -51,17 +51,6 @@ const (
 	concurrent = "CONCURRENT"
 )
 
-// heaps says of how many bytes XLA's CPU compiler makes the blocks of memory that a
-// program works in: one of all would be too large to be the allocator's (see
-// device.AllocatorEnv), and new pages from the system in each run, which has to clear
-// them. The FCN took 161 ms a step so and 151 in blocks, Keras' net 43.6 and 38.8, of which
-// 15 and 17 were the system's and now 3.6 and 2.6 (medians on 2 cores, in turns). An array
-// that is larger has a block of its own, as before: DeepPose's have.
-const (
-	heaps = "xla_multiheap_size_constraint_per_heap"
-	block = 30_000_000
-)
-
 // flags are XLA's options for a program.
 func (n *Net) flags(p *hlo.Program, donate []bool) map[string]any {
 	flags := maps.Clone(n.config.Flags)
@@ -72,9 +61,6 @@ func (n *Net) flags(p *hlo.Program, donate []bool) map[string]any {
 		if _, is := flags[strings.TrimSuffix(name, "?")]; !is {
 			flags[name] = value
 		}
-	}
-	if n.platform == "cpu" {
-		set(heaps, block)
 	}
 	switch {
 	case n.oneDNN() && convolves(p):

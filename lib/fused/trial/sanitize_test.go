@@ -33,12 +33,18 @@ func sanitize(t *testing.T, args ...string) (string, int) {
 	return string(out), 0
 }
 
-// textsOf makes the texts of some cases.
-func textsOf(t *testing.T, only string, tilings bool) (dir string) {
+// needPython skips a test where there is none.
+func needPython(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("needs python3: apt-get install python3")
 	}
+}
+
+// textsOf makes the texts of some cases.
+func textsOf(t *testing.T, only string, tilings bool) (dir string) {
+	t.Helper()
+	needPython(t)
 	dir = t.TempDir()
 	if err := texts(settings{only: regexp.MustCompile(only), texts: dir, tilings: tilings}); err != nil {
 		t.Fatal(err)
@@ -68,9 +74,7 @@ func names(l []wanted) (names []string) {
 
 // TestCut holds that --blocks leaves a grid's first blocks, and small grids whole.
 func TestCut(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("needs python3: apt-get install python3")
-	}
+	needPython(t)
 	out, err := exec.Command("python3", "-c", "from sanitize import *; print(*(cut(g, 64) for g in ([1000, 1, 1], [100, 100, 1], [1, 65, 1], [4, 16, 1])), cut([1000, 1, 1], math.inf))").CombinedOutput()
 	if got, want := strings.TrimSpace(string(out)), "[64, 1, 1] [1, 64, 1] [1, 64, 1] [4, 16, 1] [1000, 1, 1]"; err != nil || got != want {
 		t.Errorf("got %s, %v, want %s", got, err, want)
