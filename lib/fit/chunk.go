@@ -192,7 +192,7 @@ func (r *run) join(values []float32, batch, steps int) {
 	}
 	r.step = 1
 	r.history.Steps += steps
-	r.saves.ask(r.snapshot)
+	r.saves.ask(r.save)
 }
 
 // notFinite is the first step whose loss is not finite, -1 if there is none.

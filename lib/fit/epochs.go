@@ -161,7 +161,7 @@ func (r *run) finish() error {
 	}
 	r.epoch.Elapsed = time.Since(r.began)
 	r.history.Epochs = append(r.history.Epochs, r.epoch)
-	r.saves.ask(r.snapshot)
+	r.saves.ask(r.save)
 	r.tell("train")
 	if r.epoch.Number < r.Epochs {
 		if r.history.Stopped = r.enough(); r.history.Stopped == "" {

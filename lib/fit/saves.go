@@ -9,31 +9,25 @@ import (
 // session makes one itself when names have not changed for two seconds. So the
 // first is asked for when a run has taken that long.
 type saves struct {
-	last time.Time     // one was asked for
-	took time.Duration // that one
-	busy atomic.Bool   // protects took
+	last time.Time // one was asked for
+	busy atomic.Bool
 }
 
-// Two snapshots that a run asks for are so long apart, and so much longer than
-// one takes: while it is written a training on the same processors is slower (the
+// between is how far apart those are that a run asks for. The session makes fewer where
+// one takes long: while it is written a training on the same processors is slower (the
 // MLP by 40 % on 2 cores), and on a GPU the copies to the host are in its way.
-const (
-	between = 5 * time.Second
-	rarely  = 20
-)
+const between = 5 * time.Second
 
 // ask does not wait. A session that keeps no snapshots, or cannot write one,
 // says so in its status.
-func (x *saves) ask(snapshot func()) {
-	if x.busy.Load() || time.Since(x.last) < max(between, rarely*x.took) {
+func (x *saves) ask(save func()) {
+	if x.busy.Load() || time.Since(x.last) < between {
 		return
 	}
-	began := time.Now()
-	x.last = began
+	x.last = time.Now()
 	x.busy.Store(true)
 	go func() {
 		defer x.busy.Store(false)
-		snapshot()
-		x.took = time.Since(began)
+		save()
 	}()
 }

@@ -282,8 +282,8 @@ func (r *run) tell(phase string) {
 	r.Progress(p)
 }
 
-// snapshot saves the session's arrays; its status has the error.
-func (r *run) snapshot() { r.net.session.Snapshot("") }
+// save saves the session's arrays; its status has the error.
+func (r *run) save() { r.net.session.Save() }
 
 // integers puts int32 scalars on a device.
 func (n *Net) integers(device int, values ...int) ([]*session.Array, error) {

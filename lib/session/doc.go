@@ -30,9 +30,9 @@
 // [Session.Snapshot] makes one that has a name, or makes an automatic one now: a
 // training that wants its epochs safe calls
 //
-//	go s.Snapshot("")
+//	go s.Save()
 //
-// after each; nothing waits for it, also not programs that give away the arrays
+// after each, which makes one where the last was cheap against the time since; nothing waits for it, also not programs that give away the arrays
 // it saves. [Session.Rollback], [Session.Diff], [Session.Export] and
 // [Session.Import] work on snapshots and on safetensors files.
 //

@@ -24,6 +24,14 @@ func (s *Session) Snapshot(name string) (wire.SnapshotInfo, error) {
 	return s.oneSnapshot(a)
 }
 
+// Save says that now is a good moment for an automatic snapshot, between two epochs
+// say. It waits until one is written, and made is false where there is none: the last
+// one took more than a twentieth of the time since then.
+func (s *Session) Save() (made bool, err error) {
+	ans, err := s.Ask(wire.AskBody{Verb: wire.Save})
+	return err == nil && len(ans.Snapshots) > 0, err
+}
+
 // Snapshots lists the snapshots of the space, oldest first.
 func (s *Session) Snapshots() ([]wire.SnapshotInfo, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Snapshots})

@@ -387,3 +387,31 @@ func TestSnapshotWhileTraining(t *testing.T) {
 		t.Errorf("%d bytes are alive: snapshots leak", st.Bytes)
 	}
 }
+
+// TestSave holds that a good moment for a snapshot makes one only where the last was
+// cheap against the time since.
+func TestSave(t *testing.T) {
+	p := serve(t)
+	s := p.open("save")
+	large := make([]float32, 8<<20)
+	for i, want := range []bool{true, false} {
+		large[0] = float32(i)
+		bindAll(t, s, map[string][]float32{"w": large})
+		before, err := s.Snapshots()
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := s.Save()
+		if err != nil || made != want {
+			t.Errorf("moment %d: got %t, %v, want %t", i, made, err, want)
+		}
+		after, err := s.Snapshots()
+		if err != nil || len(after)-len(before) != i^1 {
+			t.Errorf("moment %d: got %d snapshots, %v, and %d before", i, len(after), err, len(before))
+		}
+	}
+	within(t, "what nobody works with is saved all the same", func() bool {
+		l, err := s.Snapshots()
+		return err == nil && len(l) == 2
+	})
+}

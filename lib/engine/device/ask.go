@@ -49,7 +49,7 @@ func (c *conn) ask(id uint32, a wire.AskBody) error {
 		a.Space = c.hello.Space
 	}
 	switch a.Verb {
-	case wire.Snapshot, wire.Snapshots, wire.Rollback, wire.Discard, wire.Diff, wire.Export, wire.Import:
+	case wire.Snapshot, wire.Save, wire.Snapshots, wire.Rollback, wire.Discard, wire.Diff, wire.Export, wire.Import:
 		return c.askSnapshot(id, a)
 	}
 	ans, why := c.obeyAsk(a)

@@ -32,10 +32,12 @@
 // from its newest snapshot that is whole, when the first client asks for that
 // space; its jobs go on from the place that the same snapshot has. Clients are
 // told in Welcome what came back, of when it is, and what is lost. Automatic
-// snapshots are made after two quiet seconds, after a turn of a job where they
-// take a twentieth of its time at most, when the session stops, and in a training
-// without end once a minute, or more rarely where that would take more than a
-// hundredth of the time. Three are kept, and all that have names.
+// snapshots are made after two seconds without a change, after a turn of a job and
+// where a client says that it is a good moment; but no sooner than a twentieth of the
+// time is what the last one took, unless nobody works with the space. And they are
+// made when the session stops, and in a training without end once a minute, or more
+// rarely where that would take more than a hundredth of the time. Three are kept, and
+// all that have names.
 //
 // A device may be lost while the worker lives: after a kernel that has left its
 // arrays CUDA refuses all that the process asks for. So after an error that may have

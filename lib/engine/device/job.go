@@ -200,17 +200,11 @@ func (j *loop) clean() {
 	}
 }
 
-// jobWeight bounds what snapshots cost a job whose periods are short: one part in
-// so many of its time.
-const jobWeight = 20
-
-// affords says whether the last snapshot of the space is long enough ago, for what
-// it took.
+// affords is that of the job's space: its periods may be short.
 func (j *loop) affords() bool {
 	j.w.mu.Lock()
 	defer j.w.mu.Unlock()
-	s := j.space
-	return s.effort == 0 || time.Since(s.kept) >= jobWeight*s.effort
+	return j.space.affords()
 }
 
 // save makes a snapshot of now. Without wait it is written while the job goes

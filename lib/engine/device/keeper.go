@@ -16,6 +16,7 @@ const (
 	calm       = 2 * time.Second  // without a change of names
 	patience   = time.Minute      // and without calm, so long after the first change that is not saved
 	weight     = 100              // but so rarely that they take at most one part in so many of the time
+	busyWeight = 20               // the same in a pause between two changes, or at the end of an epoch
 	retryAfter = 10 * time.Second // when one has failed
 )
 
@@ -59,7 +60,24 @@ func (w *Worker) due(s *space, now time.Time) bool {
 	if s.version == s.saved || now.Before(s.retry) {
 		return false
 	}
-	return now.Sub(s.changed) >= calm || now.Sub(s.since) >= max(patience, weight*s.effort)
+	return now.Sub(s.changed) >= calm && (s.affords() || !w.worksFor(s)) || now.Sub(s.since) >= max(patience, weight*s.effort)
+}
+
+// affords says whether the newest snapshot of a space is long enough ago, for what
+// it took, to make another while there is work to do: one of DeepPose's 1 GB takes
+// seconds, in which its steps on the same 2 cores take a fifth longer. The caller
+// holds w.mu.
+func (s *space) affords() bool { return s.effort == 0 || time.Since(s.kept) >= busyWeight*s.effort }
+
+// worksFor says whether a device is at work for a client of a space. The caller holds
+// w.mu.
+func (w *Worker) worksFor(s *space) bool {
+	for c := range w.conns {
+		if c.space == s && (c.inflight > 0 || c.launching != nil) {
+			return true
+		}
+	}
+	return false
 }
 
 // autosave makes an automatic snapshot. What goes wrong is kept for status.
@@ -141,7 +159,15 @@ func (c *conn) askSnapshot(id uint32, a wire.AskBody) error {
 	if s.archive == nil && a.Verb != wire.Export && a.Verb != wire.Import {
 		return c.fail(id, w.noState())
 	}
-	if a.Verb == wire.Snapshot {
+	if a.Verb == wire.Save {
+		w.mu.Lock()
+		affords := s.affords()
+		w.mu.Unlock()
+		if !affords {
+			return c.answer(id, &wire.AnswerBody{})
+		}
+	}
+	if a.Verb == wire.Snapshot || a.Verb == wire.Save {
 		title := ""
 		if len(a.Names) > 0 {
 			title = a.Names[0]

@@ -61,6 +61,7 @@ const (
 	Quota    Verb = "quota"    // Bytes: what the arrays of the space may take, -1 for no bound → Spaces
 
 	Snapshot  Verb = "snapshot"  // Names: its name, none for an automatic one → Snapshots
+	Save      Verb = "save"      // now is a good moment for an automatic snapshot → Snapshots, none where the last one took too long to make another yet
 	Snapshots Verb = "snapshots" // → Snapshots, oldest first
 	Rollback  Verb = "rollback"  // Names: name or number, none for the newest; Prefix: only those arrays → Snapshots, Count
 	Discard   Verb = "discard"   // Names: snapshots to delete → Count
