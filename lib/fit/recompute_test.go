@@ -23,7 +23,7 @@ func TestRecomputed(t *testing.T) {
 	var losses [2][]float32
 	var texts [2]string
 	for i, model := range []models.Net{pooled, pooled.Recomputed(0)} {
-		n := attach(t, s, []string{"kept", "again"}[i], model, Config{Seed: 3, Optimizer: SGD{LearningRate: 0.05, Momentum: 0.9}})
+		n := attach(t, s, []string{"kept", "again"}[i], model, Config{Seed: 3, Optimizer: SGD{LearningRate: 0.01, Momentum: 0.9}})
 		data := load(t, n, "images", digits(64, n.model.Input, 1))
 		h, err := n.Train(context.Background(), data, Train{Batch: 16, Epochs: 3})
 		if err != nil {
@@ -40,7 +40,7 @@ func TestRecomputed(t *testing.T) {
 		t.Fatalf("got %d and %d losses, want 12", len(losses[0]), len(losses[1]))
 	}
 	for i, want := range losses[0] {
-		if got := losses[1][i]; math.Abs(float64(got-want)) > 1e-3*float64(want) {
+		if got := losses[1][i]; math.Abs(float64(got-want)) > 1e-5*float64(want) { // a rate at which rounding does not grow
 			t.Errorf("loss of step %d: got %g, want %g", i, got, want)
 		}
 	}

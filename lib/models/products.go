@@ -29,22 +29,26 @@ func blocksOf(d []int, tall, wide, channels int) blocks {
 func (b blocks) rows() int { return b.n * b.height * (b.width / b.block) }
 func (b blocks) seen() int { return (b.block + b.wide - 1) * b.in } // of a row of the image
 
-// window is what the blocks from column at on see of one of their rows, for some
-// rows of the image.
-func (b blocks) window(x *Node, row, rows, at int) *Node {
-	w := Slice(x, AxisRange(), AxisRange(row, row+rows), AxisRange(at, at+b.block+b.wide-1), AxisRange())
-	return Reshape(w, b.n, rows, 1, b.seen())
-}
-
-// windows is the matrix: [rows tall·seen].
-func (b blocks) windows(x *Node) *Node {
+// columns are what blocks see of each row of the image: [n, its height, blocks of a row,
+// seen].
+func (b blocks) columns(x *Node) *Node {
 	var l []*Node
 	for at := 0; at < b.width; at += b.block {
-		for i := range b.tall {
-			l = append(l, b.window(x, i, b.height, at))
-		}
+		w := Slice(x, AxisRange(), AxisRange(), AxisRange(at, at+b.block+b.wide-1))
+		l = append(l, Reshape(w, b.n, b.height+b.tall-1, 1, b.seen()))
 	}
-	return Reshape(Concatenate(l, 2), b.rows(), b.tall*b.seen())
+	return Concatenate(l, 2)
+}
+
+// windows is the matrix: [rows tall·seen]. In the same form for output and gradient, XLA
+// makes it once.
+func (b blocks) windows(x *Node) *Node {
+	all := b.columns(x)
+	var l []*Node
+	for i := range b.tall {
+		l = append(l, Slice(all, AxisRange(), AxisRange(i, i+b.height)))
+	}
+	return Reshape(Concatenate(l, 3), b.rows(), b.tall*b.seen())
 }
 
 // convolveBlocks is a convolution of stride 1: windows · weights, which stand in
@@ -63,24 +67,30 @@ func convolveBlocks(x, w *Node, pads [2][2]int) *Node {
 	return Reshape(Dot(b.windows(x), weights).Product(), b.n, b.height, b.width, b.channels)
 }
 
-// weightsProduct is the gradient of a convolution's weights, by windows of the
-// image · what arrives at the output. It holds each tap's product once for each
-// neighbour of a block, and they are added up.
+// weightsProduct is the gradient of a convolution's weights, by windows of the image and
+// what arrives at the output. It holds each tap's product once for each neighbour of a
+// block, and they are added up. XLA's product has longer rows, and is faster, where the
+// wider of both gives the columns: of LeNet5's first layer, with 120 and 24, it takes 0.53
+// ms in place of 0.98 on 2 cores.
 func weightsProduct(x, v *Node, pads [2][2]int) *Node {
 	x = frame(x, pads)
 	d, out := x.Shape().Dimensions, v.Shape().Dimensions
 	b := blocksOf(d, d[1]-out[1]+1, d[2]-out[2]+1, out[3])
-	right := Reshape(v, b.rows(), b.block*b.channels)
+	arrived := Reshape(v, b.rows(), b.block*b.channels)
+	if b.seen() < 48 && b.tall*b.seen() > b.block*b.channels {
+		products := DotGeneral(arrived, []int{0}, nil, b.windows(x), []int{0}, nil)
+		products = Reshape(products, b.block, b.channels, b.tall, b.block+b.wide-1, b.in)
+		return TransposeAllAxes(b.shifted(func(k int) *Node {
+			return Reshape(Slice(products, AxisElem(k), AxisRange(), AxisRange(), AxisRange(k, k+b.wide)), b.channels, b.tall, b.wide, b.in)
+		}), 1, 2, 3, 0)
+	}
 	multiply := func(windows *Node) *Node {
-		return DotGeneral(Reshape(windows, b.rows(), windows.Shape().Size()/b.rows()), []int{0}, nil, right, []int{0}, nil)
+		return DotGeneral(Reshape(windows, b.rows(), windows.Shape().Size()/b.rows()), []int{0}, nil, arrived, []int{0}, nil)
 	}
 	var products *Node
 	if b.seen() >= 48 { // long enough for a product of its own for each row of the kernel
-		var windows, parts []*Node
-		for at := 0; at < b.width; at += b.block {
-			windows = append(windows, b.window(x, 0, d[1], at))
-		}
-		all := Concatenate(windows, 2)
+		all := b.columns(x)
+		var parts []*Node
 		for i := range b.tall {
 			parts = append(parts, multiply(Slice(all, AxisRange(), AxisRange(i, i+b.height))))
 		}
@@ -89,12 +99,18 @@ func weightsProduct(x, v *Node, pads [2][2]int) *Node {
 		products = multiply(b.windows(x))
 	}
 	products = Reshape(products, b.tall, b.block+b.wide-1, b.in, b.block, b.channels)
-	var shifted []*Node
+	return b.shifted(func(k int) *Node {
+		return Reshape(Slice(products, AxisRange(), AxisRange(k, k+b.wide), AxisRange(), AxisElem(k)), b.tall, b.wide, b.in, b.channels)
+	})
+}
+
+// shifted adds up what the neighbours of a block have of the weights.
+func (b blocks) shifted(neighbour func(k int) *Node) *Node {
+	var l []*Node
 	for k := range b.block {
-		one := Reshape(Slice(products, AxisRange(), AxisRange(k, k+b.wide), AxisRange(), AxisElem(k)), b.tall, b.wide, b.in, b.channels)
-		shifted = append(shifted, one)
+		l = append(l, neighbour(k))
 	}
-	return added(shifted)
+	return added(l)
 }
 
 // added is the sum of nodes, the first first.
@@ -123,22 +139,16 @@ func imageProduct(v, w *Node) *Node {
 	return added(placed)
 }
 
-// imageRows is the gradient of images of height × width. Taps of a row of the kernel
-// stand side by side, so that one product adds them up, and the rows of its result
-// are added where they were.
+// imageRows is the gradient of images of height × width: a convolution along rows, whose
+// outputs are what each row of the kernel adds, and these are added where they belong.
+// (LeNet5's step is 4 % faster so than with a product of taps that stand side by side.)
 func imageRows(v, w *Node, height, width int, pads [2][2]int) *Node {
 	d, k := v.Shape().Dimensions, w.Shape().Dimensions
 	zero := ScalarZero(v.Graph(), v.DType())
-	framed := Pad(v, zero, compute.PadAxis{}, compute.PadAxis{}, compute.PadAxis{Start: k[1] - 1, End: k[1] - 1}, compute.PadAxis{})
 	wide := d[2] + k[1] - 1 // of the image with its frame
-	var taps []*Node
-	for j := range k[1] {
-		from := k[1] - 1 - j
-		taps = append(taps, Slice(framed, AxisRange(), AxisRange(), AxisRange(from, from+wide)))
-	}
-	left := Reshape(Concatenate(taps, 3), d[0]*d[1]*wide, k[1]*d[3])
-	right := Reshape(TransposeAllAxes(w, 1, 3, 0, 2), k[1]*d[3], k[0]*k[2])
-	rows := Reshape(Dot(left, right).Product(), d[0], d[1], wide, k[0], k[2])
+	across := Reshape(TransposeAllAxes(Reverse(w, 1), 1, 3, 0, 2), 1, k[1], k[3], k[0]*k[2])
+	rows := Convolve(v, across).PaddingPerDim([][2]int{{0, 0}, {k[1] - 1, k[1] - 1}}).Done()
+	rows = Reshape(rows, d[0], d[1], wide, k[0], k[2])
 	var placed []*Node
 	for i := range k[0] {
 		row := Reshape(Slice(rows, AxisRange(), AxisRange(), AxisRange(), AxisElem(i)), d[0], d[1], wide, k[2])
