@@ -24,33 +24,30 @@ const brief = 500 * time.Millisecond
 
 // warm measures; where it was brief, or another process ran before it, once more, and
 // that counts. A process whose ways follow each other would seem the faster: on a CPU
-// the first epoch of the FCN after JAX's takes 2 to 4 % longer than the next one.
-func (x *subject) warm(after *subject) (micros float64, err error) {
+// the first epoch of the FCN after JAX's takes 2 to 4 % longer than the next one. settle
+// runs before the one that counts.
+func (x *subject) warm(after *subject, settle func() error) (micros float64, err error) {
 	began := time.Now()
 	if micros, err = x.measure(); err != nil || after != nil && after.peer == x.peer && time.Since(began) > brief {
 		return micros, err
+	}
+	if err := settle(); err != nil {
+		return 0, err
 	}
 	return x.measure()
 }
 
 // rounds measures every subject once in each round: the speed of a shared machine
 // drifts within minutes, and so it does for all of them. A peer that fails costs its
-// own rows. Peers come last, and settle runs before them.
+// own rows.
 func (b *bench) rounds(name string, subjects []*subject, settle func() error) error {
 	var last *subject
 	for range trainSamples {
-		settled := false
 		for _, x := range subjects {
 			if x.peer != nil && x.peer.failed {
 				continue
 			}
-			if x.peer != nil && !settled {
-				if err := settle(); err != nil {
-					return err
-				}
-				settled = true
-			}
-			one, err := x.warm(last)
+			one, err := x.warm(last, settle)
 			last = x
 			switch {
 			case err == nil:

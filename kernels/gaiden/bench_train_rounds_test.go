@@ -88,8 +88,8 @@ done`
 				if a, b := subjects[1].samples, subjects[2].samples; !slices.Equal(a, []float64{2, 6, 10, 14, 18}) || !slices.Equal(b, []float64{4, 8, 12, 16, 20}) {
 					t.Errorf("got %v and %v: want rounds", a, b)
 				}
-				if settled != trainSamples {
-					t.Errorf("settled %d times, want once a round", settled)
+				if settled != 3*trainSamples {
+					t.Errorf("settled %d times, want once for each that counts", settled)
 				}
 			}
 		})
@@ -115,8 +115,13 @@ func TestWarm(t *testing.T) {
 		{"a peer's second way", &subject{peer: b}, &subject{peer: b}, 1},
 	} {
 		count, tt.x.measure = 0, long
-		if got, err := tt.x.warm(tt.after); got != tt.want || err != nil {
+		settled := 0.0
+		got, err := tt.x.warm(tt.after, func() error { settled = float64(count); return nil })
+		if got != tt.want || err != nil {
 			t.Errorf("%s: got the measurement %v, error %v, want number %v", tt.name, got, err, tt.want)
+		}
+		if settled != tt.want-1 {
+			t.Errorf("%s: settled after measurement %v, want %v", tt.name, settled, tt.want-1)
 		}
 	}
 }
