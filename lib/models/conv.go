@@ -123,7 +123,7 @@ func (l Conv2D) patches(x *Node, stride int) bool {
 }
 
 // products are what of a convolution is written as products: the output, and the
-// gradients of the image, by taps or by rows of them, and of the weights, by blocks or
+// gradients of the image, by taps or along rows, and of the weights, by blocks or
 // by taps. The output's need the weights'. Of a gradient of the weights that XLA's
 // convolution takes, parts is how many portions of the batch it is the sum of.
 type products struct {
@@ -204,8 +204,9 @@ func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
 	return products{output: few, image: image, rows: rows, weights: few, parts: parts}
 }
 
-// How many numbers the windows of blocks may have, rows of taps, and taps: 256, 16 and
-// 16 MiB of float32. XLA's convolution needs no such memory. And the outputs of a part:
+// How many numbers the windows of blocks may have, what the places of a convolution along
+// rows see, and taps: 256, 16 and 16 MiB of float32. XLA's convolution needs no such memory.
+// And the outputs of a part:
 // 6 MiB, 3 with a stride. DeepPose's first layer with its pooling took 920 to 1,120 ms a
 // step with parts of 12 MiB, 590 to 650 of 6, 580 to 590 of 3; its other convolutions
 // 3.83, 3.54 and 3.57 s.
