@@ -47,7 +47,11 @@ func (b *bench) rounds(name string, subjects []*subject, settle func() error) er
 			if x.peer != nil && x.peer.failed {
 				continue
 			}
-			one, err := x.warm(last, settle)
+			var unsettled error // no fault of a peer's
+			one, err := x.warm(last, func() error { unsettled = settle(); return unsettled })
+			if unsettled != nil {
+				return unsettled
+			}
 			last = x
 			switch {
 			case err == nil:

@@ -135,6 +135,16 @@ func TestRoundsOfOurs(t *testing.T) {
 	}
 }
 
+// TestUnsettled holds that a session which cannot be settled is no fault of a peer's.
+func TestUnsettled(t *testing.T) {
+	p := &peer{}
+	b := &bench{name: "train", progress: &strings.Builder{}}
+	err := b.rounds("net", []*subject{{name: "peer a", peer: p, measure: func() (float64, error) { return 1, nil }}}, func() error { return fmt.Errorf("disk full") })
+	if err == nil || err.Error() != "disk full" || p.failed {
+		t.Errorf("got %v, peer failed %t, want the session's error", err, p.failed)
+	}
+}
+
 // TestKeep holds that what was measured is in the file before the run is over.
 func TestKeep(t *testing.T) {
 	b := &bench{name: "train", out: filepath.Join(t.TempDir(), "figures.json")}

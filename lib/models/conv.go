@@ -23,9 +23,10 @@ const (
 	Patches
 	// Library is XLA's convolution.
 	Library
-	// Products is made of products of matrices, output and gradients, where the stride
-	// is 1. A row is not one place of the output but a block of neighbours. With a stride
-	// the gradient of the weights is a product.
+	// Products is made of products of matrices, output and gradient of the weights, where
+	// the stride is 1; the images' is a convolution along rows. A row of a matrix is not one
+	// place of the output but a block of neighbours. With a stride the gradient of the
+	// weights is a product.
 	Products
 	// Winograd needs fewer products, for kernels from 3×3 to 5×5 and stride 1 in
 	// float32. Others are Library.
@@ -206,10 +207,9 @@ func (l Conv2D) products(x *Node, stride int, pads [2][2]int) products {
 
 // How many numbers the windows of blocks may have, what the places of a convolution along
 // rows see, and taps: 256, 16 and 16 MiB of float32. XLA's convolution needs no such memory.
-// And the outputs of a part:
-// 6 MiB, 3 with a stride. DeepPose's first layer with its pooling took 920 to 1,120 ms a
-// step with parts of 12 MiB, 590 to 650 of 6, 580 to 590 of 3; its other convolutions
-// 3.83, 3.54 and 3.57 s.
+// And the outputs of a part: 6 MiB, 3 with a stride. DeepPose's first layer with its
+// pooling took 920 to 1,120 ms a step with parts of 12 MiB, 590 to 650 of 6, 580 to 590 of
+// 3; its other convolutions 3.83, 3.54 and 3.57 s.
 const largestWindows, largestRows, largestTaps, largestPart = 64 << 20, 4 << 20, 4 << 20, 3 << 19
 
 // Lowered is the net with one lowering for all its convolutions.

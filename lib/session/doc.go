@@ -32,9 +32,10 @@
 //
 //	go s.Save()
 //
-// after each, which makes one where the last was cheap against the time since; nothing waits for it, also not programs that give away the arrays
-// it saves. [Session.Rollback], [Session.Diff], [Session.Export] and
-// [Session.Import] work on snapshots and on safetensors files.
+// after each, which makes one where the last was cheap against the time since.
+// Nothing waits for it, also not programs that give away the arrays it saves.
+// [Session.Rollback], [Session.Diff], [Session.Export] and [Session.Import] work on
+// snapshots and on safetensors files.
 //
 // [Session.Undo] takes back what the last cell has changed, without a snapshot.
 //

@@ -159,23 +159,19 @@ func (c *conn) askSnapshot(id uint32, a wire.AskBody) error {
 	if s.archive == nil && a.Verb != wire.Export && a.Verb != wire.Import {
 		return c.fail(id, w.noState())
 	}
-	if a.Verb == wire.Save {
-		w.mu.Lock()
-		affords := s.affords()
-		w.mu.Unlock()
-		if !affords {
-			return c.answer(id, &wire.AnswerBody{})
-		}
-	}
 	if a.Verb == wire.Snapshot || a.Verb == wire.Save {
 		title := ""
-		if len(a.Names) > 0 {
+		if a.Verb == wire.Snapshot && len(a.Names) > 0 {
 			title = a.Names[0]
 			if why := checkTitle(title); why != nil {
 				return c.fail(id, why)
 			}
 		}
 		w.mu.Lock()
+		if a.Verb == wire.Save && !s.affords() {
+			w.mu.Unlock()
+			return c.answer(id, &wire.AnswerBody{})
+		}
 		m := w.freeze(s)
 		w.mu.Unlock()
 		w.background.Go(func() {
