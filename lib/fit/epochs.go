@@ -136,6 +136,7 @@ func (r *run) settle() {
 		r.drain(0) // what fails is dropped
 	}
 	for _, c := range r.asked {
+		r.history.Dropped += c.turns * c.portion.turn()
 		c.drop()
 	}
 	r.asked = nil

@@ -68,6 +68,9 @@ type History struct {
 	// targets are no labels.
 	Right []int32
 	Steps int
+	// Dropped are the steps that the devices were asked for ahead of time, and whose
+	// results the run's end left unused. The devices do them even so.
+	Dropped int
 	// Compile is how long the run waited for programs, Device how long for
 	// chunks of steps.
 	Compile, Device time.Duration

@@ -79,26 +79,30 @@ func (n *Net) fuses(s *Set, c chunk) int {
 // known of them.
 func (n *Net) prefers(known tiling.Entry, batch int) bool {
 	if untold(known) {
-		return !n.model.HasBatchNorm() && n.largest(batch) < largeProduct
+		return !n.model.HasBatchNorm() && !n.heavy(batch)
 	}
 	return !known.UsePlain()
 }
 
 // largeProduct is the number of FLOPs of a product from which cuBLAS is faster than
-// package fused, as far as is known: the largest one of the MLP has 0.2 billion, with 100
-// images, of Keras' CNN 0.3, of the FCN with 1,024 images 8.6. On an H100 the latter's
-// step took 809 µs with fused kernels and 361 with XLA's, in bf16 421 and 270.
+// package fused, as far as is known. µs a step on an H100 with fused kernels and with
+// XLA's, with convolutions too: the MLP's of 1,000 units with batches of 512, whose largest
+// product has 1.0e9, 144 and 173, of 1,024 236 and 227, of 2,048 492 and 387; the FCN's
+// with 128, 1.1e9, 202 and 237, with 256 301 and 280, with 1,024 987 and 479. Keras' CNN
+// with 1,024 has one of 2.4e9, and convolutions that are nine times as much: 839 and 1,562,
+// with 4,096 3,099 and 5,718.
 const largeProduct = 2e9
 
-// largest is the number of FLOPs of the net's largest matrix of weights times a batch.
-func (n *Net) largest(batch int) float64 {
-	most := 0
+// heavy says whether products that are large with a batch are at least half of what the
+// net computes on its way forward.
+func (n *Net) heavy(batch int) bool {
+	large := 0.0
 	for _, v := range n.layout.variables {
-		if v.trainable && v.shape.Rank() == 2 {
-			most = max(most, v.shape.Size())
+		if f := 2 * float64(batch) * float64(v.shape.Size()); v.trainable && v.shape.Rank() == 2 && f >= largeProduct {
+			large += f
 		}
 	}
-	return 2 * float64(batch) * float64(most)
+	return large > 0 && large >= n.forward*float64(batch)/2
 }
 
 // refuses says whether err is that of a device that cannot do a program, and not of

@@ -102,6 +102,11 @@ func TestNormPrograms(t *testing.T) {
 func TestPrefers(t *testing.T) {
 	lstm := New("c", models.SineLSTM(128, 7), Config{})
 	wide := attach(t, open(t), "wide", models.FCN(64, []int{1024, 1024}, 10), Config{})
+	keras := attach(t, open(t), "keras", models.KerasCNN(), Config{})
+	late := attach(t, open(t), "late", models.Net{Name: "late", Input: []int{16, 16, 1}, Layers: []models.Layer{
+		models.Conv2D{Name: "conv", Channels: 4, Kernel: 3}, models.Flatten{Name: "flatten"},
+		models.Dense{Name: "wide", Units: 4096}, models.Dense{Name: "output", Units: 10},
+	}}, Config{})
 	normal, plain := New("a", models.ResNet50(), Config{}), New("b", models.MLP(10), Config{})
 	for _, tt := range []struct {
 		name  string
@@ -117,6 +122,8 @@ func TestPrefers(t *testing.T) {
 		{"large products, unknown", wide, tiling.Entry{}, 1024, false},
 		{"large products, faster", wide, tiling.Entry{Micros: 30, Plain: 32}, 1024, true},
 		{"smaller products, unknown", wide, tiling.Entry{}, 512, true},
+		{"large products beside larger convolutions, unknown", keras, tiling.Entry{}, 1024, true},
+		{"large products beside small convolutions, unknown", late, tiling.Entry{}, 1024, false},
 		{"others, unknown", plain, tiling.Entry{}, 1024, true},
 		{"others, slower", plain, tiling.Entry{Micros: 36, Plain: 32}, 32, false},
 	} {

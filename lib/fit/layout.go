@@ -45,12 +45,12 @@ func (n *Net) lay() (*model.Store, error) {
 	var store *model.Store
 	var l layout
 	n.layout = layout{}
+	batch := 2
+	if carried, _ := n.model.Sequences(); carried > 0 {
+		batch = carried
+	}
 	p, err := n.trace("layout", func(t *trace) []*Node {
 		store = t.store
-		batch := 2
-		if carried, _ := n.model.Sequences(); carried > 0 {
-			batch = carried
-		}
 		x := Zeros(t.g, shapes.Make(dtypes.Float32, append([]int{batch}, n.model.Input...)...))
 		t.store.SetTraining(t.g, true)
 		y := n.model.Apply(t.store.RootScope(), x)
@@ -61,6 +61,7 @@ func (n *Net) lay() (*model.Store, error) {
 		return nil, err
 	}
 	n.single = n.platform == "cpu" && convolves(p)
+	n.forward = p.FLOPs() / float64(batch)
 	for v := range store.IterVariables() {
 		s := slot{name: strings.TrimPrefix(v.Path(), "/"), path: v.Path(), shape: v.Shape(), trainable: v.Trainable && v.Shape().DType.IsFloat()}
 		if s.path == rng {

@@ -26,8 +26,9 @@ type Net struct {
 	visits   bool // it is somebody else's: nothing of it is made or removed
 	single   bool // see chunk.Single
 	layout   layout
-	held     int   // arrays of the net in the session
-	output   []int // dimensions of one result
+	held     int     // arrays of the net in the session
+	output   []int   // dimensions of one result
+	forward  float64 // FLOPs of an example's way through the net, as they are written
 	programs map[string]*future
 	found    map[string]*Set
 	spreads  map[onDevice]*session.Array // copies of data on other devices

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -252,6 +253,50 @@ func stops(t *testing.T, packed bool) {
 	}
 	if err := a.Values(step[:]); err != nil || int(step[0]) != h.Steps {
 		t.Errorf("steps kept: got %d, %v, want %d", step[0], err, h.Steps)
+	}
+	if packed != (h.Dropped == 0) {
+		t.Errorf("steps dropped: got %d beside %d, want none of a packed state only", h.Dropped, h.Steps)
+	}
+}
+
+// TestDropped holds that History says what else the devices did than what was kept.
+func TestDropped(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "cnn", small(), Config{Unroll: 1})
+	data := load(t, n, "bars", digits(5000, n.model.Input, 1))
+	if _, err := n.Train(context.Background(), data, Train{Batch: 5}); err != nil { // which finds the pace
+		t.Fatal(err)
+	}
+	runs := func() map[string]int64 {
+		all, err := s.Ask(wire.AskBody{Verb: wire.Programs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := map[string]int64{}
+		for _, p := range all.Programs {
+			m[p.Hash] += p.Runs
+		}
+		return m
+	}
+	before := runs()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	chunk := 0
+	h, err := n.Train(ctx, data, Train{Epochs: 100000, Batch: 5, Progress: func(p Progress) {
+		if p.Phase == "train" && p.Step > 0 && chunk == 0 {
+			chunk = p.Step
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || h.Steps != chunk || h.Dropped == 0 {
+		t.Fatalf("got %d steps and %d dropped, %v, want %d, some that were asked for ahead, and context.Canceled", h.Steps, h.Dropped, err, chunk)
+	}
+	most := int64(0)
+	for hash, n := range runs() {
+		most = max(most, n-before[hash])
+	}
+	if most != 2 {
+		t.Errorf("got %d runs of a program, want 2: one chunk was kept, and one dropped", most)
 	}
 }
 

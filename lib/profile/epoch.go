@@ -70,7 +70,7 @@ func (m *measurer) inEpoch(twin *fit.Net) error {
 			}
 		}})
 		if h != nil {
-			steps = h.Steps
+			steps = h.Steps + h.Dropped // the profiler sees both
 		}
 		if errors.Is(err, context.Canceled) && m.ctx.Err() == nil {
 			err = nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/device/devicetest"
@@ -137,6 +138,67 @@ func TestMeasure(t *testing.T) {
 	if table.Accept(ops...); table.Choose(ops[0]) != nil || len(table.Wanted()) != 0 {
 		t.Errorf("accepted: got a kernel, or %d ops wanted, want XLA's form and 0", len(table.Wanted()))
 	}
+}
+
+// TestDisturbed holds that what was measured while somebody else asked for something is
+// measured again, but not for ever.
+func TestDisturbed(t *testing.T) {
+	s := serve(t)
+	other, err := session.Config{Socket: socket, Space: "other"}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	for _, tt := range []struct {
+		name            string
+		quiet, measured int // the measurement that nobody disturbs, and how many there are
+	}{
+		{"nobody", 1, 1},
+		{"somebody at first", 3, 3},
+		{"always somebody", disturbed + 1, disturbed},
+	} {
+		n, stop := 0, func() {}
+		l := looking{t.Context(), s, Look{Before: func() error {
+			n++
+			stop()
+			stop = func() {}
+			if n < tt.quiet {
+				stop = ask(t, other)
+			}
+			return nil
+		}}}
+		micros, own, err := l.measure(ops[0], true)
+		stop()
+		if micros <= 0 || own != nil || err != nil || n != tt.measured {
+			t.Errorf("%s: got %v µs after %d measurements, %v, %v, want a time after %d", tt.name, micros, n, own, err, tt.measured)
+		}
+	}
+}
+
+// ask has a session put arrays until it is told to stop. It has begun when ask returns.
+func ask(t *testing.T, s *session.Session) (stop func()) {
+	begun, end, ended := make(chan bool), make(chan bool), make(chan bool)
+	go func() {
+		defer close(ended)
+		for n := 0; ; n++ {
+			a, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			a.Finalize()
+			if n == 0 {
+				close(begun)
+			}
+			select {
+			case <-end:
+				return
+			default:
+			}
+		}
+	}()
+	<-begun
+	return func() { close(end); <-ended }
 }
 
 // wide is a convolution that XLA does, as long as nobody knows better.
