@@ -172,7 +172,7 @@ def cut(grid, most):
     grid = list(grid)
     while math.prod(grid) > most and max(grid) > 1:
         i = grid.index(max(grid))
-        grid[i] = max(1, most * grid[i] // math.prod(grid))
+        grid[i] = max(1, int(most * grid[i] / math.prod(grid)))
     return grid
 
 

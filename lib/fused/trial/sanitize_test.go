@@ -75,7 +75,7 @@ func names(l []wanted) (names []string) {
 // TestCut holds that --blocks leaves a grid's first blocks, and small grids whole.
 func TestCut(t *testing.T) {
 	needPython(t)
-	out, err := exec.Command("python3", "-c", "from sanitize import *; print(*(cut(g, 64) for g in ([1000, 1, 1], [100, 100, 1], [1, 65, 1], [4, 16, 1])), cut([1000, 1, 1], math.inf))").CombinedOutput()
+	out, err := exec.Command("python3", "-c", "from sanitize import *; print(*(cut(g, 64.0) for g in ([1000, 1, 1], [100, 100, 1], [1, 65, 1], [4, 16, 1])), cut([1000, 1, 1], math.inf))").CombinedOutput()
 	if got, want := strings.TrimSpace(string(out)), "[64, 1, 1] [1, 64, 1] [1, 64, 1] [4, 16, 1] [1000, 1, 1]"; err != nil || got != want {
 		t.Errorf("got %s, %v, want %s", got, err, want)
 	}
