@@ -76,18 +76,22 @@ func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) e
 
 // tune is Tune; kernels are tried over s.
 func (n *Net) tune(ctx context.Context, data *Set, t Train, s *session.Session, look tiling.Look, tell func(string)) error {
+	before := func() error {
+		if look.Before == nil {
+			return ctx.Err()
+		}
+		return look.Before()
+	}
 	compare := func(again bool) (key string, e tiling.Entry, err error) {
-		if look.Before != nil {
-			if err := look.Before(); err != nil {
-				return "", e, err
-			}
+		if err := before(); err != nil {
+			return "", e, err
 		}
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if err := n.open(); err != nil {
 			return "", e, err
 		}
-		return n.compare(ctx, data, t, again, tell)
+		return n.compare(ctx, data, t, again, before, tell)
 	}
 	began := time.Now()
 	key, usual, err := compare(false)
@@ -139,8 +143,13 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, s *session.Session, 
 // took 300 where a call was one step.
 var tellable = 2 * time.Millisecond
 
-// looked is how many steps a look takes, where an epoch has so many.
+// looked is how many steps a look takes, where an epoch has so many and they do not take
+// longer than glance.
 const looked = 500
+
+// glance is how long a look at some steps takes at most, if that is more than one turn of
+// the loop: whoever comes back to the session meanwhile waits for its end.
+const glance = 100 * time.Millisecond
 
 // untold says whether an entry of a step says nothing: of one that was not looked at, or
 // whose epochs of Tried steps are too short to tell.
@@ -155,7 +164,7 @@ func worthwhile(usual, tried float64) bool { return tried < 0.98*usual }
 // times and their key in the table, "" if there is nothing to choose from. What is
 // known is not timed again, unless it is asked for. An epoch of one batch is as many as a
 // look takes, as Train has them in one loop.
-func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, tell func(string)) (key string, e tiling.Entry, err error) {
+func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, before func() error, tell func(string)) (key string, e tiling.Entry, err error) {
 	if !n.cuda() || n.config.Kernels == XLAKernels || !n.fusible(data, 1) {
 		return "", e, nil
 	}
@@ -210,19 +219,31 @@ func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, tell 
 	}
 	defer order.free()
 	turns := min(r.main.Limit, max(1, looked/r.main.turn()))
-	steps := float64(turns * r.main.turn())
-	var best [2]time.Duration
-	for range 5 {
-		for i, f := range forms {
-			took, err := r.clock(f, order, turns)
-			if err != nil {
-				return "", e, err
-			}
-			if best[i] == 0 || took < best[i] {
-				best[i] = took
+	best, own, err := tiling.Alone(n.session, before, func(alone func() error) (best [2]time.Duration, err error) {
+		for look := range 6 {
+			for i, f := range forms {
+				if err := errors.Join(alone(), ctx.Err()); err != nil {
+					return best, err
+				}
+				took, err := r.clock(f, order, turns)
+				if err != nil {
+					return best, err
+				}
+				if look == 0 { // it warms up, and says how long a look is
+					turns = max(1, min(turns, int(float64(turns)*float64(glance)/float64(took))))
+					continue
+				}
+				if best[i] == 0 || took < best[i] {
+					best[i] = took
+				}
 			}
 		}
+		return best, nil
+	})
+	if err = errors.Join(own, err); err != nil {
+		return "", e, err
 	}
+	steps := float64(turns * r.main.turn())
 	if max(best[0], best[1]) < tellable {
 		tell(fmt.Sprintf("%s: %.0f steps of %d are over too soon to be compared: the kernels stay as they are", n.name, steps, r.main.Batch))
 		return key, tiling.Entry{Tried: r.steps}, nil

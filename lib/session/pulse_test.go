@@ -3,6 +3,10 @@ package session
 import (
 	"testing"
 	"time"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/hlo"
 )
 
 // TestPulse holds that a client learns of what others ask for, also of those that have
@@ -44,8 +48,48 @@ func TestPulse(t *testing.T) {
 			last = now
 		}
 	}
+	program, made := long(t, b), make(chan error, 1)
+	go func() {
+		_, err := b.Compile(program, Options{})
+		made <- err
+	}()
+	looks, seen := 0, 0
+	for done := false; !done; {
+		_, busy, err := a.Pulse()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if looks++; busy {
+			seen++
+		}
+		select {
+		case err := <-made:
+			if done = true; err != nil {
+				t.Fatal(err)
+			}
+		default:
+		}
+	}
+	if seen < looks/2 || seen == 0 {
+		t.Errorf("while a program is compiled for another: got busy %d times of %d, want most times", seen, looks)
+	}
+	last = pulse()
 	b.Close()
 	if now := pulse(); now < last {
 		t.Errorf("when a client has gone: got %d after %d, want what it had asked for to count still", now, last)
 	}
+}
+
+// long is a program that takes a while to be compiled.
+func long(t *testing.T, s *Session) *hlo.Program {
+	g := NewGraph(s.Backend(), "long")
+	x := Parameter(g, "x", f32(7, 7))
+	y := x
+	for range 300 {
+		y = Sin(MatMul(MatMul(y, x), Exp(y)))
+	}
+	if err := g.Compile(y); err != nil {
+		t.Fatal(err)
+	}
+	return g.Executable().(*Executable).Program()
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -48,6 +49,8 @@ type conn struct {
 	queued    time.Duration // device time they will take, as far as is known
 	lastEnd   time.Time     // when the device was last known to have finished one
 	landing   *sync.Cond    // signalled when inflight falls
+
+	making atomic.Int32 // its requests for programs that are not ready
 
 	mu       sync.Mutex // protects following
 	queue    []item     // for the goroutine that obeys; queue[:head] is done
@@ -363,7 +366,9 @@ func (c *conn) program(id uint32, b *wire.ProgramBody) error {
 		return c.out.Send(wire.NeedText, id, nil)
 	}
 	c.programs[b.Handle] = p
+	c.making.Add(1)
 	go func() { // the client waits for this answer, what it has queued does not
+		defer c.making.Add(-1)
 		<-p.ready
 		switch {
 		case p.err != nil:

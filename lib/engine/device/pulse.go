@@ -3,7 +3,8 @@ package device
 import "gaiden/lib/engine/wire"
 
 // pulse says how much other clients than one have sent so far, requests about the
-// session left out, and whether somebody waits for a device: one of them, or a job.
+// session left out, and whether somebody waits for a device, or for a program that will
+// run there: one of them, or a job.
 // Where the first does not change and the second is false, the devices are left alone.
 func (w *Worker) pulse(than *conn) *wire.AnswerBody {
 	w.mu.Lock()
@@ -17,7 +18,7 @@ func (w *Worker) pulse(than *conn) *wire.AnswerBody {
 		a.Count += c.work
 		a.Busy = a.Busy || c.behind
 		c.mu.Unlock()
-		a.Busy = a.Busy || c.inflight > 0 || c.launching != nil
+		a.Busy = a.Busy || c.inflight > 0 || c.launching != nil || c.making.Load() > 0
 	}
 	for _, s := range w.spaces {
 		for _, j := range s.jobs {

@@ -49,6 +49,8 @@ type Form struct {
 	Choices []int
 	// Prepare, if not nil, makes what Build needs in a graph, outside of loops.
 	Prepare func(g *Graph)
+	// Loops says that the operation is a loop itself, over the places of a sequence.
+	Loops bool
 	// Bytes and FLOPs are what it moves and computes at least.
 	Bytes, FLOPs float64
 }

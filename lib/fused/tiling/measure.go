@@ -20,11 +20,24 @@ import (
 )
 
 // Turns and Repeat are how often the operation of a Program is done: Turns turns
-// of a loop, with Repeat operations in each.
+// of a loop, with Repeat operations in each. An operation that is a loop itself has a tenth
+// of the turns: XLA's form of one takes milliseconds, for which whoever comes back to the
+// session would wait.
 const (
 	Turns  = 100
 	Repeat = 8
 )
+
+// turns are those of the form's loop.
+func (f Form) turns() int {
+	if f.Loops {
+		return Turns / 10
+	}
+	return Turns
+}
+
+// Times is how often a run of the form's loop does the operation.
+func (f Form) Times() int { return f.turns() * Repeat }
 
 // Writer is a backend that only writes programs, and keeps hold of their
 // builder, which kernels need.
@@ -98,6 +111,12 @@ func Write(name, platform string, precision hlo.Precision, in []shapes.Shape, bu
 // XLA's own form, less what its loop takes without it. Plain, for the kernels of package
 // convolution, is what would be there without them: a kernel of package triton, or XLA's.
 func Measure(s *session.Session, op kernels.Op, plain bool) (micros float64, err error) {
+	return measure(s, op, plain, nil)
+}
+
+// measure is Measure; alone, if not nil, is asked before each run, and its error is what
+// ends it.
+func measure(s *session.Session, op kernels.Op, plain bool, alone func() error) (micros float64, err error) {
 	f, err := FormOf(op)
 	if err != nil {
 		return 0, err
@@ -134,7 +153,7 @@ func Measure(s *session.Session, op kernels.Op, plain bool) (micros float64, err
 		if err != nil {
 			return 0, err
 		}
-		samples, err := Clock(s, x, in, 3)
+		samples, err := f.clock(s, x, in, 3, alone)
 		if err != nil {
 			return 0, err
 		}
@@ -160,10 +179,20 @@ func with(b *hlo.Builder, op kernels.Op, build func(o fused.Ops) []*Node) []*Nod
 	return out
 }
 
-// Clock runs a Program a few times, and returns µs of one operation for each.
-func Clock(s *session.Session, p *session.Program, in []*session.Array, runs int) ([]float64, error) {
+// Clock runs the program of the form's loop a few times, and returns µs of one operation
+// for each.
+func (f Form) Clock(s *session.Session, p *session.Program, in []*session.Array, runs int) ([]float64, error) {
+	return f.clock(s, p, in, runs, nil)
+}
+
+func (f Form) clock(s *session.Session, p *session.Program, in []*session.Array, runs int, alone func() error) ([]float64, error) {
 	var samples []float64
 	for k := range runs + 1 {
+		if alone != nil {
+			if err := alone(); err != nil {
+				return nil, err
+			}
+		}
 		if err := s.Wait(); err != nil {
 			return nil, err
 		}
@@ -175,7 +204,7 @@ func Clock(s *session.Session, p *session.Program, in []*session.Array, runs int
 			return nil, err
 		}
 		if k > 0 { // the first is warm-up
-			samples = append(samples, float64(time.Since(began).Nanoseconds())/1e3/Turns/Repeat)
+			samples = append(samples, float64(time.Since(began).Nanoseconds())/1e3/float64(f.Times()))
 		}
 	}
 	return samples, nil
@@ -190,7 +219,7 @@ func (f Form) Loop(o fused.Ops, in []*Node) []*Node {
 	if f.Prepare != nil {
 		f.Prepare(g)
 	}
-	none, one, limit := Const(g, int32(0)), Const(g, int32(1)), Const(g, int32(Turns))
+	none, one, limit := Const(g, int32(0)), Const(g, int32(1)), Const(g, int32(f.turns()))
 	state := append(append([]*Node{none}, in...), Const(g, float32(1)))
 	shape := make([]shapes.Shape, len(state))
 	for i, s := range state {

@@ -15,7 +15,7 @@ func lstm(l kernels.LSTM) Form {
 	return Form{
 		Inputs: []Input{{Shape: f32(l.Length, l.Batch, 4*l.Units)}, {Shape: f32(l.Units, 4*l.Units), Fill: Small}},
 		Build:  func(o fused.Ops, in []*Node) []*Node { return []*Node{o.LSTM(in[0], in[1])} },
-		FLOPs:  8 * float64(all*l.Units), Bytes: 4 * 10 * float64(all),
+		Loops:  true, FLOPs: 8 * float64(all*l.Units), Bytes: 4 * 10 * float64(all),
 	}
 }
 
@@ -39,10 +39,11 @@ func lstmBack(l kernels.LSTMBack) Form {
 // and the update. Outputs are the weights and what the step says of its batch.
 func whole(op kernels.Op, inputs []shapes.Shape, flops float64) Form {
 	plan, names := fused.WholeOf(op)
+	_, loops := op.(kernels.Sequence)
 	examples, first := inputs[0].Dimensions[0], 6 // of the weights
 	f := Form{
 		Inputs: []Input{{Shape: inputs[0], Fill: Below, Limit: float64(examples)}, {Shape: inputs[4]}, {Shape: inputs[5]}, {Shape: f32(), Fill: Number, Limit: 0.01}},
-		Chain:  map[int]int{}, Poke: -1, FLOPs: flops,
+		Chain:  map[int]int{}, Poke: -1, Loops: loops, FLOPs: flops,
 	}
 	for _, s := range inputs[4:first] {
 		f.Bytes += 4 * float64(s.Size())

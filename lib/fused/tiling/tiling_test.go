@@ -162,6 +162,11 @@ func TestDisturbed(t *testing.T) {
 			n++
 			stop()
 			stop = func() {}
+			for busy := true; busy; { // the worker is done with the last frame in a moment
+				if _, busy, err = s.Pulse(); err != nil {
+					return err
+				}
+			}
 			if n < tt.quiet {
 				stop = ask(t, other)
 			}
@@ -175,18 +180,22 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// ask has a session put arrays until it is told to stop. It has begun when ask returns.
+// ask has a session put arrays until it is told to stop. It has begun when ask returns, and
+// has nothing more to send when stop does.
 func ask(t *testing.T, s *session.Session) (stop func()) {
 	begun, end, ended := make(chan bool), make(chan bool), make(chan bool)
 	go func() {
 		defer close(ended)
 		for n := 0; ; n++ {
 			a, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)
+			if err == nil {
+				a.Finalize()
+				err = s.Wait()
+			}
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			a.Finalize()
 			if n == 0 {
 				close(begun)
 			}

@@ -104,31 +104,9 @@ func (l looking) before() error {
 	return nil
 }
 
-// disturbed is how often an op is measured where others are at work in the session.
-const disturbed = 5
-
-// measure is Measure when nobody else asks the session for anything meanwhile: what others
-// do makes a kernel look slow, and one beside whose idle loop they did it takes no time at
-// all. The programs are compiled once. Where there is always somebody, the last time
-// stands. own is the op's error, err one that ends the search.
+// measure is Measure when nobody else asks the session for anything meanwhile.
 func (l looking) measure(op kernels.Op, plain bool) (micros float64, own, err error) {
-	for range disturbed {
-		if err := l.before(); err != nil {
-			return 0, nil, err
-		}
-		before, _, err := l.s.Pulse()
-		if err != nil {
-			return 0, nil, err
-		}
-		if micros, own = Measure(l.s, op, plain); own != nil {
-			return 0, own, nil
-		}
-		after, busy, own := l.s.Pulse() // where it is lost, that may have been the op's doing
-		if own != nil || after == before && !busy {
-			return micros, own, nil
-		}
-	}
-	return micros, nil, nil
+	return Alone(l.s, l.before, func(alone func() error) (float64, error) { return measure(l.s, op, plain, alone) })
 }
 
 // over is the error that ends the search, after err: nil if that is the tiling's own.

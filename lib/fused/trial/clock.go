@@ -203,11 +203,11 @@ func (d *desk) time(c operation, v variant, runs int, idle float64, kernels bool
 		}
 		t.Compile = time.Since(began).Seconds()
 		in = complete(p, in)
-		if t.Samples, err = tiling.Clock(d.s, p, in, runs); err != nil {
+		if t.Samples, err = c.Form.Clock(d.s, p, in, runs); err != nil {
 			return err
 		}
 		if kernels && d.cuda {
-			t.Kernels, err = d.kernels(p, in)
+			t.Kernels, err = d.kernels(p, in, c.Form.Times())
 		}
 		return err
 	})
@@ -222,9 +222,9 @@ func (d *desk) time(c operation, v variant, runs int, idle float64, kernels bool
 	return t
 }
 
-// kernels are what the profiler sees of a run, by name, longest first.
-func (d *desk) kernels(p *session.Program, in []*session.Array) ([]share, error) {
-	return d.shares(tiling.Turns*tiling.Repeat, func() error {
+// kernels are what the profiler sees of a run of so many operations, by name, longest first.
+func (d *desk) kernels(p *session.Program, in []*session.Array, operations int) ([]share, error) {
+	return d.shares(float64(operations), func() error {
 		_, err := p.Run(session.Call{Inputs: in})
 		return err
 	})
