@@ -29,7 +29,9 @@ func TestBadInput(t *testing.T) {
 		{"label too large", Data{X: ok.X, Y: []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 10}}, "label 9 is 10: layer output of small has 10 classes, 0 to 9: give it more"},
 		{"label negative", Data{X: ok.X, Y: []int32{-1, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, "label 0 is -1"},
 		{"wrong size", Data{X: make([]byte, 17), Y: []int32{1}}, "layer conv of small takes [4 4 1]"},
-		{"wrong type", Data{X: []float64{1}, Y: []int32{1}}, "examples are a []float64"},
+		{"wrong type", Data{X: []string{"1"}, Y: []int32{1}}, "examples are a []string: want []byte, []float32 or []float64"},
+		{"wrong type of targets", Data{X: ok.X, Y: []bool{true}}, "targets are a []bool: want labels as []int32 or other integers"},
+		{"label far too large", Data{X: ok.X, Y: []int64{0, 1 << 33, 2, 3, 4, 5, 6, 7, 8, 9}}, "label 1 is 2147483647: layer output"},
 		{"wrong targets", Data{X: ok.X, Y: make([]float32, 30)}, "layer output of small returns [10]"},
 	}
 	for _, tt := range loads {
@@ -98,5 +100,35 @@ func TestBadInput(t *testing.T) {
 	}
 	if err := New("a/b", small(), Config{Session: s}).Reset(); err == nil || !strings.Contains(err.Error(), "net name") {
 		t.Errorf("name of a net: got error %v", err)
+	}
+}
+
+// TestTypes holds that data of any type that holds them are the same data.
+func TestTypes(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "cnn", small(), Config{})
+	x, y := make([]float32, 3*16), []int32{2, 0, 9}
+	wide := make([]float64, len(x))
+	for i := range x {
+		x[i] = float32(i) / 7
+		wide[i] = float64(x[i])
+	}
+	first := load(t, n, "set", Data{X: x, Y: y})
+	for _, d := range []Data{{X: wide, Y: []int{2, 0, 9}}, {X: x, Y: []uint8{2, 0, 9}}, {X: x, Y: []int64{2, 0, 9}}, {X: x, Y: []int16{2, 0, 9}}, {X: x, Y: []int8{2, 0, 9}}, {X: x, Y: []uint16{2, 0, 9}}} {
+		again, err := n.Load("set", d)
+		if err != nil || again.Fresh || !slices.Equal(again.Labels, first.Labels) {
+			t.Errorf("%T and %T: got %v, %v, want the set that is there", d.X, d.Y, again, err)
+		}
+	}
+	one, err := n.Predict(t.Context(), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, err := n.Predict(t.Context(), wide); err != nil || !slices.Equal(one.Output, other.Output) {
+		t.Errorf("Predict of []float64: got %v, %v, want %v", other, err, one)
+	}
+	line := attach(t, s, "line", models.Net{Name: "line", Input: []int{2}, Layers: []models.Layer{models.Dense{Name: "out", Units: 1}}}, Config{})
+	if set, err := line.Load("line", Data{X: []float64{1, 2, 3, 4}, Y: []float64{1, 2}}); err != nil || set.targets != 1 {
+		t.Errorf("numbers as []float64: got %v, %v", set, err)
 	}
 }

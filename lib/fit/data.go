@@ -3,6 +3,7 @@ package fit
 import (
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,10 +16,11 @@ import (
 // Data is a set of examples on its way to the device.
 type Data struct {
 	// X holds the examples one after another: []byte are 0 to 255 and become 0
-	// to 1 inside the programs; []float32 are taken as they are.
+	// to 1 inside the programs; []float32 are taken as they are, and []float64 rounded.
 	X any
-	// Y is what the net should say: []int32 labels from 0, one an example, or
-	// []float32 numbers, as many an example as the net returns.
+	// Y is what the net should say: labels from 0, one an example, as []int32 or integers of
+	// another size, or []float32 numbers, as many an example as the net returns; []float64
+	// are rounded.
 	Y any
 	// V says how much each number of Y counts, for losses that ask; it is as
 	// long as Y.
@@ -57,6 +59,7 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 	if err := n.open(); err != nil {
 		return nil, err
 	}
+	d.X, d.Y = singles(d.X), labels(singles(d.Y))
 	s, xShape, yShape, err := n.check(name, d)
 	if err != nil {
 		return nil, err
@@ -181,7 +184,7 @@ func (n *Net) check(name string, d Data) (s *Set, x, y shapes.Shape, err error) 
 	size := shapes.Make(dtypes.Float32, n.model.Input...).Size()
 	count, kind, err := length(d.X)
 	if err != nil || kind != dtypes.Uint8 && kind != dtypes.Float32 {
-		return nil, x, y, fmt.Errorf("fit: %s: examples are a %T: want []byte or []float32", name, d.X)
+		return nil, x, y, fmt.Errorf("fit: %s: examples are a %T: want []byte, []float32 or []float64", name, d.X)
 	}
 	if count == 0 {
 		return nil, x, y, fmt.Errorf("fit: %s: no examples: want at least one", name)
@@ -215,7 +218,7 @@ func (n *Net) check(name string, d Data) (s *Set, x, y shapes.Shape, err error) 
 		}
 		y = shapes.Make(dtypes.Float32, s.N, s.targets)
 	default:
-		return nil, x, y, fmt.Errorf("fit: %s: targets are a %T: want []int32 labels or []float32 numbers", name, d.Y)
+		return nil, x, y, fmt.Errorf("fit: %s: targets are a %T: want labels as []int32 or other integers, or numbers as []float32 or []float64", name, d.Y)
 	}
 	if d.V != nil && (s.targets == 0 || len(d.V) != s.N*s.targets) {
 		return nil, x, y, fmt.Errorf("fit: %s: %d weights for %d target numbers: want one for each", name, len(d.V), s.N*s.targets)
@@ -283,6 +286,48 @@ func fingerprint(d Data) (sum [sha256.Size]byte) {
 	}
 	h.Sum(sum[:0])
 	return sum
+}
+
+// singles is float64 as float32, and anything else as it is.
+func singles(flat any) any {
+	t, is := flat.([]float64)
+	if !is {
+		return flat
+	}
+	l := make([]float32, len(t))
+	for i, x := range t {
+		l[i] = float32(x)
+	}
+	return l
+}
+
+// labels is integers as int32, and anything else as it is.
+func labels(flat any) any {
+	switch t := flat.(type) {
+	case []int:
+		return int32s(t)
+	case []int64:
+		return int32s(t)
+	case []int16:
+		return int32s(t)
+	case []int8:
+		return int32s(t)
+	case []uint8:
+		return int32s(t)
+	case []uint16:
+		return int32s(t)
+	}
+	return flat
+}
+
+// int32s converts integers. What has no place in int32 is no class of any net, and so is
+// its end of them.
+func int32s[T int | int64 | int16 | int8 | uint8 | uint16](flat []T) []int32 {
+	l := make([]int32, len(flat))
+	for i, x := range flat {
+		l[i] = int32(min(max(int64(x), math.MinInt32), math.MaxInt32))
+	}
+	return l
 }
 
 // length is the number of elements of a flat slice.

@@ -63,7 +63,7 @@ func (p *Prediction) Probabilities(i int) []float64 {
 	return l
 }
 
-// Predict runs the net on a set, or on examples as []byte or []float32 in the
+// Predict runs the net on a set, or on examples as []byte, []float32 or []float64 in the
 // form of Data.X.
 func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
 	n.mu.Lock()
@@ -73,11 +73,12 @@ func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
 	}
 	s, is := x.(*Set)
 	if !is {
+		x = singles(x)
 		count, kind, err := length(x)
 		size := shapes.Make(dtypes.Float32, n.model.Input...).Size()
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("fit: %s: examples are a %T: want a *fit.Set, []byte or []float32", n.name, x)
+			return nil, fmt.Errorf("fit: %s: examples are a %T: want a *fit.Set, []byte, []float32 or []float64", n.name, x)
 		case count == 0 || count%size != 0:
 			return nil, &ShapeError{n.name, "Predict", "examples", fmt.Sprintf("%d numbers", count),
 				fmt.Sprintf("one or more times %d, for layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}

@@ -3,25 +3,20 @@ package device
 import (
 	"slices"
 	"testing"
+
+	"gaiden/lib/engine/wire"
 )
 
-// TestAllocator holds that a CPU's worker gets the allocator and the blocks, behind which
-// the user's options come, and that WithoutAllocator takes them away again.
+// TestAllocator holds that a CPU's worker gets the allocator, and that WithoutAllocator
+// takes it away again.
 func TestAllocator(t *testing.T) {
 	t.Setenv("GLIBC_TUNABLES", "")
-	for flags, want := range map[string]string{"": "XLA_FLAGS=" + blocks, "--xla_a=1": "XLA_FLAGS=" + blocks + " --xla_a=1"} {
-		t.Setenv("XLA_FLAGS", flags)
-		got := Allocator(Plugin{Device: "cpu"})
-		if !slices.Equal(got, []string{AllocatorEnv, want}) {
-			t.Errorf("flags %q: got %q", flags, got)
-		}
-		plain := []string{"A=b"}
-		if flags != "" {
-			plain = append(plain, "XLA_FLAGS="+flags)
-		}
-		if got := WithoutAllocator(append([]string{"A=b"}, got...)); !slices.Equal(got, plain) {
-			t.Errorf("flags %q: got %q without it, want %q", flags, got, plain)
-		}
+	got := Allocator(Plugin{Device: "cpu"})
+	if !slices.Equal(got, []string{AllocatorEnv}) {
+		t.Errorf("a CPU: got %q", got)
+	}
+	if got := WithoutAllocator(append([]string{"A=b"}, got...)); !slices.Equal(got, []string{"A=b"}) {
+		t.Errorf("got %q without it, want the rest", got)
 	}
 	if got := Allocator(Plugin{Device: "cuda"}); got != nil {
 		t.Errorf("a GPU: got %q", got)
@@ -29,5 +24,23 @@ func TestAllocator(t *testing.T) {
 	t.Setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
 	if got := Allocator(Plugin{Device: "cpu"}); got != nil {
 		t.Errorf("the user's allocator: got %q", got)
+	}
+}
+
+// TestInBlocks holds that the memory of a program without very large arrays is made of
+// blocks.
+func TestInBlocks(t *testing.T) {
+	// 11 is float32.
+	sized := func(numbers int) []wire.Type { return []wire.Type{{DType: 11, Dims: []int{numbers}}} }
+	for _, tt := range []struct {
+		name    string
+		in, out int // numbers
+		want    bool
+	}{
+		{"small", 10, 10, true}, {"as large as a block", block / 4, 1, true}, {"a larger parameter", block/4 + 1, 1, false}, {"a larger result", 1, block, false},
+	} {
+		if got := inBlocks(&wire.ProgramBody{Inputs: sized(tt.in), Outputs: sized(tt.out)}); got != tt.want {
+			t.Errorf("%s: got %t", tt.name, got)
+		}
 	}
 }

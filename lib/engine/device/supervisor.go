@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -217,26 +218,18 @@ func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec
 // there are no fast bins, which are also gone through at each large free: loading
 // ResNet152's program took 2.8 s with them and a heap for all threads, 1.7 without.
 // Large arrays are made of huge pages: 188 MB that nobody has used before are there
-// in less than half of the time. Blocks of up to 32 MB, the most that glibc allows,
-// are of the heap, whose last 256 MB are not given back only to be asked for again.
+// in less than half of the time. No block is one of the system's as long as there is room
+// for it in a heap, whose last 256 MB are not given back only to be asked for again.
 // Threads but the first have heaps of 64 MB: an empty one is given back whatever that
 // threshold, unless the one before it has less than top_pad left, which here it always
 // has. With none the FCN's epochs, with weights of 16 MB, met 45,000 to 270,000 new pages
-// in 192 steps. One heap for all threads is as good at that, and takes a third longer to
-// compile; Keras' net was 15 % slower with it. What a session has had in such heaps it
-// keeps until it deletes arrays or is reset: see tidy.
-const AllocatorEnv = "GLIBC_TUNABLES=glibc.malloc.tcache_count=100:glibc.malloc.mxfast=0:glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456:glibc.malloc.top_pad=68157440"
-
-// blocks has XLA's CPU compiler make the memory that a program works in of blocks of up
-// to 30 MB: one of all would be too large to be the allocator's, and new pages from the
-// system in each run, which has to clear them. The FCN took 161 ms a step so and 151 in
-// blocks, Keras' net 43.6 and 38.8, of which 15 and 17 were the system's and now 3.6 and
-// 2.6 (medians on 2 cores, in turns). An array that is larger has a block of its own, as
-// before: DeepPose's have.
-const blocks = "--xla_multiheap_size_constraint_per_heap=30000000"
+// in 192 steps. One heap for all threads takes a third longer to compile, and Keras' net
+// was 15 to 25 % slower with it. What a session has had in such heaps it
+// keeps until it deletes arrays or is reset: see tidy. The programs' own memory: see block.
+const AllocatorEnv = "GLIBC_TUNABLES=glibc.malloc.tcache_count=100:glibc.malloc.mxfast=0:glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456:glibc.malloc.top_pad=68157440"
 
 // Allocator is what a process with the devices of a plugin needs in its
-// environment before it starts: AllocatorEnv and blocks on a CPU, nothing elsewhere and where
+// environment before it starts: AllocatorEnv on a CPU, nothing elsewhere and where
 // the user has set the allocator.
 func Allocator(p Plugin) []string {
 	if p.Device != "cpu" {
@@ -245,22 +238,12 @@ func Allocator(p Plugin) []string {
 	if name, _, _ := strings.Cut(AllocatorEnv, "="); os.Getenv(name) != "" {
 		return nil
 	}
-	return []string{AllocatorEnv, "XLA_FLAGS=" + strings.TrimSpace(blocks+" "+os.Getenv("XLA_FLAGS"))}
+	return []string{AllocatorEnv}
 }
 
 // WithoutAllocator is an environment less what Allocator adds.
 func WithoutAllocator(env []string) []string {
-	var l []string
-	for _, v := range env {
-		v, ours := strings.CutPrefix(v, "XLA_FLAGS="+blocks)
-		if ours {
-			v = "XLA_FLAGS=" + strings.TrimSpace(v)
-		}
-		if v != AllocatorEnv && (!ours || v != "XLA_FLAGS=") {
-			l = append(l, v)
-		}
-	}
-	return l
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return v == AllocatorEnv })
 }
 
 // end stops a worker because the supervisor has to end.

@@ -52,8 +52,9 @@ func (x *words) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// routine is a line of the worker's own log: it tells of its work, not of its end.
-var routine = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d worker: `)
+// routine is a line that tells of work, not of an end: of the worker's own log, of what
+// XLA does, and of arrays that do not fit a block (see block).
+var routine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d worker: |I0000 |W0000 .*heap_simulator\.cc|WARNING: All log messages before absl)`)
 
 // epitaph is one line about the end: the first of a crash, else the last ones
 // that are no routine.
@@ -66,7 +67,7 @@ func (x *words) epitaph() string {
 	}
 	var lines []string
 	for l := range strings.SplitSeq(string(text), "\n") {
-		if l = strings.TrimSpace(l); l != "" && !routine.MatchString(l) && !strings.HasPrefix(l, "I0000 ") && !strings.HasPrefix(l, "WARNING: All log messages before absl") {
+		if l = strings.TrimSpace(l); l != "" && !routine.MatchString(l) {
 			lines = append(lines, l)
 		}
 	}

@@ -20,6 +20,7 @@ func TestWords(t *testing.T) {
 		{"device lost", "E0000 noise\nmore\nsession: device lost: program f: pjrt: ready: INTERNAL\n", "session: device lost: program f: pjrt: ready: INTERNAL"},
 		{"no crash", "one\ntwo\nthree\nI0000 noise\nfour\n", "two / three / four"},
 		{"killed", "", ""},
+		{"killed with large arrays", "W0000 00:00:1795677537.108810   13839 heap_simulator.cc:3076] Alloc buffer size 320000000 larger than the per-heap size limit 66000000\n", ""},
 		{"killed at work", "2026-11-22 10:13:18 worker: space \"train\": 20 arrays are back\n", ""},
 	}
 	for _, tt := range tests {
