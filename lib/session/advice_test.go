@@ -98,6 +98,9 @@ func TestFull(t *testing.T) {
 	if !errors.As(err, &e) || e.Code != wire.OutOfMemory {
 		t.Fatalf("16 TiB: got %v and %v, want that there is no room", out, err)
 	}
+	if !strings.Contains(e.Text, "of the machine's memory are free") {
+		t.Errorf("got %q, want how much memory there is", e.Text)
+	}
 	const want = `arrays hold 0.4 MB; largest: theirs of notebook "neighbour" float32[50000] 0.2 MB, mine float32[40000] 0.2 MB, one float32[1] 4 bytes, older one float32[1] 4 bytes; delete what is not needed (%arrays lists all) or use a smaller batch`
 	if e.Next != want {
 		t.Errorf("got %s\nwant %s", e.Next, want)

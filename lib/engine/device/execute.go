@@ -131,9 +131,12 @@ func (c *conn) again(p *program, e *wire.ExecuteBody, s *step) error {
 	return p.exe.Execute(s.in, s.out, s.donate, w.devices[e.Device], pjrt.Async, nil)
 }
 
-// affords refuses outputs that the quota of the client's space has no room for.
-// The caller holds w.mu.
+// affords refuses a program that the machine has no memory for, and outputs that the quota
+// of the client's space has no room for. The caller holds w.mu.
 func (c *conn) affords(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
+	if why := c.fits(p); why != nil {
+		return c.late(p, why)
+	}
 	if c.space == nil || c.space.quota == 0 {
 		return nil
 	}
