@@ -31,7 +31,10 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	cost := c.board(p)
-	why := c.resolve(p, e, s)
+	why := c.fits(p)
+	if why == nil {
+		why = c.resolve(p, e, s)
+	}
 	if why == nil && (w.ending && c.sock != nil || c.drops(seq)) { // a job ends between two steps
 		why = c.late(p, wire.Errorf(wire.Cancelled, "dropped before it ran"))
 	}
@@ -131,12 +134,9 @@ func (c *conn) again(p *program, e *wire.ExecuteBody, s *step) error {
 	return p.exe.Execute(s.in, s.out, s.donate, w.devices[e.Device], pjrt.Async, nil)
 }
 
-// affords refuses a program that the machine has no memory for, and outputs that the quota
-// of the client's space has no room for. The caller holds w.mu.
+// affords refuses outputs that the quota of the client's space has no room for.
+// The caller holds w.mu.
 func (c *conn) affords(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
-	if why := c.fits(p); why != nil {
-		return c.late(p, why)
-	}
 	if c.space == nil || c.space.quota == 0 {
 		return nil
 	}

@@ -27,7 +27,8 @@ func needs(exe *pjrt.Program, replicas int) int64 {
 
 // fits refuses a program that a CPU has no memory for. A GPU says so itself; Linux would
 // end the worker instead, after minutes of looking for pages. What the connection has asked
-// for before may have to end first. The caller holds w.mu.
+// for before may have to end first: the caller holds w.mu, which fits may give up while it
+// waits for that.
 func (c *conn) fits(p *program) *wire.Error {
 	w := c.w
 	if p.need < hungry || w.client.Platform() != "cpu" {
@@ -53,7 +54,7 @@ func (c *conn) fits(p *program) *wire.Error {
 	if p.need <= free {
 		return nil
 	}
-	return wire.Errorf(wire.OutOfMemory, "it needs %s beside its inputs, and %s of the machine's memory are free", megabytes(p.need), megabytes(free))
+	return c.late(p, wire.Errorf(wire.OutOfMemory, "it needs %s beside its inputs, and %s of the machine's memory are free", megabytes(p.need), megabytes(free)))
 }
 
 // freeMemory is how much memory Linux can still give this process, in bytes, by the files
