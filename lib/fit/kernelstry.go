@@ -76,12 +76,7 @@ func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) e
 
 // tune is Tune; kernels are tried over s.
 func (n *Net) tune(ctx context.Context, data *Set, t Train, s *session.Session, look tiling.Look, tell func(string)) error {
-	before := func() error {
-		if look.Before == nil {
-			return ctx.Err()
-		}
-		return look.Before()
-	}
+	before := func() error { return look.Wait(ctx) }
 	compare := func(again bool) (key string, e tiling.Entry, err error) {
 		if err := before(); err != nil {
 			return "", e, err
@@ -163,7 +158,7 @@ func worthwhile(usual, tried float64) bool { return tried < 0.98*usual }
 // compare times the net's steps with fused kernels and without, and returns the
 // times and their key in the table, "" if there is nothing to choose from. What is
 // known is not timed again, unless it is asked for. An epoch of one batch is as many as a
-// look takes, as Train has them in one loop.
+// look takes, as Train has them in one loop. before is called before each try.
 func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, before func() error, tell func(string)) (key string, e tiling.Entry, err error) {
 	if !n.cuda() || n.config.Kernels == XLAKernels || !n.fusible(data, 1) {
 		return "", e, nil

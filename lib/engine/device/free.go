@@ -30,8 +30,7 @@ func needs(exe *pjrt.Program, replicas int) int64 {
 // for before may have to end first: the caller holds w.mu, which fits may give up while it
 // waits for that.
 func (c *conn) fits(p *program) *wire.Error {
-	w := c.w
-	if p.need < hungry || w.client.Platform() != "cpu" {
+	if p.need < hungry {
 		return nil
 	}
 	free := freeMemory(os.DirFS("/"))
@@ -42,7 +41,7 @@ func (c *conn) fits(p *program) *wire.Error {
 				c.landing.Wait()
 			}
 		},
-		func() { w.spare() },
+		func() { c.w.spare() },
 		pjrt.Trim, // what the allocator has kept
 	} {
 		if p.need <= free {

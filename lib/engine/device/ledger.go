@@ -29,7 +29,7 @@ type program struct {
 	missing         bool // it was on disk but could not be loaded, and there is no text
 	from            wire.Source
 	took            time.Duration
-	need            int64  // bytes that a run takes beside its inputs, 0: not known
+	need            int64  // bytes that a run takes beside its inputs on a CPU, 0: not known
 	taker           string // what its donated inputs are said to be
 	ready           chan struct{}
 
@@ -100,7 +100,7 @@ func (w *Worker) recall(hash [32]byte) *program {
 // request tries again.
 func (w *Worker) make(p *program, b *wire.ProgramBody) {
 	why := w.build(p, b)
-	if p.exe != nil {
+	if p.exe != nil && w.client.Platform() == "cpu" {
 		p.need = needs(p.exe, p.replicas)
 	}
 	if why != nil || p.missing {

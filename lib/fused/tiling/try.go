@@ -93,16 +93,15 @@ type looking struct {
 	look Look
 }
 
-// before waits until there is something to be done.
-func (l looking) before() error {
-	if err := l.ctx.Err(); err != nil {
+// Wait is Before, if there is one, unless ctx is over.
+func (l Look) Wait(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || l.Before == nil {
 		return err
 	}
-	if l.look.Before != nil {
-		return l.look.Before()
-	}
-	return nil
+	return l.Before()
 }
+
+func (l looking) before() error { return l.look.Wait(l.ctx) }
 
 // measure is Measure when nobody else asks the session for anything meanwhile.
 func (l looking) measure(op kernels.Op, plain bool) (micros float64, own, err error) {
