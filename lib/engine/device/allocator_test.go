@@ -3,6 +3,8 @@ package device
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"gaiden/lib/engine/wire"
 )
@@ -25,6 +27,35 @@ func TestAllocator(t *testing.T) {
 	if got := Allocator(Plugin{Device: "cpu"}); got != nil {
 		t.Errorf("the user's allocator: got %q", got)
 	}
+}
+
+// TestRest holds when memory is given back: after a time in which nothing was asked for,
+// once, and where there is too much.
+func TestRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &Worker{stopped: make(chan struct{})}
+		var given []int // s
+		began := time.Now()
+		seconds := func() int { return int(time.Since(began) / time.Second) }
+		go w.rest(func() bool { return seconds() == 70 || seconds() == 71 }, func() { given = append(given, seconds()) })
+		asked := func(at time.Duration) { // between two looks
+			time.Sleep(at*time.Second + time.Second/2 - time.Since(began))
+			w.mu.Lock()
+			w.left++
+			w.mu.Unlock()
+		}
+		asked(24) // nothing was there to be given back before
+		asked(28)
+		asked(32)
+		asked(60)
+		asked(68)
+		time.Sleep(60 * time.Second)
+		close(w.stopped)
+		synctest.Wait()
+		if want := []int{43, 70, 71, 79}; !slices.Equal(given, want) {
+			t.Errorf("given back after %v s, want %v", given, want)
+		}
+	})
 }
 
 // TestInBlocks holds that the memory of a program without very large arrays is made of

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/engine/wire"
 )
 
@@ -239,25 +238,6 @@ func (w *Worker) deleteAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		w.tidy()
 	}
 	return &wire.AnswerBody{Count: count}, nil
-}
-
-// untidy is how long after arrays were deleted their memory is the system's again: those
-// who delete some may go on at once with others of the same sizes.
-const untidy = time.Second
-
-// tidy gives memory back on a CPU, where the allocator keeps it: see AllocatorEnv. What
-// can still be undone follows when it no longer can. The caller holds w.mu.
-func (w *Worker) tidy() {
-	if w.tidying || w.Plugin.Device != "cpu" {
-		return
-	}
-	w.tidying = true
-	time.AfterFunc(untidy, func() {
-		w.mu.Lock()
-		w.tidying = false
-		w.mu.Unlock()
-		pjrt.Trim()
-	})
 }
 
 func (w *Worker) rename(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {

@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -209,43 +207,6 @@ func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec
 	return cmd, up, nil
 }
 
-// AllocatorEnv makes glibc's allocator fit for XLA, whose memory comes from it on
-// the CPU. XLA frees a few dozen small blocks of the same sizes after each step: a
-// cache of 7 a size, as is usual, is too small for them. One of 1,000 is too large,
-// as XLA asks for aligned blocks and what is cut off their ends stays in the cache,
-// between blocks that cannot be joined then: the MLP's training grew to 2.7 GB, and
-// its first epochs took 3 times as long, as every page was new. For the same reason
-// there are no fast bins, which are also gone through at each large free: loading
-// ResNet152's program took 2.8 s with them and a heap for all threads, 1.7 without.
-// Large arrays are made of huge pages: 188 MB that nobody has used before are there
-// in less than half of the time. No block is one of the system's as long as there is room
-// for it in a heap, whose last 256 MB are not given back only to be asked for again.
-// Threads but the first have heaps of 64 MB: an empty one is given back whatever that
-// threshold, unless the one before it has less than top_pad left, which here it always
-// has. With none the FCN's epochs, with weights of 16 MB, met 45,000 to 270,000 new pages
-// in 192 steps. One heap for all threads takes a third longer to compile, and Keras' net
-// was 15 to 25 % slower with it. What a session has had in such heaps it
-// keeps until it deletes arrays or is reset: see tidy. The programs' own memory: see block.
-const AllocatorEnv = "GLIBC_TUNABLES=glibc.malloc.tcache_count=100:glibc.malloc.mxfast=0:glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456:glibc.malloc.top_pad=68157440"
-
-// Allocator is what a process with the devices of a plugin needs in its
-// environment before it starts: AllocatorEnv on a CPU, nothing elsewhere and where
-// the user has set the allocator.
-func Allocator(p Plugin) []string {
-	if p.Device != "cpu" {
-		return nil
-	}
-	if name, _, _ := strings.Cut(AllocatorEnv, "="); os.Getenv(name) != "" {
-		return nil
-	}
-	return []string{AllocatorEnv}
-}
-
-// WithoutAllocator is an environment less what Allocator adds.
-func WithoutAllocator(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return v == AllocatorEnv })
-}
-
 // end stops a worker because the supervisor has to end.
 func (s *Supervisor) end(cmd *exec.Cmd, ended <-chan error, sig os.Signal) error {
 	s.logf("%v: stopping", sig)
@@ -303,6 +264,11 @@ func Work(version string) error {
 	}
 	l, err := net.FileListener(os.NewFile(3, "listener"))
 	if err == nil {
+		if tuned() {
+			if err := keepLarge(); err != nil { // a container forbids it: then they are new each time
+				w.Logf("large arrays: %v", err)
+			}
+		}
 		err = w.Open()
 	}
 	if err != nil {

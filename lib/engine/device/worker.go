@@ -61,6 +61,7 @@ type Worker struct {
 	tidying  bool       // memory is given back soon
 	bytes    int64      // in arrays
 	undoing  int64      // of them, kept to be undone
+	most     int64      // what a program that has run needed: see wastes
 
 	deviceLimit int64 // memory of the smallest device, 0 if it is not known; set by Open
 	names       map[name]*array
@@ -119,6 +120,9 @@ func (w *Worker) Run(l *net.UnixListener) error {
 		l.Close()
 	}()
 	go w.keepState()
+	if w.Plugin.Device == "cpu" {
+		go w.rest(w.wastes, pjrt.Trim)
+	}
 	for {
 		sock, err := l.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
