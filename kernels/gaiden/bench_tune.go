@@ -145,6 +145,12 @@ func tuneCell(c trainCase) error {
 	if err != nil {
 		return err
 	}
+	if took < time.Second { // else chance is up to a quarter of it
+		epochs = int(float64(epochs)/took.Seconds()) + 1
+		if took, err = train(epochs); err != nil {
+			return err
+		}
+	}
 	steps := float64(epochs * (c.n / c.batch))
 	return json.NewEncoder(os.Stdout).Encode(tunedCell{first.Seconds(), took.Seconds() * 1e6 / steps})
 }

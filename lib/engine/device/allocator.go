@@ -155,22 +155,35 @@ func (w *Worker) rest(wastes func() bool, trim func()) {
 }
 
 // wastes says whether the allocator keeps more than the programs that have run since there
-// was last too much can make use of, or less than a quarter of the machine's memory is left. An
-// aligned block has no room where one of its size was, as long as what was cut off that one's
-// end is in a thread's cache; so there is more than one of most.
+// was last too much can make use of, or less than a quarter of the machine's memory is
+// left. An aligned block has no room where one of its size was, as long as what was cut off
+// that one's end is in a thread's cache; so there is more than one of most.
 func (w *Worker) wastes() bool {
 	root := os.DirFS("/")
-	kept := figures(root, "proc/self/status")["RssAnon:"] << 10
+	more := w.kept() - w.floor - keeps
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	kept -= w.bytes
-	if kept <= keeps+3*w.most && (kept <= keeps || freeMemory(root) >= figures(root, "proc/meminfo")["MemTotal:"]<<10/4) {
+	if more <= 3*w.most && (more <= 0 || freeMemory(root) >= figures(root, "proc/meminfo")["MemTotal:"]<<10/4) {
 		return false
 	}
 	w.most = 0
 	return true
 }
 
-// keeps is how much memory beside its arrays, in bytes, a session on a CPU has in any case:
-// compiled programs, Go's, and what small programs work in.
+// shed gives memory back, and looks what is left.
+func (w *Worker) shed() {
+	pjrt.Trim()
+	w.floor = w.kept()
+}
+
+// kept is how much memory this process has beside its arrays, in bytes.
+func (w *Worker) kept() int64 {
+	w.mu.Lock()
+	arrays := w.bytes
+	w.mu.Unlock()
+	return figures(os.DirFS("/"), "proc/self/status")["RssAnon:"]<<10 - arrays
+}
+
+// keeps is how much memory, in bytes, a session on a CPU has in any case beside what could
+// not be given back the last time: what small programs work in.
 const keeps = 1 << 30

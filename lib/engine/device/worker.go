@@ -62,6 +62,7 @@ type Worker struct {
 	bytes    int64      // in arrays
 	undoing  int64      // of them, kept to be undone
 	most     int64      // what a program that has run needed: see wastes
+	floor    int64      // kept after the last trim; rest's
 
 	deviceLimit int64 // memory of the smallest device, 0 if it is not known; set by Open
 	names       map[name]*array
@@ -121,7 +122,7 @@ func (w *Worker) Run(l *net.UnixListener) error {
 	}()
 	go w.keepState()
 	if w.Plugin.Device == "cpu" {
-		go w.rest(w.wastes, pjrt.Trim)
+		go w.rest(w.wastes, w.shed)
 	}
 	for {
 		sock, err := l.AcceptUnix()
