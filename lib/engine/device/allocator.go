@@ -155,15 +155,16 @@ func (w *Worker) rest(wastes func() bool, trim func()) {
 }
 
 // wastes says whether the allocator keeps more than the programs that have run since there
-// was last too much can make use of, or less than a quarter of the machine's memory is
-// left. An aligned block has no room where one of its size was, as long as what was cut off
+// was last too much can make use of, or less than a quarter of the machine's memory, or a
+// container's, is left. An aligned block has no room where one of its size was, as long as what was cut off
 // that one's end is in a thread's cache; so there is more than one of most.
 func (w *Worker) wastes() bool {
 	root := os.DirFS("/")
 	more := w.kept() - w.floor - keeps
+	scarce := more > 0 && freeMemory(root) < allMemory(root)/4
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if more <= 3*w.most && (more <= 0 || freeMemory(root) >= figures(root, "proc/meminfo")["MemTotal:"]<<10/4) {
+	if more <= 3*w.most && !scarce {
 		return false
 	}
 	w.most = 0

@@ -56,6 +56,19 @@ func (c *conn) fits(p *program) *wire.Error {
 	return c.late(p, wire.Errorf(wire.OutOfMemory, "it needs %s beside its inputs, and %s of the machine's memory are free", megabytes(p.need), megabytes(free)))
 }
 
+// allMemory is how much memory the machine has, or a container may have, in bytes; 0 where
+// the files below root do not tell.
+func allMemory(root fs.FS) int64 {
+	all := figures(root, "proc/meminfo")["MemTotal:"] << 10
+	if limit := figure(root, cgroup+"memory.max"); limit > 0 {
+		all = min(all, limit)
+	}
+	return all
+}
+
+// cgroup is where a container's figures are.
+const cgroup = "sys/fs/cgroup/"
+
 // freeMemory is how much memory Linux can still give this process, in bytes, by the files
 // below root: the machine's, or what a container has left. It is math.MaxInt64 where they
 // do not tell.
@@ -64,10 +77,9 @@ func freeMemory(root fs.FS) int64 {
 	if m := figures(root, "proc/meminfo"); m["MemAvailable:"] > 0 {
 		free = (m["MemAvailable:"] + m["SwapFree:"]) << 10
 	}
-	const dir = "sys/fs/cgroup/"
-	limit, used := figure(root, dir+"memory.max"), figure(root, dir+"memory.current")
+	limit, used := figure(root, cgroup+"memory.max"), figure(root, cgroup+"memory.current")
 	if limit > 0 && used > 0 { // pages of files are given up for others
-		free = min(free, max(0, limit-used+figures(root, dir+"memory.stat")["inactive_file"]))
+		free = min(free, max(0, limit-used+figures(root, cgroup+"memory.stat")["inactive_file"]))
 	}
 	return free
 }
