@@ -147,17 +147,20 @@ func (w *Worker) rest(wastes func() bool, trim func()) {
 		if p := w.pulse(nil); p.Busy || p.Count != at.Count {
 			at, since, rested = p, now, false
 		}
-		if wastes() || !rested && now.Sub(since) >= idle {
+		if rested {
+			continue
+		}
+		if calm := now.Sub(since) >= idle; calm || wastes() {
 			trim()
-			rested = now.Sub(since) >= idle
+			rested = calm
 		}
 	}
 }
 
 // wastes says whether the allocator keeps more than the programs that have run since there
 // was last too much can make use of, or less than a quarter of the machine's memory, or a
-// container's, is left. An aligned block has no room where one of its size was, as long as what was cut off
-// that one's end is in a thread's cache; so there is more than one of most.
+// container's, is left. An aligned block has no room where one of its size was, as long as
+// what was cut off that one's end is in a thread's cache; so there is more than one of most.
 func (w *Worker) wastes() bool {
 	root := os.DirFS("/")
 	more := w.kept() - w.floor - keeps
