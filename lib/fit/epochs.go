@@ -98,6 +98,9 @@ func (r *run) portion(p *portion, order *shuffled) error {
 		if err := r.drain(r.ahead()); err != nil {
 			return err
 		}
+		if err := context.Cause(r.ctx); err != nil { // Progress may have stopped the run
+			return err
+		}
 		turns := r.turns(p, p.turns-turn)
 		c, err := r.ask(r.front(), p, order, p.first+turn*p.turn()*p.Batch, turns)
 		if err != nil {

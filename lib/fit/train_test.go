@@ -291,12 +291,13 @@ func TestDropped(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || h.Steps != chunk || h.Dropped == 0 {
 		t.Fatalf("got %d steps and %d dropped, %v, want %d, some that were asked for ahead, and context.Canceled", h.Steps, h.Dropped, err, chunk)
 	}
+	s.Wait() // what was asked for ahead may still be at work
 	most := int64(0)
 	for hash, n := range runs() {
 		most = max(most, n-before[hash])
 	}
 	if most != 2 {
-		t.Errorf("got %d runs of a program, want 2: one chunk was kept, and one dropped", most)
+		t.Errorf("got %d runs of a program, want 2: one chunk was kept, one dropped, and none was asked for after the stop", most)
 	}
 }
 
