@@ -126,9 +126,11 @@ func (w *Worker) tidy() {
 }
 
 // idle is how long nobody asks a session for anything until it gives back what programs
-// have worked in: a user who reads the results has the machine's memory for other things,
-// and a loop of cells does not pay for it.
-const idle = 10 * time.Second
+// have worked in. A user who reads a result and goes on finds it as it was: new pages are
+// slow to come, above all on a virtual machine, where the first steps of ResNet152 after
+// only ten seconds took 0.55 s each in place of 0.19. Others get it sooner where memory is
+// scarce: see wastes.
+const idle = 5 * time.Minute
 
 // rest gives memory back by trim where it is not asked for again: once each time that there
 // was something to do and then nothing for idle, and where wastes says so. It ends with
@@ -157,36 +159,34 @@ func (w *Worker) rest(wastes func() bool, trim func()) {
 	}
 }
 
-// wastes says whether the allocator keeps more than the programs that have run since there
-// was last too much can make use of, or less than a quarter of the machine's memory, or a
-// container's, is left. An aligned block has no room where one of its size was, as long as
-// what was cut off that one's end is in a thread's cache; so there is more than one of most.
+// wastes says whether the allocator keeps more than the session can make use of, or less
+// than a quarter of the machine's memory, or a container's, is left. An aligned block has no
+// room where one of its size was, as long as what was cut off that one's end is in a
+// thread's cache; so the process may have a multiple of what was in use at once.
 func (w *Worker) wastes() bool {
 	root := os.DirFS("/")
-	more := w.kept() - w.floor - keeps
-	scarce := more > 0 && freeMemory(root) < allMemory(root)/4
+	has, scarce := resident(), freeMemory(root) < allMemory(root)/4
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if more <= 3*w.most && !scarce {
+	more := has - w.floor - keeps
+	if more <= 3*w.most && !(scarce && more > w.bytes) {
 		return false
 	}
 	w.most = 0
 	return true
 }
 
-// shed gives memory back, and looks what is left.
+// shed gives memory back, and looks what is left beside the arrays.
 func (w *Worker) shed() {
 	pjrt.Trim()
-	w.floor = w.kept()
+	has := resident()
+	w.mu.Lock()
+	w.floor = has - w.bytes
+	w.mu.Unlock()
 }
 
-// kept is how much memory this process has beside its arrays, in bytes.
-func (w *Worker) kept() int64 {
-	w.mu.Lock()
-	arrays := w.bytes
-	w.mu.Unlock()
-	return figures(os.DirFS("/"), "proc/self/status")["RssAnon:"]<<10 - arrays
-}
+// resident is how much memory of its own this process has, in bytes.
+func resident() int64 { return figures(os.DirFS("/"), "proc/self/status")["RssAnon:"] << 10 }
 
 // keeps is how much memory, in bytes, a session on a CPU has in any case beside what could
 // not be given back the last time: what small programs work in.

@@ -37,7 +37,7 @@ func TestRest(t *testing.T) {
 		var given []int // s
 		began := time.Now()
 		seconds := func() int { return int(time.Since(began) / time.Second) }
-		go w.rest(func() bool { return seconds() == 70 || seconds() == 71 }, func() { given = append(given, seconds()) })
+		go w.rest(func() bool { return seconds() == 370 || seconds() == 371 }, func() { given = append(given, seconds()) })
 		asked := func(at time.Duration) { // between two looks
 			time.Sleep(at*time.Second + time.Second/2 - time.Since(began))
 			w.mu.Lock()
@@ -47,12 +47,12 @@ func TestRest(t *testing.T) {
 		asked(24) // nothing was there to be given back before
 		asked(28)
 		asked(32)
-		asked(60)
-		asked(68)
-		time.Sleep(60 * time.Second)
+		asked(360)
+		asked(368)
+		time.Sleep(2 * idle)
 		close(w.stopped)
 		synctest.Wait()
-		if want := []int{43, 70, 71, 79}; !slices.Equal(given, want) {
+		if want := []int{333, 370, 371, 669}; !slices.Equal(given, want) {
 			t.Errorf("given back after %v s, want %v", given, want)
 		}
 	})

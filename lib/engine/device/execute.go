@@ -49,7 +49,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	}
 	c.take(p, e, s)
 	p.used = time.Now()
-	w.most = max(w.most, p.need)
+	w.most = max(w.most, w.bytes+p.need)
 	c.launching, c.launched = p, p.used
 	w.mu.Unlock()
 	err := p.exe.Execute(s.in, s.out, s.donate, w.devices[e.Device], pjrt.Async, nil)

@@ -61,8 +61,8 @@ type Worker struct {
 	tidying  bool       // memory is given back soon
 	bytes    int64      // in arrays
 	undoing  int64      // of them, kept to be undone
-	most     int64      // what a program that has run needed: see wastes
-	floor    int64      // kept after the last trim; rest's
+	most     int64      // what arrays and a program that ran needed at once: see wastes
+	floor    int64      // resident beside arrays after the last trim
 
 	deviceLimit int64 // memory of the smallest device, 0 if it is not known; set by Open
 	names       map[name]*array
