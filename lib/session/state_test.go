@@ -16,17 +16,17 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// TestBlocksOnDisk holds that a program that works in 48 MB is kept on disk: XLA writes none
-// with two blocks of memory.
-func TestBlocksOnDisk(t *testing.T) {
+// TestLargeOnDisk holds that a program that works in 128 MB is kept on disk: XLA writes none
+// whose memory it was told to make of several blocks.
+func TestLargeOnDisk(t *testing.T) {
 	p := serve(t)
-	s := p.open("blocks")
+	s := p.open("large")
 	compile(t, s, Options{}, func(in []*Node) []*Node {
 		x := in[0]
 		y := OptimizationBarrier(MatMul(x, x)) // or all would be one kernel
 		z := OptimizationBarrier(MatMul(y, x))
 		return []*Node{ReduceAllSum(Sin(OptimizationBarrier(MatMul(z, y))))}
-	}, f32(2000, 2000))
+	}, f32(4000, 4000))
 	within(t, "the program on disk", func() bool { return len(p.programFiles()) == 1 })
 }
 

@@ -32,7 +32,7 @@ import (
 // has. With none the FCN's epochs, with weights of 16 MB, met 45,000 to 270,000 new pages
 // in 192 steps. One heap for all threads takes a third longer to compile, and Keras' net
 // was 15 to 25 % slower with it, as its threads wait for one another. What has no room in a
-// thread's heap: see keepLarge. The programs' own memory: see block.
+// thread's heap: see keepLarge.
 const AllocatorEnv = "GLIBC_TUNABLES=glibc.malloc.tcache_count=100:glibc.malloc.mxfast=0:glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=68157440"
 
 // Allocator is what a process with the devices of a plugin needs in its
@@ -62,14 +62,18 @@ func tuned() bool {
 // heapSize is how large the heaps are that glibc's allocator has for threads but the first.
 const heapSize = 64 << 20
 
-// keepLarge has arrays that are larger than such a heap come from the first thread's, which
-// grows without a limit and keeps what is free. The allocator turns there only if the system
-// refuses, and would else ask it for new pages with each: of DeepPose's step, whose arrays
-// are of up to 688 MB, clearing them was a quarter, and epochs took 1.83 to 2.52 s a step
-// in place of 1.51 to 1.69. So the system is told to refuse, by a filter of system calls
-// (seccomp) for the process: private memory of more than 63 MB, to be read and written at
-// once. Go's own is reserved first, and files and shared memory are others. Nothing else is
-// filtered, and the process can have no more rights than it has now. For x86-64 only.
+// keepLarge has what is larger than such a heap, arrays and the memory that a program works
+// in, come from the first thread's, which grows without a limit and keeps what is free. The
+// allocator turns there only if the system refuses, and would else ask it for new pages with
+// each: of DeepPose's step, whose arrays are of up to 688 MB, clearing them was a quarter,
+// and epochs took 1.83 to 2.52 s a step in place of 1.51 to 1.69. So the system is told to
+// refuse, by a filter of system calls (seccomp) for the process: private memory of more than
+// 63 MB, to be read and written at once. Go's own is reserved first, and files and shared
+// memory are others. Nothing else is filtered, and the process can have no more rights than
+// it has now. For x86-64 only.
+//
+// XLA can make a program's memory of blocks that have room in a heap, but writes no program
+// with two of them to disk; with this filter they are no faster.
 func keepLarge() error {
 	if runtime.GOARCH != "amd64" {
 		return nil

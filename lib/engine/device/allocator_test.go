@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"gaiden/lib/engine/wire"
 )
 
 // TestAllocator holds that a CPU's worker gets the allocator, and that WithoutAllocator
@@ -56,22 +54,4 @@ func TestRest(t *testing.T) {
 			t.Errorf("given back after %v s, want %v", given, want)
 		}
 	})
-}
-
-// TestInBlocks holds that the memory of a program without very large arrays is made of
-// blocks.
-func TestInBlocks(t *testing.T) {
-	// 11 is float32.
-	sized := func(numbers int) []wire.Type { return []wire.Type{{DType: 11, Dims: []int{numbers}}} }
-	for _, tt := range []struct {
-		name    string
-		in, out int // numbers
-		want    bool
-	}{
-		{"small", 10, 10, true}, {"as large as a block", block / 4, 1, true}, {"a larger parameter", block/4 + 1, 1, false}, {"a larger result", 1, block, false},
-	} {
-		if got := inBlocks(&wire.ProgramBody{Inputs: sized(tt.in), Outputs: sized(tt.out)}); got != tt.want {
-			t.Errorf("%s: got %t", tt.name, got)
-		}
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -178,25 +177,6 @@ func (w *Worker) build(p *program, b *wire.ProgramBody) *wire.Error {
 	return nil
 }
 
-// block is the size, in bytes, of the blocks that XLA's CPU compiler makes the memory of
-// that a program works in: each has room in one of the allocator's heaps. One of all would
-// come from the system in each run, which has to clear new pages. Keras' net took 43.6 ms a
-// step so and 38.8 in blocks, of which 17 were the system's and now 2.6 (medians on 2 cores,
-// in turns). XLA cannot write a program with more than one block to disk, so they are as
-// large as a heap allows: with blocks of 30 MB the FCN was compiled anew in each session.
-const block = 66_000_000
-
-// inBlocks says whether a program works in blocks: not if it has arrays that are larger,
-// as DeepPose's have, which gain nothing by it.
-func inBlocks(b *wire.ProgramBody) bool {
-	for _, t := range slices.Concat(b.Inputs, b.Outputs) {
-		if n, _ := t.Bytes(); n > block { // checked by the decoder
-			return false
-		}
-	}
-	return true
-}
-
 // options are those of a request, checked.
 func (w *Worker) options(p *program, b *wire.ProgramBody) (pjrt.CompileOptions, *wire.Error) {
 	opts := pjrt.CompileOptions{Replicas: p.replicas, Devices: p.devices}
@@ -204,12 +184,6 @@ func (w *Worker) options(p *program, b *wire.ProgramBody) (pjrt.CompileOptions, 
 		if err := json.Unmarshal([]byte(b.Flags), &opts.Flags); err != nil {
 			return opts, wire.Errorf(wire.Invalid, "compile options: %v", err)
 		}
-	}
-	if w.client.Platform() == "cpu" && inBlocks(b) {
-		if opts.Flags == nil {
-			opts.Flags = map[string]any{}
-		}
-		opts.Flags["xla_multiheap_size_constraint_per_heap?"] = block
 	}
 	w.wishes(opts.Flags)
 	if p.replicas > len(w.devices) {
