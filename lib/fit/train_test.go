@@ -410,6 +410,25 @@ func unusable(t *testing.T, packed bool) {
 	}
 }
 
+// TestNotFinitePooled holds that an example is named whose NaN max pooling does not hand on
+// to the loss: it is in the weights before it after the step.
+func TestNotFinitePooled(t *testing.T) {
+	net := models.Net{Name: "pooled", Input: []int{4, 4, 1}, Layers: []models.Layer{
+		models.Conv2D{Name: "conv", Channels: 2, Kernel: 3},
+		models.MaxPool2D{Name: "pool", Window: 2, Gradient: models.SelectAndScatter},
+		models.Flatten{Name: "flat"}, models.Dense{Name: "last", Units: 10},
+	}}
+	n := attach(t, open(t), "pooled", net, Config{Seed: 1, FirstLook: true})
+	d := digits(40, []int{16}, 1)
+	x := make([]float32, 40*16)
+	x[23*16] = float32(math.NaN()) // the corner is in one number of a window
+	_, err := n.Train(context.Background(), load(t, n, "torn", Data{X: x, Y: d.Y}), Train{Batch: 10, InOrder: true})
+	var e *NotFiniteError
+	if !errors.As(err, &e) || e.Step != 4 || e.Part != "examples" || e.Example != 23 || e.Layer != "" {
+		t.Errorf("got %v, want the examples of number 23, at step 4, the one after its own", err)
+	}
+}
+
 // TestNotFiniteTargets holds that targets that are not finite are named by their
 // example, in whatever order the epoch has them.
 func TestNotFiniteTargets(t *testing.T) {

@@ -32,7 +32,9 @@ const (
 	IndexedFill
 )
 
-// MaxPool2D takes the maximum of each window of an image.
+// MaxPool2D takes the maximum of each window of an image. On a CPU a NaN in a window may be
+// left out, where JAX and PyTorch hand it on; the XLA option xla_cpu_enable_fast_min_max,
+// false, has it handed on.
 type MaxPool2D struct {
 	Name     string
 	Window   int
