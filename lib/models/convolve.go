@@ -92,7 +92,7 @@ func taps(x *Node, tall, wide, stride int, pads [2][2]int) (rows *Node, out []in
 func tapsProduct(x, v *Node, tall, wide, stride int, pads [2][2]int) *Node {
 	rows, out := taps(x, tall, wide, stride, pads)
 	channels := v.Shape().Dimensions[3]
-	product := DotGeneral(rows, []int{0}, nil, Reshape(v, out[0]*out[1]*out[2], channels), []int{0}, nil)
+	product := weightsOf(rows, Reshape(v, out[0]*out[1]*out[2], channels))
 	return Reshape(product, tall, wide, x.Shape().Dimensions[3], channels)
 }
 

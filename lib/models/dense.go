@@ -50,11 +50,38 @@ func (l Dense) of(rows, w, bias *Node) *Node {
 	if l.turned {
 		return l.across(rows, w, bias)
 	}
-	y := MatMul(rows, w)
+	y := product(rows, w)
 	if bias != nil {
 		y = biased(y, bias)
 	}
 	return l.Act.of(y)
+}
+
+// product is x·w of matrices, x [rows in] and w [in out].
+func product(x, w *Node) *Node {
+	if !turnsFirst(x, w.Shape().Dimensions[1]) {
+		return MatMul(x, w)
+	}
+	return derived(MatMul(x, StopGradient(w)), w, func(v *Node) *Node { return weightsOf(x, v) })
+}
+
+// weightsOf is xᵀ·v, for x [rows in] and v [rows out]: the gradient of a product's weights.
+func weightsOf(x, v *Node) *Node {
+	if !turnsFirst(x, v.Shape().Dimensions[1]) {
+		return DotGeneral(x, []int{0}, nil, v, []int{0}, nil)
+	}
+	return MatMul(OptimizationBarrier(Transpose(x, 0, 1)), v)
+}
+
+// turnsFirst says whether weightsOf turns x [rows in] around before it multiplies. XLA's
+// product of matrices as they lie takes a CPU less than one that reads a matrix across, and
+// where there is much to multiply by more than turning it costs: of 1,024 rows from 2,048 to
+// 2,048 it takes 18.3 ms on 2 cores and the other 22.1, with the turning 19.9; from 1,024 to
+// 256 1.9 and 2.6. Of 512 to 256 it would take 1.31 in place of 1.15, and of 100 rows of
+// 1,000 numbers 0.77 in place of 0.62.
+func turnsFirst(x *Node, out int) bool {
+	rows, in := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
+	return onCPU(x.Graph()) && rows >= 128 && rows%16 == 0 && (out >= 512 || out >= 128 && in >= 1024)
 }
 
 // narrow says whether a CPU computes a net turned: with the examples along the last

@@ -1,8 +1,11 @@
 package models
 
 import (
+	"math"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
@@ -40,6 +43,50 @@ func TestNarrow(t *testing.T) {
 	} {
 		if got := tt.net.narrow(); got != tt.want {
 			t.Errorf("%s: got %t", tt.name, got)
+		}
+	}
+}
+
+// TestProduct holds that a product whose gradient turns a matrix around first has the same
+// gradients as one that does not, and which ones turn.
+func TestProduct(t *testing.T) {
+	backend := cpu(t)
+	for _, tt := range []struct {
+		rows, in, out int
+		want          bool
+	}{
+		{128, 16, 512, true}, {144, 1024, 128, true}, {128, 16, 496, false}, {128, 1008, 128, false}, {136, 16, 512, false}, {112, 16, 512, false},
+	} {
+		exec, err := NewExec(backend, func(g *Graph) []*Node {
+			wave := func(step float64, dims ...int) *Node {
+				return Sin(MulScalar(AddScalar(IotaFull(g, shapes.Make(dtypes.Float32, dims...)), 1), step))
+			}
+			x, w, v := wave(0.7, tt.rows, tt.in), wave(0.3, tt.in, tt.out), wave(0.9, tt.rows, tt.out)
+			if got := turnsFirst(x, tt.out); got != tt.want {
+				t.Errorf("%+v: turns first: %t", tt, got)
+			}
+			y := product(x, w)
+			out := append([]*Node{y}, Gradient(ReduceAllSum(Mul(y, v)), x, w)...)
+			plain := MatMul(x, w)
+			return append(out, append([]*Node{plain}, Gradient(ReduceAllSum(Mul(plain, v)), x, w)...)...)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Exec()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range []string{"product", "gradient of x", "gradient of the weights"} {
+			out[i].MustConstFlatData(func(got any) {
+				out[i+3].MustConstFlatData(func(want any) {
+					for k, v := range want.([]float32) {
+						if math.Abs(float64(got.([]float32)[k]-v)) > 1e-4 {
+							t.Fatalf("%+v: number %d of the %s: got %g, want %g", tt, k, name, got.([]float32)[k], v)
+						}
+					}
+				})
+			})
 		}
 	}
 }
