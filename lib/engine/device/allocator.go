@@ -172,6 +172,12 @@ func (w *Worker) wastes() bool {
 	has, scarce := resident(), freeMemory(root) < allMemory(root)/4
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.wasteful(has, scarce)
+}
+
+// wasteful is wastes for a process that has so much memory of its own, in bytes. The
+// caller holds w.mu.
+func (w *Worker) wasteful(has int64, scarce bool) bool {
 	more := has - w.floor - keeps
 	if more <= 3*w.most && !(scarce && more > w.bytes) {
 		return false

@@ -55,3 +55,26 @@ func TestRest(t *testing.T) {
 		}
 	})
 }
+
+// TestWasteful holds how much memory a session may keep: as much as several of what was in
+// use at once, or, where the machine has little left, what small programs need.
+func TestWasteful(t *testing.T) {
+	const mb = 1 << 20
+	for _, tt := range []struct {
+		name                     string
+		has, floor, most, arrays int64 // MB
+		scarce, want             bool
+	}{
+		{"ResNet152 with three states in use", 4101, 0, 1913, 1333, false, false},
+		{"a small net's scattered memory", 2700, 0, 60, 20, false, true},
+		{"less than any session has", 1000, 0, 0, 0, false, false},
+		{"what could not be given back", 3000, 2500, 60, 20, false, false},
+		{"memory is scarce", 4101, 0, 1913, 1333, true, true},
+		{"scarce, but it is in use", 2300, 0, 1913, 1333, true, false},
+	} {
+		w := &Worker{floor: tt.floor * mb, most: tt.most * mb, bytes: tt.arrays * mb}
+		if got := w.wasteful(tt.has*mb, tt.scarce); got != tt.want || got && w.most != 0 {
+			t.Errorf("%s: got %t, and %d MB were in use at once", tt.name, got, w.most/mb)
+		}
+	}
+}
