@@ -141,24 +141,31 @@ func TestTurns(t *testing.T) {
 
 // TestAhead holds that the devices have a chunk to do while the host asks for the next
 // one, but for the first, and where a bulky state is about to get its names: else its
-// third copy adds to a step's memory, and then the names also wait longer.
+// third copy adds to a step's memory, and then the names also wait longer. On a CPU they
+// have none where the state is bulky.
 func TestAhead(t *testing.T) {
 	unpacked := []*session.Array{nil}
 	for _, tt := range []struct {
 		name   string
+		cpu    bool
 		size   int // of the state, in float32
 		pace   time.Duration
 		asked  []*ahead
 		want   int
 		naming time.Duration
 	}{
-		{"the first", 10, 0, nil, 0, 500 * time.Millisecond},
-		{"the second", 10, time.Second, []*ahead{{}}, 1, 500 * time.Millisecond},
-		{"names, of little", 10, time.Second, []*ahead{{unpacked: unpacked}}, 1, 500 * time.Millisecond},
-		{"bulky", 1 << 26, time.Second, []*ahead{{unpacked: unpacked}, {}}, 1, 2 * time.Second},
-		{"names, bulky", 1 << 26, time.Second, []*ahead{{}, {unpacked: unpacked}}, 0, 2 * time.Second},
+		{"the first", false, 10, 0, nil, 0, 500 * time.Millisecond},
+		{"the second", false, 10, time.Second, []*ahead{{}}, 1, 500 * time.Millisecond},
+		{"names, of little", false, 10, time.Second, []*ahead{{unpacked: unpacked}}, 1, 500 * time.Millisecond},
+		{"bulky", false, 1 << 26, time.Second, []*ahead{{unpacked: unpacked}, {}}, 1, 2 * time.Second},
+		{"names, bulky", false, 1 << 26, time.Second, []*ahead{{}, {unpacked: unpacked}}, 0, 2 * time.Second},
+		{"a CPU", true, 10, time.Second, []*ahead{{}}, 1, 500 * time.Millisecond},
+		{"a CPU, bulky", true, 1 << 26, time.Second, []*ahead{{}}, 0, 2 * time.Second},
 	} {
-		n := &Net{}
+		n := &Net{platform: "cuda"}
+		if tt.cpu {
+			n.platform = "cpu"
+		}
 		n.layout.step.shape = shapes.Make(dtypes.Int32)
 		n.layout.variables = []slot{{shape: shapes.Make(dtypes.Float32, tt.size)}}
 		r := &run{net: n, pace: tt.pace, asked: tt.asked}
