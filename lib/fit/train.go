@@ -244,8 +244,8 @@ func (r *run) ready(p *portion) error {
 // ahead is how many chunks the devices may still have to do when the next one is
 // asked for: none, until it is known how long a step takes. Nor any while a bulky
 // state is given its names, so that no step's memory adds to that of a third copy,
-// or on a CPU, where a step of such a state hides what asking costs, and one copy less
-// is sooner there: see device's idle.
+// nor of such a state on a CPU, where asking costs little beside a step, and memory much:
+// see device's idle.
 func (r *run) ahead() int {
 	last := len(r.asked) - 1
 	if r.pace == 0 || r.net.weighs() >= bulky && (r.net.platform == "cpu" || last >= 0 && r.asked[last].unpacked != nil) {

@@ -32,9 +32,8 @@ const (
 	IndexedFill
 )
 
-// MaxPool2D takes the maximum of each window of an image. On a CPU a NaN in a window may be
-// left out, where JAX and PyTorch hand it on; the XLA option xla_cpu_enable_fast_min_max,
-// false, has it handed on.
+// MaxPool2D takes the maximum of each window of an image. XLA's CPU compiler may leave out a
+// NaN in a window, in JAX, too; PyTorch hands it on.
 type MaxPool2D struct {
 	Name     string
 	Window   int
