@@ -56,12 +56,12 @@ func benchCells(b *bench) error {
 	if err != nil {
 		return err
 	}
-	defer p.stop()
+	defer p.Close()
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	env := append(os.Environ(), "GAIDEN_SOCKET="+p.socket, "GAIDEN_SPACE=cells")
+	env := append(os.Environ(), "GAIDEN_SOCKET="+p.Socket, "GAIDEN_SPACE=cells")
 	peers := []cellPeer{gaidenCells(self, env)}
 	if gonb, err := exec.LookPath("gonb"); err == nil {
 		peers = append(peers, gonbPlain(gonb, env), gonbCells(gonb, env), gonbAlone(gonb, env))

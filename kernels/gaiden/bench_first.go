@@ -56,7 +56,7 @@ var sources = []struct {
 
 // benchFirstCall is what a cell's first call of a program costs, by where the
 // session has it.
-func benchFirstCall(b *bench, p *privateSession) error {
+func benchFirstCall(b *bench, p *session.Private) error {
 	for _, x := range sources {
 		var whole, made []float64
 		for range 7 {
@@ -72,8 +72,8 @@ func benchFirstCall(b *bench, p *privateSession) error {
 	return nil
 }
 
-func firstCall(p *privateSession, evict wire.AskBody, want wire.Source) (whole, made time.Duration, err error) {
-	s, err := p.open("first")
+func firstCall(p *session.Private, evict wire.AskBody, want wire.Source) (whole, made time.Duration, err error) {
+	s, err := p.Open("first", client)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -115,8 +115,8 @@ func firstCall(p *privateSession, evict wire.AskBody, want wire.Source) (whole, 
 // benchFirstStep is what the first training steps of a net cost a process, by
 // where the session has its programs: the first weights, the step, and those
 // around it.
-func benchFirstStep(b *bench, p *privateSession, meter *session.CostMeter, c trainCase) error {
-	s, err := p.open("first")
+func benchFirstStep(b *bench, p *session.Private, meter *session.CostMeter, c trainCase) error {
+	s, err := p.Open("first", client)
 	if err != nil {
 		return err
 	}
@@ -177,8 +177,8 @@ func meterCosts() (*session.CostMeter, error) {
 	return meter, os.Setenv(set, value)
 }
 
-func firstStep(p *privateSession, meter *session.CostMeter, c trainCase, evict wire.AskBody) (took time.Duration, cost session.Cost, err error) {
-	s, err := p.open("first step")
+func firstStep(p *session.Private, meter *session.CostMeter, c trainCase, evict wire.AskBody) (took time.Duration, cost session.Cost, err error) {
+	s, err := p.Open("first step", client)
 	if err != nil {
 		return 0, cost, err
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"gaiden/lib/engine/device"
+	"gaiden/lib/session"
 )
 
 // peers are the scripts that measure the same in JAX and PyTorch.
@@ -111,7 +112,7 @@ func (b *bench) startPeer(script string, code []byte, args ...string) (*peer, er
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = w, os.Stderr, time.Second // its children may keep its output open
 	p := &peer{script: script, kill: kill, lines: make(chan []byte)}
 	if p.in, err = cmd.StdinPipe(); err == nil {
-		err = startBound(cmd, syscall.SIGKILL)
+		err = session.StartBound(cmd, syscall.SIGKILL)
 	}
 	if err != nil {
 		kill()

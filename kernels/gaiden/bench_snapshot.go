@@ -54,8 +54,8 @@ func change(s *session.Session, x *session.Program, names []string) error {
 
 // benchSnapshot is the rate of snapshots and rollbacks, beside that of memory and
 // of the disk.
-func benchSnapshot(b *bench, p *privateSession) error {
-	s, err := p.open("snapshot")
+func benchSnapshot(b *bench, p *session.Private) error {
+	s, err := p.Open("snapshot", client)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func benchSnapshot(b *bench, p *privateSession) error {
 		copy(to, from)
 		note("memcpy", began)
 		began = time.Now()
-		if err := writeSync(filepath.Join(p.dir, "raw"), from); err != nil {
+		if err := writeSync(filepath.Join(p.Dir, "raw"), from); err != nil {
 			return err
 		}
 		note("disk: write, fsync", began)
@@ -119,8 +119,8 @@ func writeSync(path string, data []byte) error {
 
 // benchDisturbance is the step of a training with donation, and that of a net of
 // 21 MB, with and without snapshots of their state all the time.
-func benchDisturbance(b *bench, p *privateSession) error {
-	small, err := p.open("disturbance")
+func benchDisturbance(b *bench, p *session.Private) error {
+	small, err := p.Open("disturbance", client)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func benchDisturbance(b *bench, p *privateSession) error {
 	if err := b.disturb(p, small, "31 small arrays", 2000, func() (func(int) error, error) { return namedSteps(small) }); err != nil {
 		return err
 	}
-	s, err := p.open("disturbed net")
+	s, err := p.Open("disturbed net", client)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func namedSteps(s *session.Session) (func(int) error, error) {
 
 // disturb measures n steps at a time, alone and beside a client that makes one
 // snapshot after the other.
-func (b *bench) disturb(p *privateSession, s *session.Session, what string, n int, begin func() (func(int) error, error)) error {
+func (b *bench) disturb(p *session.Private, s *session.Session, what string, n int, begin func() (func(int) error, error)) error {
 	steps, err := begin()
 	if err == nil {
 		err = steps(n) // warms up
@@ -183,7 +183,7 @@ func (b *bench) disturb(p *privateSession, s *session.Session, what string, n in
 	if err != nil {
 		return err
 	}
-	other, err := p.open(s.Space())
+	other, err := p.Open(s.Space(), client)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -48,8 +50,8 @@ func (b *bench) train(c trainCase) error {
 	if err != nil {
 		return err
 	}
-	defer p.stop()
-	s, err := p.open("bench")
+	defer p.Close()
+	s, err := p.Open("bench", client)
 	if err != nil {
 		return err
 	}
@@ -232,9 +234,14 @@ func (b *bench) tuned(net *fit.Net, data *fit.Set, t fit.Train) error {
 	if net.Model().HasBatchNorm() {
 		return nil
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	os.Setenv("PATH", filepath.Dir(self)+":"+os.Getenv("PATH")) // kernels are tried in a session of this program
 	ctx, cancel := context.WithTimeout(context.Background(), b.tune)
 	defer cancel()
-	err := net.Tune(ctx, data, t, func(line string) { fmt.Fprintln(b.progress, "bench train:", line) })
+	err = net.Tune(ctx, data, t, func(line string) { fmt.Fprintln(b.progress, "bench train:", line) })
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil // what was found until then holds
 	}

@@ -28,8 +28,8 @@ func (b *bench) trainDevices() error {
 	if err != nil {
 		return err
 	}
-	defer p.stop()
-	s, err := p.open("bench")
+	defer p.Close()
+	s, err := p.Open("bench", client)
 	if err != nil {
 		return err
 	}

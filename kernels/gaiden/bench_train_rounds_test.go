@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -162,49 +160,6 @@ func TestKeep(t *testing.T) {
 			t.Errorf("after %d measurements: got %+v", i+1, kept)
 		}
 	}
-}
-
-// TestStartBound holds that a process dies with the benchmark that started it,
-// even if nothing of the benchmark's own can run any more.
-func TestStartBound(t *testing.T) {
-	if os.Getenv("GAIDEN_TEST_BOUND") != "" {
-		cmd := exec.Command("sleep", "1000")
-		if err := startBound(cmd, syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		fmt.Printf("started %d\n", cmd.Process.Pid)
-		select {}
-	}
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestStartBound$")
-	cmd.Env = append(os.Environ(), "GAIDEN_TEST_BOUND=1")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var pid int
-	_, err = fmt.Fscanf(out, "started %d\n", &pid)
-	if err == nil {
-		err = syscall.Kill(pid, 0) // it lives
-	}
-	cmd.Process.Kill()
-	cmd.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 200 {
-		if syscall.Kill(pid, 0) != nil {
-			return
-		}
-		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(stat), ") Z ") {
-			return // dead, but nobody has asked for its end
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	syscall.Kill(pid, syscall.SIGKILL)
-	t.Errorf("process %d is there 10 s after the benchmark was killed", pid)
 }
 
 func TestWants(t *testing.T) {

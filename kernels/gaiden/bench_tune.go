@@ -40,8 +40,8 @@ func benchTune(b *bench) error {
 	if err != nil {
 		return err
 	}
-	defer p.stop()
-	s, err := p.open("bench")
+	defer p.Close()
+	s, err := p.Open("bench", client)
 	if err != nil {
 		return err
 	}
@@ -60,8 +60,8 @@ func benchTune(b *bench) error {
 	return nil
 }
 
-func (b *bench) tuneCase(p *privateSession, s *session.Session, name string) error {
-	before, err := p.cell(name)
+func (b *bench) tuneCase(p *session.Private, s *session.Session, name string) error {
+	before, err := cellIn(p, name)
 	if err != nil {
 		return err
 	}
@@ -72,16 +72,16 @@ func (b *bench) tuneCase(p *privateSession, s *session.Session, name string) err
 		return err
 	}
 	b.addSamples(name, "until nothing is left to find out", "s", []float64{time.Since(began).Seconds()})
-	after, err := p.cell(name)
+	after, err := cellIn(p, name)
 	if err != nil {
 		return err
 	}
 	b.addSamples(name+", first epoch", "the next cell", "s", []float64{after.First})
 	b.addSamples(name, "the next cell", "µs a step", []float64{after.Micros})
-	log, err := os.ReadFile(filepath.Join(p.dir, "state", "gaiden", "tune.log"))
+	log, err := os.ReadFile(filepath.Join(p.Dir, "state", "gaiden", "tune.log"))
 	if err == nil {
 		fmt.Fprintf(b.progress, "%s: %+v, then %+v\n%s", name, before, after, log)
-		err = os.Truncate(filepath.Join(p.dir, "state", "gaiden", "tune.log"), 0)
+		err = os.Truncate(filepath.Join(p.Dir, "state", "gaiden", "tune.log"), 0)
 	}
 	return err
 }
@@ -104,18 +104,18 @@ func untuned(s *session.Session, limit time.Duration) error {
 	}
 }
 
-// cell trains a net in a process that ends with it.
-func (p *privateSession) cell(name string) (c tunedCell, err error) {
+// cellIn trains a net in a session as a cell does: in a process that ends with it.
+func cellIn(p *session.Private, name string) (c tunedCell, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return c, err
 	}
 	cmd := exec.Command(self, "bench", "tune", "-cell", name)
-	cmd.Env = append(os.Environ(), "GAIDEN_SOCKET="+p.socket, "GAIDEN_SPACE=bench", "XDG_STATE_HOME="+p.dir+"/state", "XDG_CACHE_HOME="+p.dir+"/cache",
-		"XDG_DATA_HOME="+p.dir+"/data", "PATH="+filepath.Dir(self)+":"+os.Getenv("PATH")) // the tuner is this program, too
+	cmd.Env = append(os.Environ(), "GAIDEN_SOCKET="+p.Socket, "GAIDEN_SPACE=bench", "XDG_STATE_HOME="+p.Dir+"/state", "XDG_CACHE_HOME="+p.Dir+"/cache",
+		"XDG_DATA_HOME="+p.Dir+"/data", "PATH="+filepath.Dir(self)+":"+os.Getenv("PATH")) // the tuner is this program, too
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
-	if err := startBound(cmd, syscall.SIGKILL); err != nil {
+	if err := session.StartBound(cmd, syscall.SIGKILL); err != nil {
 		return c, err
 	}
 	if err := cmd.Wait(); err != nil {

@@ -11,8 +11,8 @@ import (
 
 // benchWait is how long a short program of one notebook takes while another one
 // trains, beside what it takes alone.
-func benchWait(b *bench, p *privateSession) error {
-	short, err := p.open("short")
+func benchWait(b *bench, p *session.Private) error {
+	short, err := p.Open("short", client)
 	if err != nil {
 		return err
 	}
@@ -64,8 +64,8 @@ func benchWait(b *bench, p *privateSession) error {
 }
 
 // behind runs f while a net trains in a space of its own.
-func (b *bench) behind(p *privateSession, name string, f func() error) error {
-	s, err := p.open("training")
+func (b *bench) behind(p *session.Private, name string, f func() error) error {
+	s, err := p.Open("training", client)
 	if err != nil {
 		return err
 	}

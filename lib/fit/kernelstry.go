@@ -60,22 +60,23 @@ func (n *Net) stepKey(batch int) string {
 // not taken. What it finds is kept on disk, for all nets with such
 // layers. It takes seconds, or a minute where nothing is known. After a net's first run
 // "gaiden tune" does the same in the background, see [Tuner], but for nets with batch
-// norm. On a CPU there is nothing to find.
+// norm. On a CPU there is nothing to find. Kernels are tried in another session on the
+// same GPU, which ends with that: one that goes wrong costs no array. It needs
+// memory there: for SeedCNN on an H100 0.9 GB.
 //
 // tell, if not nil, is told of each finding in a line.
 func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) error {
 	if tell == nil {
 		tell = func(string) {}
 	}
-	s, err := n.Session()
-	if err != nil {
+	if _, err := n.Session(); err != nil {
 		return err
 	}
-	return n.tune(ctx, data, t, s, tiling.Look{}, tell)
+	return n.tune(ctx, data, t, tiling.Look{}, tell)
 }
 
-// tune is Tune; kernels are tried over s.
-func (n *Net) tune(ctx context.Context, data *Set, t Train, s *session.Session, look tiling.Look, tell func(string)) error {
+// tune is Tune.
+func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) error {
 	before := func() error { return look.Wait(ctx) }
 	compare := func(again bool) (key string, e tiling.Entry, err error) {
 		if err := before(); err != nil {
@@ -113,7 +114,7 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, s *session.Session, 
 	look.Wrong = func(op kernels.Op, tile kernels.Tile, why error) {
 		tell(fmt.Sprintf("%s: not with %s: %v", op.Key(), tile, why))
 	}
-	err = table.Try(some, s, look)
+	err = n.try(some, look)
 	if len(found) == 0 || err != nil && !(errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil) {
 		return err // what was found stays proposed
 	}
@@ -131,6 +132,28 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, s *session.Session, 
 		table.Usual(found...)
 	}
 	return errors.Join(err, table.Save())
+}
+
+// try tries the kernels whose best tilings are not known.
+func (n *Net) try(ctx context.Context, look tiling.Look) error {
+	table := n.tilings()
+	if len(table.Wanted()) == 0 {
+		return nil
+	}
+	if err := look.Wait(ctx); err != nil {
+		return err
+	}
+	s, end, err := aside(n.session)
+	if err != nil {
+		return err
+	}
+	defer end()
+	look.Beside = n.session
+	err = table.Try(ctx, s, look)
+	if _, _, gone := s.Pulse(); gone != nil && err != nil {
+		return fmt.Errorf("fit: in the session that kernels are tried in, beside the net's: %w", err)
+	}
+	return err
 }
 
 // tellable is how long a look at some steps must take: below it, what a call costs the

@@ -141,7 +141,7 @@ func tunable(t *testing.T, s *session.Session, name string, tries func(tile int)
 func tuneInPauses(n *Net, data *Set) error {
 	p := pauses{watched: n.session}
 	look := tiling.Look{Before: func() error { return p.wait(context.Background()) }}
-	return n.tune(context.Background(), data, tenths, n.session, look, func(string) {})
+	return n.tune(context.Background(), data, tenths, look, func(string) {})
 }
 
 // kept is what a session's table has for the op on disk.
@@ -249,43 +249,124 @@ func TestTunesInPauses(t *testing.T) {
 	}
 }
 
-// TestTunerLosesSession ends the worker while a tiling is tried: the tuner ends, what it
-// knew is kept, and the next one goes on behind what was being tried: it may have been the
-// reason.
-func TestTunerLosesSession(t *testing.T) {
+// apart lets kernels be tried in a session apart until the test's end, and says whether
+// there is one, and its worker.
+func apart(t *testing.T) (worker func() int) {
+	t.Helper()
 	socket := devicetest.Start(t)
+	was := aside
+	t.Cleanup(func() { aside = was })
+	pid := 0
+	aside = func(*session.Session) (*session.Session, func(), error) {
+		s := await(t, socket)
+		st, err := s.Status()
+		pid = st.WorkerPID
+		return s, func() { pid = 0; s.Close() }, err
+	}
+	return func() int { return pid }
+}
+
+// TestTrialsApart holds that kernels are tried in another session than that of the net,
+// which has ended when the net's steps are compared again, and that where its worker
+// ends while a tiling is tried the net's lives on. What was known is kept, and the next
+// tuner goes on behind what was being tried: it may have been the reason.
+func TestTrialsApart(t *testing.T) {
+	worker := apart(t)
+	s := open(t)
+	before := trialsIn(t, s)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	s := await(t, socket)
-	middle, on := make(chan bool), make(chan bool)
 	var once sync.Once
 	n, data, _ := tunable(t, s, "net", func(tile int) {
 		if tile == 2 {
-			once.Do(func() { close(middle); <-on })
+			once.Do(func() { syscall.Kill(worker(), syscall.SIGKILL) })
 		}
 	})
-	over := make(chan error)
-	go func() { over <- tuneInPauses(n, data) }()
-	<-middle
-	status, err := s.Status()
-	if err != nil {
-		t.Fatal(err)
+	if err := tuneInPauses(n, data); !errors.Is(err, wire.Lost) || !strings.Contains(err.Error(), "beside the net's") {
+		t.Errorf("got %v, want that the session of the trials is lost", err)
 	}
-	syscall.Kill(status.WorkerPID, syscall.SIGKILL)
-	close(on)
-	if err := <-over; !errors.Is(err, wire.Lost) {
-		t.Errorf("got %v, want that the session is lost", err)
-	}
-	s = await(t, socket)
 	if e := kept(t, s); e.Tile.M != 0 || e.Micros <= 0 || e.Tried != 3 || !e.Proposed {
 		t.Errorf("kept: got %+v, want the usual tiling, and that two others were tried", e)
 	}
+	if _, err := n.Train(context.Background(), data, tenths); err != nil {
+		t.Errorf("the net's session: got %v, want one that trains", err)
+	}
 	var tried []int
-	n, data, _ = tunable(t, s, "again", func(tile int) { tried = append(tried, tile) })
+	var others int // tried while there was no session apart
+	n, data, layer := tunable(t, s, "again", func(tile int) {
+		tried = append(tried, tile)
+		if worker() == 0 {
+			others++
+		}
+	})
 	if err := tuneInPauses(n, data); err != nil {
 		t.Fatal(err)
 	}
 	if e := kept(t, s); e.Tile.M != 3 || e.Tried != 4 || e.Proposed || slices.Contains(tried, 0) || slices.Contains(tried, 2) {
 		t.Errorf("the next tuner: got %+v after %v, want tiling 3, and what was tried not again", e, tried)
+	}
+	if others > 0 || worker() != 0 || layer.last.Load() != 3 {
+		t.Errorf("got %d tilings tried outside, worker %d at the end and steps with tiling %d, want none, none and 3", others, worker(), layer.last.Load())
+	}
+	if after := trialsIn(t, s); after != before {
+		t.Errorf("the net's session has %d programs of trials, want the %d of other tests", after, before)
+	}
+}
+
+// trialsIn is how many programs a session has that were to be tried.
+func trialsIn(t *testing.T, s *session.Session) (n int) {
+	t.Helper()
+	all, err := s.Ask(wire.AskBody{Verb: wire.Programs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all.Programs {
+		if p.Origin == "tiling" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestTunerLosesSession ends the net's worker while a tiling is tried: the tuner ends, and
+// that tiling, which was tried apart, is not to blame.
+func TestTunerLosesSession(t *testing.T) {
+	apart(t)
+	socket := devicetest.Start(t)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	s := await(t, socket)
+	status, err := s.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	n, data, _ := tunable(t, s, "net", func(tile int) {
+		if tile == 3 {
+			once.Do(func() { syscall.Kill(status.WorkerPID, syscall.SIGKILL) })
+		}
+	})
+	if err := tuneInPauses(n, data); !errors.Is(err, wire.Lost) {
+		t.Errorf("got %v, want that the session is lost", err)
+	}
+	s = await(t, socket)
+	if e := kept(t, s); e.Tile.M != 0 || e.Micros <= 0 || e.Tried != 3 || !e.Proposed {
+		t.Errorf("kept: got %+v, want the usual tiling, and that the last one is to be tried", e)
+	}
+}
+
+// TestNoSessionApart holds that Tune says so where there is no session to try kernels in.
+func TestNoSessionApart(t *testing.T) {
+	s := open(t)
+	t.Setenv("GAIDEN_SOCKET", server.socket)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	t.Setenv("PATH", "")
+	defer func(was func(*session.Session) (*session.Session, func(), error)) { aside = was }(aside)
+	aside = startAside
+	n, data, _ := tunable(t, s, "net", func(int) { t.Error("a tiling is tried") })
+	for range 2 {
+		if err := n.Tune(context.Background(), data, tenths, nil); !errors.Is(err, errAside) || !errors.Is(err, wire.Unavailable) {
+			t.Errorf("got %v, want that there is no session to try kernels in", err)
+		}
 	}
 }
 

@@ -20,11 +20,9 @@ import (
 // that were trained on a GPU how their steps are fastest, as [Net.Tune] does. The next
 // cell that trains such a net has what was found, and finds its programs compiled. It
 // works in the pauses in which nobody else asks the session for anything, and no job
-// runs, and needs the net and the data set to be there still. What it finds is kept
-// as it goes; where it is ended, the next one goes on.
-//
-// On an H100 all kernels of a session in which kernels were tried take 0.2 µs longer, until
-// it is started again: SeedCNN's step 19.4 µs in place of 18.2. Why is not known.
+// runs, and needs the net and the data set to be there still. Kernels are tried in a
+// session of its own, beside that one. What it finds is kept as it goes; where it is
+// ended, the next one goes on.
 //
 // Train begins one, as the process "gaiden tune -background", where something is to be
 // found out, if GAIDEN_TUNE is not "off".
@@ -78,10 +76,12 @@ func (t Tuner) Run(ctx context.Context) (done int, err error) {
 		path := w.path()
 		switch err := t.fulfil(ctx, w); {
 		case err == nil:
-		case ctx.Err() != nil || errors.Is(err, wire.Unavailable):
+		case ctx.Err() != nil:
 			return done, err
-		case errors.Is(err, wire.Lost):
+		case errors.Is(err, wire.Lost) || errors.Is(err, errAside):
 			return done, errors.Join(err, w.save())
+		case errors.Is(err, wire.Unavailable):
+			return done, err
 		default:
 			t.Tell(fmt.Sprintf("%s: not tuned: %v", w.Net.Name, err))
 		}
@@ -122,8 +122,9 @@ func (t Tuner) next() (*wish, error) {
 	return nil, nil
 }
 
-// fulfil tunes the steps of one net. It counts in the wish that the session crashed
-// while nothing was found: another worker answers then. One that was stopped does not.
+// fulfil tunes the steps of one net. It counts in the wish that a session crashed, or
+// that there was none to try kernels in, while nothing was found: the net's own answers
+// then. One that was stopped does not.
 func (t Tuner) fulfil(ctx context.Context, w *wish) error {
 	s, err := session.Config{Socket: w.Socket, Space: w.Space, Client: "gaiden tune", NoStart: true}.Open()
 	if err != nil {
@@ -144,10 +145,10 @@ func (t Tuner) fulfil(ctx context.Context, w *wish) error {
 	if key := n.stepKey(w.Batch); key != w.Step {
 		return fmt.Errorf("the net is not the one that was trained: its step is %s, want %s", key, w.Step)
 	}
-	before := n.tilings().Changes()
+	before := n.tilings().Tried()
 	p := pauses{watched: s}
-	err = n.tune(ctx, data, Train{Batch: w.Batch, InOrder: w.InOrder}, s, tiling.Look{Before: func() error { return p.wait(ctx) }}, t.Tell)
-	if errors.Is(err, wire.Lost) && n.tilings().Changes() == before {
+	err = n.tune(ctx, data, Train{Batch: w.Batch, InOrder: w.InOrder}, tiling.Look{Before: func() error { return p.wait(ctx) }}, t.Tell)
+	if (errors.Is(err, wire.Lost) || errors.Is(err, errAside)) && n.tilings().Tried() == before {
 		if next, failed := (session.Config{Socket: w.Socket, Client: "gaiden tune", NoStart: true}).Open(); failed == nil {
 			next.Close()
 			w.Lost++

@@ -22,11 +22,11 @@ type wish struct {
 	Batch         int
 	InOrder       bool
 	Step          string // its key in the table of tilings
-	Lost          int    // how often the session crashed while nothing was found
+	Lost          int    // how often nothing was found as a session crashed, or had no device
 }
 
-// tolerance is how often the session may crash in a wish's cause before it is left alone:
-// something in it may be the reason.
+// tolerance is how often that may be before a wish is left alone: something in it may be
+// the reason.
 const tolerance = 3
 
 // wishDir is where wishes are.

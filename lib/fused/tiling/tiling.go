@@ -195,6 +195,16 @@ func (t *Table) Changes() int {
 	return t.changes
 }
 
+// Tried is how many tilings have been tried, of all ops that are known.
+func (t *Table) Tried() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range t.known {
+		n += e.Tried
+	}
+	return n
+}
+
 // Set makes something known under a key: that of an op, or another.
 func (t *Table) Set(key string, e Entry) {
 	t.mu.Lock()

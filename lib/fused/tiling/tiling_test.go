@@ -171,7 +171,7 @@ func TestDisturbed(t *testing.T) {
 				stop = ask(t, other)
 			}
 			return nil
-		}}}
+		}, Beside: s}}
 		micros, own, err := l.measure(ops[0], true)
 		stop()
 		if micros <= 0 || own != nil || err != nil || n != tt.measured {

@@ -14,6 +14,9 @@ import (
 
 // Look is who looks on while tilings are tried.
 type Look struct {
+	// Beside, if not nil, is another session on the same devices: what counts is what was
+	// measured while nobody asked that one for anything. Default: that of the trials.
+	Beside *session.Session
 	// Before, if not nil, is called before each measurement or comparison, and may wait.
 	// Its error ends the work.
 	Before func() error
@@ -32,6 +35,9 @@ type Look struct {
 // ends, the rest stays wanted. Where the session is lost, what was being tried counts as
 // tried: it may have been the reason.
 func (t *Table) Try(ctx context.Context, s *session.Session, look Look) error {
+	if look.Beside == nil {
+		look.Beside = s
+	}
 	l := looking{ctx, s, look}
 	keep := func(op kernels.Op, e Entry) error {
 		e.Proposed = true
@@ -103,9 +109,15 @@ func (l Look) Wait(ctx context.Context) error {
 
 func (l looking) before() error { return l.look.Wait(l.ctx) }
 
-// measure is Measure when nobody else asks the session for anything meanwhile.
+// measure is Measure when nobody else is at work meanwhile.
 func (l looking) measure(op kernels.Op, plain bool) (micros float64, own, err error) {
-	return Alone(l.s, l.before, func(alone func() error) (float64, error) { return measure(l.s, op, plain, alone) })
+	micros, own, err = Alone(l.look.Beside, l.before, func(alone func() error) (float64, error) { return measure(l.s, op, plain, alone) })
+	if errors.Is(own, wire.Lost) && l.look.Beside != l.s {
+		if _, _, gone := l.s.Pulse(); gone == nil { // it is the other one that is lost
+			return 0, nil, own
+		}
+	}
+	return micros, own, err
 }
 
 // over is the error that ends the search, after err: nil if that is the tiling's own.

@@ -95,7 +95,7 @@ func main() {
 	flag.BoolVar(&set.restarts, "restarts", false, "train each net before and after the worker's end, and nothing else")
 	flag.BoolVar(&set.memory, "memory", false, "run out of the device's memory, and nothing else")
 	flag.BoolVar(&set.stuck, "stuck", false, "run kernels that wait for what never comes, leave their arrays or end the compiler, and nothing else")
-	flag.BoolVar(&set.tune, "tune", false, "tune before training")
+	flag.BoolVar(&set.tune, "tune", false, "tune before training, in sessions of the program gaiden in PATH")
 	flag.IntVar(&set.epochs, "epochs", 5, "epochs of each curve")
 	flag.DurationVar(&set.budget, "budget", 9*time.Minute, "begin no case after so long")
 	flag.IntVar(&set.runs, "runs", 5, "samples of each time")

@@ -1,0 +1,33 @@
+package session
+
+import (
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+)
+
+// StartBound starts a command that gets a signal when this process ends, even if it is
+// killed. The kernel sends it when the thread that started the command is gone: so one
+// thread starts them all, and stays.
+func StartBound(cmd *exec.Cmd, end syscall.Signal) error {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = end
+	done := make(chan error)
+	starter() <- func() { done <- cmd.Start() }
+	return <-done
+}
+
+// starter is the thread of StartBound, which does what it is sent.
+var starter = sync.OnceValue(func() chan<- func() {
+	work := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range work {
+			f()
+		}
+	}()
+	return work
+})

@@ -1,0 +1,104 @@
+package session
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"gaiden/lib/engine/wire"
+)
+
+// Private is a session of this process's own, beside the user's: for work that may cost a
+// worker, or leave it slower than it was. Its arrays and programs are kept in a folder
+// that goes when it does.
+type Private struct {
+	Dir    string // its state and cache are in it
+	Socket string
+
+	cmd *exec.Cmd
+}
+
+// forgotten is how old a folder is of which no process is left that would remove it.
+const forgotten = 24 * time.Hour
+
+// StartPrivate starts one with the XLA plugin of a file, as the program bin, which is
+// gaiden, and returns when it serves. It ends with Close, or with this process, even
+// where that is killed. Its error is wire.Unavailable.
+func StartPrivate(bin, plugin string) (*Private, error) {
+	const pattern = "private-*"
+	if err := os.MkdirAll(wire.StateDir(), 0o700); err != nil {
+		return nil, err
+	}
+	if old, err := filepath.Glob(filepath.Join(wire.StateDir(), pattern)); err == nil {
+		for _, dir := range old {
+			if f, err := os.Stat(dir); err == nil && time.Since(f.ModTime()) > forgotten {
+				os.RemoveAll(dir)
+			}
+		}
+	}
+	dir, err := os.MkdirTemp(wire.StateDir(), pattern)
+	if err != nil {
+		return nil, err
+	}
+	p := &Private{Dir: dir, Socket: filepath.Join(dir, "run", "s.sock"), cmd: exec.Command(bin, "session", "serve")}
+	if err := p.serve(plugin); err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Private) serve(plugin string) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	defer w.Close()
+	log, err := os.Create(filepath.Join(p.Dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.cmd.Env = append(os.Environ(), "GAIDEN_SOCKET="+p.Socket, "GAIDEN_PLUGIN="+plugin,
+		"XDG_STATE_HOME="+filepath.Join(p.Dir, "state"), "XDG_CACHE_HOME="+filepath.Join(p.Dir, "cache"))
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = log, log, []*os.File{w}
+	if err := StartBound(p.cmd, syscall.SIGTERM); err != nil {
+		return wire.Errorf(wire.Unavailable, "session: private: %v", err)
+	}
+	w.Close()
+	line, _ := bufio.NewReader(r).ReadString('\n')
+	line = strings.TrimSpace(line)
+	if line == "ready" {
+		return nil
+	}
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	p.cmd.Wait()
+	said := &wire.Error{}
+	if json.Unmarshal([]byte(line), said) == nil && said.Code != "" {
+		return said
+	}
+	text, _ := os.ReadFile(log.Name())
+	return wire.Errorf(wire.Unavailable, "session: private: got %q, want that it is ready: %s", line, strings.TrimSpace(string(text)))
+}
+
+// Open is a connection to it.
+func (p *Private) Open(space, client string) (*Session, error) {
+	return Config{Socket: p.Socket, Space: space, Client: client, NoStart: true}.Open()
+}
+
+// Close ends it. When it returns, its devices are free.
+func (p *Private) Close() error {
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	p.cmd.Wait() // its status is that of a process that was asked to end
+	if err := os.RemoveAll(p.Dir); err != nil {
+		return fmt.Errorf("session: private: %w", err)
+	}
+	return nil
+}
