@@ -15,8 +15,8 @@ import (
 )
 
 // Private is a session of this process's own, beside the user's: for work that may cost a
-// worker, or leave it slower than it was. Its arrays and programs are kept in a folder
-// that goes when it does.
+// worker, or leave it slower than it was. Its files are in a folder that goes when it
+// does, but for what is known of a worker that crashed: errors say where that is.
 type Private struct {
 	Dir    string // its state and cache are in it
 	Socket string
@@ -97,8 +97,15 @@ func (p *Private) Open(space, client string) (*Session, error) {
 func (p *Private) Close() error {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	p.cmd.Wait() // its status is that of a process that was asked to end
-	if err := os.RemoveAll(p.Dir); err != nil {
-		return fmt.Errorf("session: private: %w", err)
+	state := filepath.Join(p.Dir, "state", "gaiden")
+	gone := []string{p.Dir}
+	if crashes, _ := filepath.Glob(filepath.Join(state, "crashes", "*")); len(crashes) > 0 {
+		gone = []string{filepath.Dir(p.Socket), filepath.Join(p.Dir, "cache"), filepath.Join(state, "snapshots")}
+	}
+	for _, path := range gone {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("session: private: %w", err)
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,57 +19,72 @@ import (
 )
 
 // TestPrivate: a private session has a worker and files of its own, outlives its worker,
-// and leaves nothing behind.
+// and leaves nothing behind but the log of a worker that crashed.
 func TestPrivate(t *testing.T) {
 	needPlugin(t)
-	state := t.TempDir()
-	t.Setenv("XDG_STATE_HOME", state)
-	t.Setenv("GAIDEN_TEST_ROLE", "serve")
-	old, recent := filepath.Join(state, "gaiden", "private-1"), filepath.Join(state, "gaiden", "private-2")
-	for dir, age := range map[string]time.Duration{old: 2 * forgotten, recent: forgotten / 2} { // of processes that were killed
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(dir, time.Time{}, time.Now().Add(-age)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p, err := StartPrivate("/proc/self/exe", os.Getenv("GAIDEN_PLUGIN"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	worker := 0
-	for range 2 {
-		var s *Session
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-			if s, err = p.Open("test", "test"); err == nil {
-				break
+	for _, crashes := range []int{0, 1} {
+		state := t.TempDir()
+		t.Setenv("XDG_STATE_HOME", state)
+		t.Setenv("GAIDEN_TEST_ROLE", "serve")
+		old, recent := filepath.Join(state, "gaiden", "private-1"), filepath.Join(state, "gaiden", "private-2")
+		for dir, age := range map[string]time.Duration{old: 2 * forgotten, recent: forgotten / 2} { // of processes that were killed
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
 			}
-			if time.Now().After(end) {
+			if err := os.Chtimes(dir, time.Time{}, time.Now().Add(-age)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		defer s.Close()
-		if a, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0); err != nil || a.Values(make([]float32, 1)) != nil {
-			t.Fatalf("got %v, want an array", err)
+		p, err := StartPrivate("/proc/self/exe", os.Getenv("GAIDEN_PLUGIN"))
+		if err != nil {
+			t.Fatal(err)
 		}
-		st, err := s.Status()
-		if err != nil || st.WorkerPID == worker || !strings.HasPrefix(st.Socket, p.Dir) {
-			t.Fatalf("got worker %d at %s and %v, want one of its own", st.WorkerPID, st.Socket, err)
+		defer p.Close()
+		for generation := 1; generation <= 1+crashes; generation++ {
+			s := awaitPrivate(t, p)
+			if a, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0); err != nil || a.Values(make([]float32, 1)) != nil {
+				t.Fatalf("got %v, want an array", err)
+			}
+			st, err := s.Status()
+			if err != nil || st.Generation != generation || !strings.HasPrefix(st.Socket, p.Dir) {
+				t.Fatalf("got generation %d at %s and %v, want %d in a folder of its own", st.Generation, st.Socket, err, generation)
+			}
+			if generation <= crashes {
+				syscall.Kill(st.WorkerPID, syscall.SIGKILL)
+				s.Wait()
+			}
+			s.Close()
 		}
-		worker = st.WorkerPID
-		syscall.Kill(worker, syscall.SIGKILL)
-		s.Wait()
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := p.Open("test", "test"); err == nil {
+			t.Error("after Close: a session answers")
+		}
+		var left []string // files, and the folder that somebody may use
+		filepath.WalkDir(state, func(path string, e os.DirEntry, err error) error {
+			if err == nil && (!e.IsDir() && e.Name() != "log" || path == recent || path == old) {
+				left = append(left, path)
+			}
+			return err
+		})
+		if len(left) != 1+crashes || !slices.Contains(left, recent) || crashes > 0 && !strings.Contains(strings.Join(left, " "), "/crashes/worker-") {
+			t.Errorf("got %q left after %d crashes, want %s and a log for each", left, crashes, recent)
+		}
 	}
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
-	if left, err := filepath.Glob(filepath.Join(state, "gaiden", "private-*")); err != nil || len(left) != 1 || left[0] != recent {
-		t.Errorf("got %q left, want what somebody may use", left)
-	}
-	if _, err := p.Open("test", "test"); err == nil {
-		t.Error("after Close: a session answers")
+}
+
+// awaitPrivate connects when a worker is there.
+func awaitPrivate(t *testing.T, p *Private) *Session {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		s, err := p.Open("test", "test")
+		if err == nil {
+			return s
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
 	}
 }
 
