@@ -132,3 +132,21 @@ func TestTypes(t *testing.T) {
 		t.Errorf("numbers as []float64: got %v, %v", set, err)
 	}
 }
+
+// TestNotFiniteHint holds what is said to do about a loss that is no number.
+func TestNotFiniteHint(t *testing.T) {
+	for _, tt := range []struct {
+		e    NotFiniteError
+		want string
+	}{
+		{NotFiniteError{Epoch: 1, Step: 7, Part: "output"}, "a smaller learning rate"},
+		{NotFiniteError{Epoch: 2, Step: 1, Part: "output"}, "a smaller learning rate"},
+		{NotFiniteError{Epoch: 1, Step: 1, Part: "output"}, "net.Reset() begins anew"},
+		{NotFiniteError{Epoch: 1, Step: 1, Part: "examples", Data: "bars", Example: 3}, "example 3 of bars"},
+		{NotFiniteError{Epoch: 1, Step: 7}, "names the layer"},
+	} {
+		if got := tt.e.Hint(); !strings.Contains(got, tt.want) {
+			t.Errorf("%+v: got %q, want %q", tt.e, got, tt.want)
+		}
+	}
+}

@@ -78,6 +78,9 @@ func (e *NotFiniteError) Hint() string {
 		return fmt.Sprintf("give example %d of %s other numbers, or leave it out", e.Example, e.Data)
 	}
 	hint := "a smaller learning rate often helps; look at the data for numbers that are not finite"
+	if e.Epoch == 1 && e.Step == 1 { // before a weight has changed
+		hint = "the weights that it began with are too large, or the data: %rollback takes back what the last cell has done, net.Reset() begins anew"
+	}
 	if e.Part == "" {
 		hint += "; Train, from the weights that were kept, names the layer or the example too"
 	}

@@ -31,7 +31,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	cost := c.board(p)
-	why := c.fits(p)
+	why := c.fits(p, e.Device)
 	if why == nil {
 		why = c.resolve(p, e, s)
 	}

@@ -2,9 +2,50 @@ package device
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"testing/fstest"
+
+	"gaiden/lib/engine/pjrt"
 )
+
+// TestRoomOf holds what is left of devices' memory: of the fullest, as far as it is known.
+func TestRoomOf(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		devices []pjrt.MemoryStats
+		want    int64
+	}{
+		{"one", []pjrt.MemoryStats{{Limit: 64, InUse: 10}}, 54},
+		{"the fullest of three", []pjrt.MemoryStats{{Limit: 64, InUse: 10}, {Limit: 64, InUse: 60}, {Limit: 32, InUse: 1}}, 4},
+		{"one that is full", []pjrt.MemoryStats{{Limit: 64, InUse: 65}}, 0},
+		{"one without a limit", []pjrt.MemoryStats{{Limit: -1, InUse: 10}}, math.MaxInt64},
+		{"beside one that has one", []pjrt.MemoryStats{{Limit: -1, InUse: 10}, {Limit: 64, InUse: 10}}, 54},
+		{"one that does not tell", []pjrt.MemoryStats{{Limit: 64, InUse: -1}}, math.MaxInt64},
+		{"none", nil, math.MaxInt64},
+	} {
+		if got := roomOf(tt.devices); got != tt.want {
+			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestOn holds which devices a program is looked at for.
+func TestOn(t *testing.T) {
+	for _, tt := range []struct {
+		p    program
+		want []int
+	}{
+		{program{replicas: 1}, []int{2}},
+		{program{replicas: 1, devices: []int{1}}, []int{1}},
+		{program{replicas: 2, devices: []int{0, 3}}, []int{0, 3}},
+		{program{replicas: 3}, []int{0, 1, 2}},
+	} {
+		if got := tt.p.on(2); !slices.Equal(got, tt.want) {
+			t.Errorf("%d replicas on %v: got %v, want %v", tt.p.replicas, tt.p.devices, got, tt.want)
+		}
+	}
+}
 
 // TestFreeMemory holds what is left of a machine's memory, or of a container's, and what
 // there is in all.
