@@ -23,6 +23,11 @@ func benchTrain(b *bench) error {
 	if b.devices != "" {
 		return b.trainDevices()
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	os.Setenv("PATH", filepath.Dir(self)+":"+os.Getenv("PATH")) // kernels are tried in a session of this program
 	for _, c := range trainCases {
 		if !b.wants(c.name) {
 			continue
@@ -234,14 +239,9 @@ func (b *bench) tuned(net *fit.Net, data *fit.Set, t fit.Train) error {
 	if net.Model().HasBatchNorm() {
 		return nil
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	os.Setenv("PATH", filepath.Dir(self)+":"+os.Getenv("PATH")) // kernels are tried in a session of this program
 	ctx, cancel := context.WithTimeout(context.Background(), b.tune)
 	defer cancel()
-	err = net.Tune(ctx, data, t, func(line string) { fmt.Fprintln(b.progress, "bench train:", line) })
+	err := net.Tune(ctx, data, t, func(line string) { fmt.Fprintln(b.progress, "bench train:", line) })
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil // what was found until then holds
 	}
