@@ -44,7 +44,13 @@ func (c *Composer) Sketch(ctx context.Context, src Source, cursor int) (s Sketch
 	var b strings.Builder
 	b.WriteString("package main\n")
 	kept, imports := c.Memory.all(own)
-	for _, im := range c.sketchImports(ctx, src.Text, imports) {
+	declared := maps.Clone(own)
+	for _, d := range kept {
+		for _, name := range d.Names {
+			declared[name] = true
+		}
+	}
+	for _, im := range c.sketchImports(ctx, src.Text, imports, declared) {
 		fmt.Fprintf(&b, "import %s %q\n", im.Name, im.Path)
 	}
 	// Lines above the declarations are imports only: a cell's own imports may follow.
@@ -70,7 +76,7 @@ func (c *Composer) Sketch(ctx context.Context, src Source, cursor int) (s Sketch
 			text.WriteString(d.Kind.String() + " (\n" + d.Text + "\n)\n")
 		}
 	}
-	for _, im := range c.sketchImports(ctx, text.String(), imports) {
+	for _, im := range c.sketchImports(ctx, text.String(), imports, declared) {
 		fmt.Fprintf(&r, "import %s %q\n", im.Name, im.Path)
 	}
 	return s, r.String() + text.String()
@@ -111,8 +117,9 @@ func nameStart(text string, end int) int {
 	return end
 }
 
-// sketchImports finds imports for the names that stand before a dot.
-func (c *Composer) sketchImports(ctx context.Context, text string, remembered map[string]*Import) []Import {
+// sketchImports finds imports for the names that stand before a dot, but for those that
+// are declared: a variable net is not package net.
+func (c *Composer) sketchImports(ctx context.Context, text string, remembered map[string]*Import, declared map[string]bool) []Import {
 	quals := map[string][]string{}
 	imported := map[string]bool{}
 	tokens := lex(text)
@@ -130,6 +137,9 @@ func (c *Composer) sketchImports(ctx context.Context, text string, remembered ma
 	var out []Import
 	for _, name := range slices.Sorted(maps.Keys(quals)) {
 		path := ""
+		if declared[name] {
+			continue
+		}
 		if im := remembered[name]; im != nil {
 			path = im.Path
 		} else if p, ok := c.Module.Resolve(ctx, name, quals[name]); ok {
@@ -189,7 +199,10 @@ func (c *Composer) Names(ctx context.Context, s Sketch) []string {
 	var all []string
 	if s.Qualifier != "" {
 		path, ok := "", false
-		_, imports := c.Memory.all(nil)
+		kept, imports := c.Memory.all(nil)
+		if slices.ContainsFunc(kept, func(d *Decl) bool { return slices.Contains(d.Names, s.Qualifier) }) {
+			return nil // a variable, say: what it has only gopls knows
+		}
 		if im := imports[s.Qualifier]; im != nil {
 			path, ok = im.Path, true
 		} else {

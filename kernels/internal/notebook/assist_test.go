@@ -2,6 +2,7 @@ package notebook
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,7 @@ func at(marked string) (code string, cursor int) {
 }
 
 // assistCells are declared before the questions are asked.
-const assistCells = "// Greet greets.\nfunc Greet(name string) string { return \"hi \" + name }\n\ntype Box struct{ Width, Height int }\n\nvar theBox Box"
+const assistCells = "// Greet greets.\nfunc Greet(name string) string { return \"hi \" + name }\n\ntype Box struct{ Width, Height int }\n\nvar theBox Box\n\nvar net = strings.NewReader(\"x\")\n\nvar size = net.Size()"
 
 func TestComplete(t *testing.T) {
 	n := newNotebook(t)
@@ -41,6 +42,7 @@ func TestComplete(t *testing.T) {
 		{"package name", "strin|", "strings", 0, false},
 		{"remembered function", "x := Gre|", "Greet", 5, false},
 		{"remembered field", "theBox.Wi|", "Width", 7, true},
+		{"method of a variable that is named as a package", "net.Le|", "Len", 4, true},
 		{"own variable", "%%\ncounter := 1\ncoun|", "counter", 16, false},
 		{"own variable's method", "var b strings.Builder\nb.Wri|", "WriteString", 24, true},
 		{"inside a function", "func f() {\n\tos.Getw|\n}", "Getwd", 15, false},
@@ -79,6 +81,9 @@ func TestComplete(t *testing.T) {
 				os.WriteFile(filepath.Join(n.Dir, "data.csv"), nil, 0o600)
 				os.Mkdir(filepath.Join(n.Dir, "dataset"), 0o700)
 				(&runner{t: t, n: n}).must(assistCells)
+			}
+			if got := n.Complete(t.Context(), "net.L", 5); slices.Contains(got.Matches, "Listen") {
+				t.Errorf("the variable net: got %q, want nothing of package net", got.Matches)
 			}
 			for _, tt := range tests {
 				if tt.gopls && kind.path != "" {
@@ -220,6 +225,9 @@ func TestInspect(t *testing.T) {
 		{"behind the bracket", "fmt.Println(|1)", "Println formats using the default formats", true},
 		{"own documentation", "y := Greet|(\"x\")", "Greet greets.", true},
 		{"package", "strin|gs.ToUpper(\"\")", "package strings", true},
+		{"field", "theBox.Wid|th", "field Width int", true},
+		{"method of a variable that is named as a package", "net.Le|n()", "func (r *strings.Reader) Len() int", true},
+		{"and in a cell that declares it anew", "var net = &theBox\nnet.Wid|th = 1", "field Width int", true},
 		{"nothing", "1 + |1", "", false},
 	}
 	needsGopls := n.gopls.Installed()
@@ -273,6 +281,21 @@ func TestQuestions(t *testing.T) {
 		data, _ := result.Payload[0]["data"].(map[string]any)
 		if text, _ := data["text/plain"].(string); !strings.Contains(text, tt.want) {
 			t.Errorf("%s: got page %q, want %q in it", tt.code, text, tt.want)
+		}
+	}
+}
+
+// TestQuestionsOfMethods asks gopls for them in the ways in which they are written.
+func TestQuestionsOfMethods(t *testing.T) {
+	needGopls(t)
+	n := newNotebook(t)
+	r := &runner{t: t, n: n}
+	r.must(assistCells)
+	for _, code := range []string{"net.Len?", "?net.Len", "?strings.Reader.Len"} {
+		r.count++
+		result := n.Execute(t.Context(), request(code, r.count), &recorder{})
+		if result.Err != nil || len(result.Payload) != 1 || !strings.Contains(fmt.Sprint(result.Payload[0]), "Len returns the number of bytes") {
+			t.Errorf("%s: got error %v and %v, want the method's page", code, result.Err, result.Payload)
 		}
 	}
 }

@@ -119,7 +119,11 @@ func (x *execution) question(ctx context.Context, c magic.Command) error {
 	}
 	patient, cancel := context.WithTimeout(ctx, goplsPatience)
 	defer cancel()
-	found := x.n.describe(patient, c.Name, len([]rune(c.Name)))
+	describe := func(name string) jupyter.Inspection { return x.n.describe(patient, name, len([]rune(name))) }
+	found := describe(c.Name)
+	if at := strings.LastIndexByte(c.Name, '.'); !found.Found && strings.Count(c.Name, ".") == 2 { // package.Type.Method, as go doc has it
+		found = describe("(*" + c.Name[:at] + ")" + c.Name[at:])
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
