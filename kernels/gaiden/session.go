@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -88,36 +86,19 @@ func startSession(stdout io.Writer) error {
 		return err
 	}
 	defer log.Close()
-	r, w, err := os.Pipe()
-	if err != nil {
-		return err
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	cmd := exec.Command(self, "session", "serve")
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = []*os.File{w}
 	session.Detach(cmd)
-	if err := cmd.Start(); err != nil {
-		w.Close()
-		return err
+	err = session.FirstWord(cmd, (*exec.Cmd).Start)
+	if errors.Is(err, io.EOF) { // another one holds the lock and may be starting
+		err = awaitSession(30 * time.Second)
 	}
-	w.Close()
-	line, err := bufio.NewReader(r).ReadString('\n')
-	switch {
-	case strings.TrimSpace(line) == "ready":
-	case err != nil: // it ended without a word: another one holds the lock and may be starting
-		if err := awaitSession(30 * time.Second); err != nil {
-			return err
-		}
-	default:
-		e := &wire.Error{}
-		if json.Unmarshal([]byte(line), e) == nil && e.Code != "" {
-			return e
-		}
-		return fmt.Errorf("session did not start: %s", strings.TrimSpace(line))
+	if err != nil {
+		return err
 	}
 	s, err := connect()
 	if err != nil {

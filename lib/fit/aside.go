@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"gaiden/lib/fused/tiling"
 	"gaiden/lib/session"
 )
 
@@ -13,8 +14,8 @@ var errAside = errors.New("fit: kernels are tried in a session of their own, and
 // aside is startAside, but in tests.
 var aside = startAside
 
-// startAside starts a session on the devices of another one, to try kernels in, and is told
-// when it may end. In the user's own one a kernel that goes wrong would end the worker.
+// startAside starts a session on the devices of another one, to try kernels in; end ends it.
+// In the user's own one a kernel that goes wrong would end the worker.
 // And XLA makes the CUDA graphs of all programs anew after it has loaded another one: where
 // a hundred were loaded on an H100, the driver then put SeedCNN's to where each of its kernels
 // takes 0.2 µs longer, which lasted until others were loaded, by chance, or the session
@@ -30,9 +31,10 @@ func startAside(beside *session.Session) (s *session.Session, end func(), err er
 	}
 	s, err = p.Open("tune", "gaiden tune")
 	if err == nil {
-		if got, want := deviceOf(s), deviceOf(beside); got != want {
+		kind, versions := tiling.Device(s)
+		if k, v := tiling.Device(beside); kind != k || versions != v {
 			s.Close()
-			err = fmt.Errorf("it has %s, want %s", got, want)
+			err = fmt.Errorf("it has %s, %s: want %s, %s", kind, versions, k, v)
 		}
 	}
 	if err != nil {
@@ -43,14 +45,4 @@ func startAside(beside *session.Session) (s *session.Session, end func(), err er
 		s.Close()
 		p.Close()
 	}, nil
-}
-
-// deviceOf is what a session's kernels depend on.
-func deviceOf(s *session.Session) string {
-	w := s.Welcome()
-	kind := w.Platform
-	if len(w.Devices) > 0 {
-		kind = w.Devices[0].Kind
-	}
-	return fmt.Sprintf("%s, %s", kind, w.PlatformVersion)
 }

@@ -22,7 +22,7 @@ type wish struct {
 	Batch         int
 	InOrder       bool
 	Step          string // its key in the table of tilings
-	Lost          int    // how often nothing was found as a session crashed, or had no device
+	Lost          int    // how often nothing was found, as a session crashed or there was none to try in
 }
 
 // tolerance is how often that may be before a wish is left alone: something in it may be

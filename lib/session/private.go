@@ -1,8 +1,7 @@
 package session
 
 import (
-	"bufio"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,7 +28,7 @@ const forgotten = 24 * time.Hour
 
 // StartPrivate starts one with the XLA plugin of a file, as the program bin, which is
 // gaiden, and returns when it serves. It ends with Close, or with this process, even
-// where that is killed. Its error is wire.Unavailable.
+// where that is killed. Where it does not come to serve, its error is wire.Unavailable.
 func StartPrivate(bin, plugin string) (*Private, error) {
 	const pattern = "private-*"
 	if err := os.MkdirAll(wire.StateDir(), 0o700); err != nil {
@@ -54,13 +53,8 @@ func StartPrivate(bin, plugin string) (*Private, error) {
 	return p, nil
 }
 
+// serve starts the session's processes.
 func (p *Private) serve(plugin string) error {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	defer w.Close()
 	log, err := os.Create(filepath.Join(p.Dir, "log"))
 	if err != nil {
 		return err
@@ -68,24 +62,20 @@ func (p *Private) serve(plugin string) error {
 	defer log.Close()
 	p.cmd.Env = append(os.Environ(), "GAIDEN_SOCKET="+p.Socket, "GAIDEN_PLUGIN="+plugin,
 		"XDG_STATE_HOME="+filepath.Join(p.Dir, "state"), "XDG_CACHE_HOME="+filepath.Join(p.Dir, "cache"))
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = log, log, []*os.File{w}
-	if err := StartBound(p.cmd, syscall.SIGTERM); err != nil {
-		return wire.Errorf(wire.Unavailable, "session: private: %v", err)
-	}
-	w.Close()
-	line, _ := bufio.NewReader(r).ReadString('\n')
-	line = strings.TrimSpace(line)
-	if line == "ready" {
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	err = FirstWord(p.cmd, func(cmd *exec.Cmd) error { return StartBound(cmd, syscall.SIGTERM) })
+	if err == nil {
 		return nil
 	}
-	p.cmd.Process.Signal(syscall.SIGTERM)
-	p.cmd.Wait()
-	said := &wire.Error{}
-	if json.Unmarshal([]byte(line), said) == nil && said.Code != "" {
-		return said
+	if p.cmd.Process != nil {
+		p.cmd.Process.Signal(syscall.SIGTERM)
+		p.cmd.Wait()
+	}
+	if errors.As(err, new(*wire.Error)) {
+		return err
 	}
 	text, _ := os.ReadFile(log.Name())
-	return wire.Errorf(wire.Unavailable, "session: private: got %q, want that it is ready: %s", line, strings.TrimSpace(string(text)))
+	return wire.Errorf(wire.Unavailable, "session: private: %v: %s", err, strings.TrimSpace(string(text)))
 }
 
 // Open is a connection to it.

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -58,6 +60,33 @@ func start() error {
 		return wire.Errorf(wire.Unavailable, "session: %s", text).WithHint("%s", strings.TrimSpace(hint))
 	}
 	return nil
+}
+
+// FirstWord starts a session's supervisor, by start, and returns when it serves. Its error is
+// what the supervisor says in place of that, or io.EOF if it ends without a word.
+func FirstWord(cmd *exec.Cmd, start func(*exec.Cmd) error) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	cmd.ExtraFiles = []*os.File{w}
+	err = start(cmd)
+	w.Close()
+	if err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(r).ReadString('\n')
+	said := &wire.Error{}
+	switch line = strings.TrimSpace(line); {
+	case line == "ready":
+		return nil
+	case err != nil:
+		return fmt.Errorf("got %q, want that it is ready: %w", line, err)
+	case json.Unmarshal([]byte(line), said) == nil && said.Code != "":
+		return said
+	}
+	return fmt.Errorf("session did not start: %s", line)
 }
 
 // Detach makes a command, before it is started, one that outlives the cell and the

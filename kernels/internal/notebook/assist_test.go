@@ -113,7 +113,7 @@ func needGopls(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !n.gopls.Installed() {
-		t.Skip("gopls is not installed, so completion through it is not tested; go install golang.org/x/tools/gopls@v0.21.1")
+		t.Skip("gopls is not installed, so what it knows is not tested; go install golang.org/x/tools/gopls@v0.21.1")
 	}
 }
 

@@ -202,14 +202,21 @@ func (c *conn) publish(f *flight, e *wire.ExecuteBody, s *step) {
 
 // device is where output number i of an execution lives.
 func (p *program) device(e *wire.ExecuteBody, i int) int {
-	if p.replicas == 1 && len(p.devices) == 0 {
-		return int(e.Device)
+	if p.replicas == 1 {
+		return p.on(e.Device, 0)
 	}
-	r := i / len(p.outputs)
-	if r < len(p.devices) {
-		return p.devices[r]
+	return p.on(e.Device, i/len(p.outputs))
+}
+
+// on is the device that a replica runs on, which an execution may say of the only one.
+func (p *program) on(device uint32, replica int) int {
+	switch {
+	case replica < len(p.devices):
+		return p.devices[replica]
+	case p.replicas == 1:
+		return int(device)
 	}
-	return r
+	return replica
 }
 
 // fresh refuses output handles that are in use or that come twice.

@@ -34,8 +34,8 @@ func (c *conn) fits(p *program, device uint32) *wire.Error {
 	if p.need < hungry {
 		return nil
 	}
-	look := func() int64 { return roomOf(c.w.stats(p.on(int(device)))) }
-	more := []func(){
+	free, whose := c.w.memoryLeft(p, device)
+	for _, more := range []func(){
 		func() {
 			c.watch(true)
 			for c.inflight > 1 { // the program itself is one of them
@@ -43,20 +43,17 @@ func (c *conn) fits(p *program, device uint32) *wire.Error {
 			}
 		},
 		func() { c.w.spare() },
-	}
-	whose := "device's"
-	if c.w.inline {
-		look = func() int64 { return freeMemory(os.DirFS("/")) }
-		more = append(more, pjrt.Trim) // what the allocator has kept
-		whose = "machine's"
-	}
-	free := look()
-	for _, more := range more {
+		func() {
+			if c.w.inline {
+				pjrt.Trim() // what the allocator has kept
+			}
+		},
+	} {
 		if p.need <= free {
 			return nil
 		}
 		more()
-		free = look()
+		free, _ = c.w.memoryLeft(p, device)
 	}
 	if p.need <= free {
 		return nil
@@ -64,31 +61,20 @@ func (c *conn) fits(p *program, device uint32) *wire.Error {
 	return c.late(p, wire.Errorf(wire.OutOfMemory, "it needs %s beside its inputs, and %s of the %s memory are free", megabytes(p.need), megabytes(free), whose))
 }
 
-// on are the devices that a program runs on, which may have to be told one.
-func (p *program) on(device int) []int {
-	switch {
-	case len(p.devices) > 0:
-		return p.devices
-	case p.replicas == 1:
-		return []int{device}
+// memoryLeft is how much memory there is for a run of a program, in bytes, and whose.
+func (w *Worker) memoryLeft(p *program, device uint32) (free int64, whose string) {
+	if w.inline {
+		return freeMemory(os.DirFS("/")), "machine's"
 	}
-	all := make([]int, p.replicas)
-	for i := range all {
-		all[i] = i
-	}
-	return all
-}
-
-// stats are the figures of some devices' memory, of those that tell them.
-func (w *Worker) stats(devices []int) (all []pjrt.MemoryStats) {
-	for _, d := range devices {
-		if d < len(w.devices) {
+	var all []pjrt.MemoryStats
+	for r := range p.replicas {
+		if d := p.on(device, r); d < len(w.devices) {
 			if m, err := w.devices[d].Memory(); err == nil {
 				all = append(all, m)
 			}
 		}
 	}
-	return all
+	return roomOf(all), "device's"
 }
 
 // roomOf is how much memory the fullest of some devices has left, in bytes:

@@ -30,7 +30,7 @@ func TestRoomOf(t *testing.T) {
 	}
 }
 
-// TestOn holds which devices a program is looked at for.
+// TestOn holds which device each replica of a program runs on.
 func TestOn(t *testing.T) {
 	for _, tt := range []struct {
 		p    program
@@ -41,7 +41,11 @@ func TestOn(t *testing.T) {
 		{program{replicas: 2, devices: []int{0, 3}}, []int{0, 3}},
 		{program{replicas: 3}, []int{0, 1, 2}},
 	} {
-		if got := tt.p.on(2); !slices.Equal(got, tt.want) {
+		var got []int
+		for r := range tt.p.replicas {
+			got = append(got, tt.p.on(2, r))
+		}
+		if !slices.Equal(got, tt.want) {
 			t.Errorf("%d replicas on %v: got %v, want %v", tt.p.replicas, tt.p.devices, got, tt.want)
 		}
 	}

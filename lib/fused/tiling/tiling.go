@@ -82,11 +82,7 @@ type Table struct {
 
 // Open reads the table of a session's device.
 func Open(s *session.Session) (*Table, error) {
-	w := s.Welcome()
-	kind := w.Platform
-	if len(w.Devices) > 0 {
-		kind = w.Devices[0].Kind
-	}
+	kind, versions := Device(s)
 	word := func(s string) string {
 		return strings.Trim(strings.Map(func(r rune) rune {
 			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' {
@@ -96,9 +92,20 @@ func Open(s *session.Session) (*Table, error) {
 		}, strings.ToLower(s)), "-")
 	}
 	// "compared": tables from before tilings' numbers were are left alone.
-	sum := sha256.Sum256([]byte("compared " + w.PlatformVersion + " " + w.Version))
+	sum := sha256.Sum256([]byte("compared " + versions))
 	t := &Table{Path: filepath.Join(wire.CacheDir(), "tilings", fmt.Sprintf("%s-%x.json", word(kind), sum[:4]))}
 	return t, t.Refresh()
+}
+
+// Device is what a table is about: the kind of a session's devices, and the versions of
+// the plugin and of Gaiden.
+func Device(s *session.Session) (kind, versions string) {
+	w := s.Welcome()
+	kind = w.Platform
+	if len(w.Devices) > 0 {
+		kind = w.Devices[0].Kind
+	}
+	return kind, w.PlatformVersion + " " + w.Version
 }
 
 // Refresh takes what other processes have found since the file was last read. A file that
@@ -195,7 +202,7 @@ func (t *Table) Changes() int {
 	return t.changes
 }
 
-// Tried is how many tilings have been tried, of all ops that are known.
+// Tried is how often something has been tried, of all that is known.
 func (t *Table) Tried() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
