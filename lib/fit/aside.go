@@ -3,7 +3,14 @@ package fit
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
 
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/session"
 )
@@ -11,25 +18,44 @@ import (
 // errAside says that there is no session to try kernels in.
 var errAside = errors.New("fit: kernels are tried in a session of their own, and there is none")
 
-// aside is startAside, but in tests.
-var aside = startAside
+// program is whose session that is: gaiden's, but in tests.
+var program = session.Binary
 
-// startAside starts a session on the devices of another one, to try kernels in; end ends it.
+// asideShare is how much of a GPU's memory that session takes at most: XLA leaves a
+// quarter to others, so that the user's never lacks what this one has.
+const asideShare = 0.2
+
+// aside is a session on the devices of another one, to try kernels in.
 // In the user's own one a kernel that goes wrong would end the worker.
 // And XLA makes the CUDA graphs of all programs anew after it has loaded another one: where
 // a hundred were loaded on an H100, the driver then put SeedCNN's to where each of its kernels
 // takes 0.2 µs longer, which lasted until others were loaded, by chance, or the session
 // was started again.
-func startAside(beside *session.Session) (s *session.Session, end func(), err error) {
-	bin, err := session.Binary()
+type aside struct {
+	*session.Session
+	private *session.Private
+}
+
+// startAside starts one. Programs that it compiles are kept on the disk, where the other
+// one finds them, if keeps, and else are gone when it has ended.
+func startAside(beside *session.Session, keeps bool) (*aside, error) {
+	bin, err := program()
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", errAside, err)
+		return nil, fmt.Errorf("%w: %w", errAside, err)
 	}
-	p, err := session.StartPrivate(bin, beside.Welcome().Plugin)
+	share := asideShare
+	if own, err := strconv.ParseFloat(os.Getenv("GAIDEN_MEMORY_FRACTION"), 64); err == nil {
+		share = min(share, own)
+	}
+	env := []string{fmt.Sprint("GAIDEN_MEMORY_FRACTION=", share)}
+	if keeps {
+		env = append(env, "XDG_CACHE_HOME="+filepath.Dir(wire.CacheDir()))
+	}
+	p, err := session.StartPrivate(bin, beside.Welcome().Plugin, env...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", errAside, err)
+		return nil, fmt.Errorf("%w: %w", errAside, err)
 	}
-	s, err = p.Open("tune", "gaiden tune")
+	s, err := p.Open("tune", "gaiden tune")
 	if err == nil {
 		kind, versions := tiling.Device(s)
 		if k, v := tiling.Device(beside); kind != k || versions != v {
@@ -39,10 +65,66 @@ func startAside(beside *session.Session) (s *session.Session, end func(), err er
 	}
 	if err != nil {
 		p.Close()
-		return nil, nil, fmt.Errorf("%w: %w", errAside, err)
+		return nil, fmt.Errorf("%w: %w", errAside, err)
 	}
-	return s, func() {
-		s.Close()
-		p.Close()
-	}, nil
+	return &aside{s, p}, nil
+}
+
+// end ends it.
+func (a *aside) end() {
+	a.Close()
+	a.private.Close()
+}
+
+// lost says of an error that it was this session that was lost, if it was.
+func (a *aside) lost(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, _, gone := a.Pulse(); gone != nil {
+		return fmt.Errorf("fit: in the session that kernels are tried in, beside the net's: %w", err)
+	}
+	return err
+}
+
+// twin is a net in this session whose steps are those of another one, with first weights
+// of its own, and a copy of its data. What one finds out about kernels both know.
+func (a *aside) twin(n *Net, data *Set) (*Net, *Set, error) {
+	c := n.config
+	c.Session, c.Origin = a.Session, "gaiden tune"
+	t := New(n.name, n.model, c)
+	t.table = n.tilings()
+	if err := t.open(); err != nil {
+		return nil, nil, err
+	}
+	t.platform = n.platform // a test's is not what the session has
+	copied := *data
+	for _, x := range []**session.Array{&copied.x, &copied.y, &copied.v} {
+		if *x == nil {
+			continue
+		}
+		var err error
+		if *x, err = a.copied(*x); err != nil {
+			return nil, nil, fmt.Errorf("fit: %s: copy of %s: %w", n.name, data.Name, err)
+		}
+	}
+	return t, &copied, nil
+}
+
+// copied is an array of another session in this one.
+func (a *aside) copied(x *session.Array) (*session.Array, error) {
+	shape, err := x.Shape()
+	if err != nil {
+		return nil, err
+	}
+	flat := flatOf(shape)
+	if err := x.Values(flat); err != nil {
+		return nil, err
+	}
+	return a.Put(flat, shape, 0)
+}
+
+// flatOf is room for the numbers of an array.
+func flatOf(s shapes.Shape) any {
+	return reflect.MakeSlice(reflect.SliceOf(s.DType.GoType()), s.Size(), s.Size()).Interface()
 }

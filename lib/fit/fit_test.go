@@ -72,12 +72,25 @@ func open(t testing.TB) *session.Session {
 func TestMain(m *testing.M) {
 	devicetest.Play(session.Version, map[string]func() error{"cell": cell, "tuner": tune})
 	tellable = 0 // nets of tests are small
-	aside = func(beside *session.Session) (*session.Session, func(), error) { return beside, func() {}, nil }
+	state, err := os.MkdirTemp("", "fit-state")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Setenv("XDG_STATE_HOME", state)
+	playAsides()
 	code := m.Run()
 	if server.socket != "" {
 		os.RemoveAll(filepath.Dir(server.socket))
 	}
+	os.RemoveAll(state)
 	os.Exit(code)
+}
+
+// playAsides has this program play the sessions that kernels are tried in.
+func playAsides() {
+	program = func() (string, error) { return "/proc/self/exe", nil }
+	os.Setenv(devicetest.Role, "serve")
 }
 
 // digits are images with a bright bar whose place is the label: easy to learn.

@@ -3,12 +3,12 @@ package fit
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
@@ -24,6 +24,9 @@ var tables struct {
 
 // tilings is the table of the net's device. One that cannot be read is empty.
 func (n *Net) tilings() *tiling.Table {
+	if n.table != nil {
+		return n.table
+	}
 	tables.Lock()
 	defer tables.Unlock()
 	if t := tables.of[n.session]; t != nil {
@@ -40,7 +43,8 @@ func (n *Net) tilings() *tiling.Table {
 	return t
 }
 
-// stepKey names the training step of a net in the table.
+// stepKey names the training step of a net in the table. Of Flags it has what JSON makes
+// of them, as a recipe has.
 func (n *Net) stepKey(batch int) string {
 	var layers string
 	for i, l := range n.model.Layers {
@@ -51,7 +55,12 @@ func (n *Net) stepKey(batch int) string {
 		layers += fmt.Sprintf("%s %s;", v.name, v.shape)
 	}
 	sum := sha256.Sum256([]byte(layers))
-	return fmt.Sprintf("step %s %x b%d %T%+v bf16 %t", n.model.Name, sum[:6], batch, n.config.Optimizer, n.config.Optimizer, n.config.BF16)
+	key := fmt.Sprintf("step %s %x b%d %T%+v bf16 %t", n.model.Name, sum[:6], batch, n.config.Optimizer, n.config.Optimizer, n.config.BF16)
+	if len(n.config.Flags) > 0 {
+		flags, _ := json.Marshal(n.config.Flags) // those it cannot write compile no program
+		key += " " + string(flags)
+	}
+	return key
 }
 
 // Tune finds out how the training steps that Train would do are fastest on the
@@ -59,10 +68,10 @@ func (n *Net) stepKey(batch int) string {
 // kernels are faster. A way whose numbers are not those of XLA's kernels is told and
 // not taken. What it finds is kept on disk, for all nets with such
 // layers. It takes seconds, or a minute where nothing is known. After a net's first run
-// "gaiden tune" does the same in the background, see [Tuner], but for nets with batch
-// norm. On a CPU there is nothing to find. Kernels are tried in another session on the
-// same GPU, which ends with that: one that goes wrong costs no array. It needs
-// memory there: for SeedCNN on an H100 0.9 GB.
+// "gaiden tune" does the same in the background, see [Tuner]. On a CPU there is nothing to
+// find. Kernels are tried in other sessions on the same GPU, one at a time, which end with
+// that: one that goes wrong costs no array. Such a session needs memory there, a fifth of
+// it at most: it has a copy of the net and its data. For SeedCNN on an H100 it takes 0.9 GB.
 //
 // tell, if not nil, is told of each finding in a line.
 func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) error {
@@ -77,27 +86,25 @@ func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) e
 
 // tune is Tune.
 func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) error {
-	before := func() error { return look.Wait(ctx) }
-	compare := func(again bool) (key string, e tiling.Entry, err error) {
-		if err := before(); err != nil {
-			return "", e, err
-		}
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if err := n.open(); err != nil {
-			return "", e, err
-		}
-		return n.compare(ctx, data, t, again, before, tell)
+	if err := look.Wait(ctx); err != nil {
+		return err
 	}
-	began := time.Now()
-	key, usual, err := compare(false)
+	look.Beside = n.session
+	key, err := n.choices(ctx, data, t)
 	if err != nil || key == "" {
 		return err
 	}
+	began := time.Now()
 	table := n.tilings()
-	table.Set(key, usual)
-	if err := table.Save(); err != nil || untold(usual) {
-		return err
+	usual := table.Known(key)
+	if untold(usual) {
+		if usual, err = n.compare(ctx, data, t, look, tell); err != nil {
+			return err
+		}
+		table.Set(key, usual)
+		if err := table.Save(); err != nil || untold(usual) {
+			return err
+		}
 	}
 	// Time is left for the comparison at the end.
 	some := ctx
@@ -119,10 +126,10 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, te
 		return err // what was found stays proposed
 	}
 	table.Trust(true)
-	_, tried, err := compare(true)
+	tried, err := n.compare(ctx, data, t, look, tell)
 	table.Trust(false)
 	switch {
-	case ctx.Err() != nil || errors.Is(err, wire.Lost):
+	case ctx.Err() != nil || errors.Is(err, wire.Lost) || errors.Is(err, errAside):
 		return err
 	case err == nil && worthwhile(usual.Micros, tried.Micros):
 		table.Accept(found...)
@@ -143,149 +150,10 @@ func (n *Net) try(ctx context.Context, look tiling.Look) error {
 	if err := look.Wait(ctx); err != nil {
 		return err
 	}
-	s, end, err := aside(n.session)
+	a, err := startAside(n.session, false)
 	if err != nil {
 		return err
 	}
-	defer end()
-	look.Beside = n.session
-	err = table.Try(ctx, s, look)
-	if _, _, gone := s.Pulse(); gone != nil && err != nil {
-		return fmt.Errorf("fit: in the session that kernels are tried in, beside the net's: %w", err)
-	}
-	return err
-}
-
-// tellable is how long a look at some steps must take: below it, what a call costs the
-// host counts as much as its steps, and what is the faster is chance. Peaks' step of 13 µs
-// took 300 where a call was one step.
-var tellable = 2 * time.Millisecond
-
-// looked is how many steps a look takes, where an epoch has so many and they do not take
-// longer than glance.
-const looked = 500
-
-// glance is how long a look at some steps takes at most, if that is more than one turn of
-// the loop: whoever comes back to the session meanwhile waits for its end.
-const glance = 100 * time.Millisecond
-
-// untold says whether an entry of a step says nothing: of one that was not looked at, or
-// whose epochs of Tried steps are too short to tell.
-func untold(e tiling.Entry) bool { return e.Micros == 0 && e.Refused == "" }
-
-// worthwhile says whether a step gains from other tilings than the usual ones, in µs,
-// more than the same step differs from one look to the next. By less than that the
-// MLP's in bf16 took XLA's update for its own, which is 11 kernels for 5.
-func worthwhile(usual, tried float64) bool { return tried < 0.98*usual }
-
-// compare times the net's steps with fused kernels and without, and returns the
-// times and their key in the table, "" if there is nothing to choose from. What is
-// known is not timed again, unless it is asked for. An epoch of one batch is as many as a
-// look takes, as Train has them in one loop. before is called before each try.
-func (n *Net) compare(ctx context.Context, data *Set, t Train, again bool, before func() error, tell func(string)) (key string, e tiling.Entry, err error) {
-	if !n.cuda() || n.config.Kernels == XLAKernels || !n.fusible(data, 1) {
-		return "", e, nil
-	}
-	t.Validation, t.Threshold, t.Patience = nil, 0, 0 // nothing is decided between epochs
-	if t.Batch == data.N {
-		t.Epochs = looked
-	}
-	r, err := n.run(ctx, data, t)
-	if err != nil {
-		return "", e, err
-	}
-	defer r.close()
-	key = n.stepKey(r.main.Batch)
-	table := n.tilings()
-	fused := r.main.chunk
-	fused.Fused = 1 + table.Changes()
-	if _, err := n.epochProgram(data, fused); err != nil { // which notes the ops whose tilings are not known
-		return "", e, err
-	}
-	e = table.Known(key)
-	switch {
-	case r.devices > 1:
-		return "", e, nil
-	case !untold(e) && !again:
-		return key, e, nil
-	}
-	plain := r.main.chunk
-	plain.Fused, plain.Resident = 0, false
-	if n.config.Unroll == 0 { // as Train would have it
-		plain.Inner, plain.Unroll = plain.turn(), 1
-	}
-	forms := []*steps{n.steps(data, plain), n.steps(data, fused)}
-	for _, f := range forms {
-		err := f.ready(ctx, nil)
-		if f.Fused > 0 && refuses(err) {
-			tell(fmt.Sprintf("%s: XLA's kernels, as this device does not take Gaiden's: %v", n.name, err))
-			return key, tiling.Entry{Refused: err.Error()}, nil
-		}
-		if err != nil {
-			return "", e, err
-		}
-	}
-	k := fmt.Sprintf("order/%d/%t/%d", data.N, !t.InOrder, r.devices)
-	p, err := n.wait(ctx, k, n.prepare(k, func() (*hlo.Program, error) { return n.orderProgram(data.N, !t.InOrder, r.devices) }, nil), nil)
-	if err != nil {
-		return "", e, err
-	}
-	last := len(r.state[0]) - 1
-	order, err := run1(p, r.state.cut(last, last+1))
-	if err != nil {
-		return "", e, err
-	}
-	defer order.free()
-	turns := min(r.main.Limit, max(1, looked/r.main.turn()))
-	best, own, err := tiling.Alone(n.session, before, func(alone func() error) (best [2]time.Duration, err error) {
-		for look := range 6 {
-			for i, f := range forms {
-				if err := errors.Join(alone(), ctx.Err()); err != nil {
-					return best, err
-				}
-				took, err := r.clock(f, order, turns)
-				if err != nil {
-					return best, err
-				}
-				if look == 0 { // it warms up, and says how long a look is
-					turns = max(1, min(turns, int(float64(turns)*float64(glance)/float64(took))))
-					continue
-				}
-				if best[i] == 0 || took < best[i] {
-					best[i] = took
-				}
-			}
-		}
-		return best, nil
-	})
-	if err = errors.Join(own, err); err != nil {
-		return "", e, err
-	}
-	steps := float64(turns * r.main.turn())
-	if max(best[0], best[1]) < tellable {
-		tell(fmt.Sprintf("%s: %.0f steps of %d are over too soon to be compared: the kernels stay as they are", n.name, steps, r.main.Batch))
-		return key, tiling.Entry{Tried: r.steps}, nil
-	}
-	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 / steps }
-	e = tiling.Entry{Plain: micros(best[0]), Micros: micros(best[1])}
-	tell(fmt.Sprintf("%s: a step of %d takes %.1f µs with fused kernels, %.1f µs with XLA's", n.name, r.main.Batch, e.Micros, e.Plain))
-	return key, e, nil
-}
-
-// clock is how long some turns take, whose results are dropped.
-func (r *run) clock(f *steps, order copies, turns int) (time.Duration, error) {
-	if err := r.net.session.Wait(); err != nil {
-		return 0, err
-	}
-	began := time.Now()
-	after, results, err := f.do(r.state, r.data, order, r.rate, r.main.first, turns)
-	if err == nil {
-		err = r.net.session.Wait()
-	}
-	took := time.Since(began)
-	if err == nil {
-		after.free()
-		results.Finalize()
-	}
-	return took, err
+	defer a.end()
+	return a.lost(table.Try(ctx, a.Session, look))
 }

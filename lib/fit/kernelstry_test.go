@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -249,21 +250,27 @@ func TestTunesInPauses(t *testing.T) {
 	}
 }
 
-// apart lets kernels be tried in a session apart until the test's end, and says whether
-// there is one, and its worker.
+// apart says which worker kernels are tried in at the moment, 0 if in none.
 func apart(t *testing.T) (worker func() int) {
 	t.Helper()
-	socket := devicetest.Start(t)
-	was := aside
-	t.Cleanup(func() { aside = was })
-	pid := 0
-	aside = func(*session.Session) (*session.Session, func(), error) {
-		s := await(t, socket)
+	state := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", state)
+	return func() int {
+		sockets, _ := filepath.Glob(filepath.Join(state, "gaiden", "private-*", "run", "s.sock"))
+		if len(sockets) != 1 {
+			return 0
+		}
+		s, err := session.Config{Socket: sockets[0], NoStart: true}.Open()
+		if err != nil {
+			return 0
+		}
+		defer s.Close()
 		st, err := s.Status()
-		pid = st.WorkerPID
-		return s, func() { pid = 0; s.Close() }, err
+		if err != nil {
+			return 0
+		}
+		return st.WorkerPID
 	}
-	return func() int { return pid }
 }
 
 // TestTrialsApart holds that kernels are tried in another session than that of the net,
@@ -320,7 +327,7 @@ func trialsIn(t *testing.T, s *session.Session) (n int) {
 		t.Fatal(err)
 	}
 	for _, p := range all.Programs {
-		if p.Origin == "tiling" {
+		if p.Origin == "tiling" || p.Origin == "gaiden tune" {
 			n++
 		}
 	}
@@ -360,8 +367,8 @@ func TestNoSessionApart(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Setenv("PATH", "")
-	defer func(was func(*session.Session) (*session.Session, func(), error)) { aside = was }(aside)
-	aside = startAside
+	defer func(was func() (string, error)) { program = was }(program)
+	program = session.Binary
 	n, data, _ := tunable(t, s, "net", func(int) { t.Error("a tiling is tried") })
 	for range 2 {
 		if err := n.Tune(context.Background(), data, tenths, nil); !errors.Is(err, errAside) || !errors.Is(err, wire.Unavailable) {

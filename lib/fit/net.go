@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fused/tiling"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -34,6 +35,7 @@ type Net struct {
 	spreads  map[onDevice]*session.Array // copies of data on other devices
 	paces    map[string]time.Duration    // of a step, in the last run of its kind
 	works    map[string]float64          // FLOPs of a step
+	table    *tiling.Table               // of a twin, its net's; nil: the session's
 	// Of tests: see packs and stretches.
 	packing, stretching bool
 }

@@ -25,6 +25,7 @@ type recipe struct {
 	Loop      Loop
 	Unroll    int
 	Kernels   Kernels
+	Flags     map[string]any `json:",omitempty"`
 }
 
 // part is a struct of a known type: the fields that are not zero.
@@ -53,13 +54,13 @@ func known[T any](all ...T) map[string]reflect.Type {
 var actsKnown = map[string]models.Act{"ReLU": models.ReLU, "Sigmoid": graph.Sigmoid, "Tanh": graph.Tanh}
 
 // recipe writes the net down. Its error says what in it no other process can know: a
-// function, a layer or an optimizer of one's own. Nor are options for XLA written down.
+// function, a layer or an optimizer of one's own.
 func (n *Net) recipe() (r recipe, err error) {
 	c := n.config
-	if len(c.Flags) > 0 || c.OneDNN || c.FirstLook || c.Devices > 1 {
-		return r, fmt.Errorf("fit: %s: no recipe for a net with options of its own for XLA, or on several devices", n.name)
+	if c.OneDNN || c.FirstLook || c.Devices > 1 {
+		return r, fmt.Errorf("fit: %s: no recipe for a net with OneDNN, at first look, or on several devices", n.name)
 	}
-	r = recipe{Name: n.name, Model: n.model.Name, Input: n.model.Input, Seed: c.Seed, BF16: c.BF16, Loop: c.Loop, Unroll: c.Unroll, Kernels: c.Kernels}
+	r = recipe{Name: n.name, Model: n.model.Name, Input: n.model.Input, Seed: c.Seed, BF16: c.BF16, Loop: c.Loop, Unroll: c.Unroll, Kernels: c.Kernels, Flags: c.Flags}
 	if r.Layers, err = write(layersKnown, n.model.Layers...); err != nil {
 		return r, err
 	}
@@ -79,7 +80,7 @@ func (n *Net) recipe() (r recipe, err error) {
 // net is the net that was written down; its config has no session.
 func (r recipe) net() (m models.Net, c Config, err error) {
 	m = models.Net{Name: r.Model, Input: r.Input}
-	c = Config{Seed: r.Seed, BF16: r.BF16, Loop: r.Loop, Unroll: r.Unroll, Kernels: r.Kernels}
+	c = Config{Seed: r.Seed, BF16: r.BF16, Loop: r.Loop, Unroll: r.Unroll, Kernels: r.Kernels, Flags: r.Flags}
 	if m.Layers, err = readAll[models.Layer](layersKnown, r.Layers); err != nil {
 		return m, c, err
 	}

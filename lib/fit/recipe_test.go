@@ -15,7 +15,7 @@ import (
 // package models', with every option that programs depend on.
 func TestRecipe(t *testing.T) {
 	configs := []Config{
-		{Optimizer: Adam{LearningRate: 1e-4, Beta1: 0.8}, Seed: -3, BF16: true},
+		{Optimizer: Adam{LearningRate: 1e-4, Beta1: 0.8}, Seed: -3, BF16: true, Flags: map[string]any{"xla_a": false, "xla_b?": "b", "xla_c": 2.5}},
 		{Optimizer: SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4}, Loss: MSE{}, Loop: 1, Unroll: 7},
 		{Optimizer: AdaDelta{Rho: 0.95}, Loss: Visibility{Blind: true}, Kernels: plainOps},
 	}
@@ -101,7 +101,7 @@ func TestNoRecipe(t *testing.T) {
 		{dense(func(x *graph.Node) *graph.Node { return graph.Sin(x) }), Config{}, "no recipe for a models.Residual with its Main: fit: no recipe for a models.Dense with its Act: a function"},
 		{models.Func("f", []int{2}, nil), Config{}, "no recipe for a models.function"},
 		{dense(nil), Config{Optimizer: own{}}, "no recipe for a fit.own"},
-		{dense(nil), Config{Flags: map[string]any{"xla_a": 1}}, "options of its own"},
+		{dense(nil), Config{FirstLook: true}, "at first look"},
 		{dense(nil), Config{Devices: 2}, "on several devices"},
 	} {
 		if _, err := New("n", tt.net, tt.config).recipe(); err == nil || !strings.Contains(err.Error(), tt.want) {

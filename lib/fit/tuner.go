@@ -20,9 +20,9 @@ import (
 // that were trained on a GPU how their steps are fastest, as [Net.Tune] does. The next
 // cell that trains such a net has what was found, and finds its programs compiled. It
 // works in the pauses in which nobody else asks the session for anything, and no job
-// runs, and needs the net and the data set to be there still. Kernels are tried in a
-// session of its own, beside that one. What it finds is kept as it goes; where it is
-// ended, the next one goes on.
+// runs, and needs the net and the data set to be there still. It tries kernels, and steps
+// of a copy of the net, in sessions of its own, beside that one. What it finds is kept as
+// it goes; where it is ended, the next one goes on.
 //
 // Train begins one, as the process "gaiden tune -background", where something is to be
 // found out, if GAIDEN_TUNE is not "off".

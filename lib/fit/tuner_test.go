@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomlx/gomlx/core/graph"
 	"golang.org/x/sys/unix"
 
 	"gaiden/lib/engine/device/devicetest"
@@ -40,6 +41,7 @@ func cell() error {
 // tune is the process that a cell leaves behind.
 func tune() error {
 	pause, tellable = 50*time.Millisecond, 0
+	playAsides()
 	_, err := Tuner{Cautious: true}.Run(context.Background())
 	return err
 }
@@ -74,6 +76,9 @@ func TestCellsTune(t *testing.T) {
 	}
 	if found.Plain <= 0 {
 		t.Errorf("got %+v, want the time of XLA's form too", found)
+	}
+	if kept, err := filepath.Glob(filepath.Join(cache, "gaiden", "programs", "*")); err != nil || len(kept) < 2 {
+		t.Errorf("got programs %q and %v on the disk, want those of both forms", kept, err)
 	}
 	run()
 	if l := waiting(t); len(l) > 0 {
@@ -273,6 +278,68 @@ func TestTunerEnds(t *testing.T) {
 	n = attach(t, s, "net", small(), Config{Kernels: plainOps})
 	if begun := leave(t, n, load(t, n, "bars", digits(40, n.model.Input, 1))); begun != 0 {
 		t.Error("a run begins a tuner for a wish that cost the session three times")
+	}
+}
+
+// TestTunerApart holds that a tuner with no session to try kernels in ends, that its wish is
+// left alone when that was so three times, and that the net's session is not to blame.
+func TestTunerApart(t *testing.T) {
+	s := open(t)
+	t.Setenv("GAIDEN_SOCKET", server.socket)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	defer func(was time.Duration) { pause = was }(pause)
+	pause = 20 * time.Millisecond
+	defer func(was func() (string, error)) { program = was }(program)
+	program = func() (string, error) { return "", errors.New("there is no gaiden") }
+	n := attach(t, s, "net", small(), Config{Kernels: plainOps})
+	leave(t, n, load(t, n, "bars", digits(40, n.model.Input, 1)))
+	for lost := 1; lost <= tolerance; lost++ {
+		done, err := Tuner{Cautious: true}.Run(context.Background())
+		if !errors.Is(err, errAside) || !strings.Contains(err.Error(), "there is no gaiden") || done != 0 {
+			t.Errorf("got %d done and %v, want that there is no session to try kernels in", done, err)
+		}
+		if w, err := readWish(waiting(t)[0]); err != nil || w.Lost != lost {
+			t.Errorf("got %d times noted and %v, want %d", w.Lost, err, lost)
+		}
+	}
+	if done, err := (Tuner{Cautious: true}).Run(context.Background()); done != 0 || err != nil || len(waiting(t)) != 1 {
+		t.Errorf("after three times: got %d done, %v and %q left, want that it is left alone", done, err, waiting(t))
+	}
+	playAsides()
+	if done, err := (Tuner{}).Run(context.Background()); done != 1 || err != nil || len(waiting(t)) != 0 {
+		t.Errorf("by hand, with gaiden: got %d done, %v and %q left, want that it comes true", done, err, waiting(t))
+	}
+}
+
+// TestWishes holds which nets' runs leave a wish.
+func TestWishes(t *testing.T) {
+	norm := models.Net{Name: "norm", Input: []int{4, 4, 1}, Layers: []models.Layer{models.Flatten{}, models.Dense{Name: "dense", Units: 8}, models.BatchNorm{Name: "norm"}, models.Dense{Name: "output", Units: 10}}}
+	own := small()
+	own.Layers = append(slices.Clip(own.Layers), models.Activation{Act: func(x *graph.Node) *graph.Node { return graph.MulScalar(x, 2) }})
+	for _, tt := range []struct {
+		name   string
+		model  models.Net
+		config Config
+		want   int
+	}{
+		{"plain", small(), Config{}, 1},
+		{"batch norm", norm, Config{}, 1},
+		{"options", small(), Config{Flags: map[string]any{"xla_cpu_enable_fast_math": false}}, 1},
+		{"a function of its own", own, Config{}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := open(t)
+			t.Setenv("GAIDEN_SOCKET", server.socket)
+			t.Setenv("XDG_CACHE_HOME", t.TempDir())
+			n := attach(t, s, "net", tt.model, tt.config)
+			data := load(t, n, "bars", digits(40, n.model.Input, 1))
+			if n.config.Kernels = plainOps; n.model.HasBatchNorm() {
+				n.config.Kernels, n.platform = AutoKernels, "cuda" // they have no plan
+			}
+			if begun := leave(t, n, data); begun != tt.want || len(waiting(t)) != tt.want {
+				t.Errorf("got %d tuners begun and %q left, want %d", begun, waiting(t), tt.want)
+			}
+		})
 	}
 }
 

@@ -62,11 +62,9 @@ func readWish(path string) (w wish, err error) {
 var wished sync.Map
 
 // tuneLater wishes that somebody tune the net's steps in the background, in a notebook,
-// where something is not known of them. Nets with batch norm are left alone: to compile
-// another program for one can take tens of seconds, in which the net's next run would
-// wait. It is no error if nobody does.
+// where something is not known of them. It is no error if nobody does.
 func (n *Net) tuneLater(data *Set, t Train) {
-	if os.Getenv("GAIDEN_TUNE") == "off" || !n.cuda() || n.config.Kernels != AutoKernels && n.config.Kernels != plainOps || n.config.Session != nil || n.model.HasBatchNorm() || !n.fusible(data, 1) {
+	if os.Getenv("GAIDEN_TUNE") == "off" || !n.cuda() || n.config.Kernels != AutoKernels && n.config.Kernels != plainOps || n.config.Session != nil || !n.fusible(data, 1) {
 		return
 	}
 	key, table := n.stepKey(t.Batch), n.tilings()

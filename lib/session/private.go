@@ -17,7 +17,7 @@ import (
 // worker, or leave it slower than it was. Its files are in a folder that goes when it
 // does, but for what is known of a worker that crashed: errors say where that is.
 type Private struct {
-	Dir    string // its state and cache are in it
+	Dir    string // its state and cache are in it, but for a cache that it was given
 	Socket string
 
 	cmd *exec.Cmd
@@ -27,9 +27,11 @@ type Private struct {
 const forgotten = 24 * time.Hour
 
 // StartPrivate starts one with the XLA plugin of a file, as the program bin, which is
-// gaiden, and returns when it serves. It ends with Close, or with this process, even
-// where that is killed. Where it does not come to serve, its error is wire.Unavailable.
-func StartPrivate(bin, plugin string) (*Private, error) {
+// gaiden, and returns when it serves. Its environment is this process's with env, whose
+// XDG_CACHE_HOME, if there is one, is where it keeps programs. It ends with Close, or with
+// this process, even where that is killed. Where it does not come to serve, its error is
+// wire.Unavailable.
+func StartPrivate(bin, plugin string, env ...string) (*Private, error) {
 	const pattern = "private-*"
 	if err := os.MkdirAll(wire.StateDir(), 0o700); err != nil {
 		return nil, err
@@ -46,7 +48,7 @@ func StartPrivate(bin, plugin string) (*Private, error) {
 		return nil, err
 	}
 	p := &Private{Dir: dir, Socket: filepath.Join(dir, "run", "s.sock"), cmd: exec.Command(bin, "session", "serve")}
-	if err := p.serve(plugin); err != nil {
+	if err := p.serve(plugin, env); err != nil {
 		os.RemoveAll(dir)
 		return nil, err
 	}
@@ -54,7 +56,7 @@ func StartPrivate(bin, plugin string) (*Private, error) {
 }
 
 // serve starts the session's processes.
-func (p *Private) serve(plugin string) error {
+func (p *Private) serve(plugin string, env []string) error {
 	log, err := os.Create(filepath.Join(p.Dir, "log"))
 	if err != nil {
 		return err
@@ -62,6 +64,7 @@ func (p *Private) serve(plugin string) error {
 	defer log.Close()
 	p.cmd.Env = append(os.Environ(), "GAIDEN_SOCKET="+p.Socket, "GAIDEN_PLUGIN="+plugin,
 		"XDG_STATE_HOME="+filepath.Join(p.Dir, "state"), "XDG_CACHE_HOME="+filepath.Join(p.Dir, "cache"))
+	p.cmd.Env = append(p.cmd.Env, env...) // of two values the last counts
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	err = FirstWord(p.cmd, func(cmd *exec.Cmd) error { return StartBound(cmd, syscall.SIGTERM) })
 	if err == nil {

@@ -299,6 +299,10 @@ func TestBadPlugins(t *testing.T) {
 		{"library", []string{"GAIDEN_PLUGIN=libc.so.6"}, "libc.so.6"},
 		{"device", []string{"GAIDEN_DEVICE=tpu"}, "want cpu, cuda or cuda:N"},
 		{"ordinal", []string{"GAIDEN_DEVICE=cuda:x"}, "want cpu, cuda or cuda:N"},
+		{"no fraction", []string{"GAIDEN_MEMORY_FRACTION=much"}, `GAIDEN_MEMORY_FRACTION is "much": want a number above 0 and up to 1`},
+		{"a fraction of nothing", []string{"GAIDEN_MEMORY_FRACTION=0"}, `is "0": want`},
+		{"more than all", []string{"GAIDEN_MEMORY_FRACTION=1.01"}, `is "1.01": want`},
+		{"a fraction that is no number", []string{"GAIDEN_MEMORY_FRACTION=NaN"}, `is "NaN": want`},
 		{"no plugin", []string{"GAIDEN_PLUGIN=", "GAIDEN_DEVICE=cpu", "XDG_CACHE_HOME=/no/such/dir"}, "no XLA plugin"},
 	}
 	if _, err := os.Stat("/proc/driver/nvidia/version"); err != nil {

@@ -28,7 +28,8 @@ const cudaPlugin = "jax_plugins/xla_cuda13/xla_cuda_plugin.so"
 
 // Find chooses a plugin: the file that GAIDEN_PLUGIN names, else by
 // GAIDEN_DEVICE (cpu, cuda, cuda:1), else CUDA where there is an NVIDIA driver
-// and its plugin, else CPU.
+// and its plugin, else CPU. GAIDEN_MEMORY_FRACTION is how much of a GPU's memory it takes
+// at most; default: 0.75.
 func Find() (Plugin, error) {
 	want := os.Getenv("GAIDEN_DEVICE")
 	device, ordinal, _ := strings.Cut(want, ":")
@@ -42,16 +43,20 @@ func Find() (Plugin, error) {
 			return Plugin{}, wire.Errorf(wire.Invalid, "GAIDEN_DEVICE is %q: want cpu, cuda or cuda:N", want)
 		}
 	}
+	share, err := memoryFraction()
+	if err != nil {
+		return Plugin{}, err
+	}
 	if path := os.Getenv("GAIDEN_PLUGIN"); path != "" {
 		if device == "cuda" || device == "" && strings.Contains(filepath.Base(path), "cuda") {
-			return cuda(path, ordinal), nil
+			return cuda(path, ordinal, share), nil
 		}
 		return cpu(path), nil
 	}
 	if device != "cpu" {
 		if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {
 			if path := findCUDA(); path != "" {
-				return cuda(path, ordinal), nil
+				return cuda(path, ordinal, share), nil
 			}
 			if device == "cuda" {
 				return Plugin{}, wire.Errorf(wire.Unavailable, "there is an NVIDIA driver but no CUDA plugin").
@@ -79,10 +84,28 @@ func cpu(path string) Plugin {
 	return Plugin{Path: path, Device: "cpu", Options: map[string]any{"cpu_device_count": n}}
 }
 
-func cuda(path, ordinal string) Plugin {
+// memoryFraction is how much of a GPU's memory the session takes at most, by
+// GAIDEN_MEMORY_FRACTION: 0 leaves it to XLA, which takes three quarters.
+func memoryFraction() (float64, error) {
+	text := os.Getenv("GAIDEN_MEMORY_FRACTION")
+	if text == "" {
+		return 0, nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(f > 0 && f <= 1) {
+		return 0, wire.Errorf(wire.Invalid, "GAIDEN_MEMORY_FRACTION is %q: want a number above 0 and up to 1, such as 0.9", text).
+			WithHint("unset it, and the session takes three quarters of a GPU at most")
+	}
+	return f, nil
+}
+
+func cuda(path, ordinal string, share float64) Plugin {
 	// Nothing is preallocated: memory belongs to who asks for it, and another
 	// program on the device keeps its own.
 	p := Plugin{Path: path, Device: "cuda", Options: map[string]any{"preallocate": false}}
+	if share > 0 {
+		p.Options[fractionOption] = share
+	}
 	if n, err := strconv.ParseInt(ordinal, 10, 64); err == nil {
 		p.Options["visible_devices"] = []int64{n}
 	}
@@ -97,6 +120,30 @@ func cuda(path, ordinal string) Plugin {
 		p.Env = append(p.Env, strings.TrimSpace("XLA_FLAGS="+os.Getenv("XLA_FLAGS")+" --xla_gpu_cuda_data_dir="+data))
 	}
 	return p
+}
+
+// fractionOption is the option of a CUDA client whose value is no whole number.
+const fractionOption = "memory_fraction"
+
+// retype gives options that have been through JSON, which makes every number a float64,
+// the types that a client wants.
+func (p Plugin) retype() {
+	for name, v := range p.Options {
+		switch v := v.(type) {
+		case float64:
+			if name != fractionOption {
+				p.Options[name] = int64(v)
+			}
+		case []any:
+			var l []int64
+			for _, x := range v {
+				if f, ok := x.(float64); ok {
+					l = append(l, int64(f))
+				}
+			}
+			p.Options[name] = l
+		}
+	}
 }
 
 // refused is what a plugin without a device is told to the user. One for another

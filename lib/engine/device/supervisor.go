@@ -248,20 +248,7 @@ func Work(version string) error {
 	}
 	os.Unsetenv(jobEnv)
 	w.Generation, w.Note, w.Plugin = j.Generation, j.Note, j.Plugin
-	for k, v := range w.Plugin.Options { // JSON has made int64 a float64
-		switch v := v.(type) {
-		case float64:
-			w.Plugin.Options[k] = int64(v)
-		case []any:
-			var l []int64
-			for _, x := range v {
-				if f, ok := x.(float64); ok {
-					l = append(l, int64(f))
-				}
-			}
-			w.Plugin.Options[k] = l
-		}
-	}
+	w.Plugin.retype()
 	l, err := net.FileListener(os.NewFile(3, "listener"))
 	if err == nil {
 		if tuned() {

@@ -15,7 +15,10 @@ func norm(l kernels.Norm) Form {
 	in, out := shapes.Make(or32(l.X), l.Rows, l.Channels), shapes.Make(or32(l.Y), l.Rows, l.Channels)
 	f := Form{
 		Inputs: []Input{{Shape: in}, {Shape: f32(l.Channels)}, {Shape: f32(l.Channels)}, {Shape: out}},
-		// Poke is x: the sums of one that stays would leave the loop.
+		// Poke is x: the sums of one that stays would leave the loop. Its gradient is the next x:
+		// without an activation the last output, that of the shift, is a sum of what stays, and
+		// so would be every number that is poked, and XLA's own form would leave the loop.
+		Chain: map[int]int{3: 0},
 		Bytes: 4*float64(in.Memory()) + 4*float64(out.Memory()),
 	}
 	if l.Skip {

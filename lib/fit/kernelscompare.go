@@ -1,0 +1,193 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/fused/tiling"
+)
+
+// tellable is how long a look at some steps must take: below it, what a call costs the
+// host counts as much as its steps, and what is the faster is chance. Peaks' step of 13 µs
+// took 300 where a call was one step.
+var tellable = 2 * time.Millisecond
+
+// looked is how many steps a look takes, where an epoch has so many and they do not take
+// longer than glance.
+const looked = 500
+
+// glance is how long a look at some steps takes at most, if that is more than one turn of
+// the loop: whoever comes back to the session meanwhile waits for its end.
+const glance = 100 * time.Millisecond
+
+// untold says whether an entry of a step says nothing: of one that was not looked at, or
+// whose epochs of Tried steps are too short to tell.
+func untold(e tiling.Entry) bool { return e.Micros == 0 && e.Refused == "" }
+
+// worthwhile says whether a step gains from other tilings than the usual ones, in µs,
+// more than the same step differs from one look to the next. By less than that the
+// MLP's in bf16 took XLA's update for its own, which is 11 kernels for 5.
+func worthwhile(usual, tried float64) bool { return tried < 0.98*usual }
+
+// choices notes the ops of the net's steps whose best tilings are not known, and returns
+// the steps' key in the table: "" if there is nothing to choose from.
+func (n *Net) choices(ctx context.Context, data *Set, t Train) (key string, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return "", err
+	}
+	if !n.cuda() || n.config.Kernels == XLAKernels || !n.fusible(data, 1) {
+		return "", nil
+	}
+	r, err := n.run(ctx, data, compared(data, t))
+	if err != nil {
+		return "", err
+	}
+	defer r.close()
+	if r.devices > 1 {
+		return "", nil
+	}
+	_, err = n.epochProgram(data, r.fused()) // which notes the ops
+	return n.stepKey(r.main.Batch), err
+}
+
+// compared is a training whose steps are those of another one and can be compared: nothing
+// is decided between epochs. An epoch of one batch is as many as a look takes, as Train has
+// them in one loop.
+func compared(data *Set, t Train) Train {
+	t.Validation, t.Threshold, t.Patience = nil, 0, 0
+	if t.Batch == data.N {
+		t.Epochs = looked
+	}
+	return t
+}
+
+// fused are the run's steps with kernels of package fused.
+func (r *run) fused() chunk {
+	c := r.main.chunk
+	c.Fused = 1 + r.net.tilings().Changes()
+	return c
+}
+
+// plain are the run's steps with XLA's kernels, as Train would have them.
+func (r *run) plain() chunk {
+	c := r.main.chunk
+	c.Fused, c.Resident = 0, false
+	if r.net.config.Unroll == 0 {
+		c.Inner, c.Unroll = c.turn(), 1
+	}
+	return c
+}
+
+// compare times the net's steps with fused kernels and without: those of a twin, in a
+// session of its own. Its programs are on the disk after it, for the net's.
+func (n *Net) compare(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) (e tiling.Entry, err error) {
+	if err := look.Wait(ctx); err != nil {
+		return e, err
+	}
+	a, err := startAside(n.session, true)
+	if err != nil {
+		return e, err
+	}
+	defer a.end()
+	x, copied, err := a.twin(n, data)
+	if err == nil {
+		e, err = x.race(ctx, copied, compared(data, t), look, tell)
+	}
+	return e, a.lost(err)
+}
+
+// race is compare in the session that the net is in, while nobody asks the one beside it
+// for anything.
+func (n *Net) race(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) (e tiling.Entry, err error) {
+	r, err := n.run(ctx, data, t)
+	if err != nil {
+		return e, err
+	}
+	defer r.close()
+	forms := []*steps{n.steps(data, r.plain()), n.steps(data, r.fused())}
+	for _, f := range forms {
+		err := f.ready(ctx, nil)
+		if f.Fused > 0 && refuses(err) {
+			tell(fmt.Sprintf("%s: XLA's kernels, as this device does not take Gaiden's: %v", n.name, err))
+			return tiling.Entry{Refused: err.Error()}, nil
+		}
+		if err != nil {
+			return e, err
+		}
+	}
+	order, err := r.examples(ctx)
+	if err != nil {
+		return e, err
+	}
+	defer order.free()
+	turns := min(r.main.Limit, max(1, looked/r.main.turn()))
+	before := func() error { return look.Wait(ctx) }
+	best, own, err := tiling.Alone(look.Beside, before, func(alone func() error) (best [2]time.Duration, err error) {
+		for look := range 6 {
+			for i, f := range forms {
+				if err := errors.Join(alone(), ctx.Err()); err != nil {
+					return best, err
+				}
+				took, err := r.clock(f, order, turns)
+				if err != nil {
+					return best, err
+				}
+				if look == 0 { // it warms up, and says how long a look is
+					turns = max(1, min(turns, int(float64(turns)*float64(glance)/float64(took))))
+					continue
+				}
+				if best[i] == 0 || took < best[i] {
+					best[i] = took
+				}
+			}
+		}
+		return best, nil
+	})
+	if err = errors.Join(own, err); err != nil {
+		return e, err
+	}
+	steps := float64(turns * r.main.turn())
+	if max(best[0], best[1]) < tellable {
+		tell(fmt.Sprintf("%s: %.0f steps of %d are over too soon to be compared: the kernels stay as they are", n.name, steps, r.main.Batch))
+		return tiling.Entry{Tried: r.steps}, nil
+	}
+	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 / steps }
+	e = tiling.Entry{Plain: micros(best[0]), Micros: micros(best[1])}
+	tell(fmt.Sprintf("%s: a step of %d takes %.1f µs with fused kernels, %.1f µs with XLA's", n.name, r.main.Batch, e.Micros, e.Plain))
+	return e, nil
+}
+
+// examples is an order of the run's examples.
+func (r *run) examples(ctx context.Context) (copies, error) {
+	n := r.net
+	k := fmt.Sprintf("order/%d/%t/%d", r.data.N, !r.InOrder, r.devices)
+	p, err := n.wait(ctx, k, n.prepare(k, func() (*hlo.Program, error) { return n.orderProgram(r.data.N, !r.InOrder, r.devices) }, nil), nil)
+	if err != nil {
+		return nil, err
+	}
+	last := len(r.state[0]) - 1
+	return run1(p, r.state.cut(last, last+1))
+}
+
+// clock is how long some turns take, whose results are dropped.
+func (r *run) clock(f *steps, order copies, turns int) (time.Duration, error) {
+	if err := r.net.session.Wait(); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	after, results, err := f.do(r.state, r.data, order, r.rate, r.main.first, turns)
+	if err == nil {
+		err = r.net.session.Wait()
+	}
+	took := time.Since(began)
+	if err == nil {
+		after.free()
+		results.Finalize()
+	}
+	return took, err
+}
