@@ -173,13 +173,33 @@ func (o Ops) ConvUpdate(c Convolution, x, d, winner, parts *Node, state, bias []
 		db := ReduceSum(to(d, dtypes.Float32), 0, 1, 2)
 		return Update(rule, rate, t, state, to(dw, dtypes.Float32)), Update(rule, rate, t, bias, db)
 	}
-	step := kernels.PartsUpdate{Parts: parts.Shape().Dimensions[0], Weights: state[0].Shape(), Rule: rule}
+	return o.PartsUpdate(parts, state, bias, rule, rate, t, after...)
+}
+
+// PartsUpdate is a step of an optimizer on weights, and on biases if there are any, whose
+// gradient is the sum of parts: [parts taps+1 out] float32, the last of the rows that of
+// the biases. The rest is as in LinearUpdate.
+func (o Ops) PartsUpdate(parts *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
+	op, is := choose(o, partsUpdate(parts, state[0], bias != nil, rule))
+	if !is {
+		g := ReduceSum(parts, 0)
+		if bias == nil {
+			return Update(rule, rate, t, state, Reshape(g, state[0].Shape().Dimensions...)), nil
+		}
+		taps := g.Shape().Dimensions[0] - 1
+		weights := Reshape(Slice(g, AxisRange(0, taps)), state[0].Shape().Dimensions...)
+		return Update(rule, rate, t, state, weights), Update(rule, rate, t, bias, Reshape(Slice(g, AxisRange(taps)), bias[0].Shape().Dimensions...))
+	}
 	all := append(append(append([]*Node{parts}, state...), bias...), rate, t)
 	for _, a := range after {
-		step.After = append(step.After, a.Shape())
+		op.After = append(op.After, a.Shape())
 	}
-	got := o.call(step.Kernel(), append(all, after...)...)
+	got := o.call(op.Kernel(), append(all, after...)...)
 	return got[:len(state)], got[len(state):]
+}
+
+func partsUpdate(parts, w *Node, biased bool, rule kernels.Rule) kernels.PartsUpdate {
+	return kernels.PartsUpdate{Parts: parts.Shape().Dimensions[0], Weights: w.Shape(), NoBias: !biased, Rule: rule}
 }
 
 // convParts are the parts of the gradient of a convolution's weights and

@@ -293,6 +293,16 @@ func TestForms(t *testing.T) {
 			loss, hit, g := o.Head(in[0], in[1], in[2], in[3])
 			return []*Node{loss, hit, g}
 		}},
+		{"end", []*tensors.Tensor{random(41, f32(3, 7, kernels.LargestEnd), 1, 0), w, b, labels, x}, func(o Ops, in []*Node) []*Node {
+			loss, hit, g, below := o.End(in[0], in[1], in[2], in[3], in[4], kernels.Tanh)
+			_, _, alone, through := o.End(in[0], in[1], nil, in[3], nil, kernels.Identity)
+			return []*Node{loss, hit, g, below, alone, through}
+		}},
+		{"update of parts", append(append(append([]*tensors.Tensor{random(42, f32(9, 3*2+1, 5), 1, 0), random(43, f32(9, 3*2, 5), 1, 0)}, state(3, 2, 5)...), state(5)...), scalars...), func(o Ops, in []*Node) []*Node {
+			w, b := o.PartsUpdate(in[0], in[2:5], in[5:8], kernels.Adam{}, in[8], in[9], in[0])
+			v, none := o.PartsUpdate(in[1], in[2:4], nil, kernels.SGD{Momentum: 0.5}, in[8], in[9])
+			return append(append(append(w, b...), v...), none...)
+		}},
 		{"lstm", []*tensors.Tensor{random(21, f32(4, 3, 20), 1, 0), random(22, f32(5, 20), 0.5, 0), random(23, f32(4, 3, 5), 1, 0)}, func(o Ops, in []*Node) []*Node {
 			h := o.LSTM(in[0], in[1])
 			return append([]*Node{h}, Gradient(ReduceAllSum(Mul(h, in[2])), in[0], in[1])...)

@@ -131,9 +131,15 @@ func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node) *begun {
 		return nil
 	}
 	l.Classes = last.Shape().Dimensions[1]
-	e := kernels.End{Batch: n, In: out, Classes: l.Classes, Parts: l.Parts(), X: o.Compute, G: o.Compute, Compute: o.Compute, Act: act, Rounding: l.Tile.Rounding}
+	e := kernels.End{Batch: n, In: out, Classes: l.Classes, Parts: l.Parts(), X: o.Compute, G: o.Compute, Compute: o.Compute, Act: act}
 	if !e.Fits() {
 		return nil
+	}
+	if e, is = choose(o, e); !is {
+		return nil
+	}
+	if e.Tile.Rounding == 0 {
+		e.Tile.Rounding = l.Tile.Rounding
 	}
 	got := o.call(l.Kernel(), append(operands(x, w, bias), last)...)
 	return &begun{got[0], got[1], e}
@@ -142,15 +148,38 @@ func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node) *begun {
 // finish is Head for a layer that is begun, and the gradient that goes below it,
 // through the activation of the layer there, of Compute's type.
 func (o Ops) finish(l *begun, last, bias, labels *Node) (loss, hit, g, below *Node) {
-	in := []*Node{l.parts}
-	if l.end.NoBias = bias == nil; bias != nil {
+	op := l.end
+	op.NoBias = bias == nil
+	return o.end(op, l.parts, last, bias, labels, l.y)
+}
+
+// End is Head whose product is there in parts, [parts n kernels.LargestEnd] float32, and
+// the gradient that goes below the layer, through the activation that made its input x, of
+// Compute's type. x is not looked at where that is Identity.
+func (o Ops) End(parts, w, bias, labels, x *Node, act kernels.Act) (loss, hit, g, below *Node) {
+	shape, in, classes := parts.Shape().Dimensions, w.Shape().Dimensions[0], w.Shape().Dimensions[1]
+	op, is := choose(o, kernels.End{Batch: shape[1], In: in, Classes: classes, Parts: shape[0], X: o.Compute, G: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil})
+	if is {
+		return o.end(op, parts, w, bias, labels, x)
+	}
+	logits := Slice(ReduceSum(parts, 0), AxisRange(), AxisRange(0, classes))
+	if bias != nil {
+		logits = Add(logits, ExpandLeftToRank(bias, 2))
+	}
+	loss, hit, g = o.Softmax(logits, labels)
+	return loss, hit, g, o.LinearInput(g, w, x, act)
+}
+
+func (o Ops) end(op kernels.End, parts, w, bias, labels, x *Node) (loss, hit, g, below *Node) {
+	in := []*Node{parts}
+	if bias != nil {
 		in = append(in, bias)
 	}
-	in = append(in, labels, last)
-	if l.end.Act != kernels.Identity {
-		in = append(in, l.y)
+	in = append(in, labels, w)
+	if op.Act != kernels.Identity {
+		in = append(in, x)
 	}
-	got := o.call(l.end.Kernel(), in...)
+	got := o.call(op.Kernel(), in...)
 	return got[0], got[1], got[2], got[3]
 }
 

@@ -54,8 +54,21 @@ func (u *updates) conv(q part, x, d, winner, parts *Node) {
 		u.done(names, append(w, b...))
 		return
 	}
-	m := kernels.PartsUpdate{Parts: parts.Shape().Dimensions[0], Weights: w[0].Shape()}
-	u.add(m, names, append(append([]*Node{parts}, w...), b...))
+	u.parts(names, parts, w, b)
+}
+
+// parts updates weights, and biases if there are any, by the parts of their gradient.
+func (u *updates) parts(names []string, parts *Node, w, b []*Node) {
+	s := u.step
+	op, is := choose(s.Ops, partsUpdate(parts, w[0], b != nil, s.Rule))
+	if !is {
+		plain := s.Ops
+		plain.Plain = true
+		w, b = plain.PartsUpdate(parts, w, b, s.Rule, s.Rate, s.T)
+		u.done(names, slices.Concat(w, b))
+		return
+	}
+	u.add(op, names, slices.Concat([]*Node{parts}, w, b))
 }
 
 func (u *updates) add(m kernels.Member, names []string, inputs []*Node) {

@@ -104,9 +104,11 @@ func (w whole) train(s Step, source Source, at *Node) (state map[string][]*Node,
 		s.Mark(s.Rule.Name() + "/update")
 	}
 	for i, names := range w.groups {
-		parts := out[3+i]
-		u.add(kernels.PartsUpdate{Parts: parts.Shape().Dimensions[0], Weights: weights[i][0].Shape(), NoBias: len(names) == 1}, names,
-			append([]*Node{parts}, slices.Concat(states[i]...)...))
+		var bias []*Node
+		if len(names) > 1 {
+			bias = states[i][1]
+		}
+		u.parts(names, out[3+i], states[i][0], bias)
 	}
 	return u.state, u.all(out[0], out[1], w.batch)
 }

@@ -145,6 +145,10 @@ func FormOf(op kernels.Op) (Form, error) {
 		return linearUpdate(op), nil
 	case kernels.Head:
 		return head(op), nil
+	case kernels.End:
+		return end(op), nil
+	case kernels.PartsUpdate:
+		return partsUpdate(op), nil
 	case kernels.Conv:
 		return conv(op), nil
 	case kernels.ConvInput:
@@ -183,6 +187,8 @@ func Compute(op kernels.Op) dtypes.DType {
 	case kernels.LinearUpdate:
 		return or32(op.Compute)
 	case kernels.Head:
+		return or32(op.Compute)
+	case kernels.End:
 		return or32(op.Compute)
 	case kernels.Conv:
 		return or32(op.Compute)
@@ -306,6 +312,46 @@ func head(h kernels.Head) Form {
 		},
 		Choices: []int{1}, Poke: 1, FLOPs: products(h.Batch, h.In, h.Classes), Bytes: 4 * float64(h.In*h.Classes+h.Batch*h.In),
 	}
+}
+
+func end(e kernels.End) Form {
+	parts := f32(e.Parts, e.Batch, kernels.LargestEnd)
+	return Form{
+		Inputs: []Input{{Shape: parts}, {Shape: f32(e.In, e.Classes), Fill: Small}, {Shape: f32(e.Classes)},
+			{Shape: shapes.Make(dtypes.Int32, e.Batch), Fill: Below, Limit: float64(e.Classes)}, {Shape: shapes.Make(or32(e.X), e.Batch, e.In)}},
+		Build: func(o fused.Ops, in []*Node) []*Node {
+			bias := in[2]
+			if e.NoBias {
+				bias = nil
+			}
+			loss, hit, g, below := o.End(in[0], in[1], bias, in[3], in[4], e.Act)
+			return []*Node{loss, hit, g, below}
+		},
+		Choices: []int{1}, FLOPs: products(e.Batch, e.In, e.Classes), Bytes: float64(parts.Memory()) + 8*float64(e.Batch*e.In),
+	}
+}
+
+func partsUpdate(p kernels.PartsUpdate) Form {
+	w := p.Weights
+	out := w.Dimensions[w.Rank()-1]
+	rows, arrays := w.Size()/out, []shapes.Shape{w}
+	if !p.NoBias {
+		rows, arrays = rows+1, append(arrays, f32(out))
+	}
+	parts := f32(p.Parts, rows, out)
+	f := Form{Inputs: []Input{{Shape: parts, Fill: Small}}, Bytes: float64(parts.Memory())}
+	f.states(p.Rule, arrays...)
+	each := 1 + p.Rule.Moments()
+	f.Build = func(o fused.Ops, in []*Node) []*Node {
+		last := len(in) - 2
+		var bias []*Node
+		if !p.NoBias {
+			bias = in[1+each : last]
+		}
+		w, b := o.PartsUpdate(in[0], in[1:1+each], bias, p.Rule, in[last], in[last+1])
+		return append(append([]*Node{}, w...), b...)
+	}
+	return f
 }
 
 func image(g kernels.Geometry, d dtypes.DType) shapes.Shape {

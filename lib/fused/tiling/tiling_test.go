@@ -77,6 +77,10 @@ var ops = []kernels.Op{
 	kernels.LSTMBack{LSTM: kernels.LSTM{Length: 3, Batch: 2, Units: 5, Compute: dtypes.BFloat16}},
 	kernels.Sequence{Examples: 7, Batch: 3, Length: 4, In: 2, Wide: 3, Units: 4, Out: 1},
 	kernels.Stack{Examples: 7, Batch: 3, In: 2, Units: []int{20, 5, 1}, Acts: []kernels.Act{kernels.ReLU, kernels.Tanh, kernels.Identity}},
+	kernels.End{Batch: 9, In: 20, Classes: 3, Parts: 5, Act: kernels.Tanh},
+	kernels.End{Batch: 9, In: 20, Classes: 16, Parts: 1, X: dtypes.BFloat16, G: dtypes.BFloat16, Compute: dtypes.BFloat16, NoBias: true},
+	kernels.PartsUpdate{Parts: 5, Weights: f32(3, 3, 2, 4), Rule: kernels.Adam{}},
+	kernels.PartsUpdate{Parts: 300, Weights: f32(3, 4), Rule: kernels.SGD{Momentum: 0.9}, NoBias: true},
 	kernels.Stack{Examples: 70, Batch: 70, In: 2, Units: []int{5, 1}, Acts: []kernels.Act{kernels.Sigmoid, kernels.Identity}},
 }
 

@@ -134,6 +134,20 @@ func end(name string, s size, noBias, bf16 bool) operation {
 	return c
 }
 
+// last is the end of a classifier whose last layer is begun, from parts of its logits.
+func last(s size, parts int, act kernels.Act, noBias, bf16 bool) operation {
+	k := kind(bf16)
+	c := of(fmt.Sprintf("end %s of %d parts %s", s, parts, act), kernels.End{Batch: s.n, In: s.in, Classes: s.out, Parts: parts, X: k, G: k, Compute: k, Act: act, NoBias: noBias}, bf16)
+	c.loose = map[int]float64{1: 0.3}
+	c.zeros = few(s.n, s.out)
+	return c
+}
+
+// partsUpdate is a step with a gradient that is there in parts.
+func partsUpdate(parts int, noBias bool, rule kernels.Rule, weights ...int) operation {
+	return of(fmt.Sprintf("update of %d parts %v %s", parts, weights, rule.Name()), kernels.PartsUpdate{Parts: parts, Weights: f32(weights...), NoBias: noBias, Rule: rule}, false)
+}
+
 // few are the hits, where there may be none by chance.
 func few(n, classes int) []int {
 	if n < 5*classes {
@@ -234,6 +248,12 @@ func valueCases() []operation {
 			l = append(l, head(s, bf16))
 		}
 	}
+	for _, bf16 := range []bool{false, true} {
+		l = append(l, last(size{100, 1000, 10}, 32, kernels.ReLU, false, bf16), last(size{1, 33, 2}, 1, kernels.Tanh, true, bf16), last(size{8, 100, 10}, 7, kernels.ReLU, false, bf16),
+			last(size{1025, 84, 10}, 3, kernels.Sigmoid, false, bf16), last(size{4096, 84, 16}, 2, kernels.Identity, false, bf16), last(size{33, 70, 3}, 31, kernels.ReLU, true, bf16))
+	}
+	l = append(l, partsUpdate(4, false, kernels.Adam{}, 3, 3, 1, 10), partsUpdate(25, false, kernels.SGD{}, 5, 5, 3, 6), partsUpdate(1250, false, kernels.Adam{}, 20, 5),
+		partsUpdate(1, true, kernels.AdaDelta{}, 7, 9), partsUpdate(300, false, kernels.SGD{Momentum: 0.9}, 100, 50), partsUpdate(2001, true, kernels.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4}, 1, 1))
 	for i, g := range geometries {
 		for _, bf16 := range []bool{false, true} {
 			l = append(l, conv(g, acts[i%4], bf16), convInput(g, acts[(i+1)%4], bf16), convUpdate(g, rules[i%len(rules)], bf16))
@@ -301,6 +321,8 @@ func timeCases() []operation {
 	}
 	l = append(l, linear(size{8, 1960, 100}, kernels.ReLU, true))
 	l = append(append(append(l, resNet(2048, false)...), resNet(2048, true)...), singles()...)
+	l = append(l, last(size{100, 1000, 10}, 32, kernels.ReLU, false, false), last(size{8, 100, 10}, 7, kernels.ReLU, false, false), last(size{100, 84, 10}, 6, kernels.Sigmoid, false, false),
+		partsUpdate(4, false, kernels.Adam{}, 3, 3, 1, 10), partsUpdate(1250, false, kernels.Adam{}, 20, 5), partsUpdate(20, false, kernels.Adam{}, 5, 20))
 	seed, first, second, third := geometries[0], geometries[1], geometries[2], geometries[3]
 	return append(l,
 		linear(size{8, 1960, 100}, kernels.ReLU, false), linearInput(size{8, 1960, 100}, kernels.ReLU, false), linearUpdate(size{8, 1960, 100}, kernels.Adam{}, false), head(size{8, 100, 10}, false),

@@ -150,6 +150,7 @@ type PartsUpdate struct {
 	NoBias  bool
 	Rule    Rule
 	After   []shapes.Shape // of kernels that read the old weights
+	Tile    Tile           // N numbers of the gradient in a block, K parts at a time
 }
 
 // manyParts is from how many on they are of another kernel than a few.
@@ -162,14 +163,44 @@ func (p PartsUpdate) Kernel() triton.Kernel {
 	return k
 }
 
-func (p PartsUpdate) task(rule Rule) task {
-	size, deep, warps := 128, min(triton.Cover(p.Parts, 1), 16), 4
+// tile is the one that Kernel uses.
+func (p PartsUpdate) tile() Tile {
+	usual := Tile{N: 128, K: 16, Warps: 4, Stages: 2}
 	if p.Parts > 128 { // few numbers of many parts: the more are asked for at once
-		size, deep = 32, 64
+		usual.N, usual.K = 32, 64
 	}
 	if p.Parts > manyParts { // the time goes by with waiting for parts: more blocks, and more loads on their way
-		size, deep, warps = 8, min(triton.Cover(p.Parts, 1), 1024), 8
+		usual.N, usual.K, usual.Warps = 8, 1024, 8
 	}
+	t := p.Tile.or(usual)
+	t.K = min(t.K, triton.Cover(p.Parts, 1))
+	return t
+}
+
+// Key tells updates apart.
+func (p PartsUpdate) Key() string {
+	return key("parts update", p.Parts, p.Weights.Dimensions, stepName(p.Rule), !p.NoBias)
+}
+
+// Tiles are those worth trying: a thread has four numbers of the parts at a time, or 16.
+func (p PartsUpdate) Tiles() []Tile {
+	tiles := []Tile{{}}
+	for _, size := range []int{8, 32, 64, 128} {
+		for _, warps := range []int{4, 8} {
+			for _, each := range []int{4, 16} {
+				tiles = append(tiles, Tile{N: size, K: each * 32 * warps / size, Warps: warps})
+			}
+		}
+	}
+	return distinct(tiles, func(t Tile) Tile { p.Tile = t; return p.tile() })
+}
+
+// With is the update with another tile.
+func (p PartsUpdate) With(t Tile) Op { p.Tile = t; return p }
+
+func (p PartsUpdate) task(rule Rule) task {
+	t := p.tile()
+	size, deep := t.N, t.K
 	out := p.Weights.Dimensions[p.Weights.Rank()-1]
 	weights := p.Weights.Size()
 	blocks := triton.Blocks(weights, size)
@@ -179,7 +210,7 @@ func (p PartsUpdate) task(rule Rule) task {
 	}
 	return task{
 		inputs: []shapes.Shape{shapes.Make(dtypes.Float32, p.Parts, each/out, out)},
-		arrays: arrays, blocks: all, warps: warps, stages: 2,
+		arrays: arrays, blocks: all, warps: t.Warps, stages: t.Stages,
 		body: func(b *triton.Block, block triton.Value, in []triton.Value, update []step) {
 			add := func(at span, first int, finish func(triton.Value)) {
 				n, nIn := at.row()

@@ -24,7 +24,7 @@ type End struct {
 	Compute                   dtypes.DType // what the factors are rounded to; default: float32, as TF32
 	Act                       Act          // what made x
 	NoBias                    bool
-	Rounding                  triton.Rounding
+	Tile                      Tile // M along the batch, N along in, K along the parts
 }
 
 // LargestEnd is how many classes End is made for, and how many a part of logits
@@ -37,16 +37,33 @@ func (e End) Fits() bool {
 	return e.Classes <= LargestEnd && e.Parts*e.Batch*LargestEnd*triton.Blocks(e.In, endColumns) <= 1<<20
 }
 
-// endRows and endColumns are of a block; of the parts so many are added up at a
-// time.
-const (
-	endRows    = 16
-	endColumns = 64
-	endParts   = 32
-)
+// endColumns are those of a usual block.
+const endColumns = 64
 
-// together is how many parts are added up at a time.
-func (e End) together() int { return min(endParts, triton.Cover(e.Parts, 1)) }
+// tile is the one that Kernel uses: so many parts are added up at a time that a thread has
+// 32 numbers of them, or 64 in the first of two warps.
+func (e End) tile() Tile {
+	t := e.Tile.or(Tile{M: 16, N: endColumns, K: 32, Stages: 1}).fit(e.Batch, e.In, LargestEnd)
+	t.K = min(e.Tile.or(Tile{K: 32}).K, triton.Cover(e.Parts, 1))
+	if t.Warps == 0 {
+		t.Warps = max(2, t.M*t.K/64)
+	}
+	return t
+}
+
+// Key tells ends apart.
+func (e End) Key() string {
+	return key("end", e.Batch, e.In, e.Classes, e.Parts, e.Act, short(e.X), short(e.G), short(e.Compute), !e.NoBias)
+}
+
+// Tiles are those worth trying.
+func (e End) Tiles() []Tile {
+	return distinct([]Tile{{}, {N: 16}, {N: 32}, {N: 128}, {K: 8}, {K: 16}, {K: 64}, {Warps: 4}, {Warps: 8}, {N: 16, Warps: 4}, {N: 32, Warps: 4}, {N: 32, K: 16, Warps: 8}, {M: 32}, {M: 32, N: 32}},
+		func(t Tile) Tile { e.Tile = t; return e.tile() })
+}
+
+// With is the end with another tile.
+func (e End) With(t Tile) Op { e.Tile = t; return e }
 
 // Kernel is the kernel of these sizes.
 func (e End) Kernel() triton.Kernel {
@@ -60,16 +77,16 @@ func (e End) Kernel() triton.Kernel {
 	if e.Act != Identity {
 		in = append(in, shapes.Make(or32(e.X), e.Batch, e.In))
 	}
-	columns := min(endColumns, triton.Cover(e.In, 16))
+	t := e.tile()
 	return triton.Kernel{
-		Name: "end_" + e.Act.String(), Grid: [3]int{triton.Blocks(e.In, columns), triton.Blocks(e.Batch, endRows)}, Warps: max(2, e.together()/4), Stages: 1,
+		Name: "end_" + e.Act.String(), Grid: [3]int{triton.Blocks(e.In, t.N), triton.Blocks(e.Batch, t.M)}, Warps: t.Warps, Stages: t.Stages,
 		Inputs:  in,
 		Outputs: append(softmaxOutputs(e.Batch, e.Classes, e.G), shapes.Make(or32(e.G), e.Batch, e.In)),
 		FLOPs:   2 * float64(e.Batch) * float64(e.In) * float64(e.Classes),
 		Body: func(b *triton.Block) {
-			rows := stretch(b, b.ProgramID(1), endRows, e.Batch)
+			rows := stretch(b, b.ProgramID(1), t.M, e.Batch)
 			classes := stretch(b, b.Zeros(dtypes.Int32), LargestEnd, e.Classes)
-			inputs := stretch(b, b.ProgramID(0), columns, e.In)
+			inputs := stretch(b, b.ProgramID(0), t.N, e.In)
 			m, mIn := rows.column()
 			c, cIn := classes.row()
 			// What does not depend on the parts is on its way while they are added up.
@@ -81,7 +98,7 @@ func (e End) Kernel() triton.Kernel {
 			if e.Act != Identity {
 				x = load(b.Input(labels+2).At(at), mIn, kIn).To(dtypes.Float32)
 			}
-			logits := e.sum(b, m, c, mIn)
+			logits := e.sum(b, t, m, c, mIn)
 			if !e.NoBias {
 				logits = logits.Add(load(b.Input(1).At(c), cIn))
 			}
@@ -91,7 +108,7 @@ func (e End) Kernel() triton.Kernel {
 			if !cIn.IsZero() {
 				g = cIn.Select(g, 0)
 			}
-			d := b.Dot(g.To(or32(e.G)).To(or32(e.Compute)), w.To(or32(e.Compute)), b.Zeros(dtypes.Float32, endRows, columns), e.Rounding)
+			d := b.Dot(g.To(or32(e.G)).To(or32(e.Compute)), w.To(or32(e.Compute)), b.Zeros(dtypes.Float32, t.M, t.N), t.Rounding)
 			if e.Act != Identity {
 				d = e.Act.back(d, x)
 			}
@@ -101,14 +118,14 @@ func (e End) Kernel() triton.Kernel {
 }
 
 // sum adds up the parts of logits.
-func (e End) sum(b *triton.Block, m, c, mIn triton.Value) triton.Value {
-	parts := e.together()
+func (e End) sum(b *triton.Block, t Tile, m, c, mIn triton.Value) triton.Value {
+	parts := t.K
 	p := b.Range(parts).Expand(1).Expand(2)
 	at := m.Mul(LargestEnd).Add(c).Expand(0)
 	if !mIn.IsZero() {
 		mIn = mIn.Expand(0)
 	}
-	zero := b.Zeros(dtypes.Float32, parts, endRows, LargestEnd)
+	zero := b.Zeros(dtypes.Float32, parts, t.M, LargestEnd)
 	return b.For(0, e.Parts, parts, []triton.Value{zero}, func(i triton.Value, sum []triton.Value) []triton.Value {
 		part := i.Add(p)
 		var some triton.Value

@@ -9,7 +9,7 @@ import (
 )
 
 // TestEnd holds a layer that begins the last one, and End, against the layer,
-// Head and LinearInput, for parts and batches of odd sizes.
+// Head and LinearInput, for parts and batches of odd sizes, and with every tiling.
 func TestEnd(t *testing.T) {
 	for i, l := range []Linear{
 		{Batch: 20, In: 33, Out: 100, Classes: 10},
@@ -31,12 +31,11 @@ func TestEnd(t *testing.T) {
 		y := run(t, alone.Kernel(), in...)[0]
 		got := run(t, l.Kernel(), append(in, last)...)
 		near(t, name(i, " y"), got[0], y, 0)
-		e := End{Batch: l.Batch, In: l.Out, Classes: l.Classes, Parts: l.Parts(), X: l.Y, G: l.Y, Compute: l.Compute, Act: l.Act, NoBias: l.NoBias, Rounding: triton.Exact}
+		e := End{Batch: l.Batch, In: l.Out, Classes: l.Classes, Parts: l.Parts(), X: l.Y, G: l.Y, Compute: l.Compute, Act: l.Act, NoBias: l.NoBias}
 		all := append(append([][]float64{got[1]}, bias...), names, last)
 		if l.Act != Identity {
 			all = append(all, y)
 		}
-		got = run(t, e.Kernel(), all...)
 		h := Head{Batch: l.Batch, In: l.Out, Classes: l.Classes, X: l.Y, G: l.Y, Compute: l.Compute, NoBias: l.NoBias, Tile: Tile{Rounding: triton.Exact}}
 		want := run(t, h.Kernel(), append(append([][]float64{y, last}, bias...), names)...)
 		d := LinearInput{Batch: l.Batch, In: l.Out, Out: l.Classes, G: l.Y, X: l.Y, D: l.Y, Compute: l.Compute, Act: l.Act, Tile: Tile{Rounding: triton.Exact}}
@@ -49,8 +48,12 @@ func TestEnd(t *testing.T) {
 		if l.Compute == dtypes.BFloat16 {
 			limit = 4e-3 // a gradient on the edge between two bfloat16
 		}
-		for k := range want {
-			near(t, name(i, " output ", k), got[k], want[k], limit)
+		for _, tile := range e.Tiles() {
+			tile.Rounding = triton.Exact
+			got := run(t, e.With(tile).(End).Kernel(), all...)
+			for k := range want {
+				near(t, name(i, " ", tile, " output ", k), got[k], want[k], limit)
+			}
 		}
 	}
 }

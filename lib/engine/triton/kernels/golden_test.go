@@ -79,7 +79,8 @@ func TestTiles(t *testing.T) {
 	for _, op := range []Op{
 		Linear{Batch: 100, In: 1000, Out: 1000}, Linear{Batch: 1, In: 1, Out: 1}, Linear{Batch: 4096, In: 100, Out: 84},
 		LinearInput{Batch: 100, In: 784, Out: 10}, LinearUpdate{Batch: 8, In: 1960, Out: 100, Rule: Adam{}},
-		Head{Batch: 100, In: 1000, Classes: 10},
+		Head{Batch: 100, In: 1000, Classes: 10}, End{Batch: 100, In: 1000, Classes: 10, Parts: 32, Act: ReLU}, End{Batch: 1, In: 1, Classes: 2, Parts: 1},
+		PartsUpdate{Parts: 4, Weights: seedConv.weights(), Rule: Adam{}}, PartsUpdate{Parts: 313, Weights: seedConv.weights(), Rule: Adam{}}, PartsUpdate{Parts: 1250, Weights: shapes.Make(dtypes.Float32, 20, 5)},
 		LSTM{Length: 50, Batch: 20, Units: 5}, LSTM{Length: 100, Batch: 64, Units: 128}, LSTMBack{LSTM{Length: 50, Batch: 128, Units: 64}}, LSTMBack{LSTM{Length: 1, Batch: 1, Units: 1}},
 		Sequence{Examples: 2000, Batch: 20, Length: 100, In: 1, Wide: 5, Units: 5, Out: 1}, Sequence{Examples: 1, Batch: 1, Length: 1, In: 1, Wide: 1, Units: 1, Out: 1},
 		Stack{Examples: 40000, Batch: 40000, In: 2, Units: []int{20, 5, 1}, Acts: []Act{ReLU, ReLU, Identity}}, Stack{Examples: 1, Batch: 1, In: 1, Units: []int{1}, Acts: []Act{Identity}},

@@ -56,13 +56,19 @@ func TestStack(t *testing.T) {
 	}
 }
 
-// TestManyParts holds sums of more parts than one tile has.
-func TestManyParts(t *testing.T) {
-	p := PartsUpdate{Parts: manyParts + 300, Weights: shapes.Make(dtypes.Float32, 4, 7)}
-	parts := numbers(1, p.Parts*5*7)
-	got, want := run(t, p.Kernel(), parts), sums(parts, 5*7)
-	near(t, "weights", got[0], want[:28], 1e-5)
-	near(t, "biases", got[1], want[28:], 1e-5)
+// TestPartsUpdate holds sums of parts with every tiling, fewer than a tile has and more.
+func TestPartsUpdate(t *testing.T) {
+	for _, n := range []int{1, 3, 33, 300, manyParts + 300} {
+		p := PartsUpdate{Parts: n, Weights: shapes.Make(dtypes.Float32, 4, 7)}
+		parts := numbers(1, p.Parts*5*7)
+		want := sums(parts, 5*7)
+		for _, tile := range p.Tiles() {
+			p.Tile = tile
+			got := run(t, p.Kernel(), parts)
+			near(t, name(n, " parts ", tile, " weights"), got[0], want[:28], 1e-5)
+			near(t, name(n, " parts ", tile, " biases"), got[1], want[28:], 1e-5)
+		}
+	}
 }
 
 // plainStack is the mean loss, and the gradients as the kernel's parts have them,
