@@ -111,23 +111,29 @@ func Write(name, platform string, precision hlo.Precision, in []shapes.Shape, bu
 // XLA's own form, less what its loop takes without it. Plain, for the kernels of package
 // convolution, is what would be there without them: a kernel of package triton, or XLA's.
 func Measure(s *session.Session, op kernels.Op, plain bool) (micros float64, err error) {
-	return measure(s, op, plain, nil)
+	t, err := measure(s, op, plain, nil)
+	return t.op(), err
 }
+
+// times are how many µs a repetition of a loop takes, with an op and without.
+type times struct{ with, idle float64 }
+
+// op is what the op takes.
+func (t times) op() float64 { return max(t.with-t.idle, 0.01) }
 
 // measure is Measure; alone, if not nil, is asked before each run, and its error is what
 // ends it.
-func measure(s *session.Session, op kernels.Op, plain bool, alone func() error) (micros float64, err error) {
+func measure(s *session.Session, op kernels.Op, plain bool, alone func() error) (t times, err error) {
 	f, err := FormOf(op)
 	if err != nil {
-		return 0, err
+		return t, err
 	}
 	in, err := f.Put(s)
 	if err != nil {
-		return 0, err
+		return t, err
 	}
 	idle := f
 	idle.Build = func(fused.Ops, []*Node) []*Node { return nil }
-	var times [2]float64
 	for i, f := range []Form{idle, f} {
 		p, err := Write("time "+op.Key(), s.Welcome().Platform, hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
 			if i == 1 && !plain {
@@ -147,19 +153,23 @@ func measure(s *session.Session, op kernels.Op, plain bool, alone func() error) 
 			return f.Loop(o, in)
 		})
 		if err != nil {
-			return 0, err
+			return t, err
 		}
 		x, err := s.Compile(p, session.Options{Origin: "tiling"})
 		if err != nil {
-			return 0, err
+			return t, err
 		}
 		samples, err := f.clock(s, x, in, 3, alone)
 		if err != nil {
-			return 0, err
+			return t, err
 		}
-		times[i] = slices.Min(samples)
+		if best := slices.Min(samples); i == 0 {
+			t.idle = best
+		} else {
+			t.with = best
+		}
 	}
-	return max(times[1]-times[0], 0.01), nil
+	return t, nil
 }
 
 // with builds by Ops that have the kernel of op for operations of its kind and sizes. It

@@ -120,11 +120,22 @@ func (d *desk) variants(c operation, tilings bool) []variant {
 	for _, t := range c.op.Tiles() {
 		l = append(l, variant{t.String(), func(b *hlo.Builder, o fused.Ops) fused.Ops {
 			o.Builder = b
-			o.Choose = func(op kernels.Op) kernels.Op { return op.With(t) }
+			o.Choose = tiled(c.op, t)
 			return o
 		}, c.Build, c.op.With(t)})
 	}
 	return l
+}
+
+// tiled chooses a tiling for an op, and for others in its program, such as the updates
+// behind it, the one that they have.
+func tiled(own kernels.Op, t kernels.Tile) func(op kernels.Op) kernels.Op {
+	return func(op kernels.Op) kernels.Op {
+		if op.Key() != own.Key() {
+			return op
+		}
+		return op.With(t)
+	}
 }
 
 // choice is a tiling for the large layers of a step. How fast it is there, beside

@@ -54,7 +54,7 @@ func (p sheet) text() ([]byte, error) {
 	c := p.operation
 	build := c.Build
 	c.Build = func(o fused.Ops, in []*Node) []*Node {
-		o.Choose = func(op kernels.Op) kernels.Op { return op.With(*p.tile) }
+		o.Choose = tiled(p.op, *p.tile)
 		return build(o, in)
 	}
 	return c.text()
