@@ -70,7 +70,7 @@ func open(t testing.TB) *session.Session {
 }
 
 func TestMain(m *testing.M) {
-	devicetest.Play(session.Version, map[string]func() error{"cell": cell, "tuner": tune})
+	devicetest.Play(session.Version, map[string]func() error{"cell": cell, "tuner": tune, "nice": nice})
 	tellable = 0 // nets of tests are small
 	state, err := os.MkdirTemp("", "fit-state")
 	if err != nil {

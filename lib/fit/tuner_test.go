@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,6 +85,34 @@ func TestCellsTune(t *testing.T) {
 	if l := waiting(t); len(l) > 0 {
 		t.Errorf("after the second cell: got %q waiting, want nothing", l)
 	}
+}
+
+// TestNice holds that the tuner gives way to cells, which do not give way to it.
+func TestNice(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe", "-test.run=^$")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(os.Environ(), devicetest.Role+"=nice")
+	if err := startNice(cmd); err != nil {
+		t.Fatal(err)
+	}
+	said, err := io.ReadAll(stdout)
+	if err != nil || cmd.Wait() != nil {
+		t.Fatal(err)
+	}
+	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if want := fmt.Sprint(20 - min(19, 20-own+niceness)); err != nil || string(said) != want {
+		t.Errorf("got a priority of %s in the kernel's words, and %d here (%v), want %s", said, own, err, want)
+	}
+}
+
+// nice says the priority of its process, as the system call gives it: 20 less the niceness.
+func nice() error {
+	p, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	fmt.Print(p)
+	return err
 }
 
 // waiting are the files of wishes.

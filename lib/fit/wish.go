@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
@@ -99,9 +102,27 @@ var beginTuner = func() error {
 	}
 	cmd := exec.Command(bin, "tune", "-background")
 	session.Detach(cmd)
-	if err := cmd.Start(); err != nil {
+	if err := startNice(cmd); err != nil {
 		return err
 	}
 	go cmd.Wait()
 	return nil
+}
+
+// niceness is that of the tuner: what it has compiled can take minutes, on all processors,
+// and a cell that begins meanwhile is to have them.
+const niceness = 10
+
+// startNice starts a command that gives way to others, as what it starts does. It inherits
+// that from a thread which is of no more use then, and stays: see Worker.write of package
+// device for what the end of one can do.
+func startNice(cmd *exec.Cmd) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), niceness) // where that is forbidden, it is not nice
+		started <- cmd.Start()
+		select {}
+	}()
+	return <-started
 }
