@@ -32,11 +32,16 @@ func compareWhole(t *testing.T, name string, plan Whole, rule kernels.Rule, weig
 		return out
 	}
 	want := plainly(t, in, func(in []*Node) []*Node { return step(Ops{}, in) })
-	got, kernels := emulated(t, Ops{}, in, step)
-	if fmt.Sprint(kernels) != ran {
-		t.Errorf("%s: ran %v, want %s", name, kernels, ran)
+	got, all := emulated(t, Ops{}, in, step)
+	if fmt.Sprint(all) != ran {
+		t.Errorf("%s: ran %v, want %s", name, all, ran)
+	}
+	some, left := emulated(t, Ops{Choose: without[kernels.PartsUpdate]}, in, step)
+	if len(left) != 1 || left[0] != all[0] {
+		t.Errorf("%s: ran %v, want no kernel for the updates", name, left)
 	}
 	for i := range want {
 		near(t, fmt.Sprint(name, " output ", i), got[i], want[i], 1e-4)
+		near(t, fmt.Sprint(name, " output ", i, " with no kernel for the updates"), some[i], want[i], 1e-4)
 	}
 }
