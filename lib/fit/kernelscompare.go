@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"gaiden/lib/engine/hlo"
@@ -33,15 +34,25 @@ func untold(e tiling.Entry) bool { return e.Micros == 0 && e.Refused == "" }
 func worthwhile(usual, tried float64) bool { return tried < 0.98*usual }
 
 // choices notes the ops of the net's steps whose best tilings are not known, and returns
-// the steps' key in the table: "" if there is nothing to choose from.
-func (n *Net) choices(ctx context.Context, data *Set, t Train) (key string, err error) {
+// the steps' key in the table: "" if there is nothing to choose from, and tells why.
+func (n *Net) choices(ctx context.Context, data *Set, t Train, tell func(string)) (key string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
 		return "", err
 	}
-	if !n.cuda() || n.config.Kernels == XLAKernels || !n.fusible(data, 1) {
+	none := func(why string) (string, error) {
+		tell(fmt.Sprintf("%s: there is nothing to choose from: %s", n.name, why))
 		return "", nil
+	}
+	switch {
+	case !n.cuda():
+		return none("Gaiden's kernels are for GPUs, and this is a " + strings.ToUpper(n.platform))
+	case n.config.Kernels == XLAKernels:
+		return none("the net is to have XLA's kernels")
+	case !n.fusible(data, 1):
+		_, err := n.Fused(data)
+		return none(fmt.Sprint(err))
 	}
 	r, err := n.run(ctx, data, compared(data, t))
 	if err != nil {
@@ -49,7 +60,7 @@ func (n *Net) choices(ctx context.Context, data *Set, t Train) (key string, err 
 	}
 	defer r.close()
 	if r.devices > 1 {
-		return "", nil
+		return none("kernels on several devices are XLA's")
 	}
 	_, err = n.epochProgram(data, r.fused()) // which notes the ops
 	return n.stepKey(r.main.Batch), err

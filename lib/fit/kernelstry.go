@@ -73,7 +73,7 @@ func (n *Net) stepKey(batch int) string {
 // that: one that goes wrong costs no array. Such a session needs memory there, a fifth of
 // it at most: it has a copy of the net and its data. For SeedCNN on an H100 it takes 0.9 GB.
 //
-// tell, if not nil, is told of each finding in a line.
+// tell, if not nil, is told of each finding in a line, or why there is none.
 func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) error {
 	if tell == nil {
 		tell = func(string) {}
@@ -90,7 +90,7 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, te
 		return err
 	}
 	look.Beside = n.session
-	key, err := n.choices(ctx, data, t)
+	key, err := n.choices(ctx, data, t, tell)
 	if err != nil || key == "" {
 		return err
 	}

@@ -377,6 +377,36 @@ func TestNoSessionApart(t *testing.T) {
 	}
 }
 
+// TestNothingToTune holds that Tune says why there is nothing to find.
+func TestNothingToTune(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		config Config
+		gpu    bool
+		want   string
+	}{
+		{"a CPU", Config{}, false, "Gaiden's kernels are for GPUs, and this is a CPU"},
+		{"XLA's", Config{Kernels: XLAKernels}, true, "the net is to have XLA's kernels"},
+		{"another loss", Config{Loss: MSE{}}, true, "no fused kernels for"},
+		{"two devices", Config{Devices: 2, AllDevices: true}, true, "kernels on several devices are XLA's"},
+	} {
+		s := open(t)
+		t.Setenv("XDG_CACHE_HOME", t.TempDir())
+		n := attach(t, s, "net", small(), tt.config)
+		data := load(t, n, "bars", digits(40, n.model.Input, 1))
+		if tt.gpu {
+			n.platform = "cuda"
+		}
+		told := ""
+		if err := n.Tune(context.Background(), data, tenths, func(line string) { told += line }); err != nil || !strings.HasPrefix(told, "net: there is nothing to choose from: ") || !strings.Contains(told, tt.want) {
+			t.Errorf("%s: told %q and got %v, want %q", tt.name, told, err, tt.want)
+		}
+		if err := n.Reset(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // await connects to a session that is starting.
 func await(t *testing.T, socket string) *session.Session {
 	t.Helper()
