@@ -40,8 +40,8 @@ func (e End) Fits() bool {
 // endColumns are those of a usual block.
 const endColumns = 64
 
-// tile is the one that Kernel uses: so many parts are added up at a time that a thread has
-// 32 numbers of them, or 64 in the first of two warps.
+// tile is the one that Kernel uses. As long as nothing else is said, warps are so many that
+// a thread has 32 numbers of the parts at a time, or fewer.
 func (e End) tile() Tile {
 	t := e.Tile.or(Tile{M: 16, N: endColumns, K: 32, Stages: 1}).fit(e.Batch, e.In, LargestEnd)
 	t.K = min(e.Tile.or(Tile{K: 32}).K, triton.Cover(e.Parts, 1))
