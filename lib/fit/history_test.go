@@ -111,7 +111,7 @@ func TestTimeOfProgress(t *testing.T) {
 	}{
 		{"chunks", models.SeedCNN(), 20000, 4, false},
 		{"chunks of a loop", models.MLP(20), 200000, 2, false},
-		{"long steps", models.KerasCNN(), 3000, 1000, true},
+		{"long steps", models.KerasCNN(), 6000, 2000, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 1})
