@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strconv"
 
-	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/compute/dtypes"
 
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
@@ -117,14 +116,9 @@ func (a *aside) copied(x *session.Array) (*session.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	flat := flatOf(shape)
+	flat := dtypes.MakeAnySlice(shape.DType, shape.Size())
 	if err := x.Values(flat); err != nil {
 		return nil, err
 	}
 	return a.Put(flat, shape, 0)
-}
-
-// flatOf is room for the numbers of an array.
-func flatOf(s shapes.Shape) any {
-	return reflect.MakeSlice(reflect.SliceOf(s.DType.GoType()), s.Size(), s.Size()).Interface()
 }

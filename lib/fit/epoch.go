@@ -339,6 +339,12 @@ func (t *trace) update(variables, moments, gradients []*Node, rate, number *Node
 	return v, m
 }
 
+// order begins to make the program of orderProgram ready.
+func (n *Net) order(examples int, shuffle bool, devices int) (key string, f *future) {
+	key = fmt.Sprintf("order/%d/%t/%d", examples, shuffle, devices)
+	return key, n.prepare(key, func() (*hlo.Program, error) { return n.orderProgram(examples, shuffle, devices) }, nil)
+}
+
 // orderProgram is the order of an epoch's examples: step → order [n]. It is a
 // shuffle by the seed and the number of steps done.
 func (n *Net) orderProgram(examples int, shuffle bool, devices int) (*hlo.Program, error) {

@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"gaiden/lib/engine/hlo"
 )
 
 // epochs runs them all. Where nothing is decided between two of them, the next one
 // is asked for while the devices are still at work on the one before.
 func (r *run) epochs() error {
-	key := fmt.Sprintf("order/%d/%t/%d", r.data.N, !r.InOrder, r.devices)
-	order := r.net.prepare(key, func() (*hlo.Program, error) { return r.net.orderProgram(r.data.N, !r.InOrder, r.devices) }, nil)
+	key, order := r.net.order(r.data.N, !r.InOrder, r.devices)
 	if r.net.packs(r) {
 		r.pack()
 	}

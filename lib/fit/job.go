@@ -11,7 +11,6 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 )
@@ -75,7 +74,7 @@ func (b *jobBuilder) build() error {
 	if b.DropLast {
 		about.N = about.Steps * b.Batch
 	}
-	order := n.prepare(fmt.Sprintf("order/%d/%t/1", b.data.N, !b.InOrder), func() (*hlo.Program, error) { return n.orderProgram(b.data.N, !b.InOrder, 1) }, nil)
+	_, order := n.order(b.data.N, !b.InOrder, 1)
 	for _, p := range []*portion{&b.main, &b.odd, &b.tail} {
 		if err := b.ready(p); err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fused/tiling"
 )
 
@@ -51,7 +50,7 @@ func (n *Net) choices(ctx context.Context, data *Set, t Train, tell func(string)
 	case n.config.Kernels == XLAKernels:
 		return none("the net is to have XLA's kernels")
 	case !n.fusible(data, 1):
-		_, err := n.Fused(data)
+		_, err := n.plan(data)
 		return none(fmt.Sprint(err))
 	}
 	r, err := n.run(ctx, data, compared(data, t))
@@ -175,9 +174,8 @@ func (n *Net) race(ctx context.Context, data *Set, t Train, look tiling.Look, te
 
 // examples is an order of the run's examples.
 func (r *run) examples(ctx context.Context) (copies, error) {
-	n := r.net
-	k := fmt.Sprintf("order/%d/%t/%d", r.data.N, !r.InOrder, r.devices)
-	p, err := n.wait(ctx, k, n.prepare(k, func() (*hlo.Program, error) { return n.orderProgram(r.data.N, !r.InOrder, r.devices) }, nil), nil)
+	key, order := r.net.order(r.data.N, !r.InOrder, r.devices)
+	p, err := r.net.wait(ctx, key, order, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -122,16 +122,16 @@ type begun struct {
 	end      kernels.End
 }
 
-// begin is layer, and the begin of the last layer, whose weights last are; nil
-// where there are no kernels, or it is not worth it.
-func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node) *begun {
+// begin is layer, and the begin of the last layer, whose weights last are, and which may
+// have biases; nil where there are no kernels, or it is not worth it.
+func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node, biased bool) *begun {
 	n, in, out := sizes("begin", x, w)
 	l, is := choose(o, kernels.Linear{Batch: n, In: in, Out: out, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil})
 	if !is {
 		return nil
 	}
 	l.Classes = last.Shape().Dimensions[1]
-	e := kernels.End{Batch: n, In: out, Classes: l.Classes, Parts: l.Parts(), X: o.Compute, G: o.Compute, Compute: o.Compute, Act: act}
+	e := kernels.End{Batch: n, In: out, Classes: l.Classes, Parts: l.Parts(), X: o.Compute, G: o.Compute, Compute: o.Compute, Act: act, NoBias: !biased}
 	if !e.Fits() {
 		return nil
 	}
@@ -148,9 +148,7 @@ func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node) *begun {
 // finish is Head for a layer that is begun, and the gradient that goes below it,
 // through the activation of the layer there, of Compute's type.
 func (o Ops) finish(l *begun, last, bias, labels *Node) (loss, hit, g, below *Node) {
-	op := l.end
-	op.NoBias = bias == nil
-	return o.end(op, l.parts, last, bias, labels, l.y)
+	return o.end(l.end, l.parts, last, bias, labels, l.y)
 }
 
 // End is Head whose product is there in parts, [parts n kernels.LargestEnd] float32, and

@@ -189,7 +189,7 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 		case "dense":
 			w, b := s.weights(*q)[0], q.biases(s)
 			if i+1 < len(parts) && parts[i+1].kind == "head" {
-				if last = o.begin(x, w, b, q.act, s.weights(parts[i+1])[0]); last != nil {
+				if last = o.begin(x, w, b, q.act, s.weights(parts[i+1])[0], parts[i+1].bias); last != nil {
 					x = last.y
 					break
 				}

@@ -132,6 +132,7 @@ func measure(s *session.Session, op kernels.Op, plain bool, alone func() error) 
 	if err != nil {
 		return t, err
 	}
+	var least [2]float64
 	idle := f
 	idle.Build = func(fused.Ops, []*Node) []*Node { return nil }
 	for i, f := range []Form{idle, f} {
@@ -163,13 +164,9 @@ func measure(s *session.Session, op kernels.Op, plain bool, alone func() error) 
 		if err != nil {
 			return t, err
 		}
-		if best := slices.Min(samples); i == 0 {
-			t.idle = best
-		} else {
-			t.with = best
-		}
+		least[i] = slices.Min(samples)
 	}
-	return t, nil
+	return times{with: least[1], idle: least[0]}, nil
 }
 
 // with builds by Ops that have the kernel of op for operations of its kind and sizes. It

@@ -167,13 +167,12 @@ func (p PartsUpdate) Kernel() triton.Kernel {
 func (p PartsUpdate) tile() Tile {
 	usual := Tile{N: 128, K: 16, Warps: 4, Stages: 2}
 	switch { // few numbers of many parts: the more are asked for at once
+	case p.Parts > manyParts: // the time goes by with waiting for parts: more blocks, and more loads on their way
+		usual.N, usual.K, usual.Warps = 8, 1024, 8
 	case p.Parts > 128:
 		usual.N, usual.K = 32, 64
 	case p.Parts > 16: // SeedCNN's 100 take 1.9 µs so on an H100, and 3.2 with 128 numbers
 		usual.N = 32
-	}
-	if p.Parts > manyParts { // the time goes by with waiting for parts: more blocks, and more loads on their way
-		usual.N, usual.K, usual.Warps = 8, 1024, 8
 	}
 	t := p.Tile.or(usual)
 	t.K = min(t.K, triton.Cover(p.Parts, 1))

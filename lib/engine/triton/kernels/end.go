@@ -43,8 +43,10 @@ const endColumns = 64
 // tile is the one that Kernel uses. As long as nothing else is said, warps are so many that
 // a thread has 32 numbers of the parts at a time, or fewer.
 func (e End) tile() Tile {
-	t := e.Tile.or(Tile{M: 16, N: endColumns, K: 32, Stages: 1}).fit(e.Batch, e.In, LargestEnd)
-	t.K = min(e.Tile.or(Tile{K: 32}).K, triton.Cover(e.Parts, 1))
+	t := e.Tile.or(Tile{M: 16, N: endColumns, K: 32, Stages: 1})
+	parts := min(t.K, triton.Cover(e.Parts, 1))
+	t = t.fit(e.Batch, e.In, LargestEnd)
+	t.K = parts
 	if t.Warps == 0 {
 		t.Warps = max(2, t.M*t.K/64)
 	}
