@@ -188,14 +188,7 @@ var geometries = []kernels.Geometry{
 }
 
 func named(what string, g kernels.Geometry, more string) string {
-	s := fmt.Sprintf("%s %d×%d×%d×%d→%d %d×%d", what, g.Batch, g.Height, g.Width, g.In, g.Out, g.Size, g.Size)
-	if g.Pad > 0 {
-		s += fmt.Sprint("+", g.Pad)
-	}
-	if g.Pool {
-		s += " pooled"
-	}
-	return s + " " + more
+	return what + " " + g.Short() + " " + more
 }
 
 // conv is a convolution forwards. Winners may differ where two are close, so
@@ -322,7 +315,11 @@ func timeCases() []operation {
 	l = append(l, linear(size{8, 1960, 100}, kernels.ReLU, true))
 	l = append(append(append(l, resNet(2048, false)...), resNet(2048, true)...), singles()...)
 	l = append(l, last(size{100, 1000, 10}, 32, kernels.ReLU, false, false), last(size{8, 100, 10}, 7, kernels.ReLU, false, false), last(size{100, 84, 10}, 6, kernels.Sigmoid, false, false),
-		partsUpdate(4, false, kernels.Adam{}, 3, 3, 1, 10), partsUpdate(1250, false, kernels.Adam{}, 20, 5), partsUpdate(20, false, kernels.Adam{}, 5, 20))
+		partsUpdate(4, false, kernels.Adam{}, 3, 3, 1, 10), partsUpdate(1250, false, kernels.Adam{}, 20, 5), partsUpdate(20, false, kernels.Adam{}, 5, 20), partsUpdate(512, false, kernels.Adam{}, 5, 5, 3, 6))
+	for _, bf16 := range []bool{false, true} {
+		l = append(l, images(geometries[2], kernels.Sigmoid, kernels.Sigmoid, bf16)...)
+		l = append(l, images(geometries[5], kernels.ReLU, kernels.ReLU, bf16)...)
+	}
 	seed, first, second, third := geometries[0], geometries[1], geometries[2], geometries[3]
 	return append(l,
 		linear(size{8, 1960, 100}, kernels.ReLU, false), linearInput(size{8, 1960, 100}, kernels.ReLU, false), linearUpdate(size{8, 1960, 100}, kernels.Adam{}, false), head(size{8, 100, 10}, false),

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -51,9 +52,9 @@ const (
 )
 
 // put makes what a drill begins with: the first weights and the examples that package fit's
-// curves have, and a step's case's order of these. Nudged weights are others by their last
-// bit, in one of some draws; none is below 0.
-func (l drill) put(d *desk, c operation, nudge int) ([]*session.Array, error) {
+// curves have, and a step's case's order of these, with the noise of float32 that the kind
+// of a curve has.
+func (l drill) put(d *desk, c operation, kind string) ([]*session.Array, error) {
 	end, each := len(c.Inputs), 1+l.rule.Moments()
 	c.Inputs = slices.Clone(c.Inputs)
 	c.Inputs[end-inRate].Limit = l.rate
@@ -69,6 +70,15 @@ func (l drill) put(d *desk, c operation, nudge int) ([]*session.Array, error) {
 	data := l.data()
 	put(end-inExamples, data.X)
 	put(end-inLabels, data.Y)
+	if turn := turns[kind]; turn != nil && err == nil {
+		order := make([]int32, l.batch)
+		if err = in[end-inOrder].Values(order); err == nil {
+			put(end-inOrder, turn(order))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
 	net, err := fit.Attach(d.s, "drill", l.net, fit.Config{Seed: 1})
 	if err != nil {
 		return nil, err
@@ -83,8 +93,8 @@ func (l drill) put(d *desk, c operation, nudge int) ([]*session.Array, error) {
 		if at < 0 {
 			return nil, fmt.Errorf("package fit has no weights %s", w.name)
 		}
-		if nudge >= 0 {
-			nudged(first[at].Data, nudge)
+		if draw := slices.Index(nudges, kind); draw >= 0 {
+			nudged(first[at].Data, draw)
 		}
 		put(i*each, first[at].Data)
 	}
@@ -92,8 +102,26 @@ func (l drill) put(d *desk, c operation, nudge int) ([]*session.Array, error) {
 }
 
 // kinds are the curves of a drill. Trainings that have begun to learn double the least
-// difference every so many steps, and one draw of it says little: so there are two.
-var kinds = []string{"XLA exact", "fused exact", "XLA exact nudged", "XLA exact nudged otherwise"}
+// difference every so many steps, and one draw of it says little: so there are two of each
+// noise.
+var kinds = slices.Concat([]string{"XLA exact", "fused exact"}, nudges, slices.Sorted(maps.Keys(turns)))
+
+// nudges are curves whose first weights are others by their last bit. That is noise once, in
+// what a net begins with.
+var nudges = []string{"XLA exact nudged", "XLA exact nudged otherwise"}
+
+// turns are curves each of whose steps has the same examples in another order. That is the
+// noise which the order of sums is, in each step, and so what fused kernels are beside XLA's.
+var turns = map[string]func([]int32) []int32{
+	"XLA exact turned": func(order []int32) []int32 {
+		slices.Reverse(order)
+		return order
+	},
+	"XLA exact turned otherwise": func(order []int32) []int32 {
+		slices.Sort(order)
+		return order
+	},
+}
 
 // train does the epochs of a drill, with kernels or in the form that GoMLX derives. All
 // products are float32.
@@ -108,7 +136,7 @@ func (l drill) train(d *desk, kind string, set settings) curve {
 				ops = func(b *hlo.Builder) fused.Ops { return fused.Ops{Builder: b} }
 			}
 		}
-		in, err := l.put(d, c, slices.Index(kinds[2:], kind))
+		in, err := l.put(d, c, kind)
 		if err != nil {
 			return err
 		}
@@ -167,9 +195,9 @@ func epoch(p *session.Program, c operation, in []*session.Array, steps int) (los
 	return loss / float64(steps), right / n, nil
 }
 
-// exactCurves trains each drill with fused kernels, in XLA's form, and in this from weights
-// that are nudged: how far the first two are from each other, beside how far float32's own
-// noise takes XLA's. The mark is that of curves.
+// exactCurves trains each drill with fused kernels, in XLA's form, and in this with noise: how
+// far the first two are from each other, beside how far float32's own noise takes XLA's. The
+// mark is that of curves.
 func (d *desk) exactCurves(r *report, set settings) error {
 	all := map[string]drill{}
 	var nets []training

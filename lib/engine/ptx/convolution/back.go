@@ -21,13 +21,14 @@ type Back struct {
 	kernels.Geometry
 	Act   kernels.Act // what made x
 	Brain bool        // x, g, d and factors are BFloat16; else they are float32, and factors Float16
+	Warps int         // of a block, up to 32; default: 12
 }
 
 // Fits says whether the sizes are such that there is a kernel.
 func (k Back) Fits() bool {
 	f := form(k)
-	return f.sound() && loads(f.image())*f.vector()+loads(f.weights())*4+loads(f.gradient())*5 <= registers &&
-		k.split().sums() <= registers && k.deep().sums() <= registers && k.places().bytes <= ptx.LargestShared
+	return f.sound() && f.loads(f.image())*f.vector()+f.loads(f.weights())*4+f.loads(f.gradient())*5 <= f.registers() &&
+		k.split().sums() <= f.registers() && k.deep().sums() <= f.registers() && k.places().bytes <= ptx.LargestShared
 }
 
 // Kernel is the kernel of these sizes.
@@ -35,7 +36,7 @@ func (k Back) Kernel() ptx.Kernel {
 	x, w, results := form(k).shapes()
 	parts := shapes.Make(dtypes.Float32, k.Batch, form(k).taps()+1, k.Out)
 	return ptx.Kernel{
-		Name: "image_conv_back_" + k.Act.String(), Blocks: k.Batch, Threads: threads, Shared: k.places().bytes,
+		Name: "image_conv_back_" + k.Act.String(), Blocks: k.Batch, Threads: form(k).threads(), Shared: k.places().bytes,
 		Inputs: append([]shapes.Shape{x, w}, results...), Outputs: []shapes.Shape{x, parts},
 		FLOPs: 2 * form(k).flops(), Bytes: bytes(append(results, x, w, x, parts)),
 		Body: func(b *ptx.Block) { backWriter{newWriter(b, form(k), k.places()), k}.all() },
@@ -47,8 +48,8 @@ func (k Back) places() places {
 	p.next(&p.g, (k.Height+k.Size-1)*p.acrossG*p.rowG)
 	p.next(&p.zeros, p.rowG)
 	p.clear = p.bytes
-	p.next(&p.most, 16*warps)
-	p.next(&p.bias, 16*threads)
+	p.next(&p.most, 16*form(k).warps())
+	p.next(&p.bias, 16*form(k).threads())
 	return p
 }
 
@@ -66,10 +67,10 @@ func (k Back) covered() (height, width int) {
 }
 
 // split is how the warps divide the gradient of the weights: rows are pairs of units.
-func (k Back) split() split { return divide((k.units()+1)/2, up(k.Out, 16)/8, 1) }
+func (k Back) split() split { return form(k).divide((k.units()+1)/2, up(k.Out, 16)/8, 1) }
 
-// deep is how the warps divide the gradient of the image: rows are 16 pixels, of which a
-// warp has every twelfth, and columns eight channels.
+// deep is how the warps divide the gradient of the image: rows are 16 pixels, which the
+// warps have in turns, and columns eight channels.
 type deep struct {
 	rows, columns int // of a warp at once
 	rounds        int
@@ -78,9 +79,9 @@ type deep struct {
 func (d deep) sums() int { return 4 * d.rows * d.columns }
 
 func (k Back) deep() (d deep) {
-	pixels := (k.Height*k.Width + 15) / 16
+	pixels, warps := (k.Height*k.Width+15)/16, form(k).warps()
 	d.columns = up(k.In, 8) / 8
-	d.rows = max(1, min((pixels+warps-1)/warps, 4, registers/2/(4*d.columns)))
+	d.rows = max(1, min((pixels+warps-1)/warps, 4, form(k).registers()/2/(4*d.columns)))
 	d.rounds = (pixels + warps*d.rows - 1) / (warps * d.rows)
 	return d
 }

@@ -86,27 +86,30 @@ func back(k Back, x, g, w []float32, winner []uint8) (d, parts []float64) {
 // forms are sizes, and what is special about them: several rows of warps, Keras's second
 // convolution, LeNet's, odd images with padding, results of few channels, kernels of 1×1.
 var forms = []form{
-	{kernels.Geometry{Batch: 2, Height: 8, Width: 10, In: 16, Out: 16, Size: 3, Pool: true}, kernels.ReLU, false},
-	{kernels.Geometry{Batch: 1, Height: 26, Width: 26, In: 32, Out: 64, Size: 3, Pool: true}, kernels.ReLU, false},
-	{kernels.Geometry{Batch: 1, Height: 26, Width: 26, In: 32, Out: 64, Size: 3, Pool: true}, kernels.ReLU, true},
-	{kernels.Geometry{Batch: 3, Height: 14, Width: 14, In: 6, Out: 16, Size: 5, Pool: true}, kernels.Sigmoid, false},
-	{kernels.Geometry{Batch: 2, Height: 7, Width: 9, In: 10, Out: 12, Size: 3, Pad: 1}, kernels.Tanh, false},
-	{kernels.Geometry{Batch: 2, Height: 9, Width: 7, In: 6, Out: 24, Size: 5, Pad: 2, Pool: true}, kernels.Sigmoid, true},
-	{kernels.Geometry{Batch: 2, Height: 4, Width: 5, In: 24, Out: 4, Size: 2, Pad: 1}, kernels.Identity, false},
-	{kernels.Geometry{Batch: 2, Height: 3, Width: 3, In: 2, Out: 8, Size: 1}, kernels.ReLU, false},
+	{kernels.Geometry{Batch: 2, Height: 8, Width: 10, In: 16, Out: 16, Size: 3, Pool: true}, kernels.ReLU, false, 0},
+	{kernels.Geometry{Batch: 1, Height: 26, Width: 26, In: 32, Out: 64, Size: 3, Pool: true}, kernels.ReLU, false, 0},
+	{kernels.Geometry{Batch: 1, Height: 26, Width: 26, In: 32, Out: 64, Size: 3, Pool: true}, kernels.ReLU, true, 0},
+	{kernels.Geometry{Batch: 3, Height: 14, Width: 14, In: 6, Out: 16, Size: 5, Pool: true}, kernels.Sigmoid, false, 0},
+	{kernels.Geometry{Batch: 2, Height: 7, Width: 9, In: 10, Out: 12, Size: 3, Pad: 1}, kernels.Tanh, false, 0},
+	{kernels.Geometry{Batch: 2, Height: 9, Width: 7, In: 6, Out: 24, Size: 5, Pad: 2, Pool: true}, kernels.Sigmoid, true, 0},
+	{kernels.Geometry{Batch: 2, Height: 4, Width: 5, In: 24, Out: 4, Size: 2, Pad: 1}, kernels.Identity, false, 0},
+	{kernels.Geometry{Batch: 2, Height: 3, Width: 3, In: 2, Out: 8, Size: 1}, kernels.ReLU, false, 0},
 }
 
-// TestBack holds that the kernel is both gradients of a convolution.
+// TestBack holds that the kernel is both gradients of a convolution, with each number of
+// warps that is tried.
 func TestBack(t *testing.T) {
 	for _, f := range forms {
-		t.Run(fmt.Sprintf("%+v", f), func(t *testing.T) {
-			t.Parallel()
-			k := Back(f)
-			if !k.Fits() {
-				t.Fatal("it does not fit")
-			}
-			checkBack(t, k, 1e-6)
-		})
+		for _, tile := range Back(f).Tiles() {
+			t.Run(fmt.Sprintf("%+v %s", f, tile), func(t *testing.T) {
+				t.Parallel()
+				k := Back(f).With(tile).(Back)
+				if !k.Fits() {
+					t.Fatal("it does not fit")
+				}
+				checkBack(t, k, 1e-6)
+			})
+		}
 	}
 }
 

@@ -21,19 +21,20 @@ type Conv struct {
 	kernels.Geometry
 	Act   kernels.Act
 	Brain bool // x, y and factors are BFloat16; else they are float32, and factors Float16
+	Warps int  // of a block, up to 32; default: 12
 }
 
 // Fits says whether the sizes are such that there is a kernel.
 func (k Conv) Fits() bool {
 	f := form(k)
-	return f.sound() && loads(f.image())*f.vector()+loads(f.weights())*4 <= registers && k.split().sums() <= registers && k.places().bytes <= ptx.LargestShared
+	return f.sound() && f.loads(f.image())*f.vector()+f.loads(f.weights())*4 <= f.registers() && k.split().sums() <= f.registers() && k.places().bytes <= ptx.LargestShared
 }
 
 // Kernel is the kernel of these sizes.
 func (k Conv) Kernel() ptx.Kernel {
 	x, w, results := form(k).shapes()
 	return ptx.Kernel{
-		Name: "image_conv_" + k.Act.String(), Blocks: k.Batch, Threads: threads, Shared: k.places().bytes,
+		Name: "image_conv_" + k.Act.String(), Blocks: k.Batch, Threads: form(k).threads(), Shared: k.places().bytes,
 		Inputs: []shapes.Shape{x, w, shapes.Make(dtypes.Float32, k.Out)}, Outputs: results,
 		FLOPs: form(k).flops(), Bytes: bytes(append(results, x, w)),
 		Body: func(b *ptx.Block) { convWriter{newWriter(b, form(k), k.places()), k}.all() },
@@ -43,7 +44,7 @@ func (k Conv) Kernel() ptx.Kernel {
 func (k Conv) places() places {
 	p := form(k).places(up(k.In, 16))
 	p.clear = p.bytes
-	p.next(&p.most, 16*warps)
+	p.next(&p.most, 16*form(k).warps())
 	return p
 }
 
@@ -61,7 +62,7 @@ func (k Conv) split() split {
 	if k.Pool {
 		rows, each = (k.results()+7)/8*2, 2
 	}
-	return divide(rows, up(k.Out, 16)/8, each)
+	return form(k).divide(rows, up(k.Out, 16)/8, each)
 }
 
 // convWriter writes the kernel.

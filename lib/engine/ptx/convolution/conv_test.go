@@ -50,17 +50,19 @@ func act(a kernels.Act, x float64) float64 {
 	return x
 }
 
-// TestConv holds that the kernel is a convolution.
+// TestConv holds that the kernel is a convolution, with each number of warps that is tried.
 func TestConv(t *testing.T) {
 	for _, f := range forms {
-		t.Run(fmt.Sprintf("%+v", f), func(t *testing.T) {
-			t.Parallel()
-			k := Conv(f)
-			if !k.Fits() {
-				t.Fatal("it does not fit")
-			}
-			checkConv(t, k)
-		})
+		for _, tile := range Conv(f).Tiles() {
+			t.Run(fmt.Sprintf("%+v %s", f, tile), func(t *testing.T) {
+				t.Parallel()
+				k := Conv(f).With(tile).(Conv)
+				if !k.Fits() {
+					t.Fatal("it does not fit")
+				}
+				checkConv(t, k)
+			})
+		}
 	}
 }
 
@@ -72,7 +74,7 @@ func TestDrawn(t *testing.T) {
 	for n := 0; n < *sizes; {
 		size := 1 + r.IntN(7)
 		f := form{kernels.Geometry{Batch: 1 + r.IntN(3), Height: 1 + r.IntN(20), Width: 1 + r.IntN(20), In: 2 + 2*r.IntN(24), Out: 4 + 4*r.IntN(20),
-			Size: size, Pad: r.IntN(size), Pool: r.IntN(2) == 1}, kernels.Act(r.IntN(4)), r.IntN(4) == 0}
+			Size: size, Pad: r.IntN(size), Pool: r.IntN(2) == 1}, kernels.Act(r.IntN(4)), r.IntN(4) == 0, 4 * r.IntN(9)}
 		there, back := Conv(f), Back(f)
 		if !there.Fits() && !back.Fits() {
 			continue
@@ -155,6 +157,7 @@ func TestFits(t *testing.T) {
 	for name, change := range map[string]func(f *form){
 		"no images": func(f *form) { f.Batch = 0 }, "odd channels": func(f *form) { f.In = 33 }, "results of six channels": func(f *form) { f.Out = 6 },
 		"too large": func(f *form) { f.Height = 100 }, "padding of a kernel": func(f *form) { f.Pad = 3 }, "smaller than a kernel": func(f *form) { f.Width = 2 },
+		"more warps than a block has": func(f *form) { f.Warps = 36 }, "fewer than none": func(f *form) { f.Warps = -4 }, "too few registers": func(f *form) { f.Warps = 4 },
 		"more numbers than 31 bits count": func(f *form) { f.Batch = 100_000 }, "threads of different channels": func(f *form) { f.Out = 20 },
 	} {
 		f := good

@@ -33,6 +33,8 @@ var goldens = map[string]ptx.Kernel{
 	"back_keras_2_bf16":       Back{Geometry: kerasConv, Act: kernels.ReLU, Brain: true}.Kernel(),
 	"back_lenet5_2":           Back{Geometry: lenetConv, Act: kernels.Sigmoid}.Kernel(),
 	"back_lenet5_2_bf16":      Back{Geometry: lenetConv, Act: kernels.Sigmoid, Brain: true}.Kernel(),
+	"conv_keras_2_w16":        Conv{Geometry: kerasConv, Act: kernels.ReLU, Warps: 16}.Kernel(),
+	"back_lenet5_2_w8":        Back{Geometry: lenetConv, Act: kernels.Sigmoid, Warps: 8}.Kernel(),
 	"back_padded_tanh":        Back{Geometry: paddedConv, Act: kernels.Tanh}.Kernel(),
 	"back_padded_tanh_bf16":   Back{Geometry: paddedConv, Act: kernels.Tanh, Brain: true}.Kernel(),
 	"back_tiny_relu":          Back{Geometry: tinyConv, Act: kernels.ReLU}.Kernel(),

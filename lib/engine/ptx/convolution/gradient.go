@@ -66,7 +66,7 @@ func (w backWriter) biases() {
 	w.If(w.thread.Less(w.k.Out), func() {
 		sum := w.Var(0.0)
 		at := w.Shared(w.p.bias).At(w.thread, 4) // the first threads have the first numbers
-		for n := range threads / each {
+		for n := range w.f.threads() / each {
 			w.Set(sum, sum.Add(at.Load(16*each*n).Float()))
 		}
 		w.part(w.U32(w.f.taps()), w.thread).Store(0, sum)
@@ -142,7 +142,7 @@ func (w backWriter) pixels() {
 	for round := range d.rounds {
 		var from, pixels []ptx.Value
 		for i := range d.rows {
-			tile := w.warp.Add((round*d.rows + i) * warps).Shl(4)
+			tile := w.warp.Add((round*d.rows + i) * w.f.warps()).Shl(4)
 			at := tile.Add(w.low).Add(w.middle.Shl(3)).Min(all - 1)
 			place := at.Div(k.Width).Add(k.Size - 1).Mul(p.acrossG).Add(at.Rem(k.Width))
 			from = append(from, w.Var(w.Shared(p.g).At(place, p.rowG).At(w.high, 16)))

@@ -10,21 +10,29 @@ import (
 	"gaiden/lib/engine/triton/kernels"
 )
 
-// A block has twelve warps, three on each quarter of a processor.
-const (
-	warps   = 12
-	threads = 32 * warps
-)
-
-// registers is how many of a thread's hold what it has loaded or adds up.
-const registers = 144
+// usualWarps are three on each quarter of a processor.
+const usualWarps = 12
 
 // form is what Back and Conv are.
 type form struct {
 	kernels.Geometry
 	Act   kernels.Act
 	Brain bool
+	Warps int // 0: usualWarps
 }
+
+func (k form) warps() int {
+	if k.Warps == 0 {
+		return usualWarps
+	}
+	return k.Warps
+}
+
+func (k form) threads() int { return 32 * k.warps() }
+
+// registers is how many of a thread's hold what it has loaded or adds up: six of seven. A
+// processor has 64 Ki of them, and a thread no more than 255.
+func (k form) registers() int { return min(64*1024/k.threads(), 255) / 8 * 8 * 6 / 7 }
 
 // shapes are those of the image, of the weights, and of what comes out: the results and,
 // with pooling, the winners.
@@ -110,14 +118,14 @@ func (k form) vector() int {
 }
 
 // loads is how many of n vectors a thread has.
-func loads(n int) int { return (n + threads - 1) / threads }
+func (k form) loads(n int) int { return (n + k.threads() - 1) / k.threads() }
 
 // sound says whether these are sizes of a convolution that the kernels know. They count
 // numbers of arrays in 32 bits.
 func (k form) sound() bool {
 	height, width := k.Result()
-	return k.Batch > 0 && height > 0 && width > 0 && k.Size > 0 && k.Pad >= 0 && k.Pad < k.Size &&
-		k.In > 0 && k.In%2 == 0 && k.Out > 0 && k.Out%4 == 0 && k.Out <= threads && threads%(k.Out/4) == 0 &&
+	return k.Warps >= 0 && k.Warps <= 32 && k.Batch > 0 && height > 0 && width > 0 && k.Size > 0 && k.Pad >= 0 && k.Pad < k.Size &&
+		k.In > 0 && k.In%2 == 0 && k.Out > 0 && k.Out%4 == 0 && k.Out <= k.threads() && k.threads()%(k.Out/4) == 0 &&
 		k.Batch <= math.MaxInt32/max(k.Height*k.Width*k.In, height*width*k.Out, (k.taps()+1)*k.Out)
 }
 
@@ -132,10 +140,10 @@ func (s split) sums() int { return 4 * s.rows * s.columns }
 // divide is the way with the fewest products for a warp, and then with the fewest matrices to
 // load. Rows of a warp are a multiple of each, and columns an even number, as their
 // matrices are loaded by four.
-func divide(rows, columns, each int) (best split) {
-	for _, across := range []int{1, 2, 3, 4, 6, 12} {
-		s := split{down: warps / across, across: across, columns: columns / across}
-		if s.columns*across != columns || s.columns%2 != 0 {
+func (k form) divide(rows, columns, each int) (best split) {
+	for across := 1; across <= k.warps(); across++ {
+		s := split{down: k.warps() / across, across: across, columns: columns / across}
+		if s.down*across != k.warps() || s.columns*across != columns || s.columns%2 != 0 {
 			continue
 		}
 		s.rows = up((rows+s.down-1)/s.down, each)

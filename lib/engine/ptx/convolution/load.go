@@ -16,14 +16,14 @@ type loaded struct {
 
 // vectors loads n vectors of so many numbers after an address.
 func (w *writer) vectors(at ptx.Value, n, size int, brain bool) (l loaded) {
-	for k := range loads(n) {
+	for k := range w.f.loads(n) {
 		i := w.thread
 		if k > 0 {
-			i = i.Add(k * threads)
+			i = i.Add(k * w.f.threads())
 		}
 		var in ptx.Value
 		from := i
-		if (k+1)*threads > n {
+		if (k+1)*w.f.threads() > n {
 			in, from = i.Less(n), i.Min(n-1)
 		}
 		var numbers []ptx.Value
@@ -90,8 +90,8 @@ func (w *writer) load(gradient loaded, store func(scale ptx.Value)) {
 	all := [3]loaded{w.vectors(w.Input(0).At(w.number.Mul(k.image()), k.bytes()*k.vector()), k.image(), k.vector(), k.Brain),
 		w.vectors(w.Input(1), k.weights(), 4, false), gradient}
 	zero := w.Var(0)
-	whole := p.clear / 16 / threads * threads
-	w.For(0, whole, threads, func(i ptx.Value) {
+	whole := p.clear / 16 / k.threads() * k.threads()
+	w.For(0, whole, k.threads(), func(i ptx.Value) {
 		w.Shared(0).At(i.Add(w.thread), 16).Store(0, zero, zero, zero, zero)
 	})
 	w.Shared(0).At(w.thread.Add(whole), 16).StoreIf(w.thread.Less(p.clear/16-whole), 0, zero, zero, zero, zero)
@@ -100,7 +100,7 @@ func (w *writer) load(gradient loaded, store func(scale ptx.Value)) {
 		most := w.Shared(p.most)
 		most.At(w.warp, 16).StoreIf(w.lane.Equal(0), 0, w.largest(all[0]), w.largest(all[1]), w.largest(all[2]), zero)
 		w.Sync()
-		largest := most.At(w.lane.Min(warps-1), 16).LoadFloats(4, 0)
+		largest := most.At(w.lane.Min(k.warps()-1), 16).LoadFloats(4, 0)
 		for i, l := range all {
 			if len(l.index) == 0 {
 				continue

@@ -6,8 +6,8 @@ import (
 	"gaiden/lib/engine/triton/kernels"
 )
 
-// Both kernels are a kernels.Op, so that they can be chosen, with one tiling: their
-// own.
+// Both kernels are a kernels.Op, so that they can be chosen. A tiling of theirs is how many
+// warps a block has.
 
 // Key tells convolutions apart.
 func (k Conv) Key() string { return "image conv " + form(k).key() }
@@ -15,22 +15,37 @@ func (k Conv) Key() string { return "image conv " + form(k).key() }
 // Key tells convolutions apart.
 func (k Back) Key() string { return "image conv back " + form(k).key() }
 
-// Tiles is the one there is.
-func (k Conv) Tiles() []kernels.Tile { return []kernels.Tile{{}} }
+// Tiles are those worth trying.
+func (k Conv) Tiles() []kernels.Tile {
+	return tiles(func(warps int) bool { k.Warps = warps; return k.Fits() })
+}
 
-// Tiles is the one there is.
-func (k Back) Tiles() []kernels.Tile { return []kernels.Tile{{}} }
+// Tiles are those worth trying.
+func (k Back) Tiles() []kernels.Tile {
+	return tiles(func(warps int) bool { k.Warps = warps; return k.Fits() })
+}
 
-// With is the kernel as it is.
-func (k Conv) With(kernels.Tile) kernels.Op { return k }
+// With is the convolution with the warps of a tile.
+func (k Conv) With(t kernels.Tile) kernels.Op { k.Warps = t.Warps; return k }
 
-// With is the kernel as it is.
-func (k Back) With(kernels.Tile) kernels.Op { return k }
+// With is the convolution with the warps of a tile.
+func (k Back) With(t kernels.Tile) kernels.Op { k.Warps = t.Warps; return k }
+
+// tiles are the usual one and the others with which a kernel fits.
+func tiles(fits func(warps int) bool) []kernels.Tile {
+	l := []kernels.Tile{{Warps: usualWarps}}
+	for _, warps := range []int{4, 8, 16, 24, 32} {
+		if fits(warps) {
+			l = append(l, kernels.Tile{Warps: warps})
+		}
+	}
+	return l
+}
 
 func (k form) key() string {
 	element := "f32"
 	if k.Brain {
 		element = "bf16"
 	}
-	return fmt.Sprintf("%+v %s %s", k.Geometry, k.Act, element)
+	return fmt.Sprintf("%s %s %s", k.Short(), k.Act, element)
 }

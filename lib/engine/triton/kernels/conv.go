@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"fmt"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
@@ -74,8 +76,12 @@ func (g Geometry) flops() float64 {
 	return 2 * float64(g.rows()) * float64(g.windows()) * float64(g.taps()) * float64(g.Out)
 }
 
-func (g Geometry) key() string {
-	s := key("", g.Batch, g.Height, g.Width, g.In, g.Out, g.Size, g.Pad)
+// Short is a line for people: 128×28×28×1→32 3×3+1 pooled, of which +1 is the padding.
+func (g Geometry) Short() string {
+	s := fmt.Sprintf("%d×%d×%d×%d→%d %d×%d", g.Batch, g.Height, g.Width, g.In, g.Out, g.Size, g.Size)
+	if g.Pad > 0 {
+		s += fmt.Sprint("+", g.Pad)
+	}
 	if g.Pool {
 		s += " pooled"
 	}
@@ -167,7 +173,7 @@ func (g Geometry) usual() Tile {
 
 // Key tells convolutions apart.
 func (c Conv) Key() string {
-	return key("conv", c.key(), c.Act, short(c.X), short(c.Y), short(c.Compute))
+	return key("conv", c.Short(), c.Act, short(c.X), short(c.Y), short(c.Compute))
 }
 
 // Tiles are those worth trying.

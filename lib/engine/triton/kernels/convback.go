@@ -54,7 +54,7 @@ func (c ConvGradient) Shape() shapes.Shape {
 
 // Key tells convolutions apart.
 func (c ConvGradient) Key() string {
-	return key("conv gradient", c.key(), short(c.X), short(c.G), short(c.Compute))
+	return key("conv gradient", c.Short(), short(c.X), short(c.G), short(c.Compute))
 }
 
 // Tiles are those worth trying.

@@ -49,7 +49,7 @@ func (c ConvInput) tile() Tile {
 
 // Key tells convolutions apart.
 func (c ConvInput) Key() string {
-	return key("conv input", c.key(), c.Act, short(c.G), short(c.X), short(c.D), short(c.Compute))
+	return key("conv input", c.Short(), c.Act, short(c.G), short(c.X), short(c.D), short(c.Compute))
 }
 
 // Tiles are those worth trying.

@@ -23,8 +23,11 @@ type Tile struct {
 	Apart int `json:",omitempty"`
 }
 
-// String is short: 32×32×64/4 w4 s3.
+// String is short: 32×32×64/4 w4 s3, or w4 where there is nothing else to a tile.
 func (t Tile) String() string {
+	if t == (Tile{Warps: t.Warps}) {
+		return fmt.Sprintf("w%d", t.Warps)
+	}
 	s := fmt.Sprintf("%d×%d×%d", t.M, t.N, t.K)
 	if t.Split > 1 {
 		s += fmt.Sprintf("/%d", t.Split)
