@@ -16,6 +16,7 @@ import (
 func TestMagics(t *testing.T) {
 	n := newNotebook(t)
 	r := &runner{t: t, n: n}
+	home := t.TempDir()
 	tests := []struct {
 		name  string
 		code  string
@@ -51,7 +52,7 @@ func TestMagics(t *testing.T) {
 		{"help on a cell magic", "%help %%bash", "runs the cell with bash", ""},
 		{"help on nothing", "%help captrue", "", "%captrue: no such magic; did you mean %capture?"},
 		{"no such variable", "%env NOSUCHVARIABLE", "", "%env: NOSUCHVARIABLE is not set"},
-		{"home", "%env HOME=/tmp\n%cd ~\n%cd", "Current directory", ""},
+		{"home", "%env HOME=" + home + "\n%cd ~\n%cd", fmt.Sprintf("Current directory: %q", home), ""},
 		{"version", "%version", "gaiden test", ""},
 		{"help", "%help", "%require", ""},
 		{"wasm", "%wasm\nx := 1", "", "this kernel does not compile for the browser"},

@@ -58,17 +58,16 @@ func (x *execution) program(ctx context.Context, dir string, input []byte, name 
 func (n *Notebook) expand(name string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if name == "~" || strings.HasPrefix(name, "~/") {
-		if home, err := os.UserHomeDir(); err == nil {
-			name = home + name[1:]
-		}
-	}
-	name = os.Expand(name, func(v string) string {
+	variable := func(v string) string {
 		if value, ok := n.env[v]; ok {
 			return value
 		}
 		return os.Getenv(v)
-	})
+	}
+	if home := variable("HOME"); home != "" && (name == "~" || strings.HasPrefix(name, "~/")) {
+		name = home + name[1:]
+	}
+	name = os.Expand(name, variable)
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(n.Dir, name)
 	}
