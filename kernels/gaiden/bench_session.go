@@ -26,6 +26,21 @@ func startPrivate() (*session.Private, error) {
 	return session.StartPrivate(self, plugin.Path)
 }
 
+// inPrivate works in such a session, which ends with that.
+func inPrivate(work func(*session.Private, *session.Session) error) error {
+	p, err := startPrivate()
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	s, err := p.Open("bench", client)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return work(p, s)
+}
+
 // client is what the benchmark's connections are called in lists.
 const client = "gaiden bench"
 

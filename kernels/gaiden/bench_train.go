@@ -48,38 +48,42 @@ func (b *bench) peers() []string {
 	return strings.Split(b.peerNames, ",")
 }
 
-// train measures a net, unless its case is not for this kind of device: first all
-// ways of training it are prepared, then they are measured in turns.
+// train measures a net: its ways in turns with the peers. The phases of a deep one go
+// before, in a session of their own: what forward leaves for backward has no room beside
+// peers.
 func (b *bench) train(c trainCase) error {
-	p, err := startPrivate()
-	if err != nil {
-		return err
+	ways := []way{b.trainVariants, b.trainPhases}
+	if c.deep {
+		err := inPrivate(func(_ *session.Private, s *session.Session) error { return b.inTurns(s, c, ways[1:], nil) })
+		if err != nil {
+			return err
+		}
+		ways = ways[:1]
 	}
-	defer p.Close()
-	s, err := p.Open("bench", client)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	cpu := s.Welcome().Platform == "cpu"
-	if cpu {
+	return inPrivate(func(_ *session.Private, s *session.Session) error { return b.inTurns(s, c, ways, b.peers()) })
+}
+
+// way prepares ways of training.
+type way func(s *session.Session, c trainCase) ([]*subject, error)
+
+// inTurns measures a net, unless its case is not for this kind of device: first all ways
+// of training it are prepared, then they are measured in turns.
+func (b *bench) inTurns(s *session.Session, c trainCase, ways []way, others []string) error {
+	if s.Welcome().Platform == "cpu" {
 		c = c.small()
 	}
 	if c.n == 0 {
 		return nil
 	}
-	subjects, err := b.trainVariants(s, c, cpu)
-	if err != nil {
-		return err
-	}
-	if !c.deep {
-		phases, err := b.trainPhases(s, c)
+	var subjects []*subject
+	for _, prepare := range ways {
+		l, err := prepare(s, c)
 		if err != nil {
 			return err
 		}
-		subjects = append(subjects, phases)
+		subjects = append(subjects, l...)
 	}
-	for _, name := range b.peers() {
+	for _, name := range others {
 		script := "train_" + name + ".py"
 		fmt.Fprintf(b.progress, "bench train: %s: %s\n", c.name, script)
 		code, err := peers.ReadFile("peers/" + script)
@@ -101,8 +105,9 @@ func (b *bench) train(c trainCase) error {
 }
 
 // trainVariants prepares the epochs, the plain one first.
-func (b *bench) trainVariants(s *session.Session, c trainCase, cpu bool) ([]*subject, error) {
+func (b *bench) trainVariants(s *session.Session, c trainCase) ([]*subject, error) {
 	var l []*subject
+	cpu := s.Welcome().Platform == "cpu"
 	for i, v := range variants {
 		if v.gpu && cpu || v.asked && !slices.Contains(strings.Split(b.variants, ","), v.name) {
 			continue
@@ -267,7 +272,7 @@ func (b *bench) trainWork(s *session.Session, net *fit.Net, data *fit.Set, c tra
 
 // trainPhases prepares the phases one after the other, as the article's hunt has
 // them, without waiting between them.
-func (b *bench) trainPhases(s *session.Session, c trainCase) (*subject, error) {
+func (b *bench) trainPhases(s *session.Session, c trainCase) ([]*subject, error) {
 	net, data, err := c.attach(s, "phases", c.config)
 	if err != nil {
 		return nil, err
@@ -291,5 +296,5 @@ func (b *bench) trainPhases(s *session.Session, c trainCase) (*subject, error) {
 		return nil, err
 	}
 	count := max(1, min(100, int(0.5/(time.Since(began).Seconds()/3)))) // half a second
-	return &subject{name: "gaiden phases", measure: perStep(count, func() error { return steps(count) })}, nil
+	return []*subject{{name: "gaiden phases", measure: perStep(count, func() error { return steps(count) })}}, nil
 }

@@ -18,7 +18,7 @@ type trainCase struct {
 	batch  int
 	n      int // examples; 0: only for CPUs
 	few    int // examples on a CPU; 0: too slow there
-	// deep nets are measured without their phases, which take minutes to compile.
+	// deep nets' phases are measured by themselves.
 	deep bool
 	// epochs of one measurement, on a CPU a tenth; default: 1. Where an epoch is short,
 	// several, as the sources train: PyTorch's steps are half a second without an end

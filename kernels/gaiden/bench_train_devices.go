@@ -24,16 +24,10 @@ func (b *bench) trainDevices() error {
 		}
 		numbers = append(numbers, n)
 	}
-	p, err := startPrivate()
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	s, err := p.Open("bench", client)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
+	return inPrivate(func(_ *session.Private, s *session.Session) error { return b.trainOn(s, numbers) })
+}
+
+func (b *bench) trainOn(s *session.Session, numbers []int) error {
 	if have := len(s.Welcome().Devices); have < numbers[len(numbers)-1] {
 		return fmt.Errorf("bench train: -devices %s: the session has %d", b.devices, have)
 	}

@@ -37,28 +37,20 @@ func benchTune(b *bench) error {
 	case b.cell != "":
 		return fmt.Errorf("bench tune: -cell %q: want one of %s", b.cell, strings.Join(tuneCases, ", "))
 	}
-	p, err := startPrivate()
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	s, err := p.Open("bench", client)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if s.Welcome().Platform == "cpu" {
-		return errors.New("bench tune: on a CPU there is nothing to find out about kernels: want a GPU")
-	}
-	for _, name := range tuneCases {
-		if !b.wants(name) {
-			continue
+	return inPrivate(func(p *session.Private, s *session.Session) error {
+		if s.Welcome().Platform == "cpu" {
+			return errors.New("bench tune: on a CPU there is nothing to find out about kernels: want a GPU")
 		}
-		if err := b.tuneCase(p, s, name); err != nil {
-			return fmt.Errorf("bench tune: %s: %w", name, err)
+		for _, name := range tuneCases {
+			if !b.wants(name) {
+				continue
+			}
+			if err := b.tuneCase(p, s, name); err != nil {
+				return fmt.Errorf("bench tune: %s: %w", name, err)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (b *bench) tuneCase(p *session.Private, s *session.Session, name string) error {
