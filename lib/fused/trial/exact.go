@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -52,9 +51,8 @@ const (
 )
 
 // put makes what a drill begins with: the first weights and the examples that package fit's
-// curves have, and a step's case's order of these, with the noise of float32 that the kind
-// of a curve has.
-func (l drill) put(d *desk, c operation, kind string) ([]*session.Array, error) {
+// curves have, and a step's case's order of these, with the noise that an arm has.
+func (l drill) put(d *desk, c operation, arm arm) ([]*session.Array, error) {
 	end, each := len(c.Inputs), 1+l.rule.Moments()
 	c.Inputs = slices.Clone(c.Inputs)
 	c.Inputs[end-inRate].Limit = l.rate
@@ -70,11 +68,11 @@ func (l drill) put(d *desk, c operation, kind string) ([]*session.Array, error) 
 	data := l.data()
 	put(end-inExamples, data.X)
 	put(end-inLabels, data.Y)
-	if turn := turns[kind]; turn != nil && err == nil {
+	if arm.turn != nil && err == nil {
 		order := make([]int32, l.batch)
-		if err = in[end-inOrder].Values(order); err == nil {
-			put(end-inOrder, turn(order))
-		}
+		err = in[end-inOrder].Values(order)
+		arm.turn(order)
+		put(end-inOrder, order)
 	}
 	if err != nil {
 		return nil, err
@@ -93,55 +91,54 @@ func (l drill) put(d *desk, c operation, kind string) ([]*session.Array, error) 
 		if at < 0 {
 			return nil, fmt.Errorf("package fit has no weights %s", w.name)
 		}
-		if draw := slices.Index(nudges, kind); draw >= 0 {
-			nudged(first[at].Data, draw)
+		if arm.nudge != nil {
+			arm.nudge(first[at].Data)
 		}
 		put(i*each, first[at].Data)
 	}
 	return in, err
 }
 
-// kinds are the curves of a drill. Trainings that have begun to learn double the least
-// difference every so many steps, and one draw of it says little: so there are two of each
-// noise.
-var kinds = slices.Concat([]string{"XLA exact", "fused exact"}, nudges, slices.Sorted(maps.Keys(turns)))
+// arm is a curve of a drill. There are some with the noise of float32: once, in the last
+// bit of the first weights, or in each step, whose examples are the same in another order.
+// That is another order of sums, and so what fused kernels are beside XLA's.
+type arm struct {
+	name  string
+	fused bool
+	nudge func(w []float32)
+	turn  func(order []int32)
+}
 
-// nudges are curves whose first weights are others by their last bit. That is noise once, in
-// what a net begins with.
-var nudges = []string{"XLA exact nudged", "XLA exact nudged otherwise"}
-
-// turns are curves each of whose steps has the same examples in another order. That is the
-// noise which the order of sums is, in each step, and so what fused kernels are beside XLA's.
-var turns = map[string]func([]int32) []int32{
-	"XLA exact turned": func(order []int32) []int32 {
-		slices.Reverse(order)
-		return order
-	},
-	"XLA exact turned otherwise": func(order []int32) []int32 {
-		slices.Sort(order)
-		return order
-	},
+// arms are all. Trainings that have begun to learn double the least difference every so
+// many steps, and one draw of it says little: so there are two of each noise.
+var arms = []arm{
+	{name: "XLA exact"},
+	{name: "fused exact", fused: true},
+	{name: "XLA exact nudged", nudge: func(w []float32) { nudged(w, 0) }},
+	{name: "XLA exact nudged otherwise", nudge: func(w []float32) { nudged(w, 1) }},
+	{name: "XLA exact turned", turn: slices.Reverse[[]int32]},
+	{name: "XLA exact turned otherwise", turn: slices.Sort[[]int32]},
 }
 
 // train does the epochs of a drill, with kernels or in the form that GoMLX derives. All
 // products are float32.
-func (l drill) train(d *desk, kind string, set settings) curve {
-	curve := curve{Case: l.name, Kernels: kind}
+func (l drill) train(d *desk, arm arm, set settings) curve {
+	curve := curve{Case: l.name, Kernels: arm.name}
 	err := d.guard(func() error {
 		c := exact(step(l.net, l.batch, l.rule, false))
 		build, ops := c.reference, func(*hlo.Builder) fused.Ops { return fused.Ops{} }
-		if kind == "fused exact" {
+		if arm.fused {
 			build = c.Build
 			if d.cuda {
 				ops = func(b *hlo.Builder) fused.Ops { return fused.Ops{Builder: b} }
 			}
 		}
-		in, err := l.put(d, c, kind)
+		in, err := l.put(d, c, arm)
 		if err != nil {
 			return err
 		}
 		began := time.Now()
-		p, err := d.program(kind+" "+l.name, hlo.HighestPrecision, c.Shapes(), func(b *hlo.Builder, in []*Node) []*Node { return build(ops(b), in) })
+		p, err := d.program(arm.name+" "+l.name, hlo.HighestPrecision, c.Shapes(), func(b *hlo.Builder, in []*Node) []*Node { return build(ops(b), in) })
 		if err != nil {
 			return err
 		}
@@ -207,8 +204,8 @@ func (d *desk) exactCurves(r *report, set settings) error {
 	}
 	return r.walk(set, nets, once, "pairs of curves differ", func(t training, _ string) bool {
 		var curves []*curve
-		for _, kind := range kinds {
-			c := all[t.name].train(d, kind, set)
+		for _, arm := range arms {
+			c := all[t.name].train(d, arm, set)
 			fmt.Println(c)
 			curves = append(curves, &c)
 		}

@@ -16,8 +16,8 @@ func TestDrill(t *testing.T) {
 	l := drill{training{name: "small", net: dense(models.ReLU, 24, 16, 10), batch: 250, n: examples}, kernels.Adam{}, 0.01}
 	set := settings{only: regexp.MustCompile(""), epochs: 2}
 	var all []*curve
-	for _, kind := range kinds {
-		c := l.train(d, kind, set)
+	for _, arm := range arms {
+		c := l.train(d, arm, set)
 		if c.Note != "" || len(c.Losses) != 2 || c.Losses[1] > 0.9*c.Losses[0] || c.Right[1] < 0.4 || c.First <= 0 || c.Micros <= 0 {
 			t.Fatalf("got %+v, want two epochs in which it learns", c)
 		}

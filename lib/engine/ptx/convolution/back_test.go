@@ -1,7 +1,6 @@
 package convolution
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -99,18 +98,7 @@ var forms = []form{
 // TestBack holds that the kernel is both gradients of a convolution, with each number of
 // warps that is tried.
 func TestBack(t *testing.T) {
-	for _, f := range forms {
-		for _, tile := range Back(f).Tiles() {
-			t.Run(fmt.Sprintf("%+v %s", f, tile), func(t *testing.T) {
-				t.Parallel()
-				k := Back(f).With(tile).(Back)
-				if !k.Fits() {
-					t.Fatal("it does not fit")
-				}
-				checkBack(t, k, 1e-6)
-			})
-		}
-	}
+	tried(t, func(f form) Back { return Back(f) }, func(t *testing.T, k Back) { checkBack(t, k, 1e-6) })
 }
 
 // TestTiny holds that gradients have scales down to where float32 ends.

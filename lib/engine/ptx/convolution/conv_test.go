@@ -52,15 +52,23 @@ func act(a kernels.Act, x float64) float64 {
 
 // TestConv holds that the kernel is a convolution, with each number of warps that is tried.
 func TestConv(t *testing.T) {
+	tried(t, func(f form) Conv { return Conv(f) }, checkConv)
+}
+
+// tried checks the kernels of all forms with each number of warps that is tried.
+func tried[K interface {
+	kernels.Op
+	Fits() bool
+}](t *testing.T, of func(form) K, check func(*testing.T, K)) {
 	for _, f := range forms {
-		for _, tile := range Conv(f).Tiles() {
+		for _, tile := range of(f).Tiles() {
 			t.Run(fmt.Sprintf("%+v %s", f, tile), func(t *testing.T) {
 				t.Parallel()
-				k := Conv(f).With(tile).(Conv)
+				k := of(f).With(tile).(K)
 				if !k.Fits() {
 					t.Fatal("it does not fit")
 				}
-				checkConv(t, k)
+				check(t, k)
 			})
 		}
 	}
