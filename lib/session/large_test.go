@@ -34,8 +34,9 @@ func TestLargeArrays(t *testing.T) {
 	if err := s.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if got := heap(t, worker) - before; got < 4*n {
-		t.Errorf("the heap has grown by %d bytes, want a result of %d in it", got, 4*n)
+	// The result begins in what was free at the heap's end, which may be some MB.
+	if got, want := heap(t, worker)-before, 3*n; got < want {
+		t.Errorf("the heap has grown by %d bytes, want at least %d for a result of %d in it", got, want, 4*n)
 	}
 	if got := values(t, out[0])[n-1]; got != 1 {
 		t.Errorf("got %g, want 1", got)
