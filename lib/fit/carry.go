@@ -25,6 +25,7 @@ func (n *Net) ResetState() error {
 	if err != nil {
 		return err
 	}
+	defer free(zeros...)
 	return n.bind(slots, zeros)
 }
 

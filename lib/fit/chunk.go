@@ -16,6 +16,7 @@ type ahead struct {
 	order        *shuffled
 	first, turns int
 	closes       bool // it is an epoch's last
+	beside       bool // another one was at work when it was asked for
 	began        time.Time
 	after        copies
 	results      *session.Array
@@ -30,7 +31,7 @@ type ahead struct {
 // results are asked for at once, so that the clock is read when they come and not
 // when the run has done with the chunk after it.
 func (r *run) ask(state copies, p *portion, order *shuffled, first, turns int) (*ahead, error) {
-	c := &ahead{portion: p, order: order, first: first, turns: turns, closes: r.closes(p, first, turns), began: time.Now()}
+	c := &ahead{portion: p, order: order, first: first, turns: turns, closes: r.closes(p, first, turns), beside: len(r.asked) > 0, began: time.Now()}
 	var err error
 	c.after, c.results, err = p.steps.do(state, r.data, order.order, r.rate, first, turns)
 	if err != nil {

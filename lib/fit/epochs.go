@@ -59,19 +59,13 @@ func (r *run) one(epoch int) error {
 	if err := r.resetState(); err != nil {
 		return err
 	}
-	state := r.front()
-	last := len(state[0]) - 1
-	order, err := run1(r.order, state.cut(last, last+1))
-	if err != nil {
-		return err
-	}
-	c := &shuffled{order: order}
-	defer c.release()
+	order := &shuffled{}
+	defer order.release()
 	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
 		if err := r.ready(p); err != nil {
 			return err
 		}
-		if err := r.portion(p, c); err != nil {
+		if err := r.portion(p, order); err != nil {
 			return err
 		}
 	}
@@ -98,6 +92,11 @@ func (r *run) portion(p *portion, order *shuffled) error {
 		if err := context.Cause(r.ctx); err != nil { // Progress may have stopped the run
 			return err
 		}
+		if order.order == nil {
+			if err := r.shuffle(order); err != nil {
+				return err
+			}
+		}
 		turns := r.turns(p, p.turns-turn)
 		c, err := r.ask(r.front(), p, order, p.first+turn*p.turn()*p.Batch, turns)
 		if err != nil {
@@ -108,11 +107,23 @@ func (r *run) portion(p *portion, order *shuffled) error {
 	return nil
 }
 
+// shuffle orders the examples for what comes after all that has been asked for.
+func (r *run) shuffle(s *shuffled) (err error) {
+	step := len(r.front()[0]) - 1
+	s.order, err = run1(r.order, r.front().cut(step, step+1))
+	return err
+}
+
 // drain keeps chunks until so many are left.
 func (r *run) drain(left int) error {
 	for len(r.asked) > left {
 		c := r.asked[0]
-		if err := r.keep(c); err != nil {
+		if err := r.keep(c); err != nil && r.crowded(err) {
+			if err := r.again(); err != nil {
+				return err
+			}
+			continue
+		} else if err != nil {
 			return err
 		}
 		r.asked = r.asked[1:]

@@ -235,8 +235,8 @@ func (n *Net) create(store *model.Store) error {
 // bindNew gives names to arrays that were just asked for, once all are there: a part of a
 // net would pass for another one.
 func (n *Net) bindNew(slots []slot, arrays []*session.Array) error {
+	defer free(arrays...) // their names hold them
 	if err := n.session.Wait(); err != nil {
-		free(arrays...)
 		return fmt.Errorf("fit: %s: first values: %w", n.name, err)
 	}
 	return n.bind(slots, arrays)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -112,6 +113,47 @@ func TestOutOfMemoryLate(t *testing.T) {
 	}
 }
 
+// TestOutOfMemoryAhead holds that a run trains as with more memory where there is room for
+// one chunk's state, but for no second one beside it.
+func TestOutOfMemoryAhead(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	for _, tt := range []Train{{Batch: 1, Epochs: 3}, {Batch: 5, Epochs: 3}, {Batch: 64, Epochs: 500}} {
+		var want *History
+		for _, tight := range []bool{false, true} {
+			n := attach(t, s, fmt.Sprintf("net-%d-%t", tt.Batch, tight), models.MLP(64), Config{})
+			data := load(t, n, "bars", digits(64, n.model.Input, 1))
+			if _, err := n.Train(ctx, data, tt); err != nil { // from here on it is known how long a step takes
+				t.Fatal(err)
+			}
+			if tight {
+				st, err := s.Ask(wire.AskBody{Verb: wire.Spaces})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Quota(st.Spaces[0].Bytes + n.weighs()*3/2); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h, err := n.Train(ctx, data, tt)
+			if err := s.Quota(-1); err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case err != nil:
+				t.Errorf("batch %d, little memory %t: %v", tt.Batch, tight, err)
+			case !tight:
+				want = h
+			case !slices.Equal(h.Losses, want.Losses) || len(h.Epochs) != len(want.Epochs):
+				t.Errorf("batch %d: the losses are not those with more memory", tt.Batch)
+			}
+			if err := s.Wait(); err != nil {
+				t.Errorf("the next one hears of %v", err)
+			}
+		}
+	}
+}
+
 // TestNeeds holds that what a step keeps for its gradients grows with the batch,
 // and is what the layers' outputs take.
 func TestNeeds(t *testing.T) {
@@ -146,6 +188,96 @@ func TestFitting(t *testing.T) {
 	} {
 		if got := fitting(tt.batch, tt.state, tt.kept, tt.free); got != tt.want {
 			t.Errorf("fitting(%d, %d, %d, %d): got %d, want %d", tt.batch, tt.state, tt.kept, tt.free, got, tt.want)
+		}
+	}
+}
+
+// TestHoldsNothing holds that no call leaves arrays in the session but those with names:
+// a cell with many of them would hold the net's memory as often.
+func TestHoldsNothing(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it would free them, some time
+	bytes := func() int64 {
+		t.Helper()
+		if err := s.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		st, err := s.Status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range st.Spaces {
+			if strings.HasPrefix(i.Space, t.Name()) {
+				return i.Bytes
+			}
+		}
+		return 0
+	}
+	for _, tt := range []struct {
+		model  models.Net
+		config Config
+		train  Train
+	}{
+		{models.MLP(64), Config{}, Train{Batch: 8, Epochs: 3}},
+		{models.SeedCNN(), Config{Optimizer: SGD{}}, Train{Batch: 20, Epochs: 3}},
+		{models.MLP(64), Config{Devices: 2, AllDevices: true}, Train{Batch: 8, Epochs: 3}},
+	} {
+		name := fmt.Sprintf("%s-%d", tt.model.Name, tt.config.Devices)
+		base := bytes()
+		n := attach(t, s, name, tt.model, tt.config)
+		set := digits(64, n.model.Input, 1)
+		data := load(t, n, "bars", set)
+		var named int64
+		all, err := s.List("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range all {
+			if strings.HasPrefix(a.Name, name+"/") || base == 0 {
+				named += a.Bytes
+			}
+		}
+		if got := bytes() - base; got != named {
+			t.Errorf("%s: %d bytes after Load, want the %d of what has a name", name, got, named)
+		}
+		phases, err := n.Phases(ctx, data, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := func(p *Phases) error {
+			return errors.Join(p.Next(), p.Forward(), p.Loss(), p.Backward(), p.Update())
+		}
+		train := tt.train
+		train.Validation = data
+		var weights []Tensor
+		for _, call := range []struct {
+			what string
+			do   func() error
+		}{
+			{"Train", func() error { _, err := n.Train(ctx, data, tt.train); return err }},
+			{"Train with a test", func() error { _, err := n.Train(ctx, data, train); return err }},
+			{"Test", func() error { _, err := n.Test(ctx, data); return err }},
+			{"Predict", func() error { _, err := n.Predict(ctx, data); return err }},
+			{"Predict of values", func() error { _, err := n.Predict(ctx, set.X); return err }},
+			{"Weights", func() (err error) { weights, err = n.Weights(); return err }},
+			{"SetWeights", func() error { return n.SetWeights(weights) }},
+			{"SetWeights of others", func() error { n.SetWeights(append(weights, Tensor{Name: "other"})); return nil }},
+			{"ResetState", n.ResetState},
+			{"Phases", func() error { return steps(phases) }},
+			{"Load", func() error { _, err := n.Load("bars", set); return err }},
+		} {
+			var was int64
+			for i := range 4 { // the first two may make what the others need
+				if err := call.do(); err != nil {
+					t.Fatalf("%s: %s: %v", name, call.what, err)
+				}
+				if got := bytes(); i > 1 && got != was {
+					t.Errorf("%s: %s leaves %d bytes", name, call.what, got-was)
+				} else {
+					was = got
+				}
+			}
 		}
 	}
 }

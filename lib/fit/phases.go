@@ -192,13 +192,13 @@ func (p *Phases) Next() error {
 		if err != nil {
 			return err
 		}
-		p.space["order"] = a
+		p.replace([]string{"order"}, []*session.Array{a})
 	}
 	place, err := p.net.integers(0, p.at%p.Steps*p.Batch)
 	if err != nil {
 		return err
 	}
-	p.space["place"] = place[0]
+	p.replace([]string{"place"}, place)
 	p.at++
 	return p.gather.Run()
 }
@@ -229,6 +229,9 @@ func (p *Phases) Update() error {
 		return err
 	}
 	for i, s := range slots {
+		if old := p.space[input(s)]; old != arrays[i] {
+			old.Finalize()
+		}
 		p.space[input(s)] = arrays[i]
 		delete(p.space, "next/"+input(s))
 	}

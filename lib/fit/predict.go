@@ -107,6 +107,7 @@ func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer free(state...)
 	width := shapes.Make(dtypes.Float32, n.output...).Size()
 	result := &Prediction{Width: width, Output: make([]float32, s.N*width)}
 	for done := 0; done < s.N; done += size {

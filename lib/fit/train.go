@@ -96,6 +96,7 @@ type run struct {
 	asked           []*ahead      // the first is at work, the others wait for it
 	asking          int           // the epoch of the last one
 	settling        bool          // the run was stopped: epochs are not finished
+	alone           bool          // there is no memory for a chunk beside another
 	done            int           // steps of this run
 	warmed          int           // of them, those of the first chunk, which says little of what is left
 	warm            time.Duration // when they were done, but for compiling
@@ -208,11 +209,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 
 func (r *run) close() {
 	r.rate.free()
-	for d, l := range r.state {
-		if d > 0 || r.main.Packed { // else they are those with names
-			free(l...)
-		}
-	}
+	r.state.free()
 }
 
 // prepare begins to compile a portion's programs.
@@ -242,13 +239,14 @@ func (r *run) ready(p *portion) error {
 }
 
 // ahead is how many chunks the devices may still have to do when the next one is
-// asked for: none, until it is known how long a step takes. Nor any while a bulky
+// asked for: none, until it is known how long a step takes, nor where memory has room
+// for the state of one only. Nor any while a bulky
 // state is given its names, so that no step's memory adds to that of a third copy,
 // nor of such a state on a CPU, where asking costs little beside a step, and memory much:
 // see device's idle.
 func (r *run) ahead() int {
 	last := len(r.asked) - 1
-	if r.pace == 0 || r.net.weighs() >= bulky && (r.net.platform == "cpu" || last >= 0 && r.asked[last].unpacked != nil) {
+	if r.pace == 0 || r.alone || r.net.weighs() >= bulky && (r.net.platform == "cpu" || last >= 0 && r.asked[last].unpacked != nil) {
 		return 0
 	}
 	return 1

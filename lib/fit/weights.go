@@ -47,6 +47,7 @@ func (n *Net) weights() ([]Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer free(arrays...)
 	if err := n.session.Wait(); err != nil { // the host takes memory only for what is there
 		return nil, err
 	}
@@ -81,6 +82,7 @@ func (n *Net) setWeights(values []Tensor) error {
 	wrong := &ArchitectureError{Net: n.name, Model: n.model.Name, Weights: true}
 	var slots []slot
 	var arrays []*session.Array
+	defer func() { free(arrays...) }()
 	for _, v := range values {
 		s, is := known[v.Name]
 		switch {
@@ -105,7 +107,8 @@ func (n *Net) setWeights(values []Tensor) error {
 	if err != nil {
 		return err
 	}
-	return n.bind(append(slots, rest...), append(arrays, zeros...))
+	slots, arrays = append(slots, rest...), append(arrays, zeros...)
+	return n.bind(slots, arrays)
 }
 
 // floats are the slots of the variables that hold numbers of the model.
