@@ -35,7 +35,8 @@
 // the next is asked for, so that they never wait for the host, and a short cell of
 // another notebook waits for the two of them at most. (For steps of a millisecond
 // and more that is a lot: ResNet152's 32 ms took 57 when each chunk was looked at
-// before the next was begun.) A long run asks
+// before the next was begun.) Where memory has no room for what two of them make,
+// the next is asked for when the first has ended. A long run asks
 // the session for a snapshot after an epoch, every few seconds, and does not wait
 // for it. A chunk's weights take their names, all at once, when its losses
 // have been seen to be finite; so a stopped run, a killed cell and a loss that

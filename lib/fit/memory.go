@@ -80,13 +80,23 @@ func (n *Net) roomy(err error, s *Set, batch int) error {
 	return e
 }
 
-// room is how many bytes the device has left, -1 where that is not known.
+// room is how many bytes the device has left, or the notebook's quota, -1 where that is
+// not known.
 func (n *Net) room() int64 {
 	st, err := n.session.Status()
-	if err != nil || len(st.Devices) == 0 || st.Devices[0].Limit <= 0 || st.Devices[0].InUse < 0 {
+	if err != nil || len(st.Devices) == 0 {
 		return -1
 	}
-	return st.Devices[0].Limit - st.Devices[0].InUse
+	left := st.Devices[0].Left
+	if st.Devices[0].Memory == 0 { // an older session does not tell
+		left = -1
+	}
+	for _, s := range st.Spaces {
+		if own := max(0, s.Quota-s.Bytes); s.Space == n.session.Space() && s.Quota > 0 && (left < 0 || own < left) {
+			left = own
+		}
+	}
+	return left
 }
 
 // slack is how much more than what is kept for the gradients a step needs while

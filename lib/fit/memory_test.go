@@ -17,6 +17,7 @@ import (
 
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/models"
+	"gaiden/lib/session"
 )
 
 // TestOutOfMemory holds that a run that does not fit names the largest arrays
@@ -38,8 +39,11 @@ func TestOutOfMemory(t *testing.T) {
 	if !errors.As(err, &e) || !errors.Is(err, wire.OutOfMemory) {
 		t.Fatalf("got error %v, want a MemoryError", err)
 	}
-	if !strings.Contains(e.Hint(), "a batch of 16 may fit") || !strings.Contains(e.Hint(), "net/l1/weights") {
-		t.Errorf("hint: got %q, want a batch of 16 and the largest arrays", e.Hint())
+	if e.Free < 1<<18 || e.Free > 1<<20 {
+		t.Errorf("got %d bytes free, want what the quota leaves", e.Free)
+	}
+	if !strings.Contains(e.Hint(), "not even one example fits") || !strings.Contains(e.Hint(), "net/l1/weights") {
+		t.Errorf("hint: got %q, want that no batch fits, and the largest arrays", e.Hint())
 	}
 	if err := s.Quota(-1); err != nil {
 		t.Fatal(err)
@@ -95,8 +99,9 @@ func TestOutOfMemoryLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = n.Train(ctx, data, Train{Batch: 40, Epochs: 2, Validation: data})
-		if !errors.As(err, new(*MemoryError)) {
-			t.Fatalf("packed %t: got error %v, want a MemoryError", packed, err)
+		var e *MemoryError
+		if !errors.As(err, &e) || !strings.Contains(e.Hint(), "a batch of 20 should fit") {
+			t.Fatalf("packed %t: got error %v, want a MemoryError with a batch that fits", packed, err)
 		}
 		after, err := n.Weights()
 		if err != nil {
@@ -107,7 +112,7 @@ func TestOutOfMemoryLate(t *testing.T) {
 				t.Errorf("packed %t: weights %s are others afterwards", packed, w.Name)
 			}
 		}
-		if _, err := n.Train(ctx, data, Train{Batch: 4}); err != nil {
+		if _, err := n.Train(ctx, data, Train{Batch: 20}); err != nil {
 			t.Errorf("packed %t: a batch that fits: %v", packed, err)
 		}
 	}
@@ -127,11 +132,7 @@ func TestOutOfMemoryAhead(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tight {
-				st, err := s.Ask(wire.AskBody{Verb: wire.Spaces})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := s.Quota(st.Spaces[0].Bytes + n.weighs()*3/2); err != nil {
+				if err := s.Quota(heldBytes(t, s) + n.weighs()*3/2); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -198,22 +199,6 @@ func TestHoldsNothing(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it would free them, some time
-	bytes := func() int64 {
-		t.Helper()
-		if err := s.Wait(); err != nil {
-			t.Fatal(err)
-		}
-		st, err := s.Status()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, i := range st.Spaces {
-			if strings.HasPrefix(i.Space, t.Name()) {
-				return i.Bytes
-			}
-		}
-		return 0
-	}
 	for _, tt := range []struct {
 		model  models.Net
 		config Config
@@ -224,7 +209,7 @@ func TestHoldsNothing(t *testing.T) {
 		{models.MLP(64), Config{Devices: 2, AllDevices: true}, Train{Batch: 8, Epochs: 3}},
 	} {
 		name := fmt.Sprintf("%s-%d", tt.model.Name, tt.config.Devices)
-		base := bytes()
+		base := heldBytes(t, s)
 		n := attach(t, s, name, tt.model, tt.config)
 		set := digits(64, n.model.Input, 1)
 		data := load(t, n, "bars", set)
@@ -238,7 +223,7 @@ func TestHoldsNothing(t *testing.T) {
 				named += a.Bytes
 			}
 		}
-		if got := bytes() - base; got != named {
+		if got := heldBytes(t, s) - base; got != named {
 			t.Errorf("%s: %d bytes after Load, want the %d of what has a name", name, got, named)
 		}
 		phases, err := n.Phases(ctx, data, 8)
@@ -272,7 +257,7 @@ func TestHoldsNothing(t *testing.T) {
 				if err := call.do(); err != nil {
 					t.Fatalf("%s: %s: %v", name, call.what, err)
 				}
-				if got := bytes(); i > 1 && got != was {
+				if got := heldBytes(t, s); i > 1 && got != was {
 					t.Errorf("%s: %s leaves %d bytes", name, call.what, got-was)
 				} else {
 					was = got
@@ -280,4 +265,22 @@ func TestHoldsNothing(t *testing.T) {
 			}
 		}
 	}
+}
+
+// heldBytes is what the arrays of a session's space take.
+func heldBytes(t *testing.T, s *session.Session) int64 {
+	t.Helper()
+	if err := s.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	st, err := s.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range st.Spaces {
+		if i.Space == s.Space() {
+			return i.Bytes
+		}
+	}
+	return 0
 }

@@ -99,6 +99,15 @@ func allMemory(root fs.FS) int64 {
 	return all
 }
 
+// ownMemory is what a process can have of that at most, and of the machine's swap.
+func ownMemory(root fs.FS) int64 {
+	all := allMemory(root)
+	if all > 0 {
+		all += figures(root, "proc/meminfo")["SwapTotal:"] << 10
+	}
+	return all
+}
+
 // cgroup is where a container's figures are.
 const cgroup = "sys/fs/cgroup/"
 

@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"runtime/debug"
@@ -215,6 +216,13 @@ func (w *Worker) welcome(s *space) wire.WelcomeBody {
 		info := wire.DeviceInfo{ID: d.ID(), Kind: d.Kind(), InUse: -1, Peak: -1, Limit: -1, Pool: -1, LargestFree: -1}
 		if m, err := d.Memory(); err == nil {
 			info.InUse, info.Peak, info.Limit, info.Pool, info.LargestFree = m.InUse, m.Peak, m.Limit, m.Pool, m.LargestFree
+		}
+		info.Memory, info.Left = max(0, info.Limit), roomOf([]pjrt.MemoryStats{{Limit: info.Limit, InUse: info.InUse}})
+		if w.inline {
+			info.Memory, info.Left = ownMemory(os.DirFS("/")), freeMemory(os.DirFS("/"))
+		}
+		if info.Left == math.MaxInt64 {
+			info.Left = -1
 		}
 		if all, err := d.Attributes(); err == nil {
 			processors, _ := all["core_count"].(int64)
