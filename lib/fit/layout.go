@@ -205,7 +205,7 @@ func (n *Net) remade(name string) bool {
 // zeros of the optimizer.
 func (n *Net) create(store *model.Store) error {
 	if d := n.session.Welcome().Devices[0]; d.Memory > 0 && n.weighs() > d.Memory { // else the first layers would be drawn, for minutes
-		return wire.Errorf(wire.OutOfMemory, "%s has %s", d.Kind, megabytes(d.Memory))
+		return wire.Errorf(wire.OutOfMemory, "%s has %s in all", d.Kind, megabytes(d.Memory))
 	}
 	if err := store.SetRNGStateFromSeed(n.config.Seed); err != nil {
 		return err
