@@ -190,6 +190,7 @@ func (b *bench) counts(ctx context.Context, client *pjrt.Client, c phasesCase, n
 	if err != nil {
 		return err
 	}
+	defer phases.Close()
 	for _, f := range phases.List() {
 		p, err := client.Compile(f.HLO.Text(nil), pjrt.CompileOptions{Flags: map[string]any{"xla_gpu_autotune_level": 0}})
 		if err != nil {

@@ -17,6 +17,9 @@ func (n *Net) Config() Config { return n.config }
 // Inputs are the arrays that the phase would run on now, in the order of its
 // program's parameters. They are the net's: they must not be donated or freed.
 func (f *Phase) Inputs() ([]*session.Array, error) {
+	if err := f.phases.closed(); err != nil {
+		return nil, err
+	}
 	in := make([]*session.Array, len(f.HLO.InputNames))
 	for i, name := range f.HLO.InputNames {
 		if in[i] = f.phases.space[name]; in[i] == nil {

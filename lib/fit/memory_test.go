@@ -250,6 +250,22 @@ func TestHoldsNothing(t *testing.T) {
 			{"SetWeights of others", func() error { n.SetWeights(append(weights, Tensor{Name: "other"})); return nil }},
 			{"ResetState", n.ResetState},
 			{"Phases", func() error { return steps(phases) }},
+			{"Phases closed", func() error {
+				p, err := n.Phases(ctx, data, 8)
+				if err == nil {
+					err = steps(p)
+					p.Close()
+				}
+				return err
+			}},
+			{"Layers closed", func() error {
+				p, err := n.Phases(ctx, data, 8)
+				if err == nil {
+					_, err = p.Layers(ctx)
+					p.Close()
+				}
+				return err
+			}},
 			{"Load", func() error { _, err := n.Load("bars", set); return err }},
 		} {
 			var was int64

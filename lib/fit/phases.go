@@ -176,8 +176,31 @@ func input(s slot) string {
 	return s.name
 }
 
+// Close gives back the memory of what the phases have made. They cannot be run after it.
+// The end of the process does it, too.
+func (p *Phases) Close() {
+	own := p.data.arrays()
+	for _, a := range p.space {
+		if !slices.Contains(own, a) {
+			a.Finalize()
+		}
+	}
+	p.space = nil
+}
+
+// closed is an error where Close was called.
+func (p *Phases) closed() error {
+	if p.space == nil {
+		return fmt.Errorf("fit: %s: the phases are closed: Net.Phases makes others", p.net.name)
+	}
+	return nil
+}
+
 // Next takes the next batch of the set.
 func (p *Phases) Next() error {
+	if err := p.closed(); err != nil {
+		return err
+	}
 	if p.at%p.Steps == 0 {
 		if err := errors.Join(p.resetState(), p.order.Run()); err != nil {
 			return err

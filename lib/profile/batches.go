@@ -93,7 +93,6 @@ func SweepBatches(ctx context.Context, net *fit.Net, data *fit.Set, o SweepOptio
 			b.Left = append(b.Left, batch)
 			continue
 		}
-		all[log] = nil // its arrays may go when it is done
 		o.Progress(fmt.Sprintf("batch %d", batch))
 		if err := p.Next(); err != nil {
 			return nil, err
@@ -104,6 +103,7 @@ func SweepBatches(ctx context.Context, net *fit.Net, data *fit.Set, o SweepOptio
 			check(p.Loss())
 			check(p.Backward())
 		})
+		p.Close()
 		if core.Err != nil && ctx.Err() == nil {
 			return nil, fmt.Errorf("profile: %s: %w", net.Name(), core.Err)
 		}

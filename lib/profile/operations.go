@@ -26,6 +26,12 @@ func (m *measurer) apart(phase, layer string, f *fit.Phase, calls int) ([]Line, 
 	}
 	lines := make([]Line, len(operations))
 	var tasks []task
+	own := len(values)
+	defer func() {
+		for _, a := range values[own:] {
+			a.Finalize()
+		}
+	}()
 	seen := map[string]int{}
 	for i, op := range operations {
 		in := make([]*session.Array, len(op.Inputs))

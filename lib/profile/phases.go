@@ -138,7 +138,8 @@ type measurer struct {
 	session *session.Session
 	data    *fit.Set
 	result  *Phases
-	kernels bool // there is a profiler
+	kernels bool      // there is a profiler
+	runners []*runner // of what is measured next
 }
 
 // Measure measures a net on a data set. When ctx ends, it returns what is known
@@ -167,6 +168,7 @@ func Measure(ctx context.Context, net *fit.Net, data *fit.Set, o Options) (*Phas
 	if err != nil {
 		return nil, err
 	}
+	defer parts.Close()
 	m.result.Steps = parts.Steps
 	if m.result.Peaks, err = ReadPeaks(ctx, s, o.Progress); err != nil {
 		return nil, err
@@ -216,6 +218,7 @@ func (m *measurer) phases(parts *fit.Phases) error {
 	if err != nil {
 		return err
 	}
+	defer other.Close()
 	if err := other.Next(); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ type runner struct {
 	gate    *session.Program // nil: not needed, or nothing to hold on to
 	from    int              // the result that the gate waits for
 	into    int              // the input that it holds
+	held    *session.Array   // what has been through the gate last
 	last    []*session.Array // results of the run before
 }
 
@@ -35,6 +36,7 @@ func (m *measurer) runner(p *hlo.Program, in []*session.Array) (*runner, error) 
 		return nil, err
 	}
 	r := &runner{program: program[0], in: append([]*session.Array(nil), in...)}
+	m.runners = append(m.runners, r)
 	if m.session.Welcome().Platform != "cpu" || len(in) == 0 || len(p.Outputs) == 0 {
 		return r, nil
 	}
@@ -86,7 +88,10 @@ func (r *runner) run() error {
 		if err != nil {
 			return err
 		}
-		r.in[r.into] = held[0] // the old one may be the net's: it is not freed here
+		if r.held != nil { // the first one is the net's
+			r.held.Finalize()
+		}
+		r.held, r.in[r.into] = held[0], held[0]
 	}
 	// In a step the results of the run before are still there when new ones are
 	// made. Freed sooner, their memory would be written again while it is in
@@ -96,6 +101,16 @@ func (r *runner) run() error {
 	}
 	r.last = out
 	return nil
+}
+
+// end gives back what the runs have made. There can be no more.
+func (r *runner) end() {
+	if r.held != nil {
+		r.held.Finalize()
+	}
+	for _, a := range r.last {
+		a.Finalize()
+	}
 }
 
 // gateCost is a case that costs what a gate does: its seconds are taken off

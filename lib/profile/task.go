@@ -41,8 +41,15 @@ func allowance(tasks []task, budget time.Duration) time.Duration {
 	return budget
 }
 
-// measure measures lines in turns, and with them what measuring adds to them.
+// measure measures lines in turns, and with them what measuring adds to them. Their
+// runners have done then.
 func (m *measurer) measure(tasks []task) error {
+	defer func() {
+		for _, r := range m.runners {
+			r.end()
+		}
+		m.runners = nil
+	}()
 	gate, err := m.gateCost()
 	if err != nil {
 		return err
