@@ -18,6 +18,7 @@ func (r *run) crowded(err error) bool {
 func (r *run) again() error {
 	failed := r.asked
 	r.asked, r.alone = nil, true
+	r.note("there is memory for the weights of one chunk of steps at a time: the device waits between them")
 	for _, c := range failed {
 		defer c.order.hold().release()
 		c.drop()

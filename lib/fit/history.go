@@ -77,9 +77,15 @@ type History struct {
 	// Stopped says why the run ended before its last epoch; "" when it did not.
 	Stopped string
 	// Devices is how many devices worked; Note says why it is not what was
-	// asked for, and why Gaiden's GPU kernels were not used where they were to be.
+	// asked for, why Gaiden's GPU kernels were not used where they were to be, and that
+	// memory had no room for chunks to be asked for ahead.
 	Devices int
 	Note    string
+}
+
+// note adds to the run's note.
+func (r *run) note(text string) {
+	r.history.Note = strings.TrimPrefix(r.history.Note+"; "+text, "; ")
 }
 
 // Last is the last epoch that was finished; the zero Epoch when none was.

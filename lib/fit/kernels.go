@@ -131,7 +131,7 @@ func (r *run) without(why error, ready func() error) error {
 	if err := ready(); err != nil {
 		return err
 	}
-	r.history.Note = strings.TrimPrefix(fmt.Sprintf("%s; with XLA's kernels, as this device does not take Gaiden's for %s: %v", r.history.Note, n.model.Name, why), "; ")
+	r.note(fmt.Sprintf("with XLA's kernels, as this device does not take Gaiden's for %s: %v", n.model.Name, why))
 	n.refused(why, batches...) // if it cannot be saved the next process asks the device again
 	return nil
 }
