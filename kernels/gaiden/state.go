@@ -145,16 +145,11 @@ func setQuota(h magic.Host, s *session.Session, bytes int64) error {
 	if err != nil {
 		return err
 	}
-	quota, held := "no quota", int64(0)
-	for _, i := range st.Spaces {
-		if i.Space == s.Space() {
-			held = i.Bytes
-			if i.Quota > 0 {
-				quota = "a quota of " + units.Bytes(float64(i.Quota))
-			}
-		}
+	own, quota := st.Space(s.Space()), "no quota"
+	if own.Quota > 0 {
+		quota = "a quota of " + units.Bytes(float64(own.Quota))
 	}
-	fmt.Fprintf(h.Stdout(), "notebook %q has %s, and arrays of %s\n", s.Space(), quota, units.Bytes(float64(held)))
+	fmt.Fprintf(h.Stdout(), "notebook %q has %s, and arrays of %s\n", own.Space, quota, units.Bytes(float64(own.Bytes)))
 	return nil
 }
 

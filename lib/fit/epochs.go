@@ -118,12 +118,13 @@ func (r *run) shuffle(s *shuffled) (err error) {
 func (r *run) drain(left int) error {
 	for len(r.asked) > left {
 		c := r.asked[0]
-		if err := r.keep(c); err != nil && r.crowded(err) {
+		switch err := r.keep(c); {
+		case r.crowded(err):
 			if err := r.again(); err != nil {
 				return err
 			}
 			continue
-		} else if err != nil {
+		case err != nil:
 			return err
 		}
 		r.asked = r.asked[1:]

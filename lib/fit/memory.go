@@ -91,10 +91,9 @@ func (n *Net) room() int64 {
 	if st.Devices[0].Memory == 0 { // an older session does not tell
 		left = -1
 	}
-	for _, s := range st.Spaces {
-		if own := max(0, s.Quota-s.Bytes); s.Space == n.session.Space() && s.Quota > 0 && (left < 0 || own < left) {
-			left = own
-		}
+	own := st.Space(n.session.Space())
+	if spare := max(0, own.Quota-own.Bytes); own.Quota > 0 && (left < 0 || spare < left) {
+		left = spare
 	}
 	return left
 }

@@ -295,10 +295,5 @@ func heldBytes(t *testing.T, s *session.Session) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, i := range st.Spaces {
-		if i.Space == s.Space() {
-			return i.Bytes
-		}
-	}
-	return 0
+	return st.Space(s.Space()).Bytes
 }

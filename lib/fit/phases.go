@@ -242,21 +242,19 @@ func (p *Phases) Update() error {
 		return err
 	}
 	slots := p.net.layout.all()
-	arrays := make([]*session.Array, len(slots))
+	names, arrays := make([]string, len(slots)), make([]*session.Array, len(slots))
 	for i, s := range slots {
-		if arrays[i] = p.space["next/"+input(s)]; arrays[i] == nil {
-			arrays[i] = p.space[input(s)]
+		names[i] = input(s)
+		if arrays[i] = p.space["next/"+names[i]]; arrays[i] == nil {
+			arrays[i] = p.space[names[i]]
 		}
 	}
 	if err := p.net.bind(slots, arrays); err != nil {
 		return err
 	}
-	for i, s := range slots {
-		if old := p.space[input(s)]; old != arrays[i] {
-			old.Finalize()
-		}
-		p.space[input(s)] = arrays[i]
-		delete(p.space, "next/"+input(s))
+	p.replace(names, arrays)
+	for _, name := range names {
+		delete(p.space, "next/"+name)
 	}
 	return nil
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"testing"
 
-	"gaiden/lib/engine/wire"
 	"gaiden/lib/models"
 )
 
@@ -28,8 +26,7 @@ func TestLeaves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		i := slices.IndexFunc(st.Spaces, func(i wire.SpaceInfo) bool { return i.Space == s.Space() })
-		return st.Spaces[i].Bytes
+		return st.Space(s.Space()).Bytes
 	}
 	before := held()
 	if _, err := Measure(ctx, n, set, quick); err != nil {

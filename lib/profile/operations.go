@@ -27,11 +27,7 @@ func (m *measurer) apart(phase, layer string, f *fit.Phase, calls int) ([]Line, 
 	lines := make([]Line, len(operations))
 	var tasks []task
 	own := len(values)
-	defer func() {
-		for _, a := range values[own:] {
-			a.Finalize()
-		}
-	}()
+	defer func() { free(values[own:]...) }()
 	seen := map[string]int{}
 	for i, op := range operations {
 		in := make([]*session.Array, len(op.Inputs))

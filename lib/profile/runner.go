@@ -25,7 +25,7 @@ type runner struct {
 	gate    *session.Program // nil: not needed, or nothing to hold on to
 	from    int              // the result that the gate waits for
 	into    int              // the input that it holds
-	held    *session.Array   // what has been through the gate last
+	held    []*session.Array // what has been through the gate last
 	last    []*session.Array // results of the run before
 }
 
@@ -88,27 +88,25 @@ func (r *runner) run() error {
 		if err != nil {
 			return err
 		}
-		if r.held != nil { // the first one is the net's
-			r.held.Finalize()
-		}
-		r.held, r.in[r.into] = held[0], held[0]
+		free(r.held...) // not what it began with, which may be the net's
+		r.held, r.in[r.into] = held, held[0]
 	}
 	// In a step the results of the run before are still there when new ones are
 	// made. Freed sooner, their memory would be written again while it is in
 	// the cache.
-	for _, a := range r.last {
-		a.Finalize()
-	}
+	free(r.last...)
 	r.last = out
 	return nil
 }
 
 // end gives back what the runs have made. There can be no more.
 func (r *runner) end() {
-	if r.held != nil {
-		r.held.Finalize()
-	}
-	for _, a := range r.last {
+	free(r.held...)
+	free(r.last...)
+}
+
+func free(arrays ...*session.Array) {
+	for _, a := range arrays {
 		a.Finalize()
 	}
 }

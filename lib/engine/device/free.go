@@ -77,6 +77,19 @@ func (w *Worker) memoryLeft(p *program, device uint32) (free int64, whose string
 	return roomOf(all), "device's"
 }
 
+// memoryOf is what arrays on a device can be in at most, 0 where that is not known, and what
+// of it nobody has, -1 where not, in bytes.
+func (w *Worker) memoryOf(m pjrt.MemoryStats) (all, left int64) {
+	all, left = max(0, m.Limit), roomOf([]pjrt.MemoryStats{m})
+	if w.inline {
+		all, left = ownMemory(os.DirFS("/")), freeMemory(os.DirFS("/"))
+	}
+	if left == math.MaxInt64 {
+		left = -1
+	}
+	return all, left
+}
+
 // roomOf is how much memory the fullest of some devices has left, in bytes:
 // math.MaxInt64 where that is not known.
 func roomOf(devices []pjrt.MemoryStats) int64 {

@@ -3,7 +3,6 @@ package device
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"runtime/debug"
@@ -217,13 +216,7 @@ func (w *Worker) welcome(s *space) wire.WelcomeBody {
 		if m, err := d.Memory(); err == nil {
 			info.InUse, info.Peak, info.Limit, info.Pool, info.LargestFree = m.InUse, m.Peak, m.Limit, m.Pool, m.LargestFree
 		}
-		info.Memory, info.Left = max(0, info.Limit), roomOf([]pjrt.MemoryStats{{Limit: info.Limit, InUse: info.InUse}})
-		if w.inline {
-			info.Memory, info.Left = ownMemory(os.DirFS("/")), freeMemory(os.DirFS("/"))
-		}
-		if info.Left == math.MaxInt64 {
-			info.Left = -1
-		}
+		info.Memory, info.Left = w.memoryOf(pjrt.MemoryStats{Limit: info.Limit, InUse: info.InUse})
 		if all, err := d.Attributes(); err == nil {
 			processors, _ := all["core_count"].(int64)
 			info.Processors = int(processors)

@@ -185,3 +185,14 @@ type Status struct {
 	Jobs           []JobInfo
 	Trouble        string // why snapshots are not written, "" if they are
 }
+
+// Space describes one of the spaces: one of this name that has nothing, where it is
+// not among them.
+func (s *Status) Space(name string) SpaceInfo {
+	for _, i := range s.Spaces {
+		if i.Space == name {
+			return i
+		}
+	}
+	return SpaceInfo{Space: name}
+}
