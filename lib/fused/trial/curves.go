@@ -70,8 +70,8 @@ func (d *desk) train(t training, kind string, kernels fit.Kernels, profiled bool
 				return err
 			}
 		}
-		if change := shakes[kind]; change != nil {
-			if err := change(net, t.config.BF16); err != nil {
+		if at := slices.IndexFunc(shakes, func(s shake) bool { return s.kind == kind }); at >= 0 {
+			if err := change(net, func(w []float32) { shakes[at].change(w, t.config.BF16) }); err != nil {
 				return err
 			}
 		}
@@ -117,12 +117,10 @@ func (d *desk) train(t training, kind string, kernels fit.Kernels, profiled bool
 // curves trains each net with XLA's kernels, with fused ones, and with XLA's from
 // weights that are shaken, and once more with fused ones, which has to give the
 // same losses bit for bit. Curves do not agree where fused kernels are more than
-// four times as far from XLA's as these are from themselves, for
-// one draw of noise says no more of its size, and by more than 1 %. In bfloat16 they may also be
+// four times as far from XLA's as these are from themselves by any of the shakes, for
+// a few draws of noise say no more of its size, and by more than 1 %. In bfloat16 they may also be
 // as far as XLA's bfloat16 is from its float32: fused kernels round less (the LSTM's
-// state stays float32 in them), and to be nearer to float32 is no fault. In float32 a curve
-// of XLA's from weights that are nudged stands beside, which no mark looks at: products
-// are TF32 on both sides, and what is left without that exact says.
+// state stays float32 in them), and to be nearer to float32 is no fault.
 func (d *desk) curves(r *report, set settings) error {
 	float32s := map[string][]float64{} // losses with XLA's kernels
 	return r.walk(set, trainings(), once, "pairs of curves differ", func(t training, _ string) bool {
@@ -136,12 +134,14 @@ func (d *desk) curves(r *report, set settings) error {
 			r.Curves = append(r.Curves, fused)
 			return fused.Note == ""
 		}
-		plain, noise := show("XLA", fit.XLAKernels, set.kernels), show("XLA shaken", fit.XLAKernels, false)
-		all := []*curve{&plain, &fused, &noise}
+		plain := show("XLA", fit.XLAKernels, set.kernels)
+		all := []*curve{&plain, &fused}
 		name, bf16 := strings.CutSuffix(t.name, " bf16")
-		if !bf16 {
-			nudged := show("XLA nudged", fit.XLAKernels, false)
-			all = append(all, &nudged)
+		for _, s := range shakes {
+			if !s.exact || !bf16 {
+				other := show(s.kind, fit.XLAKernels, false)
+				all = append(all, &other)
+			}
 		}
 		again := d.train(t, "fused", fit.FusedKernels, false, set)
 		fused.Repeats = again.Note == "" && slices.Equal(again.Losses, fused.Losses)
@@ -162,7 +162,7 @@ func (d *desk) curves(r *report, set settings) error {
 		for _, c := range all {
 			r.Curves = append(r.Curves, *c)
 		}
-		return agree(&plain, &fused, []*curve{&noise}, plain.Apart32) && fused.Repeats
+		return agree(&plain, &fused, all[2:], plain.Apart32) && fused.Repeats
 	})
 }
 

@@ -109,8 +109,7 @@ type arm struct {
 	turn  func(order []int32)
 }
 
-// arms are all. Trainings that have begun to learn double the least difference every so
-// many steps, and one draw of it says little: so there are two of each noise.
+// arms are all, with two draws of each noise as shakes are.
 var arms = []arm{
 	{name: "XLA exact"},
 	{name: "fused exact", fused: true},

@@ -27,10 +27,9 @@
 // session's worker costs its case and no other: the session is opened again.
 //
 // Curves with fused kernels are held against XLA's by how far XLA's own go apart when their
-// first weights are rounded to TF32, since products are TF32 on both sides: four times as far, or
-// 1 %, is the mark. A curve of XLA's from weights that are others by their last bit stands
-// beside: by so much float32 alone takes curves apart, which after some hundred steps may
-// be as much. With -exact no product is TF32, and fused kernels differ from XLA's form by the
+// first weights are rounded to TF32, since products are TF32 on both sides, or are others by their
+// last bit, as float32's own noise makes them: after some hundred steps one may take curves
+// as far apart as the other. Four times as far as any of four such draws, or 1 %, is the mark. With -exact no product is TF32, and fused kernels differ from XLA's form by the
 // order of sums alone; there the mark is that of the last bit. Nets then have all their
 // layers' kernels, but neither the MLP's one kernel for many steps nor those of images,
 // which have no such form.

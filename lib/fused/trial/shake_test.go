@@ -26,6 +26,31 @@ func TestNudged(t *testing.T) {
 	}
 }
 
+// TestShaken holds that weights are rounded to what products take, or moved as far the other way.
+func TestShaken(t *testing.T) {
+	before := []float32{1, -1, 0, 0.3, -0.3, 1e-30, 0.7}
+	for _, tt := range []struct {
+		bf16 bool
+		bits int // of a fraction
+	}{{false, 10}, {true, 7}} {
+		near, far := slices.Clone(before), slices.Clone(before)
+		shaken(near, tt.bf16, false)
+		shaken(far, tt.bf16, true)
+		for i, x := range before {
+			if left := math.Float32bits(near[i]) << (9 + tt.bits); left != 0 {
+				t.Errorf("%g to %d bits: got %g, with bits left", x, tt.bits, near[i])
+			}
+			up, down := float64(near[i])-float64(x), float64(x)-float64(far[i])
+			if most := math.Abs(float64(x)) * math.Ldexp(1, -1-tt.bits); math.Abs(up) > most || math.Abs(up-down) > 1e-7*math.Abs(float64(x)) {
+				t.Errorf("%g to %d bits: got %g and %g, want both sides, at most %g away", x, tt.bits, near[i], far[i], most)
+			}
+		}
+		if near[3] == before[3] || slices.Equal(near, far) {
+			t.Errorf("got %v and %v of %v", near, far, before)
+		}
+	}
+}
+
 // TestAgree holds when curves do: by their noise, by 1 %, or by another reason.
 func TestAgree(t *testing.T) {
 	for _, tt := range []struct {
