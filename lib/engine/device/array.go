@@ -54,7 +54,6 @@ func (w *Worker) unpin(a *array) {
 // charge counts n more bytes for an array. The caller holds w.mu.
 func (w *Worker) charge(a *array, n int64) {
 	w.bytes += n
-	w.held[a.device] += n
 	if a.owner != nil {
 		a.owner.bytes += n
 	}

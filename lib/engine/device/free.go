@@ -61,46 +61,20 @@ func (c *conn) fits(p *program, device uint32) *wire.Error {
 	return c.late(p, wire.Errorf(wire.OutOfMemory, "it needs %s beside its inputs, and %s of the %s memory are free", megabytes(p.need), megabytes(free), whose))
 }
 
-// memoryLeft is how much memory there is for a run of a program, in bytes, and whose. The
-// caller holds w.mu.
+// memoryLeft is how much memory there is for a run of a program, in bytes, and whose.
 func (w *Worker) memoryLeft(p *program, device uint32) (free int64, whose string) {
 	if w.inline {
 		return freeMemory(os.DirFS("/")), "machine's"
 	}
-	free, quiet := int64(math.MaxInt64), w.quiet()
+	var all []pjrt.MemoryStats
 	for r := range p.replicas {
 		if d := p.on(device, r); d < len(w.devices) {
 			if m, err := w.devices[d].Memory(); err == nil {
-				free = min(free, w.leftOn(d, m, quiet))
+				all = append(all, m)
 			}
 		}
 	}
-	return free, "device's"
-}
-
-// quiet says whether the devices have done all that is known of. The caller holds w.mu.
-func (w *Worker) quiet() bool {
-	for c := range w.conns {
-		if len(c.aloft) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// leftOn is how much memory there is for what a device is given next, by its figures, in
-// bytes. It takes memory for a program when it comes to it, so that its figures are behind
-// what it was given: arrays count as soon as they are known, and with them what was in use
-// beside arrays when all was quiet the last time. The caller holds w.mu.
-func (w *Worker) leftOn(d int, m pjrt.MemoryStats, quiet bool) int64 {
-	if m.InUse < 0 {
-		return math.MaxInt64
-	}
-	if quiet {
-		w.beside[d] = max(0, m.InUse-w.held[d])
-	}
-	m.InUse = max(m.InUse, w.held[d]+w.beside[d])
-	return roomOf([]pjrt.MemoryStats{m})
+	return roomOf(all), "device's"
 }
 
 // memoryOf is what arrays on a device can be in at most, 0 where that is not known, and what

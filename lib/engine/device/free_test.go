@@ -30,37 +30,6 @@ func TestRoomOf(t *testing.T) {
 	}
 }
 
-// TestLeftOn holds what is left for the next program of a device that has not come to all it
-// was given.
-func TestLeftOn(t *testing.T) {
-	w := &Worker{held: make([]int64, 2), beside: make([]int64, 2)}
-	for _, tt := range []struct {
-		name   string
-		held   int64
-		inUse  int64
-		quiet  bool
-		want   int64
-		beside int64
-	}{
-		{"a device that is behind", 30, 10, false, 70, 0},
-		{"in a program's work", 30, 60, false, 40, 0},
-		{"quiet, with programs' own", 30, 38, true, 62, 8},
-		{"given more since", 50, 38, false, 42, 8},
-		{"and more than there is", 95, 38, false, 0, 8},
-		{"given back since", 10, 38, false, 62, 8},
-		{"and done with", 10, 18, true, 82, 8},
-		{"what came late", 10, 5, true, 90, 0},
-		{"lost by a program that failed", 10, 75, true, 25, 65},
-		{"given more after that", 20, 75, false, 15, 65},
-		{"a device that does not tell", 20, -1, true, math.MaxInt64, 65},
-	} {
-		w.held[1] = tt.held
-		if got := w.leftOn(1, pjrt.MemoryStats{Limit: 100, InUse: tt.inUse}, tt.quiet); got != tt.want || w.beside[1] != tt.beside {
-			t.Errorf("%s: got %d left and %d beside, want %d and %d", tt.name, got, w.beside[1], tt.want, tt.beside)
-		}
-	}
-}
-
 // TestOn holds which device each replica of a program runs on.
 func TestOn(t *testing.T) {
 	for _, tt := range []struct {

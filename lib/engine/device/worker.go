@@ -60,8 +60,6 @@ type Worker struct {
 	count    int        // in it
 	tidying  bool       // memory is given back soon
 	bytes    int64      // in arrays
-	held     []int64    // of them, on each device
-	beside   []int64    // in use on each device beside them, when all was quiet: see leftOn
 	undoing  int64      // of them, kept to be undone
 	most     int64      // what arrays and a program that ran needed at once: see wastes
 	floor    int64      // resident beside arrays after the last trim
@@ -99,7 +97,6 @@ func (w *Worker) Open() error {
 		return w.Plugin.refused(err)
 	}
 	w.devices = w.client.Devices()
-	w.held, w.beside = make([]int64, len(w.devices)), make([]int64, len(w.devices))
 	w.inline = w.client.Platform() == "cpu"
 	for _, d := range w.devices {
 		if m, err := d.Memory(); err == nil && m.Limit > 0 && (w.deviceLimit == 0 || m.Limit < w.deviceLimit) {
