@@ -77,6 +77,40 @@ func (w *Worker) memoryLeft(p *program, device uint32) (free int64, whose string
 	return roomOf(all), "device's"
 }
 
+// unclaimed is how much memory devices have in use that is no array's, in bytes, where all is
+// quiet and it is much: what XLA has lost when it failed between the parts of what a program
+// needs, see fits. The caller holds w.mu.
+func (w *Worker) unclaimed() int64 {
+	for c := range w.conns {
+		if len(c.aloft) > 0 {
+			return 0
+		}
+	}
+	var all []pjrt.MemoryStats
+	for _, d := range w.devices {
+		if m, err := d.Memory(); err == nil {
+			all = append(all, m)
+		}
+	}
+	return besides(all, w.bytes)
+}
+
+// besides is how much more some devices have in use than arrays hold, in bytes; 0 where
+// that may be what any program needs and an allocator leaves unused, up to an eighth.
+func besides(devices []pjrt.MemoryStats, arrays int64) int64 {
+	used, limit := int64(0), int64(0)
+	for _, m := range devices {
+		if m.Limit <= 0 || m.InUse < 0 {
+			return 0
+		}
+		used, limit = used+m.InUse, limit+m.Limit
+	}
+	if more := used - arrays; more > max(2*hungry, limit/8) {
+		return more
+	}
+	return 0
+}
+
 // memoryOf is what arrays on a device can be in at most, 0 where that is not known, and what
 // of it nobody has, -1 where not, in bytes.
 func (w *Worker) memoryOf(m pjrt.MemoryStats) (all, left int64) {

@@ -30,6 +30,30 @@ func TestRoomOf(t *testing.T) {
 	}
 }
 
+// TestBesides holds when it is said that memory is in use that no array has. The figures in
+// the first two are of an H100 that a session had a share of.
+func TestBesides(t *testing.T) {
+	const mb = 1e6
+	for _, tt := range []struct {
+		name    string
+		devices []pjrt.MemoryStats
+		arrays  int64
+		want    int64
+	}{
+		{"lost", []pjrt.MemoryStats{{Limit: 3483 * mb, InUse: 2918 * mb}}, 899 * mb, 2019 * mb},
+		{"left unused", []pjrt.MemoryStats{{Limit: 2984 * mb, InUse: 1342 * mb}}, 899 * mb, 0},
+		{"little of a large device", []pjrt.MemoryStats{{Limit: 60000 * mb, InUse: 8000 * mb}}, 899 * mb, 0},
+		{"much of it", []pjrt.MemoryStats{{Limit: 60000 * mb, InUse: 58500 * mb}}, 899 * mb, 57601 * mb},
+		{"of two", []pjrt.MemoryStats{{Limit: 4000 * mb, InUse: 1000 * mb}, {Limit: 4000 * mb, InUse: 3000 * mb}}, 1500 * mb, 2500 * mb},
+		{"not told", []pjrt.MemoryStats{{Limit: -1, InUse: -1}}, 899 * mb, 0},
+		{"a CPU", nil, 899 * mb, 0},
+	} {
+		if got := besides(tt.devices, tt.arrays); got != tt.want {
+			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
 // TestOn holds which device each replica of a program runs on.
 func TestOn(t *testing.T) {
 	for _, tt := range []struct {

@@ -260,6 +260,11 @@ func TestPrivateDir(t *testing.T) {
 	tmp := t.TempDir()
 	ok := filepath.Join(tmp, "a", "b")
 	open := filepath.Join(tmp, "open")
+	all, sticky := filepath.Join(tmp, "all"), filepath.Join(tmp, "sticky")
+	os.Mkdir(all, 0o777)
+	os.Chmod(all, 0o777)
+	os.Mkdir(sticky, 0o755)
+	os.Chmod(sticky, 0o755|os.ModeSticky)
 	link := filepath.Join(tmp, "link")
 	file := filepath.Join(tmp, "file")
 	os.Mkdir(open, 0o755)
@@ -267,7 +272,7 @@ func TestPrivateDir(t *testing.T) {
 	os.Symlink(tmp, link)
 	os.WriteFile(file, nil, 0o600)
 	tests := []struct{ dir, want string }{
-		{ok, ""}, {ok, ""}, {open, "want 0700"}, {link, "symbolic link"}, {file, "not a directory"},
+		{ok, ""}, {ok, ""}, {open, "want 0700"}, {all, "is everybody's"}, {sticky, "is everybody's"}, {link, "symbolic link"}, {file, "not a directory"},
 	}
 	for _, tt := range tests {
 		err := PrivateDir(tt.dir)
