@@ -17,16 +17,17 @@ import (
 // TestOwn holds that a user's kernel is in the steps on a GPU, in bfloat16 too, and that
 // XLAKernels switches it off with Gaiden's.
 func TestOwn(t *testing.T) {
-	vector := shapes.Make(dtypes.Float32, 512)
-	doubled := fused.Own{
-		Kernel: triton.Kernel{Name: "double", Grid: [3]int{4}, Inputs: []shapes.Shape{vector}, Outputs: []shapes.Shape{vector},
-			Body: func(b *triton.Block) {
-				i := b.ProgramID(0).Mul(128).Add(b.Range(128))
-				b.Output(0).At(i).Store(b.Input(0).At(i).Load().Mul(2.0))
-			}},
-		Plain: func(in ...*Node) *Node { return MulScalar(in[0], 2) },
-	}
-	double := models.Func("double", []int{128}, func(_ *model.Scope, x *Node) *Node { return doubled.Apply(x) })
+	double := models.Func("double", []int{128}, func(_ *model.Scope, x *Node) *Node {
+		vector := shapes.Make(dtypes.Float32, x.Shape().Size())
+		return fused.Own{
+			Kernel: triton.Kernel{Name: "double", Grid: [3]int{vector.Size() / 128}, Inputs: []shapes.Shape{vector}, Outputs: []shapes.Shape{vector},
+				Body: func(b *triton.Block) {
+					i := b.ProgramID(0).Mul(128).Add(b.Range(128))
+					b.Output(0).At(i).Store(b.Input(0).At(i).Load().Mul(2.0))
+				}},
+			Plain: func(in ...*Node) *Node { return MulScalar(in[0], 2) },
+		}.Apply(x)
+	})
 	double.Layers = append(double.Layers, models.Dense{Name: "output", Units: 10})
 	s := open(t)
 	for _, tt := range []struct {
@@ -51,5 +52,28 @@ func TestOwn(t *testing.T) {
 				t.Errorf("got %d of the user's kernels, want %d", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestOwnOfOneSize holds that a kernel for one batch is refused on a CPU too, where it would
+// not be run.
+func TestOwnOfOneSize(t *testing.T) {
+	vector := shapes.Make(dtypes.Float32, 512)
+	rigid := fused.Own{Kernel: triton.Kernel{Name: "rigid", Inputs: []shapes.Shape{vector}, Outputs: []shapes.Shape{vector}},
+		Plain: func(in ...*Node) *Node { return in[0] }}
+	for _, tt := range []struct {
+		name string
+		of   func(x *Node) *Node
+		want string
+	}{
+		{"a batch of four", func(x *Node) *Node { return rigid.Apply(x) }, "kernel rigid got input 0 of (Float32)[2, 128], 256 elements: it takes 512. A net's batches differ"},
+		{"too many arrays", func(x *Node) *Node { return rigid.Apply(x, x) }, "kernel rigid got 2 arrays: it takes 1"},
+		{"none", func(*Node) *Node { return rigid.Apply() }, "kernel rigid got 0 arrays: it takes 1"},
+		{"no output", func(x *Node) *Node { return fused.Own{Kernel: triton.Kernel{Name: "silent"}}.Apply(x) }, "kernel silent has 0 outputs: want one"},
+	} {
+		net := models.Func("own", []int{128}, func(_ *model.Scope, x *Node) *Node { return tt.of(x) })
+		if _, err := Attach(open(t), "own", net, Config{}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+		}
 	}
 }

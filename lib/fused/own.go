@@ -1,6 +1,7 @@
 package fused
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -28,13 +29,35 @@ type Own struct {
 }
 
 // Apply is the operation: the kernel in programs that package fit or package
-// tiling writes for CUDA, and Plain elsewhere.
+// tiling writes for CUDA, and Plain elsewhere. Arrays that the kernel does not take are
+// refused everywhere, by a panic as GoMLX's ops have it.
 func (o Own) Apply(in ...*Node) *Node {
+	if err := o.takes(in); err != nil {
+		panic(err)
+	}
 	ops := On(in[0])
 	if ops.Builder == nil {
 		return o.Plain(in...)
 	}
 	return ops.own(o, in)
+}
+
+// takes says why the kernel does not take some arrays, which a CPU would not find out.
+func (o Own) takes(in []*Node) error {
+	k := o.Kernel
+	switch {
+	case len(k.Outputs) != 1:
+		return fmt.Errorf("fused: kernel %s has %d outputs: want one in an operation of one's own", k.Name, len(k.Outputs))
+	case len(in) == 0 || len(in) != len(k.Inputs):
+		return fmt.Errorf("fused: kernel %s got %d arrays: it takes %d", k.Name, len(in), len(k.Inputs))
+	}
+	for i, x := range in {
+		if got, want := x.Shape(), k.Inputs[i]; got.Size() != want.Size() {
+			return fmt.Errorf("fused: kernel %s got input %d of %s, %d elements: it takes %d. A net's batches differ, and it is tried with two examples: make the kernel for x.Shape() where it is applied",
+				k.Name, i, got, got.Size(), want.Size())
+		}
+	}
+	return nil
 }
 
 func (o Ops) own(own Own, in []*Node) *Node {
