@@ -76,11 +76,20 @@ async function write(code) {
   return i;
 }
 const run = async () => page.keyboard.press("Shift+Enter");
+// menu chooses an entry. JupyterLab closes an open menu when something else takes the focus, such as a save
+// that ends; a user opens it again then.
 async function menu(...names) {
-  await page.locator(".lm-MenuBar-itemLabel", { hasText: new RegExp(`^${names[0]}$`) }).click();
-  for (const name of names.slice(1)) {
-    await page.locator(".lm-Menu-itemLabel:visible", { hasText: name }).first().click();
-  }
+  const entries = [page.locator(".lm-MenuBar-itemLabel", { hasText: new RegExp(`^${names[0]}$`) }),
+    ...names.slice(1).map((name) => page.locator(".lm-Menu-itemLabel:visible", { hasText: name }).first())];
+  await until(`the menu ${names.join(" > ")}`, async () => {
+    for (const entry of entries) {
+      if (await entry.click({ timeout: 5000 }).then(() => false, () => true)) {
+        for (const _ of entries) await page.keyboard.press("Escape");
+        return false;
+      }
+    }
+    return true;
+  }, 60_000);
 }
 const idle = () => page.locator('.jp-NotebookPanel:visible .jp-Notebook-ExecutionIndicator[data-status="idle"]').count();
 // settled waits for a kernel that stays: JupyterLab sometimes starts one and at once another one in its place.
