@@ -60,15 +60,13 @@ func (o Own) takes(in []*Node) error {
 	return nil
 }
 
+// own is the kernel, of arrays that it takes.
 func (o Ops) own(own Own, in []*Node) *Node {
 	args := make([]*Node, len(in))
 	for i, x := range in {
-		args[i] = x
-		if i < len(own.Kernel.Inputs) && x.Shape().Size() == own.Kernel.Inputs[i].Size() {
-			args[i] = Reshape(x, own.Kernel.Inputs[i].Dimensions...)
-		}
-		if i < len(own.Kernel.Inputs) && x.DType().IsFloat() && own.Kernel.Inputs[i].DType.IsFloat() {
-			args[i] = ConvertDType(args[i], own.Kernel.Inputs[i].DType) // a net may compute in bfloat16
+		want := own.Kernel.Inputs[i]
+		if args[i] = Reshape(x, want.Dimensions...); x.DType().IsFloat() && want.DType.IsFloat() {
+			args[i] = ConvertDType(args[i], want.DType) // a net may compute in bfloat16
 		}
 	}
 	y := o.call(own.Kernel, args...)[0]

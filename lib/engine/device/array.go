@@ -302,11 +302,10 @@ func (c *conn) outOfMemory(e *wire.Error, quota bool) {
 		fmt.Fprintf(&b, "%s %s %s %s", []string{"; largest:", ","}[min(i, 1)], n, a.typ, megabytes(a.bytes))
 	}
 	b.WriteString("; delete what is not needed (%arrays lists all) or use a smaller batch")
-	if n := c.w.unclaimed(); !quota && n > 0 {
-		fmt.Fprintf(&b, "; %s more are in use than arrays hold: gaiden session stop gives them back, and the next cell has your arrays", megabytes(n))
-	}
 	if quota {
 		b.WriteString("; %device quota SIZE sets another bound")
+	} else if n := c.w.unclaimed(); n > 0 {
+		fmt.Fprintf(&b, "; %s more are in use than arrays hold: gaiden session stop gives them back, and the next cell has your arrays", megabytes(n))
 	}
 	e.Next = b.String()
 }

@@ -89,7 +89,7 @@ func PrivateDir(dir string) error {
 		return Errorf(Denied, "wire: %s is no directory", dir).WithHint("remove it")
 	case ok && int(sys.Uid) != os.Getuid():
 		return Errorf(Denied, "wire: %s belongs to user %d: want %d", dir, sys.Uid, os.Getuid()).WithHint("set XDG_RUNTIME_DIR to a directory of your own")
-	case st.Mode()&os.ModeSticky != 0 || st.Mode().Perm()&0o002 != 0:
+	case st.Mode().Perm()&0o002 != 0 || st.Mode().Perm()&0o077 != 0 && st.Mode()&os.ModeSticky != 0:
 		return Errorf(Denied, "wire: %s is everybody's: want a directory of your own", dir).WithHint("mkdir -m 700 %s, and use that", filepath.Join(dir, "gaiden-"+strconv.Itoa(os.Getuid())))
 	case st.Mode().Perm()&0o077 != 0:
 		return Errorf(Denied, "wire: %s has mode %#o: want 0700", dir, st.Mode().Perm()).WithHint("chmod 700 %s", dir)

@@ -265,6 +265,9 @@ func TestPrivateDir(t *testing.T) {
 	os.Chmod(all, 0o777)
 	os.Mkdir(sticky, 0o755)
 	os.Chmod(sticky, 0o755|os.ModeSticky)
+	own := filepath.Join(tmp, "own")
+	os.Mkdir(own, 0o700)
+	os.Chmod(own, 0o700|os.ModeSticky)
 	link := filepath.Join(tmp, "link")
 	file := filepath.Join(tmp, "file")
 	os.Mkdir(open, 0o755)
@@ -272,7 +275,7 @@ func TestPrivateDir(t *testing.T) {
 	os.Symlink(tmp, link)
 	os.WriteFile(file, nil, 0o600)
 	tests := []struct{ dir, want string }{
-		{ok, ""}, {ok, ""}, {open, "want 0700"}, {all, "is everybody's"}, {sticky, "is everybody's"}, {link, "symbolic link"}, {file, "not a directory"},
+		{ok, ""}, {ok, ""}, {own, ""}, {open, "want 0700"}, {all, "is everybody's"}, {sticky, "is everybody's"}, {link, "symbolic link"}, {file, "not a directory"},
 	}
 	for _, tt := range tests {
 		err := PrivateDir(tt.dir)

@@ -29,10 +29,10 @@
 // Curves with fused kernels are held against XLA's by how far XLA's own go apart when their
 // first weights are rounded to TF32, since products are TF32 on both sides, or are others by their
 // last bit, as float32's own noise makes them: after some hundred steps one may take curves
-// as far apart as the other. Four times as far as any of four such draws, or 1 %, is the mark. With -exact no product is TF32, and fused kernels differ from XLA's form by the
-// order of sums alone; there the mark is that of the last bit. Nets then have all their
-// layers' kernels, but neither the MLP's one kernel for many steps nor those of images,
-// which have no such form.
+// as far apart as the other. Four times as far as any of four such draws, or 1 %, is the mark.
+// With -exact no product is TF32, and fused kernels differ from XLA's form by the order of sums
+// alone; there the mark is that of the last bit. Nets then have all their layers' kernels, but
+// neither the MLP's one kernel for many steps nor those of images, which have no such form.
 //
 // Under compute-sanitizer the kernels run without a session: see sanitize.py.
 //
