@@ -137,9 +137,9 @@ func (w *Worker) tidy() {
 const idle = 5 * time.Minute
 
 // rest gives memory back by trim where it is not asked for again: once each time that there
-// was something to do and then nothing for idle, and where wastes says so. It ends with
+// was something to do and then nothing for so long, and where wastes says so. It ends with
 // the worker.
-func (w *Worker) rest(wastes func() bool, trim func()) {
+func (w *Worker) rest(long time.Duration, wastes func() bool, trim func()) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	at, since, rested := w.pulse(nil), time.Now(), true
@@ -156,7 +156,7 @@ func (w *Worker) rest(wastes func() bool, trim func()) {
 		if rested {
 			continue
 		}
-		if calm := now.Sub(since) >= idle; calm || wastes() {
+		if calm := now.Sub(since) >= long; calm || wastes() {
 			trim()
 			rested = calm
 		}

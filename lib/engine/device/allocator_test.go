@@ -35,7 +35,7 @@ func TestRest(t *testing.T) {
 		var given []int // s
 		began := time.Now()
 		seconds := func() int { return int(time.Since(began) / time.Second) }
-		go w.rest(func() bool { return seconds() == 370 || seconds() == 371 }, func() { given = append(given, seconds()) })
+		go w.rest(idle, func() bool { return seconds() == 370 || seconds() == 371 }, func() { given = append(given, seconds()) })
 		asked := func(at time.Duration) { // between two looks
 			time.Sleep(at*time.Second + time.Second/2 - time.Since(began))
 			w.mu.Lock()

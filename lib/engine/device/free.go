@@ -11,8 +11,8 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// hungry is the size, in bytes, of what a program needs from which it is looked whether
-// there is as much: to look takes 0.1 ms on a CPU.
+// hungry is the size, in bytes, of what a program needs, or an array, from which it is looked
+// whether there is as much: see little.
 const hungry = 256 << 20
 
 // needs is how much memory a run of a program takes on each device beside its inputs, in
@@ -31,7 +31,7 @@ func needs(exe *pjrt.Program) int64 {
 // MLP of 120,000 units. What the connection has asked for before may have to end first:
 // the caller holds w.mu, which fits may give up while it waits for that.
 func (c *conn) fits(p *program, device uint32) *wire.Error {
-	if p.need < hungry {
+	if c.w.little(p.need) {
 		return nil
 	}
 	free, whose := c.w.memoryLeft(p, device)
@@ -66,15 +66,15 @@ func (w *Worker) memoryLeft(p *program, device uint32) (free int64, whose string
 	if w.inline {
 		return freeMemory(os.DirFS("/")), "machine's"
 	}
-	var all []pjrt.MemoryStats
+	free = math.MaxInt64
 	for r := range p.replicas {
 		if d := p.on(device, r); d < len(w.devices) {
-			if m, err := w.devices[d].Memory(); err == nil {
-				all = append(all, m)
+			if _, left, err := w.memory(d); err == nil && left >= 0 {
+				free = min(free, left)
 			}
 		}
 	}
-	return roomOf(all), "device's"
+	return free, "device's"
 }
 
 // unclaimed is how much memory devices have in use that is no array's, in bytes, where all is
@@ -87,8 +87,8 @@ func (w *Worker) unclaimed() int64 {
 		}
 	}
 	var all []pjrt.MemoryStats
-	for _, d := range w.devices {
-		if m, err := d.Memory(); err == nil {
+	for i := range w.devices {
+		if m, _, err := w.memory(i); err == nil {
 			all = append(all, m)
 		}
 	}
@@ -112,28 +112,15 @@ func besides(devices []pjrt.MemoryStats, arrays int64) int64 {
 }
 
 // memoryOf is what arrays on a device can be in at most, 0 where that is not known, and what
-// of it nobody has, -1 where not, in bytes.
-func (w *Worker) memoryOf(m pjrt.MemoryStats) (all, left int64) {
-	all, left = max(0, m.Limit), roomOf([]pjrt.MemoryStats{m})
-	if w.inline {
-		all, left = ownMemory(os.DirFS("/")), freeMemory(os.DirFS("/"))
+// of it nobody has, -1 where not, in bytes: of a device with a limit and with so much left.
+func (w *Worker) memoryOf(limit, left int64) (all, free int64) {
+	if !w.inline {
+		return max(0, limit), left
 	}
-	if left == math.MaxInt64 {
-		left = -1
+	if free = freeMemory(os.DirFS("/")); free == math.MaxInt64 {
+		free = -1
 	}
-	return all, left
-}
-
-// roomOf is how much memory the fullest of some devices has left, in bytes:
-// math.MaxInt64 where that is not known.
-func roomOf(devices []pjrt.MemoryStats) int64 {
-	free := int64(math.MaxInt64)
-	for _, m := range devices {
-		if m.Limit > 0 && m.InUse >= 0 {
-			free = min(free, max(0, m.Limit-m.InUse))
-		}
-	}
-	return free
+	return ownMemory(os.DirFS("/")), free
 }
 
 // allMemory is how much memory the machine has, or a container may have, in bytes; 0 where

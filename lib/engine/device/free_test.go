@@ -9,27 +9,6 @@ import (
 	"gaiden/lib/engine/pjrt"
 )
 
-// TestRoomOf holds what is left of devices' memory: of the fullest, as far as it is known.
-func TestRoomOf(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		devices []pjrt.MemoryStats
-		want    int64
-	}{
-		{"one", []pjrt.MemoryStats{{Limit: 64, InUse: 10}}, 54},
-		{"the fullest of three", []pjrt.MemoryStats{{Limit: 64, InUse: 10}, {Limit: 64, InUse: 60}, {Limit: 32, InUse: 1}}, 4},
-		{"one that is full", []pjrt.MemoryStats{{Limit: 64, InUse: 65}}, 0},
-		{"one without a limit", []pjrt.MemoryStats{{Limit: -1, InUse: 10}}, math.MaxInt64},
-		{"beside one that has one", []pjrt.MemoryStats{{Limit: -1, InUse: 10}, {Limit: 64, InUse: 10}}, 54},
-		{"one that does not tell", []pjrt.MemoryStats{{Limit: 64, InUse: -1}}, math.MaxInt64},
-		{"none", nil, math.MaxInt64},
-	} {
-		if got := roomOf(tt.devices); got != tt.want {
-			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
-		}
-	}
-}
-
 // TestBesides holds when it is said that memory is in use that no array has. The figures in
 // the first two are of an H100 that a session had a share of.
 func TestBesides(t *testing.T) {

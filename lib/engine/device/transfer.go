@@ -100,6 +100,9 @@ func (c *conn) upload(b *wire.UploadBody) error {
 		failed = wire.Errorf(wire.Invalid, "upload to device %d: session has devices 0 to %d", int32(b.Device), len(w.devices)-1)
 	default:
 		put := func() {
+			if failed = w.affords(a.device, size); failed != nil {
+				return
+			}
 			switch {
 			case win == nil:
 				a.buf, failed = w.client.Upload(data, dtype(b.Type.DType), b.Type.Dims, w.devices[b.Device])
@@ -109,7 +112,7 @@ func (c *conn) upload(b *wire.UploadBody) error {
 				a.buf, failed = w.client.UploadAsync(data, dtype(b.Type.DType), b.Type.Dims, w.devices[b.Device], done)
 			}
 		}
-		if put(); errors.Is(failed, pjrt.ErrOutOfMemory) && w.spares() {
+		if put(); crammed(failed) && w.spares() {
 			put()
 		}
 	}
@@ -119,9 +122,7 @@ func (c *conn) upload(b *wire.UploadBody) error {
 		if win != nil {
 			go done(nil)
 		}
-		if a.err = asError(failed); a.err.Code == wire.Internal {
-			a.err = w.deviceError(wire.Invalid, "", failed)
-		}
+		a.err = w.transferError(wire.Invalid, failed)
 		if a.err.Code == wire.OutOfMemory && a.err.Next == "" {
 			c.outOfMemory(a.err, false)
 		}
@@ -130,6 +131,19 @@ func (c *conn) upload(b *wire.UploadBody) error {
 	w.add(a)
 	c.arrays.set(b.Handle, a)
 	return nil
+}
+
+// transferError is why an array did not get to a device, ours or PJRT's, which is of a class.
+func (w *Worker) transferError(code wire.Code, err error) *wire.Error {
+	if e := asError(err); e.Code != wire.Internal {
+		return e
+	}
+	return w.deviceError(code, "", err)
+}
+
+// crammed says that an error is of a device that has no memory left.
+func crammed(err error) bool {
+	return errors.Is(err, pjrt.ErrOutOfMemory) || errors.Is(err, wire.OutOfMemory)
 }
 
 // allows refuses bytes more than the quota of the client's space.
@@ -234,12 +248,18 @@ func (c *conn) copy(b wire.CopyBody) error {
 		} else if int(b.Device) >= len(w.devices) {
 			why = wire.Errorf(wire.Invalid, "copy to device %d: session has devices 0 to %d", int32(b.Device), len(w.devices)-1)
 		} else {
-			buf, err := w.client.CopyToDevice(a.buf, w.devices[b.Device])
-			if errors.Is(err, pjrt.ErrOutOfMemory) && w.spares() {
-				buf, err = w.client.CopyToDevice(a.buf, w.devices[b.Device])
+			put := func() (pjrt.Buffer, error) {
+				if err := w.affords(n.device, a.bytes); err != nil {
+					return 0, err
+				}
+				return w.client.CopyToDevice(a.buf, w.devices[b.Device])
+			}
+			buf, err := put()
+			if crammed(err) && w.spares() {
+				buf, err = put()
 			}
 			if n.buf = buf; err != nil {
-				n.buf, why = 0, w.deviceError(wire.ExecuteError, "", err)
+				n.buf, why = 0, w.transferError(wire.ExecuteError, err)
 			}
 		}
 	}
@@ -249,6 +269,9 @@ func (c *conn) copy(b wire.CopyBody) error {
 		w.unpin(a)
 	}
 	if why != nil {
+		if why.Code == wire.OutOfMemory && why.Next == "" {
+			c.outOfMemory(why, false)
+		}
 		n.err = why
 		c.postpone(why)
 	}

@@ -64,7 +64,8 @@ type Worker struct {
 	most     int64      // what arrays and a program that ran needed at once: see wastes
 	floor    int64      // resident beside arrays after the last trim
 
-	deviceLimit int64 // memory of the smallest device, 0 if it is not known; set by Open
+	pools       []gpuMemory // of GPUs, where it is theirs; set by Open
+	deviceLimit int64       // memory of the smallest device, 0 if it is not known; set by Open
 	names       map[name]*array
 	folders     map[name]int // how many names there are in one: see under
 	programs    map[[32]byte]*program
@@ -93,13 +94,22 @@ func (w *Worker) Open() error {
 	if err != nil {
 		return wire.Errorf(wire.Unavailable, "%v", err).WithHint("gaiden doctor says what is there; GAIDEN_PLUGIN names another plugin")
 	}
+	pools := w.Plugin.Device == "cuda" && pjrt.HasPools()
+	if pools {
+		w.Plugin.Options[allocatorOption] = "cuda_async"
+	}
 	if w.client, err = p.NewClient(w.Plugin.Options); err != nil {
 		return w.Plugin.refused(err)
 	}
 	w.devices = w.client.Devices()
 	w.inline = w.client.Platform() == "cpu"
-	for _, d := range w.devices {
-		if m, err := d.Memory(); err == nil && m.Limit > 0 && (w.deviceLimit == 0 || m.Limit < w.deviceLimit) {
+	if pools {
+		if err := w.openPools(); err != nil {
+			return wire.Errorf(wire.Unavailable, "memory of a GPU: %v", err)
+		}
+	}
+	for i := range w.devices {
+		if m, _, err := w.memory(i); err == nil && m.Limit > 0 && (w.deviceLimit == 0 || m.Limit < w.deviceLimit) {
 			w.deviceLimit = m.Limit
 		}
 	}
@@ -122,7 +132,9 @@ func (w *Worker) Run(l *net.UnixListener) error {
 	}()
 	go w.keepState()
 	if w.Plugin.Device == "cpu" {
-		go w.rest(w.wastes, w.shed)
+		go w.rest(idle, w.wastes, w.shed)
+	} else if len(w.pools) > 0 {
+		go w.rest(unusedFor, func() bool { return false }, w.unused)
 	}
 	for {
 		sock, err := l.AcceptUnix()
@@ -211,12 +223,13 @@ func (w *Worker) welcome(s *space) wire.WelcomeBody {
 		b.Note = strings.Join(slices.DeleteFunc([]string{w.Note, s.note}, func(t string) bool { return t == "" }), "; ")
 		w.mu.Unlock()
 	}
-	for _, d := range w.devices {
+	for i, d := range w.devices {
 		info := wire.DeviceInfo{ID: d.ID(), Kind: d.Kind(), InUse: -1, Peak: -1, Limit: -1, Pool: -1, LargestFree: -1}
-		if m, err := d.Memory(); err == nil {
+		m, left, err := w.memory(i)
+		if err == nil {
 			info.InUse, info.Peak, info.Limit, info.Pool, info.LargestFree = m.InUse, m.Peak, m.Limit, m.Pool, m.LargestFree
 		}
-		info.Memory, info.Left = w.memoryOf(pjrt.MemoryStats{Limit: info.Limit, InUse: info.InUse})
+		info.Memory, info.Left = w.memoryOf(info.Limit, left)
 		if all, err := d.Attributes(); err == nil {
 			processors, _ := all["core_count"].(int64)
 			info.Processors = int(processors)

@@ -1,0 +1,166 @@
+package pjrt
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/ebitengine/purego"
+)
+
+// Pool is the memory of a GPU that CUDA keeps for this process: XLA's allocator "cuda_async"
+// takes arrays from there. PJRT does not tell of it, nor of what other processes have of a
+// GPU, so CUDA's driver itself is asked.
+type Pool struct {
+	driver          driver
+	handle, context uintptr // the pool, and the context that XLA works in
+}
+
+// PoolStats are a GPU's memory figures, in bytes.
+type PoolStats struct {
+	Total, Free int64 // the GPU's, and what of it no process has
+	Held, Used  int64 // what the pool has of it, and what of that arrays and programs have
+}
+
+// driver calls a function of CUDA's driver API, and returns its CUresult: 0 is success.
+type driver func(function string, args ...uintptr) uintptr
+
+// cuda is the driver of this machine.
+var cuda struct {
+	once sync.Once
+	call driver
+	err  error
+}
+
+// openCUDA loads the driver, as XLA's plugin does.
+func openCUDA() (driver, error) {
+	cuda.once.Do(func() {
+		library, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_LOCAL)
+		if cuda.err = err; err != nil {
+			return
+		}
+		cuda.call = func(function string, args ...uintptr) uintptr {
+			f, err := purego.Dlsym(library, function)
+			if err != nil {
+				return notFound
+			}
+			r, _, _ := purego.SyscallN(f, args...)
+			return uintptr(uint32(r))
+		}
+		if err = openLibc(); err == nil {
+			err = cuda.call.do("cuInit", 0)
+		}
+		cuda.err = err
+	})
+	return cuda.call, cuda.err
+}
+
+// What of the driver API is asked for: cuda.h has the numbers.
+const (
+	notFound       = 500 // CUDA_ERROR_NOT_FOUND
+	poolsSupported = 115 // CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
+	poolThreshold  = 4   // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+	poolHeld       = 5   // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+	poolUsed       = 7   // CU_MEMPOOL_ATTR_USED_MEM_CURRENT
+)
+
+func (d driver) do(function string, args ...uintptr) error {
+	if r := d(function, args...); r != 0 {
+		return fmt.Errorf("pjrt: %s: CUDA's driver answered %d", function, r)
+	}
+	return nil
+}
+
+// HasPools says whether CUDA can keep memory for this process on all of its GPUs. It can
+// not on some that are shared by virtual machines, and XLA's allocator would end the
+// process there.
+func HasPools() bool {
+	d, err := openCUDA()
+	return err == nil && d.hasPools()
+}
+
+func (d driver) hasPools() bool {
+	var mem arena
+	defer mem.free()
+	n, has := make1[int32](&mem), make1[int32](&mem)
+	if d.do("cuDeviceGetCount", address(n)) != nil {
+		return false
+	}
+	for i := range *n {
+		if d.do("cuDeviceGetAttribute", address(has), poolsSupported, uintptr(i)) != nil || *has == 0 {
+			return false
+		}
+	}
+	return *n > 0
+}
+
+// Pool is the memory that CUDA keeps for this process on d, a GPU.
+func (d *Device) Pool() (*Pool, error) {
+	if err := d.client.use("device memory pool"); err != nil {
+		return nil, err
+	}
+	defer d.client.mu.RUnlock()
+	w, err := d.client.Plugin.get(deviceLocal, d.handle, -1)
+	if err != nil {
+		return nil, err
+	}
+	call, err := openCUDA()
+	if err != nil {
+		return nil, fmt.Errorf("pjrt: CUDA's driver: %w", err)
+	}
+	return call.pool(int32(w[0]))
+}
+
+// pool is that of the GPU with a number, as CUDA counts those that this process sees.
+func (d driver) pool(number int32) (*Pool, error) {
+	var mem arena
+	defer mem.free()
+	device, handle, context := make1[int32](&mem), make1[uintptr](&mem), make1[uintptr](&mem)
+	if err := d.do("cuDeviceGet", address(device), uintptr(number)); err != nil {
+		return nil, err
+	}
+	if err := d.do("cuDeviceGetDefaultMemPool", address(handle), uintptr(*device)); err != nil {
+		return nil, err
+	}
+	if err := d.do("cuDevicePrimaryCtxRetain", address(context), uintptr(*device)); err != nil {
+		return nil, err
+	}
+	return &Pool{d, *handle, *context}, nil
+}
+
+// Keep has the pool keep up to so many bytes that nobody uses. Without it there are none: each
+// time that the GPU has been waited for, all that is unused goes back, and new memory is
+// slow to come.
+func (p *Pool) Keep(bytes int64) error {
+	var mem arena
+	defer mem.free()
+	n := make1[uint64](&mem)
+	*n = uint64(max(0, bytes))
+	return p.driver.do("cuMemPoolSetAttribute", p.handle, poolThreshold, address(n))
+}
+
+// Trim gives what nobody uses back to the GPU, for other processes.
+func (p *Pool) Trim() error { return p.driver.do("cuMemPoolTrimTo", p.handle, 0) }
+
+// Memory reads the figures. It takes 15 µs.
+func (p *Pool) Memory() (PoolStats, error) {
+	var mem arena
+	defer mem.free()
+	f := makeN[uint64](&mem, 4)
+	for i, attribute := range []uintptr{poolHeld, poolUsed} {
+		if err := p.driver.do("cuMemPoolGetAttribute", p.handle, attribute, address(&f[i])); err != nil {
+			return PoolStats{}, err
+		}
+	}
+	runtime.LockOSThread() // a context is current on a thread
+	defer runtime.UnlockOSThread()
+	if err := p.driver.do("cuCtxPushCurrent_v2", p.context); err != nil {
+		return PoolStats{}, err
+	}
+	old := make1[uintptr](&mem)
+	defer p.driver("cuCtxPopCurrent_v2", address(old))
+	if err := p.driver.do("cuMemGetInfo_v2", address(&f[2]), address(&f[3])); err != nil {
+		return PoolStats{}, err
+	}
+	return PoolStats{Held: int64(f[0]), Used: int64(f[1]), Free: int64(f[2]), Total: int64(f[3])}, nil
+}

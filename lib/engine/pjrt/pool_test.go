@@ -1,0 +1,122 @@
+package pjrt
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// gpus plays CUDA's driver: it has two GPUs of 80 bytes, and says what it was asked.
+type gpus struct {
+	pools int32 // whether the second has them
+	fails string
+	kept  uint64
+	asked []string
+	depth int // contexts pushed
+}
+
+func (g *gpus) call(function string, args ...uintptr) uintptr {
+	g.asked = append(g.asked, function)
+	if function == g.fails {
+		return 2 // CUDA_ERROR_OUT_OF_MEMORY
+	}
+	switch function {
+	case "cuDeviceGetCount":
+		*at[int32](args[0]) = 2
+	case "cuDeviceGetAttribute":
+		*at[int32](args[0]) = 1
+		if args[2] == 1 {
+			*at[int32](args[0]) = g.pools
+		}
+	case "cuDeviceGet":
+		*at[int32](args[0]) = int32(args[1]) + 10
+	case "cuDeviceGetDefaultMemPool", "cuDevicePrimaryCtxRetain":
+		*at[uintptr](args[0]) = args[1] * 100
+	case "cuMemPoolSetAttribute":
+		g.kept = *at[uint64](args[2])
+	case "cuMemPoolGetAttribute":
+		*at[uint64](args[2]) = map[uintptr]uint64{poolHeld: 30, poolUsed: 20}[args[1]]
+	case "cuCtxPushCurrent_v2":
+		g.depth++
+	case "cuCtxPopCurrent_v2":
+		g.depth--
+	case "cuMemGetInfo_v2":
+		*at[uint64](args[0]), *at[uint64](args[1]) = 45, 80
+	case "cuMemPoolTrimTo":
+		if args[0] != 1100 || args[1] != 0 {
+			return 1
+		}
+	default:
+		return notFound
+	}
+	return 0
+}
+
+// TestPool holds what CUDA's driver is asked for, and what its errors say.
+func TestPool(t *testing.T) {
+	if err := openLibc(); err != nil {
+		t.Fatal(err)
+	}
+	for _, pools := range []int32{0, 1} {
+		g := gpus{pools: pools}
+		if got := driver(g.call).hasPools(); got != (pools == 1) {
+			t.Errorf("the second GPU has %d: got %t", pools, got)
+		}
+	}
+	if (driver)((&gpus{fails: "cuDeviceGetCount"}).call).hasPools() {
+		t.Error("a driver that cannot count has pools")
+	}
+	var g gpus
+	p, err := driver(g.call).pool(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.handle != 1100 || p.context != 1100 {
+		t.Errorf("GPU 1: got pool %d and context %d, want those of device 11", p.handle, p.context)
+	}
+	if err := p.Keep(64); err != nil || g.kept != 64 {
+		t.Errorf("keep 64: kept %d, %v", g.kept, err)
+	}
+	if err := p.Keep(-1); err != nil || g.kept != 0 {
+		t.Errorf("keep -1: kept %d, %v", g.kept, err)
+	}
+	if err := p.Trim(); err != nil {
+		t.Error(err)
+	}
+	want := PoolStats{Total: 80, Free: 45, Held: 30, Used: 20}
+	if got, err := p.Memory(); err != nil || got != want {
+		t.Errorf("memory: got %+v, %v, want %+v", got, err, want)
+	}
+	for _, function := range []string{"cuMemPoolGetAttribute", "cuCtxPushCurrent_v2", "cuMemGetInfo_v2"} {
+		g.fails = function
+		if _, err := p.Memory(); err == nil || !strings.Contains(err.Error(), function+": CUDA's driver answered 2") {
+			t.Errorf("memory when %s fails: got %v", function, err)
+		}
+	}
+	if g.depth != 0 {
+		t.Errorf("%d contexts are left behind", g.depth)
+	}
+	for _, function := range []string{"cuDeviceGet", "cuDeviceGetDefaultMemPool", "cuDevicePrimaryCtxRetain"} {
+		g.fails = function
+		if _, err := driver(g.call).pool(0); err == nil || !strings.Contains(err.Error(), function) {
+			t.Errorf("a pool when %s fails: got %v", function, err)
+		}
+	}
+	if slices.Contains(g.asked, "cuInit") {
+		t.Error("the driver was begun again")
+	}
+}
+
+// TestNoDriver holds that a machine without a GPU has no pools, and says why.
+func TestNoDriver(t *testing.T) {
+	if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {
+		t.Skip("needs a machine without an NVIDIA driver: this one has it, and TestPool plays one")
+	}
+	if HasPools() {
+		t.Error("got pools")
+	}
+	if _, err := client(t).Devices()[0].Pool(); err == nil || !strings.Contains(err.Error(), "libcuda") {
+		t.Errorf("a CPU's pool: got %v, want that there is no libcuda", err)
+	}
+}
