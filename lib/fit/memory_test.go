@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
@@ -154,6 +155,49 @@ func TestOutOfMemoryAhead(t *testing.T) {
 				t.Errorf("the next one hears of %v", err)
 			}
 		}
+	}
+}
+
+// TestOutOfMemorySaved holds that a run with room for one chunk's state waits for a snapshot
+// that holds the one before, and trains on.
+func TestOutOfMemorySaved(t *testing.T) {
+	s, err := session.Config{Socket: devicetest.Start(t), Space: "saved", NoStart: true}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx := context.Background()
+	n := attach(t, s, "net", models.MLP(256), Config{})
+	data := load(t, n, "bars", digits(64, n.model.Input, 1))
+	train := Train{Batch: 8, Epochs: 60}
+	if _, err := n.Train(ctx, data, train); err != nil { // from here on it is known how long a step takes
+		t.Fatal(err)
+	}
+	if err := s.Quota(heldBytes(t, s) + n.weighs()*3/2); err != nil {
+		t.Fatal(err)
+	}
+	ended, saved := make(chan struct{}), make(chan int)
+	go func() {
+		k := 0
+		for ; ; k++ {
+			select {
+			case <-ended:
+				saved <- k
+				return
+			default:
+			}
+			if _, err := s.Snapshot("during"); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	h, err := n.Train(ctx, data, train)
+	close(ended)
+	if k := <-saved; k < 3 {
+		t.Errorf("only %d snapshots were made meanwhile", k)
+	}
+	if err != nil || h.Steps != 480 {
+		t.Errorf("got %v, %v, want 480 steps", h, err)
 	}
 }
 

@@ -40,8 +40,8 @@ func (n name) String() string { return n.name }
 // unpin ends a use of a's buffer. The caller holds w.mu.
 func (w *Worker) unpin(a *array) {
 	a.pins--
+	w.unpinned.Broadcast()
 	if a.gone != "" { // a program that was to have its memory could not
-		w.unpinned.Broadcast()
 		if a.pins == 0 && a.buf != 0 {
 			w.charge(a, -a.bytes)
 			w.freeBuffer(a.buf)

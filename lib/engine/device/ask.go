@@ -306,6 +306,7 @@ func (w *Worker) cancel(group int) int {
 			n++
 		}
 	}
+	w.unpinned.Broadcast() // one may wait for readers
 	return n
 }
 

@@ -31,15 +31,14 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	cost := c.board(p)
-	why := c.fits(p, e.Device)
-	if why == nil {
-		why = c.resolve(p, e, s)
+	why := c.fits(p, e.Device, seq)
+	for again := why == nil; again; { // what was resolved may be gone after a wait
+		if why, again = c.resolve(p, e, s), false; why == nil {
+			again, why = c.affords(p, e, s, seq)
+		}
 	}
 	if why == nil && (w.ending && c.sock != nil || c.drops(seq)) { // a job ends between two steps
 		why = c.late(p, wire.Errorf(wire.Cancelled, "dropped before it ran"))
-	}
-	if why == nil {
-		why = c.affords(p, e, s)
 	}
 	if why != nil {
 		c.disembark(cost)
@@ -135,11 +134,11 @@ func (c *conn) again(p *program, e *wire.ExecuteBody, s *step) error {
 	return p.exe.Execute(s.in, s.out, s.donate, w.devices[e.Device], pjrt.Async, nil)
 }
 
-// affords refuses outputs that the quota of the client's space has no room for.
-// The caller holds w.mu.
-func (c *conn) affords(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
+// affords refuses outputs that the quota of the client's space has no room for, or has
+// waited for readers, as fits does, and is to be asked again. The caller holds w.mu.
+func (c *conn) affords(p *program, e *wire.ExecuteBody, s *step, seq int64) (again bool, why *wire.Error) {
 	if c.space == nil || c.space.quota == 0 {
-		return nil
+		return false, nil
 	}
 	more := int64(0)
 	for _, n := range p.outBytes {
@@ -150,11 +149,14 @@ func (c *conn) affords(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
 			more -= a.bytes
 		}
 	}
-	if why := c.w.room(c.space, more); why != nil {
-		c.outOfMemory(why, true)
-		return c.late(p, why)
+	if why = c.w.room(c.space, more); why == nil {
+		return false, nil
 	}
-	return nil
+	if c.readers(seq) {
+		return true, nil
+	}
+	c.outOfMemory(why, true)
+	return false, c.late(p, why)
 }
 
 // giveBack undoes what take did to donated inputs: PJRT has not had them. The

@@ -28,9 +28,10 @@ func needs(exe *pjrt.Program) int64 {
 // fits refuses a program that there is no memory for. On a CPU, Linux would end the worker
 // instead, after minutes of looking for pages. On a GPU, XLA would fail between the parts
 // of what it needs, and never give back those that it had: 57.6 GB of an H100's, after an
-// MLP of 120,000 units. What the connection has asked for before may have to end first:
-// the caller holds w.mu, which fits may give up while it waits for that.
-func (c *conn) fits(p *program, device uint32) *wire.Error {
+// MLP of 120,000 units. What the connection has asked for before may have to end first, or
+// a snapshot: the caller holds w.mu, which fits may give up while it waits for that, until
+// executions up to frame seq are cancelled.
+func (c *conn) fits(p *program, device uint32, seq int64) *wire.Error {
 	if c.w.little(p.need) {
 		return nil
 	}
@@ -43,6 +44,7 @@ func (c *conn) fits(p *program, device uint32) *wire.Error {
 			}
 		},
 		func() { c.w.spare() },
+		func() { c.readers(seq) },
 		func() {
 			if c.w.inline {
 				pjrt.Trim() // what the allocator has kept
@@ -59,6 +61,38 @@ func (c *conn) fits(p *program, device uint32) *wire.Error {
 		return nil
 	}
 	return c.late(p, wire.Errorf(wire.OutOfMemory, "it needs %s beside its inputs, and %s of the %s memory are free", megabytes(p.need), megabytes(free), whose))
+}
+
+// readers waits for those who read an array that nobody else has any more, as a snapshot
+// does with what has another value since it began, and says whether there were some. It
+// waits no longer when executions up to frame seq are cancelled, or the worker ends. The
+// caller holds w.mu.
+func (c *conn) readers(seq int64) (waited bool) {
+	for c.w.lent() && !c.w.ending && !c.drops(seq) {
+		waited = true
+		c.w.unpinned.Wait()
+	}
+	return waited
+}
+
+// lent says whether an array has readers, and nobody else but the undo of a cell. The
+// caller holds w.mu.
+func (w *Worker) lent() bool {
+	undone := map[*array]int{}
+	for _, s := range w.spaces {
+		if s.undo == nil {
+			continue
+		}
+		for _, a := range s.undo.names {
+			undone[a]++
+		}
+	}
+	for a := w.all.next; a != &w.all; a = a.next {
+		if a.buf != 0 && a.pins > undone[a] && a.pins == a.refs {
+			return true
+		}
+	}
+	return false
 }
 
 // memoryLeft is how much memory there is for a run of a program, in bytes, and whose.

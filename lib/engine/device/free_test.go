@@ -3,8 +3,11 @@ package device
 import (
 	"math"
 	"slices"
+	"sync"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
+	"time"
 
 	"gaiden/lib/engine/pjrt"
 )
@@ -85,5 +88,91 @@ func TestFreeMemory(t *testing.T) {
 		if got := ownMemory(root); got != tt.own {
 			t.Errorf("%s: got %d with swap, want %d", tt.name, got, tt.own)
 		}
+	}
+}
+
+// TestLent holds which arrays there are only because somebody reads them.
+func TestLent(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		a    array
+		undo bool
+		want bool
+	}{
+		{"a handle", array{buf: 1, refs: 1}, false, false},
+		{"a handle, and a reader", array{buf: 1, refs: 2, pins: 1}, false, false},
+		{"a reader", array{buf: 1, refs: 1, pins: 1}, false, true},
+		{"what a cell has replaced", array{buf: 1, refs: 1, pins: 1}, true, false},
+		{"that, and a reader", array{buf: 1, refs: 2, pins: 2}, true, true},
+		{"no memory", array{refs: 1, pins: 1}, false, false},
+	} {
+		w, a := &Worker{spaces: map[string]*space{}}, tt.a
+		w.all.prev, w.all.next = &w.all, &w.all
+		w.spaces["s"] = &space{}
+		w.add(&a)
+		a.refs = tt.a.refs
+		if tt.undo {
+			w.spaces["s"].undo = &undo{names: map[string]*array{"x": &a}}
+		}
+		if got := w.lent(); got != tt.want {
+			t.Errorf("%s: got %t", tt.name, got)
+		}
+	}
+}
+
+// TestReaders holds how long is waited for readers: until the last has ended, what waits is
+// cancelled, or the worker ends.
+func TestReaders(t *testing.T) {
+	last := func(w *Worker, a *array) {
+		a.refs++ // there is no device here that the array could be given back to
+		w.unpin(a)
+	}
+	for _, tt := range []struct {
+		name string
+		do   func(w *Worker, c *conn, a *array)
+		left bool // the reader is there still
+	}{
+		{"the reader ends", func(w *Worker, c *conn, a *array) { last(w, a) }, false},
+		{"another reader ends first", func(w *Worker, c *conn, a *array) {
+			w.pin(a)
+			w.unpin(a)
+			w.mu.Unlock()
+			time.Sleep(time.Second)
+			w.mu.Lock()
+			last(w, a)
+		}, false},
+		{"a Stop", func(w *Worker, c *conn, a *array) {
+			w.mu.Unlock()
+			w.cancel(7)
+			w.mu.Lock()
+		}, true},
+		{"the session ends", func(w *Worker, c *conn, a *array) { w.ending = true; w.unpinned.Broadcast() }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &Worker{spaces: map[string]*space{}}
+				w.unpinned = sync.NewCond(&w.mu)
+				w.all.prev, w.all.next = &w.all, &w.all
+				c := &conn{w: w, pid: 7, read: 3}
+				w.conns = map[*conn]struct{}{c: {}}
+				a := &array{buf: 1, pins: 1}
+				w.add(a)
+				a.refs = 1
+				go func() {
+					time.Sleep(time.Second)
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					tt.do(w, c, a)
+				}()
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if !c.readers(3) {
+					t.Error("nobody was waited for")
+				}
+				if got := a.pins > 0; got != tt.left {
+					t.Errorf("a reader is left: got %t, want %t", got, tt.left)
+				}
+			})
+		})
 	}
 }

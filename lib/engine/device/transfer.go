@@ -2,6 +2,7 @@ package device
 
 import (
 	"errors"
+	"math"
 	"os"
 	"runtime"
 	"syscall"
@@ -112,7 +113,7 @@ func (c *conn) upload(b *wire.UploadBody) error {
 				a.buf, failed = w.client.UploadAsync(data, dtype(b.Type.DType), b.Type.Dims, w.devices[b.Device], done)
 			}
 		}
-		if put(); crammed(failed) && w.spares() {
+		if put(); crammed(failed) && c.spares() {
 			put()
 		}
 	}
@@ -150,11 +151,24 @@ func crammed(err error) bool {
 func (c *conn) allows(bytes int64) error {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
-	if why := c.w.room(c.space, bytes); why != nil {
+	why := c.w.room(c.space, bytes)
+	if why != nil && c.readers(math.MaxInt64) {
+		why = c.w.room(c.space, bytes)
+	}
+	if why != nil {
 		c.outOfMemory(why, true)
 		return why
 	}
 	return nil
+}
+
+// spares gives up what can be, waits for readers, and says whether there was something. The
+// caller does not hold w.mu.
+func (c *conn) spares() bool {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	undone := c.w.spare()
+	return c.readers(math.MaxInt64) || undone
 }
 
 // use finds an array for a call into PJRT and pins it. When it cannot be used
@@ -255,8 +269,13 @@ func (c *conn) copy(b wire.CopyBody) error {
 				return w.client.CopyToDevice(a.buf, w.devices[b.Device])
 			}
 			buf, err := put()
-			if crammed(err) && w.spares() {
-				buf, err = put()
+			if crammed(err) {
+				w.mu.Lock()
+				undone := w.spare() // and no readers: the copy is one
+				w.mu.Unlock()
+				if undone {
+					buf, err = put()
+				}
 			}
 			if n.buf = buf; err != nil {
 				n.buf, why = 0, w.transferError(wire.ExecuteError, err)

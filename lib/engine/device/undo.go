@@ -138,15 +138,7 @@ func (w *Worker) spare() bool {
 	for _, s := range w.spaces {
 		w.forgetUndo(s, "the device's memory was needed")
 	}
-	w.unpinned.Broadcast()
 	return true
-}
-
-// spares is spare for a caller that does not hold w.mu.
-func (w *Worker) spares() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.spare()
 }
 
 // undoCell gives the names of a space back what they stood for before the last

@@ -169,6 +169,7 @@ func (w *Worker) stop() { w.once.Do(func() { close(w.stopped) }) }
 func (w *Worker) finish() {
 	w.mu.Lock()
 	w.ending = true
+	w.unpinned.Broadcast()
 	w.mu.Unlock()
 	w.haltJobs()
 	w.saveAll()
