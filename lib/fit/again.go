@@ -2,23 +2,38 @@ package fit
 
 import (
 	"errors"
+	"strings"
 
 	"gaiden/lib/engine/wire"
 )
 
-// crowded says whether there was no memory for the first chunk beside the one that
-// was at work when it was asked for. The state that it began with is still there, if it is
-// not packed.
+// What a run says when memory is short: notebooks/pages/trouble.md explains it.
+const (
+	noteAlone   = "there is memory for the weights of one chunk of steps at a time: the device waits between them"
+	noteStepped = "there is memory for the weights of one step at a time: the device waits after each"
+)
+
+// crowded says whether there was no memory for the first chunk beside the one that was at
+// work when it was asked for, or for the weights of one of its turns beside those of the
+// turn before and those that have the names. The state that it began with is still there,
+// if it is not packed.
 func (r *run) crowded(err error) bool {
-	return errors.Is(err, wire.OutOfMemory) && r.asked[0].beside && !r.asked[0].portion.Packed
+	c := r.asked[0]
+	return errors.Is(err, wire.OutOfMemory) && !c.portion.Packed && (c.beside || c.portion.Fresh && c.turns > 1)
 }
 
-// again asks anew for the chunks that came to nothing, one after the other. From here on
-// the run has no chunk beside another.
+// again asks anew for the chunks that came to nothing, one after the other, or, where the
+// first had no other beside it, for one turn after the other. From here on so does the run.
 func (r *run) again() error {
 	failed := r.asked
 	r.asked, r.alone = nil, true
-	r.note("there is memory for the weights of one chunk of steps at a time: the device waits between them")
+	if note := noteAlone; failed[0].beside {
+		r.note(note)
+	} else {
+		r.stepped = true
+		r.history.Note = strings.TrimSuffix(strings.TrimSuffix(r.history.Note, note), "; ")
+		r.note(noteStepped)
+	}
 	for _, c := range failed {
 		defer c.order.hold().release()
 		c.drop()
@@ -31,14 +46,23 @@ func (r *run) again() error {
 				return err
 			}
 		}
-		anew, err := r.ask(r.state, c.portion, c.order, c.first, c.turns)
-		if err != nil {
-			return err
-		}
-		r.asked = append(r.asked, anew)
-		if err := r.drain(0); err != nil {
-			return err
+		for turn := 0; turn < c.turns; {
+			turns := c.turns - turn
+			if r.paces(c.portion) {
+				turns = 1
+			}
+			anew, err := r.ask(r.state, c.portion, c.order, c.first+turn*c.portion.turn()*c.portion.Batch, turns)
+			if err != nil {
+				return err
+			}
+			r.asked, turn = append(r.asked, anew), turn+turns
+			if err := r.drain(0); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
+
+// paces says whether a portion's turns are asked for one by one, since memory is short.
+func (r *run) paces(p *portion) bool { return r.stepped && p.Fresh }

@@ -158,6 +158,55 @@ func TestOutOfMemoryAhead(t *testing.T) {
 	}
 }
 
+// TestOutOfMemoryStepped holds that a run whose steps write the next state to memory of its
+// own trains as with more memory where there is room for one state beside the one that has
+// the names.
+func TestOutOfMemoryStepped(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	for _, tt := range []Train{{Batch: 1, Epochs: 2}, {Batch: 10, Epochs: 20}, {Batch: 64, Epochs: 50}} {
+		var want *History
+		for _, tight := range []bool{false, true} {
+			n := attach(t, s, fmt.Sprintf("net-%d-%t", tt.Batch, tight), models.MLP(64), Config{Loop: SingleSteps})
+			data := load(t, n, "bars", digits(64, n.model.Input, 1))
+			train := func() (*History, error) {
+				r, err := n.run(ctx, data, tt)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer r.close()
+				r.main.Fresh = r.main.Single
+				return r.history, errors.Join(r.epochs(), r.name())
+			}
+			if _, err := train(); err != nil { // from here on it is known how long a step takes
+				t.Fatal(err)
+			}
+			if tight {
+				if err := s.Quota(heldBytes(t, s) + n.weighs()*3/2); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h, err := train()
+			if err := s.Quota(-1); err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case err != nil:
+				t.Errorf("batch %d, little memory %t: %v", tt.Batch, tight, err)
+			case !tight:
+				want = h
+			case h.Steps > len(h.Epochs) && h.Note != noteStepped:
+				t.Errorf("batch %d: got note %q, want one that says why it is slower", tt.Batch, h.Note)
+			case !slices.Equal(h.Losses, want.Losses) || len(h.Epochs) != len(want.Epochs):
+				t.Errorf("batch %d: the losses are not those with more memory", tt.Batch)
+			}
+			if err := s.Wait(); err != nil {
+				t.Errorf("the next one hears of %v", err)
+			}
+		}
+	}
+}
+
 // TestOutOfMemorySaved holds that a run with room for one chunk's state waits for a snapshot
 // that holds the one before, and trains on.
 func TestOutOfMemorySaved(t *testing.T) {

@@ -97,6 +97,7 @@ type run struct {
 	asking          int           // the epoch of the last one
 	settling        bool          // the run was stopped: epochs are not finished
 	alone           bool          // there is no memory for a chunk beside another
+	stepped         bool          // nor for a turn beside the one before it
 	done            int           // steps of this run
 	warmed          int           // of them, those of the first chunk, which says little of what is left
 	warm            time.Duration // when they were done, but for compiling
@@ -259,7 +260,7 @@ const bulky = 128 << 20
 // turns is how many turns the next chunk does: about a share of time.
 func (r *run) turns(p *portion, left int) int {
 	left = min(left, p.Limit)
-	if r.pace == 0 {
+	if r.pace == 0 || r.paces(p) {
 		return 1
 	}
 	return max(1, min(left, int(share/max(1, r.pace*time.Duration(p.turn())))))
