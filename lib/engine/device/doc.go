@@ -39,9 +39,9 @@
 // rarely where that would take more than a hundredth of the time. Three are kept, and
 // all that have names.
 //
-// The memory of GPUs is that of CUDA's own pools, whose limit is kept here, and other
-// processes can have what is unused (pool.go); what a program has no room for is refused
-// before XLA sees it (free.go).
+// Where the memory of a GPU is scarce it is that of CUDA's own pool, whose limit is kept
+// here, and other processes can have what is unused (pool.go); what a program has no room
+// for is refused before XLA sees it (free.go).
 //
 // A device may be lost while the worker lives: after a kernel that has left its
 // arrays CUDA refuses all that the process asks for. So after an error that may have

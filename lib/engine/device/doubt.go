@@ -56,10 +56,12 @@ func (w *Worker) suspect(err error, why *wire.Error) {
 func (w *Worker) examine(cause *wire.Error) {
 	d := &w.doubt
 	var failed error
-	for _, device := range w.devices {
-		if err := d.try(device); !errors.Is(err, pjrt.ErrOutOfMemory) { // a full device lives
-			failed = errors.Join(failed, err)
+	for i, device := range w.devices {
+		err := d.try(device)
+		if errors.Is(err, pjrt.ErrOutOfMemory) { // a full device lives
+			err = w.isFull(i, err)
 		}
+		failed = errors.Join(failed, err)
 	}
 	d.mu.Lock()
 	close(d.answer)

@@ -107,7 +107,7 @@ func cuda(path, ordinal string, share float64) Plugin {
 		p.Options[fractionOption] = share
 	}
 	if n, err := strconv.ParseInt(ordinal, 10, 64); err == nil {
-		p.Options["visible_devices"] = []int64{n}
+		p.Options[visibleOption] = []int64{n}
 	}
 	site := filepath.Dir(filepath.Dir(filepath.Dir(path))) // …/site-packages
 	libs, _ := filepath.Glob(filepath.Join(site, "nvidia", "*", "lib"))
@@ -121,6 +121,9 @@ func cuda(path, ordinal string, share float64) Plugin {
 	}
 	return p
 }
+
+// visibleOption is the option of a CUDA client that names its GPUs, all without it.
+const visibleOption = "visible_devices"
 
 // fractionOption is the option of a CUDA client whose value is no whole number.
 const fractionOption = "memory_fraction"

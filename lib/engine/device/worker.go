@@ -64,7 +64,7 @@ type Worker struct {
 	most     int64      // what arrays and a program that ran needed at once: see wastes
 	floor    int64      // resident beside arrays after the last trim
 
-	pools       []gpuMemory // of GPUs, where it is theirs; set by Open
+	pools       []gpuMemory // of GPUs, where memory is theirs; set by Open
 	deviceLimit int64       // memory of the smallest device, 0 if it is not known; set by Open
 	names       map[name]*array
 	folders     map[name]int // how many names there are in one: see under
@@ -94,8 +94,10 @@ func (w *Worker) Open() error {
 	if err != nil {
 		return wire.Errorf(wire.Unavailable, "%v", err).WithHint("gaiden doctor says what is there; GAIDEN_PLUGIN names another plugin")
 	}
-	pools := w.Plugin.Device == "cuda" && pjrt.HasPools()
-	if pools {
+	if w.Plugin.Device == "cuda" {
+		w.pools = choosePools(w.Plugin.Options, pjrt.GPUs(), func(gpu int) (pool, error) { return pjrt.PoolOf(gpu) })
+	}
+	if len(w.pools) > 0 {
 		w.Plugin.Options[allocatorOption] = "cuda_async"
 	}
 	if w.client, err = p.NewClient(w.Plugin.Options); err != nil {
@@ -103,8 +105,8 @@ func (w *Worker) Open() error {
 	}
 	w.devices = w.client.Devices()
 	w.inline = w.client.Platform() == "cpu"
-	if pools {
-		if err := w.openPools(); err != nil {
+	if len(w.pools) > 0 {
+		if err := w.keepPools(); err != nil {
 			return wire.Errorf(wire.Unavailable, "memory of a GPU: %v", err)
 		}
 	}

@@ -12,8 +12,9 @@ import (
 // takes arrays from there. PJRT does not tell of it, nor of what other processes have of a
 // GPU, so CUDA's driver itself is asked.
 type Pool struct {
-	driver          driver
-	handle, context uintptr // the pool, and the context that XLA works in
+	driver driver
+	device int32
+	handle uintptr
 }
 
 // PoolStats are a GPU's memory figures, in bytes.
@@ -71,61 +72,53 @@ func (d driver) do(function string, args ...uintptr) error {
 	return nil
 }
 
-// HasPools says whether CUDA can keep memory for this process on all of its GPUs. It can
-// not on some that are shared by virtual machines, and XLA's allocator would end the
-// process there.
-func HasPools() bool {
+// GPUs is how many GPUs this process sees, 0 where there is no driver.
+func GPUs() int {
 	d, err := openCUDA()
-	return err == nil && d.hasPools()
+	if err != nil {
+		return 0
+	}
+	return d.gpus()
 }
 
-func (d driver) hasPools() bool {
+func (d driver) gpus() int {
 	var mem arena
 	defer mem.free()
-	n, has := make1[int32](&mem), make1[int32](&mem)
+	n := make1[int32](&mem)
 	if d.do("cuDeviceGetCount", address(n)) != nil {
-		return false
+		return 0
 	}
-	for i := range *n {
-		if d.do("cuDeviceGetAttribute", address(has), poolsSupported, uintptr(i)) != nil || *has == 0 {
-			return false
-		}
-	}
-	return *n > 0
+	return int(*n)
 }
 
-// Pool is the memory that CUDA keeps for this process on d, a GPU.
-func (d *Device) Pool() (*Pool, error) {
-	if err := d.client.use("device memory pool"); err != nil {
-		return nil, err
-	}
-	defer d.client.mu.RUnlock()
-	w, err := d.client.Plugin.get(deviceLocal, d.handle, -1)
-	if err != nil {
-		return nil, err
-	}
-	call, err := openCUDA()
+// PoolOf is the pool of a GPU, as CUDA counts those that this process sees, from 0. It is an
+// error where CUDA cannot keep memory, as on some GPUs that virtual machines share: XLA's
+// allocator would end the process there.
+func PoolOf(gpu int) (*Pool, error) {
+	d, err := openCUDA()
 	if err != nil {
 		return nil, fmt.Errorf("pjrt: CUDA's driver: %w", err)
 	}
-	return call.pool(int32(w[0]))
+	return d.pool(gpu)
 }
 
-// pool is that of the GPU with a number, as CUDA counts those that this process sees.
-func (d driver) pool(number int32) (*Pool, error) {
+func (d driver) pool(gpu int) (*Pool, error) {
 	var mem arena
 	defer mem.free()
-	device, handle, context := make1[int32](&mem), make1[uintptr](&mem), make1[uintptr](&mem)
-	if err := d.do("cuDeviceGet", address(device), uintptr(number)); err != nil {
+	device, has, handle := make1[int32](&mem), make1[int32](&mem), make1[uintptr](&mem)
+	if err := d.do("cuDeviceGet", address(device), uintptr(gpu)); err != nil {
 		return nil, err
+	}
+	if err := d.do("cuDeviceGetAttribute", address(has), poolsSupported, uintptr(*device)); err != nil {
+		return nil, err
+	}
+	if *has == 0 {
+		return nil, fmt.Errorf("pjrt: CUDA keeps no memory on GPU %d: %w", gpu, ErrUnimplemented)
 	}
 	if err := d.do("cuDeviceGetDefaultMemPool", address(handle), uintptr(*device)); err != nil {
 		return nil, err
 	}
-	if err := d.do("cuDevicePrimaryCtxRetain", address(context), uintptr(*device)); err != nil {
-		return nil, err
-	}
-	return &Pool{d, *handle, *context}, nil
+	return &Pool{d, *device, *handle}, nil
 }
 
 // Keep has the pool keep up to so many bytes that nobody uses. Without it there are none: each
@@ -142,7 +135,8 @@ func (p *Pool) Keep(bytes int64) error {
 // Trim gives what nobody uses back to the GPU, for other processes.
 func (p *Pool) Trim() error { return p.driver.do("cuMemPoolTrimTo", p.handle, 0) }
 
-// Memory reads the figures. It takes 15 µs.
+// Memory reads the figures. It takes 15 µs, and where this process has not worked on the GPU
+// yet as long as CUDA needs to begin and end there.
 func (p *Pool) Memory() (PoolStats, error) {
 	var mem arena
 	defer mem.free()
@@ -152,12 +146,16 @@ func (p *Pool) Memory() (PoolStats, error) {
 			return PoolStats{}, err
 		}
 	}
-	runtime.LockOSThread() // a context is current on a thread
-	defer runtime.UnlockOSThread()
-	if err := p.driver.do("cuCtxPushCurrent_v2", p.context); err != nil {
+	context, old := make1[uintptr](&mem), make1[uintptr](&mem)
+	if err := p.driver.do("cuDevicePrimaryCtxRetain", address(context), uintptr(p.device)); err != nil {
 		return PoolStats{}, err
 	}
-	old := make1[uintptr](&mem)
+	defer p.driver("cuDevicePrimaryCtxRelease_v2", uintptr(p.device))
+	runtime.LockOSThread() // a context is current on a thread
+	defer runtime.UnlockOSThread()
+	if err := p.driver.do("cuCtxPushCurrent_v2", *context); err != nil {
+		return PoolStats{}, err
+	}
 	defer p.driver("cuCtxPopCurrent_v2", address(old))
 	if err := p.driver.do("cuMemGetInfo_v2", address(&f[2]), address(&f[3])); err != nil {
 		return PoolStats{}, err

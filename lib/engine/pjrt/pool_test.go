@@ -1,19 +1,20 @@
 package pjrt
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// gpus plays CUDA's driver: it has two GPUs of 80 bytes, and says what it was asked.
+// gpus plays CUDA's driver: it has two GPUs of 80 bytes, the first without a pool, and says what it was asked.
 type gpus struct {
-	pools int32 // whether the second has them
 	fails string
 	kept  uint64
 	asked []string
 	depth int // contexts pushed
+	users int // of a context
 }
 
 func (g *gpus) call(function string, args ...uintptr) uintptr {
@@ -25,19 +26,24 @@ func (g *gpus) call(function string, args ...uintptr) uintptr {
 	case "cuDeviceGetCount":
 		*at[int32](args[0]) = 2
 	case "cuDeviceGetAttribute":
-		*at[int32](args[0]) = 1
-		if args[2] == 1 {
-			*at[int32](args[0]) = g.pools
-		}
+		*at[int32](args[0]) = int32(args[2]) - 10
 	case "cuDeviceGet":
 		*at[int32](args[0]) = int32(args[1]) + 10
-	case "cuDeviceGetDefaultMemPool", "cuDevicePrimaryCtxRetain":
+	case "cuDeviceGetDefaultMemPool":
 		*at[uintptr](args[0]) = args[1] * 100
+	case "cuDevicePrimaryCtxRetain":
+		*at[uintptr](args[0]) = 7
+		g.users++
+	case "cuDevicePrimaryCtxRelease_v2":
+		g.users--
 	case "cuMemPoolSetAttribute":
 		g.kept = *at[uint64](args[2])
 	case "cuMemPoolGetAttribute":
 		*at[uint64](args[2]) = map[uintptr]uint64{poolHeld: 30, poolUsed: 20}[args[1]]
 	case "cuCtxPushCurrent_v2":
+		if args[0] != 7 {
+			return 1
+		}
 		g.depth++
 	case "cuCtxPopCurrent_v2":
 		g.depth--
@@ -58,22 +64,22 @@ func TestPool(t *testing.T) {
 	if err := openLibc(); err != nil {
 		t.Fatal(err)
 	}
-	for _, pools := range []int32{0, 1} {
-		g := gpus{pools: pools}
-		if got := driver(g.call).hasPools(); got != (pools == 1) {
-			t.Errorf("the second GPU has %d: got %t", pools, got)
-		}
-	}
-	if (driver)((&gpus{fails: "cuDeviceGetCount"}).call).hasPools() {
-		t.Error("a driver that cannot count has pools")
-	}
 	var g gpus
+	if n := driver(g.call).gpus(); n != 2 {
+		t.Errorf("got %d GPUs, want 2", n)
+	}
+	if n := driver((&gpus{fails: "cuDeviceGetCount"}).call).gpus(); n != 0 {
+		t.Errorf("a driver that cannot count: got %d GPUs", n)
+	}
+	if _, err := driver(g.call).pool(0); !errors.Is(err, ErrUnimplemented) {
+		t.Errorf("a GPU without a pool: got %v", err)
+	}
 	p, err := driver(g.call).pool(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.handle != 1100 || p.context != 1100 {
-		t.Errorf("GPU 1: got pool %d and context %d, want those of device 11", p.handle, p.context)
+	if p.handle != 1100 || p.device != 11 {
+		t.Errorf("GPU 1: got pool %d of device %d, want 1100 of 11", p.handle, p.device)
 	}
 	if err := p.Keep(64); err != nil || g.kept != 64 {
 		t.Errorf("keep 64: kept %d, %v", g.kept, err)
@@ -88,18 +94,18 @@ func TestPool(t *testing.T) {
 	if got, err := p.Memory(); err != nil || got != want {
 		t.Errorf("memory: got %+v, %v, want %+v", got, err, want)
 	}
-	for _, function := range []string{"cuMemPoolGetAttribute", "cuCtxPushCurrent_v2", "cuMemGetInfo_v2"} {
+	for _, function := range []string{"cuMemPoolGetAttribute", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuMemGetInfo_v2"} {
 		g.fails = function
 		if _, err := p.Memory(); err == nil || !strings.Contains(err.Error(), function+": CUDA's driver answered 2") {
 			t.Errorf("memory when %s fails: got %v", function, err)
 		}
 	}
-	if g.depth != 0 {
-		t.Errorf("%d contexts are left behind", g.depth)
+	if g.depth != 0 || g.users != 0 {
+		t.Errorf("%d contexts are left behind, and %d users of them", g.depth, g.users)
 	}
-	for _, function := range []string{"cuDeviceGet", "cuDeviceGetDefaultMemPool", "cuDevicePrimaryCtxRetain"} {
+	for _, function := range []string{"cuDeviceGet", "cuDeviceGetAttribute", "cuDeviceGetDefaultMemPool"} {
 		g.fails = function
-		if _, err := driver(g.call).pool(0); err == nil || !strings.Contains(err.Error(), function) {
+		if _, err := driver(g.call).pool(1); err == nil || !strings.Contains(err.Error(), function) {
 			t.Errorf("a pool when %s fails: got %v", function, err)
 		}
 	}
@@ -113,10 +119,10 @@ func TestNoDriver(t *testing.T) {
 	if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {
 		t.Skip("needs a machine without an NVIDIA driver: this one has it, and TestPool plays one")
 	}
-	if HasPools() {
-		t.Error("got pools")
+	if n := GPUs(); n != 0 {
+		t.Errorf("got %d GPUs", n)
 	}
-	if _, err := client(t).Devices()[0].Pool(); err == nil || !strings.Contains(err.Error(), "libcuda") {
-		t.Errorf("a CPU's pool: got %v, want that there is no libcuda", err)
+	if _, err := PoolOf(0); err == nil || !strings.Contains(err.Error(), "libcuda") {
+		t.Errorf("got %v, want that there is no libcuda", err)
 	}
 }

@@ -28,7 +28,6 @@ const (
 	descriptionKind      slot = 26
 	descriptionDebug     slot = 27
 	deviceDescription    slot = 29
-	deviceLocal          slot = 31
 	deviceMemoryStats    slot = 34
 	executableDestroy    slot = 40
 	executableNumOutputs slot = 44
@@ -68,7 +67,7 @@ var slotNames = map[slot]string{
 	pluginInitialize: "initialize plugin", pluginAttributes: "plugin attributes", eventAwait: "wait", eventOnReady: "notify",
 	clientCreate: "new client", clientDestroy: "close client", clientPlatform: "platform", clientVersion: "platform version",
 	clientDevices: "devices", clientCompile: "compile", bufferFromHost: "upload", descriptionAttribute: "device attributes",
-	deviceLocal: "number of a device", deviceMemoryStats: "device memory", executableCost: "cost analysis", executableOptimized: "optimized program",
+	deviceMemoryStats: "device memory", executableCost: "cost analysis", executableOptimized: "optimized program",
 	executableSerialize: "serialize", loadedExecute: "execute", deserializeAndLoad: "deserialize", bufferDestroy: "free",
 	bufferSize: "size on device", bufferCopyToDevice: "copy to device", bufferToHost: "download", bufferReadyEvent: "ready",
 	executableTypes: "output types", executableDims: "output dimensions", executablePrint: "fingerprint",
