@@ -120,62 +120,38 @@ func TestOutOfMemoryLate(t *testing.T) {
 }
 
 // TestOutOfMemoryAhead holds that a run trains as with more memory where there is room for
-// one chunk's state, but for no second one beside it.
+// one chunk's state, but for no second one beside it, nor, where each step writes the next
+// state to memory of its own, for a third.
 func TestOutOfMemoryAhead(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	for _, tt := range []Train{{Batch: 1, Epochs: 3}, {Batch: 5, Epochs: 3}, {Batch: 64, Epochs: 500}} {
+	for i, tt := range []struct {
+		train Train
+		fresh bool
+		note  string
+	}{
+		{Train{Batch: 1, Epochs: 3}, false, noteAlone},
+		{Train{Batch: 5, Epochs: 3}, false, noteAlone},
+		{Train{Batch: 64, Epochs: 500}, false, noteAlone}, // epochs are single steps, of few chunks: perhaps of one
+		{Train{Batch: 1, Epochs: 2}, true, noteStepped},
+		{Train{Batch: 10, Epochs: 20}, true, noteStepped},
+		{Train{Batch: 64, Epochs: 50}, true, noteStepped},
+	} {
 		var want *History
 		for _, tight := range []bool{false, true} {
-			n := attach(t, s, fmt.Sprintf("net-%d-%t", tt.Batch, tight), models.MLP(64), Config{})
-			data := load(t, n, "bars", digits(64, n.model.Input, 1))
-			if _, err := n.Train(ctx, data, tt); err != nil { // from here on it is known how long a step takes
-				t.Fatal(err)
+			var c Config
+			if tt.fresh {
+				c.Loop = SingleSteps
 			}
-			if tight {
-				if err := s.Quota(heldBytes(t, s) + n.weighs()*3/2); err != nil {
-					t.Fatal(err)
-				}
-			}
-			h, err := n.Train(ctx, data, tt)
-			if err := s.Quota(-1); err != nil {
-				t.Fatal(err)
-			}
-			switch {
-			case err != nil:
-				t.Errorf("batch %d, little memory %t: %v", tt.Batch, tight, err)
-			case !tight:
-				want = h
-			case h.Steps > len(h.Epochs) && !strings.Contains(h.Note, "one chunk of steps at a time"):
-				t.Errorf("batch %d: got note %q, want one that says why it is slower", tt.Batch, h.Note)
-			case !slices.Equal(h.Losses, want.Losses) || len(h.Epochs) != len(want.Epochs):
-				t.Errorf("batch %d: the losses are not those with more memory", tt.Batch)
-			}
-			if err := s.Wait(); err != nil {
-				t.Errorf("the next one hears of %v", err)
-			}
-		}
-	}
-}
-
-// TestOutOfMemoryStepped holds that a run whose steps write the next state to memory of its
-// own trains as with more memory where there is room for one state beside the one that has
-// the names.
-func TestOutOfMemoryStepped(t *testing.T) {
-	s := open(t)
-	ctx := context.Background()
-	for _, tt := range []Train{{Batch: 1, Epochs: 2}, {Batch: 10, Epochs: 20}, {Batch: 64, Epochs: 50}} {
-		var want *History
-		for _, tight := range []bool{false, true} {
-			n := attach(t, s, fmt.Sprintf("net-%d-%t", tt.Batch, tight), models.MLP(64), Config{Loop: SingleSteps})
+			n := attach(t, s, fmt.Sprintf("net-%d-%t", i, tight), models.MLP(64), c)
 			data := load(t, n, "bars", digits(64, n.model.Input, 1))
 			train := func() (*History, error) {
-				r, err := n.run(ctx, data, tt)
+				r, err := n.run(ctx, data, tt.train)
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer r.close()
-				r.main.Fresh = r.main.Single
+				r.main.Fresh = tt.fresh && r.main.Single
 				return r.history, errors.Join(r.epochs(), r.name())
 			}
 			if _, err := train(); err != nil { // from here on it is known how long a step takes
@@ -192,13 +168,13 @@ func TestOutOfMemoryStepped(t *testing.T) {
 			}
 			switch {
 			case err != nil:
-				t.Errorf("batch %d, little memory %t: %v", tt.Batch, tight, err)
+				t.Errorf("case %d, little memory %t: %v", i, tight, err)
 			case !tight:
 				want = h
-			case h.Steps > len(h.Epochs) && h.Note != noteStepped:
-				t.Errorf("batch %d: got note %q, want one that says why it is slower", tt.Batch, h.Note)
+			case h.Steps > len(h.Epochs) && h.Note != tt.note:
+				t.Errorf("case %d: got note %q, want %q, which says why it is slower", i, h.Note, tt.note)
 			case !slices.Equal(h.Losses, want.Losses) || len(h.Epochs) != len(want.Epochs):
-				t.Errorf("batch %d: the losses are not those with more memory", tt.Batch)
+				t.Errorf("case %d: the losses are not those with more memory", i)
 			}
 			if err := s.Wait(); err != nil {
 				t.Errorf("the next one hears of %v", err)
