@@ -13,8 +13,7 @@ import (
 // GPU, so CUDA's driver itself is asked.
 type Pool struct {
 	driver driver
-	device int32
-	handle uintptr
+	device uintptr // CUdevice
 }
 
 // PoolStats are a GPU's memory figures, in bytes.
@@ -105,7 +104,7 @@ func PoolOf(gpu int) (*Pool, error) {
 func (d driver) pool(gpu int) (*Pool, error) {
 	var mem arena
 	defer mem.free()
-	device, has, handle := make1[int32](&mem), make1[int32](&mem), make1[uintptr](&mem)
+	device, has := make1[int32](&mem), make1[int32](&mem)
 	if err := d.do("cuDeviceGet", address(device), uintptr(gpu)); err != nil {
 		return nil, err
 	}
@@ -115,10 +114,19 @@ func (d driver) pool(gpu int) (*Pool, error) {
 	if *has == 0 {
 		return nil, fmt.Errorf("pjrt: CUDA keeps no memory on GPU %d: %w", gpu, ErrUnimplemented)
 	}
-	if err := d.do("cuDeviceGetDefaultMemPool", address(handle), uintptr(*device)); err != nil {
-		return nil, err
+	return &Pool{d, uintptr(*device)}, nil
+}
+
+// with calls do with the pool's handle. It is asked for each time: nothing says that it
+// outlives the last user of the GPU in this process.
+func (p *Pool) with(do func(handle uintptr) error) error {
+	var mem arena
+	defer mem.free()
+	handle := make1[uintptr](&mem)
+	if err := p.driver.do("cuDeviceGetDefaultMemPool", address(handle), p.device); err != nil {
+		return err
 	}
-	return &Pool{d, *device, *handle}, nil
+	return do(*handle)
 }
 
 // Keep has the pool keep up to so many bytes that nobody uses. Without it there are none: each
@@ -129,36 +137,40 @@ func (p *Pool) Keep(bytes int64) error {
 	defer mem.free()
 	n := make1[uint64](&mem)
 	*n = uint64(max(0, bytes))
-	return p.driver.do("cuMemPoolSetAttribute", p.handle, poolThreshold, address(n))
+	return p.with(func(handle uintptr) error {
+		return p.driver.do("cuMemPoolSetAttribute", handle, poolThreshold, address(n))
+	})
 }
 
 // Trim gives what nobody uses back to the GPU, for other processes.
-func (p *Pool) Trim() error { return p.driver.do("cuMemPoolTrimTo", p.handle, 0) }
+func (p *Pool) Trim() error {
+	return p.with(func(handle uintptr) error { return p.driver.do("cuMemPoolTrimTo", handle, 0) })
+}
 
-// Memory reads the figures. It takes 15 µs, and where this process has not worked on the GPU
+// Memory reads the figures. It takes 15 µs, and where this process does not work on the GPU
 // yet as long as CUDA needs to begin and end there.
-func (p *Pool) Memory() (PoolStats, error) {
+func (p *Pool) Memory() (m PoolStats, err error) {
 	var mem arena
 	defer mem.free()
-	f := makeN[uint64](&mem, 4)
-	for i, attribute := range []uintptr{poolHeld, poolUsed} {
-		if err := p.driver.do("cuMemPoolGetAttribute", p.handle, attribute, address(&f[i])); err != nil {
-			return PoolStats{}, err
-		}
-	}
 	context, old := make1[uintptr](&mem), make1[uintptr](&mem)
-	if err := p.driver.do("cuDevicePrimaryCtxRetain", address(context), uintptr(p.device)); err != nil {
-		return PoolStats{}, err
+	if err := p.driver.do("cuDevicePrimaryCtxRetain", address(context), p.device); err != nil {
+		return m, err
 	}
-	defer p.driver("cuDevicePrimaryCtxRelease_v2", uintptr(p.device))
+	defer p.driver("cuDevicePrimaryCtxRelease_v2", p.device)
 	runtime.LockOSThread() // a context is current on a thread
 	defer runtime.UnlockOSThread()
 	if err := p.driver.do("cuCtxPushCurrent_v2", *context); err != nil {
-		return PoolStats{}, err
+		return m, err
 	}
 	defer p.driver("cuCtxPopCurrent_v2", address(old))
-	if err := p.driver.do("cuMemGetInfo_v2", address(&f[2]), address(&f[3])); err != nil {
-		return PoolStats{}, err
-	}
-	return PoolStats{Held: int64(f[0]), Used: int64(f[1]), Free: int64(f[2]), Total: int64(f[3])}, nil
+	f := makeN[uint64](&mem, 4)
+	err = p.with(func(handle uintptr) error {
+		for i, attribute := range []uintptr{poolHeld, poolUsed} {
+			if err := p.driver.do("cuMemPoolGetAttribute", handle, attribute, address(&f[i])); err != nil {
+				return err
+			}
+		}
+		return p.driver.do("cuMemGetInfo_v2", address(&f[2]), address(&f[3]))
+	})
+	return PoolStats{Held: int64(f[0]), Used: int64(f[1]), Free: int64(f[2]), Total: int64(f[3])}, err
 }
