@@ -37,7 +37,7 @@ func (o Own) Apply(in ...*Node) *Node {
 	}
 	ops := On(in[0])
 	if ops.Builder == nil {
-		return o.Plain(in...)
+		return o.plain(in)
 	}
 	return ops.own(o, in)
 }
@@ -55,9 +55,20 @@ func (o Own) takes(in []*Node) error {
 		if got, want := x.Shape(), k.Inputs[i]; got.Size() != want.Size() {
 			return fmt.Errorf("fused: kernel %s got input %d of %s, %d elements: it takes %d. A net's batches differ, and it is tried with two examples: make the kernel for x.Shape() where it is applied",
 				k.Name, i, got, got.Size(), want.Size())
+		} else if got.DType != want.DType && !(got.DType.IsFloat() && want.DType.IsFloat()) {
+			return fmt.Errorf("fused: kernel %s got input %d of %s: it takes %s. ConvertDType makes one of the other", k.Name, i, got, want.DType)
 		}
 	}
 	return nil
+}
+
+// plain is the plain form, which must make as much as the kernel does.
+func (o Own) plain(in []*Node) *Node {
+	y := o.Plain(in...)
+	if got, want := y.Shape(), o.Kernel.Outputs[0]; got.Size() != want.Size() {
+		panic(fmt.Errorf("fused: the plain form of kernel %s makes %s, %d elements: want %d, as the kernel does", o.Kernel.Name, got, got.Size(), want.Size()))
+	}
+	return y
 }
 
 // own is the kernel, of arrays that it takes.
@@ -71,7 +82,7 @@ func (o Ops) own(own Own, in []*Node) *Node {
 	}
 	y := o.call(own.Kernel, args...)[0]
 	// What the plain form's result is shaped like, without computing it.
-	like := own.Plain(in...)
+	like := own.plain(in)
 	y = ConvertDType(Reshape(y, like.Shape().Dimensions...), like.DType())
 	var wrt []*Node
 	var at []int
