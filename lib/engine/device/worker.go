@@ -106,8 +106,9 @@ func (w *Worker) Open() error {
 	w.devices = w.client.Devices()
 	w.inline = w.client.Platform() == "cpu"
 	if len(w.pools) > 0 {
-		if err := w.keepPools(); err != nil {
-			return wire.Errorf(wire.Unavailable, "memory of a GPU: %v", err)
+		if err := w.keepPools(); err != nil { // a session without a limit is better than none
+			w.Logf("memory of GPUs: %v: no limit is kept", err)
+			w.pools = nil
 		}
 	}
 	for i := range w.devices {
