@@ -37,7 +37,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 			again, why = c.affords(p, e, s, seq)
 		}
 	}
-	if why == nil && (w.ending && c.sock != nil || c.drops(seq)) { // a job ends between two steps
+	if why == nil && c.quits(seq) {
 		why = c.late(p, wire.Errorf(wire.Cancelled, "dropped before it ran"))
 	}
 	if why != nil {
@@ -152,8 +152,8 @@ func (c *conn) affords(p *program, e *wire.ExecuteBody, s *step, seq int64) (aga
 	if why = c.w.room(c.space, more); why == nil {
 		return false, nil
 	}
-	if c.readers(seq) {
-		return true, nil
+	if c.readers(seq) || c.quits(seq) {
+		return !c.quits(seq), nil
 	}
 	c.outOfMemory(why, true)
 	return false, c.late(p, why)
@@ -357,6 +357,11 @@ func (c *conn) late(p *program, e *wire.Error) *wire.Error {
 	}
 	c.postpone(e)
 	return e
+}
+
+// quits says whether an execution is not to be done any more. The caller holds w.mu.
+func (c *conn) quits(seq int64) bool {
+	return c.w.ending && c.sock != nil || c.drops(seq) // a job ends between two steps
 }
 
 // drops says whether executions up to frame seq were cancelled.

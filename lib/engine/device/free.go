@@ -29,8 +29,8 @@ func needs(exe *pjrt.Program) int64 {
 // instead, after minutes of looking for pages. On a GPU, XLA would fail between the parts
 // of what it needs, and never give back those that it had: 57.6 GB of an H100's, after an
 // MLP of 120,000 units. What the connection has asked for before may have to end first, or
-// a snapshot: the caller holds w.mu, which fits may give up while it waits for that, until
-// executions up to frame seq are cancelled.
+// a snapshot: the caller holds w.mu, which fits may give up while it waits for that, as long
+// as the execution of frame seq is to be done.
 func (c *conn) fits(p *program, device uint32, seq int64) *wire.Error {
 	if c.w.little(p.need) {
 		return nil
@@ -57,7 +57,7 @@ func (c *conn) fits(p *program, device uint32, seq int64) *wire.Error {
 		more()
 		free, _ = c.w.memoryLeft(p, device)
 	}
-	if p.need <= free {
+	if p.need <= free || c.quits(seq) {
 		return nil
 	}
 	return c.late(p, wire.Errorf(wire.OutOfMemory, "it needs %s beside its inputs, and %s of the %s memory are free", megabytes(p.need), megabytes(free), whose))
@@ -65,10 +65,10 @@ func (c *conn) fits(p *program, device uint32, seq int64) *wire.Error {
 
 // readers waits for those who read an array that nobody else has any more, as a snapshot
 // does with what has another value since it began, and says whether there were some. It
-// waits no longer when executions up to frame seq are cancelled, or the worker ends. The
-// caller holds w.mu.
+// waits no longer when the execution of frame seq is not to be done any more. The caller
+// holds w.mu.
 func (c *conn) readers(seq int64) (waited bool) {
-	for c.w.lent() && !c.w.ending && !c.drops(seq) {
+	for c.w.lent() && !c.quits(seq) {
 		waited = true
 		c.w.unpinned.Wait()
 	}

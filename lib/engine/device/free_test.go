@@ -2,6 +2,7 @@ package device
 
 import (
 	"math"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -153,7 +154,7 @@ func TestReaders(t *testing.T) {
 				w := &Worker{spaces: map[string]*space{}}
 				w.unpinned = sync.NewCond(&w.mu)
 				w.all.prev, w.all.next = &w.all, &w.all
-				c := &conn{w: w, pid: 7, read: 3}
+				c := &conn{w: w, pid: 7, read: 3, sock: &net.UnixConn{}}
 				w.conns = map[*conn]struct{}{c: {}}
 				a := &array{buf: 1, pins: 1}
 				w.add(a)

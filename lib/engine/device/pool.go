@@ -14,8 +14,7 @@ import (
 // larger than any of them XLA failed, and lost what it had got until then, 2 GB of 3.5 in
 // DeepPose's training. The driver moves pages together, and other processes can have what
 // is unused. But it knows no limit: it is kept here, by GAIDEN_MEMORY_FRACTION. And it is
-// slower to ask: phases of LeNet5 take 18 % longer, and ResNet152's step, it
-// seems, 3 %.
+// slower to ask: phases of LeNet5 take 18 % longer, and ResNet152's step, it seems, 3 %.
 
 // scarce is the memory, in bytes, that a session must be able to have on each GPU for BFC.
 const scarce = 24 << 30
