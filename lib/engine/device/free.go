@@ -15,27 +15,28 @@ import (
 // whether there is as much: see little.
 const hungry = 256 << 20
 
-// needs is how much memory a run of a program takes on each device beside its inputs, in
-// bytes: 0 where the plugin does not tell.
-func needs(exe *pjrt.Program) int64 {
+// needs is how much memory a run of a program takes on each device beside its inputs, and of
+// that beside its outputs, in bytes: 0 where the plugin does not tell.
+func needs(exe *pjrt.Program) (all, scratch int64) {
 	m, err := exe.MemoryStats()
 	if err != nil || m.Outputs < 0 || m.Temporary < 0 {
-		return 0
+		return 0, 0
 	}
-	return m.Outputs - max(0, m.Aliased) + m.Temporary
+	return m.Outputs - max(0, m.Aliased) + m.Temporary, m.Temporary
 }
 
 // fits refuses a program that there is no memory for. On a CPU, Linux would end the worker
 // instead, after minutes of looking for pages. On a GPU, XLA would fail between the parts
-// of what it needs, and never give back those that it had: 57.6 GB of an H100's, after an
-// MLP of 120,000 units. What the connection has asked for before may have to end first, or
-// a snapshot: the caller holds w.mu, which fits may give up while it waits for that, as long
-// as the execution of frame seq is to be done.
+// of what it needs, and never give back those that it had, its outputs as a rule: 57.6 GB of
+// an H100's, after an MLP of 120,000 units. What the connection has asked for before may have
+// to end first, or a snapshot: the caller holds w.mu, which fits may give up while it waits
+// for that, as long as the execution of frame seq is to be done.
 func (c *conn) fits(p *program, device uint32, seq int64) *wire.Error {
 	if c.w.little(p.need) {
 		return nil
 	}
 	free, whose := c.w.memoryLeft(p, device)
+	fits := func() bool { return p.need <= free && !c.w.inPieces(p, device, free) }
 	for _, more := range []func(){
 		func() {
 			c.watch(true)
@@ -49,18 +50,65 @@ func (c *conn) fits(p *program, device uint32, seq int64) *wire.Error {
 			if c.w.inline {
 				pjrt.Trim() // what the allocator has kept
 			}
+			c.w.unused() // pages that are free can be together elsewhere
 		},
 	} {
-		if p.need <= free {
+		if fits() {
 			return nil
 		}
 		more()
 		free, _ = c.w.memoryLeft(p, device)
 	}
-	if p.need <= free || c.quits(seq) {
+	if fits() || c.quits(seq) {
 		return nil
 	}
-	return c.late(p, wire.Errorf(wire.OutOfMemory, "it needs %s beside its inputs, and %s of the %s memory are free", megabytes(p.need), megabytes(free), whose))
+	pieces := ""
+	if p.need <= free {
+		pieces = ", in pieces that are too small"
+	}
+	return c.late(p, wire.Errorf(wire.OutOfMemory, "it needs %s beside its inputs, and %s of the %s memory are free%s", megabytes(p.need), megabytes(free), whose, pieces))
+}
+
+// inPieces says whether XLA would find no room for a run of a program although so many bytes
+// are free.
+func (w *Worker) inPieces(p *program, device uint32, free int64) bool {
+	for r := range p.replicas {
+		d := p.on(device, r)
+		switch {
+		case d < len(w.pools):
+			if p.need > free/2 && !w.pools[d].Fits(p.pieces()) {
+				return true
+			}
+		case d < len(w.devices):
+			if m, err := w.devices[d].Memory(); err == nil && tooSmall(m, p.scratch) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pieces are sizes of what XLA takes for a run of a program, about: what it needs beside its
+// outputs comes in one, and which of the outputs take the memory of inputs is not known.
+func (p *program) pieces() []int64 {
+	l := []int64{p.scratch}
+	largest := int64(1 << 20)
+	for _, n := range p.outBytes {
+		largest = max(largest, n)
+	}
+	for rest := p.need - p.scratch; rest > 0; rest -= largest {
+		l = append(l, min(rest, largest))
+	}
+	if p.scratch == 0 {
+		l = l[1:]
+	}
+	return l
+}
+
+// tooSmall says whether BFC, XLA's own allocator, cannot have so many bytes in one piece: of
+// what it holds, or of what it still may ask for.
+func tooSmall(m pjrt.MemoryStats, bytes int64) bool {
+	return m.Limit > 0 && m.Pool > 0 && m.LargestFree >= 0 && bytes > max(m.LargestFree, m.Limit-m.Pool)
 }
 
 // readers waits for those who read an array that nobody else has any more, as a snapshot
@@ -122,7 +170,10 @@ func (w *Worker) unclaimed() int64 {
 	}
 	var all []pjrt.MemoryStats
 	for i := range w.devices {
-		if m, _, err := w.memory(i); err == nil {
+		if m, left, err := w.memory(i); err == nil {
+			if i < len(w.pools) { // of whose limit others may have most
+				m.Limit = min(m.Limit, m.InUse+left)
+			}
 			all = append(all, m)
 		}
 	}

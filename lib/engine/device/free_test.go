@@ -37,6 +37,60 @@ func TestBesides(t *testing.T) {
 	}
 }
 
+// TestInPieces holds when a program has no room although enough is free: where what it needs
+// in one piece is larger than any that is there. It is not asked where much is free.
+func TestInPieces(t *testing.T) {
+	const mb = 1 << 20
+	for _, tt := range []struct {
+		name    string
+		p       program
+		free    int64
+		largest int64
+		want    bool
+	}{
+		{"all in one piece", program{replicas: 1, need: 60 * mb, scratch: 60 * mb}, 70 * mb, 70 * mb, false},
+		{"none that large", program{replicas: 1, need: 60 * mb, scratch: 60 * mb}, 70 * mb, 50 * mb, true},
+		{"much is free", program{replicas: 1, need: 60 * mb, scratch: 60 * mb}, 120 * mb, 50 * mb, false},
+		{"outputs are smaller", program{replicas: 1, need: 60 * mb, scratch: 10 * mb, outBytes: []int64{5 * mb, 25 * mb, 20 * mb}}, 70 * mb, 25 * mb, false},
+		{"one output is not", program{replicas: 1, need: 60 * mb, scratch: 10 * mb, outBytes: []int64{5 * mb, 26 * mb, 20 * mb}}, 70 * mb, 25 * mb, true},
+		{"nothing is needed", program{replicas: 1}, 0, 0, false},
+		{"of two devices one", program{replicas: 2, need: 60 * mb, scratch: 60 * mb}, 70 * mb, 50 * mb, true},
+		{"a device without a pool", program{replicas: 1, devices: []int{7}, need: 60 * mb, scratch: 60 * mb}, 70 * mb, 50 * mb, false},
+	} {
+		w := Worker{pools: []gpuMemory{{pool: answers{PoolStats: pjrt.PoolStats{Free: tt.largest}}}, {pool: answers{PoolStats: pjrt.PoolStats{Free: tt.largest}}}}}
+		if got := w.inPieces(&tt.p, 0, tt.free); got != tt.want {
+			t.Errorf("%s: got %t; asked for %v", tt.name, got, tt.p.pieces())
+		}
+		all := int64(0)
+		for _, n := range tt.p.pieces() {
+			all += n
+		}
+		if all != tt.p.need {
+			t.Errorf("%s: pieces %v are not what is needed", tt.name, tt.p.pieces())
+		}
+	}
+}
+
+// TestTooSmall holds what XLA's own allocator cannot have in one piece.
+func TestTooSmall(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		m    pjrt.MemoryStats
+		want bool
+	}{
+		{"of what it holds", pjrt.MemoryStats{Limit: 60, Pool: 55, LargestFree: 10}, false},
+		{"of what it may ask for", pjrt.MemoryStats{Limit: 60, Pool: 50, LargestFree: 9}, false},
+		{"neither", pjrt.MemoryStats{Limit: 60, Pool: 51, LargestFree: 9}, true},
+		{"it holds nothing yet", pjrt.MemoryStats{Limit: 6}, false},
+		{"not told", pjrt.MemoryStats{Limit: 60, Pool: 60, LargestFree: -1}, false},
+		{"no limit", pjrt.MemoryStats{Limit: -1, Pool: 60}, false},
+	} {
+		if got := tooSmall(tt.m, 10); got != tt.want {
+			t.Errorf("%s: got %t", tt.name, got)
+		}
+	}
+}
+
 // TestOn holds which device each replica of a program runs on.
 func TestOn(t *testing.T) {
 	for _, tt := range []struct {

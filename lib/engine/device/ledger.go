@@ -28,7 +28,7 @@ type program struct {
 	missing         bool // it was on disk but could not be loaded, and there is no text
 	from            wire.Source
 	took            time.Duration
-	need            int64  // bytes that a run takes beside its inputs, in all on CPUs, on each of other devices; 0: not known
+	need, scratch   int64  // bytes that a run takes beside its inputs, and of them beside its outputs; in all on CPUs, on each of other devices; 0: not known
 	taker           string // what its donated inputs are said to be
 	ready           chan struct{}
 
@@ -100,7 +100,7 @@ func (w *Worker) recall(hash [32]byte) *program {
 func (w *Worker) make(p *program, b *wire.ProgramBody) {
 	why := w.build(p, b)
 	if p.exe != nil {
-		if p.need = needs(p.exe); w.inline { // whose devices have the machine's memory
+		if p.need, p.scratch = needs(p.exe); w.inline { // whose devices have the machine's memory
 			p.need *= int64(p.replicas)
 		}
 	}

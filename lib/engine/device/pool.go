@@ -12,9 +12,10 @@ import (
 // pool that CUDA's driver keeps for the process, by XLA's allocator "cuda_async". BFC divides
 // memory that it never gives back, and leaves pieces: where one that a program needs was
 // larger than any of them XLA failed, and lost what it had got until then, 2 GB of 3.5 in
-// DeepPose's training. The driver moves pages together, and other processes can have what
-// is unused. But it knows no limit: it is kept here, by GAIDEN_MEMORY_FRACTION. And it is
-// slower to ask: phases of LeNet5 take 18 % longer, and ResNet152's step, it seems, 3 %.
+// DeepPose's training. The driver moves pages together, can be asked before XLA is whether
+// there is enough (Fits), and other processes can have what is unused. But it knows no limit:
+// it is kept here, by GAIDEN_MEMORY_FRACTION. And it is slower to ask: phases of LeNet5 take
+// 18 % longer.
 
 // scarce is the memory, in bytes, that a session must be able to have on each GPU for BFC.
 const scarce = 24 << 30
@@ -39,6 +40,7 @@ type gpuMemory struct {
 type pool interface {
 	Memory() (pjrt.PoolStats, error)
 	Keep(bytes int64) error
+	Fits(sizes []int64) bool
 	Trim() error
 }
 

@@ -106,6 +106,9 @@ func (a answers) Memory() (pjrt.PoolStats, error) { return a.PoolStats, a.err }
 func (a answers) Keep(int64) error                { return a.err }
 func (a answers) Trim() error                     { return a.err }
 
+// Fits has pieces of Free bytes.
+func (a answers) Fits(sizes []int64) bool { return len(sizes) == 0 || slices.Max(sizes) <= a.Free }
+
 // TestChoosePools holds on which GPUs memory comes from CUDA's pools: where it is scarce.
 func TestChoosePools(t *testing.T) {
 	const gb = 1 << 30

@@ -1,6 +1,7 @@
 package pjrt
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -57,11 +58,13 @@ func openCUDA() (driver, error) {
 
 // What of the driver API is asked for: cuda.h has the numbers.
 const (
+	outOfMemory    = 2   // CUDA_ERROR_OUT_OF_MEMORY
 	notFound       = 500 // CUDA_ERROR_NOT_FOUND
 	poolsSupported = 115 // CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
 	poolThreshold  = 4   // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
 	poolHeld       = 5   // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
 	poolUsed       = 7   // CU_MEMPOOL_ATTR_USED_MEM_CURRENT
+	ownStream      = 2   // CU_STREAM_PER_THREAD
 )
 
 func (d driver) do(function string, args ...uintptr) error {
@@ -150,27 +153,61 @@ func (p *Pool) Trim() error {
 // Memory reads the figures. It takes 15 µs, and where this process does not work on the GPU
 // yet as long as CUDA needs to begin and end there.
 func (p *Pool) Memory() (m PoolStats, err error) {
+	err = p.inContext(func(mem *arena) error {
+		f := makeN[uint64](mem, 4)
+		defer func() { m = PoolStats{Held: int64(f[0]), Used: int64(f[1]), Free: int64(f[2]), Total: int64(f[3])} }()
+		return p.with(func(handle uintptr) error {
+			for i, attribute := range []uintptr{poolHeld, poolUsed} {
+				if err := p.driver.do("cuMemPoolGetAttribute", handle, attribute, address(&f[i])); err != nil {
+					return err
+				}
+			}
+			return p.driver.do("cuMemGetInfo_v2", address(&f[2]), address(&f[3]))
+		})
+	})
+	return m, err
+}
+
+// Fits says whether the pool has arrays of these sizes, in bytes, all at once, by taking them
+// and giving them back: its memory is in pages, and of what is free no part may be large
+// enough. It takes 0.1 ms, or some more for memory that the pool does not hold yet. Where
+// CUDA answers anything else, that is for XLA to say.
+func (p *Pool) Fits(sizes []int64) (fits bool) {
+	err := p.inContext(func(mem *arena) error {
+		array := make1[uintptr](mem)
+		var taken []uintptr
+		return p.with(func(handle uintptr) (err error) {
+			fits = true
+			for _, size := range sizes {
+				answer := p.driver("cuMemAllocFromPoolAsync", address(array), uintptr(size), handle, ownStream)
+				if fits = answer != outOfMemory; answer != 0 {
+					break
+				}
+				taken = append(taken, *array)
+			}
+			for _, a := range taken {
+				err = errors.Join(err, p.driver.do("cuMemFreeAsync", a, ownStream))
+			}
+			return err
+		})
+	})
+	return fits || err != nil
+}
+
+// inContext calls do on a thread that has the GPU's context, which XLA has too.
+func (p *Pool) inContext(do func(mem *arena) error) error {
 	var mem arena
 	defer mem.free()
 	context, old := make1[uintptr](&mem), make1[uintptr](&mem)
 	if err := p.driver.do("cuDevicePrimaryCtxRetain", address(context), p.device); err != nil {
-		return m, err
+		return err
 	}
 	defer p.driver("cuDevicePrimaryCtxRelease_v2", p.device)
 	runtime.LockOSThread() // a context is current on a thread
 	defer runtime.UnlockOSThread()
 	if err := p.driver.do("cuCtxPushCurrent_v2", *context); err != nil {
-		return m, err
+		return err
 	}
 	defer p.driver("cuCtxPopCurrent_v2", address(old))
-	f := makeN[uint64](&mem, 4)
-	err = p.with(func(handle uintptr) error {
-		for i, attribute := range []uintptr{poolHeld, poolUsed} {
-			if err := p.driver.do("cuMemPoolGetAttribute", handle, attribute, address(&f[i])); err != nil {
-				return err
-			}
-		}
-		return p.driver.do("cuMemGetInfo_v2", address(&f[2]), address(&f[3]))
-	})
-	return PoolStats{Held: int64(f[0]), Used: int64(f[1]), Free: int64(f[2]), Total: int64(f[3])}, err
+	return do(&mem)
 }

@@ -11,8 +11,9 @@ import (
 type gpus struct {
 	fails string
 	kept  uint64
-	depth int // contexts pushed
-	users int // of a context
+	depth int     // contexts pushed
+	taken uintptr // bytes of arrays, which have their sizes as addresses
+	users int     // of a context
 }
 
 func (g *gpus) call(function string, args ...uintptr) uintptr {
@@ -53,6 +54,20 @@ func (g *gpus) call(function string, args ...uintptr) uintptr {
 		if args[0] != 1100 || args[1] != 0 {
 			return 1
 		}
+	case "cuMemAllocFromPoolAsync":
+		if args[2] != 1100 {
+			return 1
+		}
+		if args[1] == 0 {
+			return 1 // CUDA_ERROR_INVALID_VALUE
+		}
+		if g.taken+args[1] > 60 {
+			return outOfMemory
+		}
+		*at[uintptr](args[0]) = args[1]
+		g.taken += args[1]
+	case "cuMemFreeAsync":
+		g.taken -= args[0]
 	default:
 		return notFound
 	}
@@ -98,6 +113,26 @@ func TestPool(t *testing.T) {
 		g.fails = function
 		if _, err := p.Memory(); err == nil || !strings.Contains(err.Error(), function+": CUDA's driver answered 2") {
 			t.Errorf("memory when %s fails: got %v", function, err)
+		}
+	}
+	g.fails = ""
+	for _, tt := range []struct {
+		fails string
+		sizes []int64
+		want  bool
+	}{
+		{"", nil, true},
+		{"", []int64{20, 20, 20}, true},
+		{"", []int64{20, 20, 21}, false},
+		{"", []int64{61}, false},
+		{"", []int64{20, 0, 70}, true}, // not CUDA's word for it
+		{"cuDevicePrimaryCtxRetain", []int64{61}, true},
+		{"cuMemAllocFromPoolAsync", []int64{1}, false},
+		{"cuMemFreeAsync", []int64{61}, false},
+	} {
+		g.fails = tt.fails
+		if got := p.Fits(tt.sizes); got != tt.want || g.taken != 0 {
+			t.Errorf("arrays of %v when %q fails: got %t, and %d bytes left", tt.sizes, tt.fails, got, g.taken)
 		}
 	}
 	if g.depth != 0 || g.users != 0 {
