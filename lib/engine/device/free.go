@@ -36,7 +36,7 @@ func (c *conn) fits(p *program, device uint32, seq int64) *wire.Error {
 		return nil
 	}
 	free, whose := c.w.memoryLeft(p, device)
-	fits := func() bool { return p.need <= free && !c.w.inPieces(p, device, free) }
+	room := func() bool { return p.need <= free && !c.w.inPieces(p, device, free) }
 	for _, more := range []func(){
 		func() {
 			c.watch(true)
@@ -53,18 +53,18 @@ func (c *conn) fits(p *program, device uint32, seq int64) *wire.Error {
 			c.w.unused() // pages that are free can be together elsewhere
 		},
 	} {
-		if fits() {
+		if room() {
 			return nil
 		}
 		more()
 		free, _ = c.w.memoryLeft(p, device)
 	}
-	if fits() || c.quits(seq) {
+	if room() || c.quits(seq) {
 		return nil
 	}
 	pieces := ""
 	if p.need <= free {
-		pieces = ", in pieces that are too small"
+		pieces = ", in pieces that are too small: gaiden session stop makes them whole, and the next cell has your arrays"
 	}
 	return c.late(p, wire.Errorf(wire.OutOfMemory, "it needs %s beside its inputs, and %s of the %s memory are free%s", megabytes(p.need), megabytes(free), whose, pieces))
 }
