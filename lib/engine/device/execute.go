@@ -152,8 +152,12 @@ func (c *conn) affords(p *program, e *wire.ExecuteBody, s *step, seq int64) (aga
 	if why = c.w.room(c.space, more); why == nil {
 		return false, nil
 	}
-	if c.readers(seq) || c.quits(seq) {
-		return !c.quits(seq), nil
+	waited := c.readers(seq)
+	if c.quits(seq) {
+		return false, nil
+	}
+	if waited {
+		return true, nil
 	}
 	c.outOfMemory(why, true)
 	return false, c.late(p, why)

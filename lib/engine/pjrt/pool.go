@@ -155,8 +155,7 @@ func (p *Pool) Trim() error {
 func (p *Pool) Memory() (m PoolStats, err error) {
 	err = p.inContext(func(mem *arena) error {
 		f := makeN[uint64](mem, 4)
-		defer func() { m = PoolStats{Held: int64(f[0]), Used: int64(f[1]), Free: int64(f[2]), Total: int64(f[3])} }()
-		return p.with(func(handle uintptr) error {
+		err := p.with(func(handle uintptr) error {
 			for i, attribute := range []uintptr{poolHeld, poolUsed} {
 				if err := p.driver.do("cuMemPoolGetAttribute", handle, attribute, address(&f[i])); err != nil {
 					return err
@@ -164,6 +163,8 @@ func (p *Pool) Memory() (m PoolStats, err error) {
 			}
 			return p.driver.do("cuMemGetInfo_v2", address(&f[2]), address(&f[3]))
 		})
+		m = PoolStats{Held: int64(f[0]), Used: int64(f[1]), Free: int64(f[2]), Total: int64(f[3])}
+		return err
 	})
 	return m, err
 }
