@@ -144,6 +144,9 @@ func (c *Composer) hint(w *writer, message string) string {
 	if cell, ok := c.Memory.definedIn(name); ok {
 		return notKept(cell, name)
 	}
+	if slices.ContainsFunc(w.unit.define, func(d definition) bool { return slices.Contains(d.names, name) }) {
+		return name + " := … is a statement of this cell: its declarations (var, func, type) and the statements above it do not see it; define " + name + " in a cell above, or write := in place of var"
+	}
 	var names []string
 	for _, d := range w.decls {
 		names = append(names, d.Names...)

@@ -69,6 +69,8 @@ func TestMagics(t *testing.T) {
 		{"IPython's file", "%%file alias.txt\nx", "", ""},
 		{"IPython's magic", "%pip install x", "", "%pip: no such magic"},
 		{"a variable that is assigned", "fresh = 5", "", "fresh := … defines it"},
+		{"a declaration with a variable of its cell's statements", "early := 5\nvar late = early + 1", "", "early := … is a statement of this cell"},
+		{"a variable above its definition", "fmt.Print(soon)\nsoon := 5", "", "define soon in a cell above"},
 		{"a function of Python's", "help()", "", "%help lists the magics"},
 		{"a command of the shell", "ls", "", "!ls"},
 		{"the last result", "_", "", "needs one: x := …"},
