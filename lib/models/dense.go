@@ -73,26 +73,29 @@ func weightsOf(x, v *Node) *Node {
 	return MatMul(transposed(x), v)
 }
 
-// transposed is xᵀ, for x [rows in] of a multiple of 16 rows: within blocks of 16 rows first,
+// turnedRows is how many rows of a matrix are transposed as a block.
+const turnedRows = 16
+
+// transposed is xᵀ, for x [rows in] of a multiple of turnedRows: within blocks of rows first,
 // then the blocks. At once XLA reads column after column. Each number is in another line of
 // the cache, and where rows are a power of two long few of these lines fit in it together, so
 // that they are gone when the next column wants them: 1,024 rows of 2,048 took 3.7 ms on 2
 // cores, and 1.4 so; of 784 0.7 to 1.3, and 0.4.
 func transposed(x *Node) *Node {
 	rows, in := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
-	blocks := OptimizationBarrier(TransposeAllAxes(Reshape(x, rows/16, 16, in), 0, 2, 1)) // [rows/16 in 16]
+	blocks := OptimizationBarrier(TransposeAllAxes(Reshape(x, rows/turnedRows, turnedRows, in), 0, 2, 1)) // [blocks in turnedRows]
 	return OptimizationBarrier(Reshape(TransposeAllAxes(blocks, 1, 0, 2), in, rows))
 }
 
 // turnsFirst says whether weightsOf turns x [rows in] around before it multiplies. XLA's
 // product of matrices as they lie takes a CPU less than one that reads a matrix across, and
 // where there is much to multiply by more than turning it costs: of 1,024 rows from 2,048 to
-// 2,048 it takes 18.3 ms on 2 cores and the other 22.1, with the turning 19.9; from 1,024 to
+// 2,048 it takes 18.3 ms on 2 cores and the other 22.1, with the turning, at once, 19.9; from 1,024 to
 // 256 1.9 and 2.6. Of 512 to 256 it would take 1.31 in place of 1.15, and of 100 rows of
 // 1,000 numbers 0.77 in place of 0.62.
 func turnsFirst(x *Node, out int) bool {
 	rows, in := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
-	return onCPU(x.Graph()) && rows >= 128 && rows%16 == 0 && (out >= 512 || out >= 128 && in >= 1024)
+	return onCPU(x.Graph()) && rows >= 128 && rows%turnedRows == 0 && (out >= 512 || out >= 128 && in >= 1024)
 }
 
 // narrow says whether a CPU computes a net turned: with the examples along the last
