@@ -24,6 +24,12 @@ func (p *portion) key(s *Set) string { return fmt.Sprintf("%s/%d/%d", s.key(), p
 // to 38 as a loop, where the state was not packed; see packs.
 const light = 2e10
 
+// lightProducts is light for a net without convolutions on a Hopper GPU, which has done
+// so many more FLOPs in a millisecond of such a net. Where a program is run for each step
+// of less, a busy host is late: the FCN, of 58 GFLOP and 343 µs counted, took 352 to 406 µs
+// so on H100s, and beside 20 busy threads on 16 cores 655, and 347 counted.
+const lightProducts = 1.5e11
+
 // lightest is the work of a fused step, in FLOPs, up to which a loop's body holds
 // several of them: about 100 µs. Heavier ones gain next to nothing, and take that
 // much longer to compile.
@@ -72,15 +78,23 @@ func stay(steps int) int {
 type Loop int
 
 const (
-	// AutoLoop is SingleSteps for steps of 20 GFLOP and more on one GPU and for
-	// nets with convolutions on a CPU, where they are faster, and LoopedSteps
-	// for others.
+	// AutoLoop is SingleSteps for steps of 20 GFLOP and more on one GPU (150 without
+	// convolutions on a Hopper) and for nets with convolutions on a CPU, where they
+	// are faster, and LoopedSteps for others.
 	AutoLoop Loop = iota
 	// LoopedSteps are a loop in one program.
 	LoopedSteps
 	// SingleSteps are a program that is run for each.
 	SingleSteps
 )
+
+// light is the work of a step, in FLOPs, up to which the net's loop is counted on its GPU.
+func (n *Net) light() float64 {
+	if n.hopper() && !n.convolves {
+		return lightProducts
+	}
+	return light
+}
 
 // loops decides for Config.Loop.
 func (n *Net) loops(work float64, devices int) (single bool) {
@@ -90,7 +104,7 @@ func (n *Net) loops(work float64, devices int) (single bool) {
 	case SingleSteps:
 		return true
 	}
-	return n.single || n.platform != "cpu" && work >= light && devices == 1
+	return n.single || n.platform != "cpu" && work >= n.light() && devices == 1
 }
 
 // split chooses how the steps of an epoch are cut. On a GPU inner turns of light
@@ -120,8 +134,8 @@ func (n *Net) split(steps, batch, devices int, work float64, fused, resident boo
 		}
 	}
 	turns := steps / c.Unroll
-	if n.platform != "cpu" && !c.Single && devices == 1 && work < light && turns*c.Unroll > counted {
-		most := min(max(128, 256/c.Unroll), turns, max(16, int(50*light/max(1, work*float64(c.Unroll)))))
+	if n.platform != "cpu" && !c.Single && devices == 1 && work < n.light() && turns*c.Unroll > counted {
+		most := min(max(128, 256/c.Unroll), turns, max(16, int(50*n.light()/max(1, work*float64(c.Unroll)))))
 		c.Inner = min(64, most)
 		for k := most; k >= min(16, turns); k-- {
 			if turns%k == 0 {

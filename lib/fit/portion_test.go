@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -58,6 +59,32 @@ func TestSplit(t *testing.T) {
 		}
 		if c.Limit < 1 || c.Limit*c.turn() > max(tt.steps, c.turn()) {
 			t.Errorf("%s: got at most %d turns of %d for %d steps", tt.name, c.Limit, c.turn(), tt.steps)
+		}
+	}
+}
+
+// TestLight holds that products may be more than convolutions for their loop to be counted,
+// where a GPU does them so much faster.
+func TestLight(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		capability string
+		convolves  bool
+		work       float64
+		inner      int
+		single     bool
+	}{
+		{"products", "9.0", false, 5.8e10, 60, false},
+		{"products of a millisecond", "9.0", false, 1.4e11, 30, false},
+		{"heavy products", "9.0", false, 1.6e11, 1, true},
+		{"convolutions", "9.0", true, 5.8e10, 1, true},
+		{"products on another GPU", "7.5", false, 5.8e10, 1, true},
+		{"light products on another GPU", "7.5", false, 1.9e10, 30, false},
+	} {
+		n := &Net{platform: "cuda", device: wire.DeviceInfo{Capability: tt.capability}, convolves: tt.convolves}
+		n.layout.step.shape = shapes.Make(dtypes.Int32)
+		if c := n.split(60, 1024, 1, tt.work, false, false); c.Inner != tt.inner || c.Single != tt.single {
+			t.Errorf("%s: got %d steps a turn, single %t, want %d, %t", tt.name, c.Inner, c.Single, tt.inner, tt.single)
 		}
 	}
 }
