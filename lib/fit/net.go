@@ -154,6 +154,9 @@ func (n *Net) connect() error {
 	if n.name == "" || n.name == "data" || strings.ContainsAny(n.name, "/* ") {
 		return fmt.Errorf("fit: net name is %q: want a word without / or *, other than data", n.name)
 	}
+	if n.config.Devices < 0 || n.config.Unroll < 0 {
+		return fmt.Errorf("fit: %s: Devices %d, Unroll %d: want 1 or more of each, or 0 for the default", n.name, n.config.Devices, n.config.Unroll)
+	}
 	s := n.config.Session
 	if s == nil {
 		var err error

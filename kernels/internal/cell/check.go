@@ -196,8 +196,12 @@ func (c *Composer) explain(w *writer, r report) []Diagnostic {
 			if ok {
 				d.Text = lineOf(w.source(id), pos.Line)
 			}
-			if d.Hint = c.hint(w, e.Msg); d.Hint == "" && noMember.MatchString(e.Msg) {
+			switch d.Hint = c.hint(w, e.Msg); {
+			case d.Hint != "":
+			case noMember.MatchString(e.Msg):
 				d.Hint = c.member(r, e.Pos)
+			case noField.MatchString(e.Msg):
+				d.Hint = c.field(r, e.Pos)
 			}
 		})
 	}
