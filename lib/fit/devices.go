@@ -136,28 +136,27 @@ func (n *Net) devices(s *Set, batch int) (int, string, error) {
 	case n.platform == "cpu":
 		return 1, fmt.Sprintf("used 1 of %d devices: those of a CPU share its cores", want), nil
 	}
-	f, err := n.work(s, batch)
+	step, err := n.work(s, batch)
 	if err != nil {
 		return 0, "", err
 	}
-	if f < worth {
+	if f := step.FLOPs; f < worth {
 		return 1, fmt.Sprintf("used 1 of %d devices: a step of %.2g FLOPs is faster on one (from %.0e on, more are used)", want, f, worth), nil
 	}
 	return want, "", nil
 }
 
-// work is what a training step is made of as it is written, in FLOPs; Work is what it
-// needs. It writes the step's program, which takes milliseconds, only once.
-func (n *Net) work(s *Set, batch int) (float64, error) {
+// work is what a training step is made of as it is written; Work is what it needs. It writes the step's program, which takes milliseconds, only once.
+func (n *Net) work(s *Set, batch int) (hlo.Cost, error) {
 	key := fmt.Sprintf("%s/%d", s.key(), batch)
-	if f, is := n.works[key]; is {
-		return f, nil
+	if c, is := n.works[key]; is {
+		return c, nil
 	}
 	p, err := n.stepProgram(s, batch)
 	if err != nil {
-		return 0, err
+		return hlo.Cost{}, err
 	}
-	n.works[key] = p.FLOPs()
+	n.works[key] = p.Cost()
 	return n.works[key], nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/ptx"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/wire"
@@ -64,7 +65,7 @@ func TestResident(t *testing.T) {
 			n.platform, n.device = tt.platform, tt.device
 			fused := n.fuses(data, chunk{Batch: tt.batch, Devices: 1})
 			steps := data.N / tt.batch
-			c := n.split(steps, tt.batch, 1, 1e9, fused > 0, fused > 0 && n.resident(data, tt.batch) != nil)
+			c := n.split(steps, tt.batch, 1, hlo.Cost{FLOPs: 1e9}, fused > 0, fused > 0 && n.resident(data, tt.batch) != nil)
 			if c.Fused = fused; c.Resident != tt.want {
 				t.Fatalf("got resident %t, want %t", c.Resident, tt.want)
 			}

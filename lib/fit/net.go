@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/models"
@@ -19,24 +20,24 @@ type Net struct {
 	model  models.Net
 	config Config
 
-	mu        sync.Mutex // protects following, and the arrays while a program runs
-	session   *session.Session
-	platform  string          // cpu or cuda
-	device    wire.DeviceInfo // the session's first
-	ready     bool
-	visits    bool // it is somebody else's: nothing of it is made or removed
-	single    bool // see chunk.Single
-	convolves bool // it has convolutions
-	layout    layout
-	held      int     // arrays of the net in the session
-	output    []int   // dimensions of one result
-	forward   float64 // FLOPs of an example's way through the net, as they are written
-	programs  map[string]*future
-	found     map[string]*Set
-	spreads   map[onDevice]*session.Array // copies of data on other devices
-	paces     map[string]time.Duration    // of a step, in the last run of its kind
-	works     map[string]float64          // FLOPs of a step
-	table     *tiling.Table               // of a twin, its net's; nil: the session's
+	mu       sync.Mutex // protects following, and the arrays while a program runs
+	session  *session.Session
+	platform string          // cpu or cuda
+	device   wire.DeviceInfo // the session's first
+	ready    bool
+	visits   bool // it is somebody else's: nothing of it is made or removed
+	single   bool // see chunk.Single
+	straight bool // it has neither convolutions nor loops
+	layout   layout
+	held     int     // arrays of the net in the session
+	output   []int   // dimensions of one result
+	forward  float64 // FLOPs of an example's way through the net, as they are written
+	programs map[string]*future
+	found    map[string]*Set
+	spreads  map[onDevice]*session.Array // copies of data on other devices
+	paces    map[string]time.Duration    // of a step, in the last run of its kind
+	works    map[string]hlo.Cost         // of a step
+	table    *tiling.Table               // of a twin, its net's; nil: the session's
 	// Of tests: see packs and stretches.
 	packing, stretching bool
 }
@@ -100,7 +101,7 @@ func New(name string, model models.Net, config Config) *Net {
 	}
 	return &Net{name: name, model: model, config: config, platform: "cpu",
 		programs: map[string]*future{}, found: map[string]*Set{}, spreads: map[onDevice]*session.Array{},
-		paces: map[string]time.Duration{}, works: map[string]float64{}}
+		paces: map[string]time.Duration{}, works: map[string]hlo.Cost{}}
 }
 
 // Attach is New on a session that is open, with the net's arrays found or made.

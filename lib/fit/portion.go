@@ -3,6 +3,8 @@ package fit
 import (
 	"fmt"
 	"slices"
+
+	"gaiden/lib/engine/hlo"
 )
 
 // portion is the steps of an epoch that one program does.
@@ -24,11 +26,16 @@ func (p *portion) key(s *Set) string { return fmt.Sprintf("%s/%d/%d", s.key(), p
 // to 38 as a loop, where the state was not packed; see packs.
 const light = 2e10
 
-// lightProducts is light for a net without convolutions on a Hopper GPU, which has done
-// so many more FLOPs in a millisecond of such a net. Where a program is run for each step
-// of less, a busy host is late: the FCN, of 58 GFLOP and 343 µs counted, took 352 to 406 µs
-// so on H100s, and beside 20 busy threads on 16 cores 655, and 347 counted.
+// lightProducts is light for a net of products on a Hopper GPU, which does so much of
+// those in about a millisecond. The FCN, of 58 GFLOP, takes an H100 343 µs a step as a
+// counted loop, and 347 while 20 threads keep the host's 16 cores busy. As a program for
+// each step it took 352 to 406, and 655: such a host does not get ready in time.
 const lightProducts = 1.5e11
+
+// intense is how many FLOPs a byte a step has at least whose time is its products', as
+// package hlo counts both. The FCN has 47, and 25 with Adam. With less, memory's time
+// could make the counted steps of a turn more than Stop may wait for.
+const intense = 20
 
 // lightest is the work of a fused step, in FLOPs, up to which a loop's body holds
 // several of them: about 100 µs. Heavier ones gain next to nothing, and take that
@@ -78,8 +85,8 @@ func stay(steps int) int {
 type Loop int
 
 const (
-	// AutoLoop is SingleSteps for steps of 20 GFLOP and more on one GPU (150 without
-	// convolutions on a Hopper) and for nets with convolutions on a CPU, where they
+	// AutoLoop is SingleSteps for steps of 20 GFLOP and more on one GPU (150 of
+	// products on a Hopper) and for nets with convolutions on a CPU, where they
 	// are faster, and LoopedSteps for others.
 	AutoLoop Loop = iota
 	// LoopedSteps are a loop in one program.
@@ -89,22 +96,22 @@ const (
 )
 
 // light is the work of a step, in FLOPs, up to which the net's loop is counted on its GPU.
-func (n *Net) light() float64 {
-	if n.hopper() && !n.convolves {
+func (n *Net) light(step hlo.Cost) float64 {
+	if n.hopper() && n.straight && step.FLOPs >= intense*step.Bytes {
 		return lightProducts
 	}
 	return light
 }
 
 // loops decides for Config.Loop.
-func (n *Net) loops(work float64, devices int) (single bool) {
+func (n *Net) loops(step hlo.Cost, devices int) (single bool) {
 	switch n.config.Loop {
 	case LoopedSteps:
 		return false
 	case SingleSteps:
 		return true
 	}
-	return n.single || n.platform != "cpu" && work >= n.light() && devices == 1
+	return n.single || n.platform != "cpu" && step.FLOPs >= n.light(step) && devices == 1
 }
 
 // split chooses how the steps of an epoch are cut. On a GPU inner turns of light
@@ -119,9 +126,10 @@ func (n *Net) loops(work float64, devices int) (single bool) {
 // so is the loop's count, each of about a microsecond.
 //
 // With resident kernels the body is one of them.
-func (n *Net) split(steps, batch, devices int, work float64, fused, resident bool) chunk {
+func (n *Net) split(steps, batch, devices int, step hlo.Cost, fused, resident bool) chunk {
 	c := n.once(batch, 1)
-	c.Single = n.loops(work, devices)
+	work, light := step.FLOPs, n.light(step)
+	c.Single = n.loops(step, devices)
 	c.Fresh = c.Single && (n.platform != "cpu" || work >= slow)
 	c.Peeled = !c.Single && n.platform == "cpu" && n.weighs() >= heavyState
 	c.Unroll = min(max(1, n.config.Unroll), steps)
@@ -134,8 +142,8 @@ func (n *Net) split(steps, batch, devices int, work float64, fused, resident boo
 		}
 	}
 	turns := steps / c.Unroll
-	if n.platform != "cpu" && !c.Single && devices == 1 && work < n.light() && turns*c.Unroll > counted {
-		most := min(max(128, 256/c.Unroll), turns, max(16, int(50*n.light()/max(1, work*float64(c.Unroll)))))
+	if n.platform != "cpu" && !c.Single && devices == 1 && work < light && turns*c.Unroll > counted {
+		most := min(max(128, 256/c.Unroll), turns, max(16, int(50*light/max(1, work*float64(c.Unroll)))))
 		c.Inner = min(64, most)
 		for k := most; k >= min(16, turns); k-- {
 			if turns%k == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
@@ -53,7 +54,7 @@ func TestSplit(t *testing.T) {
 	} {
 		n := &Net{platform: tt.platform, single: tt.single, config: Config{Loop: tt.loop}}
 		n.layout.step.shape = shapes.Make(dtypes.Int32)
-		c := n.split(tt.steps, 100, tt.devices, tt.work, tt.fused, false)
+		c := n.split(tt.steps, 100, tt.devices, hlo.Cost{FLOPs: tt.work}, tt.fused, false)
 		if c.Inner != tt.inner || c.Unroll != tt.unroll || c.Single != tt.want || c.Fresh != tt.fresh {
 			t.Errorf("%s: got %d·%d steps a turn, single %t, fresh %t, want %d·%d, %t, %t", tt.name, c.Inner, c.Unroll, c.Single, c.Fresh, tt.inner, tt.unroll, tt.want, tt.fresh)
 		}
@@ -63,28 +64,59 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestLight holds that products may be more than convolutions for their loop to be counted,
-// where a GPU does them so much faster.
+// TestLight holds that a step of products may be more work than others for its loop to be
+// counted, where a GPU does them so much faster.
 func TestLight(t *testing.T) {
 	for _, tt := range []struct {
-		name       string
-		capability string
-		convolves  bool
-		work       float64
-		inner      int
-		single     bool
+		name        string
+		capability  string
+		straight    bool
+		work, bytes float64
+		inner       int
+		single      bool
 	}{
-		{"products", "9.0", false, 5.8e10, 60, false},
-		{"products of a millisecond", "9.0", false, 1.4e11, 30, false},
-		{"heavy products", "9.0", false, 1.6e11, 1, true},
-		{"convolutions", "9.0", true, 5.8e10, 1, true},
-		{"products on another GPU", "7.5", false, 5.8e10, 1, true},
-		{"light products on another GPU", "7.5", false, 1.9e10, 30, false},
+		{"products", "9.0", true, 5.8e10, 1e9, 60, false},
+		{"products of a millisecond", "9.0", true, 1.4e11, 1e9, 30, false},
+		{"heavy products", "9.0", true, 1.6e11, 1e9, 1, true},
+		{"much memory", "9.0", true, 5.8e10, 3e9, 1, true},
+		{"light and much memory", "9.0", true, 1.9e10, 3e9, 30, false},
+		{"convolutions or a sequence", "9.0", false, 5.8e10, 1e9, 1, true},
+		{"products on another GPU", "7.5", true, 5.8e10, 1e9, 1, true},
+		{"light products on another GPU", "7.5", true, 1.9e10, 1e9, 30, false},
 	} {
-		n := &Net{platform: "cuda", device: wire.DeviceInfo{Capability: tt.capability}, convolves: tt.convolves}
+		n := &Net{platform: "cuda", device: wire.DeviceInfo{Capability: tt.capability}, straight: tt.straight}
 		n.layout.step.shape = shapes.Make(dtypes.Int32)
-		if c := n.split(60, 1024, 1, tt.work, false, false); c.Inner != tt.inner || c.Single != tt.single {
+		if c := n.split(60, 1024, 1, hlo.Cost{FLOPs: tt.work, Bytes: tt.bytes}, false, false); c.Inner != tt.inner || c.Single != tt.single {
 			t.Errorf("%s: got %d steps a turn, single %t, want %d, %t", tt.name, c.Inner, c.Single, tt.inner, tt.single)
+		}
+	}
+}
+
+// TestStraight holds which nets are of products: the FCN's step is, also with Adam.
+func TestStraight(t *testing.T) {
+	s := open(t)
+	for _, tt := range []struct {
+		name string
+		net  models.Net
+		opt  Optimizer
+		want float64
+	}{
+		{"fcn", models.FCN(784, []int{2048, 2048, 2048}, 10), SGD{}, lightProducts},
+		{"fcn-adam", models.FCN(784, []int{2048, 2048, 2048}, 10), Adam{}, lightProducts},
+		{"narrow", models.FCN(784, []int{20}, 10), SGD{}, light},
+		{"lenet", models.LeNet5(), SGD{}, light},
+		{"lstm", models.SineLSTM(512, 20), SGD{}, light},
+	} {
+		n := attach(t, s, tt.name, tt.net, Config{Optimizer: tt.opt})
+		n.device.Capability = "9.0"
+		n.platform = "cuda"
+		x, y := shapes.Make(dtypes.Float32, tt.net.Input...), shapes.Make(dtypes.Float32, n.output...)
+		step, err := n.work(load(t, n, tt.name, Data{X: make([]float32, 1024*x.Size()), Y: make([]float32, 1024*y.Size())}), 1024)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := n.light(step); got != tt.want {
+			t.Errorf("%s: a step of %.2g FLOPs, %.2g bytes: light is %.2g, want %.2g", tt.name, step.FLOPs, step.Bytes, got, tt.want)
 		}
 	}
 }
@@ -97,7 +129,7 @@ func TestStay(t *testing.T) {
 			t.Errorf("stay(%d) = %d, want %d", tt.steps, got, tt.want)
 		}
 		n := &Net{platform: "cuda"}
-		c := n.split(tt.steps, 100, 1, 1e9, true, true)
+		c := n.split(tt.steps, 100, 1, hlo.Cost{FLOPs: 1e9}, true, true)
 		if c.Resident != (tt.want > 0) || c.Resident && c.Unroll != tt.want {
 			t.Errorf("%d steps: got resident %t of %d, want %d", tt.steps, c.Resident, c.Unroll, tt.want)
 		}
@@ -115,7 +147,7 @@ func TestPeeled(t *testing.T) {
 	var losses [2][]float32
 	for i, loop := range []Loop{LoopedSteps, SingleSteps} {
 		n := attach(t, s, []string{"looped", "single"}[i], net, Config{Seed: 2, Loop: loop})
-		if c := n.split(10, 8, 1, 1e6, false, false); c.Peeled != (loop == LoopedSteps) {
+		if c := n.split(10, 8, 1, hlo.Cost{FLOPs: 1e6}, false, false); c.Peeled != (loop == LoopedSteps) {
 			t.Fatalf("loop %d, %d bytes: got peeled %t", loop, n.weighs(), c.Peeled)
 		}
 		data := load(t, n, "data", digits(50, n.model.Input, 1))
@@ -135,7 +167,7 @@ func TestPeeled(t *testing.T) {
 			t.Errorf("loss of step %d: got %g, want %g", i+1, got, want)
 		}
 	}
-	if c := attach(t, s, "small", small(), Config{Loop: LoopedSteps}).split(10, 8, 1, 1e6, false, false); c.Peeled {
+	if c := attach(t, s, "small", small(), Config{Loop: LoopedSteps}).split(10, 8, 1, hlo.Cost{FLOPs: 1e6}, false, false); c.Peeled {
 		t.Error("a small net: got its loop peeled")
 	}
 }

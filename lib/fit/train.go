@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/engine/hlo"
 	"gaiden/lib/session"
 )
 
@@ -85,8 +86,8 @@ type run struct {
 	state           copies // variables, moments, step
 	rate            copies
 	devices         int
-	work            float64 // of a step, in FLOPs; 0: not asked for
-	named           bool    // the state, if it is packed; as of last
+	work            hlo.Cost // of a step; 0: not asked for
+	named           bool     // the state, if it is packed; as of last
 	last            time.Time
 	order           *session.Program
 	main, odd, tail portion
