@@ -146,7 +146,8 @@ func (n *Net) devices(s *Set, batch int) (int, string, error) {
 	return want, "", nil
 }
 
-// work is what a training step is made of as it is written; Work is what it needs. It writes the step's program, which takes milliseconds, only once.
+// work is what a training step is made of as it is written; Work is what it needs. It
+// writes the step's program, which takes milliseconds, only once.
 func (n *Net) work(s *Set, batch int) (hlo.Cost, error) {
 	key := fmt.Sprintf("%s/%d", s.key(), batch)
 	if c, is := n.works[key]; is {

@@ -78,12 +78,12 @@ func (n *Net) flags(p *hlo.Program, donate []bool) map[string]any {
 
 func (n *Net) oneDNN() bool { return n.config.OneDNN && n.platform == "cpu" }
 
-// loops says whether a program has loops, such as those over the places of a sequence.
-func loops(p *hlo.Program) bool {
-	return bytes.Contains(p.Text(nil), []byte("stablehlo.while"))
-}
-
 // convolves says whether a program has convolutions of XLA's.
 func convolves(p *hlo.Program) bool {
-	return bytes.Contains(p.Text(nil), []byte("stablehlo.convolution"))
+	return has(p, "convolution")
+}
+
+// has says whether a program has such an op of StableHLO.
+func has(p *hlo.Program, op string) bool {
+	return bytes.Contains(p.Text(nil), []byte("stablehlo."+op))
 }

@@ -60,8 +60,9 @@ func (n *Net) lay() (*model.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.single = n.platform == "cpu" && convolves(p)
-	n.straight = !convolves(p) && !loops(p)
+	convolves := convolves(p)
+	n.single = n.platform == "cpu" && convolves
+	n.straight = !convolves && !has(p, "while") // such as that over the places of a sequence
 	n.forward = p.FLOPs() / float64(batch)
 	for v := range store.IterVariables() {
 		s := slot{name: strings.TrimPrefix(v.Path(), "/"), path: v.Path(), shape: v.Shape(), trainable: v.Trainable && v.Shape().DType.IsFloat()}

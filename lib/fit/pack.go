@@ -67,7 +67,7 @@ func (n *Net) packs(r *run) bool {
 	if n.packing {
 		return true
 	}
-	if n.platform == "cpu" || r.work.FLOPs < n.light(r.work) || r.main.Fused > 0 || len(n.layout.all()) < heavy || ruleOf(n.config.Optimizer) == nil ||
+	if n.platform == "cpu" || r.work.FLOPs < n.lightFor(r.work) || r.main.Fused > 0 || len(n.layout.all()) < heavy || ruleOf(n.config.Optimizer) == nil ||
 		n.config.Loop == LoopedSteps || len(n.carried()) > 0 {
 		return false
 	}

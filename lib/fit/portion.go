@@ -95,8 +95,8 @@ const (
 	SingleSteps
 )
 
-// light is the work of a step, in FLOPs, up to which the net's loop is counted on its GPU.
-func (n *Net) light(step hlo.Cost) float64 {
+// lightFor is the work of a step, in FLOPs, up to which the net's loop is counted on its GPU.
+func (n *Net) lightFor(step hlo.Cost) float64 {
 	if n.hopper() && n.straight && step.FLOPs >= intense*step.Bytes {
 		return lightProducts
 	}
@@ -111,7 +111,7 @@ func (n *Net) loops(step hlo.Cost, devices int) (single bool) {
 	case SingleSteps:
 		return true
 	}
-	return n.single || n.platform != "cpu" && step.FLOPs >= n.light(step) && devices == 1
+	return n.single || n.platform != "cpu" && step.FLOPs >= n.lightFor(step) && devices == 1
 }
 
 // split chooses how the steps of an epoch are cut. On a GPU inner turns of light
@@ -128,7 +128,7 @@ func (n *Net) loops(step hlo.Cost, devices int) (single bool) {
 // With resident kernels the body is one of them.
 func (n *Net) split(steps, batch, devices int, step hlo.Cost, fused, resident bool) chunk {
 	c := n.once(batch, 1)
-	work, light := step.FLOPs, n.light(step)
+	work, limit := step.FLOPs, n.lightFor(step)
 	c.Single = n.loops(step, devices)
 	c.Fresh = c.Single && (n.platform != "cpu" || work >= slow)
 	c.Peeled = !c.Single && n.platform == "cpu" && n.weighs() >= heavyState
@@ -142,8 +142,8 @@ func (n *Net) split(steps, batch, devices int, step hlo.Cost, fused, resident bo
 		}
 	}
 	turns := steps / c.Unroll
-	if n.platform != "cpu" && !c.Single && devices == 1 && work < light && turns*c.Unroll > counted {
-		most := min(max(128, 256/c.Unroll), turns, max(16, int(50*light/max(1, work*float64(c.Unroll)))))
+	if n.platform != "cpu" && !c.Single && devices == 1 && work < limit && turns*c.Unroll > counted {
+		most := min(max(128, 256/c.Unroll), turns, max(16, int(50*limit/max(1, work*float64(c.Unroll)))))
 		c.Inner = min(64, most)
 		for k := most; k >= min(16, turns); k-- {
 			if turns%k == 0 {

@@ -115,7 +115,7 @@ func TestStraight(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := n.light(step); got != tt.want {
+		if got := n.lightFor(step); got != tt.want {
 			t.Errorf("%s: a step of %.2g FLOPs, %.2g bytes: light is %.2g, want %.2g", tt.name, step.FLOPs, step.Bytes, got, tt.want)
 		}
 	}

@@ -90,9 +90,9 @@ func transposed(x *Node) *Node {
 // turnsFirst says whether weightsOf turns x [rows in] around before it multiplies. XLA's
 // product of matrices as they lie takes a CPU less than one that reads a matrix across, and
 // where there is much to multiply by more than turning it costs: of 1,024 rows from 2,048 to
-// 2,048 it takes 18.3 ms on 2 cores and the other 22.1, with the turning, at once, 19.9; from 1,024 to
-// 256 1.9 and 2.6. Of 512 to 256 it would take 1.31 in place of 1.15, and of 100 rows of
-// 1,000 numbers 0.77 in place of 0.62.
+// 2,048 it takes 18.3 ms on 2 cores and the other 22.1, with the turning, at once, 19.9;
+// from 1,024 to 256 1.9 and 2.6. Of 512 to 256 it would take 1.31 in place of 1.15, and of
+// 100 rows of 1,000 numbers 0.77 in place of 0.62.
 func turnsFirst(x *Node, out int) bool {
 	rows, in := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
 	return onCPU(x.Graph()) && rows >= 128 && rows%turnedRows == 0 && (out >= 512 || out >= 128 && in >= 1024)
