@@ -29,6 +29,7 @@ type bench struct {
 	tune      time.Duration // at most, for each net, for train and tune
 	cell      string        // the net to train as a cell, for tune
 	limit     time.Duration // for a peer to print its next line, for train
+	turns     int           // in which each way of training is measured once, for train
 	seeds     int           // that each net is trained from, for accuracy
 	budget    time.Duration
 	info      sysinfo.Info
@@ -66,6 +67,7 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 	f.DurationVar(&b.tune, "tune", 15*time.Second, "train and tune: time to choose kernels for each net on a GPU")
 	f.StringVar(&b.cell, "cell", "", "tune: be the cell that trains this net")
 	f.DurationVar(&b.limit, "limit", 10*time.Minute, "train: time for a peer to prepare a way of training, or to measure it once")
+	f.IntVar(&b.turns, "rounds", trainSamples, "train: measure each way so often, in turns with the others; more where two are close")
 	f.IntVar(&b.seeds, "seeds", 3, "accuracy: train each net from so many seeds")
 	f.DurationVar(&b.budget, "budget", time.Second, "time for each case")
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
@@ -85,6 +87,9 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 	}
 	if err := parseAll(f, args[1:]); err != nil {
 		return err
+	}
+	if b.turns < 1 {
+		return fmt.Errorf("bench: -rounds: got %d, want 1 or more", b.turns)
 	}
 	if b.out != "" {
 		if err := place(b.out); err != nil { // minutes later it would be a pity

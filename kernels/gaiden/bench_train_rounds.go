@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// trainSamples is how often each way of training is measured.
+// trainSamples is how often each way of training is measured, if -rounds does not say.
 const trainSamples = 5
 
 // subject is a way of training a net that has been prepared.
@@ -42,7 +42,7 @@ func (x *subject) warm(after *subject, settle func() error) (micros float64, err
 // own rows.
 func (b *bench) rounds(name string, subjects []*subject, settle func() error) error {
 	var last *subject
-	for range trainSamples {
+	for range b.turns {
 		for _, x := range subjects {
 			if x.peer != nil && x.peer.failed {
 				continue

@@ -50,7 +50,7 @@ done`
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var said strings.Builder
-			b := &bench{name: "train", python: "/bin/sh", limit: tt.limit, progress: &said}
+			b := &bench{name: "train", python: "/bin/sh", limit: tt.limit, turns: trainSamples, progress: &said}
 			p, err := b.startPeer("peer.sh", []byte(tt.script), "net")
 			if err != nil {
 				t.Fatal(err)
@@ -124,9 +124,18 @@ func TestWarm(t *testing.T) {
 	}
 }
 
+// TestRoundsAsAsked holds that -rounds says how often each way is measured.
+func TestRoundsAsAsked(t *testing.T) {
+	b := &bench{name: "train", turns: 2, progress: &strings.Builder{}}
+	x := &subject{name: "gaiden epoch", measure: func() (float64, error) { return 1, nil }}
+	if err := b.rounds("net", []*subject{x}, func() error { return nil }); err != nil || len(x.samples) != 2 {
+		t.Errorf("got %d samples, %v, want 2", len(x.samples), err)
+	}
+}
+
 // TestRoundsOfOurs holds that an error of Gaiden's own is not passed over.
 func TestRoundsOfOurs(t *testing.T) {
-	b := &bench{name: "train", progress: &strings.Builder{}}
+	b := &bench{name: "train", turns: 1, progress: &strings.Builder{}}
 	err := b.rounds("net", []*subject{{name: "gaiden epoch", measure: func() (float64, error) { return 0, fmt.Errorf("no memory") }}}, nil)
 	if err == nil || err.Error() != "gaiden epoch: no memory" {
 		t.Errorf("got %v, want the subject and its error", err)
@@ -136,7 +145,7 @@ func TestRoundsOfOurs(t *testing.T) {
 // TestUnsettled holds that a session which cannot be settled is no fault of a peer's.
 func TestUnsettled(t *testing.T) {
 	p := &peer{}
-	b := &bench{name: "train", progress: &strings.Builder{}}
+	b := &bench{name: "train", turns: 1, progress: &strings.Builder{}}
 	err := b.rounds("net", []*subject{{name: "peer a", peer: p, measure: func() (float64, error) { return 1, nil }}}, func() error { return fmt.Errorf("disk full") })
 	if err == nil || err.Error() != "disk full" || p.failed {
 		t.Errorf("got %v, peer failed %t, want the session's error", err, p.failed)
