@@ -143,7 +143,7 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 		case "lost":
 			left[name] = true
 			delete(m.kept, name)
-			m.why[name] = f[2]
+			m.why[name] = unkept{k.program.tracked[name], f[2]}
 			if k.library != "" && strings.Contains(string(k.program.tracked[name]), "{/"+k.library+"/") && !strings.Contains(f[2], " in an interface,") {
 				// What the library's own types stand for lives in the session, with
 				// channels and connections; a result that holds an error does not.
@@ -299,13 +299,19 @@ func (m *Memory) sweep(home string) {
 	}
 }
 
-// unkept notes why variables are not kept.
-func (m *Memory) unkept(why map[string]string) {
+// An unkept variable is made anew in each cell.
+type unkept struct {
+	typ typeText // empty where only its own package can name it
+	why string   // its value cannot be kept
+}
+
+// refuse notes why variables are not kept.
+func (m *Memory) refuse(why map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, reason := range why {
 		delete(m.kept, name)
-		m.why[name] = reason
+		m.why[name] = unkept{why: reason}
 	}
 }
 
@@ -319,9 +325,9 @@ func (m *Memory) anew(decls []*Decl, u *Unit) (notes []string) {
 			continue
 		}
 		for _, name := range d.Names {
-			if why := m.why[name]; why != "" && !m.said[name] {
+			if v := m.why[name]; v.why != "" && !m.said[name] {
 				m.said[name] = true
-				notes = append(notes, fmt.Sprintf("%s is made anew from cell %d, line %d: its value cannot be kept, %s", name, d.Cell, d.Line, why))
+				notes = append(notes, fmt.Sprintf("%s is made anew from cell %d, line %d: its value cannot be kept, %s", name, d.Cell, d.Line, v.why))
 			}
 		}
 	}
@@ -331,7 +337,7 @@ func (m *Memory) anew(decls []*Decl, u *Unit) (notes []string) {
 // A Value is a line of the list of variables.
 type Value struct {
 	Name  string
-	Type  string // as Go writes it; empty while it is not known
+	Type  string // as Go writes it; empty while it is not known, or where only its own package can name it
 	Cell  int    // that gave it its value, or that declares it
 	Bytes int64  // that the value takes; 0 if it is not kept
 	Text  string // the value's beginning; or why there is none
@@ -350,11 +356,12 @@ func (m *Memory) Values() []Value {
 		if d.Kind != Var || m.kept[name] != nil || strings.HasPrefix(name, "_~") {
 			continue
 		}
-		text := "not run yet; begins as declared"
-		if why := m.why[name]; why != "" {
-			text = "made anew in each cell: " + why
+		v := Value{Name: name, Cell: d.Cell, Text: "not run yet; begins as declared"}
+		if u := m.why[name]; u.why != "" {
+			v.Type, _, _ = u.typ.split(guessName)
+			v.Text = "made anew in each cell: " + u.why
 		}
-		out = append(out, Value{Name: name, Cell: d.Cell, Text: text})
+		out = append(out, v)
 	}
 	slices.SortFunc(out, func(a, b Value) int { return cmp.Compare(a.Name, b.Name) })
 	return out

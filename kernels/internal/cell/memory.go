@@ -24,7 +24,7 @@ type Memory struct {
 	lost    map[string]int     // names that := defined in a cell that did not come to keep them, and the cell
 
 	kept  map[string]*keptVar
-	why   map[string]string // what is not kept, and the reason
+	why   map[string]unkept // what is not kept, and the reason
 	said  map[string]bool   // the user has been told
 	files int               // counts the files of kept values
 	held  map[string]int    // those that running programs read, and how many do
@@ -78,7 +78,7 @@ func (m *Memory) remember(u *Unit, runs bool, nameOf func(path string) string) {
 func (m *Memory) begin() {
 	if m.decls == nil {
 		m.decls, m.imports, m.lost = map[string]*Decl{}, map[string]*Import{}, map[string]int{}
-		m.kept, m.why, m.said = map[string]*keptVar{}, map[string]string{}, map[string]bool{}
+		m.kept, m.why, m.said = map[string]*keptVar{}, map[string]unkept{}, map[string]bool{}
 	}
 }
 

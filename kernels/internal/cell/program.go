@@ -101,7 +101,7 @@ func (c *Composer) Remember(p *Program) {
 		}
 		return guessName(path)
 	})
-	c.Memory.unkept(p.why)
+	c.Memory.refuse(p.why)
 }
 
 // guessName is the name that a package most likely has.

@@ -131,7 +131,12 @@ func (w *typeWriter) signature(t *types.Signature) {
 		w.b.WriteString(")")
 	}
 	list(t.Params(), t.Variadic())
-	if t.Results().Len() > 0 {
+	switch t.Results().Len() {
+	case 0:
+	case 1:
+		w.b.WriteString(" ")
+		w.write(t.Results().At(0).Type())
+	default:
 		w.b.WriteString(" ")
 		list(t.Results(), false)
 	}

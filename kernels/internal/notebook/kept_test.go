@@ -58,6 +58,8 @@ func TestKept(t *testing.T) {
 		{name: "list", code: "%whos", stdout: "other  []int"},
 		{name: "names", code: "%who", stdout: "x"},
 		{name: "names of a type", code: "%who []int", stdout: "other"},
+		{name: "made anew in each cell", code: "double := func(i int) int { return 2 * i }"},
+		{name: "list of that", code: "%whos", stdout: "double  func(int) int  "},
 		{name: "names of no type", code: "%who chan", stdout: "there are no variables of type chan"},
 		{name: "forget", code: "%del x", stdout: "removed var x"},
 		{name: "forgotten", code: "x", fails: "undefined: x"},
