@@ -60,6 +60,7 @@ func TestKept(t *testing.T) {
 		{name: "names of a type", code: "%who []int", stdout: "other"},
 		{name: "made anew in each cell", code: "double := func(i int) int { return 2 * i }"},
 		{name: "list of that", code: "%whos", stdout: "double  func(int) int  "},
+		{name: "names of that type, in two words", code: "%who func(int) int", stdout: "double\n"},
 		{name: "names of no type", code: "%who chan", stdout: "there are no variables of type chan"},
 		{name: "forget", code: "%del x", stdout: "removed var x"},
 		{name: "forgotten", code: "x", fails: "undefined: x"},

@@ -28,8 +28,13 @@ func (n *Notebook) memoryRows() magic.Table {
 }
 
 // variables are those of the types that %who and %whos name, all if they name none.
+// Words that together are the type of one, as func() error are, name that one.
 func (n *Notebook) variables(c magic.Command) []cell.Value {
-	return slices.DeleteFunc(n.memory.Values(), func(v cell.Value) bool { return len(c.Args) > 0 && !slices.Contains(c.Args, v.Type) })
+	wanted, all := c.Args, n.memory.Values()
+	if whole := strings.Join(c.Args, " "); slices.ContainsFunc(all, func(v cell.Value) bool { return v.Type == whole }) {
+		wanted = []string{whole}
+	}
+	return slices.DeleteFunc(all, func(v cell.Value) bool { return len(c.Args) > 0 && !slices.Contains(wanted, v.Type) })
 }
 
 // noVariables says that there are none.
