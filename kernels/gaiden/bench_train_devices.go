@@ -95,7 +95,7 @@ func (b *bench) onDevices(s *session.Session, c trainCase, n int, all bool, name
 	defer net.Reset()
 	var rates, steps []float64
 	used, epochs := 0, max(1, c.epochs)
-	for i := range trainSamples + 1 {
+	for i := range b.turns + 1 {
 		began := time.Now()
 		h, err := net.Train(context.Background(), data, fit.Train{Epochs: epochs, Batch: c.batch, DropLast: true})
 		if err != nil {

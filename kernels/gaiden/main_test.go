@@ -43,6 +43,7 @@ func TestCommandLine(t *testing.T) {
 		{"kernel", 2, "", "connection file"},
 		{"bench", 2, "", "dispatch"},
 		{"bench dispach", 1, "", `no benchmark "dispach"`},
+		{"bench train -rounds 0", 1, "", "-rounds: got 0, want 1 or more"},
 		{"bench train -json /nonexistent/x.json", 1, "", "write /nonexistent/x.json: no such file"},
 		{"install -name Bad/Name", 1, "", "lower-case"},
 		{"install -source /no/such/dir", 1, "", "not Gaiden's source"},

@@ -131,14 +131,14 @@ func (w *typeWriter) signature(t *types.Signature) {
 		w.b.WriteString(")")
 	}
 	list(t.Params(), t.Variadic())
-	switch t.Results().Len() {
-	case 0:
-	case 1:
+	results := t.Results()
+	if results.Len() > 0 {
 		w.b.WriteString(" ")
-		w.write(t.Results().At(0).Type())
-	default:
-		w.b.WriteString(" ")
-		list(t.Results(), false)
+	}
+	if results.Len() == 1 {
+		w.write(results.At(0).Type())
+	} else if results.Len() > 1 {
+		list(results, false)
 	}
 }
 
