@@ -132,11 +132,11 @@ func forget(*model.Store) model.VariableInitializer {
 // recurrent, is what the gates got. Its gradient is that of a second loop, and
 // everything before it, GoMLX derives.
 //
-// With keep the first loop keeps what the gates got, where z was, the second puts
-// the gradient there, and all is only derived, not computed. On a CPU that product
-// costs more than it costs to keep its result: the net of 128 units took 43 to 46 ms
-// a step with it and 33 to 36 without, that of 5 units 0.51 and 0.45 (2 cores, in
-// turns). For a GPU it is not measured.
+// With keep the first loop keeps what the gates give, where z was, the second puts
+// the gradient there, and all is only derived, not computed. On a CPU its product, and
+// the gates' functions once more, cost more than it costs to keep what they give: the net
+// of 128 units took 89 to 93 ms a step where only what the gates got was kept, and 78 to
+// 81 so (2 cores, in turns). For a GPU it is not measured.
 func scan(z, biases, recurrent, h0, c0 *Node, keep bool) (h, c *Node) {
 	n, u := h0.Shape().Dimensions[0], h0.Shape().Dimensions[1]
 	length := z.Shape().Dimensions[0] / n
@@ -146,9 +146,9 @@ func scan(z, biases, recurrent, h0, c0 *Node, keep bool) (h, c *Node) {
 		biased = Add(z, biases)
 	}
 	biased = Reshape(biased, length, n, 4*u)
-	var got *Node // [length n 4·units]
+	var kept *Node // [length n 4·units]
 	if keep {
-		h, c, got = forward(StopGradient(Reshape(z, length, n, 4*u)), StopGradient(biases), StopGradient(recurrent), h0, c0) // a layer has biases
+		h, c, kept = forward(StopGradient(Reshape(z, length, n, 4*u)), StopGradient(biases), StopGradient(recurrent), h0, c0) // a layer has biases
 	} else {
 		h, c, _ = forward(StopGradient(biased), nil, StopGradient(recurrent), h0, c0)
 	}
@@ -163,9 +163,9 @@ func scan(z, biases, recurrent, h0, c0 *Node, keep bool) (h, c *Node) {
 	fed := MatMul(Reshape(before(h0, h), length*n, u), recurrent)
 	all := Add(biased, Reshape(fed, length, n, 4*u))
 	if !keep {
-		got = all
+		kept = all
 	}
-	return derived(h, all, func(v *Node) *Node { return backward(got, before(c0, c), c, v, recurrent, keep) }), c
+	return derived(h, all, func(v *Node) *Node { return backward(kept, before(c0, c), c, v, recurrent, keep) }), c
 }
 
 // Recurrence is what a layer of LSTM does from z on, what the inputs give the gates with
@@ -180,29 +180,48 @@ func Recurrence(z, recurrent *Node) (h *Node) {
 
 // gates are what the four gates make of z [n 4·units].
 func gates(z *Node) (i, f, a, o *Node) {
-	axis := z.Rank() - 1
-	u := z.Shape().Dimensions[axis] / 4
-	part := func(k int) *Node { return SliceAxis(z, axis, AxisRange(k*u, (k+1)*u)) }
-	return Sigmoid(part(0)), Sigmoid(part(1)), Tanh(part(2)), Sigmoid(part(3))
+	i, f, a, o = parts(z)
+	return Sigmoid(i), Sigmoid(f), Tanh(a), Sigmoid(o)
+}
+
+// parts are the four gates' columns of x [n 4·units].
+func parts(x *Node) (i, f, a, o *Node) {
+	axis := x.Rank() - 1
+	u := x.Shape().Dimensions[axis] / 4
+	part := func(k int) *Node { return SliceAxis(x, axis, AxisRange(k*u, (k+1)*u)) }
+	return part(0), part(1), part(2), part(3)
+}
+
+// curves are scale and rest [1 4·units] with which scale·tanh(scale·z)+rest is what gates
+// makes of z, all columns at once: the sigmoid of z is ½·tanh(½·z)+½.
+func curves(g *Graph, dtype dtypes.DType, u int) (scale, rest *Node) {
+	one := Ones(g, shapes.Make(dtype, 1, u))
+	half := MulScalar(one, 0.5)
+	return Concatenate([]*Node{half, half, one, half}, 1), Concatenate([]*Node{half, half, ZerosLike(one), half}, 1)
 }
 
 // forward is the loop over places: outputs and cells. If the biases are not in z
-// already, it adds them, and z becomes what the gates got.
-func forward(z, biases, recurrent, h0, c0 *Node) (h, c, got *Node) {
+// already, it adds them, and z becomes what the gates give.
+func forward(z, biases, recurrent, h0, c0 *Node) (h, c, kept *Node) {
 	g, d := z.Graph(), z.Shape().Dimensions
 	length, n, u := d[0], d[1], d[2]/4
 	every := shapes.Make(z.DType(), length, n, u)
 	state := []*Node{h0, c0, Zeros(g, every), Zeros(g, every), z, recurrent}
 	if biases != nil {
-		state = append(state, biases)
+		scale, rest := curves(g, z.DType(), u)
+		state = append(state, biases, scale, rest)
 	}
 	end := places(length, state, func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
 		got, z := Add(at(s[4]), MatMul(s[0], s[5])), s[4]
-		if biases != nil {
-			got = alone(Add(got, s[6]))
-			z = put(z, got)
+		var i, f, a, o *Node
+		if biases == nil {
+			i, f, a, o = gates(got)
+		} else {
+			scale, rest := s[7], s[8]
+			given := alone(Add(Mul(Tanh(Mul(Add(got, s[6]), scale)), scale), rest))
+			i, f, a, o = parts(given)
+			z = put(z, given)
 		}
-		i, f, a, o := gates(got)
 		c := Add(Mul(f, s[1]), Mul(i, a))
 		h := Mul(o, Tanh(c))
 		return append([]*Node{h, c, put(s[2], h), put(s[3], c), z}, s[5:]...)
@@ -210,19 +229,20 @@ func forward(z, biases, recurrent, h0, c0 *Node) (h, c, got *Node) {
 	return end[2], end[3], end[4]
 }
 
-// alone is x, the only expression of what is put in the place of an operand of x:
-// else XLA would copy the whole array at each place.
+// alone is x, computed by itself. What is put in the place of an operand of x must be
+// made of it only: else XLA would copy the whole array at each place.
 func alone(x *Node) *Node { return OptimizationBarriers(x)[0] }
 
 // backward is the loop over places from the last to the first: the gradient of
-// what the gates got, all, from the gradient v of the outputs.
+// what the gates got, all, from the gradient v of the outputs. In place, all is what
+// the gates give, and the gradient is put there.
 func backward(all, before, cells, v, recurrent *Node, inPlace bool) *Node {
 	g, d := all.Graph(), all.Shape().Dimensions
 	n, u := d[1], d[2]/4
 	some := shapes.Make(all.DType(), n, u)
-	state, got := []*Node{Zeros(g, some), Zeros(g, some), all, before, cells, v, recurrent}, 2
+	state := []*Node{Zeros(g, some), Zeros(g, some), all, before, cells, v, recurrent}
 	if !inPlace {
-		state, got = append(state, all), len(state)
+		state = append(state, all)
 		state[2] = ZerosLike(all)
 	}
 	// GoMLX keeps a number that a closure has made for all of the graph, and no other
@@ -230,7 +250,12 @@ func backward(all, before, cells, v, recurrent *Node, inPlace bool) *Node {
 	one := Const(g, shapes.CastAsDType(1.0, all.DType()))
 	rest := func(x *Node) *Node { return Sub(one, x) }
 	end := places(d[0], state, func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
-		i, f, a, o := gates(at(s[got]))
+		var i, f, a, o *Node
+		if inPlace {
+			i, f, a, o = parts(alone(at(s[2])))
+		} else {
+			i, f, a, o = gates(at(s[7]))
+		}
 		old, cell := at(s[3]), Tanh(at(s[4]))
 		dh := Add(s[0], at(s[5]))
 		dc := Add(s[1], Mul(Mul(dh, o), rest(Square(cell))))
