@@ -85,6 +85,50 @@ func TestScan(t *testing.T) {
 	}
 }
 
+// TestScanNaN holds that a number that is none stays so, in its sequence and in no
+// other: what XLA's CPU compiler makes of a function may lose it (see pool.go).
+func TestScanNaN(t *testing.T) {
+	backend := cpu(t)
+	for _, keep := range []bool{true, false} {
+		for _, u := range []int{3, 64} {
+			t.Run(fmt.Sprint(keep, u), func(t *testing.T) {
+				const n, length, which = 4, 3, 2
+				exec, err := NewExec(backend, func(g *Graph) []*Node {
+					wave := func(dims ...int) *Node { return Sin(IotaFull(g, shapes.Make(dtypes.Float32, dims...))) }
+					first := Equal(IotaFull(g, shapes.Make(dtypes.Int32, length*n, 4*u)), Const(g, int32(which*4*u)))
+					z := Add(wave(length*n, 4*u), Where(first, Const(g, float32(math.NaN())), Const(g, float32(0))))
+					h, c := scan(z, wave(4*u), wave(u, 4*u), wave(n, u), wave(n, u), keep)
+					return append([]*Node{h, c}, Gradient(ReduceAllSum(h), z)...)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := exec.Exec()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for k, row := range []int{u, u, 4 * u} { // outputs, cells, the gradient of z
+					out[k].ConstFlatData(func(flat any) {
+						seen := 0
+						for i, v := range flat.([]float32) {
+							if !math.IsNaN(float64(v)) {
+								continue
+							}
+							if seen++; i/row%n != which {
+								t.Errorf("result %d: number %d is NaN, of sequence %d: want only %d's", k, i, i/row%n, which)
+								return
+							}
+						}
+						if least := (length - 1) * row; seen < least { // at the first place one cell's
+							t.Errorf("result %d: %d numbers are NaN, want %d or more", k, seen, least)
+						}
+					})
+				}
+			})
+		}
+	}
+}
+
 // unrolled is an LSTM written out place by place, in GoMLX's own operations.
 func unrolled(x, weights, recurrent, biases *Node) *Node {
 	d := x.Shape().Dimensions
