@@ -26,8 +26,9 @@ import (
 var peers embed.FS
 
 // sample is what a peer's script prints, a line of JSON each: figures of a case, or
-// the subjects that it has prepared. Of those it then measures one for each line of
-// its input, which names it, and it ends when its input does.
+// a subject that it has prepared, and no subjects once it has prepared all. Of those it
+// then measures one for each line of its input, which names it, and it ends when its
+// input does.
 type sample struct {
 	Case, Subject, Unit string
 	Samples             []float64

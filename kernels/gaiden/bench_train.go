@@ -90,12 +90,12 @@ func (b *bench) inTurns(s *session.Session, c trainCase, ways []way, others []st
 		if err != nil {
 			return err
 		}
-		p, err := b.startPeer(script, code, c.name)
+		p, l, err := b.prepare(script, code, c.name)
 		if err != nil {
 			return err
 		}
 		defer p.end(peerGrace)
-		subjects = append(subjects, b.prepare(p)...)
+		subjects = append(subjects, l...)
 	}
 	// Else the session would save what an epoch has made, at its end or two seconds later,
 	// while the next one is measured, or a peer. It does so in a twentieth of the time at

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -80,26 +82,37 @@ func (b *bench) rounds(name string, subjects []*subject, settle func() error) er
 	return nil
 }
 
-// prepare waits until a peer has prepared its subjects: none where it has failed, or
-// has no library to measure.
-func (b *bench) prepare(p *peer) []*subject {
+// prepare starts a peer for a net, and waits until it has prepared its subjects: none
+// where it has failed, or has no library to measure. One that takes longer than -limit
+// costs itself and those behind it: the peer is started again, for those before it only.
+func (b *bench) prepare(script string, code []byte, net string, only ...string) (*peer, []*subject, error) {
+	p, err := b.startPeer(script, code, append([]string{net}, only...)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	var l []*subject
+	var names []string
 	for {
 		s, err := b.await(p)
 		switch {
 		case err == io.EOF:
-			return nil
+			return p, nil, nil
+		case errors.Is(err, errLimit) && len(names) > 0 && only == nil:
+			p.end(0)
+			fmt.Fprintf(b.progress, "bench %s: %v: it is started again for %s alone\n", b.name, err, strings.Join(names, ", "))
+			return b.prepare(script, code, net, names...)
 		case err != nil:
 			b.lose(p, err)
-			return nil
+			return p, nil, nil
 		case s.Subjects == nil:
 			p.found = append(p.found, s)
-			continue
+		case len(s.Subjects) == 0:
+			return p, l, nil
 		}
-		var l []*subject
 		for _, name := range s.Subjects {
+			names = append(names, name)
 			l = append(l, &subject{name: name, peer: p, measure: func() (float64, error) { return b.ask(p, name) }})
 		}
-		return l
 	}
 }
 
@@ -118,9 +131,12 @@ func (b *bench) ask(p *peer, subject string) (float64, error) {
 	return s.Samples[0], nil
 }
 
+// errLimit is that of a peer which printed nothing for too long.
+var errLimit = errors.New("-limit allows no more")
+
 // await is the next line of a peer, within the limit.
 func (b *bench) await(p *peer) (sample, error) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), b.limit, fmt.Errorf("for %v: -limit allows no more", b.limit))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), b.limit, fmt.Errorf("for %v: %w", b.limit, errLimit))
 	defer cancel()
 	return p.next(ctx)
 }

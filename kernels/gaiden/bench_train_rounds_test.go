@@ -19,7 +19,9 @@ import (
 func TestRounds(t *testing.T) {
 	const first = `echo '{"Case": "net-first", "Subject": "peer a", "Unit": "s", "Samples": [3]}'
 `
-	const ready = first + `echo '{"Subjects": ["peer a", "peer b"]}'
+	const one = first + `echo '{"Subjects": ["peer a"]}'
+`
+	const ready = one + `echo '{"Subjects": ["peer b"]}'; echo '{"Subjects": []}'
 `
 	const measures = `while read way; do
 	k=$((k+1))
@@ -45,19 +47,22 @@ done`
 		{"too long a line", ready + fmt.Sprintf(measures, "head -c 100000 /dev/zero; continue"), time.Minute, own, "token too long"},
 		{"another's sample", ready + fmt.Sprintf(measures, "way=c"), time.Minute, own, `got 1 samples of "c", want one of "peer a"`},
 		{"hangs while it prepares", first + "exec sleep 1000", time.Second / 2, own, "printed nothing: for 500ms"},
+		{"hangs while it prepares the second", one + `if test "$#" = 1; then exec sleep 1000; fi; test "$*" = "net peer a" && echo '{"Subjects": []}'
+` + fmt.Sprintf(measures, ":"), time.Second / 2, []string{"gaiden", "peer a", "net-first"}, "started again for peer a alone"},
+		{"hangs while it prepares each time", one + "exec sleep 1000", time.Second / 2, own, "no figures of peer.sh"},
 		{"hangs", ready + fmt.Sprintf(measures, "if test $k = 3; then exec sleep 1000; fi"), time.Second / 2, own, "printed nothing: for 500ms"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var said strings.Builder
 			b := &bench{name: "train", python: "/bin/sh", limit: tt.limit, turns: trainSamples, progress: &said}
-			p, err := b.startPeer("peer.sh", []byte(tt.script), "net")
+			p, l, err := b.prepare("peer.sh", []byte(tt.script), "net")
 			if err != nil {
 				t.Fatal(err)
 			}
 			count := 0
 			gaiden := &subject{name: "gaiden", measure: func() (float64, error) { count++; return float64(count), nil }}
-			subjects := append([]*subject{gaiden}, b.prepare(p)...)
+			subjects := append([]*subject{gaiden}, l...)
 			settled := 0
 			if err := b.rounds("net", subjects, func() error { settled++; return nil }); err != nil {
 				t.Fatal(err)

@@ -135,7 +135,7 @@ func forget(*model.Store) model.VariableInitializer {
 // With keep the first loop keeps what the gates give, where z was, the second puts
 // the gradient there, and all is only derived, not computed. On a CPU its product, and
 // the gates' functions once more, cost more than it costs to keep what they give: the net
-// of 128 units took 89 to 93 ms a step where only what the gates got was kept, and 78 to
+// of 128 units took 78 to 93 ms a step where only what the gates got was kept, and 70 to
 // 81 so (2 cores, in turns). For a GPU it is not measured.
 func scan(z, biases, recurrent, h0, c0 *Node, keep bool) (h, c *Node) {
 	n, u := h0.Shape().Dimensions[0], h0.Shape().Dimensions[1]

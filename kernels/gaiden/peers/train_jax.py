@@ -1,7 +1,8 @@
 # Training steps of a net of the sources in JAX: a jitted step and a scan over the
 # epoch, both with donated state and the batch gathered on the device. It prepares
-# both and prints which there are; then, for each that a line of its input names, one
-# sample. All it prints is JSON lines.   python train_jax.py NET
+# both, or those it is given, and prints each that is ready, and nothing when all are;
+# then, for each that a line of its input names, one sample. All it prints is JSON lines.
+#   python train_jax.py NET [WAY ...]
 import functools, itertools, json, math, sys, time
 try:
     import jax, jax.numpy as jnp
@@ -294,16 +295,25 @@ def clock(run, *args):
 
 show(NAME + "-first", subject("jit step"), "s", clock(singles, 1))
 count = int(max(1, min(1000, 0.5 / (clock(singles, 3) / 3))))
-ways = {subject("jit step"): lambda: clock(singles, count) / count}
+ways = {}
+
+
+def ready(way, measure):
+    ways[subject(way)] = measure
+    print(json.dumps({"Subjects": [subject(way)]}), flush=True)
+
+
+ready("jit step", lambda: clock(singles, count) / count)
+asked = subject("scan") in (sys.argv[2:] or [subject("scan")])
 endless = cpu and NAME in ("kerascnn-b128", "resnet50-b256")  # their scans did not come to an end in 240 and 150 s on two cores
-if steps * epochs > 1 and not endless:  # XLA makes no loop of one step
+if steps * epochs > 1 and asked and not endless:  # XLA makes no loop of one step
     show(NAME + "-first", subject("scan"), "s", clock(scan))
-    ways[subject("scan")] = lambda: clock(scan) / (steps * epochs)
     stats = jax.devices()[0].memory_stats()
     if stats:
         show(NAME + "-memory", subject("scan"), "MB", stats["peak_bytes_in_use"] / 1e6)
+    ready("scan", lambda: clock(scan) / (steps * epochs))
 
-print(json.dumps({"Subjects": list(ways)}), flush=True)
+print(json.dumps({"Subjects": []}), flush=True)
 for line in sys.stdin:
     way = line.strip()
     show(NAME, way, "µs", ways[way]() * 1e6)

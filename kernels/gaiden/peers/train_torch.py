@@ -1,7 +1,7 @@
 # Training steps of a net of the sources in PyTorch: eager, on a GPU a CUDA graph of the
-# whole step, and torch.compile. It prepares them and prints which there are; then,
-# for each that a line of its input names, one sample. All it prints is JSON lines.
-#   python train_torch.py NET
+# whole step, and torch.compile. It prepares them, or those it is given, and prints each
+# that is ready, and nothing when all are; then, for each that a line of its input names,
+# one sample. All it prints is JSON lines.   python train_torch.py NET [WAY ...]
 import gc, json, logging, sys, time
 try:
     import torch, torch.nn as nn, torch.nn.functional as F
@@ -205,6 +205,8 @@ if cuda:
     ways["CUDA graph"] = graph
 if cuda or not NAME.startswith("resnet152"):  # takes a CPU minutes to compile
     ways["compile"] = compiled
+if len(sys.argv) > 2:
+    ways = {way: make for way, make in ways.items() if subject(way) in sys.argv[2:]}
 # Each way takes 35 GB of the device, which others need, too.
 alone = NAME == "resnet152-b2048" and torch.cuda.mem_get_info()[1] < 120e9
 
@@ -227,11 +229,12 @@ for way in list(ways):
             show(NAME + "-memory", subject(way), "MB", torch.cuda.max_memory_allocated() / 1e6)
         if way == "compile":
             show(NAME + "-first", subject(way), "s", ready[way][0].first)
+        print(json.dumps({"Subjects": [subject(way)]}), flush=True)
     except Exception as e:  # a net that cannot be captured, or a compiler that is not there, is no failure of the others
         print(f"{way}: {NAME}: {str(e)[:200]}", file=sys.stderr)
         del ways[way]
 
-print(json.dumps({"Subjects": [subject(way) for way in ways]}), flush=True)
+print(json.dumps({"Subjects": []}), flush=True)
 for line in sys.stdin:
     way = next(w for w in ways if subject(w) == line.strip())
     if way not in ready:
