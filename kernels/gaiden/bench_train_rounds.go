@@ -95,12 +95,15 @@ func (b *bench) prepare(script string, code []byte, net string, only ...string) 
 	for {
 		s, err := b.await(p)
 		switch {
-		case err == io.EOF:
+		case err == io.EOF && names == nil:
 			return p, nil, nil
 		case errors.Is(err, errLimit) && len(names) > 0 && only == nil:
 			p.end(0)
 			fmt.Fprintf(b.progress, "bench %s: %v: it is started again for %s alone\n", b.name, err, strings.Join(names, ", "))
 			return b.prepare(script, code, net, names...)
+		case err == io.EOF:
+			err = errors.New("it ended before all was ready")
+			fallthrough
 		case err != nil:
 			b.lose(p, err)
 			return p, nil, nil

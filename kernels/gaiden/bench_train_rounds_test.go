@@ -49,6 +49,7 @@ done`
 		{"hangs while it prepares", first + "exec sleep 1000", time.Second / 2, own, "printed nothing: for 500ms"},
 		{"hangs while it prepares the second", one + `if test "$#" = 1; then exec sleep 1000; fi; test "$*" = "net peer a" && echo '{"Subjects": []}'
 ` + fmt.Sprintf(measures, ":"), time.Second / 2, []string{"gaiden", "peer a", "net-first"}, "started again for peer a alone"},
+		{"ends while it prepares the second", one, time.Minute, own, "it ended before all was ready"},
 		{"hangs while it prepares each time", one + "exec sleep 1000", time.Second / 2, own, "no figures of peer.sh"},
 		{"hangs", ready + fmt.Sprintf(measures, "if test $k = 3; then exec sleep 1000; fi"), time.Second / 2, own, "printed nothing: for 500ms"},
 	}
