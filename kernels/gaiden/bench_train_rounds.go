@@ -101,10 +101,10 @@ func (b *bench) prepare(script string, code []byte, net string, only ...string) 
 			p.end(0)
 			fmt.Fprintf(b.progress, "bench %s: %v: it is started again for %s alone\n", b.name, err, strings.Join(names, ", "))
 			return b.prepare(script, code, net, names...)
-		case err == io.EOF:
-			err = errors.New("it ended before all was ready")
-			fallthrough
 		case err != nil:
+			if err == io.EOF {
+				err = errors.New("it ended before all was ready")
+			}
 			b.lose(p, err)
 			return p, nil, nil
 		case s.Subjects == nil:

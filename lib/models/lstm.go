@@ -252,7 +252,7 @@ func backward(all, before, cells, v, recurrent *Node, inPlace bool) *Node {
 	end := places(d[0], state, func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
 		var i, f, a, o *Node
 		if inPlace {
-			i, f, a, o = parts(alone(at(s[2])))
+			i, f, a, o = parts(alone(at(s[2]))) // else dc·f reads it after put, for which XLA copies the whole array
 		} else {
 			i, f, a, o = gates(at(s[7]))
 		}
