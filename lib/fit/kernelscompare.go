@@ -21,7 +21,7 @@ const looked = 500
 
 // glance is how long a look at some steps takes at most, if that is more than one turn of
 // the loop: whoever comes back to the session meanwhile waits for its end.
-const glance = 100 * time.Millisecond
+var glance = 100 * time.Millisecond
 
 // untold says whether an entry of a step says nothing: of one that was not looked at, or
 // whose epochs of Tried steps are too short to tell.
@@ -135,10 +135,11 @@ func (n *Net) race(ctx context.Context, data *Set, t Train, look tiling.Look, te
 		return e, err
 	}
 	defer order.free()
-	turns := min(r.main.Limit, max(1, looked/r.main.turn()))
+	most := min(r.main.Limit, max(1, looked/r.main.turn()))
+	turns := most
 	before := func() error { return look.Wait(ctx) }
 	best, own, err := tiling.Alone(look.Beside, before, func(alone func() error) (best [2]time.Duration, err error) {
-		for look := range 6 {
+		for look := 0; look < 6; look++ {
 			for i, f := range forms {
 				if err := errors.Join(alone(), ctx.Err()); err != nil {
 					return best, err
@@ -148,12 +149,17 @@ func (n *Net) race(ctx context.Context, data *Set, t Train, look tiling.Look, te
 					return best, err
 				}
 				if look == 0 { // it warms up, and says how long a look is
-					turns = max(1, min(turns, int(float64(turns)*float64(glance)/float64(took))))
+					turns = min(turns, within(glance, turns, took))
 					continue
 				}
 				if best[i] == 0 || took < best[i] {
 					best[i] = took
 				}
+			}
+			if slower := max(best[0], best[1]); look == 5 && slower < tellable && turns < most {
+				// Something held up the look that warmed up, so the others were too short.
+				turns = min(most, max(2*turns, within(glance, turns, slower)))
+				best, look = [2]time.Duration{}, 0
 			}
 		}
 		return best, nil
@@ -170,6 +176,11 @@ func (n *Net) race(ctx context.Context, data *Set, t Train, look tiling.Look, te
 	e = tiling.Entry{Plain: micros(best[0]), Micros: micros(best[1])}
 	tell(fmt.Sprintf("%s: a step of %d takes %.1f µs with fused kernels, %.1f µs with XLA's", n.name, r.main.Batch, e.Micros, e.Plain))
 	return e, nil
+}
+
+// within is how many turns a limit has room for, at least one, where some took so long.
+func within(limit time.Duration, turns int, took time.Duration) int {
+	return max(1, int(float64(turns)*float64(limit)/float64(took)))
 }
 
 // examples is an order of the run's examples.
