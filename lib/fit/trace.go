@@ -22,6 +22,7 @@ type writer struct {
 	platform string
 	oneDNN   bool // see Config.OneDNN
 	plain    bool // no kernels but XLA's
+	products int  // see hlo.Builder.Products
 	devices  int
 	builder  *hlo.Builder
 	program  *hlo.Program
@@ -34,6 +35,9 @@ func (w *writer) Description() string { // package models reads it
 	if w.oneDNN {
 		return "programs for " + w.platform + " with oneDNN"
 	}
+	if w.products > 0 {
+		return "programs for " + w.platform + " with products of our own"
+	}
 	return "programs for " + w.platform
 }
 func (w *writer) Builder(name string) compute.Builder {
@@ -42,6 +46,7 @@ func (w *writer) Builder(name string) compute.Builder {
 		return finished{p}, nil
 	})
 	w.builder.WriteNorms = w.platform != "cpu"
+	w.builder.Products = w.products
 	if w.devices > 1 {
 		if err := w.builder.DistributedSPMD(w.devices); err != nil {
 			panic(err) // a graph is being built: trace makes it an error
@@ -111,7 +116,7 @@ func (n *Net) traceFor(devices int, name string, f func(t *trace) []*Node) (p *h
 			}
 		}
 	}()
-	t := &trace{net: n, w: &writer{platform: n.platform, oneDNN: n.oneDNN(), plain: n.config.Kernels == XLAKernels, devices: devices}, store: model.NewStore()}
+	t := &trace{net: n, w: &writer{platform: n.platform, oneDNN: n.oneDNN(), plain: n.config.Kernels == XLAKernels, products: n.products(), devices: devices}, store: model.NewStore()}
 	t.g = NewGraph(t.w, n.name+"/"+name)
 	model.SetStore(t.g, t.store)
 	if err := t.store.SetRNGStateFromSeed(n.config.Seed); err != nil {

@@ -221,6 +221,9 @@ func (n Net) Lowered(l Lowering) Net {
 	return n
 }
 
+// withProducts says whether large matrices are multiplied by package gemm.
+func withProducts(g *Graph) bool { return strings.Contains(g.Backend().Description(), "products") }
+
 // withOneDNN reads it where onCPU reads what it does.
 func withOneDNN(g *Graph) bool { return strings.Contains(g.Backend().Description(), "oneDNN") }
 

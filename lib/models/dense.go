@@ -5,6 +5,8 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/engine/gemm"
 )
 
 // Dense is x·weights + biases, on the last axis of x.
@@ -59,7 +61,7 @@ func (l Dense) of(rows, w, bias *Node) *Node {
 
 // product is x·w of matrices, x [rows in] and w [in out].
 func product(x, w *Node) *Node {
-	if !turnsFirst(x, w.Shape().Dimensions[1]) {
+	if out := w.Shape().Dimensions[1]; !turnsFirst(x, out) && !own(x, out) {
 		return MatMul(x, w)
 	}
 	return derived(MatMul(x, StopGradient(w)), w, func(v *Node) *Node { return weightsOf(x, v) })
@@ -95,7 +97,15 @@ func transposed(x *Node) *Node {
 // 100 rows of 1,000 numbers 0.77 in place of 0.62.
 func turnsFirst(x *Node, out int) bool {
 	rows, in := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
-	return onCPU(x.Graph()) && rows >= 128 && rows%turnedRows == 0 && (out >= 512 || out >= 128 && in >= 1024)
+	return onCPU(x.Graph()) && !own(x, out) && rows >= 128 && rows%turnedRows == 0 && (out >= 512 || out >= 128 && in >= 1024)
+}
+
+// own says whether x [rows in] times [in out] is package gemm's, which multiplies as fast
+// across as along, and its weights' gradient is to be: GoMLX would compute that turned
+// around, and turn it back.
+func own(x *Node, out int) bool {
+	d := x.Shape().Dimensions
+	return withProducts(x.Graph()) && gemm.Worthwhile(d[0], out, d[1])
 }
 
 // narrow says whether a CPU computes a net turned: with the examples along the last

@@ -34,6 +34,7 @@ type Worker struct {
 	client     *pjrt.Client
 	devices    []*pjrt.Device
 	inline     bool // short programs run inside Execute
+	products   int  // threads of package gemm's; 0: they are XLA's
 	cache      *cache
 	keeping    sync.Mutex     // held while a program is written to disk
 	background sync.WaitGroup // work that the end waits for
@@ -105,6 +106,9 @@ func (w *Worker) Open() error {
 	}
 	w.devices = w.client.Devices()
 	w.inline = w.client.Platform() == "cpu"
+	if err := w.offerProducts(p); err != nil { // a session with XLA's products is better than none
+		w.Logf("products: %v: they are XLA's", err)
+	}
 	if len(w.pools) > 0 {
 		if err := w.keepPools(); err != nil { // a session without a limit is better than none
 			w.Logf("memory of GPUs: %v: no limit is kept", err)
@@ -221,7 +225,7 @@ func (w *Worker) freeBuffer(b pjrt.Buffer) {
 // welcome describes the session to a client of a space.
 func (w *Worker) welcome(s *space) wire.WelcomeBody {
 	b := wire.WelcomeBody{Protocol: wire.Protocol, Version: w.Version, Generation: w.Generation, Note: w.Note, Plugin: w.Plugin.Path,
-		Platform: w.client.Platform(), PlatformVersion: w.client.PlatformVersion(), Boot: wire.BootID()}
+		Platform: w.client.Platform(), PlatformVersion: w.client.PlatformVersion(), Products: w.products, Boot: wire.BootID()}
 	if s != nil {
 		w.mu.Lock()
 		b.Note = strings.Join(slices.DeleteFunc([]string{w.Note, s.note}, func(t string) bool { return t == "" }), "; ")

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/compute/notimplemented"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/engine/gemm"
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/pjrt"
 )
@@ -30,6 +31,11 @@ var client = sync.OnceValues(func() (*pjrt.Client, error) {
 	plugin, err := pjrt.Load(os.Getenv("GAIDEN_PLUGIN"))
 	if err != nil {
 		return nil, err
+	}
+	if handler := gemm.Handler(); handler != 0 {
+		if err := plugin.Register(gemm.Target, gemm.Platform, handler); err != nil {
+			return nil, err
+		}
 	}
 	return plugin.NewClient(map[string]any{"cpu_device_count": int64(2)})
 })

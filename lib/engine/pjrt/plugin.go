@@ -146,6 +146,7 @@ type Extension struct {
 // Some extensions' numbers.
 const (
 	extensionProfiler = 1
+	extensionFFI      = 5
 	maxExtensions     = 100 // a longer list is a damaged one
 )
 
