@@ -17,7 +17,7 @@ import (
 )
 
 // Kernels says which GPU kernels the steps of an epoch are made of. The numbers
-// are the same but for rounding. On a CPU with AVX-512 large products of matrices are
+// are the same but for rounding. On a CPU of Intel's with AVX-512 large products of matrices are
 // those of package gemm, but with XLAKernels. All else there, on several devices, and for what
 // package fused has no plan for (optimizers of one's own, other losses than
 // CrossEntropy but for MSE of a small net of sequences or of up to three small

@@ -19,7 +19,8 @@
 // c/gemm.c: go generate (gcc 12).
 //
 // On two cores of a Xeon of 2.5 GHz (Cascade Lake) it does 240 GFLOP/s of 1,024 × 2,048 ×
-// 2,048, XLA's product 200, MKL 255. Processors of AMD with AVX-512 were not to be had.
+// 2,048, XLA's product 200, MKL 255. Sessions use it on Intel's processors: others with AVX-512 were
+// not measured.
 package gemm
 
 //go:generate go run ./c/assemble.go

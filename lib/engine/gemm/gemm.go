@@ -20,7 +20,9 @@ func Scratch(m, k, threads int) int {
 	return header + (m+rows)*k + 16 + threads*depth*cols
 }
 
-// Worthwhile says whether the product of [m k] and [k n] is faster so than XLA's.
+// Worthwhile says whether the product of [m k] and [k n] is faster so than XLA's. Those of
+// the FCN are, the least of which is of 1,024, 784 and 2,048; smaller ones, such as those of
+// the MLP, Keras' CNN and the LSTM of 128 units, were as fast or slower, by up to 17 %.
 func Worthwhile(m, n, k int) bool {
-	return min(m, n, k) >= 128 && m*n*k >= 2e8
+	return min(m, n, k) >= 256 && m*n*k >= 1e9
 }

@@ -248,10 +248,10 @@ func TestOwnProducts(t *testing.T) {
 		cx, cy  int
 		own     bool
 	}{
-		{"large", 2, dtypes.Float32, []int{512, 1024}, []int{1024, 800}, 1, 0, true},
-		{"across", 2, dtypes.Float32, []int{1024, 512}, []int{800, 1024}, 0, 1, true},
-		{"none to be had", 0, dtypes.Float32, []int{512, 1024}, []int{1024, 800}, 1, 0, false},
-		{"double", 2, dtypes.Float64, []int{512, 1024}, []int{1024, 800}, 1, 0, false},
+		{"large", 2, dtypes.Float32, []int{1024, 1024}, []int{1024, 1000}, 1, 0, true},
+		{"across", 2, dtypes.Float32, []int{1024, 1024}, []int{1000, 1024}, 0, 1, true},
+		{"none to be had", 0, dtypes.Float32, []int{1024, 1024}, []int{1024, 1000}, 1, 0, false},
+		{"double", 2, dtypes.Float64, []int{1024, 1024}, []int{1024, 1000}, 1, 0, false},
 		{"small", 2, dtypes.Float32, []int{64, 128}, []int{128, 64}, 1, 0, false},
 		{"narrow", 2, dtypes.Float32, []int{4096, 4096}, []int{4096, 10}, 1, 0, false},
 		{"a vector", 2, dtypes.Float32, []int{4096, 4096}, []int{4096}, 1, 0, false},
