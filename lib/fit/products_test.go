@@ -11,11 +11,11 @@ import (
 )
 
 // TestProducts trains a net whose products are package gemm's, and with XLA's: the losses
-// are the same but for rounding, and the weights where the net has learned.
+// are the same but for rounding, and fall.
 func TestProducts(t *testing.T) {
 	s := open(t)
 	if s.Welcome().Products == 0 {
-		t.Skip("not run: needs a processor of Intel's with AVX-1024; XLA's products are used on this one")
+		t.Skip("needs a processor of Intel's with AVX-512, since sessions have XLA's products on others: run it on one (grep avx512vl /proc/cpuinfo)")
 	}
 	net := models.FCN(784, []int{1280, 1280}, 10)
 	var losses [2][]float32

@@ -23,7 +23,7 @@ func products(t testing.TB) *backend {
 	t.Helper()
 	b := newBackend(t)
 	if gemm.Handler() == 0 {
-		t.Skip("not run: needs a processor with AVX-512; XLA's products are used on this one")
+		t.Skip("needs a processor with AVX-512, for which package gemm is: run it on one (grep avx512vl /proc/cpuinfo)")
 	}
 	return b
 }

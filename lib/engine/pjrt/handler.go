@@ -14,8 +14,7 @@ const (
 
 // Register makes the C function at handler, an XLA_FFI_Handler, the target of custom calls
 // of that name in programs for a platform, such as Host: those of api_version 4, in this
-// process, for good. A name is taken once. The error is ErrUnimplemented without the
-// plugin's FFI extension.
+// process, for good. The error is ErrUnimplemented without the plugin's FFI extension.
 func (p *Plugin) Register(target, platform string, handler uintptr) error {
 	for _, e := range p.Extensions() {
 		if e.Type != extensionFFI || e.Size < ffiTable {
@@ -31,5 +30,5 @@ func (p *Plugin) Register(target, platform string, handler uintptr) error {
 		}
 		return nil
 	}
-	return newError(ErrUnimplemented.Code, "register "+target, "this plugin takes no handlers")
+	return newError(ErrUnimplemented.Code, "register "+target, "this plugin takes no handlers; use a newer one")
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// TestRegister holds what a plugin is asked, and that its error, or that it takes no
-// handlers, is told.
+// TestRegister holds what a plugin is asked, and that it is told where one takes no
+// handlers.
 func TestRegister(t *testing.T) {
 	if err := openLibc(); err != nil {
 		t.Fatal(err)

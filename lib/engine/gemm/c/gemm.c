@@ -48,10 +48,13 @@ typedef struct {
 	const float *a, *b;
 	float *c, *pa, *pb;
 	i64 m, n, k, ai, ap, bj, bp; // strides of a's rows and depth, of b's columns and depth
-	i64 rows, cols, depth, wide, tall; // a tile's; panels of a tile
-	i64 panels, tiles;
+	i64 rows, cols, depth; // of a tile
+	i64 wide;              // tiles beside each other
+	i64 panels, tiles;     // of a; of c
 	_Atomic i64 panel, packed, tile, thread, left;
 } job;
+
+_Static_assert(sizeof(job) <= 4 * HEAD, "a job has room in front of its panels");
 
 static inline i64 min(i64 a, i64 b) { return a < b ? a : b; }
 static inline i64 up(i64 a, i64 b) { return (a + b - 1) / b; }
@@ -227,7 +230,7 @@ void *product(frame *f)
 	buffer *a = f->args.list[0], *b = f->args.list[1], *c = f->rets.list[0], *s = f->rets.list[1];
 	i64 ta = !!attribute(f, 'a'), tb = !!attribute(f, 'b');
 	if (!matrix(a) || !matrix(b) || !matrix(c) || s->dtype != 11 || s->rank != 1 || s->dims[0] < HEAD || a->dims[ta] != c->dims[0] ||
-	    b->dims[!tb] != c->dims[1] || a->dims[!ta] != b->dims[tb])
+	    b->dims[!tb] != c->dims[1] || a->dims[!ta] != b->dims[tb] || a->dims[!ta] < 1 || c->dims[0] < 1 || c->dims[1] < 1)
 		return refuse(f->api);
 	job *g = (job *)s->data;
 	g->api = f->api;
