@@ -9,15 +9,15 @@ const (
 // Sizes of gemm.c's blocks.
 const (
 	rows   = 12
-	depth  = 384
-	cols   = 512
+	depth  = 512
+	cols   = 256
 	header = 64
 )
 
 // Scratch is the number of float32 that a product of an [m k] matrix works in: x packed,
-// and a block of y for each thread.
+// and for each thread a block of y and the sums of as many columns.
 func Scratch(m, k, threads int) int {
-	return header + (m+rows)*k + 16 + threads*depth*cols
+	return header + (m+rows)*k + 16 + threads*cols*(depth+m+rows)
 }
 
 // Worthwhile says whether the product of [m k] and [k n] is faster so than XLA's. Those of

@@ -39,19 +39,18 @@ typedef struct {
 	void *future;
 } frame;
 
-enum { MR = 12, NR = 32, KC = 384, NC = 512, HEAD = 64, ALONE = 4000000 };
+enum { MR = 12, NR = 32, KC = 512, NC = 256, HEAD = 64, LEAST = 64, STRIP = 96, ALONE = 4000000 };
 
 // job is one product, at the beginning of its scratch memory.
 typedef struct {
 	const api *api;
 	void *future;
 	const float *a, *b;
-	float *c, *pa, *pb;
+	float *c, *pa, *own; // a packed; each thread's block of b and sums
 	i64 m, n, k, ai, ap, bj, bp; // strides of a's rows and depth, of b's columns and depth
-	i64 rows, cols, depth; // of a tile
-	i64 wide;              // tiles beside each other
-	i64 panels, tiles;     // of a; of c
-	_Atomic i64 panel, packed, tile, thread, left;
+	i64 high;                    // m, full panels
+	i64 depth, threads, strips;  // of a tile; of all; of a
+	_Atomic i64 strip, packed, tile, thread, left;
 } job;
 
 _Static_assert(sizeof(job) <= 4 * HEAD, "a job has room in front of its panels");
@@ -59,20 +58,26 @@ _Static_assert(sizeof(job) <= 4 * HEAD, "a job has room in front of its panels")
 static inline i64 min(i64 a, i64 b) { return a < b ? a : b; }
 static inline i64 up(i64 a, i64 b) { return (a + b - 1) / b; }
 
-// block adds a panel of a [k 12] times one of b [k 32] to c, or sets it.
-static __attribute__((noinline)) void block(i64 k, const float *a, const float *b, float *c, i64 ldc, int set)
+// block sets c to a panel of a [k 12] times one of b [k 32], and to part's sums with them if
+// there are any. It fetches what it will be asked for next: 2k numbers there.
+static __attribute__((noinline)) void block(i64 k, const float *a, const float *b, float *c, i64 ldc, const float *part, const float *next)
 {
 	__m512 r[MR][2];
 #pragma GCC unroll 12
 	for (int i = 0; i < MR; i++) {
+		if (part) {
+			_mm_prefetch(part + i * NR, _MM_HINT_T0);
+			_mm_prefetch(part + i * NR + 16, _MM_HINT_T0);
+		}
 		_mm_prefetch(c + i * ldc, _MM_HINT_T0);
 		_mm_prefetch(c + i * ldc + 31, _MM_HINT_T0);
 		r[i][0] = r[i][1] = _mm512_setzero_ps();
 	}
-	for (i64 p = 0; p < k; p++, a += MR, b += NR) {
+	for (i64 p = 0; p < k; p++, a += MR, b += NR, next += 2) {
 		__m512 b0 = _mm512_loadu_ps(b), b1 = _mm512_loadu_ps(b + 16);
 		_mm_prefetch(b + 8 * NR, _MM_HINT_T0);
 		_mm_prefetch(b + 8 * NR + 16, _MM_HINT_T0);
+		_mm_prefetch(next, _MM_HINT_T1);
 #pragma GCC unroll 12
 		for (int i = 0; i < MR; i++) {
 			__m512 x = _mm512_set1_ps(a[i]);
@@ -82,9 +87,9 @@ static __attribute__((noinline)) void block(i64 k, const float *a, const float *
 	}
 #pragma GCC unroll 12
 	for (int i = 0; i < MR; i++, c += ldc) {
-		if (!set) {
-			r[i][0] = _mm512_add_ps(_mm512_loadu_ps(c), r[i][0]);
-			r[i][1] = _mm512_add_ps(_mm512_loadu_ps(c + 16), r[i][1]);
+		if (part) {
+			r[i][0] = _mm512_add_ps(_mm512_loadu_ps(part + i * NR), r[i][0]);
+			r[i][1] = _mm512_add_ps(_mm512_loadu_ps(part + i * NR + 16), r[i][1]);
 		}
 		_mm512_storeu_ps(c, r[i][0]);
 		_mm512_storeu_ps(c + 16, r[i][1]);
@@ -92,77 +97,92 @@ static __attribute__((noinline)) void block(i64 k, const float *a, const float *
 }
 
 // edge is block for the h rows and w columns that there are.
-static __attribute__((noinline)) void edge(i64 k, const float *a, const float *b, float *c, i64 ldc, int set, i64 h, i64 w)
+static __attribute__((noinline)) void edge(i64 k, const float *a, const float *b, float *c, i64 ldc, const float *part, const float *next, i64 h, i64 w)
 {
 	float t[MR * NR];
-	block(k, a, b, t, NR, 1);
+	block(k, a, b, t, NR, part, next);
 	for (i64 i = 0; i < h; i++)
 		for (i64 j = 0; j < w; j++)
-			c[i * ldc + j] = set ? t[i * NR + j] : c[i * ldc + j] + t[i * NR + j];
+			c[i * ldc + j] = t[i * NR + j];
 }
 
-// pack writes n ≤ w rows of depth k as [k w]: rows lie ri apart, their numbers rp.
+// pack writes n rows of depth k as panels of w, each [k w]: rows lie ri apart, their numbers rp.
 static inline __attribute__((always_inline)) void pack(float *d, const float *s, i64 ri, i64 rp, i64 n, i64 k, const int w)
 {
-	i64 p = 0;
-	if (n < w) {
-		for (; p < k; p++)
-			for (i64 i = 0; i < w; i++)
-				d[p * w + i] = i < n ? s[i * ri + p * rp] : 0;
-		return;
-	}
-	if (ri == 1) {
-		for (; p < k; p++, s += rp, d += w)
-			for (int i = 0; i < w; i += 4)
-				_mm_storeu_ps(d + i, _mm_loadu_ps(s + i));
-		return;
-	}
-	for (; p + 4 <= k; p += 4, d += 4 * w, s += 4) {
+	i64 full = n / w * w;
+	if (ri == 1)
+		for (i64 p = 0; p < k; p++)
+			for (i64 j = 0; j < full; j += w)
 #pragma GCC unroll 8
-		for (int i = 0; i < w; i += 4) {
-			const float *q = s + i * ri;
-			__m128 x = _mm_loadu_ps(q), y = _mm_loadu_ps(q + ri), z = _mm_loadu_ps(q + 2 * ri), u = _mm_loadu_ps(q + 3 * ri);
-			_MM_TRANSPOSE4_PS(x, y, z, u);
-			_mm_storeu_ps(d + i, x);
-			_mm_storeu_ps(d + w + i, y);
-			_mm_storeu_ps(d + 2 * w + i, z);
-			_mm_storeu_ps(d + 3 * w + i, u);
+				for (int i = 0; i < w; i += 4)
+					_mm_storeu_ps(d + j * k + p * w + i, _mm_loadu_ps(s + p * rp + j + i));
+	else
+		for (i64 j = 0; j < full; j += w) {
+			const float *from = s + j * ri;
+			float *to = d + j * k;
+			i64 p = 0;
+			for (; p + 4 <= k; p += 4, to += 4 * w, from += 4) {
+#pragma GCC unroll 8
+				for (int i = 0; i < w; i += 4) {
+					const float *q = from + i * ri;
+					__m128 x = _mm_loadu_ps(q), y = _mm_loadu_ps(q + ri), z = _mm_loadu_ps(q + 2 * ri), u = _mm_loadu_ps(q + 3 * ri);
+					_MM_TRANSPOSE4_PS(x, y, z, u);
+					_mm_storeu_ps(to + i, x);
+					_mm_storeu_ps(to + w + i, y);
+					_mm_storeu_ps(to + 2 * w + i, z);
+					_mm_storeu_ps(to + 3 * w + i, u);
+				}
+			}
+			for (; p < k; p++, to += w, from++)
+				for (int i = 0; i < w; i++)
+					to[i] = from[i * ri];
 		}
-	}
-	for (; p < k; p++, d += w, s++)
-		for (int i = 0; i < w; i++)
-			d[i] = s[i * ri];
+	if (full < n)
+		for (i64 p = 0; p < k; p++)
+			for (i64 i = 0; i < w; i++)
+				d[full * k + p * w + i] = full + i < n ? s[(full + i) * ri + p * rp] : 0;
 }
 
 static __attribute__((noinline)) void packA(float *d, const float *s, i64 ri, i64 rp, i64 n, i64 k) { pack(d, s, ri, rp, n, k, MR); }
 static __attribute__((noinline)) void packB(float *d, const float *s, i64 ri, i64 rp, i64 n, i64 k) { pack(d, s, ri, rp, n, k, NR); }
 
-// panelOf packs a's rows from MR·i on, for all depths.
-static void panelOf(job *g, i64 i)
+// stripOf packs a strip of a, of all depths.
+static void stripOf(job *g, i64 t)
 {
-	i64 all = up(g->m, MR) * MR;
+	i64 i = t * STRIP;
 	for (i64 p = 0; p < g->k; p += g->depth) {
 		i64 k = min(g->depth, g->k - p);
-		packA(g->pa + all * p + i * MR * k, g->a + i * MR * g->ai + p * g->ap, g->ai, g->ap, min(MR, g->m - i * MR), k);
+		packA(g->pa + g->high * p + i * k, g->a + i * g->ai + p * g->ap, g->ai, g->ap, min(STRIP, g->m - i), k);
 	}
 }
 
-static void tileOf(job *g, i64 t, float *pb)
+// width is how many columns the tile from column j on has: fewer towards the end, so that no
+// thread is long at work after the others.
+static i64 width(const job *g, i64 j)
 {
-	i64 j0 = t % g->wide * g->cols, i0 = t / g->wide * g->rows, all = up(g->m, MR) * MR;
-	i64 n = min(g->cols, g->n - j0), m = min(g->rows, g->m - i0);
+	i64 rest = g->n - j, w = g->threads < 2 ? NC : up(rest, 2 * g->threads * NR) * NR;
+	return min(rest, w < LEAST ? LEAST : min(w, NC));
+}
+
+static void tileOf(job *g, i64 j0, float *pb)
+{
+	i64 n = width(g, j0), w = up(n, NR) * NR;
+	float *sums = pb + KC * NC;
 	for (i64 p = 0; p < g->k; p += g->depth) {
 		i64 k = min(g->depth, g->k - p);
-		for (i64 j = 0; j < n; j += NR)
-			packB(pb + j * k, g->b + (j0 + j) * g->bj + p * g->bp, g->bj, g->bp, min(NR, n - j), k);
-		for (i64 i = 0; i < m; i += MR) {
-			const float *a = g->pa + all * p + (i0 + i) * k;
+		packB(pb, g->b + j0 * g->bj + p * g->bp, g->bj, g->bp, n, k);
+		for (i64 i = 0; i < g->m; i += MR) {
+			const float *a = g->pa + g->high * p + i * k;
 			for (i64 j = 0; j < n; j += NR) {
-				float *c = g->c + (i0 + i) * g->n + j0 + j;
-				if (m - i >= MR && n - j >= NR)
-					block(k, a, pb + j * k, c, g->n, p == 0);
+				const float *b = pb + j * k, *next = a + MR * k + j / NR * 2 * k;
+				float *c = g->c + i * g->n + j0 + j;
+				float *sum = sums + i * w + j * MR, *part = p ? sum : 0;
+				if (p + g->depth < g->k)
+					block(k, a, b, sum, NR, part, next);
+				else if (g->m - i >= MR && n - j >= NR)
+					block(k, a, b, c, g->n, part, next);
 				else
-					edge(k, a, pb + j * k, c, g->n, p == 0, min(MR, m - i), min(NR, n - j));
+					edge(k, a, b, c, g->n, part, next, min(MR, g->m - i), min(NR, n - j));
 			}
 		}
 	}
@@ -191,13 +211,16 @@ static void drop(const api *x, void *error)
 static void work(void *data)
 {
 	job *g = data;
-	float *pb = g->pb + g->thread++ * NC * KC;
-	for (i64 i; (i = g->panel++) < g->panels; g->packed++)
-		panelOf(g, i);
-	while (g->packed < g->panels) // others are at the last ones
+	float *own = g->own + g->thread++ * NC * (KC + g->high);
+	for (i64 t; (t = g->strip++) < g->strips; g->packed++)
+		stripOf(g, t);
+	while (g->packed < g->strips) // others are at the last ones
 		_mm_pause();
-	for (i64 t; (t = g->tile++) < g->tiles;)
-		tileOf(g, t, pb);
+	for (i64 j = 0, at = 0, t = g->tile++; j < g->n; j += width(g, j), at++)
+		if (at == t) {
+			tileOf(g, j, own);
+			t = g->tile++;
+		}
 	const api *x = g->api;
 	futureArgs f = { { sizeof f, 0 }, g->future };
 	if (--g->left == 0 && f.future) // which ends the job's memory
@@ -239,29 +262,22 @@ void *product(frame *f)
 	g->m = c->dims[0], g->n = c->dims[1], g->k = a->dims[!ta];
 	g->ai = ta ? 1 : g->k, g->ap = ta ? g->m : 1;
 	g->bj = tb ? g->k : 1, g->bp = tb ? 1 : g->n;
+	g->high = up(g->m, MR) * MR;
 	g->depth = up(g->k, up(g->k, KC));
-	g->panels = up(g->m, MR);
+	g->strips = up(g->m, STRIP);
 	g->pa = s->data + HEAD;
-	g->pb = g->pa + up(g->panels * MR * g->k, 16) * 16;
-	g->panel = g->packed = g->tile = g->thread = 0;
+	g->own = g->pa + up(g->high * g->k, 16) * 16;
+	g->strip = g->packed = g->tile = g->thread = 0;
 
 	i64 threads = 1;
 	threadsArgs ask = { { sizeof ask, 0 }, f->ctx, &threads };
 	drop(f->api, f->api->threads(&ask)); // one, where there is no pool
-	threads = min(threads, (s->dims[0] - (g->pb - s->data)) / (NC * KC));
+	threads = min(threads, (s->dims[0] - (g->own - s->data)) / (NC * (KC + g->high)));
 	if (threads < 1)
 		return refuse(f->api);
 	if (g->m * g->n * g->k < ALONE)
 		threads = 1;
-	i64 wide = up(g->n, NC);
-	if (wide > 1 && wide % threads)
-		wide += threads - wide % threads;
-	g->cols = up(up(g->n, wide), NR) * NR;
-	g->wide = up(g->n, g->cols);
-	i64 tall = up(threads, g->wide);
-	g->rows = up(up(g->m, tall), MR) * MR;
-	g->tiles = g->wide * up(g->m, g->rows);
-	g->left = threads;
+	g->left = g->threads = threads;
 	if (threads > 1) {
 		futureArgs new = { { sizeof new, 0 }, 0 };
 		void *err = f->api->futureCreate(&new);
