@@ -1,11 +1,13 @@
 package device
 
 import (
+	"bytes"
 	"runtime"
 	"strings"
 
 	"gaiden/lib/engine/gemm"
 	"gaiden/lib/engine/pjrt"
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/sysinfo"
 )
 
@@ -21,4 +23,14 @@ func (w *Worker) offerProducts(p *pjrt.Plugin) error {
 	}
 	w.products = runtime.NumCPU()
 	return nil
+}
+
+// lacks is why a program cannot be compiled here whose text calls package gemm: a job may
+// have been begun on another machine.
+func (w *Worker) lacks(text []byte) *wire.Error {
+	if w.products > 0 || !bytes.Contains(text, []byte(gemm.Target)) {
+		return nil
+	}
+	return wire.Errorf(wire.CompileError, "program has matrix products (%s) for Intel's CPUs with AVX-512, which this session does not have", gemm.Target).
+		WithHint("train from a cell, as before: its programs are written for this machine, and it goes on from the weights there are")
 }
