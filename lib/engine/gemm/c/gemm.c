@@ -49,7 +49,7 @@ typedef struct {
 	float *c, *pa, *own; // a packed; each thread's block of b and sums
 	i64 m, n, k, ai, ap, bj, bp; // strides of a's rows and depth, of b's columns and depth
 	i64 high;                    // m, full panels
-	i64 depth, threads, strips;  // of a tile; of all; of a
+	i64 depth, threads, strips;  // of the blocks; at work; of a, to be packed
 	_Atomic i64 strip, packed, tile, thread, left;
 } job;
 
@@ -164,6 +164,7 @@ static i64 width(const job *g, i64 j)
 	return min(rest, w < LEAST ? LEAST : min(w, NC));
 }
 
+// tileOf is all rows of the columns from j0 on, depth by depth; pb is the thread's own memory.
 static void tileOf(job *g, i64 j0, float *pb)
 {
 	i64 n = width(g, j0), w = up(n, NR) * NR;
