@@ -32,7 +32,7 @@
 //
 // The value of a cell's last expression is its result (see [ResultEnv]): as
 // text, and in the forms that its methods HTML, Markdown, SVG, PNG or Display
-// offer, or as a picture if it is an image. A call that returns nothing, or what
+// offer, or as a picture if it is an image; an error with its hint. A call that returns nothing, or what
 // writers return (int, error), has no result; nor has one with a semicolon
 // behind it.
 //

@@ -39,6 +39,9 @@ func TestCells(t *testing.T) {
 		{name: "items that are shown", code: "x", result: "[" + strings.Repeat("0 ", 999) + "0 … 5000 in all]"},
 		{name: "nil error", code: "os.Chdir(\".\")"},
 		{name: "error", code: `errors.New("oh")`, result: "oh"},
+		{name: "error with a hint", code: "type lost string\nfunc (l lost) Error() string { return string(l) }\nfunc (*lost) Hint() string { return \"look for it\" }\n" +
+			"gone := lost(\"my keys\")\nfmt.Errorf(\"%w\", &gone)", result: "my keys\n    look for it"},
+		{name: "nil error with a hint", code: "(*lost)(nil)", result: "<nil>"},
 		{name: "two values", code: "strings.Cut(\"a=b\", \"=\")", result: "a b true"},
 		{name: "value and nil error", code: `strconv.Atoi("42")`, result: "42"},
 		{name: "bytes that are text", code: "json.Marshal([]string{\"é\", \"b\"})", result: `["é","b"]`},

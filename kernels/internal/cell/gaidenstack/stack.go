@@ -22,7 +22,7 @@ func Hint() {
 		return
 	}
 	if err, is := died.(error); is {
-		if next := hintOf(err); next != "" {
+		if next := HintOf(err); next != "" {
 			panic(hint(next))
 		}
 	}
@@ -33,19 +33,19 @@ type hint string
 
 func (h hint) Error() string { return "hint: " + string(h) }
 
-// hintOf is what package notebook's is to the kernel, whose packages a cell cannot
+// HintOf is what package notebook's is to the kernel, whose packages a cell cannot
 // import: the next step that an error knows, or one that it wraps, "" if none
 // does.
-func hintOf(err error) string {
+func HintOf(err error) string {
 	if e, is := err.(interface{ Hint() string }); is && e.Hint() != "" {
 		return e.Hint()
 	}
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
-		return hintOf(e.Unwrap())
+		return HintOf(e.Unwrap())
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
-			if next := hintOf(one); next != "" {
+			if next := HintOf(one); next != "" {
 				return next
 			}
 		}
