@@ -12,17 +12,17 @@
 // x's rows in L1, and the sums of 12 rows and 32 columns in registers. All of x is packed
 // first, by whichever of XLA's threads comes; then each takes columns of the product, fewer
 // towards the end, and keeps their sums beside each other until the last depth: rows of the
-// product itself may lie where they drive each other out of the caches. The order of a sum
-// depends on nothing else: any number of threads gives the same bits. No thread waits for
-// one that has not begun.
+// product itself may lie where they drive each other out of the caches. Who takes what does
+// not change the order of a sum: any number of threads gives the same bits. No thread waits
+// for one that has not begun.
 //
 // It is C, since no Go may run on XLA's threads, and checked in as what gcc made of it:
 // c/assemble.go writes gemm_amd64.s. So nobody needs a C compiler, nor cgo. After a change of
 // c/gemm.c: go generate (gcc 12).
 //
 // On two cores of a Xeon of 2.5 GHz (Cascade Lake) the products of an FCN's step take 237 ms
-// at best, 251 GFLOP/s, and MKL's 240; where others use the processor too, 0.94 to 1.14
-// times what MKL's take. XLA's did 200 GFLOP/s. Sessions use it on Intel's processors:
+// at best, 251 GFLOP/s, and MKL's 240; where others use the processor too, 0.94 and 1.12
+// times what MKL's take, in two series. XLA's did 200 GFLOP/s. Sessions use it on Intel's processors:
 // others with AVX-512 were not measured.
 package gemm
 
