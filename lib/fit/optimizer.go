@@ -78,10 +78,15 @@ func (o Adam) Update(rate, t, w, g *Node, moments []*Node) (*Node, []*Node) {
 	g = decay(g, w, o.WeightDecay)
 	m := Add(MulScalar(moments[0], beta1), MulScalar(g, 1-beta1))
 	v := Add(MulScalar(moments[1], beta2), MulScalar(Square(g), 1-beta2))
-	correct1 := Neg(Expm1(MulScalar(t, math.Log(beta1)))) // 1 - beta1^t
-	correct2 := Neg(Expm1(MulScalar(t, math.Log(beta2))))
+	correct1, correct2 := o.corrections(t)
 	size := AddScalar(Mul(Sqrt(v), Rsqrt(correct2)), or(o.Epsilon, 1e-8))
 	return Sub(w, Div(Mul(Div(rate, correct1), m), size)), []*Node{m, v}
+}
+
+// corrections are 1 - beta^t of both moments, which begin at 0.
+func (o Adam) corrections(t *Node) (first, second *Node) {
+	of := func(beta float64) *Node { return Neg(Expm1(MulScalar(t, math.Log(beta)))) }
+	return of(or(o.Beta1, 0.9)), of(or(o.Beta2, 0.999))
 }
 
 // AdaDelta follows Zeiler, 2012, with Keras's and PyTorch's learning rate in

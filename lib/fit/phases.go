@@ -406,7 +406,7 @@ func (p *Phases) buildUpdate(t *trace) (names []string, nodes []*Node) {
 		gradients = append(gradients, Parameter(t.g, "gradient/"+l.variables[i].name, trained[k].Shape()))
 	}
 	next := Add(step, t.scalar(int32(1)))
-	v, m := t.update(variables, moments, gradients, rate, ConvertDType(next, dtypes.Float32))
+	v, m := t.update(found{variables: variables, gradients: gradients}, moments, rate, ConvertDType(next, dtypes.Float32))
 	for _, i := range l.trained {
 		names, nodes = append(names, "next/"+input(l.variables[i])), append(nodes, v[i])
 	}

@@ -10,39 +10,61 @@ import (
 	"gaiden/lib/models"
 )
 
-// TestProducts trains a net whose products are package gemm's, and with XLA's: the losses
+// TestProducts trains nets whose products are package gemm's, and with XLA's: the losses
 // are the same but for rounding, and fall.
 func TestProducts(t *testing.T) {
 	s := open(t)
 	if s.Welcome().Products == 0 {
 		t.Skip("needs a processor of Intel's with AVX-512, since sessions have XLA's products on others: run it on one (grep avx512vl /proc/cpuinfo)")
 	}
-	net := models.FCN(784, []int{1280, 1280}, 10)
-	var losses [2][]float32
-	for i, kernels := range []Kernels{AutoKernels, XLAKernels} {
-		n := attach(t, s, []string{"own", "xla"}[i], net, Config{Seed: 3, Kernels: kernels, Optimizer: SGD{}})
-		data := load(t, n, "digits", digits(2048, net.Input, 1))
-		h, err := n.Train(context.Background(), data, Train{Batch: 1024, Epochs: 6, LearningRate: 0.05})
-		if err != nil {
-			t.Fatal(err)
-		}
-		losses[i] = h.Losses
-		p, err := n.epochProgram(data, chunk{Batch: 1024, Inner: 2, Unroll: 1, Limit: 1, Devices: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+	fcn, mlp := models.FCN(784, []int{1280, 1280}, 10), models.MLP(1000)
+	for _, tt := range []struct {
+		name      string
+		net       models.Net
+		optimizer Optimizer
+		batch     int
+		rate      float64
+		calls     int // of package gemm
+		inPlace   int // arrays of weights that change where their gradient is computed
+	}{
 		// Of three layers two are large, forward, and back to inputs and to weights; the
 		// first has nobody to go back to.
-		if got, want := strings.Count(string(p.Text(nil)), gemm.Target), []int{5, 0}[i]; got != want {
-			t.Errorf("%s: got %d products of package gemm, want %d", n.Name(), got, want)
-		}
-	}
-	for i, l := range losses[0] {
-		if x := losses[1][i]; math.Abs(float64(l-x)) > 1e-4*float64(x) {
-			t.Errorf("step %d: got loss %v, with XLA's products %v", i, l, x)
-		}
-	}
-	if l := losses[0]; len(l) < 2 || !(l[len(l)-1] < l[0]) {
-		t.Errorf("got losses %v, want that they fall", l)
+		{"sgd", fcn, SGD{}, 1024, 0.05, 5, 2},
+		{"momentum", fcn, SGD{Momentum: 0.9}, 1024, 0.01, 5, 4},
+		{"nesterov", fcn, SGD{Momentum: 0.9, Nesterov: true}, 1024, 0.01, 5, 0},
+		// Of the MLP's only the weights' products are.
+		{"adam", mlp, Adam{}, 128, 0.0003, 2, 6},
+		{"adam-decay", mlp, Adam{WeightDecay: 0.01}, 128, 0.0003, 0, 0},
+		{"adadelta", mlp, AdaDelta{}, 128, 0.1, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var losses [2][]float32
+			for i, kernels := range []Kernels{AutoKernels, XLAKernels} {
+				n := attach(t, s, tt.name+[]string{"-own", "-xla"}[i], tt.net, Config{Seed: 3, Kernels: kernels, Optimizer: tt.optimizer})
+				data := load(t, n, "digits", digits(2048, tt.net.Input, 1))
+				h, err := n.Train(context.Background(), data, Train{Batch: tt.batch, Epochs: 2, LearningRate: tt.rate})
+				if err != nil {
+					t.Fatal(err)
+				}
+				losses[i] = h.Losses
+				p, err := n.epochProgram(data, chunk{Batch: tt.batch, Inner: 2, Unroll: 1, Limit: 1, Devices: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				text := string(p.Text(nil))
+				calls, inPlace := strings.Count(text, gemm.Target), strings.Count(text, "output_operand_alias<")
+				if want := [][2]int{{tt.calls, tt.inPlace}, {}}[i]; calls != want[0] || inPlace != want[1] {
+					t.Errorf("%s: got %d calls of package gemm that change %d arrays in place, want %d and %d", n.Name(), calls, inPlace, want[0], want[1])
+				}
+			}
+			for i, l := range losses[0] {
+				if x := losses[1][i]; math.Abs(float64(l-x)) > 1e-4*float64(x) {
+					t.Errorf("step %d: got loss %v, with XLA's products %v", i, l, x)
+				}
+			}
+			if l := losses[0]; len(l) < 4 || !(l[len(l)-1] < l[0]) {
+				t.Errorf("got losses %v, want that they fall", l)
+			}
+		})
 	}
 }

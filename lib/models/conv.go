@@ -224,6 +224,9 @@ func (n Net) Lowered(l Lowering) Net {
 // withProducts says whether large matrices are multiplied by package gemm.
 func withProducts(g *Graph) bool { return strings.Contains(g.Backend().Description(), "products") }
 
+// withSteps says whether it computes gradients where weights change by them.
+func withSteps(g *Graph) bool { return strings.Contains(g.Backend().Description(), "steps") }
+
 // withOneDNN reads it where onCPU reads what it does.
 func withOneDNN(g *Graph) bool { return strings.Contains(g.Backend().Description(), "oneDNN") }
 

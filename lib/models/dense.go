@@ -105,7 +105,7 @@ func turnsFirst(x *Node, out int) bool {
 // around, and turn it back.
 func own(x *Node, out int) bool {
 	d := x.Shape().Dimensions
-	return withProducts(x.Graph()) && gemm.Worthwhile(d[0], out, d[1])
+	return withProducts(x.Graph()) && (gemm.Worthwhile(d[0], out, d[1]) || withSteps(x.Graph()) && gemm.StepWorthwhile(d[1], out, d[0]))
 }
 
 // narrow says whether a CPU computes a net turned: with the examples along the last

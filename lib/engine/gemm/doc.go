@@ -4,6 +4,18 @@
 //	(x, y) → (product [m n], scratch [Scratch(m, k, threads)])
 //
 // x is [m k], or [k m] with the attribute ta = 1; y is [k n], or [n k] with tb = 1.
+// With three more operands or up to five it is the step of a weight [m n] whose gradient is
+// that product, x being [k m] with ta = 1 as a rule: the gradient is used number by number,
+// and never written,
+//
+//	(x, y, knobs, w) → (w', scratch)                 SGD
+//	(x, y, knobs, w, v) → (w', v', scratch)          momentum
+//	(x, y, knobs, w, v, u) → (w', v', u', scratch)   Adam
+//
+// knobs are seven numbers, rate k1 l1 k2 l2 scale least: v' = k1·v + l1·g, u' = k2·u + l2·g²,
+// and w' = w - rate·g, or w - rate·v', or w - rate·v' / (scale·√u' + least). The results may
+// be the operands' memory. scratch is [StepScratch].
+//
 // The session gives the plugin its [Handler]; package hlo writes the call in place of
 // stablehlo.dot_general where that is [Worthwhile].
 //
@@ -24,6 +36,10 @@
 // at best, 251 GFLOP/s, and MKL's 240; where others use the processor too, 0.94 and 1.12
 // times what MKL's take, in two series. XLA's did 200 GFLOP/s. Sessions use it on Intel's processors:
 // others with AVX-512 were not measured.
+//
+// A step whose y is small is done by rows, 12 of them after the other: while their sums are
+// computed the next rows of the weight and of what Adam keeps are fetched, and all memory is
+// gone through once, in order.
 package gemm
 
 //go:generate go run ./c/assemble.go

@@ -23,7 +23,7 @@ func TestAssembled(t *testing.T) {
 		t.Errorf("gemm_amd64.s is not of this gemm.c, %s: go generate", want)
 	}
 	// The same sizes on both sides.
-	for _, want := range []string{fmt.Sprintf("MR = %d,", rows), fmt.Sprintf("KC = %d,", depth), fmt.Sprintf("NC = %d,", cols), fmt.Sprintf("HEAD = %d,", header)} {
+	for _, want := range []string{fmt.Sprintf("MR = %d,", rows), fmt.Sprintf("NR = %d,", panel), fmt.Sprintf("WIDE = %d,", wide), fmt.Sprintf("KC = %d,", depth), fmt.Sprintf("NC = %d,", cols), fmt.Sprintf("HEAD = %d,", header)} {
 		if !strings.Contains(string(source), want) {
 			t.Errorf("gemm.c has no %q", want)
 		}

@@ -1,6 +1,8 @@
 package hlo
 
 import (
+	"fmt"
+
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -27,5 +29,54 @@ func (f *Function) product(in []*value, lhsContracting, rhsContracting int, out 
 	if err != nil {
 		return nil, err
 	}
+	all[0].(*value).stmt.over = lhsContracting == 0 && rhsContracting == 0
 	return all[0], nil
+}
+
+// Factors are the float32 matrices [k m] and [k n] that a value [m n] is the product of,
+// over k; ok is false for a value that is something else.
+func Factors(v compute.Value) (x, y compute.Value, ok bool) {
+	p, is := v.(*value)
+	if !is || p.stmt == nil || !p.stmt.over {
+		return nil, nil, false
+	}
+	return p.stmt.in[0], p.stmt.in[1], true
+}
+
+// Step is that of a weight whose gradient is the product of x [k m] and y [k n] over k:
+// package gemm changes the weight by each number of it on the spot, so that no gradient is
+// written. state is the weight [m n], and what the optimizer keeps of it: nothing (SGD),
+// its velocity (momentum), or its moments (Adam). knobs [7] are those of package gemm. The
+// results are the state afterwards: in place, in its memory, which XLA copies first if it is
+// not to change.
+func (f *Function) Step(inPlace bool, x, y, knobs compute.Value, state ...compute.Value) ([]compute.Value, error) {
+	in, err := f.operands("Step", append([]compute.Value{x, y, knobs}, state...)...)
+	if err != nil {
+		return nil, err
+	}
+	a, b := in[0].shape, in[1].shape
+	if a.Rank() != 2 || b.Rank() != 2 || len(state) < 1 || len(state) > 3 {
+		return nil, fmt.Errorf("hlo: Step: got factors %s and %s and a state of %d arrays, want matrices and 1 to 3", a, b, len(state))
+	}
+	k, m, n := a.Dimensions[0], a.Dimensions[1], b.Dimensions[1]
+	out := shapes.Make(dtypes.Float32, m, n)
+	for _, v := range in[3:] {
+		if !v.shape.Equal(out) || b.Dimensions[0] != k {
+			return nil, fmt.Errorf("hlo: Step: got factors %s and %s of an array %s, want [k m], [k n] and [m n]", a, b, v.shape)
+		}
+	}
+	outputs, aliases := shapesOf(in[3:]), map[int]int{}
+	for i := range state {
+		if inPlace {
+			aliases[i] = 3 + i
+		}
+	}
+	cost := dotCost(a, b, out, k)
+	all, err := f.CustomCall(gemm.Target, values(in), append(outputs, shapes.Make(dtypes.Float32, gemm.StepScratch(m, n, k, f.builder.Products))), CallConfig{
+		Backend: map[string]any{"ta": 1, "tb": 0}, Aliases: aliases, Cost: cost,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all[:len(state)], nil
 }

@@ -54,6 +54,7 @@ type statement struct {
 	cost    Cost
 	sticky  bool // has an effect beyond its results, so it stays even when they are unused
 	live    bool
+	over    bool // a product over the first axes of two float32 matrices: see Factors
 }
 
 // markLive notes that v is needed.
