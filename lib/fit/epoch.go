@@ -341,7 +341,7 @@ func (t *trace) update(f found, moments []*Node, rate, number *Node) (v, m []*No
 	for k, i := range t.net.layout.trained {
 		old := moments[k*len(names) : (k+1)*len(names)]
 		if f.factors != nil && f.factors[k] != nil {
-			now := t.step(f.factors[k], f.inPlace, rate, number, append([]*Node{v[i]}, old...))
+			now := t.step(t.net.layout.variables[i], f.factors[k], f.inPlace, rate, number, append([]*Node{v[i]}, old...))
 			v[i], m = now[0], append(m, now[1:]...)
 			continue
 		}

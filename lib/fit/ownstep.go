@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"path"
+
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 
@@ -93,15 +95,20 @@ func together(gradients []*Node, factors [][]*Node) []*Node {
 	return now
 }
 
-// step changes a weight and the optimizer's arrays of it by the gradient that factors make:
-// in place if the program may, and in a loop, whose state is its own.
-func (t *trace) step(factors []*Node, inPlace bool, rate, number *Node, state []*Node) []*Node {
+// step changes variable v, a weight, and the optimizer's arrays of it by the gradient that
+// factors make: in place if the program may, and in a loop, whose state is its own. It counts
+// as its layer's way back, which most of it is.
+func (t *trace) step(v slot, factors []*Node, inPlace bool, rate, number *Node, state []*Node) []*Node {
 	knobs := t.net.knobbed().knobs(rate, number)
 	for i, k := range knobs {
 		knobs[i] = Reshape(k, 1)
 	}
+	operands := append([]*Node{factors[0], factors[1], Concatenate(knobs, 0)}, state...)
+	title, _ := t.net.config.Optimizer.Title()
+	t.mark(path.Dir(v.name) + "/backward")
+	defer t.mark(title + "/update")
 	t.w.builder.Divert(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
 		return f.Step(inPlace || f.Parent() != nil, in[0], in[1], in[2], in[3:]...)
 	})
-	return OptimizationBarriers(append([]*Node{factors[0], factors[1], Concatenate(knobs, 0)}, state...)...)
+	return OptimizationBarriers(operands...)
 }

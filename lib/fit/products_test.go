@@ -39,6 +39,7 @@ func TestProducts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var losses [2][]float32
+			var back [2]map[string]float64 // FLOPs of each layer's way back
 			for i, kernels := range []Kernels{AutoKernels, XLAKernels} {
 				n := attach(t, s, tt.name+[]string{"-own", "-xla"}[i], tt.net, Config{Seed: 3, Kernels: kernels, Optimizer: tt.optimizer})
 				data := load(t, n, "digits", digits(2048, tt.net.Input, 1))
@@ -51,10 +52,21 @@ func TestProducts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				back[i] = map[string]float64{}
+				for _, c := range p.Costs() {
+					if strings.HasSuffix(c.Label, "/backward") {
+						back[i][c.Label] = c.FLOPs
+					}
+				}
 				text := string(p.Text(nil))
 				calls, inPlace := strings.Count(text, gemm.Target), strings.Count(text, "output_operand_alias<")
 				if want := [][2]int{{tt.calls, tt.inPlace}, {}}[i]; calls != want[0] || inPlace != want[1] {
 					t.Errorf("%s: got %d calls of package gemm that change %d arrays in place, want %d and %d", n.Name(), calls, inPlace, want[0], want[1])
+				}
+			}
+			for label, want := range back[1] {
+				if got := back[0][label]; math.Abs(got-want) > 0.15*want {
+					t.Errorf("%s: got %v FLOPs, with XLA's products %v", label, got, want)
 				}
 			}
 			for i, l := range losses[0] {

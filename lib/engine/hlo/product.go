@@ -55,8 +55,8 @@ func (f *Function) Step(inPlace bool, x, y, knobs compute.Value, state ...comput
 		return nil, err
 	}
 	a, b := in[0].shape, in[1].shape
-	if a.Rank() != 2 || b.Rank() != 2 || len(state) < 1 || len(state) > 3 {
-		return nil, fmt.Errorf("hlo: Step: got factors %s and %s and a state of %d arrays, want matrices and 1 to 3", a, b, len(state))
+	if a.Rank() != 2 || b.Rank() != 2 || a.DType != dtypes.Float32 || b.DType != dtypes.Float32 || len(state) < 1 || len(state) > 3 {
+		return nil, fmt.Errorf("hlo: Step: got factors %s and %s and a state of %d arrays, want matrices of float32 and 1 to 3", a, b, len(state))
 	}
 	k, m, n := a.Dimensions[0], a.Dimensions[1], b.Dimensions[1]
 	out := shapes.Make(dtypes.Float32, m, n)
@@ -65,16 +65,17 @@ func (f *Function) Step(inPlace bool, x, y, knobs compute.Value, state ...comput
 			return nil, fmt.Errorf("hlo: Step: got factors %s and %s of an array %s, want [k m], [k n] and [m n]", a, b, v.shape)
 		}
 	}
-	outputs, aliases := shapesOf(in[3:]), map[int]int{}
-	for i := range state {
-		if inPlace {
-			aliases[i] = 3 + i
+	config := CallConfig{Backend: map[string]any{"ta": 1, "tb": 0}, Cost: dotCost(a, b, out, k)}
+	config.Cost.FLOPs += []float64{2, 4, 13}[len(state)-1] * float64(out.Size()) // as XLA's ops for it
+	config.Cost.Bytes = bytesOf(a, b) + 2*bytesOf(shapesOf(in[3:])...)
+	if inPlace {
+		config.Aliases = map[int]int{}
+		for i := range state {
+			config.Aliases[i] = 3 + i
 		}
 	}
-	cost := dotCost(a, b, out, k)
-	all, err := f.CustomCall(gemm.Target, values(in), append(outputs, shapes.Make(dtypes.Float32, gemm.StepScratch(m, n, k, f.builder.Products))), CallConfig{
-		Backend: map[string]any{"ta": 1, "tb": 0}, Aliases: aliases, Cost: cost,
-	})
+	scratch := shapes.Make(dtypes.Float32, gemm.StepScratch(m, n, k, f.builder.Products))
+	all, err := f.CustomCall(gemm.Target, values(in), append(shapesOf(in[3:]), scratch), config)
 	if err != nil {
 		return nil, err
 	}

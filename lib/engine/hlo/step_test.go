@@ -163,9 +163,10 @@ func TestStepRefuses(t *testing.T) {
 		{"depths", []int{5, 4}, []int{6, 7}, [][]int{{4, 7}}, "want [k m], [k n] and [m n]"},
 		{"weight", []int{5, 4}, []int{5, 7}, [][]int{{7, 4}}, "want [k m], [k n] and [m n]"},
 		{"velocity", []int{5, 4}, []int{5, 7}, [][]int{{4, 7}, {4, 8}}, "want [k m], [k n] and [m n]"},
-		{"vector", []int{5}, []int{5, 7}, [][]int{{4, 7}}, "want matrices and 1 to 3"},
-		{"no weight", []int{5, 4}, []int{5, 7}, nil, "want matrices and 1 to 3"},
-		{"four", []int{5, 4}, []int{5, 7}, [][]int{{4, 7}, {4, 7}, {4, 7}, {4, 7}}, "want matrices and 1 to 3"},
+		{"vector", []int{5}, []int{5, 7}, [][]int{{4, 7}}, "want matrices of float32 and 1 to 3"},
+		{"no weight", []int{5, 4}, []int{5, 7}, nil, "want matrices of float32 and 1 to 3"},
+		{"four", []int{5, 4}, []int{5, 7}, [][]int{{4, 7}, {4, 7}, {4, 7}, {4, 7}}, "want matrices of float32 and 1 to 3"},
+		{"double", []int{5, 4}, []int{5, 7}, [][]int{{4, 7}}, "want matrices of float32 and 1 to 3"},
 	} {
 		d := newDraft(t)
 		f := d.main()
@@ -173,7 +174,11 @@ func TestStepRefuses(t *testing.T) {
 		for _, dims := range tt.state {
 			state = append(state, d.param(f, dtypes.Float32, dims...))
 		}
-		_, err := f.Step(true, d.param(f, dtypes.Float32, tt.x...), d.param(f, dtypes.Float32, tt.y...), d.param(f, dtypes.Float32, 7), state...)
+		of := dtypes.Float32
+		if tt.name == "double" {
+			of = dtypes.Float64
+		}
+		_, err := f.Step(true, d.param(f, of, tt.x...), d.param(f, dtypes.Float32, tt.y...), d.param(f, dtypes.Float32, 7), state...)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}
