@@ -100,7 +100,8 @@ func TestRefusedResident(t *testing.T) {
 	tables.Unlock()
 	var losses [2][]float32
 	for i, platform := range []string{"cpu", "cuda"} {
-		n := attach(t, s, "refuses"+platform, models.MLP(1000), Config{Seed: 3})
+		kernels := []Kernels{XLAKernels, AutoKernels}[i] // a CPU's own are not what a GPU falls back on
+		n := attach(t, s, "refuses"+platform, models.MLP(1000), Config{Seed: 3, Kernels: kernels})
 		data := load(t, n, "refused/mlp", digits(2100, n.model.Input, 1))
 		n.platform, n.device = platform, wire.DeviceInfo{Capability: "9.0", Processors: 132}
 		h, err := n.Train(context.Background(), data, Train{Batch: 100})

@@ -6,7 +6,6 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/engine/gemm"
 	"gaiden/lib/engine/hlo"
 )
 
@@ -55,10 +54,6 @@ func (t *trace) factors(gradients []*Node) [][]*Node {
 		return all
 	}
 	for i, g := range gradients {
-		d := g.Shape().Dimensions
-		if len(d) != 2 {
-			continue
-		}
 		t.w.builder.Divert(func(_ *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
 			x, y, is := hlo.Factors(operands[0])
 			if !is {
@@ -66,7 +61,7 @@ func (t *trace) factors(gradients []*Node) [][]*Node {
 			}
 			return []compute.Value{x, y}, nil
 		})
-		if xy := OptimizationBarriers(g); len(xy) == 2 && gemm.StepWorthwhile(d[0], d[1], xy[0].Shape().Dimensions[0]) {
+		if xy := OptimizationBarriers(g); len(xy) == 2 {
 			all[i] = xy
 		}
 	}

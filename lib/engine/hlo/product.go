@@ -34,13 +34,14 @@ func (f *Function) product(in []*value, lhsContracting, rhsContracting int, out 
 }
 
 // Factors are the float32 matrices [k m] and [k n] that a value [m n] is the product of,
-// over k; ok is false for a value that is something else.
+// over k; ok is false for a value that is something else, and where a Step is not faster.
 func Factors(v compute.Value) (x, y compute.Value, ok bool) {
 	p, is := v.(*value)
 	if !is || p.stmt == nil || !p.stmt.over {
 		return nil, nil, false
 	}
-	return p.stmt.in[0], p.stmt.in[1], true
+	k := p.stmt.in[0].shape.Dimensions[0]
+	return p.stmt.in[0], p.stmt.in[1], gemm.StepWorthwhile(p.shape.Dimensions[0], p.shape.Dimensions[1], k)
 }
 
 // Step is that of a weight whose gradient is the product of x [k m] and y [k n] over k:

@@ -47,11 +47,11 @@ typedef struct {
 	void *future;
 	const float *a, *b;
 	float *c, *pa, *own; // a packed; each thread's block of b and sums
-	const float *knobs, *w, *v, *u; // see step: none, but where the product is a gradient
+	const float *knobs, *w, *v, *u; // see change: none, but where the product is a gradient
 	float *nv, *nu;                 // v and u afterwards
 	i64 m, n, k, ai, ap, bj, bp; // strides of a's rows and depth, of b's columns and depth
 	i64 high;                    // m, full panels
-	i64 wide, room;              // a step by rows, whose threads have all of b; each one's own memory
+	i64 wide, room;              // whether it is by rows, see rowsOf; each thread's own memory
 	i64 depth, threads, strips;  // of the blocks; at work; of a, to be packed
 	_Atomic i64 strip, packed, tile, thread, left;
 } job;
@@ -100,10 +100,10 @@ static __attribute__((noinline)) void block(i64 k, const float *a, const float *
 }
 
 // edge is block for the h rows and w columns that there are.
-static __attribute__((noinline)) void edge(i64 k, const float *a, const float *b, float *c, i64 ldc, const float *part, const float *next, i64 stride, i64 h, i64 w)
+static __attribute__((noinline)) void edge(i64 k, const float *a, const float *b, float *c, i64 ldc, const float *part, const float *next, i64 h, i64 w)
 {
 	float t[MR * NR];
-	block(k, a, b, t, NR, part, next, stride);
+	block(k, a, b, t, NR, part, next, 2);
 	for (i64 i = 0; i < h; i++)
 		for (i64 j = 0; j < w; j++)
 			c[i * ldc + j] = t[i * NR + j];
@@ -197,7 +197,8 @@ static __attribute__((noinline)) void change(const job *g, const float *d, i64 i
 		}
 }
 
-// rowsOf is the step of MR rows from row i on, of one depth; own is the thread's own memory.
+// rowsOf is the step of MR rows from row i on, of one depth, with all of b, which is packed in
+// place of a; own is the thread's own memory.
 // It fetches the rows from row next on meanwhile.
 static void rowsOf(const job *g, i64 i, i64 next, float *own)
 {
@@ -232,7 +233,7 @@ static void tileOf(job *g, i64 j0, float *pb)
 				else if (g->m - i >= MR && n - j >= NR)
 					block(k, a, b, c, g->n, part, next, 2);
 				else
-					edge(k, a, b, c, g->n, part, next, 2, min(MR, g->m - i), min(NR, n - j));
+					edge(k, a, b, c, g->n, part, next, min(MR, g->m - i), min(NR, n - j));
 			}
 			if (g->knobs && p + g->depth >= g->k)
 				change(g, sums + i * w, i, min(MR, g->m - i), j0, n);
