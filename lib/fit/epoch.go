@@ -290,17 +290,18 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
 	v := t.buffers(variables)
 	t.mark("loss/backward")
 	gradients, joined, sums := t.gradients(mean, variables, stretches)
+	f := found{mean: mean, weight: weight, right: right, gradients: gradients, variables: v, joined: joined, sums: sums}
 	if t.net.platform == "cpu" {
 		// No weight changes before the last gradient that reads it is there; else
 		// XLA copies the weights to be safe: a step of the MLP took 10.9 ms with the
 		// copies and 9.8 without (2 cores, in turns).
-		factors := make([][]*Node, len(gradients))
-		if !c.Split && !c.Packed {
-			factors = t.factors(gradients)
+		f.factors, f.inPlace = make([][]*Node, len(gradients)), c.Single && !c.Fresh
+		if t.w.steps && !c.Split && !c.Packed {
+			t.factor(gradients, f.factors)
 		}
-		return found{mean, weight, right, together(gradients, factors), v, factors, c.Single && !c.Fresh, joined, sums}
+		f.gradients = together(gradients, f.factors)
 	}
-	return found{mean, weight, right, gradients, v, nil, false, joined, sums}
+	return f
 }
 
 // train is one step: variables and moments after it, and its result
@@ -338,10 +339,14 @@ func (t *trace) update(f found, moments []*Node, rate, number *Node) (v, m []*No
 	title, names := o.Title()
 	t.mark(title + "/update")
 	v = append([]*Node(nil), f.variables...)
+	var knobs *Node // the same for all
 	for k, i := range t.net.layout.trained {
 		old := moments[k*len(names) : (k+1)*len(names)]
 		if f.factors != nil && f.factors[k] != nil {
-			now := t.step(t.net.layout.variables[i], f.factors[k], f.inPlace, rate, number, append([]*Node{v[i]}, old...))
+			if knobs == nil {
+				knobs = t.knobs(rate, number)
+			}
+			now := t.step(t.net.layout.variables[i], f.inPlace, append(append(f.factors[k], knobs, v[i]), old...))
 			v[i], m = now[0], append(m, now[1:]...)
 			continue
 		}

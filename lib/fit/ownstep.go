@@ -46,13 +46,9 @@ func (n *Net) knobbed() knobbed {
 	return nil
 }
 
-// factors are, of each gradient that is to be computed where the weight changes, the two
-// matrices that it is the product of; nil of others.
-func (t *trace) factors(gradients []*Node) [][]*Node {
-	all := make([][]*Node, len(gradients))
-	if t.w.products == 0 || !t.w.steps {
-		return all
-	}
+// factor finds, of each gradient that is to be computed where the weight changes, the two
+// matrices that it is the product of.
+func (t *trace) factor(gradients []*Node, factors [][]*Node) {
 	for i, g := range gradients {
 		t.w.builder.Divert(func(_ *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
 			x, y, is := hlo.Factors(operands[0])
@@ -62,10 +58,9 @@ func (t *trace) factors(gradients []*Node) [][]*Node {
 			return []compute.Value{x, y}, nil
 		})
 		if xy := OptimizationBarriers(g); len(xy) == 2 {
-			all[i] = xy
+			factors[i] = xy
 		}
 	}
-	return all
 }
 
 // together are gradients and factors that are all there before one of them is.
@@ -90,15 +85,19 @@ func together(gradients []*Node, factors [][]*Node) []*Node {
 	return now
 }
 
-// step changes variable v, a weight, and the optimizer's arrays of it by the gradient that
-// factors make: in place if the program may, and in a loop, whose state is its own. It counts
-// as its layer's way back, which most of it is.
-func (t *trace) step(v slot, factors []*Node, inPlace bool, rate, number *Node, state []*Node) []*Node {
-	knobs := t.net.knobbed().knobs(rate, number)
-	for i, k := range knobs {
-		knobs[i] = Reshape(k, 1)
+// knobs are the optimizer's for a step, as one vector.
+func (t *trace) knobs(rate, number *Node) *Node {
+	l := t.net.knobbed().knobs(rate, number)
+	for i, k := range l {
+		l[i] = Reshape(k, 1)
 	}
-	operands := append([]*Node{factors[0], factors[1], Concatenate(knobs, 0)}, state...)
+	return Concatenate(l, 0)
+}
+
+// step changes variable v, a weight, and the optimizer's arrays of it: in place if the program
+// may, and in a loop, whose state is its own. operands are the gradient's factors, the knobs,
+// and the arrays. It counts as its layer's way back, which most of it is.
+func (t *trace) step(v slot, inPlace bool, operands []*Node) []*Node {
 	title, _ := t.net.config.Optimizer.Title()
 	t.mark(path.Dir(v.name) + "/backward")
 	defer t.mark(title + "/update")

@@ -23,19 +23,20 @@ func TestProducts(t *testing.T) {
 		net       models.Net
 		optimizer Optimizer
 		batch     int
+		epochs    int
 		rate      float64
 		calls     int // of package gemm
 		inPlace   int // arrays of weights that change where their gradient is computed
 	}{
 		// Of three layers two are large, forward, and back to inputs and to weights; the
 		// first has nobody to go back to.
-		{"sgd", fcn, SGD{}, 1024, 0.05, 5, 2},
-		{"momentum", fcn, SGD{Momentum: 0.9}, 1024, 0.01, 5, 4},
-		{"nesterov", fcn, SGD{Momentum: 0.9, Nesterov: true}, 1024, 0.01, 5, 0},
+		{"sgd", fcn, SGD{}, 1024, 6, 0.05, 5, 2},
+		{"momentum", fcn, SGD{Momentum: 0.9}, 1024, 6, 0.01, 5, 4},
+		{"nesterov", fcn, SGD{Momentum: 0.9, Nesterov: true}, 1024, 2, 0.01, 5, 0},
 		// Of the MLP's only the weights' products are.
-		{"adam", mlp, Adam{}, 128, 0.0003, 2, 6},
-		{"adam-decay", mlp, Adam{WeightDecay: 0.01}, 128, 0.0003, 0, 0},
-		{"adadelta", mlp, AdaDelta{}, 128, 0.1, 0, 0},
+		{"adam", mlp, Adam{}, 128, 2, 0.0003, 2, 6},
+		{"adam-decay", mlp, Adam{WeightDecay: 0.01}, 128, 2, 0.0003, 0, 0},
+		{"adadelta", mlp, AdaDelta{}, 128, 2, 0.1, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var losses [2][]float32
@@ -43,7 +44,7 @@ func TestProducts(t *testing.T) {
 			for i, kernels := range []Kernels{AutoKernels, XLAKernels} {
 				n := attach(t, s, tt.name+[]string{"-own", "-xla"}[i], tt.net, Config{Seed: 3, Kernels: kernels, Optimizer: tt.optimizer})
 				data := load(t, n, "digits", digits(2048, tt.net.Input, 1))
-				h, err := n.Train(context.Background(), data, Train{Batch: tt.batch, Epochs: 2, LearningRate: tt.rate})
+				h, err := n.Train(context.Background(), data, Train{Batch: tt.batch, Epochs: tt.epochs, LearningRate: tt.rate})
 				if err != nil {
 					t.Fatal(err)
 				}

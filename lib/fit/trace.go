@@ -23,7 +23,7 @@ type writer struct {
 	oneDNN   bool // see Config.OneDNN
 	plain    bool // no kernels but XLA's
 	products int  // see hlo.Builder.Products
-	steps    bool // see knobbed
+	steps    bool // with these products: see knobbed
 	devices  int
 	builder  *hlo.Builder
 	program  *hlo.Program
@@ -36,7 +36,7 @@ func (w *writer) Description() string { // package models reads it
 	if w.oneDNN {
 		return "programs for " + w.platform + " with oneDNN"
 	}
-	if w.products > 0 && w.steps {
+	if w.steps {
 		return "programs for " + w.platform + " with products and steps of our own"
 	}
 	if w.products > 0 {
@@ -120,7 +120,7 @@ func (n *Net) traceFor(devices int, name string, f func(t *trace) []*Node) (p *h
 			}
 		}
 	}()
-	t := &trace{net: n, w: &writer{platform: n.platform, oneDNN: n.oneDNN(), plain: n.config.Kernels == XLAKernels, products: n.products(), steps: n.knobbed() != nil, devices: devices}, store: model.NewStore()}
+	t := &trace{net: n, w: &writer{platform: n.platform, oneDNN: n.oneDNN(), plain: n.config.Kernels == XLAKernels, products: n.products(), steps: n.products() > 0 && n.knobbed() != nil, devices: devices}, store: model.NewStore()}
 	t.g = NewGraph(t.w, n.name+"/"+name)
 	model.SetStore(t.g, t.store)
 	if err := t.store.SetRNGStateFromSeed(n.config.Seed); err != nil {

@@ -4,9 +4,8 @@
 //	(x, y) → (product [m n], scratch [Scratch(m, k, threads)])
 //
 // x is [m k], or [k m] with the attribute ta = 1; y is [k n], or [n k] with tb = 1.
-// With three more operands or up to five it is the step of a weight [m n] whose gradient is
-// that product, x being [k m] with ta = 1 as a rule: the gradient is used number by number,
-// and never written,
+// With two to four more operands it is the step of a weight [m n] whose gradient is that
+// product: the gradient is used number by number, and never written,
 //
 //	(x, y, knobs, w) → (w', scratch)                 SGD
 //	(x, y, knobs, w, v) → (w', v', scratch)          momentum

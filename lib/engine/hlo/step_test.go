@@ -32,39 +32,28 @@ func (s step) run(t *testing.T, b *backend, threads int, inPlace bool, x, y, kno
 		in = append(in, d.param(f, dtypes.Float32, s.m, s.n))
 	}
 	out := d.vs(f.Step(inPlace, in[0], in[1], in[2], in[3:]...))
-	program, err := b.client.Compile(d.program(out...).Text(nil), pjrt.CompileOptions{})
+	p := d.program(out...)
+	program, err := b.client.Compile(p.Text(nil), pjrt.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer program.Close()
-	var args []pjrt.Buffer
-	put := func(v []float32, dims ...int) {
-		h, err := b.client.Upload(raw(v), pjrt.DType(dtypes.Float32), dims, b.client.Devices()[0])
+	var args []compute.Buffer
+	for i, v := range append([][]float32{x, y, knobs}, state...) {
+		u, err := b.BufferFromFlatData(0, v, p.Inputs[i])
 		if err != nil {
 			t.Fatal(err)
 		}
-		args = append(args, h)
+		args = append(args, u)
 	}
-	put(x, s.k, s.m)
-	put(y, s.k, s.n)
-	put(knobs, len(knobs))
-	for _, v := range state {
-		put(v, s.m, s.n)
-	}
-	results := make([]pjrt.Buffer, s.arrays)
-	if err := program.Execute(args, results, nil, nil, pjrt.Wait, nil); err != nil {
+	results, err := (&executable{b, p, program}).Execute(args, make([]bool, len(args)), 0)
+	if err != nil {
 		t.Fatal(err)
 	}
-	var all [][]float32
-	for _, h := range results {
-		got := make([]float32, s.m*s.n)
-		if err := b.client.Download(h, raw(got)); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, got)
-	}
-	for _, h := range append(args, results...) {
-		if err := b.client.Free(h); err != nil {
+	all := make([][]float32, len(results))
+	for i, u := range results {
+		all[i] = make([]float32, s.m*s.n)
+		if err := u.(*buffer).ToFlatData(all[i]); err != nil {
 			t.Fatal(err)
 		}
 	}

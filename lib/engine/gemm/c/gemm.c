@@ -198,8 +198,7 @@ static __attribute__((noinline)) void change(const job *g, const float *d, i64 i
 }
 
 // rowsOf is the step of MR rows from row i on, of one depth, with all of b, which is packed in
-// place of a; own is the thread's own memory.
-// It fetches the rows from row next on meanwhile.
+// place of a; own is the thread's own memory. It fetches the rows from row next on meanwhile.
 static void rowsOf(const job *g, i64 i, i64 next, float *own)
 {
 	const i64 h = min(MR, g->m - i), k = g->k, reach = 16 * k, parts = up(MR * g->n, reach);
