@@ -17,9 +17,9 @@ import (
 )
 
 // Kernels says which GPU kernels the steps of an epoch are made of. The numbers
-// are the same but for rounding. On a CPU of Intel's with AVX-512 large products of matrices are
-// those of package gemm, but with XLAKernels. All else there, on several devices, and for what
-// package fused has no plan for (optimizers of one's own, other losses than
+// are the same but for rounding. On a CPU of Intel's with AVX-512, or of AMD's with AVX2 alone,
+// large products of matrices are those of package gemm, but with XLAKernels. All else there, on
+// several devices, and for what package fused has no plan for (optimizers of one's own, other losses than
 // CrossEntropy but for MSE of a small net of sequences or of up to three small
 // dense layers: then a step is two kernels), they are always XLA's.
 //

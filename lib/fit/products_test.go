@@ -15,7 +15,7 @@ import (
 func TestProducts(t *testing.T) {
 	s := open(t)
 	if s.Welcome().Products == 0 {
-		t.Skip("needs a processor of Intel's with AVX-512, since sessions have XLA's products on others: run it on one (grep avx512vl /proc/cpuinfo)")
+		t.Skip("needs a processor of Intel's with AVX-512 or of AMD's with AVX2 alone, since sessions have XLA's products on others: run it on one (grep -E 'vendor|avx' /proc/cpuinfo)")
 	}
 	fcn, mlp := models.FCN(784, []int{1280, 1280}, 10), models.MLP(1000)
 	for _, tt := range []struct {

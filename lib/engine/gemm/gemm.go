@@ -6,7 +6,13 @@ const (
 	Platform = "Host"
 )
 
-// Sizes of gemm.c's blocks.
+// Handler is a C function for the custom call.
+type Handler struct {
+	Bits  int     // of its vectors: 512 (AVX-512) or 256 (AVX2)
+	Entry uintptr // its address, an XLA_FFI_Handler
+}
+
+// Sizes of gemm.c's blocks, the larger where AVX-512's and AVX2's differ.
 const (
 	rows   = 12
 	panel  = 32
@@ -14,6 +20,7 @@ const (
 	cols   = 256
 	header = 64
 	wide   = 131072
+	tall   = 24
 )
 
 // Scratch is the number of float32 that a product of an [m k] matrix works in: x packed,
@@ -35,7 +42,7 @@ func StepScratch(m, n, k, threads int) int {
 		return Scratch(m, k, threads)
 	}
 	n = (n + panel - 1) / panel * panel
-	return header + n*k + 16 + threads*(rows*k+16+rows*n)
+	return header + n*k + 16 + threads*(tall*k+16+tall*n)
 }
 
 // whole says whether a step has all of y in a thread's cache, and so goes through the weight

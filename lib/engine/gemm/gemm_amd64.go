@@ -2,15 +2,17 @@ package gemm
 
 import "golang.org/x/sys/cpu"
 
-// entry is the address of gemm.c's function product.
-var entry uintptr
+// entry512 and entry256 are the addresses of gemm.c's function product.
+var entry512, entry256 uintptr
 
-// Handler is the address of the custom call's C function, an XLA_FFI_Handler; 0 where the
-// processor lacks what it needs.
-func Handler() uintptr {
+// Handlers are those that the processor has instructions for, the widest first.
+func Handlers() (all []Handler) {
 	x := &cpu.X86
-	if !x.HasAVX512F || !x.HasAVX512CD || !x.HasAVX512BW || !x.HasAVX512DQ || !x.HasAVX512VL || !x.HasBMI2 || !x.HasFMA {
-		return 0
+	if !x.HasAVX2 || !x.HasFMA || !x.HasBMI2 {
+		return nil
 	}
-	return entry
+	if x.HasAVX512F && x.HasAVX512CD && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
+		all = append(all, Handler{512, entry512})
+	}
+	return append(all, Handler{256, entry256})
 }

@@ -2,5 +2,5 @@
 
 package gemm
 
-// Handler is 0: there is none for this processor.
-func Handler() uintptr { return 0 }
+// Handlers are none for this processor.
+func Handlers() []Handler { return nil }

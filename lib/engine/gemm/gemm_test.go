@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -23,9 +24,9 @@ func TestAssembled(t *testing.T) {
 		t.Errorf("gemm_amd64.s is not of this gemm.c, %s: go generate", want)
 	}
 	// The same sizes on both sides.
-	for _, want := range []string{fmt.Sprintf("MR = %d,", rows), fmt.Sprintf("NR = %d,", panel), fmt.Sprintf("WIDE = %d,", wide), fmt.Sprintf("KC = %d,", depth), fmt.Sprintf("NC = %d,", cols), fmt.Sprintf("HEAD = %d,", header)} {
-		if !strings.Contains(string(source), want) {
-			t.Errorf("gemm.c has no %q", want)
+	for name, want := range map[string]int{"MR": rows, "NR": panel, "WIDE": wide, "TALL": tall, "KC": depth, "NC": cols, "HEAD": header} {
+		if !regexp.MustCompile(fmt.Sprintf(`\b%s = %d\b`, name, want)).Match(source) {
+			t.Errorf("gemm.c has no %s = %d", name, want)
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 type backend struct {
 	notimplemented.Backend
 	client *pjrt.Client
+	target string // of package gemm's handler; see products
 }
 
 // client is started once; XLA's libraries cannot be unloaded.
@@ -32,8 +33,8 @@ var client = sync.OnceValues(func() (*pjrt.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if handler := gemm.Handler(); handler != 0 {
-		if err := plugin.Register(gemm.Target, gemm.Platform, handler); err != nil {
+	for _, h := range gemm.Handlers() {
+		if err := plugin.Register(target(h), gemm.Platform, h.Entry); err != nil {
 			return nil, err
 		}
 	}

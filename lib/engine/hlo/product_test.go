@@ -18,14 +18,22 @@ import (
 	"gaiden/lib/engine/pjrt"
 )
 
-// products is a backend that has package gemm's products.
-func products(t testing.TB) *backend {
+// target is the name by which tests call a handler of package gemm.
+func target(h gemm.Handler) string { return fmt.Sprint(gemm.Target, h.Bits) }
+
+// products runs a test for each handler of package gemm.
+func products(t *testing.T, test func(t *testing.T, b *backend)) {
 	t.Helper()
 	b := newBackend(t)
-	if gemm.Handler() == 0 {
-		t.Skip("needs a processor with AVX-512, for which package gemm is: run it on one (grep avx512vl /proc/cpuinfo)")
+	if len(gemm.Handlers()) == 0 {
+		t.Skip("needs a processor with AVX2, for which package gemm is: run it on one (grep avx2 /proc/cpuinfo)")
 	}
-	return b
+	for _, h := range gemm.Handlers() {
+		t.Run(fmt.Sprint(h.Bits), func(t *testing.T) {
+			b.target = target(h)
+			test(t, b)
+		})
+	}
 }
 
 // matrix is numbers of [-1, 1).
@@ -57,7 +65,7 @@ func (p product) compile(t testing.TB, b *backend) *pjrt.Program {
 	d := newDraft(t)
 	f := d.main()
 	x, y := p.dims()
-	out := d.vs(f.CustomCall(gemm.Target, []compute.Value{d.param(f, dtypes.Float32, x[:]...), d.param(f, dtypes.Float32, y[:]...)},
+	out := d.vs(f.CustomCall(b.target, []compute.Value{d.param(f, dtypes.Float32, x[:]...), d.param(f, dtypes.Float32, y[:]...)},
 		[]shapes.Shape{shapes.Make(dtypes.Float32, p.m, p.n), shapes.Make(dtypes.Float32, gemm.Scratch(p.m, p.k, p.threads))},
 		hlo.CallConfig{Backend: map[string]any{"ta": p.ta, "tb": p.tb}}))
 	program, err := b.client.Compile(d.program(out[0]).Text(nil), pjrt.CompileOptions{})
@@ -96,8 +104,9 @@ func (p product) run(b *backend, program *pjrt.Program, x, y []float32) ([]float
 // TestProduct compares products of many shapes with sums in float64: parts of blocks in
 // each direction, several depths, one thread and some. The number of threads changes
 // no bit.
-func TestProduct(t *testing.T) {
-	b := products(t)
+func TestProduct(t *testing.T) { products(t, testProduct) }
+
+func testProduct(t *testing.T, b *backend) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, p := range []product{
 		{m: 1, n: 1, k: 1}, {m: 12, n: 32, k: 512}, {m: 13, n: 33, k: 513}, {m: 11, n: 31, k: 3}, {m: 5, n: 600, k: 7},
@@ -156,8 +165,9 @@ func (p product) check(t *testing.T, x, y, got []float32) {
 
 // TestProductSpecial holds that NaN and infinities stay in their rows and columns, in
 // the parts of blocks, too.
-func TestProductSpecial(t *testing.T) {
-	b := products(t)
+func TestProductSpecial(t *testing.T) { products(t, testProductSpecial) }
+
+func testProductSpecial(t *testing.T, b *backend) {
 	p := product{m: 30, n: 40, k: 20, threads: 1}
 	x, y := make([]float32, p.m*p.k), make([]float32, p.k*p.n)
 	for i := range y {
@@ -186,8 +196,9 @@ func TestProductSpecial(t *testing.T) {
 
 // TestProductsAtOnce runs one program from many goroutines: more products than the plugin
 // has threads wait for none of each other's.
-func TestProductsAtOnce(t *testing.T) {
-	b := products(t)
+func TestProductsAtOnce(t *testing.T) { products(t, testProductsAtOnce) }
+
+func testProductsAtOnce(t *testing.T, b *backend) {
 	p := product{m: 200, n: 300, k: 250, threads: 4}
 	r := rand.New(rand.NewPCG(3, 4))
 	x, y := matrix(r, p.m, p.k), matrix(r, p.k, p.n)
@@ -212,8 +223,9 @@ func TestProductsAtOnce(t *testing.T) {
 }
 
 // TestProductRefuses holds that shapes that do not fit together are an error of the run.
-func TestProductRefuses(t *testing.T) {
-	b := products(t)
+func TestProductRefuses(t *testing.T) { products(t, testProductRefuses) }
+
+func testProductRefuses(t *testing.T, b *backend) {
 	for _, wrong := range []struct {
 		x, y, out [2]int
 		scratch   int
@@ -225,7 +237,7 @@ func TestProductRefuses(t *testing.T) {
 	} {
 		d := newDraft(t)
 		f := d.main()
-		out := d.vs(f.CustomCall(gemm.Target, []compute.Value{d.num(f, make([]float32, wrong.x[0]*wrong.x[1]), wrong.x[:]...), d.num(f, make([]float32, wrong.y[0]*wrong.y[1]), wrong.y[:]...)},
+		out := d.vs(f.CustomCall(b.target, []compute.Value{d.num(f, make([]float32, wrong.x[0]*wrong.x[1]), wrong.x[:]...), d.num(f, make([]float32, wrong.y[0]*wrong.y[1]), wrong.y[:]...)},
 			[]shapes.Shape{shapes.Make(dtypes.Float32, wrong.out[:]...), shapes.Make(dtypes.Float32, wrong.scratch)}, hlo.CallConfig{Backend: map[string]any{"ta": 0, "tb": 0}}))
 		program, err := b.client.Compile(d.program(out[0]).Text(nil), pjrt.CompileOptions{})
 		if err != nil {

@@ -1,6 +1,7 @@
 package hlo_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -33,7 +34,7 @@ func (s step) run(t *testing.T, b *backend, threads int, inPlace bool, x, y, kno
 	}
 	out := d.vs(f.Step(inPlace, in[0], in[1], in[2], in[3:]...))
 	p := d.program(out...)
-	program, err := b.client.Compile(p.Text(nil), pjrt.CompileOptions{})
+	program, err := b.client.Compile(bytes.ReplaceAll(p.Text(nil), []byte(gemm.Target), []byte(b.target)), pjrt.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +97,9 @@ func (s step) want(x, y, knobs []float32, state [][]float32) [][]float64 {
 // TestStep compares steps with sums in float64: by rows and by columns, with one depth and
 // two, and parts of blocks in each direction. Neither the number of threads nor whether it is
 // in place changes a bit.
-func TestStep(t *testing.T) {
-	b := products(t)
+func TestStep(t *testing.T) { products(t, testStep) }
+
+func testStep(t *testing.T, b *backend) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, size := range [][3]int{{1, 1, 1}, {12, 32, 100}, {13, 33, 100}, {25, 17, 3}, {11, 500, 40}, {301, 1000, 100}, {97, 130, 512}, {150, 300, 500}, {70, 290, 700}} {
 		for arrays := range 3 {
@@ -175,8 +177,9 @@ func TestStepRefuses(t *testing.T) {
 }
 
 // TestStepRefusesAtRun holds that operands which do not fit together are an error of the run.
-func TestStepRefusesAtRun(t *testing.T) {
-	b := products(t)
+func TestStepRefusesAtRun(t *testing.T) { products(t, testStepRefusesAtRun) }
+
+func testStepRefusesAtRun(t *testing.T, b *backend) {
 	for _, tt := range []struct {
 		name             string
 		x, knobs, w, out []int
@@ -196,7 +199,7 @@ func TestStepRefusesAtRun(t *testing.T) {
 		for _, dims := range [][]int{tt.x, {5, 6}, tt.knobs, tt.w} {
 			in = append(in, d.num(f, make([]float32, shapes.Make(dtypes.Float32, dims...).Size()), dims...))
 		}
-		out := d.vs(f.CustomCall(gemm.Target, in, []shapes.Shape{shapes.Make(dtypes.Float32, tt.out...), shapes.Make(dtypes.Float32, tt.scratch)},
+		out := d.vs(f.CustomCall(b.target, in, []shapes.Shape{shapes.Make(dtypes.Float32, tt.out...), shapes.Make(dtypes.Float32, tt.scratch)},
 			hlo.CallConfig{Backend: map[string]any{"ta": 1, "tb": 0}}))
 		program, err := b.client.Compile(d.program(out[0]).Text(nil), pjrt.CompileOptions{})
 		if err != nil {

@@ -1,5 +1,6 @@
 // Products of float32 matrices as a handler of XLA's FFI: see ../doc.go. assemble.go makes
-// ../gemm_amd64.s of it, so it has no data, calls no library, and is position independent.
+// ../gemm_amd64.s of it, for AVX-512 and for AVX2, so it has no data, calls no library, and is
+// position independent.
 // The structs are those of xla/ffi/api/c_api.h.
 #include <immintrin.h>
 
@@ -39,7 +40,29 @@ typedef struct {
 	void *future;
 } frame;
 
-enum { MR = 12, NR = 32, KC = 512, NC = 256, HEAD = 64, LEAST = 64, STRIP = 96, WIDE = 131072, ALONE = 4000000 };
+#ifdef __AVX512F__
+enum { LANES = 16, MR = 12, NR = 32, NC = 256, TALL = 12 };
+#define V(op) _mm512_##op##_ps
+typedef __m512 vec;
+typedef __mmask16 mask;
+static inline mask first(i64 n) { return n < 16 ? (1 << n) - 1 : 0xffff; }
+static inline vec loadSome(const float *p, mask some) { return _mm512_maskz_loadu_ps(some, p); }
+static inline void storeSome(float *p, mask some, vec x) { _mm512_mask_storeu_ps(p, some, x); }
+#else
+enum { LANES = 8, MR = 6, NR = 16, NC = 128, TALL = 24 };
+#define V(op) _mm256_##op##_ps
+typedef __m256 vec;
+typedef __m256i mask;
+static inline mask first(i64 n)
+{
+	i64 lanes = 0x0706050403020100;
+	__asm__("" : "+r"(lanes)); // which gcc would take from memory
+	return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? n : 8), _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(lanes)));
+}
+static inline vec loadSome(const float *p, mask some) { return _mm256_maskload_ps(p, some); }
+static inline void storeSome(float *p, mask some, vec x) { _mm256_maskstore_ps(p, some, x); }
+#endif
+enum { KC = 512, HEAD = 64, LEAST = 64, STRIP = 96, WIDE = 131072, ALONE = 4000000, AHEAD = (MR * NR + NC - 1) / NC };
 
 // job is one product, at the beginning of its scratch memory.
 typedef struct {
@@ -61,41 +84,46 @@ _Static_assert(sizeof(job) <= 4 * HEAD, "a job has room in front of its panels")
 static inline i64 min(i64 a, i64 b) { return a < b ? a : b; }
 static inline i64 up(i64 a, i64 b) { return (a + b - 1) / b; }
 
-// block sets c to a panel of a [k 12] times one of b [k 32], and to part's sums with them if
+// fetch asks for n numbers, soon to be used.
+static inline __attribute__((always_inline)) void fetch(const float *p, const int n)
+{
+#pragma GCC unroll 2
+	for (int i = 0; i < n; i += 16)
+		_mm_prefetch(p + i, _MM_HINT_T0);
+}
+
+// block sets c to a panel of a [k MR] times one of b [k NR], and to part's sums with them if
 // there are any. It fetches what it will be asked for next: a number in each stride, k of them.
 static __attribute__((noinline)) void block(i64 k, const float *a, const float *b, float *c, i64 ldc, const float *part, const float *next, i64 stride)
 {
-	__m512 r[MR][2];
+	vec r[MR][2];
 #pragma GCC unroll 12
 	for (int i = 0; i < MR; i++) {
-		if (part) {
-			_mm_prefetch(part + i * NR, _MM_HINT_T0);
-			_mm_prefetch(part + i * NR + 16, _MM_HINT_T0);
-		}
+		if (part)
+			fetch(part + i * NR, NR);
 		_mm_prefetch(c + i * ldc, _MM_HINT_T0);
-		_mm_prefetch(c + i * ldc + 31, _MM_HINT_T0);
-		r[i][0] = r[i][1] = _mm512_setzero_ps();
+		_mm_prefetch(c + i * ldc + NR - 1, _MM_HINT_T0);
+		r[i][0] = r[i][1] = V(setzero)();
 	}
 	for (i64 p = 0; p < k; p++, a += MR, b += NR, next += stride) {
-		__m512 b0 = _mm512_loadu_ps(b), b1 = _mm512_loadu_ps(b + 16);
-		_mm_prefetch(b + 8 * NR, _MM_HINT_T0);
-		_mm_prefetch(b + 8 * NR + 16, _MM_HINT_T0);
+		vec b0 = V(loadu)(b), b1 = V(loadu)(b + LANES);
+		fetch(b + 8 * NR, NR);
 		_mm_prefetch(next, _MM_HINT_T1);
 #pragma GCC unroll 12
 		for (int i = 0; i < MR; i++) {
-			__m512 x = _mm512_set1_ps(a[i]);
-			r[i][0] = _mm512_fmadd_ps(x, b0, r[i][0]);
-			r[i][1] = _mm512_fmadd_ps(x, b1, r[i][1]);
+			vec x = V(set1)(a[i]);
+			r[i][0] = V(fmadd)(x, b0, r[i][0]);
+			r[i][1] = V(fmadd)(x, b1, r[i][1]);
 		}
 	}
 #pragma GCC unroll 12
 	for (int i = 0; i < MR; i++, c += ldc) {
 		if (part) {
-			r[i][0] = _mm512_add_ps(_mm512_loadu_ps(part + i * NR), r[i][0]);
-			r[i][1] = _mm512_add_ps(_mm512_loadu_ps(part + i * NR + 16), r[i][1]);
+			r[i][0] = V(add)(V(loadu)(part + i * NR), r[i][0]);
+			r[i][1] = V(add)(V(loadu)(part + i * NR + LANES), r[i][1]);
 		}
-		_mm512_storeu_ps(c, r[i][0]);
-		_mm512_storeu_ps(c + 16, r[i][1]);
+		V(storeu)(c, r[i][0]);
+		V(storeu)(c + LANES, r[i][1]);
 	}
 }
 
@@ -103,10 +131,20 @@ static __attribute__((noinline)) void block(i64 k, const float *a, const float *
 static __attribute__((noinline)) void edge(i64 k, const float *a, const float *b, float *c, i64 ldc, const float *part, const float *next, i64 h, i64 w)
 {
 	float t[MR * NR];
-	block(k, a, b, t, NR, part, next, 2);
+	block(k, a, b, t, NR, part, next, AHEAD);
 	for (i64 i = 0; i < h; i++)
 		for (i64 j = 0; j < w; j++)
 			c[i * ldc + j] = t[i * NR + j];
+}
+
+// take and put are four numbers, or two.
+static inline __m128 take(const float *p, int n) { return n < 4 ? _mm_loadl_pi(_mm_setzero_ps(), (const __m64 *)p) : _mm_loadu_ps(p); }
+static inline void put(float *p, __m128 x, int n)
+{
+	if (n < 4)
+		_mm_storel_pi((__m64 *)p, x);
+	else
+		_mm_storeu_ps(p, x);
 }
 
 // pack writes n rows of depth k as panels of w, each [k w]: rows lie ri apart, their numbers rp.
@@ -118,7 +156,7 @@ static inline __attribute__((always_inline)) void pack(float *d, const float *s,
 			for (i64 j = 0; j < full; j += w)
 #pragma GCC unroll 8
 				for (int i = 0; i < w; i += 4)
-					_mm_storeu_ps(d + j * k + p * w + i, _mm_loadu_ps(s + p * rp + j + i));
+					put(d + j * k + p * w + i, take(s + p * rp + j + i, w - i), w - i);
 	else
 		for (i64 j = 0; j < full; j += w) {
 			const float *from = s + j * ri;
@@ -127,13 +165,13 @@ static inline __attribute__((always_inline)) void pack(float *d, const float *s,
 			for (; p + 4 <= k; p += 4, to += 4 * w, from += 4) {
 #pragma GCC unroll 8
 				for (int i = 0; i < w; i += 4) {
-					const float *q = from + i * ri;
-					__m128 x = _mm_loadu_ps(q), y = _mm_loadu_ps(q + ri), z = _mm_loadu_ps(q + 2 * ri), u = _mm_loadu_ps(q + 3 * ri);
+					const float *q = from + i * ri, *more = q + (w - i < 4 ? 0 : 2 * ri);
+					__m128 x = _mm_loadu_ps(q), y = _mm_loadu_ps(q + ri), z = _mm_loadu_ps(more), u = _mm_loadu_ps(more + ri);
 					_MM_TRANSPOSE4_PS(x, y, z, u);
-					_mm_storeu_ps(to + i, x);
-					_mm_storeu_ps(to + w + i, y);
-					_mm_storeu_ps(to + 2 * w + i, z);
-					_mm_storeu_ps(to + 3 * w + i, u);
+					put(to + i, x, w - i);
+					put(to + w + i, y, w - i);
+					put(to + 2 * w + i, z, w - i);
+					put(to + 3 * w + i, u, w - i);
 				}
 			}
 			for (; p < k; p++, to += w, from++)
@@ -171,46 +209,81 @@ static i64 width(const job *g, i64 j)
 	return min(rest, w < LEAST ? LEAST : min(w, NC));
 }
 
+// get and set are a vector, or some of it: a processor may take ten times as long for that.
+static inline vec get(const float *p, int whole, mask some) { return whole ? V(loadu)(p) : loadSome(p, some); }
+static inline void set(float *p, int whole, mask some, vec x)
+{
+	if (whole)
+		V(storeu)(p, x);
+	else
+		storeSome(p, some, x);
+}
+
+// knobs are a step's.
+typedef struct { vec rate, k1, l1, k2, l2, scale, least; } knobs;
+
+// changeAt is a step of the numbers from number at on, whose gradient is x.
+static inline __attribute__((always_inline)) void changeAt(const job *g, const knobs *q, i64 at, vec x, const int whole, mask some)
+{
+	if (g->v) {
+		vec v = V(add)(V(mul)(get(g->v + at, whole, some), q->k1), V(mul)(x, q->l1));
+		set(g->nv + at, whole, some, v);
+		if (g->u) {
+			vec u = V(add)(V(mul)(get(g->u + at, whole, some), q->k2), V(mul)(V(mul)(x, x), q->l2));
+			set(g->nu + at, whole, some, u);
+			v = V(div)(v, V(add)(V(mul)(V(sqrt)(u), q->scale), q->least));
+		}
+		x = v;
+	}
+	set(g->c + at, whole, some, V(sub)(get(g->w + at, whole, some), V(mul)(q->rate, x)));
+}
+
 // change is a step: h rows of a gradient from row i on, columns j0 to j0 + n, lie in d as
 // blocks leave them. It is Adam's where there is u, else SGD's, with momentum where there is v.
 static __attribute__((noinline)) void change(const job *g, const float *d, i64 i, i64 h, i64 j0, i64 n)
 {
-	const float *q = g->knobs;
-	const __m512 rate = _mm512_set1_ps(q[0]), k1 = _mm512_set1_ps(q[1]), l1 = _mm512_set1_ps(q[2]), k2 = _mm512_set1_ps(q[3]),
-		l2 = _mm512_set1_ps(q[4]), scale = _mm512_set1_ps(q[5]), least = _mm512_set1_ps(q[6]);
-	for (i64 r = 0; r < h; r++)
-		for (i64 j = 0; j < n; j += 16) {
-			const i64 at = (i + r) * g->n + j0 + j;
-			const __mmask16 some = n - j < 16 ? (1 << (n - j)) - 1 : 0xffff;
-			__m512 x = _mm512_loadu_ps(d + j / NR * NR * MR + r * NR + j % NR);
-			if (g->v) {
-				__m512 v = _mm512_add_ps(_mm512_mul_ps(_mm512_maskz_loadu_ps(some, g->v + at), k1), _mm512_mul_ps(x, l1));
-				_mm512_mask_storeu_ps(g->nv + at, some, v);
-				if (g->u) {
-					__m512 u = _mm512_add_ps(_mm512_mul_ps(_mm512_maskz_loadu_ps(some, g->u + at), k2), _mm512_mul_ps(_mm512_mul_ps(x, x), l2));
-					_mm512_mask_storeu_ps(g->nu + at, some, u);
-					v = _mm512_div_ps(v, _mm512_add_ps(_mm512_mul_ps(_mm512_sqrt_ps(u), scale), least));
-				}
-				x = v;
-			}
-			_mm512_mask_storeu_ps(g->c + at, some, _mm512_sub_ps(_mm512_maskz_loadu_ps(some, g->w + at), _mm512_mul_ps(rate, x)));
-		}
+	const float *k = g->knobs;
+	const knobs q = { V(set1)(k[0]), V(set1)(k[1]), V(set1)(k[2]), V(set1)(k[3]), V(set1)(k[4]), V(set1)(k[5]), V(set1)(k[6]) };
+	const i64 full = n / LANES * LANES;
+	const mask some = first(n - full);
+	for (i64 r = 0; r < h; r++) {
+		const i64 at = (i + r) * g->n + j0;
+		const float *x = d + r * NR;
+		for (i64 j = 0; j < full; j += LANES)
+			changeAt(g, &q, at + j, V(loadu)(x + j / NR * NR * MR + j % NR), 1, some);
+		if (full < n)
+			changeAt(g, &q, at + full, V(loadu)(x + full / NR * NR * MR + full % NR), 0, some);
+	}
 }
 
-// rowsOf is the step of MR rows from row i on, of one depth, with all of b, which is packed in
-// place of a; own is the thread's own memory. It fetches the rows from row next on meanwhile.
+// rowsOf is the step of TALL rows from row i on, of one depth, with all of b, which is packed
+// in place of a; own is the thread's own memory. It fetches the rows from row next on meanwhile.
 static void rowsOf(const job *g, i64 i, i64 next, float *own)
 {
-	const i64 h = min(MR, g->m - i), k = g->k, reach = 16 * k, parts = up(MR * g->n, reach);
+	const i64 h = min(TALL, g->m - i), k = g->k, w = up(g->n, NR) * NR, reach = 16 * k, parts = up(TALL * g->n, reach);
 	const float *far[] = { g->w, g->v, g->u };
 	const i64 all = parts * (g->u ? 3 : g->v ? 2 : 1);
-	float *sums = own + up(MR * k, 16) * 16;
+	float *sums = own + up(TALL * k, 16) * 16;
 	packA(own, g->a + i * g->ai, g->ai, g->ap, h, k);
-	for (i64 j = 0, part = 0; j < g->n; j += NR, part++) {
-		const float *fetch = part < all ? far[part / parts] + next * g->n + part % parts * reach : own;
-		block(k, own, g->pa + j * k, sums + j * MR, NR, 0, fetch, part < all ? 16 : 0);
+	for (i64 j = 0, part = 0; j < g->n; j += NR)
+		for (i64 r = 0; r < h; r += MR, part++) {
+			const float *soon = part < all ? far[part / parts] + next * g->n + part % parts * reach : own;
+			block(k, own + r * k, g->pa + j * k, sums + r * w + j * MR, NR, 0, soon, part < all ? 16 : 0);
+		}
+	for (i64 r = 0; r < h; r += MR)
+		change(g, sums + r * w, i + r, min(MR, h - r), 0, g->n);
+}
+
+// soonOf fetches what the step of a block at at changes.
+static void soonOf(const job *g, i64 at)
+{
+	for (i64 r = 0; r < MR; r++, at += g->n) {
+		fetch(g->w + at, NR);
+		if (g->v)
+			fetch(g->v + at, NR);
+		if (g->u)
+			fetch(g->u + at, NR);
 	}
-	change(g, sums, i, h, 0, g->n);
 }
 
 // tileOf is all rows of the columns from j0 on, depth by depth; pb is the thread's own memory.
@@ -224,13 +297,15 @@ static void tileOf(job *g, i64 j0, float *pb)
 		for (i64 i = 0; i < g->m; i += MR) {
 			const float *a = g->pa + g->high * p + i * k;
 			for (i64 j = 0; j < n; j += NR) {
-				const float *b = pb + j * k, *next = a + MR * k + j / NR * 2 * k;
+				const float *b = pb + j * k, *next = a + MR * k + j / NR * AHEAD * k;
 				float *c = g->c + i * g->n + j0 + j;
 				float *sum = sums + i * w + j * MR, *part = p ? sum : 0;
+				if (g->knobs && p + g->depth >= g->k)
+					soonOf(g, i * g->n + j0 + j);
 				if (g->knobs || p + g->depth < g->k)
-					block(k, a, b, sum, NR, part, next, 2);
+					block(k, a, b, sum, NR, part, next, AHEAD);
 				else if (g->m - i >= MR && n - j >= NR)
-					block(k, a, b, c, g->n, part, next, 2);
+					block(k, a, b, c, g->n, part, next, AHEAD);
 				else
 					edge(k, a, b, c, g->n, part, next, min(MR, g->m - i), min(NR, n - j));
 			}
@@ -269,9 +344,9 @@ static void work(void *data)
 	while (g->packed < g->strips) // others are at the last ones
 		_mm_pause();
 	if (g->wide)
-		for (i64 t = g->tile++, next; t * MR < g->m; t = next) {
+		for (i64 t = g->tile++, next; t * TALL < g->m; t = next) {
 			next = g->tile++;
-			rowsOf(g, t * MR, next * MR, own);
+			rowsOf(g, t * TALL, next * TALL, own);
 		}
 	else
 		for (i64 j = 0, at = 0, t = g->tile++; j < g->n; j += width(g, j), at++)
@@ -339,7 +414,7 @@ void *product(frame *f)
 	g->strips = up(g->wide ? g->n : g->m, STRIP);
 	g->pa = s->data + HEAD;
 	g->own = g->pa + up(g->wide ? up(g->n, NR) * NR * g->k : g->high * g->k, 16) * 16;
-	g->room = g->wide ? up(MR * g->k, 16) * 16 + up(g->n, NR) * NR * MR : NC * (KC + g->high);
+	g->room = g->wide ? up(TALL * g->k, 16) * 16 + up(g->n, NR) * NR * TALL : NC * (KC + g->high);
 	g->strip = g->packed = g->tile = g->thread = 0;
 
 	i64 threads = 1;
