@@ -25,7 +25,8 @@ lib/timing/stats:                                                 numbers in, nu
 lib/timing/units:                                                 numbers in, text out
 lib/timing: lib/timing/stats, lib/timing/units, lib/sysinfo       a measurement has samples, a unit and a machine
 lib/engine/gemm:                                                  products of matrices in C, called by XLA
-lib/engine/hlo: lib/engine/gemm                                   text is made without a device; large products may be calls
+lib/engine/lstm: lib/engine/gemm                                  an LSTM's places in C, of the same blocks
+lib/engine/hlo: lib/engine/gemm, lib/engine/lstm                  text is made without a device; large products and LSTMs may be calls
 lib/engine/golden:                                                holds texts to files, in tests
 lib/engine/triton: lib/engine/hlo                                 kernels are text inside a program's text
 lib/engine/triton/emulate: lib/engine/triton                      runs a kernel's text on the host, for tests
@@ -41,7 +42,7 @@ lib/engine/wire: lib/sysinfo                                      both ends impo
 lib/engine/pjrt:                                                  stands on the C API alone
 lib/engine/pjrt/xspace:                                           reads a message of the profiler
 lib/engine/device/safetensors:                                    a file format, no device
-lib/engine/device: lib/engine/wire, lib/engine/gemm, lib/engine/pjrt, lib/engine/device/safetensors, lib/sysinfo  the server
+lib/engine/device: lib/engine/wire, lib/engine/gemm, lib/engine/lstm, lib/engine/pjrt, lib/engine/device/safetensors, lib/sysinfo  the server
 lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
 lib/session: lib/engine/wire, lib/engine/hlo                      the client
 lib/fit: lib/session, lib/models, lib/timing, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels

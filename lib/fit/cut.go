@@ -31,6 +31,9 @@ func (t *trace) cut(from NodeId, outputs []*Node) []*Node {
 				inputs[i] = clone(in)
 			}
 			t.w.builder.SetLabel(labelOf(labels, n.Id()))
+			if write := t.w.calls[n]; write != nil {
+				t.w.builder.Divert(write)
+			}
 			c = n.CloneWithInputs(inputs...)
 		}
 		copies[n.Id()] = c
@@ -92,11 +95,14 @@ func (t *trace) residuals(from NodeId, outputs []*Node) []*Node {
 
 // home is where a node's op stands: results of an op with several may be taken
 // out of it later.
-func home(n *Node) NodeId {
+func home(n *Node) NodeId { return opOf(n).Id() }
+
+// opOf is the node of an op, which may have several results.
+func opOf(n *Node) *Node {
 	if n.Type() == NodeTypeSplitNode {
-		return n.Inputs()[0].Id()
+		return n.Inputs()[0]
 	}
-	return n.Id()
+	return n
 }
 
 // cheap says whether an op is better done twice than kept.

@@ -18,10 +18,11 @@ import (
 
 // Kernels says which GPU kernels the steps of an epoch are made of. The numbers
 // are the same but for rounding. On a CPU of Intel's with AVX-512, or of AMD's with AVX2 alone,
-// large products of matrices are those of package gemm, but with XLAKernels. All else there, on
-// several devices, and for what package fused has no plan for (optimizers of one's own, other losses than
-// CrossEntropy but for MSE of a small net of sequences or of up to three small
-// dense layers: then a step is two kernels), they are always XLA's.
+// large products of matrices are those of package gemm, and an LSTM's places package lstm's, but
+// with XLAKernels. All else there, on several devices, and for what package fused has no plan
+// for (optimizers of one's own, other losses than CrossEntropy but for MSE of a small net of
+// sequences or of up to three small dense layers: then a step is two kernels), they are always
+// XLA's.
 //
 // A large multilayer perceptron's steps are one kernel for many of them, whose blocks
 // keep weights and moments on the device's processors: two hidden layers with ReLU, up

@@ -62,7 +62,7 @@ func (n *Net) lay() (*model.Store, error) {
 	}
 	convolves := convolves(p)
 	n.single = n.platform == "cpu" && convolves
-	n.straight = !convolves && !has(p, "while") // such as that over the places of a sequence
+	n.straight = !convolves && !has(p, "while") && len(n.model.States()) == 0 // the loop over a sequence's places may be a call
 	n.forward = p.FLOPs() / float64(batch)
 	for v := range store.IterVariables() {
 		s := slot{name: strings.TrimPrefix(v.Path(), "/"), path: v.Path(), shape: v.Shape(), trainable: v.Trainable && v.Shape().DType.IsFloat()}

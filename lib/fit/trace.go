@@ -27,6 +27,7 @@ type writer struct {
 	devices  int
 	builder  *hlo.Builder
 	program  *hlo.Program
+	calls    map[*Node]standIn // for cut
 }
 
 func (w *writer) Name() string                       { return "gaiden" }
@@ -66,6 +67,34 @@ func (w *writer) Building() *hlo.Builder {
 		return nil
 	}
 	return w.builder
+}
+
+// standIn writes what stands for a node in the program's text.
+type standIn func(f *hlo.Function, in []compute.Value) ([]compute.Value, error)
+
+// LSTM and LSTMBack are hlo's calls for package models.
+func (w *writer) LSTM(z, biases, recurrent, h0, c0 *Node) []*Node {
+	return w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+		return f.LSTM(in[0], in[1], in[2], in[3], in[4])
+	}, z, biases, recurrent, h0, c0)
+}
+
+func (w *writer) LSTMBack(gates, recurrent, c0, c, v *Node) *Node {
+	return w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+		dz, err := f.LSTMBack(in[0], in[1], in[2], in[3], in[4])
+		return []compute.Value{dz, in[4]}, err // GoMLX takes a clone of one result for its first operand
+	}, gates, recurrent, c0, c, v)[0]
+}
+
+// call writes what stands for operands, and has no gradient.
+func (w *writer) call(write standIn, operands ...*Node) []*Node {
+	for i, x := range operands {
+		operands[i] = StopGradient(x)
+	}
+	w.builder.Divert(write)
+	all := OptimizationBarriers(operands...)
+	w.calls[opOf(all[0])] = write
+	return all
 }
 
 // finished stands for a program that was written and is run by the session.
@@ -120,7 +149,7 @@ func (n *Net) traceFor(devices int, name string, f func(t *trace) []*Node) (p *h
 			}
 		}
 	}()
-	t := &trace{net: n, w: &writer{platform: n.platform, oneDNN: n.oneDNN(), plain: n.config.Kernels == XLAKernels, products: n.products(), steps: n.products() > 0 && n.knobbed() != nil, devices: devices}, store: model.NewStore()}
+	t := &trace{net: n, w: &writer{platform: n.platform, oneDNN: n.oneDNN(), plain: n.config.Kernels == XLAKernels, products: n.products(), steps: n.products() > 0 && n.knobbed() != nil, devices: devices, calls: map[*Node]standIn{}}, store: model.NewStore()}
 	t.g = NewGraph(t.w, n.name+"/"+name)
 	model.SetStore(t.g, t.store)
 	if err := t.store.SetRNGStateFromSeed(n.config.Seed); err != nil {

@@ -136,7 +136,8 @@ func forget(*model.Store) model.VariableInitializer {
 // the gradient there, and all is only derived, not computed. On a CPU its product, and
 // the gates' functions once more, cost more than it costs to keep what they give: the net
 // of 128 units took 78 to 93 ms a step where only what the gates got was kept, and 70 to
-// 81 so (2 cores, in turns). For a GPU it is not measured.
+// 81 so (2 cores, in turns). For a GPU it is not measured. A backend that is a [placer] has
+// calls for these loops.
 func scan(z, biases, recurrent, h0, c0 *Node, keep bool) (h, c *Node) {
 	n, u := h0.Shape().Dimensions[0], h0.Shape().Dimensions[1]
 	length := z.Shape().Dimensions[0] / n
@@ -147,9 +148,14 @@ func scan(z, biases, recurrent, h0, c0 *Node, keep bool) (h, c *Node) {
 	}
 	biased = Reshape(biased, length, n, 4*u)
 	var kept *Node // [length n 4·units]
-	if keep {
+	calls := placing(z)
+	switch {
+	case keep && calls != nil:
+		all := calls.LSTM(Reshape(z, length, n, 4*u), Reshape(biases, 4*u), recurrent, h0, c0)
+		h, c, kept = all[0], all[1], all[2]
+	case keep:
 		h, c, kept = forward(StopGradient(Reshape(z, length, n, 4*u)), StopGradient(biases), StopGradient(recurrent), h0, c0) // a layer has biases
-	} else {
+	default:
 		h, c, _ = forward(StopGradient(biased), nil, StopGradient(recurrent), h0, c0)
 	}
 
@@ -165,7 +171,27 @@ func scan(z, biases, recurrent, h0, c0 *Node, keep bool) (h, c *Node) {
 	if !keep {
 		kept = all
 	}
-	return derived(h, all, func(v *Node) *Node { return backward(kept, before(c0, c), c, v, recurrent, keep) }), c
+	return derived(h, all, func(v *Node) *Node {
+		if keep && calls != nil {
+			return calls.LSTMBack(kept, recurrent, c0, c, v)
+		}
+		return backward(kept, before(c0, c), c, v, recurrent, keep)
+	}), c
+}
+
+// placer is a backend whose programs have calls of package lstm, whose operands' names these
+// are. The results have no gradient.
+type placer interface {
+	LSTM(z, biases, recurrent, h0, c0 *Node) (all []*Node) // h, c, gates
+	LSTMBack(gates, recurrent, c0, c, v *Node) (dz *Node)
+}
+
+// placing is the placer of z's graph, nil where there is none.
+func placing(z *Node) placer {
+	if p, is := z.Graph().Backend().(placer); is && withProducts(z.Graph()) && z.DType() == dtypes.Float32 {
+		return p
+	}
+	return nil
 }
 
 // Recurrence is what a layer of LSTM does from z on, what the inputs give the gates with

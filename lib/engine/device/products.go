@@ -6,35 +6,43 @@ import (
 	"strings"
 
 	"gaiden/lib/engine/gemm"
+	"gaiden/lib/engine/lstm"
 	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/sysinfo"
 )
 
-// makers are those of the processors on which package gemm is measured, by the bits of their
-// widest vectors: on others XLA's products may be as fast.
-var makers = map[int]string{512: "Intel", 256: "AMD"}
+// measured says whether package gemm was found to be faster than XLA's products on such a
+// processor: one of Intel's with vectors of 512 bits, or of AMD's with 256 at most.
+func measured(cpu string, handlers []gemm.Handler) bool {
+	return len(handlers) > 0 && strings.Contains(cpu, map[int]string{512: "Intel", 256: "AMD"}[handlers[0].Bits])
+}
 
-// offerProducts makes package gemm's products known to a CPU's plugin, where the processor
-// has what they need.
+// offerProducts makes the calls of packages gemm and lstm known to a CPU's plugin, where the
+// processor has what they need.
 func (w *Worker) offerProducts(p *pjrt.Plugin) error {
-	handlers := gemm.Handlers()
-	if !w.inline || len(handlers) == 0 || !strings.Contains(sysinfo.ReadMachine().CPU, makers[handlers[0].Bits]) {
+	products, places := gemm.Handlers(), lstm.Handlers()
+	if !w.inline || !measured(sysinfo.ReadMachine().CPU, products) {
 		return nil
 	}
-	if err := p.Register(gemm.Target, gemm.Platform, handlers[0].Entry); err != nil {
+	if err := p.Register(gemm.Target, gemm.Platform, products[0].Entry); err != nil {
+		return err
+	}
+	if err := p.Register(lstm.Target, gemm.Platform, places[0].Entry); err != nil {
 		return err
 	}
 	w.products = runtime.NumCPU()
 	return nil
 }
 
-// lacks is why a program cannot be compiled here whose text calls package gemm: a job may
-// have been begun on another machine.
+// lacks is why a program cannot be compiled here whose text has such a call: a job may have
+// been begun on another machine.
 func (w *Worker) lacks(text []byte) *wire.Error {
-	if w.products > 0 || !bytes.Contains(text, []byte(gemm.Target)) {
-		return nil
+	for _, call := range []string{gemm.Target, lstm.Target} {
+		if w.products == 0 && bytes.Contains(text, []byte(call)) {
+			return wire.Errorf(wire.CompileError, "program has calls (%s) for Intel's CPUs with AVX-512 and AMD's with AVX2 alone, which this session does not have", call).
+				WithHint("train from a cell, as before: its programs are written for this machine, and it goes on from the weights there are")
+		}
 	}
-	return wire.Errorf(wire.CompileError, "program has matrix products (%s) for Intel's CPUs with AVX-512 and AMD's with AVX2 alone, which this session does not have", gemm.Target).
-		WithHint("train from a cell, as before: its programs are written for this machine, and it goes on from the weights there are")
+	return nil
 }

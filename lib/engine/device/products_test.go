@@ -3,7 +3,33 @@ package device
 import (
 	"strings"
 	"testing"
+
+	"gaiden/lib/engine/gemm"
 )
+
+// TestMeasured holds on which processors products are package gemm's.
+func TestMeasured(t *testing.T) {
+	for _, tt := range []struct {
+		cpu  string
+		bits []int
+		want bool
+	}{
+		{"Intel(R) Xeon(R) Processor @ 2.50GHz", []int{512, 256}, true},
+		{"Intel(R) Core(TM) i7-8550U CPU @ 1.80GHz", []int{256}, false},
+		{"AMD EPYC 7B13", []int{256}, true},
+		{"AMD EPYC 9B14", []int{512, 256}, false},
+		{"AMD Opteron", nil, false},
+		{"", []int{512, 256}, false},
+	} {
+		var handlers []gemm.Handler
+		for _, bits := range tt.bits {
+			handlers = append(handlers, gemm.Handler{Bits: bits})
+		}
+		if got := measured(tt.cpu, handlers); got != tt.want {
+			t.Errorf("%s with %d: got %v, want %v", tt.cpu, tt.bits, got, tt.want)
+		}
+	}
+}
 
 // TestLacks holds that a program with products of another machine is refused with words,
 // and no other.
@@ -14,7 +40,9 @@ func TestLacks(t *testing.T) {
 		want     string
 	}{
 		{0, `stablehlo.custom_call @gaiden.product(%0, %1)`, "AVX-512"},
+		{0, `stablehlo.custom_call @gaiden.lstm(%0, %1)`, "AVX-512"},
 		{2, `stablehlo.custom_call @gaiden.product(%0, %1)`, ""},
+		{2, `stablehlo.custom_call @gaiden.lstm(%0, %1)`, ""},
 		{0, `stablehlo.dot_general %0, %1`, ""},
 	} {
 		w := &Worker{products: tt.products}

@@ -6,7 +6,7 @@ const (
 	Platform = "Host"
 )
 
-// Handler is a C function for the custom call.
+// Handler is a C function for a custom call.
 type Handler struct {
 	Bits  int     // of its vectors: 512 (AVX-512) or 256 (AVX2)
 	Entry uintptr // its address, an XLA_FFI_Handler

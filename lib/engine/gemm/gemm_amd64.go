@@ -5,8 +5,13 @@ import "golang.org/x/sys/cpu"
 // entry512 and entry256 are the addresses of gemm.c's function product.
 var entry512, entry256 uintptr
 
-// Handlers are those that the processor has instructions for, the widest first.
-func Handlers() (all []Handler) {
+// Handlers are those of the custom call that the processor has instructions for, the widest
+// first.
+func Handlers() []Handler { return Suited(entry512, entry256) }
+
+// Suited are the handlers for AVX-512 and for AVX2, as c/assemble.go makes them, that the
+// processor has instructions for, the widest first.
+func Suited(entry512, entry256 uintptr) (all []Handler) {
 	x := &cpu.X86
 	if !x.HasAVX2 || !x.HasFMA || !x.HasBMI2 {
 		return nil

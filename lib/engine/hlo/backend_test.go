@@ -16,6 +16,7 @@ import (
 
 	"gaiden/lib/engine/gemm"
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/lstm"
 	"gaiden/lib/engine/pjrt"
 )
 
@@ -24,7 +25,7 @@ import (
 type backend struct {
 	notimplemented.Backend
 	client *pjrt.Client
-	target string // of package gemm's handler; see products
+	bits   string // of the handlers' vectors; see products
 }
 
 // client is started once; XLA's libraries cannot be unloaded.
@@ -33,9 +34,11 @@ var client = sync.OnceValues(func() (*pjrt.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range gemm.Handlers() {
-		if err := plugin.Register(target(h), gemm.Platform, h.Entry); err != nil {
-			return nil, err
+	for name, handlers := range map[string][]gemm.Handler{gemm.Target: gemm.Handlers(), lstm.Target: lstm.Handlers()} {
+		for _, h := range handlers {
+			if err := plugin.Register(fmt.Sprint(name, h.Bits), gemm.Platform, h.Entry); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return plugin.NewClient(map[string]any{"cpu_device_count": int64(2)})

@@ -1,6 +1,7 @@
 package hlo_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -15,13 +16,12 @@ import (
 
 	"gaiden/lib/engine/gemm"
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/lstm"
 	"gaiden/lib/engine/pjrt"
 )
 
-// target is the name by which tests call a handler of package gemm.
-func target(h gemm.Handler) string { return fmt.Sprint(gemm.Target, h.Bits) }
-
-// products runs a test for each handler of package gemm.
+// products runs a test for each kind of vectors that packages gemm and lstm have handlers for,
+// whose targets have its bits behind their names.
 func products(t *testing.T, test func(t *testing.T, b *backend)) {
 	t.Helper()
 	b := newBackend(t)
@@ -30,7 +30,7 @@ func products(t *testing.T, test func(t *testing.T, b *backend)) {
 	}
 	for _, h := range gemm.Handlers() {
 		t.Run(fmt.Sprint(h.Bits), func(t *testing.T) {
-			b.target = target(h)
+			b.bits = fmt.Sprint(h.Bits)
 			test(t, b)
 		})
 	}
@@ -65,7 +65,7 @@ func (p product) compile(t testing.TB, b *backend) *pjrt.Program {
 	d := newDraft(t)
 	f := d.main()
 	x, y := p.dims()
-	out := d.vs(f.CustomCall(b.target, []compute.Value{d.param(f, dtypes.Float32, x[:]...), d.param(f, dtypes.Float32, y[:]...)},
+	out := d.vs(f.CustomCall(gemm.Target+b.bits, []compute.Value{d.param(f, dtypes.Float32, x[:]...), d.param(f, dtypes.Float32, y[:]...)},
 		[]shapes.Shape{shapes.Make(dtypes.Float32, p.m, p.n), shapes.Make(dtypes.Float32, gemm.Scratch(p.m, p.k, p.threads))},
 		hlo.CallConfig{Backend: map[string]any{"ta": p.ta, "tb": p.tb}}))
 	program, err := b.client.Compile(d.program(out[0]).Text(nil), pjrt.CompileOptions{})
@@ -237,7 +237,7 @@ func testProductRefuses(t *testing.T, b *backend) {
 	} {
 		d := newDraft(t)
 		f := d.main()
-		out := d.vs(f.CustomCall(b.target, []compute.Value{d.num(f, make([]float32, wrong.x[0]*wrong.x[1]), wrong.x[:]...), d.num(f, make([]float32, wrong.y[0]*wrong.y[1]), wrong.y[:]...)},
+		out := d.vs(f.CustomCall(gemm.Target+b.bits, []compute.Value{d.num(f, make([]float32, wrong.x[0]*wrong.x[1]), wrong.x[:]...), d.num(f, make([]float32, wrong.y[0]*wrong.y[1]), wrong.y[:]...)},
 			[]shapes.Shape{shapes.Make(dtypes.Float32, wrong.out[:]...), shapes.Make(dtypes.Float32, wrong.scratch)}, hlo.CallConfig{Backend: map[string]any{"ta": 0, "tb": 0}}))
 		program, err := b.client.Compile(d.program(out[0]).Text(nil), pjrt.CompileOptions{})
 		if err != nil {
@@ -280,4 +280,38 @@ func TestOwnProducts(t *testing.T) {
 			t.Errorf("%s: want %q in\n%s", tt.name, want, text)
 		}
 	}
+}
+
+// once runs a program of float32 arrays, with handlers of b.bits.
+func (b *backend) once(t *testing.T, p *hlo.Program, in ...[]float32) [][]float32 {
+	t.Helper()
+	text := p.Text(nil)
+	for _, name := range []string{gemm.Target, lstm.Target} {
+		text = bytes.ReplaceAll(text, []byte(name), []byte(name+b.bits))
+	}
+	program, err := b.client.Compile(text, pjrt.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	var args []compute.Buffer
+	for i, v := range in {
+		u, err := b.BufferFromFlatData(0, v, p.Inputs[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, u)
+	}
+	results, err := (&executable{b, p, program}).Execute(args, make([]bool, len(args)), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make([][]float32, len(results))
+	for i, u := range results {
+		all[i] = make([]float32, p.Outputs[i].Size())
+		if err := u.(*buffer).ToFlatData(all[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
 }

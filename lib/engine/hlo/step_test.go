@@ -1,7 +1,6 @@
 package hlo_test
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -32,33 +31,7 @@ func (s step) run(t *testing.T, b *backend, threads int, inPlace bool, x, y, kno
 	for range state {
 		in = append(in, d.param(f, dtypes.Float32, s.m, s.n))
 	}
-	out := d.vs(f.Step(inPlace, in[0], in[1], in[2], in[3:]...))
-	p := d.program(out...)
-	program, err := b.client.Compile(bytes.ReplaceAll(p.Text(nil), []byte(gemm.Target), []byte(b.target)), pjrt.CompileOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer program.Close()
-	var args []compute.Buffer
-	for i, v := range append([][]float32{x, y, knobs}, state...) {
-		u, err := b.BufferFromFlatData(0, v, p.Inputs[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		args = append(args, u)
-	}
-	results, err := (&executable{b, p, program}).Execute(args, make([]bool, len(args)), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := make([][]float32, len(results))
-	for i, u := range results {
-		all[i] = make([]float32, s.m*s.n)
-		if err := u.(*buffer).ToFlatData(all[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return all
+	return b.once(t, d.program(d.vs(f.Step(inPlace, in[0], in[1], in[2], in[3:]...))...), append([][]float32{x, y, knobs}, state...)...)
 }
 
 // want is the state afterwards, in float64.
@@ -199,7 +172,7 @@ func testStepRefusesAtRun(t *testing.T, b *backend) {
 		for _, dims := range [][]int{tt.x, {5, 6}, tt.knobs, tt.w} {
 			in = append(in, d.num(f, make([]float32, shapes.Make(dtypes.Float32, dims...).Size()), dims...))
 		}
-		out := d.vs(f.CustomCall(b.target, in, []shapes.Shape{shapes.Make(dtypes.Float32, tt.out...), shapes.Make(dtypes.Float32, tt.scratch)},
+		out := d.vs(f.CustomCall(gemm.Target+b.bits, in, []shapes.Shape{shapes.Make(dtypes.Float32, tt.out...), shapes.Make(dtypes.Float32, tt.scratch)},
 			hlo.CallConfig{Backend: map[string]any{"ta": 1, "tb": 0}}))
 		program, err := b.client.Compile(d.program(out[0]).Text(nil), pjrt.CompileOptions{})
 		if err != nil {

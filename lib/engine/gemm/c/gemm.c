@@ -1,73 +1,13 @@
 // Products of float32 matrices as a handler of XLA's FFI: see ../doc.go. assemble.go makes
 // ../gemm_amd64.s of it, for AVX-512 and for AVX2, so it has no data, calls no library, and is
 // position independent.
-// The structs are those of xla/ffi/api/c_api.h.
-#include <immintrin.h>
+#include "block.h"
 
-typedef long i64;
-typedef struct { i64 size; void *extension; } head;
-
-typedef struct { head h; int dtype; float *data; i64 rank, *dims; } buffer;
-typedef struct { const char *name; i64 len; } span;
-typedef struct { int dtype; void *value; } scalar;
-typedef struct { i64 size; int type; void *next; struct metadata *metadata; } extension;
-struct metadata { i64 size; head version; int major, minor; unsigned traits; i64 state; };
-typedef struct { head h; void *future; } futureArgs;
-typedef struct { head h; void *ctx; void (*task)(void *); void *data; } taskArgs;
-typedef struct { head h; void *ctx; i64 *threads; } threadsArgs;
-typedef struct { head h; void *error; } errorArgs;
-typedef struct { head h; const char *message; int code; } messageArgs;
-typedef struct {
-	head h;
-	head version; int major, minor;
-	void *internal;
-	void *(*errorCreate)(messageArgs *);
-	void *errorMessage;
-	void (*errorDestroy)(errorArgs *);
-	void *others[8];
-	void *(*schedule)(taskArgs *);
-	void *(*threads)(threadsArgs *);
-	void *(*futureCreate)(futureArgs *);
-	void *(*futureAvailable)(futureArgs *);
-} api;
-typedef struct {
-	head h;
-	const api *api;
-	void *ctx;
-	int stage;
-	struct { head h; i64 n; int *types; buffer **list; } args, rets;
-	struct { head h; i64 n; int *types; span **names; scalar **list; } attrs;
-	void *future;
-} frame;
-
-#ifdef __AVX512F__
-enum { LANES = 16, MR = 12, NR = 32, NC = 256, TALL = 12 };
-#define V(op) _mm512_##op##_ps
-typedef __m512 vec;
-typedef __mmask16 mask;
-static inline mask first(i64 n) { return n < 16 ? (1 << n) - 1 : 0xffff; }
-static inline vec loadSome(const float *p, mask some) { return _mm512_maskz_loadu_ps(some, p); }
-static inline void storeSome(float *p, mask some, vec x) { _mm512_mask_storeu_ps(p, some, x); }
-#else
-enum { LANES = 8, MR = 6, NR = 16, NC = 128, TALL = 24 };
-#define V(op) _mm256_##op##_ps
-typedef __m256 vec;
-typedef __m256i mask;
-static inline mask first(i64 n)
-{
-	i64 lanes = 0x0706050403020100;
-	__asm__("" : "+r"(lanes)); // which gcc would take from memory
-	return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? n : 8), _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(lanes)));
-}
-static inline vec loadSome(const float *p, mask some) { return _mm256_maskload_ps(p, some); }
-static inline void storeSome(float *p, mask some, vec x) { _mm256_maskstore_ps(p, some, x); }
-#endif
 enum { KC = 512, HEAD = 64, LEAST = 64, STRIP = 96, WIDE = 131072, ALONE = 4000000, AHEAD = (MR * NR + NC - 1) / NC };
 
 // job is one product, at the beginning of its scratch memory.
 typedef struct {
-	const api *api;
-	void *future;
+	team team;
 	const float *a, *b;
 	float *c, *pa, *own; // a packed; each thread's block of b and sums
 	const float *knobs, *w, *v, *u; // see change: none, but where the product is a gradient
@@ -75,57 +15,11 @@ typedef struct {
 	i64 m, n, k, ai, ap, bj, bp; // strides of a's rows and depth, of b's columns and depth
 	i64 high;                    // m, full panels
 	i64 wide, room;              // whether it is by rows, see rowsOf; each thread's own memory
-	i64 depth, threads, strips;  // of the blocks; at work; of a, to be packed
-	_Atomic i64 strip, packed, tile, thread, left;
+	i64 depth, strips;           // of the blocks; of a, to be packed
+	_Atomic i64 strip, packed, tile;
 } job;
 
 _Static_assert(sizeof(job) <= 4 * HEAD, "a job has room in front of its panels");
-
-static inline i64 min(i64 a, i64 b) { return a < b ? a : b; }
-static inline i64 up(i64 a, i64 b) { return (a + b - 1) / b; }
-
-// fetch asks for n numbers, soon to be used.
-static inline __attribute__((always_inline)) void fetch(const float *p, const int n)
-{
-#pragma GCC unroll 2
-	for (int i = 0; i < n; i += 16)
-		_mm_prefetch(p + i, _MM_HINT_T0);
-}
-
-// block sets c to a panel of a [k MR] times one of b [k NR], and to part's sums with them if
-// there are any. It fetches what it will be asked for next: a number in each stride, k of them.
-static __attribute__((noinline)) void block(i64 k, const float *a, const float *b, float *c, i64 ldc, const float *part, const float *next, i64 stride)
-{
-	vec r[MR][2];
-#pragma GCC unroll 12
-	for (int i = 0; i < MR; i++) {
-		if (part)
-			fetch(part + i * NR, NR);
-		_mm_prefetch(c + i * ldc, _MM_HINT_T0);
-		_mm_prefetch(c + i * ldc + NR - 1, _MM_HINT_T0);
-		r[i][0] = r[i][1] = V(setzero)();
-	}
-	for (i64 p = 0; p < k; p++, a += MR, b += NR, next += stride) {
-		vec b0 = V(loadu)(b), b1 = V(loadu)(b + LANES);
-		fetch(b + 8 * NR, NR);
-		_mm_prefetch(next, _MM_HINT_T1);
-#pragma GCC unroll 12
-		for (int i = 0; i < MR; i++) {
-			vec x = V(set1)(a[i]);
-			r[i][0] = V(fmadd)(x, b0, r[i][0]);
-			r[i][1] = V(fmadd)(x, b1, r[i][1]);
-		}
-	}
-#pragma GCC unroll 12
-	for (int i = 0; i < MR; i++, c += ldc) {
-		if (part) {
-			r[i][0] = V(add)(V(loadu)(part + i * NR), r[i][0]);
-			r[i][1] = V(add)(V(loadu)(part + i * NR + LANES), r[i][1]);
-		}
-		V(storeu)(c, r[i][0]);
-		V(storeu)(c + LANES, r[i][1]);
-	}
-}
 
 // edge is block for the h rows and w columns that there are.
 static __attribute__((noinline)) void edge(i64 k, const float *a, const float *b, float *c, i64 ldc, const float *part, const float *next, i64 h, i64 w)
@@ -136,56 +30,6 @@ static __attribute__((noinline)) void edge(i64 k, const float *a, const float *b
 		for (i64 j = 0; j < w; j++)
 			c[i * ldc + j] = t[i * NR + j];
 }
-
-// take and put are four numbers, or two.
-static inline __m128 take(const float *p, int n) { return n < 4 ? _mm_loadl_pi(_mm_setzero_ps(), (const __m64 *)p) : _mm_loadu_ps(p); }
-static inline void put(float *p, __m128 x, int n)
-{
-	if (n < 4)
-		_mm_storel_pi((__m64 *)p, x);
-	else
-		_mm_storeu_ps(p, x);
-}
-
-// pack writes n rows of depth k as panels of w, each [k w]: rows lie ri apart, their numbers rp.
-static inline __attribute__((always_inline)) void pack(float *d, const float *s, i64 ri, i64 rp, i64 n, i64 k, const int w)
-{
-	i64 full = n / w * w;
-	if (ri == 1)
-		for (i64 p = 0; p < k; p++)
-			for (i64 j = 0; j < full; j += w)
-#pragma GCC unroll 8
-				for (int i = 0; i < w; i += 4)
-					put(d + j * k + p * w + i, take(s + p * rp + j + i, w - i), w - i);
-	else
-		for (i64 j = 0; j < full; j += w) {
-			const float *from = s + j * ri;
-			float *to = d + j * k;
-			i64 p = 0;
-			for (; p + 4 <= k; p += 4, to += 4 * w, from += 4) {
-#pragma GCC unroll 8
-				for (int i = 0; i < w; i += 4) {
-					const float *q = from + i * ri, *more = q + (w - i < 4 ? 0 : 2 * ri);
-					__m128 x = _mm_loadu_ps(q), y = _mm_loadu_ps(q + ri), z = _mm_loadu_ps(more), u = _mm_loadu_ps(more + ri);
-					_MM_TRANSPOSE4_PS(x, y, z, u);
-					put(to + i, x, w - i);
-					put(to + w + i, y, w - i);
-					put(to + 2 * w + i, z, w - i);
-					put(to + 3 * w + i, u, w - i);
-				}
-			}
-			for (; p < k; p++, to += w, from++)
-				for (int i = 0; i < w; i++)
-					to[i] = from[i * ri];
-		}
-	if (full < n)
-		for (i64 p = 0; p < k; p++)
-			for (i64 i = 0; i < w; i++)
-				d[full * k + p * w + i] = full + i < n ? s[(full + i) * ri + p * rp] : 0;
-}
-
-static __attribute__((noinline)) void packA(float *d, const float *s, i64 ri, i64 rp, i64 n, i64 k) { pack(d, s, ri, rp, n, k, MR); }
-static __attribute__((noinline)) void packB(float *d, const float *s, i64 ri, i64 rp, i64 n, i64 k) { pack(d, s, ri, rp, n, k, NR); }
 
 // stripOf packs a strip of a, of all depths, or of b where that is read as a whole.
 static void stripOf(job *g, i64 t)
@@ -205,18 +49,8 @@ static void stripOf(job *g, i64 t)
 // thread is long at work after the others.
 static i64 width(const job *g, i64 j)
 {
-	i64 rest = g->n - j, w = g->threads < 2 ? NC : up(rest, 2 * g->threads * NR) * NR;
+	i64 rest = g->n - j, w = g->team.threads < 2 ? NC : up(rest, 2 * g->team.threads * NR) * NR;
 	return min(rest, w < LEAST ? LEAST : min(w, NC));
-}
-
-// get and set are a vector, or some of it: a processor may take ten times as long for that.
-static inline vec get(const float *p, int whole, mask some) { return whole ? V(loadu)(p) : loadSome(p, some); }
-static inline void set(float *p, int whole, mask some, vec x)
-{
-	if (whole)
-		V(storeu)(p, x);
-	else
-		storeSome(p, some, x);
 }
 
 // knobs are a step's.
@@ -315,30 +149,11 @@ static void tileOf(job *g, i64 j0, float *pb)
 	}
 }
 
-// W is eight letters of a message.
-#define W(a, b, c, d, e, f, g, h) ((i64)(a) | (i64)(b) << 8 | (i64)(c) << 16 | (i64)(d) << 24 | (i64)(e) << 32 | (i64)(f) << 40 | (i64)(g) << 48 | (i64)(h) << 56)
-
-// refuse is the error of a call whose shapes do not fit together.
-static void *refuse(const api *x)
-{
-	i64 text[4] = { W('p', 'r', 'o', 'd', 'u', 'c', 't', ':'), W(' ', 's', 'h', 'a', 'p', 'e', 's', ' '), W('d', 'i', 's', 'a', 'g', 'r', 'e', 'e') };
-	messageArgs m = { { sizeof m, 0 }, (char *)text, 3 };
-	return x->errorCreate(&m);
-}
-
-// drop is the end of an error that nothing depends on.
-static void drop(const api *x, void *error)
-{
-	errorArgs d = { { sizeof d, 0 }, error };
-	if (error)
-		x->errorDestroy(&d);
-}
-
-// work is a thread's share. Whoever is the last says that the product is there.
+// work is a thread's share.
 static void work(void *data)
 {
 	job *g = data;
-	float *own = g->own + g->thread++ * g->room;
+	float *own = g->own + g->team.thread++ * g->room;
 	for (i64 t; (t = g->strip++) < g->strips; g->packed++)
 		stripOf(g, t);
 	while (g->packed < g->strips) // others are at the last ones
@@ -354,10 +169,7 @@ static void work(void *data)
 				tileOf(g, j, own);
 				t = g->tile++;
 			}
-	const api *x = g->api;
-	futureArgs f = { { sizeof f, 0 }, g->future };
-	if (--g->left == 0 && f.future) // which ends the job's memory
-		drop(x, x->futureAvailable(&f));
+	leave(&g->team);
 }
 
 static i64 attribute(const frame *f, char a)
@@ -371,39 +183,32 @@ static i64 attribute(const frame *f, char a)
 }
 
 static int matrix(const buffer *b) { return b->dtype == 11 && b->rank == 2; }
-static int same(const buffer *a, const buffer *b) { return matrix(a) && a->dims[0] == b->dims[0] && a->dims[1] == b->dims[1]; }
 
 void *product(frame *f)
 {
-	extension *e = f->h.extension;
-	if (e && e->type == 1) {
-		e->metadata->major = f->api ? f->api->major : 0;
-		e->metadata->minor = f->api ? f->api->minor : 3;
-		e->metadata->traits = 0;
+	if (asks(f))
 		return 0;
-	}
+	const i64 bad = W('p', 'r', 'o', 'd', 'u', 'c', 't', ':');
 	const i64 n = f->args.n, state = n > 3 ? n - 3 : 0; // of a step: see ../doc.go
 	if (n < 2 || n == 3 || state > 3 || f->rets.n != (state > 0 ? state : 1) + 1)
-		return refuse(f->api);
+		return refuse(f->api, bad);
 	buffer *a = f->args.list[0], *b = f->args.list[1], *c = f->rets.list[0], *s = f->rets.list[f->rets.n - 1];
 	i64 ta = !!attribute(f, 'a'), tb = !!attribute(f, 'b');
 	if (!matrix(a) || !matrix(b) || !matrix(c) || s->dtype != 11 || s->rank != 1 || s->dims[0] < HEAD || a->dims[ta] != c->dims[0] ||
 	    b->dims[!tb] != c->dims[1] || a->dims[!ta] != b->dims[tb] || a->dims[!ta] < 1 || c->dims[0] < 1 || c->dims[1] < 1)
-		return refuse(f->api);
+		return refuse(f->api, bad);
 	for (i64 i = 0; i < state; i++)
-		if (!same(f->args.list[3 + i], c) || !same(f->rets.list[i], c))
-			return refuse(f->api);
-	if (state > 0 && (f->args.list[2]->dtype != 11 || f->args.list[2]->rank != 1 || f->args.list[2]->dims[0] != 7))
-		return refuse(f->api);
+		if (!shaped(f->args.list[3 + i], 2, c->dims[0], c->dims[1], 0) || !shaped(f->rets.list[i], 2, c->dims[0], c->dims[1], 0))
+			return refuse(f->api, bad);
+	if (state > 0 && !shaped(f->args.list[2], 1, 7, 0, 0))
+		return refuse(f->api, bad);
 	job *g = (job *)s->data;
-	g->api = f->api;
 	g->knobs = state > 0 ? f->args.list[2]->data : 0;
 	g->w = state > 0 ? f->args.list[3]->data : 0;
 	g->v = state > 1 ? f->args.list[4]->data : 0;
 	g->u = state > 2 ? f->args.list[5]->data : 0;
 	g->nv = state > 1 ? f->rets.list[1]->data : 0;
 	g->nu = state > 2 ? f->rets.list[2]->data : 0;
-	g->future = 0;
 	g->a = a->data, g->b = b->data, g->c = c->data;
 	g->m = c->dims[0], g->n = c->dims[1], g->k = a->dims[!ta];
 	g->ai = ta ? 1 : g->k, g->ap = ta ? g->m : 1;
@@ -415,32 +220,10 @@ void *product(frame *f)
 	g->pa = s->data + HEAD;
 	g->own = g->pa + up(g->wide ? up(g->n, NR) * NR * g->k : g->high * g->k, 16) * 16;
 	g->room = g->wide ? up(TALL * g->k, 16) * 16 + up(g->n, NR) * NR * TALL : NC * (KC + g->high);
-	g->strip = g->packed = g->tile = g->thread = 0;
+	g->strip = g->packed = g->tile = 0;
 
-	i64 threads = 1;
-	threadsArgs ask = { { sizeof ask, 0 }, f->ctx, &threads };
-	drop(f->api, f->api->threads(&ask)); // one, where there is no pool
-	threads = min(threads, (s->dims[0] - (g->own - s->data)) / g->room);
+	i64 threads = min(poolOf(f), (s->dims[0] - (g->own - s->data)) / g->room);
 	if (threads < 1)
-		return refuse(f->api);
-	if (g->m * g->n * g->k < ALONE)
-		threads = 1;
-	g->left = g->threads = threads;
-	if (threads > 1) {
-		futureArgs new = { { sizeof new, 0 }, 0 };
-		void *err = f->api->futureCreate(&new);
-		if (err)
-			return err;
-		f->future = g->future = new.future;
-		taskArgs task = { { sizeof task, 0 }, f->ctx, work, g };
-		for (i64 t = 1; t < threads; t++) {
-			err = f->api->schedule(&task);
-			if (err) { // all of it is this thread's
-				drop(f->api, err);
-				work(g);
-			}
-		}
-	}
-	work(g);
-	return 0;
+		return refuse(f->api, bad);
+	return start(f, &g->team, g->m * g->n * g->k < ALONE ? 1 : threads, work);
 }
