@@ -35,6 +35,7 @@ func TestPlaces(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			length := tt.net.Input[0]
 			var losses [2][]float32
+			var scores [2]float64
 			var work [2]map[string]float64 // FLOPs of each layer's ways
 			for i, kernels := range []Kernels{AutoKernels, XLAKernels} {
 				config := tt.config
@@ -47,6 +48,11 @@ func TestPlaces(t *testing.T) {
 					t.Fatal(err)
 				}
 				losses[i] = h.Losses
+				score, err := n.Test(context.Background(), data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				scores[i] = score.Loss
 				p, err := n.epochProgram(data, chunk{Batch: tt.batch, Inner: 2, Unroll: 1, Limit: 1, Devices: 1})
 				if err != nil {
 					t.Fatal(err)
@@ -68,6 +74,9 @@ func TestPlaces(t *testing.T) {
 			}
 			if len(work[1]) < 2 || len(losses[0]) < 3 {
 				t.Errorf("got %d ways of a layer and %d losses, want 2 and 3 at least", len(work[1]), len(losses[0]))
+			}
+			if off := math.Abs(scores[0] - scores[1]); !(off <= 1e-5*scores[1]) {
+				t.Errorf("got a loss of %v over all data, with XLA's loops %v", scores[0], scores[1])
 			}
 			for i, l := range losses[0] {
 				if x := losses[1][i]; !(math.Abs(float64(l-x)) <= 1e-5*float64(x)) {

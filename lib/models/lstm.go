@@ -60,7 +60,7 @@ func (l LSTM) Apply(scope *model.Scope, x *Node) *Node {
 	x = TransposeAllAxes(x, 1, 0, 2) // [length n inputs]
 	z := MatMul(Reshape(x, length*n, in), weights)
 	zero := Zeros(g, shapes.Make(z.DType(), n, u))
-	keep := onCPU(g) && scope.IsTraining(g)
+	keep := onCPU(g) && (scope.IsTraining(g) || placing(z) != nil) // whose calls keep it anyway
 	if l.Stateful == 0 || !scope.IsTraining(g) {
 		h, _ := scan(z, biases, recurrent, zero, zero, keep)
 		return TransposeAllAxes(h, 1, 0, 2) // [n length units]
