@@ -31,8 +31,8 @@ type Builder struct {
 	// operations on elements from now on, in place of StableHLO's op for them: faster
 	// on GPUs.
 	WriteNorms bool
-	// Products is the number of threads of a session that has package gemm's products:
-	// from now on large ones of two float32 matrices are calls of them. 0: all are XLA's.
+	// Products is the number of threads of a session that has the calls of packages gemm and
+	// lstm: from now on large products of two float32 matrices are such. 0: all are XLA's.
 	Products int
 
 	backend   compute.Backend
