@@ -17,6 +17,10 @@ func TestProducts(t *testing.T) {
 	if s.Welcome().Products == 0 {
 		t.Skip("needs a processor of Intel's with AVX-512 or of AMD's with AVX2 alone, since sessions have XLA's products on others: run it on one (grep -E 'vendor|avx' /proc/cpuinfo)")
 	}
+	avx2 := 0
+	if gemm.Handlers()[0].Bits == 256 {
+		avx2 = 1
+	}
 	fcn, mlp := models.FCN(784, []int{1280, 1280}, 10), models.MLP(1000)
 	for _, tt := range []struct {
 		name      string
@@ -25,18 +29,18 @@ func TestProducts(t *testing.T) {
 		batch     int
 		epochs    int
 		rate      float64
-		calls     int // of package gemm
-		inPlace   int // arrays of weights that change where their gradient is computed
+		calls     [2]int // of package gemm, with AVX-512 and with AVX2
+		inPlace   int    // arrays of weights that change where their gradient is computed
 	}{
 		// Of three layers two are large, forward, and back to inputs and to weights; the
 		// first has nobody to go back to.
-		{"sgd", fcn, SGD{}, 1024, 6, 0.05, 5, 2},
-		{"momentum", fcn, SGD{Momentum: 0.9}, 1024, 6, 0.01, 5, 4},
-		{"nesterov", fcn, SGD{Momentum: 0.9, Nesterov: true}, 1024, 2, 0.01, 5, 0},
-		// Of the MLP's only the weights' products are.
-		{"adam", mlp, Adam{}, 128, 2, 0.0003, 2, 6},
-		{"adam-decay", mlp, Adam{WeightDecay: 0.01}, 128, 2, 0.0003, 0, 0},
-		{"adadelta", mlp, AdaDelta{}, 128, 2, 0.1, 0, 0},
+		{"sgd", fcn, SGD{}, 1024, 6, 0.05, [2]int{5, 5}, 2},
+		{"momentum", fcn, SGD{Momentum: 0.9}, 1024, 6, 0.01, [2]int{5, 5}, 4},
+		{"nesterov", fcn, SGD{Momentum: 0.9, Nesterov: true}, 1024, 2, 0.01, [2]int{5, 5}, 0},
+		// Of the MLP's with AVX-512 only the weights' products are.
+		{"adam", mlp, Adam{}, 128, 2, 0.0003, [2]int{2, 5}, 6},
+		{"adam-decay", mlp, Adam{WeightDecay: 0.01}, 128, 2, 0.0003, [2]int{0, 5}, 0},
+		{"adadelta", mlp, AdaDelta{}, 128, 2, 0.1, [2]int{0, 5}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var losses [2][]float32
@@ -61,7 +65,7 @@ func TestProducts(t *testing.T) {
 				}
 				text := string(p.Text(nil))
 				calls, inPlace := strings.Count(text, gemm.Target), strings.Count(text, "output_operand_alias<")
-				if want := [][2]int{{tt.calls, tt.inPlace}, {}}[i]; calls != want[0] || inPlace != want[1] {
+				if want := [][2]int{{tt.calls[avx2], tt.inPlace}, {}}[i]; calls != want[0] || inPlace != want[1] {
 					t.Errorf("%s: got %d calls of package gemm that change %d arrays in place, want %d and %d", n.Name(), calls, inPlace, want[0], want[1])
 				}
 			}
@@ -71,7 +75,7 @@ func TestProducts(t *testing.T) {
 				}
 			}
 			for i, l := range losses[0] {
-				if x := losses[1][i]; math.Abs(float64(l-x)) > 1e-4*float64(x) {
+				if x := losses[1][i]; !(math.Abs(float64(l-x)) <= 1e-3*float64(x)) {
 					t.Errorf("step %d: got loss %v, with XLA's products %v", i, l, x)
 				}
 			}

@@ -34,3 +34,29 @@ func TestAssembled(t *testing.T) {
 		}
 	}
 }
+
+// TestWorthwhile holds which nets' products are package gemm's, with which vectors.
+func TestWorthwhile(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		m, n, k int
+		with512 bool
+		with256 bool
+	}{
+		{"FCN's least", 1024, 2048, 784, true, true},
+		{"FCN's last", 1024, 10, 2048, false, false},
+		{"MLP's first", 100, 1000, 784, false, true},
+		{"MLP's way back", 784, 1000, 100, false, true},
+		{"MLP's last", 100, 10, 1000, false, false},
+		{"few examples", 32, 1000, 1000, false, false},
+		{"Keras' dense layer", 128, 128, 9216, false, false},
+		{"an LSTM's inputs", 6400, 512, 128, false, false},
+		{"square", 256, 256, 256, false, false},
+	} {
+		for bits, want := range map[int]bool{512: tt.with512, 256: tt.with256, 0: tt.with512} {
+			if got := worthwhile(bits, tt.m, tt.n, tt.k); got != want {
+				t.Errorf("%s with %d bits: got %v, want %v", tt.name, bits, got, want)
+			}
+		}
+	}
+}
