@@ -66,6 +66,13 @@ func TestPlaces(t *testing.T) {
 				if got, want := strings.Count(string(p.Text(nil)), lstm.Target), []int{2 * tt.calls, 0}[i]; got != want {
 					t.Errorf("%s: got %d calls of package lstm, want %d", n.Name(), got, want)
 				}
+				test, err := n.testProgram(data, tt.batch, 2, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := strings.Count(string(test.Text(nil)), lstm.Target), []int{tt.calls, 0}[i]; got != want {
+					t.Errorf("%s: got %d calls of package lstm in a test, want %d", n.Name(), got, want)
+				}
 			}
 			for label, want := range work[1] {
 				if got := work[0][label]; math.Abs(got-want) > 0.2*want {
