@@ -88,10 +88,10 @@ func has(p *hlo.Program, op string) bool {
 	return bytes.Contains(p.Text(nil), []byte("stablehlo."+op))
 }
 
-// products are the threads of the session's own matrix products, 0 where the net is to
-// have XLA's.
+// products are the threads of the session's own matrix products and LSTMs, 0 where the net is
+// to have XLA's.
 func (n *Net) products() int {
-	if n.session == nil || n.config.Kernels == XLAKernels || n.oneDNN() {
+	if n.session == nil || n.platform != "cpu" || n.config.Kernels == XLAKernels || n.oneDNN() {
 		return 0
 	}
 	return n.session.Welcome().Products
