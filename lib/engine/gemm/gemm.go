@@ -12,10 +12,15 @@ type Handler struct {
 	Entry uintptr // its address, an XLA_FFI_Handler
 }
 
-// Sizes of gemm.c's blocks, the larger where AVX-512's and AVX2's differ.
+// Rows and Panel are how many rows and columns a block has, Panel two vectors: AVX-512's, which
+// are the larger.
 const (
-	rows   = 12
-	panel  = 32
+	Rows  = 12
+	Panel = 32
+)
+
+// Sizes of what gemm.c has beside that, the larger where AVX-512's and AVX2's differ.
+const (
 	depth  = 512
 	cols   = 256
 	header = 64
@@ -26,7 +31,7 @@ const (
 // Scratch is the number of float32 that a product of an [m k] matrix works in: x packed,
 // and for each thread a block of y and the sums of as many columns.
 func Scratch(m, k, threads int) int {
-	return header + (m+rows)*k + 16 + threads*cols*(depth+m+rows)
+	return header + (m+Rows)*k + 16 + threads*cols*(depth+m+Rows)
 }
 
 // Worthwhile says whether the product of [m k] and [k n] is faster so than XLA's, on this
@@ -55,7 +60,7 @@ func StepScratch(m, n, k, threads int) int {
 	if !whole(n, k) {
 		return Scratch(m, k, threads)
 	}
-	n = (n + panel - 1) / panel * panel
+	n = (n + Panel - 1) / Panel * Panel
 	return header + n*k + 16 + threads*(tall*k+16+tall*n)
 }
 

@@ -28,7 +28,7 @@ func TestAssembled(t *testing.T) {
 		t.Errorf("gemm_amd64.s is not of these sources, %s: go generate", want)
 	}
 	// The same sizes on both sides.
-	for name, want := range map[string]int{"MR": rows, "NR": panel, "WIDE": wide, "TALL": tall, "KC": depth, "NC": cols, "HEAD": header} {
+	for name, want := range map[string]int{"MR": Rows, "NR": Panel, "WIDE": wide, "TALL": tall, "KC": depth, "NC": cols, "HEAD": header} {
 		if !regexp.MustCompile(fmt.Sprintf(`\b%s = %d\b`, name, want)).Match(source) {
 			t.Errorf("C has no %s = %d", name, want)
 		}

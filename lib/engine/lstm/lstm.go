@@ -1,5 +1,7 @@
 package lstm
 
+import "gaiden/lib/engine/gemm"
+
 // Target is the custom call's name.
 const Target = "gaiden.lstm"
 
@@ -7,10 +9,9 @@ const Target = "gaiden.lstm"
 // recurrent weights, and what it computes at a place.
 func Scratch(n, units, threads int) int {
 	up := func(x, to int) int { return (x + to - 1) / to * to }
-	const vector, panel, rows = 16, 32, 12 // gemm's blocks, the larger of AVX-512's and AVX2's
 	threads = max(1, min(threads, n))
-	high := n/threads + 2*rows
-	forward := 4*up(units, vector)*(units+1+high) + units*high
-	back := 4*units*up(units, panel) + high*(4*units+up(units, panel)+up(units, vector))
+	high := n/threads + 2*gemm.Rows
+	forward := 4*up(units, gemm.Panel/2)*(units+1+high) + units*high
+	back := 4*units*up(units, gemm.Panel) + high*(4*units+up(units, gemm.Panel)+up(units, gemm.Panel/2))
 	return 64 + threads*(16+max(forward, back))
 }
