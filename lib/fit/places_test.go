@@ -13,10 +13,7 @@ import (
 // TestPlaces trains nets whose LSTMs are package lstm's, and XLA's loops: the losses are the
 // same but for rounding, and so is what a layer's way there and back counts for.
 func TestPlaces(t *testing.T) {
-	s := open(t)
-	if s.Welcome().Products == 0 {
-		t.Skip("needs a processor of Intel's with AVX-512 or of AMD's with AVX2 alone, since sessions have XLA's loops on others: run it on one (grep -E 'vendor|avx' /proc/cpuinfo)")
-	}
+	s := withCalls(t)
 	two := models.SineLSTM(9, 11)
 	two.Layers = []models.Layer{two.Layers[0], models.LSTM{Name: "l2", Units: 9}, models.LSTM{Name: "l4", Units: 17}, two.Layers[2]}
 	for _, tt := range []struct {
