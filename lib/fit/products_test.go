@@ -83,8 +83,11 @@ func TestProducts(t *testing.T) {
 				}
 			}
 			for i, l := range losses[0] {
-				// A small loss is the rest of large numbers.
-				if x := losses[1][i]; !(math.Abs(float64(l-x)) <= 1e-4*max(float64(x), 0.02)) {
+				off := 1e-4
+				if tt.calls[avx2] > tt.calls[0] { // forwards, too: Adam and AdaDelta make more of rounding
+					off = 1e-3
+				}
+				if x := losses[1][i]; !(math.Abs(float64(l-x)) <= off*float64(x)) {
 					t.Errorf("step %d: got loss %v, with XLA's products %v", i, l, x)
 				}
 			}
