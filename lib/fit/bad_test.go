@@ -29,6 +29,8 @@ func TestBadInput(t *testing.T) {
 		{"label too large", Data{X: ok.X, Y: []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 10}}, "label 9 is 10: layer output of small has 10 classes, 0 to 9: give it more"},
 		{"label negative", Data{X: ok.X, Y: []int32{-1, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, "label 0 is -1"},
 		{"wrong size", Data{X: make([]byte, 17), Y: []int32{1}}, "layer conv of small takes [4 4 1]"},
+		{"nothing", Data{}, "Data has no X: want the examples, as []byte"},
+		{"no targets", Data{X: ok.X}, "Data has no Y: want labels, as []int32"},
 		{"wrong type", Data{X: []string{"1"}, Y: []int32{1}}, "examples are a []string: want []byte, []float32 or []float64"},
 		{"wrong type of targets", Data{X: ok.X, Y: []bool{true}}, "targets are a []bool: want labels as []int32 or other integers"},
 		{"label far too large", Data{X: ok.X, Y: []int64{0, 1 << 33, 2, 3, 4, 5, 6, 7, 8, 9}}, "label 1 is 2147483647: layer output"},
@@ -143,6 +145,8 @@ func TestNotFiniteHint(t *testing.T) {
 	}{
 		{NotFiniteError{Epoch: 1, Step: 7, Part: "output"}, "a smaller learning rate"},
 		{NotFiniteError{Epoch: 2, Step: 1, Part: "output"}, "a smaller learning rate"},
+		{NotFiniteError{Epoch: 1, Step: 7, Part: "output", Kept: 6, KeptEpoch: 1}, "the weights that were kept are those of this loss: %rollback takes"},
+		{NotFiniteError{Epoch: 2, Step: 1, Part: "output", Kept: 10, KeptEpoch: 1}, "the weights that were kept are those of this loss: %rollback takes"},
 		{NotFiniteError{Epoch: 1, Step: 1, Part: "output"}, "net.Reset() begins anew"},
 		{NotFiniteError{Epoch: 1, Step: 1, Part: "examples", Data: "bars", Example: 3}, "example 3 of bars"},
 		{NotFiniteError{Epoch: 1, Step: 7}, "names the layer"},

@@ -182,6 +182,9 @@ func (n *Net) check(name string, d Data) (s *Set, x, y shapes.Shape, err error) 
 		return nil, x, y, fmt.Errorf("fit: name of a data set is %q: want one like mnist/train", name)
 	}
 	size := shapes.Make(dtypes.Float32, n.model.Input...).Size()
+	if d.X == nil {
+		return nil, x, y, fmt.Errorf("fit: %s: Data has no X: want the examples, as []byte, []float32 or []float64", name)
+	}
 	count, kind, err := length(d.X)
 	if err != nil || kind != dtypes.Uint8 && kind != dtypes.Float32 {
 		return nil, x, y, fmt.Errorf("fit: %s: examples are a %T: want []byte, []float32 or []float64", name, d.X)
@@ -217,6 +220,8 @@ func (n *Net) check(name string, d Data) (s *Set, x, y shapes.Shape, err error) 
 				fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
 		}
 		y = shapes.Make(dtypes.Float32, s.N, s.targets)
+	case nil:
+		return nil, x, y, fmt.Errorf("fit: %s: Data has no Y: want labels, as []int32 or other integers, or numbers, as []float32 or []float64", name)
 	default:
 		return nil, x, y, fmt.Errorf("fit: %s: targets are a %T: want labels as []int32 or other integers, or numbers as []float32 or []float64", name, d.Y)
 	}

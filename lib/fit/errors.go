@@ -65,11 +65,14 @@ func (e *NotFiniteError) Error() string {
 	case e.Layer != "":
 		where = fmt.Sprintf("; first in the %s of layer %s", e.Part, e.Layer)
 	}
-	kept := fmt.Sprintf("step %d", e.Kept)
-	if e.KeptEpoch != e.Epoch {
-		kept = fmt.Sprintf("epoch %d", e.KeptEpoch)
+	kept := fmt.Sprintf("after step %d", e.Kept)
+	switch {
+	case e.KeptEpoch != e.Epoch:
+		kept = fmt.Sprintf("after epoch %d", e.KeptEpoch)
+	case e.Kept == 0:
+		kept = "with which that epoch began"
 	}
-	return fmt.Sprintf("fit: %s: loss is %v at step %d of epoch %d%s; kept the weights after %s", e.Net, e.Loss, e.Step, e.Epoch, where, kept)
+	return fmt.Sprintf("fit: %s: loss is %v at step %d of epoch %d%s; kept the weights %s", e.Net, e.Loss, e.Step, e.Epoch, where, kept)
 }
 
 // Hint says what to do about it.
@@ -78,8 +81,11 @@ func (e *NotFiniteError) Hint() string {
 		return fmt.Sprintf("give example %d of %s other numbers, or leave it out", e.Example, e.Data)
 	}
 	hint := "a smaller learning rate often helps; look at the data for numbers that are not finite"
-	if e.Epoch == 1 && e.Step == 1 { // before a weight has changed
+	switch {
+	case e.Epoch == 1 && e.Step == 1: // before a weight has changed
 		hint = "the weights that it began with are too large, or the data: %rollback takes back what the last cell has done, net.Reset() begins anew"
+	case e.KeptEpoch == e.Epoch && e.Step == e.Kept+1 || e.KeptEpoch < e.Epoch && e.Step == 1: // the loss is of those that were kept
+		hint = "the weights that were kept are those of this loss: %rollback takes back what the cell has done, net.Reset() begins anew; a smaller learning rate often helps"
 	}
 	if e.Part == "" {
 		hint += "; Train, from the weights that were kept, names the layer or the example too"

@@ -186,7 +186,7 @@ func TestTrainJobEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var wild *NotFiniteError
-	if _, err := j.Follow(ctx, nil); !errors.As(err, &wild) || !strings.Contains(err.Error(), "kept the weights after step 0") || wild.Part != "weights" {
+	if _, err := j.Follow(ctx, nil); !errors.As(err, &wild) || !strings.Contains(err.Error(), "kept the weights with which that epoch began") || wild.Part != "weights" {
 		t.Errorf("a loss that is no number: got %v", err)
 	}
 	if score, err := n.Test(ctx, data); err != nil || score.Loss != score.Loss {

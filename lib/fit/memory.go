@@ -57,7 +57,13 @@ func (e *MemoryError) Hint() string {
 	return s
 }
 
-func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+// megabytes writes a size for a message; from 10 GB on in gigabytes.
+func megabytes(n int64) string {
+	if n >= 1e10 {
+		return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+}
 
 // tooLarge makes an error of memory one of the net's own arrays.
 func (n *Net) tooLarge(err error) error {

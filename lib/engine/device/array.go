@@ -312,14 +312,17 @@ func (c *conn) outOfMemory(e *wire.Error, quota bool) {
 	e.Next = b.String()
 }
 
-// megabytes writes a size for a message, of which little never rounds to nothing.
+// megabytes writes a size for a message, of which little never rounds to nothing; from 10 GB
+// on in gigabytes.
 func megabytes(n int64) string {
 	switch v := float64(n); {
 	case n < 10_000:
 		return fmt.Sprintf("%d bytes", n)
 	case n < 100_000:
 		return fmt.Sprintf("%.3f MB", v/1e6)
-	default:
+	case n < 10_000_000_000:
 		return fmt.Sprintf("%.1f MB", v/1e6)
+	default:
+		return fmt.Sprintf("%.1f GB", v/1e9)
 	}
 }

@@ -231,3 +231,11 @@ func TestReaders(t *testing.T) {
 		})
 	}
 }
+
+func TestMegabytes(t *testing.T) {
+	for n, want := range map[int64]string{9_999: "9999 bytes", 10_000: "0.010 MB", 2_400_000: "2.4 MB", 9_999_000_000: "9999.0 MB", 10_000_000_000: "10.0 GB"} {
+		if got := megabytes(n); got != want {
+			t.Errorf("%d bytes: got %s, want %s", n, got, want)
+		}
+	}
+}
