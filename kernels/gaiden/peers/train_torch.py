@@ -203,8 +203,7 @@ def compiled():
 ways, ready = {"eager": eager}, {}
 if cuda:
     ways["CUDA graph"] = graph
-if cuda or not NAME.startswith("resnet152"):  # takes a CPU minutes to compile
-    ways["compile"] = compiled
+ways["compile"] = compiled
 if len(sys.argv) > 2:
     ways = {way: make for way, make in ways.items() if subject(way) in sys.argv[2:]}
 # Each way takes 35 GB of the device, which others need, too.
