@@ -69,7 +69,7 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 	f.DurationVar(&b.limit, "limit", 10*time.Minute, "train: time for a peer to prepare a way of training, or to measure it once")
 	f.IntVar(&b.turns, "rounds", trainSamples, "train: measure each way so often, in turns with the others; more where two are close")
 	f.IntVar(&b.seeds, "seeds", 3, "accuracy: train each net from so many seeds")
-	f.DurationVar(&b.budget, "budget", time.Second, "time for each case")
+	f.DurationVar(&b.budget, "budget", time.Second, "time for each case; train -devices: for each run")
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		f.Usage()
 		var names []string

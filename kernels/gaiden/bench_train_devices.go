@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,7 +85,8 @@ func caseOf(name string) trainCase {
 	panic("bench: no case " + name)
 }
 
-// onDevices measures samples a second.
+// onDevices measures samples a second, in runs that last as long, however many devices
+// there are: a run's beginning and end are the same share of each.
 func (b *bench) onDevices(s *session.Session, c trainCase, n int, all bool, name string) error {
 	config := c.config
 	config.Devices, config.AllDevices = n, all
@@ -102,8 +104,9 @@ func (b *bench) onDevices(s *session.Session, c trainCase, n int, all bool, name
 			return err
 		}
 		used = h.Devices
-		if i == 0 {
-			continue // compiled
+		if i == 0 { // compiled
+			epochs = max(epochs, int(math.Ceil(float64(epochs)*b.budget.Seconds()/h.Device.Seconds())))
+			continue
 		}
 		took := time.Since(began).Seconds()
 		rates, steps = append(rates, float64(c.n*epochs)/took), append(steps, took/float64(h.Steps)*1e6)
