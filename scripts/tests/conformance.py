@@ -185,7 +185,7 @@ class Kernel(unittest.TestCase):
             "if err != nil { panic(err) }\n_, err = e.Exec()\nfmt.Println(err)")
         self.assertEqual(self.text(msgs), "<nil>\n")
         self.assertEqual((reply["status"], reply["ename"]), ("error", "DeviceError"))
-        self.assertIn("it needs 17592186.0 MB", reply["evalue"])
+        self.assertIn("it needs 17592.2 GB", reply["evalue"])
         reply, msgs = self.run_cell("fmt.Println(1)")
         self.assertEqual((reply["status"], self.text(msgs)), ("ok", "1\n"))
 
