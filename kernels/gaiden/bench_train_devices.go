@@ -85,8 +85,8 @@ func caseOf(name string) trainCase {
 	panic("bench: no case " + name)
 }
 
-// onDevices measures samples a second, in runs that last as long, however many devices
-// there are: a run's beginning and end are the same share of each.
+// onDevices measures samples a second, in runs that take about the budget and no less, however
+// many devices there are: else a run's beginning and end weigh more with more of them.
 func (b *bench) onDevices(s *session.Session, c trainCase, n int, all bool, name string) error {
 	config := c.config
 	config.Devices, config.AllDevices = n, all
