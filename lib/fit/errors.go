@@ -84,7 +84,7 @@ func (e *NotFiniteError) Hint() string {
 	switch {
 	case e.Epoch == 1 && e.Step == 1: // before a weight has changed
 		hint = "the weights that it began with are too large, or the data: %rollback takes back what the last cell has done, net.Reset() begins anew"
-	case e.KeptEpoch == e.Epoch && e.Step == e.Kept+1 || e.KeptEpoch < e.Epoch && e.Step == 1: // the loss is of those that were kept
+	case e.Layer != "" && (e.KeptEpoch == e.Epoch && e.Step == e.Kept+1 || e.KeptEpoch+1 == e.Epoch && e.Step == 1): // found with those that were kept
 		hint = "the weights that were kept are those of this loss: %rollback takes back what the cell has done, net.Reset() begins anew; a smaller learning rate often helps"
 	}
 	if e.Part == "" {
