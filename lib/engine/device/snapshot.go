@@ -178,11 +178,12 @@ func (w *Worker) record(a *archive, m *moment) (*record, error) {
 		return nil, err
 	}
 	h.Metadata = map[string]string{aboutKey: string(wire.JSON(m.about))}
+	a.last = r.number // a file of that number may be there even when save fails
 	if err := w.save(a.path(r), h, byName); err != nil {
 		return nil, err
 	}
 	r.setTensors(h)
-	a.records, a.last = append(a.records, r), r.number
+	a.records = append(a.records, r)
 	w.mu.Lock()
 	for n, x := range byName {
 		x.saved = &place{a, r.number, n}

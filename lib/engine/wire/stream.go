@@ -107,11 +107,14 @@ func (w *Writer) write() error {
 	return w.keep(err)
 }
 
+// keep notes an error of the connection, and tells the other end that no frame
+// will follow: whoever waits there for one would wait for ever.
 func (w *Writer) keep(err error) error {
 	if err != nil {
 		w.mu.Lock()
 		w.err = err
 		w.mu.Unlock()
+		w.conn.CloseWrite()
 	}
 	return err
 }
