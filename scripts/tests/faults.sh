@@ -6,7 +6,7 @@
 # nonsense at the socket, of which the other groups run a sample. GAIDEN_FRAMES=10m
 # lengthens the nonsense.
 isolated_install
-faults_env() { isolated env GAIDEN_KERNEL="$isolated/data/gaiden/bin/gaiden" XDG_CACHE_HOME="$(dirname "$cache")" GOCACHE="$(go env GOCACHE)" "$@"; }
+faults_env() { isolated env GAIDEN_KERNEL="$isolated/data/gaiden/bin/gaiden" "$@"; }
 around=faults_env gotest faults -timeout 100m ./kernels/internal/faults
 if [ "${GAIDEN_FAULTS:-}" = full ]; then
   gotest faults-disk -timeout 10m ./lib/engine/device/...
