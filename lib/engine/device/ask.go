@@ -280,7 +280,7 @@ func (w *Worker) reset(disk bool) (*wire.AnswerBody, *wire.Error) {
 	}
 	for _, s := range w.spaces {
 		w.forgetUndo(s, "the session was reset")
-		s.note = ""
+		s.note, s.unrestored = "", nil
 	}
 	w.tidy()
 	w.mu.Unlock()

@@ -149,7 +149,7 @@ func (c *conn) greet() error {
 	case c.hello.Space == "*":
 		return wire.Errorf(wire.Invalid, `name of a notebook is "*", which stands for all of them`).WithHint(elsewhere)
 	}
-	c.space = c.w.enter(c.hello.Space)
+	c.space = c.w.revisit(c.hello.Space)
 	welcome := c.w.welcome(c.space)
 	if c.hello.Remote {
 		welcome.Boot = ""

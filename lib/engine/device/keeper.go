@@ -133,7 +133,7 @@ func (w *Worker) remember(s *space, known map[*space]int64) {
 		w.mu.Unlock()
 		return
 	}
-	n := s.names
+	n, quotaKnown := s.names, s.quotaKnown
 	f := spaceFile{Space: s.name, Quota: s.quota, Time: time.Now()}
 	for n := range w.names {
 		if n.space == s.name {
@@ -141,6 +141,14 @@ func (w *Worker) remember(s *space, known map[*space]int64) {
 		}
 	}
 	w.mu.Unlock()
+	if !quotaKnown { // space.json could not be read yet: its quota stays
+		old, err := s.archive.readSpace()
+		if err != nil {
+			w.trouble(s, err)
+			return
+		}
+		f.Quota = old.Quota
+	}
 	sort.Strings(f.Names)
 	if err := s.archive.writeSpace(wire.JSON(f)); err != nil {
 		w.trouble(s, err)
