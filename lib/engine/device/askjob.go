@@ -20,7 +20,7 @@ func (c *conn) askJob(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		}
 		return &wire.AnswerBody{Jobs: w.jobList(a.Space)}, nil
 	case wire.StartJob:
-		return w.startJob(w.enter(a.Space), a.Job)
+		return c.startJob(w.enter(a.Space), a.Job)
 	case wire.ForgetJob:
 		return w.forgetJobs(w.enter(a.Space), a.Names)
 	}
@@ -103,7 +103,8 @@ func (w *Worker) jobList(space string) []wire.JobInfo {
 
 // startJob starts a job. Its arrays are on disk before its first step, where
 // the session keeps snapshots.
-func (w *Worker) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Error) {
+func (c *conn) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Error) {
+	w := c.w
 	if b == nil {
 		return nil, wire.Errorf(wire.Invalid, "start of a job without a job")
 	}
@@ -114,6 +115,7 @@ func (w *Worker) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Er
 	old := s.jobs[b.Name]
 	busy := old != nil && !old.state.Over()
 	ending := w.ending
+	taken := c.goesWith(s, b)
 	unrestored := s.unrestored
 	w.mu.Unlock()
 	switch {
@@ -122,6 +124,8 @@ func (w *Worker) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Er
 			WithHint("%%rollback %s restores it; or give the new one another name", newestWord)
 	case busy:
 		return nil, wire.Errorf(wire.Invalid, "job %s is %s already", wire.Shown(b.Name), old.state).WithHint("stop it first, or give the new one another name")
+	case taken != nil:
+		return nil, taken
 	case ending:
 		return nil, wire.Errorf(wire.Cancelled, "the session is stopping")
 	}
@@ -141,6 +145,11 @@ func (w *Worker) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Er
 	}
 	j := w.begin(s, b, log, jobMoment{Worse: -1})
 	w.mu.Lock()
+	if taken := c.goesWith(s, b); taken != nil { // since we looked
+		w.mu.Unlock()
+		log.close()
+		return nil, taken
+	}
 	s.jobs[b.Name] = j
 	s.touch(j.began)
 	w.mu.Unlock()

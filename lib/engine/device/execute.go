@@ -279,6 +279,11 @@ func (c *conn) resolve(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
 		if why := checkName(b.Name); why != nil {
 			return c.late(p, why)
 		}
+		if len(c.space.locks)+len(c.space.jobs) > 0 {
+			if why := c.mayChange(c.space, b.Name); why != nil {
+				return c.late(p, why)
+			}
+		}
 	}
 	if i, j := s.twice(e.Donate); j > 0 {
 		return c.late(p, wire.Errorf(wire.Invalid, "inputs %d and %d are one array and it is donated", i, j))

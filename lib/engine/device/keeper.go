@@ -199,7 +199,7 @@ func (c *conn) askSnapshot(id uint32, a wire.AskBody) error {
 	case wire.Snapshots:
 		ans, err = w.snapshots(s)
 	case wire.Rollback:
-		ans, err = w.rollback(s, first(a.Names), a.Prefix)
+		ans, err = c.rollback(s, first(a.Names), a.Prefix)
 	case wire.Discard:
 		ans, err = w.discard(s, a.Names)
 	case wire.Diff:
@@ -207,7 +207,7 @@ func (c *conn) askSnapshot(id uint32, a wire.AskBody) error {
 	case wire.Export:
 		ans, err = w.export(s, a)
 	case wire.Import:
-		ans, err = w.importFile(s, a)
+		ans, err = c.importFile(s, a)
 	}
 	if err != nil {
 		return c.fail(id, diskError(err))

@@ -83,7 +83,7 @@ func (w *Worker) restore(s *space, r *record, f spaceFile, said []string) error 
 		w.mu.Unlock()
 		w.drop(arrays)
 		for _, j := range jobs {
-			j.log.close()
+			j.close()
 		}
 		return errors.New("notebook has new arrays")
 	}

@@ -53,9 +53,7 @@ func (w *Worker) readJobs(s *space, r *record) (l []*revival, err error) {
 	defer func() {
 		if err != nil {
 			for _, v := range l {
-				if v.log != nil {
-					v.log.close()
-				}
+				v.close()
 			}
 			l = nil
 		}
@@ -116,6 +114,12 @@ type revival struct {
 	at      jobMoment
 	state   wire.JobState
 	why     string
+}
+
+func (v *revival) close() {
+	if v.log != nil {
+		v.log.close()
+	}
 }
 
 // reviveJobs makes the jobs of a space known again; those that had not ended go on. It

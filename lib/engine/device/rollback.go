@@ -32,7 +32,8 @@ func (w *Worker) snapshots(s *space) (*wire.AnswerBody, error) {
 // was bound since is taken away. What there was is saved before, so that a
 // rollback can be taken back; where it cannot be, by a full disk say, it is kept to
 // be undone, if there is memory for that.
-func (w *Worker) rollback(s *space, word, prefix string) (*wire.AnswerBody, error) {
+func (c *conn) rollback(s *space, word, prefix string) (*wire.AnswerBody, error) {
+	w := c.w
 	s.archive.mu.Lock()
 	defer s.archive.mu.Unlock()
 	r, why := s.archive.find(word)
@@ -43,6 +44,10 @@ func (w *Worker) rollback(s *space, word, prefix string) (*wire.AnswerBody, erro
 		return nil, wire.Errorf(wire.Invalid, "job %s changes the arrays of notebook %q", l[0], s.name).WithHint("pause or stop it first")
 	}
 	w.mu.Lock()
+	if why := c.mayChangeAll(s, prefix); why != nil {
+		w.mu.Unlock()
+		return nil, why
+	}
 	m := w.freeze(s)
 	w.mu.Unlock()
 	_, unsaved := w.snapshotLocked(m, "", r.number)
@@ -71,6 +76,14 @@ func (w *Worker) rollback(s *space, word, prefix string) (*wire.AnswerBody, erro
 		}
 	}
 	w.mu.Lock()
+	if why := c.mayChangeAll(s, prefix); why != nil { // since we looked
+		w.mu.Unlock()
+		w.drop(arrays)
+		for _, v := range jobs {
+			v.close()
+		}
+		return nil, why
+	}
 	w.adopt(s, names, arrays, prefix)
 	if pending {
 		s.unrestored = nil
@@ -244,7 +257,8 @@ func (w *Worker) exportSnapshot(s *space, a wire.AskBody, h *safetensors.Header)
 }
 
 // importFile binds the arrays of a file, all or none.
-func (w *Worker) importFile(s *space, a wire.AskBody) (*wire.AnswerBody, error) {
+func (c *conn) importFile(s *space, a wire.AskBody) (*wire.AnswerBody, error) {
+	w := c.w
 	if !filepath.IsAbs(a.Path) {
 		return nil, wire.Errorf(wire.Invalid, "import of %q: want an absolute path", a.Path)
 	}
@@ -277,11 +291,13 @@ func (w *Worker) importFile(s *space, a wire.AskBody) (*wire.AnswerBody, error) 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if why := s.spares(names...); why != nil {
-		for _, x := range arrays {
-			w.release(x)
+	for _, n := range names {
+		if why := c.mayChange(s, n.name); why != nil {
+			for _, x := range arrays {
+				w.release(x)
+			}
+			return nil, why
 		}
-		return nil, why
 	}
 	ans := &wire.AnswerBody{}
 	for i, x := range arrays {

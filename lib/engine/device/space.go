@@ -38,6 +38,7 @@ type space struct {
 	note       string        // what came back from disk, and what did not
 	unrestored error         // why what is on disk is not here, nil if it is; tried again
 	jobs       map[string]*loop
+	locks      []*nameLock
 	working    int    // jobs in the middle of a step
 	freezes    int    // snapshots that wait for them to come to its end
 	undo       *undo  // of the last cell that has changed names, nil if none has

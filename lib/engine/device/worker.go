@@ -196,6 +196,7 @@ func (w *Worker) leave(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.conns, c)
+	c.unlockAll()
 	c.mu.Lock()
 	w.left += c.work
 	c.mu.Unlock()
