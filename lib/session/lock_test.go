@@ -198,3 +198,25 @@ func ask(s *Session, a wire.AskBody) error {
 	_, err := s.Ask(a)
 	return err
 }
+
+// TestJobUnderLock: a job that the owner of a lock starts may change what is locked.
+func TestJobUnderLock(t *testing.T) {
+	p := serve(t)
+	s := p.open("job")
+	j := counting(t, s, 3, 2, 1)
+	unlock, err := s.Lock("", "trains", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.StartJob(j); err != nil {
+		t.Fatal(err)
+	}
+	info, l := follow(t, s, "count")
+	if info.State != wire.JobDone {
+		t.Errorf("the job is %s (%v), want done", info.State, info.Error)
+	}
+	checkCount(t, l, 3, 2)
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+}

@@ -150,6 +150,7 @@ func (c *conn) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Erro
 		log.close()
 		return nil, taken
 	}
+	j.conn.starter = c
 	s.jobs[b.Name] = j
 	s.touch(j.began)
 	w.mu.Unlock()

@@ -28,7 +28,8 @@ type conn struct {
 	pid   int // the client's process, 0 if unknown
 	group int // its process group
 
-	since time.Time
+	since   time.Time
+	starter *conn // of a job: who has started it, and may have locked its names
 
 	// Owned by the goroutine that obeys: the one that reads, unless behind.
 	arrays   table

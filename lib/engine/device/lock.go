@@ -61,6 +61,11 @@ func (c *conn) unlock(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 // w.mu.
 func (c *conn) unlockAll() {
 	for _, s := range c.w.spaces {
+		for _, j := range s.jobs {
+			if j.conn.starter == c {
+				j.conn.starter = nil
+			}
+		}
 		s.locks = slices.DeleteFunc(s.locks, func(l *nameLock) bool { return l.owner == c })
 	}
 }
@@ -77,7 +82,7 @@ func (c *conn) gone() bool {
 // w.mu.
 func (c *conn) mayChange(s *space, n string) *wire.Error {
 	for _, l := range s.locks {
-		if l.owner != c && strings.HasPrefix(n, l.prefix) {
+		if l.owner != c && l.owner != c.starter && strings.HasPrefix(n, l.prefix) {
 			return l.busy(n)
 		}
 	}
