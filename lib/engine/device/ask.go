@@ -163,10 +163,15 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	if len(a.Names) != len(a.Handles) {
 		return nil, wire.Errorf(wire.Invalid, "bind of %d names for %d handles", len(a.Names), len(a.Handles))
 	}
+	twice := map[string]bool{}
 	for i, s := range a.Names {
-		if why := checkName(s); why != nil {
+		if why := wire.CheckName(s); why != nil {
 			return nil, why
 		}
+		if twice[s] {
+			return nil, wire.Errorf(wire.Invalid, "bind of %q twice: want a name for each array", s)
+		}
+		twice[s] = true
 		x := c.arrays.get(a.Handles[i])
 		if x == nil {
 			return nil, wire.Errorf(wire.Gone, "bind of %q: its array was freed, donated or is not of this connection", s)
@@ -265,7 +270,7 @@ func (c *conn) rename(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	if why != nil {
 		return nil, why
 	}
-	if why := checkName(to.name); why != nil {
+	if why := wire.CheckName(to.name); why != nil {
 		return nil, why
 	}
 	if w.names[to] != nil {

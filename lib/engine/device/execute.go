@@ -276,7 +276,7 @@ func (c *conn) resolve(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
 		if int(b.Output) >= len(e.Outputs) {
 			return c.late(p, wire.Errorf(wire.Invalid, "binds %q to output %d of %d", b.Name, b.Output, len(e.Outputs)))
 		}
-		if why := checkName(b.Name); why != nil {
+		if why := wire.CheckName(b.Name); why != nil {
 			return c.late(p, why)
 		}
 		if len(c.space.locks)+len(c.space.jobs) > 0 {

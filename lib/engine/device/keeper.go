@@ -226,7 +226,7 @@ func first(l []string) string {
 // that are slips: %snapshot ? asks for help.
 func checkTitle(s string) *wire.Error {
 	const hint = "give it a name with a letter in it that does not begin with -, such as before-pruning"
-	if why := checkName(s); why != nil {
+	if why := wire.CheckName(s); why != nil {
 		why.Text = strings.Replace(why.Text, "array name", "snapshot name", 1)
 		return why.WithHint(hint)
 	}

@@ -276,7 +276,7 @@ func (c *conn) importFile(s *space, a wire.AskBody) (*wire.AnswerBody, error) {
 	for i, t := range f.Tensors {
 		n := a.Prefix + t.Name
 		names = append(names, name{s.name, n})
-		if why := checkName(n); why != nil {
+		if why := wire.CheckName(n); why != nil {
 			return nil, why
 		}
 		src := source{name: n, file: f, tensor: i}
