@@ -131,26 +131,13 @@ func checkLimits(ctx context.Context) (out []finding) {
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil && files.Max < 1024 {
 		out = append(out, worse("ulimit -n 4096", "at most %d open files", files.Max))
 	}
-	if m := memoryAvailable(); m > 0 && m < 1<<30 {
+	if m := sysinfo.ReadMemory().Free; m >= 0 && m < 1<<30 {
 		out = append(out, worse("end other programs: compiling libraries takes 1 GiB", "%d MiB of memory are available", m>>20))
 	}
 	if len(out) == 0 {
 		out = []finding{good("open files, memory")}
 	}
 	return out
-}
-
-// memoryAvailable is what the system says could be had, in bytes; 0 if it does
-// not say.
-func memoryAvailable() int64 {
-	data, _ := os.ReadFile("/proc/meminfo")
-	for line := range strings.Lines(string(data)) {
-		var kB int64
-		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kB); n == 1 {
-			return kB << 10
-		}
-	}
-	return 0
 }
 
 func checkPorts(context.Context) []finding {
