@@ -146,6 +146,9 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 		}
 		if first != nil {
 			<-ended
+			if errors.Is(first, errDied) { // all that it said has come by now
+				first = plugin.Died(said.all())
+			}
 			if quick++; s.generation == 1 {
 				return first
 			} else if quick == 5 {
@@ -192,6 +195,9 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 	}
 }
 
+// errDied says that a worker died before it could say why.
+var errDied = errors.New("worker died")
+
 // start runs one worker. up hears nil when it serves, or why it cannot.
 func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec.Cmd, <-chan error, error) {
 	r, pipe, err := os.Pipe()
@@ -216,7 +222,7 @@ func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec
 		line := &wire.Error{}
 		switch err := json.NewDecoder(r).Decode(line); {
 		case err != nil:
-			up <- wire.Errorf(wire.Unavailable, "worker died while it loaded %s", plugin.Path).WithHint("its last words are in %s; GAIDEN_PLUGIN names another plugin", LogPath())
+			up <- errDied
 		case line.Code != "":
 			up <- line
 		default:

@@ -27,12 +27,13 @@ import (
 // A path that does not exist gives an error that is fs.ErrNotExist; what is
 // refused gives an [Error] with code [Denied], which names the part of the path
 // and the next step.
-func TrustedPath(path string) error { return trust{os.Getuid(), "/etc"}.check(path) }
+func TrustedPath(path string) error { return trust{uid: os.Getuid(), etc: "/etc"}.check(path) }
 
 // trust is who is asked for, and where the system lists users and groups.
 type trust struct {
-	uid int
-	etc string
+	uid    int
+	etc    string
+	groups bool // what a group can write to will do
 }
 
 // maxLinks is how many symbolic links one path may have, as in Linux.
@@ -87,7 +88,7 @@ func (t trust) check(path string) error {
 			continue
 		}
 		mode := st.Mode()
-		shared = mode&0o022 != 0 && !(mode&0o002 == 0 && t.private(int(sys.Gid)))
+		shared = mode&0o002 != 0 || mode&0o020 != 0 && !t.groups && !t.private(int(sys.Gid))
 		sticky := mode.IsDir() && mode&fs.ModeSticky != 0 && len(rest) > 0
 		if shared && !sticky {
 			who := fmt.Sprintf("group %d", sys.Gid)
@@ -110,6 +111,17 @@ func split(path string) []string {
 		}
 	}
 	return l
+}
+
+// home is the home directory that the system lists for the user, if it is one that can be
+// used.
+func (t trust) home() string {
+	for _, f := range t.entries("passwd", 6) {
+		if f[2] == strconv.Itoa(t.uid) && filepath.IsAbs(f[5]) && f[5] != "/" && t.check(f[5]) == nil {
+			return f[5]
+		}
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("gaiden-%d", t.uid))
 }
 
 // private says whether no user but this one and root is in a group.

@@ -70,7 +70,7 @@ func TestTrustedPath(t *testing.T) {
 			}
 			os.WriteFile(etc+"/passwd", []byte(passwd), 0o644)
 			os.WriteFile(etc+"/group", []byte(group), 0o644)
-			err := trust{os.Getuid(), etc}.check(filepath.Join(dir, tt.path))
+			err := trust{uid: os.Getuid(), etc: etc}.check(filepath.Join(dir, tt.path))
 			if tt.refuse == "" {
 				if err != nil {
 					t.Errorf("got %v, want no error", err)
@@ -89,5 +89,64 @@ func TestTrustedPath(t *testing.T) {
 	os.Symlink("loop", root+"/loop")
 	if err := TrustedPath(root + "/loop"); err == nil {
 		t.Error("of a link to itself: got no error")
+	}
+}
+
+// TestHomeDir holds where files go when HOME is not set: to the home that the system lists,
+// and where that is none of the user's, to a directory with the user's number in its name.
+func TestHomeDir(t *testing.T) {
+	t.Setenv("HOME", "")
+	t.Setenv("TMPDIR", t.TempDir())
+	etc, home := t.TempDir(), t.TempDir()
+	me := strconv.Itoa(os.Getuid())
+	shared := filepath.Join(t.TempDir(), "shared")
+	os.Mkdir(shared, 0o700)
+	os.Chmod(shared, 0o777)
+	fallback := filepath.Join(os.TempDir(), "gaiden-"+me)
+	for _, tt := range []struct{ name, passwd, want string }{
+		{"listed", "other:x:99999:1::/:/bin/sh\nme:x:" + me + ":1::" + home + ":/bin/sh\n", home},
+		{"not listed", "other:x:99999:1::" + home + ":/bin/sh\n", fallback},
+		{"none", "me:x:" + me + ":1::/:/bin/sh\n", fallback},
+		{"missing", "me:x:" + me + ":1::/no/such/home:/bin/sh\n", fallback},
+		{"everybody's", "me:x:" + me + ":1::" + shared + ":/bin/sh\n", fallback},
+	} {
+		os.WriteFile(filepath.Join(etc, "passwd"), []byte(tt.passwd), 0o600)
+		if got := (trust{uid: os.Getuid(), etc: etc}).home(); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+	for _, name := range []string{"XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"} {
+		t.Setenv(name, "")
+	}
+	for _, dir := range []string{CacheDir(), StateDir(), DataDir()} {
+		if !strings.HasPrefix(dir, HomeDir()+"/") || filepath.Dir(filepath.Dir(dir)) == os.TempDir() {
+			t.Errorf("got %s, want it below %s", dir, HomeDir())
+		}
+	}
+}
+
+// TestPrivateDirAbove holds that a directory is not private where somebody else could put
+// another one in its place.
+func TestPrivateDirAbove(t *testing.T) {
+	above := filepath.Join(t.TempDir(), "above")
+	if err := PrivateDir(filepath.Join(above, "own")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		mode fs.FileMode
+		ok   bool
+	}{{"everybody's", 0o777, false}, {"sticky", 0o777 | fs.ModeSticky, true}, {"a group's", 0o775, true}} {
+		os.Chmod(above, tt.mode)
+		if err := PrivateDir(filepath.Join(above, "own")); (err == nil) != tt.ok {
+			t.Errorf("in a directory that is %s: got %v", tt.name, err)
+		}
+	}
+	if os.Getuid() == 0 {
+		os.Chmod(above, 0o755)
+		os.Chown(above, 4711, -1)
+		if err := PrivateDir(filepath.Join(above, "own")); !errors.Is(err, Denied) {
+			t.Errorf("in a stranger's directory: got %v, want that it is refused", err)
+		}
 	}
 }
