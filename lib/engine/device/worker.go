@@ -68,6 +68,7 @@ type Worker struct {
 
 	pools       []gpuMemory // of GPUs, where memory is theirs; set by Open
 	deviceLimit int64       // memory of the smallest device, 0 if it is not known; set by Open
+	turns       []*turns    // of the devices
 	names       map[name]*array
 	folders     map[name]int // how many names there are in one: see under
 	programs    map[[32]byte]*program
@@ -106,6 +107,9 @@ func (w *Worker) Open() error {
 		return w.Plugin.refused(err)
 	}
 	w.devices = w.client.Devices()
+	for range w.devices {
+		w.turns = append(w.turns, newTurns(&w.mu))
+	}
 	w.inline = w.client.Platform() == "cpu"
 	if err := w.offerProducts(p); err != nil { // a session with XLA's products is better than none
 		w.Logf("products: %v: they are XLA's", err)
