@@ -32,7 +32,7 @@ func checkSystem(context.Context) []finding {
 func checkHome(context.Context) []finding {
 	home, err := os.UserHomeDir()
 	if err != nil || home == "" {
-		return []finding{worse("export HOME, or the four XDG_…_HOME variables", "HOME is not set: what is kept goes to %s", os.TempDir())}
+		return []finding{worse("export HOME, or the four XDG_…_HOME variables", "HOME is not set: what is kept goes to %s", wire.HomeDir())}
 	}
 	if info, err := os.Stat(home); err != nil || !info.IsDir() {
 		return []finding{worse("make that directory, or set HOME", "HOME is %s, which is no directory", home)}
@@ -59,7 +59,15 @@ func checkDirectories(context.Context) (out []finding) {
 			continue
 		}
 		var fs syscall.Statfs_t
-		const noexec = 8 // ST_NOEXEC: programs of cells could not be started
+		const noexec = 8                       // ST_NOEXEC: programs of cells could not be started
+		if what == "cache" || what == "data" { // programs and plugins are run from there
+			for _, sub := range []string{"", "bin", "plugins", "programs"} {
+				if err := wire.TrustedPath(filepath.Join(dir, sub)); err != nil && !errors.Is(err, os.ErrNotExist) {
+					out = append(out, bad(hintOf(err)+"; or name another with "+variable(what), "%s directory: %v", what, err))
+					break
+				}
+			}
+		}
 		if (what == "cache" || what == "temporary") && syscall.Statfs(nearest(dir), &fs) == nil && fs.Flags&noexec != 0 {
 			out = append(out, bad("name another with "+variable(what), "%s directory %s: its file system runs no programs (noexec)", what, dir))
 		}
@@ -131,26 +139,13 @@ func checkLimits(ctx context.Context) (out []finding) {
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil && files.Max < 1024 {
 		out = append(out, worse("ulimit -n 4096", "at most %d open files", files.Max))
 	}
-	if m := memoryAvailable(); m > 0 && m < 1<<30 {
+	if m := sysinfo.ReadMemory().Free; m >= 0 && m < 1<<30 {
 		out = append(out, worse("end other programs: compiling libraries takes 1 GiB", "%d MiB of memory are available", m>>20))
 	}
 	if len(out) == 0 {
 		out = []finding{good("open files, memory")}
 	}
 	return out
-}
-
-// memoryAvailable is what the system says could be had, in bytes; 0 if it does
-// not say.
-func memoryAvailable() int64 {
-	data, _ := os.ReadFile("/proc/meminfo")
-	for line := range strings.Lines(string(data)) {
-		var kB int64
-		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kB); n == 1 {
-			return kB << 10
-		}
-	}
-	return 0
 }
 
 func checkPorts(context.Context) []finding {
@@ -183,7 +178,11 @@ func checkPlugin(ctx context.Context) []finding {
 		return []finding{bad("name a plugin for "+runtime.GOARCH+" with GAIDEN_PLUGIN", "%s is for another processor", p.Path)}
 	}
 	if err := loads(ctx, p); err != nil {
-		return []finding{bad("fetch it again: remove it, then scripts/run; or name another with GAIDEN_PLUGIN", "%v", err)}
+		do := "fetch it again: remove it, then scripts/run; or name another with GAIDEN_PLUGIN"
+		if errors.Is(err, wire.Invalid) {
+			do = hintOf(err) // it is not the plugin
+		}
+		return []finding{bad(do, "%v", err)}
 	}
 	return []finding{good("%s: %s", p.Device, p.Path)}
 }
@@ -200,19 +199,25 @@ func loads(ctx context.Context, p device.Plugin) error {
 	if err == nil {
 		return nil
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	if why, ok := strings.CutPrefix(line, "gaiden: "); ok {
-		return errors.New(why)
+	for line := range strings.Lines(string(out)) {
+		if why, ok := strings.CutPrefix(line, "gaiden: "); ok {
+			return errors.New(strings.TrimSpace(why))
+		}
 	}
-	return fmt.Errorf("%s: a process that loads it dies (%v): %.200s", p.Path, err, line)
+	return p.Died(string(out))
 }
 
 // loadPlugin is gaiden session load, that process.
 func loadPlugin() error {
 	p, err := device.Find()
-	if err == nil {
-		_, err = pjrt.Load(p.Path)
+	if err != nil {
+		return err
 	}
+	plugin, err := pjrt.Load(p.Path)
+	if err != nil || p.Device != "cpu" && os.Getenv("XLA_FLAGS") == "" { // a GPU's memory is left alone where it can be
+		return err
+	}
+	_, err = plugin.NewClient(p.Options) // which reads XLA_FLAGS
 	return err
 }
 

@@ -37,6 +37,9 @@ func doctor(t *testing.T, args ...string) (code int, found map[string][]finding,
 	return code, found, stdout.String() + stderr.String()
 }
 
+// thePlugin is the real one, which a bare machine does not have.
+var thePlugin = os.Getenv("GAIDEN_PLUGIN")
+
 // Each row breaks one thing; the doctor has to name it and what to do.
 func TestDoctor(t *testing.T) {
 	script := func(home, name, text string) {
@@ -83,6 +86,29 @@ func TestDoctor(t *testing.T) {
 			os.WriteFile(home+"/x.so", self[:4096], 0o600)
 			t.Setenv("GAIDEN_PLUGIN", home+"/x.so")
 		}, "plugin", "fail", "pjrt: load: "},
+		{"plugin is relative", func(t *testing.T, home string) { t.Setenv("GAIDEN_PLUGIN", "plugins/x.so") }, "plugin", "fail", "relative path, want an absolute one"},
+		{"plugin is everybody's", func(t *testing.T, home string) {
+			os.WriteFile(home+"/x.so", nil, 0o600)
+			os.Chmod(home+"/x.so", 0o666)
+			t.Setenv("GAIDEN_PLUGIN", home+"/x.so")
+		}, "plugin", "fail", "chmod go-w"},
+		{"plugin lies in everybody's directory", func(t *testing.T, home string) {
+			os.MkdirAll(home+"/plugins/cpu", 0o700)
+			os.Chmod(home+"/plugins", 0o777)
+			os.WriteFile(home+"/plugins/cpu/x.so", nil, 0o600)
+			t.Setenv("GAIDEN_PLUGIN", home+"/plugins/cpu/x.so")
+		}, "plugin", "fail", "/plugins can be changed by everybody"},
+		{"flags that XLA does not know", func(t *testing.T, _ string) {
+			if thePlugin == "" {
+				t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to its file")
+			}
+			t.Setenv("GAIDEN_PLUGIN", thePlugin)
+			t.Setenv("XLA_FLAGS", "--xla_nosuch_flag=true")
+		}, "plugin", "fail", "correct XLA_FLAGS, or unset it"},
+		{"programs in everybody's directory", func(_ *testing.T, home string) {
+			os.MkdirAll(home+"/.cache/gaiden/programs", 0o700)
+			os.Chmod(home+"/.cache/gaiden", 0o777)
+		}, "directories", "fail", "/.cache/gaiden can be changed by everybody"},
 		{"wrong device", func(t *testing.T, _ string) { t.Setenv("GAIDEN_DEVICE", "tpu") }, "plugin", "fail", "tpu"},
 		{"GPU that is not there", func(t *testing.T, _ string) {
 			if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,10 @@ const snapshotMore = `
 %snapshot export FILE [NAME]  a safetensors file for Python, of now or of a snapshot
 %snapshot import FILE [PREFIX]
 Automatic snapshots are made two seconds after the last change, after each turn
-of a job, and when the session stops. %rollback brings one back.`
+of a job, and when the session stops. %rollback brings one back. Where three do not
+fit on the disk or take more than 64 GiB, fewer are kept; the newest always is. One
+that could not be restored when the notebook came back (no memory, an error of the
+disk) is kept until %rollback restores it or %snapshot delete removes it.`
 
 const rollbackMore = `
 %rollback                     undo the last cell that has changed arrays
@@ -130,7 +134,7 @@ func showSnapshots(h magic.Host, s *session.Session) error {
 	}
 	rows := [][]string{{"number", "name", "of", "arrays", "size", "in its own file", ""}}
 	for _, i := range l {
-		rows = append(rows, []string{fmt.Sprint(i.Number), shownName(i.Name), ago(i.Time), fmt.Sprint(i.Arrays), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Written)), i.Damaged})
+		rows = append(rows, []string{fmt.Sprint(i.Number), shownName(i.Name), ago(i.Time), fmt.Sprint(i.Arrays), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Written)), cmp.Or(i.Damaged, i.Held)})
 	}
 	grid(h, rows)
 	return nil

@@ -26,9 +26,11 @@ import (
 func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.change(); err != nil { // a job at work reads the names that the new one would bind
+	done, err := n.begin("trains") // until the job itself keeps others away
+	if err != nil {
 		return nil, err
 	}
+	defer done()
 	t.Progress = nil
 	r, err := n.run(context.Background(), data, t)
 	if err != nil {

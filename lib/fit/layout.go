@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -120,25 +121,56 @@ func (n *Net) attach() error {
 		return err
 	}
 	n.held = len(n.layout.all())
-	list, err := n.session.List(n.name + "/")
+	there, err := n.there()
 	if err != nil {
 		return err
+	}
+	missing := n.whole(there)
+	if n.visits {
+		return missing
+	}
+	var stale []string
+	if len(there) > 0 {
+		if stale, err = n.differs(there); err != nil {
+			return err
+		}
+		if missing == nil && len(stale) == 0 {
+			return nil
+		}
+	}
+	// One at a time: of two that make a net, the second one's first values would replace
+	// what the first has learned meanwhile.
+	done, err := n.lock("makes", makingTime)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if there, err = n.there(); err != nil {
+		return err
+	}
+	if len(there) == 0 {
+		return n.tooLarge(n.create(store))
+	}
+	if stale, err = n.differs(there); err != nil {
+		return err
+	}
+	return n.tooLarge(n.complete(store, there, stale))
+}
+
+// makingTime is how long one that makes the net's arrays is waited for.
+const makingTime = 10 * time.Second
+
+// there are the net's arrays in the session, by their names without the net's.
+func (n *Net) there() (map[string]wire.Type, error) {
+	list, err := n.session.List(n.name + "/")
+	if err != nil {
+		return nil, err
 	}
 	there := map[string]wire.Type{}
 	for _, a := range list {
 		there[strings.TrimPrefix(a.Name, n.name+"/")] = a.Type
 	}
-	switch {
-	case n.visits:
-		return n.whole(there)
-	case len(there) == 0:
-		return n.tooLarge(n.create(store))
-	}
-	stale, err := n.differs(there)
-	if err != nil {
-		return err
-	}
-	return n.tooLarge(n.complete(store, there, stale))
+	return there, nil
 }
 
 // differs is an error where the arrays that the session has are another net's, and

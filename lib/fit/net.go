@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -29,6 +30,7 @@ type Net struct {
 	single   bool // see chunk.Single
 	straight bool // it has neither convolutions nor loops
 	layout   layout
+	locked   bool    // nobody else changes its arrays
 	held     int     // arrays of the net in the session
 	output   []int   // dimensions of one result
 	forward  float64 // FLOPs of an example's way through the net, as they are written
@@ -143,7 +145,12 @@ func (n *Net) Reset() error {
 		return err
 	}
 	n.ready = false
-	_, err := n.session.Delete(n.name + "/*")
+	done, err := n.lock("resets", 0)
+	if err != nil {
+		return err
+	}
+	defer done()
+	_, err = n.session.Delete(n.name + "/*")
 	return err
 }
 
@@ -187,11 +194,50 @@ func (n *Net) open() error {
 	return nil
 }
 
-// change makes the net ready to be changed: no job may be training it.
-func (n *Net) change() error {
+// begin makes the net ready to be changed in many steps: until done nobody else may
+// change it, and no job may be training it. The purpose is a verb.
+func (n *Net) begin(purpose string) (done func(), err error) {
 	if err := n.open(); err != nil {
-		return err
+		return nil, err
 	}
+	done, err = n.lock(purpose, 0)
+	if errors.Is(err, wire.Invalid) {
+		if job := n.idle(); job != nil { // says more
+			err = job
+		}
+	}
+	return done, err
+}
+
+// lock keeps others from changing the net's arrays until done. Somebody who has them is
+// waited for so long.
+func (n *Net) lock(purpose string, wait time.Duration) (done func(), err error) {
+	if n.locked {
+		return func() {}, nil
+	}
+	unlock, err := n.session.Lock(n.name+"/", purpose, wait)
+	if err != nil {
+		return nil, fmt.Errorf("fit: %w", err)
+	}
+	n.locked = true
+	return func() {
+		n.locked = false
+		unlock() // it fails where the session has gone, and the lock with it
+	}, nil
+}
+
+// change makes the net ready to be changed at once: nobody may be training it, neither a
+// job nor another Net of this name in this program.
+func (n *Net) change() error {
+	done, err := n.begin("changes")
+	if err == nil {
+		done()
+	}
+	return err
+}
+
+// idle is an error while a job trains the net.
+func (n *Net) idle() error {
 	l, err := n.session.Jobs()
 	for _, j := range l {
 		if j.Name == n.name && !j.State.Over() {

@@ -236,20 +236,22 @@ func (p *Phases) Loss() error { return p.loss.Run() }
 func (p *Phases) Backward() error { return p.backward.Run() }
 
 // Update changes the weights, and gives the new ones their names in the
-// session, which it waits for. The last Phase of List is the program alone.
+// session, which it waits for. It refuses where others have changed them since the
+// first step or the last Update. The last Phase of List is the program alone.
 func (p *Phases) Update() error {
 	if err := p.update.Run(); err != nil {
 		return err
 	}
 	slots := p.net.layout.all()
-	names, arrays := make([]string, len(slots)), make([]*session.Array, len(slots))
+	names, was, arrays := make([]string, len(slots)), make([]*session.Array, len(slots)), make([]*session.Array, len(slots))
 	for i, s := range slots {
 		names[i] = input(s)
+		was[i] = p.space[names[i]]
 		if arrays[i] = p.space["next/"+names[i]]; arrays[i] == nil {
-			arrays[i] = p.space[names[i]]
+			arrays[i] = was[i]
 		}
 	}
-	if err := p.net.bind(slots, arrays); err != nil {
+	if err := p.net.session.Replace(p.net.names(slots), was, arrays); err != nil {
 		return err
 	}
 	p.replace(names, arrays)

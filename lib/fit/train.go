@@ -45,13 +45,16 @@ const share = 40 * time.Millisecond
 
 // Train trains the net. When ctx ends it returns within half a second, with
 // what was done until then and ctx's error; the chunks that were finished are
-// kept.
+// kept. While it works nobody else changes the net: another Train of it, of this
+// program or another one, is refused with an error that says who trains since when.
 func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.change(); err != nil {
+	done, err := n.begin("trains")
+	if err != nil {
 		return nil, err
 	}
+	defer done()
 	r, err := n.run(ctx, data, t)
 	if err != nil {
 		return nil, err

@@ -18,13 +18,10 @@ func another(ctx context.Context, device string) (s *session.Session, end func()
 	if err != nil {
 		return nil, nil, err
 	}
-	bin := filepath.Join(os.Getenv("XDG_DATA_HOME"), "gaiden", "bin", "gaiden")
-	if os.Getenv("XDG_DATA_HOME") == "" {
-		home, _ := os.UserHomeDir() // without one the program is looked for in PATH
-		bin = filepath.Join(home, ".local", "share", "gaiden", "bin", "gaiden")
-	}
-	if _, err := os.Stat(bin); err != nil {
-		bin = "gaiden"
+	bin, err := session.Binary()
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, nil, err
 	}
 	run := func(ctx context.Context, verb string) error {
 		cmd := exec.CommandContext(ctx, bin, "session", verb)

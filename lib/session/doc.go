@@ -27,6 +27,8 @@
 // Named arrays outlive the worker too: the session makes automatic snapshots of
 // each name space, and brings the newest one back after a crash, a stop or a
 // restart of the machine; Welcome().Note tells what came back and what did not.
+// A snapshot that cannot be restored, because the device is full for example, stays
+// on disk until it can be: the next client tries again, and so does Rollback.
 // [Session.Snapshot] makes one that has a name, or makes an automatic one now: a
 // training that wants its epochs safe calls
 //

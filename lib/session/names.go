@@ -1,6 +1,11 @@
 package session
 
-import "gaiden/lib/engine/wire"
+import (
+	"errors"
+	"time"
+
+	"gaiden/lib/engine/wire"
+)
 
 // Array looks a named array up.
 func (s *Session) Array(name string) (*Array, error) {
@@ -50,7 +55,19 @@ const foreignHint = "look it up with this one: by its name with Session.Array, a
 // Bind gives arrays names in the connection's space, all at once. Arrays that
 // had them before lose them. An array of another connection is refused here: its
 // handle may be that of some other array of this one.
-func (s *Session) Bind(names []string, arrays []*Array) error {
+func (s *Session) Bind(names []string, arrays []*Array) error { return s.bind(names, arrays, nil) }
+
+// Replace is Bind for arrays that were computed from those that have the names: where
+// one of these has been replaced since it was looked up, nothing is changed, and the
+// error is [wire.Busy]. A program that does so step after step is better off with Lock.
+func (s *Session) Replace(names []string, was, arrays []*Array) error {
+	if len(was) != len(names) {
+		return wire.Errorf(wire.Invalid, "session: replace of %d arrays with %d names", len(was), len(names))
+	}
+	return s.bind(names, arrays, was)
+}
+
+func (s *Session) bind(names []string, arrays, was []*Array) error {
 	if len(names) != len(arrays) {
 		return wire.Errorf(wire.Invalid, "session: bind of %d names to %d arrays", len(names), len(arrays))
 	}
@@ -66,8 +83,39 @@ func (s *Session) Bind(names []string, arrays []*Array) error {
 		}
 		a.Handles = append(a.Handles, x.handle)
 	}
+	for i, x := range was {
+		if x == nil || x.s != s || x.over.Load() {
+			return wire.Errorf(wire.Invalid, "session: replace of %q: got no array of this connection that is there, want the one that was looked up", names[i]).WithHint(foreignHint)
+		}
+		a.Was = append(a.Was, x.handle)
+	}
 	_, err := s.Ask(a)
 	return err
+}
+
+// Lock makes this connection the only one that changes the names that begin with a
+// prefix, "cnn/" for a net's, until the function that it returns is called or the
+// connection ends. A program that computes new values from old ones in many steps locks
+// their names before it looks them up: of two that do so at the same time, one would
+// lose its work. Others can still read them. What they want to change there is refused
+// with [wire.Busy] and a text that says who has it, why (purpose, a verb: "trains") and
+// since when; so is another Lock that overlaps, also of this connection, when it is not
+// free within the time of wait.
+func (s *Session) Lock(prefix, purpose string, wait time.Duration) (unlock func() error, err error) {
+	for began, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		ans, err := s.Ask(wire.AskBody{Verb: wire.Lock, Prefix: prefix, Names: []string{purpose}})
+		gone := err == nil && ans.Busy // who has it was stopped, and its last steps are being done
+		switch {
+		case err == nil && !gone:
+			return func() error {
+				_, err := s.Ask(wire.AskBody{Verb: wire.Unlock, Prefix: prefix})
+				return err
+			}, nil
+		case !gone && (!errors.Is(err, wire.Busy) || time.Since(began) >= wait):
+			return nil, err
+		}
+		time.Sleep(pause)
+	}
 }
 
 // List describes the named arrays whose name has the prefix, by name.

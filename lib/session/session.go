@@ -65,7 +65,8 @@ type Config struct {
 }
 
 // Space is the name space of this process: GAIDEN_SPACE, else the notebook that
-// JPY_SESSION_NAME names, a path, without its ending, else "default".
+// JPY_SESSION_NAME names, a path, without its ending, else "default", which all kernels
+// share that no Jupyter server has started: see [Session.Lock].
 func Space() string {
 	if s := os.Getenv("GAIDEN_SPACE"); s != "" {
 		return s

@@ -97,11 +97,12 @@ func Detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 }
 
-// Binary is the path of the program gaiden: where gaiden install puts it, else in PATH.
+// Binary is the path of the program gaiden: where gaiden install puts it, else in PATH. One
+// that others can change is refused: it would run as this user.
 func Binary() (string, error) {
 	path := filepath.Join(wire.DataDir(), "bin", "gaiden")
 	if _, err := os.Stat(path); err == nil {
-		return path, nil
+		return trusted(path)
 	}
 	found, err := exec.LookPath("gaiden")
 	if errors.Is(err, exec.ErrDot) {
@@ -111,5 +112,13 @@ func Binary() (string, error) {
 		return "", wire.Errorf(wire.Unavailable, "session: program gaiden is neither at %s nor in PATH", path).
 			WithHint("scripts/run installs it; or put it into PATH")
 	}
-	return found, nil
+	return trusted(found)
+}
+
+// trusted is the path, where only this user and root can change what is there.
+func trusted(path string) (string, error) {
+	if err := wire.TrustedPath(path); err != nil {
+		return "", err
+	}
+	return path, nil
 }

@@ -21,7 +21,6 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 )
 
@@ -72,17 +71,7 @@ func readMachine(root fs.FS) Machine {
 	// The version alone: what a builder adds says nothing to readers of a report.
 	m.Kernel, _, _ = strings.Cut(line(root, "proc/sys/kernel/osrelease"), "-")
 	m.Distribution = strings.Trim(firstField(root, "etc/os-release", "=", "PRETTY_NAME"), `"'`)
-	if kB, found := strings.CutSuffix(firstField(root, "proc/meminfo", ":", "MemTotal"), " kB"); found {
-		if n, err := strconv.ParseInt(kB, 10, 64); err == nil && n >= 0 && n < 1<<53 {
-			m.Memory = n << 10
-		}
-	}
-	// The limit of a container, cgroup 2 and 1; "max" or a huge number is none.
-	for _, path := range []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		if n, err := strconv.ParseInt(line(root, path), 10, 64); err == nil && n > 0 && n < m.Memory {
-			m.Memory = n
-		}
-	}
+	m.Memory = ReadMemoryOf(root).Total
 	return m
 }
 

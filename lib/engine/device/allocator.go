@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gaiden/lib/engine/pjrt"
+	"gaiden/lib/sysinfo"
 )
 
 // AllocatorEnv makes glibc's allocator fit for XLA, whose memory comes from it on
@@ -169,7 +170,7 @@ func (w *Worker) rest(long time.Duration, wastes func() bool, trim func()) {
 // thread's cache; so the process may have a multiple of what was in use at once.
 func (w *Worker) wastes() bool {
 	root := os.DirFS("/")
-	has, scarce := resident(), freeMemory(root) < allMemory(root)/4
+	has, scarce := sysinfo.Resident(), freeMemory(root) < allMemory(root)/4
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.wasteful(has, scarce)
@@ -189,14 +190,11 @@ func (w *Worker) wasteful(has int64, scarce bool) bool {
 // shed gives memory back, and looks what is left beside the arrays.
 func (w *Worker) shed() {
 	pjrt.Trim()
-	has := resident()
+	has := sysinfo.Resident()
 	w.mu.Lock()
 	w.floor = has - w.bytes
 	w.mu.Unlock()
 }
-
-// resident is how much memory of its own this process has, in bytes.
-func resident() int64 { return figures(os.DirFS("/"), "proc/self/status")["RssAnon:"] << 10 }
 
 // keeps is how much memory, in bytes, a session on a CPU has in any case beside what could
 // not be given back the last time: what small programs work in.

@@ -1,13 +1,16 @@
 package device
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -24,18 +27,22 @@ import (
 // once, however often the weights beside it are.
 type archive struct {
 	dir, space string
+	limit      int64 // of its files in bytes; 0: archiveLimit
 
 	mu      sync.Mutex // held while files are read or written; taken before Worker.mu
 	known   bool       // records are those on disk
 	records []*record  // by number
+	unheld  bool       // the newest one could not be restored, and is not known to be held
 	last    int        // the highest number there was: none is used twice while arrays remember it
 }
 
-// Kinds of files. A part is a file whose snapshot was given up but whose arrays
-// a later one needs.
+// Kinds of files. A held one is an automatic snapshot that could not be restored
+// when it was to be: it stays until it has been, or its user deletes it. A part is a
+// file whose snapshot was given up but whose arrays a later one needs.
 const (
 	auto  = "auto"
 	saved = "named"
+	held  = "held"
 	part  = "part"
 )
 
@@ -46,7 +53,11 @@ type record struct {
 	size    int64
 	about   about
 	tensors map[string]safetensors.Tensor
-	damaged error // nothing of it can be read
+
+	damaged error // its contents are proven to be wrong: nothing of it is needed
+	broken  error // another file does not have what it needs of it
+	unread  error // it could not be read: nothing is known of it, and list tries again
+	foreign error // it is another notebook's, and never touched
 }
 
 // about is what a file says of its snapshot besides the arrays it has.
@@ -91,6 +102,11 @@ func (a *archive) path(r *record) string {
 // methods below.
 func (a *archive) list() ([]*record, error) {
 	if a.known {
+		for _, r := range a.records {
+			if r.unread != nil {
+				r.read(a)
+			}
+		}
 		return a.records, nil
 	}
 	l, err := os.ReadDir(a.dir)
@@ -106,7 +122,7 @@ func (a *archive) list() ([]*record, error) {
 		number, rest, _ := strings.Cut(e.Name(), ".")
 		kind, end, _ := strings.Cut(rest, ".")
 		n, err := strconv.Atoi(number)
-		if err != nil || end != "safetensors" || kind != auto && kind != saved && kind != part {
+		if err != nil || end != "safetensors" || !slices.Contains([]string{auto, saved, held, part}, kind) {
 			continue
 		}
 		r := &record{number: n, kind: kind}
@@ -123,21 +139,26 @@ func (a *archive) list() ([]*record, error) {
 
 // read fills r from its file's header.
 func (r *record) read(a *archive) {
-	f, err := safetensors.Open(a.path(r))
-	if err != nil {
-		r.damaged = err
-		return
-	}
-	defer f.Close()
+	r.unread = nil
 	if st, err := os.Stat(a.path(r)); err == nil {
 		r.size = st.Size()
 	}
+	f, err := safetensors.Open(a.path(r))
+	if errors.Is(err, safetensors.ErrDamaged) {
+		r.damaged = err
+		return
+	}
+	if err != nil {
+		r.unread = err
+		return
+	}
+	defer f.Close()
 	if err := json.Unmarshal([]byte(f.Metadata[aboutKey]), &r.about); err != nil {
-		r.damaged = fmt.Errorf("its description: %w", err)
+		r.foreign = fmt.Errorf("its description: %w", err) // its sum is right: another program wrote it
 		return
 	}
 	if r.about.Space != a.space {
-		r.damaged = fmt.Errorf("it is a snapshot of notebook %q", r.about.Space)
+		r.foreign = fmt.Errorf("it is a snapshot of notebook %q", r.about.Space)
 		return
 	}
 	r.setTensors(f.Header)
@@ -170,6 +191,52 @@ func (a *archive) names(r *record) map[string]place {
 	return m
 }
 
+// flaw is why a snapshot cannot be restored, as far as is known, nil if it can be.
+func (a *archive) flaw(r *record) error {
+	if err := cmp.Or(r.damaged, r.broken, r.unread, r.foreign); err != nil {
+		return err
+	}
+	for _, e := range r.about.Elsewhere {
+		if o := a.record(e.File); o == nil || o.damaged != nil {
+			return fmt.Errorf("array %s is in file %d, which is gone or damaged", e.Name, e.File)
+		}
+	}
+	return nil
+}
+
+// fileError is what went wrong with one file of an archive.
+type fileError struct {
+	number int
+	err    error
+}
+
+func (e *fileError) Error() string { return e.err.Error() }
+func (e *fileError) Unwrap() error { return e.err }
+
+// errGone says that a file that another one needs is not there.
+var errGone = errors.New("that file is gone")
+
+// blame notes what an error says of the file it is about, and of snapshot r, which
+// could not be read because of it. It reports whether that is for good: an error that
+// may not come again, such as one of too many open files, proves nothing.
+func (a *archive) blame(r *record, err error) bool {
+	var f *fileError
+	if !errors.As(err, &f) {
+		return r.damaged != nil || r.broken != nil // known before
+	}
+	gone := errors.Is(err, errGone) || errors.Is(err, fs.ErrNotExist)
+	if !gone && !errors.Is(err, safetensors.ErrDamaged) {
+		return false
+	}
+	if o := a.record(f.number); o != nil && !gone {
+		o.damaged = err
+	}
+	if f.number != r.number || gone {
+		r.broken = err
+	}
+	return true
+}
+
 // newestWord is what a user types for the newest snapshot.
 const newestWord = "last"
 
@@ -189,9 +256,14 @@ func (a *archive) find(word string) (*record, *wire.Error) {
 		if r.kind == part {
 			continue
 		}
-		if word == "" && r.damaged == nil || word != "" && (r.about.Name == word || strconv.Itoa(r.number) == word) {
-			if r.damaged != nil {
-				return nil, wire.Errorf(wire.Invalid, "snapshot %s is damaged: %v", word, r.damaged).WithHint("%%snapshot list shows the others")
+		if word == "" && (r.unread != nil || a.flaw(r) == nil) || word != "" && (r.about.Name == word || strconv.Itoa(r.number) == word) {
+			switch flaw := a.flaw(r); {
+			case r.unread != nil:
+				return nil, wire.Errorf(wire.Unavailable, "snapshot %d cannot be read now: %v", r.number, r.unread).WithHint("it is kept: try again; %%snapshot list shows the others")
+			case r.foreign != nil:
+				return nil, wire.Errorf(wire.Invalid, "snapshot %d: %v", r.number, r.foreign).WithHint("%%snapshot list shows the others")
+			case flaw != nil:
+				return nil, wire.Errorf(wire.Invalid, "snapshot %s is damaged: %v", word, flaw).WithHint("%%snapshot list shows the others")
 			}
 			return r, nil
 		}
@@ -212,91 +284,49 @@ func (a *archive) find(word string) (*record, *wire.Error) {
 // newest is the newest snapshot, nil if there is none that is whole.
 func (a *archive) newest() *record {
 	for i := len(a.records) - 1; i >= 0; i-- {
-		if r := a.records[i]; r.kind != part && r.damaged == nil {
+		if r := a.records[i]; r.kind != part && a.flaw(r) == nil {
 			return r
 		}
 	}
 	return nil
 }
 
-// prune gives up automatic snapshots beyond the newest keep ones, number spare
-// apart, and removes files that no snapshot needs. What could not be removed is
-// tried again next time.
-func (a *archive) prune(keep, spare int) error {
-	var failed error
-	n := 0
-	for i := len(a.records) - 1; i >= 0; i-- {
-		if r := a.records[i]; r.kind == auto && r.damaged == nil && r.number != spare {
-			if n++; n > keep {
-				failed = errors.Join(failed, a.demote(r))
-			}
-		}
-	}
-	needed := map[int]bool{}
-	for _, r := range a.records {
-		if r.kind == part {
-			continue
-		}
-		for _, e := range r.about.Elsewhere {
-			needed[e.File] = true
-		}
-	}
-	var kept []*record
-	for _, r := range a.records {
-		useless := r.kind == part && !needed[r.number] || r.damaged != nil && r.kind == auto
-		if useless {
-			if err := os.Remove(a.path(r)); err == nil || os.IsNotExist(err) {
-				continue
-			} else {
-				failed = errors.Join(failed, err)
-			}
-		}
-		kept = append(kept, r)
-	}
-	a.records = kept
-	return failed
-}
-
-// demote makes a snapshot a part.
-func (a *archive) demote(r *record) error {
-	to := *r
-	to.kind = part
-	if err := os.Rename(a.path(r), a.path(&to)); err != nil {
-		return err
-	}
-	r.kind = part
-	return nil
-}
-
 // info describes a snapshot.
 func (a *archive) info(r *record) wire.SnapshotInfo {
 	i := wire.SnapshotInfo{Number: r.number, Name: r.about.Name, Space: a.space, Time: r.about.Time, Generation: r.about.Generation, File: a.path(r), Missing: r.about.Missing}
-	if r.damaged != nil {
-		i.Damaged = r.damaged.Error()
-		return i
+	if r.kind == held {
+		i.Held = "it could not be restored, and is kept until it is restored or deleted"
+	}
+	if flaw := a.flaw(r); flaw != nil {
+		i.Damaged = flaw.Error()
+		if r.unread != nil {
+			i.Damaged = "cannot be read now: " + i.Damaged
+		}
 	}
 	for _, t := range r.tensors {
 		i.Written += t.Size()
 	}
 	i.Arrays, i.Bytes = len(r.tensors)+len(r.about.Elsewhere), i.Written
 	for _, e := range r.about.Elsewhere {
-		if o := a.record(e.File); o == nil || o.damaged != nil {
-			i.Damaged = fmt.Sprintf("array %s is in file %d, which is gone or damaged", e.Name, e.File)
-		} else if t, ok := o.tensors[e.Tensor]; ok {
-			i.Bytes += t.Size()
+		if o := a.record(e.File); o != nil {
+			i.Bytes += o.tensors[e.Tensor].Size()
 		}
 	}
 	return i
 }
 
 // readSpace and writeSpace keep what is known of the space besides snapshots.
-func (a *archive) readSpace() (f spaceFile) {
-	if b, err := os.ReadFile(filepath.Join(a.dir, "space.json")); err == nil {
-		if json.Unmarshal(b, &f) != nil || f.Space != a.space {
-			return spaceFile{}
-		}
+func (a *archive) readSpace() (f spaceFile, err error) {
+	b, err := os.ReadFile(filepath.Join(a.dir, "space.json"))
+	switch {
+	case os.IsNotExist(err):
+		return f, nil
+	case err != nil:
+		return f, err
+	case json.Unmarshal(b, &f) != nil || f.Space != a.space:
+		return spaceFile{}, nil
 	}
-	return f
+	return f, nil
 }
 
 func (a *archive) writeSpace(b []byte) error {

@@ -166,25 +166,6 @@ func (w *Worker) under(prefix name) int {
 	return count
 }
 
-// checkName refuses names that cannot be listed or typed again.
-func checkName(s string) *wire.Error {
-	switch {
-	case s == "":
-		return wire.Errorf(wire.Invalid, "empty array name").WithHint("give it a name such as cnn/conv1/weights")
-	case len(s) > 512:
-		return wire.Errorf(wire.Invalid, "array name of %d bytes: limit is 512", len(s)).WithHint("shorten it")
-	}
-	for _, r := range s {
-		if r < ' ' || r == 0x7f || r == '\uFFFD' {
-			return wire.Errorf(wire.Invalid, "array name %.60q has a control character or is not UTF-8", s).WithHint("give it a name such as cnn/conv1/weights")
-		}
-	}
-	if strings.HasSuffix(s, "*") {
-		return wire.Errorf(wire.Invalid, "array name %q ends in *, which stands for a prefix", s).WithHint("give it a name such as cnn/conv1/weights")
-	}
-	return nil
-}
-
 // lookup finds a named array. The caller holds w.mu.
 func (w *Worker) lookup(n name) (*array, *wire.Error) {
 	if a := w.names[n]; a != nil {

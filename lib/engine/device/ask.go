@@ -83,7 +83,11 @@ func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		w.mark(s, first(a.Names))
 		return &wire.AnswerBody{}, nil
 	case wire.Undo:
-		return w.undoCell(w.enter(a.Space))
+		return c.undoCell(w.enter(a.Space))
+	case wire.Lock:
+		return c.lock(a)
+	case wire.Unlock:
+		return c.unlock(a)
 	case wire.Spaces:
 		return &wire.AnswerBody{Spaces: w.spaceList()}, nil
 	case wire.StartJob, wire.Jobs, wire.PauseJob, wire.ResumeJob, wire.StopJob, wire.ForgetJob:
@@ -108,9 +112,9 @@ func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	case wire.Bind:
 		return c.bindAll(a)
 	case wire.Delete:
-		return w.deleteAll(a)
+		return c.deleteAll(a)
 	case wire.Rename:
-		return w.rename(a)
+		return c.rename(a)
 	case wire.List:
 		return &wire.AnswerBody{Arrays: w.list(a.Space, a.Prefix)}, nil
 	}
@@ -159,10 +163,15 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	if len(a.Names) != len(a.Handles) {
 		return nil, wire.Errorf(wire.Invalid, "bind of %d names for %d handles", len(a.Names), len(a.Handles))
 	}
+	twice := map[string]bool{}
 	for i, s := range a.Names {
-		if why := checkName(s); why != nil {
+		if why := wire.CheckName(s); why != nil {
 			return nil, why
 		}
+		if twice[s] {
+			return nil, wire.Errorf(wire.Invalid, "bind of %q twice: want a name for each array", s)
+		}
+		twice[s] = true
 		x := c.arrays.get(a.Handles[i])
 		if x == nil {
 			return nil, wire.Errorf(wire.Gone, "bind of %q: its array was freed, donated or is not of this connection", s)
@@ -171,16 +180,24 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			return nil, why
 		}
 	}
-	if c.sock != nil { // no job
-		var taken []name
-		for _, s := range a.Names {
-			taken = append(taken, name{a.Space, s})
+	if len(a.Was) > 0 && len(a.Was) != len(a.Names) {
+		return nil, wire.Errorf(wire.Invalid, "bind of %d names that were %d arrays", len(a.Names), len(a.Was))
+	}
+	for i, h := range a.Was {
+		if was := c.arrays.get(h); was == nil || c.w.names[name{a.Space, a.Names[i]}] != was {
+			return nil, wire.Errorf(wire.Busy, "array %s has been replaced, by another program or a rollback, since it was looked up", wire.ShownBriefly(a.Names[i], 80)).
+				WithHint("nothing was changed: look the arrays up again and compute from those; of two changes at the same time one would be lost")
 		}
-		if why := c.w.spaceOf(a.Space).spares(taken...); why != nil {
+	}
+	space := c.w.spaceOf(a.Space)
+	for _, s := range a.Names {
+		if why := c.mayChange(space, s); why != nil {
 			return nil, why
 		}
-		for _, n := range taken { // no cell has done what a job does
-			c.w.preserve(n)
+	}
+	if c.sock != nil { // no cell has done what a job does
+		for _, s := range a.Names {
+			c.w.preserve(name{a.Space, s})
 		}
 	}
 	for i, s := range a.Names {
@@ -188,7 +205,7 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			c.w.release(old)
 		}
 	}
-	c.w.spaceOf(a.Space).touch(time.Now())
+	space.touch(time.Now())
 	return &wire.AnswerBody{Count: len(a.Names)}, nil
 }
 
@@ -205,7 +222,8 @@ func (w *Worker) unbind(n name) {
 	w.release(a)
 }
 
-func (w *Worker) deleteAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
+func (c *conn) deleteAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
+	w := c.w
 	var hit []name
 	for _, s := range a.Names {
 		prefix, all := strings.CutSuffix(s, "*")
@@ -222,8 +240,10 @@ func (w *Worker) deleteAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			}
 		}
 	}
-	if why := w.spaceOf(a.Space).spares(hit...); why != nil {
-		return nil, why
+	for _, n := range hit {
+		if why := c.mayChange(w.spaceOf(a.Space), n.name); why != nil {
+			return nil, why
+		}
 	}
 	count := 0
 	for _, n := range hit {
@@ -240,7 +260,8 @@ func (w *Worker) deleteAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	return &wire.AnswerBody{Count: count}, nil
 }
 
-func (w *Worker) rename(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
+func (c *conn) rename(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
+	w := c.w
 	if len(a.Names) != 2 {
 		return nil, wire.Errorf(wire.Invalid, "rename takes 2 names, got %d", len(a.Names))
 	}
@@ -249,14 +270,16 @@ func (w *Worker) rename(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	if why != nil {
 		return nil, why
 	}
-	if why := checkName(to.name); why != nil {
+	if why := wire.CheckName(to.name); why != nil {
 		return nil, why
 	}
 	if w.names[to] != nil {
 		return nil, wire.Errorf(wire.Invalid, "rename to %q: there is an array of that name", to.name).WithHint("delete it first")
 	}
-	if why := w.spaceOf(a.Space).spares(from); why != nil {
-		return nil, why
+	for _, n := range []name{from, to} {
+		if why := c.mayChange(w.spaceOf(a.Space), n.name); why != nil {
+			return nil, why
+		}
 	}
 	w.preserve(to)
 	w.preserve(from)
@@ -280,7 +303,7 @@ func (w *Worker) reset(disk bool) (*wire.AnswerBody, *wire.Error) {
 	}
 	for _, s := range w.spaces {
 		w.forgetUndo(s, "the session was reset")
-		s.note = ""
+		s.note, s.unrestored = "", nil
 	}
 	w.tidy()
 	w.mu.Unlock()

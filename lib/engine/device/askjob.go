@@ -1,8 +1,6 @@
 package device
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,7 +20,7 @@ func (c *conn) askJob(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		}
 		return &wire.AnswerBody{Jobs: w.jobList(a.Space)}, nil
 	case wire.StartJob:
-		return w.startJob(w.enter(a.Space), a.Job)
+		return c.startJob(w.enter(a.Space), a.Job)
 	case wire.ForgetJob:
 		return w.forgetJobs(w.enter(a.Space), a.Names)
 	}
@@ -105,7 +103,8 @@ func (w *Worker) jobList(space string) []wire.JobInfo {
 
 // startJob starts a job. Its arrays are on disk before its first step, where
 // the session keeps snapshots.
-func (w *Worker) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Error) {
+func (c *conn) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Error) {
+	w := c.w
 	if b == nil {
 		return nil, wire.Errorf(wire.Invalid, "start of a job without a job")
 	}
@@ -116,10 +115,17 @@ func (w *Worker) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Er
 	old := s.jobs[b.Name]
 	busy := old != nil && !old.state.Over()
 	ending := w.ending
+	taken := c.goesWith(s, b)
+	unrestored := s.unrestored
 	w.mu.Unlock()
 	switch {
+	case old == nil && unrestored != nil && exists(s.archive.jobPath(b.Name)+".json"):
+		return nil, wire.Errorf(wire.Invalid, "job %s of an earlier session is on disk, and could not be restored yet: %v", wire.Shown(b.Name), unrestored).
+			WithHint("%%rollback %s restores it; or give the new one another name", newestWord)
 	case busy:
 		return nil, wire.Errorf(wire.Invalid, "job %s is %s already", wire.Shown(b.Name), old.state).WithHint("stop it first, or give the new one another name")
+	case taken != nil:
+		return nil, taken
 	case ending:
 		return nil, wire.Errorf(wire.Cancelled, "the session is stopping")
 	}
@@ -139,6 +145,12 @@ func (w *Worker) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Er
 	}
 	j := w.begin(s, b, log, jobMoment{Worse: -1})
 	w.mu.Lock()
+	if taken := c.goesWith(s, b); taken != nil { // since we looked
+		w.mu.Unlock()
+		log.close()
+		return nil, taken
+	}
+	j.conn.starter = c
 	s.jobs[b.Name] = j
 	s.touch(j.began)
 	w.mu.Unlock()
@@ -251,103 +263,6 @@ func (w *Worker) loops() []*loop {
 	return l
 }
 
-// resumeJobs brings back the spaces whose jobs had not ended.
-func (w *Worker) resumeJobs() {
-	if w.stateOff != "" {
-		return
-	}
-	paths, _ := filepath.Glob(filepath.Join(w.State, "*", "job-*.json"))
-	for _, path := range paths {
-		if f, err := readJob(path); err == nil && !f.Info.State.Over() {
-			w.enter(f.Info.Space)
-		}
-	}
-}
-
-func readJob(path string) (f jobFile, err error) {
-	b, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(b, &f)
-	}
-	if err == nil && f.Body == nil {
-		err = errors.New("no job")
-	}
-	if err == nil {
-		if why := checkJob(f.Body); why != nil {
-			err = why
-		}
-	}
-	return f, err
-}
-
-// maxTries is how often a job goes on from one place: it may be what kills the
-// worker.
-const maxTries = 3
-
-// reviveJobs makes the jobs of a space known again; those that had not ended go
-// on from where they were at the snapshot, nil when there is none. It says which
-// are lost.
-func (w *Worker) reviveJobs(s *space, r *record) (lost []string) {
-	paths, _ := filepath.Glob(filepath.Join(s.archive.dir, "job-*.json"))
-	for _, path := range paths {
-		f, err := readJob(path)
-		if err == nil && f.Info.Space != s.name {
-			err = fmt.Errorf("it is of space %q", f.Info.Space)
-		}
-		if err != nil {
-			w.Logf("space %q: %s: %v", s.name, filepath.Base(path), err)
-			lost = append(lost, fmt.Sprintf("job %s is lost: its file is damaged, and is now %s", s.archive.jobOf(path, r), path+damagedJob))
-			os.Rename(path, path+damagedJob) // it is told once
-			continue
-		}
-		at, keep := jobMoment{Worse: -1}, f.Began.Entries
-		why, state := f.Info.Why, f.Info.State
-		if !state.Over() {
-			keep = 0
-			if r == nil {
-				state, why = wire.JobFailed, "there is no snapshot from which it could go on"
-			} else if m, ok := r.about.Jobs[f.Info.Name]; ok {
-				at, keep = m, m.Entries
-				why = fmt.Sprintf("goes on from snapshot %d of %s", r.number, r.about.Time.Format(time.TimeOnly))
-			} else {
-				why = fmt.Sprintf("begins again: snapshot %d is from before it", r.number)
-			}
-		}
-		log, err := openLog(s.archive.jobPath(f.Info.Name)+".log", keep)
-		if err != nil {
-			w.Logf("job %s of %q: %v", f.Info.Name, s.name, err)
-			continue
-		}
-		j := w.begin(s, f.Body, log, at)
-		j.began, j.why, j.err, j.changed = f.Info.Started, why, f.Info.Error, f.Info.Changed
-		if j.state = state; state == wire.JobPaused {
-			j.want = state
-		}
-		if state.Over() {
-			j.place = f.Info.Place
-		} else if j.tries = 1; at.Place == f.Began.Place {
-			j.tries = f.Tries + 1
-		}
-		if !state.Over() && j.tries > maxTries {
-			j.state, j.err = wire.JobFailed, wire.Errorf(wire.ExecuteError, "the worker has died %d times at this place of the job", maxTries).
-				WithHint("start it again when the cause is known; the session's log has the workers' last words")
-		}
-		w.mu.Lock()
-		s.jobs[f.Info.Name] = j
-		w.mu.Unlock()
-		if !state.Over() {
-			j.store(j.state)
-		}
-		if j.state.Over() {
-			close(j.ended)
-			continue
-		}
-		w.Logf("job %s of %q %s", f.Info.Name, s.name, why)
-		go j.run()
-	}
-	return lost
-}
-
 // clearState removes all that is kept of spaces.
 func (w *Worker) clearState() *wire.Error {
 	if w.stateOff != "" {
@@ -357,13 +272,13 @@ func (w *Worker) clearState() *wire.Error {
 	var l []*space
 	for _, s := range w.spaces {
 		l = append(l, s)
-		s.jobs, s.kept = map[string]*loop{}, time.Time{}
+		s.jobs, s.kept, s.unrestored = map[string]*loop{}, time.Time{}, nil
 	}
 	w.mu.Unlock()
 	for _, s := range l {
 		s.archive.mu.Lock()
 		defer s.archive.mu.Unlock()
-		s.archive.known, s.archive.records = false, nil
+		s.archive.known, s.archive.records, s.archive.unheld = false, nil, false
 	}
 	dirs, _ := filepath.Glob(filepath.Join(w.State, "*", "space.json"))
 	for _, d := range dirs {

@@ -55,7 +55,11 @@ func openCache(dir string, limit int64, plugin string, about []string, logf func
 		close(c.ready)
 		return c
 	}
-	if err := wire.PrivateDir(dir); err != nil {
+	err := wire.PrivateDir(dir)
+	if err == nil {
+		err = wire.TrustedPath(dir) // what is there runs as this user
+	}
+	if err != nil {
 		c.fail(err)
 		close(c.ready)
 		return c

@@ -28,7 +28,8 @@ type conn struct {
 	pid   int // the client's process, 0 if unknown
 	group int // its process group
 
-	since time.Time
+	since   time.Time
+	starter *conn // of a job: who has started it, and may have locked its names
 
 	// Owned by the goroutine that obeys: the one that reads, unless behind.
 	arrays   table
@@ -149,7 +150,7 @@ func (c *conn) greet() error {
 	case c.hello.Space == "*":
 		return wire.Errorf(wire.Invalid, `name of a notebook is "*", which stands for all of them`).WithHint(elsewhere)
 	}
-	c.space = c.w.enter(c.hello.Space)
+	c.space = c.w.revisit(c.hello.Space)
 	welcome := c.w.welcome(c.space)
 	if c.hello.Remote {
 		welcome.Boot = ""

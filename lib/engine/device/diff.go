@@ -95,7 +95,7 @@ func (w *Worker) then(s *space, word string) (*side, error) {
 	x.read = func(n string) ([]byte, error) {
 		src := by[n]
 		b := make([]byte, src.file.Tensors[src.tensor].Size())
-		if err := src.file.Read(src.tensor, b); err != nil {
+		if err := src.read(b); err != nil {
 			return nil, w.asDamaged(s, r, err)
 		}
 		return b, nil

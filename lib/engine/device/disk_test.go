@@ -207,36 +207,15 @@ func TestForeignFiles(t *testing.T) {
 		os.WriteFile(filepath.Join(a.dir, n), []byte("hello"), 0o600)
 	}
 	l, err := a.list()
-	if err != nil || len(l) != 1 || l[0].damaged == nil || !strings.Contains(l[0].damaged.Error(), `notebook "b"`) {
+	if err != nil || len(l) != 1 || l[0].foreign == nil || !strings.Contains(l[0].foreign.Error(), `notebook "b"`) {
 		t.Errorf("got %d records, %v: want one that is of another notebook", len(l), err)
 	}
 	if _, why := a.find(""); why == nil {
 		t.Error("a snapshot of another notebook is found")
 	}
 	os.WriteFile(filepath.Join(a.dir, "space.json"), []byte(`{"Space":"b","Names":["w"]}`), 0o600)
-	if f := a.readSpace(); len(f.Names) != 0 {
+	if f, _ := a.readSpace(); len(f.Names) != 0 {
 		t.Errorf("got %+v from another notebook", f)
-	}
-}
-
-func TestPrune(t *testing.T) {
-	a := &archive{dir: t.TempDir(), space: "s"}
-	snapshotFile(t, a, 1, map[string]string{"data": "dddd", "w": "1111"}, nil)
-	for n := 2; n <= 6; n++ {
-		snapshotFile(t, a, n, map[string]string{"w": fmt.Sprint(n, n, n, n)[:4]}, []elsewhere{{"data", 1, "data"}})
-	}
-	if _, err := a.list(); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.prune(3, 2); err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, r := range a.records {
-		got = append(got, fmt.Sprint(r.number, r.kind))
-	}
-	if s, want := strings.Join(got, " "), "1part 2auto 4auto 5auto 6auto"; s != want {
-		t.Errorf("got %s, want %s: the newest 3, the spared one, and the file they need", s, want)
 	}
 }
 

@@ -30,7 +30,8 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	s := &c.step
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	cost := c.board(p)
+	device := p.on(e.Device, 0)
+	cost := c.board(p, device)
 	why := c.fits(p, e.Device, seq)
 	for again := why == nil; again; { // what was resolved may be gone after a wait
 		if why, again = c.resolve(p, e, s), false; why == nil {
@@ -41,7 +42,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		why = c.late(p, wire.Errorf(wire.Cancelled, "dropped before it ran"))
 	}
 	if why != nil {
-		c.disembark(cost)
+		c.disembark(cost, device)
 		c.landing.Broadcast()
 		c.poison(p, e, why)
 		return nil
@@ -58,7 +59,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	}
 	c.launching = nil
 	if err != nil {
-		c.disembark(cost)
+		c.disembark(cost, device)
 		c.landing.Broadcast()
 		c.giveBack(e, s)
 		why := c.late(p, w.deviceError(wire.ExecuteError, p.name, err))
@@ -66,7 +67,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		c.watch(false) // what was left for this one
 	} else {
 		p.runs++
-		f := p.flight(c, cost)
+		f := p.flight(c, cost, device)
 		c.publish(f, e, s)
 		c.add(f)
 	}
@@ -276,8 +277,13 @@ func (c *conn) resolve(p *program, e *wire.ExecuteBody, s *step) *wire.Error {
 		if int(b.Output) >= len(e.Outputs) {
 			return c.late(p, wire.Errorf(wire.Invalid, "binds %q to output %d of %d", b.Name, b.Output, len(e.Outputs)))
 		}
-		if why := checkName(b.Name); why != nil {
+		if why := wire.CheckName(b.Name); why != nil {
 			return c.late(p, why)
+		}
+		if len(c.space.locks)+len(c.space.jobs) > 0 {
+			if why := c.mayChange(c.space, b.Name); why != nil {
+				return c.late(p, why)
+			}
 		}
 	}
 	if i, j := s.twice(e.Donate); j > 0 {

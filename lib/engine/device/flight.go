@@ -17,6 +17,7 @@ type flight struct {
 	conn    *conn // whose it is, nil when it has landed
 	began   time.Time
 	cost    time.Duration // device time it was thought to take, 0 if nobody knew
+	device  int           // the first that it runs on
 	outputs []array
 	kept    *array // an output that nobody wants, while it is the only one that tells of the end
 	names   []bound
@@ -26,7 +27,7 @@ type flight struct {
 
 // flight is one with outputs that are ready to be filled in. The caller holds
 // w.mu.
-func (p *program) flight(c *conn, cost time.Duration) *flight {
+func (p *program) flight(c *conn, cost time.Duration, device int) *flight {
 	var f *flight
 	if n := len(p.idle); n > 0 {
 		f, p.idle = p.idle[n-1], p.idle[:n-1]
@@ -37,7 +38,7 @@ func (p *program) flight(c *conn, cost time.Duration) *flight {
 			a.typ, a.bytes, a.maker = p.outputs[k], p.outBytes[k], f
 		}
 	}
-	f.conn, f.began, f.cost, f.flying, f.alive = c, p.used, cost, true, len(f.outputs)
+	f.conn, f.began, f.cost, f.device, f.flying, f.alive = c, p.used, cost, device, true, len(f.outputs)
 	return f
 }
 
@@ -57,16 +58,30 @@ type bound struct {
 	old   *array // nil when there was none or when it was donated
 }
 
-// board waits until the device may be given one more execution of this client,
-// and says what it is thought to take. The caller holds w.mu, which board gives
+// board waits until the device may be given one more execution of this client, which
+// other spaces may have to go before, and says what it is thought to take. The caller holds w.mu, which board gives
 // up while it waits.
-func (c *conn) board(p *program) (cost time.Duration) {
-	for c.full(p) {
-		if len(c.flights) > 0 {
+func (c *conn) board(p *program, device int) (cost time.Duration) {
+	t := c.w.turnsOf(device)
+	if t != nil {
+		t.want(c.space)
+	}
+	for {
+		switch {
+		case c.full(p) && len(c.flights) > 0:
 			c.watch(false)
-		} else {
+			continue
+		case c.full(p):
 			c.landing.Wait()
+			continue
+		case t != nil && !t.mayGo(c.space, c.slack()):
+			t.wait()
+			continue
 		}
+		break
+	}
+	if t != nil {
+		t.start(c.space, p.pace)
 	}
 	c.inflight++
 	if p.pace == 0 {
@@ -93,7 +108,10 @@ const inlineWait = maxWait / 2
 
 // disembark ends what board began. The caller holds w.mu, and tells who waits
 // for landing.
-func (c *conn) disembark(cost time.Duration) {
+func (c *conn) disembark(cost time.Duration, device int) {
+	if t := c.w.turnsOf(device); t != nil {
+		t.done(c.space)
+	}
 	c.inflight--
 	if cost == 0 {
 		c.unpaced--
@@ -227,7 +245,7 @@ func (c *conn) landed(flights []*flight, err error) {
 func (c *conn) clock(flights []*flight) {
 	now, began := time.Now(), flights[0].began
 	for _, f := range flights {
-		c.disembark(f.cost)
+		c.disembark(f.cost, f.device)
 	}
 	c.landing.Broadcast()
 	chained := c.lastEnd.After(began)

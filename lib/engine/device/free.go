@@ -4,11 +4,10 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"strconv"
-	"strings"
 
 	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/sysinfo"
 )
 
 // hungry is the size, in bytes, of what a program needs, or an array, from which it is looked
@@ -210,56 +209,23 @@ func (w *Worker) memoryOf(limit, left int64) (all, free int64) {
 
 // allMemory is how much memory the machine has, or a container may have, in bytes; 0 where
 // the files below root do not tell.
-func allMemory(root fs.FS) int64 {
-	all := figures(root, "proc/meminfo")["MemTotal:"] << 10
-	if limit := figure(root, cgroup+"memory.max"); limit > 0 {
-		all = min(all, limit)
-	}
-	return all
-}
+func allMemory(root fs.FS) int64 { return sysinfo.ReadMemoryOf(root).Total }
 
 // ownMemory is what a process can have of that at most, and of the machine's swap.
 func ownMemory(root fs.FS) int64 {
-	all := allMemory(root)
-	if all > 0 {
-		all += figures(root, "proc/meminfo")["SwapTotal:"] << 10
+	m := sysinfo.ReadMemoryOf(root)
+	if m.Total > 0 {
+		m.Total += m.Swap
 	}
-	return all
+	return m.Total
 }
-
-// cgroup is where a container's figures are.
-const cgroup = "sys/fs/cgroup/"
 
 // freeMemory is how much memory Linux can still give this process, in bytes, by the files
 // below root: the machine's, or what a container has left. It is math.MaxInt64 where they
 // do not tell.
 func freeMemory(root fs.FS) int64 {
-	free := int64(math.MaxInt64)
-	if m := figures(root, "proc/meminfo"); m["MemAvailable:"] > 0 {
-		free = (m["MemAvailable:"] + m["SwapFree:"]) << 10
+	if m := sysinfo.ReadMemoryOf(root); m.Free >= 0 {
+		return m.Free
 	}
-	limit, used := figure(root, cgroup+"memory.max"), figure(root, cgroup+"memory.current")
-	if limit > 0 && used > 0 { // pages of files are given up for others
-		free = min(free, max(0, limit-used+figures(root, cgroup+"memory.stat")["inactive_file"]))
-	}
-	return free
-}
-
-// figure is the number in a file, 0 if there is none.
-func figure(root fs.FS, path string) int64 {
-	b, _ := fs.ReadFile(root, path)
-	n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-	return n
-}
-
-// figures are the numbers in the lines of a file, by the word before each.
-func figures(root fs.FS, path string) map[string]int64 {
-	m := map[string]int64{}
-	b, _ := fs.ReadFile(root, path)
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) > 1 {
-			m[f[0]], _ = strconv.ParseInt(f[1], 10, 64)
-		}
-	}
-	return m
+	return math.MaxInt64
 }

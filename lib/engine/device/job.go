@@ -18,8 +18,9 @@ type loop struct {
 	body  *wire.JobBody
 	log   *jobLog
 	conn  *conn
-	used  []*program // by body.Programs; nil: only for steps of the moment NotFinite
-	wild  bool       // numbers that were to be finite are not; the loop's goroutine's
+	names map[string]bool // that its steps take or bind
+	used  []*program      // by body.Programs; nil: only for steps of the moment NotFinite
+	wild  bool            // numbers that were to be finite are not; the loop's goroutine's
 
 	wake  chan struct{} // something has changed for the loop
 	ended chan struct{} // the loop's goroutine has gone
@@ -71,42 +72,10 @@ func (s *space) busyJobs(w *Worker) []string {
 	return l
 }
 
-// spares says why names cannot be taken away: a job that has not ended takes
-// them, and would end at its next step. The caller holds Worker.mu.
-func (s *space) spares(taken ...name) *wire.Error {
-	for _, j := range s.jobs {
-		if j.state.Over() {
-			continue
-		}
-		inputs := j.inputs()
-		for _, n := range taken {
-			if inputs[n.name] {
-				return wire.Errorf(wire.Invalid, "job %s, which is %s, needs the array %s", wire.Shown(j.body.Name), j.state, wire.ShownBriefly(n.name, 80)).
-					WithHint("%%jobs stop %s ends it and keeps its arrays; they can go then", j.body.Name)
-			}
-		}
-	}
-	return nil
-}
-
-// inputs are the names that the job's steps take.
-func (j *loop) inputs() map[string]bool {
-	m := map[string]bool{}
-	for _, s := range j.body.Steps {
-		for _, in := range s.Inputs {
-			m[in.Name] = true
-			for _, n := range in.Each {
-				m[n] = true
-			}
-		}
-	}
-	return m
-}
-
 // begin makes a loop ready and starts it.
 func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *loop {
 	now := time.Now()
-	j := &loop{w: w, space: s, body: b, log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
+	j := &loop{w: w, space: s, body: b, names: namesOf(b), log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
 		place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now}
 	j.conn = &conn{w: w, programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu), since: now, space: s}
 	j.conn.hello = wire.HelloBody{Space: s.name, Client: "job " + b.Name}

@@ -13,7 +13,7 @@ func checkJob(b *wire.JobBody) *wire.Error {
 	bad := func(format string, args ...any) *wire.Error {
 		return wire.Errorf(wire.Invalid, "job %s: %s", wire.ShownBriefly(b.Name, 80), fmt.Sprintf(format, args...))
 	}
-	if why := checkName(b.Name); why != nil {
+	if why := wire.CheckName(b.Name); why != nil {
 		e := bad("%s", strings.TrimPrefix(why.Text, "array "))
 		e.Next = why.Next
 		return e
@@ -52,6 +52,14 @@ func checkJob(b *wire.JobBody) *wire.Error {
 			return bad("step %d waits for numbers that are not finite, and wants to be finite", i)
 		case s.Repeat < 0:
 			return bad("step %d repeats %d times", i, s.Repeat)
+		}
+		for _, n := range s.Names {
+			if n == "" {
+				continue
+			}
+			if why := wire.CheckName(n); why != nil {
+				return bad("step %d: %s", i, why.Text).WithHint("%s", why.Next)
+			}
 		}
 		for k, in := range s.Inputs {
 			if (in.Name == "") == (len(in.Each) == 0) {

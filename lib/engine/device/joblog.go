@@ -42,6 +42,10 @@ func openLog(path string, n int) (*jobLog, error) {
 	end := int64(0)
 	for r := bufio.NewReader(l.f); len(l.ends) < n; {
 		line, err := r.ReadBytes('\n')
+		if err != nil && err != io.EOF { // not torn: nothing is cut
+			l.f.Close()
+			return nil, err
+		}
 		var e wire.JobEntry
 		if err != nil || json.Unmarshal(line, &e) != nil || e.Number != len(l.ends) {
 			break // torn: what comes after it is done again

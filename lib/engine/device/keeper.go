@@ -133,7 +133,7 @@ func (w *Worker) remember(s *space, known map[*space]int64) {
 		w.mu.Unlock()
 		return
 	}
-	n := s.names
+	n, quotaKnown := s.names, s.quotaKnown
 	f := spaceFile{Space: s.name, Quota: s.quota, Time: time.Now()}
 	for n := range w.names {
 		if n.space == s.name {
@@ -141,6 +141,14 @@ func (w *Worker) remember(s *space, known map[*space]int64) {
 		}
 	}
 	w.mu.Unlock()
+	if !quotaKnown { // space.json could not be read yet: its quota stays
+		old, err := s.archive.readSpace()
+		if err != nil {
+			w.trouble(s, err)
+			return
+		}
+		f.Quota = old.Quota
+	}
 	sort.Strings(f.Names)
 	if err := s.archive.writeSpace(wire.JSON(f)); err != nil {
 		w.trouble(s, err)
@@ -191,7 +199,7 @@ func (c *conn) askSnapshot(id uint32, a wire.AskBody) error {
 	case wire.Snapshots:
 		ans, err = w.snapshots(s)
 	case wire.Rollback:
-		ans, err = w.rollback(s, first(a.Names), a.Prefix)
+		ans, err = c.rollback(s, first(a.Names), a.Prefix)
 	case wire.Discard:
 		ans, err = w.discard(s, a.Names)
 	case wire.Diff:
@@ -199,7 +207,7 @@ func (c *conn) askSnapshot(id uint32, a wire.AskBody) error {
 	case wire.Export:
 		ans, err = w.export(s, a)
 	case wire.Import:
-		ans, err = w.importFile(s, a)
+		ans, err = c.importFile(s, a)
 	}
 	if err != nil {
 		return c.fail(id, diskError(err))
@@ -218,7 +226,7 @@ func first(l []string) string {
 // that are slips: %snapshot ? asks for help.
 func checkTitle(s string) *wire.Error {
 	const hint = "give it a name with a letter in it that does not begin with -, such as before-pruning"
-	if why := checkName(s); why != nil {
+	if why := wire.CheckName(s); why != nil {
 		why.Text = strings.Replace(why.Text, "array name", "snapshot name", 1)
 		return why.WithHint(hint)
 	}

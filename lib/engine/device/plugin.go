@@ -1,9 +1,13 @@
 package device
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -17,6 +21,8 @@ type Plugin struct {
 	Device  string         // cpu or cuda
 	Options map[string]any // for its client
 	Env     []string       // for the worker's process: libraries are found when it starts
+
+	libraries []string // directories that Env adds
 }
 
 // The names under which our scripts unpack the CPU plugin; see
@@ -26,11 +32,27 @@ const cpuPlugin = "plugins/cpu/pjrt_c_api_cpu_plugin.so"
 // cudaPlugin is where JAX's wheel keeps its plugin in a Python environment.
 const cudaPlugin = "jax_plugins/xla_cuda13/xla_cuda_plugin.so"
 
-// Find chooses a plugin: the file that GAIDEN_PLUGIN names, else by
+// Find chooses a plugin, as choose does, and refuses one that somebody other than the user
+// and root can change: it runs as the user. One that is not there is found out when it is
+// loaded.
+func Find() (Plugin, error) {
+	p, err := choose()
+	if err != nil {
+		return Plugin{}, err
+	}
+	for _, path := range append([]string{p.Path}, p.libraries...) {
+		if err := wire.TrustedPath(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Plugin{}, err
+		}
+	}
+	return p, nil
+}
+
+// choose chooses a plugin: the file that GAIDEN_PLUGIN names, else by
 // GAIDEN_DEVICE (cpu, cuda, cuda:1), else CUDA where there is an NVIDIA driver
 // and its plugin, else CPU. GAIDEN_MEMORY_FRACTION is how much of a GPU's memory it takes
 // at most; default: 0.75.
-func Find() (Plugin, error) {
+func choose() (Plugin, error) {
 	want := os.Getenv("GAIDEN_DEVICE")
 	device, ordinal, _ := strings.Cut(want, ":")
 	switch device {
@@ -48,6 +70,13 @@ func Find() (Plugin, error) {
 		return Plugin{}, err
 	}
 	if path := os.Getenv("GAIDEN_PLUGIN"); path != "" {
+		if !filepath.IsAbs(path) {
+			e := wire.Errorf(wire.Invalid, "GAIDEN_PLUGIN is %q: got a relative path, want an absolute one: the session's directory is another one than yours", path)
+			if abs, err := filepath.Abs(path); err == nil && exists(abs) {
+				return Plugin{}, e.WithHint("export GAIDEN_PLUGIN=%s", abs)
+			}
+			return Plugin{}, e.WithHint("export GAIDEN_PLUGIN with the whole path, or unset it")
+		}
 		if device == "cuda" || device == "" && strings.Contains(filepath.Base(path), "cuda") {
 			return cuda(path, ordinal, share), nil
 		}
@@ -112,6 +141,7 @@ func cuda(path, ordinal string, share float64) Plugin {
 	site := filepath.Dir(filepath.Dir(filepath.Dir(path))) // …/site-packages
 	libs, _ := filepath.Glob(filepath.Join(site, "nvidia", "*", "lib"))
 	sort.Strings(libs)
+	p.libraries = slices.Clone(libs)
 	if old := os.Getenv("LD_LIBRARY_PATH"); old != "" {
 		libs = append(libs, old)
 	}
@@ -158,6 +188,30 @@ func (p Plugin) refused(err error) *wire.Error {
 	}
 	return wire.Errorf(wire.Unavailable, "%s: no device: %v", p.Path, err).WithHint("GAIDEN_DEVICE=cpu works on any machine")
 }
+
+// Died is what a plugin is told to the user in whose process it died while it was loaded,
+// with what that process said. XLA ends the process for a flag that it does not know.
+func (p Plugin) Died(said string) *wire.Error {
+	if line := flagLine.FindString(said); line != "" {
+		return wire.Errorf(wire.Invalid, "XLA refuses the environment variable XLA_FLAGS, which is %q: %s", os.Getenv("XLA_FLAGS"), strings.TrimSpace(glogHead.ReplaceAllString(line, ""))).
+			WithHint("correct XLA_FLAGS, or unset it")
+	}
+	if said = strings.TrimSpace(said); said == "" {
+		said = "without a word"
+	}
+	e := wire.Errorf(wire.Unavailable, "worker died while it loaded %s: %.300s", p.Path, said)
+	if flags := os.Getenv("XLA_FLAGS"); flags != "" {
+		return e.WithHint("its last words are in %s; XLA_FLAGS is %q: try without it; GAIDEN_PLUGIN names another plugin", LogPath(), flags)
+	}
+	return e.WithHint("its last words are in %s; GAIDEN_PLUGIN names another plugin", LogPath())
+}
+
+// flagLine is a line in which XLA refuses flags, and glogHead what its library puts before
+// each line: level, time, process, file.
+var (
+	flagLine = regexp.MustCompile(`(?m)^.*(XLA_FLAGS|parse_flags_from_env).*$`)
+	glogHead = regexp.MustCompile(`^[IWEF]\d{4} \S+\s+\d+ \S+\] `)
+)
 
 // findCUDA looks for JAX's CUDA plugin: in our cache, then in the Python
 // environment that is active.

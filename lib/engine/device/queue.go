@@ -36,9 +36,20 @@ func (c *conn) quick(f wire.Frame) bool {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return p.pace > 0 && p.pace <= inPlace && !c.full(p)
+		return p.pace > 0 && p.pace <= inPlace && !c.full(p) && c.isNext()
 	}
 	return false
+}
+
+// isNext says whether no execution of this client would wait for another space's. The
+// caller holds w.mu.
+func (c *conn) isNext() bool {
+	for _, t := range c.w.turns {
+		if !t.mayGo(c.space, c.slack()) {
+			return false
+		}
+	}
+	return true
 }
 
 // short says whether the device will soon have done what the client has asked

@@ -22,7 +22,8 @@ func (w *Worker) setQuota(s *space, bytes int64) *wire.Error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s.quota = bytes
+	s.quota, s.quotaKnown = bytes, true
+	s.names++ // it is written with them
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -72,6 +73,15 @@ type source struct {
 	place  *place // nil when the file is none of the archive's
 }
 
+// read reads the array.
+func (s *source) read(data []byte) error {
+	err := s.file.Read(s.tensor, data)
+	if err != nil && s.place != nil {
+		return &fileError{s.place.file, err}
+	}
+	return err
+}
+
 // load brings the arrays of a snapshot whose names have the prefix to the
 // device: all of them or none. Those that the space still has on the device
 // are not read again. The caller holds the archive's mutex and owns one
@@ -116,8 +126,8 @@ func (a *archive) sources(r *record, prefix string, skip func(string, place) boo
 			f.Close()
 		}
 	}
-	if r.damaged != nil {
-		return nil, closeAll, r.damaged
+	if err := cmp.Or(r.damaged, r.broken, r.unread, r.foreign); err != nil {
+		return nil, closeAll, err
 	}
 	isComplex := map[string]bool{}
 	for _, n := range r.about.Complex {
@@ -130,11 +140,11 @@ func (a *archive) sources(r *record, prefix string, skip func(string, place) boo
 		if files[p.file] == nil {
 			o := a.record(p.file)
 			if o == nil {
-				return nil, closeAll, fmt.Errorf("array %s is in file %d, which is gone: %w", n, p.file, safetensors.ErrDamaged)
+				return nil, closeAll, &fileError{p.file, fmt.Errorf("array %s is in file %d: %w", n, p.file, errGone)}
 			}
 			f, err := safetensors.Open(a.path(o))
 			if err != nil {
-				return nil, closeAll, err
+				return nil, closeAll, &fileError{p.file, err}
 			}
 			files[p.file], index[p.file] = f, map[string]int{}
 			for i, t := range f.Tensors {
@@ -143,7 +153,7 @@ func (a *archive) sources(r *record, prefix string, skip func(string, place) boo
 		}
 		i, ok := index[p.file][p.tensor]
 		if !ok {
-			return nil, closeAll, fmt.Errorf("array %s is not in file %d: %w", p.tensor, p.file, safetensors.ErrDamaged)
+			return nil, closeAll, &fileError{p.file, fmt.Errorf("array %s is not in file %d: %w", p.tensor, p.file, errGone)}
 		}
 		src := source{name: n, file: files[p.file], tensor: i, place: &p, device: r.about.Devices[n]}
 		if src.typ, err = typeOf(src.file.Tensors[i], isComplex[n]); err != nil {
@@ -260,7 +270,7 @@ func (w *Worker) one(s *space, src source, mem *[]byte) (*array, error) {
 		}
 	}
 	data := (*mem)[:size]
-	if err := src.file.Read(src.tensor, data); err != nil {
+	if err := src.read(data); err != nil {
 		return nil, err
 	}
 	buf, err := w.client.Upload(data, dtype(src.typ.DType), src.typ.Dims, w.devices[src.device])

@@ -3,7 +3,6 @@ package device
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -33,7 +32,8 @@ func (w *Worker) snapshots(s *space) (*wire.AnswerBody, error) {
 // was bound since is taken away. What there was is saved before, so that a
 // rollback can be taken back; where it cannot be, by a full disk say, it is kept to
 // be undone, if there is memory for that.
-func (w *Worker) rollback(s *space, word, prefix string) (*wire.AnswerBody, error) {
+func (c *conn) rollback(s *space, word, prefix string) (*wire.AnswerBody, error) {
+	w := c.w
 	s.archive.mu.Lock()
 	defer s.archive.mu.Unlock()
 	r, why := s.archive.find(word)
@@ -44,6 +44,10 @@ func (w *Worker) rollback(s *space, word, prefix string) (*wire.AnswerBody, erro
 		return nil, wire.Errorf(wire.Invalid, "job %s changes the arrays of notebook %q", l[0], s.name).WithHint("pause or stop it first")
 	}
 	w.mu.Lock()
+	if why := c.mayChangeAll(s, prefix); why != nil {
+		w.mu.Unlock()
+		return nil, why
+	}
 	m := w.freeze(s)
 	w.mu.Unlock()
 	_, unsaved := w.snapshotLocked(m, "", r.number)
@@ -62,8 +66,35 @@ func (w *Worker) rollback(s *space, word, prefix string) (*wire.AnswerBody, erro
 		return nil, wire.Errorf(wire.NotFound, "snapshot %d has no array that begins with %q", r.number, prefix)
 	}
 	w.mu.Lock()
-	w.adopt(s, names, arrays, prefix)
+	pending := s.unrestored != nil && prefix == ""
 	w.mu.Unlock()
+	var jobs []*revival
+	if pending {
+		if jobs, err = w.readJobs(s, r); err != nil {
+			w.drop(arrays)
+			return nil, err
+		}
+	}
+	w.mu.Lock()
+	if why := c.mayChangeAll(s, prefix); why != nil { // since we looked
+		w.mu.Unlock()
+		w.drop(arrays)
+		for _, v := range jobs {
+			v.close()
+		}
+		return nil, why
+	}
+	w.adopt(s, names, arrays, prefix)
+	if pending {
+		s.unrestored = nil
+	}
+	w.mu.Unlock()
+	if pending {
+		w.report(s, r, len(names), nil, w.reviveJobs(s, jobs))
+	}
+	if prefix == "" {
+		w.restored(s, r)
+	}
 	info := s.archive.info(r)
 	info.Arrays = len(names)
 	if unsaved != nil {
@@ -76,10 +107,9 @@ func (w *Worker) rollback(s *space, word, prefix string) (*wire.AnswerBody, erro
 // data is in its files are no longer taken for saved: the next snapshot writes
 // them anew.
 func (w *Worker) asDamaged(s *space, r *record, err error) error {
-	if !errors.Is(err, safetensors.ErrDamaged) && !os.IsNotExist(err) {
+	if !s.archive.blame(r, err) {
 		return err
 	}
-	r.damaged = err
 	files := map[int]bool{r.number: true}
 	for _, e := range r.about.Elsewhere {
 		files[e.File] = true
@@ -107,7 +137,7 @@ func (w *Worker) discard(s *space, words []string) (*wire.AnswerBody, error) {
 	for _, word := range words {
 		r, why := a.find(word)
 		if r == nil {
-			r = a.damagedOne(word)
+			r = a.flawed(word)
 		}
 		if r == nil {
 			return nil, why
@@ -116,7 +146,7 @@ func (w *Worker) discard(s *space, words []string) (*wire.AnswerBody, error) {
 	}
 	newest := a.newest()
 	for _, r := range l {
-		if err := a.demote(r); err != nil {
+		if err := a.become(r, part); err != nil {
 			return nil, err
 		}
 	}
@@ -125,12 +155,13 @@ func (w *Worker) discard(s *space, words []string) (*wire.AnswerBody, error) {
 		s.saved = unsaved
 		w.mu.Unlock()
 	}
-	return &wire.AnswerBody{Count: len(l)}, a.prune(keptSnapshots, 0)
+	return &wire.AnswerBody{Count: len(l)}, a.tidy(0)
 }
 
-func (a *archive) damagedOne(word string) *record {
+// flawed is the snapshot of that number if it cannot be restored: it can be deleted.
+func (a *archive) flawed(word string) *record {
 	for _, r := range a.records {
-		if r.damaged != nil && r.kind != part && fmt.Sprint(r.number) == word {
+		if r.kind != part && a.flaw(r) != nil && fmt.Sprint(r.number) == word {
 			return r
 		}
 	}
@@ -214,7 +245,7 @@ func (w *Worker) exportSnapshot(s *space, a wire.AskBody, h *safetensors.Header)
 	for i, t := range f.Tensors {
 		b := make([]byte, t.Size())
 		src := from[t.Name]
-		if err = src.file.Read(src.tensor, b); err == nil {
+		if err = src.read(b); err == nil {
 			err = f.Write(i, b)
 		}
 		if err != nil {
@@ -226,7 +257,8 @@ func (w *Worker) exportSnapshot(s *space, a wire.AskBody, h *safetensors.Header)
 }
 
 // importFile binds the arrays of a file, all or none.
-func (w *Worker) importFile(s *space, a wire.AskBody) (*wire.AnswerBody, error) {
+func (c *conn) importFile(s *space, a wire.AskBody) (*wire.AnswerBody, error) {
+	w := c.w
 	if !filepath.IsAbs(a.Path) {
 		return nil, wire.Errorf(wire.Invalid, "import of %q: want an absolute path", a.Path)
 	}
@@ -244,7 +276,7 @@ func (w *Worker) importFile(s *space, a wire.AskBody) (*wire.AnswerBody, error) 
 	for i, t := range f.Tensors {
 		n := a.Prefix + t.Name
 		names = append(names, name{s.name, n})
-		if why := checkName(n); why != nil {
+		if why := wire.CheckName(n); why != nil {
 			return nil, why
 		}
 		src := source{name: n, file: f, tensor: i}
@@ -259,11 +291,13 @@ func (w *Worker) importFile(s *space, a wire.AskBody) (*wire.AnswerBody, error) 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if why := s.spares(names...); why != nil {
-		for _, x := range arrays {
-			w.release(x)
+	for _, n := range names {
+		if why := c.mayChange(s, n.name); why != nil {
+			for _, x := range arrays {
+				w.release(x)
+			}
+			return nil, why
 		}
-		return nil, why
 	}
 	ans := &wire.AnswerBody{}
 	for i, x := range arrays {

@@ -2,6 +2,7 @@ package device
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -69,13 +70,6 @@ func (w *Worker) thaw(m *moment) {
 	m.arrays = nil
 }
 
-// Bounds of what is kept on disk for a space.
-const (
-	keptSnapshots = 3        // automatic ones
-	archiveLimit  = 64 << 30 // bytes of one space's files
-	spareDisk     = 64 << 20 // bytes that a snapshot leaves free
-)
-
 // errNoState says that a session keeps no snapshots.
 func (w *Worker) noState() *wire.Error {
 	e := wire.Errorf(wire.Unavailable, "this session keeps no snapshots: %s", w.stateOff)
@@ -113,20 +107,26 @@ func (w *Worker) snapshotLocked(m *moment, name string, spare int) (wire.Snapsho
 	if newest := a.newest(); old && name == "" && newest != nil {
 		return a.info(newest), nil // nothing has changed since
 	}
+	if a.unheld { // before newer ones push it out
+		if err := a.hold(nil); err != nil {
+			return wire.SnapshotInfo{}, fmt.Errorf("the newest snapshot is not restored yet, and could not be marked to be kept: %w", err)
+		}
+		a.unheld = false
+	}
 	m.about.Name = name
 	began := time.Now()
-	r, err := w.record(a, m)
+	r, err := w.record(a, m, spare)
 	if err != nil {
 		return wire.SnapshotInfo{}, err
 	}
 	for _, o := range records {
 		if name != "" && o.about.Name == name && o.kind == saved { // the new one takes its place
-			if err := a.demote(o); err != nil {
+			if err := a.become(o, part); err != nil {
 				w.Logf("space %q: %v", s.name, err)
 			}
 		}
 	}
-	if err := a.prune(keptSnapshots, spare); err != nil {
+	if err := a.tidy(spare); err != nil {
 		w.Logf("space %q: %v", s.name, err)
 	}
 	w.mu.Lock()
@@ -139,7 +139,7 @@ func (w *Worker) snapshotLocked(m *moment, name string, spare int) (wire.Snapsho
 }
 
 // record makes the file of a moment.
-func (w *Worker) record(a *archive, m *moment) (*record, error) {
+func (w *Worker) record(a *archive, m *moment, spare int) (*record, error) {
 	if err := wire.PrivateDir(a.dir); err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (w *Worker) record(a *archive, m *moment) (*record, error) {
 		r.size += x.bytes
 	}
 	r.about = m.about
-	if err := a.fits(r.size, m.about.Name == ""); err != nil {
+	if err := a.makeRoom(r.size, r.kind == saved, spare, m.about.Elsewhere); err != nil {
 		return nil, err
 	}
 	h.Metadata = map[string]string{aboutKey: string(wire.JSON(m.about))}
@@ -206,30 +206,12 @@ func (w *Worker) reusable(a *archive, m *moment) map[*array]*place {
 	l := map[*array]*place{}
 	for _, x := range m.arrays {
 		if p := x.saved; p != nil && p.archive == a {
-			if r := a.record(p.file); r != nil && r.damaged == nil && (r.kind == saved || 2*live[p.file] >= r.size) {
+			if r := a.record(p.file); r != nil && r.damaged == nil && r.unread == nil && (r.kind == saved || 2*live[p.file] >= r.size) {
 				l[x] = p
 			}
 		}
 	}
 	return l
-}
-
-// fits refuses what would fill the disk or the archive.
-func (a *archive) fits(bytes int64, automatic bool) error {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(a.dir, &fs); err == nil {
-		if free := int64(fs.Bavail) * fs.Bsize; bytes+spareDisk > free {
-			return wire.Errorf(wire.Unavailable, "snapshot of %s: disk has %s left, and %s are kept free", megabytes(bytes), megabytes(free), megabytes(spareDisk)).WithHint("make room, or delete snapshots; those that exist are kept")
-		}
-	}
-	total := bytes
-	for _, r := range a.records {
-		total += r.size
-	}
-	if total > archiveLimit {
-		return wire.Errorf(wire.Invalid, "snapshots of notebook %q would take %s: limit is %s", a.space, megabytes(total), megabytes(archiveLimit)).WithHint("delete some that have names")
-	}
-	return nil
 }
 
 // run is a number of arrays that go through memory together.

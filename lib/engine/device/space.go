@@ -20,26 +20,30 @@ import (
 type space struct {
 	name    string
 	arrival sync.Once
-	archive *archive // nil: nothing is kept on disk
+	again   sync.Mutex // held while what is on disk is tried again
+	archive *archive   // nil: nothing is kept on disk
 
 	// Protected by Worker.mu.
-	bytes   int64 // of arrays that its clients made
-	quota   int64 // for them, 0 is none
-	names   int64 // counts names that are new or taken away
-	version int64 // counts changes of what its names stand for
-	saved   int64 // version that the newest snapshot has
-	changed time.Time
-	since   time.Time     // of the first change that no snapshot has
-	kept    time.Time     // moment of the newest snapshot
-	effort  time.Duration // that it took
-	retry   time.Time     // not before: the last one has failed
-	note    string        // what came back from disk, and what did not
-	jobs    map[string]*loop
-	working int    // jobs in the middle of a step
-	freezes int    // snapshots that wait for them to come to its end
-	undo    *undo  // of the last cell that has changed names, nil if none has
-	cell    string // what the cell is called that changes names now
-	marked  bool   // it has not changed one yet
+	bytes      int64 // of arrays that its clients made
+	quotaKnown bool  // what is on disk of it has been read, or another one set
+	quota      int64 // for them, 0 is none
+	names      int64 // counts names that are new or taken away
+	version    int64 // counts changes of what its names stand for
+	saved      int64 // version that the newest snapshot has
+	changed    time.Time
+	since      time.Time     // of the first change that no snapshot has
+	kept       time.Time     // moment of the newest snapshot
+	effort     time.Duration // that it took
+	retry      time.Time     // not before: the last one has failed
+	note       string        // what came back from disk, and what did not
+	unrestored error         // why what is on disk is not here, nil if it is; tried again
+	jobs       map[string]*loop
+	locks      []*nameLock
+	working    int    // jobs in the middle of a step
+	freezes    int    // snapshots that wait for them to come to its end
+	undo       *undo  // of the last cell that has changed names, nil if none has
+	cell       string // what the cell is called that changes names now
+	marked     bool   // it has not changed one yet
 }
 
 // unsaved is no version: what the names stand for is in no snapshot.
@@ -112,80 +116,6 @@ func (w *Worker) openState() {
 	}
 	if w.stateOff != "" {
 		w.Logf("snapshots are off: %s", w.stateOff)
-	}
-}
-
-// recover brings the arrays of a space back from its newest snapshot that is
-// whole, and its jobs.
-func (w *Worker) recover(s *space) {
-	if s.archive == nil {
-		return
-	}
-	s.archive.mu.Lock()
-	defer s.archive.mu.Unlock()
-	f := s.archive.readSpace()
-	w.mu.Lock()
-	s.quota = f.Quota
-	w.mu.Unlock()
-	records, err := s.archive.list()
-	if err != nil {
-		w.tell(s, "snapshots cannot be read: %v", err)
-		return
-	}
-	var damaged []string
-	for i := len(records) - 1; i >= 0; i-- {
-		r := records[i]
-		if r.kind == part {
-			continue
-		}
-		names, arrays, err := w.load(s, r, "")
-		if errors.Is(err, wire.OutOfMemory) {
-			damaged = append(damaged, fmt.Sprintf("snapshot %d does not fit: %v", r.number, err))
-			break
-		}
-		if err != nil {
-			w.Logf("space %q: snapshot %d: %v", s.name, r.number, err)
-			damaged = append(damaged, fmt.Sprintf("snapshot %d is damaged", r.number))
-			r.damaged = err
-			continue
-		}
-		w.mu.Lock()
-		w.adopt(s, names, arrays, "")
-		s.undo = nil // nobody has done this
-		s.kept = r.about.Time
-		if len(damaged) == 0 {
-			s.saved = s.version
-		}
-		w.mu.Unlock()
-		damaged = append(damaged, w.reviveJobs(s, r)...)
-		if f.Time.Before(r.about.Time) { // what it names besides was deleted before the snapshot
-			f.Names = r.about.Missing
-		}
-		w.report(s, r, len(names), missing(f.Names, names), damaged)
-		return
-	}
-	damaged = append(damaged, w.reviveJobs(s, nil)...)
-	w.report(s, nil, 0, f.Names, damaged)
-}
-
-// report tells what came back of a space, and what did not.
-func (w *Worker) report(s *space, r *record, back int, lost, damaged []string) {
-	var l []string
-	if back > 0 {
-		what := fmt.Sprintf("%d arrays are back as they were", back)
-		if back == 1 {
-			what = "1 array is back as it was"
-		}
-		l = append(l, fmt.Sprintf("%s at %s (snapshot %d)", what, r.about.Time.Format(time.TimeOnly), r.number))
-	}
-	if len(lost) > 0 {
-		w.mu.Lock()
-		s.names++ // what is lost is told once: the list is written again
-		w.mu.Unlock()
-		l = append(l, "lost, because no snapshot has them: "+some(lost))
-	}
-	if l = append(l, damaged...); len(l) > 0 {
-		w.tell(s, "%s", strings.Join(l, "; "))
 	}
 }
 

@@ -30,6 +30,7 @@ type Supervisor struct {
 
 	generation int
 	note       string
+	socketID   string
 }
 
 // ErrRunning says that another session of this user runs.
@@ -40,6 +41,7 @@ type job struct {
 	Generation int
 	Note       string
 	Plugin     Plugin
+	Socket     string // see socketID
 }
 
 const jobEnv = "GAIDEN_WORKER"
@@ -59,7 +61,7 @@ func (s *Supervisor) run() error {
 	if err := wire.PrivateDir(filepath.Dir(path)); err != nil {
 		return err
 	}
-	if err := socketPlace(path); err != nil {
+	if err := socketPlace(path); err != nil { // before anything else is said of it
 		return err
 	}
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
@@ -76,17 +78,18 @@ func (s *Supervisor) run() error {
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) { // the lock is ours, so nobody listens there
-		return fmt.Errorf("device: %w", err)
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	l, err := listen(path)
 	if err != nil {
-		return fmt.Errorf("device: %w", err)
+		return err
 	}
-	defer l.Close() // also removes the file
-	if err := os.Chmod(path, 0o600); err != nil {
-		return fmt.Errorf("device: %w", err)
-	}
+	s.socketID = socketID(path)
+	l.SetUnlinkOnClose(false)
+	defer func() {
+		l.Close()
+		if (&guard{path: path}).holder() == os.Getpid() { // else it is another session's by now
+			os.Remove(path)
+		}
+	}()
 	return s.supervise(l, plugin)
 }
 
@@ -118,6 +121,7 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 		return fmt.Errorf("device: %w", err)
 	}
 	defer file.Close()
+	var pauses backoff
 	for quick := 0; ; {
 		s.generation++
 		said := &words{to: s.Log}
@@ -134,6 +138,7 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 			ended <- err
 		}()
 		var first error
+		var began time.Time
 		select {
 		case first = <-up:
 		case sig := <-signals:
@@ -141,6 +146,9 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 		}
 		if first != nil {
 			<-ended
+			if errors.Is(first, errDied) { // all that it said has come by now
+				first = plugin.Died(said.all())
+			}
 			if quick++; s.generation == 1 {
 				return first
 			} else if quick == 5 {
@@ -152,7 +160,7 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 			fmt.Fprintln(s.Ready, "ready")
 		}
 		if first == nil {
-			quick = 0
+			quick, began = 0, time.Now()
 			select {
 			case err = <-ended:
 			case sig := <-signals:
@@ -170,8 +178,25 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 			s.note += "; its log is " + path
 		}
 		s.logf("%s", s.note)
+		life := time.Duration(0)
+		if !began.IsZero() {
+			life = time.Since(began)
+		}
+		pause := pauses.after(life)
+		if pause > 0 {
+			s.logf("the next worker starts in %v: %d have not lived for %v", pause, pauses.quick, longLife)
+		}
+		select {
+		case <-time.After(pause):
+		case sig := <-signals:
+			s.logf("%v: stopping", sig)
+			return nil
+		}
 	}
 }
+
+// errDied says that a worker died before it could say why.
+var errDied = errors.New("worker died")
 
 // start runs one worker. up hears nil when it serves, or why it cannot.
 func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec.Cmd, <-chan error, error) {
@@ -183,7 +208,7 @@ func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec
 	cmd := exec.Command(s.Command[0], s.Command[1:]...)
 	cmd.ExtraFiles = []*os.File{listener, pipe}
 	cmd.Env = append(append(os.Environ(), Allocator(plugin)...), plugin.Env...)
-	cmd.Env = append(cmd.Env, jobEnv+"="+string(wire.JSON(job{s.generation, s.note, plugin})))
+	cmd.Env = append(cmd.Env, jobEnv+"="+string(wire.JSON(job{s.generation, s.note, plugin, s.socketID})))
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.WaitDelay = time.Second // a child of the plugin's may hold the pipe
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -197,7 +222,7 @@ func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec
 		line := &wire.Error{}
 		switch err := json.NewDecoder(r).Decode(line); {
 		case err != nil:
-			up <- wire.Errorf(wire.Unavailable, "worker died while it loaded %s", plugin.Path).WithHint("its last words are in %s; GAIDEN_PLUGIN names another plugin", LogPath())
+			up <- errDied
 		case line.Code != "":
 			up <- line
 		default:
@@ -247,7 +272,7 @@ func Work(version string) error {
 		return fmt.Errorf("device: a worker is started by a session, not by hand: %w", err)
 	}
 	os.Unsetenv(jobEnv)
-	w.Generation, w.Note, w.Plugin = j.Generation, j.Note, j.Plugin
+	w.Generation, w.Note, w.Plugin, w.socketID = j.Generation, j.Note, j.Plugin, j.Socket
 	w.Plugin.retype()
 	l, err := net.FileListener(os.NewFile(3, "listener"))
 	if err == nil {

@@ -143,7 +143,8 @@ func (w *Worker) spare() bool {
 
 // undoCell gives the names of a space back what they stood for before the last
 // cell that has changed some. It can be undone like a cell.
-func (w *Worker) undoCell(s *space) (*wire.AnswerBody, *wire.Error) {
+func (c *conn) undoCell(s *space) (*wire.AnswerBody, *wire.Error) {
+	w := c.w
 	if l := s.busyJobs(w); len(l) > 0 {
 		return nil, wire.Errorf(wire.Invalid, "job %s changes the arrays of notebook %q", l[0], s.name).WithHint("pause or stop it first")
 	}
@@ -158,6 +159,11 @@ func (w *Worker) undoCell(s *space) (*wire.AnswerBody, *wire.Error) {
 		return nil, wire.Errorf(wire.NotFound, "no cell of notebook %q has changed arrays", s.name).WithHint("%%snapshot list shows the snapshots")
 	case u.off != "":
 		return nil, wire.Errorf(wire.Gone, "the last cell that has changed arrays cannot be undone: %s", u.off).WithHint("%%rollback with a snapshot's name or number does what is possible; %%snapshot list shows them")
+	}
+	for n := range u.names {
+		if why := c.mayChange(s, n); why != nil {
+			return nil, why
+		}
 	}
 	s.undo = nil
 	w.mark(s, "undo of "+u.label)

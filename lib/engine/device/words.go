@@ -83,6 +83,17 @@ func (x *words) epitaph() string {
 	return s
 }
 
+// all is the epitaph, but with what XLA says of its flags, which is a crash, whole.
+func (x *words) all() string {
+	x.mu.Lock()
+	line := flagLine.FindString(string(x.last))
+	x.mu.Unlock()
+	if line != "" {
+		return line
+	}
+	return x.epitaph()
+}
+
 // bury writes the words to a file of dir, of which the newest few are kept, and
 // returns its path.
 func (x *words) bury(dir string, generation int, end error) (string, error) {

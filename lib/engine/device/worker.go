@@ -25,12 +25,13 @@ type Worker struct {
 	Generation int    // counts restarts, from 1
 	Note       string // what the last restart lost, for clients
 	Plugin     Plugin
-	Socket     string // for status only, the listener is Run's
+	Socket     string // where clients look for it; the listener is Run's
 	Log        string
 	Programs   string // directory of compiled programs, "" for none
 	State      string // directory of snapshots and jobs, "" for none
 	Logf       func(format string, args ...any)
 
+	socketID   string // of the socket that Run listens on
 	client     *pjrt.Client
 	devices    []*pjrt.Device
 	inline     bool // short programs run inside Execute
@@ -67,6 +68,7 @@ type Worker struct {
 
 	pools       []gpuMemory // of GPUs, where memory is theirs; set by Open
 	deviceLimit int64       // memory of the smallest device, 0 if it is not known; set by Open
+	turns       []*turns    // of the devices
 	names       map[name]*array
 	folders     map[name]int // how many names there are in one: see under
 	programs    map[[32]byte]*program
@@ -105,6 +107,9 @@ func (w *Worker) Open() error {
 		return w.Plugin.refused(err)
 	}
 	w.devices = w.client.Devices()
+	for range w.devices {
+		w.turns = append(w.turns, newTurns(&w.mu))
+	}
 	w.inline = w.client.Platform() == "cpu"
 	if err := w.offerProducts(p); err != nil { // a session with XLA's products is better than none
 		w.Logf("products: %v: they are XLA's", err)
@@ -133,25 +138,32 @@ func (w *Worker) Open() error {
 // Run serves clients that come to l until Stop is asked for, or the devices are lost:
 // its error says of what.
 func (w *Worker) Run(l *net.UnixListener) error {
-	go func() {
-		<-w.stopped
-		l.Close()
-	}()
 	go w.keepState()
+	go w.guard()
 	if w.Plugin.Device == "cpu" {
 		go w.rest(idle, w.wastes, w.shed)
 	} else if len(w.pools) > 0 {
 		go w.rest(unusedFor, func() bool { return false }, w.unused)
 	}
+	w.accept(l)
+	if w.stop(); w.fate != nil { // stop: where it was not the worker that closed the socket
+		time.Sleep(grace)
+		return w.fate
+	}
+	w.finish()
+	return nil
+}
+
+// accept serves clients that come to l until the worker stops.
+func (w *Worker) accept(l *net.UnixListener) {
+	go func() {
+		<-w.stopped
+		l.Close()
+	}()
 	for {
 		sock, err := l.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
-			if w.stop(); w.fate != nil { // stop: where it was not the worker that closed the socket
-				time.Sleep(grace)
-				return w.fate
-			}
-			w.finish()
-			return nil
+			return
 		}
 		if err != nil {
 			w.Logf("accept: %v", err)
@@ -196,6 +208,7 @@ func (w *Worker) leave(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.conns, c)
+	c.unlockAll()
 	c.mu.Lock()
 	w.left += c.work
 	c.mu.Unlock()

@@ -18,6 +18,7 @@ const (
 	CompileError Code = "compile error"  // XLA refused the program
 	ExecuteError Code = "execute error"  // the program failed on the device
 	OutOfMemory  Code = "out of memory"  // of the device
+	Busy         Code = "busy"           // somebody else changes it now
 	Cancelled    Code = "cancelled"      // dropped on request before it ran
 	Lost         Code = "session lost"   // the worker or the session ended
 	Unsupported  Code = "unsupported"    // the plugin cannot do it

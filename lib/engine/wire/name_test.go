@@ -36,3 +36,39 @@ func TestShown(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckName holds which names an array can have.
+func TestCheckName(t *testing.T) {
+	for _, tt := range []struct{ name, want string }{
+		{"cnn/conv1/weights", ""},
+		{"Gewicht ö 雪 ☃", ""},
+		{"a*b", ""},
+		{"__metadata", ""},
+		{"net/__metadata__", ""},
+		{strings.Repeat("ö", 256), ""},
+		{"", "empty"},
+		{"__metadata__", "reserved"},
+		{strings.Repeat("ö", 257), "514 bytes: limit is 512"},
+		{"two\nlines", "control character"},
+		{"nul\x00", "control character"},
+		{"delete\x7f", "control character"},
+		{"next line\u0085", "control character"},
+		{"separator\u2028", "control character"},
+		{"bytes\xff", "not UTF-8"},
+		{"cut \xe9\x9b", "not UTF-8"},
+		{"surrogate \xed\xa0\x80", "not UTF-8"},
+		{"replaced \ufffd", "not UTF-8"},
+		{" w", "space"},
+		{"w\u00a0", "space"},
+		{"cnn/*", "prefix"},
+		{"*", "prefix"},
+	} {
+		why := CheckName(tt.name)
+		switch {
+		case tt.want == "" && why != nil:
+			t.Errorf("%q: got %v, want that it is taken", tt.name, why)
+		case tt.want != "" && (why == nil || why.Code != Invalid || why.Next == "" || !strings.Contains(why.Text, tt.want)):
+			t.Errorf("%q: got %v, want %q", tt.name, why, tt.want)
+		}
+	}
+}

@@ -46,11 +46,17 @@ func home(env, fallback string) string {
 	if d := os.Getenv(env); d != "" {
 		return filepath.Join(d, "gaiden")
 	}
-	h, err := os.UserHomeDir()
-	if err != nil {
-		h = os.TempDir()
+	return filepath.Join(HomeDir(), fallback, "gaiden")
+}
+
+// HomeDir is the user's home directory: HOME, else what the system's list of users says,
+// else a directory under the temporary one with the user's number in its name, as that of
+// RuntimeDir. Others can make files in the temporary directory itself: see [TrustedPath].
+func HomeDir() string {
+	if h, err := os.UserHomeDir(); err == nil {
+		return h
 	}
-	return filepath.Join(h, fallback, "gaiden")
+	return trust{uid: os.Getuid(), etc: "/etc"}.home()
 }
 
 // ReplaceFile writes a file of this user's alone, whole or not at all: a new one beside the
@@ -94,7 +100,9 @@ func PrivateDir(dir string) error {
 	case st.Mode().Perm()&0o077 != 0:
 		return Errorf(Denied, "wire: %s has mode %#o: want 0700", dir, st.Mode().Perm()).WithHint("chmod 700 %s", dir)
 	}
-	return nil
+	// Who owns a directory above it can put another one in its place. (In one of a group,
+	// a project's on a cluster say, that is left to the group.)
+	return trust{uid: os.Getuid(), etc: "/etc", groups: true}.check(dir)
 }
 
 // BootID identifies the running kernel, "" where the system does not tell.

@@ -16,6 +16,7 @@ type SnapshotInfo struct {
 	Generation int
 	Took       time.Duration `json:",omitempty"` // to write it
 	Damaged    string        `json:",omitempty"` // why it cannot be used
+	Held       string        `json:",omitempty"` // why an automatic one is kept beyond its time
 	Missing    []string      `json:",omitempty"` // arrays that are not in it: their program had failed
 	Unsaved    string        `json:",omitempty"` // of a rollback: why what was there could not be saved first
 }

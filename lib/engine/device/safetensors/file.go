@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -174,8 +175,11 @@ func readHeader(f *os.File) (*Header, int64, error) {
 		return nil, 0, fmt.Errorf("safetensors: %s is no regular file: %w", st.Name(), ErrDamaged)
 	}
 	var n [8]byte
-	if _, err := f.ReadAt(n[:], 0); err != nil {
+	if st.Size() < int64(len(n)) {
 		return nil, 0, fmt.Errorf("safetensors: %d bytes: %w", st.Size(), ErrDamaged)
+	}
+	if _, err := f.ReadAt(n[:], 0); err != nil {
+		return nil, 0, cut(err)
 	}
 	size := binary.LittleEndian.Uint64(n[:])
 	if size > maxHeader || int64(size) > st.Size()-8 {
@@ -183,10 +187,19 @@ func readHeader(f *os.File) (*Header, int64, error) {
 	}
 	b := make([]byte, size)
 	if _, err := f.ReadAt(b, 8); err != nil {
-		return nil, 0, fmt.Errorf("safetensors: %w", err)
+		return nil, 0, cut(err)
 	}
 	h, err := parseHeader(b, st.Size()-8-int64(size))
 	return h, 8 + int64(size), err
+}
+
+// cut is an error of reading as this package's: a file that ends too early is
+// damaged, any other error says nothing of what is in it.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("safetensors: it ends too early: %w", ErrDamaged)
+	}
+	return fmt.Errorf("safetensors: %w", err)
 }
 
 // Read fills data, which has the size of tensor number i, and checks its sum
@@ -197,7 +210,7 @@ func (f *File) Read(i int, data []byte) error {
 		return fmt.Errorf("safetensors: array %.80q: got room for %d bytes, want %d", t.Name, len(data), t.Size())
 	}
 	if _, err := f.f.ReadAt(data, f.base+t.begin); err != nil {
-		return fmt.Errorf("safetensors: array %.80q: %w", t.Name, err)
+		return fmt.Errorf("array %.80q: %w", t.Name, cut(err))
 	}
 	if got := crc32.Checksum(data, castagnoli); t.summed && got != t.sum {
 		return fmt.Errorf("safetensors: array %.80q: checksum is %08x, want %08x: %w", t.Name, got, t.sum, ErrDamaged)

@@ -1,0 +1,164 @@
+package device
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gaiden/lib/engine/wire"
+)
+
+// resumeJobs brings back the spaces whose jobs had not ended.
+func (w *Worker) resumeJobs() {
+	if w.stateOff != "" {
+		return
+	}
+	paths, _ := filepath.Glob(filepath.Join(w.State, "*", "job-*.json"))
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			w.Logf("job %s: %v: it comes back with its notebook", path, err)
+			continue
+		}
+		if f, err := decodeJob(b); err == nil && !f.Info.State.Over() {
+			w.enter(f.Info.Space)
+		}
+	}
+}
+
+func decodeJob(b []byte) (f jobFile, err error) {
+	err = json.Unmarshal(b, &f)
+	if err == nil && f.Body == nil {
+		err = errors.New("no job")
+	}
+	if err == nil {
+		if why := checkJob(f.Body); why != nil {
+			err = why
+		}
+	}
+	return f, err
+}
+
+// maxTries is how often a job goes on from one place: it may be what kills the
+// worker.
+const maxTries = 3
+
+// readJobs reads the jobs of a space, and makes those that had not ended ready to go on
+// from where they were at snapshot r, nil when there is none. An error leaves all as it
+// was on disk.
+func (w *Worker) readJobs(s *space, r *record) (l []*revival, err error) {
+	defer func() {
+		if err != nil {
+			for _, v := range l {
+				v.close()
+			}
+			l = nil
+		}
+	}()
+	paths, err := filepath.Glob(filepath.Join(s.archive.dir, "job-*.json"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return l, err
+		}
+		v := &revival{path: path}
+		l = append(l, v)
+		if v.file, v.damaged = decodeJob(b); v.damaged == nil && v.file.Info.Space != s.name {
+			v.damaged = fmt.Errorf("it is of space %q", v.file.Info.Space)
+		}
+		w.mu.Lock()
+		known := v.damaged == nil && s.jobs[v.file.Info.Name] != nil
+		w.mu.Unlock()
+		if known { // it has come back before, or was started anew
+			l = l[:len(l)-1]
+			continue
+		}
+		if v.damaged != nil {
+			v.lost = fmt.Sprintf("job %s is lost: its file is damaged, and is now %s", s.archive.jobOf(path, r), path+damagedJob)
+			continue
+		}
+		f := &v.file
+		keep := f.Began.Entries
+		v.at, v.why, v.state = jobMoment{Worse: -1}, f.Info.Why, f.Info.State
+		if !v.state.Over() {
+			keep = 0
+			if r == nil {
+				v.state, v.why = wire.JobFailed, "there is no snapshot from which it could go on"
+			} else if m, ok := r.about.Jobs[f.Info.Name]; ok {
+				v.at, keep = m, m.Entries
+				v.why = fmt.Sprintf("goes on from snapshot %d of %s", r.number, r.about.Time.Format(time.TimeOnly))
+			} else {
+				v.why = fmt.Sprintf("begins again: snapshot %d is from before it", r.number)
+			}
+		}
+		if v.log, err = openLog(s.archive.jobPath(f.Info.Name)+".log", keep); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+// revival is a job that comes back from disk.
+type revival struct {
+	path    string
+	file    jobFile
+	damaged error
+	lost    string // what is told of one that is damaged
+	log     *jobLog
+	at      jobMoment
+	state   wire.JobState
+	why     string
+}
+
+func (v *revival) close() {
+	if v.log != nil {
+		v.log.close()
+	}
+}
+
+// reviveJobs makes the jobs of a space known again; those that had not ended go on. It
+// says which are lost.
+func (w *Worker) reviveJobs(s *space, l []*revival) (lost []string) {
+	for _, v := range l {
+		f := v.file
+		if v.damaged != nil {
+			w.Logf("space %q: %s: %v", s.name, filepath.Base(v.path), v.damaged)
+			lost = append(lost, v.lost)
+			os.Rename(v.path, v.path+damagedJob) // it is told once
+			continue
+		}
+		j := w.begin(s, f.Body, v.log, v.at)
+		j.began, j.why, j.err, j.changed = f.Info.Started, v.why, f.Info.Error, f.Info.Changed
+		if j.state = v.state; v.state == wire.JobPaused {
+			j.want = v.state
+		}
+		if v.state.Over() {
+			j.place = f.Info.Place
+		} else if j.tries = 1; v.at.Place == f.Began.Place {
+			j.tries = f.Tries + 1
+		}
+		if !v.state.Over() && j.tries > maxTries {
+			j.state, j.err = wire.JobFailed, wire.Errorf(wire.ExecuteError, "the worker has died %d times at this place of the job", maxTries).
+				WithHint("start it again when the cause is known; the session's log has the workers' last words")
+		}
+		w.mu.Lock()
+		s.jobs[f.Info.Name] = j
+		w.mu.Unlock()
+		if !v.state.Over() {
+			j.store(j.state)
+		}
+		if j.state.Over() {
+			close(j.ended)
+			continue
+		}
+		w.Logf("job %s of %q %s", f.Info.Name, s.name, v.why)
+		go j.run()
+	}
+	return lost
+}

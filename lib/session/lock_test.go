@@ -1,0 +1,222 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gaiden/lib/engine/wire"
+)
+
+// lockedCell is a process that locks names and then hangs.
+func lockedCell(socket string) error {
+	s, err := Config{Socket: socket, Space: "lock", Client: "cell 7"}.Open()
+	if err != nil {
+		return err
+	}
+	if _, err := s.Lock("net/", "trains", 0); err != nil {
+		return err
+	}
+	fmt.Println("locked")
+	select {}
+}
+
+// TestLock holds that while names are locked nobody else gives them another meaning, in
+// any way there is, that the refusal says who has them, and that reading goes on.
+func TestLock(t *testing.T) {
+	p := serve(t)
+	a, b := p.open("lock"), p.open("lock")
+	bindAll(t, a, map[string][]float32{"net/w": {1}, "free": {1}})
+	if _, err := a.Snapshot("before"); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(p.dir, "x.safetensors")
+	if _, err := a.Export(file, "", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	program := addOne(t, b, Options{}, f32(1))
+	unlock, err := a.Lock("net/", "trains", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(s *Session, x *Program, name string) error {
+		w, err := s.Array("net/w")
+		if err != nil {
+			return err
+		}
+		if _, err := x.Run(Call{Inputs: []*Array{w}, Names: []string{name}}); err != nil {
+			return err
+		}
+		return s.Wait()
+	}
+	changes := map[string]func() error{
+		"bind":          func() error { return b.Bind([]string{"free", "net/w"}, []*Array{put(t, b, 2), put(t, b, 2)}) },
+		"bind new":      func() error { return b.Bind([]string{"net/v"}, []*Array{put(t, b, 2)}) },
+		"execute":       func() error { return run(b, program, "net/w") },
+		"delete":        func() error { _, err := b.Delete("net/w"); return err },
+		"delete prefix": func() error { _, err := b.Delete("n*"); return err },
+		"rename from":   func() error { return ask(b, wire.AskBody{Verb: wire.Rename, Names: []string{"net/w", "w"}}) },
+		"rename to":     func() error { return ask(b, wire.AskBody{Verb: wire.Rename, Names: []string{"free", "net/x"}}) },
+		"import":        func() error { _, err := b.Import(file, ""); return err },
+		"rollback":      func() error { _, err := b.Rollback("before", ""); return err },
+		"rollback part": func() error { _, err := b.Rollback("before", "net/w"); return err },
+		"undo":          func() error { _, err := b.Undo(); return err },
+		"job": func() error {
+			_, err := b.StartJob(Job{Name: "job", Steps: []JobStep{{Program: program, Inputs: Named("net/w"), Names: []string{"net/w"}}}})
+			return err
+		},
+		"lock":                   func() error { _, err := b.Lock("net/", "", 0); return err },
+		"lock of more":           func() error { _, err := b.Lock("", "", 0); return err },
+		"lock of less":           func() error { _, err := b.Lock("net/w", "", 0); return err },
+		"lock by the same again": func() error { _, err := a.Lock("net/", "", 0); return err },
+	}
+	before := look(t, a)
+	for name, change := range changes {
+		err := change()
+		var e *wire.Error
+		if !errors.As(err, &e) || e.Code != wire.Busy || !strings.Contains(e.Text, fmt.Sprintf("(process %d) trains it since ", os.Getpid())) || e.Next == "" {
+			t.Errorf("%s: got %v, want that it is refused, who has it, and since when", name, err)
+		}
+		if got := look(t, b); got != before {
+			t.Errorf("%s: arrays are %s, want %s", name, got, before)
+		}
+	}
+	// Others are free, and so is the owner.
+	if err := b.Bind([]string{"free", "netto"}, []*Array{put(t, b, 3), put(t, b, 3)}); err != nil {
+		t.Error(err)
+	}
+	if err := run(a, addOne(t, a, Options{}, f32(1)), "net/w"); err != nil {
+		t.Error(err)
+	}
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(b, program, "net/w"); err != nil {
+		t.Error(err)
+	}
+	if got, want := look(t, a), "free[3] net/w[3] netto[3]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestLockEnds: a lock ends with its client, however that ends.
+func TestLockEnds(t *testing.T) {
+	p := serve(t)
+	s := p.open("lock")
+	cmd := exec.Command("/proc/self/exe", p.socket)
+	cmd.Env = append(os.Environ(), "GAIDEN_TEST_ROLE=locked")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	if _, err := out.Read(make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Lock("net/", "", 0); !errors.Is(err, wire.Busy) || !strings.Contains(err.Error(), fmt.Sprintf("cell 7 (process %d) trains it", cmd.Process.Pid)) {
+		t.Errorf("got %v, want that cell 7 has it", err)
+	}
+	cmd.Process.Signal(syscall.SIGKILL)
+	if _, err := s.Lock("net/", "", 20*time.Second); err != nil {
+		t.Errorf("after its owner was killed: %v", err)
+	}
+}
+
+// TestJobsTogether: two jobs of other names that change one array do not run at the same
+// time, and no client binds it meanwhile.
+func TestJobsTogether(t *testing.T) {
+	p := serve(t)
+	s := p.open("together")
+	j, other := counting(t, s, 1000, 5, 1), counting(t, s, 1000, 5, 1)
+	other.Name = "other"
+	if _, err := s.StartJob(j); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PauseJob("count"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.StartJob(other); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), "job count, which is paused, needs") {
+		t.Errorf("got %v, want that the other job needs its arrays", err)
+	}
+	if _, err := s.Lock("step", "trains", 0); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), "job count, which is paused, needs") {
+		t.Errorf("lock: got %v, want that the job needs it", err)
+	}
+	if _, err := s.StopJob("count"); err != nil {
+		t.Fatal(err)
+	}
+	follow(t, s, "count")
+	if _, err := s.Lock("step", "trains", 0); err != nil {
+		t.Errorf("lock after the job: %v", err)
+	}
+}
+
+// TestReplace: what was computed from old arrays does not replace newer ones.
+func TestReplace(t *testing.T) {
+	p := serve(t)
+	a, b := p.open("replace"), p.open("replace")
+	bindAll(t, a, map[string][]float32{"v": {1}, "w": {1}})
+	names := []string{"v", "w"}
+	was, err := a.Arrays(names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Replace(names, was, []*Array{put(t, a, 2), put(t, a, 2)}); err != nil {
+		t.Fatal(err)
+	}
+	if was, err = a.Arrays(names...); err != nil {
+		t.Fatal(err)
+	}
+	bindAll(t, b, map[string][]float32{"w": {5}})
+	if err := a.Replace(names, was, []*Array{put(t, a, 3), put(t, a, 3)}); !errors.Is(err, wire.Busy) || !strings.Contains(err.Error(), "array w has been replaced") {
+		t.Errorf("got %v, want that w has been replaced", err)
+	}
+	if got := look(t, a); got != "v[2] w[5]" {
+		t.Errorf("got %s, want v[2] w[5]", got)
+	}
+	if _, err := b.Delete("w"); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Replace(names, was, []*Array{put(t, a, 3), put(t, a, 3)}); !errors.Is(err, wire.Busy) {
+		t.Errorf("got %v, want that w has been replaced", err)
+	}
+	if err := a.Replace(names, was[:1], was); !errors.Is(err, wire.Invalid) {
+		t.Errorf("got %v, want that counts differ", err)
+	}
+}
+
+// ask is an Ask of which only the error counts.
+func ask(s *Session, a wire.AskBody) error {
+	_, err := s.Ask(a)
+	return err
+}
+
+// TestJobUnderLock: a job that the owner of a lock starts may change what is locked.
+func TestJobUnderLock(t *testing.T) {
+	p := serve(t)
+	s := p.open("job")
+	j := counting(t, s, 3, 2, 1)
+	unlock, err := s.Lock("", "trains", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.StartJob(j); err != nil {
+		t.Fatal(err)
+	}
+	info, l := follow(t, s, "count")
+	if info.State != wire.JobDone {
+		t.Errorf("the job is %s (%v), want done", info.State, info.Error)
+	}
+	checkCount(t, l, 3, 2)
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+}
