@@ -136,6 +136,48 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// processNumbers is who may ask for its own process number, and what for. A name
+// made of it is not unique: two containers that share a directory both have a
+// process 7, and each took the other's files for its own. Names are random.
+var processNumbers = map[string]string{
+	"kernels/gaiden/agent.go":          "tells in a lock who holds it",
+	"kernels/gaiden/ssh.go":            "tells in a lock who holds it",
+	"kernels/internal/cell/gopls.go":   "gopls ends when that process does",
+	"kernels/internal/cell/marks.go":   "does not kill itself",
+	"lib/engine/device/ask.go":         "is shown to the user",
+	"lib/engine/device/supervisor.go":  "tells in a lock who holds it",
+	"lib/fit/tuner.go":                 "tells in a lock who holds it",
+	"lib/session/cost.go":              "the system's name of an open file, for child processes",
+	"lib/session/session.go":           "tells the session which process speaks",
+}
+
+// TestProcessNumbers holds that no file, socket or other name is made of a process
+// number.
+func TestProcessNumbers(t *testing.T) {
+	used := map[string]bool{}
+	for _, p := range packages(t) {
+		for _, name := range p.GoFiles {
+			file := strings.TrimPrefix(p.ImportPath, "gaiden/") + "/" + name
+			text, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(text), "Getpid()") {
+				continue
+			}
+			used[file] = true
+			if processNumbers[file] == "" {
+				t.Errorf("%s asks for its process number: if a name is made of it, use rand.Text or os.CreateTemp; else say here what for", file)
+			}
+		}
+	}
+	for file := range processNumbers {
+		if !used[file] {
+			t.Errorf("%s does not ask for its process number: it need not be listed", file)
+		}
+	}
+}
+
 // TestComments holds that each package says what it is for.
 func TestComments(t *testing.T) {
 	for _, p := range packages(t) {

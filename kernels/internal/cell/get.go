@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 )
 
@@ -67,16 +66,6 @@ func (m *Module) Get(ctx context.Context, path string) (changes []string, err er
 		return nil, err
 	}
 	return changes, m.refresh(ctx)
-}
-
-// online returns the environment for the go command when it may change go.mod
-// and ask the module proxy.
-func (m *Module) online() []string {
-	env := append(os.Environ(), "CGO_ENABLED=0", "GOWORK="+m.workspace(), "GO111MODULE=on", "GOTOOLCHAIN=local", "GOOS=", "GOARCH=")
-	if m.workspace() != "off" {
-		return append(env, "GOFLAGS=-buildvcs=false") // -mod=mod and a workspace exclude each other
-	}
-	return append(env, "GOFLAGS=-mod=mod -buildvcs=false")
 }
 
 // lastLines returns what the go command said last, without its progress.

@@ -5,8 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
+	"crypto/sha256"
 	"fmt"
 	"go/importer"
 	"go/token"
@@ -68,65 +67,6 @@ func (m *Module) Packages(ctx context.Context, paths ...string) (map[string]*Pac
 	return out, nil
 }
 
-// list asks the go command for packages and everything below them.
-func (m *Module) list(ctx context.Context, paths []string) error {
-	args := append([]string{"list", "-e", "-export", "-deps", "-json=ImportPath,Name,Export,Error"}, paths...)
-	if !slices.Contains(paths, "runtime") {
-		args = append(args, "runtime") // every program links it, imported or not
-	}
-	out, _, err := m.run(ctx, m.Environ(), args...)
-	if err != nil && strings.Contains(err.Error(), "updates to go.mod needed") {
-		// A package of a module that others require, and go.mod does not yet
-		// name. Its version is decided: no network is needed to write it down.
-		update := append([]string{"list", "-mod=mod", "-e", "-deps"}, paths...)
-		if _, _, err = m.run(ctx, m.Environ(), update...); err == nil {
-			err = m.refresh(ctx)
-		}
-		if err == nil {
-			out, _, err = m.run(ctx, m.Environ(), args...)
-		}
-		if err != nil && strings.Contains(err.Error(), "GOPROXY=off") {
-			return &ImportError{Path: foreign(paths), Reason: "its module needs others that are not on this machine", Needs: true}
-		}
-	}
-	if err != nil {
-		return err
-	}
-	dec := json.NewDecoder(bytes.NewReader(out))
-	var problem *ImportError
-	for {
-		var p struct {
-			Package
-			ImportPath string
-			Error      *struct{ Err string }
-		}
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return fmt.Errorf("cell: go list: %w", err)
-		}
-		if p.Error != nil {
-			if problem == nil || slices.Contains(paths, p.ImportPath) && !slices.Contains(paths, problem.Path) {
-				problem = importProblem(p.ImportPath, p.Error.Err)
-			}
-			continue
-		}
-		pkg := p.Package
-		m.state.Packages[p.ImportPath] = &pkg
-	}
-	if problem != nil {
-		for _, p := range paths {
-			delete(m.state.Packages, p)
-		}
-		if err := m.cacheFull(ctx, problem); err != nil {
-			return err
-		}
-		return problem
-	}
-	m.save("packages-"+m.key, m.state)
-	return nil
-}
-
 // cacheFull returns why the go command cannot write its cache, if that is why it
 // did not find a package: a disk that is full makes it say of the standard library
 // that it is not there.
@@ -137,11 +77,7 @@ func (m *Module) cacheFull(ctx context.Context, problem *ImportError) error {
 	if info, err := os.Stat(filepath.Join(m.tool.GOROOT, "src", problem.Path)); err != nil || !info.IsDir() {
 		return nil
 	}
-	out, _, err := m.run(ctx, m.Environ(), "env", "GOCACHE")
-	if err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(strings.TrimSpace(string(out)), "room-")
+	file, err := os.CreateTemp(m.tool.GOCACHE, "room-")
 	if err == nil {
 		_, err = file.Write(make([]byte, 1<<20))
 		file.Close()
@@ -217,7 +153,9 @@ func (m *Module) Warm(ctx context.Context, patterns ...string) error {
 // package name, best guess first. m.mu is held.
 func (m *Module) names(ctx context.Context) map[string][]string {
 	if m.named == nil {
-		file := "names-" + strings.TrimPrefix(m.tool.GOVERSION, "go") + "-" + m.modSum()
+		h := sha256.New()
+		fmt.Fprintln(h, m.tool.settings, m.modSum())
+		file := fmt.Sprintf("names-%x", h.Sum(nil)[:12])
 		m.load(file, &m.named)
 		if m.named == nil {
 			m.named = map[string][]string{}
@@ -302,15 +240,18 @@ func (m *Module) importConfig() (compile, link string, err error) {
 		}
 	}
 	compile, link = filepath.Join(m.Dir, ".gaiden", "importcfg"), filepath.Join(m.Dir, ".gaiden", "importcfg.link")
-	if have, err := os.ReadFile(compile); err == nil && bytes.Equal(have, b.Bytes()) {
-		return compile, link, nil
+	for _, file := range []string{compile, link} {
+		if file == link {
+			fmt.Fprintf(&b, "modinfo %q\n", m.mod.buildInfo(m.tool.GOVERSION))
+		}
+		if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, b.Bytes()) {
+			continue
+		}
+		if err := writeAtomic(file, b.Bytes(), 0o600); err != nil {
+			return "", "", err
+		}
 	}
-	err = writeAtomic(compile, b.Bytes(), 0o600)
-	if err == nil {
-		fmt.Fprintf(&b, "modinfo %q\n", m.mod.buildInfo(m.tool.GOVERSION))
-		err = writeAtomic(link, b.Bytes(), 0o600)
-	}
-	return compile, link, err
+	return compile, link, nil
 }
 
 // A packageImporter gives go/types the packages that a Module knows.

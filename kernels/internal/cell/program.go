@@ -90,7 +90,14 @@ func (c *Composer) Compose(ctx context.Context, src Source) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.compose(ctx, u)
+	// The second time is for packages that were exchanged meanwhile.
+	for tries := 0; ; tries++ {
+		generation := c.Module.Generation()
+		p, err := c.compose(ctx, u)
+		if tries > 0 || generation == c.Module.Generation() {
+			return p, err
+		}
+	}
 }
 
 // Remember takes over the declarations of a program that was built.
@@ -120,7 +127,7 @@ var versionSuffix = regexp.MustCompile(`^v[0-9]+$`)
 // there are, and reads those that nearly every cell needs, and the given ones.
 func (c *Composer) Warm(ctx context.Context, packages ...string) error {
 	c.Module.Names(ctx)
-	packages = append([]string{"runtime", "fmt", showPath, keepPath, stackPath}, packages...)
+	packages = append([]string{"runtime", "fmt", showPath, showImagePath, keepPath, stackPath}, packages...)
 	if _, err := c.Module.Packages(ctx, packages...); err != nil {
 		return err
 	}

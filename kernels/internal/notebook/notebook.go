@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -31,6 +32,9 @@ type Notebook struct {
 	Version string // of the kernel
 	Kernel  string // the id by which the Jupyter server knows the kernel; "" = widgets have no page
 	Linkers string // where package linker's Make has put a linker; "" = the toolchain's
+
+	// Log is told what in the cache was damaged, or could not be kept; nil = nobody is.
+	Log *slog.Logger
 
 	// Magics are those that cells may use; nil = Magics(n). A program adds
 	// rows of its own.
@@ -111,10 +115,10 @@ func (n *Notebook) begin() error {
 		}
 	}
 	cache := cmp.Or(n.Cache, filepath.Join(temp, "cache"))
-	n.module = &cell.Module{Dir: filepath.Join(temp, "cells"), Library: n.Library, Cache: cache, Go: n.Go}
+	n.module = &cell.Module{Dir: filepath.Join(temp, "cells"), Library: n.Library, Cache: cache, Go: n.Go, Log: n.Log}
 	n.memory = &cell.Memory{}
 	n.composer = &cell.Composer{Module: n.module, Memory: n.memory, Nearest: magic.Nearest}
-	n.builder = &cell.Builder{Module: n.module, Store: &cell.Store{Dir: filepath.Join(cache, "binaries")}, Dir: n.Dir, Network: true, Linkers: n.Linkers}
+	n.builder = &cell.Builder{Module: n.module, Store: &cell.Store{Dir: filepath.Join(cache, "binaries"), Log: n.Log}, Dir: n.Dir, Network: true, Linkers: n.Linkers, Log: n.Log}
 	n.gopls = &cell.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
 	n.line.Kernel = n.Kernel
 	n.env, n.shown, n.autoget = map[string]string{}, map[string]string{}, true

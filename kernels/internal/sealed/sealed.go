@@ -93,14 +93,22 @@ func Read(path string) ([]byte, error) {
 // Append seals a file that another program has written, under the name that it
 // will have. The note is returned by Verify.
 func Append(path, name string, note []byte) error {
-	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
+	f, err := open(path)
 	if err != nil {
 		return err
 	}
 	sum, size, err := checksum(f)
-	if err == nil {
-		_, err = f.WriteAt(seal(name, size, sum, note), size)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
 	}
+	// A process that is started meanwhile would have the file open for writing for
+	// a moment: then nobody can execute it ("text file busy").
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if f, err = os.OpenFile(path, os.O_WRONLY|syscall.O_NOFOLLOW, 0); err != nil {
+		return err
+	}
+	_, err = f.WriteAt(seal(name, size, sum, note), size)
 	return errors.Join(err, f.Close())
 }
 

@@ -62,7 +62,7 @@ func (s *Supervisor) run() error {
 	if err := socketPlace(path); err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := wire.OpenOwn(path+".lock", os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return fmt.Errorf("device: %w", err)
 	}
