@@ -116,3 +116,18 @@ func (m *Module) toolEnviron() []string {
 	// A build ends before its garbage collector would pay off.
 	return append(m.base(), "GOGC=off", "GOMEMLIMIT=1GiB")
 }
+
+// ChangedSettings picks from what "go env -changed -json" prints the settings that
+// change what cells are compiled to, as NAME=VALUE.
+func ChangedSettings(output []byte) (changed []string, err error) {
+	values := map[string]string{}
+	if err := json.Unmarshal(output, &values); err != nil {
+		return nil, fmt.Errorf("cell: go env: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !notSettings[name] && !readOnly[name] && name != "GOOS" && name != "GOARCH" {
+			changed = append(changed, name+"="+values[name])
+		}
+	}
+	return changed, nil
+}
