@@ -235,9 +235,10 @@ func (m *Module) goList(ctx context.Context, paths []string) (got map[string]*Pa
 		if err == nil {
 			out, _, err = m.run(ctx, m.Environ(), args...)
 		}
-		if err != nil && strings.Contains(err.Error(), "GOPROXY=off") {
-			return nil, nil, &ImportError{Path: foreign(paths), Reason: "its module needs others that are not on this machine", Needs: true}
-		}
+	}
+	if err != nil && notHere.MatchString(err.Error()) {
+		// The graph of the modules itself is not whole.
+		return nil, nil, &ImportError{Path: foreign(paths), Reason: "its module, or one that it needs, is not on this machine", Needs: true}
 	}
 	if err != nil {
 		return nil, nil, err

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,8 @@ type ImportError struct {
 	Path   string
 	Reason string
 	Needs  bool // a module has to be added that provides it
+
+	hint string // after it was tried
 }
 
 func (e *ImportError) Error() string {
@@ -32,6 +35,9 @@ func (e *ImportError) Error() string {
 
 // Hint says what to do next.
 func (e *ImportError) Hint() string {
+	if e.hint != "" {
+		return e.hint
+	}
 	if e.Needs {
 		return fmt.Sprintf("%%require %s@VERSION adds it (as does !*go get %s@VERSION)", e.Path, e.Path)
 	}
@@ -89,6 +95,10 @@ func (m *Module) cacheFull(ctx context.Context, problem *ImportError) error {
 	return nil
 }
 
+// notHere matches what the go command says when it may not ask the network and has
+// to: for a module that others require, or for its go.mod.
+var notHere = regexp.MustCompile(`module lookup disabled by GOPROXY=off|missing go\.sum entry|updates to go\.mod needed|to add missing requirements`)
+
 // noSuchStandard is the reason of an import of the standard library that fails.
 const noSuchStandard = "the standard library has no such package"
 
@@ -117,6 +127,8 @@ func importProblem(path, text string) *ImportError {
 		e.Reason = "it does not compile:\n" + rest
 	case strings.Contains(first, "missing go.sum entry"):
 		e.Reason, e.Needs = "its module is not in go.sum", true
+	case notHere.MatchString(first):
+		e.Reason, e.Needs = "its module is not on this machine", true
 	case strings.Contains(first, "build constraints exclude all Go files"):
 		e.Reason = "none of its files is for this machine without cgo"
 	}
@@ -153,9 +165,7 @@ func (m *Module) Warm(ctx context.Context, patterns ...string) error {
 // package name, best guess first. m.mu is held.
 func (m *Module) names(ctx context.Context) map[string][]string {
 	if m.named == nil {
-		h := sha256.New()
-		fmt.Fprintln(h, m.tool.settings, m.modSum())
-		file := fmt.Sprintf("names-%x", h.Sum(nil)[:12])
+		file := m.namesFile()
 		m.load(file, &m.named)
 		if m.named == nil {
 			m.named = map[string][]string{}
@@ -190,6 +200,13 @@ func (m *Module) names(ctx context.Context) map[string][]string {
 		})
 	}
 	return all
+}
+
+// namesFile is what the list of names is called in the cache.
+func (m *Module) namesFile() string {
+	h := sha256.New()
+	fmt.Fprintln(h, m.tool.settings, m.modSum())
+	return fmt.Sprintf("names-%x", h.Sum(nil)[:12])
 }
 
 // rank orders packages of one name: the standard library first, then modules

@@ -386,3 +386,25 @@ type importFailure struct {
 }
 
 func (e *importFailure) Unwrap() []error { return []error{e.BuildError, e.cause} }
+
+// NotFetched adds to an error about an import what was tried to fetch its module,
+// and why that has failed; with failed nil the error is as it was.
+func NotFetched(err, failed error) error {
+	var missing *ImportError
+	if failed == nil || !errors.As(err, &missing) {
+		return err
+	}
+	tried := *missing
+	tried.Reason += "\n" + strings.TrimPrefix(failed.Error(), "cell: ")
+	var hint interface{ Hint() string }
+	if errors.As(failed, &hint) {
+		tried.hint = hint.Hint()
+	}
+	var at *importFailure
+	if !errors.As(err, &at) {
+		return &tried
+	}
+	d := at.Diagnostics[0]
+	d.Message, d.Hint = fmt.Sprintf("import %q: %s", tried.Path, tried.Reason), tried.Hint()
+	return &importFailure{newBuildError([]Diagnostic{d}), &tried}
+}

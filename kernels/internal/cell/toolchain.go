@@ -13,7 +13,7 @@ import (
 
 // A toolchain is the installed Go with its settings, as "go env" says.
 type toolchain struct {
-	GOVERSION, GOTOOLDIR, GOROOT, GOARCH, GOCACHE, GOENV string
+	GOVERSION, GOTOOLDIR, GOROOT, GOARCH, GOCACHE, GOENV, GOPROXY string
 
 	// settings are all that may change what is compiled, as NAME=VALUE. They come
 	// from the environment and from Go's own files ("go env -w"). Compiler and
@@ -46,7 +46,7 @@ func (m *Module) findToolchain(ctx context.Context) error {
 		return fmt.Errorf("cell: module: %w", err)
 	}
 	m.pinned.Store(nil)
-	out, _, err := m.run(ctx, m.Environ(), "env", "-json")
+	out, _, err := m.run(ctx, append(m.base(), "GOFLAGS=-buildvcs=false"), "env", "-json")
 	if err != nil {
 		return err
 	}
