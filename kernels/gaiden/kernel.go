@@ -32,7 +32,8 @@ func cellCache() string { return filepath.Join(wire.CacheDir(), "cells") }
 func newNotebook() *notebook.Notebook {
 	n := &notebook.Notebook{Library: filepath.Join(wire.DataDir(), "src"), Cache: cellCache(), Linkers: cellCache(), Version: session.Version,
 		Ended: (&aftercare{meter: meter()}).ended, Named: sessionNames, Number: session.CellEnv,
-		Log: newLog(os.Stderr)}
+		Log: newLog(os.Stderr), Tags: []string{"noxla"}, // XLA is in the session, not in the cell
+		Companions: map[string]string{"github.com/gomlx/gomlx/backends/default": "gaiden/lib/session/gomlxdefault"}}
 	if path := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(path) {
 		n.Gopls = path
 	}

@@ -309,8 +309,11 @@ func (b *Builder) goBuild(ctx context.Context, p *Program, out string, cost *Cos
 		cost.Road = "go test"
 	}
 	args = append(append(args, "-o", out), b.Flags...)
+	if tags := b.Module.tags(b.Flags); tags != "" {
+		args = append(args, strings.TrimSpace(tags))
+	}
 	env := append(b.Module.Environ(), "CGO_ENABLED=0")
-	if slices.Contains(p.Imports, "C") || slices.Contains(b.Flags, "-race") {
+	if p.cgo || slices.Contains(p.Imports, "C") || slices.Contains(b.Flags, "-race") {
 		env = append(env, "CGO_ENABLED=1")
 	}
 	start := time.Now()

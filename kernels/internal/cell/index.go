@@ -8,6 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
 	"io"
 	"maps"
 	"os"
@@ -31,9 +35,16 @@ var staleCache = regexp.MustCompile(`fingerprint mismatch|object is \[|object he
 
 // A Package is a package that has been compiled.
 type Package struct {
-	Name   string
-	Export string // archive for compiler and linker; empty for unsafe
-	Sum    uint32 // the archive's checksum
+	Name    string
+	Export  string   // archive for compiler and linker; empty for unsafe
+	Sum     uint32   // the archive's checksum
+	Imports []string `json:",omitempty"`
+
+	// Cgo says that it, or one that it imports, is in part written in C: programs
+	// with it are built by the go command, with cgo.
+	Cgo bool `json:",omitempty"`
+	// WithoutC says why its part in C is left out, if that is so.
+	WithoutC string `json:",omitempty"`
 }
 
 // An index says where the compiled packages are. All of it is of one build: the
@@ -170,25 +181,18 @@ func (m *Module) contentsNamed(archive string) bool {
 // list asks the go command for packages and everything below them, and adds them
 // to the index.
 func (m *Module) list(ctx context.Context, paths []string) error {
-	got, problem, err := m.goList(ctx, paths)
+	got, problem, err := m.listWhole(ctx, paths)
 	if err != nil {
 		return err
-	}
-	if m.take(got) {
-		if got, problem, err = m.goList(ctx, paths); err != nil {
-			return err
-		}
-		m.take(got)
 	}
 	if other := m.conflict(got); other != "" {
 		// Of two builds: neither's packages can be linked with the other's.
 		logger(m.Log).Warn("the list of compiled packages is made again", "reason", "the go command has compiled another "+other)
 		all := append(slices.Clone(m.state.Listed), paths...)
 		m.forget()
-		if got, problem, err = m.goList(ctx, all); err != nil {
+		if got, problem, err = m.listWhole(ctx, all); err != nil {
 			return err
 		}
-		m.take(got)
 		m.state.Listed = all
 	}
 	maps.Copy(m.state.Packages, got)
@@ -217,14 +221,82 @@ func (m *Module) conflict(got map[string]*Package) string {
 	return ""
 }
 
+// listWhole is listCgo with archives that are not damaged.
+func (m *Module) listWhole(ctx context.Context, paths []string) (got map[string]*Package, problem *ImportError, err error) {
+	got, problem, err = m.listCgo(ctx, paths)
+	if err == nil && m.take(got) {
+		if got, problem, err = m.listCgo(ctx, paths); err == nil {
+			m.take(got)
+		}
+	}
+	return got, problem, err
+}
+
+// listCgo is goList, with those packages built with cgo that have a part in C.
+func (m *Module) listCgo(ctx context.Context, paths []string) (got map[string]*Package, problem *ImportError, err error) {
+	got, problem, err = m.goList(ctx, paths, m.Environ())
+	if err != nil {
+		return nil, nil, err
+	}
+	own := map[string]bool{} // packages with files in C of their own
+	for path, p := range got {
+		if p.Cgo {
+			own[path] = true
+		}
+		p.Cgo = false
+	}
+	if problem != nil && problem.inC {
+		own[problem.Path] = true
+	}
+	if len(own) == 0 {
+		return got, problem, nil
+	}
+	if why := m.compilerMissing(); why != "" {
+		for path := range own {
+			if p := got[path]; p != nil {
+				p.WithoutC = why
+			}
+		}
+		if problem != nil && problem.inC {
+			problem.Reason = "it is written in C in part (cgo), and " + why
+			problem.hint = "install one (sudo apt-get install gcc), or name it: !go env -w CC=COMPILER"
+		}
+		return got, problem, nil
+	}
+	with, problem, err := m.goList(ctx, paths, append(m.Environ(), "CGO_ENABLED=1"))
+	if err != nil {
+		return nil, nil, err
+	}
+	known := map[string]bool{}
+	var inC func(path string) bool // it, or what it imports
+	inC = func(path string) bool {
+		is, seen := known[path]
+		if p := with[path]; p != nil && !seen {
+			is = own[path] || p.Cgo || slices.ContainsFunc(p.Imports, inC)
+			known[path] = is
+		}
+		return is
+	}
+	for path := range with {
+		inC(path)
+	}
+	for path, is := range known {
+		if with[path].Cgo = is; is {
+			got[path] = with[path]
+		}
+	}
+	return got, problem, nil
+}
+
 // goList asks the go command for packages and everything below them. problem is
-// the first that cannot be had.
-func (m *Module) goList(ctx context.Context, paths []string) (got map[string]*Package, problem *ImportError, err error) {
-	args := append([]string{"list", "-e", "-export", "-deps", "-json=ImportPath,Name,Export,Error"}, paths...)
+// the first that cannot be had. Cgo is set for those that have files in C, used or
+// not.
+func (m *Module) goList(ctx context.Context, paths, env []string) (got map[string]*Package, problem *ImportError, err error) {
+	args := append([]string{"list", "-e", "-export", "-deps", "-json=ImportPath,Name,Export,Error,Imports,Standard,Dir,CgoFiles,IgnoredGoFiles"}, paths...)
 	if !slices.Contains(paths, "runtime") {
 		args = append(args, "runtime") // every program links it, imported or not
 	}
-	out, _, err := m.run(ctx, m.Environ(), args...)
+	out, _, err := m.run(ctx, env, args...)
 	if err != nil && strings.Contains(err.Error(), "updates to go.mod needed") {
 		// A package of a module that others require, and go.mod does not yet
 		// name. Its version is decided: no network is needed to write it down.
@@ -233,7 +305,7 @@ func (m *Module) goList(ctx context.Context, paths []string) (got map[string]*Pa
 			err = m.refresh(ctx)
 		}
 		if err == nil {
-			out, _, err = m.run(ctx, m.Environ(), args...)
+			out, _, err = m.run(ctx, env, args...)
 		}
 	}
 	if err != nil && notHere.MatchString(err.Error()) {
@@ -247,8 +319,13 @@ func (m *Module) goList(ctx context.Context, paths []string) (got map[string]*Pa
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p struct {
 			Package
-			ImportPath string
-			Error      *struct{ Err string }
+			ImportPath, Dir          string
+			Standard                 bool
+			CgoFiles, IgnoredGoFiles []string
+			Error                    *struct {
+				Err         string
+				ImportStack []string
+			}
 		}
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
 			return got, problem, nil
@@ -258,11 +335,57 @@ func (m *Module) goList(ctx context.Context, paths []string) (got map[string]*Pa
 		if p.Error != nil {
 			if problem == nil || slices.Contains(paths, p.ImportPath) && !slices.Contains(paths, problem.Path) {
 				problem = importProblem(p.ImportPath, p.Error.Err)
+				problem.inC = usesC(p.Dir, p.IgnoredGoFiles)
+				for _, path := range p.Error.ImportStack {
+					if problem.via == "" && slices.Contains(paths, path) {
+						problem.via = path
+					}
+				}
 			}
 			continue
 		}
 		pkg := p.Package
+		pkg.Cgo = !p.Standard && (len(p.CgoFiles) > 0 || usesC(p.Dir, p.IgnoredGoFiles))
 		got[p.ImportPath] = &pkg
+	}
+}
+
+// usesC reports whether one of the files would be compiled with cgo.
+func usesC(dir string, files []string) bool {
+	machine := build.Default
+	machine.CgoEnabled = true
+	for _, name := range files {
+		if match, err := machine.MatchFile(dir, name); err != nil || !match {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, name), nil, parser.ImportsOnly)
+		if err == nil && slices.ContainsFunc(file.Imports, func(im *ast.ImportSpec) bool { return im.Path.Value == `"C"` }) {
+			return true
+		}
+	}
+	return false
+}
+
+// below calls f for the packages at the given paths and all below them that the
+// index has, each once.
+func (m *Module) below(paths []string, f func(path string, p *Package)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	seen := map[string]bool{}
+	var visit func(path string)
+	visit = func(path string) {
+		p := m.state.Packages[path]
+		if seen[path] || p == nil {
+			return
+		}
+		seen[path] = true
+		f(path, p)
+		for _, i := range p.Imports {
+			visit(i)
+		}
+	}
+	for _, path := range paths {
+		visit(path)
 	}
 }
 

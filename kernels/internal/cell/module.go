@@ -35,6 +35,13 @@ type Module struct {
 	Cache   string // directory for what is worth keeping; "" = Dir/.gaiden
 	Go      string // the go command; "" = go in PATH
 
+	// Tags are build tags for all packages that cells import.
+	Tags []string
+
+	// Companions are packages that a program imports, too, if it imports that of
+	// the key, itself or through others.
+	Companions map[string]string
+
 	Log *slog.Logger // is told what of the cache was damaged; nil = nobody is
 
 	mu       sync.Mutex
@@ -184,7 +191,7 @@ func (m *Module) refresh(ctx context.Context) error {
 		m.local[p.name] = append(m.local[p.name], p.path)
 	}
 	h := sha256.New()
-	fmt.Fprintln(h, "2", m.tool.settings, m.modSum(), tree, gluePackages())
+	fmt.Fprintln(h, "3", m.tool.settings, m.Tags, m.modSum(), tree, gluePackages())
 	if key := fmt.Sprintf("%x", h.Sum(nil)[:12]); key != m.key {
 		m.key = key
 		m.openIndex()

@@ -26,7 +26,9 @@ type ImportError struct {
 	Reason string
 	Needs  bool // a module has to be added that provides it
 
+	via  string // the package that was asked for, and needs it
 	hint string // after it was tried
+	inC  bool   // it has files in C
 }
 
 func (e *ImportError) Error() string {
@@ -130,7 +132,7 @@ func importProblem(path, text string) *ImportError {
 	case notHere.MatchString(first):
 		e.Reason, e.Needs = "its module is not on this machine", true
 	case strings.Contains(first, "build constraints exclude all Go files"):
-		e.Reason = "none of its files is for this machine without cgo"
+		e.Reason = "none of its files is for this machine"
 	}
 	return e
 }
@@ -205,7 +207,7 @@ func (m *Module) names(ctx context.Context) map[string][]string {
 // namesFile is what the list of names is called in the cache.
 func (m *Module) namesFile() string {
 	h := sha256.New()
-	fmt.Fprintln(h, m.tool.settings, m.modSum())
+	fmt.Fprintln(h, m.tool.settings, m.Tags, m.modSum())
 	return fmt.Sprintf("names-%x", h.Sum(nil)[:12])
 }
 

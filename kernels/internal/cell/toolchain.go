@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 )
 
 // A toolchain is the installed Go with its settings, as "go env" says.
 type toolchain struct {
-	GOVERSION, GOTOOLDIR, GOROOT, GOARCH, GOCACHE, GOENV, GOPROXY string
+	GOVERSION, GOTOOLDIR, GOROOT, GOARCH, GOCACHE, GOENV, GOPROXY, CC string
 
 	// settings are all that may change what is compiled, as NAME=VALUE. They come
 	// from the environment and from Go's own files ("go env -w"). Compiler and
@@ -92,7 +94,7 @@ func (m *Module) base() []string {
 // Environ returns the environment for the go command: no network, no cgo, no
 // other toolchain than the one installed, no workspace but the module's own.
 func (m *Module) Environ() []string {
-	env := append(m.base(), "CGO_ENABLED=0", "GOWORK="+m.workspace(), "GOFLAGS=-buildvcs=false")
+	env := append(m.base(), "CGO_ENABLED=0", "GOWORK="+m.workspace(), "GOFLAGS=-buildvcs=false"+m.tags(nil))
 	if m.workspace() == "off" {
 		// A workspace is somebody's own doing, and may need modules that the
 		// cells' go.mod knows nothing of.
@@ -106,9 +108,41 @@ func (m *Module) Environ() []string {
 func (m *Module) online() []string {
 	env := append(m.base(), "CGO_ENABLED=0", "GOWORK="+m.workspace())
 	if m.workspace() != "off" {
-		return append(env, "GOFLAGS=-buildvcs=false") // -mod=mod and a workspace exclude each other
+		return append(env, "GOFLAGS=-buildvcs=false"+m.tags(nil)) // -mod=mod and a workspace exclude each other
 	}
-	return append(env, "GOFLAGS=-mod=mod -buildvcs=false")
+	return append(env, "GOFLAGS=-mod=mod -buildvcs=false"+m.tags(nil))
+}
+
+// tags returns the flag with the build tags of the module, and those that the given
+// flags have: of two such flags the go command takes the last.
+func (m *Module) tags(flags []string) string {
+	all := slices.Clone(m.Tags)
+	for i, f := range flags {
+		name, value, has := strings.Cut(strings.TrimPrefix(f, "-"), "=")
+		if strings.TrimPrefix(name, "-") != "tags" {
+			continue
+		}
+		if !has && i+1 < len(flags) {
+			value = flags[i+1]
+		}
+		all = append(all, value)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return " -tags=" + strings.Join(all, ",")
+}
+
+// compilerMissing says why C cannot be compiled, "" if it can.
+func (m *Module) compilerMissing() string {
+	words := strings.Fields(m.tool.CC)
+	if len(words) == 0 {
+		return "Go knows no C compiler (go env CC)"
+	}
+	if _, err := exec.LookPath(words[0]); err != nil {
+		return "there is no C compiler: " + words[0] + " is not in PATH"
+	}
+	return ""
 }
 
 // toolEnviron returns the environment for compiler and linker.

@@ -33,6 +33,11 @@ type Notebook struct {
 	Kernel  string // the id by which the Jupyter server knows the kernel; "" = widgets have no page
 	Linkers string // where package linker's Make has put a linker; "" = the toolchain's
 
+	// Tags are build tags for what cells import; Companions are packages that a cell
+	// imports, too, if it imports that of the key.
+	Tags       []string
+	Companions map[string]string
+
 	// Log is told what in the cache was damaged, or could not be kept; nil = nobody is.
 	Log *slog.Logger
 
@@ -115,7 +120,7 @@ func (n *Notebook) begin() error {
 		}
 	}
 	cache := cmp.Or(n.Cache, filepath.Join(temp, "cache"))
-	n.module = &cell.Module{Dir: filepath.Join(temp, "cells"), Library: n.Library, Cache: cache, Go: n.Go, Log: n.Log}
+	n.module = &cell.Module{Dir: filepath.Join(temp, "cells"), Library: n.Library, Cache: cache, Go: n.Go, Log: n.Log, Tags: n.Tags, Companions: n.Companions}
 	n.memory = &cell.Memory{}
 	n.composer = &cell.Composer{Module: n.module, Memory: n.memory, Nearest: magic.Nearest}
 	n.builder = &cell.Builder{Module: n.module, Store: &cell.Store{Dir: filepath.Join(cache, "binaries"), Log: n.Log}, Dir: n.Dir, Network: true, Linkers: n.Linkers, Log: n.Log}
