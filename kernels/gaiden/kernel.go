@@ -37,6 +37,7 @@ func newNotebook() *notebook.Notebook {
 	if path := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(path) {
 		n.Gopls = path
 	}
+	n.Trusted = []string{n.Library, filepath.Join(wire.DataDir(), "bin"), n.Linkers}
 	n.Magics = slices.Concat(sessionMagics(), timingMagics(n), notebook.Magics(n))
 	return n
 }

@@ -36,7 +36,7 @@ var unreachable = regexp.MustCompile(`GOPROXY=off|GOPROXY list is not the empty 
 func (e *GetError) Hint() string {
 	switch {
 	case e.Proxy == "off":
-		return "GOPROXY is off: !go env -u GOPROXY allows a proxy again; with a copy on this machine: !*go mod edit -replace MODULE=DIRECTORY"
+		return "GOPROXY is off: unset it, or !go env -u GOPROXY; with a copy on this machine: !*go mod edit -replace MODULE=DIRECTORY"
 	case e.Err != nil, unreachable.MatchString(e.Output):
 		return "the module proxy cannot be reached; with a copy on this machine: !*go mod edit -replace MODULE=DIRECTORY"
 	case !strings.Contains(e.Path, "@"):

@@ -3,6 +3,7 @@ package notebook
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -18,6 +19,7 @@ import (
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/magic"
 	"gaiden/kernels/internal/widget"
+	"gaiden/lib/engine/wire"
 )
 
 // A Notebook runs the cells of one notebook. It implements jupyter.Interpreter.
@@ -37,6 +39,11 @@ type Notebook struct {
 	// imports, too, if it imports that of the key.
 	Tags       []string
 	Companions map[string]string
+
+	// Trusted are files and directories of programs, or of their source, which only
+	// this user and root may be able to change: else no cell runs. What is not there
+	// is not looked at.
+	Trusted []string
 
 	// Log is told what in the cache was damaged, or could not be kept; nil = nobody is.
 	Log *slog.Logger
@@ -105,6 +112,12 @@ func (n *Notebook) open() error {
 
 func (n *Notebook) begin() error {
 	var err error
+	for _, path := range n.Trusted {
+		var denied *wire.Error
+		if err := wire.TrustedPath(path); errors.As(err, &denied) {
+			return err
+		}
+	}
 	if n.temp, err = cell.NewTempDir(); err != nil {
 		return fmt.Errorf("notebook: %w", err)
 	}
