@@ -98,7 +98,7 @@ func lockSocket(path string) (*os.File, error) {
 	if err := wire.PrivateDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := wire.OpenOwn(path+".lock", os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return nil, err
 	}

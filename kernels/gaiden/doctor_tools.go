@@ -43,6 +43,9 @@ func checkGo(ctx context.Context) (out []finding) {
 	}
 	text, err := said(ctx, "", []string{"GOTOOLCHAIN=local"}, path, "env", "-json", "GOVERSION", "GOTOOLDIR", "GOFLAGS", "GOCACHE", "GOPROXY")
 	if err != nil {
+		if strings.Contains(err.Error(), "go: ") { // it runs, and complains
+			return []finding{bad("unset it, and go env -u NAME where it was written with go env -w", "Go does not take one of its settings, and no cell can be compiled: %v", err)}
+		}
 		return []finding{bad(getGo, "%s: %v", path, err)}
 	}
 	var env map[string]string
@@ -64,7 +67,7 @@ func checkGo(ctx context.Context) (out []finding) {
 	if env["GOPROXY"] == "off" {
 		out = append(out, worse("go env -u GOPROXY, if there is a network", "GOPROXY is off: %%require cannot fetch"))
 	}
-	return append(out, good("%s at %s", env["GOVERSION"], path))
+	return append(append(out, checkSettings(ctx, path)...), good("%s at %s", env["GOVERSION"], path))
 }
 
 func checkLibrary(ctx context.Context) []finding {

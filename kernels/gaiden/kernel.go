@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
@@ -30,12 +31,20 @@ func cellCache() string { return filepath.Join(wire.CacheDir(), "cells") }
 // newNotebook is the interpreter of one kernel.
 func newNotebook() *notebook.Notebook {
 	n := &notebook.Notebook{Library: filepath.Join(wire.DataDir(), "src"), Cache: cellCache(), Linkers: cellCache(), Version: session.Version,
-		Ended: (&aftercare{meter: meter()}).ended, Named: sessionNames, Number: session.CellEnv}
+		Ended: (&aftercare{meter: meter()}).ended, Named: sessionNames, Number: session.CellEnv,
+		Log: newLog(os.Stderr), Tags: []string{"noxla"}, // XLA is in the session, not in the cell
+		Companions: map[string]string{"github.com/gomlx/gomlx/backends/default": "gaiden/lib/session/gomlxdefault"}}
 	if path := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(path) {
 		n.Gopls = path
 	}
+	n.Trusted = []string{n.Library, filepath.Join(wire.DataDir(), "bin"), n.Linkers}
 	n.Magics = slices.Concat(sessionMagics(), timingMagics(n), notebook.Magics(n))
 	return n
+}
+
+// newLog is the kernel's log: Jupyter shows it where the server was started.
+func newLog(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // serverFile is what a Jupyter server calls the connection file of a kernel: by the
@@ -61,5 +70,5 @@ func kernelMain(args []string, _, stderr io.Writer) error {
 	go n.Warm(ctx, cellPackages...) // its error comes back with the first cell that needs one of them
 	return jupyter.Run(ctx, f.Arg(0), n, jupyter.Options{
 		History: filepath.Join(wire.StateDir(), "history.json"), WithParent: !*alone,
-		Log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+		Log: newLog(stderr)})
 }

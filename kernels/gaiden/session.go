@@ -139,7 +139,7 @@ func openLog(path string) (*os.File, error) {
 	if st, err := os.Stat(path); err == nil && st.Size() > 1<<20 {
 		os.Rename(path, path+".old")
 	}
-	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	return wire.OpenOwn(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY)
 }
 
 // serveSession is the supervisor's process.

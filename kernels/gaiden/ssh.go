@@ -76,7 +76,7 @@ func (r *relay) run(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r.forward = fmt.Sprintf("%s.ssh-%d", path, os.Getpid())
+	r.forward = path + ".ssh-" + rand.Text()[:8] // a process number may be another container's, too
 	defer os.Remove(r.forward)
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)

@@ -104,7 +104,7 @@ func leaveSSH(stdout io.Writer) (bool, error) {
 // sshRelay is the process that uses, or has used, the session of another machine
 // in place of this one's, and that machine; "" if none has.
 func sshRelay() (pid int, host string) {
-	b, _ := os.ReadFile(wire.SocketPath() + ".lock")
+	b, _ := wire.ReadOwn(wire.SocketPath() + ".lock")
 	if n, _ := fmt.Sscanf(string(b), "%d ssh %s", &pid, &host); n != 2 {
 		return 0, ""
 	}
@@ -126,13 +126,13 @@ func ended(stdout io.Writer) error {
 
 // supervisorPID is the number of the process that holds the lock, or held it last.
 func supervisorPID() string {
-	b, _ := os.ReadFile(wire.SocketPath() + ".lock")
+	b, _ := wire.ReadOwn(wire.SocketPath() + ".lock")
 	return strings.TrimSpace(string(b))
 }
 
 // unlocked says whether no supervisor lives: it holds a lock till its end.
 func unlocked() (bool, error) {
-	lock, err := os.Open(wire.SocketPath() + ".lock")
+	lock, err := wire.OpenOwn(wire.SocketPath()+".lock", os.O_RDONLY)
 	if err != nil {
 		return os.IsNotExist(err), nil
 	}

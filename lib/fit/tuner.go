@@ -56,7 +56,7 @@ func (t Tuner) Run(ctx context.Context) (done int, err error) {
 	if err := os.MkdirAll(wishDir(), 0o700); err != nil {
 		return 0, fmt.Errorf("fit: no place for what is left to be tuned: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(wishDir(), "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := wire.OpenOwn(filepath.Join(wishDir(), "lock"), os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return 0, fmt.Errorf("fit: no place for what is left to be tuned: %w", err)
 	}

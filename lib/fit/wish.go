@@ -54,7 +54,7 @@ func (w wish) save() error {
 }
 
 func readWish(path string) (w wish, err error) {
-	b, err := os.ReadFile(path)
+	b, err := wire.ReadOwn(path)
 	if err == nil {
 		err = json.Unmarshal(b, &w)
 	}

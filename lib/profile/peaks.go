@@ -86,7 +86,7 @@ func (p Peaks) Ridge() float64 { return p.TF32 / p.Copy }
 // seconds.
 func ReadPeaks(ctx context.Context, s *session.Session, progress func(string)) (Peaks, error) {
 	var p Peaks
-	b, err := os.ReadFile(peaksPath(s))
+	b, err := wire.ReadOwn(peaksPath(s))
 	if err == nil && json.Unmarshal(b, &p) == nil && p.valid() {
 		return p, nil
 	}
@@ -141,8 +141,7 @@ func MeasurePeaks(ctx context.Context, s *session.Session) (Peaks, error) {
 	}
 	path := peaksPath(s)
 	if b, err := json.Marshal(p); err == nil && os.MkdirAll(filepath.Dir(path), 0o700) == nil {
-		_ = os.WriteFile(path+".new", b, 0o600) // see above
-		_ = os.Rename(path+".new", path)
+		_ = wire.ReplaceFile(path, b) // see above
 	}
 	return p, nil
 }

@@ -83,7 +83,7 @@ type vitals struct {
 // examine looks at the session behind a socket; nil where that cannot be seen, as it is
 // another machine's, or in another container.
 func examine(conn *net.UnixConn, socket string) *vitals {
-	lock, err := os.ReadFile(socket + ".lock")
+	lock, err := wire.ReadOwn(socket + ".lock")
 	cred, failed := peer(conn)
 	supervisor := strings.TrimSpace(string(lock))
 	if err != nil || failed != nil || supervisor != strconv.Itoa(int(cred.Pid)) {

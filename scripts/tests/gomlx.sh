@@ -40,3 +40,18 @@ GAIDEN_CPU_DEVICES=4 gomlx_env "$bin" session start >&2
 around=gomlx_env gotest gomlx-devices -mod=mod -modfile="$gomlx_dir/go.mod" -p 1 -timeout 20m -run '^(TestCollective|TestPortable|TestDistributedAccumulator)$' \
   github.com/gomlx/gomlx/core/graph github.com/gomlx/gomlx/ml/dataset
 gomlx_env "$bin" session stop >&2 || true
+
+# GoMLX's own notebooks, unchanged: their import of backends/default means the
+# session, and what they import besides is fetched.
+began=$SECONDS
+examples=$(cd "$gomlx_dir" && GOFLAGS=-mod=mod go mod download -json github.com/gomlx/gomlx/examples@v0.28.1 | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') || examples=
+if [ -d "$examples" ] && command -v python3 > /dev/null; then
+  isolated_install
+  mkdir -p "$isolated/gomlx"
+  counts=$(isolated python3 "$root/scripts/tests/gomlx_notebooks.py" "$bin" "$isolated/gomlx" "$examples/tutorial/tutorial.ipynb" "$examples/fft/fft.ipynb" "$gomlx/ml/layers/rational/rational.ipynb") || counts="0 3 0"
+  isolated "$bin" session stop >&2 || true
+else
+  say "skipped: GoMLX's notebooks are in github.com/gomlx/gomlx/examples, which could not be downloaded: check the network"
+  counts="0 0 3"
+fi
+add_counts gomlx-notebooks "$began" $counts

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 	"time"
 
 	"gaiden/kernels/internal/linker"
+	"gaiden/kernels/internal/sealed"
+	"gaiden/lib/engine/wire"
 )
 
 // A Builder makes binaries of programs by the shortest road that is right: an
@@ -39,9 +42,13 @@ type Builder struct {
 	// packages ahead; "" = the toolchain's own links.
 	Linkers string
 
+	Log *slog.Logger // is told what was damaged; nil = nobody is
+
 	mu       sync.Mutex
 	linker   *linker.Linker
 	imported [][]string // by the programs that were linked last
+	built    int        // programs outside of the store
+	closed   bool
 }
 
 // The files that a build writes into the module's directory.
@@ -78,18 +85,23 @@ func (b *Builder) Build(ctx context.Context, p *Program) (bin *Binary, cost Cost
 			return bin, cost, nil
 		}
 	}
-	out := filepath.Join(b.Module.Dir, ".gaiden", "cell")
-	if b.Store != nil && b.Store.Dir != "" {
-		if err := os.MkdirAll(b.Store.Dir, 0o700); err == nil {
-			out = filepath.Join(b.Store.Dir, ".building-"+strconv.Itoa(os.Getpid()))
-		}
+	out, err := b.place()
+	if err != nil {
+		return nil, cost, err
 	}
-	os.Remove(out) // it may be running still
-	if direct {
-		cost.Road = "direct"
-		err = b.direct(ctx, p, file, embed, out, &cost)
-	} else {
-		err = b.goBuild(ctx, p, out, &cost)
+	build := func() error {
+		if direct {
+			cost.Road = "direct"
+			return b.direct(ctx, p, file, embed, out, &cost)
+		}
+		return b.goBuild(ctx, p, out, &cost)
+	}
+	err = build()
+	if why := staleReason(err); why != "" {
+		if err := b.Module.Relist(ctx, why); err != nil {
+			return nil, cost, err
+		}
+		err = build()
 	}
 	if err != nil {
 		os.Remove(out)
@@ -99,6 +111,41 @@ func (b *Builder) Build(ctx context.Context, p *Program) (bin *Binary, cost Cost
 		return &Binary{Path: out, was: p.cells, now: p.cells}, cost, nil
 	}
 	return b.Store.put(key, out, p.cells), cost, nil
+}
+
+// staleReason returns what in err only a stale or damaged cache can cause, "" if
+// there is no such thing.
+func staleReason(err error) string {
+	var be *BuildError
+	if !errors.As(err, &be) {
+		return ""
+	}
+	for _, d := range be.Diagnostics {
+		if staleCache.MatchString(d.Message) {
+			first, _, _ := strings.Cut(d.Message, "\n")
+			return first
+		}
+	}
+	return ""
+}
+
+// place returns a new name for the program: in the store, where files may be
+// executed, else in the module's directory.
+func (b *Builder) place() (string, error) {
+	if b.Store != nil && b.Store.Dir != "" {
+		file, err := b.Store.place()
+		var denied *wire.Error
+		if err == nil || errors.As(err, &denied) {
+			return file, err
+		}
+		logger(b.Store.Log).Warn("the cache of cells' programs cannot be used", "error", err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.built++
+	file := func(n int) string { return filepath.Join(b.Module.Dir, ".gaiden", "cell-"+strconv.Itoa(n)) }
+	os.Remove(file(b.built - 8))
+	return file(b.built), nil
 }
 
 // neutral returns the source without the cells' numbers, so that a cell that
@@ -159,7 +206,7 @@ func (b *Builder) direct(ctx context.Context, p *Program, file string, embed []b
 	b.mu.Unlock()
 	start = time.Now()
 	defer func() { cost.Link = time.Since(start) }()
-	if done, err := b.ready().Link(ctx, linker.Job{Config: linkConfig, Object: object, Dir: m.Dir, Packages: p.Imports}, out); done || err != nil {
+	if done, err := b.ready().Link(ctx, linker.Job{Config: linkConfig, Object: object, Dir: m.Dir, Packages: p.Imports, Env: m.toolEnviron()}, out); done || err != nil {
 		return err
 	}
 	// Symbol tables and DWARF are for debuggers; tracebacks do without.
@@ -175,9 +222,33 @@ func (b *Builder) ready() *linker.Linker {
 		b.Module.mu.Lock()
 		version := b.Module.tool.GOVERSION
 		b.Module.mu.Unlock()
-		b.linker = &linker.Linker{Program: linker.Find(b.Linkers, version)}
+		program, err := linker.Find(b.Linkers, version)
+		if err != nil {
+			logger(b.Log).Warn("the linker for cells cannot be used: Go's own, which is slower, links them until it is made again", "error", err)
+		}
+		b.linker = &linker.Linker{Program: program}
+		var damaged *sealed.DamagedError
+		if errors.As(err, &damaged) {
+			go b.makeLinker()
+		}
 	}
 	return b.linker
+}
+
+// makeLinker makes a linker where one was damaged.
+func (b *Builder) makeLinker() {
+	path, err := linker.Make(context.Background(), cmp.Or(b.Module.Go, "go"), b.Linkers)
+	if err != nil {
+		logger(b.Log).Warn("the linker for cells is not made", "error", err)
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.linker.Close()
+	b.linker = &linker.Linker{Program: path}
+	if b.closed {
+		b.linker.Close()
+	}
 }
 
 // recent is how many programs say what the next one will import: enough for a
@@ -201,13 +272,15 @@ func (b *Builder) Ahead(packages ...string) {
 		return // the next cell says it
 	}
 	slices.Sort(packages)
-	b.ready().Prepare(linker.Job{Config: config, Object: b.object(), Dir: b.Module.Dir, Packages: slices.Compact(packages)})
+	b.ready().Prepare(linker.Job{Config: config, Object: b.object(), Dir: b.Module.Dir, Packages: slices.Compact(packages), Env: b.Module.toolEnviron()})
 }
 
-// Close ends what Ahead has started.
+// Close ends what Ahead has started, and waits until the store is on disk.
 func (b *Builder) Close() {
+	b.Store.Close()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.closed = true
 	b.linker.Close()
 }
 
@@ -218,8 +291,7 @@ func (b *Builder) object() string { return filepath.Join(b.Module.Dir, ".gaiden"
 func (b *Builder) tool(ctx context.Context, p *Program, name string, args []string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = b.Module.Dir
-	// A build ends before its garbage collector would pay off.
-	cmd.Env = append(os.Environ(), "GOGC=off", "GOMEMLIMIT=1GiB", "GOOS=", "GOARCH=")
+	cmd.Env = b.Module.toolEnviron()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var output bytes.Buffer
@@ -237,8 +309,11 @@ func (b *Builder) goBuild(ctx context.Context, p *Program, out string, cost *Cos
 		cost.Road = "go test"
 	}
 	args = append(append(args, "-o", out), b.Flags...)
+	if tags := b.Module.tags(b.Flags); tags != "" {
+		args = append(args, strings.TrimSpace(tags))
+	}
 	env := append(b.Module.Environ(), "CGO_ENABLED=0")
-	if slices.Contains(p.Imports, "C") || slices.Contains(b.Flags, "-race") {
+	if p.cgo || slices.Contains(p.Imports, "C") || slices.Contains(b.Flags, "-race") {
 		env = append(env, "CGO_ENABLED=1")
 	}
 	start := time.Now()

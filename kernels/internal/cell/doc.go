@@ -70,6 +70,19 @@
 // user's beside the cells are left to the go command. Nothing but [Module.Get]
 // touches the network.
 //
+// A package with a part in C is built with cgo if there is a C compiler, and so is
+// every program that it is in; all others are built without. Go's settings, from
+// the environment and from "go env -w", hold for all: they are read once, are part
+// of every key, and are given to go command, compiler and linker alike.
+//
+// # What is kept
+//
+// Built programs and lists of compiled packages, in a cache that kernels share. What
+// is read from it is verified first (package sealed). What is damaged, or does not
+// fit to the rest, is removed and made again, and [Module.Log] is told: also where
+// only compiler or linker can see it, as with packages of two builds. A directory
+// that others may write to is refused.
+//
 // # How it runs
 //
 // In a process group of its own, which the end of the context stops, with all

@@ -5,18 +5,21 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"go/token"
 	"go/types"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
+
+	"gaiden/kernels/internal/sealed"
 )
 
 // A Module is the Go module that a notebook's cells are compiled in: which
@@ -32,32 +35,31 @@ type Module struct {
 	Cache   string // directory for what is worth keeping; "" = Dir/.gaiden
 	Go      string // the go command; "" = go in PATH
 
+	// Tags are build tags for all packages that cells import.
+	Tags []string
+
+	// Companions are packages that a program imports, too, if it imports that of
+	// the key, itself or through others.
+	Companions map[string]string
+
+	Log *slog.Logger // is told what of the cache was damaged; nil = nobody is
+
 	mu       sync.Mutex
 	tool     toolchain
+	trusted  bool // the cache's directory
 	mod      goMod
 	modStamp string // of go.mod, go.sum and go.work
 	key      string // of all that the answers below depend on
-	state    state
+	state    index
 	importer *packageImporter
-	local    map[string][]string // names of packages in replaced trees
-	named    map[string][]string // names of all others
-	declared map[string][]string // what packages export, by their sources
-}
+	files    *sealed.Verifier
+	named256 sync.Map                 // archives that have the contents that their names say
+	pinned   atomic.Pointer[[]string] // Go's settings, for the environment of its tools
 
-// A toolchain is what "go env" says.
-type toolchain struct {
-	GOVERSION, GOTOOLDIR, GOROOT, GOOS, GOARCH string
-}
-
-// A Package is a package that has been compiled.
-type Package struct {
-	Name   string
-	Export string // archive for compiler and linker; empty for unsafe
-}
-
-// state is what the cache keeps for one key.
-type state struct {
-	Packages map[string]*Package
+	generation int                 // of the index
+	local      map[string][]string // names of packages in replaced trees
+	named      map[string][]string // names of all others
+	declared   map[string][]string // what packages export, by their sources
 }
 
 // A ToolError reports that the go command is missing or unusable.
@@ -86,19 +88,6 @@ func (e *ToolError) Hint() string {
 }
 
 func (m *Module) cacheDir() string { return cmp.Or(m.Cache, filepath.Join(m.Dir, ".gaiden")) }
-
-// Environ returns the environment for the go command: no network, no cgo, no
-// other toolchain than the one installed, no workspace but the module's own.
-func (m *Module) Environ() []string {
-	env := append(os.Environ(), "CGO_ENABLED=0", "GOWORK="+m.workspace(), "GO111MODULE=on", "GOTOOLCHAIN=local",
-		"GOFLAGS=-buildvcs=false", "GOOS=", "GOARCH=")
-	if m.workspace() == "off" {
-		// A workspace is somebody's own doing, and may need modules that the
-		// cells' go.mod knows nothing of.
-		env = append(env, "GOPROXY=off")
-	}
-	return env
-}
 
 // workspace returns the go.work file that somebody has put into the module's
 // directory, or "off".
@@ -141,12 +130,19 @@ func (m *Module) libraryPath() string {
 	return ""
 }
 
-// Refresh looks whether go.mod or a replaced source tree has changed, and
-// forgets what no longer holds. It is called once for a cell.
+// Refresh looks whether go.mod, Go's settings, a replaced source tree or a compiled
+// package has changed, and forgets what no longer holds. It is called once for a
+// cell.
 func (m *Module) Refresh(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.refresh(ctx)
+	if err := m.refresh(ctx); err != nil {
+		return err
+	}
+	if reason := m.unfit(); reason != "" {
+		return m.relist(ctx, reason)
+	}
+	return nil
 }
 
 // open makes sure that the module has been looked at. m.mu is held.
@@ -160,17 +156,11 @@ func (m *Module) open(ctx context.Context) error {
 // refresh sees that directory, go.mod and toolchain are there and that what is
 // remembered still holds. m.mu is held.
 func (m *Module) refresh(ctx context.Context) error {
-	if m.tool.GOVERSION == "" {
-		if err := os.MkdirAll(filepath.Join(m.Dir, ".gaiden"), 0o700); err != nil {
-			return fmt.Errorf("cell: module: %w", err)
-		}
-		out, _, err := m.run(ctx, m.Environ(), "env", "-json", "GOVERSION", "GOTOOLDIR", "GOROOT", "GOOS", "GOARCH")
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal(out, &m.tool); err != nil {
-			return fmt.Errorf("cell: go env: %w", err)
-		}
+	if err := m.findToolchain(ctx); err != nil {
+		return err
+	}
+	if err := m.trustCache(); err != nil {
+		return err
 	}
 	file := filepath.Join(m.Dir, "go.mod")
 	if _, err := os.Stat(file); os.IsNotExist(err) {
@@ -187,6 +177,9 @@ func (m *Module) refresh(ctx context.Context) error {
 		mod.replaced = append(mod.replaced, readGoWork(filepath.Join(m.Dir, "go.work"))...)
 		m.mod, m.modStamp, m.named = mod, stamp, nil
 	}
+	if m.files == nil {
+		m.files = &sealed.Verifier{}
+	}
 	if m.key == "" {
 		if err := writeGlue(m.Dir); err != nil {
 			return fmt.Errorf("cell: module: %w", err)
@@ -198,15 +191,10 @@ func (m *Module) refresh(ctx context.Context) error {
 		m.local[p.name] = append(m.local[p.name], p.path)
 	}
 	h := sha256.New()
-	fmt.Fprintln(h, "1", m.tool, m.modSum(), tree, gluePackages())
+	fmt.Fprintln(h, "3", m.tool.settings, m.Tags, m.modSum(), tree, gluePackages())
 	if key := fmt.Sprintf("%x", h.Sum(nil)[:12]); key != m.key {
 		m.key = key
-		m.importer = newPackageImporter(m)
-		m.state, m.declared = state{}, map[string][]string{}
-		m.load("packages-"+key, &m.state)
-		if m.state.Packages == nil || m.missing() {
-			m.state.Packages = map[string]*Package{}
-		}
+		m.openIndex()
 	}
 	return nil
 }
@@ -257,27 +245,8 @@ func fileStamp(name string) string {
 	return fmt.Sprintf("%d.%d ", info.Size(), info.ModTime().UnixNano())
 }
 
-// load reads a cached answer; where there is none, or a torn one, v stays empty.
-func (m *Module) load(name string, v any) {
-	data, err := os.ReadFile(filepath.Join(m.cacheDir(), name+".json"))
-	if err == nil {
-		json.Unmarshal(data, v)
-	}
-}
-
-// save keeps an answer for the next kernel. A full disk costs time, not the cell.
-func (m *Module) save(name string, v any) {
-	dir := m.cacheDir()
-	data, err := json.Marshal(v)
-	if err != nil || os.MkdirAll(dir, 0o700) != nil {
-		return
-	}
-	prune(dir, "packages-*.json", 16)
-	prune(dir, "names-*.json", 8)
-	writeAtomic(filepath.Join(dir, name+".json"), data, 0o600)
-}
-
-// writeAtomic writes a file that is either there as a whole or not at all.
+// writeAtomic writes a file of this kernel's alone that is either there as a whole
+// or not at all.
 func writeAtomic(name string, data []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".tmp-*")
 	if err != nil {
@@ -297,20 +266,6 @@ func writeAtomic(name string, data []byte, mode os.FileMode) error {
 		os.Remove(f.Name())
 	}
 	return err
-}
-
-// missing reports whether the go command has thrown away a compiled package,
-// as it does with what has not been used for some days.
-func (m *Module) missing() bool {
-	for _, p := range m.state.Packages {
-		if p.Export == "" {
-			continue
-		}
-		if _, err := os.Stat(p.Export); err != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // Key identifies everything that compiled cells depend on besides their text.

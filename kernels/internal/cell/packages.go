@@ -5,8 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
+	"crypto/sha256"
 	"fmt"
 	"go/importer"
 	"go/token"
@@ -15,6 +14,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +25,10 @@ type ImportError struct {
 	Path   string
 	Reason string
 	Needs  bool // a module has to be added that provides it
+
+	via  string // the package that was asked for, and needs it
+	hint string // after it was tried
+	inC  bool   // it has files in C
 }
 
 func (e *ImportError) Error() string {
@@ -33,6 +37,9 @@ func (e *ImportError) Error() string {
 
 // Hint says what to do next.
 func (e *ImportError) Hint() string {
+	if e.hint != "" {
+		return e.hint
+	}
 	if e.Needs {
 		return fmt.Sprintf("%%require %s@VERSION adds it (as does !*go get %s@VERSION)", e.Path, e.Path)
 	}
@@ -68,65 +75,6 @@ func (m *Module) Packages(ctx context.Context, paths ...string) (map[string]*Pac
 	return out, nil
 }
 
-// list asks the go command for packages and everything below them.
-func (m *Module) list(ctx context.Context, paths []string) error {
-	args := append([]string{"list", "-e", "-export", "-deps", "-json=ImportPath,Name,Export,Error"}, paths...)
-	if !slices.Contains(paths, "runtime") {
-		args = append(args, "runtime") // every program links it, imported or not
-	}
-	out, _, err := m.run(ctx, m.Environ(), args...)
-	if err != nil && strings.Contains(err.Error(), "updates to go.mod needed") {
-		// A package of a module that others require, and go.mod does not yet
-		// name. Its version is decided: no network is needed to write it down.
-		update := append([]string{"list", "-mod=mod", "-e", "-deps"}, paths...)
-		if _, _, err = m.run(ctx, m.Environ(), update...); err == nil {
-			err = m.refresh(ctx)
-		}
-		if err == nil {
-			out, _, err = m.run(ctx, m.Environ(), args...)
-		}
-		if err != nil && strings.Contains(err.Error(), "GOPROXY=off") {
-			return &ImportError{Path: foreign(paths), Reason: "its module needs others that are not on this machine", Needs: true}
-		}
-	}
-	if err != nil {
-		return err
-	}
-	dec := json.NewDecoder(bytes.NewReader(out))
-	var problem *ImportError
-	for {
-		var p struct {
-			Package
-			ImportPath string
-			Error      *struct{ Err string }
-		}
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return fmt.Errorf("cell: go list: %w", err)
-		}
-		if p.Error != nil {
-			if problem == nil || slices.Contains(paths, p.ImportPath) && !slices.Contains(paths, problem.Path) {
-				problem = importProblem(p.ImportPath, p.Error.Err)
-			}
-			continue
-		}
-		pkg := p.Package
-		m.state.Packages[p.ImportPath] = &pkg
-	}
-	if problem != nil {
-		for _, p := range paths {
-			delete(m.state.Packages, p)
-		}
-		if err := m.cacheFull(ctx, problem); err != nil {
-			return err
-		}
-		return problem
-	}
-	m.save("packages-"+m.key, m.state)
-	return nil
-}
-
 // cacheFull returns why the go command cannot write its cache, if that is why it
 // did not find a package: a disk that is full makes it say of the standard library
 // that it is not there.
@@ -137,11 +85,7 @@ func (m *Module) cacheFull(ctx context.Context, problem *ImportError) error {
 	if info, err := os.Stat(filepath.Join(m.tool.GOROOT, "src", problem.Path)); err != nil || !info.IsDir() {
 		return nil
 	}
-	out, _, err := m.run(ctx, m.Environ(), "env", "GOCACHE")
-	if err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(strings.TrimSpace(string(out)), "room-")
+	file, err := os.CreateTemp(m.tool.GOCACHE, "room-")
 	if err == nil {
 		_, err = file.Write(make([]byte, 1<<20))
 		file.Close()
@@ -152,6 +96,10 @@ func (m *Module) cacheFull(ctx context.Context, problem *ImportError) error {
 	}
 	return nil
 }
+
+// notHere matches what the go command says when it may not ask the network and has
+// to: for a module that others require, or for its go.mod.
+var notHere = regexp.MustCompile(`module lookup disabled by GOPROXY=off|missing go\.sum entry|updates to go\.mod needed|to add missing requirements`)
 
 // noSuchStandard is the reason of an import of the standard library that fails.
 const noSuchStandard = "the standard library has no such package"
@@ -181,8 +129,10 @@ func importProblem(path, text string) *ImportError {
 		e.Reason = "it does not compile:\n" + rest
 	case strings.Contains(first, "missing go.sum entry"):
 		e.Reason, e.Needs = "its module is not in go.sum", true
+	case notHere.MatchString(first):
+		e.Reason, e.Needs = "its module is not on this machine", true
 	case strings.Contains(first, "build constraints exclude all Go files"):
-		e.Reason = "none of its files is for this machine without cgo"
+		e.Reason = "none of its files is for this machine"
 	}
 	return e
 }
@@ -217,7 +167,7 @@ func (m *Module) Warm(ctx context.Context, patterns ...string) error {
 // package name, best guess first. m.mu is held.
 func (m *Module) names(ctx context.Context) map[string][]string {
 	if m.named == nil {
-		file := "names-" + strings.TrimPrefix(m.tool.GOVERSION, "go") + "-" + m.modSum()
+		file := m.namesFile()
 		m.load(file, &m.named)
 		if m.named == nil {
 			m.named = map[string][]string{}
@@ -252,6 +202,13 @@ func (m *Module) names(ctx context.Context) map[string][]string {
 		})
 	}
 	return all
+}
+
+// namesFile is what the list of names is called in the cache.
+func (m *Module) namesFile() string {
+	h := sha256.New()
+	fmt.Fprintln(h, m.tool.settings, m.Tags, m.modSum())
+	return fmt.Sprintf("names-%x", h.Sum(nil)[:12])
 }
 
 // rank orders packages of one name: the standard library first, then modules
@@ -302,15 +259,18 @@ func (m *Module) importConfig() (compile, link string, err error) {
 		}
 	}
 	compile, link = filepath.Join(m.Dir, ".gaiden", "importcfg"), filepath.Join(m.Dir, ".gaiden", "importcfg.link")
-	if have, err := os.ReadFile(compile); err == nil && bytes.Equal(have, b.Bytes()) {
-		return compile, link, nil
+	for _, file := range []string{compile, link} {
+		if file == link {
+			fmt.Fprintf(&b, "modinfo %q\n", m.mod.buildInfo(m.tool.GOVERSION))
+		}
+		if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, b.Bytes()) {
+			continue
+		}
+		if err := writeAtomic(file, b.Bytes(), 0o600); err != nil {
+			return "", "", err
+		}
 	}
-	err = writeAtomic(compile, b.Bytes(), 0o600)
-	if err == nil {
-		fmt.Fprintf(&b, "modinfo %q\n", m.mod.buildInfo(m.tool.GOVERSION))
-		err = writeAtomic(link, b.Bytes(), 0o600)
-	}
-	return compile, link, err
+	return compile, link, nil
 }
 
 // A packageImporter gives go/types the packages that a Module knows.

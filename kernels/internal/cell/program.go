@@ -35,6 +35,7 @@ type Program struct {
 	tracked tracked     // variables that it leaves for later programs
 	why     map[string]string
 	carries bool // it has to do with kept values
+	cgo     bool // it is in part written in C
 
 	cells []int          // cells in the order in which Source names them
 	embed []string       // patterns of //go:embed directives
@@ -90,7 +91,14 @@ func (c *Composer) Compose(ctx context.Context, src Source) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.compose(ctx, u)
+	// The second time is for packages that were exchanged meanwhile.
+	for tries := 0; ; tries++ {
+		generation := c.Module.Generation()
+		p, err := c.compose(ctx, u)
+		if tries > 0 || generation == c.Module.Generation() {
+			return p, err
+		}
+	}
 }
 
 // Remember takes over the declarations of a program that was built.
@@ -120,7 +128,7 @@ var versionSuffix = regexp.MustCompile(`^v[0-9]+$`)
 // there are, and reads those that nearly every cell needs, and the given ones.
 func (c *Composer) Warm(ctx context.Context, packages ...string) error {
 	c.Module.Names(ctx)
-	packages = append([]string{"runtime", "fmt", showPath, keepPath, stackPath}, packages...)
+	packages = append([]string{"runtime", "fmt", showPath, showImagePath, keepPath, stackPath}, packages...)
 	if _, err := c.Module.Packages(ctx, packages...); err != nil {
 		return err
 	}
@@ -182,7 +190,7 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 		return nil, err
 	}
 	if !u.alone() {
-		p.Notes = c.Memory.anew(decls, u)
+		p.Notes = append(p.Notes, c.Memory.anew(decls, u)...)
 	}
 	p.Source, p.cells = w.text()
 	p.texts = map[int]string{}
@@ -199,7 +207,7 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 			p.Direct = false
 		}
 	}
-	p.Direct = p.Direct && !u.Test && len(c.Module.Beside()) == 0
+	p.Direct = p.Direct && !u.Test && !p.cgo && len(c.Module.Beside()) == 0
 	if slices.Contains(p.Imports, showImagePath) {
 		if _, err := c.Module.Packages(ctx, showImagePath); err != nil {
 			return nil, err
@@ -315,7 +323,31 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, loads
 	if _, err := c.Module.Packages(ctx, append(paths, "runtime", stackPath)...); err != nil {
 		return nil, c.blame(err, out)
 	}
-	return out, nil
+	companions, err := c.beneath(ctx, p, paths)
+	return append(out, companions...), err
+}
+
+// beneath looks at all that the program consists of: packages in C, for which the
+// go command has to build it, and those that have a companion.
+func (c *Composer) beneath(ctx context.Context, p *Program, paths []string) (companions []*Import, err error) {
+	var notes []string
+	c.Module.below(paths, func(path string, pkg *Package) {
+		p.cgo = p.cgo || pkg.Cgo
+		if pkg.WithoutC != "" {
+			notes = append(notes, fmt.Sprintf("%s is used without its part in C: %s", path, pkg.WithoutC))
+		}
+		if companion := c.Module.Companions[path]; companion != "" {
+			companions = append(companions, &Import{Name: "_", Path: companion})
+		}
+	})
+	slices.Sort(notes)
+	p.Notes = append(p.Notes, notes...)
+	for _, im := range companions {
+		if _, err := c.Module.Packages(ctx, im.Path); err != nil {
+			return nil, err
+		}
+	}
+	return companions, nil
 }
 
 // ownImports sees that what the cell imports is there.
@@ -360,7 +392,7 @@ func (c *Composer) blame(err error, imports []*Import) error {
 		return err
 	}
 	for _, im := range imports {
-		if im.Path != ie.Path {
+		if im.Path != ie.Path && im.Path != ie.via {
 			continue
 		}
 		d := Diagnostic{Cell: im.Cell, Line: im.Line, Column: im.column,
@@ -379,3 +411,25 @@ type importFailure struct {
 }
 
 func (e *importFailure) Unwrap() []error { return []error{e.BuildError, e.cause} }
+
+// NotFetched adds to an error about an import what was tried to fetch its module,
+// and why that has failed; with failed nil the error is as it was.
+func NotFetched(err, failed error) error {
+	var missing *ImportError
+	if failed == nil || !errors.As(err, &missing) {
+		return err
+	}
+	tried := *missing
+	tried.Reason += "\n" + strings.TrimPrefix(failed.Error(), "cell: ")
+	var hint interface{ Hint() string }
+	if errors.As(failed, &hint) {
+		tried.hint = hint.Hint()
+	}
+	var at *importFailure
+	if !errors.As(err, &at) {
+		return &tried
+	}
+	d := at.Diagnostics[0]
+	d.Message, d.Hint = fmt.Sprintf("import %q: %s", tried.Path, tried.Reason), tried.Hint()
+	return &importFailure{newBuildError([]Diagnostic{d}), &tried}
+}

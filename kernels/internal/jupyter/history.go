@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+
+	"gaiden/lib/engine/wire"
 )
 
 // DefaultHistorySize is how many cells the history keeps.
@@ -61,7 +63,7 @@ func (h *history) load() error {
 		return err
 	}
 	return h.locked(func() error {
-		text, err := os.ReadFile(h.path)
+		text, err := wire.ReadOwn(h.path)
 		if err != nil && !os.IsNotExist(err) {
 			return err
 		}
@@ -100,15 +102,11 @@ func (h *history) rewrite() error {
 			return err
 		}
 	}
-	next := h.path + ".new"
-	if err := os.WriteFile(next, b.Bytes(), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, h.path)
+	return wire.ReplaceFile(h.path, b.Bytes())
 }
 
 func (h *history) append(e entry) error {
-	f, err := os.OpenFile(h.path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := wire.OpenOwn(h.path, os.O_APPEND|os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return err
 	}
@@ -137,7 +135,7 @@ func torn(f *os.File) bool {
 
 // locked runs f while no other kernel touches the file.
 func (h *history) locked(f func() error) error {
-	lock, err := os.OpenFile(h.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := wire.OpenOwn(h.path+".lock", os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return err
 	}

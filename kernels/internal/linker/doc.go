@@ -9,7 +9,8 @@
 //
 //	program, err := linker.Make(ctx, "go", cache) // once; about 15 s
 //
-//	l := &linker.Linker{Program: linker.Find(cache, version)}
+//	program, err := linker.Find(cache, version) // verified: an error means damage
+//	l := &linker.Linker{Program: program}
 //	job := linker.Job{Config: importcfg, Object: "main.a", Packages: []string{"fmt"}}
 //	l.Prepare(job) // while the user types
 //	…

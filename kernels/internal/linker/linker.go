@@ -17,9 +17,10 @@ import (
 
 // A Job is what a link is made of.
 type Job struct {
-	Config string // import configuration of the linker; Link refuses when it has changed
-	Object string // main's object file, which is read when Link is called
-	Dir    string // where the linker runs
+	Config string   // import configuration of the linker; Link refuses when it has changed
+	Object string   // main's object file, which is read when Link is called
+	Dir    string   // where the linker runs
+	Env    []string // with the settings of Go that the packages were compiled with; nil = that of this process
 
 	// Packages are those that the program imports. Prepare loads them ahead,
 	// with all that they import. What the program imports beside them is loaded
@@ -73,8 +74,8 @@ func (l *Linker) Prepare(job Job) {
 	p := &process{job: job, stamp: stamp(job.Config), written: make(chan struct{}), ended: make(chan struct{})}
 	// It ends when its input does: with this process, however that ends.
 	p.cmd = exec.Command(l.Program, "-importcfg", job.Config, "-s", "-w", "-buildmode=exe", "-o", os.DevNull, job.Object)
-	p.cmd.Dir = job.Dir
-	p.cmd.Env = append(os.Environ(), "GOGC=off", "GOMEMLIMIT=1GiB", "GOOS=", "GOARCH=", "GAIDEN_LINK_PACKAGES="+strings.Join(job.Packages, ","),
+	p.cmd.Dir, p.cmd.Env = job.Dir, job.Env
+	p.cmd.Env = append(p.cmd.Environ(), "GAIDEN_LINK_PACKAGES="+strings.Join(job.Packages, ","),
 		"GAIDEN_LINK_REACHED="+job.Object+".reached", "GAIDEN_LINK_STAMP="+p.stamp)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Stdout = p
@@ -111,7 +112,7 @@ func (l *Linker) Link(ctx context.Context, job Job, out string) (done bool, err 
 		return false, nil
 	}
 	defer func() { go p.stop() }()
-	if p.job.Config != job.Config || p.job.Object != job.Object || p.stamp != stamp(job.Config) {
+	if !p.suits(job) {
 		return false, nil
 	}
 	if !p.loaded.Load() && !includes(job.Packages, p.job.Packages) {
@@ -174,6 +175,11 @@ func (l *Linker) drop(p *process) {
 	}
 }
 
+// suits reports whether the process links with the same packages and settings.
+func (p *process) suits(job Job) bool {
+	return p.job.Config == job.Config && p.job.Object == job.Object && p.stamp == stamp(job.Config) && slices.Equal(p.job.Env, job.Env)
+}
+
 // covers reports whether the process has loaded what the job wants loaded, and
 // nothing else.
 func (p *process) covers(job Job) bool {
@@ -182,7 +188,7 @@ func (p *process) covers(job Job) bool {
 		return false
 	default:
 	}
-	if p.job.Config != job.Config || p.job.Object != job.Object || p.stamp != stamp(job.Config) {
+	if !p.suits(job) {
 		return false
 	}
 	return len(p.job.Packages) == len(job.Packages) && includes(p.job.Packages, job.Packages)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gaiden/kernels/internal/sealed"
 )
 
 // A shop compiles programs, and has what links them.
@@ -295,6 +297,37 @@ func gone(p *process) bool {
 }
 
 // TestApply: only source that is known is changed.
+// TestDamaged: a linker that was damaged links nothing, and is made again.
+func TestDamaged(t *testing.T) {
+	s := newShop(t)
+	dir := filepath.Dir(s.program)
+	version := s.goCommand("env", "GOVERSION")
+	if path, err := Find(dir, version); path != s.program || err != nil {
+		t.Fatalf("got %q, %v; want %s", path, err, s.program)
+	}
+	text, err := os.ReadFile(s.program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)/2] ^= 1
+	if err := os.WriteFile(s.program, text, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var damaged *sealed.DamagedError
+	if path, err := Find(dir, version); path != "" || !errors.As(err, &damaged) {
+		t.Errorf("one bit changed: got %q, %v; want a DamagedError", path, err)
+	}
+	if _, err := Make(t.Context(), "go", dir); err != nil {
+		t.Fatal(err)
+	}
+	if path, err := Find(dir, version); path != s.program || err != nil {
+		t.Errorf("made again: got %q, %v; want %s", path, err, s.program)
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 1 {
+		t.Errorf("got %v, want the linker alone", files)
+	}
+}
+
 func TestApply(t *testing.T) {
 	e := edit{from: "begin\n", to: "end\n", sum: "ad4eed7f59dc1ed4", old: "", new: "better\n"}
 	tests := []struct{ name, text, want string }{

@@ -6,13 +6,20 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"time"
+
+	"gaiden/kernels/internal/sealed"
+	"gaiden/lib/engine/wire"
 )
 
 //go:embed ahead/*.go.txt
@@ -61,17 +68,28 @@ func (e *SourceError) Error() string {
 func (e *SourceError) Unwrap() error { return e.Err }
 
 // Find returns the program that Make has made in dir for this version of Go
-// ("go1.26.8"), "" if there is none.
-func Find(dir, version string) string {
+// ("go1.26.8"), "" if there is none. The error says that there is one that cannot
+// be used: it is damaged, or others may write to it.
+func Find(dir, version string) (string, error) {
 	path := name(dir, version)
-	if info, err := os.Stat(path); err != nil || info.Mode()&0o100 == 0 {
-		return ""
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
 	}
-	return path
+	if err := wire.TrustedPath(path); err != nil {
+		return "", err
+	}
+	if _, err := new(sealed.Verifier).Verify(path); err != nil {
+		return "", fmt.Errorf("linker: %w", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode()&0o100 == 0 {
+		return "", fmt.Errorf("linker: %s is not executable", path)
+	}
+	return path, nil
 }
 
 func name(dir, version string) string {
 	h := sha256.New()
+	fmt.Fprintln(h, "sealed")
 	for _, e := range edits {
 		fmt.Fprintln(h, e)
 	}
@@ -96,7 +114,7 @@ func Make(ctx context.Context, goCommand, dir string) (path string, err error) {
 	if err := json.Unmarshal(out, &tool); err != nil {
 		return "", fmt.Errorf("linker: go env: %w", err)
 	}
-	if path := Find(dir, tool.GOVERSION); path != "" {
+	if path, err := Find(dir, tool.GOVERSION); path != "" && err == nil {
 		return path, nil
 	}
 	work, err := os.MkdirTemp("", "gaiden-linker-")
@@ -111,25 +129,46 @@ func Make(ctx context.Context, goCommand, dir string) (path string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("linker: %w", err)
 	}
+	if err := wire.TrustedPath(dir); err != nil {
+		return "", err
+	}
 	old, _ := filepath.Glob(filepath.Join(dir, "link-*"))
 	path = name(dir, tool.GOVERSION)
-	build := exec.CommandContext(ctx, goCommand, "build", "-trimpath", "-ldflags=-s -w", "-overlay", overlay, "-o", path+".new", "cmd/link")
+	left, _ := filepath.Glob(filepath.Join(dir, scratchPrefix+"*"))
+	for _, l := range left {
+		if info, err := os.Stat(l); err == nil && time.Since(info.ModTime()) > time.Hour {
+			os.RemoveAll(l) // whoever made it did not come to the end
+		}
+	}
+	scratch, err := os.MkdirTemp(dir, scratchPrefix)
+	if err != nil {
+		return "", fmt.Errorf("linker: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	fresh := filepath.Join(scratch, "link")
+	build := exec.CommandContext(ctx, goCommand, "build", "-trimpath", "-ldflags=-s -w", "-overlay", overlay, "-o", fresh, "cmd/link")
 	build.Env = environ()
 	if out, err := build.CombinedOutput(); err != nil {
-		os.Remove(path + ".new")
 		return "", fmt.Errorf("linker: go build cmd/link: %w: %s", err, bytes.TrimSpace(out))
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := sealed.Append(fresh, filepath.Base(path), nil); err != nil {
+		return "", fmt.Errorf("linker: %w", err)
+	}
+	if err := sealed.Publish(fresh, path); err != nil {
 		return "", fmt.Errorf("linker: %w", err)
 	}
 	for _, o := range old {
-		os.Remove(o)
+		if o != path {
+			os.Remove(o)
+		}
 	}
 	return path, nil
 }
 
+const scratchPrefix = ".linker-"
+
 func environ() []string {
-	return append(os.Environ(), "CGO_ENABLED=0", "GOTOOLCHAIN=local", "GOFLAGS=", "GOWORK=off", "GOOS=", "GOARCH=")
+	return append(os.Environ(), "CGO_ENABLED=0", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false", "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
 }
 
 // overlay writes the changed files into work, and the list of them that the go

@@ -3,7 +3,9 @@ package notebook
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,6 +19,7 @@ import (
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/magic"
 	"gaiden/kernels/internal/widget"
+	"gaiden/lib/engine/wire"
 )
 
 // A Notebook runs the cells of one notebook. It implements jupyter.Interpreter.
@@ -31,6 +34,19 @@ type Notebook struct {
 	Version string // of the kernel
 	Kernel  string // the id by which the Jupyter server knows the kernel; "" = widgets have no page
 	Linkers string // where package linker's Make has put a linker; "" = the toolchain's
+
+	// Tags are build tags for what cells import; Companions are packages that a cell
+	// imports, too, if it imports that of the key.
+	Tags       []string
+	Companions map[string]string
+
+	// Trusted are files and directories of programs, or of their source, which only
+	// this user and root may be able to change: else no cell runs. What is not there
+	// is not looked at.
+	Trusted []string
+
+	// Log is told what in the cache was damaged, or could not be kept; nil = nobody is.
+	Log *slog.Logger
 
 	// Magics are those that cells may use; nil = Magics(n). A program adds
 	// rows of its own.
@@ -96,6 +112,12 @@ func (n *Notebook) open() error {
 
 func (n *Notebook) begin() error {
 	var err error
+	for _, path := range n.Trusted {
+		var denied *wire.Error
+		if err := wire.TrustedPath(path); errors.As(err, &denied) {
+			return err
+		}
+	}
 	if n.temp, err = cell.NewTempDir(); err != nil {
 		return fmt.Errorf("notebook: %w", err)
 	}
@@ -111,10 +133,10 @@ func (n *Notebook) begin() error {
 		}
 	}
 	cache := cmp.Or(n.Cache, filepath.Join(temp, "cache"))
-	n.module = &cell.Module{Dir: filepath.Join(temp, "cells"), Library: n.Library, Cache: cache, Go: n.Go}
+	n.module = &cell.Module{Dir: filepath.Join(temp, "cells"), Library: n.Library, Cache: cache, Go: n.Go, Log: n.Log, Tags: n.Tags, Companions: n.Companions}
 	n.memory = &cell.Memory{}
 	n.composer = &cell.Composer{Module: n.module, Memory: n.memory, Nearest: magic.Nearest}
-	n.builder = &cell.Builder{Module: n.module, Store: &cell.Store{Dir: filepath.Join(cache, "binaries")}, Dir: n.Dir, Network: true, Linkers: n.Linkers}
+	n.builder = &cell.Builder{Module: n.module, Store: &cell.Store{Dir: filepath.Join(cache, "binaries"), Log: n.Log}, Dir: n.Dir, Network: true, Linkers: n.Linkers, Log: n.Log}
 	n.gopls = &cell.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
 	n.line.Kernel = n.Kernel
 	n.env, n.shown, n.autoget = map[string]string{}, map[string]string{}, true

@@ -57,7 +57,12 @@ func (x *execution) build(ctx context.Context, src cell.Source) (*cell.Program, 
 	defer n.building.Unlock()
 	began := time.Now()
 	program, err := n.composer.Compose(ctx, src)
-	for tries := 0; err != nil && tries < 8 && x.fetch(ctx, err); tries++ {
+	for tries := 0; err != nil && tries < maxFetches; tries++ {
+		fetched, failed := x.fetch(ctx, err)
+		if !fetched {
+			err = cell.NotFetched(err, failed)
+			break
+		}
 		program, err = n.composer.Compose(ctx, src)
 	}
 	cost := cell.Cost{Compose: time.Since(began), Road: "checked"}
@@ -70,15 +75,19 @@ func (x *execution) build(ctx context.Context, src cell.Source) (*cell.Program, 
 	return program, binary, err
 }
 
+// maxFetches is how many modules are fetched for one cell: a module that was not on
+// this machine may need others that are not.
+const maxFetches = 16
+
 // fetch adds the module that err says is missing, if that is what it says and
-// %autoget is on.
-func (x *execution) fetch(ctx context.Context, err error) bool {
+// %autoget is on. failed says why it could not.
+func (x *execution) fetch(ctx context.Context, err error) (fetched bool, failed error) {
 	var missing *cell.ImportError
 	x.n.mu.Lock()
 	allowed := x.n.autoget
 	x.n.mu.Unlock()
 	if !allowed || !errors.As(err, &missing) || !missing.Needs {
-		return false
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
@@ -86,7 +95,7 @@ func (x *execution) fetch(ctx context.Context, err error) bool {
 	for _, line := range changes {
 		x.out.Stream("stderr", []byte("go get: "+line+"\n"))
 	}
-	return err == nil && len(changes) > 0
+	return err == nil && len(changes) > 0, err
 }
 
 // start runs a program; result is given the value of its last expression.

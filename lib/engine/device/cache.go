@@ -2,6 +2,7 @@ package device
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -182,7 +183,7 @@ func (c *cache) load(hash [32]byte, use func([]byte) error) (found bool) {
 		return false
 	}
 	if err == nil {
-		trial := fmt.Sprintf("%s.%d", path, os.Getpid())
+		trial := path + "." + rand.Text() // a process number may be another container's, too
 		moved := os.Rename(path, trial) == nil
 		if err = use(code); err == nil && moved {
 			now := time.Now()

@@ -64,7 +64,7 @@ func (s *Supervisor) run() error {
 	if err := socketPlace(path); err != nil { // before anything else is said of it
 		return err
 	}
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := wire.OpenOwn(path+".lock", os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return fmt.Errorf("device: %w", err)
 	}
