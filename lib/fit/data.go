@@ -86,10 +86,7 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 		}
 		names[i] = "data/" + name + "/" + names[i]
 	}
-	if _, err := n.session.Delete("data/" + name + "/*"); err != nil {
-		return nil, err
-	}
-	if err := n.session.Bind(names, arrays); err != nil {
+	if err := n.session.Replace(names, arrays, "data/"+name+"/v"); err != nil { // of data that had one
 		return nil, err
 	}
 	clear(n.spreads)

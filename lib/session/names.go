@@ -51,10 +51,24 @@ const foreignHint = "look it up with this one: by its name with Session.Array, a
 // had them before lose them. An array of another connection is refused here: its
 // handle may be that of some other array of this one.
 func (s *Session) Bind(names []string, arrays []*Array) error {
+	return s.bind(wire.AskBody{Verb: wire.Bind, Names: names}, arrays)
+}
+
+// Replace is Bind, and takes other names away at the same moment: those of remove that
+// there are; one that ends in * is a prefix. Whoever replaces a set of names that is not
+// of the same names leaves the old set or the new one, and never neither.
+func (s *Session) Replace(names []string, arrays []*Array, remove ...string) error {
+	if len(remove) == 0 {
+		return s.Bind(names, arrays)
+	}
+	return s.bind(wire.AskBody{Verb: wire.Replace, Names: names, Remove: remove}, arrays)
+}
+
+func (s *Session) bind(a wire.AskBody, arrays []*Array) error {
+	names := a.Names
 	if len(names) != len(arrays) {
 		return wire.Errorf(wire.Invalid, "session: bind of %d names to %d arrays", len(names), len(arrays))
 	}
-	a := wire.AskBody{Verb: wire.Bind, Names: names}
 	for i, x := range arrays {
 		switch {
 		case x == nil:

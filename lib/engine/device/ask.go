@@ -2,7 +2,9 @@ package device
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -106,6 +108,9 @@ func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	case wire.Lookup:
 		return c.lookupAll(a)
 	case wire.Bind:
+		a.Remove = nil
+		return c.bindAll(a)
+	case wire.Replace:
 		return c.bindAll(a)
 	case wire.Delete:
 		return w.deleteAll(a)
@@ -154,7 +159,8 @@ func (c *conn) lookupAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	return &ans, nil
 }
 
-// bindAll names arrays of this connection: all or none.
+// bindAll names arrays of this connection, and takes the names of a.Remove away: all or
+// none.
 func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	if len(a.Names) != len(a.Handles) {
 		return nil, wire.Errorf(wire.Invalid, "bind of %d names for %d handles", len(a.Names), len(a.Handles))
@@ -171,8 +177,12 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			return nil, why
 		}
 	}
+	gone := c.w.matching(a.Space, a.Remove)
+	for _, s := range a.Names {
+		delete(gone, name{a.Space, s})
+	}
 	if c.sock != nil { // no job
-		var taken []name
+		taken := slices.Collect(maps.Keys(gone))
 		for _, s := range a.Names {
 			taken = append(taken, name{a.Space, s})
 		}
@@ -188,8 +198,32 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			c.w.release(old)
 		}
 	}
+	for n := range gone {
+		c.w.unbind(n)
+	}
 	c.w.spaceOf(a.Space).touch(time.Now())
+	if len(gone) > 0 {
+		c.w.tidy()
+	}
 	return &wire.AnswerBody{Count: len(a.Names)}, nil
+}
+
+// matching are the names of a space that are given, or begin with one that ends in *. The
+// caller holds w.mu.
+func (w *Worker) matching(space string, given []string) map[name]bool {
+	hit := map[name]bool{}
+	for _, s := range given {
+		prefix, all := strings.CutSuffix(s, "*")
+		if n := (name{space, s}); !all && w.names[n] != nil {
+			hit[n] = true
+		}
+		for n := range w.names {
+			if all && n.space == space && strings.HasPrefix(n.name, prefix) {
+				hit[n] = true
+			}
+		}
+	}
+	return hit
 }
 
 // unbind takes a name away. The caller holds w.mu.
@@ -206,38 +240,27 @@ func (w *Worker) unbind(n name) {
 }
 
 func (w *Worker) deleteAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
-	var hit []name
 	for _, s := range a.Names {
-		prefix, all := strings.CutSuffix(s, "*")
-		if !all {
-			if _, why := w.lookup(name{a.Space, s}); why != nil {
-				return nil, why
-			}
-			hit = append(hit, name{a.Space, s})
+		if strings.HasSuffix(s, "*") {
 			continue
 		}
-		for n := range w.names {
-			if n.space == a.Space && strings.HasPrefix(n.name, prefix) {
-				hit = append(hit, n)
-			}
+		if _, why := w.lookup(name{a.Space, s}); why != nil {
+			return nil, why
 		}
 	}
+	hit := slices.Collect(maps.Keys(w.matching(a.Space, a.Names)))
 	if why := w.spaceOf(a.Space).spares(hit...); why != nil {
 		return nil, why
 	}
-	count := 0
 	for _, n := range hit {
-		if w.names[n] != nil {
-			w.preserve(n)
-			w.unbind(n)
-			count++
-		}
+		w.preserve(n)
+		w.unbind(n)
 	}
 	w.spaceOf(a.Space).touch(time.Now())
-	if count > 0 {
+	if len(hit) > 0 {
 		w.tidy()
 	}
-	return &wire.AnswerBody{Count: count}, nil
+	return &wire.AnswerBody{Count: len(hit)}, nil
 }
 
 func (w *Worker) rename(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {

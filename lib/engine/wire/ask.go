@@ -47,6 +47,7 @@ type Verb string
 const (
 	Lookup   Verb = "lookup"   // Names, Handles: those numbers now stand for the named arrays → Arrays
 	Bind     Verb = "bind"     // Names, Handles: the arrays take the names, all at once
+	Replace  Verb = "replace"  // Names, Handles, Remove: as bind, and at the same moment the names of Remove are taken away, where there are some and they are not in Names
 	Delete   Verb = "delete"   // Names; one ending in * is a prefix → Count
 	Rename   Verb = "rename"   // Names: from, to
 	List     Verb = "list"     // Prefix → Arrays
@@ -89,6 +90,7 @@ type AskBody struct {
 	Space   string   `json:",omitempty"` // "" is the client's own
 	Names   []string `json:",omitempty"`
 	Handles []uint64 `json:",omitempty"`
+	Remove  []string `json:",omitempty"` // names; one ending in * is a prefix
 	Prefix  string   `json:",omitempty"`
 	PID     int      `json:",omitempty"`
 	Disk    bool     `json:",omitempty"`
