@@ -193,6 +193,11 @@ func (n *Net) check(name string, d Data) (s *Set, x, y shapes.Shape, err error) 
 		return nil, x, y, &ShapeError{n.name, name, "examples", fmt.Sprintf("%d numbers", count),
 			fmt.Sprintf("a multiple of %d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
 	}
+	if x, is := d.X.([]float32); is && n.config.BF16 {
+		if err := roundedIntegers(name, x, size); err != nil {
+			return nil, shapes.Shape{}, y, err
+		}
+	}
 	s = &Set{Name: name, N: count / size, size: size}
 	x = shapes.Make(kind, s.N, size)
 	switch t := d.Y.(type) {
@@ -226,6 +231,23 @@ func (n *Net) check(name string, d Data) (s *Set, x, y shapes.Shape, err error) 
 		return nil, x, y, fmt.Errorf("fit: %s: %d weights for %d target numbers: want one for each", name, len(d.V), s.N*s.targets)
 	}
 	return s, x, y, nil
+}
+
+// roundedIntegers says which example bfloat16 would change, where all are integers.
+func roundedIntegers(name string, x []float32, size int) error {
+	at := -1
+	for i, v := range x {
+		if v != float32(math.Trunc(float64(v))) {
+			return nil
+		}
+		if at < 0 && math.Float32bits(v)&0xffff != 0 { // the bits that bfloat16 does not have
+			at = i
+		}
+	}
+	if at < 0 {
+		return nil
+	}
+	return fmt.Errorf("fit: %s: example %d has the integer %.0f, which Config.BF16 would round: want integers of up to 256, or scaled to about 1, or leave BF16 out", name, at/size, x[at])
 }
 
 // suits proves that a set from anywhere fits the net.

@@ -2,6 +2,8 @@ package fit
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -55,7 +57,9 @@ type Config struct {
 	// algorithms: see Flags in the manual.
 	Seed int64
 	// BF16 computes in bfloat16 (8 bits of mantissa); weights and optimizer
-	// state stay float32. Only for nets of package models' layers.
+	// state stay float32. Only for nets of package models' layers: a function or a layer of
+	// one's own is refused, for its examples may be token ids, which bfloat16 would round.
+	// So are examples that are integers which it does not have.
 	BF16 bool
 	// Loop says whether the steps of an epoch are a loop in one program;
 	// default: AutoLoop.
@@ -180,11 +184,30 @@ func (n *Net) open() error {
 	if err := misset(n.config.Optimizer); err != nil {
 		return fmt.Errorf("fit: %s: %w", n.name, err)
 	}
+	if kind := ownLayer(n.model.Layers); n.config.BF16 && kind != "" {
+		return fmt.Errorf("fit: %s: Config.BF16 with a %s in %s: want only layers of package models, as what such code takes may be integers, which bfloat16 rounds; convert to bfloat16 inside of it, and leave BF16 out", n.name, kind, n.model.Name)
+	}
 	if err := n.attach(); err != nil {
 		return err
 	}
 	n.ready = true
 	return nil
+}
+
+// ownLayer is the type of the first layer that is not of package models, "" if all are.
+func ownLayer(layers []models.Layer) string {
+	for _, l := range layers {
+		t := reflect.TypeOf(l)
+		if layersKnown[t.Name()] != t {
+			return strings.Replace(t.String(), "models.function", "models.Func", 1)
+		}
+		if r, is := l.(models.Residual); is {
+			if kind := ownLayer(append(slices.Clone(r.Main), r.Skip...)); kind != "" {
+				return kind
+			}
+		}
+	}
+	return ""
 }
 
 // change makes the net ready to be changed: no job may be training it.
