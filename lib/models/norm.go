@@ -16,7 +16,7 @@ import (
 // leaves them alone.
 type BatchNorm struct {
 	Name     string
-	Momentum float64 // of the running means; default: 0.9
+	Momentum float64 // of the running means, less than 1; default: 0.9
 	Epsilon  float64 // added to the variance; default: 1e-5
 	Act      Act
 
@@ -45,6 +45,7 @@ func (l BatchNorm) Apply(scope *model.Scope, x *Node) *Node {
 // apply adds skip, if it is not nil, before the activation. once is nil where
 // nothing is recomputed.
 func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) (y *Node, once again) {
+	must(l)
 	momentum, epsilon := l.Momentum, float32(l.Epsilon)
 	if momentum == 0 {
 		momentum = 0.9
