@@ -54,6 +54,9 @@ type Visibility struct {
 	Explicit bool
 }
 
+// seen is y, and 0 where v is: what counts nothing may be no number.
+func seen(y, v *Node) *Node { return Where(Equal(v, ZerosLike(v)), ZerosLike(y), y) }
+
 // Title is visibility.
 func (Visibility) Title() string { return "visibility" }
 
@@ -62,6 +65,7 @@ func (l Visibility) Apply(out, y, v *Node) (loss, weight *Node) {
 	if v == nil || l.Blind {
 		v = OnesLike(y)
 	}
+	y = seen(y, v)
 	n := out.Shape().Dimensions[0]
 	rows := func(x *Node) *Node { return ReduceSum(Reshape(x, n, x.Shape().Size()/n), 1) }
 	weight = StopGradient(MulScalar(rows(v), 0.5))
@@ -71,7 +75,7 @@ func (l Visibility) Apply(out, y, v *Node) (loss, weight *Node) {
 	// Linear in out, so that what arrives at out is 1/N for each number; the
 	// hook makes the article's gradient of it.
 	d := StopGradient(Mul(Sub(out, y), v))
-	out = IdentityWithCustomGradient(out, func(_, up *Node) *Node { return Mul(MulScalar(up, 2), d) })
+	out = IdentityWithCustomGradient(out, func(_, up *Node) *Node { return Mul(MulScalar(up, 2), Mul(d, v)) })
 	value := rows(Square(d))
 	return Add(value, Sub(rows(out), StopGradient(rows(out)))), weight
 }

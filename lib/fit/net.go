@@ -2,8 +2,6 @@ package fit
 
 import (
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -181,7 +179,7 @@ func (n *Net) open() error {
 	if err := n.connect(); err != nil || n.ready {
 		return err
 	}
-	if err := misset(n.config.Optimizer); err != nil {
+	if err := n.config.check(); err != nil {
 		return fmt.Errorf("fit: %s: %w", n.name, err)
 	}
 	if kind := ownLayer(n.model.Layers); n.config.BF16 && kind != "" {
@@ -192,22 +190,6 @@ func (n *Net) open() error {
 	}
 	n.ready = true
 	return nil
-}
-
-// ownLayer is the type of the first layer that is not of package models, "" if all are.
-func ownLayer(layers []models.Layer) string {
-	for _, l := range layers {
-		t := reflect.TypeOf(l)
-		if layersKnown[t.Name()] != t {
-			return strings.Replace(t.String(), "models.function", "models.Func", 1)
-		}
-		if r, is := l.(models.Residual); is {
-			if kind := ownLayer(append(slices.Clone(r.Main), r.Skip...)); kind != "" {
-				return kind
-			}
-		}
-	}
-	return ""
 }
 
 // change makes the net ready to be changed: no job may be training it.

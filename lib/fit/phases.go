@@ -344,7 +344,7 @@ func (p *Phases) whole(t *trace) whole {
 	w.after = t.buffers(w.variables)
 	w.score = NodeId(len(t.g.Nodes()))
 	sum, weight, _ := t.score(p.net.lossOf(p.data), w.out, b, nil)
-	w.loss = Div(sum, weight)
+	w.loss = t.mean(sum, weight)
 	w.reverse = NodeId(len(t.g.Nodes()))
 	t.mark("loss/backward")
 	var trained []*Node
