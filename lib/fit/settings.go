@@ -31,8 +31,8 @@ func (c Config) check() error {
 		return fmt.Errorf("Config.Kernels is %d: want fit.AutoKernels, XLAKernels or FusedKernels", c.Kernels)
 	case c.Unroll > mostUnroll:
 		return fmt.Errorf("Config.Unroll is %d: want %d at most, or 0 for the default", c.Unroll, mostUnroll)
-	case c.AllDevices && c.Devices < 2:
-		return fmt.Errorf("Config.AllDevices is set, and Config.Devices is %d: want 2 or more, or AllDevices left out", c.Devices)
+	case c.AllDevices && c.Devices == 0:
+		return fmt.Errorf("Config.AllDevices is set without Config.Devices: want how many to use, or AllDevices left out")
 	}
 	return checkOptimizer(c.Optimizer)
 }
