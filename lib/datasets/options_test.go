@@ -9,7 +9,7 @@ import (
 // TestOptions holds that an address that is no folder's on the network is refused before
 // anything is looked for.
 func TestOptions(t *testing.T) {
-	for _, mirror := range []string{"", "mnist", "/data/mnist", "file:///data/mnist", "ftp://host/mnist", "http://", "https:host", "http://a b"} {
+	for _, mirror := range []string{"", "://", "mnist", "/data/mnist", "file:///data/mnist", "ftp://host/mnist", "http://", "https:host", "http://a b"} {
 		o := Options{Dir: t.TempDir(), Mirrors: []string{"https://host/mnist/", mirror}}
 		for name, load := range map[string]func() error{
 			"MNIST":    func() error { _, err := MNIST(t.Context(), o); return err },
