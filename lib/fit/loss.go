@@ -15,7 +15,7 @@ type Loss interface {
 }
 
 // CrossEntropy is -log of the probability of the right class, for logits
-// [n classes] and labels [n].
+// [n classes] and labels [n]. [Net.Load] makes labels of one-hot rows.
 type CrossEntropy struct{}
 
 // Title is cross entropy.
@@ -44,8 +44,9 @@ func (MSE) Apply(out, y, _ *Node) (loss, weight *Node) {
 
 // Visibility is the loss of notebook 08's article for the places of joints:
 // ‖(x−t)·v‖² / N over a batch, where v is 1 for coordinates that can be seen
-// and 0 for others, and N is Σv/2, the number of joints seen. Without Data.V,
-// or with Blind, every joint counts.
+// and 0 for others, and N is Σv/2, the number of joints seen. Targets where v is 0 count
+// nothing, also where they are no numbers, and a batch in which nothing is seen has a loss
+// of 0. Without Data.V, or with Blind, every joint counts.
 type Visibility struct {
 	// Blind leaves v out.
 	Blind bool
