@@ -64,8 +64,21 @@ func TestBF16Refuses(t *testing.T) {
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}
-		if _, err := f.Load("d", Data{X: tt.x, Y: []float32{1, 2}}); err != nil {
+		given, err := f.Load("d", Data{X: tt.x, Y: []float32{1, 2}})
+		if err != nil {
 			t.Errorf("%s in float32: %v", tt.name, err)
+		}
+		found, err := attach(t, s, "net", models.Peaks(), Config{BF16: true, FirstLook: true}).Find("d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, predicted := n.Predict(t.Context(), tt.x)
+		_, givenErr := n.Test(t.Context(), given)
+		_, foundErr := n.Test(t.Context(), found)
+		for use, err := range map[string]error{"Predict": predicted, "a set of another net": givenErr, "a set that was found": foundErr} {
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("%s, %s: got %v, want %q", tt.name, use, err, tt.want)
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -41,6 +42,14 @@ type Set struct {
 	targets int // numbers of Y an example; 0 for labels
 
 	low, high int32 // the least label and the greatest
+
+	rounding *rounding // nil: of no name
+}
+
+// rounding is what has been seen of integers that bfloat16 would round, once.
+type rounding struct {
+	once sync.Once
+	err  error
 }
 
 // String describes the set in a line.
@@ -132,7 +141,7 @@ func (n *Net) find(name string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{Name: name}
+	s := &Set{Name: name, rounding: &rounding{}}
 	for _, a := range list {
 		b, err := n.session.Array(a.Name)
 		if err != nil {
@@ -194,12 +203,11 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 		return nil, x, y, &ShapeError{n.name, name, "examples", fmt.Sprintf("%d numbers", count),
 			fmt.Sprintf("a multiple of %d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
 	}
-	if x, is := d.X.([]float32); is && n.config.BF16 {
-		if err := roundedIntegers(name, x, size); err != nil {
-			return nil, shapes.Shape{}, y, err
-		}
+	s = &Set{Name: name, N: count / size, size: size, rounding: &rounding{}}
+	s.rounding.once.Do(func() { s.rounding.err = roundedIntegers(name, d.X, size) })
+	if n.config.BF16 && s.rounding.err != nil {
+		return nil, x, y, s.rounding.err
 	}
-	s = &Set{Name: name, N: count / size, size: size}
 	x = shapes.Make(kind, s.N, size)
 	if d.Y, err = n.accept(name, d.Y, s.N); err != nil {
 		return nil, x, y, err
@@ -232,8 +240,9 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 }
 
 // roundedIntegers says which example bfloat16 would change, where all are integers.
-func roundedIntegers(name string, x []float32, size int) error {
+func roundedIntegers(name string, flat any, size int) error {
 	at := -1
+	x, _ := flat.([]float32) // bytes become 0 to 1
 	for i, v := range x {
 		if v != float32(math.Trunc(float64(v))) {
 			return nil
@@ -248,6 +257,23 @@ func roundedIntegers(name string, x []float32, size int) error {
 	return fmt.Errorf("fit: %s: example %d has the integer %.0f, which Config.BF16 would round: want integers of up to 256, or scaled to about 1, or leave BF16 out", name, at/size, x[at])
 }
 
+// rounds is roundedIntegers of a set from anywhere.
+func (s *Set) rounds() error {
+	if s.rounding == nil {
+		return nil
+	}
+	s.rounding.once.Do(func() {
+		if shape, _ := s.x.Shape(); shape.DType != dtypes.Float32 {
+			return
+		}
+		x := make([]float32, s.N*s.size)
+		if s.rounding.err = s.x.Values(x); s.rounding.err == nil {
+			s.rounding.err = roundedIntegers(s.Name, x, s.size)
+		}
+	})
+	return s.rounding.err
+}
+
 // suits proves that a set from anywhere fits the net.
 func (n *Net) suits(s *Set) error {
 	if s == nil {
@@ -256,6 +282,11 @@ func (n *Net) suits(s *Set) error {
 	if size := shapes.Make(dtypes.Float32, n.model.Input...).Size(); s.size != size {
 		return &ShapeError{n.name, s.Name, "examples", fmt.Sprintf("%d numbers each", s.size),
 			fmt.Sprintf("%d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
+	}
+	if n.config.BF16 {
+		if err := s.rounds(); err != nil {
+			return err
+		}
 	}
 	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets > 0 && s.targets != want {
 		return &ShapeError{n.name, s.Name, "targets", fmt.Sprintf("%d numbers each", s.targets),

@@ -83,6 +83,11 @@ func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
 			return nil, &ShapeError{n.name, "Predict", "examples", fmt.Sprintf("%d numbers", count),
 				fmt.Sprintf("one or more times %d, for layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
 		}
+		if n.config.BF16 {
+			if err := roundedIntegers("Predict", x, size); err != nil {
+				return nil, err
+			}
+		}
 		s = &Set{Name: "Predict", N: count / size, size: size}
 		if s.x, err = n.session.Put(x, shapes.Make(kind, s.N, size), 0); err != nil {
 			return nil, err
