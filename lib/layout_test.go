@@ -46,7 +46,7 @@ lib/engine/device: lib/engine/wire, lib/engine/gemm, lib/engine/lstm, lib/engine
 lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
 lib/session: lib/engine/wire, lib/engine/hlo                      the client
 lib/session/gomlxdefault: lib/session                             GoMLX's name for its default backend means the session
-lib/fit: lib/session, lib/models, lib/timing, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/fit: lib/session, lib/models, lib/timing, lib/engine/device/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/profile: lib/fit, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
 lib/report: lib/profile, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices
 `
@@ -141,15 +141,15 @@ func TestImports(t *testing.T) {
 // made of it is not unique: two containers that share a directory both have a
 // process 7, and each took the other's files for its own. Names are random.
 var processNumbers = map[string]string{
-	"kernels/gaiden/agent.go":          "tells in a lock who holds it",
-	"kernels/gaiden/ssh.go":            "tells in a lock who holds it",
-	"kernels/internal/cell/gopls.go":   "gopls ends when that process does",
-	"kernels/internal/cell/marks.go":   "does not kill itself",
-	"lib/engine/device/ask.go":         "is shown to the user",
-	"lib/engine/device/supervisor.go":  "tells in a lock who holds it",
-	"lib/fit/tuner.go":                 "tells in a lock who holds it",
-	"lib/session/cost.go":              "the system's name of an open file, for child processes",
-	"lib/session/session.go":           "tells the session which process speaks",
+	"kernels/gaiden/agent.go":         "tells in a lock who holds it",
+	"kernels/gaiden/ssh.go":           "tells in a lock who holds it",
+	"kernels/internal/cell/gopls.go":  "gopls ends when that process does",
+	"kernels/internal/cell/marks.go":  "does not kill itself",
+	"lib/engine/device/ask.go":        "is shown to the user",
+	"lib/engine/device/supervisor.go": "tells in a lock who holds it",
+	"lib/fit/tuner.go":                "tells in a lock who holds it",
+	"lib/session/cost.go":             "the system's name of an open file, for child processes",
+	"lib/session/session.go":          "tells the session which process speaks",
 }
 
 // TestProcessNumbers holds that no file, socket or other name is made of a process

@@ -283,8 +283,6 @@ func TestBadMirrors(t *testing.T) {
 		{"has a giant", newMirror(t, map[string][]byte{c.files[0].name + ".gz": make([]byte, 1<<20)}).URL, "at most"},
 		{"packs a giant", newMirror(t, map[string][]byte{c.files[0].name + ".gz": pack(make([]byte, 1<<24))}).URL, "checksum"},
 		{"is switched off", gone.URL, "refused"},
-		{"has no address", "://", "mirror"},
-		{"is of another kind", "ftp://localhost/", "unsupported"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +24,11 @@ type store struct {
 
 // store returns the folder of one data set; it need not exist.
 func (o Options) store(folder string) (*store, error) {
+	for i, mirror := range o.Mirrors {
+		if u, err := url.Parse(mirror); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return nil, fmt.Errorf("datasets: Options.Mirrors[%d] is %q: want the address of a folder, http://… or https://…; files that are here belong into Options.Dir", i, mirror)
+		}
+	}
 	dir := o.Dir
 	if dir == "" {
 		dir = os.Getenv("GAIDEN_DATA")

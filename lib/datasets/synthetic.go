@@ -99,6 +99,9 @@ func shift(r *rand.Rand, side int) int {
 // Sine returns n points of a sine wave with the given number of points in a
 // period: the curve that the LSTM notebook predicts. Point 0 is 0.
 func Sine(n int, period float64) []float32 {
+	if !(period > 0 || period < 0) || math.IsInf(period, 0) {
+		panic(fmt.Errorf("datasets: sine: period of %g: want so many points, other than 0", period))
+	}
 	wave := make([]float32, max(n, 0))
 	for i := range wave {
 		wave[i] = float32(math.Sin(2 * math.Pi * float64(i) / period))

@@ -178,7 +178,7 @@ func (r *run) count(values []float32, batch, steps int) {
 	r.step += steps
 	r.done += steps
 	r.history.Steps += steps
-	r.epoch.Train.Loss = r.sum / r.weight
+	r.epoch.Train.Loss = mean(r.sum, r.weight)
 }
 
 // join makes an epoch of each step.

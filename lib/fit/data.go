@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -20,10 +21,11 @@ type Data struct {
 	X any
 	// Y is what the net should say: labels from 0, one an example, as []int32 or integers of
 	// another size, or []float32 numbers, as many an example as the net returns; []float64
-	// are rounded.
+	// are rounded. For CrossEntropy one-hot rows are labels, for MSE and Visibility integers
+	// are numbers. Numbers are finite, except where V is 0.
 	Y any
-	// V says how much each number of Y counts, for losses that ask; it is as
-	// long as Y.
+	// V says how much each number of Y counts, 0 or more, for losses that take it:
+	// Visibility and such of your own. It is as long as Y.
 	V []float32
 }
 
@@ -40,6 +42,14 @@ type Set struct {
 	targets int // numbers of Y an example; 0 for labels
 
 	low, high int32 // the least label and the greatest
+
+	rounding *rounding // nil: of no name
+}
+
+// rounding is what has been seen of integers that bfloat16 would round, once.
+type rounding struct {
+	once sync.Once
+	err  error
 }
 
 // String describes the set in a line.
@@ -59,8 +69,7 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 	if err := n.open(); err != nil {
 		return nil, err
 	}
-	d.X, d.Y = singles(d.X), labels(singles(d.Y))
-	s, xShape, yShape, err := n.check(name, d)
+	s, xShape, yShape, err := n.check(name, &d)
 	if err != nil {
 		return nil, err
 	}
@@ -86,10 +95,7 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 		}
 		names[i] = "data/" + name + "/" + names[i]
 	}
-	if _, err := n.session.Delete("data/" + name + "/*"); err != nil {
-		return nil, err
-	}
-	if err := n.session.Bind(names, arrays); err != nil {
+	if err := n.session.Replace(names, arrays, "data/"+name+"/v"); err != nil { // of data that had one
 		return nil, err
 	}
 	clear(n.spreads)
@@ -135,7 +141,7 @@ func (n *Net) find(name string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{Name: name}
+	s := &Set{Name: name, rounding: &rounding{}}
 	for _, a := range list {
 		b, err := n.session.Array(a.Name)
 		if err != nil {
@@ -176,8 +182,9 @@ func (n *Net) noSet(name string) error {
 	return fmt.Errorf("fit: no data set %q in the session, there are %s: load it first", name, strings.Join(there, ", "))
 }
 
-// check proves that data fit the net, and each other.
-func (n *Net) check(name string, d Data) (s *Set, x, y shapes.Shape, err error) {
+// check proves that data fit the net, and each other, and gives them the form that
+// programs take.
+func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error) {
 	if name == "" || strings.ContainsAny(name, "* ") || strings.HasPrefix(name, "/") || strings.HasSuffix(name, "/") {
 		return nil, x, y, fmt.Errorf("fit: name of a data set is %q: want one like mnist/train", name)
 	}
@@ -185,10 +192,10 @@ func (n *Net) check(name string, d Data) (s *Set, x, y shapes.Shape, err error) 
 	if d.X == nil {
 		return nil, x, y, fmt.Errorf("fit: %s: Data has no X: want the examples, as []byte, []float32 or []float64", name)
 	}
-	count, kind, err := length(d.X)
-	if err != nil || kind != dtypes.Uint8 && kind != dtypes.Float32 {
-		return nil, x, y, fmt.Errorf("fit: %s: examples are a %T: want []byte, []float32 or []float64", name, d.X)
+	if d.X, err = examples(name, d.X); err != nil {
+		return nil, x, y, err
 	}
+	count, kind := length(d.X)
 	if count == 0 {
 		return nil, x, y, fmt.Errorf("fit: %s: no examples: want at least one", name)
 	}
@@ -196,39 +203,75 @@ func (n *Net) check(name string, d Data) (s *Set, x, y shapes.Shape, err error) 
 		return nil, x, y, &ShapeError{n.name, name, "examples", fmt.Sprintf("%d numbers", count),
 			fmt.Sprintf("a multiple of %d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
 	}
-	s = &Set{Name: name, N: count / size, size: size}
+	s = &Set{Name: name, N: count / size, size: size, rounding: &rounding{}}
+	s.rounding.once.Do(func() { s.rounding.err = roundedIntegers(name, d.X, size) })
+	if n.config.BF16 && s.rounding.err != nil {
+		return nil, x, y, s.rounding.err
+	}
 	x = shapes.Make(kind, s.N, size)
-	switch t := d.Y.(type) {
-	case []int32:
-		if len(t) != s.N {
-			return nil, x, y, fmt.Errorf("fit: %s: %d examples but %d labels: want one for each", name, s.N, len(t))
-		}
-		for i, label := range t {
-			if label < 0 || int(label) >= n.classes() {
-				return nil, x, y, fmt.Errorf("fit: %s: label %d is %d: %s", name, i, label, n.wantLabels())
-			}
+	if d.Y, err = n.accept(name, d.Y, s.N); err != nil {
+		return nil, x, y, err
+	}
+	if t, is := d.Y.([]int32); is {
+		if d.V != nil {
+			return nil, x, y, fmt.Errorf("fit: %s: %d weights in V for labels: want none; V is for targets that are numbers", name, len(d.V))
 		}
 		s.Labels, y = t, shapes.Make(dtypes.Int32, s.N)
 		s.low, s.high = slices.Min(t), slices.Max(t)
-	case []float32:
-		if len(t) == 0 || len(t)%s.N != 0 {
-			return nil, x, y, fmt.Errorf("fit: %s: %d examples but %d target numbers: want the same number for each", name, s.N, len(t))
-		}
-		s.targets = len(t) / s.N
-		if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets != want {
-			return nil, x, y, &ShapeError{n.name, name, "targets", fmt.Sprintf("%d numbers an example", s.targets),
-				fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
-		}
-		y = shapes.Make(dtypes.Float32, s.N, s.targets)
-	case nil:
-		return nil, x, y, fmt.Errorf("fit: %s: Data has no Y: want labels, as []int32 or other integers, or numbers, as []float32 or []float64", name)
-	default:
-		return nil, x, y, fmt.Errorf("fit: %s: targets are a %T: want labels as []int32 or other integers, or numbers as []float32 or []float64", name, d.Y)
+		return s, x, y, nil
 	}
-	if d.V != nil && (s.targets == 0 || len(d.V) != s.N*s.targets) {
-		return nil, x, y, fmt.Errorf("fit: %s: %d weights for %d target numbers: want one for each", name, len(d.V), s.N*s.targets)
+	t := d.Y.([]float32)
+	if len(t) == 0 || len(t)%s.N != 0 {
+		return nil, x, y, fmt.Errorf("fit: %s: %d examples but %d target numbers: want the same number for each", name, s.N, len(t))
 	}
-	return s, x, y, nil
+	s.targets = len(t) / s.N
+	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets != want {
+		return nil, x, y, &ShapeError{n.name, name, "targets", fmt.Sprintf("%d numbers an example", s.targets),
+			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
+	}
+	y = shapes.Make(dtypes.Float32, s.N, s.targets)
+	if d.V != nil && len(d.V) != len(t) {
+		return nil, x, y, fmt.Errorf("fit: %s: %d weights in V for %d target numbers: want one for each", name, len(d.V), len(t))
+	}
+	if loss := n.lossOf(s); d.V != nil && !takes(loss) {
+		return nil, x, y, fmt.Errorf("fit: %s: V has weights of the targets, and %s does not take them: want none, or fit.Visibility", name, loss.Title())
+	}
+	return s, x, y, n.counted(name, t, d.V)
+}
+
+// roundedIntegers says which example bfloat16 would change, where all are integers.
+func roundedIntegers(name string, flat any, size int) error {
+	at := -1
+	x, _ := flat.([]float32) // bytes become 0 to 1
+	for i, v := range x {
+		if v != float32(math.Trunc(float64(v))) {
+			return nil
+		}
+		if at < 0 && math.Float32bits(v)&0xffff != 0 { // the bits that bfloat16 does not have
+			at = i
+		}
+	}
+	if at < 0 {
+		return nil
+	}
+	return fmt.Errorf("fit: %s: example %d has the integer %.0f, which Config.BF16 would round: want integers of up to 256, or scaled to about 1, or leave BF16 out", name, at/size, x[at])
+}
+
+// rounds is roundedIntegers of a set from anywhere.
+func (s *Set) rounds() error {
+	if s.rounding == nil {
+		return nil
+	}
+	s.rounding.once.Do(func() {
+		if shape, _ := s.x.Shape(); shape.DType != dtypes.Float32 {
+			return
+		}
+		x := make([]float32, s.N*s.size)
+		if s.rounding.err = s.x.Values(x); s.rounding.err == nil {
+			s.rounding.err = roundedIntegers(s.Name, x, s.size)
+		}
+	})
+	return s.rounding.err
 }
 
 // suits proves that a set from anywhere fits the net.
@@ -240,6 +283,11 @@ func (n *Net) suits(s *Set) error {
 		return &ShapeError{n.name, s.Name, "examples", fmt.Sprintf("%d numbers each", s.size),
 			fmt.Sprintf("%d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
 	}
+	if n.config.BF16 {
+		if err := s.rounds(); err != nil {
+			return err
+		}
+	}
 	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets > 0 && s.targets != want {
 		return &ShapeError{n.name, s.Name, "targets", fmt.Sprintf("%d numbers each", s.targets),
 			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
@@ -248,7 +296,12 @@ func (n *Net) suits(s *Set) error {
 }
 
 // classes are what the net tells apart.
-func (n *Net) classes() int { return n.output[len(n.output)-1] }
+func (n *Net) classes() int {
+	if len(n.output) == 0 {
+		return 1
+	}
+	return n.output[len(n.output)-1]
+}
 
 func (n *Net) wantLabels() string {
 	return fmt.Sprintf("layer %s of %s has %d classes, 0 to %d: give it more, or number the labels from 0", last(n.model.Names()), n.model.Name, n.classes(), n.classes()-1)
@@ -258,7 +311,10 @@ func (n *Net) wantLabels() string {
 // it may have been loaded for another. A program would take a label that is not as no
 // class at all, and learn something.
 func (n *Net) teaches(s *Set) error {
-	if err := n.suits(s); err != nil || s.targets > 0 {
+	if err := n.suits(s); err != nil {
+		return err
+	}
+	if err := n.measures(s); err != nil || s.targets > 0 {
 		return err
 	}
 	if s.low < 0 || int(s.high) >= n.classes() {
@@ -293,57 +349,12 @@ func fingerprint(d Data) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// singles is float64 as float32, and anything else as it is.
-func singles(flat any) any {
-	t, is := flat.([]float64)
-	if !is {
-		return flat
+// length is the number of elements of examples.
+func length(x any) (int, dtypes.DType) {
+	if t, is := x.([]byte); is {
+		return len(t), dtypes.Uint8
 	}
-	l := make([]float32, len(t))
-	for i, x := range t {
-		l[i] = float32(x)
-	}
-	return l
-}
-
-// labels is integers as int32, and anything else as it is.
-func labels(flat any) any {
-	switch t := flat.(type) {
-	case []int:
-		return int32s(t)
-	case []int64:
-		return int32s(t)
-	case []int16:
-		return int32s(t)
-	case []int8:
-		return int32s(t)
-	case []uint8:
-		return int32s(t)
-	case []uint16:
-		return int32s(t)
-	}
-	return flat
-}
-
-// int32s converts integers. What has no place in int32 is no class of any net, and so is
-// its end of them.
-func int32s[T int | int64 | int16 | int8 | uint8 | uint16](flat []T) []int32 {
-	l := make([]int32, len(flat))
-	for i, x := range flat {
-		l[i] = int32(min(max(int64(x), math.MinInt32), math.MaxInt32))
-	}
-	return l
-}
-
-// length is the number of elements of a flat slice.
-func length(flat any) (int, dtypes.DType, error) {
-	switch t := flat.(type) {
-	case []byte:
-		return len(t), dtypes.Uint8, nil
-	case []float32:
-		return len(t), dtypes.Float32, nil
-	}
-	return 0, dtypes.InvalidDType, fmt.Errorf("got a %T", flat)
+	return len(x.([]float32)), dtypes.Float32
 }
 
 func last(l []string) string { return l[len(l)-1] }

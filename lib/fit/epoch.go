@@ -286,7 +286,7 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
 			weight = t.allReduce(weight)
 		}
 	}
-	mean := Div(sum, weight)
+	mean := t.mean(sum, weight)
 	v := t.buffers(variables)
 	t.mark("loss/backward")
 	gradients, joined, sums := t.gradients(mean, variables, stretches)

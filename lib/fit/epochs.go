@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -186,9 +187,9 @@ func (r *run) finish() error {
 
 // enough says why no more epochs are wanted; "" if they are.
 func (r *run) enough() string {
-	loss := r.epoch.Train.Loss
+	what, loss := "loss", r.epoch.Train.Loss
 	if v := r.epoch.Validation; v != nil {
-		loss = v.Loss
+		what, loss = "loss of the validation", v.Loss
 	}
 	if loss < r.best {
 		r.best, r.since = loss, 0
@@ -197,11 +198,23 @@ func (r *run) enough() string {
 	}
 	switch {
 	case r.Threshold != 0 && loss < r.Threshold:
-		return fmt.Sprintf("loss %.6g is below the threshold %g after epoch %d", loss, r.Threshold, r.epoch.Number)
+		return fmt.Sprintf("%s %.6g is below the threshold %g after epoch %d", what, loss, r.Threshold, r.epoch.Number)
 	case r.Patience > 0 && r.since >= r.Patience:
-		return fmt.Sprintf("loss has not become smaller than %.6g for %d epochs", r.best, r.since)
+		return notSmaller(what, loss, r.best, r.since)
 	}
 	return ""
+}
+
+// notSmaller says for how many epochs a loss has not become smaller than the best, and
+// that it is no number where it is none.
+func notSmaller(what string, loss, best float64, epochs int) string {
+	switch number := !math.IsNaN(loss) && !math.IsInf(loss, 0); {
+	case math.IsInf(best, 1):
+		return fmt.Sprintf("%s is %v, and was no finite number for %d epochs", what, loss, epochs)
+	case !number:
+		return fmt.Sprintf("%s is %v, and has not become smaller than %.6g for %d epochs", what, loss, best, epochs)
+	}
+	return fmt.Sprintf("%s has not become smaller than %.6g for %d epochs", what, best, epochs)
 }
 
 // shuffled is the order of an epoch's examples. Its chunks hold it, as the one

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -10,28 +11,84 @@ import (
 type ArchitectureError struct {
 	Net, Model  string
 	Weights     bool     // they are from elsewhere
+	File        string   // which they are in; "" where they are in none
 	Differences []string // one array a line
+	// Of a file: the arrays that the net wants and that are not there, and those that are
+	// there and that the net does not have, each with its shape.
+	Missing, Surplus []string
 }
 
 func (e *ArchitectureError) Error() string {
-	l := e.Differences
-	more := ""
-	if len(l) > 4 {
-		l, more = l[:4], fmt.Sprintf(" and %d more", len(e.Differences)-4)
-	}
 	what := fmt.Sprintf("net %q in the session has another architecture than %s", e.Net, e.Model)
-	if e.Weights {
-		what = fmt.Sprintf("%s: the weights are of another architecture than %s", e.Net, e.Model)
-	}
 	next := "net.Reset() starts anew, %rollback goes back" // in the text: what a cell prints or panics with has no hint
 	if e.Weights {
+		what = fmt.Sprintf("%s: the weights are of another architecture than %s", e.Net, e.Model)
 		next = "net.Weights() lists what it wants"
 	}
-	return fmt.Sprintf("fit: %s: %s%s; %s", what, strings.Join(l, "; "), more, next)
+	if e.File != "" {
+		what = fmt.Sprintf("%s: the weights in %s are not those of %s", e.Net, e.File, e.Model)
+		next = "nothing was changed; " + e.advice()
+	}
+	var parts []string
+	for _, l := range []struct {
+		what  string
+		lines []string
+		sep   string
+	}{{"", e.Differences, "; "}, {"missing: ", e.Missing, ", "}, {"surplus: ", e.Surplus, ", "}} {
+		const most = 8
+		lines, more := l.lines, ""
+		if len(lines) > most {
+			lines, more = lines[:most], fmt.Sprintf(" and %d more", len(lines)-most)
+		}
+		if len(lines) > 0 {
+			parts = append(parts, l.what+strings.Join(lines, l.sep)+more)
+		}
+	}
+	return fmt.Sprintf("fit: %s: %s; %s", what, strings.Join(parts, "; "), next)
+}
+
+// advice is what to do about a file. Where all that is missing is there behind one prefix,
+// as behind module. of DataParallel, or all that is surplus without one, it says so.
+func (e *ArchitectureError) advice() string {
+	names := func(lines []string) (l []string) {
+		for _, line := range lines {
+			name, _, _ := strings.Cut(line, " [")
+			l = append(l, name)
+		}
+		return l
+	}
+	missing, surplus := names(e.Missing), names(e.Surplus)
+	if prefix := prefixOf(missing, surplus); prefix != "" {
+		return fmt.Sprintf("did you mean the names behind %q? Write the file without that prefix, as of model.%s.state_dict()", prefix, strings.TrimRight(prefix, "./"))
+	}
+	if prefix := prefixOf(surplus, missing); prefix != "" {
+		return fmt.Sprintf("did you mean a file whose names begin with %q? This one has them without", prefix)
+	}
+	if len(missing)+len(surplus) > 0 {
+		return "net.Restore(file, layers…) restores single layers"
+	}
+	return "net.Weights() lists what it wants"
+}
+
+// prefixOf is what stands before each of names among others; "" where there is none.
+func prefixOf(names, others []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	for _, other := range others {
+		prefix, is := strings.CutSuffix(other, names[0])
+		if is && prefix != "" && !slices.ContainsFunc(names, func(s string) bool { return !slices.Contains(others, prefix+s) }) {
+			return prefix
+		}
+	}
+	return ""
 }
 
 // Hint says more about what to do.
 func (e *ArchitectureError) Hint() string {
+	if e.File != "" {
+		return e.advice()
+	}
 	if e.Weights {
 		return fmt.Sprintf("give weights that %s has saved; net.Weights() lists the names and shapes that it wants", e.Model)
 	}

@@ -97,7 +97,7 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 		weight += float64(row[1])
 		result.Right += int(row[2])
 	}
-	result.Loss = sum / weight
+	result.Loss = mean(sum, weight)
 	result.Elapsed = time.Since(began)
 	return result, nil
 }

@@ -16,6 +16,14 @@ type Score struct {
 	Elapsed time.Duration
 }
 
+// mean is a loss over several batches; 0 where nothing counted yet.
+func mean(sum, weight float64) float64 {
+	if weight == 0 {
+		return 0
+	}
+	return sum / weight
+}
+
 // Accuracy is the part of the answers that were right, 0 to 1.
 func (s Score) Accuracy() float64 {
 	if s.N == 0 {

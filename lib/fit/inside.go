@@ -114,6 +114,15 @@ func (n *Net) lossOf(s *Set) Loss {
 	return MSE{}
 }
 
+// mean is the loss of a batch: the sum by the number it is divided by; 0 where nothing
+// counts.
+func (t *trace) mean(sum, weight *Node) *Node {
+	if weight.IsConstantExpression() {
+		return Div(sum, weight)
+	}
+	return Div(sum, Where(Equal(weight, ZerosLike(weight)), OnesLike(weight), weight))
+}
+
 // score is what a batch gave: the sum of the losses, the number they are
 // divided by, and how many answers were right, float32 scalars.
 func (t *trace) score(l Loss, out *Node, b batch, mask *Node) (sum, weight, right *Node) {

@@ -271,7 +271,7 @@ func (b *jobBuilder) test() error {
 	b.add(session.JobStep{Program: p, When: wire.LastTurn, Repeat: len(first.Each), Inputs: append(in, first, count), Names: tested})
 	score, err := n.trace("score", func(t *trace) []*Node {
 		sums := ReduceSum(Parameter(t.g, "results", shapes.Make(dtypes.Float32, batches, columns)), 0)
-		loss := Div(Slice(sums, AxisRange(0, 1)), Slice(sums, AxisRange(1, 2)))
+		loss := t.mean(Slice(sums, AxisRange(0, 1)), Slice(sums, AxisRange(1, 2)))
 		return []*Node{Concatenate([]*Node{loss, Slice(sums, AxisRange(2, 3))}, 0)}
 	})
 	if err != nil {

@@ -186,7 +186,7 @@ func (r *jobReader) row(row []float64, at time.Time) {
 	r.weight += row[1]
 	r.epoch.Train.Right += int(row[2])
 	r.epoch.Train.N = min(r.N, r.step*r.Batch)
-	r.epoch.Train.Loss = r.sum / r.weight
+	r.epoch.Train.Loss = mean(r.sum, r.weight)
 	r.history.Losses = append(r.history.Losses, float32(row[0]))
 	if r.Labels {
 		r.history.Right = append(r.history.Right, int32(row[2]))

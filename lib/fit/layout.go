@@ -269,14 +269,14 @@ func (n *Net) create(store *model.Store) error {
 	return n.bindNew(n.layout.all(), append(arrays, rest...))
 }
 
-// bindNew gives names to arrays that were just asked for, once all are there: a part of a
-// net would pass for another one.
-func (n *Net) bindNew(slots []slot, arrays []*session.Array) error {
+// bindNew gives names to arrays that were just asked for, once all are there, and takes
+// stale names away: a part of a net would pass for another one.
+func (n *Net) bindNew(slots []slot, arrays []*session.Array, stale ...string) error {
 	defer free(arrays...) // their names hold them
 	if err := n.session.Wait(); err != nil {
 		return fmt.Errorf("fit: %s: first values: %w", n.name, err)
 	}
-	return n.bind(slots, arrays)
+	return n.session.Replace(n.names(slots), arrays, stale...)
 }
 
 // complete adds to variables that exist what else is wanted: another
@@ -319,16 +319,10 @@ func (n *Net) complete(store *model.Store, there map[string]wire.Type, stale []s
 			missing, arrays = append(missing, v), append(arrays, b.(*session.Array))
 		}
 	}
-	if len(missing) > 0 {
-		if err := n.bindNew(missing, arrays); err != nil {
-			return err
-		}
+	if len(missing)+len(stale) == 0 {
+		return nil
 	}
-	if len(stale) > 0 {
-		_, err := n.session.Delete(stale...)
-		return err
-	}
-	return nil
+	return n.bindNew(missing, arrays, stale...)
 }
 
 // zeros makes arrays of zeros with one program.

@@ -15,7 +15,7 @@ type Loss interface {
 }
 
 // CrossEntropy is -log of the probability of the right class, for logits
-// [n classes] and labels [n].
+// [n classes] and labels [n]. [Net.Load] makes labels of one-hot rows.
 type CrossEntropy struct{}
 
 // Title is cross entropy.
@@ -44,8 +44,9 @@ func (MSE) Apply(out, y, _ *Node) (loss, weight *Node) {
 
 // Visibility is the loss of notebook 08's article for the places of joints:
 // ‖(x−t)·v‖² / N over a batch, where v is 1 for coordinates that can be seen
-// and 0 for others, and N is Σv/2, the number of joints seen. Without Data.V,
-// or with Blind, every joint counts.
+// and 0 for others, and N is Σv/2, the number of joints seen. Targets where v is 0 count
+// nothing, also where they are no numbers, and a batch in which nothing is seen has a loss
+// of 0. Without Data.V, or with Blind, every joint counts.
 type Visibility struct {
 	// Blind leaves v out.
 	Blind bool
@@ -53,6 +54,9 @@ type Visibility struct {
 	// place of the one that GoMLX derives. The numbers are the same.
 	Explicit bool
 }
+
+// seen is y, and 0 where v is: what counts nothing may be no number.
+func seen(y, v *Node) *Node { return Where(Equal(v, ZerosLike(v)), ZerosLike(y), y) }
 
 // Title is visibility.
 func (Visibility) Title() string { return "visibility" }
@@ -62,6 +66,7 @@ func (l Visibility) Apply(out, y, v *Node) (loss, weight *Node) {
 	if v == nil || l.Blind {
 		v = OnesLike(y)
 	}
+	y = seen(y, v)
 	n := out.Shape().Dimensions[0]
 	rows := func(x *Node) *Node { return ReduceSum(Reshape(x, n, x.Shape().Size()/n), 1) }
 	weight = StopGradient(MulScalar(rows(v), 0.5))
@@ -71,7 +76,7 @@ func (l Visibility) Apply(out, y, v *Node) (loss, weight *Node) {
 	// Linear in out, so that what arrives at out is 1/N for each number; the
 	// hook makes the article's gradient of it.
 	d := StopGradient(Mul(Sub(out, y), v))
-	out = IdentityWithCustomGradient(out, func(_, up *Node) *Node { return Mul(MulScalar(up, 2), d) })
+	out = IdentityWithCustomGradient(out, func(_, up *Node) *Node { return Mul(MulScalar(up, 2), Mul(d, v)) })
 	value := rows(Square(d))
 	return Add(value, Sub(rows(out), StopGradient(rows(out)))), weight
 }

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"fmt"
 	"math"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -114,39 +113,6 @@ func (o AdaDelta) Update(rate, _, w, g *Node, moments []*Node) (*Node, []*Node) 
 	update := Mul(Sqrt(Div(AddScalar(moments[1], epsilon), AddScalar(gradients, epsilon))), g)
 	updates := Add(MulScalar(moments[1], rho), MulScalar(Square(update), 1-rho))
 	return Sub(w, Mul(rate, update)), []*Node{gradients, updates}
-}
-
-// misset says what is wrong with an optimizer: a knob out of its range, where it
-// would only do harm. The ranges are PyTorch's, but for a Rho of 1, which forgets
-// what it is to learn.
-func misset(o Optimizer) error {
-	type knob struct {
-		name  string
-		value float64
-		below float64 // ∞: any number that is finite
-	}
-	inf := math.Inf(1)
-	knobs := []knob{{"LearningRate", o.Rate(), inf}}
-	switch o := o.(type) {
-	case SGD:
-		knobs = append(knobs, knob{"Momentum", o.Momentum, inf}, knob{"WeightDecay", o.WeightDecay, inf})
-	case Adam:
-		knobs = append(knobs, knob{"Beta1", o.Beta1, 1}, knob{"Beta2", o.Beta2, 1}, knob{"Epsilon", o.Epsilon, inf}, knob{"WeightDecay", o.WeightDecay, inf})
-	case AdaDelta:
-		knobs = append(knobs, knob{"Rho", o.Rho, 1}, knob{"Epsilon", o.Epsilon, inf}, knob{"WeightDecay", o.WeightDecay, inf})
-	}
-	for _, k := range knobs {
-		if k.value >= 0 && k.value < k.below { // not of a NaN
-			continue
-		}
-		want := "0 or more"
-		if k.below == 1 {
-			want = "0 or more, and less than 1"
-		}
-		name, _ := o.Title()
-		return fmt.Errorf("%s of %s is %g: want %s", k.name, name, k.value, want)
-	}
-	return nil
 }
 
 func or(value, otherwise float64) float64 {

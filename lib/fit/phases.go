@@ -251,7 +251,7 @@ func (p *Phases) Update() error {
 			arrays[i] = was[i]
 		}
 	}
-	if err := p.net.session.Replace(p.net.names(slots), was, arrays); err != nil {
+	if err := p.net.session.CompareAndSwap(p.net.names(slots), was, arrays); err != nil {
 		return err
 	}
 	p.replace(names, arrays)
@@ -346,7 +346,7 @@ func (p *Phases) whole(t *trace) whole {
 	w.after = t.buffers(w.variables)
 	w.score = NodeId(len(t.g.Nodes()))
 	sum, weight, _ := t.score(p.net.lossOf(p.data), w.out, b, nil)
-	w.loss = Div(sum, weight)
+	w.loss = t.mean(sum, weight)
 	w.reverse = NodeId(len(t.g.Nodes()))
 	t.mark("loss/backward")
 	var trained []*Node

@@ -73,15 +73,20 @@ func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
 	}
 	s, is := x.(*Set)
 	if !is {
-		x = singles(x)
-		count, kind, err := length(x)
+		var err error
+		if x, err = examples("Predict", x); err != nil {
+			return nil, fmt.Errorf("%w, or a *fit.Set", err)
+		}
+		count, kind := length(x)
 		size := shapes.Make(dtypes.Float32, n.model.Input...).Size()
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("fit: %s: examples are a %T: want a *fit.Set, []byte, []float32 or []float64", n.name, x)
-		case count == 0 || count%size != 0:
+		if count == 0 || count%size != 0 {
 			return nil, &ShapeError{n.name, "Predict", "examples", fmt.Sprintf("%d numbers", count),
 				fmt.Sprintf("one or more times %d, for layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
+		}
+		if n.config.BF16 {
+			if err := roundedIntegers("Predict", x, size); err != nil {
+				return nil, err
+			}
 		}
 		s = &Set{Name: "Predict", N: count / size, size: size}
 		if s.x, err = n.session.Put(x, shapes.Make(kind, s.N, size), 0); err != nil {

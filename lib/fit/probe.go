@@ -139,6 +139,9 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 			x = n.model.Layer(i, name, scope, x, nil)
 			flags = append(flags, wrong(weights...), wrong(x))
 		}
+		if l, is := n.lossOf(s).(Visibility); is && b.v != nil && !l.Blind {
+			b.y = seen(b.y, b.v)
+		}
 		return []*Node{Stack(append(flags, example(b.y, b.v)), 0)}
 	})
 }

@@ -87,6 +87,18 @@ func (r rule) out(t Tensor) Tensor {
 	return t
 }
 
+// dims are a variable's dimensions as PyTorch has them.
+func (r rule) dims(own []int) []int {
+	if len(own) != len(r.order) || len(own) == 0 {
+		return own
+	}
+	dims := make([]int, len(own))
+	for i, k := range r.order {
+		dims[i] = own[k]
+	}
+	return dims
+}
+
 // out are variables of ours as PyTorch has them. Those without a rule stay as they
 // are. nn.LSTM adds two biases where we have one, and refuses a file without the
 // second: it gets zeros.

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -12,19 +11,24 @@ import (
 	"strings"
 	"testing"
 
+	"gaiden/lib/engine/device/safetensors"
 	"gaiden/lib/models"
 )
 
 // inFile reads a safetensors file.
-func inFile(t *testing.T, path string) []Tensor {
+func inFile(t *testing.T, path string) (all []Tensor) {
 	t.Helper()
-	b, err := os.ReadFile(path)
+	c, err := safetensors.OpenCheckpoint(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := ReadSafetensors(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
+	defer c.Close()
+	for i, x := range c.Tensors {
+		data, err := c.Floats(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, Tensor{x.Name, x.Shape, data})
 	}
 	return all
 }
@@ -32,11 +36,7 @@ func inFile(t *testing.T, path string) []Tensor {
 // toFile writes one.
 func toFile(t *testing.T, path string, all []Tensor) {
 	t.Helper()
-	var b bytes.Buffer
-	if err := WriteSafetensors(&b, all); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+	if err := writeTensors(path, all); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,18 +1,13 @@
 package fit
 
 import (
-	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/gomlx/compute/dtypes"
+
+	"gaiden/lib/engine/device/safetensors"
 )
 
 // Save writes the net's variables to a safetensors file, with the names and
@@ -36,161 +31,164 @@ func (n *Net) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".weights-*")
-	if err != nil {
+	if err := writeTensors(path, rules.out(all)); err != nil {
 		return fmt.Errorf("fit: %s: save: %w", n.name, err)
 	}
-	defer os.Remove(f.Name())
-	err = WriteSafetensors(f, rules.out(all))
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("fit: %s: save: %w", n.name, err)
-	}
-	return os.Rename(f.Name(), path)
+	return nil
 }
 
-// Restore reads a file that Save or PyTorch has written. The optimizer's state
-// begins anew.
-func (n *Net) Restore(path string) error {
+// writeTensors writes a safetensors file.
+func writeTensors(path string, all []Tensor) error {
+	h := &safetensors.Header{Metadata: map[string]string{"format": "pt"}} // Hugging Face's libraries want to know
+	data := map[string][]float32{}
+	for _, t := range all {
+		h.Tensors = append(h.Tensors, safetensors.Tensor{Name: t.Name, DType: "F32", Shape: t.Dims})
+		data[t.Name] = t.Data
+	}
+	w, err := safetensors.Create(path, h)
+	if err != nil {
+		return err
+	}
+	for i, t := range w.Tensors {
+		if err := w.Write(i, dtypes.UnsafeByteSliceFromAny(data[t.Name])); err != nil {
+			w.Abort()
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// Restore gives the net the weights of a file that Save or PyTorch has written, or of
+// several that an index joins: path is a safetensors file, an index
+// (model.safetensors.index.json), or a directory that holds one of them. Floats of any
+// width become float32. The file must have each variable of the net, in its shape, and
+// nothing else (but PyTorch's counters num_batches_tracked); otherwise the error lists
+// what is missing, what is surplus and what has another shape, and the net stays as it
+// was. The optimizer's state begins anew.
+//
+// With names of layers only these are restored, as for another head on the same
+// features: of them the file must have all; the rest of it is not read.
+func (n *Net) Restore(path string, layers ...string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.change(); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for somebody who writes
-	if err != nil {
-		return fmt.Errorf("fit: %s: restore: %w", n.name, err)
-	}
-	defer f.Close()
-	all, err := ReadSafetensors(f)
+	c, err := safetensors.OpenCheckpoint(path)
 	if err != nil {
 		return fmt.Errorf("fit: %s: restore %s: %w", n.name, path, err)
 	}
+	defer c.Close()
 	rules, err := n.rules()
 	if err != nil {
 		return err
 	}
-	return n.setWeights(rules.in(all))
-}
-
-// entry is what a safetensors header says of a tensor.
-type entry struct {
-	DType   string `json:"dtype"`
-	Shape   []int  `json:"shape"`
-	Offsets [2]int `json:"data_offsets"`
-}
-
-// WriteSafetensors writes float32 tensors: a header of JSON behind its length,
-// then the data, little-endian.
-func WriteSafetensors(w io.Writer, all []Tensor) error {
-	header := map[string]entry{}
-	at := 0
-	for _, t := range all {
-		if _, twice := header[t.Name]; twice {
-			return fmt.Errorf("fit: safetensors: tensor %s comes twice", t.Name)
-		}
-		end := at + 4*len(t.Data)
-		dims := t.Dims
-		if dims == nil {
-			dims = []int{}
-		}
-		header[t.Name] = entry{"F32", dims, [2]int{at, end}}
-		at = end
-	}
-	text, err := json.Marshal(header)
+	slots, err := n.ofLayers(layers)
 	if err != nil {
 		return err
 	}
-	for len(text)%8 != 0 {
-		text = append(text, ' ')
-	}
-	b := binary.LittleEndian.AppendUint64(nil, uint64(len(text)))
-	if _, err := w.Write(append(b, text...)); err != nil {
+	wanted, err := n.match(path, c.Tensors, rules, slots, layers)
+	if err != nil {
 		return err
 	}
-	for _, t := range all {
-		b = b[:0]
-		for _, x := range t.Data {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	all := make([]Tensor, len(wanted))
+	for k, i := range wanted {
+		t := c.Tensors[i]
+		data, err := c.Floats(i)
+		if err != nil {
+			return fmt.Errorf("fit: %s: restore %s: %w", n.name, path, err)
 		}
-		if _, err := w.Write(b); err != nil {
-			return err
-		}
+		all[k] = Tensor{t.Name, t.Shape, data}
 	}
-	return nil
+	return n.setWeights(rules.in(all))
 }
 
-// maxHeader bounds what a damaged file makes us read, as the format's own
-// library does.
-const maxHeader = 100 << 20
-
-// ReadSafetensors reads the float32 tensors of a file, in the order of their
-// data; those of other types, such as counters, are left out.
-func ReadSafetensors(r io.Reader) ([]Tensor, error) {
-	var size [8]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return nil, fmt.Errorf("fit: safetensors: no header: %w", err)
+// ofLayers are the slots of the floats of these layers, or of all where none is named.
+func (n *Net) ofLayers(layers []string) ([]slot, error) {
+	if len(layers) == 0 {
+		return n.floats(), nil
 	}
-	n := binary.LittleEndian.Uint64(size[:])
-	if n > maxHeader {
-		return nil, fmt.Errorf("fit: safetensors: header of %d bytes: want %d at most; is it a safetensors file?", n, maxHeader)
-	}
-	text, err := io.ReadAll(io.LimitReader(r, int64(n)))
-	if err != nil || uint64(len(text)) != n {
-		return nil, fmt.Errorf("fit: safetensors: header has %d of %d bytes: the file is cut off", len(text), n)
-	}
-	raw := map[string]json.RawMessage{}
-	if err := json.Unmarshal(text, &raw); err != nil {
-		return nil, fmt.Errorf("fit: safetensors: header: %w", err)
-	}
-	delete(raw, "__metadata__")
-	entries := map[string]entry{}
-	for name, m := range raw {
-		var e entry
-		if err := json.Unmarshal(m, &e); err != nil {
-			return nil, fmt.Errorf("fit: safetensors: tensor %s: %w", name, err)
-		}
-		entries[name] = e
-	}
-	names := slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
-		if d := entries[a].Offsets[0] - entries[b].Offsets[0]; d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
-	})
-	var all []Tensor
-	at := 0
-	for _, name := range names {
-		e := entries[name]
-		if e.Offsets[0] != at || e.Offsets[1] < at {
-			return nil, fmt.Errorf("fit: safetensors: tensor %s is at %v: want it to begin at %d", name, e.Offsets, at)
-		}
-		length := e.Offsets[1] - at
-		at = e.Offsets[1]
-		if e.DType != "F32" {
-			if _, err := io.CopyN(io.Discard, r, int64(length)); err != nil {
-				return nil, fmt.Errorf("fit: safetensors: tensor %s: the file is cut off", name)
+	var l []slot
+	for _, layer := range layers {
+		before := len(l)
+		for _, s := range n.floats() {
+			if strings.HasPrefix(s.name, layer+"/") {
+				l = append(l, s)
 			}
+		}
+		if len(l) == before {
+			return nil, fmt.Errorf("fit: %s: restore of layer %q: want one that has weights; %s has %s", n.name, layer, n.model.Name, strings.Join(n.model.Names(), ", "))
+		}
+	}
+	return l, nil
+}
+
+// match finds the tensors of a file that the slots want, or says all that is wrong.
+func (n *Net) match(path string, there []safetensors.Tensor, rules rules, slots []slot, layers []string) (wanted []int, err error) {
+	at := map[string]int{}
+	for i, t := range there {
+		at[t.Name] = i
+	}
+	wrong := &ArchitectureError{Net: n.name, Model: n.model.Name, Weights: true, File: path}
+	used := map[string]bool{}
+	use := func(name string, dims []int) {
+		t := there[at[name]]
+		used[name] = true
+		wanted = append(wanted, at[name])
+		if !slices.Equal(t.Shape, dims) {
+			wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is %v, want %v", name, t.Shape, dims))
+		}
+		if !t.IsFloat() {
+			wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s has elements of %s, want one of %s", name, t.DType, safetensors.FloatTypes()))
+		}
+	}
+	for _, s := range slots {
+		name, dims := s.name, s.shape.Dimensions
+		if r, is := rules[s.name]; is {
+			if _, own := at[s.name]; !own { // else it was written with our names
+				name, dims = r.name, r.dims(dims)
+			}
+		}
+		if _, is := at[name]; !is {
+			wrong.Missing = append(wrong.Missing, fmt.Sprintf("%s %v", name, dims))
 			continue
 		}
-		want := 4
-		for _, d := range e.Shape {
-			if d < 0 || d > 0 && want > math.MaxInt/d {
-				return nil, fmt.Errorf("fit: safetensors: tensor %s has shape %v", name, e.Shape)
+		use(name, dims)
+		if base, is := strings.CutSuffix(name, "bias_ih_l0"); is {
+			if _, second := at[base+"bias_hh_l0"]; second {
+				use(base+"bias_hh_l0", dims)
 			}
-			want *= d
 		}
-		if want != length {
-			return nil, fmt.Errorf("fit: safetensors: tensor %s has %d bytes, want %d for shape %v", name, length, want, e.Shape)
-		}
-		b, err := io.ReadAll(io.LimitReader(r, int64(length))) // grows as the data come: a false length costs nothing
-		if err != nil || len(b) != length {
-			return nil, fmt.Errorf("fit: safetensors: tensor %s has %d of %d bytes: the file is cut off", name, len(b), length)
-		}
-		t := Tensor{Name: name, Dims: e.Shape, Data: make([]float32, length/4)}
-		for i := range t.Data {
-			t.Data[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-		}
-		all = append(all, t)
 	}
-	return all, nil
+	for _, t := range there {
+		if !used[t.Name] && of(t.Name, layers) && !rules.counts(t) {
+			wrong.Surplus = append(wrong.Surplus, fmt.Sprintf("%s %v", t.Name, t.Shape))
+		}
+	}
+	if len(wrong.Differences)+len(wrong.Missing)+len(wrong.Surplus) > 0 {
+		return nil, wrong
+	}
+	return wanted, nil
+}
+
+// of says whether a name in a file is of one of these layers, of which none is all.
+func of(name string, layers []string) bool {
+	return len(layers) == 0 || slices.ContainsFunc(layers, func(layer string) bool {
+		return strings.HasPrefix(name, strings.ReplaceAll(layer, "/", ".")+".") || strings.HasPrefix(name, layer+"/")
+	})
+}
+
+// counts says whether a tensor is what PyTorch's batch norm counts and nothing here
+// needs: an integer.
+func (all rules) counts(t safetensors.Tensor) bool {
+	base, is := strings.CutSuffix(t.Name, ".num_batches_tracked")
+	if !is || t.IsFloat() || len(t.Shape) > 0 {
+		return false
+	}
+	for _, r := range all {
+		if r.name == base+".running_mean" {
+			return true
+		}
+	}
+	return false
 }

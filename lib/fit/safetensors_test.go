@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -135,28 +134,4 @@ func TestRestoreRefuses(t *testing.T) {
 	if err := n.Restore(pipe); err == nil {
 		t.Error("pipe: got no error")
 	}
-}
-
-func FuzzReadSafetensors(f *testing.F) {
-	var b bytes.Buffer
-	if err := WriteSafetensors(&b, []Tensor{{"a", []int{2}, []float32{1, 2}}, {"b", nil, []float32{3}}}); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b.Bytes())
-	f.Add(b.Bytes()[:20])
-	f.Add([]byte("\x20\x00\x00\x00\x00\x00\x00\x00{\"a\":{\"dtype\":\"F32\",\"shape\":[-1]}}"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		all, err := ReadSafetensors(bytes.NewReader(data))
-		if err != nil {
-			return
-		}
-		var out bytes.Buffer
-		if err := WriteSafetensors(&out, all); err != nil {
-			t.Fatal(err)
-		}
-		again, err := ReadSafetensors(&out)
-		if err != nil || len(again) != len(all) {
-			t.Fatalf("written again: got %d tensors, %v, want %d", len(again), err, len(all))
-		}
-	})
 }

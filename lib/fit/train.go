@@ -2,7 +2,6 @@ package fit
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -137,19 +136,8 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 			t.Batch = carried
 		}
 	}
-	switch {
-	case t.Epochs < 0:
-		return nil, fmt.Errorf("fit: %s: %d epochs: want 1 or more", n.name, t.Epochs)
-	case t.Batch < 0:
-		return nil, fmt.Errorf("fit: %s: batch of %d: want 1 or more", n.name, t.Batch)
-	case t.Batch > data.N:
-		return nil, fmt.Errorf("fit: %s: batch of %d from the %d examples of %s: want no more than there are", n.name, t.Batch, data.N, data.Name)
-	case !(t.LearningRate >= 0) || math.IsInf(t.LearningRate, 0):
-		return nil, fmt.Errorf("fit: %s: learning rate of %g: want more than 0, or 0 for the optimizer's", n.name, t.LearningRate)
-	case math.IsNaN(t.Threshold):
-		return nil, fmt.Errorf("fit: %s: threshold of %g: want the loss at which to end, or 0 for none", n.name, t.Threshold)
-	case t.Patience < 0:
-		return nil, fmt.Errorf("fit: %s: patience of %d epochs: want 1 or more, or 0 to train all epochs", n.name, t.Patience)
+	if err := t.check(n, data); err != nil {
+		return nil, err
 	}
 	if err := n.carries(data, t); err != nil {
 		return nil, err

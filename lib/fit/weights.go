@@ -79,13 +79,21 @@ func (n *Net) setWeights(values []Tensor) error {
 		known[s.name] = s
 		names = append(names, s.name)
 	}
+	if len(values) == 0 {
+		return fmt.Errorf("fit: %s: no weights given: want some of those that net.Weights() lists", n.name)
+	}
 	wrong := &ArchitectureError{Net: n.name, Model: n.model.Name, Weights: true}
+	given := map[string]bool{}
 	var slots []slot
 	var arrays []*session.Array
 	defer func() { free(arrays...) }()
 	for _, v := range values {
 		s, is := known[v.Name]
+		twice := given[v.Name]
+		given[v.Name] = true
 		switch {
+		case twice:
+			wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is given twice, want it once", v.Name))
 		case !is:
 			wrong.Differences = append(wrong.Differences, fmt.Sprintf("there is no variable %s (there are %s, …)", v.Name, names[0]))
 		case !slices.Equal(v.Dims, s.shape.Dimensions) || len(v.Data) != s.shape.Size():

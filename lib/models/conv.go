@@ -40,7 +40,7 @@ type Conv2D struct {
 	Kernel   int
 	Stride   int  // default: 1
 	Same     bool // pad so that the image keeps its size, divided by the stride
-	Pad      int  // on each side; with Same, no matter
+	Pad      int  // on each side; not with Same
 	Act      Act
 	NoBias   bool
 	Init     Init // of the weights, [kernel kernel inputs channels]; default: Glorot
@@ -60,9 +60,8 @@ func (l Conv2D) Apply(scope *model.Scope, x *Node) *Node { return l.apply(scope,
 // apply takes what makes x again for the gradient of the weights; nil: x is kept.
 func (l Conv2D) apply(scope *model.Scope, x *Node, once again) *Node {
 	d := x.Shape().Dimensions
-	if x.Rank() != 4 || l.Kernel < 1 || l.Channels < 1 {
-		panic(fmt.Errorf("%d kernels of %d×%d: want images shaped [n height width channels]", l.Channels, l.Kernel, l.Kernel))
-	}
+	must(l)
+	images(x)
 	stride := max(1, l.Stride)
 	pads := [2][2]int{{l.Pad, l.Pad}, {l.Pad, l.Pad}}
 	if l.Same {

@@ -26,8 +26,9 @@ func (l Dense) Title() (name, kind string) { return l.Name, "Dense" }
 
 // Apply takes x shaped [… inputs] and returns [… units].
 func (l Dense) Apply(scope *model.Scope, x *Node) *Node {
-	if l.Units < 1 || x.Rank() < 2 {
-		panic(fmt.Errorf("dense with %d units: want an input of rank 2 or more, and a unit", l.Units))
+	must(l)
+	if x.Rank() < 2 {
+		panic(fmt.Errorf("got an input of rank %d: want 2 or more", x.Rank()))
 	}
 	g, d := x.Graph(), x.Shape().Dimensions
 	in := d[len(d)-1]

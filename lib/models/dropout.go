@@ -1,8 +1,6 @@
 package models
 
 import (
-	"fmt"
-
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -14,7 +12,7 @@ import (
 // nothing.
 type Dropout struct {
 	Name string
-	Rate float64 // of elements that are zeroed, 0 to 1
+	Rate float64 // of elements that are zeroed: 0 or more, and less than 1
 }
 
 // Title names the layer.
@@ -22,9 +20,7 @@ func (l Dropout) Title() (name, kind string) { return l.Name, "Dropout" }
 
 // Apply takes any x.
 func (l Dropout) Apply(scope *model.Scope, x *Node) *Node {
-	if l.Rate < 0 || l.Rate >= 1 {
-		panic(fmt.Errorf("dropout rate is %v: want 0 or more, and less than 1", l.Rate))
-	}
+	must(l)
 	g := x.Graph()
 	if l.Rate == 0 || !scope.IsTraining(g) {
 		return x

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/gomlx/compute/dtypes"
@@ -16,6 +17,9 @@ type Init func(store *model.Store) model.VariableInitializer
 // Normal draws from the normal distribution with the given standard deviation.
 func Normal(deviation float64) Init {
 	return func(store *model.Store) model.VariableInitializer {
+		if finite("Normal", deviation); deviation < 0 {
+			panic(fmt.Errorf("Normal(%g): want 0 or more", deviation))
+		}
 		return func(g *Graph, shape shapes.Shape) *Node {
 			return MulScalar(normal(store, g, shape), deviation)
 		}
@@ -36,6 +40,7 @@ func normal(store *model.Store, g *Graph, shape shapes.Shape) *Node {
 // Fill is the same number everywhere.
 func Fill(value float64) Init {
 	return func(*model.Store) model.VariableInitializer {
+		finite("Fill", value)
 		return func(g *Graph, shape shapes.Shape) *Node { return FillScalar(g, shape, value) }
 	}
 }

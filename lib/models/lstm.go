@@ -48,8 +48,9 @@ func (l LSTM) Title() (name, kind string) { return l.Name, "LSTM" }
 // the forget gates begin with 1, as in Chainer.
 func (l LSTM) Apply(scope *model.Scope, x *Node) *Node {
 	d := x.Shape().Dimensions
-	if x.Rank() != 3 || l.Units < 1 {
-		panic(fmt.Errorf("LSTM of %d units: want sequences shaped [n length inputs], and a unit", l.Units))
+	must(l)
+	if x.Rank() != 3 {
+		panic(fmt.Errorf("got an input of rank %d: want sequences shaped [n length inputs]", x.Rank()))
 	}
 	n, length, in, u := d[0], d[1], d[2], l.Units
 	g := x.Graph()

@@ -92,8 +92,6 @@ func TestRefused(t *testing.T) {
 		{"conv of a vector", flat, models.Conv2D{Name: "c", Channels: 2, Kernel: 3}, "want images shaped"},
 		{"large kernel", image, models.Conv2D{Name: "c", Channels: 2, Kernel: 9}, "kernel 9×9 on an image of 8×8"},
 		{"large window", image, models.MaxPool2D{Name: "c", Window: 9}, "window 9×9 on an image of 8×8"},
-		{"no units", flat, models.Dense{Name: "c"}, "dense with 0 units"},
-		{"dropout of all", flat, models.Dropout{Name: "c", Rate: 1}, "dropout rate is 1"},
 		{"LSTM of a vector", flat, models.LSTM{Name: "c", Units: 2}, "want sequences shaped"},
 		{"branches that differ", image, models.Residual{Name: "c", Main: []models.Layer{models.Flatten{Name: "f"}}}, "want one shape"},
 	}

@@ -13,30 +13,8 @@ type Net struct {
 	Name   string
 	Input  []int // dimensions of one example, such as 28, 28, 1
 	Layers []Layer
-}
 
-// Check says what is wrong with the net before a layer of it is built; each layer
-// says for itself what it cannot take.
-func (n Net) Check() error {
-	if len(n.Layers) == 0 {
-		return fmt.Errorf("models: net %q has no layers: want at least one", n.Name)
-	}
-	for _, d := range n.Input {
-		if d < 1 {
-			return fmt.Errorf("models: net %s has an input of %v: want sides of 1 or more, those of one example", n.Name, n.Input)
-		}
-	}
-	first := map[string]int{}
-	for i, name := range n.Names() {
-		if k, is := first[name]; is {
-			return fmt.Errorf("models: %s: layers %d and %d are both called %s: want names that differ, or none", n.Name, k+1, i+1, name)
-		}
-		first[name] = i
-		if _, is := n.Layers[i].(function); !is && strings.ContainsAny(name, "/*") {
-			return fmt.Errorf("models: %s: layer %d is called %q: want a name without / or *", n.Name, i+1, name)
-		}
-	}
-	return nil
+	wrong error // of a function that made the net; see Check
 }
 
 // Layer is one step of a Net.

@@ -10,10 +10,13 @@ import (
 )
 
 // BatchNorm normalizes each channel, the last axis, over a batch while the net
-// is trained, and by running means otherwise (Ioffe and Szegedy, 2015).
+// is trained, and by running means otherwise (Ioffe and Szegedy, 2015). A layer whose
+// scale is not trainable, as it is where a layer around it has frozen its variables, is
+// frozen as a whole, as in Keras: it normalizes by the running means in training too, and
+// leaves them alone.
 type BatchNorm struct {
 	Name     string
-	Momentum float64 // of the running means; default: 0.9
+	Momentum float64 // of the running means, less than 1; default: 0.9
 	Epsilon  float64 // added to the variance; default: 1e-5
 	Act      Act
 
@@ -42,6 +45,7 @@ func (l BatchNorm) Apply(scope *model.Scope, x *Node) *Node {
 // apply adds skip, if it is not nil, before the activation. once is nil where
 // nothing is recomputed.
 func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) (y *Node, once again) {
+	must(l)
 	momentum, epsilon := l.Momentum, float32(l.Epsilon)
 	if momentum == 0 {
 		momentum = 0.9
@@ -64,7 +68,8 @@ func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) (y *Node, o
 		next(mean, m)
 		next(variance, MulScalar(v, n/max(1, n-1)))
 	}
-	if scope.IsTraining(g) && l.by != nil {
+	training := scope.IsTraining(g) && scope.GetVariable("scale").Trainable
+	if training && l.by != nil {
 		y, m, v := l.by(x, scale, offset, skip, float64(epsilon), act)
 		running(m, v)
 		return y, nil
@@ -74,7 +79,7 @@ func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) (y *Node, o
 	normal := func(x, mean, variance *Node) *Node {
 		return ConvertDType(InternalBatchNormForInference(x, scale, offset, mean, variance, epsilon, axis), kind)
 	}
-	if !scope.IsTraining(g) {
+	if !training {
 		y = normal(x, mean.NodeValue(g), variance.NodeValue(g))
 	} else {
 		var m, v *Node

@@ -38,7 +38,7 @@ type MaxPool2D struct {
 	Name     string
 	Window   int
 	Stride   int // default: Window
-	Pad      int // on each side
+	Pad      int // on each side; less than Window
 	Gradient Pooling
 }
 
@@ -51,9 +51,8 @@ func (l MaxPool2D) Title() (name, kind string) { return l.Name, "MaxPooling2D" }
 func (l MaxPool2D) Apply(_ *model.Scope, x *Node) *Node { return l.pool(x) }
 
 func (l MaxPool2D) pool(x *Node) *Node {
-	if x.Rank() != 4 || l.Window < 1 {
-		panic(fmt.Errorf("windows of %d×%d: want images shaped [n height width channels]", l.Window, l.Window))
-	}
+	must(l)
+	images(x)
 	d, stride := x.Shape().Dimensions, l.stride()
 	if d[1]+2*l.Pad < l.Window || d[2]+2*l.Pad < l.Window {
 		panic(fmt.Errorf("window %d×%d on an image of %d×%d: want one that is no larger", l.Window, l.Window, d[1]+2*l.Pad, d[2]+2*l.Pad))
@@ -157,4 +156,7 @@ type MeanPool2D struct{ Name string }
 func (l MeanPool2D) Title() (name, kind string) { return l.Name, "GlobalAveragePooling2D" }
 
 // Apply takes x shaped [n height width channels] and returns [n channels].
-func (MeanPool2D) Apply(_ *model.Scope, x *Node) *Node { return ReduceMean(x, 1, 2) }
+func (MeanPool2D) Apply(_ *model.Scope, x *Node) *Node {
+	images(x)
+	return ReduceMean(x, 1, 2)
+}

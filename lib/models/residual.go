@@ -11,7 +11,7 @@ import (
 // make of it (He et al., 2015).
 type Residual struct {
 	Name string
-	Main []Layer // named layers
+	Main []Layer // at least one; each has a name of its own
 	Skip []Layer // none: x as it is
 	Act  Act     // of the sum
 }
@@ -21,6 +21,7 @@ func (l Residual) Title() (name, kind string) { return l.Name, "Residual" }
 
 // Apply takes any x that the layers take.
 func (l Residual) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
 	main, skip := x, x
 	layers := l.Main
 	end, normal := l.norm()
@@ -49,10 +50,7 @@ func (l Residual) norm() (end BatchNorm, is bool) {
 
 // inside is the scope of a layer that is part of another.
 func inside(l Layer, scope *model.Scope) *model.Scope {
-	name, kind := l.Title()
-	if name == "" {
-		panic(fmt.Errorf("%s inside a Residual has no name", kind))
-	}
+	name, _ := l.Title()
 	return scope.In("%s", name)
 }
 

@@ -19,8 +19,12 @@ func ResNet(name string, depths ...int) Net {
 		BatchNorm{Name: "bn1", Act: ReLU},
 		MaxPool2D{Name: "pool1", Window: 3, Stride: 2, Pad: 1}, // [n 8 8 64]
 	}
+	var wrong error
 	in, width := 64, 64
 	for stage, depth := range depths {
+		if depth < 1 {
+			wrong = fmt.Errorf("models: ResNet %s: stage %d has %d blocks: want 1 or more", name, stage+1, depth)
+		}
 		for block := range depth {
 			stride := 1
 			if block == 0 && stage > 0 {
@@ -31,7 +35,7 @@ func ResNet(name string, depths ...int) Net {
 		}
 		width *= 2
 	}
-	return Net{Name: name, Input: []int{32, 32, 3}, Layers: append(layers,
+	return Net{Name: name, Input: []int{32, 32, 3}, wrong: wrong, Layers: append(layers,
 		MeanPool2D{Name: "pool5"},                  // [n 2048]
 		Dense{Name: "fc6", Units: 10, Init: LeCun}, // [n 10]
 	)}

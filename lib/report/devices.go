@@ -29,7 +29,7 @@ type Trial struct {
 	// Data names the data, for the title.
 	Data string
 
-	// Fit says how long. Its Validation is Test.
+	// Fit says how long. Its Validation is Test, and is not given.
 	Fit fit.Train
 	// CPUEpochs is how many epochs a CPU does beside a GPU, where Fit's would
 	// take too long; 0 means Fit's. The time of all is then estimated, and
@@ -73,8 +73,8 @@ type DeviceRun struct {
 // A device that is not there is a note, not an error. When ctx ends, or the
 // cell is stopped, what is known so far comes with an error.
 func Devices(ctx context.Context, t Trial) (*DeviceRuns, error) {
-	if t.Net == nil {
-		return nil, errors.New("report: devices: got no net, want Trial.Net, such as fit.New(…)")
+	if err := t.check(); err != nil {
+		return nil, fmt.Errorf("report: devices: %w", err)
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
@@ -126,6 +126,25 @@ func Devices(ctx context.Context, t Trial) (*DeviceRuns, error) {
 		r.Notes = append(r.Notes, "2 GPUs: left out, this session has one")
 	}
 	return r, nil
+}
+
+// check says which setting means nothing, or has no use.
+func (t Trial) check() error {
+	switch {
+	case t.Net == nil:
+		return errors.New("got no net, want Trial.Net, such as fit.New(…)")
+	case t.Fit.Validation != nil:
+		return fmt.Errorf("got Fit.Validation %s, which is in one session only: want the examples as Trial.Test", t.Fit.Validation.Name)
+	case t.CPUEpochs < 0:
+		return fmt.Errorf("CPUEpochs is %d: want 1 or more, or 0 for Fit's", t.CPUEpochs)
+	case t.CPUEpochs > 0 && t.NoCPU:
+		return fmt.Errorf("CPUEpochs is %d, and NoCPU leaves it without use: want one of them", t.CPUEpochs)
+	case t.Most < 0:
+		return fmt.Errorf("Most is %d: want 1 or more, or 0 for all", t.Most)
+	case t.Phases && t.Fit.Batch == 0:
+		return errors.New("Phases is set without Fit.Batch: want how many examples a step has")
+	}
+	return nil
 }
 
 // add trains a copy of the net on some devices of a session.

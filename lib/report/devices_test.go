@@ -102,6 +102,21 @@ func TestDevices(t *testing.T) {
 }
 
 func TestDevicesRefuses(t *testing.T) {
+	net := fit.New("net", models.Peaks(), fit.Config{})
+	for _, tt := range []struct {
+		trial Trial
+		want  string
+	}{
+		{Trial{Net: net, Fit: fit.Train{Validation: &fit.Set{Name: "d"}}}, "got Fit.Validation d"},
+		{Trial{Net: net, CPUEpochs: -1}, "CPUEpochs is -1: want 1 or more"},
+		{Trial{Net: net, CPUEpochs: 1, NoCPU: true}, "CPUEpochs is 1, and NoCPU leaves it without use"},
+		{Trial{Net: net, Most: -2}, "Most is -2: want 1 or more"},
+		{Trial{Net: net, Phases: true}, "Phases is set without Fit.Batch"},
+	} {
+		if _, err := Devices(context.Background(), tt.trial); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("got %v, want %q", err, tt.want)
+		}
+	}
 	if _, err := Devices(context.Background(), Trial{}); err == nil || !strings.Contains(err.Error(), "no net") {
 		t.Errorf("no net: got %v", err)
 	}

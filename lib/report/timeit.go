@@ -23,12 +23,20 @@ type Timeit struct {
 	Quiet  bool // show nothing (-q)
 }
 
+// mostDigits are those that a float64 has.
+const mostDigits = 17
+
 // Run measures loop, which does the work n times. The devices are idle before
 // each reading of the clock, and the first call, which may compile, is no
 // sample. An interrupt ends the measurement with what is known. A panic in the
 // loop ends the program as it would without a clock, after what was measured
 // until then has been shown.
 func (t Timeit) Run(loop func(n int)) Timed {
+	if t.Digits < 0 || t.Digits > mostDigits {
+		result := Timed{Measurement: timing.Measurement{Name: "timeit", Err: fmt.Errorf("report: got %d digits, want 1 to %d, or 0 for 3", t.Digits, mostDigits)}}
+		fmt.Println(result)
+		return result
+	}
 	known := make(chan timing.Measurement, 1) // always the newest
 	timer := timing.Timer{Runs: t.Runs, Loops: t.Loops, Sync: idle, Present: connected, Each: func(m timing.Measurement) {
 		select {

@@ -285,7 +285,7 @@ func nonsense(r *rand.Rand) []byte {
 			b = frame(b, wire.Upload, 0, u.Append(nil))
 		case 3:
 			verbs := []wire.Verb{wire.Lookup, wire.Bind, wire.Delete, wire.Rename, wire.List, wire.Snapshots, wire.Diff, wire.Rollback, wire.Import, wire.Jobs, wire.StartJob, wire.FollowJob, wire.Pin, wire.Quota, "?"}
-			a := wire.AskBody{Verb: verbs[r.IntN(len(verbs))], Names: []string{strconv.Itoa(r.IntN(9)), "w"}[:r.IntN(3)], Handles: []uint64{1, 2}[:r.IntN(3)], Bytes: r.Int64(), Path: "/dev/null"}
+			a := wire.AskBody{Verb: verbs[r.IntN(len(verbs))], Names: []string{strconv.Itoa(r.IntN(9)), "w"}[:r.IntN(3)], Handles: []uint64{1, 2}[:r.IntN(3)], Remove: []string{"w", "*", ""}[:r.IntN(4)], Bytes: r.Int64(), Path: "/dev/null"}
 			b = frame(b, wire.Ask, 7, wire.JSON(a))
 		case 4:
 			b = frame(b, wire.Download, 9, wire.DownloadBody{Handle: r.Uint64N(4), Window: uint32(r.IntN(2))}.Append(nil))

@@ -82,6 +82,9 @@ type Case struct {
 
 // Call is a case that calls f.
 func Call(name string, f func()) Case {
+	if f == nil {
+		return Case{Name: name}
+	}
 	return Case{Name: name, Loop: func(n int) {
 		for range n {
 			f()
@@ -176,6 +179,10 @@ func (t Timer) block(c Case, n int) (seconds, host float64, failed *PanicError) 
 func (t Timer) prepare(ctx context.Context, m *Measurement, c Case, clock float64) {
 	if ctx.Err() != nil {
 		m.Partial = true
+		return
+	}
+	if c.Loop == nil {
+		m.Err = fmt.Errorf("timing: %s: got no function, want Case.Loop, or timing.Call", c.Name)
 		return
 	}
 	first, _, err := t.block(c, 1)

@@ -285,3 +285,22 @@ func TestRound(t *testing.T) {
 		}
 	}
 }
+
+// TestTimerSettings holds that a setting that means nothing is told in place of a
+// measurement.
+func TestTimerSettings(t *testing.T) {
+	work := func() {}
+	for _, tt := range []struct {
+		timer Timer
+		f     func()
+		want  string
+	}{
+		{Timer{Clock: -0.1}, work, "-0.1 as the clock's share"}, {Timer{Clock: 1}, work, "1 as the clock's share"}, {Timer{Clock: math.NaN()}, work, "NaN as the clock's share"},
+		{Timer{Runs: -1}, work, "-1 runs"}, {Timer{Loops: -3}, work, "-3 loops"}, {Timer{Budget: -time.Second}, work, "a budget of -1s"},
+		{Timer{}, nil, "x: got no function, want Case.Loop"},
+	} {
+		if m := tt.timer.Time("x", tt.f); m.Err == nil || !strings.Contains(m.Err.Error(), tt.want) || m.N() > 0 {
+			t.Errorf("%+v: got %v after %d samples, want %q", tt.timer, m.Err, m.N(), tt.want)
+		}
+	}
+}

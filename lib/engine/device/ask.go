@@ -2,7 +2,9 @@ package device
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -158,7 +160,8 @@ func (c *conn) lookupAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	return &ans, nil
 }
 
-// bindAll names arrays of this connection: all or none.
+// bindAll names arrays of this connection, and takes the names of a.Remove away: all or
+// none.
 func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	if len(a.Names) != len(a.Handles) {
 		return nil, wire.Errorf(wire.Invalid, "bind of %d names for %d handles", len(a.Names), len(a.Handles))
@@ -189,15 +192,23 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 				WithHint("nothing was changed: look the arrays up again and compute from those; of two changes at the same time one would be lost")
 		}
 	}
-	space := c.w.spaceOf(a.Space)
+	gone := c.w.matching(a.Space, a.Remove)
 	for _, s := range a.Names {
-		if why := c.mayChange(space, s); why != nil {
+		delete(gone, name{a.Space, s})
+	}
+	space := c.w.spaceOf(a.Space)
+	changed := slices.Collect(maps.Keys(gone))
+	for _, s := range a.Names {
+		changed = append(changed, name{a.Space, s})
+	}
+	for _, n := range changed {
+		if why := c.mayChange(space, n.name); why != nil {
 			return nil, why
 		}
 	}
 	if c.sock != nil { // no cell has done what a job does
-		for _, s := range a.Names {
-			c.w.preserve(name{a.Space, s})
+		for _, n := range changed {
+			c.w.preserve(n)
 		}
 	}
 	for i, s := range a.Names {
@@ -205,8 +216,32 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			c.w.release(old)
 		}
 	}
+	for n := range gone {
+		c.w.unbind(n)
+	}
 	space.touch(time.Now())
+	if len(gone) > 0 {
+		c.w.tidy()
+	}
 	return &wire.AnswerBody{Count: len(a.Names)}, nil
+}
+
+// matching are the names of a space that are given, or begin with one that ends in *. The
+// caller holds w.mu.
+func (w *Worker) matching(space string, given []string) map[name]bool {
+	hit := map[name]bool{}
+	for _, s := range given {
+		prefix, all := strings.CutSuffix(s, "*")
+		if n := (name{space, s}); !all && w.names[n] != nil {
+			hit[n] = true
+		}
+		for n := range w.names {
+			if all && n.space == space && strings.HasPrefix(n.name, prefix) {
+				hit[n] = true
+			}
+		}
+	}
+	return hit
 }
 
 // unbind takes a name away. The caller holds w.mu.
@@ -224,40 +259,29 @@ func (w *Worker) unbind(n name) {
 
 func (c *conn) deleteAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	w := c.w
-	var hit []name
 	for _, s := range a.Names {
-		prefix, all := strings.CutSuffix(s, "*")
-		if !all {
-			if _, why := w.lookup(name{a.Space, s}); why != nil {
-				return nil, why
-			}
-			hit = append(hit, name{a.Space, s})
+		if strings.HasSuffix(s, "*") {
 			continue
 		}
-		for n := range w.names {
-			if n.space == a.Space && strings.HasPrefix(n.name, prefix) {
-				hit = append(hit, n)
-			}
+		if _, why := w.lookup(name{a.Space, s}); why != nil {
+			return nil, why
 		}
 	}
-	for _, n := range hit {
+	hit := w.matching(a.Space, a.Names)
+	for n := range hit {
 		if why := c.mayChange(w.spaceOf(a.Space), n.name); why != nil {
 			return nil, why
 		}
 	}
-	count := 0
-	for _, n := range hit {
-		if w.names[n] != nil {
-			w.preserve(n)
-			w.unbind(n)
-			count++
-		}
+	for n := range hit {
+		w.preserve(n)
+		w.unbind(n)
 	}
 	w.spaceOf(a.Space).touch(time.Now())
-	if count > 0 {
+	if len(hit) > 0 {
 		w.tidy()
 	}
-	return &wire.AnswerBody{Count: count}, nil
+	return &wire.AnswerBody{Count: len(hit)}, nil
 }
 
 func (c *conn) rename(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {

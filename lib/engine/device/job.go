@@ -34,7 +34,7 @@ type loop struct {
 	why     string
 	err     *wire.Error
 	best    float64 // of Until
-	worse   int     // turns since, -1 before the first
+	worse   int     // periods since; -1-k before the first finite one and after k others
 	saving  bool    // a snapshot of it is being written
 	tries   int     // how often it has gone on from the same place after a crash
 }
@@ -312,14 +312,22 @@ func (j *loop) enough() (bool, string) {
 	w := j.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if finite := !math.IsNaN(v) && !math.IsInf(v, 0); finite && (v < j.best || j.worse < 0) {
+	finite := !math.IsNaN(v) && !math.IsInf(v, 0)
+	switch {
+	case finite && (v < j.best || j.worse < 0):
 		j.best, j.worse = v, 0
-	} else if j.worse >= 0 {
+	case j.worse < 0: // no finite number yet
+		j.worse--
+	default:
 		j.worse++
 	}
 	switch {
 	case u.Below != 0 && v < u.Below:
 		return true, fmt.Sprintf("%s is %.6g, below %g", u.Read, v, u.Below)
+	case u.Patience > 0 && -1-j.worse >= u.Patience:
+		return true, fmt.Sprintf("%s is %v, and was no finite number for %d periods", u.Read, v, -1-j.worse)
+	case u.Patience > 0 && j.worse >= u.Patience && !finite:
+		return true, fmt.Sprintf("%s is %v, and has not become smaller than %.6g for %d periods", u.Read, v, j.best, j.worse)
 	case u.Patience > 0 && j.worse >= u.Patience:
 		return true, fmt.Sprintf("%s has not become smaller than %.6g for %d periods", u.Read, j.best, j.worse)
 	}

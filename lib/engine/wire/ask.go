@@ -46,7 +46,7 @@ type Verb string
 // The verbs, with the fields of AskBody they read and of AnswerBody they fill.
 const (
 	Lookup   Verb = "lookup"   // Names, Handles: those numbers now stand for the named arrays → Arrays
-	Bind     Verb = "bind"     // Names, Handles: the arrays take the names, all at once; Was: what each name must stand for, else Busy and nothing is changed
+	Bind     Verb = "bind"     // Names, Handles: the arrays take the names, and the names of Remove are taken away where there are some, all at once; Was: what each name must stand for, else Busy and nothing is changed
 	Delete   Verb = "delete"   // Names; one ending in * is a prefix → Count
 	Lock     Verb = "lock"     // Prefix: until Unlock or the end of the connection only it changes names that begin with it; Names: what for, such as trains → Busy: who has it has gone, ask again
 	Unlock   Verb = "unlock"   // Prefix
@@ -92,6 +92,7 @@ type AskBody struct {
 	Names   []string `json:",omitempty"`
 	Handles []uint64 `json:",omitempty"`
 	Was     []uint64 `json:",omitempty"` // handles; none: no condition
+	Remove  []string `json:",omitempty"` // names; one ending in * is a prefix
 	Prefix  string   `json:",omitempty"`
 	PID     int      `json:",omitempty"`
 	Disk    bool     `json:",omitempty"`

@@ -17,6 +17,9 @@
 //	b := make([]byte, f.Tensors[0].Size())
 //	err = f.Read(0, b)
 //
+// [OpenCheckpoint] opens the files of a model, sharded or not, and [File.Floats] gives
+// floating-point numbers of any width as float32.
+//
 // Files that this package writes hold a CRC-32C of each array and a SHA-256 of
 // the header, as entries of the metadata, so that a torn or changed file is an
 // error ([ErrDamaged]) and never wrong numbers. Files from elsewhere have none;

@@ -174,14 +174,21 @@ func readHeader(f *os.File) (*Header, int64, error) {
 	if !st.Mode().IsRegular() {
 		return nil, 0, fmt.Errorf("safetensors: %s is no regular file: %w", st.Name(), ErrDamaged)
 	}
-	var n [8]byte
-	if st.Size() < int64(len(n)) {
-		return nil, 0, fmt.Errorf("safetensors: %d bytes: %w", st.Size(), ErrDamaged)
-	}
-	if _, err := f.ReadAt(n[:], 0); err != nil {
+	var start [32]byte
+	n, err := f.ReadAt(start[:], 0)
+	if err != nil && err != io.EOF {
 		return nil, 0, cut(err)
 	}
-	size := binary.LittleEndian.Uint64(n[:])
+	if n == 0 {
+		return nil, 0, fmt.Errorf("safetensors: the file is empty: %w", ErrDamaged)
+	}
+	if what := foreign(start[:n]); what != "" {
+		return nil, 0, fmt.Errorf("safetensors: this is %s: %w", what, ErrDamaged)
+	}
+	if n < 8 {
+		return nil, 0, fmt.Errorf("safetensors: the file has %d bytes, want 8 for the length of its header: %w", n, ErrDamaged)
+	}
+	size := binary.LittleEndian.Uint64(start[:])
 	if size > maxHeader || int64(size) > st.Size()-8 {
 		return nil, 0, fmt.Errorf("safetensors: header of %d bytes in a file of %d: %w", size, st.Size(), ErrDamaged)
 	}

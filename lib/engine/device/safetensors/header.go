@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"sort"
@@ -175,11 +176,6 @@ func parseHeader(b []byte, size int64) (*Header, error) {
 		return fmt.Errorf("safetensors: header: %s: %w", fmt.Sprintf(format, args...), ErrDamaged)
 	}
 	h := &Header{}
-	type entry struct {
-		DType   *string  `json:"dtype"`
-		Shape   []int    `json:"shape"`
-		Offsets [2]int64 `json:"data_offsets"`
-	}
 	var ends []int64
 	seen := map[string]bool{}
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -202,18 +198,15 @@ func parseHeader(b []byte, size int64) (*Header, error) {
 			}
 			continue
 		}
-		var e entry
-		if err := d.Decode(&e); err != nil {
-			return nil, damaged("array %.80q: %v", name, err)
+		x, end, err := parseTensor(d)
+		if err != nil {
+			return nil, damaged("array %.80q %v", name, err)
 		}
-		if e.DType == nil || e.Shape == nil {
-			return nil, damaged("array %.80q has no dtype or no shape", name)
-		}
-		x := Tensor{Name: name, DType: *e.DType, Shape: e.Shape, begin: e.Offsets[0]}
+		x.Name = name
 		if err := x.check(); err != nil {
 			return nil, err
 		}
-		h.Tensors, ends = append(h.Tensors, x), append(ends, e.Offsets[1])
+		h.Tensors, ends = append(h.Tensors, x), append(ends, end)
 	}
 	if _, err := d.Token(); err != nil {
 		return nil, damaged("%v", err)
@@ -222,6 +215,91 @@ func parseHeader(b []byte, size int64) (*Header, error) {
 		return nil, damaged("%d bytes after its end", len(rest))
 	}
 	return h, h.finish(b, ends, size, damaged)
+}
+
+// parseTensor reads what a header says of one array. Each of its three fields must be
+// there once: JSON would take one that is missing, or null, for zeros.
+func parseTensor(d *json.Decoder) (x Tensor, end int64, err error) {
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return x, 0, fmt.Errorf("is %v, want an object", t)
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		t, err := d.Token()
+		key, ok := t.(string)
+		if err != nil || !ok {
+			return x, 0, unexpected(err)
+		}
+		if seen[key] {
+			return x, 0, fmt.Errorf("has %q twice", key)
+		}
+		seen[key] = true
+		switch key {
+		case "dtype":
+			var s *string
+			if err = d.Decode(&s); err == nil && s == nil {
+				err = errors.New("is null")
+			} else if err == nil {
+				x.DType = *s
+			}
+		case "shape":
+			var l []int64
+			l, err = parseList(d)
+			x.Shape = make([]int, len(l))
+			for i, n := range l {
+				x.Shape[i] = int(n)
+			}
+		case "data_offsets":
+			var l []int64
+			if l, err = parseList(d); err == nil && len(l) != 2 {
+				err = fmt.Errorf("has %d numbers, want 2", len(l))
+			} else if err == nil {
+				x.begin, end = l[0], l[1]
+			}
+		default:
+			var other json.RawMessage
+			err = d.Decode(&other)
+		}
+		if err != nil {
+			return x, 0, fmt.Errorf("has a bad %s: %w", key, unexpected(err))
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return x, 0, unexpected(err)
+	}
+	for _, key := range []string{"dtype", "shape", "data_offsets"} {
+		if !seen[key] {
+			return x, 0, fmt.Errorf("has no %s", key)
+		}
+	}
+	return x, end, nil
+}
+
+// unexpected is the error of JSON that ends too soon, where err is that it ends.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// parseList reads a list of integers.
+func parseList(d *json.Decoder) ([]int64, error) {
+	var l []*int64
+	if err := d.Decode(&l); err != nil {
+		return nil, err
+	}
+	if l == nil {
+		return nil, errors.New("is null")
+	}
+	all := make([]int64, len(l))
+	for i, n := range l {
+		if n == nil {
+			return nil, fmt.Errorf("number %d is null", i)
+		}
+		all[i] = *n
+	}
+	return all, nil
 }
 
 // finish checks places and sums.

@@ -1,0 +1,117 @@
+package fit
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/models"
+)
+
+// frozen freezes a layer: none of its variables is trained.
+type frozen struct{ models.Layer }
+
+func (f frozen) Apply(scope *model.Scope, x *Node) *Node {
+	y := f.Layer.Apply(scope, x)
+	for v := range scope.IterVariables() {
+		v.SetTrainable(false)
+	}
+	return y
+}
+
+// TestBF16Refuses holds that bfloat16 rounds no integer: neither those that a function
+// takes, nor examples.
+func TestBF16Refuses(t *testing.T) {
+	s := open(t)
+	tokens := func(_ *model.Scope, x *Node) *Node {
+		return ConvertDType(ConvertDType(x, dtypes.Int32), dtypes.Float32)
+	}
+	for _, tt := range []struct {
+		name  string
+		layer models.Layer
+		want  string
+	}{
+		{"function", models.Func("f", nil, tokens).Layers[0], "Config.BF16 with a models.Func"},
+		{"layer of one's own", frozen{models.Dense{Name: "d", Units: 1}}, "Config.BF16 with a fit.frozen"},
+		{"in a branch", models.Residual{Name: "r", Main: []models.Layer{frozen{models.Dense{Name: "d", Units: 1}}}}, "Config.BF16 with a fit.frozen"},
+		{"a layer of models", models.Dense{Name: "d", Units: 1}, ""},
+	} {
+		net := models.Net{Name: "net", Input: []int{1}, Layers: []models.Layer{tt.layer, models.Dense{Name: "out", Units: 1}}}
+		_, err := Attach(s, strings.ReplaceAll(tt.name, " ", "-"), net, Config{BF16: true, FirstLook: true})
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	n := attach(t, s, "net", models.Peaks(), Config{BF16: true, FirstLook: true})
+	f := attach(t, s, "net", models.Peaks(), Config{FirstLook: true})
+	for _, tt := range []struct {
+		name string
+		x    []float32
+		want string
+	}{
+		{"tokens", []float32{1, 2, 3, 50301}, "example 1 has the integer 50301"},
+		{"negative", []float32{1, -257, 3, 4}, "example 0 has the integer -257"},
+		{"exact", []float32{256, -255, 50176, 1e6 * 1.048576}, ""},
+		{"measured", []float32{50301, 0.5, 3, 4}, ""},
+	} {
+		_, err := n.Load("d", Data{X: tt.x, Y: []float32{1, 2}})
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+		}
+		given, err := f.Load("d", Data{X: tt.x, Y: []float32{1, 2}})
+		if err != nil {
+			t.Errorf("%s in float32: %v", tt.name, err)
+		}
+		found, err := attach(t, s, "net", models.Peaks(), Config{BF16: true, FirstLook: true}).Find("d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, predicted := n.Predict(t.Context(), tt.x)
+		_, givenErr := n.Test(t.Context(), given)
+		_, foundErr := n.Test(t.Context(), found)
+		for use, err := range map[string]error{"Predict": predicted, "a set of another net": givenErr, "a set that was found": foundErr} {
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("%s, %s: got %v, want %q", tt.name, use, err, tt.want)
+			}
+		}
+	}
+}
+
+// TestFrozenBatchNorm holds that a batch norm whose variables are frozen keeps its running
+// means, and computes with them in training.
+func TestFrozenBatchNorm(t *testing.T) {
+	s, ctx := open(t), context.Background()
+	net := models.Net{Name: "net", Input: []int{2}, Layers: []models.Layer{
+		frozen{models.BatchNorm{Name: "bn"}}, models.Dense{Name: "out", Units: 1}}}
+	for _, kernels := range []Kernels{AutoKernels, XLAKernels} {
+		n := attach(t, s, "net", net, Config{Optimizer: SGD{LearningRate: 0.125}, Kernels: kernels, FirstLook: true})
+		if err := n.SetWeights([]Tensor{
+			{"bn/scale", []int{2}, []float32{1, 1}}, {"bn/offset", []int{2}, []float32{0, 0}},
+			{"bn/mean", []int{2}, []float32{1, -1}}, {"bn/variance", []int{2}, []float32{4, 1}},
+			{"out/weights", []int{2, 1}, []float32{0, 0}}, {"out/biases", []int{1}, []float32{0}}}); err != nil {
+			t.Fatal(err)
+		}
+		// both examples normalize to (2, 1): the mean of the gradients of 0-1 is -2·(2, 1)
+		data := load(t, n, "d", Data{X: []float32{5, 0, 5, 0}, Y: []float32{1, 1}})
+		if _, err := n.Train(ctx, data, Train{}); err != nil {
+			t.Fatal(err)
+		}
+		all, err := n.Weights()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string][]float32{"bn/scale": {1, 1}, "bn/offset": {0, 0}, "bn/mean": {1, -1}, "bn/variance": {4, 1}, "out/weights": {0.5, 0.25}, "out/biases": {0.25}}
+		for _, w := range all {
+			near := func(a, b float32) bool { return math.Abs(float64(a-b)) < 1e-4 }
+			if !slices.EqualFunc(w.Data, want[w.Name], near) {
+				t.Errorf("%s: got %v, want %v", w.Name, w.Data, want[w.Name])
+			}
+		}
+	}
+}

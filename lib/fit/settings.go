@@ -1,0 +1,138 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"gaiden/lib/models"
+)
+
+// mostUnroll bounds Config.Unroll: what a program of so many steps takes to write and to
+// compile is more than its loop costs.
+const mostUnroll = 1000
+
+// check says which setting means nothing, or has no use.
+func (c Config) check() error {
+	for _, v := range []struct {
+		name  string
+		value any
+	}{{"Optimizer", c.Optimizer}, {"Loss", c.Loss}} {
+		if t := reflect.TypeOf(v.value); t != nil && t.Kind() == reflect.Pointer && (reflect.ValueOf(v.value).IsNil() || t.Elem().PkgPath() == reflect.TypeFor[Config]().PkgPath()) {
+			return fmt.Errorf("Config.%s is a %s: want %s{…}, without &", v.name, t, t.Elem())
+		}
+	}
+	switch {
+	case c.Loop < AutoLoop || c.Loop > SingleSteps:
+		return fmt.Errorf("Config.Loop is %d: want fit.AutoLoop, LoopedSteps or SingleSteps", c.Loop)
+	case c.Kernels < AutoKernels || c.Kernels > plainOps:
+		return fmt.Errorf("Config.Kernels is %d: want fit.AutoKernels, XLAKernels or FusedKernels", c.Kernels)
+	case c.Unroll > mostUnroll:
+		return fmt.Errorf("Config.Unroll is %d: want %d at most, or 0 for the default", c.Unroll, mostUnroll)
+	case c.AllDevices && c.Devices == 0:
+		return fmt.Errorf("Config.AllDevices is set without Config.Devices: want how many to use, or AllDevices left out")
+	}
+	return checkOptimizer(c.Optimizer)
+}
+
+// checkOptimizer says which setting of an optimizer is out of its range, where it would
+// only do harm, or has no use. The ranges are PyTorch's, but for a Momentum or Rho of 1,
+// with which nothing is ever forgotten.
+func checkOptimizer(o Optimizer) error {
+	inf := math.Inf(1)
+	type setting struct {
+		name  string
+		value float64
+		below float64 // ∞: any number that is finite
+	}
+	settings := []setting{{"LearningRate", o.Rate(), inf}}
+	switch o := o.(type) {
+	case SGD:
+		settings = append(settings, setting{"Momentum", o.Momentum, 1}, setting{"WeightDecay", o.WeightDecay, inf})
+	case Adam:
+		settings = append(settings, setting{"Beta1", o.Beta1, 1}, setting{"Beta2", o.Beta2, 1}, setting{"Epsilon", o.Epsilon, inf}, setting{"WeightDecay", o.WeightDecay, inf})
+	case AdaDelta:
+		settings = append(settings, setting{"Rho", o.Rho, 1}, setting{"Epsilon", o.Epsilon, inf}, setting{"WeightDecay", o.WeightDecay, inf})
+	}
+	name, _ := o.Title()
+	for _, s := range settings {
+		if s.value >= 0 && s.value < s.below && !(s.value > math.MaxFloat32) { // not of a NaN
+			continue
+		}
+		want := "0 or more"
+		if s.below == 1 {
+			want = "0 or more, and less than 1"
+		}
+		return fmt.Errorf("%s of %s is %g: want %s", s.name, name, s.value, want)
+	}
+	if o, is := o.(SGD); is && o.Nesterov && o.Momentum == 0 {
+		return fmt.Errorf("Nesterov of sgd is set, and Momentum is 0: want a Momentum, such as 0.9, or Nesterov left out")
+	}
+	return nil
+}
+
+// check says what of a run means nothing, or has no use, for a net and its data.
+func (t Train) check(n *Net, data *Set) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("fit: %s: %s", n.name, fmt.Sprintf(format, args...))
+	}
+	loss := n.lossOf(data)
+	switch {
+	case t.Epochs < 0:
+		return bad("%d epochs: want 1 or more", t.Epochs)
+	case t.Batch < 0:
+		return bad("batch of %d: want 1 or more", t.Batch)
+	case t.Batch > data.N:
+		return bad("batch of %d from the %d examples of %s: want no more than there are", t.Batch, data.N, data.Name)
+	case t.Batch > 0 && t.Epochs > math.MaxInt32/((data.N+t.Batch-1)/t.Batch):
+		return bad("%d epochs of %d examples in batches of %d: want no more than %d steps", t.Epochs, data.N, t.Batch, math.MaxInt32)
+	case !(t.LearningRate >= 0 && t.LearningRate <= math.MaxFloat32):
+		return bad("learning rate of %g: want more than 0, or 0 for the optimizer's", t.LearningRate)
+	case math.IsNaN(t.Threshold) || math.IsInf(t.Threshold, 0):
+		return bad("threshold of %g: want the loss at which to end, or 0 for none", t.Threshold)
+	case t.Threshold < 0 && ofThisPackage(loss):
+		return bad("threshold of %g: want more than 0, for %s is never less, or 0 for none", t.Threshold, loss.Title())
+	case t.Patience < 0:
+		return bad("patience of %d epochs: want 1 or more, or 0 to train all epochs", t.Patience)
+	case t.KeepState && len(n.carried()) == 0:
+		return bad("KeepState is set, and %s has no layer that is Stateful: want it left out", n.model.Name)
+	case t.Validation != nil && (t.Validation.targets == 0) != (data.targets == 0):
+		return bad("Validation %s has %s, and %s has %s: want the same of both", t.Validation.Name, t.Validation.kind(), data.Name, data.kind())
+	}
+	return nil
+}
+
+// kind is what the targets of a set are.
+func (s *Set) kind() string {
+	if s.targets == 0 {
+		return "labels"
+	}
+	return "numbers as targets"
+}
+
+// ofThisPackage says whether a loss is one of this package.
+func ofThisPackage(l Loss) bool {
+	switch l.(type) {
+	case CrossEntropy, MSE, Visibility:
+		return true
+	}
+	return false
+}
+
+// ownLayer is the type of the first layer that is not of package models, "" if all are.
+func ownLayer(layers []models.Layer) string {
+	for _, l := range layers {
+		t := reflect.TypeOf(l)
+		if layersKnown[t.Name()] != t {
+			return strings.Replace(t.String(), "models.function", "models.Func", 1)
+		}
+		if r, is := l.(models.Residual); is {
+			if kind := ownLayer(append(slices.Clone(r.Main), r.Skip...)); kind != "" {
+				return kind
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,105 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/models"
+)
+
+// linear is a net of one layer that returns so many numbers of two.
+func linear(units int) models.Net {
+	return models.Net{Name: "linear", Input: []int{2}, Layers: []models.Layer{models.Dense{Name: "out", Units: units}}}
+}
+
+// TestSettings holds that each setting of a net that means nothing, or that has no use, is
+// refused by its name when the net is first used.
+func TestSettings(t *testing.T) {
+	s := open(t)
+	nan, inf := math.NaN(), math.Inf(1)
+	of := func(o Optimizer) Config { return Config{Optimizer: o} }
+	var none *Adam
+	tests := []struct {
+		config Config
+		want   string
+	}{
+		{Config{Unroll: -1}, "Unroll -1: want 1 or more"}, {Config{Unroll: 1 << 30}, "Config.Unroll is 1073741824: want 1000 at most"},
+		{Config{Devices: -2}, "Devices -2"}, {Config{AllDevices: true}, "Config.AllDevices is set without Config.Devices"},
+		{Config{Loop: -1}, "Config.Loop is -1"}, {Config{Loop: 3}, "Config.Loop is 3: want fit.AutoLoop"},
+		{Config{Kernels: -1}, "Config.Kernels is -1"}, {Config{Kernels: 9}, "Config.Kernels is 9: want fit.AutoKernels"},
+		{of(&Adam{}), "Config.Optimizer is a *fit.Adam: want fit.Adam{…}, without &"}, {of(none), "Config.Optimizer is a *fit.Adam"}, {of(&SGD{}), "Config.Optimizer is a *fit.SGD"},
+		{Config{Loss: &CrossEntropy{}}, "Config.Loss is a *fit.CrossEntropy: want fit.CrossEntropy{…}, without &"},
+		{of(SGD{Momentum: 1}), "Momentum of momentum is 1: want 0 or more, and less than 1"}, {of(SGD{Momentum: 1.5}), "Momentum of momentum is 1.5"},
+		{of(SGD{Nesterov: true}), "Nesterov of sgd is set, and Momentum is 0"},
+		{of(custom{inf}), "LearningRate of custom is +Inf"}, {of(custom{nan}), "LearningRate of custom is NaN"},
+	}
+	for _, bad := range []float64{-1, nan, inf, -inf, 1e39} { // 1e39 is no float32
+		for name, o := range map[string]Optimizer{
+			"LearningRate of sgd": SGD{LearningRate: bad}, "Momentum of momentum": SGD{Momentum: bad}, "WeightDecay of sgd": SGD{WeightDecay: bad},
+			"LearningRate of adam": Adam{LearningRate: bad}, "Beta1 of adam": Adam{Beta1: bad}, "Beta2 of adam": Adam{Beta2: bad}, "Epsilon of adam": Adam{Epsilon: bad}, "WeightDecay of adam": Adam{WeightDecay: bad},
+			"LearningRate of adadelta": AdaDelta{LearningRate: bad}, "Rho of adadelta": AdaDelta{Rho: bad}, "Epsilon of adadelta": AdaDelta{Epsilon: bad}, "WeightDecay of adadelta": AdaDelta{WeightDecay: bad},
+		} {
+			tests = append(tests, struct {
+				config Config
+				want   string
+			}{of(o), fmt.Sprintf("%s is %g: want 0 or more", name, bad)})
+		}
+	}
+	for _, tt := range tests {
+		if _, err := Attach(s, "net", linear(1), tt.config); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: got %v, want %q", tt.config, err, tt.want)
+		}
+	}
+	if l, err := s.List(""); err != nil || len(l) > 0 {
+		t.Errorf("nets that were refused have made %v, %v", l, err)
+	}
+}
+
+// custom is an optimizer of one's own.
+type custom struct{ rate float64 }
+
+func (custom) Title() (string, []string) { return "custom", nil }
+func (c custom) Rate() float64           { return c.rate }
+func (custom) Update(rate, t, w, g *graph.Node, m []*graph.Node) (*graph.Node, []*graph.Node) {
+	return SGD{}.Update(rate, t, w, g, m)
+}
+
+// TestTrainSettings holds the same of a run, of Train and of a job.
+func TestTrainSettings(t *testing.T) {
+	s, ctx := open(t), context.Background()
+	n := attach(t, s, "net", linear(2), Config{FirstLook: true})
+	labels := load(t, n, "labels", Data{X: make([]float32, 8), Y: []int32{0, 1, 0, 1}})
+	numbers := load(t, n, "numbers", Data{X: make([]float32, 8), Y: make([]float32, 8)})
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, tt := range []struct {
+		run  Train
+		want string
+	}{
+		{Train{Epochs: -1}, "-1 epochs"}, {Train{Batch: -1}, "batch of -1"}, {Train{Batch: 5}, "batch of 5 from the 4 examples"},
+		{Train{Epochs: 1 << 40, Batch: 1}, "want no more than 2147483647 steps"},
+		{Train{LearningRate: -0.1}, "learning rate of -0.1"}, {Train{LearningRate: nan}, "learning rate of NaN"}, {Train{LearningRate: inf}, "learning rate of +Inf"}, {Train{LearningRate: 1e39}, "learning rate of 1e+39"},
+		{Train{Threshold: nan}, "threshold of NaN"}, {Train{Threshold: inf}, "threshold of +Inf"}, {Train{Threshold: -1}, "threshold of -1: want more than 0, for cross entropy is never less"},
+		{Train{Patience: -1}, "patience of -1"}, {Train{KeepState: true}, "KeepState is set, and linear has no layer that is Stateful"},
+		{Train{Validation: numbers}, "Validation numbers has numbers as targets, and labels has labels"},
+	} {
+		if _, err := n.Train(ctx, labels, tt.run); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: got %v, want %q", tt.run, err, tt.want)
+		}
+		if _, err := n.TrainJob(labels, tt.run); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v as a job: got %v, want %q", tt.run, err, tt.want)
+		}
+	}
+	for _, batch := range []int{0, -1, 5} {
+		if _, err := n.Phases(ctx, labels, batch); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("batch of %d", batch)) {
+			t.Errorf("phases: got %v, want batch %d refused", err, batch)
+		}
+		if _, err := n.Work(labels, batch); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("batch of %d", batch)) {
+			t.Errorf("work: got %v, want batch %d refused", err, batch)
+		}
+	}
+}

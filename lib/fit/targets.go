@@ -1,0 +1,247 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+)
+
+// What the targets of a data set are, and for which losses they are right.
+
+// accept is Data.Y as programs take it: labels as []int32, or numbers as []float32. What a
+// loss takes is made of what says the same without a doubt: labels of one-hot rows, and
+// numbers of integers.
+func (n *Net) accept(name string, y any, examples int) (any, error) {
+	v := reflect.ValueOf(y)
+	if !v.IsValid() {
+		return nil, fmt.Errorf("fit: %s: Data has no Y: want labels, as []int32 or other integers, or numbers, as []float32 or []float64", name)
+	}
+	kind := reflect.Invalid
+	if v.Kind() == reflect.Slice {
+		kind = v.Type().Elem().Kind()
+	}
+	integers, floats := kind >= reflect.Int && kind <= reflect.Uint64, kind == reflect.Float32 || kind == reflect.Float64
+	if !integers && !floats {
+		return nil, fmt.Errorf("fit: %s: targets are a %T: want labels as []int32 or other integers, or numbers as []float32 or []float64", name, y)
+	}
+	width := shapes.Make(dtypes.Float32, n.output...).Size() // numbers that the net returns for an example
+	switch n.config.Loss.(type) {
+	case CrossEntropy:
+		if len(n.output) != 1 {
+			return nil, fmt.Errorf("fit: %s: cross entropy of %s, whose layer %s returns %v: want a net that returns one number a class", name, n.model.Name, last(n.model.Names()), n.output)
+		}
+		if v.Len() == examples*width && width > 1 {
+			return oneHot(name, v, width)
+		}
+		if floats {
+			return wholeLabels(name, v, examples, width)
+		}
+	case MSE, Visibility:
+		if integers {
+			if v.Len() != examples*width {
+				return nil, fmt.Errorf("fit: %s: targets are a %T of %d numbers for %d examples, such as labels are: %s wants %d numbers an example; for labels want fit.CrossEntropy", name, y, v.Len(), examples, n.config.Loss.Title(), width)
+			}
+			return exactFloats(name, v)
+		}
+	case nil:
+		if integers && len(n.output) != 1 {
+			return nil, fmt.Errorf("fit: %s: targets are a %T, and layer %s of %s returns %v: want []float32, as many numbers an example, or a net that returns one number a class", name, y, last(n.model.Names()), n.model.Name, n.output)
+		}
+	}
+	if floats {
+		return float32s(name, "targets", y)
+	}
+	return n.labels(name, v, examples)
+}
+
+// integerAt is element i of integers of any type.
+func integerAt(v reflect.Value, i int) (x int64, text string) {
+	if e := v.Index(i); e.CanInt() {
+		return e.Int(), fmt.Sprint(e.Int())
+	} else {
+		return int64(min(e.Uint(), math.MaxInt64)), fmt.Sprint(e.Uint())
+	}
+}
+
+// labels are integers as labels of the net's classes.
+func (n *Net) labels(name string, v reflect.Value, examples int) ([]int32, error) {
+	if v.Len() != examples {
+		return nil, fmt.Errorf("fit: %s: %d examples but %d labels: want one for each", name, examples, v.Len())
+	}
+	l := make([]int32, v.Len())
+	for i := range l {
+		x, text := integerAt(v, i)
+		if x < 0 || x >= int64(n.classes()) {
+			return nil, fmt.Errorf("fit: %s: label %d is %s: %s", name, i, text, n.wantLabels())
+		}
+		l[i] = int32(x)
+	}
+	return l, nil
+}
+
+// numberAt is element i of numbers of any type.
+func numberAt(v reflect.Value, i int) float64 {
+	e := v.Index(i)
+	switch {
+	case e.CanInt():
+		return float64(e.Int())
+	case e.CanUint():
+		return float64(e.Uint())
+	}
+	return e.Float()
+}
+
+// oneHot is the labels of rows that have one 1 each, and zeros.
+func oneHot(name string, v reflect.Value, classes int) ([]int32, error) {
+	l := make([]int32, v.Len()/classes)
+	for i := range l {
+		l[i] = -1
+		for k := range classes {
+			switch x := numberAt(v, i*classes+k); {
+			case x == 1 && l[i] < 0:
+				l[i] = int32(k)
+			case x != 0:
+				return nil, fmt.Errorf("fit: %s: targets of example %d are %s: cross entropy wants one label an example, as []int32, or rows with one 1 and zeros", name, i, rowOf(v, i, classes))
+			}
+		}
+		if l[i] < 0 {
+			return nil, fmt.Errorf("fit: %s: targets of example %d are all 0: cross entropy wants one label an example, as []int32, or rows with one 1 and zeros", name, i)
+		}
+	}
+	return l, nil
+}
+
+func rowOf(v reflect.Value, i, width int) string {
+	var l []float64
+	for k := range width {
+		l = append(l, numberAt(v, i*width+k))
+	}
+	return first(l, 8)
+}
+
+// wholeLabels are floats that are labels, one an example.
+func wholeLabels(name string, v reflect.Value, examples, classes int) ([]int32, error) {
+	if v.Len() != examples {
+		return nil, fmt.Errorf("fit: %s: %d target numbers for %d examples: cross entropy wants one label an example, as []int32, or one-hot rows of %d", name, v.Len(), examples, classes)
+	}
+	l := make([]int32, examples)
+	for i := range l {
+		x := numberAt(v, i)
+		if !(x >= 0 && x < float64(classes)) || x != math.Trunc(x) {
+			return nil, fmt.Errorf("fit: %s: target %d is %g: cross entropy wants labels, 0 to %d", name, i, x, classes-1)
+		}
+		l[i] = int32(x)
+	}
+	return l, nil
+}
+
+// exactFloats is integers as float32, which must have them.
+func exactFloats(name string, v reflect.Value) ([]float32, error) {
+	l := make([]float32, v.Len())
+	for i := range l {
+		x, text := integerAt(v, i)
+		if l[i] = float32(x); int64(l[i]) != x || x == math.MaxInt64 {
+			return nil, fmt.Errorf("fit: %s: target %d is %s, which float32 rounds: want []float32, scaled to about 1", name, i, text)
+		}
+	}
+	return l, nil
+}
+
+// float32s is numbers as []float32. A float64 is rounded; one beyond float32 is an error.
+func float32s(name, what string, flat any) ([]float32, error) {
+	if l, is := flat.([]float32); is {
+		return l, nil
+	}
+	v := reflect.ValueOf(flat)
+	l := make([]float32, v.Len())
+	for i := range l {
+		x := v.Index(i).Float()
+		if l[i] = float32(x); math.IsInf(float64(l[i]), 0) && !math.IsInf(x, 0) {
+			return nil, fmt.Errorf("fit: %s: number %d of the %s is %g: want numbers within the range of float32", name, i, what, x)
+		}
+	}
+	return l, nil
+}
+
+// examples is Data.X as programs take it, []byte or []float32.
+func examples(name string, x any) (any, error) {
+	v := reflect.ValueOf(x)
+	if v.Kind() == reflect.Slice {
+		switch v.Type().Elem().Kind() {
+		case reflect.Uint8:
+			return v.Bytes(), nil
+		case reflect.Float32:
+			return v.Convert(reflect.TypeFor[[]float32]()).Interface(), nil
+		case reflect.Float64:
+			return float32s(name, "examples", x)
+		}
+	}
+	return nil, fmt.Errorf("fit: %s: examples are a %T: want []byte, []float32 or []float64", name, x)
+}
+
+// counted refuses targets, and weights of them, that mean nothing to the net's loss.
+func (n *Net) counted(name string, y []float32, v []float32) error {
+	width := shapes.Make(dtypes.Float32, n.output...).Size()
+	blind := false
+	if l, is := n.config.Loss.(Visibility); is {
+		blind = l.Blind
+	}
+	for i, w := range v {
+		if !(w >= 0 && w <= math.MaxFloat32) {
+			return fmt.Errorf("fit: %s: weight %d of example %d is %g: want 0 or more", name, i%width, i/width, w)
+		}
+	}
+	if len(v) > 0 && !slices.ContainsFunc(v, func(w float32) bool { return w > 0 }) {
+		return fmt.Errorf("fit: %s: every weight in V is 0: want some that count", name)
+	}
+	for i, t := range y {
+		if f := float64(t); !math.IsNaN(f) && !math.IsInf(f, 0) || len(v) > 0 && v[i] == 0 && !blind {
+			continue
+		}
+		what := "want a finite number, or weight 0 in V with a loss that takes it, as fit.Visibility"
+		if blind {
+			what = "want a finite number, for Blind counts all"
+		}
+		return fmt.Errorf("fit: %s: target %d of example %d is %g: %s", name, i%width, i/width, t, what)
+	}
+	return nil
+}
+
+// takes says whether a loss has a use for weights of targets. One's own may.
+func takes(l Loss) bool {
+	switch l.(type) {
+	case CrossEntropy, MSE:
+		return false
+	}
+	return true
+}
+
+// measures proves that the net's loss is one for a set's targets: it may have been loaded
+// for another net.
+func (n *Net) measures(s *Set) error {
+	loss := n.lossOf(s)
+	wrong := func(got, want string) error {
+		return fmt.Errorf("fit: %s: %s of %s: got %s, want %s; load it for this net", n.name, loss.Title(), s.Name, got, want)
+	}
+	switch loss.(type) {
+	case CrossEntropy:
+		if s.targets > 0 {
+			return wrong("numbers as targets", "labels")
+		}
+		if len(n.output) != 1 {
+			return wrong(fmt.Sprintf("a net that returns %v", n.output), "one that returns one number a class")
+		}
+	case MSE, Visibility:
+		if s.targets == 0 {
+			return wrong("labels", "numbers, as many as the net returns")
+		}
+	}
+	if s.v != nil && !takes(loss) {
+		return wrong("weights of targets, Data.V, which it does not take", "none, or fit.Visibility")
+	}
+	return nil
+}

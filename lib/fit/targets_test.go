@@ -1,0 +1,236 @@
+package fit
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gaiden/lib/models"
+)
+
+// TestTargets holds which targets each loss takes, as what, and that others are refused at
+// Load with what was got and what is wanted.
+func TestTargets(t *testing.T) {
+	s := open(t)
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	type class int16
+	type own struct{ MSE }  // a loss of one's own
+	x := make([]float32, 4) // two examples
+	type row struct {
+		name  string
+		units int
+		loss  Loss
+		y     any
+		v     []float32
+		want  any // []int32: labels; []float32: numbers; string: an error
+	}
+	tests := []row{
+		{"floats", 3, nil, []float32{1, 0, 0, 0, 1, 0}, nil, []float32{1, 0, 0, 0, 1, 0}},
+		{"one-hot", 3, CrossEntropy{}, []float32{1, 0, 0, 0, 0, 1}, nil, []int32{0, 2}},
+		{"one-hot in float64", 3, CrossEntropy{}, []float64{0, 1, 0, 0, 0, 1}, nil, []int32{1, 2}},
+		{"one-hot in integers", 3, CrossEntropy{}, []uint8{0, 1, 0, 1, 0, 0}, nil, []int32{1, 0}},
+		{"labels as floats", 3, CrossEntropy{}, []float32{2, 0}, nil, []int32{2, 0}},
+		{"no label", 3, CrossEntropy{}, []float32{2, 0.5}, nil, "target 1 is 0.5: cross entropy wants labels, 0 to 2"},
+		{"no number", 3, CrossEntropy{}, []float32{2, nan}, nil, "target 1 is NaN"},
+		{"probabilities", 3, CrossEntropy{}, []float32{0.5, 0.5, 0, 0, 1, 0}, nil, "targets of example 0 are 0.5 0.5 0: cross entropy wants one label an example"},
+		{"two ones", 3, CrossEntropy{}, []float32{1, 0, 0, 1, 0, 1}, nil, "targets of example 1 are 1 0 1"},
+		{"no one", 3, CrossEntropy{}, []float32{1, 0, 0, 0, 0, 0}, nil, "targets of example 1 are all 0"},
+		{"another width", 3, CrossEntropy{}, []float32{1, 0, 0, 0}, nil, "4 target numbers for 2 examples: cross entropy wants one label an example, as []int32, or one-hot rows of 3"},
+		{"labels of MSE", 3, MSE{}, []int32{0, 0}, nil, "targets are a []int32 of 2 numbers for 2 examples, such as labels are: mean squared error wants 3 numbers an example; for labels want fit.CrossEntropy"},
+		{"integers of MSE", 1, MSE{}, []int{3, -4}, nil, []float32{3, -4}},
+		{"integers of visibility", 1, Visibility{}, []uint16{3, 4}, nil, []float32{3, 4}},
+		{"integers that float32 rounds", 1, MSE{}, []int64{1 << 24, 1<<24 + 1}, nil, "target 1 is 16777217, which float32 rounds"},
+		{"integers beyond", 1, MSE{}, []uint64{1, math.MaxUint64}, nil, "target 1 is 18446744073709551615"},
+		{"too few numbers", 3, MSE{}, []float32{1, 2}, nil, "targets of d: got 1 numbers an example, want 3"},
+		{"NaN", 1, nil, []float32{1, nan}, nil, "target 0 of example 1 is NaN: want a finite number"},
+		{"Inf", 1, MSE{}, []float32{-inf, 1}, nil, "target 0 of example 0 is -Inf"},
+		{"beyond float32", 1, MSE{}, []float64{1, -1e39}, nil, "number 1 of the targets is -1e+39"},
+		{"NaN that counts", 1, Visibility{}, []float32{nan, 1}, []float32{1, 0}, "target 0 of example 0 is NaN"},
+		{"NaN that does not", 1, Visibility{}, []float32{nan, 1}, []float32{0, 1}, []float32{nan, 1}},
+		{"NaN for the blind", 1, Visibility{Blind: true}, []float32{nan, 1}, []float32{0, 1}, "target 0 of example 0 is NaN: want a finite number, for Blind counts all"},
+		{"nothing counts", 1, Visibility{}, []float32{1, 1}, []float32{0, 0}, "every weight in V is 0"},
+		{"negative weight", 1, Visibility{}, []float32{1, 1}, []float32{1, -1}, "weight 0 of example 1 is -1: want 0 or more"},
+		{"weight that is no number", 1, Visibility{}, []float32{1, 1}, []float32{nan, 1}, "weight 0 of example 0 is NaN"},
+		{"endless weight", 1, Visibility{}, []float32{1, 1}, []float32{inf, 1}, "weight 0 of example 0 is +Inf"},
+		{"too few weights", 1, Visibility{}, []float32{1, 1}, []float32{1}, "1 weights in V for 2 target numbers"},
+		{"weights of MSE", 1, MSE{}, []float32{1, 1}, []float32{1, 1}, "mean squared error does not take them: want none, or fit.Visibility"},
+		{"weights of the default", 1, nil, []float32{1, 1}, []float32{1, 1}, "mean squared error does not take them"},
+		{"weights of one's own", 1, own{}, []float32{1, 1}, []float32{1, 0}, []float32{1, 1}},
+		{"weights of labels", 3, nil, []int32{1, 1}, []float32{1, 1}, "2 weights in V for labels: want none"},
+		{"strings", 1, nil, []string{"a", "b"}, nil, "targets are a []string: want labels as []int32"},
+		{"booleans", 1, nil, []bool{true, false}, nil, "targets are a []bool"},
+		{"one number", 1, nil, 7, nil, "targets are a int"},
+		{"nothing", 1, nil, nil, nil, "Data has no Y"},
+		{"empty", 1, nil, []float32{}, nil, "2 examples but 0 target numbers"},
+	}
+	for _, y := range []any{[]int{2, 1}, []int8{2, 1}, []int16{2, 1}, []int32{2, 1}, []int64{2, 1}, []uint{2, 1}, []uint8{2, 1}, []uint16{2, 1}, []uint32{2, 1}, []uint64{2, 1}, []class{2, 1}} {
+		tests = append(tests, row{"labels", 3, nil, y, nil, []int32{2, 1}}, row{"labels of cross entropy", 3, CrossEntropy{}, y, nil, []int32{2, 1}},
+			row{"labels that are too large", 2, nil, y, nil, "label 0 is 2: layer out of linear has 2 classes"})
+	}
+	tests = append(tests, row{"negative label", 3, nil, []int64{0, -1}, nil, "label 1 is -1"}, row{"large label", 3, nil, []uint64{0, 1 << 63}, nil, "label 1 is 9223372036854775808"})
+	for _, tt := range tests {
+		n := attach(t, s, "net"+itoa(tt.units), linear(tt.units), Config{Loss: tt.loss, FirstLook: true})
+		set, err := n.Load("d", Data{X: x, Y: tt.y, V: tt.v})
+		if want, is := tt.want.(string); is {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s %T: got %v, want %q", tt.name, tt.y, err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s %T: %v", tt.name, tt.y, err)
+			continue
+		}
+		if want, is := tt.want.([]int32); is {
+			if !slices.Equal(set.Labels, want) {
+				t.Errorf("%s %T: got labels %v, want %v", tt.name, tt.y, set.Labels, want)
+			}
+			continue
+		}
+		want := tt.want.([]float32)
+		got := make([]float32, len(want))
+		if err := set.y.Values(got); err != nil || !slices.EqualFunc(got, want, func(a, b float32) bool { return a == b || a != a && b != b }) {
+			t.Errorf("%s %T: got %v, %v, want %v", tt.name, tt.y, got, err, want)
+		}
+	}
+}
+
+// TestTargetsOfOthers holds that a set that was loaded for another loss is refused by each
+// use that would measure it.
+func TestTargetsOfOthers(t *testing.T) {
+	s, ctx := open(t), context.Background()
+	of := func(l Loss) *Net { return attach(t, s, "net", linear(2), Config{Loss: l, FirstLook: true}) }
+	x := make([]float32, 4)
+	labels := load(t, of(nil), "labels", Data{X: x, Y: []int32{0, 1}})
+	numbers := load(t, of(nil), "numbers", Data{X: x, Y: make([]float32, 4)})
+	weighted := load(t, of(Visibility{}), "weighted", Data{X: x, Y: make([]float32, 4), V: []float32{1, 0, 1, 1}})
+	deep := attach(t, s, "deep", models.Net{Name: "deep", Input: []int{1, 2}, Layers: []models.Layer{models.Dense{Name: "out", Units: 2}}}, Config{FirstLook: true})
+	for _, tt := range []struct {
+		name string
+		net  *Net
+		set  *Set
+		want string
+	}{
+		{"numbers", of(CrossEntropy{}), numbers, "cross entropy of numbers: got numbers as targets, want labels"},
+		{"labels", of(MSE{}), labels, "mean squared error of labels: got labels, want numbers"},
+		{"labels", of(Visibility{}), labels, "visibility of labels: got labels, want numbers"},
+		{"weights", of(MSE{}), weighted, "weights of targets, Data.V, which it does not take"},
+		{"weights", of(nil), weighted, "weights of targets, Data.V, which it does not take"},
+		{"a class at each place", deep, labels, "cross entropy of labels: got a net that returns [1 2], want one that returns one number a class"},
+	} {
+		_, trained := tt.net.Train(ctx, tt.set, Train{})
+		_, tested := tt.net.Test(ctx, tt.set)
+		_, phases := tt.net.Phases(ctx, tt.set, 1)
+		_, job := tt.net.TrainJob(tt.set, Train{})
+		for k, err := range []error{trained, tested, phases, job} {
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s, use %d: got %v, want %q", tt.name, k, err, tt.want)
+			}
+		}
+	}
+}
+
+// TestUnseen holds that what has weight 0 counts nothing: not a target that is no number,
+// nor a batch in which nothing has a weight, in Test, Train, a job and phases.
+func TestUnseen(t *testing.T) {
+	s, ctx := open(t), context.Background()
+	nan := float32(math.NaN())
+	for _, loss := range []Loss{Visibility{}, Visibility{Explicit: true}} {
+		n := attach(t, s, "net", linear(2), Config{Loss: loss, Optimizer: SGD{LearningRate: 0.125}, FirstLook: true})
+		first := []Tensor{{"out/weights", []int{2, 2}, []float32{1, 0, 0, 1}}, {"out/biases", []int{2}, []float32{0, 0}}}
+		// out is x: (1, 2), (3, 4), (5, 6)
+		x, v := []float32{1, 2, 3, 4, 5, 6}, []float32{1, 0, 0, 0, 1, 1}
+		torn := load(t, n, "torn", Data{X: x, Y: []float32{0, nan, nan, nan, 5, 5}, V: v})
+		zero := load(t, n, "zero", Data{X: x, Y: []float32{0, 0, 0, 0, 5, 5}, V: v})
+		var last []float32
+		for _, set := range []*Set{zero, torn} {
+			if err := n.SetWeights(first); err != nil {
+				t.Fatal(err)
+			}
+			score, err := n.Test(ctx, set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := (1.0 + 1) / 1.5; math.Abs(score.Loss-want) > 1e-6 { // squares of 1 and 1, 1½ joints
+				t.Errorf("%+v: test of %s: got %v, want %v", loss, set.Name, score.Loss, want)
+			}
+			h, err := n.Train(ctx, set, Train{Batch: 1, InOrder: true, Epochs: 2})
+			if err != nil {
+				t.Fatalf("%+v: %s: %v", loss, set.Name, err)
+			}
+			if h.Losses[0] != 2 || h.Losses[1] != 0 || h.Losses[4] != 0 { // 1² of half a joint, nothing
+				t.Errorf("%+v: losses of %s: got %v, want 2, 0, …, 0", loss, set.Name, h.Losses)
+			}
+			got := flatWeights(t, n)
+			for _, w := range got {
+				if w != w {
+					t.Fatalf("%+v: weights after %s: got %v", loss, set.Name, got)
+				}
+			}
+			if last != nil && !slices.Equal(got, last) {
+				t.Errorf("%+v: weights: got %v, want %v as with zeros in place of NaN", loss, got, last)
+			}
+			last = got
+		}
+		value, gradients := step(t, n, Data{X: []float32{3, 4, 1, 1}, Y: []float32{nan, nan, 1, nan}, V: []float32{0, 0, 1, 0}}, 1)
+		_ = value
+		for name, g := range gradients {
+			for _, x := range g {
+				if x != x {
+					t.Errorf("%+v: gradient of %s is %v", loss, name, g)
+				}
+			}
+		}
+		if err := n.SetWeights(first); err != nil {
+			t.Fatal(err)
+		}
+		j, err := n.TrainJob(torn, Train{Batch: 1, InOrder: true, Epochs: 2, Validation: torn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := j.Follow(ctx, nil)
+		if err != nil || h.Losses[1] != 0 || h.Losses[4] != 0 || math.IsNaN(h.Last().Validation.Loss) || math.IsNaN(h.Last().Train.Loss) {
+			t.Errorf("%+v: job: got %v, %v", loss, h, err)
+		}
+		if got := flatWeights(t, n); !slices.Equal(got, last) {
+			t.Errorf("%+v: weights after a job: got %v, want %v", loss, got, last)
+		}
+	}
+}
+
+// TestNaNValidation holds that a run that ends by a validation's loss that is no number
+// says so.
+func TestNaNValidation(t *testing.T) {
+	s, ctx := open(t), context.Background()
+	n := attach(t, s, "net", linear(2), Config{Seed: 1, FirstLook: true})
+	data := load(t, n, "d", Data{X: []float32{1, 2, 3, 4}, Y: []int32{0, 1}})
+	torn := load(t, n, "torn", Data{X: []float32{1, float32(math.Inf(1)), 3, 4}, Y: []int32{0, 1}})
+	run := Train{Epochs: 5, Validation: torn, Patience: 2}
+	h, err := n.Train(ctx, data, run)
+	if want := "loss of the validation is NaN, and was no finite number for 2 epochs"; err != nil || h.Stopped != want || len(h.Epochs) != 2 {
+		t.Errorf("got %q after %d epochs, %v, want %q after 2", h.Stopped, len(h.Epochs), err, want)
+	}
+	j, err := n.TrainJob(data, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err = j.Follow(ctx, nil)
+	if want := "validation is NaN, and was no finite number for 2 periods"; err != nil || h.Stopped != want || len(h.Epochs) != 2 {
+		t.Errorf("job: got %q after %d epochs, %v, want %q after 2", h.Stopped, len(h.Epochs), err, want)
+	}
+	for _, tt := range []struct {
+		loss, best float64
+		want       string
+	}{
+		{math.NaN(), math.Inf(1), "loss is NaN, and was no finite number for 3 epochs"},
+		{math.Inf(1), math.Inf(1), "loss is +Inf, and was no finite number for 3 epochs"},
+		{math.NaN(), 0.5, "loss is NaN, and has not become smaller than 0.5 for 3 epochs"},
+		{0.6, 0.5, "loss has not become smaller than 0.5 for 3 epochs"},
+	} {
+		if got := notSmaller("loss", tt.loss, tt.best, 3); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}

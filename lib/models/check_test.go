@@ -1,0 +1,123 @@
+package models_test
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/fit"
+	. "gaiden/lib/models"
+)
+
+// TestCheck holds that each setting of each layer that means nothing, or that nothing would
+// use, is refused by its name before anything is built.
+func TestCheck(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	conv := Conv2D{Channels: 1, Kernel: 1}
+	with := func(change func(*Conv2D)) Conv2D { c := conv; change(&c); return c }
+	inner := func(l ...Layer) Layer { return Residual{Main: l} }
+	var none *Dense
+	for _, tt := range []struct {
+		layer Layer
+		want  string // "": right
+	}{
+		{conv, ""},
+		{Conv2D{Kernel: 1}, "Channels is 0: want 1 or more"},
+		{with(func(c *Conv2D) { c.Channels = -3 }), "Channels is -3"},
+		{Conv2D{Channels: 1}, "Kernel is 0: want 1 or more"},
+		{with(func(c *Conv2D) { c.Kernel = -1 }), "Kernel is -1"},
+		{with(func(c *Conv2D) { c.Stride = -2 }), "Stride is -2: want 1 or more, or 0 for 1"},
+		{with(func(c *Conv2D) { c.Pad = -1 }), "Pad is -1: want 0 or more"},
+		{with(func(c *Conv2D) { c.Pad, c.Same = 1, true }), "Pad is set, and Same leaves it without use"},
+		{with(func(c *Conv2D) { c.NoBias, c.BiasInit = true, He }), "BiasInit is set, and NoBias"},
+		{with(func(c *Conv2D) { c.Lowering = 9 }), "Lowering is 9: want one of models.Automatic"},
+		{with(func(c *Conv2D) { c.Lowering = -1 }), "Lowering is -1"},
+		{Dense{Units: 1}, ""},
+		{Dense{}, "Units is 0: want 1 or more"},
+		{Dense{Units: -5}, "Units is -5"},
+		{Dense{Units: 1, NoBias: true, BiasInit: He}, "BiasInit is set, and NoBias"},
+		{Dense{Units: 1, Init: Normal(nan)}, "Normal(NaN): want a finite number"},
+		{Dense{Units: 1, Init: Normal(-1)}, "Normal(-1): want 0 or more"},
+		{Dense{Units: 1, BiasInit: Fill(inf)}, "Fill(+Inf): want a finite number"},
+		{Dropout{}, ""}, {Dropout{Rate: 0.99}, ""},
+		{Dropout{Rate: 1}, "Rate is 1: want 0 or more, and less than 1"},
+		{Dropout{Rate: -0.1}, "Rate is -0.1"}, {Dropout{Rate: nan}, "Rate is NaN"}, {Dropout{Rate: inf}, "Rate is +Inf"},
+		{BatchNorm{}, ""},
+		{BatchNorm{Momentum: 1}, "Momentum is 1: want 0 or more, and less than 1"},
+		{BatchNorm{Momentum: -0.1}, "Momentum is -0.1"}, {BatchNorm{Momentum: nan}, "Momentum is NaN"},
+		{BatchNorm{Epsilon: -1e-5}, "Epsilon is -1e-05"}, {BatchNorm{Epsilon: nan}, "Epsilon is NaN"}, {BatchNorm{Epsilon: inf}, "Epsilon is +Inf"},
+		{MaxPool2D{Window: 3, Pad: 1}, ""},
+		{MaxPool2D{}, "Window is 0: want 1 or more"}, {MaxPool2D{Window: -2}, "Window is -2"},
+		{MaxPool2D{Window: 2, Stride: -1}, "Stride is -1: want 1 or more, or 0 for Window"},
+		{MaxPool2D{Window: 2, Pad: -1}, "Pad is -1"},
+		{MaxPool2D{Window: 2, Pad: 2}, "Pad is 2 with windows of 2"},
+		{MaxPool2D{Window: 2, Gradient: 7}, "Gradient is 7: want one of models.Mask"},
+		{LSTM{}, "Units is 0"}, {LSTM{Units: 1, Stateful: -1}, "Stateful is -1"},
+		{MeanPool2D{}, ""}, {Flatten{}, ""}, {Activation{}, ""},
+		{Residual{}, "Main has no layers"},
+		{Residual{Skip: []Layer{Dense{Name: "a", Units: 1}}}, "Main has no layers"},
+		{inner(Dense{Units: 1}), "Main: layer 1, a Dense, has no name"},
+		{inner(Dense{Name: "a/b", Units: 1}), "without / or *"},
+		{inner(Dense{Name: "a"}), "Main: layer a: Units is 0"},
+		{inner(Dense{Name: "a", Units: 1}, Dense{Name: "a", Units: 1}), "layer 2 is called a, as one before it"},
+		{Residual{Main: []Layer{Dense{Name: "a", Units: 1}}, Skip: []Layer{Dense{Name: "a", Units: 1}}}, "Skip: layer 1 is called a, as one before it"},
+		{inner(nil), "Main: layer 1 is nil"},
+		{inner(&Dense{Name: "a", Units: 1}), "Main: layer 1 is a *models.Dense: want it without &"},
+		{inner(Residual{Name: "r", Main: []Layer{Dropout{Name: "d", Rate: 2}}}), "Main: layer r: Main: layer d: Rate is 2"},
+		{nil, "layer 1 is nil"}, {none, "layer 1 is a *models.Dense that is nil"},
+		{&Dense{Units: 1}, "layer 1 is a *models.Dense: want it without &"},
+		{Func("f", nil, nil).Layers[0], "its function is nil"},
+	} {
+		name, input := "layer", []int{4, 4, 1}
+		if tt.layer != nil {
+			name = reflect.TypeOf(tt.layer).String()
+		}
+		net := Net{Name: "net", Input: input, Layers: []Layer{tt.layer}}
+		err := net.Check()
+		if strings.Contains(tt.want, "(") { // an Init speaks when it is asked
+			_, err = fit.Summary(net)
+		}
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s %+v: got %v, want %q", name, tt.layer, err, tt.want)
+		}
+	}
+	one := []Layer{Dense{Units: 1}}
+	for _, tt := range []struct {
+		name string
+		net  Net
+		want string
+	}{
+		{"no layers", Net{Input: []int{1}}, "has no layers"},
+		{"negative side", Net{Input: []int{-1}, Layers: one}, "input of [-1]"},
+		{"no side", Net{Input: []int{3, 0}, Layers: one}, "input of [3 0]"},
+		{"sides that overflow", Net{Input: []int{1 << 40, 1 << 40}, Layers: one}, "input of"},
+		{"ResNet of no blocks", ResNet("r", 1, 0), "stage 2 has 0 blocks"},
+		{"ResNet of fewer", ResNet("r", -1), "stage 1 has -1 blocks"},
+		{"MLP", MLP(0), "Units is 0"}, {"FCN", FCN(1, []int{2, -2}, 1), "Units is -2"}, {"FCN of no inputs", FCN(0, nil, 1), "input of [0]"},
+		{"SineLSTM", SineLSTM(0, 2), "Units is 0"}, {"SineLSTM of no length", SineLSTM(1, 0), "input of [0 1]"}, {"DeepPose", DeepPose(0), "Units is 0"},
+	} {
+		if err := tt.net.Check(); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	for name, of := range map[string]Net{"images": {Input: []int{3, 2}, Layers: []Layer{MeanPool2D{}}}, "sequences": {Input: []int{3}, Layers: []Layer{LSTM{Units: 1}}}} {
+		if _, err := fit.Summary(of); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("want %s: got %v", name, err)
+		}
+	}
+}
+
+// TestNetsCheck holds that the nets of this package have no setting without use.
+func TestNetsCheck(t *testing.T) {
+	nets := []Net{SeedCNN(), LeNet5(), KerasCNN(), MLP(10), FCN(3, []int{2}, 1), Peaks(), SineLSTM(5, 4), ResNet152(), ResNet50(), DeepPose(14),
+		Func("f", nil, func(_ *model.Scope, x *graph.Node) *graph.Node { return x })}
+	for _, n := range nets {
+		if err := n.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
