@@ -31,10 +31,10 @@ type Program struct {
 	// that begin anew.
 	Notes []string
 
-	loads   []loadedVar // kept values that it begins with
-	tracked tracked     // variables that it leaves for later programs
-	why     map[string]string
-	carries bool // it has to do with kept values
+	loads   []loadedVar                // kept values that it begins with
+	tracked tracked                    // variables that it leaves for later programs
+	repeats map[string]map[string]bool // those of them that may be made again, and what they depend on
+	carries bool                       // it has to do with kept values
 
 	cells []int          // cells in the order in which Source names them
 	embed []string       // patterns of //go:embed directives
@@ -95,13 +95,12 @@ func (c *Composer) Compose(ctx context.Context, src Source) (*Program, error) {
 
 // Remember takes over the declarations of a program that was built.
 func (c *Composer) Remember(p *Program) {
-	c.Memory.remember(p.unit, p.carries && p.tracked != nil, func(path string) string {
+	c.Memory.remember(p, func(path string) string {
 		if name := p.names[path]; name != "" {
 			return name
 		}
 		return guessName(path)
 	})
-	c.Memory.refuse(p.why)
 }
 
 // guessName is the name that a package most likely has.
@@ -181,9 +180,6 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !u.alone() {
-		p.Notes = c.Memory.anew(decls, u)
-	}
 	p.Source, p.cells = w.text()
 	p.texts = map[int]string{}
 	for _, id := range p.cells {
@@ -249,6 +245,12 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, loads
 	gather(u.quals, u.uses)
 	if u.ownMain != nil {
 		gather(u.ownMain.quals, u.ownMain.uses)
+	}
+	for name := range quals {
+		// A variable that the program cannot have is not the package of its name.
+		if reason, _ := c.Memory.refused(name, u); reason != "" && !slices.ContainsFunc(u.Imports, func(im *Import) bool { return im.Name == name || im.Name == "" && guessName(im.Path) == name }) {
+			declared[name] = true
+		}
 	}
 
 	// The cell's own imports must exist, used or not; and only the package

@@ -22,6 +22,7 @@ const Env = "GAIDEN_KEEP"
 // The files of that directory.
 const (
 	InFile       = "in"       // lines "name\tfile", quoted: where values lie
+	LibraryFile  = "library"  // the path of the library's module
 	ManifestFile = "manifest" // see Save
 	SavingFile   = "saving"   // it is there while values are being saved
 )
@@ -31,15 +32,17 @@ const Limit = 1 << 30
 
 // A Var is a variable of the program.
 type Var struct {
-	name string
-	ptr  unsafe.Pointer
-	typ  reflect.Type
+	name  string
+	ptr   unsafe.Pointer
+	typ   reflect.Type
+	first uint64 // its fingerprint when it had its first value; 0 if its definition must not be repeated
+	lost  string // why it cannot be kept whatever it holds; empty if that is not known
 }
 
 // variable makes a Var of a variable's address.
 func variable(name string, address any) Var {
 	p := reflect.ValueOf(address)
-	return Var{name, p.UnsafePointer(), p.Type().Elem()}
+	return Var{name: name, ptr: p.UnsafePointer(), typ: p.Type().Elem()}
 }
 
 var (
@@ -51,12 +54,31 @@ var (
 
 // Track says that a variable is to be saved. A later one of the same name
 // takes its place.
-func Track(name string, address any) {
+func Track(name string, address any) { track(variable(name, address)) }
+
+// TrackFirst does the same for one that has its first value by an expression that
+// may be evaluated again in a later program, if the variable cannot be kept and
+// has not changed.
+func TrackFirst(name string, address any) {
+	v := variable(name, address)
+	if mayRefuse(v.typ, map[reflect.Type]bool{}) {
+		v.first = fingerprint(v)
+	}
+	track(v)
+}
+
+// TrackUnnamed does so for a variable of a type that no other program can name.
+func TrackUnnamed(name string, address any) {
+	v := variable(name, address)
+	v.first, v.lost = fingerprint(v), "only its own package can name its type"
+	track(v)
+}
+
+func track(v Var) {
 	mu.Lock()
 	defer mu.Unlock()
-	v := variable(name, address)
 	for i, t := range tracked {
-		if t.name == name {
+		if t.name == v.name {
 			tracked[i] = v
 			return
 		}
@@ -118,6 +140,7 @@ func readIn(dir string) (map[string]string, error) {
 		if len(f) == 2 {
 			where[f[0]] = f[1]
 		}
+
 	}
 	return where, nil
 }
@@ -138,7 +161,8 @@ func Fields(line string) (out []string) {
 //
 //	"kept" name file bytes preview types…   a new value, and the types in its interfaces
 //	"same" name                             the value is the one that was loaded
-//	"lost" name reason                      it cannot be kept
+//	"again" name reason                     it cannot be kept, and is what its definition makes of it
+//	"lost" name reason change               it cannot be kept; change is "changed" where its definition would make what it was at first
 //	"stale" name reason                     it cannot be loaded
 type manifest struct{ b bytes.Buffer }
 
@@ -188,8 +212,15 @@ func save() {
 		}
 	}
 	for _, v := range tracked {
-		if err := lost[v.name]; err != nil {
-			m.add("lost", v.name, err.Error())
+		err := lost[v.name]
+		switch {
+		case err == nil:
+		case v.first == 0:
+			m.add("lost", v.name, err.Error(), "")
+		case fingerprint(v) == v.first:
+			m.add("again", v.name, err.Error())
+		default:
+			m.add("lost", v.name, err.Error(), "changed")
 		}
 	}
 	m.write(dir)

@@ -33,7 +33,7 @@ func again(t testing.TB, vars ...Var) []Var {
 		var into []Var
 		types := basicTypes()
 		for _, v := range g.vars {
-			n := Var{v.name, reflect.New(v.typ).UnsafePointer(), v.typ}
+			n := Var{name: v.name, ptr: reflect.New(v.typ).UnsafePointer(), typ: v.typ}
 			into = append(into, n)
 			fresh[v.name] = n
 		}
