@@ -28,7 +28,7 @@ const (
 	stackPackage = "gaiden_stack" // what cells call it
 )
 
-//go:embed gaidenkeep/doc.go gaidenkeep/class.go gaidenkeep/decode.go gaidenkeep/encode.go gaidenkeep/fingerprint.go gaidenkeep/keep.go gaidenkeep/preview.go gaidenkeep/walk.go
+//go:embed gaidenkeep/doc.go gaidenkeep/class.go gaidenkeep/decode.go gaidenkeep/encode.go gaidenkeep/fingerprint.go gaidenkeep/keep.go gaidenkeep/preview.go gaidenkeep/stop.go gaidenkeep/walk.go
 //go:embed gaidenstack/stack.go
 var glueFiles embed.FS
 
@@ -238,6 +238,7 @@ func (c *Composer) keep(ctx context.Context, w *writer, p *Program, r report) er
 		d.repeats = d.Kind == Var && len(named) > 0 && !slices.ContainsFunc(named, func(name string) bool { return w.repeats[name] == nil })
 	}
 	p.tracked, p.repeats = w.track(r), w.repeats
+	p.atStart = w.atStart
 	if len(p.tracked) == 0 {
 		return nil
 	}

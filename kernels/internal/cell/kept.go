@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gaiden/kernels/internal/cell/gaidenkeep"
 )
@@ -107,6 +108,47 @@ func (k *Carry) Torn() bool {
 	return err == nil
 }
 
+// Stop asks a running program for the values that it has, and waits until they
+// are there, but not for one that does not answer.
+func (k *Carry) Stop(ended <-chan struct{}) {
+	if k == nil || len(k.program.tracked) == 0 {
+		return
+	}
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(k.dir, name))
+		return err == nil
+	}
+	if os.WriteFile(filepath.Join(k.dir, gaidenkeep.StopFile), nil, 0o600) != nil {
+		return
+	}
+	answer, done := time.After(stopAnswer), time.After(stopPatience)
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-done:
+			return
+		case <-answer:
+			if !exists(gaidenkeep.SavingFile) {
+				return
+			}
+		case <-look.C:
+			if exists(gaidenkeep.ManifestFile) && !exists(gaidenkeep.SavingFile) {
+				return
+			}
+		}
+	}
+}
+
+// A program that is being stopped begins to save its values within stopAnswer, and
+// has done so within stopPatience.
+const (
+	stopAnswer   = 150 * time.Millisecond
+	stopPatience = 1200 * time.Millisecond
+)
+
 // Take takes what the program has left. A program that was stopped or killed
 // has left nothing: what was kept before stays. With stale the program has not
 // run: a value that it wanted is none of its type any more, and is forgotten;
@@ -125,8 +167,10 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 	if err != nil {
 		if ended {
 			k.finish(nil)
+		} else if k.Torn() {
+			notes = append(notes, "the cell was stopped before its variables were kept: they are as they were before it")
 		}
-		return false, nil
+		return false, notes
 	}
 	groups := map[string]*keptGroup{}
 	left := map[string]bool{}
@@ -162,6 +206,7 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 	}
 	if !stale {
 		k.finish(left)
+		k.missing(left)
 		for _, name := range again {
 			if v := m.unkept[name]; v.state == nil || k.program.unit.defines(name) {
 				v.state = m.state(k.program.repeats[name])
@@ -170,6 +215,17 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 		}
 	}
 	return stale, notes
+}
+
+// missing notes what a program that was stopped has had and not left.
+func (k *Carry) missing(left map[string]bool) {
+	m := k.memory
+	for _, name := range k.program.atStart {
+		if !left[name] {
+			delete(m.kept, name)
+			m.unkept[name] = unkept{typ: k.program.tracked[name], why: "it was changing when its cell was stopped", cell: k.program.unit.ID}
+		}
+	}
 }
 
 // adopt takes over one variable: "kept" name file bytes preview types…

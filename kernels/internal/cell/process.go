@@ -51,6 +51,10 @@ type Command struct {
 	// has the output open, until the context ends; the rest as it likes.
 	Linger time.Duration
 
+	// Stopping is called before a program is interrupted, unless it ends before;
+	// nil = nothing is to be done. ended is closed when the program has ended.
+	Stopping func(ended <-chan struct{})
+
 	// Grace is how long the program may take to obey an interrupt; 0 = 1.5 s,
 	// so that a program that does not is gone, and all is tidied up behind it,
 	// within two.
@@ -238,6 +242,9 @@ func (r *running) wait(ctx context.Context) (interrupted bool) {
 	case <-r.ended:
 		return false
 	case <-ctx.Done():
+	}
+	if r.Stopping != nil {
+		r.Stopping(r.ended)
 	}
 	pid := r.cmd.Process.Pid
 	syscall.Kill(-pid, syscall.SIGINT)

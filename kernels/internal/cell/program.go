@@ -33,6 +33,7 @@ type Program struct {
 
 	loads   []loadedVar                // kept values that it begins with
 	tracked tracked                    // variables that it leaves for later programs
+	atStart []string                   // those of them that it has from the start
 	repeats map[string]map[string]bool // those of them that may be made again, and what they depend on
 	carries bool                       // it has to do with kept values
 

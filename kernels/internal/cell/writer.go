@@ -133,7 +133,7 @@ func (w *writer) writeMain() {
 		for _, name := range w.atStart {
 			w.b.WriteString(w.trackCall(name) + "\n")
 		}
-		w.b.WriteString("defer " + keepPackage + ".Save()\n")
+		w.b.WriteString("defer " + keepPackage + ".Save()\n" + keepPackage + ".Watch()\n")
 	}
 	if w.flags {
 		w.b.WriteString("flag.Parse()\n")

@@ -120,6 +120,7 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 		Channels: bridge.channels(),
 		Temp:     n.temp.Path,
 		Linger:   lingering,
+		Stopping: carry.Stop,
 	}
 	if x.req.AllowStdin {
 		command.Ask = x.ask

@@ -25,6 +25,7 @@ const (
 	LibraryFile  = "library"  // the path of the library's module
 	ManifestFile = "manifest" // see Save
 	SavingFile   = "saving"   // it is there while values are being saved
+	StopFile     = "stop"     // the kernel makes it: the program is about to be stopped, and shall save what it has
 )
 
 // Limit is how many bytes one variable, with what it shares, may take.
@@ -49,7 +50,7 @@ var (
 	mu      sync.Mutex
 	tracked []Var
 	files   = map[string]string{} // of loaded variables
-	once    sync.Once
+	saved   bool
 )
 
 // Track says that a variable is to be saved. A later one of the same name
@@ -186,32 +187,51 @@ func (m *manifest) write(dir string) {
 
 // Save saves all tracked variables, once: it is deferred by main, and called
 // before the program ends in another way.
-func Save() { once.Do(save) }
-
-func save() {
+func Save() {
 	mu.Lock()
 	defer mu.Unlock()
-	dir := os.Getenv(Env)
-	if dir == "" || len(tracked) == 0 {
+	if saved {
 		return
 	}
+	saved = true
+	if dir := os.Getenv(Env); dir != "" && len(tracked) > 0 {
+		saving(dir, func() { saveVars(dir, "", tracked, false) })
+	}
+}
+
+// saving lets a file say that values are being saved.
+func saving(dir string, save func()) {
 	flag := filepath.Join(dir, SavingFile)
 	if os.WriteFile(flag, nil, 0o600) != nil {
 		return
 	}
 	// Goroutines that go on changing what is being read may leave us with
 	// anything for a pointer.
-	debug.SetPanicOnFault(true)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	save()
+	os.Remove(flag)
+}
+
+// saveVars saves variables to files that begin with prefix. While main goes on, a
+// variable is saved only if what it reaches stays where it is.
+func saveVars(dir, prefix string, vars []Var, running bool) {
 	var m manifest
-	groups, lost := survey(tracked)
+	groups, lost := survey(vars)
+	for try := 0; running && try < tries; try++ {
+		again, more := survey(vars)
+		if same(groups, again) {
+			break
+		}
+		groups, lost = again, more
+	}
 	for i, g := range groups {
-		if err := g.save(dir, strconv.Itoa(i), &m); err != nil {
+		if err := g.save(dir, prefix+strconv.Itoa(i), running, &m); err != nil {
 			for _, v := range g.vars {
 				lost[v.name] = err
 			}
 		}
 	}
-	for _, v := range tracked {
+	for _, v := range vars {
 		err := lost[v.name]
 		switch {
 		case err == nil:
@@ -224,7 +244,6 @@ func save() {
 		}
 	}
 	m.write(dir)
-	os.Remove(flag)
 }
 
 // guard turns a panic into an error.
@@ -240,9 +259,15 @@ func guard(err *error) {
 
 // save writes a group's file, unless it says what the file that it was loaded
 // from says.
-func (g *group) save(dir, name string, m *manifest) (err error) {
+func (g *group) save(dir, name string, running bool, m *manifest) (err error) {
 	defer guard(&err)
 	e := g.encode()
+	if running {
+		now, _ := survey(g.vars)
+		if !same([]*group{g}, now) || !e.steady(g.encode()) {
+			return refusal("it was changing when its cell was stopped")
+		}
+	}
 	if e.size > Limit {
 		return refusal(fmt.Sprintf("it takes %.1f GiB, and at most %d GiB are kept", float64(e.size)/(1<<30), Limit>>30))
 	}
