@@ -29,7 +29,7 @@ const (
 )
 
 //go:embed gaidenkeep/doc.go gaidenkeep/class.go gaidenkeep/decode.go gaidenkeep/encode.go gaidenkeep/fingerprint.go gaidenkeep/keep.go gaidenkeep/preview.go gaidenkeep/stop.go gaidenkeep/walk.go
-//go:embed gaidenstack/stack.go
+//go:embed gaidenstack/left.go gaidenstack/stack.go
 var glueFiles embed.FS
 
 // gluePackages returns the packages that are written into the cells' module:

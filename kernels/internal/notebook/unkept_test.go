@@ -7,6 +7,29 @@ import (
 	"testing"
 )
 
+// TestGoroutines: what ends with its cell is said.
+func TestGoroutines(t *testing.T) {
+	r := &runner{t: t, n: newNotebook(t)}
+	const one, two = "1 goroutine of the cell was still running when the cell ended, and ended with it\n    a server or a loop", "2 goroutines of the cell were still running"
+	tests := []struct{ name, code, said string }{
+		{"server", "l, err := net.Listen(\"tcp\", \"127.0.0.1:0\")\ngo http.Serve(l, nil)\n_ = err", one},
+		{"two loops", "for range 2 {\n\tgo func() {\n\t\tfor {\n\t\t\ttime.Sleep(time.Second)\n\t\t}\n\t}()\n}", two},
+		{"in a program of its own", "%%\ngo func() { select {} }()", one},
+		{"done", "var wg sync.WaitGroup\nfor range 100 {\n\twg.Go(func() {})\n}\nwg.Wait()", ""},
+		{"about to be done", "c := make(chan int)\ngo func() { c <- 1; time.Sleep(time.Millisecond) }()\nfmt.Print(<-c)", ""},
+		{"of a package", "time.AfterFunc(time.Hour, func() {})\nctx, cancel := context.WithCancel(context.Background())\n_, _ = ctx, cancel", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r.t = t
+			got := r.must(tt.code).stream("stderr")
+			if !strings.Contains(got, tt.said) || tt.said == "" && got != "" {
+				t.Errorf("it says %q, want %q", got, tt.said)
+			}
+		})
+	}
+}
+
 // TestUnkept: a variable whose value cannot be kept is defined again only where
 // that makes the same value and has no effect; else a use of it is an error at the
 // line of the use. All rows are cells of one notebook.
