@@ -86,6 +86,8 @@ func (m *Memory) refused(name string, u *Unit) (reason, hint string) {
 		where = fmt.Sprintf("run cell %d again", d.Cell)
 	}
 	switch {
+	case strings.HasSuffix(string(v.typ), "/lib/fit/}.Set"):
+		return reason, fmt.Sprintf("data that a net has loaded have a name: %s := must(net.Find(\"NAME\"))", name)
 	case v.ended:
 		return reason, where
 	case strings.Contains(v.why, "GiB"):
