@@ -252,8 +252,8 @@ func (m *Memory) names() []string {
 // what it uses, however long the notebook has become.
 //
 // Always needed are init functions (GoNB's init_name included) and blank vars,
-// unless their initializers do something and the cell is no program of its own;
-// and when the program takes arguments, vars made with package flag, since
+// unless their initializers do something and the cell is no program of its own; in
+// a test all remembered tests; and when the program takes arguments, vars made with package flag, since
 // somebody has to know the flags.
 //
 // Where the value of a variable was kept, the program loads it, and its
@@ -339,7 +339,7 @@ func (m *Memory) reach(u *Unit) (decls []*Decl, loads []loadedVar, imports []*Im
 		case own[name]:
 		case strings.HasPrefix(name, "_~") && (u.alone() || d.repeatable()), d.Kind == Func && isInit(name):
 			add(d)
-		case d.Kind == Var && len(u.Args) > 0 && d.quals["flag"] != nil:
+		case d.Kind == Var && len(u.Args) > 0 && d.quals["flag"] != nil, u.Test && d.Kind == Func && isTest(name):
 			add(d)
 		}
 	}
@@ -365,10 +365,27 @@ func (m *Memory) reach(u *Unit) (decls []*Decl, loads []loadedVar, imports []*Im
 		}
 		return decls[i].start < decls[j].start
 	})
+	sortInits(decls)
 	for _, im := range m.imports {
 		imports = append(imports, im)
 	}
 	return decls, loads, imports
+}
+
+// sortInits puts init functions into the order of their names, as GoNB has it: Go
+// runs them in the order in which they stand.
+func sortInits(decls []*Decl) {
+	var at []int
+	var inits []*Decl
+	for i, d := range decls {
+		if d.Kind == Func && isInit(d.Names[0]) {
+			at, inits = append(at, i), append(inits, d)
+		}
+	}
+	slices.SortStableFunc(inits, func(a, b *Decl) int { return strings.Compare(a.Names[0], b.Names[0]) })
+	for n, i := range at {
+		decls[i] = inits[n]
+	}
 }
 
 // masked returns d without the names that the program has from elsewhere.

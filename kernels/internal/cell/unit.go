@@ -29,6 +29,9 @@ type Source struct {
 	Args []string // the program's arguments
 	Test bool     // build a test binary and run its tests (%test)
 
+	// Loose lets the cell import what cannot be found and is not used.
+	Loose bool
+
 	// Keep says that the values of the cell's variables shall be there for
 	// later cells.
 	Keep bool
