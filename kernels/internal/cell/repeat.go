@@ -309,6 +309,7 @@ var (
 		"fmt":           regexp.MustCompile(`^(S|Errorf$|Append)`),
 		"html/template": regexp.MustCompile(`^(New|Must|Funcs|Parse|Option|Delims|Lookup|[A-Z]+)$|^HTML`),
 		"log":           regexp.MustCompile(`^(New|Default)$`),
+		"log/slog":      regexp.MustCompile(`^(New.*|Default|With|WithGroup|[A-Z][a-z]*|Int64|Uint64|Float64|GroupAttrs)$`),
 		"math/rand":     regexp.MustCompile(`^New`),
 		"math/rand/v2":  regexp.MustCompile(`^New`),
 		"net/http":      regexp.MustCompile(`^(New(ServeMux|Request|RequestWithContext)|FileServer(FS)?|StripPrefix|NotFoundHandler|RedirectHandler|TimeoutHandler)$`),

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -17,7 +18,7 @@ import (
 // asleep.
 
 const (
-	poll  = 25 * time.Millisecond // how often the program looks
+	poll  = 50 * time.Millisecond // how often the program looks
 	tries = 3                     // how often variables are looked at until they stay where they are
 )
 
@@ -92,12 +93,32 @@ func saveNow() {
 			calm = append(calm, v)
 		}
 	}
+	live = true
+	defer func() { live = false }()
 	saving(dir, func() {
 		if len(calm) < len(tracked) {
 			saveVars(dir, "calm", calm, true)
 		}
 		saveVars(dir, "all", tracked, true)
 	})
+}
+
+// live is set while variables are saved and main goes on.
+var live bool
+
+// handle reports whether a type is one of the library's with hidden fields that
+// cannot be kept: what is behind it is at work, and must not be read meanwhile.
+func handle(t reflect.Type) bool {
+	path := libraryPath()
+	if path == "" || !strings.HasPrefix(t.PkgPath(), path+"/") || t.Kind() != reflect.Struct {
+		return false
+	}
+	for f := range t.Fields() {
+		if !f.IsExported() && mayRefuse(f.Type, map[reflect.Type]bool{}) {
+			return true
+		}
+	}
+	return false
 }
 
 // holdsMap reports whether a value of a type may reach a map.

@@ -138,6 +138,9 @@ func (w *walker) value(p unsafe.Pointer, t reflect.Type) {
 	switch t.Kind() {
 	case reflect.Pointer:
 		if q := *(*unsafe.Pointer)(p); q != nil {
+			if live && handle(t.Elem()) {
+				refuse("it holds %s", article(t))
+			}
 			w.visit(q, t.Elem(), 1)
 		}
 	case reflect.Slice:
