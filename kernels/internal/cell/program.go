@@ -349,7 +349,7 @@ func (c *Composer) ownImports(ctx context.Context, p *Program) error {
 	packages, err := c.Module.Packages(ctx, paths...)
 	for err != nil {
 		var missing *ImportError
-		if !p.unit.Loose || !errors.As(err, &missing) || !slices.Contains(paths, missing.Path) || p.unit.names(missing.Path) {
+		if !p.unit.Loose || p.unit.body == "" && len(p.unit.Decls) == 0 || !errors.As(err, &missing) || !slices.Contains(paths, missing.Path) || p.unit.names(missing.Path) {
 			return c.blame(err, p.unit.Imports)
 		}
 		p.Notes = append(p.Notes, fmt.Sprintf("import %q is left out, for this cell does not use it: %s", missing.Path, missing.Reason))

@@ -59,8 +59,12 @@ func (r *goReader) next() int {
 		if !found {
 			line--
 		}
+		before := at
+		for before > 0 && (r.src[before-1] == ' ' || r.src[before-1] == '\t') {
+			before--
+		}
 		newline := tok == token.SEMICOLON && lit == "\n"
-		if !newline && strings.TrimSpace(string(r.src[r.lines[line]:at])) == "" {
+		if !newline && before <= r.lines[line] {
 			// Scanned again if it is Go.
 			r.restart(at)
 			return line
@@ -150,6 +154,8 @@ func (r *goReader) expression(line int) bool {
 		return true
 	case r.last == token.ILLEGAL: // the beginning of a top-level statement
 		return false
+	case r.last == token.COMMA, r.last == token.ARROW, token.ADD <= r.last && r.last <= token.LOR, token.EQL <= r.last && r.last <= token.DEFINE:
+		return true // an operand is missing, and no statement could begin
 	}
 	switch r.probe(r.lines[line], probe).(type) {
 	case nil:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func run(context.Context, Host, Command) error { return nil }
@@ -225,6 +226,27 @@ func TestNearest(t *testing.T) {
 	for _, tt := range tests {
 		if got := Nearest(tt.word, names); got != tt.want {
 			t.Errorf("Nearest(%q): got %q, want %q", tt.word, got, tt.want)
+		}
+	}
+}
+
+// TestLarge: the time grows with the cell, not with its square.
+func TestLarge(t *testing.T) {
+	for name, cell := range map[string]string{
+		"garbage":         strings.Repeat("@#$ ", 256<<10),
+		"elements":        "v := []bool{\n" + strings.Repeat("!true,\n", 100_000) + "}",
+		"commands":        strings.Repeat("!ls\n", 100_000),
+		"operands":        "ok := a ||\n" + strings.Repeat("!b ||\n", 100_000) + "c",
+		"raw string":      "x := `" + strings.Repeat("!ls\n", 100_000) + "`",
+		"open brackets":   strings.Repeat("(\n!a", 20_000),
+		"lines of spaces": strings.Repeat(strings.Repeat(" ", 1000)+"\n", 1000),
+	} {
+		began := time.Now()
+		if _, err := table.Parse(cell); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s: it took %v", name, took)
 		}
 	}
 }

@@ -69,6 +69,9 @@ func TestAsGoNB(t *testing.T) {
 			}
 		})
 	}
+	if _, err := r.run("import \"example.com/no/such\""); err == nil {
+		t.Error("an import for later cells: got no error, want one that names it")
+	}
 	if _, err := r.run("import \"example.com/no/such\"\nsuch.F()"); err == nil || !strings.Contains(strings.Join(err.Traceback, "\n"), "example.com/no/such") {
 		t.Errorf("an import that is used: got error %v, want one that names it", err)
 	}

@@ -61,7 +61,7 @@ func (x *execution) build(ctx context.Context, src cell.Source) (*cell.Program, 
 		program, err = n.composer.Compose(ctx, src)
 	}
 	var missing *cell.ImportError
-	if err != nil && errors.As(err, &missing) { // goimports would drop it
+	if err != nil && errors.As(err, &missing) { // goimports would drop it, if that is not all that the cell is about
 		src.Loose = true
 		if loose, e := n.composer.Compose(ctx, src); e == nil {
 			program, err = loose, nil
