@@ -274,9 +274,47 @@ func (p *repeater) call(c *ast.CallExpr, body ast.Node) bool {
 			p.inside[decl] = true
 			return decl.Body != nil && p.pure(decl.Body, decl)
 		}
-		return obj.Pkg() != nil && obj.Pkg() != p.pkg && p.foreign(obj, fresh)
+		return obj.Pkg() != nil && obj.Pkg() != p.pkg && p.foreign(obj, fresh) && (p.ours(obj.Pkg().Path()) || p.callbacks(c.Args))
 	}
 	return false
+}
+
+// callbacks judges the functions that are given to a function, which may call them.
+// (The library's keep theirs, or call them to build graphs.)
+func (p *repeater) callbacks(args []ast.Expr) bool {
+	for _, a := range args {
+		t := p.info.TypeOf(a)
+		if t == nil {
+			continue
+		}
+		if _, function := t.Underlying().(*types.Signature); !function {
+			continue
+		}
+		switch x := ast.Unparen(a).(type) {
+		case *ast.FuncLit:
+			if !p.pure(x.Body, x) {
+				return false
+			}
+		case *ast.Ident:
+			decl := p.funcs[p.info.Uses[x]]
+			if decl == nil || decl.Body == nil {
+				return false
+			}
+			if !p.inside[decl] {
+				if p.inside[decl] = true; !p.pure(decl.Body, decl) {
+					return false
+				}
+			}
+		case *ast.SelectorExpr:
+			f, ok := p.info.Uses[x.Sel].(*types.Func)
+			if !ok || f.Pkg() == nil || f.Pkg() == p.pkg || f.Signature().Recv() != nil || !p.foreign(f, true) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // fixedResults reports whether a function that is called where it stands returns
@@ -298,8 +336,8 @@ func (p *repeater) ours(path string) bool {
 var (
 	// computing are packages all of whose functions only compute.
 	computing = strings.Fields(`bytes cmp container/heap container/list container/ring encoding/base64 encoding/binary encoding/hex
-		encoding/json encoding/csv encoding/xml errors hash hash/crc32 hash/fnv hash/maphash html image image/color iter maps math math/big
-		math/bits math/cmplx net/url path reflect regexp slices sort strconv strings text/tabwriter unicode unicode/utf16 unicode/utf8
+		encoding/json encoding/csv encoding/xml errors hash hash/crc32 hash/fnv html image image/color maps math math/big
+		math/bits math/cmplx net/url path regexp slices sort strconv strings text/tabwriter unicode unicode/utf16 unicode/utf8
 		crypto/md5 crypto/sha1 crypto/sha256 crypto/sha512 go/ast go/token`)
 
 	// building are functions of other packages that only make something.
@@ -315,6 +353,7 @@ var (
 		"net/http":      regexp.MustCompile(`^(New(ServeMux|Request|RequestWithContext)|FileServer(FS)?|StripPrefix|NotFoundHandler|RedirectHandler|TimeoutHandler)$`),
 		"os":            regexp.MustCompile(`^(DirFS)$`),
 		"path/filepath": regexp.MustCompile(`^(Base|Clean|Dir|Ext|Join|Split|ToSlash|FromSlash)$`),
+		"reflect":       regexp.MustCompile(`^(TypeOf|TypeFor|ValueOf|Kind|Elem|Name|String)$`),
 		"text/template": regexp.MustCompile(`^(New|Must|Funcs|Parse|Option|Delims|Lookup)$`),
 		"time":          regexp.MustCompile(`^(Date|Unix|UnixMilli|UnixMicro|FixedZone|ParseDuration|Parse|ParseInLocation)$`),
 	}
