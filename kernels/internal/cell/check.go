@@ -40,6 +40,9 @@ func (c *Composer) check(ctx context.Context, w *writer) (report, error) {
 			w.show(showFunc)
 			continue
 		}
+		if len(r.errs) == 0 {
+			r.errs = c.hidden(w, r)
+		}
 		if len(r.errs) > 0 {
 			return r, newBuildError(c.explain(w, r))
 		}
@@ -65,7 +68,7 @@ func (e *staleError) Error() string { return "cell: kept values of types that ar
 // types parses and checks the source. blind reports that the packages could
 // not be read, so that nothing is known.
 func (c *Composer) types(ctx context.Context, w *writer, source string) (r report, blind bool) {
-	r = report{fset: token.NewFileSet(), info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}}}
+	r = report{fset: token.NewFileSet(), info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}}
 	file, err := parser.ParseFile(r.fset, glueName, source, parser.SkipObjectResolution)
 	if err != nil {
 		// Parse let it pass, so it is a thing that only shows in the whole.
@@ -192,9 +195,18 @@ func (c *Composer) explain(w *writer, r report) []Diagnostic {
 		} else {
 			d.Line, d.Column = 0, 0
 		}
+		hint := ""
+		if m := undefinedName.FindStringSubmatch(e.Msg); m != nil {
+			if reason, next := c.Memory.refused(m[1], w.unit); reason != "" {
+				d.Message, hint = reason, next
+			}
+		}
 		found.add(d, func(d *Diagnostic) {
 			if ok {
 				d.Text = lineOf(w.source(id), pos.Line)
+			}
+			if d.Hint = hint; hint != "" {
+				return
 			}
 			switch d.Hint = c.hint(w, e.Msg); {
 			case d.Hint != "":

@@ -43,18 +43,22 @@
 // program writes their values when it ends, by itself, with a panic in main, or
 // by os.Exit and log.Fatal in a cell; a later program that names one declares it
 // with its type and loads it (package gaidenkeep says what is kept, and how
-// exactly). A program that is stopped or killed leaves all values as they were.
+// exactly). A program that is to be stopped is asked for its values first (see
+// [Carry.Stop]), and leaves those that are not changing at that moment. One that is
+// killed leaves all values as they were.
 //
 // A value that cannot be kept (it holds a function, a channel, an open file) is
-// made anew in each cell that names it: by its declaration, or by its definition
-// as if that were one. This is said once. So it is with a value whose type was
-// declared anew since: it is never converted. It is not said of the library's own
-// types: what they stand for lives in the session.
+// defined again in a later cell that names it, if that is sure to make the same
+// value: the initializer only computes, or names what the session has (fit.New,
+// net.Find); nothing has changed the value since; and what the initializer uses is
+// what it was. Else the use is an error at its line, which says why and what to
+// write. No initializer with an effect is run a second time by itself. A value
+// whose type was declared again since is never converted.
 //
 // A cell with a main function (%%, %exec, func main) and a test are programs of
-// their own, as in GoNB: package-level variables begin as they are declared, what
-// := defines ends with the cell, and nothing is written. They may read what
-// another cell has defined with :=.
+// their own, as in GoNB: package-level variables begin as they are declared, and
+// their initializers run again, what := defines ends with the cell, and nothing is
+// written. They may read what another cell has defined with :=.
 //
 //	carry, err := composer.Carry(program, dir) // before it runs
 //	command.Env = append(os.Environ(), carry.Environ()...)

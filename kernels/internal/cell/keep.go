@@ -28,8 +28,8 @@ const (
 	stackPackage = "gaiden_stack" // what cells call it
 )
 
-//go:embed gaidenkeep/doc.go gaidenkeep/class.go gaidenkeep/decode.go gaidenkeep/encode.go gaidenkeep/keep.go gaidenkeep/preview.go gaidenkeep/walk.go
-//go:embed gaidenstack/stack.go
+//go:embed gaidenkeep/doc.go gaidenkeep/class.go gaidenkeep/decode.go gaidenkeep/encode.go gaidenkeep/fingerprint.go gaidenkeep/keep.go gaidenkeep/preview.go gaidenkeep/stop.go gaidenkeep/walk.go
+//go:embed gaidenstack/left.go gaidenstack/stack.go
 var glueFiles embed.FS
 
 // gluePackages returns the packages that are written into the cells' module:
@@ -129,17 +129,15 @@ type tracked map[string]typeText
 
 // track decides which variables the program leaves: those at its package's
 // level, and what its statements define. What only its own package can name is
-// left out, and said in why.
-func (w *writer) track(r report) (t tracked, why map[string]string) {
-	t, why = tracked{}, map[string]string{}
+// kept as little as what holds a function: their types are empty.
+func (w *writer) track(r report) tracked {
+	t := tracked{}
 	note := func(name string, typ types.Type) {
-		if text, ok := textOf(typ); ok {
-			t[name] = text
-			delete(why, name)
-		} else {
-			delete(t, name)
-			why[name] = "only its own package can name its type"
+		text, ok := textOf(typ)
+		if !ok {
+			text = ""
 		}
+		t[name] = text
 	}
 	local := map[string]bool{}
 	for id := range definedInMain(r.file) {
@@ -163,7 +161,22 @@ func (w *writer) track(r report) (t tracked, why map[string]string) {
 			note(id.Name, v.Type())
 		}
 	}
-	return t, why
+	return t
+}
+
+// trackCall is the statement that makes the program leave a variable.
+func (w *writer) trackCall(name string) string {
+	text, ok := w.tracked[name]
+	function := "Track"
+	switch _, repeats := w.repeats[name]; {
+	case !ok:
+		return ""
+	case text == "":
+		function = "TrackUnnamed"
+	case repeats:
+		function = "TrackFirst"
+	}
+	return fmt.Sprintf("%s.%s(%q, &%s)", keepPackage, function, name, name)
 }
 
 // packageVars returns the names of the program's variables that may be kept:
@@ -219,7 +232,13 @@ func (c *Composer) keep(ctx context.Context, w *writer, p *Program, r report) er
 		return nil
 	}
 	p.carries = p.carries || len(u.define) > 0
-	p.tracked, p.why = w.track(r)
+	w.judge(r, c.Module.libraryPath())
+	for _, d := range slices.Concat(u.Decls, u.defining()) {
+		named := slices.DeleteFunc(slices.Clone(d.Names), func(name string) bool { return name == "_" })
+		d.repeats = d.Kind == Var && len(named) > 0 && !slices.ContainsFunc(named, func(name string) bool { return w.repeats[name] == nil })
+	}
+	p.tracked, p.repeats = w.track(r), w.repeats
+	p.atStart = w.atStart
 	if len(p.tracked) == 0 {
 		return nil
 	}

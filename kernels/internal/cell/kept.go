@@ -3,6 +3,7 @@ package cell
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gaiden/kernels/internal/cell/gaidenkeep"
 )
@@ -22,6 +24,7 @@ type keptVar struct {
 	bytes   int64
 	preview string
 	group   *keptGroup
+	sum     [sha256.Size]byte // of the file; zero of a large one
 }
 
 // A keptGroup is a file with the values of one variable, or of several that
@@ -43,7 +46,6 @@ type loadedVar struct {
 type Carry struct {
 	memory  *Memory
 	program *Program
-	library string // the library's module
 	home    string // directory of all kept values
 	dir     string // that of this program
 }
@@ -75,8 +77,12 @@ func (c *Composer) Carry(p *Program, home string) (*Carry, error) {
 	for _, l := range p.loads {
 		fmt.Fprintf(&in, "%q\t%q\n", l.name, l.group.file)
 	}
-	k := &Carry{c.Memory, p, c.Module.libraryPath(), home, dir}
-	if err := os.WriteFile(filepath.Join(dir, gaidenkeep.InFile), in.Bytes(), 0o600); err != nil {
+	k := &Carry{c.Memory, p, home, dir}
+	err = os.WriteFile(filepath.Join(dir, gaidenkeep.InFile), in.Bytes(), 0o600)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, gaidenkeep.LibraryFile), []byte(c.Module.libraryPath()), 0o600)
+	}
+	if err != nil {
 		c.Memory.release(p.loads)
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("cell: values: %w", err)
@@ -102,6 +108,47 @@ func (k *Carry) Torn() bool {
 	return err == nil
 }
 
+// Stop asks a running program for the values that it has, and waits until they
+// are there, but not for one that does not answer.
+func (k *Carry) Stop(ended <-chan struct{}) {
+	if k == nil || len(k.program.tracked) == 0 {
+		return
+	}
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(k.dir, name))
+		return err == nil
+	}
+	if os.WriteFile(filepath.Join(k.dir, gaidenkeep.StopFile), nil, 0o600) != nil {
+		return
+	}
+	answer, done := time.After(stopAnswer), time.After(stopPatience)
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-done:
+			return
+		case <-answer:
+			if !exists(gaidenkeep.SavingFile) {
+				return
+			}
+		case <-look.C:
+			if exists(gaidenkeep.ManifestFile) && !exists(gaidenkeep.SavingFile) {
+				return
+			}
+		}
+	}
+}
+
+// A program that is being stopped begins to save its values within stopAnswer, and
+// has done so within stopPatience.
+const (
+	stopAnswer   = 150 * time.Millisecond
+	stopPatience = 1200 * time.Millisecond
+)
+
 // Take takes what the program has left. A program that was stopped or killed
 // has left nothing: what was kept before stays. With stale the program has not
 // run: a value that it wanted is none of its type any more, and is forgotten;
@@ -120,11 +167,14 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 	if err != nil {
 		if ended {
 			k.finish(nil)
+		} else if k.Torn() {
+			notes = append(notes, "the cell was stopped before its variables were kept: they are as they were before it")
 		}
-		return false, nil
+		return false, notes
 	}
 	groups := map[string]*keptGroup{}
 	left := map[string]bool{}
+	var again []string
 	for line := range strings.Lines(string(data)) {
 		f := gaidenkeep.Fields(line)
 		if len(f) < 2 {
@@ -140,34 +190,40 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 			k.adopt(groups, f)
 		case "same":
 			left[name] = true
-		case "lost":
+		case "again", "lost":
 			left[name] = true
 			delete(m.kept, name)
-			m.why[name] = unkept{k.program.tracked[name], f[2]}
-			if k.library != "" && strings.Contains(string(k.program.tracked[name]), "{/"+k.library+"/") && !strings.Contains(f[2], " in an interface,") {
-				// What the library's own types stand for lives in the session, with
-				// channels and connections; a result that holds an error does not.
-				m.said[name] = true
+			v := unkept{typ: k.program.tracked[name], why: f[2], cell: k.program.unit.ID}
+			if f[0] == "again" {
+				again = append(again, name)
+				v.state = m.unkept[name].state // unless it has a new definition, see below
+				v.repeats = true
+			} else if len(f) > 3 && f[3] == "changed" {
+				v.why += ", and it has changed since its definition"
 			}
+			m.unkept[name] = v
 		}
 	}
 	if !stale {
 		k.finish(left)
-		k.halves()
+		k.missing(left)
+		for _, name := range again {
+			if v := m.unkept[name]; v.state == nil || k.program.unit.defines(name) {
+				v.state = m.state(k.program.repeats[name])
+				m.unkept[name] = v
+			}
+		}
 	}
 	return stale, notes
 }
 
-// halves lets it be said of a value of the library, too, that it is made anew,
-// where that makes others anew that are kept: net, history := train() would train
-// in each cell that names net.
-func (k *Carry) halves() {
+// missing notes what a program that was stopped has had and not left.
+func (k *Carry) missing(left map[string]bool) {
 	m := k.memory
-	for _, def := range k.program.unit.define {
-		if slices.ContainsFunc(def.names, func(name string) bool { return m.kept[name] != nil && k.program.tracked[name] != "error" }) {
-			for _, name := range def.names {
-				delete(m.said, name)
-			}
+	for _, name := range k.program.atStart {
+		if !left[name] {
+			delete(m.kept, name)
+			m.unkept[name] = unkept{typ: k.program.tracked[name], why: "it was changing when its cell was stopped", cell: k.program.unit.ID}
 		}
 	}
 }
@@ -194,16 +250,27 @@ func (k *Carry) adopt(groups map[string]*keptGroup, f []string) {
 	v := &keptVar{name: f[1], typ: k.program.tracked[f[1]], cell: k.program.unit.ID, bytes: size, preview: f[4], group: g}
 	g.vars = append(g.vars, v)
 	m.kept[v.name] = v
-	delete(m.why, v.name)
-	delete(m.said, v.name)
+	delete(m.unkept, v.name)
+	if size <= summed {
+		if data, err := os.ReadFile(g.file); err == nil {
+			v.sum = sha256.Sum256(data)
+		}
+	}
 }
+
+// summed is the size up to which a value is compared with another by its bytes.
+const summed = 1 << 20
 
 // finish remembers what the cell defined with :=. left are the names of the
 // values that the program left; it had come to those.
 func (k *Carry) finish(left map[string]bool) {
 	m, u := k.memory, k.program.unit
 	for _, def := range u.define {
-		if !slices.ContainsFunc(def.names, func(name string) bool { return left[name] || k.program.tracked[name] == "" }) {
+		reached := func(name string) bool {
+			_, tracked := k.program.tracked[name]
+			return left[name] || !tracked
+		}
+		if !slices.ContainsFunc(def.names, reached) {
 			continue
 		}
 		if def.decl != nil {
@@ -228,11 +295,13 @@ func (m *Memory) drop(name, reason string) (notes []string) {
 	}
 	delete(m.kept, name)
 	note := fmt.Sprintf("the value of %s from cell %d is gone: %s", name, k.cell, reason)
-	if d := m.decls[name]; d != nil {
-		note += fmt.Sprintf("; it is made anew from cell %d, line %d", d.Cell, d.Line)
-		m.said[name] = true
-	} else {
+	switch d := m.decls[name]; {
+	case d == nil:
 		m.lost[name] = k.cell
+	case d.repeatable():
+		note += fmt.Sprintf("; it begins again as cell %d, line %d, defines it", d.Cell, d.Line)
+	default:
+		m.unkept[name] = unkept{typ: k.typ, why: reason, cell: k.cell}
 	}
 	return []string{note}
 }
@@ -299,41 +368,6 @@ func (m *Memory) sweep(home string) {
 	}
 }
 
-// An unkept variable is made anew in each cell.
-type unkept struct {
-	typ typeText // empty where only its own package can name it
-	why string   // its value cannot be kept
-}
-
-// refuse notes why variables are not kept.
-func (m *Memory) refuse(why map[string]string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for name, reason := range why {
-		delete(m.kept, name)
-		m.why[name] = unkept{why: reason}
-	}
-}
-
-// anew says, once for each, which variables a program makes anew because their
-// values could not be kept.
-func (m *Memory) anew(decls []*Decl, u *Unit) (notes []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, d := range decls {
-		if d.Kind != Var || d.Cell == u.ID {
-			continue
-		}
-		for _, name := range d.Names {
-			if v := m.why[name]; v.why != "" && !m.said[name] {
-				m.said[name] = true
-				notes = append(notes, fmt.Sprintf("%s is made anew from cell %d, line %d: its value cannot be kept, %s", name, d.Cell, d.Line, v.why))
-			}
-		}
-	}
-	return notes
-}
-
 // A Value is a line of the list of variables.
 type Value struct {
 	Name  string
@@ -357,9 +391,12 @@ func (m *Memory) Values() []Value {
 			continue
 		}
 		v := Value{Name: name, Cell: d.Cell, Text: "not run yet; begins as declared"}
-		if u := m.why[name]; u.why != "" {
+		if u, ok := m.unkept[name]; ok {
 			v.Type, _, _ = u.typ.split(guessName)
-			v.Text = "made anew in each cell: " + u.why
+			v.Text = m.barred(name, false)
+			if v.Text == "" {
+				v.Text = "defined again in each cell that uses it: " + u.why
+			}
 		}
 		out = append(out, v)
 	}

@@ -23,11 +23,10 @@ type Memory struct {
 	nothing int                // counts blank declarations, so that each has a key
 	lost    map[string]int     // names that := defined in a cell that did not come to keep them, and the cell
 
-	kept  map[string]*keptVar
-	why   map[string]unkept // what is not kept, and the reason
-	said  map[string]bool   // the user has been told
-	files int               // counts the files of kept values
-	held  map[string]int    // those that running programs read, and how many do
+	kept   map[string]*keptVar
+	unkept map[string]unkept
+	files  int            // counts the files of kept values
+	held   map[string]int // those that running programs read, and how many do
 }
 
 // importKey returns what an import is remembered under. name is the name of
@@ -42,21 +41,24 @@ func importKey(im *Import, name string) string {
 	return im.Name
 }
 
-// remember takes in the declarations of a cell that has been compiled. runs says
-// that its program will leave the values of its variables.
-func (m *Memory) remember(u *Unit, runs bool, nameOf func(path string) string) {
+// remember takes in the declarations of a cell that has been compiled.
+func (m *Memory) remember(p *Program, nameOf func(path string) string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.begin()
+	u := p.unit
 	for _, d := range u.Decls {
 		m.take(d)
 		for _, name := range d.Names {
-			// A program that runs leaves new values; if it is stopped, the old ones stay.
-			if !runs || d.Kind != Var {
+			// A program that runs leaves new values; if it is killed, the old ones stay.
+			_, leaves := p.tracked[name]
+			if !leaves || d.Kind != Var {
 				delete(m.kept, name)
 			}
-			delete(m.why, name)
-			delete(m.said, name)
+			delete(m.unkept, name)
+			if leaves && !d.repeatable() {
+				m.unkept[name] = unkept{typ: p.tracked[name], cell: u.ID, ended: true} // until it has left something
+			}
 		}
 	}
 	for _, im := range u.Imports {
@@ -78,7 +80,7 @@ func (m *Memory) remember(u *Unit, runs bool, nameOf func(path string) string) {
 func (m *Memory) begin() {
 	if m.decls == nil {
 		m.decls, m.imports, m.lost = map[string]*Decl{}, map[string]*Import{}, map[string]int{}
-		m.kept, m.why, m.said = map[string]*keptVar{}, map[string]unkept{}, map[string]bool{}
+		m.kept, m.unkept = map[string]*keptVar{}, map[string]unkept{}
 	}
 }
 
@@ -143,7 +145,7 @@ func (m *Memory) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.decls, m.imports, m.lost = nil, nil, nil
-	m.kept, m.why, m.said = nil, nil, nil
+	m.kept, m.unkept = nil, nil
 }
 
 // Forget drops a declaration or an import by its name and says what it was.
@@ -155,8 +157,7 @@ func (m *Memory) Forget(name string) (kind string, ok bool) {
 	name = strings.Replace(name, "~", ".", 1)
 	_, kept := m.kept[name]
 	delete(m.kept, name)
-	delete(m.why, name)
-	delete(m.said, name)
+	delete(m.unkept, name)
 	if kept && m.decls[name] == nil {
 		return Var.String(), true
 	}
@@ -250,12 +251,14 @@ func (m *Memory) names() []string {
 // directly or through others. What is not needed is not compiled: a cell costs
 // what it uses, however long the notebook has become.
 //
-// Always needed are init functions (GoNB's init_name included) and blank vars;
-// and when the program takes arguments, vars made with package flag, since
+// Always needed are init functions (GoNB's init_name included) and blank vars,
+// unless their initializers do something and the cell is no program of its own; in
+// a test all remembered tests; and when the program takes arguments, vars made with package flag, since
 // somebody has to know the flags.
 //
 // Where the value of a variable was kept, the program loads it, and its
-// declaration is not needed. But a cell that is a program of its own takes
+// declaration is not needed; where it could not be kept, the declaration is left
+// out unless it is sure to make the same value. But a cell that is a program of its own takes
 // variables from their declarations, and only what has none from its value.
 func (m *Memory) reach(u *Unit) (decls []*Decl, loads []loadedVar, imports []*Import) {
 	m.mu.Lock()
@@ -314,6 +317,7 @@ func (m *Memory) reach(u *Unit) (decls []*Decl, loads []loadedVar, imports []*Im
 			case own[name]:
 			case valued(name):
 				load(m.kept[name].group)
+			case m.barred(name, u.alone()) != "":
 			default:
 				add(m.decls[name])
 			}
@@ -333,9 +337,9 @@ func (m *Memory) reach(u *Unit) (decls []*Decl, loads []loadedVar, imports []*Im
 	for name, d := range m.decls {
 		switch {
 		case own[name]:
-		case strings.HasPrefix(name, "_~"), d.Kind == Func && isInit(name):
+		case strings.HasPrefix(name, "_~") && (u.alone() || d.repeatable()), d.Kind == Func && isInit(name):
 			add(d)
-		case d.Kind == Var && len(u.Args) > 0 && d.quals["flag"] != nil:
+		case d.Kind == Var && len(u.Args) > 0 && d.quals["flag"] != nil, u.Test && d.Kind == Func && isTest(name):
 			add(d)
 		}
 	}
@@ -350,7 +354,9 @@ func (m *Memory) reach(u *Unit) (decls []*Decl, loads []loadedVar, imports []*Im
 		}
 	}
 	for d := range in {
-		decls = append(decls, masked(d, u, func(name string) bool { return own[name] || valued(name) }))
+		decls = append(decls, masked(d, u, func(name string) bool {
+			return own[name] || valued(name) || m.barred(name, u.alone()) != ""
+		}))
 	}
 	sort.Slice(loads, func(i, j int) bool { return loads[i].ident < loads[j].ident })
 	sort.Slice(decls, func(i, j int) bool {
@@ -359,10 +365,27 @@ func (m *Memory) reach(u *Unit) (decls []*Decl, loads []loadedVar, imports []*Im
 		}
 		return decls[i].start < decls[j].start
 	})
+	sortInits(decls)
 	for _, im := range m.imports {
 		imports = append(imports, im)
 	}
 	return decls, loads, imports
+}
+
+// sortInits puts init functions into the order of their names, as GoNB has it: Go
+// runs them in the order in which they stand.
+func sortInits(decls []*Decl) {
+	var at []int
+	var inits []*Decl
+	for i, d := range decls {
+		if d.Kind == Func && isInit(d.Names[0]) {
+			at, inits = append(at, i), append(inits, d)
+		}
+	}
+	slices.SortStableFunc(inits, func(a, b *Decl) int { return strings.Compare(a.Names[0], b.Names[0]) })
+	for n, i := range at {
+		decls[i] = inits[n]
+	}
 }
 
 // masked returns d without the names that the program has from elsewhere.

@@ -184,7 +184,7 @@ func TestMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.remember(u, false, guessName)
+		m.remember(&Program{unit: u}, guessName)
 	}
 	feed(1, "import \"math/rand/v2\"\nimport _ \"embed\"\nvar a, b = f()\nfunc f() (int, int) { return g(), 2 }\nfunc g() int { return 1 }\nfunc lonely() {}")
 	feed(2, "type T struct{}\nfunc (T) M() int { return h() }\nfunc h() int { return 3 }\nvar _ = g()")
@@ -201,14 +201,15 @@ func TestMemory(t *testing.T) {
 		return strings.Join(names, " ")
 	}
 	tests := []struct{ text, want string }{
-		{"1", "g _"},
-		{"a", "a,b f g _"},
-		{"lonely()", "g lonely _"},
-		{"T{}", "g T T.M h _"},
-		{"x.lonely()", "g _"},
-		{"func g() int { return 7 }\nb", "a,b f _ g"},
-		{"var b = 1\na + b", "a,_ f g _ b"},
-		{"func T() {}\nT()", "g _ T"},
+		{"1", ""}, // var _ = g() has been run
+		{"a", "a,b f g"},
+		{"lonely()", "lonely"},
+		{"T{}", "T T.M h"},
+		{"x.lonely()", ""},
+		{"func g() int { return 7 }\nb", "a,b f g"},
+		{"var b = 1\na + b", "a,_ f g b"},
+		{"func T() {}\nT()", "T"},
+		{"func main() {}", "g _"}, // a program of its own
 	}
 	for _, tt := range tests {
 		if got := needs(tt.text); got != tt.want {

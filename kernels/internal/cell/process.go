@@ -40,6 +40,7 @@ type Command struct {
 	// program is about to be stopped, and must not go on before it is.
 	Input []byte
 	Ask   func(context.Context) (string, error)
+	Wants func() bool // the program has asked for input without reading it; nil = it cannot
 
 	Go       bool // a Go program: hold back the text of a panic, and return it in Exit
 	Result   bool // a program that may send a result (see ResultEnv)
@@ -50,6 +51,10 @@ type Command struct {
 	// its output open, may go on after it ended; then it is killed. 0 = what
 	// has the output open, until the context ends; the rest as it likes.
 	Linger time.Duration
+
+	// Stopping is called before a program is interrupted, unless it ends before;
+	// nil = nothing is to be done. ended is closed when the program has ended.
+	Stopping func(ended <-chan struct{})
 
 	// Grace is how long the program may take to obey an interrupt; 0 = 1.5 s,
 	// so that a program that does not is gone, and all is tidied up behind it,
@@ -238,6 +243,9 @@ func (r *running) wait(ctx context.Context) (interrupted bool) {
 	case <-r.ended:
 		return false
 	case <-ctx.Done():
+	}
+	if r.Stopping != nil {
+		r.Stopping(r.ended)
 	}
 	pid := r.cmd.Process.Pid
 	syscall.Kill(-pid, syscall.SIGINT)

@@ -17,7 +17,7 @@ type Program struct {
 	Result  bool     // the program sends the value of its last expression
 	Args    []string
 	Test    bool
-	Tests   []string // names of the cell's own tests and benchmarks, when Test is set
+	Tests   []string // names of the cell's own tests and benchmarks, when Test is set; of all where it has none
 
 	// Run is false when there is nothing to run: a cell that only declares.
 	// It has been checked, and need not be compiled.
@@ -31,11 +31,13 @@ type Program struct {
 	// that begin anew.
 	Notes []string
 
-	loads   []loadedVar // kept values that it begins with
-	tracked tracked     // variables that it leaves for later programs
-	why     map[string]string
-	carries bool // it has to do with kept values
-	cgo     bool // it is in part written in C
+	loads   []loadedVar                // kept values that it begins with
+	tracked tracked                    // variables that it leaves for later programs
+	missing []string                   // paths of imports that cannot be found and are not used
+	atStart []string                   // those of them that it has from the start
+	repeats map[string]map[string]bool // those of them that may be made again, and what they depend on
+	carries bool                       // it has to do with kept values
+	cgo     bool                       // it is in part written in C
 
 	cells []int          // cells in the order in which Source names them
 	embed []string       // patterns of //go:embed directives
@@ -45,7 +47,7 @@ type Program struct {
 	names map[string]string // package names by path
 }
 
-// TestArgs returns the flags that run the cell's own tests and benchmarks.
+// TestArgs returns the flags that run the tests and benchmarks of Tests.
 func (p *Program) TestArgs() []string {
 	var tests, benchmarks []string
 	for _, name := range p.Tests {
@@ -103,13 +105,12 @@ func (c *Composer) Compose(ctx context.Context, src Source) (*Program, error) {
 
 // Remember takes over the declarations of a program that was built.
 func (c *Composer) Remember(p *Program) {
-	c.Memory.remember(p.unit, p.carries && p.tracked != nil, func(path string) string {
+	c.Memory.remember(p, func(path string) string {
 		if name := p.names[path]; name != "" {
 			return name
 		}
 		return guessName(path)
 	})
-	c.Memory.refuse(p.why)
 }
 
 // guessName is the name that a package most likely has.
@@ -189,9 +190,6 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !u.alone() {
-		p.Notes = append(p.Notes, c.Memory.anew(decls, u)...)
-	}
 	p.Source, p.cells = w.text()
 	p.texts = map[int]string{}
 	for _, id := range p.cells {
@@ -215,12 +213,22 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 	}
 	sort.Strings(p.Imports)
 	p.Imports = slices.Compact(p.Imports)
-	for _, d := range u.Decls {
-		if u.Test && d.Kind == Func && isTest(d.Names[0]) {
-			p.Tests = append(p.Tests, d.Names[0])
+	if u.Test {
+		if p.Tests = tests(u.Decls); len(p.Tests) == 0 {
+			p.Tests = tests(decls) // all that are remembered
 		}
 	}
 	return p, nil
+}
+
+// tests returns the names of the tests and benchmarks among declarations.
+func tests(decls []*Decl) (names []string) {
+	for _, d := range decls {
+		if d.Kind == Func && isTest(d.Names[0]) {
+			names = append(names, d.Names[0])
+		}
+	}
+	return names
 }
 
 func isTest(name string) bool {
@@ -258,6 +266,12 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, loads
 	if u.ownMain != nil {
 		gather(u.ownMain.quals, u.ownMain.uses)
 	}
+	for name := range quals {
+		// A variable that the program cannot have is not the package of its name.
+		if reason, _ := c.Memory.refused(name, u); reason != "" && !slices.ContainsFunc(u.Imports, func(im *Import) bool { return im.Name == name || im.Name == "" && guessName(im.Path) == name }) {
+			declared[name] = true
+		}
+	}
 
 	// The cell's own imports must exist, used or not; and only the package
 	// itself knows its name.
@@ -267,6 +281,9 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*Decl, loads
 	var out []*Import
 	byName := map[string]*Import{}
 	for _, im := range slices.Concat(remembered, u.Imports) {
+		if slices.Contains(p.missing, im.Path) {
+			continue
+		}
 		switch im.Name {
 		case "_", ".":
 			if !slices.ContainsFunc(out, func(o *Import) bool { return o.Name == im.Name && o.Path == im.Path }) {
@@ -362,13 +379,40 @@ func (c *Composer) ownImports(ctx context.Context, p *Program) error {
 		return nil
 	}
 	packages, err := c.Module.Packages(ctx, paths...)
-	if err != nil {
-		return c.blame(err, p.unit.Imports)
+	for err != nil {
+		var missing *ImportError
+		if !p.unit.Loose || p.unit.body == "" && len(p.unit.Decls) == 0 || !errors.As(err, &missing) || !slices.Contains(paths, missing.Path) || p.unit.names(missing.Path) {
+			return c.blame(err, p.unit.Imports)
+		}
+		p.Notes = append(p.Notes, fmt.Sprintf("import %q is left out, for this cell does not use it: %s", missing.Path, missing.Reason))
+		p.missing = append(p.missing, missing.Path)
+		paths = slices.DeleteFunc(paths, func(path string) bool { return path == missing.Path })
+		packages, err = c.Module.Packages(ctx, paths...)
 	}
 	for path, pkg := range packages {
 		p.names[path] = pkg.Name
 	}
 	return nil
+}
+
+// names reports whether the cell may use a package that cannot be found: its name is
+// the one that the import gives it, or most likely the end of its path.
+func (u *Unit) names(path string) bool {
+	used := func(name string) bool {
+		return u.quals[name] != nil || u.ownMain != nil && u.ownMain.quals[name] != nil ||
+			slices.ContainsFunc(u.Decls, func(d *Decl) bool { return d.quals[name] != nil })
+	}
+	for _, im := range u.Imports {
+		if im.Path != path {
+			continue
+		}
+		guess := guessName(path)
+		if im.Name == "." || im.Name == "_" || used(im.Name) ||
+			im.Name == "" && (used(guess) || used(strings.TrimPrefix(guess, "go-")) || used(strings.TrimSuffix(guess, "-go"))) {
+			return true
+		}
+	}
+	return false
 }
 
 // packageName returns the name that a package gives itself.

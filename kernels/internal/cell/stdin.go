@@ -27,8 +27,10 @@ func (r *running) watchStdin(ctx context.Context) {
 		case <-time.After(pause):
 		}
 		pause = min(pause*5/4, 100*time.Millisecond)
-		if queued(r.stdin) > 0 || !waits(r.cmd.Process.Pid, inode) {
-			continue
+		if r.Wants == nil || !r.Wants() {
+			if queued(r.stdin) > 0 || !waits(r.cmd.Process.Pid, inode) {
+				continue
+			}
 		}
 		r.out.catchUp() // the program's own prompt stands above ours
 		r.err.catchUp()

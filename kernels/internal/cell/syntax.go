@@ -23,6 +23,8 @@ var habits = []struct {
 		"Go's maps have types: x := map[string]int{\"a\": 1}"},
 	{regexp.MustCompile(`^\s*((pip3?|conda|apt|apt-get|brew|git|python3?|mkdir|rm|cp|mv|ls|cat|head|tail|grep|find|wget|curl|tar|unzip|echo|export) [-\w./~].*|go (build|env|get|install|mod|run|test|version|vet)\b.*)$`),
 		"a command of the shell begins with an exclamation mark: !ls -l"},
+	{regexp.MustCompile(`^\s*(!=|==|&&|\|\||%|<=|>=|/[^/*]|\.[\pL_])`),
+		"Go ends a statement with its line: an operator stands at the end of the line above, not at the beginning of the next"},
 	{regexp.MustCompile(`^\s*#\s*(include\s*["<]|(define|ifdef|ifndef|pragma|undef)\s+\w|(if|elif)\s|(else|endif)\b)`),
 		"this line is C's, and the kernel runs Go, which has no headers: packages are found by their names"},
 }

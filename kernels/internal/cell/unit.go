@@ -29,6 +29,9 @@ type Source struct {
 	Args []string // the program's arguments
 	Test bool     // build a test binary and run its tests (%test)
 
+	// Loose lets the cell import what cannot be found and is not used.
+	Loose bool
+
 	// Keep says that the values of the cell's variables shall be there for
 	// later cells.
 	Keep bool
@@ -60,15 +63,16 @@ type Decl struct {
 	Line  int      // where Text starts in that cell, from 1
 	Text  string   // the declaration without its keyword, for func with it
 
-	column int                 // of Text's first byte, from 1
-	source string              // the cell's text
-	start  int                 // byte offset in the cell: keeps the order inside a cell
-	names  []int               // offset of each name in Text
-	uses   map[string]bool     // every name that Text may refer to
-	quals  map[string][]string // package-like names and what is selected from them
-	calls  bool                // a var whose initial value calls something
-	short  bool                // it was a := among a cell's statements
-	exits  []int               // offsets in Text of calls that end the program
+	column  int                 // of Text's first byte, from 1
+	source  string              // the cell's text
+	start   int                 // byte offset in the cell: keeps the order inside a cell
+	names   []int               // offset of each name in Text
+	uses    map[string]bool     // every name that Text may refer to
+	quals   map[string][]string // package-like names and what is selected from them
+	calls   bool                // a var whose initial value calls something
+	repeats bool                // a var whose initial value may be computed again, see repeatable
+	short   bool                // it was a := among a cell's statements
+	exits   []int               // offsets in Text of calls that end the program
 }
 
 // An Import is one import of a cell.

@@ -15,10 +15,11 @@ type writer struct {
 	decls   []*Decl
 	loads   []loadedVar
 	imports []*Import
-	tracked tracked  // variables that the program leaves for later ones
-	atStart []string // those of them that are there from the start
-	flags   bool     // parse the command line before main's statements
-	shower  string   // name of the function that shows the last value, or empty
+	tracked tracked                    // variables that the program leaves for later ones
+	repeats map[string]map[string]bool // those with initializers that may be repeated, and what these depend on
+	atStart []string                   // those of them that are there from the start
+	flags   bool                       // parse the command line before main's statements
+	shower  string                     // name of the function that shows the last value, or empty
 
 	b     strings.Builder
 	cells []int
@@ -130,9 +131,9 @@ func (w *writer) writeMain() {
 	w.b.WriteString("func main() {\ndefer " + stackPackage + ".Hint()\n")
 	if w.tracked != nil {
 		for _, name := range w.atStart {
-			fmt.Fprintf(&w.b, "%s.Track(%q, &%s)\n", keepPackage, name, name)
+			w.b.WriteString(w.trackCall(name) + "\n")
 		}
-		w.b.WriteString("defer " + keepPackage + ".Save()\n")
+		w.b.WriteString("defer " + keepPackage + ".Save()\n" + keepPackage + ".Watch()\n")
 	}
 	if w.flags {
 		w.b.WriteString("flag.Parse()\n")
@@ -168,8 +169,8 @@ func (w *writer) body() string {
 	for _, d := range u.define {
 		text := ""
 		for _, name := range d.names {
-			if w.tracked[name] != "" {
-				text += fmt.Sprintf("; %s.Track(%q, &%s)", keepPackage, name, name)
+			if call := w.trackCall(name); call != "" {
+				text += "; " + call
 			} else {
 				text += "; _ = " + name // in a notebook x := 1 may stand alone in a cell
 			}

@@ -1,6 +1,7 @@
 package jupyter_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net"
@@ -90,6 +91,32 @@ func TestBadMessages(t *testing.T) {
 			})
 		}
 	}
+	t.Run("the same message twice", func(t *testing.T) {
+		again, err := signer.Encode(jupyter.Message{RawHeader: []byte(`{"msg_id":"captured","msg_type":"execute_request","session":"s"}`), Content: []byte(`{"code":"once"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := append([][]byte{}, again...)
+		other[1] = bytes.ToUpper(other[1]) // the signature
+		const want = "it is that of an earlier message"
+		for i, send := range []struct {
+			channel jupyter.Channel
+			frames  [][]byte
+		}{{jupyter.Shell, again}, {jupyter.Shell, again}, {jupyter.Control, again}, {jupyter.Shell, other}} {
+			if err := c.SendFrames(send.channel, send.frames); err != nil {
+				t.Fatal(err)
+			}
+			for deadline := time.Now().Add(time.Minute); strings.Count(log.String(), want) < i; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("message %d: the log says %d times %q", i, strings.Count(log.String(), want), want)
+				}
+			}
+		}
+		answered(t, c, jupyter.Shell, "kernel_info_request", nil)
+		if got := strings.Count(log.String(), want); got != 3 {
+			t.Errorf("got %d messages refused, want 3", got)
+		}
+	})
 	if got := executed(t, c, "alive").Stream("stdout"); got != "alive" {
 		t.Errorf("the kernel prints %q, want alive", got)
 	}

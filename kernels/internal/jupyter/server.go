@@ -32,6 +32,7 @@ type Server struct {
 
 	connection Connection
 	signer     Signer
+	signatures signatures // of what was received, on all channels
 	sockets    map[Channel]*zmtp.Socket
 }
 
@@ -111,6 +112,9 @@ func (s *Server) Connection() Connection { return s.connection }
 
 func (s *Server) receive(channel Channel, p *zmtp.Peer, frames [][]byte) {
 	m, err := s.signer.Decode(frames)
+	if err == nil && len(s.signer.key) > 0 && !s.signatures.add(frames[len(m.Identities)+1]) { // behind the delimiter
+		err = &FrameError{"signature", "it is that of an earlier message"}
+	}
 	if err != nil {
 		s.log("message dropped", "channel", channel, "error", err)
 		return

@@ -27,8 +27,12 @@
 // cell whose first line is a cell magic (%%bash) is that magic's text and no Go
 // at all. All commands of a cell are run before its Go code, wherever they stand.
 //
-// Beyond GoNB: such lines are left alone inside raw strings, comments and
-// brackets; name? and ?name ask for help about a magic or a Go name; a magic
+// Beyond GoNB: Go comes first. A line that begins with ! or % is Go inside raw
+// strings, comments, round and square brackets and composite literals, and one
+// with ! also where an operand is missing: behind an operator, in the header of
+// if, for or switch. Go's own scanner and parser decide. Everywhere else Go has no
+// use for such a line, and it is a command. So x := 7 and below it % 3 is a magic
+// (and an error): Go ends a statement with its line. And name? and ?name ask for help about a magic or a Go name; a magic
 // that does not exist is an error that names the nearest one.
 //
 // Lines that are not Go are blanked in [Plan.Go], so every line keeps its

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func run(context.Context, Host, Command) error { return nil }
@@ -86,6 +87,50 @@ func TestParse(t *testing.T) {
 		{"string with a bracket", "x := \"(`\"\n!ls", "2:!(ls); 1=x := \"(`\""},
 		{"rune with a quote", "x := '`'\n!ls", "2:!(ls); 1=x := '`'"},
 		{"brackets", "f(\n!ok,\n)\n!ls", "4:!(ls); 1=f(; 2=!ok,; 3=)"},
+		{"elements of a literal", "v := []bool{\n!true,\n!false,\n}\n!ls", "5:!(ls); 1=v := []bool{; 2=!true,; 3=!false,; 4=}"},
+		{"values of a map", "m := map[string]bool{\"a\":\n!true}\n!ls", "3:!(ls); 1=m := map[string]bool{\"a\":; 2=!true}"},
+		{"literal of a literal", "x := []T{{\n!a}, {b,\n!c}}", "1=x := []T{{; 2=!a}, {b,; 3=!c}}"},
+		{"literal of a struct", "x := struct{ ok bool }{\n!a}", "1=x := struct{ ok bool }{; 2=!a}"},
+		{"literal in a block", "if a {\nx = T{\n!b}\n!ls\n}", "4:!(ls); 1=if a {; 2=x = T{; 3=!b}; 5=}"},
+		{"literal in a header", "for _, x := range []bool{\n!a} {\n!ls\n}\n!pwd", "3:!(ls); 5:!(pwd); 1=for _, x := range []bool{; 2=!a} {; 4=}"},
+		{"literal of structs in a header", "for _, x := range []struct{ ok bool }{\n{\n!a}} {\n!ls\n}\n!pwd",
+			"4:!(ls); 6:!(pwd); 1=for _, x := range []struct{ ok bool }{; 2={; 3=!a}} {; 5=}"},
+		{"literal without a comma", "v := []bool{\na\n!b}", "1=v := []bool{; 2=a; 3=!b}"},
+		{"operator above", "ok := 1 == 2 ||\n!false\n!ls", "3:!(ls); 1=ok := 1 == 2 ||; 2=!false"},
+		{"operator and comments above", "ok := a && // b\n/* c\n*/\n!d\n!ls", "5:!(ls); 1=ok := a && // b; 2=/* c; 3=*/; 4=!d"},
+		{"assignment above", "var ok bool =\n!a\nok =\n!b\nok :=\n!c", "1=var ok bool =; 2=!a; 3=ok =; 4=!b; 5=ok :=; 6=!c"},
+		{"header", "if 1 == 1 &&\n!false { fmt.Println(1) }\n!ls", "3:!(ls); 1=if 1 == 1 &&; 2=!false { fmt.Println(1) }"},
+		{"header alone", "if\n!a {\n!ls\n} else if\n!b {\n}", "3:!(ls); 1=if; 2=!a {; 4=} else if; 5=!b {; 6=}"},
+		{"parts of a header", "for i := 0;\n!done; i++ {\n!ls\n}\n!pwd", "3:!(ls); 5:!(pwd); 1=for i := 0;; 2=!done; i++ {; 4=}"},
+		{"header with a literal first", "if x := []int{1};\n!ok(x) {\n!ls\n}", "3:!(ls); 1=if x := []int{1};; 2=!ok(x) {; 4=}"},
+		{"switch", "switch {\ncase\n!a:\n!ls\ndefault:\n!pwd\n}\n!id", "4:!(ls); 6:!(pwd); 8:!(id); 1=switch {; 2=case; 3=!a:; 5=default:; 7=}"},
+		{"block", "{\n!ls\nx()\n!pwd\n}", "2:!(ls); 4:!(pwd); 1={; 3=x(); 5=}"},
+		{"function", "func f(a []bool) []bool {\n!ls\nreturn []bool{\n!a[0]}\n}\n!pwd", "2:!(ls); 6:!(pwd); 1=func f(a []bool) []bool {; 3=return []bool{; 4=!a[0]}; 5=}"},
+		{"method", "func (t T) f() bool {\n!ls\nreturn a &&\n!t.ok\n}", "2:!(ls); 1=func (t T) f() bool {; 3=return a &&; 4=!t.ok; 5=}"},
+		{"function that is an argument", "do(func() {\n!ls\n},\n!a)", "2:!(ls); 1=do(func() {; 3=},; 4=!a)"},
+		{"function that is called", "func() {\n!ls\n}()\n!pwd", "2:!(ls); 4:!(pwd); 1=func() {; 3=}()"},
+		{"label", "again:\n!ls\nfor {\nbreak again }", "2:!(ls); 1=again:; 3=for {; 4=break again }"},
+		{"index", "x := a[\n!b]\n!ls", "3:!(ls); 1=x := a[; 2=!b]"},
+		{"argument of a call in a literal", "x := []bool{f(\n!a)}", "1=x := []bool{f(; 2=!a)}"},
+		{"after a semicolon", "x := 1;\n!ls", "2:!(ls); 1=x := 1;"},
+		{"struct", "type T struct {\n!ls\nx int\n}", "2:!(ls); 1=type T struct {; 3=x int; 4=}"},
+		{"unequal", "a\n!= b", "1=a; 2=!= b"},
+		{"remainder in a literal", "x := []int{\n7\n% 3}", "1=x := []int{; 2=7; 3=% 3}"},
+		{"magic in a block", "if a {\n%env A b\n}", "2:%env(A b); 1=if a {; 3=}"},
+		{"magics behind an operator", "x := 1 +\n%env A b\n2", "2:%env(A b); 1=x := 1 +; 3=2"},
+		{"raw string that is an element", "x := []string{`\n!a\n%b`,\n!c}", "1=x := []string{`; 2=!a; 3=%b`,; 4=!c}"},
+		{"raw string with a carriage return", "x := `\r\n!a\r\n`\r\n!ls\r\n", "4:!(ls); 1=x := `\r; 2=!a\r; 3=`\r"},
+		{"comment that hides a bracket", "x := 1 // (\n!ls", "2:!(ls); 1=x := 1 // ("},
+		{"comment above a command", "/* a */\n// b\n!ls", "3:!(ls); 1=/* a */; 2=// b"},
+		{"quote in a command", "!echo 'it`s'\nx := `a`\n!echo (", "1:!(echo 'it`s'); 3:!(echo (); 2=x := `a`"},
+		{"module command below an operand", "x\n!*go version", "2:!*(go version); 1=x"},
+		{"module command that is Go", "ok := a ||\n!*p", "1=ok := a ||; 2=!*p"},
+		{"main with an operator", "%%\nok := a ||\n!b\n!ls", "4:!(ls); main 1; 2=ok := a ||; 3=!b"},
+		{"generic literal", "x := list[bool]{\n!a}\n!ls", "3:!(ls); 1=x := list[bool]{; 2=!a}"},
+		{"pointer to a literal", "x := &T{\n!a,\n}", "1=x := &T{; 2=!a,; 3=}"},
+		{"channel", "c <-\n!a\n!ls", "3:!(ls); 1=c <-; 2=!a"},
+		{"select", "select {\ncase c <-\n!a:\n!ls\n}\n!pwd", "4:!(ls); 6:!(pwd); 1=select {; 2=case c <-; 3=!a:; 5=}"},
+		{"type switch", "switch x := v.(type) {\ncase int:\n!ls\n}\n!pwd", "3:!(ls); 5:!(pwd); 1=switch x := v.(type) {; 2=case int:; 4=}"},
 		{"cell magic", "%%bash -x\n!a\n%b\nfor", "1:%%bash(-x){!a\n%b\nfor}"},
 		{"cell magic below empty lines", "\n\n%%bash\na", "3:%%bash{a}"},
 		{"cell magic behind GoNB's prefix", "//gonb:%%bash\na", "1:%%bash{a}"},
@@ -114,6 +159,7 @@ func TestErrors(t *testing.T) {
 		{"%something", "%something: no such magic"},
 		{"x\n%%bash\ny", "%%bash: stands below the first line, want it first: the whole cell is its text"},
 		{"%%\n%%", "%%: the cell has a main function already"},
+		{"x := 7\n% 3", "%3: no such magic"},
 		{"%exec", "%exec: got no function, want %exec function [arguments]"},
 	}
 	for _, tt := range tests {
@@ -184,9 +230,30 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+// TestLarge: the time grows with the cell, not with its square.
+func TestLarge(t *testing.T) {
+	for name, cell := range map[string]string{
+		"garbage":         strings.Repeat("@#$ ", 256<<10),
+		"elements":        "v := []bool{\n" + strings.Repeat("!true,\n", 100_000) + "}",
+		"commands":        strings.Repeat("!ls\n", 100_000),
+		"operands":        "ok := a ||\n" + strings.Repeat("!b ||\n", 100_000) + "c",
+		"raw string":      "x := `" + strings.Repeat("!ls\n", 100_000) + "`",
+		"open brackets":   strings.Repeat("(\n!a", 20_000),
+		"lines of spaces": strings.Repeat(strings.Repeat(" ", 1000)+"\n", 1000),
+	} {
+		began := time.Now()
+		if _, err := table.Parse(cell); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s: it took %v", name, took)
+		}
+	}
+}
+
 // FuzzParse: whatever is typed, every line keeps its number.
 func FuzzParse(f *testing.F) {
-	for _, cell := range []string{"", "%%", "%%\nx", "!ls \\\n-l", "%%bash\nx", "`\n!x\n`", "%env?", "//gonb:%%", "\r\n!\r\n", "% ", "!*", "((\n!x", "%\\\n\\\n"} {
+	for _, cell := range []string{"", "%%", "%%\nx", "!ls \\\n-l", "%%bash\nx", "`\n!x\n`", "%env?", "//gonb:%%", "\r\n!\r\n", "% ", "!*", "((\n!x", "%\\\n\\\n", "x := []T{\n!a}", "if a ||\n!b {\n!ls\n}", "func f() {\n!ls", "switch {\ncase\n!a:"} {
 		f.Add(cell)
 	}
 	f.Fuzz(func(t *testing.T, cell string) {

@@ -58,40 +58,32 @@ func (t Table) Parse(cell string) (*Plan, error) {
 	if done, err := t.cellMagic(p, lines); done || err != nil {
 		return p, err
 	}
-	var state goState
-	for i := 0; i < len(lines); i++ {
-		line := strings.TrimSuffix(lines[i], "\r")
-		if state.open() {
-			state.feed(line)
-			continue
-		}
-		line = strings.TrimPrefix(line, gonbPrefix)
-		if m := question.FindStringSubmatch(line); m != nil {
-			name := m[1] + m[2]
-			p.Commands = append(p.Commands, Command{Kind: Question, Line: i + 1, Name: name, Row: t.Find(name)})
-			lines[i] = ""
-			continue
-		}
-		if help := t.Find("%help"); help != nil && (strings.TrimSpace(line) == "?" || strings.TrimSpace(line) == "??") {
-			p.Commands = append(p.Commands, Command{Kind: Magic, Line: i + 1, Row: help, Name: help.Name})
-			lines[i] = ""
-			continue
-		}
-		if len(line) < 1 || line[0] != '%' && line[0] != '!' {
-			state.feed(lines[i])
+	r := newGoReader(cell)
+	for i := r.next(); i >= 0; i = r.next() {
+		line := strings.TrimPrefix(strings.TrimSuffix(lines[i], "\r"), gonbPrefix)
+		if !r.command(i, line) {
+			r.read()
 			continue
 		}
 		first := i
-		text := line
-		lines[i] = ""
-		for strings.HasSuffix(text, "\\") && i+1 < len(lines) {
-			i++
-			text = text[:len(text)-1] + " " + strings.TrimPrefix(strings.TrimSuffix(lines[i], "\r"), gonbPrefix)
-			lines[i] = ""
+		if m := question.FindStringSubmatch(line); m != nil {
+			name := m[1] + m[2]
+			p.Commands = append(p.Commands, Command{Kind: Question, Line: i + 1, Name: name, Row: t.Find(name)})
+		} else if help := t.Find("%help"); help != nil && strings.Trim(strings.TrimSpace(line), "?") == "" {
+			p.Commands = append(p.Commands, Command{Kind: Magic, Line: i + 1, Row: help, Name: help.Name})
+		} else {
+			for strings.HasSuffix(line, "\\") && i+1 < len(lines) {
+				i++
+				line = line[:len(line)-1] + " " + strings.TrimPrefix(strings.TrimSuffix(lines[i], "\r"), gonbPrefix)
+			}
+			if err := t.command(p, line, first+1, i+1); err != nil {
+				return nil, err
+			}
 		}
-		if err := t.command(p, text, first+1, i+1); err != nil {
-			return nil, err
+		for j := first; j <= i; j++ {
+			lines[j] = ""
 		}
+		r.skip(first, i)
 	}
 	p.Go = strings.Join(lines, "\n")
 	return p, nil

@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A Row describes one magic.
@@ -169,6 +171,9 @@ func (e *UnknownError) Hint() string {
 		return text
 	}
 	const all = "%help lists all magics"
+	if first, _ := utf8.DecodeRuneInString(strings.TrimLeft(e.Name, "%")); !unicode.IsLetter(first) && first != '_' {
+		return "Go ends a statement with its line: an operator stands at the end of the line above, not at the beginning of the next; " + all
+	}
 	if program, ok := strings.CutPrefix(e.Name, "%%"); ok && e.Nearest == "" {
 		return "%%script " + program + " gives the cell to the program " + program + "; " + all
 	}

@@ -82,7 +82,7 @@ func (n *Notebook) Complete(ctx context.Context, code string, cursor int) jupyte
 		return replaceBefore(code, at, word, matches)
 	}
 	switch {
-	case strings.HasPrefix(plain, "!"), strings.HasPrefix(plain, "%") && !n.inCode(plain):
+	case strings.HasPrefix(plain, "!") && !n.isGo(code, at), strings.HasPrefix(plain, "%") && !n.inCode(plain):
 		word := plain[strings.LastIndexAny(plain, " \t!='\"")+1:]
 		if matches := n.arguments(plain, word); len(matches) > 0 {
 			return replaceBefore(code, at, word, matches)
@@ -141,6 +141,16 @@ func (n *Notebook) files(word string) []string {
 		out = append(out, dir+name)
 	}
 	return out
+}
+
+// isGo reports whether the line at an offset is Go, although it begins as a command does.
+func (n *Notebook) isGo(code string, at int) bool {
+	plan, err := n.table().Parse(code)
+	if err != nil {
+		return false
+	}
+	lines, here := strings.Split(plan.Go, "\n"), strings.Count(code[:at], "\n")
+	return here < len(lines) && lines[here] != ""
 }
 
 // goPart returns the Go code of a cell at the cursor at, ok false if it has none.

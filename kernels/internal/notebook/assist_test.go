@@ -52,6 +52,7 @@ func TestComplete(t *testing.T) {
 		{"magic", "%hel|", "%help", 0, false},
 		{"cell magic", "%%ba|", "%%bash", 0, false},
 		{"magic behind GoNB's prefix", "//gonb:%hel|", "%help", 7, false},
+		{"Go that begins as a command", "v := []bool{\n!strings.Cont|", "Contains", 22, false},
 		{"file for a shell", "!cat da|", "data.csv", 5, false},
 		{"directory for a magic", "%cd data|", "dataset/", 4, false},
 		{"option of a magic", "%capture -|", "-a", 9, false},

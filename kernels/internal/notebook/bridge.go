@@ -80,7 +80,7 @@ func decode(dec *gob.Decoder, d *protocol.DisplayData) (err error) {
 func (b *bridge) take(d *protocol.DisplayData) {
 	switch v := d.Data[protocol.MIMEJupyterInput].(type) {
 	case protocol.InputRequest:
-		b.x.prompt.set(v.Prompt, v.Password)
+		b.x.prompt.add(v)
 		return
 	}
 	switch v := d.Data[protocol.MIMECommValue].(type) {

@@ -41,7 +41,7 @@ func TestKept(t *testing.T) {
 
 		{name: "old type", code: "type W struct{ A int }\nw := W{A: 1}\nvar v = W{A: 2}\nw.A, v.A = 5, 6"},
 		{name: "new type", code: "type W struct{ A, B int }"},
-		{name: "made anew", code: "w", result: "{A:1 B:0}", said: "the value of w from cell 15 is gone: its type main.W is not what it was; it is made anew from cell 15, line 2"},
+		{name: "made anew", code: "w", result: "{A:1 B:0}", said: "the value of w from cell 15 is gone: its type main.W is not what it was; it begins again as cell 15, line 2, defines it"},
 		{name: "var made anew", code: "v", result: "{A:2 B:0}", said: "the value of v from cell 15 is gone"},
 		{name: "and kept again", code: "v.B++\nv", result: "{A:2 B:1}"},
 		{name: "type that will go", code: "type Gone int\ngone := Gone(3)\n"},
@@ -100,24 +100,65 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestStopKeeps: a stopped cell leaves the values as they were before it.
+// TestStopKeeps: a stopped cell leaves what it had set, as far as it does not change
+// while it is being read.
 func TestStopKeeps(t *testing.T) {
 	r := &runner{t: t, n: newNotebook(t)}
-	r.must("x := 1")
-	ctx, stop := context.WithCancel(t.Context())
-	out := &stopper{began: make(chan struct{})}
-	done := make(chan *jupyter.Error)
-	go func() {
-		r.count++
-		done <- r.n.Execute(ctx, request("x = 2\nfmt.Println(\"go\")\nfor {\n}", r.count), out).Err
-	}()
-	<-out.began
-	stop()
-	if err := <-done; err == nil || err.Name != nameInterrupt {
-		t.Fatalf("got error %v, want %s", err, nameInterrupt)
+	r.must("type T struct {\n\tname string\n\tn    []int\n}\nx, m, old := 1, map[string]int{\"a\": 1}, \"as it was\"\nf := func() int { return 1 }")
+	tests := []struct {
+		name, code string // prints when it may be stopped
+		use, want  string
+		fails      string
+	}{
+		{name: "what it has set", code: "x = 2\ny := T{\"t\", []int{1, 2}}\nvar z = 7\nfmt.Println(\"go\")\nfor {\n}", use: "fmt.Sprint(x, y, z, old)", want: "2 {t [1 2]} 7as it was"},
+		{name: "maps", code: "m[\"b\"] = 2\nfmt.Println(\"go\")\ntime.Sleep(time.Hour)", use: "len(m)", want: "2"},
+		{name: "what it has not come to", code: "fmt.Println(\"go\")\nfor {\n}\nlate := 1", use: "late", fails: "defines late, but did not come to keep it"},
+		{name: "a count that goes on", code: "n := 0\nfmt.Println(\"go\")\nfor i := 0; ; i++ {\n\tn = i\n\truntime.Gosched()\n}", use: "n > 0", want: "true"},
+		{name: "numbers that change", code: "v := make([]float64, 1<<16)\nfmt.Println(\"go\")\nfor i := 0; ; i++ {\n\tv[i%len(v)]++\n}", use: "len(v)", want: "65536"},
+		{name: "a wait for input and output", code: "x = 3\nl, err := net.Listen(\"tcp\", \"127.0.0.1:0\")\nfmt.Println(\"go\")\nl.Accept()", use: "x", want: "3"},
+		{name: "a wait for another goroutine", code: "x = 4\ndone := make(chan bool)\ngo func() {\n\ttime.Sleep(time.Hour)\n\tdone <- true\n}()\nfmt.Println(\"go\")\n<-done", use: "x", want: "4"},
+		{name: "what cannot be kept", code: "file, err := os.Create(\"f\")\nfmt.Println(\"go\")\nfor {\n}", use: "file.Name()", fails: "the value of file could not be kept"},
+		{name: "what was there", code: "x = 5\nfmt.Println(\"go\", f())\nfor {\n}", use: "x + f()", want: "6"},
+		{name: "a cell that sees to it by itself", code: "c := make(chan os.Signal, 1)\nsignal.Notify(c, os.Interrupt)\nfmt.Println(\"go\")\n<-c\nx = 6", use: "x", want: "6"},
 	}
-	if got := r.must("x").result(); got != "1" {
-		t.Errorf("got %s, want 1, as before the stopped cell", got)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r.t = t
+			ctx, stop := context.WithCancel(t.Context())
+			out := &stopper{began: make(chan struct{})}
+			done := make(chan *jupyter.Error)
+			go func() {
+				r.count++
+				done <- r.n.Execute(ctx, request(tt.code, r.count), out).Err
+			}()
+			<-out.began
+			began := time.Now()
+			stop()
+			if err := <-done; err == nil || err.Name != nameInterrupt {
+				t.Fatalf("got error %v, want %s", err, nameInterrupt)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("it took %v to stop", took)
+			}
+			got, err := r.run(tt.use)
+			switch {
+			case tt.fails == "" && (err != nil || got.result() != tt.want):
+				t.Errorf("got %q, error %v; want %s", got.result(), err, tt.want)
+			case tt.fails != "" && (err == nil || !strings.Contains(strings.Join(err.Traceback, "\n"), tt.fails)):
+				t.Errorf("got error %v, want %s", err, tt.fails)
+			}
+		})
+	}
+	for i := range 5 { // a map that changes: the value or an error, never another value
+		ctx, stop := context.WithCancel(t.Context())
+		out := &stopper{began: make(chan struct{})}
+		time.AfterFunc(time.Minute, stop)
+		go func() { <-out.began; time.Sleep(time.Duration(i) * time.Millisecond); stop() }()
+		r.count++
+		r.n.Execute(ctx, request("x = 7\nfmt.Println(\"go\")\nfor i := 0; ; i++ {\n\tm[strconv.Itoa(i%1000)]++\n}", r.count), out)
+		if got, err := r.run("x"); err != nil || got.result() != "7" && got.result() != "6" {
+			t.Errorf("got %q, %v; want 7, or 6 if nothing was kept", got.result(), err)
+		}
 	}
 }
 

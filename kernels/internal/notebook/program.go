@@ -65,6 +65,13 @@ func (x *execution) build(ctx context.Context, src cell.Source) (*cell.Program, 
 		}
 		program, err = n.composer.Compose(ctx, src)
 	}
+	var missing *cell.ImportError
+	if err != nil && errors.As(err, &missing) { // goimports would drop it, if that is not all that the cell is about
+		src.Loose = true
+		if loose, e := n.composer.Compose(ctx, src); e == nil {
+			program, err = loose, nil
+		}
+	}
 	cost := cell.Cost{Compose: time.Since(began), Road: "checked"}
 	defer func() { x.spend(cost) }()
 	if err != nil || !program.Run {
@@ -129,9 +136,10 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 		Channels: bridge.channels(),
 		Temp:     n.temp.Path,
 		Linger:   lingering,
+		Stopping: carry.Stop,
 	}
 	if x.req.AllowStdin {
-		command.Ask = x.ask
+		command.Ask, command.Wants = x.ask, x.prompt.waiting
 	}
 	exit, err := command.Run(ctx)
 	x.gaveUp = nil

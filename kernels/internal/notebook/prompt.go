@@ -3,31 +3,50 @@ package notebook
 import (
 	"context"
 	"sync"
+
+	"github.com/janpfeifer/gonb/gonbui/protocol"
 )
 
-// A prompt is what the program wants asked when it next reads its input.
+// A prompt holds what the program wants asked (gonbui.RequestInput), in order.
 type prompt struct {
-	mu       sync.Mutex
-	text     string
-	password bool
+	mu     sync.Mutex
+	queue  []protocol.InputRequest
+	secret bool // what is typed when the next command reads is not shown (%with_password)
 }
 
-func (p *prompt) set(text string, password bool) {
+func (p *prompt) add(r protocol.InputRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.text, p.password = text, password
+	p.queue = append(p.queue, r)
 }
 
-func (p *prompt) take() (text string, password bool) {
+// waiting reports whether there is something to be asked.
+func (p *prompt) waiting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text, password = p.text, p.password
-	p.text, p.password = "", false
-	return text, password
+	return len(p.queue) > 0
+}
+
+// take returns the first; a program that reads without having asked has no text.
+func (p *prompt) take() (r protocol.InputRequest) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) > 0 {
+		r, p.queue = p.queue[0], p.queue[1:]
+		return r
+	}
+	r.Password, p.secret = p.secret, false
+	return r
+}
+
+func (p *prompt) hide() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.secret = true
 }
 
 // ask asks the front end for a line.
 func (x *execution) ask(ctx context.Context) (string, error) {
-	text, password := x.prompt.take()
-	return x.out.Input(ctx, text, password)
+	r := x.prompt.take()
+	return x.out.Input(ctx, r.Prompt, r.Password)
 }

@@ -29,15 +29,20 @@ func (n *Notebook) programRows() magic.Table {
 		{Name: "%exec", Args: "function [arguments]", Role: magic.Exec, Help: "runs a program that calls the function"},
 		{Name: "%args", Args: "arguments", Role: magic.Arguments, Help: "the arguments of the cell's program"},
 		{Name: "%test", Args: "[flags]", Role: magic.Test,
-			Help: "runs the cell's tests and benchmarks (flags as in -test.v)"},
+			Help: "runs the cell's tests and benchmarks, all remembered ones if it has none; flags as in -test.v"},
 		{Name: "%capture", Args: "[-a] file", Help: "copies the cell's output to a file; -a appends", Run: capture},
 		{Name: "%clear", Args: "[-w]", Help: "removes what the cell has shown so far; -w once there is something new to show", Run: clearOutput},
-		{Name: "%with_inputs", Help: "asks for input when the next command waits for it (which happens without it, too)", Run: nothing},
+		{Name: "%with_inputs", Help: "not needed: a command that waits for input asks for it", Run: notNeeded},
 		{Name: "%with_password", Help: "what is typed for the next command is not shown", Run: withPassword},
 	}
 }
 
-func nothing(context.Context, magic.Host, magic.Command) error { return nil }
+// notNeeded says what the help of one of GoNB's magics says: that it is not needed, and
+// why.
+func notNeeded(_ context.Context, host magic.Host, c magic.Command) error {
+	fmt.Fprintf(host.Stderr(), "%s is %s\n", c.Name, c.Row.Help)
+	return nil
+}
 
 func capture(ctx context.Context, host magic.Host, c magic.Command) error {
 	args, more := c.Args, false
@@ -62,7 +67,7 @@ func clearOutput(ctx context.Context, host magic.Host, c magic.Command) error {
 
 func withPassword(ctx context.Context, host magic.Host, c magic.Command) error {
 	if x, ok := host.(*execution); ok {
-		x.prompt.set("", true)
+		x.prompt.hide()
 	}
 	return nil
 }
@@ -74,8 +79,8 @@ func (n *Notebook) moduleRows() magic.Table {
 		{Name: "%autoget", Help: "adds missing modules by itself (the default)", Run: n.setAutoget(true)},
 		{Name: "%noautoget", Help: "adds no module by itself", Run: n.setAutoget(false)},
 		{Name: "%goflags", Args: "[flags]", Help: "sets flags for go build, which then builds every cell; \"\" removes them", Run: n.goflags},
-		{Name: "%track", Aliases: []string{"%untrack"}, Args: "[path]", Help: "not needed: replaced modules are looked at before every cell", Run: nothing},
-		{Name: "%goworkfix", Help: "not needed: a go.work file beside go.mod is obeyed", Run: nothing},
+		{Name: "%track", Aliases: []string{"%untrack"}, Args: "[path]", Help: "not needed: replaced modules are looked at before every cell", Run: notNeeded},
+		{Name: "%goworkfix", Help: "not needed: a go.work file beside go.mod is obeyed", Run: notNeeded},
 		{Name: "%cost", Args: "[on|off]", Help: "shows where the time of the cell before went; on: of every cell", Run: n.costs,
 			More: costHelp},
 	}

@@ -106,6 +106,12 @@ func TestMagics(t *testing.T) {
 		{"# in the middle", "x := 1 # one", "", "Go's comments begin with //"},
 		{"a comment of Python's", "# one\nfmt.Print(1)", "", "Go's comments begin with //"},
 		{"Go that is broken", "for i := range 3 {\nprint(i):\n}", "", "print(i):\n      |"},
+		{"exclamation marks in a literal", "v := []bool{\n!true,\n!false,\n}\nfmt.Println(v)", "[false true]\n", ""},
+		{"one behind an operator", "ok := 1 == 2 ||\n!false\nfmt.Println(ok)", "true\n", ""},
+		{"one in a header", "if 1 == 1 &&\n!false { fmt.Println(\"yes\") }", "yes\n", ""},
+		{"an operator that begins a line", "n := 7\n% 3", "", "%3: no such magic\n    Go ends a statement with its line"},
+		{"another", "n := 7\n!= 3", "", "Go ends a statement with its line"},
+		{"one in brackets", "n := (7\n% 3)", "", "syntax error"},
 		{"flag only parsed", "%% -loud\nfmt.Print(\"quiet\")", "quiet", ""},
 	}
 	for _, tt := range tests {

@@ -21,7 +21,7 @@ func (n *Notebook) memoryRows() magic.Table {
 		{Name: "%list", Aliases: []string{"%ls"}, Help: "lists the declarations that are remembered", Run: n.list},
 		{Name: "%who", Args: "[type …]", Help: "lists the names of variables, or of those of some types", Run: n.who},
 		{Name: "%whos", Args: "[type …]", Help: "lists variables with their types and values", Run: n.whos,
-			More: "A variable that has a size is kept: later cells find the value that it had. Others begin as they are declared."},
+			More: "A variable that has a size is kept: later cells find the value that it had. Others begin as they are declared, or are defined again in each cell that uses them, or, where that would not make the same value, cannot be used: the table says why."},
 		{Name: "%remove", Aliases: []string{"%rm", "%del"}, Args: "name …", Help: "forgets declarations and values; a method is T.M", Run: n.remove},
 		{Name: "%reset", Args: "[go.mod]", Help: "forgets all declarations and values, and writes go.mod anew; with go.mod only the latter", Run: n.reset},
 	}

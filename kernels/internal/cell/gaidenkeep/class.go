@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -19,6 +20,7 @@ const (
 	marshaled              // as it marshals itself
 	clock                  // a time.Time
 	place                  // a *time.Location
+	unlocked               // a mutex: whoever held it is gone
 	refused                // not at all, unless it is zero
 )
 
@@ -47,6 +49,10 @@ func classify(t reflect.Type) class {
 	case locationType:
 		return place
 	}
+	switch t.PkgPath() + "." + t.Name() {
+	case "sync.Mutex", "sync.RWMutex", "internal/sync.Mutex":
+		return unlocked
+	}
 	switch t.Kind() {
 	case reflect.Array:
 		if classOf(t.Elem()) == plain {
@@ -67,7 +73,7 @@ func classifyStruct(t reflect.Type) class {
 	hidden, all := false, plain
 	for f := range t.Fields() {
 		hidden = hidden || !f.IsExported() && f.Name != "_"
-		if classOf(f.Type) != plain {
+		if classOf(f.Type) != plain || namesDescriptor(f.Name, f.Type) {
 			all = walked
 		}
 	}
@@ -78,6 +84,33 @@ func classifyStruct(t reflect.Type) class {
 		return refused
 	}
 	return all
+}
+
+// namesDescriptor reports whether a variable or field holds the number of an open
+// file, as its name says.
+func namesDescriptor(name string, t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uintptr:
+	default:
+		return false
+	}
+	switch lower := strings.ToLower(name); {
+	case lower == "fd", lower == "sysfd", strings.HasSuffix(lower, "_fd"), strings.HasSuffix(lower, "descriptor"):
+		return true
+	}
+	return strings.HasSuffix(name, "FD") || strings.HasSuffix(name, "Fd")
+}
+
+// isOpen reports whether a number is that of a file which the program has opened.
+func isOpen(v reflect.Value) bool {
+	n := int64(0)
+	if v.CanInt() {
+		n = v.Int()
+	} else {
+		n = int64(v.Uint())
+	}
+	var stat syscall.Stat_t
+	return n > 2 && n < 1<<20 && syscall.Fstat(int(n), &stat) == nil
 }
 
 // standard reports whether a package is of the standard library. Not every path
@@ -97,7 +130,7 @@ func justMemory(path, name string) bool {
 	case "bytes", "strings", "bufio", "container", "math", "image", "encoding", "errors", "go", "text", "unicode", "io", "embed":
 		return true
 	case "sync":
-		return name != "Cond" && name != "Pool"
+		return name != "Cond" && name != "Pool" && name != "WaitGroup"
 	}
 	return path == "internal/sync" || path == "net/url"
 }

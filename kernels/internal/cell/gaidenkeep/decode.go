@@ -223,7 +223,7 @@ func (d *decoder) value(p unsafe.Pointer, t reflect.Type) {
 	case plain:
 		copy(unsafe.Slice((*byte)(p), t.Size()), d.raw(int(t.Size())))
 		return
-	case refused:
+	case refused, unlocked:
 		return
 	case marshaled:
 		if err := unmarshal(reflect.NewAt(t, p).Interface(), []byte(d.text())); err != nil {

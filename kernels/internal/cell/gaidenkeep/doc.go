@@ -8,6 +8,7 @@
 //	func main() {
 //		gaidenkeep.Track("x", &x)
 //		defer gaidenkeep.Save()
+//		gaidenkeep.Watch()
 //		x[0]++
 //	}
 //
@@ -20,8 +21,10 @@
 // not read, by the next program: a cell that does not touch it hardly pays.
 //
 // What it refuses, with the reason: channels, functions, unsafe pointers,
-// values of unexported types in interfaces, and types that stand for something
-// outside of memory (files, connections). Types of the standard library that
+// values of unexported types in interfaces, types that stand for something
+// outside of memory (files, connections, the number of an open file in a variable
+// or field named FD), and a sync.WaitGroup with somebody in it. A mutex comes back
+// unlocked: whoever held it has ended. Types of the standard library that
 // hide their fields are kept if they marshal themselves, or if they are known
 // to be memory and nothing else. A time keeps its location and loses its
 // monotonic clock.
@@ -31,6 +34,7 @@
 // The environment variable GAIDEN_KEEP names a directory. Its file "in" says
 // which file holds which variable; the program writes new files and, when all
 // of them are whole, a file "manifest" that says what they hold. A program that
+// is about to be stopped finds a file "stop" there and saves what it has. One that
 // is killed leaves no manifest, and the kernel goes on with what it had. A value
 // whose type is no longer the one it was kept with is never converted: the
 // program names it in the manifest and ends before anything has happened.

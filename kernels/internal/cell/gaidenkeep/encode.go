@@ -190,7 +190,7 @@ func (e *encoder) value(p unsafe.Pointer, t reflect.Type) {
 	case plain:
 		e.raw(unsafe.Slice((*byte)(p), t.Size()))
 		return
-	case refused:
+	case refused, unlocked:
 		return
 	case marshaled:
 		data, err := marshal(reflect.NewAt(t, p).Interface())

@@ -22,8 +22,10 @@ const Env = "GAIDEN_KEEP"
 // The files of that directory.
 const (
 	InFile       = "in"       // lines "name\tfile", quoted: where values lie
+	LibraryFile  = "library"  // the path of the library's module
 	ManifestFile = "manifest" // see Save
 	SavingFile   = "saving"   // it is there while values are being saved
+	StopFile     = "stop"     // the kernel makes it: the program is about to be stopped, and shall save what it has
 )
 
 // Limit is how many bytes one variable, with what it shares, may take.
@@ -31,32 +33,53 @@ const Limit = 1 << 30
 
 // A Var is a variable of the program.
 type Var struct {
-	name string
-	ptr  unsafe.Pointer
-	typ  reflect.Type
+	name  string
+	ptr   unsafe.Pointer
+	typ   reflect.Type
+	first uint64 // its fingerprint when it had its first value; 0 if its definition must not be repeated
+	lost  string // why it cannot be kept whatever it holds; empty if that is not known
 }
 
 // variable makes a Var of a variable's address.
 func variable(name string, address any) Var {
 	p := reflect.ValueOf(address)
-	return Var{name, p.UnsafePointer(), p.Type().Elem()}
+	return Var{name: name, ptr: p.UnsafePointer(), typ: p.Type().Elem()}
 }
 
 var (
 	mu      sync.Mutex
 	tracked []Var
 	files   = map[string]string{} // of loaded variables
-	once    sync.Once
+	saved   bool
 )
 
 // Track says that a variable is to be saved. A later one of the same name
 // takes its place.
-func Track(name string, address any) {
+func Track(name string, address any) { track(variable(name, address)) }
+
+// TrackFirst does the same for one that has its first value by an expression that
+// may be evaluated again in a later program, if the variable cannot be kept and
+// has not changed.
+func TrackFirst(name string, address any) {
+	v := variable(name, address)
+	if mayRefuse(v.typ, map[reflect.Type]bool{}) {
+		v.first = fingerprint(v)
+	}
+	track(v)
+}
+
+// TrackUnnamed does so for a variable of a type that no other program can name.
+func TrackUnnamed(name string, address any) {
+	v := variable(name, address)
+	v.first, v.lost = fingerprint(v), "only its own package can name its type"
+	track(v)
+}
+
+func track(v Var) {
 	mu.Lock()
 	defer mu.Unlock()
-	v := variable(name, address)
 	for i, t := range tracked {
-		if t.name == name {
+		if t.name == v.name {
 			tracked[i] = v
 			return
 		}
@@ -118,6 +141,7 @@ func readIn(dir string) (map[string]string, error) {
 		if len(f) == 2 {
 			where[f[0]] = f[1]
 		}
+
 	}
 	return where, nil
 }
@@ -138,7 +162,8 @@ func Fields(line string) (out []string) {
 //
 //	"kept" name file bytes preview types…   a new value, and the types in its interfaces
 //	"same" name                             the value is the one that was loaded
-//	"lost" name reason                      it cannot be kept
+//	"again" name reason                     it cannot be kept, and is what its definition makes of it
+//	"lost" name reason change               it cannot be kept; change is "changed" where its definition would make what it was at first
 //	"stale" name reason                     it cannot be loaded
 type manifest struct{ b bytes.Buffer }
 
@@ -162,38 +187,63 @@ func (m *manifest) write(dir string) {
 
 // Save saves all tracked variables, once: it is deferred by main, and called
 // before the program ends in another way.
-func Save() { once.Do(save) }
-
-func save() {
+func Save() {
 	mu.Lock()
 	defer mu.Unlock()
-	dir := os.Getenv(Env)
-	if dir == "" || len(tracked) == 0 {
+	if saved {
 		return
 	}
+	saved = true
+	if dir := os.Getenv(Env); dir != "" && len(tracked) > 0 {
+		saving(dir, func() { saveVars(dir, "", tracked, false) })
+	}
+}
+
+// saving lets a file say that values are being saved.
+func saving(dir string, save func()) {
 	flag := filepath.Join(dir, SavingFile)
 	if os.WriteFile(flag, nil, 0o600) != nil {
 		return
 	}
 	// Goroutines that go on changing what is being read may leave us with
 	// anything for a pointer.
-	debug.SetPanicOnFault(true)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	save()
+	os.Remove(flag)
+}
+
+// saveVars saves variables to files that begin with prefix. While main goes on, a
+// variable is saved only if what it reaches stays where it is.
+func saveVars(dir, prefix string, vars []Var, running bool) {
 	var m manifest
-	groups, lost := survey(tracked)
+	groups, lost := survey(vars)
+	for try := 0; running && try < tries; try++ {
+		again, more := survey(vars)
+		if same(groups, again) {
+			break
+		}
+		groups, lost = again, more
+	}
 	for i, g := range groups {
-		if err := g.save(dir, strconv.Itoa(i), &m); err != nil {
+		if err := g.save(dir, prefix+strconv.Itoa(i), running, &m); err != nil {
 			for _, v := range g.vars {
 				lost[v.name] = err
 			}
 		}
 	}
-	for _, v := range tracked {
-		if err := lost[v.name]; err != nil {
-			m.add("lost", v.name, err.Error())
+	for _, v := range vars {
+		err := lost[v.name]
+		switch {
+		case err == nil:
+		case v.first == 0:
+			m.add("lost", v.name, err.Error(), "")
+		case fingerprint(v) == v.first:
+			m.add("again", v.name, err.Error())
+		default:
+			m.add("lost", v.name, err.Error(), "changed")
 		}
 	}
 	m.write(dir)
-	os.Remove(flag)
 }
 
 // guard turns a panic into an error.
@@ -209,9 +259,15 @@ func guard(err *error) {
 
 // save writes a group's file, unless it says what the file that it was loaded
 // from says.
-func (g *group) save(dir, name string, m *manifest) (err error) {
+func (g *group) save(dir, name string, running bool, m *manifest) (err error) {
 	defer guard(&err)
 	e := g.encode()
+	if running {
+		now, _ := survey(g.vars)
+		if !same([]*group{g}, now) || !e.steady(g.encode()) {
+			return refusal("it was changing when its cell was stopped")
+		}
+	}
 	if e.size > Limit {
 		return refusal(fmt.Sprintf("it takes %.1f GiB, and at most %d GiB are kept", float64(e.size)/(1<<30), Limit>>30))
 	}

@@ -33,7 +33,7 @@ func again(t testing.TB, vars ...Var) []Var {
 		var into []Var
 		types := basicTypes()
 		for _, v := range g.vars {
-			n := Var{v.name, reflect.New(v.typ).UnsafePointer(), v.typ}
+			n := Var{name: v.name, ptr: reflect.New(v.typ).UnsafePointer(), typ: v.typ}
 			into = append(into, n)
 			fresh[v.name] = n
 		}
@@ -319,7 +319,7 @@ func TestChangedType(t *testing.T) {
 func TestSave(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(Env, dir)
-	reset := func() { tracked, files, once = nil, map[string]string{}, sync.Once{} }
+	reset := func() { tracked, files, saved = nil, map[string]string{}, false }
 	t.Cleanup(reset)
 	reset()
 	big, small, open := make([]float32, 1<<20), "small", make(chan int)

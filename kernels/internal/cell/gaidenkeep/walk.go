@@ -64,6 +64,12 @@ type spot struct {
 func walk(v Var, owner int) (w *walker, err error) {
 	defer guard(&err)
 	w = &walker{owner: owner, seen: map[spot]int{}, maps: map[unsafe.Pointer]bool{}}
+	if v.lost != "" {
+		refuse("%s", v.lost)
+	}
+	if namesDescriptor(v.name, v.typ) && isOpen(reflect.NewAt(v.typ, v.ptr).Elem()) {
+		refuse("it is the number of an open file")
+	}
 	w.visit(v.ptr, v.typ, 1)
 	for len(w.todo) > 0 || len(w.more) > 0 {
 		if n := len(w.todo); n > 0 {
@@ -121,7 +127,7 @@ func copied(v reflect.Value, t reflect.Type) unsafe.Pointer {
 // value walks the value of type t at p.
 func (w *walker) value(p unsafe.Pointer, t reflect.Type) {
 	switch classOf(t) {
-	case plain, marshaled, clock, place:
+	case plain, marshaled, clock, place, unlocked:
 		return
 	case refused:
 		if !zero(p, t.Size()) {
@@ -132,6 +138,9 @@ func (w *walker) value(p unsafe.Pointer, t reflect.Type) {
 	switch t.Kind() {
 	case reflect.Pointer:
 		if q := *(*unsafe.Pointer)(p); q != nil {
+			if live && handle(t.Elem()) {
+				refuse("it holds %s", article(t))
+			}
 			w.visit(q, t.Elem(), 1)
 		}
 	case reflect.Slice:
@@ -145,7 +154,11 @@ func (w *walker) value(p unsafe.Pointer, t reflect.Type) {
 	case reflect.Struct:
 		for i := range t.NumField() {
 			f := t.Field(i)
-			w.value(unsafe.Add(p, f.Offset), f.Type)
+			at := unsafe.Add(p, f.Offset)
+			if namesDescriptor(f.Name, f.Type) && isOpen(reflect.NewAt(f.Type, at).Elem()) {
+				refuse("it holds %s, the number of an open file", f.Name)
+			}
+			w.value(at, f.Type)
 		}
 	case reflect.Map:
 		q := *(*unsafe.Pointer)(p)

@@ -1,5 +1,5 @@
-// Package gaidenstack bounds the stacks of a cell's goroutines, and tells what an
-// error says to do that a cell dies of. It is part of the programs, not of the
+// Package gaidenstack bounds the stacks of a cell's goroutines, tells what an
+// error says to do that a cell dies of, and how many goroutines end with it. It is part of the programs, not of the
 // kernel: package cell writes it into the notebook's module, and every program
 // imports it for what it does when it is initialized.
 //
@@ -14,11 +14,12 @@ package gaidenstack
 
 import "runtime/debug"
 
-// Hint is deferred by main. Where the error that main panics with has a Hint, it is
+// Hint is deferred by main, before all else. Where the error that main panics with has a Hint, it is
 // the last of the runtime's words: the kernel takes it out of them.
 func Hint() {
 	died := recover()
 	if died == nil {
+		left()
 		return
 	}
 	if err, is := died.(error); is {

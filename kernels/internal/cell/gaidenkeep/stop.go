@@ -1,0 +1,193 @@
+package gaidenkeep
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A program that shall be stopped is asked for its values first: the kernel makes
+// a file, for which the program looks now and then. A signal handler would be
+// simpler, but with one the runtime no longer notices that all goroutines are
+// asleep.
+
+const (
+	poll  = 50 * time.Millisecond // how often the program looks
+	tries = 3                     // how often variables are looked at until they stay where they are
+)
+
+// Watch lets the program be asked for its values while main runs.
+func Watch() {
+	if dir := os.Getenv(Env); dir != "" {
+		w := &watch{stop: filepath.Join(dir, StopFile)}
+		w.timer = time.AfterFunc(poll, w.look)
+	}
+}
+
+type watch struct {
+	stop  string
+	timer *time.Timer
+	used  int64 // processor time when it last looked
+}
+
+func (w *watch) look() {
+	var stat syscall.Stat_t
+	if syscall.Stat(w.stop, &stat) == nil {
+		saveNow()
+		return
+	}
+	var usage syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	used := usage.Utime.Nano() + usage.Stime.Nano()
+	busy := used-w.used > int64(time.Millisecond)
+	w.used = used
+	// A timer keeps the runtime from noticing a deadlock, so there is none where
+	// nothing but another timer could wake the program.
+	if busy || awake() {
+		w.timer.Reset(poll)
+	}
+}
+
+// awake reports whether a goroutine runs, sleeps or waits for the system.
+func awake() bool {
+	text := make([]byte, 64<<10)
+	n := runtime.Stack(text, true)
+	if n == len(text) {
+		return true
+	}
+	// The first is that of the caller.
+	_, rest, _ := bytes.Cut(text[:n], []byte("\n\n"))
+	for {
+		_, after, found := bytes.Cut(rest, []byte("goroutine "))
+		if !found {
+			return false
+		}
+		line, more, _ := bytes.Cut(after, []byte("\n"))
+		for _, state := range []string{"[running", "[runnable", "[sleep", "[IO wait", "[syscall", "[GC "} {
+			if bytes.Contains(line, []byte(state)) {
+				return true
+			}
+		}
+		rest = more
+	}
+}
+
+// saveNow saves while main goes on. First come variables without maps: reading a
+// map while it is written ends the program.
+func saveNow() {
+	mu.Lock()
+	defer mu.Unlock()
+	if saved || len(tracked) == 0 {
+		return
+	}
+	dir := os.Getenv(Env)
+	var calm []Var
+	for _, v := range tracked {
+		if !holdsMap(v.typ, map[reflect.Type]bool{}) {
+			calm = append(calm, v)
+		}
+	}
+	live = true
+	defer func() { live = false }()
+	saving(dir, func() {
+		if len(calm) < len(tracked) {
+			saveVars(dir, "calm", calm, true)
+		}
+		saveVars(dir, "all", tracked, true)
+	})
+}
+
+// live is set while variables are saved and main goes on.
+var live bool
+
+// handle reports whether a type is one of the library's with hidden fields that
+// cannot be kept: what is behind it is at work, and must not be read meanwhile.
+func handle(t reflect.Type) bool {
+	path := libraryPath()
+	if path == "" || !strings.HasPrefix(t.PkgPath(), path+"/") || t.Kind() != reflect.Struct {
+		return false
+	}
+	for f := range t.Fields() {
+		if !f.IsExported() && mayRefuse(f.Type, map[reflect.Type]bool{}) {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsMap reports whether a value of a type may reach a map.
+func holdsMap(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Map, reflect.Interface:
+		return true
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		return holdsMap(t.Elem(), seen)
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if holdsMap(f.Type, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// same reports whether two surveys of the same variables found the same memory.
+func same(a, b []*group) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i, g := range a {
+		h := b[i]
+		if len(g.regions) != len(h.regions) || len(g.maps) != len(h.maps) || len(g.vars) != len(h.vars) {
+			return false
+		}
+		for j, r := range g.regions {
+			if o := h.regions[j]; o.ptr != r.ptr || o.typ != r.typ || o.count != r.count {
+				return false
+			}
+		}
+		for j, m := range g.maps {
+			if h.maps[j].ptr != m.ptr {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// steady reports whether another encoding of the same values has the same bytes,
+// except those of plain data, any of which may be older than others. The order of
+// a map's entries is another each time; that nobody writes to one is the runtime's
+// to see.
+func (e *encoder) steady(other *encoder) bool {
+	if len(e.maps) > 0 {
+		return true
+	}
+	for _, r := range e.regions {
+		if classOf(r.typ) != plain {
+			return len(e.chunks) == len(other.chunks) && !slices.ContainsFunc(e.small(), func(i int) bool { return !bytes.Equal(e.chunks[i], other.chunks[i]) })
+		}
+	}
+	return true
+}
+
+// small returns the indexes of the chunks that are not the program's own memory.
+func (e *encoder) small() (at []int) {
+	for i, c := range e.chunks {
+		if len(c) < large {
+			at = append(at, i)
+		}
+	}
+	return at
+}

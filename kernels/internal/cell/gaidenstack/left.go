@@ -1,0 +1,42 @@
+package gaidenstack
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// left says on standard error how many goroutines that the cells' own code has
+// started end with the program: a server or a loop would be gone without a word.
+// Those that are about to end have a moment to do so.
+func left() {
+	for range 10 {
+		if runtime.NumGoroutine() == 1 || started() == 0 {
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	n := started()
+	if n == 0 {
+		return
+	}
+	what := strconv.Itoa(n) + " goroutines of the cell were"
+	if n == 1 {
+		what = "1 goroutine of the cell was"
+	}
+	os.Stderr.WriteString(what + " still running when the cell ended, and ended with it\n" +
+		"    a server or a loop runs as long as its cell: let the cell wait for it (select {} at its end; Stop ends it); training that continues is a job: net.TrainJob\n")
+}
+
+// started counts the goroutines that package main has started.
+func started() (n int) {
+	text := make([]byte, 1<<20)
+	for _, g := range strings.Split(string(text[:runtime.Stack(text, true)]), "\n\n") {
+		if strings.Contains(g, "\ncreated by main.") {
+			n++
+		}
+	}
+	return n
+}

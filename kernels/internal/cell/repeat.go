@@ -1,0 +1,391 @@
+package cell
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// An initializer is repeatable if evaluating it a second time has no effect
+// beyond its value: literals, functions, and calls of functions that only compute
+// or that name what the session has. The rules are deliberately narrow. What they
+// do not know is not repeatable, and then it is never run again by itself.
+
+// A repeater judges the initializers of one program.
+type repeater struct {
+	report
+	library string
+	funcs   map[types.Object]*ast.FuncDecl
+	inside  map[*ast.FuncDecl]bool // being judged, or found repeatable
+	changed map[types.Object]bool  // variables that something gives a value besides their definitions
+	uses    map[string]bool        // variables, functions and constants of the package and of main that the value depends on
+}
+
+func newRepeater(r report, library string) *repeater {
+	p := &repeater{report: r, library: library, funcs: map[types.Object]*ast.FuncDecl{}, changed: map[types.Object]bool{}}
+	for _, d := range r.file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok {
+			p.funcs[r.info.Defs[f.Name]] = f
+		}
+	}
+	change := func(e ast.Expr) {
+		if id := root(e); id != nil && r.info.Uses[id] != nil {
+			p.changed[r.info.Uses[id]] = true
+		}
+	}
+	ast.Inspect(r.file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for _, l := range n.Lhs {
+				change(l) // what := defines is no use
+			}
+		case *ast.IncDecStmt:
+			change(n.X)
+		case *ast.UnaryExpr:
+			if _, literal := ast.Unparen(n.X).(*ast.CompositeLit); n.Op == token.AND && !literal && r.fset.Position(n.Pos()).Filename != glueName {
+				change(n.X)
+			}
+		case *ast.RangeStmt:
+			change(n.Key)
+			change(n.Value)
+		}
+		return true
+	})
+	return p
+}
+
+// root returns the variable that an operand is, or is a part of; nil if none.
+func root(e ast.Expr) *ast.Ident {
+	for {
+		switch x := e.(type) {
+		case *ast.Ident:
+			return x
+		case *ast.SelectorExpr:
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.SliceExpr:
+			e = x.X
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.ParenExpr:
+			e = x.X
+		default:
+			return nil
+		}
+	}
+}
+
+// repeatable judges the expressions that together give some variables their
+// values, and returns the names that these depend on.
+func (p *repeater) repeatable(list []ast.Expr) (uses map[string]bool, ok bool) {
+	p.inside, p.uses = map[*ast.FuncDecl]bool{}, map[string]bool{}
+	for _, e := range list {
+		if !p.pure(e, nil) {
+			return nil, false
+		}
+	}
+	return p.uses, true
+}
+
+// pure reports whether evaluating some syntax has no effect. body is the function
+// that it is part of, nil for an initializer.
+func (p *repeater) pure(n ast.Node, body ast.Node) bool {
+	ok := true
+	ast.Inspect(n, func(n ast.Node) bool {
+		if !ok {
+			return false
+		}
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			// It is not called here. Of variables that it closes over, those of the cell
+			// stay variables; those of a function are its own state.
+			ok = body == nil || p.stateless(n, body)
+			return false
+		case *ast.CallExpr:
+			ok = p.call(n, body)
+		case *ast.UnaryExpr:
+			ok = n.Op != token.ARROW
+		case *ast.Ident:
+			ok = p.name(n, body)
+		case *ast.KeyValueExpr:
+			if id, field := n.Key.(*ast.Ident); field && p.isField(id) {
+				ok = p.pure(n.Value, body)
+				return false
+			}
+		case *ast.SelectorExpr:
+			ok = p.pure(n.X, body)
+			return false
+		case *ast.AssignStmt:
+			for _, l := range n.Lhs {
+				ok = ok && (n.Tok == token.DEFINE || p.local(l, body))
+			}
+		case *ast.IncDecStmt:
+			ok = p.local(n.X, body)
+		case *ast.RangeStmt:
+			_, function := p.info.TypeOf(n.X).Underlying().(*types.Signature)
+			ok = !function && (n.Tok != token.ASSIGN || n.Key == nil || p.local(n.Key, body) && (n.Value == nil || p.local(n.Value, body)))
+		case *ast.GoStmt, *ast.DeferStmt, *ast.SendStmt, *ast.SelectStmt:
+			ok = false
+		}
+		return ok
+	})
+	return ok
+}
+
+func (p *repeater) isField(id *ast.Ident) bool {
+	v, ok := p.info.Uses[id].(*types.Var)
+	return ok && v.IsField()
+}
+
+// name notes what a value depends on. A variable that is given other values
+// besides its first may have had one of those.
+func (p *repeater) name(id *ast.Ident, body ast.Node) bool {
+	obj := p.info.Uses[id]
+	if obj == nil || obj.Pkg() != p.pkg {
+		return true
+	}
+	switch obj := obj.(type) {
+	case *types.Var:
+		if obj.IsField() || within(obj, body) {
+			return true
+		}
+		p.uses[obj.Name()] = true
+		return !p.changed[obj]
+	case *types.Func, *types.Const:
+		if obj.Parent() == p.pkg.Scope() {
+			p.uses[obj.Name()] = true
+		}
+	}
+	return true
+}
+
+// within reports whether something is declared inside a function.
+func within(obj types.Object, body ast.Node) bool {
+	return body != nil && body.Pos() <= obj.Pos() && obj.Pos() < body.End()
+}
+
+// local reports whether an operand that is given a value is the function's own.
+func (p *repeater) local(e ast.Expr, body ast.Node) bool {
+	id := root(e)
+	if id == nil {
+		return false
+	}
+	if id.Name == "_" {
+		return true
+	}
+	obj := p.info.ObjectOf(id)
+	if obj == nil || !within(obj, body) {
+		return false
+	}
+	if ast.Unparen(e) == id {
+		return true
+	}
+	// A part of an argument may be the caller's.
+	f, ok := body.(*ast.FuncDecl)
+	return ok && obj.Pos() >= f.Body.Pos()
+}
+
+// stateless reports whether a function literal can be told from another of the
+// same code only by values that never change.
+func (p *repeater) stateless(f *ast.FuncLit, body ast.Node) bool {
+	ok := true
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		id, is := n.(*ast.Ident)
+		if !is || !ok {
+			return ok
+		}
+		if v, is := p.info.Uses[id].(*types.Var); is && !v.IsField() && within(v, body) && !within(v, f) {
+			ok = !p.changed[v] && p.fixed(v.Type(), 0)
+		}
+		return ok
+	})
+	return ok
+}
+
+// fixed reports whether a value of a type has no parts that another copy shares.
+func (p *repeater) fixed(t types.Type, depth int) bool {
+	if named, ok := types.Unalias(t).(*types.Named); ok && named.Obj().Pkg() != nil && p.ours(named.Obj().Pkg().Path()) {
+		return true
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Basic, *types.Signature:
+		return true
+	case *types.Pointer:
+		named, ok := types.Unalias(u.Elem()).(*types.Named)
+		return ok && named.Obj().Pkg() != nil && p.ours(named.Obj().Pkg().Path())
+	case *types.Array:
+		return p.fixed(u.Elem(), depth+1)
+	case *types.Struct:
+		for f := range u.Fields() {
+			if depth > 8 || !p.fixed(f.Type(), depth+1) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// call judges a call, not its arguments.
+func (p *repeater) call(c *ast.CallExpr, body ast.Node) bool {
+	fun := ast.Unparen(c.Fun)
+	if tv := p.info.Types[fun]; tv.IsType() {
+		return true
+	}
+	switch x := fun.(type) { // f[T](…)
+	case *ast.IndexExpr:
+		fun = x.X
+	case *ast.IndexListExpr:
+		fun = x.X
+	}
+	var obj types.Object
+	fresh := true // a method's receiver is nobody's variable
+	switch x := fun.(type) {
+	case *ast.Ident:
+		obj = p.info.Uses[x]
+	case *ast.SelectorExpr:
+		obj = p.info.Uses[x.Sel]
+		if id := root(x.X); id != nil {
+			_, isPackage := p.info.Uses[id].(*types.PkgName)
+			fresh = isPackage && ast.Unparen(x.X) == id || within(p.info.ObjectOf(id), body)
+		}
+	case *ast.FuncLit:
+		return p.pure(x.Body, x) && body == nil && p.fixedResults(x.Type)
+	}
+	switch obj := obj.(type) {
+	case *types.Builtin:
+		switch obj.Name() {
+		case "append", "cap", "complex", "imag", "len", "make", "max", "min", "new", "real", "panic":
+			return true
+		case "clear", "copy", "delete":
+			return len(c.Args) > 0 && p.local(c.Args[0], body)
+		}
+		return false
+	case *types.Func:
+		obj = obj.Origin()
+		if decl := p.funcs[obj]; decl != nil {
+			if p.inside[decl] {
+				return true
+			}
+			p.inside[decl] = true
+			return decl.Body != nil && p.pure(decl.Body, decl)
+		}
+		return obj.Pkg() != nil && obj.Pkg() != p.pkg && p.foreign(obj, fresh) && (p.ours(obj.Pkg().Path()) || p.callbacks(c.Args))
+	}
+	return false
+}
+
+// callbacks judges the functions that are given to a function, which may call them.
+// (The library's keep theirs, or call them to build graphs.)
+func (p *repeater) callbacks(args []ast.Expr) bool {
+	for _, a := range args {
+		t := p.info.TypeOf(a)
+		if t == nil {
+			continue
+		}
+		if _, function := t.Underlying().(*types.Signature); !function {
+			continue
+		}
+		switch x := ast.Unparen(a).(type) {
+		case *ast.FuncLit:
+			if !p.pure(x.Body, x) {
+				return false
+			}
+		case *ast.Ident:
+			decl := p.funcs[p.info.Uses[x]]
+			if decl == nil || decl.Body == nil {
+				return false
+			}
+			if !p.inside[decl] {
+				if p.inside[decl] = true; !p.pure(decl.Body, decl) {
+					return false
+				}
+			}
+		case *ast.SelectorExpr:
+			f, ok := p.info.Uses[x.Sel].(*types.Func)
+			if !ok || f.Pkg() == nil || f.Pkg() == p.pkg || f.Signature().Recv() != nil || !p.foreign(f, true) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// fixedResults reports whether a function that is called where it stands returns
+// no function, which might have its state.
+func (p *repeater) fixedResults(f *ast.FuncType) bool {
+	if f.Results == nil {
+		return true
+	}
+	return !slices.ContainsFunc(f.Results.List, func(r *ast.Field) bool {
+		_, function := p.info.TypeOf(r.Type).Underlying().(*types.Signature)
+		return function
+	})
+}
+
+func (p *repeater) ours(path string) bool {
+	return p.library != "" && strings.HasPrefix(path, p.library+"/")
+}
+
+var (
+	// computing are packages all of whose functions only compute.
+	computing = strings.Fields(`bytes cmp container/heap container/list container/ring encoding/base64 encoding/binary encoding/hex
+		encoding/json encoding/csv encoding/xml errors hash hash/crc32 hash/fnv html image image/color maps math math/big
+		math/bits math/cmplx net/url path regexp slices sort strconv strings text/tabwriter unicode unicode/utf16 unicode/utf8
+		crypto/md5 crypto/sha1 crypto/sha256 crypto/sha512 go/ast go/token`)
+
+	// building are functions of other packages that only make something.
+	building = map[string]*regexp.Regexp{
+		"bufio":         regexp.MustCompile(`^New`),
+		"context":       regexp.MustCompile(`^(Background|TODO|WithValue|WithoutCancel)$`),
+		"fmt":           regexp.MustCompile(`^(S|Errorf$|Append)`),
+		"html/template": regexp.MustCompile(`^(New|Must|Funcs|Parse|Option|Delims|Lookup|[A-Z]+)$|^HTML`),
+		"log":           regexp.MustCompile(`^(New|Default)$`),
+		"log/slog":      regexp.MustCompile(`^(New.*|Default|With|WithGroup|[A-Z][a-z]*|Int64|Uint64|Float64|GroupAttrs)$`),
+		"math/rand":     regexp.MustCompile(`^New`),
+		"math/rand/v2":  regexp.MustCompile(`^New`),
+		"net/http":      regexp.MustCompile(`^(New(ServeMux|Request|RequestWithContext)|FileServer(FS)?|StripPrefix|NotFoundHandler|RedirectHandler|TimeoutHandler)$`),
+		"os":            regexp.MustCompile(`^(DirFS)$`),
+		"path/filepath": regexp.MustCompile(`^(Base|Clean|Dir|Ext|Join|Split|ToSlash|FromSlash)$`),
+		"reflect":       regexp.MustCompile(`^(TypeOf|TypeFor|ValueOf|Kind|Elem|Name|String)$`),
+		"text/template": regexp.MustCompile(`^(New|Must|Funcs|Parse|Option|Delims|Lookup)$`),
+		"time":          regexp.MustCompile(`^(Date|Unix|UnixMilli|UnixMicro|FixedZone|ParseDuration|Parse|ParseInLocation)$`),
+	}
+
+	// definitions are the library's packages that define and do nothing.
+	definitions = regexp.MustCompile(`/lib/(models|losses|optim|metrics|datasets|data|fused|engine/triton|report)(/|$)`)
+
+	// handles are the library's functions and methods that name what the session has.
+	handles = regexp.MustCompile(`^(New.*|Open|Find|Session|Backend|Name|Model|Config)$`)
+
+	// effects are functions of such packages that do more.
+	effects = regexp.MustCompile(`^(Show|Train|Devices|Print|Write|Save|Measure|Run|Start|Live)`)
+
+	makes = regexp.MustCompile(`^(New|Must|Default|With)`)
+)
+
+// foreign judges the functions and methods of packages.
+func (p *repeater) foreign(f *types.Func, fresh bool) bool {
+	path, name := f.Pkg().Path(), f.Name()
+	method := f.Signature().Recv() != nil
+	switch {
+	case p.ours(path):
+		if definitions.MatchString(path) {
+			return !effects.MatchString(name) && (!method || fresh)
+		}
+		return handles.MatchString(name)
+	case strings.HasPrefix(path, "github.com/gomlx/"):
+		return makes.MatchString(name) || method && fresh
+	case method && !fresh:
+		return false
+	case slices.Contains(computing, path):
+		return true
+	}
+	return building[path] != nil && building[path].MatchString(name)
+}
