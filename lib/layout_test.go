@@ -61,6 +61,9 @@ var outside = []struct {
 	{"github.com/janpfeifer/gonb", []string{"lib/report", "kernels/"}, "only report shows things in a notebook"},
 	{"github.com/ebitengine/purego", []string{"lib/engine/pjrt"}, "C is called from one place"},
 	{"github.com/go-zeromq/zmq4", []string{"kernels/internal/jupyter"}, "sockets of Jupyter are the kernel's"},
+	{"github.com/yuin/goldmark", []string{"kernels/internal/webpage"}, "Markdown is only on the page of a notebook"},
+	{"github.com/microcosm-cc/bluemonday", []string{"kernels/internal/webpage"}, "one package decides what a page may hold"},
+	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
 	{"github.com/gomlx/gomlx", []string{"lib/models", "lib/fused", "lib/fit", "lib/datasets", "kernels/gaiden"}, "graphs are built above the session"},
 }
 
