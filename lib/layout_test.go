@@ -27,6 +27,7 @@ lib/timing: lib/timing/stats, lib/timing/units, lib/sysinfo       a measurement 
 lib/engine/gemm:                                                  products of matrices in C, called by XLA
 lib/engine/lstm: lib/engine/gemm                                  an LSTM's places in C, of the same blocks
 lib/engine/hlo: lib/engine/gemm, lib/engine/lstm                  text is made without a device; large products and LSTMs may be calls
+lib/engine/files:                                                 writes files that a user has named
 lib/engine/golden:                                                holds texts to files, in tests
 lib/engine/triton: lib/engine/hlo                                 kernels are text inside a program's text
 lib/engine/triton/emulate: lib/engine/triton                      runs a kernel's text on the host, for tests
@@ -41,13 +42,13 @@ lib/fused/trial: lib/fused, lib/fused/tiling, lib/fit, lib/models, lib/engine/hl
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
 lib/engine/pjrt:                                                  stands on the C API alone
 lib/engine/pjrt/xspace:                                           reads a message of the profiler
-lib/engine/device/safetensors:                                    a file format, no device
-lib/engine/device: lib/engine/wire, lib/engine/gemm, lib/engine/lstm, lib/engine/pjrt, lib/engine/device/safetensors, lib/sysinfo  the server
+lib/engine/device/safetensors: lib/engine/files                   a file format, no device
+lib/engine/device: lib/engine/wire, lib/engine/files, lib/engine/gemm, lib/engine/lstm, lib/engine/pjrt, lib/engine/device/safetensors, lib/sysinfo  the server
 lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
 lib/session: lib/engine/wire, lib/engine/hlo                      the client
-lib/fit: lib/session, lib/models, lib/timing, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/fit: lib/session, lib/engine/files, lib/models, lib/timing, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/profile: lib/fit, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
-lib/report: lib/profile, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices
+lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices
 `
 
 // outside is which of the large outside modules a package may import, where

@@ -3,16 +3,16 @@ package fit
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+
+	"gaiden/lib/engine/files"
 )
 
 // Save writes the net's variables to a safetensors file, with the names and
@@ -21,13 +21,19 @@ import (
 // PyTorch's order (channels first); bn.weight, bn.bias, bn.running_mean,
 // bn.running_var; lstm.weight_ih_l0 and so on, with zeros for the second of the
 // two biases that nn.LSTM adds. Variables of other layers keep their names and
-// layouts. The file takes the place of an old one only when it is complete.
+// layouts. The file takes the place of an old one only when it is complete and on
+// disk; package files says what else holds for it.
 func (n *Net) Save(path string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
 		return err
 	}
+	f, err := files.Create(path)
+	if err != nil {
+		return fmt.Errorf("fit: %s: save: %w", n.name, err)
+	}
+	defer f.Abort()
 	all, err := n.weights()
 	if err != nil {
 		return err
@@ -36,16 +42,13 @@ func (n *Net) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".weights-*")
-	if err != nil {
+	if err := WriteSafetensors(f, rules.out(all)); err != nil {
 		return fmt.Errorf("fit: %s: save: %w", n.name, err)
 	}
-	defer os.Remove(f.Name())
-	err = WriteSafetensors(f, rules.out(all))
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := f.Commit(); err != nil {
 		return fmt.Errorf("fit: %s: save: %w", n.name, err)
 	}
-	return os.Rename(f.Name(), path)
+	return nil
 }
 
 // Restore reads a file that Save or PyTorch has written. The optimizer's state

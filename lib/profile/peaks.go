@@ -141,8 +141,7 @@ func MeasurePeaks(ctx context.Context, s *session.Session) (Peaks, error) {
 	}
 	path := peaksPath(s)
 	if b, err := json.Marshal(p); err == nil && os.MkdirAll(filepath.Dir(path), 0o700) == nil {
-		_ = os.WriteFile(path+".new", b, 0o600) // see above
-		_ = os.Rename(path+".new", path)
+		_ = wire.ReplaceFile(path, b) // see above
 	}
 	return p, nil
 }
