@@ -38,7 +38,7 @@ lib/engine/ptx/resident: lib/engine/ptx, lib/engine/triton/kernels  a net's step
 lib/engine/ptx/convolution: lib/engine/ptx, lib/engine/triton/kernels  convolutions with an image to a block; sizes and activations are those of kernels
 lib/fused: lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/ptx/resident, lib/engine/triton, lib/engine/triton/kernels, lib/models  where graphs call kernels, beside plain forms
 lib/fused/tiling: lib/fused, lib/engine/hlo, lib/engine/ptx/convolution, lib/engine/triton/kernels, lib/engine/wire, lib/session  tries kernels where they will run, and keeps what is best
-lib/fused/trial: lib/fused, lib/fused/tiling, lib/fit, lib/models, lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/triton, lib/engine/triton/kernels, lib/engine/wire, lib/profile, lib/session  a program for a machine with a GPU; it asks for exact products
+lib/fused/trial: lib/engine/files, lib/fused, lib/fused/tiling, lib/fit, lib/models, lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/triton, lib/engine/triton/kernels, lib/engine/wire, lib/profile, lib/session  a program for a machine with a GPU; it asks for exact products
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
 lib/engine/pjrt:                                                  stands on the C API alone
 lib/engine/pjrt/xspace:                                           reads a message of the profiler

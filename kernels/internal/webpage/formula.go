@@ -153,8 +153,10 @@ func paragraph(s string) int {
 // backticks where it does not end.
 func codeSpan(s string) int {
 	ticks := len(s) - len(strings.TrimLeft(s, "`"))
-	end := paragraph(s)
-	for i := ticks; i < end; {
+	for i := ticks; i < len(s); {
+		if s[i] == '\n' && blankLine.MatchString(s[i:]) {
+			break
+		}
 		if s[i] != '`' {
 			i++
 			continue

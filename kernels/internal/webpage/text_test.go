@@ -176,3 +176,16 @@ func TestAttachments(t *testing.T) {
 		}
 	}
 }
+
+// FuzzFormulas: taking formulas out and putting them back changes nothing.
+func FuzzFormulas(f *testing.F) {
+	f.Add("$a$ `$b` $$c\n$$ \\\\(d\\\\) \\begin{e}\\end{e} \\$f $g\n\n$ ```\n$h$\n```")
+	f.Add("![$a](b$c) <d e=\"$f\"> https://g.org/$h $i{$}$j")
+	f.Fuzz(func(t *testing.T, text string) {
+		text = printable(text)
+		rest, found := takeFormulas(text)
+		if got := found.restore(rest, func(s string) string { return s }); got != text {
+			t.Errorf("got %q, want %q", got, text)
+		}
+	})
+}
