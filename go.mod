@@ -9,10 +9,14 @@ require (
 	github.com/gomlx/go-xla v0.4.1
 	github.com/gomlx/gomlx v0.28.2
 	github.com/janpfeifer/gonb v0.11.4
+	github.com/microcosm-cc/bluemonday v1.0.27 // what of a notebook's HTML a page may hold: an allow-list that others keep
+	github.com/yuin/goldmark v1.8.7 // text cells are Markdown as GitHub and JupyterLab have it
+	golang.org/x/net v0.53.0 // HTML read as browsers read it
 	golang.org/x/sys v0.47.0
 )
 
 require (
+	github.com/aymerick/douceur v0.2.0 // indirect
 	github.com/fatih/color v1.18.0 // indirect
 	github.com/fsnotify/fsnotify v1.8.0 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
@@ -20,6 +24,7 @@ require (
 	github.com/gofrs/uuid v4.4.0+incompatible // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/gorilla/css v1.0.1 // indirect
 	github.com/gx-org/backend v0.3.0 // indirect
 	github.com/gx-org/gx v0.6.1 // indirect
 	github.com/janpfeifer/must v0.2.0 // indirect
@@ -37,7 +42,7 @@ require (
 	golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f // indirect
 	golang.org/x/mod v0.35.0 // indirect
 	golang.org/x/sync v0.20.0 // indirect
-	golang.org/x/text v0.35.0 // indirect
+	golang.org/x/text v0.36.0 // indirect
 	golang.org/x/tools v0.44.0 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 )

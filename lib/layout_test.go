@@ -27,6 +27,7 @@ lib/timing: lib/timing/stats, lib/timing/units, lib/sysinfo       a measurement 
 lib/engine/gemm:                                                  products of matrices in C, called by XLA
 lib/engine/lstm: lib/engine/gemm                                  an LSTM's places in C, of the same blocks
 lib/engine/hlo: lib/engine/gemm, lib/engine/lstm                  text is made without a device; large products and LSTMs may be calls
+lib/engine/files:                                                 writes files that a user has named
 lib/engine/golden:                                                holds texts to files, in tests
 lib/engine/triton: lib/engine/hlo                                 kernels are text inside a program's text
 lib/engine/triton/emulate: lib/engine/triton                      runs a kernel's text on the host, for tests
@@ -37,18 +38,18 @@ lib/engine/ptx/resident: lib/engine/ptx, lib/engine/triton/kernels  a net's step
 lib/engine/ptx/convolution: lib/engine/ptx, lib/engine/triton/kernels  convolutions with an image to a block; sizes and activations are those of kernels
 lib/fused: lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/ptx/resident, lib/engine/triton, lib/engine/triton/kernels, lib/models  where graphs call kernels, beside plain forms
 lib/fused/tiling: lib/fused, lib/engine/hlo, lib/engine/ptx/convolution, lib/engine/triton/kernels, lib/engine/wire, lib/session  tries kernels where they will run, and keeps what is best
-lib/fused/trial: lib/fused, lib/fused/tiling, lib/fit, lib/models, lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/triton, lib/engine/triton/kernels, lib/engine/wire, lib/profile, lib/session  a program for a machine with a GPU; it asks for exact products
+lib/fused/trial: lib/engine/files, lib/fused, lib/fused/tiling, lib/fit, lib/models, lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/triton, lib/engine/triton/kernels, lib/engine/wire, lib/profile, lib/session  a program for a machine with a GPU; it asks for exact products
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
 lib/engine/pjrt:                                                  stands on the C API alone
 lib/engine/pjrt/xspace:                                           reads a message of the profiler
-lib/engine/device/safetensors:                                    a file format, no device
-lib/engine/device: lib/engine/wire, lib/engine/gemm, lib/engine/lstm, lib/engine/pjrt, lib/engine/device/safetensors, lib/sysinfo  the server
+lib/engine/device/safetensors: lib/engine/files                   a file format, no device
+lib/engine/device: lib/engine/wire, lib/engine/files, lib/engine/gemm, lib/engine/lstm, lib/engine/pjrt, lib/engine/device/safetensors, lib/sysinfo  the server
 lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
 lib/session: lib/engine/wire, lib/engine/hlo                      the client
 lib/session/gomlxdefault: lib/session                             GoMLX's name for its default backend means the session
-lib/fit: lib/session, lib/models, lib/timing, lib/engine/device/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/fit: lib/session, lib/engine/files, lib/models, lib/timing, lib/engine/device/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/profile: lib/fit, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
-lib/report: lib/profile, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices
+lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices
 `
 
 // outside is which of the large outside modules a package may import, where
@@ -62,6 +63,9 @@ var outside = []struct {
 	{"github.com/janpfeifer/gonb", []string{"lib/report", "kernels/"}, "only report shows things in a notebook"},
 	{"github.com/ebitengine/purego", []string{"lib/engine/pjrt"}, "C is called from one place"},
 	{"github.com/go-zeromq/zmq4", []string{"kernels/internal/jupyter"}, "sockets of Jupyter are the kernel's"},
+	{"github.com/yuin/goldmark", []string{"kernels/internal/webpage"}, "Markdown is only on the page of a notebook"},
+	{"github.com/microcosm-cc/bluemonday", []string{"kernels/internal/webpage"}, "one package decides what a page may hold"},
+	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
 	{"github.com/gomlx/gomlx", []string{"lib/models", "lib/fused", "lib/fit", "lib/datasets", "kernels/gaiden"}, "graphs are built above the session"},
 }
 

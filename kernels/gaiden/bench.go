@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"gaiden/lib/engine/files"
 	"gaiden/lib/sysinfo"
 	"gaiden/lib/timing"
 	"gaiden/lib/timing/stats"
@@ -92,7 +93,7 @@ func benchMain(args []string, stdout, stderr io.Writer) error {
 		return fmt.Errorf("bench: -rounds: got %d, want 1 or more", b.turns)
 	}
 	if b.out != "" {
-		if err := place(b.out); err != nil { // minutes later it would be a pity
+		if err := files.Check(b.out); err != nil { // minutes later it would be a pity
 			return fmt.Errorf("bench: -json: %w", err)
 		}
 	}
@@ -116,7 +117,7 @@ func (b *bench) keep(r timing.Record) {
 	}
 	j, err := json.MarshalIndent(b.records, "", " ")
 	if err == nil {
-		err = replaceFile(b.out, append(j, '\n'))
+		err = files.Write(b.out, append(j, '\n'))
 	}
 	b.outErr = err
 }

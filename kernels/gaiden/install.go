@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gaiden/kernels/internal/linker"
+	"gaiden/lib/engine/files"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 )
@@ -152,7 +153,7 @@ func writeSpec(dir, display, self string, env map[string]string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "logo-svg.svg"), logo, 0o644); err != nil {
+	if err := files.Write(filepath.Join(dir, "logo-svg.svg"), logo); err != nil {
 		return err
 	}
 	fields := map[string]any{
@@ -166,7 +167,7 @@ func writeSpec(dir, display, self string, env map[string]string) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(dir, "kernel.json"), append(spec, '\n'))
+	return files.Write(filepath.Join(dir, "kernel.json"), append(spec, '\n'))
 }
 
 // copyLibrary copies what cells import. Files that are the same are left alone,
@@ -224,7 +225,7 @@ func copyFile(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	return replaceFile(to, b)
+	return files.Write(to, b)
 }
 
 func exists(path string) bool {

@@ -17,6 +17,7 @@ import (
 
 	"gaiden/kernels/internal/runner"
 	"gaiden/kernels/internal/webpage"
+	"gaiden/lib/engine/files"
 )
 
 // A running is what gaiden run was asked for.
@@ -34,7 +35,7 @@ type running struct {
 func runMain(args []string, stdout, stderr io.Writer) error {
 	r := running{stdout: stdout, stderr: stderr, ownName: os.Getenv("JPY_SESSION_NAME") != ""}
 	f := newFlags("run", "[flags] NOTEBOOK.ipynb...", stderr)
-	f.StringVar(&r.out, "o", "", "file to write, or a folder for all; - is standard output; default: the notebook itself")
+	f.StringVar(&r.out, "o", "", "`file` to write, or a directory for all; - is standard output; default: the notebook itself")
 	f.BoolVar(&r.html, "html", false, "write a page, too, that needs no network and no JavaScript, beside what is written")
 	f.BoolVar(&r.asIs, "as-is", false, "with -html: run nothing, write the page of the outputs that are in the notebook")
 	f.DurationVar(&r.timeout, "timeout", 0, "how long one cell may take; 0 is as long as it wants")
@@ -124,20 +125,25 @@ func (r *running) notebook(ctx context.Context, name string) error {
 	case isFolder(out):
 		out = filepath.Join(out, filepath.Base(path))
 	}
+	if !r.asIs && out != "-" { // what cannot be kept is not worked for
+		if err := files.Check(out); err != nil {
+			return err
+		}
+	}
+	if r.html {
+		if err := files.Check(pageOf(out)); err != nil {
+			return err
+		}
+	}
 	var failed error
 	if !r.asIs {
-		if out != "-" { // what cannot be kept is not worked for
-			if err := place(out); err != nil {
-				return err
-			}
-		}
 		if data, failed = r.execute(ctx, name, path, data); data == nil {
 			return failed
 		}
 		if out == "-" {
 			_, err = r.stdout.Write(data)
 		} else {
-			err = replaceFile(out, data)
+			err = files.Write(out, data)
 		}
 	}
 	if err == nil && r.html {
@@ -192,86 +198,21 @@ func coloured(w io.Writer) bool {
 	return err == nil
 }
 
-// page writes the page of a notebook file beside it and says where.
+// pageOf is where the page of a notebook file is written: next to it.
+func pageOf(path string) string { return strings.TrimSuffix(path, ".ipynb") + ".html" }
+
+// page writes the page of a notebook file and says where.
 func (r *running) page(path string, data []byte) error {
-	name := strings.TrimSuffix(filepath.Base(path), ".ipynb")
-	text, err := webpage.Page(data, name)
+	text, err := webpage.Page(data, strings.TrimSuffix(filepath.Base(path), ".ipynb"))
 	if err != nil {
 		return err
 	}
-	to := filepath.Join(filepath.Dir(path), name+".html")
-	if err := replaceFile(to, []byte(text)); err != nil {
+	to := pageOf(path)
+	if err := files.Write(to, []byte(text)); err != nil {
 		return err
 	}
 	if !r.quiet {
 		fmt.Fprintln(r.stdout, to)
 	}
 	return nil
-}
-
-// place tries whether replaceFile could write a file.
-func place(path string) error {
-	if special(path) {
-		return nil
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".gaiden-*.new")
-	if err != nil {
-		return cannotWrite(path, err)
-	}
-	f.Close()
-	return os.Remove(f.Name())
-}
-
-// special reports whether path is a device or a pipe, which is written to and not
-// replaced: root could, and /dev/null would be a file.
-func special(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
-}
-
-// replaceFile replaces a file as a whole, so that a full disk or a power cut
-// leaves it as it was.
-func replaceFile(path string, data []byte) error {
-	if special(path) {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		_, err = f.Write(data)
-		return errors.Join(err, f.Close())
-	}
-	mode := os.FileMode(0o644)
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".gaiden-*.new")
-	if err != nil {
-		return cannotWrite(path, err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), mode)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	return cannotWrite(path, err)
-}
-
-// cannotWrite is err about path, in place of the file beside it, of which the
-// reader has never heard.
-func cannotWrite(path string, err error) error {
-	var file *os.PathError
-	var link *os.LinkError
-	switch {
-	case errors.As(err, &file):
-		return &os.PathError{Op: "write", Path: path, Err: file.Err}
-	case errors.As(err, &link):
-		return &os.PathError{Op: "write", Path: path, Err: link.Err}
-	}
-	return err
 }

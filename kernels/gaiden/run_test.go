@@ -86,7 +86,7 @@ func TestRunAsIs(t *testing.T) {
 		{"one bad, one good", []string{"-html", "-as-is", "-o", dir, bad, good}, "bad.ipynb: webpage: no notebook", "good.html"},
 		{"a folder that cannot be", []string{"-html", "-as-is", "-o", good + "/", good}, "file exists", ""},
 		{"a place that cannot be written", []string{"-html", "-as-is", "-o", "/proc/gaiden/x.ipynb", good}, "write /proc/gaiden/x.html: no such file or directory", ""},
-		{"a folder in the page's place", []string{"-html", "-as-is", "-o", filepath.Join(dir, "taken") + "/", good}, "write " + filepath.Join(dir, "taken", "good.html") + ": file exists", ""},
+		{"a folder in the page's place", []string{"-html", "-as-is", "-o", filepath.Join(dir, "taken") + "/", good}, "write " + filepath.Join(dir, "taken", "good.html") + ": got a directory", ""},
 		{"two for one file", []string{"-html", "-as-is", "-o", filepath.Join(dir, "x.ipynb"), good, good}, "want a folder", ""},
 		{"as it is, without a page", []string{"-as-is", good}, "usage", ""},
 		{"a page on standard output", []string{"-html", "-o", "-", good}, "usage", ""},
@@ -105,7 +105,7 @@ func TestRunAsIs(t *testing.T) {
 				return
 			}
 			page, err := os.ReadFile(filepath.Join(dir, tt.files))
-			if err != nil || !strings.Contains(string(page), `<h1 id="hello">Hello</h1>`) {
+			if err != nil || !strings.Contains(string(page), `<h1 id="Hello">Hello</h1>`) {
 				t.Errorf("got page %.200q, %v", page, err)
 			}
 			if !strings.Contains(stdout.String(), tt.files) {
@@ -154,7 +154,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("got a page without %q, %v", want, err)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, ".gaiden-*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(dir, ".new-*")); len(left) > 0 {
 		t.Errorf("got %q left behind", left)
 	}
 	if in, _ := os.ReadFile(path); string(in) != text {
@@ -179,21 +179,74 @@ func TestRunPlaceFirst(t *testing.T) {
 	}
 }
 
-// TestSpecialFile: a pipe is written to, and stays what it is.
-func TestSpecialFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
+// TestRunTargets: what gaiden run writes, in place of what is there. Package
+// files tests all else about it.
+func TestRunTargets(t *testing.T) {
+	const notebook = `{"nbformat":4,"nbformat_minor":5,"metadata":{},"cells":[]}`
+	const ran = `"language_info"` // a run notes it
+	tests := []struct {
+		name  string
+		setUp func(dir string) error
+		args  []string
+		runs  string // the file that has the run's outputs
+		page  string
+		mode  os.FileMode
+		err   string
+	}{
+		{"the notebook", nil, []string{"-html", "real.ipynb"}, "real.ipynb", "real.html", 0o600, ""},
+		{"a link to a notebook", func(d string) error { return os.Symlink("real.ipynb", d+"/l.ipynb") }, []string{"-html", "l.ipynb"}, "real.ipynb", "l.html", 0o600, ""},
+		{"a link as -o", func(d string) error {
+			return errors.Join(os.WriteFile(d+"/out.ipynb", nil, 0o640), os.Symlink("out.ipynb", d+"/l.ipynb"))
+		}, []string{"-o", "l.ipynb", "real.ipynb"}, "out.ipynb", "", 0, ""},
+		{"a link as the page", func(d string) error {
+			return errors.Join(os.WriteFile(d+"/page", nil, 0o600), os.Chmod(d+"/page", 0o640), os.Symlink("page", d+"/real.html"))
+		}, []string{"-html", "real.ipynb"}, "real.ipynb", "page", 0o640, ""},
+		{"new files", nil, []string{"-html", "-o", "new.ipynb", "real.ipynb"}, "new.ipynb", "new.html", 0o600, ""},
+		{"a pipe", func(d string) error { return syscall.Mkfifo(d+"/pipe", 0o600) }, []string{"-o", "pipe", "real.ipynb"}, "", "", 0, "got a named pipe"},
+		{"a pipe as the page", func(d string) error { return syscall.Mkfifo(d+"/real.html", 0o600) }, []string{"-html", "real.ipynb"}, "", "", 0, "got a named pipe"},
+		{"a directory as the page", func(d string) error { return os.Mkdir(d+"/real.html", 0o700) }, []string{"-html", "-as-is", "real.ipynb"}, "", "", 0, "got a directory"},
 	}
-	read := make(chan string, 1)
-	go func() {
-		b, _ := os.ReadFile(path)
-		read <- string(b)
-	}()
-	if err := errors.Join(place(path), replaceFile(path, []byte("outputs"))); err != nil {
-		t.Fatal(err)
-	}
-	if got := <-read; got != "outputs" || !special(path) {
-		t.Errorf("got %q, still a pipe: %v; want outputs, and a pipe", got, special(path))
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Chdir(dir)
+			defer syscall.Umask(syscall.Umask(0o077))
+			if err := os.WriteFile("real.ipynb", []byte(notebook), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if tt.setUp != nil {
+				if err := tt.setUp(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var links []string
+			entries, _ := os.ReadDir(".")
+			for _, e := range entries {
+				if e.Type()&os.ModeSymlink != 0 {
+					links = append(links, e.Name())
+				}
+			}
+			err := runMain(append([]string{"-q"}, tt.args...), io.Discard, io.Discard)
+			if tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) || tt.err == "" && err != nil {
+				t.Fatalf("got error %v, want %q", err, tt.err)
+			}
+			for _, name := range []string{"real.ipynb", "out.ipynb", "new.ipynb"} {
+				b, _ := os.ReadFile(name)
+				if got, want := strings.Contains(string(b), ran), name == tt.runs; got != want {
+					t.Errorf("%s has the outputs of the run: got %v, want %v", name, got, want)
+				}
+			}
+			if tt.page != "" {
+				info, err := os.Stat(tt.page)
+				if err != nil || info.Mode() != tt.mode || info.Size() == 0 {
+					t.Errorf("page %s: got %v, %v; want mode %v and contents", tt.page, info, err, tt.mode)
+				}
+			}
+			for _, link := range links {
+				if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+					t.Errorf("%s is a link no more: %v", link, err)
+				}
+			}
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 
 	"gaiden/lib/engine/device/safetensors"
+	"gaiden/lib/engine/files"
 )
 
 // Save writes the net's variables to a safetensors file, with the names and
@@ -16,12 +17,16 @@ import (
 // PyTorch's order (channels first); bn.weight, bn.bias, bn.running_mean,
 // bn.running_var; lstm.weight_ih_l0 and so on, with zeros for the second of the
 // two biases that nn.LSTM adds. Variables of other layers keep their names and
-// layouts. The file takes the place of an old one only when it is complete.
+// layouts. The file takes the place of an old one only when it is complete and on
+// disk; package files says what else holds for it.
 func (n *Net) Save(path string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
 		return err
+	}
+	if err := files.Check(path); err != nil {
+		return fmt.Errorf("fit: %s: save: %w", n.name, err)
 	}
 	all, err := n.weights()
 	if err != nil {

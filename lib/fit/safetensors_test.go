@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -133,5 +135,45 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	if err := n.Restore(pipe); err == nil {
 		t.Error("pipe: got no error")
+	}
+}
+
+// TestSaveTargets: Save writes as package files does, whose tests have the rest.
+func TestSaveTargets(t *testing.T) {
+	n := attach(t, open(t), "net", models.Peaks(), Config{})
+	dir := t.TempDir()
+	defer syscall.Umask(syscall.Umask(0o027))
+	if err := errors.Join(os.WriteFile(dir+"/kept", nil, 0o600), os.Chmod(dir+"/kept", 0o664), os.Symlink("kept", dir+"/link"), syscall.Mkfifo(dir+"/pipe", 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		at, file string
+		mode     os.FileMode
+		err      string
+	}{
+		{"new", "new", 0o640, ""},
+		{"kept", "kept", 0o664, ""},
+		{"link", "kept", 0o664, ""},
+		{"pipe", "", 0, "fit: net: save: files: write " + dir + "/pipe: got a named pipe, want a regular file or a new name"},
+		{"", "", 0, "got a directory"},
+	}
+	for _, tt := range tests {
+		err := n.Save(dir + "/" + tt.at)
+		if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%q: got error %v, want %q", tt.at, err, tt.err)
+		}
+		if tt.file == "" {
+			continue
+		}
+		info, err := os.Stat(dir + "/" + tt.file)
+		if err != nil || info.Mode() != tt.mode {
+			t.Errorf("%s: got %v, %v; want mode %v", tt.at, info.Mode(), err, tt.mode)
+		}
+		if err := n.Restore(dir + "/" + tt.file); err != nil {
+			t.Errorf("%s: what was saved: %v", tt.at, err)
+		}
+	}
+	if to, err := os.Readlink(dir + "/link"); to != "kept" {
+		t.Errorf("the link leads to %q, %v", to, err)
 	}
 }

@@ -3,10 +3,10 @@ package report
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 
+	"gaiden/lib/engine/files"
 	"gaiden/lib/profile"
 	"gaiden/lib/session"
 	"gaiden/lib/timing/units"
@@ -78,11 +78,9 @@ type Recorder struct {
 // reads.
 func StartRecorder(path string) (*Recorder, error) {
 	if path != "" { // what cannot be written shall be known before the work is done
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
+		if err := files.Check(path); err != nil {
 			return nil, fmt.Errorf("report: trace: %w", err)
 		}
-		f.Close()
 	}
 	s, err := session.Open()
 	if err != nil {
@@ -109,11 +107,15 @@ func (r *Recorder) Stop() error {
 		if r.path == "" {
 			return
 		}
-		var f *os.File
-		if f, err = os.Create(r.path); err != nil {
+		var f *files.File
+		if f, err = files.Create(r.path); err != nil {
 			return
 		}
-		if err = errors.Join(found.WriteTrace(f), f.Close()); err == nil {
+		defer f.Abort()
+		if err = found.WriteTrace(f); err == nil {
+			err = f.Commit()
+		}
+		if err == nil {
 			fmt.Printf("trace written to %s: open it at ui.perfetto.dev\n", r.path)
 		}
 	})

@@ -215,8 +215,23 @@ func TestExport(t *testing.T) {
 		t.Errorf("export of nothing: got %v", err)
 	}
 	nowhere := filepath.Join(t.TempDir(), "nowhere", "x")
-	if _, err := s.Export(nowhere, "", "", nil); err == nil || !strings.Contains(err.Error(), "create "+nowhere+": no such file") {
+	if _, err := s.Export(nowhere, "", "", nil); err == nil || !strings.Contains(err.Error(), "write "+nowhere+": no such file") {
 		t.Errorf("export to a directory that is not there: got %v", err)
+	}
+	dir := t.TempDir()
+	if err := errors.Join(os.WriteFile(dir+"/kept", nil, 0o600), os.Chmod(dir+"/kept", 0o664), os.Symlink("kept", dir+"/link"), syscall.Mkfifo(dir+"/pipe", 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, snapshot := range []string{"", "a"} {
+		if _, err := s.Export(dir+"/link", snapshot, "", nil); err != nil {
+			t.Errorf("export to a link: %v", err)
+		}
+		if info, err := os.Lstat(dir + "/kept"); err != nil || info.Mode() != 0o664 || info.Size() == 0 {
+			t.Errorf("export to a link: got %v, %v; want what it leads to written, with its mode", info, err)
+		}
+		if _, err := s.Export(dir+"/pipe", snapshot, "", nil); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), "got a named pipe") {
+			t.Errorf("export to a pipe: got %v", err)
+		}
 	}
 	if _, err := s.Import("/no/such/file", ""); !errors.Is(err, wire.Invalid) {
 		t.Errorf("import of nothing: got %v", err)

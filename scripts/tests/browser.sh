@@ -1,27 +1,7 @@
-# JupyterLab in a real browser: Debian's chromium, driven by playwright-core.
-# Where they are not at hand and cannot be installed, the group is skipped with a
-# word. Screenshots go to $GAIDEN_SCREENSHOTS, if that is set.
-playwright_version=1.56.1
-browser_missing=
-chromium=$(command -v chromium || command -v chromium-browser || true)
-wanted=() # what is there is left as it is: a nodejs from elsewhere conflicts with Debian's npm
-[ -n "$chromium" ] || wanted+=(chromium)
-command -v node >/dev/null || wanted+=(nodejs)
-command -v npm >/dev/null || wanted+=(npm)
-if [ ${#wanted[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  say "installing ${wanted[*]}"
-  (apt-get update && apt-get install -y --no-install-recommends "${wanted[@]}") > "$work/apt.log" 2>&1 || say "$(tail -n 1 "$work/apt.log")"
-  chromium=$(command -v chromium || true)
-fi
-if [ -z "$chromium" ]; then
-  browser_missing="chromium is missing: sudo apt-get install chromium"
-elif ! command -v npm >/dev/null || ! command -v node >/dev/null; then
-  browser_missing="node or npm is missing: sudo apt-get install nodejs npm"
-elif [ ! -f "$cache/playwright-$playwright_version/node_modules/playwright-core/package.json" ]; then
-  mkdir -p "$cache/playwright-$playwright_version"
-  (cd "$cache/playwright-$playwright_version" && npm install --silent --no-fund --no-audit --ignore-scripts --prefix . "playwright-core@$playwright_version") > "$work/npm.log" 2>&1 ||
-    browser_missing="playwright-core $playwright_version could not be installed: $(tail -n 1 "$work/npm.log")"
-fi
+# JupyterLab in a real browser. Where that is not at hand and cannot be installed,
+# the group is skipped with a word. Screenshots go to $GAIDEN_SCREENSHOTS, if that
+# is set.
+source "$root/scripts/tests/chromium.sh"
 if [ -n "$browser_missing" ]; then
   say "skipped browser: $browser_missing"
   add_counts browser "$SECONDS" 0 0 1
@@ -31,7 +11,7 @@ else
   shots=${GAIDEN_SCREENSHOTS:-$work/screenshots}
   mkdir -p "$shots" "$work/browser"
   began=$SECONDS
-  counts=$(PLAYWRIGHT=$cache/playwright-$playwright_version/node_modules/playwright-core isolated node "$root/scripts/tests/browser.mjs" \
+  counts=$(PLAYWRIGHT=$playwright isolated node "$root/scripts/tests/browser.mjs" \
     --lab "$venv/bin/jupyter" --chromium "$chromium" --work "$work/browser" --screenshots "$shots") || counts=${counts:-0 1 0}
   add_counts browser "$began" $counts
   isolated "$bin" session stop >&2 || true

@@ -3,7 +3,8 @@ snippet, which must run from top to bottom, and where a line that prints has a
 comment, print that; shell lines must be bash, and the scripts and the words of
 gaiden in them must be there, as the magics that are named; links inside the
 repository must lead to files that are in it, and #parts to headings. Pages of
-recorded figures name each file beside them.
+recorded figures name each file next to them. Pages that users read keep to the
+standard terms: terms.txt lists the words that they avoid.
 Prints "passed failed skipped"."""
 import argparse, json, re, subprocess, sys
 from pathlib import Path
@@ -69,6 +70,27 @@ def recorded(path, text):
             yield f"{name} is named, and not there"
 
 
+def banned():
+    """The patterns of terms.txt, with what to write instead."""
+    for line in (Path(__file__).parent / "terms.txt").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            pattern, _, instead = line.partition(" = ")
+            yield re.compile(rf"(?<![\w-])(?:{pattern})(?![\w-])", re.I), instead
+
+
+# Where a word of terms.txt may stand: in what others have named or said.
+ALLOWED = {"notebooks/pages/magics.md"}  # made of the magics' own words, which are checked with them
+
+
+def terms(path, text):
+    if str(path.relative_to(root)) in ALLOWED or path in EVIDENCE or path.suffix != ".md":
+        return
+    prose = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", FENCE.sub("", text))
+    for pattern, instead in banned():
+        for m in pattern.finditer(prose):
+            yield f"{m[0]!r} in {prose[max(0, m.start() - 30):m.end() + 30]!r}: write {instead}"
+
+
 def magics(text, known):
     for name in re.findall(r"`(%%?[a-z_]\w+)", FENCE.sub("", text)):
         if name not in known:
@@ -109,6 +131,7 @@ def main():
     for path, text in texts():
         name = str(path.relative_to(root))
         case(f"{name}: links", [*links(path, text), *mentioned(path, text), *magics(text, known)])
+        case(f"{name}: terms", list(terms(path, text)))
         if path in EVIDENCE:
             case(f"{name}: recorded files", list(recorded(path, text)))
         if path.suffix != ".md":

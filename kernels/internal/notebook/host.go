@@ -3,10 +3,10 @@ package notebook
 import (
 	"context"
 	"io"
-	"os"
 
 	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/jupyter"
+	"gaiden/lib/engine/files"
 )
 
 // Stdout implements magic.Host.
@@ -57,11 +57,7 @@ func (x *execution) stream(name string) func([]byte) {
 
 // openCapture begins to copy the cell's output to a file.
 func (x *execution) openCapture(name string, more bool) error {
-	mode := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
-	if more {
-		mode = os.O_CREATE | os.O_WRONLY | os.O_APPEND
-	}
-	f, err := os.OpenFile(x.n.expand(name), mode, 0o644)
+	f, err := files.Open(x.n.expand(name), more) // in place: somebody may read along
 	if err != nil {
 		return err
 	}

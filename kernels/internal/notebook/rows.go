@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"gaiden/kernels/internal/magic"
+	"gaiden/lib/engine/files"
 )
 
 // Magics returns the magics that every notebook has: GoNB's, and a few more.
@@ -248,26 +249,33 @@ func (n *Notebook) cellRows() magic.Table {
 }
 
 func (n *Notebook) writefile(ctx context.Context, host magic.Host, c magic.Command) error {
-	args, mode, verb := c.Args, os.O_TRUNC, "written"
+	args, verb := c.Args, "written"
 	if len(args) > 1 && args[0] == "-a" {
-		args, mode, verb = args[1:], os.O_APPEND, "appended"
+		args, verb = args[1:], "appended"
 	}
 	if len(args) != 1 {
 		return magic.Usage(c)
 	}
 	name := n.expand(args[0])
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|mode, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(f, c.Body+"\n")
-	if e := f.Close(); err == nil {
-		err = e
+	var err error
+	if verb == "written" {
+		err = files.Write(name, []byte(c.Body+"\n"))
+	} else {
+		err = appendTo(name, c.Body+"\n")
 	}
 	if err == nil {
 		fmt.Fprintf(host.Stderr(), "Cell contents %s to %q.\n", verb, name)
 	}
 	return err
+}
+
+func appendTo(name, text string) error {
+	f, err := files.Open(name, true)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, text)
+	return errors.Join(err, f.Close())
 }
 
 func (n *Notebook) script(ctx context.Context, host magic.Host, c magic.Command) error {

@@ -12,10 +12,16 @@
 // A notebook that stopped half way gives a page too: it begins with the error,
 // and the cells behind it are marked as not run.
 //
+// Text cells are Markdown as JupyterLab has it: goldmark reads it, HTML in it
+// passes, headings have JupyterLab's ids (#Some-Heading), attached images are in
+// the page, and formulas stay as they were written. Links lead to other sites or
+// to a part of this page; others, such as those to files beside the notebook,
+// keep their text only.
+//
 // Outputs and text cells keep what a page may hold and lose the rest: scripts,
-// handlers, frames, forms, and whatever would be fetched when the page is opened.
-// What is written down is well-formed whatever came in, so one output cannot
-// reach into the rest of the page. Text cells are Markdown as notebooks use it:
-// headings, lists, tables, quotes, code, links, pictures and inline HTML;
-// formulas stay as they were written.
+// handlers, frames, forms, styles that could cover other parts of the page, and
+// whatever would be fetched when the page is opened. bluemonday decides by an
+// allow-list (policy.go); what passes is HTML that browsers read in one way, so
+// one output cannot reach into the rest of the page. The page's own
+// Content-Security-Policy and the box around each output say the same again.
 package webpage

@@ -1,8 +1,11 @@
 package webpage
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -137,13 +140,21 @@ func (c *cell) when() (from, to time.Time, ok bool) {
 	return from, to, !from.IsZero() && !to.Before(from)
 }
 
-// attached returns the source of a text cell with its pictures in it.
-func (c *cell) attached() string {
-	s := string(c.Source)
-	for name, all := range c.Attachments {
-		for mime, data := range all {
-			s = strings.ReplaceAll(s, "attachment:"+name, "data:"+mime+";base64,"+strings.Join(strings.Fields(string(data)), ""))
+// attachment returns an attachment as an address, "" if there is none. Its name is
+// as it stands in an address, where a blank may be %20.
+func attachment(all map[string]forms, name string) string {
+	found, ok := all[name]
+	if !ok {
+		if plain, err := url.PathUnescape(name); err == nil {
+			found = all[plain]
 		}
 	}
-	return s
+	for _, mime := range slices.Sorted(maps.Keys(found)) {
+		if data := strings.Join(strings.Fields(string(found[mime])), ""); base64Text.MatchString(data) {
+			return "data:" + mime + ";base64," + data
+		} else if mime == "image/svg+xml" { // JupyterLab attaches text as it is
+			return "data:" + mime + ";base64," + base64.StdEncoding.EncodeToString([]byte(found[mime]))
+		}
+	}
+	return ""
 }

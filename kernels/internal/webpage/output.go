@@ -13,16 +13,17 @@ var (
 	declaration = regexp.MustCompile(`(?s)<[?!].*?>`)
 )
 
-// html returns output i of a cell: its richest form that a page without
+// part returns output i of a cell: its richest form that a page without
 // JavaScript can show.
-func (o *output) html(number, i int) string {
+func (o *output) part(number, i int) part {
+	plain := func(markup string) part { return part{before: markup} }
 	switch o.Type {
 	case "stream":
 		class := "output"
 		if o.Stream == "stderr" {
 			class += " stderr"
 		}
-		return fmt.Sprintf("<pre class=\"%s\">%s</pre>\n", class, terminal(string(o.Text)))
+		return plain(fmt.Sprintf("<pre class=\"%s\">%s</pre>\n", class, terminal(string(o.Text))))
 	case "error":
 		var trace []string
 		for _, l := range o.Traceback {
@@ -31,37 +32,39 @@ func (o *output) html(number, i int) string {
 		if len(trace) == 0 {
 			trace = []string{fmt.Sprintf("%s: %s", o.Name, o.Value)}
 		}
-		return fmt.Sprintf("<pre class=\"output error\">%s</pre>\n", terminal(strings.Join(trace, "\n")))
+		return plain(fmt.Sprintf("<pre class=\"output error\">%s</pre>\n", terminal(strings.Join(trace, "\n"))))
 	}
-	alt := fmt.Sprintf("picture, output of cell %d", number)
-	// Names inside an output are its own: another may use the same.
-	own := fmt.Sprintf("o%d-%d-", number, i)
-	div := func(markup string) string { return "<div class=\"output\">" + markup + "</div>\n" }
+	rich := func(markup string) part {
+		return part{
+			before: `<div class="output">`, body: clean(markup, nil), after: "</div>\n",
+			own: fmt.Sprintf("o%d-%d-", number, i), alt: fmt.Sprintf("image, output of cell %d", number),
+		}
+	}
 	if s, ok := o.Data["text/html"]; ok {
-		return div(clean(string(s), own, alt))
+		return rich(string(s))
 	}
 	if s, ok := o.Data["image/svg+xml"]; ok {
-		return div(clean(declaration.ReplaceAllString(string(s), ""), own, alt))
+		return rich(declaration.ReplaceAllString(string(s), ""))
 	}
 	for _, mime := range []string{"image/png", "image/jpeg", "image/gif", "image/webp"} {
 		picture := strings.Join(strings.Fields(string(o.Data[mime])), "")
 		if picture != "" && base64Text.MatchString(picture) {
-			return div(fmt.Sprintf(`<img alt="%s" src="data:%s;base64,%s">`, alt, mime, picture))
+			return rich(fmt.Sprintf(`<img src="data:%s;base64,%s">`, mime, picture))
 		}
 	}
 	if s, ok := o.Data["text/markdown"]; ok {
-		return div(clean(Markdown(string(s)), own, alt))
+		return rich(fromMarkdown(string(s)))
 	}
 	if s, ok := o.Data["text/plain"]; ok {
-		return "<pre class=\"output\">" + terminal(string(s)) + "</pre>\n"
+		return plain("<pre class=\"output\">" + terminal(string(s)) + "</pre>\n")
 	}
 	if len(o.Data) == 0 {
-		return ""
+		return part{}
 	}
 	var mimes []string
 	for mime := range o.Data {
 		mimes = append(mimes, mime)
 	}
 	slices.Sort(mimes)
-	return fmt.Sprintf("<p class=\"note\">An output of %s is left out: a page without JavaScript cannot show it.</p>\n", html.EscapeString(printable(strings.Join(mimes, ", "))))
+	return plain(fmt.Sprintf("<p class=\"note\">An output of %s is left out: a page without JavaScript cannot show it.</p>\n", html.EscapeString(printable(strings.Join(mimes, ", ")))))
 }

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
-	"html"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/html"
 )
 
 //go:embed page.css
@@ -21,14 +21,26 @@ type heading struct {
 	name, title string
 }
 
+// A part is a piece of a page: markup of ours around what clean returned.
+type part struct {
+	before, after string
+	body          *html.Node // nil = none
+	own           string     // begins the ids inside
+	alt           string     // stands for images that have no text
+}
+
 // A writer collects a page.
 type writer struct {
-	strings.Builder
+	parts    []part
 	contents []heading
-	names    map[string]bool // ids that are taken
-	number   int             // of the last code cell
-	failed   string          // what the page says of the first error; "" = none
+	names    map[string]bool   // ids of text cells and outputs
+	taken    map[string]int    // how often a heading's id was taken
+	slugs    map[string]string // ids of the headings by their titles in short
+	number   int               // of the last code cell
+	failed   string            // what the page says of the first error; "" = none
 }
+
+func (w *writer) add(p part) { w.parts = append(w.parts, p) }
 
 // Page returns the page of a notebook file. The name stands where the notebook
 // has no title of its own.
@@ -37,17 +49,33 @@ func Page(data []byte, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w := &writer{names: map[string]bool{"fold": true}}
+	w := &writer{names: map[string]bool{}, taken: map[string]int{}, slugs: map[string]string{}}
 	for i := range nb.Cells {
 		c := &nb.Cells[i]
 		switch {
 		case c.Type == "markdown":
-			w.WriteString("<section>" + w.headings(clean(Markdown(c.attached()), "", "picture")) + "</section>\n")
+			w.add(part{
+				before: `<section class="text">`, body: clean(fromMarkdown(string(c.Source)), c.Attachments), after: "</section>\n",
+				own: fmt.Sprintf("t%d-", i), alt: "image",
+			})
 		case c.Type != "code":
-			w.WriteString("<pre>" + html.EscapeString(printable(string(c.Source))) + "</pre>\n")
+			w.add(part{before: "<pre>" + html.EscapeString(printable(string(c.Source))) + "</pre>\n"})
 		case strings.TrimSpace(string(c.Source)) != "":
 			w.code(c)
 		}
+	}
+	for i := range w.parts {
+		w.name(&w.parts[i])
+	}
+	var body strings.Builder
+	for i := range w.parts {
+		p := &w.parts[i]
+		body.WriteString(p.before)
+		if p.body != nil {
+			w.link(p)
+			body.WriteString(printable(inner(p.body)))
+		}
+		body.WriteString(p.after)
 	}
 	title := name
 	if i := slices.IndexFunc(w.contents, func(h heading) bool { return h.level == 1 }); i >= 0 {
@@ -60,7 +88,7 @@ func Page(data []byte, name string) (string, error) {
 	if toc.Len() == 0 {
 		toc.WriteString("<li>no headings</li>")
 	}
-	return fmt.Sprintf(frame, html.EscapeString(printable(title)), style, toc.String(), html.EscapeString(printable(name)), nb.facts(), w.failed, w.String()), nil
+	return fmt.Sprintf(frame, html.EscapeString(printable(title)), style, toc.String(), html.EscapeString(printable(name)), nb.facts(), w.failed, body.String()), nil
 }
 
 const frame = `<!DOCTYPE html>
@@ -69,6 +97,7 @@ const frame = `<!DOCTYPE html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="Gaiden">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
 <title>%s</title>
 <style>
 %s</style>
@@ -92,7 +121,7 @@ func (w *writer) code(c *cell) {
 	} else if c.Count == nil {
 		note += " · not run"
 	}
-	fmt.Fprintf(w, `<section id="cell-%d"><details class="code" open><summary>%s</summary><pre>%s</pre></details>`+"\n", w.number, note, coloured(printable(string(c.Source))))
+	w.add(part{before: fmt.Sprintf(`<section id="cell-%d"><details class="code" open><summary>%s</summary><pre>%s</pre></details>`+"\n", w.number, note, coloured(printable(string(c.Source))))})
 	for i := range c.Outputs {
 		o := &c.Outputs[i]
 		if o.Type == "error" && w.failed == "" {
@@ -100,9 +129,9 @@ func (w *writer) code(c *cell) {
 			w.failed = fmt.Sprintf(`<p class="stopped"><b>This run stopped at <a href="#cell-%d">cell %d</a>:</b> %s What is below it has not run, or is of an earlier run.</p>`,
 				w.number, w.number, html.EscapeString(printable(fmt.Sprintf("%s: %s", o.Name, cut(why, 300))))+".")
 		}
-		w.WriteString(o.html(w.number, i))
+		w.add(o.part(w.number, i))
 	}
-	w.WriteString("</section>\n")
+	w.add(part{before: "</section>\n"})
 }
 
 // cut shortens a text to n characters.
@@ -111,32 +140,6 @@ func cut(s string, n int) string {
 		return string(r[:n]) + "…"
 	}
 	return s
-}
-
-var (
-	headingElement = regexp.MustCompile(`(?s)<h([1-4])[^>]*>(.*?)</h([1-4])>`)
-	element        = regexp.MustCompile(`<[^>]*>`)
-	notWord        = regexp.MustCompile(`[^\pL\pN_]+`)
-)
-
-// headings names the headings of a text cell and puts them into the contents.
-func (w *writer) headings(markup string) string {
-	return headingElement.ReplaceAllStringFunc(markup, func(m string) string {
-		parts := headingElement.FindStringSubmatch(m)
-		title := strings.TrimSpace(html.UnescapeString(element.ReplaceAllString(parts[2], "")))
-		slug := strings.Trim(notWord.ReplaceAllString(strings.ToLower(title), "-"), "-")
-		if slug == "" {
-			slug = "part"
-		}
-		name := slug
-		for n := 2; w.names[name]; n++ {
-			name = fmt.Sprint(slug, "-", n)
-		}
-		w.names[name] = true
-		level, _ := strconv.Atoi(parts[1])
-		w.contents = append(w.contents, heading{level, name, title})
-		return fmt.Sprintf(`<h%d id="%s">%s</h%[1]d>`, level, html.EscapeString(name), parts[2])
-	})
 }
 
 var seed = regexp.MustCompile(`\bSeed:\s*(\d+)`)

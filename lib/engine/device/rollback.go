@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gaiden/lib/engine/device/safetensors"
+	"gaiden/lib/engine/files"
 	"gaiden/lib/engine/wire"
 )
 
@@ -212,7 +213,11 @@ func (w *Worker) export(s *space, a wire.AskBody) (*wire.AnswerBody, error) {
 		return nil, wire.Errorf(wire.NotFound, "notebook %q has no array that begins with %q", s.name, a.Prefix).WithHint("%%arrays lists what there is")
 	}
 	h.Metadata[aboutKey] = string(wire.JSON(about))
-	return &wire.AnswerBody{Count: len(arrays)}, w.save(a.Path, h, arrays)
+	f, err := safetensors.Create(a.Path, h)
+	if err != nil {
+		return nil, badTarget(err)
+	}
+	return &wire.AnswerBody{Count: len(arrays)}, w.save(f, arrays)
 }
 
 // exportSnapshot copies a snapshot's arrays, which may be in several files, to
@@ -240,7 +245,7 @@ func (w *Worker) exportSnapshot(s *space, a wire.AskBody, h *safetensors.Header)
 	}
 	f, err := safetensors.Create(a.Path, h)
 	if err != nil {
-		return nil, err
+		return nil, badTarget(err)
 	}
 	for i, t := range f.Tensors {
 		b := make([]byte, t.Size())
@@ -314,10 +319,20 @@ func (c *conn) importFile(s *space, a wire.AskBody) (*wire.AnswerBody, error) {
 	return ans, nil
 }
 
+// badFile is the error of an import.
 func badFile(err error) error {
 	var e *wire.Error
 	if errors.As(err, &e) {
 		return e
 	}
 	return wire.Errorf(wire.Invalid, "import: %v", err).WithHint("no array was changed")
+}
+
+// badTarget is the error of an export to what is no place for a file.
+func badTarget(err error) error {
+	var odd *files.NotRegularError
+	if errors.As(err, &odd) {
+		return wire.Errorf(wire.Invalid, "export: %v", odd).WithHint("%s", odd.Hint())
+	}
+	return err
 }

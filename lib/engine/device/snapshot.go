@@ -179,7 +179,11 @@ func (w *Worker) record(a *archive, m *moment, spare int) (*record, error) {
 	}
 	h.Metadata = map[string]string{aboutKey: string(wire.JSON(m.about))}
 	a.last = r.number // a file of that number may be there even when save fails
-	if err := w.save(a.path(r), h, byName); err != nil {
+	f, err := safetensors.CreatePrivate(a.path(r), h)
+	if err == nil {
+		err = w.save(f, byName)
+	}
+	if err != nil {
 		return nil, err
 	}
 	r.setTensors(h)
@@ -254,11 +258,7 @@ func (w *Worker) write(work func()) {
 
 // save writes arrays to a file. While one run of them is written the next one
 // comes from the device.
-func (w *Worker) save(path string, h *safetensors.Header, arrays map[string]*array) error {
-	f, err := safetensors.Create(path, h)
-	if err != nil {
-		return err
-	}
+func (w *Worker) save(f *safetensors.Writer, arrays map[string]*array) error {
 	var runs []run
 	largest := int64(1)
 	for i, t := range f.Tensors {

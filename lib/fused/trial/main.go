@@ -50,6 +50,7 @@ import (
 	"strings"
 	"time"
 
+	"gaiden/lib/engine/files"
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
 )
@@ -131,7 +132,7 @@ func (r *report) save(file string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, b, 0o644)
+	return files.Write(file, b)
 }
 
 func run(set settings) error {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"gaiden/lib/engine/files"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -16,21 +18,24 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Writer is a file that is being written.
 type Writer struct {
 	*Header
-	f    *os.File
-	path string
+	f    *files.File
 	base int64 // where the data begins
 	head int   // size of the header
 	done int   // tensors written
 }
 
-// Create begins a file beside path. Its tensors are sorted into the order of
-// the format; the caller then writes each of them, in any order and from any
-// goroutine but one at a time for each, and closes the file. Directories and
-// devices at path are refused.
-func Create(path string, h *Header) (*Writer, error) {
-	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() { // its place would be taken
-		return nil, fmt.Errorf("safetensors: create %s: there is something of that name that is no regular file", path)
-	}
+// Create begins a file that a user has named, as package files does: its mode,
+// links and what is refused. Its tensors are sorted into the order of the
+// format; the caller then writes each of them, in any order and from any
+// goroutine but one at a time for each, and closes the file.
+func Create(path string, h *Header) (*Writer, error) { return create(path, h, files.Create) }
+
+// CreatePrivate is Create for a file of this user's alone.
+func CreatePrivate(path string, h *Header) (*Writer, error) {
+	return create(path, h, files.CreatePrivate)
+}
+
+func create(path string, h *Header, begin func(string) (*files.File, error)) (*Writer, error) {
 	if err := h.lay(); err != nil {
 		return nil, err
 	}
@@ -38,15 +43,11 @@ func Create(path string, h *Header) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	f, err := begin(path)
 	if err != nil {
-		var p *os.PathError
-		if errors.As(err, &p) { // which names a file that nobody has asked for
-			err = p.Err
-		}
-		return nil, fmt.Errorf("safetensors: create %s: %w", path, err)
+		return nil, fmt.Errorf("safetensors: create: %w", err)
 	}
-	return &Writer{Header: h, f: f, path: path, base: int64(8 + len(b)), head: len(b)}, nil
+	return &Writer{Header: h, f: f, base: int64(8 + len(b)), head: len(b)}, nil
 }
 
 // piece is how much of a tensor is summed and then written, in bytes: what is
@@ -98,15 +99,15 @@ func (w *Writer) WriteRun(i int, data []byte, sizes []int64) error {
 // Without it, or when it fails, there is nothing at that path that was not
 // there before.
 func (w *Writer) Close() error {
+	defer w.f.Abort()
 	err := w.seal()
 	if err == nil {
-		err = os.Rename(w.f.Name(), w.path)
+		err = w.f.Commit()
 	}
 	if err != nil {
-		w.Abort()
 		return fmt.Errorf("safetensors: %w", err)
 	}
-	return syncDir(filepath.Dir(w.path))
+	return nil
 }
 
 func (w *Writer) seal() error {
@@ -123,27 +124,12 @@ func (w *Writer) seal() error {
 		return fmt.Errorf("header has grown from %d to %d bytes", w.head, len(b))
 	}
 	b = append(binary.LittleEndian.AppendUint64(nil, uint64(len(b))), b...)
-	if _, err := w.f.WriteAt(b, 0); err != nil {
-		return err
-	}
-	return errors.Join(w.f.Sync(), w.f.Close())
+	_, err = w.f.WriteAt(b, 0)
+	return err
 }
 
-// Abort gives the file up.
-func (w *Writer) Abort() {
-	w.f.Close()
-	os.Remove(w.f.Name())
-}
-
-// syncDir makes the names in a directory safe on disk.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("safetensors: %w", err)
-	}
-	err = d.Sync()
-	return errors.Join(err, d.Close())
-}
+// Abort removes what has been written.
+func (w *Writer) Abort() { w.f.Abort() }
 
 // File is a file that is read. Its methods may be called from any goroutine.
 type File struct {

@@ -232,7 +232,7 @@ func TestNoFile(t *testing.T) {
 		if path == os.DevNull {
 			continue // a mistake here would cost the machine its own
 		}
-		if _, err := Create(path, &Header{}); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		if _, err := Create(path, &Header{}); err == nil || !strings.Contains(err.Error(), "want a regular file") {
 			t.Errorf("create of %s: got %v, want a refusal", path, err)
 		}
 	}
