@@ -54,7 +54,7 @@ func TestImportDamaged(t *testing.T) {
 	}{
 		{"one bit of the data", flipped(len(good) - 1), "checksum"},
 		{"one bit in the middle of the data", flipped(8 + n + 5), "checksum"},
-		{"empty", nil, "0 bytes"},
+		{"empty", nil, "the file is empty"},
 		{"three bytes", good[:3], "3 bytes"},
 		{"cut in the header", good[:8+n/2], fmt.Sprint("in a file of ", 8+n/2)},
 		{"cut after the header", good[:8+n], "0 bytes of data, want 16"},
