@@ -39,8 +39,9 @@ import (
 )
 
 // Protocol is the version that Hello names. It changes when a frame changes, or what one
-// may say: 2 has jobs that look why their numbers are not finite, 3 has Save.
-const Protocol = 3
+// may say: 2 has jobs that look why their numbers are not finite, 3 has Save, 4 has Lock, and
+// Bind with what the names were.
+const Protocol = 4
 
 // MaxBody bounds a frame's body, in bytes. Bulk data travels in shared windows, so
 // only a connection without them (SSH) comes near it.
