@@ -55,23 +55,32 @@ const foreignHint = "look it up with this one: by its name with Session.Array, a
 // Bind gives arrays names in the connection's space, all at once. Arrays that
 // had them before lose them. An array of another connection is refused here: its
 // handle may be that of some other array of this one.
-func (s *Session) Bind(names []string, arrays []*Array) error { return s.bind(names, arrays, nil) }
-
-// Replace is Bind for arrays that were computed from those that have the names: where
-// one of these has been replaced since it was looked up, nothing is changed, and the
-// error is [wire.Busy]. A program that does so step after step is better off with Lock.
-func (s *Session) Replace(names []string, was, arrays []*Array) error {
-	if len(was) != len(names) {
-		return wire.Errorf(wire.Invalid, "session: replace of %d arrays with %d names", len(was), len(names))
-	}
-	return s.bind(names, arrays, was)
+func (s *Session) Bind(names []string, arrays []*Array) error {
+	return s.bind(wire.AskBody{Verb: wire.Bind, Names: names}, arrays)
 }
 
-func (s *Session) bind(names []string, arrays, was []*Array) error {
+// CompareAndBind is Bind for arrays that were computed from those that have the names:
+// where one of these has been replaced since it was looked up, nothing is changed, and the
+// error is [wire.Busy]. A program that does so step after step is better off with Lock.
+func (s *Session) CompareAndBind(names []string, was, arrays []*Array) error {
+	if len(was) != len(names) {
+		return wire.Errorf(wire.Invalid, "session: bind of %d names that were %d arrays", len(names), len(was))
+	}
+	a := wire.AskBody{Verb: wire.Bind, Names: names}
+	for i, x := range was {
+		if x == nil || x.s != s || x.over.Load() {
+			return wire.Errorf(wire.Invalid, "session: bind of %q: got no array of this connection that is there, want the one that was looked up", names[i]).WithHint(foreignHint)
+		}
+		a.Was = append(a.Was, x.handle)
+	}
+	return s.bind(a, arrays)
+}
+
+func (s *Session) bind(a wire.AskBody, arrays []*Array) error {
+	names := a.Names
 	if len(names) != len(arrays) {
 		return wire.Errorf(wire.Invalid, "session: bind of %d names to %d arrays", len(names), len(arrays))
 	}
-	a := wire.AskBody{Verb: wire.Bind, Names: names}
 	for i, x := range arrays {
 		switch {
 		case x == nil:
@@ -82,12 +91,6 @@ func (s *Session) bind(names []string, arrays, was []*Array) error {
 			return x.usedUp()
 		}
 		a.Handles = append(a.Handles, x.handle)
-	}
-	for i, x := range was {
-		if x == nil || x.s != s || x.over.Load() {
-			return wire.Errorf(wire.Invalid, "session: replace of %q: got no array of this connection that is there, want the one that was looked up", names[i]).WithHint(foreignHint)
-		}
-		a.Was = append(a.Was, x.handle)
 	}
 	_, err := s.Ask(a)
 	return err
