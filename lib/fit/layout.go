@@ -140,7 +140,7 @@ func (n *Net) attach() error {
 	}
 	// One at a time: of two that make a net, the second one's first values would replace
 	// what the first has learned meanwhile.
-	done, err := n.lock("makes", makingTime)
+	done, err := n.alone("makes")
 	if err != nil {
 		return err
 	}
@@ -346,6 +346,11 @@ func (n *Net) zeros(slots []slot) ([]*session.Array, error) {
 
 // bind gives arrays their names, all at once.
 func (n *Net) bind(slots []slot, arrays []*session.Array) error {
+	done, err := n.alone("changes")
+	if err != nil {
+		return err
+	}
+	defer done()
 	return n.session.Bind(n.names(slots), arrays)
 }
 

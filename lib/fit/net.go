@@ -147,7 +147,7 @@ func (n *Net) Reset() error {
 		return err
 	}
 	n.ready = false
-	done, err := n.lock("resets", 0)
+	done, err := n.alone("resets")
 	if err != nil {
 		return err
 	}
@@ -199,17 +199,28 @@ func (n *Net) open() error {
 	return nil
 }
 
+// trains is what a training says that it locks the net for: it may take long, and is not
+// waited for.
+const trains = "trains"
+
 // begin makes the net ready to be changed in many steps: until done nobody else may
 // change it, and no job may be training it. The purpose is a verb.
 func (n *Net) begin(purpose string) (done func(), err error) {
 	if err := n.open(); err != nil {
 		return nil, err
 	}
-	done, err = n.lock(purpose, 0)
-	if errors.Is(err, wire.Invalid) {
+	if done, err = n.alone(purpose); errors.Is(err, wire.Invalid) {
 		if job := n.idle(); job != nil { // says more
 			err = job
 		}
+	}
+	return done, err
+}
+
+// alone is lock that waits for who makes the net or changes it at once, not for a training.
+func (n *Net) alone(purpose string) (done func(), err error) {
+	if done, err = n.lock(purpose, 0); errors.Is(err, wire.Busy) && !strings.Contains(err.Error(), trains+" it") {
+		done, err = n.lock(purpose, makingTime)
 	}
 	return done, err
 }

@@ -251,7 +251,7 @@ func (p *Phases) Update() error {
 			arrays[i] = was[i]
 		}
 	}
-	if err := p.net.session.CompareAndSwap(p.net.names(slots), was, arrays); err != nil {
+	if err := p.net.session.CompareAndBind(p.net.names(slots), was, arrays); err != nil {
 		return err
 	}
 	p.replace(names, arrays)

@@ -159,8 +159,8 @@ func TestJobsTogether(t *testing.T) {
 	}
 }
 
-// TestCompareAndSwap: what was computed from old arrays does not replace newer ones.
-func TestCompareAndSwap(t *testing.T) {
+// TestCompareAndBind: what was computed from old arrays does not replace newer ones.
+func TestCompareAndBind(t *testing.T) {
 	p := serve(t)
 	a, b := p.open("replace"), p.open("replace")
 	bindAll(t, a, map[string][]float32{"v": {1}, "w": {1}})
@@ -169,14 +169,14 @@ func TestCompareAndSwap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.CompareAndSwap(names, was, []*Array{put(t, a, 2), put(t, a, 2)}); err != nil {
+	if err := a.CompareAndBind(names, was, []*Array{put(t, a, 2), put(t, a, 2)}); err != nil {
 		t.Fatal(err)
 	}
 	if was, err = a.Arrays(names...); err != nil {
 		t.Fatal(err)
 	}
 	bindAll(t, b, map[string][]float32{"w": {5}})
-	if err := a.CompareAndSwap(names, was, []*Array{put(t, a, 3), put(t, a, 3)}); !errors.Is(err, wire.Busy) || !strings.Contains(err.Error(), "array w has been replaced") {
+	if err := a.CompareAndBind(names, was, []*Array{put(t, a, 3), put(t, a, 3)}); !errors.Is(err, wire.Busy) || !strings.Contains(err.Error(), "array w has been replaced") {
 		t.Errorf("got %v, want that w has been replaced", err)
 	}
 	if got := look(t, a); got != "v[2] w[5]" {
@@ -185,10 +185,10 @@ func TestCompareAndSwap(t *testing.T) {
 	if _, err := b.Delete("w"); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.CompareAndSwap(names, was, []*Array{put(t, a, 3), put(t, a, 3)}); !errors.Is(err, wire.Busy) {
+	if err := a.CompareAndBind(names, was, []*Array{put(t, a, 3), put(t, a, 3)}); !errors.Is(err, wire.Busy) {
 		t.Errorf("got %v, want that w has been replaced", err)
 	}
-	if err := a.CompareAndSwap(names, was[:1], was); !errors.Is(err, wire.Invalid) {
+	if err := a.CompareAndBind(names, was[:1], was); !errors.Is(err, wire.Invalid) {
 		t.Errorf("got %v, want that counts differ", err)
 	}
 }

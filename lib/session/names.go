@@ -66,22 +66,21 @@ func (s *Session) Replace(names []string, arrays []*Array, remove ...string) err
 	return s.bind(wire.AskBody{Names: names, Remove: remove}, arrays)
 }
 
-// CompareAndSwap is Bind for arrays that were computed from those that have the names:
-// where one of these has been replaced since it was looked up, nothing is changed, and
-// the error is [wire.Busy]. A program that does so step after step is better off with
-// Lock.
-func (s *Session) CompareAndSwap(names []string, old, new []*Array) error {
-	if len(old) != len(names) {
-		return wire.Errorf(wire.Invalid, "session: compare and swap of %d names that were %d arrays", len(names), len(old))
+// CompareAndBind is Bind for arrays that were computed from those that have the names:
+// where one of these has been replaced since it was looked up, nothing is changed, and the
+// error is [wire.Busy]. A program that does so step after step is better off with Lock.
+func (s *Session) CompareAndBind(names []string, was, arrays []*Array) error {
+	if len(was) != len(names) {
+		return wire.Errorf(wire.Invalid, "session: bind of %d names that were %d arrays", len(names), len(was))
 	}
 	a := wire.AskBody{Names: names}
-	for i, x := range old {
+	for i, x := range was {
 		if x == nil || x.s != s || x.over.Load() {
-			return wire.Errorf(wire.Invalid, "session: compare and swap of %q: got no array of this connection that is there, want the one that was looked up", names[i]).WithHint(foreignHint)
+			return wire.Errorf(wire.Invalid, "session: bind of %q: got no array of this connection that is there, want the one that was looked up", names[i]).WithHint(foreignHint)
 		}
 		a.Was = append(a.Was, x.handle)
 	}
-	return s.bind(a, new)
+	return s.bind(a, arrays)
 }
 
 func (s *Session) bind(a wire.AskBody, arrays []*Array) error {

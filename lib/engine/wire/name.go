@@ -49,8 +49,6 @@ func CheckName(s string) *Error {
 		return Errorf(Invalid, "array name of %d bytes: limit is %d", len(s), maxName).WithHint("shorten it")
 	case !utf8.ValidString(s) || strings.ContainsFunc(s, unwritable):
 		return bad("array name %.60q has a control character or is not UTF-8", s)
-	case strings.TrimSpace(s) != s:
-		return bad("array name %.60q begins or ends with a space", s)
 	case strings.HasSuffix(s, "*"):
 		return bad("array name %q ends in *, which stands for a prefix", s)
 	case s == reservedName:

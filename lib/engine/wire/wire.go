@@ -39,7 +39,8 @@ import (
 )
 
 // Protocol is the version that Hello names. It changes when a frame changes, or what one
-// may say: 2 has jobs that look why their numbers are not finite, 3 has Save.
+// may say: 2 has jobs that look why their numbers are not finite, 3 has Save, 4 has Lock, and
+// Bind with what the names were and which others go.
 const Protocol = 4
 
 // MaxBody bounds a frame's body, in bytes. Bulk data travels in shared windows, so
