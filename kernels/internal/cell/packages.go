@@ -85,7 +85,11 @@ func (m *Module) cacheFull(ctx context.Context, problem *ImportError) error {
 	if info, err := os.Stat(filepath.Join(m.tool.GOROOT, "src", problem.Path)); err != nil || !info.IsDir() {
 		return nil
 	}
-	file, err := os.CreateTemp(m.tool.GOCACHE, "room-")
+	out, _, err := m.run(ctx, m.Environ(), "env", "GOCACHE")
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(strings.TrimSpace(string(out)), "room-")
 	if err == nil {
 		_, err = file.Write(make([]byte, 1<<20))
 		file.Close()
