@@ -8,10 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/build"
-	"go/parser"
-	"go/token"
 	"io"
 	"maps"
 	"os"
@@ -232,62 +228,6 @@ func (m *Module) listWhole(ctx context.Context, paths []string) (got map[string]
 	return got, problem, err
 }
 
-// listCgo is goList, with those packages built with cgo that have a part in C.
-func (m *Module) listCgo(ctx context.Context, paths []string) (got map[string]*Package, problem *ImportError, err error) {
-	got, problem, err = m.goList(ctx, paths, m.Environ())
-	if err != nil {
-		return nil, nil, err
-	}
-	own := map[string]bool{} // packages with files in C of their own
-	for path, p := range got {
-		if p.Cgo {
-			own[path] = true
-		}
-		p.Cgo = false
-	}
-	if problem != nil && problem.inC {
-		own[problem.Path] = true
-	}
-	if len(own) == 0 {
-		return got, problem, nil
-	}
-	if why := m.compilerMissing(); why != "" {
-		for path := range own {
-			if p := got[path]; p != nil {
-				p.WithoutC = why
-			}
-		}
-		if problem != nil && problem.inC {
-			problem.Reason = "it is written in C in part (cgo), and " + why
-			problem.hint = "install one (sudo apt-get install gcc), or name it: !go env -w CC=COMPILER"
-		}
-		return got, problem, nil
-	}
-	with, problem, err := m.goList(ctx, paths, append(m.Environ(), "CGO_ENABLED=1"))
-	if err != nil {
-		return nil, nil, err
-	}
-	known := map[string]bool{}
-	var inC func(path string) bool // it, or what it imports
-	inC = func(path string) bool {
-		is, seen := known[path]
-		if p := with[path]; p != nil && !seen {
-			is = own[path] || p.Cgo || slices.ContainsFunc(p.Imports, inC)
-			known[path] = is
-		}
-		return is
-	}
-	for path := range with {
-		inC(path)
-	}
-	for path, is := range known {
-		if with[path].Cgo = is; is {
-			got[path] = with[path]
-		}
-	}
-	return got, problem, nil
-}
-
 // goList asks the go command for packages and everything below them. problem is
 // the first that cannot be had. Cgo is set for those that have files in C, used or
 // not.
@@ -348,22 +288,6 @@ func (m *Module) goList(ctx context.Context, paths, env []string) (got map[strin
 		pkg.Cgo = !p.Standard && (len(p.CgoFiles) > 0 || usesC(p.Dir, p.IgnoredGoFiles))
 		got[p.ImportPath] = &pkg
 	}
-}
-
-// usesC reports whether one of the files would be compiled with cgo.
-func usesC(dir string, files []string) bool {
-	machine := build.Default
-	machine.CgoEnabled = true
-	for _, name := range files {
-		if match, err := machine.MatchFile(dir, name); err != nil || !match {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, name), nil, parser.ImportsOnly)
-		if err == nil && slices.ContainsFunc(file.Imports, func(im *ast.ImportSpec) bool { return im.Path.Value == `"C"` }) {
-			return true
-		}
-	}
-	return false
 }
 
 // below calls f for the packages at the given paths and all below them that the

@@ -20,32 +20,6 @@ import (
 	"sync"
 )
 
-// An ImportError reports a package that a cell cannot import.
-type ImportError struct {
-	Path   string
-	Reason string
-	Needs  bool // a module has to be added that provides it
-
-	via  string // the package that was asked for, and needs it
-	hint string // after it was tried
-	inC  bool   // it has files in C
-}
-
-func (e *ImportError) Error() string {
-	return fmt.Sprintf("cell: import %q: %s", e.Path, e.Reason)
-}
-
-// Hint says what to do next.
-func (e *ImportError) Hint() string {
-	if e.hint != "" {
-		return e.hint
-	}
-	if e.Needs {
-		return fmt.Sprintf("%%require %s@VERSION adds it (as does !*go get %s@VERSION)", e.Path, e.Path)
-	}
-	return ""
-}
-
 // Packages returns the named packages, compiled. What is not yet known is
 // asked of the go command, which compiles what is not compiled. An error is an
 // *ImportError for the first package that cannot be had, or a *ToolError.
@@ -85,7 +59,11 @@ func (m *Module) cacheFull(ctx context.Context, problem *ImportError) error {
 	if info, err := os.Stat(filepath.Join(m.tool.GOROOT, "src", problem.Path)); err != nil || !info.IsDir() {
 		return nil
 	}
-	file, err := os.CreateTemp(m.tool.GOCACHE, "room-")
+	out, _, err := m.run(ctx, m.Environ(), "env", "GOCACHE")
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(strings.TrimSpace(string(out)), "room-")
 	if err == nil {
 		_, err = file.Write(make([]byte, 1<<20))
 		file.Close()
@@ -103,39 +81,6 @@ var notHere = regexp.MustCompile(`module lookup disabled by GOPROXY=off|missing 
 
 // noSuchStandard is the reason of an import of the standard library that fails.
 const noSuchStandard = "the standard library has no such package"
-
-// foreign returns the first path that is not of the standard library.
-func foreign(paths []string) string {
-	for _, p := range paths {
-		if first, _, _ := strings.Cut(p, "/"); strings.Contains(first, ".") {
-			return p
-		}
-	}
-	return paths[0]
-}
-
-// importProblem puts the go command's words into ours.
-func importProblem(path, text string) *ImportError {
-	text = strings.TrimSpace(text)
-	e := &ImportError{Path: path, Reason: text}
-	first, rest, _ := strings.Cut(text, "\n")
-	switch {
-	case strings.Contains(first, "no required module provides package"),
-		strings.Contains(first, "cannot find module providing package"):
-		e.Reason, e.Needs = "no module of this notebook provides it", true
-	case strings.Contains(first, "is not in std"):
-		e.Reason = noSuchStandard
-	case strings.HasPrefix(first, "# "):
-		e.Reason = "it does not compile:\n" + rest
-	case strings.Contains(first, "missing go.sum entry"):
-		e.Reason, e.Needs = "its module is not in go.sum", true
-	case notHere.MatchString(first):
-		e.Reason, e.Needs = "its module is not on this machine", true
-	case strings.Contains(first, "build constraints exclude all Go files"):
-		e.Reason = "none of its files is for this machine"
-	}
-	return e
-}
 
 // Warm compiles packages ahead, given as the go command's patterns. It is
 // meant for the time of installation.

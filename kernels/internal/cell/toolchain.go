@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -131,18 +130,6 @@ func (m *Module) tags(flags []string) string {
 		return ""
 	}
 	return " -tags=" + strings.Join(all, ",")
-}
-
-// compilerMissing says why C cannot be compiled, "" if it can.
-func (m *Module) compilerMissing() string {
-	words := strings.Fields(m.tool.CC)
-	if len(words) == 0 {
-		return "Go knows no C compiler (go env CC)"
-	}
-	if _, err := exec.LookPath(words[0]); err != nil {
-		return "there is no C compiler: " + words[0] + " is not in PATH"
-	}
-	return ""
 }
 
 // toolEnviron returns the environment for compiler and linker.

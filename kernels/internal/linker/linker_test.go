@@ -158,6 +158,11 @@ func TestReached(t *testing.T) {
 		{name: "from the beginning", text: small, equal: true, kept: true},
 		{name: "torn", text: more, before: write("torn"), equal: true, kept: true},
 		{name: "empty", text: small, before: write(""), equal: true, kept: true},
+		{name: "cleared", text: more, before: func() { // it would say that less is needed
+			text, _ := os.ReadFile(kept)
+			clear(text[len(text)/4:])
+			write(string(text))()
+		}, equal: true, kept: true},
 	}
 	for _, step := range steps {
 		job := s.compile(step.text)
