@@ -35,15 +35,17 @@ func TestBF16Refuses(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		layer models.Layer
+		x     []float32
 		want  string
 	}{
-		{"function", models.Func("f", nil, tokens).Layers[0], "Config.BF16 with a models.Func"},
-		{"layer of one's own", frozen{models.Dense{Name: "d", Units: 1}}, "Config.BF16 with a fit.frozen"},
-		{"in a branch", models.Residual{Name: "r", Main: []models.Layer{frozen{models.Dense{Name: "d", Units: 1}}}}, "Config.BF16 with a fit.frozen"},
-		{"a layer of models", models.Dense{Name: "d", Units: 1}, ""},
+		{"function", models.Func("f", nil, tokens).Layers[0], []float32{0.5, 50301}, "example 1 has the integer 50301"},
+		{"function of exact ids", models.Func("f", nil, tokens).Layers[0], []float32{0.5, 256}, ""},
+		{"layer of one's own", frozen{models.Dense{Name: "d", Units: 1}}, []float32{0.5, 257}, "example 1 has the integer 257"},
+		{"a layer of models", models.Dense{Name: "d", Units: 1}, []float32{0.5, 257}, ""},
 	} {
 		net := models.Net{Name: "net", Input: []int{1}, Layers: []models.Layer{tt.layer, models.Dense{Name: "out", Units: 1}}}
-		_, err := Attach(s, strings.ReplaceAll(tt.name, " ", "-"), net, Config{BF16: true, FirstLook: true})
+		n := attach(t, s, strings.ReplaceAll(tt.name, " ", "-"), net, Config{BF16: true, FirstLook: true})
+		_, err := n.Load("ids", Data{X: tt.x, Y: []float32{1, 2}})
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}

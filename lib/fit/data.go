@@ -43,14 +43,18 @@ type Set struct {
 
 	low, high int32 // the least label and the greatest
 
-	rounding *rounding // nil: of no name
+	rounding *seenIntegers
 }
 
-// rounding is what has been seen of integers that bfloat16 would round, once.
-type rounding struct {
-	once sync.Once
-	err  error
+// seenIntegers is what has been seen of integers, once.
+type seenIntegers struct {
+	mu    sync.Mutex
+	done  bool
+	found rounding
 }
+
+// rounding is the errors of integers that bfloat16 would round.
+type rounding struct{ all, some error }
 
 // String describes the set in a line.
 func (s *Set) String() string {
@@ -141,7 +145,7 @@ func (n *Net) find(name string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{Name: name, rounding: &rounding{}}
+	s := &Set{Name: name, rounding: &seenIntegers{}}
 	for _, a := range list {
 		b, err := n.session.Array(a.Name)
 		if err != nil {
@@ -203,10 +207,9 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 		return nil, x, y, &ShapeError{n.name, name, "examples", fmt.Sprintf("%d numbers", count),
 			fmt.Sprintf("a multiple of %d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
 	}
-	s = &Set{Name: name, N: count / size, size: size, rounding: &rounding{}}
-	s.rounding.once.Do(func() { s.rounding.err = roundedIntegers(name, d.X, size) })
-	if n.config.BF16 && s.rounding.err != nil {
-		return nil, x, y, s.rounding.err
+	s = &Set{Name: name, N: count / size, size: size, rounding: &seenIntegers{done: true, found: roundedIntegers(name, d.X, size)}}
+	if err := n.fitsBF16(s.rounding.found); err != nil {
+		return nil, x, y, err
 	}
 	x = shapes.Make(kind, s.N, size)
 	if d.Y, err = n.accept(name, d.Y, s.N); err != nil {
@@ -239,39 +242,59 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 	return s, x, y, n.counted(name, t, d.V)
 }
 
-// roundedIntegers says which example bfloat16 would change, where all are integers.
-func roundedIntegers(name string, flat any, size int) error {
-	at := -1
+// roundedIntegers says which example bfloat16 would change: where all numbers are
+// integers, and where some are.
+func roundedIntegers(name string, flat any, size int) (r rounding) {
 	x, _ := flat.([]float32) // bytes become 0 to 1
+	at, whole := -1, true
 	for i, v := range x {
 		if v != float32(math.Trunc(float64(v))) {
-			return nil
-		}
-		if at < 0 && math.Float32bits(v)&0xffff != 0 { // the bits that bfloat16 does not have
+			whole = false
+		} else if at < 0 && math.Float32bits(v)&0xffff != 0 { // the bits that bfloat16 does not have
 			at = i
+		}
+		if at >= 0 && !whole {
+			break
 		}
 	}
 	if at < 0 {
-		return nil
+		return r
 	}
-	return fmt.Errorf("fit: %s: example %d has the integer %.0f, which Config.BF16 would round: want integers of up to 256, or scaled to about 1, or leave BF16 out", name, at/size, x[at])
+	r.some = fmt.Errorf("fit: %s: example %d has the integer %.0f, which Config.BF16 would round: want integers of up to 256, or scaled to about 1, or BF16 left out, and what is to be bfloat16 converted inside of the net", name, at/size, x[at])
+	if whole {
+		r.all = r.some
+	}
+	return r
 }
 
-// rounds is roundedIntegers of a set from anywhere.
-func (s *Set) rounds() error {
-	if s.rounding == nil {
+// fitsBF16 refuses integers that the net would round.
+func (n *Net) fitsBF16(r rounding) error {
+	switch {
+	case !n.config.BF16:
 		return nil
+	case n.strict():
+		return r.some
 	}
-	s.rounding.once.Do(func() {
-		if shape, _ := s.x.Shape(); shape.DType != dtypes.Float32 {
-			return
-		}
+	return r.all
+}
+
+// integers is roundedIntegers of a set from anywhere, looked for once.
+func (s *Set) integers() (rounding, error) {
+	if s.rounding == nil { // of no name
+		return rounding{}, nil
+	}
+	r := s.rounding
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if shape, _ := s.x.Shape(); !r.done && shape.DType == dtypes.Float32 {
 		x := make([]float32, s.N*s.size)
-		if s.rounding.err = s.x.Values(x); s.rounding.err == nil {
-			s.rounding.err = roundedIntegers(s.Name, x, s.size)
+		if err := s.x.Values(x); err != nil {
+			return rounding{}, err
 		}
-	})
-	return s.rounding.err
+		r.found = roundedIntegers(s.Name, x, s.size)
+	}
+	r.done = true
+	return r.found, nil
 }
 
 // suits proves that a set from anywhere fits the net.
@@ -284,7 +307,11 @@ func (n *Net) suits(s *Set) error {
 			fmt.Sprintf("%d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
 	}
 	if n.config.BF16 {
-		if err := s.rounds(); err != nil {
+		r, err := s.integers()
+		if err == nil {
+			err = n.fitsBF16(r)
+		}
+		if err != nil {
 			return err
 		}
 	}

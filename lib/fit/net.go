@@ -57,9 +57,9 @@ type Config struct {
 	// algorithms: see Flags in the manual.
 	Seed int64
 	// BF16 computes in bfloat16 (8 bits of mantissa); weights and optimizer
-	// state stay float32. Only for nets of package models' layers: a function or a layer of
-	// one's own is refused, for its examples may be token ids, which bfloat16 would round.
-	// So are examples that are integers which it does not have.
+	// state stay float32. Examples that are integers which bfloat16 does not have are
+	// refused, and where the first layer is a function or a layer of one's own, which may
+	// take them as token ids, so is a single such integer.
 	BF16 bool
 	// Loop says whether the steps of an epoch are a loop in one program;
 	// default: AutoLoop.
@@ -188,9 +188,6 @@ func (n *Net) open() error {
 	}
 	if err := n.config.check(); err != nil {
 		return fmt.Errorf("fit: %s: %w", n.name, err)
-	}
-	if kind := ownLayer(n.model.Layers); n.config.BF16 && kind != "" {
-		return fmt.Errorf("fit: %s: Config.BF16 with a %s in %s: want only layers of package models, as what such code takes may be integers, which bfloat16 rounds; convert to bfloat16 inside of it, and leave BF16 out", n.name, kind, n.model.Name)
 	}
 	if err := n.attach(); err != nil {
 		return err

@@ -84,7 +84,7 @@ func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
 				fmt.Sprintf("one or more times %d, for layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
 		}
 		if n.config.BF16 {
-			if err := roundedIntegers("Predict", x, size); err != nil {
+			if err := n.fitsBF16(roundedIntegers("Predict", x, size)); err != nil {
 				return nil, err
 			}
 		}

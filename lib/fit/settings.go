@@ -4,10 +4,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
-	"strings"
-
-	"gaiden/lib/models"
 )
 
 // mostUnroll bounds Config.Unroll: what a program of so many steps takes to write and to
@@ -121,18 +117,9 @@ func ofThisPackage(l Loss) bool {
 	return false
 }
 
-// ownLayer is the type of the first layer that is not of package models, "" if all are.
-func ownLayer(layers []models.Layer) string {
-	for _, l := range layers {
-		t := reflect.TypeOf(l)
-		if layersKnown[t.Name()] != t {
-			return strings.Replace(t.String(), "models.function", "models.Func", 1)
-		}
-		if r, is := l.(models.Residual); is {
-			if kind := ownLayer(append(slices.Clone(r.Main), r.Skip...)); kind != "" {
-				return kind
-			}
-		}
-	}
-	return ""
+// strict says whether each integer of an example counts as one: a first layer that is not
+// of package models may take it as an id.
+func (n *Net) strict() bool {
+	t := reflect.TypeOf(n.model.Layers[0])
+	return layersKnown[t.Name()] != t
 }
