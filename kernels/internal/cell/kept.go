@@ -167,8 +167,9 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 	if err != nil {
 		if ended {
 			k.finish(nil)
-		} else if k.Torn() {
-			notes = append(notes, "the cell was stopped before its variables were kept: they are as they were before it")
+		}
+		if len(k.program.tracked) > 0 {
+			notes = append(notes, "the cell ended before its variables were kept: they are as they were before it")
 		}
 		return false, notes
 	}

@@ -395,26 +395,6 @@ func (c *Composer) ownImports(ctx context.Context, p *Program) error {
 	return nil
 }
 
-// names reports whether the cell may use a package that cannot be found: its name is
-// the one that the import gives it, or most likely the end of its path.
-func (u *Unit) names(path string) bool {
-	used := func(name string) bool {
-		return u.quals[name] != nil || u.ownMain != nil && u.ownMain.quals[name] != nil ||
-			slices.ContainsFunc(u.Decls, func(d *Decl) bool { return d.quals[name] != nil })
-	}
-	for _, im := range u.Imports {
-		if im.Path != path {
-			continue
-		}
-		guess := guessName(path)
-		if im.Name == "." || im.Name == "_" || used(im.Name) ||
-			im.Name == "" && (used(guess) || used(strings.TrimPrefix(guess, "go-")) || used(strings.TrimSuffix(guess, "-go"))) {
-			return true
-		}
-	}
-	return false
-}
-
 // packageName returns the name that a package gives itself.
 func (c *Composer) packageName(ctx context.Context, p *Program, path string) string {
 	if name := p.names[path]; name != "" {

@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Resolve finds the package that a cell means by name, from which it selects
@@ -122,4 +123,24 @@ func declaredNames(file *ast.File) []string {
 		}
 	}
 	return names
+}
+
+// names reports whether the cell may use a package that cannot be found: its name is
+// the one that the import gives it, or most likely the end of its path.
+func (u *Unit) names(path string) bool {
+	used := func(name string) bool {
+		return u.quals[name] != nil || u.ownMain != nil && u.ownMain.quals[name] != nil ||
+			slices.ContainsFunc(u.Decls, func(d *Decl) bool { return d.quals[name] != nil })
+	}
+	for _, im := range u.Imports {
+		if im.Path != path {
+			continue
+		}
+		guess := guessName(path)
+		if im.Name == "." || im.Name == "_" || used(im.Name) ||
+			im.Name == "" && (used(guess) || used(strings.TrimPrefix(guess, "go-")) || used(strings.TrimSuffix(guess, "-go"))) {
+			return true
+		}
+	}
+	return false
 }

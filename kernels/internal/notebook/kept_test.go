@@ -32,7 +32,7 @@ func TestKept(t *testing.T) {
 		{name: "kept before the exit", code: "x", result: "3"},
 		{name: "fatal in a function", code: "func die() { log.Fatal(\"dying\") }\nx = 33\ndie()", said: "dying", fails: "exit status 1"},
 		{name: "kept before that", code: "x", result: "33"},
-		{name: "killed", code: "x = 4\nsyscall.Kill(os.Getpid(), syscall.SIGKILL)", fails: "killed"},
+		{name: "killed", code: "x = 4\nsyscall.Kill(os.Getpid(), syscall.SIGKILL)", fails: "killed", said: "the cell ended before its variables were kept: they are as they were before it"},
 		{name: "as before", code: "x", result: "33"},
 		{name: "does not compile", code: "x = nowhere", fails: "undefined: nowhere"},
 		{name: "as before that", code: "x", result: "33"},
