@@ -93,15 +93,24 @@ func (p *Phases) replace(names []string, results []*session.Array) {
 		}
 		p.space[name] = results[i]
 	}
+	p.release(old)
+}
+
+// release frees arrays that nothing here needs any more.
+func (p *Phases) release(old []*session.Array) {
 	if len(old) == 0 {
 		return
 	}
-	kept := make(map[*session.Array]bool, len(p.space))
+	kept := make(map[*session.Array]bool, len(p.space)+len(p.held))
 	for _, a := range p.space {
+		kept[a] = true
+	}
+	for _, a := range append(p.data.arrays(), p.held...) {
 		kept[a] = true
 	}
 	for _, a := range old {
 		if !kept[a] {
+			kept[a] = true
 			a.Finalize()
 		}
 	}

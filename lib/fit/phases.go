@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
@@ -33,6 +34,7 @@ type Phases struct {
 	net   *Net
 	data  *Set
 	space map[string]*session.Array // what programs take and give, by name
+	held  []*session.Array          // what the names of the net stood for after the last Update
 
 	order, gather, forward, loss, backward, update *Phase
 	layers                                         []*LayerPhases
@@ -160,6 +162,7 @@ func (p *Phases) enter() error {
 	for i, s := range slots {
 		p.space[input(s)] = state[i]
 	}
+	p.held = state
 	for i, a := range p.data.arrays() {
 		p.space["all/"+[]string{"x", "y", "v"}[i]] = a
 	}
@@ -179,13 +182,9 @@ func input(s slot) string {
 // Close gives back the memory of what the phases have made. They cannot be run after it.
 // The end of the process does it, too.
 func (p *Phases) Close() {
-	own := p.data.arrays()
-	for _, a := range p.space {
-		if !slices.Contains(own, a) {
-			a.Finalize()
-		}
-	}
-	p.space = nil
+	made := append(slices.Collect(maps.Values(p.space)), p.held...)
+	p.space, p.held = nil, nil
+	p.release(made)
 }
 
 // closed is an error where Close was called.
@@ -236,28 +235,31 @@ func (p *Phases) Loss() error { return p.loss.Run() }
 func (p *Phases) Backward() error { return p.backward.Run() }
 
 // Update changes the weights, and gives the new ones their names in the
-// session, which it waits for. It refuses where others have changed them since the
-// first step or the last Update. The last Phase of List is the program alone.
+// session, which it waits for. It refuses where others, such as Train, have changed the
+// net since Phases or the last Update: Net.Phases then makes phases of the weights that
+// there are now. The last Phase of List is the program alone.
 func (p *Phases) Update() error {
 	if err := p.update.Run(); err != nil {
 		return err
 	}
 	slots := p.net.layout.all()
-	names, was, arrays := make([]string, len(slots)), make([]*session.Array, len(slots)), make([]*session.Array, len(slots))
+	names, arrays := make([]string, len(slots)), make([]*session.Array, len(slots))
 	for i, s := range slots {
 		names[i] = input(s)
-		was[i] = p.space[names[i]]
 		if arrays[i] = p.space["next/"+names[i]]; arrays[i] == nil {
-			arrays[i] = was[i]
+			arrays[i] = p.space[names[i]]
 		}
 	}
-	if err := p.net.session.CompareAndBind(p.net.names(slots), was, arrays); err != nil {
-		return err
+	if err := p.net.session.CompareAndBind(p.net.names(slots), p.held, arrays); err != nil {
+		return fmt.Errorf("fit: %s: update: %w", p.net.name, err)
 	}
+	was := p.held
+	p.held = arrays
 	p.replace(names, arrays)
 	for _, name := range names {
 		delete(p.space, "next/"+name)
 	}
+	p.release(was)
 	return nil
 }
 
