@@ -1,8 +1,11 @@
 package session
 
 import (
+	"crypto/rand"
 	"fmt"
+	"io/fs"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -76,38 +79,79 @@ func (t *tally) program(p *Program) {
 // spent is this process's tally: in the meter's file where there is one, so that
 // it is known however the process ends.
 var spent = sync.OnceValue(func() *tally {
-	if f, err := os.OpenFile(os.Getenv(costEnv), os.O_RDWR, 0); err == nil {
-		defer f.Close()
-		if t, err := mapTally(f); err == nil {
-			return t
-		}
+	if t, err := openTally(os.Getenv(costEnv)); err == nil {
+		return t
 	}
 	return new(tally)
 })
 
-func mapTally(f *os.File) (*tally, error) {
-	b, err := syscall.Mmap(int(f.Fd()), 0, int(unsafe.Sizeof(tally{})), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+// openTally maps the tally of the meter whose Environ has this value. A program may have
+// inherited it from a kernel that has ended long ago: the descriptor that the path names
+// is then any file of any process, so nothing is written before the file is known to be
+// the meter's, by the token at its beginning.
+func openTally(value string) (*tally, error) {
+	token, path, ok := strings.Cut(value, "@")
+	if !ok || len(token) != tokenSize {
+		return nil, fs.ErrNotExist
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	return (*tally)(unsafe.Pointer(&b[0])), nil
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var head [tokenSize]byte
+	if !info.Mode().IsRegular() || info.Size() != meterSize {
+		return nil, fs.ErrNotExist
+	}
+	if _, err := f.ReadAt(head[:], 0); err != nil || string(head[:]) != token {
+		return nil, fs.ErrNotExist
+	}
+	w, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), os.O_RDWR, 0) // the same file, to be written to
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	return mapTally(w)
+}
+
+// A meter's file is its token and the tally.
+const (
+	tokenSize = 32
+	meterSize = tokenSize + int64(unsafe.Sizeof(tally{}))
+)
+
+func mapTally(f *os.File) (*tally, error) {
+	b, err := syscall.Mmap(int(f.Fd()), 0, int(meterSize), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return (*tally)(unsafe.Pointer(&b[tokenSize])), nil
 }
 
 // A CostMeter adds up what the processes spend that a process starts.
 type CostMeter struct {
 	file  *os.File
+	token string
 	tally *tally
 }
 
 // NewCostMeter makes a meter. Processes that get its Environ report to it: they
 // need not end well for that.
 func NewCostMeter() (*CostMeter, error) {
+	token := (rand.Text() + rand.Text())[:tokenSize]
 	f, err := os.CreateTemp("", "gaiden-cost-")
 	if err == nil {
 		err = os.Remove(f.Name()) // it has no name to be left behind
 	}
 	if err == nil {
-		err = f.Truncate(int64(unsafe.Sizeof(tally{})))
+		_, err = f.WriteString(token)
+	}
+	if err == nil {
+		err = f.Truncate(meterSize)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("session: cost meter: %w", err)
@@ -116,12 +160,12 @@ func NewCostMeter() (*CostMeter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("session: cost meter: %w", err)
 	}
-	return &CostMeter{f, t}, nil
+	return &CostMeter{f, token, t}, nil
 }
 
 // Environ is what a process's environment needs to have.
 func (m *CostMeter) Environ() string {
-	return fmt.Sprintf("%s=/proc/%d/fd/%d", costEnv, os.Getpid(), m.file.Fd())
+	return fmt.Sprintf("%s=%s@/proc/%d/fd/%d", costEnv, m.token, os.Getpid(), m.file.Fd())
 }
 
 // Take is what has been spent since it was last called.

@@ -2,7 +2,9 @@ package session
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,13 +19,8 @@ func TestCostMeter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, path, ok := strings.Cut(m.Environ(), "=")
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if !ok || err != nil {
-		t.Fatalf("%s: %v", m.Environ(), err)
-	}
-	defer f.Close()
-	other, err := mapTally(f)
+	_, value, _ := strings.Cut(m.Environ(), "=")
+	other, err := openTally(value)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,6 +43,49 @@ func TestCostMeter(t *testing.T) {
 	}
 	if got := m.Take(); got != (Cost{}) {
 		t.Errorf("a second time: got %+v, want nothing", got)
+	}
+}
+
+// TestCostMeterGone holds that a process which has inherited the environment of a kernel
+// that has ended writes into no other file, whatever has the number of its descriptor now.
+func TestCostMeterGone(t *testing.T) {
+	m, err := NewCostMeter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, value, _ := strings.Cut(m.Environ(), "=")
+	token, path, _ := strings.Cut(value, "@")
+	fd := int(m.file.Fd())
+	another := strings.Repeat("x", tokenSize)
+	for _, tt := range []struct{ name, text, value string }{
+		{"a longer file", strings.Repeat("data", 1000), value},
+		{"a file of that size", strings.Repeat("d", int(meterSize)), value},
+		{"another kernel's meter", another + strings.Repeat("\x00", int(meterSize)-tokenSize), value},
+		{"a short file", token, value},
+		{"an empty file", "", value},
+		{"the path alone, as it was once", strings.Repeat("d", int(meterSize)), path},
+		{"no path", "", token + "@"},
+		{"nothing", "", ""},
+	} {
+		file := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(file, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Dup3(int(f.Fd()), fd, syscall.O_CLOEXEC); err != nil { // the number is this file's now
+			t.Fatal(err)
+		}
+		f.Close()
+		if x, err := openTally(tt.value); err == nil {
+			x.add(costGraph, 1)
+			t.Errorf("%s: it was taken for the meter", tt.name)
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != tt.text {
+			t.Errorf("%s: the file has changed (%v)", tt.name, err)
+		}
 	}
 }
 
