@@ -59,9 +59,9 @@ func checkDirectories(context.Context) (out []finding) {
 			continue
 		}
 		var fs syscall.Statfs_t
-		const noexec = 8                       // ST_NOEXEC: programs of cells could not be started
-		if what == "cache" || what == "data" { // programs and plugins are run from there
-			for _, sub := range []string{"", "bin", "plugins", "programs"} {
+		const noexec = 8                                              // ST_NOEXEC: programs of cells could not be started
+		if what == "cache" || what == "data" || what == "temporary" { // programs and plugins are run from there
+			for _, sub := range []string{"", "bin", "plugins", "programs", "src", "cells", "cells/binaries"} {
 				if err := wire.TrustedPath(filepath.Join(dir, sub)); err != nil && !errors.Is(err, os.ErrNotExist) {
 					out = append(out, bad(hintOf(err)+"; or name another with "+variable(what), "%s directory: %v", what, err))
 					break

@@ -109,6 +109,19 @@ func TestDoctor(t *testing.T) {
 			os.MkdirAll(home+"/.cache/gaiden/programs", 0o700)
 			os.Chmod(home+"/.cache/gaiden", 0o777)
 		}, "directories", "fail", "/.cache/gaiden can be changed by everybody"},
+		{"cells in everybody's directory", func(_ *testing.T, home string) {
+			os.MkdirAll(home+"/.cache/gaiden/cells/binaries", 0o700)
+			os.Chmod(home+"/.cache/gaiden/cells/binaries", 0o777)
+		}, "directories", "fail", "/cells/binaries can be changed by everybody"},
+		{"library in everybody's directory", func(_ *testing.T, home string) {
+			os.MkdirAll(home+"/.local/share/gaiden/src", 0o700)
+			os.Chmod(home+"/.local/share/gaiden/src", 0o777)
+		}, "directories", "fail", "/src can be changed by everybody"},
+		{"temporary directory is everybody's", func(t *testing.T, home string) {
+			os.Mkdir(home+"/tmp", 0o700)
+			os.Chmod(home+"/tmp", 0o777)
+			t.Setenv("TMPDIR", home+"/tmp")
+		}, "directories", "fail", "/tmp can be changed by everybody"},
 		{"wrong device", func(t *testing.T, _ string) { t.Setenv("GAIDEN_DEVICE", "tpu") }, "plugin", "fail", "tpu"},
 		{"GPU that is not there", func(t *testing.T, _ string) {
 			if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {

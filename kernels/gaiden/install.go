@@ -225,7 +225,10 @@ func copyFile(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	return files.Write(to, b)
+	if err := files.Write(to, b); err != nil {
+		return err
+	}
+	return os.Chmod(to, 0o644) // cells are built from it: nobody else may change it, whatever the umask
 }
 
 func exists(path string) bool {

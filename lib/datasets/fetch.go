@@ -94,7 +94,7 @@ func (s *store) fetchPacked(ctx context.Context, client *http.Client, mirror str
 		if err != nil {
 			return err
 		}
-		packed, err := os.Open(part)
+		packed, err := open(part, os.O_RDONLY)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (s *store) fetchPacked(ctx context.Context, client *http.Client, mirror str
 // download makes part the whole of what the address holds, continuing from
 // the bytes that part has. It tells whether any of them were there before.
 func (s *store) download(ctx context.Context, client *http.Client, address, what, part string, limit int64) (resumed bool, err error) {
-	out, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY, 0o644)
+	out, err := open(part, os.O_CREATE|os.O_WRONLY)
 	if err != nil {
 		return false, fmt.Errorf("datasets: %w", err)
 	}

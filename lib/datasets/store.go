@@ -26,7 +26,7 @@ type store struct {
 func (o Options) store(folder string) (*store, error) {
 	for i, mirror := range o.Mirrors {
 		if u, err := url.Parse(mirror); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return nil, fmt.Errorf("datasets: Options.Mirrors[%d] is %q: want the address of a folder, http://… or https://…; files that are here belong into Options.Dir", i, mirror)
+			return nil, fmt.Errorf("datasets: Options.Mirrors[%d] is %q: want the address of a folder, http://… or https://…; for files on this machine use Options.Dir", i, mirror)
 		}
 	}
 	dir := o.Dir
@@ -49,7 +49,7 @@ func (s *store) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("datasets: cannot keep data: %w; set GAIDEN_DATA to a folder that can be written", err)
 	}
-	f, err := os.OpenFile(filepath.Join(s.dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := open(filepath.Join(s.dir, ".lock"), os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return nil, fmt.Errorf("datasets: cannot keep data: %w; set GAIDEN_DATA to a folder that can be written", err)
 	}
@@ -72,6 +72,23 @@ func (s *store) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
+// open opens a regular file of a folder that others may share. It waits for nobody at the
+// other end of a pipe, and does not follow a symbolic link to what is written.
+func open(path string, flag int) (*os.File, error) {
+	if flag&(os.O_WRONLY|os.O_RDWR) != 0 {
+		flag |= syscall.O_NOFOLLOW
+	}
+	f, err := os.OpenFile(path, flag|syscall.O_NONBLOCK, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file: remove it", path))
+	}
+	return f, nil
+}
+
 // sweep removes what a killed program left half written. Parts of downloads
 // stay: they are gone on with.
 func (s *store) sweep() {
@@ -89,7 +106,12 @@ func (s *store) read(f file) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() != f.size {
 		return nil, &ChecksumError{File: path, Got: fmt.Sprintf("%d bytes", info.Size()), Want: fmt.Sprintf("%d bytes", f.size)}
 	}
-	data, err := os.ReadFile(path)
+	in, err := open(path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	data, err := io.ReadAll(in)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +123,7 @@ func (s *store) read(f file) ([]byte, error) {
 
 // unpackPlaced takes a packed file that somebody put into the folder by hand.
 func (s *store) unpackPlaced(f file) error {
-	packed, err := os.Open(filepath.Join(s.dir, f.name+".gz"))
+	packed, err := open(filepath.Join(s.dir, f.name+".gz"), os.O_RDONLY)
 	if err != nil {
 		return err
 	}

@@ -21,12 +21,18 @@
 // link is followed: the file that it names is written, and the link stays. A
 // directory, a named pipe, a device and a socket are refused, since a file would
 // take their place; so is a file that may not be written to.
+//
+// Where a file cannot be replaced, since it is a mount point (a single file that a
+// container was given) or its directory may not be written to, it is overwritten in
+// place when its new contents are complete: a power cut in that moment can leave a
+// mixture.
 package files
 
 import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -63,7 +69,7 @@ func kind(m fs.FileMode) string {
 	case m&fs.ModeSocket != 0:
 		return "a socket"
 	}
-	return "something that is no file"
+	return "a special file"
 }
 
 // A File is a new file that has no name yet. Commit gives it the name.
@@ -91,12 +97,9 @@ func create(path string, private bool) (*File, error) {
 	if private || old != nil {
 		mode = 0o600 // until Commit: nobody reads what the old file kept from them
 	}
-	var f *os.File
-	for range 100 {
-		f, err = os.OpenFile(filepath.Join(filepath.Dir(to), ".new-"+rand.Text()[:12]), os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-		if !errors.Is(err, fs.ErrExist) {
-			break
-		}
+	f, err := unnamed(filepath.Dir(to), mode)
+	if old != nil && irreplaceable(err) {
+		f, err = unnamed(os.TempDir(), mode)
 	}
 	if err != nil {
 		return nil, failed(path, err)
@@ -104,8 +107,30 @@ func create(path string, private bool) (*File, error) {
 	return &File{File: f, given: path, path: to, old: old, private: private}, nil
 }
 
+// unnamed makes a file of a name that nobody has.
+func unnamed(dir string, mode fs.FileMode) (f *os.File, err error) {
+	for range 100 {
+		f, err = os.OpenFile(filepath.Join(dir, ".new-"+rand.Text()[:12]), os.O_CREATE|os.O_EXCL|os.O_RDWR, mode)
+		if !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	return f, err
+}
+
+// irreplaceable says whether an error of making or renaming a file is one of its
+// directory, and not of the disk.
+func irreplaceable(err error) bool {
+	for _, e := range []error{syscall.EBUSY, syscall.EXDEV, syscall.EACCES, syscall.EPERM, syscall.EROFS} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
 // Commit makes the contents safe on disk, closes the file and gives it its
-// name, also safely. When it fails, what was there before is still there.
+// name, also safely. When it fails before that, what was there is still there.
 func (f *File) Commit() error {
 	if f.done {
 		return failed(f.given, fs.ErrClosed)
@@ -115,10 +140,12 @@ func (f *File) Commit() error {
 		err = f.Sync()
 	}
 	f.done = true
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), f.path)
+	if err == nil {
+		if err = os.Rename(f.Name(), f.path); f.old != nil && irreplaceable(err) {
+			err = errors.Join(f.overwrite(), os.Remove(f.Name()))
+		}
 	}
-	if err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		os.Remove(f.Name())
 		return failed(f.given, err)
 	}
@@ -126,6 +153,26 @@ func (f *File) Commit() error {
 		return failed(f.given, err)
 	}
 	return nil
+}
+
+// overwrite writes the contents into the old file.
+func (f *File) overwrite() error {
+	out, err := os.OpenFile(f.path, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if now, err := out.Stat(); err != nil || !os.SameFile(now, f.old) {
+		return errors.Join(err, errors.New("another file has taken its name"))
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	n, err := io.Copy(out, f.File)
+	if err != nil {
+		return err
+	}
+	return errors.Join(out.Truncate(n), out.Sync())
 }
 
 // like gives the new file what the old one had: owner and group where that may

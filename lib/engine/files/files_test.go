@@ -235,8 +235,8 @@ func TestFull(t *testing.T) {
 	must(t, os.WriteFile(path, []byte("old"), 0o600))
 	var was syscall.Rlimit
 	must(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was))
-	must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 16, Max: was.Max}))
-	err := files.Write(path, make([]byte, 1<<20))
+	must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 24, Max: was.Max}))
+	err := files.Write(path, make([]byte, 1<<25))
 	must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was))
 	if !errors.Is(err, syscall.EFBIG) || !strings.Contains(err.Error(), path) {
 		t.Errorf("got error %v, want EFBIG of %s", err, path)
