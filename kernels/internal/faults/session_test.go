@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -268,13 +269,21 @@ func whole(s *session.Session) (float32, error) {
 	return first, nil
 }
 
-// check looks at what a healthy session finds after the workload.
-func (w *workload) check(dir string) error {
-	for _, err := range w.failures {
+// check looks at what client and session have said, and at what a healthy session finds
+// after the workload.
+func (w *workload) check(dir string, was *supervisor) error {
+	said := append(w.failures, errors.New(was.said), errors.New(was.log.String()))
+	for _, err := range said {
 		for _, bad := range []string{"panic", "runtime error", "goroutine ", "nil pointer", "HANGS", "WRONG", "MIXED"} {
 			if strings.Contains(err.Error(), bad) {
 				return fmt.Errorf("an error of the session: %w", err)
 			}
+		}
+	}
+	if was.said != "ready" && was.said != "" { // it may have been killed before it said a word
+		why := &wire.Error{}
+		if err := json.Unmarshal([]byte(was.said), why); err != nil || why.Text == "" {
+			return fmt.Errorf("the session said %q in place of ready, want an error", was.said)
 		}
 	}
 	sup, err := serve(exec.Command("/proc/self/exe"), dir)
@@ -353,7 +362,7 @@ func once(t *testing.T, p Plan) (calls []Call, log string, err error) {
 	err = sup.end()
 	calls, errCalls := Read(file)
 	if err = errors.Join(err, errCalls); err == nil {
-		err = w.check(dir)
+		err = w.check(dir, sup)
 	}
 	log = fmt.Sprintf("session said %q\nfailures of the client: %v\nsession's log:\n%s", sup.said, errors.Join(w.failures...), sup.log)
 	if p.Hit == 0 && w.failures != nil {
