@@ -78,12 +78,8 @@ def banned():
             yield re.compile(rf"(?<![\w-])(?:{pattern})(?![\w-])", re.I), instead
 
 
-# Where a word of terms.txt may stand: in what others have named or said.
-ALLOWED = {"notebooks/pages/magics.md"}  # made of the magics' own words, which are checked with them
-
-
 def terms(path, text):
-    if str(path.relative_to(root)) in ALLOWED or path in EVIDENCE or path.suffix != ".md":
+    if path in EVIDENCE or path.suffix != ".md":
         return
     prose = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", FENCE.sub("", text))
     for pattern, instead in banned():
