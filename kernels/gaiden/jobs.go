@@ -18,16 +18,18 @@ import (
 const jobsArgs = "[all | attach|pause|resume|stop|forget NAME [NOTEBOOK]]"
 
 const jobsMore = `
-A job is training that goes on in the session when its cell, the kernel or the
-browser has ended: net.TrainJob(train, fit.Train{…}) in place of net.Train. After
-a crash it goes on from the last snapshot.
-%jobs              the notebook's jobs; %jobs all are those of all notebooks
-%jobs attach NAME  follow one until it ends, with a bar where it is a net's;
-                   stopping the cell does not stop the job
-%jobs pause NAME   and resume: at the end of a step
-%jobs stop NAME    its arrays stay as they are then
-%jobs forget NAME  remove one that has ended, with its log
-A NOTEBOOK behind the name, as %jobs all gives it, means a job of that one.`
+A job is training that runs in the session and continues after its cell, the kernel
+or the browser has ended. Start one with net.TrainJob(train, fit.Train{…}) instead
+of net.Train. After a crash, it continues from the last snapshot.
+%jobs              list the notebook's jobs; %jobs all lists those of all notebooks
+%jobs attach NAME  follow a job until it ends, with a progress bar if it trains a
+                   net; interrupting the cell does not stop the job
+%jobs pause NAME   pause a job at the end of the current step
+%jobs resume NAME  continue a paused job
+%jobs stop NAME    stop a job at the end of the current step; its arrays stay as
+                   they are then
+%jobs forget NAME  remove a job that has ended, with its log
+For a job of another notebook, add NOTEBOOK as %jobs all shows it.`
 
 // jobCell answers those who expect a cell to go on by itself.
 func jobCell(context.Context, magic.Host, magic.Command) error { return &jobCellError{} }

@@ -18,20 +18,20 @@ import (
 // sessionMagics are the magics that ask the session.
 func sessionMagics() magic.Table {
 	return magic.Table{
-		{Name: "%info", Help: "machine, devices, versions", Run: func(_ context.Context, h magic.Host, c magic.Command) error {
+		{Name: "%info", Help: "shows the machine, its devices and the versions", Run: func(_ context.Context, h magic.Host, c magic.Command) error {
 			if len(c.Args) > 0 {
 				return magic.Usage(c)
 			}
 			return infoMain(nil, h.Stdout(), h.Stderr())
 		}},
-		{Name: "%session", Args: "[status | start | stop | reset [-disk]]", Help: "the process that owns the devices; reset clears the device and keeps the kernel, -disk its files too", Run: sessionMagic},
-		{Name: "%arrays", Args: "[prefix]", Help: "the notebook's arrays on the device", Run: arraysMagic},
-		{Name: "%programs", Args: programsArgs, Help: "compiled programs, in memory and on disk", More: programsMore, Run: programsMagic},
-		{Name: "%device", Args: deviceArgs, Help: "memory of the devices, and who holds it", More: deviceMore, Run: deviceMagic},
-		{Name: "%snapshot", Args: snapshotArgs, Help: "save the notebook's arrays; compare, export, import them", More: snapshotMore, Run: snapshotMagic},
-		{Name: "%rollback", Args: "[last | NAME [PREFIX]]", Help: "undo the last cell, or make the arrays what they were at a snapshot", More: rollbackMore, Run: rollbackMagic},
-		{Name: "%jobs", Aliases: []string{"%job"}, Args: jobsArgs, Help: "training that goes on in the session", More: jobsMore, Run: jobsMagic},
-		{Name: "%%job", Args: "[NAME]", Role: magic.Body, Help: "runs nothing: says how training is handed to the session", Run: jobCell},
+		{Name: "%session", Args: "[status | start | stop | reset [-disk]]", Help: "controls the process that owns the devices; reset clears them, not the kernel; -disk also clears snapshots and the disk cache", Run: sessionMagic},
+		{Name: "%arrays", Args: "[prefix]", Help: "lists the notebook's arrays on the device", Run: arraysMagic},
+		{Name: "%programs", Args: programsArgs, Help: "lists the compiled programs, in memory and on disk", More: programsMore, Run: programsMagic},
+		{Name: "%device", Args: deviceArgs, Help: "shows device memory, by device and by notebook", More: deviceMore, Run: deviceMagic},
+		{Name: "%snapshot", Args: snapshotArgs, Help: "saves the notebook's arrays; compares, exports and imports them", More: snapshotMore, Run: snapshotMagic},
+		{Name: "%rollback", Args: "[last | NAME [PREFIX]]", Help: "undoes the last cell that changed arrays, or restores a snapshot", More: rollbackMore, Run: rollbackMagic},
+		{Name: "%jobs", Aliases: []string{"%job"}, Args: jobsArgs, Help: "lists and controls training that runs in the session", More: jobsMore, Run: jobsMagic},
+		{Name: "%%job", Args: "[NAME]", Role: magic.Body, Help: "runs nothing; explains how to start training in the session", Run: jobCell},
 	}
 }
 

@@ -20,44 +20,45 @@ func timingMagics(n *notebook.Notebook) magic.Table {
 func clockMagics() magic.Table {
 	const flags = "[-n N] [-r R] [-t] [-p P] [-q] [-o]"
 	const more = `
-Options, as IPython has them:
-    -n N  N calls in each run; without it a number is found at which the clock costs under 0.1 %
-    -r R  R runs; 7 without it
-    -t    wall-clock time, which is the default and the only one
-    -p P  P digits; 3 without it
+Options, as in IPython:
+    -n N  N calls per run; default: enough to keep timer overhead below 0.1 %
+    -r R  R runs; default 7
+    -t    measure wall-clock time: the default, and the only choice
+    -p P  show P digits; default 3
     -q    show nothing
-    -o    the measurement, with its samples, is the cell's value
+    -o    return the measurement, with its samples, as the cell's value
 
-The first call, which may compile, is told apart and is no sample. The devices
-are idle before each reading of the clock. What an expression or a := yields is
-kept, so that the compiler does not leave it out. Stop shows what was measured
-until then. The warnings are about the measurement: heed them.`
+The first call, which may compile, is reported separately and is not a sample.
+The clock is read only when the devices are idle. Results of expressions and of
+:= are kept alive, so the compiler cannot eliminate the code. If you interrupt the
+cell, it shows the results so far. Warnings say why a result may be unreliable.`
 	return magic.Table{
-		{Name: "%timeit", Code: true, Args: flags + " statement", Help: "times a statement, again and again", More: more + `
+		{Name: "%timeit", Code: true, Args: flags + " statement", Help: "times repeated runs of a statement", More: more + `
 
     %timeit math.Sqrt(2)
     %timeit -n 100 -r 5 p.Forward()
 
-It runs before the Go code of its cell and sees what earlier cells declared.`, Run: timeitMagic},
-		{Name: "%%timeit", Code: true, Args: flags + " [set-up]", Role: magic.Body, Help: "times the cell, again and again; statements on its first line are run once, before", More: more + `
+It runs before the Go code of its cell, and sees the declarations of earlier cells.`, Run: timeitMagic},
+		{Name: "%%timeit", Code: true, Args: flags + " [set-up]", Role: magic.Body, Help: "times repeated runs of the cell; statements on its first line run once, as untimed setup", More: more + `
 
     %%timeit x := make([]float32, 1000)
     sort(x)`, Run: timeitMagic},
 		{Name: "%time", Code: true, Args: "statement", Help: "times one run of a statement", More: timeMore, Run: timeMagic},
 		{Name: "%%time", Code: true, Role: magic.Body, Help: "times one run of the cell", More: timeMore, Run: timeMagic},
-		{Name: "%%profile", Code: true, Args: "[-o trace.json]", Role: magic.Body, Help: "runs the cell under XLA's profiler: the device's time by layer, phase and kernel", Run: profileMagic, More: `
-    -o FILE  also writes a trace, which ui.perfetto.dev and chrome://tracing open
+		{Name: "%%profile", Code: true, Args: "[-o trace.json]", Role: magic.Body, Help: "profiles the cell with XLA's profiler: device time by layer, phase and kernel", Run: profileMagic, More: `
+    -o FILE  also write a trace for ui.perfetto.dev or chrome://tracing
 
-It needs a device whose plugin has a profiler: CUDA's has, the CPU's has not.
-There %phases measures phases, layers and ops as programs of their own.`},
+The device's plugin must have a profiler: the CUDA plugin has one, the CPU plugin
+does not. On a CPU, use %phases: it times phases, layers and ops as separate
+programs.`},
 	}
 }
 
 const timeMore = `
-The clock starts and stops when the devices are idle. Compiling the cell's Go
-code is not part of it; compiling device programs is: %timeit tells that apart.
-CPU times are those of the cell's process, not of the session's. What is declared
-and changed is there for later cells, as without the clock.`
+The clock starts and stops when the devices are idle. The time includes compiling
+device programs, which %timeit reports separately, but not compiling the cell's Go
+code. CPU times are those of the cell's process, without the session's. Later cells
+see what the code declares and changes, as in an untimed cell.`
 
 // timeitMagic runs %timeit and %%timeit.
 func timeitMagic(ctx context.Context, h magic.Host, c magic.Command) error {

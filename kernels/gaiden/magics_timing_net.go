@@ -20,40 +20,41 @@ import (
 func netMagics(list func() *magic.Row) magic.Table {
 	const where = `
 
-NET is the variable that holds it, or its name in the session. DATA is the name
-of a set in the session; without it one that fits is taken, training data before
-others, and noise where there is none.`
+NET is a variable that holds a net, or the net's name in the session. DATA is the
+name of a data set in the session. The default is one that fits the net, preferably
+training data, or random data if there is none.`
 	const options = `
-    -b N  examples a step; 32 without it
-    -t T  seconds for each line, 20 T at most for all ops of a layer; 0.3 without it`
+    -b N  batch size; default 32
+    -t T  seconds per measurement; at most 20 T for all ops of a layer; default 0.3`
 	hunt := func(method, flags string) magic.Run {
 		return func(ctx context.Context, h magic.Host, c magic.Command) error {
 			return huntMagic(ctx, h, c, method, flags, list)
 		}
 	}
 	return magic.Table{
-		{Name: "%phases", Args: "[-b N] [-t T] [-s] [-a] [-e] NET [DATA]", Help: "where the time of a step goes: phases, layers, ops", Run: hunt("Phases", "btsae"),
+		{Name: "%phases", Args: "[-b N] [-t T] [-s] [-a] [-e] NET [DATA]", Help: "shows where the time of a training step goes: phases, layers, ops", Run: hunt("Phases", "btsae"),
 			More: options + `
-    -s    phases only
-    -a    the ops of all layers, not of the slowest alone
-    -e    leave out the errors over whole sets and the epoch
+    -s    only phases
+    -a    the ops of all layers, not only of the slowest one
+    -e    skip the train and test errors (on whole data sets) and the epoch
 
-The sum of the phases stands beside a step made of them, the estimated epoch
-beside the measured one. The net's weights stay as they are. As Go code:
-report.Hunt{Net: net}.Phases(), or profile.Measure, which only returns values.` + where},
-		{Name: "%bottleneck", Args: "[-b N] [-t T] NET [DATA]", Help: "what takes most of a step's time, in one sentence", Run: hunt("Bottleneck", "bt"),
+The sum of the phases is compared with a step that runs them in sequence, and the
+estimated time of an epoch with the measured one. The net's weights do not change.
+In Go: report.Hunt{Net: net}.Phases(), or profile.Measure, which only returns
+values.` + where},
+		{Name: "%bottleneck", Args: "[-b N] [-t T] NET [DATA]", Help: "says in one sentence what takes most of the time of a training step", Run: hunt("Bottleneck", "bt"),
 			More: options + where},
-		{Name: "%roofline", Args: "[-b N] [-t T] [-again] [NET [DATA]]", Help: "what this device can do at best, and how near a net's phases and layers come", Run: rooflineMagic(list),
+		{Name: "%roofline", Args: "[-b N] [-t T] [-again] [NET [DATA]]", Help: "shows the device's measured peaks, and how close a net's phases and layers come to them", Run: rooflineMagic(list),
 			More: options + `
-    -again  measure the device's peaks again; they are measured once and kept` + where},
-		{Name: "%sweep", Args: "[-phi " + strings.Join(profile.Activations(), "|") + "] [-n N] | [-b N] NET [DATA]", Help: "time against size: an activation function over 2^0 to 2^26 numbers, or a net's batch of 2^n", Run: sweepMagic(list),
+    -again  measure the device's peaks again; they are measured once and cached` + where},
+		{Name: "%sweep", Args: "[-phi " + strings.Join(profile.Activations(), "|") + "] [-n N] | [-b N] NET [DATA]", Help: "shows time vs. size: an activation function on 2^0 to 2^26 elements, or a net with batch sizes of 2^n", Run: sweepMagic(list),
 			More: `
-    -phi NAME  the activation; sigmoid without it
-    -n N       2^N numbers at most; 26 without it
-    -b N       batches up to N; without it as many as there are examples
+    -phi NAME  activation function; default sigmoid
+    -n N       up to 2^N elements; default 26
+    -b N       batch sizes up to N; default: the number of examples
 
-With a net: forward, loss and backward, 100 runs of each batch, with mean and
-variance.` + where},
+For a net, it times forward, loss and backward: 100 runs of each batch size, with
+mean and variance.` + where},
 	}
 }
 

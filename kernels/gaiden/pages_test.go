@@ -12,10 +12,10 @@ import (
 
 var updatePages = flag.Bool("update-pages", false, "rewrite notebooks/pages/magics.md")
 
-// magicsPage is the page of all magics, made of what `?` says of each.
+// magicsPage is the page of all magics, generated from the help text of each.
 func magicsPage(t magic.Table) string {
 	var b strings.Builder
-	b.WriteString("# Magics\n\nLines that begin with `%` are no Go. `%help` lists them in a cell, and `%NAME?` explains one. This page is made of the same words: `go test ./kernels/gaiden -run TestMagicsPage -update-pages` writes it anew.\n\n| magic | what it does |\n|---|---|\n")
+	b.WriteString("# Magics\n\nA line that begins with `%` is a magic, as in IPython: a command to the kernel instead of Go code. In a cell, `%help` lists all magics, and `%NAME?` describes one. This page is generated from the same help texts: `go test ./kernels/gaiden -run TestMagicsPage -update-pages` updates it.\n\n| magic | what it does |\n|---|---|\n")
 	for i := range t {
 		cell := func(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
 		fmt.Fprintf(&b, "| `%s` | %s |\n", cell(t[i].Usage()), cell(t[i].Help))
@@ -28,7 +28,7 @@ func magicsPage(t magic.Table) string {
 	return b.String()
 }
 
-// TestMagicsPage holds that the page says what the kernel says.
+// TestMagicsPage checks that the page is up to date with the help texts.
 func TestMagicsPage(t *testing.T) {
 	const path = "../../notebooks/pages/magics.md"
 	want := magicsPage(newNotebook().Magics)
@@ -42,6 +42,6 @@ func TestMagicsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("%s is not what the magics say: run go test -run TestMagicsPage -update-pages", path)
+		t.Errorf("%s differs from the help texts: run go test -run TestMagicsPage -update-pages", path)
 	}
 }

@@ -17,26 +17,36 @@ import (
 const snapshotArgs = "[NAME | list | delete NAME… | diff FROM [TO] | export FILE [NAME] | import FILE [PREFIX]]"
 
 const snapshotMore = `
-%snapshot                     an automatic snapshot, of which the newest three are kept
-%snapshot NAME                one that stays until it is deleted, or made again
-%snapshot list                what there is; a number stands for a name everywhere, last for the newest
-%snapshot diff FROM [TO]      which arrays differ, and by how much; without TO: from now
-%snapshot export FILE [NAME]  a safetensors file for Python, of now or of a snapshot
-%snapshot import FILE [PREFIX]
-Automatic snapshots are made two seconds after the last change, after each turn
-of a job, and when the session stops. %rollback brings one back. Where three do not
-fit on the disk or take more than 64 GiB, fewer are kept; the newest always is. One
-that could not be restored when the notebook came back (no memory, an error of the
-disk) is kept until %rollback restores it or %snapshot delete removes it.`
+%snapshot                       take an automatic snapshot; the newest three are
+                                kept
+%snapshot NAME                  take a named snapshot; it is kept until you
+                                delete it or take it again
+%snapshot list                  list the snapshots
+%snapshot delete NAME…          delete snapshots
+%snapshot diff FROM [TO]        show which arrays differ, and by how much; TO
+                                defaults to the current arrays
+%snapshot export FILE [NAME]    write the current arrays, or those of a snapshot,
+                                to a safetensors file
+%snapshot import FILE [PREFIX]  load the arrays of a safetensors file; PREFIX is
+                                prepended to their names
+In place of a name you can use a snapshot's number, or last for the newest one.
+
+Automatic snapshots are taken two seconds after the last change, after each epoch
+of a job, and when the session stops. %rollback restores one. If three of them do
+not fit on the disk or exceed 64 GiB, fewer are kept, but always the newest. A
+snapshot that could not be restored when the notebook was reopened (out of memory,
+disk error) is kept until %rollback restores it or %snapshot delete deletes it.`
 
 const rollbackMore = `
-%rollback                     undo the last cell that has changed arrays
-%rollback last                the newest snapshot
-%rollback NAME [PREFIX]       a certain one; only the arrays that begin with PREFIX
-A second %rollback takes the first one back. A cell can be undone while there is
-memory for what it has replaced, a quarter of the device's at most, and until the
-next cell changes arrays. Before it goes back to a snapshot, %rollback saves what
-there is; on a full disk it only keeps it for a second %rollback.`
+%rollback                 undo the last cell that changed arrays
+%rollback last            restore the newest snapshot
+%rollback NAME [PREFIX]   restore that snapshot; with PREFIX, only the arrays
+                          whose names begin with it
+A second %rollback undoes the first. A cell can be undone until the next cell
+changes arrays, as long as there is memory for the arrays that it replaced, at most
+a quarter of the device's memory. Before it restores a snapshot, %rollback saves
+the current arrays; if the disk is full, it only keeps them in memory for a second
+%rollback.`
 
 // asking runs f with a connection to the notebook's session, if one runs.
 func asking(f func(*session.Session) error) error {

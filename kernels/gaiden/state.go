@@ -16,8 +16,9 @@ import (
 const programsArgs = "[pin|unpin HASH… | evict [-disk] [HASH…]]"
 
 const programsMore = `
-The beginning of a hash will do. evict drops programs that no cell holds from
-memory; with -disk also from the cache, which is kept for the next session.`
+The first characters of a HASH are enough. pin keeps programs in memory. evict
+drops programs from memory if no cell uses them; with -disk, it also deletes them
+from the disk cache, which otherwise keeps them for the next session.`
 
 func programsMagic(_ context.Context, h magic.Host, c magic.Command) error {
 	return asking(func(s *session.Session) error {
@@ -90,7 +91,8 @@ func cacheLine(c wire.CacheInfo) string {
 const deviceArgs = "[quota SIZE|none]"
 
 const deviceMore = `
-%device quota 2GB   bounds what this notebook's arrays may take; none lifts it`
+%device quota 2GB   limits the memory of this notebook's arrays
+%device quota none  removes the limit`
 
 func deviceMagic(_ context.Context, h magic.Host, c magic.Command) error {
 	return asking(func(s *session.Session) error {

@@ -3,8 +3,9 @@ snippet, which must run from top to bottom, and where a line that prints has a
 comment, print that; shell lines must be bash, and the scripts and the words of
 gaiden in them must be there, as the magics that are named; links inside the
 repository must lead to files that are in it, and #parts to headings. Pages of
-recorded figures name each file next to them. Pages that users read keep to the
-standard terms: terms.txt lists the words that they avoid.
+recorded figures name each file next to them. Pages that users read, and the text
+cells of notebooks, keep to the standard terms: terms.txt lists the words that
+they avoid.
 Prints "passed failed skipped"."""
 import argparse, json, re, subprocess, sys
 from pathlib import Path
@@ -78,12 +79,8 @@ def banned():
             yield re.compile(rf"(?<![\w-])(?:{pattern})(?![\w-])", re.I), instead
 
 
-# Where a word of terms.txt may stand: in what others have named or said.
-ALLOWED = {"notebooks/pages/magics.md"}  # made of the magics' own words, which are checked with them
-
-
 def terms(path, text):
-    if str(path.relative_to(root)) in ALLOWED or path in EVIDENCE or path.suffix != ".md":
+    if path in EVIDENCE:
         return
     prose = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", FENCE.sub("", text))
     for pattern, instead in banned():

@@ -25,16 +25,16 @@ func Magics(n *Notebook) magic.Table {
 func (n *Notebook) programRows() magic.Table {
 	return magic.Table{
 		{Name: "%%", Aliases: []string{"%main"}, Args: "[arguments]", Role: magic.Main,
-			Help: "what follows is the body of func main; the arguments are the program's",
-			More: "Statements run without it, too. Below %% nothing is a declaration that later cells remember."},
-		{Name: "%exec", Args: "function [arguments]", Role: magic.Exec, Help: "runs a program that calls the function"},
-		{Name: "%args", Args: "arguments", Role: magic.Arguments, Help: "the arguments of the cell's program"},
+			Help: "makes the rest of the cell the body of func main; the arguments go to the program",
+			More: "Statements also run without %%. Declarations below %% are local to main, and later\ncells do not see them."},
+		{Name: "%exec", Args: "function [arguments]", Role: magic.Exec, Help: "runs a program that calls the function; the arguments go to the program"},
+		{Name: "%args", Args: "arguments", Role: magic.Arguments, Help: "sets the command-line arguments of the cell's program"},
 		{Name: "%test", Args: "[flags]", Role: magic.Test,
-			Help: "runs the cell's tests and benchmarks, all remembered ones if it has none; flags as in -test.v"},
+			Help: "runs the cell's tests and benchmarks, or those of earlier cells if it has none; flags such as -test.v"},
 		{Name: "%capture", Args: "[-a] file", Help: "copies the cell's output to a file; -a appends", Run: capture},
-		{Name: "%clear", Args: "[-w]", Help: "removes what the cell has shown so far; -w once there is something new to show", Run: clearOutput},
-		{Name: "%with_inputs", Help: "not needed: a command that waits for input asks for it", Run: notNeeded},
-		{Name: "%with_password", Help: "what is typed for the next command is not shown", Run: withPassword},
+		{Name: "%clear", Args: "[-w]", Help: "clears the cell's output; -w waits until there is new output", Run: clearOutput},
+		{Name: "%with_inputs", Help: "not needed: a command that waits for input shows an input field", Run: notNeeded},
+		{Name: "%with_password", Help: "hides the input that you type for the next command", Run: withPassword},
 	}
 }
 
@@ -76,22 +76,22 @@ func withPassword(ctx context.Context, host magic.Host, c magic.Command) error {
 // moduleRows deal with the cells' module.
 func (n *Notebook) moduleRows() magic.Table {
 	return magic.Table{
-		{Name: "%require", Args: "path[@version]", Help: "adds a module to the notebook's go.mod, from the module proxy", Run: n.require},
-		{Name: "%autoget", Help: "adds missing modules by itself (the default)", Run: n.setAutoget(true)},
-		{Name: "%noautoget", Help: "adds no module by itself", Run: n.setAutoget(false)},
-		{Name: "%goflags", Args: "[flags]", Help: "sets flags for go build, which then builds every cell; \"\" removes them", Run: n.goflags},
-		{Name: "%track", Aliases: []string{"%untrack"}, Args: "[path]", Help: "not needed: replaced modules are looked at before every cell", Run: notNeeded},
-		{Name: "%goworkfix", Help: "not needed: a go.work file beside go.mod is obeyed", Run: notNeeded},
-		{Name: "%cost", Args: "[on|off]", Help: "shows where the time of the cell before went; on: of every cell", Run: n.costs,
+		{Name: "%require", Args: "path[@version]", Help: "adds a module from the module proxy to the notebook's go.mod", Run: n.require},
+		{Name: "%autoget", Help: "adds missing modules automatically (the default)", Run: n.setAutoget(true)},
+		{Name: "%noautoget", Help: "does not add missing modules", Run: n.setAutoget(false)},
+		{Name: "%goflags", Args: "[flags]", Help: "sets or shows flags for go build, which then builds every cell; \"\" removes them", Run: n.goflags},
+		{Name: "%track", Aliases: []string{"%untrack"}, Args: "[path]", Help: "not needed: replaced modules are checked for changes before every cell", Run: notNeeded},
+		{Name: "%goworkfix", Help: "not needed: a go.work file next to go.mod is used", Run: notNeeded},
+		{Name: "%cost", Args: "[on|off]", Help: "shows where the time of the previous cell went; on: after every cell", Run: n.costs,
 			More: costHelp},
 	}
 }
 
-const costHelp = `The first line is what the kernel did: compose, compile and link of the cell's
-program, its start, its run, and after it the look at what it left. The second is
-what the cell asked of the session: graph (writing the text of programs), compile
-(how many were compiled, loaded from disk, or ready), upload, device (waiting for
-it), download.`
+const costHelp = `The first line is the kernel's work: compose (parsing, imports, type checking),
+compile and link (of the cell's program), start, run, and after (checks when it has
+ended). The second line is the cell's use of the session: graph (building
+programs), compile (and how many programs were compiled, loaded from disk, or ready
+in memory), upload, device (waiting for it), download.`
 
 func (n *Notebook) require(ctx context.Context, host magic.Host, c magic.Command) error {
 	if len(c.Args) == 0 {
@@ -148,7 +148,7 @@ func (n *Notebook) costs(ctx context.Context, host magic.Host, c magic.Command) 
 func (n *Notebook) systemRows() magic.Table {
 	return magic.Table{
 		{Name: "%env", Args: "[NAME[=value] | NAME value]", Help: "sets an environment variable for cells and commands, or shows it", Run: n.setenv},
-		{Name: "%cd", Args: "[directory]", Help: "changes the directory of cells and commands, or shows it; - is the one before", Run: n.chdir},
+		{Name: "%cd", Args: "[directory]", Help: "changes the working directory of cells and commands, or shows it; - is the previous one", Run: n.chdir},
 	}
 }
 
@@ -236,7 +236,7 @@ func (n *Notebook) chdir(ctx context.Context, host magic.Host, c magic.Command) 
 func (n *Notebook) cellRows() magic.Table {
 	rows := magic.Table{
 		{Name: "%%writefile", Aliases: []string{"%%file"}, Args: "[-a] file", Role: magic.Body, Help: "writes the cell to a file; -a appends", Run: n.writefile},
-		{Name: "%%script", Args: "command", Role: magic.Body, Help: "gives the cell to the command as its input", Run: n.script},
+		{Name: "%%script", Args: "command", Role: magic.Body, Help: "pipes the cell to the command's stdin", Run: n.script},
 	}
 	for _, shell := range []string{"bash", "sh"} {
 		rows = append(rows, magic.Row{Name: "%%" + shell, Role: magic.Body, Help: "runs the cell with " + shell,
@@ -293,8 +293,8 @@ func (n *Notebook) script(ctx context.Context, host magic.Host, c magic.Command)
 // pageRows deal with the pages that show the notebook.
 func (n *Notebook) pageRows() magic.Table {
 	return magic.Table{
-		{Name: "%widgets", Aliases: []string{"%widgets_hb"}, Help: "opens the page's channel for gonbui's widgets, which their first use does, too", Run: n.widgets},
-		{Name: "%wasm", Help: "GoNB's; this kernel has no such thing", Run: func(context.Context, magic.Host, magic.Command) error {
+		{Name: "%widgets", Aliases: []string{"%widgets_hb"}, Help: "opens the page's channel for gonbui's widgets; using a widget also opens it", Run: n.widgets},
+		{Name: "%wasm", Help: "not supported: a magic of GoNB that compiles a cell to WebAssembly", Run: func(context.Context, magic.Host, magic.Command) error {
 			return errors.New("%wasm: this kernel does not compile for the browser")
 		}},
 	}
@@ -311,9 +311,9 @@ func (n *Notebook) widgets(ctx context.Context, host magic.Host, c magic.Command
 // helpRows explain.
 func (n *Notebook) helpRows() magic.Table {
 	return magic.Table{
-		{Name: "%help", Aliases: []string{"%lsmagic"}, Args: "[magic]", Help: "lists all magics, or explains one, as %name? does", Run: n.help},
-		{Name: "%version", Help: "the kernel's version", Run: n.versions},
-		{Name: "%tb", Help: "shows all that the Go runtime said of the last panic", Run: n.tracebacks},
+		{Name: "%help", Aliases: []string{"%lsmagic"}, Args: "[magic]", Help: "lists all magics, or describes one, like %name?", Run: n.help},
+		{Name: "%version", Help: "shows the versions of the kernel and of Go", Run: n.versions},
+		{Name: "%tb", Help: "shows the full traceback of the last panic", Run: n.tracebacks},
 	}
 }
 
@@ -322,7 +322,7 @@ func (n *Notebook) help(ctx context.Context, host magic.Host, c magic.Command) e
 	if len(c.Args) > 0 {
 		return explain(host, t, c)
 	}
-	rest := "\n!command runs a shell command, !*command one in the directory of the cells' module.\nname? explains a magic or a Go name."
+	rest := "\n!command runs a shell command, !*command runs it in the directory of the cells' module.\nname? describes a magic or a Go name."
 	host.Show(map[string]any{
 		"text/plain": t.String() + rest,
 		"text/html":  t.HTML() + "<p>" + strings.ReplaceAll(escape(rest), "\n", "<br>") + "</p>",

@@ -18,12 +18,12 @@ import (
 // memoryRows deal with what is remembered from cell to cell.
 func (n *Notebook) memoryRows() magic.Table {
 	return magic.Table{
-		{Name: "%list", Aliases: []string{"%ls"}, Help: "lists the declarations that are remembered", Run: n.list},
-		{Name: "%who", Args: "[type …]", Help: "lists the names of variables, or of those of some types", Run: n.who},
-		{Name: "%whos", Args: "[type …]", Help: "lists variables with their types and values", Run: n.whos,
-			More: "A variable that has a size is kept: later cells find the value that it had. Others begin as they are declared, or are defined again in each cell that uses them, or, where that would not make the same value, cannot be used: the table says why."},
-		{Name: "%remove", Aliases: []string{"%rm", "%del"}, Args: "name …", Help: "forgets declarations and values; a method is T.M", Run: n.remove},
-		{Name: "%reset", Args: "[go.mod]", Help: "forgets all declarations and values, and writes go.mod anew; with go.mod only the latter", Run: n.reset},
+		{Name: "%list", Aliases: []string{"%ls"}, Help: "lists the declarations of earlier cells", Run: n.list},
+		{Name: "%who", Args: "[type …]", Help: "lists the names of variables, optionally only of the given types", Run: n.who},
+		{Name: "%whos", Args: "[type …]", Help: "lists variables with their types, sizes and values", Run: n.whos,
+			More: "A variable that has a size is kept: later cells see its last value. Other variables\nare initialized again, or defined again, in each cell that uses them. Where that\nwould not give the same value, they cannot be used, and the table says why."},
+		{Name: "%remove", Aliases: []string{"%rm", "%del"}, Args: "name …", Help: "removes declarations and their values; write a method as T.M", Run: n.remove},
+		{Name: "%reset", Args: "[go.mod]", Help: "removes all declarations and values, and resets go.mod; with go.mod, only resets go.mod", Run: n.reset},
 	}
 }
 
