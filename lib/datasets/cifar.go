@@ -30,7 +30,7 @@ const (
 
 // An archive is a data set in one packed tar, whose published sum is that of
 // the packed file. Unpacking it takes a second, so it is done once and the sum
-// of what came out is kept beside it.
+// of the result is kept next to it.
 type archive struct {
 	name     string
 	folder   string
@@ -54,9 +54,10 @@ var cifar10 = archive{
 	classes:  []string{"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"},
 }
 
-// CIFAR10 returns 60,000 colour pictures (Krizhevsky, 2009), 32×32×3 with
-// channels last, ten classes: 170 MB to fetch, 184 MB kept. It has no
-// stand-in but [Synthetic](seed, n, 32, 32, 3).
+// CIFAR10 returns 60,000 color images (Krizhevsky, 2009), 32×32×3 with channels last,
+// in ten classes. It downloads 170 MB and keeps 184 MB. If the data cannot be
+// downloaded, the error is an [UnavailableError]; [Synthetic](seed, n, 32, 32, 3) has
+// the same shapes.
 func CIFAR10(ctx context.Context, o Options) (*Images, error) { return cifar10.load(ctx, o) }
 
 func (a *archive) load(ctx context.Context, o Options) (*Images, error) {
@@ -244,7 +245,7 @@ func (a *archive) unpack(s *store, packed string) error {
 	return os.WriteFile(filepath.Join(s.dir, a.unpacked+".sha256"), []byte(sum+"\n"), 0o644)
 }
 
-// decodeCIFAR turns records with one plane for each colour into pictures with
+// decodeCIFAR turns records with one plane for each color into images with
 // channels last.
 func decodeCIFAR(records []byte) (Split, error) {
 	if len(records)%cifarRecord != 0 {

@@ -1,10 +1,9 @@
-// Package datasets brings the pictures and the surfaces that the notebooks
-// train on: MNIST, Fashion-MNIST, CIFAR-10, synthetic images, a sine wave and
-// the peaks surface.
+// Package datasets loads the images and curves that the notebooks train on: MNIST,
+// Fashion-MNIST, CIFAR-10, synthetic images, a sine wave and the peaks surface.
 //
-// A data set is plain Go values: bytes for pixels, int32 for labels, float32
-// for curves. Nothing here knows a device; package session uploads, package
-// fit scales and shuffles. So a cell that only loads data stays small.
+// A data set is plain Go values: bytes for pixels, int32 for labels, float32 for
+// curves. The package does not use a device: package session uploads, package fit
+// scales and shuffles. A cell that only loads data therefore stays small.
 //
 //	images, err := datasets.MNIST(ctx, datasets.Options{})
 //	if err != nil {
@@ -16,28 +15,26 @@
 //
 // # Where the data comes from
 //
-// MNIST, Fashion-MNIST and CIFAR-10 are fetched from their public homes and
-// mirrors at the first use and kept in Options.Dir, by default $GAIDEN_DATA or
-// the user's cache directory. What is kept is checked against a SHA-256 sum at
-// every load; a file that fails is named in Images.Warnings and fetched again.
-// An interrupted download goes on where it stopped. Two programs that want the
-// same file at once fetch it once.
+// The first use downloads MNIST, Fashion-MNIST and CIFAR-10 from their public sites
+// and mirrors to Options.Dir, by default $GAIDEN_DATA or the user's cache directory.
+// Every load checks the files against their SHA-256 checksums; a file that fails is
+// listed in Images.Warnings and downloaded again. Interrupted downloads are resumed.
+// Two programs that need the same file at the same time download it once.
 //
-// The sums of MNIST and Fashion-MNIST are those of the unpacked IDX files,
-// because distributions pack the same bytes in different ways: Debian's package
-// dataset-fashion-mnist differs from the authors' files only in its gzip.
+// The checksums of MNIST and Fashion-MNIST are those of the unpacked IDX files,
+// because distributions compress the same bytes differently.
 //
-// # Stand-ins are named
+// # Substitutes
 //
-// Where no mirror of MNIST can be reached, [MNIST] returns Fashion-MNIST, which
-// has the same shapes; on Debian it can come from the system's package archive,
-// without root. Images.Name then says Fashion-MNIST, Images.StandsFor says
-// MNIST, and String shows both. Set Options.Exact to get an error instead.
-// [Synthetic] images have "synthetic" in their name.
+// If no mirror of MNIST can be reached, [MNIST] returns Fashion-MNIST, which has the
+// same shapes; on Debian it can come from the system's package archive, without root.
+// Images.Name is then Fashion-MNIST, Images.StandsFor is MNIST, and String shows
+// both. Set Options.Exact to get an error instead. The names of [Synthetic] images
+// contain "synthetic".
 //
 // # What it refuses
 //
-// It has no augmentation, no loaders, no batches: those are programs on the
-// device. It asks no questions and prints nothing; progress goes to
-// Options.Progress. It never trusts a file: damaged or foreign ones are errors.
+// It has no augmentation, no loaders and no batches: these are programs on the
+// device. It prints nothing; progress is reported to Options.Progress. It trusts no
+// file: damaged or unknown files are errors.
 package datasets

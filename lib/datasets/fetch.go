@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Waiting for a mirror: a machine without network shall know it in seconds, a
-// slow line shall not be cut off while bytes still come.
+// Waiting for a mirror: without a network it fails within seconds; a slow
+// connection is not cut off while bytes still arrive.
 const (
 	connectWithin = 3 * time.Second
 	answerWithin  = 10 * time.Second
@@ -219,7 +219,7 @@ func plain(address string, err error) error {
 	if u := new(url.Error); errors.As(err, &u) {
 		err = u.Err
 	}
-	// Which server was asked for the name, and by which protocol, helps nobody.
+	// The DNS server and its protocol do not help the reader.
 	if dns := new(net.DNSError); errors.As(err, &dns) {
 		err = errors.New(dns.Err)
 	}

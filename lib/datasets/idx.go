@@ -40,7 +40,7 @@ func decodeIDX(file []byte, rank int) (dims []int, data []byte, err error) {
 	return dims, data, nil
 }
 
-// decodeIDXSplit joins a file of pictures and a file of labels.
+// decodeIDXSplit joins a file of images and a file of labels.
 func decodeIDXSplit(images, labels []byte) (s Split, height, width int, err error) {
 	dims, pixels, err := decodeIDX(images, 3)
 	if err != nil {

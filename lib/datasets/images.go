@@ -5,36 +5,35 @@ import (
 	"strings"
 )
 
-// Images is a set of labelled pictures of one size, ready to upload. It is plain
-// memory, which one cell can hand on to the next.
+// Images is a set of labeled images of one size, ready to upload. It is plain memory,
+// which a notebook can keep for the next cell.
 type Images struct {
-	// Name says what the pictures are: "MNIST", "Fashion-MNIST", "CIFAR-10",
-	// "synthetic 28×28×1 (seed 1)". Show it wherever results are shown.
+	// Name is the data set: "MNIST", "Fashion-MNIST", "CIFAR-10", "synthetic 28×28×1
+	// (seed 1)". Show it with all results.
 	Name string
 
-	// StandsFor names the data set that was asked for where this one is a
-	// stand-in, else it is empty. Reason then says why.
+	// StandsFor is the data set that was requested if this one is a substitute, else
+	// it is empty. Reason then says why.
 	StandsFor string
 	Reason    string
 
 	Train, Test Split
 
-	// Classes has a name for each label.
+	// Classes is the name of each class, by label.
 	Classes []string
 
-	// Height, Width and Channels are those of each picture.
+	// Height, Width and Channels are the dimensions of each image.
 	Height, Width, Channels int
 
-	// Source says where the files came from in this load: a cache, a mirror,
-	// a package.
+	// Source says where this load found the files: a cache, a mirror, a package.
 	Source string
 
-	// Warnings are findings that did not stop the load, such as a damaged
-	// file that was fetched again.
+	// Warnings are problems that did not stop the load, such as a damaged file that
+	// was downloaded again.
 	Warnings []string
 }
 
-// Title is the name for headings: Name, with what it stands for.
+// Title returns the name for headings: Name, and what it is a substitute for.
 func (m *Images) Title() string {
 	if m.StandsFor == "" {
 		return m.Name
@@ -42,8 +41,7 @@ func (m *Images) Title() string {
 	return fmt.Sprintf("%s (in place of %s)", m.Name, m.StandsFor)
 }
 
-// String describes the set in a line, with a line for each thing that the
-// reader should know about it.
+// String describes the set on one line, then each warning on a line of its own.
 func (m *Images) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s train and %s test images, %d×%d×%d, %d classes", m.Title(),
@@ -57,10 +55,11 @@ func (m *Images) String() string {
 	return b.String()
 }
 
-// Size is the number of bytes of one picture.
+// Size returns the number of bytes of one image.
 func (m *Images) Size() int { return m.Height * m.Width * m.Channels }
 
-// Class names a label; a label outside Classes is shown as its number.
+// Class returns the name of a label, or the number itself if Classes has no such
+// label.
 func (m *Images) Class(label int32) string {
 	if label >= 0 && int(label) < len(m.Classes) {
 		return m.Classes[label]
@@ -68,15 +67,15 @@ func (m *Images) Class(label int32) string {
 	return fmt.Sprint(label)
 }
 
-// First returns the set cut to at most train and test pictures, in order. It
-// shares the memory of m: pictures are not copied.
+// First returns at most the first train and test images of the set. It shares the
+// memory of m: images are not copied.
 func (m *Images) First(train, test int) *Images {
 	cut := *m
 	cut.Train, cut.Test = m.Train.first(train, m.Size()), m.Test.first(test, m.Size())
 	return &cut
 }
 
-// A Split is the part of a set to train on, or the part to test on.
+// A Split is the training part or the test part of a set.
 type Split struct {
 	// Pixels is shaped [n height width channels], 0 to 255.
 	Pixels []byte
@@ -84,11 +83,11 @@ type Split struct {
 	Labels []int32
 }
 
-// Len is the number of pictures.
+// Len returns the number of images.
 func (s Split) Len() int { return len(s.Labels) }
 
-// Image returns the pixels of picture i without copying them, shaped
-// [height width channels]; nil when there is no picture i.
+// Image returns the pixels of image i without copying them, shaped [height width
+// channels]; nil if there is no image i.
 func (s Split) Image(i int) []byte {
 	if i < 0 || i >= s.Len() {
 		return nil

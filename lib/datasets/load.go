@@ -9,36 +9,36 @@ import (
 
 // Options say how to get a data set. The zero value is right for a notebook.
 type Options struct {
-	// Dir keeps the files, one folder for each data set. Empty means
+	// Dir is where files are kept, one directory per data set. Empty means
 	// $GAIDEN_DATA, else gaiden/data in the user's cache directory.
 	Dir string
 
-	// Mirrors are tried in order in place of the data set's own: addresses
-	// of folders that hold the files. A file:// address is not one; put such
-	// files into Dir.
+	// Mirrors replace the data set's own mirrors, in order: http or https URLs of
+	// directories that hold the files. For local files, use Dir instead.
 	Mirrors []string
 
-	// Client makes the requests. Nil means one that gives up quickly where
-	// there is no network and patiently waits where there is a slow one.
+	// Client makes the requests. Nil means a client that gives up quickly without a
+	// network and is patient with a slow one.
 	Client *http.Client
 
-	// Progress hears of each download: what it is, how many bytes are there
-	// and how many it will have, -1 when that is not known. It is called
-	// often, from the goroutine that loads; it must be quick.
+	// Progress receives the state of each download: its name, the bytes so far and
+	// the total bytes, -1 if unknown. It is called often, from the loading goroutine,
+	// and must return quickly.
 	Progress func(what string, done, total int64)
 
-	// Offline makes it use only what is on this machine.
+	// Offline uses only files on this machine.
 	Offline bool
 
-	// Exact makes [MNIST] fail where it would return a stand-in.
+	// Exact makes [MNIST] fail instead of returning a substitute.
 	Exact bool
 }
 
-// Names lists what [Load] knows.
+// Names returns the names that [Load] accepts.
 func Names() []string { return []string{"mnist", "fashion-mnist", "cifar10", "synthetic"} }
 
-// Load returns a data set by its name, in any case: those of [Names], and the
-// usual other spellings ("fashion", "CIFAR-10"). "synthetic" has MNIST's shapes.
+// Load returns a data set by name, in upper or lower case: those of [Names], and the
+// usual other spellings ("fashion", "CIFAR-10"). "synthetic" has the shapes of MNIST.
+// The error for other names is a [NameError].
 func Load(ctx context.Context, name string, o Options) (*Images, error) {
 	switch strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(name)) {
 	case "mnist":
@@ -56,7 +56,7 @@ func Load(ctx context.Context, name string, o Options) (*Images, error) {
 // A NameError reports a data set that does not exist.
 type NameError struct {
 	Name string
-	Near string // what was probably meant; empty when nothing is close
+	Near string // the most similar name; empty if none is similar
 }
 
 func (e *NameError) Error() string {

@@ -6,18 +6,19 @@ import (
 	"fmt"
 )
 
-// MNIST returns 70,000 handwritten digits (LeCun, Cortes, Burges, 1998),
-// 28×28 grey, ten classes: about 11 MB to fetch, 55 MB kept.
+// MNIST returns 70,000 images of handwritten digits (LeCun, Cortes, Burges, 1998),
+// 28×28×1 grayscale, in ten classes. It downloads about 11 MB and keeps 55 MB.
 //
-// Where it is not cached and no mirror answers it returns [Fashion] in its
-// place, and says so in Name, StandsFor and Reason; with Options.Exact it
-// returns the [UnavailableError] instead.
+// If MNIST is not cached and no mirror answers, it returns [Fashion] instead, and
+// says so in Name, StandsFor and Reason; with Options.Exact it returns an
+// [UnavailableError].
 func MNIST(ctx context.Context, o Options) (*Images, error) { return mnist.loadOr(ctx, o, &fashion) }
 
-// Fashion returns Fashion-MNIST (Xiao, Rasul, Vollgraf, 2017): 70,000 pictures
-// of clothes, 28×28 grey, ten classes; 30 MB to fetch, 55 MB kept. Where its
-// mirrors cannot be reached it is taken from the package archive that a Debian
-// or Ubuntu machine is set up to use, without root.
+// Fashion returns Fashion-MNIST (Xiao, Rasul, Vollgraf, 2017): 70,000 images of
+// clothes, 28×28×1 grayscale, in ten classes. It downloads 30 MB and keeps 55 MB. If
+// its mirrors cannot be reached, it uses the configured package archive of a Debian
+// or Ubuntu machine, without root. If that fails too, the error is an
+// [UnavailableError].
 func Fashion(ctx context.Context, o Options) (*Images, error) { return fashion.load(ctx, o) }
 
 // A collection is a data set in four IDX files.

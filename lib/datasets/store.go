@@ -90,7 +90,7 @@ func open(path string, flag int) (*os.File, error) {
 }
 
 // sweep removes what a killed program left half written. Parts of downloads
-// stay: they are gone on with.
+// stay, to be resumed.
 func (s *store) sweep() {
 	for _, leavings := range []string{"*.new-*", "apt-*"} {
 		paths, _ := filepath.Glob(filepath.Join(s.dir, leavings))
@@ -164,8 +164,8 @@ func (s *store) write(f file, contents io.Reader) error {
 	return os.Rename(out.Name(), filepath.Join(s.dir, f.name))
 }
 
-// A cell is a process of its own, so that mirrors are out of reach has to be
-// remembered on disk: else every cell of an offline notebook would wait anew.
+// A cell is a process of its own, so a file records that mirrors are unreachable:
+// otherwise every cell of an offline notebook would wait for them again.
 const failureFile, failureHolds = "mirrors-failed", time.Hour
 
 // mirrors returns those to ask now, or why there are none.
@@ -194,7 +194,7 @@ func (s *store) rememberFailure(reason error) {
 	_ = os.WriteFile(filepath.Join(s.dir, failureFile), []byte(reason.Error()+"\n"), 0o644)
 }
 
-// A ChecksumError reports a file that is not what it should be.
+// A ChecksumError reports a file whose content is not the expected one.
 type ChecksumError struct {
 	File      string
 	Got, Want string // SHA-256 sums, or sizes
@@ -207,17 +207,17 @@ func (e *ChecksumError) Error() string {
 	return fmt.Sprintf("datasets: %s: checksum is %.8s…, want %.8s…", e.File, e.Got, e.Want)
 }
 
-// An UnavailableError reports a data set that is neither on this machine nor
-// within its reach.
+// An UnavailableError reports a data set that is not on this machine and cannot be
+// downloaded.
 type UnavailableError struct {
 	Name  string
-	Dir   string   // where its files are looked for
-	Files []string // those that are missing there
-	Tried []error  // why each road led nowhere
+	Dir   string   // where its files are expected
+	Files []string // files that are missing there
+	Tried []error  // why each attempt failed
 }
 
-// Error ends with what to do: in a cell that panics with it, the text is all that
-// is seen.
+// Error ends with what to do next: a cell that panics with the error shows only its
+// text.
 func (e *UnavailableError) Error() string { return "datasets: " + e.why() + "; " + e.Hint() }
 
 func (e *UnavailableError) why() string {
@@ -228,10 +228,10 @@ func (e *UnavailableError) why() string {
 	return fmt.Sprintf("%s: not in %s and cannot be fetched: %s", e.Name, e.Dir, strings.Join(reasons, "; "))
 }
 
-// Unwrap gives each reason to errors.Is and errors.As.
+// Unwrap returns each reason, for errors.Is and errors.As.
 func (e *UnavailableError) Unwrap() []error { return e.Tried }
 
-// Hint is the end of the text: what the reader of a notebook can do next.
+// Hint returns what the reader of a notebook can do next.
 func (e *UnavailableError) Hint() string {
 	return fmt.Sprintf("put %s (packed or not) into %s; or set GAIDEN_DATA to a folder that has them in %s; "+
 		"or take datasets.Fashion, or datasets.Synthetic, which needs no files",

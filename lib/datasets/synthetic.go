@@ -6,11 +6,12 @@ import (
 	"math/rand/v2"
 )
 
-// Synthetic makes n pictures to train on and n/6 to test on, ten classes,
-// always the same for one seed. Each class has a pattern of its own; a
-// picture is its pattern, moved by up to a tenth of its size and mixed with
-// noise, so that a net can learn it but not by one pixel. It is for tests and
-// for measuring; no accuracy on it says anything about real pictures.
+// Synthetic returns n training images and n/6 test images of ten classes, the same
+// for the same seed. Pixels are shaped [n height width channels]. Each class has a
+// pattern; an image is the pattern of its class, shifted by up to a tenth of its size
+// and mixed with noise, so that a net can learn it, but not from a single pixel. Use
+// it for tests and for timing: accuracies on it say nothing about real images. Sizes
+// below 1, or above 64 GiB in all, are an error; n may be 0.
 func Synthetic(seed uint64, n, height, width, channels int) (*Images, error) {
 	const classes = 10
 	if n < 0 || height < 1 || width < 1 || channels < 1 || n > 1<<28 || height > 1<<14 || width > 1<<14 || channels > 1<<10 ||
@@ -96,8 +97,9 @@ func shift(r *rand.Rand, side int) int {
 	return r.IntN(2*most+1) - most
 }
 
-// Sine returns n points of a sine wave with the given number of points in a
-// period: the curve that the LSTM notebook predicts. Point 0 is 0.
+// Sine returns n points of a sine wave with period points per period, starting with
+// 0: the curve that the LSTM notebook predicts. It panics if period is 0 or not
+// finite.
 func Sine(n int, period float64) []float32 {
 	if !(period > 0 || period < 0) || math.IsInf(period, 0) {
 		panic(fmt.Errorf("datasets: sine: period of %g: want so many points, other than 0", period))
@@ -112,9 +114,9 @@ func Sine(n int, period float64) []float32 {
 // A Surface is a function of two variables on a square grid.
 type Surface struct {
 	Name string
-	Axis []float32 // the n places of each variable, ascending
-	X    []float32 // shaped [n·n 2]: the two variables, the first one slowest
-	Y    []float32 // shaped [n·n 1]: the function there
+	Axis []float32 // the n coordinates of each variable, ascending
+	X    []float32 // shaped [n·n 2]: the two variables, the first one changing slowest
+	Y    []float32 // shaped [n·n 1]: the values of the function
 }
 
 // Peaks returns MATLAB's peaks function on n×n points of [-3, 3]²:

@@ -11,8 +11,8 @@ import (
 	"gaiden/lib/session"
 )
 
-// another starts a session of its own for a device, beside the one that the
-// notebook uses, and connects to it. end ends both.
+// another starts a session for a device, separate from the session of the notebook,
+// and connects to it. end closes the connection and stops the session.
 func another(ctx context.Context, device string) (s *session.Session, end func(), err error) {
 	dir, err := os.MkdirTemp("", "gaiden-"+device+"-")
 	if err != nil {

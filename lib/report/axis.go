@@ -7,7 +7,7 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// An axis maps numbers to places between 0 and 1.
+// An axis maps numbers to positions between 0 and 1.
 type axis struct {
 	log       bool
 	low, high float64
@@ -57,7 +57,7 @@ func (a *axis) widen(share float64) {
 	}
 }
 
-// place is where v lies: 0 at the low end, 1 at the high one.
+// place is the position of v: 0 at the low end, 1 at the high end.
 func (a *axis) place(v float64) float64 {
 	low, high := a.low, a.high
 	if a.log {

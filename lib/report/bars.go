@@ -7,19 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// Bars are values side by side, the first on top.
+// Bars is a horizontal bar chart, the first bar on top.
 type Bars struct {
 	Title string
 	Bars  []Bar
 	Width int // in CSS pixels; 0 means 640
 }
 
-// A Bar is one of them. Values that are not finite, or below 0, have no length.
+// A Bar is one bar of a chart. Values that are negative or not finite have no length.
 type Bar struct {
 	Name  string
 	Value float64
-	Text  string // what stands behind it; "" means the value
-	Group int    // bars of a group share a colour
+	Text  string // label after the bar; "" means the value
+	Group int    // bars of a group have the same color
 }
 
 func (b Bar) text() string {
@@ -43,7 +43,7 @@ func (b Bars) length(bar Bar) float64 {
 	return bar.Value / most
 }
 
-// String draws the bars with blocks.
+// String returns the chart as text, drawn with block characters.
 func (b Bars) String() string {
 	wide := 0
 	for _, bar := range b.Bars {
@@ -68,7 +68,7 @@ func (b Bars) String() string {
 	return strings.TrimSuffix(s.String(), "\n")
 }
 
-// HTML is one svg element.
+// HTML returns the chart as one svg element.
 func (b Bars) HTML() string {
 	width := float64(min(max(b.Width, 160), 4000))
 	if b.Width == 0 {

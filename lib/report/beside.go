@@ -2,13 +2,13 @@ package report
 
 import "strings"
 
-// Beside shows pictures in a row, side by side, and below each other where the
-// page is too narrow:
+// Beside shows values next to each other in a row, which wraps if the page is too
+// narrow:
 //
 //	report.Beside{truth, report.Surface{Title: "the net", Values: answer, Wire: true}}
 type Beside []Rich
 
-// String is the text of each, below each other.
+// String returns the text of each value, one below the other.
 func (b Beside) String() string {
 	var parts []string
 	for _, v := range b {
@@ -19,7 +19,7 @@ func (b Beside) String() string {
 	return strings.Join(parts, "\n")
 }
 
-// HTML is a row that wraps.
+// HTML returns a row that wraps.
 func (b Beside) HTML() string {
 	var s strings.Builder
 	s.WriteString(`<div style="display:flex;flex-wrap:wrap;gap:8px 16px;align-items:flex-start">`)

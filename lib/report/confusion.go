@@ -6,12 +6,12 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// A Confusion counts what a net takes for what: a row for each true class, a
-// column for each answer.
+// A Confusion is the confusion matrix of a classifier: a row per true class, a column
+// per predicted class. It counts as many examples as both Want and Got have.
 type Confusion struct {
 	Title     string
-	Names     []string // of the classes; nil means their numbers
-	Want, Got []int32  // labels of all examples
+	Names     []string // of the classes, by label; nil means numbers
+	Want, Got []int32  // true and predicted labels, shaped [n]
 	Width     int      // in CSS pixels; 0 means 480
 }
 
@@ -71,13 +71,14 @@ func (c Confusion) worst() string {
 	return s
 }
 
-// String is the matrix as a table, and which classes are mixed up most.
+// String returns the matrix as a table, and the two classes that are confused most
+// often.
 func (c Confusion) String() string {
 	h, _ := c.heat()
 	return h.String() + "\n" + oneLine(c.worst())
 }
 
-// HTML is the matrix as a heat map with its numbers.
+// HTML returns the matrix as a heat map with its numbers.
 func (c Confusion) HTML() string {
 	h, a := c.heat()
 	h.Alt = fmt.Sprintf("Confusion matrix of %d classes: %d of %d right; %s", len(h.Values), a.Right(), a.both(), c.worst())

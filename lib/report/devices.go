@@ -19,59 +19,60 @@ import (
 
 // A Trial is a net that [Devices] trains on one device after the other.
 type Trial struct {
-	// Net is the net to try. It is not trained itself: copies of it are, all
-	// from the same seed, and removed again.
+	// Net is the net to compare. It is not changed: Devices trains copies with the
+	// same seed, and deletes them.
 	Net *fit.Net
-	// Config is what Net was made with. Its Session and Devices are set here.
+	// Config is the configuration of Net. Devices sets its Session and Devices.
 	Config fit.Config
 
 	Train, Test fit.Data
-	// Data names the data, for the title.
+	// Data is the name of the data, for the title.
 	Data string
 
-	// Fit says how long. Its Validation is Test, and is not given.
+	// Fit says how long to train. Leave its Validation empty: Devices sets it to
+	// Test.
 	Fit fit.Train
-	// CPUEpochs is how many epochs a CPU does beside a GPU, where Fit's would
-	// take too long; 0 means Fit's. The time of all is then estimated, and
-	// marked "~". Where there is no GPU, Fit's are done.
+	// CPUEpochs is the number of epochs on the CPU of a machine with a GPU, where
+	// Fit.Epochs would take too long; 0 means Fit.Epochs. The total time is then an
+	// estimate, marked "~". Without a GPU it has no effect.
 	CPUEpochs int
-	// NoCPU leaves the CPU out on a machine with a GPU.
+	// NoCPU skips the CPU on a machine with a GPU.
 	NoCPU bool
 
-	// Most is how many GPUs to go up to, by doubling; 0 means all.
+	// Most is the maximum number of GPUs, reached by doubling; 0 means all.
 	Most int
-	// Forced adds a run with several GPUs also where one was found to be
-	// faster and is used alone.
+	// Forced adds a run on several GPUs even if one GPU was found to be faster.
 	Forced bool
-	// Phases measures the phases of a step on each device too.
+	// Phases also measures the phases of a step on each device.
 	Phases bool
 }
 
-// DeviceRuns is what [Devices] found.
+// DeviceRuns is the result of [Devices].
 type DeviceRuns struct {
 	Title string
 	Runs  []DeviceRun
-	Notes []string // what was left out, and why
+	Notes []string // what was skipped, and why
 }
 
-// DeviceRun is one training.
+// DeviceRun is the training on one device, or on several of one kind.
 type DeviceRun struct {
 	Where   string // "CPU", "GPU", "2 GPUs", "2 GPUs, forced"
-	Kind    string // what the plugin calls the device
-	Epochs  int    // that were wanted of all; the history may have fewer
+	Kind    string // name of the device, from the plugin
+	Epochs  int    // requested; the history may have fewer
 	History *fit.History
-	Phases  *profile.Phases // nil where they were not measured
+	Phases  *profile.Phases // nil if not measured
 }
 
-// Devices trains a net on the CPU, on one GPU and on several, as far as this
-// machine has them, and compares: the table of notebook 04's article for any net. On a machine
-// with a GPU the CPU gets a session of its own for as long as it takes.
+// Devices trains a net on the CPU, on one GPU and on several GPUs, as far as this
+// machine has them, and compares time and accuracy. On a machine with a GPU, it
+// starts a temporary session for the CPU.
 //
 //	runs, err := report.Devices(ctx, report.Trial{Net: net, Train: …, Test: …, Fit: fit.Train{Epochs: 20, Batch: 100}})
 //	report.Show(runs)
 //
-// A device that is not there is a note, not an error. When ctx ends, or the
-// cell is stopped, what is known so far comes with an error.
+// A missing device is a note, not an error. When ctx is done, or the cell is stopped,
+// Devices returns the results so far together with an error. A Trial without a net,
+// or with settings that have no effect, is an error before training starts.
 func Devices(ctx context.Context, t Trial) (*DeviceRuns, error) {
 	if err := t.check(); err != nil {
 		return nil, fmt.Errorf("report: devices: %w", err)
@@ -85,7 +86,7 @@ func Devices(ctx context.Context, t Trial) (*DeviceRuns, error) {
 	r := &DeviceRuns{Title: fmt.Sprintf("%s on %s, batches of %d", t.Net.Model().Name, orElse(t.Data, "data"), t.Fit.Batch)}
 	w := s.Welcome()
 	if w.Platform == "cpu" {
-		t.CPUEpochs = 0 // there is nothing beside it
+		t.CPUEpochs = 0 // there is no GPU to compare with
 		if err := r.add(ctx, t, s, "CPU", 1, false); err != nil {
 			return r, err
 		}
@@ -211,8 +212,8 @@ func (r *DeviceRuns) measured(devices int) bool {
 	return false
 }
 
-// Seconds is what all epochs take, compiling apart, and whether that is an
-// estimate from fewer.
+// Seconds returns the time of all epochs without compiling, in seconds, and whether
+// it is an estimate from fewer epochs.
 func (d DeviceRun) Seconds() (seconds float64, estimated bool) {
 	if d.History == nil || len(d.History.Epochs) == 0 {
 		return math.NaN(), false
@@ -225,7 +226,7 @@ func (d DeviceRun) Seconds() (seconds float64, estimated bool) {
 	return seconds, false
 }
 
-// Run finds a run by its name.
+// Run returns the run with this name, such as "2 GPUs".
 func (r *DeviceRuns) Run(where string) (DeviceRun, bool) {
 	for _, run := range r.Runs {
 		if run.Where == where {
@@ -235,7 +236,8 @@ func (r *DeviceRuns) Run(where string) (DeviceRun, bool) {
 	return DeviceRun{}, false
 }
 
-// Table has the columns of the article, and what compiling took.
+// Table returns the metrics of each device in the columns of Chainer, and the time of
+// compiling.
 func (r *DeviceRuns) Table() Table {
 	t := Table{Title: r.Title, Head: []string{"", "epoch", "main/loss", "validation/main/loss", "main/accuracy", "validation/main/accuracy", "elapsed_time", "compiling", "against the first"}, Notes: r.Notes}
 	first := math.NaN()
@@ -271,7 +273,7 @@ func (r *DeviceRuns) Table() Table {
 	return t
 }
 
-// Plot is the error over time: how soon each device is how good.
+// Plot returns the error of each device over time, in seconds.
 func (r *DeviceRuns) Plot() Plot {
 	p := Plot{Title: r.Title, X: "time (s)", Y: "error rate on test images", LogX: true}
 	for _, run := range r.Runs {
@@ -297,8 +299,8 @@ func (r *DeviceRuns) Plot() Plot {
 	return p
 }
 
-// PhaseTable sets the phases of a step side by side; it has no rows where they
-// were not measured. Runs on the same devices have one column.
+// PhaseTable compares the phases of a step, one column per kind and number of
+// devices. It has no rows if phases were not measured.
 func (r *DeviceRuns) PhaseTable() Table {
 	t := Table{Title: "phases of a step", Head: []string{""}}
 	rows := map[string][]string{}
@@ -330,7 +332,7 @@ func (r *DeviceRuns) PhaseTable() Table {
 	return t
 }
 
-// String is the tables and the plot as text.
+// String returns the tables and the plot as text.
 func (r *DeviceRuns) String() string {
 	s := r.Table().String() + "\n\n" + r.Plot().String()
 	if p := r.PhaseTable(); len(p.Rows) > 0 {
@@ -339,7 +341,7 @@ func (r *DeviceRuns) String() string {
 	return s
 }
 
-// HTML is the tables and the plot.
+// HTML returns the tables and the plot.
 func (r *DeviceRuns) HTML() string {
 	s := r.Table().HTML() + r.Plot().HTML()
 	if p := r.PhaseTable(); len(p.Rows) > 0 {

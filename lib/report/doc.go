@@ -1,8 +1,8 @@
-// Package report shows results: tables, progress bars, curves, pictures with
-// their predictions, and what the program runs on.
+// Package report shows results: tables, progress bars, plots, images with their
+// predictions, and a description of the machine.
 //
-// Each is a value with two forms, [Rich]: String for a terminal, HTML for a
-// notebook. [Show] takes the one that suits the place:
+// Each result is a value with two forms, [Rich]: String for a terminal and HTML for a
+// notebook. [Show] selects the right one:
 //
 //	report.Show(report.Plot{
 //		Title: "Error", X: "epoch", Y: "error", LogY: true,
@@ -16,24 +16,23 @@
 //	}
 //	bar.Close()
 //
-// HTML is plain: no JavaScript, no style sheets, nothing fetched. So a notebook
-// looks the same in JupyterLab, in VS Code, in nbconvert's page and in a
-// browser with scripts off. Text has the colour of the page around it and the
-// ground stays transparent, which suits light and dark themes; the colours of
-// curves are those of Okabe and Ito, which colour-blind readers tell apart.
-// Names and captions are escaped: markup in them is shown, not obeyed.
+// The HTML has no JavaScript, no style sheets and no external resources. A notebook
+// therefore looks the same in JupyterLab, VS Code, nbconvert and a browser without
+// scripts. Text uses the color of the page and the background is transparent, for
+// light and dark themes. Curves use the palette of Okabe and Ito, which color-blind
+// readers can distinguish. Names and captions are escaped: markup in them is shown as
+// text.
 //
-// # Why the plots are drawn here
-//
-// A cell links what it uses, and time to link follows size. The SVG of a line
-// plot is some text; a plotting library brings fonts and rasterisers, several
-// megabytes of them, into every cell that shows a curve.
+// Plots are drawn by this package as SVG text, because a plotting library would add
+// several megabytes of fonts and rasterizers, and their link time, to every cell that
+// shows a curve.
 //
 // # What it refuses
 //
-// It measures and trains nothing, and it never fails: empty data, NaN, one
-// point and a million points all give a picture, which says what it leaves
-// out. It is the only package that knows gonbui, the displays of GoNB and of
-// Gaiden; [Show], [Progress] and the clocks [Timeit] and [Stopwatch] are the only
-// things of lib that print.
+// Drawing never fails: empty data, NaN, one point or a million points all give a plot,
+// which says what it leaves out. The values print nothing; only [Show], [Progress],
+// [TrainNet] and the magics, such as [Timeit], [Stopwatch], [Recorder] and [Hunt], do.
+// The package trains and measures nothing itself: packages fit, profile and timing do.
+// No other package of lib imports gonbui, the display protocol of GoNB and
+// Gaiden.
 package report

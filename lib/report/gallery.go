@@ -12,27 +12,25 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// A Gallery is a grid of small pictures, each with what it is and what a net
-// took it for.
+// A Gallery is a grid of small images with their true and predicted labels.
 type Gallery struct {
 	Title string
 
-	// Height, Width and Channels are those of each picture; Channels is 1
-	// for grey and 3 for red, green, blue.
+	// Height, Width and Channels are the dimensions of each image; Channels is 1 for
+	// grayscale and 3 for RGB.
 	Height, Width, Channels int
 
 	Tiles []Tile
 }
 
-// A Tile is one picture of a gallery.
+// A Tile is one image of a gallery.
 type Tile struct {
 	Pixels []byte // shaped [Height Width Channels]
 	Want   string // the true label
 	Got    string // the prediction; empty when there is none
 }
 
-// String is a line for each picture, as there are no pictures in text:
-// "correct: 7  predicted: 7".
+// String returns one line per image with its labels: "correct: 7 predicted: 7".
 func (g Gallery) String() string {
 	var b strings.Builder
 	if g.Title != "" {
@@ -54,9 +52,8 @@ func (g Gallery) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// HTML shows the pictures, each as a PNG inside the page, about 60 pixels
-// wide. A wrong prediction is marked by a sign, bold, and a line in a colour: its
-// words have the page's own, as no colour reads on white and on black alike.
+// HTML returns the images as embedded PNGs, about 60 pixels wide. A wrong prediction
+// is marked with a sign, bold text and a colored line.
 func (g Gallery) HTML() string {
 	var b strings.Builder
 	b.WriteString("<div>")

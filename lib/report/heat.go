@@ -9,26 +9,26 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// A Heat is a matrix of numbers as a grid of colours, dark for the least and
-// light for the greatest.
+// A Heat is a heat map of a matrix, from dark for the smallest value to light for the
+// largest.
 type Heat struct {
 	Title string
-	X, Y  string // what columns and rows are
+	X, Y  string // axis labels of columns and rows
 
-	// Values is rows of cells; a row may be shorter than others.
+	// Values is shaped [rows columns]; rows may differ in length.
 	Values [][]float64
 
-	// Rows and Columns name them; nil means numbers from 0.
+	// Rows and Columns are labels; nil means numbers from 0.
 	Rows, Columns []string
 
-	// Numbers writes each value into its cell.
+	// Numbers prints each value in its cell.
 	Numbers bool
 
 	// Width is in CSS pixels; 0 means 480.
 	Width int
 
-	// Alt describes the picture to those who cannot see it; by default it
-	// tells the range.
+	// Alt is the alternative text for readers who cannot see the plot; the default
+	// gives the range.
 	Alt string
 }
 
@@ -36,8 +36,8 @@ type Heat struct {
 // thinned.
 const mostCells = 128
 
-// picture is what of a heat map is drawn: the cells with their numbers in the
-// matrix.
+// picture returns the rows and columns to draw, the scale of their values, and how
+// many values are hidden.
 func (h Heat) picture() (rows, columns []int, scale axis, hidden int) {
 	wide := 0
 	scale = newAxis(false)
@@ -86,7 +86,7 @@ func (h Heat) notes() []string {
 	return notes
 }
 
-// String is a table of the numbers, of at most 32 rows and columns.
+// String returns a table of the numbers, with at most 32 rows and columns.
 func (h Heat) String() string {
 	rows, columns, _, _ := h.picture()
 	t := Table{Title: h.Title, Notes: h.notes()}
@@ -129,7 +129,7 @@ func (h Heat) describe(rows, columns []int, scale axis) string {
 	return fmt.Sprintf("%s: %d×%d cells from %s to %s", s, len(rows), len(columns), number(scale.low), number(scale.high))
 }
 
-// HTML is the SVG with the notes below it.
+// HTML returns the SVG with notes below it.
 func (h Heat) HTML() string {
 	var b strings.Builder
 	b.WriteString("<div>" + h.SVG())
@@ -140,7 +140,7 @@ func (h Heat) HTML() string {
 	return b.String()
 }
 
-// SVG is the picture as one svg element, text in the colour of the page.
+// SVG returns the heat map as one svg element. Text has the color of the page.
 func (h Heat) SVG() string {
 	rows, columns, scale, _ := h.picture()
 	width, _ := Plot{Width: orInt(h.Width, 480), Height: 360}.size()

@@ -13,26 +13,26 @@ import (
 	"gaiden/lib/session"
 )
 
-// A Hunt is a search for what takes a net's time, as the magics %phases,
-// %bottleneck, %roofline and %sweep make it: each of its methods measures,
-// shows the result and returns it. An interrupt ends it with what is known.
+// A Hunt profiles a net, like the magics %phases, %bottleneck, %roofline and %sweep.
+// Each method measures, shows the result and returns it. An interrupt ends the
+// measurement and keeps the results so far. A nil Net is an error.
 //
 //	report.Hunt{Net: net, Data: "train", Options: profile.Options{Batch: 8}}.Phases()
 type Hunt struct {
 	Net *fit.Net
-	// Data is the name of a set in the session; "" takes one that fits the
-	// net, and noise where there is none.
+	// Data is the name of a data set in the session. "" selects one that fits the
+	// net, or random data if there is none.
 	Data string
 	profile.Options
 }
 
-// Phases is %phases.
+// Phases is %phases: it measures the phases, layers and ops of a step.
 func (h Hunt) Phases() (*profile.Phases, error) {
 	return h.measure(func(p *profile.Phases) { Show(Phases(p)) })
 }
 
-// Beside measures the phases and layers of several nets on the same data, and
-// shows them side by side: three ways to hand a gradient back, say.
+// Beside measures the phases and layers of several nets on the same data, and shows
+// them next to each other. For example, to compare three gradients of a layer:
 //
 //	report.Hunt{Net: fill, Options: profile.Options{Batch: 64}}.Beside(search, mask)
 func (h Hunt) Beside(others ...*fit.Net) ([]*profile.Phases, error) {
@@ -53,7 +53,7 @@ func (h Hunt) Beside(others ...*fit.Net) ([]*profile.Phases, error) {
 	return all, nil
 }
 
-// Bottleneck is %bottleneck: it measures as much as it needs and shows one
+// Bottleneck is %bottleneck: it measures only as much as it needs and shows one
 // finding.
 func (h Hunt) Bottleneck() (*profile.Phases, error) {
 	h.NoErrors, h.NoEpoch = true, true
@@ -68,14 +68,14 @@ func (h Hunt) Bottleneck() (*profile.Phases, error) {
 	})
 }
 
-// Roofline is %roofline with a net: its phases and layers under the roof.
+// Roofline is %roofline with a net: it shows phases and layers in a roofline plot.
 func (h Hunt) Roofline() (*profile.Phases, error) {
 	h.NoErrors, h.NoEpoch, h.NoOps = true, true, true
 	return h.measure(func(p *profile.Phases) { Show(Roofline(p.Net+" on "+p.Peaks.Device, p.Peaks, p.Lines()...)) })
 }
 
-// Batches is %sweep with a net: forward and backward for batches of 2^n, up to
-// Options.Batch, 0 being all the data.
+// Batches is %sweep with a net: it measures the forward and backward pass for batches
+// of 2^n, up to Options.Batch; 0 means all the data.
 func (h Hunt) Batches() (*profile.Batches, error) {
 	ctx, bar, done := h.begin("core time", 0)
 	defer done()
@@ -139,8 +139,8 @@ func (h Hunt) begin(title string, total int) (ctx context.Context, tell func(str
 	}
 }
 
-// RooflineOf is %roofline without a net: the session's device alone. With again
-// its peaks are measured again.
+// RooflineOf is %roofline without a net: it shows the peak rates of the session's
+// device. With again, it measures them again.
 func RooflineOf(again bool) error {
 	s, ctx, done, err := device()
 	if err != nil {
@@ -160,8 +160,8 @@ func RooflineOf(again bool) error {
 	return err
 }
 
-// SweepOf is %sweep without a net: an activation function over 2^0 to 2^most
-// numbers.
+// SweepOf is %sweep without a net: it measures an activation function on 2^0 to
+// 2^most numbers.
 func SweepOf(activation string, most int) error {
 	s, ctx, done, err := device()
 	if err != nil {

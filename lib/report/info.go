@@ -8,10 +8,9 @@ import (
 	"gaiden/lib/sysinfo"
 )
 
-// Info is the run-time table that opens a notebook: platform, versions, and
-// whether there is a GPU. Facts that only the caller knows, such as the
-// session's devices and the plugin, are given as pairs of name and value and
-// come last.
+// Info returns the table that opens a notebook: platform, versions, and whether there
+// is a GPU. Pass facts that only the caller knows, such as the session's devices and
+// plugin, as pairs of name and value; they come last.
 func Info(ctx context.Context, more ...[2]string) Table { return info(sysinfo.Read(ctx), more) }
 
 func info(i sysinfo.Info, more [][2]string) Table {

@@ -8,19 +8,18 @@ import (
 	"gaiden/lib/fit"
 )
 
-// Keras is a history in the words of Keras, two lines an epoch:
+// Keras shows a history in the output format of Keras, two lines per epoch:
 //
 //	Epoch 1/12
 //	469/469 [==============================] - 4s 9ms/step - loss: 2.2889 - accuracy: 0.1426 - val_loss: 2.2611 - val_accuracy: 0.2889
 //
-// The time of an epoch is that of its steps and its validation, without what
-// was compiled.
+// The time of an epoch includes its steps and its validation, but not compiling.
 type Keras struct {
 	*fit.History
-	Epochs int // that were asked for; 0 means those that were done
+	Epochs int // requested; 0 means the completed epochs
 }
 
-// String is all lines.
+// String returns all lines.
 func (k Keras) String() string {
 	if k.History == nil || len(k.History.Epochs) == 0 {
 		return "no epoch was finished"
@@ -54,7 +53,7 @@ func (k Keras) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// HTML is String, set as it is.
+// HTML returns String as preformatted text.
 func (k Keras) HTML() string { return "<pre>" + escape(k.String()) + "</pre>" }
 
 // rough is a duration as Keras prints it, two digits at least: 4s, 9ms, 310us.

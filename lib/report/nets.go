@@ -8,10 +8,10 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// Nets shows the phases and layers of several nets side by side, such as three
-// ways to do the same thing: a row for each that one of them has. Where there
-// are two nets, the last column is the change from the first to the second, "~"
-// where none is proven.
+// Nets compares the phases and layers of several nets, such as three implementations
+// of the same layer. It has a row for each phase or layer that one of them has. With
+// two nets, the last column is the change from the first to the second, "~" if no
+// difference is proven.
 func Nets(title string, nets ...*profile.Phases) Table {
 	t := Table{Title: title, Head: []string{""}}
 	var rows []string

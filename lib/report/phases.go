@@ -18,8 +18,8 @@ func netName(net, model string) string {
 	return fmt.Sprintf("%s (%s)", net, model)
 }
 
-// Phases shows where the time of a step goes: a table of phases, layers and
-// ops, bars of the phases and layers, and the bottleneck.
+// Phases shows where the time of a step goes: a table of phases, layers and ops, a
+// bar chart of phases and layers, and the bottleneck.
 func Phases(p *profile.Phases) Rich { return phases{p} }
 
 type phases struct{ *profile.Phases }

@@ -8,13 +8,13 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// A Plot is curves over two axes. Its zero value is an empty picture.
+// A Plot is a line plot of one or more curves. The zero value is an empty plot.
 type Plot struct {
 	Title string
-	X, Y  string // what the axes show, with the unit: "epoch", "time (s)"
+	X, Y  string // axis labels with units: "epoch", "time (s)"
 
-	// LogX and LogY make an axis logarithmic; what is not positive cannot be
-	// shown there, and the picture says how much that is.
+	// LogX and LogY make an axis logarithmic. Values that are not positive cannot be
+	// shown there; a note gives their number.
 	LogX, LogY bool
 
 	Series []Series
@@ -22,8 +22,8 @@ type Plot struct {
 	// Width and Height are in CSS pixels; 0 means 640 and 360.
 	Width, Height int
 
-	// Alt describes the picture to those who cannot see it; by default it
-	// tells each curve's range.
+	// Alt is the alternative text for readers who cannot see the plot; the default
+	// gives the range of each curve.
 	Alt string
 }
 
@@ -33,7 +33,7 @@ type Series struct {
 	Y    []float64
 	X    []float64 // nil means 1, 2, 3, …
 
-	// Low and High, if given, are drawn as a band around the curve.
+	// Low and High, if not nil, are drawn as a band around the curve.
 	Low, High []float64
 
 	// Points draws dots without a line.
@@ -52,7 +52,7 @@ func (s Series) at(i int) (x, y float64, ok bool) {
 	return x, s.Y[i], finite(x) && finite(s.Y[i])
 }
 
-// finite holds for what a picture can show. Beyond 1e300 differences overflow.
+// finite reports whether a plot can show v. Beyond 1e300, differences overflow.
 func finite(v float64) bool { return math.Abs(v) <= 1e300 }
 
 // size returns the width and height, kept between what shows something and
@@ -92,7 +92,7 @@ func (p Plot) ranges() (x, y axis, hidden int) {
 	return x, y, hidden
 }
 
-// notes says what the picture leaves out.
+// notes says what the plot leaves out.
 func (p Plot) notes(hidden int) []string {
 	var notes []string
 	if hidden > 0 {
@@ -113,8 +113,8 @@ func (p Plot) notes(hidden int) []string {
 	return notes
 }
 
-// String tells the curves in text: range, last value, and a line of blocks for
-// the shape.
+// String describes the curves as text: range, last value, and the shape as a line of
+// block characters.
 func (p Plot) String() string {
 	t := Table{Title: p.Title, Head: []string{"", "points", "first", "last", "least", "greatest", "shape"}}
 	_, _, hidden := p.ranges()
@@ -196,7 +196,7 @@ func (p Plot) describe() string {
 	return b.String()
 }
 
-// HTML is the SVG with the notes below it.
+// HTML returns the SVG with notes below it.
 func (p Plot) HTML() string {
 	_, _, hidden := p.ranges()
 	var b strings.Builder

@@ -14,15 +14,14 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// Progress shows how far work has come: a bar that renews itself in a notebook,
-// a line that rewrites itself on a terminal, and a line every tenth of the way
-// where output goes to a file. Set its fields before the first call of a
-// method. Methods may be called from any goroutine.
+// Progress is a progress bar. In a notebook and on a terminal it is updated in place;
+// if output goes to a file, it prints a line after every tenth of the work. Set its
+// fields before the first call of a method. Methods may be called from any goroutine.
 type Progress struct {
 	Title string
-	Total int // steps; 0 when it is not known
+	Total int // number of steps; 0 if unknown
 
-	// Out gets the text outside of notebooks; nil means standard output.
+	// Out receives the text outside of notebooks; nil means standard output.
 	Out io.Writer
 
 	mu       sync.Mutex
@@ -39,8 +38,8 @@ type Progress struct {
 
 const renewal = 100 * time.Millisecond // more often is not seen, and costs
 
-// Set tells how many steps are done, with a note such as the loss. Drawing is
-// limited to ten times a second, so it may be called at every step.
+// Set sets the number of steps that are done, with a note such as the loss. It draws
+// at most ten times per second, so it may be called in every step.
 func (p *Progress) Set(done int, note string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,8 +51,7 @@ func (p *Progress) Set(done int, note string) {
 	}
 }
 
-// Close draws the last state, whatever was set when, and ends the line. It may
-// be called again.
+// Close draws the final state and ends the line. It may be called again.
 func (p *Progress) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// Recording shows what the devices did: how busy they were, and the kernels'
-// time by layer and phase, and kernel by kernel.
+// Recording shows what the devices did during a recording: their utilization, and the
+// time of the kernels by layer and phase, and by kernel.
 func Recording(r *profile.Recording) Rich {
 	span := r.Span()
 	t := Table{Title: fmt.Sprintf("%s kernels in %s, device busy %s (%s)", units.Count(len(r.Kernels)), units.Seconds(span), units.Seconds(r.Busy()), units.Percent(r.Busy()/span)),
@@ -65,19 +65,18 @@ type tableAndBars struct {
 func (t tableAndBars) String() string { return t.table.String() + "\n\n" + t.bars.String() }
 func (t tableAndBars) HTML() string   { return t.table.HTML() + t.bars.HTML() }
 
-// A Recorder is %%profile: it records what the session's devices do from
-// [StartRecorder] to its Stop.
+// A Recorder is %%profile: it records the activity of the session's devices from
+// [StartRecorder] to Stop.
 type Recorder struct {
 	path string
 	s    *session.Session
 	once sync.Once
 }
 
-// StartRecorder starts the profiler. Its error is profile.ErrNoProfiler where
-// the device has none. With a path, Stop writes a trace there that Perfetto
-// reads.
+// StartRecorder starts the profiler. The error is profile.ErrNoProfiler if the device
+// has none. If path is not empty, Stop writes a trace for Perfetto there.
 func StartRecorder(path string) (*Recorder, error) {
-	if path != "" { // what cannot be written shall be known before the work is done
+	if path != "" { // fail before the work, not after it
 		if err := files.Check(path); err != nil {
 			return nil, fmt.Errorf("report: trace: %w", err)
 		}
@@ -92,8 +91,8 @@ func StartRecorder(path string) (*Recorder, error) {
 	return &Recorder{path: path, s: s}, nil
 }
 
-// Stop waits until the devices are idle, ends the recording and shows it. Later
-// calls do nothing.
+// Stop waits until the devices are idle, ends the recording and shows it. Later calls
+// do nothing.
 func (r *Recorder) Stop() error {
 	var err error
 	r.once.Do(func() {

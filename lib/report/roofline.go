@@ -8,10 +8,10 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// Roofline is the plot of Williams, Waterman and Patterson ("Roofline", 2009):
-// how many FLOPs a byte lines have against the FLOP/s that they reach, under
-// the roof that the device's memory and products make. A table gives the
-// figures, also of the lines that have no FLOPs and no place in the plot.
+// Roofline returns a roofline plot (Williams, Waterman and Patterson, "Roofline",
+// 2009): the FLOP/s of each line over its FLOPs per byte, under the limits of the
+// device's memory bandwidth and matmul rate. A table gives the figures, including
+// lines without FLOPs, which are not plotted.
 func Roofline(title string, peaks profile.Peaks, lines ...profile.Line) Rich {
 	ridge := peaks.Ridge()
 	low, high := ridge/64, ridge*16
@@ -66,7 +66,7 @@ func group(l profile.Line) int {
 	return 0
 }
 
-// Peaks is a table of what the device can do at best.
+// Peaks returns a table of the peak rates of a device.
 func Peaks(p profile.Peaks) Table {
 	return Table{Title: "Peaks of " + p.Device, Head: []string{"", "measured"}, Rows: [][]string{
 		{"memory, read and written", units.ByteRate(p.Copy)},

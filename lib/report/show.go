@@ -11,15 +11,15 @@ import (
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 )
 
-// Rich is a value with a form for a terminal and one for a notebook.
+// Rich is a value with a text form for terminals and an HTML form for notebooks.
 type Rich interface {
 	String() string
 	HTML() string
 }
 
-// Show displays values, one below the other: a [Rich] one as HTML in a notebook
-// and as text elsewhere, any other as fmt.Println prints it. When it returns in
-// a notebook, the displays have left this process.
+// Show displays values, one below the other: a [Rich] value as HTML in a notebook and
+// as text elsewhere, any other value as fmt.Println prints it. In a notebook, it
+// returns after the kernel has received the displays.
 func Show(values ...any) {
 	sent := false
 	for _, v := range values {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A box is the cube from -1 to 1 in three directions, seen from far away, and
-// where it lies in a picture.
+// A box is the cube from -1 to 1 in three directions, in parallel projection, and its
+// position in a plot.
 type box struct {
-	right, up, toward [3]float64 // directions of the picture in the cube
+	right, up, toward [3]float64 // directions of the plot in the cube
 	scale, cx, cy     float64
 }
 
@@ -25,15 +25,15 @@ func newBox(azimuth, elevation, width, height, top float64) box {
 	return b
 }
 
-// at is where a place of the cube lies in the picture.
+// at returns the position in the plot of a point of the cube.
 func (b box) at(x, y, z float64) (float64, float64) {
 	p := [3]float64{x, y, z * boxHeight}
 	dot := func(d [3]float64) float64 { return p[0]*d[0] + p[1]*d[1] + p[2]*d[2] }
 	return b.cx + b.scale*dot(b.right), b.cy - b.scale*dot(b.up)
 }
 
-// SVG is the picture as one svg element: lines and text in the colour of the
-// page around it, on a transparent ground.
+// SVG returns the plot as one svg element. Lines and text have the color of the page,
+// and the background is transparent.
 func (s Surface) SVG() string {
 	width, height := Plot{Width: orInt(s.Width, 360), Height: orInt(s.Height, 300)}.size()
 	g := s.grid()
@@ -78,7 +78,7 @@ type view struct {
 	page *canvas
 }
 
-// in is a value's place in the cube.
+// in is a value's coordinate in the cube.
 func in(values []float64, v float64) float64 {
 	a := axis{low: values[0], high: values[len(values)-1]}
 	return 2*a.place(v) - 1

@@ -7,37 +7,37 @@ import (
 	"strings"
 )
 
-// Sticks are pictures of people with their joints: where they are, and where a
-// net sees them. True joints are joined by thick lines, the net's by thin ones.
+// Sticks shows images of people with their joints: the true ones connected by thick
+// lines, the predicted ones by thin lines.
 type Sticks struct {
 	Title string
 
-	// Height, Width and Channels are those of each picture, as in [Gallery].
+	// Height, Width and Channels are the dimensions of each image, as in [Gallery].
 	Height, Width, Channels int
 
-	// Bones are pairs of joints that a line joins.
+	// Bones are the pairs of joints to connect by a line.
 	Bones [][2]int
 
 	Figures []Figure
 
-	// Size is the width of a figure in CSS pixels; 0 means 150.
+	// Size is the width of an image in CSS pixels; 0 means 150.
 	Size int
 }
 
-// A Figure is one picture. Joints are x and y of each, 0 to 1 from the top left
-// corner.
+// A Figure is one image. A joint is a pair of coordinates x and y, from 0 to 1, with
+// the origin in the top left corner.
 type Figure struct {
 	Caption string
 	Pixels  []byte    // shaped [Height Width Channels]; nil for none
-	Want    []float32 // where the joints are
-	Got     []float32 // where the net sees them; nil for none
-	// Visible is 0 for numbers of Want that cannot be seen: they are drawn
-	// hollow. nil means that all can.
+	Want    []float32 // true joints, shaped [joints 2]
+	Got     []float32 // predicted joints; nil for none
+	// Visible is 0 for coordinates of Want that are not visible; these are drawn
+	// hollow. nil means that all are visible.
 	Visible []float32
 }
 
-// Off is the mean distance between Want and Got, as a part of the picture, over
-// joints that can be seen; NaN when there are none.
+// Off returns the mean distance between the visible joints of Want and Got, as a
+// share of the image size; NaN if there are none.
 func (f Figure) Off() float64 {
 	sum, n := 0.0, 0
 	for j := range min(len(f.Want), len(f.Got)) / 2 {
@@ -55,7 +55,7 @@ func (f Figure) seen(joint int) bool {
 	return f.Visible == nil || 2*joint < len(f.Visible) && f.Visible[2*joint] > 0
 }
 
-// String is a line for each figure: how far the net is off.
+// String returns one line per image with the error of the prediction.
 func (s Sticks) String() string {
 	var b strings.Builder
 	if s.Title != "" {
@@ -91,7 +91,7 @@ func (f Figure) line() string {
 	return strings.Join(parts, ", ")
 }
 
-// HTML is the figures in a row that wraps, each an svg element.
+// HTML returns a row of svg elements that wraps.
 func (s Sticks) HTML() string {
 	var b strings.Builder
 	b.WriteString("<div>")

@@ -9,15 +9,14 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// A Stopwatch is %time: it measures one run of something, from [StartWatch] to
-// its Stop.
+// A Stopwatch is %time: it measures one run, from [StartWatch] to Stop.
 type Stopwatch struct {
 	began     time.Time
 	user, sys time.Duration
 	once      sync.Once
 }
 
-// StartWatch waits until the devices are idle and starts a watch.
+// StartWatch waits until the devices are idle and starts a stopwatch.
 func StartWatch() *Stopwatch {
 	idle()
 	w := &Stopwatch{}
@@ -26,7 +25,7 @@ func StartWatch() *Stopwatch {
 	return w
 }
 
-// Stop waits until the devices are idle and shows the times in IPython's words.
+// Stop waits until the devices are idle and shows the times in IPython's format.
 // Later calls do nothing.
 func (w *Stopwatch) Stop() {
 	w.once.Do(func() {

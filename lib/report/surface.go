@@ -8,38 +8,38 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// A Surface is a function of two variables, drawn in space: as a surface that
-// is coloured by height, or as a wireframe. Its zero value is an empty box.
+// A Surface is a 3-D plot of a function of two variables, as a surface colored by
+// height or as a wireframe. The zero value is an empty box.
 //
 //	p := datasets.Peaks(40)
 //	report.Surface{Title: "peaks", X: p.Axis, Y: p.Axis, Values: p.Y}
 type Surface struct {
 	Title string
 
-	// X and Y are the places of the rows and of the columns, ascending; nil
-	// means 0, 1, 2, ….
+	// X and Y are the coordinates of the rows and columns, ascending; nil means 0, 1,
+	// 2, ….
 	X, Y []float32
 
-	// Values is shaped [len(X) len(Y)]: what is drawn upwards. When X or Y is
-	// nil, the grid is as square as len(Values) allows.
+	// Values is shaped [len(X) len(Y)]: the heights. If X or Y is nil, the grid is as
+	// close to a square as len(Values) allows.
 	Values []float32
 
-	// Wire draws lines only.
+	// Wire draws a wireframe.
 	Wire bool
 
-	// Low and High are the ends of the upward axis, so that pictures can be
+	// Low and High are the limits of the vertical axis, so that plots can be
 	// compared; both 0 means the range of Values.
 	Low, High float64
 
-	// Azimuth and Elevation say, in degrees, from where the box is seen; both
-	// 0 means -60 and 30.
+	// Azimuth and Elevation are the viewing angles in degrees; both 0 means -60 and
+	// 30.
 	Azimuth, Elevation float64
 
 	// Width and Height are in CSS pixels; 0 means 360 and 300.
 	Width, Height int
 
-	// Alt describes the picture to those who cannot see it; by default it
-	// tells the range of values.
+	// Alt is the alternative text for readers who cannot see the plot; the default
+	// gives the range of values.
 	Alt string
 }
 
@@ -109,7 +109,7 @@ func (s Surface) grid() grid {
 	return g
 }
 
-// thinned picks at most mostLines of n places, the first and last among them.
+// thinned picks at most mostLines of n indices, including the first and the last.
 func thinned(n int) []int {
 	k := min(n, mostLines)
 	at := make([]int, k)
@@ -130,7 +130,8 @@ func (s Surface) notes(g grid) []string {
 	return notes
 }
 
-// String is the range, and heights in shades, y to the right and x downwards.
+// String returns the range, and the heights as shades, with y to the right and x
+// downwards.
 func (s Surface) String() string {
 	g := s.grid()
 	var b strings.Builder
@@ -184,7 +185,7 @@ func (s Surface) describe(g grid) string {
 		number(g.x[0]), number(g.x[len(g.x)-1]), number(g.y[0]), number(g.y[len(g.y)-1]))
 }
 
-// HTML is the SVG with the notes below it.
+// HTML returns the SVG with notes below it.
 func (s Surface) HTML() string {
 	var b strings.Builder
 	b.WriteString("<div>" + s.SVG())

@@ -36,8 +36,8 @@ func (c *canvas) text(x, y float64, anchor, more, s string) {
 	fmt.Fprintf(c, `<text x="%.1f" y="%.1f" text-anchor="%s"%s>%s</text>`, x, y, anchor, more, escape(s))
 }
 
-// SVG is the picture as one svg element: text and axes in the colour of the
-// page around it, on a transparent ground.
+// SVG returns the plot as one svg element. Text and axes have the color of the page,
+// and the background is transparent.
 func (p Plot) SVG() string {
 	width, height := p.size()
 	c := &canvas{}
@@ -81,8 +81,8 @@ func (p Plot) SVG() string {
 	return c.String()
 }
 
-// open begins the picture: its size and that of its text in CSS pixels, and what
-// it shows in words. It shrinks where there is less room.
+// open starts the svg element: its size and that of its text in CSS pixels, and its
+// alternative text. It shrinks if there is less room.
 func (c *canvas) open(width, height, text float64, shows string) {
 	shows = escape(shows)
 	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img" aria-label="%s" `+
@@ -90,8 +90,8 @@ func (c *canvas) open(width, height, text float64, shows string) {
 	fmt.Fprintf(c, "<title>%s</title>", shows)
 }
 
-// title writes what a picture shows above it: a long one in smaller letters, and
-// cut where those would be too small.
+// title writes the title above the plot: a long one in smaller letters, and shortened
+// if these would be too small.
 func (c *canvas) title(s string, width float64) {
 	const size, letter = 14.0, 8.8 // a bold letter of that size is about so wide
 	s = shorten(s, int(width/letter/0.75))
@@ -123,8 +123,8 @@ func (c *canvas) axes(rows []tick, p Plot) {
 	}
 }
 
-// series draws one curve: its band, its line, and dots where there are few
-// points or dots are asked for.
+// series draws one curve: its band, its line, and dots if there are few points or dots
+// are requested.
 func (c *canvas) series(s Series, index int) {
 	colour, dash := style(index)
 	c.band(s, colour)
@@ -200,7 +200,7 @@ func reversed(points []point) []point {
 	return points
 }
 
-// A point is a place on the canvas; first says that no line leads to it.
+// A point is a position on the canvas; first says that no line leads to it.
 type point struct {
 	x, y  float64
 	first bool

@@ -10,8 +10,8 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// Sweep shows an activation function over growing arrays: a table, what there is
-// to read off it, and the plot.
+// Sweep shows the time of an activation function over the size of the array: a table,
+// its conclusions, and a plot.
 func Sweep(w *profile.Sweep) Rich {
 	title := fmt.Sprintf("%s over n numbers on %s", w.Activation, w.Device)
 	t := Table{Title: title, Head: []string{"n", "device, waited for", "device, many asked for", "numbers/s", "host, one core"}}
@@ -43,8 +43,8 @@ func Sweep(w *profile.Sweep) Rich {
 	return both{t, Plot{Title: title, X: "n", Y: "time (s)", LogX: true, LogY: true, Series: curves}}
 }
 
-// Batches shows a net's core time by batch size: a table with the article's
-// mean and variance, and the plot.
+// Batches shows the core time of a net over the batch size: a table with mean,
+// variance and median, and a plot.
 func Batches(b *profile.Batches) Rich {
 	title := netName(b.Net, b.Model) + " on " + b.Device + ": forward and backward"
 	t := Table{Title: title, Head: []string{"batch", "mean", "variance (s²)", "median", "spread", "best", "runs", "an example"}}

@@ -10,9 +10,9 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// A Table is rows of cells below a head. Columns in which every cell is a
-// number, or looks like one, are set flush right. A row of one cell is a heading
-// of those below it, which may begin with spaces.
+// A Table is rows of cells below a header row. Columns that contain only numbers, or
+// text that looks like a number, are right-aligned. A row with a single cell is a
+// heading for the rows below it, which may begin with spaces.
 type Table struct {
 	Title string
 	Head  []string
@@ -20,8 +20,8 @@ type Table struct {
 	Notes []string // lines below the table
 }
 
-// Add appends a row. Whole numbers get commas, other numbers four digits;
-// strings and whatever has a String method stay as they are.
+// Add appends a row. Integers are printed with commas and floats with four digits.
+// Strings and values with a String method are printed as they are.
 func (t *Table) Add(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
@@ -133,7 +133,7 @@ func looksNumeric(s string) bool {
 	return s != "" && s[0] >= '0' && s[0] <= '9'
 }
 
-// String sets the table in columns of text.
+// String returns the table as aligned text columns.
 func (t Table) String() string {
 	width := make([]int, t.columns())
 	rows := append([][]string{t.Head}, t.Rows...)
@@ -187,7 +187,7 @@ func (t Table) String() string {
 
 func oneLine(s string) string { return strings.ReplaceAll(clean(s), "\n", " ") }
 
-// HTML is a table element with its title as caption and its notes below.
+// HTML returns a table element with the title as its caption, and notes below it.
 func (t Table) HTML() string {
 	right := t.numeric()
 	var b strings.Builder

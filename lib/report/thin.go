@@ -2,7 +2,7 @@ package report
 
 import "math"
 
-// A picture has no room for a million points, and a page no use for them. Of
+// A plot has no room for a million points, and a page no use for them. Of
 // a curve that runs from left to right, four points for each column of pixels
 // show the same: where it enters, its lowest, its highest, where it leaves.
 const enough = 2000

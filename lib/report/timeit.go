@@ -14,23 +14,22 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// Timeit is %timeit: it measures a loop and shows the result in IPython's
-// words. The zero value does what %timeit without options does.
+// Timeit is %timeit: it measures a loop and shows the result in IPython's format. The
+// zero value is %timeit without options.
 type Timeit struct {
 	Runs   int  // samples (-r); 0 means 7, as in IPython
-	Loops  int  // calls in each sample (-n); 0 means that it is found
-	Digits int  // of the figures (-p); 0 means 3
+	Loops  int  // calls in each sample (-n); 0 means automatic
+	Digits int  // significant digits (-p); 0 means 3
 	Quiet  bool // show nothing (-q)
 }
 
 // mostDigits are those that a float64 has.
 const mostDigits = 17
 
-// Run measures loop, which does the work n times. The devices are idle before
-// each reading of the clock, and the first call, which may compile, is no
-// sample. An interrupt ends the measurement with what is known. A panic in the
-// loop ends the program as it would without a clock, after what was measured
-// until then has been shown.
+// Run measures loop, which does the work n times. It reads the clock only when the
+// devices are idle, and the first call, which may compile, is not a sample. An
+// interrupt ends the measurement and keeps the samples so far. If loop panics, Run
+// prints the samples so far and the panic, and exits the program with status 2.
 func (t Timeit) Run(loop func(n int)) Timed {
 	if t.Digits < 0 || t.Digits > mostDigits {
 		result := Timed{Measurement: timing.Measurement{Name: "timeit", Err: fmt.Errorf("report: got %d digits, want 1 to %d, or 0 for 3", t.Digits, mostDigits)}}
@@ -107,20 +106,20 @@ func idle() {
 	}
 }
 
-// connected says whether there is a device to wait for. A process that never
-// asked for one measures its own time.
+// connected reports whether there is a device to wait for. A process without a
+// session measures its own time.
 func connected() bool { return session.Connections() > 0 }
 
-// Timed is a measurement as %timeit shows it.
+// Timed is a measurement in the format of %timeit.
 type Timed struct {
 	timing.Measurement
 	Digits int
 }
 
-// String is IPython's line, and below it what IPython does not say.
+// String returns IPython's line, and below it what IPython does not report.
 func (t Timed) String() string { return strings.Join(t.lines(), "\n") }
 
-// HTML is the same as text of fixed width.
+// HTML returns String as preformatted text.
 func (t Timed) HTML() string { return "<pre>" + escape(t.String()) + "</pre>" }
 
 func (t Timed) lines() []string {

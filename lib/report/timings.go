@@ -8,9 +8,9 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// Timings is a table of measurements: the median with its spread, the best
-// sample, how many samples there are, and the first call, which is none.
-// Warnings and errors stand below it.
+// Timings returns a table of measurements: median, spread, best sample, number of
+// samples, and the first call, which is not a sample. Warnings and errors are notes
+// below it.
 func Timings(title string, measurements ...timing.Measurement) Table {
 	t := Table{Title: title, Head: []string{"", "median", "spread", "best", "blocks", "calls each", "first call"}}
 	for _, m := range measurements {
@@ -38,8 +38,8 @@ func Timings(title string, measurements ...timing.Measurement) Table {
 	return t
 }
 
-// Comparisons is a table of before and after, a row for each pair; "~" is a
-// difference that is not proven.
+// Comparisons returns a table of comparisons, a row per pair of measurements. "~"
+// means that no difference is proven.
 func Comparisons(title string, comparisons ...timing.Comparison) Table {
 	t := Table{Title: title, Head: []string{"", "before", "after", "change", "p", "n"}}
 	var tests []string

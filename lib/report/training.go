@@ -10,10 +10,10 @@ import (
 	"gaiden/lib/fit"
 )
 
-// TrainNet trains a net with a live bar: epoch, loss, accuracy, time left. Stop in the
-// notebook, or Ctrl-C, ends it within half a second and keeps every chunk of
-// steps that was done; that is no error. The history is a value: show it as a
-// table, or draw it with [ErrorCurve].
+// TrainNet trains a net and shows a progress bar with epoch, loss, accuracy and
+// remaining time. Stop in the notebook, or Ctrl-C, ends training within half a
+// second; the chunks that are done are kept, and the error is nil. Print the returned
+// history as a table, or draw it with [ErrorCurve].
 func TrainNet(n *fit.Net, data *fit.Set, t fit.Train) (*fit.History, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -49,8 +49,8 @@ func trainNet(ctx context.Context, n *fit.Net, data *fit.Set, t fit.Train) (*fit
 	return h, err
 }
 
-// ErrorCurve draws the error rates of a history, 1 - accuracy, over the epochs;
-// where a net has no labels, the losses. Of a nil history it is empty.
+// ErrorCurve plots the error rate of a history, 1 - accuracy, over the epochs, or the
+// loss if the net has no labels. The plot of a nil history is empty.
 func ErrorCurve(h *fit.History) Plot {
 	if h == nil {
 		h = &fit.History{}
@@ -80,8 +80,8 @@ func wrong(s fit.Score) float64 {
 	return 1 - s.Accuracy()
 }
 
-// LossCurve draws the loss of every step of a history, on a logarithmic axis.
-// Of a nil history it is empty.
+// LossCurve plots the loss of every step of a history on a logarithmic axis. The plot
+// of a nil history is empty.
 func LossCurve(h *fit.History) Plot {
 	if h == nil {
 		h = &fit.History{}
@@ -93,15 +93,15 @@ func LossCurve(h *fit.History) Plot {
 	return Plot{Title: "loss of every step", X: "step", Y: "loss", LogY: true, Series: []Series{{Name: "loss", Y: y}}}
 }
 
-// Answers is what a net says beside what is right, in the words of the article
-// that notebook 01 reproduces.
+// Answers compares predictions with true labels, in the format of the article that
+// notebook 01 reproduces.
 type Answers struct {
 	Title     string
-	Want, Got []int32 // labels of all examples
-	Show      int     // how many to print; 0 means 16
+	Want, Got []int32 // true and predicted labels, shaped [n]
+	Show      int     // number of labels to print; 0 means 16
 }
 
-// Right is how many answers are right.
+// Right returns the number of correct predictions.
 func (a Answers) Right() int {
 	n := 0
 	for i := range a.both() {
@@ -114,8 +114,8 @@ func (a Answers) Right() int {
 
 func (a Answers) both() int { return min(len(a.Want), len(a.Got)) }
 
-// String is three lines: the first labels, the first predictions, and the
-// accuracy over all of them.
+// String returns three lines: the first labels, the first predictions, and the
+// accuracy over all examples.
 func (a Answers) String() string {
 	show := a.Show
 	if show == 0 {
@@ -138,5 +138,5 @@ func (a Answers) String() string {
 	return b.String()
 }
 
-// HTML is String, set as it is.
+// HTML returns String as preformatted text.
 func (a Answers) HTML() string { return "<pre>" + escape(a.String()) + "</pre>" }

@@ -13,9 +13,9 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// Array is a buffer on a device. It implements compute.Buffer. It is freed when
-// it is garbage, or by Finalize; an array with a name stays in the session
-// until the name is deleted or given to another.
+// Array is a buffer on a device. It implements compute.Buffer. An array without a
+// name is freed by Finalize or when it is garbage collected. An array with a name
+// stays in the session until the name is deleted or bound to another array.
 type Array struct {
 	s       *Session
 	shape   *shapes.Shape
@@ -26,7 +26,7 @@ type Array struct {
 	watched atomic.Bool // it has a finalizer
 }
 
-// String is the array's shape and where it is: what a cell shows of it.
+// String returns the array's shape and device, and whether it was freed or donated.
 func (a *Array) String() string {
 	state := ""
 	if a.over.Load() {
@@ -50,7 +50,7 @@ func (a *Array) watch() {
 	}
 }
 
-// free gives the handle back.
+// free releases the handle.
 func (a *Array) free() {
 	if a.end() {
 		a.s.drop(a.handle)
@@ -73,7 +73,9 @@ func (a *Array) end() bool {
 	return !was
 }
 
-// Put copies flat data, row-major, to the session's device number device.
+// Put copies flat, a slice of numbers in row-major order, to a new array on the given
+// device. The element type and length of flat must match shape; []int is accepted as
+// int64. A mismatch is a wire.Invalid error.
 func (s *Session) Put(flat any, shape shapes.Shape, device int) (*Array, error) {
 	data, err := flatBytes(flat, shape)
 	if err != nil {
@@ -89,8 +91,9 @@ func (s *Session) Put(flat any, shape shapes.Shape, device int) (*Array, error) 
 	return a, s.send(wire.Upload, b.Append)
 }
 
-// Values copies the array's data to flat, a slice of its element type and size,
-// and waits for it.
+// Values waits for the array and copies its data to flat, a slice of the same element
+// type and size, in row-major order. An error of the program that computed the array
+// is returned here.
 func (a *Array) Values(flat any) error {
 	data, err := flatBytes(flat, *a.shape)
 	if err != nil {
@@ -125,24 +128,26 @@ func (a *Array) Values(flat any) error {
 	return nil
 }
 
-// Shape is the array's element type and dimensions. The error is always nil.
+// Shape returns the array's element type and dimensions. The error is always nil.
 func (a *Array) Shape() (shapes.Shape, error) { return *a.shape, nil }
 
-// DeviceNum is the device it lives on. The error is always nil.
+// DeviceNum returns the number of the array's device. The error is always nil.
 func (a *Array) DeviceNum() (compute.DeviceNum, error) { return compute.DeviceNum(a.device), nil }
 
-// Backend is the session, as GoMLX sees it.
+// Backend returns the backend of the array's session.
 func (a *Array) Backend() compute.Backend { return a.s.Backend() }
 
-// ToFlatData is Values under the name that compute.Buffer gives it.
+// ToFlatData is Values; it implements compute.Buffer.
 func (a *Array) ToFlatData(flat any) error { return a.Values(flat) }
 
-// Data fails: device memory cannot be read in place.
+// Data always fails with compute.ErrNotImplemented: device memory cannot be read in
+// place.
 func (a *Array) Data() (any, error) {
 	return nil, fmt.Errorf("session: device memory cannot be read in place: use ToFlatData: %w", compute.ErrNotImplemented)
 }
 
-// CopyToDevice copies the array to another device of the session.
+// CopyToDevice copies the array to another device of the session. It returns at once.
+// It fails if the array was freed or donated.
 func (a *Array) CopyToDevice(device compute.DeviceNum) (compute.Buffer, error) {
 	if a.over.Load() {
 		return nil, a.usedUp()
@@ -152,7 +157,7 @@ func (a *Array) CopyToDevice(device compute.DeviceNum) (compute.Buffer, error) {
 	return c, a.s.send(wire.Copy, wire.CopyBody{From: a.handle, To: c.handle, Device: uint32(device)}.Append)
 }
 
-// Finalize frees the array now. A second call does nothing.
+// Finalize frees the array now, unless it was freed before. The error is always nil.
 func (a *Array) Finalize() error {
 	a.free()
 	return nil

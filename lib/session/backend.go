@@ -12,7 +12,7 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// Backend is the session as a compute.Backend of GoMLX, named "gaiden".
+// Backend is the session as a GoMLX compute.Backend, named "gaiden".
 type Backend struct {
 	s *Session
 
@@ -33,22 +33,23 @@ func init() {
 // backends keeps one Backend a Session: GoMLX compares backends with ==.
 var backends sync.Map
 
-// Backend is the session as GoMLX sees it: the same one at every call.
+// Backend returns the session as a GoMLX backend. Every call returns the same value.
 func (s *Session) Backend() *Backend {
 	b, _ := backends.LoadOrStore(s, &Backend{s: s})
 	return b.(*Backend)
 }
 
-// Session is the connection that b stands for.
+// Session returns the connection that the backend uses.
 func (b *Backend) Session() *Session { return b.s }
 
-// Name is "gaiden".
+// Name returns "gaiden".
 func (b *Backend) Name() string { return "gaiden" }
 
-// String is Name.
+// String returns Name.
 func (b *Backend) String() string { return b.Name() }
 
-// Description names the platform, the plugin and the devices.
+// Description returns the session's generation, its platform and the kinds of its
+// devices.
 func (b *Backend) Description() string {
 	w := b.s.welcome
 	var kinds []string
@@ -58,10 +59,10 @@ func (b *Backend) Description() string {
 	return fmt.Sprintf("gaiden session, generation %d: %s (%s)", w.Generation, w.Platform, strings.Join(kinds, ", "))
 }
 
-// NumDevices is the number of the session's devices.
+// NumDevices returns the number of devices in the session.
 func (b *Backend) NumDevices() int { return len(b.s.welcome.Devices) }
 
-// DeviceDescription is the kind of a device.
+// DeviceDescription returns the kind of device n, such as "NVIDIA H200".
 func (b *Backend) DeviceDescription(n compute.DeviceNum) string {
 	if int(n) < 0 || int(n) >= len(b.s.welcome.Devices) {
 		return fmt.Sprintf("no device %d", n)
@@ -69,10 +70,10 @@ func (b *Backend) DeviceDescription(n compute.DeviceNum) string {
 	return b.s.welcome.Devices[n].Kind
 }
 
-// Capabilities are those of package hlo.
+// Capabilities returns the operations and element types that package hlo supports.
 func (b *Backend) Capabilities() compute.Capabilities { return hlo.Capabilities() }
 
-// Builder begins a computation.
+// Builder starts a computation with a name for lists and error messages.
 func (b *Backend) Builder(name string) compute.Builder {
 	h := hlo.NewBuilder(b, name, func(p *hlo.Program) (compute.Executable, error) {
 		return &Executable{backend: b, hlo: p, variants: map[string]*Program{}}, nil
@@ -81,7 +82,8 @@ func (b *Backend) Builder(name string) compute.Builder {
 	return h
 }
 
-// BufferFromFlatData is Session.Put under the name that compute gives it.
+// BufferFromFlatData is Session.Put; it implements compute.Backend. It refuses a
+// device that the session does not have.
 func (b *Backend) BufferFromFlatData(device compute.DeviceNum, flat any, shape shapes.Shape) (compute.Buffer, error) {
 	if int(device) < 0 || int(device) >= b.NumDevices() {
 		return nil, wire.Errorf(wire.Invalid, "session: no device %d: there are %d", device, b.NumDevices())
@@ -89,10 +91,10 @@ func (b *Backend) BufferFromFlatData(device compute.DeviceNum, flat any, shape s
 	return b.s.Put(flat, shape, int(device))
 }
 
-// HasSharedBuffers is false: device memory belongs to the worker.
+// HasSharedBuffers returns false: device memory belongs to the worker process.
 func (b *Backend) HasSharedBuffers() bool { return false }
 
-// NewSharedBuffer fails, see HasSharedBuffers.
+// NewSharedBuffer always fails with compute.ErrNotImplemented; see HasSharedBuffers.
 func (b *Backend) NewSharedBuffer(compute.DeviceNum, shapes.Shape) (compute.Buffer, any, error) {
 	return nil, nil, fmt.Errorf("session: shared buffers: %w", compute.ErrNotImplemented)
 }

@@ -7,9 +7,10 @@ import (
 	"syscall"
 )
 
-// StartBound starts a command that gets a signal when this process ends, even if it is
-// killed. The kernel sends it when the thread that started the command is gone: so one
-// thread starts them all, and stays.
+// StartBound starts a command that receives the signal end when this process ends,
+// even if this process is killed. Linux sends the signal when the thread that started
+// the command exits, so one thread that never exits starts all commands. The error is
+// that of cmd.Start.
 func StartBound(cmd *exec.Cmd, end syscall.Signal) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

@@ -15,17 +15,18 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// Cost is what a process has spent at its connections, in its own time.
+// Cost is the time and traffic that a process spent on its connections. Times are
+// wall-clock times of the process.
 type Cost struct {
-	Graph    time.Duration // building programs and writing their text
-	Compile  time.Duration // the session's, or loading from disk
-	Compiled int           // programs that it did not have
-	Loaded   int           // programs that it had on disk
-	Ready    int           // programs that it had
+	Graph    time.Duration // building programs and generating their text
+	Compile  time.Duration // compiling in the session, or loading from disk
+	Compiled int           // number of programs that the session compiled
+	Loaded   int           // number of programs that it loaded from disk
+	Ready    int           // number of programs that it had in memory
 
-	Upload, Download           time.Duration // copying arrays, and waiting for those that are read
+	Upload, Download           time.Duration // copying arrays, and waiting for the results that are read
 	UploadBytes, DownloadBytes int64
-	Device                     time.Duration // waiting for the devices otherwise
+	Device                     time.Duration // other waiting for the devices
 }
 
 // costEnv names the file of a [CostMeter].
@@ -53,7 +54,7 @@ func (t *tally) add(what int, n int64) { atomic.AddInt64(&t[what], n) }
 
 func (t *tally) since(what int, began time.Time) { t.add(what, int64(time.Since(began))) }
 
-// moved adds a transfer; the bytes' count stands two places after its time's.
+// moved adds a transfer; the index of its bytes is two after that of its time.
 func (t *tally) moved(what int, began time.Time, bytes int) {
 	t.since(what, began)
 	t.add(what+2, int64(bytes))
@@ -132,15 +133,15 @@ func mapTally(f *os.File) (*tally, error) {
 	return (*tally)(unsafe.Pointer(&b[tokenSize])), nil
 }
 
-// A CostMeter adds up what the processes spend that a process starts.
+// A CostMeter adds up the Cost of processes that this process starts.
 type CostMeter struct {
 	file  *os.File
 	token string
 	tally *tally
 }
 
-// NewCostMeter makes a meter. Processes that get its Environ report to it: they
-// need not end well for that.
+// NewCostMeter creates a meter. Processes that have its Environ in their environment
+// report to it, even if they crash. It fails if no temporary file can be created.
 func NewCostMeter() (*CostMeter, error) {
 	token := (rand.Text() + rand.Text())[:tokenSize]
 	f, err := os.CreateTemp("", "gaiden-cost-")
@@ -163,12 +164,12 @@ func NewCostMeter() (*CostMeter, error) {
 	return &CostMeter{f, token, t}, nil
 }
 
-// Environ is what a process's environment needs to have.
+// Environ returns the entry, NAME=value, to add to a process's environment.
 func (m *CostMeter) Environ() string {
 	return fmt.Sprintf("%s=%s@/proc/%d/fd/%d", costEnv, m.token, os.Getpid(), m.file.Fd())
 }
 
-// Take is what has been spent since it was last called.
+// Take returns the cost since the last Take.
 func (m *CostMeter) Take() Cost {
 	var n [costs]int64
 	for i := range n {

@@ -1,56 +1,59 @@
-// Package session is a cell's way to the devices. What lives there outlives
-// the cell: arrays have names, programs are known by the hash of their text,
-// and both are kept by a process of their own, the session, which the first
-// Open starts.
+// Package session connects a cell to the device session: a separate process that owns
+// arrays, compiled programs and devices, so that they survive the cell. The first
+// [Open] starts it.
 //
 //	s, err := session.Open()                      // this notebook's name space
 //	x, err := s.Put([]float32{1, 2, 3}, shapes.Make(dtypes.Float32, 3), 0)
 //	err = s.Bind([]string{"x"}, []*session.Array{x})
 //
-// and in the next cell, which is another process:
+// The next cell is another process:
 //
 //	s, err := session.Open()
 //	x, err := s.Array("x")
 //	v := make([]float32, 3)
 //	err = x.Values(v)                             // [1 2 3]
 //
-// Importing the package registers the backend "gaiden", so GoMLX code runs on
-// the session with compute.NewWithConfig("gaiden"), and a Session that is open
-// gives the same by its Backend method.
+// Importing the package registers the backend "gaiden":
+// compute.NewWithConfig("gaiden") runs GoMLX code on the session. [Session.Backend]
+// returns the same backend for an open connection.
 //
-// Nothing waits that need not: Put, Run and CopyToDevice return at once, and
-// what fails in them is reported when a result is read, by Wait and by Close.
-// Errors are *wire.Error with a class for errors.Is and a Hint for people.
+// Put, Run and CopyToDevice are asynchronous: they return at once. An error of theirs
+// on the device is reported when a result is read, or by Wait or Close. Errors of the
+// session are *wire.Error, with a code for errors.Is and a Hint for the reader.
 //
 // # State
 //
-// Named arrays outlive the worker too: the session makes automatic snapshots of
-// each name space, and brings the newest one back after a crash, a stop or a
-// restart of the machine; Welcome().Note tells what came back and what did not.
-// A snapshot that cannot be restored, because the device is full for example, stays
-// on disk until it can be: the next client tries again, and so does Rollback.
-// [Session.Snapshot] makes one that has a name, or makes an automatic one now: a
-// training that wants its epochs safe calls
+// The session makes automatic snapshots of each name space. After a crash, a stop or
+// a restart of the machine it restores the newest one; Welcome().Note says what was
+// restored and what was not. A snapshot that cannot be restored, for example because
+// the device is full, stays on disk: the next client tries again, and so does
+// Rollback.
+//
+// [Session.Snapshot] makes a named snapshot. A training loop that wants to keep each
+// epoch calls
 //
 //	go s.Save()
 //
-// after each, which makes one where the last was cheap against the time since.
-// Nothing waits for it, also not programs that give away the arrays it saves.
-// [Session.Rollback], [Session.Diff], [Session.Export] and [Session.Import] work on
-// snapshots and on safetensors files.
+// after it, which makes an automatic snapshot unless the last one was too expensive
+// for the time since then. Programs need not wait for a snapshot, even if they donate
+// the arrays that it saves. [Session.Rollback], [Session.Diff], [Session.Export] and
+// [Session.Import] work on snapshots and on safetensors files. [Session.Undo] reverts
+// the changes of the last cell, without a snapshot.
 //
-// [Session.Undo] takes back what the last cell has changed, without a snapshot.
-//
-// A loop that shall go on without this process is a [Job]. It is resumed after a
-// crash from the arrays, the place and the log of the last snapshot, so that its
-// log has each step once.
+// A [Job] is a loop that the session runs on its own, so it continues after this
+// process has ended. After a crash it resumes from the arrays, the position and the
+// log of the last snapshot; each step is in the log once.
 //
 // # Another machine
 //
-// While gaiden session --ssh USER@HOST runs, the session here is that of the other
-// machine: nothing in a program changes. Data go through SSH in place of shared
-// memory. When the line breaks, calls wait until there is a new one; handles and
-// names live on.
+// While gaiden session --ssh USER@HOST runs, this package connects to the session of
+// that machine. Programs need no changes. Data is sent through SSH instead of shared
+// memory. After a dropped connection, calls wait for a new one; handles and names
+// stay valid.
 //
-// The package knows nothing of nets or training; package fit stands on it.
+// # What it refuses
+//
+// It serves one user: it does not connect to another user's socket. It does not read
+// device memory in place, and it knows nothing about nets or training; package fit
+// builds on it.
 package session

@@ -10,9 +10,9 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// Executable is a finished computation of GoMLX. It is compiled at its first
-// run, because only then is known which inputs it may give away; each set of
-// them is a program of its own, which really aliases.
+// Executable is a compiled GoMLX computation. It is compiled at its first run, when
+// the inputs that it may donate are known. Each set of donated inputs needs its own
+// program, in which outputs reuse the memory of these inputs.
 type Executable struct {
 	backend *Backend
 	hlo     *hlo.Program
@@ -21,24 +21,26 @@ type Executable struct {
 	variants map[string]*Program
 }
 
-// Program is the computation, for callers that compile it themselves with
+// Program returns the computation, for callers that compile it themselves with
 // Session.Compile.
 func (x *Executable) Program() *hlo.Program { return x.hlo }
 
-// Finalize drops the compiled programs; the session may keep them.
+// Finalize drops the compiled programs; the session may keep them in its cache.
 func (x *Executable) Finalize() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	clear(x.variants)
 }
 
-// Inputs are the parameters' names and shapes.
+// Inputs returns the names and shapes of the parameters.
 func (x *Executable) Inputs() ([]string, []shapes.Shape) { return x.hlo.InputNames, x.hlo.Inputs }
 
-// Outputs are the results' shapes.
+// Outputs returns the shapes of the results.
 func (x *Executable) Outputs() []shapes.Shape { return x.hlo.Outputs }
 
-// Execute runs the computation, see compute.Executable. It returns at once.
+// Execute starts the computation and returns its outputs at once; see
+// compute.Executable. Inputs must be arrays of the same session, with the shapes of
+// Inputs. Errors on the device are reported when an output is read.
 func (x *Executable) Execute(inputs []compute.Buffer, donate []bool, device compute.DeviceNum) ([]compute.Buffer, error) {
 	c := Call{Inputs: make([]*Array, len(inputs)), Device: int(device)}
 	for i, b := range inputs {

@@ -17,7 +17,8 @@ import (
 // it hangs then. One that starts, or brings arrays back, is at work.
 var quiet = 10 * time.Second
 
-// Hangs is how the error begins of a session that hangs: [Config.Open] has one.
+// Hangs is the beginning of the error text that [Config.Open] returns for a session
+// that hangs.
 const Hangs = "session: it does not answer"
 
 // watch ends the wait for the session's first word after c.Patience, or when it

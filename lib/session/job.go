@@ -8,23 +8,23 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// JobStep is one program of a job's turn. See wire.JobStep, which has the
-// program by its number.
+// JobStep is one program in each turn (iteration) of a job. See wire.JobStep, which
+// refers to the program by its number.
 type JobStep struct {
 	Program *Program
-	Repeat  int          // times a turn; default 1
-	When    wire.Moment  // in which turns of a period; default: all
+	Repeat  int          // runs per turn; default 1
+	When    wire.Moment  // in which turns of a period it runs; default: all
 	Inputs  []wire.Input // an array name for each parameter
-	Names   []string     // for the outputs, "" for none
+	Names   []string     // names for the outputs, "" for none
 	Read    []wire.Read  // outputs that go into the log
-	// Finite: names are bound only when all that is read is finite; the program
-	// must not give its inputs away then.
+	// Finite binds the names only if all logged outputs are finite; otherwise the job
+	// ends. The program must not donate its inputs then.
 	Finite bool
 	Device int
 }
 
-// Job is a loop that the session runs by itself; see wire.JobBody. It goes on
-// when this process ends, and after a crash from the last snapshot.
+// Job is a loop of programs that the session runs on its own; see wire.JobBody. It
+// continues when this process ends, and after a crash from the last snapshot.
 //
 //	job, err := s.StartJob(session.Job{Name: "cnn", Turns: 10, Steps: []session.JobStep{
 //		{Program: shuffle, Inputs: session.Named("cnn/step"), Names: []string{"cnn/order"}},
@@ -35,17 +35,17 @@ type JobStep struct {
 type Job struct {
 	Name   string
 	Steps  []JobStep
-	Turns  int         // default 1
-	Period int         // turns to a period, such as an epoch; default 1
-	Until  *wire.Until // ends it before its last turn
-	Save   int         // periods from one snapshot to the next, more where they are short; default 1
-	// Scratch is a prefix of names that are deleted when the job has ended.
+	Turns  int         // iterations of the loop; default 1
+	Period int         // turns per period, such as an epoch; default 1
+	Until  *wire.Until // ends the job early, unless nil
+	Save   int         // periods between snapshots, more if they are short; default 1
+	// Scratch is a prefix of array names that are deleted when the job ends.
 	Scratch string
-	Origin  string // for lists
-	About   string // for who follows it: see wire.JobInfo
+	Origin  string // shown in lists
+	About   string // for clients that follow the job: see wire.JobInfo
 }
 
-// Named are inputs by their names.
+// Named returns inputs for array names, in order.
 func Named(names ...string) []wire.Input {
 	l := make([]wire.Input, len(names))
 	for i, n := range names {
@@ -54,7 +54,8 @@ func Named(names ...string) []wire.Input {
 	return l
 }
 
-// StartJob hands a loop to the session. Its arrays are on disk when it returns.
+// StartJob starts a job. It returns after a snapshot of its arrays is on disk. A step
+// without a program is a wire.Invalid error.
 func (s *Session) StartJob(j Job) (wire.JobInfo, error) {
 	b := &wire.JobBody{Name: j.Name, Turns: j.Turns, Period: j.Period, Until: j.Until, Save: j.Save, Scratch: j.Scratch, Origin: j.Origin, About: j.About}
 	index := map[*Program]int{}
@@ -84,7 +85,7 @@ func (s *Session) oneJob(a wire.AskBody) (wire.JobInfo, error) {
 	return ans.Jobs[0], nil
 }
 
-// Jobs lists the jobs of the space, those that have ended too.
+// Jobs lists the jobs of the name space, including those that have ended.
 func (s *Session) Jobs() ([]wire.JobInfo, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Jobs})
 	if err != nil {
@@ -93,17 +94,18 @@ func (s *Session) Jobs() ([]wire.JobInfo, error) {
 	return ans.Jobs, nil
 }
 
-// PauseJob lets a job wait at the end of a step.
+// PauseJob pauses a job at the end of its current step.
 func (s *Session) PauseJob(name string) (wire.JobInfo, error) {
 	return s.oneJob(wire.AskBody{Verb: wire.PauseJob, Names: []string{name}})
 }
 
-// ResumeJob lets a job that was paused go on.
+// ResumeJob continues a paused job.
 func (s *Session) ResumeJob(name string) (wire.JobInfo, error) {
 	return s.oneJob(wire.AskBody{Verb: wire.ResumeJob, Names: []string{name}})
 }
 
-// StopJob ends a job at the end of a step; its arrays stay as they are then.
+// StopJob stops a job at the end of its current step. Its arrays keep their current
+// values.
 func (s *Session) StopJob(name string) (wire.JobInfo, error) {
 	return s.oneJob(wire.AskBody{Verb: wire.StopJob, Names: []string{name}})
 }
@@ -118,12 +120,12 @@ func (s *Session) ForgetJob(names ...string) error {
 // them has answered FollowJob.
 const followedLosses = 3
 
-// FollowJob calls see with the log of a job from entry number from on, and with
-// new entries as they come, until the job has ended, see returns an error, or
-// ctx is done. It sees the job at least twice a second; a nil see only waits.
-// Ending it does not end the job. When the worker dies, FollowJob goes on with the
-// next one, which resumes the job: each entry is seen once, also those that are
-// computed again.
+// FollowJob calls see with the log entries of a job, starting with entry number from,
+// and with new entries as they arrive. It calls see at least twice per second; a nil
+// see only waits. It returns when the job has ended, when see returns an error, or
+// when ctx is done; the job itself is not stopped. If the worker crashes, FollowJob
+// reconnects to its successor, which resumes the job. Each entry is delivered once,
+// even if it is computed again.
 func (s *Session) FollowJob(ctx context.Context, name string, from int, see func(wire.JobInfo, []wire.JobEntry) error) error {
 	at, losses := s, 0
 	defer func() {

@@ -7,7 +7,7 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// Array looks a named array up.
+// Array looks up a named array. The error is wire.NotFound if there is none.
 func (s *Session) Array(name string) (*Array, error) {
 	l, err := s.Arrays(name)
 	if err != nil {
@@ -16,18 +16,18 @@ func (s *Session) Array(name string) (*Array, error) {
 	return l[0], nil
 }
 
-// Arrays looks named arrays up, all at once: they are of one moment, also while
-// another client trains them.
+// Arrays looks up named arrays in one atomic operation: they belong to the same step
+// even while another client trains them.
 func (s *Session) Arrays(names ...string) ([]*Array, error) { return s.ArraysOf("", names...) }
 
-// ArraysOf looks up arrays of another notebook's name space: its path without
-// the ending, as %device lists it.
+// ArraysOf looks up arrays in the name space of another notebook: its path without
+// the extension, as %device lists it.
 func (s *Session) ArraysOf(space string, names ...string) ([]*Array, error) {
 	l, _, err := s.lookup(wire.AskBody{Space: space, Names: names})
 	return l, err
 }
 
-// ArraysUnder is Arrays, and says how many arrays have names that begin with the
+// ArraysUnder is Arrays, and also returns the number of arrays whose names begin with
 // prefix, at the same moment.
 func (s *Session) ArraysUnder(prefix string, names ...string) ([]*Array, int, error) {
 	return s.lookup(wire.AskBody{Prefix: prefix, Names: names})
@@ -52,23 +52,25 @@ func (s *Session) lookup(a wire.AskBody) ([]*Array, int, error) {
 // foreignHint is what to do with an array of another connection.
 const foreignHint = "look it up with this one: by its name with Session.Array, a net's data with net.Find"
 
-// Bind gives arrays names in the connection's space, all at once. Arrays that
-// had them before lose them. An array of another connection is refused here: its
-// handle may be that of some other array of this one.
+// Bind gives names to arrays in one atomic operation. Arrays that had these names
+// before lose them. Arrays of another connection are a wire.Invalid error, because
+// handles are numbers of one connection.
 func (s *Session) Bind(names []string, arrays []*Array) error {
 	return s.bind(wire.AskBody{Names: names}, arrays)
 }
 
-// Replace is Bind, and takes other names away at the same moment: those of remove that
-// there are; one that ends in * is a prefix. Whoever replaces a set of names that is not
-// of the same names leaves the old set or the new one, and never neither.
+// Replace is Bind, and deletes other names in the same atomic operation: those of
+// remove that exist; a name that ends in * is a prefix. Use it to replace a set of
+// arrays by one with different names: a crash leaves either the old set or the new
+// one.
 func (s *Session) Replace(names []string, arrays []*Array, remove ...string) error {
 	return s.bind(wire.AskBody{Names: names, Remove: remove}, arrays)
 }
 
-// CompareAndBind is Bind for arrays that were computed from those that have the names:
-// where one of these has been replaced since it was looked up, nothing is changed, and the
-// error is [wire.Busy]. A program that does so step after step is better off with Lock.
+// CompareAndBind is Bind for arrays that were computed from the arrays in was, which
+// had these names. If one of the names now belongs to another array, nothing changes
+// and the error is [wire.Busy]. A program that updates arrays in every step should
+// use Lock instead.
 func (s *Session) CompareAndBind(names []string, was, arrays []*Array) error {
 	if len(was) != len(names) {
 		return wire.Errorf(wire.Invalid, "session: bind of %d names that were %d arrays", len(names), len(was))
@@ -104,14 +106,13 @@ func (s *Session) bind(a wire.AskBody, arrays []*Array) error {
 	return err
 }
 
-// Lock makes this connection the only one that changes the names that begin with a
-// prefix, "cnn/" for a net's, until the function that it returns is called or the
-// connection ends. A program that computes new values from old ones in many steps locks
-// their names before it looks them up: of two that do so at the same time, one would
-// lose its work. Others can still read them. What they want to change there is refused
-// with [wire.Busy] and a text that says who has it, why (purpose, a verb: "trains") and
-// since when; so is another Lock that overlaps, also of this connection, when it is not
-// free within the time of wait.
+// Lock gives this connection the exclusive right to change names that begin with
+// prefix, such as "cnn/" for a net, until unlock is called or the connection ends.
+// Lock before looking up arrays that you update over many steps: otherwise one of two
+// concurrent writers loses its work. Other connections can still read the arrays.
+// Their changes fail with [wire.Busy] and a message that says who holds the lock,
+// since when, and for what purpose (a verb: "trains"). Lock fails in the same way if
+// an overlapping lock, even of this connection, is not released within wait.
 func (s *Session) Lock(prefix, purpose string, wait time.Duration) (unlock func() error, err error) {
 	for began, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		ans, err := s.Ask(wire.AskBody{Verb: wire.Lock, Prefix: prefix, Names: []string{purpose}})
@@ -129,7 +130,7 @@ func (s *Session) Lock(prefix, purpose string, wait time.Duration) (unlock func(
 	}
 }
 
-// List describes the named arrays whose name has the prefix, by name.
+// List describes the named arrays whose names begin with prefix, sorted by name.
 func (s *Session) List(prefix string) ([]wire.ArrayInfo, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.List, Prefix: prefix})
 	if err != nil {
@@ -138,7 +139,8 @@ func (s *Session) List(prefix string) ([]wire.ArrayInfo, error) {
 	return ans.Arrays, nil
 }
 
-// Delete takes names away; one that ends in * is a prefix. It says how many.
+// Delete deletes names and returns how many it deleted; a name that ends in * is a
+// prefix.
 func (s *Session) Delete(names ...string) (int, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Delete, Names: names})
 	if err != nil {
@@ -147,9 +149,9 @@ func (s *Session) Delete(names ...string) (int, error) {
 	return ans.Count, nil
 }
 
-// Pulse says how much has been asked of the session so far over other connections than
-// this one, and whether one of them, or a job, waits for a device now. Where the first
-// does not change and the second is false, the devices are left alone.
+// Pulse returns how many requests the session has received from other connections so
+// far, and whether one of them, or a job, is waiting for a device. The devices are
+// idle while asked does not change and busy is false.
 func (s *Session) Pulse() (asked int, busy bool, err error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Pulse})
 	if err != nil {
@@ -158,7 +160,7 @@ func (s *Session) Pulse() (asked int, busy bool, err error) {
 	return ans.Count, ans.Busy, nil
 }
 
-// Status describes the session as it is now.
+// Status returns the current state of the session.
 func (s *Session) Status() (*wire.Status, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Report})
 	if err != nil {

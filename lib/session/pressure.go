@@ -36,8 +36,8 @@ const (
 	youngBytes = leastHeld / 8
 )
 
-// add counts arrays that have come into being. Above the limit it collects,
-// beside the caller; the next limit is twice what is left, as with Go's own heap.
+// add counts new arrays. Above the limit it collects garbage in a goroutine; the next
+// limit is twice what is left, as with Go's own heap.
 func (p *pressure) add(arrays ...*Array) {
 	n := int64(0)
 	p.mu.Lock()

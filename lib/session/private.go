@@ -13,12 +13,12 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// Private is a session of this process's own, beside the user's: for work that may cost a
-// worker, or leave it slower than it was. Its files are in a folder that goes when it
-// does, but for what is known of a worker that crashed: errors say where that is.
+// Private is a session of this process, separate from the user's session. Use it for
+// work that may crash the worker or slow it down. Close removes its files, except for
+// crash reports; error messages say where those are.
 type Private struct {
-	Dir    string // its state and cache are in it, but for a cache that it was given
-	Socket string
+	Dir    string // its state, and its cache unless XDG_CACHE_HOME was given
+	Socket string // the address of the session
 
 	cmd *exec.Cmd
 }
@@ -26,11 +26,11 @@ type Private struct {
 // forgotten is how old a folder is of which no process is left that would remove it.
 const forgotten = 24 * time.Hour
 
-// StartPrivate starts one with the XLA plugin of a file, as the program bin, which is
-// gaiden, and returns when it serves. Its environment is this process's with env, whose
-// XDG_CACHE_HOME, if there is one, is where it keeps programs. It ends with Close, or with
-// this process, even where that is killed. Where it does not come to serve, its error is
-// wire.Unavailable.
+// StartPrivate starts a private session and returns when it is ready. bin is the
+// program gaiden, and plugin is the file of an XLA plugin. The environment is that of
+// this process plus env; an XDG_CACHE_HOME in env is where compiled programs are
+// cached. The session ends with Close or with this process, even if this process is
+// killed. If the session does not start, the error is wire.Unavailable.
 func StartPrivate(bin, plugin string, env ...string) (*Private, error) {
 	const pattern = "private-*"
 	if err := os.MkdirAll(wire.StateDir(), 0o700); err != nil {
@@ -81,12 +81,14 @@ func (p *Private) serve(plugin string, env []string) error {
 	return wire.Errorf(wire.Unavailable, "session: private: %v: %s", err, strings.TrimSpace(string(text)))
 }
 
-// Open is a connection to it.
+// Open connects to the private session, with a name space and a client name for
+// lists.
 func (p *Private) Open(space, client string) (*Session, error) {
 	return Config{Socket: p.Socket, Space: space, Client: client, NoStart: true}.Open()
 }
 
-// Close ends it. When it returns, its devices are free.
+// Close stops the session and waits until its devices are free. The error is one of
+// removing files.
 func (p *Private) Close() error {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	p.cmd.Wait() // its status is that of a process that was asked to end

@@ -13,25 +13,25 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// Options say how a program is compiled. The zero value is a program that
-// keeps its inputs.
+// Options say how a program is compiled. With the zero value, the program keeps its
+// inputs.
 type Options struct {
-	// Donate marks inputs that each run gives away: their memory becomes the
-	// outputs'. One entry an input (of one replica); nil is none.
+	// Donate marks inputs that each run donates: the outputs reuse their memory. One
+	// entry per input of one replica; nil donates none.
 	Donate []bool
-	// Flags are XLA options for this program, such as
-	// "xla_gpu_enable_triton_gemm": false. One whose name ends in "?" is a wish:
-	// a plugin that does not know it compiles without.
+	// Flags are XLA options for this program, such as "xla_gpu_enable_triton_gemm":
+	// false. An option whose name ends in "?" is optional: a plugin that does not
+	// know it ignores it.
 	Flags map[string]any
-	// FirstLook compiles sooner and worse; see [FirstLook].
+	// FirstLook compiles faster, into slower programs; see [FirstLook].
 	FirstLook bool
-	// Origin says in lists where the program comes from. The default is the cell,
-	// or the program, that compiles it first.
+	// Origin is shown in lists as the source of the program. The default is the cell
+	// or the program that compiles it first.
 	Origin string
 }
 
-// CellEnv names the environment variable in which Gaiden's kernel tells a cell's
-// program the number that messages and lists give to the cell.
+// CellEnv is the environment variable in which Gaiden's kernel tells a cell's program
+// the number of the cell, for messages and lists.
 const CellEnv = "GAIDEN_CELL_NUMBER"
 
 func (o Options) origin(space string) string {
@@ -63,16 +63,18 @@ type Program struct {
 	mu    sync.Mutex // protects frame
 	frame wire.ExecuteBody
 
-	// From says whether the session had it, or had to compile it.
+	// From says whether the program was compiled, or found in memory or on disk.
 	From wire.Source
-	// Took is the time the session spent on it: compiling, or loading from disk.
+	// Took is the time the session spent compiling the program or loading it from
+	// disk.
 	Took time.Duration
-	// Trace is the time this process spent on its text.
+	// Trace is the time this process spent generating the text of the program.
 	Trace time.Duration
 }
 
-// Compile makes p ready to run. Its text crosses the socket only when the
-// session does not know its hash.
+// Compile compiles p, unless the session already has it. The text of the program is
+// sent only if the session does not know its hash. The error is wire.CompileError if
+// XLA refuses the program, and wire.Invalid for Options that do not fit it.
 func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
 	x, text, err := s.draft(p, o)
 	if err != nil {
@@ -97,8 +99,8 @@ func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
 	return x, nil
 }
 
-// Draft is p, checked but not compiled: for steps of a job that may never be done,
-// those of the moment wire.NotFinite. It cannot be run.
+// Draft checks p but does not compile it: for steps of a job that may never run,
+// those with wire.NotFinite. A draft cannot be run.
 func (s *Session) Draft(p *hlo.Program, o Options) (*Program, error) {
 	x, _, err := s.draft(p, o)
 	return x, err
@@ -139,21 +141,23 @@ func (s *Session) draft(p *hlo.Program, o Options) (*Program, []byte, error) {
 	return x, text, nil
 }
 
-// Call is one run of a program.
+// Call has the arguments of one run of a program.
 type Call struct {
-	// Inputs, replica-major: input i of replica r is Inputs[r*params+i].
+	// Inputs are ordered by replica first: input i of replica r is
+	// Inputs[r*params+i].
 	Inputs []*Array
-	// Names binds outputs to names in the connection's space, all at once, once
-	// the program has been accepted. One entry an output, "" for none; nil is
-	// none.
+	// Names binds outputs to names in the connection's name space, in one atomic
+	// operation, when the session accepts the program. One entry per output, "" for
+	// no name; nil binds none.
 	Names []string
 	// Device is where a program without a device assignment runs.
 	Device int
 }
 
-// Run runs the program and returns its outputs, replica-major, at once: the
-// device works on them. What fails there is reported when an output is read,
-// and by Session.Wait.
+// Run starts the program and returns its outputs at once, ordered by replica first,
+// while the device computes them. Inputs with wrong number or shape are a
+// wire.Invalid error. An error on the device is reported when an output is read, and
+// by Session.Wait.
 func (p *Program) Run(c Call) ([]*Array, error) {
 	if err := p.check(c); err != nil {
 		return nil, err
@@ -242,8 +246,8 @@ func (p *Program) body() wire.ProgramBody {
 	return b
 }
 
-// Outputs are the shapes of one replica's results.
+// Outputs returns the shapes of the results of one replica.
 func (p *Program) Outputs() []shapes.Shape { return p.outs }
 
-// Inputs are the shapes of one replica's parameters.
+// Inputs returns the shapes of the parameters of one replica.
 func (p *Program) Inputs() []shapes.Shape { return p.inputs }

@@ -17,12 +17,11 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// Version is that of this build; gaiden info and messages show it.
+// Version is the version of this build; gaiden info and messages show it.
 const Version = "0.1.0"
 
-// Session is a connection to the device session. Its methods may be called
-// from any goroutine. What is called from one goroutine takes effect in that
-// order.
+// Session is a connection to the device session. Its methods may be called from any
+// goroutine. Calls from one goroutine take effect in order.
 type Session struct {
 	conn    *net.UnixConn
 	out     *wire.Writer
@@ -59,14 +58,16 @@ type Config struct {
 	Client  string // shown in lists; default: the program's name
 	NoStart bool   // do not start a session when there is none
 
-	// Patience is how long a session that took the connection may be silent: its
-	// worker may be starting, or hang. Default: for as long as it is at work.
+	// Patience is how long Open waits for an answer of a session that accepted the
+	// connection but may be starting, or hang. The default is to wait as long as the
+	// session is working.
 	Patience time.Duration
 }
 
-// Space is the name space of this process: GAIDEN_SPACE, else the notebook that
-// JPY_SESSION_NAME names, a path, without its ending, else "default", which all kernels
-// share that no Jupyter server has started: see [Session.Lock].
+// Space returns the name space of this process: GAIDEN_SPACE if it is set, else the
+// path of the notebook in JPY_SESSION_NAME without its extension, else "default". All
+// kernels that were not started by a Jupyter server share "default": see
+// [Session.Lock].
 func Space() string {
 	if s := os.Getenv("GAIDEN_SPACE"); s != "" {
 		return s
@@ -77,7 +78,9 @@ func Space() string {
 	return "default"
 }
 
-// Open connects to the session and starts one when there is none.
+// Open connects to the session, and starts one if none is running. The error is a
+// [DialError] or another wire.Unavailable if that fails, and wire.Denied if the
+// socket belongs to another user.
 func (c Config) Open() (*Session, error) {
 	if c.Socket == "" {
 		c.Socket = wire.SocketPath()
@@ -161,8 +164,8 @@ func (s *Session) greet(c Config) error {
 // errClosed is what a closed session answers; see lost.
 var errClosed = fmt.Errorf("session: used after Close: %w", net.ErrClosed)
 
-// Close ends the connection. Arrays without a name are freed. The error is one
-// that no one has seen yet, see Wait.
+// Close closes the connection. Arrays without a name are freed. The error is one that
+// was not reported before; see Wait.
 func (s *Session) Close() error {
 	err := s.Wait()
 	connections.Delete(s)
@@ -357,16 +360,16 @@ func (s *Session) drop(handle uint64) {
 	s.dead = append(s.dead, handle)
 }
 
-// Wait waits until the device has done all that was asked for on this
-// connection. Its error is the first that no download has reported.
+// Wait waits until the device has finished all requests of this connection. It
+// returns the first error that was not yet reported by a download.
 func (s *Session) Wait() error {
 	defer spent().since(costDevice, time.Now())
 	_, _, err := s.ask(wire.Sync, nil)
 	return err
 }
 
-// Ask sends a cold request; see wire.Verb. Lists and switches of the session
-// that have no method of their own are made with it.
+// Ask sends a request that is not performance-critical; see wire.Verb. Use it for
+// lists and switches of the session that have no method.
 func (s *Session) Ask(a wire.AskBody) (*wire.AnswerBody, error) {
 	s.pressure.age()
 	_, body, err := s.ask(wire.Ask, func(b []byte) []byte { return append(b, wire.JSON(a)...) })
@@ -377,14 +380,14 @@ func (s *Session) Ask(a wire.AskBody) (*wire.AnswerBody, error) {
 	return &ans, wire.DecodeJSON(wire.Reply, body, &ans)
 }
 
-// Welcome is what the session said of itself when the connection began:
-// version, generation, plugin, devices.
+// Welcome returns what the session sent when the connection was opened: version,
+// generation, plugin, devices.
 func (s *Session) Welcome() wire.WelcomeBody { return s.welcome }
 
-// Space is the name space of this connection's arrays.
+// Space returns the name space of this connection's arrays.
 func (s *Session) Space() string { return s.space }
 
-// String names the notebook and the session: what a cell shows of it.
+// String returns the notebook and the session, for display in a cell.
 func (s *Session) String() string {
 	return fmt.Sprintf("notebook %q in %s", s.space, (&Backend{s: s}).Description())
 }

@@ -6,12 +6,11 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// Snapshot saves the named arrays of the connection's space, as they are when
-// what was asked for before has been accepted, and returns when they are safe
-// on disk. Training by others, and by this client from other goroutines, goes on
-// meanwhile. A name stays until Discard; "" is an automatic snapshot, of which
-// the newest few are kept. When nothing has changed since the last one, that is
-// the answer.
+// Snapshot saves the named arrays of the name space, as they are after all earlier
+// requests of this connection, and returns when they are safely on disk. Training
+// continues meanwhile, by other clients and by other goroutines of this one. A named
+// snapshot is kept until Discard; "" makes an automatic snapshot, of which the newest
+// few are kept. If nothing has changed since the last snapshot, that one is returned.
 //
 //	info, err := s.Snapshot("before pruning")
 //	…
@@ -24,15 +23,15 @@ func (s *Session) Snapshot(name string) (wire.SnapshotInfo, error) {
 	return s.oneSnapshot(a)
 }
 
-// Save says that now is a good moment for an automatic snapshot, between two epochs
-// say. It waits until one is written, and made is false where there is none: the last
-// one took more than a twentieth of the time since then.
+// Save makes an automatic snapshot now, for example between two epochs, and waits
+// until it is on disk. It makes none, and made is false, if the last one took more
+// than a twentieth of the time since then.
 func (s *Session) Save() (made bool, err error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Save})
 	return err == nil && len(ans.Snapshots) > 0, err
 }
 
-// Snapshots lists the snapshots of the space, oldest first.
+// Snapshots lists the snapshots of the name space, oldest first.
 func (s *Session) Snapshots() ([]wire.SnapshotInfo, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Snapshots})
 	if err != nil {
@@ -41,12 +40,12 @@ func (s *Session) Snapshots() ([]wire.SnapshotInfo, error) {
 	return ans.Snapshots, nil
 }
 
-// Rollback makes the names of the space what they were at a snapshot: that of a
-// name, of a number ("12"), or the newest ("" or "last"). Names that were bound
-// since lose their arrays. With a prefix only names that begin with it are touched;
-// SnapshotInfo.Arrays counts those that came back. What there was is saved first,
-// so Rollback("") after it takes it back. Where it cannot be, SnapshotInfo.Unsaved
-// says why, and Undo takes it back.
+// Rollback restores the names of the name space from a snapshot, given by its name,
+// its number ("12"), or "" or "last" for the newest. Names that were bound later lose
+// their arrays. With a prefix, only names that begin with it change.
+// SnapshotInfo.Arrays is the number of restored arrays. The current state is saved
+// first, so Rollback("") reverts a Rollback; if it cannot be saved,
+// SnapshotInfo.Unsaved says why, and Undo reverts the Rollback.
 func (s *Session) Rollback(snapshot, prefix string) (wire.SnapshotInfo, error) {
 	a := wire.AskBody{Verb: wire.Rollback, Prefix: prefix}
 	if snapshot != "" {
@@ -55,19 +54,19 @@ func (s *Session) Rollback(snapshot, prefix string) (wire.SnapshotInfo, error) {
 	return s.oneSnapshot(a)
 }
 
-// MarkCell says that a new cell begins: what clients of the space change from now
-// on is what Undo takes back. Gaiden's kernel calls it between cells.
+// MarkCell marks the start of a new cell: Undo reverts the changes in the name space
+// since then. Gaiden's kernel calls it between cells.
 func (s *Session) MarkCell(label string) error {
 	_, err := s.Ask(wire.AskBody{Verb: wire.Mark, Names: []string{label}})
 	return err
 }
 
-// Undo gives the names of the space back what they stood for before the last cell
-// that has changed some, and says how many it has changed. A second Undo takes
-// the first one back. Nothing is copied for it: the first program of a cell that
-// replaces an array leaves the old one alone. A cell that replaces more than a
-// quarter of the device's memory, or whose old arrays were in the way of new
-// ones, cannot be undone; snapshots are for those.
+// Undo reverts the names of the name space to what they were before the last cell
+// that changed any, and returns the number of names it changed. A second Undo reverts
+// the first. Undo needs no copies: the first program of a cell that replaces an array
+// keeps the old one. A cell that replaces more than a quarter of the device's memory,
+// or whose old arrays had to be freed for new ones, cannot be undone; use snapshots
+// for these.
 func (s *Session) Undo() (int, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Undo})
 	if err != nil {
@@ -93,8 +92,8 @@ func (s *Session) Discard(snapshots ...string) error {
 	return err
 }
 
-// Diff says which arrays differ between two snapshots, and by how much. An empty
-// to is now.
+// Diff returns which arrays with the prefix differ between two snapshots, and by how
+// much. An empty to compares with the current state.
 func (s *Session) Diff(from, to, prefix string) ([]wire.Difference, error) {
 	a := wire.AskBody{Verb: wire.Diff, Names: []string{from}, Prefix: prefix}
 	if to != "" {
@@ -107,10 +106,9 @@ func (s *Session) Diff(from, to, prefix string) ([]wire.Difference, error) {
 	return ans.Differences, nil
 }
 
-// Export writes named arrays that begin with prefix to a safetensors file on the
-// session's machine, which Python's safetensors reads: those of a snapshot, or
-// ("") those of now. Metadata is kept in the file. It says how many arrays it
-// wrote.
+// Export writes the named arrays that begin with prefix to a safetensors file on the
+// session's machine, and returns their number. snapshot is a name or number, or ""
+// for the current state. The metadata is stored in the file.
 func (s *Session) Export(path, snapshot, prefix string, metadata map[string]string) (int, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -127,9 +125,9 @@ func (s *Session) Export(path, snapshot, prefix string, metadata map[string]stri
 	return ans.Count, nil
 }
 
-// Import binds all arrays of a safetensors file to their names with prefix
-// before them, or none when the file is damaged. Files of Python's safetensors
-// will do.
+// Import reads a safetensors file on the session's machine, and binds each array to
+// its name with prefix in front. If the file is damaged, it binds none and returns an
+// error.
 func (s *Session) Import(path, prefix string) ([]wire.ArrayInfo, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -142,13 +140,14 @@ func (s *Session) Import(path, prefix string) ([]wire.ArrayInfo, error) {
 	return ans.Arrays, nil
 }
 
-// Quota bounds the memory of the space's arrays, in bytes; -1 is no bound.
+// Quota limits the device memory of the name space's arrays, in bytes; -1 removes the
+// limit.
 func (s *Session) Quota(bytes int64) error {
 	_, err := s.Ask(wire.AskBody{Verb: wire.Quota, Bytes: bytes})
 	return err
 }
 
-// Rename gives an array another name. There must be none of that name.
+// Rename renames an array. It fails if the new name is already used.
 func (s *Session) Rename(from, to string) error {
 	_, err := s.Ask(wire.AskBody{Verb: wire.Rename, Names: []string{from, to}})
 	return err

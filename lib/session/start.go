@@ -36,7 +36,7 @@ func (e *DialError) Unwrap() error { return e.Err }
 // Is makes errors.Is(err, wire.Unavailable) true.
 func (e *DialError) Is(target error) bool { return target == wire.Unavailable }
 
-// Hint says what the reader of a notebook can do next.
+// Hint returns what the reader of a notebook can do next.
 func (e *DialError) Hint() string {
 	return "run %session start in a cell, or gaiden session start in a terminal"
 }
@@ -62,8 +62,9 @@ func start() error {
 	return nil
 }
 
-// FirstWord starts a session's supervisor, by start, and returns when it serves. Its error is
-// what the supervisor says in place of that, or io.EOF if it ends without a word.
+// FirstWord starts the supervisor of a session with start, and returns when the
+// session is ready. Otherwise it returns the error that the supervisor reports, or
+// io.EOF if it exits without one.
 func FirstWord(cmd *exec.Cmd, start func(*exec.Cmd) error) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -89,7 +90,7 @@ func FirstWord(cmd *exec.Cmd, start func(*exec.Cmd) error) error {
 	return fmt.Errorf("session did not start: %s", line)
 }
 
-// Detach makes a command, before it is started, one that outlives the cell and the
+// Detach configures a command that was not started yet to survive the cell and the
 // terminal that start it.
 func Detach(cmd *exec.Cmd) {
 	cmd.Dir = "/"
@@ -97,8 +98,9 @@ func Detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 }
 
-// Binary is the path of the program gaiden: where gaiden install puts it, else in PATH. One
-// that others can change is refused: it would run as this user.
+// Binary returns the path of the program gaiden: where gaiden install puts it, else
+// in PATH. It refuses a file that other users can change, because it would run as
+// this user. The error is wire.Unavailable if there is none.
 func Binary() (string, error) {
 	path := filepath.Join(wire.DataDir(), "bin", "gaiden")
 	if _, err := os.Stat(path); err == nil {

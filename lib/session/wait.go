@@ -9,7 +9,8 @@ import (
 // know that none of them has work left.
 var connections sync.Map // *Session → nil
 
-// Connections is how many sessions this process has opened and not closed.
+// Connections returns the number of sessions that this process has opened and not
+// closed.
 func Connections() int {
 	n := 0
 	connections.Range(func(any, any) bool {
@@ -19,9 +20,8 @@ func Connections() int {
 	return n
 }
 
-// WaitAll waits until the devices have done all that this process has asked
-// for, on every connection: see [Session.Wait]. Without a connection it
-// returns at once.
+// WaitAll waits until the devices have finished all requests of this process, on
+// every connection: see [Session.Wait]. Without a connection it returns at once.
 func WaitAll() error {
 	var errs []error
 	connections.Range(func(s, _ any) bool {

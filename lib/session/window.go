@@ -14,7 +14,7 @@ type window struct {
 	number uint32
 	mem    []byte
 	busy   bool
-	empty  bool // its memory was given back to the system
+	empty  bool // its memory was released to the system
 }
 
 // windows are those of one connection; Session.mu protects them. They are kept

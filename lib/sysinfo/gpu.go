@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// GPU is a card that the NVIDIA driver shows to this process.
+// GPU is a GPU that the NVIDIA driver shows to this process.
 type GPU struct {
 	Name       string `json:"name"`                         // "NVIDIA H200"
-	Memory     int64  `json:"memory_bytes,omitempty"`       // bytes; 0 when only the driver's tool knows and it is not there
+	Memory     int64  `json:"memory_bytes,omitempty"`       // bytes; 0 if nvidia-smi, which reports it, is not available
 	Driver     string `json:"driver,omitempty"`             // "550.54.15"
 	Capability string `json:"compute_capability,omitempty"` // "9.0"
 }
 
-// String is one line: name, memory, driver.
+// String returns one line: name, memory, driver.
 func (g GPU) String() string {
 	parts := []string{g.Name}
 	if g.Memory > 0 {
@@ -35,9 +35,8 @@ func (g GPU) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// GPUs lists the cards, none where there is no driver. The driver's tool
-// nvidia-smi knows most; where it is missing or slow, the driver's files give
-// the names.
+// GPUs lists the GPUs; the list is empty without a driver. It runs the driver's tool
+// nvidia-smi. If that is missing or slow, the driver's files still provide the names.
 func GPUs(ctx context.Context) []GPU {
 	root := os.DirFS("/")
 	if _, err := fs.Stat(root, "proc/driver/nvidia"); err != nil {

@@ -1,17 +1,19 @@
-// Package sysinfo says what a program runs on: the machine, its GPUs and their
-// driver, and the versions of Go and of the modules that decide about speed.
+// Package sysinfo describes what a program runs on: the machine, its GPUs and their
+// driver, and the versions of Go and of the modules that affect speed.
 //
-// Everything is plain data with a String method and JSON tags, read from files
-// of the system in a few milliseconds:
+// Everything is plain data with a String method and JSON tags, read from system files
+// in a few milliseconds:
 //
 //	fmt.Println(sysinfo.Read(ctx)) // a paragraph for a report's head
 //
 //	if len(sysinfo.GPUs(ctx)) == 0 { … } // no NVIDIA driver, or no card
 //
-// What cannot be found out is left zero and is not shown; nothing here fails.
-// It imports nothing of ours and starts no device: what the session's plugin
-// says of its devices is package session's to tell. Only Linux is known well;
-// elsewhere the Go runtime's answers remain.
+// # What it refuses
+//
+// Nothing fails: a value that cannot be determined is zero and is not shown. The
+// package imports no other package of Gaiden and starts no device; package session
+// reports the devices of the session. It supports Linux; on other systems only the
+// values of the Go runtime are known.
 package sysinfo
 
 import (
@@ -24,20 +26,20 @@ import (
 	"strings"
 )
 
-// Info is everything this package knows.
+// Info is all that this package knows.
 type Info struct {
 	Machine  Machine  `json:"machine"`
 	GPUs     []GPU    `json:"gpus,omitempty"`
 	Versions Versions `json:"versions"`
 }
 
-// Read collects everything. It may ask the NVIDIA driver's own tool, which
-// takes a second at most; when ctx ends, the rest is returned.
+// Read collects everything. It may run the NVIDIA driver's tool, which takes at most
+// a second. When ctx is done, it returns what it has.
 func Read(ctx context.Context) Info {
 	return Info{Machine: ReadMachine(), GPUs: GPUs(ctx), Versions: ReadVersions()}
 }
 
-// String is a paragraph with a line for each kind of thing.
+// String returns a paragraph with one line for each of machine, GPUs and versions.
 func (i Info) String() string {
 	lines := []string{i.Machine.String()}
 	for n, g := range i.GPUs {
@@ -49,11 +51,11 @@ func (i Info) String() string {
 	return strings.Join(append(lines, i.Versions.String()), "\n")
 }
 
-// Machine is the computer as the operating system shows it. In a container
-// Cores and Memory are what the container may use.
+// Machine is the computer as the operating system reports it. In a container, Cores
+// and Memory are the limits of the container.
 type Machine struct {
 	CPU          string `json:"cpu,omitempty"`          // model name
-	Cores        int    `json:"cores"`                  // logical ones that this process may use
+	Cores        int    `json:"cores"`                  // logical cores that this process may use
 	Memory       int64  `json:"memory_bytes,omitempty"` // bytes
 	OS           string `json:"os"`                     // runtime.GOOS
 	Arch         string `json:"arch"`                   // runtime.GOARCH
@@ -75,7 +77,7 @@ func readMachine(root fs.FS) Machine {
 	return m
 }
 
-// String is one line: model, cores, memory, system.
+// String returns one line: CPU model, cores, memory, system.
 func (m Machine) String() string {
 	cpu := m.CPU
 	if cpu == "" {

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// Memory is what this process can have of the machine's memory, in bytes.
+// Memory is the memory that this process can use, in bytes.
 type Memory struct {
-	Total int64 // the machine's, or the smallest limit of a control group that this process is in; 0: not known
-	Free  int64 // what Linux can still give this process, swap included; -1: not known
-	Swap  int64 // the machine's
+	Total int64 // of the machine, or the smallest limit of this process's control groups; 0: unknown
+	Free  int64 // still available to this process, swap included; -1: unknown
+	Swap  int64 // of the machine
 }
 
-// ReadMemory reads the files of Linux. A limit counts wherever it is set: by cgroup 1 or
-// 2, of this process' own group (a container, a systemd unit, a batch job's) or of one
-// that this is in.
+// ReadMemory reads the files of Linux. It honors every limit of control groups
+// (cgroup 1 or 2): of this process's own group (a container, a systemd unit, a batch
+// job) and of its parents.
 func ReadMemory() Memory { return ReadMemoryOf(os.DirFS("/")) }
 
-// ReadMemoryOf is ReadMemory with the files below root.
+// ReadMemoryOf is ReadMemory for the files below root.
 func ReadMemoryOf(root fs.FS) Memory {
 	all := fields(root, "proc/meminfo")
 	m := Memory{Total: all["MemTotal:"] << 10, Free: -1, Swap: all["SwapTotal:"] << 10}
@@ -43,8 +43,8 @@ func ReadMemoryOf(root fs.FS) Memory {
 	return m
 }
 
-// Resident is how much memory of its own this process has in use, in bytes, 0 where the
-// system does not tell.
+// Resident returns the memory that this process itself has in use, in bytes, 0 if the
+// system does not report it.
 func Resident() int64 { return fields(os.DirFS("/"), "proc/self/status")["RssAnon:"] << 10 }
 
 // group is a directory of a control group, and the names of its files.

@@ -10,20 +10,20 @@ import (
 // The modules that a figure depends on, in the order they are shown.
 var modules = []string{"github.com/gomlx/gomlx", "github.com/gomlx/compute", "github.com/gomlx/go-xla", "github.com/janpfeifer/gonb"}
 
-// Versions are those that this program was built with.
+// Versions are the versions that this program was built with.
 type Versions struct {
 	Go      string   `json:"go"`                // "go1.26.5"
 	Main    Module   `json:"main"`              // the program itself
-	Modules []Module `json:"modules,omitempty"` // those of GoMLX and GoNB that are linked in
+	Modules []Module `json:"modules,omitempty"` // the linked modules of GoMLX and GoNB
 }
 
-// A Module is one version of one module.
+// A Module is one version of a Go module.
 type Module struct {
 	Path    string `json:"path"`
 	Version string `json:"version"` // "v0.28.2"; "(devel)" for a source tree
 }
 
-// ReadVersions reads what the linker wrote into this program.
+// ReadVersions returns the versions that the linker recorded in this program.
 func ReadVersions() Versions {
 	info, _ := debug.ReadBuildInfo() // nil where the linker wrote nothing
 	return readVersions(info)
@@ -50,7 +50,7 @@ func readVersions(info *debug.BuildInfo) Versions {
 	return v
 }
 
-// String is one line: "go1.26.5, gomlx v0.28.2, compute v0.1.2".
+// String returns one line: "go1.26.5, gomlx v0.28.2, compute v0.1.2".
 func (v Versions) String() string {
 	parts := []string{v.Go}
 	for _, m := range v.Modules {

@@ -9,51 +9,51 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// Proof is the p-value from which on a difference counts. It is stricter than
-// the usual 0.05, at which one of twenty pairs of equal programs would seem to
-// differ: who compares often must not be told so.
+// Proof is the significance level: a difference with a p-value below it is proven. It
+// is stricter than the usual 0.05, at which one in twenty pairs of equal programs
+// would appear to differ.
 const Proof = 0.01
 
-// Least is the smallest difference that counts. Less than that, two copies of
-// one program differ by where their code and data lie in memory (Mytkowicz and
-// others, "Producing Wrong Data Without Doing Anything Obviously Wrong!", 2009).
+// Least is the smallest relative difference that is reported. Below it, two copies of
+// the same program may differ because of their memory layout (Mytkowicz and others,
+// "Producing Wrong Data Without Doing Anything Obviously Wrong!", 2009).
 const Least = 0.01
 
 // A Comparison says whether one measurement differs from another.
 type Comparison struct {
 	Old, New Measurement
 
-	// Change is 0.05 where New takes 5 % longer, -0.5 where it takes half the
-	// time. It is worth something only if Proven.
+	// Change is the relative difference of the times: 0.05 if New takes 5 % longer,
+	// -0.5 if it takes half the time. It is meaningful only if Proven.
 	Change float64
-	// Low and High bound the change, as sure as 1 - Proof; High is
-	// infinite where little was measured, both are NaN where no interval belongs to the test.
+	// Low and High are the confidence interval of the change, with confidence 1 -
+	// Proof. High is infinite if there are too few samples; both are NaN if the test
+	// has no interval.
 	Low, High float64
 
-	// P is the two-sided p-value of the test, see Test, of a difference beyond
-	// [Least]. Proven says that it is below [Proof].
+	// P is the two-sided p-value of the test, see Test, for a difference larger than
+	// [Least]. Proven is true if it is below [Proof].
 	P      float64
 	Proven bool
 
-	// Test names the test. Measurements of the same turns ([Timer.Compare],
-	// [Timer.Times]) are compared turn by turn, by the Wilcoxon signed-rank test
-	// of the logarithms of their ratios: the order in a turn is random, so that
-	// nothing has to be assumed of how the machine's speed goes up and down.
-	// Others are compared by the Mann-Whitney U test, and a difference counts
-	// only if it is more than Drift; of what was between the two, nothing is
-	// known.
+	// Test is the name of the test. Measurements of the same turns ([Timer.Compare],
+	// [Timer.Times]) are compared turn by turn with the Wilcoxon signed-rank test of
+	// the logarithms of their ratios. The order within a turn is random, so the test
+	// assumes nothing about changes of the machine's speed. Other measurements are
+	// compared with the Mann-Whitney U test; a difference then counts only if it is
+	// larger than Drift, because the machine may have changed between them.
 	Test string
-	// Turns is how many turns were compared, 0 for measurements apart.
+	// Turns is the number of turns that were compared, 0 for separate measurements.
 	Turns int
-	// Drift is how far the machine may have drifted from one measurement to the
-	// other, by how far it did within each; for measurements apart.
+	// Drift is an upper estimate of the relative drift of the machine between two
+	// separate measurements, derived from the drift within each.
 	Drift float64
 
 	Warnings []error
 }
 
-// Compare tests whether new differs from old. It is better to measure both in
-// turns, see [Timer.Compare].
+// Compare tests whether new differs from old. Measuring both alternately is more
+// reliable: see [Timer.Compare].
 func Compare(old, new Measurement) Comparison {
 	if old.Turns != 0 && old.Turns == new.Turns {
 		return paired(old, new, 0)
@@ -132,10 +132,11 @@ func (c *Comparison) judge() {
 	}
 }
 
-// firm says that more turns would say nothing of interest.
+// firm reports that the result is conclusive: more turns would not change it in a
+// relevant way.
 func (c Comparison) firm() bool { return c.Proven || c.Low > -3*Least && c.High < 3*Least }
 
-// Verdict is "~" where no difference is proven, else the change: "+5.1%".
+// Verdict returns the change, such as "+5.1%", or "~" if no difference is proven.
 func (c Comparison) Verdict() string {
 	if !c.Proven {
 		return "~"
@@ -153,7 +154,7 @@ func change(share float64) string {
 	return fmt.Sprintf("%.3g× slower", 1+share)
 }
 
-// Chance is P as it is printed: "=0.412", or "<0.001".
+// Chance returns P as printed: "=0.412", or "<0.001".
 func (c Comparison) Chance() string {
 	if c.P < 0.001 {
 		return "<0.001"
@@ -161,7 +162,7 @@ func (c Comparison) Chance() string {
 	return fmt.Sprintf("=%.3f", c.P)
 }
 
-// Samples is how much was compared: "24 turns", or "31+12".
+// Samples returns how much was compared: "24 turns", or "31+12" samples.
 func (c Comparison) Samples() string {
 	if c.Turns > 0 {
 		return units.Plural(c.Turns, "turn")
@@ -169,8 +170,8 @@ func (c Comparison) Samples() string {
 	return fmt.Sprintf("%d+%d", c.Old.N(), c.New.N())
 }
 
-// String is the verdict with what it stands on: "~ (-0.6% to +0.4%)   p=1.000
-// n=24 turns (Wilcoxon signed rank)", and a line for each warning.
+// String returns the verdict with its evidence: "~ (-0.6% to +0.4%) p=1.000 n=24
+// turns (Wilcoxon signed rank)", and a line for each warning.
 func (c Comparison) String() string {
 	var b strings.Builder
 	b.WriteString(c.Verdict())

@@ -14,56 +14,56 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-// A Measurement is what a [Timer] found out about one case. It is data: a
-// measurement can also be made of samples from elsewhere.
+// A Measurement is the result of a [Timer] for one case. It is plain data, and can
+// also be built from samples of other programs.
 type Measurement struct {
 	Name    string    `json:"name"`
 	Samples []float64 `json:"samples"`    // seconds for one call, in the order measured
 	Loops   int       `json:"loops"`      // calls in each sample
-	First   float64   `json:"first_call"` // seconds of the first call, which is no sample
-	Device  bool      `json:"device"`     // the device was waited for at both ends
+	First   float64   `json:"first_call"` // seconds of the first call, which is not a sample
+	Device  bool      `json:"device"`     // the device was idle before and after each sample
 	Partial bool      `json:"partial"`    // stopped before it was done
 
-	// Turns is the same for measurements that were taken in turns, sample i of
-	// each beside sample i of the others; 0 for one by itself.
+	// Turns is the same number for measurements that were made alternately, where
+	// sample i of each belongs to the same turn; 0 for a single measurement.
 	Turns uint64 `json:"turns,omitempty"`
 
-	// Host is how long one call kept the host when the device was idle before
-	// it, in seconds: what it costs to ask. 0 means that it is not known.
+	// Host is how long one call occupied the host, in seconds, when the device was
+	// idle before it: the dispatch time. 0 means unknown.
 	Host float64 `json:"host"`
 
 	Time time.Time `json:"time"` // when it began
 
 	// Err says why there are no samples, or no more of them.
 	Err error `json:"-"`
-	// Warnings are doubts that do not make the samples useless.
+	// Warnings are doubts that do not invalidate the samples.
 	Warnings []error `json:"-"`
 }
 
-// A Warning is a doubt about a result, in words. It is a type that others can
-// make, so that a notebook can keep the result from one cell to the next: one
-// that holds what errors.New makes would be measured anew in each.
+// A Warning is a doubt about a result. It is an exported string type, so that a
+// notebook can serialise the result and keep it for the next cell, which an error of
+// errors.New prevents.
 type Warning string
 
-// Error implements error.
+// Error returns the text.
 func (w Warning) Error() string { return string(w) }
 
 // warningf makes a Warning.
 func warningf(format string, args ...any) error { return Warning(fmt.Sprintf(format, args...)) }
 
-// N is the number of samples.
+// N returns the number of samples.
 func (m Measurement) N() int { return len(m.Samples) }
 
-// Median is the middle sample in seconds, NaN if there is none.
+// Median returns the median of the samples in seconds, NaN if there are none.
 func (m Measurement) Median() float64 { return stats.Median(m.Samples) }
 
-// Best is the shortest sample in seconds.
+// Best returns the shortest sample in seconds, NaN if there are none.
 func (m Measurement) Best() float64 { return stats.Min(m.Samples) }
 
-// DispatchBound says that the device was not the limit: what the host does for
-// a call takes as long as the call. The device's own time is hidden behind it
-// then, and less than the median. Nobody needs a millisecond to ask: a longer
-// call that keeps the host waits for its own result.
+// DispatchBound reports whether the host, not the device, limited the speed:
+// dispatching a call takes about as long as the call. The time on the device is then
+// shorter than the median, and unknown. It is false for calls of a millisecond or
+// more: a dispatch never takes that long, so such a call waits for its own result.
 func (m Measurement) DispatchBound() bool {
 	return m.Device && m.Median() < 1e-3 && m.Host > dispatchShare*m.Best()
 }
@@ -85,11 +85,11 @@ func (m *Measurement) copy() Measurement {
 	return c
 }
 
-// Spread is half the distance of the quartiles as a share of the median.
+// Spread returns half the interquartile range as a share of the median.
 func (m Measurement) Spread() float64 { return stats.Spread(m.Samples) }
 
-// String is the measurement on a line, with a line for its error and for each
-// warning.
+// String returns the measurement on one line, then its error and each warning on
+// lines of their own.
 func (m Measurement) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s   ", m.Name)
@@ -113,12 +113,11 @@ func (m Measurement) String() string {
 	return b.String()
 }
 
-// IPython is the result line of IPython's %timeit, in its words:
-// "1.32 ms ± 12.3 µs per loop (mean ± std. dev. of 7 runs, 1,000 loops each)".
+// IPython returns the result line of IPython's %timeit: "1.32 ms ± 12.3 µs per loop
+// (mean ± std. dev. of 7 runs, 1,000 loops each)".
 func (m Measurement) IPython() string { return m.IPythonDigits(3) }
 
-// IPythonDigits is IPython with another number of digits, as %timeit's -p has
-// it.
+// IPythonDigits is IPython with a number of significant digits, like -p of %timeit.
 func (m Measurement) IPythonDigits(digits int) string {
 	if m.N() == 0 {
 		return "not measured"
@@ -199,8 +198,8 @@ func (m *Measurement) drift() (change float64, proven bool) {
 	return change, half >= 5 && math.Abs(change) > 0.05 && stats.MannWhitney(early, late) < 0.001
 }
 
-// Benchstat is the measurements in the text format of Go's benchmarks, a line
-// for each sample, which benchstat and other tools read.
+// Benchstat returns the measurements in the text format of Go benchmarks, one line
+// per sample, for benchstat and other tools.
 func Benchstat(measurements ...Measurement) string {
 	machine := sysinfo.ReadMachine()
 	var b strings.Builder
@@ -244,8 +243,8 @@ type Record struct {
 	Date     string  `json:"date"` // RFC 3339
 }
 
-// Record makes a benchmark's line of a measurement, in µs. There is none, and
-// an error, where nothing was measured: JSON has no NaN.
+// Record returns the measurement as a record, in µs. It fails if there are no
+// samples, because JSON has no NaN.
 func (m Measurement) Record(bench, name, subject string, info sysinfo.Info) (Record, error) {
 	if m.N() == 0 {
 		return Record{}, fmt.Errorf("timing: %s: no samples to record: %w", m.Name, errors.Join(m.Err))
@@ -261,8 +260,8 @@ func (m Measurement) Record(bench, name, subject string, info sysinfo.Info) (Rec
 	}, nil
 }
 
-// Sorted returns the measurements from the fastest median to the slowest;
-// those without samples come last.
+// Sorted returns the measurements sorted by median, fastest first. Those without
+// samples come last.
 func Sorted(measurements []Measurement) []Measurement {
 	s := slices.Clone(measurements)
 	slices.SortStableFunc(s, func(a, b Measurement) int {

@@ -1,11 +1,11 @@
-// Package timing measures how long work takes, on the host or on a device, and
-// says how sure it is.
+// Package timing measures how long work takes, on the host or on a device, and how
+// reliable the result is.
 //
-// A [Timer] runs a function until the answer is stable and returns a
-// [Measurement]: every raw sample, the median, its spread and their number.
-// The first call, which may compile, is timed apart and is no sample. The zero
-// Timer is ready to use on the host; to time a device, set Sync to a function
-// that waits for it, so that the clock is read only when the device is idle:
+// A [Timer] runs a function until the result is stable and returns a [Measurement]:
+// all samples, their median and their spread. The first call, which may compile, is
+// timed separately and is not a sample. The zero Timer is ready to use on the host.
+// To time a device, set Sync to a function that waits for it, so that the clock is
+// read only when the device is idle:
 //
 //	t := timing.Timer{Sync: dev.Wait}
 //	a := timing.Call("LeNet5 batch 128", func() { small.MustCall(x, y) })
@@ -13,18 +13,21 @@
 //	fmt.Println(t.Times(ctx, a)[0]) // LeNet5 batch 128   1.42 ms ± 2%   median of 31 blocks of 16   first call 2.31 s, not counted
 //	fmt.Println(t.Compare(ctx, a, b)) // -4.9% (-5.4% to -4.3%)   p<0.001 n=24 turns (Wilcoxon signed rank)
 //
-// A block is one reading of the clock: Loops calls in a row. Loops is found so
-// that reading the clock, and waiting for an idle device, cost less than a
-// thousandth of a block.
+// A sample is one block of Loops consecutive calls, divided by Loops. The Timer
+// chooses Loops so that reading the clock, and waiting for an idle device, take less
+// than a thousandth of a block.
 //
-// To compare two things, let [Timer.Compare] measure them in turns, until the
-// answer is firm: what disturbs one then disturbs the other. [Compare] tells
-// what can be said of two measurements that there are already.
+// To compare two functions, use [Timer.Compare]. It measures them alternately, so
+// that disturbances affect both, until the result is conclusive. [Compare] compares
+// two measurements that already exist.
 //
-// Package timing knows nothing about models. It prints nothing: a doubtful
-// result carries its warnings, a stopped one is marked, one that panicked has
-// the panic as its Err and keeps its samples. Package report turns results
-// into tables; packages stats and units below it do the sums and the words.
+// # What it refuses
+//
+// Package timing knows nothing about models and prints nothing. It does not hide
+// doubt: a doubtful result carries warnings, a stopped one is marked Partial, and one
+// that panicked has the panic in Err and keeps its samples. Package report turns
+// results into tables; packages stats and units compute the statistics and format the
+// numbers.
 package timing
 
 import (
@@ -41,46 +44,45 @@ import (
 
 // A Timer says how to measure. The zero value is right for the host.
 type Timer struct {
-	// Sync waits until the device is idle. Nil means that there is none.
+	// Sync waits until the device is idle. Nil means that there is no device.
 	Sync func()
 
-	// Present says, after the first call, whether Sync has a device to wait
-	// for. Nil means that it has.
+	// Present reports, after the first call, whether Sync has a device to wait for.
+	// Nil means that it has.
 	Present func() bool
 
-	// Budget is the time to spend on samples of one function; 0 means one
-	// second. Finding Loops comes on top, and so does the first call. A
-	// function that takes longer than the budget is still run three times.
+	// Budget is the time to spend on the samples of one function; 0 means one second.
+	// It does not include the first call and the search for Loops. A function that
+	// takes longer than the budget still runs three times.
 	Budget time.Duration
 
-	// Runs is the number of samples: %timeit's -r. 0 means as many as the
+	// Runs is the number of samples, like -r of %timeit. 0 means as many as the
 	// budget allows, at most 1000.
 	Runs int
 
-	// Loops is the number of calls in each sample: %timeit's -n. 0 means
-	// that it is found.
+	// Loops is the number of calls in each sample, like -n of %timeit. 0 means that
+	// the Timer chooses it.
 	Loops int
 
-	// Clock is the share of a sample that reading the clock may cost, waits
-	// for the device included; 0 means 0.001. Many short measurements of a
-	// device are done faster with a greater one.
+	// Clock is the maximum share of a sample that reading the clock may take, waits
+	// for the device included; 0 means 0.001. A larger share makes short measurements
+	// of a device faster.
 	Clock float64
 
-	// Each, if not nil, is given every measurement as it stands after each of
-	// its samples. What was given last is what is known when a stop cannot
-	// wait for a long call to end.
+	// Each, if not nil, receives the current measurement after each sample. If a stop
+	// cannot wait for a long call to end, the last one received is the result.
 	Each func(Measurement)
 }
 
-// A Case is one thing to measure.
+// A Case is a function to measure.
 type Case struct {
 	Name string
-	// Loop does the work n times in a row. A loop of its own saves a call
-	// for each time, which matters below 10 ns.
+	// Loop does the work n times. A loop in the function itself saves the overhead of
+	// a call per iteration, which matters below 10 ns.
 	Loop func(n int)
 }
 
-// Call is a case that calls f.
+// Call returns a case that calls f.
 func Call(name string, f func()) Case {
 	if f == nil {
 		return Case{Name: name}
@@ -104,8 +106,8 @@ func (t Timer) Time(name string, f func()) Measurement {
 	return t.TimeContext(context.Background(), name, f)
 }
 
-// TimeContext measures f until ctx ends, looking between two blocks. A
-// measurement that was stopped has the samples so far and is marked Partial.
+// TimeContext measures f until ctx is done, which it checks between two blocks. A
+// stopped measurement has the samples so far and is marked Partial.
 func (t Timer) TimeContext(ctx context.Context, name string, f func()) Measurement {
 	return t.Times(ctx, Call(name, f))[0]
 }
@@ -234,7 +236,7 @@ func round(n float64) int {
 	return int(10 * power)
 }
 
-// A PanicError reports a case that panicked while it was measured.
+// A PanicError reports a function that panicked while it was measured.
 type PanicError struct {
 	Name  string
 	Run   int // from 1; 0 is before the first sample
@@ -250,7 +252,7 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("timing: %s: %s %s: %v", e.Name, what, e.When(), e.Value)
 }
 
-// When names the run: "in run 37", "before the first run".
+// When returns the run that panicked: "in run 37", "before the first run".
 func (e *PanicError) When() string {
 	if e.Run == 0 {
 		return "before the first run"
@@ -258,7 +260,7 @@ func (e *PanicError) When() string {
 	return fmt.Sprintf("in run %d", e.Run)
 }
 
-// Unwrap gives the panic's value where it is an error.
+// Unwrap returns the panic's value if it is an error, else nil.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err

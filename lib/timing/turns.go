@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Times measures several cases in turns; the result has a measurement for each.
-// A turn is a block of each case in random order, then a block of each in the
-// opposite order, so that a machine that gets slower meanwhile is equally slow
-// for all. A case that panics drops out and the others go on.
+// Times measures several cases alternately and returns one measurement per case. A
+// turn is one block of each case in random order, then one block of each in reverse
+// order, so that a machine that slows down affects all cases equally. A case that
+// panics is dropped; the others continue.
 func (t Timer) Times(ctx context.Context, cases ...Case) []Measurement {
 	clock, results := t.begin(ctx, cases)
 	t.turns(ctx, cases, results, func(run int) bool { return t.more(results, run, mostRuns) })
@@ -19,16 +19,16 @@ func (t Timer) Times(ctx context.Context, cases ...Case) []Measurement {
 	return results
 }
 
-// Compare measures two cases in turns and compares them, see [Comparison]. It
-// goes on until the answer is firm, a difference proven or none of interest left
-// possible, or Budget is spent on each. A Clock of 0 is 0.05 here: both bear its
-// cost, by which the change seems so much smaller.
+// Compare measures two cases alternately and compares them, see [Comparison]. It
+// stops when the result is conclusive (a difference is proven, or no relevant
+// difference is possible), or when Budget is spent on each case. A Clock of 0 means
+// 0.05 here: both cases include the cost of the clock, which makes the change appear
+// smaller by that share.
 func (t Timer) Compare(ctx context.Context, old, new Case) Comparison {
 	if t.Clock == 0 {
 		t.Clock = 0.05
 	}
-	// Turns are short: what disturbs the machine for longer disturbs all of one.
-	// Blocks of 21 ms were seen to spread as far as those of 0.5 ms.
+	// Turns are short, so that a longer disturbance affects all blocks of a turn.
 	blocks := t
 	blocks.Budget = min(time.Duration(t.budget()*1e9), usualRuns*shortest)
 	cases := []Case{old, new}
@@ -56,8 +56,8 @@ func (t Timer) Compare(ctx context.Context, old, new Case) Comparison {
 
 const (
 	shortest  = 500 * time.Microsecond // of a block, in a comparison
-	firstLook = 12                     // turns before the first look at the answer; each further look has twice as many
-	mostLooks = 8                      // 1536 turns: beyond them the sums take longer than the turns
+	firstLook = 12                     // turns before the first interim test; each later test has twice as many
+	mostLooks = 8                      // 1536 turns: beyond that, the test takes longer than the turns
 )
 
 // begin makes the first call of each case and finds its number of loops. clock is

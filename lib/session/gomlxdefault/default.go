@@ -1,17 +1,18 @@
-// Package gomlxdefault makes the session GoMLX's default backend, where a program
-// asks for it as GoMLX's own examples do:
+// Package gomlxdefault makes the session GoMLX's default backend, for programs that
+// request it as GoMLX's own examples do:
 //
 //	import _ "github.com/gomlx/gomlx/backends/default"
 //
 //	backend := compute.MustNew() // the session
 //
-// The kernel adds it to a cell that imports that package, itself or through others:
-// there XLA lives in the session, not in the cell's own process. The session is
+// The kernel adds this package to a cell that imports that one, directly or through
+// others: XLA then runs in the session, not in the cell's process. The session is
 // registered under the name "xla", which is GoMLX's default, so GOMLX_BACKEND=xla,
-// xla:cpu or xla:cuda mean it too; which devices it has was decided when it was
-// started. GOMLX_BACKEND=go is GoMLX's backend in pure Go, as always.
+// xla:cpu or xla:cuda select it too; its devices were chosen when it was started.
+// GOMLX_BACKEND=go still selects GoMLX's backend in pure Go.
 //
-// Package gomlxdefault refuses: options of the plugin. They are the session's.
+// It refuses options of the plugin: they are set for the session. It does nothing in
+// a program that links XLA itself.
 package gomlxdefault
 
 import (

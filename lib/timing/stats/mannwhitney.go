@@ -5,16 +5,15 @@ import (
 	"slices"
 )
 
-// MannWhitney is the two-sided p-value of the Mann-Whitney U test: how likely
-// two samples of one distribution differ in rank as much as these do. A small
-// p says that the samples come from different distributions; it is 1 where a
-// sample is empty or all values are equal.
+// MannWhitney returns the two-sided p-value of the Mann-Whitney U test: the
+// probability that two samples of the same distribution differ in rank at least as
+// much as these. It is 1 if a sample is empty or all values are equal.
 //
-// It is exact for up to 50 values without ties, else the normal approximation
-// with corrections for ties and continuity.
+// It is exact for up to 50 values without ties; otherwise it is the normal
+// approximation with corrections for ties and continuity.
 //
-// Source: Mann and Whitney, "On a test of whether one of two random variables
-// is stochastically larger than the other", 1947.
+// Source: Mann and Whitney, "On a test of whether one of two random variables is
+// stochastically larger than the other", 1947.
 func MannWhitney(a, b []float64) float64 {
 	a, b = sorted(a), sorted(b)
 	n, m := len(a), len(b)

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// SignedRank is the two-sided p-value of the Wilcoxon signed-rank test: how
-// likely differences that are as often above 0 as below lie as much on one side
-// as these do. It is 1 where there is none but 0.
+// SignedRank returns the two-sided p-value of the Wilcoxon signed-rank test: the
+// probability that differences which are symmetric about 0 lie at least as much on
+// one side as these. Differences of 0 are ignored; the result is 1 if there are no
+// others.
 //
-// It is exact for up to 50 differences without ties, else the normal
-// approximation with corrections for ties and continuity. Differences of 0 are
-// left out.
+// It is exact for up to 50 differences without ties; otherwise it is the normal
+// approximation with corrections for ties and continuity.
 //
 // Source: Wilcoxon, "Individual comparisons by ranking methods", 1945.
 func SignedRank(differences []float64) float64 {
@@ -75,10 +75,10 @@ func rankSums(n int) []float64 {
 	return p
 }
 
-// Centre is the Hodges-Lehmann estimate of what differences lie around, the
-// median of the means of all pairs of them, and the interval of it that belongs
-// to the signed-rank test: with the given confidence, 0.99 say, the truth is in
-// it. Where there are too few for that, it is infinite on both sides.
+// Centre returns the Hodges-Lehmann estimate of the centre of differences (the median
+// of the means of all pairs) and its confidence interval from the signed-rank test,
+// for a confidence such as 0.99. With too few differences, the interval is infinite
+// on both sides.
 func Centre(differences []float64, confidence float64) (centre, low, high float64) {
 	d := sorted(differences)
 	n := len(d)

@@ -1,17 +1,16 @@
-// Package stats answers the two questions that a measurement raises: how large
-// is it, and is it different from that one?
+// Package stats answers two questions about measurements: how large is a value, and
+// do two samples differ?
 //
-// It assumes nothing about how times are distributed, because they are not
-// normal: the centre is the median, the spread is the distance of the
-// quartiles, two samples are compared by the Mann-Whitney U test, and what was
-// measured in pairs by the Wilcoxon signed-rank test.
+// Times are not normally distributed, so it assumes no distribution. The centre is
+// the median, the spread is the interquartile range. Two samples are compared with
+// the Mann-Whitney U test, pairs with the Wilcoxon signed-rank test.
 //
 //	m := stats.Median(times)
 //	p := stats.MannWhitney(before, after) // probability of such a difference by chance
 //	p = stats.SignedRank(differences)
 //
-// Functions take samples in any order, do not change them, and skip NaN. What
-// a sample is too small to say is NaN, never a panic.
+// Functions accept samples in any order, do not change them, and ignore NaN. They
+// never panic: if a sample is too small, the result is NaN.
 package stats
 
 import (
@@ -32,11 +31,11 @@ func sorted(sample []float64) []float64 {
 	return s
 }
 
-// Median is the middle value, or the mean of the two middle ones.
+// Median returns the median: the middle value, or the mean of the two middle ones.
 func Median(sample []float64) float64 { return Quantile(sample, 0.5) }
 
-// Quantile is the value that a share q of the sample lies below, linear
-// between neighbours (R's type 7, as in NumPy).
+// Quantile returns the q-quantile for q from 0 to 1, interpolated linearly (R type 7,
+// as in NumPy).
 func Quantile(sample []float64, q float64) float64 { return quantile(sorted(sample), q) }
 
 func quantile(s []float64, q float64) float64 {
@@ -51,8 +50,8 @@ func quantile(s []float64, q float64) float64 {
 	return s[i] + (at-float64(i))*(s[i+1]-s[i])
 }
 
-// Spread is half the distance of the quartiles as a share of the median: a
-// spread of 0.02 is printed "± 2%". It is 0 for one value.
+// Spread returns half the interquartile range as a share of the median: 0.02 is
+// printed as "± 2%". It is 0 for a single value.
 func Spread(sample []float64) float64 {
 	s := sorted(sample)
 	if len(s) == 1 {
@@ -61,7 +60,7 @@ func Spread(sample []float64) float64 {
 	return (quantile(s, 0.75) - quantile(s, 0.25)) / 2 / math.Abs(quantile(s, 0.5))
 }
 
-// Mean is the arithmetic mean.
+// Mean returns the arithmetic mean.
 func Mean(sample []float64) float64 {
 	sum, n := 0.0, 0
 	for _, v := range sample {
@@ -73,8 +72,8 @@ func Mean(sample []float64) float64 {
 	return sum / float64(n)
 }
 
-// StdDev is the standard deviation of the values themselves (divided by n, as
-// IPython's %timeit does, not by n-1).
+// StdDev returns the standard deviation of the values (divided by n, as in IPython's
+// %timeit, not by n-1).
 func StdDev(sample []float64) float64 {
 	mean, sum, n := Mean(sample), 0.0, 0
 	for _, v := range sample {
@@ -86,15 +85,14 @@ func StdDev(sample []float64) float64 {
 	return math.Sqrt(sum / float64(n))
 }
 
-// Min and Max are the extremes; NaN for an empty sample.
+// Min returns the smallest value, NaN for an empty sample.
 func Min(sample []float64) float64 { return Quantile(sample, 0) }
 
-// Max is the greatest value; see Min.
+// Max returns the largest value, NaN for an empty sample.
 func Max(sample []float64) float64 { return Quantile(sample, 1) }
 
-// Interval is a bootstrap interval of the median: resampling the sample gives
-// a median inside it with the given confidence, 0.95 say. It is the same for
-// the same sample, and NaN for fewer than two values.
+// Interval returns a bootstrap confidence interval of the median, for a confidence
+// such as 0.95. It is deterministic, and NaN for fewer than two values.
 func Interval(sample []float64, confidence float64) (low, high float64) {
 	s := sorted(sample)
 	if len(s) < 2 || !(confidence > 0 && confidence < 1) {

@@ -1,18 +1,15 @@
-// Package units prints numbers the way people say them: 1.42 ms, 3.10 TFLOP/s,
-// 188 MB.
+// Package units formats numbers with units for people: 1.42 ms, 3.10 TFLOP/s, 188 MB.
 //
-// Inside Gaiden quantities are plain float64 in seconds, bytes and FLOPs; only
-// print scales them. Three digits are shown, which is more than a measurement
-// on a shared machine can promise:
+// Inside Gaiden, quantities are plain float64 values in seconds, bytes and FLOPs;
+// they are scaled only for printing, to three significant digits:
 //
 //	units.Seconds(0.00142)    // "1.42 ms"
 //	units.FLOPRate(3.1e12)    // "3.10 TFLOP/s"
 //	units.Bytes(188_160_000)  // "188 MB"
 //	units.Count(60_000)       // "60,000"
 //
-// Prefixes are powers of ten, as on the data sheets of GPUs; GiB is left to
-// those who describe memory chips. NaN and infinities print as such: nothing
-// here fails.
+// Prefixes are powers of ten, as in the data sheets of GPUs; there are no binary
+// prefixes such as GiB. Nothing fails: NaN and infinities are printed as such.
 package units
 
 import (
@@ -20,7 +17,8 @@ import (
 	"strconv"
 )
 
-// Seconds prints a time: "57.3 ns", "1.42 ms", "2.31 s", "2m05s", "3h20m".
+// Seconds formats a time in seconds: "57.3 ns", "1.42 ms", "2.31 s", "2m05s",
+// "3h20m".
 func Seconds(s float64) string {
 	switch a := math.Abs(s); {
 	case !(a >= 59.95) || math.IsInf(a, 0) || a > 1e9:
@@ -35,19 +33,20 @@ func Seconds(s float64) string {
 	}
 }
 
-// Bytes prints an amount of memory or of traffic: "188 MB".
+// Bytes formats a number of bytes: "188 MB".
 func Bytes(n float64) string { return whole(n, "B") }
 
-// ByteRate prints a bandwidth in bytes a second: "4.80 TB/s".
+// ByteRate formats a bandwidth in bytes per second: "4.80 TB/s".
 func ByteRate(n float64) string { return Prefixed(n, "B/s") }
 
-// FLOPs prints a number of floating-point operations: "8.40 GFLOP".
+// FLOPs formats a number of floating-point operations: "8.40 GFLOP".
 func FLOPs(n float64) string { return whole(n, "FLOP") }
 
-// FLOPRate prints operations a second: "3.10 TFLOP/s".
+// FLOPRate formats a number of floating-point operations per second: "3.10 TFLOP/s".
 func FLOPRate(n float64) string { return Prefixed(n, "FLOP/s") }
 
-// Percent prints a share: 0.936 is "93.6 %", and a small one keeps a digit.
+// Percent formats a share as a percentage: 0.936 is "93.6 %". Small shares keep one
+// digit.
 func Percent(share float64) string {
 	switch a := math.Abs(share); {
 	case math.IsNaN(share) || math.IsInf(share, 0):
@@ -59,7 +58,7 @@ func Percent(share float64) string {
 	}
 }
 
-// Count prints a whole number with commas: "61,706".
+// Count formats a whole number with commas: "61,706".
 func Count(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -68,7 +67,7 @@ func Count(n int) string {
 	return s
 }
 
-// Plural prints a number of things: "1 block", "1,024 blocks".
+// Plural formats a number of things: "1 block", "1,024 blocks".
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -81,8 +80,8 @@ var prefixes = []struct {
 	value float64
 }{{"n", 1e-9}, {"µ", 1e-6}, {"m", 1e-3}, {"", 1}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"E", 1e18}}
 
-// Prefixed prints a value of any unit with three digits and the prefix, from
-// nano to exa, that leaves 1 to 3 of them before the point. Times have no
+// Prefixed formats a value of any unit with three significant digits and a prefix
+// from nano to exa that leaves one to three digits before the point. Seconds get no
 // prefix above one.
 func Prefixed(value float64, unit string) string {
 	if value == 0 || math.IsNaN(value) || math.IsInf(value, 0) {
