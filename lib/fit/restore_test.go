@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"gaiden/lib/engine/device/safetensors"
+	"gaiden/lib/engine/safetensors"
 	"gaiden/lib/models"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 
-	"gaiden/lib/engine/device/safetensors"
 	"gaiden/lib/engine/files"
+	"gaiden/lib/engine/safetensors"
 )
 
 // Save writes the net's variables to a safetensors file, with the names and

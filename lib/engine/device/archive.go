@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"gaiden/lib/engine/device/safetensors"
+	"gaiden/lib/engine/safetensors"
 	"gaiden/lib/engine/wire"
 )
 

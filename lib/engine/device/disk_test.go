@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gaiden/lib/engine/device/safetensors"
+	"gaiden/lib/engine/safetensors"
 	"gaiden/lib/engine/wire"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gaiden/lib/engine/device/safetensors"
+	"gaiden/lib/engine/safetensors"
 	"gaiden/lib/engine/wire"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"gaiden/lib/engine/device/safetensors"
 	"gaiden/lib/engine/files"
+	"gaiden/lib/engine/safetensors"
 	"gaiden/lib/engine/wire"
 )
 

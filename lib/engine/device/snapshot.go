@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gaiden/lib/engine/device/safetensors"
+	"gaiden/lib/engine/safetensors"
 	"gaiden/lib/engine/wire"
 )
 

@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"gaiden/lib/engine/device/safetensors"
+	"gaiden/lib/engine/safetensors"
 )
 
 func Example() {
