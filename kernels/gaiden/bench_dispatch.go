@@ -270,7 +270,7 @@ func graphSteps(s *session.Session, n int) (*stepper, error) {
 				}
 				args[i] = d
 			}
-			out, err := exec.Exec(args...)
+			out, err := exec.Call(args...)
 			state = out
 			return err
 		},

@@ -85,7 +85,7 @@ func TestNormal(t *testing.T) {
 	if err := store.SetRNGStateFromSeed(7); err != nil {
 		t.Fatal(err)
 	}
-	draws, err := model.ExecOnceN(s.Backend(), store, func(_ *model.Scope, x *Node) []*Node {
+	draws, err := model.CallOnceN(s.Backend(), store, func(_ *model.Scope, x *Node) []*Node {
 		shape := shapes.Make(dtypes.Float32, 300, 400)
 		first := store.RandomUniform(x.Graph(), shape)
 		return []*Node{first, store.RandomUniform(x.Graph(), shape)}

@@ -73,7 +73,7 @@ func TestProduct(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Exec()
+		out, err := exec.Call()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -63,7 +63,7 @@ func TestScan(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				out, err := exec.Exec()
+				out, err := exec.Call()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -103,7 +103,7 @@ func TestScanNaN(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				out, err := exec.Exec()
+				out, err := exec.Call()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -241,7 +241,7 @@ func TestRecurrence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Exec()
+		out, err := exec.Call()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -138,7 +138,6 @@ type measurer struct {
 	session *session.Session
 	data    *fit.Set
 	result  *Phases
-	kernels bool      // there is a profiler
 	runners []*runner // of what is measured next
 }
 

@@ -84,7 +84,7 @@ func (s *Session) Compile(p *hlo.Program, o Options) (*Program, error) {
 	k, body, err := s.ask(wire.Program, b.Append)
 	if err == nil && k == wire.NeedText {
 		b.Text = text
-		k, body, err = s.ask(wire.Program, b.Append)
+		_, body, err = s.ask(wire.Program, b.Append)
 	}
 	if err != nil {
 		return nil, err

@@ -31,8 +31,6 @@ type Plan struct {
 	Hit      int      // the number of the call, from 1; 0 hits none
 	Effect   Effect   // default: Fail
 	Error    syscall.Errno
-
-	log string
 }
 
 // String is the plan's effect and number, for a test's log.

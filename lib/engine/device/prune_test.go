@@ -149,7 +149,9 @@ func TestRoom(t *testing.T) {
 				t.Errorf("got error %v, want %q", err, tt.err)
 			}
 			if err == nil && tt.limit == 100 { // nothing has to go before
-				err = a.tidy(0)
+				if err := a.tidy(0); err != nil {
+					t.Error(err)
+				}
 			}
 			if got := kinds(a); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)

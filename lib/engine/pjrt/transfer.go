@@ -1,3 +1,5 @@
+//lint:file-ignore U1000 structs have all fields of C's, also those that are not set
+
 package pjrt
 
 // uploadArgs is PJRT_Client_BufferFromHostBuffer_Args.

@@ -21,7 +21,6 @@ type Writer struct {
 	f    *files.File
 	base int64 // where the data begins
 	head int   // size of the header
-	done int   // tensors written
 }
 
 // Create begins a file that a user has named, as package files does: its mode,

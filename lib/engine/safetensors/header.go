@@ -104,14 +104,6 @@ func (h *Header) lay() error {
 	return nil
 }
 
-// total is the number of bytes of data.
-func (h *Header) total() int64 {
-	if n := len(h.Tensors); n > 0 {
-		return h.Tensors[n-1].begin + h.Tensors[n-1].Size()
-	}
-	return 0
-}
-
 const (
 	sumsKey   = "crc32c"
 	headerKey = "header"

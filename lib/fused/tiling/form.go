@@ -327,7 +327,7 @@ func end(e kernels.End) Form {
 			loss, hit, g, below := o.End(in[0], in[1], bias, in[3], in[4], e.Act)
 			return []*Node{loss, hit, g, below}
 		},
-		Choices: []int{1}, FLOPs: products(e.Batch, e.In, e.Classes), Bytes: float64(parts.Memory()) + 8*float64(e.Batch*e.In),
+		Choices: []int{1}, FLOPs: products(e.Batch, e.In, e.Classes), Bytes: float64(parts.ByteSize()) + 8*float64(e.Batch*e.In),
 	}
 }
 
@@ -339,7 +339,7 @@ func partsUpdate(p kernels.PartsUpdate) Form {
 		rows, arrays = rows+1, append(arrays, f32(out))
 	}
 	parts := f32(p.Parts, rows, out)
-	f := Form{Inputs: []Input{{Shape: parts, Fill: Small}}, Bytes: float64(parts.Memory())}
+	f := Form{Inputs: []Input{{Shape: parts, Fill: Small}}, Bytes: float64(parts.ByteSize())}
 	f.states(p.Rule, arrays...)
 	each := 1 + p.Rule.Moments()
 	f.Build = func(o fused.Ops, in []*Node) []*Node {

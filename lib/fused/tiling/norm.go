@@ -19,11 +19,11 @@ func norm(l kernels.Norm) Form {
 		// without an activation the last output, that of the shift, is a sum of what stays, and
 		// so would be every number that is poked, and XLA's own form would leave the loop.
 		Chain: map[int]int{3: 0},
-		Bytes: 4*float64(in.Memory()) + 4*float64(out.Memory()),
+		Bytes: 4*float64(in.ByteSize()) + 4*float64(out.ByteSize()),
 	}
 	if l.Skip {
 		f.Inputs = append(f.Inputs, Input{Shape: out}, Input{Shape: out})
-		f.Bytes += 4 * float64(out.Memory())
+		f.Bytes += 4 * float64(out.ByteSize())
 	}
 	f.Build = func(o fused.Ops, in []*Node) []*Node {
 		var skip *Node

@@ -85,9 +85,7 @@ func region(lines []string) (body []*op, rest []string, err error) {
 		if !assigned || !strings.HasPrefix(left, "%") {
 			left, right = "", l
 		}
-		for _, n := range nameOf.FindAllString(left, -1) {
-			o.results = append(o.results, n)
-		}
+		o.results = append(o.results, nameOf.FindAllString(left, -1)...)
 		if base, count, many := strings.Cut(left, ":"); many {
 			n, _ := strconv.Atoi(count)
 			o.results = nil

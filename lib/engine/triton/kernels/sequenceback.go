@@ -14,10 +14,6 @@ type place struct {
 	x, y                          []triton.Value // numbers of the example there
 }
 
-func (p place) values() []triton.Value {
-	return slices.Concat([]triton.Value{p.in, p.forget, p.cell, p.out, p.c, p.end}, p.x, p.y)
-}
-
 // placeOf is the place whose values are the first of l, and the rest.
 func (s *sequencer) placeOf(l []triton.Value) (p place, rest []triton.Value) {
 	p = place{l[0], l[1], l[2], l[3], l[4], l[5], l[planes:][:s.In], l[planes+s.In:][:s.Out]}
