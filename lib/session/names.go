@@ -1,7 +1,9 @@
 package session
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"gaiden/lib/engine/wire"
@@ -111,8 +113,9 @@ func (s *Session) bind(a wire.AskBody, arrays []*Array) error {
 // lose its work. Others can still read them. What they want to change there is refused
 // with [wire.Busy] and a text that says who has it, why (purpose, a verb: "trains") and
 // since when; so is another Lock that overlaps, also of this connection, when it is not
-// free within the time of wait.
-func (s *Session) Lock(prefix, purpose string, wait time.Duration) (unlock func() error, err error) {
+// free within the time of wait; the error's Purpose is then that of the lock that there is.
+// When ctx ends Lock waits no longer, and returns ctx's error.
+func (s *Session) Lock(ctx context.Context, prefix, purpose string, wait time.Duration) (unlock func() error, err error) {
 	for began, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		ans, err := s.Ask(wire.AskBody{Verb: wire.Lock, Prefix: prefix, Names: []string{purpose}})
 		gone := err == nil && ans.Busy // who has it was stopped, and its last steps are being done
@@ -125,7 +128,11 @@ func (s *Session) Lock(prefix, purpose string, wait time.Duration) (unlock func(
 		case !gone && (!errors.Is(err, wire.Busy) || time.Since(began) >= wait):
 			return nil, err
 		}
-		time.Sleep(pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("session: lock of %q: %w", prefix, ctx.Err())
+		}
 	}
 }
 
