@@ -3,11 +3,14 @@ package fit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
 )
 
 // stepsOf reads the net's count of steps.
@@ -66,6 +69,32 @@ func TestTrainAlone(t *testing.T) {
 				t.Errorf("afterwards: got %d steps of %d, %v; want 40 of %d", h.Steps, stepsOf(t, first), err, before+120)
 			}
 		})
+	}
+}
+
+// TestAlonePatience holds that somebody who changes the net for a moment is waited for,
+// whatever its program is called, and that Train waits no longer than its context.
+func TestAlonePatience(t *testing.T) {
+	n := attach(t, open(t), "patience", small(), Config{Seed: 3})
+	data := load(t, n, "patience", digits(40, n.model.Input, 1))
+	s, err := session.Config{Socket: server.socket, Space: fmt.Sprintf("%s %p", t.Name(), t), Client: "cell that trains it", NoStart: true}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	unlock, err := s.Lock(context.Background(), n.name+"/", "makes", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := n.Train(ctx, data, Train{Batch: 10}); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > makingTime/2 {
+		t.Errorf("got %v after %v, want the context's error at its end", err, time.Since(began))
+	}
+	time.AfterFunc(100*time.Millisecond, func() { unlock() })
+	if h, err := n.Train(context.Background(), data, Train{Batch: 10}); err != nil || h.Steps != 4 {
+		t.Errorf("got %+v, %v; want 4 steps when the net is free again", h, err)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	done, err := n.begin(trains) // until the job itself keeps others away
+	done, err := n.begin(context.Background(), trains) // until the job itself keeps others away
 	if err != nil {
 		return nil, err
 	}

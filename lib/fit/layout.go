@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -115,7 +116,7 @@ func (n *Net) names(slots []slot) []string {
 }
 
 // attach finds the net's arrays in the session, or makes them.
-func (n *Net) attach() error {
+func (n *Net) attach(ctx context.Context) error {
 	store, err := n.lay()
 	if err != nil {
 		return err
@@ -140,7 +141,7 @@ func (n *Net) attach() error {
 	}
 	// One at a time: of two that make a net, the second one's first values would replace
 	// what the first has learned meanwhile.
-	done, err := n.alone("makes")
+	done, err := n.alone(ctx, "makes")
 	if err != nil {
 		return err
 	}
@@ -346,7 +347,7 @@ func (n *Net) zeros(slots []slot) ([]*session.Array, error) {
 
 // bind gives arrays their names, all at once.
 func (n *Net) bind(slots []slot, arrays []*session.Array) error {
-	done, err := n.alone("changes")
+	done, err := n.alone(context.Background(), "changes")
 	if err != nil {
 		return err
 	}
@@ -390,7 +391,7 @@ func (n *Net) state(slots []slot) ([]*session.Array, error) {
 		return arrays, err
 	}
 	free(arrays...)
-	if err := n.attach(); err != nil {
+	if err := n.attach(context.Background()); err != nil {
 		return nil, err
 	}
 	arrays, n.held, err = n.session.ArraysUnder(n.name+"/", n.names(slots)...)

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -147,7 +148,7 @@ func (n *Net) Reset() error {
 		return err
 	}
 	n.ready = false
-	done, err := n.alone("resets")
+	done, err := n.alone(context.Background(), "resets")
 	if err != nil {
 		return err
 	}
@@ -182,14 +183,17 @@ func (n *Net) connect() error {
 }
 
 // open makes the net ready to be used.
-func (n *Net) open() error {
+func (n *Net) open() error { return n.openUntil(context.Background()) }
+
+// openUntil is open that waits for nobody when ctx has ended.
+func (n *Net) openUntil(ctx context.Context) error {
 	if err := n.connect(); err != nil || n.ready {
 		return err
 	}
 	if err := n.config.check(); err != nil {
 		return fmt.Errorf("fit: %s: %w", n.name, err)
 	}
-	if err := n.attach(); err != nil {
+	if err := n.attach(ctx); err != nil {
 		return err
 	}
 	n.ready = true
@@ -201,12 +205,13 @@ func (n *Net) open() error {
 const trains = "trains"
 
 // begin makes the net ready to be changed in many steps: until done nobody else may
-// change it, and no job may be training it. The purpose is a verb.
-func (n *Net) begin(purpose string) (done func(), err error) {
-	if err := n.open(); err != nil {
+// change it, and no job may be training it. The purpose is a verb. It waits
+// for nobody when ctx has ended.
+func (n *Net) begin(ctx context.Context, purpose string) (done func(), err error) {
+	if err := n.openUntil(ctx); err != nil {
 		return nil, err
 	}
-	if done, err = n.alone(purpose); errors.Is(err, wire.Invalid) {
+	if done, err = n.alone(ctx, purpose); errors.Is(err, wire.Invalid) {
 		if job := n.idle(); job != nil { // says more
 			err = job
 		}
@@ -215,20 +220,21 @@ func (n *Net) begin(purpose string) (done func(), err error) {
 }
 
 // alone is lock that waits for who makes the net or changes it at once, not for a training.
-func (n *Net) alone(purpose string) (done func(), err error) {
-	if done, err = n.lock(purpose, 0); errors.Is(err, wire.Busy) && !strings.Contains(err.Error(), trains+" it") {
-		done, err = n.lock(purpose, makingTime)
+func (n *Net) alone(ctx context.Context, purpose string) (done func(), err error) {
+	done, err = n.lock(ctx, purpose, 0)
+	if e := (*wire.Error)(nil); errors.As(err, &e) && e.Code == wire.Busy && e.Purpose != trains {
+		done, err = n.lock(ctx, purpose, makingTime)
 	}
 	return done, err
 }
 
 // lock keeps others from changing the net's arrays until done. Somebody who has them is
 // waited for so long.
-func (n *Net) lock(purpose string, wait time.Duration) (done func(), err error) {
+func (n *Net) lock(ctx context.Context, purpose string, wait time.Duration) (done func(), err error) {
 	if n.locked {
 		return func() {}, nil
 	}
-	unlock, err := n.session.Lock(n.name+"/", purpose, wait)
+	unlock, err := n.session.Lock(ctx, n.name+"/", purpose, wait)
 	if err != nil {
 		return nil, fmt.Errorf("fit: %w", err)
 	}
@@ -242,7 +248,7 @@ func (n *Net) lock(purpose string, wait time.Duration) (done func(), err error) 
 // change makes the net ready to be changed at once: nobody may be training it, neither a
 // job nor another Net of this name in this program.
 func (n *Net) change() error {
-	done, err := n.begin("changes")
+	done, err := n.begin(context.Background(), "changes")
 	if err == nil {
 		done()
 	}

@@ -49,7 +49,7 @@ const share = 40 * time.Millisecond
 func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	done, err := n.begin(trains)
+	done, err := n.begin(ctx, trains)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gaiden/lib/engine/sealed"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 )
@@ -50,11 +51,11 @@ func (w wish) save() error {
 	if err := os.MkdirAll(wishDir(), 0o700); err != nil {
 		return err
 	}
-	return wire.ReplaceFile(w.path(), b)
+	return sealed.Write(w.path(), b)
 }
 
 func readWish(path string) (w wish, err error) {
-	b, err := wire.ReadOwn(path)
+	b, err := sealed.Read(path)
 	if err == nil {
 		err = json.Unmarshal(b, &w)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/sealed"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 	"gaiden/lib/sysinfo"
@@ -86,7 +87,7 @@ func (p Peaks) Ridge() float64 { return p.TF32 / p.Copy }
 // seconds.
 func ReadPeaks(ctx context.Context, s *session.Session, progress func(string)) (Peaks, error) {
 	var p Peaks
-	b, err := wire.ReadOwn(peaksPath(s))
+	b, err := sealed.Read(peaksPath(s))
 	if err == nil && json.Unmarshal(b, &p) == nil && p.valid() {
 		return p, nil
 	}
@@ -141,7 +142,7 @@ func MeasurePeaks(ctx context.Context, s *session.Session) (Peaks, error) {
 	}
 	path := peaksPath(s)
 	if b, err := json.Marshal(p); err == nil && os.MkdirAll(filepath.Dir(path), 0o700) == nil {
-		_ = wire.ReplaceFile(path, b) // see above
+		_ = sealed.Write(path, b) // see above
 	}
 	return p, nil
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"gaiden/lib/engine/device"
+	"gaiden/lib/engine/sealed"
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
@@ -432,7 +433,7 @@ func knownPeaks(t *testing.T, s *session.Session) {
 		err = os.MkdirAll(filepath.Dir(peaksPath(s)), 0o700)
 	}
 	if err == nil {
-		err = os.WriteFile(peaksPath(s), b, 0o600)
+		err = sealed.Write(peaksPath(s), b)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -61,10 +62,65 @@ func TestSocketRemoved(t *testing.T) {
 	}
 }
 
-// TestSocketTaken: a session in whose place there is another one saves its arrays and ends.
-func TestSocketTaken(t *testing.T) {
+// TestSocketOfCrashed: where socket and lock were made again, they are the session's also
+// after a crash of its worker, before the next one serves: else a new client starts another
+// session.
+func TestSocketOfCrashed(t *testing.T) {
 	p := serve(t)
 	s := p.open("guard")
+	p.remake()
+	for i := range 2 { // the first worker that ends has made them
+		syscall.Kill(p.worker(s), syscall.SIGKILL)
+		s.Wait()
+		if i == 0 {
+			s = p.reopen("guard")
+		}
+	}
+	lock, err := os.Open(p.socket + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil {
+		t.Error("the lock is free, so another session would start")
+	}
+	if c, err := net.Dial("unix", p.socket); err != nil {
+		t.Errorf("got %v, want that the client waits for the next worker", err)
+	} else {
+		c.Close()
+	}
+}
+
+// remake removes the socket's directory and waits until the session has made it again.
+func (p *process) remake() {
+	p.t.Helper()
+	if err := os.RemoveAll(filepath.Dir(p.socket)); err != nil {
+		p.t.Fatal(err)
+	}
+	within(p.t, "the socket is there again", func() bool {
+		x, err := Config{Socket: p.socket, Space: "guard", NoStart: true}.Open()
+		if err == nil {
+			x.Close()
+		}
+		return err == nil
+	})
+}
+
+// TestSocketTaken: a session in whose place there is another one saves its arrays and ends,
+// and leaves the other's socket there, also where it has made its own again before.
+func TestSocketTaken(t *testing.T) {
+	t.Run("first", func(t *testing.T) { testSocketTaken(t, (*process).open) })
+	t.Run("made again", func(t *testing.T) {
+		testSocketTaken(t, func(p *process, space string) *Session {
+			p.remake()
+			return p.open(space)
+		})
+	})
+}
+
+func testSocketTaken(t *testing.T, open func(*process, string) *Session) {
+	p := serve(t)
+	s := open(p, "guard")
 	bindAll(t, s, map[string][]float32{"w": {7}})
 	if err := os.RemoveAll(filepath.Dir(p.socket)); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -20,7 +21,7 @@ func lockedCell(socket string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.Lock("net/", "trains", 0); err != nil {
+	if _, err := s.Lock(context.Background(), "net/", "trains", 0); err != nil {
 		return err
 	}
 	fmt.Println("locked")
@@ -41,7 +42,7 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := addOne(t, b, Options{}, f32(1))
-	unlock, err := a.Lock("net/", "trains", 0)
+	unlock, err := a.Lock(context.Background(), "net/", "trains", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,10 +72,10 @@ func TestLock(t *testing.T) {
 			_, err := b.StartJob(Job{Name: "job", Steps: []JobStep{{Program: program, Inputs: Named("net/w"), Names: []string{"net/w"}}}})
 			return err
 		},
-		"lock":                   func() error { _, err := b.Lock("net/", "", 0); return err },
-		"lock of more":           func() error { _, err := b.Lock("", "", 0); return err },
-		"lock of less":           func() error { _, err := b.Lock("net/w", "", 0); return err },
-		"lock by the same again": func() error { _, err := a.Lock("net/", "", 0); return err },
+		"lock":                   func() error { _, err := b.Lock(context.Background(), "net/", "", 0); return err },
+		"lock of more":           func() error { _, err := b.Lock(context.Background(), "", "", 0); return err },
+		"lock of less":           func() error { _, err := b.Lock(context.Background(), "net/w", "", 0); return err },
+		"lock by the same again": func() error { _, err := a.Lock(context.Background(), "net/", "", 0); return err },
 	}
 	before := look(t, a)
 	for name, change := range changes {
@@ -122,12 +123,32 @@ func TestLockEnds(t *testing.T) {
 	if _, err := out.Read(make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Lock("net/", "", 0); !errors.Is(err, wire.Busy) || !strings.Contains(err.Error(), fmt.Sprintf("cell 7 (process %d) trains it", cmd.Process.Pid)) {
+	if _, err := s.Lock(context.Background(), "net/", "", 0); !errors.Is(err, wire.Busy) || !strings.Contains(err.Error(), fmt.Sprintf("cell 7 (process %d) trains it", cmd.Process.Pid)) {
 		t.Errorf("got %v, want that cell 7 has it", err)
 	}
 	cmd.Process.Signal(syscall.SIGKILL)
-	if _, err := s.Lock("net/", "", 20*time.Second); err != nil {
+	if _, err := s.Lock(context.Background(), "net/", "", 20*time.Second); err != nil {
 		t.Errorf("after its owner was killed: %v", err)
+	}
+}
+
+// TestLockPatience: who waits for a lock waits no longer than its context, and learns what
+// the other one is for.
+func TestLockPatience(t *testing.T) {
+	p := serve(t)
+	a, b := p.open("lock"), p.open("lock")
+	if _, err := a.Lock(context.Background(), "net/", "makes", 0); err != nil {
+		t.Fatal(err)
+	}
+	var e *wire.Error
+	if _, err := b.Lock(context.Background(), "net/", "trains", 0); !errors.As(err, &e) || e.Code != wire.Busy || e.Purpose != "makes" {
+		t.Errorf("got %#v, want that the other lock makes the net", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := b.Lock(ctx, "net/", "trains", time.Minute); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Second {
+		t.Errorf("got %v after %v, want the context's error at its end", err, time.Since(began))
 	}
 }
 
@@ -147,14 +168,14 @@ func TestJobsTogether(t *testing.T) {
 	if _, err := s.StartJob(other); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), "job count, which is paused, needs") {
 		t.Errorf("got %v, want that the other job needs its arrays", err)
 	}
-	if _, err := s.Lock("step", "trains", 0); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), "job count, which is paused, needs") {
+	if _, err := s.Lock(context.Background(), "step", "trains", 0); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), "job count, which is paused, needs") {
 		t.Errorf("lock: got %v, want that the job needs it", err)
 	}
 	if _, err := s.StopJob("count"); err != nil {
 		t.Fatal(err)
 	}
 	follow(t, s, "count")
-	if _, err := s.Lock("step", "trains", 0); err != nil {
+	if _, err := s.Lock(context.Background(), "step", "trains", 0); err != nil {
 		t.Errorf("lock after the job: %v", err)
 	}
 }
@@ -204,7 +225,7 @@ func TestJobUnderLock(t *testing.T) {
 	p := serve(t)
 	s := p.open("job")
 	j := counting(t, s, 3, 2, 1)
-	unlock, err := s.Lock("", "trains", 0)
+	unlock, err := s.Lock(context.Background(), "", "trains", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"gaiden/lib/engine/wire"
@@ -112,8 +114,10 @@ func (s *Session) bind(a wire.AskBody, arrays []*Array) error {
 // concurrent writers loses its work. Other connections can still read the arrays.
 // Their changes fail with [wire.Busy] and a message that says who holds the lock,
 // since when, and for what purpose (a verb: "trains"). Lock fails in the same way if
-// an overlapping lock, even of this connection, is not released within wait.
-func (s *Session) Lock(prefix, purpose string, wait time.Duration) (unlock func() error, err error) {
+// an overlapping lock, even of this connection, is not released within wait, with the
+// purpose of the lock that is held in the error's Purpose. When ctx ends, Lock stops
+// waiting and returns ctx's error.
+func (s *Session) Lock(ctx context.Context, prefix, purpose string, wait time.Duration) (unlock func() error, err error) {
 	for began, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		ans, err := s.Ask(wire.AskBody{Verb: wire.Lock, Prefix: prefix, Names: []string{purpose}})
 		gone := err == nil && ans.Busy // who has it was stopped, and its last steps are being done
@@ -126,7 +130,11 @@ func (s *Session) Lock(prefix, purpose string, wait time.Duration) (unlock func(
 		case !gone && (!errors.Is(err, wire.Busy) || time.Since(began) >= wait):
 			return nil, err
 		}
-		time.Sleep(pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("session: lock of %q: %w", prefix, ctx.Err())
+		}
 	}
 }
 

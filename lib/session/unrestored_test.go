@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -187,5 +188,91 @@ func TestUnrestoredAcrossSessions(t *testing.T) {
 	}
 	if got := look(t, s); got != "w[1 2 3 4 5 6 7 8 9]" {
 		t.Errorf("got %s, want w[1 2 3 4 5 6 7 8 9]", got)
+	}
+}
+
+// TestJobUnrestored holds that a job whose snapshot could not be restored goes on from that
+// snapshot only, with its log as it was, whatever is restored before it.
+func TestJobUnrestored(t *testing.T) {
+	for _, way := range []string{"at once", "rollback first", "session first", "both first"} {
+		t.Run(way, func(t *testing.T) {
+			p := serve(t)
+			s := p.open("nb")
+			const turns, chunks = 40, 50
+			if _, err := s.StartJob(counting(t, s, turns, chunks, 1)); err != nil {
+				t.Fatal(err)
+			}
+			within(t, "the job has counted", func() bool {
+				l, err := s.Jobs()
+				return err == nil && l[0].Entries > 100
+			})
+			paused, err := s.PauseJob("count")
+			if err != nil || paused.State != wire.JobPaused {
+				t.Fatalf("got %+v, %v; want a paused job", paused, err)
+			}
+			if err := s.Quota(10); err != nil {
+				t.Fatal(err)
+			}
+			p.stop()
+			p.again()
+			s = p.reopen("nb")
+			l, err := s.Snapshots()
+			if err != nil || len(l) == 0 {
+				t.Fatalf("got snapshots %+v, %v", l, err)
+			}
+			missed := fmt.Sprint(l[len(l)-1].Number)
+			refused := func(when string) {
+				t.Helper()
+				_, err := s.StartJob(counting(t, s, 1, 1, 1))
+				var e *wire.Error
+				if !errors.As(err, &e) || !strings.Contains(e.Text, "is on disk") || !strings.Contains(e.Next, "%rollback "+missed+" ") {
+					t.Errorf("%s: a new job of its name: got %#v, want that %%rollback %s restores the old one", when, err, missed)
+				}
+				if jobs, err := s.Jobs(); err != nil || len(jobs) != 0 {
+					t.Errorf("%s: got jobs %+v, %v; want none: its arrays are not here", when, jobs, err)
+				}
+			}
+			if err := s.Quota(-1); err != nil {
+				t.Fatal(err)
+			}
+			if way != "at once" {
+				refused("before")
+				bindAll(t, s, map[string][]float32{"mine": {1}})
+				i, err := s.Snapshot("")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if way != "session first" {
+					if _, err := s.Rollback(fmt.Sprint(i.Number), ""); err != nil {
+						t.Fatal(err)
+					}
+					refused("after the rollback")
+				}
+				if way != "rollback first" {
+					p.stop()
+					p.again()
+					s = p.reopen("nb")
+					if note := s.Welcome().Note; !strings.Contains(note, "job count waits") || !strings.Contains(note, "%rollback "+missed) {
+						t.Errorf("got note %q, want that the job waits for snapshot %s", note, missed)
+					}
+					refused("in the next session")
+				}
+			}
+			if _, err := s.Rollback(missed, ""); err != nil {
+				t.Fatal(err)
+			}
+			jobs, err := s.Jobs()
+			if err != nil || len(jobs) != 1 || jobs[0].State != wire.JobPaused || jobs[0].Entries != paused.Entries || jobs[0].Place != paused.Place {
+				t.Fatalf("got jobs %+v, %v; want %+v", jobs, err, paused)
+			}
+			if _, err := s.ResumeJob("count"); err != nil {
+				t.Fatal(err)
+			}
+			if info, log := follow(t, s, "count"); info.State != wire.JobDone {
+				t.Errorf("the job is %s (%v), want done", info.State, info.Error)
+			} else {
+				checkCount(t, log, turns, chunks)
+			}
+		})
 	}
 }

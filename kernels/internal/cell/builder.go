@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"gaiden/kernels/internal/linker"
-	"gaiden/kernels/internal/sealed"
+	"gaiden/lib/engine/sealed"
 	"gaiden/lib/engine/wire"
 )
 

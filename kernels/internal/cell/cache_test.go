@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"gaiden/kernels/internal/sealed"
+	"gaiden/lib/engine/sealed"
 	"gaiden/lib/engine/wire"
 )
 

@@ -18,7 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gaiden/kernels/internal/sealed"
+	"gaiden/lib/engine/sealed"
 	"gaiden/lib/engine/wire"
 )
 

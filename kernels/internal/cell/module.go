@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"gaiden/kernels/internal/sealed"
+	"gaiden/lib/engine/sealed"
 )
 
 // A Module is the Go module that a notebook's cells are compiled in: which

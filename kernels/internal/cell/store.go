@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"gaiden/kernels/internal/sealed"
+	"gaiden/lib/engine/sealed"
 	"gaiden/lib/engine/wire"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gaiden/kernels/internal/sealed"
+	"gaiden/lib/engine/sealed"
 )
 
 // A shop compiles programs, and has what links them.

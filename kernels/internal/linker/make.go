@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"gaiden/kernels/internal/sealed"
+	"gaiden/lib/engine/sealed"
 	"gaiden/lib/engine/wire"
 )
 

@@ -33,6 +33,7 @@ type archive struct {
 	known   bool       // records are those on disk
 	records []*record  // by number
 	unheld  bool       // the newest one could not be restored, and is not known to be held
+	awaited int        // number of the one that could not be restored, 0 if it is not known
 	last    int        // the highest number there was: none is used twice while arrays remember it
 }
 

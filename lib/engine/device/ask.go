@@ -170,7 +170,7 @@ func (w *Worker) reset(disk bool) (*wire.AnswerBody, *wire.Error) {
 	}
 	for _, s := range w.spaces {
 		w.forgetUndo(s, "the session was reset")
-		s.note, s.unrestored = "", nil
+		s.note, s.unrestored, s.waiting = "", nil, nil
 	}
 	w.tidy()
 	w.mu.Unlock()

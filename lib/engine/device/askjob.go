@@ -111,49 +111,27 @@ func (c *conn) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Erro
 	if why := checkJob(b); why != nil {
 		return nil, why
 	}
-	w.mu.Lock()
-	old := s.jobs[b.Name]
-	busy := old != nil && !old.state.Over()
-	ending := w.ending
-	taken := c.goesWith(s, b)
-	unrestored := s.unrestored
-	w.mu.Unlock()
-	switch {
-	case old == nil && unrestored != nil && exists(s.archive.jobPath(b.Name)+".json"):
-		return nil, wire.Errorf(wire.Invalid, "job %s of an earlier session is on disk, and could not be restored yet: %v", wire.Shown(b.Name), unrestored).
-			WithHint("%%rollback %s restores it; or give the new one another name", newestWord)
-	case busy:
-		return nil, wire.Errorf(wire.Invalid, "job %s is %s already", wire.Shown(b.Name), old.state).WithHint("stop it first, or give the new one another name")
-	case taken != nil:
-		return nil, taken
-	case ending:
-		return nil, wire.Errorf(wire.Cancelled, "the session is stopping")
+	if why := w.waits(s, b.Name); why != nil {
+		return nil, why
+	}
+	j, old, why := c.reserve(s, b)
+	if why != nil {
+		return nil, why
+	}
+	if err := j.openLog(); err != nil {
+		w.mu.Lock()
+		j.state, j.err = wire.JobFailed, diskError(err)
+		if s.jobs[b.Name] = old; old == nil {
+			delete(s.jobs, b.Name)
+		}
+		w.mu.Unlock()
+		close(j.ended)
+		j.log.wakeAll()
+		return nil, j.err
 	}
 	if old != nil {
 		old.log.close()
 	}
-	path := ""
-	if s.archive != nil {
-		if err := wire.PrivateDir(s.archive.dir); err != nil {
-			return nil, diskError(err)
-		}
-		path = s.archive.jobPath(b.Name) + ".log"
-	}
-	log, err := openLog(path, 0)
-	if err != nil {
-		return nil, diskError(err)
-	}
-	j := w.begin(s, b, log, jobMoment{Worse: -1})
-	w.mu.Lock()
-	if taken := c.goesWith(s, b); taken != nil { // since we looked
-		w.mu.Unlock()
-		log.close()
-		return nil, taken
-	}
-	j.conn.starter = c
-	s.jobs[b.Name] = j
-	s.touch(j.began)
-	w.mu.Unlock()
 	j.store(wire.JobRuns)
 	j.save(true)
 	w.mu.Lock()
@@ -161,6 +139,65 @@ func (c *conn) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Erro
 	w.mu.Unlock()
 	go j.run()
 	return &wire.AnswerBody{Jobs: []wire.JobInfo{info}}, nil
+}
+
+// waits is an error while a job of that name is on disk and goes on only from a snapshot
+// that is not restored: a new one would replace it.
+func (w *Worker) waits(s *space, name string) *wire.Error {
+	w.mu.Lock()
+	known, unrestored, number := s.jobs[name] != nil, s.unrestored, s.waiting[name]
+	w.mu.Unlock()
+	const text, or = "job %s of an earlier session is on disk, and could not be restored yet: %v", "; or give the new one another name"
+	switch {
+	case known:
+	case number != 0:
+		return wire.Errorf(wire.Invalid, text, wire.Shown(name), fmt.Sprintf("it goes on from snapshot %d", number)).WithHint("%%rollback %d restores both"+or, number)
+	case unrestored != nil && exists(s.archive.jobPath(name)+".json"):
+		s.archive.mu.Lock()
+		defer s.archive.mu.Unlock()
+		return wire.Errorf(wire.Invalid, text, wire.Shown(name), unrestored).WithHint("%s", s.archive.howRestored()+or)
+	}
+	return nil
+}
+
+// reserve makes a job known under its name before its files are touched: of two that are
+// started at the same time and do not go together, the second leaves all as it is. old
+// has had the name.
+func (c *conn) reserve(s *space, b *wire.JobBody) (j, old *loop, why *wire.Error) {
+	w := c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old = s.jobs[b.Name]
+	taken := c.goesWith(s, b)
+	switch {
+	case old != nil && !old.state.Over():
+		return nil, nil, wire.Errorf(wire.Invalid, "job %s is %s already", wire.Shown(b.Name), old.state).WithHint("stop it first, or give the new one another name")
+	case taken != nil:
+		return nil, nil, taken
+	case w.ending:
+		return nil, nil, wire.Errorf(wire.Cancelled, "the session is stopping")
+	}
+	j = w.begin(s, b, newLog(), jobMoment{Worse: -1})
+	j.conn.starter = c
+	s.jobs[b.Name] = j
+	s.touch(j.began)
+	return j, old, nil
+}
+
+// openLog makes the job's log, which is empty, on disk. After an error nothing has
+// changed there.
+func (j *loop) openLog() error {
+	path := ""
+	if a := j.space.archive; a != nil {
+		if err := wire.PrivateDir(a.dir); err != nil {
+			return err
+		}
+		path = a.jobPath(j.body.Name) + ".log"
+	}
+	if err := j.log.open(path, 0); err != nil {
+		return err
+	}
+	return j.log.cut()
 }
 
 // forgetJobs removes jobs that have ended, with their logs.
@@ -272,7 +309,7 @@ func (w *Worker) clearState() *wire.Error {
 	var l []*space
 	for _, s := range w.spaces {
 		l = append(l, s)
-		s.jobs, s.kept, s.unrestored = map[string]*loop{}, time.Time{}, nil
+		s.jobs, s.kept, s.unrestored, s.waiting = map[string]*loop{}, time.Time{}, nil, nil
 	}
 	w.mu.Unlock()
 	for _, s := range l {

@@ -110,7 +110,7 @@ func socketID(path string) string {
 // holder is the process that the lock names, 0 if there is none.
 func (g *guard) holder() int {
 	pid := 0
-	b, _ := os.ReadFile(g.path + ".lock")
+	b, _ := wire.ReadOwn(g.path + ".lock")
 	fmt.Sscan(strings.TrimSpace(string(b)), &pid)
 	return pid
 }
@@ -120,7 +120,7 @@ func (g *guard) again() (*net.UnixListener, error) {
 	if err := wire.PrivateDir(filepath.Dir(g.path)); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(g.path+".lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	lock, err := wire.OpenOwn(g.path+".lock", os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,8 @@ func (g *guard) again() (*net.UnixListener, error) {
 	return l, nil
 }
 
-// listen makes the socket; who calls it holds the lock, so nobody listens there.
+// listen makes the socket; who calls it holds the lock, so nobody listens there. Close does
+// not remove it: it may be another session's by then.
 func listen(path string) (*net.UnixListener, error) {
 	if err := socketPlace(path); err != nil {
 		return nil, err
@@ -162,6 +163,7 @@ func listen(path string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device: %w", err)
 	}
+	l.SetUnlinkOnClose(false)
 	if err := os.Chmod(path, 0o600); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("device: %w", err)

@@ -24,11 +24,21 @@ type jobLog struct {
 	changed chan struct{} // closed at the next change
 }
 
-// openLog opens the log at path and keeps its first entries, at most n of them;
-// "" is a log that ends with the worker.
+// newLog is a log without entries and without a file yet.
+func newLog() *jobLog {
+	return &jobLog{newest: map[string]wire.JobEntry{}, changed: make(chan struct{})}
+}
+
+// openLog opens the log at path and reads its first entries, at most n of them;
+// "" is a log that ends with the worker. The file is as it was until cut.
 func openLog(path string, n int) (*jobLog, error) {
-	l := &jobLog{newest: map[string]wire.JobEntry{}, changed: make(chan struct{})}
-	var err error
+	l := newLog()
+	return l, l.open(path, n)
+}
+
+func (l *jobLog) open(path string, n int) (err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if path == "" {
 		if l.f, err = os.CreateTemp("", "gaiden-job-*"); err == nil {
 			err = os.Remove(l.f.Name())
@@ -37,24 +47,29 @@ func openLog(path string, n int) (*jobLog, error) {
 		l.f, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	end := int64(0)
 	for r := bufio.NewReader(l.f); len(l.ends) < n; {
 		line, err := r.ReadBytes('\n')
 		if err != nil && err != io.EOF { // not torn: nothing is cut
 			l.f.Close()
-			return nil, err
+			return err
 		}
 		var e wire.JobEntry
 		if err != nil || json.Unmarshal(line, &e) != nil || e.Number != len(l.ends) {
 			break // torn: what comes after it is done again
 		}
-		end += int64(len(line))
-		l.ends = append(l.ends, end)
+		l.ends = append(l.ends, l.end()+int64(len(line)))
 		l.newest[e.Name] = e
 	}
-	return l, l.f.Truncate(end)
+	return nil
+}
+
+// cut removes from the file what comes after the entries that were read.
+func (l *jobLog) cut() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.f.Truncate(l.end())
 }
 
 func (l *jobLog) end() int64 {

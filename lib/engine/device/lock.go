@@ -113,8 +113,10 @@ func (l *nameLock) busy(what string) *wire.Error {
 	if purpose == "" {
 		purpose = "works with"
 	}
-	return wire.Errorf(wire.Busy, "%s: %s (process %d) %s it since %s", wire.ShownBriefly(what, 80), l.owner.hello.Client, l.owner.pid, purpose, l.since.Format(time.TimeOnly)).
+	e := wire.Errorf(wire.Busy, "%s: %s (process %d) %s it since %s", wire.ShownBriefly(what, 80), l.owner.hello.Client, l.owner.pid, purpose, l.since.Format(time.TimeOnly)).
 		WithHint("wait for it or stop it: of two changes at the same time one would be lost. A kernel that no Jupyter server started shares the notebook %q with others like it: GAIDEN_SPACE in its environment gives it one of its own", "default")
+	e.Purpose = l.purpose
+	return e
 }
 
 // needs says that a job that has not ended works with a name.

@@ -199,7 +199,10 @@ func (a *archive) hold(r *record) error {
 			}
 		}
 	}
-	if r == nil || r.kind != auto {
+	if r == nil {
+		return nil
+	}
+	if a.awaited = r.number; r.kind != auto {
 		return nil
 	}
 	return a.become(r, held)

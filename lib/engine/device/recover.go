@@ -88,6 +88,7 @@ func (w *Worker) restore(s *space, r *record, f spaceFile, said []string) error 
 		return errors.New("notebook has new arrays")
 	}
 	w.adopt(s, names, arrays, "")
+	s.archive.unheld = false
 	s.undo = nil // nobody has done this
 	s.kept = r.about.Time
 	s.unrestored = nil
@@ -107,7 +108,7 @@ func (w *Worker) restore(s *space, r *record, f spaceFile, said []string) error 
 // restored notes that the arrays of a snapshot are all here. The caller holds the
 // archive's mutex.
 func (w *Worker) restored(s *space, r *record) {
-	if s.archive.unheld = false; r.kind != held {
+	if r.kind != held {
 		return
 	}
 	if err := s.archive.become(r, auto); err != nil { // it is kept longer than it need be
@@ -128,7 +129,7 @@ func (w *Worker) notRestored(s *space, r *record, why error) {
 	s.unrestored = why
 	w.mu.Unlock()
 	if r == nil {
-		w.tell(s, "nothing was restored: %v; all that is on disk is kept, and the next cell tries again; %%snapshot list shows it, and %%rollback %s restores it", why, newestWord)
+		w.tell(s, "nothing was restored: %v; all that is on disk is kept, and the next cell tries again; %s", why, s.archive.howRestored())
 		return
 	}
 	what := ""
@@ -137,6 +138,15 @@ func (w *Worker) notRestored(s *space, r *record, why error) {
 		what = fmt.Sprintf(" of %s (%d arrays, %s)", i.Time.Format(time.TimeOnly), i.Arrays, megabytes(i.Bytes))
 	}
 	w.tell(s, "snapshot %d%s was not restored: %v; it is kept on disk: the next cell tries again while the notebook has no new arrays, and %%rollback %d restores it at any time", r.number, what, why, r.number)
+}
+
+// howRestored says how a user gets the snapshot that could not be restored. The caller
+// holds a.mu.
+func (a *archive) howRestored() string {
+	if a.awaited == 0 {
+		return "%snapshot list shows the snapshots, and %rollback NUMBER restores one"
+	}
+	return fmt.Sprintf("%%rollback %d restores it", a.awaited)
 }
 
 // revisit is enter for a new client: it tries again what could not be restored, unless

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"gaiden/lib/engine/wire"
@@ -87,14 +88,23 @@ func (w *Worker) readJobs(s *space, r *record) (l []*revival, err error) {
 		keep := f.Began.Entries
 		v.at, v.why, v.state = jobMoment{Worse: -1}, f.Info.Why, f.Info.State
 		if !v.state.Over() {
-			keep = 0
-			if r == nil {
-				v.state, v.why = wire.JobFailed, "there is no snapshot from which it could go on"
-			} else if m, ok := r.about.Jobs[f.Info.Name]; ok {
+			m, has := jobMoment{}, false
+			if r != nil {
+				m, has = r.about.Jobs[f.Info.Name]
+			}
+			switch {
+			case has:
 				v.at, keep = m, m.Entries
 				v.why = fmt.Sprintf("goes on from snapshot %d of %s", r.number, r.about.Time.Format(time.TimeOnly))
-			} else {
+			case r != nil && r.about.Time.Before(f.Info.Started):
+				keep = 0
 				v.why = fmt.Sprintf("begins again: snapshot %d is from before it", r.number)
+			default: // r is of a time when it waited, and has other arrays
+				if o := s.archive.hasJob(f.Info.Name); o != nil && r != nil {
+					v.from = o.number
+					continue
+				}
+				v.state, v.why = wire.JobFailed, "there is no snapshot from which it could go on"
 			}
 		}
 		if v.log, err = openLog(s.archive.jobPath(f.Info.Name)+".log", keep); err != nil {
@@ -104,6 +114,17 @@ func (w *Worker) readJobs(s *space, r *record) (l []*revival, err error) {
 	return l, nil
 }
 
+// hasJob is the newest snapshot that has a job, nil if there is none. The caller holds
+// a.mu.
+func (a *archive) hasJob(name string) *record {
+	for _, r := range slices.Backward(a.records) {
+		if _, has := r.about.Jobs[name]; has && r.kind != part && a.flaw(r) == nil {
+			return r
+		}
+	}
+	return nil
+}
+
 // revival is a job that comes back from disk.
 type revival struct {
 	path    string
@@ -111,6 +132,7 @@ type revival struct {
 	damaged error
 	lost    string // what is told of one that is damaged
 	log     *jobLog
+	from    int // it waits until that snapshot is restored, 0 if it does not
 	at      jobMoment
 	state   wire.JobState
 	why     string
@@ -123,7 +145,7 @@ func (v *revival) close() {
 }
 
 // reviveJobs makes the jobs of a space known again; those that had not ended go on. It
-// says which are lost.
+// says which are lost, and which wait for another snapshot.
 func (w *Worker) reviveJobs(s *space, l []*revival) (lost []string) {
 	for _, v := range l {
 		f := v.file
@@ -132,6 +154,19 @@ func (w *Worker) reviveJobs(s *space, l []*revival) (lost []string) {
 			lost = append(lost, v.lost)
 			os.Rename(v.path, v.path+damagedJob) // it is told once
 			continue
+		}
+		if v.from != 0 {
+			w.mu.Lock()
+			if s.waiting == nil {
+				s.waiting = map[string]int{}
+			}
+			s.waiting[f.Info.Name] = v.from
+			w.mu.Unlock()
+			lost = append(lost, fmt.Sprintf("job %s waits: it goes on from snapshot %d, and %%rollback %[2]d restores both", wire.Shown(f.Info.Name), v.from))
+			continue
+		}
+		if err := v.log.cut(); err != nil { // what is left is written over
+			w.Logf("space %q: job %s: its log: %v", s.name, f.Info.Name, err)
 		}
 		j := w.begin(s, f.Body, v.log, v.at)
 		j.began, j.why, j.err, j.changed = f.Info.Started, v.why, f.Info.Error, f.Info.Changed
@@ -149,6 +184,7 @@ func (w *Worker) reviveJobs(s *space, l []*revival) (lost []string) {
 		}
 		w.mu.Lock()
 		s.jobs[f.Info.Name] = j
+		delete(s.waiting, f.Info.Name)
 		w.mu.Unlock()
 		if !v.state.Over() {
 			j.store(j.state)

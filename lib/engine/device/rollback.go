@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -69,11 +70,28 @@ func (c *conn) rollback(s *space, word, prefix string) (*wire.AnswerBody, error)
 	w.mu.Lock()
 	pending := s.unrestored != nil && prefix == ""
 	w.mu.Unlock()
+	if pending && s.archive.awaited == 0 {
+		if err := s.archive.hold(nil); err != nil {
+			w.Logf("space %q: %v", s.name, err)
+		}
+	}
+	pending = pending && r.number == s.archive.awaited // else that one waits still
 	var jobs []*revival
-	if pending {
+	if prefix == "" {
 		if jobs, err = w.readJobs(s, r); err != nil {
 			w.drop(arrays)
 			return nil, err
+		}
+		if !pending { // only those that wait for this snapshot
+			w.mu.Lock()
+			jobs = slices.DeleteFunc(jobs, func(v *revival) bool {
+				waits := v.damaged == nil && s.waiting[v.file.Info.Name] == r.number
+				if !waits {
+					v.close()
+				}
+				return !waits
+			})
+			w.mu.Unlock()
 		}
 	}
 	w.mu.Lock()
@@ -90,8 +108,10 @@ func (c *conn) rollback(s *space, word, prefix string) (*wire.AnswerBody, error)
 		s.unrestored = nil
 	}
 	w.mu.Unlock()
+	lost := w.reviveJobs(s, jobs)
 	if pending {
-		w.report(s, r, len(names), nil, w.reviveJobs(s, jobs))
+		s.archive.unheld = false
+		w.report(s, r, len(names), nil, lost)
 	}
 	if prefix == "" {
 		w.restored(s, r)

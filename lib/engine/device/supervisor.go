@@ -30,7 +30,7 @@ type Supervisor struct {
 
 	generation int
 	note       string
-	socketID   string
+	guard      guard
 }
 
 // ErrRunning says that another session of this user runs.
@@ -82,12 +82,13 @@ func (s *Supervisor) run() error {
 	if err != nil {
 		return err
 	}
-	s.socketID = socketID(path)
-	l.SetUnlinkOnClose(false)
+	s.guard = guard{path: path, pid: os.Getpid(), socket: socketID(path)}
 	defer func() {
-		l.Close()
-		if (&guard{path: path}).holder() == os.Getpid() { // else it is another session's by now
+		if s.guard.holder() == os.Getpid() { // else it is another session's by now
 			os.Remove(path)
+		}
+		if s.guard.lock != nil {
+			s.guard.lock.Close()
 		}
 	}()
 	return s.supervise(l, plugin)
@@ -108,7 +109,7 @@ func socketPlace(path string) error {
 	return nil
 }
 
-// supervise keeps a worker running.
+// supervise keeps a worker running. It closes l.
 func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 	// A worker dies with the thread that started it: keep this one.
 	runtime.LockOSThread()
@@ -116,11 +117,11 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	file, err := l.File()
+	file, err := fileOf(l)
 	if err != nil {
-		return fmt.Errorf("device: %w", err)
+		return err
 	}
-	defer file.Close()
+	defer func() { file.Close() }()
 	var pauses backoff
 	for quick := 0; ; {
 		s.generation++
@@ -178,6 +179,16 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 			s.note += "; its log is " + path
 		}
 		s.logf("%s", s.note)
+		switch again, err := s.regain(); {
+		case errors.Is(err, ErrRunning):
+			s.logf("another session has taken the socket %s: this one ends", s.guard.path)
+			return nil
+		case err != nil: // the next worker tries again
+			s.logf("socket %s: %v", s.guard.path, err)
+		case again != nil:
+			file.Close()
+			file = again
+		}
 		life := time.Duration(0)
 		if !began.IsZero() {
 			life = time.Since(began)
@@ -195,6 +206,30 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 	}
 }
 
+// regain takes back the socket and the lock that the worker had made again, or makes those
+// that were removed: they would be nobody's until the next worker serves, and a new client
+// would start another session. It returns nil where both are in place.
+func (s *Supervisor) regain() (*os.File, error) {
+	if s.guard.inPlace() {
+		return nil, nil
+	}
+	l, err := s.guard.again()
+	if err != nil {
+		return nil, err
+	}
+	return fileOf(l)
+}
+
+// fileOf is a listener as a worker is given it; l is closed.
+func fileOf(l *net.UnixListener) (*os.File, error) {
+	defer l.Close()
+	f, err := l.File()
+	if err != nil {
+		return nil, fmt.Errorf("device: %w", err)
+	}
+	return f, nil
+}
+
 // errDied says that a worker died before it could say why.
 var errDied = errors.New("worker died")
 
@@ -208,7 +243,7 @@ func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec
 	cmd := exec.Command(s.Command[0], s.Command[1:]...)
 	cmd.ExtraFiles = []*os.File{listener, pipe}
 	cmd.Env = append(append(os.Environ(), Allocator(plugin)...), plugin.Env...)
-	cmd.Env = append(cmd.Env, jobEnv+"="+string(wire.JSON(job{s.generation, s.note, plugin, s.socketID})))
+	cmd.Env = append(cmd.Env, jobEnv+"="+string(wire.JSON(job{s.generation, s.note, plugin, s.guard.socket})))
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.WaitDelay = time.Second // a child of the plugin's may hold the pipe
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -292,7 +327,6 @@ func Work(version string) error {
 	if !ok {
 		return fmt.Errorf("device: worker: descriptor 3 is a %T", l)
 	}
-	ul.SetUnlinkOnClose(false) // the supervisor's to remove
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
 	go func() {

@@ -35,6 +35,7 @@ type Error struct {
 	Text    string // what, got, want
 	Next    string // what the reader can do; may be empty
 	Program string // the program that failed, if one did
+	Purpose string `json:",omitempty"` // what a lock is for that is in the way: a verb
 }
 
 func (e *Error) Error() string {

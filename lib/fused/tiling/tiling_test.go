@@ -1,6 +1,7 @@
 package tiling
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -242,6 +243,17 @@ func TestTable(t *testing.T) {
 	again := &Table{Path: table.Path}
 	if err := again.Refresh(); err != nil || again.Choose(op).(kernels.Linear).Tile != tile || again.Choose(ops[1]) != nil {
 		t.Errorf("read again: got %+v and %v, want what was saved", again.known, err)
+	}
+	saved, err := os.ReadFile(table.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(table.Path, bytes.Replace(saved, []byte(`"plain": 2`), []byte(`"plain": 9`), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flipped := &Table{Path: table.Path}
+	if err := flipped.Refresh(); err != nil || len(flipped.known) != 0 {
+		t.Errorf("a digit has changed: got %+v and %v, want nothing known", flipped.known, err)
 	}
 	if err := os.WriteFile(table.Path, []byte(`{"torn`), 0o600); err != nil {
 		t.Fatal(err)

@@ -26,6 +26,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"gaiden/lib/engine/wire"
 )
 
 // A DamagedError reports a file whose contents are not what was written.
@@ -177,25 +179,13 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// open opens a regular file for reading; it does not follow a link and does not
-// wait for a pipe's other end.
+// open is [wire.OpenOwn] for reading.
 func open(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) {
-		return nil, &DamagedError{path, "it is not a regular file"}
+	f, err := wire.OpenOwn(path, os.O_RDONLY)
+	if errors.Is(err, wire.Denied) {
+		err = &DamagedError{path, "it is not a regular file of this user's"}
 	}
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = &DamagedError{path, "it is not a regular file"}
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
+	return f, err
 }
 
 // verify compares a file with its seal.
