@@ -49,6 +49,8 @@ type Builder struct {
 	imported [][]string // by the programs that were linked last
 	built    int        // programs outside of the store
 	closed   bool
+	giveUp   context.CancelFunc // ends making
+	making   sync.WaitGroup     // of a linker where one was damaged
 }
 
 // The files that a build writes into the module's directory.
@@ -229,15 +231,27 @@ func (b *Builder) ready() *linker.Linker {
 		b.linker = &linker.Linker{Program: program}
 		var damaged *sealed.DamagedError
 		if errors.As(err, &damaged) {
-			go b.makeLinker()
+			b.beginLinker()
 		}
 	}
 	return b.linker
 }
 
-// makeLinker makes a linker where one was damaged.
-func (b *Builder) makeLinker() {
-	path, err := linker.Make(context.Background(), cmp.Or(b.Module.Go, "go"), b.Linkers)
+// beginLinker makes a linker where one was damaged, until Close. b.mu is held.
+func (b *Builder) beginLinker() {
+	if b.closed || b.giveUp != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b.giveUp = cancel
+	b.making.Go(func() { b.makeLinker(ctx) })
+}
+
+func (b *Builder) makeLinker(ctx context.Context) {
+	path, err := linker.Make(ctx, cmp.Or(b.Module.Go, "go"), b.Linkers)
+	if ctx.Err() != nil {
+		return
+	}
 	if err != nil {
 		logger(b.Log).Warn("the linker for cells is not made", "error", err)
 		return
@@ -275,13 +289,18 @@ func (b *Builder) Ahead(packages ...string) {
 	b.ready().Prepare(linker.Job{Config: config, Object: b.object(), Dir: b.Module.Dir, Packages: slices.Compact(packages), Env: b.Module.toolEnviron()})
 }
 
-// Close ends what Ahead has started, and waits until the store is on disk.
+// Close ends what Ahead has started, and a linker's making, and waits until the store
+// is on disk.
 func (b *Builder) Close() {
-	b.Store.Close()
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.closed = true
 	b.linker.Close()
+	if b.giveUp != nil {
+		b.giveUp()
+	}
+	b.mu.Unlock()
+	b.Store.Close()
+	b.making.Wait()
 }
 
 // object is the file that the compiler writes.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,11 +59,19 @@ func (g *Gopls) find() (string, error) {
 	if p, err := exec.LookPath("gopls"); err == nil {
 		return p, nil
 	}
-	home, _ := os.UserHomeDir()
-	for _, dir := range []string{os.Getenv("GOBIN"), filepath.Join(cmp.Or(os.Getenv("GOPATH"), filepath.Join(home, "go")), "bin")} {
+	gopath := filepath.Join(wire.HomeDir(), "go")
+	if list := filepath.SplitList(os.Getenv("GOPATH")); len(list) > 0 {
+		gopath = list[0]
+	}
+	for _, dir := range []string{os.Getenv("GOBIN"), filepath.Join(gopath, "bin")} {
 		p := filepath.Join(dir, "gopls")
-		if _, err := os.Stat(p); dir != "" && err == nil {
+		if !filepath.IsAbs(p) {
+			continue // it would be the notebook's; the go command refuses such a GOBIN or GOPATH, too
+		}
+		if err := wire.TrustedPath(p); err == nil {
 			return p, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
 		}
 	}
 	return "", ErrNoGopls

@@ -243,7 +243,7 @@ func (c *Composer) keep(ctx context.Context, w *writer, p *Program, r report) er
 		return nil
 	}
 	p.carries = true
-	w.tracked = p.tracked
+	w.tracked, w.waits = p.tracked, timers(r.info)
 	if len(w.loads) == 0 {
 		if _, err := c.Module.Packages(ctx, keepPath); err != nil {
 			return err
@@ -251,4 +251,22 @@ func (c *Composer) keep(ctx context.Context, w *writer, p *Program, r report) er
 		w.imports = append(w.imports, &Import{Name: keepPackage, Path: keepPath})
 	}
 	return nil
+}
+
+// timers returns the arguments of gaidenkeep.Watch: what those timers wake that the
+// cells' own code makes. One that calls a function may wake whatever waits.
+func timers(info *types.Info) (waits string) {
+	for _, obj := range info.Uses {
+		f, ok := obj.(*types.Func)
+		if !ok || f.Pkg() == nil || f.Signature().Recv() != nil {
+			continue
+		}
+		switch f.Pkg().Path() + "." + f.Name() {
+		case "time.AfterFunc", "context.WithTimeout", "context.WithTimeoutCause", "context.WithDeadline", "context.WithDeadlineCause":
+			return `""`
+		case "time.After", "time.NewTicker", "time.NewTimer", "time.Tick":
+			waits = `"chan receive", "select"`
+		}
+	}
+	return waits
 }

@@ -2,7 +2,6 @@ package cell
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -175,7 +174,7 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 	}
 	groups := map[string]*keptGroup{}
 	left := map[string]bool{}
-	var again []string
+	var again, stopped []string
 	for line := range strings.Lines(string(data)) {
 		f := gaidenkeep.Fields(line)
 		if len(f) < 2 {
@@ -203,11 +202,14 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 				v.why += ", and it has changed since its definition"
 			}
 			m.unkept[name] = v
+		case "changing":
+			left[name] = true
+			stopped = append(stopped, k.interrupted(name, f[2])...)
 		}
 	}
 	if !stale {
 		k.finish(left)
-		k.missing(left)
+		notes = append(notes, k.missing(left, stopped)...)
 		for _, name := range again {
 			if v := m.unkept[name]; v.state == nil || k.program.unit.defines(name) {
 				v.state = m.state(k.program.repeats[name])
@@ -218,15 +220,37 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 	return stale, notes
 }
 
-// missing notes what a program that was stopped has had and not left.
-func (k *Carry) missing(left map[string]bool) {
-	m := k.memory
+// missing looks after the variables that a program which was stopped has had and not
+// left: it died while it saved them, or before it came to them. stopped are others
+// of which the notes, too, have to say that they are as they were.
+func (k *Carry) missing(left map[string]bool, stopped []string) (notes []string) {
 	for _, name := range k.program.atStart {
 		if !left[name] {
-			delete(m.kept, name)
-			m.unkept[name] = unkept{typ: k.program.tracked[name], why: "it was changing when its cell was stopped", cell: k.program.unit.ID}
+			stopped = append(stopped, k.interrupted(name, "its cell was stopped before it was kept: it was changing, or too large to be kept in time")...)
 		}
 	}
+	if len(stopped) > 0 {
+		slices.Sort(stopped)
+		is, it := "is as it was", "it"
+		if len(stopped) > 1 {
+			is, it = "are as they were", "they"
+		}
+		notes = append(notes, fmt.Sprintf("%s %s before cell %d: %s could not be kept when the cell was stopped", strings.Join(stopped, ", "), is, k.program.unit.ID, it))
+	}
+	return notes
+}
+
+// interrupted keeps what was there before the cell of a variable whose value was not
+// kept when its program was stopped, and returns its name. There is no such value of
+// one that the cell itself has defined: it cannot be used, and why says why.
+func (k *Carry) interrupted(name, why string) (asBefore []string) {
+	m, u := k.memory, k.program.unit
+	if !u.defines(name) {
+		return []string{name}
+	}
+	delete(m.kept, name)
+	m.unkept[name] = unkept{typ: k.program.tracked[name], why: why, cell: u.ID}
+	return nil
 }
 
 // adopt takes over one variable: "kept" name file bytes preview types…
@@ -367,40 +391,4 @@ func (m *Memory) sweep(home string) {
 			os.Remove(name)
 		}
 	}
-}
-
-// A Value is a line of the list of variables.
-type Value struct {
-	Name  string
-	Type  string // as Go writes it; empty while it is not known, or where only its own package can name it
-	Cell  int    // that gave it its value, or that declares it
-	Bytes int64  // that the value takes; 0 if it is not kept
-	Text  string // the value's beginning; or why there is none
-}
-
-// Values lists the variables, sorted by name.
-func (m *Memory) Values() []Value {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var out []Value
-	for name, k := range m.kept {
-		source, _, _ := k.typ.split(guessName)
-		out = append(out, Value{name, source, k.cell, k.bytes, k.preview})
-	}
-	for name, d := range m.decls {
-		if d.Kind != Var || m.kept[name] != nil || strings.HasPrefix(name, "_~") {
-			continue
-		}
-		v := Value{Name: name, Cell: d.Cell, Text: "not run yet; begins as declared"}
-		if u, ok := m.unkept[name]; ok {
-			v.Type, _, _ = u.typ.split(guessName)
-			v.Text = m.barred(name, false)
-			if v.Text == "" {
-				v.Text = "defined again in each cell that uses it: " + u.why
-			}
-		}
-		out = append(out, v)
-	}
-	slices.SortFunc(out, func(a, b Value) int { return cmp.Compare(a.Name, b.Name) })
-	return out
 }

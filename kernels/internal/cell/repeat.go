@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -72,6 +71,8 @@ func root(e ast.Expr) *ast.Ident {
 		case *ast.StarExpr:
 			e = x.X
 		case *ast.ParenExpr:
+			e = x.X
+		case *ast.TypeAssertExpr:
 			e = x.X
 		default:
 			return nil
@@ -189,6 +190,56 @@ func (p *repeater) local(e ast.Expr, body ast.Node) bool {
 	return ok && obj.Pos() >= f.Body.Pos()
 }
 
+// own reports whether what an operand holds or points to is the function's own: it
+// is a variable of its body. An argument's may be the caller's.
+func (p *repeater) own(e ast.Expr, body ast.Node) bool {
+	if x, ok := ast.Unparen(e).(*ast.UnaryExpr); ok && x.Op == token.AND {
+		e = x.X
+	}
+	id := root(e)
+	if id == nil || body == nil {
+		return false
+	}
+	var block *ast.BlockStmt
+	switch f := body.(type) {
+	case *ast.FuncDecl:
+		block = f.Body
+	case *ast.FuncLit:
+		block = f.Body
+	case *ast.BlockStmt:
+		block = f
+	}
+	obj := p.info.ObjectOf(id)
+	return block != nil && obj != nil && within(obj, block)
+}
+
+// fresh reports whether what an expression without a root makes is nobody's variable:
+// neither it nor a function of the cells that it calls names one of the package's.
+func (p *repeater) fresh(e ast.Expr, body ast.Node) bool {
+	seen, ok := map[ast.Node]bool{}, true
+	var look func(n, inside ast.Node)
+	look = func(n, inside ast.Node) {
+		ast.Inspect(n, func(n ast.Node) bool {
+			id, is := n.(*ast.Ident)
+			if !is || !ok {
+				return ok
+			}
+			switch obj := p.info.Uses[id].(type) {
+			case *types.Var:
+				ok = obj.IsField() || obj.Pkg() != p.pkg || within(obj, inside)
+			case *types.Func:
+				if f := p.funcs[obj.Origin()]; f != nil && f.Body != nil && !seen[f] {
+					seen[f] = true
+					look(f, f)
+				}
+			}
+			return ok
+		})
+	}
+	look(e, body)
+	return ok
+}
+
 // stateless reports whether a function literal can be told from another of the
 // same code only by values that never change.
 func (p *repeater) stateless(f *ast.FuncLit, body ast.Node) bool {
@@ -252,6 +303,8 @@ func (p *repeater) call(c *ast.CallExpr, body ast.Node) bool {
 		if id := root(x.X); id != nil {
 			_, isPackage := p.info.Uses[id].(*types.PkgName)
 			fresh = isPackage && ast.Unparen(x.X) == id || within(p.info.ObjectOf(id), body)
+		} else {
+			fresh = p.fresh(x.X, body)
 		}
 	case *ast.FuncLit:
 		return p.pure(x.Body, x) && body == nil && p.fixedResults(x.Type)
@@ -262,7 +315,7 @@ func (p *repeater) call(c *ast.CallExpr, body ast.Node) bool {
 		case "append", "cap", "complex", "imag", "len", "make", "max", "min", "new", "real", "panic":
 			return true
 		case "clear", "copy", "delete":
-			return len(c.Args) > 0 && p.local(c.Args[0], body)
+			return len(c.Args) > 0 && p.own(c.Args[0], body)
 		}
 		return false
 	case *types.Func:
@@ -273,6 +326,9 @@ func (p *repeater) call(c *ast.CallExpr, body ast.Node) bool {
 			}
 			p.inside[decl] = true
 			return decl.Body != nil && p.pure(decl.Body, decl)
+		}
+		if i := changes(obj); i >= 0 && (i >= len(c.Args) || !p.own(c.Args[i], body)) {
+			return false
 		}
 		return obj.Pkg() != nil && obj.Pkg() != p.pkg && p.foreign(obj, fresh) && (p.ours(obj.Pkg().Path()) || p.callbacks(c.Args))
 	}
@@ -307,7 +363,7 @@ func (p *repeater) callbacks(args []ast.Expr) bool {
 			}
 		case *ast.SelectorExpr:
 			f, ok := p.info.Uses[x.Sel].(*types.Func)
-			if !ok || f.Pkg() == nil || f.Pkg() == p.pkg || f.Signature().Recv() != nil || !p.foreign(f, true) {
+			if !ok || f.Pkg() == nil || f.Pkg() == p.pkg || f.Signature().Recv() != nil || changes(f) >= 0 || !p.foreign(f, true) {
 				return false
 			}
 		default:
@@ -331,61 +387,4 @@ func (p *repeater) fixedResults(f *ast.FuncType) bool {
 
 func (p *repeater) ours(path string) bool {
 	return p.library != "" && strings.HasPrefix(path, p.library+"/")
-}
-
-var (
-	// computing are packages all of whose functions only compute.
-	computing = strings.Fields(`bytes cmp container/heap container/list container/ring encoding/base64 encoding/binary encoding/hex
-		encoding/json encoding/csv encoding/xml errors hash hash/crc32 hash/fnv html image image/color maps math math/big
-		math/bits math/cmplx net/url path regexp slices sort strconv strings text/tabwriter unicode unicode/utf16 unicode/utf8
-		crypto/md5 crypto/sha1 crypto/sha256 crypto/sha512 go/ast go/token`)
-
-	// building are functions of other packages that only make something.
-	building = map[string]*regexp.Regexp{
-		"bufio":         regexp.MustCompile(`^New`),
-		"context":       regexp.MustCompile(`^(Background|TODO|WithValue|WithoutCancel)$`),
-		"fmt":           regexp.MustCompile(`^(S|Errorf$|Append)`),
-		"html/template": regexp.MustCompile(`^(New|Must|Funcs|Parse|Option|Delims|Lookup|[A-Z]+)$|^HTML`),
-		"log":           regexp.MustCompile(`^(New|Default)$`),
-		"log/slog":      regexp.MustCompile(`^(New.*|Default|With|WithGroup|[A-Z][a-z]*|Int64|Uint64|Float64|GroupAttrs)$`),
-		"math/rand":     regexp.MustCompile(`^New`),
-		"math/rand/v2":  regexp.MustCompile(`^New`),
-		"net/http":      regexp.MustCompile(`^(New(ServeMux|Request|RequestWithContext)|FileServer(FS)?|StripPrefix|NotFoundHandler|RedirectHandler|TimeoutHandler)$`),
-		"os":            regexp.MustCompile(`^(DirFS)$`),
-		"path/filepath": regexp.MustCompile(`^(Base|Clean|Dir|Ext|Join|Split|ToSlash|FromSlash)$`),
-		"reflect":       regexp.MustCompile(`^(TypeOf|TypeFor|ValueOf|Kind|Elem|Name|String)$`),
-		"text/template": regexp.MustCompile(`^(New|Must|Funcs|Parse|Option|Delims|Lookup)$`),
-		"time":          regexp.MustCompile(`^(Date|Unix|UnixMilli|UnixMicro|FixedZone|ParseDuration|Parse|ParseInLocation)$`),
-	}
-
-	// definitions are the library's packages that define and do nothing.
-	definitions = regexp.MustCompile(`/lib/(models|losses|optim|metrics|datasets|data|fused|engine/triton|report)(/|$)`)
-
-	// handles are the library's functions and methods that name what the session has.
-	handles = regexp.MustCompile(`^(New.*|Open|Find|Session|Backend|Name|Model|Config)$`)
-
-	// effects are functions of such packages that do more.
-	effects = regexp.MustCompile(`^(Show|Train|Devices|Print|Write|Save|Measure|Run|Start|Live)`)
-
-	makes = regexp.MustCompile(`^(New|Must|Default|With)`)
-)
-
-// foreign judges the functions and methods of packages.
-func (p *repeater) foreign(f *types.Func, fresh bool) bool {
-	path, name := f.Pkg().Path(), f.Name()
-	method := f.Signature().Recv() != nil
-	switch {
-	case p.ours(path):
-		if definitions.MatchString(path) {
-			return !effects.MatchString(name) && (!method || fresh)
-		}
-		return handles.MatchString(name)
-	case strings.HasPrefix(path, "github.com/gomlx/"):
-		return makes.MatchString(name) || method && fresh
-	case method && !fresh:
-		return false
-	case slices.Contains(computing, path):
-		return true
-	}
-	return building[path] != nil && building[path].MatchString(name)
 }

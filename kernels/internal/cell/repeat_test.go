@@ -17,19 +17,43 @@ func TestRepeatable(t *testing.T) {
 
 import (
 	"bytes"
+	"container/heap"
+	"encoding/binary"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"fmt"
+	"go/ast"
+	"html/template"
+	"image"
 	"iter"
+	"log/slog"
+	"maps"
 	"math/rand"
 	"os"
 	"slices"
 	"sort"
 	"strings"
 	"sync"
+	"text/tabwriter"
 	"time"
 )
 
 var (
+	_ = heap.Init
+	_ = binary.Write
+	_ = csv.NewWriter
+	_ = hex.Encode
+	_ = json.Marshal
+	_ = xml.Marshal
+	_ = ast.Print
+	_ = template.New
+	_ = image.Decode
+	_ = slog.Info
+	_ = maps.Copy[map[int]int, map[int]int]
+	_ = tabwriter.NewWriter
 	_ = bytes.NewReader
 	_ = errors.New
 	_ = fmt.Sprint
@@ -58,7 +82,19 @@ var (
 	changed = 1
 	global  = map[string]int{}
 	make1   = func() int { return 1 }
+	numbers = []int{2, 1}
+	ages    = map[int]int{}
+	buffer  = new(bytes.Buffer)
+	output  any = buffer
+	small   heap.Interface
 )
+
+func kept() *bytes.Buffer      { return buffer }
+func first3(i image.Image, _ string, _ error) image.Image { return i }
+func builder() *bytes.Buffer   { return new(bytes.Buffer) }
+func sorted(list ...int) []int { own := slices.Clone(list); slices.Sort(own); return own }
+func given(list []int) []int   { slices.Sort(list); return list }
+func decoded() (n int)         { var own int; json.Unmarshal([]byte("1"), &own); return own }
 
 func plain(n int) T         { t := T{n: n}; t.n++; return t }
 func adder(n int) func() int { return func() int { return n + size } }
@@ -124,6 +160,37 @@ func counts(yield func(int) bool) { yield(1) }
 		{`slices.Collect(counts)`, "-"}, // it calls what it is given
 		{`slices.Collect(func(yield func(*os.File) bool) { f, _ := os.Create("x"); yield(f) })`, "-"},
 		{`sort.Search(3, func(i int) bool { return i > 1 })`, ""},
+		{`slog.New(slog.NewTextHandler(os.Stderr, nil)).With(slog.Int("n", 1), slog.String("s", ""), slog.Any("a", slog.IntValue(1)))`, ""},
+		{`slog.Default().Enabled(nil, slog.LevelInfo)`, "-"},
+		{`json.NewEncoder(os.Stdout)`, ""},
+		{`json.NewEncoder(os.Stdout).Encode(1)`, "-"},
+		{`json.NewDecoder(os.Stdin).Decode(new(int))`, "-"},
+		{`xml.NewEncoder(os.Stdout).Encode(1)`, "-"},
+		{`csv.NewWriter(os.Stdout).Write(nil)`, "-"},
+		{`csv.NewReader(os.Stdin).FieldPos(0)`, "-"},
+		{`binary.Write(os.Stdout, binary.LittleEndian, 1)`, "-"},
+		{`ast.Print(nil, 1)`, "-"},
+		{`heap.Pop(small)`, "-"},
+		{`fmt.Scan()`, "-"},
+		{`fmt.Sprintf("%d", 1)`, ""},
+		{`bytes.NewBufferString("a").WriteTo(os.Stdout)`, "-"},
+		{`bytes.NewBuffer(nil).ReadFrom(os.Stdin)`, "-"},
+		{`strings.NewReplacer("a", "b").WriteString(os.Stdout, "a")`, "-"},
+		{`strings.NewReplacer("a", "b").Replace("a")`, ""},
+		{`tabwriter.NewWriter(os.Stdout, 0, 0, 0, ' ', 0).Flush()`, "-"},
+		{`first3(image.Decode(os.Stdin))`, "-"},
+		{`hex.Encode(make([]byte, 2), buffer.Bytes())`, "-"},
+		{`kept().Len()`, "-"},
+		{`builder().Len()`, "builder"},
+		{`output.(*bytes.Buffer).WriteString("a")`, "-"},
+		{`sorted(1, 2)`, "sorted"},
+		{`sorted(numbers...)`, "numbers sorted"},
+		{`given(numbers)`, "-"},
+		{`func() int { slices.Reverse(numbers); return 1 }()`, "-"},
+		{`func() int { maps.Copy(ages, ages); return 1 }()`, "-"},
+		{`func() int { slog.Info("opened"); return 1 }()`, "-"},
+		{`func() int { template.HTMLEscape(os.Stdout, nil); return 1 }()`, "-"},
+		{`decoded()`, "decoded"},
 		{`sort.Search(3, func(i int) bool { calm = i; return true })`, "-"},
 	}
 	fset := token.NewFileSet()
@@ -131,7 +198,9 @@ func counts(yield func(int) bool) { yield(1) }
 	for _, tt := range tests {
 		call := tt.expr
 		names := "v"
-		if call == `os.Create("x")` {
+		switch call {
+		case `os.Create("x")`, `bytes.NewBufferString("a").WriteTo(os.Stdout)`, `bytes.NewBuffer(nil).ReadFrom(os.Stdin)`,
+			`strings.NewReplacer("a", "b").WriteString(os.Stdout, "a")`, `fmt.Scan()`, `csv.NewReader(os.Stdin).FieldPos(0)`, `output.(*bytes.Buffer).WriteString("a")`:
 			names = "v, err"
 		}
 		file, err := parser.ParseFile(fset, "cell.go", head+"\nvar "+names+" = "+call+"\n", 0)

@@ -5,6 +5,8 @@ import (
 	"go/types"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // An unkept variable is one whose value could not be kept. A cell that uses it
@@ -95,8 +97,9 @@ func (m *Memory) refused(name string, u *Unit) (reason, hint string) {
 	case source == "":
 		return reason, "define " + name + " in the cell that uses it, or in a function that such cells call"
 	}
+	first, size := utf8.DecodeRuneInString(name)
 	return reason, fmt.Sprintf("define %s in the cell that uses it (what is open, running or random starts there), or in a function that such cells call: func new%s() %s { … }",
-		name, strings.ToUpper(name[:1])+name[1:], source)
+		name, string(unicode.ToUpper(first))+name[size:], source)
 }
 
 // hidden finds names that a variable hides which the program cannot have: they

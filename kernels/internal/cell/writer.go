@@ -18,6 +18,7 @@ type writer struct {
 	tracked tracked                    // variables that the program leaves for later ones
 	repeats map[string]map[string]bool // those with initializers that may be repeated, and what these depend on
 	atStart []string                   // those of them that are there from the start
+	waits   string                     // in what states a timer may wake the program: see gaidenkeep.Watch
 	flags   bool                       // parse the command line before main's statements
 	shower  string                     // name of the function that shows the last value, or empty
 
@@ -133,7 +134,7 @@ func (w *writer) writeMain() {
 		for _, name := range w.atStart {
 			w.b.WriteString(w.trackCall(name) + "\n")
 		}
-		w.b.WriteString("defer " + keepPackage + ".Save()\n" + keepPackage + ".Watch()\n")
+		w.b.WriteString("defer " + keepPackage + ".Save()\n" + keepPackage + ".Watch(" + w.waits + ")\n")
 	}
 	if w.flags {
 		w.b.WriteString("flag.Parse()\n")

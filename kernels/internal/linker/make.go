@@ -2,6 +2,7 @@ package linker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -16,6 +17,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"gaiden/lib/engine/sealed"
@@ -104,9 +106,7 @@ func name(dir, version string) string {
 // is there already is left as it is. The error is a *SourceError where this Go's
 // linker is another than the known one.
 func Make(ctx context.Context, goCommand, dir string) (path string, err error) {
-	cmd := exec.CommandContext(ctx, goCommand, "env", "-json", "GOROOT", "GOVERSION")
-	cmd.Env = environ()
-	out, err := cmd.Output()
+	out, err := run(ctx, goCommand, "env", "-json", "GOROOT", "GOVERSION")
 	if err != nil {
 		return "", fmt.Errorf("linker: go env: %w", err)
 	}
@@ -146,10 +146,8 @@ func Make(ctx context.Context, goCommand, dir string) (path string, err error) {
 	}
 	defer os.RemoveAll(scratch)
 	fresh := filepath.Join(scratch, "link")
-	build := exec.CommandContext(ctx, goCommand, "build", "-trimpath", "-ldflags=-s -w", "-overlay", overlay, "-o", fresh, "cmd/link")
-	build.Env = environ()
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("linker: go build cmd/link: %w: %s", err, bytes.TrimSpace(out))
+	if _, err := run(ctx, goCommand, "build", "-trimpath", "-ldflags=-s -w", "-overlay", overlay, "-o", fresh, "cmd/link"); err != nil {
+		return "", fmt.Errorf("linker: go build cmd/link: %w", err)
 	}
 	if err := sealed.Append(fresh, filepath.Base(path), nil); err != nil {
 		return "", fmt.Errorf("linker: %w", err)
@@ -163,6 +161,25 @@ func Make(ctx context.Context, goCommand, dir string) (path string, err error) {
 		}
 	}
 	return path, nil
+}
+
+// run runs the go command, and returns what it has written. It ends with the context,
+// and with this process, however that ends: the system kills it when the thread that
+// started it is gone.
+func run(ctx context.Context, goCommand string, args ...string) (out []byte, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(ctx, goCommand, args...)
+	cmd.Env = environ()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // its compilers, too
+	cmd.WaitDelay = time.Second
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if out, err = cmd.Output(); err != nil {
+		return nil, fmt.Errorf("%w: %s", cmp.Or(ctx.Err(), err), bytes.TrimSpace(said.Bytes()))
+	}
+	return out, nil
 }
 
 const scratchPrefix = ".linker-"

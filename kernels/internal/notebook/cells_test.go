@@ -116,6 +116,7 @@ func TestCells(t *testing.T) {
 		{name: "panic with a value", code: "panic(fmt.Sprintf(\"%d!\", 42))", fails: "Panic 42!"},
 		{name: "nil map", code: "var m map[string]int\nm[\"a\"] = 1", fails: "Panic assignment to entry in nil map"},
 		{name: "deadlock", code: "select {}", fails: "Panic all goroutines are asleep"},
+		{name: "deadlock after a timer", code: "var twice sync.Mutex\ntwice.Lock()\n<-time.After(time.Millisecond)\ntwice.Lock()", fails: "Panic all goroutines are asleep"},
 		{name: "exit", code: "fmt.Print(\"before\")\nos.Exit(3)", stdout: "before", fails: "ExitStatus exit status 3"},
 		{name: "killed by itself", code: "syscall.Kill(os.Getpid(), syscall.SIGKILL)", fails: "ExitStatus signal: killed\n    it was killed from outside"},
 		{name: "out of memory", code: "x := make([]byte, 1<<46)\nx[0] = 1", // in one of two ways of the runtime's: TestFatalErrors of cell has both

@@ -117,6 +117,11 @@ func TestStopKeeps(t *testing.T) {
 		{name: "numbers that change", code: "v := make([]float64, 1<<16)\nfmt.Println(\"go\")\nfor i := 0; ; i++ {\n\tv[i%len(v)]++\n}", use: "len(v)", want: "65536"},
 		{name: "a wait for input and output", code: "x = 3\nl, err := net.Listen(\"tcp\", \"127.0.0.1:0\")\nfmt.Println(\"go\")\nl.Accept()", use: "x", want: "3"},
 		{name: "a wait for another goroutine", code: "x = 4\ndone := make(chan bool)\ngo func() {\n\ttime.Sleep(time.Hour)\n\tdone <- true\n}()\nfmt.Println(\"go\")\n<-done", use: "x", want: "4"},
+		{name: "a wait for a tick", code: "ticks := 0\nfor range time.Tick(100 * time.Millisecond) {\n\tif ticks++; ticks == 3 {\n\t\tfmt.Println(\"go\")\n\t}\n}", use: "ticks > 2", want: "true"},
+		{name: "a wait for a ticker or else", code: "turns, never := 0, make(chan int)\nticker := time.NewTicker(100 * time.Millisecond)\nfor {\n\tselect {\n\tcase <-ticker.C:\n\t\tif turns++; turns == 3 {\n\t\t\tfmt.Println(\"go\")\n\t\t}\n\tcase <-never:\n\t}\n}", use: "turns > 2", want: "true"},
+		{name: "a wait in a function", code: "func rest() { <-time.After(150 * time.Millisecond) }\nrests := 0\nfor {\n\trest()\n\tif rests++; rests == 2 {\n\t\tfmt.Println(\"go\")\n\t}\n}", use: "rests > 1", want: "true"},
+		{name: "a wait for a deadline", code: "ends := 0\nfor {\n\tctx, cancel := context.WithTimeout(context.Background(), 150*time.Millisecond)\n\t<-ctx.Done()\n\tcancel()\n\tif ends++; ends == 2 {\n\t\tfmt.Println(\"go\")\n\t}\n}", use: "ends > 1", want: "true"},
+		{name: "functions that timers call", code: "x = 9\nvar again func()\nagain = func() { time.AfterFunc(150*time.Millisecond, again); x++; fmt.Println(map[bool]string{x == 11: \"go\"}[true]) }\nagain()\nselect {}", use: "x > 10", want: "true"},
 		{name: "what cannot be kept", code: "file, err := os.Create(\"f\")\nfmt.Println(\"go\")\nfor {\n}", use: "file.Name()", fails: "the value of file could not be kept"},
 		{name: "what was there", code: "x = 5\nfmt.Println(\"go\", f())\nfor {\n}", use: "x + f()", want: "6"},
 		{name: "a cell that sees to it by itself", code: "c := make(chan os.Signal, 1)\nsignal.Notify(c, os.Interrupt)\nfmt.Println(\"go\")\n<-c\nx = 6", use: "x", want: "6"},
@@ -149,7 +154,8 @@ func TestStopKeeps(t *testing.T) {
 			}
 		})
 	}
-	for i := range 5 { // a map that changes: the value or an error, never another value
+	r.t = t
+	for i := range 5 { // a map that changes: what it is now or what it was before the cell
 		ctx, stop := context.WithCancel(t.Context())
 		out := &stopper{began: make(chan struct{})}
 		time.AfterFunc(time.Minute, stop)
@@ -158,6 +164,9 @@ func TestStopKeeps(t *testing.T) {
 		r.n.Execute(ctx, request("x = 7\nfmt.Println(\"go\")\nfor i := 0; ; i++ {\n\tm[strconv.Itoa(i%1000)]++\n}", r.count), out)
 		if got, err := r.run("x"); err != nil || got.result() != "7" && got.result() != "6" {
 			t.Errorf("got %q, %v; want 7, or 6 if nothing was kept", got.result(), err)
+		}
+		if got := r.must(`m["a"] + m["b"]`).result(); got != "3" {
+			t.Errorf("got %s of the map, want 3", got)
 		}
 	}
 }

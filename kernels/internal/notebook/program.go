@@ -149,7 +149,7 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 	cost := x.cost
 	cost.Start, cost.Run = exit.Start, exit.Run
 	x.spend(cost)
-	if exit.Panic != nil && carry.Torn() && strings.Contains(exit.Panic.Message, "concurrent map") {
+	if exit.Panic != nil && !exit.Interrupted && carry.Torn() && strings.Contains(exit.Panic.Message, "concurrent map") {
 		x.say([]string{"the cell's variables are not kept: its goroutines went on changing them when it had ended"})
 		exit = cell.Exit{PID: exit.PID, Result: exit.Result, Left: exit.Left}
 	}

@@ -164,6 +164,7 @@ func Fields(line string) (out []string) {
 //	"same" name                             the value is the one that was loaded
 //	"again" name reason                     it cannot be kept, and is what its definition makes of it
 //	"lost" name reason change               it cannot be kept; change is "changed" where its definition would make what it was at first
+//	"changing" name reason                  it was changing while main went on, so that it cannot be kept now
 //	"stale" name reason                     it cannot be loaded
 type manifest struct{ b bytes.Buffer }
 
@@ -235,6 +236,8 @@ func saveVars(dir, prefix string, vars []Var, running bool) {
 		err := lost[v.name]
 		switch {
 		case err == nil:
+		case running && err == changing:
+			m.add("changing", v.name, err.Error())
 		case v.first == 0:
 			m.add("lost", v.name, err.Error(), "")
 		case fingerprint(v) == v.first:
@@ -246,6 +249,9 @@ func saveVars(dir, prefix string, vars []Var, running bool) {
 	m.write(dir)
 }
 
+// changing is why a variable is not kept while main goes on and gives it other values.
+const changing = refusal("it was changing when its cell was stopped")
+
 // guard turns a panic into an error.
 func guard(err *error) {
 	switch r := recover().(type) {
@@ -253,7 +259,9 @@ func guard(err *error) {
 	case refusal:
 		*err = r
 	default:
-		*err = refusal(fmt.Sprint("it cannot be read: ", r))
+		if *err = refusal(fmt.Sprint("it cannot be read: ", r)); live {
+			*err = changing // its pieces did not fit together
+		}
 	}
 }
 
@@ -265,7 +273,7 @@ func (g *group) save(dir, name string, running bool, m *manifest) (err error) {
 	if running {
 		now, _ := survey(g.vars)
 		if !same([]*group{g}, now) || !e.steady(g.encode()) {
-			return refusal("it was changing when its cell was stopped")
+			return changing
 		}
 	}
 	if e.size > Limit {

@@ -22,10 +22,12 @@ const (
 	tries = 3                     // how often variables are looked at until they stay where they are
 )
 
-// Watch lets the program be asked for its values while main runs.
-func Watch() {
+// Watch lets the program be asked for its values while main runs. A program that has
+// timers may be woken by one: waits are the beginnings of the states of goroutines
+// that it may wake, as a traceback has them ("select"), and "" is the beginning of all.
+func Watch(waits ...string) {
 	if dir := os.Getenv(Env); dir != "" {
-		w := &watch{stop: filepath.Join(dir, StopFile)}
+		w := &watch{stop: filepath.Join(dir, StopFile), awake: append(waits, "running", "runnable", "sleep", "IO wait", "syscall", "GC ")}
 		w.timer = time.AfterFunc(poll, w.look)
 	}
 }
@@ -33,7 +35,8 @@ func Watch() {
 type watch struct {
 	stop  string
 	timer *time.Timer
-	used  int64 // processor time when it last looked
+	awake []string // beginnings of the states of goroutines that may go on
+	used  int64    // processor time when it last looked
 }
 
 func (w *watch) look() {
@@ -48,14 +51,14 @@ func (w *watch) look() {
 	busy := used-w.used > int64(time.Millisecond)
 	w.used = used
 	// A timer keeps the runtime from noticing a deadlock, so there is none where
-	// nothing but another timer could wake the program.
-	if busy || awake() {
+	// nothing can wake the program.
+	if busy || awake(w.awake) {
 		w.timer.Reset(poll)
 	}
 }
 
-// awake reports whether a goroutine runs, sleeps or waits for the system.
-func awake() bool {
+// awake reports whether a goroutine is in one of some states.
+func awake(states []string) bool {
 	text := make([]byte, 64<<10)
 	n := runtime.Stack(text, true)
 	if n == len(text) {
@@ -69,13 +72,18 @@ func awake() bool {
 			return false
 		}
 		line, more, _ := bytes.Cut(after, []byte("\n"))
-		for _, state := range []string{"[running", "[runnable", "[sleep", "[IO wait", "[syscall", "[GC "} {
-			if bytes.Contains(line, []byte(state)) {
+		for _, state := range states {
+			if bytes.Contains(line, []byte("["+state)) && (state == "" || !never(line)) {
 				return true
 			}
 		}
 		rest = more
 	}
+}
+
+// never reports whether a goroutine waits for a channel that there is not.
+func never(line []byte) bool {
+	return bytes.Contains(line, []byte("(no cases)")) || bytes.Contains(line, []byte("(nil chan)"))
 }
 
 // saveNow saves while main goes on. First come variables without maps: reading a

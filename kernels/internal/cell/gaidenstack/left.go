@@ -30,13 +30,25 @@ func left() {
 		"    a server or a loop runs as long as its cell: let the cell wait for it (select {} at its end; Stop ends it); training that continues is a job: net.TrainJob\n")
 }
 
-// started counts the goroutines that package main has started.
+// started counts the goroutines of the cells' own code, besides the caller: those that
+// run it, and those that main's goroutine has let one of the starters run something of
+// a package.
 func started() (n int) {
 	text := make([]byte, 1<<20)
-	for _, g := range strings.Split(string(text[:runtime.Stack(text, true)]), "\n\n") {
-		if strings.Contains(g, "\ncreated by main.") {
+	_, others, _ := strings.Cut(string(text[:runtime.Stack(text, true)]), "\n\n")
+	for _, g := range strings.Split(others, "\n\n") {
+		_, by, _ := strings.Cut(g, "\ncreated by ")
+		by, _, _ = strings.Cut(by, "\n")
+		ours := strings.HasPrefix(by, "main.") || strings.Contains(g, "\nmain.")
+		for _, s := range starters {
+			ours = ours || strings.HasPrefix(by, s) && strings.HasSuffix(by, " in goroutine 1")
+		}
+		if ours {
 			n++
 		}
 	}
 	return n
 }
+
+// starters are functions of packages that start a goroutine for their caller.
+var starters = []string{"sync.(*WaitGroup).Go", "golang.org/x/sync/errgroup.(*Group).", "net/http/httptest.(*Server)."}
