@@ -15,7 +15,6 @@ PRINTED = {
     "tutorial": ["CallOnce:\t1+1=float64(2)", "counter=int64(11)", "df/dx=[3]float64{10, 22, 34}", "- State of counter=int32(13)",
                  "Minimum found at x=-1, f(x)=2 after 10.000000 steps.", "Minimum found at x=-3, f(x)=2 after 10.000000 steps."],
     "fft": ["x: shape=(Float32)[1, 100]", "y: shape=(Complex64)[1, 51]"],
-    "rational": ["Identity(x) inverse of gain: 1.000", "Relu(x) inverse of gain: 2.00"],
 }
 
 

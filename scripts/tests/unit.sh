@@ -4,4 +4,4 @@
 longest='gaiden/lib/fit gaiden/kernels/internal/notebook gaiden/lib/profile'
 fetch_modules
 setup_gopls
-PATH=$data/bin:$PATH gotest unit -timeout 20m -skip '^TestCompliance$' $longest $(cd "$root" && go list ./... | grep -vxF "$(printf '%s\n' gaiden/lib/session gaiden/kernels/internal/faults $longest)")
+PATH=$data/bin:$PATH gotest unit -timeout 40m -skip '^TestCompliance$' $longest $(cd "$root" && go list ./... | grep -vxF "$(printf '%s\n' gaiden/lib/session gaiden/kernels/internal/faults $longest)")

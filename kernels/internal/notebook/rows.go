@@ -30,7 +30,7 @@ func (n *Notebook) programRows() magic.Table {
 		{Name: "%exec", Args: "function [arguments]", Role: magic.Exec, Help: "runs a program that calls the function; the arguments go to the program"},
 		{Name: "%args", Args: "arguments", Role: magic.Arguments, Help: "sets the command-line arguments of the cell's program"},
 		{Name: "%test", Args: "[flags]", Role: magic.Test,
-			Help: "runs the cell's tests and benchmarks, or those of earlier cells if it has none; flags such as -test.v"},
+			Help: "runs the cell's tests and benchmarks, or those of earlier cells; flags such as -test.v"},
 		{Name: "%capture", Args: "[-a] file", Help: "copies the cell's output to a file; -a appends", Run: capture},
 		{Name: "%clear", Args: "[-w]", Help: "clears the cell's output; -w waits until there is new output", Run: clearOutput},
 		{Name: "%with_inputs", Help: "not needed: a command that waits for input shows an input field", Run: notNeeded},
