@@ -96,7 +96,7 @@ func (a *aside) twin(n *Net, data *Set) (*Net, *Set, error) {
 	if err := t.open(); err != nil {
 		return nil, nil, err
 	}
-	t.platform = n.platform // a test's is not what the session has
+	t.target = n.target // a test's is not what the session has
 	copied := *data
 	for _, x := range []**session.Array{&copied.x, &copied.y, &copied.v} {
 		if *x == nil {

@@ -133,7 +133,7 @@ func (n *Net) devices(s *Set, batch int) (int, string, error) {
 		return 0, "", fmt.Errorf("fit: %s: a batch of %d for %d devices: want a multiple, such as %d", n.name, batch, want, max(1, batch/want)*want)
 	case n.config.AllDevices:
 		return want, "", nil
-	case n.platform == "cpu":
+	case n.target.CPU():
 		return 1, fmt.Sprintf("used 1 of %d devices: those of a CPU share its cores", want), nil
 	}
 	step, err := n.work(s, batch)

@@ -68,7 +68,7 @@ func (n *Net) drawing(store *model.Store, s slot, init model.VariableInitializer
 			err = fmt.Errorf("%s: %v", s.name, r)
 		}
 	}()
-	w := &writer{platform: n.platform, devices: 1}
+	w := &writer{target: n.target, devices: 1}
 	g := NewGraph(w, n.name+"/first values")
 	model.SetStore(g, store)
 	out := []*Node{init(g, s.shape)}

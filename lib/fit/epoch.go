@@ -273,7 +273,7 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
 	net := t.net.model
 	if c.Fused > 0 {
 		net = t.withKernels()
-	} else if t.net.platform != "cpu" && net.HasBatchNorm() {
+	} else if !t.net.target.CPU() && net.HasBatchNorm() {
 		net = net.Recomputed(large)
 	}
 	stretches := t.net.stretches(c)
@@ -291,7 +291,7 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
 	t.mark("loss/backward")
 	gradients, joined, sums := t.gradients(mean, variables, stretches)
 	f := found{mean: mean, weight: weight, right: right, gradients: gradients, variables: v, joined: joined, sums: sums}
-	if t.net.platform == "cpu" {
+	if t.net.target.CPU() {
 		// No weight changes before the last gradient that reads it is there; else
 		// XLA copies the weights to be safe: a step of the MLP took 10.9 ms with the
 		// copies and 9.8 without (2 cores, in turns).

@@ -13,6 +13,7 @@ import (
 
 	"gaiden/lib/engine/device"
 	"gaiden/lib/engine/device/devicetest"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -121,6 +122,12 @@ func attach(t testing.TB, s *session.Session, name string, m models.Net, c Confi
 		t.Fatal(err)
 	}
 	return n
+}
+
+// played is the target of a device that no test has: what is written for it can be read,
+// and not run.
+func played(platform, capability string) lower.Target {
+	return lower.Target{Platform: platform, Triton: platform == "cuda", Capability: capability, Processors: 132, Devices: 1}
 }
 
 func load(t testing.TB, n *Net, name string, d Data) *Set {

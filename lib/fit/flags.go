@@ -66,7 +66,7 @@ func (n *Net) flags(p *hlo.Program, donate []bool) map[string]any {
 	case n.oneDNN() && convolves(p):
 		set("xla_cpu_use_onednn", true)
 		set("xla_cpu_experimental_onednn_custom_call", true)
-	case n.platform == "cpu":
+	case n.target.CPU():
 	case p.Size() >= many && !inPlace(donate):
 		set(graphs, "")
 	case p.Size() >= many || convolves(p):
@@ -76,7 +76,7 @@ func (n *Net) flags(p *hlo.Program, donate []bool) map[string]any {
 	return flags
 }
 
-func (n *Net) oneDNN() bool { return n.config.OneDNN && n.platform == "cpu" }
+func (n *Net) oneDNN() bool { return n.config.OneDNN && n.target.CPU() }
 
 // convolves says whether a program has convolutions of XLA's.
 func convolves(p *hlo.Program) bool {
@@ -91,8 +91,8 @@ func has(p *hlo.Program, op string) bool {
 // products are the threads of the session's own matrix products and LSTMs, 0 where the net is
 // to have XLA's.
 func (n *Net) products() int {
-	if n.session == nil || n.platform != "cpu" || n.config.Kernels == XLAKernels || n.oneDNN() {
+	if !n.target.CPU() || n.config.Kernels == XLAKernels || n.oneDNN() {
 		return 0
 	}
-	return n.session.Welcome().Products
+	return n.target.Threads
 }

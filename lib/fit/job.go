@@ -239,7 +239,7 @@ func (b *jobBuilder) test() error {
 	n, s := b.net, b.Validation
 	batches := n.batchesOf(s)
 	together := 1
-	if n.platform != "cpu" {
+	if !n.target.CPU() {
 		together = min(batches, 16)
 	}
 	key, f := n.tester(s)

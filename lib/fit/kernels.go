@@ -156,7 +156,7 @@ func (n *Net) fusible(s *Set, batch int) bool {
 // cuda says whether there is a GPU that runs Triton's kernels, or a test that
 // does without.
 func (n *Net) cuda() bool {
-	return n.config.Kernels == plainOps || n.platform == "cuda"
+	return n.config.Kernels == plainOps || n.target.Triton
 }
 
 // Fused says how the training steps of the net use kernels of package fused on
@@ -308,7 +308,7 @@ func (t *trace) ops() fused.Ops {
 	if t.net.config.Kernels == plainOps {
 		return fused.Ops{}
 	}
-	return fused.Ops{Builder: t.w.builder, Choose: t.net.tilings().Choose, Images: t.net.hopper()}
+	return fused.Ops{Builder: t.w.builder, Choose: t.net.tilings().Choose, Images: t.net.target.Hopper()}
 }
 
 // follow is a step as a plan's train writes it: variables and moments after it.

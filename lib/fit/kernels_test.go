@@ -357,7 +357,7 @@ func TestRefusedKernels(t *testing.T) {
 	tables.Unlock()
 	gpu := func(name string, k Kernels) (*Net, *Set) {
 		n := attach(t, s, name, models.SineLSTM(70, 5), Config{Kernels: k})
-		n.platform = "cuda"
+		n.target = played("cuda", "")
 		return n, load(t, n, "refused/data", numbers(22, 5, 5, 1))
 	}
 	how := Train{Batch: 5, Epochs: 2}
@@ -386,7 +386,7 @@ func TestRefusedKernels(t *testing.T) {
 		t.Errorf("after Tune: got %+v, want XLA's kernels", e)
 	}
 	wrong := attach(t, s, "wrong", models.SineLSTM(71, 5), Config{Flags: map[string]any{"xla_no_such_option": true}})
-	wrong.platform = "cuda"
+	wrong.target = played("cuda", "")
 	if _, err := wrong.Train(context.Background(), data, how); err == nil {
 		t.Error("an option that there is not: got no error")
 	}

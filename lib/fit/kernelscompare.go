@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"gaiden/lib/fused/tiling"
@@ -46,7 +45,7 @@ func (n *Net) choices(ctx context.Context, data *Set, t Train, tell func(string)
 	}
 	switch {
 	case !n.cuda():
-		return none("Gaiden's kernels are for GPUs, and this is a " + strings.ToUpper(n.platform))
+		return none("Gaiden's kernels are for CUDA GPUs, and this is a " + n.target.String())
 	case n.config.Kernels == XLAKernels:
 		return none("the net is to have XLA's kernels")
 	case !n.fusible(data, 1):

@@ -11,14 +11,10 @@ import (
 // with a kernel for each layer.
 const lightResident = 1_000_000
 
-// hopper says whether the device is of the kind on which kernels were tried that keep
-// weights or images on its processors.
-func (n *Net) hopper() bool { return n.platform == "cuda" && n.device.Capability == "9.0" }
-
 // resident is how many steps on a set are one kernel, nil if they are not: where the
 // device has a processor for each block, of a kind that has been tried.
 func (n *Net) resident(s *Set, batch int) *fused.Resident {
-	if !n.hopper() {
+	if !n.target.Hopper() {
 		return nil
 	}
 	if _, err := n.plan(s); err != nil {
@@ -28,7 +24,7 @@ func (n *Net) resident(s *Set, batch int) *fused.Resident {
 		return nil
 	}
 	r, err := fused.NewResident(n.model, ruleOf(n.config.Optimizer), s.N, batch)
-	if err != nil || r.Blocks() > n.device.Processors || r.Weights() < lightResident {
+	if err != nil || r.Blocks() > n.target.Processors || r.Weights() < lightResident {
 		return nil
 	}
 	return r

@@ -9,8 +9,8 @@ import (
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/ptx"
 	"gaiden/lib/engine/triton"
-	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -20,35 +20,34 @@ import (
 // each block. What the kernel computes is package resident's to test.
 func TestResident(t *testing.T) {
 	s := open(t)
-	h200 := wire.DeviceInfo{Capability: "9.0", Processors: 132}
+	h200, cpu := played("cuda", "9.0"), lower.Target{}
 	wide := models.MLP(1000)
 	deep := models.MLP(1000)
 	deep.Layers = append([]models.Layer{deep.Layers[0], models.Dense{Name: "l0", Units: 1000, Act: models.ReLU}}, deep.Layers[1:]...)
 	for _, tt := range []struct {
-		name     string
-		platform string
-		device   wire.DeviceInfo
-		net      models.Net
-		config   Config
-		batch    int
-		floats   bool
-		want     bool
+		name   string
+		target lower.Target
+		net    models.Net
+		config Config
+		batch  int
+		floats bool
+		want   bool
 	}{
-		{"MLP", "cuda", h200, wide, Config{}, 100, false, true},
-		{"MLP in bfloat16", "cuda", h200, wide, Config{BF16: true}, 100, false, true},
-		{"MLP of float32", "cuda", h200, wide, Config{}, 100, true, true},
-		{"largest batch", "cuda", h200, wide, Config{}, 128, false, true},
-		{"larger batch", "cuda", h200, wide, Config{}, 129, false, false},
-		{"CPU", "cpu", wire.DeviceInfo{}, wide, Config{}, 100, false, false},
-		{"part of a GPU", "cuda", wire.DeviceInfo{Capability: "9.0", Processors: 127}, wide, Config{}, 100, false, false},
-		{"another GPU", "cuda", wire.DeviceInfo{Capability: "8.0", Processors: 132}, wide, Config{}, 100, false, false},
-		{"light net", "cuda", h200, models.MLP(300), Config{}, 100, false, false},
-		{"wider than it fits", "cuda", h200, models.MLP(1025), Config{}, 100, false, false},
-		{"four layers", "cuda", h200, deep, Config{}, 100, false, false},
-		{"momentum", "cuda", h200, wide, Config{Optimizer: SGD{Momentum: 0.9}}, 100, false, true},
-		{"SGD", "cuda", h200, wide, Config{Optimizer: SGD{}}, 100, false, true},
-		{"AdaDelta", "cuda", h200, wide, Config{Optimizer: AdaDelta{}}, 100, false, true},
-		{"XLA's kernels", "cuda", h200, wide, Config{Kernels: XLAKernels}, 100, false, false},
+		{"MLP", h200, wide, Config{}, 100, false, true},
+		{"MLP in bfloat16", h200, wide, Config{BF16: true}, 100, false, true},
+		{"MLP of float32", h200, wide, Config{}, 100, true, true},
+		{"largest batch", h200, wide, Config{}, 128, false, true},
+		{"larger batch", h200, wide, Config{}, 129, false, false},
+		{"CPU", cpu, wide, Config{}, 100, false, false},
+		{"part of a GPU", lower.Target{Platform: "cuda", Triton: true, Capability: "9.0", Processors: 127}, wide, Config{}, 100, false, false},
+		{"another GPU", played("cuda", "8.0"), wide, Config{}, 100, false, false},
+		{"light net", h200, models.MLP(300), Config{}, 100, false, false},
+		{"wider than it fits", h200, models.MLP(1025), Config{}, 100, false, false},
+		{"four layers", h200, deep, Config{}, 100, false, false},
+		{"momentum", h200, wide, Config{Optimizer: SGD{Momentum: 0.9}}, 100, false, true},
+		{"SGD", h200, wide, Config{Optimizer: SGD{}}, 100, false, true},
+		{"AdaDelta", h200, wide, Config{Optimizer: AdaDelta{}}, 100, false, true},
+		{"XLA's kernels", h200, wide, Config{Kernels: XLAKernels}, 100, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := attach(t, s, "resident", tt.net, tt.config)
@@ -62,7 +61,7 @@ func TestResident(t *testing.T) {
 				d.X = x
 			}
 			data := load(t, n, "resident/data", d)
-			n.platform, n.device = tt.platform, tt.device
+			n.target = tt.target
 			fused := n.fuses(data, chunk{Batch: tt.batch, Devices: 1})
 			steps := data.N / tt.batch
 			c := n.split(steps, tt.batch, 1, hlo.Cost{FLOPs: 1e9}, fused > 0, fused > 0 && n.resident(data, tt.batch) != nil)
@@ -103,7 +102,7 @@ func TestRefusedResident(t *testing.T) {
 		kernels := []Kernels{XLAKernels, AutoKernels}[i] // a CPU's own are not what a GPU falls back on
 		n := attach(t, s, "refuses"+platform, models.MLP(1000), Config{Seed: 3, Kernels: kernels})
 		data := load(t, n, "refused/mlp", digits(2100, n.model.Input, 1))
-		n.platform, n.device = platform, wire.DeviceInfo{Capability: "9.0", Processors: 132}
+		n.target = played(platform, "9.0")
 		h, err := n.Train(context.Background(), data, Train{Batch: 100})
 		if err != nil || h.Steps != 21 {
 			t.Fatalf("%s: got %d steps and %v, want 21", platform, h.Steps, err)
@@ -145,7 +144,7 @@ func TestImages(t *testing.T) {
 			n := attach(t, s, "images", tt.net, tt.config)
 			defer n.Reset()
 			data := load(t, n, "images/data", digits(2*tt.batch, n.model.Input, 1))
-			n.platform, n.device = "cuda", wire.DeviceInfo{Capability: tt.capability, Processors: 132}
+			n.target = played("cuda", tt.capability)
 			p, err := n.epochProgram(data, chunk{Batch: tt.batch, Devices: 1, Fused: 1, Unroll: 1, Limit: 2, Inner: 1})
 			if err != nil {
 				t.Fatal(err)

@@ -132,7 +132,7 @@ func tunable(t *testing.T, s *session.Session, name string, tries func(tile int)
 	l := &halved{tries: tries}
 	net := models.Net{Name: "tunable", Input: []int{16}, Layers: []models.Layer{models.BatchNorm{Name: "norm"}, l, models.Dense{Name: "dense", Units: 10}}}
 	n := attach(t, s, name, net, Config{Seed: 3, Kernels: FusedKernels})
-	l.net, n.platform = n, "cuda"
+	l.net, n.target = n, played("cuda", "")
 	norm := kernels.Norm{Rows: 10, Channels: 16, X: dtypes.Float32, Y: dtypes.Float32}
 	n.tilings().Set(norm.Key(), tiling.Entry{Plain: 1, Tried: len(norm.Tiles())})
 	return n, load(t, n, "tunable/data", digits(40, net.Input, 1)), l
@@ -398,7 +398,7 @@ func TestNothingToTune(t *testing.T) {
 		n := attach(t, s, "net", small(), tt.config)
 		data := load(t, n, "bars", digits(40, n.model.Input, 1))
 		if tt.gpu {
-			n.platform = "cuda"
+			n.target = played("cuda", "")
 		}
 		told := ""
 		if err := n.Tune(context.Background(), data, tenths, func(line string) { told += line }); err != nil || !strings.HasPrefix(told, "net: there is nothing to choose from: ") || !strings.Contains(told, tt.want) {

@@ -63,7 +63,7 @@ func (n *Net) lay() (*model.Store, error) {
 		return nil, err
 	}
 	convolves := convolves(p)
-	n.single = n.platform == "cpu" && convolves
+	n.single = n.target.CPU() && convolves
 	n.straight = !convolves && !has(p, "while") && len(n.model.States()) == 0 // the loop over a sequence's places may be a call
 	n.forward = p.FLOPs() / float64(batch)
 	for v := range store.IterVariables() {

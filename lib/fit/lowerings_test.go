@@ -126,7 +126,7 @@ func TestBiases(t *testing.T) {
 			var gradients [2]map[string][]float32
 			for j, platform := range []string{"cpu", "cuda"} {
 				n := attach(t, s, fmt.Sprintf("biases%d.%d.%d", i, k, j), net, config)
-				n.platform = platform
+				n.target = played(platform, "")
 				_, gradients[j] = step(t, n, d, batch)
 			}
 			compare(t, gradients[1], gradients[0], []float64{1e-5, 2e-2}[k])

@@ -11,6 +11,7 @@ import (
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -24,8 +25,7 @@ type Net struct {
 
 	mu       sync.Mutex // protects following, and the arrays while a program runs
 	session  *session.Session
-	platform string          // cpu or cuda
-	device   wire.DeviceInfo // the session's first
+	target   lower.Target
 	ready    bool
 	visits   bool // it is somebody else's: nothing of it is made or removed
 	single   bool // see chunk.Single
@@ -104,7 +104,7 @@ func New(name string, model models.Net, config Config) *Net {
 	if config.Optimizer == nil {
 		config.Optimizer = Adam{}
 	}
-	return &Net{name: name, model: model, config: config, platform: "cpu",
+	return &Net{name: name, model: model, config: config,
 		programs: map[string]*future{}, found: map[string]*Set{}, spreads: map[onDevice]*session.Array{},
 		paces: map[string]time.Duration{}, works: map[string]hlo.Cost{}}
 }
@@ -175,10 +175,7 @@ func (n *Net) connect() error {
 			return err
 		}
 	}
-	n.session, n.platform = s, strings.ToLower(s.Welcome().Platform)
-	if l := s.Welcome().Devices; len(l) > 0 {
-		n.device = l[0]
-	}
+	n.session, n.target = s, lower.TargetOf(s.Welcome())
 	return nil
 }
 

@@ -43,7 +43,7 @@ func TestOwn(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			n := attach(t, s, "own", double, tt.config)
 			defer n.Reset()
-			n.platform = "cuda"
+			n.target = played("cuda", "")
 			p, err := n.stepProgram(load(t, n, "own", digits(4, []int{128}, 1)), 4)
 			if err != nil {
 				t.Fatal(err)

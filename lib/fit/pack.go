@@ -67,7 +67,7 @@ func (n *Net) packs(r *run) bool {
 	if n.packing {
 		return true
 	}
-	if n.platform == "cpu" || r.work.FLOPs < n.lightFor(r.work) || r.main.Fused > 0 || len(n.layout.all()) < heavy || ruleOf(n.config.Optimizer) == nil ||
+	if n.target.CPU() || r.work.FLOPs < n.lightFor(r.work) || r.main.Fused > 0 || len(n.layout.all()) < heavy || ruleOf(n.config.Optimizer) == nil ||
 		n.config.Loop == LoopedSteps || len(n.carried()) > 0 {
 		return false
 	}
@@ -308,7 +308,7 @@ func (r *run) pack() {
 
 // packedChunk is a chunk whose state is packed.
 func (n *Net) packedChunk(c chunk) chunk {
-	c.Packed, c.Fresh, c.Single = true, false, c.Single || n.platform != "cpu"
+	c.Packed, c.Fresh, c.Single = true, false, c.Single || !n.target.CPU()
 	return c
 }
 

@@ -97,7 +97,7 @@ const (
 
 // lightFor is the work of a step, in FLOPs, up to which the net's loop is counted on its GPU.
 func (n *Net) lightFor(step hlo.Cost) float64 {
-	if n.hopper() && n.straight && step.FLOPs >= intense*step.Bytes {
+	if n.target.Hopper() && n.straight && step.FLOPs >= intense*step.Bytes {
 		return lightProducts
 	}
 	return light
@@ -111,7 +111,7 @@ func (n *Net) loops(step hlo.Cost, devices int) (single bool) {
 	case SingleSteps:
 		return true
 	}
-	return n.single || n.platform != "cpu" && step.FLOPs >= n.lightFor(step) && devices == 1
+	return n.single || !n.target.CPU() && step.FLOPs >= n.lightFor(step) && devices == 1
 }
 
 // split chooses how the steps of an epoch are cut. On a GPU inner turns of light
@@ -130,8 +130,8 @@ func (n *Net) split(steps, batch, devices int, step hlo.Cost, fused, resident bo
 	c := n.once(batch, 1)
 	work, limit := step.FLOPs, n.lightFor(step)
 	c.Single = n.loops(step, devices)
-	c.Fresh = c.Single && (n.platform != "cpu" || work >= slow)
-	c.Peeled = !c.Single && n.platform == "cpu" && n.weighs() >= heavyState
+	c.Fresh = c.Single && (!n.target.CPU() || work >= slow)
+	c.Peeled = !c.Single && n.target.CPU() && n.weighs() >= heavyState
 	c.Unroll = min(max(1, n.config.Unroll), steps)
 	if fused && n.config.Unroll == 0 && work <= lightest && !c.Single {
 		if i := slices.IndexFunc(bodies, func(k int) bool { return steps%k == 0 }); i >= 0 {
@@ -142,7 +142,7 @@ func (n *Net) split(steps, batch, devices int, step hlo.Cost, fused, resident bo
 		}
 	}
 	turns := steps / c.Unroll
-	if n.platform != "cpu" && !c.Single && devices == 1 && work < limit && turns*c.Unroll > counted {
+	if !n.target.CPU() && !c.Single && devices == 1 && work < limit && turns*c.Unroll > counted {
 		most := min(max(128, 256/c.Unroll), turns, max(16, int(50*limit/max(1, work*float64(c.Unroll)))))
 		c.Inner = min(64, most)
 		for k := most; k >= min(16, turns); k-- {

@@ -13,7 +13,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/engine/wire"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -52,7 +51,7 @@ func TestSplit(t *testing.T) {
 		{"GPU, fused, not small", "cuda", false, AutoLoop, 600, 1, 9e9, true, 100, 1, false, false},
 		{"GPU, light and single", "cuda", false, SingleSteps, 600, 1, 1e9, false, 1, 1, true, true},
 	} {
-		n := &Net{platform: tt.platform, single: tt.single, config: Config{Loop: tt.loop}}
+		n := &Net{target: played(tt.platform, ""), single: tt.single, config: Config{Loop: tt.loop}}
 		n.layout.step.shape = shapes.Make(dtypes.Int32)
 		c := n.split(tt.steps, 100, tt.devices, hlo.Cost{FLOPs: tt.work}, tt.fused, false)
 		if c.Inner != tt.inner || c.Unroll != tt.unroll || c.Single != tt.want || c.Fresh != tt.fresh {
@@ -84,7 +83,7 @@ func TestLight(t *testing.T) {
 		{"products on another GPU", "7.5", true, 5.8e10, 1e9, 1, true},
 		{"light products on another GPU", "7.5", true, 1.9e10, 1e9, 30, false},
 	} {
-		n := &Net{platform: "cuda", device: wire.DeviceInfo{Capability: tt.capability}, straight: tt.straight}
+		n := &Net{target: played("cuda", tt.capability), straight: tt.straight}
 		n.layout.step.shape = shapes.Make(dtypes.Int32)
 		if c := n.split(60, 1024, 1, hlo.Cost{FLOPs: tt.work, Bytes: tt.bytes}, false, false); c.Inner != tt.inner || c.Single != tt.single {
 			t.Errorf("%s: got %d steps a turn, single %t, want %d, %t", tt.name, c.Inner, c.Single, tt.inner, tt.single)
@@ -108,8 +107,7 @@ func TestStraight(t *testing.T) {
 		{"lstm", models.SineLSTM(512, 20), SGD{}, light},
 	} {
 		n := attach(t, s, tt.name, tt.net, Config{Optimizer: tt.opt})
-		n.device.Capability = "9.0"
-		n.platform = "cuda"
+		n.target = played("cuda", "9.0")
 		x, y := shapes.Make(dtypes.Float32, tt.net.Input...), shapes.Make(dtypes.Float32, n.output...)
 		step, err := n.work(load(t, n, tt.name, Data{X: make([]float32, 1024*x.Size()), Y: make([]float32, 1024*y.Size())}), 1024)
 		if err != nil {
@@ -128,7 +126,7 @@ func TestStay(t *testing.T) {
 		if got := stay(tt.steps); got != tt.want {
 			t.Errorf("stay(%d) = %d, want %d", tt.steps, got, tt.want)
 		}
-		n := &Net{platform: "cuda"}
+		n := &Net{target: played("cuda", "")}
 		c := n.split(tt.steps, 100, 1, hlo.Cost{FLOPs: 1e9}, true, true)
 		if c.Resident != (tt.want > 0) || c.Resident && c.Unroll != tt.want {
 			t.Errorf("%d steps: got resident %t of %d, want %d", tt.steps, c.Resident, c.Unroll, tt.want)
@@ -221,9 +219,9 @@ func TestAhead(t *testing.T) {
 		{"a CPU", true, 10, time.Second, []*ahead{{}}, 1, 500 * time.Millisecond},
 		{"a CPU, bulky", true, 1 << 26, time.Second, []*ahead{{}}, 0, 2 * time.Second},
 	} {
-		n := &Net{platform: "cuda"}
+		n := &Net{target: played("cuda", "")}
 		if tt.cpu {
-			n.platform = "cpu"
+			n.target = played("cpu", "")
 		}
 		n.layout.step.shape = shapes.Make(dtypes.Int32)
 		n.layout.variables = []slot{{shape: shapes.Make(dtypes.Float32, tt.size)}}
@@ -329,7 +327,7 @@ func TestGraphs(t *testing.T) {
 		{"large, on a CPU", "cpu", 1, many, false, nil, nil, nil},
 		{"with convolutions, on a CPU", "cpu", 1, 100, true, nil, nil, nil},
 	} {
-		n := &Net{name: "n", platform: tt.platform, config: Config{Flags: tt.flags}}
+		n := &Net{name: "n", target: played(tt.platform, ""), config: Config{Flags: tt.flags}}
 		p, err := n.traceFor(tt.devices, "ops", func(t *trace) []*Node {
 			y := Parameter(t.g, "x", shapes.Make(dtypes.Float32, 1, 4, 4, 1))
 			if tt.convolves {

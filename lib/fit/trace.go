@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
 
@@ -19,7 +20,7 @@ import (
 // which labels ops.
 type writer struct {
 	notimplemented.Backend
-	platform string
+	target   lower.Target
 	oneDNN   bool // see Config.OneDNN
 	plain    bool // no kernels but XLA's
 	products int  // see hlo.Builder.Products
@@ -34,23 +35,27 @@ func (w *writer) Name() string                       { return "gaiden" }
 func (w *writer) String() string                     { return "gaiden" }
 func (w *writer) Capabilities() compute.Capabilities { return hlo.Capabilities() }
 func (w *writer) Description() string { // package models reads it
+	platform := "cpu"
+	if !w.target.CPU() {
+		platform = w.target.Platform
+	}
 	if w.oneDNN {
-		return "programs for " + w.platform + " with oneDNN"
+		return "programs for " + platform + " with oneDNN"
 	}
 	if w.steps {
-		return "programs for " + w.platform + " with products and steps of our own"
+		return "programs for " + platform + " with products and steps of our own"
 	}
 	if w.products > 0 {
-		return "programs for " + w.platform + " with products of our own"
+		return "programs for " + platform + " with products of our own"
 	}
-	return "programs for " + w.platform
+	return "programs for " + platform
 }
 func (w *writer) Builder(name string) compute.Builder {
 	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
 		w.program = p
 		return finished{p}, nil
 	})
-	w.builder.WriteNorms = w.platform != "cpu"
+	w.builder.WriteNorms = !w.target.CPU()
 	w.builder.Products = w.products
 	if w.devices > 1 {
 		if err := w.builder.DistributedSPMD(w.devices); err != nil {
@@ -109,7 +114,7 @@ func (finished) Execute([]compute.Buffer, []bool, compute.DeviceNum) ([]compute.
 
 // Summary describes a net as Keras does. It needs no session.
 func Summary(net models.Net) (models.Summary, error) {
-	return models.Summarize(&writer{platform: "cpu"}, net)
+	return models.Summarize(&writer{}, net)
 }
 
 // trace is a program in the making.
@@ -149,7 +154,7 @@ func (n *Net) traceFor(devices int, name string, f func(t *trace) []*Node) (p *h
 			}
 		}
 	}()
-	t := &trace{net: n, w: &writer{platform: n.platform, oneDNN: n.oneDNN(), plain: n.config.Kernels == XLAKernels, products: n.products(), steps: n.products() > 0 && n.knobbed() != nil, devices: devices, calls: map[*Node]standIn{}}, store: model.NewStore()}
+	t := &trace{net: n, w: &writer{target: n.target, oneDNN: n.oneDNN(), plain: n.config.Kernels == XLAKernels, products: n.products(), steps: n.products() > 0 && n.knobbed() != nil, devices: devices, calls: map[*Node]standIn{}}, store: model.NewStore()}
 	t.g = NewGraph(t.w, n.name+"/"+name)
 	model.SetStore(t.g, t.store)
 	if err := t.store.SetRNGStateFromSeed(n.config.Seed); err != nil {

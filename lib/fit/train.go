@@ -162,7 +162,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 		return nil, err
 	}
 	r.history.Devices = r.devices
-	if n.platform != "cpu" || n.single { // else nothing depends on it
+	if !n.target.CPU() || n.single { // else nothing depends on it
 		if r.work, err = n.work(data, t.Batch); err != nil {
 			return nil, err
 		}
@@ -239,7 +239,7 @@ func (r *run) ready(p *portion) error {
 // see device's idle.
 func (r *run) ahead() int {
 	last := len(r.asked) - 1
-	if r.pace == 0 || r.alone || r.net.weighs() >= bulky && (r.net.platform == "cpu" || last >= 0 && r.asked[last].unpacked != nil) {
+	if r.pace == 0 || r.alone || r.net.weighs() >= bulky && (r.net.target.CPU() || last >= 0 && r.asked[last].unpacked != nil) {
 		return 0
 	}
 	return 1

@@ -363,7 +363,7 @@ func TestWishes(t *testing.T) {
 			n := attach(t, s, "net", tt.model, tt.config)
 			data := load(t, n, "bars", digits(40, n.model.Input, 1))
 			if n.config.Kernels = plainOps; n.model.HasBatchNorm() {
-				n.config.Kernels, n.platform = AutoKernels, "cuda" // they have no plan
+				n.config.Kernels, n.target = AutoKernels, played("cuda", "") // they have no plan
 			}
 			if begun := leave(t, n, data); begun != tt.want || len(waiting(t)) != tt.want {
 				t.Errorf("got %d tuners begun and %q left, want %d", begun, waiting(t), tt.want)

@@ -1,0 +1,66 @@
+package lower
+
+import (
+	"fmt"
+	"strings"
+
+	"gaiden/lib/engine/wire"
+)
+
+// Target is what programs are written for. The zero value is a plain CPU: everything
+// runs on XLA's operations there, and on every platform that is not named here.
+type Target struct {
+	// Platform is PJRT's name for it in lower case: cpu, cuda, rocm, tpu.
+	Platform string
+	// Capability is the compute capability of CUDA devices, such as 9.0.
+	Capability string
+	// Kind is the name of the device, such as NVIDIA H200.
+	Kind string
+	// Devices is how many the session has.
+	Devices int
+	// Processors is how many multiprocessors a GPU has; 0: not known.
+	Processors int
+	// Memory is what arrays on one device can take in bytes; 0: not known.
+	Memory int64
+	// Triton says whether the plugin compiles kernels in Triton's dialect.
+	Triton bool
+	// Threads is how many threads the session's native calls for matrix
+	// multiplications and LSTMs use; 0: it has no such calls.
+	Threads int
+}
+
+// TargetOf is the target of a session, from its welcome. Devices of one session are
+// alike.
+func TargetOf(w wire.WelcomeBody) Target {
+	t := Target{Platform: strings.ToLower(w.Platform), Devices: len(w.Devices), Threads: w.Products}
+	if len(w.Devices) > 0 {
+		d := w.Devices[0]
+		t.Kind, t.Capability, t.Processors, t.Memory = d.Kind, d.Capability, d.Processors, d.Memory
+	}
+	t.Triton = t.Platform == "cuda" // XLA compiles Triton's dialect for ROCm, too, but no kernel was ever tried there
+	return t
+}
+
+// CPU says whether programs run on the host's processors.
+func (t Target) CPU() bool { return t.Platform == "cpu" || t.Platform == "" }
+
+// Hopper says whether the device has compute capability 9.0, whose large shared memory
+// and clusters some kernels need.
+func (t Target) Hopper() bool { return t.Triton && t.Capability == "9.0" }
+
+func (t Target) String() string {
+	s := strings.ToUpper(t.Platform)
+	if t.CPU() {
+		s = "CPU"
+	}
+	if t.Kind != "" && !t.CPU() {
+		s += " " + t.Kind
+	}
+	if t.Capability != "" {
+		s += ", compute capability " + t.Capability
+	}
+	if t.Devices > 1 {
+		s += fmt.Sprintf(", %d devices", t.Devices)
+	}
+	return s
+}
