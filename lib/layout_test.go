@@ -48,7 +48,7 @@ lib/engine/device: lib/engine/wire, lib/engine/files, lib/engine/gemm, lib/engin
 lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
 lib/session: lib/engine/wire, lib/engine/hlo                      the client
 lib/session/gomlxdefault: lib/session                             GoMLX's name for its default backend means the session
-lib/lower: lib/engine/wire                                        decides how nets become programs
+lib/lower: lib/engine/hlo, lib/engine/triton/kernels, lib/engine/wire, lib/fused, lib/models  decides how nets become programs; it has the choices and no device
 lib/fit: lib/session, lib/lower, lib/engine/files, lib/engine/sealed, lib/models, lib/timing, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/profile: lib/fit, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/sealed, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
 lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices

@@ -59,7 +59,7 @@ func (r *run) broadcast(l []*session.Array) (copies, error) {
 // of what they can add up.
 func (r *run) collects() bool {
 	bytes := 0
-	for _, s := range r.net.slots(r.main.chunk) {
+	for _, s := range r.net.slots(r.main.Part) {
 		switch s.shape.DType {
 		case dtypes.Float32, dtypes.Int32, dtypes.Uint64:
 			bytes += int(s.shape.ByteSize())
@@ -76,7 +76,7 @@ func (r *run) blank() (key string, f *future) {
 	key = fmt.Sprintf("blank/%t", r.main.Packed)
 	return key, n.prepare(key, func() (*hlo.Program, error) {
 		return n.trace("blank", func(t *trace) (zeros []*Node) {
-			for _, s := range n.slots(r.main.chunk) {
+			for _, s := range n.slots(r.main.Part) {
 				zeros = append(zeros, Zeros(t.g, s.shape))
 			}
 			return zeros
@@ -92,7 +92,7 @@ func (r *run) broadcaster() (key string, f *future) {
 	key = fmt.Sprintf("broadcast/%d/%t", r.devices, r.main.Packed)
 	return key, n.prepare(key, func() (*hlo.Program, error) {
 		return n.traceFor(r.devices, "broadcast", func(t *trace) (out []*Node) {
-			state := t.slots(n.slots(r.main.chunk))
+			state := t.slots(n.slots(r.main.Part))
 			replica := Parameter(t.g, "replica", shapes.Make(dtypes.Int32))
 			first := Equal(replica, t.scalar(int32(0)))
 			for _, x := range state {

@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -48,7 +49,7 @@ func TestBroadcast(t *testing.T) {
 		copiedBelow = 0
 		n := attach(t, s, "bits", models.MLP(3), Config{Seed: 1, Devices: 3, AllDevices: true})
 		data := load(t, n, "data", digits(24, n.model.Input, 1))
-		r, err := n.run(context.Background(), data, Train{Batch: 6})
+		r, err := n.run(context.Background(), data, Train{Batch: 6}, lower.Call)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +57,7 @@ func TestBroadcast(t *testing.T) {
 		want := make([][]uint32, len(r.state[0]))
 		odd := []float32{float32(math.Copysign(0, -1)), float32(math.NaN()), float32(math.Inf(-1)), 1e-42, math.MaxFloat32}
 		var state []*session.Array
-		for i, slot := range n.slots(r.main.chunk) {
+		for i, slot := range n.slots(r.main.Part) {
 			a := r.state[0][i]
 			if slot.shape.DType == dtypes.Float32 {
 				v := make([]float32, slot.shape.Size())

@@ -187,7 +187,7 @@ func TestTimeOfCompilingLSTM(t *testing.T) {
 		for length := range seconds {
 			n := attach(t, s, fmt.Sprint("l", length), models.SineLSTM(5, length), Config{})
 			data := load(t, n, fmt.Sprint("d", length), numbers(8, length, length, 1))
-			p, err := n.epochProgram(data, n.once(4, 2+try)) // never compiled before
+			p, err := n.epochProgram(data, n.plainSteps(4, 2+try)) // never compiled before
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -47,7 +47,7 @@ func (r *run) ask(state copies, p *portion, order *shuffled, first, turns int) (
 		}
 	}
 	order.hold()
-	c.values, c.over = make([]float32, p.results().Size()), make(chan struct{})
+	c.values, c.over = make([]float32, resultsOf(p.Part).Size()), make(chan struct{})
 	go func() {
 		defer close(c.over)
 		c.err = c.results.Values(c.values)
@@ -63,11 +63,11 @@ func (r *run) ask(state copies, p *portion, order *shuffled, first, turns int) (
 func (r *run) closes(p *portion, first, turns int) bool {
 	last := &r.main
 	for _, q := range []*portion{&r.odd, &r.tail} {
-		if q.turns > 0 {
+		if q.Turns > 0 {
 			last = q
 		}
 	}
-	return p == last && first+turns*p.turn()*p.Batch == p.first+p.turns*p.turn()*p.Batch
+	return p == last && first+turns*p.Turn()*p.Batch == p.First+p.Turns*p.Turn()*p.Batch
 }
 
 // drop gives back what a chunk makes that nobody will look at.
@@ -92,7 +92,7 @@ func (r *run) keep(c *ahead) error {
 	r.kept = c.ended
 	took := c.ended.Sub(c.began)
 	r.history.Device += took
-	steps, wrong := c.turns*p.turn(), c.values[len(c.values)-1]
+	steps, wrong := c.turns*p.Turn(), c.values[len(c.values)-1]
 	values := c.values[:steps*columns]
 	defer free(c.unpacked...)
 	if p.Packed {
@@ -137,7 +137,7 @@ func (r *run) take(c *ahead, values []float32, wrong bool) error {
 		return r.diagnose(p, c.order.order, c.first, bad, float64(values[bad*columns]))
 	}
 	if wrong { // the last step's gradient was not finite, though its loss was
-		return r.diagnose(p, c.order.order, c.first, c.turns*p.turn(), math.NaN())
+		return r.diagnose(p, c.order.order, c.first, c.turns*p.Turn(), math.NaN())
 	}
 	if err := n.bind(n.layout.all(), c.after[0]); err != nil {
 		return err

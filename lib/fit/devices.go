@@ -9,6 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower"
 	"gaiden/lib/session"
 )
 
@@ -114,38 +115,6 @@ func (n *Net) copy(a *session.Array, device int) (*session.Array, error) {
 	return b.(*session.Array), nil
 }
 
-// worth is the work of a step, in FLOPs, from which more GPUs are used: below
-// it, joining the gradients costs more than is saved. Measured on H200s: an MLP
-// of 1 GFLOP a step takes 65 µs on one and 144 on two; ResNet152 at 2,048
-// images, 3 TFLOP a step, gains.
-const worth = 1e11
-
-// devices decides how many devices train, and says why when it is not what was
-// asked for.
-func (n *Net) devices(s *Set, batch int) (int, string, error) {
-	want, have := max(1, n.config.Devices), len(n.session.Welcome().Devices)
-	switch {
-	case want > have:
-		return 0, "", fmt.Errorf("fit: %s: %d devices: the session has %d: want no more in Config.Devices", n.name, want, have)
-	case want == 1:
-		return 1, "", nil
-	case batch%want != 0:
-		return 0, "", fmt.Errorf("fit: %s: a batch of %d for %d devices: want a multiple, such as %d", n.name, batch, want, max(1, batch/want)*want)
-	case n.config.AllDevices:
-		return want, "", nil
-	case n.target.CPU():
-		return 1, fmt.Sprintf("used 1 of %d devices: those of a CPU share its cores", want), nil
-	}
-	step, err := n.work(s, batch)
-	if err != nil {
-		return 0, "", err
-	}
-	if f := step.FLOPs; f < worth {
-		return 1, fmt.Sprintf("used 1 of %d devices: a step of %.2g FLOPs is faster on one (from %.0e on, more are used)", want, f, worth), nil
-	}
-	return want, "", nil
-}
-
 // work is what a training step is made of as it is written; Work is what it needs. It
 // writes the step's program, which takes milliseconds, only once.
 func (n *Net) work(s *Set, batch int) (hlo.Cost, error) {
@@ -163,5 +132,5 @@ func (n *Net) work(s *Set, batch int) (hlo.Cost, error) {
 
 // stepProgram is one training step, to be counted.
 func (n *Net) stepProgram(s *Set, batch int) (*hlo.Program, error) {
-	return n.epochProgram(s, chunk{Batch: batch, Inner: 1, Unroll: 1, Limit: 1, Single: true, Devices: 1})
+	return n.epochProgram(s, lower.Part{Batch: batch, Inner: 1, Unroll: 1, Limit: 1, Form: lower.InPlace, Devices: 1})
 }

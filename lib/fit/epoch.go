@@ -10,51 +10,10 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fused"
+	"gaiden/lib/lower"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-// chunk says which steps a program does: batches of Batch examples, turns of
-// Inner·Unroll steps that XLA counts, and at most Limit turns between two looks
-// at the results.
-type chunk struct {
-	Batch, Inner, Unroll, Limit int
-	// Single programs do one turn, and are run once for each. Nets with
-	// convolutions need that on a CPU, where XLA computes those inside a loop
-	// naively: 8.4 s a step of KerasCNN in place of 0.11 s on 2 cores. Nets
-	// without are faster as a loop (MLP: 6.5 against 7.1 ms).
-	Single bool
-	// Fresh programs write the next state to memory of its own, so that no copy
-	// is needed to keep the last one: heavy steps on a GPU, where a copy of a
-	// thousand arrays takes longer than the memory is worth, and slow ones on a CPU.
-	Fresh bool
-	// Peeled programs do the first turn before their loop: it writes the next state
-	// to memory of its own, which the loop changes in place. Else the whole state is
-	// copied for the loop.
-	Peeled bool
-	// Packed programs take the state as a few vectors; see packed.
-	Packed bool
-	// Devices run the program at once. Each takes its part of a batch, if
-	// Split, or else all of it.
-	Devices int
-	Split   bool
-	// Resident turns are one kernel each, where the steps are fused.
-	Resident bool
-	// Fused steps use kernels of package fused; see Config.Kernels. It counts
-	// how often what is known of their tilings has changed, from 1.
-	Fused int
-}
-
-// part is the number of examples that one device takes of a batch.
-func (c chunk) part() int {
-	if c.Split {
-		return c.Batch / c.Devices
-	}
-	return c.Batch
-}
-
-// turn is the number of steps of one turn.
-func (c chunk) turn() int { return c.Inner * c.Unroll }
 
 // columns of the result of a step: mean loss, number it was divided by, right
 // answers.
@@ -73,13 +32,13 @@ const columns = 3
 // its runs: results and begin, the number of the turn, after the step. The last
 // row is then left to finishProgram. What it returns takes the memory of the
 // parameters of the same names; see taken.
-func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
+func (n *Net) epochProgram(s *Set, c lower.Part) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, fmt.Sprintf("epoch b%d", c.Batch), func(t *trace) []*Node {
 		held, variables := t.held(c)
 		step := Parameter(t.g, "step", n.layout.step.shape)
-		results, begin := Zeros(t.g, c.results()), t.scalar(int32(0))
-		if c.Single {
-			results = Parameter(t.g, "results", c.results())
+		results, begin := Zeros(t.g, resultsOf(c)), t.scalar(int32(0))
+		if c.Form.Single() {
+			results = Parameter(t.g, "results", resultsOf(c))
 			begin = Parameter(t.g, "begin", shapes.Make(dtypes.Int32))
 		}
 		sources := t.sources(s)
@@ -89,7 +48,7 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 		part := func(i int) *Node { return Reshape(Slice(where, AxisRange(i, i+1))) }
 		place, replica, turns := part(0), part(1), part(2)
 		if c.Split {
-			place = Add(place, Mul(replica, t.scalar(int32(c.part()))))
+			place = Add(place, Mul(replica, t.scalar(int32(c.Share()))))
 		}
 
 		size, unroll := t.scalar(int32(c.Batch)), t.scalar(int32(c.Unroll))
@@ -100,13 +59,7 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 		}
 		state := append(append([]*Node{}, held...), results)
 		var source fused.Source
-		_, err := n.plan(s)
-		whole := n.wholePlan(s, c.Batch)
-		planned := c.Fused > 0 && (err == nil || whole != nil)
-		var resident *fused.Resident
-		if c.Resident {
-			resident = n.resident(s, c.Batch)
-		}
+		planned := c.Kernels != nil && !c.Kernels.Some
 		if planned {
 			var at *Node
 			source, at = t.source(c, sources, order, place, step, begin)
@@ -114,7 +67,7 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 		}
 		turn := func(i *Node, state []*Node) []*Node {
 			if planned {
-				return t.fused(state, len(held)-variables, c.Unroll, resident, whole, source, rate)
+				return t.fused(state, len(held)-variables, c.Unroll, c.Kernels, source, rate)
 			}
 			for k := range c.Unroll {
 				at := i
@@ -123,12 +76,12 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 				}
 				t.mark("data/gather")
 				pick := func(a *Node) *Node { return a } // all, as they lie: see run
-				if c.part() < s.N {
-					pick = rows(DynamicSlice(order, []*Node{Add(place, Mul(at, size))}, []int{c.part()}))
+				if c.Share() < s.N {
+					pick = rows(DynamicSlice(order, []*Node{Add(place, Mul(at, size))}, []int{c.Share()}))
 				}
-				b := t.take(c.part(), sources, pick)
+				b := t.take(c.Share(), sources, pick)
 				number := Add(step, at)
-				if c.Single {
+				if c.Form.Single() {
 					number = Add(step, numbers[k]) // step counts on from run to run
 				}
 				number = ConvertDType(Add(number, one), dtypes.Float32)
@@ -149,18 +102,18 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 			return state
 		}
 		switch {
-		case c.Single:
+		case c.Form.Single():
 			turns = one
 			state = turn(begin, state)
 		case c.Limit == 1:
 			turns = one
 			state = t.repeat(t.scalar(int32(c.Inner)), 1, state, turn)
-		case c.Peeled:
+		case c.Form == lower.Peeled:
 			state = t.while(one, one, turns, turn(zero, state), turn)
 		default:
 			state = t.repeat(turns, c.Inner, state, turn)
 		}
-		steps := Mul(turns, t.scalar(int32(c.turn())))
+		steps := Mul(turns, t.scalar(int32(c.Turn())))
 		last := len(held)
 		if c.Packed {
 			skipped := Slice(Sub(lastOf(state[last]), lastOf(results)), AxisRange(), AxisRange(0, 1))
@@ -168,7 +121,7 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 		}
 		out := append(state[:last:last], Add(step, steps))
 		switch {
-		case c.Single:
+		case c.Form.Single():
 			return append(out, state[last], Add(begin, one))
 		case c.Packed:
 			return append(out, state[last])
@@ -179,23 +132,23 @@ func (n *Net) epochProgram(s *Set, c chunk) (*hlo.Program, error) {
 
 // startProgram copies what a chunk of Single programs changes in place, while the
 // old state is kept: the slots that copied names → the same, empty results, begin.
-func (n *Net) startProgram(c chunk) (*hlo.Program, error) {
+func (n *Net) startProgram(c lower.Part) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, "start", func(t *trace) []*Node {
 		var slots []slot
 		all := n.slots(c)
 		for _, i := range n.copied(c) {
 			slots = append(slots, all[i])
 		}
-		return append(t.slots(slots), Zeros(t.g, c.results()), t.scalar(int32(0)))
+		return append(t.slots(slots), Zeros(t.g, resultsOf(c)), t.scalar(int32(0)))
 	})
 }
 
 // copied are the places, in the net's state, of what a chunk's Single programs
 // change in place.
-func (n *Net) copied(c chunk) []int {
+func (n *Net) copied(c lower.Part) []int {
 	var l []int
 	for i, v := range n.slots(c) {
-		if c.Single && (!c.Packed && !c.Fresh || c.Fresh && v.path == rng) {
+		if c.Form == lower.InPlace && !c.Packed || c.Form == lower.Fresh && v.path == rng {
 			l = append(l, i)
 		}
 	}
@@ -204,21 +157,21 @@ func (n *Net) copied(c chunk) []int {
 
 // finishProgram looks at what a chunk of Single programs has made: variables,
 // results → results. Packed programs do it themselves.
-func (n *Net) finishProgram(c chunk) (*hlo.Program, error) {
+func (n *Net) finishProgram(c lower.Part) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, "finish", func(t *trace) []*Node {
-		return []*Node{t.checked(t.variables(), Parameter(t.g, "results", c.results()), c)}
+		return []*Node{t.checked(t.variables(), Parameter(t.g, "results", resultsOf(c)), c)}
 	})
 }
 
 // checked makes the last row of the results other than 0 where a weight is not
 // finite.
-func (t *trace) checked(variables []*Node, results *Node, c chunk) *Node {
+func (t *trace) checked(variables []*Node, results *Node, c lower.Part) *Node {
 	t.mark("fit/results")
 	wrong := t.scalar(float32(0))
 	for _, i := range t.net.layout.trained {
 		wrong = Max(wrong, t.infinite(variables[i]))
 	}
-	at := []*Node{t.scalar(int32(c.Limit * c.turn())), t.scalar(int32(0))}
+	at := []*Node{t.scalar(int32(c.Limit * c.Turn())), t.scalar(int32(0))}
 	return DynamicUpdateSlice(results, BroadcastToDims(wrong, 1, columns), at)
 }
 
@@ -231,14 +184,14 @@ func (t *trace) skipped(results, halted *Node) *Node {
 // lastOf is the last row of results [1 columns].
 func lastOf(results *Node) *Node { return Slice(results, AxisRange(results.Shape().Dimensions[0]-1)) }
 
-// results is the shape of what a chunk's steps gave.
-func (c chunk) results() shapes.Shape {
-	return shapes.Make(dtypes.Float32, c.Limit*c.turn()+1, columns)
+// resultsOf is the shape of what a chunk's steps gave.
+func resultsOf(c lower.Part) shapes.Shape {
+	return shapes.Make(dtypes.Float32, c.Limit*c.Turn()+1, columns)
 }
 
 // held are the parameters of a chunk's programs that hold the state, without
 // the step, and how many of them are variables where it is not packed.
-func (t *trace) held(c chunk) (state []*Node, variables int) {
+func (t *trace) held(c lower.Part) (state []*Node, variables int) {
 	if c.Packed {
 		l := t.net.packed()
 		return t.slots(l[:len(l)-1]), 0
@@ -268,10 +221,10 @@ const large = 16 << 20
 
 // derive goes forward and back. Of a batch that is shared, it is this device's
 // part.
-func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
+func (t *trace) derive(variables []*Node, b batch, l Loss, c lower.Part) found {
 	t.set(variables)
 	net := t.net.model
-	if c.Fused > 0 {
+	if c.Kernels != nil {
 		net = t.withKernels()
 	} else if !t.net.target.CPU() && net.HasBatchNorm() {
 		net = net.Recomputed(large)
@@ -295,7 +248,7 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
 		// No weight changes before the last gradient that reads it is there; else
 		// XLA copies the weights to be safe: a step of the MLP took 10.9 ms with the
 		// copies and 9.8 without (2 cores, in turns).
-		f.factors, f.inPlace = make([][]*Node, len(gradients)), c.Single && !c.Fresh
+		f.factors, f.inPlace = make([][]*Node, len(gradients)), c.Form == lower.InPlace
 		if t.w.steps && !c.Split && !c.Packed {
 			t.factor(gradients, f.factors)
 		}
@@ -307,7 +260,7 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
 // train is one step: variables and moments after it, and its result
 // [1 columns]. Devices that share a batch add up their gradients, and the means
 // that batch norm has taken.
-func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l Loss, c chunk) (next []*Node, row *Node) {
+func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l Loss, c lower.Part) (next []*Node, row *Node) {
 	f := t.derive(variables, b, l, c)
 	if c.Split {
 		t.share(&f, c.Devices)

@@ -11,8 +11,9 @@ import (
 // is asked for while the devices are still at work on the one before.
 func (r *run) epochs() error {
 	key, order := r.net.order(r.data.N, !r.InOrder, r.devices)
-	if r.net.packs(r) {
-		r.pack()
+	if r.plan.Packed {
+		r.net.prepare("pack", r.net.packProgram, nil)
+		r.net.prepare("unpack", r.net.unpackProgram, nil)
 	}
 	if r.collects() {
 		r.broadcaster()
@@ -86,7 +87,7 @@ func (r *run) front() copies {
 
 // portion asks for an epoch's turns of a portion, chunk after chunk.
 func (r *run) portion(p *portion, order *shuffled) error {
-	for turn := 0; turn < p.turns; {
+	for turn := 0; turn < p.Turns; {
 		if err := r.drain(r.ahead()); err != nil {
 			return err
 		}
@@ -98,8 +99,8 @@ func (r *run) portion(p *portion, order *shuffled) error {
 				return err
 			}
 		}
-		turns := r.turns(p, p.turns-turn)
-		c, err := r.ask(r.front(), p, order, p.first+turn*p.turn()*p.Batch, turns)
+		turns := r.turns(p, p.Turns-turn)
+		c, err := r.ask(r.front(), p, order, p.First+turn*p.Turn()*p.Batch, turns)
 		if err != nil {
 			return err
 		}
@@ -149,7 +150,7 @@ func (r *run) settle() {
 		r.drain(0) // what fails is dropped
 	}
 	for _, c := range r.asked {
-		r.history.Dropped += c.turns * c.portion.turn()
+		r.history.Dropped += c.turns * c.portion.Turn()
 		c.drop()
 	}
 	r.asked = nil

@@ -12,6 +12,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/lower"
 	"gaiden/lib/session"
 )
 
@@ -32,7 +33,7 @@ func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
 	}
 	defer done()
 	t.Progress = nil
-	r, err := n.run(context.Background(), data, t)
+	r, err := n.run(context.Background(), data, t, lower.Job)
 	if err != nil {
 		return nil, err
 	}
@@ -42,9 +43,6 @@ func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
 		return nil, fmt.Errorf("fit: %s: a job on %d devices: want Config.Devices 1; Train uses more", n.name, r.devices)
 	case t.Validation == nil && (t.Threshold != 0 || t.Patience != 0):
 		return nil, fmt.Errorf("fit: %s: a job ends by Threshold or Patience of the validation's loss: want Train.Validation too", n.name)
-	}
-	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
-		p.Fresh = false // a job's programs bind names to what they return
 	}
 	b := jobBuilder{run: r, prefix: "job:" + n.name + "/"}
 	if err := b.build(); err != nil {
@@ -105,16 +103,16 @@ func (b *jobBuilder) build() error {
 	if err != nil {
 		return err
 	}
-	each := b.turns(&b.main, b.main.turns)
-	b.job.Period = max(1, b.main.turns/each)
+	each := b.turns(&b.main, b.main.Turns)
+	b.job.Period = max(1, b.main.Turns/each)
 	rest := b.main
-	rest.turns = b.main.turns % each
+	rest.Turns = b.main.Turns % each
 	for _, part := range []struct {
 		name  string
 		p     *portion
 		turns int
 		when  wire.Moment
-	}{{"main", &b.main, min(each, b.main.turns), wire.EachTurn}, {"rest", &rest, rest.turns, wire.LastTurn}, {"odd", &b.odd, b.odd.turns, wire.LastTurn}, {"tail", &b.tail, b.tail.turns, wire.LastTurn}} {
+	}{{"main", &b.main, min(each, b.main.Turns), wire.EachTurn}, {"rest", &rest, rest.Turns, wire.LastTurn}, {"odd", &b.odd, b.odd.Turns, wire.LastTurn}, {"tail", &b.tail, b.tail.Turns, wire.LastTurn}} {
 		if part.turns == 0 {
 			continue
 		}
@@ -178,10 +176,10 @@ func (b *jobBuilder) feel() error {
 		if err != nil {
 			return err
 		}
-		if err := results.Values(make([]float32, b.main.results().Size())); err != nil {
+		if err := results.Values(make([]float32, resultsOf(b.main.Part).Size())); err != nil {
 			return err
 		}
-		b.pace = max(1, time.Since(began)/time.Duration(b.main.turn()))
+		b.pace = max(1, time.Since(began)/time.Duration(b.main.Turn()))
 		out.free()
 		results.Finalize()
 	}
@@ -192,7 +190,7 @@ func (b *jobBuilder) feel() error {
 // chunk adds the steps of a chunk. Single programs work on a copy of the state.
 func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment, where, copied *session.Program) error {
 	n := b.net
-	report, err := n.reportProgram(p.chunk, turns*p.turn())
+	report, err := n.reportProgram(p.Part, turns*p.Turn())
 	if err != nil {
 		return err
 	}
@@ -208,7 +206,7 @@ func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment,
 	fixed := append(b.sources(b.data), b.prefix+"order", b.prefix+"rate", at)
 	variables := next[:len(n.layout.variables)]
 	b.add(session.JobStep{Program: where, When: when, Inputs: session.Named(n.name+"/step", b.prefix+"base", b.prefix+"turns/"+name), Names: []string{at}})
-	if p.Single {
+	if p.Form.Single() {
 		working := append(append([]string{}, next...), results, b.prefix+"begin")
 		b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(state...), Names: working})
 		b.add(session.JobStep{Program: p.steps.main, When: when, Repeat: turns, Inputs: session.Named(append(working[:len(working):len(working)], fixed...)...), Names: working})
@@ -217,7 +215,7 @@ func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment,
 	}
 	b.add(session.JobStep{Program: report, When: when, Inputs: session.Named(append(append([]string{}, variables...), results)...),
 		Read: []wire.Read{{Output: 0, Name: "train"}}, Finite: true})
-	if err := b.explain(p, turns*p.turn(), state, results, at); err != nil {
+	if err := b.explain(p, turns*p.Turn(), state, results, at); err != nil {
 		return err
 	}
 	b.add(session.JobStep{Program: copied, When: when, Inputs: session.Named(next...), Names: state})
@@ -247,7 +245,7 @@ func (b *jobBuilder) test() error {
 	if err != nil {
 		return err
 	}
-	if n.single {
+	if lower.Unlooped(n.target, n.convolves) {
 		together = 1
 	}
 	var first, count wire.Input
@@ -315,10 +313,10 @@ func (n *Net) copyProgram() (*session.Program, error) {
 
 // reportProgram is what a chunk of so many steps tells: variables, results →
 // results of the steps and a row that is NaN where weights are not finite.
-func (n *Net) reportProgram(c chunk, steps int) (*session.Program, error) {
+func (n *Net) reportProgram(c lower.Part, steps int) (*session.Program, error) {
 	p, err := n.trace("report", func(t *trace) []*Node {
 		variables := t.variables()
-		results := Slice(Parameter(t.g, "results", c.results()), AxisRange(0, steps), AxisRange())
+		results := Slice(Parameter(t.g, "results", resultsOf(c)), AxisRange(0, steps), AxisRange())
 		wrong := t.scalar(float32(0))
 		for _, i := range n.layout.trained {
 			wrong = Max(wrong, t.infinite(variables[i]))

@@ -17,6 +17,7 @@ import (
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -131,11 +132,7 @@ func TestFusedPrograms(t *testing.T) {
 			d = numbers(tt.batch, 2, 1, 1)
 		}
 		data := load(t, n, tt.net.Name, d)
-		if got := n.fuses(data, n.once(tt.batch, 1)); got != 0 {
-			t.Errorf("%s: got kernels on a CPU, want none", tt.net.Name)
-		}
-		c := chunk{Batch: tt.batch, Inner: 4, Unroll: 1, Limit: 2, Devices: 1, Fused: 1}
-		p, err := n.epochProgram(data, c)
+		p, err := n.epochProgram(data, withKernels(t, n, data, lower.Part{Batch: tt.batch, Inner: 4, Unroll: 1, Limit: 2, Devices: 1}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,43 +171,44 @@ func TestFusedPrograms(t *testing.T) {
 	}
 }
 
-// TestFused holds what is said of nets with kernels and without.
-func TestFused(t *testing.T) {
+// TestPlanSays holds that a plan says what Train does, and that Tune does nothing on a CPU.
+func TestPlanSays(t *testing.T) {
 	s := open(t)
 	net := small()
-	normal := net
-	normal.Layers = append([]models.Layer{models.BatchNorm{Name: "norm"}}, net.Layers...)
 	for i, tt := range []struct {
-		net    models.Net
 		config Config
-		data   Data
 		want   string
 	}{
-		{net, Config{Optimizer: own{}}, digits(8, net.Input, 1), "no fused kernels for fit.own"},
-		{normal, Config{}, digits(8, net.Input, 1), "batch norms"},
-		{models.SineLSTM(80, 7), Config{}, numbers(8, 7, 7, 1), "one kernel each way for all places\n"},
-		{models.SineLSTM(20, 7), Config{}, numbers(8, 7, 7, 1), "one kernel each way for all places\n"},
-		{models.SineLSTM(129, 7), Config{}, numbers(8, 7, 7, 1), "no fused kernels for mean squared error"},
-		{models.SineLSTM(5, 7), Config{}, numbers(8, 7, 7, 1), "l1, l2, l3 and the loss: one kernel"},
-		{models.Peaks(), Config{}, numbers(8, 2, 1, 1), "l1, l2, l3 and the loss: one kernel"},
-		{models.Peaks(), Config{Loss: Visibility{}}, numbers(8, 2, 1, 1), "no fused kernels for visibility"},
-		{models.Peaks(), Config{Optimizer: own{}}, numbers(8, 2, 1, 1), "no fused kernels for mean squared error"},
-		{models.SineLSTM(5, 7), Config{Optimizer: own{}}, numbers(8, 7, 7, 1), "one kernel each way for all places"},
-		{net, Config{}, digits(8, net.Input, 1), "head"},
+		{Config{}, "XLA's kernels Gaiden's are for CUDA GPUs"},
+		{Config{Kernels: plainOps}, "output head"},
+		{Config{Optimizer: own{}, Kernels: plainOps}, "LSTM layers and batch norms only"},
 	} {
-		n := attach(t, s, fmt.Sprint("n", i), tt.net, tt.config)
-		data := load(t, n, fmt.Sprint("d", i), tt.data)
-		text, err := n.Fused(data)
-		if err != nil {
-			text = err.Error()
+		n := attach(t, s, fmt.Sprint("n", i), net, tt.config)
+		data := load(t, n, "d", digits(8, net.Input, 1))
+		p, err := n.Plan(data, Train{Batch: 4, Epochs: 2})
+		if err != nil || !strings.Contains(strings.Join(strings.Fields(p.String()), " "), tt.want) || !strings.Contains(p.String(), "2 of 4 examples, a loop") {
+			t.Errorf("%+v: got plan\n%s\n%v, want %q", tt.config, p, err, tt.want)
 		}
-		if !strings.Contains(text, tt.want) || (err == nil) == strings.Contains(tt.want, "no fused") {
-			t.Errorf("%s: got %q and %v, want %q", tt.net.Name, text, err, tt.want)
+		if _, err := n.Plan(data, Train{Batch: 9}); err == nil {
+			t.Error("got a plan for batches of 9 of 8 examples")
+		}
+		if tt.config.Kernels == plainOps {
+			continue
 		}
 		if err := n.Tune(context.Background(), data, Train{Batch: 4}, nil); err != nil {
-			t.Errorf("%s: Tune on a CPU: got %v, want nothing done", tt.net.Name, err)
+			t.Errorf("Tune on a CPU: got %v, want nothing done", err)
 		}
 	}
+}
+
+// withKernels is a part with the kernels that there are for it.
+func withKernels(t testing.TB, n *Net, s *Set, p lower.Part) lower.Part {
+	t.Helper()
+	set, err := n.available(s, p.Batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.WithKernels(set, 0)
 }
 
 // own is an optimizer of somebody's own.
@@ -278,8 +276,8 @@ func TestTooSoon(t *testing.T) {
 	if err := n.Tune(context.Background(), few, Train{Batch: 10}, func(s string) { told += s }); err != nil || !strings.Contains(told, "2 steps of 10 are over too soon") {
 		t.Errorf("got %q and %v, want that 2 steps are over too soon", told, err)
 	}
-	if e := n.tilings().Known(n.stepKey(10)); e != (tiling.Entry{Tried: 2}) || !n.prefers(e, 10) {
-		t.Errorf("got %+v, want nothing but that 2 steps do not tell, and the kernels as before", e)
+	if e := n.tilings().Known(n.stepKey(10)); e != (tiling.Entry{Tried: 2}) {
+		t.Errorf("got %+v, want nothing but that 2 steps do not tell", e)
 	}
 	if begun := leave(t, n, few); begun != 0 {
 		t.Error("a run of as many steps leaves it to be looked at again")

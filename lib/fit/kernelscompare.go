@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gaiden/lib/fused/tiling"
+	"gaiden/lib/lower"
 )
 
 // tellable is how long a look at some steps must take: below it, what a call costs the
@@ -44,15 +45,15 @@ func (n *Net) choices(ctx context.Context, data *Set, t Train, tell func(string)
 		return "", nil
 	}
 	switch {
-	case !n.cuda():
+	case !n.kernelsMayRun():
 		return none("Gaiden's kernels are for CUDA GPUs, and this is a " + n.target.String())
 	case n.config.Kernels == XLAKernels:
 		return none("the net is to have XLA's kernels")
-	case !n.fusible(data, 1):
-		_, err := n.plan(data)
-		return none(fmt.Sprint(err))
 	}
-	r, err := n.run(ctx, data, compared(data, t))
+	if _, err := n.available(data, 1); err != nil {
+		return none(err.Error())
+	}
+	r, err := n.run(ctx, data, compared(data, t), lower.Comparison)
 	if err != nil {
 		return "", err
 	}
@@ -60,7 +61,10 @@ func (n *Net) choices(ctx context.Context, data *Set, t Train, tell func(string)
 	if r.devices > 1 {
 		return none("kernels on several devices are XLA's")
 	}
-	_, err = n.epochProgram(data, r.fused()) // which notes the ops
+	with, _, err := r.forms()
+	if err == nil {
+		_, err = n.epochProgram(data, with) // which notes the ops
+	}
 	return n.stepKey(r.main.Batch), err
 }
 
@@ -75,21 +79,10 @@ func compared(data *Set, t Train) Train {
 	return t
 }
 
-// fused are the run's steps with kernels of package fused.
-func (r *run) fused() chunk {
-	c := r.main.chunk
-	c.Fused = 1 + r.net.tilings().Changes()
-	return c
-}
-
-// plain are the run's steps with XLA's kernels, as Train would have them.
-func (r *run) plain() chunk {
-	c := r.main.chunk
-	c.Fused, c.Resident = 0, false
-	if r.net.config.Unroll == 0 {
-		c.Inner, c.Unroll = c.turn(), 1
-	}
-	return c
+// forms are the run's steps with Gaiden's kernels and with XLA's, as Train would have them.
+func (r *run) forms() (with, without lower.Part, err error) {
+	set, err := r.net.available(r.data, r.Batch)
+	return r.main.WithKernels(set, r.net.tilings().Changes()), r.main.WithoutKernels(r.plan.Options), err
 }
 
 // compare times the net's steps with fused kernels and without: those of a twin, in a
@@ -113,15 +106,19 @@ func (n *Net) compare(ctx context.Context, data *Set, t Train, look tiling.Look,
 // race is compare in the session that the net is in, while nobody asks the one beside it
 // for anything.
 func (n *Net) race(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) (e tiling.Entry, err error) {
-	r, err := n.run(ctx, data, t)
+	r, err := n.run(ctx, data, t, lower.Comparison)
 	if err != nil {
 		return e, err
 	}
 	defer r.close()
-	forms := []*steps{n.steps(data, r.plain()), n.steps(data, r.fused())}
+	with, without, err := r.forms()
+	if err != nil {
+		return e, err
+	}
+	forms := []*steps{n.steps(data, without), n.steps(data, with)}
 	for _, f := range forms {
 		err := f.ready(ctx, nil)
-		if f.Fused > 0 && refuses(err) {
+		if f.Kernels != nil && refuses(err) {
 			tell(fmt.Sprintf("%s: XLA's kernels, as this device does not take Gaiden's: %v", n.name, err))
 			return tiling.Entry{Refused: err.Error()}, nil
 		}
@@ -134,7 +131,7 @@ func (n *Net) race(ctx context.Context, data *Set, t Train, look tiling.Look, te
 		return e, err
 	}
 	defer order.free()
-	most := min(r.main.Limit, max(1, looked/r.main.turn()))
+	most := min(r.main.Limit, max(1, looked/r.main.Turn()))
 	turns := most
 	before := func() error { return look.Wait(ctx) }
 	best, own, err := tiling.Alone(look.Beside, before, func(alone func() error) (best [2]time.Duration, err error) {
@@ -166,7 +163,7 @@ func (n *Net) race(ctx context.Context, data *Set, t Train, look tiling.Look, te
 	if err = errors.Join(own, err); err != nil {
 		return e, err
 	}
-	steps := float64(turns * r.main.turn())
+	steps := float64(turns * r.main.Turn())
 	if max(best[0], best[1]) < tellable {
 		tell(fmt.Sprintf("%s: %.0f steps of %d are over too soon to be compared: the kernels stay as they are", n.name, steps, r.main.Batch))
 		return tiling.Entry{Tried: r.steps}, nil
@@ -199,7 +196,7 @@ func (r *run) clock(f *steps, order copies, turns int) (time.Duration, error) {
 		return 0, err
 	}
 	began := time.Now()
-	after, results, err := f.do(r.state, r.data, order, r.rate, r.main.first, turns)
+	after, results, err := f.do(r.state, r.data, order, r.rate, r.main.First, turns)
 	if err == nil {
 		err = r.net.session.Wait()
 	}

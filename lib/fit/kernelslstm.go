@@ -2,55 +2,23 @@ package fit
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
-
-// sequences says whether the net has layers of LSTM that kernels can do: not too
-// wide, and with no more wishes than package fused knows. Such a net has no plan; its
-// gradient is GoMLX's, with two kernels for each of these layers.
-func (n *Net) sequences() bool {
-	return slices.ContainsFunc(n.model.Layers, func(l models.Layer) bool {
-		_, is := plainLSTM(l)
-		return is
-	})
-}
-
-// plainLSTM is a layer's LSTM, if it says nothing but name, units and first
-// values.
-func plainLSTM(layer models.Layer) (l models.LSTM, is bool) {
-	if l, is = layer.(models.LSTM); !is || l.Units > kernels.LargestUnits {
-		return l, false
-	}
-	v := reflect.ValueOf(l)
-	for i := range v.NumField() {
-		switch v.Type().Field(i).Name {
-		case "Name", "Units", "Init":
-		default:
-			if !v.Field(i).IsZero() {
-				return l, false
-			}
-		}
-	}
-	return l, true
-}
 
 // withKernels is the net with kernels in place of loops over sequences, and of
 // XLA's batch norms.
 func (t *trace) withKernels() models.Net {
 	net := t.net.model.Normalized(t.ops().Normalizer())
-	if !t.net.sequences() {
-		return net
-	}
+	net.Layers = slices.Clone(net.Layers)
 	for i, layer := range net.Layers {
-		if l, is := plainLSTM(layer); is {
+		if l, is := lower.PlainLSTM(layer); is {
 			net.Layers[i] = sequence{l, t}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/triton"
-	"gaiden/lib/fused/tiling"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
 
@@ -41,13 +41,14 @@ func TestNormPrograms(t *testing.T) {
 	s := open(t)
 	n := attach(t, s, "norms", models.ResNet("ResNet26", 2, 2, 2, 2), Config{Optimizer: SGD{Momentum: 0.9}})
 	data := load(t, n, "images", digits(4, n.model.Input, 1))
-	if got := n.fuses(data, n.once(4, 1)); got != 0 {
-		t.Error("got kernels on a CPU, want none")
-	}
 	const norms = 1 + 8*3 + 4
 	texts := map[int]string{}
 	for _, fused := range []int{0, 1} {
-		p, err := n.epochProgram(data, chunk{Batch: 4, Inner: 1, Unroll: 1, Limit: 1, Single: true, Fresh: true, Devices: 1, Fused: fused})
+		part := lower.Part{Batch: 4, Inner: 1, Unroll: 1, Limit: 1, Form: lower.Fresh, Devices: 1}
+		if fused == 1 {
+			part = withKernels(t, n, data, part)
+		}
+		p, err := n.epochProgram(data, part)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,41 +95,5 @@ func TestNormPrograms(t *testing.T) {
 	}
 	if two != 7 || one != 1 {
 		t.Errorf("got %d ends of blocks that add two gradients up and %d with one, want 7 and 1; all have %v operands", two, one, slices.Sorted(slices.Values(sums)))
-	}
-}
-
-// TestPrefers holds that kernels of batch norm, and those of large products, wait for a
-// measurement, and others do not.
-func TestPrefers(t *testing.T) {
-	lstm := New("c", models.SineLSTM(128, 7), Config{})
-	wide := attach(t, open(t), "wide", models.FCN(64, []int{1024, 1024}, 10), Config{})
-	keras := attach(t, open(t), "keras", models.KerasCNN(), Config{})
-	late := attach(t, open(t), "late", models.Net{Name: "late", Input: []int{16, 16, 1}, Layers: []models.Layer{
-		models.Conv2D{Name: "conv", Channels: 4, Kernel: 3}, models.Flatten{Name: "flatten"},
-		models.Dense{Name: "wide", Units: 4096}, models.Dense{Name: "output", Units: 10},
-	}}, Config{})
-	normal, plain := New("a", models.ResNet50(), Config{}), New("b", models.MLP(10), Config{})
-	for _, tt := range []struct {
-		name  string
-		net   *Net
-		known tiling.Entry
-		batch int
-		want  bool
-	}{
-		{"batch norm, unknown", normal, tiling.Entry{}, 32, false},
-		{"batch norm, faster", normal, tiling.Entry{Micros: 30, Plain: 32}, 32, true},
-		{"batch norm, slower", normal, tiling.Entry{Micros: 36, Plain: 32}, 32, false},
-		{"LSTM, unknown", lstm, tiling.Entry{}, 32, true},
-		{"large products, unknown", wide, tiling.Entry{}, 1024, false},
-		{"large products, faster", wide, tiling.Entry{Micros: 30, Plain: 32}, 1024, true},
-		{"smaller products, unknown", wide, tiling.Entry{}, 512, true},
-		{"large products beside larger convolutions, unknown", keras, tiling.Entry{}, 1024, true},
-		{"large products beside small convolutions, unknown", late, tiling.Entry{}, 1024, false},
-		{"others, unknown", plain, tiling.Entry{}, 1024, true},
-		{"others, slower", plain, tiling.Entry{Micros: 36, Plain: 32}, 32, false},
-	} {
-		if got := tt.net.prefers(tt.known, tt.batch); got != tt.want {
-			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
-		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/lower"
 	"gaiden/lib/session"
 )
 
@@ -62,9 +63,8 @@ func (n *Net) lay() (*model.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	convolves := convolves(p)
-	n.single = n.target.CPU() && convolves
-	n.straight = !convolves && !has(p, "while") && len(n.model.States()) == 0 // the loop over a sequence's places may be a call
+	n.convolves = p.Has("convolution")
+	n.feedForward = !n.convolves && !p.Has("while") && len(n.model.States()) == 0 // the loop over a sequence's steps may be a call
 	n.forward = p.FLOPs() / float64(batch)
 	for v := range store.IterVariables() {
 		s := slot{name: strings.TrimPrefix(v.Path(), "/"), path: v.Path(), shape: v.Shape(), trainable: v.Trainable && v.Shape().DType.IsFloat()}
@@ -357,14 +357,14 @@ func (n *Net) bind(slots []slot, arrays []*session.Array) error {
 
 // taken are the parameters whose memory a program of an epoch takes for what it
 // returns: what was copied for it or is packed, and what is between two runs.
-func (n *Net) taken(c chunk) func(p *hlo.Program) []bool {
+func (n *Net) taken(c lower.Part) func(p *hlo.Program) []bool {
 	return func(p *hlo.Program) []bool {
 		mask := make([]bool, len(p.Inputs))
 		state := len(n.slots(c))
 		for i := range state {
 			mask[i] = c.Packed
 		}
-		if c.Single {
+		if c.Form.Single() {
 			for _, i := range append(n.copied(c), state, state+1) {
 				mask[i] = true
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -70,16 +71,12 @@ func (n *Net) Steps(s *Set, t Train) (*hlo.Program, error) {
 	if err := n.open(); err != nil {
 		return nil, err
 	}
-	r, err := n.run(context.Background(), s, t)
+	r, err := n.run(context.Background(), s, t, lower.Call)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
-	c := r.main.chunk
-	if n.packs(r) {
-		c = n.packedChunk(c)
-	}
-	return n.epochProgram(s, c)
+	return n.epochProgram(s, r.main.Part)
 }
 
 // replace puts results into the space and frees what they replace, unless it

@@ -17,6 +17,7 @@ import (
 
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -146,12 +147,14 @@ func TestOutOfMemoryAhead(t *testing.T) {
 			n := attach(t, s, fmt.Sprintf("net-%d-%t", i, tight), models.MLP(64), c)
 			data := load(t, n, "bars", digits(64, n.model.Input, 1))
 			train := func() (*History, error) {
-				r, err := n.run(ctx, data, tt.train)
+				r, err := n.run(ctx, data, tt.train, lower.Call)
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer r.close()
-				r.main.Fresh = tt.fresh && r.main.Single
+				if tt.fresh && r.main.Form.Single() {
+					r.main.Form = lower.Fresh
+				}
 				return r.history, errors.Join(r.epochs(), r.name())
 			}
 			if _, err := train(); err != nil { // from here on it is known how long a step takes

@@ -23,24 +23,23 @@ type Net struct {
 	model  models.Net
 	config Config
 
-	mu       sync.Mutex // protects following, and the arrays while a program runs
-	session  *session.Session
-	target   lower.Target
-	ready    bool
-	visits   bool // it is somebody else's: nothing of it is made or removed
-	single   bool // see chunk.Single
-	straight bool // it has neither convolutions nor loops
-	layout   layout
-	locked   bool    // nobody else changes its arrays
-	held     int     // arrays of the net in the session
-	output   []int   // dimensions of one result
-	forward  float64 // FLOPs of an example's way through the net, as they are written
-	programs map[string]*future
-	found    map[string]*Set
-	spreads  map[onDevice]*session.Array // copies of data on other devices
-	paces    map[string]time.Duration    // of a step, in the last run of its kind
-	works    map[string]hlo.Cost         // of a step
-	table    *tiling.Table               // of a twin, its net's; nil: the session's
+	mu                     sync.Mutex // protects following, and the arrays while a program runs
+	session                *session.Session
+	target                 lower.Target
+	ready                  bool
+	visits                 bool // it is somebody else's: nothing of it is made or removed
+	convolves, feedForward bool // it has convolutions; it has neither those nor loops
+	layout                 layout
+	locked                 bool    // nobody else changes its arrays
+	held                   int     // arrays of the net in the session
+	output                 []int   // dimensions of one result
+	forward                float64 // FLOPs of an example's way through the net, as they are written
+	programs               map[string]*future
+	found                  map[string]*Set
+	spreads                map[onDevice]*session.Array // copies of data on other devices
+	paces                  map[string]time.Duration    // of a step, in the last run of its kind
+	works                  map[string]hlo.Cost         // of a step
+	table                  *tiling.Table               // of a twin, its net's; nil: the session's
 	// Of tests: see packs and stretches.
 	packing, stretching bool
 }

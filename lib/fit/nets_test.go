@@ -177,7 +177,7 @@ func TestLSTMLength(t *testing.T) {
 	sizes := func(length int) (text, compiled int) {
 		n := attach(t, s, fmt.Sprint("l", length), models.SineLSTM(5, length), Config{})
 		data := load(t, n, fmt.Sprint("d", length), numbers(8, length, length, 1))
-		p, err := n.epochProgram(data, n.once(4, 2))
+		p, err := n.epochProgram(data, n.plainSteps(4, 2))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower"
 	"gaiden/lib/session"
 )
 
@@ -49,34 +50,11 @@ func (n *Net) packed() []slot {
 }
 
 // slots is the state as the programs of a chunk take it.
-func (n *Net) slots(c chunk) []slot {
+func (n *Net) slots(c lower.Part) []slot {
 	if c.Packed {
 		return n.packed()
 	}
 	return n.layout.all()
-}
-
-// heavy is the number of arrays from which a state is packed.
-const heavy = 100
-
-// packs says whether a run packs the state: where GPUs do heavy steps on many
-// arrays, with an optimizer that is known to treat all elements alike. (For
-// ResNet152 at 2,048 on an H200, 36 to 38 ms a step in place of 44 to 46, of which
-// the device worked 31; on two 29 in place of 30 to 38.)
-func (n *Net) packs(r *run) bool {
-	if n.packing {
-		return true
-	}
-	if n.target.CPU() || r.work.FLOPs < n.lightFor(r.work) || r.main.Fused > 0 || len(n.layout.all()) < heavy || ruleOf(n.config.Optimizer) == nil ||
-		n.config.Loop == LoopedSteps || len(n.carried()) > 0 {
-		return false
-	}
-	for _, i := range n.layout.trained {
-		if n.layout.variables[i].shape.DType != dtypes.Float32 {
-			return false
-		}
-	}
-	return true
 }
 
 // vector is arrays one after another.
@@ -142,7 +120,7 @@ func (t *trace) unpack(state []*Node) []*Node {
 
 // trainPacked is train for a packed state, without the step's number. The last
 // of the state, halted, is 1 when the step was not taken.
-func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, c chunk) (next []*Node, row *Node) {
+func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, c lower.Part) (next []*Node, row *Node) {
 	n := t.net
 	parts := n.layout.parts()
 	means, others := n.layout.untrained()
@@ -296,22 +274,6 @@ func (n *Net) unpackProgram() (*hlo.Program, error) {
 	})
 }
 
-// pack makes the portions of a run packed ones. A program is run for each of
-// their steps.
-func (r *run) pack() {
-	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
-		p.chunk = r.net.packedChunk(p.chunk)
-	}
-	r.net.prepare("pack", r.net.packProgram, nil)
-	r.net.prepare("unpack", r.net.unpackProgram, nil)
-}
-
-// packedChunk is a chunk whose state is packed.
-func (n *Net) packedChunk(c chunk) chunk {
-	c.Packed, c.Fresh, c.Single = true, false, c.Single || !n.target.CPU()
-	return c
-}
-
 // spread packs the state, if it is to be, and copies it to the other devices.
 func (r *run) spread() error {
 	n := r.net
@@ -337,7 +299,7 @@ func (r *run) spread() error {
 
 // apart gives devices that share batches random numbers of their own.
 func (r *run) apart() error {
-	n, at := r.net, slices.IndexFunc(r.net.slots(r.main.chunk), func(s slot) bool { return s.path == rng })
+	n, at := r.net, slices.IndexFunc(r.net.slots(r.main.Part), func(s slot) bool { return s.path == rng })
 	if r.devices == 1 || at < 0 {
 		return nil
 	}

@@ -216,7 +216,7 @@ func compare(t *testing.T, got, want map[string][]float32, part float64) {
 func TestLabels(t *testing.T) {
 	s := open(t)
 	n := attach(t, s, "net", models.MLP(9), Config{})
-	p, err := n.epochProgram(load(t, n, "d", digits(20, n.model.Input, 1)), n.once(4, 1))
+	p, err := n.epochProgram(load(t, n, "d", digits(20, n.model.Input, 1)), n.plainSteps(4, 1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,124 +12,37 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
 
-// TestSplit holds how the steps of an epoch are cut: counted on one GPU as long
-// as a turn is short, never on several, and single where a step is heavy; in
-// place only where a chunk holds many of them.
-func TestSplit(t *testing.T) {
-	for _, tt := range []struct {
-		name, platform string
-		single         bool // convolutions on a CPU
-		loop           Loop
-		steps, devices int
-		work           float64
-		fused          bool
-		inner, unroll  int
-		want, fresh    bool // single steps, in memory of their own
-	}{
-		{"CPU", "cpu", false, AutoLoop, 600, 1, 1e9, false, 1, 1, false, false},
-		{"CPU, convolutions", "cpu", true, AutoLoop, 600, 1, 1e9, false, 1, 1, true, false},
-		{"CPU, convolutions, slow", "cpu", true, AutoLoop, 600, 1, 5e9, false, 1, 1, true, true},
-		{"CPU, convolutions, slow, two of them", "cpu", true, AutoLoop, 600, 2, 5e9, false, 1, 1, true, true},
-		{"CPU, convolutions as a loop", "cpu", true, LoopedSteps, 600, 1, 1e9, false, 1, 1, false, false},
-		{"GPU", "cuda", false, AutoLoop, 600, 1, 1e9, false, 200, 1, false, false},
-		{"GPU, two of them", "cuda", false, AutoLoop, 600, 2, 1e9, false, 1, 1, false, false},
-		{"GPU, few steps", "cuda", false, AutoLoop, 16, 1, 1e9, false, 1, 1, false, false},
-		{"GPU, a millisecond a step", "cuda", false, AutoLoop, 600, 1, 1.9e10, false, 50, 1, false, false},
-		{"GPU, heavy", "cuda", false, AutoLoop, 600, 1, 3e12, false, 1, 1, true, true},
-		{"GPU, heavy, two of them", "cuda", false, AutoLoop, 600, 2, 3e12, false, 1, 1, false, false},
-		{"GPU, heavy as a loop", "cuda", false, LoopedSteps, 600, 1, 3e12, false, 1, 1, false, false},
-		{"GPU, fused", "cuda", false, AutoLoop, 600, 1, 1e9, true, 60, 10, false, false},
-		{"GPU, fused, by four", "cuda", false, AutoLoop, 468, 1, 1e9, true, 117, 4, false, false},
-		{"GPU, fused, few turns", "cuda", false, AutoLoop, 100, 1, 1e6, true, 10, 10, false, false},
-		{"GPU, fused, few steps", "cuda", false, AutoLoop, 10, 1, 1e6, true, 1, 10, false, false},
-		{"GPU, fused, odd", "cuda", false, AutoLoop, 602, 1, 1e9, true, 86, 1, false, false},
-		{"GPU, fused, not small", "cuda", false, AutoLoop, 600, 1, 9e9, true, 100, 1, false, false},
-		{"GPU, light and single", "cuda", false, SingleSteps, 600, 1, 1e9, false, 1, 1, true, true},
-	} {
-		n := &Net{target: played(tt.platform, ""), single: tt.single, config: Config{Loop: tt.loop}}
-		n.layout.step.shape = shapes.Make(dtypes.Int32)
-		c := n.split(tt.steps, 100, tt.devices, hlo.Cost{FLOPs: tt.work}, tt.fused, false)
-		if c.Inner != tt.inner || c.Unroll != tt.unroll || c.Single != tt.want || c.Fresh != tt.fresh {
-			t.Errorf("%s: got %d·%d steps a turn, single %t, fresh %t, want %d·%d, %t, %t", tt.name, c.Inner, c.Unroll, c.Single, c.Fresh, tt.inner, tt.unroll, tt.want, tt.fresh)
-		}
-		if c.Limit < 1 || c.Limit*c.turn() > max(tt.steps, c.turn()) {
-			t.Errorf("%s: got at most %d turns of %d for %d steps", tt.name, c.Limit, c.turn(), tt.steps)
-		}
-	}
-}
-
-// TestLight holds that a step of products may be more work than others for its loop to be
-// counted, where a GPU does them so much faster.
-func TestLight(t *testing.T) {
-	for _, tt := range []struct {
-		name        string
-		capability  string
-		straight    bool
-		work, bytes float64
-		inner       int
-		single      bool
-	}{
-		{"products", "9.0", true, 5.8e10, 1e9, 60, false},
-		{"products of a millisecond", "9.0", true, 1.4e11, 1e9, 30, false},
-		{"heavy products", "9.0", true, 1.6e11, 1e9, 1, true},
-		{"much memory", "9.0", true, 5.8e10, 3e9, 1, true},
-		{"light and much memory", "9.0", true, 1.9e10, 3e9, 30, false},
-		{"convolutions or a sequence", "9.0", false, 5.8e10, 1e9, 1, true},
-		{"products on another GPU", "7.5", true, 5.8e10, 1e9, 1, true},
-		{"light products on another GPU", "7.5", true, 1.9e10, 1e9, 30, false},
-	} {
-		n := &Net{target: played("cuda", tt.capability), straight: tt.straight}
-		n.layout.step.shape = shapes.Make(dtypes.Int32)
-		if c := n.split(60, 1024, 1, hlo.Cost{FLOPs: tt.work, Bytes: tt.bytes}, false, false); c.Inner != tt.inner || c.Single != tt.single {
-			t.Errorf("%s: got %d steps a turn, single %t, want %d, %t", tt.name, c.Inner, c.Single, tt.inner, tt.single)
-		}
-	}
-}
-
-// TestStraight holds which nets are of products: the FCN's step is, also with Adam.
-func TestStraight(t *testing.T) {
+// TestFeedForward holds which nets are matrix multiplications alone, and that their steps
+// have many FLOPs a byte: the FCN's, also with Adam.
+func TestFeedForward(t *testing.T) {
 	s := open(t)
 	for _, tt := range []struct {
-		name string
-		net  models.Net
-		opt  Optimizer
-		want float64
+		name          string
+		net           models.Net
+		opt           Optimizer
+		feedForward   bool
+		least, bounds float64 // FLOPs a byte
 	}{
-		{"fcn", models.FCN(784, []int{2048, 2048, 2048}, 10), SGD{}, lightProducts},
-		{"fcn-adam", models.FCN(784, []int{2048, 2048, 2048}, 10), Adam{}, lightProducts},
-		{"narrow", models.FCN(784, []int{20}, 10), SGD{}, light},
-		{"lenet", models.LeNet5(), SGD{}, light},
-		{"lstm", models.SineLSTM(512, 20), SGD{}, light},
+		{"fcn", models.FCN(784, []int{2048, 2048, 2048}, 10), SGD{}, true, 40, 60},
+		{"fcn-adam", models.FCN(784, []int{2048, 2048, 2048}, 10), Adam{}, true, 20, 40},
+		{"narrow", models.FCN(784, []int{20}, 10), SGD{}, true, 0, 20},
+		{"lenet", models.LeNet5(), SGD{}, false, 0, 1000},
+		{"lstm", models.SineLSTM(512, 20), SGD{}, false, 0, 1000},
 	} {
 		n := attach(t, s, tt.name, tt.net, Config{Optimizer: tt.opt})
 		n.target = played("cuda", "9.0")
 		x, y := shapes.Make(dtypes.Float32, tt.net.Input...), shapes.Make(dtypes.Float32, n.output...)
-		step, err := n.work(load(t, n, tt.name, Data{X: make([]float32, 1024*x.Size()), Y: make([]float32, 1024*y.Size())}), 1024)
+		q, err := n.training(load(t, n, tt.name, Data{X: make([]float32, 1024*x.Size()), Y: make([]float32, 1024*y.Size())}), 1024)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := n.lightFor(step); got != tt.want {
-			t.Errorf("%s: a step of %.2g FLOPs, %.2g bytes: light is %.2g, want %.2g", tt.name, step.FLOPs, step.Bytes, got, tt.want)
-		}
-	}
-}
-
-// TestStay holds how many of an epoch's steps one resident kernel does: as many as divide
-// them, up to longest.
-func TestStay(t *testing.T) {
-	for _, tt := range []struct{ steps, want int }{{600, 200}, {468, 156}, {937, 100}, {199, 199}, {401, 100}, {20, 20}, {19, 0}, {1, 0}, {0, 0}} {
-		if got := stay(tt.steps); got != tt.want {
-			t.Errorf("stay(%d) = %d, want %d", tt.steps, got, tt.want)
-		}
-		n := &Net{target: played("cuda", "")}
-		c := n.split(tt.steps, 100, 1, hlo.Cost{FLOPs: 1e9}, true, true)
-		if c.Resident != (tt.want > 0) || c.Resident && c.Unroll != tt.want {
-			t.Errorf("%d steps: got resident %t of %d, want %d", tt.steps, c.Resident, c.Unroll, tt.want)
+		if got := q.Work.FLOPs / q.Work.Bytes; q.FeedForward != tt.feedForward || got < tt.least || got >= tt.bounds {
+			t.Errorf("%s: got feed-forward %t, %.3g FLOPs a byte, want %t, %g to %g", tt.name, q.FeedForward, got, tt.feedForward, tt.least, tt.bounds)
 		}
 	}
 }
@@ -145,10 +58,10 @@ func TestPeeled(t *testing.T) {
 	var losses [2][]float32
 	for i, loop := range []Loop{LoopedSteps, SingleSteps} {
 		n := attach(t, s, []string{"looped", "single"}[i], net, Config{Seed: 2, Loop: loop})
-		if c := n.split(10, 8, 1, hlo.Cost{FLOPs: 1e6}, false, false); c.Peeled != (loop == LoopedSteps) {
-			t.Fatalf("loop %d, %d bytes: got peeled %t", loop, n.weighs(), c.Peeled)
-		}
 		data := load(t, n, "data", digits(50, n.model.Input, 1))
+		if p, err := n.Plan(data, Train{Batch: 8}); err != nil || (p.Main.Form == lower.Peeled) != (loop == LoopedSteps) {
+			t.Fatalf("loop %d, %d bytes: got form %d and %v", loop, n.weighs(), p.Main.Form, err)
+		}
 		for _, epochs := range []int{1, 3} {
 			h, err := n.Train(context.Background(), data, Train{Batch: 8, Epochs: epochs, LearningRate: 1e-3})
 			if err != nil {
@@ -165,8 +78,9 @@ func TestPeeled(t *testing.T) {
 			t.Errorf("loss of step %d: got %g, want %g", i+1, got, want)
 		}
 	}
-	if c := attach(t, s, "small", small(), Config{Loop: LoopedSteps}).split(10, 8, 1, hlo.Cost{FLOPs: 1e6}, false, false); c.Peeled {
-		t.Error("a small net: got its loop peeled")
+	n := attach(t, s, "small", small(), Config{Loop: LoopedSteps})
+	if p, err := n.Plan(load(t, n, "data", digits(50, n.model.Input, 1)), Train{Batch: 8}); err != nil || p.Main.Form != lower.Looped {
+		t.Errorf("a small net: got form %d and %v, want a loop that is not peeled", p.Main.Form, err)
 	}
 }
 
@@ -186,7 +100,7 @@ func TestTurns(t *testing.T) {
 		{time.Microsecond, 5000, 100}, // the program's limit
 	} {
 		r := &run{pace: tt.pace}
-		got := r.turns(&portion{chunk: chunk{Inner: 10, Unroll: 1, Limit: 100}}, tt.left)
+		got := r.turns(&portion{Part: lower.Part{Inner: 10, Unroll: 1, Limit: 100}}, tt.left)
 		if got != tt.want {
 			t.Errorf("%v a step, %d turns left: got %d, want %d", tt.pace, tt.left, got, tt.want)
 		}
@@ -314,17 +228,17 @@ func TestGraphs(t *testing.T) {
 		flags     map[string]any
 		want      map[string]any
 	}{
-		{"small", "cuda", 1, 100, false, nil, nil, set(scheduling, concurrent)},
+		{"small", "cuda", 1, 100, false, nil, nil, set("xla_gpu_command_buffer_scheduling_mode?", "CONCURRENT")},
 		{"small, with convolutions", "cuda", 1, 100, true, nil, nil, nil},
-		{"large", "cuda", 1, many, false, nil, nil, set(graphs, "")},
-		{"large, two devices", "cuda", 2, many, false, nil, nil, set(graphs, "")},
-		{"large, little of it in place", "cuda", 1, many, false, []bool{true, false, false}, nil, set(graphs, "")},
-		{"large, in place", "cuda", 1, many, false, []bool{true, true, false}, nil, nil},
-		{"large, in place, with convolutions", "cuda", 1, many, true, []bool{true, true, false}, nil, nil},
-		{"large, as asked for", "cuda", 1, many, false, nil, set(graphs, "FUSION"), set(graphs, "FUSION")},
+		{"large", "cuda", 1, 2000, false, nil, nil, set("xla_gpu_enable_command_buffer", "")},
+		{"large, two devices", "cuda", 2, 2000, false, nil, nil, set("xla_gpu_enable_command_buffer", "")},
+		{"large, little of it in place", "cuda", 1, 2000, false, []bool{true, false, false}, nil, set("xla_gpu_enable_command_buffer", "")},
+		{"large, in place", "cuda", 1, 2000, false, []bool{true, true, false}, nil, nil},
+		{"large, in place, with convolutions", "cuda", 1, 2000, true, []bool{true, true, false}, nil, nil},
+		{"large, as asked for", "cuda", 1, 2000, false, nil, set("xla_gpu_enable_command_buffer", "FUSION"), set("xla_gpu_enable_command_buffer", "FUSION")},
 		{"small, as asked for", "cuda", 1, 100, false, nil, set("xla_gpu_command_buffer_scheduling_mode", "SERIALIZE"), set("xla_gpu_command_buffer_scheduling_mode", "SERIALIZE")},
-		{"with convolutions, as asked for", "cuda", 1, 100, true, nil, set(graphs, ""), set(graphs, "")},
-		{"large, on a CPU", "cpu", 1, many, false, nil, nil, nil},
+		{"with convolutions, as asked for", "cuda", 1, 100, true, nil, set("xla_gpu_enable_command_buffer", ""), set("xla_gpu_enable_command_buffer", "")},
+		{"large, on a CPU", "cpu", 1, 2000, false, nil, nil, nil},
 		{"with convolutions, on a CPU", "cpu", 1, 100, true, nil, nil, nil},
 	} {
 		n := &Net{name: "n", target: played(tt.platform, ""), config: Config{Flags: tt.flags}}

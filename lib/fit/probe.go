@@ -43,7 +43,7 @@ func (e *NotFiniteError) probe(ctx context.Context, n *Net, s *Set, size int, or
 func (n *Net) probe(ctx context.Context, s *Set, size int, order *session.Array, first, steps int, state, rate []*session.Array) ([]int32, error) {
 	all := state
 	if steps > 0 {
-		x := n.steps(s, n.once(size, steps))
+		x := n.steps(s, n.plainSteps(size, steps))
 		if err := x.ready(ctx, nil); err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
 
@@ -30,7 +31,7 @@ func TestRecomputed(t *testing.T) {
 			t.Fatal(err)
 		}
 		losses[i] = h.Losses
-		p, err := n.epochProgram(data, chunk{Batch: 16, Inner: 1, Unroll: 1, Limit: 1, Single: true, Fresh: true, Devices: 1})
+		p, err := n.epochProgram(data, lower.Part{Batch: 16, Inner: 1, Unroll: 1, Limit: 1, Form: lower.Fresh, Devices: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

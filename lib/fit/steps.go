@@ -2,19 +2,19 @@ package fit
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower"
 	"gaiden/lib/session"
 )
 
 // steps are the programs that do a chunk of steps.
 type steps struct {
-	chunk
+	lower.Part
 	net                 *Net
 	places              []int // see copied
 	keys                [3]string
@@ -23,8 +23,8 @@ type steps struct {
 }
 
 // steps begins to make the programs ready.
-func (n *Net) steps(s *Set, c chunk) *steps {
-	x := &steps{chunk: c, net: n, places: n.copied(c)}
+func (n *Net) steps(s *Set, c lower.Part) *steps {
+	x := &steps{Part: c, net: n, places: n.copied(c)}
 	for i, part := range []struct {
 		name   string
 		build  func() (*hlo.Program, error)
@@ -34,10 +34,10 @@ func (n *Net) steps(s *Set, c chunk) *steps {
 		{"start", func() (*hlo.Program, error) { return n.startProgram(c) }, nil},
 		{"finish", func() (*hlo.Program, error) { return n.finishProgram(c) }, nil},
 	} {
-		if part.name == "start" && !c.Single || part.name == "finish" && (!c.Single || c.Packed) {
+		if part.name == "start" && !c.Form.Single() || part.name == "finish" && (!c.Form.Single() || c.Packed) {
 			continue
 		}
-		x.keys[i] = fmt.Sprintf("%s/%v", part.name, c)
+		x.keys[i] = part.name + "/" + c.Key()
 		x.wait[i] = n.prepare(x.keys[i], part.build, part.donate)
 	}
 	return x
@@ -75,7 +75,7 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 		fixed[d] = append(append(append(append([]*session.Array{}, sources[d]...), order[d]...), rate[d]...), where)
 	}
 	n := len(state[0])
-	if !x.Single {
+	if !x.Form.Single() {
 		out, err := run1(x.main, state, fixed)
 		if err != nil {
 			return nil, nil, err
@@ -88,7 +88,7 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 	out, err := x.begin(state)
 	for i := 0; i < turns && err == nil; i++ {
 		in := out
-		if out, err = run1(x.main, in, fixed); x.Fresh && i > 0 {
+		if out, err = run1(x.main, in, fixed); x.Form == lower.Fresh && i > 0 {
 			x.leave(in)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/lower"
 )
 
 // A stretch is some layers of a net, one after the other. Where devices have many
@@ -38,7 +40,7 @@ const (
 
 // stretches divides the layers. They are one stretch where there is not much to add up,
 // or where somebody else's function has variables that nobody can tell the layer of.
-func (n *Net) stretches(c chunk) []*stretch {
+func (n *Net) stretches(c lower.Part) []*stretch {
 	layers, whole := n.layerwise()
 	total := 0
 	for _, l := range layers {

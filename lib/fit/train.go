@@ -8,7 +8,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
-	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower"
 	"gaiden/lib/session"
 )
 
@@ -54,7 +54,7 @@ func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 		return nil, err
 	}
 	defer done()
-	r, err := n.run(ctx, data, t)
+	r, err := n.run(ctx, data, t, lower.Call)
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +88,8 @@ type run struct {
 	state           copies // variables, moments, step
 	rate            copies
 	devices         int
-	work            hlo.Cost // of a step; 0: not asked for
-	named           bool     // the state, if it is packed; as of last
+	plan            *lower.Plan
+	named           bool // the state, if it is packed; as of last
 	last            time.Time
 	order           *session.Program
 	main, odd, tail portion
@@ -114,17 +114,14 @@ type run struct {
 	since           int     // epochs without a better one
 }
 
-// run checks the wishes and prepares the programs.
-func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
-	if n.cuda() {
-		n.tilings().Refresh() // of one that cannot be read, what is known already
-	}
+// checked is a Train with its defaults filled in, if the net can be trained so.
+func (n *Net) checked(data *Set, t Train) (Train, error) {
 	if err := n.teaches(data); err != nil {
-		return nil, err
+		return t, err
 	}
 	if t.Validation != nil {
 		if err := n.teaches(t.Validation); err != nil {
-			return nil, err
+			return t, err
 		}
 	}
 	if t.Epochs == 0 {
@@ -137,50 +134,34 @@ func (n *Net) run(ctx context.Context, data *Set, t Train) (*run, error) {
 		}
 	}
 	if err := t.check(n, data); err != nil {
-		return nil, err
+		return t, err
 	}
-	if err := n.carries(data, t); err != nil {
-		return nil, err
-	}
-	r := &run{Train: t, net: n, ctx: ctx, data: data, history: &History{}, began: time.Now(), best: math.Inf(1)}
-	r.drains = t.Validation != nil || t.Threshold != 0 || t.Patience != 0 || len(n.carried()) > 0 && !t.KeepState
-	r.saves.last = r.began
-	whole, rest := data.N/t.Batch, data.N%t.Batch
-	if t.DropLast {
-		rest = 0
-	}
-	r.steps = whole
 	if t.Batch == data.N { // nothing to shuffle but the order of sums
-		r.InOrder = true
-		r.joined = t.Epochs > 1 && !r.drains && n.config.Devices < 2
+		t.InOrder = true
 	}
-	if r.joined {
-		whole = t.Epochs
+	return t, n.carries(data, t)
+}
+
+// run checks the settings, decides the plan and prepares the state.
+func (n *Net) run(ctx context.Context, data *Set, t Train, use lower.Use) (*run, error) {
+	if n.kernelsMayRun() {
+		n.tilings().Refresh() // of one that cannot be read, what is known already
 	}
-	var err error
-	if r.devices, r.history.Note, err = n.devices(data, t.Batch); err != nil {
+	t, err := n.checked(data, t)
+	if err != nil {
 		return nil, err
 	}
-	r.history.Devices = r.devices
-	if !n.target.CPU() || n.single { // else nothing depends on it
-		if r.work, err = n.work(data, t.Batch); err != nil {
-			return nil, err
-		}
+	plan, err := n.decide(data, t, use)
+	if err != nil {
+		return nil, err
 	}
-	fused := n.fuses(data, chunk{Batch: t.Batch, Devices: r.devices}) > 0
-	r.main = portion{chunk: n.split(whole, t.Batch, r.devices, r.work, fused, fused && n.resident(data, t.Batch) != nil)}
-	r.main.turns = whole / r.main.turn()
-	if left := whole % r.main.turn(); left > 0 {
-		r.odd = portion{chunk: n.once(t.Batch, left), first: (whole - left) * t.Batch, turns: left}
-	}
-	if rest > 0 {
+	r := &run{Train: t, net: n, ctx: ctx, data: data, plan: plan, began: time.Now(), best: math.Inf(1),
+		history: &History{Devices: plan.Devices, Note: plan.Note}, devices: plan.Devices, drains: t.decides(n), joined: t.merges(n, data),
+		main: portion{Part: plan.Main}, odd: portion{Part: plan.Odd}, tail: portion{Part: plan.Tail}}
+	r.saves.last = r.began
+	r.steps = data.N / t.Batch
+	if r.tail.Turns > 0 {
 		r.steps++
-		r.tail = portion{chunk: n.once(rest, 1), first: whole * t.Batch, turns: 1}
-	}
-	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
-		p.Devices = r.devices
-		p.Split = r.devices > 1 && p.Batch%r.devices == 0 // what cannot be shared, each does
-		p.Fused = n.fuses(data, p.chunk)
 	}
 	r.pace = n.paces[r.main.key(data)]
 	state, err := n.state(n.layout.all())
@@ -207,13 +188,13 @@ func (r *run) close() {
 
 // prepare begins to compile a portion's programs.
 func (r *run) prepare(p *portion) {
-	if p.turns > 0 && p.steps == nil {
-		p.steps = r.net.steps(r.data, p.chunk)
+	if p.Turns > 0 && p.steps == nil {
+		p.steps = r.net.steps(r.data, p.Part)
 	}
 }
 
 func (r *run) ready(p *portion) error {
-	if p.turns == 0 || p.steps != nil && p.steps.main != nil {
+	if p.Turns == 0 || p.steps != nil && p.steps.main != nil {
 		return nil
 	}
 	began := time.Now()
@@ -225,7 +206,7 @@ func (r *run) ready(p *portion) error {
 		return p.steps.ready(r.ctx, alive)
 	}
 	err := ready()
-	if p.Fused > 0 && r.net.config.Kernels == AutoKernels && refuses(err) {
+	if p.Kernels != nil && r.net.config.Kernels == AutoKernels && refuses(err) {
 		return r.without(err, ready)
 	}
 	return err
@@ -255,7 +236,7 @@ func (r *run) turns(p *portion, left int) int {
 	if r.pace == 0 || r.paces(p) {
 		return 1
 	}
-	return max(1, min(left, int(share/max(1, r.pace*time.Duration(p.turn())))))
+	return max(1, min(left, int(share/max(1, r.pace*time.Duration(p.Turn())))))
 }
 
 // tell reports where the run is.

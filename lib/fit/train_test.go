@@ -102,7 +102,7 @@ func TestUnroll(t *testing.T) {
 	s := open(t)
 	losses := func(name, platform string, unroll int, loop Loop) []float32 {
 		n := attach(t, s, name, small(), Config{Seed: 3, Unroll: unroll, Loop: loop, FirstLook: true})
-		n.target, n.single = played(platform, ""), platform == "cpu"
+		n.target, n.convolves = played(platform, ""), platform == "cpu"
 		data := load(t, n, "bars", digits(203, n.model.Input, 1))
 		h, err := n.Train(context.Background(), data, Train{Epochs: 2, Batch: 4})
 		if err != nil {

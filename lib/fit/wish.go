@@ -68,7 +68,10 @@ var wished sync.Map
 // tuneLater wishes that somebody tune the net's steps in the background, in a notebook,
 // where something is not known of them. It is no error if nobody does.
 func (n *Net) tuneLater(data *Set, t Train) {
-	if os.Getenv("GAIDEN_TUNE") == "off" || !n.cuda() || n.config.Kernels != AutoKernels && n.config.Kernels != plainOps || n.config.Session != nil || !n.fusible(data, 1) {
+	if os.Getenv("GAIDEN_TUNE") == "off" || !n.kernelsMayRun() || n.config.Kernels != AutoKernels && n.config.Kernels != plainOps || n.config.Session != nil {
+		return
+	}
+	if _, err := n.available(data, 1); err != nil {
 		return
 	}
 	key, table := n.stepKey(t.Batch), n.tilings()

@@ -64,3 +64,6 @@ func (t Target) String() string {
 	}
 	return s
 }
+
+// Graphs says whether XLA runs a program's kernels as graphs there: CUDA's, and ROCm's.
+func (t Target) Graphs() bool { return t.Platform == "cuda" || t.Platform == "rocm" }

@@ -1,6 +1,7 @@
 package hlo
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"strconv"
 	"time"
@@ -60,3 +61,8 @@ func (p *Program) Text(donate []bool) []byte {
 
 // Hash names a program: it is the SHA-256 sum of its text.
 func Hash(text []byte) [32]byte { return sha256.Sum256(text) }
+
+// Has says whether the program has an operation of StableHLO, such as convolution.
+func (p *Program) Has(op string) bool {
+	return bytes.Contains(p.Text(nil), []byte("stablehlo."+op))
+}

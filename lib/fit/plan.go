@@ -1,0 +1,126 @@
+package fit
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute/dtypes"
+
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/lower"
+)
+
+// Plan is how the net is trained: which steps are a loop, with which kernels, on which
+// devices, and why. Train decides it once for each call; it has no effect. Its String has
+// a line for each choice.
+func (n *Net) Plan(data *Set, t Train) (*lower.Plan, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return nil, err
+	}
+	t, err := n.checked(data, t)
+	if err != nil {
+		return nil, err
+	}
+	return n.decide(data, t, lower.Call)
+}
+
+// decide makes the plan of a call of Train whose settings are checked.
+func (n *Net) decide(data *Set, t Train, use lower.Use) (*lower.Plan, error) {
+	q, err := n.training(data, t.Batch)
+	if err != nil {
+		return nil, err
+	}
+	q.Use, q.Steps = use, data.N/t.Batch
+	if t.merges(n, data) {
+		q.Steps = t.Epochs
+	} else if !t.DropLast {
+		q.Rest = data.N % t.Batch
+	}
+	p, err := lower.Decide(q)
+	if err != nil {
+		return nil, fmt.Errorf("fit: %s: %w", n.name, err)
+	}
+	return p, nil
+}
+
+// training is what is known of steps of a batch.
+func (n *Net) training(s *Set, batch int) (t lower.Training, err error) {
+	t = lower.Training{
+		Target: n.target, Net: n.model, StateBytes: n.weighs(), StateArrays: len(n.layout.all()), Convolves: n.convolves, FeedForward: n.feedForward,
+		Carries: len(n.carried()) > 0, ForwardFLOPs: n.forward, Rule: ruleOf(n.config.Optimizer), Batch: batch, Known: n.known,
+		Data: lower.Data{Examples: s.N, Input: s.size, Targets: s.targets, Float32: true},
+		Options: lower.Options{Kernels: n.config.Kernels, Loop: n.config.Loop, Unroll: n.config.Unroll, Devices: n.config.Devices, AllDevices: n.config.AllDevices,
+			PackState: n.packing},
+	}
+	for _, v := range n.layout.variables {
+		t.Variables = append(t.Variables, lower.Variable{Name: v.name, Shape: v.shape, Trainable: v.trainable})
+	}
+	switch n.lossOf(s).(type) {
+	case CrossEntropy:
+		t.Loss = lower.CrossEntropy
+	case MSE:
+		t.Loss = lower.SquaredError
+	}
+	for i, a := range s.arrays() {
+		shape, err := a.Shape()
+		if err != nil {
+			return t, err
+		}
+		if i == 0 {
+			t.Data.X = shape.DType
+		}
+		t.Data.Float32 = t.Data.Float32 && shape.DType == dtypes.Float32
+	}
+	if n.kernelsMayRun() {
+		t.Tilings = n.tilings().Changes()
+	}
+	if !n.target.CPU() || n.convolves { // else nothing depends on it
+		t.Work, err = n.work(s, batch)
+	}
+	return t, err
+}
+
+// known is what was measured of steps of a batch.
+func (n *Net) known(batch int) lower.Known {
+	e := n.tilings().Known(n.stepKey(batch))
+	return lower.Known{Fused: e.Micros, XLA: e.Plain, PreferXLA: e.UsePlain(), Refused: e.Refused}
+}
+
+// kernelsMayRun says whether there is a GPU that runs Triton's kernels, or a test that
+// does without.
+func (n *Net) kernelsMayRun() bool {
+	return n.config.Kernels == lower.PlainKernels || n.target.Triton
+}
+
+// available are the kernels that steps of a batch could have.
+func (n *Net) available(s *Set, batch int) (*lower.Set, error) {
+	t, err := n.training(s, batch)
+	if err != nil {
+		return nil, err
+	}
+	return t.Available(batch)
+}
+
+// merges says whether all epochs are one loop: each is a single step that nobody looks at.
+func (t Train) merges(n *Net, data *Set) bool {
+	return t.Batch == data.N && t.Epochs > 1 && !t.decides(n) && n.config.Devices < 2
+}
+
+// decides says whether something is decided between two epochs.
+func (t Train) decides(n *Net) bool {
+	return t.Validation != nil || t.Threshold != 0 || t.Patience != 0 || len(n.carried()) > 0 && !t.KeepState
+}
+
+// ruleOf is an optimizer as kernels know it, nil if they do not.
+func ruleOf(o Optimizer) kernels.Rule {
+	switch o := o.(type) {
+	case SGD:
+		return kernels.SGD{Momentum: o.Momentum, Nesterov: o.Nesterov, WeightDecay: o.WeightDecay}
+	case Adam:
+		return kernels.Adam{Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: o.Epsilon, WeightDecay: o.WeightDecay}
+	case AdaDelta:
+		return kernels.AdaDelta{Rho: o.Rho, Epsilon: o.Epsilon, WeightDecay: o.WeightDecay}
+	}
+	return nil
+}

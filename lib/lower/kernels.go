@@ -1,0 +1,204 @@
+package lower
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/fused"
+	"gaiden/lib/models"
+)
+
+// Set is the kernels of a net's steps: one of its fields.
+type Set struct {
+	// Resident does many steps in one kernel.
+	Resident *fused.Resident
+	// Whole does a step in one kernel, and its update in another one.
+	Whole fused.Whole
+	// Layers has a kernel or more for each layer and its gradient.
+	Layers *fused.Plan
+	// Some says that only LSTM layers and batch norms have kernels, inside of GoMLX's graph.
+	Some bool
+}
+
+func (s *Set) kind() string {
+	switch {
+	case s == nil:
+		return "XLA"
+	case s.Resident != nil:
+		return "resident"
+	case s.Whole != nil:
+		return "whole"
+	case s.Layers != nil:
+		return "layers"
+	}
+	return "some"
+}
+
+// layered is the set without a resident kernel, which takes many steps.
+func (s *Set) layered() *Set {
+	if s == nil || s.Resident == nil {
+		return s
+	}
+	return &Set{Layers: s.Layers}
+}
+
+// String lists the layers with their kernels.
+func (s *Set) String() string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Whole != nil:
+		return s.Whole.String()
+	case s.Layers != nil && s.Resident != nil:
+		return s.Layers.String() + s.Resident.String()
+	case s.Layers != nil:
+		return s.Layers.String()
+	}
+	return "kernels          for LSTM layers and batch norms only\n"
+}
+
+// kernels decides which kernels the steps of a batch have; nil: XLA's.
+func (p *Plan) kernels(batch int) *Set {
+	t := p.Training
+	set, err := t.Available(batch)
+	switch {
+	case t.Options.Kernels == PlainKernels:
+		if set == nil {
+			set = &Set{Some: true}
+		}
+		return set
+	case !t.Target.Triton:
+		p.because("XLA's kernels: Gaiden's are for CUDA GPUs")
+	case t.Options.Kernels == XLAKernels:
+		p.because("XLA's kernels: as requested")
+	case p.Devices > 1:
+		p.because("XLA's kernels: on several devices")
+	case err != nil:
+		p.because("XLA's kernels: %v", err)
+	case t.Options.Kernels == FusedKernels:
+		p.because("Gaiden's kernels: as requested")
+		return set
+	default:
+		known := Known{}
+		if t.Known != nil {
+			known = t.Known(batch)
+		}
+		switch {
+		case known.Refused != "":
+			p.because("XLA's kernels: the device does not take Gaiden's: %s", known.Refused)
+		case !known.nothing() && known.PreferXLA:
+			p.because("XLA's kernels: measured %.1f µs a step, with Gaiden's %.1f", known.XLA, known.Fused)
+		case !known.nothing():
+			p.because("Gaiden's kernels: measured %.1f µs a step, with XLA's %.1f", known.Fused, known.XLA)
+			return set
+		case t.Net.HasBatchNorm():
+			p.because("XLA's kernels: batch norms are not known to be faster with Gaiden's; Tune measures it")
+		case t.largeMatmuls(batch):
+			p.because("XLA's kernels: most of the work is in matrix multiplications of %.0e FLOPs and more; Tune measures Gaiden's", largeMatmulFLOPs)
+		default:
+			p.because("Gaiden's kernels: expected to be faster; Tune measures it")
+			return set
+		}
+	}
+	return nil
+}
+
+// Available are the kernels that steps of a batch could have on a GPU. Its error says why
+// there are none.
+func (t Training) Available(batch int) (*Set, error) {
+	if w := t.whole(batch); w != nil {
+		return &Set{Whole: w}, nil
+	}
+	plan, err := t.layers()
+	if err == nil {
+		return &Set{Layers: plan, Resident: t.resident(batch)}, nil
+	}
+	if t.Net.HasBatchNorm() || slices.ContainsFunc(t.Net.Layers, func(l models.Layer) bool { _, is := PlainLSTM(l); return is }) {
+		return &Set{Some: true}, nil
+	}
+	return nil, err
+}
+
+// layers divides the net into fused operations.
+func (t Training) layers() (*fused.Plan, error) {
+	switch {
+	case t.Loss != CrossEntropy || t.Data.Targets != 0:
+		return nil, errors.New("there are none for this loss: want cross entropy of labels")
+	case t.Rule == nil:
+		return nil, errors.New("there are none for this optimizer: want one with an element-wise rule")
+	case t.Data.Examples*t.Data.Input > math.MaxInt32:
+		return nil, fmt.Errorf("there are none for the %d numbers of the data: want less than 2³¹", t.Data.Examples*t.Data.Input)
+	}
+	for _, v := range t.Variables {
+		switch {
+		case v.Trainable && v.Shape.DType != dtypes.Float32:
+			return nil, fmt.Errorf("there are none for %s of %s: want Float32", v.Name, v.Shape.DType)
+		case !v.Trainable && v.Shape.DType.IsFloat():
+			return nil, fmt.Errorf("there are none for %s, which a step changes without a gradient", v.Name)
+		}
+	}
+	return fused.NewPlan(t.Net)
+}
+
+// whole is how a step is one kernel and an update, nil if it is not. The kernel's numbers
+// are float32, with BF16 too.
+func (t Training) whole(batch int) fused.Whole {
+	if t.Loss != SquaredError || t.Data.Targets == 0 || t.Rule == nil || !t.Data.Float32 || t.Data.Examples*max(t.Data.Input, t.Data.Targets) > math.MaxInt32 {
+		return nil
+	}
+	for _, l := range t.Net.Layers {
+		if _, is := l.(models.LSTM); is {
+			if _, plain := PlainLSTM(l); !plain {
+				return nil
+			}
+		}
+	}
+	for _, v := range t.Variables {
+		if v.Trainable && v.Shape.DType != dtypes.Float32 {
+			return nil
+		}
+	}
+	w, err := fused.NewWhole(t.Net, batch)
+	if err != nil {
+		return nil
+	}
+	return w
+}
+
+// resident is the kernel for many steps, nil if there is none: it needs a multiprocessor
+// for each of its blocks.
+func (t Training) resident(batch int) *fused.Resident {
+	if !t.Target.Hopper() || t.Data.X != dtypes.Uint8 && t.Data.X != dtypes.Float32 {
+		return nil
+	}
+	r, err := fused.NewResident(t.Net, t.Rule, t.Data.Examples, batch)
+	if err != nil || r.Blocks() > t.Target.Processors || r.Weights() < residentWeights {
+		return nil
+	}
+	return r
+}
+
+// PlainLSTM is a layer's LSTM, if kernels can do it: not too wide, and with no settings
+// but name, units and first values.
+func PlainLSTM(layer models.Layer) (l models.LSTM, is bool) {
+	if l, is = layer.(models.LSTM); !is || l.Units > kernels.LargestUnits {
+		return l, false
+	}
+	v := reflect.ValueOf(l)
+	for i := range v.NumField() {
+		switch v.Type().Field(i).Name {
+		case "Name", "Units", "Init":
+		default:
+			if !v.Field(i).IsZero() {
+				return l, false
+			}
+		}
+	}
+	return l, true
+}
