@@ -39,7 +39,6 @@ lib/engine/ptx/resident: lib/engine/ptx, lib/engine/triton/kernels  a net's step
 lib/engine/ptx/convolution: lib/engine/ptx, lib/engine/triton/kernels  convolutions with an image to a block; sizes and activations are those of kernels
 lib/fused: lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/ptx/resident, lib/engine/triton, lib/engine/triton/kernels, lib/models  where graphs call kernels, beside plain forms
 lib/fused/tiling: lib/fused, lib/engine/hlo, lib/engine/ptx/convolution, lib/engine/sealed, lib/engine/triton/kernels, lib/engine/wire, lib/session  tries kernels where they will run, and keeps what is best
-lib/fused/trial: lib/engine/files, lib/fused, lib/fused/tiling, lib/fit, lib/models, lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/triton, lib/engine/triton/kernels, lib/engine/wire, lib/profile, lib/session  a program for a machine with a GPU; it asks for exact products
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
 lib/engine/pjrt:                                                  stands on the C API alone
 lib/engine/pjrt/xspace:                                           reads a message of the profiler
@@ -68,7 +67,7 @@ var outside = []struct {
 	{"github.com/yuin/goldmark", []string{"kernels/internal/webpage"}, "Markdown is only on the page of a notebook"},
 	{"github.com/microcosm-cc/bluemonday", []string{"kernels/internal/webpage"}, "one package decides what a page may hold"},
 	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
-	{"github.com/gomlx/gomlx", []string{"lib/models", "lib/fused", "lib/fit", "lib/datasets", "kernels/gaiden"}, "graphs are built above the session"},
+	{"github.com/gomlx/gomlx", []string{"lib/models", "lib/fused", "lib/fit", "lib/datasets", "kernels/bench"}, "graphs are built above the session"},
 }
 
 type pkg struct {
@@ -145,6 +144,19 @@ func TestImports(t *testing.T) {
 			if imp == "C" {
 				t.Errorf("%s uses cgo: a user's machine has no C compiler", name)
 			}
+		}
+	}
+}
+
+// TestPrograms holds that gaiden does not contain the benchmarks, nor what only they use.
+func TestPrograms(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "gaiden/kernels/gaiden").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for _, p := range strings.Fields(string(out)) {
+		if strings.HasPrefix(p, "gaiden/kernels/bench") {
+			t.Errorf("gaiden links %s, which is the benchmarks'", p)
 		}
 	}
 }

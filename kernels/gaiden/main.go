@@ -8,7 +8,6 @@
 //	gaiden info [-json]                       machine, devices, versions
 //	gaiden doctor                             check what can be wrong, and say what to do
 //	gaiden tune                               find the fastest kernels for the nets that were trained
-//	gaiden bench NAME                         measure; gaiden bench lists the names
 //
 // Every command says what it takes with -h. Errors are one line, what to do
 // next is a second one, and the exit status is 1; wrong use exits with 2.
@@ -40,7 +39,6 @@ var commands = map[string]command{
 	"info":    {infoMain, "machine, devices, versions"},
 	"doctor":  {doctorMain, "what can be wrong, and what to do about it"},
 	"tune":    {tuneMain, "find the fastest kernels for the nets that were trained on a GPU; Train begins it"},
-	"bench":   {benchMain, "measure; gaiden bench lists the names"},
 	"version": {versionMain, "the version of this program"},
 }
 

@@ -35,16 +35,11 @@ func TestCommandLine(t *testing.T) {
 		{"doctor all", 2, "", `doctor: got "all" after it, want nothing`},
 		{"version all", 2, "", `version: got "all" after it, want nothing`},
 		{"install all", 2, "", `install: got "all" after it, want nothing`},
-		{"bench dispatch all", 2, "", `bench: got "all" after it, want nothing`},
 		{"help info", 0, "", "usage: gaiden info [-json]"},
 		{"help session", 0, "usage: gaiden session COMMAND", ""},
 		{"help sesion", 2, "", `no command "sesion"`},
 		{"info", 0, "session     not running", ""},
 		{"kernel", 2, "", "connection file"},
-		{"bench", 2, "", "dispatch"},
-		{"bench dispach", 1, "", `no benchmark "dispach"`},
-		{"bench train -rounds 0", 1, "", "-rounds: got 0, want 1 or more"},
-		{"bench train -json /nonexistent/x.json", 1, "", "write /nonexistent/x.json: no such file"},
 		{"install -name Bad/Name", 1, "", "lower-case"},
 		{"install -source /no/such/dir", 1, "", "not Gaiden's source"},
 		{"install -uninstall -prefix /no/such/dir", 1, "", "no kernelspec"},
@@ -183,19 +178,5 @@ func TestSideBySide(t *testing.T) {
 	}
 	if exists(filepath.Join(kernels, "gaiden-0.0.9")) || !exists(filepath.Join(kernels, "gaiden", "kernel.json")) {
 		t.Error("uninstall: want the one gone and the other there")
-	}
-}
-
-// TestPeerScripts holds that the peers' scripts are there and are Python.
-func TestPeerScripts(t *testing.T) {
-	l, err := peers.ReadDir("peers")
-	if err != nil || len(l) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, f := range l {
-		b, err := peers.ReadFile("peers/" + f.Name())
-		if err != nil || !bytes.Contains(b, []byte("json.dumps")) {
-			t.Errorf("%s prints no JSON: %v", f.Name(), err)
-		}
 	}
 }

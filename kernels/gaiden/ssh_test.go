@@ -16,6 +16,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/session"
 )
@@ -174,15 +175,17 @@ func TestSSH(t *testing.T) {
 	}
 	const n = 1 << 18 // 1 MB: it would go through a window
 	shape := shapes.Make(dtypes.Float32, n)
-	h, donate, err := addProgram(s, 1)
+	const stateSize = 16
+	stateShape := shapes.Make(dtypes.Float32, stateSize)
+	g := graph.NewGraph(s.Backend(), "step")
+	if err := g.Compile(graph.AddScalar(graph.Parameter(g, "x", stateShape), 1)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Compile(g.Executable().(*session.Executable).Program(), session.Options{Donate: []bool{true}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := s.Compile(h, session.Options{Donate: donate})
-	if err != nil {
-		t.Fatal(err)
-	}
-	x, err := s.Put(make([]float32, stateSize), stateShape(), 0)
+	x, err := s.Put(make([]float32, stateSize), stateShape, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,10 +103,10 @@ func TestNormal(t *testing.T) {
 }
 
 // TestFirstWeightsOfGPU holds that a seed begins on a CPU with the weights with which it
-// began on an H200, bit for bit: package fused's trial has recorded their sums there.
+// began on an H200, bit for bit: bench trial -repeats has recorded their sums there.
 func TestFirstWeightsOfGPU(t *testing.T) {
 	t.Parallel()
-	b, err := os.ReadFile("../fused/results/2026-11-25-h200-repeats.json")
+	b, err := os.ReadFile("testdata/first-weights-h200.json")
 	if err != nil {
 		t.Fatal(err)
 	}

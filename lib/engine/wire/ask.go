@@ -7,7 +7,7 @@ type HelloBody struct {
 	Protocol int
 	Version  string // of the client's build, for messages
 	Space    string // the name space of its arrays: the notebook
-	Client   string // for lists: what it is, such as "cell 12" or "gaiden bench"
+	Client   string // for lists: what it is, such as "cell 12" or "bench"
 	Remote   bool   // it is on another machine: no shared memory, and the system does not know its
 	PID      int    // process
 	Group    int    // and process group

@@ -186,12 +186,8 @@ func with(b *hlo.Builder, op kernels.Op, build func(o fused.Ops) []*Node) []*Nod
 	return out
 }
 
-// Clock runs the program of the form's loop a few times, and returns µs of one operation
-// for each.
-func (f Form) Clock(s *session.Session, p *session.Program, in []*session.Array, runs int) ([]float64, error) {
-	return f.clock(s, p, in, runs, nil)
-}
-
+// clock runs the program of the form's loop a few times, and returns µs of one operation
+// for each. alone is as of measure.
 func (f Form) clock(s *session.Session, p *session.Program, in []*session.Array, runs int, alone func() error) ([]float64, error) {
 	var samples []float64
 	for k := range runs + 1 {

@@ -1,0 +1,208 @@
+// Command bench measures Gaiden against its peers, JAX and PyTorch, and tries its GPU
+// kernels. It is a program of its own, so that gaiden does not contain it:
+//
+//	scripts/bench NAME [flags]      builds gaiden and bench, and runs bench
+//	scripts/bench                   lists the benchmarks and their flags
+//
+// On a machine without Go, carry both programs (CGO_ENABLED=0 go build ./kernels/gaiden,
+// and the same of ./kernels/bench) in one folder; scripts/bundle packs both. The peers'
+// scripts are inside bench; -python names an interpreter that has JAX and PyTorch.
+// What the results say is in EVIDENCE.md next to this file.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"gaiden/kernels/bench/internal/trial"
+	"gaiden/lib/engine/files"
+	"gaiden/lib/sysinfo"
+	"gaiden/lib/timing"
+	"gaiden/lib/timing/stats"
+)
+
+// bench is one run: its options and what it has measured.
+type bench struct {
+	name      string
+	only      string
+	python    string        // an interpreter with the peers' libraries, "" for none
+	peerNames string        // which of them
+	devices   string        // numbers of devices, for train: "1,2,4"
+	tune      time.Duration // at most, for each net, for train
+	limit     time.Duration // for a peer to print its next line, for train
+	turns     int           // in which each way of training is measured once, for train
+	info      sysinfo.Info
+	records   []timing.Record
+	out       string // the file of the records, "" for none
+	outErr    error  // of the last time it was written
+	progress  io.Writer
+}
+
+// benches are the benchmarks by name.
+var benches = map[string]struct {
+	run  func(b *bench) error
+	help string
+}{
+	"train":    {benchTrain, "µs per training step of twelve nets; -peers jax,torch; -devices 1,2,4"},
+	"accuracy": {benchAccuracy, "test accuracy on Fashion-MNIST; -peers torch"},
+	"cells":    {benchCells, "ms from execute_request to idle: Gaiden, GoNB, IPython with JAX"},
+	"dispatch": {benchDispatch, "µs per step of 1, 31 and 100 donated arrays: raw PJRT, the session, GoMLX, JAX"},
+	"session":  {benchSession, "first steps by where a program is, waiting for another notebook, recovery from a crash"},
+}
+
+func main() {
+	self, err := os.Executable()
+	if err == nil { // the gaiden next to this program comes first
+		err = os.Setenv("PATH", filepath.Dir(self)+":"+os.Getenv("PATH"))
+	}
+	if err == nil {
+		err = run(os.Args[1:], os.Stdout, os.Stderr)
+	}
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return
+	case errors.Is(err, errUsage):
+		os.Exit(2)
+	}
+	fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+	if h := (interface{ Hint() string })(nil); errors.As(err, &h) {
+		fmt.Fprintln(os.Stderr, h.Hint())
+	}
+	os.Exit(1)
+}
+
+// errUsage is returned after usage has been printed.
+var errUsage = errors.New("usage")
+
+func run(args []string, stdout, stderr io.Writer) error {
+	b := bench{progress: stderr}
+	f := b.flags(stderr)
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		fmt.Fprintln(stderr, "usage: bench NAME [flags]")
+		for _, n := range slices.Sorted(maps.Keys(benches)) {
+			fmt.Fprintf(stderr, "  %-9s %s\n", n, benches[n].help)
+		}
+		fmt.Fprintln(stderr, "  trial     tries GPU kernels: values, learning curves, failures; bench trial -h lists its flags")
+		f.PrintDefaults()
+		return errUsage
+	}
+	b.name = args[0]
+	if b.name == "trial" {
+		return trial.Main(args[1:], stderr)
+	}
+	benchmark, ok := benches[b.name]
+	if !ok {
+		return fmt.Errorf("no benchmark %q: bench lists them", b.name)
+	}
+	if err := f.Parse(args[1:]); err != nil {
+		return errors.Join(err, errUsage)
+	}
+	switch {
+	case f.NArg() > 0:
+		return fmt.Errorf("%s: got %.80q after it, want flags only", b.name, f.Args())
+	case b.turns < 1:
+		return fmt.Errorf("-rounds: got %d, want 1 or more", b.turns)
+	}
+	if b.out != "" {
+		if err := files.Check(b.out); err != nil { // and not after minutes
+			return fmt.Errorf("-json: %w", err)
+		}
+	}
+	if b.peerNames != "" {
+		if err := b.findPeers(); err != nil { // likewise
+			return err
+		}
+	}
+	b.info = sysinfo.Read(context.Background())
+	err := benchmark.run(&b)
+	b.print(stdout)
+	return errors.Join(err, b.outErr)
+}
+
+func (b *bench) flags(stderr io.Writer) *flag.FlagSet {
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&b.out, "json", "", "write the records to this file, each as soon as it is there")
+	f.StringVar(&b.only, "only", "", "run only cases whose name contains one of these: mlp,lenet5")
+	f.StringVar(&b.python, "python", os.Getenv("GAIDEN_PEERS"), "Python interpreter with JAX and PyTorch; python3 if -peers is given")
+	f.StringVar(&b.peerNames, "peers", "", "peers to measure in the same run: jax,torch")
+	f.StringVar(&b.devices, "devices", "", "train: compare these numbers of devices, such as 1,2,4")
+	f.DurationVar(&b.tune, "tune", 15*time.Second, "train: time to choose kernels for each net on a GPU")
+	f.DurationVar(&b.limit, "limit", 10*time.Minute, "train: time for a peer to prepare a way of training, or to measure it once")
+	f.IntVar(&b.turns, "rounds", 5, "train: measure each way so often, interleaved with the others")
+	return f
+}
+
+// keep adds a record, and rewrites the file: on a machine that is lent for a time,
+// what was measured stays when the rest is not.
+func (b *bench) keep(r timing.Record) {
+	b.records = append(b.records, r)
+	if b.out == "" {
+		return
+	}
+	j, err := json.MarshalIndent(b.records, "", " ")
+	if err == nil {
+		err = files.Write(b.out, append(j, '\n'))
+	}
+	b.outErr = err
+}
+
+// wants reports whether -only names the case.
+func (b *bench) wants(name string) bool {
+	return slices.ContainsFunc(strings.Split(b.only, ","), func(part string) bool { return strings.Contains(name, part) })
+}
+
+// add keeps a measurement in µs per step.
+func (b *bench) add(name, subject string, m timing.Measurement) error {
+	if m.Err != nil {
+		return fmt.Errorf("%s: %s: %s: %w", b.name, name, subject, m.Err)
+	}
+	r, err := m.Record(b.name, name, subject, b.info)
+	if err == nil {
+		b.keep(r)
+	}
+	return err
+}
+
+// addSamples keeps figures that were measured otherwise, in the given unit.
+func (b *bench) addSamples(name, subject, unit string, samples []float64) {
+	if len(samples) == 0 {
+		return
+	}
+	m := timing.Measurement{Name: name, Samples: samples, Loops: 1, Time: time.Now().UTC()}
+	r, err := m.Record(b.name, name, subject, b.info)
+	if err != nil {
+		return
+	}
+	r.Unit, r.Median, r.Low, r.High = unit, stats.Median(samples), stats.Quantile(samples, 0.25), stats.Quantile(samples, 0.75)
+	b.keep(r)
+}
+
+// print prints the records as a table.
+func (b *bench) print(w io.Writer) {
+	if len(b.records) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "%s\n%s\n\n", b.records[0].Machine, b.records[0].Versions)
+	if b.name == "train" && b.devices == "" {
+		b.printTrain(w)
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "case\tsubject\tmedian\tquartiles\tunit\tn\t")
+	for _, r := range b.records {
+		fmt.Fprintf(t, "%s\t%s\t%.4g\t%.4g … %.4g\t%s\t%d\t\n", r.Case, r.Subject, r.Median, r.Low, r.High, r.Unit, r.N)
+	}
+	t.Flush()
+}

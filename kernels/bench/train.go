@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/profile"
+	"gaiden/lib/session"
+)
+
+// benchTrain measures training steps: whole epochs as one program, next to JAX and
+// PyTorch. Each net has a session of its own, so that first calls are first and peaks
+// of memory are the net's.
+func benchTrain(b *bench) error {
+	if b.devices != "" {
+		return b.trainDevices()
+	}
+	for _, c := range trainCases {
+		if !b.wants(c.name) {
+			continue
+		}
+		fmt.Fprintf(b.progress, "bench train: %s\n", c.name)
+		err := inPrivate(func(_ *session.Private, s *session.Session) error { return b.train(s, c) })
+		if err != nil {
+			return fmt.Errorf("train: %s: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
+// peers are those that -peers names.
+func (b *bench) peers() []string {
+	if b.peerNames == "" {
+		return nil
+	}
+	return strings.Split(b.peerNames, ",")
+}
+
+// train measures a net, unless its case is not for this kind of device: first all ways
+// of training it are prepared, then they are measured in interleaved rounds.
+func (b *bench) train(s *session.Session, c trainCase) error {
+	if s.Welcome().Platform == "cpu" {
+		c = c.small()
+	}
+	if c.n == 0 {
+		return nil
+	}
+	var subjects []*subject
+	for i, v := range variants {
+		if v.gpu && s.Welcome().Platform == "cpu" {
+			continue
+		}
+		changed := c
+		v.change(&changed.config)
+		x, err := b.trainEpochs(s, changed, fmt.Sprint("bench", i), v.name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.name, err)
+		}
+		if x != nil {
+			subjects = append(subjects, x)
+		}
+	}
+	for _, name := range b.peers() {
+		script := "train_" + name + ".py"
+		fmt.Fprintf(b.progress, "bench train: %s: %s\n", c.name, script)
+		code, err := peers.ReadFile("peers/" + script)
+		if err != nil {
+			return err
+		}
+		p, l, err := b.prepare(script, code, c.name)
+		if err != nil {
+			return err
+		}
+		defer p.end(peerGrace)
+		subjects = append(subjects, l...)
+	}
+	// Else the session would save what an epoch has made, at its end or two seconds later,
+	// while the next one is measured, or a peer. It does so in a twentieth of the time at
+	// most, which is in no figure; peers save nothing.
+	save := func() error { _, err := s.Snapshot(""); return err }
+	return b.rounds(c.name, subjects, save)
+}
+
+// plainEpoch is how a net is trained if nothing else is chosen.
+const plainEpoch = "gaiden epoch"
+
+// variants are ways of training a net.
+var variants = []struct {
+	name   string
+	change func(*fit.Config)
+	gpu    bool // only on a GPU
+}{
+	{plainEpoch, func(*fit.Config) {}, false},
+	{plainEpoch + ", XLA's kernels", func(c *fit.Config) { c.Kernels = fit.XLAKernels }, true},
+	{plainEpoch + ", bf16", func(c *fit.Config) { c.BF16 = true }, true}, // XLA's CPU compiler computes it in float32 anyway
+}
+
+// attach makes a net of a case, and its data.
+func (c trainCase) attach(s *session.Session, name string, config fit.Config) (*fit.Net, *fit.Set, error) {
+	config.Session, config.Seed = s, 1
+	net := fit.New(name, c.model, config)
+	if err := net.Reset(); err != nil { // what a run that was stopped has left
+		return nil, nil, err
+	}
+	data, err := net.Load("bench/data", c.examples())
+	return net, data, err
+}
+
+// trainEpochs prepares epochs of a net, nil where the variant changes nothing. The
+// peak of memory is read for the plain epoch, when nothing else has been prepared.
+func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (*subject, error) {
+	n, data, err := c.attach(s, net, c.config)
+	if err != nil {
+		return nil, err
+	}
+	if why, err := n.Fused(data); c.config.Kernels == fit.XLAKernels && (err != nil || why == "") {
+		return nil, n.Reset()
+	}
+	t := fit.Train{Epochs: max(1, c.epochs), Batch: c.batch, DropLast: true}
+	epochs := func() error {
+		_, err := n.Train(context.Background(), data, t)
+		return err
+	}
+	began := time.Now()
+	if err := epochs(); err != nil {
+		return nil, errors.Join(err, n.Reset())
+	}
+	b.addSamples(c.name+"-first", name, "s", []float64{time.Since(began).Seconds()})
+	if err := b.tuned(n, data, t); err != nil {
+		return nil, err
+	}
+	if err := epochs(); err != nil { // programs for the rest of an epoch, and the pace
+		return nil, err
+	}
+	steps := c.n / c.batch * t.Epochs
+	recorded, err := profile.Record(s, epochs)
+	switch {
+	case errors.Is(err, profile.ErrNoProfiler):
+	case err != nil:
+		fmt.Fprintf(b.progress, "bench train: %s: %s: its kernels are not known: %v\n", c.name, name, err)
+	case len(recorded.Kernels) > 0:
+		b.addSamples(c.name+"-kernels", name, "kernels", []float64{float64(len(recorded.Kernels)) / float64(steps)})
+	}
+	if st, err := s.Status(); err == nil && len(st.Devices) > 0 && st.Devices[0].Peak >= 0 && name == plainEpoch {
+		b.addSamples(c.name+"-memory", name, "MB", []float64{float64(st.Devices[0].Peak) / 1e6})
+	}
+	return &subject{name: name, measure: func() (float64, error) {
+		began := time.Now()
+		err := epochs()
+		return time.Since(began).Seconds() / float64(steps) * 1e6, err
+	}}, nil
+}
+
+// tuned chooses kernels as fit does in the background of a notebook, which is not
+// for nets with batch norm.
+func (b *bench) tuned(net *fit.Net, data *fit.Set, t fit.Train) error {
+	if net.Model().HasBatchNorm() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), b.tune)
+	defer cancel()
+	err := net.Tune(ctx, data, t, func(line string) { fmt.Fprintln(b.progress, "bench train:", line) })
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil // what was found until then holds
+	}
+	return err
+}
