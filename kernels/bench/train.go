@@ -117,10 +117,14 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 	if err != nil {
 		return nil, err
 	}
-	if why, err := n.Fused(data); c.config.Kernels == fit.XLAKernels && (err != nil || why == "") {
+	t := fit.Train{Epochs: max(1, c.epochs), Batch: c.batch, DropLast: true}
+	plan, err := n.Plan(data, t)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := plan.Available(c.batch); c.config.Kernels == fit.XLAKernels && err != nil { // it is the plain epoch
 		return nil, n.Reset()
 	}
-	t := fit.Train{Epochs: max(1, c.epochs), Batch: c.batch, DropLast: true}
 	epochs := func() error {
 		_, err := n.Train(context.Background(), data, t)
 		return err
