@@ -20,6 +20,10 @@ import (
 const picture = `
 lib/sysinfo:                                                      plain data
 lib/datasets:                                                     data is there without a device
+lib/elementwise:                                                  functions of single numbers as expressions, for every target
+lib/elementwise/gomlx: lib/elementwise                            computes them with GoMLX's operations
+lib/activations: lib/elementwise                                  each activation once, as an expression
+lib/optim: lib/elementwise, lib/elementwise/gomlx                 each optimizer once, as expressions
 lib/models: lib/engine/gemm                                       a model is GoMLX, and knows which products are not XLA's
 lib/timing/stats:                                                 numbers in, numbers out
 lib/timing/units:                                                 numbers in, text out
@@ -67,7 +71,7 @@ var outside = []struct {
 	{"github.com/yuin/goldmark", []string{"kernels/internal/webpage"}, "Markdown is only on the page of a notebook"},
 	{"github.com/microcosm-cc/bluemonday", []string{"kernels/internal/webpage"}, "one package decides what a page may hold"},
 	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
-	{"github.com/gomlx/gomlx", []string{"lib/models", "lib/fused", "lib/fit", "lib/datasets", "kernels/bench"}, "graphs are built above the session"},
+	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/optim", "lib/models", "lib/fused", "lib/fit", "lib/datasets", "kernels/bench"}, "graphs are built above the session"},
 }
 
 type pkg struct {

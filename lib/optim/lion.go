@@ -1,0 +1,37 @@
+package optim
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/elementwise"
+)
+
+// Lion follows Chen et al., 2023: each weight takes a step of the same size, by the sign of
+// an average. Rates are a third to a tenth of AdamW's, and weight decay as much larger.
+type Lion struct {
+	LearningRate float64 // default: 0.0001
+	Beta1        float64 `range:"fraction"` // default: 0.9
+	Beta2        float64 `range:"fraction"` // default: 0.99
+	WeightDecay  float64 // takes rate·weightDecay·w from the weight
+}
+
+// Rate is the learning rate.
+func (o Lion) Rate() float64 { return or(o.LearningRate, 1e-4) }
+
+// Title names the optimizer and its moments.
+func (o Lion) Title() (name string, moments []string) { return title(o) }
+
+// Update is one step.
+func (o Lion) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
+	return update(o, rate, t, weight, gradient, moments)
+}
+
+// Rule is one step.
+func (o Lion) Rule() *elementwise.Rule {
+	beta1, beta2 := or(o.Beta1, 0.9), or(o.Beta2, 0.99)
+	m := kept("m")
+	step := mean(m, beta1, g).Sign().Add(w.Mul(o.WeightDecay))
+	r := &elementwise.Rule{Title: "lion", Weight: w.Sub(rate.Mul(step))}
+	r.Keep("m", mean(m, beta2, g))
+	return r
+}
