@@ -10,7 +10,7 @@ import (
 // Score is how well a net does on a set.
 type Score struct {
 	Loss    float64
-	Right   int // answers that were right; 0 where there are no labels
+	Right   int // correct answers; 0 if there are no labels
 	N       int // examples
 	Labels  bool
 	Elapsed time.Duration
@@ -24,7 +24,7 @@ func mean(sum, weight float64) float64 {
 	return sum / weight
 }
 
-// Accuracy is the part of the answers that were right, 0 to 1.
+// Accuracy is the share of correct answers, 0 to 1.
 func (s Score) Accuracy() float64 {
 	if s.N == 0 {
 		return 0
@@ -40,8 +40,7 @@ func (s Score) String() string {
 	return fmt.Sprintf("loss %s, accuracy %.2f %% (%d/%d)", s.LossString(), 100*s.Accuracy(), s.Right, s.N)
 }
 
-// LossString is the loss with four places, or with as many digits where it is so large
-// that the net is lost.
+// LossString is the loss with four decimals, or four digits of a very large one.
 func (s Score) LossString() string {
 	if math.Abs(s.Loss) >= 1e6 {
 		return fmt.Sprintf("%.4g", s.Loss)
@@ -72,21 +71,17 @@ type History struct {
 	Epochs []Epoch
 	// Losses are those of every step, also of an epoch that was not finished.
 	Losses []float32
-	// Right are the right answers of every step, as long as Losses; nil where the
-	// targets are no labels.
+	// Right are the correct answers of every step; nil without labels.
 	Right []int32
 	Steps int
-	// Dropped are the steps that the devices were asked for ahead of time, and whose
-	// results the run's end left unused. The devices do them even so.
+	// Dropped is how many steps the device did whose results the end of the run left unused.
 	Dropped int
-	// Compile is how long the run waited for programs, Device how long for
-	// chunks of steps.
+	// Compile is how long the run waited for programs, Device how long for steps.
 	Compile, Device time.Duration
-	// Stopped says why the run ended before its last epoch; "" when it did not.
+	// Stopped says why the run ended before its last epoch; "" if it did not.
 	Stopped string
-	// Devices is how many devices worked; Note says why it is not what was
-	// asked for, why Gaiden's GPU kernels were not used where they were to be, and that
-	// memory had no room for chunks to be asked for ahead.
+	// Devices is how many devices trained. Note says what a user should know: why fewer
+	// devices or other kernels were used than requested, or that memory was short.
 	Devices int
 	Note    string
 }

@@ -63,17 +63,15 @@ func (n *Net) stepKey(batch int) string {
 	return key
 }
 
-// Tune finds out how the training steps that Train would do are fastest on the
-// session's GPU: how each fused kernel is best divided, and whether XLA's own
-// kernels are faster. A way whose numbers are not those of XLA's kernels is told and
-// not taken. What it finds is kept on disk, for all nets with such
-// layers. It takes seconds, or a minute where nothing is known. After a net's first run
-// "gaiden tune" does the same in the background, see [Tuner]. On a CPU there is nothing to
-// find. Kernels are tried in other sessions on the same GPU, one at a time, which end with
-// that: one that goes wrong costs no array. Such a session needs memory there, a fifth of
-// it at most: it has a copy of the net and its data. For SeedCNN on an H100 it takes 0.9 GB.
+// Tune measures which kernels make the training steps of Train fastest on the session's
+// GPU, Gaiden's or XLA's, and with which tilings; kernels whose results differ from XLA's are
+// not used. The result is kept on disk, for all nets with such layers. It takes seconds, or
+// a minute for layers that are not known yet. After a net's first training the background
+// process "gaiden tune" does the same. On a CPU there is nothing to measure.
 //
-// tell, if not nil, is told of each finding in a line, or why there is none.
+// Kernels are tried in a separate session on the same GPU, on a copy of the net and its
+// data, with a fifth of the memory at most: one that crashes loses nothing of yours. tell,
+// if not nil, gets a line for each result.
 func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) error {
 	if tell == nil {
 		tell = func(string) {}

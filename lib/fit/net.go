@@ -51,54 +51,41 @@ type Config struct {
 	Optimizer Optimizer
 	// Loss; default: CrossEntropy for labels, MSE for numbers.
 	Loss Loss
-	// Seed of the first weights, the order of examples, and dropout. In one session it
-	// decides every loss, bit for bit, and in later ones that find the programs on the
-	// disk. A GPU's session that compiles a net with convolutions anew may choose other
-	// algorithms: see Flags in the manual.
+	// Seed of the first weights, the order of examples, and dropout.
 	Seed int64
-	// BF16 computes in bfloat16 (8 bits of mantissa); weights and optimizer
-	// state stay float32. Examples that are integers which bfloat16 does not have are
-	// refused, and where the first layer is a function or a layer of one's own, which may
-	// take them as token ids, so is a single such integer.
+	// BF16 computes in bfloat16 (8 bits of mantissa); weights and optimizer state stay
+	// float32. Integers in the examples that bfloat16 would round, such as token ids above
+	// 256, are refused.
 	BF16 bool
 	// Loop says whether the steps of an epoch are a loop in one program;
 	// default: AutoLoop.
 	Loop Loop
-	// Unroll is how many steps the loop's body holds; default: 1, or 4 to 10
-	// light ones with the kernels of package fused, if that divides an epoch's, and
-	// up to 200 where they are one kernel.
+	// Unroll is how many steps the loop's body holds; default: chosen, see Net.Plan.
 	Unroll int
-	// Devices train together, each on its part of a batch; default: 1. Batch
-	// norm takes the means of each device's part. Where one device is expected
-	// to be faster it is used alone, and History.Note says so; AllDevices uses
-	// them even so.
+	// Devices train together, each on its part of a batch; default: 1. Batch norm takes
+	// the means of each device's part. If one device is expected to be faster, it is used
+	// alone and History.Note says so; with AllDevices all are used.
 	Devices    int
 	AllDevices bool
-	// Kernels says which kernels training on a GPU uses; default: AutoKernels.
+	// Kernels is which kernels training uses; default: AutoKernels.
 	Kernels Kernels
-	// OneDNN gives a CPU's convolutions to the library oneDNN: XLA's options for
-	// it are experimental, and the session compiles such programs in each of its
-	// lives, for XLA cannot write them to disk. On 2 cores, ms a step without and
-	// with it, in turns: ResNet14 34.2 and 33.5, KerasCNN 84.4 and 66.0 (before, 57.7
-	// and 59.3), LeNet5 5.9 and 5.5, SeedCNN 0.29 and 0.29. It is no default, also for
-	// the two to five seconds of compiling when the session has been started again,
-	// where other programs come from disk. In a model function of your own beware of
-	// convolutions of 1×1 with one output channel: plugin 0.11.2 makes a wrong gradient
-	// of their weights; those of Conv2D are right.
+	// OneDNN uses the library oneDNN for convolutions on a CPU. XLA cannot store such
+	// programs on disk, so each session compiles them again. In a model function of your
+	// own, do not use it with 1×1 convolutions of one output channel: plugin 0.11.2
+	// computes a wrong gradient for their weights. Conv2D avoids that.
 	OneDNN bool
-	// FirstLook compiles the net's programs sooner and worse: for a try of some
-	// steps. [session.FirstLook] has figures.
+	// FirstLook compiles faster, to slower programs: for a try of a few steps.
 	FirstLook bool
 	// Flags are XLA options for every program of the net.
 	Flags map[string]any
 	// Session; default: the notebook's, opened when the net is first used.
 	Session *session.Session
-	// Origin says in the session's lists where programs come from.
+	// Origin is shown in the session's lists of programs.
 	Origin string
 }
 
-// New is a net called name in the session. It does nothing else: the session
-// is opened, and the net's arrays are found or made, when it is first used.
+// New returns a net with a name in the session. The session is opened, and the net's arrays
+// are found or created, when the net is first used.
 func New(name string, model models.Net, config Config) *Net {
 	if config.Optimizer == nil {
 		config.Optimizer = Adam{}
@@ -138,8 +125,7 @@ func (n *Net) Session() (*session.Session, error) {
 	return n.session, n.connect()
 }
 
-// Reset removes the net's arrays from the session: its next use makes new
-// ones.
+// Reset removes the net's arrays from the session; its next use creates new ones.
 func (n *Net) Reset() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/losses"
 	"gaiden/lib/session"
 )
 
@@ -140,7 +141,7 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 			flags = append(flags, wrong(weights...), wrong(x))
 		}
 		if l, is := n.lossOf(s).(Visibility); is && b.v != nil && !l.Blind {
-			b.y = seen(b.y, b.v)
+			b.y = losses.Seen(b.y, b.v)
 		}
 		return []*Node{Stack(append(flags, example(b.y, b.v)), 0)}
 	})

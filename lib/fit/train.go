@@ -12,23 +12,22 @@ import (
 	"gaiden/lib/session"
 )
 
-// Train says how long and in what portions a net is trained. The zero value is
-// one epoch of shuffled batches of 32.
+// Train is the settings of a training. The zero value is one epoch of shuffled batches of
+// 32.
 type Train struct {
 	Epochs       int     // default: 1
 	Batch        int     // examples a step; default: 32, or all if there are fewer
 	InOrder      bool    // do not shuffle
-	KeepState    bool    // begin an epoch with the state that LSTM layers carry on, not with zeros
+	KeepState    bool    // start an epoch with the state that stateful LSTM layers have, not with zeros
 	DropLast     bool    // leave out the last batch of an epoch when it is not full
-	LearningRate float64 // default: the optimizer's; an input of the programs: another one costs no compilation
+	LearningRate float64 // default: the optimizer's; changing it compiles nothing
 
 	// Validation is tested after each epoch.
 	Validation *Set
-	// Threshold ends the run after an epoch whose loss is below it: the
-	// validation's where there is one.
+	// Threshold ends the run after an epoch whose loss is below it: the validation loss if
+	// there is a validation set.
 	Threshold float64
-	// Patience ends the run when that loss has not become smaller for so many
-	// epochs; 0 does not.
+	// Patience ends the run when that loss has not decreased for so many epochs; 0: never.
 	Patience int
 
 	// Progress is called at least every half second, by the goroutine that
@@ -42,10 +41,9 @@ type Train struct {
 // machine. A step that takes longer is a chunk by itself.
 const share = 40 * time.Millisecond
 
-// Train trains the net. When ctx ends it returns within half a second, with
-// what was done until then and ctx's error; the chunks that were finished are
-// kept. While it works nobody else changes the net: another Train of it, of this
-// program or another one, is refused with an error that says who trains since when.
+// Train trains the net. When ctx ends, it returns within half a second with the history
+// so far and ctx's error; finished chunks are kept. Meanwhile no other program can change
+// the net: another Train is refused with an error that says who trains it, and since when.
 func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -16,20 +16,14 @@ import (
 	"gaiden/lib/session"
 )
 
-// Tuner makes wishes of runs come true, which end with their cell: it finds out for nets
-// that were trained on a GPU how their steps are fastest, as [Net.Tune] does. The next
-// cell that trains such a net has what was found, and finds its programs compiled. It
-// works in the pauses in which nobody else asks the session for anything, and no job
-// runs, and needs the net and the data set to be there still. It tries kernels, and steps
-// of a copy of the net, in sessions of its own, beside that one. What it finds is kept as
-// it goes; where it is ended, the next one goes on.
-//
-// Train begins one, as the process "gaiden tune -background", where something is to be
-// found out, if GAIDEN_TUNE is not "off".
+// Tuner does in the background, for nets that were trained on a GPU, what [Net.Tune] does:
+// Train leaves requests, and starts the process "gaiden tune -background", unless
+// GAIDEN_TUNE is off. The tuner works while nobody else uses the session and no job runs. The next
+// cell that trains the net finds the results, and the programs compiled.
 type Tuner struct {
-	// Tell, if not nil, is told of each finding in a line.
+	// Tell, if not nil, gets a line for each result.
 	Tell func(line string)
-	// Cautious leaves out wishes in whose cause the session crashed again and again.
+	// Cautious skips requests during which the session crashed several times.
 	Cautious bool
 }
 
@@ -42,13 +36,13 @@ func (e *TunerError) Error() string {
 
 // Hint says what it means.
 func (e *TunerError) Hint() string {
-	return "it does what waits, too; gaiden session status shows what it is at"
+	return "it does the waiting requests, too; gaiden session status shows what it is doing"
 }
 
-// Run does all that waits for the session at the usual socket, and returns how much that
-// was. Its error is a [*TunerError] where another process does so, or that of a session
-// that is lost or does not run: what is left waits for the next Run. A wish that cannot
-// come true, as its net is there no more, is dropped; Tell is told why.
+// Run does all requests for the session at the usual socket, and returns how many there
+// were. Its error is a [*TunerError] if another process tunes, or that of a session that is
+// lost or not running: the requests that are left wait for the next Run. A request whose
+// net is gone is dropped; Tell gets the reason.
 func (t Tuner) Run(ctx context.Context) (done int, err error) {
 	if t.Tell == nil {
 		t.Tell = func(string) {}
