@@ -51,7 +51,7 @@ func (n *Net) choices(ctx context.Context, data *Set, t Train, tell func(string)
 		return none("the net is to have XLA's kernels")
 	}
 	if _, err := n.available(data, 1); err != nil {
-		return none(err.Error())
+		return none("of kernels, " + err.Error())
 	}
 	r, err := n.run(ctx, data, compared(data, t), lower.Comparison)
 	if err != nil {

@@ -388,9 +388,9 @@ func TestNothingToTune(t *testing.T) {
 		gpu    bool
 		want   string
 	}{
-		{"a CPU", Config{}, false, "Gaiden's kernels are for GPUs, and this is a CPU"},
+		{"a CPU", Config{}, false, "Gaiden's kernels are for CUDA GPUs, and this is a CPU"},
 		{"XLA's", Config{Kernels: XLAKernels}, true, "the net is to have XLA's kernels"},
-		{"another loss", Config{Loss: relabelled{}}, true, "no fused kernels for"},
+		{"another loss", Config{Loss: relabelled{}}, true, "Gaiden has none for this loss"},
 		{"two devices", Config{Devices: 2, AllDevices: true}, true, "kernels on several devices are XLA's"},
 	} {
 		s := open(t)

@@ -129,18 +129,18 @@ func (t Training) Available(batch int) (*Set, error) {
 func (t Training) layers() (*fused.Plan, error) {
 	switch {
 	case t.Loss != CrossEntropy || t.Data.Targets != 0:
-		return nil, errors.New("there are none for this loss: want cross entropy of labels")
+		return nil, errors.New("Gaiden has none for this loss: want cross entropy of labels")
 	case t.Rule == nil:
-		return nil, errors.New("there are none for this optimizer: want one with an element-wise rule")
+		return nil, errors.New("Gaiden has none for this optimizer: want one with an element-wise rule")
 	case t.Data.Examples*t.Data.Input > math.MaxInt32:
-		return nil, fmt.Errorf("there are none for the %d numbers of the data: want less than 2³¹", t.Data.Examples*t.Data.Input)
+		return nil, fmt.Errorf("Gaiden has none for the %d numbers of the data: want less than 2³¹", t.Data.Examples*t.Data.Input)
 	}
 	for _, v := range t.Variables {
 		switch {
 		case v.Trainable && v.Shape.DType != dtypes.Float32:
-			return nil, fmt.Errorf("there are none for %s of %s: want Float32", v.Name, v.Shape.DType)
+			return nil, fmt.Errorf("Gaiden has none for %s of %s: want Float32", v.Name, v.Shape.DType)
 		case !v.Trainable && v.Shape.DType.IsFloat():
-			return nil, fmt.Errorf("there are none for %s, which a step changes without a gradient", v.Name)
+			return nil, fmt.Errorf("Gaiden has none for %s, which a step changes without a gradient", v.Name)
 		}
 	}
 	return fused.NewPlan(t.Net)

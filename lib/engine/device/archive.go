@@ -52,7 +52,7 @@ type record struct {
 	number  int
 	kind    string
 	size    int64
-	about   about
+	about   metadata
 	tensors map[string]safetensors.Tensor
 
 	damaged error // its contents are proven to be wrong: nothing of it is needed
@@ -61,21 +61,21 @@ type record struct {
 	foreign error // it is another notebook's, and never touched
 }
 
-// about is what a file says of its snapshot besides the arrays it has.
-type about struct {
+// metadata is what a file says of its snapshot besides the arrays it has.
+type metadata struct {
 	Space      string
 	Name       string `json:",omitempty"`
 	Time       time.Time
 	Generation int
-	Elsewhere  []elsewhere          `json:",omitempty"`
+	Elsewhere  []tensorRef          `json:",omitempty"`
 	Devices    map[string]int       `json:",omitempty"` // of arrays that are not on device 0
 	Complex    []string             `json:",omitempty"` // complex arrays, which the format does not have: pairs of floats
 	Missing    []string             `json:",omitempty"`
 	Jobs       map[string]jobMoment `json:",omitempty"`
 }
 
-// elsewhere is an array whose data is in an older file.
-type elsewhere struct {
+// tensorRef is an array whose data is in an older file.
+type tensorRef struct {
 	Name   string
 	File   int
 	Tensor string

@@ -12,22 +12,22 @@ import (
 
 // array is a device buffer. All fields are protected by Worker.mu.
 type array struct {
-	buf    pjrt.Buffer
-	typ    wire.Type
-	bytes  int64
-	device int
-	err    *wire.Error // the buffer was never made: why
-	gone   string      // why there is no buffer any more: donated, freed
-	refs   int         // handles of connections, names and pins that hold it
-	pins   int         // calls into PJRT that use buf at this moment
-	name   name        // one of the names it is bound to, zero if none is known
-	bound  int         // number of names
-	owner  *space      // whose client made it, nil if none
-	saved  *place      // where its data is on disk, nil if it is not
-	used   time.Time
-	flight *flight // that makes it, nil when that has landed
-	maker  *flight // whose outputs it is one of, nil if none or if it has had a name
-	place  int     // among the inputs of the execution that is being checked
+	buf       pjrt.Buffer
+	typ       wire.Type
+	bytes     int64
+	device    int
+	err       *wire.Error // the buffer was never made: why
+	gone      string      // why there is no buffer any more: donated, freed
+	refs      int         // handles of connections, names and pins that hold it
+	pins      int         // calls into PJRT that use buf at this moment
+	name      name        // one of the names it is bound to, zero if none is known
+	bound     int         // number of names
+	owner     *space      // whose client made it, nil if none
+	saved     *place      // where its data is on disk, nil if it is not
+	used      time.Time
+	execution *execution // that makes it, nil when that has ended
+	maker     *execution // whose outputs it is one of, nil if none or if it has had a name
+	place     int        // among the inputs of the execution that is being checked
 
 	prev, next *array // all arrays of the worker: a list costs a step less than a map
 }
@@ -72,7 +72,7 @@ func (w *Worker) release(a *array) {
 	if a.refs > 0 {
 		return
 	}
-	if f := a.flight; f != nil && a.buf != 0 && !f.lives(a) { // else nobody would know when the program has ended
+	if f := a.execution; f != nil && a.buf != 0 && !f.lives(a) { // else nobody would know when the program has ended
 		a.refs, f.kept = 1, a
 		return
 	}

@@ -266,9 +266,9 @@ func (c *conn) describe() string {
 	}
 	c.mu.Unlock()
 	s := fmt.Sprintf("%s (process %d, %snotebook %q, since %s)", c.hello.Client, c.pid, gone, c.hello.Space, c.since.Format(time.TimeOnly))
-	p, began, more := c.launching, c.launched, len(c.aloft)
+	p, began, more := c.launching, c.launched, len(c.running)
 	if more > 0 {
-		p, began, more = c.aloft[0].program, c.aloft[0].began, more-1
+		p, began, more = c.running[0].program, c.running[0].began, more-1
 		if c.lastEnd.After(began) {
 			began = c.lastEnd
 		}

@@ -44,7 +44,7 @@ func (c *conn) askJob(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 
 // await waits until the job is as it is wanted, or has come to the end of a step
 // that takes long: it will be, then.
-func (w *Worker) await(j *loop) {
+func (w *Worker) await(j *runner) {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
 		_, changed, _ := j.log.from(-1)
 		w.mu.Lock()
@@ -63,7 +63,7 @@ func (w *Worker) await(j *loop) {
 }
 
 // job finds a job of a space.
-func (w *Worker) job(s *space, name string) (*loop, *wire.Error) {
+func (w *Worker) job(s *space, name string) (*runner, *wire.Error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j := s.jobs[name]; j != nil {
@@ -163,7 +163,7 @@ func (w *Worker) waits(s *space, name string) *wire.Error {
 // reserve makes a job known under its name before its files are touched: of two that are
 // started at the same time and do not go together, the second leaves all as it is. old
 // has had the name.
-func (c *conn) reserve(s *space, b *wire.JobBody) (j, old *loop, why *wire.Error) {
+func (c *conn) reserve(s *space, b *wire.JobBody) (j, old *runner, why *wire.Error) {
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +186,7 @@ func (c *conn) reserve(s *space, b *wire.JobBody) (j, old *loop, why *wire.Error
 
 // openLog makes the job's log, which is empty, on disk. After an error nothing has
 // changed there.
-func (j *loop) openLog() error {
+func (j *runner) openLog() error {
 	path := ""
 	if a := j.space.archive; a != nil {
 		if err := wire.PrivateDir(a.dir); err != nil {
@@ -286,10 +286,10 @@ func (w *Worker) haltJobs() {
 }
 
 // loops are the jobs that have not ended.
-func (w *Worker) loops() []*loop {
+func (w *Worker) loops() []*runner {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var l []*loop
+	var l []*runner
 	for _, s := range w.spaces {
 		for _, j := range s.jobs {
 			if !j.state.Over() {
@@ -309,7 +309,7 @@ func (w *Worker) clearState() *wire.Error {
 	var l []*space
 	for _, s := range w.spaces {
 		l = append(l, s)
-		s.jobs, s.kept, s.unrestored, s.waiting = map[string]*loop{}, time.Time{}, nil, nil
+		s.jobs, s.kept, s.unrestored, s.waiting = map[string]*runner{}, time.Time{}, nil, nil
 	}
 	w.mu.Unlock()
 	for _, s := range l {

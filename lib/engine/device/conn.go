@@ -39,8 +39,8 @@ type conn struct {
 	step     step
 
 	// Protected by Worker.mu.
-	flights   []*flight     // not watched yet
-	aloft     []*flight     // all that the device may not have finished, in order
+	unwatched []*execution  // not watched yet
+	running   []*execution  // all that the device may not have finished, in order
 	launching *program      // whose Execute is in the plugin, and has taken its inputs, or nil
 	launched  time.Time     // when that began; a CPU does small work before it returns
 	lullTimer *time.Timer   // watches them when no frame comes, nil before the first
@@ -49,7 +49,7 @@ type conn struct {
 	unpaced   int           // of them, those of which nobody knows how long they take
 	queued    time.Duration // device time they will take, as far as is known
 	lastEnd   time.Time     // when the device was last known to have finished one
-	landing   *sync.Cond    // signalled when inflight falls
+	finished  *sync.Cond    // signalled when inflight falls
 
 	making atomic.Int32 // its requests for programs that are not ready
 
@@ -83,7 +83,7 @@ const bulky = 16 << 20
 // serve obeys one client until it leaves.
 func (w *Worker) serve(sock *net.UnixConn) {
 	c := &conn{w: w, sock: sock, in: wire.NewReader(sock), out: wire.NewWriter(sock), since: time.Now(),
-		programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu)}
+		programs: map[uint64]*program{}, windows: map[uint32]*window{}, finished: sync.NewCond(&w.mu)}
 	c.changed = sync.NewCond(&c.mu)
 	defer func() {
 		if c.in.Most() > bulky {
@@ -211,7 +211,7 @@ func (c *conn) idle() {
 	defer c.w.mu.Unlock()
 	c.watch(true)
 	for c.inflight > 0 {
-		c.landing.Wait()
+		c.finished.Wait()
 	}
 }
 

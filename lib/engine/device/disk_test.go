@@ -131,9 +131,9 @@ func TestCacheBound(t *testing.T) {
 
 // snapshotFile writes a snapshot by hand: arrays of four bytes, and those that
 // older files have.
-func snapshotFile(t *testing.T, a *archive, number int, arrays map[string]string, others []elsewhere) {
+func snapshotFile(t *testing.T, a *archive, number int, arrays map[string]string, others []tensorRef) {
 	t.Helper()
-	h := &safetensors.Header{Metadata: map[string]string{aboutKey: string(wire.JSON(about{Space: a.space, Time: time.Now(), Elsewhere: others}))}}
+	h := &safetensors.Header{Metadata: map[string]string{aboutKey: string(wire.JSON(metadata{Space: a.space, Time: time.Now(), Elsewhere: others}))}}
 	for n := range arrays {
 		h.Tensors = append(h.Tensors, safetensors.Tensor{Name: n, DType: "U8", Shape: []int{4}})
 	}
@@ -158,8 +158,8 @@ func TestDamagedArchive(t *testing.T) {
 	for i := range tries() {
 		a := &archive{dir: t.TempDir(), space: "s"}
 		snapshotFile(t, a, 1, map[string]string{"data": "dddd", "w": "1111"}, nil)
-		snapshotFile(t, a, 2, map[string]string{"w": "2222"}, []elsewhere{{"data", 1, "data"}})
-		snapshotFile(t, a, 3, map[string]string{"w": "3333"}, []elsewhere{{"renamed", 1, "data"}})
+		snapshotFile(t, a, 2, map[string]string{"w": "2222"}, []tensorRef{{"data", 1, "data"}})
+		snapshotFile(t, a, 3, map[string]string{"w": "3333"}, []tensorRef{{"renamed", 1, "data"}})
 		victim := 1 + r.IntN(3)
 		if err := damage(r, a.path(&record{number: victim, kind: auto})); err != nil {
 			t.Fatal(err)

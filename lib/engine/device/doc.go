@@ -15,7 +15,7 @@
 //     and accounted to the space whose client made them (array.go, quota.go);
 //   - names: bound when a program has been accepted, all at once, and given
 //     back when it fails on the device and the old arrays still exist
-//     (execute.go, flight.go);
+//     (execute.go, execution.go);
 //   - programs: by hash, compiled once however many ask (ledger.go), and on disk
 //     for the next worker (cache.go);
 //   - snapshots: the arrays of a space at one moment, in files of an archive
@@ -46,7 +46,7 @@
 // A device may be lost while the worker lives: after a kernel that has left its
 // arrays CUDA refuses all that the process asks for. So after an error that may have
 // been its end each device is given four bytes to keep, and a worker that does not
-// get them back ends (doubt.go).
+// get them back ends (health.go).
 //
 // Nothing on disk is trusted: programs and snapshots are checked by sums,
 // written beside their place and renamed, in directories that nobody else may

@@ -31,7 +31,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	device := p.on(e.Device, 0)
-	cost := c.board(p, device)
+	cost := c.admit(p, device)
 	why := c.fits(p, e.Device, seq)
 	for again := why == nil; again; { // what was resolved may be gone after a wait
 		if why, again = c.resolve(p, e, s), false; why == nil {
@@ -42,8 +42,8 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		why = c.late(p, wire.Errorf(wire.Cancelled, "dropped before it ran"))
 	}
 	if why != nil {
-		c.disembark(cost, device)
-		c.landing.Broadcast()
+		c.leave(cost, device)
+		c.finished.Broadcast()
 		c.poison(p, e, why)
 		return nil
 	}
@@ -59,15 +59,15 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 	}
 	c.launching = nil
 	if err != nil {
-		c.disembark(cost, device)
-		c.landing.Broadcast()
+		c.leave(cost, device)
+		c.finished.Broadcast()
 		c.giveBack(e, s)
 		why := c.late(p, w.deviceError(wire.ExecuteError, p.name, err))
 		c.poison(p, e, why)
 		c.watch(false) // what was left for this one
 	} else {
 		p.runs++
-		f := p.flight(c, cost, device)
+		f := p.execution(c, cost, device)
 		c.publish(f, e, s)
 		c.add(f)
 	}
@@ -94,8 +94,8 @@ func (c *conn) take(p *program, e *wire.ExecuteBody, s *step) {
 		}
 	}
 	for i, a := range s.inputs {
-		if e.Donate[i] && a.flight != nil && a.flight.conn != c {
-			a.flight.conn.watch(false) // its client's flights would have nothing left that tells of their end
+		if e.Donate[i] && a.execution != nil && a.execution.conn != c {
+			a.execution.conn.watch(false) // its client's executions would have nothing left that tells of their end
 		}
 	}
 	for i, a := range s.inputs {
@@ -176,7 +176,7 @@ func (c *conn) giveBack(e *wire.ExecuteBody, s *step) {
 
 // publish makes the outputs of an accepted execution known, and binds their
 // names, all at once: the caller holds w.mu.
-func (c *conn) publish(f *flight, e *wire.ExecuteBody, s *step) {
+func (c *conn) publish(f *execution, e *wire.ExecuteBody, s *step) {
 	w, p := c.w, f.program
 	for i, a := range s.inputs {
 		if s.donate[i] {
@@ -189,7 +189,7 @@ func (c *conn) publish(f *flight, e *wire.ExecuteBody, s *step) {
 	}
 	for i, h := range e.Outputs {
 		a := &f.outputs[i]
-		a.buf, a.device, a.owner, a.used, a.flight, a.err, a.gone = s.out[i], p.device(e, i), c.space, p.used, f, nil, ""
+		a.buf, a.device, a.owner, a.used, a.execution, a.err, a.gone = s.out[i], p.device(e, i), c.space, p.used, f, nil, ""
 		w.add(a)
 		c.arrays.set(h, a)
 	}

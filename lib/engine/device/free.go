@@ -40,7 +40,7 @@ func (c *conn) fits(p *program, device uint32, seq int64) *wire.Error {
 		func() {
 			c.watch(true)
 			for c.inflight > 1 { // the program itself is one of them
-				c.landing.Wait()
+				c.finished.Wait()
 			}
 		},
 		func() { c.w.spare() },
@@ -163,7 +163,7 @@ func (w *Worker) memoryLeft(p *program, device uint32) (free int64, whose string
 // needs, see fits. The caller holds w.mu.
 func (w *Worker) unclaimed() int64 {
 	for c := range w.conns {
-		if len(c.aloft) > 0 {
+		if len(c.running) > 0 {
 			return 0
 		}
 	}

@@ -10,17 +10,17 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// loop is a job at work: a client inside the worker, without a socket, that
+// runner is a job at work: a client inside the worker, without a socket, that
 // sends itself the executions that the job's text asks for.
-type loop struct {
-	w     *Worker
-	space *space
-	body  *wire.JobBody
-	log   *jobLog
-	conn  *conn
-	names map[string]bool // that its steps take or bind
-	used  []*program      // by body.Programs; nil: only for steps of the moment NotFinite
-	wild  bool            // numbers that were to be finite are not; the loop's goroutine's
+type runner struct {
+	w         *Worker
+	space     *space
+	body      *wire.JobBody
+	log       *jobLog
+	conn      *conn
+	names     map[string]bool // that its steps take or bind
+	used      []*program      // by body.Programs; nil: only for steps of the moment NotFinite
+	nonFinite bool            // numbers that were to be finite are not; the loop's goroutine's
 
 	wake  chan struct{} // something has changed for the loop
 	ended chan struct{} // the loop's goroutine has gone
@@ -73,11 +73,11 @@ func (s *space) busyJobs(w *Worker) []string {
 }
 
 // begin makes a loop ready and starts it.
-func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *loop {
+func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *runner {
 	now := time.Now()
-	j := &loop{w: w, space: s, body: b, names: namesOf(b), log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
+	j := &runner{w: w, space: s, body: b, names: namesOf(b), log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
 		place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now}
-	j.conn = &conn{w: w, programs: map[uint64]*program{}, windows: map[uint32]*window{}, landing: sync.NewCond(&w.mu), since: now, space: s}
+	j.conn = &conn{w: w, programs: map[uint64]*program{}, windows: map[uint32]*window{}, finished: sync.NewCond(&w.mu), since: now, space: s}
 	j.conn.hello = wire.HelloBody{Space: s.name, Client: "job " + b.Name}
 	return j
 }
@@ -86,7 +86,7 @@ func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *lo
 const jobPrograms = 1 << 62
 
 // run goes round until the job ends, or the worker.
-func (j *loop) run() {
+func (j *runner) run() {
 	defer close(j.ended)
 	state, why, err := j.turns()
 	w := j.w
@@ -112,7 +112,7 @@ func (j *loop) run() {
 
 // turns is the loop itself. Its state is running when the worker ends before the
 // job does.
-func (j *loop) turns() (wire.JobState, string, *wire.Error) {
+func (j *runner) turns() (wire.JobState, string, *wire.Error) {
 	if why := j.compile(); why != nil {
 		return j.failed(why)
 	}
@@ -138,7 +138,7 @@ func (j *loop) turns() (wire.JobState, string, *wire.Error) {
 			}
 		}
 		if why := j.step(); why != nil {
-			if j.wild {
+			if j.nonFinite {
 				j.explain()
 			}
 			return j.failed(why)
@@ -148,7 +148,7 @@ func (j *loop) turns() (wire.JobState, string, *wire.Error) {
 
 // failed is how the job ends for an error. Where the devices are lost it has not
 // ended: the next worker goes on with it, or finds that it is what loses them.
-func (j *loop) failed(why *wire.Error) (wire.JobState, string, *wire.Error) {
+func (j *runner) failed(why *wire.Error) (wire.JobState, string, *wire.Error) {
 	if j.w.lost() != nil {
 		return wire.JobRuns, "", nil
 	}
@@ -156,7 +156,7 @@ func (j *loop) failed(why *wire.Error) (wire.JobState, string, *wire.Error) {
 }
 
 // clean deletes the names that only the job needs.
-func (j *loop) clean() {
+func (j *runner) clean() {
 	if j.body.Scratch == "" {
 		return
 	}
@@ -170,7 +170,7 @@ func (j *loop) clean() {
 }
 
 // affords is that of the job's space: its periods may be short.
-func (j *loop) affords() bool {
+func (j *runner) affords() bool {
 	j.w.mu.Lock()
 	defer j.w.mu.Unlock()
 	return j.space.affords()
@@ -178,7 +178,7 @@ func (j *loop) affords() bool {
 
 // save makes a snapshot of now. Without wait it is written while the job goes
 // on, and left out when the last one is still being written.
-func (j *loop) save(wait bool) {
+func (j *runner) save(wait bool) {
 	w, s := j.w, j.space
 	if s.archive == nil {
 		return
@@ -207,7 +207,7 @@ func (j *loop) save(wait bool) {
 
 // wanted waits while the job is to pause, and says what is wanted of it then:
 // "" when the worker ends.
-func (j *loop) wanted() wire.JobState {
+func (j *runner) wanted() wire.JobState {
 	for {
 		j.w.mu.Lock()
 		want, ending, state := j.want, j.w.ending, j.state
@@ -228,7 +228,7 @@ func (j *loop) wanted() wire.JobState {
 }
 
 // become changes the job's state, on disk first.
-func (j *loop) become(state wire.JobState) {
+func (j *runner) become(state wire.JobState) {
 	j.store(state)
 	j.w.mu.Lock()
 	j.state, j.changed = state, time.Now()
@@ -237,7 +237,7 @@ func (j *loop) become(state wire.JobState) {
 }
 
 // poke tells the loop that something is wanted of it.
-func (j *loop) poke() {
+func (j *runner) poke() {
 	select {
 	case j.wake <- struct{}{}:
 	default:
@@ -245,7 +245,7 @@ func (j *loop) poke() {
 }
 
 // compile makes the programs ready that the job needs while all is well.
-func (j *loop) compile() *wire.Error {
+func (j *runner) compile() *wire.Error {
 	j.used = make([]*program, len(j.body.Programs))
 	for _, s := range j.body.Steps {
 		if s.When == wire.NotFinite {
@@ -259,7 +259,7 @@ func (j *loop) compile() *wire.Error {
 }
 
 // prepare makes a program ready.
-func (j *loop) prepare(i int) *wire.Error {
+func (j *runner) prepare(i int) *wire.Error {
 	if j.used[i] != nil {
 		return nil
 	}
@@ -280,7 +280,7 @@ func (j *loop) prepare(i int) *wire.Error {
 }
 
 // explain does the steps behind the one whose numbers have ended the job.
-func (j *loop) explain() {
+func (j *runner) explain() {
 	at := wire.Place{Turn: j.place.Turn, Step: j.place.Step + 1}
 	for ; at.Step < len(j.body.Steps) && j.body.Steps[at.Step].When == wire.NotFinite; at.Step++ {
 		s := &j.body.Steps[at.Step]
@@ -299,7 +299,7 @@ func (j *loop) explain() {
 }
 
 // enough says whether Until ends the job after a period.
-func (j *loop) enough() (bool, string) {
+func (j *runner) enough() (bool, string) {
 	u := j.body.Until
 	if u == nil {
 		return false, ""
@@ -335,7 +335,7 @@ func (j *loop) enough() (bool, string) {
 }
 
 // info describes the job. The caller holds Worker.mu.
-func (j *loop) info() wire.JobInfo {
+func (j *runner) info() wire.JobInfo {
 	return wire.JobInfo{Name: j.body.Name, Space: j.space.name, Origin: j.body.Origin, State: j.state, Place: j.place, Turns: max(1, j.body.Turns), Period: max(1, j.body.Period), About: j.body.About, Entries: j.log.count(),
 		Started: j.began, Changed: j.changed, Error: j.err, Why: j.why}
 }

@@ -187,7 +187,7 @@ func (a *archive) jobOf(path string, r *record) string {
 }
 
 // store writes down what the job is and does, so that it goes on after a crash.
-func (j *loop) store(state wire.JobState) {
+func (j *runner) store(state wire.JobState) {
 	a := j.space.archive
 	if a == nil {
 		return

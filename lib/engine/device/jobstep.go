@@ -10,7 +10,7 @@ import (
 
 // step runs one repetition of one step, and moves on. A snapshot sees what was
 // before it or what was after it.
-func (j *loop) step() *wire.Error {
+func (j *runner) step() *wire.Error {
 	return j.do(j.place, func() {
 		j.place, j.changed = nextPlace(j.place, j.body), time.Now()
 		j.space.touch(j.changed)
@@ -18,7 +18,7 @@ func (j *loop) step() *wire.Error {
 }
 
 // do runs one repetition of one step, and calls done for the same snapshot.
-func (j *loop) do(at wire.Place, done func()) *wire.Error {
+func (j *runner) do(at wire.Place, done func()) *wire.Error {
 	w, s := j.w, j.space
 	w.mu.Lock()
 	for s.freezes > 0 {
@@ -43,7 +43,7 @@ func (j *loop) do(at wire.Place, done func()) *wire.Error {
 
 // one does the work of a step and returns what it is to report, which numbers that
 // end the job are a part of. The device has finished then: others want it too.
-func (j *loop) one(at wire.Place) ([]wire.JobEntry, *wire.Error) {
+func (j *runner) one(at wire.Place) ([]wire.JobEntry, *wire.Error) {
 	w, c := j.w, j.conn
 	s := &j.body.Steps[at.Step]
 	e, in, bind := j.execution(s, at)
@@ -77,7 +77,7 @@ func (j *loop) one(at wire.Place) ([]wire.JobEntry, *wire.Error) {
 }
 
 // execution is the frame of a step, with the names of its inputs and outputs.
-func (j *loop) execution(s *wire.JobStep, at wire.Place) (e *wire.ExecuteBody, in, bind wire.AskBody) {
+func (j *runner) execution(s *wire.JobStep, at wire.Place) (e *wire.ExecuteBody, in, bind wire.AskBody) {
 	in.Space, bind.Space = j.space.name, j.space.name
 	for i, x := range s.Inputs {
 		n := x.Name
@@ -106,7 +106,7 @@ func (j *loop) execution(s *wire.JobStep, at wire.Place) (e *wire.ExecuteBody, i
 }
 
 // read takes what a step is to report.
-func (j *loop) read(s *wire.JobStep, e *wire.ExecuteBody, at wire.Place) ([]wire.JobEntry, *wire.Error) {
+func (j *runner) read(s *wire.JobStep, e *wire.ExecuteBody, at wire.Place) ([]wire.JobEntry, *wire.Error) {
 	w, c := j.w, j.conn
 	var entries []wire.JobEntry
 	for _, r := range s.Read {
@@ -126,7 +126,7 @@ func (j *loop) read(s *wire.JobStep, e *wire.ExecuteBody, at wire.Place) ([]wire
 		entries = append(entries, entry)
 		for k, v := range entry.Values {
 			if s.Finite && (math.IsNaN(v) || math.IsInf(v, 0)) {
-				j.wild = true
+				j.nonFinite = true
 				return entries, wire.Errorf(wire.ExecuteError, "job %s: %s is %v (value %d, turn %d, step %d, repetition %d)", wire.Shown(j.body.Name), r.Name, v, k, at.Turn, at.Step, at.Repeat).
 					WithHint("the arrays are those from before this step")
 			}

@@ -12,12 +12,12 @@ import (
 
 // When automatic snapshots are made.
 const (
-	keeperTick = 500 * time.Millisecond
-	calm       = 2 * time.Second  // without a change of names
-	patience   = time.Minute      // and without calm, so long after the first change that is not saved
-	weight     = 100              // but so rarely that they take at most one part in so many of the time
-	busyWeight = 20               // the same in a pause between two changes, or at the end of an epoch
-	retryAfter = 10 * time.Second // when one has failed
+	keeperTick  = 500 * time.Millisecond
+	idleDelay   = 2 * time.Second  // without a change of names
+	patience    = time.Minute      // and if names keep changing, so long after the first change that is not saved
+	maxOverhead = 100              // but so rarely that they take at most one part in so many of the time
+	busyWeight  = 20               // the same in a pause between two changes, or at the end of an epoch
+	retryAfter  = 10 * time.Second // when one has failed
 )
 
 // keepState makes automatic snapshots until the worker ends.
@@ -60,7 +60,7 @@ func (w *Worker) due(s *space, now time.Time) bool {
 	if s.version == s.saved || now.Before(s.retry) {
 		return false
 	}
-	return now.Sub(s.changed) >= calm && (s.affords() || !w.worksFor(s)) || now.Sub(s.since) >= max(patience, weight*s.effort)
+	return now.Sub(s.changed) >= idleDelay && (s.affords() || !w.worksFor(s)) || now.Sub(s.since) >= max(patience, maxOverhead*s.effort)
 }
 
 // affords says whether the newest snapshot of a space is long enough ago, for what

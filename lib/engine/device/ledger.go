@@ -39,7 +39,7 @@ type program struct {
 	onDisk     bool
 	size       int64         // of its code, about
 	pace       time.Duration // device time of a run, 0: not known yet
-	idle       []*flight     // that have landed, to be used again
+	idle       []*execution  // that have ended, to be used again
 }
 
 // isReady says whether p has been made, or has failed.
@@ -190,7 +190,7 @@ func (w *Worker) options(p *program, b *wire.ProgramBody) (pjrt.CompileOptions, 
 			return opts, wire.Errorf(wire.Invalid, "compile options: %v", err)
 		}
 	}
-	w.wishes(opts.Flags)
+	w.optionalFlags(opts.Flags)
 	if p.replicas > len(w.devices) {
 		return opts, wire.Errorf(wire.Invalid, "program for %d devices, session has %d", p.replicas, len(w.devices))
 	}
@@ -403,6 +403,6 @@ func (w *Worker) deviceError(code wire.Code, program string, err error) *wire.Er
 	}
 	why := wire.Errorf(code, "%v", err)
 	why.Program = program
-	w.suspect(err, why)
+	w.checkDevices(err, why)
 	return why
 }

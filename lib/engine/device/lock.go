@@ -120,14 +120,14 @@ func (l *nameLock) busy(what string) *wire.Error {
 }
 
 // needs says that a job that has not ended works with a name.
-func (j *loop) needs(what string) *wire.Error {
+func (j *runner) needs(what string) *wire.Error {
 	return wire.Errorf(wire.Invalid, "job %s, which is %s, needs the array %s", wire.Shown(j.body.Name), j.state, wire.ShownBriefly(what, 80)).
 		WithHint("%%jobs stop %s ends it and keeps its arrays; they can go then", j.body.Name)
 }
 
 // jobUnder is a job that has not ended and binds a name that begins with the prefix,
 // nil if there is none. The caller holds w.mu.
-func (s *space) jobUnder(prefix string) *loop {
+func (s *space) jobUnder(prefix string) *runner {
 	for _, j := range s.jobs {
 		if j.state.Over() {
 			continue
@@ -160,14 +160,14 @@ func namesOf(b *wire.JobBody) map[string]bool {
 }
 
 // binds says whether a step of the job gives a name another meaning.
-func (j *loop) binds(n string) bool {
+func (j *runner) binds(n string) bool {
 	return slices.ContainsFunc(j.body.Steps, func(s wire.JobStep) bool { return slices.Contains(s.Names, n) })
 }
 
 // goesWith says why a job cannot run now: something else changes what it works with, or
 // it changes what something else works with. The caller holds w.mu.
 func (c *conn) goesWith(s *space, b *wire.JobBody) *wire.Error {
-	j := &loop{body: b, names: namesOf(b)}
+	j := &runner{body: b, names: namesOf(b)}
 	for n := range j.names {
 		for _, l := range s.locks {
 			if l.owner != c && strings.HasPrefix(n, l.prefix) {

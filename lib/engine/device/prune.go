@@ -45,7 +45,7 @@ func (a *archive) excess(keep, spare int) (l []*record) {
 
 // useless are the parts that nobody needs once the given snapshots have become parts
 // too; more are files that a snapshot needs which is not written yet.
-func (a *archive) useless(given []*record, more []elsewhere) (l []*record) {
+func (a *archive) useless(given []*record, more []tensorRef) (l []*record) {
 	isPart, needed := map[*record]bool{}, map[int]bool{}
 	unread := 0 // the newest that could not be read: it may need any older file
 	for _, r := range given {
@@ -77,7 +77,7 @@ func (a *archive) useless(given []*record, more []elsewhere) (l []*record) {
 // prune gives up automatic snapshots beyond the newest keep ones, number spare apart,
 // and removes files that no snapshot needs: none of those that more names. What could
 // not be removed is tried again next time.
-func (a *archive) prune(keep, spare int, more ...elsewhere) error {
+func (a *archive) prune(keep, spare int, more ...tensorRef) error {
 	var failed error
 	for _, r := range a.excess(keep, spare) {
 		failed = errors.Join(failed, a.become(r, part))
@@ -102,7 +102,7 @@ func (a *archive) prune(keep, spare int, more ...elsewhere) error {
 
 // size is how many bytes the files take, and freed how many of them would go if only
 // keep automatic snapshots were kept.
-func (a *archive) size(keep, spare int, more []elsewhere) (size, freed int64) {
+func (a *archive) size(keep, spare int, more []tensorRef) (size, freed int64) {
 	for _, r := range a.records {
 		size += r.size
 	}
@@ -117,7 +117,7 @@ func (a *archive) size(keep, spare int, more []elsewhere) (size, freed int64) {
 // snapshots that there are, it gives up the oldest of them, never the newest one. It
 // refuses, and gives up none, what the disk would have no room for even then, and a
 // snapshot with a name for which the others with names leave none.
-func (a *archive) makeRoom(bytes int64, named bool, spare int, more []elsewhere) error {
+func (a *archive) makeRoom(bytes int64, named bool, spare int, more []tensorRef) error {
 	disk := func() (int64, bool) {
 		var fs unix.Statfs_t
 		err := unix.Statfs(a.dir, &fs)

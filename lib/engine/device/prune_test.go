@@ -15,7 +15,7 @@ func chain(t *testing.T) *archive {
 	a := &archive{dir: t.TempDir(), space: "s"}
 	snapshotFile(t, a, 1, map[string]string{"data": "dddd", "w": "1111"}, nil)
 	for n := 2; n <= 6; n++ {
-		snapshotFile(t, a, n, map[string]string{"w": fmt.Sprint(n, n, n, n)[:4]}, []elsewhere{{"data", 1, "data"}})
+		snapshotFile(t, a, n, map[string]string{"w": fmt.Sprint(n, n, n, n)[:4]}, []tensorRef{{"data", 1, "data"}})
 	}
 	return a
 }
@@ -144,7 +144,7 @@ func TestRoom(t *testing.T) {
 			if bytes < 1<<40 {
 				bytes *= size
 			}
-			err := a.makeRoom(bytes, tt.named, 0, []elsewhere{{"data", 1, "data"}})
+			err := a.makeRoom(bytes, tt.named, 0, []tensorRef{{"data", 1, "data"}})
 			if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 				t.Errorf("got error %v, want %q", err, tt.err)
 			}

@@ -171,7 +171,7 @@ func complexOf(f *safetensors.File) (map[string]bool, error) {
 	if !ours {
 		return m, nil
 	}
-	var a about
+	var a metadata
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		return nil, fmt.Errorf("its description: %w", err)
 	}

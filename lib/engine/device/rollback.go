@@ -254,7 +254,7 @@ func (w *Worker) exportSnapshot(s *space, a wire.AskBody, h *safetensors.Header)
 	if err != nil {
 		return nil, w.asDamaged(s, r, err)
 	}
-	about := about{Space: r.about.Space, Name: r.about.Name, Time: r.about.Time, Generation: r.about.Generation, Complex: r.about.Complex}
+	about := metadata{Space: r.about.Space, Name: r.about.Name, Time: r.about.Time, Generation: r.about.Generation, Complex: r.about.Complex}
 	h.Metadata[aboutKey] = string(wire.JSON(about))
 	from := map[string]source{}
 	for _, src := range l {

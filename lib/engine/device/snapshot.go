@@ -20,7 +20,7 @@ import (
 type moment struct {
 	space   *space
 	version int64
-	about   about
+	about   metadata
 	names   []string
 	arrays  []*array
 }
@@ -35,7 +35,7 @@ func (w *Worker) freeze(s *space) *moment {
 	}
 	s.freezes--
 	w.unpinned.Broadcast()
-	m := &moment{space: s, version: s.version, about: about{Space: s.name, Time: time.Now(), Generation: w.Generation, Jobs: s.jobMoments()}}
+	m := &moment{space: s, version: s.version, about: metadata{Space: s.name, Time: time.Now(), Generation: w.Generation, Jobs: s.jobMoments()}}
 	for n, a := range w.names {
 		switch {
 		case n.space != s.name:
@@ -166,7 +166,7 @@ func (w *Worker) record(a *archive, m *moment, spare int) (*record, error) {
 			m.about.Complex = append(m.about.Complex, n)
 		}
 		if p := reuse[x]; p != nil {
-			m.about.Elsewhere = append(m.about.Elsewhere, elsewhere{n, p.file, p.tensor})
+			m.about.Elsewhere = append(m.about.Elsewhere, tensorRef{n, p.file, p.tensor})
 			continue
 		}
 		byName[n] = x

@@ -37,7 +37,7 @@ type space struct {
 	retry      time.Time     // not before: the last one has failed
 	note       string        // what came back from disk, and what did not
 	unrestored error         // why what is on disk is not here, nil if it is; tried again
-	jobs       map[string]*loop
+	jobs       map[string]*runner
 	waiting    map[string]int // jobs on disk that go on from a snapshot that is not restored, and its number
 	locks      []*nameLock
 	working    int    // jobs in the middle of a step
@@ -63,7 +63,7 @@ func (s *space) touch(now time.Time) {
 func (w *Worker) spaceOf(name string) *space {
 	s := w.spaces[name]
 	if s == nil {
-		s = &space{name: name, jobs: map[string]*loop{}}
+		s = &space{name: name, jobs: map[string]*runner{}}
 		if w.State != "" && w.stateOff == "" {
 			s.archive = &archive{dir: archiveDir(w.State, name), space: name}
 		}

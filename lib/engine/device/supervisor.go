@@ -172,10 +172,10 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 			}
 		}
 		s.note = fmt.Sprintf("worker %d ended at %s (%v)", s.generation, time.Now().Format(time.TimeOnly), err)
-		if last := said.epitaph(); last != "" {
+		if last := said.lastLine(); last != "" {
 			s.note += ": " + last
 		}
-		if path, berr := said.bury(CrashDir(), s.generation, err); berr == nil {
+		if path, berr := said.saveCrash(CrashDir(), s.generation, err); berr == nil {
 			s.note += "; its log is " + path
 		}
 		s.logf("%s", s.note)

@@ -223,8 +223,8 @@ func (c *conn) download(id uint32, b wire.DownloadBody) error {
 		}
 		late := a.err // the program that made it has failed on the device
 		maker := ""
-		if a.flight != nil {
-			maker = a.flight.program.name
+		if a.execution != nil {
+			maker = a.execution.program.name
 		}
 		w.mu.Unlock()
 		switch {

@@ -49,7 +49,7 @@ type Worker struct {
 	stopped    chan struct{}
 	once       sync.Once // closes stopped
 	fate       error     // what ends the worker, nil if it was asked to stop; written before stopped is closed
-	doubt      doubt
+	health      health
 
 	flags flags // that the plugin has been asked for
 
@@ -92,7 +92,7 @@ func (w *Worker) Open() error {
 	if w.Logf == nil {
 		w.Logf = func(string, ...any) {}
 	}
-	w.doubt.try = w.fourBytes
+	w.health.try = w.fourBytes
 	p, err := pjrt.Load(w.Plugin.Path)
 	if err != nil {
 		return wire.Errorf(wire.Unavailable, "%v", err).WithHint("gaiden doctor says what is there; GAIDEN_PLUGIN names another plugin")

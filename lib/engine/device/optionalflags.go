@@ -9,10 +9,10 @@ import (
 	"gaiden/lib/engine/pjrt"
 )
 
-// wishes turns flags whose names end in "?" into flags, or leaves them out where
+// optionalFlags turns flags whose names end in "?" into flags, or leaves them out where
 // the plugin does not know them or their value: options that come and go with
 // XLA's versions, without which a program is as right.
-func (w *Worker) wishes(flags map[string]any) {
+func (w *Worker) optionalFlags(flags map[string]any) {
 	for wish, value := range maps.Clone(flags) {
 		name, is := strings.CutSuffix(wish, "?")
 		if !is {

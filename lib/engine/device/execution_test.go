@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestClock holds what is learned from the end of flights: of a chunk, which is a
+// TestClock holds what is learned from the end of executions: of a chunk, which is a
 // short program and a long one, the long one's time, even where its first run took
 // a second.
 func TestClock(t *testing.T) {
@@ -25,17 +25,17 @@ func TestClock(t *testing.T) {
 		{"not known yet", []time.Duration{10 * ms, 0}, []int{0, 1}, 32 * ms, []time.Duration{10 * ms, 22 * ms}},
 		{"sooner than thought", []time.Duration{50 * ms, 60 * ms}, []int{0, 1}, 20 * ms, []time.Duration{50 * ms, 1}},
 	} {
-		c := &conn{landing: sync.NewCond(new(sync.Mutex))}
+		c := &conn{finished: sync.NewCond(new(sync.Mutex))}
 		var programs []*program
 		for _, pace := range tt.paces {
 			programs = append(programs, &program{pace: pace})
 		}
-		var flights []*flight
+		var executions []*execution
 		for _, i := range tt.group {
 			p := programs[i]
-			flights = append(flights, &flight{program: p, began: time.Now().Add(-tt.took), cost: p.pace})
+			executions = append(executions, &execution{program: p, began: time.Now().Add(-tt.took), cost: p.pace})
 		}
-		c.clock(flights)
+		c.clock(executions)
 		for i, p := range programs {
 			if off := p.pace - tt.want[i]; off < 0 || off > 5*ms {
 				t.Errorf("%s: program %d: got %v, want %v", tt.name, i, p.pace, tt.want[i])

@@ -30,8 +30,8 @@ func TestWords(t *testing.T) {
 			for i := 0; i < len(tt.text); i += 1000 {
 				x.Write([]byte(tt.text[i:min(len(tt.text), i+1000)]))
 			}
-			if got := x.epitaph(); got != tt.want {
-				t.Errorf("epitaph is %q, want %q", got, tt.want)
+			if got := x.lastLine(); got != tt.want {
+				t.Errorf("last line is %q, want %q", got, tt.want)
 			}
 			if log.String() != tt.text {
 				t.Errorf("%d bytes went to the log, want %d", log.Len(), len(tt.text))
@@ -48,7 +48,7 @@ func TestBury(t *testing.T) {
 	for i := range keptCrashes + 3 {
 		x := words{}
 		fmt.Fprintf(&x, "panic: number %d\n", i)
-		path, err := x.bury(dir, i, errors.New("exit status 2"))
+		path, err := x.saveCrash(dir, i, errors.New("exit status 2"))
 		if err != nil {
 			t.Fatal(err)
 		}

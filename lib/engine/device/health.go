@@ -11,14 +11,14 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// doubt is the question whether the devices still work. After a kernel that has
+// health is the question whether the devices still work. After a kernel that has
 // gone astray, to an address that is nobody's or into a trap, CUDA answers each call
 // of the process with the same error until the process ends ("any further CUDA work
 // will return the same error. To continue using CUDA, the process must be terminated
 // and relaunched": CUDA Driver API, CUresult). What the error says counts for
 // nothing, as a program of the user's may say the same: a device is lost when it
 // does not take and give back four bytes.
-type doubt struct {
+type health struct {
 	try func(*pjrt.Device) error // moves four bytes to a device and back
 
 	mu     sync.Mutex    // protects following
@@ -33,28 +33,28 @@ const grace = 200 * time.Millisecond
 // deviceLost begins the worker's last words.
 const deviceLost = "device lost: "
 
-// suspect asks the devices, in the background, because an error may have been their
+// checkDevices asks the devices, in the background, because an error may have been their
 // end; why is what the clients are told of it. The caller may hold w.mu.
-func (w *Worker) suspect(err error, why *wire.Error) {
+func (w *Worker) checkDevices(err error, why *wire.Error) {
 	for _, known := range []error{pjrt.ErrOutOfMemory, pjrt.ErrUnimplemented, pjrt.ErrInvalidArgument, pjrt.ErrClosed} {
 		if errors.Is(err, known) {
 			return
 		}
 	}
-	d := &w.doubt
+	d := &w.health
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.answer != nil {
 		return
 	}
 	d.answer = make(chan struct{})
-	go w.examine(wire.Errorf(why.Code, "%s%v", deviceLost, why))
+	go w.probe(wire.Errorf(why.Code, "%s%v", deviceLost, why))
 }
 
-// examine answers doubt. A worker whose devices are lost ends with cause, so that the
+// probe answers that. A worker whose devices are lost ends with cause, so that the
 // next one brings back what the snapshots have.
-func (w *Worker) examine(cause *wire.Error) {
-	d := &w.doubt
+func (w *Worker) probe(cause *wire.Error) {
+	d := &w.health
 	var failed error
 	for i, device := range w.devices {
 		err := d.try(device)
@@ -85,7 +85,7 @@ var patient = time.Second
 // lost waits for an answer that is being looked for, and returns why the devices are
 // lost, nil if they are not, or not yet. The caller does not hold w.mu.
 func (w *Worker) lost() *wire.Error {
-	d := &w.doubt
+	d := &w.health
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if answer := d.answer; answer != nil {

@@ -56,9 +56,9 @@ func (x *words) Write(b []byte) (int, error) {
 // XLA does, and of arrays that do not fit a block (see block).
 var routine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d worker: |I0000 |W0000 .*heap_simulator\.cc|WARNING: All log messages before absl)`)
 
-// epitaph is one line about the end: the first of a crash, else the last ones
+// lastLine is one line about the end: the first of a crash, else the last ones
 // that are no routine.
-func (x *words) epitaph() string {
+func (x *words) lastLine() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	text, n := x.last, 0
@@ -83,7 +83,7 @@ func (x *words) epitaph() string {
 	return s
 }
 
-// all is the epitaph, but with what XLA says of its flags, which is a crash, whole.
+// all is the last line, but with what XLA says of its flags, which is a crash, whole.
 func (x *words) all() string {
 	x.mu.Lock()
 	line := flagLine.FindString(string(x.last))
@@ -91,12 +91,12 @@ func (x *words) all() string {
 	if line != "" {
 		return line
 	}
-	return x.epitaph()
+	return x.lastLine()
 }
 
-// bury writes the words to a file of dir, of which the newest few are kept, and
+// saveCrash writes the words to a file of dir, of which the newest few are kept, and
 // returns its path.
-func (x *words) bury(dir string, generation int, end error) (string, error) {
+func (x *words) saveCrash(dir string, generation int, end error) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}

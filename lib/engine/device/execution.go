@@ -7,45 +7,45 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// flight is an execution that the device may not have finished, and the arrays
-// that it makes. It is used again for the same program when it has landed and
+// execution is an execution that the device may not have finished, and the arrays
+// that it makes. It is used again for the same program when it has ended and
 // all its arrays are gone, which in a training loop is soon: memory that is in
 // the processor's cache, and nothing to collect. One that has given a name is not
 // used again: whoever has found an array by its name may look at it later.
-type flight struct {
-	program *program
-	conn    *conn // whose it is, nil when it has landed
-	began   time.Time
-	cost    time.Duration // device time it was thought to take, 0 if nobody knew
-	device  int           // the first that it runs on
-	outputs []array
-	kept    *array // an output that nobody wants, while it is the only one that tells of the end
-	names   []bound
-	flying  bool
-	alive   int // outputs that are not gone
+type execution struct {
+	program  *program
+	conn     *conn // whose it is, nil when it has ended
+	began    time.Time
+	cost     time.Duration // device time it was thought to take, 0 if nobody knew
+	device   int           // the first that it runs on
+	outputs  []array
+	kept     *array // an output that nobody wants, while it is the only one that tells of the end
+	names    []bound
+	onDevice bool
+	alive    int // outputs that are not gone
 }
 
-// flight is one with outputs that are ready to be filled in. The caller holds
+// execution is one with outputs that are ready to be filled in. The caller holds
 // w.mu.
-func (p *program) flight(c *conn, cost time.Duration, device int) *flight {
-	var f *flight
+func (p *program) execution(c *conn, cost time.Duration, device int) *execution {
+	var f *execution
 	if n := len(p.idle); n > 0 {
 		f, p.idle = p.idle[n-1], p.idle[:n-1]
 	} else {
-		f = &flight{program: p, outputs: make([]array, len(p.outputs)*p.replicas)}
+		f = &execution{program: p, outputs: make([]array, len(p.outputs)*p.replicas)}
 		for i := range f.outputs {
 			a, k := &f.outputs[i], i%len(p.outputs)
 			a.typ, a.bytes, a.maker = p.outputs[k], p.outBytes[k], f
 		}
 	}
-	f.conn, f.began, f.cost, f.device, f.flying, f.alive = c, p.used, cost, device, true, len(f.outputs)
+	f.conn, f.began, f.cost, f.device, f.onDevice, f.alive = c, p.used, cost, device, true, len(f.outputs)
 	return f
 }
 
-// rest keeps a flight that is over for the next execution. The caller holds
+// rest keeps an execution that is over for the next execution. The caller holds
 // w.mu.
-func (f *flight) rest() {
-	if !f.flying && f.alive == 0 && len(f.names) == 0 && len(f.program.idle) < maxInflight {
+func (f *execution) rest() {
+	if !f.onDevice && f.alive == 0 && len(f.names) == 0 && len(f.program.idle) < maxInflight {
 		f.program.idle = append(f.program.idle, f)
 	}
 }
@@ -58,21 +58,21 @@ type bound struct {
 	old   *array // nil when there was none or when it was donated
 }
 
-// board waits until the device may be given one more execution of this client, which
-// other spaces may have to go before, and says what it is thought to take. The caller holds w.mu, which board gives
+// admit waits until the device may be given one more execution of this client, which
+// other spaces may have to go before, and says what it is thought to take. The caller holds w.mu, which admit gives
 // up while it waits.
-func (c *conn) board(p *program, device int) (cost time.Duration) {
+func (c *conn) admit(p *program, device int) (cost time.Duration) {
 	t := c.w.turnsOf(device)
 	if t != nil {
 		t.want(c.space)
 	}
 	for {
 		switch {
-		case c.full(p) && len(c.flights) > 0:
+		case c.full(p) && len(c.unwatched) > 0:
 			c.watch(false)
 			continue
 		case c.full(p):
-			c.landing.Wait()
+			c.finished.Wait()
 			continue
 		case t != nil && !t.mayGo(c.space, c.slack()):
 			t.wait()
@@ -91,7 +91,7 @@ func (c *conn) board(p *program, device int) (cost time.Duration) {
 	return p.pace
 }
 
-// full says whether board would wait. A long program goes behind short ones, such
+// full says whether admit would wait. A long program goes behind short ones, such
 // as those that prepare it. The caller holds w.mu.
 func (c *conn) full(p *program) bool {
 	wait := maxWait
@@ -103,12 +103,12 @@ func (c *conn) full(p *program) bool {
 
 // inlineWait is maxWait where the device is a CPU, whose paces are less sure by the
 // other processes that want it: one chunk of 40 ms is in XLA, and the next one when
-// it has landed, which there leaves the device idle for a tenth of a millisecond.
+// it has ended, which there leaves the device idle for a tenth of a millisecond.
 const inlineWait = maxWait / 2
 
-// disembark ends what board began. The caller holds w.mu, and tells who waits
-// for landing.
-func (c *conn) disembark(cost time.Duration, device int) {
+// leave ends what admit began. The caller holds w.mu, and tells who waits
+// for finished.
+func (c *conn) leave(cost time.Duration, device int) {
 	if t := c.w.turnsOf(device); t != nil {
 		t.done(c.space)
 	}
@@ -119,18 +119,18 @@ func (c *conn) disembark(cost time.Duration, device int) {
 	c.queued -= cost
 }
 
-// add notes a flight that has begun. The caller holds w.mu.
-func (c *conn) add(f *flight) {
-	c.flights, c.aloft = append(c.flights, f), append(c.aloft, f)
+// add notes an execution that has begun. The caller holds w.mu.
+func (c *conn) add(f *execution) {
+	c.unwatched, c.running = append(c.unwatched, f), append(c.running, f)
 	switch {
 	case c.w.inline && 0 < f.cost && f.cost <= inlineTime:
 		c.watch(true)
-	case len(c.flights) >= maxInflight/2 || f.cost == 0:
+	case len(c.unwatched) >= maxInflight/2 || f.cost == 0:
 		c.watch(false)
 	case !c.armed:
 		c.armed = true
 		if c.lullTimer == nil {
-			c.lullTimer = time.AfterFunc(quiet, c.lull)
+			c.lullTimer = time.AfterFunc(quiet, c.onIdle)
 		} else {
 			c.lullTimer.Reset(quiet)
 		}
@@ -139,7 +139,7 @@ func (c *conn) add(f *flight) {
 
 // inlineTime is the device time of programs whose end is waited for at once where
 // the device is a CPU. The shortest run inside Execute anyway: that they have ended
-// is known for less than it costs to be told later, and the flight's memory is used
+// is known for less than it costs to be told later, and the execution's memory is used
 // again while it is in the cache. Of the others none is queued in XLA, which serves
 // clients in the order of their calls: behind SeedCNN in training, steps of 1.3 ms,
 // a short program waited 16 ms in place of 55 (medians of 200 on 2 cores).
@@ -149,11 +149,11 @@ const inlineTime = 2 * time.Millisecond
 // its last executions.
 const quiet = time.Millisecond
 
-// lull watches the flights when there has been none for a while.
-func (c *conn) lull() {
+// onIdle watches the executions when there has been none for a while.
+func (c *conn) onIdle() {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
-	if n := len(c.flights); n > 0 && time.Since(c.flights[n-1].began) < quiet {
+	if n := len(c.unwatched); n > 0 && time.Since(c.unwatched[n-1].began) < quiet {
 		c.lullTimer.Reset(quiet)
 		return
 	}
@@ -161,37 +161,37 @@ func (c *conn) lull() {
 	c.watch(false)
 }
 
-// watch sees to the end of the flights so far. One answer of the device stands
+// watch sees to the end of the executions so far. One answer of the device stands
 // for many: an execution whose outputs were all donated is told of by the one
-// that has them. With wait it returns when all have landed; without, the device
+// that has them. With wait it returns when all have ended; without, the device
 // tells later, which costs as much as a small step. The caller holds w.mu, which
 // watch gives up while it waits.
 func (c *conn) watch(wait bool) {
 	w := c.w
-	flights := c.flights
-	c.flights = nil
-	for len(flights) > 0 {
+	executions := c.unwatched
+	c.unwatched = nil
+	for len(executions) > 0 {
 		n := 0
 		var a *array
-		for a == nil && n < len(flights) {
-			a = flights[n].living()
+		for a == nil && n < len(executions) {
+			a = executions[n].living()
 			n++
 		}
-		group := flights[:n]
-		flights = flights[n:]
+		group := executions[:n]
+		executions = executions[n:]
 		if a == nil && c.launching != nil {
-			c.flights = append(group, c.flights...)
+			c.unwatched = append(group, c.unwatched...)
 			continue
 		}
 		if a == nil {
-			c.landed(group, nil)
+			c.finish(group, nil)
 			continue
 		}
 		w.pin(a)
 		done := func(err error) {
 			w.mu.Lock()
 			w.unpin(a)
-			c.landed(group, err)
+			c.finish(group, err)
 			w.mu.Unlock()
 		}
 		if wait {
@@ -205,7 +205,7 @@ func (c *conn) watch(wait bool) {
 }
 
 // living is an output that nobody has taken, nil if there is none.
-func (f *flight) living() *array {
+func (f *execution) living() *array {
 	for i := range f.outputs {
 		if a := &f.outputs[i]; a.buf != 0 && a.gone == "" {
 			return a
@@ -214,8 +214,8 @@ func (f *flight) living() *array {
 	return nil
 }
 
-// lives says whether an output other than a tells of the flight's end.
-func (f *flight) lives(a *array) bool {
+// lives says whether an output other than a tells of the execution's end.
+func (f *execution) lives(a *array) bool {
 	for i := range f.outputs {
 		if x := &f.outputs[i]; x != a && x.buf != 0 && x.gone == "" {
 			return true
@@ -224,36 +224,36 @@ func (f *flight) lives(a *array) bool {
 	return false
 }
 
-// landed ends flights; err is the last one's. The caller holds w.mu.
-func (c *conn) landed(flights []*flight, err error) {
-	for i, f := range flights {
-		if i == len(flights)-1 {
+// finish ends executions; err is the last one's. The caller holds w.mu.
+func (c *conn) finish(executions []*execution, err error) {
+	for i, f := range executions {
+		if i == len(executions)-1 {
 			c.settle(f, err)
 		} else {
 			c.settle(f, nil)
 		}
 	}
-	c.clock(flights)
+	c.clock(executions)
 }
 
-// clock learns from the end of flights how long their programs take: of several
+// clock learns from the end of executions how long their programs take: of several
 // that end as one, it learns about the program that takes longest, the others being
 // taken for what they are known to be. Where the device was idle before, it errs on
 // the long side only, as an end may be heard of late, so what is shorter is believed
 // at once. In a chain an end that is heard of late makes one time long and the next
 // one short: both count alike, so that the two cancel. The caller holds w.mu.
-func (c *conn) clock(flights []*flight) {
-	now, began := time.Now(), flights[0].began
-	for _, f := range flights {
-		c.disembark(f.cost, f.device)
+func (c *conn) clock(executions []*execution) {
+	now, began := time.Now(), executions[0].began
+	for _, f := range executions {
+		c.leave(f.cost, f.device)
 	}
-	c.landing.Broadcast()
+	c.finished.Broadcast()
 	chained := c.lastEnd.After(began)
 	if chained {
 		began = c.lastEnd
 	}
 	c.lastEnd = now
-	p, runs, rest := longest(flights)
+	p, runs, rest := longest(executions)
 	took := max(1, (now.Sub(began)-rest)/time.Duration(runs))
 	switch {
 	case p.pace == 0, !chained && took < p.pace:
@@ -265,16 +265,16 @@ func (c *conn) clock(flights []*flight) {
 	}
 }
 
-// longest is the program of some flights that takes longest, or one of which that
+// longest is the program of some executions that takes longest, or one of which that
 // is not known, how often it is among them, and what the others are thought to take.
-func longest(flights []*flight) (p *program, runs int, rest time.Duration) {
-	top := flights[0]
-	for _, f := range flights {
+func longest(executions []*execution) (p *program, runs int, rest time.Duration) {
+	top := executions[0]
+	for _, f := range executions {
 		if top.cost > 0 && (f.cost == 0 || f.cost > top.cost) {
 			top = f
 		}
 	}
-	for _, f := range flights {
+	for _, f := range executions {
 		if f.program == top.program {
 			runs++
 		} else {
@@ -286,15 +286,15 @@ func longest(flights []*flight) (p *program, runs int, rest time.Duration) {
 
 // settle frees what a successful execution replaced, or brings it back after a
 // failed one. The caller holds w.mu.
-func (c *conn) settle(f *flight, err error) {
+func (c *conn) settle(f *execution, err error) {
 	w := c.w
 	defer func() {
-		f.flying, f.conn = false, nil
-		c.aloft = slices.DeleteFunc(c.aloft, func(x *flight) bool { return x == f })
+		f.onDevice, f.conn = false, nil
+		c.running = slices.DeleteFunc(c.running, func(x *execution) bool { return x == f })
 		f.rest()
 	}()
 	for i := range f.outputs {
-		f.outputs[i].flight = nil
+		f.outputs[i].execution = nil
 	}
 	if f.kept != nil {
 		w.release(f.kept)

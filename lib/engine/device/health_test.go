@@ -22,7 +22,7 @@ import (
 )
 
 // doubtful is a worker in this process whose devices answer as try says, once there
-// is doubt. ended hears what Run returns.
+// is one. ended hears what Run returns.
 func doubtful(t *testing.T, dir string, try func(*Worker, *pjrt.Device) error) (w *Worker, s *session.Session, ended chan error) {
 	t.Helper()
 	plugin := os.Getenv("GAIDEN_PLUGIN")
@@ -33,7 +33,7 @@ func doubtful(t *testing.T, dir string, try func(*Worker, *pjrt.Device) error) (
 	if err := w.Open(); err != nil {
 		t.Fatal(err)
 	}
-	w.doubt.try = func(d *pjrt.Device) error { return try(w, d) }
+	w.health.try = func(d *pjrt.Device) error { return try(w, d) }
 	socket := filepath.Join(dir, "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
@@ -146,7 +146,7 @@ func TestDoubt(t *testing.T) {
 		}
 	}
 	for _, err := range []error{pjrt.ErrOutOfMemory, pjrt.ErrUnimplemented, pjrt.ErrInvalidArgument, pjrt.ErrClosed} {
-		w.suspect(err, wire.Errorf(wire.Invalid, "%v", err)) // these are of the request
+		w.checkDevices(err, wire.Errorf(wire.Invalid, "%v", err)) // these are of the request
 	}
 	kept(t, s, "x", []float32{3, 1, 4, 1})
 	select {
