@@ -49,7 +49,7 @@ type Worker struct {
 	stopped    chan struct{}
 	once       sync.Once // closes stopped
 	fate       error     // what ends the worker, nil if it was asked to stop; written before stopped is closed
-	health      health
+	health     health
 
 	flags flags // that the plugin has been asked for
 
