@@ -83,7 +83,7 @@ func (b *bench) accuracy(ctx context.Context, s *session.Session, c trainCase, i
 	}
 	var test, train, took []float64
 	for seed := 1; seed <= seeds; seed++ {
-		last, err := b.seed(ctx, s, c, images, epochs, seed, dir)
+		last, err := b.trainFrom(ctx, s, c, images, epochs, seed, dir)
 		if err != nil {
 			return err
 		}
@@ -97,8 +97,8 @@ func (b *bench) accuracy(ctx context.Context, s *session.Session, c trainCase, i
 	return nil
 }
 
-// seed trains from one seed, and leaves the first weights in dir.
-func (b *bench) seed(ctx context.Context, s *session.Session, c trainCase, images *datasets.Images, epochs, seed int, dir string) (last fit.Epoch, err error) {
+// trainFrom trains from one seed, and leaves the first weights in dir.
+func (b *bench) trainFrom(ctx context.Context, s *session.Session, c trainCase, images *datasets.Images, epochs, seed int, dir string) (last fit.Epoch, err error) {
 	config := c.config
 	config.Session, config.Seed = s, int64(seed)
 	net := fit.New("bench", c.model, config)

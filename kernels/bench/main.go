@@ -42,6 +42,8 @@ type bench struct {
 	tune      time.Duration // at most, for each net, for train
 	limit     time.Duration // for a peer to print its next line, for train
 	turns     int           // in which each way of training is measured once, for train
+	seed      uint64        // of the nets that are drawn, for random
+	nets      int           // how many are drawn
 	info      sysinfo.Info
 	records   []timing.Record
 	out       string // the file of the records, "" for none
@@ -55,6 +57,7 @@ var benches = map[string]struct {
 	help string
 }{
 	"train":    {benchTrain, "µs per training step of twelve nets; -peers jax,torch; -devices 1,2,4"},
+	"random":   {benchRandom, "µs per training step of nets drawn from a seed; -seed, -nets; -peers jax,torch"},
 	"accuracy": {benchAccuracy, "test accuracy on Fashion-MNIST; -peers torch"},
 	"cells":    {benchCells, "ms from execute_request to idle: Gaiden, GoNB, IPython with JAX"},
 	"dispatch": {benchDispatch, "µs per step of 1, 31 and 100 donated arrays: raw PJRT, the session, GoMLX, JAX"},
@@ -111,6 +114,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 	switch {
 	case f.NArg() > 0:
 		return fmt.Errorf("%s: got %.80q after it, want flags only", b.name, f.Args())
+	case b.nets < 1:
+		return fmt.Errorf("-nets: got %d, want 1 or more", b.nets)
 	case b.turns < 1:
 		return fmt.Errorf("-rounds: got %d, want 1 or more", b.turns)
 	}
@@ -138,9 +143,11 @@ func (b *bench) flags(stderr io.Writer) *flag.FlagSet {
 	f.StringVar(&b.python, "python", os.Getenv("GAIDEN_PEERS"), "Python interpreter with JAX and PyTorch; python3 if -peers is given")
 	f.StringVar(&b.peerNames, "peers", "", "peers to measure in the same run: jax,torch")
 	f.StringVar(&b.devices, "devices", "", "train: compare these numbers of devices, such as 1,2,4")
-	f.DurationVar(&b.tune, "tune", 15*time.Second, "train: time to choose kernels for each net on a GPU")
-	f.DurationVar(&b.limit, "limit", 10*time.Minute, "train: time for a peer to prepare a way of training, or to measure it once")
-	f.IntVar(&b.turns, "rounds", 5, "train: measure each way so often, interleaved with the others")
+	f.DurationVar(&b.tune, "tune", 15*time.Second, "train and random: time to choose kernels for each net on a GPU")
+	f.DurationVar(&b.limit, "limit", 10*time.Minute, "train and random: time for a peer to prepare a way of training, or to measure it once")
+	f.IntVar(&b.turns, "rounds", 5, "train and random: measure each way so often, interleaved with the others")
+	f.Uint64Var(&b.seed, "seed", 1, "random: the seed of the nets that are drawn")
+	f.IntVar(&b.nets, "nets", 12, "random: how many nets are drawn")
 	return f
 }
 
@@ -197,6 +204,10 @@ func (b *bench) print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n%s\n\n", b.records[0].Machine, b.records[0].Versions)
 	if b.name == "train" && b.devices == "" {
 		b.printTrain(w)
+		return
+	}
+	if b.name == "random" {
+		b.printRandom(w)
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -62,7 +63,7 @@ func (b *bench) rounds(name string, subjects []*subject, settle func() error) er
 			}
 		}
 	}
-	for _, x := range subjects {
+	for i, x := range subjects {
 		if x.peer != nil && x.peer.failed {
 			continue
 		}
@@ -70,8 +71,10 @@ func (b *bench) rounds(name string, subjects []*subject, settle func() error) er
 		if x.peer == nil {
 			continue
 		}
+		first := i == 0 || subjects[i-1].peer != x.peer
 		for _, s := range x.peer.found {
-			if s.Subject == x.name {
+			named := slices.ContainsFunc(subjects, func(x *subject) bool { return x.name == s.Subject })
+			if s.Subject == x.name || first && !named { // else it is of no way that was measured
 				b.addSamples(s.Case, s.Subject, s.Unit, s.Samples)
 			}
 		}

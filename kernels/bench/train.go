@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -64,25 +66,51 @@ func (b *bench) train(s *session.Session, c trainCase) error {
 			subjects = append(subjects, x)
 		}
 	}
-	for _, name := range b.peers() {
-		script := "train_" + name + ".py"
-		fmt.Fprintf(b.progress, "bench train: %s: %s\n", c.name, script)
-		code, err := peers.ReadFile("peers/" + script)
-		if err != nil {
-			return err
-		}
-		p, l, err := b.prepare(script, code, c.name)
-		if err != nil {
-			return err
-		}
-		defer p.end(peerGrace)
-		subjects = append(subjects, l...)
+	l, end, err := b.peersOf(c, "")
+	if err != nil {
+		return err
 	}
+	defer end()
+	subjects = append(subjects, l...)
 	// Else the session would save what an epoch has made, at its end or two seconds later,
 	// while the next one is measured, or a peer. It does so in a twentieth of the time at
 	// most, which is in no figure; peers save nothing.
 	save := func() error { _, err := s.Snapshot(""); return err }
 	return b.rounds(c.name, subjects, save)
+}
+
+// peersOf starts the peers for a case, and waits until they have prepared their ways of
+// training it. check is a folder as in description.
+func (b *bench) peersOf(c trainCase, check string, ways ...string) (all []*subject, end func(), err error) {
+	var started []*peer
+	end = func() {
+		for _, p := range started {
+			p.end(peerGrace)
+		}
+	}
+	for _, name := range b.peers() {
+		d, err := c.describe()
+		if err != nil {
+			return nil, end, err
+		}
+		d.Check, d.Ways = check, ways
+		text, err := json.Marshal(d)
+		if err != nil {
+			return nil, end, err
+		}
+		script := "train_" + name + ".py"
+		fmt.Fprintf(b.progress, "bench %s: %s: %s\n", b.name, c.name, script)
+		code, err := peers.ReadFile("peers/" + script)
+		if err != nil {
+			return nil, end, err
+		}
+		p, l, err := b.prepare(script, code, string(text))
+		if err != nil {
+			return nil, end, err
+		}
+		started, all = append(started, p), append(all, l...)
+	}
+	return all, end, nil
 }
 
 // plainEpoch is how a net is trained if nothing else is chosen.
@@ -139,6 +167,16 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 	}
 	if err := epochs(); err != nil { // programs for the rest of an epoch, and the pace
 		return nil, err
+	}
+	if c.epochs == 0 && b.name == "random" {
+		began := time.Now()
+		if err := epochs(); err != nil {
+			return nil, err
+		}
+		t.Epochs = int(math.Ceil(0.3 / time.Since(began).Seconds()))
+		if err := epochs(); err != nil { // that many may be another program
+			return nil, err
+		}
 	}
 	steps := c.n / c.batch * t.Epochs
 	recorded, err := profile.Record(s, epochs)

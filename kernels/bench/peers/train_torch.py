@@ -1,105 +1,106 @@
-# Training steps of a net of the sources in PyTorch: eager, on a GPU a CUDA graph of the
-# whole step, and torch.compile. It prepares them, or those it is given, and prints each
-# that is ready, and nothing when all are; then, for each that a line of its input names,
-# one sample. All it prints is JSON lines.   python train_torch.py NET [WAY ...]
-import gc, json, logging, sys, time
+# Training steps of a net in PyTorch: eager, torch.compile, and on a GPU a CUDA graph of
+# the whole step, and one of a compiled step. The net is a description as JSON
+# (describe.go). It prepares the ways, or those it is given, and prints each that is
+# ready, and nothing when all are; then, for each that a line of its input names, one
+# sample. All it prints is JSON lines.   python train_torch.py DESCRIPTION [WAY ...]
+import gc, json, logging, os, sys, time
+from collections import OrderedDict
 try:
-    import torch, torch.nn as nn, torch.nn.functional as F
+    import numpy as np, torch, torch.nn as nn, torch.nn.functional as F
 except ImportError:
     raise SystemExit(0)
 
-NAME = sys.argv[1]
+D = json.loads(sys.argv[1])
+NAME, batch, n, settings = D["Name"], D["Batch"], D["Examples"], D["Settings"]
 logging.disable(logging.WARNING)
 cuda = torch.cuda.is_available()
 dev = "cuda" if cuda else "cpu"
 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
-S, R, L = nn.Sigmoid, nn.ReLU, nn.Linear
-JOINTS = 14
+ACTS = {"": None, "relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}
 
 
-class LSTM(nn.Module):
-    def __init__(self, units):
+class First(nn.Module):
+    def forward(self, x):
+        return x[0]
+
+
+class Residual(nn.Module):
+    def __init__(self, main, skip):
         super().__init__()
-        self.l1, self.l2, self.l3 = L(1, units), nn.LSTM(units, units, batch_first=True), L(units, 1)
+        self.main, self.skip = main, skip
 
     def forward(self, x):
-        return self.l3(self.l2(self.l1(x))[0])
+        return self.main(x) + self.skip(x)
 
 
-class Block(nn.Module):
-    def __init__(self, cin, w, stride):
-        super().__init__()
-        c = lambda i, o, k, s: [nn.Conv2d(i, o, k, s, k // 2, bias=False), nn.BatchNorm2d(o)]
-        self.main = nn.Sequential(*c(cin, w, 1, 1), R(), *c(w, w, 3, stride), R(), *c(w, 4 * w, 1, 1))
-        self.skip = nn.Sequential(*c(cin, 4 * w, 1, stride)) if cin != 4 * w or stride > 1 else nn.Identity()
-
+class Mean(nn.Module):
     def forward(self, x):
-        return F.relu(self.main(x) + self.skip(x))
+        return x.mean((2, 3))
 
 
-def resnet(*depths):
-    l, width, cin = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), R(), nn.MaxPool2d(3, 2, 1)], 64, 64
-    for stage, depth in enumerate(depths):
-        for block in range(depth):
-            l.append(Block(cin, width, 2 if block == 0 and stage > 0 else 1))
-            cin = 4 * width
-        width *= 2
-    return nn.Sequential(*l, nn.AdaptiveAvgPool2d(1), nn.Flatten(), L(2048, 10)).to(memory_format=torch.channels_last)
+# Each layer of a description becomes a module with its name; shape is that of an example,
+# with channels last, as Gaiden has it.
+def chain(layers, shape):
+    all, wide = OrderedDict(), False  # wide: worth the layout that tensor cores like
+    for i, l in enumerate(layers):
+        kind, units, k, s, pad = l["Kind"], l.get("Units"), l.get("Kernel"), l.get("Stride"), l.get("Pad", 0)
+        side = lambda d: (d + 2 * pad - k) // s + 1
+        if kind == "dense":
+            m, shape = nn.Linear(shape[-1], units, bias="Bias" in l), shape[:-1] + [units]
+        elif kind == "conv":
+            wide = wide or shape[-1] >= 64
+            m, shape = nn.Conv2d(shape[-1], units, k, s, pad, bias="Bias" in l), [side(shape[0]), side(shape[1]), units]
+        elif kind == "norm":
+            m = (nn.BatchNorm2d if len(shape) == 3 else nn.BatchNorm1d)(shape[-1], eps=l["Epsilon"], momentum=1 - l["Momentum"])
+        elif kind == "pool":
+            m, shape = nn.MaxPool2d(k, s, pad), [side(shape[0]), side(shape[1]), shape[2]]
+        elif kind == "flatten":
+            m, shape = nn.Flatten(), [int(np.prod(shape))]
+        elif kind == "lstm":
+            m, shape = nn.LSTM(shape[-1], units, batch_first=True), shape[:-1] + [units]
+        elif kind == "residual":
+            (main, out, a), (skip, _, b) = chain(l["Main"], shape), chain(l.get("Skip", []), shape)
+            m, shape, wide = Residual(main, skip), out, wide or a or b
+        else:
+            m = {"dropout": lambda: nn.Dropout(l["Rate"]), "mean": Mean, "activation": nn.Identity}[kind]()
+            shape = shape[2:] if kind == "mean" else shape
+        all[l["Name"]] = m
+        if kind == "lstm":
+            all[f"first{i}"] = First()  # nn.LSTM gives its last state, too
+        if l.get("Act"):
+            all[f"_{i}"] = ACTS[l["Act"]]()
+    return nn.Sequential(all), shape, wide
 
 
-def deeppose():
-    c = lambda i, o, k, *s: [nn.Conv2d(i, o, k, *s), R(True)]
-    pool = lambda: nn.MaxPool2d(3, 2)
-    return nn.Sequential(
-        *c(3, 96, 11, 4), pool(), *c(96, 256, 5, 1, 2), pool(), *c(256, 384, 3, 1, 1), *c(384, 384, 3, 1, 1), *c(384, 256, 3, 1, 1), pool(), nn.Flatten(),
-        L(9216, 4096), R(True), nn.Dropout(.5), L(4096, 4096), R(True), nn.Dropout(.5), L(4096, 2 * JOINTS)).to(memory_format=torch.channels_last)
+_, out, wide = chain(D["Layers"], D["Input"])
+layout = torch.channels_last if wide else torch.contiguous_format
 
 
-def image(*shape, order=torch.contiguous_format):
-    return lambda n: (torch.randint(0, 256, (n,) + shape, dtype=torch.uint8).contiguous(memory_format=order), torch.randint(0, 10, (n,)))
+def make():
+    return chain(D["Layers"], D["Input"])[0].to(dev, memory_format=layout)
 
 
-def poses(n):
-    seen = (torch.rand(n, JOINTS) > .1).float()
-    return image(3, 227, 227, order=torch.channels_last)(n)[0], torch.rand(n, 2 * JOINTS), seen.repeat_interleave(2, 1)
+def arrange(x):
+    return x.permute(0, 3, 1, 2).contiguous(memory_format=layout) if x.dim() == 4 else x
 
 
-def sines(n):
-    t = torch.arange(n)[:, None] * 0.37 + torch.arange(100) * 0.1
-    return torch.sin(t)[..., None], torch.sin(t + 0.1)[..., None]
-
-
-def surface(n):
-    x = torch.rand(n, 2) * 6 - 3
-    return x, torch.sin(x[:, :1]) * x[:, 1:]
-
-
-M, C, NHWC = image(1, 28, 28), image(3, 32, 32), image(3, 32, 32, order=torch.channels_last)
-# batch, examples on a GPU and a CPU, optimizer, rate, data, net
-NETS = {
-    "mlp-b100": (100, 60000, 6000, "adam", 1e-3, M, lambda: nn.Sequential(nn.Flatten(), L(784, 1000), R(), L(1000, 1000), R(), L(1000, 10))),
-    "seedcnn-b8": (8, 60000, 6000, "adam", 1e-3, M, lambda: nn.Sequential(nn.Conv2d(1, 10, 3, padding=1), R(), nn.MaxPool2d(2), nn.Flatten(), L(1960, 100), R(), L(100, 10))),
-    "kerascnn-b128": (128, 60000, 1280, "adadelta", 1e-3, M, lambda: nn.Sequential(nn.Conv2d(1, 32, 3), R(), nn.Conv2d(32, 64, 3), R(), nn.MaxPool2d(2), nn.Dropout(.25), nn.Flatten(), L(9216, 128), R(), nn.Dropout(.5), L(128, 10))),
-    "lenet5-b100": (100, 50000, 5000, "adam", 1e-3, C, lambda: nn.Sequential(nn.Conv2d(3, 6, 5), S(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), S(), nn.MaxPool2d(2), nn.Conv2d(16, 120, 4), S(), nn.Flatten(), L(480, 84), S(), L(84, 10))),
-    "lstm5-b20": (20, 2000, 2000, "adam", 1e-3, sines, lambda: LSTM(5)),
-    "lstm128-b64": (64, 6400, 640, "adam", 1e-3, sines, lambda: LSTM(128)),
-    "peaks-b40000": (40000, 40000, 40000, "adam", 0.08, surface, lambda: nn.Sequential(L(2, 20), R(), L(20, 5), R(), L(5, 1))),
-    "resnet14-b32": (32, 3200, 320, "momentum", 0.01, NHWC, lambda: resnet(1, 1, 1, 1)),
-    "resnet152-b2048": (2048, 20480, 20480, "momentum", 0.01, NHWC, lambda: resnet(3, 8, 36, 3)),
-    "resnet152-b32": (32, 64, 64, "momentum", 0.01, NHWC, lambda: resnet(3, 8, 36, 3)),
-    "fcn-b1024": (1024, 61440, 8192, "sgd", 0.01, image(784), lambda: nn.Sequential(L(784, 2048), S(), L(2048, 2048), S(), L(2048, 2048), S(), L(2048, 10))),
-    "resnet50-b256": (256, 5120, 512, "sgd", 0.01, NHWC, lambda: resnet(3, 4, 6, 3)),
-    "deeppose-b128": (128, 1280, 128, "adam", 1e-4, poses, deeppose),
-}
-batch, many, few, kind, rate, data, make = NETS[NAME]
+def data():
+    x = torch.randint(0, 256, [n] + D["Input"], dtype=torch.uint8) if D["Bytes"] else torch.rand([n] + D["Input"])
+    if D["Loss"] == "cross entropy":
+        return arrange(x), torch.randint(0, out[-1], (n,))
+    y = torch.rand([n] + out)
+    if D["Loss"] == "visibility":
+        return arrange(x), y, (torch.rand(n, out[0] // 2) > .1).float().repeat_interleave(2, 1)
+    return arrange(x), y
 
 
 def optimizer(params):
-    if kind == "adam":
-        return torch.optim.Adam(params, lr=rate, capturable=cuda, fused=True)
-    if kind in ("sgd", "momentum"):
-        return torch.optim.SGD(params, lr=rate, momentum=0.9 if kind == "momentum" else 0, fused=True)
-    return torch.optim.Adadelta(params, lr=rate, rho=.95, eps=1e-7, capturable=cuda, foreach=True)
+    rate, decay = settings["rate"], settings["decay"]
+    if D["Optimizer"] == "adam":
+        return torch.optim.Adam(params, lr=rate, betas=(settings["beta1"], settings["beta2"]), eps=settings["epsilon"], weight_decay=decay, capturable=cuda, fused=True)
+    if D["Optimizer"] == "sgd":
+        return torch.optim.SGD(params, lr=rate, momentum=settings["momentum"], nesterov=settings["nesterov"] > 0, weight_decay=decay, fused=True)
+    return torch.optim.Adadelta(params, lr=rate, rho=settings["rho"], eps=settings["epsilon"], weight_decay=decay, capturable=cuda, foreach=True)
 
 
 def wait():
@@ -124,29 +125,49 @@ def clock(step, count):
     return (time.perf_counter() - began) / count
 
 
-n = many if cuda else few
+def check(folder):
+    """The loss of Gaiden's first batch with Gaiden's initial weights."""
+    raw = open(os.path.join(folder, "weights.safetensors"), "rb").read()
+    size = int.from_bytes(raw[:8], "little")
+    at = lambda t: np.frombuffer(raw, np.float32, (t["data_offsets"][1] - t["data_offsets"][0]) // 4, 8 + size + t["data_offsets"][0])
+    net, head = make(), json.loads(raw[8:8 + size])
+    saved = {k: head[k.replace(".main.", ".").replace(".skip.", ".")] for k in net.state_dict() if "num_batches" not in k}
+    net.load_state_dict({k: torch.tensor(at(t).reshape(t["shape"])) for k, t in saved.items()}, strict=False)
+    x = np.fromfile(os.path.join(folder, "x"), np.uint8 if D["Bytes"] else np.float32).reshape([batch] + D["Input"])
+    y = np.fromfile(os.path.join(folder, "y"), np.int32) if D["Loss"] == "cross entropy" else np.fromfile(os.path.join(folder, "y"), np.float32).reshape([batch] + out)
+    y = torch.tensor(y).to(dev)
+    return lossOf(net, arrange(torch.tensor(x).to(dev)), y.long() if D["Loss"] == "cross entropy" else y).item()
+
+
 torch.manual_seed(1)
-x, *y = (t.to(dev) for t in data(n))
+x, *y = (t.to(dev) for t in data())
 steps = n // batch
 perm = torch.randperm(n, device=dev)
 
 
-def forward(net, idx):
-    bx, *by = (x, *y) if steps == 1 else (t[idx] for t in (x, *y))
+def lossOf(net, bx, *by):
     if bx.dtype == torch.uint8:
         bx = bx.float() / 255
-    out = net(bx)
-    if len(by) == 2:  # places of joints, and which can be seen
+    got = net(bx)
+    if len(by) == 2:  # positions, and which can be seen
         t, v = by
-        return ((out - t) * v).square().sum() / (v.sum() / 2)
+        return ((got - t) * v).square().sum() / (v.sum() / 2)
     if by[0].is_floating_point():
-        return F.mse_loss(out, by[0])
-    return F.cross_entropy(out, by[0])
+        return F.mse_loss(got, by[0])
+    return F.cross_entropy(got, by[0])
+
+
+def forward(net, idx):
+    return lossOf(net, *((x, *y) if steps == 1 else (t[idx] for t in (x, *y))))
+
+
+if D["Check"]:
+    show(NAME + "-loss", subject("first step"), "loss", check(D["Check"]))
 
 
 # A way makes a net of its own and returns the function that does step i.
 def eager():
-    net = make().to(dev)
+    net = make()
     opt = optimizer(net.parameters())
 
     def step(i):
@@ -157,14 +178,15 @@ def eager():
     return step
 
 
-def graph():
-    net = make().to(dev)
+def graph(compiled=False):
+    net = make()
     opt = optimizer(net.parameters())
     sidx = torch.arange(batch, device=dev)
+    run = torch.compile(lambda idx: forward(net, idx)) if compiled else lambda idx: forward(net, idx)
 
     def body():
-        loss = forward(net, sidx)
-        opt.zero_grad(set_to_none=False)
+        loss = run(sidx)
+        opt.zero_grad(set_to_none=compiled)
         loss.backward()
         opt.step()
 
@@ -187,7 +209,7 @@ def graph():
 
 
 def compiled():
-    net = make().to(dev)
+    net = make()
     opt = optimizer(net.parameters())
     run = torch.compile(lambda idx: forward(net, idx), mode="reduce-overhead")
 
@@ -204,14 +226,13 @@ ways, ready = {"eager": eager}, {}
 if cuda:
     ways["CUDA graph"] = graph
 ways["compile"] = compiled
-if len(sys.argv) > 2:
-    ways = {way: make for way, make in ways.items() if subject(way) in sys.argv[2:]}
-# Each way takes 35 GB of the device, which others need, too.
-alone = NAME == "resnet152-b2048" and torch.cuda.mem_get_info()[1] < 120e9
+if cuda:
+    ways["CUDA graph of a compiled step"] = lambda: graph(True)
+ways = {way: make for way, make in ways.items() if (not D["Ways"] or way in D["Ways"]) and (len(sys.argv) < 3 or subject(way) in sys.argv[2:])}
 
 
 def prepare(way):
-    if alone:
+    if cuda and torch.cuda.max_memory_allocated() > torch.cuda.mem_get_info()[1] / 3:  # others need some, too
         ready.clear()
         torch.compiler.reset()  # its graphs keep memory, and it gives up after some compilations
         gc.collect()
