@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"gaiden/lib/datasets"
@@ -57,16 +59,26 @@ func benchAccuracy(b *bench) error {
 		if err := b.accuracy(ctx, s, c, images, epochs, dir); err != nil {
 			return fmt.Errorf("accuracy: %s: %w", a.name, err)
 		}
-		for _, script := range b.peers() {
-			if script != "torch" {
-				continue
-			}
-			if err := b.peer("accuracy_torch.py", dir, strconv.Itoa(epochs), a.name, strconv.Itoa(seeds)); err != nil {
+		if slices.Contains(b.peers(), "torch") {
+			if err := b.accuracyPeer(c, epochs, dir); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// accuracyPeer trains the same in PyTorch.
+func (b *bench) accuracyPeer(c trainCase, epochs int, dir string) error {
+	d, err := c.describe()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return b.peer("accuracy_torch.py", dir, strconv.Itoa(epochs), string(text), strconv.Itoa(seeds))
 }
 
 // accuracy trains one, and leaves its first weights and the data in dir.

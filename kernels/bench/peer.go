@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -102,7 +103,11 @@ func (b *bench) startPeer(script string, code []byte, args ...string) (*peer, er
 		return nil, err
 	}
 	path := filepath.Join(dir, script)
-	if err := os.WriteFile(path, code, 0o600); err != nil {
+	scripts, err := fs.Sub(peers, "peers") // a script may import another one
+	if err == nil {
+		err = os.CopyFS(dir, scripts)
+	}
+	if err = errors.Join(err, os.WriteFile(path, code, 0o600)); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	ctx, kill := context.WithCancel(context.Background())

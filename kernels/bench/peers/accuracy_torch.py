@@ -1,45 +1,19 @@
-# Trains a net in PyTorch from the weights and data that bench accuracy has
-# left in a folder, once for each seed, and prints its accuracies: one JSON line a
-# figure.
-#   python accuracy_torch.py FOLDER EPOCHS NET SEEDS
+# Trains a net, a description as JSON, in PyTorch from the weights and data that bench
+# accuracy has left in a folder, once for each seed, and prints its accuracies: one JSON
+# line a figure.   python accuracy_torch.py FOLDER EPOCHS DESCRIPTION SEEDS
 import json, os, sys, time
-from collections import OrderedDict
 try:
-    import numpy as np, torch, torch.nn as nn, torch.nn.functional as F
+    import numpy as np, torch, torch.nn.functional as F
+    from net_torch import chain, cuda, dev, load, optimizer
 except ImportError:
     raise SystemExit(0)
 
-folder, epochs, name, seeds = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-cuda = torch.cuda.is_available()
-dev = "cuda" if cuda else "cpu"
-torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-S, R, P = nn.Sigmoid, nn.ReLU, lambda: nn.MaxPool2d(2)
-
-
-def chain(*layers):  # names of layers with weights are Gaiden's
-    return nn.Sequential(OrderedDict((l[0], l[1]) if isinstance(l, tuple) else (f"_{i}", l) for i, l in enumerate(layers)))
-
-
-adam = lambda p: torch.optim.Adam(p, lr=1e-3, capturable=cuda)
-NETS = {
-    "seedcnn-b8": (8, (28, 28, 1), adam, lambda: chain(("conv", nn.Conv2d(1, 10, 3, padding=1)), R(), P(), nn.Flatten(), ("dense", nn.Linear(1960, 100)), R(), ("output", nn.Linear(100, 10)))),
-    "mlp-b100": (100, (28, 28, 1), adam, lambda: chain(nn.Flatten(), ("l1", nn.Linear(784, 1000)), R(), ("l2", nn.Linear(1000, 1000)), R(), ("l3", nn.Linear(1000, 10)))),
-    "kerascnn-b128": (128, (28, 28, 1), lambda p: torch.optim.Adadelta(p, lr=1e-3, rho=.95, eps=1e-7, capturable=cuda), lambda: chain(("conv2d", nn.Conv2d(1, 32, 3)), R(), ("conv2d_1", nn.Conv2d(32, 64, 3)), R(), P(), nn.Dropout(.25), nn.Flatten(), ("dense", nn.Linear(9216, 128)), R(), nn.Dropout(.5), ("dense_1", nn.Linear(128, 10)))),
-    "lenet5-b100": (100, (32, 32, 3), adam, lambda: chain(("conv1", nn.Conv2d(3, 6, 5)), S(), P(), ("conv2", nn.Conv2d(6, 16, 5)), S(), P(), ("conv3", nn.Conv2d(16, 120, 4)), S(), nn.Flatten(), ("fc4", nn.Linear(480, 84)), S(), ("fc5", nn.Linear(84, 10)))),
-}
-batch, shape, optimizer, make = NETS[name]
-
-
-def read(path):  # safetensors
-    raw = open(path, "rb").read()
-    size = int.from_bytes(raw[:8], "little")
-    head = json.loads(raw[8:8 + size])
-    at = lambda t: np.frombuffer(raw, np.float32, offset=8 + size + t["data_offsets"][0], count=(t["data_offsets"][1] - t["data_offsets"][0]) // 4)
-    return {k: torch.tensor(at(t).reshape(t["shape"])) for k, t in head.items() if k != "__metadata__"}
+folder, epochs, D, seeds = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3]), int(sys.argv[4])
+name, batch, shape = D["Name"], D["Batch"], D["Input"]
 
 
 def data(part):
-    x = np.fromfile(os.path.join(folder, part + ".x"), np.uint8).reshape((-1,) + shape)
+    x = np.fromfile(os.path.join(folder, part + ".x"), np.uint8).reshape([-1] + shape)
     y = np.fromfile(os.path.join(folder, part + ".y"), np.int32)
     return torch.tensor(x).permute(0, 3, 1, 2).contiguous().to(dev), torch.tensor(y).long().to(dev)
 
@@ -50,10 +24,10 @@ n = len(y)
 
 def train(seed):  # the accuracy on the test data in %, and seconds
     torch.manual_seed(seed)
-    net = make()
-    net.load_state_dict(read(os.path.join(folder, f"weights-{seed}.safetensors")))
+    net = chain(D["Layers"], shape)[0]
+    load(net, os.path.join(folder, f"weights-{seed}.safetensors"))
     net.to(dev)
-    opt = optimizer(net.parameters())
+    opt = optimizer(D, net.parameters())
 
     def step(idx):
         loss = F.cross_entropy(net(x[idx].float() / 255), y[idx])

@@ -4,74 +4,16 @@
 # ready, and nothing when all are; then, for each that a line of its input names, one
 # sample. All it prints is JSON lines.   python train_torch.py DESCRIPTION [WAY ...]
 import gc, json, logging, os, sys, time
-from collections import OrderedDict
 try:
-    import numpy as np, torch, torch.nn as nn, torch.nn.functional as F
+    import numpy as np, torch, torch.nn.functional as F
+    from net_torch import chain, cuda, dev, load, optimizer
 except ImportError:
     raise SystemExit(0)
 
 D = json.loads(sys.argv[1])
-NAME, batch, n, settings = D["Name"], D["Batch"], D["Examples"], D["Settings"]
+NAME, batch, n = D["Name"], D["Batch"], D["Examples"]
 logging.disable(logging.WARNING)
-cuda = torch.cuda.is_available()
-dev = "cuda" if cuda else "cpu"
-torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
-ACTS = {"": None, "relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}
-
-
-class First(nn.Module):
-    def forward(self, x):
-        return x[0]
-
-
-class Residual(nn.Module):
-    def __init__(self, main, skip):
-        super().__init__()
-        self.main, self.skip = main, skip
-
-    def forward(self, x):
-        return self.main(x) + self.skip(x)
-
-
-class Mean(nn.Module):
-    def forward(self, x):
-        return x.mean((2, 3))
-
-
-# Each layer of a description becomes a module with its name; shape is that of an example,
-# with channels last, as Gaiden has it.
-def chain(layers, shape):
-    all, wide = OrderedDict(), False  # wide: worth the layout that tensor cores like
-    for i, l in enumerate(layers):
-        kind, units, k, s, pad = l["Kind"], l.get("Units"), l.get("Kernel"), l.get("Stride"), l.get("Pad", 0)
-        side = lambda d: (d + 2 * pad - k) // s + 1
-        if kind == "dense":
-            m, shape = nn.Linear(shape[-1], units, bias="Bias" in l), shape[:-1] + [units]
-        elif kind == "conv":
-            wide = wide or shape[-1] >= 64
-            m, shape = nn.Conv2d(shape[-1], units, k, s, pad, bias="Bias" in l), [side(shape[0]), side(shape[1]), units]
-        elif kind == "norm":
-            m = (nn.BatchNorm2d if len(shape) == 3 else nn.BatchNorm1d)(shape[-1], eps=l["Epsilon"], momentum=1 - l["Momentum"])
-        elif kind == "pool":
-            m, shape = nn.MaxPool2d(k, s, pad), [side(shape[0]), side(shape[1]), shape[2]]
-        elif kind == "flatten":
-            m, shape = nn.Flatten(), [int(np.prod(shape))]
-        elif kind == "lstm":
-            m, shape = nn.LSTM(shape[-1], units, batch_first=True), shape[:-1] + [units]
-        elif kind == "residual":
-            (main, out, a), (skip, _, b) = chain(l["Main"], shape), chain(l.get("Skip", []), shape)
-            m, shape, wide = Residual(main, skip), out, wide or a or b
-        else:
-            m = {"dropout": lambda: nn.Dropout(l["Rate"]), "mean": Mean, "activation": nn.Identity}[kind]()
-            shape = shape[2:] if kind == "mean" else shape
-        all[l["Name"]] = m
-        if kind == "lstm":
-            all[f"first{i}"] = First()  # nn.LSTM gives its last state, too
-        if l.get("Act"):
-            all[f"_{i}"] = ACTS[l["Act"]]()
-    return nn.Sequential(all), shape, wide
-
-
+torch.backends.cudnn.benchmark = True
 _, out, wide = chain(D["Layers"], D["Input"])
 layout = torch.channels_last if wide else torch.contiguous_format
 
@@ -92,15 +34,6 @@ def data():
     if D["Loss"] == "visibility":
         return arrange(x), y, (torch.rand(n, out[0] // 2) > .1).float().repeat_interleave(2, 1)
     return arrange(x), y
-
-
-def optimizer(params):
-    rate, decay = settings["rate"], settings["decay"]
-    if D["Optimizer"] == "adam":
-        return torch.optim.Adam(params, lr=rate, betas=(settings["beta1"], settings["beta2"]), eps=settings["epsilon"], weight_decay=decay, capturable=cuda, fused=True)
-    if D["Optimizer"] == "sgd":
-        return torch.optim.SGD(params, lr=rate, momentum=settings["momentum"], nesterov=settings["nesterov"] > 0, weight_decay=decay, fused=True)
-    return torch.optim.Adadelta(params, lr=rate, rho=settings["rho"], eps=settings["epsilon"], weight_decay=decay, capturable=cuda, foreach=True)
 
 
 def wait():
@@ -127,12 +60,8 @@ def clock(step, count):
 
 def check(folder):
     """The loss of Gaiden's first batch with Gaiden's initial weights."""
-    raw = open(os.path.join(folder, "weights.safetensors"), "rb").read()
-    size = int.from_bytes(raw[:8], "little")
-    at = lambda t: np.frombuffer(raw, np.float32, (t["data_offsets"][1] - t["data_offsets"][0]) // 4, 8 + size + t["data_offsets"][0])
-    net, head = make(), json.loads(raw[8:8 + size])
-    saved = {k: head[k.replace(".main.", ".").replace(".skip.", ".")] for k in net.state_dict() if "num_batches" not in k}
-    net.load_state_dict({k: torch.tensor(at(t).reshape(t["shape"])) for k, t in saved.items()}, strict=False)
+    net = make()
+    load(net, os.path.join(folder, "weights.safetensors"))
     x = np.fromfile(os.path.join(folder, "x"), np.uint8 if D["Bytes"] else np.float32).reshape([batch] + D["Input"])
     y = np.fromfile(os.path.join(folder, "y"), np.int32) if D["Loss"] == "cross entropy" else np.fromfile(os.path.join(folder, "y"), np.float32).reshape([batch] + out)
     y = torch.tensor(y).to(dev)
@@ -168,7 +97,7 @@ if D["Check"]:
 # A way makes a net of its own and returns the function that does step i.
 def eager():
     net = make()
-    opt = optimizer(net.parameters())
+    opt = optimizer(D, net.parameters())
 
     def step(i):
         opt.zero_grad(set_to_none=True)
@@ -180,7 +109,7 @@ def eager():
 
 def graph(compiled=False):
     net = make()
-    opt = optimizer(net.parameters())
+    opt = optimizer(D, net.parameters())
     sidx = torch.arange(batch, device=dev)
     run = torch.compile(lambda idx: forward(net, idx)) if compiled else lambda idx: forward(net, idx)
 
@@ -210,7 +139,7 @@ def graph(compiled=False):
 
 def compiled():
     net = make()
-    opt = optimizer(net.parameters())
+    opt = optimizer(D, net.parameters())
     run = torch.compile(lambda idx: forward(net, idx), mode="reduce-overhead")
 
     def step(i):
