@@ -19,7 +19,7 @@ import (
 //	package: imported, imported…   reason
 const picture = `
 lib/sysinfo:                                                      plain data
-lib/datasets:                                                     data is there without a device
+lib/datasets: lib/engine/files                                    data is there without a device
 lib/models: lib/engine/gemm                                       a model is GoMLX, and knows which products are not XLA's
 lib/timing/stats:                                                 numbers in, numbers out
 lib/timing/units:                                                 numbers in, text out
