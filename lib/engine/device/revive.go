@@ -76,7 +76,7 @@ func (w *Worker) readJobs(s *space, r *record) (l []*revival, err error) {
 		w.mu.Lock()
 		known := v.damaged == nil && s.jobs[v.file.Info.Name] != nil
 		w.mu.Unlock()
-		if known { // it has come back before, or was started anew
+		if known { // it has come back before, or was started again
 			l = l[:len(l)-1]
 			continue
 		}
