@@ -19,7 +19,7 @@ import (
 //	package: imported, imported…   reason
 const picture = `
 lib/sysinfo:                                                      plain data
-lib/datasets:                                                     data is there without a device
+lib/datasets: lib/engine/files                                    data is there without a device
 lib/elementwise:                                                  functions of single numbers as expressions, for every target
 lib/elementwise/gomlx: lib/elementwise                            computes them with GoMLX's operations
 lib/activations: lib/elementwise                                  each activation once, as an expression

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,6 +71,13 @@ func TestDoctor(t *testing.T) {
 		{"Go without compiler", func(_ *testing.T, home string) {
 			script(home, "go", `echo '{"GOVERSION":"go1.26.8","GOTOOLDIR":"/nowhere"}'`)
 		}, "go", "fail", "compile"},
+		{"Go's cache is everybody's", func(_ *testing.T, home string) {
+			script(home, "compile", "")
+			script(home, "link", "")
+			os.MkdirAll(home+"/builds", 0o700)
+			os.Chmod(home+"/builds", 0o777)
+			script(home, "go", fmt.Sprintf(`echo '{"GOVERSION":"go1.26.8","GOTOOLDIR":"%s/bin","GOCACHE":"%[1]s/builds"}'`, home))
+		}, "go", "fail", "builds can be changed by everybody"},
 		{"old Python", func(_ *testing.T, home string) { script(home, "python3", "echo 3.8.1") }, "python", "warn", "3.8.1"},
 		{"Python without venv", func(_ *testing.T, home string) { script(home, "python3", "echo No module named venv; exit 1") }, "python", "warn", "venv"},
 		{"plugin is gone", func(t *testing.T, home string) { t.Setenv("GAIDEN_PLUGIN", home+"/no.so") }, "plugin", "fail", "no.so"},

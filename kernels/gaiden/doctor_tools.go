@@ -63,6 +63,8 @@ func checkGo(ctx context.Context) (out []finding) {
 	}
 	if env["GOCACHE"] == "off" || writable(env["GOCACHE"]) != nil {
 		out = append(out, bad("go env -u GOCACHE, or see that you may write there", "Go's cache %s cannot be written to", env["GOCACHE"]))
+	} else if err := wire.TrustedPath(env["GOCACHE"]); err != nil && !errors.Is(err, os.ErrNotExist) { // cells are linked from what is there
+		out = append(out, bad(hintOf(err)+"; or name another with GOCACHE", "Go's cache: %v", err))
 	}
 	if env["GOPROXY"] == "off" {
 		out = append(out, worse("go env -u GOPROXY, if there is a network", "GOPROXY is off: %%require cannot fetch"))

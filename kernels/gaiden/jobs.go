@@ -28,7 +28,7 @@ of net.Train. After a crash, it continues from the last snapshot.
 %jobs resume NAME  continue a paused job
 %jobs stop NAME    stop a job at the end of the current step; its arrays stay as
                    they are then
-%jobs forget NAME  remove a job that has ended, with its log
+%jobs forget NAME  remove a job that has ended or waits for its snapshot, with its log
 For a job of another notebook, add NOTEBOOK as %jobs all shows it.`
 
 // jobCell answers those who expect a cell to go on by itself.

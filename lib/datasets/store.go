@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"gaiden/lib/engine/files"
 )
 
 // A store is the folder that keeps the files of one data set.
@@ -144,12 +146,11 @@ func (s *store) unpack(f file, packed io.Reader) error {
 }
 
 func (s *store) write(f file, contents io.Reader) error {
-	out, err := os.CreateTemp(s.dir, f.name+".new-*")
+	out, err := files.Create(filepath.Join(s.dir, f.name))
 	if err != nil {
 		return fmt.Errorf("datasets: %w", err)
 	}
-	defer os.Remove(out.Name()) // fails, rightly, once it is renamed
-	defer out.Close()
+	defer out.Abort()
 	hash := sha256.New()
 	n, err := io.Copy(io.MultiWriter(out, hash), contents)
 	if err != nil {
@@ -158,10 +159,10 @@ func (s *store) write(f file, contents io.Reader) error {
 	if got := hex.EncodeToString(hash.Sum(nil)); got != f.sha256 {
 		return &ChecksumError{File: f.name, Got: got, Want: f.sha256}
 	}
-	if err := errors.Join(out.Chmod(0o644), out.Sync(), out.Close()); err != nil {
+	if err := out.Commit(); err != nil {
 		return fmt.Errorf("datasets: %w", err)
 	}
-	return os.Rename(out.Name(), filepath.Join(s.dir, f.name))
+	return nil
 }
 
 // A cell is a process of its own, so a file records that mirrors are unreachable:

@@ -220,8 +220,12 @@ func TestTrainJobAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	j, err := n.TrainJob(data, train)
-	if err == nil {
-		err = j.Pause()
+	for err == nil { // it has replaced what the phases hold
+		var l []wire.JobInfo
+		if l, err = s.Jobs(); err == nil && l[0].Entries > 0 {
+			err = j.Pause()
+			break
+		}
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -270,7 +270,7 @@ func (n *Net) create(store *model.Store) error {
 	return n.bindNew(n.layout.all(), append(arrays, rest...))
 }
 
-// bindNew gives names to arrays that were just asked for, once all are there, and takes
+// bindNew gives names to arrays that were just requested, once all are there, and takes
 // stale names away: a part of a net would pass for another one.
 func (n *Net) bindNew(slots []slot, arrays []*session.Array, stale ...string) error {
 	defer free(arrays...) // their names hold them

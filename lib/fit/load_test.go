@@ -67,7 +67,7 @@ func TestLoadKeepsOthers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := attach(t, s, "net", models.Peaks(), Config{FirstLook: true}).Find(name); err != nil {
-			t.Errorf("%s, found anew: %v", name, err)
+			t.Errorf("%s, found again: %v", name, err)
 		}
 	}
 }

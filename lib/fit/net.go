@@ -241,7 +241,7 @@ func (n *Net) change() error {
 func (n *Net) idle() error {
 	l, err := n.session.Jobs()
 	for _, j := range l {
-		if j.Name == n.name && !j.State.Over() {
+		if j.Name == n.name && !j.State.Over() && j.State != wire.JobWaits {
 			return wire.Errorf(wire.Invalid, "fit: %s: a job trains it (%s, turn %d of %d): want one training at a time; %%jobs stop %[1]s ends it and keeps the weights", n.name, j.State, j.Place.Turn+1, j.Turns).
 				WithHint("%%jobs attach %s follows it, %%jobs stop %[1]s ends it", n.name)
 		}

@@ -69,7 +69,7 @@ func writeTensors(path string, all []Tensor) error {
 // width become float32. The file must have each variable of the net, in its shape, and
 // nothing else (but PyTorch's counters num_batches_tracked); otherwise the error lists
 // what is missing, what is surplus and what has another shape, and the net stays as it
-// was. The optimizer's state begins anew.
+// was. The optimizer's state is reset.
 //
 // With names of layers only these are restored, as for another head on the same
 // features: of them the file must have all; the rest of it is not read.

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -86,16 +87,6 @@ func must(l checked) {
 	}
 }
 
-// firstOf is the first error there is.
-func firstOf(all ...error) error {
-	for _, err := range all {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // least refuses a setting below the least that means something.
 func least(name string, got, least int) error {
 	if got >= least {
@@ -129,7 +120,7 @@ func unused(is bool, name, because string) error {
 }
 
 func (l Conv2D) check() error {
-	return firstOf(least("Channels", l.Channels, 1), least("Kernel", l.Kernel, 1), usual("Stride", l.Stride, "1"), least("Pad", l.Pad, 0),
+	return cmp.Or(least("Channels", l.Channels, 1), least("Kernel", l.Kernel, 1), usual("Stride", l.Stride, "1"), least("Pad", l.Pad, 0),
 		unused(l.Same && l.Pad > 0, "Pad", "Same"), unused(l.NoBias && l.BiasInit != nil, "BiasInit", "NoBias"),
 		oneOf("Lowering", int(l.Lowering), int(Winograd), "models.Automatic, Patches, Library, Products, Winograd"))
 }
@@ -143,7 +134,7 @@ func oneOf(name string, got, last int, all string) error {
 }
 
 func (l Dense) check() error {
-	return firstOf(least("Units", l.Units, 1), unused(l.NoBias && l.BiasInit != nil, "BiasInit", "NoBias"))
+	return cmp.Or(least("Units", l.Units, 1), unused(l.NoBias && l.BiasInit != nil, "BiasInit", "NoBias"))
 }
 
 func (l Dropout) check() error { return share("Rate", l.Rate) }
@@ -156,7 +147,7 @@ func (l BatchNorm) check() error {
 }
 
 func (l MaxPool2D) check() error {
-	err := firstOf(least("Window", l.Window, 1), usual("Stride", l.Stride, "Window"), least("Pad", l.Pad, 0),
+	err := cmp.Or(least("Window", l.Window, 1), usual("Stride", l.Stride, "Window"), least("Pad", l.Pad, 0),
 		oneOf("Gradient", int(l.Gradient), int(IndexedFill), "models.Mask, SelectAndScatter, IndexedFill"))
 	if err == nil && l.Pad >= l.Window {
 		err = fmt.Errorf("Pad is %d with windows of %d: want less, for some would hold nothing but padding", l.Pad, l.Window)
@@ -169,7 +160,7 @@ func (Flatten) check() error    { return nil }
 func (Activation) check() error { return nil }
 
 func (l LSTM) check() error {
-	return firstOf(least("Units", l.Units, 1), usual("Stateful", l.Stateful, "no state to carry on"))
+	return cmp.Or(least("Units", l.Units, 1), usual("Stateful", l.Stateful, "no state to carry on"))
 }
 
 func (f function) check() error {

@@ -110,7 +110,7 @@ func (s *Session) StopJob(name string) (wire.JobInfo, error) {
 	return s.oneJob(wire.AskBody{Verb: wire.StopJob, Names: []string{name}})
 }
 
-// ForgetJob removes jobs that have ended, with their logs.
+// ForgetJob removes jobs that have ended or wait for a snapshot, with their logs.
 func (s *Session) ForgetJob(names ...string) error {
 	_, err := s.Ask(wire.AskBody{Verb: wire.ForgetJob, Names: names})
 	return err

@@ -228,8 +228,8 @@ func TestJobUnrestored(t *testing.T) {
 				if !errors.As(err, &e) || !strings.Contains(e.Text, "is on disk") || !strings.Contains(e.Next, "%rollback "+missed+" ") {
 					t.Errorf("%s: a new job of its name: got %#v, want that %%rollback %s restores the old one", when, err, missed)
 				}
-				if jobs, err := s.Jobs(); err != nil || len(jobs) != 0 {
-					t.Errorf("%s: got jobs %+v, %v; want none: its arrays are not here", when, jobs, err)
+				if jobs, err := s.Jobs(); err != nil || len(jobs) > 1 || len(jobs) == 1 && jobs[0].State != wire.JobWaits {
+					t.Errorf("%s: got jobs %+v, %v; want none that runs: its arrays are not here", when, jobs, err)
 				}
 			}
 			if err := s.Quota(-1); err != nil {
@@ -256,6 +256,24 @@ func TestJobUnrestored(t *testing.T) {
 						t.Errorf("got note %q, want that the job waits for snapshot %s", note, missed)
 					}
 					refused("in the next session")
+					if jobs, err := s.Jobs(); err != nil || len(jobs) != 1 || jobs[0].State != wire.JobWaits || jobs[0].Name != "count" || !strings.Contains(jobs[0].Why, "%rollback "+missed) {
+						t.Errorf("got jobs %+v, %v; want count, which waits for snapshot %s", jobs, err, missed)
+					}
+					if _, err := s.PauseJob("count"); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), "waits for snapshot "+missed) {
+						t.Errorf("pause of a job that waits: got %v", err)
+					}
+					if way == "both first" { // it is given up
+						if err := s.ForgetJob("count"); err != nil {
+							t.Fatal(err)
+						}
+						if jobs, err := s.Jobs(); err != nil || len(jobs) != 0 {
+							t.Errorf("got jobs %+v, %v after it was forgotten, want none", jobs, err)
+						}
+						if _, err := s.StartJob(counting(t, s, 1, 1, 1)); err != nil {
+							t.Errorf("a new job of its name: %v", err)
+						}
+						return
+					}
 				}
 			}
 			if _, err := s.Rollback(missed, ""); err != nil {

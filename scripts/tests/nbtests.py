@@ -35,7 +35,7 @@ DIFFERENCES = {
     "bash_script, cells 2 and 3": "the directory of the cells' module has another name than /tmp/gonb_…; GONB_JUPYTER_ROOT is not set: files are not served",
     "errors, cells 2 and 3": "places are written cell 2, line 2 and not Cell[2]: Line 2; in what a library prints of its stack they are cell[3]:8",
     "goflags, cell 8": "%reset says so in other words",
-    "gonbui, cell 3; gowork, cells 5 to 9": "%goworkfix and %track are not needed, and say so: a go.work file beside go.mod is obeyed as it is",
+    "gonbui, cell 3; gowork, cells 5 to 9": "%goworkfix and %track are not needed, and say so: a go.work file next to go.mod is obeyed as it is",
     "gotest, cell 4": "%ls is a table of another form",
     "gotest, cells 6 and 7": "the tests run in the order in which they were typed, GoNB sorts them by name",
     "script, cell 4": "the error is worded otherwise",

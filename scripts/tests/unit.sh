@@ -1,7 +1,9 @@
-# Everything that go test finds, but what the other groups run. Those that take
-# long come first, so that no core waits for the last of them. (TestCompliance is
-# the suite of group backend, without the socket; package faults is group faults.)
-longest='gaiden/lib/fit gaiden/kernels/internal/notebook gaiden/lib/profile'
+# What go test finds, but for the packages of group race and what the other groups
+# run. Training takes longest and comes first, so that no core waits for it. (Package
+# faults is group faults.)
+source "$root/scripts/tests/raced.sh"
 fetch_modules
 setup_gopls
-PATH=$data/bin:$PATH gotest unit -timeout 40m -skip '^TestCompliance$' $longest $(cd "$root" && go list ./... | grep -vxF "$(printf '%s\n' gaiden/lib/session gaiden/kernels/internal/faults $longest)")
+gotest unit-fit -timeout 40m -skip "$raced_fit" ./lib/fit
+PATH=$data/bin:$PATH gotest unit -timeout 20m -skip '^TestCompliance$' $(cd "$root" && go list ./... | grep -vxF "$(go list ./lib/fit ./kernels/internal/faults $raced)")
+gotest unit-large -timeout 10m -run "$too_large" ./kernels/internal/jupyter ./kernels/internal/notebook

@@ -71,7 +71,7 @@ func TestNoCompiler(t *testing.T) {
 }
 
 // TestCompanion: a package that stands for something else in a cell brings that
-// with it, at any depth, and the module's tags hold beside those of the user.
+// with it, at any depth, and the module's tags hold in addition to those of the user.
 func TestCompanion(t *testing.T) {
 	library := newLibrary(t)
 	write(t, library, "lib/bell/bell.go", "package bell\n")

@@ -43,7 +43,7 @@
 // program writes their values when it ends, by itself, with a panic in main, or
 // by os.Exit and log.Fatal in a cell; a later program that names one declares it
 // with its type and loads it (package gaidenkeep says what is kept, and how
-// exactly). A program that is to be stopped is asked for its values first (see
+// exactly). Before a program is stopped, it saves its values (see
 // [Carry.Stop]), and leaves those that are not changing at that moment. One that is
 // killed leaves all values as they were.
 //

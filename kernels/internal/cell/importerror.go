@@ -12,7 +12,7 @@ type ImportError struct {
 	Reason string
 	Needs  bool // a module has to be added that provides it
 
-	via  string // the package that was asked for, and needs it
+	via  string // the requested package, which needs it
 	hint string // after it was tried
 	inC  bool   // it has files in C
 }

@@ -49,7 +49,7 @@ type Package struct {
 // each other in one run, and in two as long as nothing has changed between them.
 type index struct {
 	Packages map[string]*Package
-	Listed   []string // the packages that were asked for; the others are below them
+	Listed   []string // the requested packages; the others are their dependencies
 }
 
 // openIndex reads the index of an earlier kernel, if what it says is still so.
@@ -313,7 +313,7 @@ func (m *Module) below(paths []string, f func(path string, p *Package)) {
 	}
 }
 
-// Relist makes the index anew, from the compiler's own cache, after a build that
+// Relist recreates the index from the compiler's own cache, after a build that
 // has failed as only a stale or damaged one can.
 func (m *Module) Relist(ctx context.Context, why string) error {
 	m.mu.Lock()

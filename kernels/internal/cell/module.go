@@ -245,29 +245,6 @@ func fileStamp(name string) string {
 	return fmt.Sprintf("%d.%d ", info.Size(), info.ModTime().UnixNano())
 }
 
-// writeAtomic writes a file of this kernel's alone that is either there as a whole
-// or not at all.
-func writeAtomic(name string, data []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".tmp-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), mode)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
-}
-
 // Key identifies everything that compiled cells depend on besides their text.
 func (m *Module) Key(ctx context.Context) (string, error) {
 	m.mu.Lock()

@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"gaiden/lib/engine/wire"
 )
 
 // Packages returns the named packages, compiled. What is not yet known is
@@ -211,7 +213,7 @@ func (m *Module) importConfig() (compile, link string, err error) {
 		if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, b.Bytes()) {
 			continue
 		}
-		if err := writeAtomic(file, b.Bytes(), 0o600); err != nil {
+		if err := wire.ReplaceFile(file, b.Bytes()); err != nil {
 			return "", "", err
 		}
 	}

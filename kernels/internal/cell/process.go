@@ -40,7 +40,7 @@ type Command struct {
 	// program is about to be stopped, and must not go on before it is.
 	Input []byte
 	Ask   func(context.Context) (string, error)
-	Wants func() bool // the program has asked for input without reading it; nil = it cannot
+	Wants func() bool // the program has requested input without reading it; nil = it cannot
 
 	Go       bool // a Go program: hold back the text of a panic, and return it in Exit
 	Result   bool // a program that may send a result (see ResultEnv)

@@ -87,7 +87,7 @@ type workload struct {
 	s            *session.Session
 	program      *session.Program
 	now          float32   // what the arrays hold, 0 where there are none
-	unsure       bool      // a step has failed: now is to be asked for
+	unsure       bool      // a step has failed: now has to be looked up
 	since        []float32 // what they have held since the last snapshot that was acknowledged
 	keep         float32   // what snapshot "keep" holds, 0 where it was not acknowledged
 	exported     float32   // what the file holds, 0 where it was not acknowledged

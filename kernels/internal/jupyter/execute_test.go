@@ -289,8 +289,8 @@ func TestTwoFrontEnds(t *testing.T) {
 		return jupyter.ExecuteResult{}
 	}})
 	b := jupytertest.Connect(t, k.Connection)
-	a.Answer = func(string, bool) string { return "from a" }
-	b.Answer = func(string, bool) string { return "from b" }
+	a.OnInput(func(string, bool) string { return "from a" })
+	b.OnInput(func(string, bool) string { return "from b" })
 	const n = 100
 	clients := map[string]*frontend.Client{"a": a, "b": b}
 	ids := map[string][]string{}

@@ -249,7 +249,7 @@ func TestInput(t *testing.T) {
 			}
 		}
 	}
-	c.Answer = func(prompt string, password bool) string { return fmt.Sprint("é ", prompt, password) }
+	c.OnInput(func(prompt string, password bool) string { return fmt.Sprint("é ", prompt, password) })
 	silent := jupytertest.Connect(t, k.Connection) // takes questions, never answers
 	for _, tt := range []struct {
 		name   string

@@ -105,7 +105,7 @@ fmt.Print(a, b, c)`
 		t.Fatal(err.Traceback)
 	}
 	if got := strings.Join(asked, " "); got != "Name:false Pin:true false" {
-		t.Errorf("got asked %q, want Name, Pin as a password, and what is read without being asked for", got)
+		t.Errorf("got asked %q, want Name, Pin as a password, and what is read without a prompt", got)
 	}
 	if got := out.stream("stdout"); !strings.Contains(got, "1 2 3") {
 		t.Errorf("got %q, want 1 2 3", got)

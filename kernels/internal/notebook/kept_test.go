@@ -41,7 +41,7 @@ func TestKept(t *testing.T) {
 
 		{name: "old type", code: "type W struct{ A int }\nw := W{A: 1}\nvar v = W{A: 2}\nw.A, v.A = 5, 6"},
 		{name: "new type", code: "type W struct{ A, B int }"},
-		{name: "made anew", code: "w", result: "{A:1 B:0}", said: "the value of w from cell 15 is gone: its type main.W is not what it was; it begins again as cell 15, line 2, defines it"},
+		{name: "recreated", code: "w", result: "{A:1 B:0}", said: "the value of w from cell 15 is gone: its type main.W is not what it was; it begins again as cell 15, line 2, defines it"},
 		{name: "var made anew", code: "v", result: "{A:2 B:0}", said: "the value of v from cell 15 is gone"},
 		{name: "and kept again", code: "v.B++\nv", result: "{A:2 B:1}"},
 		{name: "type that will go", code: "type Gone int\ngone := Gone(3)\n"},

@@ -15,7 +15,7 @@
 // Text cells are Markdown as JupyterLab has it: goldmark reads it, HTML in it
 // passes, headings have JupyterLab's ids (#Some-Heading), attached images are in
 // the page, and formulas stay as they were written. Links lead to other sites or
-// to a part of this page; others, such as those to files beside the notebook,
+// to a part of this page; others, such as those to files next to the notebook,
 // keep their text only.
 //
 // Outputs and text cells keep what a page may hold and lose the rest: scripts,

@@ -69,6 +69,9 @@ func (w *Worker) job(s *space, name string) (*runner, *wire.Error) {
 	if j := s.jobs[name]; j != nil {
 		return j, nil
 	}
+	if j, waits := s.waiting[name]; waits {
+		return nil, wire.Errorf(wire.Invalid, "job %s waits %s", wire.Shown(name), j.info.Why).WithHint("%%rollback %d restores it, %%jobs forget %s removes it", j.from, wire.Shown(name))
+	}
 	var all []string
 	for n := range s.jobs {
 		all = append(all, n)
@@ -94,6 +97,11 @@ func (w *Worker) jobList(space string) []wire.JobInfo {
 		for _, j := range s.jobs {
 			if n == space || space == "*" {
 				l = append(l, j.info())
+			}
+		}
+		for _, j := range s.waiting {
+			if n == space || space == "*" {
+				l = append(l, j.info)
 			}
 		}
 	}
@@ -145,7 +153,7 @@ func (c *conn) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Erro
 // that is not restored: a new one would replace it.
 func (w *Worker) waits(s *space, name string) *wire.Error {
 	w.mu.Lock()
-	known, unrestored, number := s.jobs[name] != nil, s.unrestored, s.waiting[name]
+	known, unrestored, number := s.jobs[name] != nil, s.unrestored, s.waiting[name].from
 	w.mu.Unlock()
 	const text, or = "job %s of an earlier session is on disk, and could not be restored yet: %v", "; or give the new one another name"
 	switch {
@@ -200,10 +208,20 @@ func (j *runner) openLog() error {
 	return j.log.cut()
 }
 
-// forgetJobs removes jobs that have ended, with their logs.
+// forgetJobs removes jobs that have ended or wait for a snapshot, with their logs.
 func (w *Worker) forgetJobs(s *space, names []string) (*wire.AnswerBody, *wire.Error) {
 	count := 0
 	for _, n := range names {
+		w.mu.Lock()
+		_, waits := s.waiting[n]
+		delete(s.waiting, n)
+		w.mu.Unlock()
+		if waits {
+			os.Remove(s.archive.jobPath(n) + ".json")
+			os.Remove(s.archive.jobPath(n) + ".log")
+			count++
+			continue
+		}
 		j, why := w.job(s, n)
 		if why != nil {
 			return nil, why

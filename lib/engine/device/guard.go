@@ -115,7 +115,7 @@ func (g *guard) holder() int {
 	return pid
 }
 
-// again makes directory, lock and socket anew.
+// again recreates directory, lock and socket.
 func (g *guard) again() (*net.UnixListener, error) {
 	if err := wire.PrivateDir(filepath.Dir(g.path)); err != nil {
 		return nil, err

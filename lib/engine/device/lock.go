@@ -70,7 +70,7 @@ func (c *conn) unlockAll() {
 	}
 }
 
-// gone says whether the client has gone; what it had asked for may still be done.
+// gone says whether the client has gone; what it had requested may still be done.
 func (c *conn) gone() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -35,12 +35,6 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	if len(a.Was) > 0 && len(a.Was) != len(a.Names) {
 		return nil, wire.Errorf(wire.Invalid, "bind of %d names that were %d arrays", len(a.Names), len(a.Was))
 	}
-	for i, h := range a.Was {
-		if was := c.arrays.get(h); was == nil || c.w.names[name{a.Space, a.Names[i]}] != was {
-			return nil, wire.Errorf(wire.Busy, "array %s has been replaced, by another program or a rollback, since it was looked up", wire.ShownBriefly(a.Names[i], 80)).
-				WithHint("nothing was changed: look the arrays up again and compute from those; of two changes at the same time one would be lost")
-		}
-	}
 	gone := c.w.matching(a.Space, a.Remove)
 	for _, s := range a.Names {
 		delete(gone, name{a.Space, s})
@@ -53,6 +47,12 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	for _, n := range changed {
 		if why := c.mayChange(space, n.name); why != nil {
 			return nil, why
+		}
+	}
+	for i, h := range a.Was {
+		if was := c.arrays.get(h); was == nil || c.w.names[name{a.Space, a.Names[i]}] != was {
+			return nil, wire.Errorf(wire.Busy, "array %s has been replaced, by another program or a rollback, since it was looked up", wire.ShownBriefly(a.Names[i], 80)).
+				WithHint("nothing was changed: look the arrays up again and compute from those; of two changes at the same time one would be lost")
 		}
 	}
 	if c.sock != nil { // no cell has done what a job does

@@ -113,7 +113,7 @@ func (a *archive) size(keep, spare int, more []tensorRef) (size, freed int64) {
 }
 
 // makeRoom sees that a snapshot fits that writes so many bytes and needs the files of
-// more. Where the disk or the archive's limit has no room beside the automatic
+// more. Where the disk or the archive's limit has no room next to the automatic
 // snapshots that there are, it gives up the oldest of them, never the newest one. It
 // refuses, and gives up none, what the disk would have no room for even then, and a
 // snapshot with a name for which the others with names leave none.

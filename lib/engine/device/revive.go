@@ -76,7 +76,7 @@ func (w *Worker) readJobs(s *space, r *record) (l []*revival, err error) {
 		w.mu.Lock()
 		known := v.damaged == nil && s.jobs[v.file.Info.Name] != nil
 		w.mu.Unlock()
-		if known { // it has come back before, or was started anew
+		if known { // it has come back before, or was started again
 			l = l[:len(l)-1]
 			continue
 		}
@@ -138,6 +138,12 @@ type revival struct {
 	why     string
 }
 
+// waitingJob is a job on disk that goes on when a snapshot is restored.
+type waitingJob struct {
+	from int // number of the snapshot
+	info wire.JobInfo
+}
+
 func (v *revival) close() {
 	if v.log != nil {
 		v.log.close()
@@ -158,9 +164,11 @@ func (w *Worker) reviveJobs(s *space, l []*revival) (lost []string) {
 		if v.from != 0 {
 			w.mu.Lock()
 			if s.waiting == nil {
-				s.waiting = map[string]int{}
+				s.waiting = map[string]waitingJob{}
 			}
-			s.waiting[f.Info.Name] = v.from
+			info := f.Info
+			info.Space, info.State, info.Why = s.name, wire.JobWaits, fmt.Sprintf("for snapshot %d: %%rollback %[1]d restores both", v.from)
+			s.waiting[f.Info.Name] = waitingJob{v.from, info}
 			w.mu.Unlock()
 			lost = append(lost, fmt.Sprintf("job %s waits: it goes on from snapshot %d, and %%rollback %[2]d restores both", wire.Shown(f.Info.Name), v.from))
 			continue

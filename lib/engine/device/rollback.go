@@ -85,7 +85,7 @@ func (c *conn) rollback(s *space, word, prefix string) (*wire.AnswerBody, error)
 		if !pending { // only those that wait for this snapshot
 			w.mu.Lock()
 			jobs = slices.DeleteFunc(jobs, func(v *revival) bool {
-				waits := v.damaged == nil && s.waiting[v.file.Info.Name] == r.number
+				waits := v.damaged == nil && s.waiting[v.file.Info.Name].from == r.number
 				if !waits {
 					v.close()
 				}

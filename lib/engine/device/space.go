@@ -38,7 +38,7 @@ type space struct {
 	note       string        // what came back from disk, and what did not
 	unrestored error         // why what is on disk is not here, nil if it is; tried again
 	jobs       map[string]*runner
-	waiting    map[string]int // jobs on disk that go on from a snapshot that is not restored, and its number
+	waiting    map[string]waitingJob // jobs on disk whose snapshot is not restored
 	locks      []*nameLock
 	working    int    // jobs in the middle of a step
 	freezes    int    // snapshots that wait for them to come to its end

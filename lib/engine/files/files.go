@@ -295,8 +295,8 @@ func resolve(given string) (path string, old fs.FileInfo, err error) {
 	return "", nil, failed(given, syscall.ELOOP)
 }
 
-// failed is err about the file that the caller has named, in place of the one
-// beside it, of which nobody has heard.
+// failed is err about the file that the caller has named, in place of the temporary
+// one, of which nobody has heard.
 func failed(path string, err error) error {
 	var file *fs.PathError
 	var link *os.LinkError

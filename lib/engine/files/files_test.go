@@ -199,7 +199,7 @@ func TestUncommitted(t *testing.T) {
 	must(t, err)
 	fmt.Fprint(f, "new")
 	if info, err := f.Stat(); err != nil || info.Mode() != 0o600 {
-		t.Errorf("a file beside one of mode 0600 has mode %v (%v)", info.Mode(), err)
+		t.Errorf("a new file for one of mode 0600 has mode %v (%v)", info.Mode(), err)
 	}
 	if got := text(path); got != "old" {
 		t.Errorf("before Commit: got %q, want \"old\"", got)
@@ -246,7 +246,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestAppended: Open adds where that is asked for.
+// TestAppended: Open appends on request.
 func TestAppended(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	must(t, os.WriteFile(path, []byte("old"), 0o600))

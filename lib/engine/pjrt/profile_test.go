@@ -54,7 +54,7 @@ func newFakeProfiler(t *testing.T) (*fakeProfiler, *Plugin) {
 
 func (f *fakeProfiler) set(place uintptr, name string, fill func(args []uintptr)) {
 	*at[uintptr](f.table + place) = purego.NewCallback(func(a uintptr) uintptr {
-		args := array[uintptr](a, 5)[:2]
+		args := array[uintptr](a, *at[uintptr](a)/8)
 		if name != "" {
 			entry := name
 			if place > profilerCreate {
@@ -66,7 +66,7 @@ func (f *fakeProfiler) set(place uintptr, name string, fill func(args []uintptr)
 			return 99
 		}
 		if fill != nil {
-			fill(args[:5])
+			fill(args)
 		}
 		return 0
 	})

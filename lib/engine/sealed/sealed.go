@@ -55,23 +55,7 @@ func seal(name string, size int64, sum uint32, note []byte) []byte {
 
 // Write writes a sealed file that is there as a whole, on disk, or not at all.
 func Write(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(bytes.Clone(data), seal(filepath.Base(path), int64(len(data)), crc32.Checksum(data, castagnoli), nil)...))
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return wire.ReplaceFileSync(path, append(bytes.Clone(data), seal(filepath.Base(path), int64(len(data)), crc32.Checksum(data, castagnoli), nil)...))
 }
 
 // Read returns the contents of a sealed file.
@@ -138,7 +122,7 @@ func Publish(file, path string) error {
 		return err
 	}
 	os.Remove(link) // rename leaves it where both are one file already
-	return syncDir(filepath.Dir(path))
+	return wire.SyncDir(filepath.Dir(path))
 }
 
 // duplicate copies a file where links are not known.
@@ -164,19 +148,6 @@ func duplicate(from, to string) error {
 		os.Remove(to)
 	}
 	return err
-}
-
-// syncDir has a directory's names on disk. Some file systems cannot, and need not.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
-		return err
-	}
-	return nil
 }
 
 // open is [wire.OpenOwn] for reading.

@@ -103,6 +103,7 @@ type JobState string
 const (
 	JobRuns    JobState = "running"
 	JobPaused  JobState = "paused"
+	JobWaits   JobState = "waiting" // on disk, until its snapshot is restored
 	JobDone    JobState = "done"    // all turns, or Until
 	JobStopped JobState = "stopped" // on request
 	JobFailed  JobState = "failed"  // see Error

@@ -59,22 +59,47 @@ func HomeDir() string {
 	return trust{uid: os.Getuid(), etc: "/etc"}.home()
 }
 
-// ReplaceFile writes a file of this user's alone, whole or not at all: a new one beside the
-// old, which it then replaces. It does not wait for the disk: who reads what a lost power
-// supply may have torn has to see that.
-func ReplaceFile(path string, b []byte) error {
+// ReplaceFile writes a file of this user's alone, whole or not at all: a new one in the
+// same directory, which then takes its name. It does not wait for the disk: whoever reads
+// the file must detect what a power cut may have torn. See [ReplaceFileSync].
+func ReplaceFile(path string, b []byte) error { return replaceFile(path, b, false) }
+
+// ReplaceFileSync is ReplaceFile, and returns when contents and name are on disk.
+func ReplaceFileSync(path string, b []byte) error { return replaceFile(path, b, true) }
+
+func replaceFile(path string, b []byte, sync bool) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(b)
+	if err == nil && sync {
+		err = f.Sync()
+	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		os.Remove(f.Name())
+		return err
 	}
-	return err
+	if sync {
+		return SyncDir(filepath.Dir(path))
+	}
+	return nil
+}
+
+// SyncDir puts the names in a directory on disk. Some file systems cannot, and need not.
+func SyncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
+		return err
+	}
+	return nil
 }
 
 // PrivateDir makes dir with mode 0700 when it is not there, and refuses one

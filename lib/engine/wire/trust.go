@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io/fs"
 	"os"
@@ -18,7 +19,8 @@ import (
 //
 //   - the owner of each is this user or root;
 //   - none is writable by the group or by others. A group that this user is
-//     the only member of counts as the user (useradd and umask 002);
+//     the only member of counts as the user (useradd and umask 002), unless an access
+//     control list lets others write, too;
 //   - a directory on the way (not the path itself) may be writable by all if
 //     it is sticky, as /tmp is: there only the owner of an entry can replace it.
 //
@@ -29,7 +31,7 @@ import (
 // and the next step.
 func TrustedPath(path string) error { return trust{uid: os.Getuid(), etc: "/etc"}.check(path) }
 
-// trust is who is asked for, and where the system lists users and groups.
+// trust is the user in question, and where the system lists users and groups.
 type trust struct {
 	uid    int
 	etc    string
@@ -88,12 +90,15 @@ func (t trust) check(path string) error {
 			continue
 		}
 		mode := st.Mode()
-		shared = mode&0o002 != 0 || mode&0o020 != 0 && !t.groups && !t.private(int(sys.Gid))
+		shared = mode&0o002 != 0 || mode&0o020 != 0 && !t.groups && (!t.private(int(sys.Gid)) || t.granted(next))
 		sticky := mode.IsDir() && mode&fs.ModeSticky != 0 && len(rest) > 0
 		if shared && !sticky {
 			who := fmt.Sprintf("group %d", sys.Gid)
-			if mode&0o002 != 0 {
+			switch {
+			case mode&0o002 != 0:
 				who = "everybody"
+			case t.private(int(sys.Gid)):
+				who = "those in its access control list (getfacl)"
 			}
 			return refused(next, fmt.Sprintf("%s can be changed by %s (mode %#o)", next, who, mode.Perm()), closed)
 		}
@@ -122,6 +127,24 @@ func (t trust) home() string {
 		}
 	}
 	return filepath.Join(os.TempDir(), fmt.Sprintf("gaiden-%d", t.uid))
+}
+
+// granted says whether the access control list of a file lets another user or another
+// group write. Whether the list's mask lets them is in the group bits of the mode.
+func (t trust) granted(path string) bool {
+	const head, entry, write, namedUser, namedGroup = 4, 8, 2, 0x02, 0x08 // linux/posix_acl_xattr.h
+	list := make([]byte, 64<<10)
+	n, err := syscall.Getxattr(path, "system.posix_acl_access", list)
+	if err != nil || n < head {
+		return false // no list, or a file system without them
+	}
+	for e := list[head:n]; len(e) >= entry; e = e[entry:] {
+		tag, may, id := binary.LittleEndian.Uint16(e), binary.LittleEndian.Uint16(e[2:]), int(binary.LittleEndian.Uint32(e[4:]))
+		if may&write != 0 && (tag == namedUser && id != t.uid && id != 0 || tag == namedGroup && !t.private(id)) {
+			return true
+		}
+	}
+	return false
 }
 
 // private says whether no user but this one and root is in a group.

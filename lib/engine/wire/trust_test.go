@@ -1,12 +1,14 @@
 package wire
 
 import (
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -25,6 +27,25 @@ func TestTrustedPath(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// list gives a file an access control list: owner, group and mask may do all, and one
+	// more user (tag 2) or group (tag 8) what may says.
+	list := func(path string, tag uint16, id, may int) {
+		t.Helper()
+		b := []byte{2, 0, 0, 0}
+		for _, e := range [][3]int{{1, 7, -1}, {int(tag), may, id}, {4, 7, -1}, {0x10, 7, -1}, {0x20, 4, -1}} {
+			b = binary.LittleEndian.AppendUint16(b, uint16(e[0]))
+			b = binary.LittleEndian.AppendUint16(b, uint16(e[1]))
+			b = binary.LittleEndian.AppendUint32(b, uint32(e[2]))
+		}
+		if tag == 8 { // entries are in the order of their tags
+			copy(b[12:28], append(append([]byte{}, b[20:28]...), b[12:20]...))
+		}
+		if err := syscall.Setxattr(path, "system.posix_acl_access", b, 0); errors.Is(err, syscall.ENOTSUP) {
+			t.Skip("this file system has no access control lists")
+		} else if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -47,6 +68,10 @@ func TestTrustedPath(t *testing.T) {
 		{name: "everybody's directory behind a link", path: "l", refuse: "a", make: func(d string) { file(d+"/a/b", 0o600); os.Symlink("a/b", d+"/l"); os.Chmod(d+"/a", 0o777) }},
 		{name: "group of one", path: "a/b", make: func(d string) { file(d+"/a/b", 0o664); os.Chmod(d+"/a", 0o775) }},
 		{name: "group of several", path: "a/b", refuse: "a", group: "else", make: func(d string) { file(d+"/a/b", 0o664); os.Chmod(d+"/a", 0o775) }},
+		{name: "list with this user", path: "a/b", make: func(d string) { file(d+"/a/b", 0o664); list(d+"/a/b", 0o2, os.Getuid(), 6) }},
+		{name: "list with a reader", path: "a/b", make: func(d string) { file(d+"/a/b", 0o664); list(d+"/a/b", 0o2, stranger, 4) }},
+		{name: "list with a writer", path: "a/b", refuse: "a/b", make: func(d string) { file(d+"/a/b", 0o664); list(d+"/a/b", 0o2, stranger, 6) }},
+		{name: "list with a group", path: "a/b", refuse: "a", make: func(d string) { file(d+"/a/b", 0o644); list(d+"/a", 0o10, stranger, 7) }},
 		{name: "stranger's file", root: true, path: "a/b", refuse: "a/b", make: func(d string) { file(d+"/a/b", 0o644); os.Chown(d+"/a/b", stranger, -1) }},
 		{name: "stranger's directory", root: true, path: "a/b", refuse: "a", make: func(d string) { file(d+"/a/b", 0o644); os.Chown(d+"/a", stranger, -1) }},
 		{name: "stranger's link", root: true, path: "l", refuse: "l", make: func(d string) { file(d+"/a/b", 0o644); os.Symlink("a/b", d+"/l"); os.Lchown(d+"/l", stranger, -1) }},

@@ -25,7 +25,7 @@ const (
 	LibraryFile  = "library"  // the path of the library's module
 	ManifestFile = "manifest" // see Save
 	SavingFile   = "saving"   // it is there while values are being saved
-	StopFile     = "stop"     // the kernel makes it: the program is about to be stopped, and shall save what it has
+	StopFile     = "stop"     // the kernel makes it: the program is about to be stopped, and has to save what it has
 )
 
 // Limit is how many bytes one variable, with what it shares, may take.

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A program that shall be stopped is asked for its values first: the kernel makes
+// Before a program is stopped, it saves its values: the kernel makes
 // a file, for which the program looks now and then. A signal handler would be
 // simpler, but with one the runtime no longer notices that all goroutines are
 // asleep.
@@ -22,7 +22,7 @@ const (
 	tries = 3                     // how often variables are looked at until they stay where they are
 )
 
-// Watch lets the program be asked for its values while main runs. A program that has
+// Watch lets the kernel request the program's values while main runs. A program that has
 // timers may be woken by one: waits are the beginnings of the states of goroutines
 // that it may wake, as a traceback has them ("select"), and "" is the beginning of all.
 func Watch(waits ...string) {

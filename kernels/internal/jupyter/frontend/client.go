@@ -37,10 +37,6 @@ const DialWait = 20 * time.Second
 
 // A Client is one front end. Its methods may be called from any goroutine.
 type Client struct {
-	// Answer answers input_requests; nil leaves them unanswered. Set it before
-	// the request that asks.
-	Answer func(prompt string, password bool) string
-
 	// Session is the client's id: its routing identity and the session of its
 	// messages.
 	Session string
@@ -52,7 +48,8 @@ type Client struct {
 	sending sync.Mutex
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and replaced when anything arrives
+	input   func(prompt string, password bool) string // see OnInput
+	changed chan struct{}                             // closed and replaced when anything arrives
 	answers map[string]*Answer
 	idle    map[string]bool
 	all     []jupyter.Message // of iopub
@@ -182,7 +179,7 @@ func (c *Client) Request(ctx context.Context, channel jupyter.Channel, name stri
 func (c *Client) Execute(ctx context.Context, code string) (Answer, error) {
 	return c.Request(ctx, jupyter.Shell, "execute_request", map[string]any{
 		"code": code, "silent": false, "store_history": true, "user_expressions": map[string]any{},
-		"allow_stdin": c.Answer != nil, "stop_on_error": true,
+		"allow_stdin": c.onInput() != nil, "stop_on_error": true,
 	})
 }
 
@@ -331,16 +328,30 @@ func (c *Client) take(channel jupyter.Channel, m jupyter.Message) {
 	}
 }
 
+// OnInput sets what answers input_requests from now on; nil leaves them unanswered.
+func (c *Client) OnInput(answer func(prompt string, password bool) string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.input = answer
+}
+
+func (c *Client) onInput() func(prompt string, password bool) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.input
+}
+
 func (c *Client) question(m jupyter.Message) {
 	var content struct {
 		Prompt   string `json:"prompt"`
 		Password bool   `json:"password"`
 	}
-	if c.Answer == nil || m.Header.Type != "input_request" || json.Unmarshal(m.Content, &content) != nil {
+	answer := c.onInput()
+	if answer == nil || m.Header.Type != "input_request" || json.Unmarshal(m.Content, &content) != nil {
 		return
 	}
 	go func() {
-		line := c.Answer(content.Prompt, content.Password)
+		line := answer(content.Prompt, content.Password)
 		c.Send(jupyter.Stdin, "input_reply", map[string]any{"value": line, "status": "ok"})
 	}()
 }
