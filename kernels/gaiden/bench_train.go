@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"gaiden/lib/fit"
-	"gaiden/lib/models"
 	"gaiden/lib/profile"
 	"gaiden/lib/session"
 )
@@ -142,8 +141,6 @@ var variants = []struct {
 	{"bf16", func(c *trainCase) { c.config.BF16 = true }, true, false}, // XLA's CPU compiler computes it in float32 anyway
 	{"loop", func(c *trainCase) { c.config.Loop = fit.LoopedSteps }, false, true},
 	{"single", func(c *trainCase) { c.config.Loop = fit.SingleSteps }, false, true},
-	{"patches", func(c *trainCase) { c.model = c.model.Lowered(models.Patches) }, false, true},
-	{"library", func(c *trainCase) { c.model = c.model.Lowered(models.Library) }, false, true},
 	{"oneDNN", func(c *trainCase) { c.config.OneDNN = true }, false, true},
 	{"first look", func(c *trainCase) { c.config.FirstLook = true }, false, true},
 	{"no graphs", (*trainCase).ungraphed, true, true},

@@ -263,7 +263,8 @@ type found struct {
 // row is the result of a step [1 columns].
 func (f found) row() *Node { return Reshape(Stack([]*Node{f.mean, f.weight, f.right}, 0), 1, columns) }
 
-// large is what a GPU makes again rather than keeps, in bytes.
+// large is the size of a batch norm's output that a GPU computes again rather than keeps, in
+// bytes: less memory for little time.
 const large = 16 << 20
 
 // derive goes forward and back. Of a batch that is shared, it is this device's
@@ -274,7 +275,7 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
 	if c.Fused > 0 {
 		net = t.withKernels()
 	} else if !t.net.target.CPU() && net.HasBatchNorm() {
-		net = net.Recomputed(large)
+		t.w.options.Recompute = large
 	}
 	stretches := t.net.stretches(c)
 	out := t.applyNet(net, b.x, true, cutAt(stretches))
@@ -296,7 +297,7 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c chunk) found {
 		// XLA copies the weights to be safe: a step of the MLP took 10.9 ms with the
 		// copies and 9.8 without (2 cores, in turns).
 		f.factors, f.inPlace = make([][]*Node, len(gradients)), c.Single && !c.Fresh
-		if t.w.steps && !c.Split && !c.Packed {
+		if t.w.options.NativeUpdates && !c.Split && !c.Packed {
 			t.factor(gradients, f.factors)
 		}
 		f.gradients = together(gradients, f.factors)

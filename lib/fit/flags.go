@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower"
+	"gaiden/lib/lower/xla"
 	"gaiden/lib/session"
 )
 
@@ -95,4 +97,13 @@ func (n *Net) products() int {
 		return 0
 	}
 	return n.target.Threads
+}
+
+// lowering is what the net says about how its operations are written.
+func (n *Net) lowering() lower.Options {
+	o := n.options
+	o.OneDNN, o.NativeProducts = n.oneDNN(), n.products() > 0
+	o.NativeUpdates = o.NativeProducts && n.knobbed() != nil
+	o.ExamplesLast = xla.ExamplesLast(n.target, n.model)
+	return o
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/models"
+	"gaiden/lib/lower"
 	"gaiden/lib/session"
 )
 
@@ -54,7 +54,7 @@ func (n *Net) Work(s *Set, batch int) (float64, error) {
 	if batch < 1 || batch > s.N {
 		return 0, fmt.Errorf("fit: %s: batch of %d from the %d examples of %s: want 1 or more, and no more than there are", n.name, batch, s.N, s.Name)
 	}
-	counted := &Net{name: n.name, model: n.model.Lowered(models.Library), config: n.config, session: n.session, target: n.target, layout: n.layout, output: n.output}
+	counted := &Net{name: n.name, model: n.model, options: lower.Options{Convolution: lower.Library}, config: n.config, session: n.session, target: n.target, layout: n.layout, output: n.output}
 	p, err := counted.stepProgram(s, batch)
 	if err != nil {
 		return 0, err
