@@ -27,11 +27,11 @@ func (l Lowering) LSTM(z, biases, recurrent, h0, c0 *Node, training bool) (h, c 
 }
 
 // scan runs the recurrence over z [length·n 4·units], what the inputs give the
-// gates beside biases, from outputs h0 and cells c0 [n units], and returns all
+// gates without biases, from outputs h0 and cells c0 [n units], and returns all
 // outputs and cells [length n units].
 //
 // GoMLX has no gradient of a loop. So the loop is kept out of its sight, and
-// the gradient enters beside it: all, a plain expression of z, the outputs and
+// the gradient enters next to it: all, a plain expression of z, the outputs and
 // recurrent, is what the gates got. Its gradient is that of a second loop, and
 // everything before it, GoMLX derives.
 //
