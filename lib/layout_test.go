@@ -24,7 +24,7 @@ lib/elementwise:                                                  functions of s
 lib/elementwise/gomlx: lib/elementwise                            computes them with GoMLX's operations
 lib/activations: lib/elementwise                                  each activation once, as an expression
 lib/optim: lib/elementwise, lib/elementwise/gomlx                 each optimizer once, as expressions
-lib/models: lib/engine/gemm                                       a model is GoMLX, and knows which products are not XLA's
+lib/models:                                                       a model is GoMLX and nothing else
 lib/timing/stats:                                                 numbers in, numbers out
 lib/timing/units:                                                 numbers in, text out
 lib/timing: lib/timing/stats, lib/timing/units, lib/sysinfo       a measurement has samples, a unit and a machine
@@ -41,7 +41,7 @@ lib/engine/ptx: lib/engine/hlo                                    kernels that T
 lib/engine/ptx/emulate: lib/engine/ptx                            runs such a kernel's text on the host, for tests
 lib/engine/ptx/resident: lib/engine/ptx, lib/engine/triton/kernels  a net's steps as one kernel; rules are those of kernels
 lib/engine/ptx/convolution: lib/engine/ptx, lib/engine/triton/kernels  convolutions with an image to a block; sizes and activations are those of kernels
-lib/fused: lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/ptx/resident, lib/engine/triton, lib/engine/triton/kernels, lib/models  where graphs call kernels, beside plain forms
+lib/fused: lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/ptx/resident, lib/engine/triton, lib/engine/triton/kernels, lib/lower/xla, lib/models  where graphs call kernels, beside plain forms
 lib/fused/tiling: lib/fused, lib/engine/hlo, lib/engine/ptx/convolution, lib/engine/sealed, lib/engine/triton/kernels, lib/engine/wire, lib/session  tries kernels where they will run, and keeps what is best
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
 lib/engine/pjrt:                                                  stands on the C API alone
@@ -51,9 +51,11 @@ lib/engine/device: lib/engine/wire, lib/engine/files, lib/engine/gemm, lib/engin
 lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
 lib/session: lib/engine/wire, lib/engine/hlo                      the client
 lib/session/gomlxdefault: lib/session                             GoMLX's name for its default backend means the session
-lib/lower: lib/engine/hlo, lib/engine/triton/kernels, lib/engine/wire, lib/fused, lib/models  decides how nets become programs; it has the choices and no device
+lib/lower: lib/engine/gemm, lib/engine/wire                       decides the form of layers for a target; some products are native calls
+lib/lower/plan: lib/engine/hlo, lib/engine/triton/kernels, lib/fused, lib/lower, lib/models  decides how a net is trained
+lib/lower/xla: lib/lower, lib/models                              writes layers as it was decided
 lib/losses:                                                       a loss is GoMLX
-lib/fit: lib/session, lib/losses, lib/lower, lib/engine/files, lib/engine/sealed, lib/models, lib/timing, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/fit: lib/session, lib/losses, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/timing, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/profile: lib/fit, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/sealed, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
 lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices
 `
@@ -72,7 +74,7 @@ var outside = []struct {
 	{"github.com/yuin/goldmark", []string{"kernels/internal/webpage"}, "Markdown is only on the page of a notebook"},
 	{"github.com/microcosm-cc/bluemonday", []string{"kernels/internal/webpage"}, "one package decides what a page may hold"},
 	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
-	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/optim", "lib/losses", "lib/models", "lib/fused", "lib/fit", "lib/datasets", "kernels/bench"}, "graphs are built above the session"},
+	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/optim", "lib/losses", "lib/models", "lib/lower/xla", "lib/fused", "lib/fit", "lib/datasets", "kernels/bench"}, "graphs are built above the session"},
 }
 
 type pkg struct {

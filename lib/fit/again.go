@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"gaiden/lib/engine/wire"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 )
 
 // What a run says when memory is short: notebooks/pages/trouble.md explains it.
@@ -20,7 +20,7 @@ const (
 // if it is not packed.
 func (r *run) crowded(err error) bool {
 	c := r.asked[0]
-	return errors.Is(err, wire.OutOfMemory) && !c.portion.Packed && (c.beside || c.portion.Form == lower.Fresh && c.turns > 1)
+	return errors.Is(err, wire.OutOfMemory) && !c.portion.Packed && (c.beside || c.portion.Form == plan.Fresh && c.turns > 1)
 }
 
 // again asks anew for the chunks that came to nothing, one after the other, or, where the
@@ -66,4 +66,4 @@ func (r *run) again() error {
 }
 
 // paces says whether a portion's turns are asked for one by one, since memory is short.
-func (r *run) paces(p *portion) bool { return r.stepped && p.Form == lower.Fresh }
+func (r *run) paces(p *portion) bool { return r.stepped && p.Form == plan.Fresh }

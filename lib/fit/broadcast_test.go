@@ -10,7 +10,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -49,7 +49,7 @@ func TestBroadcast(t *testing.T) {
 		copiedBelow = 0
 		n := attach(t, s, "bits", models.MLP(3), Config{Seed: 1, Devices: 3, AllDevices: true})
 		data := load(t, n, "data", digits(24, n.model.Input, 1))
-		r, err := n.run(context.Background(), data, Train{Batch: 6}, lower.Call)
+		r, err := n.run(context.Background(), data, Train{Batch: 6}, plan.Call)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
@@ -132,5 +132,5 @@ func (n *Net) work(s *Set, batch int) (hlo.Cost, error) {
 
 // stepProgram is one training step, to be counted.
 func (n *Net) stepProgram(s *Set, batch int) (*hlo.Program, error) {
-	return n.epochProgram(s, lower.Part{Batch: batch, Inner: 1, Unroll: 1, Limit: 1, Form: lower.InPlace, Devices: 1})
+	return n.epochProgram(s, plan.Part{Batch: batch, Inner: 1, Unroll: 1, Limit: 1, Form: plan.InPlace, Devices: 1})
 }

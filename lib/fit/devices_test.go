@@ -13,7 +13,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -98,7 +98,7 @@ func TestDevicesNorm(t *testing.T) {
 			t.Run(fmt.Sprintf("%d devices, packed %t", devices, packed), func(t *testing.T) {
 				n := attach(t, s, fmt.Sprintf("net%d-%t", devices, packed), net, Config{Seed: 1, Devices: devices, AllDevices: true, FirstLook: true})
 				n.packing = packed
-				r, err := n.run(ctx, load(t, n, "data", data), Train{Batch: batch, InOrder: true}, lower.Call)
+				r, err := n.run(ctx, load(t, n, "data", data), Train{Batch: batch, InOrder: true}, plan.Call)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -205,12 +205,12 @@ func TestFresh(t *testing.T) {
 					data := load(t, n, fmt.Sprint("data", i), tt.data)
 					var alive []int
 					for range 3 { // from the second on, chunks of several steps, two at a time
-						r, err := n.run(ctx, data, Train{Epochs: 3, Batch: 8, LearningRate: 1e-3}, lower.Call)
+						r, err := n.run(ctx, data, Train{Epochs: 3, Batch: 8, LearningRate: 1e-3}, plan.Call)
 						if err != nil {
 							t.Fatal(err)
 						}
-						if r.main.Form = lower.InPlace; fresh {
-							r.main.Form = lower.Fresh
+						if r.main.Form = plan.InPlace; fresh {
+							r.main.Form = plan.Fresh
 						}
 						err = r.epochs()
 						r.close()

@@ -10,7 +10,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fused"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -32,7 +32,7 @@ const columns = 3
 // its runs: results and begin, the number of the turn, after the step. The last
 // row is then left to finishProgram. What it returns takes the memory of the
 // parameters of the same names; see taken.
-func (n *Net) epochProgram(s *Set, c lower.Part) (*hlo.Program, error) {
+func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, fmt.Sprintf("epoch b%d", c.Batch), func(t *trace) []*Node {
 		held, variables := t.held(c)
 		step := Parameter(t.g, "step", n.layout.step.shape)
@@ -108,7 +108,7 @@ func (n *Net) epochProgram(s *Set, c lower.Part) (*hlo.Program, error) {
 		case c.Limit == 1:
 			turns = one
 			state = t.repeat(t.scalar(int32(c.Inner)), 1, state, turn)
-		case c.Form == lower.Peeled:
+		case c.Form == plan.Peeled:
 			state = t.while(one, one, turns, turn(zero, state), turn)
 		default:
 			state = t.repeat(turns, c.Inner, state, turn)
@@ -132,7 +132,7 @@ func (n *Net) epochProgram(s *Set, c lower.Part) (*hlo.Program, error) {
 
 // startProgram copies what a chunk of Single programs changes in place, while the
 // old state is kept: the slots that copied names → the same, empty results, begin.
-func (n *Net) startProgram(c lower.Part) (*hlo.Program, error) {
+func (n *Net) startProgram(c plan.Part) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, "start", func(t *trace) []*Node {
 		var slots []slot
 		all := n.slots(c)
@@ -145,10 +145,10 @@ func (n *Net) startProgram(c lower.Part) (*hlo.Program, error) {
 
 // copied are the places, in the net's state, of what a chunk's Single programs
 // change in place.
-func (n *Net) copied(c lower.Part) []int {
+func (n *Net) copied(c plan.Part) []int {
 	var l []int
 	for i, v := range n.slots(c) {
-		if c.Form == lower.InPlace && !c.Packed || c.Form == lower.Fresh && v.path == rng {
+		if c.Form == plan.InPlace && !c.Packed || c.Form == plan.Fresh && v.path == rng {
 			l = append(l, i)
 		}
 	}
@@ -157,7 +157,7 @@ func (n *Net) copied(c lower.Part) []int {
 
 // finishProgram looks at what a chunk of Single programs has made: variables,
 // results → results. Packed programs do it themselves.
-func (n *Net) finishProgram(c lower.Part) (*hlo.Program, error) {
+func (n *Net) finishProgram(c plan.Part) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, "finish", func(t *trace) []*Node {
 		return []*Node{t.checked(t.variables(), Parameter(t.g, "results", resultsOf(c)), c)}
 	})
@@ -165,7 +165,7 @@ func (n *Net) finishProgram(c lower.Part) (*hlo.Program, error) {
 
 // checked makes the last row of the results other than 0 where a weight is not
 // finite.
-func (t *trace) checked(variables []*Node, results *Node, c lower.Part) *Node {
+func (t *trace) checked(variables []*Node, results *Node, c plan.Part) *Node {
 	t.mark("fit/results")
 	wrong := t.scalar(float32(0))
 	for _, i := range t.net.layout.trained {
@@ -185,13 +185,13 @@ func (t *trace) skipped(results, halted *Node) *Node {
 func lastOf(results *Node) *Node { return Slice(results, AxisRange(results.Shape().Dimensions[0]-1)) }
 
 // resultsOf is the shape of what a chunk's steps gave.
-func resultsOf(c lower.Part) shapes.Shape {
+func resultsOf(c plan.Part) shapes.Shape {
 	return shapes.Make(dtypes.Float32, c.Limit*c.Turn()+1, columns)
 }
 
 // held are the parameters of a chunk's programs that hold the state, without
 // the step, and how many of them are variables where it is not packed.
-func (t *trace) held(c lower.Part) (state []*Node, variables int) {
+func (t *trace) held(c plan.Part) (state []*Node, variables int) {
 	if c.Packed {
 		l := t.net.packed()
 		return t.slots(l[:len(l)-1]), 0
@@ -216,18 +216,19 @@ type found struct {
 // row is the result of a step [1 columns].
 func (f found) row() *Node { return Reshape(Stack([]*Node{f.mean, f.weight, f.right}, 0), 1, columns) }
 
-// large is what a GPU makes again rather than keeps, in bytes.
+// large is the size of a batch norm's output that a GPU computes again rather than keeps, in
+// bytes: less memory for little time.
 const large = 16 << 20
 
 // derive goes forward and back. Of a batch that is shared, it is this device's
 // part.
-func (t *trace) derive(variables []*Node, b batch, l Loss, c lower.Part) found {
+func (t *trace) derive(variables []*Node, b batch, l Loss, c plan.Part) found {
 	t.set(variables)
 	net := t.net.model
 	if c.Kernels != nil {
 		net = t.withKernels()
 	} else if !t.net.target.CPU() && net.HasBatchNorm() {
-		net = net.Recomputed(large)
+		t.w.options.Recompute = large
 	}
 	stretches := t.net.stretches(c)
 	out := t.applyNet(net, b.x, true, cutAt(stretches))
@@ -248,8 +249,8 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c lower.Part) found {
 		// No weight changes before the last gradient that reads it is there; else
 		// XLA copies the weights to be safe: a step of the MLP took 10.9 ms with the
 		// copies and 9.8 without (2 cores, in turns).
-		f.factors, f.inPlace = make([][]*Node, len(gradients)), c.Form == lower.InPlace
-		if t.w.steps && !c.Split && !c.Packed {
+		f.factors, f.inPlace = make([][]*Node, len(gradients)), c.Form == plan.InPlace
+		if t.w.options.NativeUpdates && !c.Split && !c.Packed {
 			t.factor(gradients, f.factors)
 		}
 		f.gradients = together(gradients, f.factors)
@@ -260,7 +261,7 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c lower.Part) found {
 // train is one step: variables and moments after it, and its result
 // [1 columns]. Devices that share a batch add up their gradients, and the means
 // that batch norm has taken.
-func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l Loss, c lower.Part) (next []*Node, row *Node) {
+func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l Loss, c plan.Part) (next []*Node, row *Node) {
 	f := t.derive(variables, b, l, c)
 	if c.Split {
 		t.share(&f, c.Devices)

@@ -10,7 +10,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
@@ -39,7 +39,7 @@ func (n *Net) batchesOf(s *Set) int {
 
 // tester begins to make the program ready that tests the set.
 func (n *Net) tester(s *Set) (key string, f *future) {
-	size, single := n.portionOf(s), lower.Unlooped(n.target, n.convolves)
+	size, single := n.portionOf(s), plan.Unlooped(n.target, n.convolves)
 	key = fmt.Sprintf("test/%s/%d/%d/%t", s.key(), s.N, size, single)
 	return key, n.prepare(key, func() (*hlo.Program, error) { return n.testProgram(s, size, n.batchesOf(s), single) }, nil)
 }
@@ -47,7 +47,7 @@ func (n *Net) tester(s *Set) (key string, f *future) {
 // score tests the set, in chunks that ctx can come between.
 func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 	began := time.Now()
-	batches, single := n.batchesOf(s), lower.Unlooped(n.target, n.convolves)
+	batches, single := n.batchesOf(s), plan.Unlooped(n.target, n.convolves)
 	key, f := n.tester(s)
 	p, err := n.wait(ctx, key, f, alive)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
+	"gaiden/lib/lower/xla"
 	"gaiden/lib/session"
 )
 
@@ -36,7 +38,7 @@ func (n *Net) flags(p *hlo.Program, donate []bool) map[string]any {
 			flags[name] = value
 		}
 	}
-	for name, value := range lower.Flags(n.target, p, inPlace(donate), n.oneDNN()) {
+	for name, value := range plan.Flags(n.target, p, inPlace(donate), n.oneDNN()) {
 		set(name, value)
 	}
 	return flags
@@ -51,4 +53,13 @@ func (n *Net) products() int {
 		return 0
 	}
 	return n.target.Threads
+}
+
+// lowering is what the net says about how its operations are written.
+func (n *Net) lowering() lower.Options {
+	o := n.options
+	o.OneDNN, o.NativeProducts = n.oneDNN(), n.products() > 0
+	o.NativeUpdates = o.NativeProducts && n.knobbed() != nil
+	o.ExamplesLast = xla.ExamplesLast(n.target, n.model)
+	return o
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
 
@@ -42,13 +43,17 @@ func TestOneDNN(t *testing.T) {
 	}
 	// One channel, of which oneDNN makes a wrong gradient.
 	one := models.Net{Name: "net", Input: []int{13, 6, 2}, Layers: []models.Layer{
-		models.Conv2D{Name: "c1", Channels: 1, Kernel: 1, Lowering: models.Library},
+		models.Conv2D{Name: "c1", Channels: 1, Kernel: 1},
 		models.Flatten{Name: "f"},
 		models.Dense{Name: "output", Units: 10}}}
 	d := formulaData("SeedCNN", 4, 13*6*2, 0)
-	_, right := step(t, attach(t, s, "one", one, Config{}), d, 4)
-	_, gradients := step(t, attach(t, s, "other", one, Config{OneDNN: true}), d, 4)
-	compare(t, gradients, right, 1e-4)
+	var gradients [2]map[string][]float32
+	for i, name := range []string{"one", "other"} {
+		n := attach(t, s, name, one, Config{OneDNN: i == 1})
+		n.options.Convolution = lower.Library
+		_, gradients[i] = step(t, n, d, 4)
+	}
+	compare(t, gradients[1], gradients[0], 1e-4)
 }
 
 // TestFirstLook holds that a net whose programs are compiled for a first look has

@@ -12,7 +12,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/wire"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
@@ -33,7 +33,7 @@ func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
 	}
 	defer done()
 	t.Progress = nil
-	r, err := n.run(context.Background(), data, t, lower.Job)
+	r, err := n.run(context.Background(), data, t, plan.Job)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (b *jobBuilder) test() error {
 	if err != nil {
 		return err
 	}
-	if lower.Unlooped(n.target, n.convolves) {
+	if plan.Unlooped(n.target, n.convolves) {
 		together = 1
 	}
 	var first, count wire.Input
@@ -313,7 +313,7 @@ func (n *Net) copyProgram() (*session.Program, error) {
 
 // reportProgram is what a chunk of so many steps tells: variables, results →
 // results of the steps and a row that is NaN where weights are not finite.
-func (n *Net) reportProgram(c lower.Part, steps int) (*session.Program, error) {
+func (n *Net) reportProgram(c plan.Part, steps int) (*session.Program, error) {
 	p, err := n.trace("report", func(t *trace) []*Node {
 		variables := t.variables()
 		results := Slice(Parameter(t.g, "results", resultsOf(c)), AxisRange(0, steps), AxisRange())

@@ -9,7 +9,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/wire"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
@@ -27,7 +27,7 @@ func (b *jobBuilder) explain(p *portion, steps int, state []string, results, at 
 		return err
 	}
 	c := n.plainSteps(p.Batch, steps)
-	c.Form = lower.Looped // how many steps to do is known by the device only
+	c.Form = plan.Looped // how many steps to do is known by the device only
 	again, err := n.epochProgram(b.data, c)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (b *jobBuilder) explain(p *portion, steps int, state []string, results, at 
 // astrayProgram says how many of a chunk's steps were good, as epochProgram takes it to do
 // these again, and where the batch of the next one begins: results, where [place,
 // replica, turns] → [place, replica, steps], first.
-func (n *Net) astrayProgram(c lower.Part, steps int) (*hlo.Program, error) {
+func (n *Net) astrayProgram(c plan.Part, steps int) (*hlo.Program, error) {
 	return n.trace("astray", func(t *trace) []*Node {
 		loss := Slice(Parameter(t.g, "results", resultsOf(c)), AxisRange(0, steps), AxisRange(0, 1))
 		place := Reshape(Slice(Parameter(t.g, "where", shapes.Make(dtypes.Int32, 3)), AxisRange(0, 1)))

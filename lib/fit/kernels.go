@@ -11,24 +11,24 @@ import (
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 )
 
 // Kernels says which kernels the training steps use: [AutoKernels], [XLAKernels] or
 // [FusedKernels]. The numbers are the same but for rounding. [Net.Plan] says what Train
 // chooses for a net, and why; [Net.Tune] measures both and keeps the faster one.
-type Kernels = lower.Kernels
+type Kernels = plan.Kernels
 
 const (
 	// AutoKernels are Gaiden's kernels where they are expected to be faster than XLA's, until
 	// [Net.Tune] has measured them or the device refuses them: History.Note says so.
-	AutoKernels = lower.AutoKernels
+	AutoKernels = plan.AutoKernels
 	// XLAKernels are XLA's.
-	XLAKernels = lower.XLAKernels
+	XLAKernels = plan.XLAKernels
 	// FusedKernels are Gaiden's where there are some, even where they are slower.
-	FusedKernels = lower.FusedKernels
+	FusedKernels = plan.FusedKernels
 
-	plainOps = lower.PlainKernels
+	plainOps = plan.PlainKernels
 )
 
 // refuses says whether err is that of a device that cannot do a program, and not of
@@ -49,7 +49,7 @@ func (r *run) without(why error, ready func() error) error {
 			continue
 		}
 		batches = append(batches, p.Batch)
-		p.Part, p.steps = p.WithoutKernels(r.plan.Options), nil
+		p.Part, p.steps = p.WithoutKernels(r.plan.Settings), nil
 	}
 	if err := ready(); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (n *Net) refused(why error, batches ...int) error {
 // source is where a chunk's batches come from, and the number of its first step.
 // Single programs get the number of steps done before each run; here it is
 // counted from the chunk's beginning.
-func (t *trace) source(c lower.Part, sources []*Node, order, place, step, begin *Node) (s fused.Source, at *Node) {
+func (t *trace) source(c plan.Part, sources []*Node, order, place, step, begin *Node) (s fused.Source, at *Node) {
 	at = begin
 	if c.Unroll > 1 {
 		at = Mul(at, t.scalar(int32(c.Unroll)))
@@ -83,7 +83,7 @@ func (t *trace) source(c lower.Part, sources []*Node, order, place, step, begin 
 }
 
 // fused is a turn of an epoch's loop with kernels. The state is variables, moments, results and the number of the next step.
-func (t *trace) fused(state []*Node, moments, unroll int, set *lower.Set, s fused.Source, rate *Node) []*Node {
+func (t *trace) fused(state []*Node, moments, unroll int, set *plan.Set, s fused.Source, rate *Node) []*Node {
 	n := t.net
 	o := t.ops()
 	if n.config.BF16 {

@@ -17,7 +17,7 @@ import (
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -132,7 +132,7 @@ func TestFusedPrograms(t *testing.T) {
 			d = numbers(tt.batch, 2, 1, 1)
 		}
 		data := load(t, n, tt.net.Name, d)
-		p, err := n.epochProgram(data, withKernels(t, n, data, lower.Part{Batch: tt.batch, Inner: 4, Unroll: 1, Limit: 2, Devices: 1}))
+		p, err := n.epochProgram(data, withKernels(t, n, data, plan.Part{Batch: tt.batch, Inner: 4, Unroll: 1, Limit: 2, Devices: 1}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +202,7 @@ func TestPlanSays(t *testing.T) {
 }
 
 // withKernels is a part with the kernels that there are for it.
-func withKernels(t testing.TB, n *Net, s *Set, p lower.Part) lower.Part {
+func withKernels(t testing.TB, n *Net, s *Set, p plan.Part) plan.Part {
 	t.Helper()
 	set, err := n.available(s, p.Batch)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gaiden/lib/fused/tiling"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 )
 
 // tellable is how long a look at some steps must take: below it, what a call costs the
@@ -53,7 +53,7 @@ func (n *Net) choices(ctx context.Context, data *Set, t Train, tell func(string)
 	if _, err := n.available(data, 1); err != nil {
 		return none("of kernels, " + err.Error())
 	}
-	r, err := n.run(ctx, data, compared(data, t), lower.Comparison)
+	r, err := n.run(ctx, data, compared(data, t), plan.Comparison)
 	if err != nil {
 		return "", err
 	}
@@ -80,9 +80,9 @@ func compared(data *Set, t Train) Train {
 }
 
 // forms are the run's steps with Gaiden's kernels and with XLA's, as Train would have them.
-func (r *run) forms() (with, without lower.Part, err error) {
+func (r *run) forms() (with, without plan.Part, err error) {
 	set, err := r.net.available(r.data, r.Batch)
-	return r.main.WithKernels(set, r.net.tilings().Changes()), r.main.WithoutKernels(r.plan.Options), err
+	return r.main.WithKernels(set, r.net.tilings().Changes()), r.main.WithoutKernels(r.plan.Settings), err
 }
 
 // compare times the net's steps with fused kernels and without: those of a twin, in a
@@ -106,7 +106,7 @@ func (n *Net) compare(ctx context.Context, data *Set, t Train, look tiling.Look,
 // race is compare in the session that the net is in, while nobody asks the one beside it
 // for anything.
 func (n *Net) race(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) (e tiling.Entry, err error) {
-	r, err := n.run(ctx, data, t, lower.Comparison)
+	r, err := n.run(ctx, data, t, plan.Comparison)
 	if err != nil {
 		return e, err
 	}

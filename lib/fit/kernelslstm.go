@@ -8,7 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 )
 
@@ -18,7 +18,7 @@ func (t *trace) withKernels() models.Net {
 	net := t.net.model.Normalized(t.ops().Normalizer())
 	net.Layers = slices.Clone(net.Layers)
 	for i, layer := range net.Layers {
-		if l, is := lower.PlainLSTM(layer); is {
+		if l, is := plan.PlainLSTM(layer); is {
 			net.Layers[i] = sequence{l, t}
 		}
 	}

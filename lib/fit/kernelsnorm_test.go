@@ -9,7 +9,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/triton"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 )
 
@@ -44,7 +44,7 @@ func TestNormPrograms(t *testing.T) {
 	const norms = 1 + 8*3 + 4
 	texts := map[int]string{}
 	for _, fused := range []int{0, 1} {
-		part := lower.Part{Batch: 4, Inner: 1, Unroll: 1, Limit: 1, Form: lower.Fresh, Devices: 1}
+		part := plan.Part{Batch: 4, Inner: 1, Unroll: 1, Limit: 1, Form: plan.Fresh, Devices: 1}
 		if fused == 1 {
 			part = withKernels(t, n, data, part)
 		}

@@ -9,7 +9,7 @@ import (
 	"gaiden/lib/engine/ptx"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/fused/tiling"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -84,7 +84,7 @@ func TestImages(t *testing.T) {
 			defer n.Reset()
 			data := load(t, n, "images/data", digits(2*tt.batch, n.model.Input, 1))
 			n.target = played("cuda", tt.capability)
-			p, err := n.epochProgram(data, withKernels(t, n, data, lower.Part{Batch: tt.batch, Devices: 1, Unroll: 1, Limit: 2, Inner: 1}))
+			p, err := n.epochProgram(data, withKernels(t, n, data, plan.Part{Batch: tt.batch, Devices: 1, Unroll: 1, Limit: 2, Inner: 1}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/wire"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
@@ -357,7 +357,7 @@ func (n *Net) bind(slots []slot, arrays []*session.Array) error {
 
 // taken are the parameters whose memory a program of an epoch takes for what it
 // returns: what was copied for it or is packed, and what is between two runs.
-func (n *Net) taken(c lower.Part) func(p *hlo.Program) []bool {
+func (n *Net) taken(c plan.Part) func(p *hlo.Program) []bool {
 	return func(p *hlo.Program) []bool {
 		mask := make([]bool, len(p.Inputs))
 		state := len(n.slots(c))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
 
@@ -29,15 +30,16 @@ func TestLowerings(t *testing.T) {
 	for i, tt := range tests {
 		var loss [4]float64
 		var gradients [4]map[string][]float32
-		for k, lowering := range []models.Lowering{models.Patches, models.Library, models.Products, models.Winograd} {
+		for k, algorithm := range []lower.Algorithm{lower.Patches, lower.Library, lower.Products, lower.Winograd} {
 			net := models.Net{Name: "net", Input: []int{12, 12, 2}, Layers: []models.Layer{
-				models.Conv2D{Name: "c1", Channels: 3, Kernel: 3, Same: true, Act: models.ReLU, Lowering: lowering},
+				models.Conv2D{Name: "c1", Channels: 3, Kernel: 3, Same: true, Act: models.ReLU},
 				models.MaxPool2D{Name: "p1", Window: 2, Gradient: []models.Pooling{models.Mask, tt.pooling, models.Mask, models.Mask}[k]},
-				models.Conv2D{Name: "c2", Channels: 4, Kernel: tt.c2.kernel, Pad: tt.c2.pad, Stride: tt.c2.stride, Lowering: lowering},
-				models.Conv2D{Name: "c3", Channels: 3, Kernel: tt.c3.kernel, Pad: tt.c3.pad, Stride: tt.c3.stride, Lowering: lowering},
+				models.Conv2D{Name: "c2", Channels: 4, Kernel: tt.c2.kernel, Pad: tt.c2.pad, Stride: tt.c2.stride},
+				models.Conv2D{Name: "c3", Channels: 3, Kernel: tt.c3.kernel, Pad: tt.c3.pad, Stride: tt.c3.stride},
 				models.Flatten{Name: "f"},
 				models.Dense{Name: "output", Units: 10}}}
 			n := attach(t, s, fmt.Sprintf("net%d.%d", i, k), net, Config{FirstLook: true})
+			n.options.Convolution = algorithm
 			loss[k], gradients[k] = step(t, n, d, 4)
 		}
 		for k := 1; k < len(loss); k++ {
@@ -64,13 +66,15 @@ func TestParts(t *testing.T) {
 		d := formulaData("SeedCNN", batch, tt.height*tt.width*2, 0)
 		var loss [3]float64
 		var gradients [3]map[string][]float32
-		for k, lowering := range []models.Lowering{models.Library, models.Automatic, models.Automatic} {
+		for k, algorithm := range []lower.Algorithm{lower.Library, lower.Automatic, lower.Automatic} {
 			net := models.Net{Name: "net", Input: []int{tt.height, tt.width, 2}, Layers: []models.Layer{
-				models.Conv2D{Name: "c1", Channels: channels, Kernel: tt.kernel, Pad: tt.pad, Stride: tt.stride, Act: models.ReLU, Lowering: lowering},
-				models.Conv2D{Name: "c2", Channels: 2, Kernel: 8, Stride: 8, Lowering: models.Library},
+				models.Conv2D{Name: "c1", Channels: channels, Kernel: tt.kernel, Pad: tt.pad, Stride: tt.stride, Act: models.ReLU},
+				models.Conv2D{Name: "c2", Channels: 2, Kernel: 8, Stride: 8},
 				models.Flatten{Name: "f"},
 				models.Dense{Name: "output", Units: 10}}}
-			loss[k], gradients[k] = step(t, attach(t, s, fmt.Sprintf("parts%d.%d", i, k), net, Config{FirstLook: true, OneDNN: k == 2}), d, batch)
+			n := attach(t, s, fmt.Sprintf("parts%d.%d", i, k), net, Config{FirstLook: true, OneDNN: k == 2})
+			n.options.Convolution = algorithm
+			loss[k], gradients[k] = step(t, n, d, batch)
 			if math.Abs(loss[k]-loss[0]) > 1e-5 {
 				t.Errorf("%+v: got loss %v, want %v", tt, loss[k], loss[0])
 			}
@@ -95,13 +99,15 @@ func TestWinograd(t *testing.T) {
 		d := formulaData("SeedCNN", batch, tt.height*tt.width*2, 0)
 		var loss [2]float64
 		var gradients [2]map[string][]float32
-		for k, lowering := range []models.Lowering{models.Library, models.Winograd} {
+		for k, algorithm := range []lower.Algorithm{lower.Library, lower.Winograd} {
 			net := models.Net{Name: "net", Input: []int{tt.height, tt.width, 2}, Layers: []models.Layer{
-				models.Conv2D{Name: "c1", Channels: channels, Kernel: tt.kernel, Pad: tt.pad, Act: graph.Tanh, Lowering: lowering},
-				models.Conv2D{Name: "c2", Channels: 3, Kernel: tt.kernel, Pad: tt.pad, Act: graph.Tanh, Lowering: lowering},
+				models.Conv2D{Name: "c1", Channels: channels, Kernel: tt.kernel, Pad: tt.pad, Act: graph.Tanh},
+				models.Conv2D{Name: "c2", Channels: 3, Kernel: tt.kernel, Pad: tt.pad, Act: graph.Tanh},
 				models.Flatten{Name: "f"},
 				models.Dense{Name: "output", Units: 10}}}
-			loss[k], gradients[k] = step(t, attach(t, s, fmt.Sprintf("winograd%d.%d", i, k), net, Config{FirstLook: true}), d, batch)
+			n := attach(t, s, fmt.Sprintf("winograd%d.%d", i, k), net, Config{FirstLook: true})
+			n.options.Convolution = algorithm
+			loss[k], gradients[k] = step(t, n, d, batch)
 		}
 		if math.Abs(loss[1]-loss[0]) > 1e-5*math.Abs(loss[0]) {
 			t.Errorf("%+v: got loss %v, want %v", tt, loss[1], loss[0])
@@ -149,8 +155,8 @@ func TestWholeImage(t *testing.T) {
 		d := formulaData("SeedCNN", 4, tt.side*tt.side*2, 0)
 		var loss [2]float64
 		var gradients [2]map[string][]float32
-		for k, lowering := range []models.Lowering{models.Automatic, models.Library} {
-			conv := models.Conv2D{Kernel: tt.kernel, Pad: tt.pad, Stride: tt.stride, Lowering: lowering}
+		for k, algorithm := range []lower.Algorithm{lower.Automatic, lower.Library} {
+			conv := models.Conv2D{Kernel: tt.kernel, Pad: tt.pad, Stride: tt.stride}
 			first, second := conv, conv
 			first.Name, first.Channels, first.Act = "c1", 3, models.ReLU
 			second.Name, second.Channels = "c2", 2
@@ -159,7 +165,9 @@ func TestWholeImage(t *testing.T) {
 				layers = slices.Delete(layers, 1, 2)
 			}
 			net := models.Net{Name: "net", Input: []int{tt.side, tt.side, 2}, Layers: layers}
-			loss[k], gradients[k] = step(t, attach(t, s, fmt.Sprintf("whole%d.%d", i, k), net, Config{FirstLook: true}), d, 4)
+			n := attach(t, s, fmt.Sprintf("whole%d.%d", i, k), net, Config{FirstLook: true})
+			n.options.Convolution = algorithm
+			loss[k], gradients[k] = step(t, n, d, 4)
 		}
 		if math.Abs(loss[0]-loss[1]) > 1e-5 {
 			t.Errorf("%+v: got loss %v, want %v", tt, loss[0], loss[1])

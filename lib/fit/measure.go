@@ -6,7 +6,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/lower"
-	"gaiden/lib/models"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
@@ -55,7 +55,7 @@ func (n *Net) Work(s *Set, batch int) (float64, error) {
 	if batch < 1 || batch > s.N {
 		return 0, fmt.Errorf("fit: %s: batch of %d from the %d examples of %s: want 1 or more, and no more than there are", n.name, batch, s.N, s.Name)
 	}
-	counted := &Net{name: n.name, model: n.model.Lowered(models.Library), config: n.config, session: n.session, target: n.target, layout: n.layout, output: n.output}
+	counted := &Net{name: n.name, model: n.model, options: lower.Options{Convolution: lower.Library}, config: n.config, session: n.session, target: n.target, layout: n.layout, output: n.output}
 	p, err := counted.stepProgram(s, batch)
 	if err != nil {
 		return 0, err
@@ -71,7 +71,7 @@ func (n *Net) Steps(s *Set, t Train) (*hlo.Program, error) {
 	if err := n.open(); err != nil {
 		return nil, err
 	}
-	r, err := n.run(context.Background(), s, t, lower.Call)
+	r, err := n.run(context.Background(), s, t, plan.Call)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/wire"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -147,13 +147,13 @@ func TestOutOfMemoryAhead(t *testing.T) {
 			n := attach(t, s, fmt.Sprintf("net-%d-%t", i, tight), models.MLP(64), c)
 			data := load(t, n, "bars", digits(64, n.model.Input, 1))
 			train := func() (*History, error) {
-				r, err := n.run(ctx, data, tt.train, lower.Call)
+				r, err := n.run(ctx, data, tt.train, plan.Call)
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer r.close()
 				if tt.fresh && r.main.Form.Single() {
-					r.main.Form = lower.Fresh
+					r.main.Form = plan.Fresh
 				}
 				return r.history, errors.Join(r.epochs(), r.name())
 			}

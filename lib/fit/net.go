@@ -40,8 +40,9 @@ type Net struct {
 	paces                  map[string]time.Duration    // of a step, in the last run of its kind
 	works                  map[string]hlo.Cost         // of a step
 	table                  *tiling.Table               // of a twin, its net's; nil: the session's
-	// Of tests: see packs and stretches.
+	// Of tests: see pack, stretches and lowering.
 	packing, stretching bool
+	options             lower.Options
 }
 
 // Config says how a net is trained. The zero value is Adam on the loss that

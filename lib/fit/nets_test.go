@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gaiden/lib/engine/pjrt"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
 
@@ -237,8 +238,9 @@ func TestWork(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	var got []float64
-	for i, lowering := range []models.Lowering{models.Library, models.Automatic, models.Patches, models.Products} {
-		n := attach(t, s, fmt.Sprint("work", i), models.SeedCNN().Lowered(lowering), Config{})
+	for i, algorithm := range []lower.Algorithm{lower.Library, lower.Automatic, lower.Patches, lower.Products} {
+		n := attach(t, s, fmt.Sprint("work", i), models.SeedCNN(), Config{})
+		n.options.Convolution = algorithm
 		work, err := n.Work(load(t, n, "digits", digits(8, n.model.Input, 1)), 8)
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
@@ -50,7 +50,7 @@ func (n *Net) packed() []slot {
 }
 
 // slots is the state as the programs of a chunk take it.
-func (n *Net) slots(c lower.Part) []slot {
+func (n *Net) slots(c plan.Part) []slot {
 	if c.Packed {
 		return n.packed()
 	}
@@ -120,7 +120,7 @@ func (t *trace) unpack(state []*Node) []*Node {
 
 // trainPacked is train for a packed state, without the step's number. The last
 // of the state, halted, is 1 when the step was not taken.
-func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, c lower.Part) (next []*Node, row *Node) {
+func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, c plan.Part) (next []*Node, row *Node) {
 	n := t.net
 	parts := n.layout.parts()
 	means, others := n.layout.untrained()

@@ -6,7 +6,7 @@ import (
 	"math"
 	"testing"
 
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 )
 
 // TestPacked holds that steps on a packed state give the losses, weights and
@@ -28,7 +28,7 @@ func TestPacked(t *testing.T) {
 				train := func(packed, stretching bool) (numbers []float32) {
 					n := attach(t, s, fmt.Sprintf("net%d-%d-%t-%t", i, devices, packed, stretching), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, Optimizer: SGD{Momentum: 0.9}, FirstLook: true})
 					n.packing, n.stretching = packed, stretching
-					if c := (lower.Part{Devices: devices, Split: true}); stretching && len(n.stretches(c)) < 2 {
+					if c := (plan.Part{Devices: devices, Split: true}); stretching && len(n.stretches(c)) < 2 {
 						t.Fatalf("got one stretch of %v, want some", n.model.Names())
 					}
 					data := load(t, n, fmt.Sprint("data", i), tt.data)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gaiden/lib/engine/lstm"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 )
 
@@ -51,7 +51,7 @@ func TestPlaces(t *testing.T) {
 					t.Fatal(err)
 				}
 				scores[i] = score.Loss
-				p, err := n.epochProgram(data, lower.Part{Batch: tt.batch, Inner: 2, Unroll: 1, Limit: 1, Devices: 1})
+				p, err := n.epochProgram(data, plan.Part{Batch: tt.batch, Inner: 2, Unroll: 1, Limit: 1, Devices: 1})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -6,13 +6,13 @@ import (
 	"github.com/gomlx/compute/dtypes"
 
 	"gaiden/lib/engine/triton/kernels"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 )
 
 // Plan is how the net is trained: which steps are a loop, with which kernels, on which
 // devices, and why. Train decides it once for each call; it has no effect. Its String has
 // a line for each choice.
-func (n *Net) Plan(data *Set, t Train) (*lower.Plan, error) {
+func (n *Net) Plan(data *Set, t Train) (*plan.Plan, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
@@ -22,11 +22,11 @@ func (n *Net) Plan(data *Set, t Train) (*lower.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n.decide(data, t, lower.Call)
+	return n.decide(data, t, plan.Call)
 }
 
 // decide makes the plan of a call of Train whose settings are checked.
-func (n *Net) decide(data *Set, t Train, use lower.Use) (*lower.Plan, error) {
+func (n *Net) decide(data *Set, t Train, use plan.Use) (*plan.Plan, error) {
 	q, err := n.training(data, t.Batch)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (n *Net) decide(data *Set, t Train, use lower.Use) (*lower.Plan, error) {
 	} else if !t.DropLast {
 		q.Rest = data.N % t.Batch
 	}
-	p, err := lower.Decide(q)
+	p, err := plan.Decide(q)
 	if err != nil {
 		return nil, fmt.Errorf("fit: %s: %w", n.name, err)
 	}
@@ -45,22 +45,22 @@ func (n *Net) decide(data *Set, t Train, use lower.Use) (*lower.Plan, error) {
 }
 
 // training is what is known of steps of a batch.
-func (n *Net) training(s *Set, batch int) (t lower.Training, err error) {
-	t = lower.Training{
+func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
+	t = plan.Training{
 		Target: n.target, Net: n.model, StateBytes: n.weighs(), StateArrays: len(n.layout.all()), Convolves: n.convolves, FeedForward: n.feedForward,
 		Carries: len(n.carried()) > 0, ForwardFLOPs: n.forward, Rule: ruleOf(n.config.Optimizer), Batch: batch, Known: n.known,
-		Data: lower.Data{Examples: s.N, Input: s.size, Targets: s.targets, Float32: true},
-		Options: lower.Options{Kernels: n.config.Kernels, Loop: n.config.Loop, Unroll: n.config.Unroll, Devices: n.config.Devices, AllDevices: n.config.AllDevices,
+		Data: plan.Data{Examples: s.N, Input: s.size, Targets: s.targets, Float32: true},
+		Settings: plan.Settings{Kernels: n.config.Kernels, Loop: n.config.Loop, Unroll: n.config.Unroll, Devices: n.config.Devices, AllDevices: n.config.AllDevices,
 			PackState: n.packing},
 	}
 	for _, v := range n.layout.variables {
-		t.Variables = append(t.Variables, lower.Variable{Name: v.name, Shape: v.shape, Trainable: v.trainable})
+		t.Variables = append(t.Variables, plan.Variable{Name: v.name, Shape: v.shape, Trainable: v.trainable})
 	}
 	switch n.lossOf(s).(type) {
 	case CrossEntropy:
-		t.Loss = lower.CrossEntropy
+		t.Loss = plan.CrossEntropy
 	case MSE:
-		t.Loss = lower.SquaredError
+		t.Loss = plan.SquaredError
 	}
 	for i, a := range s.arrays() {
 		shape, err := a.Shape()
@@ -82,19 +82,19 @@ func (n *Net) training(s *Set, batch int) (t lower.Training, err error) {
 }
 
 // known is what was measured of steps of a batch.
-func (n *Net) known(batch int) lower.Known {
+func (n *Net) known(batch int) plan.Known {
 	e := n.tilings().Known(n.stepKey(batch))
-	return lower.Known{Fused: e.Micros, XLA: e.Plain, PreferXLA: e.UsePlain(), Refused: e.Refused}
+	return plan.Known{Fused: e.Micros, XLA: e.Plain, PreferXLA: e.UsePlain(), Refused: e.Refused}
 }
 
 // kernelsMayRun says whether there is a GPU that runs Triton's kernels, or a test that
 // does without.
 func (n *Net) kernelsMayRun() bool {
-	return n.config.Kernels == lower.PlainKernels || n.target.Triton
+	return n.config.Kernels == plan.PlainKernels || n.target.Triton
 }
 
 // available are the kernels that steps of a batch could have.
-func (n *Net) available(s *Set, batch int) (*lower.Set, error) {
+func (n *Net) available(s *Set, batch int) (*plan.Set, error) {
 	t, err := n.training(s, batch)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -59,7 +59,7 @@ func TestPeeled(t *testing.T) {
 	for i, loop := range []Loop{LoopedSteps, SingleSteps} {
 		n := attach(t, s, []string{"looped", "single"}[i], net, Config{Seed: 2, Loop: loop})
 		data := load(t, n, "data", digits(50, n.model.Input, 1))
-		if p, err := n.Plan(data, Train{Batch: 8}); err != nil || (p.Main.Form == lower.Peeled) != (loop == LoopedSteps) {
+		if p, err := n.Plan(data, Train{Batch: 8}); err != nil || (p.Main.Form == plan.Peeled) != (loop == LoopedSteps) {
 			t.Fatalf("loop %d, %d bytes: got form %d and %v", loop, n.weighs(), p.Main.Form, err)
 		}
 		for _, epochs := range []int{1, 3} {
@@ -79,7 +79,7 @@ func TestPeeled(t *testing.T) {
 		}
 	}
 	n := attach(t, s, "small", small(), Config{Loop: LoopedSteps})
-	if p, err := n.Plan(load(t, n, "data", digits(50, n.model.Input, 1)), Train{Batch: 8}); err != nil || p.Main.Form != lower.Looped {
+	if p, err := n.Plan(load(t, n, "data", digits(50, n.model.Input, 1)), Train{Batch: 8}); err != nil || p.Main.Form != plan.Looped {
 		t.Errorf("a small net: got form %d and %v, want a loop that is not peeled", p.Main.Form, err)
 	}
 }
@@ -100,7 +100,7 @@ func TestTurns(t *testing.T) {
 		{time.Microsecond, 5000, 100}, // the program's limit
 	} {
 		r := &run{pace: tt.pace}
-		got := r.turns(&portion{Part: lower.Part{Inner: 10, Unroll: 1, Limit: 100}}, tt.left)
+		got := r.turns(&portion{Part: plan.Part{Inner: 10, Unroll: 1, Limit: 100}}, tt.left)
 		if got != tt.want {
 			t.Errorf("%v a step, %d turns left: got %d, want %d", tt.pace, tt.left, got, tt.want)
 		}

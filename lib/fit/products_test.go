@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gaiden/lib/engine/gemm"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -62,7 +62,7 @@ func TestProducts(t *testing.T) {
 					t.Fatal(err)
 				}
 				losses[i] = h.Losses
-				p, err := n.epochProgram(data, lower.Part{Batch: tt.batch, Inner: 2, Unroll: 1, Limit: 1, Devices: 1})
+				p, err := n.epochProgram(data, plan.Part{Batch: tt.batch, Inner: 2, Unroll: 1, Limit: 1, Devices: 1})
 				if err != nil {
 					t.Fatal(err)
 				}

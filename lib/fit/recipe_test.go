@@ -20,7 +20,7 @@ func TestRecipe(t *testing.T) {
 		{Optimizer: AdaDelta{Rho: 0.95}, Loss: Visibility{Blind: true}, Kernels: plainOps},
 	}
 	odd := models.Net{Name: "odd", Input: []int{8, 8, 3}, Layers: []models.Layer{
-		models.Conv2D{Name: "c", Channels: 4, Kernel: 3, Stride: 2, Pad: 1, NoBias: true, Lowering: models.Patches, Act: graph.Tanh},
+		models.Conv2D{Name: "c", Channels: 4, Kernel: 3, Stride: 2, Pad: 1, NoBias: true, Act: graph.Tanh},
 		models.MaxPool2D{Window: 3, Stride: 2, Pad: 1, Gradient: models.IndexedFill},
 		models.Activation{Act: models.ReLU}, models.Dropout{Rate: 0.3}, models.Flatten{Name: "f"}, models.Dense{Units: 10}}}
 	for i, m := range []models.Net{odd, models.MLP(1000), models.SeedCNN(), models.KerasCNN(), models.LeNet5(), models.SineLSTM(5, 100), models.ResNet50(), models.DeepPose(7), models.Peaks(), models.FCN(10, []int{8, 9}, 3)} {

@@ -8,13 +8,13 @@ import (
 	"github.com/gomlx/compute/shapes"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
 // steps are the programs that do a chunk of steps.
 type steps struct {
-	lower.Part
+	plan.Part
 	net                 *Net
 	places              []int // see copied
 	keys                [3]string
@@ -23,7 +23,7 @@ type steps struct {
 }
 
 // steps begins to make the programs ready.
-func (n *Net) steps(s *Set, c lower.Part) *steps {
+func (n *Net) steps(s *Set, c plan.Part) *steps {
 	x := &steps{Part: c, net: n, places: n.copied(c)}
 	for i, part := range []struct {
 		name   string
@@ -88,7 +88,7 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 	out, err := x.begin(state)
 	for i := 0; i < turns && err == nil; i++ {
 		in := out
-		if out, err = run1(x.main, in, fixed); x.Form == lower.Fresh && i > 0 {
+		if out, err = run1(x.main, in, fixed); x.Form == plan.Fresh && i > 0 {
 			x.leave(in)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 )
 
 // A stretch is some layers of a net, one after the other. Where devices have many
@@ -40,7 +40,7 @@ const (
 
 // stretches divides the layers. They are one stretch where there is not much to add up,
 // or where somebody else's function has variables that nobody can tell the layer of.
-func (n *Net) stretches(c lower.Part) []*stretch {
+func (n *Net) stretches(c plan.Part) []*stretch {
 	layers, whole := n.layerwise()
 	total := 0
 	for _, l := range layers {

@@ -7,7 +7,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 )
 
@@ -24,13 +24,13 @@ func TestStretches(t *testing.T) {
 		name       string
 		net        models.Net
 		stretching bool
-		c          lower.Part
+		c          plan.Part
 		want       []string // the last layer of each
 	}{
-		{"little", resnet, false, lower.Part{Split: true}, []string{"fc6"}},
-		{"one device", resnet, true, lower.Part{}, []string{"fc6"}},
-		{"two devices", resnet, true, lower.Part{Split: true}, []string{"res3_1", "res4_1", "fc6"}},
-		{"a user's function", strange, true, lower.Part{Split: true}, []string{"mine"}},
+		{"little", resnet, false, plan.Part{Split: true}, []string{"fc6"}},
+		{"one device", resnet, true, plan.Part{}, []string{"fc6"}},
+		{"two devices", resnet, true, plan.Part{Split: true}, []string{"res3_1", "res4_1", "fc6"}},
+		{"a user's function", strange, true, plan.Part{Split: true}, []string{"mine"}},
 	} {
 		n := attach(t, s, tt.net.Name, tt.net, Config{})
 		n.stretching = tt.stretching

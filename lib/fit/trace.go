@@ -13,6 +13,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/lower"
+	"gaiden/lib/lower/xla"
 	"gaiden/lib/models"
 )
 
@@ -21,10 +22,9 @@ import (
 type writer struct {
 	notimplemented.Backend
 	target   lower.Target
-	oneDNN   bool // see Config.OneDNN
+	options  lower.Options
 	plain    bool // no kernels but XLA's
 	products int  // see hlo.Builder.Products
-	steps    bool // with these products: see knobbed
 	devices  int
 	builder  *hlo.Builder
 	program  *hlo.Program
@@ -34,21 +34,11 @@ type writer struct {
 func (w *writer) Name() string                       { return "gaiden" }
 func (w *writer) String() string                     { return "gaiden" }
 func (w *writer) Capabilities() compute.Capabilities { return hlo.Capabilities() }
-func (w *writer) Description() string { // package models reads it
-	platform := "cpu"
-	if !w.target.CPU() {
-		platform = w.target.Platform
-	}
-	if w.oneDNN {
-		return "programs for " + platform + " with oneDNN"
-	}
-	if w.steps {
-		return "programs for " + platform + " with products and steps of our own"
-	}
-	if w.products > 0 {
-		return "programs for " + platform + " with products of our own"
-	}
-	return "programs for " + platform
+func (w *writer) Description() string                { return "gaiden" }
+
+// Lowering is how layers become operations.
+func (w *writer) Lowering() models.Lowering {
+	return xla.Lowering{Target: w.target, Options: w.options, Calls: w}
 }
 func (w *writer) Builder(name string) compute.Builder {
 	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
@@ -65,10 +55,10 @@ func (w *writer) Builder(name string) compute.Builder {
 	return w.builder
 }
 
-// Building is the builder of the last graph, for fused.On; nil where that is to keep to
+// Kernels is the builder of the last graph, for fused.On; nil where that is to keep to
 // XLA's kernels.
-func (w *writer) Building() *hlo.Builder {
-	if w.plain {
+func (w *writer) Kernels() *hlo.Builder {
+	if w.plain || !w.target.Triton {
 		return nil
 	}
 	return w.builder
@@ -77,7 +67,7 @@ func (w *writer) Building() *hlo.Builder {
 // standIn writes what stands for a node in the program's text.
 type standIn func(f *hlo.Function, in []compute.Value) ([]compute.Value, error)
 
-// LSTM and LSTMBack are hlo's calls for package models.
+// LSTM and LSTMBack are hlo's calls for package xla.
 func (w *writer) LSTM(z, biases, recurrent, h0, c0 *Node) []*Node {
 	return w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
 		return f.LSTM(in[0], in[1], in[2], in[3], in[4])
@@ -154,7 +144,7 @@ func (n *Net) traceFor(devices int, name string, f func(t *trace) []*Node) (p *h
 			}
 		}
 	}()
-	t := &trace{net: n, w: &writer{target: n.target, oneDNN: n.oneDNN(), plain: n.config.Kernels == XLAKernels, products: n.products(), steps: n.products() > 0 && n.knobbed() != nil, devices: devices, calls: map[*Node]standIn{}}, store: model.NewStore()}
+	t := &trace{net: n, w: &writer{target: n.target, options: n.lowering(), plain: n.config.Kernels == XLAKernels, products: n.products(), devices: devices, calls: map[*Node]standIn{}}, store: model.NewStore()}
 	t.g = NewGraph(t.w, n.name+"/"+name)
 	model.SetStore(t.g, t.store)
 	if err := t.store.SetRNGStateFromSeed(n.config.Seed); err != nil {

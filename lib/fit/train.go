@@ -8,7 +8,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
-	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
@@ -52,7 +52,7 @@ func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 		return nil, err
 	}
 	defer done()
-	r, err := n.run(ctx, data, t, lower.Call)
+	r, err := n.run(ctx, data, t, plan.Call)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ type run struct {
 	state           copies // variables, moments, step
 	rate            copies
 	devices         int
-	plan            *lower.Plan
+	plan            *plan.Plan
 	named           bool // the state, if it is packed; as of last
 	last            time.Time
 	order           *session.Program
@@ -141,7 +141,7 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 }
 
 // run checks the settings, decides the plan and prepares the state.
-func (n *Net) run(ctx context.Context, data *Set, t Train, use lower.Use) (*run, error) {
+func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, error) {
 	if n.kernelsMayRun() {
 		n.tilings().Refresh() // of one that cannot be read, what is known already
 	}

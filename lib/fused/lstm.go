@@ -5,10 +5,10 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/lower/xla"
 	"gaiden/lib/models"
 )
 
@@ -19,7 +19,7 @@ import (
 // their own tilings, but where XLA's form is the faster one in one direction, it is in
 // both: the way back needs the gates, which that form does not keep.
 //
-// The plain form is models.Recurrence, the loop of layer models.LSTM, of Compute's type.
+// The plain form is xla.Recurrence, the loop of layer models.LSTM, of Compute's type.
 func (o Ops) LSTM(z, recurrent *Node) *Node {
 	d := z.Shape().Dimensions
 	if z.Rank() != 3 || recurrent.Rank() != 2 || d[2] != 4*recurrent.Shape().Dimensions[0] || d[2] != recurrent.Shape().Dimensions[1] {
@@ -27,12 +27,12 @@ func (o Ops) LSTM(z, recurrent *Node) *Node {
 	}
 	l := kernels.LSTM{Length: d[0], Batch: d[1], Units: d[2] / 4, Compute: o.Compute}
 	if l.Units > kernels.LargestUnits {
-		return o.plainLSTM(l, z, recurrent)
+		return o.plainLSTM(z, recurrent)
 	}
 	forward, is := choose(o, l)
 	back, both := choose(o, kernels.LSTMBack{LSTM: l})
 	if !is || !both {
-		return o.plainLSTM(l, z, recurrent)
+		return o.plainLSTM(z, recurrent)
 	}
 	out := o.call(forward.Kernel(), z, recurrent)
 	h, c, gates := out[0], out[1], out[2]
@@ -49,21 +49,10 @@ func (o Ops) LSTM(z, recurrent *Node) *Node {
 
 // plainLSTM is LSTM in GoMLX's ops: a loop, or place after place for a backend without
 // DynamicSlice, which is the Go backend of tests.
-func (o Ops) plainLSTM(l kernels.LSTM, z, recurrent *Node) *Node {
-	z, recurrent = to(z, o.Compute), to(recurrent, o.Compute)
-	g := z.Graph()
-	if g.Backend().Capabilities().Operations[compute.OpTypeDynamicSlice] {
-		return to(models.Recurrence(z, recurrent), dtypes.Float32)
+func (o Ops) plainLSTM(z, recurrent *Node) *Node {
+	recurrence := models.Recurrence
+	if z.Graph().Backend().Capabilities().Operations[compute.OpTypeDynamicSlice] {
+		recurrence = xla.Recurrence
 	}
-	state := shapes.Make(z.DType(), l.Batch, l.Units)
-	h, c := Zeros(g, state), Zeros(g, state)
-	var all []*Node
-	for t := range l.Length {
-		s := Add(Reshape(Slice(z, AxisElem(t)), l.Batch, 4*l.Units), MatMul(h, recurrent))
-		gate := func(k int) *Node { return Slice(s, AxisRange(), AxisRange(k*l.Units, (k+1)*l.Units)) }
-		c = Add(Mul(Sigmoid(gate(1)), c), Mul(Sigmoid(gate(0)), Tanh(gate(2))))
-		h = Mul(Sigmoid(gate(3)), Tanh(c))
-		all = append(all, h)
-	}
-	return to(Stack(all, 0), dtypes.Float32)
+	return to(recurrence(to(z, o.Compute), to(recurrent, o.Compute)), dtypes.Float32)
 }

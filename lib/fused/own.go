@@ -2,7 +2,6 @@ package fused
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -105,15 +104,17 @@ func (o Ops) own(own Own, in []*Node) *Node {
 	})
 }
 
-// building is a backend that writes programs and keeps hold of their builder.
-type building interface{ Building() *hlo.Builder }
+// kernelWriter is a backend that writes programs, and may put kernels into them.
+type kernelWriter interface {
+	// Kernels is the builder of the last graph, nil where kernels do not run.
+	Kernels() *hlo.Builder
+}
 
-// On are the operations for the program that x belongs to: with kernels where it
-// is written for CUDA by package fit or tiling, else plain.
+// On are the operations for the program that x belongs to: with kernels where package fit
+// or tiling writes it for a target that runs them, else plain.
 func On(x *Node) Ops {
-	backend := x.Graph().Backend()
-	if w, is := backend.(building); is && strings.Contains(backend.Description(), "cuda") {
-		return Ops{Builder: w.Building()}
+	if w, is := x.Graph().Backend().(kernelWriter); is {
+		return Ops{Builder: w.Kernels()}
 	}
 	return Ops{}
 }

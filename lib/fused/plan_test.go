@@ -56,8 +56,8 @@ type writer struct {
 
 func (w *writer) Name() string                       { return "writer" }
 func (w *writer) String() string                     { return "writer" }
-func (w *writer) Description() string                { return "programs for cuda" }
-func (w *writer) Building() *hlo.Builder             { return w.builder }
+func (w *writer) Description() string                { return "writer" }
+func (w *writer) Kernels() *hlo.Builder              { return w.builder }
 func (w *writer) Capabilities() compute.Capabilities { return hlo.Capabilities() }
 func (w *writer) Builder(name string) compute.Builder {
 	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {

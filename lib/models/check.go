@@ -121,8 +121,7 @@ func unused(is bool, name, because string) error {
 
 func (l Conv2D) check() error {
 	return cmp.Or(least("Channels", l.Channels, 1), least("Kernel", l.Kernel, 1), usual("Stride", l.Stride, "1"), least("Pad", l.Pad, 0),
-		unused(l.Same && l.Pad > 0, "Pad", "Same"), unused(l.NoBias && l.BiasInit != nil, "BiasInit", "NoBias"),
-		oneOf("Lowering", int(l.Lowering), int(Winograd), "models.Automatic, Patches, Library, Products, Winograd"))
+		unused(l.Same && l.Pad > 0, "Pad", "Same"), unused(l.NoBias && l.BiasInit != nil, "BiasInit", "NoBias"))
 }
 
 // oneOf refuses a number that is none of a list of constants.

@@ -34,8 +34,6 @@ func TestCheck(t *testing.T) {
 		{with(func(c *Conv2D) { c.Pad = -1 }), "Pad is -1: want 0 or more"},
 		{with(func(c *Conv2D) { c.Pad, c.Same = 1, true }), "Pad is set, and Same leaves it without use"},
 		{with(func(c *Conv2D) { c.NoBias, c.BiasInit = true, He }), "BiasInit is set, and NoBias"},
-		{with(func(c *Conv2D) { c.Lowering = 9 }), "Lowering is 9: want one of models.Automatic"},
-		{with(func(c *Conv2D) { c.Lowering = -1 }), "Lowering is -1"},
 		{Dense{Units: 1}, ""},
 		{Dense{}, "Units is 0: want 1 or more"},
 		{Dense{Units: -5}, "Units is -5"},

@@ -20,17 +20,10 @@
 // Images are [n height width channels], 0 to 1. Shapes stand in the margin of
 // each net.
 //
-// # Few kernels
-//
-// A training step of a small net on a GPU takes as long as the sum of its
-// kernels, and none of them is shorter than about a microsecond. So the layers
-// are written for few: pooling is a reshape and a maximum, whose gradient is a
-// mask; a convolution of few channels is a product of patches with a matrix.
-// [Pooling] and [Lowering] choose otherwise.
-//
 // # What it refuses
 //
-// The package knows GoMLX and nothing else: no session, no data, no training.
+// The package knows GoMLX and nothing else: no device, no session, no data, no
+// training. How an operation is computed best for a device, a [Lowering] knows.
 // Shapes that do not fit panic while the graph is built, as everywhere in
 // GoMLX, with the layer's name; package fit turns that into an error.
 package models

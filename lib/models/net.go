@@ -76,7 +76,7 @@ func (n Net) Apply(scope *model.Scope, x *Node) *Node {
 // "conv/backward" before those of its gradient are. What layer i gives passes
 // through each, if that is not nil, on its way to the next.
 func (n Net) Build(scope *model.Scope, x *Node, mark func(label string), each func(i int, y *Node) *Node) *Node {
-	var once again
+	var once Again
 	for i, name := range n.Names() {
 		x, once = n.layer(i, name, scope, x, once, mark)
 		if each != nil {
@@ -92,7 +92,7 @@ func (n Net) Layer(i int, name string, scope *model.Scope, x *Node, mark func(la
 	return y
 }
 
-func (n Net) layer(i int, name string, scope *model.Scope, x *Node, once again, mark func(label string)) (y *Node, next again) {
+func (n Net) layer(i int, name string, scope *model.Scope, x *Node, once Again, mark func(label string)) (y *Node, next Again) {
 	defer func() {
 		if r := recover(); r != nil {
 			if _, is := r.(*LayerError); is {
@@ -107,10 +107,6 @@ func (n Net) layer(i int, name string, scope *model.Scope, x *Node, once again, 
 	l := n.Layers[i]
 	if _, is := l.(function); !is {
 		scope = scope.In("%s", name)
-	}
-	if d, is := l.(Dense); is {
-		d.turned = onCPU(x.Graph()) && n.narrow()
-		l = d
 	}
 	y, next = apply(l, scope, x, once)
 	if mark == nil {

@@ -20,8 +20,7 @@ type BatchNorm struct {
 	Epsilon  float64 // added to the variance; default: 1e-5
 	Act      Act
 
-	by        Normalizer // nil: XLA's own; see Net.Normalized
-	recompute int        // bytes of an output that is made again, 0: none is; see Net.Recomputed
+	by Normalizer // nil: XLA's own; see Net.Normalized
 }
 
 // Normalizer is a batch normalization while a net is trained, written in another
@@ -44,7 +43,7 @@ func (l BatchNorm) Apply(scope *model.Scope, x *Node) *Node {
 
 // apply adds skip, if it is not nil, before the activation. once is nil where
 // nothing is recomputed.
-func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) (y *Node, once again) {
+func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) (y *Node, once Again) {
 	must(l)
 	momentum, epsilon := l.Momentum, float32(l.Epsilon)
 	if momentum == 0 {
@@ -86,7 +85,7 @@ func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) (y *Node, o
 		y, m, v = InternalBatchNormForTraining(x, scale, offset, epsilon, axis)
 		y = ConvertDType(y, kind)
 		running(m, v)
-		if l.recompute > 0 && skip == nil && in.Shape().ByteSize() >= int64(l.recompute) {
+		if skip == nil && loweringOf(g).Recomputes(in.Shape().ByteSize()) {
 			return act.of(y), func(arrived *Node) *Node {
 				return act.of(normal(float(OptimizationBarriers(in, arrived)[0]), m, v))
 			}

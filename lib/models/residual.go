@@ -69,3 +69,25 @@ func changed[L Layer](layers []Layer, change func(L) L) []Layer {
 	}
 	return all
 }
+
+// sequence applies the layers of a branch, one after the other.
+func sequence(layers []Layer, scope *model.Scope, x *Node) *Node {
+	var again Again
+	for _, layer := range layers {
+		x, again = apply(layer, inside(layer, scope), x, again)
+	}
+	return x
+}
+
+// apply applies a layer to x, which again computes a second time, if it is not nil.
+func apply(layer Layer, scope *model.Scope, x *Node, again Again) (*Node, Again) {
+	switch l := layer.(type) {
+	case BatchNorm:
+		return l.apply(scope, x, nil, l.Act)
+	case Conv2D:
+		return l.apply(scope, x, again), nil
+	case MaxPool2D:
+		return l.apply(x, again), nil
+	}
+	return layer.Apply(scope, x), nil
+}

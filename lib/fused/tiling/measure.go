@@ -43,7 +43,7 @@ func (f Form) Times() int { return f.turns() * Repeat }
 // builder, which kernels need.
 type Writer struct {
 	notimplemented.Backend
-	// Platform is what the graph's layers may ask for: cuda, cpu.
+	// Platform is what programs are written for: cuda, cpu.
 	Platform string
 	// Precision of products without kernels.
 	Precision hlo.Precision
@@ -58,8 +58,8 @@ func (w *Writer) Name() string { return "gaiden" }
 // String is Name.
 func (w *Writer) String() string { return w.Name() }
 
-// Description names the platform.
-func (w *Writer) Description() string { return "programs for " + w.Platform }
+// Description is Name.
+func (w *Writer) Description() string { return w.Name() }
 
 // Capabilities are those of package hlo.
 func (w *Writer) Capabilities() compute.Capabilities { return hlo.Capabilities() }
@@ -74,8 +74,14 @@ func (w *Writer) Builder(name string) compute.Builder {
 	return w.HLO
 }
 
-// Building is the builder of the last graph, for fused.On.
-func (w *Writer) Building() *hlo.Builder { return w.HLO }
+// Kernels is the builder of the last graph, for fused.On; nil on platforms that run no
+// kernels.
+func (w *Writer) Kernels() *hlo.Builder {
+	if w.Platform != "cuda" {
+		return nil
+	}
+	return w.HLO
+}
 
 // written stands for a program that the session runs.
 type written struct{ p *hlo.Program }

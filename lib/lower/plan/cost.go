@@ -1,6 +1,9 @@
-package lower
+package plan
 
-import "gaiden/lib/engine/hlo"
+import (
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower"
+)
 
 // The thresholds of all choices, in FLOPs of a step, bytes and counts. They are rules of
 // thumb from measurements on H100s, H200s and CPUs of 2 cores; where kernels are chosen,
@@ -82,7 +85,7 @@ func residentSteps(steps int) int {
 
 // Unlooped says whether steps and batches of a net are not to be put into a loop: XLA's
 // CPU compiler has no fast convolutions inside of one.
-func Unlooped(t Target, convolves bool) bool { return t.CPU() && convolves }
+func Unlooped(t lower.Target, convolves bool) bool { return t.CPU() && convolves }
 
 // manyOps is the number of operations from which a program's kernels are launched one by
 // one, not as CUDA graphs, unless it works in place: where arrays lie elsewhere in each
@@ -94,7 +97,7 @@ const manyOps = 2000
 // good for small kernels. inPlace says whether the program takes the memory of most of
 // its parameters. Convolutions of cuDNN stay out of graphs: a worker that loads such a
 // program from disk fails to capture a kernel that was never run.
-func Flags(t Target, p *hlo.Program, inPlace, oneDNN bool) map[string]any {
+func Flags(t lower.Target, p *hlo.Program, inPlace, oneDNN bool) map[string]any {
 	switch convolves := p.Has("convolution"); {
 	case t.CPU() && oneDNN && convolves:
 		return map[string]any{"xla_cpu_use_onednn": true, "xla_cpu_experimental_onednn_custom_call": true}

@@ -1,4 +1,4 @@
-package lower
+package plan
 
 import (
 	"github.com/gomlx/compute/dtypes"
@@ -6,12 +6,13 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
 
 // Training is what a [Plan] is made for: a net, the data, and how it is to be trained.
 type Training struct {
-	Target Target
+	Target lower.Target
 
 	Net          models.Net
 	Variables    []Variable
@@ -32,7 +33,7 @@ type Training struct {
 	Rest  int // examples of the last batch of an epoch, if it is smaller
 
 	Use Use
-	Options
+	Settings
 	// Known is what is known of steps of a batch with kernels; nil: nothing.
 	Known func(batch int) Known
 	// Tilings counts how often what is known of kernels' tilings has changed.
@@ -81,8 +82,8 @@ type Data struct {
 	Float32  bool // all of its arrays are float32
 }
 
-// Options are what a user has chosen.
-type Options struct {
+// Settings are what a user has chosen.
+type Settings struct {
 	Kernels    Kernels
 	Loop       Loop
 	Unroll     int // steps of a loop's body; 0: chosen

@@ -1,4 +1,4 @@
-package models
+package xla
 
 import (
 	"math"
@@ -7,30 +7,33 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/lower"
+	"gaiden/lib/models"
 )
 
-// TestNarrow holds which nets are computed with their examples along the last axis.
-func TestNarrow(t *testing.T) {
-	chain := func(in int, units ...int) Net {
-		n := Net{Name: "chain", Input: []int{in}}
+// TestExamplesLast holds which nets are computed with their examples along the last axis.
+func TestExamplesLast(t *testing.T) {
+	chain := func(in int, units ...int) models.Net {
+		n := models.Net{Name: "chain", Input: []int{in}}
 		for _, u := range units {
-			n.Layers = append(n.Layers, Dense{Units: u, Act: ReLU})
+			n.Layers = append(n.Layers, models.Dense{Units: u, Act: models.ReLU})
 		}
 		return n
 	}
 	other := chain(2, 20, 5)
-	other.Layers = append(other.Layers, Dropout{Rate: 0.5})
+	other.Layers = append(other.Layers, models.Dropout{Rate: 0.5})
 	images := chain(2, 5)
 	images.Input = []int{4, 2}
 	own, tanh := chain(2, 20, 5), chain(2, 20, 5)
-	own.Layers = append(own.Layers, Dense{Units: 3, Act: func(x *Node) *Node { return Softmax(x, -1) }})
-	tanh.Layers = append(tanh.Layers, Dense{Units: 3, Act: Tanh}, Dense{Units: 3, Act: Sigmoid}, Dense{Units: 1})
+	own.Layers = append(own.Layers, models.Dense{Units: 3, Act: func(x *Node) *Node { return Softmax(x, -1) }})
+	tanh.Layers = append(tanh.Layers, models.Dense{Units: 3, Act: Tanh}, models.Dense{Units: 3, Act: Sigmoid}, models.Dense{Units: 1})
 	for _, tt := range []struct {
 		name string
-		net  Net
+		net  models.Net
 		want bool
 	}{
-		{"Peaks", Peaks(), true},
+		{"Peaks", models.Peaks(), true},
 		{"one layer", chain(5, 32), true},
 		{"as wide as deep", chain(6, 6), false},
 		{"a wide input", chain(33, 5, 1), false},
@@ -39,16 +42,19 @@ func TestNarrow(t *testing.T) {
 		{"activations that are known", tanh, true},
 		{"an activation of one's own", own, false},
 		{"more axes", images, false},
-		{"MLP", MLP(1000), false},
+		{"MLP", models.MLP(1000), false},
 	} {
-		if got := tt.net.narrow(); got != tt.want {
+		if got := ExamplesLast(lower.Target{}, tt.net); got != tt.want {
 			t.Errorf("%s: got %t", tt.name, got)
+		}
+		if ExamplesLast(lower.Target{Platform: "cuda"}, tt.net) {
+			t.Errorf("%s: on a GPU, too", tt.name)
 		}
 	}
 }
 
-// TestProduct holds that a product whose gradient turns a matrix around first has the same
-// gradients as one that does not, and which ones turn.
+// TestProduct holds that a product whose gradient transposes a matrix first has the same
+// gradients as one that does not, and which ones do.
 func TestProduct(t *testing.T) {
 	backend := cpu(t)
 	for _, tt := range []struct {
@@ -62,10 +68,10 @@ func TestProduct(t *testing.T) {
 				return Sin(MulScalar(AddScalar(IotaFull(g, shapes.Make(dtypes.Float32, dims...)), 1), step))
 			}
 			x, w, v := wave(0.7, tt.rows, tt.in), wave(0.3, tt.in, tt.out), wave(0.9, tt.rows, tt.out)
-			if got := turnsFirst(x, tt.out); got != tt.want {
-				t.Errorf("%+v: turns first: %t", tt, got)
+			if got := lower.TransposesFirst(lower.Target{}, lower.Options{}, tt.rows, tt.in, tt.out); got != tt.want {
+				t.Errorf("%+v: transposes first: %t", tt, got)
 			}
-			y := product(x, w)
+			y := Lowering{}.product(x, w)
 			out := append([]*Node{y}, Gradient(ReduceAllSum(Mul(y, v)), x, w)...)
 			plain := MatMul(x, w)
 			return append(out, append([]*Node{plain}, Gradient(ReduceAllSum(Mul(plain, v)), x, w)...)...)

@@ -1,15 +1,60 @@
-package models
+package xla
 
 import (
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/lower"
+	"gaiden/lib/models"
 )
+
+// Convolve is a convolution with the gradients of the algorithm that lower.Convolution
+// chooses.
+func (l Lowering) Convolve(x, w *Node, c models.Convolution) *Node {
+	d, k := x.Shape().Dimensions, w.Shape().Dimensions
+	choice := lower.Convolution{Images: [4]int(d), Channels: k[3], Kernel: k[0], Stride: c.Stride, Pads: c.Pads, DType: x.DType()}.Choose(l.Target, l.Options)
+	slide := func(x, w *Node) *Node {
+		switch choice.Algorithm {
+		case lower.WholeImage:
+			return whole(x, w, c.Stride, c.Pads)
+		case lower.Patches:
+			return l.patches(x, w, c.Stride, c.Pads)
+		case lower.Winograd:
+			return winogradOf(choice.Tile, k[0]).convolve(x, w, c.Pads)
+		}
+		return l.library(x, w, c.Stride, c.Pads, choice.Split)
+	}
+	if l.Options.Recompute > 0 {
+		return convolved(slide, x, w, c.Again)
+	}
+	return slide(x, w)
+}
+
+// whole is a convolution whose outputs each see the whole image.
+func whole(x, w *Node, stride int, pads [2][2]int) *Node {
+	d, k := x.Shape().Dimensions, w.Shape().Dimensions
+	inputs, channels := d[1]*d[2]*d[3], k[3]
+	var out [2]int
+	for i, p := range pads {
+		out[i] = (d[1+i]+p[0]+p[1]-k[0])/stride + 1
+	}
+	var parts []*Node
+	for i := range out[0] {
+		for j := range out[1] {
+			top, left := pads[0][0]-i*stride, pads[1][0]-j*stride
+			part := Slice(w, AxisRange(top, top+d[1]), AxisRange(left, left+d[2]))
+			parts = append(parts, Reshape(part, inputs, 1, channels))
+		}
+	}
+	matrix := Reshape(Concatenate(parts, 1), inputs, len(parts)*channels)
+	return Reshape(Dot(Reshape(x, d[0], inputs), matrix).Product(), d[0], out[0], out[1], channels)
+}
 
 // library is XLA's convolution of images [n height width in] with weights
 // [kernel kernel in out], but for what by names as products.
 //
 // The gradient of x is written out here: GoMLX v0.28.2 shifts it by one place
 // when the kernel's size is even.
-func library(x, w *Node, stride int, pads [2][2]int, by products) *Node {
+func (l Lowering) library(x, w *Node, stride int, pads [2][2]int, by lower.Split) *Node {
 	k := w.Shape().Dimensions[0]
 	for _, p := range pads {
 		if max(p[0], p[1]) > 2*((k-1)/2) { // GoMLX derives nothing for such padding, and refuses
@@ -17,29 +62,29 @@ func library(x, w *Node, stride int, pads [2][2]int, by products) *Node {
 		}
 	}
 	image, weights := StopGradient(x), w
-	if by.weights || by.taps || by.parts > 1 {
+	if by.Weights || by.Taps || by.Parts > 1 {
 		weights = StopGradient(w)
 	}
 	var y *Node
-	if by.output {
+	if by.Output {
 		y = convolveBlocks(image, weights, pads)
 	} else {
 		y = Convolve(image, weights).Strides(stride).PaddingPerDim(pads[:]).Done()
 	}
 	switch {
-	case by.weights:
+	case by.Weights:
 		y = derived(y, w, func(v *Node) *Node { return weightsProduct(image, v, pads) })
-	case by.taps:
-		y = derived(y, w, func(v *Node) *Node { return tapsProduct(image, v, k, k, stride, pads) })
-	case by.parts > 1:
-		y = derived(y, w, func(v *Node) *Node { return weightsInParts(image, v, k, stride, pads, by.parts) })
+	case by.Taps:
+		y = derived(y, w, func(v *Node) *Node { return l.tapsProduct(image, v, k, k, stride, pads) })
+	case by.Parts > 1:
+		y = derived(y, w, func(v *Node) *Node { return weightsInParts(image, v, k, stride, pads, by.Parts) })
 	}
 	return derived(y, x, func(v *Node) *Node {
 		d, out := x.Shape().Dimensions, v.Shape().Dimensions
 		switch {
-		case by.image:
+		case by.Image:
 			return imageProduct(v, w)
-		case by.rows:
+		case by.Rows:
 			return imageRows(v, w, d[1], d[2], pads)
 		}
 		var back [2][2]int
@@ -61,7 +106,7 @@ func library(x, w *Node, stride int, pads [2][2]int, by products) *Node {
 
 // patches is a convolution as one product: the kernel's taps, each a shifted
 // view of the image, stand side by side.
-func patches(x, w *Node, stride int, pads [2][2]int) *Node {
+func (l Lowering) patches(x, w *Node, stride int, pads [2][2]int) *Node {
 	k := w.Shape().Dimensions
 	all, out := taps(x, k[0], k[1], stride, pads)
 	return Reshape(MatMul(all, Reshape(w, k[0]*k[1]*k[2], k[3])), append(out, k[3])...)
@@ -89,10 +134,10 @@ func taps(x *Node, tall, wide, stride int, pads [2][2]int) (rows *Node, out []in
 
 // tapsProduct is the gradient of weights [tall wide in channels]: taps of the image ·
 // what arrives at the output.
-func tapsProduct(x, v *Node, tall, wide, stride int, pads [2][2]int) *Node {
+func (l Lowering) tapsProduct(x, v *Node, tall, wide, stride int, pads [2][2]int) *Node {
 	rows, out := taps(x, tall, wide, stride, pads)
 	channels := v.Shape().Dimensions[3]
-	product := weightsOf(rows, Reshape(v, out[0]*out[1]*out[2], channels))
+	product := l.weightsOf(rows, Reshape(v, out[0]*out[1]*out[2], channels))
 	return Reshape(product, tall, wide, x.Shape().Dimensions[3], channels)
 }
 
@@ -130,20 +175,4 @@ func frame(x *Node, pads [2][2]int) *Node {
 	d[1] += pads[0][0] + pads[0][1]
 	d[2] += pads[1][0] + pads[1][1]
 	return DynamicUpdateSlice(BroadcastToDims(number(x, 0), d...), x, corner)
-}
-
-// derived is y, with gradient(v) as the gradient of x where v is that of y. It
-// is for ops that GoMLX cannot derive, or derives wrongly: x must not reach y
-// in its sight.
-func derived(y, x *Node, gradient func(v *Node) *Node) *Node {
-	var arrived *Node // the gradient of y; it comes first
-	x = IdentityWithCustomGradient(x, func(_, _ *Node) *Node { return gradient(arrived) })
-	// The choice is constant, so XLA drops it and the sum; GoMLX sees a way from
-	// y back to x.
-	always := BroadcastToDims(Const(y.Graph(), true), y.Shape().Dimensions...)
-	way := BroadcastToDims(ReduceAllSum(x), y.Shape().Dimensions...)
-	return IdentityWithCustomGradient(Where(always, y, way), func(_, v *Node) *Node {
-		arrived = v
-		return v
-	})
 }

@@ -1,9 +1,15 @@
-package lower
+// Package plan decides how a net is trained, once for each call of Train: how the steps of an
+// epoch are cut into parts, whether they are a loop, with which kernels, on how many devices,
+// and whether the state is packed. [Decide] is a pure function of a [Training], which says
+// what is known of the net, its data and the target. The thresholds are in cost.go.
+package plan
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gaiden/lib/lower"
 )
 
 // Plan is how a net is trained: decided once for each call of Train, and carried by all
@@ -78,7 +84,7 @@ func (p Part) Turn() int { return p.Inner * p.Unroll }
 
 // Steps are so many steps of a batch in a plain loop, with XLA's kernels on one device, for
 // those that look at single steps.
-func Steps(t Target, convolves bool, batch, limit int) Part {
+func Steps(t lower.Target, convolves bool, batch, limit int) Part {
 	p := Part{Batch: batch, Inner: 1, Unroll: 1, Limit: limit, Devices: 1}
 	if Unlooped(t, convolves) {
 		p.Form = InPlace
@@ -126,7 +132,7 @@ func (p *Plan) because(format string, args ...any) {
 // devices decides how many devices train.
 func (p *Plan) devices() error {
 	t := p.Training
-	want, have := max(1, t.Options.Devices), max(1, t.Target.Devices)
+	want, have := max(1, t.Settings.Devices), max(1, t.Target.Devices)
 	p.Devices = 1
 	switch {
 	case want > have:
@@ -238,7 +244,7 @@ func (p *Plan) packs() bool {
 }
 
 // pack is the part with a packed state. A program is run for each of its steps on a GPU.
-func (p Part) pack(t Target) Part {
+func (p Part) pack(t lower.Target) Part {
 	p.Packed = true
 	if p.Form.Single() || !t.CPU() {
 		p.Form = InPlace
@@ -247,7 +253,7 @@ func (p Part) pack(t Target) Part {
 }
 
 // WithoutKernels is the part with XLA's kernels.
-func (p Part) WithoutKernels(o Options) Part {
+func (p Part) WithoutKernels(o Settings) Part {
 	p.Kernels, p.tilings = nil, 0
 	if o.Unroll == 0 {
 		p.Inner, p.Unroll = p.Turn(), 1

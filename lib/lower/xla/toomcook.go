@@ -1,9 +1,8 @@
-package models
+package xla
 
 import (
 	"math/big"
 
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
@@ -56,12 +55,6 @@ func weighted(weights []float64, node func(i int) *Node) *Node {
 		}
 	}
 	return sum
-}
-
-// number is a constant of x's type. GoMLX makes its scalars once in a graph: one made
-// in the body of a loop would be out of sight after it.
-func number(x *Node, v float64) *Node {
-	return Const(x.Graph(), shapes.CastAsDType(v, x.DType()))
 }
 
 // toomPoints are where winogradOf takes the values of polynomials; one more is at infinity.

@@ -1,8 +1,9 @@
-package models
+package xla
 
 import (
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/lower"
 )
 
 // winograd is a convolution of stride 1 by Winograd's minimal filtering (Lavin and
@@ -22,47 +23,6 @@ import (
 type winograd struct {
 	out, taps int
 	a, g, b   matrix // Aᵀ [out values], G [values taps], Bᵀ [values values]
-}
-
-// winograd decides for Lowering: the tiles, if the convolution has some. Those that
-// need the fewest products are taken, larger ones only if they save a tenth. Measured on
-// 2 CPU cores, ms of XLA's convolution and so: the output, and the gradients of the image
-// and of the weights, these in parts:
-//
-//	DeepPose's second layer, 5×5, a batch of 32   147 and 48, 152 and 55, 168 and 75
-//	its third, 3×3   52 and 25, 53 and 28, 60 and 35
-//	KerasCNN's second, a batch of 128   16 and 11, 21 and 14, 21 and 16
-//	64 to 64 channels, 32 of 32×32   13 and 8, 13 and 9, 17 and 12
-//	16 to 16 channels, 128 of 16×16   1.6 and 2.8, 1.6 and 2.5, 1.9 and 2.7
-//
-// Each takes half a second to compile, so those of little work are left to XLA.
-func (l Conv2D) winograd(x *Node, stride int, pads [2][2]int) (w winograd, ok bool) {
-	d := x.Shape().Dimensions
-	work := 2 * d[0] * d[3] * l.Channels * l.Kernel * l.Kernel
-	var out [2]int
-	for i, p := range pads {
-		if max(p[0], p[1]) >= l.Kernel {
-			return w, false
-		}
-		out[i] = d[1+i] + p[0] + p[1] - l.Kernel + 1
-		work *= out[i]
-	}
-	switch {
-	case stride > 1 || l.Kernel < 3 || l.Kernel > 5 || x.DType() != dtypes.Float32:
-		return w, false
-	case l.Lowering == Winograd:
-	case l.Lowering != Automatic || !onCPU(x.Graph()) || withOneDNN(x.Graph()) || min(d[3], l.Channels) < 32 || work < 2e9:
-		return w, false
-	}
-	least := 0
-	for k := 2; k <= min(4, 8-l.Kernel); k++ {
-		t := winograd{out: k, taps: l.Kernel}
-		values := t.values() * t.tiles(out[0]) * t.tiles(out[1])
-		if least == 0 || 10*values < 9*least {
-			least, w = values, t
-		}
-	}
-	return winogradOf(w.out, w.taps), true
 }
 
 // convolve is the convolution of images [n height width in] with weights
@@ -160,10 +120,10 @@ func (w winograd) values() int { return w.out + w.taps - 1 }
 func (w winograd) tiles(outputs int) int { return (outputs + w.out - 1) / w.out }
 
 // part is how many images of a batch are worked on at a time: as many as have
-// largestTiles numbers, if each has some for each of a tile's values. One that leaves no
+// lower.LargestTiles numbers, if each has some for each of a tile's values. One that leaves no
 // rest is taken before a larger one.
 func (w winograd) part(n, each int) int {
-	most := min(n, max(1, largestTiles/(w.values()*w.values()*each)))
+	most := min(n, max(1, lower.LargestTiles/(w.values()*w.values()*each)))
 	for size := most; 2*size > most; size-- {
 		if n%size == 0 {
 			return size
@@ -171,10 +131,6 @@ func (w winograd) part(n, each int) int {
 	}
 	return most
 }
-
-// largestTiles is 24 MiB of float32, which a cache may hold. The output of DeepPose's
-// second layer took 94 ms for a batch of 32 as a whole and 47 in parts of four.
-const largestTiles = 6 << 20
 
 // split divides a batch [n …] into parts [n/size size …] and what is left of it, nil for
 // nothing.

@@ -1,4 +1,4 @@
-package lower
+package plan
 
 import (
 	"errors"
@@ -68,20 +68,20 @@ func (p *Plan) kernels(batch int) *Set {
 	t := p.Training
 	set, err := t.Available(batch)
 	switch {
-	case t.Options.Kernels == PlainKernels:
+	case t.Settings.Kernels == PlainKernels:
 		if set == nil {
 			set = &Set{Some: true}
 		}
 		return set
 	case !t.Target.Triton:
 		p.because("XLA's kernels: Gaiden's are for CUDA GPUs")
-	case t.Options.Kernels == XLAKernels:
+	case t.Settings.Kernels == XLAKernels:
 		p.because("XLA's kernels: as requested")
 	case p.Devices > 1:
 		p.because("XLA's kernels: on several devices")
 	case err != nil:
 		p.because("XLA's kernels: %v", err)
-	case t.Options.Kernels == FusedKernels:
+	case t.Settings.Kernels == FusedKernels:
 		p.because("Gaiden's kernels: as requested")
 		return set
 	default:

@@ -1,4 +1,4 @@
-package lower
+package plan
 
 import (
 	"strings"
@@ -9,15 +9,16 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
 
-func gpu(capability string) Target {
-	return Target{Platform: "cuda", Triton: true, Capability: capability, Processors: 132, Devices: 2}
+func gpu(capability string) lower.Target {
+	return lower.Target{Platform: "cuda", Triton: true, Capability: capability, Processors: 132, Devices: 2}
 }
 
 // classifier is a training of a net on labels.
-func classifier(net models.Net, target Target, batch, steps int) Training {
+func classifier(net models.Net, target lower.Target, batch, steps int) Training {
 	t := Training{Target: target, Net: net, Loss: CrossEntropy, Rule: kernels.Adam{}, Batch: batch, Steps: steps, Data: Data{Examples: batch * steps, Input: 784, X: dtypes.Uint8}}
 	in := 784
 	for _, l := range net.Layers {
@@ -46,10 +47,10 @@ func decide(t *testing.T, q Training) *Plan {
 // short, never on several, and single where a step is heavy; in place only where a chunk
 // holds many of them.
 func TestForm(t *testing.T) {
-	cpu := Target{Platform: "cpu", Devices: 2}
+	cpu := lower.Target{Platform: "cpu", Devices: 2}
 	for _, tt := range []struct {
 		name           string
-		target         Target
+		target         lower.Target
 		convolves      bool
 		loop           Loop
 		steps, devices int
@@ -64,7 +65,7 @@ func TestForm(t *testing.T) {
 		{"CPU, convolutions, slow, two of them", cpu, true, AutoLoop, 600, 2, 5e9, XLAKernels, 1, 1, Fresh},
 		{"CPU, convolutions as a loop", cpu, true, LoopedSteps, 600, 1, 1e9, XLAKernels, 1, 1, Looped},
 		{"GPU", gpu(""), false, AutoLoop, 600, 1, 1e9, XLAKernels, 200, 1, Looped},
-		{"ROCm", Target{Platform: "rocm", Devices: 1}, false, AutoLoop, 600, 1, 1e9, AutoKernels, 200, 1, Looped},
+		{"ROCm", lower.Target{Platform: "rocm", Devices: 1}, false, AutoLoop, 600, 1, 1e9, AutoKernels, 200, 1, Looped},
 		{"GPU, two of them", gpu(""), false, AutoLoop, 600, 2, 1e9, XLAKernels, 1, 1, Looped},
 		{"GPU, few steps", gpu(""), false, AutoLoop, 16, 1, 1e9, XLAKernels, 1, 1, Looped},
 		{"GPU, a millisecond a step", gpu(""), false, AutoLoop, 600, 1, 1.9e10, XLAKernels, 50, 1, Looped},
@@ -81,7 +82,7 @@ func TestForm(t *testing.T) {
 	} {
 		q := classifier(models.MLP(10), tt.target, 100, tt.steps)
 		q.Convolves, q.Work = tt.convolves, hlo.Cost{FLOPs: tt.work}
-		q.Options = Options{Loop: tt.loop, Devices: tt.devices, AllDevices: true, Kernels: tt.fused}
+		q.Settings = Settings{Loop: tt.loop, Devices: tt.devices, AllDevices: true, Kernels: tt.fused}
 		c := decide(t, q).Main
 		if c.Inner != tt.inner || c.Unroll != tt.unroll || c.Form != tt.want || c.Devices != tt.devices || c.Turns*c.Turn() > tt.steps {
 			t.Errorf("%s: got %d·%d steps a turn, form %d on %d devices, want %d·%d, %d", tt.name, c.Inner, c.Unroll, c.Form, c.Devices, tt.inner, tt.unroll, tt.want)
@@ -136,7 +137,7 @@ func TestMatmulLoop(t *testing.T) {
 		{"light on another GPU", "7.5", true, 1.9e10, 1e9, 30, false},
 	} {
 		q := classifier(models.MLP(10), gpu(tt.capability), 1024, 60)
-		q.FeedForward, q.Work, q.Options.Kernels = tt.feedForward, hlo.Cost{FLOPs: tt.work, Bytes: tt.bytes}, XLAKernels
+		q.FeedForward, q.Work, q.Settings.Kernels = tt.feedForward, hlo.Cost{FLOPs: tt.work, Bytes: tt.bytes}, XLAKernels
 		if c := decide(t, q).Main; c.Inner != tt.inner || c.Form.Single() != tt.single {
 			t.Errorf("%s: got %d steps a turn, single %t, want %d, %t", tt.name, c.Inner, c.Form.Single(), tt.inner, tt.single)
 		}
@@ -164,7 +165,7 @@ func TestResident(t *testing.T) {
 	part.Processors = 127
 	for _, tt := range []struct {
 		name   string
-		target Target
+		target lower.Target
 		net    models.Net
 		rule   kernels.Rule
 		option Kernels
@@ -177,7 +178,7 @@ func TestResident(t *testing.T) {
 		{"of float64", gpu("9.0"), wide, kernels.Adam{}, AutoKernels, dtypes.Float64, 100, false},
 		{"largest batch", gpu("9.0"), wide, kernels.Adam{}, AutoKernels, dtypes.Uint8, 128, true},
 		{"larger batch", gpu("9.0"), wide, kernels.Adam{}, AutoKernels, dtypes.Uint8, 129, false},
-		{"CPU", Target{Platform: "cpu", Devices: 1}, wide, kernels.Adam{}, AutoKernels, dtypes.Uint8, 100, false},
+		{"CPU", lower.Target{Platform: "cpu", Devices: 1}, wide, kernels.Adam{}, AutoKernels, dtypes.Uint8, 100, false},
 		{"part of a GPU", part, wide, kernels.Adam{}, AutoKernels, dtypes.Uint8, 100, false},
 		{"another GPU", gpu("8.0"), wide, kernels.Adam{}, AutoKernels, dtypes.Uint8, 100, false},
 		{"light net", gpu("9.0"), models.MLP(300), kernels.Adam{}, AutoKernels, dtypes.Uint8, 100, false},
@@ -188,7 +189,7 @@ func TestResident(t *testing.T) {
 		{"XLA's kernels", gpu("9.0"), wide, kernels.Adam{}, XLAKernels, dtypes.Uint8, 100, false},
 	} {
 		q := classifier(tt.net, tt.target, tt.batch, 26)
-		q.Rule, q.Options.Kernels, q.Data.X, q.Work.FLOPs = tt.rule, tt.option, tt.x, 1e9
+		q.Rule, q.Settings.Kernels, q.Data.X, q.Work.FLOPs = tt.rule, tt.option, tt.x, 1e9
 		if tt.target.CPU() {
 			q.Work.FLOPs = 0
 		}
@@ -232,11 +233,11 @@ func TestKernels(t *testing.T) {
 		{"large matrix multiplications", classifier(wide, gpu("9.0"), 1024, 10), none, "XLA", "most of the work is in matrix multiplications of 2e+09 FLOPs"},
 		{"next to larger convolutions", classifier(wide, gpu("9.0"), 1024, 10), func(q *Training) { q.ForwardFLOPs *= 3 }, "layers", "expected"},
 		{"smaller matrix multiplications", classifier(wide, gpu("9.0"), 512, 10), none, "layers", "expected"},
-		{"large ones as requested", classifier(wide, gpu("9.0"), 1024, 10), func(q *Training) { q.Options.Kernels = FusedKernels }, "layers", "as requested"},
-		{"XLA's as requested", classifier(wide, gpu("9.0"), 32, 10), func(q *Training) { q.Options.Kernels = XLAKernels }, "XLA", "as requested"},
-		{"CPU", classifier(models.MLP(10), Target{Platform: "cpu"}, 32, 10), none, "XLA", "Gaiden's are for CUDA GPUs"},
-		{"TPU", classifier(models.MLP(10), Target{Platform: "tpu"}, 32, 10), none, "XLA", "Gaiden's are for CUDA GPUs"},
-		{"two devices", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Options.Devices, q.AllDevices = 2, true }, "XLA", "on several devices"},
+		{"large ones as requested", classifier(wide, gpu("9.0"), 1024, 10), func(q *Training) { q.Settings.Kernels = FusedKernels }, "layers", "as requested"},
+		{"XLA's as requested", classifier(wide, gpu("9.0"), 32, 10), func(q *Training) { q.Settings.Kernels = XLAKernels }, "XLA", "as requested"},
+		{"CPU", classifier(models.MLP(10), lower.Target{Platform: "cpu"}, 32, 10), none, "XLA", "Gaiden's are for CUDA GPUs"},
+		{"TPU", classifier(models.MLP(10), lower.Target{Platform: "tpu"}, 32, 10), none, "XLA", "Gaiden's are for CUDA GPUs"},
+		{"two devices", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Settings.Devices, q.AllDevices = 2, true }, "XLA", "on several devices"},
 		{"an optimizer without a rule", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Rule = nil }, "XLA", "none for this optimizer"},
 		{"another loss", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Loss = OtherLoss }, "XLA", "none for this loss"},
 		{"more data than an int32 counts", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Data.Examples = 1 << 30 }, "XLA", "want less than 2³¹"},
@@ -260,7 +261,7 @@ func TestKernels(t *testing.T) {
 func TestDevices(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
-		target      Target
+		target      lower.Target
 		batch, want int
 		all         bool
 		work        float64
@@ -271,12 +272,12 @@ func TestDevices(t *testing.T) {
 		{"heavy", gpu("9.0"), 100, 2, false, 1e12, 2, "", ""},
 		{"light", gpu("9.0"), 100, 2, false, 1e9, 1, "a step of 1e+09 FLOPs is faster on one", ""},
 		{"light, all", gpu("9.0"), 100, 2, true, 1e9, 2, "", ""},
-		{"CPU", Target{Platform: "cpu", Devices: 2}, 100, 2, false, 1e12, 1, "share its cores", ""},
+		{"CPU", lower.Target{Platform: "cpu", Devices: 2}, 100, 2, false, 1e12, 1, "share its cores", ""},
 		{"too many", gpu("9.0"), 100, 3, false, 1e12, 0, "", "3 devices: the session has 2"},
 		{"an odd batch", gpu("9.0"), 101, 2, false, 1e12, 0, "", "want a multiple, such as 100"},
 	} {
 		q := classifier(models.MLP(10), tt.target, tt.batch, 10)
-		q.Options.Devices, q.AllDevices, q.Work.FLOPs = tt.want, tt.all, tt.work
+		q.Settings.Devices, q.AllDevices, q.Work.FLOPs = tt.want, tt.all, tt.work
 		p, err := Decide(q)
 		if tt.err != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.err) {
@@ -303,8 +304,8 @@ func TestPacked(t *testing.T) {
 		want   bool
 	}{
 		{"heavy", func(*Training) {}, true},
-		{"two devices", func(q *Training) { q.Options.Devices = 2 }, true},
-		{"CPU", func(q *Training) { q.Target = Target{Platform: "cpu"} }, false},
+		{"two devices", func(q *Training) { q.Settings.Devices = 2 }, true},
+		{"CPU", func(q *Training) { q.Target = lower.Target{Platform: "cpu"} }, false},
 		{"light", func(q *Training) { q.Work.FLOPs = 1e9 }, false},
 		{"few arrays", func(q *Training) { q.StateArrays = 99 }, false},
 		{"an optimizer without a rule", func(q *Training) { q.Rule = nil }, false},

@@ -1,0 +1,49 @@
+package lower
+
+import "gaiden/lib/engine/gemm"
+
+// Native says whether the product of [rows in] and [in out], or its weights' gradient, is
+// a native call, which multiplies transposed matrices as fast.
+func (o Options) Native(rows, in, out int) bool {
+	return o.NativeProducts && (gemm.Worthwhile(rows, out, in) || o.NativeUpdates && gemm.StepWorthwhile(in, out, rows))
+}
+
+// TransposesFirst says whether the gradient of weights [in out] transposes x [rows in]
+// before it multiplies: XLA's product on a CPU is slower for a matrix that it reads across,
+// where there is much to multiply by more than the transposition costs.
+func TransposesFirst(t Target, o Options, rows, in, out int) bool {
+	return t.CPU() && !o.Native(rows, in, out) && rows >= transposeLeast && rows%TransposeRows == 0 &&
+		(out >= transposeUnits || out >= transposeLeast && in >= transposeInputs)
+}
+
+// ExamplesLast says whether dense layers from in to each of units are computed with the
+// examples along the last axis, where they fill the vectors of a CPU. All must be narrow:
+// XLA transposes nothing between them then.
+func ExamplesLast(t Target, in int, units ...int) bool {
+	for _, u := range units {
+		if min(in, u) > narrowSide || max(in, u) > wideSide {
+			return false
+		}
+		in = u
+	}
+	return t.CPU()
+}
+
+// BiasParts is how many equal parts of rows the gradient of biases is the sum of. XLA's
+// CUDA compiler gives a block of threads 32 columns and all rows unless there are very many,
+// which leaves most of a GPU without work.
+func BiasParts(t Target, rows int) int {
+	if t.CPU() || rows > mostRows {
+		return 1
+	}
+	for k := rows / blockRows; k > 1; k-- {
+		if rows%k == 0 {
+			return k
+		}
+	}
+	return 1
+}
+
+// PairwiseMaxima says whether max pooling of windows that lie side by side takes maxima of
+// two arrays at a time: XLA's reduction is slow on a CPU where channels are few.
+func PairwiseMaxima(t Target, channels int) bool { return t.CPU() && channels < pairwiseChannels }

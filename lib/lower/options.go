@@ -1,0 +1,23 @@
+package lower
+
+// Options are what the user of a net, or who builds one of its programs, has chosen.
+// The zero value leaves everything to the lowering.
+type Options struct {
+	// Convolution is the algorithm of all convolutions; those that it cannot compute
+	// are XLA's.
+	Convolution Algorithm
+	// OneDNN says that XLA gives the convolutions of a CPU to oneDNN.
+	OneDNN bool
+	// NativeProducts says that large matrices are multiplied by the session's native
+	// calls, package gemm.
+	NativeProducts bool
+	// NativeUpdates says that these calls multiply also for the gradients of weights that
+	// are updated in the same call.
+	NativeUpdates bool
+	// Recompute is the size from which outputs of batch norms are computed a second time on
+	// the way back instead of kept, in bytes; 0: all are kept.
+	Recompute int64
+	// ExamplesLast says that dense layers are computed with the examples along the last
+	// axis; see ExamplesLast.
+	ExamplesLast bool
+}

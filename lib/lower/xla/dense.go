@@ -1,0 +1,107 @@
+package xla
+
+import (
+	"slices"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/lower"
+	"gaiden/lib/models"
+)
+
+// ExamplesLast says whether all of a net is computed with the examples along the last
+// axis: narrow dense layers, whose activations are functions of each element.
+func ExamplesLast(t lower.Target, net models.Net) bool {
+	var units []int
+	for _, layer := range net.Layers {
+		l, is := layer.(models.Dense)
+		if !is || !slices.ContainsFunc([]models.Act{nil, models.ReLU, Sigmoid, Tanh}, l.Act.Is) {
+			return false
+		}
+		units = append(units, l.Units)
+	}
+	return len(net.Input) == 1 && lower.ExamplesLast(t, net.Input[0], units...)
+}
+
+// Dense is act(x·w + biases).
+func (l Lowering) Dense(x, w, biases *Node, act models.Act) *Node {
+	if l.Options.ExamplesLast {
+		return across(x, w, biases, act)
+	}
+	y := l.product(x, w)
+	if biases != nil {
+		y = l.AddBiases(y, biases)
+	}
+	return applied(act, y)
+}
+
+func applied(act models.Act, y *Node) *Node {
+	if act == nil {
+		return y
+	}
+	return act(y)
+}
+
+// product is x·w of matrices, x [rows in] and w [in out].
+func (l Lowering) product(x, w *Node) *Node {
+	d, out := x.Shape().Dimensions, w.Shape().Dimensions[1]
+	if !lower.TransposesFirst(l.Target, l.Options, d[0], d[1], out) && !l.Options.Native(d[0], d[1], out) {
+		return MatMul(x, w)
+	}
+	return derived(MatMul(x, StopGradient(w)), w, func(v *Node) *Node { return l.weightsOf(x, v) })
+}
+
+// weightsOf is xᵀ·v, for x [rows in] and v [rows out]: the gradient of a product's weights.
+func (l Lowering) weightsOf(x, v *Node) *Node {
+	if d := x.Shape().Dimensions; !lower.TransposesFirst(l.Target, l.Options, d[0], d[1], v.Shape().Dimensions[1]) {
+		return DotGeneral(x, []int{0}, nil, v, []int{0}, nil)
+	}
+	return MatMul(transposed(x), v)
+}
+
+// transposed is xᵀ, for x [rows in] of a multiple of lower.TransposeRows: within blocks of rows
+// first, then the blocks. XLA's own transposition reads column after column, and where rows
+// are a power of two long, a line of the cache is gone when the next column needs it.
+func transposed(x *Node) *Node {
+	rows, in := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
+	blocks := OptimizationBarrier(TransposeAllAxes(Reshape(x, rows/lower.TransposeRows, lower.TransposeRows, in), 0, 2, 1)) // [blocks in lower.TransposeRows]
+	return OptimizationBarrier(Reshape(TransposeAllAxes(blocks, 1, 0, 2), in, rows))
+}
+
+// AddBiases adds biases to y [… channels]. Where lower.BiasParts says so, their gradient
+// is a sum of sums.
+func (l Lowering) AddBiases(y, biases *Node) *Node {
+	channels := biases.Shape().Dimensions[0]
+	rows := y.Shape().Size() / channels
+	parts := lower.BiasParts(l.Target, rows)
+	if parts == 1 {
+		return Add(y, ExpandLeftToRank(biases, y.Rank()))
+	}
+	return derived(Add(y, StopGradient(ExpandLeftToRank(biases, y.Rank()))), biases, func(v *Node) *Node {
+		sums := ReduceSum(float(Reshape(v, parts, rows/parts, channels)), 1)
+		return ConvertDType(ReduceSum(alone(sums), 0), v.DType()) // else XLA makes one sum of both
+	})
+}
+
+// across is a dense layer with the examples along the last axis.
+func across(rows, w, biases *Node, act models.Act) *Node {
+	x := Transpose(rows, 0, 1)
+	in := x.Shape().Dimensions[0]
+	var y *Node
+	if in <= 2 { // less than a product is worth
+		for i := range in {
+			term := Mul(Transpose(Slice(w, AxisElem(i)), 0, 1), Slice(x, AxisElem(i)))
+			if y == nil {
+				y = term
+			} else {
+				y = Add(y, term)
+			}
+		}
+	} else {
+		y = DotGeneral(w, []int{0}, nil, x, []int{0}, nil)
+	}
+	if biases != nil {
+		y = Add(y, Reshape(biases, w.Shape().Dimensions[1], 1))
+	}
+	return Transpose(applied(act, y), 0, 1)
+}

@@ -1,0 +1,99 @@
+package xla
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// derived is y, with gradient(v) as the gradient of x where v is that of y. It
+// is for ops that GoMLX cannot derive, or derives wrongly: x must not reach y
+// in its sight.
+func derived(y, x *Node, gradient func(v *Node) *Node) *Node {
+	var arrived *Node // the gradient of y; it comes first
+	x = IdentityWithCustomGradient(x, func(_, _ *Node) *Node { return gradient(arrived) })
+	// The choice is constant, so XLA drops it and the sum; GoMLX sees a way from
+	// y back to x.
+	always := BroadcastToDims(Const(y.Graph(), true), y.Shape().Dimensions...)
+	way := BroadcastToDims(ReduceAllSum(x), y.Shape().Dimensions...)
+	return IdentityWithCustomGradient(Where(always, y, way), func(_, v *Node) *Node {
+		arrived = v
+		return v
+	})
+}
+
+// number is a constant of x's type. GoMLX makes its scalars once in a graph: one made
+// in the body of a loop would be out of sight after it.
+func number(x *Node, v float64) *Node {
+	return Const(x.Graph(), shapes.CastAsDType(v, x.DType()))
+}
+
+// alone is x, computed by itself. What is put in the place of an operand of x must be
+// made of it only: else XLA would copy the whole array at each place.
+func alone(x *Node) *Node { return OptimizationBarriers(x)[0] }
+
+// added is the sum of nodes, the first first.
+func added(l []*Node) *Node {
+	sum := l[0]
+	for _, x := range l[1:] {
+		sum = Add(sum, x)
+	}
+	return sum
+}
+
+// float is x in float32.
+func float(x *Node) *Node {
+	if x.DType() == dtypes.Float32 {
+		return x
+	}
+	return ConvertDType(x, dtypes.Float32)
+}
+
+// places is a loop over the first axis, forwards or backwards. at takes the
+// place's part of an array [length …], put replaces it.
+func places(length int, state []*Node, body func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node, back bool) []*Node {
+	g := state[0].Graph()
+	zero, one, limit := Const(g, int32(0)), Const(g, int32(1)), Const(g, int32(length))
+	latest := Const(g, int32(length-1))
+	shape := make([]shapes.Shape, len(state))
+	for i, s := range state {
+		shape[i] = s.Shape()
+	}
+	parameters := func(g *Graph) (i *Node, l []*Node) {
+		i = Parameter(g, "i", shapes.Make(dtypes.Int32))
+		for k, s := range shape {
+			l = append(l, Parameter(g, fmt.Sprintf("s%d", k), s))
+		}
+		return i, l
+	}
+	cond := NewClosure(g, func(g *Graph) []*Node {
+		i, _ := parameters(g)
+		return []*Node{LessThan(i, limit)}
+	})
+	turn := NewClosure(g, func(g *Graph) []*Node {
+		i, l := parameters(g)
+		place := i
+		if back {
+			place = Sub(latest, i)
+		}
+		corner := func(rank int) []*Node {
+			at := []*Node{place}
+			for range rank - 1 {
+				at = append(at, zero)
+			}
+			return at
+		}
+		at := func(all *Node) *Node {
+			d := append([]int{1}, all.Shape().Dimensions[1:]...)
+			return Reshape(DynamicSlice(all, corner(len(d)), d), d[1:]...)
+		}
+		put := func(all, one *Node) *Node {
+			d := append([]int{1}, one.Shape().Dimensions...)
+			return DynamicUpdateSlice(all, Reshape(one, d...), corner(len(d)))
+		}
+		return append([]*Node{Add(i, one)}, body(at, put, l)...)
+	})
+	return While(cond, turn, append([]*Node{zero}, state...)...)[1:]
+}

@@ -1,0 +1,114 @@
+package xla
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/lower"
+	"gaiden/lib/models"
+)
+
+// TestPlain holds that layers have the same outputs and gradients in GoMLX's own operations,
+// on a backend without a lowering, as in those that are written for a CPU and a GPU.
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	backend := cpu(t)
+	image, sequence := []int{2, 9, 8, 3}, []int{3, 5, 4}
+	conv := func(kernel, stride, pad int) models.Layer {
+		return models.Conv2D{Name: "l", Channels: 5, Kernel: kernel, Stride: stride, Pad: pad}
+	}
+	pool := func(window, stride, pad int, p models.Pooling) models.Layer {
+		return models.MaxPool2D{Name: "l", Window: window, Stride: stride, Pad: pad, Gradient: p}
+	}
+	for _, tt := range []struct {
+		layer models.Layer
+		input []int
+	}{
+		{conv(1, 2, 0), image}, {conv(2, 1, 0), image}, {conv(3, 1, 1), image}, {conv(3, 2, 2), image}, {conv(3, 1, 3), image}, {conv(4, 3, 1), image},
+		{models.Conv2D{Name: "l", Channels: 2, Kernel: 4, Stride: 2, Same: true, Act: models.ReLU}, image},
+		{pool(2, 0, 0, models.Mask), image}, {pool(2, 0, 0, models.IndexedFill), image},
+		{pool(3, 2, 1, models.Mask), image}, {pool(3, 1, 0, models.SelectAndScatter), image},
+		{models.Dense{Name: "l", Units: 6, Act: Tanh}, []int{256, 7}}, {models.Dense{Name: "l", Units: 2, NoBias: true}, image},
+		{models.LSTM{Name: "l", Units: 3}, sequence}, {models.LSTM{Name: "l", Units: 3}, []int{2, 2, 1}}, {models.LSTM{Name: "l", Units: 17}, []int{3, 6, 4}},
+	} {
+		run := func(backend compute.Backend, training bool) (numbers [][]float32) {
+			exec, err := NewExec(backend, func(g *Graph) []*Node {
+				wave := func(step float64, dims ...int) *Node {
+					return Sin(MulScalar(AddScalar(IotaFull(g, shapes.Make(dtypes.Float32, dims...)), 1), step))
+				}
+				store, wrt := model.NewStore().WithVariableAsConst(true), []*Node{wave(0.7, tt.input...)}
+				model.SetStore(g, store)
+				store.SetTraining(g, training)
+				for i, name := range []string{"weights", "recurrent", "biases"} {
+					if d := variableShape(tt.layer, tt.input, name); d != nil {
+						value := tensors.FromShape(shapes.Make(dtypes.Float32, d...))
+						value.MutableFlatData(func(flat any) {
+							for k := range flat.([]float32) {
+								flat.([]float32)[k] = float32(math.Sin(float64(k+1) * (0.3 + float64(i)/10)))
+							}
+						})
+						wrt = append(wrt, store.VariableWithValue("/l/"+name, value).NodeValue(g))
+					}
+				}
+				y := tt.layer.Apply(store.RootScope().In("l"), wrt[0])
+				return append([]*Node{y}, Gradient(ReduceAllSum(Mul(Square(y), wave(0.9, y.Shape().Dimensions...))), wrt...)...)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.Call()
+			if err != nil {
+				t.Fatalf("%+v: %v", tt.layer, err)
+			}
+			for _, x := range out {
+				x.ConstFlatData(func(flat any) { numbers = append(numbers, append([]float32{}, flat.([]float32)...)) })
+			}
+			return numbers
+		}
+		want := run(backend, true)
+		for _, way := range []struct {
+			platform string
+			training bool
+		}{{"cpu", true}, {"cpu", false}, {"cuda", true}} {
+			if _, is := tt.layer.(models.LSTM); !is && !way.training {
+				continue // only an LSTM is another outside training
+			}
+			got := run(lowered{backend, Lowering{Target: lower.Target{Platform: way.platform}}}, way.training)
+			for i := range want {
+				largest, off := 0.0, 0.0
+				for k := range want[i] {
+					largest = max(largest, math.Abs(float64(want[i][k])))
+					off = max(off, math.Abs(float64(got[i][k]-want[i][k])))
+				}
+				if len(got[i]) != len(want[i]) || largest == 0 || !(off <= 1e-5*max(1, largest)) {
+					t.Errorf("%s, input %v, %+v: result %d is off by %g of %g", fmt.Sprintf("%T%+v", tt.layer, tt.layer), tt.input, way, i, off, largest)
+				}
+			}
+		}
+	}
+}
+
+// variableShape is that of a layer's variable, nil for one that it has not.
+func variableShape(l models.Layer, input []int, name string) []int {
+	in := input[len(input)-1]
+	switch l := l.(type) {
+	case models.Conv2D:
+		return map[string][]int{"weights": {l.Kernel, l.Kernel, in, l.Channels}, "biases": {l.Channels}}[name]
+	case models.Dense:
+		if l.NoBias && name == "biases" {
+			return nil
+		}
+		return map[string][]int{"weights": {in, l.Units}, "biases": {l.Units}}[name]
+	case models.LSTM:
+		return map[string][]int{"weights": {in, 4 * l.Units}, "recurrent": {l.Units, 4 * l.Units}, "biases": {4 * l.Units}}[name]
+	}
+	return nil
+}

@@ -1,0 +1,18 @@
+// Package xla writes the operations of nets in XLA's own operations, in the forms that
+// package lower chooses: algorithms of convolutions, recurrences as loops, products and sums
+// in the layout that the target computes fastest.
+package xla
+
+import (
+	"gaiden/lib/lower"
+	"gaiden/lib/models"
+)
+
+// Lowering writes for a target.
+type Lowering struct {
+	Target  lower.Target
+	Options lower.Options
+	Calls   Calls // the program's native calls for LSTMs; nil: it has none
+}
+
+var _ models.Lowering = Lowering{}

@@ -1,0 +1,133 @@
+package models
+
+import (
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// Lowering writes the operations of layers whose best form depends on what a program is
+// for. A graph's backend that has one, by a method Lowering() Lowering, is asked; without
+// one the operations are GoMLX's own.
+type Lowering interface {
+	// Convolve is the convolution of images [n height width in] with weights
+	// [kernel kernel in out].
+	Convolve(x, w *Node, c Convolution) *Node
+	// MaxPool is max pooling of images; settings of l that have a default are filled in.
+	// again computes x a second time, if it is not nil.
+	MaxPool(x *Node, l MaxPool2D, again Again) *Node
+	// Dense is act(x·w + biases) of rows [n in] and weights [in out]. biases and act may
+	// be nil.
+	Dense(x, w, biases *Node, act Act) *Node
+	// AddBiases adds biases [channels] to y [… channels].
+	AddBiases(y, biases *Node) *Node
+	// LSTM runs the recurrence over z [length·n 4·units], what the inputs give the gates
+	// without biases, from outputs h0 and cells c0 [n units]. It returns all outputs, which
+	// have a gradient, and cells [length n units].
+	LSTM(z, biases, recurrent, h0, c0 *Node, training bool) (h, c *Node)
+	// Recomputes says whether a batch norm's output of so many bytes is computed again on
+	// the way back rather than kept.
+	Recomputes(bytes int64) bool
+}
+
+// Convolution is how a convolution's kernels slide.
+type Convolution struct {
+	Stride int
+	Pads   [2][2]int // of height and width, before and after
+	Again  Again     // computes the images a second time; nil: they are kept
+}
+
+// Again computes a layer's output a second time for the way back, and not before v is
+// there.
+type Again func(v *Node) *Node
+
+// loweringOf is that of a graph.
+func loweringOf(g *Graph) Lowering {
+	if b, is := g.Backend().(interface{ Lowering() Lowering }); is {
+		return b.Lowering()
+	}
+	return plain{}
+}
+
+// plain is a lowering in GoMLX's own operations, with the gradients that GoMLX derives.
+type plain struct{}
+
+// Convolve adds zeros to the images and to kernels of an even size: GoMLX v0.28.2 has no
+// gradient for much padding, and shifts the one of an even kernel by one place.
+func (plain) Convolve(x, w *Node, c Convolution) *Node {
+	even := 1 - w.Shape().Dimensions[0]%2
+	for i, p := range c.Pads {
+		x = padded(x, 1+i, p[0], p[1]+even)
+		w = padded(w, i, 0, even)
+	}
+	return Convolve(x, w).Strides(c.Stride).Done()
+}
+
+// padded is x with zeros before and after it on an axis. GoMLX has no gradient of Pad.
+func padded(x *Node, axis, before, after int) *Node {
+	parts := []*Node{x}
+	zeros := func(n int) *Node {
+		d := x.Shape().Clone()
+		d.Dimensions[axis] = n
+		return Zeros(x.Graph(), d)
+	}
+	if before > 0 {
+		parts = append([]*Node{zeros(before)}, parts...)
+	}
+	if after > 0 {
+		parts = append(parts, zeros(after))
+	}
+	if len(parts) == 1 {
+		return x
+	}
+	return Concatenate(parts, axis)
+}
+
+func (plain) MaxPool(x *Node, l MaxPool2D, _ Again) *Node {
+	if l.Gradient == Mask && l.Stride == l.Window && l.Pad == 0 {
+		d := x.Shape().Dimensions
+		height, width := d[1]/l.Stride, d[2]/l.Stride
+		x = Slice(x, AxisRange(), AxisRange(0, height*l.Stride), AxisRange(0, width*l.Stride))
+		return ReduceMax(Reshape(x, d[0], height, l.Stride, width, l.Stride, d[3]), 2, 4)
+	}
+	return MaxPool(x).Window(l.Window).Strides(l.Stride).PaddingPerDim([][2]int{{l.Pad, l.Pad}, {l.Pad, l.Pad}}).Done()
+}
+
+func (p plain) Dense(x, w, biases *Node, act Act) *Node {
+	y := MatMul(x, w)
+	if biases != nil {
+		y = p.AddBiases(y, biases)
+	}
+	return act.of(y)
+}
+
+func (plain) AddBiases(y, biases *Node) *Node { return Add(y, ExpandLeftToRank(biases, y.Rank())) }
+
+// LSTM is unrolled: GoMLX has no gradient of a loop.
+func (plain) LSTM(z, biases, recurrent, h, c *Node, _ bool) (outputs, cells *Node) {
+	n, u := h.Shape().Dimensions[0], h.Shape().Dimensions[1]
+	length := z.Shape().Dimensions[0] / n
+	if biases != nil {
+		z = Add(z, ExpandLeftToRank(biases, 2))
+	}
+	var all [2][]*Node
+	for i := range length {
+		got := Add(Slice(z, AxisRange(i*n, (i+1)*n)), MatMul(h, recurrent))
+		gate := func(k int) *Node { return Slice(got, AxisRange(), AxisRange(k*u, (k+1)*u)) }
+		c = Add(Mul(Sigmoid(gate(1)), c), Mul(Sigmoid(gate(0)), Tanh(gate(2))))
+		h = Mul(Sigmoid(gate(3)), Tanh(c))
+		all[0], all[1] = append(all[0], h), append(all[1], c)
+	}
+	return Stack(all[0], 0), Stack(all[1], 0)
+}
+
+// Recurrence is what a layer of LSTM does from z on, what the inputs give the gates with
+// their biases, in GoMLX's own operations: z [length n 4·units], recurrent [units 4·units]
+// and h [length n units]. It begins with zeros.
+func Recurrence(z, recurrent *Node) (h *Node) {
+	d := z.Shape().Dimensions
+	zero := Zeros(z.Graph(), shapes.Make(z.DType(), d[1], d[2]/4))
+	h, _ = plain{}.LSTM(Reshape(z, d[0]*d[1], d[2]), nil, recurrent, zero, zero, false)
+	return h
+}
+
+func (plain) Recomputes(int64) bool { return false }
