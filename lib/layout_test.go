@@ -36,14 +36,14 @@ lib/engine/sealed: lib/engine/wire                                files of a cac
 lib/engine/golden:                                                holds texts to files, in tests
 lib/engine/triton: lib/engine/hlo                                 kernels are text inside a program's text
 lib/engine/triton/emulate: lib/engine/triton                      runs a kernel's text on the host, for tests
-lib/engine/triton/kernels: lib/engine/triton                      each is a page that writes one kernel
+lib/engine/triton/kernels: lib/activations, lib/elementwise, lib/engine/triton                      each is a page that writes one kernel
 lib/engine/ptx: lib/engine/hlo                                    kernels that Triton has no words for
 lib/engine/ptx/emulate: lib/engine/ptx                            runs such a kernel's text on the host, for tests
-lib/engine/ptx/resident: lib/engine/ptx, lib/engine/triton/kernels  a net's steps as one kernel; rules are those of kernels
+lib/engine/ptx/resident: lib/elementwise, lib/engine/ptx, lib/engine/triton/kernels  a net's steps as one kernel; rules are those of kernels
 lib/engine/ptx/convolution: lib/engine/ptx, lib/engine/triton/kernels  convolutions with an image to a block; sizes and activations are those of kernels
-lib/fused: lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/ptx/resident, lib/engine/triton, lib/engine/triton/kernels, lib/models  where graphs call kernels, beside plain forms
-lib/fused/tiling: lib/fused, lib/engine/hlo, lib/engine/ptx/convolution, lib/engine/sealed, lib/engine/triton/kernels, lib/engine/wire, lib/session  tries kernels where they will run, and keeps what is best
-lib/fused/trial: lib/engine/files, lib/fused, lib/fused/tiling, lib/fit, lib/models, lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/triton, lib/engine/triton/kernels, lib/engine/wire, lib/profile, lib/session  a program for a machine with a GPU; it asks for exact products
+lib/fused: lib/elementwise, lib/elementwise/gomlx, lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/ptx/resident, lib/engine/triton, lib/engine/triton/kernels, lib/models  where graphs call kernels, beside plain forms
+lib/fused/tiling: lib/optim, lib/fused, lib/engine/hlo, lib/engine/ptx/convolution, lib/engine/sealed, lib/engine/triton/kernels, lib/engine/wire, lib/session  tries kernels where they will run, and keeps what is best
+lib/fused/trial: lib/elementwise/gomlx, lib/optim, lib/engine/files, lib/fused, lib/fused/tiling, lib/fit, lib/models, lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/triton, lib/engine/triton/kernels, lib/engine/wire, lib/profile, lib/session  a program for a machine with a GPU; it asks for exact products
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
 lib/engine/pjrt:                                                  stands on the C API alone
 lib/engine/pjrt/xspace:                                           reads a message of the profiler
@@ -53,7 +53,7 @@ lib/engine/device/devicetest: lib/engine/device                    starts the se
 lib/session: lib/engine/wire, lib/engine/hlo                      the client
 lib/session/gomlxdefault: lib/session                             GoMLX's name for its default backend means the session
 lib/lower: lib/engine/wire                                        decides how nets become programs
-lib/fit: lib/session, lib/lower, lib/engine/files, lib/engine/sealed, lib/models, lib/timing, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/fit: lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/lower, lib/engine/files, lib/engine/sealed, lib/models, lib/timing, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/profile: lib/fit, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/sealed, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
 lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices
 `

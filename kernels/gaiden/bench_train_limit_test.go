@@ -12,6 +12,7 @@ import (
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fit"
+	"gaiden/lib/optim"
 	"gaiden/lib/profile"
 	"gaiden/lib/timing"
 )
@@ -49,7 +50,7 @@ func step(t *testing.T, label string, k triton.Kernel) *hlo.Program {
 
 // TestLimits holds what is said of recorded kernels, and that the records have it too.
 func TestLimits(t *testing.T) {
-	adam := step(t, "adam/update", kernels.Group{Members: []kernels.Member{kernels.LinearUpdate{Batch: 100, In: 784, Out: 1000}}, Rule: kernels.Adam{}}.Kernel())
+	adam := step(t, "adam/update", kernels.Group{Members: []kernels.Member{kernels.LinearUpdate{Batch: 100, In: 784, Out: 1000}}, Rule: optim.Adam{}.Rule()}.Kernel())
 	const bytes = 4 * (100*(784+1000) + 6*(784*1000+1000) + 2) // x and g, three states read and written, rate and t
 	const flops = 2 * 100 * 784 * 1000
 	linear := step(t, "l1/forward", kernels.Linear{Batch: 1000, In: 1000, Out: 1000, Act: kernels.ReLU}.Kernel())

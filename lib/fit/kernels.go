@@ -186,7 +186,7 @@ func (n *Net) plan(s *Set) (*fused.Plan, error) {
 		return nil, fmt.Errorf("fit: %s: no fused kernels for %s: want cross entropy of labels", n.name, n.lossOf(s).Title())
 	}
 	if ruleOf(n.config.Optimizer) == nil {
-		return nil, fmt.Errorf("fit: %s: no fused kernels for %T: want fit.Adam, SGD or AdaDelta", n.name, n.config.Optimizer)
+		return nil, fmt.Errorf("fit: %s: no fused kernels for %T: want an optimizer of package optim", n.name, n.config.Optimizer)
 	}
 	if s.N*s.size > math.MaxInt32 {
 		return nil, fmt.Errorf("fit: %s: no fused kernels for the %d numbers of %s: want less than 2³¹", n.name, s.N*s.size, s.Name)
@@ -233,15 +233,10 @@ func (n *Net) wholePlan(s *Set, batch int) fused.Whole {
 	return p
 }
 
-// ruleOf is an optimizer as kernels know it, nil if they do not.
+// ruleOf is an optimizer's step as kernels are made from it, nil if it has none.
 func ruleOf(o Optimizer) kernels.Rule {
-	switch o := o.(type) {
-	case SGD:
-		return kernels.SGD{Momentum: o.Momentum, Nesterov: o.Nesterov, WeightDecay: o.WeightDecay}
-	case Adam:
-		return kernels.Adam{Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: o.Epsilon, WeightDecay: o.WeightDecay}
-	case AdaDelta:
-		return kernels.AdaDelta{Rho: o.Rho, Epsilon: o.Epsilon, WeightDecay: o.WeightDecay}
+	if o, is := o.(interface{ Rule() kernels.Rule }); is {
+		return o.Rule()
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // recipe is a net that is there, for another process: what its programs are written from.
@@ -37,7 +38,7 @@ type part struct {
 // layers, optimizers and losses that recipes know, by the names of their types.
 var (
 	layersKnown     = known[models.Layer](models.Activation{}, models.BatchNorm{}, models.Conv2D{}, models.Dense{}, models.Dropout{}, models.Flatten{}, models.LSTM{}, models.MaxPool2D{}, models.MeanPool2D{}, models.Residual{})
-	optimizersKnown = known[Optimizer](Adam{}, AdaDelta{}, SGD{})
+	optimizersKnown = known(optim.All()...)
 	lossesKnown     = known[Loss](CrossEntropy{}, MSE{}, Visibility{})
 )
 

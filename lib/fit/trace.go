@@ -24,7 +24,7 @@ type writer struct {
 	oneDNN   bool // see Config.OneDNN
 	plain    bool // no kernels but XLA's
 	products int  // see hlo.Builder.Products
-	steps    bool // with these products: see knobbed
+	steps    bool // with these products: see ownKnobs
 	devices  int
 	builder  *hlo.Builder
 	program  *hlo.Program
@@ -154,7 +154,7 @@ func (n *Net) traceFor(devices int, name string, f func(t *trace) []*Node) (p *h
 			}
 		}
 	}()
-	t := &trace{net: n, w: &writer{target: n.target, oneDNN: n.oneDNN(), plain: n.config.Kernels == XLAKernels, products: n.products(), steps: n.products() > 0 && n.knobbed() != nil, devices: devices, calls: map[*Node]standIn{}}, store: model.NewStore()}
+	t := &trace{net: n, w: &writer{target: n.target, oneDNN: n.oneDNN(), plain: n.config.Kernels == XLAKernels, products: n.products(), steps: n.products() > 0 && n.ownKnobs() != nil, devices: devices, calls: map[*Node]standIn{}}, store: model.NewStore()}
 	t.g = NewGraph(t.w, n.name+"/"+name)
 	model.SetStore(t.g, t.store)
 	if err := t.store.SetRNGStateFromSeed(n.config.Seed); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/models"
 )
@@ -299,7 +300,7 @@ func (s Step) back(left passed, g *Node, more bool, made kernels.Act, state map[
 	}
 	gradients := Gradient(ReduceAllSum(Mul(left.y, StopGradient(to(g, left.y.DType())))), wrt...)
 	for k, name := range left.names {
-		state[name] = Update(s.Rule, s.Rate, s.T, s.State(name), to(gradients[k], dtypes.Float32))
+		state[name] = gomlx.Update(s.Rule, s.Rate, s.T, s.State(name), to(gradients[k], dtypes.Float32))
 	}
 	if !more {
 		return nil

@@ -13,6 +13,7 @@ import (
 	"gaiden/lib/fit"
 	"gaiden/lib/fused"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -34,11 +35,11 @@ func drills() []drill {
 		return training{name: name, net: net, batch: batch, n: examples}
 	}
 	return []drill{
-		{train("MLP b100 exact", models.MLP(1000), 100), kernels.Adam{}, 0.001},
-		{train("SeedCNN b8 exact", models.SeedCNN(), 8), kernels.Adam{}, 0.001},
-		{train("LeNet5 b100 exact", models.LeNet5(), 100), kernels.Adam{}, 0.001},
-		{train("KerasCNN b128 exact", keras(), 128), kernels.AdaDelta{Rho: 0.95, Epsilon: 1e-7}, 1},
-		{train("FCN b1024 exact", fcn(), 1024), kernels.Adam{}, 0.0003},
+		{train("MLP b100 exact", models.MLP(1000), 100), optim.Adam{}.Rule(), 0.001},
+		{train("SeedCNN b8 exact", models.SeedCNN(), 8), optim.Adam{}.Rule(), 0.001},
+		{train("LeNet5 b100 exact", models.LeNet5(), 100), optim.Adam{}.Rule(), 0.001},
+		{train("KerasCNN b128 exact", keras(), 128), optim.AdaDelta{Rho: 0.95, Epsilon: 1e-7}.Rule(), 1},
+		{train("FCN b1024 exact", fcn(), 1024), optim.Adam{}.Rule(), 0.0003},
 	}
 }
 

@@ -4,8 +4,8 @@ import (
 	"regexp"
 	"testing"
 
-	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestDrill trains a small net both ways. On a CPU the fused one is the plain form of the
@@ -13,7 +13,7 @@ import (
 // is another.
 func TestDrill(t *testing.T) {
 	d := serve(t)
-	l := drill{training{name: "small", net: dense(models.ReLU, 24, 16, 10), batch: 250, n: examples}, kernels.Adam{}, 0.01}
+	l := drill{training{name: "small", net: dense(models.ReLU, 24, 16, 10), batch: 250, n: examples}, optim.Adam{}.Rule(), 0.01}
 	set := settings{only: regexp.MustCompile(""), epochs: 2}
 	var all []*curve
 	for _, arm := range arms {

@@ -13,6 +13,7 @@ import (
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
+	"gaiden/lib/optim"
 )
 
 // texts writes the programs of the value cases, as they are for CUDA, into a
@@ -67,7 +68,7 @@ func (p sheet) text() ([]byte, error) {
 func written(tilings bool) (l []sheet) {
 	cases := valueCases()
 	for _, bf16 := range []bool{false, true} {
-		cases = append(append(cases, resNet(256, bf16)...), step(fcn(), 65, kernels.SGD{}, bf16))
+		cases = append(append(cases, resNet(256, bf16)...), step(fcn(), 65, optim.SGD{}.Rule(), bf16))
 	}
 	for _, c := range cases {
 		l = append(l, sheet{c, nil})
