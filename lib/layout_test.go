@@ -24,7 +24,7 @@ lib/elementwise:                                                  functions of s
 lib/elementwise/gomlx: lib/elementwise                            computes them with GoMLX's operations
 lib/activations: lib/elementwise                                  each activation once, as an expression
 lib/optim: lib/elementwise, lib/elementwise/gomlx                 each optimizer once, as expressions
-lib/models: lib/engine/gemm                                       a model is GoMLX, and knows which products are not XLA's
+lib/models: lib/activations, lib/elementwise/gomlx, lib/engine/gemm                                       a model is GoMLX, and knows which products are not XLA's
 lib/timing/stats:                                                 numbers in, numbers out
 lib/timing/units:                                                 numbers in, text out
 lib/timing: lib/timing/stats, lib/timing/units, lib/sysinfo       a measurement has samples, a unit and a machine
@@ -41,7 +41,7 @@ lib/engine/ptx: lib/engine/hlo                                    kernels that T
 lib/engine/ptx/emulate: lib/engine/ptx                            runs such a kernel's text on the host, for tests
 lib/engine/ptx/resident: lib/elementwise, lib/engine/ptx, lib/engine/triton/kernels  a net's steps as one kernel; rules are those of kernels
 lib/engine/ptx/convolution: lib/engine/ptx, lib/engine/triton/kernels  convolutions with an image to a block; sizes and activations are those of kernels
-lib/fused: lib/elementwise, lib/elementwise/gomlx, lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/ptx/resident, lib/engine/triton, lib/engine/triton/kernels, lib/models  where graphs call kernels, beside plain forms
+lib/fused: lib/activations, lib/elementwise, lib/elementwise/gomlx, lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/ptx/resident, lib/engine/triton, lib/engine/triton/kernels, lib/models  where graphs call kernels, beside plain forms
 lib/fused/tiling: lib/optim, lib/fused, lib/engine/hlo, lib/engine/ptx/convolution, lib/engine/sealed, lib/engine/triton/kernels, lib/engine/wire, lib/session  tries kernels where they will run, and keeps what is best
 lib/fused/trial: lib/elementwise/gomlx, lib/optim, lib/engine/files, lib/fused, lib/fused/tiling, lib/fit, lib/models, lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/triton, lib/engine/triton/kernels, lib/engine/wire, lib/profile, lib/session  a program for a machine with a GPU; it asks for exact products
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither

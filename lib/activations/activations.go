@@ -52,13 +52,18 @@ var table = [...]struct {
 	SiLU: {name: "SiLU",
 		of: func(x elementwise.Expr) elementwise.Expr { return x.Mul(x.Sigmoid()) }},
 	ELU: {"ELU",
-		func(x elementwise.Expr) elementwise.Expr { return x.Greater(0).Where(x, x.Min(0).Expm1()) },
+		func(x elementwise.Expr) elementwise.Expr { // exp(x) - 1 as tanh(x/2)·(exp(x) + 1): GoMLX has no gradient of expm1
+			below := x.Greater(0).Where(0, x)
+			return x.Greater(0).Where(x, below.Mul(0.5).Tanh().Mul(below.Exp().Add(1)))
+		},
 		func(y, g elementwise.Expr) elementwise.Expr { return y.Greater(0).Where(g, g.Mul(y.Add(1))) }},
 	LeakyReLU: {"LeakyReLU",
 		func(x elementwise.Expr) elementwise.Expr { return x.Greater(0).Where(x, x.Mul(0.01)) },
 		func(y, g elementwise.Expr) elementwise.Expr { return y.Greater(0).Where(g, g.Mul(0.01)) }},
 	Softplus: {"Softplus",
-		func(x elementwise.Expr) elementwise.Expr { return x.Greater(20).Where(x, x.Min(20).Exp().Log1p()) },
+		func(x elementwise.Expr) elementwise.Expr {
+			return x.Greater(20).Where(x, x.Greater(20).Where(20, x).Exp().Log1p())
+		},
 		func(y, g elementwise.Expr) elementwise.Expr { return g.Mul(y.Neg().Expm1().Neg()) }},
 	Hardswish: {name: "Hardswish",
 		of: func(x elementwise.Expr) elementwise.Expr {

@@ -7,6 +7,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/activations"
 	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton/kernels"
 )
@@ -219,30 +220,10 @@ func operands(x, w, bias *Node) []*Node {
 }
 
 // activate is an activation in GoMLX's ops.
-func activate(act kernels.Act, x *Node) *Node {
-	switch act {
-	case kernels.ReLU:
-		return Where(LessOrEqual(x, ScalarZero(x.Graph(), x.DType())), ZerosLike(x), x)
-	case kernels.Sigmoid:
-		return Sigmoid(x)
-	case kernels.Tanh:
-		return Tanh(x)
-	}
-	return x
-}
+func activate(act kernels.Act, x *Node) *Node { return activations.Apply(gomlx.Ops, act, x) }
 
 // slope takes a gradient through the activation whose result was y.
-func slope(act kernels.Act, g, y *Node) *Node {
-	switch act {
-	case kernels.ReLU:
-		return Where(GreaterThan(y, ScalarZero(y.Graph(), y.DType())), g, ZerosLike(g))
-	case kernels.Sigmoid:
-		return Mul(g, Mul(y, OneMinus(y)))
-	case kernels.Tanh:
-		return Mul(g, OneMinus(Square(y)))
-	}
-	return g
-}
+func slope(act kernels.Act, g, y *Node) *Node { return activations.Back(gomlx.Ops, act, g, y) }
 
 // differentiable gives y, whose making GoMLX cannot see, a gradient by wrt.
 //

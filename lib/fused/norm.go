@@ -112,7 +112,10 @@ func (o Ops) Normalizer() models.Normalizer {
 	return func(x, scale, offset, skip *Node, epsilon float64, act models.Act) (y, mean, variance *Node) {
 		o := o
 		o.Compute = x.DType()
-		a, known := actOf(act)
+		a, known := act.Activation()
+		if known = known && a.FromResult(); !known {
+			a = kernels.Identity
+		}
 		y, mean, variance = o.Norm(x, scale, offset, skip, epsilon, a)
 		if !known {
 			y = act(y)

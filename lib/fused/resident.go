@@ -49,7 +49,7 @@ func NewResident(net models.Net, rule kernels.Rule, examples, batch int) (*Resid
 		if i == len(net.Layers)-1 {
 			want = kernels.Identity
 		}
-		if act, known := actOf(l.Act); !known || act != want {
+		if act, known := l.Act.Activation(); !known || act != want {
 			return refuse("layer %s: want ReLU, and none in the last layer", net.Names()[i])
 		}
 		r.layers, units = append(r.layers, net.Names()[i]), append(units, l.Units)
