@@ -5,6 +5,7 @@
 package activations
 
 import (
+	"math"
 	"strings"
 
 	"gaiden/lib/elementwise"
@@ -24,6 +25,8 @@ const (
 	LeakyReLU            // x, or x/100 below 0
 	Softplus             // log(1 + exp(x)), and x above 20
 	Hardswish            // x · min(max(x + 3, 0), 6)/6
+	GELU                 // x · (1 + erf(x/√2))/2
+	GELUTanh             // GELU by its approximation with tanh
 )
 
 // Inputs of what is behind an activation: its result, and the gradient of that.
@@ -65,6 +68,15 @@ var table = [...]struct {
 			return x.Greater(20).Where(x, x.Greater(20).Where(20, x).Exp().Log1p())
 		},
 		func(y, g elementwise.Expr) elementwise.Expr { return g.Mul(y.Neg().Expm1().Neg()) }},
+	GELU: {name: "GELU",
+		of: func(x elementwise.Expr) elementwise.Expr {
+			return x.Mul(0.5).Mul(x.Mul(math.Sqrt(0.5)).Erf().Add(1))
+		}},
+	GELUTanh: {name: "GELUTanh",
+		of: func(x elementwise.Expr) elementwise.Expr {
+			z := x.Mul(x.Square().Mul(0.044715).Add(1)).Mul(math.Sqrt(2 / math.Pi))
+			return x.Mul(0.5).Mul(z.Tanh().Add(1))
+		}},
 	Hardswish: {name: "Hardswish",
 		of: func(x elementwise.Expr) elementwise.Expr {
 			return x.LessEqual(-3).Where(0, elementwise.Number(3).Greater(x).Where(x.Mul(x.Add(3)).Div(6), x))

@@ -122,7 +122,7 @@ var tiny = []models.Net{
 	{Name: "acts", Input: []int{9, 8, 2}, Layers: []models.Layer{
 		models.Conv2D{Name: "a", Channels: 3, Kernel: 3, Act: models.LeakyReLU}, models.MaxPool2D{Name: "p", Window: 2},
 		models.Conv2D{Name: "b", Channels: 4, Kernel: 2, Act: models.Hardswish}, models.Flatten{Name: "flatten"},
-		models.Dense{Name: "c", Units: 6, Act: models.SiLU}, models.Dense{Name: "d", Units: 5, Act: models.ELU}, models.Dense{Name: "e", Units: 5, Act: Softplus}, models.Dense{Name: "f", Units: 3}}},
+		models.Dense{Name: "c", Units: 6, Act: models.SiLU}, models.Dense{Name: "c2", Units: 6, Act: models.GELU}, models.Dense{Name: "c3", Units: 6, Act: models.GELUTanh}, models.Dense{Name: "d", Units: 5, Act: models.ELU}, models.Dense{Name: "e", Units: 5, Act: Softplus}, models.Dense{Name: "f", Units: 3}}},
 	{Name: "mixed", Input: []int{6, 6, 1}, Layers: []models.Layer{
 		models.Conv2D{Name: "a", Channels: 3, Kernel: 3, Act: Tanh}, models.Activation{Name: "act", Act: Sigmoid}, models.Conv2D{Name: "b", Channels: 2, Kernel: 3, Stride: 2, Act: models.ReLU},
 		models.Flatten{Name: "flatten"}, models.Dense{Name: "c", Units: 6, Act: models.ReLU}, models.Dense{Name: "d", Units: 3}}},

@@ -17,7 +17,7 @@ type Act func(x *graph.Node) *graph.Node
 // Acts are the activations of package activations, by their names there.
 var Acts = map[string]Act{
 	"ReLU": ReLU, "Sigmoid": graph.Sigmoid, "Tanh": graph.Tanh,
-	"SiLU": SiLU, "ELU": ELU, "LeakyReLU": LeakyReLU, "Softplus": graph.Softplus, "Hardswish": Hardswish,
+	"SiLU": SiLU, "ELU": ELU, "LeakyReLU": LeakyReLU, "Softplus": graph.Softplus, "Hardswish": Hardswish, "GELU": GELU, "GELUTanh": GELUTanh,
 }
 
 // ReLU is max(x, 0). Its gradient at 0 is 0, as in PyTorch; NaN stays NaN.
@@ -31,6 +31,12 @@ func ELU(x *graph.Node) *graph.Node { return gomlx.Apply(activations.ELU.Expr(),
 
 // LeakyReLU is x, or x/100 below 0.
 func LeakyReLU(x *graph.Node) *graph.Node { return gomlx.Apply(activations.LeakyReLU.Expr(), x) }
+
+// GELU is x · (1 + erf(x/√2))/2.
+func GELU(x *graph.Node) *graph.Node { return gomlx.Apply(activations.GELU.Expr(), x) }
+
+// GELUTanh is GELU by its approximation with tanh.
+func GELUTanh(x *graph.Node) *graph.Node { return gomlx.Apply(activations.GELUTanh.Expr(), x) }
 
 // Hardswish is x · min(max(x + 3, 0), 6)/6.
 func Hardswish(x *graph.Node) *graph.Node { return gomlx.Apply(activations.Hardswish.Expr(), x) }
