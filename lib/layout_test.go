@@ -24,7 +24,7 @@ lib/elementwise:                                                  functions of s
 lib/elementwise/gomlx: lib/elementwise                            computes them with GoMLX's operations
 lib/activations: lib/elementwise                                  each activation once, as an expression
 lib/optim: lib/elementwise, lib/elementwise/gomlx                 each optimizer once, as expressions
-lib/models:                                                       a model is GoMLX and nothing else
+lib/models: lib/activations, lib/elementwise/gomlx                a model is GoMLX and nothing else
 lib/timing/stats:                                                 numbers in, numbers out
 lib/timing/units:                                                 numbers in, text out
 lib/timing: lib/timing/stats, lib/timing/units, lib/sysinfo       a measurement has samples, a unit and a machine
@@ -36,13 +36,13 @@ lib/engine/sealed: lib/engine/wire                                files of a cac
 lib/engine/golden:                                                holds texts to files, in tests
 lib/engine/triton: lib/engine/hlo                                 kernels are text inside a program's text
 lib/engine/triton/emulate: lib/engine/triton                      runs a kernel's text on the host, for tests
-lib/engine/triton/kernels: lib/engine/triton                      each is a page that writes one kernel
+lib/engine/triton/kernels: lib/activations, lib/elementwise, lib/engine/triton                      each is a page that writes one kernel
 lib/engine/ptx: lib/engine/hlo                                    kernels that Triton has no words for
 lib/engine/ptx/emulate: lib/engine/ptx                            runs such a kernel's text on the host, for tests
-lib/engine/ptx/resident: lib/engine/ptx, lib/engine/triton/kernels  a net's steps as one kernel; rules are those of kernels
+lib/engine/ptx/resident: lib/elementwise, lib/engine/ptx, lib/engine/triton/kernels  a net's steps as one kernel; rules are those of kernels
 lib/engine/ptx/convolution: lib/engine/ptx, lib/engine/triton/kernels  convolutions with an image to a block; sizes and activations are those of kernels
-lib/fused: lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/ptx/resident, lib/engine/triton, lib/engine/triton/kernels, lib/lower/xla, lib/models  where graphs call kernels, beside plain forms
-lib/fused/tiling: lib/fused, lib/engine/hlo, lib/engine/ptx/convolution, lib/engine/sealed, lib/engine/triton/kernels, lib/engine/wire, lib/session  tries kernels where they will run, and keeps what is best
+lib/fused: lib/activations, lib/elementwise, lib/elementwise/gomlx, lib/engine/hlo, lib/engine/ptx, lib/engine/ptx/convolution, lib/engine/ptx/resident, lib/engine/triton, lib/engine/triton/kernels, lib/lower/xla, lib/models  where graphs call kernels, beside plain forms
+lib/fused/tiling: lib/optim, lib/fused, lib/engine/hlo, lib/engine/ptx/convolution, lib/engine/sealed, lib/engine/triton/kernels, lib/engine/wire, lib/session  tries kernels where they will run, and keeps what is best
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
 lib/engine/pjrt:                                                  stands on the C API alone
 lib/engine/pjrt/xspace:                                           reads a message of the profiler
@@ -55,7 +55,7 @@ lib/lower: lib/engine/gemm, lib/engine/wire                       decides the fo
 lib/lower/plan: lib/engine/hlo, lib/engine/triton/kernels, lib/fused, lib/lower, lib/models  decides how a net is trained
 lib/lower/xla: lib/lower, lib/models                              writes layers as it was decided
 lib/losses:                                                       a loss is GoMLX
-lib/fit: lib/session, lib/losses, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/timing, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/fit: lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/timing, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/profile: lib/fit, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/sealed, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
 lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices
 `

@@ -5,6 +5,7 @@
 package activations
 
 import (
+	"math"
 	"strings"
 
 	"gaiden/lib/elementwise"
@@ -24,6 +25,8 @@ const (
 	LeakyReLU            // x, or x/100 below 0
 	Softplus             // log(1 + exp(x)), and x above 20
 	Hardswish            // x · min(max(x + 3, 0), 6)/6
+	GELU                 // x · (1 + erf(x/√2))/2
+	GELUTanh             // GELU by its approximation with tanh
 )
 
 // Inputs of what is behind an activation: its result, and the gradient of that.
@@ -52,14 +55,28 @@ var table = [...]struct {
 	SiLU: {name: "SiLU",
 		of: func(x elementwise.Expr) elementwise.Expr { return x.Mul(x.Sigmoid()) }},
 	ELU: {"ELU",
-		func(x elementwise.Expr) elementwise.Expr { return x.Greater(0).Where(x, x.Min(0).Expm1()) },
+		func(x elementwise.Expr) elementwise.Expr { // exp(x) - 1 as tanh(x/2)·(exp(x) + 1): GoMLX has no gradient of expm1
+			below := x.Greater(0).Where(0, x)
+			return x.Greater(0).Where(x, below.Mul(0.5).Tanh().Mul(below.Exp().Add(1)))
+		},
 		func(y, g elementwise.Expr) elementwise.Expr { return y.Greater(0).Where(g, g.Mul(y.Add(1))) }},
 	LeakyReLU: {"LeakyReLU",
 		func(x elementwise.Expr) elementwise.Expr { return x.Greater(0).Where(x, x.Mul(0.01)) },
 		func(y, g elementwise.Expr) elementwise.Expr { return y.Greater(0).Where(g, g.Mul(0.01)) }},
 	Softplus: {"Softplus",
-		func(x elementwise.Expr) elementwise.Expr { return x.Greater(20).Where(x, x.Min(20).Exp().Log1p()) },
+		func(x elementwise.Expr) elementwise.Expr {
+			return x.Greater(20).Where(x, x.Greater(20).Where(20, x).Exp().Log1p())
+		},
 		func(y, g elementwise.Expr) elementwise.Expr { return g.Mul(y.Neg().Expm1().Neg()) }},
+	GELU: {name: "GELU",
+		of: func(x elementwise.Expr) elementwise.Expr {
+			return x.Mul(0.5).Mul(x.Mul(math.Sqrt(0.5)).Erf().Add(1))
+		}},
+	GELUTanh: {name: "GELUTanh",
+		of: func(x elementwise.Expr) elementwise.Expr {
+			z := x.Mul(x.Square().Mul(0.044715).Add(1)).Mul(math.Sqrt(2 / math.Pi))
+			return x.Mul(0.5).Mul(z.Tanh().Add(1))
+		}},
 	Hardswish: {name: "Hardswish",
 		of: func(x elementwise.Expr) elementwise.Expr {
 			return x.LessEqual(-3).Where(0, elementwise.Number(3).Greater(x).Where(x.Mul(x.Add(3)).Div(6), x))

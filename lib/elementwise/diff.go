@@ -50,8 +50,6 @@ func (e Expr) Diff(by Expr) Expr {
 		return dx.Mul(-1)
 	case Sqrt:
 		return dx.Mul(0.5).Div(e)
-	case Rsqrt:
-		return dx.Mul(-0.5).Mul(e).Div(x)
 	case Exp:
 		return dx.Mul(e)
 	case Expm1:

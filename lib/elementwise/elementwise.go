@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -39,7 +40,6 @@ const (
 	LessEqual
 	Neg
 	Sqrt
-	Rsqrt
 	Exp
 	Expm1
 	Log
@@ -53,7 +53,7 @@ const (
 )
 
 var names = [...]string{"number", "input", "add", "sub", "mul", "div", "max", "min", "greater", "lessEqual",
-	"neg", "sqrt", "rsqrt", "exp", "expm1", "log", "log1p", "abs", "sign", "tanh", "sigmoid", "erf", "where"}
+	"neg", "sqrt", "exp", "expm1", "log", "log1p", "abs", "sign", "tanh", "sigmoid", "erf", "where"}
 
 // String is the operation's name.
 func (o Op) String() string { return names[o] }
@@ -211,9 +211,6 @@ func (e Expr) Neg() Expr { return apply(Neg, e) }
 // Sqrt is the square root.
 func (e Expr) Sqrt() Expr { return apply(Sqrt, e) }
 
-// Rsqrt is one by the square root.
-func (e Expr) Rsqrt() Expr { return apply(Rsqrt, e) }
-
 // Exp is the exponential function.
 func (e Expr) Exp() Expr { return apply(Exp, e) }
 
@@ -307,6 +304,18 @@ func Scalars(exprs ...Expr) (l []Expr) {
 		walk(e)
 	}
 	return l
+}
+
+// Only says whether a rule's work for each element is made of some operations only.
+func Only(ops []Op, r *Rule) bool {
+	var only func(e Expr) bool
+	only = func(e Expr) bool {
+		if e.n.scalar || e.n.op == input {
+			return true
+		}
+		return slices.Contains(ops, e.n.op) && !slices.ContainsFunc(e.n.args, func(a Expr) bool { return !only(a) })
+	}
+	return !slices.ContainsFunc(r.Exprs(), func(e Expr) bool { return !only(e) })
 }
 
 // Ops are the operations of a target, whose numbers are Vs.
@@ -420,8 +429,6 @@ func (float64s) Apply(op Op, x ...float64) float64 {
 		return -x[0]
 	case Sqrt:
 		return math.Sqrt(x[0])
-	case Rsqrt:
-		return 1 / math.Sqrt(x[0])
 	case Exp:
 		return math.Exp(x[0])
 	case Expm1:

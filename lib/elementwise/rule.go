@@ -37,6 +37,42 @@ func (r *Rule) Exprs() []Expr { return append(r.Next[:len(r.Next):len(r.Next)], 
 // Scalars are what is the same for all weights; see [Scalars].
 func (r *Rule) Scalars() []Expr { return Scalars(r.Exprs()...) }
 
+// Match says whether the rule has a form, whatever its moments are called; see
+// [Expr.Match].
+func (r *Rule) Match(form *Rule) (found map[string]Expr, is bool) {
+	if len(r.Kept) != len(form.Kept) {
+		return nil, false
+	}
+	renamed := map[string]Expr{}
+	for i, name := range form.Kept {
+		renamed[name] = Input(r.Kept[i])
+	}
+	found = map[string]Expr{}
+	for i, e := range form.Exprs() {
+		some, is := r.Exprs()[i].Match(e.Substitute(renamed))
+		if !is {
+			return nil, false
+		}
+		for name, x := range some {
+			if before, twice := found[name]; twice && before.Key() != x.Key() {
+				return nil, false
+			}
+			found[name] = x
+		}
+	}
+	return found, true
+}
+
+// Squares says of each moment whether it is never negative: whether a first step with a
+// negative gradient makes it positive.
+func (r *Rule) Squares() (l []bool) {
+	state := make([]float64, 1+len(r.Kept))
+	for _, x := range Step(Float64, r, map[string]float64{Rate.Key(): 1, Time.Key(): 1}, state, -1)[1:] {
+		l = append(l, x > 0)
+	}
+	return l
+}
+
 // Step computes a step: a weight and its moments, state, after it. values are those of
 // [Rate] and [Time], or of what Scalars returns, by their Keys.
 func Step[V any](ops Ops[V], r *Rule, values map[string]V, state []V, gradient V) []V {
@@ -47,7 +83,8 @@ func Step[V any](ops Ops[V], r *Rule, values map[string]V, state []V, gradient V
 	for i, name := range r.Kept {
 		all[name] = state[1+i]
 	}
-	next := Eval(ops, all, r.Exprs()...)
+	scalars := r.Scalars() // first: they are no work for each element
+	next := Eval(ops, all, append(scalars, r.Exprs()...)...)[len(scalars):]
 	n := len(next) - 1
 	return append([]V{next[n]}, next[:n]...)
 }

@@ -17,6 +17,7 @@ import (
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/lower/plan"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -221,10 +222,13 @@ func (n *Net) whole(there map[string]wire.Type) error {
 
 // isMoment says whether an array is the state of some optimizer.
 func (n *Net) isMoment(name string) bool {
-	for _, o := range []Optimizer{SGD{}, SGD{Momentum: 1}, Adam{}, AdaDelta{}, n.config.Optimizer} {
+	for _, o := range optim.All() {
 		if title, _ := o.Title(); strings.HasPrefix(name, title+"/") {
 			return true
 		}
+	}
+	if title, _ := n.config.Optimizer.Title(); strings.HasPrefix(name, title+"/") {
+		return true
 	}
 	return name == "rng" || name == "step"
 }

@@ -1,11 +1,14 @@
 package fit
 
 import (
+	"fmt"
 	"path"
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/elementwise"
+	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/hlo"
 )
 
@@ -13,35 +16,41 @@ import (
 // that changes the matrix by it, and never written: see hlo.Function.Step. XLA writes it, and
 // then reads it for each of the arrays that Adam keeps.
 
-// knobbed is an optimizer whose step package gemm has.
-type knobbed interface {
-	// own says whether package gemm has it as it is set.
-	own() bool
-	// knobs are package gemm's for a step, seven scalars.
-	knobs(rate, t *Node) []*Node
-}
+// forms are the steps that package gemm has. Their scalars are the numbers of its knobs,
+// rate k1 l1 k2 l2 scale least; the others are those of ownKnobs.
+var forms = func() []*elementwise.Rule {
+	w, g, m, v := elementwise.Weight, elementwise.Gradient, elementwise.Input("m"), elementwise.Input("v")
+	knob := func(i int) elementwise.Expr { return elementwise.Scalar(fmt.Sprint(i)) }
+	velocity := m.Mul(knob(1)).Add(g)
+	mean := m.Mul(knob(1)).Add(g.Mul(knob(2)))
+	square := v.Mul(knob(3)).Add(g.Square().Mul(knob(4)))
+	return []*elementwise.Rule{
+		{Weight: w.Sub(knob(0).Mul(g))},
+		{Weight: w.Sub(knob(0).Mul(velocity)), Kept: []string{"m"}, Next: []elementwise.Expr{velocity}},
+		{Weight: w.Sub(knob(0).Mul(mean)), Kept: []string{"m"}, Next: []elementwise.Expr{mean}},
+		{Weight: w.Sub(knob(0).Mul(mean).Div(square.Sqrt().Add(knob(6)))), Kept: []string{"m", "v"}, Next: []elementwise.Expr{mean, square}},
+	}
+}()
 
-func (o SGD) own() bool  { return !o.Nesterov && o.WeightDecay == 0 }
-func (o Adam) own() bool { return o.WeightDecay == 0 }
-
-func (o SGD) knobs(rate, _ *Node) []*Node {
-	g := rate.Graph()
-	of := func(x float64) *Node { return Const(g, float32(x)) }
-	return []*Node{rate, of(o.Momentum), of(1), of(0), of(0), of(0), of(0)}
-}
-
-func (o Adam) knobs(rate, t *Node) []*Node {
-	g := rate.Graph()
-	of := func(x float64) *Node { return Const(g, float32(x)) }
-	beta1, beta2 := or(o.Beta1, 0.9), or(o.Beta2, 0.999)
-	correct1, correct2 := o.corrections(t)
-	return []*Node{Div(rate, correct1), of(beta1), of(1 - beta1), of(beta2), of(1 - beta2), Rsqrt(correct2), of(or(o.Epsilon, 1e-8))}
-}
-
-// knobbed is the net's optimizer if package gemm has its steps, or nil.
-func (n *Net) knobbed() knobbed {
-	if o, is := n.config.Optimizer.(knobbed); is && o.own() {
-		return o
+// ownKnobs are package gemm's for a step of the net's optimizer, seven scalars; nil if it
+// does not have that step.
+func (n *Net) ownKnobs() []elementwise.Expr {
+	r := ruleOf(n.config.Optimizer)
+	if r == nil {
+		return nil
+	}
+	for _, form := range forms {
+		found, is := r.Match(form)
+		if !is {
+			continue
+		}
+		knobs := make([]elementwise.Expr, 7)
+		for i, usual := range []float64{0, 0, 1, 0, 0, 1, 0} {
+			if knobs[i], is = found[fmt.Sprint(i)]; !is {
+				knobs[i] = elementwise.Number(usual)
+			}
+		}
+		return knobs
 	}
 	return nil
 }
@@ -87,7 +96,7 @@ func together(gradients []*Node, factors [][]*Node) []*Node {
 
 // knobs are the optimizer's for a step, as one vector.
 func (t *trace) knobs(rate, number *Node) *Node {
-	l := t.net.knobbed().knobs(rate, number)
+	l := elementwise.Eval(gomlx.Ops, gomlx.Scalars(rate, number), t.net.ownKnobs()...)
 	for i, k := range l {
 		l[i] = Reshape(k, 1)
 	}

@@ -112,15 +112,10 @@ func (t Train) decides(n *Net) bool {
 	return t.Validation != nil || t.Threshold != 0 || t.Patience != 0 || len(n.carried()) > 0 && !t.KeepState
 }
 
-// ruleOf is an optimizer as kernels know it, nil if they do not.
+// ruleOf is an optimizer's step as kernels are made from it, nil if it has none.
 func ruleOf(o Optimizer) kernels.Rule {
-	switch o := o.(type) {
-	case SGD:
-		return kernels.SGD{Momentum: o.Momentum, Nesterov: o.Nesterov, WeightDecay: o.WeightDecay}
-	case Adam:
-		return kernels.Adam{Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: o.Epsilon, WeightDecay: o.WeightDecay}
-	case AdaDelta:
-		return kernels.AdaDelta{Rho: o.Rho, Epsilon: o.Epsilon, WeightDecay: o.WeightDecay}
+	if o, is := o.(interface{ Rule() kernels.Rule }); is {
+		return o.Rule()
 	}
 	return nil
 }

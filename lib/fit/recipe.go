@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/gomlx/gomlx/core/graph"
-
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // recipe is a net that is there, for another process: what its programs are written from.
@@ -37,7 +36,7 @@ type part struct {
 // layers, optimizers and losses that recipes know, by the names of their types.
 var (
 	layersKnown     = known[models.Layer](models.Activation{}, models.BatchNorm{}, models.Conv2D{}, models.Dense{}, models.Dropout{}, models.Flatten{}, models.LSTM{}, models.MaxPool2D{}, models.MeanPool2D{}, models.Residual{})
-	optimizersKnown = known[Optimizer](Adam{}, AdaDelta{}, SGD{})
+	optimizersKnown = known(optim.All()...)
 	lossesKnown     = known[Loss](CrossEntropy{}, MSE{}, Visibility{})
 )
 
@@ -49,9 +48,6 @@ func known[T any](all ...T) map[string]reflect.Type {
 	}
 	return m
 }
-
-// actsKnown are the activations that recipes know.
-var actsKnown = map[string]models.Act{"ReLU": models.ReLU, "Sigmoid": graph.Sigmoid, "Tanh": graph.Tanh}
 
 // recipe writes the net down. Its error says what in it no other process can know: a
 // function, a layer or an optimizer of one's own.
@@ -129,10 +125,8 @@ func write[T any](known map[string]reflect.Type, all ...T) ([]part, error) {
 }
 
 func actName(a models.Act) (string, error) {
-	for name, k := range actsKnown {
-		if k.Is(a) {
-			return name, nil
-		}
+	if k, known := a.Activation(); known {
+		return k.Name(), nil
 	}
 	return "", fmt.Errorf("a function of its own")
 }
@@ -152,10 +146,10 @@ func read[T any](known map[string]reflect.Type, p part) (one T, err error) {
 		switch f.Interface().(type) {
 		case models.Act:
 			var act string
-			if err = json.Unmarshal(raw, &act); err == nil && actsKnown[act] == nil {
+			if err = json.Unmarshal(raw, &act); err == nil && models.Acts[act] == nil {
 				err = fmt.Errorf("no activation %q", act)
 			}
-			f.Set(reflect.ValueOf(actsKnown[act]))
+			f.Set(reflect.ValueOf(models.Acts[act]))
 		case []models.Layer:
 			var parts []part
 			var l []models.Layer

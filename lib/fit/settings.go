@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
+
+	"gaiden/lib/optim"
 )
 
 // mostUnroll bounds Config.Unroll: what a program of so many steps takes to write and to
@@ -12,11 +15,12 @@ const mostUnroll = 1000
 
 // check says which setting means nothing, or has no use.
 func (c Config) check() error {
+	packages := []string{reflect.TypeFor[Config]().PkgPath(), reflect.TypeFor[Adam]().PkgPath()}
 	for _, v := range []struct {
 		name  string
 		value any
 	}{{"Optimizer", c.Optimizer}, {"Loss", c.Loss}} {
-		if t := reflect.TypeOf(v.value); t != nil && t.Kind() == reflect.Pointer && (reflect.ValueOf(v.value).IsNil() || t.Elem().PkgPath() == reflect.TypeFor[Config]().PkgPath()) {
+		if t := reflect.TypeOf(v.value); t != nil && t.Kind() == reflect.Pointer && (reflect.ValueOf(v.value).IsNil() || slices.Contains(packages, t.Elem().PkgPath())) {
 			return fmt.Errorf("Config.%s is a %s: want %s{…}, without &", v.name, t, t.Elem())
 		}
 	}
@@ -30,43 +34,7 @@ func (c Config) check() error {
 	case c.AllDevices && c.Devices == 0:
 		return fmt.Errorf("Config.AllDevices is set without Config.Devices: want how many to use, or AllDevices left out")
 	}
-	return checkOptimizer(c.Optimizer)
-}
-
-// checkOptimizer says which setting of an optimizer is out of its range, where it would
-// only do harm, or has no use. The ranges are PyTorch's, but for a Momentum or Rho of 1,
-// with which nothing is ever forgotten.
-func checkOptimizer(o Optimizer) error {
-	inf := math.Inf(1)
-	type setting struct {
-		name  string
-		value float64
-		below float64 // ∞: any number that is finite
-	}
-	settings := []setting{{"LearningRate", o.Rate(), inf}}
-	switch o := o.(type) {
-	case SGD:
-		settings = append(settings, setting{"Momentum", o.Momentum, 1}, setting{"WeightDecay", o.WeightDecay, inf})
-	case Adam:
-		settings = append(settings, setting{"Beta1", o.Beta1, 1}, setting{"Beta2", o.Beta2, 1}, setting{"Epsilon", o.Epsilon, inf}, setting{"WeightDecay", o.WeightDecay, inf})
-	case AdaDelta:
-		settings = append(settings, setting{"Rho", o.Rho, 1}, setting{"Epsilon", o.Epsilon, inf}, setting{"WeightDecay", o.WeightDecay, inf})
-	}
-	name, _ := o.Title()
-	for _, s := range settings {
-		if s.value >= 0 && s.value < s.below && !(s.value > math.MaxFloat32) { // not of a NaN
-			continue
-		}
-		want := "0 or more"
-		if s.below == 1 {
-			want = "0 or more, and less than 1"
-		}
-		return fmt.Errorf("%s of %s is %g: want %s", s.name, name, s.value, want)
-	}
-	if o, is := o.(SGD); is && o.Nesterov && o.Momentum == 0 {
-		return fmt.Errorf("Nesterov of sgd is set, and Momentum is 0: want a Momentum, such as 0.9, or Nesterov left out")
-	}
-	return nil
+	return optim.Check(c.Optimizer)
 }
 
 // check says what of a run means nothing, or has no use, for a net and its data.

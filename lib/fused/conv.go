@@ -7,6 +7,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/ptx/convolution"
 	"gaiden/lib/engine/triton/kernels"
 )
@@ -171,7 +172,7 @@ func (o Ops) ConvUpdate(c Convolution, x, d, winner, parts *Node, state, bias []
 		y := c.convolve(to(x, o.Compute), at)
 		dw := Gradient(ReduceAllSum(Mul(y, unpool(to(d, o.Compute), winner, g))), at)[0]
 		db := ReduceSum(to(d, dtypes.Float32), 0, 1, 2)
-		return Update(rule, rate, t, state, to(dw, dtypes.Float32)), Update(rule, rate, t, bias, db)
+		return gomlx.Update(rule, rate, t, state, to(dw, dtypes.Float32)), gomlx.Update(rule, rate, t, bias, db)
 	}
 	return o.PartsUpdate(parts, state, bias, rule, rate, t, after...)
 }
@@ -184,11 +185,11 @@ func (o Ops) PartsUpdate(parts *Node, state, bias []*Node, rule kernels.Rule, ra
 	if !is {
 		g := ReduceSum(parts, 0)
 		if bias == nil {
-			return Update(rule, rate, t, state, Reshape(g, state[0].Shape().Dimensions...)), nil
+			return gomlx.Update(rule, rate, t, state, Reshape(g, state[0].Shape().Dimensions...)), nil
 		}
 		taps := g.Shape().Dimensions[0] - 1
 		weights := Reshape(Slice(g, AxisRange(0, taps)), state[0].Shape().Dimensions...)
-		return Update(rule, rate, t, state, weights), Update(rule, rate, t, bias, Reshape(Slice(g, AxisRange(taps)), bias[0].Shape().Dimensions...))
+		return gomlx.Update(rule, rate, t, state, weights), gomlx.Update(rule, rate, t, bias, Reshape(Slice(g, AxisRange(taps)), bias[0].Shape().Dimensions...))
 	}
 	all := append(append(append([]*Node{parts}, state...), bias...), rate, t)
 	for _, a := range after {

@@ -5,7 +5,7 @@
 //	ops := fused.Ops{Builder: builder} // of the graph that x belongs to; nil is the plain form
 //	y := ops.Linear(x, w, bias, kernels.ReLU)
 //	g := ops.LinearInput(dy, w, y0, kernels.ReLU)
-//	state, bias = ops.LinearUpdate(x, dy, state, bias, kernels.Adam{}, rate, t)
+//	state, bias = ops.LinearUpdate(x, dy, state, bias, optim.Adam{}.Rule(), rate, t)
 //
 // A user's own kernel goes into a model as an [Own], with its plain form, and
 // into any graph with [Call].

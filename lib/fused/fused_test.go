@@ -12,8 +12,10 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestForms holds each operation's kernel against its plain form.
@@ -46,8 +48,8 @@ func TestForms(t *testing.T) {
 			return []*Node{o.LinearInput(in[0], in[1], in[2], kernels.Sigmoid), o.LinearInput(in[0], in[1], nil, kernels.Sigmoid)}
 		}},
 		{"update", append(append(append([]*tensors.Tensor{x, g}, state(6, 5)...), state(5)...), scalars...), func(o Ops, in []*Node) []*Node {
-			w, b := o.LinearUpdate(in[0], in[1], in[2:5], in[5:8], kernels.Adam{}, in[8], in[9], in[0])
-			v, none := o.LinearUpdate(in[0], in[1], in[2:4], nil, kernels.SGD{Momentum: 0.5}, in[8], in[9])
+			w, b := o.LinearUpdate(in[0], in[1], in[2:5], in[5:8], optim.Adam{}.Rule(), in[8], in[9], in[0])
+			v, none := o.LinearUpdate(in[0], in[1], in[2:4], nil, optim.SGD{Momentum: 0.5}.Rule(), in[8], in[9])
 			return append(append(append(w, b...), v...), none...)
 		}},
 		{"head", []*tensors.Tensor{x, w, b, labels}, func(o Ops, in []*Node) []*Node {
@@ -60,8 +62,8 @@ func TestForms(t *testing.T) {
 			return []*Node{loss, hit, g, below, alone, through}
 		}},
 		{"update of parts", append(append(append([]*tensors.Tensor{random(42, f32(9, 3*2+1, 5), 1, 0), random(43, f32(9, 3*2, 5), 1, 0)}, state(3, 2, 5)...), state(5)...), scalars...), func(o Ops, in []*Node) []*Node {
-			w, b := o.PartsUpdate(in[0], in[2:5], in[5:8], kernels.Adam{}, in[8], in[9], in[0])
-			v, none := o.PartsUpdate(in[1], in[2:4], nil, kernels.SGD{Momentum: 0.5}, in[8], in[9])
+			w, b := o.PartsUpdate(in[0], in[2:5], in[5:8], optim.Adam{}.Rule(), in[8], in[9], in[0])
+			v, none := o.PartsUpdate(in[1], in[2:4], nil, optim.SGD{Momentum: 0.5}.Rule(), in[8], in[9])
 			return append(append(append(w, b...), v...), none...)
 		}},
 		{"lstm", []*tensors.Tensor{random(21, f32(4, 3, 20), 1, 0), random(22, f32(5, 20), 0.5, 0), random(23, f32(4, 3, 5), 1, 0)}, func(o Ops, in []*Node) []*Node {
@@ -117,6 +119,10 @@ var tiny = []models.Net{
 	{Name: "covering", Input: []int{5, 5, 2}, Layers: []models.Layer{
 		models.Conv2D{Name: "a", Channels: 3, Kernel: 3, Act: models.ReLU}, models.Conv2D{Name: "b", Channels: 4, Kernel: 3, Act: Tanh},
 		models.Flatten{Name: "flatten"}, models.Dense{Name: "c", Units: 5}}},
+	{Name: "acts", Input: []int{9, 8, 2}, Layers: []models.Layer{
+		models.Conv2D{Name: "a", Channels: 3, Kernel: 3, Act: models.LeakyReLU}, models.MaxPool2D{Name: "p", Window: 2},
+		models.Conv2D{Name: "b", Channels: 4, Kernel: 2, Act: models.Hardswish}, models.Flatten{Name: "flatten"},
+		models.Dense{Name: "c", Units: 6, Act: models.SiLU}, models.Dense{Name: "c2", Units: 6, Act: models.GELU}, models.Dense{Name: "c3", Units: 6, Act: models.GELUTanh}, models.Dense{Name: "d", Units: 5, Act: models.ELU}, models.Dense{Name: "e", Units: 5, Act: Softplus}, models.Dense{Name: "f", Units: 3}}},
 	{Name: "mixed", Input: []int{6, 6, 1}, Layers: []models.Layer{
 		models.Conv2D{Name: "a", Channels: 3, Kernel: 3, Act: Tanh}, models.Activation{Name: "act", Act: Sigmoid}, models.Conv2D{Name: "b", Channels: 2, Kernel: 3, Stride: 2, Act: models.ReLU},
 		models.Flatten{Name: "flatten"}, models.Dense{Name: "c", Units: 6, Act: models.ReLU}, models.Dense{Name: "d", Units: 3}}},
@@ -141,7 +147,7 @@ func TestPlan(t *testing.T) {
 				t.Fatal(err)
 			}
 			weights := variables(t, net)
-			rule := kernels.SGD{Momentum: 0.9}
+			rule := optim.SGD{Momentum: 0.9}.Rule()
 			in := []*tensors.Tensor{random(1, f32(append([]int{n}, net.Input...)...), 1, 0), random(2, shapes.Make(dtypes.Int32, n), 0, 3),
 				tensor(f32(), []float64{0.1}), tensor(f32(), []float64{1})}
 			at := map[string]int{}
@@ -226,7 +232,7 @@ func derived(t *testing.T, weights []variable, at map[string]int, in []*tensors.
 		gradients := Gradient(ReduceAllMean(loss), values...)
 		out := []*Node{Reshape(Stack([]*Node{ReduceAllMean(loss), Const(y.Graph(), float32(loss.Shape().Size())), ReduceAllSum(hit)}, 0), 1, 3)}
 		for i, w := range weights {
-			out = append(out, Update(rule, in[2], in[3], in[at[w.name]:at[w.name]+2], gradients[i])...)
+			out = append(out, gomlx.Update(rule, in[2], in[3], in[at[w.name]:at[w.name]+2], gradients[i])...)
 		}
 		return out
 	})

@@ -2,12 +2,13 @@ package fused
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/activations"
+	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton/kernels"
 )
 
@@ -83,9 +84,9 @@ func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, ra
 	n, in, out := x.Shape().Dimensions[0], x.Shape().Dimensions[1], g.Shape().Dimensions[1]
 	op, is := choose(o, kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil, Rule: rule})
 	if !is {
-		newState = Update(rule, rate, t, state, o.weights(x, g))
+		newState = gomlx.Update(rule, rate, t, state, o.weights(x, g))
 		if bias != nil {
-			newBias = Update(rule, rate, t, bias, ReduceSum(to(g, dtypes.Float32), 0))
+			newBias = gomlx.Update(rule, rate, t, bias, ReduceSum(to(g, dtypes.Float32), 0))
 		}
 		return newState, newBias
 	}
@@ -202,54 +203,6 @@ func (o Ops) Softmax(logits, labels *Node) (loss, hit, g *Node) {
 	return loss, hit, to(MulScalar(Sub(Div(e, total), right), 1/float64(n)), o.Compute)
 }
 
-// Update is a rule's step in GoMLX's ops: state is the weights and their moments.
-func Update(rule kernels.Rule, rate, t *Node, state []*Node, g *Node) []*Node {
-	w := state[0]
-	decay := func(by float64) {
-		if by != 0 {
-			g = Add(g, MulScalar(w, by))
-		}
-	}
-	switch r := rule.(type) {
-	case kernels.SGD:
-		decay(r.WeightDecay)
-		if r.Momentum == 0 {
-			return []*Node{Sub(w, Mul(rate, g))}
-		}
-		v := Add(MulScalar(state[1], r.Momentum), g)
-		if r.Nesterov {
-			return []*Node{Sub(w, Mul(rate, Add(g, MulScalar(v, r.Momentum)))), v}
-		}
-		return []*Node{Sub(w, Mul(rate, v)), v}
-	case kernels.Adam:
-		beta1, beta2 := or(r.Beta1, 0.9), or(r.Beta2, 0.999)
-		decay(r.WeightDecay)
-		m := Add(MulScalar(state[1], beta1), MulScalar(g, 1-beta1))
-		v := Add(MulScalar(state[2], beta2), MulScalar(Square(g), 1-beta2))
-		correct1, correct2 := correction(t, beta1), correction(t, beta2)
-		size := AddScalar(Mul(Sqrt(v), Rsqrt(correct2)), or(r.Epsilon, 1e-8))
-		return []*Node{Sub(w, Div(Mul(Div(rate, correct1), m), size)), m, v}
-	case kernels.AdaDelta:
-		rho, epsilon := or(r.Rho, 0.9), or(r.Epsilon, 1e-6)
-		decay(r.WeightDecay)
-		gradients := Add(MulScalar(state[1], rho), MulScalar(Square(g), 1-rho))
-		update := Mul(Sqrt(Div(AddScalar(state[2], epsilon), AddScalar(gradients, epsilon))), g)
-		updates := Add(MulScalar(state[2], rho), MulScalar(Square(update), 1-rho))
-		return []*Node{Sub(w, Mul(rate, update)), gradients, updates}
-	}
-	panic(fmt.Errorf("fused: rule %s has no plain form: want kernels.SGD, Adam or AdaDelta", rule.Name()))
-}
-
-// correction is 1 - betaᵗ, what Adam divides a moment by in step t.
-func correction(t *Node, beta float64) *Node { return Neg(Expm1(MulScalar(t, math.Log(beta)))) }
-
-func or(value, otherwise float64) float64 {
-	if value == 0 {
-		return otherwise
-	}
-	return value
-}
-
 // sizes are those of x [n in] and w [in out].
 func sizes(op string, x, w *Node) (n, in, out int) {
 	if x.Rank() != 2 || w.Rank() != 2 || x.Shape().Dimensions[1] != w.Shape().Dimensions[0] {
@@ -267,30 +220,10 @@ func operands(x, w, bias *Node) []*Node {
 }
 
 // activate is an activation in GoMLX's ops.
-func activate(act kernels.Act, x *Node) *Node {
-	switch act {
-	case kernels.ReLU:
-		return Where(LessOrEqual(x, ScalarZero(x.Graph(), x.DType())), ZerosLike(x), x)
-	case kernels.Sigmoid:
-		return Sigmoid(x)
-	case kernels.Tanh:
-		return Tanh(x)
-	}
-	return x
-}
+func activate(act kernels.Act, x *Node) *Node { return activations.Apply(gomlx.Ops, act, x) }
 
 // slope takes a gradient through the activation whose result was y.
-func slope(act kernels.Act, g, y *Node) *Node {
-	switch act {
-	case kernels.ReLU:
-		return Where(GreaterThan(y, ScalarZero(y.Graph(), y.DType())), g, ZerosLike(g))
-	case kernels.Sigmoid:
-		return Mul(g, Mul(y, OneMinus(y)))
-	case kernels.Tanh:
-		return Mul(g, OneMinus(Square(y)))
-	}
-	return g
-}
+func slope(act kernels.Act, g, y *Node) *Node { return activations.Back(gomlx.Ops, act, g, y) }
 
 // differentiable gives y, whose making GoMLX cannot see, a gradient by wrt.
 //

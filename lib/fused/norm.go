@@ -1,6 +1,7 @@
 package fused
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gomlx/compute/dtypes"
@@ -28,7 +29,7 @@ func (o Ops) Norm(x, scale, offset, skip *Node, epsilon float64, act kernels.Act
 			panic(fmt.Errorf("fused: Norm: got x %s and a scale or offset %s, want [… channels] and [channels]", x.Shape(), v.Shape()))
 		}
 	}
-	l := kernels.Norm{Rows: x.Shape().Size() / channels, Channels: channels, X: x.DType(), Y: o.Compute, Epsilon: or(epsilon, 1e-5), Act: act}
+	l := kernels.Norm{Rows: x.Shape().Size() / channels, Channels: channels, X: x.DType(), Y: o.Compute, Epsilon: cmp.Or(epsilon, 1e-5), Act: act}
 	if skip != nil {
 		if skip.Shape().CheckDims(d...) != nil {
 			panic(fmt.Errorf("fused: Norm: got x %s and skip %s, want equal dimensions", x.Shape(), skip.Shape()))
@@ -111,7 +112,10 @@ func (o Ops) Normalizer() models.Normalizer {
 	return func(x, scale, offset, skip *Node, epsilon float64, act models.Act) (y, mean, variance *Node) {
 		o := o
 		o.Compute = x.DType()
-		a, known := actOf(act)
+		a, known := act.Activation()
+		if known = known && a.FromResult(); !known {
+			a = kernels.Identity
+		}
 		y, mean, variance = o.Norm(x, scale, offset, skip, epsilon, a)
 		if !known {
 			y = act(y)

@@ -8,6 +8,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/activations"
+	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/models"
 )
@@ -15,7 +17,8 @@ import (
 // Plan is how a training step of a net is divided into fused operations.
 //
 // A Dense layer is one operation each way, and so is a Conv2D of few channels,
-// together with the MaxPool2D of 2×2 behind it. The last layer is a Dense
+// together with the MaxPool2D of 2×2 behind it. An activation whose gradient needs what
+// went into it, such as SiLU, is an operation of its own, for XLA. The last layer is a Dense
 // without activation, and becomes the head; a Dense right before it begins its
 // product, so that head and gradient below are one kernel. Every other layer
 // stays in GoMLX's ops between them.
@@ -28,7 +31,7 @@ type Plan struct {
 type part struct {
 	layer  int // the first
 	name   string
-	kind   string // flatten, dense, conv, head or plain
+	kind   string // flatten, dense, conv, head, activation or plain
 	act    kernels.Act
 	bias   bool
 	size   int // of a convolution's kernels
@@ -53,7 +56,7 @@ func NewPlan(net models.Net) (*Plan, error) {
 			axes = 2
 			q.reason = "no kernel for GlobalAveragePooling2D"
 		case models.Dense:
-			act, known := actOf(l.Act)
+			act, known := l.Act.Activation()
 			q.act, q.bias = act, !l.NoBias
 			switch {
 			case !known:
@@ -64,7 +67,7 @@ func NewPlan(net models.Net) (*Plan, error) {
 				q.kind = "dense"
 			}
 		case models.Conv2D:
-			act, known := actOf(l.Act)
+			act, known := l.Act.Activation()
 			q.act, q.size, q.same, q.pad, q.bias = act, l.Kernel, l.Same, l.Pad, !l.NoBias
 			switch {
 			case !known:
@@ -74,7 +77,7 @@ func NewPlan(net models.Net) (*Plan, error) {
 			default:
 				q.kind = "conv"
 			}
-			if i+1 < len(net.Layers) && q.kind == "conv" {
+			if i+1 < len(net.Layers) && q.kind == "conv" && act.FromResult() {
 				if m, is := net.Layers[i+1].(models.MaxPool2D); is && m.Window == 2 && m.Stride <= 2 && m.Stride != 1 && m.Pad == 0 {
 					q.pool = true
 					i++
@@ -89,6 +92,12 @@ func NewPlan(net models.Net) (*Plan, error) {
 				axes = 0 // nobody knows
 			}
 		}
+		if (q.kind == "dense" || q.kind == "conv") && !q.act.FromResult() {
+			after := part{layer: i, name: q.name, kind: "activation", act: q.act}
+			q.act = kernels.Identity
+			p.parts = append(p.parts, q, after)
+			continue
+		}
 		p.parts = append(p.parts, q)
 	}
 	if n := len(p.parts); n == 0 || p.parts[n-1].kind != "dense" || p.parts[n-1].act != kernels.Identity {
@@ -96,21 +105,6 @@ func NewPlan(net models.Net) (*Plan, error) {
 	}
 	p.parts[len(p.parts)-1].kind = "head"
 	return p, nil
-}
-
-// actOf finds the activation that a layer's function is.
-func actOf(f models.Act) (act kernels.Act, known bool) {
-	switch {
-	case f == nil:
-		return kernels.Identity, true
-	case f.Is(models.ReLU):
-		return kernels.ReLU, true
-	case f.Is(Sigmoid):
-		return kernels.Sigmoid, true
-	case f.Is(Tanh):
-		return kernels.Tanh, true
-	}
-	return 0, false
 }
 
 // String lists the layers, and what becomes of each.
@@ -205,6 +199,8 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 				break
 			}
 			loss, hit, g = o.Head(x, w, b, s.Labels)
+		case "activation":
+			x = activate(q.act, x)
 		default:
 			x = s.plain(*q, x, &left[i])
 		}
@@ -222,6 +218,9 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 		switch q.kind {
 		case "flatten":
 			below = Reshape(g, left[i].x.Shape().Dimensions...)
+		case "activation":
+			x := left[i].x
+			below = activations.BackFrom(gomlx.Ops, q.act, to(g, x.DType()), x)
 		case "dense", "head":
 			x := left[i].x
 			g := Reshape(g, x.Shape().Dimensions[0], -1)
@@ -243,7 +242,7 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 		default:
 			below = s.back(left[i], g, more, made, u.state)
 		}
-		if below != nil && q.kind != "flatten" {
+		if below != nil && q.kind != "flatten" && q.kind != "activation" {
 			u.after = append(u.after, below)
 		}
 		if !more {
@@ -299,7 +298,7 @@ func (s Step) back(left passed, g *Node, more bool, made kernels.Act, state map[
 	}
 	gradients := Gradient(ReduceAllSum(Mul(left.y, StopGradient(to(g, left.y.DType())))), wrt...)
 	for k, name := range left.names {
-		state[name] = Update(s.Rule, s.Rate, s.T, s.State(name), to(gradients[k], dtypes.Float32))
+		state[name] = gomlx.Update(s.Rule, s.Rate, s.T, s.State(name), to(gradients[k], dtypes.Float32))
 	}
 	if !more {
 		return nil

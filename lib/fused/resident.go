@@ -8,6 +8,8 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/elementwise"
+	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/ptx/resident"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/models"
@@ -28,7 +30,7 @@ func NewResident(net models.Net, rule kernels.Rule, examples, batch int) (*Resid
 		return nil, fmt.Errorf("fused: %s: its weights cannot stay on the processors: %s", net.Name, fmt.Sprintf(format, args...))
 	}
 	if rule == nil {
-		return refuse("got no optimizer, want Adam, SGD or AdaDelta")
+		return refuse("got no optimizer of package optim")
 	}
 	r := &Resident{sizes: resident.MLP{Examples: examples, Batch: batch, In: 1, Steps: 1, Rows: 1, Rule: rule}}
 	for _, n := range net.Input {
@@ -47,7 +49,7 @@ func NewResident(net models.Net, rule kernels.Rule, examples, batch int) (*Resid
 		if i == len(net.Layers)-1 {
 			want = kernels.Identity
 		}
-		if act, known := actOf(l.Act); !known || act != want {
+		if act, known := l.Act.Activation(); !known || act != want {
 			return refuse("layer %s: want ReLU, and none in the last layer", net.Names()[i])
 		}
 		r.layers, units = append(r.layers, net.Names()[i]), append(units, l.Units)
@@ -105,17 +107,14 @@ func (r *Resident) Train(s Step, source Source, steps int) (state map[string][]*
 	return state
 }
 
-// scales are the learning rate of each step, [steps 2], or what Adam multiplies and adds:
-// what is the same for all weights, as kernels.Adam has it.
+// scales are the rule's scalars in each step, [steps 2].
 func (r *Resident) scales(s Step, source Source, steps int) *Node {
 	g := s.Journal.At.Graph() // that of a loop's body
-	adam, is := r.sizes.Rule.(kernels.Adam)
-	if !is {
-		return BroadcastToDims(Reshape(s.Rate, 1, 1), steps, 2)
-	}
 	first := Add(Add(source.Step, s.Journal.At), Const(g, int32(1)))
 	t := ConvertDType(Add(Iota(g, shapes.Make(dtypes.Int32, steps), 0), first), dtypes.Float32)
-	scale := Sqrt(correction(t, or(adam.Beta2, 0.999)))
-	pace := Mul(Div(s.Rate, correction(t, or(adam.Beta1, 0.9))), scale)
-	return Stack([]*Node{pace, MulScalar(scale, or(adam.Epsilon, 1e-8))}, 1)
+	l := elementwise.Eval(gomlx.Ops, gomlx.Scalars(s.Rate, t), r.sizes.Rule.Scalars()...)
+	for i, x := range l {
+		l[i] = BroadcastToDims(x, steps)
+	}
+	return Stack([]*Node{l[0], l[len(l)-1]}, 1)
 }

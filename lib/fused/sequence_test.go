@@ -10,8 +10,8 @@ import (
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 
-	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestSequencePlan holds a step by the kernel against one in GoMLX's ops; that
@@ -32,7 +32,7 @@ func TestSequencePlan(t *testing.T) {
 		in = append(in, random(uint64(20+i), w.shape, 0.5, 0), random(uint64(40+i), w.shape, 0.1, 0), tensor(w.shape, slices.Repeat([]float64{0.5}, w.shape.Size())))
 	}
 	// Batch 2 would begin at 7: the last begins at 4.
-	compareWhole(t, net.Name, plan, kernels.Adam{}, weights, at, in, n, 2, "[sequence_5 group_adam]")
+	compareWhole(t, net.Name, plan, optim.Adam{}.Rule(), weights, at, in, n, 2, "[sequence_5 group_adam]")
 }
 
 func TestNewSequencePlan(t *testing.T) {

@@ -35,7 +35,7 @@ func NewStackPlan(net models.Net, batch int) (*StackPlan, error) {
 		if !is || l.NoBias {
 			return refuse("layer %s: want Dense layers with biases, and no others", p.layers[i])
 		}
-		act, known := actOf(l.Act)
+		act, known := l.Act.Activation()
 		if !known {
 			return refuse("layer %s: its activation has no kernel", p.layers[i])
 		}

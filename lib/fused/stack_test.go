@@ -14,6 +14,7 @@ import (
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // stack is a net of dense layers.
@@ -30,9 +31,9 @@ func TestStackPlan(t *testing.T) {
 		n, examples int
 		rule        kernels.Rule
 	}{
-		{models.Peaks(), 35, 80, kernels.Adam{}},
-		{models.Peaks(), 35, 35, kernels.SGD{}}, // as they lie
-		{deep, 7, 9, kernels.AdaDelta{}},
+		{models.Peaks(), 35, 80, optim.Adam{}.Rule()},
+		{models.Peaks(), 35, 35, optim.SGD{}.Rule()}, // as they lie
+		{deep, 7, 9, optim.AdaDelta{}.Rule()},
 	} {
 		plan, err := NewStackPlan(tt.net, tt.n)
 		if err != nil {

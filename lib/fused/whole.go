@@ -6,6 +6,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/models"
@@ -94,7 +95,7 @@ func (w whole) train(s Step, source Source, at *Node) (state map[string][]*Node,
 		loss, number := w.plain(source, weights, at)
 		gradients := Gradient(ReduceAllMean(loss), all...)
 		for i, name := range slices.Concat(w.groups...) {
-			u.state[name] = Update(s.Rule, s.Rate, number, s.State(name), gradients[i])
+			u.state[name] = gomlx.Update(s.Rule, s.Rate, number, s.State(name), gradients[i])
 		}
 		return u.state, u.all(loss, ZerosLike(loss), w.batch)
 	}

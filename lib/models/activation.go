@@ -2,23 +2,46 @@ package models
 
 import (
 	"reflect"
-	"slices"
 
-	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/activations"
+	"gaiden/lib/elementwise/gomlx"
 )
 
 // Act is an activation: a function of each element, such as ReLU, or GoMLX's
-// graph.Sigmoid and graph.Tanh. nil is the identity.
-type Act func(x *Node) *Node
+// graph.Sigmoid, graph.Tanh and graph.Softplus. nil is the identity. Those of [Acts] have GPU kernels.
+type Act func(x *graph.Node) *graph.Node
 
-// ReLU is max(x, 0). Its gradient at 0 is 0, as in PyTorch; NaN stays NaN.
-func ReLU(x *Node) *Node {
-	zero := ScalarZero(x.Graph(), x.DType())
-	return Where(LessOrEqual(x, zero), ZerosLike(x), x)
+// Acts are the activations of package activations, by their names there.
+var Acts = map[string]Act{
+	"ReLU": ReLU, "Sigmoid": graph.Sigmoid, "Tanh": graph.Tanh,
+	"SiLU": SiLU, "ELU": ELU, "LeakyReLU": LeakyReLU, "Softplus": graph.Softplus, "Hardswish": Hardswish, "GELU": GELU, "GELUTanh": GELUTanh,
 }
 
-func (a Act) of(x *Node) *Node {
+// ReLU is max(x, 0). Its gradient at 0 is 0, as in PyTorch; NaN stays NaN.
+func ReLU(x *graph.Node) *graph.Node { return gomlx.Apply(activations.ReLU.Expr(), x) }
+
+// SiLU is x · sigmoid(x), also called swish.
+func SiLU(x *graph.Node) *graph.Node { return gomlx.Apply(activations.SiLU.Expr(), x) }
+
+// ELU is x, or exp(x) - 1 below 0.
+func ELU(x *graph.Node) *graph.Node { return gomlx.Apply(activations.ELU.Expr(), x) }
+
+// LeakyReLU is x, or x/100 below 0.
+func LeakyReLU(x *graph.Node) *graph.Node { return gomlx.Apply(activations.LeakyReLU.Expr(), x) }
+
+// GELU is x · (1 + erf(x/√2))/2.
+func GELU(x *graph.Node) *graph.Node { return gomlx.Apply(activations.GELU.Expr(), x) }
+
+// GELUTanh is GELU by its approximation with tanh.
+func GELUTanh(x *graph.Node) *graph.Node { return gomlx.Apply(activations.GELUTanh.Expr(), x) }
+
+// Hardswish is x · min(max(x + 3, 0), 6)/6.
+func Hardswish(x *graph.Node) *graph.Node { return gomlx.Apply(activations.Hardswish.Expr(), x) }
+
+func (a Act) of(x *graph.Node) *graph.Node {
 	if a == nil {
 		return x
 	}
@@ -28,8 +51,24 @@ func (a Act) of(x *Node) *Node {
 // Is says whether both are one function, or both nil.
 func (a Act) Is(b Act) bool { return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer() }
 
+// Activation finds the activation that a function is.
+func (a Act) Activation() (found activations.Activation, known bool) {
+	if a == nil {
+		return activations.Identity, true
+	}
+	for name, b := range Acts {
+		if a.Is(b) {
+			return activations.Named(name)
+		}
+	}
+	return activations.Identity, false
+}
+
 // known says whether it is surely a function of each element.
-func (a Act) known() bool { return slices.ContainsFunc([]Act{nil, ReLU, Sigmoid, Tanh}, a.Is) }
+func (a Act) known() bool {
+	_, known := a.Activation()
+	return known
+}
 
 // Activation is an activation as a layer of its own.
 type Activation struct {
@@ -41,4 +80,4 @@ type Activation struct {
 func (l Activation) Title() (name, kind string) { return l.Name, "Activation" }
 
 // Apply takes any x.
-func (l Activation) Apply(_ *model.Scope, x *Node) *Node { return l.Act.of(x) }
+func (l Activation) Apply(_ *model.Scope, x *graph.Node) *graph.Node { return l.Act.of(x) }

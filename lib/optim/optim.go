@@ -34,7 +34,7 @@ type Optimizer interface {
 
 // All are the optimizers, and SGD with its velocity.
 func All() []Optimizer {
-	return []Optimizer{SGD{}, SGD{Momentum: 0.9}, Adam{}, AdaDelta{}, Adagrad{}, Lion{}, NAdam{}, RMSprop{}}
+	return []Optimizer{SGD{}, SGD{Momentum: 0.9}, Adam{}, AdamW{}, AdaDelta{}, Adagrad{}, Lion{}, NAdam{}, RMSprop{}}
 }
 
 // Check says which setting of an optimizer is out of its range, where it would only do

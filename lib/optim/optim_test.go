@@ -18,6 +18,8 @@ var cases = map[string]Optimizer{
 	"SGD nesterov decay": SGD{LearningRate: 0.1, Momentum: 0.8, Nesterov: true, WeightDecay: 0.1},
 	"Adam":               Adam{},
 	"Adam settings":      Adam{LearningRate: 0.1, Beta1: 0.8, Beta2: 0.95, Epsilon: 1e-3, WeightDecay: 0.1},
+	"AdamW":              AdamW{},
+	"AdamW settings":     AdamW{LearningRate: 0.1, Beta1: 0.8, Beta2: 0.95, Epsilon: 1e-3, WeightDecay: 0.2},
 	"AdaDelta":           AdaDelta{},
 	"AdaDelta settings":  AdaDelta{LearningRate: 0.5, Rho: 0.8, Epsilon: 1e-3, WeightDecay: 0.1},
 	"Adagrad":            Adagrad{},
@@ -79,7 +81,7 @@ func TestOracle(t *testing.T) {
 
 // TestScalars holds that what is the same for all weights is few numbers.
 func TestScalars(t *testing.T) {
-	want := map[string]int{"sgd": 1, "momentum": 1, "adam": 2, "adadelta": 1, "adagrad": 1, "lion": 1, "nadam": 3, "rmsprop": 1}
+	want := map[string]int{"sgd": 1, "momentum": 1, "adam": 2, "adamw": 3, "adadelta": 1, "adagrad": 1, "lion": 1, "nadam": 3, "rmsprop": 1}
 	for _, o := range All() {
 		r := o.Rule()
 		if got := r.Scalars(); len(got) != want[r.Title] {

@@ -72,8 +72,6 @@ func (ops) Apply(op elementwise.Op, x ...*Node) *Node {
 		return Neg(x[0])
 	case elementwise.Sqrt:
 		return Sqrt(x[0])
-	case elementwise.Rsqrt:
-		return Rsqrt(x[0])
 	case elementwise.Exp:
 		return Exp(x[0])
 	case elementwise.Expm1:

@@ -161,6 +161,9 @@ func (v Value) Abs() Value { return v.float("Abs", "math.absf") }
 // Tanh is the hyperbolic tangent.
 func (v Value) Tanh() Value { return v.library("Tanh", "__nv_tanhf") }
 
+// Erf is the error function.
+func (v Value) Erf() Value { return v.library("Erf", "__nv_erff") }
+
 // Expm1 is exp(v) - 1, exact for small v.
 func (v Value) Expm1() Value { return v.library("Expm1", "__nv_expm1f") }
 

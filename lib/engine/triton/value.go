@@ -67,6 +67,9 @@ func (b *Block) operand(op string, x any, like Type) Value {
 	return Value{}
 }
 
+// Like is a number as a tile, or a scalar, of v's type.
+func (v Value) Like(number float64) Value { return v.use("Like").b.operand("Like", number, v.typ) }
+
 // stretch gives v other dimensions: a scalar is splat, sides of 1 are repeated.
 func (v Value) stretch(op string, dims []int) Value {
 	b, have := v.b, v.typ.Dims

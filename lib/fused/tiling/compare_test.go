@@ -17,6 +17,7 @@ import (
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/optim"
 )
 
 // spoiled is the form of an op whose kernel is the plain form, spoiled in an output, so that
@@ -125,7 +126,7 @@ func TestWrong(t *testing.T) {
 var unbiased = []kernels.Op{
 	kernels.Linear{Batch: 4, In: 20, Out: 7, NoBias: true},
 	kernels.Head{Batch: 4, In: 20, Classes: 3, NoBias: true},
-	kernels.LinearUpdate{Batch: 4, In: 20, Out: 7, Rule: kernels.SGD{}, NoBias: true},
+	kernels.LinearUpdate{Batch: 4, In: 20, Out: 7, Rule: optim.SGD{}.Rule(), NoBias: true},
 	kernels.LinearUpdate{Batch: 4, In: 20, Out: 7},
 	kernels.LinearUpdate{Batch: 4, In: 20, Out: 7, NoBias: true},
 	kernels.Norm{Rows: 20, Channels: 3, Act: kernels.Tanh, Skip: true},

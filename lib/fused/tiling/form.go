@@ -12,6 +12,7 @@ import (
 	"gaiden/lib/engine/ptx/convolution"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -154,7 +155,7 @@ func FormOf(op kernels.Op) (Form, error) {
 	case kernels.ConvInput:
 		return convInput(op), nil
 	case kernels.ConvGradient:
-		return ConvUpdate(op, kernels.SGD{}), nil
+		return ConvUpdate(op, optim.SGD{}.Rule()), nil
 	case kernels.Norm:
 		return norm(op), nil
 	case kernels.Gather:
@@ -244,10 +245,11 @@ func linearInput(l kernels.LinearInput) Form {
 // and number of the step.
 func (f *Form) states(rule kernels.Rule, arrays ...shapes.Shape) {
 	f.Chain = map[int]int{}
+	squares := append([]bool{false}, rule.Squares()...)
 	for _, s := range arrays {
 		for k := range 1 + rule.Moments() {
-			fill := [...]Fill{Small, Small, Positive}[k]
-			if _, is := rule.(kernels.AdaDelta); is && k > 0 { // both are means of squares
+			fill := Small
+			if squares[k] {
 				fill = Positive
 			}
 			f.Chain[len(f.Chain)] = len(f.Inputs)

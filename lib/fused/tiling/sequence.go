@@ -6,6 +6,7 @@ import (
 
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/optim"
 )
 
 // lstm is an LSTM forwards: what comes out. The kernel also writes what the way back
@@ -61,7 +62,7 @@ func whole(op kernels.Op, inputs []shapes.Shape, flops float64) Form {
 		// What is to come out is far from what does: where it is noise about that, TF32
 		// decides of ReLUs that are nearly 0 as much as the kernel does.
 		y := AddScalar(in[2], 2)
-		states, row := plan.Train(fused.Step{Ops: o, Rule: kernels.SGD{}, Rate: in[3], State: func(name string) []*Node { return in[at[name] : at[name]+1] }},
+		states, row := plan.Train(fused.Step{Ops: o, Rule: optim.SGD{}.Rule(), Rate: in[3], State: func(name string) []*Node { return in[at[name] : at[name]+1] }},
 			fused.Source{X: in[1], Labels: y, Order: in[0], Place: number(0), Step: number(3), Batch: batchOf(op)}, number(0))
 		var out []*Node
 		for _, name := range names {

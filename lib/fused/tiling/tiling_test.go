@@ -20,6 +20,7 @@ import (
 	"gaiden/lib/engine/ptx/convolution"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -62,7 +63,7 @@ func serve(t *testing.T) *session.Session {
 var ops = []kernels.Op{
 	kernels.Linear{Batch: 4, In: 20, Out: 7, Act: kernels.ReLU},
 	kernels.LinearInput{Batch: 4, In: 20, Out: 7, Act: kernels.Tanh},
-	kernels.LinearUpdate{Batch: 4, In: 20, Out: 7, Rule: kernels.Adam{}},
+	kernels.LinearUpdate{Batch: 4, In: 20, Out: 7, Rule: optim.Adam{}.Rule()},
 	kernels.Head{Batch: 4, In: 20, Classes: 3},
 	kernels.Conv{Geometry: kernels.Geometry{Batch: 2, Height: 8, Width: 8, In: 1, Out: 3, Size: 3, Pool: true}},
 	kernels.ConvInput{Geometry: kernels.Geometry{Batch: 2, Height: 8, Width: 8, In: 2, Out: 3, Size: 3}},
@@ -80,8 +81,8 @@ var ops = []kernels.Op{
 	kernels.Stack{Examples: 7, Batch: 3, In: 2, Units: []int{20, 5, 1}, Acts: []kernels.Act{kernels.ReLU, kernels.Tanh, kernels.Identity}},
 	kernels.End{Batch: 9, In: 20, Classes: 3, Parts: 5, Act: kernels.Tanh},
 	kernels.End{Batch: 9, In: 20, Classes: 16, Parts: 1, X: dtypes.BFloat16, G: dtypes.BFloat16, Compute: dtypes.BFloat16, NoBias: true},
-	kernels.PartsUpdate{Parts: 5, Weights: f32(3, 3, 2, 4), Rule: kernels.Adam{}},
-	kernels.PartsUpdate{Parts: 300, Weights: f32(3, 4), Rule: kernels.SGD{Momentum: 0.9}, NoBias: true},
+	kernels.PartsUpdate{Parts: 5, Weights: f32(3, 3, 2, 4), Rule: optim.Adam{}.Rule()},
+	kernels.PartsUpdate{Parts: 300, Weights: f32(3, 4), Rule: optim.SGD{Momentum: 0.9}.Rule(), NoBias: true},
 	kernels.Stack{Examples: 70, Batch: 70, In: 2, Units: []int{5, 1}, Acts: []kernels.Act{kernels.Sigmoid, kernels.Identity}},
 }
 

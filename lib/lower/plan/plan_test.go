@@ -11,6 +11,7 @@ import (
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/lower"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 func gpu(capability string) lower.Target {
@@ -19,7 +20,7 @@ func gpu(capability string) lower.Target {
 
 // classifier is a training of a net on labels.
 func classifier(net models.Net, target lower.Target, batch, steps int) Training {
-	t := Training{Target: target, Net: net, Loss: CrossEntropy, Rule: kernels.Adam{}, Batch: batch, Steps: steps, Data: Data{Examples: batch * steps, Input: 784, X: dtypes.Uint8}}
+	t := Training{Target: target, Net: net, Loss: CrossEntropy, Rule: optim.Adam{}.Rule(), Batch: batch, Steps: steps, Data: Data{Examples: batch * steps, Input: 784, X: dtypes.Uint8}}
 	in := 784
 	for _, l := range net.Layers {
 		if d, is := l.(models.Dense); is {
@@ -173,20 +174,20 @@ func TestResident(t *testing.T) {
 		batch  int
 		want   bool
 	}{
-		{"MLP", gpu("9.0"), wide, kernels.Adam{}, AutoKernels, dtypes.Uint8, 100, true},
-		{"of float32", gpu("9.0"), wide, kernels.Adam{}, AutoKernels, dtypes.Float32, 100, true},
-		{"of float64", gpu("9.0"), wide, kernels.Adam{}, AutoKernels, dtypes.Float64, 100, false},
-		{"largest batch", gpu("9.0"), wide, kernels.Adam{}, AutoKernels, dtypes.Uint8, 128, true},
-		{"larger batch", gpu("9.0"), wide, kernels.Adam{}, AutoKernels, dtypes.Uint8, 129, false},
-		{"CPU", lower.Target{Platform: "cpu", Devices: 1}, wide, kernels.Adam{}, AutoKernels, dtypes.Uint8, 100, false},
-		{"part of a GPU", part, wide, kernels.Adam{}, AutoKernels, dtypes.Uint8, 100, false},
-		{"another GPU", gpu("8.0"), wide, kernels.Adam{}, AutoKernels, dtypes.Uint8, 100, false},
-		{"light net", gpu("9.0"), models.MLP(300), kernels.Adam{}, AutoKernels, dtypes.Uint8, 100, false},
-		{"wider than it fits", gpu("9.0"), models.MLP(1025), kernels.Adam{}, AutoKernels, dtypes.Uint8, 100, false},
-		{"four layers", gpu("9.0"), deep, kernels.Adam{}, AutoKernels, dtypes.Uint8, 100, false},
-		{"momentum", gpu("9.0"), wide, kernels.SGD{Momentum: 0.9}, AutoKernels, dtypes.Uint8, 100, true},
-		{"AdaDelta", gpu("9.0"), wide, kernels.AdaDelta{}, AutoKernels, dtypes.Uint8, 100, true},
-		{"XLA's kernels", gpu("9.0"), wide, kernels.Adam{}, XLAKernels, dtypes.Uint8, 100, false},
+		{"MLP", gpu("9.0"), wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 100, true},
+		{"of float32", gpu("9.0"), wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Float32, 100, true},
+		{"of float64", gpu("9.0"), wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Float64, 100, false},
+		{"largest batch", gpu("9.0"), wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 128, true},
+		{"larger batch", gpu("9.0"), wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 129, false},
+		{"CPU", lower.Target{Platform: "cpu", Devices: 1}, wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 100, false},
+		{"part of a GPU", part, wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 100, false},
+		{"another GPU", gpu("8.0"), wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 100, false},
+		{"light net", gpu("9.0"), models.MLP(300), optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 100, false},
+		{"wider than it fits", gpu("9.0"), models.MLP(1025), optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 100, false},
+		{"four layers", gpu("9.0"), deep, optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 100, false},
+		{"momentum", gpu("9.0"), wide, optim.SGD{Momentum: 0.9}.Rule(), AutoKernels, dtypes.Uint8, 100, true},
+		{"AdaDelta", gpu("9.0"), wide, optim.AdaDelta{}.Rule(), AutoKernels, dtypes.Uint8, 100, true},
+		{"XLA's kernels", gpu("9.0"), wide, optim.Adam{}.Rule(), XLAKernels, dtypes.Uint8, 100, false},
 	} {
 		q := classifier(tt.net, tt.target, tt.batch, 26)
 		q.Rule, q.Settings.Kernels, q.Data.X, q.Work.FLOPs = tt.rule, tt.option, tt.x, 1e9

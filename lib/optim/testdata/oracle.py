@@ -38,6 +38,8 @@ cases = {
     "SGD nesterov decay": (O.SGD, dict(lr=0.1, momentum=0.8, nesterov=True, weight_decay=0.1)),
     "Adam": (O.Adam, {}),
     "Adam settings": (O.Adam, dict(lr=0.1, betas=(0.8, 0.95), eps=1e-3, weight_decay=0.1)),
+    "AdamW": (O.AdamW, {}),
+    "AdamW settings": (O.AdamW, dict(lr=0.1, betas=(0.8, 0.95), eps=1e-3, weight_decay=0.2)),
     "AdaDelta": (O.Adadelta, {}),
     "AdaDelta settings": (O.Adadelta, dict(lr=0.5, rho=0.8, eps=1e-3, weight_decay=0.1)),
     "Adagrad": (O.Adagrad, {}),

@@ -12,6 +12,7 @@ import (
 	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // operation is something to be compared and timed.
@@ -224,7 +225,7 @@ func convUpdate(g kernels.Geometry, rule kernels.Rule, bf16 bool) operation {
 func valueCases() []operation {
 	var l []operation
 	acts := []kernels.Act{kernels.ReLU, kernels.Identity, kernels.Sigmoid, kernels.Tanh}
-	rules := []kernels.Rule{kernels.Adam{}, kernels.SGD{}, kernels.SGD{Momentum: 0.9}, kernels.AdaDelta{}, kernels.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4}, kernels.Adam{WeightDecay: 1e-2}}
+	rules := []kernels.Rule{optim.Adam{}.Rule(), optim.SGD{}.Rule(), optim.SGD{Momentum: 0.9}.Rule(), optim.AdaDelta{}.Rule(), optim.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4}.Rule(), optim.Adam{WeightDecay: 1e-2}.Rule()}
 	sizes := []size{{100, 784, 1000}, {100, 1000, 1000}, {1, 33, 17}, {8, 1960, 100}, {7, 9216, 128}, {100, 1000, 10}, {128, 64, 64}, {513, 127, 65}, {4096, 100, 84}}
 	for i, s := range sizes {
 		for _, bf16 := range []bool{false, true} {
@@ -245,29 +246,29 @@ func valueCases() []operation {
 		l = append(l, last(size{100, 1000, 10}, 32, kernels.ReLU, false, bf16), last(size{1, 33, 2}, 1, kernels.Tanh, true, bf16), last(size{8, 100, 10}, 7, kernels.ReLU, false, bf16),
 			last(size{1025, 84, 10}, 3, kernels.Sigmoid, false, bf16), last(size{4096, 84, 16}, 2, kernels.Identity, false, bf16), last(size{33, 70, 3}, 31, kernels.ReLU, true, bf16))
 	}
-	l = append(l, partsUpdate(4, false, kernels.Adam{}, 3, 3, 1, 10), partsUpdate(25, false, kernels.SGD{}, 5, 5, 3, 6), partsUpdate(1250, false, kernels.Adam{}, 20, 5),
-		partsUpdate(1, true, kernels.AdaDelta{}, 7, 9), partsUpdate(300, false, kernels.SGD{Momentum: 0.9}, 100, 50), partsUpdate(2001, true, kernels.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4}, 1, 1))
+	l = append(l, partsUpdate(4, false, optim.Adam{}.Rule(), 3, 3, 1, 10), partsUpdate(25, false, optim.SGD{}.Rule(), 5, 5, 3, 6), partsUpdate(1250, false, optim.Adam{}.Rule(), 20, 5),
+		partsUpdate(1, true, optim.AdaDelta{}.Rule(), 7, 9), partsUpdate(300, false, optim.SGD{Momentum: 0.9}.Rule(), 100, 50), partsUpdate(2001, true, optim.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4}.Rule(), 1, 1))
 	for i, g := range geometries {
 		for _, bf16 := range []bool{false, true} {
 			l = append(l, conv(g, acts[i%4], bf16), convInput(g, acts[(i+1)%4], bf16), convUpdate(g, rules[i%len(rules)], bf16))
 		}
 	}
 	l = append(l, lstm(1, 1, 1), lstm(50, 20, 5), lstm(14, 100, 64), lstm(7, 33, 37), lstm(9, 33, 65), lstm(12, 40, 128), lstm(100, 64, 128), lstm(3, 4096, 20))
-	l = append(l, sequence(models.SineLSTM(5, 20), 20, kernels.Adam{}), sequence(recurrent(1, 1, 1, 1, 1), 1, kernels.SGD{}),
-		sequence(recurrent(7, 3, 9, 8, 4), 33, kernels.SGD{Momentum: 0.9}), sequence(recurrent(5, 2, 16, 3, 2), 300, kernels.AdaDelta{}),
+	l = append(l, sequence(models.SineLSTM(5, 20), 20, optim.Adam{}.Rule()), sequence(recurrent(1, 1, 1, 1, 1), 1, optim.SGD{}.Rule()),
+		sequence(recurrent(7, 3, 9, 8, 4), 33, optim.SGD{Momentum: 0.9}.Rule()), sequence(recurrent(5, 2, 16, 3, 2), 300, optim.AdaDelta{}.Rule()),
 		// 512 is the largest batch: see kernels.Sequence.Fits.
-		sequence(recurrent(6, 4, 16, 8, 4), 511, kernels.SGD{Momentum: 0.9}), sequence(models.SineLSTM(5, 20), 512, kernels.Adam{}))
+		sequence(recurrent(6, 4, 16, 8, 4), 511, optim.SGD{Momentum: 0.9}.Rule()), sequence(models.SineLSTM(5, 20), 512, optim.Adam{}.Rule()))
 	for _, rounding := range []triton.Rounding{triton.Nearest, triton.Exact} {
-		l = append(l, stack(models.Peaks(), 40000, 40000, kernels.Adam{}, rounding), stack(models.Peaks(), 40000, 100, kernels.SGD{}, rounding),
-			stack(models.Peaks(), 90000, 81921, kernels.Adam{}, rounding), stack(dense(Tanh, 1, 1), 1, 1, kernels.SGD{}, rounding),
-			stack(dense(Tanh, 16, 32, 31, 16), 5000, 4999, kernels.SGD{Momentum: 0.9}, rounding), stack(dense(models.ReLU, 16, 32, 32, 16), 30001, 30001, kernels.AdaDelta{}, rounding),
-			stack(dense(Sigmoid, 5, 16, 3), 77, 33, kernels.Adam{WeightDecay: 1e-2}, rounding))
+		l = append(l, stack(models.Peaks(), 40000, 40000, optim.Adam{}.Rule(), rounding), stack(models.Peaks(), 40000, 100, optim.SGD{}.Rule(), rounding),
+			stack(models.Peaks(), 90000, 81921, optim.Adam{}.Rule(), rounding), stack(dense(Tanh, 1, 1), 1, 1, optim.SGD{}.Rule(), rounding),
+			stack(dense(Tanh, 16, 32, 31, 16), 5000, 4999, optim.SGD{Momentum: 0.9}.Rule(), rounding), stack(dense(models.ReLU, 16, 32, 32, 16), 30001, 30001, optim.AdaDelta{}.Rule(), rounding),
+			stack(dense(Sigmoid, 5, 16, 3), 77, 33, optim.Adam{WeightDecay: 1e-2}.Rule(), rounding))
 	}
-	l = append(l, residents(models.MLP(1000), false, 100, 1, kernels.Adam{}), residents(models.MLP(1000), false, 100, 3, kernels.Adam{WeightDecay: 1e-2}),
-		residents(dense(models.ReLU, 832, 1024, 1024, 16), true, 112, 2, kernels.Adam{}), residents(dense(models.ReLU, 104, 700, 900, 7), false, 33, 2, kernels.Adam{Beta1: 0.8}),
-		residents(dense(models.ReLU, 1024, 512, 300, 2), false, 1, 3, kernels.Adam{}), residents(dense(models.ReLU, 8, 1, 513, 10), true, 57, 2, kernels.Adam{}),
-		residents(models.MLP(1000), true, 100, 1, kernels.Adam{}), residents(models.MLP(1000), false, 128, 2, kernels.Adam{}), residents(models.MLP(1000), true, 117, 1, kernels.Adam{}),
-		residents(models.MLP(1000), false, 100, 2, kernels.SGD{Momentum: 0.9, Nesterov: true}), residents(models.MLP(1000), false, 100, 1, kernels.SGD{WeightDecay: 1e-3}), residents(models.MLP(1000), false, 64, 1, kernels.AdaDelta{}))
+	l = append(l, residents(models.MLP(1000), false, 100, 1, optim.Adam{}.Rule()), residents(models.MLP(1000), false, 100, 3, optim.Adam{WeightDecay: 1e-2}.Rule()),
+		residents(dense(models.ReLU, 832, 1024, 1024, 16), true, 112, 2, optim.Adam{}.Rule()), residents(dense(models.ReLU, 104, 700, 900, 7), false, 33, 2, optim.Adam{Beta1: 0.8}.Rule()),
+		residents(dense(models.ReLU, 1024, 512, 300, 2), false, 1, 3, optim.Adam{}.Rule()), residents(dense(models.ReLU, 8, 1, 513, 10), true, 57, 2, optim.Adam{}.Rule()),
+		residents(models.MLP(1000), true, 100, 1, optim.Adam{}.Rule()), residents(models.MLP(1000), false, 128, 2, optim.Adam{}.Rule()), residents(models.MLP(1000), true, 117, 1, optim.Adam{}.Rule()),
+		residents(models.MLP(1000), false, 100, 2, optim.SGD{Momentum: 0.9, Nesterov: true}.Rule()), residents(models.MLP(1000), false, 100, 1, optim.SGD{WeightDecay: 1e-3}.Rule()), residents(models.MLP(1000), false, 64, 1, optim.AdaDelta{}.Rule()))
 	for _, bf16 := range []bool{false, true} {
 		l = append(l, images(kernels.Geometry{Batch: 128, Height: 26, Width: 26, In: 32, Out: 64, Size: 3, Pool: true}, kernels.ReLU, kernels.ReLU, bf16)...)
 		l = append(l, images(kernels.Geometry{Batch: 65, Height: 9, Width: 7, In: 18, Out: 24, Size: 5, Pad: 2, Pool: true}, kernels.Sigmoid, kernels.Tanh, bf16)...)
@@ -280,19 +281,19 @@ func valueCases() []operation {
 		l = append(l, take(60000, 784, 8, true, bf16), take(1000, 784, 100, true, bf16), take(77, 5, 33, false, bf16), take(9000, 17, 4096, true, bf16),
 			take(60000, 784, 1, true, bf16), take(7, 130, 1, false, bf16))
 		l = append(l, fewImages(bf16)...)
-		l = append(l, fast(step(fcn(), 1024, kernels.SGD{}, bf16)))
+		l = append(l, fast(step(fcn(), 1024, optim.SGD{}.Rule(), bf16)))
 	}
 	l = append(l, exact(conv(geometries[0], kernels.ReLU, false)), exact(conv(geometries[1], kernels.Sigmoid, false)),
-		exact(step(models.SeedCNN(), 8, kernels.Adam{}, false)), exact(step(models.LeNet5(), 100, kernels.SGD{Momentum: 0.9}, false)), oneSign(exact(step(keras(), 128, kernels.AdaDelta{}, false))),
-		exact(step(models.SeedCNN(), 1, kernels.SGD{Momentum: 0.9, Nesterov: true}, false)), exact(step(models.LeNet5(), 33, kernels.Adam{}, false)))
+		exact(step(models.SeedCNN(), 8, optim.Adam{}.Rule(), false)), exact(step(models.LeNet5(), 100, optim.SGD{Momentum: 0.9}.Rule(), false)), oneSign(exact(step(keras(), 128, optim.AdaDelta{}.Rule(), false))),
+		exact(step(models.SeedCNN(), 1, optim.SGD{Momentum: 0.9, Nesterov: true}.Rule(), false)), exact(step(models.LeNet5(), 33, optim.Adam{}.Rule(), false)))
 	for _, bf16 := range []bool{false, true} {
 		l = append(l, norm(1000, 64, kernels.ReLU, false, bf16), norm(33, 7, kernels.Tanh, false, bf16), norm(25600, 100, kernels.ReLU, true, bf16), norm(1, 3, kernels.Identity, true, bf16))
 		l = append(l, resNet(2048, bf16)...)
-		l = append(l, step(models.MLP(1000), 100, kernels.Adam{}, bf16), step(models.SeedCNN(), 8, kernels.Adam{}, bf16),
-			step(models.LeNet5(), 100, kernels.SGD{Momentum: 0.9}, bf16), step(keras(), 128, kernels.AdaDelta{}, bf16))
+		l = append(l, step(models.MLP(1000), 100, optim.Adam{}.Rule(), bf16), step(models.SeedCNN(), 8, optim.Adam{}.Rule(), bf16),
+			step(models.LeNet5(), 100, optim.SGD{Momentum: 0.9}.Rule(), bf16), step(keras(), 128, optim.AdaDelta{}.Rule(), bf16))
 		// Their last layers begun by the ones before, and groups of updates, at odd sizes.
-		l = append(l, step(dense(models.ReLU, 33, 21, 17, 10), 1, kernels.Adam{WeightDecay: 1e-2}, bf16), step(dense(models.ReLU, 127, 65, 200, 10), 513, kernels.AdaDelta{}, bf16),
-			step(models.SeedCNN(), 1, kernels.SGD{Momentum: 0.9, Nesterov: true}, bf16), step(models.LeNet5(), 33, kernels.Adam{}, bf16))
+		l = append(l, step(dense(models.ReLU, 33, 21, 17, 10), 1, optim.Adam{WeightDecay: 1e-2}.Rule(), bf16), step(dense(models.ReLU, 127, 65, 200, 10), 513, optim.AdaDelta{}.Rule(), bf16),
+			step(models.SeedCNN(), 1, optim.SGD{Momentum: 0.9, Nesterov: true}.Rule(), bf16), step(models.LeNet5(), 33, optim.Adam{}.Rule(), bf16))
 	}
 	return append(l, singles()...)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
@@ -94,7 +95,7 @@ func residents(net models.Net, floats bool, n, steps int, rule kernels.Rule) ope
 			row, gradients := rounded(weights, states, Reshape(b.X, n, -1), b.Labels)
 			rows = append(rows, row)
 			for i, w := range weights {
-				states[w.name] = fused.Update(rule, in[state], b.Number, states[w.name], gradients[i])
+				states[w.name] = gomlx.Update(rule, in[state], b.Number, states[w.name], gradients[i])
 			}
 		}
 		var out []*Node

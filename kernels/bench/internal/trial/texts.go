@@ -10,9 +10,9 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
+	"gaiden/lib/optim"
 )
 
 // texts writes the programs of the value cases, as they are for CUDA, into a
@@ -40,7 +40,7 @@ func texts(set settings) error {
 func written() []operation {
 	cases := valueCases()
 	for _, bf16 := range []bool{false, true} {
-		cases = append(append(cases, resNet(256, bf16)...), step(fcn(), 65, kernels.SGD{}, bf16))
+		cases = append(append(cases, resNet(256, bf16)...), step(fcn(), 65, optim.SGD{}.Rule(), bf16))
 	}
 	return cases
 }

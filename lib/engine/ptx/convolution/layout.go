@@ -120,11 +120,11 @@ func (k form) vector() int {
 // loads is how many of n vectors a thread has.
 func (k form) loads(n int) int { return (n + k.threads() - 1) / k.threads() }
 
-// sound says whether these are sizes of a convolution that the kernels know. They count
+// sound says whether these are an activation and sizes of a convolution that the kernels know. They count
 // numbers of arrays in 32 bits.
 func (k form) sound() bool {
 	height, width := k.Result()
-	return k.Warps >= 0 && k.Warps <= 32 && k.Batch > 0 && height > 0 && width > 0 && k.Size > 0 && k.Pad >= 0 && k.Pad < k.Size &&
+	return k.Act <= kernels.Tanh && k.Warps >= 0 && k.Warps <= 32 && k.Batch > 0 && height > 0 && width > 0 && k.Size > 0 && k.Pad >= 0 && k.Pad < k.Size &&
 		k.In > 0 && k.In%2 == 0 && k.Out > 0 && k.Out%4 == 0 && k.Out <= k.threads() && k.threads()%(k.Out/4) == 0 &&
 		k.Batch <= math.MaxInt32/max(k.Height*k.Width*k.In, height*width*k.Out, (k.taps()+1)*k.Out)
 }

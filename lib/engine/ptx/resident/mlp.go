@@ -51,7 +51,7 @@ import (
 // MLP is some training steps of a classifier with two hidden layers with ReLU.
 //
 //	inputs:  order [examples] int32; place and at, int32 scalars; x [examples in] uint8, which become 0 to 1, labels [examples] int32;
-//	         scales [steps 2] float32: of each step the learning rate, and, for Adam, what m/(√v + the second) is multiplied with, and that second;
+//	         scales [steps 2] float32: the rule's Scalars in each step;
 //	         counters [Counters] int32, zeros; rows [Rows 3] float32;
 //	         of each of the three layers weights [in out], their moments, biases [out], their moments
 //	outputs: those of the layers, rows, at and counters, in the same memory; scratch [Scratch] float32
@@ -65,7 +65,7 @@ type MLP struct {
 	Hidden              [2]int // units
 	Classes             int
 	Steps, Rows         int
-	Rule                kernels.Rule // Adam, SGD or AdaDelta; default: Adam. Adam's Epsilon is in scales
+	Rule                kernels.Rule // with up to two moments and Scalars, and no functions but roots
 
 	slices int  // along inputs: a power of two; default: 8
 	tight  bool // as if there were no room for the inputs of both layers
@@ -99,12 +99,7 @@ func (m MLP) Fits() bool {
 			return false
 		}
 	}
-	switch m.rule().(type) {
-	case kernels.Adam, kernels.SGD, kernels.AdaDelta:
-	default:
-		return false
-	}
-	return m.Batch >= 1 && m.Batch <= min(MostBatch, 16*m.along()) && m.Examples >= m.Batch && m.Steps >= 1 && m.Rows >= m.Steps &&
+	return takes(m.Rule) && m.Batch >= 1 && m.Batch <= min(MostBatch, 16*m.along()) && m.Examples >= m.Batch && m.Steps >= 1 && m.Rows >= m.Steps &&
 		m.In >= 8 && m.In%8 == 0 && m.first() <= 128 && m.Classes >= 2 && m.Classes <= MostClasses &&
 		m.places().bytes <= ptx.LargestShared
 }
@@ -161,16 +156,8 @@ func (m MLP) States() (all []shapes.Shape) {
 	return all
 }
 
-// rule is what becomes of weights.
-func (m MLP) rule() kernels.Rule {
-	if m.Rule == nil {
-		return kernels.Adam{}
-	}
-	return m.Rule
-}
-
 // arrays is how many there are of weights, with their moments.
-func (m MLP) arrays() int { return 1 + m.rule().Moments() }
+func (m MLP) arrays() int { return 1 + m.Rule.Moments() }
 
 // Counters is how many elements that array has.
 func (m MLP) Counters() int {
@@ -203,7 +190,7 @@ func (m MLP) Kernel() ptx.Kernel {
 	}
 	n := len(states)
 	k := ptx.Kernel{
-		Name: "resident_" + m.rule().Name(), Blocks: m.Blocks(), Threads: threads, Shared: m.places().bytes,
+		Name: "resident_" + m.Rule.Name(), Blocks: m.Blocks(), Threads: threads, Shared: m.places().bytes,
 		Inputs: append([]shapes.Shape{
 			inOrder: shapes.Make(dtypes.Int32, m.Examples), inPlace: scalar, inAt: scalar,
 			inX: x, inLabels: shapes.Make(dtypes.Int32, m.Examples),

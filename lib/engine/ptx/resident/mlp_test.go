@@ -7,8 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"gaiden/lib/elementwise"
 	"gaiden/lib/engine/ptx/emulate"
-	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/optim"
 )
 
 // net is the same training in float64, layer by layer.
@@ -92,28 +93,14 @@ func (n *net) step(x [][]float32, labels []int32, pace, epsilon float64) (loss, 
 }
 
 func (n *net) follow(a array, gradients []float64, pace, epsilon float64) {
+	scalars := map[string]float64{}
+	for i, e := range n.m.Rule.Scalars() {
+		scalars[e.Key()] = []float64{pace, epsilon}[i]
+	}
 	for i, g := range gradients {
-		switch r := n.m.rule().(type) {
-		case kernels.Adam:
-			g += r.WeightDecay * a.x[i]
-			a.m[i] = 0.9*a.m[i] + 0.1*g
-			a.v[i] = 0.999*a.v[i] + 0.001*g*g
-			a.x[i] -= pace * a.m[i] / (math.Sqrt(a.v[i]) + epsilon)
-		case kernels.SGD:
-			g += r.WeightDecay * a.x[i]
-			a.m[i] = r.Momentum*a.m[i] + g
-			if r.Nesterov {
-				g += r.Momentum * a.m[i]
-			} else if r.Momentum != 0 {
-				g = a.m[i]
-			}
-			a.x[i] -= pace * g
-		case kernels.AdaDelta:
-			g += r.WeightDecay * a.x[i]
-			a.m[i] = 0.95*a.m[i] + 0.05*g*g
-			update := math.Sqrt((a.v[i]+1e-6)/(a.m[i]+1e-6)) * g
-			a.v[i] = 0.95*a.v[i] + 0.05*update*update
-			a.x[i] -= pace * update
+		next := elementwise.Step(elementwise.Float64, n.m.Rule, scalars, []float64{a.x[i], a.m[i], a.v[i]}[:1+n.m.Rule.Moments()], g)
+		for k, to := range []*float64{&a.x[i], &a.m[i], &a.v[i]}[:len(next)] {
+			*to = next[k]
 		}
 	}
 }
@@ -124,17 +111,20 @@ func (n *net) follow(a array, gradients []float64, pace, epsilon float64) {
 func TestMLP(t *testing.T) {
 	for _, m := range []MLP{
 		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2},
-		{Examples: 60, Batch: 25, In: 56, Hidden: [2]int{129, 200}, Classes: 10, Steps: 2, Rows: 2, slices: 2, Rule: kernels.Adam{WeightDecay: 0.01}},
+		{Examples: 60, Batch: 25, In: 56, Hidden: [2]int{129, 200}, Classes: 10, Steps: 2, Rows: 2, slices: 2, Rule: optim.Adam{WeightDecay: 0.01}.Rule()},
 		{Examples: 64, Batch: 32, In: 16, Hidden: [2]int{64, 1}, Classes: 16, Steps: 2, Rows: 4, slices: 4},
 		{Examples: 60, Batch: 25, In: 56, Hidden: [2]int{129, 200}, Classes: 10, Steps: 3, Rows: 3, slices: 2, tight: true},
 		{Examples: 70, Batch: 17, In: 24, Floats: true, Hidden: [2]int{30, 128}, Classes: 2, Steps: 3, Rows: 4, slices: 2, tight: true},
-		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2, Rule: kernels.SGD{WeightDecay: 0.1}},
-		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2, Rule: kernels.SGD{Momentum: 0.9}},
-		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2, Rule: kernels.SGD{Momentum: 0.8, Nesterov: true}},
-		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2, Rule: kernels.AdaDelta{Rho: 0.95, WeightDecay: 0.1}},
+		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2, Rule: optim.SGD{WeightDecay: 0.1}.Rule()},
+		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2, Rule: optim.SGD{Momentum: 0.9}.Rule()},
+		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2, Rule: optim.SGD{Momentum: 0.8, Nesterov: true}.Rule()},
+		{Examples: 40, Batch: 12, In: 24, Hidden: [2]int{100, 70}, Classes: 3, Steps: 3, Rows: 5, slices: 2, Rule: optim.AdaDelta{Rho: 0.95, WeightDecay: 0.1}.Rule()},
 		{Examples: 99, Batch: 31, In: 40, Floats: true, Hidden: [2]int{30, 128}, Classes: 2, Steps: 3, Rows: 4, slices: 2},
 	} {
-		t.Run(fmt.Sprintf("%d %v %d b%d tight %t %T%+v", m.In, m.Hidden, m.Classes, m.Batch, m.tight, m.rule(), m.rule()), func(t *testing.T) {
+		if m.Rule == nil {
+			m.Rule = optim.Adam{}.Rule()
+		}
+		t.Run(fmt.Sprintf("%d %v %d b%d tight %t %s %s", m.In, m.Hidden, m.Classes, m.Batch, m.tight, m.Rule.Name(), m.Rule.Weight), func(t *testing.T) {
 			t.Parallel()
 			if !m.Fits() {
 				t.Fatalf("%+v does not fit", m)
@@ -167,10 +157,12 @@ func check(t *testing.T, m MLP) {
 	}
 	scales := make([]float32, 2*m.Steps)
 	for s := range m.Steps {
-		step := float64(at + s + 1)
-		scale := math.Sqrt(1 - math.Pow(0.999, step))
-		if scales[2*s] = 0.3; m.rule().Name() == "adam" {
-			scales[2*s], scales[2*s+1] = float32(0.01/(1-math.Pow(0.9, step))*scale), float32(1e-8*scale)
+		inputs := map[string]float64{"rate": 0.3, "t": float64(at + s + 1)}
+		if m.Rule.Name() == "adam" {
+			inputs["rate"] = 0.01
+		}
+		for i, x := range elementwise.Eval(elementwise.Float64, inputs, m.Rule.Scalars()...) {
+			scales[2*s+i] = float32(x)
 		}
 	}
 	in[inScales] = scales
@@ -180,7 +172,7 @@ func check(t *testing.T, m MLP) {
 			for i := range size {
 				a.x[i] = float64(float32(limit * (2*r.Float64() - 1)))
 				a.m[i], a.v[i] = float64(float32(0.01*r.NormFloat64())), float64(float32(1e-4*r.Float64()))
-				if _, is := m.rule().(kernels.AdaDelta); is {
+				if m.Rule.Name() == "adadelta" {
 					a.m[i] *= a.m[i]
 				}
 			}
@@ -273,7 +265,7 @@ func check(t *testing.T, m MLP) {
 // TestNotFinite holds that a weight or an input that is no number shows in the step's
 // loss: a device's own NaN has all bits set, which rounding must not make a 0 of.
 func TestNotFinite(t *testing.T) {
-	m := MLP{Examples: 16, Batch: 16, In: 8, Floats: true, Hidden: [2]int{20, 20}, Classes: 2, Steps: 1, Rows: 1, slices: 2}
+	m := MLP{Examples: 16, Batch: 16, In: 8, Floats: true, Hidden: [2]int{20, 20}, Classes: 2, Steps: 1, Rows: 1, slices: 2, Rule: optim.Adam{}.Rule()}
 	nan := math.Float32frombits(0x7FFFFFFF)
 	for _, array := range []int{-1, inX, inStates, inStates + 6, inStates + 12, inStates + 15} {
 		k := m.Kernel()

@@ -1,8 +1,9 @@
 package resident
 
 import (
-	"cmp"
+	"fmt"
 
+	"gaiden/lib/elementwise"
 	"gaiden/lib/engine/ptx"
 	"gaiden/lib/engine/triton/kernels"
 )
@@ -19,57 +20,52 @@ func element(m moments, i int) (l []ptx.Value) {
 func (w *writer) follow(s state, g ptx.Value) { w.Set(s[0], w.weight(s[0], s[1:], g)) }
 
 // weight changes moments by a gradient, and returns what the weight is after a step of the
-// rule. The formulas are those of package kernels.
+// rule.
 func (w *writer) weight(weight ptx.Value, moments []ptx.Value, g ptx.Value) ptx.Value {
-	switch r := w.m.rule().(type) {
-	case kernels.SGD:
-		return w.sgd(r, weight, moments, decay(g, weight, r.WeightDecay))
-	case kernels.AdaDelta:
-		return w.adaDelta(r, weight, moments[0], moments[1], decay(g, weight, r.WeightDecay))
-	case kernels.Adam:
-		return w.adam(r, weight, moments[0], moments[1], decay(g, weight, r.WeightDecay))
+	scalars := map[string]ptx.Value{}
+	for i, e := range w.m.Rule.Scalars() {
+		scalars[e.Key()] = w.scales[i]
 	}
-	return weight // Fits says no
-}
-
-func decay(g, weight ptx.Value, rate float64) ptx.Value {
-	if rate == 0 {
-		return g
+	next := elementwise.Step[ptx.Value](ops{w.Block}, w.m.Rule, scalars, append([]ptx.Value{weight}, moments...), g)
+	for i, x := range moments {
+		w.Set(x, next[1+i])
 	}
-	return weight.FMA(rate, g)
+	return next[0]
 }
 
-// adam is m/(√v + ε) with what is the same for all in pace and epsilon (Kingma and Ba,
-// 2014).
-func (w *writer) adam(r kernels.Adam, weight, m, v, g ptx.Value) ptx.Value {
-	beta1, beta2 := cmp.Or(r.Beta1, 0.9), cmp.Or(r.Beta2, 0.999)
-	w.Set(m, m.FMA(beta1, g.Mul(1-beta1)))
-	w.Set(v, v.FMA(beta2, g.Mul(g).Mul(1-beta2)))
-	return root(v).Add(w.epsilon).Reciprocal().FMA(m.Mul(w.pace).Mul(-1), weight)
+// takes says whether there are instructions for a rule, and room for its state.
+func takes(r kernels.Rule) bool {
+	return r != nil && r.Moments() <= 2 && len(r.Scalars()) <= 2 &&
+		elementwise.Only([]elementwise.Op{elementwise.Add, elementwise.Sub, elementwise.Mul, elementwise.Div, elementwise.Sqrt}, r)
 }
 
-// sgd has one moment, the velocity, or none.
-func (w *writer) sgd(r kernels.SGD, weight ptx.Value, moments []ptx.Value, g ptx.Value) ptx.Value {
-	if len(moments) > 0 {
-		v := moments[0]
-		w.Set(v, v.FMA(r.Momentum, g))
-		if r.Nesterov {
-			g = v.FMA(r.Momentum, g)
-		} else {
-			g = v
-		}
+// ops are a rule's operations.
+type ops struct{ *ptx.Block }
+
+func (o ops) Constant(x float64, _ ptx.Value) ptx.Value { return o.Var(x) }
+
+func (o ops) WithNumber(op elementwise.Op, x ptx.Value, y float64, reversed bool) (z ptx.Value, ok bool) {
+	switch {
+	case op == elementwise.Add:
+		return x.Add(y), true
+	case op == elementwise.Mul:
+		return x.Mul(y), true
 	}
-	return g.FMA(w.pace.Mul(-1), weight)
+	return z, false
 }
 
-// adaDelta keeps the means of squares of gradients and of updates (Zeiler, 2012).
-func (w *writer) adaDelta(r kernels.AdaDelta, weight, gradients, updates, g ptx.Value) ptx.Value {
-	rho, epsilon := cmp.Or(r.Rho, 0.9), cmp.Or(r.Epsilon, 1e-6)
-	w.Set(gradients, gradients.FMA(rho, g.Mul(g).Mul(1-rho)))
-	update := root(updates.Add(epsilon).Mul(gradients.Add(epsilon).Reciprocal())).Mul(g)
-	w.Set(updates, updates.FMA(rho, update.Mul(update).Mul(1-rho)))
-	return update.FMA(w.pace.Mul(-1), weight)
+func (o ops) Apply(op elementwise.Op, x ...ptx.Value) ptx.Value {
+	switch op {
+	case elementwise.Add:
+		return x[0].Add(x[1])
+	case elementwise.Sub:
+		return x[0].Sub(x[1])
+	case elementwise.Mul:
+		return x[0].Mul(x[1])
+	case elementwise.Div:
+		return x[0].Mul(x[1].Reciprocal())
+	case elementwise.Sqrt: // 0 of 0
+		return x[0].Mul(x[0].Max(1e-37).Rsqrt())
+	}
+	panic(fmt.Errorf("resident: no operation %s", op))
 }
-
-// root is √x, and 0 of 0.
-func root(x ptx.Value) ptx.Value { return x.Mul(x.Max(1e-37).Rsqrt()) }

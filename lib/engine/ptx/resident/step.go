@@ -57,8 +57,7 @@ func (w *writer) step(s, at ptx.Value) {
 	w.takeHead()
 	w.Sync()
 
-	scales := w.Input(inScales).At(s, 8).LoadFloats(2, 0)
-	w.pace, w.epsilon = scales[0], scales[1]
+	w.scales = w.Input(inScales).At(s, 8).LoadFloats(2, 0)
 
 	w.backward()
 	w.Arrive(w.thread, w.sliceCounter(doneBack, w.slice))

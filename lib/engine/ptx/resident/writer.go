@@ -26,7 +26,7 @@ type writer struct {
 	biases  state      // of the first layer by the first threads, of the second by those from 64 on
 	last    state      // the last layer's biases, a class to a lane of the first warp
 
-	pace, epsilon ptx.Value // of this step
+	scales []ptx.Value // the rule's scalars in this step
 }
 
 // moments are a large layer's: of each kind a thread's 32 elements.

@@ -57,6 +57,7 @@ var elementwise = map[string]func(a []float64) float64{
 	"ex2.approx.ftz.f32": func(a []float64) float64 { return flushed(math.Exp2(a[0])) },
 	"rcp.approx.ftz.f32": func(a []float64) float64 { return flushed(1 / flushed(a[0])) },
 	"__nv_tanhf":         func(a []float64) float64 { return math.Tanh(a[0]) },
+	"__nv_erff":          func(a []float64) float64 { return math.Erf(a[0]) },
 	"__nv_expm1f":        func(a []float64) float64 { return math.Expm1(a[0]) },
 	"__nv_log1pf":        func(a []float64) float64 { return math.Log1p(a[0]) },
 	"arith.select": func(a []float64) float64 {

@@ -11,6 +11,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton"
+	"gaiden/lib/optim"
 )
 
 // TestBytes holds what kernels count for in a program: of the examples and their
@@ -26,7 +27,7 @@ func TestBytes(t *testing.T) {
 		{"dense layer", Linear{Batch: 100, In: 784, Out: 1000, Act: ReLU}.Kernel(), 4 * (100*784 + w + b + 100*1000)},
 		{"batches", Gather{Examples: 60000, Size: 784, Batch: 100, Steps: 10, X: dtypes.Uint8}.Kernel(),
 			3*4 + 1000*(4+784+4) + 10*(100*(4*784+4)+4)},
-		{"update", Group{Members: []Member{update, Tally{Batch: 100, Rows: 8192}}, Rule: Adam{}, After: []shapes.Shape{shapes.Make(dtypes.Float32, 5000)}}.Kernel(),
+		{"update", Group{Members: []Member{update, Tally{Batch: 100, Rows: 8192}}, Rule: optim.Adam{}.Rule(), After: []shapes.Shape{shapes.Make(dtypes.Float32, 5000)}}.Kernel(),
 			4 * (100*(784+1000) + 2*3*(w+b) + 2 + 100*2)}, // each state is read and written; rate and t; loss and hit
 		{"gradient", Group{Members: []Member{update}}.Kernel(), 4 * (100*(784+1000) + w + b)},
 		{"stack", Stack{Examples: 1000, Batch: 100, In: 2, Units: []int{8, 1}, Acts: []Act{Tanh, Identity}}.Kernel(),

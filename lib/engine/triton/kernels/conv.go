@@ -226,7 +226,7 @@ func (c Conv) Kernel() triton.Kernel {
 				best, winner = more.Select(s, best), more.Select(q+1, winner)
 			}
 			// The activations never fall, so the largest result has the largest sum.
-			y := c.Act.of(best.Add(load(b.Input(2).At(n), nIn)))
+			y := activate(c.Act, best.Add(load(b.Input(2).At(n), nIn)))
 			at := m.Mul(c.Out).Add(n)
 			store(b.Output(0).At(at), y, mIn, nIn)
 			if c.Pool {

@@ -93,7 +93,7 @@ func TestConv(t *testing.T) {
 		{Batch: 1, Height: 3, Width: 3, In: 1, Out: 1, Size: 2, Pool: true},
 		{Batch: 2, Height: 7, Width: 7, In: 20, Out: 33, Size: 3, Pool: true},
 	} {
-		act, before := Act((i+1)%4), Act(i%4)
+		act, before := Act((i+1)%4), act(i)
 		tile := []Tile{{Rounding: triton.Exact}, {M: 16, N: 16, K: 16, Warps: 2, Rounding: triton.Exact}}[i%2]
 		x, w, bias := numbers(1, g.input(0).Size()), numbers(2, g.weights().Size()), numbers(3, g.Out)
 		all := g.forward(x, w)
@@ -103,7 +103,7 @@ func TestConv(t *testing.T) {
 		y, winner := g.pool(all)
 		y = append([]float64(nil), y...)
 		for k := range y {
-			y[k] = act.plain(y[k])
+			y[k] = plain(act, y[k])
 		}
 		what := name(g, act, tile)
 		got := run(t, Conv{Geometry: g, Act: act, Tile: tile}.Kernel(), x, w, bias)
@@ -120,7 +120,7 @@ func TestConv(t *testing.T) {
 			dw[weight] += full[result] * x[pixel]
 		})
 		for k := range dx {
-			dx[k] *= before.slope(x[k])
+			dx[k] *= slope(before, x[k])
 		}
 		in, gradient := [][]float64{d, w}, [][]float64{x, d}
 		if g.Pool {

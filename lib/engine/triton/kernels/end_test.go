@@ -18,7 +18,7 @@ func TestEnd(t *testing.T) {
 		{Batch: 33, In: 7, Out: 64, Classes: 10, X: dtypes.BFloat16, Y: dtypes.BFloat16, Compute: dtypes.BFloat16},
 		{Batch: 100, In: 40, Out: 40, Classes: 3, NoBias: true},
 	} {
-		l.Act = Act(i % 4)
+		l.Act = act(i)
 		l.Tile = []Tile{{M: 32, N: 32, K: 16, Split: 2, Rounding: triton.Exact}, {M: 16, N: 16, K: 16, Rounding: triton.Exact}}[i%2]
 		x, w, last, names := numbers(1, l.Batch*l.In), numbers(2, l.In*l.Out), numbers(3, l.Out*l.Classes), labels(4, l.Batch, l.Classes)
 		in := [][]float64{x, w}

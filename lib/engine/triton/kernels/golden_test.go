@@ -8,6 +8,7 @@ import (
 
 	"gaiden/lib/engine/golden"
 	"gaiden/lib/engine/triton"
+	"gaiden/lib/optim"
 )
 
 var (
@@ -26,10 +27,10 @@ var goldens = map[string]triton.Kernel{
 	"linear_7x33x10_tanh":               Linear{Batch: 7, In: 33, Out: 10, Act: Tanh}.Kernel(),
 	"linear_input_100x1000x1000_relu":   LinearInput{Batch: 100, In: 1000, Out: 1000, Act: ReLU}.Kernel(),
 	"linear_input_100x1000x10_sigmoid":  LinearInput{Batch: 100, In: 1000, Out: 10, Act: Sigmoid}.Kernel(),
-	"linear_update_100x1000x1000_adam":  LinearUpdate{Batch: 100, In: 1000, Out: 1000, Rule: Adam{}}.Kernel(),
-	"linear_update_7x33x10_momentum":    LinearUpdate{Batch: 7, In: 33, Out: 10, Rule: SGD{Momentum: 0.9}}.Kernel(),
-	"linear_update_100x1000x10_sgd":     LinearUpdate{Batch: 100, In: 1000, Out: 10, Rule: SGD{}}.Kernel(),
-	"linear_update_100x784x1000_delta":  LinearUpdate{Batch: 100, In: 784, Out: 1000, Rule: AdaDelta{}}.Kernel(),
+	"linear_update_100x1000x1000_adam":  LinearUpdate{Batch: 100, In: 1000, Out: 1000, Rule: optim.Adam{}.Rule()}.Kernel(),
+	"linear_update_7x33x10_momentum":    LinearUpdate{Batch: 7, In: 33, Out: 10, Rule: optim.SGD{Momentum: 0.9}.Rule()}.Kernel(),
+	"linear_update_100x1000x10_sgd":     LinearUpdate{Batch: 100, In: 1000, Out: 10, Rule: optim.SGD{}.Rule()}.Kernel(),
+	"linear_update_100x784x1000_delta":  LinearUpdate{Batch: 100, In: 784, Out: 1000, Rule: optim.AdaDelta{}.Rule()}.Kernel(),
 	"linear_gradient_100x784x1000_bf16": LinearUpdate{Batch: 100, In: 784, Out: 1000, X: dtypes.BFloat16, G: dtypes.BFloat16, Compute: dtypes.BFloat16}.Kernel(),
 	"conv_seedcnn":                      Conv{Geometry: seedConv, Act: ReLU}.Kernel(),
 	"conv_lenet5_2":                     Conv{Geometry: lenetConv, Act: Sigmoid}.Kernel(),
@@ -38,12 +39,12 @@ var goldens = map[string]triton.Kernel{
 	"conv_input_keras_2":                ConvInput{Geometry: kerasConv, Act: ReLU}.Kernel(),
 	"conv_gradient_seedcnn":             ConvGradient{Geometry: seedConv}.Kernel(),
 	"conv_gradient_lenet5":              ConvGradient{Geometry: lenetConv}.Kernel(),
-	"parts_update_seedcnn":              PartsUpdate{Parts: 4, Weights: seedConv.weights(), Rule: Adam{}}.Kernel(),
+	"parts_update_seedcnn":              PartsUpdate{Parts: 4, Weights: seedConv.weights(), Rule: optim.Adam{}.Rule()}.Kernel(),
 	"gather_mnist_b8":                   Gather{Examples: 60000, Size: 784, Batch: 8, X: dtypes.Uint8}.Kernel(),
 	"gather_mnist_b100_steps":           Gather{Examples: 60000, Size: 784, Batch: 100, Steps: 4, X: dtypes.Uint8}.Kernel(),
 	"gather_mnist_b8_tile":              Gather{Examples: 60000, Size: 784, Batch: 8, X: dtypes.Uint8, Tile: Tile{N: 256, Warps: 2}}.Kernel(),
-	"group_mlp_adam":                    Group{Rule: Adam{}, Members: []Member{LinearUpdate{Batch: 100, In: 784, Out: 1000}, LinearUpdate{Batch: 100, In: 1000, Out: 1000}, LinearUpdate{Batch: 100, In: 1000, Out: 10}, Tally{Batch: 100}}}.Kernel(),
-	"group_seedcnn_adam":                Group{Rule: Adam{}, Members: []Member{PartsUpdate{Parts: 4, Weights: seedConv.weights()}, LinearUpdate{Batch: 8, In: 1960, Out: 100}, LinearUpdate{Batch: 8, In: 100, Out: 10}, Tally{Batch: 8, Rows: 129}}}.Kernel(),
+	"group_mlp_adam":                    Group{Rule: optim.Adam{}.Rule(), Members: []Member{LinearUpdate{Batch: 100, In: 784, Out: 1000}, LinearUpdate{Batch: 100, In: 1000, Out: 1000}, LinearUpdate{Batch: 100, In: 1000, Out: 10}, Tally{Batch: 100}}}.Kernel(),
+	"group_seedcnn_adam":                Group{Rule: optim.Adam{}.Rule(), Members: []Member{PartsUpdate{Parts: 4, Weights: seedConv.weights()}, LinearUpdate{Batch: 8, In: 1960, Out: 100}, LinearUpdate{Batch: 8, In: 100, Out: 10}, Tally{Batch: 8, Rows: 129}}}.Kernel(),
 	"lstm_50x20x5":                      LSTM{Length: 50, Batch: 20, Units: 5}.Kernel(),
 	"lstm_100x64x128":                   LSTM{Length: 100, Batch: 64, Units: 128}.Kernel(),
 	"lstm_50x128x64_bf16":               LSTM{Length: 50, Batch: 128, Units: 64, Compute: dtypes.BFloat16}.Kernel(),
@@ -58,7 +59,7 @@ var goldens = map[string]triton.Kernel{
 	"stack_peaks":                       Stack{Examples: 40000, Batch: 40000, In: 2, Units: []int{20, 5, 1}, Acts: []Act{ReLU, ReLU, Identity}}.Kernel(),
 	"stack_peaks_b100":                  Stack{Examples: 40000, Batch: 100, In: 2, Units: []int{20, 5, 1}, Acts: []Act{ReLU, ReLU, Identity}}.Kernel(),
 	"stack_16x32x32x16":                 Stack{Examples: 40000, Batch: 30000, In: 16, Units: []int{32, 32, 16}, Acts: []Act{Tanh, Sigmoid, Identity}}.Kernel(),
-	"group_peaks_adam":                  Group{Rule: Adam{}, Members: []Member{PartsUpdate{Parts: 1250, Weights: shapes.Make(dtypes.Float32, 2, 20)}, PartsUpdate{Parts: 1250, Weights: shapes.Make(dtypes.Float32, 20, 5)}, PartsUpdate{Parts: 1250, Weights: shapes.Make(dtypes.Float32, 5, 1)}, Tally{Batch: 40000, Parts: 1250, Rows: 257}}}.Kernel(),
+	"group_peaks_adam":                  Group{Rule: optim.Adam{}.Rule(), Members: []Member{PartsUpdate{Parts: 1250, Weights: shapes.Make(dtypes.Float32, 2, 20)}, PartsUpdate{Parts: 1250, Weights: shapes.Make(dtypes.Float32, 20, 5)}, PartsUpdate{Parts: 1250, Weights: shapes.Make(dtypes.Float32, 5, 1)}, Tally{Batch: 40000, Parts: 1250, Rows: 257}}}.Kernel(),
 	"norm_sums_4096x64":                 Norm{Rows: 4096, Channels: 64}.Sums(),
 	"norm_apply_4096x64":                Norm{Rows: 4096, Channels: 64, Act: ReLU}.Apply(),
 	"norm_back_sums_33x7":               Norm{Rows: 33, Channels: 7, Act: ReLU}.BackSums(),
@@ -78,9 +79,9 @@ func TestGoldens(t *testing.T) { golden.Hold(t, ".ttir", goldens, 0) }
 func TestTiles(t *testing.T) {
 	for _, op := range []Op{
 		Linear{Batch: 100, In: 1000, Out: 1000}, Linear{Batch: 1, In: 1, Out: 1}, Linear{Batch: 4096, In: 100, Out: 84},
-		LinearInput{Batch: 100, In: 784, Out: 10}, LinearUpdate{Batch: 8, In: 1960, Out: 100, Rule: Adam{}},
+		LinearInput{Batch: 100, In: 784, Out: 10}, LinearUpdate{Batch: 8, In: 1960, Out: 100, Rule: optim.Adam{}.Rule()},
 		Head{Batch: 100, In: 1000, Classes: 10}, End{Batch: 100, In: 1000, Classes: 10, Parts: 32, Act: ReLU}, End{Batch: 1, In: 1, Classes: 2, Parts: 1},
-		PartsUpdate{Parts: 4, Weights: seedConv.weights(), Rule: Adam{}}, PartsUpdate{Parts: 313, Weights: seedConv.weights(), Rule: Adam{}}, PartsUpdate{Parts: 1250, Weights: shapes.Make(dtypes.Float32, 20, 5)},
+		PartsUpdate{Parts: 4, Weights: seedConv.weights(), Rule: optim.Adam{}.Rule()}, PartsUpdate{Parts: 313, Weights: seedConv.weights(), Rule: optim.Adam{}.Rule()}, PartsUpdate{Parts: 1250, Weights: shapes.Make(dtypes.Float32, 20, 5)},
 		LSTM{Length: 50, Batch: 20, Units: 5}, LSTM{Length: 100, Batch: 64, Units: 128}, LSTMBack{LSTM{Length: 50, Batch: 128, Units: 64}}, LSTMBack{LSTM{Length: 1, Batch: 1, Units: 1}},
 		Sequence{Examples: 2000, Batch: 20, Length: 100, In: 1, Wide: 5, Units: 5, Out: 1}, Sequence{Examples: 1, Batch: 1, Length: 1, In: 1, Wide: 1, Units: 1, Out: 1},
 		Stack{Examples: 40000, Batch: 40000, In: 2, Units: []int{20, 5, 1}, Acts: []Act{ReLU, ReLU, Identity}}, Stack{Examples: 1, Batch: 1, In: 1, Units: []int{1}, Acts: []Act{Identity}},

@@ -160,8 +160,7 @@ func stepOf(rule Rule, rate, number triton.Value, old, next []triton.Value) step
 			state[i] = load(p.At(at), masks...)
 		}
 		return func(g triton.Value) {
-			w, moments := rule.Step(rate, number, state[0], g, state[1:])
-			for i, x := range append([]triton.Value{w}, moments...) {
+			for i, x := range ruleStep(rule, rate, number, state, g) {
 				store(next[i].At(at), x, masks...)
 			}
 		}

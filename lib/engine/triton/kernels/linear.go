@@ -71,7 +71,7 @@ func (l Linear) Kernel() triton.Kernel {
 			if !l.NoBias {
 				sum = sum.Add(bias)
 			}
-			result := l.Act.of(sum).To(y)
+			result := activate(l.Act, sum).To(y)
 			store(b.Output(0).At(m.Mul(l.Out).Add(n)), result, mIn, nIn)
 			if l.Classes > 0 {
 				l.begin(b, t, last, rows, columns, result)
@@ -146,7 +146,7 @@ func (l LinearInput) Kernel() triton.Kernel {
 				factor{b.Input(0), rows, l.Out, 1},
 				factor{b.Input(1), columns, l.Out, 1}, l.Out)
 			if l.Act != Identity {
-				sum = l.Act.back(sum, x.To(dtypes.Float32))
+				sum = backward(l.Act, sum, triton.Value{}, x.To(dtypes.Float32))
 			}
 			store(b.Output(0).At(at), sum, mIn, nIn)
 		},

@@ -7,6 +7,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 
 	"gaiden/lib/engine/triton"
+	"gaiden/lib/optim"
 )
 
 // tiles are exact, so that an error of 1e-5 tells.
@@ -19,11 +20,11 @@ var sizes = []struct{ batch, in, out int }{{1, 1, 1}, {1, 16, 16}, {3, 7, 5}, {1
 func TestLinear(t *testing.T) {
 	for i, s := range sizes {
 		for j, tile := range tiles {
-			act := Act((i + j) % 4)
+			act := act(i + j)
 			x, w, bias := numbers(1, s.batch*s.in), numbers(2, s.in*s.out), numbers(3, s.out)
 			want := matmul(x, w, s.batch, s.in, s.out, false, false)
 			for k := range want {
-				want[k] = act.plain(want[k] + bias[k%s.out])
+				want[k] = plain(act, want[k]+bias[k%s.out])
 			}
 			l := Linear{Batch: s.batch, In: s.in, Out: s.out, Act: act, Tile: tile}
 			near(t, name("linear ", s, act, tile), run(t, l.Kernel(), x, w, bias)[0], want, 1e-5)
@@ -34,7 +35,7 @@ func TestLinear(t *testing.T) {
 			y := numbers(5, s.batch*s.in)
 			back := matmul(g, w, s.batch, s.out, s.in, false, true)
 			for k := range back {
-				back[k] *= act.slope(y[k])
+				back[k] *= slope(act, y[k])
 			}
 			d := LinearInput{Batch: s.batch, In: s.in, Out: s.out, Act: act, Tile: tile}
 			in := [][]float64{g, w}
@@ -78,22 +79,22 @@ var rules = []struct {
 	rule Rule
 	step func(rate, t, w, g float64, m []float64) float64 // changes m
 }{
-	{SGD{WeightDecay: 0.1}, func(rate, _, w, g float64, _ []float64) float64 { return w - rate*(g+0.1*w) }},
-	{SGD{Momentum: 0.9}, func(rate, _, w, g float64, m []float64) float64 {
+	{optim.SGD{WeightDecay: 0.1}.Rule(), func(rate, _, w, g float64, _ []float64) float64 { return w - rate*(g+0.1*w) }},
+	{optim.SGD{Momentum: 0.9}.Rule(), func(rate, _, w, g float64, m []float64) float64 {
 		m[0] = 0.9*m[0] + g
 		return w - rate*m[0]
 	}},
-	{SGD{Momentum: 0.9, Nesterov: true}, func(rate, _, w, g float64, m []float64) float64 {
+	{optim.SGD{Momentum: 0.9, Nesterov: true}.Rule(), func(rate, _, w, g float64, m []float64) float64 {
 		m[0] = 0.9*m[0] + g
 		return w - rate*(g+0.9*m[0])
 	}},
-	{Adam{WeightDecay: 0.01}, func(rate, t, w, g float64, m []float64) float64 {
+	{optim.Adam{WeightDecay: 0.01}.Rule(), func(rate, t, w, g float64, m []float64) float64 {
 		g += 0.01 * w
 		m[0] = 0.9*m[0] + 0.1*g
 		m[1] = 0.999*m[1] + 0.001*g*g
 		return w - rate*(m[0]/(1-math.Pow(0.9, t)))/(math.Sqrt(m[1]/(1-math.Pow(0.999, t)))+1e-8)
 	}},
-	{AdaDelta{}, func(rate, _, w, g float64, m []float64) float64 {
+	{optim.AdaDelta{}.Rule(), func(rate, _, w, g float64, m []float64) float64 {
 		m[0] = 0.9*m[0] + 0.1*g*g
 		update := math.Sqrt((m[1]+1e-6)/(m[0]+1e-6)) * g
 		m[1] = 0.9*m[1] + 0.1*update*update

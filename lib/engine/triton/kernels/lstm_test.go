@@ -13,7 +13,7 @@ import (
 func plainLSTM(l LSTM, z, r, v []float64) (h, c, gates, d []float64) {
 	u, all := l.Units, l.Length*l.Batch
 	h, c, gates, d = make([]float64, all*u), make([]float64, all*u), make([]float64, all*4*u), make([]float64, all*4*u)
-	sigmoid := Sigmoid.plain
+	sigmoid := func(x float64) float64 { return plain(Sigmoid, x) }
 	for t := range l.Length {
 		for b := range l.Batch {
 			row, last := t*l.Batch+b, (t-1)*l.Batch+b

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
@@ -57,7 +58,7 @@ func (l Norm) stretches(asked, blocks int) int {
 	return min(asked, triton.Blocks(l.Rows, t.M))
 }
 
-func (l Norm) epsilon() float64 { return or(l.Epsilon, 1e-5) }
+func (l Norm) epsilon() float64 { return cmp.Or(l.Epsilon, 1e-5) }
 
 func (l Norm) array(d dtypes.DType) shapes.Shape { return shapes.Make(or32(d), l.Rows, l.Channels) }
 
@@ -216,7 +217,7 @@ func (l Norm) Apply() triton.Kernel {
 			if l.Skip {
 				y = y.Add(b.tileOf(4, at, in))
 			}
-			store(b.Output(0).At(at), l.Act.of(y), in)
+			store(b.Output(0).At(at), activate(l.Act, y), in)
 			return nil
 		})
 	})
@@ -263,7 +264,7 @@ func (l Norm) BackSums() triton.Kernel {
 				g = g.Add(b.tileOf(5+i, at, in))
 			}
 			if l.Skip {
-				g = l.Act.back(g, b.tileOf(5+terms, at, in)).To(or32(l.Y))
+				g = backward(l.Act, g, triton.Value{}, b.tileOf(5+terms, at, in)).To(or32(l.Y))
 				store(b.Output(1).At(at), g, in)
 				g = g.To(dtypes.Float32)
 			} else {
@@ -286,7 +287,7 @@ func (b *norming) through(c normal, g, x triton.Value) triton.Value {
 	if b.Act == Identity {
 		return g
 	}
-	return b.Act.back(g, b.Act.of(x.Mul(c.scale.Mul(c.rstd)).Add(c.offset)))
+	return backward(b.Act, g, triton.Value{}, activate(b.Act, x.Mul(c.scale.Mul(c.rstd)).Add(c.offset)))
 }
 
 // BackApply is the second kernel backwards.

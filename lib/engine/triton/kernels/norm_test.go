@@ -17,7 +17,7 @@ func TestNorm(t *testing.T) {
 		{Rows: 1024, Channels: 2, Tile: Tile{M: 64}, Parts: 5, Blocks: 1}, // parts without rows
 		{Rows: 70, Channels: 6, Skip: true, X: dtypes.BFloat16, Y: dtypes.BFloat16},
 	} {
-		l.Act = Act(i % 4)
+		l.Act = act(i)
 		n, limit := l.Rows*l.Channels, 1e-3
 		x, scale, offset, skip := numbers(1, n), numbers(2, l.Channels), numbers(3, l.Channels), make([]float64, n)
 		if or32(l.X) == dtypes.BFloat16 {
@@ -48,9 +48,9 @@ func TestNorm(t *testing.T) {
 		for k, v := range x {
 			c := k % l.Channels
 			normal[k] = (v - mean[c]) / math.Sqrt(variance[c]+1e-5)
-			y[k] = l.Act.plain(normal[k]*scale[c] + offset[c] + skip[k])
+			y[k] = plain(l.Act, normal[k]*scale[c]+offset[c]+skip[k])
 			for _, g := range terms {
-				before[k] += g[k] * l.Act.slope(y[k])
+				before[k] += g[k] * slope(l.Act, y[k])
 			}
 			db[c] += before[k]
 			ds[c] += before[k] * normal[k]

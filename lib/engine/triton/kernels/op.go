@@ -181,3 +181,11 @@ func (h Head) Tiles() []Tile {
 
 // With is the head with another tile.
 func (h Head) With(t Tile) Op { h.Tile = t; return h }
+
+// or32 is the element type given, or float32.
+func or32(d dtypes.DType) dtypes.DType {
+	if d == dtypes.InvalidDType {
+		return dtypes.Float32
+	}
+	return d
+}

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gaiden/lib/activations"
+	"gaiden/lib/elementwise"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/emulate"
 )
@@ -58,32 +60,19 @@ func matmul(x, y []float64, m, k, n int, xT, yT bool) []float64 {
 	return out
 }
 
-func (a Act) plain(x float64) float64 {
-	switch a {
-	case ReLU:
-		return math.Max(x, 0)
-	case Sigmoid:
-		return 1 / (1 + math.Exp(-x))
-	case Tanh:
-		return math.Tanh(x)
-	}
-	return x
-}
+// plain is an activation, slope its slope from its result.
+func plain(a Act, x float64) float64 { return activations.Apply(elementwise.Float64, a, x) }
+func slope(a Act, y float64) float64 { return activations.Back(elementwise.Float64, a, 1, y) }
 
-// slope is the activation's, from its result.
-func (a Act) slope(y float64) float64 {
-	switch a {
-	case ReLU:
-		if y > 0 {
-			return 1
+// act is one of the activations whose gradient can be computed from their results.
+func act(i int) Act {
+	var l []Act
+	for _, a := range activations.All() {
+		if a.FromResult() {
+			l = append(l, a)
 		}
-		return 0
-	case Sigmoid:
-		return y * (1 - y)
-	case Tanh:
-		return 1 - y*y
 	}
-	return 1
+	return l[i%len(l)]
 }
 
 // run emulates a kernel.

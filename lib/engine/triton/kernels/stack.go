@@ -252,10 +252,11 @@ func (s *stacker) turn(first triton.Value, sums []triton.Value, done func(i int,
 	y := s.numbers(5, last, example)
 	a := []triton.Value{s.numbers(4, 0, example)}
 	var factors []triton.Value // what the products take of a
+	var before []triton.Value  // the activations
 	for i, act := range s.Acts {
 		factors = append(factors, s.rounded(a[i]))
 		z := s.product(s.matrices[i].Transpose(), factors[i], s.biases[i].Spread(s.side(i+1), s.rows()))
-		a = append(a, act.of(z))
+		before, a = append(before, z), append(a, activate(act, z))
 	}
 
 	_, out := s.units(last, 0)
@@ -264,7 +265,7 @@ func (s *stacker) turn(first triton.Value, sums []triton.Value, done func(i int,
 	sums = slices.Clone(sums)
 	at := len(sums) - 1
 	sums[at] = e.MulAdd(e, sums[at])
-	d := s.Acts[last-1].back(e.Mul(2/float64(s.Batch*s.Units[last-1])), a[last])
+	d := backward(s.Acts[last-1], e.Mul(2/float64(s.Batch*s.Units[last-1])), before[last-1], a[last])
 	for i := last - 1; i >= 0; i-- {
 		x, biases := factors[i], triton.Value{}
 		if s.spare(i) {
@@ -279,7 +280,8 @@ func (s *stacker) turn(first triton.Value, sums []triton.Value, done func(i int,
 		sums[at] = s.product(s.turned(x), s.rounded(s.turned(d).Transpose()), sums[at])
 		done(i, sums[at], biases)
 		if i > 0 {
-			d = s.Acts[i-1].back(s.product(s.matrices[i], s.rounded(d), b.Zeros(dtypes.Float32, s.side(i), s.rows())), a[i])
+			d = s.product(s.matrices[i], s.rounded(d), b.Zeros(dtypes.Float32, s.side(i), s.rows()))
+			d = backward(s.Acts[i-1], d, before[i-1], a[i])
 		}
 	}
 	return sums

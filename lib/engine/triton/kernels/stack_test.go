@@ -7,6 +7,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/activations"
+	"gaiden/lib/elementwise"
 	"gaiden/lib/engine/triton"
 )
 
@@ -21,6 +23,7 @@ func TestStack(t *testing.T) {
 		{Examples: 40, Batch: 39, In: 4, Units: []int{16, 16}, Acts: []Act{Tanh, Sigmoid}},
 		{Examples: 90, Batch: 65, In: 16, Units: []int{32, 31, 16}, Acts: []Act{Sigmoid, Tanh, Identity}},
 		{Examples: 20, Batch: 17, In: 7, Units: []int{3, 32, 2}, Acts: []Act{Tanh, ReLU, ReLU}},
+		{Examples: 20, Batch: 17, In: 7, Units: []int{3, 32, 2}, Acts: []Act{activations.SiLU, activations.Hardswish, activations.ELU}},
 		{Examples: 41700, Batch: 41600, In: 2, Units: []int{16}, Acts: []Act{Tanh}}, // two turns, the last parts of one
 	} {
 		l.Rounding = triton.Exact
@@ -85,13 +88,15 @@ func plainStack(l Stack, in [][]float64) (loss float64, gradients [][]float64) {
 		copy(x[i*l.In:], in[4][example*l.In:][:l.In])
 		copy(y[i*out:], in[5][example*out:][:out])
 	}
-	a := [][]float64{x}
+	a, slopes := [][]float64{x}, [][]float64(nil)
 	for i, units := range l.Units {
 		z := matmul(a[i], in[6+2*i], rows, l.width(i), units, false, false)
+		y, s := make([]float64, len(z)), make([]float64, len(z))
 		for k := range z {
-			z[k] = l.Acts[i].plain(z[k] + in[7+2*i][k%units])
+			z[k] += in[7+2*i][k%units]
+			y[k], s[k] = plain(l.Acts[i], z[k]), activations.BackFrom(elementwise.Float64, l.Acts[i], 1, z[k])
 		}
-		a = append(a, z)
+		a, slopes = append(a, y), append(slopes, s)
 	}
 	d := slices.Clone(a[len(l.Units)])
 	for i := range d {
@@ -102,7 +107,7 @@ func plainStack(l Stack, in [][]float64) (loss float64, gradients [][]float64) {
 	gradients = make([][]float64, len(l.Units))
 	for i := len(l.Units) - 1; i >= 0; i-- {
 		for k := range d {
-			d[k] *= l.Acts[i].slope(a[i+1][k])
+			d[k] *= slopes[i][k]
 		}
 		gradients[i] = append(matmul(a[i], d, l.width(i), rows, l.Units[i], true, false), sums(d, l.Units[i])...)
 		d = matmul(d, in[6+2*i], rows, l.Units[i], l.width(i), false, true)

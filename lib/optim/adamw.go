@@ -1,0 +1,34 @@
+package optim
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/elementwise"
+)
+
+// AdamW is Adam with weight decay apart from the gradient (Loshchilov and Hutter, 2017).
+// Without weight decay it is Adam.
+type AdamW struct {
+	LearningRate float64 // default: 0.001
+	Beta1        float64 `range:"fraction"` // default: 0.9
+	Beta2        float64 `range:"fraction"` // default: 0.999
+	Epsilon      float64 // default: 1e-8
+	WeightDecay  float64 // default: 0.01: takes rate·weightDecay·w from the weight
+}
+
+// Rate is the learning rate.
+func (o AdamW) Rate() float64 { return or(o.LearningRate, 0.001) }
+
+// Title names the optimizer and its moments.
+func (o AdamW) Title() (name string, moments []string) { return title(o) }
+
+// Update is one step.
+func (o AdamW) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
+	return update(o, rate, t, weight, gradient, moments)
+}
+
+// Rule is one step.
+func (o AdamW) Rule() *elementwise.Rule {
+	kept := elementwise.Number(1).Sub(rate.Mul(or(o.WeightDecay, 0.01)))
+	return adam("adamw", o.Beta1, o.Beta2, o.Epsilon, g, w.Mul(kept))
+}
