@@ -162,6 +162,9 @@ func (n *Net) cuda() bool {
 // Fused says how the training steps of the net use kernels of package fused on
 // a set, a line for each layer, or why they do not.
 func (n *Net) Fused(s *Set) (string, error) {
+	if s == nil {
+		return "", n.noData()
+	}
 	if p := n.wholePlan(s, 1); p != nil {
 		return p.String(), nil
 	}
