@@ -33,6 +33,7 @@ lib/engine/lstm: lib/engine/gemm                                  an LSTM's plac
 lib/engine/hlo: lib/engine/gemm, lib/engine/lstm                  text is made without a device; large products and LSTMs may be calls
 lib/engine/files:                                                 writes files that a user has named
 lib/engine/sealed: lib/engine/wire                                files of a cache: damage is found before they are used
+lib/engine/fieldtest:                                             tries every number of settings, in tests
 lib/engine/golden:                                                holds texts to files, in tests
 lib/engine/triton: lib/engine/hlo                                 kernels are text inside a program's text
 lib/engine/triton/emulate: lib/engine/triton                      runs a kernel's text on the host, for tests

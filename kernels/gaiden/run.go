@@ -110,6 +110,9 @@ func (r *running) notebook(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return fmt.Errorf("it is no regular file (%s): want a notebook", info.Mode().Type()) // a pipe would be waited for
+	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		var pe *os.PathError

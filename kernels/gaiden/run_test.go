@@ -38,6 +38,14 @@ func TestRunRefuses(t *testing.T) {
 			t.Errorf("%s: the file was changed", tt.name)
 		}
 	}
+	pipe := filepath.Join(dir, "pipe.ipynb")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := runMain([]string{pipe}, &out, &out); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("pipe: got %v, want it refused", err)
+	}
 }
 
 // TestRunSameNames has two notebooks of one name for one folder, of which

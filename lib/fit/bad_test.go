@@ -7,6 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/train"
+
 	"gaiden/lib/models"
 )
 
@@ -156,5 +161,47 @@ func TestNotFiniteHint(t *testing.T) {
 		if got := tt.e.Hint(); !strings.Contains(got, tt.want) {
 			t.Errorf("%+v: got %q, want %q", tt.e, got, tt.want)
 		}
+	}
+}
+
+// TestNotNumbers holds that weights, targets' weights and examples that are no numbers are
+// never silently used, and that a model's own losses are not silently left out.
+func TestNotNumbers(t *testing.T) {
+	s, ctx := open(t), context.Background()
+	n := attach(t, s, "net", linear(2), Config{FirstLook: true})
+	nan := float32(math.NaN())
+	w, err := n.Weights()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := w[0].Data[1]
+	w[0].Data[1] = nan
+	seen := attach(t, s, "seen", linear(1), Config{Loss: Visibility{}})
+	regular := models.Func("regular", []int{2}, func(scope *model.Scope, x *graph.Node) *graph.Node {
+		x = layers.Dense(scope, x, true, 2)
+		train.AddRegularizationLoss(graph.ReduceAllSum(x))
+		return x
+	})
+	_, predicted := n.Predict(ctx, []float32{1, 2, nan, 4})
+	_, loaded := seen.Load("d", Data{X: make([]float32, 4), Y: make([]float32, 2), V: []float32{1, 1e-30}})
+	_, attached := Attach(s, "regular", regular, Config{})
+	_, fused := n.Plan(nil, Train{})
+	for _, tt := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"weights", n.SetWeights(w), "number 1 of out/weights is NaN"},
+		{"examples", predicted, "number 0 of the output for example 1 of Predict is NaN"},
+		{"weight of a target", loaded, "weight 0 of example 1 is 1e-30, which devices take for 0"},
+		{"a loss in the model", attached, "the model adds a loss of its own"},
+		{"no data", fused, "no data set: load one first"},
+	} {
+		if tt.err == nil || !strings.Contains(tt.err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", tt.name, tt.err, tt.want)
+		}
+	}
+	if w, err := n.Weights(); err != nil || w[0].Data[1] != before {
+		t.Errorf("weights that were refused: got %v, %v, want %g as before", w, err, before)
 	}
 }

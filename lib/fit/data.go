@@ -297,10 +297,13 @@ func (s *Set) integers() (rounding, error) {
 	return r.found, nil
 }
 
+// noData is the error of a call without a data set.
+func (n *Net) noData() error { return fmt.Errorf("fit: %s: no data set: load one first", n.name) }
+
 // suits proves that a set from anywhere fits the net.
 func (n *Net) suits(s *Set) error {
 	if s == nil {
-		return fmt.Errorf("fit: %s: no data set: load one first", n.name)
+		return n.noData()
 	}
 	if size := shapes.Make(dtypes.Float32, n.model.Input...).Size(); s.size != size {
 		return &ShapeError{n.name, s.Name, "examples", fmt.Sprintf("%d numbers each", s.size),

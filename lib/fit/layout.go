@@ -40,6 +40,16 @@ type layout struct {
 // rng is GoMLX's name for the state of a store's random numbers.
 const rng = "/" + model.RNGStateVariableName
 
+// refuseLosses panics where a model function has added losses of its own, as GoMLX's
+// regularizers do: nothing here would add them to a net's loss.
+func refuseLosses(g *Graph) {
+	for _, key := range []string{"trainer_main_loss", "trainer_regularization_loss"} { // of GoMLX's package train, which links much
+		if _, is := model.GetGraphParam(g, "/trainer/"+key); is {
+			panic(errors.New("the model adds a loss of its own (train.AddLoss, a regularizer): want it left out; WeightDecay of an optimizer is an L2 regularizer, Config.Loss another loss"))
+		}
+	}
+}
+
 // lay finds out what the net keeps by building it once. The store has the
 // initializers.
 func (n *Net) lay() (*model.Store, error) {
@@ -59,6 +69,7 @@ func (n *Net) lay() (*model.Store, error) {
 		t.store.SetTraining(t.g, true)
 		y := n.model.Apply(t.store.RootScope(), x)
 		n.output = y.Shape().Dimensions[1:]
+		refuseLosses(t.g)
 		return []*Node{y}
 	})
 	if err != nil {

@@ -134,6 +134,9 @@ func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
 		for i := range s.N {
 			row, best := result.Row(i), 0
 			for k, x := range row {
+				if x != x {
+					return nil, fmt.Errorf("fit: %s: number %d of the output for example %d of %s is NaN, so there is no most likely class: want weights and examples that are finite", n.name, k, i, s.Name)
+				}
 				if x > row[best] {
 					best = k
 				}

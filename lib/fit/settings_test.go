@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/engine/fieldtest"
 	"gaiden/lib/models"
 )
 
@@ -58,6 +59,33 @@ func TestSettings(t *testing.T) {
 	if l, err := s.List(""); err != nil || len(l) > 0 {
 		t.Errorf("nets that were refused have made %v, %v", l, err)
 	}
+}
+
+// TestEveryNumber holds that no number of any setting can be senseless without an error
+// that names it.
+func TestEveryNumber(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "net", linear(2), Config{FirstLook: true})
+	labels := load(t, n, "labels", Data{X: make([]float32, 8), Y: []int32{0, 1, 0, 1}})
+	settings := []any{Config{}, SGD{}, Adam{}, AdaDelta{}, Train{Validation: labels}}
+	results := strings.Fields("ArchitectureError NotFiniteError Score Epoch History Progress MemoryError Phases Prediction Set")
+	fieldtest.Numbers(t, settings, []string{"Config.Seed", "Train.Epochs"}, results, func(setting any) error {
+		c, run := Config{}, Train{}
+		switch x := setting.(type) {
+		case Config:
+			c = x
+		case Optimizer:
+			c.Optimizer = x
+		case Train:
+			run = x
+		}
+		c.Session = s
+		other := New("other", linear(2), c)
+		if err := other.open(); err != nil {
+			return err
+		}
+		return run.check(other, labels)
+	})
 }
 
 // custom is an optimizer of one's own.

@@ -183,6 +183,9 @@ func examples(name string, x any) (any, error) {
 	return nil, fmt.Errorf("fit: %s: examples are a %T: want []byte, []float32 or []float64", name, x)
 }
 
+// leastWeight is the smallest float32 whose square is one that devices do not take for 0.
+const leastWeight = 1.1e-19
+
 // counted refuses targets, and weights of them, that mean nothing to the net's loss.
 func (n *Net) counted(name string, y []float32, v []float32) error {
 	width := shapes.Make(dtypes.Float32, n.output...).Size()
@@ -193,6 +196,9 @@ func (n *Net) counted(name string, y []float32, v []float32) error {
 	for i, w := range v {
 		if !(w >= 0 && w <= math.MaxFloat32) {
 			return fmt.Errorf("fit: %s: weight %d of example %d is %g: want 0 or more", name, i%width, i/width, w)
+		}
+		if w > 0 && w < leastWeight {
+			return fmt.Errorf("fit: %s: weight %d of example %d is %g, which devices take for 0: want 0, or %g or more", name, i%width, i/width, w, leastWeight)
 		}
 	}
 	if len(v) > 0 && !slices.ContainsFunc(v, func(w float32) bool { return w > 0 }) {

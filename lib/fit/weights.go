@@ -98,6 +98,8 @@ func (n *Net) setWeights(values []Tensor) error {
 			wrong.Differences = append(wrong.Differences, fmt.Sprintf("there is no variable %s (there are %s, …)", v.Name, names[0]))
 		case !slices.Equal(v.Dims, s.shape.Dimensions) || len(v.Data) != s.shape.Size():
 			wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is %v with %d numbers, want %v", v.Name, v.Dims, len(v.Data), s.shape.Dimensions))
+		case slices.ContainsFunc(v.Data, func(x float32) bool { return x != x }):
+			return fmt.Errorf("fit: %s: number %d of %s is NaN: want numbers", n.name, slices.IndexFunc(v.Data, func(x float32) bool { return x != x }), v.Name)
 		default:
 			a, err := n.session.Put(v.Data, s.shape, 0)
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"gaiden/lib/engine/fieldtest"
 	"gaiden/lib/fit"
 	. "gaiden/lib/models"
 )
@@ -107,6 +108,15 @@ func TestCheck(t *testing.T) {
 			t.Errorf("want %s: got %v", name, err)
 		}
 	}
+}
+
+// TestEveryNumber holds that no number of any layer can be senseless without an error that
+// names it.
+func TestEveryNumber(t *testing.T) {
+	layers := []any{Conv2D{Channels: 1, Kernel: 1}, Dense{Units: 1}, Dropout{}, BatchNorm{}, MaxPool2D{Window: 1}, LSTM{Units: 1}, Residual{Main: []Layer{Dense{Name: "d", Units: 1}}}}
+	fieldtest.Numbers(t, layers, nil, []string{"Summary", "Row"}, func(layer any) error {
+		return Net{Name: "net", Input: []int{4, 4, 1}, Layers: []Layer{layer.(Layer)}}.Check()
+	})
 }
 
 // TestNetsCheck holds that the nets of this package have no setting without use.

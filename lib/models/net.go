@@ -28,8 +28,8 @@ type Layer interface {
 }
 
 // Func makes a Net of any GoMLX model function. Its variables keep the names
-// that the function gives them. Package fit trains on its own loss: what the
-// function adds with train.AddLoss, such as regularizers, does not count.
+// that the function gives them. Package fit trains on its own loss: a function
+// that adds one with train.AddLoss, as regularizers do, is refused.
 func Func(name string, input []int, apply func(scope *model.Scope, x *Node) *Node) Net {
 	return Net{Name: name, Input: input, Layers: []Layer{function{name, apply}}}
 }

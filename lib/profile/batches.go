@@ -63,6 +63,8 @@ func SweepBatches(ctx context.Context, net *fit.Net, data *fit.Set, o SweepOptio
 		return nil, fmt.Errorf("profile: %s: no data set: load one first, or take one with Synthetic", net.Name())
 	case o.Runs < 0:
 		return nil, fmt.Errorf("profile: %s: got %d runs of each batch, want 1 or more, or 0 for 100", net.Name(), o.Runs)
+	case o.Most < 0:
+		return nil, fmt.Errorf("profile: %s: got batches of up to %d examples, want 1 or more, or 0 for all the data", net.Name(), o.Most)
 	case o.Compile < 0:
 		return nil, fmt.Errorf("profile: %s: got %v to compile in, want more than none, or 0 for no limit", net.Name(), o.Compile)
 	}

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 
@@ -68,6 +69,9 @@ func fitting(net *fit.Net, name string) *fit.Set {
 // teach nothing, but take as long as others. They stay in the session as
 // data/noise until they are deleted.
 func Synthetic(net *fit.Net, n int) (*fit.Set, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("profile: %s: got %d examples of noise, want 1 or more", net.Name(), n)
+	}
 	summary, err := net.Summary()
 	if err != nil {
 		return nil, err

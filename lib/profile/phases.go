@@ -147,6 +147,9 @@ func Measure(ctx context.Context, net *fit.Net, data *fit.Set, o Options) (*Phas
 	if data == nil {
 		return nil, fmt.Errorf("profile: %s: no data set: load one first, or take one with Synthetic", net.Name())
 	}
+	if o.Budget < 0 {
+		return nil, fmt.Errorf("profile: %s: got a budget of %v, want more than 0, or 0 for 0.3 s", net.Name(), o.Budget)
+	}
 	if o.Batch == 0 {
 		o.Batch = min(32, data.N)
 	}

@@ -282,6 +282,15 @@ func TestMeasureRefuses(t *testing.T) {
 			t.Errorf("%s: got %v, want an error with %q", tt.name, err, tt.want)
 		}
 	}
+	if _, err := Measure(context.Background(), n, set, Options{Budget: -1}); err == nil || !strings.Contains(err.Error(), "a budget of -1ns") {
+		t.Errorf("a budget below 0: got %v", err)
+	}
+	if _, err := Synthetic(n, -1); err == nil || !strings.Contains(err.Error(), "got -1 examples") {
+		t.Errorf("-1 examples of noise: got %v", err)
+	}
+	if _, err := SweepBatches(context.Background(), n, set, SweepOptions{Most: -1}); err == nil || !strings.Contains(err.Error(), "batches of up to -1 examples") {
+		t.Errorf("a sweep of batches of up to -1: got %v", err)
+	}
 	if _, err := SweepBatches(context.Background(), n, nil, SweepOptions{}); err == nil {
 		t.Error("a sweep without data: got no error")
 	}

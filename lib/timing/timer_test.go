@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gaiden/lib/engine/fieldtest"
 	"gaiden/lib/timing/stats"
 )
 
@@ -303,4 +304,10 @@ func TestTimerSettings(t *testing.T) {
 			t.Errorf("%+v: got %v after %d samples, want %q", tt.timer, m.Err, m.N(), tt.want)
 		}
 	}
+}
+
+// TestEveryNumber holds the same of every number, also of one that a Timer may have later.
+func TestEveryNumber(t *testing.T) {
+	results := strings.Fields("Comparison Measurement PanicError Record")
+	fieldtest.Numbers(t, []any{Timer{Runs: 1, Loops: 1}}, nil, results, func(timer any) error { return timer.(Timer).Time("x", func() {}).Err })
 }

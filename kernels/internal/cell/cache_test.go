@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -133,6 +134,40 @@ func TestDamagedLists(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDamagedIndex: where the go command's own index of the standard library is damaged,
+// it does without, and the names of packages are whole.
+func TestDamagedIndex(t *testing.T) {
+	goCommand, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Such an index cannot be told from a good one before it is read. This go command has
+	// one that has lost the package strings.
+	dir := t.TempDir()
+	script := fmt.Sprintf(`#!/bin/sh
+case "$1 $GODEBUG" in
+list*goindex=0*) exec %[1]s "$@" ;;
+list*) %[1]s "$@" | sed 's/^strings /  /'; case "$*" in
+	*-json*) echo '{"ImportPath": "strings", "Standard": true, "Error": {"Err": "package strings is not in std (/src/strings)"}}' ;;
+	*) echo ' strings "package strings is not in std"' ;;
+	esac ;;
+*) exec %[1]s "$@" ;;
+esac
+`, goCommand)
+	damaged := filepath.Join(dir, "go")
+	if err := os.WriteFile(damaged, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b := newKernel(t, "", t.TempDir())
+	b.Composer.Module.Go = damaged
+	if out, _, err := b.run(`fmt.Print(strings.ToUpper("abc"))`); out != "ABC" || err != nil {
+		t.Errorf("got %q, %v; want ABC", out, err)
+	}
+	if got := strings.Count(b.log.String(), "go clean -cache"); got != 1 {
+		t.Errorf("got log %q, want go clean -cache in it once", b.log.String())
 	}
 }
 

@@ -209,6 +209,9 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 	}
 	if !stale {
 		k.finish(left)
+		if !ended {
+			stopped = append(stopped, k.unreached(left)...)
+		}
 		notes = append(notes, k.missing(left, stopped)...)
 		for _, name := range again {
 			if v := m.unkept[name]; v.state == nil || k.program.unit.defines(name) {
@@ -218,6 +221,19 @@ func (k *Carry) Take(ended bool) (stale bool, notes []string) {
 		}
 	}
 	return stale, notes
+}
+
+// unreached returns the variables of earlier cells that a program which was stopped
+// would have defined again with :=, and has not left.
+func (k *Carry) unreached(left map[string]bool) (names []string) {
+	for _, def := range k.program.unit.define {
+		for _, name := range def.names {
+			if k.program.tracked[name] != "" && !left[name] && k.memory.kept[name] != nil && !slices.Contains(k.program.atStart, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // missing looks after the variables that a program which was stopped has had and not

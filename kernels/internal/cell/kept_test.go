@@ -16,6 +16,7 @@ func TestStopped(t *testing.T) {
 	tests := []struct {
 		name, manifest string
 		defines        bool   // the cell defines m
+		short          bool   // the cell's statements define m with :=
 		want           string // what m is
 		note           string
 	}{
@@ -24,6 +25,7 @@ func TestStopped(t *testing.T) {
 		{name: "changing", manifest: "\"same\" \"x\"\n\"changing\" \"m\" \"it was changing\"", want: "old", note: "m is" + as},
 		{name: "a new value", manifest: "\"same\" \"x\"\n\"kept\" \"m\" \"FILE\" \"3\" \"3\"", want: "new"},
 		{name: "it holds a channel by now", manifest: "\"same\" \"x\"\n\"lost\" \"m\" \"it holds a channel\" \"\"", want: "the value of m could not be kept after cell 7: it holds a channel"},
+		{name: "defined again with :=", short: true, manifest: `"same" "x"`, want: "old", note: "m is" + as},
 		{name: "defined in the cell", defines: true, manifest: `"same" "x"`, want: "the value of m could not be kept after cell 7: its cell was stopped before it was kept"},
 		{name: "defined in the cell, and changing", defines: true, manifest: "\"same\" \"x\"\n\"changing\" \"m\" \"it was changing\"", want: "the value of m could not be kept after cell 7: it was changing"},
 	}
@@ -50,10 +52,14 @@ func TestStopped(t *testing.T) {
 			if tt.defines {
 				u.Decls = []*Decl{{Kind: Var, Names: []string{"m"}}}
 			}
+			atStart := []string{"m", "x"}
+			if tt.short {
+				u.define, atStart = []definition{{names: []string{"m"}}}, []string{"x"}
+			}
 			text := strings.ReplaceAll(tt.manifest, `" "`, "\"\t\"")
 			text = strings.ReplaceAll(text, "FILE", file(filepath.Join(dir, "all0"), "new"))
 			file(filepath.Join(dir, gaidenkeep.ManifestFile), text)
-			k := &Carry{m, &Program{unit: u, tracked: tracked{"m": "int", "x": "int"}, atStart: []string{"m", "x"}}, home, dir}
+			k := &Carry{m, &Program{unit: u, tracked: tracked{"m": "int", "x": "int"}, atStart: atStart}, home, dir}
 			_, notes := k.Take(false)
 			if got := strings.Join(notes, "\n"); got != tt.note {
 				t.Errorf("got notes %q, want %q", got, tt.note)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -55,6 +56,8 @@ type Module struct {
 	files    *sealed.Verifier
 	named256 sync.Map                 // archives that have the contents that their names say
 	pinned   atomic.Pointer[[]string] // Go's settings, for the environment of its tools
+
+	noIndex atomic.Bool // the go command's index of packages is damaged
 
 	generation int                 // of the index
 	local      map[string][]string // names of packages in replaced trees
@@ -99,8 +102,40 @@ func (m *Module) workspace() string {
 	return file
 }
 
-// run runs the go command in the module's directory.
+// run runs the go command in the module's directory, without its index where that is
+// damaged.
 func (m *Module) run(ctx context.Context, env []string, args ...string) (stdout, stderr []byte, err error) {
+	if stdout, stderr, err = m.runOnce(ctx, env, args...); ctx.Err() == nil && m.misses(stdout, stderr) {
+		stdout, stderr, err = m.runOnce(ctx, env, args...)
+	}
+	return stdout, stderr, err
+}
+
+// notInStandard matches what the go command says of a package that it does not find in
+// the standard library.
+var notInStandard = regexp.MustCompile(`package (\S+) is not in std`)
+
+// misses reports whether the go command has just missed a package of the standard
+// library that is there. Its index of packages, a file of GOCACHE that it does not
+// verify, is damaged then, as after a power failure: from now on it does without.
+func (m *Module) misses(outputs ...[]byte) bool {
+	for _, found := range notInStandard.FindAllSubmatch(slices.Concat(outputs...), -1) {
+		path := string(found[1])
+		if files, _ := filepath.Glob(filepath.Join(m.tool.GOROOT, "src", path, "*.go")); len(files) == 0 || m.noIndex.Swap(true) {
+			continue
+		}
+		if m.Log != nil {
+			m.Log.Warn("the go command's index of packages is damaged and not used: go clean -cache removes it", "missed", path, "cache", m.tool.GOCACHE)
+		}
+		return true
+	}
+	return false
+}
+
+func (m *Module) runOnce(ctx context.Context, env []string, args ...string) (stdout, stderr []byte, err error) {
+	if m.noIndex.Load() {
+		env = append(slices.Clip(env), strings.TrimSuffix("GODEBUG=goindex=0,"+os.Getenv("GODEBUG"), ","))
+	}
 	name := cmp.Or(m.Go, "go")
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = m.Dir, env

@@ -124,7 +124,7 @@ func (m *Module) names(ctx context.Context) map[string][]string {
 					patterns = append(patterns, dep.Path+"/...")
 				}
 			}
-			out, _, err := m.run(ctx, m.Environ(), append([]string{"list", "-e", "-f", "{{.Name}} {{.ImportPath}}"}, patterns...)...)
+			out, _, err := m.run(ctx, m.Environ(), append([]string{"list", "-e", "-f", `{{.Name}} {{.ImportPath}}{{with .Error}}{{printf " %q" .Err}}{{end}}`}, patterns...)...)
 			if err != nil {
 				m.named = nil
 				return m.local
@@ -132,6 +132,7 @@ func (m *Module) names(ctx context.Context) map[string][]string {
 			scan := bufio.NewScanner(bytes.NewReader(out))
 			for scan.Scan() {
 				name, path, _ := strings.Cut(scan.Text(), " ")
+				path, _, _ = strings.Cut(path, " ")
 				if name != "" && name != "main" && path != "" && importable(path) {
 					m.named[name] = append(m.named[name], path)
 				}

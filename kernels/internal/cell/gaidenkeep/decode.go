@@ -287,7 +287,8 @@ func (d *decoder) slice(p unsafe.Pointer, t reflect.Type) {
 		return
 	}
 	n--
-	if n == 0 {
+	extent := n + d.count(0)
+	if extent == 0 {
 		reflect.NewAt(t, p).Elem().Set(reflect.MakeSlice(t, 0, 0))
 		return
 	}
@@ -299,11 +300,11 @@ func (d *decoder) slice(p unsafe.Pointer, t reflect.Type) {
 		d.at = start
 		id, offset := d.count(0), d.count(0)
 		d.at = end
-		if id < 2 || uintptr(offset)+size*uintptr(n) > d.regions[id-2].size() {
+		if id < 2 || uintptr(offset)+size*uintptr(extent) > d.regions[id-2].size() {
 			bad("a slice behind its region")
 		}
 	}
-	*(*slice)(p) = slice{ptr, n, n}
+	*(*slice)(p) = slice{ptr, n, extent}
 }
 
 func (d *decoder) entries(i int) {

@@ -17,7 +17,7 @@ import (
 // with its name, type and place; the regions, each with its type and count; the
 // maps, each with its type and length; then the contents of the regions of plain
 // data, of the other regions and of the maps, each in the same order.
-const magic = "gaiden keep 1\n"
+const magic = "gaiden keep 2\n"
 
 const (
 	large     = 64 << 10 // bytes from which on data is not copied
@@ -217,8 +217,10 @@ func (e *encoder) value(p unsafe.Pointer, t reflect.Type) {
 			e.number(0)
 			return
 		}
+		extent := s.extent(t.Elem())
 		e.number(s.len + 1)
-		if s.len > 0 {
+		e.number(extent - s.len)
+		if extent > 0 {
 			e.pointer(s.ptr, t.Elem())
 		}
 	case reflect.Array:

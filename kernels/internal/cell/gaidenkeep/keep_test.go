@@ -235,6 +235,21 @@ func TestSharing(t *testing.T) {
 			t.Errorf("got %v, want the same", v)
 		}
 	})
+	t.Run("capacity", func(t *testing.T) {
+		s := make([]int, 3, 10)
+		u, empty, dirty := s[:2], make([]any, 0, 4), []func(){nil, func() {}}[:1]
+		got := again(t, variable("s", &s), variable("u", &u), variable("empty", &empty), variable("dirty", &dirty))
+		u = append(*(*[]int)(got[1].ptr), 99)
+		if v := *(*[]int)(got[0].ptr); v[2] != 99 || cap(u) != 10 {
+			t.Errorf("got %v with a capacity of %d, want 99 behind two zeros and 10", v, cap(u))
+		}
+		if c := cap(*(*[]any)(got[2].ptr)); c != 4 {
+			t.Errorf("got a capacity of %d for an empty slice, want 4", c)
+		}
+		if v := *(*[]func())(got[3].ptr); len(v) != 1 || cap(v) != 1 {
+			t.Errorf("got %d of %d functions, want the one that can be kept", len(v), cap(v))
+		}
+	})
 	t.Run("array and slice of it", func(t *testing.T) {
 		p := &struct {
 			name string

@@ -145,7 +145,7 @@ func (w *walker) value(p unsafe.Pointer, t reflect.Type) {
 		}
 	case reflect.Slice:
 		if s := (*slice)(p); s.ptr != nil {
-			w.visit(s.ptr, t.Elem(), s.len)
+			w.visit(s.ptr, t.Elem(), s.extent(t.Elem()))
 		}
 	case reflect.Array:
 		for i := range t.Len() {
@@ -187,6 +187,24 @@ func (w *walker) value(p unsafe.Pointer, t reflect.Type) {
 type slice struct {
 	ptr      unsafe.Pointer
 	len, cap int
+}
+
+// maxSpare is how many bytes behind a slice's length are kept with it. A slice with
+// more loses them: an append to it takes other memory.
+const maxSpare = 16 << 20
+
+// extent returns how many elements of a slice are kept: those behind its length, too,
+// which an append overwrites and a longer slice shows, if all that they may hold can be
+// kept.
+func (s *slice) extent(elem reflect.Type) int {
+	spare := uintptr(s.cap-s.len) * elem.Size()
+	if spare == 0 || spare > maxSpare {
+		return s.len
+	}
+	if mayRefuse(elem, map[reflect.Type]bool{}) && !zero(unsafe.Add(s.ptr, uintptr(s.len)*elem.Size()), spare) {
+		return s.len
+	}
+	return s.cap
 }
 
 func zero(p unsafe.Pointer, size uintptr) bool {
