@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/gomlx/compute/dtypes"
 
@@ -112,10 +113,22 @@ func (t Train) decides(n *Net) bool {
 	return t.Validation != nil || t.Threshold != 0 || t.Patience != 0 || len(n.carried()) > 0 && !t.KeepState
 }
 
-// ruleOf is an optimizer's step as kernels are made from it, nil if it has none.
+// ruleOf is an optimizer's step as kernels are made from it, nil if it has none. A type that
+// embeds an optimizer has that one's Rule, too, and may have an Update of its own: its rule is
+// not used.
 func ruleOf(o Optimizer) kernels.Rule {
-	if o, is := o.(interface{ Rule() kernels.Rule }); is {
-		return o.Rule()
+	r, is := o.(interface{ Rule() kernels.Rule })
+	if !is {
+		return nil
 	}
-	return nil
+	if t := reflect.TypeOf(o); t.Kind() == reflect.Struct {
+		for i := range t.NumField() {
+			if f := t.Field(i); f.Anonymous {
+				if _, promoted := f.Type.MethodByName("Rule"); promoted {
+					return nil
+				}
+			}
+		}
+	}
+	return r.Rule()
 }

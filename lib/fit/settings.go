@@ -15,7 +15,7 @@ const mostUnroll = 1000
 
 // check says which setting means nothing, or has no use.
 func (c Config) check() error {
-	packages := []string{reflect.TypeFor[Config]().PkgPath(), reflect.TypeFor[Adam]().PkgPath()}
+	packages := []string{reflect.TypeFor[MSE]().PkgPath(), reflect.TypeFor[Adam]().PkgPath()}
 	for _, v := range []struct {
 		name  string
 		value any

@@ -34,7 +34,7 @@ func TestSettings(t *testing.T) {
 		{Config{Loop: -1}, "Config.Loop is -1"}, {Config{Loop: 3}, "Config.Loop is 3: want fit.AutoLoop"},
 		{Config{Kernels: -1}, "Config.Kernels is -1"}, {Config{Kernels: 9}, "Config.Kernels is 9: want fit.AutoKernels"},
 		{of(&Adam{}), "Config.Optimizer is a *optim.Adam: want optim.Adam{…}, without &"}, {of(none), "Config.Optimizer is a *optim.Adam"}, {of(&SGD{}), "Config.Optimizer is a *optim.SGD"},
-		{Config{Loss: &CrossEntropy{}}, "Config.Loss is a *fit.CrossEntropy: want fit.CrossEntropy{…}, without &"},
+		{Config{Loss: &CrossEntropy{}}, "Config.Loss is a *losses.CrossEntropy: want losses.CrossEntropy{…}, without &"},
 		{of(SGD{Momentum: 1}), "Momentum of momentum is 1: want 0 or more, and less than 1"}, {of(SGD{Momentum: 1.5}), "Momentum of momentum is 1.5"},
 		{of(SGD{Nesterov: true}), "Nesterov of sgd is set, and Momentum is 0"},
 		{of(custom{inf}), "LearningRate of custom is +Inf"}, {of(custom{nan}), "LearningRate of custom is NaN"},

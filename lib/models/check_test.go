@@ -114,7 +114,7 @@ func TestCheck(t *testing.T) {
 // names it.
 func TestEveryNumber(t *testing.T) {
 	layers := []any{Conv2D{Channels: 1, Kernel: 1}, Dense{Units: 1}, Dropout{}, BatchNorm{}, MaxPool2D{Window: 1}, LSTM{Units: 1}, Residual{Main: []Layer{Dense{Name: "d", Units: 1}}}}
-	fieldtest.Numbers(t, layers, nil, []string{"Summary", "Row"}, func(layer any) error {
+	fieldtest.Numbers(t, layers, nil, []string{"Summary", "Row", "Convolution"}, func(layer any) error {
 		return Net{Name: "net", Input: []int{4, 4, 1}, Layers: []Layer{layer.(Layer)}}.Check()
 	})
 }
