@@ -64,12 +64,6 @@ func (a Act) Activation() (found activations.Activation, known bool) {
 	return activations.Identity, false
 }
 
-// known says whether it is surely a function of each element.
-func (a Act) known() bool {
-	_, known := a.Activation()
-	return known
-}
-
 // Activation is an activation as a layer of its own.
 type Activation struct {
 	Name string
