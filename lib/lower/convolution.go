@@ -100,7 +100,8 @@ func (c Convolution) patches(t Target, o Options) bool {
 	case c.Kernel == 1:
 		return true
 	}
-	return c.Images[3] <= patchesInputs && !t.CPU()
+	numbers := c.Images[0] * c.Out(0) * c.Out(1) * c.Kernel * c.Kernel * c.Images[3]
+	return c.Images[3] <= patchesInputs && numbers <= largestPatches && !t.CPU()
 }
 
 // winograd: Winograd's algorithm is faster on a CPU where there is much to compute.

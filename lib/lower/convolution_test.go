@@ -23,6 +23,7 @@ func TestChoose(t *testing.T) {
 		{"SeedCNN, CPU", Convolution{[4]int{100, 28, 28, 1}, 10, 3, 1, one, dtypes.Float32}, cpu, Options{},
 			Choice{Algorithm: Library, Split: Split{Output: true, Rows: true, Weights: true, Parts: 1}}},
 		{"SeedCNN, GPU", Convolution{[4]int{100, 28, 28, 1}, 10, 3, 1, one, dtypes.Float32}, gpu, Options{}, Choice{Algorithm: Patches}},
+		{"patches that leave the cache, GPU", Convolution{[4]int{73, 48, 48, 3}, 26, 5, 1, two, dtypes.Float32}, gpu, Options{}, Choice{Algorithm: Library}},
 		{"a platform without kernels is no CPU", Convolution{[4]int{8, 28, 28, 3}, 10, 3, 1, one, dtypes.Float32}, Target{Platform: "tpu"}, Options{}, Choice{Algorithm: Patches}},
 		{"KerasCNN's second, CPU", Convolution{[4]int{128, 26, 26, 32}, 64, 3, 1, [2][2]int{}, dtypes.Float32}, cpu, Options{}, Choice{Algorithm: Winograd, Tile: 4}},
 		{"KerasCNN's second, oneDNN", Convolution{[4]int{128, 26, 26, 32}, 64, 3, 1, [2][2]int{}, dtypes.Float32}, cpu, oneDNN,

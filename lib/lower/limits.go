@@ -5,9 +5,10 @@ package lower
 const (
 	// Convolutions on a GPU.
 
-	patchesInputs = 16      // channels: up to so many input channels patches beat cuDNN's kernels
-	patchesKernel = 5       // pixels: the largest kernel for that
-	largestTaps   = 4 << 20 // numbers (16 MiB of float32): memory that the taps of a gradient may take
+	patchesInputs  = 16      // channels: up to so many input channels patches beat cuDNN's kernels
+	patchesKernel  = 5       // pixels: the largest kernel for that
+	largestPatches = 8 << 20 // numbers (32 MiB of float32): larger matrices of patches leave the GPU's cache
+	largestTaps    = 4 << 20 // numbers (16 MiB of float32): memory that the taps of a gradient may take
 
 	// Convolutions on a CPU.
 
