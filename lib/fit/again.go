@@ -23,7 +23,7 @@ func (r *run) crowded(err error) bool {
 	return errors.Is(err, wire.OutOfMemory) && !c.portion.Packed && (c.beside || c.portion.Form == plan.Fresh && c.turns > 1)
 }
 
-// again asks anew for the chunks that came to nothing, one after the other, or, where the
+// again requests the chunks again that came to nothing, one after the other, or, where the
 // first had no other beside it, for one turn after the other. From here on so does the run.
 func (r *run) again() error {
 	failed := r.asked
@@ -52,11 +52,11 @@ func (r *run) again() error {
 			if r.paces(c.portion) {
 				turns = 1
 			}
-			anew, err := r.ask(r.state, c.portion, c.order, c.first+turn*c.portion.Turn()*c.portion.Batch, turns)
+			retried, err := r.ask(r.state, c.portion, c.order, c.first+turn*c.portion.Turn()*c.portion.Batch, turns)
 			if err != nil {
 				return err
 			}
-			r.asked, turn = append(r.asked, anew), turn+turns
+			r.asked, turn = append(r.asked, retried), turn+turns
 			if err := r.drain(0); err != nil {
 				return err
 			}

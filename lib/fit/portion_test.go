@@ -235,9 +235,9 @@ func TestGraphs(t *testing.T) {
 		{"large, little of it in place", "cuda", 1, 2000, false, []bool{true, false, false}, nil, set("xla_gpu_enable_command_buffer", "")},
 		{"large, in place", "cuda", 1, 2000, false, []bool{true, true, false}, nil, nil},
 		{"large, in place, with convolutions", "cuda", 1, 2000, true, []bool{true, true, false}, nil, nil},
-		{"large, as asked for", "cuda", 1, 2000, false, nil, set("xla_gpu_enable_command_buffer", "FUSION"), set("xla_gpu_enable_command_buffer", "FUSION")},
-		{"small, as asked for", "cuda", 1, 100, false, nil, set("xla_gpu_command_buffer_scheduling_mode", "SERIALIZE"), set("xla_gpu_command_buffer_scheduling_mode", "SERIALIZE")},
-		{"with convolutions, as asked for", "cuda", 1, 100, true, nil, set("xla_gpu_enable_command_buffer", ""), set("xla_gpu_enable_command_buffer", "")},
+		{"large, as requested", "cuda", 1, 2000, false, nil, set("xla_gpu_enable_command_buffer", "FUSION"), set("xla_gpu_enable_command_buffer", "FUSION")},
+		{"small, as requested", "cuda", 1, 100, false, nil, set("xla_gpu_command_buffer_scheduling_mode", "SERIALIZE"), set("xla_gpu_command_buffer_scheduling_mode", "SERIALIZE")},
+		{"with convolutions, as requested", "cuda", 1, 100, true, nil, set("xla_gpu_enable_command_buffer", ""), set("xla_gpu_enable_command_buffer", "")},
 		{"large, on a CPU", "cpu", 1, 2000, false, nil, nil, nil},
 		{"with convolutions, on a CPU", "cpu", 1, 100, true, nil, nil, nil},
 	} {

@@ -48,7 +48,7 @@ func (MSE) Apply(out, y, _ *Node) (loss, weight *Node) {
 	return ReduceMean(Reshape(d, n, d.Shape().Size()/n), 1), nil
 }
 
-// Visibility is the loss of notebook 08's article for the places of joints:
+// Visibility is the loss of notebook 08's article for the positions of joints:
 // ‖(x−t)·v‖² / N over a batch, where v is 1 for coordinates that can be seen
 // and 0 for others, and N is Σv/2, the number of joints seen. Targets with weight 0 are
 // ignored, even NaN, and a batch in which nothing is seen has a loss of 0. Without weights, or with Blind, every joint counts.

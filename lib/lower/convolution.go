@@ -12,7 +12,7 @@ const (
 	Patches
 	// Library is XLA's convolution.
 	Library
-	// Products is made of products of matrices, output and gradient of the weights, where
+	// Products computes the output and the gradient of the weights as matrix multiplications where
 	// the stride is 1; the images' is a convolution along rows. A row of a matrix is not one
 	// place of the output but a block of neighbours. With a stride the gradient of the
 	// weights is a product.
@@ -42,7 +42,7 @@ type Choice struct {
 	Split     Split // of Library
 }
 
-// Split says which of a convolution's three results are products of matrices in place of
+// Split says which of a convolution's three results are matrix multiplications in place of
 // XLA's convolutions. Output needs Weights.
 type Split struct {
 	Output        bool // by blocks
@@ -84,7 +84,7 @@ func (c Convolution) seesAll() bool {
 	return true
 }
 
-// patches: on a GPU products of patches are faster for few input channels, on a CPU for
+// patches: on a GPU matrix multiplications of patches are faster for few input channels, on a CPU for
 // small kernels with a stride, whose gradients XLA computes in slow loops. A kernel of 1×1
 // is a product anyway.
 func (c Convolution) patches(t Target, o Options) bool {
@@ -137,8 +137,8 @@ func (c Convolution) tile() (side int) {
 }
 
 // split: XLA's CPU compiler gathers what one output sees number by number, so that
-// products of blocks are faster for few channels. Its gradient of the weights slows down
-// once the outputs of a batch leave the cache. On a GPU products of few taps replace
+// matrix multiplications of blocks are faster for few channels. Its gradient of the weights slows down
+// once the outputs of a batch leave the cache. On a GPU multiplications of few taps replace
 // algorithms of cuDNN whose sums have no fixed order.
 func (c Convolution) split(t Target, o Options) Split {
 	d := c.Images

@@ -119,7 +119,7 @@ func (c *conn) leave(cost time.Duration, device int) {
 	c.queued -= cost
 }
 
-// add notes an execution that has begun. The caller holds w.mu.
+// add notes an execution that has started. The caller holds w.mu.
 func (c *conn) add(f *execution) {
 	c.unwatched, c.running = append(c.unwatched, f), append(c.running, f)
 	switch {
