@@ -20,7 +20,7 @@ type ArchitectureError struct {
 
 func (e *ArchitectureError) Error() string {
 	what := fmt.Sprintf("net %q in the session has another architecture than %s", e.Net, e.Model)
-	next := "net.Reset() starts anew, %rollback goes back" // in the text: what a cell prints or panics with has no hint
+	next := "net.Reset() starts over, %rollback undoes the last cell" // in the text: what a cell prints or panics with has no hint
 	if e.Weights {
 		what = fmt.Sprintf("%s: the weights are of another architecture than %s", e.Net, e.Model)
 		next = "net.Weights() lists what it wants"
@@ -92,7 +92,7 @@ func (e *ArchitectureError) Hint() string {
 	if e.Weights {
 		return fmt.Sprintf("give weights that %s has saved; net.Weights() lists the names and shapes that it wants", e.Model)
 	}
-	return fmt.Sprintf("net.Reset() removes %s/* and starts anew; %%rollback brings back the arrays of a snapshot; or give the new net a name of its own", e.Net)
+	return fmt.Sprintf("net.Reset() removes %s/* and starts over; %%rollback brings back the arrays of a snapshot; or give the new net a name of its own", e.Net)
 }
 
 // NotFiniteError says that the loss became infinite or no number. The net keeps
@@ -140,9 +140,9 @@ func (e *NotFiniteError) Hint() string {
 	hint := "a smaller learning rate often helps; look at the data for numbers that are not finite"
 	switch {
 	case e.Epoch == 1 && e.Step == 1: // before a weight has changed
-		hint = "the weights that it began with are too large, or the data: %rollback takes back what the last cell has done, net.Reset() begins anew"
+		hint = "the initial weights or the data are too large: %rollback undoes the last cell, net.Reset() starts over"
 	case e.Layer != "" && (e.KeptEpoch == e.Epoch && e.Step == e.Kept+1 || e.KeptEpoch+1 == e.Epoch && e.Step == 1): // found with those that were kept
-		hint = "the weights that were kept are those of this loss: %rollback takes back what the cell has done, net.Reset() begins anew; a smaller learning rate often helps"
+		hint = "the weights that were kept have this loss: %rollback undoes the cell, net.Reset() starts over; a smaller learning rate often helps"
 	}
 	if e.Part == "" {
 		hint += "; Train, from the weights that were kept, names the layer or the example too"

@@ -400,7 +400,7 @@ func (n *Net) state(slots []slot) ([]*session.Array, error) {
 		}
 		if len(l) == 0 { // first values would pass for trained ones
 			return nil, wire.Errorf(wire.NotFound, "fit: net %q has no arrays in the session: they were deleted, or a rollback took them away", n.name).
-				WithHint("net.Reset() lets it begin anew; %%rollback undoes the last cell, or brings back a snapshot")
+				WithHint("net.Reset() starts over; %%rollback undoes the last cell, or brings back a snapshot")
 		}
 	} else if err != nil || held == n.held && n.fit(arrays, slots) {
 		return arrays, err

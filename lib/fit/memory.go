@@ -41,7 +41,7 @@ func (e *MemoryError) Unwrap() error { return e.Err }
 // Hint says what to do about it: a batch that should fit, and the largest
 // arrays.
 func (e *MemoryError) Hint() string {
-	s := "not even one example fits beside what is there"
+	s := "not even one example fits into the memory that is left"
 	switch {
 	case e.Batch == 0:
 		s = "smaller layers, or an optimizer with fewer moments: SGD has none; Reset of another net makes room, and %arrays lists what there is"
