@@ -22,9 +22,10 @@ lib/sysinfo:                                                      plain data
 lib/datasets: lib/engine/files                                    data is there without a device
 lib/elementwise:                                                  functions of single numbers as expressions, for every target
 lib/elementwise/gomlx: lib/elementwise                            computes them with GoMLX's operations
+lib/gradient:                                                     gradients that GoMLX lacks; a graph and nothing else
 lib/activations: lib/elementwise                                  each activation once, as an expression
 lib/optim: lib/elementwise, lib/elementwise/gomlx                 each optimizer once, as expressions
-lib/models: lib/activations, lib/elementwise/gomlx                a model is GoMLX and nothing else
+lib/models: lib/activations, lib/elementwise/gomlx, lib/gradient                a model is GoMLX and nothing else
 lib/timing/stats:                                                 numbers in, numbers out
 lib/timing/units:                                                 numbers in, text out
 lib/timing: lib/timing/stats, lib/timing/units, lib/sysinfo       a measurement has samples, a unit and a machine
@@ -54,7 +55,7 @@ lib/session: lib/engine/wire, lib/engine/hlo                      the client
 lib/session/gomlxdefault: lib/session                             GoMLX's name for its default backend means the session
 lib/lower: lib/engine/gemm, lib/engine/wire                       decides the form of layers for a target; some products are native calls
 lib/lower/plan: lib/engine/hlo, lib/engine/triton/kernels, lib/fused, lib/lower, lib/models  decides how a net is trained
-lib/lower/xla: lib/lower, lib/models                              writes layers as it was decided
+lib/lower/xla: lib/gradient, lib/lower, lib/models                              writes layers as it was decided
 lib/losses:                                                       a loss is GoMLX
 lib/fit: lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/timing, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/profile: lib/fit, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/sealed, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
@@ -75,7 +76,7 @@ var outside = []struct {
 	{"github.com/yuin/goldmark", []string{"kernels/internal/webpage"}, "Markdown is only on the page of a notebook"},
 	{"github.com/microcosm-cc/bluemonday", []string{"kernels/internal/webpage"}, "one package decides what a page may hold"},
 	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
-	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/optim", "lib/losses", "lib/models", "lib/lower/xla", "lib/fused", "lib/fit", "lib/datasets", "kernels/bench"}, "graphs are built above the session"},
+	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/gradient", "lib/optim", "lib/losses", "lib/models", "lib/lower/xla", "lib/fused", "lib/fit", "lib/datasets", "kernels/bench"}, "graphs are built above the session"},
 }
 
 type pkg struct {

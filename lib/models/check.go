@@ -169,37 +169,6 @@ func (f function) check() error {
 	return nil
 }
 
-func (l Residual) check() error {
-	if len(l.Main) == 0 {
-		return errors.New("Main has no layers: want at least one")
-	}
-	seen := map[string]bool{}
-	for _, branch := range []struct {
-		name   string
-		layers []Layer
-	}{{"Main", l.Main}, {"Skip", l.Skip}} {
-		for i, inner := range branch.layers {
-			if err := exists(inner); err != nil {
-				return fmt.Errorf("%s: layer %d is %w", branch.name, i+1, err)
-			}
-			name, kind := inner.Title()
-			switch {
-			case name == "":
-				return fmt.Errorf("%s: layer %d, a %s, has no name: inside of a Residual want one", branch.name, i+1, kind)
-			case strings.ContainsAny(name, "/*"):
-				return fmt.Errorf("%s: layer %d is called %q: want a name without / or *", branch.name, i+1, name)
-			case seen[name]:
-				return fmt.Errorf("%s: layer %d is called %s, as one before it: want names that differ", branch.name, i+1, name)
-			}
-			seen[name] = true
-			if err := check(inner); err != nil {
-				return fmt.Errorf("%s: layer %s: %w", branch.name, name, err)
-			}
-		}
-	}
-	return nil
-}
-
 // finite refuses a number of an Init that is none.
 func finite(name string, x float64) {
 	if math.IsNaN(x) || math.IsInf(x, 0) {

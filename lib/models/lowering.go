@@ -24,6 +24,10 @@ type Lowering interface {
 	// without biases, from outputs h0 and cells c0 [n units]. It returns all outputs, which
 	// have a gradient, and cells [length n units].
 	LSTM(z, biases, recurrent, h0, c0 *Node, training bool) (h, c *Node)
+	// Scan runs a recurrent cell over the first axis of x [length …], from start. It returns
+	// what the cell gives at all time steps, [length …], which has a gradient for start, x
+	// and weights: all nodes that the cell reads besides.
+	Scan(cell Cell, start []*Node, x *Node, weights []*Node, training bool) *Node
 	// Recomputes says whether a batch norm's output of so many bytes is computed again on
 	// the way back rather than kept.
 	Recomputes(bytes int64) bool
@@ -118,6 +122,17 @@ func (plain) LSTM(z, biases, recurrent, h, c *Node, _ bool) (outputs, cells *Nod
 		all[0], all[1] = append(all[0], h), append(all[1], c)
 	}
 	return Stack(all[0], 0), Stack(all[1], 0)
+}
+
+// Scan is unrolled, too.
+func (plain) Scan(cell Cell, state []*Node, x *Node, _ []*Node, _ bool) *Node {
+	var all []*Node
+	for i := range x.Shape().Dimensions[0] {
+		var y *Node
+		state, y = cell(state, Reshape(Slice(x, AxisElem(i)), x.Shape().Dimensions[1:]...))
+		all = append(all, y)
+	}
+	return Stack(all, 0)
 }
 
 // Recurrence is what a layer of LSTM does from z on, what the inputs give the gates with

@@ -1,8 +1,6 @@
 package models
 
 import (
-	"slices"
-
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -109,19 +107,7 @@ func (n Net) Normalized(by Normalizer) Net {
 }
 
 // HasBatchNorm says whether some layer of the net is a BatchNorm.
-func (n Net) HasBatchNorm() bool { return hasBatchNorm(n.Layers) }
-
-func hasBatchNorm(layers []Layer) bool {
-	return slices.ContainsFunc(layers, func(layer Layer) bool {
-		switch l := layer.(type) {
-		case BatchNorm:
-			return true
-		case Residual:
-			return hasBatchNorm(l.Main) || hasBatchNorm(l.Skip)
-		}
-		return false
-	})
-}
+func (n Net) HasBatchNorm() bool { return holds[BatchNorm](n.Layers) }
 
 func float(x *Node) *Node {
 	if x.DType() == dtypes.Float32 {

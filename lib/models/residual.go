@@ -48,46 +48,9 @@ func (l Residual) norm() (end BatchNorm, is bool) {
 	return end, is && end.by != nil && end.Act == nil
 }
 
-// inside is the scope of a layer that is part of another.
-func inside(l Layer, scope *model.Scope) *model.Scope {
-	name, _ := l.Title()
-	return scope.In("%s", name)
-}
-
-// changed are layers, of which change makes those of its kind, in branches too.
-func changed[L Layer](layers []Layer, change func(L) L) []Layer {
-	all := make([]Layer, len(layers))
-	for i, layer := range layers {
-		if r, is := layer.(Residual); is {
-			r.Main, r.Skip = changed(r.Main, change), changed(r.Skip, change)
-			layer = r
-		}
-		if l, is := layer.(L); is {
-			layer = change(l)
-		}
-		all[i] = layer
-	}
-	return all
-}
-
-// sequence applies the layers of a branch, one after the other.
-func sequence(layers []Layer, scope *model.Scope, x *Node) *Node {
-	var again Again
-	for _, layer := range layers {
-		x, again = apply(layer, inside(layer, scope), x, again)
-	}
-	return x
-}
-
-// apply applies a layer to x, which again computes a second time, if it is not nil.
-func apply(layer Layer, scope *model.Scope, x *Node, again Again) (*Node, Again) {
-	switch l := layer.(type) {
-	case BatchNorm:
-		return l.apply(scope, x, nil, l.Act)
-	case Conv2D:
-		return l.apply(scope, x, again), nil
-	case MaxPool2D:
-		return l.apply(x, again), nil
-	}
-	return layer.Apply(scope, x), nil
+func (l Residual) branches() []branch { return []branch{{"Main", l.Main}, {"Skip", l.Skip}} }
+func (l Residual) check() error       { return checkBranches(l) }
+func (l Residual) with(layers [][]Layer) Layer {
+	l.Main, l.Skip = layers[0], layers[1]
+	return l
 }

@@ -122,7 +122,7 @@ func forward(z, biases, recurrent, h0, c0 *Node) (h, c, kept *Node) {
 		scale, rest := curves(g, z.DType(), u)
 		state = append(state, biases, scale, rest)
 	}
-	end := places(length, state, func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
+	end := timeSteps(length, state, func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
 		got, z := Add(at(s[4]), MatMul(s[0], s[5])), s[4]
 		var i, f, a, o *Node
 		if biases == nil {
@@ -156,7 +156,7 @@ func backward(all, before, cells, v, recurrent *Node, inPlace bool) *Node {
 	// closure may use it: a second layer's.
 	one := Const(g, shapes.CastAsDType(1.0, all.DType()))
 	rest := func(x *Node) *Node { return Sub(one, x) }
-	end := places(d[0], state, func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
+	end := timeSteps(d[0], state, func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
 		var i, f, a, o *Node
 		if inPlace {
 			i, f, a, o = parts(alone(at(s[2]))) // else dc·f reads it after put, for which XLA copies the whole array

@@ -6,22 +6,13 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/gradient"
 )
 
-// derived is y, with gradient(v) as the gradient of x where v is that of y. It
-// is for ops that GoMLX cannot derive, or derives wrongly: x must not reach y
-// in its sight.
-func derived(y, x *Node, gradient func(v *Node) *Node) *Node {
-	var arrived *Node // the gradient of y; it comes first
-	x = IdentityWithCustomGradient(x, func(_, _ *Node) *Node { return gradient(arrived) })
-	// The choice is constant, so XLA drops it and the sum; GoMLX sees a way from
-	// y back to x.
-	always := BroadcastToDims(Const(y.Graph(), true), y.Shape().Dimensions...)
-	way := BroadcastToDims(ReduceAllSum(x), y.Shape().Dimensions...)
-	return IdentityWithCustomGradient(Where(always, y, way), func(_, v *Node) *Node {
-		arrived = v
-		return v
-	})
+// derived is y, with back(v) as the gradient of x where v is that of y.
+func derived(y, x *Node, back func(v *Node) *Node) *Node {
+	return gradient.Define(y, []*Node{x}, func(v *Node) []*Node { return []*Node{back(v)} })
 }
 
 // number is a constant of x's type. GoMLX makes its scalars once in a graph: one made
@@ -51,9 +42,9 @@ func float(x *Node) *Node {
 	return ConvertDType(x, dtypes.Float32)
 }
 
-// places is a loop over the first axis, forwards or backwards. at takes the
+// timeSteps is a loop over the first axis, forwards or backwards. at takes the
 // place's part of an array [length …], put replaces it.
-func places(length int, state []*Node, body func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node, back bool) []*Node {
+func timeSteps(length int, state []*Node, body func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node, back bool) []*Node {
 	g := state[0].Graph()
 	zero, one, limit := Const(g, int32(0)), Const(g, int32(1)), Const(g, int32(length))
 	latest := Const(g, int32(length-1))

@@ -142,7 +142,7 @@ func fill(area int, at, values *Node) *Node {
 	zeros := Zeros(g, shapes.Make(values.DType(), area, n))
 	index, first := Iota(g, at.Shape(), 0), Const(g, int32(0))
 	state := []*Node{zeros, at, values, index}
-	return places(n, state, func(here func(*Node) *Node, _ func(all, one *Node) *Node, s []*Node) []*Node {
+	return timeSteps(n, state, func(here func(*Node) *Node, _ func(all, one *Node) *Node, s []*Node) []*Node {
 		corner := []*Node{here(s[1]), first}
 		row := Where(Equal(s[3], here(s[3])), s[2], Reshape(DynamicSlice(s[0], corner, []int{1, n}), n))
 		return append([]*Node{DynamicUpdateSlice(s[0], Reshape(row, 1, n), corner)}, s[1:]...)

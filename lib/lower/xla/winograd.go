@@ -55,7 +55,7 @@ func (w winograd) output(x, weights *Node, pads [2][2]int) *Node {
 	}
 	parts, rest := split(x, size)
 	all := BroadcastToDims(number(x, 0), parts.Shape().Dimensions[0], size, out[0], out[1], channels)
-	end := places(parts.Shape().Dimensions[0], append([]*Node{all, parts}, kernels...), func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
+	end := timeSteps(parts.Shape().Dimensions[0], append([]*Node{all, parts}, kernels...), func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
 		return append([]*Node{put(s[0], alone(one(at(s[1]), s[2:])))}, s[1:]...)
 	}, false)
 	y := Reshape(end[0], d[0]/size*size, out[0], out[1], channels)
@@ -104,7 +104,7 @@ func (w winograd) weights(x, v *Node, pads [2][2]int) *Node {
 		}
 		return one
 	}
-	end := places(d[0]/size, state, func(at func(*Node) *Node, _ func(all, one *Node) *Node, s []*Node) []*Node {
+	end := timeSteps(d[0]/size, state, func(at func(*Node) *Node, _ func(all, one *Node) *Node, s []*Node) []*Node {
 		return append(s[:2:2], sum(s[2:], one(at(s[0]), at(s[1])))...)
 	}, false)[2:]
 	if rest != nil {

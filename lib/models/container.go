@@ -1,0 +1,176 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// container is a layer that holds others, in branches.
+type container interface {
+	Layer
+	branches() []branch
+	with(layers [][]Layer) Layer // the same with other layers in its branches
+}
+
+// branch is some layers of a container; each has a name of its own.
+type branch struct {
+	name   string
+	layers []Layer
+}
+
+// Sequential is layers one after another, as one layer.
+type Sequential struct {
+	Name   string
+	Layers []Layer // at least one; each has a name of its own
+}
+
+// Title names the layer.
+func (l Sequential) Title() (name, kind string) { return l.Name, "Sequential" }
+
+// Apply takes any x that the first layer takes.
+func (l Sequential) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	return sequence(l.Layers, scope, x)
+}
+
+func (l Sequential) branches() []branch { return []branch{{"Layers", l.Layers}} }
+func (l Sequential) check() error       { return checkBranches(l) }
+func (l Sequential) with(layers [][]Layer) Layer {
+	l.Layers = layers[0]
+	return l
+}
+
+// Repeat is a layer several times, each with weights of its own: "block/0", "block/1".
+type Repeat struct {
+	Name  string
+	Times int
+	Layer Layer // needs no name
+}
+
+// Title names the layer.
+func (l Repeat) Title() (name, kind string) { return l.Name, "Repeat" }
+
+// Apply takes an x that the layer takes, and whose shape it returns.
+func (l Repeat) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	for i := range l.Times {
+		before := x.Shape()
+		if x = l.Layer.Apply(scope.In("%d", i), x); i+1 < l.Times && !x.Shape().Equal(before) {
+			panic(fmt.Errorf("the layer makes %s of %s: want the same shape, for it is repeated", x.Shape(), before))
+		}
+	}
+	return x
+}
+
+func (l Repeat) branches() []branch { return []branch{{"Layer", []Layer{l.Layer}}} }
+func (l Repeat) with(layers [][]Layer) Layer {
+	l.Layer = layers[0][0]
+	return l
+}
+
+func (l Repeat) check() error {
+	if err := least("Times", l.Times, 1); err != nil {
+		return err
+	}
+	return checkOne(l.Layer)
+}
+
+// checkOne checks a layer that another one holds, and that needs no name.
+func checkOne(l Layer) error {
+	if err := exists(l); err != nil {
+		return fmt.Errorf("Layer is %w", err)
+	}
+	return check(l)
+}
+
+// checkBranches checks the layers that a container holds; the first branch is not empty.
+func checkBranches(c container) error {
+	seen := map[string]bool{}
+	for k, b := range c.branches() {
+		if len(b.layers) == 0 && k == 0 {
+			return fmt.Errorf("%s has no layers: want at least one", b.name)
+		}
+		for i, inner := range b.layers {
+			if err := exists(inner); err != nil {
+				return fmt.Errorf("%s: layer %d is %w", b.name, i+1, err)
+			}
+			_, of := c.Title()
+			name, kind := inner.Title()
+			switch {
+			case name == "":
+				return fmt.Errorf("%s: layer %d, a %s, has no name: inside of a %s want one", b.name, i+1, kind, of)
+			case strings.ContainsAny(name, "/*"):
+				return fmt.Errorf("%s: layer %d is called %q: want a name without / or *", b.name, i+1, name)
+			case seen[name]:
+				return fmt.Errorf("%s: layer %d is called %s, as one before it: want names that differ", b.name, i+1, name)
+			}
+			seen[name] = true
+			if err := check(inner); err != nil {
+				return fmt.Errorf("%s: layer %s: %w", b.name, name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// inside is the scope of a layer that is part of another.
+func inside(l Layer, scope *model.Scope) *model.Scope {
+	name, _ := l.Title()
+	return scope.In("%s", name)
+}
+
+// changed are layers, of which change makes those of its kind, in containers too.
+func changed[L Layer](layers []Layer, change func(L) L) []Layer {
+	all := make([]Layer, len(layers))
+	for i, layer := range layers {
+		if c, is := layer.(container); is {
+			var inner [][]Layer
+			for _, b := range c.branches() {
+				inner = append(inner, changed(b.layers, change))
+			}
+			layer = c.with(inner)
+		}
+		if l, is := layer.(L); is {
+			layer = change(l)
+		}
+		all[i] = layer
+	}
+	return all
+}
+
+// holds says whether one of the layers is an L, in containers too.
+func holds[L Layer](layers []Layer) bool {
+	return slices.ContainsFunc(layers, func(layer Layer) bool {
+		if _, is := layer.(L); is {
+			return true
+		}
+		c, is := layer.(container)
+		return is && slices.ContainsFunc(c.branches(), func(b branch) bool { return holds[L](b.layers) })
+	})
+}
+
+// sequence applies layers, one after the other.
+func sequence(layers []Layer, scope *model.Scope, x *Node) *Node {
+	var again Again
+	for _, layer := range layers {
+		x, again = apply(layer, inside(layer, scope), x, again)
+	}
+	return x
+}
+
+// apply applies a layer to x, which again computes a second time, if it is not nil.
+func apply(layer Layer, scope *model.Scope, x *Node, again Again) (*Node, Again) {
+	switch l := layer.(type) {
+	case BatchNorm:
+		return l.apply(scope, x, nil, l.Act)
+	case Conv2D:
+		return l.apply(scope, x, again), nil
+	case MaxPool2D:
+		return l.apply(x, again), nil
+	}
+	return layer.Apply(scope, x), nil
+}

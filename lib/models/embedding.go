@@ -1,0 +1,69 @@
+package models
+
+import (
+	"cmp"
+	"fmt"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Embedding is a table with a vector for each of Vocab ids, as token ids of a text are.
+// Its examples are integers: ids from 0 to Vocab-1. In a program an id outside of that range
+// is taken as the nearest one.
+type Embedding struct {
+	Name  string
+	Vocab int  // how many ids there are
+	Units int  // length of each vector
+	Init  Init // of the table, [vocab units]; default: Normal(0.02), as in GPT-2
+}
+
+// Title names the layer.
+func (l Embedding) Title() (name, kind string) { return l.Name, "Embedding" }
+
+func (l Embedding) check() error {
+	return cmp.Or(least("Vocab", l.Vocab, 1), least("Units", l.Units, 1))
+}
+
+// Apply takes ids shaped [n …] and returns [n … units].
+func (l Embedding) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	if !x.DType().IsInt() {
+		panic(fmt.Errorf("got an input of %s: want integers, which ids are: examples as []int32", x.DType()))
+	}
+	table := variable(scope, x.Graph(), "weights", l.Init, Normal(0.02), l.Vocab, l.Units)
+	return Gather(table, InsertAxes(x, -1), false)
+}
+
+// Positions adds a learned vector to each time step of a sequence, as GPT-2 and BERT do
+// after an [Embedding].
+type Positions struct {
+	Name   string
+	Length int  // of the longest sequence
+	Init   Init // of the table, [length units]; default: Normal(0.02)
+}
+
+// Title names the layer.
+func (l Positions) Title() (name, kind string) { return l.Name, "Positions" }
+
+func (l Positions) check() error { return least("Length", l.Length, 1) }
+
+// Apply takes x shaped [n length units] and returns the same shape. Sequences may be
+// shorter than Length.
+func (l Positions) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	sequences(x)
+	length, units := x.Shape().Dimensions[1], x.Shape().Dimensions[2]
+	if length > l.Length {
+		panic(fmt.Errorf("got sequences of %d time steps: want at most %d, its Length", length, l.Length))
+	}
+	table := variable(scope, x.Graph(), "weights", l.Init, Normal(0.02), l.Length, units)
+	return Add(x, ExpandLeftToRank(Slice(table, AxisRange(0, length)), 3))
+}
+
+// sequences refuses what is not shaped [n length units].
+func sequences(x *Node) {
+	if x.Rank() != 3 {
+		panic(fmt.Errorf("got an input of rank %d: want sequences shaped [n length units]", x.Rank()))
+	}
+}

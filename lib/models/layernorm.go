@@ -1,0 +1,119 @@
+package models
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// LayerNorm normalizes the last axis of each example to mean 0 and variance 1, and then
+// scales and shifts it (Ba et al., 2016).
+type LayerNorm struct {
+	Name    string
+	Epsilon float64 // added to the variance; default: 1e-5
+}
+
+// Title names the layer.
+func (l LayerNorm) Title() (name, kind string) { return l.Name, "LayerNormalization" }
+
+func (l LayerNorm) check() error { return epsilon(l.Epsilon, "1e-5") }
+
+// Apply takes any x of rank 2 or more.
+func (l LayerNorm) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	width := lastAxis(x)
+	scale := float(variable(scope, x.Graph(), "scale", nil, Fill(1), width))
+	offset := float(variable(scope, x.Graph(), "offset", nil, Fill(0), width))
+	y := normalized(float(x), orDefault(l.Epsilon, 1e-5), -1)
+	y = Add(Mul(y, ExpandLeftToRank(scale, x.Rank())), ExpandLeftToRank(offset, x.Rank()))
+	return ConvertDType(y, x.DType())
+}
+
+// RMSNorm divides the last axis of each example by its root mean square, and then scales
+// it (Zhang and Sennrich, 2019), as Llama does.
+type RMSNorm struct {
+	Name    string
+	Epsilon float64 // added to the mean square; default: 1e-6
+}
+
+// Title names the layer.
+func (l RMSNorm) Title() (name, kind string) { return l.Name, "RMSNormalization" }
+
+func (l RMSNorm) check() error { return epsilon(l.Epsilon, "1e-6") }
+
+// Apply takes any x of rank 2 or more.
+func (l RMSNorm) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	scale := float(variable(scope, x.Graph(), "scale", nil, Fill(1), lastAxis(x)))
+	in := float(x)
+	square := ReduceAndKeep(Square(in), ReduceMean, -1)
+	y := Mul(in, Inverse(Sqrt(AddScalar(square, orDefault(l.Epsilon, 1e-6)))))
+	return ConvertDType(Mul(y, ExpandLeftToRank(scale, x.Rank())), x.DType())
+}
+
+// GroupNorm normalizes groups of channels, the last axis, over each example (Wu and He,
+// 2018). With one group it is layer normalization of whole images, with as many groups as
+// channels instance normalization.
+type GroupNorm struct {
+	Name    string
+	Groups  int
+	Epsilon float64 // added to the variance; default: 1e-5
+}
+
+// Title names the layer.
+func (l GroupNorm) Title() (name, kind string) { return l.Name, "GroupNormalization" }
+
+func (l GroupNorm) check() error {
+	if err := least("Groups", l.Groups, 1); err != nil {
+		return err
+	}
+	return epsilon(l.Epsilon, "1e-5")
+}
+
+// Apply takes x shaped [n … channels].
+func (l GroupNorm) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	d, channels := x.Shape().Dimensions, lastAxis(x)
+	if channels%l.Groups != 0 {
+		panic(fmt.Errorf("got %d channels: want a multiple of %d, its Groups", channels, l.Groups))
+	}
+	scale := float(variable(scope, x.Graph(), "scale", nil, Fill(1), channels))
+	offset := float(variable(scope, x.Graph(), "offset", nil, Fill(0), channels))
+	y := Reshape(float(x), d[0], x.Shape().Size()/d[0]/channels, l.Groups, channels/l.Groups)
+	y = Reshape(normalized(y, orDefault(l.Epsilon, 1e-5), 1, 3), d...)
+	y = Add(Mul(y, ExpandLeftToRank(scale, x.Rank())), ExpandLeftToRank(offset, x.Rank()))
+	return ConvertDType(y, x.DType())
+}
+
+// normalized has mean 0 and variance 1 over some axes.
+func normalized(x *Node, epsilon float64, axes ...int) *Node {
+	x = Sub(x, ReduceAndKeep(x, ReduceMean, axes...))
+	variance := ReduceAndKeep(Square(x), ReduceMean, axes...)
+	return Mul(x, Inverse(Sqrt(AddScalar(variance, epsilon))))
+}
+
+// lastAxis is the length of x's last axis, which is not that of the examples.
+func lastAxis(x *Node) int {
+	if x.Rank() < 2 {
+		panic(fmt.Errorf("got an input of rank %d: want 2 or more", x.Rank()))
+	}
+	return x.Shape().Dimensions[x.Rank()-1]
+}
+
+// epsilon refuses an Epsilon that means nothing.
+func epsilon(got float64, otherwise string) error {
+	if !(got >= 0) || math.IsInf(got, 0) {
+		return fmt.Errorf("Epsilon is %g: want more than 0, or 0 for %s", got, otherwise)
+	}
+	return nil
+}
+
+// orDefault is x, or the default where it is 0.
+func orDefault(x, otherwise float64) float64 {
+	if x == 0 {
+		return otherwise
+	}
+	return x
+}

@@ -1,0 +1,210 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/gradient"
+)
+
+// Cell is one time step of a recurrence: from the state before it, each [n …], and the input
+// x [n …], it makes the state after it, of the same shapes, and what the layer returns there.
+type Cell func(state []*Node, x *Node) (next []*Node, y *Node)
+
+// Scan is a recurrent layer with a cell of your own, in the manner of JAX's lax.scan. An
+// exponential moving average with a learned decay:
+//
+//	models.Scan{Name: "average", State: [][]int{{8}}, Cell: func(scope *model.Scope, state []*Node, x *Node) ([]*Node, *Node) {
+//		decay := Sigmoid(scope.VariableWithShape("decay", shapes.Make(x.DType(), 1, 8)).NodeValue(x.Graph()))
+//		mean := Add(Mul(decay, state[0]), Mul(OneMinus(decay), x))
+//		return []*Node{mean}, mean
+//	}}
+//
+// The cell is called several times while a program is made. It draws no random numbers.
+type Scan struct {
+	Name  string
+	State [][]int // dimensions of each state of one example; they begin with zeros
+	Cell  func(scope *model.Scope, state []*Node, x *Node) (next []*Node, y *Node)
+}
+
+// Title names the layer.
+func (l Scan) Title() (name, kind string) { return l.Name, "Scan" }
+
+func (l Scan) check() error {
+	if l.Cell == nil {
+		return errors.New("Cell is nil: want a function")
+	}
+	for _, s := range l.State {
+		for _, d := range s {
+			if d < 1 {
+				return fmt.Errorf("State has %v: want sides of 1 or more", s)
+			}
+		}
+	}
+	return nil
+}
+
+// Apply takes x shaped [n length …] and returns [n length …].
+func (l Scan) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	var start []*Node
+	for _, s := range l.State {
+		start = append(start, Zeros(x.Graph(), shapes.Make(x.DType(), append([]int{x.Shape().Dimensions[0]}, s...)...)))
+	}
+	return overTime(scope, x, start, func(state []*Node, x *Node) ([]*Node, *Node) { return l.Cell(scope.ResetVisited(), state, x) })
+}
+
+// overTime runs a cell over the time steps of x [n length …]. The variables of scope are
+// its weights.
+func overTime(scope *model.Scope, x *Node, start []*Node, cell Cell) *Node {
+	if x.Rank() < 2 {
+		panic(fmt.Errorf("got an input of rank %d: want sequences shaped [n length …]", x.Rank()))
+	}
+	turned := func(x *Node) *Node { // the first two axes change places
+		axes := []int{1, 0}
+		for i := 2; i < x.Rank(); i++ {
+			axes = append(axes, i)
+		}
+		return TransposeAllAxes(x, axes...)
+	}
+	g := x.Graph()
+	x = turned(x)
+	next, _ := cell(start, Reshape(Slice(x, AxisElem(0)), x.Shape().Dimensions[1:]...)) // makes the variables
+	if len(next) != len(start) {
+		panic(fmt.Errorf("the cell returns %d states of %d: want as many", len(next), len(start)))
+	}
+	for i, s := range next {
+		if !s.Shape().Equal(start[i].Shape()) {
+			panic(fmt.Errorf("the cell makes %s of state %d, which is %s: want the same shape", s.Shape(), i, start[i].Shape()))
+		}
+	}
+	var weights []*Node
+	for v := range scope.IterVariables() {
+		if v.DType().IsFloat() && v.Trainable {
+			weights = append(weights, v.NodeValue(g))
+		}
+	}
+	return turned(loweringOf(g).Scan(cell, start, x, weights, scope.IsTraining(g)))
+}
+
+// GRU is a layer of gated recurrent units (Cho et al., 2014), in PyTorch's form, which is
+// Keras's with reset_after.
+type GRU struct {
+	Name  string
+	Units int
+	Init  Init // of weights [inputs 3·units] and recurrent [units 3·units]; default: Glorot
+}
+
+// Title names the layer.
+func (l GRU) Title() (name, kind string) { return l.Name, "GRU" }
+
+func (l GRU) check() error { return least("Units", l.Units, 1) }
+
+// Apply takes x shaped [n length inputs] and returns [n length units]. The gates stand in
+// PyTorch's order: reset, update, new.
+func (l GRU) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	sequences(x)
+	u := l.Units
+	x = Dense{Units: 3 * u, Init: l.Init}.Apply(scope, x)
+	return overTime(scope.In("recurrent"), x, []*Node{zeros(x, u)}, func(state []*Node, x *Node) ([]*Node, *Node) {
+		h := state[0]
+		got := recurrentDense(scope, h, 3*u, l.Init)
+		gate := func(x *Node, k int) *Node { return SliceAxis(x, 1, AxisRange(k*u, (k+1)*u)) }
+		reset := Sigmoid(Add(gate(x, 0), gate(got, 0)))
+		update := Sigmoid(Add(gate(x, 1), gate(got, 1)))
+		new := Tanh(Add(gate(x, 2), Mul(reset, gate(got, 2))))
+		h = Add(new, Mul(update, Sub(h, new)))
+		return []*Node{h}, h
+	})
+}
+
+// RNN is a layer of simple recurrent units (Elman, 1990): act(x·weights + h·recurrent + biases).
+type RNN struct {
+	Name  string
+	Units int
+	Act   Act  // default: tanh
+	Init  Init // of weights [inputs units] and recurrent [units units]; default: Glorot
+}
+
+// Title names the layer.
+func (l RNN) Title() (name, kind string) { return l.Name, "SimpleRNN" }
+
+func (l RNN) check() error { return least("Units", l.Units, 1) }
+
+// Apply takes x shaped [n length inputs] and returns [n length units].
+func (l RNN) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	sequences(x)
+	act := l.Act
+	if act == nil {
+		act = Tanh
+	}
+	x = Dense{Units: l.Units, Init: l.Init}.Apply(scope, x)
+	return overTime(scope.In("recurrent"), x, []*Node{zeros(x, l.Units)}, func(state []*Node, x *Node) ([]*Node, *Node) {
+		h := act(Add(x, recurrentDense(scope, state[0], l.Units, l.Init)))
+		return []*Node{h}, h
+	})
+}
+
+// recurrentDense is a cell's dense layer on its state, in scope's "recurrent".
+func recurrentDense(scope *model.Scope, h *Node, units int, init Init) *Node {
+	s := scope.At("recurrent")
+	g := h.Graph()
+	w := variable(s, g, "weights", init, Glorot, h.Shape().Dimensions[1], units)
+	return Add(MatMul(h, w), ExpandLeftToRank(variable(s, g, "biases", nil, Fill(0), units), 2))
+}
+
+// zeros are those of a state [n units], where x is [n length …].
+func zeros(x *Node, units int) *Node {
+	return Zeros(x.Graph(), shapes.Make(x.DType(), x.Shape().Dimensions[0], units))
+}
+
+// Bidirectional runs a layer over sequences forwards, and one like it backwards, with weights
+// of its own, and joins what both give at each time step (Schuster and Paliwal, 1997).
+type Bidirectional struct {
+	Name  string
+	Layer Layer // such as LSTM{Units: 64}; needs no name
+}
+
+// Title names the layer.
+func (l Bidirectional) Title() (name, kind string) { return l.Name, "Bidirectional" }
+
+func (l Bidirectional) check() error { return checkOne(l.Layer) }
+
+func (l Bidirectional) branches() []branch { return []branch{{"Layer", []Layer{l.Layer}}} }
+func (l Bidirectional) with(layers [][]Layer) Layer {
+	l.Layer = layers[0][0]
+	return l
+}
+
+// Apply takes x shaped [n length inputs] and returns [n length 2·units].
+func (l Bidirectional) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	sequences(x)
+	forward := l.Layer.Apply(scope.In("forward"), x)
+	backward := l.Layer.Apply(scope.In("backward"), gradient.Reversed(x, 1))
+	if forward.Rank() != 3 || forward.Shape().Dimensions[1] != x.Shape().Dimensions[1] {
+		panic(fmt.Errorf("the layer makes %s of %s: want something for each time step", forward.Shape(), x.Shape()))
+	}
+	return Concatenate([]*Node{forward, gradient.Reversed(backward, 1)}, -1)
+}
+
+// LastStep takes the last time step of sequences.
+type LastStep struct{ Name string }
+
+// Title names the layer.
+func (l LastStep) Title() (name, kind string) { return l.Name, "LastStep" }
+
+// Apply takes x shaped [n length …] and returns [n …].
+func (l LastStep) Apply(_ *model.Scope, x *Node) *Node {
+	if x.Rank() < 3 {
+		panic(fmt.Errorf("got an input of rank %d: want sequences shaped [n length …]", x.Rank()))
+	}
+	d := x.Shape().Dimensions
+	return Reshape(Slice(x, AxisRange(), AxisElem(d[1]-1)), append([]int{d[0]}, d[2:]...)...)
+}
