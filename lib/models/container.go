@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,7 +39,9 @@ func (l Sequential) Apply(scope *model.Scope, x *Node) *Node {
 }
 
 func (l Sequential) branches() []branch { return []branch{{"Layers", l.Layers}} }
-func (l Sequential) check() error       { return checkBranches(l) }
+func (l Sequential) check() error {
+	return cmp.Or(least("number of Layers", len(l.Layers), 1), checkBranches(l))
+}
 func (l Sequential) with(layers [][]Layer) Layer {
 	l.Layers = layers[0]
 	return l
@@ -87,13 +90,10 @@ func checkOne(l Layer) error {
 	return check(l)
 }
 
-// checkBranches checks the layers that a container holds; the first branch is not empty.
+// checkBranches checks the layers that a container holds; no two have the same name.
 func checkBranches(c container) error {
 	seen := map[string]bool{}
-	for k, b := range c.branches() {
-		if len(b.layers) == 0 && k == 0 {
-			return fmt.Errorf("%s has no layers: want at least one", b.name)
-		}
+	for _, b := range c.branches() {
 		for i, inner := range b.layers {
 			if err := exists(inner); err != nil {
 				return fmt.Errorf("%s: layer %d is %w", b.name, i+1, err)

@@ -64,7 +64,13 @@ func scaled(store *model.Store, variance float64) model.VariableInitializer {
 func Glorot(store *model.Store) model.VariableInitializer {
 	return func(g *Graph, shape shapes.Shape) *Node {
 		in, out := fans(shape)
-		limit := math.Sqrt(6 / (in + out))
+		return uniform(store, math.Sqrt(6/(in+out)))(g, shape)
+	}
+}
+
+// uniform is uniform within ±limit.
+func uniform(store *model.Store, limit float64) model.VariableInitializer {
+	return func(g *Graph, shape shapes.Shape) *Node {
 		return MulScalar(AddScalar(store.RandomUniform(g, shape), -0.5), 2*limit)
 	}
 }

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"errors"
 	"fmt"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -49,7 +50,12 @@ func (l Residual) norm() (end BatchNorm, is bool) {
 }
 
 func (l Residual) branches() []branch { return []branch{{"Main", l.Main}, {"Skip", l.Skip}} }
-func (l Residual) check() error       { return checkBranches(l) }
+func (l Residual) check() error {
+	if len(l.Main) == 0 {
+		return errors.New("Main has no layers: want at least one")
+	}
+	return checkBranches(l)
+}
 func (l Residual) with(layers [][]Layer) Layer {
 	l.Main, l.Skip = layers[0], layers[1]
 	return l

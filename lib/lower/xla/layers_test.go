@@ -1,0 +1,222 @@
+package xla
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/gobackend"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/lower"
+	"gaiden/lib/models"
+)
+
+var image = []int{2, 5, 6, 3}
+
+// layerCases are the cases of ../../models/testdata/layers.json, which layers.py there
+// wrote, by their names.
+var layerCases = map[string]struct {
+	layer models.Layer
+	input []int
+	vocab int // of ids
+}{
+	"Embedding":                {models.Embedding{Vocab: 7, Units: 4}, []int{3, 5}, 7},
+	"Positions":                {models.Positions{Length: 8}, []int{2, 5, 6}, 0},
+	"LayerNorm":                {models.LayerNorm{}, []int{2, 5, 6}, 0},
+	"RMSNorm":                  {models.RMSNorm{}, []int{2, 5, 6}, 0},
+	"GroupNorm":                {models.GroupNorm{Groups: 3}, []int{2, 3, 4, 6}, 0},
+	"GroupNorm one":            {models.GroupNorm{Groups: 1}, []int{2, 3, 4, 6}, 0},
+	"Attention":                {models.Attention{Heads: 2}, []int{2, 5, 6}, 0},
+	"Attention one step":       {models.Attention{Heads: 2, Causal: true}, []int{2, 1, 6}, 0},
+	"Attention causal":         {models.Attention{Heads: 3, Causal: true}, []int{2, 5, 6}, 0},
+	"Attention window":         {models.Attention{Heads: 2, Causal: true, Window: 2}, []int{2, 5, 6}, 0},
+	"Attention grouped, RoPE":  {models.Attention{Heads: 4, KVHeads: 2, Causal: true, RoPE: 10000, NoBias: true}, []int{2, 5, 8}, 0},
+	"Attention head size":      {models.Attention{Heads: 2, HeadSize: 4, RoPE: 100}, []int{2, 5, 6}, 0},
+	"Attention ALiBi":          {models.Attention{Heads: 6, Causal: true, ALiBi: true}, []int{2, 5, 6}, 0},
+	"FeedForward":              {models.FeedForward{}, []int{2, 5, 6}, 0},
+	"FeedForward gated":        {models.FeedForward{Hidden: 5, Gated: true, Act: models.SiLU, NoBias: true}, []int{2, 5, 6}, 0},
+	"TransformerBlock GPT-2":   {models.TransformerBlock{Heads: 2, Causal: true}, []int{2, 5, 6}, 0},
+	"TransformerBlock Llama":   {models.TransformerBlock{Heads: 4, KVHeads: 2, Hidden: 12, Causal: true, RoPE: 10000, Act: models.SiLU, Gated: true, RMSNorm: true, NoBias: true}, []int{2, 5, 8}, 0},
+	"Repeat":                   {models.Repeat{Times: 2, Layer: models.TransformerBlock{Heads: 2, Causal: true}}, []int{2, 5, 6}, 0},
+	"GRU":                      {models.GRU{Units: 3}, []int{2, 5, 4}, 0},
+	"GRU one step":             {models.GRU{Units: 3}, []int{2, 1, 4}, 0},
+	"RNN":                      {models.RNN{Units: 3}, []int{2, 5, 4}, 0},
+	"RNN ReLU":                 {models.RNN{Units: 3, Act: models.ReLU}, []int{2, 5, 4}, 0},
+	"Bidirectional GRU":        {models.Bidirectional{Layer: models.GRU{Units: 3}}, []int{2, 5, 4}, 0},
+	"Bidirectional LSTM":       {models.Bidirectional{Layer: models.LSTM{Units: 3}}, []int{2, 5, 4}, 0},
+	"LastStep":                 {models.Sequential{Layers: []models.Layer{models.GRU{Name: "gru", Units: 3}, models.LastStep{Name: "last"}}}, []int{2, 5, 4}, 0},
+	"Conv1D":                   {models.Conv1D{Channels: 5, Kernel: 3}, []int{2, 6, 4}, 0},
+	"Conv1D same":              {models.Conv1D{Channels: 5, Kernel: 3, Stride: 2, Same: true}, []int{2, 6, 4}, 0},
+	"Conv1D causal":            {models.Conv1D{Channels: 5, Kernel: 2, Dilation: 2, Causal: true}, []int{2, 6, 4}, 0},
+	"DepthwiseConv2D":          {models.DepthwiseConv2D{Kernel: 3}, image, 0},
+	"DepthwiseConv2D same":     {models.DepthwiseConv2D{Kernel: 3, Stride: 2, Same: true}, []int{2, 5, 5, 3}, 0},
+	"DepthwiseConv2D dilated":  {models.DepthwiseConv2D{Kernel: 2, Dilation: 3}, image, 0},
+	"ConvTranspose2D":          {models.ConvTranspose2D{Channels: 2, Kernel: 4, Stride: 2, Pad: 1}, image, 0},
+	"ConvTranspose2D odd":      {models.ConvTranspose2D{Channels: 2, Kernel: 3, Stride: 2}, image, 0},
+	"ConvTranspose2D stride 1": {models.ConvTranspose2D{Channels: 2, Kernel: 3, Pad: 2}, image, 0},
+	"AvgPool2D":                {models.AvgPool2D{Window: 2}, image, 0},
+	"AvgPool2D stride":         {models.AvgPool2D{Window: 3, Stride: 2}, image, 0},
+	"Upsample2D":               {models.Upsample2D{Factor: 2}, image, 0},
+	"Concat":                   {models.Concat{Branches: [][]models.Layer{{models.Dense{Name: "a", Units: 3}}, nil, {models.Dense{Name: "b", Units: 2}}}}, []int{2, 5, 6}, 0},
+	"Scan": {models.Scan{State: [][]int{{4}}, Cell: func(scope *model.Scope, state []*Node, x *Node) ([]*Node, *Node) {
+		decay := Sigmoid(scope.VariableWithShape("decay", shapes.Make(dtypes.Float32, 1, 4)).NodeValue(x.Graph()))
+		mean := Add(Mul(decay, state[0]), Mul(OneMinus(decay), x))
+		return []*Node{mean}, mean
+	}}, []int{2, 5, 4}, 0},
+}
+
+// TestLayers holds values and gradients of layers to PyTorch's: in GoMLX's own
+// operations, and as they are lowered.
+func TestLayers(t *testing.T) {
+	backend := cpu(t)
+	plain, err := gobackend.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile("../../models/testdata/layers.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]struct {
+		Y         []float64
+		Gradients map[string][]float64
+	}
+	if err := json.Unmarshal(raw, &want); err != nil {
+		t.Fatal(err)
+	}
+	if len(want) != len(layerCases) {
+		t.Errorf("%d cases of PyTorch's, %d of ours: want as many", len(want), len(layerCases))
+	}
+	for name, tt := range layerCases {
+		t.Run(name, func(t *testing.T) {
+			for _, b := range []struct {
+				name     string
+				backend  compute.Backend
+				training bool
+			}{
+				{"plain", plain, true},
+				{"lowered", lowered{backend, Lowering{Target: lower.Target{Platform: "cpu"}}}, true},
+				{"lowered, not training", lowered{backend, Lowering{Target: lower.Target{Platform: "cpu"}}}, false},
+			} {
+				if !b.training && !recurrent(tt.layer) {
+					continue // only recurrences are others outside training
+				}
+				near := func(what string, got []float32, want []float64) {
+					t.Helper()
+					largest, off := 0.0, 0.0
+					for i := range min(len(got), len(want)) {
+						largest, off = max(largest, math.Abs(want[i])), max(off, math.Abs(float64(got[i])-want[i]))
+					}
+					if len(got) != len(want) || !(off <= 1e-5*max(1, largest)) {
+						t.Errorf("%s: %s has %d numbers, off by %g: want %d, of at most %g", b.name, what, len(got), off, len(want), largest)
+					}
+				}
+				y, gradients := apply(t, b.backend, tt.layer, tt.input, tt.vocab, b.training)
+				near("the result", y, want[name].Y)
+				if !b.training {
+					continue // no gradient is taken then
+				}
+				if len(gradients) != len(want[name].Gradients) {
+					t.Errorf("%s: gradients for %d arrays: want %d", b.name, len(gradients), len(want[name].Gradients))
+				}
+				for of, g := range want[name].Gradients {
+					near("the gradient for "+of, gradients[of], g)
+				}
+			}
+		})
+	}
+}
+
+// recurrent says whether a layer is another one outside training.
+func recurrent(l models.Layer) bool {
+	switch l.(type) {
+	case models.GRU, models.RNN, models.Bidirectional, models.Scan:
+		return true
+	}
+	return false
+}
+
+// apply is a layer's result and its gradients, with the numbers of layers.py.
+func apply(t *testing.T, backend compute.Backend, layer models.Layer, input []int, vocab int, training bool) (y []float32, gradients map[string][]float32) {
+	t.Helper()
+	numbers := func(shape shapes.Shape, step, add float64) *tensors.Tensor {
+		value := tensors.FromShape(shape)
+		value.MutableFlatData(func(flat any) {
+			for k := range flat.([]float32) {
+				flat.([]float32)[k] = float32(add + math.Sin(float64(k+1)*step)/2)
+			}
+		})
+		return value
+	}
+	build := func(store *model.Store, g *Graph) (x, y *Node) {
+		model.SetStore(g, store)
+		store.SetTraining(g, training)
+		if vocab > 0 {
+			k := Iota(g, shapes.Make(dtypes.Int32, input[0]*input[1]), 0)
+			x = Reshape(Mod(Add(Mul(k, k), k), Const(g, int32(vocab))), input...)
+		} else {
+			x = ConstTensor(g, numbers(shapes.Make(dtypes.Float32, input...), 0.7, 0))
+		}
+		return x, layer.Apply(store.RootScope().In("l"), x)
+	}
+	found := model.NewStore() // which variables there are
+	g := NewGraph(backend, "variables")
+	build(found, g)
+	shape := map[string]shapes.Shape{}
+	var names []string
+	for v := range found.IterVariables() {
+		if name, is := strings.CutPrefix(v.Path(), "/l/"); is {
+			names, shape[name] = append(names, name), v.Shape()
+		}
+	}
+	sort.Strings(names)
+	wrt := names
+	exec, err := NewExec(backend, func(g *Graph) []*Node {
+		store := model.NewStore().WithVariableAsConst(true)
+		var nodes []*Node
+		for i, name := range names {
+			add := 0.0
+			if name == "scale" || strings.HasSuffix(name, "/scale") {
+				add = 1
+			}
+			nodes = append(nodes, store.VariableWithValue("/l/"+name, numbers(shape[name], 0.3+float64(i)/10, add)).NodeValue(g))
+		}
+		x, y := build(store, g)
+		if !training {
+			return []*Node{y}
+		}
+		if vocab == 0 {
+			wrt, nodes = append([]string{"x"}, names...), append([]*Node{x}, nodes...)
+		}
+		weights := Sin(MulScalar(AddScalar(Iota(g, shapes.Make(dtypes.Float32, y.Shape().Size()), 0), 1), 0.9))
+		return append([]*Node{y}, Gradient(ReduceAllSum(Mul(Square(y), Reshape(weights, y.Shape().Dimensions...))), nodes...)...)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Call()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gradients = map[string][]float32{}
+	for i, x := range out {
+		x.ConstFlatData(func(flat any) {
+			got := append([]float32{}, flat.([]float32)...)
+			if i == 0 {
+				y = got
+			} else {
+				gradients[wrt[i-1]] = got
+			}
+		})
+	}
+	return y, gradients
+}

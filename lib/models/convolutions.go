@@ -1,0 +1,313 @@
+package models
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Conv1D slides kernels over sequences.
+type Conv1D struct {
+	Name     string
+	Channels int
+	Kernel   int
+	Stride   int  // default: 1
+	Dilation int  // distance of a kernel's taps; default: 1
+	Same     bool // pad so that a sequence keeps its length, divided by the stride
+	Causal   bool // pad before a sequence only, so that no time step sees those after it
+	Act      Act
+	NoBias   bool
+	Init     Init // of the weights, [kernel inputs channels]; default: Glorot
+}
+
+// Title names the layer.
+func (l Conv1D) Title() (name, kind string) { return l.Name, "Conv1D" }
+
+func (l Conv1D) check() error {
+	return cmp.Or(least("Channels", l.Channels, 1), least("Kernel", l.Kernel, 1), usual("Stride", l.Stride, "1"), usual("Dilation", l.Dilation, "1"),
+		unused(l.Same && l.Causal, "Same", "Causal"))
+}
+
+// Apply takes x shaped [n length inputs] and returns [n length' channels]. It is a
+// multiplication of the kernel's taps, next to each other, with a matrix.
+func (l Conv1D) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	sequences(x)
+	d, stride, dilation := x.Shape().Dimensions, max(1, l.Stride), max(1, l.Dilation)
+	span := (l.Kernel-1)*dilation + 1
+	switch total := max(0, ((d[1]+stride-1)/stride-1)*stride+span-d[1]); {
+	case l.Causal:
+		x = padded(x, 1, span-1, 0)
+	case l.Same:
+		x = padded(x, 1, total/2, total-total/2)
+	}
+	length := (x.Shape().Dimensions[1]-span)/stride + 1
+	if x.Shape().Dimensions[1] < span {
+		panic(fmt.Errorf("a kernel that spans %d time steps on sequences of %d: want one that is no longer; give it padding by Same or Causal", span, x.Shape().Dimensions[1]))
+	}
+	var taps []*Node
+	for i := range l.Kernel {
+		from := i * dilation
+		taps = append(taps, Slice(x, AxisRange(), AxisRange(from, from+(length-1)*stride+1).Stride(stride)))
+	}
+	w := variable(scope, x.Graph(), "weights", l.Init, Glorot, l.Kernel, d[2], l.Channels)
+	var biases *Node
+	if !l.NoBias {
+		biases = variable(scope, x.Graph(), "biases", nil, Fill(0), l.Channels)
+	}
+	rows := Reshape(Concatenate(taps, 2), d[0]*length, l.Kernel*d[2])
+	y := loweringOf(x.Graph()).Dense(rows, Reshape(w, l.Kernel*d[2], l.Channels), biases, l.Act)
+	return Reshape(y, d[0], length, l.Channels)
+}
+
+// DepthwiseConv2D slides a square kernel over each channel of an image by itself. With a
+// [Conv2D] of kernel 1 after it, it is a separable convolution (Chollet, 2017).
+type DepthwiseConv2D struct {
+	Name     string
+	Kernel   int
+	Stride   int  // default: 1
+	Dilation int  // distance of a kernel's taps; default: 1
+	Same     bool // pad so that the image keeps its size, divided by the stride
+	Act      Act
+	NoBias   bool
+	Init     Init // of the weights, [kernel kernel channels]; default: uniform within ±1/kernel, as in PyTorch
+}
+
+// Title names the layer.
+func (l DepthwiseConv2D) Title() (name, kind string) { return l.Name, "DepthwiseConv2D" }
+
+func (l DepthwiseConv2D) check() error {
+	return cmp.Or(least("Kernel", l.Kernel, 1), usual("Stride", l.Stride, "1"), usual("Dilation", l.Dilation, "1"))
+}
+
+// Apply takes x shaped [n height width channels] and returns [n height' width' channels].
+func (l DepthwiseConv2D) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	images(x)
+	d, stride, dilation := x.Shape().Dimensions, max(1, l.Stride), max(1, l.Dilation)
+	span := (l.Kernel-1)*dilation + 1
+	var out [2]int
+	for i := range out {
+		if total := max(0, ((d[1+i]+stride-1)/stride-1)*stride+span-d[1+i]); l.Same {
+			x = padded(x, 1+i, total/2, total-total/2)
+		}
+		size := x.Shape().Dimensions[1+i]
+		if size < span {
+			panic(fmt.Errorf("a kernel that spans %d×%d on an image of %d×%d: want one that is no larger", span, span, d[1], d[2]))
+		}
+		out[i] = (size-span)/stride + 1
+	}
+	init := func(store *model.Store) model.VariableInitializer { return uniform(store, 1/float64(l.Kernel)) }
+	w := variable(scope, x.Graph(), "weights", l.Init, init, l.Kernel, l.Kernel, d[3])
+	var y *Node
+	for i := range l.Kernel {
+		for j := range l.Kernel {
+			axis := func(k, n int) SliceAxisSpec {
+				return AxisRange(k*dilation, k*dilation+(n-1)*stride+1).Stride(stride)
+			}
+			tap := Reshape(Slice(w, AxisElem(i), AxisElem(j)), 1, 1, 1, d[3])
+			if part := Mul(Slice(x, AxisRange(), axis(i, out[0]), axis(j, out[1])), tap); y == nil {
+				y = part
+			} else {
+				y = Add(y, part)
+			}
+		}
+	}
+	if !l.NoBias {
+		y = Add(y, ExpandLeftToRank(variable(scope, x.Graph(), "biases", nil, Fill(0), d[3]), 4))
+	}
+	return l.Act.of(y)
+}
+
+// ConvTranspose2D is the gradient of a [Conv2D] for its image, as a layer: it makes images
+// larger by the stride (Zeiler et al., 2010).
+type ConvTranspose2D struct {
+	Name     string
+	Channels int
+	Kernel   int // the stride or more
+	Stride   int // default: 1
+	Pad      int // what is cut off on each side; less than Kernel
+	Act      Act
+	NoBias   bool
+	Init     Init // of the weights, [inputs kernel kernel channels]; default: uniform within ±1/(kernel·√channels), as in PyTorch
+}
+
+// Title names the layer.
+func (l ConvTranspose2D) Title() (name, kind string) { return l.Name, "Conv2DTranspose" }
+
+func (l ConvTranspose2D) check() error {
+	err := cmp.Or(least("Channels", l.Channels, 1), least("Kernel", l.Kernel, 1), usual("Stride", l.Stride, "1"), least("Pad", l.Pad, 0))
+	switch {
+	case err != nil:
+		return err
+	case l.Kernel < l.Stride:
+		return fmt.Errorf("Kernel is %d with a Stride of %d: want the stride or more, for there would be gaps", l.Kernel, l.Stride)
+	case l.Pad >= l.Kernel:
+		return fmt.Errorf("Pad is %d with a Kernel of %d: want less", l.Pad, l.Kernel)
+	}
+	return nil
+}
+
+// Apply takes x shaped [n height width inputs] and returns [n height' width' channels] with
+// height' = (height-1)·stride - 2·pad + kernel.
+//
+// Each tap of the kernel is a part of one matrix multiplication. Taps whose places differ by
+// a multiple of the stride fall on the same pixels; the others lie between these.
+func (l ConvTranspose2D) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	images(x)
+	d, stride := x.Shape().Dimensions, max(1, l.Stride)
+	n, k, channels := d[0], l.Kernel, l.Channels
+	height, width := (d[1]-1)*stride+k, (d[2]-1)*stride+k
+	if height <= 2*l.Pad || width <= 2*l.Pad {
+		panic(fmt.Errorf("a Pad of %d leaves nothing of %d×%d: want less", l.Pad, height, width))
+	}
+	init := func(store *model.Store) model.VariableInitializer {
+		return uniform(store, 1/(float64(k)*math.Sqrt(float64(channels))))
+	}
+	w := variable(scope, x.Graph(), "weights", l.Init, init, d[3], k, k, channels)
+	taps := loweringOf(x.Graph()).Dense(Reshape(x, n*d[1]*d[2], d[3]), Reshape(w, d[3], k*k*channels), nil, nil)
+	taps = Reshape(taps, n, d[1], d[2], k, k, channels)
+	each := (k + stride - 1) / stride // taps of a kernel that fall on the same pixels, a side
+	rows, columns := d[1]+each-1, d[2]+each-1
+	var between []*Node
+	for a := range stride {
+		for b := range stride {
+			var sum *Node
+			for p := 0; a+p*stride < k; p++ {
+				for q := 0; b+q*stride < k; q++ {
+					tap := Reshape(Slice(taps, AxisRange(), AxisRange(), AxisRange(), AxisElem(a+p*stride), AxisElem(b+q*stride)), n, d[1], d[2], channels)
+					tap = padded(padded(tap, 1, p, each-1-p), 2, q, each-1-q)
+					if sum == nil {
+						sum = tap
+					} else {
+						sum = Add(sum, tap)
+					}
+				}
+			}
+			between = append(between, Reshape(sum, n, rows, 1, columns, 1, channels))
+		}
+	}
+	var lines []*Node
+	for a := range stride {
+		lines = append(lines, Concatenate(between[a*stride:(a+1)*stride], 4))
+	}
+	y := Reshape(Concatenate(lines, 2), n, rows*stride, columns*stride, channels)
+	y = Slice(y, AxisRange(), AxisRange(l.Pad, height-l.Pad), AxisRange(l.Pad, width-l.Pad))
+	if !l.NoBias {
+		y = Add(y, ExpandLeftToRank(variable(scope, x.Graph(), "biases", nil, Fill(0), channels), 4))
+	}
+	return l.Act.of(y)
+}
+
+// AvgPool2D takes the mean of each window of an image.
+type AvgPool2D struct {
+	Name   string
+	Window int
+	Stride int // default: Window
+}
+
+// Title names the layer.
+func (l AvgPool2D) Title() (name, kind string) { return l.Name, "AveragePooling2D" }
+
+func (l AvgPool2D) check() error {
+	return cmp.Or(least("Window", l.Window, 1), usual("Stride", l.Stride, "Window"))
+}
+
+// Apply takes x shaped [n height width channels] and returns [n height' width' channels];
+// rows and columns that fill no window are dropped.
+func (l AvgPool2D) Apply(_ *model.Scope, x *Node) *Node {
+	must(l)
+	images(x)
+	d, stride := x.Shape().Dimensions, l.Stride
+	if stride < 1 {
+		stride = l.Window
+	}
+	if d[1] < l.Window || d[2] < l.Window {
+		panic(fmt.Errorf("window %d×%d on an image of %d×%d: want one that is no larger", l.Window, l.Window, d[1], d[2]))
+	}
+	for axis := 1; axis <= 2; axis++ { // one axis after the other: fewer sums
+		out := (d[axis]-l.Window)/stride + 1
+		var sum *Node
+		for i := range l.Window {
+			if part := SliceAxis(x, axis, AxisRange(i, i+(out-1)*stride+1).Stride(stride)); sum == nil {
+				sum = part
+			} else {
+				sum = Add(sum, part)
+			}
+		}
+		x = MulScalar(sum, 1/float64(l.Window))
+	}
+	return x
+}
+
+// Upsample2D makes images larger: each pixel becomes Factor×Factor equal ones.
+type Upsample2D struct {
+	Name   string
+	Factor int
+}
+
+// Title names the layer.
+func (l Upsample2D) Title() (name, kind string) { return l.Name, "UpSampling2D" }
+
+func (l Upsample2D) check() error { return least("Factor", l.Factor, 1) }
+
+// Apply takes x shaped [n height width channels] and returns [n height·factor width·factor
+// channels].
+func (l Upsample2D) Apply(_ *model.Scope, x *Node) *Node {
+	must(l)
+	images(x)
+	d, f := x.Shape().Dimensions, l.Factor
+	x = BroadcastToDims(Reshape(x, d[0], d[1], 1, d[2], 1, d[3]), d[0], d[1], f, d[2], f, d[3])
+	return Reshape(x, d[0], d[1]*f, d[2]*f, d[3])
+}
+
+// Concat joins what branches of layers make of x, along the last axis, as Inception's
+// modules and U-Nets do. A branch without layers is x itself.
+type Concat struct {
+	Name     string
+	Branches [][]Layer // each layer has a name of its own
+}
+
+// Title names the layer.
+func (l Concat) Title() (name, kind string) { return l.Name, "Concatenate" }
+
+func (l Concat) check() error {
+	if len(l.Branches) < 2 {
+		return fmt.Errorf("Branches has %d: want two or more", len(l.Branches))
+	}
+	return checkBranches(l)
+}
+
+func (l Concat) branches() []branch {
+	var all []branch
+	for i, b := range l.Branches {
+		all = append(all, branch{fmt.Sprintf("Branches[%d]", i), b})
+	}
+	return all
+}
+
+func (l Concat) with(layers [][]Layer) Layer {
+	l.Branches = layers
+	return l
+}
+
+// Apply takes any x that all branches take.
+func (l Concat) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	var all []*Node
+	for _, b := range l.Branches {
+		y := sequence(b, scope, x)
+		if d := y.Shape().Dimensions; len(all) > 0 {
+			first := all[0].Shape().Dimensions
+			if len(d) != len(first) || fmt.Sprint(d[:len(d)-1]) != fmt.Sprint(first[:len(first)-1]) {
+				panic(fmt.Errorf("branches return %v and %v: want the same sides but for the last", first, d))
+			}
+		}
+		all = append(all, y)
+	}
+	return Concatenate(all, -1)
+}
