@@ -1,5 +1,5 @@
-// Package models holds the nets of the articles that the notebooks reproduce, one page each, and the
-// layers they are made of.
+// Package models holds layers, and the nets of the articles that the notebooks reproduce, one
+// page each.
 //
 // A [Net] is a list of named layers; examples go in at the top and logits come
 // out at the end:
@@ -17,8 +17,10 @@
 // "conv/weights", and package fit gives them those names in the session. Any
 // GoMLX model function is a Net too, see [Func].
 //
-// Images are [n height width channels], 0 to 1. Shapes stand in the margin of
-// each net.
+// Images are [n height width channels], 0 to 1; sequences are [n length units], and ids of
+// an [Embedding] integers [n length]. Shapes stand in the margin of each net. [Residual],
+// [Sequential], [Repeat] and [Concat] hold other layers; [Scan] is a recurrent layer with a
+// cell of your own.
 //
 // # What it refuses
 //

@@ -93,6 +93,17 @@ func TestRefused(t *testing.T) {
 		{"large kernel", image, models.Conv2D{Name: "c", Channels: 2, Kernel: 9}, "kernel 9×9 on an image of 8×8"},
 		{"large window", image, models.MaxPool2D{Name: "c", Window: 9}, "window 9×9 on an image of 8×8"},
 		{"LSTM of a vector", flat, models.LSTM{Name: "c", Units: 2}, "want sequences shaped"},
+		{"embedding of floats", flat, models.Embedding{Name: "c", Vocab: 3, Units: 2}, "want integers"},
+		{"attention of a vector", flat, models.Attention{Name: "c", Heads: 2}, "want sequences shaped"},
+		{"heads that do not divide", []int{5, 7}, models.Attention{Name: "c", Heads: 2}, "got a width of 7: want a multiple of 2"},
+		{"odd heads with RoPE", []int{5, 6}, models.Attention{Name: "c", Heads: 2, RoPE: 100}, "heads have a size of 3: want an even one"},
+		{"long sequences", []int{5, 6}, models.Positions{Name: "c", Length: 4}, "got sequences of 5 time steps: want at most 4"},
+		{"groups that do not divide", image, models.GroupNorm{Name: "c", Groups: 2}, "got 3 channels: want a multiple of 2"},
+		{"repeated change of shape", flat, models.Repeat{Name: "c", Times: 2, Layer: models.Dense{Units: 3}}, "want the same shape, for it is repeated"},
+		{"bidirectional last step", []int{5, 6}, models.Bidirectional{Name: "c", Layer: models.LastStep{}}, "want something for each time step"},
+		{"last step of a vector", flat, models.LastStep{Name: "c"}, "want sequences shaped"},
+		{"long kernel", []int{5, 6}, models.Conv1D{Name: "c", Channels: 2, Kernel: 3, Dilation: 3}, "a kernel that spans 7 time steps on sequences of 5"},
+		{"concatenated shapes", image, models.Concat{Name: "c", Branches: [][]models.Layer{nil, {models.MaxPool2D{Name: "p", Window: 2}}}}, "want the same sides but for the last"},
 		{"branches that differ", image, models.Residual{Name: "c", Main: []models.Layer{models.Flatten{Name: "f"}}}, "want one shape"},
 	}
 	for _, tt := range tests {
