@@ -1,0 +1,127 @@
+package losses
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/gobackend"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// TestOracle holds losses and their gradients to PyTorch's: testdata/oracle.json, by
+// oracle.py there.
+func TestOracle(t *testing.T) {
+	backend, err := gobackend.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile("testdata/oracle.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]struct {
+		Loss     float64
+		Gradient []float64
+	}
+	if err := json.Unmarshal(raw, &want); err != nil {
+		t.Fatal(err)
+	}
+	weights := []float64{0.5, 2, 0, 1}
+	cases := map[string]struct {
+		loss   Loss
+		shape  []int
+		labels bool
+	}{
+		"CrossEntropy":                 {CrossEntropy{}, []int{6, 4}, true},
+		"CrossEntropy positions":       {CrossEntropy{}, []int{3, 5, 4}, true},
+		"CrossEntropy smoothing":       {CrossEntropy{Smoothing: 0.2}, []int{3, 5, 4}, true},
+		"CrossEntropy ignored":         {CrossEntropy{IgnoreNegative: true}, []int{3, 5, 4}, true},
+		"CrossEntropy ignored example": {CrossEntropy{IgnoreNegative: true}, []int{4, 1, 4}, true},
+		"CrossEntropy weights":         {CrossEntropy{ClassWeights: weights}, []int{6, 4}, true},
+		"CrossEntropy all":             {CrossEntropy{ClassWeights: weights, Smoothing: 0.1, IgnoreNegative: true}, []int{3, 5, 4}, true},
+		"BinaryCrossEntropy":           {BinaryCrossEntropy{}, []int{4, 3}, false},
+		"BinaryCrossEntropy positive":  {BinaryCrossEntropy{Positive: 3}, []int{4, 3}, false},
+		"BinaryCrossEntropy focal":     {BinaryCrossEntropy{Gamma: 2}, []int{4, 3}, false},
+		"KLDivergence":                 {KLDivergence{}, []int{4, 3}, false},
+		"MSE":                          {MSE{}, []int{4, 3}, false},
+		"MAE":                          {MAE{}, []int{4, 3}, false},
+		"Huber":                        {Huber{}, []int{4, 3}, false},
+		"Huber delta":                  {Huber{Delta: 0.3}, []int{4, 3}, false},
+	}
+	if len(want) != len(cases) {
+		t.Errorf("%d cases of PyTorch's, %d of ours: want as many", len(want), len(cases))
+	}
+	for name, tt := range cases {
+		t.Run(name, func(t *testing.T) {
+			exec, err := NewExec(backend, func(g *Graph) []*Node {
+				size := 1
+				for _, d := range tt.shape {
+					size *= d
+				}
+				wave := func(step float64) *Node {
+					return Reshape(Sin(MulScalar(AddScalar(Iota(g, shapes.Make(dtypes.Float32, size), 0), 1), step)), tt.shape...)
+				}
+				out, y := MulScalar(wave(0.7), 3), MulScalar(AddScalar(wave(1.1), 1), 0.5)
+				if tt.labels {
+					classes := tt.shape[len(tt.shape)-1]
+					var l []int32
+					for k := range size / classes {
+						if l = append(l, int32((k*k+k)%classes)); k%4 == 0 && (name == "CrossEntropy all" || strings.Contains(name, "ignored")) {
+							l[k] = -100
+						}
+					}
+					y = Reshape(Const(g, l), tt.shape[:len(tt.shape)-1]...)
+				} else if name == "KLDivergence" {
+					y = Div(y, BroadcastToDims(ReduceAndKeep(y, ReduceSum, -1), tt.shape...))
+				}
+				loss, weight := tt.loss.Apply(out, y, nil)
+				mean := ReduceAllMean(loss)
+				if weight != nil {
+					mean = Div(ReduceAllSum(Mul(loss, weight)), ReduceAllSum(weight))
+				}
+				return []*Node{mean, Gradient(mean, out)[0]}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := exec.Call()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if loss := float64(got[0].Value().(float32)); math.Abs(loss-want[name].Loss) > 1e-6*(1+math.Abs(want[name].Loss)) {
+				t.Errorf("loss %v: want %v", loss, want[name].Loss)
+			}
+			got[1].ConstFlatData(func(flat any) {
+				for i, g := range flat.([]float32) {
+					if math.Abs(float64(g)-want[name].Gradient[i]) > 1e-6 {
+						t.Errorf("gradient %d is %v: want %v", i, g, want[name].Gradient[i])
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestSettings holds that settings which mean nothing are refused by their names.
+func TestSettings(t *testing.T) {
+	nan := math.NaN()
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{CrossEntropy{Smoothing: 1}.Check(0), "Smoothing is 1"}, {CrossEntropy{Smoothing: nan}.Check(0), "Smoothing is NaN"},
+		{CrossEntropy{ClassWeights: []float64{1, -1}}.Check(0), "ClassWeights[1] is -1"}, {CrossEntropy{ClassWeights: []float64{1}}.Check(2), "want one for each of 2 classes"},
+		{CrossEntropy{ClassWeights: []float64{0, 0}}.Check(2), "more than 0 in all"}, {CrossEntropy{ClassWeights: []float64{1, 2}, Smoothing: 0.1}.Check(2), ""},
+		{BinaryCrossEntropy{Gamma: -1}.Check(), "Gamma is -1"}, {BinaryCrossEntropy{Positive: nan}.Check(), "Positive is NaN"}, {BinaryCrossEntropy{}.Check(), ""},
+		{Huber{Delta: -1}.Check(), "Delta is -1"}, {Huber{}.Check(), ""},
+	} {
+		if tt.want == "" && tt.err != nil || tt.want != "" && (tt.err == nil || !strings.Contains(tt.err.Error(), tt.want)) {
+			t.Errorf("got %v, want %q", tt.err, tt.want)
+		}
+	}
+}
