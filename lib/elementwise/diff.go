@@ -60,7 +60,7 @@ func (e Expr) Diff(by Expr) Expr {
 		return dx.Div(x.Add(1))
 	case Abs:
 		return dx.Mul(x.Sign())
-	case Sign, Greater, LessEqual:
+	case Sign, Floor, Greater, LessEqual:
 		return Number(0)
 	case Tanh:
 		return dx.Mul(Number(1).Sub(e.Square()))
@@ -68,6 +68,8 @@ func (e Expr) Diff(by Expr) Expr {
 		return dx.Mul(e.Mul(Number(1).Sub(e)))
 	case Erf:
 		return dx.Mul(x.Square().Neg().Exp().Mul(2 / math.Sqrt(math.Pi)))
+	case Cos:
+		return dx.Mul(x.Add(math.Pi / 2).Cos())
 	}
 	panic(fmt.Errorf("elementwise: no derivative of %s", n.op))
 }

@@ -49,11 +49,13 @@ const (
 	Tanh
 	Sigmoid
 	Erf
+	Cos
+	Floor
 	Where
 )
 
 var names = [...]string{"number", "input", "add", "sub", "mul", "div", "max", "min", "greater", "lessEqual",
-	"neg", "sqrt", "exp", "expm1", "log", "log1p", "abs", "sign", "tanh", "sigmoid", "erf", "where"}
+	"neg", "sqrt", "exp", "expm1", "log", "log1p", "abs", "sign", "tanh", "sigmoid", "erf", "cos", "floor", "where"}
 
 // String is the operation's name.
 func (o Op) String() string { return names[o] }
@@ -237,6 +239,12 @@ func (e Expr) Sigmoid() Expr { return apply(Sigmoid, e) }
 
 // Erf is the error function.
 func (e Expr) Erf() Expr { return apply(Erf, e) }
+
+// Cos is the cosine. Kernels have it for scalars only.
+func (e Expr) Cos() Expr { return apply(Cos, e) }
+
+// Floor is the greatest integer that is not larger. Kernels have it for scalars only.
+func (e Expr) Floor() Expr { return apply(Floor, e) }
 
 // Substitute is e with other inputs: each that by has a value for becomes that.
 func (e Expr) Substitute(by map[string]Expr) Expr {
@@ -452,6 +460,10 @@ func (float64s) Apply(op Op, x ...float64) float64 {
 		return 1 / (1 + math.Exp(-x[0]))
 	case Erf:
 		return math.Erf(x[0])
+	case Cos:
+		return math.Cos(x[0])
+	case Floor:
+		return math.Floor(x[0])
 	case Where:
 		if x[0] != 0 {
 			return x[1]

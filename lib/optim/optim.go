@@ -9,6 +9,7 @@
 package optim
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -45,6 +46,18 @@ func Check(o interface {
 	Title() (name string, moments []string)
 	Rate() float64
 }) error {
+	if s, is := o.(Scheduled); is {
+		switch {
+		case s.Optimizer == nil:
+			return errors.New("Optimizer of optim.Scheduled is nil: want one, such as optim.AdamW{}")
+		case s.Schedule == nil:
+			return errors.New("Schedule of optim.Scheduled is nil: want one, such as optim.Warmup{Steps: 100}")
+		}
+		if err := s.Schedule.Check(); err != nil {
+			return err
+		}
+		return Check(s.Optimizer)
+	}
 	name, _ := o.Title()
 	wrong := func(setting string, x float64, fraction bool) error {
 		if x >= 0 && x <= math.MaxFloat32 && !(fraction && x >= 1) { // not of a NaN

@@ -90,6 +90,10 @@ func (ops) Apply(op elementwise.Op, x ...*Node) *Node {
 		return Sigmoid(x[0])
 	case elementwise.Erf:
 		return Erf(x[0])
+	case elementwise.Cos:
+		return Cos(x[0])
+	case elementwise.Floor:
+		return Floor(x[0])
 	case elementwise.Where:
 		return Where(x[0], x[1], x[2])
 	}
