@@ -218,7 +218,7 @@ func (r *run) diagnose(p *portion, order copies, first, bad int, loss float64) e
 		state, err = r.unpacked()
 	}
 	if err == nil {
-		err = e.probe(r.ctx, r.net, r.data, p.Batch, order[0][0], first, bad, state, r.rate[0])
+		err = r.net.explain(r.ctx, e, r.data, p.Batch, order[0][0], first, bad, state, r.rate[0])
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return errors.Join(e, err)

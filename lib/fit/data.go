@@ -204,8 +204,8 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 		return nil, x, y, fmt.Errorf("fit: %s: no examples: want at least one", name)
 	}
 	if count%size != 0 {
-		return nil, x, y, &ShapeError{n.name, name, "examples", fmt.Sprintf("%d numbers", count),
-			fmt.Sprintf("a multiple of %d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
+		return nil, x, y, n.shapeError(name, "examples", fmt.Sprintf("%d numbers", count),
+			fmt.Sprintf("a multiple of %d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input))
 	}
 	s = &Set{Name: name, N: count / size, size: size, rounding: &seenIntegers{done: true, found: roundedIntegers(name, d.X, size)}}
 	if err := n.fitsBF16(s.rounding.found); err != nil {
@@ -229,8 +229,8 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 	}
 	s.targets = len(t) / s.N
 	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets != want {
-		return nil, x, y, &ShapeError{n.name, name, "targets", fmt.Sprintf("%d numbers an example", s.targets),
-			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
+		return nil, x, y, n.shapeError(name, "targets", fmt.Sprintf("%d numbers an example", s.targets),
+			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output))
 	}
 	y = shapes.Make(dtypes.Float32, s.N, s.targets)
 	if d.V != nil && len(d.V) != len(t) {
@@ -306,8 +306,8 @@ func (n *Net) suits(s *Set) error {
 		return n.noData()
 	}
 	if size := shapes.Make(dtypes.Float32, n.model.Input...).Size(); s.size != size {
-		return &ShapeError{n.name, s.Name, "examples", fmt.Sprintf("%d numbers each", s.size),
-			fmt.Sprintf("%d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
+		return n.shapeError(s.Name, "examples", fmt.Sprintf("%d numbers each", s.size),
+			fmt.Sprintf("%d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input))
 	}
 	if n.config.BF16 {
 		r, err := s.integers()
@@ -319,8 +319,8 @@ func (n *Net) suits(s *Set) error {
 		}
 	}
 	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets > 0 && s.targets != want {
-		return &ShapeError{n.name, s.Name, "targets", fmt.Sprintf("%d numbers each", s.targets),
-			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
+		return n.shapeError(s.Name, "targets", fmt.Sprintf("%d numbers each", s.targets),
+			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output))
 	}
 	return nil
 }

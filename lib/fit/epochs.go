@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -47,6 +48,11 @@ func (r *run) epochs() error {
 		}
 	}
 	return r.drain(0)
+}
+
+// note adds to the run's note.
+func (r *run) note(text string) {
+	r.history.Note = strings.TrimPrefix(r.history.Note+"; "+text, "; ")
 }
 
 // open begins an epoch: the next chunk that is kept is its first.

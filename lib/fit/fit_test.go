@@ -162,7 +162,7 @@ func TestTrainLearns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *score != (Score{score.Loss, h.Last().Validation.Right, 307, true, score.Elapsed}) || math.Abs(score.Loss-h.Last().Validation.Loss) > 1e-6 {
+	if *score != (Score{Loss: score.Loss, Right: h.Last().Validation.Right, N: 307, Labels: true, Elapsed: score.Elapsed}) || math.Abs(score.Loss-h.Last().Validation.Loss) > 1e-6 {
 		t.Errorf("test: got %v, want the validation's %v", score, h.Last().Validation)
 	}
 	p, err := n.Predict(context.Background(), test)

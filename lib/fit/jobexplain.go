@@ -18,7 +18,7 @@ const probed = "probe"
 
 // explain adds the steps that look where numbers come from that are not finite, when a
 // chunk of so many steps has ended the job with them. They do what
-// [NotFiniteError.probe] does: the chunk's good steps once more, from the state that was
+// Net.explain does: the chunk's good steps once more, from the state that was
 // kept, and a look at the next one.
 func (b *jobBuilder) explain(p *portion, steps int, state []string, results, at string) error {
 	n := b.net

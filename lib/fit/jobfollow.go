@@ -156,7 +156,7 @@ func (r *jobReader) entry(e wire.JobEntry) {
 		for i, v := range e.Values {
 			flags[i] = int32(v)
 		}
-		r.wild.found(flags, r.Data, r.Layers)
+		located(r.wild, flags, r.Data, r.Layers)
 	case e.Name == "validation" && len(e.Values) == 2 && len(r.history.Epochs) > 0:
 		r.history.Epochs[len(r.history.Epochs)-1].Validation = &Score{Loss: e.Values[0], Right: int(e.Values[1]), N: r.Tests, Labels: r.Labels}
 	}

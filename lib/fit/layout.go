@@ -19,6 +19,7 @@ import (
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/optim"
 	"gaiden/lib/session"
+	"gaiden/lib/timing/units"
 )
 
 // slot is one array of a net's state.
@@ -255,7 +256,7 @@ func (n *Net) remade(name string) bool {
 // zeros of the optimizer.
 func (n *Net) create(store *model.Store) error {
 	if d := n.session.Welcome().Devices[0]; d.Memory > 0 && n.weighs() > d.Memory { // else the first layers would be drawn, for minutes
-		return wire.Errorf(wire.OutOfMemory, "%s has %s in all", d.Kind, megabytes(d.Memory))
+		return wire.Errorf(wire.OutOfMemory, "%s has %s in all", d.Kind, units.Bytes(float64(d.Memory)))
 	}
 	if err := store.SetRNGStateFromSeed(n.config.Seed); err != nil {
 		return err

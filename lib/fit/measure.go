@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
@@ -38,29 +37,6 @@ func (n *Net) Suits(s *Set) error {
 		return err
 	}
 	return n.suits(s)
-}
-
-// Work is what a training step on batches of a set needs, in FLOPs, as package hlo
-// counts them: with convolutions as such, since zeros that a way to compute them
-// multiplies are no work.
-func (n *Net) Work(s *Set, batch int) (float64, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.open(); err != nil {
-		return 0, err
-	}
-	if err := n.suits(s); err != nil {
-		return 0, err
-	}
-	if batch < 1 || batch > s.N {
-		return 0, fmt.Errorf("fit: %s: batch of %d from the %d examples of %s: want 1 or more, and no more than there are", n.name, batch, s.N, s.Name)
-	}
-	counted := &Net{name: n.name, model: n.model, options: lower.Options{Convolution: lower.Library}, config: n.config, session: n.session, target: n.target, layout: n.layout, output: n.output}
-	p, err := counted.stepProgram(s, batch)
-	if err != nil {
-		return 0, err
-	}
-	return p.FLOPs(), nil
 }
 
 // Steps is the program that Train runs for the steps of an epoch, for some of them

@@ -267,14 +267,6 @@ func TestFitting(t *testing.T) {
 	}
 }
 
-func TestMegabytes(t *testing.T) {
-	for n, want := range map[int64]string{2_400_000: "2.4 MB", 9_999_000_000: "9999.0 MB", 10_000_000_000: "10.0 GB", 1_923_820_800_000: "1923.8 GB"} {
-		if got := megabytes(n); got != want {
-			t.Errorf("%d bytes: got %s, want %s", n, got, want)
-		}
-	}
-}
-
 // TestHoldsNothing holds that no call leaves arrays in the session but those with names:
 // a cell with many of them would hold the net's memory as often.
 func TestHoldsNothing(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/fit/result"
 )
 
 // What the targets of a data set are, and for which losses they are right.
@@ -120,7 +122,7 @@ func rowOf(v reflect.Value, i, width int) string {
 	for k := range width {
 		l = append(l, numberAt(v, i*width+k))
 	}
-	return first(l, 8)
+	return result.Brief(l, 8)
 }
 
 // wholeLabels are floats that are labels, one an example.

@@ -1,12 +1,11 @@
 package fit
 
 import (
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"sort"
 
+	"gaiden/lib/fit/result"
 	"gaiden/lib/session"
 )
 
@@ -18,16 +17,8 @@ type Tensor struct {
 }
 
 // String is a line of the first numbers: conv/weights [5 5 1 20]: 0.0157 -0.0735 …
-func (t Tensor) String() string { return fmt.Sprintf("%s %v: %s", t.Name, t.Dims, first(t.Data, 8)) }
-
-// Checksum is the CRC-32 of weights' bits, one after another: those of two nets are equal
-// if this is.
-func Checksum(weights []Tensor) uint32 {
-	sum := crc32.NewIEEE()
-	for _, w := range weights {
-		binary.Write(sum, binary.LittleEndian, w.Data) // neither returns an error
-	}
-	return sum.Sum32()
+func (t Tensor) String() string {
+	return fmt.Sprintf("%s %v: %s", t.Name, t.Dims, result.Brief(t.Data, 8))
 }
 
 // Weights copies the net's variables from the device: those that are trained
