@@ -47,9 +47,9 @@ const (
 	AutoKernels  = plan.AutoKernels  // Gaiden's where they are expected to be faster or Net.Tune has found so
 	XLAKernels   = plan.XLAKernels   // XLA's
 	FusedKernels = plan.FusedKernels // Gaiden's wherever there are some
-
-	plainOps = plan.PlainKernels
 )
+
+const plainOps = plan.PlainKernels
 
 // Loop says how the steps of an epoch run.
 type Loop = plan.Loop

@@ -3,14 +3,12 @@ package fit
 import (
 	"fmt"
 	"slices"
-
-	"gaiden/lib/session"
 )
 
 // What a net with layers that are Stateful needs: their state goes on from batch
 // to batch, so example i of a batch continues example i of the one before.
 
-// ResetState makes the state of layers that are Stateful zero.
+// ResetState sets the state of stateful layers to zero.
 func (n *Net) ResetState() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,21 +82,5 @@ func (r *run) resetState() error {
 		}
 	}
 	r.state = copies{state}
-	return nil
-}
-
-// resetState is that of a training step in phases.
-func (p *Phases) resetState() error {
-	slots := p.net.carried()
-	if len(slots) == 0 {
-		return nil
-	}
-	zeros, err := p.net.zeros(slots)
-	if err != nil {
-		return err
-	}
-	for i, s := range slots {
-		p.replace([]string{input(s)}, []*session.Array{zeros[i]})
-	}
 	return nil
 }

@@ -14,23 +14,19 @@ import (
 	"gaiden/lib/session"
 )
 
-// Data is a set of examples on its way to the device.
+// Data is a set of examples on the host.
 type Data struct {
-	// X holds the examples one after another: []byte are 0 to 255 and become 0
-	// to 1 inside the programs; []float32 are taken as they are, and []float64 rounded.
+	// X is the examples one after another: []byte, which become 0 to 1, []float32 or []float64.
 	X any
-	// Y is what the net should say: labels from 0, one an example, as []int32 or integers of
-	// another size, or []float32 numbers, as many an example as the net returns; []float64
-	// are rounded. For CrossEntropy one-hot rows are labels, for MSE and Visibility integers
-	// are numbers. Numbers are finite, except where V is 0.
+	// Y is the targets: labels from 0 as []int32 or other integers, one an example, or
+	// []float32 or []float64, as many an example as the net returns. CrossEntropy takes
+	// one-hot rows too, MSE and Visibility integers.
 	Y any
-	// V says how much each number of Y counts, 0 or more, for losses that take it:
-	// Visibility and such of your own. It is as long as Y.
+	// V is the weight of each number of Y, 0 or more, for losses such as Visibility.
 	V []float32
 }
 
-// Set is a set of examples on the device. It stays in the session under
-// data/<name>/x, y, v and sum until it is deleted.
+// Set is a set of examples in the session, as data/<name>/x, y, v and sum.
 type Set struct {
 	Name   string
 	N      int     // examples
@@ -56,7 +52,6 @@ type seenIntegers struct {
 // rounding is the errors of integers that bfloat16 would round.
 type rounding struct{ all, some error }
 
-// String describes the set in a line.
 func (s *Set) String() string {
 	how := "found in the session"
 	if s.Fresh {
@@ -65,8 +60,7 @@ func (s *Set) String() string {
 	return fmt.Sprintf("%s: %d examples of %d numbers, %s", s.Name, s.N, s.size, how)
 }
 
-// Load puts data on the device under a name, or finds them there: the same data
-// are uploaded once. Other data under the same name take its place.
+// Load uploads data under a name, unless the session has the same there.
 func (n *Net) Load(name string, d Data) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -110,7 +104,7 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 	return n.keep(s), nil
 }
 
-// Find looks up a set that some cell has loaded.
+// Find returns a set that is in the session.
 func (n *Net) Find(name string) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

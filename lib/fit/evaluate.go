@@ -14,7 +14,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Test is the loss and accuracy over a whole set, with one program.
+// Test is the loss and accuracy over a whole set.
 func (n *Net) Test(ctx context.Context, s *Set) (*Score, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -16,14 +16,9 @@ import (
 	"gaiden/lib/session"
 )
 
-// TrainJob is Train as a job of the session, with the net's name: it goes on when
-// the cell, the kernel or the browser ends, and after a crash from the last
-// snapshot. It returns when the job has started. See [Job] for the rest of its
-// life. The net can be tested, read and saved meanwhile, but until the job has
-// ended nothing else can train, change or remove it.
-//
-// The weights are those that Train gives, step by step. A job works on one
-// device, and ends by Threshold or Patience only with a Validation.
+// TrainJob is Train as a job of the session, with the net's name: it continues when the cell
+// or the kernel ends, and after a crash from the last snapshot. Meanwhile the net can be
+// tested, read and saved. A job uses one device; Threshold and Patience need a Validation.
 func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

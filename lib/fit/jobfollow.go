@@ -11,19 +11,16 @@ import (
 	"gaiden/lib/session"
 )
 
-// Job is a training that the session does by itself; see [Net.TrainJob]. Any
-// process can find it by its name and follow it:
+// Job is a training that runs in the session, where any process can follow it:
 //
-//	job, err := net.TrainJob(train, fit.Train{Epochs: 100, Batch: 128})
-//	…
-//	job, err := fit.FindJob(s, "cnn") // in another notebook: a session of that name space
+//	job, err := fit.FindJob(s, "cnn")
 //	history, err := job.Follow(ctx, report.Bar())
 type Job struct {
 	Name    string
 	session *session.Session // nil: the notebook's, so that cells can hand on a Job as plain memory, and none begins another
 }
 
-// FindJob finds a job that TrainJob has started.
+// FindJob finds a job of TrainJob.
 func FindJob(s *session.Session, name string) (*Job, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.FollowJob, Names: []string{name}, From: -1})
 	if err != nil {
@@ -37,18 +34,16 @@ func FindJob(s *session.Session, name string) (*Job, error) {
 	return &Job{name, given(s)}, nil
 }
 
-// String says how to see to the job from a cell.
 func (j *Job) String() string {
 	return fmt.Sprintf("job %s: %%jobs shows it, %%jobs attach %[1]s follows it, %%jobs stop %[1]s ends it", j.Name)
 }
 
-// Pause lets the job wait at the end of a program; Resume lets it go on, Stop
-// ends it. Its weights are whole at each of these moments.
+// Pause pauses the job at the end of a program; its weights are complete.
 func (j *Job) Pause() error {
 	return j.do((*session.Session).PauseJob)
 }
 
-// Resume lets a job go on that was paused.
+// Resume continues a job that was paused.
 func (j *Job) Resume() error {
 	return j.do((*session.Session).ResumeJob)
 }
@@ -74,9 +69,8 @@ func (j *Job) open() (*session.Session, error) {
 	return notebook()
 }
 
-// Follow reads the job's log from its beginning on, and returns when the job has
-// ended, with what Train would have returned; or when ctx ends: the job goes on
-// then. Progress is called at least twice a second and may be nil.
+// Follow returns what Train would have returned, when the job or ctx has ended; the job
+// continues without ctx. Progress may be nil.
 func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, error) {
 	s, err := j.open()
 	if err != nil {

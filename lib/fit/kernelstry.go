@@ -63,15 +63,10 @@ func (n *Net) stepKey(batch int) string {
 	return key
 }
 
-// Tune measures which kernels make the training steps of Train fastest on the session's
-// GPU, Gaiden's or XLA's, and with which tilings; kernels whose results differ from XLA's are
-// not used. The result is kept on disk, for all nets with such layers. It takes seconds, or
-// a minute for layers that are not known yet. After a net's first training the background
-// process "gaiden tune" does the same. On a CPU there is nothing to measure.
-//
-// Kernels are tried in a separate session on the same GPU, on a copy of the net and its
-// data, with a fifth of the memory at most: one that crashes loses nothing of yours. tell,
-// if not nil, gets a line for each result.
+// Tune measures which kernels and tilings make the steps of Train fastest on the session's
+// GPU, and keeps the result on disk. It runs them in a separate session; tell, if not nil,
+// gets a line for each result. After a net's first training, the process "gaiden tune" does
+// the same in the background.
 func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) error {
 	if tell == nil {
 		tell = func(string) {}

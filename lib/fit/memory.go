@@ -6,7 +6,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/wire"
-	"gaiden/lib/session"
 )
 
 // tooLarge makes an error of memory one of the net's own arrays.
@@ -69,7 +68,7 @@ func fitting(batch int, state, kept, free int64) int {
 // whatever the batch, and for one of this size.
 func (n *Net) needs(s *Set, batch int) (state, kept int64) {
 	state = n.weighs()
-	p := &Phases{Batch: batch, net: n, data: s, space: map[string]*session.Array{}}
+	p := &phaseWriter{net: n, data: s, batch: batch}
 	_, err := n.trace("memory", func(t *trace) []*Node {
 		w := p.whole(t)
 		for _, r := range t.residuals(w.reverse, w.gradients) {

@@ -17,6 +17,7 @@ import (
 
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit/phases"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
@@ -300,8 +301,8 @@ func TestHoldsNothing(t *testing.T) {
 		if got := heldBytes(t, s) - base; got != named {
 			t.Errorf("%s: %d bytes after Load, want the %d of what has a name", name, got, named)
 		}
-		var phases *Phases
-		steps := func(p *Phases) error {
+		var parts *phases.Step
+		steps := func(p *phases.Step) error {
 			return errors.Join(p.Next(), p.Forward(), p.Loss(), p.Backward(), p.Update())
 		}
 		train := tt.train
@@ -321,10 +322,10 @@ func TestHoldsNothing(t *testing.T) {
 			{"SetWeights of others", func() error { n.SetWeights(append(weights, Tensor{Name: "other"})); return nil }},
 			{"ResetState", n.ResetState},
 			{"Phases", func() (err error) {
-				if phases == nil {
-					phases, err = n.Phases(ctx, data, 8)
+				if parts == nil {
+					parts, err = n.Phases(ctx, data, 8)
 				}
-				return errors.Join(err, steps(phases))
+				return errors.Join(err, steps(parts))
 			}},
 			{"Phases closed", func() error {
 				p, err := n.Phases(ctx, data, 8)

@@ -16,8 +16,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Net is a model with a name in the session. Its methods may be called from any
-// goroutine; one works at a time.
+// Net is a model with a name in the session. Goroutines may share it.
 type Net struct {
 	name   string
 	model  models.Net
@@ -45,48 +44,31 @@ type Net struct {
 	options             lower.Options
 }
 
-// Config says how a net is trained. The zero value is Adam on the loss that
-// fits the data, seed 0.
+// Config says how a net is trained.
 type Config struct {
-	// Optimizer; default: Adam{}.
-	Optimizer Optimizer
-	// Loss; default: CrossEntropy for labels, MSE for numbers.
-	Loss Loss
-	// Seed of the first weights, the order of examples, and dropout.
-	Seed int64
-	// BF16 computes in bfloat16 (8 bits of mantissa); weights and optimizer state stay
-	// float32. Integers in the examples that bfloat16 would round, such as token ids above
-	// 256, are refused.
-	BF16 bool
-	// Loop says whether the steps of an epoch are a loop in one program;
-	// default: AutoLoop.
-	Loop Loop
-	// Unroll is how many steps the loop's body holds; default: chosen, see Net.Plan.
-	Unroll int
-	// Devices train together, each on its part of a batch; default: 1. Batch norm takes
-	// the means of each device's part. If one device is expected to be faster, it is used
-	// alone and History.Note says so; with AllDevices all are used.
+	Optimizer Optimizer // default: Adam{}
+	Loss      Loss      // default: CrossEntropy for labels, MSE for numbers
+	Seed      int64     // of the first weights, the order of examples, and dropout
+	// BF16 computes in bfloat16; weights and optimizer state stay float32. Integers in the
+	// examples that bfloat16 would round, such as token ids above 256, are refused.
+	BF16    bool
+	Loop    Loop    // default: AutoLoop
+	Unroll  int     // steps in the body of the loop; default: chosen, see Net.Plan
+	Kernels Kernels // default: AutoKernels
+	// Devices train together, each on its part of a batch; default: 1. If one is expected
+	// to be faster, it is used alone, and History.Note says so, unless AllDevices is set.
 	Devices    int
 	AllDevices bool
-	// Kernels is which kernels training uses; default: AutoKernels.
-	Kernels Kernels
-	// OneDNN uses the library oneDNN for convolutions on a CPU. XLA cannot store such
-	// programs on disk, so each session compiles them again. In a model function of your
-	// own, do not use it with 1×1 convolutions of one output channel: plugin 0.11.2
-	// computes a wrong gradient for their weights. Conv2D avoids that.
-	OneDNN bool
-	// FirstLook compiles faster, to slower programs: for a try of a few steps.
-	FirstLook bool
-	// Flags are XLA options for every program of the net.
-	Flags map[string]any
-	// Session; default: the notebook's, opened when the net is first used.
-	Session *session.Session
-	// Origin is shown in the session's lists of programs.
-	Origin string
+	// OneDNN computes convolutions on a CPU with oneDNN, in programs that are not kept on
+	// disk. Its gradient of 1×1 convolutions to one channel is wrong; Conv2D avoids it.
+	OneDNN    bool
+	FirstLook bool             // compile faster, to slower programs, for a few steps
+	Flags     map[string]any   // XLA options for every program of the net
+	Session   *session.Session // default: the notebook's, opened at the first use
+	Origin    string           // shown in the session's lists of programs
 }
 
-// New returns a net with a name in the session. The session is opened, and the net's arrays
-// are found or created, when the net is first used.
+// New returns a net with a name in the session, which its first use opens.
 func New(name string, model models.Net, config Config) *Net {
 	if config.Optimizer == nil {
 		config.Optimizer = Adam{}
@@ -96,7 +78,7 @@ func New(name string, model models.Net, config Config) *Net {
 		paces: map[string]time.Duration{}, works: map[string]hlo.Cost{}}
 }
 
-// Attach is New on a session that is open, with the net's arrays found or made.
+// Attach is New in an open session, with the net's arrays found or created.
 func Attach(s *session.Session, name string, model models.Net, config Config) (*Net, error) {
 	config.Session = s
 	n := New(name, model, config)
@@ -108,7 +90,6 @@ func Attach(s *session.Session, name string, model models.Net, config Config) (*
 // Name is the net's name in the session.
 func (n *Net) Name() string { return n.name }
 
-// String is the net's name, model and input: what a cell shows of it.
 func (n *Net) String() string {
 	return fmt.Sprintf("%s: %s on %v, %d layers", n.name, n.model.Name, n.model.Input, len(n.model.Layers))
 }
@@ -116,17 +97,17 @@ func (n *Net) String() string {
 // Model is the net's layers.
 func (n *Net) Model() models.Net { return n.model }
 
-// Summary describes the net as Keras does. It needs no session.
+// Summary describes the net as Keras does, without a session.
 func (n *Net) Summary() (models.Summary, error) { return Summary(n.model) }
 
-// Session is the session the net lives in. It is opened if need be.
+// Session is the session the net lives in, opened if need be.
 func (n *Net) Session() (*session.Session, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.session, n.connect()
 }
 
-// Reset removes the net's arrays from the session; its next use creates new ones.
+// Reset removes the net's arrays from the session; its next use makes others.
 func (n *Net) Reset() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

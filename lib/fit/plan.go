@@ -10,9 +10,8 @@ import (
 	"gaiden/lib/lower/plan"
 )
 
-// Plan is how the net is trained: which steps are a loop, with which kernels, on which
-// devices, and why. Train decides it once for each call; it has no effect. Its String has
-// a line for each choice.
+// Plan is how Train would train: with which kernels, on which devices, as which programs,
+// and why. Its String has a line for each choice.
 func (n *Net) Plan(data *Set, t Train) (*plan.Plan, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

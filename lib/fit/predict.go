@@ -12,8 +12,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Predict runs the net on a set, or on examples as []byte, []float32 or []float64 in the
-// form of Data.X.
+// Predict runs the net on a set, or on examples in the form of Data.X.
 func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,26 +12,20 @@ import (
 	"gaiden/lib/session"
 )
 
-// Train is the settings of a training. The zero value is one epoch of shuffled batches of
-// 32.
+// Train is the settings of a training.
 type Train struct {
 	Epochs       int     // default: 1
 	Batch        int     // examples a step; default: 32, or all if there are fewer
 	InOrder      bool    // do not shuffle
-	KeepState    bool    // start an epoch with the state that stateful LSTM layers have, not with zeros
+	KeepState    bool    // stateful LSTM layers keep their state from epoch to epoch
 	DropLast     bool    // leave out the last batch of an epoch when it is not full
 	LearningRate float64 // default: the optimizer's; changing it compiles nothing
 
-	// Validation is tested after each epoch.
-	Validation *Set
-	// Threshold ends the run after an epoch whose loss is below it: the validation loss if
-	// there is a validation set.
-	Threshold float64
-	// Patience ends the run when that loss has not decreased for so many epochs; 0: never.
-	Patience int
+	Validation *Set    // tested after each epoch
+	Threshold  float64 // ends the run when the (validation) loss of an epoch is below it
+	Patience   int     // ends it after so many epochs without a smaller one; 0: never
 
-	// Progress is called at least every half second, by the goroutine that
-	// called Train.
+	// Progress is called at least every half second, by the goroutine that called Train.
 	Progress func(Progress)
 }
 
@@ -41,9 +35,8 @@ type Train struct {
 // machine. A step that takes longer is a chunk by itself.
 const share = 40 * time.Millisecond
 
-// Train trains the net. When ctx ends, it returns within half a second with the history
-// so far and ctx's error; finished chunks are kept. Meanwhile no other program can change
-// the net: another Train is refused with an error that says who trains it, and since when.
+// Train trains the net. When ctx ends it returns within half a second, with the history so
+// far. Meanwhile no other program can change the net.
 func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

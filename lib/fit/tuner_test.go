@@ -43,7 +43,7 @@ func cell() error {
 func tune() error {
 	pause, tellable = 50*time.Millisecond, 0
 	playAsides()
-	_, err := Tuner{Cautious: true}.Run(context.Background())
+	_, err := RunTuneRequests(context.Background(), true, func(string) {})
 	return err
 }
 
@@ -118,7 +118,7 @@ func nice() error {
 // waiting are the files of wishes.
 func waiting(t *testing.T) []string {
 	t.Helper()
-	l, err := filepath.Glob(filepath.Join(wishDir(), "*.json"))
+	l, err := filepath.Glob(filepath.Join(requestDir(), "*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func leave(t *testing.T, n *Net, data *Set) (begun int) {
 	t.Helper()
 	defer func(was func() error) { beginTuner = was }(beginTuner)
 	beginTuner = func() error { begun++; return nil }
-	wished.Clear()
+	requested.Clear()
 	n.config.Session = nil // as a cell's net
 	defer func() { n.config.Session = n.session }()
 	for range 2 {
@@ -172,7 +172,7 @@ func TestTuner(t *testing.T) {
 			}
 		}, 0, 0, ""},
 		{"it has cost the session before", func(t *testing.T, s *session.Session, n *Net) {
-			w, err := readWish(waiting(t)[0])
+			w, err := readRequest(waiting(t)[0])
 			if w.Lost = tolerance; err != nil || w.save() != nil {
 				t.Fatal(err)
 			}
@@ -191,7 +191,7 @@ func TestTuner(t *testing.T) {
 			tt.then(t, s, n)
 			before := names(t, s)
 			var told []string
-			done, err := Tuner{Cautious: true, Tell: func(l string) { told = append(told, l) }}.Run(context.Background())
+			done, err := RunTuneRequests(context.Background(), true, func(l string) { told = append(told, l) })
 			if err != nil || done != tt.done || len(waiting(t)) != tt.left {
 				t.Errorf("got %d done, %q left and %v, want %d and %d", done, waiting(t), err, tt.done, tt.left)
 			}
@@ -239,7 +239,7 @@ func TestTunerEnds(t *testing.T) {
 	}
 	run := func(ctx context.Context) error {
 		t.Helper()
-		done, err := Tuner{Tell: func(l string) { t.Log(l) }}.Run(ctx)
+		done, err := RunTuneRequests(ctx, false, func(l string) { t.Log(l) })
 		if l := waiting(t); done != 0 || len(l) != 1 {
 			t.Errorf("got %d done, and %q waiting, want none, and the wish", done, l)
 		}
@@ -250,7 +250,7 @@ func TestTunerEnds(t *testing.T) {
 	if err := run(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("its time is over: got %v", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(wishDir(), "lock"), os.O_RDWR, 0)
+	lock, err := os.OpenFile(filepath.Join(requestDir(), "lock"), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,9 +258,8 @@ func TestTunerEnds(t *testing.T) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	var other *TunerError
-	if err := run(context.Background()); !errors.As(err, &other) || other.PID != fmt.Sprint(os.Getpid()) {
-		t.Errorf("another tunes: got %v, want a TunerError with process %d", err, os.Getpid())
+	if err := run(context.Background()); !errors.Is(err, wire.Busy) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
+		t.Errorf("another tunes: got %v, want busy, with process %d", err, os.Getpid())
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_UN); err != nil {
 		t.Fatal(err)
@@ -277,7 +276,7 @@ func TestTunerEnds(t *testing.T) {
 		if err := run(context.Background()); !errors.Is(err, wire.Lost) {
 			t.Errorf("the session ends: got %v, want that it is lost", err)
 		}
-		if w, err := readWish(waiting(t)[0]); err != nil || w.Lost != lost {
+		if w, err := readRequest(waiting(t)[0]); err != nil || w.Lost != lost {
 			t.Errorf("got %d losses noted and %v, want %d", w.Lost, err, lost)
 		}
 		s = await(t, socket)
@@ -292,7 +291,7 @@ func TestTunerEnds(t *testing.T) {
 	if err := run(context.Background()); !errors.Is(err, wire.Lost) {
 		t.Errorf("the session is stopped: got %v, want that it is lost", err)
 	}
-	if w, err := readWish(waiting(t)[0]); err != nil || w.Lost != tolerance {
+	if w, err := readRequest(waiting(t)[0]); err != nil || w.Lost != tolerance {
 		t.Errorf("stopped: got %d losses noted and %v, want no more", w.Lost, err)
 	}
 	if err := run(context.Background()); !errors.Is(err, wire.Unavailable) {
@@ -300,7 +299,7 @@ func TestTunerEnds(t *testing.T) {
 	}
 	s = open(t)
 	t.Setenv("GAIDEN_SOCKET", server.socket)
-	w, err := readWish(waiting(t)[0])
+	w, err := readRequest(waiting(t)[0])
 	if w.Socket, w.Space = server.socket, s.Space(); err != nil || w.save() != nil {
 		t.Fatal(err)
 	}
@@ -323,19 +322,19 @@ func TestTunerApart(t *testing.T) {
 	n := attach(t, s, "net", small(), Config{Kernels: plainOps})
 	leave(t, n, load(t, n, "bars", digits(40, n.model.Input, 1)))
 	for lost := 1; lost <= tolerance; lost++ {
-		done, err := Tuner{Cautious: true}.Run(context.Background())
+		done, err := RunTuneRequests(context.Background(), true, func(string) {})
 		if !errors.Is(err, errAside) || !strings.Contains(err.Error(), "there is no gaiden") || done != 0 {
 			t.Errorf("got %d done and %v, want that there is no session to try kernels in", done, err)
 		}
-		if w, err := readWish(waiting(t)[0]); err != nil || w.Lost != lost {
+		if w, err := readRequest(waiting(t)[0]); err != nil || w.Lost != lost {
 			t.Errorf("got %d times noted and %v, want %d", w.Lost, err, lost)
 		}
 	}
-	if done, err := (Tuner{Cautious: true}).Run(context.Background()); done != 0 || err != nil || len(waiting(t)) != 1 {
+	if done, err := RunTuneRequests(context.Background(), true, func(string) {}); done != 0 || err != nil || len(waiting(t)) != 1 {
 		t.Errorf("after three times: got %d done, %v and %q left, want that it is left alone", done, err, waiting(t))
 	}
 	playAsides()
-	if done, err := (Tuner{}).Run(context.Background()); done != 1 || err != nil || len(waiting(t)) != 0 {
+	if done, err := RunTuneRequests(context.Background(), false, func(string) {}); done != 1 || err != nil || len(waiting(t)) != 0 {
 		t.Errorf("by hand, with gaiden: got %d done, %v and %q left, want that it comes true", done, err, waiting(t))
 	}
 }
@@ -381,7 +380,7 @@ func TestJobLeavesWish(t *testing.T) {
 	begun := 0
 	defer func(was func() error) { beginTuner = was }(beginTuner)
 	beginTuner = func() error { begun++; return nil }
-	wished.Clear()
+	requested.Clear()
 	n.config.Session = nil // as a cell's net
 	job, err := n.TrainJob(data, tenths)
 	if err != nil {

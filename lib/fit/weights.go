@@ -16,13 +16,11 @@ type Tensor struct {
 	Data []float32 // row-major
 }
 
-// String is a line of the first numbers: conv/weights [5 5 1 20]: 0.0157 -0.0735 …
 func (t Tensor) String() string {
 	return fmt.Sprintf("%s %v: %s", t.Name, t.Dims, result.Brief(t.Data, 8))
 }
 
-// Weights copies the net's variables from the device: those that are trained
-// and the running means of batch norm, in the order of the layers.
+// Weights copies the net's variables from the device, layer by layer.
 func (n *Net) Weights() ([]Tensor, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -52,8 +50,7 @@ func (n *Net) weights() ([]Tensor, error) {
 	return all, nil
 }
 
-// SetWeights gives variables values from the host, all at once. Those that are
-// not named stay. The optimizer's state begins anew.
+// SetWeights replaces the variables that are named and resets the optimizer.
 func (n *Net) SetWeights(values []Tensor) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
