@@ -77,7 +77,7 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 		a, err := n.session.Array("data/" + name + "/sum")
 		if err == nil && a.Values(there[:]) == nil && there == sum {
 			old.Labels, old.low, old.high = s.Labels, s.low, s.high
-			return n.keep(old), nil
+			return n.remember(old), nil
 		}
 	}
 	names := []string{"x", "y", "sum"}
@@ -96,12 +96,12 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 	if err := n.session.Replace(names, arrays, "data/"+name+"/v"); err != nil { // of data that had one
 		return nil, err
 	}
-	clear(n.spreads)
+	clear(n.deviceCopies)
 	s.x, s.y, s.Fresh = arrays[0], arrays[1], true
 	if d.V != nil {
 		s.v = arrays[3]
 	}
-	return n.keep(s), nil
+	return n.remember(s), nil
 }
 
 // Find returns a set that is in the session.
@@ -111,7 +111,7 @@ func (n *Net) Find(name string) (*Set, error) {
 	if err := n.open(); err != nil {
 		return nil, err
 	}
-	if s := n.found[name]; s != nil {
+	if s := n.sets[name]; s != nil {
 		return s, nil
 	}
 	s, err := n.find(name)
@@ -125,11 +125,11 @@ func (n *Net) Find(name string) (*Set, error) {
 		}
 		s.low, s.high = slices.Min(labels), slices.Max(labels)
 	}
-	return n.keep(s), nil
+	return n.remember(s), nil
 }
 
-func (n *Net) keep(s *Set) *Set {
-	n.found[s.Name] = s
+func (n *Net) remember(s *Set) *Set {
+	n.sets[s.Name] = s
 	return s
 }
 
@@ -206,7 +206,7 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 		return nil, x, y, err
 	}
 	x = shapes.Make(kind, s.N, size)
-	if d.Y, err = n.accept(name, d.Y, s.N); err != nil {
+	if d.Y, err = n.targets(name, d.Y, s.N); err != nil {
 		return nil, x, y, err
 	}
 	if t, is := d.Y.([]int32); is {
@@ -230,10 +230,10 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 	if d.V != nil && len(d.V) != len(t) {
 		return nil, x, y, fmt.Errorf("fit: %s: %d weights in V for %d target numbers: want one for each", name, len(d.V), len(t))
 	}
-	if loss := n.lossOf(s); d.V != nil && !takes(loss) {
+	if loss := n.lossOf(s); d.V != nil && !takesWeights(loss) {
 		return nil, x, y, fmt.Errorf("fit: %s: V has weights of the targets, and %s does not take them: want none, or fit.Visibility", name, loss.Title())
 	}
-	return s, x, y, n.counted(name, t, d.V)
+	return s, x, y, n.checkNumbers(name, t, d.V)
 }
 
 // roundedIntegers says which example bfloat16 would change: where all numbers are
@@ -266,7 +266,7 @@ func (n *Net) fitsBF16(r rounding) error {
 	switch {
 	case !n.config.BF16:
 		return nil
-	case n.strict():
+	case n.takesIDs():
 		return r.some
 	}
 	return r.all
@@ -294,8 +294,8 @@ func (s *Set) integers() (rounding, error) {
 // noData is the error of a call without a data set.
 func (n *Net) noData() error { return fmt.Errorf("fit: %s: no data set: load one first", n.name) }
 
-// suits proves that a set from anywhere fits the net.
-func (n *Net) suits(s *Set) error {
+// fits proves that a set from anywhere fits the net.
+func (n *Net) fits(s *Set) error {
 	if s == nil {
 		return n.noData()
 	}
@@ -331,14 +331,14 @@ func (n *Net) wantLabels() string {
 	return fmt.Sprintf("layer %s of %s has %d classes, 0 to %d: give it more, or number the labels from 0", last(n.model.Names()), n.model.Name, n.classes(), n.classes()-1)
 }
 
-// teaches proves that a set from anywhere fits the net and has labels among its classes:
+// canTrain proves that a set from anywhere fits the net and has labels among its classes:
 // it may have been loaded for another. A program would take a label that is not as no
 // class at all, and learn something.
-func (n *Net) teaches(s *Set) error {
-	if err := n.suits(s); err != nil {
+func (n *Net) canTrain(s *Set) error {
+	if err := n.fits(s); err != nil {
 		return err
 	}
-	if err := n.measures(s); err != nil || s.targets > 0 {
+	if err := n.lossFits(s); err != nil || s.targets > 0 {
 		return err
 	}
 	if s.low < 0 || int(s.high) >= n.classes() {

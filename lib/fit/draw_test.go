@@ -34,7 +34,7 @@ func TestFirstValues(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			store, err := n.lay()
+			store, err := n.buildLayout()
 			if err != nil {
 				t.Fatal(err)
 			}

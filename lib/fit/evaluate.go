@@ -21,7 +21,7 @@ func (n *Net) Test(ctx context.Context, s *Set) (*Score, error) {
 	if err := n.open(); err != nil {
 		return nil, err
 	}
-	if err := n.teaches(s); err != nil {
+	if err := n.canTrain(s); err != nil {
 		return nil, err
 	}
 	return n.score(ctx, s, nil)

@@ -72,7 +72,7 @@ func open(t testing.TB) *session.Session {
 
 func TestMain(m *testing.M) {
 	devicetest.Play(session.Version, map[string]func() error{"cell": cell, "tuner": tune, "nice": nice})
-	tellable = 0 // nets of tests are small
+	shortestTiming = 0 // nets of tests are small
 	state, err := os.MkdirTemp("", "fit-state")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -90,7 +90,7 @@ func TestMain(m *testing.M) {
 
 // playAsides has this program play the sessions that kernels are tried in.
 func playAsides() {
-	program = func() (string, error) { return "/proc/self/exe", nil }
+	sessionBinary = func() (string, error) { return "/proc/self/exe", nil }
 	os.Setenv(devicetest.Role, "serve")
 }
 

@@ -31,7 +31,7 @@ func FindJob(s *session.Session, name string) (*Job, error) {
 			return nil, err
 		}
 	}
-	return &Job{name, given(s)}, nil
+	return &Job{name, explicit(s)}, nil
 }
 
 func (j *Job) String() string {
@@ -66,7 +66,7 @@ func (j *Job) open() (*session.Session, error) {
 	if j.session != nil {
 		return j.session, nil
 	}
-	return notebook()
+	return sharedSession()
 }
 
 // Follow returns what Train would have returned, when the job or ctx has ended; the job
@@ -99,8 +99,8 @@ func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, er
 	}
 	if err == nil && r.info.Error != nil {
 		err = r.info.Error
-		if r.wild != nil {
-			err = r.wild
+		if r.notFinite != nil {
+			err = r.notFinite
 		}
 	}
 	r.history.Stopped = r.info.Why
@@ -136,7 +136,7 @@ type jobReader struct {
 	epoch       Epoch
 	step        int // of the epoch
 	sum, weight float64
-	wild        *NotFiniteError // nil while all numbers are finite
+	notFinite        *NotFiniteError // nil while all numbers are finite
 }
 
 func (r *jobReader) entry(e wire.JobEntry) {
@@ -145,12 +145,12 @@ func (r *jobReader) entry(e wire.JobEntry) {
 		for row := e.Values; len(row) > columns; row = row[columns:] { // the last row tells of weights that are not finite
 			r.row(row[:columns], e.Time)
 		}
-	case e.Name == probed && r.wild != nil && len(e.Values) == 2+2*len(r.Layers):
+	case e.Name == probed && r.notFinite != nil && len(e.Values) == 2+2*len(r.Layers):
 		flags := make([]int32, len(e.Values))
 		for i, v := range e.Values {
 			flags[i] = int32(v)
 		}
-		located(r.wild, flags, r.Data, r.Layers)
+		located(r.notFinite, flags, r.Data, r.Layers)
 	case e.Name == "validation" && len(e.Values) == 2 && len(r.history.Epochs) > 0:
 		r.history.Epochs[len(r.history.Epochs)-1].Validation = &Score{Loss: e.Values[0], Right: int(e.Values[1]), N: r.Tests, Labels: r.Labels}
 	}
@@ -162,7 +162,7 @@ func (r *jobReader) finite(values []float64) bool {
 	epoch := len(r.history.Epochs) + 1
 	for i := 0; i < len(values); i += columns {
 		if loss := values[i]; math.IsNaN(loss) || math.IsInf(loss, 0) {
-			r.wild = &NotFiniteError{Net: r.Net, Loss: loss, Epoch: epoch, Step: min(r.step+i/columns+1, r.Steps), Kept: r.step, KeptEpoch: epoch}
+			r.notFinite = &NotFiniteError{Net: r.Net, Loss: loss, Epoch: epoch, Step: min(r.step+i/columns+1, r.Steps), Kept: r.step, KeptEpoch: epoch}
 			return false
 		}
 	}

@@ -90,12 +90,12 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, te
 	began := time.Now()
 	table := n.tilings()
 	usual := table.Known(key)
-	if untold(usual) {
-		if usual, err = n.compare(ctx, data, t, look, tell); err != nil {
+	if unmeasured(usual) {
+		if usual, err = n.timeInSandbox(ctx, data, t, look, tell); err != nil {
 			return err
 		}
 		table.Set(key, usual)
-		if err := table.Save(); err != nil || untold(usual) {
+		if err := table.Save(); err != nil || unmeasured(usual) {
 			return err
 		}
 	}
@@ -119,12 +119,12 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, te
 		return err // what was found stays proposed
 	}
 	table.Trust(true)
-	tried, err := n.compare(ctx, data, t, look, tell)
+	tried, err := n.timeInSandbox(ctx, data, t, look, tell)
 	table.Trust(false)
 	switch {
-	case ctx.Err() != nil || errors.Is(err, wire.Lost) || errors.Is(err, errAside):
+	case ctx.Err() != nil || errors.Is(err, wire.Lost) || errors.Is(err, errNoSandbox):
 		return err
-	case err == nil && worthwhile(usual.Micros, tried.Micros):
+	case err == nil && faster(usual.Micros, tried.Micros):
 		table.Accept(found...)
 		table.Set(key, tried)
 	default:
@@ -143,10 +143,10 @@ func (n *Net) try(ctx context.Context, look tiling.Look) error {
 	if err := look.Wait(ctx); err != nil {
 		return err
 	}
-	a, err := startAside(n.session, false)
+	a, err := startSandbox(n.session, false)
 	if err != nil {
 		return err
 	}
 	defer a.end()
-	return a.lost(table.Try(ctx, a.Session, look))
+	return a.explain(table.Try(ctx, a.Session, look))
 }

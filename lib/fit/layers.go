@@ -34,7 +34,7 @@ func (p *phaseWriter) layers(ctx context.Context) (seed phases.Program, layers [
 			y, _, gradients, from := p.layer(t, i, name, l, trained, false)
 			names, nodes := []string{"layer/" + itoa(i+1)}, []*Node{y}
 			for _, r := range t.residuals(from, gradients) {
-				names, nodes = append(names, into+residual(r)), append(nodes, r)
+				names, nodes = append(names, into+keptName(r)), append(nodes, r)
 			}
 			return names, nodes
 		})
@@ -47,7 +47,7 @@ func (p *phaseWriter) layers(ctx context.Context) (seed phases.Program, layers [
 			if has = len(names) > 0; !has {
 				return []string{"nothing"}, []*Node{t.scalar(float32(0))}
 			}
-			return names, t.cutAs(into, from, gradients)
+			return names, t.extractAs(into, from, gradients)
 		})
 		if err != nil {
 			return seed, nil, err
@@ -60,10 +60,10 @@ func (p *phaseWriter) layers(ctx context.Context) (seed phases.Program, layers [
 		kind = l.output
 	}
 	first, err := p.write("loss/backward", func(t *trace) ([]string, []*Node) {
-		w := p.whole(t)
+		w := p.fullStep(t)
 		from := NodeId(len(t.g.Nodes()))
 		g := Gradient(w.loss, w.out)
-		return []string{"up/" + itoa(len(derived))}, t.cut(min(from, w.score), g)
+		return []string{"up/" + itoa(len(derived))}, t.extract(min(from, w.score), g)
 	})
 	if err != nil {
 		return seed, nil, err
@@ -117,8 +117,8 @@ func (p *phaseWriter) layer(t *trace, i int, name string, l *layerShapes, input,
 	return y, names, gradients, from
 }
 
-// cutAs is cut with names of its own for what is kept.
-func (t *trace) cutAs(prefix string, from NodeId, outputs []*Node) []*Node {
+// extractAs is cut with names of its own for what is kept.
+func (t *trace) extractAs(prefix string, from NodeId, outputs []*Node) []*Node {
 	t.prefix = prefix
-	return t.cut(from, outputs)
+	return t.extract(from, outputs)
 }

@@ -8,30 +8,30 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// tooLarge makes an error of memory one of the net's own arrays.
-func (n *Net) tooLarge(err error) error {
+// withSize makes an error of memory one of the net's own arrays.
+func (n *Net) withSize(err error) error {
 	var why *wire.Error
 	if !errors.Is(err, wire.OutOfMemory) || !errors.As(err, &why) {
 		return err
 	}
-	return &MemoryError{Net: n.name, Step: n.weighs(), Free: n.room(), Err: why}
+	return &MemoryError{Net: n.name, Step: n.stateBytes(), Free: n.freeBytes(), Err: why}
 }
 
-// roomy makes an error of memory one that says which batch would fit.
-func (n *Net) roomy(err error, s *Set, batch int) error {
+// withBatchHint makes an error of memory one that says which batch would fit.
+func (n *Net) withBatchHint(err error, s *Set, batch int) error {
 	if !errors.Is(err, wire.OutOfMemory) {
 		return err
 	}
-	free := n.room()
-	state, kept := n.needs(s, batch)
+	free := n.freeBytes()
+	state, kept := n.stepBytes(s, batch)
 	e := &MemoryError{Net: n.name, Batch: batch, Step: state + kept, Free: free, Err: err}
-	e.Fits = fitting(batch, state, kept, free)
+	e.Fits = largestBatch(batch, state, kept, free)
 	return e
 }
 
-// room is how many bytes the device has left, or the notebook's quota, -1 where that is
+// freeBytes is how many bytes the device has left, or the notebook's quota, -1 where that is
 // not known.
-func (n *Net) room() int64 {
+func (n *Net) freeBytes() int64 {
 	st, err := n.session.Status()
 	if err != nil || len(st.Devices) == 0 {
 		return -1
@@ -47,30 +47,30 @@ func (n *Net) room() int64 {
 	return left
 }
 
-// slack is how much more than what is kept for the gradients a step needs while
+// backwardFactor is how much more than what is kept for the gradients a step needs while
 // it derives them, by a few nets on an H200.
-const slack = 2
+const backwardFactor = 2
 
-// fitting is the largest half, quarter, … of a batch that fits.
-func fitting(batch int, state, kept, free int64) int {
+// largestBatch is the largest half, quarter, … of a batch that fits.
+func largestBatch(batch int, state, kept, free int64) int {
 	if free < 0 {
 		return batch / 2
 	}
 	for b := batch / 2; b > 0; b /= 2 {
-		if state+slack*kept/int64(batch)*int64(b) <= free {
+		if state+backwardFactor*kept/int64(batch)*int64(b) <= free {
 			return b
 		}
 	}
 	return 0
 }
 
-// needs is what a step needs beside the net's arrays and the data, in bytes:
+// stepBytes is what a step needs beside the net's arrays and the data, in bytes:
 // whatever the batch, and for one of this size.
-func (n *Net) needs(s *Set, batch int) (state, kept int64) {
-	state = n.weighs()
+func (n *Net) stepBytes(s *Set, batch int) (state, kept int64) {
+	state = n.stateBytes()
 	p := &phaseWriter{net: n, data: s, batch: batch}
 	_, err := n.trace("memory", func(t *trace) []*Node {
-		w := p.whole(t)
+		w := p.fullStep(t)
 		for _, r := range t.residuals(w.reverse, w.gradients) {
 			kept += int64(r.Shape().ByteSize())
 		}

@@ -156,13 +156,13 @@ func TestOutOfMemoryAhead(t *testing.T) {
 				if tt.fresh && r.main.Form.Single() {
 					r.main.Form = plan.Fresh
 				}
-				return r.history, errors.Join(r.epochs(), r.name())
+				return r.history, errors.Join(r.epochs(), r.bindState())
 			}
 			if _, err := train(); err != nil { // from here on it is known how long a step takes
 				t.Fatal(err)
 			}
 			if tight {
-				if err := s.Quota(heldBytes(t, s) + n.weighs()*3/2); err != nil {
+				if err := s.Quota(heldBytes(t, s) + n.stateBytes()*3/2); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -202,7 +202,7 @@ func TestOutOfMemorySaved(t *testing.T) {
 	if _, err := n.Train(ctx, data, train); err != nil { // from here on it is known how long a step takes
 		t.Fatal(err)
 	}
-	if err := s.Quota(heldBytes(t, s) + n.weighs()*3/2); err != nil {
+	if err := s.Quota(heldBytes(t, s) + n.stateBytes()*3/2); err != nil {
 		t.Fatal(err)
 	}
 	ended, saved := make(chan struct{}), make(chan int)
@@ -236,8 +236,8 @@ func TestNeeds(t *testing.T) {
 	s := open(t)
 	n := attach(t, s, "net", models.MLP(200), Config{})
 	data := load(t, n, "bars", digits(64, n.model.Input, 1))
-	state, few := n.needs(data, 8)
-	_, many := n.needs(data, 64)
+	state, few := n.stepBytes(data, 8)
+	_, many := n.stepBytes(data, 64)
 	if want := int64(3*4*(784*200+200+200*200+200+200*10+10) + 4); state < want || state > want+100 {
 		t.Errorf("state: got %d bytes, want %d and random numbers", state, want)
 	}
@@ -262,7 +262,7 @@ func TestFitting(t *testing.T) {
 		{64, 100, 6400, 200, 0},    // not one
 		{1, 100, 6400, 1 << 40, 0}, // there is no smaller one
 	} {
-		if got := fitting(tt.batch, tt.state, tt.kept, tt.free); got != tt.want {
+		if got := largestBatch(tt.batch, tt.state, tt.kept, tt.free); got != tt.want {
 			t.Errorf("fitting(%d, %d, %d, %d): got %d, want %d", tt.batch, tt.state, tt.kept, tt.free, got, tt.want)
 		}
 	}

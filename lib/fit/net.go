@@ -26,21 +26,21 @@ type Net struct {
 	session                *session.Session
 	target                 lower.Target
 	ready                  bool
-	visits                 bool // it is somebody else's: nothing of it is made or removed
+	readOnly                 bool // it is somebody else's: nothing of it is made or removed
 	convolves, feedForward bool // it has convolutions; it has neither those nor loops
 	layout                 layout
 	locked                 bool    // nobody else changes its arrays
-	held                   int     // arrays of the net in the session
+	arrayCount                   int     // arrays of the net in the session
 	output                 []int   // dimensions of one result
 	forward                float64 // FLOPs of an example's way through the net, as they are written
 	programs               map[string]*future
-	found                  map[string]*Set
-	spreads                map[onDevice]*session.Array // copies of data on other devices
-	paces                  map[string]time.Duration    // of a step, in the last run of its kind
-	works                  map[string]hlo.Cost         // of a step
+	sets                  map[string]*Set
+	deviceCopies                map[onDevice]*session.Array // copies of data on other devices
+	stepTime                  map[string]time.Duration    // of a step, in the last run of its kind
+	stepCost                  map[string]hlo.Cost         // of a step
 	table                  *tiling.Table               // of a twin, its net's; nil: the session's
 	// Of tests: see pack, stretches and lowering.
-	packing, stretching bool
+	packing, testBuckets bool
 	options             lower.Options
 }
 
@@ -74,8 +74,8 @@ func New(name string, model models.Net, config Config) *Net {
 		config.Optimizer = Adam{}
 	}
 	return &Net{name: name, model: model, config: config,
-		programs: map[string]*future{}, found: map[string]*Set{}, spreads: map[onDevice]*session.Array{},
-		paces: map[string]time.Duration{}, works: map[string]hlo.Cost{}}
+		programs: map[string]*future{}, sets: map[string]*Set{}, deviceCopies: map[onDevice]*session.Array{},
+		stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}
 }
 
 // Attach is New in an open session, with the net's arrays found or created.
@@ -115,7 +115,7 @@ func (n *Net) Reset() error {
 		return err
 	}
 	n.ready = false
-	done, err := n.alone(context.Background(), "resets")
+	done, err := n.lockBriefly(context.Background(), "resets")
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (n *Net) connect() error {
 	s := n.config.Session
 	if s == nil {
 		var err error
-		if s, err = notebook(); err != nil {
+		if s, err = sharedSession(); err != nil {
 			return err
 		}
 	}
@@ -164,30 +164,30 @@ func (n *Net) openUntil(ctx context.Context) error {
 	return nil
 }
 
-// trains is what a training says that it locks the net for: it may take long, and is not
+// training is what a training says that it locks the net for: it may take long, and is not
 // waited for.
-const trains = "trains"
+const training = "trains"
 
-// begin makes the net ready to be changed in many steps: until done nobody else may
+// acquire makes the net ready to be changed in many steps: until done nobody else may
 // change it, and no job may be training it. The purpose is a verb. It waits
 // for nobody when ctx has ended.
-func (n *Net) begin(ctx context.Context, purpose string) (done func(), err error) {
+func (n *Net) acquire(ctx context.Context, purpose string) (done func(), err error) {
 	if err := n.openUntil(ctx); err != nil {
 		return nil, err
 	}
-	if done, err = n.alone(ctx, purpose); errors.Is(err, wire.Invalid) {
-		if job := n.idle(); job != nil { // says more
+	if done, err = n.lockBriefly(ctx, purpose); errors.Is(err, wire.Invalid) {
+		if job := n.jobError(); job != nil { // says more
 			err = job
 		}
 	}
 	return done, err
 }
 
-// alone is lock that waits for who makes the net or changes it at once, not for a training.
-func (n *Net) alone(ctx context.Context, purpose string) (done func(), err error) {
+// lockBriefly is lock that waits for who makes the net or changes it at once, not for a training.
+func (n *Net) lockBriefly(ctx context.Context, purpose string) (done func(), err error) {
 	done, err = n.lock(ctx, purpose, 0)
-	if e := (*wire.Error)(nil); errors.As(err, &e) && e.Code == wire.Busy && e.Purpose != trains {
-		done, err = n.lock(ctx, purpose, makingTime)
+	if e := (*wire.Error)(nil); errors.As(err, &e) && e.Code == wire.Busy && e.Purpose != training {
+		done, err = n.lock(ctx, purpose, creationTime)
 	}
 	return done, err
 }
@@ -209,18 +209,18 @@ func (n *Net) lock(ctx context.Context, purpose string, wait time.Duration) (don
 	}, nil
 }
 
-// change makes the net ready to be changed at once: nobody may be training it, neither a
+// assertFree makes the net ready to be changed at once: nobody may be training it, neither a
 // job nor another Net of this name in this program.
-func (n *Net) change() error {
-	done, err := n.begin(context.Background(), "changes")
+func (n *Net) assertFree() error {
+	done, err := n.acquire(context.Background(), "changes")
 	if err == nil {
 		done()
 	}
 	return err
 }
 
-// idle is an error while a job trains the net.
-func (n *Net) idle() error {
+// jobError is an error while a job trains the net.
+func (n *Net) jobError() error {
 	l, err := n.session.Jobs()
 	for _, j := range l {
 		if j.Name == n.name && !j.State.Over() && j.State != wire.JobWaits {
@@ -231,31 +231,31 @@ func (n *Net) idle() error {
 	return err
 }
 
-// common is the session of the nets that were not given one: one connection a
+// shared is the session of the nets that were not given one: one connection a
 // process.
-var common struct {
+var shared struct {
 	sync.Mutex
 	s *session.Session
 }
 
-func notebook() (*session.Session, error) {
-	common.Lock()
-	defer common.Unlock()
-	if common.s == nil {
+func sharedSession() (*session.Session, error) {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.s == nil {
 		s, err := session.Open()
 		if err != nil {
 			return nil, err
 		}
-		common.s = s
+		shared.s = s
 	}
-	return common.s, nil
+	return shared.s, nil
 }
 
-// given is the session that somebody gave, or nil if s is the notebook's.
-func given(s *session.Session) *session.Session {
-	common.Lock()
-	defer common.Unlock()
-	if s == common.s {
+// explicit is the session that somebody gave, or nil if s is the notebook's.
+func explicit(s *session.Session) *session.Session {
+	shared.Lock()
+	defer shared.Unlock()
+	if s == shared.s {
 		return nil
 	}
 	return s

@@ -21,10 +21,10 @@ func (n *Net) Phases(ctx context.Context, data *Set, batch int) (*phases.Step, e
 	if err := n.open(); err != nil {
 		return nil, err
 	}
-	if err := n.teaches(data); err != nil {
+	if err := n.canTrain(data); err != nil {
 		return nil, err
 	}
-	if err := n.carries(data, Train{Batch: batch, InOrder: true}); err != nil {
+	if err := n.checkCarried(data, Train{Batch: batch, InOrder: true}); err != nil {
 		return nil, err
 	}
 	if batch < 1 || batch > data.N {
@@ -46,7 +46,7 @@ func (n *Net) Phases(ctx context.Context, data *Set, batch int) (*phases.Step, e
 	if err != nil {
 		return nil, err
 	}
-	source := phases.Source{Net: n.name, Session: n.session, Batch: batch, Examples: data.N, InOrder: len(n.carried()) > 0,
+	source := phases.Source{Net: n.name, Session: n.session, Batch: batch, Examples: data.N, InOrder: len(n.carriedSlots()) > 0,
 		Order: programs[0], Phases: programs[1:], Layers: p.layers, Zeros: p.zeros, Data: map[string]*session.Array{}}
 	slots := n.layout.all()
 	for i, name := range n.names(slots) {
@@ -119,7 +119,7 @@ func (p *phaseWriter) compiled(ctx context.Context, all []*written) ([]phases.Pr
 
 // zeros are the state of stateful layers when an epoch begins.
 func (p *phaseWriter) zeros() (map[string]*session.Array, error) {
-	slots := p.net.carried()
+	slots := p.net.carriedSlots()
 	if len(slots) == 0 {
 		return nil, nil
 	}
@@ -155,9 +155,9 @@ func (p *phaseWriter) buildGather(t *trace) ([]string, []*Node) {
 	return []string{"x", "y", "v"}, []*Node{b.x, b.y, b.v}
 }
 
-// whole is a step up to the gradients in one graph, of which the phases are
+// fullStep is a step up to the gradients in one graph, of which the phases are
 // cut.
-type whole struct {
+type fullStep struct {
 	variables      []*Node
 	out, loss      *Node
 	after          []*Node // variables that the net has changed by itself
@@ -165,8 +165,8 @@ type whole struct {
 	score, reverse NodeId // where the loss and the gradients begin
 }
 
-func (p *phaseWriter) whole(t *trace) whole {
-	w := whole{variables: t.variables()}
+func (p *phaseWriter) fullStep(t *trace) fullStep {
+	w := fullStep{variables: t.variables()}
 	b := batch{x: Parameter(t.g, "x", shapes.Make(dtypes.Float32, append([]int{p.batch}, p.net.model.Input...)...))}
 	if p.data.targets == 0 {
 		b.y = Parameter(t.g, "y", shapes.Make(dtypes.Int32, p.batch))
@@ -194,7 +194,7 @@ func (p *phaseWriter) whole(t *trace) whole {
 }
 
 func (p *phaseWriter) buildForward(t *trace) (names []string, nodes []*Node) {
-	w := p.whole(t)
+	w := p.fullStep(t)
 	names, nodes = []string{"out"}, []*Node{w.out}
 	for i, v := range p.net.layout.variables {
 		if !v.trainable && w.after[i] != w.variables[i] {
@@ -203,30 +203,30 @@ func (p *phaseWriter) buildForward(t *trace) (names []string, nodes []*Node) {
 	}
 	kept := append(t.residuals(w.reverse, w.gradients), t.residuals(w.score, []*Node{w.loss})...)
 	for _, n := range kept {
-		if home(n) < w.score && !slices.Contains(names, residual(n)) {
-			names, nodes = append(names, residual(n)), append(nodes, n)
+		if defNode(n) < w.score && !slices.Contains(names, keptName(n)) {
+			names, nodes = append(names, keptName(n)), append(nodes, n)
 		}
 	}
 	return names, nodes
 }
 
 func (p *phaseWriter) buildLoss(t *trace) (names []string, nodes []*Node) {
-	w := p.whole(t)
+	w := p.fullStep(t)
 	names, nodes = []string{"loss"}, []*Node{w.loss}
 	for _, n := range t.residuals(w.reverse, w.gradients) {
-		if home(n) >= w.score {
-			names, nodes = append(names, residual(n)), append(nodes, n)
+		if defNode(n) >= w.score {
+			names, nodes = append(names, keptName(n)), append(nodes, n)
 		}
 	}
-	return names, t.cut(w.score, nodes)
+	return names, t.extract(w.score, nodes)
 }
 
 func (p *phaseWriter) buildBackward(t *trace) (names []string, nodes []*Node) {
-	w := p.whole(t)
+	w := p.fullStep(t)
 	for _, i := range p.net.layout.trained {
 		names = append(names, "gradient/"+p.net.layout.variables[i].name)
 	}
-	return names, t.cut(w.reverse, w.gradients)
+	return names, t.extract(w.reverse, w.gradients)
 }
 
 func (p *phaseWriter) buildUpdate(t *trace) (names []string, nodes []*Node) {
@@ -244,7 +244,7 @@ func (p *phaseWriter) buildUpdate(t *trace) (names []string, nodes []*Node) {
 		gradients = append(gradients, Parameter(t.g, "gradient/"+l.variables[i].name, trained[k].Shape()))
 	}
 	next := Add(step, t.scalar(int32(1)))
-	v, m := t.update(found{variables: variables, gradients: gradients}, moments, rate, ConvertDType(next, dtypes.Float32))
+	v, m := t.update(stepResult{variables: variables, gradients: gradients}, moments, rate, ConvertDType(next, dtypes.Float32))
 	for _, i := range l.trained {
 		names, nodes = append(names, "next/"+input(l.variables[i])), append(nodes, v[i])
 	}

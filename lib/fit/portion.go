@@ -9,7 +9,7 @@ import (
 // portion is the steps of an epoch that one program does.
 type portion struct {
 	plan.Part
-	steps *steps
+	steps *stepPrograms
 }
 
 // key tells portions apart whose steps differ in pace.

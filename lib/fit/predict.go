@@ -41,7 +41,7 @@ func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
 			return nil, err
 		}
 		defer s.x.Finalize()
-	} else if err := n.suits(s); err != nil {
+	} else if err := n.fits(s); err != nil {
 		return nil, err
 	}
 	return n.predict(ctx, s)

@@ -44,11 +44,11 @@ func (n *Net) explain(ctx context.Context, e *NotFiniteError, s *Set, size int, 
 func (n *Net) probe(ctx context.Context, s *Set, size int, order *session.Array, first, steps int, state, rate []*session.Array) ([]int32, error) {
 	all := state
 	if steps > 0 {
-		x := n.steps(s, n.plainSteps(size, steps))
+		x := n.stepPrograms(s, n.plainSteps(size, steps))
 		if err := x.ready(ctx, nil); err != nil {
 			return nil, err
 		}
-		after, _, err := x.do(copies{state}, s, copies{{order}}, copies{rate}, first, steps)
+		after, _, err := x.run(copies{state}, s, copies{{order}}, copies{rate}, first, steps)
 		if err != nil {
 			return nil, err
 		}

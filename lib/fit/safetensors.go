@@ -70,7 +70,7 @@ func writeTensors(path string, all []Tensor) error {
 func (n *Net) Restore(path string, layers ...string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.change(); err != nil {
+	if err := n.assertFree(); err != nil {
 		return err
 	}
 	c, err := safetensors.OpenCheckpoint(path)

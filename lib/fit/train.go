@@ -40,7 +40,7 @@ const share = 40 * time.Millisecond
 func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	done, err := n.begin(ctx, trains)
+	done, err := n.acquire(ctx, training)
 	if err != nil {
 		return nil, err
 	}
@@ -51,18 +51,18 @@ func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 	}
 	defer r.close()
 	err = r.epochs()
-	if nerr := r.name(); err == nil {
+	if nerr := r.bindState(); err == nil {
 		err = nerr
 	}
 	if err != nil && ctx.Err() == nil {
 		n.session.Wait() // else the next cell hears of what was asked for after it, and came to nothing
 	}
-	err = n.roomy(err, data, r.Batch)
+	err = n.withBatchHint(err, data, r.Batch)
 	if err != nil && r.history.Stopped == "" {
 		r.history.Stopped = err.Error()
 	}
 	if err == nil {
-		n.tuneLater(data, r.Train)
+		n.requestTuning(data, r.Train)
 	}
 	return r.history, err
 }
@@ -97,7 +97,7 @@ type run struct {
 	warm            time.Duration // when they were done, but for compiling
 	kept            time.Time     // when the last chunk was
 	pace            time.Duration // of a step; 0: not known yet
-	saves           saves
+	saves           snapshots
 	epoch           Epoch
 	step            int // of the epoch
 	sum, weight     float64
@@ -107,11 +107,11 @@ type run struct {
 
 // checked is a Train with its defaults filled in, if the net can be trained so.
 func (n *Net) checked(data *Set, t Train) (Train, error) {
-	if err := n.teaches(data); err != nil {
+	if err := n.canTrain(data); err != nil {
 		return t, err
 	}
 	if t.Validation != nil {
-		if err := n.teaches(t.Validation); err != nil {
+		if err := n.canTrain(t.Validation); err != nil {
 			return t, err
 		}
 	}
@@ -130,7 +130,7 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 	if t.Batch == data.N { // nothing to shuffle but the order of sums
 		t.InOrder = true
 	}
-	return t, n.carries(data, t)
+	return t, n.checkCarried(data, t)
 }
 
 // run checks the settings, decides the plan and prepares the state.
@@ -154,7 +154,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 	if r.tail.Turns > 0 {
 		r.steps++
 	}
-	r.pace = n.paces[r.main.key(data)]
+	r.pace = n.stepTime[r.main.key(data)]
 	state, err := n.state(n.layout.all())
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (r *run) close() {
 // prepare begins to compile a portion's programs.
 func (r *run) prepare(p *portion) {
 	if p.Turns > 0 && p.steps == nil {
-		p.steps = r.net.steps(r.data, p.Part)
+		p.steps = r.net.stepPrograms(r.data, p.Part)
 	}
 }
 
@@ -211,7 +211,7 @@ func (r *run) ready(p *portion) error {
 // see device's idle.
 func (r *run) ahead() int {
 	last := len(r.asked) - 1
-	if r.pace == 0 || r.alone || r.net.weighs() >= bulky && (r.net.target.CPU() || last >= 0 && r.asked[last].unpacked != nil) {
+	if r.pace == 0 || r.alone || r.net.stateBytes() >= bulky && (r.net.target.CPU() || last >= 0 && r.asked[last].unpacked != nil) {
 		return 0
 	}
 	return 1

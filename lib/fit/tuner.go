@@ -55,7 +55,7 @@ func (t tuner) run(ctx context.Context) (done int, err error) {
 		case err == nil:
 		case ctx.Err() != nil:
 			return done, err
-		case errors.Is(err, wire.Lost) || errors.Is(err, errAside):
+		case errors.Is(err, wire.Lost) || errors.Is(err, errNoSandbox):
 			return done, errors.Join(err, w.save())
 		case errors.Is(err, wire.Unavailable):
 			return done, err
@@ -92,7 +92,7 @@ func (t tuner) next() (*tuneRequest, error) {
 		switch {
 		case err != nil || w.path() != path: // another version's
 			os.Remove(path)
-		case w.Socket == wire.SocketPath() && !(t.cautious && w.Lost >= tolerance):
+		case w.Socket == wire.SocketPath() && !(t.cautious && w.Crashes >= maxCrashes):
 			return &w, nil
 		}
 	}
@@ -114,7 +114,7 @@ func (t tuner) handle(ctx context.Context, w *tuneRequest) error {
 	}
 	c.Session, c.Origin = s, "gaiden tune"
 	n := New(w.Net.Name, m, c)
-	n.visits = true
+	n.readOnly = true
 	data, err := n.Find(w.Data)
 	if err != nil {
 		return err
@@ -123,12 +123,12 @@ func (t tuner) handle(ctx context.Context, w *tuneRequest) error {
 		return fmt.Errorf("the net is not the one that was trained: its step is %s, want %s", key, w.Step)
 	}
 	before := n.tilings().Tried()
-	p := pauses{watched: s}
+	p := idleWatcher{watched: s}
 	err = n.tune(ctx, data, Train{Batch: w.Batch, InOrder: w.InOrder}, tiling.Look{Before: func() error { return p.wait(ctx) }}, t.tell)
-	if (errors.Is(err, wire.Lost) || errors.Is(err, errAside)) && n.tilings().Tried() == before {
+	if (errors.Is(err, wire.Lost) || errors.Is(err, errNoSandbox)) && n.tilings().Tried() == before {
 		if next, failed := (session.Config{Socket: w.Socket, Client: "gaiden tune", NoStart: true}).Open(); failed == nil {
 			next.Close()
-			w.Lost++
+			w.Crashes++
 		}
 	}
 	return err

@@ -54,7 +54,7 @@ func (n *Net) weights() ([]Tensor, error) {
 func (n *Net) SetWeights(values []Tensor) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.change(); err != nil {
+	if err := n.assertFree(); err != nil {
 		return err
 	}
 	return n.setWeights(values)
@@ -113,7 +113,7 @@ func (n *Net) setWeights(values []Tensor) error {
 func (n *Net) floats() []slot {
 	var l []slot
 	for _, v := range n.layout.variables {
-		if v.shape.DType.IsFloat() && !n.remade(v.name) {
+		if v.shape.DType.IsFloat() && !n.recreated(v.name) {
 			l = append(l, v)
 		}
 	}

@@ -26,12 +26,12 @@ type tuneRequest struct {
 	Batch         int
 	InOrder       bool
 	Step          string // its key in the table of tilings
-	Lost          int    // how often nothing was found, as a session crashed or there was none to try in
+	Crashes          int    // how often nothing was found, as a session crashed or there was none to try in
 }
 
-// tolerance is how often that may be before a wish is left alone: something in it may be
+// maxCrashes is how often that may be before a wish is left alone: something in it may be
 // the reason.
-const tolerance = 3
+const maxCrashes = 3
 
 // requestDir is where wishes are.
 func requestDir() string { return filepath.Join(wire.CacheDir(), "tilings", "wishes") }
@@ -65,9 +65,9 @@ func readRequest(path string) (w tuneRequest, err error) {
 // requested is what this process has requested, by net and step.
 var requested sync.Map
 
-// tuneLater wishes that somebody tune the net's steps in the background, in a notebook,
+// requestTuning wishes that somebody tune the net's steps in the background, in a notebook,
 // where something is not known of them. It is no error if nobody does.
-func (n *Net) tuneLater(data *Set, t Train) {
+func (n *Net) requestTuning(data *Set, t Train) {
 	if os.Getenv("GAIDEN_TUNE") == "off" || !n.kernelsMayRun() || n.config.Kernels != AutoKernels && n.config.Kernels != plainOps || n.config.Session != nil {
 		return
 	}
@@ -76,7 +76,7 @@ func (n *Net) tuneLater(data *Set, t Train) {
 	}
 	key, table := n.stepKey(t.Batch), n.tilings()
 	known := table.Known(key)
-	if !untold(known) && len(table.Wanted()) == 0 || untold(known) && known.Tried >= data.N/t.Batch {
+	if !unmeasured(known) && len(table.Wanted()) == 0 || unmeasured(known) && known.Tried >= data.N/t.Batch {
 		return
 	}
 	if _, begun := requested.LoadOrStore(n.name+" "+key, true); begun {
@@ -88,18 +88,18 @@ func (n *Net) tuneLater(data *Set, t Train) {
 	}
 	w := tuneRequest{Socket: wire.SocketPath(), Space: n.session.Space(), Net: r, Data: data.Name, Batch: t.Batch, InOrder: t.InOrder, Step: key}
 	if old, err := readRequest(w.path()); err == nil {
-		if w.Lost = old.Lost; w.Lost >= tolerance {
+		if w.Crashes = old.Crashes; w.Crashes >= maxCrashes {
 			return
 		}
 	}
 	if w.save() == nil {
-		beginTuner()
+		startTuner()
 	}
 }
 
-// beginTuner starts a process that makes wishes come true and outlives this one. It ends
+// startTuner starts a process that makes wishes come true and outlives this one. It ends
 // at once where another is at work.
-var beginTuner = func() error {
+var startTuner = func() error {
 	bin, err := session.Binary()
 	if err != nil {
 		return err

@@ -12,10 +12,10 @@ import (
 func (n *Net) ResetState() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.change(); err != nil {
+	if err := n.assertFree(); err != nil {
 		return err
 	}
-	slots := n.carried()
+	slots := n.carriedSlots()
 	if len(slots) == 0 {
 		return nil
 	}
@@ -27,8 +27,8 @@ func (n *Net) ResetState() error {
 	return n.bind(slots, zeros)
 }
 
-// carried are the slots of what is carried on.
-func (n *Net) carried() []slot {
+// carriedSlots are the slots of what is carried on.
+func (n *Net) carriedSlots() []slot {
 	if count, _ := n.model.Sequences(); count == 0 {
 		return nil
 	}
@@ -41,9 +41,9 @@ func (n *Net) carried() []slot {
 	return l
 }
 
-// carries refuses to train a net that carries state on batches that do not
+// checkCarried refuses to train a net that carries state on batches that do not
 // continue each other.
-func (n *Net) carries(s *Set, t Train) error {
+func (n *Net) checkCarried(s *Set, t Train) error {
 	count, layer := n.model.Sequences()
 	if count == 0 {
 		return nil
@@ -64,7 +64,7 @@ func (n *Net) carries(s *Set, t Train) error {
 
 // resetState begins an epoch with zeros.
 func (r *run) resetState() error {
-	slots := r.net.carried()
+	slots := r.net.carriedSlots()
 	if len(slots) == 0 || r.KeepState {
 		return nil
 	}

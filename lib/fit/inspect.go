@@ -17,7 +17,7 @@ func (n *Net) Suits(s *Set) error {
 	if err := n.open(); err != nil {
 		return err
 	}
-	return n.suits(s)
+	return n.fits(s)
 }
 
 // Steps is the program that Train runs for some steps of an epoch.
