@@ -57,8 +57,10 @@ lib/lower: lib/engine/gemm, lib/engine/wire                       decides the fo
 lib/lower/plan: lib/engine/hlo, lib/engine/triton/kernels, lib/fused, lib/lower, lib/models  decides how a net is trained
 lib/lower/xla: lib/gradient, lib/lower, lib/models                              writes layers as it was decided
 lib/losses:                                                       a loss is GoMLX
-lib/fit: lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/timing, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
-lib/profile: lib/fit, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/sealed, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
+lib/fit/result: lib/timing/units                                  what training returns: values and their text
+lib/fit/phases: lib/engine/hlo, lib/session                      runs the programs of a step one by one
+lib/fit: lib/fit/phases, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/profile: lib/fit, lib/fit/phases, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/sealed, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
 lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices
 `
 

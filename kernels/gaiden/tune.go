@@ -32,25 +32,25 @@ func tuneMain(args []string, stdout, stderr io.Writer) error {
 		defer log.Close()
 		stdout = log
 	}
-	t := fit.Tuner{Cautious: *background, Tell: func(line string) {
+	tell := func(line string) {
 		if *background {
 			line = time.Now().Format(time.DateTime) + " " + line
 		}
 		fmt.Fprintln(stdout, line)
-	}}
-	done, err := t.Run(ctx)
+	}
+	done, err := fit.RunTuneRequests(ctx, *background, tell)
 	switch {
-	case *background && errors.As(err, new(*fit.TunerError)):
+	case *background && errors.Is(err, wire.Busy):
 		return nil // which does what this one would
 	case *background && err != nil:
-		t.Tell(err.Error()) // the next training begins another
+		tell(err.Error()) // the next training begins another
 		return nil
 	case err != nil:
 		return err
 	case done == 0 && !*background:
 		fmt.Fprintln(stdout, "nothing waits: a net's training on a GPU leaves what is to be found out about its kernels")
 	case done > 0:
-		t.Tell(fmt.Sprintf("%s: all that waited", units.Plural(done, "net")))
+		tell(fmt.Sprintf("%s: all that waited", units.Plural(done, "net")))
 	}
 	return nil
 }

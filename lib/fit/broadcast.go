@@ -11,22 +11,22 @@ import (
 	"gaiden/lib/session"
 )
 
-// copiedBelow is the size of a state, in bytes, below which it is copied to each of the
+// minBroadcastBytes is the size of a state, in bytes, below which it is copied to each of the
 // other devices. That goes through the host: 19 ms for ResNet152's half a GB, on H200s.
-var copiedBelow = 16 << 20
+var minBroadcastBytes = 16 << 20
 
 // broadcast gives the other devices what device 0 has.
 func (r *run) broadcast(l []*session.Array) (copies, error) {
 	n := r.net
-	if !r.collects() {
+	if !r.usesAllReduce() {
 		return n.replicate(l, r.devices)
 	}
-	key, f := r.broadcaster()
+	key, f := r.broadcastProgram()
 	p, err := r.wait(r.ctx, key, f)
 	if err != nil {
 		return nil, err
 	}
-	key, f = r.blank()
+	key, f = r.zeroState()
 	empty, err := r.wait(r.ctx, key, f)
 	if err != nil {
 		return nil, err
@@ -55,9 +55,9 @@ func (r *run) broadcast(l []*session.Array) (copies, error) {
 	return sent, nil
 }
 
-// collects says whether there are other devices, and the state is large enough and made
+// usesAllReduce says whether there are other devices, and the state is large enough and made
 // of what they can add up.
-func (r *run) collects() bool {
+func (r *run) usesAllReduce() bool {
 	bytes := 0
 	for _, s := range r.net.slots(r.main.Part) {
 		switch s.shape.DType {
@@ -67,11 +67,11 @@ func (r *run) collects() bool {
 			return false
 		}
 	}
-	return r.devices > 1 && bytes >= copiedBelow
+	return r.devices > 1 && bytes >= minBroadcastBytes
 }
 
-// blank begins to make the program ready that makes a state of zeros.
-func (r *run) blank() (key string, f *future) {
+// zeroState begins to make the program ready that makes a state of zeros.
+func (r *run) zeroState() (key string, f *future) {
 	n := r.net
 	key = fmt.Sprintf("blank/%t", r.main.Packed)
 	return key, n.prepare(key, func() (*hlo.Program, error) {
@@ -84,10 +84,10 @@ func (r *run) blank() (key string, f *future) {
 	}, nil)
 }
 
-// broadcaster begins to make the program ready that adds the state of device 0 to
+// broadcastProgram begins to make the program ready that adds the state of device 0 to
 // zeros of the others: state, replica → state. Numbers are added as integers of the same
 // bits, so that each comes as it was, be it -0 or not a number.
-func (r *run) broadcaster() (key string, f *future) {
+func (r *run) broadcastProgram() (key string, f *future) {
 	n := r.net
 	key = fmt.Sprintf("broadcast/%d/%t", r.devices, r.main.Packed)
 	return key, n.prepare(key, func() (*hlo.Program, error) {

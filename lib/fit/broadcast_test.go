@@ -19,12 +19,12 @@ import (
 // learns from a copy.
 func TestBroadcast(t *testing.T) {
 	s := open(t)
-	defer func(was int) { copiedBelow = was }(copiedBelow)
+	defer func(was int) { minBroadcastBytes = was }(minBroadcastBytes)
 	for i, tt := range append(kinds(), kind{net: models.MLP(3), data: digits(24, []int{28, 28, 1}, 1)}) {
 		t.Run(tt.net.Name, func(t *testing.T) {
 			losses := map[int][]float32{}
 			for _, limit := range []int{0, 1 << 30} {
-				copiedBelow = limit
+				minBroadcastBytes = limit
 				n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 1, Devices: 4, AllDevices: true})
 				n.packing = tt.devices == nil
 				if err := n.Reset(); err != nil {
@@ -46,7 +46,7 @@ func TestBroadcast(t *testing.T) {
 		})
 	}
 	t.Run("bits", func(t *testing.T) {
-		copiedBelow = 0
+		minBroadcastBytes = 0
 		n := attach(t, s, "bits", models.MLP(3), Config{Seed: 1, Devices: 3, AllDevices: true})
 		data := load(t, n, "data", digits(24, n.model.Input, 1))
 		r, err := n.run(context.Background(), data, Train{Batch: 6}, plan.Call)

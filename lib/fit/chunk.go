@@ -13,7 +13,7 @@ import (
 // the one after it, so that they never wait for the host.
 type ahead struct {
 	portion      *portion
-	order        *shuffled
+	order        *exampleOrder
 	first, turns int
 	closes       bool // it is an epoch's last
 	beside       bool // another one was at work when it was asked for
@@ -30,17 +30,17 @@ type ahead struct {
 // ask begins some turns with a state, from an example of the epoch on. Their
 // results are asked for at once, so that the clock is read when they come and not
 // when the run has done with the chunk after it.
-func (r *run) ask(state copies, p *portion, order *shuffled, first, turns int) (*ahead, error) {
+func (r *run) ask(state copies, p *portion, order *exampleOrder, first, turns int) (*ahead, error) {
 	c := &ahead{portion: p, order: order, first: first, turns: turns, closes: r.closes(p, first, turns), beside: len(r.asked) > 0, began: time.Now()}
 	var err error
-	c.after, c.results, err = p.steps.do(state, r.data, order.order, r.rate, first, turns)
+	c.after, c.results, err = p.steps.run(state, r.data, order.order, r.rate, first, turns)
 	if err != nil {
 		return nil, err
 	}
 	if p.Packed {
 		r.state, r.named = c.after, false // the one before is gone
-		if c.closes && (r.joined || r.Validation != nil || r.asking == r.Epochs) || time.Since(r.last) > r.net.naming() {
-			if c.unpacked, err = r.unpacked(); err != nil {
+		if c.closes && (r.joined || r.Validation != nil || r.asking == r.Epochs) || time.Since(r.last) > r.net.bindInterval() {
+			if c.unpacked, err = r.unpackState(); err != nil {
 				return nil, err
 			}
 			r.last = time.Now()
@@ -104,7 +104,7 @@ func (r *run) keep(c *ahead) error {
 	}
 	c.results.Finalize()
 	if c.unpacked != nil {
-		if err := r.follow(c.after, c.unpacked); err != nil {
+		if err := r.bindArrays(c.after, c.unpacked); err != nil {
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func (r *run) keep(c *ahead) error {
 	}
 	if p.Batch == r.Batch && r.done > steps { // the first chunk of a run also warms up
 		r.pace = paced(r.pace, took, steps)
-		n.paces[r.main.key(r.data)] = r.pace // the next run need not feel its way
+		n.stepTime[r.main.key(r.data)] = r.pace // the next run need not feel its way
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (r *run) join(values []float32, batch, steps int) {
 	}
 	r.step = 1
 	r.history.Steps += steps
-	r.saves.ask(r.save)
+	r.saves.request(r.save)
 }
 
 // notFinite is the first step whose loss is not finite, -1 if there is none.
@@ -215,10 +215,10 @@ func (r *run) diagnose(p *portion, order copies, first, bad int, loss float64) e
 	}
 	state, err := r.state[0], error(nil)
 	if p.Packed {
-		state, err = r.unpacked()
+		state, err = r.unpackState()
 	}
 	if err == nil {
-		err = e.probe(r.ctx, r.net, r.data, p.Batch, order[0][0], first, bad, state, r.rate[0])
+		err = r.net.explain(r.ctx, e, r.data, p.Batch, order[0][0], first, bad, state, r.rate[0])
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return errors.Join(e, err)

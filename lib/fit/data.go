@@ -14,23 +14,19 @@ import (
 	"gaiden/lib/session"
 )
 
-// Data is a set of examples on its way to the device.
+// Data is a set of examples on the host.
 type Data struct {
-	// X holds the examples one after another: []byte are 0 to 255 and become 0
-	// to 1 inside the programs; []float32 are taken as they are, and []float64 rounded.
+	// X is the examples one after another: []byte, which become 0 to 1, []float32 or []float64.
 	X any
-	// Y is what the net should say: labels from 0, one an example, as []int32 or integers of
-	// another size, or []float32 numbers, as many an example as the net returns; []float64
-	// are rounded. For CrossEntropy one-hot rows are labels, for MSE and Visibility integers
-	// are numbers. Numbers are finite, except where V is 0.
+	// Y is the targets: labels from 0 as []int32 or other integers, one an example, or
+	// []float32 or []float64, as many an example as the net returns. CrossEntropy takes
+	// one-hot rows too, MSE and Visibility integers.
 	Y any
-	// V says how much each number of Y counts, 0 or more, for losses that take it:
-	// Visibility and such of your own. It is as long as Y.
+	// V is the weight of each number of Y, 0 or more, for losses such as Visibility.
 	V []float32
 }
 
-// Set is a set of examples on the device. It stays in the session under
-// data/<name>/x, y, v and sum until it is deleted.
+// Set is a set of examples in the session, as data/<name>/x, y, v and sum.
 type Set struct {
 	Name   string
 	N      int     // examples
@@ -56,7 +52,6 @@ type seenIntegers struct {
 // rounding is the errors of integers that bfloat16 would round.
 type rounding struct{ all, some error }
 
-// String describes the set in a line.
 func (s *Set) String() string {
 	how := "found in the session"
 	if s.Fresh {
@@ -65,8 +60,7 @@ func (s *Set) String() string {
 	return fmt.Sprintf("%s: %d examples of %d numbers, %s", s.Name, s.N, s.size, how)
 }
 
-// Load puts data on the device under a name, or finds them there: the same data
-// are uploaded once. Other data under the same name take its place.
+// Load uploads data under a name, unless the session has the same there.
 func (n *Net) Load(name string, d Data) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,7 +77,7 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 		a, err := n.session.Array("data/" + name + "/sum")
 		if err == nil && a.Values(there[:]) == nil && there == sum {
 			old.Labels, old.low, old.high = s.Labels, s.low, s.high
-			return n.keep(old), nil
+			return n.remember(old), nil
 		}
 	}
 	names := []string{"x", "y", "sum"}
@@ -102,22 +96,22 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 	if err := n.session.Replace(names, arrays, "data/"+name+"/v"); err != nil { // of data that had one
 		return nil, err
 	}
-	clear(n.spreads)
+	clear(n.deviceCopies)
 	s.x, s.y, s.Fresh = arrays[0], arrays[1], true
 	if d.V != nil {
 		s.v = arrays[3]
 	}
-	return n.keep(s), nil
+	return n.remember(s), nil
 }
 
-// Find looks up a set that some cell has loaded.
+// Find returns a set that is in the session.
 func (n *Net) Find(name string) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
 		return nil, err
 	}
-	if s := n.found[name]; s != nil {
+	if s := n.sets[name]; s != nil {
 		return s, nil
 	}
 	s, err := n.find(name)
@@ -131,11 +125,11 @@ func (n *Net) Find(name string) (*Set, error) {
 		}
 		s.low, s.high = slices.Min(labels), slices.Max(labels)
 	}
-	return n.keep(s), nil
+	return n.remember(s), nil
 }
 
-func (n *Net) keep(s *Set) *Set {
-	n.found[s.Name] = s
+func (n *Net) remember(s *Set) *Set {
+	n.sets[s.Name] = s
 	return s
 }
 
@@ -204,15 +198,15 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 		return nil, x, y, fmt.Errorf("fit: %s: no examples: want at least one", name)
 	}
 	if count%size != 0 {
-		return nil, x, y, &ShapeError{n.name, name, "examples", fmt.Sprintf("%d numbers", count),
-			fmt.Sprintf("a multiple of %d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
+		return nil, x, y, n.shapeError(name, "examples", fmt.Sprintf("%d numbers", count),
+			fmt.Sprintf("a multiple of %d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input))
 	}
 	s = &Set{Name: name, N: count / size, size: size, rounding: &seenIntegers{done: true, found: roundedIntegers(name, d.X, size)}}
 	if err := n.fitsBF16(s.rounding.found); err != nil {
 		return nil, x, y, err
 	}
 	x = shapes.Make(kind, s.N, size)
-	if d.Y, err = n.accept(name, d.Y, s.N); err != nil {
+	if d.Y, err = n.targets(name, d.Y, s.N); err != nil {
 		return nil, x, y, err
 	}
 	if t, is := d.Y.([]int32); is {
@@ -229,17 +223,17 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 	}
 	s.targets = len(t) / s.N
 	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets != want {
-		return nil, x, y, &ShapeError{n.name, name, "targets", fmt.Sprintf("%d numbers an example", s.targets),
-			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
+		return nil, x, y, n.shapeError(name, "targets", fmt.Sprintf("%d numbers an example", s.targets),
+			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output))
 	}
 	y = shapes.Make(dtypes.Float32, s.N, s.targets)
 	if d.V != nil && len(d.V) != len(t) {
 		return nil, x, y, fmt.Errorf("fit: %s: %d weights in V for %d target numbers: want one for each", name, len(d.V), len(t))
 	}
-	if loss := n.lossOf(s); d.V != nil && !takes(loss) {
+	if loss := n.lossOf(s); d.V != nil && !takesWeights(loss) {
 		return nil, x, y, fmt.Errorf("fit: %s: V has weights of the targets, and %s does not take them: want none, or fit.Visibility", name, loss.Title())
 	}
-	return s, x, y, n.counted(name, t, d.V)
+	return s, x, y, n.checkNumbers(name, t, d.V)
 }
 
 // roundedIntegers says which example bfloat16 would change: where all numbers are
@@ -272,7 +266,7 @@ func (n *Net) fitsBF16(r rounding) error {
 	switch {
 	case !n.config.BF16:
 		return nil
-	case n.strict():
+	case n.takesIDs():
 		return r.some
 	}
 	return r.all
@@ -300,14 +294,14 @@ func (s *Set) integers() (rounding, error) {
 // noData is the error of a call without a data set.
 func (n *Net) noData() error { return fmt.Errorf("fit: %s: no data set: load one first", n.name) }
 
-// suits proves that a set from anywhere fits the net.
-func (n *Net) suits(s *Set) error {
+// fits proves that a set from anywhere fits the net.
+func (n *Net) fits(s *Set) error {
 	if s == nil {
 		return n.noData()
 	}
 	if size := shapes.Make(dtypes.Float32, n.model.Input...).Size(); s.size != size {
-		return &ShapeError{n.name, s.Name, "examples", fmt.Sprintf("%d numbers each", s.size),
-			fmt.Sprintf("%d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
+		return n.shapeError(s.Name, "examples", fmt.Sprintf("%d numbers each", s.size),
+			fmt.Sprintf("%d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input))
 	}
 	if n.config.BF16 {
 		r, err := s.integers()
@@ -319,8 +313,8 @@ func (n *Net) suits(s *Set) error {
 		}
 	}
 	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets > 0 && s.targets != want {
-		return &ShapeError{n.name, s.Name, "targets", fmt.Sprintf("%d numbers each", s.targets),
-			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)}
+		return n.shapeError(s.Name, "targets", fmt.Sprintf("%d numbers each", s.targets),
+			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output))
 	}
 	return nil
 }
@@ -337,14 +331,14 @@ func (n *Net) wantLabels() string {
 	return fmt.Sprintf("layer %s of %s has %d classes, 0 to %d: give it more, or number the labels from 0", last(n.model.Names()), n.model.Name, n.classes(), n.classes()-1)
 }
 
-// teaches proves that a set from anywhere fits the net and has labels among its classes:
+// canTrain proves that a set from anywhere fits the net and has labels among its classes:
 // it may have been loaded for another. A program would take a label that is not as no
 // class at all, and learn something.
-func (n *Net) teaches(s *Set) error {
-	if err := n.suits(s); err != nil {
+func (n *Net) canTrain(s *Set) error {
+	if err := n.fits(s); err != nil {
 		return err
 	}
-	if err := n.measures(s); err != nil || s.targets > 0 {
+	if err := n.lossFits(s); err != nil || s.targets > 0 {
 		return err
 	}
 	if s.low < 0 || int(s.high) >= n.classes() {

@@ -53,9 +53,9 @@ func run1(p *session.Program, parts ...copies) (copies, error) {
 	return l, nil
 }
 
-// apartProgram gives each device random numbers of its own: rng, replica → rng.
+// randomProgram gives each device random numbers of its own: rng, replica → rng.
 // They stay apart, whatever is drawn from them: drawing counts on from a number.
-func (n *Net) apartProgram(devices int) (*hlo.Program, error) {
+func (n *Net) randomProgram(devices int) (*hlo.Program, error) {
 	return n.traceFor(devices, "apart", func(t *trace) []*Node {
 		state := Parameter(t.g, "rng", shapes.Make(dtypes.Uint64, 3))
 		replica := Parameter(t.g, "replica", shapes.Make(dtypes.Int32))
@@ -63,21 +63,21 @@ func (n *Net) apartProgram(devices int) (*hlo.Program, error) {
 	})
 }
 
-// spread copies arrays of device 0 to the others, once.
-func (n *Net) spread(l []*session.Array, devices int) (copies, error) {
+// copiesOn copies arrays of device 0 to the others, once.
+func (n *Net) copiesOn(l []*session.Array, devices int) (copies, error) {
 	all := copies{l}
 	for d := 1; d < devices; d++ {
 		var there []*session.Array
 		for _, a := range l {
 			key := onDevice{a, d}
-			if n.spreads[key] == nil {
+			if n.deviceCopies[key] == nil {
 				b, err := n.copy(a, d)
 				if err != nil {
 					return nil, err
 				}
-				n.spreads[key] = b
+				n.deviceCopies[key] = b
 			}
-			there = append(there, n.spreads[key])
+			there = append(there, n.deviceCopies[key])
 		}
 		all = append(all, there)
 	}
@@ -115,19 +115,19 @@ func (n *Net) copy(a *session.Array, device int) (*session.Array, error) {
 	return b.(*session.Array), nil
 }
 
-// work is what a training step is made of as it is written; Work is what it needs. It
+// costOf is what a training step is made of as it is written; Work is what it needs. It
 // writes the step's program, which takes milliseconds, only once.
-func (n *Net) work(s *Set, batch int) (hlo.Cost, error) {
+func (n *Net) costOf(s *Set, batch int) (hlo.Cost, error) {
 	key := fmt.Sprintf("%s/%d", s.key(), batch)
-	if c, is := n.works[key]; is {
+	if c, is := n.stepCost[key]; is {
 		return c, nil
 	}
 	p, err := n.stepProgram(s, batch)
 	if err != nil {
 		return hlo.Cost{}, err
 	}
-	n.works[key] = p.Cost()
-	return n.works[key], nil
+	n.stepCost[key] = p.Cost()
+	return n.stepCost[key], nil
 }
 
 // stepProgram is one training step, to be counted.

@@ -103,7 +103,7 @@ func TestDevicesNorm(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer r.close()
-				if err := errors.Join(r.epochs(), r.name()); err != nil {
+				if err := errors.Join(r.epochs(), r.bindState()); err != nil {
 					t.Fatal(err)
 				}
 				if r.history.Steps != 1 || len(r.state) != devices || r.main.Packed != packed {

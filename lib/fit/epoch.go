@@ -136,16 +136,16 @@ func (n *Net) startProgram(c plan.Part) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, "start", func(t *trace) []*Node {
 		var slots []slot
 		all := n.slots(c)
-		for _, i := range n.copied(c) {
+		for _, i := range n.copiedSlots(c) {
 			slots = append(slots, all[i])
 		}
 		return append(t.slots(slots), Zeros(t.g, resultsOf(c)), t.scalar(int32(0)))
 	})
 }
 
-// copied are the places, in the net's state, of what a chunk's Single programs
+// copiedSlots are the places, in the net's state, of what a chunk's Single programs
 // change in place.
-func (n *Net) copied(c plan.Part) []int {
+func (n *Net) copiedSlots(c plan.Part) []int {
 	var l []int
 	for i, v := range n.slots(c) {
 		if c.Form == plan.InPlace && !c.Packed || c.Form == plan.Fresh && v.path == rng {
@@ -169,7 +169,7 @@ func (t *trace) checked(variables []*Node, results *Node, c plan.Part) *Node {
 	t.mark("fit/results")
 	wrong := t.scalar(float32(0))
 	for _, i := range t.net.layout.trained {
-		wrong = Max(wrong, t.infinite(variables[i]))
+		wrong = Max(wrong, t.anyNotFinite(variables[i]))
 	}
 	at := []*Node{t.scalar(int32(c.Limit * c.Turn())), t.scalar(int32(0))}
 	return DynamicUpdateSlice(results, BroadcastToDims(wrong, 1, columns), at)
@@ -200,11 +200,11 @@ func (t *trace) held(c plan.Part) (state []*Node, variables int) {
 	return append(state, t.slots(t.net.layout.moments)...), len(state)
 }
 
-// found is what a step has found out about a batch: the mean loss, the number it
+// stepResult is what a step has found out about a batch: the mean loss, the number it
 // was divided by, right answers, gradients of what is trained, and all variables
 // as the way forward has left them. Gradients may be joined: then they are those of all
 // devices, and sums are what they were taken out of.
-type found struct {
+type stepResult struct {
 	mean, weight, right  *Node
 	gradients, variables []*Node
 	factors              [][]*Node // of gradients that are products which a step computes, or nil
@@ -214,24 +214,24 @@ type found struct {
 }
 
 // row is the result of a step [1 columns].
-func (f found) row() *Node { return Reshape(Stack([]*Node{f.mean, f.weight, f.right}, 0), 1, columns) }
+func (f stepResult) row() *Node { return Reshape(Stack([]*Node{f.mean, f.weight, f.right}, 0), 1, columns) }
 
-// large is the size of a batch norm's output that a GPU computes again rather than keeps, in
+// recomputeBytes is the size of a batch norm's output that a GPU computes again rather than keeps, in
 // bytes: less memory for little time.
-const large = 16 << 20
+const recomputeBytes = 16 << 20
 
 // derive goes forward and back. Of a batch that is shared, it is this device's
 // part.
-func (t *trace) derive(variables []*Node, b batch, l Loss, c plan.Part) found {
+func (t *trace) derive(variables []*Node, b batch, l Loss, c plan.Part) stepResult {
 	t.set(variables)
 	net := t.net.model
 	if c.Kernels != nil {
 		net = t.withKernels()
 	} else if !t.net.target.CPU() && net.HasBatchNorm() {
-		t.w.options.Recompute = large
+		t.w.options.Recompute = recomputeBytes
 	}
-	stretches := t.net.stretches(c)
-	out := t.applyNet(net, b.x, true, cutAt(stretches))
+	stretches := t.net.buckets(c)
+	out := t.applyNet(net, b.x, true, splitAt(stretches))
 	sum, weight, right := t.score(l, out, b, nil)
 	if c.Split {
 		if weight.IsConstantExpression() {
@@ -244,16 +244,16 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c plan.Part) found {
 	v := t.buffers(variables)
 	t.mark("loss/backward")
 	gradients, joined, sums := t.gradients(mean, variables, stretches)
-	f := found{mean: mean, weight: weight, right: right, gradients: gradients, variables: v, joined: joined, sums: sums}
+	f := stepResult{mean: mean, weight: weight, right: right, gradients: gradients, variables: v, joined: joined, sums: sums}
 	if t.net.target.CPU() {
 		// No weight changes before the last gradient that reads it is there; else
 		// XLA copies the weights to be safe: a step of the MLP took 10.9 ms with the
 		// copies and 9.8 without (2 cores, in turns).
 		f.factors, f.inPlace = make([][]*Node, len(gradients)), c.Form == plan.InPlace
 		if t.w.options.NativeUpdates && !c.Split && !c.Packed {
-			t.factor(gradients, f.factors)
+			t.factorize(gradients, f.factors)
 		}
-		f.gradients = together(gradients, f.factors)
+		f.gradients = barrier(gradients, f.factors)
 	}
 	return f
 }
@@ -264,14 +264,14 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c plan.Part) found {
 func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l Loss, c plan.Part) (next []*Node, row *Node) {
 	f := t.derive(variables, b, l, c)
 	if c.Split {
-		t.share(&f, c.Devices)
+		t.reduce(&f, c.Devices)
 	}
 	v, m := t.update(f, moments, rate, number)
 	return append(v, m...), f.row()
 }
 
-// share adds up over the devices what they have found, in place.
-func (t *trace) share(f *found, devices int) {
+// reduce adds up over the devices what they have found, in place.
+func (t *trace) reduce(f *stepResult, devices int) {
 	all := append(append([]*Node{}, f.gradients...), f.mean, f.right)
 	var means []int
 	for i, v := range t.net.layout.variables {
@@ -279,7 +279,7 @@ func (t *trace) share(f *found, devices int) {
 			means, all = append(means, i), append(all, f.variables[i])
 		}
 	}
-	f.sums = t.join(all, f.joined, f.sums)
+	f.sums = t.allReduceFlat(all, f.joined, f.sums)
 	k := copy(f.gradients, all)
 	f.mean, f.right = all[k], all[k+1]
 	for j, i := range means {
@@ -288,7 +288,7 @@ func (t *trace) share(f *found, devices int) {
 }
 
 // update gives trained variables and moments their next values.
-func (t *trace) update(f found, moments []*Node, rate, number *Node) (v, m []*Node) {
+func (t *trace) update(f stepResult, moments []*Node, rate, number *Node) (v, m []*Node) {
 	o := t.net.config.Optimizer
 	title, names := o.Title()
 	t.mark(title + "/update")
@@ -298,9 +298,9 @@ func (t *trace) update(f found, moments []*Node, rate, number *Node) (v, m []*No
 		old := moments[k*len(names) : (k+1)*len(names)]
 		if f.factors != nil && f.factors[k] != nil {
 			if knobs == nil {
-				knobs = t.knobs(rate, number)
+				knobs = t.hyperparams(rate, number)
 			}
-			now := t.step(t.net.layout.variables[i], f.inPlace, append(append(f.factors[k], knobs, v[i]), old...))
+			now := t.nativeUpdate(t.net.layout.variables[i], f.inPlace, append(append(f.factors[k], knobs, v[i]), old...))
 			v[i], m = now[0], append(m, now[1:]...)
 			continue
 		}

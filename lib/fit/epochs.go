@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -15,9 +16,9 @@ func (r *run) epochs() error {
 		r.net.prepare("pack", r.net.packProgram, nil)
 		r.net.prepare("unpack", r.net.unpackProgram, nil)
 	}
-	if r.collects() {
-		r.broadcaster()
-		r.blank()
+	if r.usesAllReduce() {
+		r.broadcastProgram()
+		r.zeroState()
 	}
 	r.prepare(&r.main)
 	if err := r.ready(&r.main); err != nil {
@@ -28,7 +29,7 @@ func (r *run) epochs() error {
 	if r.Validation != nil {
 		r.net.tester(r.Validation)
 	}
-	err := r.spread()
+	err := r.distribute()
 	if err != nil {
 		return err
 	}
@@ -49,6 +50,11 @@ func (r *run) epochs() error {
 	return r.drain(0)
 }
 
+// note adds to the run's note.
+func (r *run) note(text string) {
+	r.history.Note = strings.TrimPrefix(r.history.Note+"; "+text, "; ")
+}
+
 // open begins an epoch: the next chunk that is kept is its first.
 func (r *run) open(epoch int) {
 	r.epoch = Epoch{Number: epoch, Train: Score{Labels: r.data.targets == 0}}
@@ -61,7 +67,7 @@ func (r *run) one(epoch int) error {
 	if err := r.resetState(); err != nil {
 		return err
 	}
-	order := &shuffled{}
+	order := &exampleOrder{}
 	defer order.release()
 	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
 		if err := r.ready(p); err != nil {
@@ -86,7 +92,7 @@ func (r *run) front() copies {
 }
 
 // portion asks for an epoch's turns of a portion, chunk after chunk.
-func (r *run) portion(p *portion, order *shuffled) error {
+func (r *run) portion(p *portion, order *exampleOrder) error {
 	for turn := 0; turn < p.Turns; {
 		if err := r.drain(r.ahead()); err != nil {
 			return err
@@ -110,7 +116,7 @@ func (r *run) portion(p *portion, order *shuffled) error {
 }
 
 // shuffle orders the examples for what comes after all that has been asked for.
-func (r *run) shuffle(s *shuffled) (err error) {
+func (r *run) shuffle(s *exampleOrder) (err error) {
 	step := len(r.front()[0]) - 1
 	s.order, err = run1(r.order, r.front().cut(step, step+1))
 	return err
@@ -160,7 +166,7 @@ func (r *run) settle() {
 // by it.
 func (r *run) finish() error {
 	if r.Validation != nil {
-		if err := r.name(); err != nil {
+		if err := r.bindState(); err != nil {
 			return err
 		}
 		key, f := r.net.tester(r.Validation)
@@ -176,7 +182,7 @@ func (r *run) finish() error {
 	}
 	r.epoch.Elapsed = time.Since(r.began)
 	r.history.Epochs = append(r.history.Epochs, r.epoch)
-	r.saves.ask(r.save)
+	r.saves.request(r.save)
 	r.tell("train")
 	if r.epoch.Number < r.Epochs {
 		if r.history.Stopped = r.enough(); r.history.Stopped == "" {
@@ -218,20 +224,20 @@ func notSmaller(what string, loss, best float64, epochs int) string {
 	return fmt.Sprintf("%s has not become smaller than %.6g for %d epochs", what, best, epochs)
 }
 
-// shuffled is the order of an epoch's examples. Its chunks hold it, as the one
+// exampleOrder is the order of an epoch's examples. Its chunks hold it, as the one
 // that asks for them does.
-type shuffled struct {
+type exampleOrder struct {
 	order copies
 	held  int // by chunks
 }
 
-func (s *shuffled) hold() *shuffled {
+func (s *exampleOrder) hold() *exampleOrder {
 	s.held++
 	return s
 }
 
 // release gives the order back when nobody holds it any more.
-func (s *shuffled) release() {
+func (s *exampleOrder) release() {
 	if s.held--; s.held < 0 {
 		s.order.free()
 	}

@@ -14,14 +14,14 @@ import (
 	"gaiden/lib/session"
 )
 
-// Test is the loss and accuracy over a whole set, with one program.
+// Test is the loss and accuracy over a whole set.
 func (n *Net) Test(ctx context.Context, s *Set) (*Score, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
 		return nil, err
 	}
-	if err := n.teaches(s); err != nil {
+	if err := n.canTrain(s); err != nil {
 		return nil, err
 	}
 	return n.score(ctx, s, nil)

@@ -72,7 +72,7 @@ func open(t testing.TB) *session.Session {
 
 func TestMain(m *testing.M) {
 	devicetest.Play(session.Version, map[string]func() error{"cell": cell, "tuner": tune, "nice": nice})
-	tellable = 0 // nets of tests are small
+	shortestTiming = 0 // nets of tests are small
 	state, err := os.MkdirTemp("", "fit-state")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -90,7 +90,7 @@ func TestMain(m *testing.M) {
 
 // playAsides has this program play the sessions that kernels are tried in.
 func playAsides() {
-	program = func() (string, error) { return "/proc/self/exe", nil }
+	sessionBinary = func() (string, error) { return "/proc/self/exe", nil }
 	os.Setenv(devicetest.Role, "serve")
 }
 
@@ -162,7 +162,7 @@ func TestTrainLearns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *score != (Score{score.Loss, h.Last().Validation.Right, 307, true, score.Elapsed}) || math.Abs(score.Loss-h.Last().Validation.Loss) > 1e-6 {
+	if *score != (Score{Loss: score.Loss, Right: h.Last().Validation.Right, N: 307, Labels: true, Elapsed: score.Elapsed}) || math.Abs(score.Loss-h.Last().Validation.Loss) > 1e-6 {
 		t.Errorf("test: got %v, want the validation's %v", score, h.Last().Validation)
 	}
 	p, err := n.Predict(context.Background(), test)

@@ -59,7 +59,7 @@ func (n *Net) products() int {
 func (n *Net) lowering() lower.Options {
 	o := n.options
 	o.OneDNN, o.NativeProducts = n.oneDNN(), n.products() > 0
-	o.NativeUpdates = o.NativeProducts && n.ownKnobs() != nil
+	o.NativeUpdates = o.NativeProducts && n.nativeHyperparams() != nil
 	o.ExamplesLast = xla.ExamplesLast(n.target, n.model)
 	return o
 }

@@ -16,18 +16,13 @@ import (
 	"gaiden/lib/session"
 )
 
-// TrainJob is Train as a job of the session, with the net's name: it goes on when
-// the cell, the kernel or the browser ends, and after a crash from the last
-// snapshot. It returns when the job has started. See [Job] for the rest of its
-// life. The net can be tested, read and saved meanwhile, but until the job has
-// ended nothing else can train, change or remove it.
-//
-// The weights are those that Train gives, step by step. A job works on one
-// device, and ends by Threshold or Patience only with a Validation.
+// TrainJob is Train as a job of the session, with the net's name: it continues when the cell
+// or the kernel ends, and after a crash from the last snapshot. Meanwhile the net can be
+// tested, read and saved. A job uses one device; Threshold and Patience need a Validation.
 func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	done, err := n.begin(context.Background(), trains) // until the job itself keeps others away
+	done, err := n.acquire(context.Background(), training) // until the job itself keeps others away
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +46,8 @@ func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
 	if _, err := n.session.StartJob(b.job); err != nil {
 		return nil, err
 	}
-	n.tuneLater(data, r.Train)
-	return &Job{n.name, given(n.session)}, nil
+	n.requestTuning(data, r.Train)
+	return &Job{n.name, explicit(n.session)}, nil
 }
 
 // jobBuilder writes a run down as a job. A turn of the job is a chunk of steps, a
@@ -84,7 +79,7 @@ func (b *jobBuilder) build() error {
 	if b.order, err = n.wait(b.ctx, fmt.Sprintf("order/%d/%t/1", b.data.N, !b.InOrder), order, nil); err != nil {
 		return err
 	}
-	if err := b.feel(); err != nil {
+	if err := b.measureStep(); err != nil {
 		return err
 	}
 	where, err := n.whereProgram(about.Steps, b.Batch)
@@ -92,13 +87,13 @@ func (b *jobBuilder) build() error {
 		return err
 	}
 	b.job = session.Job{Name: n.name, Scratch: b.prefix, Origin: n.config.Origin, Period: 1}
-	b.add(session.JobStep{Program: b.order, When: wire.FirstTurn, Inputs: session.Named(n.name + "/step"), Names: b.own("order")})
+	b.addStep(session.JobStep{Program: b.order, When: wire.FirstTurn, Inputs: session.Named(n.name + "/step"), Names: b.scratchNames("order")})
 	base, err := n.session.Array(n.name + "/step")
 	if err != nil {
 		return err
 	}
-	b.keep("base", base)
-	b.keep("rate", b.rate[0][0])
+	b.bindLater("base", base)
+	b.bindLater("rate", b.rate[0][0])
 	copied, err := n.copyProgram()
 	if err != nil {
 		return err
@@ -135,10 +130,10 @@ func (b *jobBuilder) build() error {
 	return n.session.Bind(b.names, b.values)
 }
 
-func (b *jobBuilder) add(s session.JobStep) { b.job.Steps = append(b.job.Steps, s) }
+func (b *jobBuilder) addStep(s session.JobStep) { b.job.Steps = append(b.job.Steps, s) }
 
-// own are names that only the job needs.
-func (b *jobBuilder) own(names ...string) []string {
+// scratchNames are names that only the job needs.
+func (b *jobBuilder) scratchNames(names ...string) []string {
 	l := make([]string, len(names))
 	for i, n := range names {
 		l[i] = b.prefix + n
@@ -146,21 +141,21 @@ func (b *jobBuilder) own(names ...string) []string {
 	return l
 }
 
-func (b *jobBuilder) keep(name string, a *session.Array) {
+func (b *jobBuilder) bindLater(name string, a *session.Array) {
 	b.names, b.values = append(b.names, b.prefix+name), append(b.values, a)
 }
 
 func (b *jobBuilder) scalar(name string, value int) error {
 	l, err := b.net.integers(0, value)
 	if err == nil {
-		b.keep(name, l[0])
+		b.bindLater(name, l[0])
 	}
 	return err
 }
 
-// feel finds out how long a step takes, where it is not known: on a copy of the
+// measureStep finds out how long a step takes, where it is not known: on a copy of the
 // state.
-func (b *jobBuilder) feel() error {
+func (b *jobBuilder) measureStep() error {
 	if b.pace != 0 {
 		return nil
 	}
@@ -172,7 +167,7 @@ func (b *jobBuilder) feel() error {
 	defer order.free()
 	for range 2 { // the first one warms up
 		began := time.Now()
-		out, results, err := b.main.steps.do(b.state, b.data, order, b.rate, 0, 1)
+		out, results, err := b.main.steps.run(b.state, b.data, order, b.rate, 0, 1)
 		if err != nil {
 			return err
 		}
@@ -183,7 +178,7 @@ func (b *jobBuilder) feel() error {
 		out.free()
 		results.Finalize()
 	}
-	b.net.paces[b.main.key(b.data)] = b.pace
+	b.net.stepTime[b.main.key(b.data)] = b.pace
 	return nil
 }
 
@@ -205,20 +200,20 @@ func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment,
 	results, at := b.prefix+"results", b.prefix+"where"
 	fixed := append(b.sources(b.data), b.prefix+"order", b.prefix+"rate", at)
 	variables := next[:len(n.layout.variables)]
-	b.add(session.JobStep{Program: where, When: when, Inputs: session.Named(n.name+"/step", b.prefix+"base", b.prefix+"turns/"+name), Names: []string{at}})
+	b.addStep(session.JobStep{Program: where, When: when, Inputs: session.Named(n.name+"/step", b.prefix+"base", b.prefix+"turns/"+name), Names: []string{at}})
 	if p.Form.Single() {
 		working := append(append([]string{}, next...), results, b.prefix+"begin")
-		b.add(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(state...), Names: working})
-		b.add(session.JobStep{Program: p.steps.main, When: when, Repeat: turns, Inputs: session.Named(append(working[:len(working):len(working)], fixed...)...), Names: working})
+		b.addStep(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(state...), Names: working})
+		b.addStep(session.JobStep{Program: p.steps.main, When: when, Repeat: turns, Inputs: session.Named(append(working[:len(working):len(working)], fixed...)...), Names: working})
 	} else {
-		b.add(session.JobStep{Program: p.steps.main, When: when, Inputs: session.Named(append(state[:len(state):len(state)], fixed...)...), Names: append(next[:len(next):len(next)], results)})
+		b.addStep(session.JobStep{Program: p.steps.main, When: when, Inputs: session.Named(append(state[:len(state):len(state)], fixed...)...), Names: append(next[:len(next):len(next)], results)})
 	}
-	b.add(session.JobStep{Program: report, When: when, Inputs: session.Named(append(append([]string{}, variables...), results)...),
+	b.addStep(session.JobStep{Program: report, When: when, Inputs: session.Named(append(append([]string{}, variables...), results)...),
 		Read: []wire.Read{{Output: 0, Name: "train"}}, Finite: true})
 	if err := b.explain(p, turns*p.Turn(), state, results, at); err != nil {
 		return err
 	}
-	b.add(session.JobStep{Program: copied, When: when, Inputs: session.Named(next...), Names: state})
+	b.addStep(session.JobStep{Program: copied, When: when, Inputs: session.Named(next...), Names: state})
 	return nil
 }
 
@@ -263,10 +258,10 @@ func (b *jobBuilder) test() error {
 	if err != nil {
 		return err
 	}
-	b.keep("tested", a)
-	tested := b.own("tested")
+	b.bindLater("tested", a)
+	tested := b.scratchNames("tested")
 	in := session.Named(append(append(n.names(n.layout.variables), b.sources(s)...), tested...)...)
-	b.add(session.JobStep{Program: p, When: wire.LastTurn, Repeat: len(first.Each), Inputs: append(in, first, count), Names: tested})
+	b.addStep(session.JobStep{Program: p, When: wire.LastTurn, Repeat: len(first.Each), Inputs: append(in, first, count), Names: tested})
 	score, err := n.trace("score", func(t *trace) []*Node {
 		sums := ReduceSum(Parameter(t.g, "results", shapes.Make(dtypes.Float32, batches, columns)), 0)
 		loss := t.mean(Slice(sums, AxisRange(0, 1)), Slice(sums, AxisRange(1, 2)))
@@ -279,7 +274,7 @@ func (b *jobBuilder) test() error {
 	if err != nil {
 		return err
 	}
-	b.add(session.JobStep{Program: x, When: wire.LastTurn, Inputs: session.Named(tested...), Read: []wire.Read{{Output: 0, Name: "validation"}}})
+	b.addStep(session.JobStep{Program: x, When: wire.LastTurn, Inputs: session.Named(tested...), Read: []wire.Read{{Output: 0, Name: "validation"}}})
 	if b.Threshold != 0 || b.Patience != 0 {
 		b.job.Until = &wire.Until{Read: "validation", Below: b.Threshold, Patience: b.Patience}
 	}
@@ -319,7 +314,7 @@ func (n *Net) reportProgram(c plan.Part, steps int) (*session.Program, error) {
 		results := Slice(Parameter(t.g, "results", resultsOf(c)), AxisRange(0, steps), AxisRange())
 		wrong := t.scalar(float32(0))
 		for _, i := range n.layout.trained {
-			wrong = Max(wrong, t.infinite(variables[i]))
+			wrong = Max(wrong, t.anyNotFinite(variables[i]))
 		}
 		mark := Where(GreaterThan(wrong, t.scalar(float32(0))), t.scalar(float32(math.NaN())), t.scalar(float32(0)))
 		return []*Node{Concatenate([]*Node{results, BroadcastToDims(mark, 1, columns)}, 0)}

@@ -18,7 +18,7 @@ const probed = "probe"
 
 // explain adds the steps that look where numbers come from that are not finite, when a
 // chunk of so many steps has ended the job with them. They do what
-// [NotFiniteError.probe] does: the chunk's good steps once more, from the state that was
+// Net.explain does: the chunk's good steps once more, from the state that was
 // kept, and a look at the next one.
 func (b *jobBuilder) explain(p *portion, steps int, state []string, results, at string) error {
 	n := b.net
@@ -36,7 +36,7 @@ func (b *jobBuilder) explain(p *portion, steps int, state []string, results, at 
 	if err != nil {
 		return err
 	}
-	where := b.own("astray/where", "astray/first")
+	where := b.scratchNames("astray/where", "astray/first")
 	after := make([]string, len(state)+1) // and the results, for which there is no use
 	for i := range state {
 		after[i] = fmt.Sprintf("%sastray/%d", b.prefix, i)
@@ -57,7 +57,7 @@ func (b *jobBuilder) explain(p *portion, steps int, state []string, results, at 
 		if err != nil {
 			return err
 		}
-		b.add(session.JobStep{Program: x, When: wire.NotFinite, Inputs: session.Named(s.inputs...), Names: s.names, Read: s.read})
+		b.addStep(session.JobStep{Program: x, When: wire.NotFinite, Inputs: session.Named(s.inputs...), Names: s.names, Read: s.read})
 	}
 	return nil
 }

@@ -11,19 +11,16 @@ import (
 	"gaiden/lib/session"
 )
 
-// Job is a training that the session does by itself; see [Net.TrainJob]. Any
-// process can find it by its name and follow it:
+// Job is a training that runs in the session, where any process can follow it:
 //
-//	job, err := net.TrainJob(train, fit.Train{Epochs: 100, Batch: 128})
-//	…
-//	job, err := fit.FindJob(s, "cnn") // in another notebook: a session of that name space
+//	job, err := fit.FindJob(s, "cnn")
 //	history, err := job.Follow(ctx, report.Bar())
 type Job struct {
 	Name    string
 	session *session.Session // nil: the notebook's, so that cells can hand on a Job as plain memory, and none begins another
 }
 
-// FindJob finds a job that TrainJob has started.
+// FindJob finds a job of TrainJob.
 func FindJob(s *session.Session, name string) (*Job, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.FollowJob, Names: []string{name}, From: -1})
 	if err != nil {
@@ -34,21 +31,19 @@ func FindJob(s *session.Session, name string) (*Job, error) {
 			return nil, err
 		}
 	}
-	return &Job{name, given(s)}, nil
+	return &Job{name, explicit(s)}, nil
 }
 
-// String says how to see to the job from a cell.
 func (j *Job) String() string {
 	return fmt.Sprintf("job %s: %%jobs shows it, %%jobs attach %[1]s follows it, %%jobs stop %[1]s ends it", j.Name)
 }
 
-// Pause lets the job wait at the end of a program; Resume lets it go on, Stop
-// ends it. Its weights are whole at each of these moments.
+// Pause pauses the job at the end of a program; its weights are complete.
 func (j *Job) Pause() error {
 	return j.do((*session.Session).PauseJob)
 }
 
-// Resume lets a job go on that was paused.
+// Resume continues a job that was paused.
 func (j *Job) Resume() error {
 	return j.do((*session.Session).ResumeJob)
 }
@@ -71,12 +66,11 @@ func (j *Job) open() (*session.Session, error) {
 	if j.session != nil {
 		return j.session, nil
 	}
-	return notebook()
+	return sharedSession()
 }
 
-// Follow reads the job's log from its beginning on, and returns when the job has
-// ended, with what Train would have returned; or when ctx ends: the job goes on
-// then. Progress is called at least twice a second and may be nil.
+// Follow returns what Train would have returned, when the job or ctx has ended; the job
+// continues without ctx. Progress may be nil.
 func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, error) {
 	s, err := j.open()
 	if err != nil {
@@ -105,8 +99,8 @@ func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, er
 	}
 	if err == nil && r.info.Error != nil {
 		err = r.info.Error
-		if r.wild != nil {
-			err = r.wild
+		if r.notFinite != nil {
+			err = r.notFinite
 		}
 	}
 	r.history.Stopped = r.info.Why
@@ -142,7 +136,7 @@ type jobReader struct {
 	epoch       Epoch
 	step        int // of the epoch
 	sum, weight float64
-	wild        *NotFiniteError // nil while all numbers are finite
+	notFinite        *NotFiniteError // nil while all numbers are finite
 }
 
 func (r *jobReader) entry(e wire.JobEntry) {
@@ -151,12 +145,12 @@ func (r *jobReader) entry(e wire.JobEntry) {
 		for row := e.Values; len(row) > columns; row = row[columns:] { // the last row tells of weights that are not finite
 			r.row(row[:columns], e.Time)
 		}
-	case e.Name == probed && r.wild != nil && len(e.Values) == 2+2*len(r.Layers):
+	case e.Name == probed && r.notFinite != nil && len(e.Values) == 2+2*len(r.Layers):
 		flags := make([]int32, len(e.Values))
 		for i, v := range e.Values {
 			flags[i] = int32(v)
 		}
-		r.wild.found(flags, r.Data, r.Layers)
+		located(r.notFinite, flags, r.Data, r.Layers)
 	case e.Name == "validation" && len(e.Values) == 2 && len(r.history.Epochs) > 0:
 		r.history.Epochs[len(r.history.Epochs)-1].Validation = &Score{Loss: e.Values[0], Right: int(e.Values[1]), N: r.Tests, Labels: r.Labels}
 	}
@@ -168,7 +162,7 @@ func (r *jobReader) finite(values []float64) bool {
 	epoch := len(r.history.Epochs) + 1
 	for i := 0; i < len(values); i += columns {
 		if loss := values[i]; math.IsNaN(loss) || math.IsInf(loss, 0) {
-			r.wild = &NotFiniteError{Net: r.Net, Loss: loss, Epoch: epoch, Step: min(r.step+i/columns+1, r.Steps), Kept: r.step, KeptEpoch: epoch}
+			r.notFinite = &NotFiniteError{Net: r.Net, Loss: loss, Epoch: epoch, Step: min(r.step+i/columns+1, r.Steps), Kept: r.step, KeptEpoch: epoch}
 			return false
 		}
 	}

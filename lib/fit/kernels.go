@@ -14,23 +14,6 @@ import (
 	"gaiden/lib/lower/plan"
 )
 
-// Kernels says which kernels the training steps use: [AutoKernels], [XLAKernels] or
-// [FusedKernels]. The numbers are the same but for rounding. [Net.Plan] says what Train
-// chooses for a net, and why; [Net.Tune] measures both and keeps the faster one.
-type Kernels = plan.Kernels
-
-const (
-	// AutoKernels are Gaiden's kernels where they are expected to be faster than XLA's, until
-	// [Net.Tune] has measured them or the device refuses them: History.Note says so.
-	AutoKernels = plan.AutoKernels
-	// XLAKernels are XLA's.
-	XLAKernels = plan.XLAKernels
-	// FusedKernels are Gaiden's where there are some, even where they are slower.
-	FusedKernels = plan.FusedKernels
-
-	plainOps = plan.PlainKernels
-)
-
 // refuses says whether err is that of a device that cannot do a program, and not of
 // one that has something else to do.
 func refuses(err error) bool {

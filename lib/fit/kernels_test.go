@@ -155,7 +155,7 @@ func TestFusedPrograms(t *testing.T) {
 		if len(counted) != got {
 			t.Errorf("%s: got %d calls counted, want all %d kernels", tt.net.Name, len(counted), got)
 		}
-		state := 2 * float64(n.weighs()) // the update reads and writes it
+		state := 2 * float64(n.stateBytes()) // the update reads and writes it
 		for _, c := range counted {
 			if c.Times != 4 || strings.HasPrefix(c.Name, "group_") && !(c.Bytes > 0.95*state) {
 				t.Errorf("%s: got %+v, want 4 times, and of an update the %g bytes of the state at least", tt.net.Name, c, state)
@@ -268,11 +268,11 @@ func TestTune(t *testing.T) {
 func TestTooSoon(t *testing.T) {
 	s := open(t)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	defer func(t, g time.Duration) { tellable, glance = t, g }(tellable, glance)
+	defer func(t, g time.Duration) { shortestTiming, longestTiming = t, g }(shortestTiming, longestTiming)
 	n := attach(t, s, "soon", small(), Config{Kernels: plainOps})
 	few, many := load(t, n, "few", digits(20, n.model.Input, 1)), load(t, n, "many", digits(40, n.model.Input, 1))
 	var told string
-	tellable, glance = time.Hour, 1
+	shortestTiming, longestTiming = time.Hour, 1
 	if err := n.Tune(context.Background(), few, Train{Batch: 10}, func(s string) { told += s }); err != nil || !strings.Contains(told, "2 steps of 10 are over too soon") {
 		t.Errorf("got %q and %v, want that 2 steps are over too soon", told, err)
 	}
@@ -285,7 +285,7 @@ func TestTooSoon(t *testing.T) {
 	if begun := leave(t, n, many); begun != 1 {
 		t.Error("a run of more steps leaves nothing")
 	}
-	tellable, told = 0, ""
+	shortestTiming, told = 0, ""
 	for _, batch := range []int{10, 40} { // 40 is all there is: its epochs are a loop
 		if err := n.Tune(context.Background(), many, Train{Batch: batch, Threshold: 1}, func(s string) { told += s }); err != nil || n.tilings().Known(n.stepKey(batch)).Micros <= 0 {
 			t.Errorf("batch %d: got %+v and %v, want a time; told %q", batch, n.tilings().Known(n.stepKey(batch)), err, told)

@@ -10,27 +10,27 @@ import (
 	"gaiden/lib/lower/plan"
 )
 
-// tellable is how long a look at some steps must take: below it, what a call costs the
+// shortestTiming is how long a look at some steps must take: below it, what a call costs the
 // host counts as much as its steps, and what is the faster is chance. Peaks' step of 13 µs
 // took 300 where a call was one step.
-var tellable = 2 * time.Millisecond
+var shortestTiming = 2 * time.Millisecond
 
-// looked is how many steps a look takes, where an epoch has so many and they do not take
+// timedSteps is how many steps a look takes, where an epoch has so many and they do not take
 // longer than glance.
-const looked = 500
+const timedSteps = 500
 
-// glance is how long a look at some steps takes at most, if that is more than one turn of
+// longestTiming is how long a look at some steps takes at most, if that is more than one turn of
 // the loop: whoever comes back to the session meanwhile waits for its end.
-var glance = 100 * time.Millisecond
+var longestTiming = 100 * time.Millisecond
 
-// untold says whether an entry of a step says nothing: of one that was not looked at, or
+// unmeasured says whether an entry of a step says nothing: of one that was not looked at, or
 // whose epochs of Tried steps are too short to tell.
-func untold(e tiling.Entry) bool { return e.Micros == 0 && e.Refused == "" }
+func unmeasured(e tiling.Entry) bool { return e.Micros == 0 && e.Refused == "" }
 
-// worthwhile says whether a step gains from other tilings than the usual ones, in µs,
+// faster says whether a step gains from other tilings than the usual ones, in µs,
 // more than the same step differs from one look to the next. By less than that the
 // MLP's in bf16 took XLA's update for its own, which is 11 kernels for 5.
-func worthwhile(usual, tried float64) bool { return tried < 0.98*usual }
+func faster(usual, tried float64) bool { return tried < 0.98*usual }
 
 // choices notes the ops of the net's steps whose best tilings are not known, and returns
 // the steps' key in the table: "" if there is nothing to choose from, and tells why.
@@ -74,7 +74,7 @@ func (n *Net) choices(ctx context.Context, data *Set, t Train, tell func(string)
 func compared(data *Set, t Train) Train {
 	t.Validation, t.Threshold, t.Patience = nil, 0, 0
 	if t.Batch == data.N {
-		t.Epochs = looked
+		t.Epochs = timedSteps
 	}
 	return t
 }
@@ -85,27 +85,27 @@ func (r *run) forms() (with, without plan.Part, err error) {
 	return r.main.WithKernels(set, r.net.tilings().Changes()), r.main.WithoutKernels(r.plan.Settings), err
 }
 
-// compare times the net's steps with fused kernels and without: those of a twin, in a
+// timeInSandbox times the net's steps with fused kernels and without: those of a twin, in a
 // session of its own. Its programs are on the disk after it, for the net's.
-func (n *Net) compare(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) (e tiling.Entry, err error) {
+func (n *Net) timeInSandbox(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) (e tiling.Entry, err error) {
 	if err := look.Wait(ctx); err != nil {
 		return e, err
 	}
-	a, err := startAside(n.session, true)
+	a, err := startSandbox(n.session, true)
 	if err != nil {
 		return e, err
 	}
 	defer a.end()
-	x, copied, err := a.twin(n, data)
+	x, copied, err := a.clone(n, data)
 	if err == nil {
-		e, err = x.race(ctx, copied, compared(data, t), look, tell)
+		e, err = x.timeForms(ctx, copied, compared(data, t), look, tell)
 	}
-	return e, a.lost(err)
+	return e, a.explain(err)
 }
 
-// race is compare in the session that the net is in, while nobody asks the one beside it
+// timeForms is compare in the session that the net is in, while nobody asks the one beside it
 // for anything.
-func (n *Net) race(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) (e tiling.Entry, err error) {
+func (n *Net) timeForms(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) (e tiling.Entry, err error) {
 	r, err := n.run(ctx, data, t, plan.Comparison)
 	if err != nil {
 		return e, err
@@ -115,7 +115,7 @@ func (n *Net) race(ctx context.Context, data *Set, t Train, look tiling.Look, te
 	if err != nil {
 		return e, err
 	}
-	forms := []*steps{n.steps(data, without), n.steps(data, with)}
+	forms := []*stepPrograms{n.stepPrograms(data, without), n.stepPrograms(data, with)}
 	for _, f := range forms {
 		err := f.ready(ctx, nil)
 		if f.Kernels != nil && refuses(err) {
@@ -126,12 +126,12 @@ func (n *Net) race(ctx context.Context, data *Set, t Train, look tiling.Look, te
 			return e, err
 		}
 	}
-	order, err := r.examples(ctx)
+	order, err := r.exampleOrder(ctx)
 	if err != nil {
 		return e, err
 	}
 	defer order.free()
-	most := min(r.main.Limit, max(1, looked/r.main.Turn()))
+	most := min(r.main.Limit, max(1, timedSteps/r.main.Turn()))
 	turns := most
 	before := func() error { return look.Wait(ctx) }
 	best, own, err := tiling.Alone(look.Beside, before, func(alone func() error) (best [2]time.Duration, err error) {
@@ -140,21 +140,21 @@ func (n *Net) race(ctx context.Context, data *Set, t Train, look tiling.Look, te
 				if err := errors.Join(alone(), ctx.Err()); err != nil {
 					return best, err
 				}
-				took, err := r.clock(f, order, turns)
+				took, err := r.timeTurns(f, order, turns)
 				if err != nil {
 					return best, err
 				}
 				if look == 0 { // it warms up, and says how long a look is
-					turns = min(turns, within(glance, turns, took))
+					turns = min(turns, within(longestTiming, turns, took))
 					continue
 				}
 				if best[i] == 0 || took < best[i] {
 					best[i] = took
 				}
 			}
-			if slower := max(best[0], best[1]); look == 5 && slower < tellable && turns < most {
+			if slower := max(best[0], best[1]); look == 5 && slower < shortestTiming && turns < most {
 				// Something held up the look that warmed up, so the others were too short.
-				turns = min(most, max(2*turns, within(glance, turns, slower)))
+				turns = min(most, max(2*turns, within(longestTiming, turns, slower)))
 				best, look = [2]time.Duration{}, 0
 			}
 		}
@@ -164,7 +164,7 @@ func (n *Net) race(ctx context.Context, data *Set, t Train, look tiling.Look, te
 		return e, err
 	}
 	steps := float64(turns * r.main.Turn())
-	if max(best[0], best[1]) < tellable {
+	if max(best[0], best[1]) < shortestTiming {
 		tell(fmt.Sprintf("%s: %.0f steps of %d are over too soon to be compared: the kernels stay as they are", n.name, steps, r.main.Batch))
 		return tiling.Entry{Tried: r.steps}, nil
 	}
@@ -179,8 +179,8 @@ func within(limit time.Duration, turns int, took time.Duration) int {
 	return max(1, int(float64(turns)*float64(limit)/float64(took)))
 }
 
-// examples is an order of the run's examples.
-func (r *run) examples(ctx context.Context) (copies, error) {
+// exampleOrder is an order of the run's examples.
+func (r *run) exampleOrder(ctx context.Context) (copies, error) {
 	key, order := r.net.order(r.data.N, !r.InOrder, r.devices)
 	p, err := r.net.wait(ctx, key, order, nil)
 	if err != nil {
@@ -190,13 +190,13 @@ func (r *run) examples(ctx context.Context) (copies, error) {
 	return run1(p, r.state.cut(last, last+1))
 }
 
-// clock is how long some turns take, whose results are dropped.
-func (r *run) clock(f *steps, order copies, turns int) (time.Duration, error) {
+// timeTurns is how long some turns take, whose results are dropped.
+func (r *run) timeTurns(f *stepPrograms, order copies, turns int) (time.Duration, error) {
 	if err := r.net.session.Wait(); err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	after, results, err := f.do(r.state, r.data, order, r.rate, r.main.First, turns)
+	after, results, err := f.run(r.state, r.data, order, r.rate, r.main.First, turns)
 	if err == nil {
 		err = r.net.session.Wait()
 	}

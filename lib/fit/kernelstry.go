@@ -63,15 +63,10 @@ func (n *Net) stepKey(batch int) string {
 	return key
 }
 
-// Tune measures which kernels make the training steps of Train fastest on the session's
-// GPU, Gaiden's or XLA's, and with which tilings; kernels whose results differ from XLA's are
-// not used. The result is kept on disk, for all nets with such layers. It takes seconds, or
-// a minute for layers that are not known yet. After a net's first training the background
-// process "gaiden tune" does the same. On a CPU there is nothing to measure.
-//
-// Kernels are tried in a separate session on the same GPU, on a copy of the net and its
-// data, with a fifth of the memory at most: one that crashes loses nothing of yours. tell,
-// if not nil, gets a line for each result.
+// Tune measures which kernels and tilings make the steps of Train fastest on the session's
+// GPU, and keeps the result on disk. It runs them in a separate session; tell, if not nil,
+// gets a line for each result. After a net's first training, the process "gaiden tune" does
+// the same in the background.
 func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) error {
 	if tell == nil {
 		tell = func(string) {}
@@ -95,12 +90,12 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, te
 	began := time.Now()
 	table := n.tilings()
 	usual := table.Known(key)
-	if untold(usual) {
-		if usual, err = n.compare(ctx, data, t, look, tell); err != nil {
+	if unmeasured(usual) {
+		if usual, err = n.timeInSandbox(ctx, data, t, look, tell); err != nil {
 			return err
 		}
 		table.Set(key, usual)
-		if err := table.Save(); err != nil || untold(usual) {
+		if err := table.Save(); err != nil || unmeasured(usual) {
 			return err
 		}
 	}
@@ -124,12 +119,12 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, te
 		return err // what was found stays proposed
 	}
 	table.Trust(true)
-	tried, err := n.compare(ctx, data, t, look, tell)
+	tried, err := n.timeInSandbox(ctx, data, t, look, tell)
 	table.Trust(false)
 	switch {
-	case ctx.Err() != nil || errors.Is(err, wire.Lost) || errors.Is(err, errAside):
+	case ctx.Err() != nil || errors.Is(err, wire.Lost) || errors.Is(err, errNoSandbox):
 		return err
-	case err == nil && worthwhile(usual.Micros, tried.Micros):
+	case err == nil && faster(usual.Micros, tried.Micros):
 		table.Accept(found...)
 		table.Set(key, tried)
 	default:
@@ -148,10 +143,10 @@ func (n *Net) try(ctx context.Context, look tiling.Look) error {
 	if err := look.Wait(ctx); err != nil {
 		return err
 	}
-	a, err := startAside(n.session, false)
+	a, err := startSandbox(n.session, false)
 	if err != nil {
 		return err
 	}
 	defer a.end()
-	return a.lost(table.Try(ctx, a.Session, look))
+	return a.explain(table.Try(ctx, a.Session, look))
 }

@@ -34,7 +34,7 @@ func TestWorthwhile(t *testing.T) {
 		usual, tried float64
 		want         bool
 	}{{20.9, 18.4, true}, {39.7, 39.4, false}, {39.7, 39.7, false}, {43.9, 44.5, false}, {100, 97, true}} {
-		if got := worthwhile(tt.usual, tt.tried); got != tt.want {
+		if got := faster(tt.usual, tt.tried); got != tt.want {
 			t.Errorf("%v µs in place of %v: got %t, want %t", tt.tried, tt.usual, got, tt.want)
 		}
 	}
@@ -126,9 +126,9 @@ func (l *halved) Apply(_ *model.Scope, x *graph.Node) *graph.Node {
 // programs for a CPU.
 func tunable(t *testing.T, s *session.Session, name string, tries func(tile int)) (*Net, *Set, *halved) {
 	t.Helper()
-	was := pause
-	t.Cleanup(func() { pause = was })
-	pause = 50 * time.Millisecond
+	was := idleTime
+	t.Cleanup(func() { idleTime = was })
+	idleTime = 50 * time.Millisecond
 	l := &halved{tries: tries}
 	net := models.Net{Name: "tunable", Input: []int{16}, Layers: []models.Layer{models.BatchNorm{Name: "norm"}, l, models.Dense{Name: "dense", Units: 10}}}
 	n := attach(t, s, name, net, Config{Seed: 3, Kernels: FusedKernels})
@@ -140,7 +140,7 @@ func tunable(t *testing.T, s *session.Session, name string, tries func(tile int)
 
 // tuneInPauses tunes as a process of its own does, over the net's connection.
 func tuneInPauses(n *Net, data *Set) error {
-	p := pauses{watched: n.session}
+	p := idleWatcher{watched: n.session}
 	look := tiling.Look{Before: func() error { return p.wait(context.Background()) }}
 	return n.tune(context.Background(), data, tenths, look, func(string) {})
 }
@@ -225,7 +225,7 @@ func TestTunesInPauses(t *testing.T) {
 		}
 		looked = true
 		close(on)
-		for end := time.Now().Add(10 * pause); time.Now().Before(end); time.Sleep(time.Millisecond) { // for one who does not wait
+		for end := time.Now().Add(10 * idleTime); time.Now().Before(end); time.Sleep(time.Millisecond) { // for one who does not wait
 			if err := nudge(s); err != nil {
 				t.Error(err)
 			}
@@ -288,7 +288,7 @@ func TestTrialsApart(t *testing.T) {
 			once.Do(func() { syscall.Kill(worker(), syscall.SIGKILL) })
 		}
 	})
-	if err := tuneInPauses(n, data); !errors.Is(err, wire.Lost) || !strings.Contains(err.Error(), "beside the net's") {
+	if err := tuneInPauses(n, data); !errors.Is(err, wire.Lost) || !strings.Contains(err.Error(), "next to the net's") {
 		t.Errorf("got %v, want that the session of the trials is lost", err)
 	}
 	if e := kept(t, s); e.Tile.M != 0 || e.Micros <= 0 || e.Tried != 3 || !e.Proposed {
@@ -367,11 +367,11 @@ func TestNoSessionApart(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Setenv("PATH", "")
-	defer func(was func() (string, error)) { program = was }(program)
-	program = session.Binary
+	defer func(was func() (string, error)) { sessionBinary = was }(sessionBinary)
+	sessionBinary = session.Binary
 	n, data, _ := tunable(t, s, "net", func(int) { t.Error("a tiling is tried") })
 	for range 2 {
-		if err := n.Tune(context.Background(), data, tenths, nil); !errors.Is(err, errAside) || !errors.Is(err, wire.Unavailable) {
+		if err := n.Tune(context.Background(), data, tenths, nil); !errors.Is(err, errNoSandbox) || !errors.Is(err, wire.Unavailable) {
 			t.Errorf("got %v, want that there is no session to try kernels in", err)
 		}
 	}

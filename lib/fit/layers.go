@@ -2,141 +2,91 @@ package fit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/fit/phases"
 )
 
-// LayerPhases are the programs of one layer.
-type LayerPhases struct {
-	Name    string
-	Forward *Phase
-	// Backward derives the gradients of the layer's weights and, unless no
-	// layer before it has any, of its input; nil where there is nothing to
-	// derive.
-	Backward *Phase
+// layerShapes are the shapes of what goes into a layer and comes out of it.
+type layerShapes struct{ input, output shapes.Shape }
 
-	input, output shapes.Shape
-}
-
-// Layers makes programs of each layer by itself, and runs them once on the
-// batch, so that each can be repeated and timed. The sum of them is more than
-// the whole: XLA joins across layers, and these read and write everything
-// between them.
-func (p *Phases) Layers(ctx context.Context) ([]*LayerPhases, error) {
-	p.net.mu.Lock()
-	defer p.net.mu.Unlock()
-	if p.layers != nil {
-		return p.layers, nil
-	}
-	if p.at == 0 {
-		if err := p.Next(); err != nil {
-			return nil, err
-		}
-	}
-	if err := errors.Join(p.Forward(), p.Loss()); err != nil {
-		return nil, err
-	}
+// layers makes programs of each layer, and the one that makes the gradient of the last
+// one's output.
+func (p *phaseWriter) layers(ctx context.Context) (seed phases.Program, layers []phases.LayerPrograms, err error) {
 	n := p.net
-	var all []*LayerPhases
-	kind := shapes.Make(dtypes.Float32, append([]int{p.Batch}, n.model.Input...)...)
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.config.BF16 {
-		kind.DType = dtypes.BFloat16
+		return seed, nil, fmt.Errorf("fit: %s: layers by themselves: not with BF16", n.name)
 	}
-	trained := false
+	kind := shapes.Make(dtypes.Float32, append([]int{p.batch}, n.model.Input...)...)
+	trained := false // some layer so far has weights
+	var all []*written
+	var derived []bool // by layer: it has a backward program
 	for i, name := range n.model.Names() {
-		l := &LayerPhases{Name: name, input: kind}
-		var err error
+		l := &layerShapes{input: kind}
 		into := "layer/" + itoa(i)
-		l.Forward, err = p.phase(name+"/forward", func(t *trace) ([]string, []*Node) {
+		forward, err := p.write(name+"/forward", func(t *trace) ([]string, []*Node) {
 			y, _, gradients, from := p.layer(t, i, name, l, trained, false)
 			names, nodes := []string{"layer/" + itoa(i+1)}, []*Node{y}
 			for _, r := range t.residuals(from, gradients) {
-				names, nodes = append(names, into+residual(r)), append(nodes, r)
+				names, nodes = append(names, into+keptName(r)), append(nodes, r)
 			}
 			return names, nodes
 		})
 		if err != nil {
-			return nil, err
+			return seed, nil, err
 		}
-		own := false
-		l.Backward, err = p.phase(name+"/backward", func(t *trace) ([]string, []*Node) {
+		has := false
+		backward, err := p.write(name+"/backward", func(t *trace) ([]string, []*Node) {
 			_, names, gradients, from := p.layer(t, i, name, l, trained, true)
-			own = len(names) > 0
-			if !own {
+			if has = len(names) > 0; !has {
 				return []string{"nothing"}, []*Node{t.scalar(float32(0))}
 			}
-			return names, t.cutAs(into, from, gradients)
+			return names, t.extractAs(into, from, gradients)
 		})
 		if err != nil {
-			return nil, err
+			return seed, nil, err
 		}
-		if !own {
-			l.Backward = nil
+		all = append(all, forward)
+		if derived = append(derived, has); has {
+			all = append(all, backward)
 		}
-		trained = trained || own
+		trained = trained || has
 		kind = l.output
-		all = append(all, l)
 	}
-	if n.config.BF16 {
-		return nil, fmt.Errorf("fit: %s: layers by themselves: not with BF16", n.name)
-	}
-	seed, err := p.phase("loss/backward", func(t *trace) ([]string, []*Node) {
-		w := p.whole(t)
+	first, err := p.write("loss/backward", func(t *trace) ([]string, []*Node) {
+		w := p.fullStep(t)
 		from := NodeId(len(t.g.Nodes()))
 		g := Gradient(w.loss, w.out)
-		return []string{"up/" + itoa(len(all))}, t.cut(min(from, w.score), g)
+		return []string{"up/" + itoa(len(derived))}, t.extract(min(from, w.score), g)
 	})
 	if err != nil {
-		return nil, err
+		return seed, nil, err
 	}
-	programs := []*Phase{seed}
-	for _, l := range all {
-		programs = append(programs, l.Forward)
-		if l.Backward != nil {
-			programs = append(programs, l.Backward)
+	programs, err := p.compiled(ctx, append(all, first))
+	if err != nil {
+		return seed, nil, err
+	}
+	seed = programs[len(programs)-1]
+	for i, name := range n.model.Names() {
+		l := phases.LayerPrograms{Name: name, Forward: programs[0]}
+		if programs = programs[1:]; derived[i] {
+			l.Backward, programs = &programs[0], programs[1:]
 		}
+		layers = append(layers, l)
 	}
-	if err := p.wait(ctx, programs...); err != nil {
-		return nil, err
-	}
-	if err := p.once(seed, all); err != nil {
-		return nil, err
-	}
-	p.layers = all
-	return all, nil
-}
-
-// once runs all layers, forwards and backwards, so that each has what it needs.
-// seed makes the gradient that the last of them gets.
-func (p *Phases) once(seed *Phase, all []*LayerPhases) error {
-	p.space["layer/0"] = p.space["x"]
-	for _, l := range all {
-		if err := l.Forward.Run(); err != nil {
-			return err
-		}
-	}
-	if err := seed.Run(); err != nil {
-		return err
-	}
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].Backward == nil {
-			break
-		}
-		if err := all[i].Backward.Run(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return seed, layers, nil
 }
 
 // layer builds layer i and its gradients: of its weights, and of its input if
 // wanted. from is where the gradients begin. derive is false where only what
 // they need is asked for.
-func (p *Phases) layer(t *trace, i int, name string, l *LayerPhases, input, derive bool) (y *Node, names []string, gradients []*Node, from NodeId) {
+func (p *phaseWriter) layer(t *trace, i int, name string, l *layerShapes, input, derive bool) (y *Node, names []string, gradients []*Node, from NodeId) {
 	var wrt []*Node
 	values := make([]*Node, len(p.net.layout.variables))
 	x := Parameter(t.g, "layer/"+itoa(i), l.input)
@@ -167,8 +117,8 @@ func (p *Phases) layer(t *trace, i int, name string, l *LayerPhases, input, deri
 	return y, names, gradients, from
 }
 
-// cutAs is cut with names of its own for what is kept.
-func (t *trace) cutAs(prefix string, from NodeId, outputs []*Node) []*Node {
+// extractAs is cut with names of its own for what is kept.
+func (t *trace) extractAs(prefix string, from NodeId, outputs []*Node) []*Node {
 	t.prefix = prefix
-	return t.cut(from, outputs)
+	return t.extract(from, outputs)
 }

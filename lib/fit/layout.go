@@ -19,6 +19,7 @@ import (
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/optim"
 	"gaiden/lib/session"
+	"gaiden/lib/timing/units"
 )
 
 // slot is one array of a net's state.
@@ -50,9 +51,9 @@ func refuseLosses(g *Graph) {
 	}
 }
 
-// lay finds out what the net keeps by building it once. The store has the
+// buildLayout finds out what the net keeps by building it once. The store has the
 // initializers.
-func (n *Net) lay() (*model.Store, error) {
+func (n *Net) buildLayout() (*model.Store, error) {
 	if err := n.model.Check(); err != nil {
 		return nil, err
 	}
@@ -107,8 +108,8 @@ func (l *layout) all() []slot {
 	return append(append(append([]slot{}, l.variables...), l.moments...), l.step)
 }
 
-// weighs is the size of the whole state in bytes. Runs ask for it at every chunk.
-func (n *Net) weighs() (bytes int64) {
+// stateBytes is the size of the whole state in bytes. Runs ask for it at every chunk.
+func (n *Net) stateBytes() (bytes int64) {
 	bytes = int64(n.layout.step.shape.ByteSize())
 	for _, l := range [][]slot{n.layout.variables, n.layout.moments} {
 		for _, s := range l {
@@ -129,22 +130,22 @@ func (n *Net) names(slots []slot) []string {
 
 // attach finds the net's arrays in the session, or makes them.
 func (n *Net) attach(ctx context.Context) error {
-	store, err := n.lay()
+	store, err := n.buildLayout()
 	if err != nil {
 		return err
 	}
-	n.held = len(n.layout.all())
-	there, err := n.there()
+	n.arrayCount = len(n.layout.all())
+	there, err := n.arrayTypes()
 	if err != nil {
 		return err
 	}
-	missing := n.whole(there)
-	if n.visits {
+	missing := n.incomplete(there)
+	if n.readOnly {
 		return missing
 	}
 	var stale []string
 	if len(there) > 0 {
-		if stale, err = n.differs(there); err != nil {
+		if stale, err = n.differences(there); err != nil {
 			return err
 		}
 		if missing == nil && len(stale) == 0 {
@@ -153,28 +154,28 @@ func (n *Net) attach(ctx context.Context) error {
 	}
 	// One at a time: of two that make a net, the second one's first values would replace
 	// what the first has learned meanwhile.
-	done, err := n.alone(ctx, "makes")
+	done, err := n.lockBriefly(ctx, "makes")
 	if err != nil {
 		return err
 	}
 	defer done()
-	if there, err = n.there(); err != nil {
+	if there, err = n.arrayTypes(); err != nil {
 		return err
 	}
 	if len(there) == 0 {
-		return n.tooLarge(n.create(store))
+		return n.withSize(n.create(store))
 	}
-	if stale, err = n.differs(there); err != nil {
+	if stale, err = n.differences(there); err != nil {
 		return err
 	}
-	return n.tooLarge(n.complete(store, there, stale))
+	return n.withSize(n.complete(store, there, stale))
 }
 
-// makingTime is how long one that makes the net's arrays is waited for.
-const makingTime = 10 * time.Second
+// creationTime is how long one that makes the net's arrays is waited for.
+const creationTime = 10 * time.Second
 
-// there are the net's arrays in the session, by their names without the net's.
-func (n *Net) there() (map[string]wire.Type, error) {
+// arrayTypes are the net's arrays in the session, by their names without the net's.
+func (n *Net) arrayTypes() (map[string]wire.Type, error) {
 	list, err := n.session.List(n.name + "/")
 	if err != nil {
 		return nil, err
@@ -186,13 +187,13 @@ func (n *Net) there() (map[string]wire.Type, error) {
 	return there, nil
 }
 
-// differs is an error where the arrays that the session has are another net's, and
+// differences is an error where the arrays that the session has are another net's, and
 // else names what another optimizer left.
-func (n *Net) differs(there map[string]wire.Type) (stale []string, err error) {
+func (n *Net) differences(there map[string]wire.Type) (stale []string, err error) {
 	wrong := &ArchitectureError{Net: n.name, Model: n.model.Name}
 	for _, v := range n.layout.variables {
 		t, is := there[v.name]
-		if is && fits(t, v.shape) || n.remade(v.name) {
+		if is && sameType(t, v.shape) || n.recreated(v.name) {
 			continue
 		}
 		got := "nothing"
@@ -208,7 +209,7 @@ func (n *Net) differs(there map[string]wire.Type) (stale []string, err error) {
 	for name := range there {
 		switch {
 		case known[name]:
-		case n.isMoment(name) || n.remade(name):
+		case n.isMoment(name) || n.recreated(name):
 			stale = append(stale, n.name+"/"+name)
 		default:
 			wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is %s, want nothing", name, there[name]))
@@ -221,10 +222,10 @@ func (n *Net) differs(there map[string]wire.Type) (stale []string, err error) {
 	return stale, nil
 }
 
-// whole is an error where the session does not have the whole net as it is laid out.
-func (n *Net) whole(there map[string]wire.Type) error {
+// incomplete is an error where the session does not have the whole net as it is laid out.
+func (n *Net) incomplete(there map[string]wire.Type) error {
 	for _, s := range n.layout.all() {
-		if t, is := there[s.name]; !is || !fits(t, s.shape) {
+		if t, is := there[s.name]; !is || !sameType(t, s.shape) {
 			return fmt.Errorf("fit: %s: the session has no %s of %s: the net has been removed, or changed", n.name, s.name, typeOf(s.shape))
 		}
 	}
@@ -244,9 +245,9 @@ func (n *Net) isMoment(name string) bool {
 	return name == "rng" || name == "step"
 }
 
-// remade says whether a variable is made anew where there is none that fits: it
+// recreated says whether a variable is made anew where there is none that fits: it
 // says nothing about the architecture.
-func (n *Net) remade(name string) bool {
+func (n *Net) recreated(name string) bool {
 	return name == "rng" || slices.Contains(n.model.States(), name)
 }
 
@@ -254,8 +255,8 @@ func (n *Net) remade(name string) bool {
 // variables, one for the others, as their initializers say, and one for the
 // zeros of the optimizer.
 func (n *Net) create(store *model.Store) error {
-	if d := n.session.Welcome().Devices[0]; d.Memory > 0 && n.weighs() > d.Memory { // else the first layers would be drawn, for minutes
-		return wire.Errorf(wire.OutOfMemory, "%s has %s in all", d.Kind, megabytes(d.Memory))
+	if d := n.session.Welcome().Devices[0]; d.Memory > 0 && n.stateBytes() > d.Memory { // else the first layers would be drawn, for minutes
+		return wire.Errorf(wire.OutOfMemory, "%s has %s in all", d.Kind, units.Bytes(float64(d.Memory)))
 	}
 	if err := store.SetRNGStateFromSeed(n.config.Seed); err != nil {
 		return err
@@ -301,7 +302,7 @@ func (n *Net) complete(store *model.Store, there map[string]wire.Type, stale []s
 	var missing []slot
 	fresh := false
 	for _, s := range append(append([]slot{}, n.layout.moments...), n.layout.step) {
-		if t, is := there[s.name]; !is || !fits(t, s.shape) {
+		if t, is := there[s.name]; !is || !sameType(t, s.shape) {
 			missing = append(missing, s)
 			fresh = true
 		}
@@ -317,13 +318,13 @@ func (n *Net) complete(store *model.Store, there map[string]wire.Type, stale []s
 		}
 	}
 	for _, v := range n.layout.variables {
-		if t, is := there[v.name]; v.name != "rng" && n.remade(v.name) && (!is || !fits(t, v.shape)) {
+		if t, is := there[v.name]; v.name != "rng" && n.recreated(v.name) && (!is || !sameType(t, v.shape)) {
 			zero, err := n.zeros([]slot{v})
 			if err != nil {
 				return err
 			}
 			missing, arrays = append(missing, v), append(arrays, zero...)
-		} else if v.name == "rng" && (!is || !fits(t, v.shape)) {
+		} else if v.name == "rng" && (!is || !sameType(t, v.shape)) {
 			state, err := RNGStateFromSeed(n.config.Seed)
 			if err != nil {
 				return err
@@ -362,7 +363,7 @@ func (n *Net) zeros(slots []slot) ([]*session.Array, error) {
 
 // bind gives arrays their names, all at once.
 func (n *Net) bind(slots []slot, arrays []*session.Array) error {
-	done, err := n.alone(context.Background(), "changes")
+	done, err := n.lockBriefly(context.Background(), "changes")
 	if err != nil {
 		return err
 	}
@@ -370,9 +371,9 @@ func (n *Net) bind(slots []slot, arrays []*session.Array) error {
 	return n.session.Bind(n.names(slots), arrays)
 }
 
-// taken are the parameters whose memory a program of an epoch takes for what it
+// donated are the parameters whose memory a program of an epoch takes for what it
 // returns: what was copied for it or is packed, and what is between two runs.
-func (n *Net) taken(c plan.Part) func(p *hlo.Program) []bool {
+func (n *Net) donated(c plan.Part) func(p *hlo.Program) []bool {
 	return func(p *hlo.Program) []bool {
 		mask := make([]bool, len(p.Inputs))
 		state := len(n.slots(c))
@@ -380,7 +381,7 @@ func (n *Net) taken(c plan.Part) func(p *hlo.Program) []bool {
 			mask[i] = c.Packed
 		}
 		if c.Form.Single() {
-			for _, i := range append(n.copied(c), state, state+1) {
+			for _, i := range append(n.copiedSlots(c), state, state+1) {
 				mask[i] = true
 			}
 		}
@@ -402,19 +403,19 @@ func (n *Net) state(slots []slot) ([]*session.Array, error) {
 			return nil, wire.Errorf(wire.NotFound, "fit: net %q has no arrays in the session: they were deleted, or a rollback took them away", n.name).
 				WithHint("net.Reset() starts over; %%rollback undoes the last cell, or brings back a snapshot")
 		}
-	} else if err != nil || held == n.held && n.fit(arrays, slots) {
+	} else if err != nil || held == n.arrayCount && n.sameShapes(arrays, slots) {
 		return arrays, err
 	}
 	free(arrays...)
 	if err := n.attach(context.Background()); err != nil {
 		return nil, err
 	}
-	arrays, n.held, err = n.session.ArraysUnder(n.name+"/", n.names(slots)...)
+	arrays, n.arrayCount, err = n.session.ArraysUnder(n.name+"/", n.names(slots)...)
 	return arrays, err
 }
 
-// fit says whether arrays have the shapes of their slots.
-func (n *Net) fit(arrays []*session.Array, slots []slot) bool {
+// sameShapes says whether arrays have the shapes of their slots.
+func (n *Net) sameShapes(arrays []*session.Array, slots []slot) bool {
 	for i, s := range slots {
 		if shape, err := arrays[i].Shape(); err != nil || !shape.Equal(s.shape) {
 			return false
@@ -427,4 +428,4 @@ func typeOf(s shapes.Shape) wire.Type {
 	return wire.Type{DType: wire.DType(s.DType), Dims: s.Dimensions}
 }
 
-func fits(t wire.Type, s shapes.Shape) bool { return t.Equal(typeOf(s)) }
+func sameType(t wire.Type, s shapes.Shape) bool { return t.Equal(typeOf(s)) }

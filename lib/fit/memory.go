@@ -2,93 +2,36 @@ package fit
 
 import (
 	"errors"
-	"fmt"
 
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/wire"
-	"gaiden/lib/session"
 )
 
-// MemoryError says that training, or the net itself, did not fit into the device's
-// memory. The net keeps the weights of the last good chunk.
-type MemoryError struct {
-	Net   string
-	Batch int // 0: it is the net's weights and its optimizer's moments
-	// Step is what a step needs beside the net's arrays and the data: a second
-	// copy of the state, and what the gradients take from the way forward. Without
-	// a batch it is what the net's arrays need.
-	// Free is what the device had for it, -1 where that is not known. Bytes.
-	Step, Free int64
-	Fits       int   // a batch that is expected to fit, or worth a try where Free is not known; 0: none
-	Err        error // the session's, whose hint lists the largest arrays
-}
-
-func (e *MemoryError) Error() string {
-	s := fmt.Sprintf("fit: %s: out of memory: a step of %d examples needs about %s", e.Net, e.Batch, megabytes(e.Step))
-	if e.Batch == 0 {
-		s = fmt.Sprintf("fit: %s: out of memory: its weights and its optimizer's moments need %s", e.Net, megabytes(e.Step))
-	}
-	if e.Free >= 0 {
-		s += fmt.Sprintf(" and %s are free", megabytes(e.Free))
-	}
-	return s + ": " + e.Err.Error()
-}
-
-// Unwrap is the session's error.
-func (e *MemoryError) Unwrap() error { return e.Err }
-
-// Hint says what to do about it: a batch that should fit, and the largest
-// arrays.
-func (e *MemoryError) Hint() string {
-	s := "not even one example fits into the memory that is left"
-	switch {
-	case e.Batch == 0:
-		s = "smaller layers, or an optimizer with fewer moments: SGD has none; Reset of another net makes room, and %arrays lists what there is"
-	case e.Fits > 0 && e.Free >= 0:
-		s = fmt.Sprintf("a batch of %d should fit", e.Fits)
-	case e.Fits > 0:
-		s = fmt.Sprintf("a batch of %d may fit", e.Fits)
-	}
-	var h interface{ Hint() string }
-	if errors.As(e.Err, &h) && h.Hint() != "" {
-		s += "; " + h.Hint()
-	}
-	return s
-}
-
-// megabytes writes a size for a message; from 10 GB on in gigabytes.
-func megabytes(n int64) string {
-	if n >= 1e10 {
-		return fmt.Sprintf("%.1f GB", float64(n)/1e9)
-	}
-	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-}
-
-// tooLarge makes an error of memory one of the net's own arrays.
-func (n *Net) tooLarge(err error) error {
+// withSize makes an error of memory one of the net's own arrays.
+func (n *Net) withSize(err error) error {
 	var why *wire.Error
 	if !errors.Is(err, wire.OutOfMemory) || !errors.As(err, &why) {
 		return err
 	}
-	return &MemoryError{Net: n.name, Step: n.weighs(), Free: n.room(), Err: why}
+	return &MemoryError{Net: n.name, Step: n.stateBytes(), Free: n.freeBytes(), Err: why}
 }
 
-// roomy makes an error of memory one that says which batch would fit.
-func (n *Net) roomy(err error, s *Set, batch int) error {
+// withBatchHint makes an error of memory one that says which batch would fit.
+func (n *Net) withBatchHint(err error, s *Set, batch int) error {
 	if !errors.Is(err, wire.OutOfMemory) {
 		return err
 	}
-	free := n.room()
-	state, kept := n.needs(s, batch)
+	free := n.freeBytes()
+	state, kept := n.stepBytes(s, batch)
 	e := &MemoryError{Net: n.name, Batch: batch, Step: state + kept, Free: free, Err: err}
-	e.Fits = fitting(batch, state, kept, free)
+	e.Fits = largestBatch(batch, state, kept, free)
 	return e
 }
 
-// room is how many bytes the device has left, or the notebook's quota, -1 where that is
+// freeBytes is how many bytes the device has left, or the notebook's quota, -1 where that is
 // not known.
-func (n *Net) room() int64 {
+func (n *Net) freeBytes() int64 {
 	st, err := n.session.Status()
 	if err != nil || len(st.Devices) == 0 {
 		return -1
@@ -104,30 +47,30 @@ func (n *Net) room() int64 {
 	return left
 }
 
-// slack is how much more than what is kept for the gradients a step needs while
+// backwardFactor is how much more than what is kept for the gradients a step needs while
 // it derives them, by a few nets on an H200.
-const slack = 2
+const backwardFactor = 2
 
-// fitting is the largest half, quarter, … of a batch that fits.
-func fitting(batch int, state, kept, free int64) int {
+// largestBatch is the largest half, quarter, … of a batch that fits.
+func largestBatch(batch int, state, kept, free int64) int {
 	if free < 0 {
 		return batch / 2
 	}
 	for b := batch / 2; b > 0; b /= 2 {
-		if state+slack*kept/int64(batch)*int64(b) <= free {
+		if state+backwardFactor*kept/int64(batch)*int64(b) <= free {
 			return b
 		}
 	}
 	return 0
 }
 
-// needs is what a step needs beside the net's arrays and the data, in bytes:
+// stepBytes is what a step needs beside the net's arrays and the data, in bytes:
 // whatever the batch, and for one of this size.
-func (n *Net) needs(s *Set, batch int) (state, kept int64) {
-	state = n.weighs()
-	p := &Phases{Batch: batch, net: n, data: s, space: map[string]*session.Array{}}
+func (n *Net) stepBytes(s *Set, batch int) (state, kept int64) {
+	state = n.stateBytes()
+	p := &phaseWriter{net: n, data: s, batch: batch}
 	_, err := n.trace("memory", func(t *trace) []*Node {
-		w := p.whole(t)
+		w := p.fullStep(t)
 		for _, r := range t.residuals(w.reverse, w.gradients) {
 			kept += int64(r.Shape().ByteSize())
 		}

@@ -17,6 +17,7 @@ import (
 
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit/phases"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
@@ -155,13 +156,13 @@ func TestOutOfMemoryAhead(t *testing.T) {
 				if tt.fresh && r.main.Form.Single() {
 					r.main.Form = plan.Fresh
 				}
-				return r.history, errors.Join(r.epochs(), r.name())
+				return r.history, errors.Join(r.epochs(), r.bindState())
 			}
 			if _, err := train(); err != nil { // from here on it is known how long a step takes
 				t.Fatal(err)
 			}
 			if tight {
-				if err := s.Quota(heldBytes(t, s) + n.weighs()*3/2); err != nil {
+				if err := s.Quota(heldBytes(t, s) + n.stateBytes()*3/2); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -201,7 +202,7 @@ func TestOutOfMemorySaved(t *testing.T) {
 	if _, err := n.Train(ctx, data, train); err != nil { // from here on it is known how long a step takes
 		t.Fatal(err)
 	}
-	if err := s.Quota(heldBytes(t, s) + n.weighs()*3/2); err != nil {
+	if err := s.Quota(heldBytes(t, s) + n.stateBytes()*3/2); err != nil {
 		t.Fatal(err)
 	}
 	ended, saved := make(chan struct{}), make(chan int)
@@ -235,8 +236,8 @@ func TestNeeds(t *testing.T) {
 	s := open(t)
 	n := attach(t, s, "net", models.MLP(200), Config{})
 	data := load(t, n, "bars", digits(64, n.model.Input, 1))
-	state, few := n.needs(data, 8)
-	_, many := n.needs(data, 64)
+	state, few := n.stepBytes(data, 8)
+	_, many := n.stepBytes(data, 64)
 	if want := int64(3*4*(784*200+200+200*200+200+200*10+10) + 4); state < want || state > want+100 {
 		t.Errorf("state: got %d bytes, want %d and random numbers", state, want)
 	}
@@ -261,16 +262,8 @@ func TestFitting(t *testing.T) {
 		{64, 100, 6400, 200, 0},    // not one
 		{1, 100, 6400, 1 << 40, 0}, // there is no smaller one
 	} {
-		if got := fitting(tt.batch, tt.state, tt.kept, tt.free); got != tt.want {
+		if got := largestBatch(tt.batch, tt.state, tt.kept, tt.free); got != tt.want {
 			t.Errorf("fitting(%d, %d, %d, %d): got %d, want %d", tt.batch, tt.state, tt.kept, tt.free, got, tt.want)
-		}
-	}
-}
-
-func TestMegabytes(t *testing.T) {
-	for n, want := range map[int64]string{2_400_000: "2.4 MB", 9_999_000_000: "9999.0 MB", 10_000_000_000: "10.0 GB", 1_923_820_800_000: "1923.8 GB"} {
-		if got := megabytes(n); got != want {
-			t.Errorf("%d bytes: got %s, want %s", n, got, want)
 		}
 	}
 }
@@ -308,8 +301,8 @@ func TestHoldsNothing(t *testing.T) {
 		if got := heldBytes(t, s) - base; got != named {
 			t.Errorf("%s: %d bytes after Load, want the %d of what has a name", name, got, named)
 		}
-		var phases *Phases
-		steps := func(p *Phases) error {
+		var parts *phases.Step
+		steps := func(p *phases.Step) error {
 			return errors.Join(p.Next(), p.Forward(), p.Loss(), p.Backward(), p.Update())
 		}
 		train := tt.train
@@ -329,10 +322,10 @@ func TestHoldsNothing(t *testing.T) {
 			{"SetWeights of others", func() error { n.SetWeights(append(weights, Tensor{Name: "other"})); return nil }},
 			{"ResetState", n.ResetState},
 			{"Phases", func() (err error) {
-				if phases == nil {
-					phases, err = n.Phases(ctx, data, 8)
+				if parts == nil {
+					parts, err = n.Phases(ctx, data, 8)
 				}
-				return errors.Join(err, steps(phases))
+				return errors.Join(err, steps(parts))
 			}},
 			{"Phases closed", func() error {
 				p, err := n.Phases(ctx, data, 8)

@@ -16,8 +16,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Net is a model with a name in the session. Its methods may be called from any
-// goroutine; one works at a time.
+// Net is a model with a name in the session. Goroutines may share it.
 type Net struct {
 	name   string
 	model  models.Net
@@ -27,76 +26,59 @@ type Net struct {
 	session                *session.Session
 	target                 lower.Target
 	ready                  bool
-	visits                 bool // it is somebody else's: nothing of it is made or removed
+	readOnly                 bool // it is somebody else's: nothing of it is made or removed
 	convolves, feedForward bool // it has convolutions; it has neither those nor loops
 	layout                 layout
 	locked                 bool    // nobody else changes its arrays
-	held                   int     // arrays of the net in the session
+	arrayCount                   int     // arrays of the net in the session
 	output                 []int   // dimensions of one result
 	forward                float64 // FLOPs of an example's way through the net, as they are written
 	programs               map[string]*future
-	found                  map[string]*Set
-	spreads                map[onDevice]*session.Array // copies of data on other devices
-	paces                  map[string]time.Duration    // of a step, in the last run of its kind
-	works                  map[string]hlo.Cost         // of a step
+	sets                  map[string]*Set
+	deviceCopies                map[onDevice]*session.Array // copies of data on other devices
+	stepTime                  map[string]time.Duration    // of a step, in the last run of its kind
+	stepCost                  map[string]hlo.Cost         // of a step
 	table                  *tiling.Table               // of a twin, its net's; nil: the session's
 	// Of tests: see pack, stretches and lowering.
-	packing, stretching bool
+	packing, testBuckets bool
 	options             lower.Options
 }
 
-// Config says how a net is trained. The zero value is Adam on the loss that
-// fits the data, seed 0.
+// Config says how a net is trained.
 type Config struct {
-	// Optimizer; default: Adam{}.
-	Optimizer Optimizer
-	// Loss; default: CrossEntropy for labels, MSE for numbers.
-	Loss Loss
-	// Seed of the first weights, the order of examples, and dropout.
-	Seed int64
-	// BF16 computes in bfloat16 (8 bits of mantissa); weights and optimizer state stay
-	// float32. Integers in the examples that bfloat16 would round, such as token ids above
-	// 256, are refused.
-	BF16 bool
-	// Loop says whether the steps of an epoch are a loop in one program;
-	// default: AutoLoop.
-	Loop Loop
-	// Unroll is how many steps the loop's body holds; default: chosen, see Net.Plan.
-	Unroll int
-	// Devices train together, each on its part of a batch; default: 1. Batch norm takes
-	// the means of each device's part. If one device is expected to be faster, it is used
-	// alone and History.Note says so; with AllDevices all are used.
+	Optimizer Optimizer // default: Adam{}
+	Loss      Loss      // default: CrossEntropy for labels, MSE for numbers
+	Seed      int64     // of the first weights, the order of examples, and dropout
+	// BF16 computes in bfloat16; weights and optimizer state stay float32. Integers in the
+	// examples that bfloat16 would round, such as token ids above 256, are refused.
+	BF16    bool
+	Loop    Loop    // default: AutoLoop
+	Unroll  int     // steps in the body of the loop; default: chosen, see Net.Plan
+	Kernels Kernels // default: AutoKernels
+	// Devices train together, each on its part of a batch; default: 1. If one is expected
+	// to be faster, it is used alone, and History.Note says so, unless AllDevices is set.
 	Devices    int
 	AllDevices bool
-	// Kernels is which kernels training uses; default: AutoKernels.
-	Kernels Kernels
-	// OneDNN uses the library oneDNN for convolutions on a CPU. XLA cannot store such
-	// programs on disk, so each session compiles them again. In a model function of your
-	// own, do not use it with 1×1 convolutions of one output channel: plugin 0.11.2
-	// computes a wrong gradient for their weights. Conv2D avoids that.
-	OneDNN bool
-	// FirstLook compiles faster, to slower programs: for a try of a few steps.
-	FirstLook bool
-	// Flags are XLA options for every program of the net.
-	Flags map[string]any
-	// Session; default: the notebook's, opened when the net is first used.
-	Session *session.Session
-	// Origin is shown in the session's lists of programs.
-	Origin string
+	// OneDNN computes convolutions on a CPU with oneDNN, in programs that are not kept on
+	// disk. Its gradient of 1×1 convolutions to one channel is wrong; Conv2D avoids it.
+	OneDNN    bool
+	FirstLook bool             // compile faster, to slower programs, for a few steps
+	Flags     map[string]any   // XLA options for every program of the net
+	Session   *session.Session // default: the notebook's, opened at the first use
+	Origin    string           // shown in the session's lists of programs
 }
 
-// New returns a net with a name in the session. The session is opened, and the net's arrays
-// are found or created, when the net is first used.
+// New returns a net with a name in the session, which its first use opens.
 func New(name string, model models.Net, config Config) *Net {
 	if config.Optimizer == nil {
 		config.Optimizer = Adam{}
 	}
 	return &Net{name: name, model: model, config: config,
-		programs: map[string]*future{}, found: map[string]*Set{}, spreads: map[onDevice]*session.Array{},
-		paces: map[string]time.Duration{}, works: map[string]hlo.Cost{}}
+		programs: map[string]*future{}, sets: map[string]*Set{}, deviceCopies: map[onDevice]*session.Array{},
+		stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}
 }
 
-// Attach is New on a session that is open, with the net's arrays found or made.
+// Attach is New in an open session, with the net's arrays found or created.
 func Attach(s *session.Session, name string, model models.Net, config Config) (*Net, error) {
 	config.Session = s
 	n := New(name, model, config)
@@ -108,7 +90,6 @@ func Attach(s *session.Session, name string, model models.Net, config Config) (*
 // Name is the net's name in the session.
 func (n *Net) Name() string { return n.name }
 
-// String is the net's name, model and input: what a cell shows of it.
 func (n *Net) String() string {
 	return fmt.Sprintf("%s: %s on %v, %d layers", n.name, n.model.Name, n.model.Input, len(n.model.Layers))
 }
@@ -116,17 +97,17 @@ func (n *Net) String() string {
 // Model is the net's layers.
 func (n *Net) Model() models.Net { return n.model }
 
-// Summary describes the net as Keras does. It needs no session.
+// Summary describes the net as Keras does, without a session.
 func (n *Net) Summary() (models.Summary, error) { return Summary(n.model) }
 
-// Session is the session the net lives in. It is opened if need be.
+// Session is the session the net lives in, opened if need be.
 func (n *Net) Session() (*session.Session, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.session, n.connect()
 }
 
-// Reset removes the net's arrays from the session; its next use creates new ones.
+// Reset removes the net's arrays from the session; its next use makes others.
 func (n *Net) Reset() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -134,7 +115,7 @@ func (n *Net) Reset() error {
 		return err
 	}
 	n.ready = false
-	done, err := n.alone(context.Background(), "resets")
+	done, err := n.lockBriefly(context.Background(), "resets")
 	if err != nil {
 		return err
 	}
@@ -157,7 +138,7 @@ func (n *Net) connect() error {
 	s := n.config.Session
 	if s == nil {
 		var err error
-		if s, err = notebook(); err != nil {
+		if s, err = sharedSession(); err != nil {
 			return err
 		}
 	}
@@ -183,30 +164,30 @@ func (n *Net) openUntil(ctx context.Context) error {
 	return nil
 }
 
-// trains is what a training says that it locks the net for: it may take long, and is not
+// training is what a training says that it locks the net for: it may take long, and is not
 // waited for.
-const trains = "trains"
+const training = "trains"
 
-// begin makes the net ready to be changed in many steps: until done nobody else may
+// acquire makes the net ready to be changed in many steps: until done nobody else may
 // change it, and no job may be training it. The purpose is a verb. It waits
 // for nobody when ctx has ended.
-func (n *Net) begin(ctx context.Context, purpose string) (done func(), err error) {
+func (n *Net) acquire(ctx context.Context, purpose string) (done func(), err error) {
 	if err := n.openUntil(ctx); err != nil {
 		return nil, err
 	}
-	if done, err = n.alone(ctx, purpose); errors.Is(err, wire.Invalid) {
-		if job := n.idle(); job != nil { // says more
+	if done, err = n.lockBriefly(ctx, purpose); errors.Is(err, wire.Invalid) {
+		if job := n.jobError(); job != nil { // says more
 			err = job
 		}
 	}
 	return done, err
 }
 
-// alone is lock that waits for who makes the net or changes it at once, not for a training.
-func (n *Net) alone(ctx context.Context, purpose string) (done func(), err error) {
+// lockBriefly is lock that waits for who makes the net or changes it at once, not for a training.
+func (n *Net) lockBriefly(ctx context.Context, purpose string) (done func(), err error) {
 	done, err = n.lock(ctx, purpose, 0)
-	if e := (*wire.Error)(nil); errors.As(err, &e) && e.Code == wire.Busy && e.Purpose != trains {
-		done, err = n.lock(ctx, purpose, makingTime)
+	if e := (*wire.Error)(nil); errors.As(err, &e) && e.Code == wire.Busy && e.Purpose != training {
+		done, err = n.lock(ctx, purpose, creationTime)
 	}
 	return done, err
 }
@@ -228,18 +209,18 @@ func (n *Net) lock(ctx context.Context, purpose string, wait time.Duration) (don
 	}, nil
 }
 
-// change makes the net ready to be changed at once: nobody may be training it, neither a
+// assertFree makes the net ready to be changed at once: nobody may be training it, neither a
 // job nor another Net of this name in this program.
-func (n *Net) change() error {
-	done, err := n.begin(context.Background(), "changes")
+func (n *Net) assertFree() error {
+	done, err := n.acquire(context.Background(), "changes")
 	if err == nil {
 		done()
 	}
 	return err
 }
 
-// idle is an error while a job trains the net.
-func (n *Net) idle() error {
+// jobError is an error while a job trains the net.
+func (n *Net) jobError() error {
 	l, err := n.session.Jobs()
 	for _, j := range l {
 		if j.Name == n.name && !j.State.Over() && j.State != wire.JobWaits {
@@ -250,31 +231,31 @@ func (n *Net) idle() error {
 	return err
 }
 
-// common is the session of the nets that were not given one: one connection a
+// shared is the session of the nets that were not given one: one connection a
 // process.
-var common struct {
+var shared struct {
 	sync.Mutex
 	s *session.Session
 }
 
-func notebook() (*session.Session, error) {
-	common.Lock()
-	defer common.Unlock()
-	if common.s == nil {
+func sharedSession() (*session.Session, error) {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.s == nil {
 		s, err := session.Open()
 		if err != nil {
 			return nil, err
 		}
-		common.s = s
+		shared.s = s
 	}
-	return common.s, nil
+	return shared.s, nil
 }
 
-// given is the session that somebody gave, or nil if s is the notebook's.
-func given(s *session.Session) *session.Session {
-	common.Lock()
-	defer common.Unlock()
-	if s == common.s {
+// explicit is the session that somebody gave, or nil if s is the notebook's.
+func explicit(s *session.Session) *session.Session {
+	shared.Lock()
+	defer shared.Unlock()
+	if s == shared.s {
 		return nil
 	}
 	return s

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"gaiden/lib/engine/pjrt"
-	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
 
@@ -25,7 +24,7 @@ func step(t *testing.T, n *Net, d Data, batch int) (float64, map[string][]float3
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.inOrder = true
+	p.InOrder = true
 	if err := errors.Join(p.Next(), p.Forward(), p.Loss(), p.Backward()); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +91,7 @@ func TestDropout(t *testing.T) {
 		models.Dropout{Name: "dropout", Rate: rate}, models.Dense{Name: "scale", Units: 1, NoBias: true}}}
 	wide := net
 	wide.Layers = []models.Layer{models.Dense{Name: "one", Units: 1000, NoBias: true, Init: models.Fill(0.001)}, models.Dropout{Name: "dropout", Rate: rate}}
-	n := attach(t, s, "net", wide, Config{Seed: 4})
+	n := attach(t, s, "net", wide, Config{Seed: 4, Optimizer: SGD{LearningRate: 1e-20}})
 	x := slices.Repeat([]float32{1}, 8000)
 	data := load(t, n, "ones", Data{X: x, Y: slices.Clone(x)})
 	p, err := n.Phases(ctx, data, 8)
@@ -101,7 +100,7 @@ func TestDropout(t *testing.T) {
 	}
 	var last []float32
 	for range 2 {
-		if err := errors.Join(p.Next(), p.Forward()); err != nil {
+		if err := errors.Join(p.Next(), p.Forward(), p.Loss(), p.Backward(), p.Update()); err != nil {
 			t.Fatal(err)
 		}
 		out, err := p.Output()
@@ -123,11 +122,6 @@ func TestDropout(t *testing.T) {
 			t.Error("second batch: got the same zeros, want others")
 		}
 		last = out
-		for i := range p.space { // phases keep random numbers where the epoch program has them
-			if strings.HasPrefix(i, "next//") {
-				p.space[strings.TrimPrefix(i, "next/")] = p.space[i]
-			}
-		}
 	}
 	answer, err := n.Predict(ctx, data)
 	if err != nil {
@@ -229,31 +223,5 @@ func TestBF16(t *testing.T) {
 	}
 	if !fine {
 		t.Error("weights: got bfloat16, want float32")
-	}
-}
-
-// TestWork holds that a step counts for what its convolutions are, however they are
-// computed.
-func TestWork(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	var got []float64
-	for i, algorithm := range []lower.Algorithm{lower.Library, lower.Automatic, lower.Patches, lower.Products} {
-		n := attach(t, s, fmt.Sprint("work", i), models.SeedCNN(), Config{})
-		n.options.Convolution = algorithm
-		work, err := n.Work(load(t, n, "digits", digits(8, n.model.Input, 1)), 8)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, work)
-	}
-	// A convolution of 3×3 on 28×28 in a frame of zeros, 82·82 taps, and the layer of
-	// 1960·100, both with their gradients; Adam's update of 197,110 weights is most of
-	// the rest.
-	least := 2*8*2.*82*82*10 + 3*8*2.*1960*100
-	for _, work := range got {
-		if work != got[0] || work < least || work > 1.3*least {
-			t.Errorf("got %.4g FLOPs, want %.4g for each, above %.4g", work, got[0], least)
-		}
 	}
 }

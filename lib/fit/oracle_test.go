@@ -254,7 +254,7 @@ func TestOracle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.inOrder = true
+			p.InOrder = true
 			if err := errors.Join(p.Next(), p.Forward(), p.Loss(), p.Backward(), p.Update()); err != nil {
 				t.Fatal(err)
 			}

@@ -145,7 +145,7 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, 
 			joined[p] = f.joined[slices.Index(n.layout.trained, part[0])] // vectors never are
 		}
 		all := append(append(gradients, now...), f.mean, f.right)
-		sums = t.join(all, joined, f.sums)
+		sums = t.allReduceFlat(all, joined, f.sums)
 		gradients, f.mean, f.right = all[:len(parts)], all[len(all)-2], all[len(all)-1]
 		if now != nil {
 			now[0] = DivScalar(all[len(parts)], float64(c.Devices))
@@ -165,13 +165,13 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, 
 			next[(1+i)*len(parts)+k] = m[i]
 		}
 		if sums == nil {
-			written = append(written, partial(next[k]))
+			written = append(written, partialSums(next[k]))
 		}
 	}
 	wrong := ConvertDType(LogicalNot(IsFinite(Concatenate(written, 0))), dtypes.Float32)
 	halted := Max(state[len(state)-1], ReduceAllMax(wrong))
 	if sums != nil {
-		halted = Max(halted, t.wild(sums, rate))
+		halted = Max(halted, t.tooLarge(sums, rate))
 	}
 	next = append(next, now...)
 	for _, i := range others {
@@ -184,10 +184,10 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, 
 	return append(next, halted), f.row()
 }
 
-// wild is 1 where gradients are not finite, or so large that the steps of this rate
+// tooLarge is 1 where gradients are not finite, or so large that the steps of this rate
 // might not be, else 0. Of what is in a few vectors it costs as many kernels, where to
 // look at each array after its step are 156 of ResNet152's 2,600.
-func (t *trace) wild(vectors []*Node, rate *Node) *Node {
+func (t *trace) tooLarge(vectors []*Node, rate *Node) *Node {
 	const limit = 1e30 // float32 ends at 3e38; steps may be the sum of many
 	rate = Abs(rate)
 	largest := rate
@@ -197,29 +197,29 @@ func (t *trace) wild(vectors []*Node, rate *Node) *Node {
 	return ConvertDType(LogicalNot(LessThan(largest, Scalar(t.g, dtypes.Float32, limit))), dtypes.Float32)
 }
 
-// partial is sums that are not finite where x has an element that is not; see
+// partialSums is sums that are not finite where x has an element that is not; see
 // vanishing. It leaves them as XLA's kernels do that add up x, before one more for each
 // array adds up what they have found: ResNet152 has 158 of them.
-func partial(x *Node) *Node {
+func partialSums(x *Node) *Node {
 	const sums = 512
-	x = vanishing(x)
+	x = zeroIfFinite(x)
 	if n := x.Shape().Size(); n%sums == 0 && n > 16*sums {
 		return ReduceSum(Reshape(x, sums, n/sums), 1)
 	}
 	return Reshape(ReduceAllSum(x), 1)
 }
 
-// infinite is 1 if some of the numbers are not finite, else 0. A CPU adds up what vanishes
+// anyNotFinite is 1 if some of the numbers are not finite, else 0. A CPU adds up what vanishes
 // four times as fast as it looks for the greatest of what IsFinite says of each: 0.7
 // against 3.2 ms for the MLP's 1.8 million weights on 2 cores.
-func (t *trace) infinite(x *Node) *Node {
-	return ConvertDType(LogicalNot(IsFinite(ReduceAllSum(vanishing(x)))), dtypes.Float32)
+func (t *trace) anyNotFinite(x *Node) *Node {
+	return ConvertDType(LogicalNot(IsFinite(ReduceAllSum(zeroIfFinite(x)))), dtypes.Float32)
 }
 
-// vanishing is 0 for numbers that are finite; others less themselves are NaN, and so is
+// zeroIfFinite is 0 for numbers that are finite; others less themselves are NaN, and so is
 // every sum with one. Of times 0 XLA makes an array of zeros first on a CPU: 3.7 against 2.2
 // ms for the FCN's 10 million.
-func vanishing(x *Node) *Node { return Sub(x, x) }
+func zeroIfFinite(x *Node) *Node { return Sub(x, x) }
 
 // packProgram packs the net's state.
 func (n *Net) packProgram() (*hlo.Program, error) {
@@ -274,8 +274,8 @@ func (n *Net) unpackProgram() (*hlo.Program, error) {
 	})
 }
 
-// spread packs the state, if it is to be, and copies it to the other devices.
-func (r *run) spread() error {
+// distribute packs the state, if it is to be, and copies it to the other devices.
+func (r *run) distribute() error {
 	n := r.net
 	if r.main.Packed {
 		p, err := r.wait(r.ctx, "pack", n.prepare("pack", n.packProgram, nil))
@@ -294,17 +294,17 @@ func (r *run) spread() error {
 		return err
 	}
 	r.state = all
-	return r.apart()
+	return r.splitRandom()
 }
 
-// apart gives devices that share batches random numbers of their own.
-func (r *run) apart() error {
+// splitRandom gives devices that share batches random numbers of their own.
+func (r *run) splitRandom() error {
 	n, at := r.net, slices.IndexFunc(r.net.slots(r.main.Part), func(s slot) bool { return s.path == rng })
 	if r.devices == 1 || at < 0 {
 		return nil
 	}
 	key := fmt.Sprintf("apart/%d", r.devices)
-	p, err := r.wait(r.ctx, key, n.prepare(key, func() (*hlo.Program, error) { return n.apartProgram(r.devices) }, nil))
+	p, err := r.wait(r.ctx, key, n.prepare(key, func() (*hlo.Program, error) { return n.randomProgram(r.devices) }, nil))
 	if err != nil {
 		return err
 	}
@@ -327,9 +327,9 @@ func (r *run) apart() error {
 	return nil
 }
 
-// unpacked is the net's state of device 0, as the net's names want it. A run that
+// unpackState is the net's state of device 0, as the net's names want it. A run that
 // was stopped needs it, too.
-func (r *run) unpacked() ([]*session.Array, error) {
+func (r *run) unpackState() ([]*session.Array, error) {
 	n, ctx := r.net, context.WithoutCancel(r.ctx)
 	p, err := r.wait(ctx, "unpack", n.prepare("unpack", n.unpackProgram, nil))
 	if err != nil {
@@ -342,22 +342,22 @@ func (r *run) unpacked() ([]*session.Array, error) {
 	return out[0], nil
 }
 
-// naming is between two times that a packed state is given its names, which takes
+// bindInterval is between two times that a packed state is given its names, which takes
 // milliseconds. A bulky one waits longer: there the devices wait, too, some 15 ms for
 // ResNet152's.
-func (n *Net) naming() time.Duration {
-	if n.weighs() >= bulky {
+func (n *Net) bindInterval() time.Duration {
+	if n.stateBytes() >= bulky {
 		return 2 * time.Second
 	}
 	return 500 * time.Millisecond
 }
 
-// name gives the state of a packed run its names.
-func (r *run) name() error {
+// bindState gives the state of a packed run its names.
+func (r *run) bindState() error {
 	if r.named {
 		return nil
 	}
-	arrays, err := r.unpacked()
+	arrays, err := r.unpackState()
 	if err != nil {
 		return err
 	}
@@ -365,11 +365,11 @@ func (r *run) name() error {
 	if err := arrays[len(arrays)-1].Values(make([]int32, 1)); err != nil { // names are for arrays that are there
 		return err
 	}
-	return r.follow(r.state, arrays)
+	return r.bindArrays(r.state, arrays)
 }
 
-// follow gives the arrays of a packed state its names.
-func (r *run) follow(state copies, arrays []*session.Array) error {
+// bindArrays gives the arrays of a packed state its names.
+func (r *run) bindArrays(state copies, arrays []*session.Array) error {
 	r.named, r.last = &state[0][0] == &r.state[0][0], time.Now()
 	return r.net.bind(r.net.layout.all(), arrays)
 }

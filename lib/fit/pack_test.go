@@ -27,8 +27,8 @@ func TestPacked(t *testing.T) {
 			t.Run(fmt.Sprint(tt.net.Name, " on ", devices), func(t *testing.T) {
 				train := func(packed, stretching bool) (numbers []float32) {
 					n := attach(t, s, fmt.Sprintf("net%d-%d-%t-%t", i, devices, packed, stretching), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, Optimizer: SGD{Momentum: 0.9}, FirstLook: true})
-					n.packing, n.stretching = packed, stretching
-					if c := (plan.Part{Devices: devices, Split: true}); stretching && len(n.stretches(c)) < 2 {
+					n.packing, n.testBuckets = packed, stretching
+					if c := (plan.Part{Devices: devices, Split: true}); stretching && len(n.buckets(c)) < 2 {
 						t.Fatalf("got one stretch of %v, want some", n.model.Names())
 					}
 					data := load(t, n, fmt.Sprint("data", i), tt.data)

@@ -10,9 +10,8 @@ import (
 	"gaiden/lib/lower/plan"
 )
 
-// Plan is how the net is trained: which steps are a loop, with which kernels, on which
-// devices, and why. Train decides it once for each call; it has no effect. Its String has
-// a line for each choice.
+// Plan is how Train would train: with which kernels, on which devices, as which programs,
+// and why. Its String has a line for each choice.
 func (n *Net) Plan(data *Set, t Train) (*plan.Plan, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -48,8 +47,8 @@ func (n *Net) decide(data *Set, t Train, use plan.Use) (*plan.Plan, error) {
 // training is what is known of steps of a batch.
 func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 	t = plan.Training{
-		Target: n.target, Net: n.model, StateBytes: n.weighs(), StateArrays: len(n.layout.all()), Convolves: n.convolves, FeedForward: n.feedForward,
-		Carries: len(n.carried()) > 0, ForwardFLOPs: n.forward, Rule: ruleOf(n.config.Optimizer), Batch: batch, Known: n.known,
+		Target: n.target, Net: n.model, StateBytes: n.stateBytes(), StateArrays: len(n.layout.all()), Convolves: n.convolves, FeedForward: n.feedForward,
+		Carries: len(n.carriedSlots()) > 0, ForwardFLOPs: n.forward, Rule: ruleOf(n.config.Optimizer), Batch: batch, Known: n.known,
 		Data: plan.Data{Examples: s.N, Input: s.size, Targets: s.targets, Float32: true},
 		Settings: plan.Settings{Kernels: n.config.Kernels, Loop: n.config.Loop, Unroll: n.config.Unroll, Devices: n.config.Devices, AllDevices: n.config.AllDevices,
 			PackState: n.packing},
@@ -77,7 +76,7 @@ func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 		t.Tilings = n.tilings().Changes()
 	}
 	if !n.target.CPU() || n.convolves { // else nothing depends on it
-		t.Work, err = n.work(s, batch)
+		t.Work, err = n.costOf(s, batch)
 	}
 	return t, err
 }
@@ -110,7 +109,7 @@ func (t Train) merges(n *Net, data *Set) bool {
 
 // decides says whether something is decided between two epochs.
 func (t Train) decides(n *Net) bool {
-	return t.Validation != nil || t.Threshold != 0 || t.Patience != 0 || len(n.carried()) > 0 && !t.KeepState
+	return t.Validation != nil || t.Threshold != 0 || t.Patience != 0 || len(n.carriedSlots()) > 0 && !t.KeepState
 }
 
 // ruleOf is an optimizer's step as kernels are made from it, nil if it has none. A type that

@@ -60,7 +60,7 @@ func TestPeeled(t *testing.T) {
 		n := attach(t, s, []string{"looped", "single"}[i], net, Config{Seed: 2, Loop: loop})
 		data := load(t, n, "data", digits(50, n.model.Input, 1))
 		if p, err := n.Plan(data, Train{Batch: 8}); err != nil || (p.Main.Form == plan.Peeled) != (loop == LoopedSteps) {
-			t.Fatalf("loop %d, %d bytes: got form %d and %v", loop, n.weighs(), p.Main.Form, err)
+			t.Fatalf("loop %d, %d bytes: got form %d and %v", loop, n.stateBytes(), p.Main.Form, err)
 		}
 		for _, epochs := range []int{1, 3} {
 			h, err := n.Train(context.Background(), data, Train{Batch: 8, Epochs: epochs, LearningRate: 1e-3})
@@ -143,7 +143,7 @@ func TestAhead(t *testing.T) {
 		if got := r.ahead(); got != tt.want {
 			t.Errorf("%s: got %d chunks, want %d", tt.name, got, tt.want)
 		}
-		if got := n.naming(); got != tt.naming {
+		if got := n.bindInterval(); got != tt.naming {
 			t.Errorf("%s: got names every %v, want %v", tt.name, got, tt.naming)
 		}
 	}
@@ -174,7 +174,7 @@ func TestPaced(t *testing.T) {
 // time, and waits for none.
 func TestSaves(t *testing.T) {
 	end := make(chan int)
-	x := saves{}
+	x := snapshots{}
 	count := 0
 	written := func() {
 		t.Helper()
@@ -193,17 +193,17 @@ func TestSaves(t *testing.T) {
 		want int
 	}{
 		{"a run has just begun", 0, 0},
-		{"time has passed", between, 1},
-		{"one is being written", between, 1},
-		{"it is written", between, 2},
-		{"too soon after it", between - time.Second, 2},
+		{"time has passed", snapshotInterval, 1},
+		{"one is being written", snapshotInterval, 1},
+		{"it is written", snapshotInterval, 2},
+		{"too soon after it", snapshotInterval - time.Second, 2},
 	} {
 		if tt.want > 1 && x.busy.Load() {
 			written()
 		}
 		x.last = time.Now().Add(-tt.ago)
 		before := x.last
-		x.ask(func() { <-end })
+		x.request(func() { <-end })
 		if x.last != before {
 			count++
 		}

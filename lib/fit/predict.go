@@ -3,8 +3,6 @@ package fit
 import (
 	"context"
 	"fmt"
-	"math"
-	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -14,57 +12,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Prediction is what a net says of examples.
-type Prediction struct {
-	Classes []int32   // the most likely label of each example, when the net returns one number a class
-	Output  []float32 // what the net returned, row by row
-	Width   int       // numbers an example in Output
-}
-
-// Row is what the net returned for example i.
-func (p *Prediction) Row(i int) []float32 { return p.Output[i*p.Width : (i+1)*p.Width] }
-
-// String is a line of the first answers: 333 examples: classes 7 4 2 0 8 3 …
-func (p *Prediction) String() string {
-	n := 0
-	if p.Width > 0 {
-		n = len(p.Output) / p.Width
-	}
-	if len(p.Classes) > 0 {
-		return fmt.Sprintf("%d examples: classes %s", n, first(p.Classes, 16))
-	}
-	return fmt.Sprintf("%d examples of %d numbers: %s", n, p.Width, first(p.Output, 8))
-}
-
-// first writes the first few of many.
-func first[T any](l []T, few int) string {
-	s := strings.Trim(fmt.Sprint(l[:min(few, len(l))]), "[]")
-	if len(l) > few {
-		s += " …"
-	}
-	return s
-}
-
-// Probabilities are the softmax of Row i: how likely each class is.
-func (p *Prediction) Probabilities(i int) []float64 {
-	row := p.Row(i)
-	top, sum := math.Inf(-1), 0.0
-	for _, x := range row {
-		top = max(top, float64(x))
-	}
-	l := make([]float64, len(row))
-	for k, x := range row {
-		l[k] = math.Exp(float64(x) - top)
-		sum += l[k]
-	}
-	for k := range l {
-		l[k] /= sum
-	}
-	return l
-}
-
-// Predict runs the net on a set, or on examples as []byte, []float32 or []float64 in the
-// form of Data.X.
+// Predict runs the net on a set, or on examples in the form of Data.X.
 func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -80,8 +28,8 @@ func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
 		count, kind := length(x)
 		size := shapes.Make(dtypes.Float32, n.model.Input...).Size()
 		if count == 0 || count%size != 0 {
-			return nil, &ShapeError{n.name, "Predict", "examples", fmt.Sprintf("%d numbers", count),
-				fmt.Sprintf("one or more times %d, for layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input)}
+			return nil, n.shapeError("Predict", "examples", fmt.Sprintf("%d numbers", count),
+				fmt.Sprintf("one or more times %d, for layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input))
 		}
 		if n.config.BF16 {
 			if err := n.fitsBF16(roundedIntegers("Predict", x, size)); err != nil {
@@ -93,7 +41,7 @@ func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
 			return nil, err
 		}
 		defer s.x.Finalize()
-	} else if err := n.suits(s); err != nil {
+	} else if err := n.fits(s); err != nil {
 		return nil, err
 	}
 	return n.predict(ctx, s)

@@ -13,20 +13,20 @@ import (
 	"gaiden/lib/session"
 )
 
-// probe looks where numbers that are not finite come from at a step: number bad of
+// explain finds where numbers that are not finite come from at a step: number bad of
 // those that begin with example first. It does the steps before it again, and fills in
 // the example that has such numbers, or the first layer that has them. Weights have them
 // from the step before, whose batch may be at fault: for XLA's CPU compiler the greater of
 // NaN and a number is the number, so that max pooling may not hand it on, but the gradient of
 // the weights before it does. (Its option xla_cpu_enable_fast_min_max, off, helps small
 // images, not Keras' net, and SeedCNN takes 12 % longer with it.)
-func (e *NotFiniteError) probe(ctx context.Context, n *Net, s *Set, size int, order *session.Array, first, bad int, state, rate []*session.Array) error {
+func (n *Net) explain(ctx context.Context, e *NotFiniteError, s *Set, size int, order *session.Array, first, bad int, state, rate []*session.Array) error {
 	flags, err := n.probe(ctx, s, size, order, first, bad, state, rate)
 	if err != nil {
 		return err
 	}
 	names := n.model.Names()
-	e.found(flags, s.Name, names)
+	located(e, flags, s.Name, names)
 	if e.Part != "weights" || bad == 0 {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (e *NotFiniteError) probe(ctx context.Context, n *Net, s *Set, size int, or
 		return err
 	}
 	before := NotFiniteError{}
-	if before.found(flags, s.Name, names); before.Data != "" {
+	if located(&before, flags, s.Name, names); before.Data != "" {
 		e.Part, e.Layer, e.Data, e.Example = before.Part, "", before.Data, before.Example
 	}
 	return nil
@@ -44,11 +44,11 @@ func (e *NotFiniteError) probe(ctx context.Context, n *Net, s *Set, size int, or
 func (n *Net) probe(ctx context.Context, s *Set, size int, order *session.Array, first, steps int, state, rate []*session.Array) ([]int32, error) {
 	all := state
 	if steps > 0 {
-		x := n.steps(s, n.plainSteps(size, steps))
+		x := n.stepPrograms(s, n.plainSteps(size, steps))
 		if err := x.ready(ctx, nil); err != nil {
 			return nil, err
 		}
-		after, _, err := x.do(copies{state}, s, copies{{order}}, copies{rate}, first, steps)
+		after, _, err := x.run(copies{state}, s, copies{{order}}, copies{rate}, first, steps)
 		if err != nil {
 			return nil, err
 		}
@@ -73,8 +73,8 @@ func (n *Net) probe(ctx context.Context, s *Set, size int, order *session.Array,
 	return flags, err
 }
 
-// found reads what a probe has found in a set's batch and in layers of these names.
-func (e *NotFiniteError) found(flags []int32, data string, layers []string) {
+// located reads what a probe has found in a set's batch and in layers of these names.
+func located(e *NotFiniteError, flags []int32, data string, layers []string) {
 	e.Part = "loss"
 	for i, wrong := range flags {
 		if wrong == 0 {

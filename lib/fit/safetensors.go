@@ -1,5 +1,11 @@
 package fit
 
+// In a file a convolution's weight is [out in kernel kernel] and a dense layer's [out in],
+// with the inputs of a layer after Flatten in PyTorch's order (channels first); an LSTM has
+// zeros for the second of the two biases that nn.LSTM adds. Variables of other layers keep
+// their names and layouts. Floats of any width become float32; PyTorch's counters
+// num_batches_tracked may be surplus.
+
 import (
 	"fmt"
 	"slices"
@@ -11,14 +17,8 @@ import (
 	"gaiden/lib/engine/safetensors"
 )
 
-// Save writes the net's variables to a safetensors file, with the names and
-// layouts that PyTorch has for the same layers: conv.weight is [out in kernel
-// kernel], fc.weight [out in], with the inputs of a layer after Flatten in
-// PyTorch's order (channels first); bn.weight, bn.bias, bn.running_mean,
-// bn.running_var; lstm.weight_ih_l0 and so on, with zeros for the second of the
-// two biases that nn.LSTM adds. Variables of other layers keep their names and
-// layouts. The file takes the place of an old one only when it is complete and on
-// disk; package files says what else holds for it.
+// Save writes the net's variables to a safetensors file, with the names and layouts that
+// PyTorch has for the same layers.
 func (n *Net) Save(path string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -63,20 +63,14 @@ func writeTensors(path string, all []Tensor) error {
 	return w.Close()
 }
 
-// Restore gives the net the weights of a file that Save or PyTorch has written, or of
-// several that an index joins: path is a safetensors file, an index
-// (model.safetensors.index.json), or a directory that holds one of them. Floats of any
-// width become float32. The file must have each variable of the net, in its shape, and
-// nothing else (but PyTorch's counters num_batches_tracked); otherwise the error lists
-// what is missing, what is surplus and what has another shape, and the net stays as it
-// was. The optimizer's state is reset.
-//
-// With names of layers only these are restored, as for another head on the same
-// features: of them the file must have all; the rest of it is not read.
+// Restore reads the net's variables, or only those of some layers, from what Save or
+// PyTorch wrote: a file, the index of several, or a directory with one of them. Where one is
+// missing, surplus or of another shape, the error says so and the net stays as it is.
+// The optimizer's state is reset.
 func (n *Net) Restore(path string, layers ...string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.change(); err != nil {
+	if err := n.assertFree(); err != nil {
 		return err
 	}
 	c, err := safetensors.OpenCheckpoint(path)

@@ -60,7 +60,7 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("threshold of %g: want more than 0, for %s is never less, or 0 for none", t.Threshold, loss.Title())
 	case t.Patience < 0:
 		return bad("patience of %d epochs: want 1 or more, or 0 to train all epochs", t.Patience)
-	case t.KeepState && len(n.carried()) == 0:
+	case t.KeepState && len(n.carriedSlots()) == 0:
 		return bad("KeepState is set, and %s has no layer that is Stateful: want it left out", n.model.Name)
 	case t.Validation != nil && (t.Validation.targets == 0) != (data.targets == 0):
 		return bad("Validation %s has %s, and %s has %s: want the same of both", t.Validation.Name, t.Validation.kind(), data.Name, data.kind())
@@ -85,9 +85,9 @@ func ofThisPackage(l Loss) bool {
 	return false
 }
 
-// strict says whether each integer of an example counts as one: a first layer that is not
+// takesIDs says whether each integer of an example counts as one: a first layer that is not
 // of package models may take it as an id.
-func (n *Net) strict() bool {
+func (n *Net) takesIDs() bool {
 	t := reflect.TypeOf(n.model.Layers[0])
 	return layersKnown[t.Name()] != t
 }

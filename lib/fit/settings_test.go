@@ -68,7 +68,7 @@ func TestEveryNumber(t *testing.T) {
 	n := attach(t, s, "net", linear(2), Config{FirstLook: true})
 	labels := load(t, n, "labels", Data{X: make([]float32, 8), Y: []int32{0, 1, 0, 1}})
 	settings := []any{Config{}, SGD{}, Adam{}, AdaDelta{}, Train{Validation: labels}}
-	results := strings.Fields("ArchitectureError NotFiniteError Score Epoch History Progress MemoryError Phases Prediction Set")
+	results := strings.Fields("ArchitectureError NotFiniteError Score Epoch History Progress MemoryError Prediction Set")
 	fieldtest.Numbers(t, settings, []string{"Config.Seed", "Train.Epochs"}, results, func(setting any) error {
 		c, run := Config{}, Train{}
 		switch x := setting.(type) {
@@ -125,9 +125,6 @@ func TestTrainSettings(t *testing.T) {
 	for _, batch := range []int{0, -1, 5} {
 		if _, err := n.Phases(ctx, labels, batch); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("batch of %d", batch)) {
 			t.Errorf("phases: got %v, want batch %d refused", err, batch)
-		}
-		if _, err := n.Work(labels, batch); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("batch of %d", batch)) {
-			t.Errorf("work: got %v, want batch %d refused", err, batch)
 		}
 	}
 }

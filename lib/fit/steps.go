@@ -12,25 +12,25 @@ import (
 	"gaiden/lib/session"
 )
 
-// steps are the programs that do a chunk of steps.
-type steps struct {
+// stepPrograms are the programs that do a chunk of steps.
+type stepPrograms struct {
 	plan.Part
 	net                 *Net
-	places              []int // see copied
+	copiedSlots              []int // see copied
 	keys                [3]string
-	wait                [3]*future
+	futures                [3]*future
 	start, main, finish *session.Program
 }
 
-// steps begins to make the programs ready.
-func (n *Net) steps(s *Set, c plan.Part) *steps {
-	x := &steps{Part: c, net: n, places: n.copied(c)}
+// stepPrograms begins to make the programs ready.
+func (n *Net) stepPrograms(s *Set, c plan.Part) *stepPrograms {
+	x := &stepPrograms{Part: c, net: n, copiedSlots: n.copiedSlots(c)}
 	for i, part := range []struct {
 		name   string
 		build  func() (*hlo.Program, error)
 		donate func(*hlo.Program) []bool
 	}{
-		{"epoch/" + s.key() + "/" + itoa(s.N), func() (*hlo.Program, error) { return n.epochProgram(s, c) }, n.taken(c)},
+		{"epoch/" + s.key() + "/" + itoa(s.N), func() (*hlo.Program, error) { return n.epochProgram(s, c) }, n.donated(c)},
 		{"start", func() (*hlo.Program, error) { return n.startProgram(c) }, nil},
 		{"finish", func() (*hlo.Program, error) { return n.finishProgram(c) }, nil},
 	} {
@@ -38,18 +38,18 @@ func (n *Net) steps(s *Set, c plan.Part) *steps {
 			continue
 		}
 		x.keys[i] = part.name + "/" + c.Key()
-		x.wait[i] = n.prepare(x.keys[i], part.build, part.donate)
+		x.futures[i] = n.prepare(x.keys[i], part.build, part.donate)
 	}
 	return x
 }
 
 // ready waits for them.
-func (x *steps) ready(ctx context.Context, alive func()) error {
+func (x *stepPrograms) ready(ctx context.Context, alive func()) error {
 	for i, to := range []**session.Program{&x.main, &x.start, &x.finish} {
-		if x.wait[i] == nil {
+		if x.futures[i] == nil {
 			continue
 		}
-		p, err := x.net.wait(ctx, x.keys[i], x.wait[i], alive)
+		p, err := x.net.wait(ctx, x.keys[i], x.futures[i], alive)
 		if err != nil {
 			return err
 		}
@@ -58,10 +58,10 @@ func (x *steps) ready(ctx context.Context, alive func()) error {
 	return nil
 }
 
-// do does some turns from example first of the order on: the state after them,
+// run does some turns from example first of the order on: the state after them,
 // and their results. The state it is given is kept, if it is not packed.
-func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (after copies, results *session.Array, err error) {
-	sources, err := x.net.spread(s.arrays(), x.Devices)
+func (x *stepPrograms) run(state copies, s *Set, order, rate copies, first, turns int) (after copies, results *session.Array, err error) {
+	sources, err := x.net.copiesOn(s.arrays(), x.Devices)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,11 +85,11 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 		}
 		return out.cut(0, n), out[0][n], nil
 	}
-	out, err := x.begin(state)
+	out, err := x.startState(state)
 	for i := 0; i < turns && err == nil; i++ {
 		in := out
 		if out, err = run1(x.main, in, fixed); x.Form == plan.Fresh && i > 0 {
-			x.leave(in)
+			x.freeState(in)
 		}
 	}
 	if err != nil {
@@ -111,12 +111,12 @@ func (x *steps) do(state copies, s *Set, order, rate copies, first, turns int) (
 	return out.cut(0, n), last[0][0], nil
 }
 
-// begin is what the first turn of Single programs takes: the state, copied where the
+// startState is what the first turn of Single programs takes: the state, copied where the
 // turn changes it in place, empty results, and the number of the turn.
-func (x *steps) begin(state copies) (copies, error) {
+func (x *stepPrograms) startState(state copies) (copies, error) {
 	old := make(copies, len(state))
 	for d := range state {
-		for _, i := range x.places {
+		for _, i := range x.copiedSlots {
 			old[d] = append(old[d], state[d][i])
 		}
 	}
@@ -127,21 +127,21 @@ func (x *steps) begin(state copies) (copies, error) {
 	in := make(copies, len(state))
 	for d := range state {
 		in[d] = slices.Clone(state[d])
-		for k, i := range x.places {
+		for k, i := range x.copiedSlots {
 			in[d][i] = started[d][k]
 		}
-		in[d] = append(in[d], started[d][len(x.places):]...)
+		in[d] = append(in[d], started[d][len(x.copiedSlots):]...)
 	}
 	return in, nil
 }
 
-// leave gives back the state that a Fresh turn has read, but for what it has
+// freeState gives back the state that a Fresh turn has read, but for what it has
 // taken.
-func (x *steps) leave(state copies) {
+func (x *stepPrograms) freeState(state copies) {
 	n := len(x.net.layout.all())
 	for d := range state {
 		for i, a := range state[d][:n] {
-			if !slices.Contains(x.places, i) { // of a Fresh chunk, one at most
+			if !slices.Contains(x.copiedSlots, i) { // of a Fresh chunk, one at most
 				a.Finalize()
 			}
 		}

@@ -8,14 +8,16 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/fit/result"
 )
 
 // What the targets of a data set are, and for which losses they are right.
 
-// accept is Data.Y as programs take it: labels as []int32, or numbers as []float32. What a
+// targets is Data.Y as programs take it: labels as []int32, or numbers as []float32. What a
 // loss takes is made of what says the same without a doubt: labels of one-hot rows, and
 // numbers of integers.
-func (n *Net) accept(name string, y any, examples int) (any, error) {
+func (n *Net) targets(name string, y any, examples int) (any, error) {
 	v := reflect.ValueOf(y)
 	if !v.IsValid() {
 		return nil, fmt.Errorf("fit: %s: Data has no Y: want labels, as []int32 or other integers, or numbers, as []float32 or []float64", name)
@@ -120,7 +122,7 @@ func rowOf(v reflect.Value, i, width int) string {
 	for k := range width {
 		l = append(l, numberAt(v, i*width+k))
 	}
-	return first(l, 8)
+	return result.Brief(l, 8)
 }
 
 // wholeLabels are floats that are labels, one an example.
@@ -186,8 +188,8 @@ func examples(name string, x any) (any, error) {
 // leastWeight is the smallest float32 whose square is one that devices do not take for 0.
 const leastWeight = 1.1e-19
 
-// counted refuses targets, and weights of them, that mean nothing to the net's loss.
-func (n *Net) counted(name string, y []float32, v []float32) error {
+// checkNumbers refuses targets, and weights of them, that mean nothing to the net's loss.
+func (n *Net) checkNumbers(name string, y []float32, v []float32) error {
 	width := shapes.Make(dtypes.Float32, n.output...).Size()
 	blind := false
 	if l, is := n.config.Loss.(Visibility); is {
@@ -217,8 +219,8 @@ func (n *Net) counted(name string, y []float32, v []float32) error {
 	return nil
 }
 
-// takes says whether a loss has a use for weights of targets. One's own may.
-func takes(l Loss) bool {
+// takesWeights says whether a loss has a use for weights of targets. One's own may.
+func takesWeights(l Loss) bool {
 	switch l.(type) {
 	case CrossEntropy, MSE:
 		return false
@@ -226,9 +228,9 @@ func takes(l Loss) bool {
 	return true
 }
 
-// measures proves that the net's loss is one for a set's targets: it may have been loaded
+// lossFits proves that the net's loss is one for a set's targets: it may have been loaded
 // for another net.
-func (n *Net) measures(s *Set) error {
+func (n *Net) lossFits(s *Set) error {
 	loss := n.lossOf(s)
 	wrong := func(got, want string) error {
 		return fmt.Errorf("fit: %s: %s of %s: got %s, want %s; load it for this net", n.name, loss.Title(), s.Name, got, want)
@@ -246,7 +248,7 @@ func (n *Net) measures(s *Set) error {
 			return wrong("labels", "numbers, as many as the net returns")
 		}
 	}
-	if s.v != nil && !takes(loss) {
+	if s.v != nil && !takesWeights(loss) {
 		return wrong("weights of targets, Data.V, which it does not take", "none, or fit.Visibility")
 	}
 	return nil

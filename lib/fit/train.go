@@ -12,26 +12,20 @@ import (
 	"gaiden/lib/session"
 )
 
-// Train is the settings of a training. The zero value is one epoch of shuffled batches of
-// 32.
+// Train is the settings of a training.
 type Train struct {
 	Epochs       int     // default: 1
 	Batch        int     // examples a step; default: 32, or all if there are fewer
 	InOrder      bool    // do not shuffle
-	KeepState    bool    // start an epoch with the state that stateful LSTM layers have, not with zeros
+	KeepState    bool    // stateful LSTM layers keep their state from epoch to epoch
 	DropLast     bool    // leave out the last batch of an epoch when it is not full
 	LearningRate float64 // default: the optimizer's; changing it compiles nothing
 
-	// Validation is tested after each epoch.
-	Validation *Set
-	// Threshold ends the run after an epoch whose loss is below it: the validation loss if
-	// there is a validation set.
-	Threshold float64
-	// Patience ends the run when that loss has not decreased for so many epochs; 0: never.
-	Patience int
+	Validation *Set    // tested after each epoch
+	Threshold  float64 // ends the run when the (validation) loss of an epoch is below it
+	Patience   int     // ends it after so many epochs without a smaller one; 0: never
 
-	// Progress is called at least every half second, by the goroutine that
-	// called Train.
+	// Progress is called at least every half second, by the goroutine that called Train.
 	Progress func(Progress)
 }
 
@@ -41,13 +35,12 @@ type Train struct {
 // machine. A step that takes longer is a chunk by itself.
 const share = 40 * time.Millisecond
 
-// Train trains the net. When ctx ends, it returns within half a second with the history
-// so far and ctx's error; finished chunks are kept. Meanwhile no other program can change
-// the net: another Train is refused with an error that says who trains it, and since when.
+// Train trains the net. When ctx ends it returns within half a second, with the history so
+// far. Meanwhile no other program can change the net.
 func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	done, err := n.begin(ctx, trains)
+	done, err := n.acquire(ctx, training)
 	if err != nil {
 		return nil, err
 	}
@@ -58,18 +51,18 @@ func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 	}
 	defer r.close()
 	err = r.epochs()
-	if nerr := r.name(); err == nil {
+	if nerr := r.bindState(); err == nil {
 		err = nerr
 	}
 	if err != nil && ctx.Err() == nil {
 		n.session.Wait() // else the next cell hears of what was asked for after it, and came to nothing
 	}
-	err = n.roomy(err, data, r.Batch)
+	err = n.withBatchHint(err, data, r.Batch)
 	if err != nil && r.history.Stopped == "" {
 		r.history.Stopped = err.Error()
 	}
 	if err == nil {
-		n.tuneLater(data, r.Train)
+		n.requestTuning(data, r.Train)
 	}
 	return r.history, err
 }
@@ -104,7 +97,7 @@ type run struct {
 	warm            time.Duration // when they were done, but for compiling
 	kept            time.Time     // when the last chunk was
 	pace            time.Duration // of a step; 0: not known yet
-	saves           saves
+	saves           snapshots
 	epoch           Epoch
 	step            int // of the epoch
 	sum, weight     float64
@@ -114,11 +107,11 @@ type run struct {
 
 // checked is a Train with its defaults filled in, if the net can be trained so.
 func (n *Net) checked(data *Set, t Train) (Train, error) {
-	if err := n.teaches(data); err != nil {
+	if err := n.canTrain(data); err != nil {
 		return t, err
 	}
 	if t.Validation != nil {
-		if err := n.teaches(t.Validation); err != nil {
+		if err := n.canTrain(t.Validation); err != nil {
 			return t, err
 		}
 	}
@@ -137,7 +130,7 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 	if t.Batch == data.N { // nothing to shuffle but the order of sums
 		t.InOrder = true
 	}
-	return t, n.carries(data, t)
+	return t, n.checkCarried(data, t)
 }
 
 // run checks the settings, decides the plan and prepares the state.
@@ -161,7 +154,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 	if r.tail.Turns > 0 {
 		r.steps++
 	}
-	r.pace = n.paces[r.main.key(data)]
+	r.pace = n.stepTime[r.main.key(data)]
 	state, err := n.state(n.layout.all())
 	if err != nil {
 		return nil, err
@@ -187,7 +180,7 @@ func (r *run) close() {
 // prepare begins to compile a portion's programs.
 func (r *run) prepare(p *portion) {
 	if p.Turns > 0 && p.steps == nil {
-		p.steps = r.net.steps(r.data, p.Part)
+		p.steps = r.net.stepPrograms(r.data, p.Part)
 	}
 }
 
@@ -218,7 +211,7 @@ func (r *run) ready(p *portion) error {
 // see device's idle.
 func (r *run) ahead() int {
 	last := len(r.asked) - 1
-	if r.pace == 0 || r.alone || r.net.weighs() >= bulky && (r.net.target.CPU() || last >= 0 && r.asked[last].unpacked != nil) {
+	if r.pace == 0 || r.alone || r.net.stateBytes() >= bulky && (r.net.target.CPU() || last >= 0 && r.asked[last].unpacked != nil) {
 		return 0
 	}
 	return 1

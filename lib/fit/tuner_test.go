@@ -25,7 +25,7 @@ import (
 
 // cell is what a cell's process does: it trains a net, leaves a tuner behind, and ends.
 func cell() error {
-	beginTuner = func() error {
+	startTuner = func() error {
 		os.Setenv(devicetest.Role, "tuner")
 		cmd := exec.Command("/proc/self/exe")
 		session.Detach(cmd)
@@ -41,9 +41,9 @@ func cell() error {
 
 // tune is the process that a cell leaves behind.
 func tune() error {
-	pause, tellable = 50*time.Millisecond, 0
+	idleTime, shortestTiming = 50*time.Millisecond, 0
 	playAsides()
-	_, err := Tuner{Cautious: true}.Run(context.Background())
+	_, err := RunTuneRequests(context.Background(), true, func(string) {})
 	return err
 }
 
@@ -118,7 +118,7 @@ func nice() error {
 // waiting are the files of wishes.
 func waiting(t *testing.T) []string {
 	t.Helper()
-	l, err := filepath.Glob(filepath.Join(wishDir(), "*.json"))
+	l, err := filepath.Glob(filepath.Join(requestDir(), "*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,9 +128,9 @@ func waiting(t *testing.T) []string {
 // leave makes a net's run leave a wish, and says how often a tuner was begun.
 func leave(t *testing.T, n *Net, data *Set) (begun int) {
 	t.Helper()
-	defer func(was func() error) { beginTuner = was }(beginTuner)
-	beginTuner = func() error { begun++; return nil }
-	wished.Clear()
+	defer func(was func() error) { startTuner = was }(startTuner)
+	startTuner = func() error { begun++; return nil }
+	requested.Clear()
 	n.config.Session = nil // as a cell's net
 	defer func() { n.config.Session = n.session }()
 	for range 2 {
@@ -143,8 +143,8 @@ func leave(t *testing.T, n *Net, data *Set) (begun int) {
 
 // TestTuner holds what becomes of wishes.
 func TestTuner(t *testing.T) {
-	defer func(was time.Duration) { pause = was }(pause)
-	pause = 20 * time.Millisecond
+	defer func(was time.Duration) { idleTime = was }(idleTime)
+	idleTime = 20 * time.Millisecond
 	for _, tt := range []struct {
 		name string
 		then func(t *testing.T, s *session.Session, n *Net) // between the run and the tuner
@@ -172,8 +172,8 @@ func TestTuner(t *testing.T) {
 			}
 		}, 0, 0, ""},
 		{"it has cost the session before", func(t *testing.T, s *session.Session, n *Net) {
-			w, err := readWish(waiting(t)[0])
-			if w.Lost = tolerance; err != nil || w.save() != nil {
+			w, err := readRequest(waiting(t)[0])
+			if w.Crashes = maxCrashes; err != nil || w.save() != nil {
 				t.Fatal(err)
 			}
 		}, 0, 1, ""},
@@ -191,7 +191,7 @@ func TestTuner(t *testing.T) {
 			tt.then(t, s, n)
 			before := names(t, s)
 			var told []string
-			done, err := Tuner{Cautious: true, Tell: func(l string) { told = append(told, l) }}.Run(context.Background())
+			done, err := RunTuneRequests(context.Background(), true, func(l string) { told = append(told, l) })
 			if err != nil || done != tt.done || len(waiting(t)) != tt.left {
 				t.Errorf("got %d done, %q left and %v, want %d and %d", done, waiting(t), err, tt.done, tt.left)
 			}
@@ -239,7 +239,7 @@ func TestTunerEnds(t *testing.T) {
 	}
 	run := func(ctx context.Context) error {
 		t.Helper()
-		done, err := Tuner{Tell: func(l string) { t.Log(l) }}.Run(ctx)
+		done, err := RunTuneRequests(ctx, false, func(l string) { t.Log(l) })
 		if l := waiting(t); done != 0 || len(l) != 1 {
 			t.Errorf("got %d done, and %q waiting, want none, and the wish", done, l)
 		}
@@ -250,7 +250,7 @@ func TestTunerEnds(t *testing.T) {
 	if err := run(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("its time is over: got %v", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(wishDir(), "lock"), os.O_RDWR, 0)
+	lock, err := os.OpenFile(filepath.Join(requestDir(), "lock"), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,9 +258,8 @@ func TestTunerEnds(t *testing.T) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	var other *TunerError
-	if err := run(context.Background()); !errors.As(err, &other) || other.PID != fmt.Sprint(os.Getpid()) {
-		t.Errorf("another tunes: got %v, want a TunerError with process %d", err, os.Getpid())
+	if err := run(context.Background()); !errors.Is(err, wire.Busy) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
+		t.Errorf("another tunes: got %v, want busy, with process %d", err, os.Getpid())
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_UN); err != nil {
 		t.Fatal(err)
@@ -269,7 +268,7 @@ func TestTunerEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for lost := 1; lost <= tolerance; lost++ { // while it waits for a pause, so that nothing is found
+	for lost := 1; lost <= maxCrashes; lost++ { // while it waits for a pause, so that nothing is found
 		go func() {
 			time.Sleep(time.Second)
 			unix.Kill(status.WorkerPID, unix.SIGKILL)
@@ -277,8 +276,8 @@ func TestTunerEnds(t *testing.T) {
 		if err := run(context.Background()); !errors.Is(err, wire.Lost) {
 			t.Errorf("the session ends: got %v, want that it is lost", err)
 		}
-		if w, err := readWish(waiting(t)[0]); err != nil || w.Lost != lost {
-			t.Errorf("got %d losses noted and %v, want %d", w.Lost, err, lost)
+		if w, err := readRequest(waiting(t)[0]); err != nil || w.Crashes != lost {
+			t.Errorf("got %d losses noted and %v, want %d", w.Crashes, err, lost)
 		}
 		s = await(t, socket)
 		if status, err = s.Status(); err != nil {
@@ -292,15 +291,15 @@ func TestTunerEnds(t *testing.T) {
 	if err := run(context.Background()); !errors.Is(err, wire.Lost) {
 		t.Errorf("the session is stopped: got %v, want that it is lost", err)
 	}
-	if w, err := readWish(waiting(t)[0]); err != nil || w.Lost != tolerance {
-		t.Errorf("stopped: got %d losses noted and %v, want no more", w.Lost, err)
+	if w, err := readRequest(waiting(t)[0]); err != nil || w.Crashes != maxCrashes {
+		t.Errorf("stopped: got %d losses noted and %v, want no more", w.Crashes, err)
 	}
 	if err := run(context.Background()); !errors.Is(err, wire.Unavailable) {
 		t.Errorf("no session: got %v, want that none answers", err)
 	}
 	s = open(t)
 	t.Setenv("GAIDEN_SOCKET", server.socket)
-	w, err := readWish(waiting(t)[0])
+	w, err := readRequest(waiting(t)[0])
 	if w.Socket, w.Space = server.socket, s.Space(); err != nil || w.save() != nil {
 		t.Fatal(err)
 	}
@@ -316,26 +315,26 @@ func TestTunerApart(t *testing.T) {
 	s := open(t)
 	t.Setenv("GAIDEN_SOCKET", server.socket)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	defer func(was time.Duration) { pause = was }(pause)
-	pause = 20 * time.Millisecond
-	defer func(was func() (string, error)) { program = was }(program)
-	program = func() (string, error) { return "", errors.New("there is no gaiden") }
+	defer func(was time.Duration) { idleTime = was }(idleTime)
+	idleTime = 20 * time.Millisecond
+	defer func(was func() (string, error)) { sessionBinary = was }(sessionBinary)
+	sessionBinary = func() (string, error) { return "", errors.New("there is no gaiden") }
 	n := attach(t, s, "net", small(), Config{Kernels: plainOps})
 	leave(t, n, load(t, n, "bars", digits(40, n.model.Input, 1)))
-	for lost := 1; lost <= tolerance; lost++ {
-		done, err := Tuner{Cautious: true}.Run(context.Background())
-		if !errors.Is(err, errAside) || !strings.Contains(err.Error(), "there is no gaiden") || done != 0 {
+	for lost := 1; lost <= maxCrashes; lost++ {
+		done, err := RunTuneRequests(context.Background(), true, func(string) {})
+		if !errors.Is(err, errNoSandbox) || !strings.Contains(err.Error(), "there is no gaiden") || done != 0 {
 			t.Errorf("got %d done and %v, want that there is no session to try kernels in", done, err)
 		}
-		if w, err := readWish(waiting(t)[0]); err != nil || w.Lost != lost {
-			t.Errorf("got %d times noted and %v, want %d", w.Lost, err, lost)
+		if w, err := readRequest(waiting(t)[0]); err != nil || w.Crashes != lost {
+			t.Errorf("got %d times noted and %v, want %d", w.Crashes, err, lost)
 		}
 	}
-	if done, err := (Tuner{Cautious: true}).Run(context.Background()); done != 0 || err != nil || len(waiting(t)) != 1 {
+	if done, err := RunTuneRequests(context.Background(), true, func(string) {}); done != 0 || err != nil || len(waiting(t)) != 1 {
 		t.Errorf("after three times: got %d done, %v and %q left, want that it is left alone", done, err, waiting(t))
 	}
 	playAsides()
-	if done, err := (Tuner{}).Run(context.Background()); done != 1 || err != nil || len(waiting(t)) != 0 {
+	if done, err := RunTuneRequests(context.Background(), false, func(string) {}); done != 1 || err != nil || len(waiting(t)) != 0 {
 		t.Errorf("by hand, with gaiden: got %d done, %v and %q left, want that it comes true", done, err, waiting(t))
 	}
 }
@@ -379,9 +378,9 @@ func TestJobLeavesWish(t *testing.T) {
 	n := attach(t, s, "net", small(), Config{Kernels: plainOps})
 	data := load(t, n, "bars", digits(40, n.model.Input, 1))
 	begun := 0
-	defer func(was func() error) { beginTuner = was }(beginTuner)
-	beginTuner = func() error { begun++; return nil }
-	wished.Clear()
+	defer func(was func() error) { startTuner = was }(startTuner)
+	startTuner = func() error { begun++; return nil }
+	requested.Clear()
 	n.config.Session = nil // as a cell's net
 	job, err := n.TrainJob(data, tenths)
 	if err != nil {

@@ -1,12 +1,11 @@
 package fit
 
 import (
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"sort"
 
+	"gaiden/lib/fit/result"
 	"gaiden/lib/session"
 )
 
@@ -17,21 +16,11 @@ type Tensor struct {
 	Data []float32 // row-major
 }
 
-// String is a line of the first numbers: conv/weights [5 5 1 20]: 0.0157 -0.0735 …
-func (t Tensor) String() string { return fmt.Sprintf("%s %v: %s", t.Name, t.Dims, first(t.Data, 8)) }
-
-// Checksum is the CRC-32 of weights' bits, one after another: those of two nets are equal
-// if this is.
-func Checksum(weights []Tensor) uint32 {
-	sum := crc32.NewIEEE()
-	for _, w := range weights {
-		binary.Write(sum, binary.LittleEndian, w.Data) // neither returns an error
-	}
-	return sum.Sum32()
+func (t Tensor) String() string {
+	return fmt.Sprintf("%s %v: %s", t.Name, t.Dims, result.Brief(t.Data, 8))
 }
 
-// Weights copies the net's variables from the device: those that are trained
-// and the running means of batch norm, in the order of the layers.
+// Weights copies the net's variables from the device, layer by layer.
 func (n *Net) Weights() ([]Tensor, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -61,12 +50,11 @@ func (n *Net) weights() ([]Tensor, error) {
 	return all, nil
 }
 
-// SetWeights gives variables values from the host, all at once. Those that are
-// not named stay. The optimizer's state begins anew.
+// SetWeights replaces the variables that are named and resets the optimizer.
 func (n *Net) SetWeights(values []Tensor) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.change(); err != nil {
+	if err := n.assertFree(); err != nil {
 		return err
 	}
 	return n.setWeights(values)
@@ -125,7 +113,7 @@ func (n *Net) setWeights(values []Tensor) error {
 func (n *Net) floats() []slot {
 	var l []slot
 	for _, v := range n.layout.variables {
-		if v.shape.DType.IsFloat() && !n.remade(v.name) {
+		if v.shape.DType.IsFloat() && !n.recreated(v.name) {
 			l = append(l, v)
 		}
 	}

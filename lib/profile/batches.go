@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gaiden/lib/fit"
+	"gaiden/lib/fit/phases"
 	"gaiden/lib/timing"
 	"gaiden/lib/timing/stats"
 )
@@ -120,9 +121,9 @@ func SweepBatches(ctx context.Context, net *fit.Net, data *fit.Set, o SweepOptio
 // compileBatches makes the phases of each batch size ready, nil for those that
 // there was no time for. A size is a shape of its own, which XLA compiles anew: a
 // few of them at the same time, since each needs memory to be compiled.
-func compileBatches(ctx context.Context, net *fit.Net, data *fit.Set, o SweepOptions) ([]*fit.Phases, error) {
+func compileBatches(ctx context.Context, net *fit.Net, data *fit.Set, o SweepOptions) ([]*phases.Step, error) {
 	n := bits.Len(uint(o.Most))
-	all, failed := make([]*fit.Phases, n), make([]error, n)
+	all, failed := make([]*phases.Step, n), make([]error, n)
 	turns := make(chan int, n)
 	for _, log := range spread(n) {
 		turns <- log

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gaiden/lib/fit"
+	"gaiden/lib/fit/phases"
 	"gaiden/lib/timing"
 )
 
@@ -14,7 +15,7 @@ const mostEpochs = 50
 
 // epoch measures a step of the epoch's program, on a twin of the net: training
 // it would change its weights.
-func (m *measurer) epoch(parts *fit.Phases) error {
+func (m *measurer) epoch(parts *phases.Step) error {
 	m.result.Epoch = Line{Level: Phase, Phase: "epoch", Calls: parts.Steps, Kernels: -1}
 	if m.NoEpoch {
 		return nil
@@ -89,7 +90,7 @@ func (m *measurer) inEpoch(twin *fit.Net) error {
 }
 
 // errors measures the evaluation of whole sets.
-func (m *measurer) errors(*fit.Phases) error {
+func (m *measurer) errors(*phases.Step) error {
 	if m.NoErrors {
 		return nil
 	}

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"gaiden/lib/fit"
+	"gaiden/lib/fit/phases"
 	"gaiden/lib/timing"
 	"gaiden/lib/timing/stats"
 )
@@ -20,7 +20,7 @@ const (
 // asked for at once. What others leave in the cache and in memory is there then,
 // or is not. The step itself is measured in the same turns, as many in a row with
 // one wait, so that it is not the sum of the others by the way it is found.
-func (m *measurer) inPlace(list []*fit.Phase, lines []Line, chain *Line) error {
+func (m *measurer) inPlace(list []*phases.Phase, lines []Line, chain *Line) error {
 	nothing, err := m.gateCost()
 	if err != nil {
 		return err

@@ -4,13 +4,13 @@ import (
 	"fmt"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/fit"
+	"gaiden/lib/fit/phases"
 	"gaiden/lib/session"
 )
 
 // apart measures each op of a layer's program, on the values that the program
 // itself would give it.
-func (m *measurer) apart(phase, layer string, f *fit.Phase, calls int) ([]Line, error) {
+func (m *measurer) apart(phase, layer string, f *phases.Phase, calls int) ([]Line, error) {
 	operations, _ := f.HLO.Operations()
 	values, err := f.Inputs()
 	if err != nil {

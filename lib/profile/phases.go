@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gaiden/lib/fit"
+	"gaiden/lib/fit/phases"
 	"gaiden/lib/session"
 	"gaiden/lib/timing"
 )
@@ -175,7 +176,7 @@ func Measure(ctx context.Context, net *fit.Net, data *fit.Set, o Options) (*Phas
 	if m.result.Peaks, err = ReadPeaks(ctx, s, o.Progress); err != nil {
 		return nil, err
 	}
-	for _, step := range []func(*fit.Phases) error{m.phases, m.layers, m.operations, m.epoch, m.errors} {
+	for _, step := range []func(*phases.Step) error{m.phases, m.layers, m.operations, m.epoch, m.errors} {
 		if err := step(parts); err != nil {
 			if ctx.Err() == nil {
 				return nil, err
@@ -205,7 +206,7 @@ func (m *measurer) timer() timing.Timer {
 func waiting(s *session.Session) func() { return func() { check(s.Wait()) } }
 
 // phases measures the programs of a step, and the step made of them.
-func (m *measurer) phases(parts *fit.Phases) error {
+func (m *measurer) phases(parts *phases.Step) error {
 	m.Progress("phases")
 	if err := parts.Next(); err != nil {
 		return err
@@ -273,7 +274,7 @@ func (m *measurer) inChain(lines []Line) func(r *Recording, runs float64) {
 }
 
 // each runs phases one after the other.
-func each(list []*fit.Phase) error {
+func each(list []*phases.Phase) error {
 	for _, f := range list {
 		if err := f.Run(); err != nil {
 			return err
@@ -283,7 +284,7 @@ func each(list []*fit.Phase) error {
 }
 
 // layers measures each layer by itself.
-func (m *measurer) layers(parts *fit.Phases) error {
+func (m *measurer) layers(parts *phases.Step) error {
 	if m.Shallow {
 		return nil
 	}
@@ -299,7 +300,7 @@ func (m *measurer) layers(parts *fit.Phases) error {
 	m.Progress("layers")
 	forward, backward := make([]Line, len(all)), make([]Line, 0, len(all))
 	var tasks []task
-	line := func(l *Line, phase, layer string, f *fit.Phase) error {
+	line := func(l *Line, phase, layer string, f *phases.Phase) error {
 		*l = Line{Level: Layer, Phase: phase, Layer: layer, Calls: parts.Steps, Kernels: -1}
 		in, err := f.Inputs()
 		if err != nil {
@@ -331,7 +332,7 @@ func (m *measurer) layers(parts *fit.Phases) error {
 }
 
 // operations takes the slowest layer apart, or all.
-func (m *measurer) operations(parts *fit.Phases) error {
+func (m *measurer) operations(parts *phases.Step) error {
 	if m.Shallow || m.NoOps || len(m.result.Forward) == 0 {
 		return nil
 	}
@@ -343,7 +344,7 @@ func (m *measurer) operations(parts *fit.Phases) error {
 	for _, l := range all {
 		for _, f := range []struct {
 			phase string
-			of    *fit.Phase
+			of    *phases.Phase
 		}{{"forward", l.Forward}, {"backward", l.Backward}} {
 			if f.of == nil || !m.AllOps && (f.phase != slowest.Phase || l.Name != slowest.Layer) {
 				continue

@@ -17,44 +17,44 @@ import (
 	"gaiden/lib/session"
 )
 
-// wish is what a run leaves to be tried by a process that outlives its own: a file in
+// tuneRequest is what a run leaves to be tried by a process that outlives its own: a file in
 // the cache, until it has come true.
-type wish struct {
+type tuneRequest struct {
 	Socket, Space string // of the session
 	Net           recipe
 	Data          string // the set's name
 	Batch         int
 	InOrder       bool
 	Step          string // its key in the table of tilings
-	Lost          int    // how often nothing was found, as a session crashed or there was none to try in
+	Crashes          int    // how often nothing was found, as a session crashed or there was none to try in
 }
 
-// tolerance is how often that may be before a wish is left alone: something in it may be
+// maxCrashes is how often that may be before a wish is left alone: something in it may be
 // the reason.
-const tolerance = 3
+const maxCrashes = 3
 
-// wishDir is where wishes are.
-func wishDir() string { return filepath.Join(wire.CacheDir(), "tilings", "wishes") }
+// requestDir is where wishes are.
+func requestDir() string { return filepath.Join(wire.CacheDir(), "tilings", "wishes") }
 
 // path is the wish's file: the same wish has the same.
-func (w wish) path() string {
+func (w tuneRequest) path() string {
 	sum := sha256.Sum256([]byte(w.Socket + "\n" + w.Space + "\n" + w.Net.Name + "\n" + w.Step))
-	return filepath.Join(wishDir(), fmt.Sprintf("%x.json", sum[:8]))
+	return filepath.Join(requestDir(), fmt.Sprintf("%x.json", sum[:8]))
 }
 
 // save writes the file: whole, or not at all.
-func (w wish) save() error {
+func (w tuneRequest) save() error {
 	b, err := json.MarshalIndent(w, "", " ")
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(wishDir(), 0o700); err != nil {
+	if err := os.MkdirAll(requestDir(), 0o700); err != nil {
 		return err
 	}
 	return sealed.Write(w.path(), b)
 }
 
-func readWish(path string) (w wish, err error) {
+func readRequest(path string) (w tuneRequest, err error) {
 	b, err := sealed.Read(path)
 	if err == nil {
 		err = json.Unmarshal(b, &w)
@@ -62,12 +62,12 @@ func readWish(path string) (w wish, err error) {
 	return w, err
 }
 
-// wished is what this process has wished, by net and step.
-var wished sync.Map
+// requested is what this process has requested, by net and step.
+var requested sync.Map
 
-// tuneLater wishes that somebody tune the net's steps in the background, in a notebook,
+// requestTuning wishes that somebody tune the net's steps in the background, in a notebook,
 // where something is not known of them. It is no error if nobody does.
-func (n *Net) tuneLater(data *Set, t Train) {
+func (n *Net) requestTuning(data *Set, t Train) {
 	if os.Getenv("GAIDEN_TUNE") == "off" || !n.kernelsMayRun() || n.config.Kernels != AutoKernels && n.config.Kernels != plainOps || n.config.Session != nil {
 		return
 	}
@@ -76,30 +76,30 @@ func (n *Net) tuneLater(data *Set, t Train) {
 	}
 	key, table := n.stepKey(t.Batch), n.tilings()
 	known := table.Known(key)
-	if !untold(known) && len(table.Wanted()) == 0 || untold(known) && known.Tried >= data.N/t.Batch {
+	if !unmeasured(known) && len(table.Wanted()) == 0 || unmeasured(known) && known.Tried >= data.N/t.Batch {
 		return
 	}
-	if _, begun := wished.LoadOrStore(n.name+" "+key, true); begun {
+	if _, begun := requested.LoadOrStore(n.name+" "+key, true); begun {
 		return
 	}
 	r, err := n.recipe()
 	if err != nil {
 		return // it is only to be had by Tune
 	}
-	w := wish{Socket: wire.SocketPath(), Space: n.session.Space(), Net: r, Data: data.Name, Batch: t.Batch, InOrder: t.InOrder, Step: key}
-	if old, err := readWish(w.path()); err == nil {
-		if w.Lost = old.Lost; w.Lost >= tolerance {
+	w := tuneRequest{Socket: wire.SocketPath(), Space: n.session.Space(), Net: r, Data: data.Name, Batch: t.Batch, InOrder: t.InOrder, Step: key}
+	if old, err := readRequest(w.path()); err == nil {
+		if w.Crashes = old.Crashes; w.Crashes >= maxCrashes {
 			return
 		}
 	}
 	if w.save() == nil {
-		beginTuner()
+		startTuner()
 	}
 }
 
-// beginTuner starts a process that makes wishes come true and outlives this one. It ends
+// startTuner starts a process that makes wishes come true and outlives this one. It ends
 // at once where another is at work.
-var beginTuner = func() error {
+var startTuner = func() error {
 	bin, err := session.Binary()
 	if err != nil {
 		return err

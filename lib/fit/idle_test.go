@@ -18,8 +18,8 @@ import (
 // be it of no net, waits for an answer, or has a job at work.
 func TestPauses(t *testing.T) {
 	s, tuner := open(t), open(t)
-	defer func(was time.Duration) { pause = was }(pause)
-	pause = 300 * time.Millisecond // in which a busy machine lets everybody do something
+	defer func(was time.Duration) { idleTime = was }(idleTime)
+	idleTime = 300 * time.Millisecond // in which a busy machine lets everybody do something
 	for _, tt := range []struct {
 		name string
 		work func(until func() bool) error
@@ -40,7 +40,7 @@ func TestPauses(t *testing.T) {
 				if err := roll(s, steps); err != nil {
 					return err
 				}
-				if time.Since(began) < 3*pause && steps < 1<<30 {
+				if time.Since(began) < 3*idleTime && steps < 1<<30 {
 					steps *= 2
 					continue
 				}
@@ -68,9 +68,9 @@ func TestPauses(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := pauses{watched: tuner}
+			p := idleWatcher{watched: tuner}
 			var over atomic.Bool
-			end, begun, ended := time.Now().Add(8*pause), make(chan struct{}), make(chan error)
+			end, begun, ended := time.Now().Add(8*idleTime), make(chan struct{}), make(chan error)
 			var begin sync.Once
 			go func() {
 				ended <- tt.work(func() bool {
@@ -95,7 +95,7 @@ func TestPauses(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := (&pauses{watched: tuner}).wait(ctx); err != context.Canceled {
+	if err := (&idleWatcher{watched: tuner}).wait(ctx); err != context.Canceled {
 		t.Errorf("cancelled: got %v", err)
 	}
 }

@@ -3,21 +3,19 @@ package fit
 import (
 	"fmt"
 	"slices"
-
-	"gaiden/lib/session"
 )
 
 // What a net with layers that are Stateful needs: their state goes on from batch
 // to batch, so example i of a batch continues example i of the one before.
 
-// ResetState makes the state of layers that are Stateful zero.
+// ResetState sets the state of stateful layers to zero.
 func (n *Net) ResetState() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.change(); err != nil {
+	if err := n.assertFree(); err != nil {
 		return err
 	}
-	slots := n.carried()
+	slots := n.carriedSlots()
 	if len(slots) == 0 {
 		return nil
 	}
@@ -29,8 +27,8 @@ func (n *Net) ResetState() error {
 	return n.bind(slots, zeros)
 }
 
-// carried are the slots of what is carried on.
-func (n *Net) carried() []slot {
+// carriedSlots are the slots of what is carried on.
+func (n *Net) carriedSlots() []slot {
 	if count, _ := n.model.Sequences(); count == 0 {
 		return nil
 	}
@@ -43,9 +41,9 @@ func (n *Net) carried() []slot {
 	return l
 }
 
-// carries refuses to train a net that carries state on batches that do not
+// checkCarried refuses to train a net that carries state on batches that do not
 // continue each other.
-func (n *Net) carries(s *Set, t Train) error {
+func (n *Net) checkCarried(s *Set, t Train) error {
 	count, layer := n.model.Sequences()
 	if count == 0 {
 		return nil
@@ -66,7 +64,7 @@ func (n *Net) carries(s *Set, t Train) error {
 
 // resetState begins an epoch with zeros.
 func (r *run) resetState() error {
-	slots := r.net.carried()
+	slots := r.net.carriedSlots()
 	if len(slots) == 0 || r.KeepState {
 		return nil
 	}
@@ -84,21 +82,5 @@ func (r *run) resetState() error {
 		}
 	}
 	r.state = copies{state}
-	return nil
-}
-
-// resetState is that of a training step in phases.
-func (p *Phases) resetState() error {
-	slots := p.net.carried()
-	if len(slots) == 0 {
-		return nil
-	}
-	zeros, err := p.net.zeros(slots)
-	if err != nil {
-		return err
-	}
-	for i, s := range slots {
-		p.replace([]string{input(s)}, []*session.Array{zeros[i]})
-	}
 	return nil
 }

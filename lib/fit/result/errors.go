@@ -1,9 +1,12 @@
-package fit
+package result
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"gaiden/lib/timing/units"
 )
 
 // ArchitectureError says that the session has another net under this name, or
@@ -159,4 +162,51 @@ type ShapeError struct {
 
 func (e *ShapeError) Error() string {
 	return fmt.Sprintf("fit: %s: %s of %s: got %s, want %s", e.Net, e.What, e.Data, e.Got, e.Want)
+}
+
+// MemoryError says that training, or the net itself, did not fit into the device's
+// memory. The net keeps the weights of the last good chunk.
+type MemoryError struct {
+	Net   string
+	Batch int // 0: it is the net's weights and its optimizer's moments
+	// Step is what a step needs beside the net's arrays and the data: a second
+	// copy of the state, and what the gradients take from the way forward. Without
+	// a batch it is what the net's arrays need.
+	// Free is what the device had for it, -1 where that is not known. Bytes.
+	Step, Free int64
+	Fits       int   // a batch that is expected to fit, or worth a try where Free is not known; 0: none
+	Err        error // the session's, whose hint lists the largest arrays
+}
+
+func (e *MemoryError) Error() string {
+	s := fmt.Sprintf("fit: %s: out of memory: a step of %d examples needs about %s", e.Net, e.Batch, units.Bytes(float64(e.Step)))
+	if e.Batch == 0 {
+		s = fmt.Sprintf("fit: %s: out of memory: its weights and its optimizer's moments need %s", e.Net, units.Bytes(float64(e.Step)))
+	}
+	if e.Free >= 0 {
+		s += fmt.Sprintf(" and %s are free", units.Bytes(float64(e.Free)))
+	}
+	return s + ": " + e.Err.Error()
+}
+
+// Unwrap is the session's error.
+func (e *MemoryError) Unwrap() error { return e.Err }
+
+// Hint says what to do about it: a batch that should fit, and the largest
+// arrays.
+func (e *MemoryError) Hint() string {
+	s := "not even one example fits into the memory that is left"
+	switch {
+	case e.Batch == 0:
+		s = "smaller layers, or an optimizer with fewer moments: SGD has none; Reset of another net makes room, and %arrays lists what there is"
+	case e.Fits > 0 && e.Free >= 0:
+		s = fmt.Sprintf("a batch of %d should fit", e.Fits)
+	case e.Fits > 0:
+		s = fmt.Sprintf("a batch of %d may fit", e.Fits)
+	}
+	var h interface{ Hint() string }
+	if errors.As(e.Err, &h) && h.Hint() != "" {
+		s += "; " + h.Hint()
+	}
+	return s
 }

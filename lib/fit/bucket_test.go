@@ -33,12 +33,12 @@ func TestStretches(t *testing.T) {
 		{"a user's function", strange, true, plan.Part{Split: true}, []string{"mine"}},
 	} {
 		n := attach(t, s, tt.net.Name, tt.net, Config{})
-		n.stretching = tt.stretching
-		all := n.stretches(tt.c)
+		n.testBuckets = tt.stretching
+		all := n.buckets(tt.c)
 		var got []string
 		var trained []int
 		for i, x := range all {
-			got = append(got, n.model.Names()[x.end])
+			got = append(got, n.model.Names()[x.last])
 			trained = append(trained, x.trained...)
 			if (i > 0) != (len(x.matrices) > 0) && len(all) > 1 {
 				t.Errorf("%s: stretch %d has %d matrices of its own", tt.name, i, len(x.matrices))

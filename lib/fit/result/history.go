@@ -1,4 +1,4 @@
-package fit
+package result
 
 import (
 	"fmt"
@@ -14,14 +14,6 @@ type Score struct {
 	N       int // examples
 	Labels  bool
 	Elapsed time.Duration
-}
-
-// mean is a loss over several batches; 0 where nothing counted yet.
-func mean(sum, weight float64) float64 {
-	if weight == 0 {
-		return 0
-	}
-	return sum / weight
 }
 
 // Accuracy is the share of correct answers, 0 to 1.
@@ -66,7 +58,7 @@ func (e Epoch) String() string {
 	return s + fmt.Sprintf("; after %s", e.Elapsed.Round(time.Millisecond))
 }
 
-// History is what a run of training did.
+// History is the record of a training.
 type History struct {
 	Epochs []Epoch
 	// Losses are those of every step, also of an epoch that was not finished.
@@ -84,11 +76,6 @@ type History struct {
 	// devices or other kernels were used than requested, or that memory was short.
 	Devices int
 	Note    string
-}
-
-// note adds to the run's note.
-func (r *run) note(text string) {
-	r.history.Note = strings.TrimPrefix(r.history.Note+"; "+text, "; ")
 }
 
 // Last is the last epoch that was finished; the zero Epoch when none was.
@@ -133,7 +120,7 @@ func (h *History) String() string {
 	return b.String()
 }
 
-// Progress is where a run is.
+// Progress is the state of a training while it runs.
 type Progress struct {
 	Phase         string // compile, train, test
 	Epoch, Epochs int    // of this run, from 1

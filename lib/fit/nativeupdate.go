@@ -16,9 +16,9 @@ import (
 // that changes the matrix by it, and never written: see hlo.Function.Step. XLA writes it, and
 // then reads it for each of the arrays that Adam keeps.
 
-// forms are the steps that package gemm has. Their scalars are the numbers of its knobs,
+// nativeRules are the steps that package gemm has. Their scalars are the numbers of its knobs,
 // rate k1 l1 k2 l2 scale least; the others are those of ownKnobs.
-var forms = func() []*elementwise.Rule {
+var nativeRules = func() []*elementwise.Rule {
 	w, g, m, v := elementwise.Weight, elementwise.Gradient, elementwise.Input("m"), elementwise.Input("v")
 	knob := func(i int) elementwise.Expr { return elementwise.Scalar(fmt.Sprint(i)) }
 	velocity := m.Mul(knob(1)).Add(g)
@@ -32,14 +32,14 @@ var forms = func() []*elementwise.Rule {
 	}
 }()
 
-// ownKnobs are package gemm's for a step of the net's optimizer, seven scalars; nil if it
+// nativeHyperparams are package gemm's for a step of the net's optimizer, seven scalars; nil if it
 // does not have that step.
-func (n *Net) ownKnobs() []elementwise.Expr {
+func (n *Net) nativeHyperparams() []elementwise.Expr {
 	r := ruleOf(n.config.Optimizer)
 	if r == nil {
 		return nil
 	}
-	for _, form := range forms {
+	for _, form := range nativeRules {
 		found, is := r.Match(form)
 		if !is {
 			continue
@@ -55,9 +55,9 @@ func (n *Net) ownKnobs() []elementwise.Expr {
 	return nil
 }
 
-// factor finds, of each gradient that is to be computed where the weight changes, the two
+// factorize finds, of each gradient that is to be computed where the weight changes, the two
 // matrices that it is the product of.
-func (t *trace) factor(gradients []*Node, factors [][]*Node) {
+func (t *trace) factorize(gradients []*Node, factors [][]*Node) {
 	for i, g := range gradients {
 		t.w.builder.Divert(func(_ *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
 			x, y, is := hlo.Factors(operands[0])
@@ -72,8 +72,8 @@ func (t *trace) factor(gradients []*Node, factors [][]*Node) {
 	}
 }
 
-// together are gradients and factors that are all there before one of them is.
-func together(gradients []*Node, factors [][]*Node) []*Node {
+// barrier are gradients and factors that are all there before one of them is.
+func barrier(gradients []*Node, factors [][]*Node) []*Node {
 	var l []*Node
 	for i, g := range gradients {
 		if factors[i] == nil {
@@ -94,19 +94,19 @@ func together(gradients []*Node, factors [][]*Node) []*Node {
 	return now
 }
 
-// knobs are the optimizer's for a step, as one vector.
-func (t *trace) knobs(rate, number *Node) *Node {
-	l := elementwise.Eval(gomlx.Ops, gomlx.Scalars(rate, number), t.net.ownKnobs()...)
+// hyperparams are the optimizer's for a step, as one vector.
+func (t *trace) hyperparams(rate, number *Node) *Node {
+	l := elementwise.Eval(gomlx.Ops, gomlx.Scalars(rate, number), t.net.nativeHyperparams()...)
 	for i, k := range l {
 		l[i] = Reshape(k, 1)
 	}
 	return Concatenate(l, 0)
 }
 
-// step changes variable v, a weight, and the optimizer's arrays of it: in place if the program
+// nativeUpdate changes variable v, a weight, and the optimizer's arrays of it: in place if the program
 // may, and in a loop, whose state is its own. operands are the gradient's factors, the knobs,
 // and the arrays. It counts as its layer's way back, which most of it is.
-func (t *trace) step(v slot, inPlace bool, operands []*Node) []*Node {
+func (t *trace) nativeUpdate(v slot, inPlace bool, operands []*Node) []*Node {
 	title, _ := t.net.config.Optimizer.Title()
 	t.mark(path.Dir(v.name) + "/backward")
 	defer t.mark(title + "/update")

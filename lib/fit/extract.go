@@ -6,11 +6,11 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// cut makes the nodes from number from on a program of their own, whose outputs
+// extract makes the nodes from number from on a program of their own, whose outputs
 // are those given: what they take from earlier nodes becomes parameters, named
 // after the nodes. A graph is built the same way each time, so another program
 // cut from it knows the same nodes by the same names.
-func (t *trace) cut(from NodeId, outputs []*Node) []*Node {
+func (t *trace) extract(from NodeId, outputs []*Node) []*Node {
 	nodes := t.g.Nodes()
 	labels := append([]mark(nil), t.marks...)
 	copies := map[NodeId]*Node{}
@@ -23,8 +23,8 @@ func (t *trace) cut(from NodeId, outputs []*Node) []*Node {
 		switch {
 		case n.Type() == NodeTypeParameter || n.Type() == NodeTypeConstant:
 			c = n
-		case home(n) < from && !cheap(n) && !n.IsConstantExpression():
-			c = Parameter(t.g, t.prefix+residual(n), n.Shape())
+		case defNode(n) < from && !recomputable(n) && !n.IsConstantExpression():
+			c = Parameter(t.g, t.prefix+keptName(n), n.Shape())
 		default:
 			inputs := make([]*Node, len(n.Inputs()))
 			for i, in := range n.Inputs() {
@@ -78,7 +78,7 @@ func (t *trace) residuals(from NodeId, outputs []*Node) []*Node {
 			return
 		}
 		seen[n.Id()] = true
-		if home(n) < from && !cheap(n) && !n.IsConstantExpression() {
+		if defNode(n) < from && !recomputable(n) && !n.IsConstantExpression() {
 			l = append(l, n)
 			return
 		}
@@ -93,9 +93,9 @@ func (t *trace) residuals(from NodeId, outputs []*Node) []*Node {
 	return l
 }
 
-// home is where a node's op stands: results of an op with several may be taken
+// defNode is where a node's op stands: results of an op with several may be taken
 // out of it later.
-func home(n *Node) NodeId { return opOf(n).Id() }
+func defNode(n *Node) NodeId { return opOf(n).Id() }
 
 // opOf is the node of an op, which may have several results.
 func opOf(n *Node) *Node {
@@ -105,8 +105,8 @@ func opOf(n *Node) *Node {
 	return n
 }
 
-// cheap says whether an op is better done twice than kept.
-func cheap(n *Node) bool {
+// recomputable says whether an op is better done twice than kept.
+func recomputable(n *Node) bool {
 	switch n.Type() {
 	case NodeTypeReshape, NodeTypeBroadcastInDim, NodeTypeIdentity:
 		return true
@@ -114,7 +114,7 @@ func cheap(n *Node) bool {
 	return false
 }
 
-func residual(n *Node) string { return "kept/" + itoa(int(n.Id())) }
+func keptName(n *Node) string { return "kept/" + itoa(int(n.Id())) }
 
 // labelOf is the label of a node.
 func labelOf(marks []mark, id NodeId) string {

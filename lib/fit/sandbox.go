@@ -14,35 +14,35 @@ import (
 	"gaiden/lib/session"
 )
 
-// errAside says that there is no session to try kernels in.
-var errAside = errors.New("fit: kernels are tried in a session of their own, and there is none")
+// errNoSandbox says that there is no session to try kernels in.
+var errNoSandbox = errors.New("fit: kernels are tried in a session of their own, and there is none")
 
-// program is whose session that is: gaiden's, but in tests.
-var program = session.Binary
+// sessionBinary is whose session that is: gaiden's, but in tests.
+var sessionBinary = session.Binary
 
-// asideShare is how much of a GPU's memory that session takes at most: XLA leaves a
+// sandboxMemory is how much of a GPU's memory that session takes at most: XLA leaves a
 // quarter to others, so that the user's never lacks what this one has.
-const asideShare = 0.2
+const sandboxMemory = 0.2
 
-// aside is a session on the devices of another one, to try kernels in.
+// sandbox is a session on the devices of another one, to try kernels in.
 // In the user's own one a kernel that goes wrong would end the worker.
 // And XLA makes the CUDA graphs of all programs anew after it has loaded another one: where
 // a hundred were loaded on an H100, the driver then put SeedCNN's to where each of its kernels
 // takes 0.2 µs longer, which lasted until others were loaded, by chance, or the session
 // was started again.
-type aside struct {
+type sandbox struct {
 	*session.Session
 	private *session.Private
 }
 
-// startAside starts one. Programs that it compiles are kept on the disk, where the other
+// startSandbox starts one. Programs that it compiles are kept on the disk, where the other
 // one finds them, if keeps, and else are gone when it has ended.
-func startAside(beside *session.Session, keeps bool) (*aside, error) {
-	bin, err := program()
+func startSandbox(beside *session.Session, keeps bool) (*sandbox, error) {
+	bin, err := sessionBinary()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errAside, err)
+		return nil, fmt.Errorf("%w: %w", errNoSandbox, err)
 	}
-	share := asideShare
+	share := sandboxMemory
 	if own, err := strconv.ParseFloat(os.Getenv("GAIDEN_MEMORY_FRACTION"), 64); err == nil {
 		share = min(share, own)
 	}
@@ -52,7 +52,7 @@ func startAside(beside *session.Session, keeps bool) (*aside, error) {
 	}
 	p, err := session.StartPrivate(bin, beside.Welcome().Plugin, env...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errAside, err)
+		return nil, fmt.Errorf("%w: %w", errNoSandbox, err)
 	}
 	s, err := p.Open("tune", "gaiden tune")
 	if err == nil {
@@ -64,19 +64,19 @@ func startAside(beside *session.Session, keeps bool) (*aside, error) {
 	}
 	if err != nil {
 		p.Close()
-		return nil, fmt.Errorf("%w: %w", errAside, err)
+		return nil, fmt.Errorf("%w: %w", errNoSandbox, err)
 	}
-	return &aside{s, p}, nil
+	return &sandbox{s, p}, nil
 }
 
 // end ends it.
-func (a *aside) end() {
+func (a *sandbox) end() {
 	a.Close()
 	a.private.Close()
 }
 
-// lost says of an error that it was this session that was lost, if it was.
-func (a *aside) lost(err error) error {
+// explain says of an error that it was this session that was lost, if it was.
+func (a *sandbox) explain(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -86,9 +86,9 @@ func (a *aside) lost(err error) error {
 	return err
 }
 
-// twin is a net in this session whose steps are those of another one, with first weights
+// clone is a net in this session whose steps are those of another one, with first weights
 // of its own, and a copy of its data. What one finds out about kernels both know.
-func (a *aside) twin(n *Net, data *Set) (*Net, *Set, error) {
+func (a *sandbox) clone(n *Net, data *Set) (*Net, *Set, error) {
 	c := n.config
 	c.Session, c.Origin = a.Session, "gaiden tune"
 	t := New(n.name, n.model, c)
@@ -103,15 +103,15 @@ func (a *aside) twin(n *Net, data *Set) (*Net, *Set, error) {
 			continue
 		}
 		var err error
-		if *x, err = a.copied(*x); err != nil {
+		if *x, err = a.copy(*x); err != nil {
 			return nil, nil, fmt.Errorf("fit: %s: copy of %s: %w", n.name, data.Name, err)
 		}
 	}
 	return t, &copied, nil
 }
 
-// copied is an array of another session in this one.
-func (a *aside) copied(x *session.Array) (*session.Array, error) {
+// copy is an array of another session in this one.
+func (a *sandbox) copy(x *session.Array) (*session.Array, error) {
 	shape, err := x.Shape()
 	if err != nil {
 		return nil, err

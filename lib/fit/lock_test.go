@@ -89,7 +89,7 @@ func TestAlonePatience(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := n.Train(ctx, data, Train{Batch: 10}); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > makingTime/2 {
+	if _, err := n.Train(ctx, data, Train{Batch: 10}); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > creationTime/2 {
 		t.Errorf("got %v after %v, want the context's error at its end", err, time.Since(began))
 	}
 	time.AfterFunc(100*time.Millisecond, func() { unlock() })

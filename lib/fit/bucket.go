@@ -22,11 +22,11 @@ import (
 // stretch is derived by itself; an optimization barrier holds the gradient that goes
 // below until the stretch's own stand together; and with these stands an element of
 // what the stretch above has added up, which must be there by then.
-type stretch struct {
+type bucket struct {
 	trained  []int // which of the trained variables are its layers'
 	matrices []int // those of them that are added up early: vectors are small, and go with the rest
-	end      int   // its last layer
-	y, next  *Node // what its last layer gives, and the next stretch takes
+	last      int   // its last layer
+	output, input  *Node // what its last layer gives, and the next stretch takes
 }
 
 // much is how many numbers devices add up by the stretch, and stretchShare the share
@@ -38,31 +38,31 @@ const (
 	lastShare    = 16
 )
 
-// stretches divides the layers. They are one stretch where there is not much to add up,
+// buckets divides the layers. They are one stretch where there is not much to add up,
 // or where somebody else's function has variables that nobody can tell the layer of.
-func (n *Net) stretches(c plan.Part) []*stretch {
-	layers, whole := n.layerwise()
+func (n *Net) buckets(c plan.Part) []*bucket {
+	layers, whole := n.layerBuckets()
 	total := 0
 	for _, l := range layers {
-		total += n.numbers(l.matrices)
+		total += n.elements(l.matrices)
 	}
-	if !c.Split || total <= much && !n.stretching || !whole {
-		one := &stretch{end: len(layers) - 1}
+	if !c.Split || total <= much && !n.testBuckets || !whole {
+		one := &bucket{last: len(layers) - 1}
 		for k := range n.layout.trained {
 			one.trained = append(one.trained, k)
 		}
-		return []*stretch{one}
+		return []*bucket{one}
 	}
-	var all []*stretch // the last layers first
-	here, rest := &stretch{end: len(layers) - 1}, total
+	var all []*bucket // the last layers first
+	here, rest := &bucket{last: len(layers) - 1}, total
 	for j := len(layers) - 1; j >= 0; j-- {
 		here.trained = append(layers[j].trained, here.trained...)
 		here.matrices = append(layers[j].matrices, here.matrices...)
-		size := n.numbers(here.matrices)
+		size := n.elements(here.matrices)
 		left := rest - size
 		if j > 0 && rest > total/lastShare && left > 0 && (size >= total/stretchShare || left <= total/lastShare) {
 			all = append(all, here)
-			here, rest = &stretch{end: j - 1}, left
+			here, rest = &bucket{last: j - 1}, left
 		}
 	}
 	here.matrices = nil // nothing is left to hide them
@@ -71,12 +71,12 @@ func (n *Net) stretches(c plan.Part) []*stretch {
 	return all
 }
 
-// layerwise makes a stretch of each layer, and says whether all trained variables are
+// layerBuckets makes a stretch of each layer, and says whether all trained variables are
 // in them.
-func (n *Net) layerwise() (layers []*stretch, whole bool) {
+func (n *Net) layerBuckets() (layers []*bucket, whole bool) {
 	known := 0
 	for j, name := range n.model.Names() {
-		l := &stretch{end: j}
+		l := &bucket{last: j}
 		for k, i := range n.layout.trained {
 			v := n.layout.variables[i]
 			if !strings.HasPrefix(v.name, name+"/") {
@@ -93,21 +93,21 @@ func (n *Net) layerwise() (layers []*stretch, whole bool) {
 	return layers, known == len(n.layout.trained)
 }
 
-// numbers is how many numbers some trained variables have.
-func (n *Net) numbers(trained []int) (size int) {
+// elements is how many numbers some trained variables have.
+func (n *Net) elements(trained []int) (size int) {
 	for _, k := range trained {
 		size += n.layout.variables[n.layout.trained[k]].shape.Size()
 	}
 	return size
 }
 
-// cutAt notes where stretches begin, for applyNet.
-func cutAt(all []*stretch) func(i int, y *Node) *Node {
+// splitAt notes where stretches begin, for applyNet.
+func splitAt(all []*bucket) func(i int, y *Node) *Node {
 	return func(i int, y *Node) *Node {
 		for _, s := range all[:len(all)-1] {
-			if s.end == i {
-				s.y, s.next = y, Identity(y)
-				return s.next
+			if s.last == i {
+				s.output, s.input = y, Identity(y)
+				return s.input
 			}
 		}
 		return y
@@ -117,7 +117,7 @@ func cutAt(all []*stretch) func(i int, y *Node) *Node {
 // gradients derives the loss by all that is trained. Those of matrices of all
 // stretches but the first are added up over the devices: joined says which they are,
 // and sums are the vectors that they are in.
-func (t *trace) gradients(loss *Node, variables []*Node, all []*stretch) (gradients []*Node, joined []bool, sums []*Node) {
+func (t *trace) gradients(loss *Node, variables []*Node, all []*bucket) (gradients []*Node, joined []bool, sums []*Node) {
 	trained := t.net.layout.trained
 	gradients, joined = make([]*Node, len(trained)), make([]bool, len(trained))
 	for s := len(all) - 1; s >= 0; s-- {
@@ -126,7 +126,7 @@ func (t *trace) gradients(loss *Node, variables []*Node, all []*stretch) (gradie
 			wrt = append(wrt, variables[trained[k]])
 		}
 		if s > 0 {
-			wrt = append(wrt, all[s-1].next)
+			wrt = append(wrt, all[s-1].input)
 		}
 		got := Gradient(loss, wrt...)
 		for at, k := range all[s].trained {
@@ -141,31 +141,31 @@ func (t *trace) gradients(loss *Node, variables []*Node, all []*stretch) (gradie
 			own = append(own, gradients[k])
 		}
 		t.mark("devices/all_reduce")
-		held := OptimizationBarriers(after(sums, own), got[len(got)-1])
+		held := OptimizationBarriers(flattenAfter(sums, own), got[len(got)-1])
 		sum := t.allReduce(held[0])
 		sums = append(sums, sum)
-		for at, x := range portions(sum, own) {
+		for at, x := range unflatten(sum, own) {
 			gradients[all[s].matrices[at]] = x
 		}
-		loss = ReduceAllSum(Mul(all[s-1].y, StopGradient(held[1])))
+		loss = ReduceAllSum(Mul(all[s-1].output, StopGradient(held[1])))
 	}
 	return gradients, joined, sums
 }
 
-// after is arrays as one vector, with an element of the last sum at its end: what is
+// flattenAfter is arrays as one vector, with an element of the last sum at its end: what is
 // done with it waits for that.
-func after(sums, l []*Node) *Node {
+func flattenAfter(sums, l []*Node) *Node {
 	if n := len(sums); n > 0 {
 		l = append(slices.Clip(l), Slice(sums[n-1], AxisRange(0, 1)))
 	}
 	return vector(l)
 }
 
-// join adds float32 arrays up over the devices, in place, but for those that are: as
+// allReduceFlat adds float32 arrays up over the devices, in place, but for those that are: as
 // one vector, which it adds to the sums. Of many operands XLA would make the vector
 // itself, and copy each result out of it, where the ops that take a part of ours read
 // it in place.
-func (t *trace) join(l []*Node, joined []bool, sums []*Node) []*Node {
+func (t *trace) allReduceFlat(l []*Node, joined []bool, sums []*Node) []*Node {
 	t.mark("devices/all_reduce")
 	var open []*Node
 	var at []int
@@ -174,15 +174,15 @@ func (t *trace) join(l []*Node, joined []bool, sums []*Node) []*Node {
 			open, at = append(open, x), append(at, i)
 		}
 	}
-	sum := t.allReduce(after(sums, open))
-	for k, x := range portions(sum, open) {
+	sum := t.allReduce(flattenAfter(sums, open))
+	for k, x := range unflatten(sum, open) {
 		l[at[k]] = x
 	}
 	return append(sums, sum)
 }
 
-// portions takes arrays out of their vector.
-func portions(v *Node, like []*Node) []*Node {
+// unflatten takes arrays out of their vector.
+func unflatten(v *Node, like []*Node) []*Node {
 	var l []*Node
 	at := 0
 	for _, x := range like {

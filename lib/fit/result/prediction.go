@@ -1,0 +1,56 @@
+package result
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Prediction is what a net says of examples.
+type Prediction struct {
+	Classes []int32   // the most likely label of each example, when the net returns one number a class
+	Output  []float32 // what the net returned, row by row
+	Width   int       // numbers an example in Output
+}
+
+// Row is what the net returned for example i.
+func (p *Prediction) Row(i int) []float32 { return p.Output[i*p.Width : (i+1)*p.Width] }
+
+// String is a line of the first answers: 333 examples: classes 7 4 2 0 8 3 …
+func (p *Prediction) String() string {
+	n := 0
+	if p.Width > 0 {
+		n = len(p.Output) / p.Width
+	}
+	if len(p.Classes) > 0 {
+		return fmt.Sprintf("%d examples: classes %s", n, Brief(p.Classes, 16))
+	}
+	return fmt.Sprintf("%d examples of %d numbers: %s", n, p.Width, Brief(p.Output, 8))
+}
+
+// Brief is the first few of many values, between spaces.
+func Brief[T any](l []T, few int) string {
+	s := strings.Trim(fmt.Sprint(l[:min(few, len(l))]), "[]")
+	if len(l) > few {
+		s += " …"
+	}
+	return s
+}
+
+// Probabilities are the softmax of Row i: how likely each class is.
+func (p *Prediction) Probabilities(i int) []float64 {
+	row := p.Row(i)
+	top, sum := math.Inf(-1), 0.0
+	for _, x := range row {
+		top = max(top, float64(x))
+	}
+	l := make([]float64, len(row))
+	for k, x := range row {
+		l[k] = math.Exp(float64(x) - top)
+		sum += l[k]
+	}
+	for k := range l {
+		l[k] /= sum
+	}
+	return l
+}
