@@ -1,6 +1,6 @@
 // Package fused has operations of nets in two forms each: a plain one in
 // GoMLX's ops, for every device, and one GPU kernel. Which it is, the device
-// decides; both take and give the same arrays, and Ops.Plain forces the first.
+// decides; both take and give the same arrays.
 //
 //	ops := fused.Ops{Builder: builder} // of the graph that x belongs to; nil is the plain form
 //	y := ops.Linear(x, w, bias, kernels.ReLU)
@@ -41,8 +41,6 @@ import (
 type Ops struct {
 	// Builder is that of the graph. nil: there is no GPU, all forms are plain.
 	Builder *hlo.Builder
-	// Plain switches the kernels off.
-	Plain bool
 	// Compute is what factors of products are rounded to: float32, which is
 	// TF32 on a GPU, or BFloat16. Default: float32.
 	Compute dtypes.DType
@@ -89,7 +87,7 @@ func Usual(op kernels.Op) kernels.Op {
 // to be used.
 func choose[O kernels.Op](o Ops, op O) (chosen O, is bool) {
 	switch {
-	case o.Plain || o.Builder == nil:
+	case o.Builder == nil:
 		return chosen, false
 	case o.Choose != nil:
 		chosen, is = o.Choose(op).(O)

@@ -30,8 +30,7 @@ func (u *updates) linear(q part, x, g *Node) {
 		names = append(names, q.name+"/biases")
 	}
 	if !is {
-		plain := o
-		plain.Plain = true
+		plain := Ops{Compute: o.Compute}
 		w, b = plain.LinearUpdate(x, g, w, b, s.Rule, s.Rate, s.T)
 		u.done(names, append(w, b...))
 		return
@@ -46,16 +45,14 @@ func (u *updates) conv(q part, x, d, winner *Node) {
 	w, b := s.State(names[0]), s.State(names[1])
 	parts := o.convParts(q.convolution(), x, d, winner, w[0])
 	if parts == nil {
-		plain := o
-		plain.Plain = true
+		plain := Ops{Compute: o.Compute}
 		w, b = plain.ConvUpdate(q.convolution(), x, d, winner, w, b, s.Rule, s.Rate, s.T)
 		u.done(names, append(w, b...))
 		return
 	}
 	op, is := choose(o, partsUpdate(parts, w[0], s.Rule))
 	if !is {
-		plain := o
-		plain.Plain = true
+		plain := Ops{Compute: o.Compute}
 		w, b = plain.PartsUpdate(parts, w, b, s.Rule, s.Rate, s.T)
 		u.done(names, slices.Concat(w, b))
 		return
