@@ -150,7 +150,7 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 	if err != nil {
 		return nil, err
 	}
-	if _, err := plan.Available(c.batch); c.config.Kernels == fit.XLAKernels && err != nil { // it is the plain epoch
+	if _, err := plan.Available(); c.config.Kernels == fit.XLAKernels && err != nil { // it is the plain epoch
 		return nil, n.Reset()
 	}
 	epochs := func() error {

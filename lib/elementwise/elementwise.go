@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -312,18 +311,6 @@ func Scalars(exprs ...Expr) (l []Expr) {
 		walk(e)
 	}
 	return l
-}
-
-// Only says whether a rule's work for each element is made of some operations only.
-func Only(ops []Op, r *Rule) bool {
-	var only func(e Expr) bool
-	only = func(e Expr) bool {
-		if e.n.scalar || e.n.op == input {
-			return true
-		}
-		return slices.Contains(ops, e.n.op) && !slices.ContainsFunc(e.n.args, func(a Expr) bool { return !only(a) })
-	}
-	return !slices.ContainsFunc(r.Exprs(), func(e Expr) bool { return !only(e) })
 }
 
 // Ops are the operations of a target, whose numbers are Vs.

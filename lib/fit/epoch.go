@@ -59,7 +59,7 @@ func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 		}
 		state := append(append([]*Node{}, held...), results)
 		var source fused.Source
-		planned := c.Kernels != nil && !c.Kernels.Some
+		planned := c.Kernels != nil && c.Kernels.Layers != nil
 		if planned {
 			var at *Node
 			source, at = t.source(c, sources, order, place, step, begin)
@@ -67,7 +67,7 @@ func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 		}
 		turn := func(i *Node, state []*Node) []*Node {
 			if planned {
-				return t.fused(state, len(held)-variables, c.Unroll, c.Kernels, source, rate)
+				return t.fused(state, len(held)-variables, c.Unroll, c.Kernels.Layers, source, rate)
 			}
 			for k := range c.Unroll {
 				at := i

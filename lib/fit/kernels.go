@@ -66,38 +66,21 @@ func (t *trace) source(c plan.Part, sources []*Node, order, place, step, begin *
 }
 
 // fused is a turn of an epoch's loop with kernels. The state is variables, moments, results and the number of the next step.
-func (t *trace) fused(state []*Node, moments, unroll int, set *plan.Set, s fused.Source, rate *Node) []*Node {
+func (t *trace) fused(state []*Node, moments, unroll int, layers *fused.Plan, s fused.Source, rate *Node) []*Node {
 	n := t.net
 	o := t.ops()
 	if n.config.BF16 {
 		o.Compute = dtypes.BFloat16
 	}
 	variables := len(state) - moments - 2
-	resident, whole, plan := set.Resident, set.Whole, set.Layers
-	var batches []fused.Batch
-	if resident == nil && whole == nil { // which take their own
-		t.mark("data/gather")
-		batches = o.Take(s, state[variables+moments+1], unroll)
-	}
-	turns := unroll
-	if resident != nil {
-		turns = 1
-	}
-	for k := range turns {
+	t.mark("data/gather")
+	for _, b := range o.Take(s, state[variables+moments+1], unroll) {
 		v, m := state[:variables:variables], state[variables:variables+moments]
 		journal := &fused.Journal{Rows: state[variables+moments], At: state[variables+moments+1]}
 		t.set(v)
-		step := fused.Step{Ops: o, Rule: ruleOf(n.config.Optimizer), Rate: rate, Journal: journal, Mark: t.mark}
-		switch {
-		case resident != nil:
-			v, m = t.follow(func(step fused.Step) (map[string][]*Node, *Node) { return resident.Train(step, s, unroll), nil }, step, v, m)
-		case whole != nil:
-			v, m = t.follow(func(step fused.Step) (map[string][]*Node, *Node) { return whole.Train(step, s, journal.At) }, step, v, m)
-		default:
-			b := batches[k]
-			step.X, step.Labels, step.T = Reshape(b.X, append([]int{s.Batch}, n.model.Input...)...), b.Labels, b.Number
-			v, m = t.follow(plan.Train, step, v, m)
-		}
+		step := fused.Step{Ops: o, Rule: ruleOf(n.config.Optimizer), Rate: rate, T: b.Number, Journal: journal, Mark: t.mark,
+			X: Reshape(b.X, append([]int{s.Batch}, n.model.Input...)...), Labels: b.Labels}
+		v, m = t.follow(layers, step, v, m)
 		state = append(append(v, m...), journal.Rows, journal.At)
 	}
 	return state
@@ -108,11 +91,11 @@ func (t *trace) ops() fused.Ops {
 	if t.net.config.Kernels == plainOps {
 		return fused.Ops{}
 	}
-	return fused.Ops{Builder: t.w.builder, Choose: t.net.tilings().Choose, Images: t.net.target.Hopper()}
+	return fused.Ops{Builder: t.w.builder, Choose: t.net.tilings().Choose}
 }
 
-// follow is a step as a plan's train writes it: variables and moments after it.
-func (t *trace) follow(train func(fused.Step) (map[string][]*Node, *Node), step fused.Step, variables, moments []*Node) (v, m []*Node) {
+// follow is a step as layers write it: variables and moments after it.
+func (t *trace) follow(layers *fused.Plan, step fused.Step, variables, moments []*Node) (v, m []*Node) {
 	n, each := t.net, step.Rule.Moments()
 	states := map[string][]*Node{}
 	for k, i := range n.layout.trained {
@@ -129,7 +112,7 @@ func (t *trace) follow(train func(fused.Step) (map[string][]*Node, *Node), step 
 		}
 		return n.model.Layer(i, name, t.store.RootScope(), x, nil), names, weights
 	}
-	next, _ := train(step)
+	next := layers.Train(step)
 	v = t.buffers(variables)
 	for _, i := range n.layout.trained {
 		state := next[n.layout.variables[i].name]

@@ -46,8 +46,6 @@ func TestPlan(t *testing.T) {
 		{models.SineLSTM(5, 7), Config{BF16: true}},
 		{models.SineLSTM(20, 7), Config{Optimizer: SGD{}}},
 		{models.SineLSTM(9, 7), Config{BF16: true}},
-		{models.Peaks(), Config{}},
-		{models.Peaks(), Config{Optimizer: AdaDelta{}, Unroll: 2, BF16: true}},
 		{normal(), Config{Optimizer: SGD{Momentum: 0.9}}},
 		{normal(), Config{BF16: true}},
 	} {
@@ -59,11 +57,8 @@ func TestPlan(t *testing.T) {
 			c.Kernels, c.Seed, c.FirstLook = kernels, 5, true
 			n := attach(t, s, fmt.Sprintf("net%d%d", i, k), tt.net, c)
 			d := digits(47, n.model.Input, 1)
-			switch tt.net.Name {
-			case "SineLSTM":
+			if tt.net.Name == "SineLSTM" {
 				d = numbers(47, 7, 7, 1)
-			case "Peaks":
-				d = numbers(47, 2, 1, 1)
 			}
 			data := load(t, n, fmt.Sprint("bars", i), d)
 			h, err := n.Train(context.Background(), data, Train{Batch: 10, DropLast: i > 0})
@@ -120,16 +115,11 @@ func TestFusedPrograms(t *testing.T) {
 		{models.LeNet5(), Config{}, 100, 13},
 		{models.KerasCNN(), Config{Optimizer: AdaDelta{}, BF16: true}, 128, 20},
 		{models.SineLSTM(5, 50), Config{}, 20, 2},
-		{models.Peaks(), Config{}, 40, 2},
-		{models.Peaks(), Config{BF16: true, Optimizer: SGD{Momentum: 0.9}}, 40, 2},
 	} {
 		n := attach(t, s, strings.ToLower(tt.net.Name), tt.net, tt.config)
 		d := digits(tt.batch, n.model.Input, 1)
-		switch tt.net.Name {
-		case "SineLSTM":
+		if tt.net.Name == "SineLSTM" {
 			d = numbers(tt.batch, 50, 50, 1)
-		case "Peaks":
-			d = numbers(tt.batch, 2, 1, 1)
 		}
 		data := load(t, n, tt.net.Name, d)
 		p, err := n.epochProgram(data, withKernels(t, n, data, plan.Part{Batch: tt.batch, Inner: 4, Unroll: 1, Limit: 2, Devices: 1}))
@@ -297,39 +287,33 @@ func TestTooSoon(t *testing.T) {
 // their loop counts on, and every step takes the same batch.
 func TestFullBatchKernels(t *testing.T) {
 	s := open(t)
-	for _, net := range []models.Net{small(), models.Peaks()} {
-		d := digits(24, net.Input, 1)
-		if net.Name == "Peaks" {
-			d = numbers(24, 2, 1, 1)
+	var losses [2][]float32
+	for k, kernels := range []Kernels{XLAKernels, plainOps} {
+		n := attach(t, s, fmt.Sprint("full", k), small(), Config{Kernels: kernels, Seed: 5})
+		h, err := n.Train(context.Background(), load(t, n, "bars", digits(24, n.model.Input, 1)), Train{Batch: 24, Epochs: 4})
+		if err != nil {
+			t.Fatal(err)
 		}
-		var losses [2][]float32
-		for k, kernels := range []Kernels{XLAKernels, plainOps} {
-			n := attach(t, s, fmt.Sprint("full", net.Name, k), net, Config{Kernels: kernels, Seed: 5})
-			h, err := n.Train(context.Background(), load(t, n, "bars"+net.Name, d), Train{Batch: 24, Epochs: 4})
-			if err != nil {
-				t.Fatal(err)
-			}
-			losses[k] = h.Losses
-		}
-		if len(losses[0]) != 4 || len(losses[1]) != 4 || losses[0][3] >= losses[0][0] {
-			t.Fatalf("%s: got losses %v and %v, want four that fall", net.Name, losses[0], losses[1])
-		}
-		for i, want := range losses[0] {
-			if got := losses[1][i]; math.Abs(float64(got-want)) > 1e-4*math.Abs(float64(want)) {
-				t.Errorf("%s: loss %d: got %v, want %v", net.Name, i, got, want)
-			}
+		losses[k] = h.Losses
+	}
+	if len(losses[0]) != 4 || len(losses[1]) != 4 || losses[0][3] >= losses[0][0] {
+		t.Fatalf("got losses %v and %v, want four that fall", losses[0], losses[1])
+	}
+	for i, want := range losses[0] {
+		if got := losses[1][i]; math.Abs(float64(got-want)) > 1e-4*math.Abs(float64(want)) {
+			t.Errorf("loss %d: got %v, want %v", i, got, want)
 		}
 	}
 }
 
-// TestWholeEnds holds that a run by one kernel ends as others do: where the loss
-// has been low enough, and where a weight is not finite, with the state before.
-func TestWholeEnds(t *testing.T) {
+// TestKernelsEnd holds that a run with kernels ends as others do: where the loss has been
+// low enough, and where a weight is not finite, with the state before.
+func TestKernelsEnd(t *testing.T) {
 	s := open(t)
 	var epochs [2]int
 	for k, kernels := range []Kernels{XLAKernels, plainOps} {
-		n := attach(t, s, fmt.Sprint("ends", k), models.Peaks(), Config{Kernels: kernels, Seed: 5})
-		data := load(t, n, "line", numbers(24, 2, 1, 1))
+		n := attach(t, s, fmt.Sprint("ends", k), small(), Config{Kernels: kernels, Seed: 5})
+		data := load(t, n, "line", digits(24, n.model.Input, 1))
 		h, err := n.Train(context.Background(), data, Train{Batch: 24, Epochs: 300, LearningRate: 0.01, Threshold: 0.05})
 		if err != nil {
 			t.Fatal(err)

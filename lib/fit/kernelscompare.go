@@ -11,8 +11,7 @@ import (
 )
 
 // shortestTiming is how long a look at some steps must take: below it, what a call costs the
-// host counts as much as its steps, and what is the faster is chance. Peaks' step of 13 µs
-// took 300 where a call was one step.
+// host counts as much as its steps, and what is the faster is chance.
 var shortestTiming = 2 * time.Millisecond
 
 // timedSteps is how many steps a look takes, where an epoch has so many and they do not take

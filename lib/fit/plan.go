@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/gomlx/compute/dtypes"
-
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/lower/plan"
 )
@@ -49,28 +47,15 @@ func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 	t = plan.Training{
 		Target: n.target, Net: n.model, StateBytes: n.stateBytes(), StateArrays: len(n.layout.all()), Convolves: n.convolves, FeedForward: n.feedForward,
 		Carries: len(n.carriedSlots()) > 0, ForwardFLOPs: n.forward, Rule: ruleOf(n.config.Optimizer), Batch: batch, Known: n.known,
-		Data: plan.Data{Examples: s.N, Input: s.size, Targets: s.targets, Float32: true},
+		Numbers: s.N * s.size,
 		Settings: plan.Settings{Kernels: n.config.Kernels, Loop: n.config.Loop, Unroll: n.config.Unroll, Devices: n.config.Devices, AllDevices: n.config.AllDevices,
 			PackState: n.packing},
 	}
 	for _, v := range n.layout.variables {
 		t.Variables = append(t.Variables, plan.Variable{Name: v.name, Shape: v.shape, Trainable: v.trainable})
 	}
-	switch n.lossOf(s).(type) {
-	case CrossEntropy:
-		t.Loss = plan.CrossEntropy
-	case MSE:
-		t.Loss = plan.SquaredError
-	}
-	for i, a := range s.arrays() {
-		shape, err := a.Shape()
-		if err != nil {
-			return t, err
-		}
-		if i == 0 {
-			t.Data.X = shape.DType
-		}
-		t.Data.Float32 = t.Data.Float32 && shape.DType == dtypes.Float32
+	if _, is := n.lossOf(s).(CrossEntropy); is {
+		t.CrossEntropy = s.targets == 0
 	}
 	if n.kernelsMayRun() {
 		t.Tilings = n.tilings().Changes()
@@ -99,7 +84,7 @@ func (n *Net) available(s *Set, batch int) (*plan.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.Available(batch)
+	return t.Available()
 }
 
 // merges says whether all epochs are one loop: each is a single step that nobody looks at.

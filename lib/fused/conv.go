@@ -8,7 +8,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise/gomlx"
-	"gaiden/lib/engine/ptx/convolution"
 	"gaiden/lib/engine/triton/kernels"
 )
 
@@ -39,9 +38,7 @@ func (c Convolution) geometry(x, w *Node) kernels.Geometry {
 func (o Ops) Conv(c Convolution, x, w, bias *Node) (y, winner *Node) {
 	g := c.geometry(x, w)
 	var got []*Node
-	if k, is := image(o, convolution.Conv{Geometry: g, Act: c.Act, Brain: o.brain()}, x); is {
-		got = o.call(k.Kernel(), x, w, bias)
-	} else if op, is := choose(o, kernels.Conv{Geometry: g, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: c.Act}); is {
+	if op, is := choose(o, kernels.Conv{Geometry: g, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: c.Act}); is {
 		got = o.call(op.Kernel(), x, w, bias)
 	}
 	switch len(got) {
@@ -124,49 +121,11 @@ func (o Ops) ConvInput(c Convolution, d, winner, w, x *Node, before kernels.Act)
 	return slope(before, dx, to(x, o.Compute))
 }
 
-// ConvBack is ConvInput and the gradient of the weights and biases, in parts for
-// ConvUpdate, in one kernel; parts are nil where there is none for it.
-func (o Ops) ConvBack(c Convolution, d, winner, w, x *Node, before kernels.Act) (below, parts *Node) {
-	k, is := image(o, convolution.Back{Geometry: c.geometry(x, w), Act: before, Brain: o.brain()}, x, d)
-	if !is {
-		return nil, nil
-	}
-	in := []*Node{x, w, d}
-	if winner != nil {
-		in = append(in, winner)
-	}
-	got := o.call(k.Kernel(), in...)
-	return got[0], got[1]
-}
-
-// image chooses a kernel that has an image in shared memory each, for arrays that are of
-// Compute's type.
-func image[K interface {
-	kernels.Op
-	Fits() bool
-}](o Ops, k K, arrays ...*Node) (chosen K, is bool) {
-	for _, a := range arrays {
-		if a.DType() != or32(o.Compute) {
-			return chosen, false
-		}
-	}
-	if !o.Images || !k.Fits() {
-		return chosen, false
-	}
-	return choose(o, k)
-}
-
-// brain says whether factors are BFloat16.
-func (o Ops) brain() bool { return or32(o.Compute) == dtypes.BFloat16 }
-
 // ConvUpdate is a step of an optimizer on the weights and biases of a
-// convolution of x; d and winner are as in ConvInput, parts are their gradient if that
-// is known already, and the rest is as in LinearUpdate.
-func (o Ops) ConvUpdate(c Convolution, x, d, winner, parts *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
+// convolution of x; d and winner are as in ConvInput, and the rest is as in LinearUpdate.
+func (o Ops) ConvUpdate(c Convolution, x, d, winner *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
 	g := c.geometry(x, state[0])
-	if parts == nil {
-		parts = o.convParts(c, x, d, winner, state[0])
-	}
+	parts := o.convParts(c, x, d, winner, state[0])
 	if parts == nil {
 		at := Zeros(x.Graph(), shapes.Make(or32(o.Compute), state[0].Shape().Dimensions...))
 		y := c.convolve(to(x, o.Compute), at)
@@ -177,16 +136,13 @@ func (o Ops) ConvUpdate(c Convolution, x, d, winner, parts *Node, state, bias []
 	return o.PartsUpdate(parts, state, bias, rule, rate, t, after...)
 }
 
-// PartsUpdate is a step of an optimizer on weights, and on biases if there are any, whose
-// gradient is the sum of parts: [parts taps+1 out] float32, the last of the rows that of
-// the biases. The rest is as in LinearUpdate.
+// PartsUpdate is a step of an optimizer on weights and biases whose gradient is the sum of
+// parts: [parts taps+1 out] float32, the last of the rows that of the biases. The rest is
+// as in LinearUpdate.
 func (o Ops) PartsUpdate(parts *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
-	op, is := choose(o, partsUpdate(parts, state[0], bias != nil, rule))
+	op, is := choose(o, partsUpdate(parts, state[0], rule))
 	if !is {
 		g := ReduceSum(parts, 0)
-		if bias == nil {
-			return gomlx.Update(rule, rate, t, state, Reshape(g, state[0].Shape().Dimensions...)), nil
-		}
 		taps := g.Shape().Dimensions[0] - 1
 		weights := Reshape(Slice(g, AxisRange(0, taps)), state[0].Shape().Dimensions...)
 		return gomlx.Update(rule, rate, t, state, weights), gomlx.Update(rule, rate, t, bias, Reshape(Slice(g, AxisRange(taps)), bias[0].Shape().Dimensions...))
@@ -199,8 +155,8 @@ func (o Ops) PartsUpdate(parts *Node, state, bias []*Node, rule kernels.Rule, ra
 	return got[:len(state)], got[len(state):]
 }
 
-func partsUpdate(parts, w *Node, biased bool, rule kernels.Rule) kernels.PartsUpdate {
-	return kernels.PartsUpdate{Parts: parts.Shape().Dimensions[0], Weights: w.Shape(), NoBias: !biased, Rule: rule}
+func partsUpdate(parts, w *Node, rule kernels.Rule) kernels.PartsUpdate {
+	return kernels.PartsUpdate{Parts: parts.Shape().Dimensions[0], Weights: w.Shape(), Rule: rule}
 }
 
 // convParts are the parts of the gradient of a convolution's weights and

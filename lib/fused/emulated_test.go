@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"testing"
 
 	"github.com/gomlx/compute"
@@ -16,8 +15,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/engine/ptx"
-	emulateptx "gaiden/lib/engine/ptx/emulate"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/emulate"
 	"gaiden/lib/engine/triton/kernels"
@@ -37,7 +34,7 @@ func host(t *testing.T) compute.Backend {
 
 // stop ends the building of a graph at a kernel whose inputs are not known yet.
 type stop struct {
-	kernel   Kernel
+	kernel   triton.Kernel
 	operands []*Node
 }
 
@@ -75,7 +72,7 @@ func emulated(t *testing.T, o Ops, in []*tensors.Tensor, build func(o Ops, in []
 				}
 			}()
 			o := o
-			o.run = func(k Kernel, operands []*Node) []*Node {
+			o.run = func(k triton.Kernel, operands []*Node) []*Node {
 				if number == len(known) {
 					panic(stop{k, operands})
 				}
@@ -90,12 +87,7 @@ func emulated(t *testing.T, o Ops, in []*tensors.Tensor, build func(o Ops, in []
 		if next == nil {
 			return got, ran
 		}
-		switch k := next.kernel.(type) {
-		case triton.Kernel:
-			ran, known = append(ran, k.Name), append(known, emulateOne(t, k, got))
-		case ptx.Kernel:
-			ran, known = append(ran, k.Name), append(known, emulatePTX(t, k, got))
-		}
+		ran, known = append(ran, next.kernel.Name), append(known, emulateOne(t, next.kernel, got))
 	}
 }
 
@@ -150,28 +142,6 @@ func emulateOne(t *testing.T, k triton.Kernel, operands []*tensors.Tensor) []*te
 	var l []*tensors.Tensor
 	for i, s := range k.Outputs {
 		l = append(l, tensor(s, out[i]))
-	}
-	return l
-}
-
-func emulatePTX(t *testing.T, k ptx.Kernel, operands []*tensors.Tensor) []*tensors.Tensor {
-	t.Helper()
-	var in []any
-	for i, s := range k.Inputs {
-		if !operands[i].Shape().Equal(s) {
-			t.Fatalf("kernel %s: operand %d is %s, want %s", k.Name, i, operands[i].Shape(), s)
-		}
-		operands[i].MustConstFlatData(func(flat any) { in = append(in, flat) })
-	}
-	out, err := emulateptx.Run(k, in...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var l []*tensors.Tensor
-	for i, s := range k.Outputs {
-		x := tensors.FromShape(s)
-		x.MustMutableFlatData(func(flat any) { reflect.Copy(reflect.ValueOf(flat), reflect.ValueOf(out[i])) })
-		l = append(l, x)
 	}
 	return l
 }

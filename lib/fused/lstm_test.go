@@ -7,6 +7,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/kernels"
 )
 
@@ -30,8 +31,8 @@ func TestLSTMChoice(t *testing.T) {
 					}
 					return op
 				},
-				run: func(k Kernel, _ []*Node) []*Node {
-					t.Fatalf("without %s: got kernel %s, want none", plain, nameOf(k))
+				run: func(k triton.Kernel, _ []*Node) []*Node {
+					t.Fatalf("without %s: got kernel %s, want none", plain, k.Name)
 					return nil
 				}}, in)
 		})

@@ -135,8 +135,7 @@ type Step struct {
 	// Plain builds layer i of the net in GoMLX's ops on x, and returns the
 	// names and values of the weights that it used.
 	Plain func(i int, x *Node) (y *Node, names []string, weights []*Node)
-	// Journal, if not nil, gets the step's row, and is then as the next step
-	// wants it.
+	// Journal gets the step's row, and is then as the next step wants it.
 	Journal *Journal
 	// Mark, if not nil, is told the label of what is made next.
 	Mark func(label string)
@@ -149,10 +148,8 @@ type passed struct {
 	weights      []*Node
 }
 
-// Train writes a step. It returns the new states by name, and a row [1 3]: the
-// mean loss, the number of examples, and how many answers were right. With a
-// Journal the row is in there, and nil here.
-func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
+// Train writes a step. It returns the new states by name.
+func (p *Plan) Train(s Step) (state map[string][]*Node) {
 	u := &updates{step: s, state: map[string][]*Node{}}
 	o := s.Ops
 	var loss, hit *Node
@@ -232,13 +229,10 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 			}
 			u.linear(q, rows(x), g)
 		case "conv":
-			var parts *Node
-			if w := s.State(q.name + "/weights")[0]; more {
-				if below, parts = o.ConvBack(q.convolution(), g, left[i].winner, w, left[i].x, made); parts == nil {
-					below = o.ConvInput(q.convolution(), g, left[i].winner, w, left[i].x, made)
-				}
+			if more {
+				below = o.ConvInput(q.convolution(), g, left[i].winner, s.State(q.name + "/weights")[0], left[i].x, made)
 			}
-			u.conv(q, left[i].x, g, left[i].winner, parts)
+			u.conv(q, left[i].x, g, left[i].winner)
 		default:
 			below = s.back(left[i], g, more, made, u.state)
 		}
@@ -251,7 +245,8 @@ func (p *Plan) Train(s Step) (state map[string][]*Node, row *Node) {
 		g = below
 	}
 	mark(s.Rule.Name() + "/update")
-	return u.state, u.all(loss, hit, loss.Shape().Dimensions[0])
+	u.all(loss, hit)
+	return u.state
 }
 
 // covers says whether a convolution's kernels are as large as its images, so

@@ -11,7 +11,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/engine/ptx/convolution"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/models"
@@ -117,21 +116,18 @@ func TestCallRefusals(t *testing.T) {
 // TestUsual holds which ops are kernels without measuring.
 func TestUsual(t *testing.T) {
 	few, many := kernels.Geometry{In: 16}, kernels.Geometry{In: 17}
-	images, fewer := kernels.Geometry{Batch: 41, In: 6}, kernels.Geometry{Batch: 40, In: 6}
 	for _, tt := range []struct {
 		op   kernels.Op
 		want bool
 	}{
 		{kernels.Linear{}, true}, {kernels.Linear{Batch: 128, In: 9216, Out: 128}, false}, {kernels.Linear{Batch: 4096, In: 9216, Out: 128}, true}, {kernels.Head{}, true}, {kernels.Conv{Geometry: few}, true}, {kernels.Conv{Geometry: many}, false},
-		{convolution.Conv{Geometry: images}, true}, {convolution.Back{Geometry: images}, true}, {convolution.Conv{Geometry: fewer}, false}, {convolution.Back{Geometry: few}, false},
 		{kernels.ConvInput{Geometry: many}, false}, {kernels.ConvGradient{Geometry: many}, false}, {kernels.ConvGradient{Geometry: few}, true},
 	} {
 		if got := Usual(tt.op) != nil; got != tt.want {
 			t.Errorf("%T: got kernel %v, want %v", tt.op, got, tt.want)
 		}
 	}
-	_, plain := choose(Ops{Plain: true, Builder: hlo.NewBuilder(nil, "x", nil)}, kernels.Linear{})
-	if _, none := choose(Ops{}, kernels.Linear{}); plain || none {
-		t.Error("got a kernel without a builder, or with Plain; want none")
+	if _, is := choose(Ops{}, kernels.Linear{}); is {
+		t.Error("got a kernel without a builder, want none")
 	}
 }

@@ -14,7 +14,7 @@ import (
 // device, in an order.
 type Source struct {
 	X      *Node // [examples size], uint8, which becomes 0 to 1, or float32
-	Labels *Node // [examples] int32; for a Whole, what is to come out: [examples size] float32
+	Labels *Node // [examples] int32
 	Order  *Node // [examples] int32
 	Place  *Node // int32 scalar: where in the order batch 0 begins
 	Step   *Node // int32 scalar: steps done before batch 0
@@ -68,13 +68,14 @@ func (s Source) index(at *Node) (index, number *Node) {
 	return Reshape(Gather(s.Order, places), s.Batch, 1), number
 }
 
-// Journal is a table of what steps gave, and the row that the next step writes.
+// Journal is a table of what steps gave, and the row that the next step writes: the mean
+// loss, the number of examples, and how many answers were right.
 type Journal struct {
 	Rows *Node // [rows 3] float32
 	At   *Node // int32 scalar
 }
 
-// write is the plain form of kernels.Tally with rows.
+// write is the plain form of kernels.Tally.
 func (l *Journal) write(row *Node) {
 	g := l.At.Graph()
 	d := l.Rows.Shape().Dimensions

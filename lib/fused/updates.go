@@ -30,8 +30,7 @@ func (u *updates) linear(q part, x, g *Node) {
 		names = append(names, q.name+"/biases")
 	}
 	if !is {
-		plain := o
-		plain.Plain = true
+		plain := Ops{Compute: o.Compute}
 		w, b = plain.LinearUpdate(x, g, w, b, s.Rule, s.Rate, s.T)
 		u.done(names, append(w, b...))
 		return
@@ -39,31 +38,21 @@ func (u *updates) linear(q part, x, g *Node) {
 	u.add(op, names, append(append([]*Node{x, g}, w...), b...))
 }
 
-// conv updates a convolution, whose gradient is parts, if that is not nil.
-func (u *updates) conv(q part, x, d, winner, parts *Node) {
+// conv updates a convolution.
+func (u *updates) conv(q part, x, d, winner *Node) {
 	s, o := u.step, u.step.Ops
 	names := []string{q.name + "/weights", q.name + "/biases"}
 	w, b := s.State(names[0]), s.State(names[1])
+	parts := o.convParts(q.convolution(), x, d, winner, w[0])
 	if parts == nil {
-		parts = o.convParts(q.convolution(), x, d, winner, w[0])
-	}
-	if parts == nil {
-		plain := o
-		plain.Plain = true
-		w, b = plain.ConvUpdate(q.convolution(), x, d, winner, nil, w, b, s.Rule, s.Rate, s.T)
+		plain := Ops{Compute: o.Compute}
+		w, b = plain.ConvUpdate(q.convolution(), x, d, winner, w, b, s.Rule, s.Rate, s.T)
 		u.done(names, append(w, b...))
 		return
 	}
-	u.parts(names, parts, w, b)
-}
-
-// parts updates weights, and biases if there are any, by the parts of their gradient.
-func (u *updates) parts(names []string, parts *Node, w, b []*Node) {
-	s := u.step
-	op, is := choose(s.Ops, partsUpdate(parts, w[0], b != nil, s.Rule))
+	op, is := choose(o, partsUpdate(parts, w[0], s.Rule))
 	if !is {
-		plain := s.Ops
-		plain.Plain = true
+		plain := Ops{Compute: o.Compute}
 		w, b = plain.PartsUpdate(parts, w, b, s.Rule, s.Rate, s.T)
 		u.done(names, slices.Concat(w, b))
 		return
@@ -87,24 +76,15 @@ func (u *updates) done(names []string, states []*Node) {
 	}
 }
 
-// all writes the kernel, and the row of the results of n examples: loss and hit
-// are of parts of them, or of each.
-func (u *updates) all(loss, hit *Node, n int) *Node {
-	s, parts := u.step, loss.Shape().Dimensions[0]
+// all writes the kernel, and the row of the journal: loss and hit are of each example.
+func (u *updates) all(loss, hit *Node) {
+	s, n := u.step, loss.Shape().Dimensions[0]
 	if len(u.members) == 0 {
 		weight := Const(loss.Graph(), float32(n))
-		row := Reshape(Stack([]*Node{Div(ReduceAllSum(loss), weight), weight, ReduceAllSum(hit)}, 0), 1, 3)
-		if s.Journal == nil {
-			return row
-		}
-		s.Journal.write(row)
-		return nil
+		s.Journal.write(Reshape(Stack([]*Node{Div(ReduceAllSum(loss), weight), weight, ReduceAllSum(hit)}, 0), 1, 3))
+		return
 	}
-	if s.Journal == nil {
-		u.add(kernels.Tally{Batch: n, Parts: parts}, nil, []*Node{loss, hit})
-	} else {
-		u.add(kernels.Tally{Batch: n, Parts: parts, Rows: s.Journal.Rows.Shape().Dimensions[0]}, nil, []*Node{loss, hit, s.Journal.Rows, s.Journal.At})
-	}
+	u.add(kernels.Tally{Batch: n, Rows: s.Journal.Rows.Shape().Dimensions[0]}, nil, []*Node{loss, hit, s.Journal.Rows, s.Journal.At})
 	g := kernels.Group{Members: u.members, Rule: s.Rule}
 	var in []*Node
 	for _, l := range u.inputs {
@@ -119,9 +99,5 @@ func (u *updates) all(loss, hit *Node, n int) *Node {
 		u.done(names, out)
 		out = out[len(names)*(1+s.Rule.Moments()):]
 	}
-	if s.Journal == nil {
-		return out[0]
-	}
 	s.Journal.Rows, s.Journal.At = out[0], out[1]
-	return nil
 }

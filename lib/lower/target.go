@@ -18,8 +18,6 @@ type Target struct {
 	Kind string
 	// Devices is how many the session has.
 	Devices int
-	// Processors is how many multiprocessors a GPU has; 0: not known.
-	Processors int
 	// Memory is what arrays on one device can take in bytes; 0: not known.
 	Memory int64
 	// Triton says whether the plugin compiles kernels in Triton's dialect.
@@ -35,7 +33,7 @@ func TargetOf(w wire.WelcomeBody) Target {
 	t := Target{Platform: strings.ToLower(w.Platform), Devices: len(w.Devices), Threads: w.Products}
 	if len(w.Devices) > 0 {
 		d := w.Devices[0]
-		t.Kind, t.Capability, t.Processors, t.Memory = d.Kind, d.Capability, d.Processors, d.Memory
+		t.Kind, t.Capability, t.Memory = d.Kind, d.Capability, d.Memory
 	}
 	t.Triton = t.Platform == "cuda" // XLA compiles Triton's dialect for ROCm, too, but no kernel was ever tried there
 	return t
@@ -44,8 +42,7 @@ func TargetOf(w wire.WelcomeBody) Target {
 // CPU says whether programs run on the host's processors.
 func (t Target) CPU() bool { return t.Platform == "cpu" || t.Platform == "" }
 
-// Hopper says whether the device has compute capability 9.0, whose large shared memory
-// and clusters some kernels need.
+// Hopper says whether the device has compute capability 9.0.
 func (t Target) Hopper() bool { return t.Triton && t.Capability == "9.0" }
 
 func (t Target) String() string {

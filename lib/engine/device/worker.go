@@ -252,8 +252,6 @@ func (w *Worker) welcome(s *space) wire.WelcomeBody {
 		}
 		info.Memory, info.Left = w.memoryOf(info.Limit, left)
 		if all, err := d.Attributes(); err == nil {
-			processors, _ := all["core_count"].(int64)
-			info.Processors = int(processors)
 			info.Capability, _ = all["compute_capability"].(string)
 		}
 		b.Devices = append(b.Devices, info)

@@ -199,7 +199,7 @@ func (v Value) library(op, symbol string) Value {
 	return v.b.op(v.typ, `tt.extern_elementwise %s {libname = "libdevice", libpath = "", pure = true, symbol = "%s"} : (%s) -> %s`, v.name, symbol, v.typ, v.typ)
 }
 
-// instruction is one of PTX, of one float32.
+// instruction is one of the GPU's assembly, of one float32.
 func (v Value) instruction(op, name string) Value {
 	v.single(op)
 	return v.b.op(v.typ, `tt.elementwise_inline_asm "%s $0, $1;" {constraints = "=f,f", packed_element = 1 : i32, pure = true} %s : %s -> %s`, name, v.name, v.typ, v.typ)

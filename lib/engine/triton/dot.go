@@ -14,9 +14,6 @@ const (
 	// Nearest rounds, as XLA's own products do: two more instructions for each
 	// factor.
 	Nearest Rounding = iota
-	// Truncated drops the last bits, as cuBLAS does: no instruction, twice the
-	// error, and always towards zero.
-	Truncated
 	// Exact does not use TF32: products in float32, several times slower.
 	Exact
 )
@@ -49,16 +46,10 @@ func (b *Block) Dot(x, y, sum Value, rounding Rounding) Value {
 	case x.typ.DType != dtypes.Float32:
 	default:
 		attributes = " {tf32_arguments_rounded}" // XLA then adds no rounding of its own
-		if rounding == Nearest {
-			x, y = x.nearest(), y.nearest()
-		}
+		x, y = x.nearest(), y.nearest()
 	}
 	return b.op(sum.typ, "tt.dot %s, %s, %s, inputPrecision = %s%s : %s * %s -> %s", x.name, y.name, sum.name, precision, attributes, x.typ, y.typ, sum.typ)
 }
-
-// TF32 is v, float32, as the rounding Nearest would have it: a Dot of such factors
-// with Truncated rounds nothing more. It is for factors of several products.
-func (v Value) TF32() Value { return v.single("TF32").nearest() }
 
 // nearest adds half of what the tensor cores drop of a float32, its last 13
 // bits. XLA's way, an instruction with a test for NaN, costs half as much again.

@@ -51,7 +51,7 @@ func everything() triton.Kernel {
 			y := b.Input(1).At(k.Expand(1).Mul(16).Add(i.Expand(0))).Load()
 			zero := b.Zeros(dtypes.Float32, 16, 16)
 			p := b.Dot(x, y.To(dtypes.Float32), zero, triton.Nearest)
-			p = b.Dot(x, y.To(dtypes.Float32), p, triton.Truncated)
+			p = b.Dot(x, y.To(dtypes.Float32), p, triton.Nearest)
 			p = b.Dot(x, y.To(dtypes.Float32), p, triton.Exact)
 			p = b.Dot(x.To(dtypes.BFloat16), y, p, triton.Nearest)
 			deep := b.Dot(x.Reshape(2, 16, 16), y.To(dtypes.Float32).Reshape(2, 16, 16), b.Zeros(dtypes.Float32, 2, 16, 16), triton.Nearest)

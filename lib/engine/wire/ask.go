@@ -36,7 +36,6 @@ type DeviceInfo struct {
 	LargestFree        int64  // the largest array that fits without a gap
 	Memory             int64  `json:",omitempty"` // what arrays can be in at most: Limit, of a CPU the machine's and its swap; 0: not known
 	Left               int64  // what of that nobody has, -1: not known
-	Processors         int    `json:",omitempty"` // of a GPU; 0 where the plugin does not tell
 	Capability         string `json:",omitempty"` // CUDA's compute capability: 9.0
 }
 

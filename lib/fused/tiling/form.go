@@ -9,7 +9,6 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/engine/ptx/convolution"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
 	"gaiden/lib/optim"
@@ -166,14 +165,6 @@ func FormOf(op kernels.Op) (Form, error) {
 		return lstm(op), nil
 	case kernels.LSTMBack:
 		return lstmBack(op), nil
-	case kernels.Sequence:
-		return whole(op, op.Inputs(), op.Kernel().FLOPs), nil
-	case kernels.Stack:
-		return whole(op, op.Inputs(), op.Kernel().FLOPs), nil
-	case convolution.Conv:
-		return images(conv(kernels.Conv{Geometry: op.Geometry, X: Compute(op), Act: op.Act})), nil
-	case convolution.Back:
-		return imageBack(op), nil
 	}
 	return Form{}, fmt.Errorf("tiling: %s: got a %T, want one of package kernels, or a Formed", op.Key(), op)
 }
@@ -207,10 +198,6 @@ func Compute(op kernels.Op) dtypes.DType {
 		return or32(op.Compute)
 	case kernels.LSTMBack:
 		return or32(op.Compute)
-	case convolution.Conv:
-		return half(op.Brain)
-	case convolution.Back:
-		return half(op.Brain)
 	}
 	return dtypes.Float32
 }
@@ -336,21 +323,13 @@ func end(e kernels.End) Form {
 func partsUpdate(p kernels.PartsUpdate) Form {
 	w := p.Weights
 	out := w.Dimensions[w.Rank()-1]
-	rows, arrays := w.Size()/out, []shapes.Shape{w}
-	if !p.NoBias {
-		rows, arrays = rows+1, append(arrays, f32(out))
-	}
-	parts := f32(p.Parts, rows, out)
+	parts := f32(p.Parts, w.Size()/out+1, out)
 	f := Form{Inputs: []Input{{Shape: parts, Fill: Small}}, Bytes: float64(parts.ByteSize())}
-	f.states(p.Rule, arrays...)
+	f.states(p.Rule, w, f32(out))
 	each := 1 + p.Rule.Moments()
 	f.Build = func(o fused.Ops, in []*Node) []*Node {
 		last := len(in) - 2
-		var bias []*Node
-		if !p.NoBias {
-			bias = in[1+each : last]
-		}
-		w, b := o.PartsUpdate(in[0], in[1:1+each], bias, p.Rule, in[last], in[last+1])
+		w, b := o.PartsUpdate(in[0], in[1:1+each], in[1+each:last], p.Rule, in[last], in[last+1])
 		return append(append([]*Node{}, w...), b...)
 	}
 	return f
@@ -419,7 +398,7 @@ func ConvUpdate(c kernels.ConvGradient, rule kernels.Rule) Form {
 		if !g.Pool {
 			winner = nil
 		}
-		w, b := o.ConvUpdate(fused.Convolution{Pad: g.Pad, Pool: g.Pool}, in[0], in[1], winner, nil, in[3:3+each], in[3+each:3+2*each], rule, in[3+2*each], in[4+2*each])
+		w, b := o.ConvUpdate(fused.Convolution{Pad: g.Pad, Pool: g.Pool}, in[0], in[1], winner, in[3:3+each], in[3+each:3+2*each], rule, in[3+2*each], in[4+2*each])
 		return append(append([]*Node{}, w...), b...)
 	}
 	return f

@@ -13,7 +13,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/engine/ptx/convolution"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
 	"gaiden/lib/session"
@@ -114,8 +113,7 @@ func Write(name, platform string, precision hlo.Precision, in []shapes.Shape, bu
 }
 
 // Measure is how many µs an op takes on the session's device, as a kernel or, if plain, in
-// XLA's own form, less what its loop takes without it. Plain, for the kernels of package
-// convolution, is what would be there without them: a kernel of package triton, or XLA's.
+// XLA's own form, less what its loop takes without it.
 func Measure(s *session.Session, op kernels.Op, plain bool) (micros float64, err error) {
 	t, err := measure(s, op, plain, nil)
 	return t.op(), err
@@ -146,18 +144,7 @@ func measure(s *session.Session, op kernels.Op, plain bool, alone func() error) 
 			if i == 1 && !plain {
 				return with(b, op, func(o fused.Ops) []*Node { return f.Loop(o, in) })
 			}
-			o := fused.Ops{Compute: Compute(op)}
-			_, there := op.(convolution.Conv)
-			_, back := op.(convolution.Back)
-			if (there || back) && s.Welcome().Platform == "cuda" {
-				o.Builder, o.Choose = b, func(inner kernels.Op) kernels.Op {
-					if inner.Key() == op.Key() {
-						return nil
-					}
-					return fused.Usual(inner)
-				}
-			}
-			return f.Loop(o, in)
+			return f.Loop(fused.Ops{Compute: Compute(op)}, in)
 		})
 		if err != nil {
 			return t, err

@@ -47,7 +47,7 @@ import (
 type Entry struct {
 	Tile   kernels.Tile `json:"tile"`
 	Micros float64      `json:"micros"`
-	Plain  float64      `json:"plain"` // µs of XLA's own form, or what else Measure has for it; 0 if it was not tried
+	Plain  float64      `json:"plain"` // µs of XLA's own form; 0 if it was not tried
 	Tried  int          `json:"tried"` // tilings
 	// Wrong says that the usual tiling's numbers are not those of the plain form.
 	Wrong bool `json:"wrong,omitempty"`

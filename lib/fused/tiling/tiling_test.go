@@ -16,8 +16,6 @@ import (
 
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/engine/ptx"
-	"gaiden/lib/engine/ptx/convolution"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
 	"gaiden/lib/optim"
@@ -68,8 +66,6 @@ var ops = []kernels.Op{
 	kernels.Conv{Geometry: kernels.Geometry{Batch: 2, Height: 8, Width: 8, In: 1, Out: 3, Size: 3, Pool: true}},
 	kernels.ConvInput{Geometry: kernels.Geometry{Batch: 2, Height: 8, Width: 8, In: 2, Out: 3, Size: 3}},
 	kernels.ConvGradient{Geometry: kernels.Geometry{Batch: 2, Height: 8, Width: 8, In: 1, Out: 3, Size: 3, Pad: 1, Pool: true}},
-	convolution.Conv{Geometry: kernels.Geometry{Batch: 66, Height: 8, Width: 8, In: 6, Out: 8, Size: 3, Pool: true}, Act: kernels.ReLU, Brain: true},
-	convolution.Back{Geometry: kernels.Geometry{Batch: 66, Height: 8, Width: 8, In: 6, Out: 8, Size: 3}, Act: kernels.ReLU},
 	kernels.Gather{Examples: 9, Size: 130, Batch: 3, Steps: 2, X: dtypes.Uint8, Y: dtypes.BFloat16},
 	kernels.Gather{Examples: 9, Size: 5, Batch: 2, X: dtypes.Float32},
 	kernels.Softmax{Batch: 9, Classes: 7, X: dtypes.Float32, G: dtypes.BFloat16},
@@ -77,13 +73,10 @@ var ops = []kernels.Op{
 	kernels.LSTM{Length: 3, Batch: 2, Units: 5, Compute: dtypes.BFloat16},
 	kernels.LSTMBack{LSTM: kernels.LSTM{Length: 3, Batch: 2, Units: 5}},
 	kernels.LSTMBack{LSTM: kernels.LSTM{Length: 3, Batch: 2, Units: 5, Compute: dtypes.BFloat16}},
-	kernels.Sequence{Examples: 7, Batch: 3, Length: 4, In: 2, Wide: 3, Units: 4, Out: 1},
-	kernels.Stack{Examples: 7, Batch: 3, In: 2, Units: []int{20, 5, 1}, Acts: []kernels.Act{kernels.ReLU, kernels.Tanh, kernels.Identity}},
 	kernels.End{Batch: 9, In: 20, Classes: 3, Parts: 5, Act: kernels.Tanh},
 	kernels.End{Batch: 9, In: 20, Classes: 16, Parts: 1, X: dtypes.BFloat16, G: dtypes.BFloat16, Compute: dtypes.BFloat16, NoBias: true},
 	kernels.PartsUpdate{Parts: 5, Weights: f32(3, 3, 2, 4), Rule: optim.Adam{}.Rule()},
-	kernels.PartsUpdate{Parts: 300, Weights: f32(3, 4), Rule: optim.SGD{Momentum: 0.9}.Rule(), NoBias: true},
-	kernels.Stack{Examples: 70, Batch: 70, In: 2, Units: []int{5, 1}, Acts: []kernels.Act{kernels.Sigmoid, kernels.Identity}},
+	kernels.PartsUpdate{Parts: 300, Weights: f32(3, 4), Rule: optim.SGD{Momentum: 0.9}.Rule()},
 }
 
 // TestPrograms writes the programs that time the ops, with and without kernels.
@@ -104,7 +97,7 @@ func TestPrograms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := strings.Count(string(p.Text(nil)), "__gpu$xla.gpu.triton(") + strings.Count(string(p.Text(nil)), ptx.Target+"(")
+			got := strings.Count(string(p.Text(nil)), "__gpu$xla.gpu.triton(")
 			if plain != (got == 0) || got%Repeat != 0 {
 				t.Errorf("%s: got %d kernels in the loop's body, want some for each of %d repetitions, and none without kernels", op.Key(), got, Repeat)
 			}

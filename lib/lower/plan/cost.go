@@ -32,13 +32,6 @@ const (
 	// largeMatmulFLOPs is the work of a matrix multiplication from which cuBLAS is faster than
 	// Gaiden's kernels.
 	largeMatmulFLOPs = 2e9
-	// residentWeights is how many weights a net has at least whose steps are resident
-	// kernels: blocks wait for each other equally long in small nets, which are faster with
-	// a kernel for each layer.
-	residentWeights = 1_000_000
-	// minResidentSteps and maxResidentSteps bound the steps of one resident kernel, which
-	// loads and stores the whole state.
-	minResidentSteps, maxResidentSteps = 20, 200
 	// packedArrays is how many arrays a state has at least that is packed: to run a program
 	// costs the host about 2 µs for each.
 	packedArrays = 100
@@ -67,20 +60,6 @@ func (t Training) largeMatmuls(batch int) bool {
 		}
 	}
 	return large > 0 && large >= t.ForwardFLOPs*float64(batch)/2
-}
-
-// residentSteps is how many of an epoch's steps one resident kernel does, 0 if they are
-// too few: as many as divide them, or else so many that few are left.
-func residentSteps(steps int) int {
-	for k := min(maxResidentSteps, steps); k >= minResidentSteps; k-- {
-		if steps%k == 0 {
-			return k
-		}
-	}
-	if steps < minResidentSteps {
-		return 0
-	}
-	return maxResidentSteps / 2
 }
 
 // Unlooped says whether steps and batches of a net are not to be put into a loop: XLA's

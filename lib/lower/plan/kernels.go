@@ -14,38 +14,21 @@ import (
 	"gaiden/lib/models"
 )
 
-// Set is the kernels of a net's steps: one of its fields.
+// Set is the kernels of a net's steps.
 type Set struct {
-	// Resident does many steps in one kernel.
-	Resident *fused.Resident
-	// Whole does a step in one kernel, and its update in another one.
-	Whole fused.Whole
-	// Layers has a kernel or more for each layer and its gradient.
+	// Layers has a kernel or more for each layer and its gradient. nil: only LSTM layers and
+	// batch norms have kernels, inside GoMLX's graph.
 	Layers *fused.Plan
-	// Some says that only LSTM layers and batch norms have kernels, inside of GoMLX's graph.
-	Some bool
 }
 
 func (s *Set) kind() string {
 	switch {
 	case s == nil:
 		return "XLA"
-	case s.Resident != nil:
-		return "resident"
-	case s.Whole != nil:
-		return "whole"
 	case s.Layers != nil:
 		return "layers"
 	}
 	return "some"
-}
-
-// layered is the set without a resident kernel, which takes many steps.
-func (s *Set) layered() *Set {
-	if s == nil || s.Resident == nil {
-		return s
-	}
-	return &Set{Layers: s.Layers}
 }
 
 // String lists the layers with their kernels.
@@ -53,10 +36,6 @@ func (s *Set) String() string {
 	switch {
 	case s == nil:
 		return ""
-	case s.Whole != nil:
-		return s.Whole.String()
-	case s.Layers != nil && s.Resident != nil:
-		return s.Layers.String() + s.Resident.String()
 	case s.Layers != nil:
 		return s.Layers.String()
 	}
@@ -66,11 +45,11 @@ func (s *Set) String() string {
 // kernels decides which kernels the steps of a batch have; nil: XLA's.
 func (p *Plan) kernels(batch int) *Set {
 	t := p.Training
-	set, err := t.Available(batch)
+	set, err := t.Available()
 	switch {
 	case t.Settings.Kernels == PlainKernels:
 		if set == nil {
-			set = &Set{Some: true}
+			set = &Set{}
 		}
 		return set
 	case !t.Target.Triton:
@@ -109,18 +88,15 @@ func (p *Plan) kernels(batch int) *Set {
 	return nil
 }
 
-// Available are the kernels that steps of a batch could have on a GPU. Its error says why
-// there are none.
-func (t Training) Available(batch int) (*Set, error) {
-	if w := t.whole(batch); w != nil {
-		return &Set{Whole: w}, nil
-	}
+// Available are the kernels that steps could have on a GPU. Its error says why there are
+// none.
+func (t Training) Available() (*Set, error) {
 	plan, err := t.layers()
 	if err == nil {
-		return &Set{Layers: plan, Resident: t.resident(batch)}, nil
+		return &Set{Layers: plan}, nil
 	}
 	if t.Net.HasBatchNorm() || slices.ContainsFunc(t.Net.Layers, func(l models.Layer) bool { _, is := PlainLSTM(l); return is }) {
-		return &Set{Some: true}, nil
+		return &Set{}, nil
 	}
 	return nil, err
 }
@@ -128,12 +104,12 @@ func (t Training) Available(batch int) (*Set, error) {
 // layers divides the net into fused operations.
 func (t Training) layers() (*fused.Plan, error) {
 	switch {
-	case t.Loss != CrossEntropy || t.Data.Targets != 0:
+	case !t.CrossEntropy:
 		return nil, errors.New("Gaiden has none for this loss: want cross entropy of labels")
 	case t.Rule == nil:
 		return nil, errors.New("Gaiden has none for this optimizer: want one with an element-wise rule")
-	case t.Data.Examples*t.Data.Input > math.MaxInt32:
-		return nil, fmt.Errorf("Gaiden has none for the %d numbers of the data: want less than 2³¹", t.Data.Examples*t.Data.Input)
+	case t.Numbers > math.MaxInt32:
+		return nil, fmt.Errorf("Gaiden has none for the %d numbers of the data: want less than 2³¹", t.Numbers)
 	}
 	for _, v := range t.Variables {
 		switch {
@@ -144,44 +120,6 @@ func (t Training) layers() (*fused.Plan, error) {
 		}
 	}
 	return fused.NewPlan(t.Net)
-}
-
-// whole is how a step is one kernel and an update, nil if it is not. The kernel's numbers
-// are float32, with BF16 too.
-func (t Training) whole(batch int) fused.Whole {
-	if t.Loss != SquaredError || t.Data.Targets == 0 || t.Rule == nil || !t.Data.Float32 || t.Data.Examples*max(t.Data.Input, t.Data.Targets) > math.MaxInt32 {
-		return nil
-	}
-	for _, l := range t.Net.Layers {
-		if _, is := l.(models.LSTM); is {
-			if _, plain := PlainLSTM(l); !plain {
-				return nil
-			}
-		}
-	}
-	for _, v := range t.Variables {
-		if v.Trainable && v.Shape.DType != dtypes.Float32 {
-			return nil
-		}
-	}
-	w, err := fused.NewWhole(t.Net, batch)
-	if err != nil {
-		return nil
-	}
-	return w
-}
-
-// resident is the kernel for many steps, nil if there is none: it needs a multiprocessor
-// for each of its blocks.
-func (t Training) resident(batch int) *fused.Resident {
-	if !t.Target.Hopper() || t.Data.X != dtypes.Uint8 && t.Data.X != dtypes.Float32 {
-		return nil
-	}
-	r, err := fused.NewResident(t.Net, t.Rule, t.Data.Examples, batch)
-	if err != nil || r.Blocks() > t.Target.Processors || r.Weights() < residentWeights {
-		return nil
-	}
-	return r
 }
 
 // PlainLSTM is a layer's LSTM, if kernels can do it: not too wide, and with no settings

@@ -103,11 +103,11 @@ func Decide(t Training) (*Plan, error) {
 	p.Main.Turns = t.Steps / p.Main.Turn()
 	if left := t.Steps % p.Main.Turn(); left > 0 {
 		p.Odd = Steps(t.Target, t.Convolves, t.Batch, left)
-		p.Odd.Kernels, p.Odd.First, p.Odd.Turns = kernels.layered(), (t.Steps-left)*t.Batch, left
+		p.Odd.Kernels, p.Odd.First, p.Odd.Turns = kernels, (t.Steps-left)*t.Batch, left
 	}
 	if t.Rest > 0 {
 		p.Tail = Steps(t.Target, t.Convolves, t.Rest, 1)
-		p.Tail.Kernels, p.Tail.First, p.Tail.Turns = p.kernels(t.Rest).layered(), t.Steps*t.Batch, 1
+		p.Tail.Kernels, p.Tail.First, p.Tail.Turns = p.kernels(t.Rest), t.Steps*t.Batch, 1
 	}
 	p.Packed = p.packs()
 	for _, part := range p.Parts() {
@@ -169,13 +169,6 @@ func (p *Plan) main(kernels *Set) Part {
 		if i := slices.IndexFunc(unrolls, func(k int) bool { return t.Steps%k == 0 }); i >= 0 {
 			m.Unroll = unrolls[i]
 		}
-		if k := residentSteps(t.Steps); kernels.Resident != nil && k > 0 {
-			m.Unroll = k
-		} else {
-			m.Kernels = kernels.layered()
-		}
-	} else {
-		m.Kernels = kernels.layered()
 	}
 	turns := t.Steps / m.Unroll
 	if limit := t.loopFLOPs(); !t.Target.CPU() && !m.Form.Single() && p.Devices == 1 && t.Work.FLOPs < limit && turns*m.Unroll > countedSteps {
@@ -264,7 +257,7 @@ func (p Part) WithoutKernels(o Settings) Part {
 // WithKernels is the part with kernels that Decide did not choose, to be compared.
 func (p Part) WithKernels(k *Set, tilings int) Part {
 	if p.Kernels == nil {
-		p.Kernels = k.layered()
+		p.Kernels = k
 	}
 	p.tilings = 1 + tilings
 	return p

@@ -8,19 +8,18 @@ import (
 	"github.com/gomlx/compute/shapes"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/lower"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
 )
 
 func gpu(capability string) lower.Target {
-	return lower.Target{Platform: "cuda", Triton: true, Capability: capability, Processors: 132, Devices: 2}
+	return lower.Target{Platform: "cuda", Triton: true, Capability: capability, Devices: 2}
 }
 
 // classifier is a training of a net on labels.
 func classifier(net models.Net, target lower.Target, batch, steps int) Training {
-	t := Training{Target: target, Net: net, Loss: CrossEntropy, Rule: optim.Adam{}.Rule(), Batch: batch, Steps: steps, Data: Data{Examples: batch * steps, Input: 784, X: dtypes.Uint8}}
+	t := Training{Target: target, Net: net, CrossEntropy: true, Rule: optim.Adam{}.Rule(), Batch: batch, Steps: steps, Numbers: batch * steps * 784}
 	in := 784
 	for _, l := range net.Layers {
 		if d, is := l.(models.Dense); is {
@@ -145,65 +144,6 @@ func TestMatmulLoop(t *testing.T) {
 	}
 }
 
-// TestResidentSteps holds how many of an epoch's steps one resident kernel does: as many as
-// divide them, up to the most.
-func TestResidentSteps(t *testing.T) {
-	for _, tt := range []struct{ steps, want int }{{600, 200}, {468, 156}, {937, 100}, {199, 199}, {401, 100}, {20, 20}, {19, 0}, {1, 0}, {0, 0}} {
-		if got := residentSteps(tt.steps); got != tt.want {
-			t.Errorf("residentSteps(%d) = %d, want %d", tt.steps, got, tt.want)
-		}
-	}
-}
-
-// TestResident holds when the steps of a turn are one kernel: for a large enough
-// classifier of three layers, on a device that has been tried and has a multiprocessor
-// for each block.
-func TestResident(t *testing.T) {
-	wide := models.MLP(1000)
-	deep := models.MLP(1000)
-	deep.Layers = append([]models.Layer{deep.Layers[0], models.Dense{Name: "l0", Units: 1000, Act: models.ReLU}}, deep.Layers[1:]...)
-	part := gpu("9.0")
-	part.Processors = 127
-	for _, tt := range []struct {
-		name   string
-		target lower.Target
-		net    models.Net
-		rule   kernels.Rule
-		option Kernels
-		x      dtypes.DType
-		batch  int
-		want   bool
-	}{
-		{"MLP", gpu("9.0"), wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 100, true},
-		{"of float32", gpu("9.0"), wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Float32, 100, true},
-		{"of float64", gpu("9.0"), wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Float64, 100, false},
-		{"largest batch", gpu("9.0"), wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 128, true},
-		{"larger batch", gpu("9.0"), wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 129, false},
-		{"CPU", lower.Target{Platform: "cpu", Devices: 1}, wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 100, false},
-		{"part of a GPU", part, wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 100, false},
-		{"another GPU", gpu("8.0"), wide, optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 100, false},
-		{"light net", gpu("9.0"), models.MLP(300), optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 100, false},
-		{"wider than it fits", gpu("9.0"), models.MLP(1025), optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 100, false},
-		{"four layers", gpu("9.0"), deep, optim.Adam{}.Rule(), AutoKernels, dtypes.Uint8, 100, false},
-		{"momentum", gpu("9.0"), wide, optim.SGD{Momentum: 0.9}.Rule(), AutoKernels, dtypes.Uint8, 100, true},
-		{"AdaDelta", gpu("9.0"), wide, optim.AdaDelta{}.Rule(), AutoKernels, dtypes.Uint8, 100, true},
-		{"XLA's kernels", gpu("9.0"), wide, optim.Adam{}.Rule(), XLAKernels, dtypes.Uint8, 100, false},
-	} {
-		q := classifier(tt.net, tt.target, tt.batch, 26)
-		q.Rule, q.Settings.Kernels, q.Data.X, q.Work.FLOPs = tt.rule, tt.option, tt.x, 1e9
-		if tt.target.CPU() {
-			q.Work.FLOPs = 0
-		}
-		p := decide(t, q)
-		if got := p.Main.Kernels != nil && p.Main.Kernels.Resident != nil; got != tt.want || got && p.Main.Unroll != 26 {
-			t.Errorf("%s: got resident %t of %d steps, want %t; the plan is\n%s", tt.name, got, p.Main.Unroll, tt.want, p)
-		}
-		if tt.want && !strings.Contains(p.String(), "many steps are one kernel") {
-			t.Errorf("%s: the plan does not say it:\n%s", tt.name, p)
-		}
-	}
-}
-
 // TestKernels holds which kernels steps have, and the reason that the plan prints.
 func TestKernels(t *testing.T) {
 	normal := models.MLP(10)
@@ -211,7 +151,7 @@ func TestKernels(t *testing.T) {
 	wide := models.FCN(784, []int{1024, 1024}, 10)
 	regression := func(net models.Net) Training {
 		q := classifier(net, gpu("9.0"), 32, 10)
-		q.Loss, q.Data = SquaredError, Data{Examples: 320, Input: 7, Targets: 7, X: dtypes.Float32, Float32: true}
+		q.CrossEntropy = false
 		return q
 	}
 	known := func(k Known) func(*Training) {
@@ -240,14 +180,12 @@ func TestKernels(t *testing.T) {
 		{"TPU", classifier(models.MLP(10), lower.Target{Platform: "tpu"}, 32, 10), none, "XLA", "Gaiden's are for CUDA GPUs"},
 		{"two devices", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Settings.Devices, q.AllDevices = 2, true }, "XLA", "on several devices"},
 		{"an optimizer without a rule", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Rule = nil }, "XLA", "none for this optimizer"},
-		{"another loss", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Loss = OtherLoss }, "XLA", "none for this loss"},
-		{"more data than an int32 counts", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Data.Examples = 1 << 30 }, "XLA", "want less than 2³¹"},
+		{"another loss", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.CrossEntropy = false }, "XLA", "none for this loss"},
+		{"more data than an int32 counts", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Numbers = 1 << 31 }, "XLA", "want less than 2³¹"},
 		{"LSTM", regression(models.SineLSTM(80, 7)), none, "some", "LSTM layers and batch norms only"},
 		{"a wider LSTM", regression(models.SineLSTM(129, 7)), none, "XLA", "none for this loss"},
-		{"a small LSTM", regression(models.SineLSTM(5, 7)), none, "whole", "l1, l2, l3 and the loss: one kernel"},
-		{"a small LSTM of float64", regression(models.SineLSTM(5, 7)), func(q *Training) { q.Data.Float32 = false }, "some", ""},
-		{"Peaks", regression(models.Peaks()), none, "whole", "l1, l2, l3 and the loss: one kernel"},
-		{"Peaks, another loss", regression(models.Peaks()), func(q *Training) { q.Loss = OtherLoss }, "XLA", "none for this loss"},
+		{"a small LSTM", regression(models.SineLSTM(5, 7)), none, "some", "LSTM layers and batch norms only"},
+		{"Peaks", regression(models.Peaks()), none, "XLA", "none for this loss"},
 	} {
 		tt.q.Work.FLOPs = 1e8
 		tt.change(&tt.q)

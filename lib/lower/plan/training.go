@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
 	"gaiden/lib/engine/hlo"
@@ -24,13 +23,13 @@ type Training struct {
 	ForwardFLOPs float64 // of one example, as the net is written
 	Work         Work    // of a training step; needed on a GPU only
 
-	Loss Loss
-	Rule kernels.Rule // the optimizer; nil: one that kernels do not know
+	CrossEntropy bool         // the loss is that of logits and labels
+	Rule         kernels.Rule // the optimizer; nil: one that kernels do not know
 
-	Data  Data
-	Batch int // examples of a step
-	Steps int // full batches of an epoch, or of all epochs that are one loop
-	Rest  int // examples of the last batch of an epoch, if it is smaller
+	Numbers int // of all inputs of the data set
+	Batch   int // examples of a step
+	Steps   int // full batches of an epoch, or of all epochs that are one loop
+	Rest    int // examples of the last batch of an epoch, if it is smaller
 
 	Use Use
 	Settings
@@ -62,24 +61,6 @@ type Variable struct {
 	Name      string
 	Shape     shapes.Shape
 	Trainable bool
-}
-
-// Loss is a loss as kernels know it.
-type Loss int
-
-const (
-	OtherLoss    Loss = iota
-	CrossEntropy      // of logits and labels
-	SquaredError      // the mean over an example's numbers
-)
-
-// Data is what is known of a data set.
-type Data struct {
-	Examples int
-	Input    int // numbers of an example
-	Targets  int // numbers of its target; 0: it is a label
-	X        dtypes.DType
-	Float32  bool // all of its arrays are float32
 }
 
 // Settings are what a user has chosen.

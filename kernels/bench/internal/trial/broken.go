@@ -14,8 +14,8 @@ import (
 // one integer to another.
 type raw struct{ name, text string }
 
-// Call runs it in a program.
-func (k raw) Call(f *hlo.Function, operands ...compute.Value) ([]compute.Value, error) {
+// call runs it in a program.
+func (k raw) call(f *hlo.Function, operands ...compute.Value) ([]compute.Value, error) {
 	return f.CustomCall(triton.Target, operands, []shapes.Shape{one}, hlo.CallConfig{Backend: map[string]any{
 		"name": k.name, "ir": k.text, "grid_x": int32(1), "grid_y": int32(1), "grid_z": int32(1), "num_warps": int32(1), "num_stages": int32(1),
 	}})

@@ -10,7 +10,7 @@
 //	bench trial -after results      # values that these results lack of today's programs
 //	bench trial -alone              # run the fused form only, and compare it with nothing
 //	bench trial -texts DIR          # write the programs for CUDA, for sanitize.py; needs no session
-//	bench trial -stuck              # kernels that never end, leave their arrays or end the compiler
+//	bench trial -stuck              # kernels that leave their arrays or end the compiler
 //	bench trial -curves             # nets as package fit trains them, with fused kernels and without
 //	bench trial -curves -texts DIR  # the same, and the programs of their steps, for sanitize.py
 //	bench trial -repeats            # each net twice from one seed: are they the same, bit for bit?
@@ -75,7 +75,7 @@ func Main(args []string, stderr io.Writer) error {
 	f.BoolVar(&set.repeats, "repeats", false, "train each net twice, and nothing else")
 	f.BoolVar(&set.restarts, "restarts", false, "train each net before and after the worker's end, and nothing else")
 	f.BoolVar(&set.memory, "memory", false, "run out of the device's memory, and nothing else")
-	f.BoolVar(&set.stuck, "stuck", false, "run kernels that never end, leave their arrays or end the compiler, and nothing else")
+	f.BoolVar(&set.stuck, "stuck", false, "run kernels that leave their arrays or end the compiler, and nothing else")
 	f.IntVar(&set.epochs, "epochs", 5, "epochs of each curve")
 	f.DurationVar(&set.budget, "budget", 9*time.Minute, "begin no case after so long")
 	err := f.Parse(args)

@@ -8,11 +8,10 @@
     python3 sanitize.py DIR --dry                        # compile only: the machine code stays in DIR
     python3 sanitize.py DIR --known RESULTS --list       # what would be run; needs only Python
 
-Triton, in Python, makes machine code of each kernel, and the driver of those that are
-PTX; then each tool runs some
-kernels, one after the other, in a process that needs nothing but the driver and
-numpy, so that a sanitizer has little to watch: around a session it takes minutes
-to start, and 3 s of this. Where such a process is not clean each of its kernels is run
+Triton, in Python, makes machine code of each kernel; then each tool runs some kernels,
+one after the other, in a process that needs nothing but the driver and numpy, so that
+a sanitizer has little to watch: around a session it takes minutes to start, and 3 s of
+this. Where such a process is not clean each of its kernels is run
 alone, so that one that fails or takes too long costs its own line. The end is
 a table, and status 1 if a line is not clean, or 2 if all that was run is and the time was up
 before the rest.
@@ -25,7 +24,7 @@ kernels say so, and those of files from before that had only zeros count as not 
 
 Racecheck takes minutes for thousands of blocks, each of which has shared memory of its
 own and runs the same code: with --blocks it sees the first ones only, and the lines say
-how many. Kernels whose blocks wait for each other must not be cut.
+how many.
 
 Some kernels are compiled and run by all tools, then the next ones, until --limit is
 reached: those that are left are in the file as not run. They go in the order of how soon
@@ -50,7 +49,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, wait
 
-CALL = re.compile(r'stablehlo\.custom_call @__gpu\$xla\.gpu\.(triton|ptx)\(.*?\) \{(.*)\} : \((.*?)\) -> (.*)$')
+CALL = re.compile(r'stablehlo\.custom_call @__gpu\$xla\.gpu\.triton\(.*?\) \{(.*)\} : \((.*?)\) -> (.*)$')
 TENSOR = re.compile(r"tensor<([^>]*)>")
 ALIAS = re.compile(r"output_operand_alias<output_tuple_indices = \[(\d*)\],\s*operand_index = (\d+)")
 LATE = "not run: the time is up"
@@ -72,18 +71,13 @@ def kernels(directory):
             m = CALL.search(line)
             if not m:
                 continue
-            language, config, operands, results = m.groups()
+            config, operands, results = m.groups()
             number = lambda key: int(re.search(rf"\b{key} = (\d+)", config)[1])
-            text = plain(re.search(r'\b(?:ir|kernel_data) = "((?:[^"\\]|\\.)*)"', config)[1])
+            text = plain(re.search(r'\bir = "((?:[^"\\]|\\.)*)"', config)[1])
             sum = hashlib.sha256(text.encode()).hexdigest()[:12]
             if sum in done:
                 continue
             done.add(sum)
-            if language == "ptx":
-                yield dict(case=name, sum=sum, text=text, kernel=re.search(r"\.entry (\w+)\(", text)[1], grid=[number(f"grid_{a}") for a in "xyz"], ptx=True,
-                           warps=number("block_x") // 32, shared=number("shared_mem_bytes"), inputs=TENSOR.findall(operands), outputs=TENSOR.findall(results),
-                           aliases={int(o or 0): int(i) for o, i in ALIAS.findall(config)}, after=0)
-                continue
             yield dict(case=name, sum=sum, text=text, kernel=re.search(r"@(\w+)\(", text)[1], grid=[number(f"grid_{a}") for a in "xyz"],
                        warps=number("num_warps"), stages=number("num_stages"), inputs=TENSOR.findall(operands), outputs=TENSOR.findall(results),
                        aliases={int(o or 0): int(i) for o, i in ALIAS.findall(config)}, after=len(re.findall(r"%after\d+: !tt\.ptr", text)))
@@ -96,10 +90,7 @@ def integers(k, i):
     below = lambda limit: ("below", limit)
     if inputs[i].endswith("ui8"):
         return below(4 if "conv" in name else 256)  # winners of windows, or images
-    if name.startswith("resident"):
-        rows, steps = dims(7)[0], dims(5)[0]
-        return {0: ("order",), 1: ("is", 1), 2: ("is", rows - steps), 4: below(dims(len(inputs) - 1)[0]), 6: ("is", 0)}.get(i)  # 6 are counters
-    if name.startswith(("gather", "sequence", "stack")):
+    if name.startswith("gather"):
         return {0: ("order",), 1: ("is", 1), 2: ("is", 3), 3: ("is", 1), 5: below(10)}.get(i)  # place, steps before, number of the batch
     if name.startswith("head"):
         return below(dims(1)[1])
@@ -118,7 +109,7 @@ def whole(k):
 
 
 def compiled(k, directory):
-    """Makes machine code of a kernel, beside what is needed to start it. Of PTX the driver does."""
+    """Makes machine code of a kernel, beside what is needed to start it."""
     import triton
     from triton.backends.compiler import GPUTarget
     base = os.path.join(directory, "made", k["sum"])
@@ -130,12 +121,6 @@ def compiled(k, directory):
                 with open(base + ".json", "w") as f:
                     json.dump(dict(old, **{key: k[key] for key in k if key not in ("text", "shared")}), f)
                 return ""
-        if "ptx" in k:
-            with open(base + ".cubin", "wb") as f:
-                f.write(k["text"].encode() + b"\0")
-            with open(base + ".json", "w") as f:
-                json.dump(dict(k, text="", triton=triton.__version__, parameters=len(k["inputs"]) + len(k["outputs"])), f)
-            return ""
         with open(base + ".ttir", "w") as f:
             f.write(k["text"])
         made = triton.compile(base + ".ttir", target=GPUTarget("cuda", 90, 32), options={"num_warps": k["warps"], "num_stages": k["stages"]})

@@ -4,11 +4,15 @@ import (
 	"fmt"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/fused"
+	"gaiden/lib/fused/tiling"
 )
 
-// singles are the ops that are whole loops, nets or batches, each alone: their tilings can be
+// singles are the ops that are whole loops or batches, each alone: their tilings can be
 // tried, and those that round can round to bfloat16.
 func singles() []operation {
 	var l []operation
@@ -28,13 +32,32 @@ func singles() []operation {
 			l = append(l, c)
 		}
 	}
-	l = append(l, of("sequences 20 of 20000", kernels.Sequence{Examples: 20000, Batch: 20, Length: 100, In: 1, Wide: 5, Units: 5, Out: 1}, false))
-	for _, s := range []kernels.Stack{
-		{Examples: 40000, Batch: 40000, In: 2, Units: []int{20, 5, 1}, Acts: []kernels.Act{kernels.ReLU, kernels.ReLU, kernels.Identity}},
-		{Examples: 40000, Batch: 100, In: 2, Units: []int{20, 5, 1}, Acts: []kernels.Act{kernels.ReLU, kernels.ReLU, kernels.Identity}},
-		{Examples: 30000, Batch: 30000, In: 16, Units: []int{32, 32, 16}, Acts: []kernels.Act{kernels.ReLU, kernels.ReLU, kernels.Identity}},
-	} {
-		l = append(l, of(fmt.Sprintf("stack %d→%v, %d of %d", s.In, s.Units, s.Batch, s.Examples), s, false))
-	}
 	return l
+}
+
+// take is the batch of a step.
+func take(examples, size, n int, bytes, bf16 bool) operation {
+	x := tiling.Input{Shape: f32(examples, size)}
+	if bytes {
+		x = tiling.Input{Shape: shapes.Make(dtypes.Uint8, examples, size), Fill: tiling.Below, Limit: 256}
+	}
+	var zeros []int
+	if n == 1 { // a label may be 0; not all of the five
+		zeros = []int{1, 4, 7, 10, 13}
+	}
+	return operation{
+		name: fmt.Sprintf("take %d of %d×%d %s", n, examples, size, word(bf16)), bf16: bf16, zeros: zeros,
+		Form: tiling.Form{
+			Inputs: []tiling.Input{x, {Shape: shapes.Make(dtypes.Int32, examples), Fill: tiling.Below, Limit: 10}, {Shape: shapes.Make(dtypes.Int32, examples), Fill: tiling.Below, Limit: float64(examples)}},
+			Build: func(o fused.Ops, in []*Node) []*Node {
+				number := func(n int) *Node { return Const(in[0].Graph(), int32(n)) }
+				source := fused.Source{X: in[0], Labels: in[1], Order: in[2], Place: number(examples % n), Step: number(7), Batch: n}
+				var out []*Node
+				for _, b := range append(o.Take(source, number(examples/n-1), 1), o.Take(source, number(0), 4)...) {
+					out = append(out, b.X, b.Labels, b.Number)
+				}
+				return out
+			},
+		},
+	}
 }

@@ -6,52 +6,45 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/engine/ptx"
+	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/wire"
-	"gaiden/lib/fused"
 	"gaiden/lib/session"
 )
 
 // one is what these kernels take and give.
 var one = shapes.Make(dtypes.Int32, 1)
 
-// waiter is a kernel that waits for its input to become 1, which nobody makes it.
-func waiter() ptx.Kernel {
-	return ptx.Kernel{Name: "waiter", Blocks: 1, Threads: 32, Inputs: []shapes.Shape{one}, Outputs: []shapes.Shape{one}, Body: func(b *ptx.Block) {
-		thread := b.ThreadID()
-		b.Await(thread, b.Input(0), b.U32(1))
-		b.If(thread.Equal(0), func() { b.Output(0).Store(0, thread) })
-	}}
-}
-
 // stray is a kernel that writes where nothing is.
-func stray() ptx.Kernel {
-	return ptx.Kernel{Name: "stray", Blocks: 1, Threads: 32, Inputs: []shapes.Shape{one}, Outputs: []shapes.Shape{one}, Body: func(b *ptx.Block) {
-		b.Output(0).At(1<<30, 1<<14).Store(0, b.ThreadID()) // 16 TB away
+func stray() triton.Kernel {
+	return triton.Kernel{Name: "stray", Grid: [3]int{1}, Inputs: []shapes.Shape{one}, Outputs: []shapes.Shape{one}, Body: func(b *triton.Block) {
+		far := b.ProgramID(0).To(dtypes.Int64).Add(1 << 42) // 16 TB away
+		b.Output(0).At(0).Store(b.Input(0).At(0).Load())
+		b.Output(0).At(far).Store(b.Input(0).At(0).Load())
 	}}
 }
 
-// stuck runs a kernel that waits for what never comes, and one that leaves its
-// arrays, and compiles texts that no compiler should be given. Each program has to end with
-// an error and not to hang, and the session to go on with what has a name.
+// stuck runs a kernel that leaves its arrays, and compiles texts that no compiler should be
+// given. Each program has to end with an error and not to hang, and the session to go on
+// with what has a name.
 func (d *desk) stuck() error {
-	var bad []error
-	for _, k := range []ptx.Kernel{waiter(), stray()} {
-		bad = append(bad, d.astray(k.Name, k))
-	}
+	bad := []error{d.astray("stray", stray().Call)}
 	for _, k := range broken() {
-		bad = append(bad, d.astray(k.name, k))
+		bad = append(bad, d.astray(k.name, k.call))
 	}
 	return errors.Join(bad...)
 }
 
+// caller writes a call of a kernel into a program.
+type caller func(f *hlo.Function, operands ...compute.Value) ([]compute.Value, error)
+
 // astray compiles and runs a kernel that must not end well.
-func (d *desk) astray(what string, k fused.Kernel) error {
+func (d *desk) astray(what string, k caller) error {
 	const name = "trial/kept"
 	kept := []float32{3, 1, 4, 1, 5}
 	a, err := d.s.Put(kept, f32(len(kept)), 0)
@@ -72,7 +65,8 @@ func (d *desk) astray(what string, k fused.Kernel) error {
 	stage := "compiled"
 	err = d.guard(func() error {
 		p, err := d.program(what, hlo.DefaultPrecision, []shapes.Shape{one}, func(b *hlo.Builder, in []*Node) []*Node {
-			return fused.Call(b, k, in...)
+			b.Divert(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) { return k(f, operands...) })
+			return OptimizationBarriers(in...)
 		})
 		if err != nil {
 			return err

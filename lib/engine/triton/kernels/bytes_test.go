@@ -30,13 +30,6 @@ func TestBytes(t *testing.T) {
 		{"update", Group{Members: []Member{update, Tally{Batch: 100, Rows: 8192}}, Rule: optim.Adam{}.Rule(), After: []shapes.Shape{shapes.Make(dtypes.Float32, 5000)}}.Kernel(),
 			4 * (100*(784+1000) + 2*3*(w+b) + 2 + 100*2)}, // each state is read and written; rate and t; loss and hit
 		{"gradient", Group{Members: []Member{update}}.Kernel(), 4 * (100*(784+1000) + w + b)},
-		{"stack", Stack{Examples: 1000, Batch: 100, In: 2, Units: []int{8, 1}, Acts: []Act{Tanh, Identity}}.Kernel(),
-			4 * (3 + 100*(1+2+1) + 33 + 4*2 + 1 + 4*33)}, // 4 parts of 33 weights and biases
-		{"stack of all", Stack{Examples: 128, Batch: 128, In: 2, Units: []int{8, 1}, Acts: []Act{Tanh, Identity}}.Kernel(),
-			4 * (3 + 128*(2+1) + 33 + 4*2 + 1 + 4*33)}, // as they lie: without the order
-		{"sequence", Sequence{Examples: 2000, Batch: 1, Length: 10, In: 1, Wide: 1, Units: 4, Out: 1}.Kernel(),
-			// order, x and y; the weights; loss, hit and step; 8 parts of the gradients; what the way back needs
-			4 * (3 + 1 + 10 + 10 + 2 + 32 + 64 + 5 + 3 + 8*(2+32+64+5) + 10*6*32)},
 	} {
 		builder := hlo.NewBuilder(nil, "p", nil)
 		f := builder.Main().(*hlo.Function)

@@ -143,18 +143,14 @@ func (c ConvGradient) Kernel() triton.Kernel {
 //	         bias [out] and its moments, rate and t, float32 scalars
 //	outputs: w and its moments, bias and its moments; the same memory
 //
-// With NoBias there is none, and parts are [parts taps out]. Without a Rule it has no state, rate and t, and its outputs are the gradients.
+// Without a Rule it has no state, rate and t, and its outputs are the gradients.
 type PartsUpdate struct {
 	Parts   int
 	Weights shapes.Shape // of w; the last axis is out
-	NoBias  bool
 	Rule    Rule
 	After   []shapes.Shape // of kernels that read the old weights
 	Tile    Tile           // N numbers of the gradient in a block, K parts at a time
 }
-
-// manyParts is from how many on they are of another kernel than a few.
-const manyParts = 1024
 
 // Kernel is the kernel of these sizes.
 func (p PartsUpdate) Kernel() triton.Kernel {
@@ -167,8 +163,6 @@ func (p PartsUpdate) Kernel() triton.Kernel {
 func (p PartsUpdate) tile() Tile {
 	usual := Tile{N: 128, K: 16, Warps: 4, Stages: 2}
 	switch { // few numbers of many parts: the more are asked for at once
-	case p.Parts > manyParts: // the time goes by with waiting for parts: more blocks, and more loads on their way
-		usual.N, usual.K, usual.Warps = 8, 1024, 8
 	case p.Parts > 128:
 		usual.N, usual.K = 32, 64
 	case p.Parts > 16: // SeedCNN's 100 take 1.9 µs so on an H100, and 3.2 with 128 numbers
@@ -181,7 +175,7 @@ func (p PartsUpdate) tile() Tile {
 
 // Key tells updates apart.
 func (p PartsUpdate) Key() string {
-	return key("parts update", p.Parts, p.Weights.Dimensions, stepName(p.Rule), !p.NoBias)
+	return key("parts update", p.Parts, p.Weights.Dimensions, stepName(p.Rule))
 }
 
 // Tiles are those worth trying: a thread has four numbers of the parts at a time, or 16.
@@ -206,13 +200,10 @@ func (p PartsUpdate) task(rule Rule) task {
 	out := p.Weights.Dimensions[p.Weights.Rank()-1]
 	weights := p.Weights.Size()
 	blocks := triton.Blocks(weights, size)
-	arrays, all, each := []shapes.Shape{p.Weights}, blocks, weights // each is the size of a part
-	if !p.NoBias {
-		arrays, all, each = append(arrays, shapes.Make(dtypes.Float32, out)), blocks+triton.Blocks(out, size), weights+out
-	}
+	each := weights + out // the size of a part
 	return task{
 		inputs: []shapes.Shape{shapes.Make(dtypes.Float32, p.Parts, each/out, out)},
-		arrays: arrays, blocks: all, warps: t.Warps, stages: t.Stages,
+		arrays: []shapes.Shape{p.Weights, shapes.Make(dtypes.Float32, out)}, blocks: blocks + triton.Blocks(out, size), warps: t.Warps, stages: t.Stages,
 		body: func(b *triton.Block, block triton.Value, in []triton.Value, update []step) {
 			add := func(at span, first int, finish func(triton.Value)) {
 				n, nIn := at.row()
@@ -224,23 +215,13 @@ func (p PartsUpdate) task(rule Rule) task {
 					}
 					return []triton.Value{c[0].Add(load(in[0].At(i.Add(m).Mul(each).Add(n.Add(first))), some, nIn))}
 				})[0]
-				if p.Parts > manyParts { // a warp has most of them
-					sum = sum.Sum(0)
-				} else {
-					sum = sum.SumTogether(0)
-				}
-				finish(sum.Expand(0))
+				finish(sum.SumTogether(0).Expand(0))
 			}
-			main := func() {
+			b.If(block.Less(blocks), func() {
 				at := stretch(b, block, size, weights)
 				n, nIn := at.row()
 				add(at, 0, update[0](n, nIn))
-			}
-			if p.NoBias {
-				main()
-				return
-			}
-			b.If(block.Less(blocks), main, func() {
+			}, func() {
 				at := stretch(b, block.Sub(blocks), size, out)
 				n, nIn := at.row()
 				add(at, weights, update[1](n, nIn))

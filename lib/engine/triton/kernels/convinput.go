@@ -98,7 +98,7 @@ func (c ConvInput) Kernel() triton.Kernel {
 			pixel, pixelIn, sum := sums(b, t, n, nIn)
 			at := pixel.Mul(c.In).Add(n)
 			if c.Act != Identity {
-				sum = backward(c.Act, sum, triton.Value{}, load(b.Input(len(in)-1).At(at), pixelIn, nIn).To(dtypes.Float32))
+				sum = backward(c.Act, sum, load(b.Input(len(in)-1).At(at), pixelIn, nIn).To(dtypes.Float32))
 			}
 			store(b.Output(0).At(at), sum, pixelIn, nIn)
 		},

@@ -12,8 +12,8 @@ import (
 // are inputs of the kernels that use one.
 type Rule = *elementwise.Rule
 
-// Act is an activation; see package activations. The kernels of layers take those whose
-// gradient can be computed from their results, [Stack] all.
+// Act is an activation; see package activations. The kernels take those whose
+// gradient can be computed from their results.
 type Act = activations.Activation
 
 // Activations that are often named.
@@ -35,13 +35,9 @@ func activate(a Act, x triton.Value) triton.Value {
 	return activations.Apply[triton.Value](tileOps{}, a, x)
 }
 
-// backward takes a gradient, float32, through an activation of x whose result was y. x may
-// be the zero Value where the gradient follows from y.
-func backward(a Act, g, x, y triton.Value) triton.Value {
-	if a.FromResult() {
-		return activations.Back[triton.Value](tileOps{}, a, g, y)
-	}
-	return activations.BackFrom[triton.Value](tileOps{}, a, g, x)
+// backward takes a gradient, float32, through an activation whose result was y.
+func backward(a Act, g, y triton.Value) triton.Value {
+	return activations.Back[triton.Value](tileOps{}, a, g, y)
 }
 
 // tileOps are the operations on tiles of float32.

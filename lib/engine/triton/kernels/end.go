@@ -112,7 +112,7 @@ func (e End) Kernel() triton.Kernel {
 			}
 			d := b.Dot(g.To(or32(e.G)).To(or32(e.Compute)), w.To(or32(e.Compute)), b.Zeros(dtypes.Float32, t.M, t.N), t.Rounding)
 			if e.Act != Identity {
-				d = backward(e.Act, d, triton.Value{}, x)
+				d = backward(e.Act, d, x)
 			}
 			store(b.Output(3).At(at), d, mIn, kIn)
 		},

@@ -50,11 +50,6 @@ func (g Gather) Tiles() []Tile {
 // With is the batch with another tile.
 func (g Gather) With(t Tile) Op { g.Tile = t; return g }
 
-// beginning is the place in the order where batch number at begins.
-func beginning(place, at triton.Value, examples, batch int) triton.Value {
-	return place.Add(at.Mul(batch)).Min(examples - batch)
-}
-
 // Kernel is the kernel of these sizes.
 func (g Gather) Kernel() triton.Kernel {
 	t, steps := g.tile(), max(1, g.Steps)
@@ -77,7 +72,7 @@ func (g Gather) Kernel() triton.Kernel {
 			which = b.ProgramID(2)
 			at = at.Add(which)
 		}
-		example := b.Input(0).At(beginning(b.Input(1).Load(), at, g.Examples, g.Batch).Add(row)).Load()
+		example := b.Input(0).At(b.Input(1).Load().Add(at.Mul(g.Batch)).Min(g.Examples - g.Batch).Add(row)).Load()
 		n := stretch(b, column, t.N, g.Size)
 		x := load(b.Input(4).At(example.Mul(g.Size).Add(n.at)), n.mask()).To(dtypes.Float32)
 		if g.X == dtypes.Uint8 {

@@ -167,49 +167,27 @@ func stepOf(rule Rule, rate, number triton.Value, old, next []triton.Value) step
 	}
 }
 
-// Tally adds up what Head says of a batch.
+// Tally adds up what Head says of a batch, writes mean loss, number of examples and sum of
+// the hits into a row of a table, and counts.
 //
-//	inputs:  loss and hit [batch] float32
-//	outputs: [1 3] float32: the mean loss, the number of examples, the sum of the hits
-//
-// With Parts, loss and hit [parts] are sums over parts of the batch.
-//
-// With Rows it writes them into a table, and counts:
-//
-//	inputs:  loss and hit, rows [Rows 3] float32, at, an int32 scalar: the row to write
+//	inputs:  loss and hit [batch] float32, rows [Rows 3] float32, at, an int32 scalar: the row to write
 //	outputs: rows and at+1; the same memory
-type Tally struct {
-	Batch int
-	Parts int // default: Batch
-	Rows  int
-}
+type Tally struct{ Batch, Rows int }
 
 func (t Tally) task(Rule) task {
-	parts := t.Parts
-	if parts == 0 {
-		parts = t.Batch
-	}
-	each, row := shapes.Make(dtypes.Float32, parts), shapes.Make(dtypes.Float32, 1, 3)
-	k := task{inputs: []shapes.Shape{each, each}, plain: []shapes.Shape{row}, blocks: 1, warps: 1, stages: 1}
-	if t.Rows > 0 {
-		rows, at := shapes.Make(dtypes.Float32, t.Rows, 3), shapes.Make(dtypes.Int32)
-		k.inputs, k.plain = append(k.inputs, rows, at), []shapes.Shape{rows, at}
-		k.place, k.partly = map[int]int{0: 2, 1: 3}, true
-	}
+	each, rows, at := shapes.Make(dtypes.Float32, t.Batch), shapes.Make(dtypes.Float32, t.Rows, 3), shapes.Make(dtypes.Int32)
+	k := task{inputs: []shapes.Shape{each, each, rows, at}, plain: []shapes.Shape{rows, at}, place: map[int]int{0: 2, 1: 3}, partly: true, blocks: 1, warps: 1, stages: 1}
 	k.body = func(b *triton.Block, _ triton.Value, in []triton.Value, update []step) {
-		size := min(triton.Cover(parts, 1), 1024)
+		size := min(triton.Cover(t.Batch, 1), 1024)
 		zero := b.Zeros(dtypes.Float32, size)
-		sums := b.For(0, parts, size, []triton.Value{zero, zero}, func(i triton.Value, c []triton.Value) []triton.Value {
+		sums := b.For(0, t.Batch, size, []triton.Value{zero, zero}, func(i triton.Value, c []triton.Value) []triton.Value {
 			at := i.Add(b.Range(size))
-			some := at.Less(parts)
+			some := at.Less(t.Batch)
 			return []triton.Value{c[0].Add(in[0].At(at).LoadIf(some, 0)), c[1].Add(in[1].At(at).LoadIf(some, 0))}
 		})
-		first := b.Zeros(dtypes.Int32)
-		if t.Rows > 0 {
-			at := in[3].Load()
-			first = at.Mul(3)
-			update[1](b.Zeros(dtypes.Int32))(at.Add(1))
-		}
+		at := in[3].Load()
+		first := at.Mul(3)
+		update[1](b.Zeros(dtypes.Int32))(at.Add(1))
 		update[0](first)(sums[0].Sum(0).Mul(1 / float64(t.Batch)))
 		update[0](first.Add(1))(b.Full(dtypes.Float32, float64(t.Batch)))
 		update[0](first.Add(2))(sums[1].Sum(0))

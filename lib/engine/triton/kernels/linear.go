@@ -146,7 +146,7 @@ func (l LinearInput) Kernel() triton.Kernel {
 				factor{b.Input(0), rows, l.Out, 1},
 				factor{b.Input(1), columns, l.Out, 1}, l.Out)
 			if l.Act != Identity {
-				sum = backward(l.Act, sum, triton.Value{}, x.To(dtypes.Float32))
+				sum = backward(l.Act, sum, x.To(dtypes.Float32))
 			}
 			store(b.Output(0).At(at), sum, mIn, nIn)
 		},

@@ -264,7 +264,7 @@ func (l Norm) BackSums() triton.Kernel {
 				g = g.Add(b.tileOf(5+i, at, in))
 			}
 			if l.Skip {
-				g = backward(l.Act, g, triton.Value{}, b.tileOf(5+terms, at, in)).To(or32(l.Y))
+				g = backward(l.Act, g, b.tileOf(5+terms, at, in)).To(or32(l.Y))
 				store(b.Output(1).At(at), g, in)
 				g = g.To(dtypes.Float32)
 			} else {
@@ -287,7 +287,7 @@ func (b *norming) through(c normal, g, x triton.Value) triton.Value {
 	if b.Act == Identity {
 		return g
 	}
-	return backward(b.Act, g, triton.Value{}, activate(b.Act, x.Mul(c.scale.Mul(c.rstd)).Add(c.offset)))
+	return backward(b.Act, g, activate(b.Act, x.Mul(c.scale.Mul(c.rstd)).Add(c.offset)))
 }
 
 // BackApply is the second kernel backwards.

@@ -33,10 +33,7 @@ func (t Tile) String() string {
 		s += fmt.Sprintf("/%d", t.Split)
 	}
 	s += fmt.Sprintf(" w%d s%d", t.Warps, t.Stages)
-	switch t.Rounding {
-	case triton.Truncated:
-		s += " truncated"
-	case triton.Exact:
+	if t.Rounding == triton.Exact {
 		s += " exact"
 	}
 	if t.Apart > 0 {
