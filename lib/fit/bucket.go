@@ -23,10 +23,10 @@ import (
 // below until the stretch's own stand together; and with these stands an element of
 // what the stretch above has added up, which must be there by then.
 type bucket struct {
-	trained  []int // which of the trained variables are its layers'
-	matrices []int // those of them that are added up early: vectors are small, and go with the rest
-	last      int   // its last layer
-	output, input  *Node // what its last layer gives, and the next stretch takes
+	trained       []int // which of the trained variables are its layers'
+	matrices      []int // those of them that are added up early: vectors are small, and go with the rest
+	last          int   // its last layer
+	output, input *Node // what its last layer gives, and the next stretch takes
 }
 
 // much is how many numbers devices add up by the stretch, and stretchShare the share

@@ -174,7 +174,8 @@ func (r *run) count(values []float32, batch, steps int) {
 		r.join(values, batch, steps)
 		return
 	}
-	r.epoch.Train.N += steps * batch
+	r.seen += steps * batch
+	r.epoch.Train.N = r.data.answers(r.seen)
 	r.step += steps
 	r.done += steps
 	r.history.Steps += steps
@@ -188,7 +189,7 @@ func (r *run) join(values []float32, batch, steps int) {
 		row := values[i*columns:]
 		r.done++
 		r.epoch = Epoch{Number: r.done, Elapsed: elapsed,
-			Train: Score{Loss: float64(row[0]), Right: int(row[2]), N: batch, Labels: r.data.targets == 0}}
+			Train: Score{Loss: float64(row[0]), Right: int(row[2]), N: r.data.answers(batch), Labels: r.data.targets == 0}}
 		r.history.Epochs = append(r.history.Epochs, r.epoch)
 	}
 	r.step = 1

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 
@@ -37,7 +36,9 @@ type Set struct {
 	size    int // numbers an example
 	targets int // numbers of Y an example; 0 for labels
 
-	low, high int32 // the least label and the greatest
+	positions int   // labels an example
+	counted   int   // of all of them, those that count
+	low, high int32 // the least label that counts and the greatest
 
 	rounding *seenIntegers
 }
@@ -72,11 +73,11 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 		return nil, err
 	}
 	sum := fingerprint(d)
-	if old, err := n.find(name); err == nil && old.size == s.size && old.N == s.N && old.targets == s.targets {
+	if old, err := n.find(name); err == nil && old.size == s.size && old.N == s.N && old.targets == s.targets && old.positions == s.positions {
 		var there [sha256.Size]byte
 		a, err := n.session.Array("data/" + name + "/sum")
 		if err == nil && a.Values(there[:]) == nil && there == sum {
-			old.Labels, old.low, old.high = s.Labels, s.low, s.high
+			old.Labels, old.counted, old.low, old.high = s.Labels, s.counted, s.low, s.high
 			return n.remember(old), nil
 		}
 	}
@@ -119,11 +120,11 @@ func (n *Net) Find(name string) (*Set, error) {
 		return nil, err
 	}
 	if s.targets == 0 {
-		labels := make([]int32, s.N)
+		labels := make([]int32, s.N*s.positions)
 		if err := s.y.Values(labels); err != nil {
 			return nil, fmt.Errorf("fit: %s: labels of %s: %w", n.name, name, err)
 		}
-		s.low, s.high = slices.Min(labels), slices.Max(labels)
+		s.sees(labels, n.ignores())
 	}
 	return n.remember(s), nil
 }
@@ -151,7 +152,13 @@ func (n *Net) find(name string) (*Set, error) {
 			s.x, s.N, s.size = b, d[0], d[1]
 		case "y":
 			s.y = b
-			if len(d) == 2 {
+			shape, err := b.Shape()
+			if err != nil {
+				return nil, err
+			}
+			if shape.DType == dtypes.Int32 {
+				s.positions = shape.Size() / d[0]
+			} else {
 				s.targets = d[1]
 			}
 		case "v":
@@ -188,9 +195,9 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 	}
 	size := shapes.Make(dtypes.Float32, n.model.Input...).Size()
 	if d.X == nil {
-		return nil, x, y, fmt.Errorf("fit: %s: Data has no X: want the examples, as []byte, []float32 or []float64", name)
+		return nil, x, y, fmt.Errorf("fit: %s: Data has no X: want the examples, as %s", name, n.wantExamples())
 	}
-	if d.X, err = examples(name, d.X); err != nil {
+	if d.X, err = n.examples(name, d.X); err != nil {
 		return nil, x, y, err
 	}
 	count, kind := length(d.X)
@@ -213,8 +220,11 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 		if d.V != nil {
 			return nil, x, y, fmt.Errorf("fit: %s: %d weights in V for labels: want none; V is for targets that are numbers", name, len(d.V))
 		}
-		s.Labels, y = t, shapes.Make(dtypes.Int32, s.N)
-		s.low, s.high = slices.Min(t), slices.Max(t)
+		s.Labels, s.positions, y = t, len(t)/s.N, shapes.Make(dtypes.Int32, s.N)
+		if len(n.positions()) > 0 {
+			y = shapes.Make(dtypes.Int32, s.N, s.positions)
+		}
+		s.sees(t, n.ignores())
 		return s, x, y, nil
 	}
 	t := d.Y.([]float32)
@@ -303,6 +313,9 @@ func (n *Net) fits(s *Set) error {
 		return n.shapeError(s.Name, "examples", fmt.Sprintf("%d numbers each", s.size),
 			fmt.Sprintf("%d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input))
 	}
+	if x, err := s.x.Shape(); err == nil && (x.DType == dtypes.Int32) != n.model.TakesIntegers() {
+		return n.shapeError(s.Name, "examples", fmt.Sprintf("numbers of type %s", x.DType), fmt.Sprintf("%s: layer %s of %s takes them", n.wantExamples(), n.model.Names()[0], n.model.Name))
+	}
 	if n.config.BF16 {
 		r, err := s.integers()
 		if err == nil {
@@ -327,6 +340,15 @@ func (n *Net) classes() int {
 	return n.output[len(n.output)-1]
 }
 
+// positions are the dimensions of an example's labels: those of the output but for the classes.
+func (n *Net) positions() []int { return n.output[:max(0, len(n.output)-1)] }
+
+// ignores says whether labels below 0 count nothing.
+func (n *Net) ignores() bool {
+	l, is := n.config.Loss.(CrossEntropy)
+	return is && l.IgnoreNegative
+}
+
 func (n *Net) wantLabels() string {
 	return fmt.Sprintf("layer %s of %s has %d classes, 0 to %d: give it more, or number the labels from 0", last(n.model.Names()), n.model.Name, n.classes(), n.classes()-1)
 }
@@ -340,6 +362,12 @@ func (n *Net) canTrain(s *Set) error {
 	}
 	if err := n.lossFits(s); err != nil || s.targets > 0 {
 		return err
+	}
+	if want := shapes.Make(dtypes.Int32, n.positions()...).Size(); s.positions != want {
+		return n.shapeError(s.Name, "targets", fmt.Sprintf("%d labels an example", s.positions), fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output))
+	}
+	if s.counted == 0 {
+		return fmt.Errorf("fit: %s: all labels of %s are below 0, which the loss ignores: want some that count", n.name, s.Name)
 	}
 	if s.low < 0 || int(s.high) >= n.classes() {
 		return fmt.Errorf("fit: %s: the labels of %s are %d to %d: %s", n.name, s.Name, s.low, s.high, n.wantLabels())
@@ -358,7 +386,28 @@ func (s *Set) arrays() []*session.Array {
 // key tells sets apart for which programs differ.
 func (s *Set) key() string {
 	x, _ := s.x.Shape()
-	return fmt.Sprintf("%s/%d/%t", x, s.targets, s.v != nil)
+	return fmt.Sprintf("%s/%d/%d/%t", x, s.targets, s.positions, s.v != nil)
+}
+
+// answers is how many labels that count some examples have, about where not all are the
+// set's; without labels it is the examples.
+func (s *Set) answers(examples int) int {
+	if s.targets > 0 || s.N == 0 {
+		return examples
+	}
+	return int(math.Round(float64(s.counted) / float64(s.N) * float64(examples)))
+}
+
+// sees notes what labels there are. Those below 0 count nothing where they are ignored.
+func (s *Set) sees(labels []int32, ignored bool) {
+	s.counted, s.low, s.high = 0, math.MaxInt32, math.MinInt32
+	for _, l := range labels {
+		if l < 0 && ignored {
+			continue
+		}
+		s.counted++
+		s.low, s.high = min(s.low, l), max(s.high, l)
+	}
 }
 
 // fingerprint is a checksum of all the data.
@@ -375,8 +424,11 @@ func fingerprint(d Data) (sum [sha256.Size]byte) {
 
 // length is the number of elements of examples.
 func length(x any) (int, dtypes.DType) {
-	if t, is := x.([]byte); is {
-		return len(t), dtypes.Uint8
+	switch x := x.(type) {
+	case []byte:
+		return len(x), dtypes.Uint8
+	case []int32:
+		return len(x), dtypes.Int32
 	}
 	return len(x.([]float32)), dtypes.Float32
 }

@@ -214,7 +214,9 @@ type stepResult struct {
 }
 
 // row is the result of a step [1 columns].
-func (f stepResult) row() *Node { return Reshape(Stack([]*Node{f.mean, f.weight, f.right}, 0), 1, columns) }
+func (f stepResult) row() *Node {
+	return Reshape(Stack([]*Node{f.mean, f.weight, f.right}, 0), 1, columns)
+}
 
 // recomputeBytes is the size of a batch norm's output that a GPU computes again rather than keeps, in
 // bytes: less memory for little time.

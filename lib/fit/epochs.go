@@ -57,7 +57,7 @@ func (r *run) note(text string) {
 
 // open begins an epoch: the next chunk that is kept is its first.
 func (r *run) open(epoch int) {
-	r.epoch = Epoch{Number: epoch, Train: Score{Labels: r.data.targets == 0}}
+	r.epoch, r.seen = Epoch{Number: epoch, Train: Score{Labels: r.data.targets == 0}}, 0
 	r.step, r.sum, r.weight = 0, 0, 0
 }
 

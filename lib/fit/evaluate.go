@@ -90,7 +90,7 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 		next = max(1, int(float64(next)*share.Seconds()/time.Since(chunk).Seconds()))
 	}
 	results.Finalize()
-	result := &Score{N: s.N, Labels: s.targets == 0}
+	result := &Score{N: s.answers(s.N), Labels: s.targets == 0}
 	var sum, weight float64
 	for i := range batches {
 		row := values[i*columns:]

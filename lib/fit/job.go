@@ -62,7 +62,7 @@ type jobBuilder struct {
 }
 
 func (b *jobBuilder) build() error {
-	n, about := b.net, jobAbout{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Labels: b.data.targets == 0, Layers: b.net.model.Names()}
+	n, about := b.net, jobAbout{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Answers: float64(b.data.answers(b.data.N)) / float64(b.data.N), Labels: b.data.targets == 0, Layers: b.net.model.Names()}
 	if b.joined {
 		about.Epochs, about.Steps = 1, b.Epochs
 	}
@@ -117,7 +117,7 @@ func (b *jobBuilder) build() error {
 	}
 	b.job.Turns = b.job.Period * about.Epochs
 	if b.Validation != nil {
-		about.Tests = b.Validation.N
+		about.Tests = b.Validation.answers(b.Validation.N)
 		if err := b.test(); err != nil {
 			return err
 		}

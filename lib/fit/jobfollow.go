@@ -115,14 +115,18 @@ type jobAbout struct {
 	Net, Data     string
 	Epochs, Steps int // of an epoch
 	Batch, N      int
+	Answers       float64 // of an example
 	Labels        bool
-	Tests         int      // examples of the validation, 0 for none
+	Tests         int      // answers of the validation, 0 for none
 	Layers        []string // their names
 }
 
 func aboutJob(i wire.JobInfo) (a jobAbout, err error) {
 	if json.Unmarshal([]byte(i.About), &a) != nil || a.Steps < 1 || a.Net == "" {
 		err = fmt.Errorf("fit: job %s is not of TrainJob: Session.FollowJob reads its log", i.Name)
+	}
+	if a.Answers == 0 { // of an older version
+		a.Answers = 1
 	}
 	return a, err
 }
@@ -136,7 +140,7 @@ type jobReader struct {
 	epoch       Epoch
 	step        int // of the epoch
 	sum, weight float64
-	notFinite        *NotFiniteError // nil while all numbers are finite
+	notFinite   *NotFiniteError // nil while all numbers are finite
 }
 
 func (r *jobReader) entry(e wire.JobEntry) {
@@ -179,7 +183,7 @@ func (r *jobReader) row(row []float64, at time.Time) {
 	r.sum += row[0] * row[1]
 	r.weight += row[1]
 	r.epoch.Train.Right += int(row[2])
-	r.epoch.Train.N = min(r.N, r.step*r.Batch)
+	r.epoch.Train.N = int(math.Round(float64(min(r.N, r.step*r.Batch)) * r.Answers))
 	r.epoch.Train.Loss = mean(r.sum, r.weight)
 	r.history.Losses = append(r.history.Losses, float32(row[0]))
 	if r.Labels {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
@@ -23,7 +22,7 @@ func (p *phaseWriter) layers(ctx context.Context) (seed phases.Program, layers [
 	if n.config.BF16 {
 		return seed, nil, fmt.Errorf("fit: %s: layers by themselves: not with BF16", n.name)
 	}
-	kind := shapes.Make(dtypes.Float32, append([]int{p.batch}, n.model.Input...)...)
+	kind := n.model.Batch(p.batch)
 	trained := false // some layer so far has weights
 	var all []*written
 	var derived []bool // by layer: it has a backward program

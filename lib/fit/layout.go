@@ -66,7 +66,7 @@ func (n *Net) buildLayout() (*model.Store, error) {
 	}
 	p, err := n.trace("layout", func(t *trace) []*Node {
 		store = t.store
-		x := Zeros(t.g, shapes.Make(dtypes.Float32, append([]int{batch}, n.model.Input...)...))
+		x := Zeros(t.g, n.model.Batch(batch))
 		t.store.SetTraining(t.g, true)
 		y := n.model.Apply(t.store.RootScope(), x)
 		n.output = y.Shape().Dimensions[1:]

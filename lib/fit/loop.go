@@ -51,7 +51,7 @@ func (t *trace) while(zero, one, limit *Node, state []*Node, body func(i *Node, 
 
 // batch is a batch of examples inside a program.
 type batch struct {
-	x, y, v *Node // float32 [n input…]; labels [n] or numbers [n output…]; nil or like y
+	x, y, v *Node // [n input…]; labels [n positions…] or numbers [n output…]; nil or like y
 }
 
 // sources are the arrays of a set as parameters of a program.
@@ -77,6 +77,8 @@ func (t *trace) take(n int, sources []*Node, pick func(*Node) *Node) batch {
 	b := batch{x: Reshape(x, append([]int{n}, t.net.model.Input...)...)}
 	if b.y = pick(sources[1]); b.y.DType() == dtypes.Float32 {
 		b.y = Reshape(b.y, append([]int{n}, t.net.output...)...)
+	} else {
+		b.y = Reshape(b.y, append([]int{n}, t.net.positions()...)...)
 	}
 	if len(sources) > 2 {
 		b.v = Reshape(pick(sources[2]), append([]int{n}, t.net.output...)...)
@@ -143,8 +145,11 @@ func (t *trace) score(l Loss, out *Node, b batch, mask *Node) (sum, weight, righ
 		weight = t.scalar(float32(out.Shape().Dimensions[0]))
 	}
 	right = t.scalar(float32(0))
-	if b.y.DType() == dtypes.Int32 && out.Rank() == 2 {
+	if b.y.DType() == dtypes.Int32 && out.Rank() == b.y.Rank()+1 {
 		hit := ConvertDType(Equal(ArgMax(StopGradient(out), -1, dtypes.Int32), b.y), dtypes.Float32)
+		if n := hit.Shape().Dimensions[0]; hit.Rank() > 1 {
+			hit = ReduceSum(Reshape(hit, n, hit.Shape().Size()/n), 1)
+		}
 		if mask != nil {
 			hit = Mul(hit, mask)
 		}

@@ -167,9 +167,9 @@ type fullStep struct {
 
 func (p *phaseWriter) fullStep(t *trace) fullStep {
 	w := fullStep{variables: t.variables()}
-	b := batch{x: Parameter(t.g, "x", shapes.Make(dtypes.Float32, append([]int{p.batch}, p.net.model.Input...)...))}
+	b := batch{x: Parameter(t.g, "x", p.net.model.Batch(p.batch))}
 	if p.data.targets == 0 {
-		b.y = Parameter(t.g, "y", shapes.Make(dtypes.Int32, p.batch))
+		b.y = Parameter(t.g, "y", shapes.Make(dtypes.Int32, append([]int{p.batch}, p.net.positions()...)...))
 	} else {
 		full := shapes.Make(dtypes.Float32, append([]int{p.batch}, p.net.output...)...)
 		b.y = Parameter(t.g, "y", full)

@@ -54,8 +54,8 @@ func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 	for _, v := range n.layout.variables {
 		t.Variables = append(t.Variables, plan.Variable{Name: v.name, Shape: v.shape, Trainable: v.trainable})
 	}
-	if _, is := n.lossOf(s).(CrossEntropy); is {
-		t.CrossEntropy = s.targets == 0
+	if loss, is := n.lossOf(s).(CrossEntropy); is {
+		t.CrossEntropy = s.targets == 0 && loss.Plain() && len(n.output) == 1 && !n.model.TakesIntegers()
 	}
 	if n.kernelsMayRun() {
 		t.Tilings = n.tilings().Changes()

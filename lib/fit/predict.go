@@ -22,7 +22,7 @@ func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
 	s, is := x.(*Set)
 	if !is {
 		var err error
-		if x, err = examples("Predict", x); err != nil {
+		if x, err = n.examples("Predict", x); err != nil {
 			return nil, fmt.Errorf("%w, or a *fit.Set", err)
 		}
 		count, kind := length(x)
@@ -45,6 +45,18 @@ func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
 		return nil, err
 	}
 	return n.predict(ctx, s)
+}
+
+// classifies says whether what the net returns for a set are numbers of classes, for each
+// example or each of its positions.
+func (n *Net) classifies(s *Set) bool {
+	switch n.config.Loss.(type) {
+	case nil:
+		return len(n.output) == 1 || len(n.output) > 1 && (s.positions > 0 || n.model.TakesIntegers())
+	case CrossEntropy:
+		return len(n.output) > 0
+	}
+	return len(n.output) == 1
 }
 
 func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
@@ -78,12 +90,12 @@ func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
 		}
 		free(append(scalars, out...)...)
 	}
-	if len(n.output) == 1 && width > 1 {
-		for i := range s.N {
-			row, best := result.Row(i), 0
+	if classes := n.classes(); n.classifies(s) && classes > 1 {
+		for i := range len(result.Output) / classes {
+			row, best := result.Output[i*classes:(i+1)*classes], 0
 			for k, x := range row {
 				if x != x {
-					return nil, fmt.Errorf("fit: %s: number %d of the output for example %d of %s is NaN, so there is no most likely class: want weights and examples that are finite", n.name, k, i, s.Name)
+					return nil, fmt.Errorf("fit: %s: number %d of the output for example %d of %s is NaN, so there is no most likely class: want weights and examples that are finite", n.name, i*classes%width+k, i*classes/width, s.Name)
 				}
 				if x > row[best] {
 					best = k

@@ -33,14 +33,14 @@ func (n *Net) targets(name string, y any, examples int) (any, error) {
 	width := shapes.Make(dtypes.Float32, n.output...).Size() // numbers that the net returns for an example
 	switch n.config.Loss.(type) {
 	case CrossEntropy:
-		if len(n.output) != 1 {
+		if len(n.output) == 0 {
 			return nil, fmt.Errorf("fit: %s: cross entropy of %s, whose layer %s returns %v: want a net that returns one number a class", name, n.model.Name, last(n.model.Names()), n.output)
 		}
-		if v.Len() == examples*width && width > 1 {
-			return oneHot(name, v, width)
+		if v.Len() == examples*width && n.classes() > 1 {
+			return oneHot(name, v, n.classes())
 		}
 		if floats {
-			return wholeLabels(name, v, examples, width)
+			return wholeLabels(name, v, examples, width/n.classes(), n.classes())
 		}
 	case MSE, Visibility:
 		if integers {
@@ -50,8 +50,8 @@ func (n *Net) targets(name string, y any, examples int) (any, error) {
 			return exactFloats(name, v)
 		}
 	case nil:
-		if integers && len(n.output) != 1 {
-			return nil, fmt.Errorf("fit: %s: targets are a %T, and layer %s of %s returns %v: want []float32, as many numbers an example, or a net that returns one number a class", name, y, last(n.model.Names()), n.model.Name, n.output)
+		if integers && (len(n.output) == 0 || v.Len() != examples*width/n.classes()) && len(n.output) != 1 {
+			return nil, fmt.Errorf("fit: %s: targets are a %T, and layer %s of %s returns %v: want []float32, as many numbers an example, or one label for each of its positions, or a net that returns one number a class", name, y, last(n.model.Names()), n.model.Name, n.output)
 		}
 	}
 	if floats {
@@ -71,12 +71,21 @@ func integerAt(v reflect.Value, i int) (x int64, text string) {
 
 // labels are integers as labels of the net's classes.
 func (n *Net) labels(name string, v reflect.Value, examples int) ([]int32, error) {
-	if v.Len() != examples {
+	positions := shapes.Make(dtypes.Int32, n.positions()...).Size()
+	switch {
+	case v.Len() == examples*positions:
+	case positions > 1:
+		return nil, fmt.Errorf("fit: %s: %d examples but %d labels: want %d for each, one for each of the positions %v", name, examples, v.Len(), positions, n.positions())
+	default:
 		return nil, fmt.Errorf("fit: %s: %d examples but %d labels: want one for each", name, examples, v.Len())
 	}
 	l := make([]int32, v.Len())
 	for i := range l {
 		x, text := integerAt(v, i)
+		if x < 0 && n.ignores() {
+			l[i] = -1
+			continue
+		}
 		if x < 0 || x >= int64(n.classes()) {
 			return nil, fmt.Errorf("fit: %s: label %d is %s: %s", name, i, text, n.wantLabels())
 		}
@@ -125,12 +134,16 @@ func rowOf(v reflect.Value, i, width int) string {
 	return result.Brief(l, 8)
 }
 
-// wholeLabels are floats that are labels, one an example.
-func wholeLabels(name string, v reflect.Value, examples, classes int) ([]int32, error) {
-	if v.Len() != examples {
-		return nil, fmt.Errorf("fit: %s: %d target numbers for %d examples: cross entropy wants one label an example, as []int32, or one-hot rows of %d", name, v.Len(), examples, classes)
+// wholeLabels are floats that are labels, one for each position of an example.
+func wholeLabels(name string, v reflect.Value, examples, positions, classes int) ([]int32, error) {
+	if v.Len() != examples*positions {
+		want := "one label an example"
+		if positions > 1 {
+			want = fmt.Sprintf("%d labels an example", positions)
+		}
+		return nil, fmt.Errorf("fit: %s: %d target numbers for %d examples: cross entropy wants %s, as []int32, or one-hot rows of %d", name, v.Len(), examples, want, classes)
 	}
-	l := make([]int32, examples)
+	l := make([]int32, v.Len())
 	for i := range l {
 		x := numberAt(v, i)
 		if !(x >= 0 && x < float64(classes)) || x != math.Trunc(x) {
@@ -169,9 +182,45 @@ func float32s(name, what string, flat any) ([]float32, error) {
 	return l, nil
 }
 
-// examples is Data.X as programs take it, []byte or []float32.
-func examples(name string, x any) (any, error) {
+// wantExamples is what Data.X may be.
+func (n *Net) wantExamples() string {
+	if n.model.TakesIntegers() {
+		return "integers, such as []int32"
+	}
+	return "[]byte, []float32 or []float64"
+}
+
+// ids is Data.X of a net that takes integers, as []int32. Bytes are numbers from 0 to 255.
+func (n *Net) ids(name string, x any) ([]int32, error) {
 	v := reflect.ValueOf(x)
+	kind := reflect.Invalid
+	if v.Kind() == reflect.Slice {
+		kind = v.Type().Elem().Kind()
+	}
+	floats := kind == reflect.Float32 || kind == reflect.Float64
+	if !floats && (kind < reflect.Int || kind > reflect.Uint64) {
+		return nil, fmt.Errorf("fit: %s: examples are a %T: want %s, for layer %s of %s", name, x, n.wantExamples(), n.model.Names()[0], n.model.Name)
+	}
+	l, vocab := make([]int32, v.Len()), n.model.Vocab()
+	for i := range l {
+		id := numberAt(v, i)
+		if l[i] = int32(id); float64(l[i]) != id {
+			return nil, fmt.Errorf("fit: %s: number %d of the examples is %v: want integers within the range of int32, for layer %s of %s", name, i, id, n.model.Names()[0], n.model.Name)
+		}
+		if vocab > 0 && (id < 0 || id >= float64(vocab)) {
+			return nil, fmt.Errorf("fit: %s: number %d of the examples is %v: layer %s of %s knows the ids 0 to %d: give it a larger Vocab, or number the ids from 0", name, i, id, n.model.Names()[0], n.model.Name, vocab-1)
+		}
+	}
+	return l, nil
+}
+
+// examples is Data.X as programs take it: []int32 for a net that takes integers, else []byte
+// or []float32.
+func (n *Net) examples(name string, x any) (any, error) {
+	v := reflect.ValueOf(x)
+	if n.model.TakesIntegers() && v.IsValid() {
+		return n.ids(name, x)
+	}
 	if v.Kind() == reflect.Slice {
 		switch v.Type().Elem().Kind() {
 		case reflect.Uint8:
@@ -182,7 +231,7 @@ func examples(name string, x any) (any, error) {
 			return float32s(name, "examples", x)
 		}
 	}
-	return nil, fmt.Errorf("fit: %s: examples are a %T: want []byte, []float32 or []float64", name, x)
+	return nil, fmt.Errorf("fit: %s: examples are a %T: want %s", name, x, n.wantExamples())
 }
 
 // leastWeight is the smallest float32 whose square is one that devices do not take for 0.
@@ -240,7 +289,7 @@ func (n *Net) lossFits(s *Set) error {
 		if s.targets > 0 {
 			return wrong("numbers as targets", "labels")
 		}
-		if len(n.output) != 1 {
+		if len(n.output) == 0 {
 			return wrong(fmt.Sprintf("a net that returns %v", n.output), "one that returns one number a class")
 		}
 	case MSE, Visibility:

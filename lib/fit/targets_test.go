@@ -106,7 +106,7 @@ func TestTargetsOfOthers(t *testing.T) {
 	labels := load(t, of(nil), "labels", Data{X: x, Y: []int32{0, 1}})
 	numbers := load(t, of(nil), "numbers", Data{X: x, Y: make([]float32, 4)})
 	weighted := load(t, of(Visibility{}), "weighted", Data{X: x, Y: make([]float32, 4), V: []float32{1, 0, 1, 1}})
-	deep := attach(t, s, "deep", models.Net{Name: "deep", Input: []int{1, 2}, Layers: []models.Layer{models.Dense{Name: "out", Units: 2}}}, Config{FirstLook: true})
+	deep := attach(t, s, "deep", models.Net{Name: "deep", Input: []int{2, 1}, Layers: []models.Layer{models.Dense{Name: "out", Units: 2}}}, Config{FirstLook: true})
 	for _, tt := range []struct {
 		name string
 		net  *Net
@@ -118,7 +118,7 @@ func TestTargetsOfOthers(t *testing.T) {
 		{"labels", of(Visibility{}), labels, "visibility of labels: got labels, want numbers"},
 		{"weights", of(MSE{}), weighted, "weights of targets, Data.V, which it does not take"},
 		{"weights", of(nil), weighted, "weights of targets, Data.V, which it does not take"},
-		{"a class at each place", deep, labels, "cross entropy of labels: got a net that returns [1 2], want one that returns one number a class"},
+		{"classes at each position", deep, labels, "targets of labels: got 1 labels an example, want 2: layer out of deep returns [2 2]"},
 	} {
 		_, trained := tt.net.Train(ctx, tt.set, Train{})
 		_, tested := tt.net.Test(ctx, tt.set)

@@ -208,7 +208,7 @@ func (t *trace) apply(x *Node, training bool) *Node {
 // through each, if that is not nil.
 func (t *trace) applyNet(net models.Net, x *Node, training bool, each func(i int, y *Node) *Node) *Node {
 	t.store.SetTraining(t.g, training)
-	if t.net.config.BF16 {
+	if t.net.config.BF16 && x.DType().IsFloat() {
 		x = ConvertDType(x, dtypes.BFloat16)
 	}
 	y := net.Build(t.store.RootScope(), x, t.mark, each)

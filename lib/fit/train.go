@@ -93,6 +93,7 @@ type run struct {
 	alone           bool          // there is no memory for a chunk beside another
 	stepped         bool          // nor for a turn beside the one before it
 	done            int           // steps of this run
+	seen            int           // examples of this epoch
 	warmed          int           // of them, those of the first chunk, which says little of what is left
 	warm            time.Duration // when they were done, but for compiling
 	kept            time.Time     // when the last chunk was

@@ -80,9 +80,7 @@ func (l CrossEntropy) Apply(logits, labels, _ *Node) (loss, weight *Node) {
 		spread := Mul(counts, BroadcastToDims(InsertAxes(known, -1), d...))
 		target = Add(target, MulScalar(spread, l.Smoothing/float64(classes)))
 	}
-	sum, weight := rowSums(of(target)), StopGradient(rowSums(each))
-	some := GreaterThan(weight, ZerosLike(weight))
-	return Where(some, Div(sum, Where(some, weight, OnesLike(weight))), ZerosLike(sum)), weight
+	return rowSums(of(target)), StopGradient(rowSums(each))
 }
 
 // BinaryCrossEntropy is the cross entropy of numbers that are each a class of its own or

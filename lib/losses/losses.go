@@ -14,9 +14,10 @@ import (
 type Loss interface {
 	// Title names the loss.
 	Title() string
-	// Apply returns the loss of each example, shaped [n], and how much each
-	// counts in the mean of a batch, nil for the same. out is what the net
-	// returned in float32; y and v are the batch's targets and their weights.
+	// Apply returns the loss of each example, shaped [n], and its weight, shaped alike: a
+	// batch's loss is the sum of the losses by the sum of the weights. nil: each has weight
+	// 1. out is what the net returned in float32; y and v are the batch's targets and their
+	// weights.
 	Apply(out, y, v *Node) (loss, weight *Node)
 }
 

@@ -82,7 +82,7 @@ func TestOracle(t *testing.T) {
 				loss, weight := tt.loss.Apply(out, y, nil)
 				mean := ReduceAllMean(loss)
 				if weight != nil {
-					mean = Div(ReduceAllSum(Mul(loss, weight)), ReduceAllSum(weight))
+					mean = Div(ReduceAllSum(loss), ReduceAllSum(weight))
 				}
 				return []*Node{mean, Gradient(mean, out)[0]}
 			})

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 )
@@ -13,6 +15,9 @@ type Net struct {
 	Name   string
 	Input  []int // dimensions of one example, such as 28, 28, 1
 	Layers []Layer
+	// Integers says that examples are integers, such as ids. It need not be set where the
+	// first layer is an [Embedding].
+	Integers bool
 
 	wrong error // of a function that made the net; see Check
 }
@@ -32,6 +37,32 @@ type Layer interface {
 // that adds one with train.AddLoss, as regularizers do, is refused.
 func Func(name string, input []int, apply func(scope *model.Scope, x *Node) *Node) Net {
 	return Net{Name: name, Input: input, Layers: []Layer{function{name, apply}}}
+}
+
+// TakesIntegers says whether examples are integers.
+func (n Net) TakesIntegers() bool { return n.Integers || n.Vocab() > 0 }
+
+// Vocab is how many ids the first layer knows, 0 if it takes none.
+func (n Net) Vocab() int {
+	if len(n.Layers) == 0 {
+		return 0
+	}
+	switch l := n.Layers[0].(type) {
+	case Embedding:
+		return l.Vocab
+	case Sequential:
+		return Net{Layers: l.Layers}.Vocab()
+	}
+	return 0
+}
+
+// Batch is the shape of so many examples, as Apply takes them.
+func (n Net) Batch(examples int) shapes.Shape {
+	kind := dtypes.Float32
+	if n.TakesIntegers() {
+		kind = dtypes.Int32
+	}
+	return shapes.Make(kind, append([]int{examples}, n.Input...)...)
 }
 
 type function struct {

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
@@ -51,7 +50,7 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 	store := model.NewStore()
 	scope := store.RootScope()
 	const batch = 2
-	x := Parameter(g, "x", shapes.Make(dtypes.Float32, append([]int{batch}, net.Input...)...))
+	x := Parameter(g, "x", net.Batch(batch))
 	s.Net = net.Name
 	seen := 0
 	for i, name := range net.Names() {

@@ -8,7 +8,7 @@ import (
 
 // Prediction is what a net says of examples.
 type Prediction struct {
-	Classes []int32   // the most likely label of each example, when the net returns one number a class
+	Classes []int32   // the most likely label of each example, or of each of its positions, when the net returns one number a class
 	Output  []float32 // what the net returned, row by row
 	Width   int       // numbers an example in Output
 }
