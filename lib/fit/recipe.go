@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
 )
@@ -12,10 +13,11 @@ import (
 // recipe is a net that is there, for another process: what its programs are written from.
 // The arrays are the session's, so what they began with is left out.
 type recipe struct {
-	Name   string
-	Model  string
-	Input  []int
-	Layers []part
+	Name     string
+	Model    string
+	Input    []int
+	Integers bool `json:",omitempty"`
+	Layers   []part
 
 	Optimizer part
 	Loss      part `json:",omitzero"`
@@ -35,9 +37,12 @@ type part struct {
 
 // layers, optimizers and losses that recipes know, by the names of their types.
 var (
-	layersKnown     = known[models.Layer](models.Activation{}, models.BatchNorm{}, models.Conv2D{}, models.Dense{}, models.Dropout{}, models.Flatten{}, models.LSTM{}, models.MaxPool2D{}, models.MeanPool2D{}, models.Residual{})
-	optimizersKnown = known(optim.All()...)
-	lossesKnown     = known[Loss](CrossEntropy{}, MSE{}, Visibility{})
+	layersKnown = known[models.Layer](models.Activation{}, models.BatchNorm{}, models.Conv2D{}, models.Dense{}, models.Dropout{}, models.Flatten{}, models.LSTM{}, models.MaxPool2D{}, models.MeanPool2D{}, models.Residual{},
+		models.Attention{}, models.AvgPool2D{}, models.Bidirectional{}, models.Concat{}, models.Conv1D{}, models.ConvTranspose2D{}, models.DepthwiseConv2D{}, models.Embedding{}, models.FeedForward{},
+		models.GRU{}, models.GroupNorm{}, models.LastStep{}, models.LayerNorm{}, models.Positions{}, models.RMSNorm{}, models.RNN{}, models.Repeat{}, models.Sequential{}, models.TransformerBlock{}, models.Upsample2D{})
+	optimizersKnown = known(append(optim.All(), optim.Scheduled{})...)
+	schedulesKnown  = known[optim.Schedule](optim.Exponential{}, optim.OneCycle{}, optim.StepDecay{}, optim.Warmup{}, optim.WarmupCosine{}, optim.WarmupLinear{})
+	lossesKnown     = known[Loss](losses.BinaryCrossEntropy{}, losses.CrossEntropy{}, losses.Huber{}, losses.KLDivergence{}, losses.MAE{}, losses.MSE{}, losses.Visibility{})
 )
 
 func known[T any](all ...T) map[string]reflect.Type {
@@ -56,7 +61,7 @@ func (n *Net) recipe() (r recipe, err error) {
 	if c.OneDNN || c.FirstLook || c.Devices > 1 {
 		return r, fmt.Errorf("fit: %s: no recipe for a net with OneDNN, with FirstLook, or on several devices", n.name)
 	}
-	r = recipe{Name: n.name, Model: n.model.Name, Input: n.model.Input, Seed: c.Seed, BF16: c.BF16, Loop: c.Loop, Unroll: c.Unroll, Kernels: c.Kernels, Flags: c.Flags}
+	r = recipe{Name: n.name, Model: n.model.Name, Input: n.model.Input, Integers: n.model.Integers, Seed: c.Seed, BF16: c.BF16, Loop: c.Loop, Unroll: c.Unroll, Kernels: c.Kernels, Flags: c.Flags}
 	if r.Layers, err = write(layersKnown, n.model.Layers...); err != nil {
 		return r, err
 	}
@@ -75,7 +80,7 @@ func (n *Net) recipe() (r recipe, err error) {
 
 // net is the net that was written down; its config has no session.
 func (r recipe) net() (m models.Net, c Config, err error) {
-	m = models.Net{Name: r.Model, Input: r.Input}
+	m = models.Net{Name: r.Model, Input: r.Input, Integers: r.Integers}
 	c = Config{Seed: r.Seed, BF16: r.BF16, Loop: r.Loop, Unroll: r.Unroll, Kernels: r.Kernels, Flags: r.Flags}
 	if m.Layers, err = readAll[models.Layer](layersKnown, r.Layers); err != nil {
 		return m, c, err
@@ -111,6 +116,18 @@ func write[T any](known map[string]reflect.Type, all ...T) ([]part, error) {
 				value, err = actName(x)
 			case []models.Layer:
 				value, err = write(layersKnown, x...)
+			case [][]models.Layer:
+				branches := make([][]part, len(x))
+				for k := 0; k < len(x) && err == nil; k++ {
+					branches[k], err = write(layersKnown, x[k]...)
+				}
+				value = branches
+			case models.Layer:
+				value, err = writeOne(layersKnown, x)
+			case Optimizer:
+				value, err = writeOne(optimizersKnown, x)
+			case optim.Schedule:
+				value, err = writeOne(schedulesKnown, x)
 			}
 			if err == nil {
 				p.Fields[f.Name], err = json.Marshal(value)
@@ -122,6 +139,14 @@ func write[T any](known map[string]reflect.Type, all ...T) ([]part, error) {
 		parts = append(parts, p)
 	}
 	return parts, nil
+}
+
+func writeOne[T any](known map[string]reflect.Type, one T) (p part, err error) {
+	parts, err := write(known, one)
+	if err == nil {
+		p = parts[0]
+	}
+	return p, err
 }
 
 func actName(a models.Act) (string, error) {
@@ -143,20 +168,34 @@ func read[T any](known map[string]reflect.Type, p part) (one T, err error) {
 		if !f.IsValid() || !f.CanSet() {
 			return one, fmt.Errorf("fit: recipe of a %s with a field %q: want one that it has", p.Type, name)
 		}
-		switch f.Interface().(type) {
-		case models.Act:
+		switch f.Type() {
+		case reflect.TypeFor[models.Act]():
 			var act string
 			if err = json.Unmarshal(raw, &act); err == nil && models.Acts[act] == nil {
 				err = fmt.Errorf("no activation %q", act)
 			}
 			f.Set(reflect.ValueOf(models.Acts[act]))
-		case []models.Layer:
+		case reflect.TypeFor[[]models.Layer]():
 			var parts []part
 			var l []models.Layer
 			if err = json.Unmarshal(raw, &parts); err == nil {
 				l, err = readAll[models.Layer](layersKnown, parts)
 			}
 			f.Set(reflect.ValueOf(l))
+		case reflect.TypeFor[[][]models.Layer]():
+			var branches [][]part
+			err = json.Unmarshal(raw, &branches)
+			all := make([][]models.Layer, len(branches))
+			for k := 0; k < len(branches) && err == nil; k++ {
+				all[k], err = readAll[models.Layer](layersKnown, branches[k])
+			}
+			f.Set(reflect.ValueOf(all))
+		case reflect.TypeFor[models.Layer]():
+			err = readOne[models.Layer](layersKnown, raw, f)
+		case reflect.TypeFor[optim.Optimizer]():
+			err = readOne[optim.Optimizer](optimizersKnown, raw, f)
+		case reflect.TypeFor[optim.Schedule]():
+			err = readOne[optim.Schedule](schedulesKnown, raw, f)
 		default:
 			err = json.Unmarshal(raw, f.Addr().Interface())
 		}
@@ -165,6 +204,19 @@ func read[T any](known map[string]reflect.Type, p part) (one T, err error) {
 		}
 	}
 	return v.Interface().(T), nil
+}
+
+// readOne sets an interface to the struct that was written.
+func readOne[T any](known map[string]reflect.Type, raw json.RawMessage, to reflect.Value) error {
+	var p part
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return err
+	}
+	one, err := read[T](known, p)
+	if err == nil {
+		to.Set(reflect.ValueOf(one))
+	}
+	return err
 }
 
 func readAll[T any](known map[string]reflect.Type, parts []part) (all []T, err error) {

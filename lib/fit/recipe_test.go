@@ -8,7 +8,9 @@ import (
 
 	"github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestRecipe holds that a net comes back from its recipe, written and read as JSON: all of
@@ -17,13 +19,16 @@ func TestRecipe(t *testing.T) {
 	configs := []Config{
 		{Optimizer: Adam{LearningRate: 1e-4, Beta1: 0.8}, Seed: -3, BF16: true, Flags: map[string]any{"xla_a": false, "xla_b?": "b", "xla_c": 2.5}},
 		{Optimizer: SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4}, Loss: MSE{}, Loop: 1, Unroll: 7},
+		{Optimizer: optim.Scheduled{Optimizer: optim.Lion{LearningRate: 0.1}, Schedule: optim.WarmupCosine{Warmup: 3, Steps: 9}}, Loss: losses.CrossEntropy{Smoothing: 0.1, ClassWeights: []float64{1, 2}}},
 		{Optimizer: AdaDelta{Rho: 0.95}, Loss: Visibility{Blind: true}, Kernels: plainOps},
 	}
 	odd := models.Net{Name: "odd", Input: []int{8, 8, 3}, Layers: []models.Layer{
 		models.Conv2D{Name: "c", Channels: 4, Kernel: 3, Stride: 2, Pad: 1, NoBias: true, Act: graph.Tanh},
 		models.MaxPool2D{Window: 3, Stride: 2, Pad: 1, Gradient: models.IndexedFill},
 		models.Activation{Act: models.ReLU}, models.Dropout{Rate: 0.3}, models.Flatten{Name: "f"}, models.Dense{Units: 10}}}
-	for i, m := range []models.Net{odd, models.MLP(1000), models.SeedCNN(), models.KerasCNN(), models.LeNet5(), models.SineLSTM(5, 100), models.ResNet50(), models.DeepPose(7), models.Peaks(), models.FCN(10, []int{8, 9}, 3)} {
+	branches := models.Net{Name: "branches", Integers: true, Input: []int{5}, Layers: []models.Layer{models.Embedding{Vocab: 3, Units: 4},
+		models.Concat{Branches: [][]models.Layer{nil, {models.GRU{Name: "g", Units: 2}}}}, models.Bidirectional{Layer: models.RNN{Units: 3, Act: models.ReLU}}, models.LastStep{}, models.Dense{Units: 2}}}
+	for i, m := range []models.Net{branches, gpt(5, 4), odd, models.MLP(1000), models.SeedCNN(), models.KerasCNN(), models.LeNet5(), models.SineLSTM(5, 100), models.ResNet50(), models.DeepPose(7), models.Peaks(), models.FCN(10, []int{8, 9}, 3)} {
 		c := configs[i%len(configs)]
 		r, err := New("n", m, c).recipe()
 		if err != nil {
@@ -44,7 +49,7 @@ func TestRecipe(t *testing.T) {
 		if !reflect.DeepEqual(config, c) {
 			t.Errorf("%s: got config %+v, want %+v", m.Name, config, c)
 		}
-		if got.Name != m.Name || !reflect.DeepEqual(got.Input, m.Input) {
+		if got.Name != m.Name || got.Integers != m.Integers || !reflect.DeepEqual(got.Input, m.Input) {
 			t.Errorf("%s: got %s of %v", m.Name, got.Name, got.Input)
 		}
 		for k, l := range got.Layers {
@@ -80,6 +85,8 @@ func same(t *testing.T, where string, got, want reflect.Value) {
 			for k := range w {
 				same(t, at, reflect.ValueOf(g[k]), reflect.ValueOf(w[k]))
 			}
+		case models.Layer:
+			same(t, at, got.Field(i).Elem(), want.Field(i).Elem())
 		default:
 			if g := got.Field(i).Interface(); !reflect.DeepEqual(g, w) {
 				t.Errorf("%s: got %v, want %v", at, g, w)

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"gaiden/lib/losses"
 	"gaiden/lib/optim"
 )
 
@@ -33,6 +34,9 @@ func (c Config) check() error {
 		return fmt.Errorf("Config.Unroll is %d: want %d at most, or 0 for the default", c.Unroll, mostUnroll)
 	case c.AllDevices && c.Devices == 0:
 		return fmt.Errorf("Config.AllDevices is set without Config.Devices: want how many to use, or AllDevices left out")
+	}
+	if err := losses.Check(c.Loss, 0); err != nil {
+		return fmt.Errorf("Config.Loss: %w", err)
 	}
 	return optim.Check(c.Optimizer)
 }
@@ -76,14 +80,8 @@ func (s *Set) kind() string {
 	return "numbers as targets"
 }
 
-// ofThisPackage says whether a loss is one of this package.
-func ofThisPackage(l Loss) bool {
-	switch l.(type) {
-	case CrossEntropy, MSE, Visibility:
-		return true
-	}
-	return false
-}
+// ofThisPackage says whether a loss is one of package losses.
+func ofThisPackage(l Loss) bool { return lossesKnown[reflect.TypeOf(l).Name()] == reflect.TypeOf(l) }
 
 // takesIDs says whether each integer of an example counts as one: a first layer that is not
 // of package models may take it as an id.

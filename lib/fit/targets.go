@@ -9,6 +9,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/losses"
+
 	"gaiden/lib/fit/result"
 )
 
@@ -42,7 +44,7 @@ func (n *Net) targets(name string, y any, examples int) (any, error) {
 		if floats {
 			return wholeLabels(name, v, examples, width/n.classes(), n.classes())
 		}
-	case MSE, Visibility:
+	case MSE, Visibility, losses.BinaryCrossEntropy, losses.Huber, losses.KLDivergence, losses.MAE:
 		if integers {
 			if v.Len() != examples*width {
 				return nil, fmt.Errorf("fit: %s: targets are a %T of %d numbers for %d examples, such as labels are: %s wants %d numbers an example; for labels want fit.CrossEntropy", name, y, v.Len(), examples, n.config.Loss.Title(), width)
@@ -255,6 +257,9 @@ func (n *Net) checkNumbers(name string, y []float32, v []float32) error {
 	if len(v) > 0 && !slices.ContainsFunc(v, func(w float32) bool { return w > 0 }) {
 		return fmt.Errorf("fit: %s: every weight in V is 0: want some that count", name)
 	}
+	if err := n.probabilities(name, y); err != nil {
+		return err
+	}
 	for i, t := range y {
 		if f := float64(t); !math.IsNaN(f) && !math.IsInf(f, 0) || len(v) > 0 && v[i] == 0 && !blind {
 			continue
@@ -268,13 +273,29 @@ func (n *Net) checkNumbers(name string, y []float32, v []float32) error {
 	return nil
 }
 
+// probabilities refuses targets that are none, where the loss takes them as such.
+func (n *Net) probabilities(name string, y []float32) error {
+	most := float32(math.MaxFloat32)
+	switch n.config.Loss.(type) {
+	case losses.BinaryCrossEntropy:
+		most = 1
+	case losses.KLDivergence:
+	default:
+		return nil
+	}
+	width := shapes.Make(dtypes.Float32, n.output...).Size()
+	for i, t := range y {
+		if t < 0 || t > most {
+			return fmt.Errorf("fit: %s: target %d of example %d is %g: %s wants probabilities, 0 to 1", name, i%width, i/width, t, n.config.Loss.Title())
+		}
+	}
+	return nil
+}
+
 // takesWeights says whether a loss has a use for weights of targets. One's own may.
 func takesWeights(l Loss) bool {
-	switch l.(type) {
-	case CrossEntropy, MSE:
-		return false
-	}
-	return true
+	_, is := l.(Visibility)
+	return is || !ofThisPackage(l)
 }
 
 // lossFits proves that the net's loss is one for a set's targets: it may have been loaded
@@ -292,7 +313,7 @@ func (n *Net) lossFits(s *Set) error {
 		if len(n.output) == 0 {
 			return wrong(fmt.Sprintf("a net that returns %v", n.output), "one that returns one number a class")
 		}
-	case MSE, Visibility:
+	case MSE, Visibility, losses.BinaryCrossEntropy, losses.Huber, losses.KLDivergence, losses.MAE:
 		if s.targets == 0 {
 			return wrong("labels", "numbers, as many as the net returns")
 		}

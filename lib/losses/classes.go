@@ -30,9 +30,7 @@ func (l CrossEntropy) Plain() bool {
 	return l.Smoothing == 0 && !l.IgnoreNegative && l.ClassWeights == nil
 }
 
-// Check says which setting means nothing; classes is how many there are, 0 where that is
-// not known.
-func (l CrossEntropy) Check(classes int) error {
+func (l CrossEntropy) check(classes int) error {
 	if !(l.Smoothing >= 0 && l.Smoothing < 1) {
 		return fmt.Errorf("Smoothing is %g: want 0 or more, and less than 1", l.Smoothing)
 	}
@@ -53,9 +51,7 @@ func (l CrossEntropy) Check(classes int) error {
 func (l CrossEntropy) Apply(logits, labels, _ *Node) (loss, weight *Node) {
 	d := logits.Shape().Dimensions
 	classes := d[len(d)-1]
-	if err := l.Check(classes); err != nil {
-		panic(fmt.Errorf("losses: CrossEntropy: %w", err))
-	}
+	must(l, classes)
 	z := Sub(logits, StopGradient(ReduceAndKeep(logits, ReduceMax, -1)))
 	right := OneHot(labels, classes, z.DType()) // all 0 for a label that is none
 	normal := Log(ReduceSum(Exp(z), -1))
@@ -98,8 +94,7 @@ type BinaryCrossEntropy struct {
 // Title is binary cross entropy.
 func (BinaryCrossEntropy) Title() string { return "binary cross entropy" }
 
-// Check says which setting means nothing.
-func (l BinaryCrossEntropy) Check() error {
+func (l BinaryCrossEntropy) check() error {
 	for name, v := range map[string]float64{"Gamma": l.Gamma, "Positive": l.Positive} {
 		if !(v >= 0) || math.IsInf(v, 0) {
 			return fmt.Errorf("%s is %g: want 0 or more", name, v)
@@ -110,9 +105,7 @@ func (l BinaryCrossEntropy) Check() error {
 
 // Apply takes out and y of one shape [n …].
 func (l BinaryCrossEntropy) Apply(out, y, _ *Node) (loss, weight *Node) {
-	if err := l.Check(); err != nil {
-		panic(fmt.Errorf("losses: BinaryCrossEntropy: %w", err))
-	}
+	must(l, 0)
 	softplus := func(x *Node) *Node { // log(1 + eˣ), without overflow
 		return Add(Max(x, ZerosLike(x)), Log1P(Exp(Neg(Abs(x)))))
 	}

@@ -7,6 +7,8 @@
 package losses
 
 import (
+	"fmt"
+
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
@@ -19,6 +21,24 @@ type Loss interface {
 	// 1. out is what the net returned in float32; y and v are the batch's targets and their
 	// weights.
 	Apply(out, y, v *Node) (loss, weight *Node)
+}
+
+// Check says which setting of a loss means nothing; classes is how many there are, 0 where
+// that is not known.
+func Check(l Loss, classes int) error {
+	var err error
+	switch l := l.(type) {
+	case CrossEntropy:
+		err = l.check(classes)
+	case BinaryCrossEntropy:
+		err = l.check()
+	case Huber:
+		err = l.check()
+	}
+	if err != nil {
+		return fmt.Errorf("%T: %w", l, err)
+	}
+	return nil
 }
 
 // Visibility is the loss of notebook 08's article for the positions of joints:

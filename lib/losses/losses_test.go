@@ -114,11 +114,11 @@ func TestSettings(t *testing.T) {
 		err  error
 		want string
 	}{
-		{CrossEntropy{Smoothing: 1}.Check(0), "Smoothing is 1"}, {CrossEntropy{Smoothing: nan}.Check(0), "Smoothing is NaN"},
-		{CrossEntropy{ClassWeights: []float64{1, -1}}.Check(0), "ClassWeights[1] is -1"}, {CrossEntropy{ClassWeights: []float64{1}}.Check(2), "want one for each of 2 classes"},
-		{CrossEntropy{ClassWeights: []float64{0, 0}}.Check(2), "more than 0 in all"}, {CrossEntropy{ClassWeights: []float64{1, 2}, Smoothing: 0.1}.Check(2), ""},
-		{BinaryCrossEntropy{Gamma: -1}.Check(), "Gamma is -1"}, {BinaryCrossEntropy{Positive: nan}.Check(), "Positive is NaN"}, {BinaryCrossEntropy{}.Check(), ""},
-		{Huber{Delta: -1}.Check(), "Delta is -1"}, {Huber{}.Check(), ""},
+		{Check(CrossEntropy{Smoothing: 1}, 0), "Smoothing is 1"}, {Check(CrossEntropy{Smoothing: nan}, 0), "Smoothing is NaN"},
+		{Check(CrossEntropy{ClassWeights: []float64{1, -1}}, 0), "ClassWeights[1] is -1"}, {Check(CrossEntropy{ClassWeights: []float64{1}}, 2), "want one for each of 2 classes"},
+		{Check(CrossEntropy{ClassWeights: []float64{0, 0}}, 2), "more than 0 in all"}, {Check(CrossEntropy{ClassWeights: []float64{1, 2}, Smoothing: 0.1}, 2), ""},
+		{Check(BinaryCrossEntropy{Gamma: -1}, 0), "Gamma is -1"}, {Check(BinaryCrossEntropy{Positive: nan}, 0), "Positive is NaN"}, {Check(BinaryCrossEntropy{}, 0), ""},
+		{Check(Huber{Delta: -1}, 0), "Delta is -1"}, {Check(Huber{}, 0), ""},
 	} {
 		if tt.want == "" && tt.err != nil || tt.want != "" && (tt.err == nil || !strings.Contains(tt.err.Error(), tt.want)) {
 			t.Errorf("got %v, want %q", tt.err, tt.want)

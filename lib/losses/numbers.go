@@ -34,8 +34,7 @@ type Huber struct {
 // Title is Huber loss.
 func (Huber) Title() string { return "Huber loss" }
 
-// Check says which setting means nothing.
-func (l Huber) Check() error {
+func (l Huber) check() error {
 	if !(l.Delta >= 0) || math.IsInf(l.Delta, 0) {
 		return fmt.Errorf("Delta is %g: want more than 0, or 0 for 1", l.Delta)
 	}
@@ -44,9 +43,7 @@ func (l Huber) Check() error {
 
 // Apply takes out and y of one shape [n …].
 func (l Huber) Apply(out, y, _ *Node) (loss, weight *Node) {
-	if err := l.Check(); err != nil {
-		panic(fmt.Errorf("losses: Huber: %w", err))
-	}
+	must(l, 0)
 	delta := l.Delta
 	if delta == 0 {
 		delta = 1
@@ -54,6 +51,13 @@ func (l Huber) Apply(out, y, _ *Node) (loss, weight *Node) {
 	d := Abs(Sub(out, y))
 	near := MinScalar(d, delta)
 	return rowMeans(Add(MulScalar(Square(near), 0.5), MulScalar(Sub(d, near), delta))), nil
+}
+
+// must is Check for a loss that is being built.
+func must(l Loss, classes int) {
+	if err := Check(l, classes); err != nil {
+		panic(err)
+	}
 }
 
 // rowMeans are means of x [n …] over each example.
