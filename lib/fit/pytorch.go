@@ -67,12 +67,72 @@ func (all rules) add(l models.Layer, name string, picture []int) {
 		put("weights", "weight_ih_l0", []int{1, 0}, nil)
 		put("recurrent", "weight_hh_l0", []int{1, 0}, nil)
 		put("biases", "bias_ih_l0", nil, nil)
+	case models.Conv1D:
+		put("weights", "weight", []int{2, 1, 0}, nil)
+		put("biases", "bias", nil, nil)
+	case models.ConvTranspose2D:
+		put("weights", "weight", []int{0, 3, 1, 2}, nil)
+		put("biases", "bias", nil, nil)
+	case models.LayerNorm, models.RMSNorm, models.GroupNorm:
+		put("scale", "weight", nil, nil)
+		put("offset", "bias", nil, nil)
+	case models.Embedding, models.Positions:
+		put("weights", "weight", nil, nil)
+	case models.GRU, models.RNN:
+		put("weights", "weight_ih_l0", []int{1, 0}, nil)
+		put("biases", "bias_ih_l0", nil, nil)
+		put("recurrent/weights", "weight_hh_l0", []int{1, 0}, nil)
+		put("recurrent/biases", "bias_hh_l0", nil, nil)
+	case models.Attention:
+		all.dense(name, "query", "key", "value", "output")
+	case models.FeedForward:
+		all.dense(name, "up", "gate", "down")
+	case models.TransformerBlock:
+		all.add(models.LayerNorm{}, name+"/norm1", nil)
+		all.add(models.LayerNorm{}, name+"/norm2", nil)
+		all.add(models.Attention{}, name+"/attention", nil)
+		all.add(models.FeedForward{}, name+"/feedforward", nil)
+	case models.Bidirectional:
+		all.add(l.Layer, name+"/forward", nil)
+		all.add(l.Layer, name+"/backward", nil)
+	case models.Repeat:
+		for i := range l.Times {
+			all.add(l.Layer, name+"/"+itoa(i), nil)
+		}
+	case models.Sequential:
+		all.each(name, l.Layers)
+	case models.Concat:
+		all.each(name, l.Branches...)
 	case models.Residual:
-		for _, part := range append(append([]models.Layer{}, l.Main...), l.Skip...) {
-			inner, _ := part.Title()
-			all.add(part, name+"/"+inner, nil)
+		all.each(name, l.Main, l.Skip)
+	}
+}
+
+// dense adds the rules of dense layers that are parts of one.
+func (all rules) dense(name string, parts ...string) {
+	for _, p := range parts {
+		all.add(models.Dense{}, name+"/"+p, nil)
+	}
+}
+
+// each adds the rules of layers that one holds.
+func (all rules) each(name string, branches ...[]models.Layer) {
+	for _, layers := range branches {
+		for _, l := range layers {
+			inner, _ := l.Title()
+			all.add(l, name+"/"+inner, nil)
 		}
 	}
+}
+
+// joins says whether a tensor of PyTorch's is one of two biases where we have one.
+func (all rules) joins(name string) bool {
+	for _, r := range all {
+		if r.name == name {
+			return false
+		}
+	}
+	return true
 }
 
 // out is a variable of ours as PyTorch has it.
@@ -112,7 +172,7 @@ func (all rules) out(variables []Tensor) []Tensor {
 		}
 		t = r.out(t)
 		l = append(l, t)
-		if name, is := strings.CutSuffix(t.Name, "bias_ih_l0"); is {
+		if name, is := strings.CutSuffix(t.Name, "bias_ih_l0"); is && all.joins(name+"bias_hh_l0") {
 			l = append(l, Tensor{name + "bias_hh_l0", t.Dims, make([]float32, len(t.Data))})
 		}
 	}
@@ -133,7 +193,7 @@ func (all rules) in(tensors []Tensor) []Tensor {
 	var l []Tensor
 	for _, t := range tensors {
 		first, second := strings.CutSuffix(t.Name, "bias_hh_l0")
-		if len(there[first+"bias_ih_l0"].Data) == len(t.Data) && second || strings.HasSuffix(t.Name, ".num_batches_tracked") {
+		if len(there[first+"bias_ih_l0"].Data) == len(t.Data) && second && all.joins(t.Name) || strings.HasSuffix(t.Name, ".num_batches_tracked") {
 			continue // part of the first biases; a counter we do not need
 		}
 		r, is := byName[t.Name]
@@ -141,7 +201,7 @@ func (all rules) in(tensors []Tensor) []Tensor {
 			l = append(l, t)
 			continue
 		}
-		if name, is := strings.CutSuffix(t.Name, "bias_ih_l0"); is {
+		if name, is := strings.CutSuffix(t.Name, "bias_ih_l0"); is && all.joins(name+"bias_hh_l0") {
 			if more := there[name+"bias_hh_l0"].Data; len(more) == len(t.Data) {
 				sum := make([]float32, len(more))
 				for i := range sum {

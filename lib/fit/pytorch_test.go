@@ -116,7 +116,10 @@ func TestPyTorch(t *testing.T) {
 	dir := t.TempDir()
 	flat := models.Net{Name: "Flat", Input: []int{4, 4, 2}, Layers: []models.Layer{
 		models.Conv2D{Name: "conv", Channels: 3, Kernel: 3}, models.Flatten{}, models.BatchNorm{Name: "bn"}, models.Dense{Name: "fc", Units: 5}}}
-	for i, net := range []models.Net{models.SineLSTM(5, 20), models.ResNet("ResNet14", 1, 1, 1, 1), models.LeNet5(), flat} {
+	sequences := models.Net{Name: "Sequences", Input: []int{7, 4}, Layers: []models.Layer{
+		models.Conv1D{Name: "conv", Channels: 5, Kernel: 2}, models.GRU{Name: "gru", Units: 3}, models.RNN{Name: "rnn", Units: 6},
+		models.Repeat{Name: "blocks", Times: 2, Layer: models.TransformerBlock{Heads: 2, Causal: true}}, models.LayerNorm{Name: "norm"}, models.Dense{Name: "fc", Units: 2}}}
+	for i, net := range []models.Net{models.SineLSTM(5, 20), models.ResNet("ResNet14", 1, 1, 1, 1), models.LeNet5(), flat, sequences} {
 		n := attach(t, s, fmt.Sprint("net", i), net, Config{FirstLook: true})
 		weights := formulaWeights(n)
 		for _, v := range n.floats() { // running means that are not those of a new net

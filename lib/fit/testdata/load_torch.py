@@ -77,8 +77,52 @@ class ResNet14(nn.Module):
         return self.fc6(self.res5_1(self.res4_1(self.res3_1(self.res2_1(x)))).mean((2, 3)))
 
 
+class Attention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x):
+        split = lambda y: y.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        y = nn.functional.scaled_dot_product_attention(split(self.query(x)), split(self.key(x)), split(self.value(x)), is_causal=True)
+        return self.output(y.transpose(1, 2).flatten(2))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return self.down(nn.functional.gelu(self.up(x)))
+
+
+class TransformerBlock(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention, self.feedforward = Attention(width, heads), FeedForward(width)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.feedforward(self.norm2(x))
+
+
+class Sequences(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.gru, self.rnn = nn.Conv1d(4, 5, 2), nn.GRU(5, 3, batch_first=True), nn.RNN(3, 6, batch_first=True)
+        self.blocks = nn.Sequential(TransformerBlock(6, 2), TransformerBlock(6, 2))
+        self.norm, self.fc = nn.LayerNorm(6), nn.Linear(6, 2)
+
+    def forward(self, x):
+        x = self.rnn(self.gru(self.conv(x.mT).mT)[0])[0]
+        return self.fc(self.norm(self.blocks(x)))
+
+
 bad = False
-for net in SineLSTM, ResNet14, LeNet5, Flat:
+for net in SineLSTM, ResNet14, LeNet5, Flat, Sequences:
     path, module = sys.argv[1] + "/" + net.__name__, net().eval()
     weights, run = read(path + ".safetensors"), read(path + ".run")
     module.load_state_dict(weights, strict=True)
