@@ -15,11 +15,11 @@ import (
 
 // Data is a set of examples on the host.
 type Data struct {
-	// X is the examples one after another: []byte, which become 0 to 1, []float32 or []float64.
+	// X is the examples: []byte, which become 0 to 1, floats, or for a net of ids integers.
 	X any
-	// Y is the targets: labels from 0 as []int32 or other integers, one an example, or
-	// []float32 or []float64, as many an example as the net returns. CrossEntropy takes
-	// one-hot rows too, MSE and Visibility integers.
+	// Y is the targets: labels from 0 as []int32 or other integers, one an example or
+	// position, or floats, as many an example as the net returns. CrossEntropy takes one-hot
+	// rows too, other losses integers.
 	Y any
 	// V is the weight of each number of Y, 0 or more, for losses such as Visibility.
 	V []float32
