@@ -13,14 +13,11 @@ import (
 )
 
 // CallConfig says more about a custom call. The zero value is a call without
-// configuration or effects.
+// configuration.
 type CallConfig struct {
 	// Backend is the dictionary that the target reads (backend_config). Values
-	// are string, bool, int32, int64, int (as int64), float32 or float64. By its
-	// "name" Program.Calls counts the call.
+	// are string, int32 or int (as int64). By its "name" Program.Calls counts the call.
 	Backend map[string]any
-	// Effect keeps the call even when nobody uses its results.
-	Effect bool
 	// Aliases maps results to the operands whose memory they are written to.
 	// The call must be the operand's last use, or XLA copies it first.
 	Aliases map[int]int
@@ -87,14 +84,11 @@ func (f *Function) CustomCall(target string, operands []compute.Value, outputs [
 			}
 			text, err := attribute(config.Backend[key])
 			if err != nil || !isWord(key) {
-				return nil, fmt.Errorf("hlo: CustomCall: %s: configuration %q: got %T, want a word with a string, bool, int or float", target, key, config.Backend[key])
+				return nil, fmt.Errorf("hlo: CustomCall: %s: configuration %q: got %T, want a word with a string or an int", target, key, config.Backend[key])
 			}
 			attrs += key + " = " + text
 		}
 		attrs += "}"
-	}
-	if config.Effect {
-		attrs += ", has_side_effect = true"
 	}
 	for i, out := range slices.Sorted(maps.Keys(config.Aliases)) {
 		operand := config.Aliases[out]
@@ -116,7 +110,7 @@ func (f *Function) CustomCall(target string, operands []compute.Value, outputs [
 	name, _ := config.Backend["name"].(string)
 	return values(f.add(&statement{
 		op: "stablehlo.custom_call @" + quoteSymbol(target), form: formCall, in: in, attrs: attrs + "}",
-		sticky: config.Effect, call: name, cost: cost,
+		call: name, cost: cost,
 	}, results...)), nil
 }
 
@@ -141,20 +135,10 @@ func attribute(v any) (string, error) {
 	switch x := v.(type) {
 	case string:
 		return quote(x), nil
-	case bool:
-		return strconv.FormatBool(x), nil
 	case int32:
 		return strconv.Itoa(int(x)) + " : i32", nil
-	case int64:
-		return strconv.FormatInt(x, 10) + " : i64", nil
 	case int:
 		return strconv.Itoa(x) + " : i64", nil
-	case float32:
-		text, _, err := denseLiteral([]float32{x}, nil)
-		return text[len("dense<"):len(text)-1] + " : f32", err
-	case float64:
-		text, _, err := denseLiteral([]float64{x}, nil)
-		return text[len("dense<"):len(text)-1] + " : f64", err
 	}
 	return "", fmt.Errorf("got %T", v)
 }

@@ -2,7 +2,6 @@ package hlo
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"strconv"
 	"time"
 
@@ -58,9 +57,6 @@ func (p *Program) Text(donate []bool) []byte {
 	}
 	return append(text, p.tail...)
 }
-
-// Hash names a program: it is the SHA-256 sum of its text.
-func Hash(text []byte) [32]byte { return sha256.Sum256(text) }
 
 // Has says whether the program has an operation of StableHLO, such as convolution.
 func (p *Program) Has(op string) bool {

@@ -38,12 +38,6 @@ func (p *Program) Outputs() ([]Shape, error) {
 	return l, nil
 }
 
-// Fingerprint identifies what was compiled, by the plugin's own measure.
-func (p *Program) Fingerprint() (string, error) {
-	w, err := p.query(executablePrint, 0)
-	return text(w[0], w[1]), err
-}
-
 // Cost is the compiler's estimate of one run: "flops" and "bytes accessed"
 // (float64) among others. The CPU plugin has none: ErrUnimplemented.
 func (p *Program) Cost() (map[string]any, error) {

@@ -34,7 +34,7 @@ func (c *Client) Upload(data []byte, t DType, dims []int, d *Device) (Buffer, er
 }
 
 // Adopt makes an array of data without a copy where the plugin can: on the CPU,
-// from an address that is a multiple of AdoptAlign. data must then stay valid and
+// from an address that is a multiple of 64 bytes. data must then stay valid and
 // unchanged as long as the array or a program that uses it lives; done is called
 // after that. A program that is given the array by donation writes its result
 // elsewhere. Where the plugin copies, Adopt is UploadAsync. data must not be of
@@ -45,10 +45,6 @@ func (c *Client) Adopt(data []byte, t DType, dims []int, d *Device, done func(er
 	}
 	return c.upload(data, Shape{t, dims}, d, whileInUse, done)
 }
-
-// AdoptAlign is what the address of adopted memory must be a multiple of, in
-// bytes.
-const AdoptAlign = 64
 
 // UploadAsync is Upload that returns at once. data must stay valid and unchanged
 // until done is called, with the transfer's error if any; the buffer may be used
@@ -211,16 +207,6 @@ func (c *Client) Free(b Buffer) error {
 func (c *Client) free(b Buffer) error {
 	c.buffers.Add(-1)
 	return c.Plugin.call1(bufferDestroy, uintptr(b))
-}
-
-// SizeOnDevice is the number of bytes that b takes there, padding included.
-func (c *Client) SizeOnDevice(b Buffer) (int64, error) {
-	if err := c.useBuffer("size on device", b); err != nil {
-		return 0, err
-	}
-	defer c.mu.RUnlock()
-	w, err := c.Plugin.get(bufferSize, uintptr(b), 0)
-	return int64(w[0]), err
 }
 
 // CopyToDevice makes a copy of b on device d. It returns before the copy is

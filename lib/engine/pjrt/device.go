@@ -1,9 +1,6 @@
 package pjrt
 
-import (
-	"fmt"
-	"unsafe"
-)
+import "unsafe"
 
 // Device is one device of a client.
 type Device struct {
@@ -97,37 +94,4 @@ func (d *Device) Memory() (MemoryStats, error) {
 	}
 	return MemoryStats{InUse: a.inUse, Peak: figure(0), Allocations: figure(1), LargestAlloc: figure(2), Limit: figure(3), Reserved: figure(4),
 		LargestFree: figure(7), Pool: figure(8), PeakPool: figure(9)}, nil
-}
-
-// DmaMap registers host memory outside the Go heap, such as an mmap, with the
-// client's devices: transfers from and to it are faster (CUDA: 38 instead of
-// 10 GB/s). The memory must stay mapped until DmaUnmap. Plugins without it give
-// ErrUnimplemented.
-func (c *Client) DmaMap(mem []byte) error {
-	return c.dma(dmaMap, mem)
-}
-
-// DmaUnmap ends what DmaMap began, for the same memory.
-func (c *Client) DmaUnmap(mem []byte) error {
-	return c.dma(dmaUnmap, mem)
-}
-
-func (c *Client) dma(s slot, mem []byte) error {
-	if len(mem) == 0 {
-		return fmt.Errorf("pjrt: %s: got no memory", s)
-	}
-	if err := c.use(s.String()); err != nil {
-		return err
-	}
-	defer c.mu.RUnlock()
-	a := struct {
-		head
-		client, data, n uintptr
-		spare
-	}{client: c.handle, data: address(&mem[0])}
-	a.size = unsafe.Sizeof(a)
-	if s == dmaMap {
-		a.n = uintptr(len(mem))
-	}
-	return c.Plugin.call(s, unsafe.Pointer(&a))
 }

@@ -193,7 +193,6 @@ func TestClosed(t *testing.T) {
 	_, closed["upload"] = c.Upload(floats(1, 1), Float32, nil, nil)
 	closed["download"] = c.Download(b[0], make([]byte, 16))
 	closed["free"] = c.Free(b[0])
-	closed["dma map"] = c.DmaMap(make([]byte, 16))
 	_, closed["memory"] = c.Devices()[0].Memory()
 	for name, err := range closed {
 		if !errors.Is(err, ErrClosed) {

@@ -39,16 +39,12 @@ const (
 	loadedExecute        slot = 55
 	deserializeAndLoad   slot = 56
 	bufferDestroy        slot = 58
-	bufferSize           slot = 64
 	bufferCopyToDevice   slot = 69
 	bufferToHost         slot = 70
 	bufferReadyEvent     slot = 72
 	executableTypes      slot = 90
 	executableDims       slot = 91
-	executablePrint      slot = 94
 	executableMemory     slot = 96
-	dmaMap               slot = 110
-	dmaUnmap             slot = 111
 
 	slots = 160 // room for more than any plugin has today
 )
@@ -69,9 +65,9 @@ var slotNames = map[slot]string{
 	clientDevices: "devices", clientCompile: "compile", bufferFromHost: "upload", descriptionAttribute: "device attributes",
 	deviceMemoryStats: "device memory", executableCost: "cost analysis", executableOptimized: "optimized program",
 	executableSerialize: "serialize", loadedExecute: "execute", deserializeAndLoad: "deserialize", bufferDestroy: "free",
-	bufferSize: "size on device", bufferCopyToDevice: "copy to device", bufferToHost: "download", bufferReadyEvent: "ready",
-	executableTypes: "output types", executableDims: "output dimensions", executablePrint: "fingerprint",
-	executableMemory: "program memory", dmaMap: "dma map", dmaUnmap: "dma unmap",
+	bufferCopyToDevice: "copy to device", bufferToHost: "download", bufferReadyEvent: "ready",
+	executableTypes: "output types", executableDims: "output dimensions",
+	executableMemory: "program memory",
 }
 
 func (s slot) String() string {

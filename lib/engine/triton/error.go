@@ -2,8 +2,9 @@ package triton
 
 import (
 	"fmt"
-
-	"gaiden/lib/engine/hlo"
+	"path/filepath"
+	"runtime"
+	"strings"
 )
 
 // Error says what is wrong with a kernel, and where its Go code says so.
@@ -29,5 +30,21 @@ func (e *Error) Error() string {
 // refuse ends the building of a kernel. Kernel.Text turns the panic into an
 // error.
 func (b *Block) refuse(op, format string, args ...any) {
-	panic(&Error{Kernel: b.kernel.Name, Op: op, Where: hlo.Outside("gaiden/lib/engine/triton"), Text: fmt.Sprintf(format, args...)})
+	panic(&Error{Kernel: b.kernel.Name, Op: op, Where: outside(), Text: fmt.Sprintf(format, args...)})
+}
+
+// outside is the nearest line of Go that calls from outside this package, as file:line; ""
+// where there is none.
+func outside() string {
+	var pcs [32]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if !strings.HasPrefix(f.Function, "gaiden/lib/engine/triton.") {
+			return fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
 }

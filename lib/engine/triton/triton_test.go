@@ -91,8 +91,8 @@ func everything() triton.Kernel {
 
 func TestTexts(t *testing.T) {
 	kernels := map[string]triton.Kernel{"add": add(1000), "everything": everything()}
-	golden.Hold(t, ".ttir", kernels, 0)
-	golden.Hold(t, ".ttir", kernels, 0) // a second text is the same
+	golden.Hold(t, kernels)
+	golden.Hold(t, kernels) // a second text is the same
 }
 
 func count(n int) []float64 {

@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
-
-	"gaiden/lib/engine/hlo"
 )
 
 // Value is a scalar or a tile of numbers, or of addresses, in a block. Methods
@@ -40,7 +38,7 @@ func (v Value) IsZero() bool { return v.b == nil }
 // use checks that v may be used here.
 func (v Value) use(op string) Value {
 	if v.b == nil {
-		panic(&Error{Kernel: "?", Op: op, Where: hlo.Outside("gaiden/lib/engine/triton"), Text: "got the zero Value, want one that a Block made"})
+		panic(&Error{Kernel: "?", Op: op, Where: outside(), Text: "got the zero Value, want one that a Block made"})
 	}
 	if !v.b.open.sees(v.home) {
 		v.b.refuse(op, "got %s from a loop or branch that has ended; carry it out as a result", v.typ)

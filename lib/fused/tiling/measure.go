@@ -112,21 +112,15 @@ func Write(name, platform string, precision hlo.Precision, in []shapes.Shape, bu
 	return w.Program, nil
 }
 
-// Measure is how many µs an op takes on the session's device, as a kernel or, if plain, in
-// XLA's own form, less what its loop takes without it.
-func Measure(s *session.Session, op kernels.Op, plain bool) (micros float64, err error) {
-	t, err := measure(s, op, plain, nil)
-	return t.op(), err
-}
-
 // times are how many µs a repetition of a loop takes, with an op and without.
 type times struct{ with, idle float64 }
 
 // op is what the op takes.
 func (t times) op() float64 { return max(t.with-t.idle, 0.01) }
 
-// measure is Measure; alone, if not nil, is asked before each run, and its error is what
-// ends it.
+// measure is how many µs an op takes on the session's device, as a kernel or, if plain, in
+// XLA's own form, and what its loop takes without it. alone, if not nil, is called before
+// each run, and its error ends the measurement.
 func measure(s *session.Session, op kernels.Op, plain bool, alone func() error) (t times, err error) {
 	f, err := FormOf(op)
 	if err != nil {

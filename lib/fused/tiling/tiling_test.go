@@ -109,9 +109,9 @@ func TestPrograms(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	s := serve(t)
 	for _, op := range ops {
-		micros, err := Measure(s, op, true)
-		if err != nil || micros <= 0 || micros > 1e6 {
-			t.Errorf("%s: got %v µs and error %v, want less than a second", op.Key(), micros, err)
+		took, err := measure(s, op, true, nil)
+		if micros := took.op(); err != nil || micros <= 0 || micros > 1e6 {
+			t.Errorf("%s: got %v µs and error %v, want less than a second", op.Key(), took.op(), err)
 		}
 	}
 	// A CPU has no kernels: XLA's form is all there is, and it is kept.

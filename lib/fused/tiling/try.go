@@ -112,7 +112,7 @@ func (l Look) Wait(ctx context.Context) error {
 
 func (l looking) before() error { return l.look.Wait(l.ctx) }
 
-// measure is Measure when nobody else is at work meanwhile.
+// measure is what measure finds when nobody else is at work meanwhile.
 func (l looking) measure(op kernels.Op, plain bool) (micros float64, own, err error) {
 	t, own, err := Alone(l.look.Beside, l.before, func(alone func() error) (times, error) { return measure(l.s, op, plain, alone) })
 	if errors.Is(own, wire.Lost) && l.look.Beside != l.s {

@@ -64,7 +64,7 @@ var goldens = map[string]triton.Kernel{
 	"softmax_4096x1000":                 Softmax{Batch: 4096, Classes: 1000}.Kernel(),
 }
 
-func TestGoldens(t *testing.T) { golden.Hold(t, ".ttir", goldens, 0) }
+func TestGoldens(t *testing.T) { golden.Hold(t, goldens) }
 
 // TestTiles writes every tiling that a chooser may try.
 func TestTiles(t *testing.T) {
