@@ -16,7 +16,8 @@
 // passes, headings have JupyterLab's ids (#Some-Heading), attached images are in
 // the page, and formulas stay as they were written. Links lead to other sites, to
 // a part of this page, or to files as seen from where the page lies (data/a.csv,
-// ../b.ipynb); of others the text stays.
+// ../b.ipynb); of others the text stays. A text cell of lists a hundred deep, or the
+// like, is shown as it was written.
 //
 // Outputs and text cells keep what a page may hold and lose the rest: scripts,
 // handlers, frames, forms, styles that could cover other parts of the page, and
