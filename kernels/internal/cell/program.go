@@ -23,6 +23,10 @@ type Program struct {
 	// It has been checked, and need not be compiled.
 	Run bool
 
+	// Leaves is set where later programs begin with the directory and environment
+	// that this one ends with: it writes them to the file that LeaveEnv names.
+	Leaves bool
+
 	// Direct is false when compiler and linker alone cannot build it (cgo,
 	// files beside the cell): the go command must.
 	Direct bool
