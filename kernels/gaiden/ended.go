@@ -152,13 +152,13 @@ func because(panicked string, err error) error {
 // ask asks the session; a connection that has ended is made anew once. What the
 // session says then of a crash or a stop is for the cell.
 func (a *aftercare) ask(body wire.AskBody) (*wire.AnswerBody, error) {
-	known := ""
+	var known wire.WelcomeBody
 	if a.session != nil {
 		answer, err := a.session.Ask(body)
 		if err == nil {
 			return answer, nil
 		}
-		known = a.session.Welcome().Note
+		known = a.session.Welcome()
 		a.session.Close()
 		a.session = nil
 		a.again = true
@@ -171,8 +171,8 @@ func (a *aftercare) ask(body wire.AskBody) (*wire.AnswerBody, error) {
 		return nil, err
 	}
 	a.session = s
-	if note := s.Welcome().Note; a.again && note != known {
-		a.back = note
+	if now := s.Welcome(); a.again && (now.Note != known.Note || now.Instance != known.Instance) {
+		a.back = now.Note
 	}
 	a.again = false
 	return s.Ask(body)

@@ -96,7 +96,8 @@ func inProcessAt(t *testing.T, dir string) (stop func()) {
 	}
 }
 
-// TestToldWhatCameBack ends the session between two cells: the second one says so.
+// TestToldWhatCameBack ends the session between two cells, twice: the next one says so,
+// also in the same words.
 func TestToldWhatCameBack(t *testing.T) {
 	dir := t.TempDir()
 	cell := notebook.Ending{Imports: []string{"gaiden/lib/session"}, Spent: func(string) {}}
@@ -120,20 +121,23 @@ func TestToldWhatCameBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	stop()
-	a.session.Close() // as a process that ends does
-	later := t.TempDir()
-	if err := os.Rename(dir+"/snapshots", later+"/snapshots"); err != nil {
-		t.Fatal(err)
-	}
-	os.Remove(later + "/snapshots/lock") // which belongs to this process until it ends
-	t.Cleanup(inProcessAt(t, later))
-	for i, want := range []string{"the session was started again: 1 array is back as it was at ", ""} {
-		notes, err := a.ended(t.Context(), cell)
-		if got := strings.Join(notes, "; "); err != nil || !strings.HasPrefix(got, want) || want == "" && got != "" {
-			t.Errorf("cell %d after: got %q, %v, want %q", i+1, got, err, want)
+	for range 2 {
+		stop()
+		a.session.Close() // as a process that ends does
+		later := t.TempDir()
+		if err := os.Rename(dir+"/snapshots", later+"/snapshots"); err != nil {
+			t.Fatal(err)
+		}
+		os.Remove(later + "/snapshots/lock") // which belongs to this process until it ends
+		dir, stop = later, inProcessAt(t, later)
+		for i, want := range []string{"the session was started again: 1 array is back as it was at ", ""} {
+			notes, err := a.ended(t.Context(), cell)
+			if got := strings.Join(notes, "; "); err != nil || !strings.HasPrefix(got, want) || want == "" && got != "" {
+				t.Errorf("cell %d after: got %q, %v, want %q", i+1, got, err, want)
+			}
 		}
 	}
+	stop()
 	a.session.Close()
 }
 

@@ -160,10 +160,18 @@ func (w *Worker) revisit(name string) *space {
 	s.again.Lock()
 	defer s.again.Unlock()
 	w.mu.Lock()
-	retry = retry && s.unrestored != nil && s.version == 0
+	why := s.unrestored
+	retry = retry && why != nil && s.version == 0
 	w.mu.Unlock()
-	if retry {
-		w.recover(s)
+	if !retry {
+		return s
+	}
+	w.recover(s)
+	w.mu.Lock()
+	note, back := s.note, s.unrestored == nil
+	w.mu.Unlock()
+	if back { // who came before has run without them, and may not have looked at its note
+		w.tell(s, "%s; only now: a cell that ran before found nothing, because of %v", note, why)
 	}
 	return s
 }

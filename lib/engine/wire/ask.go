@@ -18,6 +18,7 @@ type WelcomeBody struct {
 	Protocol        int
 	Version         string
 	Generation      int    // counts worker restarts, from 1
+	Instance        string // of the worker: each start has another
 	Note            string // what a restart brought back and what it lost, "" before the first
 	Plugin          string // file of the XLA plugin
 	Platform        string // as the plugin names it: cpu, cuda
