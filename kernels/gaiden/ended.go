@@ -130,8 +130,8 @@ func (a *aftercare) care(e notebook.Ending) (notes []string, err error) {
 	if len(notes) > enough {
 		notes = append(notes[:enough], fmt.Sprintf("and %d more errors of the device", len(notes)-enough))
 	}
-	if a.back != "" && !strings.Contains(e.Panic, a.back) && (first == nil || !strings.Contains(first.Error(), a.back)) {
-		notes = append(notes, "the session was started again: "+a.back)
+	if _, note, _ := strings.Cut(a.back, ": "); a.back != "" && !strings.Contains(e.Panic, note) && (first == nil || !strings.Contains(first.Error(), note)) {
+		notes = append(notes, a.back)
 	}
 	a.back = ""
 	return notes, first
@@ -166,13 +166,15 @@ func (a *aftercare) ask(body wire.AskBody) (*wire.AnswerBody, error) {
 	if _, err := os.Lstat(wire.SocketPath()); err != nil {
 		return nil, err
 	}
-	s, err := session.Config{Client: "kernel", NoStart: true, Patience: answerLimit}.Open()
+	s, err := session.Config{Client: "kernel", NoStart: true, Listens: true, Patience: answerLimit}.Open()
 	if err != nil {
 		return nil, err
 	}
 	a.session = s
-	if now := s.Welcome(); a.again && (now.Note != known.Note || now.Instance != known.Instance) {
-		a.back = now.Note
+	if now := s.Welcome(); a.again && now.Note != "" && (now.Note != known.Note || now.Instance != known.Instance) {
+		a.back = "the session was started again: " + now.Note
+	} else if now.News {
+		a.back = "note of the session: " + now.Note
 	}
 	a.again = false
 	return s.Ask(body)

@@ -141,6 +141,58 @@ func TestToldWhatCameBack(t *testing.T) {
 	a.session.Close()
 }
 
+// TestToldWhatIsNotBack: the first cell of a kernel says what could not be restored of its
+// notebook, that of the next kernel does not say it again, and of what is back neither.
+func TestToldWhatIsNotBack(t *testing.T) {
+	cell := notebook.Ending{Imports: []string{"gaiden/lib/session"}, Spent: func(string) {}}
+	for _, tt := range []struct {
+		name  string
+		quota int64
+		want  []string // by kernel
+	}{
+		{"back", 0, []string{"", ""}},
+		{"not back", 1, []string{"note of the session: snapshot 1 of ", ""}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			stop := inProcessAt(t, dir)
+			s, err := session.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)
+			if err == nil {
+				err = s.Bind([]string{"w"}, []*session.Array{x})
+			}
+			if err == nil {
+				_, err = s.Snapshot("saved")
+			}
+			if err == nil && tt.quota > 0 {
+				err = s.Quota(tt.quota)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+			stop()
+			later := t.TempDir()
+			if err := os.Rename(dir+"/snapshots", later+"/snapshots"); err != nil {
+				t.Fatal(err)
+			}
+			os.Remove(later + "/snapshots/lock") // which belongs to this process until it ends
+			t.Cleanup(inProcessAt(t, later))
+			for i, want := range tt.want {
+				var a aftercare
+				notes, err := a.ended(t.Context(), cell)
+				if got := strings.Join(notes, "; "); err != nil || !strings.HasPrefix(got, want) || want == "" && got != "" {
+					t.Errorf("kernel %d: got %q, %v, want %q", i+1, got, err, want)
+				}
+				a.session.Close()
+			}
+		})
+	}
+}
+
 // TestStateMagics types the magics as a user does.
 func TestStateMagics(t *testing.T) {
 	s := inSession(t)
