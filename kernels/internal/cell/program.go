@@ -167,6 +167,11 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	if slices.ContainsFunc(imports, func(im *Import) bool { return im.Path == "C" }) {
+		if why := c.Module.compilerMissing(); why != "" {
+			return nil, c.blame(&ImportError{Path: "C", Reason: "cgo compiles it, and " + why, hint: getCompiler}, imports)
+		}
+	}
 	p.Run = u.HasMain() || u.Test
 	for _, d := range u.Decls {
 		// A declaration that does something when the program starts wants to be run.
