@@ -26,6 +26,7 @@ type aftercare struct {
 	meter   *session.CostMeter // what the cells' programs report to, nil if there is none
 	again   bool               // a connection has ended since
 	back    string             // what the session has brought back since the last cell, and what not
+	unsaved bool               // it was said that the notebook is not saved
 }
 
 // ended is a notebook's Ended. Work of a cell that went its way is waited for as
@@ -134,6 +135,10 @@ func (a *aftercare) care(e notebook.Ending) (notes []string, err error) {
 		notes = append(notes, a.back)
 	}
 	a.back = ""
+	if answer.Trouble != "" && !a.unsaved {
+		notes = append(notes, "the notebook's arrays are not saved: "+answer.Trouble)
+	}
+	a.unsaved = answer.Trouble != ""
 	return notes, first
 }
 

@@ -193,6 +193,53 @@ func TestToldWhatIsNotBack(t *testing.T) {
 	}
 }
 
+// TestToldUnsaved: a cell says once that the notebook's arrays cannot be saved, and again
+// after they could be meanwhile.
+func TestToldUnsaved(t *testing.T) {
+	s := inSession(t)
+	cell := notebook.Ending{Imports: []string{"gaiden/lib/session"}, Spent: func(string) {}}
+	var a aftercare
+	defer func() { a.session.Close() }()
+	told := func(want string) {
+		t.Helper()
+		notes, err := a.ended(t.Context(), cell)
+		if got := strings.Join(notes, "; "); err != nil || !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	save := func(v float32) error {
+		x, err := s.Put([]float32{v}, shapes.Make(dtypes.Float32, 1), 0)
+		if err == nil {
+			err = s.Bind([]string{"w"}, []*session.Array{x})
+		}
+		if err == nil {
+			_, err = s.Snapshot("")
+		}
+		return err
+	}
+	if err := save(1); err != nil {
+		t.Fatal(err)
+	}
+	told("")
+	l, err := s.Snapshots()
+	if err != nil || len(l) != 1 {
+		t.Fatalf("got snapshots %v, %v", l, err)
+	}
+	for range 2 {
+		os.Chmod(filepath.Dir(l[0].File), 0o777) // in which nobody's snapshots are safe
+		if err := save(2); err == nil {
+			t.Fatal("a snapshot in everybody's directory: got no error")
+		}
+		told("the notebook's arrays are not saved: ")
+		told("")
+		os.Chmod(filepath.Dir(l[0].File), 0o700)
+		if err := save(3); err != nil {
+			t.Fatal(err)
+		}
+		told("")
+	}
+}
+
 // TestStateMagics types the magics as a user does.
 func TestStateMagics(t *testing.T) {
 	s := inSession(t)

@@ -26,7 +26,11 @@ func (c *conn) overtakes(id uint32, a wire.AskBody) bool {
 	case wire.Cancel:
 		c.answer(id, &wire.AnswerBody{Count: c.w.cancel(a.PID)})
 	case wire.Drain:
-		go func() { c.answer(id, c.w.drain(a.PID)) }()
+		go func() {
+			ans := c.w.drain(a.PID)
+			ans.Trouble = c.w.unsaved(c.space)
+			c.answer(id, ans)
+		}()
 	case wire.FollowJob:
 		go c.followJob(id, a)
 	case wire.Stop:

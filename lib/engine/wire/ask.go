@@ -119,6 +119,7 @@ type AnswerBody struct {
 	Status   *Status       `json:",omitempty"`
 	Count    int           `json:",omitempty"`
 	Busy     bool          `json:",omitempty"` // somebody waits for a device
+	Trouble  string        `json:",omitempty"` // with Drain: why the client's notebook is not saved
 	Data     []byte        `json:",omitempty"`
 
 	Cache       *CacheInfo     `json:",omitempty"` // with Programs
