@@ -29,20 +29,28 @@ func checkSystem(context.Context) []finding {
 	return []finding{good("gaiden %s on %s/%s, %d CPUs", session.Version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU())}
 }
 
-func checkHome(context.Context) []finding {
-	home, err := os.UserHomeDir()
-	if err != nil || home == "" {
-		return []finding{worse("export HOME, or the four XDG_…_HOME variables", "HOME is not set: what is kept goes to %s", wire.HomeDir())}
+func checkHome(context.Context) (out []finding) {
+	for _, name := range []string{"HOME", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "TMPDIR"} {
+		if dir := os.Getenv(name); dir != "" && !filepath.IsAbs(dir) {
+			out = append(out, worse("set it to the whole path, or unset it: Gaiden ignores it, and Go may refuse it", "%s is %s: got a relative path, want an absolute one", name, dir))
+		}
 	}
-	if info, err := os.Stat(home); err != nil || !info.IsDir() {
-		return []finding{worse("make that directory, or set HOME", "HOME is %s, which is no directory", home)}
+	home := os.Getenv("HOME")
+	switch info, err := os.Stat(home); {
+	case home == "":
+		out = append(out, worse("export HOME, or the XDG_…_HOME variables", "HOME is not set: what is kept goes to %s", wire.HomeDir()))
+	case filepath.IsAbs(home) && (err != nil || !info.IsDir()):
+		out = append(out, worse("make that directory, or set HOME", "HOME is %s, which is no directory", home))
 	}
-	return []finding{good("%s", home)}
+	if len(out) == 0 {
+		out = []finding{good("%s", home)}
+	}
+	return out
 }
 
 // The directories that are written to, by what they are for.
 func directories() map[string]string {
-	return map[string]string{"runtime": wire.RuntimeDir(), "cache": wire.CacheDir(), "state": wire.StateDir(), "data": wire.DataDir(), "temporary": os.TempDir()}
+	return map[string]string{"runtime": wire.RuntimeDir(), "cache": wire.CacheDir(), "state": wire.StateDir(), "data": wire.DataDir(), "temporary": wire.TempDir()}
 }
 
 func checkDirectories(context.Context) (out []finding) {
@@ -79,8 +87,11 @@ func checkDirectories(context.Context) (out []finding) {
 }
 
 func variable(what string) string {
-	if what == "temporary" {
+	switch what {
+	case "temporary":
 		return "TMPDIR"
+	case "runtime":
+		return "XDG_RUNTIME_DIR"
 	}
 	return "XDG_" + strings.ToUpper(what) + "_HOME"
 }

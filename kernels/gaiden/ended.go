@@ -26,6 +26,7 @@ type aftercare struct {
 	meter   *session.CostMeter // what the cells' programs report to, nil if there is none
 	again   bool               // a connection has ended since
 	back    string             // what the session has brought back since the last cell, and what not
+	unsaved bool               // it was said that the notebook is not saved
 }
 
 // ended is a notebook's Ended. Work of a cell that went its way is waited for as
@@ -130,10 +131,14 @@ func (a *aftercare) care(e notebook.Ending) (notes []string, err error) {
 	if len(notes) > enough {
 		notes = append(notes[:enough], fmt.Sprintf("and %d more errors of the device", len(notes)-enough))
 	}
-	if a.back != "" && !strings.Contains(e.Panic, a.back) && (first == nil || !strings.Contains(first.Error(), a.back)) {
-		notes = append(notes, "the session was started again: "+a.back)
+	if _, note, _ := strings.Cut(a.back, ": "); a.back != "" && !strings.Contains(e.Panic, note) && (first == nil || !strings.Contains(first.Error(), note)) {
+		notes = append(notes, a.back)
 	}
 	a.back = ""
+	if answer.Trouble != "" && !a.unsaved {
+		notes = append(notes, "the notebook's arrays are not saved: "+answer.Trouble)
+	}
+	a.unsaved = answer.Trouble != ""
 	return notes, first
 }
 
@@ -152,13 +157,13 @@ func because(panicked string, err error) error {
 // ask asks the session; a connection that has ended is made anew once. What the
 // session says then of a crash or a stop is for the cell.
 func (a *aftercare) ask(body wire.AskBody) (*wire.AnswerBody, error) {
-	known := ""
+	var known wire.WelcomeBody
 	if a.session != nil {
 		answer, err := a.session.Ask(body)
 		if err == nil {
 			return answer, nil
 		}
-		known = a.session.Welcome().Note
+		known = a.session.Welcome()
 		a.session.Close()
 		a.session = nil
 		a.again = true
@@ -166,13 +171,15 @@ func (a *aftercare) ask(body wire.AskBody) (*wire.AnswerBody, error) {
 	if _, err := os.Lstat(wire.SocketPath()); err != nil {
 		return nil, err
 	}
-	s, err := session.Config{Client: "kernel", NoStart: true, Patience: answerLimit}.Open()
+	s, err := session.Config{Client: "kernel", NoStart: true, Listens: true, Patience: answerLimit}.Open()
 	if err != nil {
 		return nil, err
 	}
 	a.session = s
-	if note := s.Welcome().Note; a.again && note != known {
-		a.back = note
+	if now := s.Welcome(); a.again && now.Note != "" && (now.Note != known.Note || now.Instance != known.Instance) {
+		a.back = "the session was started again: " + now.Note
+	} else if now.News {
+		a.back = "note of the session: " + now.Note
 	}
 	a.again = false
 	return s.Ask(body)

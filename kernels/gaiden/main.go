@@ -22,6 +22,7 @@ import (
 	"sort"
 	"strings"
 
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 )
 
@@ -46,6 +47,9 @@ var commands = map[string]command{
 var errUsage = errors.New("usage")
 
 func main() {
+	if os.Getenv("GAIDEN_SOCKET") != "" { // cells and the session may be in other directories
+		os.Setenv("GAIDEN_SOCKET", wire.SocketPath())
+	}
 	os.Exit(gaiden(os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -148,11 +148,29 @@ func (r *running) notebook(ctx context.Context, name string) error {
 		} else {
 			err = files.Write(out, data)
 		}
+		if err != nil {
+			err = rescue(err, data)
+		}
 	}
 	if err == nil && r.html {
 		err = r.page(out, data)
 	}
 	return errors.Join(failed, err)
+}
+
+// rescue writes a notebook whose place has failed it elsewhere, since its cells may have
+// run for hours, and adds to err where that is.
+func rescue(err error, data []byte) error {
+	f, failed := os.CreateTemp("", "gaiden-run-*.ipynb")
+	if failed != nil {
+		return err
+	}
+	_, failed = f.Write(data)
+	if errors.Join(failed, f.Close()) != nil {
+		os.Remove(f.Name())
+		return err
+	}
+	return fmt.Errorf("%w; the notebook with its outputs is %s", err, f.Name())
 }
 
 // execute runs a notebook's cells and returns the file with their outputs; nil

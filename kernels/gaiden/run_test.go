@@ -187,6 +187,27 @@ func TestRunPlaceFirst(t *testing.T) {
 	}
 }
 
+// TestRunRescued: outputs whose place went away while the cells ran are kept elsewhere.
+func TestRunRescued(t *testing.T) {
+	t.Setenv("JPY_SESSION_NAME", "run")
+	t.Setenv("TMPDIR", t.TempDir())
+	dir := t.TempDir()
+	path, out := filepath.Join(dir, "x.ipynb"), filepath.Join(dir, "out")
+	err := errors.Join(os.Mkdir(out, 0o700), os.WriteFile(path, []byte(`{"nbformat":4,"nbformat_minor":5,"metadata":{},"cells":[{"cell_type":"code","id":"a","source":"!rm -r out; echo hard-won","metadata":{},"outputs":[],"execution_count":null}]}`), 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	err = runMain([]string{"-o", filepath.Join(out, "y.ipynb"), path}, io.Discard, &stderr)
+	kept, _ := filepath.Glob(os.Getenv("TMPDIR") + "/gaiden-run-*.ipynb")
+	if err == nil || len(kept) != 1 || !strings.Contains(err.Error(), "y.ipynb: no such file or directory; the notebook with its outputs is "+kept[0]) {
+		t.Fatalf("got %v, and files %q; want why y.ipynb was not written, and one file with the outputs", err, kept)
+	}
+	if got, err := os.ReadFile(kept[0]); err != nil || !strings.Contains(string(got), "hard-won") {
+		t.Errorf("got %s, %v; want the cell's output in it", got, err)
+	}
+}
+
 // TestRunTargets: what gaiden run writes, in place of what is there. Package
 // files tests all else about it.
 func TestRunTargets(t *testing.T) {

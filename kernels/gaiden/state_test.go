@@ -96,7 +96,8 @@ func inProcessAt(t *testing.T, dir string) (stop func()) {
 	}
 }
 
-// TestToldWhatCameBack ends the session between two cells: the second one says so.
+// TestToldWhatCameBack ends the session between two cells, twice: the next one says so,
+// also in the same words.
 func TestToldWhatCameBack(t *testing.T) {
 	dir := t.TempDir()
 	cell := notebook.Ending{Imports: []string{"gaiden/lib/session"}, Spent: func(string) {}}
@@ -120,21 +121,123 @@ func TestToldWhatCameBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	stop()
-	a.session.Close() // as a process that ends does
-	later := t.TempDir()
-	if err := os.Rename(dir+"/snapshots", later+"/snapshots"); err != nil {
-		t.Fatal(err)
-	}
-	os.Remove(later + "/snapshots/lock") // which belongs to this process until it ends
-	t.Cleanup(inProcessAt(t, later))
-	for i, want := range []string{"the session was started again: 1 array is back as it was at ", ""} {
-		notes, err := a.ended(t.Context(), cell)
-		if got := strings.Join(notes, "; "); err != nil || !strings.HasPrefix(got, want) || want == "" && got != "" {
-			t.Errorf("cell %d after: got %q, %v, want %q", i+1, got, err, want)
+	for range 2 {
+		stop()
+		a.session.Close() // as a process that ends does
+		later := t.TempDir()
+		if err := os.Rename(dir+"/snapshots", later+"/snapshots"); err != nil {
+			t.Fatal(err)
+		}
+		os.Remove(later + "/snapshots/lock") // which belongs to this process until it ends
+		dir, stop = later, inProcessAt(t, later)
+		for i, want := range []string{"the session was started again: 1 array is back as it was at ", ""} {
+			notes, err := a.ended(t.Context(), cell)
+			if got := strings.Join(notes, "; "); err != nil || !strings.HasPrefix(got, want) || want == "" && got != "" {
+				t.Errorf("cell %d after: got %q, %v, want %q", i+1, got, err, want)
+			}
 		}
 	}
+	stop()
 	a.session.Close()
+}
+
+// TestToldWhatIsNotBack: the first cell of a kernel says what could not be restored of its
+// notebook, that of the next kernel does not say it again, and of what is back neither.
+func TestToldWhatIsNotBack(t *testing.T) {
+	cell := notebook.Ending{Imports: []string{"gaiden/lib/session"}, Spent: func(string) {}}
+	for _, tt := range []struct {
+		name  string
+		quota int64
+		want  []string // by kernel
+	}{
+		{"back", 0, []string{"", ""}},
+		{"not back", 1, []string{"note of the session: snapshot 1 of ", ""}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			stop := inProcessAt(t, dir)
+			s, err := session.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)
+			if err == nil {
+				err = s.Bind([]string{"w"}, []*session.Array{x})
+			}
+			if err == nil {
+				_, err = s.Snapshot("saved")
+			}
+			if err == nil && tt.quota > 0 {
+				err = s.Quota(tt.quota)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+			stop()
+			later := t.TempDir()
+			if err := os.Rename(dir+"/snapshots", later+"/snapshots"); err != nil {
+				t.Fatal(err)
+			}
+			os.Remove(later + "/snapshots/lock") // which belongs to this process until it ends
+			t.Cleanup(inProcessAt(t, later))
+			for i, want := range tt.want {
+				var a aftercare
+				notes, err := a.ended(t.Context(), cell)
+				if got := strings.Join(notes, "; "); err != nil || !strings.HasPrefix(got, want) || want == "" && got != "" {
+					t.Errorf("kernel %d: got %q, %v, want %q", i+1, got, err, want)
+				}
+				a.session.Close()
+			}
+		})
+	}
+}
+
+// TestToldUnsaved: a cell says once that the notebook's arrays cannot be saved, and again
+// after they could be meanwhile.
+func TestToldUnsaved(t *testing.T) {
+	s := inSession(t)
+	cell := notebook.Ending{Imports: []string{"gaiden/lib/session"}, Spent: func(string) {}}
+	var a aftercare
+	defer func() { a.session.Close() }()
+	told := func(want string) {
+		t.Helper()
+		notes, err := a.ended(t.Context(), cell)
+		if got := strings.Join(notes, "; "); err != nil || !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	save := func(v float32) error {
+		x, err := s.Put([]float32{v}, shapes.Make(dtypes.Float32, 1), 0)
+		if err == nil {
+			err = s.Bind([]string{"w"}, []*session.Array{x})
+		}
+		if err == nil {
+			_, err = s.Snapshot("")
+		}
+		return err
+	}
+	if err := save(1); err != nil {
+		t.Fatal(err)
+	}
+	told("")
+	l, err := s.Snapshots()
+	if err != nil || len(l) != 1 {
+		t.Fatalf("got snapshots %v, %v", l, err)
+	}
+	for range 2 {
+		os.Chmod(filepath.Dir(l[0].File), 0o777) // in which nobody's snapshots are safe
+		if err := save(2); err == nil {
+			t.Fatal("a snapshot in everybody's directory: got no error")
+		}
+		told("the notebook's arrays are not saved: ")
+		told("")
+		os.Chmod(filepath.Dir(l[0].File), 0o700)
+		if err := save(3); err != nil {
+			t.Fatal(err)
+		}
+		told("")
+	}
 }
 
 // TestStateMagics types the magics as a user does.

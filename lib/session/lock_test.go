@@ -106,6 +106,54 @@ func TestLock(t *testing.T) {
 	}
 }
 
+// TestLockReset: a reset takes away what somebody works with: nothing of before comes back
+// under the names that it cleared, and whoever would bring it back learns why.
+func TestLockReset(t *testing.T) {
+	p := serve(t)
+	a, b := p.open("lock"), p.open("lock")
+	bindAll(t, a, map[string][]float32{"net/w": {1}, "free": {1}})
+	program := addOne(t, a, Options{}, f32(1))
+	unlock, err := a.Lock(context.Background(), "net/", "trains", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := a.Array("net/w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := program.Run(Call{Inputs: []*Array{w}, Names: []string{"net/w"}})
+	if err == nil {
+		err = a.Wait()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(b, wire.AskBody{Verb: wire.Reset}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = program.Run(Call{Inputs: out, Names: []string{"net/w"}}); err == nil {
+		err = a.Wait()
+	}
+	if !errors.Is(err, wire.Gone) || !strings.Contains(err.Error(), fmt.Sprintf("(process %d) has reset the session at ", os.Getpid())) {
+		t.Errorf("got %v, want that the session was reset, by whom, and when", err)
+	}
+	if got := look(t, b); got != "" {
+		t.Errorf("after the reset there is %s, want nothing", got)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+	if unlock, err = a.Lock(context.Background(), "net/", "trains", 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Bind([]string{"net/w"}, []*Array{put(t, a, 5)}); err != nil {
+		t.Errorf("who begins again: %v", err)
+	}
+	if got := look(t, b); got != "net/w[5]" {
+		t.Errorf("got %s, want net/w[5]", got)
+	}
+}
+
 // TestLockEnds: a lock ends with its client, however that ends.
 func TestLockEnds(t *testing.T) {
 	p := serve(t)

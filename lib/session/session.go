@@ -57,6 +57,7 @@ type Config struct {
 	Space   string // name space of the arrays; default: Space()
 	Client  string // shown in lists; default: the program's name
 	NoStart bool   // do not start a session when there is none
+	Listens bool   // this client shows Welcome().Note to its user when it is News
 
 	// Patience is how long Open waits for an answer of a session that accepted the
 	// connection but may be starting, or hang. The default is to wait as long as the
@@ -131,7 +132,7 @@ func (c Config) connect() (*Session, error) {
 func Open() (*Session, error) { return Config{}.Open() }
 
 func (s *Session) greet(c Config) error {
-	hello := wire.HelloBody{Protocol: wire.Protocol, Version: Version, Space: c.Space, Client: c.Client, PID: os.Getpid(), Group: unix.Getpgrp()}
+	hello := wire.HelloBody{Protocol: wire.Protocol, Version: Version, Space: c.Space, Client: c.Client, Listens: c.Listens, PID: os.Getpid(), Group: unix.Getpgrp()}
 	if err := s.out.Send(wire.Hello, 1, func(b []byte) []byte { return append(b, wire.JSON(hello)...) }); err != nil {
 		return &DialError{c.Socket, err}
 	}

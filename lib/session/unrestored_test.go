@@ -115,6 +115,9 @@ func TestUnrestored(t *testing.T) {
 				switch way {
 				case "next client":
 					s = p.open("nb")
+					if note := s.Welcome().Note; !strings.Contains(note, "2 arrays are back") || !strings.Contains(note, "a cell that ran before found nothing, because of ") || !strings.Contains(note, f.why) {
+						t.Errorf("got note %q, want that the arrays are back, but were not for the client before", note)
+					}
 				case "next session":
 					p.stop()
 					p.again()

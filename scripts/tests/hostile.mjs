@@ -145,7 +145,7 @@ async function problems(file) {
       for (const a of e.attributes) {
         if (/^on|^(name|form|ping|srcdoc|srcset|formaction|popover|autofocus|contenteditable|target|is|slot|tabindex|usemap)$/i.test(a.name)) bad.push(`an attribute: ${a.name} of ${what}`);
         const url = ["href", "src", "action", "data", "background", "poster", "cite"].includes(a.localName);
-        if (url && !(/^#/.test(a.value) || (e.localName === "a" && /^(https?|mailto):/.test(e.href)) || (/^(img|image)$/.test(e.localName) && /^data:image\//.test(a.value)))) bad.push(`an address: ${what}`);
+        if (url && !(/^#/.test(a.value) || (e.localName === "a" && (/^(https?|mailto):/.test(e.href) || (e.href.startsWith("file:///") && /^[^\s\\:/?#]+([/?#][^\s\\]*)?$/.test(a.value)))) || (/^(img|image)$/.test(e.localName) && /^data:image\//.test(a.value)))) bad.push(`an address: ${what}`);
         if (/url\(\s*['"]?[^#'"\s]/i.test(a.value) && !["title", "alt", "aria-label", "id", "href"].includes(a.name)) bad.push(`a url: ${what}`);
         if (a.name === "id" && (ids.has(a.value) || a.value === "fold")) bad.push(`an id that is taken: ${a.value}`);
         if (a.name === "id") ids.add(a.value);

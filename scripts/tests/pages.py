@@ -97,7 +97,7 @@ def problems_of(text, says=(), never=()):
                 ids.add(value)
             if name.startswith("on"):
                 found.append(f"<{tag}> has a handler")
-            if name in FETCHING and not (value.startswith(("#", "data:image/")) or tag == "a" and value.startswith(("https:", "http:", "mailto:"))):
+            if name in FETCHING and not (value.startswith(("#", "data:image/")) or tag == "a" and re.match(r"https?:|mailto:|[^\s\\:/?#]+([/?#]|$)", value)):
                 found.append(f"<{tag}> fetches {value[:60]}")
             if name == "href" and value.startswith("#"):
                 links.append(value[1:])

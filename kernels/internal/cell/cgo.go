@@ -24,6 +24,9 @@ func (m *Module) compilerMissing() string {
 	return ""
 }
 
+// getCompiler says what to do when there is none.
+const getCompiler = "install one (sudo apt-get install gcc), or name it: !go env -w CC=COMPILER"
+
 // listCgo is goList, with those packages built with cgo that have a part in C.
 func (m *Module) listCgo(ctx context.Context, paths []string) (got map[string]*Package, problem *ImportError, err error) {
 	got, problem, err = m.goList(ctx, paths, m.Environ())
@@ -50,8 +53,7 @@ func (m *Module) listCgo(ctx context.Context, paths []string) (got map[string]*P
 			}
 		}
 		if problem != nil && problem.inC {
-			problem.Reason = "it is written in C in part (cgo), and " + why
-			problem.hint = "install one (sudo apt-get install gcc), or name it: !go env -w CC=COMPILER"
+			problem.Reason, problem.hint = "it is written in C in part (cgo), and "+why, getCompiler
 		}
 		return got, problem, nil
 	}

@@ -54,6 +54,11 @@ func TestCgo(t *testing.T) {
 func TestNoCompiler(t *testing.T) {
 	t.Setenv("CC", "no-such-compiler")
 	b := newBench(t, newLibraryInC(t))
+	_, _, err := b.run("// int one() { return 1; }\nimport \"C\"\nfmt.Print(C.one())")
+	var own *BuildError
+	if !errors.As(err, &own) || !strings.Contains(err.Error(), "no-such-compiler is not in PATH") || !strings.Contains(own.Diagnostics[0].Hint, "gcc") || own.Diagnostics[0].Line != 2 {
+		t.Errorf("a cell in C: got error %v, want one at line 2 that says what is missing, and how to get it", err)
+	}
 	for _, name := range []string{"must", "above"} {
 		_, _, err := b.run("fmt.Print(1)\nimport x \"example.org/house/lib/" + name + "\"\nfmt.Print(x.X)")
 		var be *BuildError
@@ -67,6 +72,34 @@ func TestNoCompiler(t *testing.T) {
 	}
 	if out, cost, err := b.run("fmt.Print(may.Twice(3))"); out != "-1" || cost.Road != "direct" || err != nil {
 		t.Errorf("got %q by %q, %v; want -1 by direct", out, cost.Road, err)
+	}
+}
+
+// TestCompilerComes: what was listed without a C compiler is listed again with one, and
+// the other way round, in one kernel and in the cache of all.
+func TestCompilerComes(t *testing.T) {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("needs a C compiler: apt-get install gcc")
+	}
+	library, cache, bin := newLibraryInC(t), t.TempDir(), t.TempDir()
+	t.Setenv("CC", "compiler-of-this-test")
+	t.Setenv("PATH", os.Getenv("PATH")+":"+bin)
+	b := newKernel(t, library, cache)
+	for i, want := range []string{"-1", "6", "-1"} {
+		if want == "6" {
+			err = os.Symlink(gcc, bin+"/compiler-of-this-test")
+		} else {
+			err = os.RemoveAll(bin + "/compiler-of-this-test")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, b := range map[string]*bench{"same kernel": b, "new kernel": newKernel(t, library, cache)} {
+			if out, _, err := b.run("fmt.Print(may.Twice(3))"); out != want || err != nil {
+				t.Errorf("%d, %s: got %q, %v; want %s", i, name, out, err, want)
+			}
+		}
 	}
 }
 

@@ -21,15 +21,20 @@ const (
 	keptName    = "gaidenkept.go"
 )
 
-// stackPath is the package that bounds the stacks of every program, and says what
-// the error of its end has for a hint.
+// stackPath is the package that bounds the stacks of every program, says what the
+// error of its end has for a hint, and what has changed of its process.
 const (
 	stackPath    = "cell/gaidenstack"
 	stackPackage = "gaiden_stack" // what cells call it
 )
 
+// LeaveEnv names the environment variable with the file of what a program has
+// changed of its process: see Program.Leaves. It is in gaidenstack, too, which the
+// kernel must not import: it bounds the stacks of its program.
+const LeaveEnv = "GAIDEN_PROCESS"
+
 //go:embed gaidenkeep/doc.go gaidenkeep/class.go gaidenkeep/decode.go gaidenkeep/encode.go gaidenkeep/fingerprint.go gaidenkeep/keep.go gaidenkeep/preview.go gaidenkeep/stop.go gaidenkeep/walk.go
-//go:embed gaidenstack/left.go gaidenstack/stack.go
+//go:embed gaidenstack/leave.go gaidenstack/left.go gaidenstack/stack.go
 var glueFiles embed.FS
 
 // gluePackages returns the packages that are written into the cells' module:
@@ -231,6 +236,7 @@ func (c *Composer) keep(ctx context.Context, w *writer, p *Program, r report) er
 	if !u.Keep || u.alone() || !u.HasMain() && !p.Run || r.pkg == nil {
 		return nil
 	}
+	p.Leaves = true
 	p.carries = p.carries || len(u.define) > 0
 	w.judge(r, c.Module.libraryPath())
 	for _, d := range slices.Concat(u.Decls, u.defining()) {

@@ -226,7 +226,7 @@ func (m *Module) refresh(ctx context.Context) error {
 		m.local[p.name] = append(m.local[p.name], p.path)
 	}
 	h := sha256.New()
-	fmt.Fprintln(h, "3", m.tool.settings, m.Tags, m.modSum(), tree, gluePackages())
+	fmt.Fprintln(h, "4", m.compilerMissing(), m.tool.settings, m.Tags, m.modSum(), tree, gluePackages())
 	if key := fmt.Sprintf("%x", h.Sum(nil)[:12]); key != m.key {
 		m.key = key
 		m.openIndex()

@@ -74,6 +74,17 @@ type Exit struct {
 	Start, Run  time.Duration
 }
 
+// A DirectoryError reports a working directory that is no longer one.
+type DirectoryError struct{ Err error }
+
+func (e *DirectoryError) Error() string { return "cell: the working directory: " + e.Err.Error() }
+func (e *DirectoryError) Unwrap() error { return e.Err }
+
+// Hint says what to do next.
+func (e *DirectoryError) Hint() string {
+	return "%cd DIRECTORY changes to one that is there, %cd - back"
+}
+
 // Run starts the program and waits for its end. When ctx ends, the program's
 // group is interrupted, and killed after Grace; whatever is left then is killed
 // as well. The error says why the program could not be started.
@@ -85,6 +96,9 @@ func (c *Command) Run(ctx context.Context) (Exit, error) {
 	}
 	began := time.Now()
 	if err := r.start(); err != nil {
+		if _, e := os.Stat(r.cmd.Dir); r.cmd.Dir != "" && e != nil { // what exec says is of the program
+			return Exit{Code: -1}, &DirectoryError{e}
+		}
 		return Exit{Code: -1}, fmt.Errorf("cell: run %s: %w", c.Path, err)
 	}
 	var exit Exit

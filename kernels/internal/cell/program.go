@@ -23,6 +23,10 @@ type Program struct {
 	// It has been checked, and need not be compiled.
 	Run bool
 
+	// Leaves is set where later programs begin with the directory and environment
+	// that this one ends with: it writes them to the file that LeaveEnv names.
+	Leaves bool
+
 	// Direct is false when compiler and linker alone cannot build it (cgo,
 	// files beside the cell): the go command must.
 	Direct bool
@@ -162,6 +166,11 @@ func (c *Composer) attempt(ctx context.Context, u *Unit) (*Program, error) {
 	imports, err := c.resolve(ctx, p, decls, loads, remembered)
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(imports, func(im *Import) bool { return im.Path == "C" }) {
+		if why := c.Module.compilerMissing(); why != "" {
+			return nil, c.blame(&ImportError{Path: "C", Reason: "cgo compiles it, and " + why, hint: getCompiler}, imports)
+		}
 	}
 	p.Run = u.HasMain() || u.Test
 	for _, d := range u.Decls {

@@ -25,7 +25,7 @@ const tempPrefix, tempLock = "gaiden-kernel-", "lock"
 
 // NewTempDir makes a temporary directory, and removes those of processes that
 // are gone.
-func NewTempDir() (*TempDir, error) { return newTempDir(os.TempDir(), tempPrefix) }
+func NewTempDir() (*TempDir, error) { return newTempDir(wire.TempDir(), tempPrefix) }
 
 // newTempDir makes a directory in parent. One that another process takes for
 // abandoned, before it is locked (the clock may have jumped), is made again.

@@ -141,9 +141,12 @@ func Parse(src Source) (*Unit, error) {
 	if len(problems) > 0 {
 		return nil, newBuildError(problems)
 	}
+	line := strings.Count(body[:len(body)-len(strings.TrimLeft(body, " \t\n"))], "\n") + 1
 	switch {
+	case u.Test && u.body != "":
+		return nil, newBuildError([]Diagnostic{u.at(line, 0, "statements in a cell with %test, which runs tests and benchmarks only",
+			"move them into a function such as func TestIt(t *testing.T), or into a cell of their own")})
 	case u.ownMain != nil && u.body != "":
-		line := strings.Count(body[:len(body)-len(strings.TrimLeft(body, " \t\n"))], "\n") + 1
 		return nil, newBuildError([]Diagnostic{u.at(line, 0, "statements next to the cell's own func main",
 			"move them into func main, or leave out func main")})
 	case u.Call != "":

@@ -95,11 +95,9 @@ func (w *writer) writeImports() {
 
 func (w *writer) writeDecl(d *Decl) {
 	text := d.Text
-	if w.tracked != nil {
-		for _, at := range slices.Backward(d.exits) {
-			line, column := place(d.source, d.start+at)
-			text = text[:at] + saveBefore(d.Cell, line, column) + text[at:]
-		}
+	for _, at := range slices.Backward(d.exits) {
+		line, column := place(d.source, d.start+at)
+		text = text[:at] + w.saveBefore(d.Cell, line, column) + text[at:]
 	}
 	switch d.Kind {
 	case Func:
@@ -134,7 +132,7 @@ func (w *writer) writeMain() {
 		for _, name := range w.atStart {
 			w.b.WriteString(w.trackCall(name) + "\n")
 		}
-		w.b.WriteString("defer " + keepPackage + ".Save()\n" + keepPackage + ".Watch(" + w.waits + ")\n")
+		w.b.WriteString("defer " + keepPackage + ".Save()\n" + keepPackage + ".Watch(" + stackPackage + ".Leave, " + w.waits + ")\n")
 	}
 	if w.flags {
 		w.b.WriteString("flag.Parse()\n")
@@ -155,8 +153,15 @@ func (w *writer) writeMain() {
 }
 
 // saveBefore is put before a statement that ends the program.
-func saveBefore(cell, line, column int) string {
-	return fmt.Sprintf("%s.Save(); /*line %s:%d:%d*/", keepPackage, fileName(cell), line, column)
+func (w *writer) saveBefore(cell, line, column int) string {
+	if w.unit.Test || w.unit.ownMain != nil {
+		return ""
+	}
+	text := stackPackage + ".Leave(); "
+	if w.tracked != nil {
+		text = keepPackage + ".Save(); " + text
+	}
+	return fmt.Sprintf("%s/*line %s:%d:%d*/", text, fileName(cell), line, column)
 }
 
 // body returns main's statements with what has to be put between them.
@@ -182,11 +187,9 @@ func (w *writer) body() string {
 		}
 		ins = append(ins, insertion{d.end, text})
 	}
-	if w.tracked != nil {
-		for _, at := range u.exits {
-			line, column := place(u.Text, at)
-			ins = append(ins, insertion{at, saveBefore(u.ID, line, column)})
-		}
+	for _, at := range u.exits {
+		line, column := place(u.Text, at)
+		ins = append(ins, insertion{at, w.saveBefore(u.ID, line, column)})
 	}
 	if u.last != nil && u.last.silent {
 		ins = append(ins, insertion{u.last.start, "_ = "})

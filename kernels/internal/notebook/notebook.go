@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -82,7 +80,7 @@ type Notebook struct {
 	mark     string
 
 	mu        sync.Mutex
-	env       map[string]string // %env
+	env       map[string]*string // set by %env and by cells; nil = unset
 	autoget   bool
 	showCost  bool
 	cost      cell.Cost         // of the cell that runs, or ran last
@@ -139,7 +137,7 @@ func (n *Notebook) begin() error {
 	n.builder = &cell.Builder{Module: n.module, Store: &cell.Store{Dir: filepath.Join(cache, "binaries"), Log: n.Log}, Dir: n.Dir, Network: true, Linkers: n.Linkers, Log: n.Log}
 	n.gopls = &cell.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
 	n.line.Kernel = n.Kernel
-	n.env, n.shown, n.autoget = map[string]string{}, map[string]string{}, true
+	n.env, n.shown, n.autoget = map[string]*string{}, map[string]string{}, true
 	return nil
 }
 
@@ -171,17 +169,6 @@ func (n *Notebook) table() magic.Table {
 		n.Magics = Magics(n)
 	}
 	return n.Magics
-}
-
-// environ returns the environment of the programs that cells run.
-func (n *Notebook) environ() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	env := append(os.Environ(), "GONB_DIR="+n.Dir, "GONB_TMP_DIR="+n.module.Dir, "PWD="+n.Dir)
-	for _, name := range slices.Sorted(maps.Keys(n.env)) {
-		env = append(env, name+"="+n.env[name])
-	}
-	return env
 }
 
 // directory returns where cells and commands run.

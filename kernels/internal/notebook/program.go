@@ -3,6 +3,7 @@ package notebook
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -123,12 +124,18 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 	defer giveUp(nil)
 	bridge := x.open(ctx, giveUp)
 	defer bridge.close()
+	mark := n.nextMark()
+	left := filepath.Join(n.temp.Path, mark+".left")
+	env := append(x.environ(), carry.Environ()...)
+	if program.Leaves {
+		env = append(env, cell.LeaveEnv+"="+left)
+	}
 	command := cell.Command{
 		Path:     binary.Path,
 		Args:     args,
-		Env:      append(x.environ(), carry.Environ()...),
+		Env:      env,
 		Dir:      n.directory(),
-		Mark:     n.nextMark(),
+		Mark:     mark,
 		Stdout:   x.stream("stdout"),
 		Stderr:   x.stream("stderr"),
 		Go:       true,
@@ -142,6 +149,7 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 		command.Ask, command.Wants = x.ask, x.prompt.waiting
 	}
 	exit, err := command.Run(ctx)
+	n.adopt(left)
 	x.gaveUp = nil
 	if exit.Interrupted {
 		errors.As(context.Cause(ctx), &x.gaveUp)

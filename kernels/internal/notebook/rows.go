@@ -166,36 +166,24 @@ func (n *Notebook) setenv(ctx context.Context, host magic.Host, c magic.Command)
 	defer n.mu.Unlock()
 	switch {
 	case set:
-		n.env[name] = value
+		n.env[name] = &value
 		fmt.Fprintf(host.Stdout(), "Set: %s=%q\n", name, value)
 	case name == "":
-		for _, v := range slices.Sorted(sortedEnv(n.env)) {
+		set := n.settings()
+		for _, v := range set {
 			fmt.Fprintln(host.Stdout(), v)
 		}
-		if len(n.env) == 0 {
+		if len(set) == 0 {
 			fmt.Fprintln(host.Stdout(), "no variable was set here; !env shows those of the kernel")
 		}
 	default:
-		value, ok := n.env[name]
-		if !ok {
-			value, ok = os.LookupEnv(name)
-		}
+		value, ok := n.getenv(name)
 		if !ok {
 			return fmt.Errorf("%%env: %s is not set", name)
 		}
 		fmt.Fprintln(host.Stdout(), value)
 	}
 	return nil
-}
-
-func sortedEnv(env map[string]string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for name, value := range env {
-			if !yield(name + "=" + value) {
-				return
-			}
-		}
-	}
 }
 
 func (n *Notebook) chdir(ctx context.Context, host magic.Host, c magic.Command) error {
@@ -222,12 +210,7 @@ func (n *Notebook) chdir(ctx context.Context, host magic.Host, c magic.Command) 
 	if !info.IsDir() {
 		return fmt.Errorf("%%cd: %s: got a file, want a directory", dir)
 	}
-	n.mu.Lock()
-	n.Dir, n.before = dir, n.Dir
-	n.mu.Unlock()
-	n.building.Lock()
-	n.builder.Dir = dir
-	n.building.Unlock()
+	n.move(dir)
 	fmt.Fprintf(host.Stdout(), "Changed directory to %q\n", dir)
 	return nil
 }

@@ -58,11 +58,9 @@ func (x *execution) program(ctx context.Context, dir string, input []byte, name 
 func (n *Notebook) expand(name string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	variable := func(v string) string {
-		if value, ok := n.env[v]; ok {
-			return value
-		}
-		return os.Getenv(v)
+	variable := func(name string) string {
+		value, _ := n.getenv(name)
+		return value
 	}
 	if home := variable("HOME"); home != "" && (name == "~" || strings.HasPrefix(name, "~/")) {
 		name = home + name[1:]

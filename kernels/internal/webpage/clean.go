@@ -94,6 +94,8 @@ func prepare(n *html.Node, attachments map[string]forms) {
 				n.InsertBefore(&html.Node{Type: html.TextNode, Data: box}, c)
 			}
 			n.RemoveChild(c)
+		case c.Type == html.ElementNode && c.Data == "a" && strings.Contains(attribute(c, "href"), " "):
+			setAttribute(c, "href", strings.ReplaceAll(strings.TrimSpace(attribute(c, "href")), " ", "%20"))
 		case c.Type == html.ElementNode && c.Data == "img":
 			if name, ok := strings.CutPrefix(strings.TrimSpace(attribute(c, "src")), "attachment:"); ok {
 				setAttribute(c, "src", attachment(attachments, name))

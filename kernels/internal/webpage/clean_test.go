@@ -11,6 +11,8 @@ func TestClean(t *testing.T) {
 	const raster = "data:image/png;base64,aGk="
 	tests := []struct{ name, markup, want string }{
 		{"link that covers the page", `<a href="https://e.org/" style="position:fixed;inset:0;opacity:0">x</a>`, `<a href="https://e.org/">x</a>`},
+		{"file", `<a href=" my file.csv" download target=_blank>x</a><a href=".//example.org">y</a><a href="/\example.org">z</a><img src="my.png"><a href="java&#10;script:1">w</a>`,
+			`<a href="my%20file.csv">x</a><a href=".//example.org">y</a><a>z</a><img/><a>w</a>`},
 		{"table", `<table><tr><td style="text-align:right;position:fixed" colspan=2>1</table>`, `<table><tbody><tr><td style="text-align: right" colspan="2">1</td></tr></tbody></table>`},
 		{"colours", `<b style="color:#D55E00;background:linear-gradient(red, blue);border-bottom:2px solid #D55E00">x</b>`, `<b style="color: #D55E00; background: linear-gradient(red, blue); border-bottom: 2px solid #D55E00">x</b>`},
 		{"style that fetches", `<p style="background:url(https://e.org/);color:red">x</p>`, `<p style="color: red">x</p>`},

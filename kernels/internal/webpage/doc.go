@@ -14,9 +14,10 @@
 //
 // Text cells are Markdown as JupyterLab has it: goldmark reads it, HTML in it
 // passes, headings have JupyterLab's ids (#Some-Heading), attached images are in
-// the page, and formulas stay as they were written. Links lead to other sites or
-// to a part of this page; others, such as those to files next to the notebook,
-// keep their text only.
+// the page, and formulas stay as they were written. Links lead to other sites, to
+// a part of this page, or to files as seen from where the page lies (data/a.csv,
+// ../b.ipynb); of others the text stays. A text cell of lists a hundred deep, or the
+// like, is shown as it was written.
 //
 // Outputs and text cells keep what a page may hold and lose the rest: scripts,
 // handlers, frames, forms, styles that could cover other parts of the page, and

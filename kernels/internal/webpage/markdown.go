@@ -2,8 +2,6 @@ package webpage
 
 import (
 	"html"
-	"regexp"
-	"strings"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -23,18 +21,17 @@ var markdown = goldmark.New(
 	goldmark.WithRendererOptions(render.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(codeBlocks{}, 100))),
 )
 
-// deepQuote is a quote deeper than anybody's; goldmark takes the square of its
-// depth to read it.
-var deepQuote = regexp.MustCompile(`(?m)^((?:[ \t]*>){100})(?:[ \t]*>)+`)
-
 // fromMarkdown returns Markdown as HTML that has not been cleaned.
 func fromMarkdown(text string) string {
-	text, found := takeFormulas(deepQuote.ReplaceAllString(printable(text), "$1"))
-	var b strings.Builder
-	if err := markdown.Convert([]byte(text), &b); err != nil { // no writer can fail here
-		return "<pre>" + html.EscapeString(found.restore(text, func(s string) string { return s })) + "</pre>"
+	text = printable(text)
+	if !excessive(text) {
+		rest, found := takeFormulas(text)
+		b := bounded{limit: 1<<20 + maxGrowth*len(rest)}
+		if err := markdown.Convert([]byte(rest), &b); err == nil {
+			return found.restore(b.String(), html.EscapeString)
+		}
 	}
-	return found.restore(b.String(), html.EscapeString)
+	return "<pre>" + html.EscapeString(text) + "</pre>"
 }
 
 // codeBlocks renders fenced code blocks, Go with colours.

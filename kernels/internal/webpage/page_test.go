@@ -108,6 +108,51 @@ func TestLong(t *testing.T) {
 	}
 }
 
+// TestExcessive: a text cell that would take minutes, or a gigabyte, is shown as it was
+// written; what somebody may write is not.
+func TestExcessive(t *testing.T) {
+	nest := func(depth int, unit, item string) string {
+		var b strings.Builder
+		for i := range depth {
+			fmt.Fprintf(&b, "%s%s %d\n", strings.Repeat(unit, i), item, i)
+		}
+		return b.String()
+	}
+	table := func(columns, rows int) string {
+		return strings.Repeat("|a", columns) + "|\n" + strings.Repeat("|-", columns) + "|\n" + strings.Repeat("|x|\n", rows)
+	}
+	tests := []struct {
+		name, text string
+		want       string // how often it has which element; "" = it is text
+		times      int
+	}{
+		{"list", nest(100, "  ", "-"), "<li>", 100},
+		{"deep list", nest(1500, "  ", "-"), "", 1},
+		{"deep list of numbers", nest(1500, "   ", "1."), "", 1},
+		{"deep list with tabs", nest(1500, "\t", "*"), "", 1},
+		{"deep list on one line", strings.Repeat("+ ", 3000), "", 1},
+		{"lists in quotes", strings.Repeat("- > ", 1500) + "a", "", 1},
+		{"deep quote", strings.Repeat(">", 50_000) + "a", "", 1},
+		{"quote", strings.Repeat("> ", 100) + "a", "<blockquote>", 100},
+		{"long list", strings.Repeat("- a\n", 2000), "<li>", 2000},
+		{"list that ends and begins", strings.Repeat(nest(30, "  ", "-")+"\nx\n\n", 10), "<li>", 300},
+		{"rule", strings.Repeat("- ", 200) + "\n\n" + strings.Repeat("* ", 200), "<hr/>", 2},
+		{"table", table(50, 50), "<td>", 2500},
+		{"empty table", table(2000, 2000), "", 1},
+		{"one long address for many links", "[a]: /" + strings.Repeat("x", 20_000) + "\n\n" + strings.Repeat("[a] ", 5000), "", 1},
+	}
+	for _, tt := range tests {
+		got := textCell(t, tt.text, nil)
+		want := tt.want
+		if want == "" {
+			want = "<pre>" + strings.ReplaceAll(tt.text, ">", "&gt;") + "</pre>"
+		}
+		if n := strings.Count(got, want); n != tt.times {
+			t.Errorf("%s: got %d of %.20q, want %d", tt.name, n, want, tt.times)
+		}
+	}
+}
+
 // FuzzPage: any notebook file gives a page or an error.
 func FuzzPage(f *testing.F) {
 	f.Add([]byte(`{"nbformat": 4, "cells": [{"cell_type": "code", "source": ["a"], "outputs": [{"output_type": "stream", "text": "x"}]}]}`))

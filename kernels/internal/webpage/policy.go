@@ -53,7 +53,7 @@ var (
 	seenOpacity   = regexp.MustCompile(`^(?:1(?:\.0*)?|0?\.[1-9]\d*|[1-9]\d%|100%)$`)
 
 	fragment    = regexp.MustCompile(`^#\S+$`)
-	linkAddress = regexp.MustCompile(`^(?i:https?://|mailto:)\S+$|^#\S+$`)
+	linkAddress = regexp.MustCompile(`^(?i:https?://|mailto:)\S+$|^#\S+$|^[^\s\\:/?#]+(?:[/?#][^\s\\]*)?$`) // the last: of a file next to the page
 	pictureData = regexp.MustCompile(`^data:image/(?:png|jpeg|gif|webp|svg\+xml)[;,]\S*$`)
 	rasterData  = regexp.MustCompile(`^data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*$`)
 	idValue     = regexp.MustCompile(`^[^\s\\"'<>]+$`)
@@ -73,7 +73,7 @@ func newPolicy() *bluemonday.Policy {
 	p.SkipElementsContent(fields(droppedElements)...)
 
 	p.RequireParseableURLs(true)
-	p.AllowRelativeURLs(true) // of which the patterns below let only #part pass
+	p.AllowRelativeURLs(true) // of which the patterns below let only #part pass, and files of links
 	p.AllowURLSchemes("http", "https", "mailto")
 	p.AllowURLSchemeWithCustomPolicy("data", func(u *url.URL) bool { return pictureData.MatchString(u.String()) })
 	p.AllowAttrs("href").Matching(linkAddress).OnElements("a")

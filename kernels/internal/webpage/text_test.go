@@ -107,7 +107,9 @@ func TestLinks(t *testing.T) {
 		{"anchor", "[a](#anchor) [b](#old)" + headings, `<a href="#anchor">a</a> <a href="#old">b</a>`},
 		{"nothing of that name", "[a](#nothing)" + headings, `<p><a>a</a></p>`},
 		{"cell of the page", "[a](#fold)", `<p><a>a</a></p>`},
-		{"another file", "[a](other.ipynb#X) [b](../a/b.md) [c](/etc/passwd)", `<p><a>a</a> <a>b</a> <a>c</a></p>`},
+		{"files next to the notebook", "[a](other.ipynb#X) [b](../a/b.md) [c](./c?d=e:f) [d](<two words.csv>) [e](Übersicht) [f](d/10:30.csv) [g](..)",
+			`<p><a href="other.ipynb#X">a</a> <a href="../a/b.md">b</a> <a href="./c?d=e:f">c</a> <a href="two%20words.csv">d</a> <a href="%C3%9Cbersicht">e</a> <a href="d/10:30.csv">f</a> <a href="..">g</a></p>`},
+		{"files elsewhere", "[c](/etc/passwd) [d](///e) [f](10:30.csv) [g](c:\\x) [h](?q)", `<p><a>c</a> <a>d</a> <a>f</a> <a>g</a> <a>h</a></p>`},
 		{"script", "[a](javascript:alert(1)) [b](JaVa&#9;script:1) [c](data:text/html,x) [d](file:///x) [e](//example.org)", `<p><a>a</a> <a>b</a> <a>c</a> <a>d</a> <a>e</a></p>`},
 	}
 	for _, tt := range tests {

@@ -26,7 +26,11 @@ func (c *conn) overtakes(id uint32, a wire.AskBody) bool {
 	case wire.Cancel:
 		c.answer(id, &wire.AnswerBody{Count: c.w.cancel(a.PID)})
 	case wire.Drain:
-		go func() { c.answer(id, c.w.drain(a.PID)) }()
+		go func() {
+			ans := c.w.drain(a.PID)
+			ans.Trouble = c.w.unsaved(c.space)
+			c.answer(id, ans)
+		}()
 	case wire.FollowJob:
 		go c.followJob(id, a)
 	case wire.Stop:
@@ -92,7 +96,7 @@ func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	case wire.StartJob, wire.Jobs, wire.PauseJob, wire.ResumeJob, wire.StopJob, wire.ForgetJob:
 		return c.askJob(a)
 	case wire.Reset:
-		return w.reset(a.Disk)
+		return c.reset(a.Disk)
 	case wire.Profile:
 		data, err := w.profile(a.Start)
 		if err != nil {
@@ -157,9 +161,10 @@ func (c *conn) lookupAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	return &ans, nil
 }
 
-// reset stops all jobs, and forgets all names and all programs nobody holds;
-// disk: also programs and snapshots there.
-func (w *Worker) reset(disk bool) (*wire.AnswerBody, *wire.Error) {
+// reset stops all jobs and whoever changes what it has locked, and forgets all names
+// and all programs nobody holds; disk: also programs and snapshots there.
+func (c *conn) reset(disk bool) (*wire.AnswerBody, *wire.Error) {
+	w := c.w
 	w.stopJobs()
 	w.mu.Lock()
 	count := len(w.names)
@@ -169,6 +174,9 @@ func (w *Worker) reset(disk bool) (*wire.AnswerBody, *wire.Error) {
 		w.spaceOf(n.space).touch(now)
 	}
 	for _, s := range w.spaces {
+		for _, l := range s.locks {
+			l.reset = fmt.Sprintf("%s (process %d) has reset the session at %s", c.hello.Client, c.pid, now.Format(time.TimeOnly))
+		}
 		w.forgetUndo(s, "the session was reset")
 		s.note, s.unrestored, s.waiting = "", nil, nil
 	}

@@ -152,6 +152,7 @@ func (c *conn) greet() error {
 	}
 	c.space = c.w.revisit(c.hello.Space)
 	welcome := c.w.welcome(c.space)
+	welcome.News = c.hello.Listens && c.w.news(c.space)
 	if c.hello.Remote {
 		welcome.Boot = ""
 	}

@@ -112,6 +112,17 @@ func (w *Worker) trouble(s *space, err error) {
 	}
 }
 
+// unsaved says why the arrays of a space are in no snapshot that is up to date, "" if they
+// are, or if it is only a matter of time.
+func (w *Worker) unsaved(s *space) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.State != "" && w.stateOff != "" && s.bytes > 0 {
+		return w.stateOff
+	}
+	return w.troubles[s.name]
+}
+
 // saveAll saves what is not on disk yet, because the session ends.
 func (w *Worker) saveAll() {
 	for _, s := range w.allSpaces() {

@@ -16,6 +16,7 @@ type nameLock struct {
 	prefix, purpose string
 	owner           *conn
 	since           time.Time
+	reset           string // who has cleared the session meanwhile, and when: what the owner has is of before; "" = nobody
 }
 
 // lock gives c the lock of a prefix, unless a connection has one that overlaps it. One
@@ -39,7 +40,7 @@ func (c *conn) lock(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 			return nil, l.busy(a.Prefix + "*")
 		}
 	}
-	s.locks = append(s.locks, &nameLock{a.Prefix, purpose, c, time.Now()})
+	s.locks = append(s.locks, &nameLock{prefix: a.Prefix, purpose: purpose, owner: c, since: time.Now()})
 	return &wire.AnswerBody{}, nil
 }
 
@@ -82,8 +83,12 @@ func (c *conn) gone() bool {
 // w.mu.
 func (c *conn) mayChange(s *space, n string) *wire.Error {
 	for _, l := range s.locks {
-		if l.owner != c && l.owner != c.starter && strings.HasPrefix(n, l.prefix) {
+		switch {
+		case !strings.HasPrefix(n, l.prefix):
+		case l.owner != c && l.owner != c.starter:
 			return l.busy(n)
+		case l.reset != "":
+			return wire.Errorf(wire.Gone, "%s: %s", wire.ShownBriefly(n, 80), l.reset).WithHint("start it again; %%snapshot list shows what was saved before")
 		}
 	}
 	if c.sock != nil { // no job: those that do not go together do not start

@@ -160,10 +160,21 @@ func (w *Worker) revisit(name string) *space {
 	s.again.Lock()
 	defer s.again.Unlock()
 	w.mu.Lock()
-	retry = retry && s.unrestored != nil && s.version == 0
+	why, news := s.unrestored, s.news
+	retry = retry && why != nil && s.version == 0
 	w.mu.Unlock()
-	if retry {
-		w.recover(s)
+	if !retry {
+		return s
+	}
+	w.recover(s)
+	w.mu.Lock()
+	note, back := s.note, s.unrestored == nil
+	w.mu.Unlock()
+	if back { // who came before has run without them, and may not have looked at its note
+		w.tell(s, "%s; only now: a cell that ran before found nothing, because of %v", note, why)
+		w.mu.Lock()
+		s.news = news // if nobody was told why
+		w.mu.Unlock()
 	}
 	return s
 }
@@ -192,6 +203,9 @@ func (w *Worker) report(s *space, r *record, back int, lost, said []string) {
 	}
 	if len(l) > 0 || w.hasNote(s) {
 		w.tell(s, "%s", strings.Join(l, "; "))
+		if back > 0 && len(l) == 1 { // all is as it was
+			w.news(s)
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ type space struct {
 	effort     time.Duration // that it took
 	retry      time.Time     // not before: the last one has failed
 	note       string        // what came back from disk, and what did not
+	news       bool          // the note is of something that is not back, and nobody has listened yet
 	unrestored error         // why what is on disk is not here, nil if it is; tried again
 	jobs       map[string]*runner
 	waiting    map[string]waitingJob // jobs on disk whose snapshot is not restored
@@ -125,8 +126,17 @@ func (w *Worker) tell(s *space, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.Logf("space %q: %s", s.name, text)
 	w.mu.Lock()
-	s.note = text
+	s.note, s.news = text, s.news || text != s.note
 	w.mu.Unlock()
+}
+
+// news says whether a space's note is to be shown to whoever asks, and that it has been.
+func (w *Worker) news(s *space) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	news := s.news
+	s.news = false
+	return news
 }
 
 // adopt gives restored arrays their names; other names of the space that have

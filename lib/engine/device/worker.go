@@ -1,6 +1,7 @@
 package device
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -46,6 +47,7 @@ type Worker struct {
 	stateNext  string // what to do about it, where one knows
 	uid        int
 	started    time.Time
+	instance   string
 	stopped    chan struct{}
 	once       sync.Once // closes stopped
 	fate       error     // what ends the worker, nil if it was asked to stop; written before stopped is closed
@@ -82,7 +84,7 @@ type Worker struct {
 
 // Open loads the plugin and takes the devices.
 func (w *Worker) Open() error {
-	w.uid, w.started = os.Getuid(), time.Now()
+	w.uid, w.started, w.instance = os.Getuid(), time.Now(), rand.Text()
 	w.stopped = make(chan struct{})
 	w.unpinned = sync.NewCond(&w.mu)
 	w.all.prev, w.all.next = &w.all, &w.all
@@ -237,7 +239,7 @@ func (w *Worker) freeBuffer(b pjrt.Buffer) {
 
 // welcome describes the session to a client of a space.
 func (w *Worker) welcome(s *space) wire.WelcomeBody {
-	b := wire.WelcomeBody{Protocol: wire.Protocol, Version: w.Version, Generation: w.Generation, Note: w.Note, Plugin: w.Plugin.Path,
+	b := wire.WelcomeBody{Protocol: wire.Protocol, Version: w.Version, Generation: w.Generation, Instance: w.instance, Note: w.Note, Plugin: w.Plugin.Path,
 		Platform: w.client.Platform(), PlatformVersion: w.client.PlatformVersion(), Products: w.products, Boot: wire.BootID()}
 	if s != nil {
 		w.mu.Lock()

@@ -22,10 +22,11 @@
 // directory, a named pipe, a device and a socket are refused, since a file would
 // take their place; so is a file that may not be written to.
 //
-// Where a file cannot be replaced, since it is a mount point (a single file that a
-// container was given) or its directory may not be written to, it is overwritten in
-// place when its new contents are complete: a power cut in that moment can leave a
-// mixture.
+// Where a file cannot be replaced, since it has another name (a hard link), it is a
+// mount point (a single file that a container was given) or its directory may not be
+// written to, it is overwritten in place when its new contents are complete and there
+// is room for them. If that fails nevertheless, the error names a file that has them
+// all; a power cut in that moment can leave a mixture, and that file.
 package files
 
 import (
@@ -141,11 +142,18 @@ func (f *File) Commit() error {
 	}
 	f.done = true
 	if err == nil {
-		if err = os.Rename(f.Name(), f.path); f.old != nil && irreplaceable(err) {
-			err = errors.Join(f.overwrite(), os.Remove(f.Name()))
+		if f.linked() {
+			err = f.overwrite()
+		} else if err = os.Rename(f.Name(), f.path); f.old != nil && irreplaceable(err) {
+			err = f.overwrite()
 		}
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	var torn *tornError
+	if errors.As(err, &torn) {
+		return err
+	}
+	if err != nil {
 		os.Remove(f.Name())
 		return failed(f.given, err)
 	}
@@ -155,7 +163,28 @@ func (f *File) Commit() error {
 	return nil
 }
 
-// overwrite writes the contents into the old file.
+// linked says whether the old file has other names, under which the new contents
+// are to be found, too.
+func (f *File) linked() bool {
+	if f.old == nil {
+		return false
+	}
+	was, ok := f.old.Sys().(*syscall.Stat_t)
+	return ok && was.Nlink > 1
+}
+
+// A tornError reports a file that was overwritten in part.
+type tornError struct {
+	path, whole string
+	err         error
+}
+
+func (e *tornError) Error() string {
+	return fmt.Sprintf("files: write %s: %v: it has only a part of the new contents, %s has them all", e.path, e.err, e.whole)
+}
+func (e *tornError) Unwrap() error { return e.err }
+
+// overwrite writes the contents into the old file, and removes the new one.
 func (f *File) overwrite() error {
 	out, err := os.OpenFile(f.path, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -165,14 +194,26 @@ func (f *File) overwrite() error {
 	if now, err := out.Stat(); err != nil || !os.SameFile(now, f.old) {
 		return errors.Join(err, errors.New("another file has taken its name"))
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
+	n, err := f.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
 	}
-	n, err := io.Copy(out, f.File)
+	if err == nil && n > 0 { // where there is no room, nothing is touched
+		const keepSize = 1
+		if err = syscall.Fallocate(int(out.Fd()), keepSize, 0, n); !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+			err = nil // a file system that cannot reserve
+		}
+	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(out.Truncate(n), out.Sync())
+	if _, err = io.Copy(out, f.File); err == nil {
+		err = errors.Join(out.Truncate(n), out.Sync())
+	}
+	if err != nil {
+		return &tornError{f.given, f.Name(), err}
+	}
+	return os.Remove(f.Name())
 }
 
 // like gives the new file what the old one had: owner and group where that may

@@ -56,6 +56,12 @@ func TestPlaces(t *testing.T) {
 		{name: "executable", mask: 0o022, setUp: func(d string) error {
 			return errors.Join(os.WriteFile(d+"/f", nil, 0o600), os.Chmod(d+"/f", 0o750))
 		}, want: "f", mode: 0o750},
+		{name: "other name of the file", mask: 0o022, setUp: func(d string) error {
+			return errors.Join(os.WriteFile(d+"/other", []byte("old and longer"), 0o640), os.Link(d+"/other", d+"/f"))
+		}, want: "other", mode: 0o640},
+		{name: "link to another name of a file", mask: 0o022, setUp: func(d string) error {
+			return errors.Join(os.WriteFile(d+"/other", nil, 0o640), os.Link(d+"/other", d+"/real"), os.Symlink("real", d+"/f"))
+		}, want: "other", mode: 0o640},
 		{name: "link", mask: 0o022, setUp: func(d string) error {
 			return errors.Join(os.WriteFile(d+"/real", []byte("old"), 0o640), os.Symlink("real", d+"/f"))
 		}, want: "real", mode: 0o640},

@@ -72,3 +72,24 @@ func TestInPlace(t *testing.T) {
 		})
 	}
 }
+
+// TestInPlaceFull: a disk without room for the new contents keeps the old ones, under
+// both names.
+func TestInPlaceFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=128k"); err != nil {
+		t.Skipf("needs to mount: %v; run it as root", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+	must(t, os.WriteFile(dir+"/f", []byte("old"), 0o600), os.Link(dir+"/f", dir+"/other"))
+	if err := files.Write(dir+"/f", make([]byte, 80<<10)); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v, want no space left on device", err)
+	}
+	if f, other := text(dir+"/f"), text(dir+"/other"); f != "old" || other != "old" || len(list(t, dir)) != 2 {
+		t.Errorf("got %q and %q in %v, want the old file under two names alone", f, other, list(t, dir))
+	}
+	must(t, files.Write(dir+"/f", make([]byte, 40<<10)))
+	if f, other := text(dir+"/f"), text(dir+"/other"); len(f) != 40<<10 || other != f {
+		t.Errorf("got %d and %d bytes, want %d under both names", len(f), len(other), 40<<10)
+	}
+}

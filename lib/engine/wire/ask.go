@@ -8,6 +8,7 @@ type HelloBody struct {
 	Version  string // of the client's build, for messages
 	Space    string // the name space of its arrays: the notebook
 	Client   string // for lists: what it is, such as "cell 12" or "bench"
+	Listens  bool   `json:",omitempty"` // it shows its user a Note that is News
 	Remote   bool   // it is on another machine: no shared memory, and the system does not know its
 	PID      int    // process
 	Group    int    // and process group
@@ -18,7 +19,9 @@ type WelcomeBody struct {
 	Protocol        int
 	Version         string
 	Generation      int    // counts worker restarts, from 1
+	Instance        string // of the worker: each start has another
 	Note            string // what a restart brought back and what it lost, "" before the first
+	News            bool   `json:",omitempty"` // something is not back, and this client is the first who listens
 	Plugin          string // file of the XLA plugin
 	Platform        string // as the plugin names it: cpu, cuda
 	PlatformVersion string
@@ -115,6 +118,7 @@ type AnswerBody struct {
 	Status   *Status       `json:",omitempty"`
 	Count    int           `json:",omitempty"`
 	Busy     bool          `json:",omitempty"` // somebody waits for a device
+	Trouble  string        `json:",omitempty"` // with Drain: why the client's notebook is not saved
 	Data     []byte        `json:",omitempty"`
 
 	Cache       *CacheInfo     `json:",omitempty"` // with Programs

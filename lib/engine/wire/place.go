@@ -18,6 +18,9 @@ const CellEnv = "GAIDEN_CELL"
 // RuntimeDir.
 func SocketPath() string {
 	if s := os.Getenv("GAIDEN_SOCKET"); s != "" {
+		if at, err := filepath.Abs(s); err == nil {
+			return at
+		}
 		return s
 	}
 	return filepath.Join(RuntimeDir(), "session.sock")
@@ -26,10 +29,21 @@ func SocketPath() string {
 // RuntimeDir is the directory of the socket: gaiden in XDG_RUNTIME_DIR, else a
 // directory under the temporary one with the user's number in its name.
 func RuntimeDir() string {
-	if d := os.Getenv("XDG_RUNTIME_DIR"); d != "" {
+	if d := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
 		return filepath.Join(d, "gaiden")
 	}
-	return filepath.Join(os.TempDir(), fmt.Sprintf("gaiden-%d", os.Getuid()))
+	return filepath.Join(TempDir(), fmt.Sprintf("gaiden-%d", os.Getuid()))
+}
+
+// TempDir is the directory of temporary files: TMPDIR, else /tmp.
+//
+// Here and below, a relative path in the environment is ignored, as the XDG base
+// directory specification has it: for each process it would be another directory.
+func TempDir() string {
+	if d := os.TempDir(); filepath.IsAbs(d) {
+		return d
+	}
+	return "/tmp"
 }
 
 // CacheDir holds what can be made again: programs, data sets, plugins.
@@ -43,7 +57,7 @@ func StateDir() string { return home("XDG_STATE_HOME", ".local/state") }
 func DataDir() string { return home("XDG_DATA_HOME", ".local/share") }
 
 func home(env, fallback string) string {
-	if d := os.Getenv(env); d != "" {
+	if d := os.Getenv(env); filepath.IsAbs(d) {
 		return filepath.Join(d, "gaiden")
 	}
 	return filepath.Join(HomeDir(), fallback, "gaiden")
@@ -53,7 +67,7 @@ func home(env, fallback string) string {
 // else a directory under the temporary one with the user's number in its name, as that of
 // RuntimeDir. Others can make files in the temporary directory itself: see [TrustedPath].
 func HomeDir() string {
-	if h, err := os.UserHomeDir(); err == nil {
+	if h, err := os.UserHomeDir(); err == nil && filepath.IsAbs(h) {
 		return h
 	}
 	return trust{uid: os.Getuid(), etc: "/etc"}.home()

@@ -126,7 +126,7 @@ func (t trust) home() string {
 			return f[5]
 		}
 	}
-	return filepath.Join(os.TempDir(), fmt.Sprintf("gaiden-%d", t.uid))
+	return filepath.Join(TempDir(), fmt.Sprintf("gaiden-%d", t.uid))
 }
 
 // granted says whether the access control list of a file lets another user or another

@@ -150,6 +150,37 @@ func TestHomeDir(t *testing.T) {
 	}
 }
 
+// TestRelativePlaces: what the environment says relative to whatever the directory of a
+// process is, is ignored; a socket's path is that of this process.
+func TestRelativePlaces(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	for _, name := range []string{"XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "TMPDIR"} {
+		t.Setenv(name, "rel")
+	}
+	t.Setenv("GAIDEN_SOCKET", "rel.sock")
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, got, want string }{
+		{"cache", CacheDir(), home + "/.cache/gaiden"},
+		{"state", StateDir(), home + "/.local/state/gaiden"},
+		{"data", DataDir(), home + "/.local/share/gaiden"},
+		{"runtime", RuntimeDir(), "/tmp/gaiden-" + strconv.Itoa(os.Getuid())},
+		{"temporary", TempDir(), "/tmp"},
+		{"socket", SocketPath(), here + "/rel.sock"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, tt.got, tt.want)
+		}
+	}
+	t.Setenv("HOME", "rel")
+	if got := HomeDir(); !filepath.IsAbs(got) {
+		t.Errorf("HOME=rel: got %s, want an absolute path", got)
+	}
+}
+
 // TestPrivateDirAbove holds that a directory is not private where somebody else could put
 // another one in its place.
 func TestPrivateDirAbove(t *testing.T) {

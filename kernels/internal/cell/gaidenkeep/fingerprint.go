@@ -37,7 +37,7 @@ func fingerprint(v Var) (sum uint64) {
 
 // libraryPath is the path of the library's module, as the kernel says it.
 var libraryPath = sync.OnceValue(func() string {
-	data, _ := os.ReadFile(filepath.Join(os.Getenv(Env), LibraryFile))
+	data, _ := os.ReadFile(filepath.Join(shared, LibraryFile))
 	return string(data)
 })
 

@@ -19,6 +19,8 @@ import (
 // program share. Without it nothing is loaded or saved.
 const Env = "GAIDEN_KEEP"
 
+var shared = os.Getenv(Env) // before a cell clears its environment
+
 // The files of that directory.
 const (
 	InFile       = "in"       // lines "name\tfile", quoted: where values lie
@@ -94,11 +96,10 @@ func track(v Var) {
 // kernel reads the reason in the manifest, and makes another program that does
 // without.
 func Load(list ...any) bool {
-	dir := os.Getenv(Env)
-	if dir == "" {
+	if shared == "" {
 		return false
 	}
-	where, err := readIn(dir)
+	where, err := readIn(shared)
 	groups := map[string][]Var{}
 	types := basicTypes()
 	for i := 0; i < len(list); i++ {
@@ -120,7 +121,7 @@ func Load(list ...any) bool {
 			for _, v := range group {
 				m.add("stale", v.name, err.Error())
 			}
-			m.write(dir)
+			m.write(shared)
 			os.Exit(1)
 		}
 		for _, v := range group {
@@ -195,8 +196,8 @@ func Save() {
 		return
 	}
 	saved = true
-	if dir := os.Getenv(Env); dir != "" && len(tracked) > 0 {
-		saving(dir, func() { saveVars(dir, "", tracked, false) })
+	if shared != "" && len(tracked) > 0 {
+		saving(shared, func() { saveVars(shared, "", tracked, false) })
 	}
 }
 

@@ -333,7 +333,7 @@ func TestChangedType(t *testing.T) {
 // again, and large data is mapped.
 func TestSave(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv(Env, dir)
+	shared = dir
 	reset := func() { tracked, files, saved = nil, map[string]string{}, false }
 	t.Cleanup(reset)
 	reset()
@@ -356,7 +356,7 @@ func TestSave(t *testing.T) {
 
 	next := t.TempDir()
 	os.Rename(filepath.Join(dir, InFile), filepath.Join(next, InFile))
-	t.Setenv(Env, next)
+	shared = next
 	reset()
 	var big2 []float32
 	var small2 string

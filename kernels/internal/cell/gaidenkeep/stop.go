@@ -2,7 +2,6 @@ package gaidenkeep
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -22,17 +21,19 @@ const (
 	tries = 3                     // how often variables are looked at until they stay where they are
 )
 
-// Watch lets the kernel request the program's values while main runs. A program that has
+// Watch lets the kernel request the program's values while main runs, and also calls
+// leave then. A program that has
 // timers may be woken by one: waits are the beginnings of the states of goroutines
 // that it may wake, as a traceback has them ("select"), and "" is the beginning of all.
-func Watch(waits ...string) {
-	if dir := os.Getenv(Env); dir != "" {
-		w := &watch{stop: filepath.Join(dir, StopFile), awake: append(waits, "running", "runnable", "sleep", "IO wait", "syscall", "GC ")}
+func Watch(leave func(), waits ...string) {
+	if shared != "" {
+		w := &watch{leave: leave, stop: filepath.Join(shared, StopFile), awake: append(waits, "running", "runnable", "sleep", "IO wait", "syscall", "GC ")}
 		w.timer = time.AfterFunc(poll, w.look)
 	}
 }
 
 type watch struct {
+	leave func()
 	stop  string
 	timer *time.Timer
 	awake []string // beginnings of the states of goroutines that may go on
@@ -42,6 +43,7 @@ type watch struct {
 func (w *watch) look() {
 	var stat syscall.Stat_t
 	if syscall.Stat(w.stop, &stat) == nil {
+		w.leave()
 		saveNow()
 		return
 	}
@@ -94,7 +96,6 @@ func saveNow() {
 	if saved || len(tracked) == 0 {
 		return
 	}
-	dir := os.Getenv(Env)
 	var calm []Var
 	for _, v := range tracked {
 		if !holdsMap(v.typ, map[reflect.Type]bool{}) {
@@ -103,11 +104,11 @@ func saveNow() {
 	}
 	live = true
 	defer func() { live = false }()
-	saving(dir, func() {
+	saving(shared, func() {
 		if len(calm) < len(tracked) {
-			saveVars(dir, "calm", calm, true)
+			saveVars(shared, "calm", calm, true)
 		}
-		saveVars(dir, "all", tracked, true)
+		saveVars(shared, "all", tracked, true)
 	})
 }
 

@@ -1,7 +1,8 @@
-// Package gaidenstack bounds the stacks of a cell's goroutines, tells what an
-// error says to do that a cell dies of, and how many goroutines end with it. It is part of the programs, not of the
-// kernel: package cell writes it into the notebook's module, and every program
-// imports it for what it does when it is initialized.
+// Package gaidenstack bounds the stacks of a cell's goroutines, and tells when the
+// cell ends: what an error says to do that it dies of, how many goroutines end with
+// it, and what has changed of its directory and environment. It is part of the
+// programs: package cell writes it into the notebook's module, and every program
+// imports it.
 //
 // Go's own bound is 512 MiB. A function that calls itself without an end fills it
 // in half a second, and then the runtime walks the whole stack for its last words:
@@ -18,6 +19,7 @@ import "runtime/debug"
 // the last of the runtime's words: the kernel takes it out of them.
 func Hint() {
 	died := recover()
+	Leave()
 	if died == nil {
 		left()
 		return
