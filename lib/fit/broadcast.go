@@ -8,12 +8,12 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
-// minBroadcastBytes is the size of a state, in bytes, below which it is copied to each of the
-// other devices. That goes through the host: 19 ms for ResNet152's half a GB, on H200s.
-var minBroadcastBytes = 16 << 20
+// minBroadcastBytes is plan's, but in tests.
+var minBroadcastBytes = plan.BroadcastBytes
 
 // broadcast gives the other devices what device 0 has.
 func (r *run) broadcast(l []*session.Array) (copies, error) {

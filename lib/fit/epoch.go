@@ -214,11 +214,9 @@ type stepResult struct {
 }
 
 // row is the result of a step [1 columns].
-func (f stepResult) row() *Node { return Reshape(Stack([]*Node{f.mean, f.weight, f.right}, 0), 1, columns) }
-
-// recomputeBytes is the size of a batch norm's output that a GPU computes again rather than keeps, in
-// bytes: less memory for little time.
-const recomputeBytes = 16 << 20
+func (f stepResult) row() *Node {
+	return Reshape(Stack([]*Node{f.mean, f.weight, f.right}, 0), 1, columns)
+}
 
 // derive goes forward and back. Of a batch that is shared, it is this device's
 // part.
@@ -228,7 +226,7 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c plan.Part) stepResu
 	if c.Kernels != nil {
 		net = t.withKernels()
 	} else if !t.net.target.CPU() && net.HasBatchNorm() {
-		t.w.options.Recompute = recomputeBytes
+		t.w.options.Recompute = plan.RecomputeBytes
 	}
 	stretches := t.net.buckets(c)
 	out := t.applyNet(net, b.x, true, splitAt(stretches))

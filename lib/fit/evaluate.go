@@ -27,19 +27,15 @@ func (n *Net) Test(ctx context.Context, s *Set) (*Score, error) {
 	return n.score(ctx, s, nil)
 }
 
-// portionOf is how many examples are looked at together when nothing is
-// learned: enough to keep a device busy, few enough for its memory.
-func (n *Net) portionOf(s *Set) int { return min(s.N, max(16, min(500, 2_000_000/s.size))) }
-
-// batchesOf is how many of those portions a set has.
+// batchesOf is how many batches a set is tested in.
 func (n *Net) batchesOf(s *Set) int {
-	size := n.portionOf(s)
+	size := plan.TestBatch(s.N, s.size)
 	return (s.N + size - 1) / size
 }
 
 // tester begins to make the program ready that tests the set.
 func (n *Net) tester(s *Set) (key string, f *future) {
-	size, single := n.portionOf(s), plan.Unlooped(n.target, n.convolves)
+	size, single := plan.TestBatch(s.N, s.size), plan.Unlooped(n.target, n.convolves)
 	key = fmt.Sprintf("test/%s/%d/%d/%t", s.key(), s.N, size, single)
 	return key, n.prepare(key, func() (*hlo.Program, error) { return n.testProgram(s, size, n.batchesOf(s), single) }, nil)
 }
@@ -87,7 +83,7 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 			return nil, err
 		}
 		done += next
-		next = max(1, int(float64(next)*share.Seconds()/time.Since(chunk).Seconds()))
+		next = max(1, int(float64(next)*plan.ChunkTime.Seconds()/time.Since(chunk).Seconds()))
 	}
 	results.Finalize()
 	result := &Score{N: s.N, Labels: s.targets == 0}

@@ -14,9 +14,9 @@ var idleTime = 2 * time.Second
 // idleWatcher are the times in which nothing is asked of a session over other connections, and
 // no job is at work in it.
 type idleWatcher struct {
-	watched *session.Session
-	requests   int       // by others, when it was last looked at
-	since   time.Time // when that had changed; zero at first
+	watched  *session.Session
+	requests int       // by others, when it was last looked at
+	since    time.Time // when that had changed; zero at first
 }
 
 // wait returns in a pause.

@@ -83,7 +83,7 @@ func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, er
 			if err != nil {
 				return err
 			}
-			r = &jobReader{jobAbout: about, began: i.Started, history: &History{Devices: 1}}
+			r = &jobReader{jobAbout: about, began: i.Started, record: record{history: &History{Devices: 1}, labels: about.Labels}}
 		}
 		for _, e := range l {
 			r.entry(e)
@@ -130,13 +130,10 @@ func aboutJob(i wire.JobInfo) (a jobAbout, err error) {
 // jobReader makes a History of a job's log.
 type jobReader struct {
 	jobAbout
-	began       time.Time
-	history     *History
-	info        wire.JobInfo
-	epoch       Epoch
-	step        int // of the epoch
-	sum, weight float64
-	notFinite        *NotFiniteError // nil while all numbers are finite
+	record
+	began     time.Time
+	info      wire.JobInfo
+	notFinite *NotFiniteError // nil while all numbers are finite
 }
 
 func (r *jobReader) entry(e wire.JobEntry) {
@@ -152,7 +149,7 @@ func (r *jobReader) entry(e wire.JobEntry) {
 		}
 		located(r.notFinite, flags, r.Data, r.Layers)
 	case e.Name == "validation" && len(e.Values) == 2 && len(r.history.Epochs) > 0:
-		r.history.Epochs[len(r.history.Epochs)-1].Validation = &Score{Loss: e.Values[0], Right: int(e.Values[1]), N: r.Tests, Labels: r.Labels}
+		r.validated(&Score{Loss: e.Values[0], Right: int(e.Values[1]), N: r.Tests, Labels: r.Labels})
 	}
 }
 
@@ -160,9 +157,10 @@ func (r *jobReader) entry(e wire.JobEntry) {
 // whose loss is not finite, or whose last row says so of the weights, were not.
 func (r *jobReader) finite(values []float64) bool {
 	epoch := len(r.history.Epochs) + 1
+	done := r.step % r.Steps
 	for i := 0; i < len(values); i += columns {
 		if loss := values[i]; math.IsNaN(loss) || math.IsInf(loss, 0) {
-			r.notFinite = &NotFiniteError{Net: r.Net, Loss: loss, Epoch: epoch, Step: min(r.step+i/columns+1, r.Steps), Kept: r.step, KeptEpoch: epoch}
+			r.notFinite = &NotFiniteError{Net: r.Net, Loss: loss, Epoch: epoch, Step: min(done+i/columns+1, r.Steps), Kept: done, KeptEpoch: epoch}
 			return false
 		}
 	}
@@ -171,41 +169,22 @@ func (r *jobReader) finite(values []float64) bool {
 
 // row is the result of one step.
 func (r *jobReader) row(row []float64, at time.Time) {
-	if r.step == 0 {
-		r.epoch = Epoch{Number: len(r.history.Epochs) + 1, Train: Score{Labels: r.Labels}}
-		r.sum, r.weight = 0, 0
+	if r.step%r.Steps == 0 {
+		r.begin(len(r.history.Epochs) + 1)
 	}
-	r.step++
-	r.sum += row[0] * row[1]
-	r.weight += row[1]
-	r.epoch.Train.Right += int(row[2])
-	r.epoch.Train.N = min(r.N, r.step*r.Batch)
-	r.epoch.Train.Loss = mean(r.sum, r.weight)
-	r.history.Losses = append(r.history.Losses, float32(row[0]))
-	if r.Labels {
-		r.history.Right = append(r.history.Right, int32(row[2]))
-	}
-	r.history.Steps++
+	r.add(row[0], row[1], int(row[2]), min(r.Batch, r.N-r.step*r.Batch))
 	if r.step == r.Steps {
-		r.epoch.Elapsed = at.Sub(r.began)
-		r.history.Epochs = append(r.history.Epochs, r.epoch)
-		r.step = 0
+		r.end(at.Sub(r.began), nil)
 	}
 }
 
 func (r *jobReader) progress() Progress {
-	p := Progress{Phase: "train", Epoch: max(1, r.epoch.Number), Epochs: r.Epochs, Step: r.step, Steps: r.Steps, Loss: r.epoch.Train.Loss,
-		Accuracy: r.epoch.Train.Accuracy(), Labels: r.Labels, Elapsed: time.Since(r.began)}
-	if r.step == 0 && r.history.Steps > 0 {
-		p.Step = r.Steps
-	}
+	p := r.record.progress("train", r.Epochs, r.Steps)
+	p.Elapsed = time.Since(r.began)
 	if r.info.State.Over() {
 		p.Elapsed = r.info.Changed.Sub(r.began)
 	} else if done := r.history.Steps; done > 0 && r.info.State == wire.JobRuns {
 		p.Left = time.Duration(float64(p.Elapsed) / float64(done) * float64(r.Epochs*r.Steps-done))
-	}
-	for i := len(r.history.Epochs) - 1; i >= 0 && p.Validation == nil; i-- {
-		p.Validation = r.history.Epochs[i].Validation
 	}
 	return p
 }

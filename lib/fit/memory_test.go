@@ -132,12 +132,12 @@ func TestOutOfMemoryAhead(t *testing.T) {
 		fresh bool
 		note  string
 	}{
-		{Train{Batch: 1, Epochs: 3}, false, noteAlone},
-		{Train{Batch: 5, Epochs: 3}, false, noteAlone},
-		{Train{Batch: 64, Epochs: 500}, false, noteAlone}, // epochs are single steps, of few chunks: perhaps of one
-		{Train{Batch: 1, Epochs: 2}, true, noteStepped},
-		{Train{Batch: 10, Epochs: 20}, true, noteStepped},
-		{Train{Batch: 64, Epochs: 50}, true, noteStepped},
+		{Train{Batch: 1, Epochs: 3}, false, noteOneChunk},
+		{Train{Batch: 5, Epochs: 3}, false, noteOneChunk},
+		{Train{Batch: 64, Epochs: 500}, false, noteOneChunk}, // epochs are single steps, of few chunks: perhaps of one
+		{Train{Batch: 1, Epochs: 2}, true, noteOneTurn},
+		{Train{Batch: 10, Epochs: 20}, true, noteOneTurn},
+		{Train{Batch: 64, Epochs: 50}, true, noteOneTurn},
 	} {
 		var want *History
 		for _, tight := range []bool{false, true} {
@@ -156,7 +156,7 @@ func TestOutOfMemoryAhead(t *testing.T) {
 				if tt.fresh && r.main.Form.Single() {
 					r.main.Form = plan.Fresh
 				}
-				return r.history, errors.Join(r.epochs(), r.bindState())
+				return r.history, errors.Join(r.train(), r.bindState())
 			}
 			if _, err := train(); err != nil { // from here on it is known how long a step takes
 				t.Fatal(err)

@@ -26,22 +26,22 @@ type Net struct {
 	session                *session.Session
 	target                 lower.Target
 	ready                  bool
-	readOnly                 bool // it is somebody else's: nothing of it is made or removed
+	readOnly               bool // it is somebody else's: nothing of it is made or removed
 	convolves, feedForward bool // it has convolutions; it has neither those nor loops
 	layout                 layout
 	locked                 bool    // nobody else changes its arrays
-	arrayCount                   int     // arrays of the net in the session
+	arrayCount             int     // arrays of the net in the session
 	output                 []int   // dimensions of one result
 	forward                float64 // FLOPs of an example's way through the net, as they are written
 	programs               map[string]*future
-	sets                  map[string]*Set
-	deviceCopies                map[onDevice]*session.Array // copies of data on other devices
-	stepTime                  map[string]time.Duration    // of a step, in the last run of its kind
-	stepCost                  map[string]hlo.Cost         // of a step
+	sets                   map[string]*Set
+	deviceCopies           map[onDevice]*session.Array // copies of data on other devices
+	stepTime               map[string]time.Duration    // of a step, in the last run of its kind
+	stepCost               map[string]hlo.Cost         // of a step
 	table                  *tiling.Table               // of a twin, its net's; nil: the session's
 	// Of tests: see pack, stretches and lowering.
 	packing, testBuckets bool
-	options             lower.Options
+	options              lower.Options
 }
 
 // Config says how a net is trained.

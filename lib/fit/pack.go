@@ -1,10 +1,8 @@
 package fit
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -12,7 +10,6 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/lower/plan"
-	"gaiden/lib/session"
 )
 
 // A packed state is one vector in place of a net's many small arrays, for each
@@ -272,104 +269,4 @@ func (n *Net) unpackProgram() (*hlo.Program, error) {
 		}
 		return append(out, state[len(state)-1])
 	})
-}
-
-// distribute packs the state, if it is to be, and copies it to the other devices.
-func (r *run) distribute() error {
-	n := r.net
-	if r.main.Packed {
-		p, err := r.wait(r.ctx, "pack", n.prepare("pack", n.packProgram, nil))
-		if err != nil {
-			return err
-		}
-		packed, err := run1(p, r.state)
-		if err != nil {
-			return err
-		}
-		r.state.free()
-		r.state, r.last = packed, time.Now()
-	}
-	all, err := r.broadcast(r.state[0])
-	if err != nil {
-		return err
-	}
-	r.state = all
-	return r.splitRandom()
-}
-
-// splitRandom gives devices that share batches random numbers of their own.
-func (r *run) splitRandom() error {
-	n, at := r.net, slices.IndexFunc(r.net.slots(r.main.Part), func(s slot) bool { return s.path == rng })
-	if r.devices == 1 || at < 0 {
-		return nil
-	}
-	key := fmt.Sprintf("apart/%d", r.devices)
-	p, err := r.wait(r.ctx, key, n.prepare(key, func() (*hlo.Program, error) { return n.randomProgram(r.devices) }, nil))
-	if err != nil {
-		return err
-	}
-	replicas := make(copies, r.devices)
-	for d := range replicas {
-		if replicas[d], err = n.integers(d, d); err != nil {
-			return err
-		}
-	}
-	defer replicas.free()
-	own, err := run1(p, r.state.cut(at, at+1), replicas)
-	if err != nil {
-		return err
-	}
-	for d := 1; d < r.devices; d++ { // that of device 0 is as it was
-		r.state[d][at].Finalize()
-		r.state[d][at] = own[d][0]
-	}
-	free(own[0]...)
-	return nil
-}
-
-// unpackState is the net's state of device 0, as the net's names want it. A run that
-// was stopped needs it, too.
-func (r *run) unpackState() ([]*session.Array, error) {
-	n, ctx := r.net, context.WithoutCancel(r.ctx)
-	p, err := r.wait(ctx, "unpack", n.prepare("unpack", n.unpackProgram, nil))
-	if err != nil {
-		return nil, err
-	}
-	out, err := run1(p, r.state[:1])
-	if err != nil {
-		return nil, err
-	}
-	return out[0], nil
-}
-
-// bindInterval is between two times that a packed state is given its names, which takes
-// milliseconds. A bulky one waits longer: there the devices wait, too, some 15 ms for
-// ResNet152's.
-func (n *Net) bindInterval() time.Duration {
-	if n.stateBytes() >= bulky {
-		return 2 * time.Second
-	}
-	return 500 * time.Millisecond
-}
-
-// bindState gives the state of a packed run its names.
-func (r *run) bindState() error {
-	if r.named {
-		return nil
-	}
-	arrays, err := r.unpackState()
-	if err != nil {
-		return err
-	}
-	defer free(arrays...)
-	if err := arrays[len(arrays)-1].Values(make([]int32, 1)); err != nil { // names are for arrays that are there
-		return err
-	}
-	return r.bindArrays(r.state, arrays)
-}
-
-// bindArrays gives the arrays of a packed state its names.
-func (r *run) bindArrays(state copies, arrays []*session.Array) error {
-	r.named, r.last = &state[0][0] == &r.state[0][0], time.Now()
-	return r.net.bind(r.net.layout.all(), arrays)
 }

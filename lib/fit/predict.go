@@ -9,6 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
@@ -48,7 +49,7 @@ func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
 }
 
 func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
-	size := n.portionOf(s)
+	size := plan.TestBatch(s.N, s.size)
 	kind, _ := s.x.Shape()
 	key := fmt.Sprintf("predict/%s/%d", kind, size)
 	f := n.prepare(key, func() (*hlo.Program, error) { return n.predictProgram(kind, size) }, nil)

@@ -16,9 +16,9 @@ import (
 type stepPrograms struct {
 	plan.Part
 	net                 *Net
-	copiedSlots              []int // see copied
+	copiedSlots         []int // see copied
 	keys                [3]string
-	futures                [3]*future
+	futures             [3]*future
 	start, main, finish *session.Program
 }
 

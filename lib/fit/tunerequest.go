@@ -26,7 +26,7 @@ type tuneRequest struct {
 	Batch         int
 	InOrder       bool
 	Step          string // its key in the table of tilings
-	Crashes          int    // how often nothing was found, as a session crashed or there was none to try in
+	Crashes       int    // how often nothing was found, as a session crashed or there was none to try in
 }
 
 // maxCrashes is how often that may be before a wish is left alone: something in it may be
