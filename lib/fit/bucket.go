@@ -21,7 +21,7 @@ type bucket struct {
 	trained       []int // which of the trained variables are its layers'
 	matrices      []int // those of them that are added up early: vectors are small, and go with the rest
 	last          int   // its last layer
-	output, input *Node // what its last layer gives, and the next stretch takes
+	output, input *Node // what its last layer gives, and the next bucket takes
 }
 
 // buckets divides the layers. They are one bucket where there is not much to add up, or
@@ -56,7 +56,7 @@ func (n *Net) buckets(c plan.Part) []*bucket {
 	return []*bucket{one}
 }
 
-// layerBuckets makes a stretch of each layer, and says whether all trained variables are
+// layerBuckets makes a bucket of each layer, and says whether all trained variables are
 // in them.
 func (n *Net) layerBuckets() (layers []*bucket, whole bool) {
 	known := 0
@@ -86,7 +86,7 @@ func (n *Net) elements(trained []int) (size int) {
 	return size
 }
 
-// splitAt notes where stretches begin, for applyNet.
+// splitAt notes where buckets begin, for applyNet.
 func splitAt(all []*bucket) func(i int, y *Node) *Node {
 	return func(i int, y *Node) *Node {
 		for _, s := range all[:len(all)-1] {
@@ -100,7 +100,7 @@ func splitAt(all []*bucket) func(i int, y *Node) *Node {
 }
 
 // gradients derives the loss by all that is trained. Those of matrices of all
-// stretches but the first are added up over the devices: joined says which they are,
+// buckets but the first are added up over the devices: joined says which they are,
 // and sums are the vectors that they are in.
 func (t *trace) gradients(loss *Node, variables []*Node, all []*bucket) (gradients []*Node, joined []bool, sums []*Node) {
 	trained := t.net.layout.trained

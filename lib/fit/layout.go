@@ -245,7 +245,7 @@ func (n *Net) isMoment(name string) bool {
 	return name == "rng" || name == "step"
 }
 
-// recreated says whether a variable is made anew where there is none that fits: it
+// recreated says whether a variable is recreated where there is none that fits: it
 // says nothing about the architecture.
 func (n *Net) recreated(name string) bool {
 	return name == "rng" || slices.Contains(n.model.States(), name)
@@ -390,7 +390,7 @@ func (n *Net) donated(c plan.Part) func(p *hlo.Program) []bool {
 }
 
 // state looks the net's arrays up, all of one moment. A rollback or an import may
-// have changed them since the net was opened, or added some: they are compared anew
+// have changed them since the net was opened, or added some: they are compared again
 // then, and what another optimizer left is replaced.
 func (n *Net) state(slots []slot) ([]*session.Array, error) {
 	arrays, held, err := n.session.ArraysUnder(n.name+"/", n.names(slots)...)

@@ -8,7 +8,7 @@ import (
 
 // repeat is a loop in a program: count times inner turns, with the number of
 // the turn. XLA counts the inner ones beforehand; the outer ones it cannot, and
-// on a GPU each of those waits for the host (8.5 µs on an H200). What a body
+// on a GPU each of those waits for the host. What a body
 // uses from outside must be made before repeat is called.
 func (t *trace) repeat(count *Node, inner int, state []*Node, body func(i *Node, state []*Node) []*Node) []*Node {
 	zero, one := t.scalar(int32(0)), t.scalar(int32(1))

@@ -12,6 +12,7 @@ import (
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -22,26 +23,42 @@ type Net struct {
 	model  models.Net
 	config Config
 
-	mu                     sync.Mutex // protects following, and the arrays while a program runs
-	session                *session.Session
-	target                 lower.Target
-	ready                  bool
-	readOnly               bool // it is somebody else's: nothing of it is made or removed
-	convolves, feedForward bool // it has convolutions; it has neither those nor loops
-	layout                 layout
-	locked                 bool    // nobody else changes its arrays
-	arrayCount             int     // arrays of the net in the session
-	output                 []int   // dimensions of one result
-	forward                float64 // FLOPs of an example's way through the net, as they are written
-	programs               map[string]*future
-	sets                   map[string]*Set
-	deviceCopies           map[onDevice]*session.Array // copies of data on other devices
-	stepTime               map[string]time.Duration    // of a step, in the last run of its kind
-	stepCost               map[string]hlo.Cost         // of a step
-	table                  *tiling.Table               // of a twin, its net's; nil: the session's
-	// Of tests: see pack, stretches and lowering.
-	packing, testBuckets bool
+	mu         sync.Mutex // protects following, and the arrays while a program runs
+	session    *session.Session
+	target     lower.Target
+	ready      bool
+	readOnly   bool // another program's: its arrays are neither created nor removed
+	locked     bool // no other program can change its arrays
+	arrayCount int  // of the net, in the session
+	layout     layout
+	traits
+	caches
+	hooks
+}
+
+// traits are what a net is made of, as its layout is built.
+type traits struct {
+	convolves   bool    // it has convolutions
+	feedForward bool    // it has neither those nor loops
+	output      []int   // dimensions of one result
+	forward     float64 // FLOPs of the forward pass of an example, as the net is written
+}
+
+// caches are what a Net keeps between calls.
+type caches struct {
+	programs     map[string]*future
+	sets         map[string]*Set
+	deviceCopies map[onDevice]*session.Array // of data
+	stepTime     map[string]time.Duration    // in the last run of its kind
+	stepCost     map[string]hlo.Cost
+	table        *tiling.Table // of the net that this one is a clone of; nil: the session's
+}
+
+// hooks are for tests.
+type hooks struct {
+	packing, testBuckets bool // whatever the size of the net
 	options              lower.Options
+	decided              func(*plan.Plan)
 }
 
 // Config says how a net is trained.
@@ -73,9 +90,8 @@ func New(name string, model models.Net, config Config) *Net {
 	if config.Optimizer == nil {
 		config.Optimizer = Adam{}
 	}
-	return &Net{name: name, model: model, config: config,
-		programs: map[string]*future{}, sets: map[string]*Set{}, deviceCopies: map[onDevice]*session.Array{},
-		stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}
+	return &Net{name: name, model: model, config: config, caches: caches{programs: map[string]*future{}, sets: map[string]*Set{},
+		deviceCopies: map[onDevice]*session.Array{}, stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}}
 }
 
 // Attach is New in an open session, with the net's arrays found or created.

@@ -12,18 +12,15 @@ import (
 	"gaiden/lib/lower/plan"
 )
 
-// A packed state is one vector in place of a net's many small arrays, for each
-// kind of them: weights, moments, running means. To run a program costs the host
-// about 2 µs for each array that goes in and comes out of it, and a launch for
-// each weight that is updated; ResNet152 has 1,240 arrays, and 320 when they are
-// packed.
+// A packed state has one vector in place of a net's many small arrays of each kind: weights,
+// moments, running means. Each array that goes into a program or comes out of it costs the
+// host time, and each weight that is updated a kernel launch.
 //
-// Packed programs work in place: there is no second copy of the state to go back
-// to. A step that would leave a weight that is not finite leaves the state as it
-// was, and so do all after it. The net's names follow every half second, or two of a
-// bulky state, at an epoch's test and at the end of a run. What they follow to is asked
-// for right after the chunk that makes it, while the devices work on that: it takes the
-// host milliseconds.
+// Packed programs work in place: there is no second copy of the state to go back to. A step
+// that would leave a weight that is not finite leaves the state as it was, and so do all
+// after it. The state is bound to the net's names now and then, at an epoch's test and at
+// the end of a run. It is unpacked for that right after the chunk is requested, while the
+// devices work on the chunk, since that takes the host milliseconds.
 
 // packed is the state in the order in which packed programs take it: the parts
 // of what is trained, those of each moment, means, others, whether the run has
@@ -182,8 +179,8 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, 
 }
 
 // tooLarge is 1 where gradients are not finite, or so large that the steps of this rate
-// might not be, else 0. Of what is in a few vectors it costs as many kernels, where to
-// look at each array after its step are 156 of ResNet152's 2,600.
+// might not be, else 0. It reads the few vectors that the devices have added up, which
+// takes fewer kernels than reading each array after its step.
 func (t *trace) tooLarge(vectors []*Node, rate *Node) *Node {
 	const limit = 1e30 // float32 ends at 3e38; steps may be the sum of many
 	rate = Abs(rate)
@@ -195,8 +192,8 @@ func (t *trace) tooLarge(vectors []*Node, rate *Node) *Node {
 }
 
 // partialSums is sums that are not finite where x has an element that is not; see
-// vanishing. It leaves them as XLA's kernels do that add up x, before one more for each
-// array adds up what they have found: ResNet152 has 158 of them.
+// zeroIfFinite. There are as many as XLA's first kernel of a reduction makes, which saves
+// the second one for each array.
 func partialSums(x *Node) *Node {
 	const sums = 512
 	x = zeroIfFinite(x)
@@ -206,16 +203,14 @@ func partialSums(x *Node) *Node {
 	return Reshape(ReduceAllSum(x), 1)
 }
 
-// anyNotFinite is 1 if some of the numbers are not finite, else 0. A CPU adds up what vanishes
-// four times as fast as it looks for the greatest of what IsFinite says of each: 0.7
-// against 3.2 ms for the MLP's 1.8 million weights on 2 cores.
+// anyNotFinite is 1 if some of the numbers are not finite, else 0. On a CPU a sum is several
+// times as fast as the maximum of what IsFinite says of each.
 func (t *trace) anyNotFinite(x *Node) *Node {
 	return ConvertDType(LogicalNot(IsFinite(ReduceAllSum(zeroIfFinite(x)))), dtypes.Float32)
 }
 
-// zeroIfFinite is 0 for numbers that are finite; others less themselves are NaN, and so is
-// every sum with one. Of times 0 XLA makes an array of zeros first on a CPU: 3.7 against 2.2
-// ms for the FCN's 10 million.
+// zeroIfFinite is 0 for numbers that are finite and NaN for others, as is every sum with one.
+// It subtracts, since XLA's CPU compiler makes an array of zeros for a product with 0.
 func zeroIfFinite(x *Node) *Node { return Sub(x, x) }
 
 // packProgram packs the net's state.
@@ -248,7 +243,7 @@ func (n *Net) packProgram() (*hlo.Program, error) {
 	})
 }
 
-// unpackProgram is the way back.
+// unpackProgram unpacks it.
 func (n *Net) unpackProgram() (*hlo.Program, error) {
 	return n.trace("unpack", func(t *trace) []*Node {
 		state := t.slots(n.packed())

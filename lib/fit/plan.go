@@ -40,6 +40,9 @@ func (n *Net) decide(data *Set, t Train, use plan.Use) (*plan.Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fit: %s: %w", n.name, err)
 	}
+	if n.decided != nil {
+		n.decided(p)
+	}
 	return p, nil
 }
 

@@ -18,8 +18,7 @@ import (
 // the example that has such numbers, or the first layer that has them. Weights have them
 // from the step before, whose batch may be at fault: for XLA's CPU compiler the greater of
 // NaN and a number is the number, so that max pooling may not hand it on, but the gradient of
-// the weights before it does. (Its option xla_cpu_enable_fast_min_max, off, helps small
-// images, not Keras' net, and SeedCNN takes 12 % longer with it.)
+// the weights before it does.
 func (n *Net) explain(ctx context.Context, e *NotFiniteError, s *Set, size int, order *session.Array, first, bad int, state, rate []*session.Array) error {
 	flags, err := n.probe(ctx, s, size, order, first, bad, state, rate)
 	if err != nil {
