@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Sticks shows images of people with their joints: the true ones connected by thick
+// Poses shows images of people with their joints: the true ones connected by thick
 // lines, the predicted ones by thin lines.
-type Sticks struct {
+type Poses struct {
 	Title string
 
 	// Height, Width and Channels are the dimensions of each image, as in [Gallery].
@@ -56,7 +56,7 @@ func (f Figure) seen(joint int) bool {
 }
 
 // String returns one line per image with the error of the prediction.
-func (s Sticks) String() string {
+func (s Poses) String() string {
 	var b strings.Builder
 	if s.Title != "" {
 		b.WriteString(oneLine(s.Title) + "\n")
@@ -92,7 +92,7 @@ func (f Figure) line() string {
 }
 
 // HTML returns a row of svg elements that wraps.
-func (s Sticks) HTML() string {
+func (s Poses) HTML() string {
 	var b strings.Builder
 	b.WriteString("<div>")
 	if s.Title != "" {
@@ -127,7 +127,7 @@ func (s Sticks) HTML() string {
 }
 
 // draw adds lines and dots for some joints.
-func (s Sticks) draw(b *strings.Builder, f Figure, joints []float32, width, height float64, colour string, thick float64) {
+func (s Poses) draw(b *strings.Builder, f Figure, joints []float32, width, height float64, colour string, thick float64) {
 	at := func(j int) (x, y float64, ok bool) {
 		if j < 0 || 2*j+1 >= len(joints) {
 			return 0, 0, false
