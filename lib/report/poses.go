@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"math"
@@ -98,7 +99,7 @@ func (s Poses) HTML() string {
 	if s.Title != "" {
 		fmt.Fprintf(&b, "<div><b>%s</b></div>", escape(s.Title))
 	}
-	size := float64(min(max(orInt(s.Size, 150), 40), 2000))
+	size := float64(min(max(cmp.Or(s.Size, 150), 40), 2000))
 	high := size
 	if s.Height > 0 && s.Width > 0 {
 		high = min(size*float64(s.Height)/float64(s.Width), 4000)
