@@ -46,7 +46,7 @@ func (r *run) broadcast(l []*session.Array) (copies, error) {
 		}
 	}
 	defer replicas.free()
-	sent, err := run1(p, all, replicas)
+	sent, err := runOnce(p, all, replicas)
 	if err != nil {
 		return nil, err
 	}

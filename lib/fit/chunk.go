@@ -58,7 +58,7 @@ func (r *run) request(state copies, p *portion, order *exampleOrder, first, turn
 	c := &pendingChunk{portion: p, order: order, first: first, turns: turns, behind: len(r.pending) > 0, began: time.Now(), over: make(chan struct{}),
 		endsEpoch: p == all[len(all)-1] && first+turns*p.Turn()*p.Batch == p.First+p.Turns*p.Turn()*p.Batch}
 	var err error
-	c.after, c.results, err = p.steps.run(state, r.data, order.order, r.rate, first, turns)
+	c.after, c.results, err = p.steps.run(state, r.data, order.arrays, r.rate, first, turns)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (r *run) await(pending int) error {
 				return err
 			}
 		} else {
-			r.tell("train")
+			r.report("train")
 		}
 	}
 	return nil
@@ -175,7 +175,7 @@ func (c *pendingChunk) drop() {
 // recorded.
 func (r *run) commit(ctx context.Context, c *pendingChunk) error {
 	p := c.portion
-	if err := during(ctx, func() { r.tell("train") }, func() error { <-c.over; return c.outcome.err }); err != nil {
+	if err := during(ctx, func() { r.report("train") }, func() error { <-c.over; return c.outcome.err }); err != nil {
 		return err
 	}
 	took := r.clock(c)
@@ -224,10 +224,10 @@ func (r *run) clock(c *pendingChunk) time.Duration {
 func (r *run) bindChunk(ctx context.Context, c *pendingChunk, values []float32, wrong bool) error {
 	p := c.portion
 	if bad := firstNotFinite(values); bad >= 0 {
-		return r.diagnose(ctx, p, c.order.order, c.first, bad, float64(values[bad*columns]))
+		return r.diagnose(ctx, p, c.order.arrays, c.first, bad, float64(values[bad*columns]))
 	}
 	if wrong { // the last step's gradient was not finite, though its loss was
-		return r.diagnose(ctx, p, c.order.order, c.first, c.turns*p.Turn(), math.NaN())
+		return r.diagnose(ctx, p, c.order.arrays, c.first, c.turns*p.Turn(), math.NaN())
 	}
 	if err := r.net.bind(r.net.layout.all(), c.after[0]); err != nil {
 		return err
@@ -244,7 +244,7 @@ func (r *run) halt(ctx context.Context, c *pendingChunk, values []float32, good 
 		loss = math.NaN()
 	}
 	r.count(values[:good*columns], c.portion.Batch)
-	return r.diagnose(ctx, c.portion, c.order.order, c.first+good*c.portion.Batch, 0, loss)
+	return r.diagnose(ctx, c.portion, c.order.arrays, c.first+good*c.portion.Batch, 0, loss)
 }
 
 // count records the results of steps. Steps of merged epochs are epochs.
@@ -297,7 +297,7 @@ func (r *run) diagnose(ctx context.Context, p *portion, order copies, first, bad
 // exampleOrder is the order of an epoch's examples. Its chunks hold it, as the one that
 // requests them does.
 type exampleOrder struct {
-	order copies
+	arrays copies
 	held  int // by chunks
 }
 
@@ -309,14 +309,14 @@ func (s *exampleOrder) hold() *exampleOrder {
 // release frees the order when nobody holds it any more.
 func (s *exampleOrder) release() {
 	if s.held--; s.held < 0 {
-		s.order.free()
+		s.arrays.free()
 	}
 }
 
 // shuffle orders the examples for what comes after all that has been requested.
 func (r *run) shuffle(s *exampleOrder) (err error) {
 	step := len(r.latest()[0]) - 1
-	s.order, err = run1(r.order, r.latest().cut(step, step+1))
+	s.arrays, err = runOnce(r.order, r.latest().slice(step, step+1))
 	return err
 }
 

@@ -16,8 +16,8 @@ import (
 // copies are arrays on several devices: those of device d are copies[d].
 type copies [][]*session.Array
 
-// cut takes some arrays of each device.
-func (c copies) cut(from, to int) copies {
+// slice takes some arrays of each device.
+func (c copies) slice(from, to int) copies {
 	l := make(copies, len(c))
 	for d := range c {
 		l[d] = c[d][from:to:to]
@@ -25,15 +25,15 @@ func (c copies) cut(from, to int) copies {
 	return l
 }
 
-// free gives all of them back.
+// free frees all of them.
 func (c copies) free() {
 	for _, l := range c {
 		free(l...)
 	}
 }
 
-// run1 runs a program once, on as many devices as it is for.
-func run1(p *session.Program, parts ...copies) (copies, error) {
+// runOnce runs a program once, on as many devices as it is for.
+func runOnce(p *session.Program, parts ...copies) (copies, error) {
 	devices := len(parts[0])
 	var in []*session.Array
 	for d := range devices {

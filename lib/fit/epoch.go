@@ -79,7 +79,7 @@ func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 				if c.Share() < s.N {
 					pick = rows(DynamicSlice(order, []*Node{Add(place, Mul(at, size))}, []int{c.Share()}))
 				}
-				b := t.take(c.Share(), sources, pick)
+				b := t.gather(c.Share(), sources, pick)
 				number := Add(step, at)
 				if c.Form.Single() {
 					number = Add(step, numbers[k]) // step counts on from run to run

@@ -119,7 +119,7 @@ func (n *Net) testProgram(s *Set, size, batches int, single bool) (*hlo.Program,
 			place := Add(first, i)
 			begin := Mul(place, width)
 			from := Min(begin, latest)
-			b := t.take(size, sources, window(from, size, zero))
+			b := t.gather(size, sources, window(from, size, zero))
 			t.set(variables)
 			out := t.apply(b.x, false)
 			var mask *Node

@@ -71,7 +71,7 @@ func (n *Net) wait(ctx context.Context, key string, f *future, alive func()) (*s
 func (r *run) wait(ctx context.Context, key string, f *future) (*session.Program, error) {
 	began := time.Now()
 	defer func() { r.history.Compile += time.Since(began) }()
-	return r.net.wait(ctx, key, f, func() { r.tell("compile") })
+	return r.net.wait(ctx, key, f, func() { r.report("compile") })
 }
 
 // during runs work that cannot be stopped, such as waiting for the device, and

@@ -62,7 +62,7 @@ type jobBuilder struct {
 }
 
 func (b *jobBuilder) build() error {
-	n, about := b.net, jobAbout{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Labels: b.data.targets == 0, Layers: b.net.model.Names()}
+	n, about := b.net, jobDescription{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Labels: b.data.targets == 0, Layers: b.net.model.Names()}
 	if b.plan.Merged {
 		about.Epochs, about.Steps = 1, b.Epochs
 	}
@@ -160,7 +160,7 @@ func (b *jobBuilder) measureStep() error {
 		return nil
 	}
 	last := len(b.state[0]) - 1
-	order, err := run1(b.order, b.state.cut(last, last+1))
+	order, err := runOnce(b.order, b.state.slice(last, last+1))
 	if err != nil {
 		return err
 	}

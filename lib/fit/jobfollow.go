@@ -27,7 +27,7 @@ func FindJob(s *session.Session, name string) (*Job, error) {
 		return nil, err
 	}
 	if len(ans.Jobs) == 1 {
-		if _, err = aboutJob(ans.Jobs[0]); err != nil {
+		if _, err = describedJob(ans.Jobs[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -79,11 +79,11 @@ func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, er
 	var r *jobReader
 	err = s.FollowJob(ctx, j.Name, 0, func(i wire.JobInfo, l []wire.JobEntry) error {
 		if r == nil {
-			about, err := aboutJob(i)
+			about, err := describedJob(i)
 			if err != nil {
 				return err
 			}
-			r = &jobReader{jobAbout: about, began: i.Started, record: record{history: &History{Devices: 1}, labels: about.Labels}}
+			r = &jobReader{jobDescription: about, began: i.Started, record: record{history: &History{Devices: 1}, labels: about.Labels}}
 		}
 		for _, e := range l {
 			r.entry(e)
@@ -110,8 +110,8 @@ func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, er
 	return r.history, err
 }
 
-// jobAbout is what a reader of the log has to know.
-type jobAbout struct {
+// jobDescription is what a reader of the log has to know.
+type jobDescription struct {
 	Net, Data     string
 	Epochs, Steps int // of an epoch
 	Batch, N      int
@@ -120,7 +120,7 @@ type jobAbout struct {
 	Layers        []string // their names
 }
 
-func aboutJob(i wire.JobInfo) (a jobAbout, err error) {
+func describedJob(i wire.JobInfo) (a jobDescription, err error) {
 	if json.Unmarshal([]byte(i.About), &a) != nil || a.Steps < 1 || a.Net == "" {
 		err = fmt.Errorf("fit: job %s is not of TrainJob: Session.FollowJob reads its log", i.Name)
 	}
@@ -129,7 +129,7 @@ func aboutJob(i wire.JobInfo) (a jobAbout, err error) {
 
 // jobReader makes a History of a job's log.
 type jobReader struct {
-	jobAbout
+	jobDescription
 	record
 	began     time.Time
 	info      wire.JobInfo

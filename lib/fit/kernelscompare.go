@@ -187,7 +187,7 @@ func (r *run) exampleOrder(ctx context.Context) (copies, error) {
 		return nil, err
 	}
 	last := len(r.state[0]) - 1
-	return run1(p, r.state.cut(last, last+1))
+	return runOnce(p, r.state.slice(last, last+1))
 }
 
 // timeTurns is how long some turns take, whose results are dropped.

@@ -66,9 +66,9 @@ func (t *trace) sourcesAs(prefix string, s *Set) []*Node {
 	return l
 }
 
-// take gives rows of a set the form that nets take: pick makes them from an
+// gather gives rows of a set the form that nets take: pick makes them from an
 // array, [examples …] to [n …].
-func (t *trace) take(n int, sources []*Node, pick func(*Node) *Node) batch {
+func (t *trace) gather(n int, sources []*Node, pick func(*Node) *Node) batch {
 	t.mark("data/gather")
 	x := pick(sources[0])
 	if x.DType() == dtypes.Uint8 {

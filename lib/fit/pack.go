@@ -72,8 +72,8 @@ func pack(part []int, of func(variable int) *Node) *Node {
 	return vector(l)
 }
 
-// pieces takes what belongs to the variables of a part out of it.
-func (t *trace) pieces(x *Node, part []int, out []*Node) {
+// unpackPart takes what belongs to the variables of a part out of it.
+func (t *trace) unpackPart(x *Node, part []int, out []*Node) {
 	if len(part) == 1 {
 		out[part[0]] = x
 		return
@@ -97,13 +97,13 @@ func (t *trace) unpack(state []*Node) []*Node {
 	t.w.builder.Absent(paths...) // what the net takes is in the state
 	parts := l.parts()
 	for k, part := range parts {
-		t.pieces(state[k], part, variables)
+		t.unpackPart(state[k], part, variables)
 	}
 	_, moments := t.net.config.Optimizer.Title()
 	at := len(parts) * (1 + len(moments))
 	means, others := l.untrained()
 	if len(means) > 0 {
-		t.pieces(state[at], means, variables)
+		t.unpackPart(state[at], means, variables)
 		at++
 	}
 	for k, i := range others {
@@ -254,7 +254,7 @@ func (n *Net) unpackProgram() (*hlo.Program, error) {
 		for k := range moments {
 			moments[k] = make([]*Node, len(n.layout.variables))
 			for i, part := range parts {
-				t.pieces(state[(1+k)*len(parts)+i], part, moments[k])
+				t.unpackPart(state[(1+k)*len(parts)+i], part, moments[k])
 			}
 		}
 		for _, i := range n.layout.trained {

@@ -148,7 +148,7 @@ func (p *phaseWriter) buildGather(t *trace) ([]string, []*Node) {
 	sources := t.sourcesAs("all/", p.data)
 	order := Parameter(t.g, "order", shapes.Make(dtypes.Int32, p.data.N))
 	place := Parameter(t.g, "place", shapes.Make(dtypes.Int32))
-	b := t.take(p.batch, sources, rows(DynamicSlice(order, []*Node{place}, []int{p.batch})))
+	b := t.gather(p.batch, sources, rows(DynamicSlice(order, []*Node{place}, []int{p.batch})))
 	if b.v == nil {
 		return []string{"x", "y"}, []*Node{b.x, b.y}
 	}

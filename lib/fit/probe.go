@@ -102,7 +102,7 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 		order := Parameter(t.g, "order", shapes.Make(dtypes.Int32, s.N))
 		first := Parameter(t.g, "first", shapes.Make(dtypes.Int32))
 		batch := DynamicSlice(order, []*Node{first}, []int{size})
-		b := t.take(size, sources, rows(batch))
+		b := t.gather(size, sources, rows(batch))
 		t.set(variables)
 		t.store.SetTraining(t.g, true)
 		wrong := func(l ...*Node) *Node {

@@ -28,7 +28,7 @@ func (r *run) retry() error {
 	r.net.session.Wait() // what it says of them is known
 	for _, c := range failed {
 		if c.first == 0 { // an epoch's: the order may have failed with it, or have come of what failed
-			c.order.order.free()
+			c.order.arrays.free()
 			if err := r.shuffle(c.order); err != nil {
 				return err
 			}

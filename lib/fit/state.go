@@ -27,7 +27,7 @@ func (r *run) distribute() error {
 		if err != nil {
 			return err
 		}
-		packed, err := run1(p, r.state)
+		packed, err := runOnce(p, r.state)
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (r *run) splitRandom() error {
 		}
 	}
 	defer replicas.free()
-	own, err := run1(p, r.state.cut(at, at+1), replicas)
+	own, err := runOnce(p, r.state.slice(at, at+1), replicas)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (r *run) unpackState() ([]*session.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := run1(p, r.state[:1])
+	out, err := runOnce(p, r.state[:1])
 	if err != nil {
 		return nil, err
 	}

@@ -76,31 +76,31 @@ func (x *stepPrograms) run(state copies, s *Set, order, rate copies, first, turn
 	}
 	n := len(state[0])
 	if !x.Form.Single() {
-		out, err := run1(x.main, state, fixed)
+		out, err := runOnce(x.main, state, fixed)
 		if err != nil {
 			return nil, nil, err
 		}
 		for d := 1; d < len(out); d++ {
 			free(out[d][n])
 		}
-		return out.cut(0, n), out[0][n], nil
+		return out.slice(0, n), out[0][n], nil
 	}
 	out, err := x.startState(state)
 	for i := 0; i < turns && err == nil; i++ {
 		in := out
-		if out, err = run1(x.main, in, fixed); x.Form == plan.Fresh && i > 0 {
+		if out, err = runOnce(x.main, in, fixed); x.Form == plan.Fresh && i > 0 {
 			x.freeState(in)
 		}
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	last := out.cut(n, n+1)
+	last := out.slice(n, n+1)
 	if !x.Packed {
-		if last, err = run1(x.finish, out.cut(0, len(x.net.layout.variables)), last); err != nil {
+		if last, err = runOnce(x.finish, out.slice(0, len(x.net.layout.variables)), last); err != nil {
 			return nil, nil, err
 		}
-		out.cut(n, n+1).free()
+		out.slice(n, n+1).free()
 	}
 	for d := range out {
 		free(out[d][n+1]) // begin
@@ -108,7 +108,7 @@ func (x *stepPrograms) run(state copies, s *Set, order, rate copies, first, turn
 			free(last[d]...)
 		}
 	}
-	return out.cut(0, n), last[0][0], nil
+	return out.slice(0, n), last[0][0], nil
 }
 
 // startState is what the first turn of Single programs takes: the state, copied where the
@@ -120,7 +120,7 @@ func (x *stepPrograms) startState(state copies) (copies, error) {
 			old[d] = append(old[d], state[d][i])
 		}
 	}
-	started, err := run1(x.start, old)
+	started, err := runOnce(x.start, old)
 	if err != nil {
 		return nil, err
 	}

@@ -179,7 +179,7 @@ func (r *run) trainEpoch(epoch int) error {
 			if err := context.Cause(r.ctx); err != nil { // Progress may have stopped the run
 				return err
 			}
-			if order.order == nil {
+			if order.arrays == nil {
 				if err := r.shuffle(order); err != nil {
 					return err
 				}
@@ -210,15 +210,15 @@ func (r *run) endEpoch() error {
 		if _, err := r.wait(r.ctx, key, f); err != nil {
 			return err
 		}
-		r.tell("test")
+		r.report("test")
 		var err error
-		if validation, err = r.net.score(r.ctx, r.Validation, func() { r.tell("test") }); err != nil {
+		if validation, err = r.net.score(r.ctx, r.Validation, func() { r.report("test") }); err != nil {
 			return err
 		}
 	}
 	r.record.end(time.Since(r.began), validation)
 	r.snapshots.request(r.save)
-	r.tell("train")
+	r.report("train")
 	if r.epoch.Number < r.Epochs {
 		if r.history.Stopped = r.record.enough(r.Threshold, r.Patience); r.history.Stopped == "" {
 			r.record.begin(r.epoch.Number + 1)
@@ -273,7 +273,7 @@ func (r *run) ready(p *portion) error {
 	}
 	began := time.Now()
 	defer func() { r.history.Compile += time.Since(began) }()
-	alive := func() { r.tell("compile") }
+	alive := func() { r.report("compile") }
 	ready := func() error {
 		r.compile(p)
 		alive()
@@ -286,8 +286,8 @@ func (r *run) ready(p *portion) error {
 	return err
 }
 
-// tell reports where the run is.
-func (r *run) tell(phase string) {
+// report reports where the run is.
+func (r *run) report(phase string) {
 	if r.Progress == nil {
 		return
 	}
