@@ -152,6 +152,7 @@ func (r *run) settle() {
 				break
 			}
 			r.pop()
+			r.report("train")
 		}
 	}
 	for _, c := range r.pending {
@@ -298,7 +299,7 @@ func (r *run) diagnose(ctx context.Context, p *portion, order copies, first, bad
 // requests them does.
 type exampleOrder struct {
 	arrays copies
-	held  int // by chunks
+	held   int // by chunks
 }
 
 func (s *exampleOrder) hold() *exampleOrder {

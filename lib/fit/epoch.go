@@ -308,9 +308,8 @@ func (t *trace) update(f stepResult, moments []*Node, rate, number *Node) (v, m 
 }
 
 // order begins to make the program of orderProgram ready.
-func (n *Net) order(examples int, shuffle bool, devices int) (key string, f *future) {
-	key = fmt.Sprintf("order/%d/%t/%d", examples, shuffle, devices)
-	return key, n.prepare(key, func() (*hlo.Program, error) { return n.orderProgram(examples, shuffle, devices) }, nil)
+func (n *Net) order(examples int, shuffle bool, devices int) *future {
+	return n.prepare(fmt.Sprintf("order/%d/%t/%d", examples, shuffle, devices), func() (*hlo.Program, error) { return n.orderProgram(examples, shuffle, devices) }, nil)
 }
 
 // orderProgram is the order of an epoch's examples: step → order [n]. It is a

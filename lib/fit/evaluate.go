@@ -34,18 +34,16 @@ func (n *Net) batchesOf(s *Set) int {
 }
 
 // tester begins to make the program ready that tests the set.
-func (n *Net) tester(s *Set) (key string, f *future) {
+func (n *Net) tester(s *Set) *future {
 	size, single := plan.TestBatch(s.N, s.size), plan.Unlooped(n.target, n.convolves)
-	key = fmt.Sprintf("test/%s/%d/%d/%t", s.key(), s.N, size, single)
-	return key, n.prepare(key, func() (*hlo.Program, error) { return n.testProgram(s, size, n.batchesOf(s), single) }, nil)
+	return n.prepare(fmt.Sprintf("test/%s/%d/%d/%t", s.key(), s.N, size, single), func() (*hlo.Program, error) { return n.testProgram(s, size, n.batchesOf(s), single) }, nil)
 }
 
 // score tests the set, in chunks that ctx can come between.
 func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 	began := time.Now()
 	batches, single := n.batchesOf(s), plan.Unlooped(n.target, n.convolves)
-	key, f := n.tester(s)
-	p, err := n.wait(ctx, key, f, alive)
+	p, err := n.wait(ctx, n.tester(s), alive)
 	if err != nil {
 		return nil, err
 	}

@@ -69,14 +69,14 @@ func (b *jobBuilder) build() error {
 	if b.DropLast || b.plan.Merged {
 		about.N = about.Steps * b.Batch
 	}
-	_, order := n.order(b.data.N, !b.InOrder, 1)
+	order := n.order(b.data.N, !b.InOrder, 1)
 	for _, p := range []*portion{&b.main, &b.odd, &b.tail} {
 		if err := b.ready(p); err != nil {
 			return err
 		}
 	}
 	var err error
-	if b.order, err = n.wait(b.ctx, fmt.Sprintf("order/%d/%t/1", b.data.N, !b.InOrder), order, nil); err != nil {
+	if b.order, err = n.wait(b.ctx, order, nil); err != nil {
 		return err
 	}
 	if err := b.measureStep(); err != nil {
@@ -232,8 +232,7 @@ func (b *jobBuilder) test() error {
 	n, s := b.net, b.Validation
 	batches := n.batchesOf(s)
 	together := plan.JobTestBatches(n.target, n.convolves, batches)
-	key, f := n.tester(s)
-	p, err := n.wait(b.ctx, key, f, nil)
+	p, err := n.wait(b.ctx, n.tester(s), nil)
 	if err != nil {
 		return err
 	}

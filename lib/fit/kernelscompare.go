@@ -181,8 +181,7 @@ func within(limit time.Duration, turns int, took time.Duration) int {
 
 // exampleOrder is an order of the run's examples.
 func (r *run) exampleOrder(ctx context.Context) (copies, error) {
-	key, order := r.net.order(r.data.N, !r.InOrder, r.devices)
-	p, err := r.net.wait(ctx, key, order, nil)
+	p, err := r.net.wait(ctx, r.net.order(r.data.N, !r.InOrder, r.devices), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -51,9 +51,8 @@ func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
 func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
 	size := plan.TestBatch(s.N, s.size)
 	kind, _ := s.x.Shape()
-	key := fmt.Sprintf("predict/%s/%d", kind, size)
-	f := n.prepare(key, func() (*hlo.Program, error) { return n.predictProgram(kind, size) }, nil)
-	p, err := n.wait(ctx, key, f, nil)
+	f := n.prepare(fmt.Sprintf("predict/%s/%d", kind, size), func() (*hlo.Program, error) { return n.predictProgram(kind, size) }, nil)
+	p, err := n.wait(ctx, f, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -53,8 +53,7 @@ func (n *Net) probe(ctx context.Context, s *Set, size int, order *session.Array,
 		}
 		all = after[0]
 	}
-	key := fmt.Sprintf("probe/%s/%d/%d", s.key(), s.N, size)
-	p, err := n.wait(ctx, key, n.prepare(key, func() (*hlo.Program, error) { return n.probeProgram(s, size) }, nil), nil)
+	p, err := n.wait(ctx, n.prepare(fmt.Sprintf("probe/%s/%d/%d", s.key(), s.N, size), func() (*hlo.Program, error) { return n.probeProgram(s, size) }, nil), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ type deviceState struct {
 func (r *run) distribute() error {
 	n := r.net
 	if r.main.Packed {
-		p, err := r.wait(r.ctx, "pack", n.prepare("pack", n.packProgram, nil))
+		p, err := r.wait(r.ctx, n.prepare("pack", n.packProgram, nil))
 		if err != nil {
 			return err
 		}
@@ -48,8 +48,7 @@ func (r *run) splitRandom() error {
 	if r.devices == 1 || at < 0 {
 		return nil
 	}
-	key := fmt.Sprintf("apart/%d", r.devices)
-	p, err := r.wait(r.ctx, key, n.prepare(key, func() (*hlo.Program, error) { return n.randomProgram(r.devices) }, nil))
+	p, err := r.wait(r.ctx, n.prepare(fmt.Sprintf("apart/%d", r.devices), func() (*hlo.Program, error) { return n.randomProgram(r.devices) }, nil))
 	if err != nil {
 		return err
 	}
@@ -76,7 +75,7 @@ func (r *run) splitRandom() error {
 // was stopped needs it, too.
 func (r *run) unpackState() ([]*session.Array, error) {
 	n, ctx := r.net, context.WithoutCancel(r.ctx)
-	p, err := r.wait(ctx, "unpack", n.prepare("unpack", n.unpackProgram, nil))
+	p, err := r.wait(ctx, n.prepare("unpack", n.unpackProgram, nil))
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ type stepPrograms struct {
 	plan.Part
 	net                 *Net
 	copiedSlots         []int // see copied
-	keys                [3]string
 	futures             [3]*future
 	start, main, finish *session.Program
 }
@@ -37,8 +36,7 @@ func (n *Net) stepPrograms(s *Set, c plan.Part) *stepPrograms {
 		if part.name == "start" && !c.Form.Single() || part.name == "finish" && (!c.Form.Single() || c.Packed) {
 			continue
 		}
-		x.keys[i] = part.name + "/" + c.Key()
-		x.futures[i] = n.prepare(x.keys[i], part.build, part.donate)
+		x.futures[i] = n.prepare(part.name+"/"+c.Key(), part.build, part.donate)
 	}
 	return x
 }
@@ -49,7 +47,7 @@ func (x *stepPrograms) ready(ctx context.Context, alive func()) error {
 		if x.futures[i] == nil {
 			continue
 		}
-		p, err := x.net.wait(ctx, x.keys[i], x.futures[i], alive)
+		p, err := x.net.wait(ctx, x.futures[i], alive)
 		if err != nil {
 			return err
 		}

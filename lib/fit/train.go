@@ -130,7 +130,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 	if err != nil {
 		return nil, err
 	}
-	r.rate, err = n.replicate([]*session.Array{a}, r.devices)
+	r.rate, err = replicate([]*session.Array{a}, r.devices)
 	return r, err
 }
 
@@ -206,8 +206,7 @@ func (r *run) endEpoch() error {
 		if err := r.bindState(); err != nil {
 			return err
 		}
-		key, f := r.net.tester(r.Validation)
-		if _, err := r.wait(r.ctx, key, f); err != nil {
+		if _, err := r.wait(r.ctx, r.net.tester(r.Validation)); err != nil {
 			return err
 		}
 		r.report("test")
@@ -230,7 +229,7 @@ func (r *run) endEpoch() error {
 // prepare compiles the programs and puts the state on the devices. Programs that are not
 // needed yet are compiled meanwhile.
 func (r *run) prepare() error {
-	key, order := r.net.order(r.data.N, !r.InOrder, r.devices)
+	order := r.net.order(r.data.N, !r.InOrder, r.devices)
 	if r.plan.Packed {
 		r.net.prepare("pack", r.net.packProgram, nil)
 		r.net.prepare("unpack", r.net.unpackProgram, nil)
@@ -249,7 +248,7 @@ func (r *run) prepare() error {
 	}
 	err := r.distribute()
 	if err == nil {
-		r.order, err = r.wait(r.ctx, key, order)
+		r.order, err = r.wait(r.ctx, order)
 	}
 	return err
 }
