@@ -154,7 +154,7 @@ func TestNotFiniteHint(t *testing.T) {
 		{NotFiniteError{Epoch: 3, Step: 1, Layer: "l2", Part: "output", Kept: 1, KeptEpoch: 2}, "the weights that were kept are those of this loss: %rollback takes"},
 		{NotFiniteError{Epoch: 5, Step: 1, Layer: "l2", Part: "output", Kept: 1, KeptEpoch: 2}, "a smaller learning rate often helps; look"}, // epochs of a step later
 		{NotFiniteError{Epoch: 1, Step: 7, Part: "loss", Kept: 6, KeptEpoch: 1}, "a smaller learning rate often helps; look"},                // a packed step that was not taken
-		{NotFiniteError{Epoch: 1, Step: 1, Part: "output"}, "net.Reset() begins anew"},
+		{NotFiniteError{Epoch: 1, Step: 1, Part: "output"}, "net.Reset() starts over"},
 		{NotFiniteError{Epoch: 1, Step: 1, Part: "examples", Data: "bars", Example: 3}, "example 3 of bars"},
 		{NotFiniteError{Epoch: 1, Step: 7}, "names the layer"},
 	} {

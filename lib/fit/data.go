@@ -294,6 +294,16 @@ func (s *Set) integers() (rounding, error) {
 // noData is the error of a call without a data set.
 func (n *Net) noData() error { return fmt.Errorf("fit: %s: no data set: load one first", n.name) }
 
+// Suits is an error where the net cannot be trained on a set.
+func (n *Net) Suits(s *Set) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return err
+	}
+	return n.fits(s)
+}
+
 // fits proves that a set from anywhere fits the net.
 func (n *Net) fits(s *Set) error {
 	if s == nil {

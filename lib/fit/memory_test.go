@@ -83,7 +83,7 @@ func TestOutOfMemoryNet(t *testing.T) {
 }
 
 // TestOutOfMemoryLate holds the same where the device finds out while it works, as GPUs
-// do: of the programs that are asked for meanwhile the next cell hears nothing.
+// do: of the programs that are requested meanwhile the next cell hears nothing.
 func TestOutOfMemoryLate(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
@@ -122,7 +122,7 @@ func TestOutOfMemoryLate(t *testing.T) {
 }
 
 // TestOutOfMemoryAhead holds that a run trains as with more memory where there is room for
-// one chunk's state, but for no second one beside it, nor, where each step writes the next
+// one chunk's state, but for no second one next to it, nor, where each step writes the next
 // state to memory of its own, for a third.
 func TestOutOfMemoryAhead(t *testing.T) {
 	s := open(t)

@@ -113,6 +113,9 @@ func (n *Net) String() string {
 // Model is the net's layers.
 func (n *Net) Model() models.Net { return n.model }
 
+// Config is what the net was made with, its defaults filled in.
+func (n *Net) Config() Config { return n.config }
+
 // Summary describes the net as Keras does, without a session.
 func (n *Net) Summary() (models.Summary, error) { return Summary(n.model) }
 

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
@@ -11,6 +12,20 @@ import (
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
+
+// portion is the steps of an epoch that one program does.
+type portion struct {
+	plan.Part
+	steps *stepPrograms
+}
+
+// key tells portions apart whose steps differ in pace.
+func (p *portion) key(s *Set) string { return fmt.Sprintf("%s/%d/%d", s.key(), p.Batch, p.Devices) }
+
+// plainSteps are so many steps of a batch, for those that look at single steps.
+func (n *Net) plainSteps(batch, limit int) plan.Part {
+	return plan.Steps(n.target, n.convolves, batch, limit)
+}
 
 // stepPrograms are the programs that do a chunk of steps.
 type stepPrograms struct {
@@ -133,7 +148,7 @@ func (x *stepPrograms) startState(state copies) (copies, error) {
 	return in, nil
 }
 
-// freeState gives back the state that a Fresh turn has read, but for what it has
+// freeState frees the state that a Fresh turn has read, but for what it has
 // taken.
 func (x *stepPrograms) freeState(state copies) {
 	n := len(x.net.layout.all())
@@ -144,4 +159,37 @@ func (x *stepPrograms) freeState(state copies) {
 			}
 		}
 	}
+}
+
+// donated are the parameters whose memory a program of an epoch takes for what it
+// returns: what was copied for it or is packed, and what is between two runs.
+func (n *Net) donated(c plan.Part) func(p *hlo.Program) []bool {
+	return func(p *hlo.Program) []bool {
+		mask := make([]bool, len(p.Inputs))
+		state := len(n.slots(c))
+		for i := range state {
+			mask[i] = c.Packed
+		}
+		if c.Form.Single() {
+			for _, i := range append(n.copiedSlots(c), state, state+1) {
+				mask[i] = true
+			}
+		}
+		return mask
+	}
+}
+
+// Steps is the program that Train runs for some steps of an epoch.
+func (n *Net) Steps(s *Set, t Train) (*hlo.Program, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return nil, err
+	}
+	r, err := n.run(context.Background(), s, t, plan.Call)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	return n.epochProgram(s, r.main.Part)
 }

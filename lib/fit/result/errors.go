@@ -23,7 +23,7 @@ type ArchitectureError struct {
 
 func (e *ArchitectureError) Error() string {
 	what := fmt.Sprintf("net %q in the session has another architecture than %s", e.Net, e.Model)
-	next := "net.Reset() starts anew, %rollback goes back" // in the text: what a cell prints or panics with has no hint
+	next := "net.Reset() starts over, %rollback goes back" // in the text: what a cell prints or panics with has no hint
 	if e.Weights {
 		what = fmt.Sprintf("%s: the weights are of another architecture than %s", e.Net, e.Model)
 		next = "net.Weights() lists what it wants"
@@ -95,7 +95,7 @@ func (e *ArchitectureError) Hint() string {
 	if e.Weights {
 		return fmt.Sprintf("give weights that %s has saved; net.Weights() lists the names and shapes that it wants", e.Model)
 	}
-	return fmt.Sprintf("net.Reset() removes %s/* and starts anew; %%rollback brings back the arrays of a snapshot; or give the new net a name of its own", e.Net)
+	return fmt.Sprintf("net.Reset() removes %s/* and starts over; %%rollback brings back the arrays of a snapshot; or give the new net a name of its own", e.Net)
 }
 
 // NotFiniteError says that the loss became infinite or no number. The net keeps
@@ -143,9 +143,9 @@ func (e *NotFiniteError) Hint() string {
 	hint := "a smaller learning rate often helps; look at the data for numbers that are not finite"
 	switch {
 	case e.Epoch == 1 && e.Step == 1: // before a weight has changed
-		hint = "the weights that it began with are too large, or the data: %rollback takes back what the last cell has done, net.Reset() begins anew"
+		hint = "the weights that it began with are too large, or the data: %rollback takes back what the last cell has done, net.Reset() starts over"
 	case e.Layer != "" && (e.KeptEpoch == e.Epoch && e.Step == e.Kept+1 || e.KeptEpoch+1 == e.Epoch && e.Step == 1): // found with those that were kept
-		hint = "the weights that were kept are those of this loss: %rollback takes back what the cell has done, net.Reset() begins anew; a smaller learning rate often helps"
+		hint = "the weights that were kept are those of this loss: %rollback takes back what the cell has done, net.Reset() starts over; a smaller learning rate often helps"
 	}
 	if e.Part == "" {
 		hint += "; Train, from the weights that were kept, names the layer or the example too"
@@ -169,7 +169,7 @@ func (e *ShapeError) Error() string {
 type MemoryError struct {
 	Net   string
 	Batch int // 0: it is the net's weights and its optimizer's moments
-	// Step is what a step needs beside the net's arrays and the data: a second
+	// Step is what a step needs in addition to the net's arrays and the data: a second
 	// copy of the state, and what the gradients take from the way forward. Without
 	// a batch it is what the net's arrays need.
 	// Free is what the device had for it, -1 where that is not known. Bytes.
@@ -195,7 +195,7 @@ func (e *MemoryError) Unwrap() error { return e.Err }
 // Hint says what to do about it: a batch that should fit, and the largest
 // arrays.
 func (e *MemoryError) Hint() string {
-	s := "not even one example fits beside what is there"
+	s := "not even one example fits into the free memory"
 	switch {
 	case e.Batch == 0:
 		s = "smaller layers, or an optimizer with fewer moments: SGD has none; Reset of another net makes room, and %arrays lists what there is"

@@ -102,7 +102,7 @@ func TestSaves(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		when string
-		ago  time.Duration // that one was asked for
+		ago  time.Duration // that one was requested
 		want int
 	}{
 		{"a run has just begun", 0, 0},
