@@ -45,7 +45,7 @@ func (n *Net) attach(ctx context.Context) error {
 	}
 	// One at a time: of two that make a net, the second one's first values would replace
 	// what the first has learned meanwhile.
-	done, err := n.lockBriefly(ctx, "makes")
+	done, err := n.lockUnlessTraining(ctx, "makes")
 	if err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ func (n *Net) zeros(slots []slot) ([]*session.Array, error) {
 
 // bind gives arrays their names, all at once.
 func (n *Net) bind(slots []slot, arrays []*session.Array) error {
-	done, err := n.lockBriefly(context.Background(), "changes")
+	done, err := n.lockUnlessTraining(context.Background(), "changes")
 	if err != nil {
 		return err
 	}

@@ -162,7 +162,7 @@ func (r *run) settle() {
 	r.pending = nil
 }
 
-// drop frees the results of a chunk that nobody will read.
+// drop frees the results of a chunk that are not needed.
 func (c *pendingChunk) drop() {
 	if !c.portion.Packed {
 		c.after.free()
@@ -307,7 +307,7 @@ func (s *exampleOrder) hold() *exampleOrder {
 	return s
 }
 
-// release frees the order when nobody holds it any more.
+// release frees the order when nothing holds it any more.
 func (s *exampleOrder) release() {
 	if s.held--; s.held < 0 {
 		s.arrays.free()

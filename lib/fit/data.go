@@ -167,7 +167,7 @@ func (n *Net) find(name string) (*Set, error) {
 // noSet says that there is no data set of this name, and which there are.
 func (n *Net) noSet(name string) error {
 	var there []string
-	if list, err := n.session.List("data/"); err == nil { // else they stay unsaid
+	if list, err := n.session.List("data/"); err == nil { // else the error does without them
 		for _, a := range list {
 			if set, is := strings.CutSuffix(strings.TrimPrefix(a.Name, "data/"), "/x"); is {
 				there = append(there, set)
@@ -329,7 +329,7 @@ func (n *Net) fits(s *Set) error {
 	return nil
 }
 
-// classes are what the net tells apart.
+// classes is how many classes the net distinguishes.
 func (n *Net) classes() int {
 	if len(n.output) == 0 {
 		return 1

@@ -218,7 +218,7 @@ func (f stepResult) row() *Node {
 	return Reshape(Stack([]*Node{f.mean, f.weight, f.right}, 0), 1, columns)
 }
 
-// derive goes forward and back. Of a batch that is shared, it is this device's
+// derive is the forward and the backward pass. Of a batch that is shared, it is this device's
 // part.
 func (t *trace) derive(variables []*Node, b batch, l Loss, c plan.Part) stepResult {
 	t.set(variables)

@@ -105,7 +105,7 @@ func (t *trace) hyperparams(rate, number *Node) *Node {
 
 // nativeUpdate changes variable v, a weight, and the optimizer's arrays of it: in place if the program
 // may, and in a loop, whose state is its own. operands are the gradient's factors, the hyperparameters,
-// and the arrays. It counts as its layer's way back, which most of it is.
+// and the arrays. It counts as its layer's backward pass, since most of it is the gradient.
 func (t *trace) nativeUpdate(v slot, inPlace bool, operands []*Node) []*Node {
 	title, _ := t.net.config.Optimizer.Title()
 	t.mark(path.Dir(v.name) + "/backward")

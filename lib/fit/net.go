@@ -2,14 +2,12 @@ package fit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
@@ -134,7 +132,7 @@ func (n *Net) Reset() error {
 		return err
 	}
 	n.ready = false
-	done, err := n.lockBriefly(context.Background(), "resets")
+	done, err := n.lockUnlessTraining(context.Background(), "resets")
 	if err != nil {
 		return err
 	}
@@ -168,7 +166,7 @@ func (n *Net) connect() error {
 // open makes the net ready to be used.
 func (n *Net) open() error { return n.openUntil(context.Background()) }
 
-// openUntil is open that waits for nobody when ctx has ended.
+// openUntil is open that stops waiting for others when ctx ends.
 func (n *Net) openUntil(ctx context.Context) error {
 	if err := n.connect(); err != nil || n.ready {
 		return err
@@ -181,73 +179,6 @@ func (n *Net) openUntil(ctx context.Context) error {
 	}
 	n.ready = true
 	return nil
-}
-
-// training is what a training says that it locks the net for: it may take long, and is not
-// waited for.
-const training = "trains"
-
-// acquire makes the net ready to be changed in many steps: until done nobody else may
-// change it, and no job may be training it. The purpose is a verb. It waits
-// for nobody when ctx has ended.
-func (n *Net) acquire(ctx context.Context, purpose string) (done func(), err error) {
-	if err := n.openUntil(ctx); err != nil {
-		return nil, err
-	}
-	if done, err = n.lockBriefly(ctx, purpose); errors.Is(err, wire.Invalid) {
-		if job := n.jobError(); job != nil { // says more
-			err = job
-		}
-	}
-	return done, err
-}
-
-// lockBriefly is lock that waits for who makes the net or changes it at once, not for a training.
-func (n *Net) lockBriefly(ctx context.Context, purpose string) (done func(), err error) {
-	done, err = n.lock(ctx, purpose, 0)
-	if e := (*wire.Error)(nil); errors.As(err, &e) && e.Code == wire.Busy && e.Purpose != training {
-		done, err = n.lock(ctx, purpose, creationTime)
-	}
-	return done, err
-}
-
-// lock keeps others from changing the net's arrays until done. Somebody who has them is
-// waited for so long.
-func (n *Net) lock(ctx context.Context, purpose string, wait time.Duration) (done func(), err error) {
-	if n.locked {
-		return func() {}, nil
-	}
-	unlock, err := n.session.Lock(ctx, n.name+"/", purpose, wait)
-	if err != nil {
-		return nil, fmt.Errorf("fit: %w", err)
-	}
-	n.locked = true
-	return func() {
-		n.locked = false
-		unlock() // it fails where the session has gone, and the lock with it
-	}, nil
-}
-
-// assertFree makes the net ready to be changed at once: nobody may be training it, neither a
-// job nor another Net of this name in this program.
-func (n *Net) assertFree() error {
-	done, err := n.acquire(context.Background(), "changes")
-	if err == nil {
-		done()
-	}
-	return err
-}
-
-// jobError is an error while a job trains the net.
-func (n *Net) jobError() error {
-	l, err := n.session.Jobs()
-	for _, j := range l {
-		if j.Name == n.name && !j.State.Over() && j.State != wire.JobWaits {
-			return wire.Errorf(wire.Invalid, "fit: %s: a job trains it (%s, turn %d of %d): want one training at a time; %%jobs stop %[1]s ends it and keeps the weights", n.name, j.State, j.Place.Turn+1, j.Turns).
-				WithHint("%%jobs attach %s follows it, %%jobs stop %[1]s ends it", n.name)
-		}
-	}
-	return err
 }
 
 // shared is the session of the nets that were not given one: one connection a

@@ -19,7 +19,7 @@ type portion struct {
 	steps *stepPrograms
 }
 
-// key tells portions apart whose steps differ in pace.
+// key distinguishes portions whose steps take different times.
 func (p *portion) key(s *Set) string { return fmt.Sprintf("%s/%d/%d", s.key(), p.Batch, p.Devices) }
 
 // plainSteps are so many steps of a batch, for those that look at single steps.

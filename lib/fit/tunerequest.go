@@ -84,7 +84,7 @@ func (n *Net) requestTuning(data *Set, t Train) {
 	}
 	r, err := n.recipe()
 	if err != nil {
-		return // it is only to be had by Tune
+		return // only Tune can do it
 	}
 	w := tuneRequest{Socket: wire.SocketPath(), Space: n.session.Space(), Net: r, Data: data.Name, Batch: t.Batch, InOrder: t.InOrder, Step: key}
 	if old, err := readRequest(w.path()); err == nil {
@@ -98,7 +98,7 @@ func (n *Net) requestTuning(data *Set, t Train) {
 }
 
 // startTuner starts a process that handles the requests and outlives this one. It ends
-// at once where another is at work.
+// at once where another one runs.
 var startTuner = func() error {
 	bin, err := session.Binary()
 	if err != nil {
