@@ -36,7 +36,7 @@ func runMain(args []string, stdout, stderr io.Writer) error {
 	r := running{stdout: stdout, stderr: stderr, ownName: os.Getenv("JPY_SESSION_NAME") != ""}
 	f := newFlags("run", "[flags] NOTEBOOK.ipynb...", stderr)
 	f.StringVar(&r.out, "o", "", "`file` to write, or a directory for all; - is standard output; default: the notebook itself")
-	f.BoolVar(&r.html, "html", false, "write a page, too, that needs no network and no JavaScript, beside what is written")
+	f.BoolVar(&r.html, "html", false, "also write an HTML page that needs no network and no JavaScript, next to the notebook")
 	f.BoolVar(&r.asIs, "as-is", false, "with -html: run nothing, write the page of the outputs that are in the notebook")
 	f.DurationVar(&r.timeout, "timeout", 0, "how long one cell may take; 0 is as long as it wants")
 	f.BoolVar(&r.quiet, "q", false, "say nothing but errors")

@@ -34,8 +34,8 @@ const remoteGaiden = `PATH="${XDG_DATA_HOME:-$HOME/.local/share}/gaiden/bin:$PAT
 const sshUsage = `[-ssh-option OPTION]… [-gaiden COMMAND] USER@HOST
 Uses the devices of another machine: its session is started if need be, and this
 machine's notebooks reach it through SSH, which must not ask for a password. It
-works until it is interrupted; what lives in the session stays there. A line that
-breaks is made anew, and nothing is lost meanwhile.`
+works until it is interrupted; what is in the session stays there. After a dropped
+connection it reconnects, and nothing is lost meanwhile.`
 
 // sshMain is gaiden session --ssh.
 func sshMain(args []string, stdout, stderr io.Writer) error {

@@ -97,7 +97,7 @@ func leaveSSH(stdout io.Writer) (bool, error) {
 	if err != nil {
 		return true, fmt.Errorf("session of %s: process %d: %w", host, pid, err)
 	}
-	fmt.Fprintf(stdout, "left the session of %s, which goes on\n", host)
+	fmt.Fprintf(stdout, "left the session of %s, which keeps running\n", host)
 	return true, nil
 }
 

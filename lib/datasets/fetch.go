@@ -160,7 +160,7 @@ func (s *store) request(ctx context.Context, client *http.Client, address, what 
 	case http.StatusPartialContent:
 		if start := fmt.Sprintf("bytes %d-", have); !strings.HasPrefix(resp.Header.Get("Content-Range"), start) {
 			out.Truncate(0)
-			return fmt.Errorf("%s: asked for %s, got range %q", address, start, resp.Header.Get("Content-Range"))
+			return fmt.Errorf("%s: requested %s, got range %q", address, start, resp.Header.Get("Content-Range"))
 		}
 	case http.StatusOK: // from the start, whatever was asked
 		if err := out.Truncate(0); err != nil {

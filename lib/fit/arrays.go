@@ -274,7 +274,7 @@ func (n *Net) state(slots []slot) ([]*session.Array, error) {
 		}
 		if len(l) == 0 { // first values would pass for trained ones
 			return nil, wire.Errorf(wire.NotFound, "fit: net %q has no arrays in the session: they were deleted, or a rollback took them away", n.name).
-				WithHint("net.Reset() lets it start over; %%rollback undoes the last cell, or brings back a snapshot")
+				WithHint("net.Reset() starts over; %%rollback undoes the last cell, or brings back a snapshot")
 		}
 	} else if err != nil || held == n.arrayCount && n.sameShapes(arrays, slots) {
 		return arrays, err

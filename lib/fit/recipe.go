@@ -54,7 +54,7 @@ func known[T any](all ...T) map[string]reflect.Type {
 func (n *Net) recipe() (r recipe, err error) {
 	c := n.config
 	if c.OneDNN || c.FirstLook || c.Devices > 1 {
-		return r, fmt.Errorf("fit: %s: no recipe for a net with OneDNN, at first look, or on several devices", n.name)
+		return r, fmt.Errorf("fit: %s: no recipe for a net with OneDNN, with FirstLook, or on several devices", n.name)
 	}
 	r = recipe{Name: n.name, Model: n.model.Name, Input: n.model.Input, Seed: c.Seed, BF16: c.BF16, Loop: c.Loop, Unroll: c.Unroll, Kernels: c.Kernels, Flags: c.Flags}
 	if r.Layers, err = write(layersKnown, n.model.Layers...); err != nil {

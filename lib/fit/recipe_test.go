@@ -101,7 +101,7 @@ func TestNoRecipe(t *testing.T) {
 		{dense(func(x *graph.Node) *graph.Node { return graph.Sin(x) }), Config{}, "no recipe for a models.Residual with its Main: fit: no recipe for a models.Dense with its Act: a function"},
 		{models.Func("f", []int{2}, nil), Config{}, "no recipe for a models.function"},
 		{dense(nil), Config{Optimizer: own{}}, "no recipe for a fit.own"},
-		{dense(nil), Config{FirstLook: true}, "at first look"},
+		{dense(nil), Config{FirstLook: true}, "with FirstLook"},
 		{dense(nil), Config{Devices: 2}, "on several devices"},
 	} {
 		if _, err := New("n", tt.net, tt.config).recipe(); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -78,7 +78,7 @@ func (a *sandbox) explain(err error) error {
 		return nil
 	}
 	if _, _, gone := a.Pulse(); gone != nil {
-		return fmt.Errorf("fit: in the session that kernels are tried in: %w", err)
+		return fmt.Errorf("fit: in the session that kernels are tried in, next to the net's: %w", err)
 	}
 	return err
 }

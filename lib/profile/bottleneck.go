@@ -128,7 +128,7 @@ func (p *Phases) advice(chain []Line) string {
 	case op == "scatter" || op == "select_and_scatter" || op == filling:
 		return "a fill through an index is slow: models.MaxPool2D{Gradient: models.Mask} compares and multiplies instead"
 	case share > 1.1:
-		return fmt.Sprintf("it runs at %s of what was measured of this device's %s, so that was too little: %%roofline -again measures it anew, on a quiet machine", units.Percent(share), bound)
+		return fmt.Sprintf("it runs at %s of what was measured of this device's %s, so that was too little: %%roofline -again measures it again, on a quiet machine", units.Percent(share), bound)
 	case share > 0.6:
 		return fmt.Sprintf("it runs at %s of this device's %s: little is to be gained here; a larger batch or bfloat16 changes the sum", units.Percent(share), bound)
 	case last.AtMost():

@@ -59,7 +59,7 @@ func (p Peaks) String() string {
 	if p.Busy {
 		s = " (measured while the machine was busy: %roofline -again)"
 	}
-	return fmt.Sprintf("%s: memory %s; products f32 %s, default %s, bf16 %s; a program costs %s, waited for %s",
+	return fmt.Sprintf("%s: memory %s; matmuls f32 %s, default %s, bf16 %s; a program costs %s, one at a time %s",
 		p.Device, units.ByteRate(p.Copy), units.FLOPRate(p.F32), units.FLOPRate(p.TF32), units.FLOPRate(p.BF16), units.Seconds(p.Dispatch), units.Seconds(p.Latency)) + s
 }
 

@@ -47,7 +47,7 @@ func (g Gallery) String() string {
 		b.WriteByte('\n')
 	}
 	if len(g.Tiles) == 0 {
-		b.WriteString("no pictures\n")
+		b.WriteString("no images\n")
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -76,12 +76,12 @@ func (g Gallery) HTML() string {
 			fmt.Fprintf(&b, `<img src="data:image/png;base64,%s" width="%d" height="%d" style="image-rendering:pixelated" alt="%s">`,
 				base64.StdEncoding.EncodeToString(data), g.Width*scale, g.Height*scale, alt)
 		} else {
-			fmt.Fprintf(&b, "<i>no picture: %s for %d×%d×%d</i>", units.Plural(len(t.Pixels), "byte"), g.Height, g.Width, g.Channels)
+			fmt.Fprintf(&b, "<i>no image: %s for %d×%d×%d</i>", units.Plural(len(t.Pixels), "byte"), g.Height, g.Width, g.Channels)
 		}
 		fmt.Fprintf(&b, "<br>%s</div>", caption)
 	}
 	if len(g.Tiles) == 0 {
-		b.WriteString("<i>no pictures</i>")
+		b.WriteString("<i>no images</i>")
 	}
 	b.WriteString("</div>")
 	return b.String()

@@ -151,7 +151,7 @@ func (p phases) notes() []string {
 		if p.Rest() < 0 {
 			why = "what one has written, the next finds in the cache; or the machine was slower while they ran alone"
 		}
-		notes = append(notes, fmt.Sprintf("In their places in a step the phases take %s (%s), which is %+.1f%% against alone: %s. The step by itself takes %s: %+.1f%% against that.",
+		notes = append(notes, fmt.Sprintf("Within a step the phases take %s (%s), %+.1f%% compared with running alone: %s. The step as one program takes %s, %+.1f%% compared with that sum.",
 			units.Seconds(p.InStep), strings.Join(places, ", "), 100*p.Rest()/p.Sum(), why, units.Seconds(p.Chain.Seconds()), 100*left/p.InStep))
 	}
 	if step := p.Epoch.Seconds(); step > 0 {
@@ -167,12 +167,12 @@ func (p phases) notes() []string {
 	}
 	for _, l := range p.Lines() {
 		if l.AtMost() {
-			notes = append(notes, "≤: the host could not ask as fast as the device works; its own time is less.")
+			notes = append(notes, "≤: an upper bound, because the device was faster than the host could dispatch.")
 			break
 		}
 	}
 	if host := p.Chain.Time.Median(); p.Chain.Device > 0 && host > 1.5*p.Chain.Device {
-		notes = append(notes, fmt.Sprintf("Times are those of the kernels, by the profiler. Asked for as five programs, a step takes %s: the host cannot ask faster (dispatch-bound).", units.Seconds(host)))
+		notes = append(notes, fmt.Sprintf("Times are kernel times from the profiler. Run as five programs, a step takes %s, because the host cannot dispatch them faster.", units.Seconds(host)))
 	}
 	if p.Peaks.Copy > 0 {
 		notes = append(notes, "Peaks measured: "+p.Peaks.String())
@@ -197,7 +197,7 @@ func (p phases) seen() string {
 func (p phases) why() string {
 	switch ratio := p.Measured() / p.Estimate(); {
 	case ratio < 0.95:
-		return "one program joins what five write and read again, and is asked for once"
+		return "one program fuses what five write and read again, and is dispatched once"
 	case ratio <= 1.05:
 		return "joining the phases saves nothing here"
 	}

@@ -87,7 +87,7 @@ func (f Figure) line() string {
 		parts = append(parts, fmt.Sprintf("%d not visible", hidden))
 	}
 	if f.Got != nil {
-		parts = append(parts, fmt.Sprintf("off by %s of the picture on average", number(f.Off())))
+		parts = append(parts, fmt.Sprintf("off by %s of the image on average", number(f.Off())))
 	}
 	return strings.Join(parts, ", ")
 }

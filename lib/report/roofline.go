@@ -70,11 +70,11 @@ func group(l profile.Line) int {
 func Peaks(p profile.Peaks) Table {
 	return Table{Title: "Peaks of " + p.Device, Head: []string{"", "measured"}, Rows: [][]string{
 		{"memory, read and written", units.ByteRate(p.Copy)},
-		{"products of float32, full precision", units.FLOPRate(p.F32)},
-		{"products of float32, default precision", units.FLOPRate(p.TF32)},
-		{"products of bfloat16", units.FLOPRate(p.BF16)},
-		{"a small program, many asked for", units.Seconds(p.Dispatch)},
-		{"a small program, waited for", units.Seconds(p.Latency)},
+		{"matmuls of float32, full precision", units.FLOPRate(p.F32)},
+		{"matmuls of float32, default precision", units.FLOPRate(p.TF32)},
+		{"matmuls of bfloat16", units.FLOPRate(p.BF16)},
+		{"a small program, many in flight", units.Seconds(p.Dispatch)},
+		{"a small program, one at a time", units.Seconds(p.Latency)},
 		{"FLOPs a byte at the ridge", number(math.Round(10*p.Ridge()) / 10)},
 	}, Notes: busy(p)}
 }

@@ -14,8 +14,8 @@ import (
 // its conclusions, and a plot.
 func Sweep(w *profile.Sweep) Rich {
 	title := fmt.Sprintf("%s over n numbers on %s", w.Activation, w.Device)
-	t := Table{Title: title, Head: []string{"n", "device, waited for", "device, many asked for", "numbers/s", "host, one core"}}
-	curves := []Series{{Name: "device, each call waited for"}, {Name: "device, many calls asked for"}, {Name: "host, a loop on one core"}}
+	t := Table{Title: title, Head: []string{"n", "device, one at a time", "device, many in flight", "numbers/s", "host, one core"}}
+	curves := []Series{{Name: "device, one call at a time"}, {Name: "device, many calls in flight"}, {Name: "host, a loop on one core"}}
 	for _, p := range w.Points {
 		host := ""
 		if p.Host.N() > 0 {

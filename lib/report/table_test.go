@@ -81,7 +81,7 @@ func TestGallery(t *testing.T) {
 	}}
 	golden(t, "gallery.txt", g.String()+"\n")
 	rich := g.HTML()
-	for _, want := range []string{`<img src="data:image/png;base64,iVBOR`, "7 ✓", "✗ &#34;2&#34;", "not &lt;b&gt;", "no picture: 1 byte for 2×2×1", `alt="7, predicted rightly"`} {
+	for _, want := range []string{`<img src="data:image/png;base64,iVBOR`, "7 ✓", "✗ &#34;2&#34;", "not &lt;b&gt;", "no image: 1 byte for 2×2×1", `alt="7, predicted rightly"`} {
 		if !strings.Contains(rich, want) {
 			t.Errorf("got %s, want %q in it", rich, want)
 		}
@@ -96,7 +96,7 @@ func TestGallery(t *testing.T) {
 	}
 	for _, bad := range []Gallery{{}, {Height: -1, Width: 2, Channels: 1, Tiles: []Tile{{}}}, {Height: 1 << 40, Width: 1 << 40, Channels: 3, Tiles: []Tile{{}}}, {Channels: 2, Height: 1, Width: 1, Tiles: []Tile{{Pixels: []byte{1, 2}}}}} {
 		if rich := bad.HTML(); strings.Contains(rich, "<img") || bad.String() == "" && len(bad.Tiles) > 0 {
-			t.Errorf("%+v: got %s, want no picture", bad, rich)
+			t.Errorf("%+v: got %s, want no image", bad, rich)
 		}
 	}
 }

@@ -124,7 +124,7 @@ func (v *vitals) idle(before *vitals, during time.Duration) bool {
 func (v *vitals) hang() error {
 	if l := strings.Join(v.stopped, " "); l != "" {
 		return wire.Errorf(wire.Unavailable, Hangs+": process %s of it is stopped by a signal", l).
-			WithHint("kill -CONT %s lets it go on; gaiden session stop ends it", l)
+			WithHint("kill -CONT %s lets it continue; gaiden session stop ends it", l)
 	}
 	return wire.Errorf(wire.Unavailable, Hangs+", and has done nothing for %v: process %s hangs", quiet/2, strings.Join(v.processes, " ")).
 		WithHint("gaiden session stop ends it; the next cell starts another, with the arrays that are saved")

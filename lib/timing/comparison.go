@@ -62,7 +62,7 @@ func Compare(old, new Measurement) Comparison {
 	c.Change = new.Median()/old.Median() - 1
 	c.Drift = max(drift(old.Samples), drift(new.Samples))
 	if distance := math.Abs(math.Log1p(c.Change)) - math.Log1p(Least); c.P < Proof && distance > 0 && distance <= math.Log1p(c.Drift) {
-		c.Warnings = append(c.Warnings, warningf("the machine may have drifted by %s meanwhile: measure both in turns (Timer.Compare)", percent(c.Drift)))
+		c.Warnings = append(c.Warnings, warningf("the machine may have drifted by %s meanwhile: measure both alternately (Timer.Compare)", percent(c.Drift)))
 	} else {
 		c.Proven = c.P < Proof && distance > 0
 	}

@@ -150,7 +150,7 @@ func TestComparison(t *testing.T) {
 		{"much faster", base, scaled(base, 1.0/35), "35× faster   p=0.002 n=6+6 (Mann-Whitney U)"},
 		{"much slower", base, scaled(base, 20), "20× slower   p=0.002 n=6+6 (Mann-Whitney U)"},
 		{"itself", base, base, "~   p=1.000 n=6+6 (Mann-Whitney U)"},
-		{"less than it drifts", base, scaled(base, 1.055), "~   p=0.002 n=6+6 (Mann-Whitney U)\nwarning: the machine may have drifted by 6% meanwhile: measure both in turns (Timer.Compare)"},
+		{"less than it drifts", base, scaled(base, 1.055), "~   p=0.002 n=6+6 (Mann-Whitney U)\nwarning: the machine may have drifted by 6% meanwhile: measure both alternately (Timer.Compare)"},
 		{"too few", of(1, 1, 1), of(2, 2, 2), "~   p=0.047 n=3+3 (Mann-Whitney U)\nwarning: 3 and 3 samples can prove nothing; at least 5 of each are needed"},
 		{"nothing", of(), of(), "~   p=1.000 n=0+0 (Mann-Whitney U)\nwarning: 0 and 0 samples can prove nothing; at least 5 of each are needed"},
 		{"turns, slower", turns, scaled(jitter, 1.05), "+5.0% (+4.9% to +5.1%)   p<0.001 n=20 turns (Wilcoxon signed rank)"},

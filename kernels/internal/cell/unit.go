@@ -144,7 +144,7 @@ func Parse(src Source) (*Unit, error) {
 	switch {
 	case u.ownMain != nil && u.body != "":
 		line := strings.Count(body[:len(body)-len(strings.TrimLeft(body, " \t\n"))], "\n") + 1
-		return nil, newBuildError([]Diagnostic{u.at(line, 0, "statements beside a func main of the cell's own",
+		return nil, newBuildError([]Diagnostic{u.at(line, 0, "statements next to the cell's own func main",
 			"move them into func main, or leave out func main")})
 	case u.Call != "":
 		u.uses[u.Call] = true

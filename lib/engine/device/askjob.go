@@ -159,7 +159,7 @@ func (w *Worker) waits(s *space, name string) *wire.Error {
 	switch {
 	case known:
 	case number != 0:
-		return wire.Errorf(wire.Invalid, text, wire.Shown(name), fmt.Sprintf("it goes on from snapshot %d", number)).WithHint("%%rollback %d restores both"+or, number)
+		return wire.Errorf(wire.Invalid, text, wire.Shown(name), fmt.Sprintf("it continues from snapshot %d", number)).WithHint("%%rollback %d restores both"+or, number)
 	case unrestored != nil && exists(s.archive.jobPath(name)+".json"):
 		s.archive.mu.Lock()
 		defer s.archive.mu.Unlock()

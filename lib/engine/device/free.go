@@ -65,7 +65,7 @@ func (c *conn) fits(p *program, device uint32, seq int64) *wire.Error {
 	if p.need <= free {
 		pieces = ", in pieces that are too small: gaiden session stop makes them whole, and the next cell has your arrays"
 	}
-	return c.late(p, wire.Errorf(wire.OutOfMemory, "it needs %s beside its inputs, and %s of the %s memory are free%s", megabytes(p.need), megabytes(free), whose, pieces))
+	return c.late(p, wire.Errorf(wire.OutOfMemory, "it needs %s in addition to its inputs, and %s of the %s memory are free%s", megabytes(p.need), megabytes(free), whose, pieces))
 }
 
 // inPieces says whether XLA would find no room for a run of a program although so many bytes

@@ -41,7 +41,7 @@ func (w *Worker) lacks(text []byte) *wire.Error {
 	for _, call := range []string{gemm.Target, lstm.Target} {
 		if w.products == 0 && bytes.Contains(text, []byte(call)) {
 			return wire.Errorf(wire.CompileError, "program has calls (%s) for Intel's CPUs with AVX-512 and AMD's with AVX2 alone, which this session does not have", call).
-				WithHint("train from a cell, as before: its programs are written for this machine, and it goes on from the weights there are")
+				WithHint("train from a cell, as before: its programs are written for this machine, and it continues from the current weights")
 		}
 	}
 	return nil

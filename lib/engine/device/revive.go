@@ -95,7 +95,7 @@ func (w *Worker) readJobs(s *space, r *record) (l []*revival, err error) {
 			switch {
 			case has:
 				v.at, keep = m, m.Entries
-				v.why = fmt.Sprintf("goes on from snapshot %d of %s", r.number, r.about.Time.Format(time.TimeOnly))
+				v.why = fmt.Sprintf("continues from snapshot %d of %s", r.number, r.about.Time.Format(time.TimeOnly))
 			case r != nil && r.about.Time.Before(f.Info.Started):
 				keep = 0
 				v.why = fmt.Sprintf("begins again: snapshot %d is from before it", r.number)
@@ -104,7 +104,7 @@ func (w *Worker) readJobs(s *space, r *record) (l []*revival, err error) {
 					v.from = o.number
 					continue
 				}
-				v.state, v.why = wire.JobFailed, "there is no snapshot from which it could go on"
+				v.state, v.why = wire.JobFailed, "there is no snapshot from which it could continue"
 			}
 		}
 		if v.log, err = openLog(s.archive.jobPath(f.Info.Name)+".log", keep); err != nil {
@@ -170,7 +170,7 @@ func (w *Worker) reviveJobs(s *space, l []*revival) (lost []string) {
 			info.Space, info.State, info.Why = s.name, wire.JobWaits, fmt.Sprintf("for snapshot %d: %%rollback %[1]d restores both", v.from)
 			s.waiting[f.Info.Name] = waitingJob{v.from, info}
 			w.mu.Unlock()
-			lost = append(lost, fmt.Sprintf("job %s waits: it goes on from snapshot %d, and %%rollback %[2]d restores both", wire.Shown(f.Info.Name), v.from))
+			lost = append(lost, fmt.Sprintf("job %s waits: it continues from snapshot %d, and %%rollback %[2]d restores both", wire.Shown(f.Info.Name), v.from))
 			continue
 		}
 		if err := v.log.cut(); err != nil { // what is left is written over

@@ -56,7 +56,7 @@ func (f *Function) places(name string, operands []compute.Value) (in []*value, e
 	}
 	z := in[0].shape
 	if z.DType != dtypes.Float32 || z.Rank() != 3 || z.Dimensions[2]%4 != 0 || z.Size() == 0 {
-		return nil, every, fmt.Errorf("hlo: %s: got %s for all places, want float32 [length n 4·units]", name, z)
+		return nil, every, fmt.Errorf("hlo: %s: got %s for all time steps, want float32 [length n 4·units]", name, z)
 	}
 	return in, shapes.Make(dtypes.Float32, z.Dimensions[0], z.Dimensions[1], z.Dimensions[2]/4), nil
 }

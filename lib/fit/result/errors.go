@@ -23,7 +23,7 @@ type ArchitectureError struct {
 
 func (e *ArchitectureError) Error() string {
 	what := fmt.Sprintf("net %q in the session has another architecture than %s", e.Net, e.Model)
-	next := "net.Reset() starts over, %rollback goes back" // in the text: what a cell prints or panics with has no hint
+	next := "net.Reset() starts over, %rollback undoes the last cell" // in the text: what a cell prints or panics with has no hint
 	if e.Weights {
 		what = fmt.Sprintf("%s: the weights are of another architecture than %s", e.Net, e.Model)
 		next = "net.Weights() lists what it wants"
@@ -143,9 +143,9 @@ func (e *NotFiniteError) Hint() string {
 	hint := "a smaller learning rate often helps; look at the data for numbers that are not finite"
 	switch {
 	case e.Epoch == 1 && e.Step == 1: // before a weight has changed
-		hint = "the weights that it began with are too large, or the data: %rollback takes back what the last cell has done, net.Reset() starts over"
+		hint = "the initial weights or the data are too large: %rollback undoes the last cell, net.Reset() starts over"
 	case e.Layer != "" && (e.KeptEpoch == e.Epoch && e.Step == e.Kept+1 || e.KeptEpoch+1 == e.Epoch && e.Step == 1): // found with those that were kept
-		hint = "the weights that were kept are those of this loss: %rollback takes back what the cell has done, net.Reset() starts over; a smaller learning rate often helps"
+		hint = "the weights that were kept have this loss: %rollback undoes the cell, net.Reset() starts over; a smaller learning rate often helps"
 	}
 	if e.Part == "" {
 		hint += "; Train, from the weights that were kept, names the layer or the example too"
@@ -195,7 +195,7 @@ func (e *MemoryError) Unwrap() error { return e.Err }
 // Hint says what to do about it: a batch that should fit, and the largest
 // arrays.
 func (e *MemoryError) Hint() string {
-	s := "not even one example fits into the free memory"
+	s := "not even one example fits into the memory that is left"
 	switch {
 	case e.Batch == 0:
 		s = "smaller layers, or an optimizer with fewer moments: SGD has none; Reset of another net makes room, and %arrays lists what there is"

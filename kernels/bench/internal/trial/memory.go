@@ -56,7 +56,7 @@ func (d *desk) memory(t training, left int64) error {
 		}
 	}
 	if small.Fits < 1 {
-		return fmt.Errorf("got no batch that fits beside %d bytes", small.Free)
+		return fmt.Errorf("got no batch that fits next to %d bytes", small.Free)
 	}
 	if err := train(small.Fits); err != nil {
 		return err
