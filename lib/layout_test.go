@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"strings"
 	"testing"
@@ -334,4 +335,19 @@ func prefixed(l []string, s string) bool {
 		}
 	}
 	return false
+}
+
+// TestDocOfFit holds that the documentation of package fit can be read in one sitting: no
+// timings, and no nets of benchmarks.
+func TestDocOfFit(t *testing.T) {
+	out, err := exec.Command("go", "doc", "-all", "gaiden/lib/fit").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(string(out), "\n"); got > 300 {
+		t.Errorf("go doc -all gaiden/lib/fit: got %d lines, want 300 at most", got)
+	}
+	if found := regexp.MustCompile(`\d ?(ms|µs)\b|MLP|LeNet|ResNet|SeedCNN|KerasCNN|Peaks|SineLSTM|FCN`).FindAllString(string(out), -1); found != nil {
+		t.Errorf("go doc -all gaiden/lib/fit: got %q, want no timings and no nets of benchmarks", found)
+	}
 }

@@ -28,7 +28,7 @@ training data, or random data if there is none.`
     -t T  seconds per measurement; at most 20 T for all ops of a layer; default 0.3`
 	hunt := func(method, flags string) magic.Run {
 		return func(ctx context.Context, h magic.Host, c magic.Command) error {
-			return huntMagic(ctx, h, c, method, flags, list)
+			return profilerMagic(ctx, h, c, method, flags, list)
 		}
 	}
 	return magic.Table{
@@ -40,7 +40,7 @@ training data, or random data if there is none.`
 
 The sum of the phases is compared with a step that runs them in sequence, and the
 estimated time of an epoch with the measured one. The net's weights do not change.
-In Go: report.Hunt{Net: net}.Phases(), or profile.Measure, which only returns
+In Go: report.Profiler{Net: net}.Phases(), or profile.Measure, which only returns
 values.` + where},
 		{Name: "%bottleneck", Args: "[-b N] [-t T] NET [DATA]", Help: "says in one sentence what takes most of the time of a training step", Run: hunt("Bottleneck", "bt"),
 			More: options + where},
@@ -99,8 +99,8 @@ func huntFlags(c magic.Command, allowed string) (numbers map[string]float64, swi
 // option is one in the usage of a magic.
 var option = regexp.MustCompile(`-[a-z]+`)
 
-// huntMagic runs a method of report.Hunt.
-func huntMagic(ctx context.Context, h magic.Host, c magic.Command, method, allowed string, list func() *magic.Row) error {
+// profilerMagic runs a method of report.Profiler.
+func profilerMagic(ctx context.Context, h magic.Host, c magic.Command, method, allowed string, list func() *magic.Row) error {
 	numbers, switches, words, err := huntFlags(c, allowed)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func huntMagic(ctx context.Context, h magic.Host, c magic.Command, method, allow
 		data = words[1]
 	}
 	return onNet(ctx, h, c, words[0], list, func(net string) string {
-		return fmt.Sprintf("if _, err := (gaidenreport.Hunt{Net: %s, Data: %q, Options: gaidenprofile.Options{%s}}).%s(); err != nil { %s }", net, data, o, method, fail)
+		return fmt.Sprintf("if _, err := (gaidenreport.Profiler{Net: %s, Data: %q, Options: gaidenprofile.Options{%s}}).%s(); err != nil { %s }", net, data, o, method, fail)
 	})
 }
 
@@ -211,7 +211,7 @@ func rooflineMagic(list func() *magic.Row) magic.Run {
 			if again {
 				return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: "-again measures the device, and takes no net: call it by itself first"}
 			}
-			return huntMagic(ctx, h, c, "Roofline", "bt", list)
+			return profilerMagic(ctx, h, c, "Roofline", "bt", list)
 		}
 		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.RooflineOf(%t); err != nil { %s }", again, fail)}
 		return t.once(ctx, h)
@@ -248,7 +248,7 @@ func sweepMagic(list func() *magic.Row) magic.Run {
 			return err
 		}
 		if len(words) > 0 || numbers["b"] > 0 || numbers["t"] > 0 {
-			return huntMagic(ctx, h, c, "Batches", "bt", list)
+			return profilerMagic(ctx, h, c, "Batches", "bt", list)
 		}
 		most := 26
 		if n, ok := numbers["n"]; ok {

@@ -27,11 +27,11 @@ func TestNetMagics(t *testing.T) {
 		want string // in the program
 		err  string
 	}{
-		{"%phases net", `(gaidenreport.Hunt{Net: net, Data: "", Options: gaidenprofile.Options{Batch: 0, Budget: 0, Shallow: false, AllOps: false, NoErrors: false, NoEpoch: false}}).Phases()`, ""},
+		{"%phases net", `(gaidenreport.Profiler{Net: net, Data: "", Options: gaidenprofile.Options{Batch: 0, Budget: 0, Shallow: false, AllOps: false, NoErrors: false, NoEpoch: false}}).Phases()`, ""},
 		{"%phases -b 8 -t 0.5 -s -a -e net mnist/train", `Data: "mnist/train", Options: gaidenprofile.Options{Batch: 8, Budget: 500000000, Shallow: true, AllOps: true, NoErrors: true, NoEpoch: true}`, ""},
-		{"%phases cnn", "Hunt{Net: net,", ""},
-		{"%phases slow/er", "Hunt{Net: slow,", ""},
-		{"%phases nets[0].x", "Hunt{Net: nets[0].x,", ""},
+		{"%phases cnn", "Profiler{Net: net,", ""},
+		{"%phases slow/er", "Profiler{Net: slow,", ""},
+		{"%phases nets[0].x", "Profiler{Net: nets[0].x,", ""},
 		{"%bottleneck net", ").Bottleneck()", ""},
 		{"%roofline", "gaidenreport.RooflineOf(false)", ""},
 		{"%roofline -again", "gaidenreport.RooflineOf(true)", ""},

@@ -26,7 +26,7 @@ func TestTuneSays(t *testing.T) {
 	if code, text := say("all"); code != 2 || !strings.Contains(text, `got "all" after it, want nothing`) {
 		t.Errorf("a word too many: got %d and %q", code, text)
 	}
-	lock, err := os.OpenFile(filepath.Join(wire.CacheDir(), "tilings", "wishes", "lock"), os.O_RDWR, 0)
+	lock, err := os.OpenFile(filepath.Join(wire.CacheDir(), "tilings", "requests", "lock"), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

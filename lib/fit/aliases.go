@@ -64,11 +64,3 @@ const (
 func (n *Net) shapeError(data, what, got, want string) error {
 	return &ShapeError{Net: n.name, Data: data, What: what, Got: got, Want: want}
 }
-
-// mean is a loss over several batches; 0 where nothing counted yet.
-func mean(sum, weight float64) float64 {
-	if weight == 0 {
-		return 0
-	}
-	return sum / weight
-}

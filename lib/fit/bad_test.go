@@ -150,8 +150,8 @@ func TestNotFiniteHint(t *testing.T) {
 	}{
 		{NotFiniteError{Epoch: 1, Step: 7, Part: "output"}, "a smaller learning rate"},
 		{NotFiniteError{Epoch: 2, Step: 1, Part: "output"}, "a smaller learning rate"},
-		{NotFiniteError{Epoch: 1, Step: 7, Layer: "l2", Part: "output", Kept: 6, KeptEpoch: 1}, "the weights that were kept are those of this loss: %rollback takes"},
-		{NotFiniteError{Epoch: 3, Step: 1, Layer: "l2", Part: "output", Kept: 1, KeptEpoch: 2}, "the weights that were kept are those of this loss: %rollback takes"},
+		{NotFiniteError{Epoch: 1, Step: 7, Layer: "l2", Part: "output", Kept: 6, KeptEpoch: 1}, "the weights that were kept have this loss: %rollback undoes"},
+		{NotFiniteError{Epoch: 3, Step: 1, Layer: "l2", Part: "output", Kept: 1, KeptEpoch: 2}, "the weights that were kept have this loss: %rollback undoes"},
 		{NotFiniteError{Epoch: 5, Step: 1, Layer: "l2", Part: "output", Kept: 1, KeptEpoch: 2}, "a smaller learning rate often helps; look"}, // epochs of a step later
 		{NotFiniteError{Epoch: 1, Step: 7, Part: "loss", Kept: 6, KeptEpoch: 1}, "a smaller learning rate often helps; look"},                // a packed step that was not taken
 		{NotFiniteError{Epoch: 1, Step: 1, Part: "output"}, "net.Reset() starts over"},

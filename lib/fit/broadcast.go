@@ -8,26 +8,24 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
-// minBroadcastBytes is the size of a state, in bytes, below which it is copied to each of the
-// other devices. That goes through the host: 19 ms for ResNet152's half a GB, on H200s.
-var minBroadcastBytes = 16 << 20
+// minBroadcastBytes is plan's, but in tests.
+var minBroadcastBytes = plan.BroadcastBytes
 
 // broadcast gives the other devices what device 0 has.
 func (r *run) broadcast(l []*session.Array) (copies, error) {
 	n := r.net
 	if !r.usesAllReduce() {
-		return n.replicate(l, r.devices)
+		return replicate(l, r.devices)
 	}
-	key, f := r.broadcastProgram()
-	p, err := r.wait(r.ctx, key, f)
+	p, err := r.wait(r.ctx, r.broadcastProgram())
 	if err != nil {
 		return nil, err
 	}
-	key, f = r.zeroState()
-	empty, err := r.wait(r.ctx, key, f)
+	empty, err := r.wait(r.ctx, r.zeroState())
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +44,7 @@ func (r *run) broadcast(l []*session.Array) (copies, error) {
 		}
 	}
 	defer replicas.free()
-	sent, err := run1(p, all, replicas)
+	sent, err := runOnce(p, all, replicas)
 	if err != nil {
 		return nil, err
 	}
@@ -71,10 +69,9 @@ func (r *run) usesAllReduce() bool {
 }
 
 // zeroState begins to make the program ready that makes a state of zeros.
-func (r *run) zeroState() (key string, f *future) {
+func (r *run) zeroState() *future {
 	n := r.net
-	key = fmt.Sprintf("blank/%t", r.main.Packed)
-	return key, n.prepare(key, func() (*hlo.Program, error) {
+	return n.prepare(fmt.Sprintf("blank/%t", r.main.Packed), func() (*hlo.Program, error) {
 		return n.trace("blank", func(t *trace) (zeros []*Node) {
 			for _, s := range n.slots(r.main.Part) {
 				zeros = append(zeros, Zeros(t.g, s.shape))
@@ -87,10 +84,9 @@ func (r *run) zeroState() (key string, f *future) {
 // broadcastProgram begins to make the program ready that adds the state of device 0 to
 // zeros of the others: state, replica → state. Numbers are added as integers of the same
 // bits, so that each comes as it was, be it -0 or not a number.
-func (r *run) broadcastProgram() (key string, f *future) {
+func (r *run) broadcastProgram() *future {
 	n := r.net
-	key = fmt.Sprintf("broadcast/%d/%t", r.devices, r.main.Packed)
-	return key, n.prepare(key, func() (*hlo.Program, error) {
+	return n.prepare(fmt.Sprintf("broadcast/%d/%t", r.devices, r.main.Packed), func() (*hlo.Program, error) {
 		return n.traceFor(r.devices, "broadcast", func(t *trace) (out []*Node) {
 			state := t.slots(n.slots(r.main.Part))
 			replica := Parameter(t.g, "replica", shapes.Make(dtypes.Int32))

@@ -9,69 +9,54 @@ import (
 	"gaiden/lib/lower/plan"
 )
 
-// A stretch is some layers of a net, one after the other. Where devices have many
-// gradients to add up, those of a stretch are on their way while the devices go back
-// through the stretch before it. On two H200s ResNet152's 240 MB take most of a
-// millisecond; a step at 2,048 took 17.9 to 18.1 ms in place of 18.6 (18.2 with a
-// twentieth of it all in a stretch; 18.0 with a quarter and 18.3 with a seventh, where
-// less was left for the end): products are slower beside it, so that a third of its time
-// is gained.
+// A bucket is some layers of a net, one after another. While the devices compute the
+// backward pass of one bucket, the gradients of the bucket after it are added up over the
+// devices.
 //
-// XLA's scheduler does what gives memory back first, orders all that devices do
-// together by where it stands in the program, and so would leave it to the end. So each
-// stretch is derived by itself; an optimization barrier holds the gradient that goes
-// below until the stretch's own stand together; and with these stands an element of
-// what the stretch above has added up, which must be there by then.
+// XLA's scheduler prefers operations that free memory, orders collective operations by their
+// position in the program, and so would leave them to the end. So each bucket is derived by
+// itself; an optimization barrier holds the gradient of its input until its sum is requested,
+// and an element of the sum before it, which must be there by then.
 type bucket struct {
 	trained       []int // which of the trained variables are its layers'
 	matrices      []int // those of them that are added up early: vectors are small, and go with the rest
 	last          int   // its last layer
-	output, input *Node // what its last layer gives, and the next stretch takes
+	output, input *Node // what its last layer gives, and the next bucket takes
 }
 
-// much is how many numbers devices add up by the stretch, and stretchShare the share
-// of them that is one. What nothing hides, the gradients that come last, is at most
-// lastShare.
-const (
-	much         = 16 << 20
-	stretchShare = 10
-	lastShare    = 16
-)
-
-// buckets divides the layers. They are one stretch where there is not much to add up,
-// or where somebody else's function has variables that nobody can tell the layer of.
+// buckets divides the layers. They are one bucket where there is not much to add up, or
+// where a function of one's own has variables whose layer is not known.
 func (n *Net) buckets(c plan.Part) []*bucket {
 	layers, whole := n.layerBuckets()
-	total := 0
-	for _, l := range layers {
-		total += n.elements(l.matrices)
+	sizes := make([]int, len(layers))
+	for i, l := range layers {
+		sizes[i] = n.elements(l.matrices)
 	}
-	if !c.Split || total <= much && !n.testBuckets || !whole {
-		one := &bucket{last: len(layers) - 1}
-		for k := range n.layout.trained {
-			one.trained = append(one.trained, k)
+	least := plan.BucketedElements
+	if n.testBuckets {
+		least = 0
+	}
+	var all []*bucket
+	from := 0
+	for _, last := range plan.Buckets(sizes, least) {
+		b := &bucket{last: last}
+		for _, l := range layers[from : last+1] {
+			b.trained, b.matrices = append(b.trained, l.trained...), append(b.matrices, l.matrices...)
 		}
-		return []*bucket{one}
+		all, from = append(all, b), last+1
 	}
-	var all []*bucket // the last layers first
-	here, rest := &bucket{last: len(layers) - 1}, total
-	for j := len(layers) - 1; j >= 0; j-- {
-		here.trained = append(layers[j].trained, here.trained...)
-		here.matrices = append(layers[j].matrices, here.matrices...)
-		size := n.elements(here.matrices)
-		left := rest - size
-		if j > 0 && rest > total/lastShare && left > 0 && (size >= total/stretchShare || left <= total/lastShare) {
-			all = append(all, here)
-			here, rest = &bucket{last: j - 1}, left
-		}
+	if c.Split && whole && len(all) > 1 {
+		all[0].matrices = nil // no computation hides their sum
+		return all
 	}
-	here.matrices = nil // nothing is left to hide them
-	all = append(all, here)
-	slices.Reverse(all)
-	return all
+	one := &bucket{last: len(layers) - 1}
+	for k := range n.layout.trained {
+		one.trained = append(one.trained, k)
+	}
+	return []*bucket{one}
 }
 
-// layerBuckets makes a stretch of each layer, and says whether all trained variables are
+// layerBuckets makes a bucket of each layer, and says whether all trained variables are
 // in them.
 func (n *Net) layerBuckets() (layers []*bucket, whole bool) {
 	known := 0
@@ -101,7 +86,7 @@ func (n *Net) elements(trained []int) (size int) {
 	return size
 }
 
-// splitAt notes where stretches begin, for applyNet.
+// splitAt notes where buckets begin, for applyNet.
 func splitAt(all []*bucket) func(i int, y *Node) *Node {
 	return func(i int, y *Node) *Node {
 		for _, s := range all[:len(all)-1] {
@@ -115,7 +100,7 @@ func splitAt(all []*bucket) func(i int, y *Node) *Node {
 }
 
 // gradients derives the loss by all that is trained. Those of matrices of all
-// stretches but the first are added up over the devices: joined says which they are,
+// buckets but the first are added up over the devices: joined says which they are,
 // and sums are the vectors that they are in.
 func (t *trace) gradients(loss *Node, variables []*Node, all []*bucket) (gradients []*Node, joined []bool, sums []*Node) {
 	trained := t.net.layout.trained

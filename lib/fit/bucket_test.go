@@ -11,21 +11,21 @@ import (
 	"gaiden/lib/models"
 )
 
-// TestStretches holds how layers are divided where devices share batches: into parts
+// TestBuckets holds how layers are divided where devices share batches: into parts
 // of about a quarter of the matrices and a small first one, every trained variable in
 // one of them; not at all where there is little, or nobody can tell.
-func TestStretches(t *testing.T) {
+func TestBuckets(t *testing.T) {
 	s := open(t)
 	resnet := models.ResNet("ResNet14", 1, 1, 1, 1)
 	strange := models.Func("mine", []int{4, 4, 1}, func(scope *model.Scope, x *graph.Node) *graph.Node {
 		return models.MLP(9).Apply(scope, x)
 	})
 	for _, tt := range []struct {
-		name       string
-		net        models.Net
-		stretching bool
-		c          plan.Part
-		want       []string // the last layer of each
+		name  string
+		net   models.Net
+		force bool
+		c     plan.Part
+		want  []string // the last layer of each
 	}{
 		{"little", resnet, false, plan.Part{Split: true}, []string{"fc6"}},
 		{"one device", resnet, true, plan.Part{}, []string{"fc6"}},
@@ -33,7 +33,7 @@ func TestStretches(t *testing.T) {
 		{"a user's function", strange, true, plan.Part{Split: true}, []string{"mine"}},
 	} {
 		n := attach(t, s, tt.net.Name, tt.net, Config{})
-		n.testBuckets = tt.stretching
+		n.testBuckets = tt.force
 		all := n.buckets(tt.c)
 		var got []string
 		var trained []int
@@ -41,11 +41,11 @@ func TestStretches(t *testing.T) {
 			got = append(got, n.model.Names()[x.last])
 			trained = append(trained, x.trained...)
 			if (i > 0) != (len(x.matrices) > 0) && len(all) > 1 {
-				t.Errorf("%s: stretch %d has %d matrices of its own", tt.name, i, len(x.matrices))
+				t.Errorf("%s: bucket %d has %d matrices", tt.name, i, len(x.matrices))
 			}
 		}
 		if !slices.Equal(got, tt.want) {
-			t.Errorf("%s: got stretches that end with %q, want %q", tt.name, got, tt.want)
+			t.Errorf("%s: got buckets that end with %q, want %q", tt.name, got, tt.want)
 		}
 		slices.Sort(trained)
 		if len(trained) != len(n.layout.trained) || trained[len(trained)-1] != len(trained)-1 {

@@ -6,72 +6,164 @@ import (
 	"math"
 	"time"
 
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
-// ahead is a chunk that the devices work on. While they do, the run asks for
-// the one after it, so that they never wait for the host.
-type ahead struct {
+// queue is the chunks of steps that a run has requested. While the devices work on one, the
+// run requests the next, so that they never wait for the host.
+type queue struct {
+	pending    []*pendingChunk // the first is running, the others wait for it
+	requesting int             // the epoch of the next one
+	memory     memoryFor
+}
+
+// memoryFor is what there is memory for, next to the state that has the names.
+type memoryFor int
+
+const (
+	pendingChunks memoryFor = iota // more than one chunk's state
+	oneChunk                       // that of one chunk at a time
+	oneTurn                        // that of one turn of Fresh steps at a time
+)
+
+// pendingChunk is some turns of a portion that the devices work on.
+type pendingChunk struct {
 	portion      *portion
 	order        *exampleOrder
 	first, turns int
-	closes       bool // it is an epoch's last
-	beside       bool // another one was at work when it was asked for
+	endsEpoch    bool
+	behind       bool // another one was running when it was requested
 	began        time.Time
-	after        copies
-	results      *session.Array
-	unpacked     []*session.Array // of a packed state, for the names; nil if they do not follow to it
-	values       []float32
-	ended        time.Time
-	err          error
-	over         chan struct{} // closed when they have come to the host
+	after        copies           // the state
+	results      *session.Array   // of its steps
+	unpacked     []*session.Array // of a packed state, to be bound; nil if it is not
+	outcome      chunkOutcome
+	over         chan struct{} // closed when the outcome is there
 }
 
-// ask begins some turns with a state, from an example of the epoch on. Their
-// results are asked for at once, so that the clock is read when they come and not
-// when the run has done with the chunk after it.
-func (r *run) ask(state copies, p *portion, order *exampleOrder, first, turns int) (*ahead, error) {
-	c := &ahead{portion: p, order: order, first: first, turns: turns, closes: r.closes(p, first, turns), beside: len(r.asked) > 0, began: time.Now()}
+// chunkOutcome is what the host gets of a chunk.
+type chunkOutcome struct {
+	values []float32
+	ended  time.Time
+	err    error
+}
+
+// request requests some turns with a state, from an example of the epoch on. A goroutine
+// waits for the results, so that the clock is read when they come and not when the run has
+// time for them.
+func (r *run) request(state copies, p *portion, order *exampleOrder, first, turns int) (*pendingChunk, error) {
+	all := r.portions()
+	c := &pendingChunk{portion: p, order: order, first: first, turns: turns, behind: len(r.pending) > 0, began: time.Now(), over: make(chan struct{}),
+		endsEpoch: p == all[len(all)-1] && first+turns*p.Turn()*p.Batch == p.First+p.Turns*p.Turn()*p.Batch}
 	var err error
-	c.after, c.results, err = p.steps.run(state, r.data, order.order, r.rate, first, turns)
+	c.after, c.results, err = p.steps.run(state, r.data, order.arrays, r.rate, first, turns)
 	if err != nil {
 		return nil, err
 	}
 	if p.Packed {
-		r.state, r.named = c.after, false // the one before is gone
-		if c.closes && (r.joined || r.Validation != nil || r.asking == r.Epochs) || time.Since(r.last) > r.net.bindInterval() {
+		r.state, r.bound = c.after, false // the one before is gone
+		if c.endsEpoch && (r.plan.Merged || r.Validation != nil || r.requesting == r.Epochs) || time.Since(r.boundAt) > r.plan.BindInterval() {
 			if c.unpacked, err = r.unpackState(); err != nil {
 				return nil, err
 			}
-			r.last = time.Now()
+			r.boundAt = time.Now()
 		}
 	}
 	order.hold()
-	c.values, c.over = make([]float32, resultsOf(p.Part).Size()), make(chan struct{})
+	c.outcome.values = make([]float32, resultsOf(p.Part).Size())
 	go func() {
 		defer close(c.over)
-		c.err = c.results.Values(c.values)
-		c.ended = time.Now()
-		if c.err == nil && c.unpacked != nil {
-			c.err = c.unpacked[len(c.unpacked)-1].Values(make([]int32, 1)) // names are for arrays that are there
+		o := &c.outcome
+		o.err = c.results.Values(o.values)
+		o.ended = time.Now()
+		if o.err == nil && c.unpacked != nil {
+			o.err = c.unpacked[len(c.unpacked)-1].Values(make([]int32, 1)) // names are for arrays that are there
 		}
 	}()
 	return c, nil
 }
 
-// closes says whether a chunk is the last of an epoch.
-func (r *run) closes(p *portion, first, turns int) bool {
-	last := &r.main
-	for _, q := range []*portion{&r.odd, &r.tail} {
-		if q.Turns > 0 {
-			last = q
-		}
+// mayPend is how many chunks may be pending when the next one is requested.
+func (r *run) mayPend() int {
+	if r.memory != pendingChunks {
+		return 0
 	}
-	return p == last && first+turns*p.Turn()*p.Batch == p.First+p.Turns*p.Turn()*p.Batch
+	last := len(r.pending) - 1
+	return r.plan.Pending(r.stepTime, last >= 0 && r.pending[last].unpacked != nil)
 }
 
-// drop gives back what a chunk makes that nobody will look at.
-func (c *ahead) drop() {
+// chunkTurns is how many turns the next chunk does.
+func (r *run) chunkTurns(p *portion, left int) int {
+	if r.turnByTurn(p) {
+		return 1
+	}
+	return p.ChunkTurns(r.stepTime, left)
+}
+
+// turnByTurn says whether a portion's turns are requested one by one, since memory is short.
+func (r *run) turnByTurn(p *portion) bool { return r.memory == oneTurn && p.Form == plan.Fresh }
+
+// latest is the state after all that has been requested.
+func (r *run) latest() copies {
+	if n := len(r.pending); n > 0 && !r.pending[n-1].portion.Packed {
+		return r.pending[n-1].after
+	}
+	return r.state
+}
+
+// await commits chunks until so many are pending.
+func (r *run) await(pending int) error {
+	for len(r.pending) > pending {
+		c := r.pending[0]
+		switch err := r.commit(r.ctx, c); {
+		case r.lacksMemory(err):
+			if err := r.retry(); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		r.pop()
+		if c.endsEpoch && !r.plan.Merged {
+			if err := r.endEpoch(); err != nil {
+				return err
+			}
+		} else {
+			r.report("train")
+		}
+	}
+	return nil
+}
+
+func (r *run) pop() {
+	r.pending[0].order.release()
+	r.pending = r.pending[1:]
+}
+
+// settle frees what a run that ends early has requested. The steps of a packed state are
+// in it: they count.
+func (r *run) settle() {
+	if r.ctx.Err() != nil {
+		for len(r.pending) > 0 && r.pending[0].portion.Packed {
+			if r.commit(context.WithoutCancel(r.ctx), r.pending[0]) != nil {
+				break
+			}
+			r.pop()
+			r.report("train")
+		}
+	}
+	for _, c := range r.pending {
+		r.history.Dropped += c.turns * c.portion.Turn()
+		c.drop()
+	}
+	r.pending = nil
+}
+
+// drop frees the results of a chunk that are not needed.
+func (c *pendingChunk) drop() {
 	if !c.portion.Packed {
 		c.after.free()
 	}
@@ -80,27 +172,25 @@ func (c *ahead) drop() {
 	c.order.release()
 }
 
-// keep waits for a chunk, and keeps what it made when its losses are finite.
-func (r *run) keep(c *ahead) error {
-	n, p := r.net, c.portion
-	if err := during(r.ctx, func() { r.tell("train") }, func() error { <-c.over; return c.err }); err != nil {
+// commit waits for a chunk. When its losses are finite, its state is the net's and they are
+// recorded.
+func (r *run) commit(ctx context.Context, c *pendingChunk) error {
+	p := c.portion
+	if err := during(ctx, func() { r.report("train") }, func() error { <-c.over; return c.outcome.err }); err != nil {
 		return err
 	}
-	if c.began.Before(r.kept) { // the devices began with it when they had done the last one
-		c.began = r.kept
-	}
-	r.kept = c.ended
-	took := c.ended.Sub(c.began)
-	r.history.Device += took
-	steps, wrong := c.turns*p.Turn(), c.values[len(c.values)-1]
-	values := c.values[:steps*columns]
+	took := r.clock(c)
+	steps, values := c.turns*p.Turn(), c.outcome.values
+	wrong := int(values[len(values)-1])
+	values = values[:steps*columns]
 	defer free(c.unpacked...)
-	if p.Packed {
-		if wrong > 0 {
-			return r.halt(c, values, steps-int(wrong))
+	switch {
+	case p.Packed && wrong > 0:
+		return r.halt(ctx, c, values, steps-wrong)
+	case !p.Packed:
+		if err := r.bindChunk(ctx, c, values, wrong > 0); err != nil {
+			return err
 		}
-	} else if err := r.take(c, values, wrong > 0); err != nil {
-		return err
 	}
 	c.results.Finalize()
 	if c.unpacked != nil {
@@ -108,38 +198,39 @@ func (r *run) keep(c *ahead) error {
 			return err
 		}
 	}
-	r.count(values, p.Batch, steps)
-	if r.warmed == 0 {
-		r.warmed, r.warm = r.done, time.Since(r.began)-r.history.Compile
+	r.count(values, p.Batch)
+	if r.warmSteps == 0 {
+		r.warmSteps, r.warmTime = r.history.Steps, time.Since(r.began)-r.history.Compile
 	}
-	if p.Batch == r.Batch && r.done > steps { // the first chunk of a run also warms up
-		r.pace = paced(r.pace, took, steps)
-		n.stepTime[r.main.key(r.data)] = r.pace // the next run need not feel its way
+	if p.Batch == r.Batch && r.history.Steps > steps { // the first chunk of a run also warms up
+		r.stepTime = plan.StepTime(r.stepTime, took, steps)
+		r.net.stepTime[r.main.key(r.data)] = r.stepTime // the next run begins with it
 	}
 	return nil
 }
 
-// paced is the pace of a step, by what is known and by a chunk of some steps. A
-// chunk far shorter than a share counts for less: by how late the host hears of
-// an end, on a busy machine, it can seem to have taken no time at all.
-func paced(known, took time.Duration, steps int) time.Duration {
-	seen := max(1, took/time.Duration(steps))
-	if known == 0 || took >= share/4 {
-		return seen
+// clock is how long the devices took for a chunk, which they began when they had done the
+// one before it.
+func (r *run) clock(c *pendingChunk) time.Duration {
+	if c.began.Before(r.committed) {
+		c.began = r.committed
 	}
-	return known + time.Duration(float64(seen-known)*float64(took)/float64(share/4))
+	r.committed = c.outcome.ended
+	took := c.outcome.ended.Sub(c.began)
+	r.history.Device += took
+	return took
 }
 
-// take makes what a chunk has made the run's state when its losses are finite.
-func (r *run) take(c *ahead, values []float32, wrong bool) error {
-	n, p := r.net, c.portion
-	if bad := notFinite(values); bad >= 0 {
-		return r.diagnose(p, c.order.order, c.first, bad, float64(values[bad*columns]))
+// bindChunk makes the state after a chunk the net's when its losses are finite.
+func (r *run) bindChunk(ctx context.Context, c *pendingChunk, values []float32, wrong bool) error {
+	p := c.portion
+	if bad := firstNotFinite(values); bad >= 0 {
+		return r.diagnose(ctx, p, c.order.arrays, c.first, bad, float64(values[bad*columns]))
 	}
 	if wrong { // the last step's gradient was not finite, though its loss was
-		return r.diagnose(p, c.order.order, c.first, c.turns*p.Turn(), math.NaN())
+		return r.diagnose(ctx, p, c.order.arrays, c.first, c.turns*p.Turn(), math.NaN())
 	}
-	if err := n.bind(n.layout.all(), c.after[0]); err != nil {
+	if err := r.net.bind(r.net.layout.all(), c.after[0]); err != nil {
 		return err
 	}
 	r.state.free()
@@ -147,58 +238,35 @@ func (r *run) take(c *ahead, values []float32, wrong bool) error {
 	return nil
 }
 
-// halt is the end of a run whose packed state has stopped after some good steps
-// of a chunk.
-func (r *run) halt(c *ahead, values []float32, good int) error {
+// halt is the end of a run whose packed state has stopped after some good steps of a chunk.
+func (r *run) halt(ctx context.Context, c *pendingChunk, values []float32, good int) error {
 	loss := float64(values[good*columns])
 	if !math.IsInf(loss, 0) { // the loss may be finite where the gradient is not
 		loss = math.NaN()
 	}
-	r.count(values, c.portion.Batch, good)
-	return r.diagnose(c.portion, c.order.order, c.first+good*c.portion.Batch, 0, loss)
+	r.count(values[:good*columns], c.portion.Batch)
+	return r.diagnose(ctx, c.portion, c.order.arrays, c.first+good*c.portion.Batch, 0, loss)
 }
 
-// count adds the results of steps to the epoch's.
-func (r *run) count(values []float32, batch, steps int) {
-	for i := range steps {
-		row := values[i*columns:]
-		r.sum += float64(row[0]) * float64(row[1])
-		r.weight += float64(row[1])
-		r.epoch.Train.Right += int(row[2])
-		r.history.Losses = append(r.history.Losses, row[0])
-		if r.data.targets == 0 {
-			r.history.Right = append(r.history.Right, int32(row[2]))
+// count records the results of steps. Steps of merged epochs are epochs.
+func (r *run) count(values []float32, batch int) {
+	elapsed := time.Since(r.began)
+	for row := values; len(row) > 0; row = row[columns:] {
+		if r.plan.Merged {
+			r.record.begin(r.history.Steps + 1)
+		}
+		r.record.add(float64(row[0]), float64(row[1]), int(row[2]), batch)
+		if r.plan.Merged {
+			r.record.end(elapsed, nil)
 		}
 	}
-	if r.joined {
-		r.join(values, batch, steps)
-		return
+	if r.plan.Merged {
+		r.snapshots.request(r.save)
 	}
-	r.seen += steps * batch
-	r.epoch.Train.N = r.data.answers(r.seen)
-	r.step += steps
-	r.done += steps
-	r.history.Steps += steps
-	r.epoch.Train.Loss = mean(r.sum, r.weight)
 }
 
-// join makes an epoch of each step.
-func (r *run) join(values []float32, batch, steps int) {
-	elapsed := time.Since(r.began)
-	for i := range steps {
-		row := values[i*columns:]
-		r.done++
-		r.epoch = Epoch{Number: r.done, Elapsed: elapsed,
-			Train: Score{Loss: float64(row[0]), Right: int(row[2]), N: r.data.answers(batch), Labels: r.data.targets == 0}}
-		r.history.Epochs = append(r.history.Epochs, r.epoch)
-	}
-	r.step = 1
-	r.history.Steps += steps
-	r.saves.request(r.save)
-}
-
-// notFinite is the first step whose loss is not finite, -1 if there is none.
-func notFinite(values []float32) int {
+// firstNotFinite is the first step whose loss is not finite, -1 if there is none.
+func firstNotFinite(values []float32) int {
 	for i := 0; i < len(values); i += columns {
 		if l := float64(values[i]); math.IsNaN(l) || math.IsInf(l, 0) {
 			return i / columns
@@ -207,22 +275,56 @@ func notFinite(values []float32) int {
 	return -1
 }
 
-// diagnose makes the error of a chunk whose step number bad had a loss that is
-// not finite. The chunk's results are dropped.
-func (r *run) diagnose(p *portion, order copies, first, bad int, loss float64) error {
+// diagnose makes the error of a chunk whose step number bad had a loss that is not finite.
+// The chunk's results are dropped.
+func (r *run) diagnose(ctx context.Context, p *portion, order copies, first, bad int, loss float64) error {
 	e := &NotFiniteError{Net: r.net.name, Loss: loss, Epoch: r.epoch.Number, Step: r.step + bad + 1, Kept: r.step, KeptEpoch: r.epoch.Number}
-	if r.joined {
-		e.Epoch, e.Step, e.Kept, e.KeptEpoch = r.done+bad+1, 1, min(r.done, 1), r.done
+	if done := r.history.Steps; r.plan.Merged {
+		e.Epoch, e.Step, e.Kept, e.KeptEpoch = done+bad+1, 1, min(done, 1), done
 	}
 	state, err := r.state[0], error(nil)
 	if p.Packed {
 		state, err = r.unpackState()
 	}
 	if err == nil {
-		err = r.net.explain(r.ctx, e, r.data, p.Batch, order[0][0], first, bad, state, r.rate[0])
+		err = r.net.explain(ctx, e, r.data, p.Batch, order[0][0], first, bad, state, r.rate[0])
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return errors.Join(e, err)
 	}
 	return e
+}
+
+// exampleOrder is the order of an epoch's examples. Its chunks hold it, as the one that
+// requests them does.
+type exampleOrder struct {
+	arrays copies
+	held   int // by chunks
+}
+
+func (s *exampleOrder) hold() *exampleOrder {
+	s.held++
+	return s
+}
+
+// release frees the order when nothing holds it any more.
+func (s *exampleOrder) release() {
+	if s.held--; s.held < 0 {
+		s.arrays.free()
+	}
+}
+
+// shuffle orders the examples for what comes after all that has been requested.
+func (r *run) shuffle(s *exampleOrder) (err error) {
+	step := len(r.latest()[0]) - 1
+	s.arrays, err = runOnce(r.order, r.latest().slice(step, step+1))
+	return err
+}
+
+// lacksMemory says whether there was no memory for the first chunk next to the one that was
+// running when it was requested, or for the state after one of its turns next to those
+// before it. The state that it began with is still there, if it is not packed.
+func (r *run) lacksMemory(err error) bool {
+	c := r.pending[0]
+	return errors.Is(err, wire.OutOfMemory) && !c.portion.Packed && (c.behind || c.portion.Form == plan.Fresh && c.turns > 1)
 }

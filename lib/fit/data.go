@@ -174,7 +174,7 @@ func (n *Net) find(name string) (*Set, error) {
 // noSet says that there is no data set of this name, and which there are.
 func (n *Net) noSet(name string) error {
 	var there []string
-	if list, err := n.session.List("data/"); err == nil { // else they stay unsaid
+	if list, err := n.session.List("data/"); err == nil { // else the error does without them
 		for _, a := range list {
 			if set, is := strings.CutSuffix(strings.TrimPrefix(a.Name, "data/"), "/x"); is {
 				there = append(there, set)
@@ -304,6 +304,16 @@ func (s *Set) integers() (rounding, error) {
 // noData is the error of a call without a data set.
 func (n *Net) noData() error { return fmt.Errorf("fit: %s: no data set: load one first", n.name) }
 
+// Suits is an error where the net cannot be trained on a set.
+func (n *Net) Suits(s *Set) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return err
+	}
+	return n.fits(s)
+}
+
 // fits proves that a set from anywhere fits the net.
 func (n *Net) fits(s *Set) error {
 	if s == nil {
@@ -332,7 +342,7 @@ func (n *Net) fits(s *Set) error {
 	return nil
 }
 
-// classes are what the net tells apart.
+// classes is how many classes the net distinguishes.
 func (n *Net) classes() int {
 	if len(n.output) == 0 {
 		return 1
@@ -389,13 +399,15 @@ func (s *Set) key() string {
 	return fmt.Sprintf("%s/%d/%d/%t", x, s.targets, s.positions, s.v != nil)
 }
 
-// answers is how many labels that count some examples have, about where not all are the
-// set's; without labels it is the examples.
-func (s *Set) answers(examples int) int {
-	if s.targets > 0 || s.N == 0 {
-		return examples
+// answers is how many labels that count an example has, in the mean; without labels it is 1.
+func (s *Set) answers() float64 { return float64(s.allAnswers()) / float64(s.N) }
+
+// allAnswers is how many labels of the set count; without labels it is its examples.
+func (s *Set) allAnswers() int {
+	if s.targets > 0 {
+		return s.N
 	}
-	return int(math.Round(float64(s.counted) / float64(s.N) * float64(examples)))
+	return s.counted
 }
 
 // sees notes what labels there are. Those below 0 count nothing where they are ignored.

@@ -16,8 +16,8 @@ import (
 // copies are arrays on several devices: those of device d are copies[d].
 type copies [][]*session.Array
 
-// cut takes some arrays of each device.
-func (c copies) cut(from, to int) copies {
+// slice takes some arrays of each device.
+func (c copies) slice(from, to int) copies {
 	l := make(copies, len(c))
 	for d := range c {
 		l[d] = c[d][from:to:to]
@@ -25,15 +25,15 @@ func (c copies) cut(from, to int) copies {
 	return l
 }
 
-// free gives all of them back.
+// free frees all of them.
 func (c copies) free() {
 	for _, l := range c {
 		free(l...)
 	}
 }
 
-// run1 runs a program once, on as many devices as it is for.
-func run1(p *session.Program, parts ...copies) (copies, error) {
+// runOnce runs a program once, on as many devices as it is for.
+func runOnce(p *session.Program, parts ...copies) (copies, error) {
 	devices := len(parts[0])
 	var in []*session.Array
 	for d := range devices {
@@ -65,32 +65,30 @@ func (n *Net) randomProgram(devices int) (*hlo.Program, error) {
 
 // copiesOn copies arrays of device 0 to the others, once.
 func (n *Net) copiesOn(l []*session.Array, devices int) (copies, error) {
-	all := copies{l}
-	for d := 1; d < devices; d++ {
-		var there []*session.Array
-		for _, a := range l {
-			key := onDevice{a, d}
-			if n.deviceCopies[key] == nil {
-				b, err := n.copy(a, d)
-				if err != nil {
-					return nil, err
-				}
-				n.deviceCopies[key] = b
+	return onDevices(l, devices, func(a *session.Array, device int) (b *session.Array, err error) {
+		key := onDevice{a, device}
+		if n.deviceCopies[key] == nil {
+			if b, err = copyTo(a, device); err != nil {
+				return nil, err
 			}
-			there = append(there, n.deviceCopies[key])
+			n.deviceCopies[key] = b
 		}
-		all = append(all, there)
-	}
-	return all, nil
+		return n.deviceCopies[key], nil
+	})
 }
 
 // replicate copies arrays of device 0 to the others.
-func (n *Net) replicate(l []*session.Array, devices int) (copies, error) {
+func replicate(l []*session.Array, devices int) (copies, error) {
+	return onDevices(l, devices, copyTo)
+}
+
+// onDevices are arrays of device 0, and what copies them to each of the others.
+func onDevices(l []*session.Array, devices int, to func(*session.Array, int) (*session.Array, error)) (copies, error) {
 	all := copies{l}
 	for d := 1; d < devices; d++ {
 		var there []*session.Array
 		for _, a := range l {
-			b, err := n.copy(a, d)
+			b, err := to(a, d)
 			if err != nil {
 				return nil, err
 			}
@@ -107,7 +105,7 @@ type onDevice struct {
 	device int
 }
 
-func (n *Net) copy(a *session.Array, device int) (*session.Array, error) {
+func copyTo(a *session.Array, device int) (*session.Array, error) {
 	b, err := a.CopyToDevice(compute.DeviceNum(device))
 	if err != nil {
 		return nil, err

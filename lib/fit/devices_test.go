@@ -103,7 +103,7 @@ func TestDevicesNorm(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer r.close()
-				if err := errors.Join(r.epochs(), r.bindState()); err != nil {
+				if err := errors.Join(r.train(), r.bindState()); err != nil {
 					t.Fatal(err)
 				}
 				if r.history.Steps != 1 || len(r.state) != devices || r.main.Packed != packed {
@@ -212,7 +212,7 @@ func TestFresh(t *testing.T) {
 						if r.main.Form = plan.InPlace; fresh {
 							r.main.Form = plan.Fresh
 						}
-						err = r.epochs()
+						err = r.train()
 						r.close()
 						if err != nil {
 							t.Fatal(err)

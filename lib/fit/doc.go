@@ -1,7 +1,7 @@
 // Package fit trains the nets of package models. Weights, optimizer state and data live in
 // the session under names, so they survive the cell that made them.
 //
-//	var net = fit.New("cnn", models.SeedCNN(), fit.Config{Seed: 1})
+//	var net = fit.New("cnn", model, fit.Config{Seed: 1}) // model is a models.Net
 //
 //	train, err := net.Load("mnist/train", fit.Data{X: images.Train.Pixels, Y: images.Train.Labels})
 //	history, err := net.Train(ctx, train, fit.Train{Epochs: 5, Batch: 8})

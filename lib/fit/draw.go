@@ -15,8 +15,8 @@ import (
 // draw gives the random variables of a store their first values, in the order of
 // the net. Each is a program of its own that takes the state of the random
 // numbers and returns the next one, and layers of one shape share theirs: in one
-// program for all, XLA makes machine code for each variable, which for
-// ResNet152's 156 took it 70 s on an H200.
+// program for all, XLA would compile code for each variable, which takes more than a minute
+// for a deep net.
 func (n *Net) draw(store *model.Store) error {
 	state := store.GetVariable(rng)
 	for _, s := range n.layout.variables {

@@ -79,7 +79,7 @@ func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 				if c.Share() < s.N {
 					pick = rows(DynamicSlice(order, []*Node{Add(place, Mul(at, size))}, []int{c.Share()}))
 				}
-				b := t.take(c.Share(), sources, pick)
+				b := t.gather(c.Share(), sources, pick)
 				number := Add(step, at)
 				if c.Form.Single() {
 					number = Add(step, numbers[k]) // step counts on from run to run
@@ -143,7 +143,7 @@ func (n *Net) startProgram(c plan.Part) (*hlo.Program, error) {
 	})
 }
 
-// copiedSlots are the places, in the net's state, of what a chunk's Single programs
+// copiedSlots are the indices, in the net's state, of what a chunk's Single programs
 // change in place.
 func (n *Net) copiedSlots(c plan.Part) []int {
 	var l []int
@@ -155,7 +155,7 @@ func (n *Net) copiedSlots(c plan.Part) []int {
 	return l
 }
 
-// finishProgram looks at what a chunk of Single programs has made: variables,
+// finishProgram checks the state after a chunk of Single programs: variables,
 // results → results. Packed programs do it themselves.
 func (n *Net) finishProgram(c plan.Part) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, "finish", func(t *trace) []*Node {
@@ -200,9 +200,9 @@ func (t *trace) held(c plan.Part) (state []*Node, variables int) {
 	return append(state, t.slots(t.net.layout.moments)...), len(state)
 }
 
-// stepResult is what a step has found out about a batch: the mean loss, the number it
+// stepResult is the result of a step's batch: the mean loss, the number it
 // was divided by, right answers, gradients of what is trained, and all variables
-// as the way forward has left them. Gradients may be joined: then they are those of all
+// as the forward pass has left them. Gradients may be joined: then they are those of all
 // devices, and sums are what they were taken out of.
 type stepResult struct {
 	mean, weight, right  *Node
@@ -218,11 +218,7 @@ func (f stepResult) row() *Node {
 	return Reshape(Stack([]*Node{f.mean, f.weight, f.right}, 0), 1, columns)
 }
 
-// recomputeBytes is the size of a batch norm's output that a GPU computes again rather than keeps, in
-// bytes: less memory for little time.
-const recomputeBytes = 16 << 20
-
-// derive goes forward and back. Of a batch that is shared, it is this device's
+// derive is the forward and the backward pass. Of a batch that is shared, it is this device's
 // part.
 func (t *trace) derive(variables []*Node, b batch, l Loss, c plan.Part) stepResult {
 	t.set(variables)
@@ -230,10 +226,10 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c plan.Part) stepResu
 	if c.Kernels != nil {
 		net = t.withKernels()
 	} else if !t.net.target.CPU() && net.HasBatchNorm() {
-		t.w.options.Recompute = recomputeBytes
+		t.w.options.Recompute = plan.RecomputeBytes
 	}
-	stretches := t.net.buckets(c)
-	out := t.applyNet(net, b.x, true, splitAt(stretches))
+	buckets := t.net.buckets(c)
+	out := t.applyNet(net, b.x, true, splitAt(buckets))
 	sum, weight, right := t.score(l, out, b, nil)
 	if c.Split {
 		if weight.IsConstantExpression() {
@@ -245,12 +241,11 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c plan.Part) stepResu
 	mean := t.mean(sum, weight)
 	v := t.buffers(variables)
 	t.mark("loss/backward")
-	gradients, joined, sums := t.gradients(mean, variables, stretches)
+	gradients, joined, sums := t.gradients(mean, variables, buckets)
 	f := stepResult{mean: mean, weight: weight, right: right, gradients: gradients, variables: v, joined: joined, sums: sums}
 	if t.net.target.CPU() {
-		// No weight changes before the last gradient that reads it is there; else
-		// XLA copies the weights to be safe: a step of the MLP took 10.9 ms with the
-		// copies and 9.8 without (2 cores, in turns).
+		// Without this barrier XLA copies each weight, since a later gradient may read
+		// it after it has changed.
 		f.factors, f.inPlace = make([][]*Node, len(gradients)), c.Form == plan.InPlace
 		if t.w.options.NativeUpdates && !c.Split && !c.Packed {
 			t.factorize(gradients, f.factors)
@@ -272,7 +267,7 @@ func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l
 	return append(v, m...), f.row()
 }
 
-// reduce adds up over the devices what they have found, in place.
+// reduce adds up the results over the devices, in place.
 func (t *trace) reduce(f *stepResult, devices int) {
 	all := append(append([]*Node{}, f.gradients...), f.mean, f.right)
 	var means []int
@@ -295,14 +290,14 @@ func (t *trace) update(f stepResult, moments []*Node, rate, number *Node) (v, m 
 	title, names := o.Title()
 	t.mark(title + "/update")
 	v = append([]*Node(nil), f.variables...)
-	var knobs *Node // the same for all
+	var params *Node // the same for all
 	for k, i := range t.net.layout.trained {
 		old := moments[k*len(names) : (k+1)*len(names)]
 		if f.factors != nil && f.factors[k] != nil {
-			if knobs == nil {
-				knobs = t.hyperparams(rate, number)
+			if params == nil {
+				params = t.hyperparams(rate, number)
 			}
-			now := t.nativeUpdate(t.net.layout.variables[i], f.inPlace, append(append(f.factors[k], knobs, v[i]), old...))
+			now := t.nativeUpdate(t.net.layout.variables[i], f.inPlace, append(append(f.factors[k], params, v[i]), old...))
 			v[i], m = now[0], append(m, now[1:]...)
 			continue
 		}
@@ -313,9 +308,8 @@ func (t *trace) update(f stepResult, moments []*Node, rate, number *Node) (v, m 
 }
 
 // order begins to make the program of orderProgram ready.
-func (n *Net) order(examples int, shuffle bool, devices int) (key string, f *future) {
-	key = fmt.Sprintf("order/%d/%t/%d", examples, shuffle, devices)
-	return key, n.prepare(key, func() (*hlo.Program, error) { return n.orderProgram(examples, shuffle, devices) }, nil)
+func (n *Net) order(examples int, shuffle bool, devices int) *future {
+	return n.prepare(fmt.Sprintf("order/%d/%t/%d", examples, shuffle, devices), func() (*hlo.Program, error) { return n.orderProgram(examples, shuffle, devices) }, nil)
 }
 
 // orderProgram is the order of an epoch's examples: step → order [n]. It is a

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestEpochsAhead holds that epochs which are asked for before the last one has
+// TestEpochsAhead holds that epochs which are requested before the last one has
 // ended are those of a run that looks at each: the same losses and the same
 // figures of every epoch, of nets of every kind, with a last batch that is not
 // full; and that nothing is left behind.
@@ -60,7 +60,7 @@ func TestEpochsAhead(t *testing.T) {
 }
 
 // TestStopBetweenEpochs holds that a run of short epochs which is stopped keeps
-// what it has done, and can be gone on with, however much was asked for ahead.
+// what it has done, and can be continued, however much was requested ahead.
 func TestStopBetweenEpochs(t *testing.T) {
 	s := open(t)
 	for i, packed := range []bool{false, true} {

@@ -27,29 +27,23 @@ func (n *Net) Test(ctx context.Context, s *Set) (*Score, error) {
 	return n.score(ctx, s, nil)
 }
 
-// portionOf is how many examples are looked at together when nothing is
-// learned: enough to keep a device busy, few enough for its memory.
-func (n *Net) portionOf(s *Set) int { return min(s.N, max(16, min(500, 2_000_000/s.size))) }
-
-// batchesOf is how many of those portions a set has.
+// batchesOf is how many batches a set is tested in.
 func (n *Net) batchesOf(s *Set) int {
-	size := n.portionOf(s)
+	size := plan.TestBatch(s.N, s.size)
 	return (s.N + size - 1) / size
 }
 
 // tester begins to make the program ready that tests the set.
-func (n *Net) tester(s *Set) (key string, f *future) {
-	size, single := n.portionOf(s), plan.Unlooped(n.target, n.convolves)
-	key = fmt.Sprintf("test/%s/%d/%d/%t", s.key(), s.N, size, single)
-	return key, n.prepare(key, func() (*hlo.Program, error) { return n.testProgram(s, size, n.batchesOf(s), single) }, nil)
+func (n *Net) tester(s *Set) *future {
+	size, single := plan.TestBatch(s.N, s.size), plan.Unlooped(n.target, n.convolves)
+	return n.prepare(fmt.Sprintf("test/%s/%d/%d/%t", s.key(), s.N, size, single), func() (*hlo.Program, error) { return n.testProgram(s, size, n.batchesOf(s), single) }, nil)
 }
 
 // score tests the set, in chunks that ctx can come between.
 func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 	began := time.Now()
 	batches, single := n.batchesOf(s), plan.Unlooped(n.target, n.convolves)
-	key, f := n.tester(s)
-	p, err := n.wait(ctx, key, f, alive)
+	p, err := n.wait(ctx, n.tester(s), alive)
 	if err != nil {
 		return nil, err
 	}
@@ -87,10 +81,10 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 			return nil, err
 		}
 		done += next
-		next = max(1, int(float64(next)*share.Seconds()/time.Since(chunk).Seconds()))
+		next = max(1, int(float64(next)*plan.ChunkTime.Seconds()/time.Since(chunk).Seconds()))
 	}
 	results.Finalize()
-	result := &Score{N: s.answers(s.N), Labels: s.targets == 0}
+	result := &Score{N: s.allAnswers(), Labels: s.targets == 0}
 	var sum, weight float64
 	for i := range batches {
 		row := values[i*columns:]
@@ -123,7 +117,7 @@ func (n *Net) testProgram(s *Set, size, batches int, single bool) (*hlo.Program,
 			place := Add(first, i)
 			begin := Mul(place, width)
 			from := Min(begin, latest)
-			b := t.take(size, sources, window(from, size, zero))
+			b := t.gather(size, sources, window(from, size, zero))
 			t.set(variables)
 			out := t.apply(b.x, false)
 			var mask *Node

@@ -10,6 +10,7 @@ import (
 
 // future is a program that is being made ready.
 type future struct {
+	key     string
 	done    chan struct{}
 	program *session.Program
 	err     error
@@ -22,7 +23,7 @@ func (n *Net) prepare(key string, build func() (*hlo.Program, error), donate fun
 	if f := n.programs[key]; f != nil {
 		return f
 	}
-	f := &future{done: make(chan struct{})}
+	f := &future{key: key, done: make(chan struct{})}
 	n.programs[key] = f
 	p, err := build()
 	if err != nil {
@@ -46,15 +47,15 @@ func (n *Net) prepare(key string, build func() (*hlo.Program, error), donate fun
 // it would, and another begin: together they are silent for less than half a second.
 const tick = 200 * time.Millisecond
 
-// ready waits for a program. alive is called now and then.
-func (n *Net) wait(ctx context.Context, key string, f *future, alive func()) (*session.Program, error) {
+// wait waits for a program. alive is called now and then.
+func (n *Net) wait(ctx context.Context, f *future, alive func()) (*session.Program, error) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	for {
 		select {
 		case <-f.done:
 			if f.err != nil {
-				delete(n.programs, key) // the next try may do better
+				delete(n.programs, f.key) // the next try may do better
 			}
 			return f.program, f.err
 		case <-ctx.Done():
@@ -68,10 +69,10 @@ func (n *Net) wait(ctx context.Context, key string, f *future, alive func()) (*s
 }
 
 // wait is Net.wait for another program of the run.
-func (r *run) wait(ctx context.Context, key string, f *future) (*session.Program, error) {
+func (r *run) wait(ctx context.Context, f *future) (*session.Program, error) {
 	began := time.Now()
 	defer func() { r.history.Compile += time.Since(began) }()
-	return r.net.wait(ctx, key, f, func() { r.tell("compile") })
+	return r.net.wait(ctx, f, func() { r.report("compile") })
 }
 
 // during runs work that cannot be stopped, such as waiting for the device, and

@@ -11,11 +11,10 @@ import (
 // tried on them in the background.
 var idleTime = 2 * time.Second
 
-// idleWatcher are the times in which nothing is asked of a session over other connections, and
-// no job is at work in it.
+// idleWatcher waits until a session is idle: no requests over other connections, no job.
 type idleWatcher struct {
 	watched  *session.Session
-	requests int       // by others, when it was last looked at
+	requests int       // by others, at the last look
 	since    time.Time // when that had changed; zero at first
 }
 

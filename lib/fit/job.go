@@ -62,21 +62,21 @@ type jobBuilder struct {
 }
 
 func (b *jobBuilder) build() error {
-	n, about := b.net, jobAbout{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Answers: float64(b.data.answers(b.data.N)) / float64(b.data.N), Labels: b.data.targets == 0, Layers: b.net.model.Names()}
-	if b.joined {
+	n, about := b.net, jobDescription{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Answers: b.data.answers(), Labels: b.data.targets == 0, Layers: b.net.model.Names()}
+	if b.plan.Merged {
 		about.Epochs, about.Steps = 1, b.Epochs
 	}
-	if b.DropLast {
+	if b.DropLast || b.plan.Merged {
 		about.N = about.Steps * b.Batch
 	}
-	_, order := n.order(b.data.N, !b.InOrder, 1)
+	order := n.order(b.data.N, !b.InOrder, 1)
 	for _, p := range []*portion{&b.main, &b.odd, &b.tail} {
 		if err := b.ready(p); err != nil {
 			return err
 		}
 	}
 	var err error
-	if b.order, err = n.wait(b.ctx, fmt.Sprintf("order/%d/%t/1", b.data.N, !b.InOrder), order, nil); err != nil {
+	if b.order, err = n.wait(b.ctx, order, nil); err != nil {
 		return err
 	}
 	if err := b.measureStep(); err != nil {
@@ -98,7 +98,7 @@ func (b *jobBuilder) build() error {
 	if err != nil {
 		return err
 	}
-	each := b.turns(&b.main, b.main.Turns)
+	each := b.chunkTurns(&b.main, b.main.Turns)
 	b.job.Period = max(1, b.main.Turns/each)
 	rest := b.main
 	rest.Turns = b.main.Turns % each
@@ -117,7 +117,7 @@ func (b *jobBuilder) build() error {
 	}
 	b.job.Turns = b.job.Period * about.Epochs
 	if b.Validation != nil {
-		about.Tests = b.Validation.answers(b.Validation.N)
+		about.Tests = b.Validation.allAnswers()
 		if err := b.test(); err != nil {
 			return err
 		}
@@ -156,11 +156,11 @@ func (b *jobBuilder) scalar(name string, value int) error {
 // measureStep finds out how long a step takes, where it is not known: on a copy of the
 // state.
 func (b *jobBuilder) measureStep() error {
-	if b.pace != 0 {
+	if b.stepTime != 0 {
 		return nil
 	}
 	last := len(b.state[0]) - 1
-	order, err := run1(b.order, b.state.cut(last, last+1))
+	order, err := runOnce(b.order, b.state.slice(last, last+1))
 	if err != nil {
 		return err
 	}
@@ -174,11 +174,11 @@ func (b *jobBuilder) measureStep() error {
 		if err := results.Values(make([]float32, resultsOf(b.main.Part).Size())); err != nil {
 			return err
 		}
-		b.pace = max(1, time.Since(began)/time.Duration(b.main.Turn()))
+		b.stepTime = max(1, time.Since(began)/time.Duration(b.main.Turn()))
 		out.free()
 		results.Finalize()
 	}
-	b.net.stepTime[b.main.key(b.data)] = b.pace
+	b.net.stepTime[b.main.key(b.data)] = b.stepTime
 	return nil
 }
 
@@ -231,17 +231,10 @@ func (b *jobBuilder) sources(s *Set) []string {
 func (b *jobBuilder) test() error {
 	n, s := b.net, b.Validation
 	batches := n.batchesOf(s)
-	together := 1
-	if !n.target.CPU() {
-		together = min(batches, 16)
-	}
-	key, f := n.tester(s)
-	p, err := n.wait(b.ctx, key, f, nil)
+	together := plan.JobTestBatches(n.target, n.convolves, batches)
+	p, err := n.wait(b.ctx, n.tester(s), nil)
 	if err != nil {
 		return err
-	}
-	if plan.Unlooped(n.target, n.convolves) {
-		together = 1
 	}
 	var first, count wire.Input
 	for i := 0; i < batches; i += together {

@@ -245,7 +245,7 @@ func TestTrainJobAlone(t *testing.T) {
 		err := change()
 		var why *wire.Error
 		if !errors.As(err, &why) || why.Code != wire.Invalid || !strings.Contains(why.Text, "paused") || !strings.Contains(why.Next, "%jobs stop net") {
-			t.Errorf("%s beside a job: got %v, want that it waits for the job", name, err)
+			t.Errorf("%s during a job: got %v, want that it waits for the job", name, err)
 		}
 	}
 	if _, err := s.Delete("alone/*"); err != nil {
@@ -343,7 +343,7 @@ func TestRollbackToAnother(t *testing.T) {
 }
 
 // A rollback to another optimizer's training keeps the weights, and Train begins
-// its own optimizer anew.
+// its own optimizer again.
 func TestOptimizerRolledBack(t *testing.T) {
 	s, err := session.Config{Socket: devicetest.Start(t), Space: "optimizer", NoStart: true}.Open()
 	if err != nil {

@@ -27,7 +27,7 @@ func FindJob(s *session.Session, name string) (*Job, error) {
 		return nil, err
 	}
 	if len(ans.Jobs) == 1 {
-		if _, err = aboutJob(ans.Jobs[0]); err != nil {
+		if _, err = describedJob(ans.Jobs[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -79,11 +79,11 @@ func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, er
 	var r *jobReader
 	err = s.FollowJob(ctx, j.Name, 0, func(i wire.JobInfo, l []wire.JobEntry) error {
 		if r == nil {
-			about, err := aboutJob(i)
+			about, err := describedJob(i)
 			if err != nil {
 				return err
 			}
-			r = &jobReader{jobAbout: about, began: i.Started, history: &History{Devices: 1}}
+			r = &jobReader{jobDescription: about, began: i.Started, record: record{history: &History{Devices: 1}, labels: about.Labels, answers: about.Answers}}
 		}
 		for _, e := range l {
 			r.entry(e)
@@ -110,18 +110,18 @@ func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, er
 	return r.history, err
 }
 
-// jobAbout is what a reader of the log has to know.
-type jobAbout struct {
+// jobDescription is what a reader of the log has to know.
+type jobDescription struct {
 	Net, Data     string
 	Epochs, Steps int // of an epoch
 	Batch, N      int
-	Answers       float64 // of an example
 	Labels        bool
 	Tests         int      // answers of the validation, 0 for none
+	Answers       float64  // of an example; 0: 1
 	Layers        []string // their names
 }
 
-func aboutJob(i wire.JobInfo) (a jobAbout, err error) {
+func describedJob(i wire.JobInfo) (a jobDescription, err error) {
 	if json.Unmarshal([]byte(i.About), &a) != nil || a.Steps < 1 || a.Net == "" {
 		err = fmt.Errorf("fit: job %s is not of TrainJob: Session.FollowJob reads its log", i.Name)
 	}
@@ -133,14 +133,11 @@ func aboutJob(i wire.JobInfo) (a jobAbout, err error) {
 
 // jobReader makes a History of a job's log.
 type jobReader struct {
-	jobAbout
-	began       time.Time
-	history     *History
-	info        wire.JobInfo
-	epoch       Epoch
-	step        int // of the epoch
-	sum, weight float64
-	notFinite   *NotFiniteError // nil while all numbers are finite
+	jobDescription
+	record
+	began     time.Time
+	info      wire.JobInfo
+	notFinite *NotFiniteError // nil while all numbers are finite
 }
 
 func (r *jobReader) entry(e wire.JobEntry) {
@@ -156,7 +153,7 @@ func (r *jobReader) entry(e wire.JobEntry) {
 		}
 		located(r.notFinite, flags, r.Data, r.Layers)
 	case e.Name == "validation" && len(e.Values) == 2 && len(r.history.Epochs) > 0:
-		r.history.Epochs[len(r.history.Epochs)-1].Validation = &Score{Loss: e.Values[0], Right: int(e.Values[1]), N: r.Tests, Labels: r.Labels}
+		r.validated(&Score{Loss: e.Values[0], Right: int(e.Values[1]), N: r.Tests, Labels: r.Labels})
 	}
 }
 
@@ -164,9 +161,10 @@ func (r *jobReader) entry(e wire.JobEntry) {
 // whose loss is not finite, or whose last row says so of the weights, were not.
 func (r *jobReader) finite(values []float64) bool {
 	epoch := len(r.history.Epochs) + 1
+	done := r.step % r.Steps
 	for i := 0; i < len(values); i += columns {
 		if loss := values[i]; math.IsNaN(loss) || math.IsInf(loss, 0) {
-			r.notFinite = &NotFiniteError{Net: r.Net, Loss: loss, Epoch: epoch, Step: min(r.step+i/columns+1, r.Steps), Kept: r.step, KeptEpoch: epoch}
+			r.notFinite = &NotFiniteError{Net: r.Net, Loss: loss, Epoch: epoch, Step: min(done+i/columns+1, r.Steps), Kept: done, KeptEpoch: epoch}
 			return false
 		}
 	}
@@ -175,41 +173,22 @@ func (r *jobReader) finite(values []float64) bool {
 
 // row is the result of one step.
 func (r *jobReader) row(row []float64, at time.Time) {
-	if r.step == 0 {
-		r.epoch = Epoch{Number: len(r.history.Epochs) + 1, Train: Score{Labels: r.Labels}}
-		r.sum, r.weight = 0, 0
+	if r.step%r.Steps == 0 {
+		r.begin(len(r.history.Epochs) + 1)
 	}
-	r.step++
-	r.sum += row[0] * row[1]
-	r.weight += row[1]
-	r.epoch.Train.Right += int(row[2])
-	r.epoch.Train.N = int(math.Round(float64(min(r.N, r.step*r.Batch)) * r.Answers))
-	r.epoch.Train.Loss = mean(r.sum, r.weight)
-	r.history.Losses = append(r.history.Losses, float32(row[0]))
-	if r.Labels {
-		r.history.Right = append(r.history.Right, int32(row[2]))
-	}
-	r.history.Steps++
+	r.add(row[0], row[1], int(row[2]), min(r.Batch, r.N-r.step*r.Batch))
 	if r.step == r.Steps {
-		r.epoch.Elapsed = at.Sub(r.began)
-		r.history.Epochs = append(r.history.Epochs, r.epoch)
-		r.step = 0
+		r.end(at.Sub(r.began), nil)
 	}
 }
 
 func (r *jobReader) progress() Progress {
-	p := Progress{Phase: "train", Epoch: max(1, r.epoch.Number), Epochs: r.Epochs, Step: r.step, Steps: r.Steps, Loss: r.epoch.Train.Loss,
-		Accuracy: r.epoch.Train.Accuracy(), Labels: r.Labels, Elapsed: time.Since(r.began)}
-	if r.step == 0 && r.history.Steps > 0 {
-		p.Step = r.Steps
-	}
+	p := r.record.progress("train", r.Epochs, r.Steps)
+	p.Elapsed = time.Since(r.began)
 	if r.info.State.Over() {
 		p.Elapsed = r.info.Changed.Sub(r.began)
 	} else if done := r.history.Steps; done > 0 && r.info.State == wire.JobRuns {
 		p.Left = time.Duration(float64(p.Elapsed) / float64(done) * float64(r.Epochs*r.Steps-done))
-	}
-	for i := len(r.history.Epochs) - 1; i >= 0 && p.Validation == nil; i-- {
-		p.Validation = r.history.Epochs[i].Validation
 	}
 	return p
 }

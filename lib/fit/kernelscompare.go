@@ -180,13 +180,12 @@ func within(limit time.Duration, turns int, took time.Duration) int {
 
 // exampleOrder is an order of the run's examples.
 func (r *run) exampleOrder(ctx context.Context) (copies, error) {
-	key, order := r.net.order(r.data.N, !r.InOrder, r.devices)
-	p, err := r.net.wait(ctx, key, order, nil)
+	p, err := r.net.wait(ctx, r.net.order(r.data.N, !r.InOrder, r.devices), nil)
 	if err != nil {
 		return nil, err
 	}
 	last := len(r.state[0]) - 1
-	return run1(p, r.state.cut(last, last+1))
+	return runOnce(p, r.state.slice(last, last+1))
 }
 
 // timeTurns is how long some turns take, whose results are dropped.

@@ -84,7 +84,7 @@ func (p *phaseWriter) layers(ctx context.Context) (seed phases.Program, layers [
 
 // layer builds layer i and its gradients: of its weights, and of its input if
 // wanted. from is where the gradients begin. derive is false where only what
-// they need is asked for.
+// they need is wanted.
 func (p *phaseWriter) layer(t *trace, i int, name string, l *layerShapes, input, derive bool) (y *Node, names []string, gradients []*Node, from NodeId) {
 	var wrt []*Node
 	values := make([]*Node, len(p.net.layout.variables))

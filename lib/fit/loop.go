@@ -8,7 +8,7 @@ import (
 
 // repeat is a loop in a program: count times inner turns, with the number of
 // the turn. XLA counts the inner ones beforehand; the outer ones it cannot, and
-// on a GPU each of those waits for the host (8.5 µs on an H200). What a body
+// on a GPU each of those waits for the host. What a body
 // uses from outside must be made before repeat is called.
 func (t *trace) repeat(count *Node, inner int, state []*Node, body func(i *Node, state []*Node) []*Node) []*Node {
 	zero, one := t.scalar(int32(0)), t.scalar(int32(1))
@@ -66,9 +66,9 @@ func (t *trace) sourcesAs(prefix string, s *Set) []*Node {
 	return l
 }
 
-// take gives rows of a set the form that nets take: pick makes them from an
+// gather gives rows of a set the form that nets take: pick makes them from an
 // array, [examples …] to [n …].
-func (t *trace) take(n int, sources []*Node, pick func(*Node) *Node) batch {
+func (t *trace) gather(n int, sources []*Node, pick func(*Node) *Node) batch {
 	t.mark("data/gather")
 	x := pick(sources[0])
 	if x.DType() == dtypes.Uint8 {

@@ -47,8 +47,8 @@ func (n *Net) freeBytes() int64 {
 	return left
 }
 
-// backwardFactor is how much more than what is kept for the gradients a step needs while
-// it derives them, by a few nets on an H200.
+// backwardFactor is how much more memory a step needs while it computes the gradients than
+// what the forward pass keeps for them.
 const backwardFactor = 2
 
 // largestBatch is the largest half, quarter, … of a batch that fits.
@@ -64,8 +64,8 @@ func largestBatch(batch int, state, kept, free int64) int {
 	return 0
 }
 
-// stepBytes is what a step needs beside the net's arrays and the data, in bytes:
-// whatever the batch, and for one of this size.
+// stepBytes is what a step needs in addition to the net's arrays and the data: whatever the
+// batch, and for one of this size.
 func (n *Net) stepBytes(s *Set, batch int) (state, kept int64) {
 	state = n.stateBytes()
 	p := &phaseWriter{net: n, data: s, batch: batch}

@@ -83,7 +83,7 @@ func TestOutOfMemoryNet(t *testing.T) {
 }
 
 // TestOutOfMemoryLate holds the same where the device finds out while it works, as GPUs
-// do: of the programs that are asked for meanwhile the next cell hears nothing.
+// do: of the programs that are requested meanwhile the next cell hears nothing.
 func TestOutOfMemoryLate(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
@@ -122,7 +122,7 @@ func TestOutOfMemoryLate(t *testing.T) {
 }
 
 // TestOutOfMemoryAhead holds that a run trains as with more memory where there is room for
-// one chunk's state, but for no second one beside it, nor, where each step writes the next
+// one chunk's state, but for no second one next to it, nor, where each step writes the next
 // state to memory of its own, for a third.
 func TestOutOfMemoryAhead(t *testing.T) {
 	s := open(t)
@@ -132,12 +132,12 @@ func TestOutOfMemoryAhead(t *testing.T) {
 		fresh bool
 		note  string
 	}{
-		{Train{Batch: 1, Epochs: 3}, false, noteAlone},
-		{Train{Batch: 5, Epochs: 3}, false, noteAlone},
-		{Train{Batch: 64, Epochs: 500}, false, noteAlone}, // epochs are single steps, of few chunks: perhaps of one
-		{Train{Batch: 1, Epochs: 2}, true, noteStepped},
-		{Train{Batch: 10, Epochs: 20}, true, noteStepped},
-		{Train{Batch: 64, Epochs: 50}, true, noteStepped},
+		{Train{Batch: 1, Epochs: 3}, false, noteOneChunk},
+		{Train{Batch: 5, Epochs: 3}, false, noteOneChunk},
+		{Train{Batch: 64, Epochs: 500}, false, noteOneChunk}, // epochs are single steps, of few chunks: perhaps of one
+		{Train{Batch: 1, Epochs: 2}, true, noteOneTurn},
+		{Train{Batch: 10, Epochs: 20}, true, noteOneTurn},
+		{Train{Batch: 64, Epochs: 50}, true, noteOneTurn},
 	} {
 		var want *History
 		for _, tight := range []bool{false, true} {
@@ -156,7 +156,7 @@ func TestOutOfMemoryAhead(t *testing.T) {
 				if tt.fresh && r.main.Form.Single() {
 					r.main.Form = plan.Fresh
 				}
-				return r.history, errors.Join(r.epochs(), r.bindState())
+				return r.history, errors.Join(r.train(), r.bindState())
 			}
 			if _, err := train(); err != nil { // from here on it is known how long a step takes
 				t.Fatal(err)

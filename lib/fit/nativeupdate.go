@@ -16,19 +16,19 @@ import (
 // that changes the matrix by it, and never written: see hlo.Function.Step. XLA writes it, and
 // then reads it for each of the arrays that Adam keeps.
 
-// nativeRules are the steps that package gemm has. Their scalars are the numbers of its knobs,
+// nativeRules are the steps that package gemm has. Their scalars are the numbers of its hyperparameters,
 // rate k1 l1 k2 l2 scale least; the others are those of ownKnobs.
 var nativeRules = func() []*elementwise.Rule {
 	w, g, m, v := elementwise.Weight, elementwise.Gradient, elementwise.Input("m"), elementwise.Input("v")
-	knob := func(i int) elementwise.Expr { return elementwise.Scalar(fmt.Sprint(i)) }
-	velocity := m.Mul(knob(1)).Add(g)
-	mean := m.Mul(knob(1)).Add(g.Mul(knob(2)))
-	square := v.Mul(knob(3)).Add(g.Square().Mul(knob(4)))
+	param := func(i int) elementwise.Expr { return elementwise.Scalar(fmt.Sprint(i)) }
+	velocity := m.Mul(param(1)).Add(g)
+	mean := m.Mul(param(1)).Add(g.Mul(param(2)))
+	square := v.Mul(param(3)).Add(g.Square().Mul(param(4)))
 	return []*elementwise.Rule{
-		{Weight: w.Sub(knob(0).Mul(g))},
-		{Weight: w.Sub(knob(0).Mul(velocity)), Kept: []string{"m"}, Next: []elementwise.Expr{velocity}},
-		{Weight: w.Sub(knob(0).Mul(mean)), Kept: []string{"m"}, Next: []elementwise.Expr{mean}},
-		{Weight: w.Sub(knob(0).Mul(mean).Div(square.Sqrt().Add(knob(6)))), Kept: []string{"m", "v"}, Next: []elementwise.Expr{mean, square}},
+		{Weight: w.Sub(param(0).Mul(g))},
+		{Weight: w.Sub(param(0).Mul(velocity)), Kept: []string{"m"}, Next: []elementwise.Expr{velocity}},
+		{Weight: w.Sub(param(0).Mul(mean)), Kept: []string{"m"}, Next: []elementwise.Expr{mean}},
+		{Weight: w.Sub(param(0).Mul(mean).Div(square.Sqrt().Add(param(6)))), Kept: []string{"m", "v"}, Next: []elementwise.Expr{mean, square}},
 	}
 }()
 
@@ -44,13 +44,13 @@ func (n *Net) nativeHyperparams() []elementwise.Expr {
 		if !is {
 			continue
 		}
-		knobs := make([]elementwise.Expr, 7)
+		params := make([]elementwise.Expr, 7)
 		for i, usual := range []float64{0, 0, 1, 0, 0, 1, 0} {
-			if knobs[i], is = found[fmt.Sprint(i)]; !is {
-				knobs[i] = elementwise.Number(usual)
+			if params[i], is = found[fmt.Sprint(i)]; !is {
+				params[i] = elementwise.Number(usual)
 			}
 		}
-		return knobs
+		return params
 	}
 	return nil
 }
@@ -104,8 +104,8 @@ func (t *trace) hyperparams(rate, number *Node) *Node {
 }
 
 // nativeUpdate changes variable v, a weight, and the optimizer's arrays of it: in place if the program
-// may, and in a loop, whose state is its own. operands are the gradient's factors, the knobs,
-// and the arrays. It counts as its layer's way back, which most of it is.
+// may, and in a loop, whose state is its own. operands are the gradient's factors, the hyperparameters,
+// and the arrays. It counts as its layer's backward pass, since most of it is the gradient.
 func (t *trace) nativeUpdate(v slot, inPlace bool, operands []*Node) []*Node {
 	title, _ := t.net.config.Optimizer.Title()
 	t.mark(path.Dir(v.name) + "/backward")

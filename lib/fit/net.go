@@ -2,16 +2,15 @@ package fit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/lower"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -22,26 +21,42 @@ type Net struct {
 	model  models.Net
 	config Config
 
-	mu                     sync.Mutex // protects following, and the arrays while a program runs
-	session                *session.Session
-	target                 lower.Target
-	ready                  bool
-	readOnly               bool // it is somebody else's: nothing of it is made or removed
-	convolves, feedForward bool // it has convolutions; it has neither those nor loops
-	layout                 layout
-	locked                 bool    // nobody else changes its arrays
-	arrayCount             int     // arrays of the net in the session
-	output                 []int   // dimensions of one result
-	forward                float64 // FLOPs of an example's way through the net, as they are written
-	programs               map[string]*future
-	sets                   map[string]*Set
-	deviceCopies           map[onDevice]*session.Array // copies of data on other devices
-	stepTime               map[string]time.Duration    // of a step, in the last run of its kind
-	stepCost               map[string]hlo.Cost         // of a step
-	table                  *tiling.Table               // of a twin, its net's; nil: the session's
-	// Of tests: see pack, stretches and lowering.
-	packing, testBuckets bool
+	mu         sync.Mutex // protects following, and the arrays while a program runs
+	session    *session.Session
+	target     lower.Target
+	ready      bool
+	readOnly   bool // another program's: its arrays are neither created nor removed
+	locked     bool // no other program can change its arrays
+	arrayCount int  // of the net, in the session
+	layout     layout
+	traits
+	caches
+	hooks
+}
+
+// traits are what a net is made of, as its layout is built.
+type traits struct {
+	convolves   bool    // it has convolutions
+	feedForward bool    // it has neither those nor loops
+	output      []int   // dimensions of one result
+	forward     float64 // FLOPs of the forward pass of an example, as the net is written
+}
+
+// caches are what a Net keeps between calls.
+type caches struct {
+	programs     map[string]*future
+	sets         map[string]*Set
+	deviceCopies map[onDevice]*session.Array // of data
+	stepTime     map[string]time.Duration    // in the last run of its kind
+	stepCost     map[string]hlo.Cost
+	table        *tiling.Table // of the net that this one is a clone of; nil: the session's
+}
+
+// hooks are for tests.
+type hooks struct {
+	packing, testBuckets bool // whatever the size of the net
 	options              lower.Options
+	decided              func(*plan.Plan)
 }
 
 // Config says how a net is trained.
@@ -73,9 +88,8 @@ func New(name string, model models.Net, config Config) *Net {
 	if config.Optimizer == nil {
 		config.Optimizer = Adam{}
 	}
-	return &Net{name: name, model: model, config: config,
-		programs: map[string]*future{}, sets: map[string]*Set{}, deviceCopies: map[onDevice]*session.Array{},
-		stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}
+	return &Net{name: name, model: model, config: config, caches: caches{programs: map[string]*future{}, sets: map[string]*Set{},
+		deviceCopies: map[onDevice]*session.Array{}, stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}}
 }
 
 // Attach is New in an open session, with the net's arrays found or created.
@@ -97,6 +111,9 @@ func (n *Net) String() string {
 // Model is the net's layers.
 func (n *Net) Model() models.Net { return n.model }
 
+// Config is what the net was made with, its defaults filled in.
+func (n *Net) Config() Config { return n.config }
+
 // Summary describes the net as Keras does, without a session.
 func (n *Net) Summary() (models.Summary, error) { return Summary(n.model) }
 
@@ -115,7 +132,7 @@ func (n *Net) Reset() error {
 		return err
 	}
 	n.ready = false
-	done, err := n.lockBriefly(context.Background(), "resets")
+	done, err := n.lockUnlessTraining(context.Background(), "resets")
 	if err != nil {
 		return err
 	}
@@ -149,7 +166,7 @@ func (n *Net) connect() error {
 // open makes the net ready to be used.
 func (n *Net) open() error { return n.openUntil(context.Background()) }
 
-// openUntil is open that waits for nobody when ctx has ended.
+// openUntil is open that stops waiting for others when ctx ends.
 func (n *Net) openUntil(ctx context.Context) error {
 	if err := n.connect(); err != nil || n.ready {
 		return err
@@ -162,73 +179,6 @@ func (n *Net) openUntil(ctx context.Context) error {
 	}
 	n.ready = true
 	return nil
-}
-
-// training is what a training says that it locks the net for: it may take long, and is not
-// waited for.
-const training = "trains"
-
-// acquire makes the net ready to be changed in many steps: until done nobody else may
-// change it, and no job may be training it. The purpose is a verb. It waits
-// for nobody when ctx has ended.
-func (n *Net) acquire(ctx context.Context, purpose string) (done func(), err error) {
-	if err := n.openUntil(ctx); err != nil {
-		return nil, err
-	}
-	if done, err = n.lockBriefly(ctx, purpose); errors.Is(err, wire.Invalid) {
-		if job := n.jobError(); job != nil { // says more
-			err = job
-		}
-	}
-	return done, err
-}
-
-// lockBriefly is lock that waits for who makes the net or changes it at once, not for a training.
-func (n *Net) lockBriefly(ctx context.Context, purpose string) (done func(), err error) {
-	done, err = n.lock(ctx, purpose, 0)
-	if e := (*wire.Error)(nil); errors.As(err, &e) && e.Code == wire.Busy && e.Purpose != training {
-		done, err = n.lock(ctx, purpose, creationTime)
-	}
-	return done, err
-}
-
-// lock keeps others from changing the net's arrays until done. Somebody who has them is
-// waited for so long.
-func (n *Net) lock(ctx context.Context, purpose string, wait time.Duration) (done func(), err error) {
-	if n.locked {
-		return func() {}, nil
-	}
-	unlock, err := n.session.Lock(ctx, n.name+"/", purpose, wait)
-	if err != nil {
-		return nil, fmt.Errorf("fit: %w", err)
-	}
-	n.locked = true
-	return func() {
-		n.locked = false
-		unlock() // it fails where the session has gone, and the lock with it
-	}, nil
-}
-
-// assertFree makes the net ready to be changed at once: nobody may be training it, neither a
-// job nor another Net of this name in this program.
-func (n *Net) assertFree() error {
-	done, err := n.acquire(context.Background(), "changes")
-	if err == nil {
-		done()
-	}
-	return err
-}
-
-// jobError is an error while a job trains the net.
-func (n *Net) jobError() error {
-	l, err := n.session.Jobs()
-	for _, j := range l {
-		if j.Name == n.name && !j.State.Over() && j.State != wire.JobWaits {
-			return wire.Errorf(wire.Invalid, "fit: %s: a job trains it (%s, turn %d of %d): want one training at a time; %%jobs stop %[1]s ends it and keeps the weights", n.name, j.State, j.Place.Turn+1, j.Turns).
-				WithHint("%%jobs attach %s follows it, %%jobs stop %[1]s ends it", n.name)
-		}
-	}
-	return err
 }
 
 // shared is the session of the nets that were not given one: one connection a

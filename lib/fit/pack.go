@@ -1,10 +1,8 @@
 package fit
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -12,21 +10,17 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/lower/plan"
-	"gaiden/lib/session"
 )
 
-// A packed state is one vector in place of a net's many small arrays, for each
-// kind of them: weights, moments, running means. To run a program costs the host
-// about 2 µs for each array that goes in and comes out of it, and a launch for
-// each weight that is updated; ResNet152 has 1,240 arrays, and 320 when they are
-// packed.
+// A packed state has one vector in place of a net's many small arrays of each kind: weights,
+// moments, running means. Each array that goes into a program or comes out of it costs the
+// host time, and each weight that is updated a kernel launch.
 //
-// Packed programs work in place: there is no second copy of the state to go back
-// to. A step that would leave a weight that is not finite leaves the state as it
-// was, and so do all after it. The net's names follow every half second, or two of a
-// bulky state, at an epoch's test and at the end of a run. What they follow to is asked
-// for right after the chunk that makes it, while the devices work on that: it takes the
-// host milliseconds.
+// Packed programs work in place: there is no second copy of the state to go back to. A step
+// that would leave a weight that is not finite leaves the state as it was, and so do all
+// after it. The state is bound to the net's names now and then, at an epoch's test and at
+// the end of a run. It is unpacked for that right after the chunk is requested, while the
+// devices work on the chunk, since that takes the host milliseconds.
 
 // packed is the state in the order in which packed programs take it: the parts
 // of what is trained, those of each moment, means, others, whether the run has
@@ -78,8 +72,8 @@ func pack(part []int, of func(variable int) *Node) *Node {
 	return vector(l)
 }
 
-// pieces takes what belongs to the variables of a part out of it.
-func (t *trace) pieces(x *Node, part []int, out []*Node) {
+// unpackPart takes what belongs to the variables of a part out of it.
+func (t *trace) unpackPart(x *Node, part []int, out []*Node) {
 	if len(part) == 1 {
 		out[part[0]] = x
 		return
@@ -103,13 +97,13 @@ func (t *trace) unpack(state []*Node) []*Node {
 	t.w.builder.Absent(paths...) // what the net takes is in the state
 	parts := l.parts()
 	for k, part := range parts {
-		t.pieces(state[k], part, variables)
+		t.unpackPart(state[k], part, variables)
 	}
 	_, moments := t.net.config.Optimizer.Title()
 	at := len(parts) * (1 + len(moments))
 	means, others := l.untrained()
 	if len(means) > 0 {
-		t.pieces(state[at], means, variables)
+		t.unpackPart(state[at], means, variables)
 		at++
 	}
 	for k, i := range others {
@@ -185,8 +179,8 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, 
 }
 
 // tooLarge is 1 where gradients are not finite, or so large that the steps of this rate
-// might not be, else 0. Of what is in a few vectors it costs as many kernels, where to
-// look at each array after its step are 156 of ResNet152's 2,600.
+// might not be, else 0. It reads the few vectors that the devices have added up, which
+// takes fewer kernels than reading each array after its step.
 func (t *trace) tooLarge(vectors []*Node, rate *Node) *Node {
 	const limit = 1e30 // float32 ends at 3e38; steps may be the sum of many
 	rate = Abs(rate)
@@ -198,8 +192,8 @@ func (t *trace) tooLarge(vectors []*Node, rate *Node) *Node {
 }
 
 // partialSums is sums that are not finite where x has an element that is not; see
-// vanishing. It leaves them as XLA's kernels do that add up x, before one more for each
-// array adds up what they have found: ResNet152 has 158 of them.
+// zeroIfFinite. There are as many as XLA's first kernel of a reduction makes, which saves
+// the second one for each array.
 func partialSums(x *Node) *Node {
 	const sums = 512
 	x = zeroIfFinite(x)
@@ -209,16 +203,14 @@ func partialSums(x *Node) *Node {
 	return Reshape(ReduceAllSum(x), 1)
 }
 
-// anyNotFinite is 1 if some of the numbers are not finite, else 0. A CPU adds up what vanishes
-// four times as fast as it looks for the greatest of what IsFinite says of each: 0.7
-// against 3.2 ms for the MLP's 1.8 million weights on 2 cores.
+// anyNotFinite is 1 if some of the numbers are not finite, else 0. On a CPU a sum is several
+// times as fast as the maximum of what IsFinite says of each.
 func (t *trace) anyNotFinite(x *Node) *Node {
 	return ConvertDType(LogicalNot(IsFinite(ReduceAllSum(zeroIfFinite(x)))), dtypes.Float32)
 }
 
-// zeroIfFinite is 0 for numbers that are finite; others less themselves are NaN, and so is
-// every sum with one. Of times 0 XLA makes an array of zeros first on a CPU: 3.7 against 2.2
-// ms for the FCN's 10 million.
+// zeroIfFinite is 0 for numbers that are finite and NaN for others, as is every sum with one.
+// It subtracts, since XLA's CPU compiler makes an array of zeros for a product with 0.
 func zeroIfFinite(x *Node) *Node { return Sub(x, x) }
 
 // packProgram packs the net's state.
@@ -251,7 +243,7 @@ func (n *Net) packProgram() (*hlo.Program, error) {
 	})
 }
 
-// unpackProgram is the way back.
+// unpackProgram unpacks it.
 func (n *Net) unpackProgram() (*hlo.Program, error) {
 	return n.trace("unpack", func(t *trace) []*Node {
 		state := t.slots(n.packed())
@@ -262,7 +254,7 @@ func (n *Net) unpackProgram() (*hlo.Program, error) {
 		for k := range moments {
 			moments[k] = make([]*Node, len(n.layout.variables))
 			for i, part := range parts {
-				t.pieces(state[(1+k)*len(parts)+i], part, moments[k])
+				t.unpackPart(state[(1+k)*len(parts)+i], part, moments[k])
 			}
 		}
 		for _, i := range n.layout.trained {
@@ -272,104 +264,4 @@ func (n *Net) unpackProgram() (*hlo.Program, error) {
 		}
 		return append(out, state[len(state)-1])
 	})
-}
-
-// distribute packs the state, if it is to be, and copies it to the other devices.
-func (r *run) distribute() error {
-	n := r.net
-	if r.main.Packed {
-		p, err := r.wait(r.ctx, "pack", n.prepare("pack", n.packProgram, nil))
-		if err != nil {
-			return err
-		}
-		packed, err := run1(p, r.state)
-		if err != nil {
-			return err
-		}
-		r.state.free()
-		r.state, r.last = packed, time.Now()
-	}
-	all, err := r.broadcast(r.state[0])
-	if err != nil {
-		return err
-	}
-	r.state = all
-	return r.splitRandom()
-}
-
-// splitRandom gives devices that share batches random numbers of their own.
-func (r *run) splitRandom() error {
-	n, at := r.net, slices.IndexFunc(r.net.slots(r.main.Part), func(s slot) bool { return s.path == rng })
-	if r.devices == 1 || at < 0 {
-		return nil
-	}
-	key := fmt.Sprintf("apart/%d", r.devices)
-	p, err := r.wait(r.ctx, key, n.prepare(key, func() (*hlo.Program, error) { return n.randomProgram(r.devices) }, nil))
-	if err != nil {
-		return err
-	}
-	replicas := make(copies, r.devices)
-	for d := range replicas {
-		if replicas[d], err = n.integers(d, d); err != nil {
-			return err
-		}
-	}
-	defer replicas.free()
-	own, err := run1(p, r.state.cut(at, at+1), replicas)
-	if err != nil {
-		return err
-	}
-	for d := 1; d < r.devices; d++ { // that of device 0 is as it was
-		r.state[d][at].Finalize()
-		r.state[d][at] = own[d][0]
-	}
-	free(own[0]...)
-	return nil
-}
-
-// unpackState is the net's state of device 0, as the net's names want it. A run that
-// was stopped needs it, too.
-func (r *run) unpackState() ([]*session.Array, error) {
-	n, ctx := r.net, context.WithoutCancel(r.ctx)
-	p, err := r.wait(ctx, "unpack", n.prepare("unpack", n.unpackProgram, nil))
-	if err != nil {
-		return nil, err
-	}
-	out, err := run1(p, r.state[:1])
-	if err != nil {
-		return nil, err
-	}
-	return out[0], nil
-}
-
-// bindInterval is between two times that a packed state is given its names, which takes
-// milliseconds. A bulky one waits longer: there the devices wait, too, some 15 ms for
-// ResNet152's.
-func (n *Net) bindInterval() time.Duration {
-	if n.stateBytes() >= bulky {
-		return 2 * time.Second
-	}
-	return 500 * time.Millisecond
-}
-
-// bindState gives the state of a packed run its names.
-func (r *run) bindState() error {
-	if r.named {
-		return nil
-	}
-	arrays, err := r.unpackState()
-	if err != nil {
-		return err
-	}
-	defer free(arrays...)
-	if err := arrays[len(arrays)-1].Values(make([]int32, 1)); err != nil { // names are for arrays that are there
-		return err
-	}
-	return r.bindArrays(r.state, arrays)
-}
-
-// bindArrays gives the arrays of a packed state its names.
-func (r *run) bindArrays(state copies, arrays []*session.Array) error {
-	r.named, r.last = &state[0][0] == &r.state[0][0], time.Now()
-	return r.net.bind(r.net.layout.all(), arrays)
 }

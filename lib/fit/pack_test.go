@@ -12,7 +12,7 @@ import (
 // TestPacked holds that steps on a packed state give the losses, weights and
 // moments of those on arrays, on one device and on two, and leave no array
 // behind: for arrays of every kind, means and random numbers among them. So do,
-// packed or not, gradients that devices add up by the stretch. (Not
+// packed or not, gradients that devices add up in buckets. (Not
 // with Adam: biases before batch norm have no gradient but what
 // rounding leaves, and Adam makes steps of that.)
 func TestPacked(t *testing.T) {
@@ -25,11 +25,11 @@ func TestPacked(t *testing.T) {
 		}
 		for _, devices := range tt.devices {
 			t.Run(fmt.Sprint(tt.net.Name, " on ", devices), func(t *testing.T) {
-				train := func(packed, stretching bool) (numbers []float32) {
-					n := attach(t, s, fmt.Sprintf("net%d-%d-%t-%t", i, devices, packed, stretching), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, Optimizer: SGD{Momentum: 0.9}, FirstLook: true})
-					n.packing, n.testBuckets = packed, stretching
-					if c := (plan.Part{Devices: devices, Split: true}); stretching && len(n.buckets(c)) < 2 {
-						t.Fatalf("got one stretch of %v, want some", n.model.Names())
+				train := func(packed, bucketed bool) (numbers []float32) {
+					n := attach(t, s, fmt.Sprintf("net%d-%d-%t-%t", i, devices, packed, bucketed), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, Optimizer: SGD{Momentum: 0.9}, FirstLook: true})
+					n.packing, n.testBuckets = packed, bucketed
+					if c := (plan.Part{Devices: devices, Split: true}); bucketed && len(n.buckets(c)) < 2 {
+						t.Fatalf("got one bucket of %v, want some", n.model.Names())
 					}
 					data := load(t, n, fmt.Sprint("data", i), tt.data)
 					var alive []int

@@ -74,13 +74,12 @@ type phaseWriter struct {
 // written is a program that is being compiled.
 type written struct {
 	phases.Program
-	key    string
 	future *future
 }
 
 // write begins to compile one program.
 func (p *phaseWriter) write(name string, build func(*trace) ([]string, []*Node)) (*written, error) {
-	w := &written{Program: phases.Program{Name: name}, key: fmt.Sprintf("phase/%s/%s/%d", name, p.data.key(), p.batch)}
+	w := &written{Program: phases.Program{Name: name}}
 	var err error
 	w.HLO, err = p.net.trace(name, func(t *trace) []*Node {
 		names, nodes := build(t)
@@ -90,7 +89,7 @@ func (p *phaseWriter) write(name string, build func(*trace) ([]string, []*Node))
 	if err != nil {
 		return nil, err
 	}
-	w.future = p.net.prepare(w.key, func() (*hlo.Program, error) { return w.HLO, nil }, nil)
+	w.future = p.net.prepare(fmt.Sprintf("phase/%s/%s/%d", name, p.data.key(), p.batch), func() (*hlo.Program, error) { return w.HLO, nil }, nil)
 	return w, nil
 }
 
@@ -109,7 +108,7 @@ func (p *phaseWriter) compiled(ctx context.Context, all []*written) ([]phases.Pr
 	var programs []phases.Program
 	for _, w := range all {
 		var err error
-		if w.Compiled, err = n.wait(ctx, w.key, w.future, nil); err != nil {
+		if w.Compiled, err = n.wait(ctx, w.future, nil); err != nil {
 			return nil, err
 		}
 		programs = append(programs, w.Program)
@@ -148,7 +147,7 @@ func (p *phaseWriter) buildGather(t *trace) ([]string, []*Node) {
 	sources := t.sourcesAs("all/", p.data)
 	order := Parameter(t.g, "order", shapes.Make(dtypes.Int32, p.data.N))
 	place := Parameter(t.g, "place", shapes.Make(dtypes.Int32))
-	b := t.take(p.batch, sources, rows(DynamicSlice(order, []*Node{place}, []int{p.batch})))
+	b := t.gather(p.batch, sources, rows(DynamicSlice(order, []*Node{place}, []int{p.batch})))
 	if b.v == nil {
 		return []string{"x", "y"}, []*Node{b.x, b.y}
 	}

@@ -29,15 +29,17 @@ func (n *Net) decide(data *Set, t Train, use plan.Use) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.Use, q.Steps = use, data.N/t.Batch
-	if t.merges(n, data) {
-		q.Steps = t.Epochs
-	} else if !t.DropLast {
+	q.Use, q.Steps, q.Epochs, q.FullBatch = use, data.N/t.Batch, t.Epochs, t.Batch == data.N
+	q.Watched = t.Validation != nil || t.Threshold != 0 || t.Patience != 0 || len(n.carriedSlots()) > 0 && !t.KeepState
+	if !t.DropLast {
 		q.Rest = data.N % t.Batch
 	}
 	p, err := plan.Decide(q)
 	if err != nil {
 		return nil, fmt.Errorf("fit: %s: %w", n.name, err)
+	}
+	if n.decided != nil {
+		n.decided(p)
 	}
 	return p, nil
 }
@@ -85,16 +87,6 @@ func (n *Net) available(s *Set, batch int) (*plan.Set, error) {
 		return nil, err
 	}
 	return t.Available()
-}
-
-// merges says whether all epochs are one loop: each is a single step that nobody looks at.
-func (t Train) merges(n *Net, data *Set) bool {
-	return t.Batch == data.N && t.Epochs > 1 && !t.decides(n) && n.config.Devices < 2
-}
-
-// decides says whether something is decided between two epochs.
-func (t Train) decides(n *Net) bool {
-	return t.Validation != nil || t.Threshold != 0 || t.Patience != 0 || len(n.carriedSlots()) > 0 && !t.KeepState
 }
 
 // ruleOf is an optimizer's step as kernels are made from it, nil if it has none. A type that

@@ -9,6 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
@@ -60,11 +61,10 @@ func (n *Net) classifies(s *Set) bool {
 }
 
 func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
-	size := n.portionOf(s)
+	size := plan.TestBatch(s.N, s.size)
 	kind, _ := s.x.Shape()
-	key := fmt.Sprintf("predict/%s/%d", kind, size)
-	f := n.prepare(key, func() (*hlo.Program, error) { return n.predictProgram(kind, size) }, nil)
-	p, err := n.wait(ctx, key, f, nil)
+	f := n.prepare(fmt.Sprintf("predict/%s/%d", kind, size), func() (*hlo.Program, error) { return n.predictProgram(kind, size) }, nil)
+	p, err := n.wait(ctx, f, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,7 @@ import (
 // the example that has such numbers, or the first layer that has them. Weights have them
 // from the step before, whose batch may be at fault: for XLA's CPU compiler the greater of
 // NaN and a number is the number, so that max pooling may not hand it on, but the gradient of
-// the weights before it does. (Its option xla_cpu_enable_fast_min_max, off, helps small
-// images, not Keras' net, and SeedCNN takes 12 % longer with it.)
+// the weights before it does.
 func (n *Net) explain(ctx context.Context, e *NotFiniteError, s *Set, size int, order *session.Array, first, bad int, state, rate []*session.Array) error {
 	flags, err := n.probe(ctx, s, size, order, first, bad, state, rate)
 	if err != nil {
@@ -54,8 +53,7 @@ func (n *Net) probe(ctx context.Context, s *Set, size int, order *session.Array,
 		}
 		all = after[0]
 	}
-	key := fmt.Sprintf("probe/%s/%d/%d", s.key(), s.N, size)
-	p, err := n.wait(ctx, key, n.prepare(key, func() (*hlo.Program, error) { return n.probeProgram(s, size) }, nil), nil)
+	p, err := n.wait(ctx, n.prepare(fmt.Sprintf("probe/%s/%d/%d", s.key(), s.N, size), func() (*hlo.Program, error) { return n.probeProgram(s, size) }, nil), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +101,7 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 		order := Parameter(t.g, "order", shapes.Make(dtypes.Int32, s.N))
 		first := Parameter(t.g, "first", shapes.Make(dtypes.Int32))
 		batch := DynamicSlice(order, []*Node{first}, []int{size})
-		b := t.take(size, sources, rows(batch))
+		b := t.gather(size, sources, rows(batch))
 		t.set(variables)
 		t.store.SetTraining(t.g, true)
 		wrong := func(l ...*Node) *Node {

@@ -17,27 +17,24 @@ import (
 // errNoSandbox says that there is no session to try kernels in.
 var errNoSandbox = errors.New("fit: kernels are tried in a session of their own, and there is none")
 
-// sessionBinary is whose session that is: gaiden's, but in tests.
+// sessionBinary is the program that serves the session; tests have another.
 var sessionBinary = session.Binary
 
-// sandboxMemory is how much of a GPU's memory that session takes at most: XLA leaves a
-// quarter to others, so that the user's never lacks what this one has.
+// sandboxMemory is the largest share of a GPU's memory that the sandbox takes: less than the
+// quarter that XLA leaves free in the user's session.
 const sandboxMemory = 0.2
 
-// sandbox is a session on the devices of another one, to try kernels in.
-// In the user's own one a kernel that goes wrong would end the worker.
-// And XLA makes the CUDA graphs of all programs anew after it has loaded another one: where
-// a hundred were loaded on an H100, the driver then put SeedCNN's to where each of its kernels
-// takes 0.2 µs longer, which lasted until others were loaded, by chance, or the session
-// was started again.
+// sandbox is a session on the devices of another one, to try kernels in. In the user's
+// session a faulty kernel would end the worker, and each program that is loaded makes XLA
+// rebuild the CUDA graphs of all others, which can make them slower.
 type sandbox struct {
 	*session.Session
 	private *session.Private
 }
 
-// startSandbox starts one. Programs that it compiles are kept on the disk, where the other
-// one finds them, if keeps, and else are gone when it has ended.
-func startSandbox(beside *session.Session, keeps bool) (*sandbox, error) {
+// startSandbox starts a sandbox for a session. If keeps is set, the programs that it
+// compiles stay on disk, where the session finds them.
+func startSandbox(of *session.Session, keeps bool) (*sandbox, error) {
 	bin, err := sessionBinary()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoSandbox, err)
@@ -50,14 +47,14 @@ func startSandbox(beside *session.Session, keeps bool) (*sandbox, error) {
 	if keeps {
 		env = append(env, "XDG_CACHE_HOME="+filepath.Dir(wire.CacheDir()))
 	}
-	p, err := session.StartPrivate(bin, beside.Welcome().Plugin, env...)
+	p, err := session.StartPrivate(bin, of.Welcome().Plugin, env...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoSandbox, err)
 	}
 	s, err := p.Open("tune", "gaiden tune")
 	if err == nil {
 		kind, versions := tiling.Device(s)
-		if k, v := tiling.Device(beside); kind != k || versions != v {
+		if k, v := tiling.Device(of); kind != k || versions != v {
 			s.Close()
 			err = fmt.Errorf("it has %s, %s: want %s, %s", kind, versions, k, v)
 		}
@@ -69,13 +66,13 @@ func startSandbox(beside *session.Session, keeps bool) (*sandbox, error) {
 	return &sandbox{s, p}, nil
 }
 
-// end ends it.
+// end ends the sandbox.
 func (a *sandbox) end() {
 	a.Close()
 	a.private.Close()
 }
 
-// explain says of an error that it was this session that was lost, if it was.
+// explain says of an error that the sandbox was lost, if it was.
 func (a *sandbox) explain(err error) error {
 	if err == nil {
 		return nil

@@ -5,17 +5,15 @@ import (
 	"time"
 )
 
-// snapshots asks the session for automatic snapshots. A short run needs none: the
-// session makes one itself when names have not changed for two seconds. So the
-// first is asked for when a run has taken that long.
+// snapshots requests automatic snapshots from the session. A short run needs none: the
+// session makes one itself when names have not changed for two seconds.
 type snapshots struct {
-	last time.Time // one was asked for
+	last time.Time // one was requested
 	busy atomic.Bool
 }
 
-// snapshotInterval is how far apart those are that a run asks for. The session makes fewer where
-// one takes long: while it is written a training on the same processors is slower (the
-// MLP by 40 % on 2 cores), and on a GPU the copies to the host are in its way.
+// snapshotInterval is how often a run requests one. The session makes fewer where one takes
+// long: while it is written, training is slower.
 const snapshotInterval = 5 * time.Second
 
 // request does not wait. A session that keeps no snapshots, or cannot write one,

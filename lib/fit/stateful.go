@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// What a net with layers that are Stateful needs: their state goes on from batch
+// What a net with layers that are Stateful needs: their state continues from batch
 // to batch, so example i of a batch continues example i of the one before.
 
 // ResetState sets the state of stateful layers to zero.

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
@@ -12,12 +13,25 @@ import (
 	"gaiden/lib/session"
 )
 
+// portion is the steps of an epoch that one program does.
+type portion struct {
+	plan.Part
+	steps *stepPrograms
+}
+
+// key distinguishes portions whose steps take different times.
+func (p *portion) key(s *Set) string { return fmt.Sprintf("%s/%d/%d", s.key(), p.Batch, p.Devices) }
+
+// plainSteps are so many steps of a batch, for those that look at single steps.
+func (n *Net) plainSteps(batch, limit int) plan.Part {
+	return plan.Steps(n.target, n.convolves, batch, limit)
+}
+
 // stepPrograms are the programs that do a chunk of steps.
 type stepPrograms struct {
 	plan.Part
 	net                 *Net
 	copiedSlots         []int // see copied
-	keys                [3]string
 	futures             [3]*future
 	start, main, finish *session.Program
 }
@@ -37,8 +51,7 @@ func (n *Net) stepPrograms(s *Set, c plan.Part) *stepPrograms {
 		if part.name == "start" && !c.Form.Single() || part.name == "finish" && (!c.Form.Single() || c.Packed) {
 			continue
 		}
-		x.keys[i] = part.name + "/" + c.Key()
-		x.futures[i] = n.prepare(x.keys[i], part.build, part.donate)
+		x.futures[i] = n.prepare(part.name+"/"+c.Key(), part.build, part.donate)
 	}
 	return x
 }
@@ -49,7 +62,7 @@ func (x *stepPrograms) ready(ctx context.Context, alive func()) error {
 		if x.futures[i] == nil {
 			continue
 		}
-		p, err := x.net.wait(ctx, x.keys[i], x.futures[i], alive)
+		p, err := x.net.wait(ctx, x.futures[i], alive)
 		if err != nil {
 			return err
 		}
@@ -76,31 +89,31 @@ func (x *stepPrograms) run(state copies, s *Set, order, rate copies, first, turn
 	}
 	n := len(state[0])
 	if !x.Form.Single() {
-		out, err := run1(x.main, state, fixed)
+		out, err := runOnce(x.main, state, fixed)
 		if err != nil {
 			return nil, nil, err
 		}
 		for d := 1; d < len(out); d++ {
 			free(out[d][n])
 		}
-		return out.cut(0, n), out[0][n], nil
+		return out.slice(0, n), out[0][n], nil
 	}
 	out, err := x.startState(state)
 	for i := 0; i < turns && err == nil; i++ {
 		in := out
-		if out, err = run1(x.main, in, fixed); x.Form == plan.Fresh && i > 0 {
+		if out, err = runOnce(x.main, in, fixed); x.Form == plan.Fresh && i > 0 {
 			x.freeState(in)
 		}
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	last := out.cut(n, n+1)
+	last := out.slice(n, n+1)
 	if !x.Packed {
-		if last, err = run1(x.finish, out.cut(0, len(x.net.layout.variables)), last); err != nil {
+		if last, err = runOnce(x.finish, out.slice(0, len(x.net.layout.variables)), last); err != nil {
 			return nil, nil, err
 		}
-		out.cut(n, n+1).free()
+		out.slice(n, n+1).free()
 	}
 	for d := range out {
 		free(out[d][n+1]) // begin
@@ -108,7 +121,7 @@ func (x *stepPrograms) run(state copies, s *Set, order, rate copies, first, turn
 			free(last[d]...)
 		}
 	}
-	return out.cut(0, n), last[0][0], nil
+	return out.slice(0, n), last[0][0], nil
 }
 
 // startState is what the first turn of Single programs takes: the state, copied where the
@@ -120,7 +133,7 @@ func (x *stepPrograms) startState(state copies) (copies, error) {
 			old[d] = append(old[d], state[d][i])
 		}
 	}
-	started, err := run1(x.start, old)
+	started, err := runOnce(x.start, old)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +148,7 @@ func (x *stepPrograms) startState(state copies) (copies, error) {
 	return in, nil
 }
 
-// freeState gives back the state that a Fresh turn has read, but for what it has
+// freeState frees the state that a Fresh turn has read, but for what it has
 // taken.
 func (x *stepPrograms) freeState(state copies) {
 	n := len(x.net.layout.all())
@@ -146,4 +159,37 @@ func (x *stepPrograms) freeState(state copies) {
 			}
 		}
 	}
+}
+
+// donated are the parameters whose memory a program of an epoch takes for what it
+// returns: what was copied for it or is packed, and what is between two runs.
+func (n *Net) donated(c plan.Part) func(p *hlo.Program) []bool {
+	return func(p *hlo.Program) []bool {
+		mask := make([]bool, len(p.Inputs))
+		state := len(n.slots(c))
+		for i := range state {
+			mask[i] = c.Packed
+		}
+		if c.Form.Single() {
+			for _, i := range append(n.copiedSlots(c), state, state+1) {
+				mask[i] = true
+			}
+		}
+		return mask
+	}
+}
+
+// Steps is the program that Train runs for some steps of an epoch.
+func (n *Net) Steps(s *Set, t Train) (*hlo.Program, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.open(); err != nil {
+		return nil, err
+	}
+	r, err := n.run(context.Background(), s, t, plan.Call)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	return n.epochProgram(s, r.main.Part)
 }

@@ -64,7 +64,7 @@ func (w *writer) Kernels() *hlo.Builder {
 	return w.builder
 }
 
-// standIn writes what stands for a node in the program's text.
+// standIn writes the operation that replaces a node in the program's text.
 type standIn func(f *hlo.Function, in []compute.Value) ([]compute.Value, error)
 
 // LSTM and LSTMBack are hlo's calls for package xla.
@@ -81,7 +81,7 @@ func (w *writer) LSTMBack(gates, recurrent, c0, c, v *Node) *Node {
 	}, gates, recurrent, c0, c, v)[0]
 }
 
-// call writes what stands for operands, and has no gradient.
+// call writes an operation on operands in place of a node; it has no gradient.
 func (w *writer) call(write standIn, operands ...*Node) []*Node {
 	for i, x := range operands {
 		operands[i] = StopGradient(x)
@@ -92,7 +92,7 @@ func (w *writer) call(write standIn, operands ...*Node) []*Node {
 	return all
 }
 
-// finished stands for a program that was written and is run by the session.
+// finished is the executable of a program that only the session can run.
 type finished struct{ p *hlo.Program }
 
 func (finished) Finalize()                            {}

@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
@@ -29,12 +30,6 @@ type Train struct {
 	Progress func(Progress)
 }
 
-// share is how long a chunk of steps should take. A short cell of another
-// notebook waits for the chunk at work and the one asked for ahead: 100 ms at
-// most, of which this leaves a fifth for what the pace does not foresee on a busy
-// machine. A step that takes longer is a chunk by itself.
-const share = 40 * time.Millisecond
-
 // Train trains the net. When ctx ends it returns within half a second, with the history so
 // far. Meanwhile no other program can change the net.
 func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
@@ -50,12 +45,12 @@ func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 		return nil, err
 	}
 	defer r.close()
-	err = r.epochs()
-	if nerr := r.bindState(); err == nil {
-		err = nerr
+	err = r.train()
+	if bound := r.bindState(); err == nil {
+		err = bound
 	}
 	if err != nil && ctx.Err() == nil {
-		n.session.Wait() // else the next cell hears of what was asked for after it, and came to nothing
+		n.session.Wait() // else the next cell gets the errors of chunks that came to nothing
 	}
 	err = n.withBatchHint(err, data, r.Batch)
 	if err != nil && r.history.Stopped == "" {
@@ -67,44 +62,245 @@ func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 	return r.history, err
 }
 
-// run is a call of Train at work.
+// run is a call of Train.
 type run struct {
 	Train
-	net     *Net
-	ctx     context.Context
-	data    *Set
-	history *History
-	began   time.Time
-
-	state           copies // variables, moments, step
-	rate            copies
-	devices         int
-	plan            *plan.Plan
-	named           bool // the state, if it is packed; as of last
-	last            time.Time
-	order           *session.Program
-	main, odd, tail portion
-	steps           int           // of an epoch
-	joined          bool          // epochs are single steps that nobody looks at: all are one loop
-	drains          bool          // something is decided between two epochs
-	asked           []*ahead      // the first is at work, the others wait for it
-	asking          int           // the epoch of the last one
-	settling        bool          // the run was stopped: epochs are not finished
-	alone           bool          // there is no memory for a chunk beside another
-	stepped         bool          // nor for a turn beside the one before it
-	done            int           // steps of this run
-	seen            int           // examples of this epoch
-	warmed          int           // of them, those of the first chunk, which says little of what is left
-	warm            time.Duration // when they were done, but for compiling
-	kept            time.Time     // when the last chunk was
-	pace            time.Duration // of a step; 0: not known yet
-	saves           snapshots
-	epoch           Epoch
-	step            int // of the epoch
-	sum, weight     float64
-	best            float64 // loss of an epoch
-	since           int     // epochs without a better one
+	net  *Net
+	ctx  context.Context
+	data *Set
+	plan *plan.Plan
+	epochParts
+	deviceState
+	queue
+	pace
+	record
+	snapshots
 }
+
+// epochParts are the programs of an epoch.
+type epochParts struct {
+	order           *session.Program // of the examples
+	main, odd, tail portion
+	steps           int // of an epoch
+}
+
+// pace is how fast a run is.
+type pace struct {
+	began     time.Time     // the run
+	committed time.Time     // the last chunk
+	stepTime  time.Duration // 0: not known yet
+	warmSteps int           // those of the first chunk, which says little of what is left
+	warmTime  time.Duration // when they were done, without the time to compile
+}
+
+// run checks the settings, decides the plan and prepares the state.
+func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, error) {
+	if n.kernelsMayRun() {
+		n.tilings().Refresh() // of one that cannot be read, what is known already
+	}
+	t, err := n.checked(data, t)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := n.decide(data, t, use)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{Train: t, net: n, ctx: ctx, data: data, plan: plan}
+	r.began = time.Now()
+	r.snapshots.last = r.began
+	r.record = record{history: &History{Devices: plan.Devices, Note: plan.Note}, labels: data.targets == 0, answers: data.answers(), best: math.Inf(1)}
+	r.main, r.odd, r.tail = portion{Part: plan.Main}, portion{Part: plan.Odd}, portion{Part: plan.Tail}
+	r.steps = data.N / t.Batch
+	if r.tail.Turns > 0 {
+		r.steps++
+	}
+	r.stepTime = n.stepTime[r.main.key(data)]
+	r.devices = plan.Devices
+	state, err := n.state(n.layout.all())
+	if err != nil {
+		return nil, err
+	}
+	r.state, r.bound = copies{state}, true
+	rate := t.LearningRate
+	if rate == 0 {
+		rate = n.config.Optimizer.Rate()
+	}
+	a, err := n.session.Put([]float32{float32(rate)}, shapes.Make(dtypes.Float32), 0)
+	if err != nil {
+		return nil, err
+	}
+	r.rate, err = replicate([]*session.Array{a}, r.devices)
+	return r, err
+}
+
+func (r *run) close() {
+	r.rate.free()
+	r.state.free()
+}
+
+// train does all epochs. Chunks of steps are requested one ahead of the devices, across
+// epochs too, where nothing is decided between them.
+func (r *run) train() error {
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	defer r.settle()
+	epochs := r.Epochs
+	if r.plan.Merged {
+		epochs = 1
+	}
+	r.record.begin(1)
+	for epoch := 1; epoch <= epochs && r.history.Stopped == ""; epoch++ {
+		if err := r.trainEpoch(epoch); err != nil {
+			return err
+		}
+	}
+	return r.await(0)
+}
+
+// trainEpoch requests the steps of an epoch, chunk after chunk, and takes in the losses of
+// those that have ended.
+func (r *run) trainEpoch(epoch int) error {
+	if err := r.resetState(); err != nil {
+		return err
+	}
+	r.requesting = epoch
+	order := &exampleOrder{}
+	defer order.release()
+	for _, p := range r.portions() {
+		if err := r.ready(p); err != nil {
+			return err
+		}
+		for turn := 0; turn < p.Turns; {
+			if err := r.await(r.mayPend()); err != nil {
+				return err
+			}
+			if err := context.Cause(r.ctx); err != nil { // Progress may have stopped the run
+				return err
+			}
+			if order.arrays == nil {
+				if err := r.shuffle(order); err != nil {
+					return err
+				}
+			}
+			turns := r.chunkTurns(p, p.Turns-turn)
+			c, err := r.request(r.latest(), p, order, p.First+turn*p.Turn()*p.Batch, turns)
+			if err != nil {
+				return err
+			}
+			r.pending, turn = append(r.pending, c), turn+turns
+		}
+	}
+	if r.plan.Watched {
+		return r.await(0)
+	}
+	return nil
+}
+
+// endEpoch ends an epoch whose chunks are committed, with its test and what is decided by
+// it.
+func (r *run) endEpoch() error {
+	var validation *Score
+	if r.Validation != nil {
+		if err := r.bindState(); err != nil {
+			return err
+		}
+		if _, err := r.wait(r.ctx, r.net.tester(r.Validation)); err != nil {
+			return err
+		}
+		r.report("test")
+		var err error
+		if validation, err = r.net.score(r.ctx, r.Validation, func() { r.report("test") }); err != nil {
+			return err
+		}
+	}
+	r.record.end(time.Since(r.began), validation)
+	r.snapshots.request(r.save)
+	r.report("train")
+	if r.epoch.Number < r.Epochs {
+		if r.history.Stopped = r.record.enough(r.Threshold, r.Patience); r.history.Stopped == "" {
+			r.record.begin(r.epoch.Number + 1)
+		}
+	}
+	return nil
+}
+
+// prepare compiles the programs and puts the state on the devices. Programs that are not
+// needed yet are compiled meanwhile.
+func (r *run) prepare() error {
+	order := r.net.order(r.data.N, !r.InOrder, r.devices)
+	if r.plan.Packed {
+		r.net.prepare("pack", r.net.packProgram, nil)
+		r.net.prepare("unpack", r.net.unpackProgram, nil)
+	}
+	if r.usesAllReduce() {
+		r.broadcastProgram()
+		r.zeroState()
+	}
+	if err := r.ready(&r.main); err != nil {
+		return err
+	}
+	r.compile(&r.odd)
+	r.compile(&r.tail)
+	if r.Validation != nil {
+		r.net.tester(r.Validation)
+	}
+	err := r.distribute()
+	if err == nil {
+		r.order, err = r.wait(r.ctx, order)
+	}
+	return err
+}
+
+// portions are those of an epoch, in order.
+func (e *epochParts) portions() []*portion {
+	return slices.DeleteFunc([]*portion{&e.main, &e.odd, &e.tail}, func(p *portion) bool { return p.Turns == 0 })
+}
+
+// compile begins to compile a portion's programs.
+func (r *run) compile(p *portion) {
+	if p.Turns > 0 && p.steps == nil {
+		p.steps = r.net.stepPrograms(r.data, p.Part)
+	}
+}
+
+// ready waits for a portion's programs.
+func (r *run) ready(p *portion) error {
+	if p.Turns == 0 || p.steps != nil && p.steps.main != nil {
+		return nil
+	}
+	began := time.Now()
+	defer func() { r.history.Compile += time.Since(began) }()
+	alive := func() { r.report("compile") }
+	ready := func() error {
+		r.compile(p)
+		alive()
+		return p.steps.ready(r.ctx, alive)
+	}
+	err := ready()
+	if p.Kernels != nil && r.net.config.Kernels == AutoKernels && refuses(err) {
+		return r.without(err, ready)
+	}
+	return err
+}
+
+// report reports where the run is.
+func (r *run) report(phase string) {
+	if r.Progress == nil {
+		return
+	}
+	p := r.record.progress(phase, r.Epochs, r.steps)
+	p.Elapsed = time.Since(r.began)
+	if after := r.history.Steps - r.warmSteps; after > 0 && r.warmSteps > 0 {
+		busy := p.Elapsed - r.history.Compile - r.warmTime
+		p.Left = time.Duration(float64(busy) / float64(after) * float64(r.steps*r.Epochs-r.history.Steps))
+	}
+	r.Progress(p)
+}
+
+// save saves the session's arrays; its status has the error.
+func (r *run) save() { r.net.session.Save() }
 
 // checked is a Train with its defaults filled in, if the net can be trained so.
 func (n *Net) checked(data *Set, t Train) (Train, error) {
@@ -133,123 +329,6 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 	}
 	return t, n.checkCarried(data, t)
 }
-
-// run checks the settings, decides the plan and prepares the state.
-func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, error) {
-	if n.kernelsMayRun() {
-		n.tilings().Refresh() // of one that cannot be read, what is known already
-	}
-	t, err := n.checked(data, t)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := n.decide(data, t, use)
-	if err != nil {
-		return nil, err
-	}
-	r := &run{Train: t, net: n, ctx: ctx, data: data, plan: plan, began: time.Now(), best: math.Inf(1),
-		history: &History{Devices: plan.Devices, Note: plan.Note}, devices: plan.Devices, drains: t.decides(n), joined: t.merges(n, data),
-		main: portion{Part: plan.Main}, odd: portion{Part: plan.Odd}, tail: portion{Part: plan.Tail}}
-	r.saves.last = r.began
-	r.steps = data.N / t.Batch
-	if r.tail.Turns > 0 {
-		r.steps++
-	}
-	r.pace = n.stepTime[r.main.key(data)]
-	state, err := n.state(n.layout.all())
-	if err != nil {
-		return nil, err
-	}
-	r.state, r.named = copies{state}, true
-	rate := t.LearningRate
-	if rate == 0 {
-		rate = n.config.Optimizer.Rate()
-	}
-	a, err := n.session.Put([]float32{float32(rate)}, shapes.Make(dtypes.Float32), 0)
-	if err != nil {
-		return nil, err
-	}
-	r.rate, err = n.replicate([]*session.Array{a}, r.devices)
-	return r, err
-}
-
-func (r *run) close() {
-	r.rate.free()
-	r.state.free()
-}
-
-// prepare begins to compile a portion's programs.
-func (r *run) prepare(p *portion) {
-	if p.Turns > 0 && p.steps == nil {
-		p.steps = r.net.stepPrograms(r.data, p.Part)
-	}
-}
-
-func (r *run) ready(p *portion) error {
-	if p.Turns == 0 || p.steps != nil && p.steps.main != nil {
-		return nil
-	}
-	began := time.Now()
-	defer func() { r.history.Compile += time.Since(began) }()
-	alive := func() { r.tell("compile") }
-	ready := func() error {
-		r.prepare(p)
-		alive()
-		return p.steps.ready(r.ctx, alive)
-	}
-	err := ready()
-	if p.Kernels != nil && r.net.config.Kernels == AutoKernels && refuses(err) {
-		return r.without(err, ready)
-	}
-	return err
-}
-
-// ahead is how many chunks the devices may still have to do when the next one is
-// asked for: none, until it is known how long a step takes, nor where memory has room
-// for the state of one only. Nor any while a bulky
-// state is given its names, so that no step's memory adds to that of a third copy,
-// nor of such a state on a CPU, where asking costs little beside a step, and memory much:
-// see device's idle.
-func (r *run) ahead() int {
-	last := len(r.asked) - 1
-	if r.pace == 0 || r.alone || r.net.stateBytes() >= bulky && (r.net.target.CPU() || last >= 0 && r.asked[last].unpacked != nil) {
-		return 0
-	}
-	return 1
-}
-
-// bulky is the size of a state, in bytes, that is worth the few milliseconds in which
-// the devices have nothing to do when it is given its names. ResNet152's is 0.5 GB.
-const bulky = 128 << 20
-
-// turns is how many turns the next chunk does: about a share of time.
-func (r *run) turns(p *portion, left int) int {
-	left = min(left, p.Limit)
-	if r.pace == 0 || r.paces(p) {
-		return 1
-	}
-	return max(1, min(left, int(share/max(1, r.pace*time.Duration(p.Turn())))))
-}
-
-// tell reports where the run is.
-func (r *run) tell(phase string) {
-	if r.Progress == nil {
-		return
-	}
-	p := Progress{Phase: phase, Epoch: max(1, r.epoch.Number), Epochs: r.Epochs, Step: r.step, Steps: r.steps, Loss: r.epoch.Train.Loss,
-		Accuracy: r.epoch.Train.Accuracy(), Labels: r.data.targets == 0, Elapsed: time.Since(r.began), Validation: r.history.Last().Validation}
-	if r.epoch.Validation != nil {
-		p.Validation = r.epoch.Validation
-	}
-	if after := r.done - r.warmed; after > 0 && r.warmed > 0 {
-		busy := p.Elapsed - r.history.Compile - r.warm
-		p.Left = time.Duration(float64(busy) / float64(after) * float64(r.steps*r.Epochs-r.done))
-	}
-	r.Progress(p)
-}
-
-// save saves the session's arrays; its status has the error.
-func (r *run) save() { r.net.session.Save() }
 
 // integers puts int32 scalars on a device.
 func (n *Net) integers(device int, values ...int) ([]*session.Array, error) {

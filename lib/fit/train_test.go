@@ -257,7 +257,7 @@ func stops(t *testing.T, packed bool) {
 		t.Errorf("steps kept: got %d, %v, want %d", step[0], err, h.Steps)
 	}
 	if packed && h.Dropped != 0 {
-		t.Errorf("steps dropped: got %d beside %d, want none of a packed state", h.Dropped, h.Steps)
+		t.Errorf("steps dropped: got %d with %d, want none of a packed state", h.Dropped, h.Steps)
 	}
 }
 
@@ -292,11 +292,11 @@ func TestDropped(t *testing.T) {
 		}
 	}})
 	if !errors.Is(err, context.Canceled) || h.Steps != chunk || h.Dropped == 0 {
-		t.Fatalf("got %d steps and %d dropped, %v, want %d, some that were asked for ahead, and context.Canceled", h.Steps, h.Dropped, err, chunk)
+		t.Fatalf("got %d steps and %d dropped, %v, want %d, some that were requested ahead, and context.Canceled", h.Steps, h.Dropped, err, chunk)
 	}
-	s.Wait() // what was asked for ahead may still be at work
+	s.Wait() // what was requested ahead may still be at work
 	if got := chunks() - before; got != 2 {
-		t.Errorf("got %d chunks, want 2: one was kept, one dropped, and none was asked for after the stop", got)
+		t.Errorf("got %d chunks, want 2: one was kept, one dropped, and none was requested after the stop", got)
 	}
 }
 

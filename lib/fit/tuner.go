@@ -69,7 +69,7 @@ func (t tuner) run(ctx context.Context) (done int, err error) {
 	}
 }
 
-// next is the wish that has waited longest, nil if there is none.
+// next is the oldest request, nil if there is none.
 func (t tuner) next() (*tuneRequest, error) {
 	files, err := os.ReadDir(requestDir())
 	if err != nil {
@@ -99,7 +99,7 @@ func (t tuner) next() (*tuneRequest, error) {
 	return nil, nil
 }
 
-// handle tunes the steps of one net. It counts in the wish that a session crashed, or
+// handle tunes the steps of one net. It counts in the request that a session crashed, or
 // that there was none to try kernels in, while nothing was found: the net's own answers
 // then. One that was stopped does not.
 func (t tuner) handle(ctx context.Context, w *tuneRequest) error {

@@ -115,7 +115,7 @@ func nice() error {
 	return err
 }
 
-// waiting are the files of wishes.
+// waiting are the files of requests.
 func waiting(t *testing.T) []string {
 	t.Helper()
 	l, err := filepath.Glob(filepath.Join(requestDir(), "*.json"))
@@ -125,7 +125,7 @@ func waiting(t *testing.T) []string {
 	return l
 }
 
-// leave makes a net's run leave a wish, and says how often a tuner was begun.
+// leave makes a net's run leave a request, and says how often a tuner was begun.
 func leave(t *testing.T, n *Net, data *Set) (begun int) {
 	t.Helper()
 	defer func(was func() error) { startTuner = was }(startTuner)
@@ -141,7 +141,7 @@ func leave(t *testing.T, n *Net, data *Set) (begun int) {
 	return begun
 }
 
-// TestTuner holds what becomes of wishes.
+// TestTuner holds what becomes of requests.
 func TestTuner(t *testing.T) {
 	defer func(was time.Duration) { idleTime = was }(idleTime)
 	idleTime = 20 * time.Millisecond
@@ -226,7 +226,7 @@ func names(t *testing.T, s *session.Session) (l []string) {
 }
 
 // TestTunerEnds holds that a tuner ends with its context, with the session and where there
-// is another, and that wishes wait.
+// is another, and that requests wait.
 func TestTunerEnds(t *testing.T) {
 	socket := devicetest.Start(t)
 	t.Setenv("GAIDEN_SOCKET", socket)
@@ -241,7 +241,7 @@ func TestTunerEnds(t *testing.T) {
 		t.Helper()
 		done, err := RunTuneRequests(ctx, false, func(l string) { t.Log(l) })
 		if l := waiting(t); done != 0 || len(l) != 1 {
-			t.Errorf("got %d done, and %q waiting, want none, and the wish", done, l)
+			t.Errorf("got %d done, and %q waiting, want none, and the request", done, l)
 		}
 		return err
 	}
@@ -305,11 +305,11 @@ func TestTunerEnds(t *testing.T) {
 	}
 	n = attach(t, s, "net", small(), Config{Kernels: plainOps})
 	if begun := leave(t, n, load(t, n, "bars", digits(40, n.model.Input, 1))); begun != 0 {
-		t.Error("a run begins a tuner for a wish that cost the session three times")
+		t.Error("a run begins a tuner for a request that cost the session three times")
 	}
 }
 
-// TestTunerApart holds that a tuner with no session to try kernels in ends, that its wish is
+// TestTunerApart holds that a tuner with no session to try kernels in ends, that its request is
 // left alone when that was so three times, and that the net's session is not to blame.
 func TestTunerApart(t *testing.T) {
 	s := open(t)
@@ -339,8 +339,8 @@ func TestTunerApart(t *testing.T) {
 	}
 }
 
-// TestWishes holds which nets' runs leave a wish.
-func TestWishes(t *testing.T) {
+// TestRequests holds which nets' runs leave a request.
+func TestRequests(t *testing.T) {
 	norm := models.Net{Name: "norm", Input: []int{4, 4, 1}, Layers: []models.Layer{models.Flatten{}, models.Dense{Name: "dense", Units: 8}, models.BatchNorm{Name: "norm"}, models.Dense{Name: "output", Units: 10}}}
 	own := small()
 	own.Layers = append(slices.Clip(own.Layers), models.Activation{Act: func(x *graph.Node) *graph.Node { return graph.MulScalar(x, 2) }})

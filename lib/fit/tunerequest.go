@@ -18,7 +18,7 @@ import (
 )
 
 // tuneRequest is what a run leaves to be tried by a process that outlives its own: a file in
-// the cache, until it has come true.
+// the cache, until it has been handled.
 type tuneRequest struct {
 	Socket, Space string // of the session
 	Net           recipe
@@ -26,17 +26,17 @@ type tuneRequest struct {
 	Batch         int
 	InOrder       bool
 	Step          string // its key in the table of tilings
-	Crashes       int    // how often nothing was found, as a session crashed or there was none to try in
+	Crashes       int    // how often it ended without a result: the session crashed, or there was no sandbox
 }
 
-// maxCrashes is how often that may be before a wish is left alone: something in it may be
+// maxCrashes is how often that may be before a request is skipped: something in it may be
 // the reason.
 const maxCrashes = 3
 
-// requestDir is where wishes are.
-func requestDir() string { return filepath.Join(wire.CacheDir(), "tilings", "wishes") }
+// requestDir is where requests are.
+func requestDir() string { return filepath.Join(wire.CacheDir(), "tilings", "requests") }
 
-// path is the wish's file: the same wish has the same.
+// path is the request's file: equal requests have the same.
 func (w tuneRequest) path() string {
 	sum := sha256.Sum256([]byte(w.Socket + "\n" + w.Space + "\n" + w.Net.Name + "\n" + w.Step))
 	return filepath.Join(requestDir(), fmt.Sprintf("%x.json", sum[:8]))
@@ -65,8 +65,8 @@ func readRequest(path string) (w tuneRequest, err error) {
 // requested is what this process has requested, by net and step.
 var requested sync.Map
 
-// requestTuning wishes that somebody tune the net's steps in the background, in a notebook,
-// where something is not known of them. It is no error if nobody does.
+// requestTuning requests that the net's steps be tuned in the background, in a notebook,
+// where something is not known of them. It is no error if that never happens.
 func (n *Net) requestTuning(data *Set, t Train) {
 	if os.Getenv("GAIDEN_TUNE") == "off" || !n.kernelsMayRun() || n.config.Kernels != AutoKernels && n.config.Kernels != plainOps || n.config.Session != nil {
 		return
@@ -84,7 +84,7 @@ func (n *Net) requestTuning(data *Set, t Train) {
 	}
 	r, err := n.recipe()
 	if err != nil {
-		return // it is only to be had by Tune
+		return // only Tune can do it
 	}
 	w := tuneRequest{Socket: wire.SocketPath(), Space: n.session.Space(), Net: r, Data: data.Name, Batch: t.Batch, InOrder: t.InOrder, Step: key}
 	if old, err := readRequest(w.path()); err == nil {
@@ -97,8 +97,8 @@ func (n *Net) requestTuning(data *Set, t Train) {
 	}
 }
 
-// startTuner starts a process that makes wishes come true and outlives this one. It ends
-// at once where another is at work.
+// startTuner starts a process that handles the requests and outlives this one. It ends
+// at once where another one runs.
 var startTuner = func() error {
 	bin, err := session.Binary()
 	if err != nil {

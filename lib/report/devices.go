@@ -1,12 +1,14 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -83,7 +85,7 @@ func Devices(ctx context.Context, t Trial) (*DeviceRuns, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &DeviceRuns{Title: fmt.Sprintf("%s on %s, batches of %d", t.Net.Model().Name, orElse(t.Data, "data"), t.Fit.Batch)}
+	r := &DeviceRuns{Title: fmt.Sprintf("%s on %s, batches of %d", t.Net.Model().Name, cmp.Or(t.Data, "data"), t.Fit.Batch)}
 	w := s.Welcome()
 	if w.Platform == "cpu" {
 		t.CPUEpochs = 0 // there is no GPU to compare with
@@ -94,7 +96,7 @@ func Devices(ctx context.Context, t Trial) (*DeviceRuns, error) {
 		return r, nil
 	}
 	if !t.NoCPU {
-		cpu, end, err := another(ctx, "cpu")
+		cpu, end, err := cpuSession()
 		if err != nil {
 			r.Notes = append(r.Notes, "CPU: left out: "+err.Error())
 		} else {
@@ -127,6 +129,34 @@ func Devices(ctx context.Context, t Trial) (*DeviceRuns, error) {
 		r.Notes = append(r.Notes, "2 GPUs: left out, this session has one")
 	}
 	return r, nil
+}
+
+// sessionBinary is the program that serves the session; tests have another.
+var sessionBinary = session.Binary
+
+// cpuSession starts a session on the CPU, separate from the notebook's, and connects to it.
+func cpuSession() (s *session.Session, end func(), err error) {
+	bin, err := sessionBinary()
+	if err != nil {
+		return nil, nil, err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, nil, err
+	}
+	plugin := os.Getenv("GAIDEN_PLUGIN")
+	if strings.Contains(filepath.Base(plugin), "cuda") {
+		plugin = "" // the one in the cache
+	}
+	p, err := session.StartPrivate(bin, plugin, "GAIDEN_DEVICE=cpu", "XDG_CACHE_HOME="+cache)
+	if err != nil {
+		return nil, nil, fmt.Errorf("report: a session for the CPU: %w", err)
+	}
+	if s, err = p.Open("report", "report"); err != nil {
+		p.Close()
+		return nil, nil, err
+	}
+	return s, func() { s.Close(); p.Close() }, nil
 }
 
 // check says which setting means nothing, or has no use.

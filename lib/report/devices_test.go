@@ -13,6 +13,7 @@ import (
 
 	"gaiden/lib/datasets"
 	engine "gaiden/lib/engine/device"
+	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
@@ -98,6 +99,27 @@ func TestDevices(t *testing.T) {
 	list, err := s.List("mlp")
 	if err != nil || len(list) != 0 {
 		t.Errorf("left in the session: %v, %v, want nothing", list, err)
+	}
+}
+
+// TestCPUSession holds that the session of the CPU is separate and ends with its use.
+func TestCPUSession(t *testing.T) {
+	if os.Getenv("GAIDEN_PLUGIN") == "" {
+		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
+	}
+	defer func(was func() (string, error)) { sessionBinary = was }(sessionBinary)
+	sessionBinary = func() (string, error) { return "/proc/self/exe", nil }
+	t.Setenv(devicetest.Role, "serve")
+	s, end, err := cpuSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := s.Welcome(); w.Platform != "cpu" || len(w.Devices) == 0 {
+		t.Errorf("got %+v, want a CPU", w)
+	}
+	end()
+	if _, err := s.Status(); err == nil {
+		t.Error("the session answers after its end")
 	}
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -143,7 +144,7 @@ func (h Heat) HTML() string {
 // SVG returns the heat map as one svg element. Text has the color of the page.
 func (h Heat) SVG() string {
 	rows, columns, scale, _ := h.picture()
-	width, _ := Plot{Width: orInt(h.Width, 480), Height: 360}.size()
+	width, _ := Plot{Width: cmp.Or(h.Width, 480), Height: 360}.size()
 	c := &canvas{}
 	label := func(names []string, all []int) (widest float64) {
 		for _, i := range all {

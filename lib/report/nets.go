@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"gaiden/lib/profile"
 	"gaiden/lib/timing"
@@ -23,7 +24,9 @@ func Nets(title string, nets ...*profile.Phases) Table {
 		for _, l := range append(all, p.Chain) {
 			if _, known := lines[i][l.Path()]; !known && l.Phase != "" {
 				lines[i][l.Path()] = l
-				rows = appendNew(rows, l.Path())
+				if !slices.Contains(rows, l.Path()) {
+					rows = append(rows, l.Path())
+				}
 			}
 		}
 	}
@@ -50,7 +53,10 @@ func Nets(title string, nets ...*profile.Phases) Table {
 				row = append(row, fmt.Sprintf("%+.1f%%", 100*(b.Device/a.Device-1)))
 			case a.Time.N() > 0 && b.Time.N() > 0:
 				c := timing.Compare(a.Time, b.Time)
-				row, tests = append(row, c.Verdict()), appendNew(tests, c.Test)
+				row = append(row, c.Verdict())
+				if !slices.Contains(tests, c.Test) {
+					tests = append(tests, c.Test)
+				}
 			}
 		}
 		t.Rows = append(t.Rows, row)
@@ -64,14 +70,4 @@ func Nets(title string, nets ...*profile.Phases) Table {
 		}
 	}
 	return t
-}
-
-// appendNew appends a name that is not in the list.
-func appendNew(l []string, name string) []string {
-	for _, old := range l {
-		if old == name {
-			return l
-		}
-	}
-	return append(l, name)
 }

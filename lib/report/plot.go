@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -107,7 +108,7 @@ func (p Plot) notes(hidden int) []string {
 	}
 	for _, s := range p.Series {
 		if s.X != nil && len(s.X) != len(s.Y) {
-			notes = append(notes, fmt.Sprintf("%s: got %d values of x for %d of y", orElse(clean(s.Name), "a curve"), len(s.X), len(s.Y)))
+			notes = append(notes, fmt.Sprintf("%s: got %d values of x for %d of y", cmp.Or(clean(s.Name), "a curve"), len(s.X), len(s.Y)))
 		}
 	}
 	return notes
@@ -176,7 +177,7 @@ func (p Plot) describe() string {
 		b.WriteString(": " + p.Title)
 	}
 	if p.X != "" || p.Y != "" {
-		fmt.Fprintf(&b, " (%s against %s)", orElse(p.Y, "y"), orElse(p.X, "x"))
+		fmt.Fprintf(&b, " (%s against %s)", cmp.Or(p.Y, "y"), cmp.Or(p.X, "x"))
 	}
 	for i, s := range p.Series {
 		if i == 8 {
@@ -185,10 +186,10 @@ func (p Plot) describe() string {
 		}
 		seen := s.shown(p.LogX, p.LogY)
 		if len(seen) == 0 {
-			fmt.Fprintf(&b, "; %s: no data", orElse(s.Name, "curve"))
+			fmt.Fprintf(&b, "; %s: no data", cmp.Or(s.Name, "curve"))
 			continue
 		}
-		fmt.Fprintf(&b, "; %s: from %s to %s in %s points", orElse(s.Name, "curve"), number(seen[0]), number(seen[len(seen)-1]), units.Count(len(seen)))
+		fmt.Fprintf(&b, "; %s: from %s to %s in %s points", cmp.Or(s.Name, "curve"), number(seen[0]), number(seen[len(seen)-1]), units.Count(len(seen)))
 	}
 	if len(p.Series) == 0 {
 		b.WriteString(": no data")
@@ -206,11 +207,4 @@ func (p Plot) HTML() string {
 	}
 	b.WriteString("</div>")
 	return b.String()
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }

@@ -2,6 +2,8 @@ package report
 
 import (
 	"encoding/gob"
+	"gaiden/lib/engine/device/devicetest"
+	"gaiden/lib/session"
 	"io"
 	"os"
 	"os/exec"
@@ -89,6 +91,7 @@ func TestProgressOfAnything(t *testing.T) {
 // TestMain lets this program be the cell of a notebook: a process of its own,
 // which is where displays are lost if they are.
 func TestMain(m *testing.M) {
+	devicetest.Play(session.Version, nil)
 	if os.Getenv("REPORT_TEST_CELL") == "" {
 		os.Exit(m.Run())
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -35,7 +36,7 @@ func (b box) at(x, y, z float64) (float64, float64) {
 // SVG returns the plot as one svg element. Lines and text have the color of the page,
 // and the background is transparent.
 func (s Surface) SVG() string {
-	width, height := Plot{Width: orInt(s.Width, 360), Height: orInt(s.Height, 300)}.size()
+	width, height := Plot{Width: cmp.Or(s.Width, 360), Height: cmp.Or(s.Height, 300)}.size()
 	g := s.grid()
 	azimuth, elevation := s.Azimuth, s.Elevation
 	if azimuth == 0 && elevation == 0 || !finite(azimuth) || !finite(elevation) {
@@ -62,13 +63,6 @@ func (s Surface) SVG() string {
 	}
 	c.WriteString("</svg>")
 	return c.String()
-}
-
-func orInt(n, other int) int {
-	if n == 0 {
-		return other
-	}
-	return n
 }
 
 // A view draws a grid in a box.

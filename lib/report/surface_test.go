@@ -100,8 +100,8 @@ func FuzzSurface(f *testing.F) {
 	})
 }
 
-func TestBeside(t *testing.T) {
-	b := Beside{Surface{Title: "one"}, nil, Plot{Title: "two"}}
+func TestRow(t *testing.T) {
+	b := Row{Surface{Title: "one"}, nil, Plot{Title: "two"}}
 	wellFormed(t, b.HTML())
 	if n := strings.Count(b.HTML(), "<svg"); n != 2 {
 		t.Errorf("got %d pictures, want 2", n)

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gaiden/lib/timing"
@@ -52,7 +53,9 @@ func Comparisons(title string, comparisons ...timing.Comparison) Table {
 		for _, w := range c.Warnings {
 			t.Notes = append(t.Notes, fmt.Sprintf("warning: %s: %v", name, w))
 		}
-		tests = appendNew(tests, c.Test)
+		if !slices.Contains(tests, c.Test) {
+			tests = append(tests, c.Test)
+		}
 	}
 	t.Notes = append([]string{unproven(tests...)}, t.Notes...)
 	return t

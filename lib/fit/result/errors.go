@@ -169,8 +169,8 @@ func (e *ShapeError) Error() string {
 type MemoryError struct {
 	Net   string
 	Batch int // 0: it is the net's weights and its optimizer's moments
-	// Step is what a step needs beside the net's arrays and the data: a second
-	// copy of the state, and what the gradients take from the way forward. Without
+	// Step is what a step needs in addition to the net's arrays and the data: a second
+	// copy of the state, and what the forward pass keeps for the gradients. Without
 	// a batch it is what the net's arrays need.
 	// Free is what the device had for it, -1 where that is not known. Bytes.
 	Step, Free int64

@@ -24,6 +24,8 @@ type Plan struct {
 	Main, Odd, Tail Part
 	// Packed says whether the state is kept as a few vectors while it is trained.
 	Packed bool
+	// Merged says whether all epochs are one loop: each is a single step.
+	Merged bool
 	// Note is what a user should know, "" if nothing: why fewer devices are used.
 	Note string
 
@@ -95,6 +97,8 @@ func Steps(t lower.Target, convolves bool, batch, limit int) Part {
 // Decide makes the plan. It is a pure function of its input.
 func Decide(t Training) (*Plan, error) {
 	p := &Plan{Training: t}
+	p.merge()
+	t = p.Training
 	if err := p.devices(); err != nil {
 		return nil, err
 	}

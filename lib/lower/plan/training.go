@@ -31,6 +31,10 @@ type Training struct {
 	Steps   int // full batches of an epoch, or of all epochs that are one loop
 	Rest    int // examples of the last batch of an epoch, if it is smaller
 
+	Epochs    int
+	FullBatch bool // a batch is the whole data set
+	Watched   bool // something is decided between two epochs, by a loss or a test
+
 	Use Use
 	Settings
 	// Known is what is known of steps of a batch with kernels; nil: nothing.

@@ -73,11 +73,11 @@ func (d *desk) train(t training, kind string, kernels fit.Kernels, set settings)
 				return err
 			}
 		}
-		wish := fit.Train{Batch: t.batch}
+		run := fit.Train{Batch: t.batch}
 		steps := (t.n + t.batch - 1) / t.batch
 		for range set.epochs {
 			began := time.Now()
-			h, err := net.Train(context.Background(), data, wish)
+			h, err := net.Train(context.Background(), data, run)
 			if err != nil {
 				return err
 			}

@@ -14,7 +14,6 @@ import (
 
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
-	"gaiden/lib/session"
 )
 
 // TestFeedForward holds which nets are matrix multiplications alone, and that their steps
@@ -84,92 +83,6 @@ func TestPeeled(t *testing.T) {
 	}
 }
 
-// TestTurns holds that a chunk and the one after it take less than the 100 ms
-// that another notebook may wait, and that a step that is longer is a chunk by itself.
-func TestTurns(t *testing.T) {
-	for _, tt := range []struct {
-		pace       time.Duration // of a step
-		left, want int           // turns of 10 steps
-	}{
-		{0, 50, 1}, // not known: try one
-		{time.Millisecond, 50, 4},
-		{1300 * time.Microsecond, 50, 3},
-		{time.Millisecond, 3, 3},
-		{10 * time.Millisecond, 50, 1}, // a turn is longer
-		{2 * time.Second, 50, 1},
-		{time.Microsecond, 5000, 100}, // the program's limit
-	} {
-		r := &run{pace: tt.pace}
-		got := r.turns(&portion{Part: plan.Part{Inner: 10, Unroll: 1, Limit: 100}}, tt.left)
-		if got != tt.want {
-			t.Errorf("%v a step, %d turns left: got %d, want %d", tt.pace, tt.left, got, tt.want)
-		}
-		if took := 2 * tt.pace * time.Duration(10*got); got > 1 && took > 100*time.Millisecond {
-			t.Errorf("%v a step: two chunks take %v, want 100 ms at most", tt.pace, took)
-		}
-	}
-}
-
-// TestAhead holds that the devices have a chunk to do while the host asks for the next
-// one, but for the first, and where a bulky state is about to get its names: else its
-// third copy adds to a step's memory, and then the names also wait longer. On a CPU they
-// have none where the state is bulky.
-func TestAhead(t *testing.T) {
-	unpacked := []*session.Array{nil}
-	for _, tt := range []struct {
-		name   string
-		cpu    bool
-		size   int // of the state, in float32
-		pace   time.Duration
-		asked  []*ahead
-		want   int
-		naming time.Duration
-	}{
-		{"the first", false, 10, 0, nil, 0, 500 * time.Millisecond},
-		{"the second", false, 10, time.Second, []*ahead{{}}, 1, 500 * time.Millisecond},
-		{"names, of little", false, 10, time.Second, []*ahead{{unpacked: unpacked}}, 1, 500 * time.Millisecond},
-		{"bulky", false, 1 << 26, time.Second, []*ahead{{unpacked: unpacked}, {}}, 1, 2 * time.Second},
-		{"names, bulky", false, 1 << 26, time.Second, []*ahead{{}, {unpacked: unpacked}}, 0, 2 * time.Second},
-		{"a CPU", true, 10, time.Second, []*ahead{{}}, 1, 500 * time.Millisecond},
-		{"a CPU, bulky", true, 1 << 26, time.Second, []*ahead{{}}, 0, 2 * time.Second},
-	} {
-		n := &Net{target: played("cuda", "")}
-		if tt.cpu {
-			n.target = played("cpu", "")
-		}
-		n.layout.step.shape = shapes.Make(dtypes.Int32)
-		n.layout.variables = []slot{{shape: shapes.Make(dtypes.Float32, tt.size)}}
-		r := &run{net: n, pace: tt.pace, asked: tt.asked}
-		if got := r.ahead(); got != tt.want {
-			t.Errorf("%s: got %d chunks, want %d", tt.name, got, tt.want)
-		}
-		if got := n.bindInterval(); got != tt.naming {
-			t.Errorf("%s: got names every %v, want %v", tt.name, got, tt.naming)
-		}
-	}
-}
-
-// TestPaced holds that the pace follows chunks of about a share at once, and that
-// a short one, whose end may have been heard of late, changes it little.
-func TestPaced(t *testing.T) {
-	for _, tt := range []struct {
-		name        string
-		known, took time.Duration
-		steps       int
-		want        time.Duration
-	}{
-		{"nothing known", 0, 3 * time.Millisecond, 3, time.Millisecond},
-		{"slower", time.Millisecond, 80 * time.Millisecond, 40, 2 * time.Millisecond},
-		{"faster", 4 * time.Millisecond, 20 * time.Millisecond, 10, 2 * time.Millisecond},
-		{"one step that seems to take no time", 10 * time.Millisecond, time.Microsecond, 1, 9999 * time.Microsecond},
-		{"one step", 10 * time.Millisecond, 5 * time.Millisecond, 1, 7500 * time.Microsecond},
-	} {
-		if got := paced(tt.known, tt.took, tt.steps); (got - tt.want).Abs() > tt.want/1000 {
-			t.Errorf("%s: got %v a step, want %v", tt.name, got, tt.want)
-		}
-	}
-}
-
 // TestSaves holds that a run asks for a snapshot every few seconds, one at a
 // time, and waits for none.
 func TestSaves(t *testing.T) {
@@ -189,7 +102,7 @@ func TestSaves(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		when string
-		ago  time.Duration // that one was asked for
+		ago  time.Duration // that one was requested
 		want int
 	}{
 		{"a run has just begun", 0, 0},

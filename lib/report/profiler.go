@@ -13,12 +13,12 @@ import (
 	"gaiden/lib/session"
 )
 
-// A Hunt profiles a net, like the magics %phases, %bottleneck, %roofline and %sweep.
+// A Profiler profiles a net, like the magics %phases, %bottleneck, %roofline and %sweep.
 // Each method measures, shows the result and returns it. An interrupt ends the
 // measurement and keeps the results so far. A nil Net is an error.
 //
-//	report.Hunt{Net: net, Data: "train", Options: profile.Options{Batch: 8}}.Phases()
-type Hunt struct {
+//	report.Profiler{Net: net, Data: "train", Options: profile.Options{Batch: 8}}.Phases()
+type Profiler struct {
 	Net *fit.Net
 	// Data is the name of a data set in the session. "" selects one that fits the
 	// net, or random data if there is none.
@@ -27,15 +27,15 @@ type Hunt struct {
 }
 
 // Phases is %phases: it measures the phases, layers and ops of a step.
-func (h Hunt) Phases() (*profile.Phases, error) {
+func (h Profiler) Phases() (*profile.Phases, error) {
 	return h.measure(func(p *profile.Phases) { Show(Phases(p)) })
 }
 
-// Beside measures the phases and layers of several nets on the same data, and shows
+// Compare measures the phases and layers of several nets on the same data, and shows
 // them next to each other. For example, to compare three gradients of a layer:
 //
-//	report.Hunt{Net: fill, Options: profile.Options{Batch: 64}}.Beside(search, mask)
-func (h Hunt) Beside(others ...*fit.Net) ([]*profile.Phases, error) {
+//	report.Profiler{Net: fill, Options: profile.Options{Batch: 64}}.Compare(search, mask)
+func (h Profiler) Compare(others ...*fit.Net) ([]*profile.Phases, error) {
 	h.NoErrors, h.NoEpoch, h.NoOps = true, true, true
 	var all []*profile.Phases
 	for _, net := range append([]*fit.Net{h.Net}, others...) {
@@ -55,7 +55,7 @@ func (h Hunt) Beside(others ...*fit.Net) ([]*profile.Phases, error) {
 
 // Bottleneck is %bottleneck: it measures only as much as it needs and shows one
 // finding.
-func (h Hunt) Bottleneck() (*profile.Phases, error) {
+func (h Profiler) Bottleneck() (*profile.Phases, error) {
 	h.NoErrors, h.NoEpoch = true, true
 	return h.measure(func(p *profile.Phases) {
 		fmt.Println(p.Bottleneck())
@@ -69,14 +69,14 @@ func (h Hunt) Bottleneck() (*profile.Phases, error) {
 }
 
 // Roofline is %roofline with a net: it shows phases and layers in a roofline plot.
-func (h Hunt) Roofline() (*profile.Phases, error) {
+func (h Profiler) Roofline() (*profile.Phases, error) {
 	h.NoErrors, h.NoEpoch, h.NoOps = true, true, true
 	return h.measure(func(p *profile.Phases) { Show(Roofline(p.Net+" on "+p.Peaks.Device, p.Peaks, p.Lines()...)) })
 }
 
 // Batches is %sweep with a net: it measures the forward and backward pass for batches
 // of 2^n, up to Options.Batch; 0 means all the data.
-func (h Hunt) Batches() (*profile.Batches, error) {
+func (h Profiler) Batches() (*profile.Batches, error) {
 	ctx, bar, done := h.begin("core time", 0)
 	defer done()
 	train, _, err := h.data(1024)
@@ -91,7 +91,7 @@ func (h Hunt) Batches() (*profile.Batches, error) {
 	return b, err
 }
 
-func (h Hunt) measure(show func(*profile.Phases)) (*profile.Phases, error) {
+func (h Profiler) measure(show func(*profile.Phases)) (*profile.Phases, error) {
 	train, test, err := h.data(max(1024, 8*h.Batch))
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (h Hunt) measure(show func(*profile.Phases)) (*profile.Phases, error) {
 }
 
 // data finds a set, or makes one of n examples of noise.
-func (h Hunt) data(n int) (train, test *fit.Set, err error) {
+func (h Profiler) data(n int) (train, test *fit.Set, err error) {
 	if h.Net == nil {
 		return nil, nil, errors.New("report: no net: got nil, want one that fit.New made")
 	}
@@ -125,7 +125,7 @@ func (h Hunt) data(n int) (train, test *fit.Set, err error) {
 }
 
 // begin opens a progress bar; done closes it, once.
-func (h Hunt) begin(title string, total int) (ctx context.Context, tell func(string), done func()) {
+func (h Profiler) begin(title string, total int) (ctx context.Context, tell func(string), done func()) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	bar := &Progress{Title: title, Total: total}
 	began, steps := time.Now(), 0

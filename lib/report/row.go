@@ -2,14 +2,14 @@ package report
 
 import "strings"
 
-// Beside shows values next to each other in a row, which wraps if the page is too
+// Row shows values next to each other in a row, which wraps if the page is too
 // narrow:
 //
-//	report.Beside{truth, report.Surface{Title: "the net", Values: answer, Wire: true}}
-type Beside []Rich
+//	report.Row{truth, report.Surface{Title: "the net", Values: answer, Wire: true}}
+type Row []Rich
 
 // String returns the text of each value, one below the other.
-func (b Beside) String() string {
+func (b Row) String() string {
 	var parts []string
 	for _, v := range b {
 		if v != nil {
@@ -20,7 +20,7 @@ func (b Beside) String() string {
 }
 
 // HTML returns a row that wraps.
-func (b Beside) HTML() string {
+func (b Row) HTML() string {
 	var s strings.Builder
 	s.WriteString(`<div style="display:flex;flex-wrap:wrap;gap:8px 16px;align-items:flex-start">`)
 	for _, v := range b {

@@ -1,15 +1,16 @@
 package report
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"math"
 	"strings"
 )
 
-// Sticks shows images of people with their joints: the true ones connected by thick
+// Poses shows images of people with their joints: the true ones connected by thick
 // lines, the predicted ones by thin lines.
-type Sticks struct {
+type Poses struct {
 	Title string
 
 	// Height, Width and Channels are the dimensions of each image, as in [Gallery].
@@ -56,7 +57,7 @@ func (f Figure) seen(joint int) bool {
 }
 
 // String returns one line per image with the error of the prediction.
-func (s Sticks) String() string {
+func (s Poses) String() string {
 	var b strings.Builder
 	if s.Title != "" {
 		b.WriteString(oneLine(s.Title) + "\n")
@@ -92,13 +93,13 @@ func (f Figure) line() string {
 }
 
 // HTML returns a row of svg elements that wraps.
-func (s Sticks) HTML() string {
+func (s Poses) HTML() string {
 	var b strings.Builder
 	b.WriteString("<div>")
 	if s.Title != "" {
 		fmt.Fprintf(&b, "<div><b>%s</b></div>", escape(s.Title))
 	}
-	size := float64(min(max(orInt(s.Size, 150), 40), 2000))
+	size := float64(min(max(cmp.Or(s.Size, 150), 40), 2000))
 	high := size
 	if s.Height > 0 && s.Width > 0 {
 		high = min(size*float64(s.Height)/float64(s.Width), 4000)
@@ -127,7 +128,7 @@ func (s Sticks) HTML() string {
 }
 
 // draw adds lines and dots for some joints.
-func (s Sticks) draw(b *strings.Builder, f Figure, joints []float32, width, height float64, colour string, thick float64) {
+func (s Poses) draw(b *strings.Builder, f Figure, joints []float32, width, height float64, colour string, thick float64) {
 	at := func(j int) (x, y float64, ok bool) {
 		if j < 0 || 2*j+1 >= len(joints) {
 			return 0, 0, false

@@ -1,0 +1,113 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// record collects the results of steps in a History, for Train and for who reads a job's
+// log.
+type record struct {
+	history     *History
+	labels      bool
+	answers     float64 // of an example: labels that count, or 1
+	epoch       Epoch
+	step, seen  int // of the epoch: steps and examples
+	sum, weight float64
+	best        float64 // loss of an epoch
+	since       int     // epochs without a better one
+	validation  *Score  // of the last epoch that has one
+}
+
+// begin begins an epoch: the next step is its first.
+func (r *record) begin(epoch int) {
+	r.epoch = Epoch{Number: epoch, Train: Score{Labels: r.labels}}
+	r.step, r.seen, r.sum, r.weight = 0, 0, 0, 0
+}
+
+// add adds the result of a step: its mean loss, the number it was divided by, and the
+// correct answers of so many examples.
+func (r *record) add(loss, weight float64, right, examples int) {
+	r.step++
+	r.sum += loss * weight
+	r.weight += weight
+	r.epoch.Train.Right += right
+	r.seen += examples
+	r.epoch.Train.N = int(math.Round(r.answers * float64(r.seen)))
+	if r.epoch.Train.Loss = loss; r.step > 1 {
+		r.epoch.Train.Loss = mean(r.sum, r.weight)
+	}
+	r.history.Steps++
+	r.history.Losses = append(r.history.Losses, float32(loss))
+	if r.labels {
+		r.history.Right = append(r.history.Right, int32(right))
+	}
+}
+
+// end ends an epoch.
+func (r *record) end(elapsed time.Duration, validation *Score) {
+	r.epoch.Elapsed = elapsed
+	r.history.Epochs = append(r.history.Epochs, r.epoch)
+	if validation != nil {
+		r.validated(validation)
+	}
+}
+
+// validated sets the validation of the last epoch that has ended.
+func (r *record) validated(s *Score) {
+	r.history.Epochs[len(r.history.Epochs)-1].Validation = s
+	r.epoch.Validation, r.validation = s, s
+}
+
+// note adds to the history's note.
+func (r *record) note(text string) {
+	r.history.Note = strings.TrimPrefix(r.history.Note+"; "+text, "; ")
+}
+
+// progress is where a training of so many epochs of so many steps is.
+func (r *record) progress(phase string, epochs, steps int) Progress {
+	return Progress{Phase: phase, Epoch: max(1, r.epoch.Number), Epochs: epochs, Step: r.step, Steps: steps, Loss: r.epoch.Train.Loss,
+		Accuracy: r.epoch.Train.Accuracy(), Labels: r.labels, Validation: r.validation}
+}
+
+// enough says why no more epochs are wanted; "" if they are.
+func (r *record) enough(threshold float64, patience int) string {
+	what, loss := "loss", r.epoch.Train.Loss
+	if v := r.epoch.Validation; v != nil {
+		what, loss = "loss of the validation", v.Loss
+	}
+	if loss < r.best {
+		r.best, r.since = loss, 0
+	} else {
+		r.since++
+	}
+	switch {
+	case threshold != 0 && loss < threshold:
+		return fmt.Sprintf("%s %.6g is below the threshold %g after epoch %d", what, loss, threshold, r.epoch.Number)
+	case patience > 0 && r.since >= patience:
+		return notSmaller(what, loss, r.best, r.since)
+	}
+	return ""
+}
+
+// notSmaller says for how many epochs a loss has not become smaller than the best, and
+// that it is no number where it is none.
+func notSmaller(what string, loss, best float64, epochs int) string {
+	switch number := !math.IsNaN(loss) && !math.IsInf(loss, 0); {
+	case math.IsInf(best, 1):
+		return fmt.Sprintf("%s is %v, and was no finite number for %d epochs", what, loss, epochs)
+	case !number:
+		return fmt.Sprintf("%s is %v, and has not become smaller than %.6g for %d epochs", what, loss, best, epochs)
+	}
+	return fmt.Sprintf("%s has not become smaller than %.6g for %d epochs", what, best, epochs)
+}
+
+// mean is a loss over several batches; 0 where nothing counted yet.
+func mean(sum, weight float64) float64 {
+	if weight == 0 {
+		return 0
+	}
+	return sum / weight
+}
