@@ -89,7 +89,7 @@ func apart(paths []string) error {
 // which it returns.
 func parseMixed(f *flag.FlagSet, args []string) (rest []string, err error) {
 	for {
-		if err := parse(f, args); err != nil {
+		if err := parseFlags(f, args); err != nil {
 			return nil, err
 		}
 		if f.NArg() == 0 {

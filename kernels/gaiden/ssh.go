@@ -46,7 +46,7 @@ func sshMain(args []string, stdout, stderr io.Writer) error {
 		return nil
 	})
 	f.StringVar(&r.there, "gaiden", remoteGaiden, "how gaiden is called on the other machine")
-	if err := parse(f, args); err != nil {
+	if err := parseFlags(f, args); err != nil {
 		return err
 	}
 	if f.NArg() != 1 || strings.HasPrefix(f.Arg(0), "-") {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/process"
 	"gaiden/kernels/internal/widget"
 )
 
@@ -42,8 +42,8 @@ func (b *bridge) close() {
 	}
 }
 
-func (b *bridge) channels() []cell.Channel {
-	return []cell.Channel{
+func (b *bridge) channels() []process.Channel {
+	return []process.Channel{
 		{Env: protocol.GONB_PIPE_ENV, Read: b.read},
 		{Env: protocol.GONB_PIPE_BACK_ENV, Write: b.write},
 	}

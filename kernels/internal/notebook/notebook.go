@@ -15,7 +15,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/build"
+	"gaiden/kernels/internal/cell/complete"
+	"gaiden/kernels/internal/cell/keep"
+	"gaiden/kernels/internal/cell/process"
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/magic"
 	"gaiden/kernels/internal/widget"
@@ -69,14 +72,14 @@ type Notebook struct {
 
 	once     sync.Once
 	failed   error // of once
-	temp     *cell.TempDir
-	guard    *cell.Guard
-	module   *cell.Module
-	memory   *cell.Memory
-	composer *cell.Composer
+	temp     *build.TempDir
+	guard    *process.Guard
+	module   *build.Module
+	memory   *keep.Memory
+	composer *keep.Composer
 	building sync.Mutex // a program is composed and built: cells of subshells come at the same time
-	builder  *cell.Builder
-	gopls    *cell.Gopls
+	builder  *build.Builder
+	gopls    *complete.Gopls
 	asking   atomic.Bool // gopls is at work on a completion
 	line     widget.Line
 	mark     string
@@ -85,7 +88,7 @@ type Notebook struct {
 	env       map[string]string // %env
 	autoget   bool
 	showCost  bool
-	cost      cell.Cost         // of the cell that runs, or ran last
+	cost      build.Cost        // of the cell that runs, or ran last
 	lastCost  string            // of the last one with Go code
 	traceback string            // of the last panic, for %tb
 	before    string            // the directory before %cd, for %cd -
@@ -118,12 +121,12 @@ func (n *Notebook) begin() error {
 			return err
 		}
 	}
-	if n.temp, err = cell.NewTempDir(); err != nil {
+	if n.temp, err = build.NewTempDir(); err != nil {
 		return fmt.Errorf("notebook: %w", err)
 	}
 	temp := n.temp.Path
 	n.mark = filepath.Base(temp)
-	if n.guard, err = cell.NewGuard(n.mark, temp); err != nil {
+	if n.guard, err = process.NewGuard(n.mark, temp); err != nil {
 		n.temp.Close()
 		return fmt.Errorf("notebook: %w", err)
 	}
@@ -133,11 +136,11 @@ func (n *Notebook) begin() error {
 		}
 	}
 	cache := cmp.Or(n.Cache, filepath.Join(temp, "cache"))
-	n.module = &cell.Module{Dir: filepath.Join(temp, "cells"), Library: n.Library, Cache: cache, Go: n.Go, Log: n.Log, Tags: n.Tags, Companions: n.Companions}
-	n.memory = &cell.Memory{}
-	n.composer = &cell.Composer{Module: n.module, Memory: n.memory, Nearest: magic.Nearest}
-	n.builder = &cell.Builder{Module: n.module, Store: &cell.Store{Dir: filepath.Join(cache, "binaries"), Log: n.Log}, Dir: n.Dir, Network: true, Linkers: n.Linkers, Log: n.Log}
-	n.gopls = &cell.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
+	n.module = &build.Module{Dir: filepath.Join(temp, "cells"), Library: n.Library, Cache: cache, Go: n.Go, Log: n.Log, Tags: n.Tags, Companions: n.Companions}
+	n.memory = &keep.Memory{}
+	n.composer = &keep.Composer{Module: n.module, Memory: n.memory, Nearest: magic.Nearest}
+	n.builder = &build.Builder{Module: n.module, Store: &build.Store{Dir: filepath.Join(cache, "binaries"), Log: n.Log}, Dir: n.Dir, Network: true, Linkers: n.Linkers, Log: n.Log}
+	n.gopls = &complete.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
 	n.line.Kernel = n.Kernel
 	n.env, n.shown, n.autoget = map[string]string{}, map[string]string{}, true
 	return nil
@@ -158,7 +161,7 @@ func (n *Notebook) Warm(ctx context.Context, packages ...string) error {
 }
 
 // Cost says where the time of the last cell went.
-func (n *Notebook) Cost() cell.Cost {
+func (n *Notebook) Cost() build.Cost {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.cost
