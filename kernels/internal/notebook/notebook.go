@@ -109,11 +109,11 @@ type Ending struct {
 
 // open makes the temporary directory and everything in it, once.
 func (n *Notebook) open() error {
-	n.once.Do(func() { n.failed = n.begin() })
+	n.once.Do(func() { n.failed = n.setUp() })
 	return n.failed
 }
 
-func (n *Notebook) begin() error {
+func (n *Notebook) setUp() error {
 	var err error
 	for _, path := range n.Trusted {
 		var denied *wire.Error

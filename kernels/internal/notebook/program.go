@@ -156,7 +156,7 @@ func (x *execution) start(ctx context.Context, program *keep.Program, binary *bu
 		x.say([]string{"the cell's variables are not kept: its goroutines went on changing them when it had ended"})
 		exit = process.Exit{PID: exit.PID, Result: exit.Result, Left: exit.Left}
 	}
-	stale, notes := carry.Take(err == nil && !exit.Interrupted && exit.Signal == 0)
+	stale, notes := carry.Collect(err == nil && !exit.Interrupted && exit.Signal == 0)
 	x.say(notes)
 	if err != nil {
 		return exit, err

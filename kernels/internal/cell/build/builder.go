@@ -129,7 +129,7 @@ func (b *Builder) Build(ctx context.Context, p *Program) (bin *Binary, cost Cost
 			return bin, cost, nil
 		}
 	}
-	out, err := b.place()
+	out, err := b.outputPath()
 	if err != nil {
 		return nil, cost, err
 	}
@@ -173,11 +173,11 @@ func staleReason(err error) string {
 	return ""
 }
 
-// place returns a new name for the program: in the store, where files may be
+// outputPath returns a new name for the program: in the store, where files may be
 // executed, else in the module's directory.
-func (b *Builder) place() (string, error) {
+func (b *Builder) outputPath() (string, error) {
 	if b.Store != nil && b.Store.Dir != "" {
-		file, err := b.Store.place()
+		file, err := b.Store.scratchPath()
 		var denied *wire.Error
 		if err == nil || errors.As(err, &denied) {
 			return file, err

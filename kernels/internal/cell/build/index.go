@@ -133,10 +133,10 @@ func (m *Module) discard(archive string) {
 	}
 }
 
-// take computes the checksums of archives that are new to the index, and compares
+// checkArchives computes the checksums of archives that are new to the index, and compares
 // them with their names: the go command names a file by its contents. It reports
 // whether there were damaged ones, which are removed then.
-func (m *Module) take(packages map[string]*Package) (damaged bool) {
+func (m *Module) checkArchives(packages map[string]*Package) (damaged bool) {
 	var bad atomic.Bool
 	m.eachArchive(slices.Collect(maps.Values(packages)), func(p *Package) {
 		if ok := m.contentsNamed(p.Export); !ok {
@@ -220,9 +220,9 @@ func (m *Module) conflict(got map[string]*Package) string {
 // listWhole is listCgo with archives that are not damaged.
 func (m *Module) listWhole(ctx context.Context, paths []string) (got map[string]*Package, problem *ImportError, err error) {
 	got, problem, err = m.listCgo(ctx, paths)
-	if err == nil && m.take(got) {
+	if err == nil && m.checkArchives(got) {
 		if got, problem, err = m.listCgo(ctx, paths); err == nil {
-			m.take(got)
+			m.checkArchives(got)
 		}
 	}
 	return got, problem, err

@@ -105,9 +105,9 @@ func (s *Store) get(key string, now []int) *Binary {
 // last. A file that is touched has to be verified again.
 const touchAfter = time.Hour
 
-// place returns a name for a program that is about to be built, in a directory of
+// scratchPath returns a name for a program that is about to be built, in a directory of
 // this store's own. It is removed when several others have been built.
-func (s *Store) place() (string, error) {
+func (s *Store) scratchPath() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.scratch == nil {

@@ -196,8 +196,8 @@ func definedInMain(file *ast.File) func(func(*ast.Ident) bool) {
 	}
 }
 
-// keep makes a program of which later ones have the values.
-func (c *Composer) keep(ctx context.Context, w *writer, p *Program, r report) error {
+// trackValues makes a program of which later ones have the values.
+func (c *Composer) trackValues(ctx context.Context, w *writer, p *Program, r report) error {
 	u := w.unit
 	p.loads = w.loads
 	p.carries = len(w.loads) > 0

@@ -56,7 +56,7 @@ var ErrReplaced = errors.New("cell: a value that the program wants was replaced 
 
 // Carry prepares for a program to be run; home is a directory for the values,
 // made if it is not there. nil means that there is nothing to carry. What it
-// returns is to be taken: see Take.
+// returns is to be taken: see Collect.
 func (c *Composer) Carry(p *Program, home string) (*Carry, error) {
 	if !p.carries {
 		return nil, nil
@@ -148,11 +148,11 @@ const (
 	stopPatience = 1200 * time.Millisecond
 )
 
-// Take takes what the program has left. A program that was stopped or killed
+// Collect reads what the program has left. A program that was stopped or killed
 // has left nothing: what was kept before stays. With stale the program has not
 // run: a value that it wanted is none of its type any more, and is forgotten;
 // the cell has to be composed again. notes say so.
-func (k *Carry) Take(ended bool) (stale bool, notes []string) {
+func (k *Carry) Collect(ended bool) (stale bool, notes []string) {
 	if k == nil {
 		return false, nil
 	}
@@ -315,7 +315,7 @@ func (k *Carry) finish(left map[string]bool) {
 			continue
 		}
 		if def.Decl != nil {
-			m.take(def.Decl)
+			m.addDecl(def.Decl)
 		}
 		for _, name := range def.Names {
 			if def.Decl == nil {

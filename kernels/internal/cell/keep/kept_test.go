@@ -42,7 +42,7 @@ func TestStopped(t *testing.T) {
 				return name
 			}
 			m := &Memory{}
-			m.begin()
+			m.makeMaps()
 			for _, name := range []string{"m", "x"} {
 				v := &keptVar{name: name, typ: "int", group: &keptGroup{file: file(filepath.Join(home, "value-"+name), "old")}}
 				v.group.vars = []*keptVar{v}
@@ -61,7 +61,7 @@ func TestStopped(t *testing.T) {
 			text = strings.ReplaceAll(text, "FILE", file(filepath.Join(dir, "all0"), "new"))
 			file(filepath.Join(dir, gaidenkeep.ManifestFile), text)
 			k := &Carry{m, &Program{unit: u, tracked: tracked{"m": "int", "x": "int"}, atStart: atStart}, home, dir}
-			_, notes := k.Take(false)
+			_, notes := k.Collect(false)
 			if got := strings.Join(notes, "\n"); got != tt.note {
 				t.Errorf("got notes %q, want %q", got, tt.note)
 			}

@@ -47,10 +47,10 @@ func importKey(im *parse.Import, name string) string {
 func (m *Memory) remember(p *Program, nameOf func(path string) string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.begin()
+	m.makeMaps()
 	u := p.unit
 	for _, d := range u.Decls {
-		m.take(d)
+		m.addDecl(d)
 		for _, name := range d.Names {
 			// A program that runs leaves new values; if it is killed, the old ones stay.
 			_, leaves := p.tracked[name]
@@ -78,16 +78,16 @@ func (m *Memory) remember(p *Program, nameOf func(path string) string) {
 	}
 }
 
-// begin makes the maps. m.mu is held.
-func (m *Memory) begin() {
+// makeMaps makes the maps. m.mu is held.
+func (m *Memory) makeMaps() {
 	if m.decls == nil {
 		m.decls, m.imports, m.lost = map[string]*parse.Decl{}, map[string]*parse.Import{}, map[string]int{}
 		m.kept, m.unkept = map[string]*keptVar{}, map[string]unkept{}
 	}
 }
 
-// take remembers one declaration. m.mu is held.
-func (m *Memory) take(d *parse.Decl) {
+// addDecl remembers one declaration. m.mu is held.
+func (m *Memory) addDecl(d *parse.Decl) {
 	for _, name := range d.Names {
 		if name == "_" {
 			m.nothing++
@@ -250,7 +250,7 @@ func (m *Memory) Names() []string {
 func (m *Memory) reach(u *parse.Unit) (decls []*parse.Decl, loads []loadedVar, imports []*parse.Import) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.begin()
+	m.makeMaps()
 	own, noType := map[string]bool{}, map[string]bool{}
 	for _, d := range u.Decls {
 		for _, name := range d.Names {

@@ -44,7 +44,7 @@
 //	carry, err := composer.Carry(program, dir) // before it runs
 //	command.Env = append(os.Environ(), carry.Environ()...)
 //	exit, err := command.Run(ctx)
-//	stale, notes := carry.Take(!exit.Interrupted) // stale: compose it again
+//	stale, notes := carry.Collect(!exit.Interrupted) // stale: compose it again
 package keep
 
 import (
@@ -229,7 +229,7 @@ func (c *Composer) attempt(ctx context.Context, u *parse.Unit) (*Program, error)
 	w := writer{unit: u, decls: decls, loads: loads, imports: imports, flags: p.flags}
 	r, err := c.check(ctx, &w)
 	if err == nil {
-		err = c.keep(ctx, &w, p, r)
+		err = c.trackValues(ctx, &w, p, r)
 	}
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ func TestRefused(t *testing.T) {
 		{"X", "func newX() int { … }"},
 	} {
 		m := &Memory{}
-		m.begin()
+		m.makeMaps()
 		m.unkept[tt.name] = unkept{typ: "int", why: "it holds a channel", cell: 3}
 		if _, hint := m.refused(tt.name, &parse.Unit{}); !strings.HasSuffix(hint, tt.want) {
 			t.Errorf("got hint %q, want %q at its end", hint, tt.want)

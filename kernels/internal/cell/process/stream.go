@@ -48,7 +48,7 @@ func (s *stream) copy() {
 	for more := true; more; {
 		err := raw.Read(func(fd uintptr) bool {
 			var got bool
-			got, more = s.take(int(fd))
+			got, more = s.readOnce(int(fd))
 			return got || !more
 		})
 		if err != nil {
@@ -65,16 +65,16 @@ func (s *stream) catchUp() {
 	}
 	raw.Control(func(fd uintptr) {
 		for {
-			if got, more := s.take(int(fd)); !got || !more {
+			if got, more := s.readOnce(int(fd)); !got || !more {
 				return
 			}
 		}
 	})
 }
 
-// take reads once. got reports whether there was something; more is false at
+// readOnce reads once. got reports whether there was something; more is false at
 // end of file.
-func (s *stream) take(fd int) (got, more bool) {
+func (s *stream) readOnce(fd int) (got, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.buf == nil {

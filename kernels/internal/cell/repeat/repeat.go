@@ -202,9 +202,9 @@ func (p *repeater) local(e ast.Expr, body ast.Node) bool {
 	return ok && obj.Pos() >= f.Body.Pos()
 }
 
-// own reports whether what an operand holds or points to is the function's own: it
+// isOwn reports whether what an operand holds or points to is the function's own: it
 // is a variable of its body. An argument's may be the caller's.
-func (p *repeater) own(e ast.Expr, body ast.Node) bool {
+func (p *repeater) isOwn(e ast.Expr, body ast.Node) bool {
 	if x, ok := ast.Unparen(e).(*ast.UnaryExpr); ok && x.Op == token.AND {
 		e = x.X
 	}
@@ -327,7 +327,7 @@ func (p *repeater) call(c *ast.CallExpr, body ast.Node) bool {
 		case "append", "cap", "complex", "imag", "len", "make", "max", "min", "new", "real", "panic":
 			return true
 		case "clear", "copy", "delete":
-			return len(c.Args) > 0 && p.own(c.Args[0], body)
+			return len(c.Args) > 0 && p.isOwn(c.Args[0], body)
 		}
 		return false
 	case *types.Func:
@@ -339,7 +339,7 @@ func (p *repeater) call(c *ast.CallExpr, body ast.Node) bool {
 			p.inside[decl] = true
 			return decl.Body != nil && p.pure(decl.Body, decl)
 		}
-		if i := changes(obj); i >= 0 && (i >= len(c.Args) || !p.own(c.Args[i], body)) {
+		if i := changes(obj); i >= 0 && (i >= len(c.Args) || !p.isOwn(c.Args[i], body)) {
 			return false
 		}
 		return obj.Pkg() != nil && obj.Pkg() != p.Pkg && p.foreign(obj, fresh) && (p.ours(obj.Pkg().Path()) || p.callbacks(c.Args))
