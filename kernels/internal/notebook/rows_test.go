@@ -44,7 +44,7 @@ func TestMagics(t *testing.T) {
 		{"capture", "%capture out.txt\nfmt.Print(\"caught\")\ngonbui.DisplayHTML(\"<i>shown</i>\")", "caught", ""},
 		{"capture more", "%capture -a out.txt\nfmt.Fprint(os.Stderr, \" again\")", "again", ""},
 		{"captured", "!cat out.txt", "caught<i>shown</i> again", ""},
-		{"capture nowhere", "%capture /nonexistent/x\n1", "", "no such file"},
+		{"capture nowhere", "%capture nowhere/x\n1", "", "no such file"},
 		{"capture to a pipe", "!mkfifo pipe", "", ""},
 		{"pipe refused by capture", "%capture pipe\n1", "", "pipe: got a named pipe, want a regular file"},
 		{"pipe refused by writefile", "%%writefile pipe\n1", "", "pipe: got a named pipe, want a regular file"},
