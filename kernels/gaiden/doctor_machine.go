@@ -296,7 +296,7 @@ func checkCUDA(context.Context) []finding {
 	}
 	if len(missing) > 0 {
 		sort.Strings(missing)
-		return []finding{bad("scripts/run cuda installs them beside the plugin", "libraries that the CUDA plugin needs are missing: %s", strings.Join(missing, ", "))}
+		return []finding{bad("scripts/run cuda installs them next to the plugin", "libraries that the CUDA plugin needs are missing: %s", strings.Join(missing, ", "))}
 	}
-	return []finding{good("libraries beside the plugin")}
+	return []finding{good("libraries next to the plugin")}
 }

@@ -159,7 +159,7 @@ func checkKernelspecs(context.Context) (out []finding) {
 			}
 			if err != nil || json.Unmarshal(text, &k) != nil || len(k.Argv) == 0 {
 				if filepath.Base(filepath.Dir(spec)) == "gaiden" {
-					out = append(out, worse("gaiden install writes it anew", "%s cannot be read", spec))
+					out = append(out, worse("gaiden install writes it again", "%s cannot be read", spec))
 				}
 				continue
 			}
@@ -169,9 +169,9 @@ func checkKernelspecs(context.Context) (out []finding) {
 			}
 			switch _, err := exec.LookPath(k.Argv[0]); {
 			case err != nil:
-				out = append(out, worse("gaiden install writes it anew; gaiden install -uninstall -name NAME removes it", "%s starts %s, which is not there", spec, k.Argv[0]))
+				out = append(out, worse("gaiden install writes it again; gaiden install -uninstall -name NAME removes it", "%s starts %s, which is not there", spec, k.Argv[0]))
 			case k.Argv[0] == self && version != session.Version:
-				out = append(out, worse("gaiden install writes it anew", "%s is of version %s, this is %s", spec, version, session.Version))
+				out = append(out, worse("gaiden install writes it again", "%s is of version %s, this is %s", spec, version, session.Version))
 			default:
 				out = append(out, good("%s, version %s", spec, version))
 			}
@@ -207,7 +207,7 @@ func checkSession(context.Context) []finding {
 		out = append(out, worse("free some space, or see "+st.Log, "snapshots are not written: %s", st.Trouble))
 	}
 	if st.Cache.Off != "" {
-		out = append(out, worse("cells work, but each session compiles their programs anew", "%s", cacheLine(st.Cache)))
+		out = append(out, worse("cells work, but each session compiles their programs again", "%s", cacheLine(st.Cache)))
 	}
 	return out
 }

@@ -142,7 +142,7 @@ func attachNet(ctx context.Context, h magic.Host, j *fit.Job) error {
 	})
 	fmt.Fprintln(h.Stdout())
 	if ctx.Err() != nil {
-		fmt.Fprintf(h.Stdout(), "job %s goes on\n", shownName(j.Name))
+		fmt.Fprintf(h.Stdout(), "job %s continues\n", shownName(j.Name))
 		return nil
 	}
 	if history != nil {

@@ -20,7 +20,7 @@ import (
 	"gaiden/lib/engine/files"
 )
 
-// A running is what gaiden run was asked for.
+// A running is what the arguments of gaiden run say.
 type running struct {
 	out            string
 	timeout        time.Duration
@@ -36,7 +36,7 @@ func runMain(args []string, stdout, stderr io.Writer) error {
 	r := running{stdout: stdout, stderr: stderr, ownName: os.Getenv("JPY_SESSION_NAME") != ""}
 	f := newFlags("run", "[flags] NOTEBOOK.ipynb...", stderr)
 	f.StringVar(&r.out, "o", "", "`file` to write, or a directory for all; - is standard output; default: the notebook itself")
-	f.BoolVar(&r.html, "html", false, "write a page, too, that needs no network and no JavaScript, beside what is written")
+	f.BoolVar(&r.html, "html", false, "write a page, too, that needs no network and no JavaScript, next to what is written")
 	f.BoolVar(&r.asIs, "as-is", false, "with -html: run nothing, write the page of the outputs that are in the notebook")
 	f.DurationVar(&r.timeout, "timeout", 0, "how long one cell may take; 0 is as long as it wants")
 	f.BoolVar(&r.quiet, "q", false, "say nothing but errors")
@@ -104,7 +104,7 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// notebook runs one notebook and writes what was asked for.
+// notebook runs one notebook and writes what is requested.
 func (r *running) notebook(ctx context.Context, name string) error {
 	path, err := filepath.Abs(name)
 	if err != nil {
@@ -191,7 +191,7 @@ func (r *running) execute(ctx context.Context, name, path string, data []byte) (
 }
 
 // coloured reports whether what is written to w may hold colours: w is a terminal
-// and nobody has asked for none (no-color.org).
+// and nobody has switched them off (no-color.org).
 func coloured(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {

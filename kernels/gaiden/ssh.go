@@ -35,7 +35,7 @@ const sshUsage = `[-ssh-option OPTION]… [-gaiden COMMAND] USER@HOST
 Uses the devices of another machine: its session is started if need be, and this
 machine's notebooks reach it through SSH, which must not ask for a password. It
 works until it is interrupted; what lives in the session stays there. A line that
-breaks is made anew, and nothing is lost meanwhile.`
+breaks is made again, and nothing is lost meanwhile.`
 
 // sshMain is gaiden session --ssh.
 func sshMain(args []string, stdout, stderr io.Writer) error {

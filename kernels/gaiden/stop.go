@@ -81,7 +81,7 @@ func stopSession(stdout io.Writer) error {
 }
 
 // leaveSSH ends what gaiden session --ssh does, and says whether it did anything.
-// The other machine's session goes on: it may have jobs to do.
+// The other machine's session continues: it may have jobs to do.
 func leaveSSH(stdout io.Writer) (bool, error) {
 	pid, host := sshRelay()
 	if host == "" {
@@ -97,7 +97,7 @@ func leaveSSH(stdout io.Writer) (bool, error) {
 	if err != nil {
 		return true, fmt.Errorf("session of %s: process %d: %w", host, pid, err)
 	}
-	fmt.Fprintf(stdout, "left the session of %s, which goes on\n", host)
+	fmt.Fprintf(stdout, "left the session of %s, which continues\n", host)
 	return true, nil
 }
 

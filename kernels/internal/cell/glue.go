@@ -8,7 +8,7 @@ import (
 )
 
 // Cells show their last value by a package of their own module, which is
-// written beside them: so it is compiled once, and the program that shows
+// written into it: so it is compiled once, and the program that shows
 // nothing does not contain it. A second one can draw images; package image/png
 // is worth linking only then.
 const (

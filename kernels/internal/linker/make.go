@@ -55,7 +55,7 @@ var edits = []edit{
 		"0a83d691f0a80736", "Done.\n", "Done.\n\t\t\td.remember()\n"},
 }
 
-// added are the files that the linker has beside Go's own.
+// added are the files that the linker has in addition to Go's own.
 var added = map[string]string{"ld/ahead.go": "ahead/ld.go.txt", "ld/reached.go": "ahead/reached.go.txt", "loader/ahead.go": "ahead/loader.go.txt"}
 
 // A SourceError reports a Go whose linker is not known.

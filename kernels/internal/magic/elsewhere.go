@@ -10,7 +10,7 @@ var elsewhere = map[string]string{
 	"conda":      "%require PATH@VERSION adds a Go module; !conda runs Python's",
 	"debug":      "%tb shows where every goroutine was; there is no debugger",
 	"history":    "the arrow keys and the front end's history know earlier cells; %list shows what they have declared",
-	"edit":       "%%writefile FILE writes a file from a cell; Go files beside the notebook's go.mod are part of every cell",
+	"edit":       "%%writefile FILE writes a file from a cell; Go files next to the notebook's go.mod are part of every cell",
 	"exit":       "the kernel ends from the front end's menu",
 	"hist":       "the arrow keys and the front end's history know earlier cells; %list shows what they have declared",
 	"html":       "gonbui.DisplayHTML(text) shows HTML",

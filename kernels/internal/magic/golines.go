@@ -73,13 +73,13 @@ func (r *goReader) next() int {
 	}
 }
 
-// read goes on after next: the line is Go.
+// read continues after next: the line is Go.
 func (r *goReader) read() {
 	pos, tok, lit := r.s.Scan()
 	r.addToken(r.from+r.file.Offset(pos), tok, lit)
 }
 
-// skip goes on after next: the lines first to last are a command.
+// skip continues after next: the lines first to last are a command.
 func (r *goReader) skip(first, last int) {
 	end := len(r.src)
 	if last+1 < len(r.lines) {

@@ -29,7 +29,7 @@ const tabPatience = 600 * time.Millisecond
 // packages first.
 const goplsPatience = time.Minute
 
-// candidates asks gopls, for as long as a front end waits. It goes on without
+// candidates asks gopls, for as long as a front end waits. It continues without
 // the front end, so that the next question finds it ready; while it does,
 // others are not asked.
 func (n *Notebook) candidates(ctx context.Context, s complete.Sketch, remembered string) []complete.Candidate {
@@ -248,7 +248,7 @@ func (n *Notebook) describe(ctx context.Context, code string, cursor int) jupyte
 	return jupyter.Inspection{}
 }
 
-// documentation asks gopls, which goes on when ctx has ended: a gopls that is just
+// documentation asks gopls, which continues when ctx has ended: a gopls that is just
 // starting is ready for the next question then.
 func (n *Notebook) documentation(ctx context.Context, s complete.Sketch, remembered string) string {
 	answer := make(chan string, 1)

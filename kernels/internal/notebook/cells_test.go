@@ -108,7 +108,7 @@ func TestCells(t *testing.T) {
 		{name: "no such import", code: "import \"nosuch/pkg\"", fails: "BuildError line 1: import \"nosuch/pkg\""},
 		{name: "foreign import", code: "%noautoget\nimport \"example.com/no/such\"\nsuch.F()", fails: "BuildError %require example.com/no/such@VERSION"},
 		{name: "two mistakes", code: "a1\nb1", fails: "BuildError line 2: undefined: b1"},
-		{name: "statements beside main", code: "func main() {}\nfmt.Print(1)", fails: "BuildError line 2: statements beside a func main"},
+		{name: "statements next to main", code: "func main() {}\nfmt.Print(1)", fails: "BuildError line 2: statements next to a func main"},
 		{name: "column behind a tab", code: "if true {\n\tfmt.Prin(1)\n}", fails: "BuildError       | \t    ^"},
 
 		{name: "panic", code: "func deep(i int) int {\n\tvar a []int\n\treturn a[i]\n}\n\ndeep(5)", fails: "Panic runtime error: index out of range [5] with length 0\ncell %, line 3, in deep\n    3 | \treturn a[i]\ncell %, line 6, in main\n    6 | deep(5)"},

@@ -37,7 +37,7 @@ const MIMEClear protocol.MIMEType = "application/x-gaiden-clear"
 
 // display shows what the program wants shown. The first display under an id is
 // shown, later ones replace it: also those of other cells. When the cell that
-// showed it first is run again, its output is gone and it is shown anew.
+// showed it first is run again, its output is gone and it is shown again.
 func (b *bridge) display(d *protocol.DisplayData) {
 	out := jupyter.MimeBundle{Data: map[string]any{}, Metadata: d.Metadata}
 	for mime, content := range d.Data {

@@ -7,7 +7,7 @@ import (
 	"gaiden/kernels/internal/cell/parse"
 )
 
-// expressions evaluates what the front end asked for together with the cell.
+// expressions evaluates what the front end requested together with the cell.
 func (x *execution) expressions(ctx context.Context) map[string]any {
 	out := map[string]any{}
 	for name, text := range x.req.UserExpressions {

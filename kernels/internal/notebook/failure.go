@@ -109,7 +109,7 @@ func (n *Notebook) failure(err error) *jupyter.Error {
 		e.Traceback = append(e.Traceback, strings.Split(details, "\n")...)
 	}
 	if strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
-		e.Traceback = append(e.Traceback, "    make room on the disk that holds it and run the cell again; go clean -cache removes what Go can compile anew")
+		e.Traceback = append(e.Traceback, "    make room on the disk that holds it and run the cell again; go clean -cache removes what Go can compile again")
 		if n.builder != nil { // the notebook is open
 			e.Traceback = append(e.Traceback, "    cells are built in "+filepath.Dir(n.module.Dir)+" and kept in "+n.builder.Store.Dir+", which may be emptied")
 		}

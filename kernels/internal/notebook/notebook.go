@@ -205,7 +205,7 @@ func (n *Notebook) nextMark() string {
 // Shutdown ends gopls and everything that cells left running, and removes the
 // temporary directory.
 func (n *Notebook) Shutdown(restart bool) {
-	n.once.Do(func() { n.failed = os.ErrClosed }) // nothing was begun, and nothing shall be
+	n.once.Do(func() { n.failed = os.ErrClosed }) // nothing was started, and nothing will be
 	n.mu.Lock()
 	closed := n.closed
 	n.closed = true

@@ -259,7 +259,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A stopper tells when a cell has begun to print.
+// A stopper tells when a cell has started to print.
 type stopper struct {
 	recorder
 	began chan struct{}

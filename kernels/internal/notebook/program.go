@@ -170,7 +170,7 @@ func (x *execution) start(ctx context.Context, program *keep.Program, binary *bu
 	x.afterwards(ctx, program, exit)
 	if len(exit.Left) > 0 && !exit.Interrupted {
 		x.say([]string{"the cell left processes behind; they were killed: " + strings.Join(exit.Left, ", "),
-			"    one that shall outlive its cell needs a session of its own (SysProcAttr: &syscall.SysProcAttr{Setsid: true}) and its output elsewhere"})
+			"    one that is to outlive its cell needs a session of its own (SysProcAttr: &syscall.SysProcAttr{Setsid: true}) and its output elsewhere"})
 	}
 	return exit, nil
 }

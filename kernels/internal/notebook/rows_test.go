@@ -104,7 +104,7 @@ func TestMagics(t *testing.T) {
 		{"a package of a variable's name", "net.Train(1)", "", "net is the package net here: no cell that was run has a variable of this name"},
 		{"a name that the library has not", "greeting.Zebra()", "", "greeting has Guest, Hello"},
 		{"a name of such a package", "net.Diall(1)", "", "did you mean net.Dial?"},
-		{"a package that was asked for", "import \"net\"\nnet.Train(1)", "", "undefined: net.Train\n"},
+		{"a package that was requested", "import \"net\"\nnet.Train(1)", "", "undefined: net.Train\n"},
 		{"a helper of many notebooks", "must(1)", "", "func must[T any]"},
 		{"C", "#include <stdio.h>\nint main() { puts(\"hi\"); }", "", "this line is C's, and the kernel runs Go"},
 		{"# in the middle", "x := 1 # one", "", "Go's comments begin with //"},

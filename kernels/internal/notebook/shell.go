@@ -11,7 +11,7 @@ import (
 )
 
 // shell runs a shell command. A command that fails is no error of the cell, as
-// in GoNB and IPython: what it did is said, and the cell goes on.
+// in GoNB and IPython: what it did is said, and the cell continues.
 func (x *execution) shell(ctx context.Context, dir, text string) error {
 	path := "/bin/bash"
 	if _, err := os.Stat(path); err != nil {

@@ -7,7 +7,7 @@
 // only declares is checked, not built. One that was built before is not built
 // again. Others go through compiler and linker alone, with packages that the go
 // command compiled once. cgo, tests, flags for go build and Go files of the
-// user's beside the cells are left to the go command. Nothing but [Module.Get]
+// user's next to the cells are left to the go command. Nothing but [Module.Get]
 // touches the network.
 //
 // A package with a part in C is built with cgo if there is a C compiler, and so is
@@ -52,7 +52,7 @@ import (
 // A Builder makes binaries of programs by the shortest road that is right: an
 // unchanged program is not built; others go through compiler and linker alone,
 // without the go command; cgo, tests and programs with files of the user's
-// beside them are the go command's.
+// next to them are the go command's.
 type Builder struct {
 	Module *Module
 	Store  *Store   // nil = keep nothing
@@ -122,7 +122,7 @@ func (b *Builder) Build(ctx context.Context, p *Program) (bin *Binary, cost Cost
 	if err != nil {
 		return nil, cost, err
 	}
-	keep := p.Direct || p.Test && len(b.Module.Beside()) == 0
+	keep := p.Direct || p.Test && len(b.Module.UserFiles()) == 0
 	if keep {
 		if bin := b.Store.get(key, p.Cells); bin != nil {
 			cost.Road = "cached"

@@ -40,7 +40,7 @@ type embedConfig struct {
 }
 
 // embedFiles finds the files that patterns mean in dir, the notebook's
-// directory. (The go command would look beside the program's source, where a
+// directory. (The go command would look next to the program's source, where a
 // notebook has none.) stamp changes when one of the files does.
 func embedFiles(dir string, patterns []string) (config []byte, stamp string, err error) {
 	if len(patterns) == 0 {

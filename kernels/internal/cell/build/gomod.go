@@ -146,7 +146,7 @@ func seedGoMod(library, goVersion string) (mod, sum []byte, err error) {
 	return out.Bytes(), sum, nil
 }
 
-// buildInfo returns what debug.ReadBuildInfo shall tell a cell's program, in
+// buildInfo returns what debug.ReadBuildInfo tells a cell's program, in
 // the form in which the linker takes it. The go command would list the modules
 // that are linked; this lists all that the notebook has.
 func (m goMod) buildInfo(goVersion string) string {

@@ -289,8 +289,8 @@ func (m *Module) Key(ctx context.Context) (string, error) {
 	return m.key, err
 }
 
-// Beside returns the Go files in the module's directory that are nobody's cell.
-func (m *Module) Beside() []string {
+// UserFiles returns the Go files in the module's directory that are nobody's cell.
+func (m *Module) UserFiles() []string {
 	all, _ := filepath.Glob(filepath.Join(m.Dir, "*.go"))
 	return slices.DeleteFunc(all, func(name string) bool {
 		return slices.Contains(written, filepath.Base(name)) || strings.HasSuffix(name, "_test.go")

@@ -23,7 +23,7 @@ type Sketch struct {
 }
 
 // NewSketch makes a file of a cell whose cursor is at a byte offset. The second
-// file holds the remembered declarations that the cell does not declare anew.
+// file holds the remembered declarations that the cell does not declare again.
 func NewSketch(ctx context.Context, c *keep.Composer, src parse.Source, cursor int) (s Sketch, remembered string) {
 	u := &parse.Unit{Source: src}
 	cursor = min(max(cursor, 0), len(src.Text))

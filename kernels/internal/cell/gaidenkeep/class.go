@@ -186,7 +186,7 @@ func basicTypes() []reflect.Type {
 var keys = map[reflect.Type]uint64{}
 
 // key identifies a type by its name and by all that it is made of: a type that
-// was declared anew with other fields has another key.
+// was declared again with other fields has another key.
 func key(t reflect.Type) uint64 {
 	if k, ok := keys[t]; ok {
 		return k

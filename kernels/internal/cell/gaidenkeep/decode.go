@@ -107,7 +107,7 @@ func (d *decoder) roots(vars []Var) (out []root) {
 			out = append(out, root{v, r - 2})
 		}
 		if !found {
-			bad("variable %s is not asked for", name)
+			bad("variable %s is not requested", name)
 		}
 	}
 	return out

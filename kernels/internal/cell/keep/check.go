@@ -83,7 +83,7 @@ func (c *Composer) types(ctx context.Context, w *writer, source string) (r repor
 	}
 	r.File = file
 	files := []*ast.File{file}
-	files = append(files, c.beside(ctx, r.Fset)...)
+	files = append(files, c.parseUserFiles(ctx, r.Fset)...)
 	conf := c.Module.TypeConfig()
 	watched := &watchedImporter{Importer: conf.Importer}
 	conf.Importer = watched
@@ -97,11 +97,11 @@ func (c *Composer) types(ctx context.Context, w *writer, source string) (r repor
 	return r, watched.failed
 }
 
-// beside parses the Go files that somebody put into the module's directory:
+// parseUserFiles parses the Go files that somebody put into the module's directory:
 // they are part of every program, as in GoNB.
-func (c *Composer) beside(ctx context.Context, fset *token.FileSet) []*ast.File {
+func (c *Composer) parseUserFiles(ctx context.Context, fset *token.FileSet) []*ast.File {
 	var files []*ast.File
-	for _, name := range c.Module.Beside() {
+	for _, name := range c.Module.UserFiles() {
 		f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
 		if err != nil {
 			continue // the go command will say what is wrong with it

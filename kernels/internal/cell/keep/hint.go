@@ -67,7 +67,7 @@ func (c *Composer) exported(w *writer, name, member string) string {
 		if library := c.Module.LibraryPath(); library != "" && strings.HasPrefix(im.Path, library+"/") {
 			return name + " has " + some(all)
 		}
-		if im.Cell == 0 { // nobody asked for it
+		if im.Cell == 0 { // nobody requested it
 			return name + " is the package " + im.Path + " here: no cell that was run has a variable of this name"
 		}
 	}

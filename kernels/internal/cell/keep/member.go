@@ -56,7 +56,7 @@ func (c *Composer) field(r report, pos token.Pos) string {
 	return c.meant(r, name.Name, t, fields(t, r.Pkg))
 }
 
-// nodeOf is the first node of a file that is asked for, nil if there is none.
+// nodeOf is the first node of a file that is requested, nil if there is none.
 func nodeOf(file *ast.File, is func(ast.Node) bool) (found ast.Node) {
 	if file == nil {
 		return nil

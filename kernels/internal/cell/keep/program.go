@@ -75,7 +75,7 @@ type Program struct {
 	Run bool
 
 	// Notes say what the user should know before the program runs: variables
-	// that begin anew.
+	// that begin again.
 	Notes []string
 
 	loads   []loadedVar                // kept values that it begins with
@@ -249,7 +249,7 @@ func (c *Composer) attempt(ctx context.Context, u *parse.Unit) (*Program, error)
 			p.Direct = false
 		}
 	}
-	p.Direct = p.Direct && !u.Test && !p.Cgo && len(c.Module.Beside()) == 0
+	p.Direct = p.Direct && !u.Test && !p.Cgo && len(c.Module.UserFiles()) == 0
 	if slices.Contains(p.Imports, cell.ShowImagePath) {
 		if _, err := c.Module.Packages(ctx, cell.ShowImagePath); err != nil {
 			return nil, err

@@ -205,7 +205,7 @@ func (r *declReader) decl(kind Kind, node ast.Node, from, to token.Pos, names []
 }
 
 // add keeps a declaration; within one cell, too, the later one wins, except
-// that the compiler shall complain about the same name twice in one cell.
+// that the compiler is to complain about the same name twice in one cell.
 func (u *Unit) add(d *Decl) { u.Decls = append(u.Decls, d) }
 
 // collect gathers what node may refer to: in uses all names but those of its

@@ -45,7 +45,7 @@ func (d Diagnostic) Place() string {
 	return fmt.Sprintf("cell %d, line %d: ", d.Cell, d.Line)
 }
 
-// excerptWidth is how many characters of a line are shown beside a caret: a front
+// excerptWidth is how many characters of a line are shown next to a caret: a front
 // end that wraps the line would set the caret anywhere.
 const excerptWidth = 72
 

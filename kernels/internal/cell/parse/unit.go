@@ -28,14 +28,14 @@ type Source struct {
 	// statements are found among its declarations.
 	Main int
 
-	Call string   // name of a function that main shall call (%exec), or empty
+	Call string   // name of a function that main calls (%exec), or empty
 	Args []string // the program's arguments
 	Test bool     // build a test binary and run its tests (%test)
 
 	// Loose lets the cell import what cannot be found and is not used.
 	Loose bool
 
-	// Keep says that the values of the cell's variables shall be there for
+	// Keep says that the values of the cell's variables are to be there for
 	// later cells.
 	Keep bool
 }
@@ -147,7 +147,7 @@ func Parse(src Source) (*Unit, error) {
 	switch {
 	case u.OwnMain != nil && u.Body != "":
 		line := strings.Count(body[:len(body)-len(strings.TrimLeft(body, " \t\n"))], "\n") + 1
-		return nil, NewBuildError([]Diagnostic{u.at(line, 0, "statements beside a func main of the cell's own",
+		return nil, NewBuildError([]Diagnostic{u.at(line, 0, "statements next to a func main of the cell's own",
 			"move them into func main, or leave out func main")})
 	case u.Call != "":
 		u.Uses[u.Call] = true

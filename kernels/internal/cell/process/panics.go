@@ -56,7 +56,7 @@ type panicFilter struct {
 
 const (
 	panicPatience = 2 * time.Second // that the runtime may be silent in its last words
-	fatalPatience = time.Minute     // the same where no program goes on: a full stack has millions of frames to count
+	fatalPatience = time.Minute     // the same where no program continues: a full stack has millions of frames to count
 	panicLimit    = 8 << 20         // bytes of them
 )
 
