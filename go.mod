@@ -3,16 +3,16 @@ module gaiden
 go 1.26.5
 
 require (
-	github.com/ebitengine/purego v0.10.0
-	github.com/go-zeromq/zmq4 v0.17.0
-	github.com/gomlx/compute v0.1.2
-	github.com/gomlx/go-xla v0.4.1
-	github.com/gomlx/gomlx v0.28.2
-	github.com/janpfeifer/gonb v0.11.4
+	github.com/ebitengine/purego v0.10.0 // C libraries (PJRT) without a C compiler
+	github.com/go-zeromq/zmq4 v0.17.0 // front ends of tests and benchmarks, by other hands than the kernel; not linked into gaiden
+	github.com/gomlx/compute v0.1.2 // shapes, data types and the interface of a backend
+	github.com/gomlx/go-xla v0.4.1 // no package of ours: cells name GoMLX's default backend, which imports it
+	github.com/gomlx/gomlx v0.28.2 // graphs, gradients and layers
+	github.com/janpfeifer/gonb v0.11.4 // what cells show and ask: protocol and widgets
 	github.com/microcosm-cc/bluemonday v1.0.27 // what of a notebook's HTML a page may hold: an allow-list that others keep
 	github.com/yuin/goldmark v1.8.7 // text cells are Markdown as GitHub and JupyterLab have it
 	golang.org/x/net v0.53.0 // HTML read as browsers read it
-	golang.org/x/sys v0.47.0
+	golang.org/x/sys v0.47.0 // system calls that package syscall lacks
 )
 
 require (

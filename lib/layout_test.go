@@ -45,7 +45,7 @@ lib/fused/tiling: lib/optim, lib/fused, lib/engine/hlo, lib/engine/sealed, lib/e
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
 lib/engine/pjrt:                                                  stands on the C API alone
 lib/engine/pjrt/xspace:                                           reads a message of the profiler
-lib/engine/safetensors: lib/engine/files                   a file format, no device
+lib/engine/safetensors: lib/engine/files                   a file format, no device; array by array and with checksums
 lib/engine/device: lib/engine/wire, lib/engine/files, lib/engine/gemm, lib/engine/lstm, lib/engine/pjrt, lib/engine/safetensors, lib/sysinfo  the server
 lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
 lib/session: lib/engine/wire, lib/engine/hlo                      the client
@@ -58,7 +58,27 @@ lib/fit/result: lib/timing/units                                  what training 
 lib/fit/phases: lib/engine/hlo, lib/session                      runs the programs of a step one by one
 lib/fit: lib/fit/phases, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/profile: lib/fit, lib/fit/phases, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/sealed, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
-lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices
+kernels/internal/cell:                                            source that programs are made of besides cells
+kernels/internal/cell/gaidenkeep:                                 is part of cells' programs: the standard library only
+kernels/internal/cell/gaidenstack:                                is part of cells' programs: the standard library only
+kernels/internal/cell/parse:                                      text in, declarations and statements out
+kernels/internal/cell/process: kernels/internal/cell/parse, lib/engine/wire  runs programs; a panic's frames are lines of cells
+kernels/internal/cell/repeat: kernels/internal/cell/parse         judges checked syntax
+kernels/internal/linker: lib/engine/sealed, lib/engine/wire       a file of a cache
+kernels/internal/cell/build: kernels/internal/cell, kernels/internal/cell/parse, kernels/internal/linker, lib/engine/sealed, lib/engine/wire  compiles and links; errors are at lines of cells
+kernels/internal/cell/keep: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/parse, kernels/internal/cell/repeat  makes programs: of cells, kept declarations and the packages that build knows
+kernels/internal/cell/complete: kernels/internal/cell/build, kernels/internal/cell/keep, kernels/internal/cell/parse, lib/engine/wire  knows what cells and packages declare
+kernels/internal/jupyter/zmtp:                                    a protocol on sockets; those of go-zeromq/zmq4 lose what is queued at Close, and let one slow peer hold up the others
+kernels/internal/jupyter: kernels/internal/jupyter/zmtp, lib/engine/wire  the kernel's protocol, whatever its language
+kernels/internal/jupyter/frontend: kernels/internal/jupyter       the other end, for benchmarks and tests
+kernels/internal/jupyter/jupytertest: kernels/internal/jupyter, kernels/internal/jupyter/frontend  a kernel and its front end in one process, for tests
+kernels/internal/magic:                                           text in, commands out
+kernels/internal/widget: kernels/internal/jupyter                 GoNB's widgets by messages of comms; its own code for that is internal
+kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/complete, kernels/internal/cell/keep, kernels/internal/cell/parse, kernels/internal/cell/process, kernels/internal/jupyter, kernels/internal/magic, kernels/internal/widget, lib/engine/files, lib/engine/wire, lib/timing/units  Go as Jupyter's language: joins the others
+kernels/internal/runner: kernels/internal/jupyter                 runs a notebook file in any interpreter
+kernels/internal/webpage:                                         text in, HTML out
+kernels/internal/faults:                                          makes system calls fail, in tests
+lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices; SVG is written here, as gonum/plot would link 125 packages into a cell
 `
 
 // outside is which of the large outside modules a package may import, where
@@ -71,7 +91,7 @@ var outside = []struct {
 }{
 	{"github.com/janpfeifer/gonb", []string{"lib/report", "kernels/"}, "only report shows things in a notebook"},
 	{"github.com/ebitengine/purego", []string{"lib/engine/pjrt"}, "C is called from one place"},
-	{"github.com/go-zeromq/zmq4", []string{"kernels/internal/jupyter"}, "sockets of Jupyter are the kernel's"},
+	{"github.com/go-zeromq/zmq4", []string{"kernels/internal/jupyter"}, "front ends of tests and benchmarks; the kernel has sockets of its own"},
 	{"github.com/yuin/goldmark", []string{"kernels/internal/webpage"}, "Markdown is only on the page of a notebook"},
 	{"github.com/microcosm-cc/bluemonday", []string{"kernels/internal/webpage"}, "one package decides what a page may hold"},
 	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
@@ -105,6 +125,12 @@ func packages(t *testing.T) []pkg {
 	return l
 }
 
+// inPicture reports whether the picture has to have the package: programs, which
+// nobody imports, may import what they like.
+func inPicture(name string) bool {
+	return strings.HasPrefix(name, "lib/") || strings.HasPrefix(name, "kernels/internal/")
+}
+
 func TestImports(t *testing.T) {
 	allowed := map[string][]string{}
 	for _, line := range strings.Split(strings.TrimSpace(picture), "\n") {
@@ -113,7 +139,7 @@ func TestImports(t *testing.T) {
 			t.Fatalf("picture: %q has no colon", line)
 		}
 		edges, reason, _ := strings.Cut(strings.TrimSpace(rest)+"   ", "  ")
-		if rest = strings.TrimSpace(rest); !strings.HasPrefix(rest, "lib/") {
+		if rest = strings.TrimSpace(rest); !inPicture(rest) {
 			edges, reason = "", rest
 		}
 		if strings.TrimSpace(reason) == "" {
@@ -135,7 +161,7 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s imports %s, which cells do not have", name, e)
 			}
 		}
-		lib := strings.HasPrefix(name, "lib/")
+		lib := inPicture(name)
 		if lib && !known {
 			t.Errorf("%s is not in the picture: add it with its edges and a reason", name)
 		}
@@ -156,15 +182,44 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestPrograms holds that gaiden does not contain the benchmarks, nor what only they use.
+// TestPrograms holds that gaiden does not contain the benchmarks, nor what only they
+// and tests use.
 func TestPrograms(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "gaiden/kernels/gaiden").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
 	for _, p := range strings.Fields(string(out)) {
-		if strings.HasPrefix(p, "gaiden/kernels/bench") {
-			t.Errorf("gaiden links %s, which is the benchmarks'", p)
+		if prefixed([]string{"gaiden/kernels/bench", "gaiden/kernels/internal/jupyter/frontend", "gaiden/kernels/internal/faults", "github.com/go-zeromq"}, p) {
+			t.Errorf("gaiden links %s, which is for benchmarks and tests", p)
+		}
+	}
+}
+
+// large is which packages may have more than 3,000 lines, tests apart, and why.
+var large = map[string]string{
+	"kernels/gaiden":            "the program: each command and magic is a file of its own",
+	"lib/engine/device":         "the server of the session: its state is shared by all that it does",
+	"lib/engine/hlo":            "reads and writes programs as text",
+	"lib/engine/triton/kernels": "each kernel is a page of its own",
+	"lib/fit":                   "training: its parts share the state of a run",
+	"lib/report":                "each kind of plot and table is a file of its own",
+}
+
+// TestSizes holds that a package can be read in a sitting.
+func TestSizes(t *testing.T) {
+	const limit = 3000
+	for _, p := range packages(t) {
+		lines := 0
+		for _, name := range p.GoFiles {
+			text, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines += strings.Count(string(text), "\n")
+		}
+		if name := strings.TrimPrefix(p.ImportPath, "gaiden/"); lines > limit && large[name] == "" {
+			t.Errorf("%s has %d lines, want at most %d: split it, or say here why not", name, lines, limit)
 		}
 	}
 }
@@ -173,15 +228,15 @@ func TestPrograms(t *testing.T) {
 // made of it is not unique: two containers that share a directory both have a
 // process 7, and each took the other's files for its own. Names are random.
 var processNumbers = map[string]string{
-	"kernels/gaiden/agent.go":         "tells in a lock who holds it",
-	"kernels/gaiden/ssh.go":           "tells in a lock who holds it",
-	"kernels/internal/cell/gopls.go":  "gopls ends when that process does",
-	"kernels/internal/cell/marks.go":  "does not kill itself",
-	"lib/engine/device/ask.go":        "is shown to the user",
-	"lib/engine/device/supervisor.go": "tells in a lock who holds it",
-	"lib/fit/tuner.go":                "tells in a lock who holds it",
-	"lib/session/cost.go":             "the system's name of an open file, for child processes",
-	"lib/session/session.go":          "tells the session which process speaks",
+	"kernels/gaiden/agent.go":                 "tells in a lock who holds it",
+	"kernels/gaiden/ssh.go":                   "tells in a lock who holds it",
+	"kernels/internal/cell/complete/gopls.go": "gopls ends when that process does",
+	"kernels/internal/cell/process/marks.go":  "does not kill itself",
+	"lib/engine/device/ask.go":                "is shown to the user",
+	"lib/engine/device/supervisor.go":         "tells in a lock who holds it",
+	"lib/fit/tuner.go":                        "tells in a lock who holds it",
+	"lib/session/cost.go":                     "the system's name of an open file, for child processes",
+	"lib/session/session.go":                  "tells the session which process speaks",
 }
 
 // TestProcessNumbers holds that no file, socket or other name is made of a process

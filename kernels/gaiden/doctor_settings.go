@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/cpu"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/build"
 )
 
 // checkSettings looks at Go's settings, from the environment and from "go env -w":
@@ -19,7 +19,7 @@ func checkSettings(ctx context.Context, path string) (out []finding) {
 	if err != nil {
 		return nil // a Go that does not know -changed
 	}
-	changed, err := cell.ChangedSettings([]byte(text))
+	changed, err := build.ChangedSettings([]byte(text))
 	if err != nil {
 		return nil
 	}

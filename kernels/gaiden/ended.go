@@ -154,7 +154,7 @@ func because(panicked string, err error) error {
 	return nil
 }
 
-// ask asks the session; a connection that has ended is made anew once. What the
+// ask asks the session; a connection that has ended is made again once. What the
 // session says then of a crash or a stop is for the cell.
 func (a *aftercare) ask(body wire.AskBody) (*wire.AnswerBody, error) {
 	var known wire.WelcomeBody

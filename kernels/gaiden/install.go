@@ -84,7 +84,7 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 	fmt.Fprintf(stdout, "kernelspec %q at %s\n", shown, dir)
 	began := time.Now()
 	if _, err := linker.Make(context.Background(), "go", cellCache()); err != nil {
-		fmt.Fprintf(stdout, "cells are linked by Go's own linker, some 50 to 100 ms slower than they could be: %v\n", err)
+		fmt.Fprintf(stdout, "cells are linked by Go's own linker, which takes longer: %v\n", err)
 	} else {
 		fmt.Fprintf(stdout, "the linker for cells is made (%.1f s)\n", time.Since(began).Seconds())
 	}

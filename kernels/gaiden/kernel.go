@@ -54,7 +54,7 @@ var serverFile = regexp.MustCompile(`^kernel-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-
 func kernelMain(args []string, _, stderr io.Writer) error {
 	f := newFlags("kernel", "CONNECTION_FILE", stderr)
 	alone := f.Bool("alone", false, "live on when the process that started the kernel has gone")
-	if err := parse(f, args); err != nil {
+	if err := parseFlags(f, args); err != nil {
 		return err
 	}
 	if f.NArg() != 1 {

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/parse"
 	"gaiden/kernels/internal/magic"
 )
 
@@ -51,7 +51,7 @@ func (t *timed) run(ctx context.Context, h magic.Host) error {
 	for {
 		t.write()
 		err := h.Go(ctx, t.text.String())
-		var build *cell.BuildError
+		var build *parse.BuildError
 		if !errors.As(err, &build) {
 			return err
 		}
@@ -72,7 +72,7 @@ func (t *timed) once(ctx context.Context, h magic.Host) error {
 		program = h.Keep
 	}
 	err := program(ctx, t.text.String())
-	var build *cell.BuildError
+	var build *parse.BuildError
 	if errors.As(err, &build) {
 		t.restore(build)
 	}
@@ -99,7 +99,7 @@ func (t *timed) parse() error {
 	offset := func(p token.Pos) int { return min(fset.Position(p).Offset-len(prefix), len(t.body)) }
 	file, err := parser.ParseFile(fset, "", prefix+t.body+"\n}", 0)
 	if err != nil || len(file.Decls) != 1 {
-		e := &cell.BuildError{}
+		e := &parse.BuildError{}
 		var list scanner.ErrorList
 		errors.As(err, &list)
 		for _, s := range list {
@@ -112,7 +112,7 @@ func (t *timed) parse() error {
 	}
 	for _, s := range file.Decls[0].(*ast.FuncDecl).Body.List {
 		if at := leaves(s); at.IsValid() {
-			return &cell.BuildError{Diagnostics: []cell.Diagnostic{t.diagnostic(offset(at), "this would leave the loop that is timed", "put it into a function, and time a call of that")}}
+			return &parse.BuildError{Diagnostics: []parse.Diagnostic{t.diagnostic(offset(at), "this would leave the loop that is timed", "put it into a function, and time a call of that")}}
 		}
 		p := part{start: offset(s.Pos()), end: offset(s.End()), values: 1}
 		switch s := s.(type) {
@@ -175,8 +175,8 @@ func declarationHint(body string) string {
 }
 
 // diagnostic is about a place in the body.
-func (t *timed) diagnostic(at int, message, hint string) cell.Diagnostic {
-	d := cell.Diagnostic{Message: message, Hint: hint}
+func (t *timed) diagnostic(at int, message, hint string) parse.Diagnostic {
+	d := parse.Diagnostic{Message: message, Hint: hint}
 	d.Line, d.Column, d.Text = lineAt(t.body, at)
 	d.Line += t.line - 1
 	return d
@@ -287,7 +287,7 @@ func (t *timed) write() {
 var valueCount = regexp.MustCompile(`^assignment mismatch: \d+ variables? but .* returns? (\d+) values?$`)
 
 // learn takes from the type checker how many values the calls have.
-func (t *timed) learn(build *cell.BuildError) (learned bool) {
+func (t *timed) learn(build *parse.BuildError) (learned bool) {
 	for _, d := range build.Diagnostics {
 		at, body, ok := t.text.origin(d.Line, d.Column)
 		for i := range t.parts {
@@ -308,7 +308,7 @@ func (t *timed) learn(build *cell.BuildError) (learned bool) {
 
 // restore makes complaints about the program complaints about what the user
 // typed.
-func (t *timed) restore(build *cell.BuildError) {
+func (t *timed) restore(build *parse.BuildError) {
 	whole := "%%timeit"
 	if t.keep {
 		whole = "%%time"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/parse"
 	"gaiden/kernels/internal/magic"
 )
 
@@ -86,7 +86,7 @@ func TestNetIsNone(t *testing.T) {
 	for _, tt := range tests {
 		h := &host{fail: func(text string) error {
 			line, column, _ := lineAt(text, strings.Index(text, "Net: ")+5)
-			return &cell.BuildError{Diagnostics: []cell.Diagnostic{{Line: line, Column: column, Message: tt.message}}}
+			return &parse.BuildError{Diagnostics: []parse.Diagnostic{{Line: line, Column: column, Message: tt.message}}}
 		}}
 		plan, err := netMagics(declared).Parse("%bottleneck " + tt.word)
 		if err != nil {

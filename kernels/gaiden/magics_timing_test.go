@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/parse"
 	"gaiden/kernels/internal/notebook"
 )
 
@@ -123,10 +123,10 @@ func TestTimedLines(t *testing.T) {
 // the rest comes back to the place where the user typed it.
 func TestTimedLearns(t *testing.T) {
 	h := &host{}
-	complain := func(text, at, message string) *cell.BuildError {
+	complain := func(text, at, message string) *parse.BuildError {
 		i := strings.Index(text, at)
 		line, column, _ := lineAt(text, i)
-		return &cell.BuildError{Diagnostics: []cell.Diagnostic{{Line: line, Column: column, Message: message, Text: "?"}}}
+		return &parse.BuildError{Diagnostics: []parse.Diagnostic{{Line: line, Column: column, Message: message, Text: "?"}}}
 	}
 	h.fail = func(text string) error {
 		switch len(h.texts) {
@@ -141,11 +141,11 @@ func TestTimedLearns(t *testing.T) {
 	if len(h.texts) != 3 || !strings.Contains(h.texts[2], "gaiden1_0, gaiden1_1 := two()") || strings.Contains(h.texts[2], ":= none()") {
 		t.Errorf("got %q, want none() as it is and two values of two()", h.texts)
 	}
-	var build *cell.BuildError
+	var build *parse.BuildError
 	if !errors.As(err, &build) {
 		t.Fatalf("got %v, want a BuildError", err)
 	}
-	want := cell.Diagnostic{Line: 2, Column: 21, Message: "undefined: wrong", Text: "none(); two(); x := wrong(1)"}
+	want := parse.Diagnostic{Line: 2, Column: 21, Message: "undefined: wrong", Text: "none(); two(); x := wrong(1)"}
 	if got := build.Diagnostics[0]; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -163,15 +163,15 @@ func TestTimedKeeps(t *testing.T) {
 	h := &host{}
 	h.fail = func(text string) error {
 		line, column, content := lineAt(text, strings.Index(text, "wrong"))
-		return &cell.BuildError{Diagnostics: []cell.Diagnostic{{Cell: 3, Line: line, Column: column, Message: "undefined: wrong", Text: content}, {Cell: 2, Line: 1, Column: 9, Message: "an earlier cell's", Text: "earlier"}}}
+		return &parse.BuildError{Diagnostics: []parse.Diagnostic{{Cell: 3, Line: line, Column: column, Message: "undefined: wrong", Text: content}, {Cell: 2, Line: 1, Column: 9, Message: "an earlier cell's", Text: "earlier"}}}
 	}
 	err := runMagic(t, h, "%time x := wrong")
-	var build *cell.BuildError
+	var build *parse.BuildError
 	if !errors.As(err, &build) {
 		t.Fatalf("got %v, want a BuildError", err)
 	}
 	hint := "it sees what earlier cells declared, and not its own: %%time times a whole cell"
-	want := []cell.Diagnostic{{Cell: 3, Line: 1, Column: 6, Message: "undefined: wrong", Text: "x := wrong", Hint: hint}, {Cell: 2, Line: 1, Column: 9, Message: "an earlier cell's", Text: "earlier"}}
+	want := []parse.Diagnostic{{Cell: 3, Line: 1, Column: 6, Message: "undefined: wrong", Text: "x := wrong", Hint: hint}, {Cell: 2, Line: 1, Column: 9, Message: "an earlier cell's", Text: "earlier"}}
 	if got := build.Diagnostics; !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -114,8 +114,8 @@ func newFlags(name, args string, stderr io.Writer) *flag.FlagSet {
 	return f
 }
 
-// parse parses args; wrong ones have been reported when it fails.
-func parse(f *flag.FlagSet, args []string) error {
+// parseFlags parses args; wrong ones have been reported when it fails.
+func parseFlags(f *flag.FlagSet, args []string) error {
 	err := f.Parse(args)
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		return errUsage
@@ -123,10 +123,10 @@ func parse(f *flag.FlagSet, args []string) error {
 	return err
 }
 
-// parseAll is parse for a command that takes no words: what one was meant to spare
+// parseAll is parseFlags for a command that takes no words: what one was meant to spare
 // or to add is not guessed.
 func parseAll(f *flag.FlagSet, args []string) error {
-	if err := parse(f, args); err != nil {
+	if err := parseFlags(f, args); err != nil {
 		return err
 	}
 	return nothing(f.Name(), f.Args(), f.Output())

@@ -20,7 +20,7 @@ import (
 	"gaiden/lib/engine/files"
 )
 
-// A running is what gaiden run was asked for.
+// A running is what the arguments of gaiden run say.
 type running struct {
 	out            string
 	timeout        time.Duration
@@ -89,7 +89,7 @@ func apart(paths []string) error {
 // which it returns.
 func parseMixed(f *flag.FlagSet, args []string) (rest []string, err error) {
 	for {
-		if err := parse(f, args); err != nil {
+		if err := parseFlags(f, args); err != nil {
 			return nil, err
 		}
 		if f.NArg() == 0 {
@@ -104,7 +104,7 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// notebook runs one notebook and writes what was asked for.
+// notebook runs one notebook and writes what is requested.
 func (r *running) notebook(ctx context.Context, name string) error {
 	path, err := filepath.Abs(name)
 	if err != nil {
@@ -209,7 +209,7 @@ func (r *running) execute(ctx context.Context, name, path string, data []byte) (
 }
 
 // coloured reports whether what is written to w may hold colours: w is a terminal
-// and nobody has asked for none (no-color.org).
+// and nobody has switched them off (no-color.org).
 func coloured(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {

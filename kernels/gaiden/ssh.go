@@ -46,7 +46,7 @@ func sshMain(args []string, stdout, stderr io.Writer) error {
 		return nil
 	})
 	f.StringVar(&r.there, "gaiden", remoteGaiden, "how gaiden is called on the other machine")
-	if err := parse(f, args); err != nil {
+	if err := parseFlags(f, args); err != nil {
 		return err
 	}
 	if f.NArg() != 1 || strings.HasPrefix(f.Arg(0), "-") {
@@ -193,7 +193,7 @@ func (r *relay) carry(conn *net.UnixConn) {
 	rand.Read(id[:])
 	kind := linkNew
 	for lost := time.Now(); !l.Over() && time.Since(lost) < lineWait; {
-		line, err := r.begin(id, kind)
+		line, err := r.openLink(id, kind)
 		if errors.Is(err, errGone) {
 			return
 		}
@@ -209,8 +209,8 @@ func (r *relay) carry(conn *net.UnixConn) {
 
 var errGone = errors.New("the session does not know this connection any more")
 
-// begin makes a line for a link.
-func (r *relay) begin(id linkID, kind byte) (net.Conn, error) {
+// openLink makes a line for a link.
+func (r *relay) openLink(id linkID, kind byte) (net.Conn, error) {
 	line, err := net.Dial("unix", r.forward)
 	if err != nil {
 		return nil, err

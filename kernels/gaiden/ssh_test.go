@@ -229,7 +229,7 @@ func TestSSH(t *testing.T) {
 	}
 	t.Setenv("GAIDEN_SOCKET", socket)
 	var out strings.Builder
-	if err := stopSession(&out); err != nil || !strings.Contains(out.String(), "which goes on") {
+	if err := stopSession(&out); err != nil || !strings.Contains(out.String(), "which continues") {
 		t.Errorf("stop: %q, %v", out.String(), err)
 	}
 	if err := s.Wait(); err == nil {

@@ -315,7 +315,7 @@ func TestStateMagics(t *testing.T) {
 }
 
 // TestManyArrays holds that a page of names is not filled with all that there are, and
-// that those which are asked for are shown.
+// that the requested ones are shown.
 func TestManyArrays(t *testing.T) {
 	s := inSession(t)
 	a, err := s.Put([]float32{1}, shapes.Make(dtypes.Float32, 1), 0)

@@ -81,7 +81,7 @@ func stopSession(stdout io.Writer) error {
 }
 
 // leaveSSH ends what gaiden session --ssh does, and says whether it did anything.
-// The other machine's session goes on: it may have jobs to do.
+// The other machine's session continues: it may have jobs to do.
 func leaveSSH(stdout io.Writer) (bool, error) {
 	pid, host := sshRelay()
 	if host == "" {

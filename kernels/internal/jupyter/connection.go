@@ -19,7 +19,7 @@ import (
 
 type hashFunc = func() hash.Hash
 
-// schemes are the signature schemes that can be asked for: hmac- and the name
+// schemes are the signature schemes that can be requested: hmac- and the name
 // of a hash, as Python spells it.
 var schemes = map[string]hashFunc{
 	"hmac-sha1":   sha1.New,

@@ -31,7 +31,7 @@ type fields map[string]any
 //   - execute_requests, when the cell before has ended, to the executor and
 //   - what asks the interpreter about code to the lookup goroutine.
 //
-// So another request is handled when every cell queued before it has begun. Each
+// So another request is handled when every cell queued before it has started. Each
 // subshell has a shell and an executor of its own.
 type core struct {
 	interpreter Interpreter

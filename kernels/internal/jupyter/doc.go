@@ -44,7 +44,7 @@
 //     status came last, the idle of such a request is followed by another busy of
 //     the running cell.
 //   - Requests that change anything keep their order, but for those of subshells
-//     (JEP 91), whose cells run beside the others. An interrupt stops them all.
+//     (JEP 91), whose cells run at the same time as the others. An interrupt stops them all.
 //
 // What it refuses: a debugger (with an error reply), remote front ends other than by what tcp gives, and guessing: a request that lacks a field it
 // needs is an error, not a default.

@@ -168,7 +168,7 @@ func TestInterruptOvertakes(t *testing.T) {
 	}
 }
 
-// TestStatusWhileRunning asks beside a running cell. The last status before the
+// TestStatusWhileRunning asks while a cell runs. The last status before the
 // cell's idle must be busy, as front ends show the last one.
 func TestStatusWhileRunning(t *testing.T) {
 	c, _ := kernel(t, map[string]cell{"wait": endless})

@@ -60,7 +60,7 @@ type ExecuteRequest struct {
 type ExecuteResult struct {
 	Err             *Error           // nil when all went well
 	Payload         []map[string]any // pager, set_next_input; see the specification
-	UserExpressions map[string]any   // by name, what the front end asked for
+	UserExpressions map[string]any   // by name, what the front end requested
 }
 
 // An Error is what a front end shows of a cell that failed.

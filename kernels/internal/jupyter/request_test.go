@@ -241,7 +241,7 @@ func TestComms(t *testing.T) {
 			}
 			back := a.Messages("comm_msg")
 			if len(back) != 1 || string(back[0].Metadata) != `{"m":1}` || string(slices.Concat(back[0].Buffers...)) != "raw" {
-				t.Errorf("comm_msg gives back %v, want one with metadata and buffer", back)
+				t.Errorf("comm_msg returns %v, want one with metadata and buffer", back)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // A shell runs cells one after the other, and hands on the other requests that
 // come by its way, in order. The kernel has one, and one more for each subshell
-// that a front end asks for (JEP 91), whose cells run beside the others.
+// that a front end requests (JEP 91), whose cells run at the same time as the others.
 type shell struct {
 	core  *core
 	id    string // "" = the kernel's own

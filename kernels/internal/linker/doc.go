@@ -24,7 +24,7 @@
 // program, if it had the same packages loaded: a notebook's cells differ little. Surplus
 // symbols are removed when they are more than an eighth. The resulting file is the same.
 //
-// The change is made only to source that is known word for word (by its hash);
-// for another Go there is no such linker, and cells are linked as ever. Package
-// linker refuses: to be needed. Whatever it cannot do is the toolchain's to do.
+// It is optional. The change is made only in the Go releases with which it has been
+// tested, and there only to source whose hash is known. With another Go, with a linker
+// that is damaged, or when its process fails, the toolchain's own linker links the cell.
 package linker

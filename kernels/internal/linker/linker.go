@@ -23,7 +23,7 @@ type Job struct {
 	Env    []string // with the settings of Go that the packages were compiled with; nil = that of this process
 
 	// Packages are those that the program imports. Prepare loads them ahead,
-	// with all that they import. What the program imports beside them is loaded
+	// with all that they import. What else the program imports is loaded
 	// when it is there, and what it does not import is not in it.
 	Packages []string
 }
@@ -47,10 +47,10 @@ type process struct {
 	ask    io.WriteCloser
 	loaded atomic.Bool // the packages
 
-	written chan struct{} // closed when the program is complete: to end takes the process a while longer
-	ended   chan struct{}
-	failed  error // once it has ended
-	late    *time.Timer
+	written     chan struct{} // closed when the program is complete: to end takes the process a while longer
+	writtenOnce sync.Once
+	ended       chan struct{}
+	late        *time.Timer
 }
 
 // Prepare starts a process that loads the job's packages, unless there is one
@@ -85,7 +85,7 @@ func (l *Linker) Prepare(job Job) {
 	}
 	p.ask = ask
 	go func() {
-		p.failed = p.cmd.Wait()
+		p.cmd.Wait() // whether the program was written is what counts
 		close(p.ended)
 	}()
 	idle := l.Idle
@@ -127,14 +127,14 @@ func (l *Linker) Link(ctx context.Context, job Job, out string) (done bool, err 
 	case <-p.ended:
 	case <-ctx.Done():
 		p.stop()
+	}
+	select {
+	case <-p.written: // before it ended
+		return true, nil
+	default:
 		os.Remove(out)
 		return false, ctx.Err()
 	}
-	if p.failed != nil {
-		os.Remove(out)
-		return false, nil
-	}
-	return true, nil
 }
 
 // Write is called with what the process says, lines of its own among them: that
@@ -145,7 +145,7 @@ func (p *process) Write(text []byte) (int, error) {
 		case "ready\n":
 			p.loaded.Store(true)
 		case "written\n":
-			close(p.written)
+			p.writtenOnce.Do(func() { close(p.written) })
 		}
 	}
 	return len(text), nil

@@ -35,7 +35,11 @@ type edit struct {
 	old, new       string // what is replaced in the piece, by what; old "" = all of it
 }
 
-// The pieces are those of Go 1.26.
+// known are the releases whose linkers Gaiden's tests have linked programs with. Those
+// of others may have the same pieces and yet work differently.
+var known = []string{"go1.26", "go1.27"}
+
+// The pieces are those of the known releases.
 var edits = []edit{
 	{"ld/lib.go", "\ti := 0\n\tfor ; i < len(ctxt.Library); i++ {\n", "\t// We now have enough information to determine the link mode.\n",
 		"1a0350628a76dbc4", "\ti := 0\n", "\ti := loadAhead(ctxt)\n"},
@@ -51,20 +55,24 @@ var edits = []edit{
 		"0a83d691f0a80736", "Done.\n", "Done.\n\t\t\td.remember()\n"},
 }
 
-// added are the files that the linker has beside Go's own.
+// added are the files that the linker has in addition to Go's own.
 var added = map[string]string{"ld/ahead.go": "ahead/ld.go.txt", "ld/reached.go": "ahead/reached.go.txt", "loader/ahead.go": "ahead/loader.go.txt"}
 
 // A SourceError reports a Go whose linker is not known.
 type SourceError struct {
-	File string // of cmd/link/internal
-	Err  error  // why it could not be read; nil = it is another text
+	Version string // "go1.28.1"
+	File    string // of cmd/link/internal; "" = the release is not known
+	Err     error  // why the file could not be read; nil = it has another text
 }
 
 func (e *SourceError) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("linker: %v", e.Err)
 	}
-	return fmt.Sprintf("linker: cmd/link/internal/%s: got another text than Go 1.26's", e.File)
+	if e.File == "" {
+		return fmt.Sprintf("linker: got %s, want %s", e.Version, strings.Join(known, " or "))
+	}
+	return fmt.Sprintf("linker: cmd/link/internal/%s of %s: got another text than that of %s", e.File, e.Version, strings.Join(known, " and "))
 }
 
 func (e *SourceError) Unwrap() error { return e.Err }
@@ -106,13 +114,16 @@ func name(dir, version string) string {
 // is there already is left as it is. The error is a *SourceError where this Go's
 // linker is another than the known one.
 func Make(ctx context.Context, goCommand, dir string) (path string, err error) {
-	out, err := run(ctx, goCommand, "env", "-json", "GOROOT", "GOVERSION")
+	out, err := run(ctx, goCommand, nil, "env", "-json", "GOROOT", "GOVERSION")
 	if err != nil {
 		return "", fmt.Errorf("linker: go env: %w", err)
 	}
 	var tool struct{ GOROOT, GOVERSION string }
 	if err := json.Unmarshal(out, &tool); err != nil {
 		return "", fmt.Errorf("linker: go env: %w", err)
+	}
+	if release := strings.FieldsFunc(tool.GOVERSION, func(r rune) bool { return r == '.' || r == ' ' || r == '-' }); len(release) < 2 || !slices.Contains(known, release[0]+"."+release[1]) {
+		return "", &SourceError{Version: tool.GOVERSION}
 	}
 	if path, err := Find(dir, tool.GOVERSION); path != "" && err == nil {
 		return path, nil
@@ -122,7 +133,7 @@ func Make(ctx context.Context, goCommand, dir string) (path string, err error) {
 		return "", fmt.Errorf("linker: %w", err)
 	}
 	defer os.RemoveAll(work)
-	overlay, err := overlay(work, filepath.Join(tool.GOROOT, "src", "cmd", "link", "internal"))
+	overlay, err := overlay(work, tool.GOVERSION, filepath.Join(tool.GOROOT, "src", "cmd", "link", "internal"))
 	if err != nil {
 		return "", err
 	}
@@ -146,7 +157,10 @@ func Make(ctx context.Context, goCommand, dir string) (path string, err error) {
 	}
 	defer os.RemoveAll(scratch)
 	fresh := filepath.Join(scratch, "link")
-	if _, err := run(ctx, goCommand, "build", "-trimpath", "-ldflags=-s -w", "-overlay", overlay, "-o", fresh, "cmd/link"); err != nil {
+	// A Go that the go command has downloaded is in the module cache, whose files it
+	// does not let us replace. The linker needs no module.
+	env := []string{"GOMODCACHE=" + filepath.Join(work, "modules")}
+	if _, err := run(ctx, goCommand, env, "build", "-trimpath", "-ldflags=-s -w", "-overlay", overlay, "-o", fresh, "cmd/link"); err != nil {
 		return "", fmt.Errorf("linker: go build cmd/link: %w", err)
 	}
 	if err := sealed.Append(fresh, filepath.Base(path), nil); err != nil {
@@ -166,11 +180,11 @@ func Make(ctx context.Context, goCommand, dir string) (path string, err error) {
 // run runs the go command, and returns what it has written. It ends with the context,
 // and with this process, however that ends: the system kills it when the thread that
 // started it is gone.
-func run(ctx context.Context, goCommand string, args ...string) (out []byte, err error) {
+func run(ctx context.Context, goCommand string, env []string, args ...string) (out []byte, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, goCommand, args...)
-	cmd.Env = environ()
+	cmd.Env = append(environ(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // its compilers, too
 	cmd.WaitDelay = time.Second
@@ -190,7 +204,7 @@ func environ() []string {
 
 // overlay writes the changed files into work, and the list of them that the go
 // command wants, whose name it returns.
-func overlay(work, source string) (string, error) {
+func overlay(work, version, source string) (string, error) {
 	replace := map[string]string{}
 	put := func(file, text string) error {
 		to := filepath.Join(work, strings.ReplaceAll(file, "/", "_"))
@@ -202,13 +216,13 @@ func overlay(work, source string) (string, error) {
 		if changed[e.file] == "" {
 			text, err := os.ReadFile(filepath.Join(source, e.file))
 			if err != nil {
-				return "", &SourceError{e.file, err}
+				return "", &SourceError{version, e.file, err}
 			}
 			changed[e.file] = string(text)
 		}
 		text, ok := e.apply(changed[e.file])
 		if !ok {
-			return "", &SourceError{File: e.file}
+			return "", &SourceError{Version: version, File: e.file}
 		}
 		changed[e.file] = text
 	}

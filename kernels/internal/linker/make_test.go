@@ -3,6 +3,7 @@ package linker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,6 +72,74 @@ func TestMakeEnds(t *testing.T) {
 		ended(t, pids[0])
 		syscall.Kill(pids[1], syscall.SIGKILL) // what go has started itself ends when it is done
 	})
+}
+
+// TestUnknownGo: a Go whose linker is not known is left alone, before anything is built.
+func TestUnknownGo(t *testing.T) {
+	tests := []struct{ name, version, source, want string }{
+		{"newer", "go1.99.1", "", "linker: got go1.99.1, want go1.26 or go1.27"},
+		{"older", "go1.25.10", "", "linker: got go1.25.10, want go1.26 or go1.27"},
+		{"developer's", "devel go1.28-abcdef", "", "linker: got devel go1.28-abcdef, want go1.26 or go1.27"},
+		{"no version", "", "", "linker: got , want go1.26 or go1.27"},
+		{"changed", "go1.27.9", "package ld\n", "linker: cmd/link/internal/ld/lib.go of go1.27.9: got another text than that of go1.26 and go1.27"},
+		{"without source", "go1.26.9 X:nodwarf5", "", "linker: open GOROOT/src/cmd/link/internal/ld/lib.go: no such file or directory"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			command, source := filepath.Join(dir, "go"), filepath.Join(dir, "src", "cmd", "link", "internal", "ld")
+			if tt.source != "" {
+				if err := errors.Join(os.MkdirAll(source, 0o700), os.WriteFile(filepath.Join(source, "lib.go"), []byte(tt.source), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			script := fmt.Sprintf("#!/bin/sh\n[ $1 = env ] && echo '{\"GOROOT\": %q, \"GOVERSION\": %q}'\n", dir, tt.version)
+			if err := os.WriteFile(command, []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Make(t.Context(), command, filepath.Join(dir, "made"))
+			if e := (*SourceError)(nil); !errors.As(err, &e) || strings.ReplaceAll(e.Error(), dir, "GOROOT") != tt.want {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+			if files, _ := os.ReadDir(filepath.Join(dir, "made")); len(files) > 0 {
+				t.Errorf("got %v, want nothing made", files)
+			}
+		})
+	}
+}
+
+// TestFailing: a linker that does not do its work leaves the program to the toolchain's.
+func TestFailing(t *testing.T) {
+	tests := []struct{ name, script string }{
+		{"not there", ""},
+		{"ends at once", "exit 0"},
+		{"refuses its flags", "echo flag provided but not defined >&2; exit 2"},
+		{"fails while it loads", "read line; exit 1"},
+		{"fails when it links", "echo ready; read line; echo half >\"$line\"; exit 1"},
+		{"writes nothing and ends well", "echo ready; read line; exit 0"},
+		{"is killed", "echo ready; read line; kill -9 $$"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			program, out := filepath.Join(dir, "link"), filepath.Join(dir, "out")
+			if tt.script != "" {
+				if err := os.WriteFile(program, []byte("#!/bin/sh\n"+tt.script+"\n"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l := &Linker{Program: program}
+			defer l.Close()
+			job := Job{Config: filepath.Join(dir, "importcfg"), Object: filepath.Join(dir, "main.a"), Dir: dir, Packages: []string{"fmt"}}
+			l.Prepare(job)
+			if done, err := l.Link(t.Context(), job, out); done || err != nil {
+				t.Errorf("got done %t, %v; want that the toolchain's linker does it", done, err)
+			}
+			if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("got %v, want no program", err)
+			}
+		})
+	}
 }
 
 // started waits for the build, and returns its process number and its child's.

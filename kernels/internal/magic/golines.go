@@ -69,17 +69,17 @@ func (r *goReader) next() int {
 			r.restart(at)
 			return line
 		}
-		r.take(at, tok, lit)
+		r.addToken(at, tok, lit)
 	}
 }
 
-// read goes on after next: the line is Go.
+// read continues after next: the line is Go.
 func (r *goReader) read() {
 	pos, tok, lit := r.s.Scan()
-	r.take(r.from+r.file.Offset(pos), tok, lit)
+	r.addToken(r.from+r.file.Offset(pos), tok, lit)
 }
 
-// skip goes on after next: the lines first to last are a command.
+// skip continues after next: the lines first to last are a command.
 func (r *goReader) skip(first, last int) {
 	end := len(r.src)
 	if last+1 < len(r.lines) {
@@ -93,8 +93,8 @@ func (r *goReader) skip(first, last int) {
 	r.restart(end)
 }
 
-// take notes a token.
-func (r *goReader) take(at int, tok token.Token, lit string) {
+// addToken notes a token.
+func (r *goReader) addToken(at int, tok token.Token, lit string) {
 	switch {
 	case tok == token.COMMENT:
 		return

@@ -11,7 +11,7 @@ type Plan struct {
 	Commands []Command // magics and shell commands, to be run in this order before the Go code
 	Go       string    // the cell with everything that is not Go blanked; every line keeps its number
 	Main     int       // number of the line, from 1, below which stands the body of main; 0 if there is none
-	Call     string    // function that main shall call (%exec)
+	Call     string    // function that main calls (%exec)
 	Args     []string  // the program's arguments
 	Test     bool      // the cell is a test
 }

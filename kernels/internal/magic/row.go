@@ -37,7 +37,7 @@ type Host interface {
 	// must be among them.
 	Show(data map[string]any)
 
-	// Page shows help beside the notebook instead of in it, where the front
+	// Page shows help next to the notebook instead of in it, where the front
 	// end can.
 	Page(data map[string]any)
 

@@ -11,7 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/complete"
+	"gaiden/kernels/internal/cell/parse"
 	"gaiden/kernels/internal/jupyter"
 )
 
@@ -28,14 +29,14 @@ const tabPatience = 600 * time.Millisecond
 // packages first.
 const goplsPatience = time.Minute
 
-// candidates asks gopls, for as long as a front end waits. It goes on without
+// candidates asks gopls, for as long as a front end waits. It continues without
 // the front end, so that the next question finds it ready; while it does,
 // others are not asked.
-func (n *Notebook) candidates(ctx context.Context, s cell.Sketch, remembered string) []cell.Candidate {
+func (n *Notebook) candidates(ctx context.Context, s complete.Sketch, remembered string) []complete.Candidate {
 	if !n.asking.CompareAndSwap(false, true) {
 		return nil
 	}
-	answer := make(chan []cell.Candidate, 1)
+	answer := make(chan []complete.Candidate, 1)
 	go func() {
 		defer n.asking.Store(false)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goplsPatience)
@@ -90,16 +91,16 @@ func (n *Notebook) Complete(ctx context.Context, code string, cursor int) jupyte
 		return replaceBefore(code, at, word, n.files(word))
 	}
 	if word, ok := importPath(code[:at]); ok {
-		return replaceBefore(code, at, word, n.composer.Paths(ctx, word))
+		return replaceBefore(code, at, word, complete.Paths(ctx, n.module, word))
 	}
 	src, ok := n.goPart(code, at)
 	if !ok {
 		return nothing
 	}
-	sketch, remembered := n.composer.Sketch(ctx, src, at)
+	sketch, remembered := complete.NewSketch(ctx, n.composer, src, at)
 	candidates := n.candidates(ctx, sketch, remembered)
 	if len(candidates) == 0 {
-		return replaceBefore(code, at, sketch.Word, n.composer.Names(ctx, sketch))
+		return replaceBefore(code, at, sketch.Word, complete.Names(ctx, n.composer, sketch))
 	}
 	var matches []string
 	var types []any
@@ -155,7 +156,7 @@ func (n *Notebook) isGo(code string, at int) bool {
 
 // goPart returns the Go code of a cell at the cursor at, ok false if it has none.
 // What is not Go is blank there, so that every place stays what it is.
-func (n *Notebook) goPart(code string, at int) (src cell.Source, ok bool) {
+func (n *Notebook) goPart(code string, at int) (src parse.Source, ok bool) {
 	plan, err := n.table().Parse(code)
 	if err != nil {
 		return src, false
@@ -178,7 +179,7 @@ func (n *Notebook) goPart(code string, at int) (src cell.Source, ok bool) {
 			kept[i] = strings.Repeat(" ", len(line))
 		}
 	}
-	return cell.Source{Text: strings.Join(kept, "\n"), Main: plan.Main}, true
+	return parse.Source{Text: strings.Join(kept, "\n"), Main: plan.Main}, true
 }
 
 // codeBegins is where on the line of a magic the Go code begins that it is given,
@@ -232,7 +233,7 @@ func (n *Notebook) describe(ctx context.Context, code string, cursor int) jupyte
 		return jupyter.Inspection{}
 	}
 	at = nameAt(code, at)
-	sketch, remembered := n.composer.Sketch(ctx, src, at)
+	sketch, remembered := complete.NewSketch(ctx, n.composer, src, at)
 	if sketch.Column > 0 && sketch.Word != "" {
 		sketch.Column--
 	}
@@ -247,9 +248,9 @@ func (n *Notebook) describe(ctx context.Context, code string, cursor int) jupyte
 	return jupyter.Inspection{}
 }
 
-// documentation asks gopls, which goes on when ctx has ended: a gopls that is just
+// documentation asks gopls, which continues when ctx has ended: a gopls that is just
 // starting is ready for the next question then.
-func (n *Notebook) documentation(ctx context.Context, s cell.Sketch, remembered string) string {
+func (n *Notebook) documentation(ctx context.Context, s complete.Sketch, remembered string) string {
 	answer := make(chan string, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goplsPatience)
@@ -313,13 +314,13 @@ func unmark(s string) string {
 // IsComplete says whether the code can run as it is.
 func (n *Notebook) IsComplete(code string) jupyter.Completeness {
 	if strings.HasSuffix(strings.TrimRight(code, " \t"), "\\") {
-		return jupyter.Completeness{Status: cell.Partial}
+		return jupyter.Completeness{Status: parse.Partial}
 	}
 	plan, err := n.table().Parse(code)
 	if err != nil {
-		return jupyter.Completeness{Status: cell.Broken}
+		return jupyter.Completeness{Status: parse.Broken}
 	}
-	state, indent := cell.Complete(cell.Source{Text: plan.Go, Main: plan.Main})
+	state, indent := parse.Complete(parse.Source{Text: plan.Go, Main: plan.Main})
 	return jupyter.Completeness{Status: state, Indent: indent}
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/complete"
 	"gaiden/kernels/internal/magic"
 )
 
@@ -346,7 +346,7 @@ func TestFirstTab(t *testing.T) {
 	(&runner{t: t, n: n}).must("1 + 1")
 	n.Complete(t.Context(), "fmt.", 4) // reads what packages export, once
 	n.gopls.Close()
-	n.gopls = &cell.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
+	n.gopls = &complete.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
 	for range 3 {
 		began := time.Now()
 		got := n.Complete(t.Context(), "fmt.Printl", 10)

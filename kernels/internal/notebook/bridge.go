@@ -12,7 +12,7 @@ import (
 
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/process"
 	"gaiden/kernels/internal/widget"
 )
 
@@ -42,8 +42,8 @@ func (b *bridge) close() {
 	}
 }
 
-func (b *bridge) channels() []cell.Channel {
-	return []cell.Channel{
+func (b *bridge) channels() []process.Channel {
+	return []process.Channel{
 		{Env: protocol.GONB_PIPE_ENV, Read: b.read},
 		{Env: protocol.GONB_PIPE_BACK_ENV, Write: b.write},
 	}
@@ -63,7 +63,7 @@ func (b *bridge) read(r io.Reader, catchUp func()) {
 			return
 		}
 		catchUp()
-		b.take(&d)
+		b.handle(&d)
 	}
 }
 
@@ -77,7 +77,7 @@ func decode(dec *gob.Decoder, d *protocol.DisplayData) (err error) {
 	return dec.Decode(d)
 }
 
-func (b *bridge) take(d *protocol.DisplayData) {
+func (b *bridge) handle(d *protocol.DisplayData) {
 	switch v := d.Data[protocol.MIMEJupyterInput].(type) {
 	case protocol.InputRequest:
 		b.x.prompt.add(v)
@@ -137,7 +137,7 @@ func (*widgetError) Hint() string { return "run the notebook in JupyterLab or Ju
 func (b *bridge) write(w io.Writer, done <-chan struct{}) {
 	enc := gob.NewEncoder(w)
 	for {
-		for _, v := range b.inbox.take() {
+		for _, v := range b.inbox.drain() {
 			if enc.Encode(&v) != nil {
 				return
 			}
@@ -178,7 +178,7 @@ func (i *inbox) put(v protocol.CommValue) {
 	}
 }
 
-func (i *inbox) take() []protocol.CommValue {
+func (i *inbox) drain() []protocol.CommValue {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	values := i.values

@@ -108,7 +108,7 @@ func TestCells(t *testing.T) {
 		{name: "no such import", code: "import \"nosuch/pkg\"", fails: "BuildError line 1: import \"nosuch/pkg\""},
 		{name: "foreign import", code: "%noautoget\nimport \"example.com/no/such\"\nsuch.F()", fails: "BuildError %require example.com/no/such@VERSION"},
 		{name: "two mistakes", code: "a1\nb1", fails: "BuildError line 2: undefined: b1"},
-		{name: "statements beside main", code: "func main() {}\nfmt.Print(1)", fails: "BuildError line 2: statements next to the cell"},
+		{name: "statements next to main", code: "func main() {}\nfmt.Print(1)", fails: "BuildError line 2: statements next to the cell"},
 		{name: "statements in a test", code: "%test\nfunc TestStatements(t *testing.T) {}\n\nfmt.Print(1)", fails: "BuildError line 4: statements in a cell with %test"},
 		{name: "column behind a tab", code: "if true {\n\tfmt.Prin(1)\n}", fails: "BuildError       | \t    ^"},
 

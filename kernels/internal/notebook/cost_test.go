@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/build"
 )
 
 // BenchmarkCells measures cells that change each time, from Execute's beginning
@@ -25,7 +25,7 @@ func BenchmarkCells(b *testing.B) {
 			r := &runner{t: b, n: newNotebook(b)}
 			r.run(fmt.Sprintf(c.code, -1)) // packages are found and read once
 			var total, compile, link []time.Duration
-			var parts []cell.Cost
+			var parts []build.Cost
 			for i := 0; b.Loop(); i++ {
 				start := time.Now()
 				r.run(fmt.Sprintf(c.code, i))

@@ -37,7 +37,7 @@ const MIMEClear protocol.MIMEType = "application/x-gaiden-clear"
 
 // display shows what the program wants shown. The first display under an id is
 // shown, later ones replace it: also those of other cells. When the cell that
-// showed it first is run again, its output is gone and it is shown anew.
+// showed it first is run again, its output is gone and it is shown again.
 func (b *bridge) display(d *protocol.DisplayData) {
 	out := jupyter.MimeBundle{Data: map[string]any{}, Metadata: d.Metadata}
 	for mime, content := range d.Data {
@@ -55,7 +55,7 @@ func (b *bridge) display(d *protocol.DisplayData) {
 		return
 	}
 	out.Transient = map[string]any{"display_id": d.DisplayID}
-	n, me := b.x.n, b.x.place()
+	n, me := b.x.n, b.x.cellLabel()
 	n.mu.Lock()
 	by, known := n.shown[d.DisplayID]
 	again := known && by != me && cellOf(by) == cellOf(me)
@@ -70,8 +70,8 @@ func (b *bridge) display(d *protocol.DisplayData) {
 	}
 }
 
-// place names this execution and the front end's cell, if it has a name.
-func (x *execution) place() string { return fmt.Sprintf("%d %s", x.req.Count, x.req.Cell) }
+// cellLabel names this execution and the front end's cell, if it has a name.
+func (x *execution) cellLabel() string { return fmt.Sprintf("%d %s", x.req.Count, x.req.Cell) }
 
 // cellOf returns the front end's cell of a place; where that is not known, all
 // places differ.

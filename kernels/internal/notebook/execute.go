@@ -5,7 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/build"
+	"gaiden/kernels/internal/cell/parse"
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/magic"
 )
@@ -21,14 +22,14 @@ type execution struct {
 	prompt  prompt
 	gaveUp  *widgetError // why the program that ran last was ended; nil = it was not, or by Stop
 	late    error        // what Ended said of the program that ran last
-	cost    cell.Cost    // of the program that ran last
+	cost    build.Cost   // of the program that ran last
 	spent   string       // what Ended said that it has cost elsewhere
 }
 
 // Execute runs a cell.
 func (n *Notebook) Execute(ctx context.Context, req jupyter.ExecuteRequest, out jupyter.Output) jupyter.ExecuteResult {
 	x := &execution{n: n, req: req, out: out}
-	x.spend(cell.Cost{})
+	x.spend(build.Cost{})
 	err := x.run(ctx)
 	if x.capture != nil {
 		if e := x.capture.Close(); err == nil {
@@ -63,7 +64,7 @@ func (n *Notebook) Execute(ctx context.Context, req jupyter.ExecuteRequest, out 
 }
 
 // spend notes what the cell has cost so far.
-func (x *execution) spend(cost cell.Cost) {
+func (x *execution) spend(cost build.Cost) {
 	x.cost = cost
 	x.n.mu.Lock()
 	defer x.n.mu.Unlock()
@@ -90,7 +91,7 @@ func (x *execution) run(ctx context.Context) error {
 	if !plan.HasGo() {
 		return nil
 	}
-	return x.goCode(ctx, cell.Source{ID: x.req.Count, Text: plan.Go, Main: plan.Main, Call: plan.Call, Args: plan.Args, Test: plan.Test}, true)
+	return x.goCode(ctx, parse.Source{ID: x.req.Count, Text: plan.Go, Main: plan.Main, Call: plan.Call, Args: plan.Args, Test: plan.Test}, true)
 }
 
 func (x *execution) command(ctx context.Context, c magic.Command) error {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/parse"
 )
 
-// expressions evaluates what the front end asked for together with the cell.
+// expressions evaluates what the front end requested together with the cell.
 func (x *execution) expressions(ctx context.Context) map[string]any {
 	out := map[string]any{}
 	for name, text := range x.req.UserExpressions {
@@ -26,7 +26,7 @@ func (x *execution) expressions(ctx context.Context) map[string]any {
 // evaluate returns the value of an expression. It counts as no cell.
 func (x *execution) evaluate(ctx context.Context, text string) (data map[string][]byte, err error) {
 	for {
-		program, binary, err := x.build(ctx, cell.Source{Text: text})
+		program, binary, err := x.build(ctx, parse.Source{Text: text})
 		if err != nil || !program.Run {
 			return nil, err
 		}

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"syscall"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/keep"
+	"gaiden/kernels/internal/cell/parse"
+	"gaiden/kernels/internal/cell/process"
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/magic"
 )
@@ -27,8 +29,8 @@ const (
 
 // A panicError is a program's panic.
 type panicError struct {
-	*cell.Panic
-	program *cell.Program
+	*process.Panic
+	program *keep.Program
 	cause   error // what Ended knows of it, nil if nothing
 }
 
@@ -36,7 +38,7 @@ func (e *panicError) Error() string { return e.Message }
 func (e *panicError) Unwrap() error { return e.cause }
 
 // An exitError is a program that ended with a status other than 0.
-type exitError struct{ exit cell.Exit }
+type exitError struct{ exit process.Exit }
 
 func (e *exitError) Error() string { return e.exit.String() }
 
@@ -67,7 +69,7 @@ func (e *commandError) Unwrap() error { return e.err }
 // traceback that can be read without looking at either.
 func (n *Notebook) failure(err error) *jupyter.Error {
 	var (
-		build   *cell.BuildError
+		build   *parse.BuildError
 		crash   *panicError
 		exit    *exitError
 		command *commandError

@@ -4,7 +4,7 @@ import (
 	"context"
 	"io"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/parse"
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/lib/engine/files"
 )
@@ -30,12 +30,12 @@ func (x *execution) Next(text string) {
 
 // Go implements magic.Host.
 func (x *execution) Go(ctx context.Context, text string) error {
-	return x.goCode(ctx, cell.Source{Text: text, Shown: x.req.Code}, false)
+	return x.goCode(ctx, parse.Source{Text: text, Shown: x.req.Code}, false)
 }
 
 // Keep implements magic.Host.
 func (x *execution) Keep(ctx context.Context, text string) error {
-	return x.goCode(ctx, cell.Source{ID: x.req.Count, Text: text, Shown: x.req.Code}, true)
+	return x.goCode(ctx, parse.Source{ID: x.req.Count, Text: text, Shown: x.req.Code}, true)
 }
 
 type streamWriter struct{ write func([]byte) }

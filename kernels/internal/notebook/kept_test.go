@@ -202,7 +202,7 @@ func TestLargeValue(t *testing.T) {
 	}
 }
 
-// TestSubshell: cells of subshells run beside each other, each with its own
+// TestSubshell: cells of subshells run at the same time, each with its own
 // output, and what they leave is there for later cells: of one variable, the value
 // of the cell that ended last.
 func TestSubshell(t *testing.T) {

@@ -13,7 +13,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/build"
+	"gaiden/kernels/internal/cell/complete"
+	"gaiden/kernels/internal/cell/keep"
+	"gaiden/kernels/internal/cell/process"
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/magic"
 	"gaiden/kernels/internal/widget"
@@ -67,14 +70,14 @@ type Notebook struct {
 
 	once     sync.Once
 	failed   error // of once
-	temp     *cell.TempDir
-	guard    *cell.Guard
-	module   *cell.Module
-	memory   *cell.Memory
-	composer *cell.Composer
+	temp     *build.TempDir
+	guard    *process.Guard
+	module   *build.Module
+	memory   *keep.Memory
+	composer *keep.Composer
 	building sync.Mutex // a program is composed and built: cells of subshells come at the same time
-	builder  *cell.Builder
-	gopls    *cell.Gopls
+	builder  *build.Builder
+	gopls    *complete.Gopls
 	asking   atomic.Bool // gopls is at work on a completion
 	line     widget.Line
 	mark     string
@@ -83,7 +86,7 @@ type Notebook struct {
 	env       map[string]*string // set by %env and by cells; nil = unset
 	autoget   bool
 	showCost  bool
-	cost      cell.Cost         // of the cell that runs, or ran last
+	cost      build.Cost        // of the cell that runs, or ran last
 	lastCost  string            // of the last one with Go code
 	traceback string            // of the last panic, for %tb
 	before    string            // the directory before %cd, for %cd -
@@ -104,11 +107,11 @@ type Ending struct {
 
 // open makes the temporary directory and everything in it, once.
 func (n *Notebook) open() error {
-	n.once.Do(func() { n.failed = n.begin() })
+	n.once.Do(func() { n.failed = n.setUp() })
 	return n.failed
 }
 
-func (n *Notebook) begin() error {
+func (n *Notebook) setUp() error {
 	var err error
 	for _, path := range n.Trusted {
 		var denied *wire.Error
@@ -116,12 +119,12 @@ func (n *Notebook) begin() error {
 			return err
 		}
 	}
-	if n.temp, err = cell.NewTempDir(); err != nil {
+	if n.temp, err = build.NewTempDir(); err != nil {
 		return fmt.Errorf("notebook: %w", err)
 	}
 	temp := n.temp.Path
 	n.mark = filepath.Base(temp)
-	if n.guard, err = cell.NewGuard(n.mark, temp); err != nil {
+	if n.guard, err = process.NewGuard(n.mark, temp); err != nil {
 		n.temp.Close()
 		return fmt.Errorf("notebook: %w", err)
 	}
@@ -131,11 +134,11 @@ func (n *Notebook) begin() error {
 		}
 	}
 	cache := cmp.Or(n.Cache, filepath.Join(temp, "cache"))
-	n.module = &cell.Module{Dir: filepath.Join(temp, "cells"), Library: n.Library, Cache: cache, Go: n.Go, Log: n.Log, Tags: n.Tags, Companions: n.Companions}
-	n.memory = &cell.Memory{}
-	n.composer = &cell.Composer{Module: n.module, Memory: n.memory, Nearest: magic.Nearest}
-	n.builder = &cell.Builder{Module: n.module, Store: &cell.Store{Dir: filepath.Join(cache, "binaries"), Log: n.Log}, Dir: n.Dir, Network: true, Linkers: n.Linkers, Log: n.Log}
-	n.gopls = &cell.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
+	n.module = &build.Module{Dir: filepath.Join(temp, "cells"), Library: n.Library, Cache: cache, Go: n.Go, Log: n.Log, Tags: n.Tags, Companions: n.Companions}
+	n.memory = &keep.Memory{}
+	n.composer = &keep.Composer{Module: n.module, Memory: n.memory, Nearest: magic.Nearest}
+	n.builder = &build.Builder{Module: n.module, Store: &build.Store{Dir: filepath.Join(cache, "binaries"), Log: n.Log}, Dir: n.Dir, Network: true, Linkers: n.Linkers, Log: n.Log}
+	n.gopls = &complete.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
 	n.line.Kernel = n.Kernel
 	n.env, n.shown, n.autoget = map[string]*string{}, map[string]string{}, true
 	return nil
@@ -156,7 +159,7 @@ func (n *Notebook) Warm(ctx context.Context, packages ...string) error {
 }
 
 // Cost says where the time of the last cell went.
-func (n *Notebook) Cost() cell.Cost {
+func (n *Notebook) Cost() build.Cost {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.cost
@@ -189,7 +192,7 @@ func (n *Notebook) nextMark() string {
 // Shutdown ends gopls and everything that cells left running, and removes the
 // temporary directory.
 func (n *Notebook) Shutdown(restart bool) {
-	n.once.Do(func() { n.failed = os.ErrClosed }) // nothing was begun, and nothing shall be
+	n.once.Do(func() { n.failed = os.ErrClosed }) // nothing was started, and nothing will be
 	n.mu.Lock()
 	closed := n.closed
 	n.closed = true

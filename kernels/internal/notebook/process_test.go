@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/process"
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/jupyter/jupytertest"
 )
@@ -259,7 +259,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A stopper tells when a cell has begun to print.
+// A stopper tells when a cell has started to print.
 type stopper struct {
 	recorder
 	began chan struct{}
@@ -327,7 +327,7 @@ func TestLeftBehind(t *testing.T) {
 			if lives := len(left) > 0; lives != tt.lives || said == tt.lives {
 				t.Errorf("got processes %v left behind and stderr %q, want them alive %v, and a word about them if not", left, out.stream("stderr"), tt.lives)
 			}
-			cell.KillMarked(n.mark)
+			process.KillMarked(n.mark)
 		})
 	}
 	t.Run("ends in time", func(t *testing.T) {

@@ -9,11 +9,15 @@ import (
 	"time"
 
 	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/build"
+	"gaiden/kernels/internal/cell/keep"
+	"gaiden/kernels/internal/cell/parse"
+	"gaiden/kernels/internal/cell/process"
 )
 
 // goCode builds and runs Go code. With remember its declarations are there for
 // later cells.
-func (x *execution) goCode(ctx context.Context, src cell.Source, remember bool) error {
+func (x *execution) goCode(ctx context.Context, src parse.Source, remember bool) error {
 	src.Keep = remember
 	for {
 		program, binary, err := x.build(ctx, src)
@@ -52,7 +56,7 @@ func (x *execution) say(notes []string) {
 var errStale = errors.New("a kept value is stale")
 
 // build makes a binary of Go code; it is nil when there is nothing to run.
-func (x *execution) build(ctx context.Context, src cell.Source) (*cell.Program, *cell.Binary, error) {
+func (x *execution) build(ctx context.Context, src parse.Source) (*keep.Program, *build.Binary, error) {
 	n := x.n
 	n.building.Lock()
 	defer n.building.Unlock()
@@ -61,24 +65,24 @@ func (x *execution) build(ctx context.Context, src cell.Source) (*cell.Program, 
 	for tries := 0; err != nil && tries < maxFetches; tries++ {
 		fetched, failed := x.fetch(ctx, err)
 		if !fetched {
-			err = cell.NotFetched(err, failed)
+			err = build.NotFetched(err, failed)
 			break
 		}
 		program, err = n.composer.Compose(ctx, src)
 	}
-	var missing *cell.ImportError
+	var missing *build.ImportError
 	if err != nil && errors.As(err, &missing) { // goimports would drop it, if that is not all that the cell is about
 		src.Loose = true
 		if loose, e := n.composer.Compose(ctx, src); e == nil {
 			program, err = loose, nil
 		}
 	}
-	cost := cell.Cost{Compose: time.Since(began), Road: "checked"}
+	cost := build.Cost{Compose: time.Since(began), Road: "checked"}
 	defer func() { x.spend(cost) }()
 	if err != nil || !program.Run {
 		return program, nil, err
 	}
-	binary, built, err := n.builder.Build(ctx, program)
+	binary, built, err := n.builder.Build(ctx, &program.Program)
 	cost.Compile, cost.Link, cost.Road = built.Compile, built.Link, built.Road
 	return program, binary, err
 }
@@ -90,7 +94,7 @@ const maxFetches = 16
 // fetch adds the module that err says is missing, if that is what it says and
 // %autoget is on. failed says why it could not.
 func (x *execution) fetch(ctx context.Context, err error) (fetched bool, failed error) {
-	var missing *cell.ImportError
+	var missing *build.ImportError
 	x.n.mu.Lock()
 	allowed := x.n.autoget
 	x.n.mu.Unlock()
@@ -107,18 +111,18 @@ func (x *execution) fetch(ctx context.Context, err error) (fetched bool, failed 
 }
 
 // start runs a program; result is given the value of its last expression.
-func (x *execution) start(ctx context.Context, program *cell.Program, binary *cell.Binary, result func(map[string][]byte)) (cell.Exit, error) {
+func (x *execution) start(ctx context.Context, program *keep.Program, binary *build.Binary, result func(map[string][]byte)) (process.Exit, error) {
 	n := x.n
 	args := program.Args
 	if program.Test && len(args) == 0 {
 		args = program.TestArgs()
 	}
 	carry, err := n.composer.Carry(program, n.values())
-	if errors.Is(err, cell.ErrReplaced) {
-		return cell.Exit{}, errStale
+	if errors.Is(err, keep.ErrReplaced) {
+		return process.Exit{}, errStale
 	}
 	if err != nil {
-		return cell.Exit{}, err
+		return process.Exit{}, err
 	}
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
@@ -130,7 +134,7 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 	if program.Leaves {
 		env = append(env, cell.LeaveEnv+"="+left)
 	}
-	command := cell.Command{
+	command := process.Command{
 		Path:     binary.Path,
 		Args:     args,
 		Env:      env,
@@ -159,9 +163,9 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 	x.spend(cost)
 	if exit.Panic != nil && !exit.Interrupted && carry.Torn() && strings.Contains(exit.Panic.Message, "concurrent map") {
 		x.say([]string{"the cell's variables are not kept: its goroutines went on changing them when it had ended"})
-		exit = cell.Exit{PID: exit.PID, Result: exit.Result, Left: exit.Left}
+		exit = process.Exit{PID: exit.PID, Result: exit.Result, Left: exit.Left}
 	}
-	stale, notes := carry.Take(err == nil && !exit.Interrupted && exit.Signal == 0)
+	stale, notes := carry.Collect(err == nil && !exit.Interrupted && exit.Signal == 0)
 	x.say(notes)
 	if err != nil {
 		return exit, err
@@ -181,7 +185,7 @@ func (x *execution) start(ctx context.Context, program *cell.Program, binary *ce
 }
 
 // afterwards lets the program's owner look after what it left.
-func (x *execution) afterwards(ctx context.Context, program *cell.Program, exit cell.Exit) {
+func (x *execution) afterwards(ctx context.Context, program *keep.Program, exit process.Exit) {
 	if x.n.Ended == nil {
 		return
 	}
@@ -217,7 +221,7 @@ const aftermath = 5 * time.Second
 const lingering = 2 * time.Second
 
 // judge turns a program's end into the cell's error, nil if all went well.
-func (x *execution) judge(program *cell.Program, binary *cell.Binary, exit cell.Exit) error {
+func (x *execution) judge(program *keep.Program, binary *build.Binary, exit process.Exit) error {
 	err := x.verdict(program, binary, exit)
 	var crash *panicError
 	switch {
@@ -236,7 +240,7 @@ func (x *execution) judge(program *cell.Program, binary *cell.Binary, exit cell.
 	return err
 }
 
-func (x *execution) verdict(program *cell.Program, binary *cell.Binary, exit cell.Exit) error {
+func (x *execution) verdict(program *keep.Program, binary *build.Binary, exit process.Exit) error {
 	switch {
 	case exit.Interrupted && x.gaveUp != nil:
 		return x.gaveUp

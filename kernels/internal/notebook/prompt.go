@@ -27,8 +27,8 @@ func (p *prompt) waiting() bool {
 	return len(p.queue) > 0
 }
 
-// take returns the first; a program that reads without having asked has no text.
-func (p *prompt) take() (r protocol.InputRequest) {
+// next returns the first; a program that reads without having asked has no text.
+func (p *prompt) next() (r protocol.InputRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.queue) > 0 {
@@ -47,6 +47,6 @@ func (p *prompt) hide() {
 
 // ask asks the front end for a line.
 func (x *execution) ask(ctx context.Context) (string, error) {
-	r := x.prompt.take()
+	r := x.prompt.next()
 	return x.out.Input(ctx, r.Prompt, r.Password)
 }

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/process"
 )
 
 // shell runs a shell command. A command that fails is no error of the cell, as
-// in GoNB and IPython: what it did is said, and the cell goes on.
+// in GoNB and IPython: what it did is said, and the cell continues.
 func (x *execution) shell(ctx context.Context, dir, text string) error {
 	path := "/bin/bash"
 	if _, err := os.Stat(path); err != nil {
@@ -28,12 +28,12 @@ func (x *execution) shell(ctx context.Context, dir, text string) error {
 }
 
 // program runs a program that is no cell, with the cell's streams.
-func (x *execution) program(ctx context.Context, dir string, input []byte, name string, args ...string) (cell.Exit, error) {
+func (x *execution) program(ctx context.Context, dir string, input []byte, name string, args ...string) (process.Exit, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return cell.Exit{}, err
+		return process.Exit{}, err
 	}
-	command := cell.Command{
+	command := process.Command{
 		Path:   path,
 		Args:   args,
 		Env:    x.n.environ(),

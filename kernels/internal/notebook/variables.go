@@ -10,7 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/keep"
 	"gaiden/kernels/internal/magic"
 	"gaiden/lib/timing/units"
 )
@@ -29,12 +29,12 @@ func (n *Notebook) memoryRows() magic.Table {
 
 // variables are those of the types that %who and %whos name, all if they name none.
 // Words that together are the type of one, as func() error are, name that one.
-func (n *Notebook) variables(c magic.Command) []cell.Value {
+func (n *Notebook) variables(c magic.Command) []keep.Value {
 	wanted, all := c.Args, n.memory.Values()
-	if whole := strings.Join(c.Args, " "); slices.ContainsFunc(all, func(v cell.Value) bool { return v.Type == whole }) {
+	if whole := strings.Join(c.Args, " "); slices.ContainsFunc(all, func(v keep.Value) bool { return v.Type == whole }) {
 		wanted = []string{whole}
 	}
-	return slices.DeleteFunc(all, func(v cell.Value) bool { return len(c.Args) > 0 && !slices.Contains(wanted, v.Type) })
+	return slices.DeleteFunc(all, func(v keep.Value) bool { return len(c.Args) > 0 && !slices.Contains(wanted, v.Type) })
 }
 
 // noVariables says that there are none.

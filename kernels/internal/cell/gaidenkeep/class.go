@@ -15,13 +15,13 @@ import (
 type class int
 
 const (
-	plain     class = iota // its memory, as it is
-	walked                 // part by part
-	marshaled              // as it marshals itself
-	clock                  // a time.Time
-	place                  // a *time.Location
-	unlocked               // a mutex: whoever held it is gone
-	refused                // not at all, unless it is zero
+	plain         class = iota // its memory, as it is
+	walked                     // part by part
+	marshaled                  // as it marshals itself
+	timeClass                  // a time.Time
+	locationClass              // a *time.Location
+	unlocked                   // a mutex: whoever held it is gone
+	refused                    // not at all, unless it is zero
 )
 
 var (
@@ -45,9 +45,9 @@ func classOf(t reflect.Type) class {
 func classify(t reflect.Type) class {
 	switch t {
 	case timeType:
-		return clock
+		return timeClass
 	case locationType:
-		return place
+		return locationClass
 	}
 	switch t.PkgPath() + "." + t.Name() {
 	case "sync.Mutex", "sync.RWMutex", "internal/sync.Mutex":
@@ -186,7 +186,7 @@ func basicTypes() []reflect.Type {
 var keys = map[reflect.Type]uint64{}
 
 // key identifies a type by its name and by all that it is made of: a type that
-// was declared anew with other fields has another key.
+// was declared again with other fields has another key.
 func key(t reflect.Type) uint64 {
 	if k, ok := keys[t]; ok {
 		return k
@@ -204,7 +204,7 @@ func describe(b []byte, t reflect.Type, seen map[reflect.Type]bool) []byte {
 			return b
 		}
 		seen[t] = true
-		if c := classOf(t); c == marshaled || c == clock || c == refused && t.Kind() == reflect.Struct {
+		if c := classOf(t); c == marshaled || c == timeClass || c == refused && t.Kind() == reflect.Struct {
 			return b
 		}
 		b = append(b, '=')

@@ -230,10 +230,10 @@ func (d *decoder) value(p unsafe.Pointer, t reflect.Type) {
 			bad("%s says: %v", article(t), err)
 		}
 		return
-	case clock:
+	case timeClass:
 		*(*time.Time)(p) = d.time()
 		return
-	case place:
+	case locationClass:
 		*(**time.Location)(p) = d.location()
 		return
 	}

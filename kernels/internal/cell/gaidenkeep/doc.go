@@ -35,7 +35,7 @@
 // which file holds which variable; the program writes new files and, when all
 // of them are whole, a file "manifest" that says what they hold. A program that
 // is about to be stopped finds a file "stop" there and saves what it has. One that
-// is killed leaves no manifest, and the kernel goes on with what it had. A value
+// is killed leaves no manifest, and the kernel continues with what it had. A value
 // whose type is no longer the one it was kept with is never converted: the
 // program names it in the manifest and ends before anything has happened.
 package gaidenkeep

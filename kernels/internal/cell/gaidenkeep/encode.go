@@ -199,10 +199,10 @@ func (e *encoder) value(p unsafe.Pointer, t reflect.Type) {
 		}
 		e.text(string(data))
 		return
-	case clock:
+	case timeClass:
 		e.time(*(*time.Time)(p))
 		return
-	case place:
+	case locationClass:
 		e.location(*(**time.Location)(p))
 		return
 	}

@@ -174,7 +174,7 @@ func mayRefuse(t reflect.Type, seen map[reflect.Type]bool) bool {
 	}
 	seen[t] = true
 	switch classOf(t) {
-	case plain, marshaled, clock, place, unlocked:
+	case plain, marshaled, timeClass, locationClass, unlocked:
 		return false
 	case refused:
 		return true

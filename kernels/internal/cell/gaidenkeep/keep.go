@@ -214,7 +214,7 @@ func saving(dir string, save func()) {
 	os.Remove(flag)
 }
 
-// saveVars saves variables to files that begin with prefix. While main goes on, a
+// saveVars saves variables to files that begin with prefix. While main continues, a
 // variable is saved only if what it reaches stays where it is.
 func saveVars(dir, prefix string, vars []Var, running bool) {
 	var m manifest
@@ -250,7 +250,7 @@ func saveVars(dir, prefix string, vars []Var, running bool) {
 	m.write(dir)
 }
 
-// changing is why a variable is not kept while main goes on and gives it other values.
+// changing is why a variable is not kept while main continues and gives it other values.
 const changing = refusal("it was changing when its cell was stopped")
 
 // guard turns a panic into an error.

@@ -88,7 +88,7 @@ func never(line []byte) bool {
 	return bytes.Contains(line, []byte("(no cases)")) || bytes.Contains(line, []byte("(nil chan)"))
 }
 
-// saveNow saves while main goes on. First come variables without maps: reading a
+// saveNow saves while main continues. First come variables without maps: reading a
 // map while it is written ends the program.
 func saveNow() {
 	mu.Lock()
@@ -112,7 +112,7 @@ func saveNow() {
 	})
 }
 
-// live is set while variables are saved and main goes on.
+// live is set while variables are saved and main continues.
 var live bool
 
 // handle reports whether a type is one of the library's with hidden fields that

@@ -127,7 +127,7 @@ func copied(v reflect.Value, t reflect.Type) unsafe.Pointer {
 // value walks the value of type t at p.
 func (w *walker) value(p unsafe.Pointer, t reflect.Type) {
 	switch classOf(t) {
-	case plain, marshaled, clock, place, unlocked:
+	case plain, marshaled, timeClass, locationClass, unlocked:
 		return
 	case refused:
 		if !zero(p, t.Size()) {

@@ -294,7 +294,7 @@ func (c *Client) receive(channel jupyter.Channel, s zmq4.Socket) {
 			c.question(m)
 			continue
 		}
-		c.take(channel, m)
+		c.dispatch(channel, m)
 	}
 }
 
@@ -304,7 +304,7 @@ func (c *Client) fault(err error) {
 	c.faults = append(c.faults, err)
 }
 
-func (c *Client) take(channel jupyter.Channel, m jupyter.Message) {
+func (c *Client) dispatch(channel jupyter.Channel, m jupyter.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer func() {

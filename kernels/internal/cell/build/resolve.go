@@ -1,0 +1,125 @@
+package build
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+)
+
+// Resolve finds the package that a cell means by name, from which it selects
+// the given names. Where several packages have the name, the first that has
+// all of them wins, then the one that has most. It compiles none of them:
+// XLA's bindings in Go have a package math, too, and take half a minute.
+func (m *Module) Resolve(ctx context.Context, name string, selected []string) (path string, ok bool) {
+	m.mu.Lock()
+	if m.open(ctx) != nil {
+		m.mu.Unlock()
+		return "", false
+	}
+	candidates := m.names(ctx)[name]
+	m.mu.Unlock()
+	if len(candidates) < 2 {
+		if len(candidates) == 0 {
+			return "", false
+		}
+		return candidates[0], true
+	}
+	best := -1
+	for i, c := range candidates {
+		has := m.exported(ctx, candidates[i:])
+		n := 0
+		for _, s := range selected {
+			if has(s) {
+				n++
+			}
+		}
+		if n == len(selected) {
+			return c, true
+		}
+		if n > best {
+			best, path = n, c
+		}
+	}
+	return path, true
+}
+
+// exported tells what the first package exports: as it was compiled, or else by its
+// source, which is read together with that of the others, to ask the go command once.
+func (m *Module) exported(ctx context.Context, paths []string) func(name string) bool {
+	m.mu.Lock()
+	compiled := m.state.Packages[paths[0]] != nil
+	m.mu.Unlock()
+	if compiled {
+		p := m.TypesOf(ctx, paths[0])
+		return func(name string) bool { return Exports(p, name) }
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.declared[paths[0]]; !known {
+		m.declare(ctx, paths)
+	}
+	names := m.declared[paths[0]]
+	return func(name string) bool { return slices.Contains(names, name) }
+}
+
+// declare reads what packages export from their sources. What cannot be read
+// exports nothing. m.mu is held.
+func (m *Module) declare(ctx context.Context, paths []string) {
+	out, _, err := m.run(ctx, m.Environ(), append([]string{"list", "-e", "-json=ImportPath,Dir,GoFiles"}, paths...)...)
+	if err != nil {
+		return
+	}
+	for _, p := range paths {
+		m.declared[p] = nil
+	}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath, Dir string
+			GoFiles         []string
+		}
+		if dec.Decode(&p) != nil {
+			return
+		}
+		for _, f := range p.GoFiles {
+			file, _ := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil, parser.SkipObjectResolution)
+			if file != nil {
+				m.declared[p.ImportPath] = append(m.declared[p.ImportPath], declaredNames(file)...)
+			}
+		}
+	}
+}
+
+// declaredNames lists the exported names that a file declares.
+func declaredNames(file *ast.File) []string {
+	var names []string
+	add := func(l ...*ast.Ident) {
+		for _, n := range l {
+			if n.IsExported() {
+				names = append(names, n.Name)
+			}
+		}
+	}
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				add(d.Name)
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				switch s := s.(type) {
+				case *ast.TypeSpec:
+					add(s.Name)
+				case *ast.ValueSpec:
+					add(s.Names...)
+				}
+			}
+		}
+	}
+	return names
+}

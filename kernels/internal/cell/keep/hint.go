@@ -1,0 +1,171 @@
+package keep
+
+import (
+	"context"
+	"fmt"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gaiden/kernels/internal/cell/build"
+	"gaiden/kernels/internal/cell/parse"
+)
+
+var longPath = regexp.MustCompile(`[\pL\pN_.~-]+(?:/[\pL\pN_.~-]+)*/([\pL\pN_~-]+\.[\pL_])`)
+
+// alternatives is how many of a constraint's types a message names.
+const alternatives = 4
+
+// briefly makes the type checker's words short enough to be read: packages by
+// their names, and of a long list of types the first ones.
+func briefly(message string) string {
+	message = longPath.ReplaceAllString(message, "$1")
+	before, list, ok := strings.Cut(message, " missing in ")
+	if !ok {
+		return message
+	}
+	types := strings.Split(list, " | ")
+	if len(types) <= alternatives {
+		return message
+	}
+	return fmt.Sprintf("%s missing in %s | and %d more)", before, strings.Join(types[:alternatives], " | "), len(types)-alternatives)
+}
+
+func (c *Composer) nearest(word string, names []string) string {
+	if c.Nearest == nil {
+		return ""
+	}
+	return c.Nearest(word, names)
+}
+
+var undefinedName = regexp.MustCompile(`^undefined: ([\pL_][\pL\pN_]*)$`)
+
+var undefinedMember = regexp.MustCompile(`^([\pL_][\pL\pN_]*)\.([\pL_][\pL\pN_]*) undefined \(type `)
+
+var undefinedExport = regexp.MustCompile(`^undefined: ([\pL_][\pL\pN_]*)\.([\pL_][\pL\pN_]*)$`)
+
+// exported suggests what was probably meant of a package's names.
+func (c *Composer) exported(w *writer, name, member string) string {
+	for _, im := range w.imports {
+		if im.Name != name && (im.Name != "" || path.Base(im.Path) != name) {
+			continue
+		}
+		p := c.Module.TypesOf(context.Background(), im.Path)
+		if p == nil || p.Name() != name && im.Name != name {
+			continue
+		}
+		if cell, ok := c.Memory.definedIn(name); ok {
+			return notKept(cell, name)
+		}
+		all := slices.DeleteFunc(p.Scope().Names(), func(n string) bool { return !token.IsExported(n) })
+		if near := c.nearest(member, all); near != "" {
+			return "did you mean " + name + "." + near + "?"
+		}
+		if library := c.Module.LibraryPath(); library != "" && strings.HasPrefix(im.Path, library+"/") {
+			return name + " has " + some(all)
+		}
+		if im.Cell == 0 { // nobody requested it
+			return name + " is the package " + im.Path + " here: no cell that was run has a variable of this name"
+		}
+	}
+	return ""
+}
+
+// notKept says that a cell would have defined a name.
+func notKept(cell int, name string) string {
+	return "cell " + strconv.Itoa(cell) + " defines " + name + ", but did not come to keep it; run it again"
+}
+
+// shadows says that a variable of an earlier cell hides the package that was
+// probably meant.
+func (c *Composer) shadows(w *writer, name, member string) string {
+	ctx := context.Background()
+	cell := 0
+	for _, l := range w.loads {
+		if l.ident == name {
+			cell = l.cell
+		}
+	}
+	for _, d := range w.decls {
+		if d.Kind == parse.Var && d.Cell != w.unit.ID && slices.Contains(d.Names, name) {
+			cell = d.Cell
+		}
+	}
+	if path, ok := c.Module.Resolve(ctx, name, []string{member}); cell > 0 && ok && build.Exports(c.Module.TypesOf(ctx, path), member) {
+		return name + " is a variable since cell " + strconv.Itoa(cell) + "; %del " + name + " brings the package back"
+	}
+	return ""
+}
+
+// words are names that Go has not, but others have, and what to write instead.
+var words = map[string]string{
+	"help":   "%help lists the magics, and NAME? explains a name",
+	"exit":   "os.Exit(0) ends a cell's program; the kernel ends from the front end's menu",
+	"quit":   "os.Exit(0) ends a cell's program; the kernel ends from the front end's menu",
+	"ls":     "a command of the shell begins with an exclamation mark: !ls",
+	"pwd":    "a command of the shell begins with an exclamation mark: !pwd",
+	"cat":    "a command of the shell begins with an exclamation mark: !cat FILE",
+	"nvidia": "a command of the shell begins with an exclamation mark: !nvidia-smi",
+	"cd":     "%cd DIRECTORY changes the directory",
+	"True":   "Go writes true",
+	"False":  "Go writes false",
+	"None":   "Go writes nil",
+	"null":   "Go writes nil",
+	"str":    "fmt.Sprint makes text of a value",
+	"must":   "func must[T any](v T, err error) T { if err != nil { panic(err) }; return v } defines it, in a cell above",
+	"Out":    "what later cells want needs a name: x := …",
+	"_1":     "what later cells want needs a name: x := …",
+}
+
+// assigns matches a line that gives a name a value and does not define it.
+func assigns(text, name string) bool {
+	return regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(name) + `\s*=[^=]`).MatchString(text)
+}
+
+// hint says what to do about an error, where there is more to say than Go does.
+func (c *Composer) hint(w *writer, message string) string {
+	if m := undefinedMember.FindStringSubmatch(message); m != nil {
+		return c.shadows(w, m[1], m[2])
+	}
+	if m := undefinedExport.FindStringSubmatch(message); m != nil {
+		return c.exported(w, m[1], m[2])
+	}
+	if strings.Contains(message, "does not satisfy graph.ExecGraphFn") {
+		return "a graph function takes a *graph.Graph, or nodes (node.Graph() is their graph), or a graph and a slice of nodes; it returns nodes"
+	}
+	if message == "cannot use _ as value or type" {
+		return "_ is no name in Go; what later cells want needs one: x := …"
+	}
+	m := undefinedName.FindStringSubmatch(message)
+	if m == nil {
+		return ""
+	}
+	name := m[1]
+	if cell, ok := c.Memory.definedIn(name); ok {
+		return notKept(cell, name)
+	}
+	if slices.ContainsFunc(w.unit.Definitions, func(d parse.Definition) bool { return slices.Contains(d.Names, name) }) {
+		return name + " := … is a statement of this cell: its declarations (var, func, type) and the statements above it do not see it; define " + name + " in a cell above, or write := in place of var"
+	}
+	var names []string
+	for _, d := range w.decls {
+		names = append(names, d.Names...)
+	}
+	if w.unit.Quals[name] != nil || w.qualifies(name) {
+		if near := c.nearest(name, slices.Concat(names, c.Memory.Names(), c.Module.Names(context.Background()))); near != "" {
+			return "nothing of this name is known; did you mean " + near + "?"
+		}
+		return "no package of this name is known; import it by its path"
+	}
+	names = slices.DeleteFunc(append(names, c.Memory.Names()...), func(n string) bool { return strings.Contains(n, ".") }) // methods
+	if near := c.nearest(name, names); near != "" {
+		return "did you mean " + near + "?"
+	}
+	if assigns(w.unit.Text, name) {
+		return name + " := … defines it"
+	}
+	return words[name]
+}

@@ -1,0 +1,151 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"gaiden/lib/engine/wire"
+)
+
+// A process is what /proc/PID/stat says.
+type process struct {
+	pid, group int
+	state      byte
+	name       string
+}
+
+// processes lists the processes that run now.
+func processes() []process {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	names, _ := dir.Readdirnames(-1)
+	dir.Close()
+	var out []process
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		data, err := os.ReadFile("/proc/" + name + "/stat")
+		if err != nil {
+			continue
+		}
+		// The name stands in brackets and may hold brackets itself.
+		open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
+		if open < 0 || end < open {
+			continue
+		}
+		fields := strings.Fields(string(data[end+1:]))
+		if len(fields) < 3 {
+			continue
+		}
+		group, _ := strconv.Atoi(fields[2])
+		out = append(out, process{pid, group, fields[0][0], string(data[open+1 : end])})
+	}
+	return out
+}
+
+// KillMarked kills every process that inherited wire.CellEnv with a value that is
+// mark or begins with mark and a dot, wherever it has gone, and returns what it
+// killed, as "1234 sleep". It looks again until nobody is left: a process may
+// fork while others die. An empty mark marks nobody.
+func KillMarked(mark string) (killed []string) {
+	if mark == "" {
+		return nil
+	}
+	self := os.Getpid()
+	for range 20 {
+		found := false
+		for _, p := range processes() {
+			if p.pid == self || p.state == 'Z' || !marked(p.pid, mark) {
+				continue
+			}
+			found = true
+			if syscall.Kill(p.pid, syscall.SIGKILL) == nil {
+				killed = append(killed, fmt.Sprintf("%d %s", p.pid, p.name))
+			}
+		}
+		if !found {
+			return killed
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return killed
+}
+
+// marked reports whether a process bears the mark.
+func marked(pid int, mark string) bool {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false
+	}
+	for _, v := range bytes.Split(env, []byte{0}) {
+		if rest, ok := bytes.CutPrefix(v, []byte(wire.CellEnv+"="+mark)); ok && (len(rest) == 0 || rest[0] == '.') {
+			return true
+		}
+	}
+	return false
+}
+
+// guardScript waits for the end of its input, which comes when the process that
+// holds the other end is gone. Then it kills all that bear the mark ($1) and
+// removes the directory ($2).
+const guardScript = `
+read -r _
+for round in 1 2 3; do
+	for d in /proc/[0-9]*; do
+		grep -qsF "$1" "$d/environ" && kill -9 "${d#/proc/}"
+	done
+	sleep 0.1
+done
+[ -n "$2" ] && rm -rf -- "$2"
+`
+
+// A Guard cleans up behind a kernel that is killed: it is a small process that
+// survives it, kills what its cells left running and removes its temporary
+// directory. Close does the same at once.
+type Guard struct {
+	mark, dir string
+	pipe      io.WriteCloser
+	cmd       *exec.Cmd
+}
+
+// NewGuard starts a guard for all processes marked with mark or anything that
+// begins with mark and a dot, and for dir ("" = none).
+func NewGuard(mark, dir string) (*Guard, error) {
+	if mark == "" || strings.ContainsAny(mark, "\n\x00") {
+		return nil, fmt.Errorf("cell: guard: got mark %q, want a word", mark)
+	}
+	cmd := exec.Command("/bin/sh", "-c", guardScript, "gaiden-guard", wire.CellEnv+"="+mark, dir)
+	// A session of its own: killing the kernel's process group spares it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Dir = "/"
+	pipe, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cell: guard: %w", err)
+	}
+	return &Guard{mark, dir, pipe, cmd}, nil
+}
+
+// Close kills what bears the mark, removes the directory and ends the guard.
+func (g *Guard) Close() {
+	KillMarked(g.mark)
+	if g.dir != "" {
+		os.RemoveAll(g.dir)
+	}
+	g.cmd.Process.Kill()
+	g.pipe.Close()
+	g.cmd.Wait()
+}
