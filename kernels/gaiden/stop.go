@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -74,6 +75,9 @@ func stopSession(stdout io.Writer) error {
 	if nerr != nil {
 		return err
 	}
+	if !holdsLock(pid) {
+		return elsewhere(pid)
+	}
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		return fmt.Errorf("session's process %d: %w", pid, err)
 	}
@@ -89,6 +93,9 @@ func leaveSSH(stdout io.Writer) (bool, error) {
 	}
 	if free, _ := unlocked(); free {
 		return false, nil
+	}
+	if !holdsLock(pid) {
+		return true, elsewhere(pid)
 	}
 	err := syscall.Kill(pid, syscall.SIGTERM)
 	if err == nil {
@@ -114,7 +121,7 @@ func sshRelay() (pid int, host string) {
 // ended waits until the session's processes are gone.
 func ended(stdout io.Writer) error {
 	pid, err := strconv.Atoi(supervisorPID())
-	if free, _ := unlocked(); err == nil && !free {
+	if free, _ := unlocked(); err == nil && !free && holdsLock(pid) {
 		syscall.Kill(pid, syscall.SIGCONT) // one that was stopped hears nothing else
 	}
 	if err := await(stdout, fmt.Sprintf("ends (process %s)", supervisorPID()), unlocked); err != nil {
@@ -128,6 +135,37 @@ func ended(stdout io.Writer) error {
 func supervisorPID() string {
 	b, _ := wire.ReadOwn(wire.SocketPath() + ".lock")
 	return strings.TrimSpace(string(b))
+}
+
+// holdsLock says whether the process of that number, or its child (a worker that has made
+// the directory again), has the session's lock. A session that was started in another
+// container, or on another machine, has another number here, or none.
+func holdsLock(pid int) bool {
+	lock, err := os.Stat(wire.SocketPath() + ".lock")
+	if err != nil {
+		return false
+	}
+	processes := []string{strconv.Itoa(pid)}
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		children, _ := os.ReadFile(list)
+		processes = append(processes, strings.Fields(string(children))...)
+	}
+	for _, p := range processes {
+		files, _ := filepath.Glob("/proc/" + p + "/fd/*")
+		for _, f := range files {
+			if info, err := os.Stat(f); err == nil && os.SameFile(info, lock) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// elsewhere says that a session is not of this machine or container.
+func elsewhere(pid int) error {
+	return wire.Errorf(wire.Unavailable, "a session holds %s.lock, but not as process %d of this machine or container", wire.SocketPath(), pid).
+		WithHint("gaiden session stop where it was started, or XDG_RUNTIME_DIR with another folder for a session here")
 }
 
 // unlocked says whether no supervisor lives: it holds a lock till its end.

@@ -51,6 +51,18 @@ func TestSilentSession(t *testing.T) {
 	if err := stopSession(io.Discard); err == nil || !strings.Contains(hintOf(err), "GAIDEN_SOCKET") {
 		t.Errorf("stop: got %v, want a refusal", err)
 	}
+	// Nor is it where one in another container holds the lock, in which it has that number.
+	lock, err := os.Open(wire.SocketPath() + ".lock")
+	if err == nil {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stopSession(io.Discard); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("but not as process %d of this machine", other.Process.Pid)) {
+		t.Errorf("stop of a session in another container: got %v, want a refusal", err)
+	}
+	lock.Close()
 	if err := other.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("stop has ended a process that holds no lock: %v", err)
 	}
@@ -145,15 +157,16 @@ func TestLostSocket(t *testing.T) {
 	t.Setenv("GAIDEN_TEST_MAIN", "1")
 	defer func(d time.Duration) { socketWait = d }(socketWait)
 	socketWait = 0
-	lost := exec.Command("sh", "-c", "trap exit TERM; while :; do sleep 0.02; done")
-	if err := lost.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer lost.Process.Kill()
 	lock, err := lockSocket(wire.SocketPath())
 	if err != nil {
 		t.Fatal(err)
 	}
+	lost := exec.Command("sh", "-c", "trap exit TERM; while :; do sleep 0.02; done")
+	lost.ExtraFiles = []*os.File{lock}
+	if err := lost.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer lost.Process.Kill()
 	fmt.Fprintln(lock, lost.Process.Pid)
 	lost.Process.Signal(syscall.SIGSTOP) // nor does it hear of its end then
 	if err := awaitSession(time.Minute); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(process %d)", lost.Process.Pid)) || !strings.Contains(hintOf(err), "gaiden session stop") {
@@ -215,7 +228,7 @@ func TestStopWaits(t *testing.T) {
 			c.Close()
 		}
 	}()
-	old := exec.Command("sh", "-c", "trap 'sleep 0.7; exit' TERM; echo $$ > "+wire.SocketPath()+".lock; while :; do sleep 0.02; done")
+	old := exec.Command("sh", "-c", "trap 'sleep 0.7; exit' TERM; exec 9> "+wire.SocketPath()+".lock; echo $$ >&9; while :; do sleep 0.02; done")
 	if err := old.Start(); err != nil {
 		t.Fatal(err)
 	}

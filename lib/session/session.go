@@ -132,7 +132,7 @@ func (c Config) connect() (*Session, error) {
 func Open() (*Session, error) { return Config{}.Open() }
 
 func (s *Session) greet(c Config) error {
-	hello := wire.HelloBody{Protocol: wire.Protocol, Version: Version, Space: c.Space, Client: c.Client, Listens: c.Listens, PID: os.Getpid(), Group: unix.Getpgrp()}
+	hello := wire.HelloBody{Protocol: wire.Protocol, Version: Version, Space: c.Space, Client: c.Client, Listens: c.Listens, PID: os.Getpid(), Group: unix.Getpgrp(), Origin: wire.ProcessOrigin()}
 	if err := s.out.Send(wire.Hello, 1, func(b []byte) []byte { return append(b, wire.JSON(hello)...) }); err != nil {
 		return &DialError{c.Socket, err}
 	}

@@ -76,6 +76,15 @@ func (x *execution) run(ctx context.Context) error {
 	if err := x.n.open(); err != nil {
 		return err
 	}
+	x.n.building.Lock()
+	removed, err := x.n.temp.Again()
+	x.n.building.Unlock()
+	if removed {
+		x.say([]string{"the kernel's temporary directory " + x.n.temp.Path + " was removed, and is made again: the values of variables are gone, and so are modules that this notebook has added"})
+	}
+	if err != nil {
+		return err
+	}
 	plan, err := x.n.table().Parse(x.req.Code)
 	if err != nil {
 		return err

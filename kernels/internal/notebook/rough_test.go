@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/jupyter/jupytertest"
 )
@@ -156,4 +157,44 @@ func TestTwoFrontEnds(t *testing.T) {
 		time.Sleep(5 * time.Millisecond) // its copy of the message comes on a connection of its own
 	}
 
+}
+
+// TestRemovedDirectories: what somebody removes of a kernel's directories while it runs is
+// made again, and what is lost with it is said.
+func TestRemovedDirectories(t *testing.T) {
+	n := newNotebook(t)
+	n.Cache = t.TempDir()
+	r := &runner{t: t, n: n}
+	r.must("func f() int { return 7 }\nx := 5")
+	if err := os.RemoveAll(n.Cache); err != nil { // "which may be emptied"
+		t.Fatal(err)
+	}
+	for range 2 {
+		if out := r.must("fmt.Print(f(), x, time.Now().Year() > 2000)"); out.stream("stdout") != "7 5 true" || out.stream("stderr") != "" {
+			t.Errorf("without the cache: got %q, %q", out.stream("stdout"), out.stream("stderr"))
+		}
+	}
+	if err := os.RemoveAll(n.temp.Path); err != nil {
+		t.Fatal(err)
+	}
+	out := r.must("fmt.Print(f(), 1)")
+	if got := out.stream("stdout"); got != "7 1" || !strings.Contains(out.stream("stderr"), "was removed, and is made again: the values of variables are gone") {
+		t.Errorf("without the temporary directory: got %q, %q, want 7 1 and a note", got, out.stream("stderr"))
+	}
+	if other, err := cell.NewTempDir(); err != nil { // a new kernel sweeps away what is nobody's
+		t.Fatal(err)
+	} else {
+		other.Close()
+	}
+	out = r.must("y := f() + 1\ny")
+	if out.result() != "8" || out.stream("stderr") != "" {
+		t.Errorf("afterwards: got %q, %q, want 8 and no note", out.result(), out.stream("stderr"))
+	}
+	if got := r.must("y + 1").result(); got != "9" {
+		t.Errorf("a value since: got %s, want 9", got)
+	}
+	out, failed := r.run("x + 1")
+	if result := out.result(); result != "6" && (failed == nil || !strings.Contains(strings.Join(failed.Traceback, "\n"), "x")) {
+		t.Errorf("a value of before: got %q, %v; want 6, by the definition again, or an error about x", result, failed)
+	}
 }

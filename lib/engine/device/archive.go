@@ -31,6 +31,7 @@ type archive struct {
 
 	mu      sync.Mutex // held while files are read or written; taken before Worker.mu
 	known   bool       // records are those on disk
+	removed bool       // files have gone since the last snapshot was written: what it had may be nowhere
 	records []*record  // by number
 	unheld  bool       // the newest one could not be restored, and is not known to be held
 	awaited int        // number of the one that could not be restored, 0 if it is not known
@@ -102,6 +103,9 @@ func (a *archive) path(r *record) string {
 // list reads the directory, the first time. The caller holds a.mu, as for the
 // methods below.
 func (a *archive) list() ([]*record, error) {
+	if a.known && a.lacks() { // somebody has removed files
+		a.known, a.removed = false, true
+	}
 	if a.known {
 		for _, r := range a.records {
 			if r.unread != nil {
@@ -136,6 +140,14 @@ func (a *archive) list() ([]*record, error) {
 	}
 	a.known = true
 	return a.records, nil
+}
+
+// lacks says whether a file of a record is no longer there.
+func (a *archive) lacks() bool {
+	return slices.ContainsFunc(a.records, func(r *record) bool {
+		_, err := os.Stat(a.path(r))
+		return errors.Is(err, fs.ErrNotExist)
+	})
 }
 
 // read fills r from its file's header.

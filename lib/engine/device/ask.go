@@ -24,10 +24,10 @@ func (c *conn) overtakes(id uint32, a wire.AskBody) bool {
 			c.answer(id, &wire.AnswerBody{Programs: c.w.programList(), Cache: &i})
 		}()
 	case wire.Cancel:
-		c.answer(id, &wire.AnswerBody{Count: c.w.cancel(a.PID)})
+		c.answer(id, &wire.AnswerBody{Count: c.w.cancel(c.hello.Origin, a.PID)})
 	case wire.Drain:
 		go func() {
-			ans := c.w.drain(a.PID)
+			ans := c.w.drain(c.hello.Origin, a.PID)
 			ans.Trouble = c.w.unsaved(c.space)
 			c.answer(id, ans)
 		}()
@@ -192,12 +192,12 @@ func (c *conn) reset(disk bool) (*wire.AnswerBody, *wire.Error) {
 
 // cancel drops the executions that connections of a process group have queued,
 // and says how many connections that were.
-func (w *Worker) cancel(group int) int {
+func (w *Worker) cancel(origin string, group int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := 0
 	for c := range w.conns {
-		if c.of(group) {
+		if c.of(origin, group) {
 			c.mu.Lock()
 			c.dropTo = c.read
 			c.mu.Unlock()
@@ -209,25 +209,27 @@ func (w *Worker) cancel(group int) int {
 }
 
 // of says whether the client is the process of that number, or in its group.
-func (c *conn) of(pid int) bool { return c.pid == pid || c.group == pid }
+func (c *conn) of(origin string, pid int) bool {
+	return c.hello.Origin == origin && (c.pid == pid || c.group == pid)
+}
 
 // drain waits until the connections of a process group have ended and the
 // device has done what they asked for, and returns errors nobody has read, and
 // the last that were read and have a hint. A client that stays is waited for a
 // second: it may be a child of the cell that outlives it.
-func (w *Worker) drain(group int) *wire.AnswerBody {
+func (w *Worker) drain(origin string, group int) *wire.AnswerBody {
 	for deadline := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
 		w.mu.Lock()
 		alive := false
 		for c := range w.conns {
-			alive = alive || c.of(group)
+			alive = alive || c.of(origin, group)
 		}
 		if !alive || time.Now().After(deadline) {
 			ans := &wire.AnswerBody{}
 			kept := w.orphans[:0]
 			for _, o := range w.orphans {
 				switch {
-				case o.pid != group && o.group != group:
+				case o.origin != origin || o.pid != group && o.group != group:
 					kept = append(kept, o)
 				case o.told:
 					ans.Told = append(ans.Told, o.err)

@@ -140,7 +140,10 @@ func (c *conn) greet() error {
 	if c.hello.Protocol != wire.Protocol {
 		return wire.OtherProtocol(wire.Protocol, c.w.Version, c.hello.Protocol, c.hello.Version)
 	}
-	if c.hello.Remote {
+	if c.hello.Origin == "" && !c.hello.Remote {
+		c.hello.Origin = c.w.origin
+	}
+	if c.hello.Origin != c.w.origin { // the system does not know its number
 		c.pid, c.group = c.hello.PID, c.hello.Group
 	}
 	const elsewhere = "GAIDEN_SPACE sets another name"

@@ -198,7 +198,7 @@ func TestReaders(t *testing.T) {
 		}, false},
 		{"a Stop", func(w *Worker, c *conn, a *array) {
 			w.mu.Unlock()
-			w.cancel(7)
+			w.cancel("", 7)
 			w.mu.Lock()
 		}, true},
 		{"the session ends", func(w *Worker, c *conn, a *array) { w.ending = true; w.unpinned.Broadcast() }, true},

@@ -18,6 +18,7 @@ const (
 	maxOverhead = 100              // but so rarely that they take at most one part in so many of the time
 	busyWeight  = 20               // the same in a pause between two changes, or at the end of an epoch
 	retryAfter  = 10 * time.Second // when one has failed
+	missedAfter = 10               // ticks between two looks whether the files are still there
 )
 
 // keepState makes automatic snapshots until the worker ends.
@@ -25,13 +26,16 @@ func (w *Worker) keepState() {
 	tick := time.NewTicker(keeperTick)
 	defer tick.Stop()
 	known := map[*space]int64{}
-	for {
+	for turn := 1; ; turn++ {
 		select {
 		case <-w.stopped:
 			return
 		case now := <-tick.C:
 			for _, s := range w.allSpaces() {
 				w.remember(s, known)
+				if turn%missedAfter == 0 {
+					w.miss(s)
+				}
 				if w.due(s, now) {
 					w.autosave(s)
 				}
@@ -123,9 +127,32 @@ func (w *Worker) unsaved(s *space) string {
 	return w.troubles[s.name]
 }
 
+// miss notes that a space is not saved any more where somebody has removed files of its
+// archive.
+func (w *Worker) miss(s *space) {
+	a := s.archive
+	if !a.mu.TryLock() { // it is being written
+		return
+	}
+	defer a.mu.Unlock()
+	if !a.known || !a.removed && !a.lacks() {
+		return
+	}
+	if _, err := a.list(); err != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.saved != unsaved {
+		w.Logf("space %q: its snapshots have been removed: they are written again", s.name)
+		s.saved = unsaved
+	}
+}
+
 // saveAll saves what is not on disk yet, because the session ends.
 func (w *Worker) saveAll() {
 	for _, s := range w.allSpaces() {
+		w.miss(s)
 		w.mu.Lock()
 		dirty := s.version != s.saved
 		w.mu.Unlock()

@@ -102,7 +102,7 @@ func (w *Worker) snapshotLocked(m *moment, name string, spare int) (wire.Snapsho
 		return wire.SnapshotInfo{}, err
 	}
 	w.mu.Lock()
-	old := s.saved >= m.version
+	old := s.saved >= m.version && !a.removed
 	w.mu.Unlock()
 	if newest := a.newest(); old && name == "" && newest != nil {
 		return a.info(newest), nil // nothing has changed since
@@ -119,6 +119,7 @@ func (w *Worker) snapshotLocked(m *moment, name string, spare int) (wire.Snapsho
 	if err != nil {
 		return wire.SnapshotInfo{}, err
 	}
+	a.removed = false
 	for _, o := range records {
 		if name != "" && o.about.Name == name && o.kind == saved { // the new one takes its place
 			if err := a.become(o, part); err != nil {

@@ -48,6 +48,7 @@ type Worker struct {
 	uid        int
 	started    time.Time
 	instance   string
+	origin     string // of its process number
 	stopped    chan struct{}
 	once       sync.Once // closes stopped
 	fate       error     // what ends the worker, nil if it was asked to stop; written before stopped is closed
@@ -84,7 +85,7 @@ type Worker struct {
 
 // Open loads the plugin and takes the devices.
 func (w *Worker) Open() error {
-	w.uid, w.started, w.instance = os.Getuid(), time.Now(), rand.Text()
+	w.uid, w.started, w.instance, w.origin = os.Getuid(), time.Now(), rand.Text(), wire.ProcessOrigin()
 	w.stopped = make(chan struct{})
 	w.unpinned = sync.NewCond(&w.mu)
 	w.all.prev, w.all.next = &w.all, &w.all
@@ -179,6 +180,7 @@ func (w *Worker) accept(l *net.UnixListener) {
 // orphan is an error whose client has gone.
 type orphan struct {
 	pid, group int // of the client; not the connection itself, whose buffers would be kept too
+	origin     string
 	err        *wire.Error
 	told       bool // the client has been told
 }
@@ -227,7 +229,7 @@ func (w *Worker) orphan(c *conn, e *wire.Error, told bool) {
 	if n := len(w.orphans); n > 1000 {
 		w.orphans = slices.Delete(w.orphans, 0, n/2) // nobody drains these: clients without our kernel
 	}
-	w.orphans = append(w.orphans, orphan{c.pid, c.group, e, told})
+	w.orphans = append(w.orphans, orphan{c.pid, c.group, c.hello.Origin, e, told})
 }
 
 // freeBuffer gives a buffer back to the device.

@@ -9,9 +9,10 @@ type HelloBody struct {
 	Space    string // the name space of its arrays: the notebook
 	Client   string // for lists: what it is, such as "cell 12" or "bench"
 	Listens  bool   `json:",omitempty"` // it shows its user a Note that is News
-	Remote   bool   // it is on another machine: no shared memory, and the system does not know its
-	PID      int    // process
+	Remote   bool   // it is on another machine: no shared memory
+	PID      int    // its process
 	Group    int    // and process group
+	Origin   string `json:",omitempty"` // where these two mean something: see ProcessOrigin
 }
 
 // WelcomeBody answers Hello.

@@ -152,3 +152,10 @@ func BootID() string {
 	}
 	return strings.TrimSpace(string(b))
 }
+
+// ProcessOrigin identifies the machine and the process namespace, a container's for
+// example, in which this process has its number: in another one that is another's.
+func ProcessOrigin() string {
+	namespace, _ := os.Readlink("/proc/self/ns/pid")
+	return BootID() + " " + namespace
+}

@@ -198,6 +198,13 @@ func (m *Module) refresh(ctx context.Context) error {
 	if err := m.trustCache(); err != nil {
 		return err
 	}
+	own := filepath.Join(m.Dir, ".gaiden")
+	if _, err := os.Stat(own); os.IsNotExist(err) { // somebody has removed it
+		if err := os.MkdirAll(own, 0o700); err != nil {
+			return fmt.Errorf("cell: module: %w", err)
+		}
+		m.key, m.modStamp = "", ""
+	}
 	file := filepath.Join(m.Dir, "go.mod")
 	if _, err := os.Stat(file); os.IsNotExist(err) {
 		if err := m.seed(); err != nil {

@@ -110,6 +110,12 @@ const touchAfter = time.Hour
 func (s *Store) scratchPath() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.scratch != nil {
+		if _, err := os.Stat(s.scratch.Path); errors.Is(err, os.ErrNotExist) { // somebody has emptied the cache
+			s.scratch.Close()
+			s.scratch, s.fresh = nil, nil
+		}
+	}
 	if s.scratch == nil {
 		if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 			return "", err

@@ -66,6 +66,28 @@ func tryTempDir(parent, prefix string) (*TempDir, error) {
 	return &TempDir{dir, lock}, nil
 }
 
+// Again makes the directory again if somebody has removed it, as some systems do with
+// temporary files that are old. What was in it is gone.
+func (d *TempDir) Again() (removed bool, err error) {
+	name := filepath.Join(d.Path, tempLock)
+	if _, err := os.Lstat(name); !errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err := os.MkdirAll(d.Path, 0o700); err != nil {
+		return true, fmt.Errorf("cell: %w", err)
+	}
+	if err := wire.TrustedPath(d.Path); err != nil {
+		return true, err
+	}
+	lock, err := wire.OpenOwn(name, os.O_CREATE|os.O_RDWR)
+	if err != nil {
+		return true, fmt.Errorf("cell: %w", err)
+	}
+	d.lock.Close()
+	d.lock = lock
+	return true, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+}
+
 // Close removes the directory. That of a nil TempDir is nothing.
 func (d *TempDir) Close() {
 	if d == nil {

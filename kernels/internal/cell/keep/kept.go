@@ -362,14 +362,24 @@ func (m *Memory) dropKept(loads []loadedVar, reason string) (notes []string) {
 }
 
 // hold keeps the files that a program will read, and reports false if one of
-// them has gone.
+// them has gone: replaced, or removed by somebody, and then the value is forgotten.
 func (m *Memory) hold(loads []loadedVar) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	whole := true
 	for _, l := range loads {
-		if _, err := os.Stat(l.group.file); err != nil {
-			return false
+		if _, err := os.Stat(l.group.file); err == nil {
+			continue
 		}
+		whole = false
+		for _, v := range l.group.vars {
+			if m.kept[v.name] == v {
+				m.drop(v.name, "its file was removed")
+			}
+		}
+	}
+	if !whole {
+		return false
 	}
 	if m.held == nil {
 		m.held = map[string]int{}
