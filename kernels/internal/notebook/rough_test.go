@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"gaiden/kernels/internal/cell"
+	"gaiden/kernels/internal/cell/build"
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/jupyter/jupytertest"
 )
@@ -181,7 +181,7 @@ func TestRemovedDirectories(t *testing.T) {
 	if got := out.stream("stdout"); got != "7 1" || !strings.Contains(out.stream("stderr"), "was removed, and is made again: the values of variables are gone") {
 		t.Errorf("without the temporary directory: got %q, %q, want 7 1 and a note", got, out.stream("stderr"))
 	}
-	if other, err := cell.NewTempDir(); err != nil { // a new kernel sweeps away what is nobody's
+	if other, err := build.NewTempDir(); err != nil { // a new kernel sweeps away what is nobody's
 		t.Fatal(err)
 	} else {
 		other.Close()

@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -146,22 +147,35 @@ var unusedImport = regexp.MustCompile(`^"([^"]+)" imported (?:as (\S+) )?and not
 // dropUnused removes the imports that errs calls unused, and reports whether
 // there were any.
 func (w *writer) dropUnused(errs []types.Error) bool {
-	var kept []*parse.Import
-	for _, im := range w.imports {
-		used := true
-		for _, e := range errs {
-			m := unusedImport.FindStringSubmatch(e.Msg)
-			if m != nil && m[1] == im.Path && (m[2] == im.Name || !strings.HasPrefix(m[2]+im.Name, "gaiden_")) {
-				used = false
+	unused := map[*parse.Import]bool{}
+	for _, e := range errs {
+		m := unusedImport.FindStringSubmatch(e.Msg)
+		if m == nil {
+			continue
+		}
+		var same []*parse.Import // of this path: one may be named, and the other be a dot
+		for _, im := range w.imports {
+			if im.Path == m[1] && (m[2] == im.Name || !strings.HasPrefix(m[2]+im.Name, "gaiden_")) {
+				same = append(same, im)
 			}
 		}
-		if used {
-			kept = append(kept, im)
+		for _, im := range same {
+			if len(same) == 1 || isAt(im, e) {
+				unused[im] = true
+			}
 		}
 	}
-	dropped := len(kept) < len(w.imports)
-	w.imports = kept
+	dropped := len(unused) > 0
+	w.imports = slices.DeleteFunc(w.imports, func(im *parse.Import) bool { return unused[im] })
 	return dropped
+}
+
+// isAt says whether an error is at an import. One that no cell has written is at a place
+// that is no cell's import.
+func isAt(im *parse.Import, e types.Error) bool {
+	pos := e.Fset.Position(e.Pos)
+	id, _ := parse.CellOfFile(pos.Filename)
+	return id == im.Cell && pos.Line == im.Line
 }
 
 // explain turns the checker's errors into diagnostics.

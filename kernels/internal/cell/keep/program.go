@@ -41,6 +41,9 @@
 // their initializers run again, what := defines ends with the cell, and nothing is
 // written. They may read what another cell has defined with :=.
 //
+// The working directory and the environment with which a program ends are those of
+// the next ([Program.Leaves], [cell.LeaveEnv]).
+//
 //	carry, err := composer.Carry(program, dir) // before it runs
 //	command.Env = append(os.Environ(), carry.Environ()...)
 //	exit, err := command.Run(ctx)
