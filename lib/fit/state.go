@@ -34,7 +34,7 @@ func (r *run) distribute() error {
 		r.state.free()
 		r.state, r.boundAt = packed, time.Now()
 	}
-	all, err := r.broadcast(r.state[0])
+	all, err := replicate(r.state[0], r.devices)
 	if err != nil {
 		return err
 	}

@@ -234,10 +234,6 @@ func (r *run) prepare() error {
 		r.net.prepare("pack", r.net.packProgram, nil)
 		r.net.prepare("unpack", r.net.unpackProgram, nil)
 	}
-	if r.usesAllReduce() {
-		r.broadcastProgram()
-		r.zeroState()
-	}
 	if err := r.ready(&r.main); err != nil {
 		return err
 	}

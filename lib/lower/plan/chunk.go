@@ -16,9 +16,6 @@ const (
 	// largeStateBytes is the size of a state whose copies cost more than a few milliseconds
 	// in which the devices have nothing to do.
 	largeStateBytes = 128 << 20
-	// BroadcastBytes is the size of a state from which it is sent to other devices by an
-	// all-reduce, not through the host.
-	BroadcastBytes = 16 << 20
 	// RecomputeBytes is the size of a batch norm's output from which a GPU computes it twice
 	// rather than keeping it: much less memory for little time.
 	RecomputeBytes = 16 << 20
