@@ -74,7 +74,7 @@ kernels/internal/jupyter/frontend: kernels/internal/jupyter       the other end,
 kernels/internal/jupyter/jupytertest: kernels/internal/jupyter, kernels/internal/jupyter/frontend  a kernel and its front end in one process, for tests
 kernels/internal/magic:                                           text in, commands out
 kernels/internal/widget: kernels/internal/jupyter                 GoNB's widgets by messages of comms; its own code for that is internal
-kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/complete, kernels/internal/cell/keep, kernels/internal/cell/parse, kernels/internal/cell/process, kernels/internal/jupyter, kernels/internal/magic, kernels/internal/widget, lib/engine/files, lib/engine/wire, lib/timing/units  Go as Jupyter's language: joins the others
+kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/complete, kernels/internal/cell/keep, kernels/internal/cell/parse, kernels/internal/cell/process, kernels/internal/jupyter, kernels/internal/magic, kernels/internal/widget, lib/engine/files, lib/engine/wire, lib/timing/units  Go as Jupyter's language: joins the others
 kernels/internal/runner: kernels/internal/jupyter                 runs a notebook file in any interpreter
 kernels/internal/webpage:                                         text in, HTML out
 kernels/internal/faults:                                          makes system calls fail, in tests
