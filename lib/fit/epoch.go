@@ -291,6 +291,7 @@ func (t *trace) update(f stepResult, moments []*Node, rate, number *Node) (v, m 
 	t.mark(title + "/update")
 	v = append([]*Node(nil), f.variables...)
 	var params *Node // the same for all
+	gradients := clipped(o, f.gradients)
 	for k, i := range t.net.layout.trained {
 		old := moments[k*len(names) : (k+1)*len(names)]
 		if f.factors != nil && f.factors[k] != nil {
@@ -301,7 +302,7 @@ func (t *trace) update(f stepResult, moments []*Node, rate, number *Node) (v, m 
 			v[i], m = now[0], append(m, now[1:]...)
 			continue
 		}
-		w, next := o.Update(rate, number, v[i], f.gradients[k], old)
+		w, next := o.Update(rate, number, v[i], gradients[k], old)
 		v[i], m = w, append(m, next...)
 	}
 	return v, m

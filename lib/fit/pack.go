@@ -147,6 +147,7 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, 
 	}
 	title, moments := n.config.Optimizer.Title()
 	t.mark(title + "/update")
+	gradients = clipped(n.config.Optimizer, gradients)
 	written := []*Node{Reshape(f.mean, 1)}
 	next = make([]*Node, len(parts)*(1+len(moments)))
 	for k := range parts {

@@ -40,10 +40,17 @@ var (
 	layersKnown = known[models.Layer](models.Activation{}, models.BatchNorm{}, models.Conv2D{}, models.Dense{}, models.Dropout{}, models.Flatten{}, models.LSTM{}, models.MaxPool2D{}, models.MeanPool2D{}, models.Residual{},
 		models.Attention{}, models.AvgPool2D{}, models.Bidirectional{}, models.Concat{}, models.Conv1D{}, models.ConvTranspose2D{}, models.DepthwiseConv2D{}, models.Embedding{}, models.FeedForward{},
 		models.GRU{}, models.GroupNorm{}, models.LastStep{}, models.LayerNorm{}, models.Positions{}, models.RMSNorm{}, models.RNN{}, models.Repeat{}, models.Sequential{}, models.TransformerBlock{}, models.Upsample2D{})
-	optimizersKnown = known(append(optim.All(), optim.Scheduled{})...)
+	optimizersKnown = known(append(optimizers(), optim.Scheduled{}, optim.Clipped{})...)
 	schedulesKnown  = known[optim.Schedule](optim.Exponential{}, optim.OneCycle{}, optim.StepDecay{}, optim.Warmup{}, optim.WarmupCosine{}, optim.WarmupLinear{})
 	lossesKnown     = known[Loss](losses.BinaryCrossEntropy{}, losses.CrossEntropy{}, losses.Huber{}, losses.KLDivergence{}, losses.MAE{}, losses.MSE{}, losses.Visibility{})
 )
+
+func optimizers() (all []Optimizer) {
+	for _, o := range optim.All() {
+		all = append(all, o)
+	}
+	return all
+}
 
 func known[T any](all ...T) map[string]reflect.Type {
 	m := map[string]reflect.Type{}
@@ -203,7 +210,10 @@ func read[T any](known map[string]reflect.Type, p part) (one T, err error) {
 			return one, fmt.Errorf("fit: recipe of a %s: %s: %w", p.Type, name, err)
 		}
 	}
-	return v.Interface().(T), nil
+	if one, is = v.Interface().(T); !is {
+		return one, fmt.Errorf("fit: recipe with a %s: want a %s", p.Type, reflect.TypeFor[T]())
+	}
+	return one, nil
 }
 
 // readOne sets an interface to the struct that was written.

@@ -20,6 +20,7 @@ func TestRecipe(t *testing.T) {
 		{Optimizer: Adam{LearningRate: 1e-4, Beta1: 0.8}, Seed: -3, BF16: true, Flags: map[string]any{"xla_a": false, "xla_b?": "b", "xla_c": 2.5}},
 		{Optimizer: SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4}, Loss: MSE{}, Loop: 1, Unroll: 7},
 		{Optimizer: optim.Scheduled{Optimizer: optim.Lion{LearningRate: 0.1}, Schedule: optim.WarmupCosine{Warmup: 3, Steps: 9}}, Loss: losses.CrossEntropy{Smoothing: 0.1, ClassWeights: []float64{1, 2}}},
+		{Optimizer: optim.Clipped{Optimizer: optim.Scheduled{Optimizer: optim.SGD{}, Schedule: optim.Warmup{Steps: 3}}, Norm: 1}, Loss: losses.Huber{Delta: 2}},
 		{Optimizer: AdaDelta{Rho: 0.95}, Loss: Visibility{Blind: true}, Kernels: plainOps},
 	}
 	odd := models.Net{Name: "odd", Input: []int{8, 8, 3}, Layers: []models.Layer{
@@ -116,15 +117,16 @@ func TestNoRecipe(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"Layers": [{"Type": "Pear"}]}`:                                             `recipe with a "Pear"`,
-		`{"Layers": [{"Type": "Dense", "Fields": {"Pears": 3}}]}`:                    `a field "Pears"`,
-		`{"Layers": [{"Type": "Dense", "Fields": {"turned": true}}]}`:                `a field "turned"`,
-		`{"Layers": [{"Type": "Dense", "Fields": {"Act": "Pear"}}]}`:                 `no activation "Pear"`,
-		`{"Layers": [{"Type": "Dense", "Fields": {"Units": "ten"}}]}`:                `Units: json`,
-		`{"Layers": [{"Type": "Residual", "Fields": {"Skip": [{"Type": "Pear"}]}}]}`: `Skip: fit: recipe with a "Pear"`,
-		`{"Layers": [{"Type": "Flatten"}]}`:                                          `recipe with a ""`,
-		`{"Optimizer": {"Type": "Adam"}, "Layers": [], "Loss": {"Type": "Regret"}}`:  `recipe with a "Regret"`,
-		`{"Optimizer": {"Type": "Adam", "Fields": {"Beta1": "much"}}, "Layers": []}`: `Beta1: json`,
+		`{"Layers": [{"Type": "Pear"}]}`:                                                                   `recipe with a "Pear"`,
+		`{"Layers": [{"Type": "Dense", "Fields": {"Pears": 3}}]}`:                                          `a field "Pears"`,
+		`{"Layers": [{"Type": "Dense", "Fields": {"turned": true}}]}`:                                      `a field "turned"`,
+		`{"Layers": [{"Type": "Dense", "Fields": {"Act": "Pear"}}]}`:                                       `no activation "Pear"`,
+		`{"Layers": [{"Type": "Dense", "Fields": {"Units": "ten"}}]}`:                                      `Units: json`,
+		`{"Layers": [{"Type": "Residual", "Fields": {"Skip": [{"Type": "Pear"}]}}]}`:                       `Skip: fit: recipe with a "Pear"`,
+		`{"Layers": [{"Type": "Flatten"}]}`:                                                                `recipe with a ""`,
+		`{"Optimizer": {"Type": "Scheduled", "Fields": {"Optimizer": {"Type": "Clipped"}}}, "Layers": []}`: `recipe with a Clipped`,
+		`{"Optimizer": {"Type": "Adam"}, "Layers": [], "Loss": {"Type": "Regret"}}`:                        `recipe with a "Regret"`,
+		`{"Optimizer": {"Type": "Adam", "Fields": {"Beta1": "much"}}, "Layers": []}`:                       `Beta1: json`,
 	} {
 		var r recipe
 		if err := json.Unmarshal([]byte(text), &r); err != nil {

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -181,5 +182,42 @@ func TestIDs(t *testing.T) {
 	}
 	if _, err := floats.Load("ints", Data{X: []int32{3, 4}, Y: y[:1]}); err == nil || !strings.Contains(err.Error(), "want []byte, []float32 or []float64") {
 		t.Errorf("integers for a net of numbers: got %v", err)
+	}
+}
+
+// TestClippedSteps holds that a step's gradients are clipped together, whether the state is
+// packed or not: plain gradient descent moves all weights by the norm at most.
+func TestClippedSteps(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	const norm = 1e-3
+	for _, packing := range []bool{false, true} {
+		net := attach(t, s, "clipped", linear(3), Config{Optimizer: optim.Clipped{Optimizer: optim.SGD{LearningRate: 1}, Norm: norm}})
+		net.packing = packing
+		set := load(t, net, "clipped", Data{X: []float32{9, 8, -7, 3, 2, 1}, Y: []int32{0, 2, 1}})
+		before, err := net.Weights()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := net.Train(context.Background(), set, Train{Epochs: 1, Batch: 3}); err != nil {
+			t.Fatal(err)
+		}
+		after, err := net.Weights()
+		if err != nil {
+			t.Fatal(err)
+		}
+		square := 0.0
+		for i := range before {
+			for k := range before[i].Data {
+				d := float64(after[i].Data[k] - before[i].Data[k])
+				square += d * d
+			}
+		}
+		if moved := math.Sqrt(square); math.Abs(moved-norm) > 1e-2*norm {
+			t.Errorf("packed %t: the weights moved by %g, want %g", packing, moved, norm)
+		}
+		if err := net.Reset(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -9,7 +9,6 @@
 package optim
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -46,17 +45,8 @@ func Check(o interface {
 	Title() (name string, moments []string)
 	Rate() float64
 }) error {
-	if s, is := o.(Scheduled); is {
-		switch {
-		case s.Optimizer == nil:
-			return errors.New("Optimizer of optim.Scheduled is nil: want one, such as optim.AdamW{}")
-		case s.Schedule == nil:
-			return errors.New("Schedule of optim.Scheduled is nil: want one, such as optim.Warmup{Steps: 100}")
-		}
-		if err := s.Schedule.Check(); err != nil {
-			return err
-		}
-		return Check(s.Optimizer)
+	if c, is := o.(interface{ check() error }); is {
+		return c.check()
 	}
 	name, _ := o.Title()
 	wrong := func(setting string, x float64, fraction bool) error {

@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -49,6 +50,19 @@ func (o Scheduled) Rule() *elementwise.Rule {
 		r.Next[i] = e.Substitute(by)
 	}
 	return &r
+}
+
+func (o Scheduled) check() error {
+	switch {
+	case o.Optimizer == nil:
+		return errors.New("Optimizer of optim.Scheduled is nil: want one, such as optim.AdamW{}")
+	case o.Schedule == nil:
+		return errors.New("Schedule of optim.Scheduled is nil: want one, such as optim.Warmup{Steps: 100}")
+	}
+	if err := o.Schedule.Check(); err != nil {
+		return err
+	}
+	return Check(o.Optimizer)
 }
 
 // WarmupCosine rises linearly to 1 in Warmup steps, and falls along half a cosine to End at

@@ -1,0 +1,79 @@
+package optim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// Clipped is an optimizer whose gradients are clipped first (Pascanu et al., 2013):
+//
+//	optim.Clipped{Optimizer: optim.AdamW{}, Norm: 1}
+//
+// By Norm all gradients of a step are scaled together so that their norm is at most that, as
+// PyTorch's clip_grad_norm_ does; by Value each number is limited to ±Value. With both, by
+// Value first. Its steps run on XLA's kernels.
+type Clipped struct {
+	Optimizer   Optimizer
+	Norm, Value float64 // 0: not clipped by it
+}
+
+// Clipper is an optimizer that changes all gradients of a step together, before its Update.
+type Clipper interface {
+	// Clip returns as many gradients, of the same shapes.
+	Clip(gradients []*Node) []*Node
+}
+
+// Rate is the optimizer's.
+func (o Clipped) Rate() float64 { return o.Optimizer.Rate() }
+
+// Title names the optimizer and its moments: those of the one that it is without clipping.
+func (o Clipped) Title() (name string, moments []string) { return o.Optimizer.Title() }
+
+// Update is the optimizer's.
+func (o Clipped) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
+	return o.Optimizer.Update(rate, t, weight, gradient, moments)
+}
+
+// Clip clips.
+func (o Clipped) Clip(gradients []*Node) []*Node {
+	all := make([]*Node, len(gradients))
+	var square *Node
+	for i, g := range gradients {
+		if o.Value > 0 {
+			g = ClipScalar(g, -o.Value, o.Value)
+		}
+		if all[i] = g; o.Norm > 0 {
+			s := ReduceAllSum(Square(g))
+			if square == nil {
+				square = s
+			} else {
+				square = Add(square, s)
+			}
+		}
+	}
+	if square == nil {
+		return all
+	}
+	factor := MinScalar(MulScalar(Inverse(AddScalar(Sqrt(square), 1e-6)), o.Norm), 1)
+	for i, g := range all {
+		all[i] = Mul(g, factor)
+	}
+	return all
+}
+
+func (o Clipped) check() error {
+	switch wrong := func(x float64) bool { return !(x >= 0) || math.IsInf(x, 0) }; {
+	case o.Optimizer == nil:
+		return errors.New("Optimizer of optim.Clipped is nil: want one, such as optim.AdamW{}")
+	case wrong(o.Norm):
+		return fmt.Errorf("Norm of optim.Clipped is %g: want more than 0, or 0 to clip by Value only", o.Norm)
+	case wrong(o.Value):
+		return fmt.Errorf("Value of optim.Clipped is %g: want more than 0, or 0 to clip by Norm only", o.Value)
+	case o.Norm == 0 && o.Value == 0:
+		return errors.New("Norm and Value of optim.Clipped are 0: want one of them, such as Norm: 1")
+	}
+	return Check(o.Optimizer)
+}
