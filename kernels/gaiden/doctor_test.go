@@ -62,8 +62,8 @@ func TestDoctor(t *testing.T) {
 		{"nothing", func(*testing.T, string) {}, "kernelspec", "warn", "gaiden install"},
 		{"nothing", func(*testing.T, string) {}, "session", "ok", "not running"},
 		{"no home", func(t *testing.T, _ string) { t.Setenv("HOME", "") }, "home", "warn", "HOME"},
-		{"home is relative", func(t *testing.T, _ string) { t.Setenv("HOME", "rel") }, "home", "warn", "HOME is rel"},
-		{"cache is relative", func(t *testing.T, _ string) { t.Setenv("XDG_CACHE_HOME", "rel") }, "home", "warn", "XDG_CACHE_HOME is rel"},
+		{"home is relative", func(t *testing.T, _ string) { t.Chdir(t.TempDir()); t.Setenv("HOME", "rel") }, "home", "warn", "HOME is rel"},
+		{"cache is relative", func(t *testing.T, _ string) { t.Chdir(t.TempDir()); t.Setenv("XDG_CACHE_HOME", "rel") }, "home", "warn", "XDG_CACHE_HOME is rel"},
 		{"home is a file", func(t *testing.T, home string) {
 			os.WriteFile(home+"/file", nil, 0o600)
 			t.Setenv("HOME", home+"/file")
