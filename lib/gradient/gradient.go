@@ -9,7 +9,8 @@ import (
 
 // Define is y, whose gradient for each of wrt is what backward returns for it where v is
 // the gradient of y: of its shape, nil for none. It is called once. The way from wrt to y
-// must be out of GoMLX's sight, by StopGradient, for else its gradient is added.
+// must be out of GoMLX's sight, by StopGradient, for else its gradient is added; what else y
+// is made of keeps the gradient that GoMLX derives.
 func Define(y *Node, wrt []*Node, backward func(v *Node) []*Node) *Node {
 	var v *Node // the gradient of y; it is known before those of wrt are requested
 	var gradients []*Node
@@ -39,13 +40,13 @@ func Define(y *Node, wrt []*Node, backward func(v *Node) []*Node) *Node {
 		}
 	}
 	if way == nil {
-		return StopGradient(y)
+		return y
 	}
 	// The choice is constant, so XLA drops it and the sums; GoMLX sees a way from y back to
 	// each of wrt.
 	d := y.Shape().Dimensions
 	always := BroadcastToDims(Const(y.Graph(), true), d...)
-	y = Where(always, StopGradient(y), BroadcastToShape(way, shapes.Make(y.DType(), d...)))
+	y = Where(always, y, BroadcastToShape(way, shapes.Make(y.DType(), d...)))
 	return IdentityWithCustomGradient(y, func(_, got *Node) *Node {
 		v = got
 		return got

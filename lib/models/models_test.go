@@ -93,7 +93,7 @@ func TestRefused(t *testing.T) {
 		{"large kernel", image, models.Conv2D{Name: "c", Channels: 2, Kernel: 9}, "kernel 9×9 on an image of 8×8"},
 		{"large window", image, models.MaxPool2D{Name: "c", Window: 9}, "window 9×9 on an image of 8×8"},
 		{"LSTM of a vector", flat, models.LSTM{Name: "c", Units: 2}, "want sequences shaped"},
-		{"embedding of floats", flat, models.Embedding{Name: "c", Vocab: 3, Units: 2}, "want integers"},
+		{"embedding of floats", flat, models.Sequential{Name: "c", Layers: []models.Layer{models.Dense{Name: "d", Units: 2}, models.Embedding{Name: "e", Vocab: 3, Units: 2}}}, "want integers"},
 		{"attention of a vector", flat, models.Attention{Name: "c", Heads: 2}, "want sequences shaped"},
 		{"heads that do not divide", []int{5, 7}, models.Attention{Name: "c", Heads: 2}, "got a width of 7: want a multiple of 2"},
 		{"odd heads with RoPE", []int{5, 6}, models.Attention{Name: "c", Heads: 2, RoPE: 100}, "heads have a size of 3: want an even one"},
