@@ -143,7 +143,7 @@ func TestLockReset(t *testing.T) {
 	if err := unlock(); err != nil {
 		t.Error(err)
 	}
-	if unlock, err = a.Lock(context.Background(), "net/", "trains", 0); err != nil {
+	if _, err = a.Lock(context.Background(), "net/", "trains", 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Bind([]string{"net/w"}, []*Array{put(t, a, 5)}); err != nil {

@@ -171,6 +171,36 @@ func TestStopKeeps(t *testing.T) {
 	}
 }
 
+// TestUnreadValue: a value that cannot be read now is not lost: the cell fails, and says so,
+// and the next one has it.
+func TestUnreadValue(t *testing.T) {
+	r := &runner{t: t, n: newNotebook(t)}
+	r.must("x := 1")
+	r.must("x++")
+	files, _ := filepath.Glob(filepath.Join(r.n.temp.Path, "values", "value-*"))
+	if len(files) != 1 {
+		t.Fatalf("got files %q, want the value's", files)
+	}
+	aside := filepath.Join(t.TempDir(), "aside")
+	if err := os.Rename(files[0], aside); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(files[0], 0o700); err != nil { // no file: reading it fails
+		t.Fatal(err)
+	}
+	out, err := r.run("x++")
+	if err == nil || !strings.Contains(out.stream("stderr"), "cannot be read") || !strings.Contains(out.stream("stderr"), "they are kept: run the cell again") {
+		t.Errorf("got %v, %q; want an error that says that the values are kept", err, out.stream("stderr"))
+	}
+	os.Remove(files[0])
+	if err := os.Rename(aside, files[0]); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.must("x").result(); got != "2" {
+		t.Errorf("afterwards x is %s, want 2", got)
+	}
+}
+
 // TestLargeValue: 100 MB cost those cells that use them little, and others
 // nothing; and there is one copy of them.
 func TestLargeValue(t *testing.T) {

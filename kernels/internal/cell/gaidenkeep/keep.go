@@ -2,6 +2,7 @@ package gaidenkeep
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -115,6 +116,11 @@ func Load(list ...any) bool {
 	for file, group := range groups {
 		if err == nil {
 			err = loadFile(file, group, types)
+		}
+		var system syscall.Errno
+		if errors.As(err, &system) && system != syscall.ENOENT { // another time it may be read
+			fmt.Fprintf(os.Stderr, "the values of earlier cells cannot be read: %v\nthey are kept: run the cell again\n", err)
+			os.Exit(1)
 		}
 		if err != nil {
 			var m manifest
