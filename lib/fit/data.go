@@ -38,7 +38,7 @@ type Set struct {
 
 	positions int   // labels an example
 	counted   int   // of all of them, those that count
-	low, high int32 // the least label that counts and the greatest
+	low, high int32 // the least label and the greatest
 
 	rounding *seenIntegers
 }
@@ -124,7 +124,7 @@ func (n *Net) Find(name string) (*Set, error) {
 		if err := s.y.Values(labels); err != nil {
 			return nil, fmt.Errorf("fit: %s: labels of %s: %w", n.name, name, err)
 		}
-		s.sees(labels, n.ignores())
+		s.sees(labels)
 	}
 	return n.remember(s), nil
 }
@@ -224,7 +224,7 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 		if len(n.positions()) > 0 {
 			y = shapes.Make(dtypes.Int32, s.N, s.positions)
 		}
-		s.sees(t, n.ignores())
+		s.sees(t)
 		return s, x, y, nil
 	}
 	t := d.Y.([]float32)
@@ -376,10 +376,10 @@ func (n *Net) canTrain(s *Set) error {
 	if want := shapes.Make(dtypes.Int32, n.positions()...).Size(); s.positions != want {
 		return n.shapeError(s.Name, "targets", fmt.Sprintf("%d labels an example", s.positions), fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output))
 	}
-	if s.counted == 0 {
+	if s.counted == 0 && n.ignores() {
 		return fmt.Errorf("fit: %s: all labels of %s are below 0, which the loss ignores: want some that count", n.name, s.Name)
 	}
-	if s.low < 0 || int(s.high) >= n.classes() {
+	if s.low < 0 && !n.ignores() || int(s.high) >= n.classes() {
 		return fmt.Errorf("fit: %s: the labels of %s are %d to %d: %s", n.name, s.Name, s.low, s.high, n.wantLabels())
 	}
 	return nil
@@ -410,14 +410,13 @@ func (s *Set) allAnswers() int {
 	return s.counted
 }
 
-// sees notes what labels there are. Those below 0 count nothing where they are ignored.
-func (s *Set) sees(labels []int32, ignored bool) {
+// sees notes what labels there are. Those below 0 count only for nets that refuse them.
+func (s *Set) sees(labels []int32) {
 	s.counted, s.low, s.high = 0, math.MaxInt32, math.MinInt32
 	for _, l := range labels {
-		if l < 0 && ignored {
-			continue
+		if l >= 0 {
+			s.counted++
 		}
-		s.counted++
 		s.low, s.high = min(s.low, l), max(s.high, l)
 	}
 }

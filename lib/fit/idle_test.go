@@ -70,18 +70,18 @@ func TestPauses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := idleWatcher{watched: tuner}
 			var over atomic.Bool
-			end, begun, ended := time.Now().Add(8*idleTime), make(chan struct{}), make(chan error)
+			end, started, ended := time.Now().Add(8*idleTime), make(chan struct{}), make(chan error)
 			var begin sync.Once
 			go func() {
 				ended <- tt.work(func() bool {
-					begin.Do(func() { close(begun) })
+					begin.Do(func() { close(started) })
 					if time.Now().After(end) {
 						over.Store(true)
 					}
 					return over.Load()
 				})
 			}()
-			<-begun
+			<-started
 			if err := p.wait(context.Background()); err != nil || !over.Load() {
 				t.Errorf("it does not wait for the work's end: %v", err)
 			}

@@ -102,7 +102,7 @@ func (n *Net) timeInSandbox(ctx context.Context, data *Set, t Train, look tiling
 	return e, a.explain(err)
 }
 
-// timeForms is compare in the session that the net is in, while nobody asks the one beside it
+// timeForms is compare in the session that the net is in, while nobody asks the one next to it
 // for anything.
 func (n *Net) timeForms(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) (e tiling.Entry, err error) {
 	r, err := n.run(ctx, data, t, plan.Comparison)

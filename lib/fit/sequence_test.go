@@ -122,6 +122,16 @@ func TestIgnored(t *testing.T) {
 	if err != nil || got.N != 4 || got.Right != one.Right || got.Loss-one.Loss > 1e-5 || one.Loss-got.Loss > 1e-5 {
 		t.Errorf("with labels below 0: %v, %v, want %v", got, err, one)
 	}
+	// A set is refused by a net whose loss does not ignore such labels, whoever loaded it.
+	ignored := load(t, some, "ignored", Data{X: x, Y: first})
+	if _, err := all.Train(ctx, ignored, Train{}); err == nil || !strings.Contains(err.Error(), "the labels of ignored are -1 to") {
+		t.Errorf("a set with ignored labels, for a net that ignores none: got %v", err)
+	}
+	if found, err := all.Find("ignored"); err != nil {
+		t.Error(err)
+	} else if score, err := some.Test(ctx, found); err != nil || score.N != 4 {
+		t.Errorf("a set that another net has found: %v, %v, want 4 answers", score, err)
+	}
 	for i := range first {
 		first[i] = -1
 	}

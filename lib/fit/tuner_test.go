@@ -125,11 +125,11 @@ func waiting(t *testing.T) []string {
 	return l
 }
 
-// leave makes a net's run leave a request, and says how often a tuner was begun.
-func leave(t *testing.T, n *Net, data *Set) (begun int) {
+// leave makes a net's run leave a request, and says how often a tuner was started.
+func leave(t *testing.T, n *Net, data *Set) (started int) {
 	t.Helper()
 	defer func(was func() error) { startTuner = was }(startTuner)
-	startTuner = func() error { begun++; return nil }
+	startTuner = func() error { started++; return nil }
 	requested.Clear()
 	n.config.Session = nil // as a cell's net
 	defer func() { n.config.Session = n.session }()
@@ -138,7 +138,7 @@ func leave(t *testing.T, n *Net, data *Set) (begun int) {
 			t.Fatal(err)
 		}
 	}
-	return begun
+	return started
 }
 
 // TestTuner holds what becomes of requests.
@@ -185,8 +185,8 @@ func TestTuner(t *testing.T) {
 			t.Setenv("XDG_CACHE_HOME", t.TempDir())
 			n := attach(t, s, fmt.Sprintf("net%p", t), small(), Config{Kernels: plainOps})
 			data := load(t, n, "bars", digits(40, n.model.Input, 1))
-			if begun := leave(t, n, data); begun != 1 || len(waiting(t)) != 1 {
-				t.Fatalf("got %d tuners begun and %q left by two runs, want one of each", begun, waiting(t))
+			if started := leave(t, n, data); started != 1 || len(waiting(t)) != 1 {
+				t.Fatalf("got %d tuners started and %q left by two runs, want one of each", started, waiting(t))
 			}
 			tt.then(t, s, n)
 			before := names(t, s)
@@ -304,7 +304,7 @@ func TestTunerEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	n = attach(t, s, "net", small(), Config{Kernels: plainOps})
-	if begun := leave(t, n, load(t, n, "bars", digits(40, n.model.Input, 1))); begun != 0 {
+	if started := leave(t, n, load(t, n, "bars", digits(40, n.model.Input, 1))); started != 0 {
 		t.Error("a run begins a tuner for a request that cost the session three times")
 	}
 }
@@ -364,8 +364,8 @@ func TestRequests(t *testing.T) {
 			if n.config.Kernels = plainOps; n.model.HasBatchNorm() {
 				n.config.Kernels, n.target = AutoKernels, played("cuda", "") // they have no plan
 			}
-			if begun := leave(t, n, data); begun != tt.want || len(waiting(t)) != tt.want {
-				t.Errorf("got %d tuners begun and %q left, want %d", begun, waiting(t), tt.want)
+			if started := leave(t, n, data); started != tt.want || len(waiting(t)) != tt.want {
+				t.Errorf("got %d tuners started and %q left, want %d", started, waiting(t), tt.want)
 			}
 		})
 	}
@@ -377,9 +377,9 @@ func TestJobLeavesWish(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	n := attach(t, s, "net", small(), Config{Kernels: plainOps})
 	data := load(t, n, "bars", digits(40, n.model.Input, 1))
-	begun := 0
+	started := 0
 	defer func(was func() error) { startTuner = was }(startTuner)
-	startTuner = func() error { begun++; return nil }
+	startTuner = func() error { started++; return nil }
 	requested.Clear()
 	n.config.Session = nil // as a cell's net
 	job, err := n.TrainJob(data, tenths)
@@ -390,7 +390,7 @@ func TestJobLeavesWish(t *testing.T) {
 	if _, err := job.Follow(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if begun != 1 || len(waiting(t)) != 1 {
-		t.Errorf("got %d tuners begun and %q waiting, want one of each", begun, waiting(t))
+	if started != 1 || len(waiting(t)) != 1 {
+		t.Errorf("got %d tuners started and %q waiting, want one of each", started, waiting(t))
 	}
 }

@@ -79,7 +79,7 @@ func (n *Net) requestTuning(data *Set, t Train) {
 	if !unmeasured(known) && len(table.Wanted()) == 0 || unmeasured(known) && known.Tried >= data.N/t.Batch {
 		return
 	}
-	if _, begun := requested.LoadOrStore(n.name+" "+key, true); begun {
+	if _, started := requested.LoadOrStore(n.name+" "+key, true); started {
 		return
 	}
 	r, err := n.recipe()

@@ -18,7 +18,7 @@ type CrossEntropy struct {
 	Smoothing float64
 	// IgnoreNegative gives labels below 0 no weight, as PyTorch's -100 have none.
 	IgnoreNegative bool
-	// ClassWeights says how much each class counts; default: all the same.
+	// ClassWeights has the weight of each class; default: 1.
 	ClassWeights []float64
 }
 
