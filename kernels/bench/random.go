@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -94,7 +93,7 @@ func (b *bench) firstLoss(s *session.Session, c trainCase, dir string) error {
 	}
 	defer net.Reset()
 	d := c.examples()
-	err = net.Save(filepath.Join(dir, "weights.safetensors"))
+	err = net.SaveWeights(filepath.Join(dir, "weights.safetensors"))
 	for name, values := range map[string]any{"x": d.X, "y": d.Y} {
 		var w bytes.Buffer
 		err = errors.Join(err, binary.Write(&w, binary.LittleEndian, values), os.WriteFile(filepath.Join(dir, name), w.Bytes(), 0o600))
@@ -102,7 +101,7 @@ func (b *bench) firstLoss(s *session.Session, c trainCase, dir string) error {
 	if err != nil {
 		return err
 	}
-	h, err := net.Train(context.Background(), data, fit.Train{Batch: c.batch})
+	h, err := net.Fit(data, fit.Train{Batch: c.batch})
 	if err != nil {
 		return err
 	}

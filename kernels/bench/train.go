@@ -134,7 +134,7 @@ func (c trainCase) attach(s *session.Session, name string, config fit.Config) (*
 	if err := net.Reset(); err != nil { // what a run that was stopped has left
 		return nil, nil, err
 	}
-	data, err := net.Load("bench/data", c.examples())
+	data, err := net.Upload("bench/data", c.examples())
 	return net, data, err
 }
 
@@ -154,7 +154,7 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 		return nil, n.Reset()
 	}
 	epochs := func() error {
-		_, err := n.Train(context.Background(), data, t)
+		_, err := n.Fit(data, t)
 		return err
 	}
 	began := time.Now()
@@ -205,7 +205,7 @@ func (b *bench) tuned(net *fit.Net, data *fit.Set, t fit.Train) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.tune)
 	defer cancel()
-	err := net.Tune(ctx, data, t, func(line string) { fmt.Fprintln(b.progress, "bench train:", line) })
+	err := net.WithContext(ctx).Tune(data, t, func(line string) { fmt.Fprintln(b.progress, "bench train:", line) })
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil // what was found until then holds
 	}

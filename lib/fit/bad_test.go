@@ -42,7 +42,7 @@ func TestBadInput(t *testing.T) {
 		{"wrong targets", Data{X: ok.X, Y: make([]float32, 30)}, "layer output of small returns [10]"},
 	}
 	for _, tt := range loads {
-		if _, err := n.Load("bad", tt.data); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := n.Upload("bad", tt.data); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
 		}
 	}
@@ -70,7 +70,7 @@ func TestBadInput(t *testing.T) {
 		{"another net's data", other, data, Train{}, "layer flatten of MLP takes [28 28 1]"},
 	}
 	for _, tt := range trains {
-		if _, err := tt.net.Train(ctx, tt.data, tt.t); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := tt.net.WithContext(ctx).Fit(tt.data, tt.t); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
 		}
 	}
@@ -78,29 +78,29 @@ func TestBadInput(t *testing.T) {
 	wider.Layers = append(slices.Clip(wider.Layers[:4]), models.Dense{Name: "output", Units: 20})
 	wide := attach(t, s, "wide", wider, Config{})
 	many := load(t, wide, "many", Data{X: ok.X, Y: []int32{0, 1, 2, 3, 4, 15, 6, 7, 8, 9}})
-	found, err := n.Find("many")
+	found, err := n.Data("many")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for what, set := range map[string]*Set{"given": many, "found": found} {
-		_, trained := n.Train(ctx, set, Train{})
-		_, validated := n.Train(ctx, data, Train{Validation: set})
-		_, tested := n.Test(ctx, set)
-		_, phases := n.Phases(ctx, set, 5)
-		_, job := n.TrainJob(set, Train{})
+		_, trained := n.WithContext(ctx).Fit(set, Train{})
+		_, validated := n.WithContext(ctx).Fit(data, Train{Validation: set})
+		_, tested := n.WithContext(ctx).Evaluate(set)
+		_, phases := n.WithContext(ctx).Phases(set, 5)
+		_, job := n.FitJob(set, Train{})
 		for _, err := range []error{trained, validated, tested, phases, job} {
 			if want := "cnn: the labels of many are 0 to 15: layer output of small has 10 classes, 0 to 9"; err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("labels of a wider net, %s: got error %v, want %q", what, err, want)
 			}
 		}
-		if _, err := n.Predict(ctx, set); err != nil {
+		if _, err := n.WithContext(ctx).Predict(set); err != nil {
 			t.Errorf("outputs need no labels, %s: got error %v", what, err)
 		}
 	}
-	if _, err := wide.Test(ctx, found); err != nil {
+	if _, err := wide.WithContext(ctx).Evaluate(found); err != nil {
 		t.Errorf("a set that another net has found: got error %v", err)
 	}
-	if _, err := n.Find("nothing"); err == nil || !strings.Contains(err.Error(), `no data set "nothing" in the session, there are many, ok: load it first`) {
+	if _, err := n.Data("nothing"); err == nil || !strings.Contains(err.Error(), `no data set "nothing" in the session, there are many, ok: load it first`) {
 		t.Errorf("find: got error %v", err)
 	}
 	tall := models.Net{Name: "tall", Input: []int{4, 4, 1}, Layers: []models.Layer{models.Conv2D{Name: "c1", Channels: 1, Kernel: 5}}}
@@ -124,20 +124,20 @@ func TestTypes(t *testing.T) {
 	}
 	first := load(t, n, "set", Data{X: x, Y: y})
 	for _, d := range []Data{{X: wide, Y: []int{2, 0, 9}}, {X: x, Y: []uint8{2, 0, 9}}, {X: x, Y: []int64{2, 0, 9}}, {X: x, Y: []int16{2, 0, 9}}, {X: x, Y: []int8{2, 0, 9}}, {X: x, Y: []uint16{2, 0, 9}}} {
-		again, err := n.Load("set", d)
+		again, err := n.Upload("set", d)
 		if err != nil || again.Fresh || !slices.Equal(again.Labels, first.Labels) {
 			t.Errorf("%T and %T: got %v, %v, want the set that is there", d.X, d.Y, again, err)
 		}
 	}
-	one, err := n.Predict(t.Context(), x)
+	one, err := n.WithContext(t.Context()).Predict(x)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other, err := n.Predict(t.Context(), wide); err != nil || !slices.Equal(one.Output, other.Output) {
+	if other, err := n.WithContext(t.Context()).Predict(wide); err != nil || !slices.Equal(one.Output, other.Output) {
 		t.Errorf("Predict of []float64: got %v, %v, want %v", other, err, one)
 	}
 	line := attach(t, s, "line", models.Net{Name: "line", Input: []int{2}, Layers: []models.Layer{models.Dense{Name: "out", Units: 1}}}, Config{})
-	if set, err := line.Load("line", Data{X: []float64{1, 2, 3, 4}, Y: []float64{1, 2}}); err != nil || set.targets != 1 {
+	if set, err := line.Upload("line", Data{X: []float64{1, 2, 3, 4}, Y: []float64{1, 2}}); err != nil || set.targets != 1 {
 		t.Errorf("numbers as []float64: got %v, %v", set, err)
 	}
 }
@@ -182,8 +182,8 @@ func TestNotNumbers(t *testing.T) {
 		train.AddRegularizationLoss(graph.ReduceAllSum(x))
 		return x
 	})
-	_, predicted := n.Predict(ctx, []float32{1, 2, nan, 4})
-	_, loaded := seen.Load("d", Data{X: make([]float32, 4), Y: make([]float32, 2), V: []float32{1, 1e-30}})
+	_, predicted := n.WithContext(ctx).Predict([]float32{1, 2, nan, 4})
+	_, loaded := seen.Upload("d", Data{X: make([]float32, 4), Y: make([]float32, 2), V: []float32{1, 1e-30}})
 	_, attached := Attach(s, "regular", regular, Config{})
 	_, fused := n.Plan(nil, Train{})
 	for _, tt := range []struct {

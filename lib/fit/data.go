@@ -62,7 +62,7 @@ func (s *Set) String() string {
 }
 
 // Load uploads data under a name, unless the session has the same there.
-func (n *Net) Load(name string, d Data) (*Set, error) {
+func (n *Net) Upload(name string, d Data) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
@@ -106,7 +106,7 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 }
 
 // Find returns a set that is in the session.
-func (n *Net) Find(name string) (*Set, error) {
+func (n *Net) Data(name string) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {

@@ -15,7 +15,8 @@ import (
 )
 
 // Test is the loss and accuracy over a whole set.
-func (n *Net) Test(ctx context.Context, s *Set) (*Score, error) {
+func (n *Net) Evaluate(s *Set) (*Score, error) {
+	ctx := n.context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {

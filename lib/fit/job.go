@@ -19,7 +19,7 @@ import (
 // TrainJob is Train as a job of the session, with the net's name: it continues when the cell
 // or the kernel ends, and after a crash from the last snapshot. Meanwhile the net can be
 // tested, read and saved. A job uses one device; Threshold and Patience need a Validation.
-func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
+func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	done, err := n.acquire(context.Background(), training) // until the job itself keeps others away

@@ -56,10 +56,10 @@ func TestTrainJobNotFinite(t *testing.T) {
 				data := load(t, n, name, tt.data)
 				var err error
 				if way == "train" {
-					_, err = n.Train(ctx, data, tt.train)
+					_, err = n.WithContext(ctx).Fit(data, tt.train)
 				} else {
 					var j *Job
-					if j, err = n.TrainJob(data, tt.train); err == nil {
+					if j, err = n.FitJob(data, tt.train); err == nil {
 						_, err = j.Follow(ctx, nil)
 					}
 				}

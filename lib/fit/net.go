@@ -17,6 +17,12 @@ import (
 
 // Net is a model with a name in the session. Goroutines may share it.
 type Net struct {
+	*core
+	ctx context.Context // nil: the cell's
+}
+
+// core is what a Net shares with those that differ in their context only.
+type core struct {
 	name   string
 	model  models.Net
 	config Config
@@ -88,8 +94,19 @@ func New(name string, model models.Net, config Config) *Net {
 	if config.Optimizer == nil {
 		config.Optimizer = Adam{}
 	}
-	return &Net{name: name, model: model, config: config, caches: caches{programs: map[string]*future{}, sets: map[string]*Set{},
-		deviceCopies: map[onDevice]*session.Array{}, stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}}
+	return &Net{core: &core{name: name, model: model, config: config, caches: caches{programs: map[string]*future{}, sets: map[string]*Set{},
+		deviceCopies: map[onDevice]*session.Array{}, stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}}}
+}
+
+// WithContext is the same net, whose calls end when ctx does. Otherwise they end when the
+// cell is stopped.
+func (n *Net) WithContext(ctx context.Context) *Net { return &Net{core: n.core, ctx: ctx} }
+
+func (n *Net) context() context.Context {
+	if n.ctx != nil {
+		return n.ctx
+	}
+	return session.Context()
 }
 
 // Attach is New in an open session, with the net's arrays found or created.

@@ -20,7 +20,7 @@ func step(t *testing.T, n *Net, d Data, batch int) (float64, map[string][]float3
 	if err := n.SetWeights(formulaWeights(n)); err != nil {
 		t.Fatal(err)
 	}
-	p, err := n.Phases(context.Background(), load(t, n, n.name, d), batch)
+	p, err := n.Phases(load(t, n, n.name, d), batch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestDropout(t *testing.T) {
 	n := attach(t, s, "net", wide, Config{Seed: 4, Optimizer: SGD{LearningRate: 1e-20}})
 	x := slices.Repeat([]float32{1}, 8000)
 	data := load(t, n, "ones", Data{X: x, Y: slices.Clone(x)})
-	p, err := n.Phases(ctx, data, 8)
+	p, err := n.WithContext(ctx).Phases(data, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestDropout(t *testing.T) {
 		}
 		last = out
 	}
-	answer, err := n.Predict(ctx, data)
+	answer, err := n.WithContext(ctx).Predict(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestBatchNorm(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	p, err := n.Predict(context.Background(), []float32{5, 5, 1, -1})
+	p, err := n.Predict([]float32{5, 5, 1, -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestBF16(t *testing.T) {
 	s := open(t)
 	n := attach(t, s, "net", models.MLP(20), Config{BF16: true, Seed: 1})
 	data := load(t, n, "bars", digits(400, n.model.Input, 1))
-	h, err := n.Train(context.Background(), data, Train{Epochs: 6, Batch: 20, Validation: data})
+	h, err := n.Fit(data, Train{Epochs: 6, Batch: 20, Validation: data})
 	if err != nil {
 		t.Fatal(err)
 	}

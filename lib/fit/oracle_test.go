@@ -250,7 +250,7 @@ func TestOracle(t *testing.T) {
 				d.V = nil
 			}
 			data := load(t, n, fmt.Sprint("data", i), d)
-			p, err := n.Phases(ctx, data, want.Batch)
+			p, err := n.WithContext(ctx).Phases(data, want.Batch)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -327,7 +327,7 @@ func TestOptimizers(t *testing.T) {
 			d := formulaData("Peaks", 50, 2, 1)
 			d.V = nil
 			data := load(t, n, "peaks", d)
-			h, err := n.Train(context.Background(), data, Train{Epochs: 10, Batch: 50, InOrder: true})
+			h, err := n.Fit(data, Train{Epochs: 10, Batch: 50, InOrder: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -34,7 +34,7 @@ func TestPacked(t *testing.T) {
 					data := load(t, n, fmt.Sprint("data", i), tt.data)
 					var alive []int
 					for range 3 { // from the second on, chunks of several steps, two at a time
-						h, err := n.Train(ctx, data, Train{Epochs: 3, Batch: batch, LearningRate: 1e-3, Validation: data})
+						h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 3, Batch: batch, LearningRate: 1e-3, Validation: data})
 						if err != nil {
 							t.Fatal(err)
 						}

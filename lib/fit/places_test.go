@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"context"
 	"math"
 	"strings"
 	"testing"
@@ -41,12 +40,12 @@ func TestPlaces(t *testing.T) {
 				n := attach(t, s, tt.name+[]string{"-own", "-xla"}[i], tt.net, config)
 				data := load(t, n, "places", numbers(64, length, length, 1))
 				train := Train{Batch: tt.batch, Epochs: 3, DropLast: true, LearningRate: 0.01, InOrder: tt.name == "stateful"}
-				h, err := n.Train(context.Background(), data, train)
+				h, err := n.Fit(data, train)
 				if err != nil {
 					t.Fatal(err)
 				}
 				losses[i] = h.Losses
-				score, err := n.Test(context.Background(), data)
+				score, err := n.Evaluate(data)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -14,7 +14,8 @@ import (
 )
 
 // Predict runs the net on a set, or on examples in the form of Data.X.
-func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
+func (n *Net) Predict(x any) (*Prediction, error) {
+	ctx := n.context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"context"
 	"math"
 	"strings"
 	"testing"
@@ -57,7 +56,7 @@ func TestProducts(t *testing.T) {
 			for i, kernels := range []Kernels{AutoKernels, XLAKernels} {
 				n := attach(t, s, tt.name+[]string{"-own", "-xla"}[i], tt.net, Config{Seed: 3, Kernels: kernels, Optimizer: tt.optimizer})
 				data := load(t, n, "digits", digits(2048, tt.net.Input, 1))
-				h, err := n.Train(context.Background(), data, Train{Batch: tt.batch, Epochs: tt.epochs, LearningRate: tt.rate})
+				h, err := n.Fit(data, Train{Batch: tt.batch, Epochs: tt.epochs, LearningRate: tt.rate})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"context"
 	"math"
 	"strings"
 	"testing"
@@ -27,7 +26,7 @@ func TestRecomputed(t *testing.T) {
 		n := attach(t, s, name, pooled, Config{Seed: 3, Optimizer: SGD{LearningRate: 0.01, Momentum: 0.9}})
 		n.options.Recompute = int64(i)
 		data := load(t, n, "images", digits(64, n.model.Input, 1))
-		h, err := n.Train(context.Background(), data, Train{Batch: 16, Epochs: 3})
+		h, err := n.Fit(data, Train{Batch: 16, Epochs: 3})
 		if err != nil {
 			t.Fatal(err)
 		}

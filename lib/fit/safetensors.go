@@ -19,7 +19,7 @@ import (
 
 // Save writes the net's variables to a safetensors file, with the names and layouts that
 // PyTorch has for the same layers.
-func (n *Net) Save(path string) error {
+func (n *Net) SaveWeights(path string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
@@ -67,7 +67,7 @@ func writeTensors(path string, all []Tensor) error {
 // PyTorch wrote: a file, the index of several, or a directory with one of them. Where one is
 // missing, surplus or of another shape, the error says so and the net stays as it is.
 // The optimizer's state is reset.
-func (n *Net) Restore(path string, layers ...string) error {
+func (n *Net) LoadWeights(path string, layers ...string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.assertFree(); err != nil {

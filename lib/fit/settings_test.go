@@ -115,15 +115,15 @@ func TestTrainSettings(t *testing.T) {
 		{Train{Patience: -1}, "patience of -1"}, {Train{KeepState: true}, "KeepState is set, and linear has no layer that is Stateful"},
 		{Train{Validation: numbers}, "Validation numbers has numbers as targets, and labels has labels"},
 	} {
-		if _, err := n.Train(ctx, labels, tt.run); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := n.WithContext(ctx).Fit(labels, tt.run); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: got %v, want %q", tt.run, err, tt.want)
 		}
-		if _, err := n.TrainJob(labels, tt.run); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := n.FitJob(labels, tt.run); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v as a job: got %v, want %q", tt.run, err, tt.want)
 		}
 	}
 	for _, batch := range []int{0, -1, 5} {
-		if _, err := n.Phases(ctx, labels, batch); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("batch of %d", batch)) {
+		if _, err := n.WithContext(ctx).Phases(labels, batch); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("batch of %d", batch)) {
 			t.Errorf("phases: got %v, want batch %d refused", err, batch)
 		}
 	}

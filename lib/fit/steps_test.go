@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"context"
 	"maps"
 	"math"
 	"slices"
@@ -62,7 +61,7 @@ func TestPeeled(t *testing.T) {
 			t.Fatalf("loop %d, %d bytes: got form %d and %v", loop, n.stateBytes(), p.Main.Form, err)
 		}
 		for _, epochs := range []int{1, 3} {
-			h, err := n.Train(context.Background(), data, Train{Batch: 8, Epochs: epochs, LearningRate: 1e-3})
+			h, err := n.Fit(data, Train{Batch: 8, Epochs: epochs, LearningRate: 1e-3})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +153,7 @@ func TestGraphs(t *testing.T) {
 		{"large, on a CPU", "cpu", 1, 2000, false, nil, nil, nil},
 		{"with convolutions, on a CPU", "cpu", 1, 100, true, nil, nil, nil},
 	} {
-		n := &Net{name: "n", target: played(tt.platform, ""), config: Config{Flags: tt.flags}}
+		n := &Net{core: &core{name: "n", target: played(tt.platform, ""), config: Config{Flags: tt.flags}}}
 		p, err := n.traceFor(tt.devices, "ops", func(t *trace) []*Node {
 			y := Parameter(t.g, "x", shapes.Make(dtypes.Float32, 1, 4, 4, 1))
 			if tt.convolves {

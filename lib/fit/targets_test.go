@@ -72,7 +72,7 @@ func TestTargets(t *testing.T) {
 	tests = append(tests, row{"negative label", 3, nil, []int64{0, -1}, nil, "label 1 is -1"}, row{"large label", 3, nil, []uint64{0, 1 << 63}, nil, "label 1 is 9223372036854775808"})
 	for _, tt := range tests {
 		n := attach(t, s, "net"+itoa(tt.units), linear(tt.units), Config{Loss: tt.loss, FirstLook: true})
-		set, err := n.Load("d", Data{X: x, Y: tt.y, V: tt.v})
+		set, err := n.Upload("d", Data{X: x, Y: tt.y, V: tt.v})
 		if want, is := tt.want.(string); is {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s %T: got %v, want %q", tt.name, tt.y, err, want)
@@ -120,10 +120,10 @@ func TestTargetsOfOthers(t *testing.T) {
 		{"weights", of(nil), weighted, "weights of targets, Data.V, which it does not take"},
 		{"classes at each position", deep, labels, "targets of labels: got 1 labels an example, want 2: layer out of deep returns [2 2]"},
 	} {
-		_, trained := tt.net.Train(ctx, tt.set, Train{})
-		_, tested := tt.net.Test(ctx, tt.set)
-		_, phases := tt.net.Phases(ctx, tt.set, 1)
-		_, job := tt.net.TrainJob(tt.set, Train{})
+		_, trained := tt.net.WithContext(ctx).Fit(tt.set, Train{})
+		_, tested := tt.net.WithContext(ctx).Evaluate(tt.set)
+		_, phases := tt.net.WithContext(ctx).Phases(tt.set, 1)
+		_, job := tt.net.FitJob(tt.set, Train{})
 		for k, err := range []error{trained, tested, phases, job} {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s, use %d: got %v, want %q", tt.name, k, err, tt.want)
@@ -149,14 +149,14 @@ func TestUnseen(t *testing.T) {
 			if err := n.SetWeights(first); err != nil {
 				t.Fatal(err)
 			}
-			score, err := n.Test(ctx, set)
+			score, err := n.WithContext(ctx).Evaluate(set)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if want := (1.0 + 1) / 1.5; math.Abs(score.Loss-want) > 1e-6 { // squares of 1 and 1, 1½ joints
 				t.Errorf("%+v: test of %s: got %v, want %v", loss, set.Name, score.Loss, want)
 			}
-			h, err := n.Train(ctx, set, Train{Batch: 1, InOrder: true, Epochs: 2})
+			h, err := n.WithContext(ctx).Fit(set, Train{Batch: 1, InOrder: true, Epochs: 2})
 			if err != nil {
 				t.Fatalf("%+v: %s: %v", loss, set.Name, err)
 			}
@@ -186,7 +186,7 @@ func TestUnseen(t *testing.T) {
 		if err := n.SetWeights(first); err != nil {
 			t.Fatal(err)
 		}
-		j, err := n.TrainJob(torn, Train{Batch: 1, InOrder: true, Epochs: 2, Validation: torn})
+		j, err := n.FitJob(torn, Train{Batch: 1, InOrder: true, Epochs: 2, Validation: torn})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,11 +208,11 @@ func TestNaNValidation(t *testing.T) {
 	data := load(t, n, "d", Data{X: []float32{1, 2, 3, 4}, Y: []int32{0, 1}})
 	torn := load(t, n, "torn", Data{X: []float32{1, float32(math.Inf(1)), 3, 4}, Y: []int32{0, 1}})
 	run := Train{Epochs: 5, Validation: torn, Patience: 2}
-	h, err := n.Train(ctx, data, run)
+	h, err := n.WithContext(ctx).Fit(data, run)
 	if want := "loss of the validation is NaN, and was no finite number for 2 epochs"; err != nil || h.Stopped != want || len(h.Epochs) != 2 {
 		t.Errorf("got %q after %d epochs, %v, want %q after 2", h.Stopped, len(h.Epochs), err, want)
 	}
-	j, err := n.TrainJob(data, run)
+	j, err := n.FitJob(data, run)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,7 +115,7 @@ func (t tuner) handle(ctx context.Context, w *tuneRequest) error {
 	c.Session, c.Origin = s, "gaiden tune"
 	n := New(w.Net.Name, m, c)
 	n.readOnly = true
-	data, err := n.Find(w.Data)
+	data, err := n.Data(w.Data)
 	if err != nil {
 		return err
 	}

@@ -32,9 +32,9 @@ func cell() error {
 		return cmd.Start()
 	}
 	n := New("net", small(), Config{Kernels: plainOps})
-	data, err := n.Load("bars", digits(40, n.model.Input, 1))
+	data, err := n.Upload("bars", digits(40, n.model.Input, 1))
 	if err == nil {
-		_, err = n.Train(context.Background(), data, tenths)
+		_, err = n.Fit(data, tenths)
 	}
 	return err
 }
@@ -134,7 +134,7 @@ func leave(t *testing.T, n *Net, data *Set) (started int) {
 	n.config.Session = nil // as a cell's net
 	defer func() { n.config.Session = n.session }()
 	for range 2 {
-		if _, err := n.Train(context.Background(), data, tenths); err != nil {
+		if _, err := n.Fit(data, tenths); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -382,7 +382,7 @@ func TestJobLeavesWish(t *testing.T) {
 	startTuner = func() error { started++; return nil }
 	requested.Clear()
 	n.config.Session = nil // as a cell's net
-	job, err := n.TrainJob(data, tenths)
+	job, err := n.FitJob(data, tenths)
 	if err != nil {
 		t.Fatal(err)
 	}

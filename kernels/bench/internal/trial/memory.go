@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,7 +34,7 @@ func (d *desk) memory(t training, left int64) error {
 	}
 	train := func(batch int) error {
 		began := time.Now()
-		_, err := net.Train(context.Background(), data, fit.Train{Batch: batch})
+		_, err := net.Fit(data, fit.Train{Batch: batch})
 		st, _ := d.s.Status()
 		v := st.Devices[0]
 		fmt.Printf("%s: a batch of %d: %.1f s, %.2f GB in use, %.2f at most, %.2f is the limit: %v\n", t.name, batch, time.Since(began).Seconds(), float64(v.InUse)/1e9, float64(v.Peak)/1e9, float64(v.Limit)/1e9, err)

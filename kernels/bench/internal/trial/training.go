@@ -58,7 +58,7 @@ func (d *desk) attach(t training, name string) (*fit.Net, *fit.Set, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := net.Load(name, t.data())
+	data, err := net.Upload(name, t.data())
 	if err != nil {
 		net.Reset() // the error that counts is there
 	}
