@@ -438,7 +438,7 @@ func TestJobMagics(t *testing.T) {
 		{"%jobs pause mlp", "has ended"},
 		{"%jobs forget mlp", ""},
 		{"%jobs attach mlp", "no job"},
-		{"%%job mlp\nnet.Train(data)", "%%job: nothing was run"},
+		{"%%job mlp\nnet.Fit(data)", "%%job: nothing was run"},
 	} {
 		if shown := typed(t, tt.cell); !strings.Contains(shown, tt.want) {
 			t.Errorf("%s: got %q, want %q", tt.cell, shown, tt.want)

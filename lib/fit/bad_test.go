@@ -12,7 +12,10 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/train"
 
+	"gaiden/lib/fit/result"
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestBadInput holds that what cannot be trained is refused, with what was got and
@@ -60,10 +63,10 @@ func TestBadInput(t *testing.T) {
 		{"an endless rate", n, data, Train{LearningRate: math.Inf(1)}, "learning rate of +Inf"},
 		{"no threshold", n, data, Train{Threshold: math.NaN()}, "threshold of NaN"},
 		{"negative patience", n, data, Train{Patience: -2}, "patience of -2 epochs"},
-		{"an optimizer's rate", New("o1", small(), Config{Session: s, Optimizer: SGD{LearningRate: -0.1}}), data, Train{}, "o1: LearningRate of sgd is -0.1: want 0 or more"},
-		{"a momentum", New("o2", small(), Config{Session: s, Optimizer: SGD{Momentum: -1}}), data, Train{}, "Momentum of momentum is -1"},
-		{"a mean of nothing", New("o3", small(), Config{Session: s, Optimizer: Adam{Beta2: 1}}), data, Train{}, "Beta2 of adam is 1: want 0 or more, and less than 1"},
-		{"a mean that is no number", New("o4", small(), Config{Session: s, Optimizer: AdaDelta{Rho: math.NaN()}}), data, Train{}, "Rho of adadelta is NaN"},
+		{"an optimizer's rate", New("o1", small(), Config{Session: s, Optimizer: optim.SGD{LearningRate: -0.1}}), data, Train{}, "o1: LearningRate of sgd is -0.1: want 0 or more"},
+		{"a momentum", New("o2", small(), Config{Session: s, Optimizer: optim.SGD{Momentum: -1}}), data, Train{}, "Momentum of momentum is -1"},
+		{"a mean of nothing", New("o3", small(), Config{Session: s, Optimizer: optim.Adam{Beta2: 1}}), data, Train{}, "Beta2 of adam is 1: want 0 or more, and less than 1"},
+		{"a mean that is no number", New("o4", small(), Config{Session: s, Optimizer: optim.AdaDelta{Rho: math.NaN()}}), data, Train{}, "Rho of adadelta is NaN"},
 		{"devices", New("o5", small(), Config{Session: s, Devices: -1}), data, Train{}, "o5: Devices -1, Unroll 0: want 1 or more"},
 		{"a body of a loop", New("o6", small(), Config{Session: s, Unroll: -5}), data, Train{}, "o6: Devices 0, Unroll -5: want 1 or more"},
 		{"no data", n, nil, Train{}, "no data set"},
@@ -145,18 +148,18 @@ func TestTypes(t *testing.T) {
 // TestNotFiniteHint holds what is said to do about a loss that is no number.
 func TestNotFiniteHint(t *testing.T) {
 	for _, tt := range []struct {
-		e    NotFiniteError
+		e    result.NotFiniteError
 		want string
 	}{
-		{NotFiniteError{Epoch: 1, Step: 7, Part: "output"}, "a smaller learning rate"},
-		{NotFiniteError{Epoch: 2, Step: 1, Part: "output"}, "a smaller learning rate"},
-		{NotFiniteError{Epoch: 1, Step: 7, Layer: "l2", Part: "output", Kept: 6, KeptEpoch: 1}, "the weights that were kept have this loss: %rollback undoes"},
-		{NotFiniteError{Epoch: 3, Step: 1, Layer: "l2", Part: "output", Kept: 1, KeptEpoch: 2}, "the weights that were kept have this loss: %rollback undoes"},
-		{NotFiniteError{Epoch: 5, Step: 1, Layer: "l2", Part: "output", Kept: 1, KeptEpoch: 2}, "a smaller learning rate often helps; look"}, // epochs of a step later
-		{NotFiniteError{Epoch: 1, Step: 7, Part: "loss", Kept: 6, KeptEpoch: 1}, "a smaller learning rate often helps; look"},                // a packed step that was not taken
-		{NotFiniteError{Epoch: 1, Step: 1, Part: "output"}, "net.Reset() starts over"},
-		{NotFiniteError{Epoch: 1, Step: 1, Part: "examples", Data: "bars", Example: 3}, "example 3 of bars"},
-		{NotFiniteError{Epoch: 1, Step: 7}, "names the layer"},
+		{result.NotFiniteError{Epoch: 1, Step: 7, Part: "output"}, "a smaller learning rate"},
+		{result.NotFiniteError{Epoch: 2, Step: 1, Part: "output"}, "a smaller learning rate"},
+		{result.NotFiniteError{Epoch: 1, Step: 7, Layer: "l2", Part: "output", Kept: 6, KeptEpoch: 1}, "the weights that were kept have this loss: %rollback undoes"},
+		{result.NotFiniteError{Epoch: 3, Step: 1, Layer: "l2", Part: "output", Kept: 1, KeptEpoch: 2}, "the weights that were kept have this loss: %rollback undoes"},
+		{result.NotFiniteError{Epoch: 5, Step: 1, Layer: "l2", Part: "output", Kept: 1, KeptEpoch: 2}, "a smaller learning rate often helps; look"}, // epochs of a step later
+		{result.NotFiniteError{Epoch: 1, Step: 7, Part: "loss", Kept: 6, KeptEpoch: 1}, "a smaller learning rate often helps; look"},                // a packed step that was not taken
+		{result.NotFiniteError{Epoch: 1, Step: 1, Part: "output"}, "net.Reset() starts over"},
+		{result.NotFiniteError{Epoch: 1, Step: 1, Part: "examples", Data: "bars", Example: 3}, "example 3 of bars"},
+		{result.NotFiniteError{Epoch: 1, Step: 7}, "names the layer"},
 	} {
 		if got := tt.e.Hint(); !strings.Contains(got, tt.want) {
 			t.Errorf("%+v: got %q, want %q", tt.e, got, tt.want)
@@ -176,7 +179,7 @@ func TestNotNumbers(t *testing.T) {
 	}
 	before := w[0].Data[1]
 	w[0].Data[1] = nan
-	seen := attach(t, s, "seen", linear(1), Config{Loss: Visibility{}})
+	seen := attach(t, s, "seen", linear(1), Config{Loss: losses.Visibility{}})
 	regular := models.Func("regular", []int{2}, func(scope *model.Scope, x *graph.Node) *graph.Node {
 		x = layers.Dense(scope, x, true, 2)
 		train.AddRegularizationLoss(graph.ReduceAllSum(x))

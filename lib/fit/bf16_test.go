@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // frozen freezes a layer: none of its variables is trained.
@@ -92,7 +93,7 @@ func TestFrozenBatchNorm(t *testing.T) {
 	net := models.Net{Name: "net", Input: []int{2}, Layers: []models.Layer{
 		frozen{models.BatchNorm{Name: "bn"}}, models.Dense{Name: "out", Units: 1}}}
 	for _, kernels := range []Kernels{AutoKernels, XLAKernels} {
-		n := attach(t, s, "net", net, Config{Optimizer: SGD{LearningRate: 0.125}, Kernels: kernels, FirstLook: true})
+		n := attach(t, s, "net", net, Config{Optimizer: optim.SGD{LearningRate: 0.125}, Kernels: kernels, FirstLook: true})
 		if err := n.SetWeights([]Tensor{
 			{"bn/scale", []int{2}, []float32{1, 1}}, {"bn/offset", []int{2}, []float32{0, 0}},
 			{"bn/mean", []int{2}, []float32{1, -1}}, {"bn/variance", []int{2}, []float32{4, 1}},

@@ -20,9 +20,5 @@
 // a run is stopped or a loss is NaN, the net has the weights of the last good chunk.
 //
 // A seed decides the first weights, the order of examples and dropout, and so every loss,
-// bit for bit, on one device, as long as the programs stay in the cache. When XLA compiles
-// convolutions for a GPU again, it may choose algorithms that add up in no fixed order;
-// this excludes them:
-//
-//	fit.Config{Flags: map[string]any{"xla_gpu_exclude_nondeterministic_ops": true}}
+// bit for bit, on one device, as long as the programs stay in the cache.
 package fit

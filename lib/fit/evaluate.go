@@ -14,7 +14,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Test is the loss and accuracy over a whole set.
+// Evaluate is the loss and accuracy over a whole set.
 func (n *Net) Evaluate(s *Set) (*Score, error) {
 	ctx := n.context()
 	n.mu.Lock()

@@ -10,12 +10,13 @@ import (
 	"gaiden/lib/datasets"
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
 // learn trains a small net on the peaks surface and asks it for two points.
 func learn(s *session.Session, w io.Writer) error {
-	net := fit.New("peaks", models.Peaks(), fit.Config{Session: s, Seed: 1, Optimizer: fit.Adam{LearningRate: 0.08}})
+	net := fit.New("peaks", models.Peaks(), fit.Config{Session: s, Seed: 1, Optimizer: optim.Adam{LearningRate: 0.08}})
 	p := datasets.Peaks(40)
 	data, err := net.Upload("surface", fit.Data{X: p.X, Y: p.Y})
 	if err != nil {

@@ -12,7 +12,9 @@ import (
 
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit/result"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -154,7 +156,7 @@ func TestTrainJobSurvives(t *testing.T) {
 func TestTrainJobEnds(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	n := attach(t, s, "cnn", small(), Config{Optimizer: SGD{}})
+	n := attach(t, s, "cnn", small(), Config{Optimizer: optim.SGD{}})
 	data := load(t, n, "bars", digits(100, n.model.Input, 1))
 	if _, err := n.FitJob(data, Train{Patience: 2}); err == nil || !strings.Contains(err.Error(), "Validation") {
 		t.Errorf("patience without a validation: got %v", err)
@@ -185,7 +187,7 @@ func TestTrainJobEnds(t *testing.T) {
 	if j, err = attach(t, s, n.name, n.model, Config{Optimizer: explosive{}}).FitJob(data, Train{Epochs: 3, Batch: 10}); err != nil {
 		t.Fatal(err)
 	}
-	var wild *NotFiniteError
+	var wild *result.NotFiniteError
 	if _, err := j.Follow(ctx, nil); !errors.As(err, &wild) || !strings.Contains(err.Error(), "kept the weights with which that epoch began") || wild.Part != "weights" {
 		t.Errorf("a loss that is no number: got %v", err)
 	}
@@ -290,7 +292,7 @@ func TestRollbackToAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, atAttach := Attach(s, "net", net(12), Config{})
-	var wrong *ArchitectureError
+	var wrong *result.ArchitectureError
 	if !errors.As(atAttach, &wrong) {
 		t.Fatalf("attach after it: got %v, want an ArchitectureError", atAttach)
 	}
@@ -350,7 +352,7 @@ func TestOptimizerRolledBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	old := attach(t, s, "net", small(), Config{Optimizer: SGD{Momentum: 0.9}})
+	old := attach(t, s, "net", small(), Config{Optimizer: optim.SGD{Momentum: 0.9}})
 	data := load(t, old, "bars", digits(100, old.model.Input, 1))
 	want, err := old.Evaluate(data)
 	if err != nil {

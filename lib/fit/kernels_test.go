@@ -15,9 +15,11 @@ import (
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit/result"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -39,13 +41,13 @@ func TestPlan(t *testing.T) {
 		config Config
 	}{
 		{small(), Config{}},
-		{dropped(), Config{Optimizer: AdaDelta{}, Unroll: 2}},
+		{dropped(), Config{Optimizer: optim.AdaDelta{}, Unroll: 2}},
 		{models.MLP(20), Config{BF16: true}},
 		{models.SineLSTM(5, 7), Config{}},
 		{models.SineLSTM(5, 7), Config{BF16: true}},
-		{models.SineLSTM(20, 7), Config{Optimizer: SGD{}}},
+		{models.SineLSTM(20, 7), Config{Optimizer: optim.SGD{}}},
 		{models.SineLSTM(9, 7), Config{BF16: true}},
-		{normal(), Config{Optimizer: SGD{Momentum: 0.9}}},
+		{normal(), Config{Optimizer: optim.SGD{Momentum: 0.9}}},
 		{normal(), Config{BF16: true}},
 	} {
 		name := fmt.Sprint(i, " ", tt.net.Name)
@@ -112,7 +114,7 @@ func TestFusedPrograms(t *testing.T) {
 		{models.SeedCNN(), Config{}, 8, 7},
 		{models.MLP(1000), Config{}, 100, 6},
 		{models.LeNet5(), Config{}, 100, 13},
-		{models.KerasCNN(), Config{Optimizer: AdaDelta{}, BF16: true}, 128, 20},
+		{models.KerasCNN(), Config{Optimizer: optim.AdaDelta{}, BF16: true}, 128, 20},
 		{models.SineLSTM(5, 50), Config{}, 20, 2},
 	} {
 		n := attach(t, s, strings.ToLower(tt.net.Name), tt.net, tt.config)
@@ -201,7 +203,7 @@ func withKernels(t testing.TB, n *Net, s *Set, p plan.Part) plan.Part {
 }
 
 // own is an optimizer of somebody's own.
-type own struct{ SGD }
+type own struct{ optim.SGD }
 
 func (o own) Update(rate, t, w, g *graph.Node, m []*graph.Node) (*graph.Node, []*graph.Node) {
 	return o.SGD.Update(rate, t, w, g, m)
@@ -319,7 +321,7 @@ func TestKernelsEnd(t *testing.T) {
 		}
 		epochs[k] = len(h.Epochs)
 		_, err = n.Fit(data, Train{Batch: 24, Epochs: 5, LearningRate: 1e38})
-		var e *NotFiniteError
+		var e *result.NotFiniteError
 		if !errors.As(err, &e) || e.Kept >= 5 {
 			t.Errorf("kernels %v: got %v, want a loss or a weight that is not finite", kernels, err)
 		}

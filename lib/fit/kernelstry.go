@@ -63,7 +63,7 @@ func (n *Net) stepKey(batch int) string {
 	return key
 }
 
-// Tune measures which kernels and tilings make the steps of Train fastest on the session's
+// Tune measures which kernels and tilings make the steps of Fit fastest on the session's
 // GPU, and keeps the result on disk. It runs them in a separate session; tell, if not nil,
 // gets a line for each result. After a net's first training, the process "gaiden tune" does
 // the same in the background.

@@ -24,6 +24,7 @@ import (
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -378,7 +379,7 @@ func TestNoSessionApart(t *testing.T) {
 }
 
 // relabelled is a loss of one's own.
-type relabelled struct{ CrossEntropy }
+type relabelled struct{ losses.CrossEntropy }
 
 // TestNothingToTune holds that Tune says why there is nothing to find.
 func TestNothingToTune(t *testing.T) {

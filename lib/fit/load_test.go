@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -14,7 +15,7 @@ import (
 // there whole at every moment, for a cell may be killed at any.
 func TestLoadReplacesAtOnce(t *testing.T) {
 	s := open(t)
-	n := attach(t, s, "net", models.Peaks(), Config{Loss: Visibility{}, FirstLook: true})
+	n := attach(t, s, "net", models.Peaks(), Config{Loss: losses.Visibility{}, FirstLook: true})
 	v := []float32{1, 1}
 	load(t, n, "d", Data{X: make([]float32, 4), Y: make([]float32, 2), V: v})
 	other, err := session.Config{Socket: server.socket, Space: s.Space(), NoStart: true}.Open()

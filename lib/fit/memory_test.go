@@ -18,8 +18,10 @@ import (
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fit/phases"
+	"gaiden/lib/fit/result"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -38,7 +40,7 @@ func TestOutOfMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = n.WithContext(ctx).Fit(data, Train{Batch: 32})
-	var e *MemoryError
+	var e *result.MemoryError
 	if !errors.As(err, &e) || !errors.Is(err, wire.OutOfMemory) {
 		t.Fatalf("got error %v, want a MemoryError", err)
 	}
@@ -66,7 +68,7 @@ func TestOutOfMemoryNet(t *testing.T) {
 	s := open(t)
 	large := New("large", models.MLP(1<<20), Config{Session: s}) // 4 TB
 	_, err := large.Upload("bars", digits(10, []int{784}, 1))
-	var e *MemoryError
+	var e *result.MemoryError
 	if !errors.As(err, &e) || !errors.Is(err, wire.OutOfMemory) || e.Batch != 0 || !strings.Contains(err.Error(), "fit: large: out of memory: its weights and its optimizer's moments need 13") || !strings.Contains(e.Hint(), "smaller layers") {
 		t.Fatalf("got %v, want a MemoryError of the net", err)
 	}
@@ -102,7 +104,7 @@ func TestOutOfMemoryLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = n.WithContext(ctx).Fit(data, Train{Batch: 40, Epochs: 2, Validation: data})
-		var e *MemoryError
+		var e *result.MemoryError
 		if !errors.As(err, &e) || !strings.Contains(e.Hint(), "a batch of 20 should fit") {
 			t.Fatalf("packed %t: got error %v, want a MemoryError with a batch that fits", packed, err)
 		}
@@ -280,7 +282,7 @@ func TestHoldsNothing(t *testing.T) {
 		train  Train
 	}{
 		{models.MLP(64), Config{}, Train{Batch: 8, Epochs: 3}},
-		{models.SeedCNN(), Config{Optimizer: SGD{}}, Train{Batch: 20, Epochs: 3}},
+		{models.SeedCNN(), Config{Optimizer: optim.SGD{}}, Train{Batch: 20, Epochs: 3}},
 		{models.MLP(64), Config{Devices: 2, AllDevices: true}, Train{Batch: 8, Epochs: 3}},
 	} {
 		name := fmt.Sprintf("%s-%d", tt.model.Name, tt.config.Devices)

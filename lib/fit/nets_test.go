@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"gaiden/lib/engine/pjrt"
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // step is loss and gradients of a batch from the formula's weights.
@@ -54,15 +56,15 @@ func TestVisibility(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		data Data
-		loss Visibility
+		loss losses.Visibility
 		same string // an earlier case with the same numbers
 	}{
-		{"derived", seen, Visibility{}, ""},
-		{"explicit", seen, Visibility{Explicit: true}, "derived"},
-		{"derived blind", seen, Visibility{Blind: true}, ""},
-		{"explicit blind", seen, Visibility{Blind: true, Explicit: true}, "derived blind"},
-		{"derived without V", all, Visibility{}, "derived blind"},
-		{"explicit without V", all, Visibility{Explicit: true}, "derived blind"},
+		{"derived", seen, losses.Visibility{}, ""},
+		{"explicit", seen, losses.Visibility{Explicit: true}, "derived"},
+		{"derived blind", seen, losses.Visibility{Blind: true}, ""},
+		{"explicit blind", seen, losses.Visibility{Blind: true, Explicit: true}, "derived blind"},
+		{"derived without V", all, losses.Visibility{}, "derived blind"},
+		{"explicit without V", all, losses.Visibility{Explicit: true}, "derived blind"},
 	} {
 		var r result
 		r.loss, r.gradients = step(t, attach(t, s, strings.ReplaceAll(tt.name, " ", "-"), models.Peaks(), Config{Loss: tt.loss}), tt.data, 20)
@@ -91,7 +93,7 @@ func TestDropout(t *testing.T) {
 		models.Dropout{Name: "dropout", Rate: rate}, models.Dense{Name: "scale", Units: 1, NoBias: true}}}
 	wide := net
 	wide.Layers = []models.Layer{models.Dense{Name: "one", Units: 1000, NoBias: true, Init: models.Fill(0.001)}, models.Dropout{Name: "dropout", Rate: rate}}
-	n := attach(t, s, "net", wide, Config{Seed: 4, Optimizer: SGD{LearningRate: 1e-20}})
+	n := attach(t, s, "net", wide, Config{Seed: 4, Optimizer: optim.SGD{LearningRate: 1e-20}})
 	x := slices.Repeat([]float32{1}, 8000)
 	data := load(t, n, "ones", Data{X: x, Y: slices.Clone(x)})
 	p, err := n.WithContext(ctx).Phases(data, 8)

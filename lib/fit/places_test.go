@@ -8,6 +8,7 @@ import (
 	"gaiden/lib/engine/lstm"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestPlaces trains nets whose LSTMs are package lstm's, and XLA's loops: the losses are the
@@ -24,7 +25,7 @@ func TestPlaces(t *testing.T) {
 		calls  int // each way
 	}{
 		{"article", models.SineLSTM(5, 20), Config{}, 8, 1},
-		{"wide", models.SineLSTM(80, 7), Config{Optimizer: SGD{}}, 32, 1},
+		{"wide", models.SineLSTM(80, 7), Config{Optimizer: optim.SGD{}}, 32, 1},
 		{"two", two, Config{}, 13, 2},
 		{"stateful", pieces(11, 8), Config{}, 8, 1},
 		{"bf16", models.SineLSTM(5, 20), Config{BF16: true}, 8, 0},

@@ -9,6 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
@@ -55,7 +56,7 @@ func (n *Net) classifies(s *Set) bool {
 	switch n.config.Loss.(type) {
 	case nil:
 		return len(n.output) == 1 || len(n.output) > 1 && (s.positions > 0 || n.model.TakesIntegers())
-	case CrossEntropy:
+	case losses.CrossEntropy:
 		return len(n.output) > 0
 	}
 	return len(n.output) == 1

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gaiden/lib/engine/safetensors"
+	"gaiden/lib/fit/result"
 	"gaiden/lib/models"
 )
 
@@ -136,7 +137,7 @@ func TestRestoreAllOrNothing(t *testing.T) {
 						t.Errorf("got error %v, want %q in it", err, want)
 					}
 				}
-				var wrong *ArchitectureError
+				var wrong *result.ArchitectureError
 				if !strings.Contains(tt.name, "beyond") && (!errors.As(err, &wrong) || !wrong.Weights || wrong.File != path) {
 					t.Errorf("got a %T, want an ArchitectureError of %s", err, path)
 				}

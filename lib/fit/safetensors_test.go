@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gaiden/lib/fit/result"
 	"gaiden/lib/models"
 )
 
@@ -122,7 +123,7 @@ func TestRestoreRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := n.LoadWeights(path)
-	var wrong *ArchitectureError
+	var wrong *result.ArchitectureError
 	if !errors.As(err, &wrong) || !wrong.Weights {
 		t.Errorf("weights of another net: got error %v, want an ArchitectureError", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -44,7 +45,7 @@ func TestStateful(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, w := range want {
-		n := attach(t, s, name, pieces(6, 4), Config{Optimizer: SGD{LearningRate: 0.5}, FirstLook: true})
+		n := attach(t, s, name, pieces(6, 4), Config{Optimizer: optim.SGD{LearningRate: 0.5}, FirstLook: true})
 		if err := n.SetWeights(formulaWeights(n)); err != nil {
 			t.Fatal(err)
 		}

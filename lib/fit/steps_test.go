@@ -13,6 +13,7 @@ import (
 
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestFeedForward holds which nets are matrix multiplications alone, and that their steps
@@ -26,11 +27,11 @@ func TestFeedForward(t *testing.T) {
 		feedForward   bool
 		least, bounds float64 // FLOPs a byte
 	}{
-		{"fcn", models.FCN(784, []int{2048, 2048, 2048}, 10), SGD{}, true, 40, 60},
-		{"fcn-adam", models.FCN(784, []int{2048, 2048, 2048}, 10), Adam{}, true, 20, 40},
-		{"narrow", models.FCN(784, []int{20}, 10), SGD{}, true, 0, 20},
-		{"lenet", models.LeNet5(), SGD{}, false, 0, 1000},
-		{"lstm", models.SineLSTM(512, 20), SGD{}, false, 0, 1000},
+		{"fcn", models.FCN(784, []int{2048, 2048, 2048}, 10), optim.SGD{}, true, 40, 60},
+		{"fcn-adam", models.FCN(784, []int{2048, 2048, 2048}, 10), optim.Adam{}, true, 20, 40},
+		{"narrow", models.FCN(784, []int{20}, 10), optim.SGD{}, true, 0, 20},
+		{"lenet", models.LeNet5(), optim.SGD{}, false, 0, 1000},
+		{"lstm", models.SineLSTM(512, 20), optim.SGD{}, false, 0, 1000},
 	} {
 		n := attach(t, s, tt.name, tt.net, Config{Optimizer: tt.opt})
 		n.target = played("cuda", "9.0")

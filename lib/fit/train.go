@@ -87,7 +87,7 @@ func (t Train) displayed(net string) (Train, func(*History, error)) {
 	return t, end
 }
 
-// run is a call of Train.
+// run is a call of Fit.
 type run struct {
 	Train
 	net  *Net

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit/result"
+	"gaiden/lib/losses"
+	"gaiden/lib/optim"
 	"github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/models"
@@ -87,10 +90,10 @@ func TestFullBatch(t *testing.T) {
 	if got := losses("b", 1); !slices.Equal(got, want) {
 		t.Errorf("in one call: got %v, want %v", got, want)
 	}
-	n := attach(t, s, "c", models.MLP(7), Config{Optimizer: SGD{LearningRate: 1e18}, FirstLook: true})
+	n := attach(t, s, "c", models.MLP(7), Config{Optimizer: optim.SGD{LearningRate: 1e18}, FirstLook: true})
 	data := load(t, n, "bars", digits(40, n.model.Input, 1))
 	_, err := n.WithContext(ctx).Fit(data, Train{Epochs: 50, Batch: 40})
-	var e *NotFiniteError
+	var e *result.NotFiniteError
 	if !errors.As(err, &e) || e.Step != 1 || e.Epoch < 2 || e.KeptEpoch >= e.Epoch {
 		t.Errorf("huge learning rate: got %v, want a NotFiniteError at step 1 of a later epoch", err)
 	}
@@ -183,14 +186,14 @@ func TestArchitecture(t *testing.T) {
 	wide := small()
 	wide.Layers[0] = models.Conv2D{Name: "conv", Channels: 4, Kernel: 3, Same: true, Act: models.ReLU}
 	_, err = Attach(s, "cnn", wide, Config{})
-	var wrong *ArchitectureError
+	var wrong *result.ArchitectureError
 	if !errors.As(err, &wrong) {
 		t.Fatalf("another net: got error %v, want an ArchitectureError", err)
 	}
 	if want := "conv/weights is float32[3 3 1 3], want float32[3 3 1 4]"; !strings.Contains(err.Error(), want) {
 		t.Errorf("another net: got %q, want it to hold %q", err, want)
 	}
-	m := attach(t, s, "cnn", small(), Config{Optimizer: SGD{Momentum: 0.9}, FirstLook: true})
+	m := attach(t, s, "cnn", small(), Config{Optimizer: optim.SGD{Momentum: 0.9}, FirstLook: true})
 	after, err := m.WithContext(ctx).Evaluate(data)
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +323,7 @@ func TestEarlyStop(t *testing.T) {
 func TestWild(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	n := attach(t, s, "net", small(), Config{Optimizer: SGD{Momentum: 0.9}, Devices: 2, AllDevices: true, FirstLook: true})
+	n := attach(t, s, "net", small(), Config{Optimizer: optim.SGD{Momentum: 0.9}, Devices: 2, AllDevices: true, FirstLook: true})
 	n.packing = true
 	data := load(t, n, "bars", digits(40, n.model.Input, 1))
 	if _, err := n.WithContext(ctx).Fit(data, Train{Batch: 10}); err != nil {
@@ -332,7 +335,7 @@ func TestWild(t *testing.T) {
 	}
 	for _, rate := range []float64{1e31, 3e38} {
 		_, err = n.WithContext(ctx).Fit(data, Train{Batch: 10, LearningRate: rate})
-		var e *NotFiniteError
+		var e *result.NotFiniteError
 		if !errors.As(err, &e) || e.Step != 1 {
 			t.Errorf("rate %g: got error %v, want a NotFiniteError at step 1", rate, err)
 		}
@@ -351,7 +354,7 @@ func TestNotFinite(t *testing.T) {
 }
 
 // explosive is SGD whose steps are endless: no weight is finite after one, whatever it was.
-type explosive struct{ SGD }
+type explosive struct{ optim.SGD }
 
 func (explosive) Update(rate, _, w, g *graph.Node, _ []*graph.Node) (*graph.Node, []*graph.Node) {
 	return graph.Sub(w, graph.MulScalar(graph.Add(g, rate), math.Inf(1))), nil
@@ -367,7 +370,7 @@ func unusable(t *testing.T, packed bool) {
 	}
 	bad := slices.Clone(x)
 	bad[57*16] = float32(math.Inf(1)) // example 57 is in step 6 of 10
-	n := attach(t, s, "cnn", small(), Config{Optimizer: SGD{}, FirstLook: true})
+	n := attach(t, s, "cnn", small(), Config{Optimizer: optim.SGD{}, FirstLook: true})
 	n.packing = packed
 	good := load(t, n, "good", Data{X: x, Y: d.Y})
 	torn := load(t, n, "torn", Data{X: bad, Y: d.Y})
@@ -376,7 +379,7 @@ func unusable(t *testing.T, packed bool) {
 		t.Fatal(err)
 	}
 	h, err := n.WithContext(ctx).Fit(torn, Train{Epochs: 2, Batch: 10, InOrder: true})
-	var e *NotFiniteError
+	var e *result.NotFiniteError
 	if !errors.As(err, &e) {
 		t.Fatalf("got error %v, want a NotFiniteError", err)
 	}
@@ -431,14 +434,14 @@ func TestNotFinitePooled(t *testing.T) {
 	x := make([]float32, 40*16)
 	x[23*16] = float32(math.NaN()) // the corner is in one number of a window
 	_, err := n.Fit(load(t, n, "torn", Data{X: x, Y: d.Y}), Train{Batch: 10, InOrder: true})
-	var e *NotFiniteError
+	var e *result.NotFiniteError
 	if !errors.As(err, &e) || e.Step != 4 || e.Part != "examples" || e.Example != 23 || e.Layer != "" {
 		t.Errorf("got %v, want the examples of number 23, at step 4, the one after its own", err)
 	}
 }
 
 // careless is a loss of one's own, which counts what has no weight.
-type careless struct{ MSE }
+type careless struct{ losses.MSE }
 
 // seenBut is weights of 1, and 0 for one.
 func seenBut(n, one int) []float32 {
@@ -454,7 +457,7 @@ func TestNotFiniteTargets(t *testing.T) {
 	x, y := make([]float32, 2*40), make([]float32, 40)
 	y[23] = float32(math.NaN())
 	_, err := n.Fit(load(t, n, "torn", Data{X: x, Y: y, V: seenBut(40, 23)}), Train{Epochs: 2, Batch: 7})
-	var e *NotFiniteError
+	var e *result.NotFiniteError
 	if !errors.As(err, &e) || e.Part != "targets" || e.Example != 23 || e.Layer != "" || !strings.Contains(err.Error(), "; the targets of torn are not finite at number 23; kept") {
 		t.Errorf("got %v, want the targets of number 23", err)
 	}
@@ -467,7 +470,7 @@ func TestPartialBatch(t *testing.T) {
 	ctx := context.Background()
 	net := small()
 	net.Layers = slices.Delete(net.Layers, 3, 4) // dropout
-	n := attach(t, s, "cnn", net, Config{Optimizer: SGD{}})
+	n := attach(t, s, "cnn", net, Config{Optimizer: optim.SGD{}})
 	all := digits(701, n.model.Input, 1)
 	data := load(t, n, "bars", all)
 	score, err := n.WithContext(ctx).Evaluate(data)

@@ -20,6 +20,7 @@ import (
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -157,7 +158,7 @@ func TestTuner(t *testing.T) {
 		{"a layer is gone", func(t *testing.T, s *session.Session, n *Net) { remove(t, s, n.name+"/output/*") }, 1, 0, "no output/"},
 		{"the set is gone", func(t *testing.T, s *session.Session, n *Net) { remove(t, s, "data/*") }, 1, 0, "no data set"},
 		{"another optimizer", func(t *testing.T, s *session.Session, n *Net) {
-			attach(t, s, n.name, n.model, Config{Optimizer: SGD{Momentum: 0.9}})
+			attach(t, s, n.name, n.model, Config{Optimizer: optim.SGD{Momentum: 0.9}})
 		}, 1, 0, "no adam/"},
 		{"another net", func(t *testing.T, s *session.Session, n *Net) {
 			remove(t, s, n.name+"/*")
