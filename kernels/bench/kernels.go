@@ -84,7 +84,7 @@ func (b *bench) writeKernels() error {
 		if err != nil {
 			return err
 		}
-		p, err := tiling.Write(op.Key(), "cuda", hlo.DefaultPrecision, form.Shapes(), func(builder *hlo.Builder, in []*graph.Node) []*graph.Node {
+		p, err := tiling.Write(op.Key(), lower.Target{Platform: "cuda", Triton: true}, hlo.DefaultPrecision, form.Shapes(), func(builder *hlo.Builder, in []*graph.Node) []*graph.Node {
 			choose := func(op kernels.Op) kernels.Op { return op }
 			return form.Build(fused.Ops{Builder: builder, Compute: tiling.Compute(op), Choose: choose}, in)
 		})

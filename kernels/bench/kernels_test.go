@@ -27,7 +27,7 @@ func TestKernels(t *testing.T) {
 	if err != nil {
 		t.Fatalf("got %v, want that the integers of all kernels are known:\n%s", err, out)
 	}
-	for _, want := range []string{"\thead\t2:below 10\n", "\tsoftmax\t1:below 1000\n", "\tend_sigmoid\t1:below 10\n", "\tlinear_relu\n", "\tlstm\n", "\tparts_adam\n"} {
+	for _, want := range []string{"\thead\t3:below 10\n", "\tsoftmax\t1:below 1000\n", "\tend_sigmoid\t1:below 10\n", "\tlinear_relu\n", "\tlstm\n", "\tparts_adam\n"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("got no kernel %q in\n%s", want, out)
 		}

@@ -13,6 +13,7 @@ import (
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/lower"
 	"gaiden/lib/session"
 )
 
@@ -71,7 +72,7 @@ func (d Distance) String() string {
 // one program, whose results are a few numbers: outputs may be gigabytes.
 func (f Form) Compare(s *session.Session, op kernels.Op, in []*session.Array) (Distance, error) {
 	d := Distance{Mark: Mark(Compute(op))}
-	p, err := f.comparison(s.Welcome().Platform, op)
+	p, err := f.comparison(lower.TargetOf(s.Welcome()), op)
 	if err != nil {
 		return d, err
 	}
@@ -104,12 +105,9 @@ const (
 )
 
 // comparison is Compare's program: inputs → [outputs columns].
-func (f Form) comparison(platform string, op kernels.Op) (*hlo.Program, error) {
-	return Write("compare "+op.Key(), platform, hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
+func (f Form) comparison(target lower.Target, op kernels.Op) (*hlo.Program, error) {
+	return Write("compare "+op.Key(), target, hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
 		g := in[0].Graph()
-		if f.Prepare != nil {
-			f.Prepare(g)
-		}
 		b.Precision = hlo.HighestPrecision
 		want := f.Build(fused.Ops{}, in)
 		b.Precision = hlo.DefaultPrecision

@@ -42,13 +42,11 @@ type Form struct {
 	// Chain maps outputs to the inputs whose place they take when the operation
 	// is repeated.
 	Chain map[int]int
-	// Poke is the input that ties repetitions together; -1 is none.
+	// Poke is the input that ties repetitions together.
 	Poke int
 	// Choices are the outputs that are whole numbers, each found by which of some numbers is
 	// the largest: where two are as good as equal, rounding decides.
 	Choices []int
-	// Prepare, if not nil, makes what Build needs in a graph, outside of loops.
-	Prepare func(g *Graph)
 	// Loops says that the operation is a loop itself, over the places of a sequence.
 	Loops bool
 	// Bytes and FLOPs are what it moves and computes at least.
