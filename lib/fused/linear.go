@@ -4,12 +4,12 @@ import (
 	"fmt"
 
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/activations"
 	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/gradient"
 )
 
 // Linear is act(x·w + bias) for x [n in], w [in out] and bias [out] or nil. The
@@ -17,7 +17,7 @@ import (
 func (o Ops) Linear(x, w, bias *Node, act kernels.Act) *Node {
 	n, in, out := sizes("Linear", x, w)
 	y := o.layer(x, w, bias, act)
-	return differentiable(y, operands(x, w, bias), func(g *Node) []*Node {
+	return gradient.Define(StopGradient(y), operands(x, w, bias), func(g *Node) []*Node {
 		g = to(slope(act, to(g, dtypes.Float32), to(y, dtypes.Float32)), g.DType())
 		dx := o.LinearInput(g, w, nil, kernels.Identity)
 		op, is := choose(o, kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil})
@@ -78,9 +78,8 @@ func (o Ops) LinearInput(g, w, x *Node, act kernels.Act) *Node {
 // LinearUpdate is a step of an optimizer on the weights and biases of a dense
 // layer: x [n in], g [n out]; state is the weights [in out] and their moments,
 // bias the biases [out] and theirs, or nil. rate and t are float32 scalars, t
-// the number of the step from 1. after are nodes that read the old weights:
-// the new ones take their memory.
-func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
+// the number of the step from 1.
+func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node) (newState, newBias []*Node) {
 	n, in, out := x.Shape().Dimensions[0], x.Shape().Dimensions[1], g.Shape().Dimensions[1]
 	op, is := choose(o, kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil, Rule: rule})
 	if !is {
@@ -91,12 +90,7 @@ func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, ra
 		return newState, newBias
 	}
 	all := append(append([]*Node{x, g}, state...), bias...)
-	all = append(all, rate, t)
-	k := op.Kernel()
-	for _, a := range after {
-		k.After = append(k.After, a.Shape())
-	}
-	got := o.call(k, append(all, after...)...)
+	got := o.call(op.Kernel(), append(all, rate, t)...)
 	return got[:len(state)], got[len(state):]
 }
 
@@ -224,36 +218,3 @@ func activate(act kernels.Act, x *Node) *Node { return activations.Apply(gomlx.O
 
 // slope takes a gradient through the activation whose result was y.
 func slope(act kernels.Act, g, y *Node) *Node { return activations.Back(gomlx.Ops, act, g, y) }
-
-// differentiable gives y, whose making GoMLX cannot see, a gradient by wrt.
-//
-// GoMLX has gradients of one's own for ops with one input. So y is chosen, by a
-// constant, over an expression that nobody computes: XLA drops it, GoMLX goes
-// back through it. On that way the gradient of y arrives first and is kept,
-// and takes the place of what arrives at each of wrt.
-func differentiable(y *Node, wrt []*Node, backward func(g *Node) []*Node) *Node {
-	graph := y.Graph()
-	var v *Node
-	var gradients []*Node
-	var never *Node
-	for i, x := range wrt {
-		x = IdentityWithCustomGradient(x, func(x, _ *Node) *Node {
-			if gradients == nil {
-				gradients = backward(v)
-			}
-			return to(gradients[i], x.DType())
-		})
-		s := to(ReduceAllSum(x), y.DType())
-		if never == nil {
-			never = s
-		} else {
-			never = Add(never, s)
-		}
-	}
-	always := BroadcastToShape(Const(graph, true), shapes.Make(dtypes.Bool, y.Shape().Dimensions...))
-	chosen := Where(always, StopGradient(y), BroadcastToShape(never, y.Shape()))
-	return IdentityWithCustomGradient(chosen, func(_, g *Node) *Node {
-		v = g
-		return g
-	})
-}

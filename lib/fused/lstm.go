@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/gradient"
 	"gaiden/lib/lower/xla"
 	"gaiden/lib/models"
 )
@@ -36,7 +37,7 @@ func (o Ops) LSTM(z, recurrent *Node) *Node {
 	}
 	out := o.call(forward.Kernel(), z, recurrent)
 	h, c, gates := out[0], out[1], out[2]
-	return differentiable(h, []*Node{z, recurrent}, func(v *Node) []*Node {
+	return gradient.Define(h, []*Node{z, recurrent}, func(v *Node) []*Node {
 		dz := o.call(back.Kernel(), v, gates, c, recurrent)[0]
 		if l.Length == 1 {
 			return []*Node{dz, ZerosLike(recurrent)}

@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/gradient"
 	"gaiden/lib/models"
 )
 
@@ -49,7 +50,7 @@ func (o Ops) Norm(x, scale, offset, skip *Node, epsilon float64, act kernels.Act
 	}
 	out := o.call(l.Apply(), in...)
 	y, mean, variance = Reshape(out[0], d...), out[1], out[2]
-	y = differentiable(y, wrt, func(g *Node) []*Node {
+	y = gradient.Define(y, wrt, func(g *Node) []*Node {
 		terms := []*Node{g}
 		if skip != nil {
 			terms = addends(g)

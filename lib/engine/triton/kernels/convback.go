@@ -148,13 +148,12 @@ type PartsUpdate struct {
 	Parts   int
 	Weights shapes.Shape // of w; the last axis is out
 	Rule    Rule
-	After   []shapes.Shape // of kernels that read the old weights
-	Tile    Tile           // N numbers of the gradient in a block, K parts at a time
+	Tile    Tile // N numbers of the gradient in a block, K parts at a time
 }
 
 // Kernel is the kernel of these sizes.
 func (p PartsUpdate) Kernel() triton.Kernel {
-	k := Group{Members: []Member{p}, Rule: p.Rule, After: p.After}.Kernel()
+	k := Group{Members: []Member{p}, Rule: p.Rule}.Kernel()
 	k.Name = "parts_" + stepName(p.Rule)
 	return k
 }

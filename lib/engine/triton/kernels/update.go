@@ -27,7 +27,6 @@ type LinearUpdate struct {
 	Compute        dtypes.DType // what the factors are rounded to; default: float32, as TF32
 	NoBias         bool
 	Rule           Rule
-	After          []shapes.Shape // of kernels that read the old weights
 	Tile           Tile
 }
 
@@ -43,7 +42,7 @@ func (l LinearUpdate) tile() Tile {
 
 // Kernel is the kernel of these sizes.
 func (l LinearUpdate) Kernel() triton.Kernel {
-	k := Group{Members: []Member{l}, Rule: l.Rule, After: l.After}.Kernel()
+	k := Group{Members: []Member{l}, Rule: l.Rule}.Kernel()
 	k.Name = "linear_" + stepName(l.Rule)
 	return k
 }
