@@ -101,7 +101,7 @@ func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, ra
 func (o Ops) Head(x, w, bias, labels *Node) (loss, hit, g *Node) {
 	n, in, classes := sizes("Head", x, w)
 	op, is := kernels.Head{}, false
-	if classes <= 256 {
+	if classes <= kernels.LargestHead {
 		op, is = choose(o, kernels.Head{Batch: n, In: in, Classes: classes, X: x.DType(), G: o.Compute, Compute: o.Compute, NoBias: bias == nil})
 	}
 	if !is {
@@ -180,7 +180,7 @@ func (o Ops) end(op kernels.End, parts, w, bias, labels, x *Node) (loss, hit, g,
 func (o Ops) Softmax(logits, labels *Node) (loss, hit, g *Node) {
 	n, classes := logits.Shape().Dimensions[0], logits.Shape().Dimensions[1]
 	op, is := kernels.Softmax{}, false
-	if classes <= 16384 {
+	if classes <= kernels.LargestSoftmax {
 		op, is = choose(o, kernels.Softmax{Batch: n, Classes: classes, X: logits.DType(), G: o.Compute})
 	}
 	if is {

@@ -9,6 +9,9 @@ import (
 	"gaiden/lib/engine/triton"
 )
 
+// LargestHead and LargestSoftmax are how many classes fit in one block of Head and Softmax.
+const LargestHead, LargestSoftmax = 256, 16384
+
 // Head is the end of a classifier: its last dense layer, softmax, cross entropy
 // and the gradient of their mean over the batch.
 //
@@ -16,7 +19,7 @@ import (
 //	outputs: loss [batch] float32, hit [batch] float32: 1 where the largest logit is the label's,
 //	         g [batch classes] = (softmax - 1 at the label)/batch, the gradient of the logits
 //
-// All classes are in one block: it is made for up to 256 of them.
+// All classes are in one block, [LargestHead] at most.
 type Head struct {
 	Batch, In, Classes int
 	X, G               dtypes.DType // elements of x and g; default: float32
