@@ -77,7 +77,7 @@ type Phases struct {
 }
 
 // Sum is what the phases take together, in seconds.
-func (p *Phases) Sum() float64 { return total(p.Phases) }
+func (p *Phases) Sum() float64 { return Total(p.Phases) }
 
 // Rest is how much more the phases take in a step than alone, in seconds: there,
 // others have filled the cache, and memory is not there yet. It is NaN if it is

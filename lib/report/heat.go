@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"strings"
 	"unicode/utf8"
 
 	"gaiden/lib/timing/units"
@@ -52,16 +51,7 @@ func (h Heat) picture() (rows, columns []int, scale axis, hidden int) {
 			}
 		}
 	}
-	return picked(len(h.Values)), picked(wide), scale, hidden
-}
-
-func picked(n int) []int {
-	k := min(n, mostCells)
-	at := make([]int, k)
-	for i := range at {
-		at[i] = i * n / k
-	}
-	return at
+	return thinned(len(h.Values), mostCells), thinned(wide, mostCells), scale, hidden
 }
 
 func nameOf(names []string, i int) string {
@@ -132,13 +122,7 @@ func (h Heat) describe(rows, columns []int, scale axis) string {
 
 // HTML returns the SVG with notes below it.
 func (h Heat) HTML() string {
-	var b strings.Builder
-	b.WriteString("<div>" + h.SVG())
-	for _, note := range h.notes() {
-		fmt.Fprintf(&b, "<div><small>%s</small></div>", escape(note))
-	}
-	b.WriteString("</div>")
-	return b.String()
+	return "<div>" + h.SVG() + small(h.notes()...) + "</div>"
 }
 
 // SVG returns the heat map as one svg element. Text has the color of the page.
@@ -173,10 +157,7 @@ func (h Heat) SVG() string {
 	if len(rows) == 0 || len(columns) == 0 {
 		height = 80
 	}
-	c.open(width, height, 12, h.describe(rows, columns, scale))
-	if h.Title != "" {
-		c.title(h.Title, width)
-	}
+	c.open(width, height, 12, h.Title, h.describe(rows, columns, scale))
 	if len(rows) == 0 || len(columns) == 0 {
 		c.text(width/2, 54, "middle", ` opacity="0.7"`, "no data")
 		c.WriteString("</svg>")
