@@ -60,7 +60,7 @@ func (c Convolution) convolve(x, w *Node) *Node {
 	return Convolve(x, w).PaddingPerDim([][2]int{{c.Pad, c.Pad}, {c.Pad, c.Pad}}).Done()
 }
 
-// windows puts the places of each pooling window side by side.
+// windows puts the elements of each pooling window side by side.
 func windows(y *Node, g kernels.Geometry) *Node {
 	height, width := g.Result()
 	y = Slice(y, AxisRange(), AxisRange(0, 2*height), AxisRange(0, 2*width), AxisRange())

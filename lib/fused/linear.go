@@ -111,15 +111,15 @@ func (o Ops) Head(x, w, bias, labels *Node) (loss, hit, g *Node) {
 	return got[0], got[1], got[2]
 }
 
-// begun is a dense layer that has begun the last one behind it.
-type begun struct {
+// splitHead is a dense layer that has started the last one behind it.
+type splitHead struct {
 	y, parts *Node
 	end      kernels.End
 }
 
 // begin is layer, and the begin of the last layer, whose weights last are, and which may
 // have biases; nil where there are no kernels, or it is not worth it.
-func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node, biased bool) *begun {
+func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node, biased bool) *splitHead {
 	n, in, out := sizes("begin", x, w)
 	l, is := choose(o, kernels.Linear{Batch: n, In: in, Out: out, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil})
 	if !is {
@@ -137,12 +137,12 @@ func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node, biased bool) *
 		e.Tile.Rounding = l.Tile.Rounding
 	}
 	got := o.call(l.Kernel(), append(operands(x, w, bias), last)...)
-	return &begun{got[0], got[1], e}
+	return &splitHead{got[0], got[1], e}
 }
 
-// finish is Head for a layer that is begun, and the gradient that goes below it,
+// finish is Head for a layer that has been started, and the gradient that goes below it,
 // through the activation of the layer there, of Compute's type.
-func (o Ops) finish(l *begun, last, bias, labels *Node) (loss, hit, g, below *Node) {
+func (o Ops) finish(l *splitHead, last, bias, labels *Node) (loss, hit, g, below *Node) {
 	return o.end(l.end, l.parts, last, bias, labels, l.y)
 }
 

@@ -18,7 +18,7 @@ import (
 // recurrent is [units 4·units], both float32. The result is [length n units]. It
 // has a gradient; with kernels, the whole sequence is one kernel each way. They have
 // their own tilings, but where XLA's form is the faster one in one direction, it is in
-// both: the way back needs the gates, which that form does not keep.
+// both: the backward pass needs the gates, which that form does not keep.
 //
 // The plain form is xla.Recurrence, the loop of layer models.LSTM, of Compute's type.
 func (o Ops) LSTM(z, recurrent *Node) *Node {

@@ -20,7 +20,7 @@ import (
 // variance; 0 is 1e-5.
 //
 // With kernels it is two of them each way, as package kernels says, and x, y,
-// mean and variance are all that is kept for the way back. Where the gradient of
+// mean and variance are all that is kept for the backward pass. Where the gradient of
 // y is a sum of two, they add it up on their way.
 func (o Ops) Norm(x, scale, offset, skip *Node, epsilon float64, act kernels.Act) (y, mean, variance *Node) {
 	d := x.Shape().Dimensions

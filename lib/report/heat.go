@@ -36,9 +36,9 @@ type Heat struct {
 // thinned.
 const mostCells = 128
 
-// picture returns the rows and columns to draw, the scale of their values, and how
+// cells returns the rows and columns to draw, the scale of their values, and how
 // many values are hidden.
-func (h Heat) picture() (rows, columns []int, scale axis, hidden int) {
+func (h Heat) cells() (rows, columns []int, scale axis, hidden int) {
 	wide := 0
 	scale = newAxis(false)
 	for _, row := range h.Values {
@@ -62,7 +62,7 @@ func nameOf(names []string, i int) string {
 }
 
 func (h Heat) notes() []string {
-	rows, columns, _, hidden := h.picture()
+	rows, columns, _, hidden := h.cells()
 	var notes []string
 	if hidden > 0 {
 		notes = append(notes, units.Count(hidden)+" values are not shown: not finite")
@@ -79,7 +79,7 @@ func (h Heat) notes() []string {
 
 // String returns a table of the numbers, with at most 32 rows and columns.
 func (h Heat) String() string {
-	rows, columns, _, _ := h.picture()
+	rows, columns, _, _ := h.cells()
 	t := Table{Title: h.Title, Notes: h.notes()}
 	most := 32
 	if len(rows) > most || len(columns) > most {
@@ -127,7 +127,7 @@ func (h Heat) HTML() string {
 
 // SVG returns the heat map as one svg element. Text has the color of the page.
 func (h Heat) SVG() string {
-	rows, columns, scale, _ := h.picture()
+	rows, columns, scale, _ := h.cells()
 	width, _ := Plot{Width: cmp.Or(h.Width, 480), Height: 360}.size()
 	c := &canvas{}
 	label := func(names []string, all []int) (widest float64) {

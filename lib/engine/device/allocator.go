@@ -26,10 +26,10 @@ import (
 // Large arrays are made of huge pages: 188 MB that nobody has used before are there
 // in less than half of the time.
 //
-// What is free stays with the process, as it is asked for again in the next step, and
+// Freed memory stays with the process, as the next step requests it again, and
 // Linux clears each page that it gives: see rest. No block is one of the system's as long
 // as there is room for it in a heap. Threads but the first have heaps of 64 MB: an empty one
-// is given back, unless the one before it has less than top_pad left, which here it always
+// is released, unless the one before it has less than top_pad left, which here it always
 // has. With none the FCN's epochs, with weights of 16 MB, met 45,000 to 270,000 new pages
 // in 192 steps. One heap for all threads takes a third longer to compile, and Keras' net
 // was 15 to 25 % slower with it, as its threads wait for one another. What has no room in a
@@ -64,7 +64,7 @@ func tuned() bool {
 const heapSize = 64 << 20
 
 // keepLarge has what is larger than such a heap, arrays and the memory that a program works
-// in, come from the first thread's, which grows without a limit and keeps what is free. The
+// in, come from the first thread's, which grows without a limit and keeps freed memory. The
 // allocator turns there only if the system refuses, and would else ask it for new pages with
 // each: of DeepPose's step, whose arrays are of up to 688 MB, clearing them was a quarter,
 // and epochs took 1.83 to 2.52 s a step in place of 1.51 to 1.69. So the system is told to
@@ -112,7 +112,7 @@ func keepLarge() error {
 }
 
 // untidy is how long after arrays were deleted their memory is the system's again: those
-// who delete some may go on at once with others of the same sizes.
+// who delete some may continue at once with others of the same sizes.
 const untidy = time.Second
 
 // tidy gives memory back on a CPU, where the allocator keeps it: see AllocatorEnv. What
@@ -130,14 +130,14 @@ func (w *Worker) tidy() {
 	})
 }
 
-// idle is how long nobody asks a session for anything until it gives back what programs
-// have worked in. A user who reads a result and goes on finds it as it was: new pages are
+// idle is how long nobody asks a session for anything until it releases the memory that programs
+// have worked in. A user who reads a result and continues finds it as it was: new pages are
 // slow to come, above all on a virtual machine, where the first steps of ResNet152 after
 // only ten seconds took 0.55 s each in place of 0.19. Others get it sooner where memory is
 // scarce: see wastes.
 const idle = 5 * time.Minute
 
-// rest gives memory back by trim where it is not asked for again: once each time that there
+// rest releases memory by trim where it is not requested again: once each time that there
 // was something to do and then nothing for so long, and where wastes says so. It ends with
 // the worker.
 func (w *Worker) rest(long time.Duration, wastes func() bool, trim func()) {
@@ -187,7 +187,7 @@ func (w *Worker) wasteful(has int64, scarce bool) bool {
 	return true
 }
 
-// shed gives memory back, and looks what is left beside the arrays.
+// shed releases memory, and measures what is left besides the arrays.
 func (w *Worker) shed() {
 	pjrt.Trim()
 	has := sysinfo.Resident()
@@ -196,6 +196,6 @@ func (w *Worker) shed() {
 	w.mu.Unlock()
 }
 
-// keeps is how much memory, in bytes, a session on a CPU has in any case beside what could
-// not be given back the last time: what small programs work in.
+// keeps is how much memory, in bytes, a session on a CPU has in any case besides what could
+// not be released the last time: what small programs work in.
 const keeps = 1 << 30

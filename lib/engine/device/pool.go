@@ -10,7 +10,7 @@ import (
 
 // The memory of a GPU comes from XLA's allocator BFC where there is plenty, and else from the
 // pool that CUDA's driver keeps for the process, by XLA's allocator "cuda_async". BFC divides
-// memory that it never gives back, and leaves pieces: where one that a program needs was
+// memory that it never releases, and leaves pieces: where one that a program needs was
 // larger than any of them XLA failed, and lost what it had got until then, 2 GB of 3.5 in
 // DeepPose's training. The driver moves pages together, can be asked before XLA is whether
 // there is enough (Fits), and other processes can have what is unused. But it knows no limit:
@@ -23,7 +23,7 @@ const scarce = 24 << 30
 // allocatorOption names the allocator of a CUDA client.
 const allocatorOption = "allocator"
 
-// unusedFor is how long nobody asks a session with a GPU for anything until it gives back
+// unusedFor is how long nobody sends a session with a GPU a request until it releases
 // what is unused. To have a gigabyte again takes some 20 ms.
 const unusedFor = 10 * time.Second
 
@@ -177,7 +177,7 @@ func (w *Worker) elsewhere() (bytes int64) {
 	return bytes
 }
 
-// unused has the pools give back what no array and no program has.
+// unused has the pools release what no array and no program has.
 func (w *Worker) unused() {
 	for _, p := range w.pools {
 		if err := p.Trim(); err != nil {

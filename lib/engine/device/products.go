@@ -35,7 +35,7 @@ func (w *Worker) offerProducts(p *pjrt.Plugin) error {
 }
 
 // lacks is why a program cannot be compiled here whose text has such a call: a job may have
-// been begun on another machine.
+// been started on another machine.
 func (w *Worker) lacks(text []byte) *wire.Error {
 	for _, call := range []string{gemm.Target, lstm.Target} {
 		if w.products == 0 && bytes.Contains(text, []byte(call)) {

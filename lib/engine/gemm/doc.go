@@ -22,10 +22,10 @@
 // multiplication" (2008): depths of 512 whose panels stay in the caches, y's columns in L2,
 // x's rows in L1, and the sums of 12 rows and 32 columns in registers (AVX2: 6 and 16). All of
 // x is packed first, by whichever of XLA's threads comes; then each takes columns of the
-// product, fewer towards the end, and keeps their sums beside each other until the last depth:
+// product, fewer towards the end, and keeps their sums next to each other until the last depth:
 // rows of the product itself may lie where they drive each other out of the caches. Who takes
 // what does not change the order of a sum: any number of threads gives the same bits. No thread
-// waits for one that has not begun.
+// waits for one that has not started.
 //
 // It is C, since no Go may run on XLA's threads, and checked in as what gcc made of it:
 // c/assemble.go writes gemm_amd64.s, once for each set of instructions. So nobody needs a C

@@ -19,7 +19,7 @@ const (
 	Panel = 32
 )
 
-// Sizes of what gemm.c has beside that, the larger where AVX-512's and AVX2's differ.
+// Sizes of what gemm.c has besides that, the larger where AVX-512's and AVX2's differ.
 const (
 	depth  = 512
 	cols   = 256

@@ -27,7 +27,7 @@ type writtenNorm struct {
 	axis  int          // of the features
 }
 
-// writtenNorm takes operands to the type of the sums. back is the way back.
+// writtenNorm takes operands to the type of the sums. back says whether it is the backward pass.
 func (f *Function) writtenNorm(in []*value, axis int) (n writtenNorm, wide []*value, back func(*value) *value) {
 	kind := in[0].shape.DType
 	back = func(v *value) *value { return v }

@@ -138,7 +138,7 @@ func (c *Client) load(s slot, mem *arena, o CompileOptions, get func(CompileOpti
 }
 
 // Close frees the program. It waits for calls of Execute that have not returned;
-// what they started goes on. Closing twice does nothing.
+// what they started continues. Closing twice does nothing.
 func (p *Program) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -47,7 +47,7 @@ type Form struct {
 	// Choices are the outputs that are whole numbers, each found by which of some numbers is
 	// the largest: where two are as good as equal, rounding decides.
 	Choices []int
-	// Loops says that the operation is a loop itself, over the places of a sequence.
+	// Loops says that the operation is a loop itself, over the time steps of a sequence.
 	Loops bool
 	// Bytes and FLOPs are what it moves and computes at least.
 	Bytes, FLOPs float64
@@ -271,7 +271,7 @@ func linearUpdate(l kernels.LinearUpdate) Form {
 	return f
 }
 
-// gradient is an update without a rule, which is met on the way back through Linear.
+// gradient is an update without a rule, which is met in the backward pass through Linear.
 func (f Form) gradient(l kernels.LinearUpdate) Form {
 	f.Inputs = append(f.Inputs, Input{Shape: f32(l.In, l.Out), Fill: Small}, Input{Shape: f32(l.Out)})
 	f.Bytes += 4 * float64(l.In*l.Out)

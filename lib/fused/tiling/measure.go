@@ -157,7 +157,7 @@ func measure(s *session.Session, op kernels.Op, plain bool, alone func() error) 
 }
 
 // with builds by Ops that have the kernel of op for operations of its kind and sizes. It
-// panics if none is asked for: another kernel would be taken for op's.
+// panics if none is requested: another kernel would be taken for op's.
 func with(b *hlo.Builder, op kernels.Op, build func(o fused.Ops) []*Node) []*Node {
 	asked := false
 	out := build(fused.Ops{Builder: b, Compute: Compute(op), Choose: func(inner kernels.Op) kernels.Op {
@@ -202,7 +202,7 @@ func (f Form) clock(s *session.Session, p *session.Program, in []*session.Array,
 
 // Loop is the graph that is timed: Build, repeated. Each repetition needs what
 // the one before left, so that XLA can neither move work out of the loop nor
-// join two repetitions: states take their places in the inputs, and one element
+// join two repetitions: states replace their inputs, and one element
 // of the input Poke is replaced by a number from the last output.
 func (f Form) Loop(o fused.Ops, in []*Node) []*Node {
 	g := in[0].Graph()

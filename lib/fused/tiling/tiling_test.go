@@ -174,7 +174,7 @@ func TestDisturbed(t *testing.T) {
 				stop = ask(t, other)
 			}
 			return nil
-		}, Beside: s}, map[string]float64{}}
+		}, Other: s}, map[string]float64{}}
 		micros, own, err := l.measure(ops[0], true)
 		stop()
 		if micros <= 0 || own != nil || err != nil || n != tt.measured {
