@@ -26,8 +26,7 @@ func needs(exe *pjrt.Program) (all, scratch int64) {
 
 // fits refuses a program that there is no memory for. On a CPU, Linux would end the worker
 // instead, after minutes of looking for pages. On a GPU, XLA would fail between the parts
-// of what it needs, and never release those that it had, its outputs as a rule: 57.6 GB of
-// an H100's, after an MLP of 120,000 units. What the connection has requested before may have
+// of what it needs, and never release those that it had. What the connection has requested before may have
 // to end first, or a snapshot: the caller holds w.mu, which fits may give up while it waits
 // for that, as long as the execution of frame seq is to be done.
 func (c *conn) fits(p *program, device uint32, seq int64) *wire.Error {

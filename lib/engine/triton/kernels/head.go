@@ -74,7 +74,7 @@ type Softmax struct {
 }
 
 // tile is the one that Kernel uses: rows that are 4096 numbers, and no more than a warp
-// has threads. On an H100 128 rows of 10 classes took 3.7 µs, and 32 of them 1.6.
+// has threads.
 func (s Softmax) tile() Tile {
 	wide := triton.Cover(s.Classes, 1)
 	t := s.Tile.or(Tile{M: min(32, max(1, 4096/wide)), Warps: 4})

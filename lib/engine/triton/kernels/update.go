@@ -31,7 +31,7 @@ type LinearUpdate struct {
 }
 
 // tile is the one that Kernel uses. With factors of half the bytes a turn is twice as
-// deep: the MLP's step in bfloat16 takes 38.3 µs with it on an H200, and 40.0 without.
+// deep.
 func (l LinearUpdate) tile() Tile {
 	usual := updates[0]
 	if or32(l.Compute) == dtypes.BFloat16 {
