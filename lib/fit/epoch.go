@@ -11,6 +11,7 @@ import (
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fused"
 	"gaiden/lib/losses"
+	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
 )
 
@@ -227,7 +228,7 @@ func (t *trace) derive(variables []*Node, b batch, l losses.Loss, c plan.Part) s
 	if c.Kernels != nil {
 		net = t.withKernels()
 	} else if !t.net.target.CPU() && net.HasBatchNorm() {
-		t.w.options.Recompute = plan.RecomputeBytes
+		t.w.options.Recompute = lower.RecomputeBytes
 	}
 	buckets := t.net.buckets(c)
 	out := t.applyNet(net, b.x, true, splitAt(buckets))

@@ -10,6 +10,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
@@ -82,7 +83,7 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 			return nil, err
 		}
 		done += next
-		next = max(1, int(float64(next)*plan.ChunkTime.Seconds()/time.Since(chunk).Seconds()))
+		next = max(1, int(float64(next)*lower.ChunkTime.Seconds()/time.Since(chunk).Seconds()))
 	}
 	results.Finalize()
 	result := &Score{N: s.allAnswers(), Labels: s.targets == 0}

@@ -85,7 +85,7 @@ func (n *Net) recipe() (r recipe, err error) {
 	return r, err
 }
 
-// net is the net that was written down; its config has no session.
+// net is the net that was saved; its config has no session.
 func (r recipe) net() (m models.Net, c Config, err error) {
 	m = models.Net{Name: r.Model, Input: r.Input, Integers: r.Integers}
 	c = Config{Seed: r.Seed, BF16: r.BF16, Loop: r.Loop, Unroll: r.Unroll, Kernels: r.Kernels, Flags: r.Flags}

@@ -1,4 +1,4 @@
-// Package keep makes the source of a cell's program, and keeps what outlives it:
+// Package keep makes the source of a cell's program, and keeps what survives it:
 // declarations and values. A [Composer] joins a cell with what it needs of earlier
 // ones, finds the imports and checks the types.
 //
@@ -13,11 +13,11 @@
 //
 // The value of a cell's last expression is its result (see process.ResultEnv): as
 // text, and in the forms that its methods HTML, Markdown, SVG, PNG or Display
-// offer, or as a picture if it is an image; an error with its hint. A call that returns nothing, or what
+// offer, or as an image if it is an image; an error with its hint. A call that returns nothing, or what
 // writers return (int, error), has no result; nor has one with a semicolon
 // behind it.
 //
-// # What outlives a program
+// # What survives a program
 //
 // The variables of a cell with Keep set (see parse.Source) are there for later cells: those at
 // package level, and those that its top-level statements define with :=. The
