@@ -34,6 +34,7 @@ lib/engine/gemm:                                                  products of ma
 lib/engine/lstm: lib/engine/gemm                                  an LSTM's places in C, of the same blocks
 lib/engine/hlo: lib/engine/gemm, lib/engine/lstm                  text is made without a device; large products and LSTMs may be calls
 lib/engine/files:                                                 writes files that a user has named
+lib/engine/interrupt:                                             Stop in a cell, for every call that waits
 lib/engine/sealed: lib/engine/wire                                files of a cache: damage is found before they are used
 lib/engine/fieldtest:                                             tries every number of settings, in tests
 lib/engine/golden:                                                holds texts to files, in tests

@@ -54,6 +54,13 @@ const (
 	StackPackage = "gaiden_stack" // what cells call it
 )
 
+// InterruptPath is the library's package with the context of the cell, below the path
+// of the library's module. A program that contains it says to it that it is a cell's.
+const (
+	InterruptPath    = "lib/engine/interrupt"
+	InterruptPackage = "gaiden_interrupt" // what cells call it
+)
+
 // LeaveEnv names the environment variable with the file of what a program has
 // changed of its process: see Leaves of package keep's Program. It is in gaidenstack,
 // too, which the kernel must not import: it bounds the stacks of its program.

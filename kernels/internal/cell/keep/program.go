@@ -401,9 +401,11 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*parse.Decl,
 }
 
 // beneath looks at all that the program consists of: packages in C, for which the
-// go command has to build it, and those that have a companion.
+// go command has to build it, those that have a companion, and the one that has to know
+// that the program is a cell's.
 func (c *Composer) beneath(ctx context.Context, p *Program, paths []string) (companions []*parse.Import, err error) {
 	var notes []string
+	interrupt := c.interruptPath()
 	c.Module.Below(paths, func(path string, pkg *build.Package) {
 		p.Cgo = p.Cgo || pkg.Cgo
 		if pkg.WithoutC != "" {
@@ -411,6 +413,9 @@ func (c *Composer) beneath(ctx context.Context, p *Program, paths []string) (com
 		}
 		if companion := c.Module.Companions[path]; companion != "" {
 			companions = append(companions, &parse.Import{Name: "_", Path: companion})
+		}
+		if path == interrupt {
+			companions = append(companions, &parse.Import{Name: cell.InterruptPackage, Path: path})
 		}
 	})
 	slices.Sort(notes)
@@ -421,6 +426,15 @@ func (c *Composer) beneath(ctx context.Context, p *Program, paths []string) (com
 		}
 	}
 	return companions, nil
+}
+
+// interruptPath is the path of the library's package that has the cell's context, "" if
+// there is no library.
+func (c *Composer) interruptPath() string {
+	if library := c.Module.LibraryPath(); library != "" {
+		return library + "/" + cell.InterruptPath
+	}
+	return ""
 }
 
 // ownImports sees that what the cell imports is there.

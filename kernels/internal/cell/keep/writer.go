@@ -35,6 +35,9 @@ func (w *writer) text() (source string, cells []int) {
 	w.cells = nil
 	w.b.WriteString("package main\n\n")
 	w.writeImports()
+	if w.interrupts() {
+		w.b.WriteString("var _ = " + cell.InterruptPackage + ".Cell()\n")
+	}
 	w.writeLoads()
 	for _, d := range w.decls {
 		w.writeDecl(d)
@@ -137,6 +140,9 @@ func (w *writer) writeMain() {
 		}
 		w.b.WriteString("defer " + cell.KeepPackage + ".Save()\n" + cell.KeepPackage + ".Watch(" + cell.StackPackage + ".Leave, " + w.waits + ")\n")
 	}
+	if w.interrupts() {
+		w.b.WriteString("defer " + cell.InterruptPackage + ".End()\n")
+	}
 	if w.flags {
 		w.b.WriteString("flag.Parse()\n")
 	}
@@ -153,6 +159,12 @@ func (w *writer) writeMain() {
 	}
 	w.glue()
 	w.b.WriteString("}\n")
+}
+
+// interrupts reports whether the program contains the library's package that has the
+// cell's context.
+func (w *writer) interrupts() bool {
+	return slices.ContainsFunc(w.imports, func(im *parse.Import) bool { return im.Name == cell.InterruptPackage })
 }
 
 // saveBefore is put before a statement that ends the program.
