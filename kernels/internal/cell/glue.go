@@ -16,7 +16,8 @@ const (
 	ShowImagePath = "cell/gaidenshow/gaidenimage"
 	ShowPackage   = "gaiden_show" // what cells call it
 	ShowFunc      = ShowPackage + ".Show"
-	ShowErrorFunc = ShowPackage + ".ShowError"
+	ShowErrorName = "ShowError"
+	ShowErrorFunc = ShowPackage + "." + ShowErrorName
 )
 
 //go:embed show/show.go.txt

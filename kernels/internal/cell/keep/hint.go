@@ -115,7 +115,6 @@ var words = map[string]string{
 	"None":   "Go writes nil",
 	"null":   "Go writes nil",
 	"str":    "fmt.Sprint makes text of a value",
-	"must":   "func must[T any](v T, err error) T { if err != nil { panic(err) }; return v } defines it, in a cell above",
 	"Out":    "what later cells want needs a name: x := …",
 	"_1":     "what later cells want needs a name: x := …",
 }
