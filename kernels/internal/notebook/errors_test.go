@@ -121,3 +121,79 @@ func TestMust(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, r) })
 	}
 }
+
+// TestDroppedErrors: a statement whose call returns an error fails the cell with it, and
+// so does the cell's last line.
+func TestDroppedErrors(t *testing.T) {
+	r := &runner{t: t, n: newNotebook(t)}
+	r.must(lostCell)
+	const hat = "Error: hat: not there\ncell %, line "
+	tests := []errorTest{
+		{name: "nil errors", code: "one(\"\")\ntwo(\"\")\nthree(1, \"\")\nfmt.Print(\"end\")", stdout: "end"},
+		{name: "error", code: "fmt.Print(1)\none(\"hat\")\nfmt.Print(2)", stdout: "1", fails: hat + "2, in main\n    2 | one(\"hat\")\n      | ^\n    look for the hat"},
+		{name: "value and error", code: "two(\"hat\")\nfmt.Print(2)", fails: hat + "1, in main\n    1 | two(\"hat\")\n      | ^\n    look for the hat"},
+		{name: "two values and error", code: "three(1, \"hat\")\nfmt.Print(2)", fails: hat + "1, in main\n    1 | three(1, \"hat\")\n      | ^\n    look for the hat"},
+		{name: "method", code: "\tdoor{}.Close() // shut\nfmt.Print(2)", fails: "Error: key: not there\ncell %, line 1, in main\n    1 | \tdoor{}.Close() // shut\n      | \t^\n    look for the key"},
+		{name: "chain of several lines", code: "door{}.\n\tSelf().\n\tClose()\nfmt.Print(2)", fails: "Error: key: not there\ncell %, line 1, in main\n    1 | door{}.\n      | ^\n    look for the key"},
+		{name: "second of a line", code: "one(\"\"); one(\"hat\"); one(\"cap\")", fails: hat + "1, in main\n    1 | one(\"\"); one(\"hat\"); one(\"cap\")\n      |          ^\n    look for the hat"},
+		{name: "with a semicolon", code: "two(\"hat\");", fails: hat + "1, in main\n    1 | two(\"hat\");\n      | ^\n    look for the hat"},
+		{name: "in a loop", code: "for i, what := range []string{\"\", \"hat\"} {\n\tfmt.Print(i)\n\tone(what)\n}", stdout: "01", fails: hat + "3, in main\n    3 | \tone(what)\n      | \t^\n    look for the hat"},
+		{name: "in branches", code: "if one(\"\"); true {\n\tswitch {\n\tdefault:\n\t\tone(\"hat\")\n\t}\n}", fails: hat + "4, in main\n    4 | \t\tone(\"hat\")\n      | \t\t^\n    look for the hat"},
+		{name: "function variable", code: "f := one\nf(\"hat\")\nfmt.Print(2)", fails: hat + "2, in main\n    2 | f(\"hat\")\n      | ^\n    look for the hat"},
+		{name: "receive", code: "c := make(chan error, 1)\nc <- one(\"hat\")\n<-c\nfmt.Print(2)", fails: hat + "3, in main\n    3 | <-c\n      | ^\n    look for the hat"},
+		{name: "select", code: "c := make(chan error, 1)\nc <- nil\nselect {\ncase <-c:\n\tone(\"hat\")\n}", fails: hat + "5, in main\n    5 | \tone(\"hat\")\n      | \t^\n    look for the hat"},
+		{name: "values are kept", code: "kept := 5\none(\"hat\")\nkept = 6", fails: hat + "2, in main\n    2 | one(\"hat\")\n      | ^\n    look for the hat"},
+		{name: "values are kept, later", code: "kept", result: "5"},
+		{name: "recovered", code: "func() {\n\tdefer func() { fmt.Print(recover()) }()\n\tmust(one(\"hat\"))\n}()", stdout: "hat: not there"},
+
+		{name: "last line, values", code: "three(1, \"\")", result: "1 "},
+		{name: "last line, nil error", code: "one(\"\")"},
+		{name: "last line, error", code: "\tone(\"hat\") // a hat", fails: hat + "1, in main\n    1 | \tone(\"hat\") // a hat\n      | \t^\n    look for the hat"},
+		{name: "last line, value and error", code: "fmt.Print(1)\nstrconv.ParseInt(\"300\", 10, 8)", stdout: "1", result: "127",
+			fails: "Error: strconv.ParseInt: parsing \"300\": value out of range\ncell %, line 2, in main\n    2 | strconv.ParseInt(\"300\", 10, 8)\n      | ^"},
+		{name: "last line, error that is made", code: "fmt.Errorf(\"no %s\", \"hat\")", result: "no hat"},
+		{name: "last line, error that is a variable", code: "err := one(\"hat\")\nerr", result: "hat: not there\n    look for the hat"},
+		{name: "last line, count of a reader", code: "fmt.Sscan(\"x\", new(int))", fails: "Error: expected integer\ncell %, line 1, in main\n    1 | fmt.Sscan(\"x\", new(int))\n      | ^"},
+
+		{name: "ignored by name", code: "_ = one(\"hat\")\n_, _ = two(\"hat\")\nfmt.Print(2)", stdout: "2"},
+		{name: "printing", code: "os.Stdout.Close()\nfmt.Println(1)\nfmt.Fprintln(os.Stdout, 2)\nlen(\"ab\")", result: "2"},
+		{name: "what never fails", code: "var b strings.Builder\nb.WriteString(\"a\")\nh := fnv.New32()\nh.Write([]byte(\"a\"))\nb.WriteByte('b')\nb.Len()", result: "2"},
+		{name: "in a function", code: "func drops() { one(\"hat\") }\ndrops()\nfunc() { one(\"hat\") }()\nfor range 1 {\n\tdefer one(\"hat\")\n}\nfmt.Print(2)", stdout: "2"},
+		{name: "GoNB's main", code: "%%\none(\"hat\")\nfmt.Print(2)", stdout: "2"},
+		{name: "func main", code: "func main() {\n\tone(\"hat\")\n\tfmt.Print(2)\n}", stdout: "2"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, r) })
+	}
+}
+
+// TestContext: ctx is the cell's own context, which ends with it; a notebook's own ctx
+// stays its own.
+func TestContext(t *testing.T) {
+	r := &runner{t: t, n: newNotebook(t)}
+	tests := []errorTest{
+		{name: "not ended", code: "ctx.Err()"},
+		{name: "the library's", code: "ctx == interrupt.Context()", result: "true"},
+		{name: "in a function", code: "func ended() bool { return ctx.Err() != nil }\nended()", result: "false"},
+		{name: "package level", code: "var derived, giveUp = context.WithCancel(ctx)\ngiveUp()\nderived.Err() != nil", result: "true"},
+		{name: "end of the cell", code: "go func() { <-ctx.Done() }()"},
+		{name: "parameter", code: "func with(ctx context.Context) any { return ctx.Value(\"k\") }\nwith(context.WithValue(ctx, \"k\", 3))", result: "3"},
+		{name: "local variable", code: "for ctx := range 2 {\n\tfmt.Print(ctx)\n}", stdout: "01"},
+		{name: "derived under its own name", code: "ctx, cancel := context.WithTimeout(ctx, time.Hour)\ncancel()\nctx.Err() != nil", result: "true"},
+		{name: "which later cells do not replace silently", code: "ctx.Err()",
+			fails: "BuildError: cell %, line 1: the value of ctx could not be kept after cell #: it holds a *context.timerCtx in an interface, which only its own package can make\n    1 | ctx.Err()\n      | ^\n    define ctx in the cell that uses it (what is open, running or random starts there), or in a function that such cells call: func newCtx() context.Context { … }; %del ctx brings back the ctx that every cell has"},
+		{name: "removed", code: "%del ctx"},
+		{name: "again", code: "ctx.Err()"},
+		{name: "the notebook's own", code: "var ctx = context.Background()\nctx", result: "context.Background"},
+		{name: "the notebook's own, later", code: "ctx", result: "context.Background"},
+		{name: "a number", code: "ctx := 3"},
+		{name: "a number, later", code: "ctx + 1", result: "4"},
+	}
+	for _, tt := range tests {
+		if strings.HasPrefix(tt.code, "%del") {
+			r.must(tt.code)
+			continue
+		}
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, r) })
+	}
+}

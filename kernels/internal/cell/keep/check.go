@@ -3,6 +3,7 @@ package keep
 import (
 	"context"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/scanner"
@@ -198,6 +199,11 @@ func (c *Composer) explain(w *writer, r report) []parse.Diagnostic {
 		if m := undefinedName.FindStringSubmatch(e.Msg); m != nil {
 			if reason, next := c.Memory.refused(m[1], w.unit); reason != "" {
 				d.Message, hint = reason, next
+			} else if cell, ok := c.Memory.definedIn(m[1]); ok {
+				hint = notKept(cell, m[1])
+			}
+			if hint != "" && slices.ContainsFunc(cell.Builtins, func(b cell.Builtin) bool { return b.Name == m[1] }) {
+				hint += fmt.Sprintf("; %%del %s brings back the %[1]s that every cell has", m[1])
 			}
 		}
 		found.Add(d, func(d *parse.Diagnostic) {
