@@ -79,7 +79,7 @@ kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, k
 kernels/internal/runner: kernels/internal/jupyter                 runs a notebook file in any interpreter
 kernels/internal/webpage:                                         text in, HTML out
 kernels/internal/faults:                                          makes system calls fail, in tests
-lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices; SVG is written here, as gonum/plot would link 125 packages into a cell
+lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/fit/result, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices; SVG is written here, as gonum/plot would link 125 packages into a cell
 `
 
 // outside is which of the large outside modules a package may import, where

@@ -118,16 +118,16 @@ func (b *bench) trainFrom(ctx context.Context, s *session.Session, c trainCase, 
 		return last, err
 	}
 	defer net.Reset()
-	if err := net.Save(filepath.Join(dir, fmt.Sprintf("weights-%d.safetensors", seed))); err != nil {
+	if err := net.SaveWeights(filepath.Join(dir, fmt.Sprintf("weights-%d.safetensors", seed))); err != nil {
 		return last, err
 	}
 	sets := map[string]*fit.Set{}
 	for name, split := range map[string]datasets.Split{"train": images.Train, "test": images.Test} {
-		if sets[name], err = net.Load("bench/"+name, fit.Data{X: framed(split.Pixels, c.model.Input), Y: split.Labels}); err != nil {
+		if sets[name], err = net.Upload("bench/"+name, fit.Data{X: framed(split.Pixels, c.model.Input), Y: split.Labels}); err != nil {
 			return last, err
 		}
 	}
-	h, err := net.Train(ctx, sets["train"], fit.Train{Epochs: epochs, Batch: c.batch, Validation: sets["test"]})
+	h, err := net.WithContext(ctx).Fit(sets["train"], fit.Train{Epochs: epochs, Batch: c.batch, Validation: sets["test"]})
 	if err != nil {
 		return last, err
 	}

@@ -5,7 +5,9 @@ import (
 	"math/rand/v2"
 
 	"gaiden/lib/fit"
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // trainCase is one net of the benchmark, with the sources' batch size and
@@ -32,7 +34,7 @@ func (c trainCase) small() trainCase {
 }
 
 // adaDelta has Keras' settings.
-var adaDelta = fit.AdaDelta{LearningRate: 0.001, Rho: 0.95, Epsilon: 1e-7}
+var adaDelta = optim.AdaDelta{LearningRate: 0.001, Rho: 0.95, Epsilon: 1e-7}
 
 var trainCases = []trainCase{
 	{name: "seedcnn-b8", model: models.SeedCNN(), batch: 8, n: 60000, few: 6000},
@@ -41,16 +43,16 @@ var trainCases = []trainCase{
 	{name: "kerascnn-b128", model: models.KerasCNN(), config: fit.Config{Optimizer: adaDelta}, batch: 128, n: 60000, few: 1280, epochs: 5},
 	{name: "lstm5-b20", model: models.SineLSTM(5, 100), batch: 20, n: 2000, few: 2000, epochs: 10, data: sines},
 	{name: "lstm128-b64", model: models.SineLSTM(128, 100), batch: 64, n: 6400, few: 640, epochs: 10, data: sines},
-	{name: "peaks-b40000", model: models.Peaks(), config: fit.Config{Optimizer: fit.Adam{LearningRate: 0.08}}, batch: 40000, n: 40000, few: 40000, epochs: 2000, data: surface},
+	{name: "peaks-b40000", model: models.Peaks(), config: fit.Config{Optimizer: optim.Adam{LearningRate: 0.08}}, batch: 40000, n: 40000, few: 40000, epochs: 2000, data: surface},
 	{name: "resnet14-b32", model: models.ResNet("ResNet14", 1, 1, 1, 1), config: fit.Config{Optimizer: momentum}, batch: 32, n: 3200, few: 320, epochs: 5},
 	{name: "resnet152-b2048", model: models.ResNet152(), config: fit.Config{Optimizer: momentum}, batch: 2048, n: 20480, epochs: 5},
 	{name: "resnet152-b32", model: models.ResNet152(), config: fit.Config{Optimizer: momentum}, batch: 32, few: 64}, // a step of 2,048 takes minutes
-	{name: "fcn-b1024", model: models.FCN(784, []int{2048, 2048, 2048}, 10), config: fit.Config{Optimizer: fit.SGD{}}, batch: 1024, n: 61440, few: 8192, epochs: 10},
-	{name: "resnet50-b256", model: models.ResNet50(), config: fit.Config{Optimizer: fit.SGD{}}, batch: 256, n: 5120, few: 512, epochs: 5},
-	{name: "deeppose-b128", model: models.DeepPose(joints), config: fit.Config{Loss: fit.Visibility{}, Optimizer: fit.Adam{LearningRate: 1e-4}}, batch: 128, n: 1280, few: 128, epochs: 5, data: poses},
+	{name: "fcn-b1024", model: models.FCN(784, []int{2048, 2048, 2048}, 10), config: fit.Config{Optimizer: optim.SGD{}}, batch: 1024, n: 61440, few: 8192, epochs: 10},
+	{name: "resnet50-b256", model: models.ResNet50(), config: fit.Config{Optimizer: optim.SGD{}}, batch: 256, n: 5120, few: 512, epochs: 5},
+	{name: "deeppose-b128", model: models.DeepPose(joints), config: fit.Config{Loss: losses.Visibility{}, Optimizer: optim.Adam{LearningRate: 1e-4}}, batch: 128, n: 1280, few: 128, epochs: 5, data: poses},
 }
 
-var momentum = fit.SGD{LearningRate: 0.01, Momentum: 0.9}
+var momentum = optim.SGD{LearningRate: 0.01, Momentum: 0.9}
 
 // joints of a body, as notebook 08 has them.
 const joints = 14

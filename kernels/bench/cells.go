@@ -240,14 +240,14 @@ const must = `func must[T any](v T, err error) T {
 // The live net has the shape of notebook 04's MLP. Its cells say where their own time goes.
 const (
 	liveNet   = must + `var net = fit.New("live", models.MLP(100), fit.Config{Seed: 1})`
-	liveLoad  = `must(net.Load("eight", fit.Data{X: make([]float32, 8*784), Y: make([]int32, 8)}))`
+	liveLoad  = `must(net.Upload("eight", fit.Data{X: make([]float32, 8*784), Y: make([]int32, 8)}))`
 	liveBegin = `began := time.Now()
-set := must(net.Find("eight"))
+set := must(net.Data("eight"))
 found := time.Now()
 `
 	liveEnd     = "\nfmt.Println(%d, \"find\", found.Sub(began), \"work\", time.Since(found))"
-	liveForward = liveBegin + `must(net.Predict(context.Background(), set))` + liveEnd
-	liveStep    = liveBegin + `must(net.Train(context.Background(), set, fit.Train{Batch: 8}))` + liveEnd
+	liveForward = liveBegin + `must(net.Predict(set))` + liveEnd
+	liveStep    = liveBegin + `must(net.Fit(set, fit.Train{Batch: 8}))` + liveEnd
 )
 
 func gaidenCells(gaiden string, env []string) cellPeer {

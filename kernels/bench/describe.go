@@ -7,8 +7,9 @@ import (
 
 	"github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/fit"
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // description is a net and its training as the peers' scripts read them: what Gaiden,
@@ -45,22 +46,22 @@ func (c trainCase) describe() (d description, err error) {
 	_, d.Bytes = data.X.([]byte)
 	loss := c.config.Loss
 	if loss == nil {
-		loss = fit.CrossEntropy{}
+		loss = losses.CrossEntropy{}
 		if _, floats := data.Y.([]float32); floats {
-			loss = fit.MSE{}
+			loss = losses.MSE{}
 		}
 	}
 	d.Loss = loss.Title()
 	switch o := c.config.Optimizer.(type) {
-	case fit.SGD:
+	case optim.SGD:
 		d.Optimizer, d.Settings = "sgd", map[string]float64{"rate": o.Rate(), "momentum": o.Momentum, "nesterov": 0, "decay": o.WeightDecay}
 		if o.Nesterov {
 			d.Settings["nesterov"] = 1
 		}
-	case fit.AdaDelta:
+	case optim.AdaDelta:
 		d.Optimizer, d.Settings = "adadelta", map[string]float64{"rate": o.Rate(), "rho": cmp.Or(o.Rho, 0.9), "epsilon": cmp.Or(o.Epsilon, 1e-6), "decay": o.WeightDecay}
-	case fit.Adam, nil:
-		a, _ := o.(fit.Adam)
+	case optim.Adam, nil:
+		a, _ := o.(optim.Adam)
 		d.Optimizer, d.Settings = "adam", map[string]float64{"rate": a.Rate(), "beta1": cmp.Or(a.Beta1, 0.9), "beta2": cmp.Or(a.Beta2, 0.999), "epsilon": cmp.Or(a.Epsilon, 1e-8), "decay": a.WeightDecay}
 	default:
 		return d, fmt.Errorf("%s: the peers have no optimizer %T", c.name, o)

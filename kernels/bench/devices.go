@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -89,7 +88,7 @@ func (b *bench) onDevices(s *session.Session, c trainCase, n int, all bool, name
 	used, epochs := 0, max(1, c.epochs)
 	for i := range b.turns + 1 {
 		began := time.Now()
-		h, err := net.Train(context.Background(), data, fit.Train{Epochs: epochs, Batch: c.batch, DropLast: true})
+		h, err := net.Fit(data, fit.Train{Epochs: epochs, Batch: c.batch, DropLast: true})
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -109,7 +108,7 @@ func firstStep(p *session.Private, meter *session.CostMeter, c trainCase, evict 
 	}
 	meter.Take()
 	began := time.Now()
-	if _, err := net.Train(context.Background(), data, fit.Train{Batch: c.batch, DropLast: true}); err != nil {
+	if _, err := net.Fit(data, fit.Train{Batch: c.batch, DropLast: true}); err != nil {
 		return 0, cost, err
 	}
 	took, cost = time.Since(began), meter.Take()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,7 +17,9 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/fit"
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -94,7 +95,7 @@ func (b *bench) firstLoss(s *session.Session, c trainCase, dir string) error {
 	}
 	defer net.Reset()
 	d := c.examples()
-	err = net.Save(filepath.Join(dir, "weights.safetensors"))
+	err = net.SaveWeights(filepath.Join(dir, "weights.safetensors"))
 	for name, values := range map[string]any{"x": d.X, "y": d.Y} {
 		var w bytes.Buffer
 		err = errors.Join(err, binary.Write(&w, binary.LittleEndian, values), os.WriteFile(filepath.Join(dir, name), w.Bytes(), 0o600))
@@ -102,7 +103,7 @@ func (b *bench) firstLoss(s *session.Session, c trainCase, dir string) error {
 	if err != nil {
 		return err
 	}
-	h, err := net.Train(context.Background(), data, fit.Train{Batch: c.batch})
+	h, err := net.Fit(data, fit.Train{Batch: c.batch})
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func randomCase(seed uint64, k int) trainCase {
 	for i, l := range d.model.Layers { // PyTorch's modules have names, too
 		d.model.Layers[i] = renamed(l, fmt.Sprintf("l%d", i))
 	}
-	d.config.Optimizer = pick[fit.Optimizer](&d, fit.Adam{}, fit.Adam{}, fit.SGD{}, fit.SGD{Momentum: 0.9}, fit.SGD{Momentum: 0.9, Nesterov: true}, fit.AdaDelta{LearningRate: 0.1})
+	d.config.Optimizer = pick[fit.Optimizer](&d, optim.Adam{}, optim.Adam{}, optim.SGD{}, optim.SGD{Momentum: 0.9}, optim.SGD{Momentum: 0.9, Nesterov: true}, optim.AdaDelta{LearningRate: 0.1})
 	size := 1
 	for _, n := range d.model.Input {
 		size *= n
@@ -175,7 +176,7 @@ func (d *draw) end(floats bool) {
 	if floats && len(d.model.Input) == 2 {
 		shape = []int{d.model.Input[0], out}
 	}
-	d.config.Loss, d.data = fit.MSE{}, d.noise(0, shape)
+	d.config.Loss, d.data = losses.MSE{}, d.noise(0, shape)
 }
 
 // noise are examples of random bytes, or numbers where the input is no image, with random

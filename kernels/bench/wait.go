@@ -76,13 +76,13 @@ func (b *bench) behind(p *session.Private, name string, f func() error) error {
 	if err != nil {
 		return err
 	}
-	if _, err := net.Train(context.Background(), data, fit.Train{Batch: c.batch}); err != nil { // compiles, and finds the pace
+	if _, err := net.Fit(data, fit.Train{Batch: c.batch}); err != nil { // compiles, and finds the pace
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := net.Train(ctx, data, fit.Train{Epochs: 1 << 20, Batch: c.batch})
+		_, err := net.WithContext(ctx).Fit(data, fit.Train{Epochs: 1 << 20, Batch: c.batch})
 		ended <- err
 	}()
 	err = f()

@@ -19,7 +19,7 @@ const jobsArgs = "[all | attach|pause|resume|stop|forget NAME [NOTEBOOK]]"
 
 const jobsMore = `
 A job is training that runs in the session and continues after its cell, the kernel
-or the browser has ended. Start one with net.TrainJob(train, fit.Train{…}) instead
+or the browser has ended. Start one with net.FitJob(train, fit.Train{…}) instead
 of net.Train. After a crash, it continues from the last snapshot.
 %jobs              list the notebook's jobs; %jobs all lists those of all notebooks
 %jobs attach NAME  follow a job until it ends, with a progress bar if it trains a
@@ -43,7 +43,7 @@ func (*jobCellError) Error() string {
 
 // Hint says how.
 func (*jobCellError) Hint() string {
-	return "net.TrainJob(train, fit.Train{…}) in a cell begins one, in place of net.Train; %jobs shows it"
+	return "net.FitJob(train, fit.Train{…}) in a cell begins one, in place of net.Fit; %jobs shows it"
 }
 
 func jobsMagic(ctx context.Context, h magic.Host, c magic.Command) error {
@@ -100,9 +100,9 @@ func listJobs(h magic.Host, s *session.Session, all bool) error {
 	case len(l) > 0:
 		showJobs(h, l, all)
 	case all:
-		fmt.Fprintln(h.Stdout(), "no jobs; net.TrainJob(train, fit.Train{…}) begins one")
+		fmt.Fprintln(h.Stdout(), "no jobs; net.FitJob(train, fit.Train{…}) begins one")
 	default:
-		fmt.Fprintf(h.Stdout(), "no jobs in notebook %q; net.TrainJob(train, fit.Train{…}) begins one\n", s.Space())
+		fmt.Fprintf(h.Stdout(), "no jobs in notebook %q; net.FitJob(train, fit.Train{…}) begins one\n", s.Space())
 	}
 	if others > 0 {
 		fmt.Fprintf(h.Stdout(), "other notebooks have %s: %%jobs all\n", units.Plural(others, "job"))

@@ -39,7 +39,7 @@ var commands = map[string]command{
 	"session": {sessionMain, "start|stop|status|reset: the process that owns the devices"},
 	"info":    {infoMain, "machine, devices, versions"},
 	"doctor":  {doctorMain, "what can be wrong, and what to do about it"},
-	"tune":    {tuneMain, "find the fastest kernels for the nets that were trained on a GPU; Train begins it"},
+	"tune":    {tuneMain, "find the fastest kernels for the nets that were trained on a GPU; Fit begins it"},
 	"version": {versionMain, "the version of this program"},
 }
 

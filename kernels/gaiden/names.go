@@ -11,7 +11,7 @@ import (
 // they name. What another package calls so gets the same names, which does no harm.
 var takesNames = map[string]string{
 	"Array": "arrays", "Arrays": "arrays", "Delete": "arrays", "Rename": "arrays", "List": "arrays", "Named": "arrays", "%arrays": "arrays",
-	"Find": "sets", "Load": "sets",
+	"Data": "sets", "Upload": "sets",
 	"New": "nets", "Attach": "nets", "%phases": "nets", "%bottleneck": "nets", "%roofline": "nets", "%sweep": "nets",
 	"Rollback": "snapshots", "Diff": "snapshots", "Discard": "snapshots", "Export": "snapshots", "%snapshot": "snapshots", "%rollback": "snapshots",
 	"FollowJob": "jobs", "PauseJob": "jobs", "ResumeJob": "jobs", "StopJob": "jobs", "ForgetJob": "jobs", "%jobs": "jobs", "%job": "jobs",

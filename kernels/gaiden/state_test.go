@@ -297,7 +297,7 @@ func TestStateMagics(t *testing.T) {
 		{"%session reset hard", nil, `got "reset hard", want %session`},
 		{"%session status " + strings.Repeat("x", 10<<10), nil, `got "status ` + strings.Repeat("x", 73) + `", want %session`},
 		{"%info all", nil, `got "all", want %info`},
-		{"%jobs", nil, "net.TrainJob"},
+		{"%jobs", nil, "net.FitJob"},
 		{"%jobs stop x", nil, "no job"},
 		{"%jobs dance x", nil, "%jobs [all | attach"},
 		{"%jobs all", nil, "no jobs"},
@@ -423,9 +423,9 @@ func TestJobMagics(t *testing.T) {
 		y[i] = int32(i % 3)
 		x[4*i+i%3] = 1
 	}
-	data, err := n.Load("train", fit.Data{X: x, Y: y})
+	data, err := n.Upload("train", fit.Data{X: x, Y: y})
 	if err == nil {
-		_, err = n.TrainJob(data, fit.Train{Epochs: 3, Batch: 10})
+		_, err = n.FitJob(data, fit.Train{Epochs: 3, Batch: 10})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -438,7 +438,7 @@ func TestJobMagics(t *testing.T) {
 		{"%jobs pause mlp", "has ended"},
 		{"%jobs forget mlp", ""},
 		{"%jobs attach mlp", "no job"},
-		{"%%job mlp\nnet.Train(data)", "%%job: nothing was run"},
+		{"%%job mlp\nnet.Fit(data)", "%%job: nothing was run"},
 	} {
 		if shown := typed(t, tt.cell); !strings.Contains(shown, tt.want) {
 			t.Errorf("%s: got %q, want %q", tt.cell, shown, tt.want)

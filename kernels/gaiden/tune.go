@@ -18,7 +18,7 @@ import (
 // tuneMain is gaiden tune.
 func tuneMain(args []string, stdout, stderr io.Writer) error {
 	f := newFlags("tune", "[-background]", stderr)
-	background := f.Bool("background", false, "write to the log, and leave alone what has cost the session before: as Train begins it")
+	background := f.Bool("background", false, "write to the log, and leave alone what has cost the session before: as Fit begins it")
 	if err := parseAll(f, args); err != nil {
 		return err
 	}

@@ -2,26 +2,7 @@ package fit
 
 import (
 	"gaiden/lib/fit/result"
-	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
-	"gaiden/lib/optim"
-)
-
-// Optimizers of package optim, which has more: AdamW, NAdam, RMSprop, Adagrad, Lion.
-
-type (
-	SGD      = optim.SGD
-	Adam     = optim.Adam
-	AdaDelta = optim.AdaDelta
-)
-
-// Losses of package losses.
-
-type (
-	Loss         = losses.Loss
-	CrossEntropy = losses.CrossEntropy
-	MSE          = losses.MSE
-	Visibility   = losses.Visibility
 )
 
 // What comes back, of package result.
@@ -32,11 +13,6 @@ type (
 	Score      = result.Score
 	Progress   = result.Progress
 	Prediction = result.Prediction
-
-	ArchitectureError = result.ArchitectureError
-	ShapeError        = result.ShapeError
-	NotFiniteError    = result.NotFiniteError
-	MemoryError       = result.MemoryError
 )
 
 // Kernels says which kernels the training steps use. Their results are equal but for
@@ -62,5 +38,5 @@ const (
 
 // shapeError says which data do not fit the net.
 func (n *Net) shapeError(data, what, got, want string) error {
-	return &ShapeError{Net: n.name, Data: data, What: what, Got: got, Want: want}
+	return &result.ShapeError{Net: n.name, Data: data, What: what, Got: got, Want: want}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit/result"
 	"gaiden/lib/optim"
 	"gaiden/lib/session"
 	"gaiden/lib/timing/units"
@@ -81,7 +82,7 @@ func (n *Net) arrayTypes() (map[string]wire.Type, error) {
 // differences is an error where the arrays that the session has are another net's, and
 // else names what another optimizer left.
 func (n *Net) differences(there map[string]wire.Type) (stale []string, err error) {
-	wrong := &ArchitectureError{Net: n.name, Model: n.model.Name}
+	wrong := &result.ArchitectureError{Net: n.name, Model: n.model.Name}
 	for _, v := range n.layout.variables {
 		t, is := there[v.name]
 		if is && sameType(t, v.shape) || n.recreated(v.name) {

@@ -12,7 +12,10 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/train"
 
+	"gaiden/lib/fit/result"
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestBadInput holds that what cannot be trained is refused, with what was got and
@@ -42,7 +45,7 @@ func TestBadInput(t *testing.T) {
 		{"wrong targets", Data{X: ok.X, Y: make([]float32, 30)}, "layer output of small returns [10]"},
 	}
 	for _, tt := range loads {
-		if _, err := n.Load("bad", tt.data); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := n.Upload("bad", tt.data); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
 		}
 	}
@@ -60,17 +63,17 @@ func TestBadInput(t *testing.T) {
 		{"an endless rate", n, data, Train{LearningRate: math.Inf(1)}, "learning rate of +Inf"},
 		{"no threshold", n, data, Train{Threshold: math.NaN()}, "threshold of NaN"},
 		{"negative patience", n, data, Train{Patience: -2}, "patience of -2 epochs"},
-		{"an optimizer's rate", New("o1", small(), Config{Session: s, Optimizer: SGD{LearningRate: -0.1}}), data, Train{}, "o1: LearningRate of sgd is -0.1: want 0 or more"},
-		{"a momentum", New("o2", small(), Config{Session: s, Optimizer: SGD{Momentum: -1}}), data, Train{}, "Momentum of momentum is -1"},
-		{"a mean of nothing", New("o3", small(), Config{Session: s, Optimizer: Adam{Beta2: 1}}), data, Train{}, "Beta2 of adam is 1: want 0 or more, and less than 1"},
-		{"a mean that is no number", New("o4", small(), Config{Session: s, Optimizer: AdaDelta{Rho: math.NaN()}}), data, Train{}, "Rho of adadelta is NaN"},
+		{"an optimizer's rate", New("o1", small(), Config{Session: s, Optimizer: optim.SGD{LearningRate: -0.1}}), data, Train{}, "o1: LearningRate of sgd is -0.1: want 0 or more"},
+		{"a momentum", New("o2", small(), Config{Session: s, Optimizer: optim.SGD{Momentum: -1}}), data, Train{}, "Momentum of momentum is -1"},
+		{"a mean of nothing", New("o3", small(), Config{Session: s, Optimizer: optim.Adam{Beta2: 1}}), data, Train{}, "Beta2 of adam is 1: want 0 or more, and less than 1"},
+		{"a mean that is no number", New("o4", small(), Config{Session: s, Optimizer: optim.AdaDelta{Rho: math.NaN()}}), data, Train{}, "Rho of adadelta is NaN"},
 		{"devices", New("o5", small(), Config{Session: s, Devices: -1}), data, Train{}, "o5: Devices -1, Unroll 0: want 1 or more"},
 		{"a body of a loop", New("o6", small(), Config{Session: s, Unroll: -5}), data, Train{}, "o6: Devices 0, Unroll -5: want 1 or more"},
 		{"no data", n, nil, Train{}, "no data set"},
 		{"another net's data", other, data, Train{}, "layer flatten of MLP takes [28 28 1]"},
 	}
 	for _, tt := range trains {
-		if _, err := tt.net.Train(ctx, tt.data, tt.t); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := tt.net.WithContext(ctx).Fit(tt.data, tt.t); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
 		}
 	}
@@ -78,29 +81,29 @@ func TestBadInput(t *testing.T) {
 	wider.Layers = append(slices.Clip(wider.Layers[:4]), models.Dense{Name: "output", Units: 20})
 	wide := attach(t, s, "wide", wider, Config{})
 	many := load(t, wide, "many", Data{X: ok.X, Y: []int32{0, 1, 2, 3, 4, 15, 6, 7, 8, 9}})
-	found, err := n.Find("many")
+	found, err := n.Data("many")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for what, set := range map[string]*Set{"given": many, "found": found} {
-		_, trained := n.Train(ctx, set, Train{})
-		_, validated := n.Train(ctx, data, Train{Validation: set})
-		_, tested := n.Test(ctx, set)
-		_, phases := n.Phases(ctx, set, 5)
-		_, job := n.TrainJob(set, Train{})
+		_, trained := n.WithContext(ctx).Fit(set, Train{})
+		_, validated := n.WithContext(ctx).Fit(data, Train{Validation: set})
+		_, tested := n.WithContext(ctx).Evaluate(set)
+		_, phases := n.WithContext(ctx).Phases(set, 5)
+		_, job := n.FitJob(set, Train{})
 		for _, err := range []error{trained, validated, tested, phases, job} {
 			if want := "cnn: the labels of many are 0 to 15: layer output of small has 10 classes, 0 to 9"; err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("labels of a wider net, %s: got error %v, want %q", what, err, want)
 			}
 		}
-		if _, err := n.Predict(ctx, set); err != nil {
+		if _, err := n.WithContext(ctx).Predict(set); err != nil {
 			t.Errorf("outputs need no labels, %s: got error %v", what, err)
 		}
 	}
-	if _, err := wide.Test(ctx, found); err != nil {
+	if _, err := wide.WithContext(ctx).Evaluate(found); err != nil {
 		t.Errorf("a set that another net has found: got error %v", err)
 	}
-	if _, err := n.Find("nothing"); err == nil || !strings.Contains(err.Error(), `no data set "nothing" in the session, there are many, ok: load it first`) {
+	if _, err := n.Data("nothing"); err == nil || !strings.Contains(err.Error(), `no data set "nothing" in the session, there are many, ok: load it first`) {
 		t.Errorf("find: got error %v", err)
 	}
 	tall := models.Net{Name: "tall", Input: []int{4, 4, 1}, Layers: []models.Layer{models.Conv2D{Name: "c1", Channels: 1, Kernel: 5}}}
@@ -124,20 +127,20 @@ func TestTypes(t *testing.T) {
 	}
 	first := load(t, n, "set", Data{X: x, Y: y})
 	for _, d := range []Data{{X: wide, Y: []int{2, 0, 9}}, {X: x, Y: []uint8{2, 0, 9}}, {X: x, Y: []int64{2, 0, 9}}, {X: x, Y: []int16{2, 0, 9}}, {X: x, Y: []int8{2, 0, 9}}, {X: x, Y: []uint16{2, 0, 9}}} {
-		again, err := n.Load("set", d)
+		again, err := n.Upload("set", d)
 		if err != nil || again.Fresh || !slices.Equal(again.Labels, first.Labels) {
 			t.Errorf("%T and %T: got %v, %v, want the set that is there", d.X, d.Y, again, err)
 		}
 	}
-	one, err := n.Predict(t.Context(), x)
+	one, err := n.WithContext(t.Context()).Predict(x)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other, err := n.Predict(t.Context(), wide); err != nil || !slices.Equal(one.Output, other.Output) {
+	if other, err := n.WithContext(t.Context()).Predict(wide); err != nil || !slices.Equal(one.Output, other.Output) {
 		t.Errorf("Predict of []float64: got %v, %v, want %v", other, err, one)
 	}
 	line := attach(t, s, "line", models.Net{Name: "line", Input: []int{2}, Layers: []models.Layer{models.Dense{Name: "out", Units: 1}}}, Config{})
-	if set, err := line.Load("line", Data{X: []float64{1, 2, 3, 4}, Y: []float64{1, 2}}); err != nil || set.targets != 1 {
+	if set, err := line.Upload("line", Data{X: []float64{1, 2, 3, 4}, Y: []float64{1, 2}}); err != nil || set.targets != 1 {
 		t.Errorf("numbers as []float64: got %v, %v", set, err)
 	}
 }
@@ -145,18 +148,18 @@ func TestTypes(t *testing.T) {
 // TestNotFiniteHint holds what is said to do about a loss that is no number.
 func TestNotFiniteHint(t *testing.T) {
 	for _, tt := range []struct {
-		e    NotFiniteError
+		e    result.NotFiniteError
 		want string
 	}{
-		{NotFiniteError{Epoch: 1, Step: 7, Part: "output"}, "a smaller learning rate"},
-		{NotFiniteError{Epoch: 2, Step: 1, Part: "output"}, "a smaller learning rate"},
-		{NotFiniteError{Epoch: 1, Step: 7, Layer: "l2", Part: "output", Kept: 6, KeptEpoch: 1}, "the weights that were kept have this loss: %rollback undoes"},
-		{NotFiniteError{Epoch: 3, Step: 1, Layer: "l2", Part: "output", Kept: 1, KeptEpoch: 2}, "the weights that were kept have this loss: %rollback undoes"},
-		{NotFiniteError{Epoch: 5, Step: 1, Layer: "l2", Part: "output", Kept: 1, KeptEpoch: 2}, "a smaller learning rate often helps; look"}, // epochs of a step later
-		{NotFiniteError{Epoch: 1, Step: 7, Part: "loss", Kept: 6, KeptEpoch: 1}, "a smaller learning rate often helps; look"},                // a packed step that was not taken
-		{NotFiniteError{Epoch: 1, Step: 1, Part: "output"}, "net.Reset() starts over"},
-		{NotFiniteError{Epoch: 1, Step: 1, Part: "examples", Data: "bars", Example: 3}, "example 3 of bars"},
-		{NotFiniteError{Epoch: 1, Step: 7}, "names the layer"},
+		{result.NotFiniteError{Epoch: 1, Step: 7, Part: "output"}, "a smaller learning rate"},
+		{result.NotFiniteError{Epoch: 2, Step: 1, Part: "output"}, "a smaller learning rate"},
+		{result.NotFiniteError{Epoch: 1, Step: 7, Layer: "l2", Part: "output", Kept: 6, KeptEpoch: 1}, "the weights that were kept have this loss: %rollback undoes"},
+		{result.NotFiniteError{Epoch: 3, Step: 1, Layer: "l2", Part: "output", Kept: 1, KeptEpoch: 2}, "the weights that were kept have this loss: %rollback undoes"},
+		{result.NotFiniteError{Epoch: 5, Step: 1, Layer: "l2", Part: "output", Kept: 1, KeptEpoch: 2}, "a smaller learning rate often helps; look"}, // epochs of a step later
+		{result.NotFiniteError{Epoch: 1, Step: 7, Part: "loss", Kept: 6, KeptEpoch: 1}, "a smaller learning rate often helps; look"},                // a packed step that was not taken
+		{result.NotFiniteError{Epoch: 1, Step: 1, Part: "output"}, "net.Reset() starts over"},
+		{result.NotFiniteError{Epoch: 1, Step: 1, Part: "examples", Data: "bars", Example: 3}, "example 3 of bars"},
+		{result.NotFiniteError{Epoch: 1, Step: 7}, "names the layer"},
 	} {
 		if got := tt.e.Hint(); !strings.Contains(got, tt.want) {
 			t.Errorf("%+v: got %q, want %q", tt.e, got, tt.want)
@@ -176,14 +179,14 @@ func TestNotNumbers(t *testing.T) {
 	}
 	before := w[0].Data[1]
 	w[0].Data[1] = nan
-	seen := attach(t, s, "seen", linear(1), Config{Loss: Visibility{}})
+	seen := attach(t, s, "seen", linear(1), Config{Loss: losses.Visibility{}})
 	regular := models.Func("regular", []int{2}, func(scope *model.Scope, x *graph.Node) *graph.Node {
 		x = layers.Dense(scope, x, true, 2)
 		train.AddRegularizationLoss(graph.ReduceAllSum(x))
 		return x
 	})
-	_, predicted := n.Predict(ctx, []float32{1, 2, nan, 4})
-	_, loaded := seen.Load("d", Data{X: make([]float32, 4), Y: make([]float32, 2), V: []float32{1, 1e-30}})
+	_, predicted := n.WithContext(ctx).Predict([]float32{1, 2, nan, 4})
+	_, loaded := seen.Upload("d", Data{X: make([]float32, 4), Y: make([]float32, 2), V: []float32{1, 1e-30}})
 	_, attached := Attach(s, "regular", regular, Config{})
 	_, fused := n.Plan(nil, Train{})
 	for _, tt := range []struct {

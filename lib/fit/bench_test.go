@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"context"
 	"testing"
 
 	"gaiden/lib/models"
@@ -27,13 +26,13 @@ func BenchmarkEpoch(b *testing.B) {
 				b.Fatal(err)
 			}
 			train := load(b, n, "train", digits(tt.n, tt.model.Input, 1))
-			if _, err := n.Train(context.Background(), train, Train{Batch: tt.batch}); err != nil {
+			if _, err := n.Fit(train, Train{Batch: tt.batch}); err != nil {
 				b.Fatal(err)
 			}
 			b.ResetTimer()
 			steps := 0
 			for b.Loop() {
-				h, err := n.Train(context.Background(), train, Train{Batch: tt.batch})
+				h, err := n.Fit(train, Train{Batch: tt.batch})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // frozen freezes a layer: none of its variables is trained.
@@ -45,7 +46,7 @@ func TestBF16Refuses(t *testing.T) {
 	} {
 		net := models.Net{Name: "net", Input: []int{1}, Layers: []models.Layer{tt.layer, models.Dense{Name: "out", Units: 1}}}
 		n := attach(t, s, strings.ReplaceAll(tt.name, " ", "-"), net, Config{BF16: true, FirstLook: true})
-		_, err := n.Load("ids", Data{X: tt.x, Y: []float32{1, 2}})
+		_, err := n.Upload("ids", Data{X: tt.x, Y: []float32{1, 2}})
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}
@@ -62,21 +63,21 @@ func TestBF16Refuses(t *testing.T) {
 		{"exact", []float32{256, -255, 50176, 1e6 * 1.048576}, ""},
 		{"measured", []float32{50301, 0.5, 3, 4}, ""},
 	} {
-		_, err := n.Load("d", Data{X: tt.x, Y: []float32{1, 2}})
+		_, err := n.Upload("d", Data{X: tt.x, Y: []float32{1, 2}})
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}
-		given, err := f.Load("d", Data{X: tt.x, Y: []float32{1, 2}})
+		given, err := f.Upload("d", Data{X: tt.x, Y: []float32{1, 2}})
 		if err != nil {
 			t.Errorf("%s in float32: %v", tt.name, err)
 		}
-		found, err := attach(t, s, "net", models.Peaks(), Config{BF16: true, FirstLook: true}).Find("d")
+		found, err := attach(t, s, "net", models.Peaks(), Config{BF16: true, FirstLook: true}).Data("d")
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, predicted := n.Predict(t.Context(), tt.x)
-		_, givenErr := n.Test(t.Context(), given)
-		_, foundErr := n.Test(t.Context(), found)
+		_, predicted := n.WithContext(t.Context()).Predict(tt.x)
+		_, givenErr := n.WithContext(t.Context()).Evaluate(given)
+		_, foundErr := n.WithContext(t.Context()).Evaluate(found)
 		for use, err := range map[string]error{"Predict": predicted, "a set of another net": givenErr, "a set that was found": foundErr} {
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("%s, %s: got %v, want %q", tt.name, use, err, tt.want)
@@ -92,7 +93,7 @@ func TestFrozenBatchNorm(t *testing.T) {
 	net := models.Net{Name: "net", Input: []int{2}, Layers: []models.Layer{
 		frozen{models.BatchNorm{Name: "bn"}}, models.Dense{Name: "out", Units: 1}}}
 	for _, kernels := range []Kernels{AutoKernels, XLAKernels} {
-		n := attach(t, s, "net", net, Config{Optimizer: SGD{LearningRate: 0.125}, Kernels: kernels, FirstLook: true})
+		n := attach(t, s, "net", net, Config{Optimizer: optim.SGD{LearningRate: 0.125}, Kernels: kernels, FirstLook: true})
 		if err := n.SetWeights([]Tensor{
 			{"bn/scale", []int{2}, []float32{1, 1}}, {"bn/offset", []int{2}, []float32{0, 0}},
 			{"bn/mean", []int{2}, []float32{1, -1}}, {"bn/variance", []int{2}, []float32{4, 1}},
@@ -101,7 +102,7 @@ func TestFrozenBatchNorm(t *testing.T) {
 		}
 		// both examples normalize to (2, 1): the mean of the gradients of 0-1 is -2·(2, 1)
 		data := load(t, n, "d", Data{X: []float32{5, 0, 5, 0}, Y: []float32{1, 1}})
-		if _, err := n.Train(ctx, data, Train{}); err != nil {
+		if _, err := n.WithContext(ctx).Fit(data, Train{}); err != nil {
 			t.Fatal(err)
 		}
 		all, err := n.Weights()

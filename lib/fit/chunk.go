@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit/result"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
@@ -278,7 +279,7 @@ func firstNotFinite(values []float32) int {
 // diagnose makes the error of a chunk whose step number bad had a loss that is not finite.
 // The chunk's results are dropped.
 func (r *run) diagnose(ctx context.Context, p *portion, order copies, first, bad int, loss float64) error {
-	e := &NotFiniteError{Net: r.net.name, Loss: loss, Epoch: r.epoch.Number, Step: r.step + bad + 1, Kept: r.step, KeptEpoch: r.epoch.Number}
+	e := &result.NotFiniteError{Net: r.net.name, Loss: loss, Epoch: r.epoch.Number, Step: r.step + bad + 1, Kept: r.step, KeptEpoch: r.epoch.Number}
 	if done := r.history.Steps; r.plan.Merged {
 		e.Epoch, e.Step, e.Kept, e.KeptEpoch = done+bad+1, 1, min(done, 1), done
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/losses"
 	"gaiden/lib/session"
 )
 
@@ -61,8 +62,8 @@ func (s *Set) String() string {
 	return fmt.Sprintf("%s: %d examples of %d numbers, %s", s.Name, s.N, s.size, how)
 }
 
-// Load uploads data under a name, unless the session has the same there.
-func (n *Net) Load(name string, d Data) (*Set, error) {
+// Upload uploads data under a name, unless the session has the same there.
+func (n *Net) Upload(name string, d Data) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
@@ -105,8 +106,8 @@ func (n *Net) Load(name string, d Data) (*Set, error) {
 	return n.remember(s), nil
 }
 
-// Find returns a set that is in the session.
-func (n *Net) Find(name string) (*Set, error) {
+// Data returns a set that is in the session.
+func (n *Net) Data(name string) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
@@ -241,7 +242,7 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 		return nil, x, y, fmt.Errorf("fit: %s: %d weights in V for %d target numbers: want one for each", name, len(d.V), len(t))
 	}
 	if loss := n.lossOf(s); d.V != nil && !takesWeights(loss) {
-		return nil, x, y, fmt.Errorf("fit: %s: V has weights of the targets, and %s does not take them: want none, or fit.Visibility", name, loss.Title())
+		return nil, x, y, fmt.Errorf("fit: %s: V has weights of the targets, and %s does not take them: want none, or losses.Visibility", name, loss.Title())
 	}
 	return s, x, y, n.checkNumbers(name, t, d.V)
 }
@@ -355,7 +356,7 @@ func (n *Net) positions() []int { return n.output[:max(0, len(n.output)-1)] }
 
 // ignores says whether labels below 0 count nothing.
 func (n *Net) ignores() bool {
-	l, is := n.config.Loss.(CrossEntropy)
+	l, is := n.config.Loss.(losses.CrossEntropy)
 	return is && l.IgnoreNegative
 }
 

@@ -33,7 +33,7 @@ func TestDevices(t *testing.T) {
 			losses := func(devices int) []float32 {
 				n := attach(t, s, fmt.Sprintf("net%d-%d", i, devices), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, FirstLook: true})
 				data := load(t, n, fmt.Sprint("data", i), tt.data)
-				h, err := n.Train(ctx, data, Train{Epochs: 3, Batch: batch, Validation: data, LearningRate: 1e-3})
+				h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 3, Batch: batch, Validation: data, LearningRate: 1e-3})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -179,7 +179,7 @@ func TestDevicesRefused(t *testing.T) {
 	}
 	for i, tt := range tests {
 		n := attach(t, s, fmt.Sprint("net", i), models.MLP(3), Config{Devices: tt.devices, AllDevices: tt.all})
-		h, err := n.Train(ctx, load(t, n, "d", digits(20, n.model.Input, 1)), Train{Batch: tt.batch})
+		h, err := n.WithContext(ctx).Fit(load(t, n, "d", digits(20, n.model.Input, 1)), Train{Batch: tt.batch})
 		switch {
 		case tt.want != "":
 			if err == nil || !strings.Contains(err.Error(), tt.want) {

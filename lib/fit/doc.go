@@ -3,26 +3,22 @@
 //
 //	var net = fit.New("cnn", model, fit.Config{Seed: 1}) // model is a models.Net
 //
-//	train, err := net.Load("mnist/train", fit.Data{X: images.Train.Pixels, Y: images.Train.Labels})
-//	history, err := net.Train(ctx, train, fit.Train{Epochs: 5, Batch: 8})
+//	train, err := net.Upload("mnist/train", fit.Data{X: images.Train.Pixels, Y: images.Train.Labels})
+//	history, err := net.Fit(train, fit.Train{Epochs: 5, Batch: 8})
 //
 // In any later cell, or another process:
 //
-//	test, err := net.Find("mnist/test")
-//	score, err := net.Test(ctx, test)
-//	answer, err := net.Predict(ctx, test)
+//	test, err := net.Data("mnist/test")
+//	score, err := net.Evaluate(test)
+//	answer, err := net.Predict(test)
 //
 // The first use of a net creates its arrays (cnn/conv/weights, cnn/adam/m/conv/weights,
 // cnn/step, …); later uses find them.
 //
-// Train runs chunks of steps, short enough that cells of other notebooks get their turn.
+// Fit runs chunks of steps, short enough that cells of other notebooks get their turn.
 // A chunk's weights are bound to their names once its losses are known to be finite: when
 // a run is stopped or a loss is NaN, the net has the weights of the last good chunk.
 //
 // A seed decides the first weights, the order of examples and dropout, and so every loss,
-// bit for bit, on one device, as long as the programs stay in the cache. When XLA compiles
-// convolutions for a GPU again, it may choose algorithms that add up in no fixed order;
-// this excludes them:
-//
-//	fit.Config{Flags: map[string]any{"xla_gpu_exclude_nondeterministic_ops": true}}
+// bit for bit, on one device, as long as the programs stay in the cache.
 package fit

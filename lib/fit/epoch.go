@@ -10,6 +10,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fused"
+	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
 )
 
@@ -220,7 +221,7 @@ func (f stepResult) row() *Node {
 
 // derive is the forward and the backward pass. Of a batch that is shared, it is this device's
 // part.
-func (t *trace) derive(variables []*Node, b batch, l Loss, c plan.Part) stepResult {
+func (t *trace) derive(variables []*Node, b batch, l losses.Loss, c plan.Part) stepResult {
 	t.set(variables)
 	net := t.net.model
 	if c.Kernels != nil {
@@ -258,7 +259,7 @@ func (t *trace) derive(variables []*Node, b batch, l Loss, c plan.Part) stepResu
 // train is one step: variables and moments after it, and its result
 // [1 columns]. Devices that share a batch add up their gradients, and the means
 // that batch norm has taken.
-func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l Loss, c plan.Part) (next []*Node, row *Node) {
+func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l losses.Loss, c plan.Part) (next []*Node, row *Node) {
 	f := t.derive(variables, b, l, c)
 	if c.Split {
 		t.reduce(&f, c.Devices)

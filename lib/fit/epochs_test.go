@@ -25,7 +25,7 @@ func TestEpochsAhead(t *testing.T) {
 					var alive []int
 					for range 3 {
 						seen := 0
-						h, err := n.Train(ctx, data, Train{Epochs: 5, Batch: 12, LearningRate: 1e-3, Patience: patience, Progress: func(p Progress) {
+						h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 5, Batch: 12, LearningRate: 1e-3, Patience: patience, Progress: func(p Progress) {
 							if p.Epoch < seen || p.Epoch > seen+1 && seen > 0 || p.Step > p.Steps {
 								t.Errorf("progress: got epoch %d, step %d of %d after epoch %d", p.Epoch, p.Step, p.Steps, seen)
 							}
@@ -67,11 +67,11 @@ func TestStopBetweenEpochs(t *testing.T) {
 		n := attach(t, s, fmt.Sprint("net", i), small(), Config{Seed: 1, FirstLook: true})
 		n.packing = packed
 		data := load(t, n, "bars", digits(40, n.model.Input, 1))
-		if _, err := n.Train(context.Background(), data, Train{Epochs: 2, Batch: 10}); err != nil {
+		if _, err := n.Fit(data, Train{Epochs: 2, Batch: 10}); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		h, err := n.Train(ctx, data, Train{Epochs: 1_000_000, Batch: 10, Progress: func(p Progress) {
+		h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 1_000_000, Batch: 10, Progress: func(p Progress) {
 			if p.Epoch == 20 {
 				cancel()
 			}
@@ -83,7 +83,7 @@ func TestStopBetweenEpochs(t *testing.T) {
 			t.Errorf("packed %t: got %d epochs, %d steps and %d losses, want 19 epochs at least, of 4 steps", packed, len(h.Epochs), h.Steps, len(h.Losses))
 		}
 		before := live(t, s)
-		if _, err := n.Train(context.Background(), data, Train{Epochs: 3, Batch: 10}); err != nil {
+		if _, err := n.Fit(data, Train{Epochs: 3, Batch: 10}); err != nil {
 			t.Errorf("packed %t: next run: %v", packed, err)
 		}
 		if after := live(t, s); after != before {

@@ -14,8 +14,9 @@ import (
 	"gaiden/lib/session"
 )
 
-// Test is the loss and accuracy over a whole set.
-func (n *Net) Test(ctx context.Context, s *Set) (*Score, error) {
+// Evaluate is the loss and accuracy over a whole set.
+func (n *Net) Evaluate(s *Set) (*Score, error) {
+	ctx := n.context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {

@@ -1,7 +1,6 @@
 package fit_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -11,25 +10,26 @@ import (
 	"gaiden/lib/datasets"
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
 // learn trains a small net on the peaks surface and asks it for two points.
 func learn(s *session.Session, w io.Writer) error {
-	net := fit.New("peaks", models.Peaks(), fit.Config{Session: s, Seed: 1, Optimizer: fit.Adam{LearningRate: 0.08}})
+	net := fit.New("peaks", models.Peaks(), fit.Config{Session: s, Seed: 1, Optimizer: optim.Adam{LearningRate: 0.08}})
 	p := datasets.Peaks(40)
-	data, err := net.Load("surface", fit.Data{X: p.X, Y: p.Y})
+	data, err := net.Upload("surface", fit.Data{X: p.X, Y: p.Y})
 	if err != nil {
 		return err
 	}
-	history, err := net.Train(context.Background(), data, fit.Train{Epochs: 200, Batch: data.N, InOrder: true})
+	history, err := net.Fit(data, fit.Train{Epochs: 200, Batch: data.N, InOrder: true})
 	if err != nil {
 		return err
 	}
 	first, last := history.Epochs[0].Train.Loss, history.Last().Train.Loss
 	fmt.Fprintln(w, history.Steps, "steps; the loss fell to less than a third:", last < first/3)
 
-	answer, err := net.Predict(context.Background(), []float32{0, 1.5, 0.25, -1.6}) // near a top and the lowest place
+	answer, err := net.Predict([]float32{0, 1.5, 0.25, -1.6}) // near a top and the lowest place
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -132,7 +131,7 @@ func played(platform, capability string) lower.Target {
 
 func load(t testing.TB, n *Net, name string, d Data) *Set {
 	t.Helper()
-	s, err := n.Load(name, d)
+	s, err := n.Upload(name, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +144,7 @@ func TestTrainLearns(t *testing.T) {
 	train := load(t, n, "bars/train", digits(1003, n.model.Input, 1))
 	test := load(t, n, "bars/test", digits(307, n.model.Input, 2))
 	calls := 0
-	h, err := n.Train(context.Background(), train, Train{Epochs: 3, Batch: 8, Validation: test, Progress: func(Progress) { calls++ }})
+	h, err := n.Fit(train, Train{Epochs: 3, Batch: 8, Validation: test, Progress: func(Progress) { calls++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,14 +157,14 @@ func TestTrainLearns(t *testing.T) {
 	if calls == 0 {
 		t.Error("progress: got no call, want some")
 	}
-	score, err := n.Test(context.Background(), test)
+	score, err := n.Evaluate(test)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *score != (Score{Loss: score.Loss, Right: h.Last().Validation.Right, N: 307, Labels: true, Elapsed: score.Elapsed}) || math.Abs(score.Loss-h.Last().Validation.Loss) > 1e-6 {
 		t.Errorf("test: got %v, want the validation's %v", score, h.Last().Validation)
 	}
-	p, err := n.Predict(context.Background(), test)
+	p, err := n.Predict(test)
 	if err != nil {
 		t.Fatal(err)
 	}

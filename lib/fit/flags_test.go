@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"context"
 	"math"
 	"testing"
 
@@ -23,7 +22,7 @@ func TestOneDNN(t *testing.T) {
 			models.Flatten{Name: "f"},
 			models.Dense{Name: "output", Units: 10}}}
 		n := attach(t, s, name, net, Config{Seed: 1, OneDNN: with})
-		h, err := n.Train(context.Background(), load(t, n, "bars", digits(64, net.Input, 1)), Train{Epochs: 3, Batch: 8})
+		h, err := n.Fit(load(t, n, "bars", digits(64, net.Input, 1)), Train{Epochs: 3, Batch: 8})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +61,7 @@ func TestFirstLook(t *testing.T) {
 	s := open(t)
 	losses := func(name string, first bool) []float32 {
 		n := attach(t, s, name, small(), Config{Seed: 1, FirstLook: first})
-		h, err := n.Train(context.Background(), load(t, n, "bars", digits(64, small().Input, 1)), Train{Epochs: 3, Batch: 8})
+		h, err := n.Fit(load(t, n, "bars", digits(64, small().Input, 1)), Train{Epochs: 3, Batch: 8})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,11 +53,11 @@ func TestPauses(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			data, err := n.Load("bars", digits(40, n.model.Input, 1))
+			data, err := n.Upload("bars", digits(40, n.model.Input, 1))
 			if err != nil {
 				return err
 			}
-			if _, err := n.TrainJob(data, Train{Batch: 10, Epochs: 1 << 20}); err != nil {
+			if _, err := n.FitJob(data, Train{Batch: 10, Epochs: 1 << 20}); err != nil {
 				return err
 			}
 			for !until() {

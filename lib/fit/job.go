@@ -16,10 +16,10 @@ import (
 	"gaiden/lib/session"
 )
 
-// TrainJob is Train as a job of the session, with the net's name: it continues when the cell
+// FitJob is Fit as a job of the session, with the net's name: it continues when the cell
 // or the kernel ends, and after a crash from the last snapshot. Meanwhile the net can be
 // tested, read and saved. A job uses one device; Threshold and Patience need a Validation.
-func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
+func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	done, err := n.acquire(context.Background(), training) // until the job itself keeps others away
@@ -35,7 +35,7 @@ func (n *Net) TrainJob(data *Set, t Train) (*Job, error) {
 	defer r.close()
 	switch {
 	case r.devices > 1:
-		return nil, fmt.Errorf("fit: %s: a job on %d devices: want Config.Devices 1; Train uses more", n.name, r.devices)
+		return nil, fmt.Errorf("fit: %s: a job on %d devices: want Config.Devices 1; Fit uses more", n.name, r.devices)
 	case t.Validation == nil && (t.Threshold != 0 || t.Patience != 0):
 		return nil, fmt.Errorf("fit: %s: a job ends by Threshold or Patience of the validation's loss: want Train.Validation too", n.name)
 	}

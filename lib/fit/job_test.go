@@ -12,7 +12,9 @@ import (
 
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit/result"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -40,10 +42,10 @@ func TestTrainJob(t *testing.T) {
 				}
 				var err error
 				if i == 0 {
-					histories[i], err = n.Train(context.Background(), data, tt.train)
+					histories[i], err = n.Fit(data, tt.train)
 				} else {
 					var j *Job
-					if j, err = n.TrainJob(data, tt.train); err == nil {
+					if j, err = n.FitJob(data, tt.train); err == nil {
 						histories[i], err = j.Follow(context.Background(), func(p Progress) { _ = p.String() })
 					}
 				}
@@ -108,7 +110,7 @@ func TestTrainJobSurvives(t *testing.T) {
 		name := fmt.Sprint("net", i)
 		n := attach(t, s, name, net, Config{Seed: 3})
 		data := load(t, n, "bars", digits(2000, net.Input, 1))
-		j, err := n.TrainJob(data, Train{Epochs: 16, Batch: 10})
+		j, err := n.FitJob(data, Train{Epochs: 16, Batch: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,19 +156,19 @@ func TestTrainJobSurvives(t *testing.T) {
 func TestTrainJobEnds(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	n := attach(t, s, "cnn", small(), Config{Optimizer: SGD{}})
+	n := attach(t, s, "cnn", small(), Config{Optimizer: optim.SGD{}})
 	data := load(t, n, "bars", digits(100, n.model.Input, 1))
-	if _, err := n.TrainJob(data, Train{Patience: 2}); err == nil || !strings.Contains(err.Error(), "Validation") {
+	if _, err := n.FitJob(data, Train{Patience: 2}); err == nil || !strings.Contains(err.Error(), "Validation") {
 		t.Errorf("patience without a validation: got %v", err)
 	}
-	j, err := n.TrainJob(data, Train{Epochs: 1000000, Batch: 10})
+	j, err := n.FitJob(data, Train{Epochs: 1000000, Batch: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	if score, err := n.Test(ctx, data); err != nil || score.N != 100 {
+	if score, err := n.WithContext(ctx).Evaluate(data); err != nil || score.N != 100 {
 		t.Errorf("test of a net whose job waits: %v, %v", score, err)
 	}
 	if err := errors.Join(j.Resume(), j.Stop()); err != nil {
@@ -175,21 +177,21 @@ func TestTrainJobEnds(t *testing.T) {
 	if h, err := j.Follow(ctx, nil); err != nil || h.Stopped != "on request" {
 		t.Errorf("stopped job: %+v, %v", h, err)
 	}
-	j, err = n.TrainJob(data, Train{Epochs: 50, Batch: 10, LearningRate: 1e-30, Patience: 2, Validation: data})
+	j, err = n.FitJob(data, Train{Epochs: 50, Batch: 10, LearningRate: 1e-30, Patience: 2, Validation: data})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if h, err := j.Follow(ctx, nil); err != nil || len(h.Epochs) != 3 || !strings.Contains(h.Stopped, "2 periods") {
 		t.Errorf("patience: %d epochs, stopped %q, %v, want 3", len(h.Epochs), h.Stopped, err)
 	}
-	if j, err = attach(t, s, n.name, n.model, Config{Optimizer: explosive{}}).TrainJob(data, Train{Epochs: 3, Batch: 10}); err != nil {
+	if j, err = attach(t, s, n.name, n.model, Config{Optimizer: explosive{}}).FitJob(data, Train{Epochs: 3, Batch: 10}); err != nil {
 		t.Fatal(err)
 	}
-	var wild *NotFiniteError
+	var wild *result.NotFiniteError
 	if _, err := j.Follow(ctx, nil); !errors.As(err, &wild) || !strings.Contains(err.Error(), "kept the weights with which that epoch began") || wild.Part != "weights" {
 		t.Errorf("a loss that is no number: got %v", err)
 	}
-	if score, err := n.Test(ctx, data); err != nil || score.Loss != score.Loss {
+	if score, err := n.WithContext(ctx).Evaluate(data); err != nil || score.Loss != score.Loss {
 		t.Errorf("weights after it: %v, %v", score, err)
 	}
 	if _, err := FindJob(s, "none"); !errors.Is(err, wire.NotFound) {
@@ -203,7 +205,7 @@ func TestTrainJobAlone(t *testing.T) {
 	s, ctx, train := open(t), context.Background(), Train{Epochs: 500, Batch: 10} // longer than the job's pause may come late
 	alone := attach(t, s, "alone", small(), Config{Seed: 3})
 	data := load(t, alone, "bars", digits(100, alone.model.Input, 1))
-	want, err := alone.Train(ctx, data, train)
+	want, err := alone.WithContext(ctx).Fit(data, train)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,14 +214,14 @@ func TestTrainJobAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := n.Phases(ctx, data, 10)
+	p, err := n.WithContext(ctx).Phases(data, 10)
 	if err == nil {
 		err = errors.Join(p.Next(), p.Forward(), p.Loss(), p.Backward())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := n.TrainJob(data, train)
+	j, err := n.FitJob(data, train)
 	for err == nil { // it has replaced what the phases hold
 		var l []wire.JobInfo
 		if l, err = s.Jobs(); err == nil && l[0].Entries > 0 {
@@ -231,10 +233,10 @@ func TestTrainJobAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func() error{
-		"Train":      func() error { _, err := n.Train(ctx, data, train); return err },
-		"TrainJob":   func() error { _, err := n.TrainJob(data, train); return err },
+		"Train":      func() error { _, err := n.WithContext(ctx).Fit(data, train); return err },
+		"TrainJob":   func() error { _, err := n.FitJob(data, train); return err },
 		"SetWeights": func() error { return n.SetWeights(weights) },
-		"Restore":    func() error { return n.Restore("none") },
+		"Restore":    func() error { return n.LoadWeights("none") },
 		"Update":     p.Update,
 		"ResetState": n.ResetState,
 		"Reset":      n.Reset,
@@ -257,7 +259,7 @@ func TestTrainJobAlone(t *testing.T) {
 	if got, err := j.Follow(ctx, nil); err != nil || !slices.Equal(got.Losses, want.Losses) {
 		t.Errorf("the job has %d steps, %v; want those of Train, %d", len(got.Losses), err, len(want.Losses))
 	}
-	if _, err := n.Train(ctx, data, Train{Batch: 10}); err != nil {
+	if _, err := n.WithContext(ctx).Fit(data, Train{Batch: 10}); err != nil {
 		t.Errorf("Train after the job: %v", err)
 	}
 }
@@ -283,20 +285,20 @@ func TestRollbackToAnother(t *testing.T) {
 	}
 	large := attach(t, s, "net", net(12), Config{})
 	data := load(t, large, "bars", digits(100, []int{16}, 1))
-	if _, err := large.Train(context.Background(), data, Train{Batch: 10}); err != nil {
+	if _, err := large.Fit(data, Train{Batch: 10}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Rollback("small", "net/"); err != nil {
 		t.Fatal(err)
 	}
 	_, atAttach := Attach(s, "net", net(12), Config{})
-	var wrong *ArchitectureError
+	var wrong *result.ArchitectureError
 	if !errors.As(atAttach, &wrong) {
 		t.Fatalf("attach after it: got %v, want an ArchitectureError", atAttach)
 	}
 	for name, use := range map[string]func() error{
-		"train":   func() error { _, err := large.Train(context.Background(), data, Train{Batch: 10}); return err },
-		"test":    func() error { _, err := large.Test(context.Background(), data); return err },
+		"train":   func() error { _, err := large.Fit(data, Train{Batch: 10}); return err },
+		"test":    func() error { _, err := large.Evaluate(data); return err },
 		"weights": func() error { _, err := large.Weights(); return err },
 	} {
 		if err := use(); err == nil || err.Error() != atAttach.Error() {
@@ -319,13 +321,13 @@ func TestRollbackToAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	small = attach(t, s, "net", net(8), Config{})
-	if _, err := small.Train(context.Background(), data, Train{Batch: 10}); err != nil {
+	if _, err := small.Fit(data, Train{Batch: 10}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Rollback("deep", "net/"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := small.Train(context.Background(), data, Train{Batch: 10}); !errors.As(err, &wrong) || !strings.Contains(wrong.Error(), "p/weights is float32[10 10], want nothing") {
+	if _, err := small.Fit(data, Train{Batch: 10}); !errors.As(err, &wrong) || !strings.Contains(wrong.Error(), "p/weights is float32[10 10], want nothing") {
 		t.Errorf("train after a rollback to a deeper net: got %v, want what is more", err)
 	}
 	if _, err := s.Delete("net/*"); err != nil {
@@ -337,7 +339,7 @@ func TestRollbackToAnother(t *testing.T) {
 	if err := small.Reset(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := small.Test(context.Background(), data); err != nil {
+	if _, err := small.Evaluate(data); err != nil {
 		t.Errorf("test of a net that was reset: %v", err)
 	}
 }
@@ -350,9 +352,9 @@ func TestOptimizerRolledBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	old := attach(t, s, "net", small(), Config{Optimizer: SGD{Momentum: 0.9}})
+	old := attach(t, s, "net", small(), Config{Optimizer: optim.SGD{Momentum: 0.9}})
 	data := load(t, old, "bars", digits(100, old.model.Input, 1))
-	want, err := old.Test(context.Background(), data)
+	want, err := old.Evaluate(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,16 +362,16 @@ func TestOptimizerRolledBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := attach(t, s, "net", small(), Config{})
-	if _, err := n.Train(context.Background(), data, Train{}); err != nil {
+	if _, err := n.Fit(data, Train{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Rollback("sgd", "net/"); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := n.Test(context.Background(), data); err != nil || got.Loss != want.Loss {
+	if got, err := n.Evaluate(data); err != nil || got.Loss != want.Loss {
 		t.Errorf("test after it: got %v, %v, want the snapshot's loss %v", got, err, want.Loss)
 	}
-	if _, err := n.Train(context.Background(), data, Train{}); err != nil {
+	if _, err := n.Fit(data, Train{}); err != nil {
 		t.Errorf("training after it: %v", err)
 	}
 	if l, err := s.List("net/sgd"); err != nil || len(l) > 0 {

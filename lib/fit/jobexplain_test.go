@@ -6,7 +6,9 @@ import (
 	"math"
 	"testing"
 
+	"gaiden/lib/fit/result"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestTrainJobNotFinite holds that a job whose numbers are not finite says of which layer
@@ -31,20 +33,20 @@ func TestTrainJobNotFinite(t *testing.T) {
 		net   models.Net
 		data  Data
 		train Train
-		want  NotFiniteError // Part, Layer, Data and Example
+		want  result.NotFiniteError // Part, Layer, Data and Example
 	}{
-		"example":            {small(), Data{X: torn(floats(105, 16), 57*16), Y: labels}, Train{Batch: 10, Epochs: 2}, NotFiniteError{Part: "examples", Data: "example", Example: 57}},
-		"tail":               {small(), Data{X: torn(floats(105, 16), 103*16), Y: labels}, Train{Batch: 10, InOrder: true}, NotFiniteError{Part: "examples", Data: "tail", Example: 103}},
-		"loop":               {mlp, Data{X: torn(floats(105, 16), 57*16), Y: labels}, Train{Batch: 10, Epochs: 2}, NotFiniteError{Part: "examples", Data: "loop", Example: 57}},
-		"whole-set":          {mlp, Data{X: torn(floats(105, 16), 57*16), Y: labels}, Train{Batch: 105, Epochs: 3}, NotFiniteError{Part: "examples", Data: "whole-set", Example: 57}},
-		"targets":            {models.Peaks(), Data{X: floats(40, 2), Y: torn(floats(40, 1), 23), V: seenBut(40, 23)}, Train{Batch: 7, Epochs: 2}, NotFiniteError{Part: "targets", Data: "targets", Example: 23}},
-		"infinite-rate":      {small(), Data{X: floats(105, 16), Y: labels}, Train{Batch: 10}, NotFiniteError{Part: "weights", Layer: "conv"}},
-		"large-rate-in-loop": {mlp, Data{X: floats(105, 16), Y: labels}, Train{Batch: 10, LearningRate: 1e18}, NotFiniteError{Part: "output", Layer: "output"}},
+		"example":            {small(), Data{X: torn(floats(105, 16), 57*16), Y: labels}, Train{Batch: 10, Epochs: 2}, result.NotFiniteError{Part: "examples", Data: "example", Example: 57}},
+		"tail":               {small(), Data{X: torn(floats(105, 16), 103*16), Y: labels}, Train{Batch: 10, InOrder: true}, result.NotFiniteError{Part: "examples", Data: "tail", Example: 103}},
+		"loop":               {mlp, Data{X: torn(floats(105, 16), 57*16), Y: labels}, Train{Batch: 10, Epochs: 2}, result.NotFiniteError{Part: "examples", Data: "loop", Example: 57}},
+		"whole-set":          {mlp, Data{X: torn(floats(105, 16), 57*16), Y: labels}, Train{Batch: 105, Epochs: 3}, result.NotFiniteError{Part: "examples", Data: "whole-set", Example: 57}},
+		"targets":            {models.Peaks(), Data{X: floats(40, 2), Y: torn(floats(40, 1), 23), V: seenBut(40, 23)}, Train{Batch: 7, Epochs: 2}, result.NotFiniteError{Part: "targets", Data: "targets", Example: 23}},
+		"infinite-rate":      {small(), Data{X: floats(105, 16), Y: labels}, Train{Batch: 10}, result.NotFiniteError{Part: "weights", Layer: "conv"}},
+		"large-rate-in-loop": {mlp, Data{X: floats(105, 16), Y: labels}, Train{Batch: 10, LearningRate: 1e18}, result.NotFiniteError{Part: "output", Layer: "output"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var errs [2]NotFiniteError
+			var errs [2]result.NotFiniteError
 			for k, way := range []string{"train", "job"} {
-				config := Config{Seed: 1, Optimizer: SGD{}, FirstLook: true}
+				config := Config{Seed: 1, Optimizer: optim.SGD{}, FirstLook: true}
 				if name == "infinite-rate" {
 					config.Optimizer = explosive{}
 				}
@@ -56,14 +58,14 @@ func TestTrainJobNotFinite(t *testing.T) {
 				data := load(t, n, name, tt.data)
 				var err error
 				if way == "train" {
-					_, err = n.Train(ctx, data, tt.train)
+					_, err = n.WithContext(ctx).Fit(data, tt.train)
 				} else {
 					var j *Job
-					if j, err = n.TrainJob(data, tt.train); err == nil {
+					if j, err = n.FitJob(data, tt.train); err == nil {
 						_, err = j.Follow(ctx, nil)
 					}
 				}
-				var e *NotFiniteError
+				var e *result.NotFiniteError
 				if !errors.As(err, &e) {
 					t.Fatalf("%s: got %v, want a NotFiniteError", way, err)
 				}

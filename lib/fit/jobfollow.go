@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit/result"
 	"gaiden/lib/session"
 )
 
@@ -20,7 +21,7 @@ type Job struct {
 	session *session.Session // nil: the notebook's, so that cells can hand on a Job as plain memory, and none begins another
 }
 
-// FindJob finds a job of TrainJob.
+// FindJob finds a job of FitJob.
 func FindJob(s *session.Session, name string) (*Job, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.FollowJob, Names: []string{name}, From: -1})
 	if err != nil {
@@ -69,7 +70,7 @@ func (j *Job) open() (*session.Session, error) {
 	return sharedSession()
 }
 
-// Follow returns what Train would have returned, when the job or ctx has ended; the job
+// Follow returns what Fit would have returned, when the job or ctx has ended; the job
 // continues without ctx. Progress may be nil.
 func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, error) {
 	s, err := j.open()
@@ -137,7 +138,7 @@ type jobReader struct {
 	record
 	began     time.Time
 	info      wire.JobInfo
-	notFinite *NotFiniteError // nil while all numbers are finite
+	notFinite *result.NotFiniteError // nil while all numbers are finite
 }
 
 func (r *jobReader) entry(e wire.JobEntry) {
@@ -164,7 +165,7 @@ func (r *jobReader) finite(values []float64) bool {
 	done := r.step % r.Steps
 	for i := 0; i < len(values); i += columns {
 		if loss := values[i]; math.IsNaN(loss) || math.IsInf(loss, 0) {
-			r.notFinite = &NotFiniteError{Net: r.Net, Loss: loss, Epoch: epoch, Step: min(done+i/columns+1, r.Steps), Kept: done, KeptEpoch: epoch}
+			r.notFinite = &result.NotFiniteError{Net: r.Net, Loss: loss, Epoch: epoch, Step: min(done+i/columns+1, r.Steps), Kept: done, KeptEpoch: epoch}
 			return false
 		}
 	}

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -16,9 +15,11 @@ import (
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit/result"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -40,13 +41,13 @@ func TestPlan(t *testing.T) {
 		config Config
 	}{
 		{small(), Config{}},
-		{dropped(), Config{Optimizer: AdaDelta{}, Unroll: 2}},
+		{dropped(), Config{Optimizer: optim.AdaDelta{}, Unroll: 2}},
 		{models.MLP(20), Config{BF16: true}},
 		{models.SineLSTM(5, 7), Config{}},
 		{models.SineLSTM(5, 7), Config{BF16: true}},
-		{models.SineLSTM(20, 7), Config{Optimizer: SGD{}}},
+		{models.SineLSTM(20, 7), Config{Optimizer: optim.SGD{}}},
 		{models.SineLSTM(9, 7), Config{BF16: true}},
-		{normal(), Config{Optimizer: SGD{Momentum: 0.9}}},
+		{normal(), Config{Optimizer: optim.SGD{Momentum: 0.9}}},
 		{normal(), Config{BF16: true}},
 	} {
 		name := fmt.Sprint(i, " ", tt.net.Name)
@@ -61,7 +62,7 @@ func TestPlan(t *testing.T) {
 				d = numbers(47, 7, 7, 1)
 			}
 			data := load(t, n, fmt.Sprint("bars", i), d)
-			h, err := n.Train(context.Background(), data, Train{Batch: 10, DropLast: i > 0})
+			h, err := n.Fit(data, Train{Batch: 10, DropLast: i > 0})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +114,7 @@ func TestFusedPrograms(t *testing.T) {
 		{models.SeedCNN(), Config{}, 8, 7},
 		{models.MLP(1000), Config{}, 100, 6},
 		{models.LeNet5(), Config{}, 100, 13},
-		{models.KerasCNN(), Config{Optimizer: AdaDelta{}, BF16: true}, 128, 20},
+		{models.KerasCNN(), Config{Optimizer: optim.AdaDelta{}, BF16: true}, 128, 20},
 		{models.SineLSTM(5, 50), Config{}, 20, 2},
 	} {
 		n := attach(t, s, strings.ToLower(tt.net.Name), tt.net, tt.config)
@@ -185,7 +186,7 @@ func TestPlanSays(t *testing.T) {
 		if tt.config.Kernels == plainOps {
 			continue
 		}
-		if err := n.Tune(context.Background(), data, Train{Batch: 4}, nil); err != nil {
+		if err := n.Tune(data, Train{Batch: 4}, nil); err != nil {
 			t.Errorf("Tune on a CPU: got %v, want nothing done", err)
 		}
 	}
@@ -202,7 +203,7 @@ func withKernels(t testing.TB, n *Net, s *Set, p plan.Part) plan.Part {
 }
 
 // own is an optimizer of somebody's own.
-type own struct{ SGD }
+type own struct{ optim.SGD }
 
 func (o own) Update(rate, t, w, g *graph.Node, m []*graph.Node) (*graph.Node, []*graph.Node) {
 	return o.SGD.Update(rate, t, w, g, m)
@@ -230,7 +231,7 @@ func TestTune(t *testing.T) {
 	before := weights()
 	var told []string
 	for range 2 { // the second time there is nothing left to find
-		if err := n.Tune(context.Background(), data, wish, func(s string) { told = append(told, s) }); err != nil {
+		if err := n.Tune(data, wish, func(s string) { told = append(told, s) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -247,7 +248,7 @@ func TestTune(t *testing.T) {
 	if e := again.Known(n.stepKey(10)); e.Micros <= 0 || e.Plain <= 0 {
 		t.Errorf("kept: got %+v, want two times", e)
 	}
-	if _, err := n.Train(context.Background(), data, wish); err != nil {
+	if _, err := n.Fit(data, wish); err != nil {
 		t.Error(err)
 	}
 }
@@ -263,7 +264,7 @@ func TestTooSoon(t *testing.T) {
 	few, many := load(t, n, "few", digits(20, n.model.Input, 1)), load(t, n, "many", digits(40, n.model.Input, 1))
 	var told string
 	shortestTiming, longestTiming = time.Hour, 1
-	if err := n.Tune(context.Background(), few, Train{Batch: 10}, func(s string) { told += s }); err != nil || !strings.Contains(told, "2 steps of 10 are over too soon") {
+	if err := n.Tune(few, Train{Batch: 10}, func(s string) { told += s }); err != nil || !strings.Contains(told, "2 steps of 10 are over too soon") {
 		t.Errorf("got %q and %v, want that 2 steps are over too soon", told, err)
 	}
 	if e := n.tilings().Known(n.stepKey(10)); e != (tiling.Entry{Tried: 2}) {
@@ -277,7 +278,7 @@ func TestTooSoon(t *testing.T) {
 	}
 	shortestTiming, told = 0, ""
 	for _, batch := range []int{10, 40} { // 40 is all there is: its epochs are a loop
-		if err := n.Tune(context.Background(), many, Train{Batch: batch, Threshold: 1}, func(s string) { told += s }); err != nil || n.tilings().Known(n.stepKey(batch)).Micros <= 0 {
+		if err := n.Tune(many, Train{Batch: batch, Threshold: 1}, func(s string) { told += s }); err != nil || n.tilings().Known(n.stepKey(batch)).Micros <= 0 {
 			t.Errorf("batch %d: got %+v and %v, want a time; told %q", batch, n.tilings().Known(n.stepKey(batch)), err, told)
 		}
 	}
@@ -290,7 +291,7 @@ func TestFullBatchKernels(t *testing.T) {
 	var losses [2][]float32
 	for k, kernels := range []Kernels{XLAKernels, plainOps} {
 		n := attach(t, s, fmt.Sprint("full", k), small(), Config{Kernels: kernels, Seed: 5})
-		h, err := n.Train(context.Background(), load(t, n, "bars", digits(24, n.model.Input, 1)), Train{Batch: 24, Epochs: 4})
+		h, err := n.Fit(load(t, n, "bars", digits(24, n.model.Input, 1)), Train{Batch: 24, Epochs: 4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,13 +315,13 @@ func TestKernelsEnd(t *testing.T) {
 	for k, kernels := range []Kernels{XLAKernels, plainOps} {
 		n := attach(t, s, fmt.Sprint("ends", k), small(), Config{Kernels: kernels, Seed: 5})
 		data := load(t, n, "line", digits(24, n.model.Input, 1))
-		h, err := n.Train(context.Background(), data, Train{Batch: 24, Epochs: 300, LearningRate: 0.01, Threshold: 0.05})
+		h, err := n.Fit(data, Train{Batch: 24, Epochs: 300, LearningRate: 0.01, Threshold: 0.05})
 		if err != nil {
 			t.Fatal(err)
 		}
 		epochs[k] = len(h.Epochs)
-		_, err = n.Train(context.Background(), data, Train{Batch: 24, Epochs: 5, LearningRate: 1e38})
-		var e *NotFiniteError
+		_, err = n.Fit(data, Train{Batch: 24, Epochs: 5, LearningRate: 1e38})
+		var e *result.NotFiniteError
 		if !errors.As(err, &e) || e.Kept >= 5 {
 			t.Errorf("kernels %v: got %v, want a loss or a weight that is not finite", kernels, err)
 		}
@@ -344,7 +345,7 @@ func TestRefusedKernels(t *testing.T) {
 	}
 	how := Train{Batch: 5, Epochs: 2}
 	n, data := gpu("auto", AutoKernels)
-	h, err := n.Train(context.Background(), data, how)
+	h, err := n.Fit(data, how)
 	if err != nil || !strings.Contains(h.Note, "does not take Gaiden's for SineLSTM") || !strings.HasPrefix(h.Note, "with XLA's kernels") || h.Steps != 10 {
 		t.Fatalf("got %d steps, note %q and %v, want 10 with XLA's kernels and a note", h.Steps, h.Note, err)
 	}
@@ -352,16 +353,16 @@ func TestRefusedKernels(t *testing.T) {
 		t.Errorf("got %+v in the table, want to know why the device refuses", e)
 	}
 	plain, _ := gpu("plain", XLAKernels)
-	want, err := plain.Train(context.Background(), data, how)
+	want, err := plain.Fit(data, how)
 	if err != nil || !slices.Equal(h.Losses, want.Losses) {
 		t.Errorf("got losses %v, want XLA's %v; %v", h.Losses, want.Losses, err)
 	}
-	if h, err := n.Train(context.Background(), data, how); err != nil || h.Note != "" {
+	if h, err := n.Fit(data, how); err != nil || h.Note != "" {
 		t.Errorf("a second run: got note %q and %v, want none: the device is not asked again", h.Note, err)
 	}
 	n.tilings().Set(n.stepKey(5), tiling.Entry{})
 	told := ""
-	if err := n.Tune(context.Background(), data, how, func(line string) { told += line }); err != nil || !strings.Contains(told, "does not take") {
+	if err := n.Tune(data, how, func(line string) { told += line }); err != nil || !strings.Contains(told, "does not take") {
 		t.Errorf("Tune: got %q and %v, want it told", told, err)
 	}
 	if e := n.tilings().Known(n.stepKey(5)); !e.UsePlain() {
@@ -369,14 +370,14 @@ func TestRefusedKernels(t *testing.T) {
 	}
 	wrong := attach(t, s, "wrong", models.SineLSTM(71, 5), Config{Flags: map[string]any{"xla_no_such_option": true}})
 	wrong.target = played("cuda", "")
-	if _, err := wrong.Train(context.Background(), data, how); err == nil {
+	if _, err := wrong.Fit(data, how); err == nil {
 		t.Error("an option that there is not: got no error")
 	}
 	if e := wrong.tilings().Known(wrong.stepKey(5)); e != (tiling.Entry{}) {
 		t.Errorf("an error that is not the kernels': got %+v in the table, want nothing", e)
 	}
 	fused, _ := gpu("fused", FusedKernels)
-	if _, err := fused.Train(context.Background(), data, how); !errors.Is(err, wire.CompileError) {
+	if _, err := fused.Fit(data, how); !errors.Is(err, wire.CompileError) {
 		t.Errorf("FusedKernels: got %v, want the compiler's error", err)
 	}
 }

@@ -68,7 +68,7 @@ func (n *Net) choices(ctx context.Context, data *Set, t Train, tell func(string)
 }
 
 // compared is a training whose steps are those of another one and can be compared: nothing
-// is decided between epochs. An epoch of one batch is as many as a look takes, as Train has
+// is decided between epochs. An epoch of one batch is as many as a look takes, as Fit has
 // them in one loop.
 func compared(data *Set, t Train) Train {
 	t.Validation, t.Threshold, t.Patience = nil, 0, 0
@@ -78,7 +78,7 @@ func compared(data *Set, t Train) Train {
 	return t
 }
 
-// forms are the run's steps with Gaiden's kernels and with XLA's, as Train would have them.
+// forms are the run's steps with Gaiden's kernels and with XLA's, as Fit would have them.
 func (r *run) forms() (with, without plan.Part, err error) {
 	set, err := r.net.available(r.data, r.Batch)
 	return r.main.WithKernels(set, r.net.tilings().Changes()), r.main.WithoutKernels(r.plan.Settings), err

@@ -11,6 +11,7 @@ import (
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // normal is a residual net whose batch norms stand in all places: behind a
@@ -39,7 +40,7 @@ func normal() models.Net {
 func TestNormPrograms(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	n := attach(t, s, "norms", models.ResNet("ResNet26", 2, 2, 2, 2), Config{Optimizer: SGD{Momentum: 0.9}})
+	n := attach(t, s, "norms", models.ResNet("ResNet26", 2, 2, 2, 2), Config{Optimizer: optim.SGD{Momentum: 0.9}})
 	data := load(t, n, "images", digits(4, n.model.Input, 1))
 	const norms = 1 + 8*3 + 4
 	texts := map[int]string{}

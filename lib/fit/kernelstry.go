@@ -63,11 +63,12 @@ func (n *Net) stepKey(batch int) string {
 	return key
 }
 
-// Tune measures which kernels and tilings make the steps of Train fastest on the session's
+// Tune measures which kernels and tilings make the steps of Fit fastest on the session's
 // GPU, and keeps the result on disk. It runs them in a separate session; tell, if not nil,
 // gets a line for each result. After a net's first training, the process "gaiden tune" does
 // the same in the background.
-func (n *Net) Tune(ctx context.Context, data *Set, t Train, tell func(string)) error {
+func (n *Net) Tune(data *Set, t Train, tell func(string)) error {
+	ctx := n.context()
 	if tell == nil {
 		tell = func(string) {}
 	}

@@ -24,6 +24,7 @@ import (
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -169,7 +170,7 @@ func TestTuneCompares(t *testing.T) {
 		if err := n.Reset(); err != nil { // both begin with the same weights
 			t.Fatal(err)
 		}
-		h, err := n.Train(context.Background(), data, tenths)
+		h, err := n.Fit(data, tenths)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +180,7 @@ func TestTuneCompares(t *testing.T) {
 		if i > 0 {
 			break
 		}
-		if err := n.Tune(context.Background(), data, tenths, func(line string) { told += line + "\n" }); err != nil {
+		if err := n.Tune(data, tenths, func(line string) { told += line + "\n" }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -205,7 +206,7 @@ func TestTunesInPauses(t *testing.T) {
 	var once sync.Once
 	var tried atomic.Int64
 	n, data, layer := tunable(t, s, "net", func(int) { t.Error("the run tries a tiling") })
-	if _, err := n.Train(context.Background(), data, tenths); err != nil {
+	if _, err := n.Fit(data, tenths); err != nil {
 		t.Fatal(err)
 	}
 	tuner, same, _ := tunable(t, other, "net", func(tile int) {
@@ -232,7 +233,7 @@ func TestTunesInPauses(t *testing.T) {
 		}
 		during = tried.Load()
 	}
-	if _, err := n.Train(context.Background(), data, run); err != nil {
+	if _, err := n.Fit(data, run); err != nil {
 		t.Fatal(err)
 	}
 	if during != 2 || layer.last.Load() != 0 {
@@ -245,7 +246,7 @@ func TestTunesInPauses(t *testing.T) {
 	if e := kept(t, s); e.Tile.M != 3 || e.Tried != 4 || e.Proposed || step.Micros <= 0 {
 		t.Errorf("kept: got %+v, and %+v of the step, want tiling 3, accepted, and a time", e, step)
 	}
-	if _, err := n.Train(context.Background(), data, tenths); err != nil || layer.last.Load() != 3 {
+	if _, err := n.Fit(data, tenths); err != nil || layer.last.Load() != 3 {
 		t.Errorf("the next run: got tiling %d and %v, want 3", layer.last.Load(), err)
 	}
 }
@@ -294,7 +295,7 @@ func TestTrialsApart(t *testing.T) {
 	if e := kept(t, s); e.Tile.M != 0 || e.Micros <= 0 || e.Tried != 3 || !e.Proposed {
 		t.Errorf("kept: got %+v, want the usual tiling, and that two others were tried", e)
 	}
-	if _, err := n.Train(context.Background(), data, tenths); err != nil {
+	if _, err := n.Fit(data, tenths); err != nil {
 		t.Errorf("the net's session: got %v, want one that trains", err)
 	}
 	var tried []int
@@ -371,14 +372,14 @@ func TestNoSessionApart(t *testing.T) {
 	sessionBinary = session.Binary
 	n, data, _ := tunable(t, s, "net", func(int) { t.Error("a tiling is tried") })
 	for range 2 {
-		if err := n.Tune(context.Background(), data, tenths, nil); !errors.Is(err, errNoSandbox) || !errors.Is(err, wire.Unavailable) {
+		if err := n.Tune(data, tenths, nil); !errors.Is(err, errNoSandbox) || !errors.Is(err, wire.Unavailable) {
 			t.Errorf("got %v, want that there is no session to try kernels in", err)
 		}
 	}
 }
 
 // relabelled is a loss of one's own.
-type relabelled struct{ CrossEntropy }
+type relabelled struct{ losses.CrossEntropy }
 
 // TestNothingToTune holds that Tune says why there is nothing to find.
 func TestNothingToTune(t *testing.T) {
@@ -401,7 +402,7 @@ func TestNothingToTune(t *testing.T) {
 			n.target = played("cuda", "")
 		}
 		told := ""
-		if err := n.Tune(context.Background(), data, tenths, func(line string) { told += line }); err != nil || !strings.HasPrefix(told, "net: there is nothing to choose from: ") || !strings.Contains(told, tt.want) {
+		if err := n.Tune(data, tenths, func(line string) { told += line }); err != nil || !strings.HasPrefix(told, "net: there is nothing to choose from: ") || !strings.Contains(told, tt.want) {
 			t.Errorf("%s: told %q and got %v, want %q", tt.name, told, err, tt.want)
 		}
 		if err := n.Reset(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -14,7 +15,7 @@ import (
 // there whole at every moment, for a cell may be killed at any.
 func TestLoadReplacesAtOnce(t *testing.T) {
 	s := open(t)
-	n := attach(t, s, "net", models.Peaks(), Config{Loss: Visibility{}, FirstLook: true})
+	n := attach(t, s, "net", models.Peaks(), Config{Loss: losses.Visibility{}, FirstLook: true})
 	v := []float32{1, 1}
 	load(t, n, "d", Data{X: make([]float32, 4), Y: make([]float32, 2), V: v})
 	other, err := session.Config{Socket: server.socket, Space: s.Space(), NoStart: true}.Open()
@@ -26,8 +27,8 @@ func TestLoadReplacesAtOnce(t *testing.T) {
 	go func() {
 		var err error
 		for i := float32(1); i < 200 && err == nil; i++ {
-			_, err1 := n.Load("d", Data{X: []float32{i, i, i, i}, Y: make([]float32, 2)})
-			_, err2 := n.Load("d", Data{X: []float32{i, i, i, i}, Y: make([]float32, 2), V: v})
+			_, err1 := n.Upload("d", Data{X: []float32{i, i, i, i}, Y: make([]float32, 2)})
+			_, err2 := n.Upload("d", Data{X: []float32{i, i, i, i}, Y: make([]float32, 2), V: v})
 			err = errors.Join(err1, err2)
 		}
 		done <- err
@@ -63,10 +64,10 @@ func TestLoadKeepsOthers(t *testing.T) {
 		load(t, n, name, Data{X: []float32{float32(len(name)), 2, 3, 4}, Y: make([]float32, 2)})
 	}
 	for _, name := range []string{"d/train", "d/v", "d"} {
-		if _, err := n.Find(name); err != nil {
+		if _, err := n.Data(name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := attach(t, s, "net", models.Peaks(), Config{FirstLook: true}).Find(name); err != nil {
+		if _, err := attach(t, s, "net", models.Peaks(), Config{FirstLook: true}).Data(name); err != nil {
 			t.Errorf("%s, found again: %v", name, err)
 		}
 	}

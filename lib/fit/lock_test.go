@@ -37,18 +37,18 @@ func TestTrainAlone(t *testing.T) {
 	for name, s := range map[string]*Net{"another program": attach(t, b, "alone", small(), Config{Seed: 3}), "the same program": attach(t, a, "alone", small(), Config{Seed: 3})} {
 		t.Run(name, func(t *testing.T) {
 			before := stepsOf(t, first)
-			found, err := s.Find("alone")
+			found, err := s.Data("alone")
 			if err != nil {
 				t.Fatal(err)
 			}
 			changes := map[string]func() error{
-				"Train":      func() error { _, err := s.Train(context.Background(), found, Train{Batch: 10}); return err },
-				"TrainJob":   func() error { _, err := s.TrainJob(found, Train{Batch: 10}); return err },
+				"Train":      func() error { _, err := s.Fit(found, Train{Batch: 10}); return err },
+				"TrainJob":   func() error { _, err := s.FitJob(found, Train{Batch: 10}); return err },
 				"SetWeights": func() error { return s.SetWeights(nil) },
 				"Reset":      s.Reset,
 			}
 			tried := false
-			h, err := first.Train(context.Background(), data, Train{Batch: 10, Epochs: 2, Progress: func(p Progress) {
+			h, err := first.Fit(data, Train{Batch: 10, Epochs: 2, Progress: func(p Progress) {
 				if tried || p.Phase != "train" {
 					return
 				}
@@ -65,7 +65,7 @@ func TestTrainAlone(t *testing.T) {
 			if got := stepsOf(t, first); got != before+80 {
 				t.Errorf("the net has done %d steps, want %d", got, before+80)
 			}
-			if h, err := s.Train(context.Background(), found, Train{Batch: 10}); err != nil || h.Steps != 40 || stepsOf(t, first) != before+120 {
+			if h, err := s.Fit(found, Train{Batch: 10}); err != nil || h.Steps != 40 || stepsOf(t, first) != before+120 {
 				t.Errorf("afterwards: got %d steps of %d, %v; want 40 of %d", h.Steps, stepsOf(t, first), err, before+120)
 			}
 		})
@@ -89,11 +89,11 @@ func TestAlonePatience(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := n.Train(ctx, data, Train{Batch: 10}); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > creationTime/2 {
+	if _, err := n.WithContext(ctx).Fit(data, Train{Batch: 10}); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > creationTime/2 {
 		t.Errorf("got %v after %v, want the context's error at its end", err, time.Since(began))
 	}
 	time.AfterFunc(100*time.Millisecond, func() { unlock() })
-	if h, err := n.Train(context.Background(), data, Train{Batch: 10}); err != nil || h.Steps != 4 {
+	if h, err := n.Fit(data, Train{Batch: 10}); err != nil || h.Steps != 4 {
 		t.Errorf("got %+v, %v; want 4 steps when the net is free again", h, err)
 	}
 }
@@ -144,7 +144,7 @@ func TestPhasesUpdate(t *testing.T) {
 	n := attach(t, a, "hand", small(), Config{Seed: 3})
 	data := load(t, n, "hand", digits(40, n.model.Input, 1))
 	other := attach(t, b, "hand", small(), Config{Seed: 3})
-	p, err := n.Phases(context.Background(), data, 10)
+	p, err := n.Phases(data, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,11 +157,11 @@ func TestPhasesUpdate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := other.Find("hand")
+	found, err := other.Data("hand")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Train(context.Background(), found, Train{Batch: 10}); err != nil {
+	if _, err := other.Fit(found, Train{Batch: 10}); err != nil {
 		t.Fatal(err)
 	}
 	if err := step(); !errors.Is(err, wire.Busy) || !strings.Contains(err.Error(), "has been replaced") {

@@ -4,6 +4,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/losses"
 )
 
 // repeat is a loop in a program: count times inner turns, with the number of
@@ -106,14 +108,14 @@ func window(from *Node, n int, zero *Node) func(*Node) *Node {
 }
 
 // lossOf is the loss that a net has for a set.
-func (n *Net) lossOf(s *Set) Loss {
+func (n *Net) lossOf(s *Set) losses.Loss {
 	switch {
 	case n.config.Loss != nil:
 		return n.config.Loss
 	case s.targets == 0:
-		return CrossEntropy{}
+		return losses.CrossEntropy{}
 	}
-	return MSE{}
+	return losses.MSE{}
 }
 
 // mean is the loss of a batch: the sum by the number it is divided by; 0 where nothing
@@ -127,7 +129,7 @@ func (t *trace) mean(sum, weight *Node) *Node {
 
 // score is what a batch gave: the sum of the losses, the number they are
 // divided by, and how many answers were right, float32 scalars.
-func (t *trace) score(l Loss, out *Node, b batch, mask *Node) (sum, weight, right *Node) {
+func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weight, right *Node) {
 	t.mark("loss/forward")
 	loss, w := l.Apply(out, b.y, b.v)
 	if mask != nil {

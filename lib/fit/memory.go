@@ -6,6 +6,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit/result"
 )
 
 // withSize makes an error of memory one of the net's own arrays.
@@ -14,7 +15,7 @@ func (n *Net) withSize(err error) error {
 	if !errors.Is(err, wire.OutOfMemory) || !errors.As(err, &why) {
 		return err
 	}
-	return &MemoryError{Net: n.name, Step: n.stateBytes(), Free: n.freeBytes(), Err: why}
+	return &result.MemoryError{Net: n.name, Step: n.stateBytes(), Free: n.freeBytes(), Err: why}
 }
 
 // withBatchHint makes an error of memory one that says which batch would fit.
@@ -24,7 +25,7 @@ func (n *Net) withBatchHint(err error, s *Set, batch int) error {
 	}
 	free := n.freeBytes()
 	state, kept := n.stepBytes(s, batch)
-	e := &MemoryError{Net: n.name, Batch: batch, Step: state + kept, Free: free, Err: err}
+	e := &result.MemoryError{Net: n.name, Batch: batch, Step: state + kept, Free: free, Err: err}
 	e.Fits = largestBatch(batch, state, kept, free)
 	return e
 }

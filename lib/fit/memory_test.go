@@ -18,8 +18,10 @@ import (
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fit/phases"
+	"gaiden/lib/fit/result"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -30,15 +32,15 @@ func TestOutOfMemory(t *testing.T) {
 	ctx := context.Background()
 	n := attach(t, s, "net", models.MLP(200), Config{})
 	data := load(t, n, "bars", digits(64, n.model.Input, 1))
-	before, err := n.Test(ctx, data)
+	before, err := n.WithContext(ctx).Evaluate(data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Quota(3 << 20); err != nil { // the net has 2.4 MB
 		t.Fatal(err)
 	}
-	_, err = n.Train(ctx, data, Train{Batch: 32})
-	var e *MemoryError
+	_, err = n.WithContext(ctx).Fit(data, Train{Batch: 32})
+	var e *result.MemoryError
 	if !errors.As(err, &e) || !errors.Is(err, wire.OutOfMemory) {
 		t.Fatalf("got error %v, want a MemoryError", err)
 	}
@@ -51,11 +53,11 @@ func TestOutOfMemory(t *testing.T) {
 	if err := s.Quota(-1); err != nil {
 		t.Fatal(err)
 	}
-	after, err := n.Test(ctx, data)
+	after, err := n.WithContext(ctx).Evaluate(data)
 	if err != nil || after.Loss != before.Loss {
 		t.Errorf("afterwards: got %v, %v, want %v", after, err, before)
 	}
-	if _, err := n.Train(ctx, data, Train{Batch: 32}); err != nil {
+	if _, err := n.WithContext(ctx).Fit(data, Train{Batch: 32}); err != nil {
 		t.Errorf("with room: %v", err)
 	}
 }
@@ -65,8 +67,8 @@ func TestOutOfMemory(t *testing.T) {
 func TestOutOfMemoryNet(t *testing.T) {
 	s := open(t)
 	large := New("large", models.MLP(1<<20), Config{Session: s}) // 4 TB
-	_, err := large.Load("bars", digits(10, []int{784}, 1))
-	var e *MemoryError
+	_, err := large.Upload("bars", digits(10, []int{784}, 1))
+	var e *result.MemoryError
 	if !errors.As(err, &e) || !errors.Is(err, wire.OutOfMemory) || e.Batch != 0 || !strings.Contains(err.Error(), "fit: large: out of memory: its weights and its optimizer's moments need 13") || !strings.Contains(e.Hint(), "smaller layers") {
 		t.Fatalf("got %v, want a MemoryError of the net", err)
 	}
@@ -77,7 +79,7 @@ func TestOutOfMemoryNet(t *testing.T) {
 		t.Errorf("the next one hears of %v", err)
 	}
 	small := attach(t, s, "large", models.MLP(8), Config{})
-	if _, err := small.Train(context.Background(), load(t, small, "bars", digits(10, []int{784}, 1)), Train{Batch: 5}); err != nil {
+	if _, err := small.Fit(load(t, small, "bars", digits(10, []int{784}, 1)), Train{Batch: 5}); err != nil {
 		t.Errorf("a net of that name that fits: %v", err)
 	}
 }
@@ -101,8 +103,8 @@ func TestOutOfMemoryLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = n.Train(ctx, data, Train{Batch: 40, Epochs: 2, Validation: data})
-		var e *MemoryError
+		_, err = n.WithContext(ctx).Fit(data, Train{Batch: 40, Epochs: 2, Validation: data})
+		var e *result.MemoryError
 		if !errors.As(err, &e) || !strings.Contains(e.Hint(), "a batch of 20 should fit") {
 			t.Fatalf("packed %t: got error %v, want a MemoryError with a batch that fits", packed, err)
 		}
@@ -115,7 +117,7 @@ func TestOutOfMemoryLate(t *testing.T) {
 				t.Errorf("packed %t: weights %s are others afterwards", packed, w.Name)
 			}
 		}
-		if _, err := n.Train(ctx, data, Train{Batch: 20}); err != nil {
+		if _, err := n.WithContext(ctx).Fit(data, Train{Batch: 20}); err != nil {
 			t.Errorf("packed %t: a batch that fits: %v", packed, err)
 		}
 	}
@@ -199,7 +201,7 @@ func TestOutOfMemorySaved(t *testing.T) {
 	n := attach(t, s, "net", models.MLP(256), Config{})
 	data := load(t, n, "bars", digits(64, n.model.Input, 1))
 	train := Train{Batch: 8, Epochs: 60}
-	if _, err := n.Train(ctx, data, train); err != nil { // from here on it is known how long a step takes
+	if _, err := n.WithContext(ctx).Fit(data, train); err != nil { // from here on it is known how long a step takes
 		t.Fatal(err)
 	}
 	if err := s.Quota(heldBytes(t, s) + n.stateBytes()*3/2); err != nil {
@@ -220,7 +222,7 @@ func TestOutOfMemorySaved(t *testing.T) {
 			}
 		}
 	}()
-	h, err := n.Train(ctx, data, train)
+	h, err := n.WithContext(ctx).Fit(data, train)
 	close(ended)
 	if k := <-saved; k < 3 {
 		t.Errorf("only %d snapshots were made meanwhile", k)
@@ -280,7 +282,7 @@ func TestHoldsNothing(t *testing.T) {
 		train  Train
 	}{
 		{models.MLP(64), Config{}, Train{Batch: 8, Epochs: 3}},
-		{models.SeedCNN(), Config{Optimizer: SGD{}}, Train{Batch: 20, Epochs: 3}},
+		{models.SeedCNN(), Config{Optimizer: optim.SGD{}}, Train{Batch: 20, Epochs: 3}},
 		{models.MLP(64), Config{Devices: 2, AllDevices: true}, Train{Batch: 8, Epochs: 3}},
 	} {
 		name := fmt.Sprintf("%s-%d", tt.model.Name, tt.config.Devices)
@@ -312,23 +314,23 @@ func TestHoldsNothing(t *testing.T) {
 			what string
 			do   func() error
 		}{
-			{"Train", func() error { _, err := n.Train(ctx, data, tt.train); return err }},
-			{"Train with a test", func() error { _, err := n.Train(ctx, data, train); return err }},
-			{"Test", func() error { _, err := n.Test(ctx, data); return err }},
-			{"Predict", func() error { _, err := n.Predict(ctx, data); return err }},
-			{"Predict of values", func() error { _, err := n.Predict(ctx, set.X); return err }},
+			{"Train", func() error { _, err := n.WithContext(ctx).Fit(data, tt.train); return err }},
+			{"Train with a test", func() error { _, err := n.WithContext(ctx).Fit(data, train); return err }},
+			{"Test", func() error { _, err := n.WithContext(ctx).Evaluate(data); return err }},
+			{"Predict", func() error { _, err := n.WithContext(ctx).Predict(data); return err }},
+			{"Predict of values", func() error { _, err := n.WithContext(ctx).Predict(set.X); return err }},
 			{"Weights", func() (err error) { weights, err = n.Weights(); return err }},
 			{"SetWeights", func() error { return n.SetWeights(weights) }},
 			{"SetWeights of others", func() error { n.SetWeights(append(weights, Tensor{Name: "other"})); return nil }},
 			{"ResetState", n.ResetState},
 			{"Phases", func() (err error) {
 				if parts == nil {
-					parts, err = n.Phases(ctx, data, 8)
+					parts, err = n.WithContext(ctx).Phases(data, 8)
 				}
 				return errors.Join(err, steps(parts))
 			}},
 			{"Phases closed", func() error {
-				p, err := n.Phases(ctx, data, 8)
+				p, err := n.WithContext(ctx).Phases(data, 8)
 				if err == nil {
 					err = steps(p)
 					p.Close()
@@ -336,14 +338,14 @@ func TestHoldsNothing(t *testing.T) {
 				return err
 			}},
 			{"Layers closed", func() error {
-				p, err := n.Phases(ctx, data, 8)
+				p, err := n.WithContext(ctx).Phases(data, 8)
 				if err == nil {
 					_, err = p.Layers(ctx)
 					p.Close()
 				}
 				return err
 			}},
-			{"Load", func() error { _, err := n.Load("bars", set); return err }},
+			{"Load", func() error { _, err := n.Upload("bars", set); return err }},
 		} {
 			var was int64
 			for i := range 4 { // the first two may make what the others need

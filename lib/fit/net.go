@@ -9,14 +9,22 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fused/tiling"
+	"gaiden/lib/losses"
 	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
 // Net is a model with a name in the session. Goroutines may share it.
 type Net struct {
+	*core
+	ctx context.Context // nil: the cell's
+}
+
+// core is what a Net shares with those that differ in their context only.
+type core struct {
 	name   string
 	model  models.Net
 	config Config
@@ -61,9 +69,9 @@ type hooks struct {
 
 // Config says how a net is trained.
 type Config struct {
-	Optimizer Optimizer // default: Adam{}
-	Loss      Loss      // default: CrossEntropy for labels, MSE for numbers
-	Seed      int64     // of the first weights, the order of examples, and dropout
+	Optimizer Optimizer   // default: Adam{}
+	Loss      losses.Loss // default: CrossEntropy for labels, MSE for numbers
+	Seed      int64       // of the first weights, the order of examples, and dropout
 	// BF16 computes in bfloat16; weights and optimizer state stay float32. Integers in the
 	// examples that bfloat16 would round, such as token ids above 256, are refused.
 	BF16    bool
@@ -86,10 +94,21 @@ type Config struct {
 // New returns a net with a name in the session, which its first use opens.
 func New(name string, model models.Net, config Config) *Net {
 	if config.Optimizer == nil {
-		config.Optimizer = Adam{}
+		config.Optimizer = optim.Adam{}
 	}
-	return &Net{name: name, model: model, config: config, caches: caches{programs: map[string]*future{}, sets: map[string]*Set{},
-		deviceCopies: map[onDevice]*session.Array{}, stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}}
+	return &Net{core: &core{name: name, model: model, config: config, caches: caches{programs: map[string]*future{}, sets: map[string]*Set{},
+		deviceCopies: map[onDevice]*session.Array{}, stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}}}
+}
+
+// WithContext is the same net, whose calls end when ctx does. Otherwise they end when the
+// cell is stopped.
+func (n *Net) WithContext(ctx context.Context) *Net { return &Net{core: n.core, ctx: ctx} }
+
+func (n *Net) context() context.Context {
+	if n.ctx != nil {
+		return n.ctx
+	}
+	return session.Context()
 }
 
 // Attach is New in an open session, with the net's arrays found or created.

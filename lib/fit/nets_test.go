@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"gaiden/lib/engine/pjrt"
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // step is loss and gradients of a batch from the formula's weights.
@@ -20,7 +22,7 @@ func step(t *testing.T, n *Net, d Data, batch int) (float64, map[string][]float3
 	if err := n.SetWeights(formulaWeights(n)); err != nil {
 		t.Fatal(err)
 	}
-	p, err := n.Phases(context.Background(), load(t, n, n.name, d), batch)
+	p, err := n.Phases(load(t, n, n.name, d), batch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,15 +56,15 @@ func TestVisibility(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		data Data
-		loss Visibility
+		loss losses.Visibility
 		same string // an earlier case with the same numbers
 	}{
-		{"derived", seen, Visibility{}, ""},
-		{"explicit", seen, Visibility{Explicit: true}, "derived"},
-		{"derived blind", seen, Visibility{Blind: true}, ""},
-		{"explicit blind", seen, Visibility{Blind: true, Explicit: true}, "derived blind"},
-		{"derived without V", all, Visibility{}, "derived blind"},
-		{"explicit without V", all, Visibility{Explicit: true}, "derived blind"},
+		{"derived", seen, losses.Visibility{}, ""},
+		{"explicit", seen, losses.Visibility{Explicit: true}, "derived"},
+		{"derived blind", seen, losses.Visibility{Blind: true}, ""},
+		{"explicit blind", seen, losses.Visibility{Blind: true, Explicit: true}, "derived blind"},
+		{"derived without V", all, losses.Visibility{}, "derived blind"},
+		{"explicit without V", all, losses.Visibility{Explicit: true}, "derived blind"},
 	} {
 		var r result
 		r.loss, r.gradients = step(t, attach(t, s, strings.ReplaceAll(tt.name, " ", "-"), models.Peaks(), Config{Loss: tt.loss}), tt.data, 20)
@@ -91,10 +93,10 @@ func TestDropout(t *testing.T) {
 		models.Dropout{Name: "dropout", Rate: rate}, models.Dense{Name: "scale", Units: 1, NoBias: true}}}
 	wide := net
 	wide.Layers = []models.Layer{models.Dense{Name: "one", Units: 1000, NoBias: true, Init: models.Fill(0.001)}, models.Dropout{Name: "dropout", Rate: rate}}
-	n := attach(t, s, "net", wide, Config{Seed: 4, Optimizer: SGD{LearningRate: 1e-20}})
+	n := attach(t, s, "net", wide, Config{Seed: 4, Optimizer: optim.SGD{LearningRate: 1e-20}})
 	x := slices.Repeat([]float32{1}, 8000)
 	data := load(t, n, "ones", Data{X: x, Y: slices.Clone(x)})
-	p, err := n.Phases(ctx, data, 8)
+	p, err := n.WithContext(ctx).Phases(data, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +125,7 @@ func TestDropout(t *testing.T) {
 		}
 		last = out
 	}
-	answer, err := n.Predict(ctx, data)
+	answer, err := n.WithContext(ctx).Predict(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +147,7 @@ func TestBatchNorm(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	p, err := n.Predict(context.Background(), []float32{5, 5, 1, -1})
+	p, err := n.Predict([]float32{5, 5, 1, -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +208,7 @@ func TestBF16(t *testing.T) {
 	s := open(t)
 	n := attach(t, s, "net", models.MLP(20), Config{BF16: true, Seed: 1})
 	data := load(t, n, "bars", digits(400, n.model.Input, 1))
-	h, err := n.Train(context.Background(), data, Train{Epochs: 6, Batch: 20, Validation: data})
+	h, err := n.Fit(data, Train{Epochs: 6, Batch: 20, Validation: data})
 	if err != nil {
 		t.Fatal(err)
 	}

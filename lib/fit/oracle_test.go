@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // oracle is testdata/oracle.json, which testdata/oracle.py wrote.
@@ -201,7 +203,7 @@ func TestOracle(t *testing.T) {
 		name      string
 		net       models.Net
 		out       int // numbers a target, 0 for labels
-		loss      Loss
+		loss      losses.Loss
 		tolerance float64
 		deep      float64 // of gradients; more than 0 has decided weights
 	}{
@@ -212,9 +214,9 @@ func TestOracle(t *testing.T) {
 		{"Peaks", models.Peaks(), 1, nil, 1e-5, 0},
 		{"FCN", models.FCN(784, []int{300, 100}, 10), 0, nil, 1e-5, 0},
 		{"SineLSTM", models.SineLSTM(5, 20), 20, nil, 1e-5, 0},
-		{"DeepPose", models.DeepPose(14), 28, Visibility{}, 1e-4, 0},
-		{"Peaks/seen", models.Peaks(), 1, Visibility{Explicit: true}, 1e-5, 0},
-		{"Peaks/blind", models.Peaks(), 1, Visibility{Blind: true}, 1e-5, 0},
+		{"DeepPose", models.DeepPose(14), 28, losses.Visibility{}, 1e-4, 0},
+		{"Peaks/seen", models.Peaks(), 1, losses.Visibility{Explicit: true}, 1e-5, 0},
+		{"Peaks/blind", models.Peaks(), 1, losses.Visibility{Blind: true}, 1e-5, 0},
 		{"ResNet14", models.ResNet("ResNet14", 1, 1, 1, 1), 0, nil, 1e-3, 0},
 		{"ResNet50", models.ResNet50(), 0, nil, 1e-4, 1e-3},
 		{"ResNet152", models.ResNet152(), 0, nil, 1e-3, 5e-3},
@@ -227,7 +229,7 @@ func TestOracle(t *testing.T) {
 			if !is {
 				t.Fatalf("oracle.json has no %s: run oracle.py", tt.name)
 			}
-			n := attach(t, s, fmt.Sprint("net", i), without(tt.net), Config{Loss: tt.loss, Optimizer: SGD{}})
+			n := attach(t, s, fmt.Sprint("net", i), without(tt.net), Config{Loss: tt.loss, Optimizer: optim.SGD{}})
 			t.Cleanup(func() { n.Reset() })
 			weights := decidedWeights(n, tt.deep > 0)
 			if err := n.SetWeights(weights); err != nil {
@@ -250,7 +252,7 @@ func TestOracle(t *testing.T) {
 				d.V = nil
 			}
 			data := load(t, n, fmt.Sprint("data", i), d)
-			p, err := n.Phases(ctx, data, want.Batch)
+			p, err := n.WithContext(ctx).Phases(data, want.Batch)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -305,16 +307,16 @@ func TestOptimizers(t *testing.T) {
 		name      string
 		optimizer Optimizer
 	}{
-		{"sgd", SGD{LearningRate: 0.05}},
-		{"sgd decay", SGD{LearningRate: 0.05, WeightDecay: 0.1}},
-		{"momentum", SGD{LearningRate: 0.05, Momentum: 0.9}},
-		{"momentum decay", SGD{LearningRate: 0.05, Momentum: 0.9, WeightDecay: 0.1}},
-		{"nesterov", SGD{LearningRate: 0.05, Momentum: 0.9, Nesterov: true}},
-		{"adam", Adam{LearningRate: 0.08}},
-		{"adam betas", Adam{LearningRate: 0.01, Beta1: 0.8, Beta2: 0.95, Epsilon: 1e-3, WeightDecay: 0.01}},
-		{"adadelta", AdaDelta{}},
-		{"adadelta keras", AdaDelta{LearningRate: 0.001, Rho: 0.95, Epsilon: 1e-7}},
-		{"adadelta decay", AdaDelta{LearningRate: 0.5, WeightDecay: 0.1}},
+		{"sgd", optim.SGD{LearningRate: 0.05}},
+		{"sgd decay", optim.SGD{LearningRate: 0.05, WeightDecay: 0.1}},
+		{"momentum", optim.SGD{LearningRate: 0.05, Momentum: 0.9}},
+		{"momentum decay", optim.SGD{LearningRate: 0.05, Momentum: 0.9, WeightDecay: 0.1}},
+		{"nesterov", optim.SGD{LearningRate: 0.05, Momentum: 0.9, Nesterov: true}},
+		{"adam", optim.Adam{LearningRate: 0.08}},
+		{"adam betas", optim.Adam{LearningRate: 0.01, Beta1: 0.8, Beta2: 0.95, Epsilon: 1e-3, WeightDecay: 0.01}},
+		{"adadelta", optim.AdaDelta{}},
+		{"adadelta keras", optim.AdaDelta{LearningRate: 0.001, Rho: 0.95, Epsilon: 1e-7}},
+		{"adadelta decay", optim.AdaDelta{LearningRate: 0.5, WeightDecay: 0.1}},
 	}
 	s := open(t)
 	for i, tt := range tests {
@@ -327,7 +329,7 @@ func TestOptimizers(t *testing.T) {
 			d := formulaData("Peaks", 50, 2, 1)
 			d.V = nil
 			data := load(t, n, "peaks", d)
-			h, err := n.Train(context.Background(), data, Train{Epochs: 10, Batch: 50, InOrder: true})
+			h, err := n.Fit(data, Train{Epochs: 10, Batch: 50, InOrder: true})
 			if err != nil {
 				t.Fatal(err)
 			}

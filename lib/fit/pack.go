@@ -9,6 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
 )
 
@@ -114,7 +115,7 @@ func (t *trace) unpack(state []*Node) []*Node {
 
 // trainPacked is train for a packed state, without the step's number. The last
 // of the state, halted, is 1 when the step was not taken.
-func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l Loss, c plan.Part) (next []*Node, row *Node) {
+func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l losses.Loss, c plan.Part) (next []*Node, row *Node) {
 	n := t.net
 	parts := n.layout.parts()
 	means, others := n.layout.untrained()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gaiden/lib/lower/plan"
+	"gaiden/lib/optim"
 )
 
 // TestPacked holds that steps on a packed state give the losses, weights and
@@ -26,7 +27,7 @@ func TestPacked(t *testing.T) {
 		for _, devices := range tt.devices {
 			t.Run(fmt.Sprint(tt.net.Name, " on ", devices), func(t *testing.T) {
 				train := func(packed, bucketed bool) (numbers []float32) {
-					n := attach(t, s, fmt.Sprintf("net%d-%d-%t-%t", i, devices, packed, bucketed), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, Optimizer: SGD{Momentum: 0.9}, FirstLook: true})
+					n := attach(t, s, fmt.Sprintf("net%d-%d-%t-%t", i, devices, packed, bucketed), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, Optimizer: optim.SGD{Momentum: 0.9}, FirstLook: true})
 					n.packing, n.testBuckets = packed, bucketed
 					if c := (plan.Part{Devices: devices, Split: true}); bucketed && len(n.buckets(c)) < 2 {
 						t.Fatalf("got one bucket of %v, want some", n.model.Names())
@@ -34,7 +35,7 @@ func TestPacked(t *testing.T) {
 					data := load(t, n, fmt.Sprint("data", i), tt.data)
 					var alive []int
 					for range 3 { // from the second on, chunks of several steps, two at a time
-						h, err := n.Train(ctx, data, Train{Epochs: 3, Batch: batch, LearningRate: 1e-3, Validation: data})
+						h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 3, Batch: batch, LearningRate: 1e-3, Validation: data})
 						if err != nil {
 							t.Fatal(err)
 						}

@@ -15,7 +15,8 @@ import (
 )
 
 // Phases is a training step as separate programs, to be looked at and timed.
-func (n *Net) Phases(ctx context.Context, data *Set, batch int) (*phases.Step, error) {
+func (n *Net) Phases(data *Set, batch int) (*phases.Step, error) {
+	ctx := n.context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {

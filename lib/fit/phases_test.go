@@ -95,12 +95,12 @@ func TestPhases(t *testing.T) {
 			c := Config{Seed: 5, FirstLook: true}
 			n := attach(t, s, fmt.Sprint("epoch", i), tt.net, c)
 			data := load(t, n, fmt.Sprint("data", i), tt.data)
-			h, err := n.Train(ctx, data, Train{Epochs: 3, Batch: 8})
+			h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 3, Batch: 8})
 			if err != nil {
 				t.Fatal(err)
 			}
 			m := attach(t, s, fmt.Sprint("phases", i), tt.net, c)
-			p, err := m.Phases(ctx, data, 8)
+			p, err := m.WithContext(ctx).Phases(data, 8)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,11 +116,11 @@ func TestPhases(t *testing.T) {
 					t.Fatalf("loss of step %d: got %v, want %v as the epoch program has it", k+1, got, want)
 				}
 			}
-			a, err := n.Test(ctx, data)
+			a, err := n.WithContext(ctx).Evaluate(data)
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := m.Test(ctx, data)
+			b, err := m.WithContext(ctx).Evaluate(data)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +143,7 @@ func TestLayers(t *testing.T) {
 		}
 		t.Run(tt.net.Name, func(t *testing.T) {
 			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 5, FirstLook: true})
-			p, err := n.Phases(ctx, load(t, n, fmt.Sprint("data", i), tt.data), 8)
+			p, err := n.WithContext(ctx).Phases(load(t, n, fmt.Sprint("data", i), tt.data), 8)
 			if err != nil {
 				t.Fatal(err)
 			}

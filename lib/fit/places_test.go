@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"context"
 	"math"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"gaiden/lib/engine/lstm"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestPlaces trains nets whose LSTMs are package lstm's, and XLA's loops: the losses are the
@@ -25,7 +25,7 @@ func TestPlaces(t *testing.T) {
 		calls  int // each way
 	}{
 		{"article", models.SineLSTM(5, 20), Config{}, 8, 1},
-		{"wide", models.SineLSTM(80, 7), Config{Optimizer: SGD{}}, 32, 1},
+		{"wide", models.SineLSTM(80, 7), Config{Optimizer: optim.SGD{}}, 32, 1},
 		{"two", two, Config{}, 13, 2},
 		{"stateful", pieces(11, 8), Config{}, 8, 1},
 		{"bf16", models.SineLSTM(5, 20), Config{BF16: true}, 8, 0},
@@ -41,12 +41,12 @@ func TestPlaces(t *testing.T) {
 				n := attach(t, s, tt.name+[]string{"-own", "-xla"}[i], tt.net, config)
 				data := load(t, n, "places", numbers(64, length, length, 1))
 				train := Train{Batch: tt.batch, Epochs: 3, DropLast: true, LearningRate: 0.01, InOrder: tt.name == "stateful"}
-				h, err := n.Train(context.Background(), data, train)
+				h, err := n.Fit(data, train)
 				if err != nil {
 					t.Fatal(err)
 				}
 				losses[i] = h.Losses
-				score, err := n.Test(context.Background(), data)
+				score, err := n.Evaluate(data)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -5,10 +5,11 @@ import (
 	"reflect"
 
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
 )
 
-// Plan is how Train would train: with which kernels, on which devices, as which programs,
+// Plan is how Fit would train: with which kernels, on which devices, as which programs,
 // and why. Its String has a line for each choice.
 func (n *Net) Plan(data *Set, t Train) (*plan.Plan, error) {
 	n.mu.Lock()
@@ -23,7 +24,7 @@ func (n *Net) Plan(data *Set, t Train) (*plan.Plan, error) {
 	return n.decide(data, t, plan.Call)
 }
 
-// decide makes the plan of a call of Train whose settings are checked.
+// decide makes the plan of a call of Fit whose settings are checked.
 func (n *Net) decide(data *Set, t Train, use plan.Use) (*plan.Plan, error) {
 	q, err := n.training(data, t.Batch)
 	if err != nil {
@@ -56,7 +57,7 @@ func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 	for _, v := range n.layout.variables {
 		t.Variables = append(t.Variables, plan.Variable{Name: v.name, Shape: v.shape, Trainable: v.trainable})
 	}
-	if loss, is := n.lossOf(s).(CrossEntropy); is {
+	if loss, is := n.lossOf(s).(losses.CrossEntropy); is {
 		t.CrossEntropy = s.targets == 0 && loss.Plain() && len(n.output) == 1 && !n.model.TakesIntegers()
 	}
 	if n.kernelsMayRun() {

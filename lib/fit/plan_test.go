@@ -21,19 +21,19 @@ func TestPlanOnce(t *testing.T) {
 		do   func() error
 		want int
 	}{
-		{"Train", func() error { _, err := n.Train(ctx, data, Train{Epochs: 3, Batch: 12, Validation: data}); return err }, 1},
-		{"a second Train", func() error { _, err := n.Train(ctx, data, Train{Batch: 12}); return err }, 1},
-		{"merged epochs", func() error { _, err := n.Train(ctx, data, Train{Epochs: 3, Batch: 40}); return err }, 1},
+		{"Train", func() error { _, err := n.WithContext(ctx).Fit(data, Train{Epochs: 3, Batch: 12, Validation: data}); return err }, 1},
+		{"a second Train", func() error { _, err := n.WithContext(ctx).Fit(data, Train{Batch: 12}); return err }, 1},
+		{"merged epochs", func() error { _, err := n.WithContext(ctx).Fit(data, Train{Epochs: 3, Batch: 40}); return err }, 1},
 		{"a job", func() error {
-			j, err := n.TrainJob(data, Train{Epochs: 2, Batch: 12, Validation: data})
+			j, err := n.FitJob(data, Train{Epochs: 2, Batch: 12, Validation: data})
 			if err == nil {
 				_, err = j.Follow(ctx, nil)
 			}
 			return err
 		}, 1},
 		{"Plan", func() error { _, err := n.Plan(data, Train{Batch: 12}); return err }, 1},
-		{"Test", func() error { _, err := n.Test(ctx, data); return err }, 0},
-		{"Phases", func() error { _, err := n.Phases(ctx, data, 12); return err }, 0},
+		{"Test", func() error { _, err := n.WithContext(ctx).Evaluate(data); return err }, 0},
+		{"Phases", func() error { _, err := n.WithContext(ctx).Phases(data, 12); return err }, 0},
 	} {
 		count = 0
 		if err := tt.do(); err != nil || count != tt.want {

@@ -9,12 +9,14 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
 // Predict runs the net on a set, or on examples in the form of Data.X.
-func (n *Net) Predict(ctx context.Context, x any) (*Prediction, error) {
+func (n *Net) Predict(x any) (*Prediction, error) {
+	ctx := n.context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
@@ -54,7 +56,7 @@ func (n *Net) classifies(s *Set) bool {
 	switch n.config.Loss.(type) {
 	case nil:
 		return len(n.output) == 1 || len(n.output) > 1 && (s.positions > 0 || n.model.TakesIntegers())
-	case CrossEntropy:
+	case losses.CrossEntropy:
 		return len(n.output) > 0
 	}
 	return len(n.output) == 1

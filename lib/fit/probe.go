@@ -9,6 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/fit/result"
 	"gaiden/lib/losses"
 	"gaiden/lib/session"
 )
@@ -19,7 +20,7 @@ import (
 // from the step before, whose batch may be at fault: for XLA's CPU compiler the greater of
 // NaN and a number is the number, so that max pooling may not hand it on, but the gradient of
 // the weights before it does.
-func (n *Net) explain(ctx context.Context, e *NotFiniteError, s *Set, size int, order *session.Array, first, bad int, state, rate []*session.Array) error {
+func (n *Net) explain(ctx context.Context, e *result.NotFiniteError, s *Set, size int, order *session.Array, first, bad int, state, rate []*session.Array) error {
 	flags, err := n.probe(ctx, s, size, order, first, bad, state, rate)
 	if err != nil {
 		return err
@@ -32,7 +33,7 @@ func (n *Net) explain(ctx context.Context, e *NotFiniteError, s *Set, size int, 
 	if flags, err = n.probe(ctx, s, size, order, first, bad-1, state, rate); err != nil {
 		return err
 	}
-	before := NotFiniteError{}
+	before := result.NotFiniteError{}
 	if located(&before, flags, s.Name, names); before.Data != "" {
 		e.Part, e.Layer, e.Data, e.Example = before.Part, "", before.Data, before.Example
 	}
@@ -72,7 +73,7 @@ func (n *Net) probe(ctx context.Context, s *Set, size int, order *session.Array,
 }
 
 // located reads what a probe has found in a set's batch and in layers of these names.
-func located(e *NotFiniteError, flags []int32, data string, layers []string) {
+func located(e *result.NotFiniteError, flags []int32, data string, layers []string) {
 	e.Part = "loss"
 	for i, wrong := range flags {
 		if wrong == 0 {
@@ -138,7 +139,7 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 			x = n.model.Layer(i, name, scope, x, nil)
 			flags = append(flags, wrong(weights...), wrong(x))
 		}
-		if l, is := n.lossOf(s).(Visibility); is && b.v != nil && !l.Blind {
+		if l, is := n.lossOf(s).(losses.Visibility); is && b.v != nil && !l.Blind {
 			b.y = losses.Seen(b.y, b.v)
 		}
 		return []*Node{Stack(append(flags, example(b.y, b.v)), 0)}

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"context"
 	"math"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"gaiden/lib/engine/gemm"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -43,13 +43,13 @@ func TestProducts(t *testing.T) {
 	}{
 		// Of three layers two are large, forward, and back to inputs and to weights; the
 		// first has nobody to go back to.
-		{"sgd", fcn, SGD{}, 1024, 6, 0.05, [2]int{5, 5}, 2},
-		{"momentum", fcn, SGD{Momentum: 0.9}, 1024, 6, 0.01, [2]int{5, 5}, 4},
-		{"nesterov", fcn, SGD{Momentum: 0.9, Nesterov: true}, 1024, 2, 0.01, [2]int{5, 5}, 0},
+		{"sgd", fcn, optim.SGD{}, 1024, 6, 0.05, [2]int{5, 5}, 2},
+		{"momentum", fcn, optim.SGD{Momentum: 0.9}, 1024, 6, 0.01, [2]int{5, 5}, 4},
+		{"nesterov", fcn, optim.SGD{Momentum: 0.9, Nesterov: true}, 1024, 2, 0.01, [2]int{5, 5}, 0},
 		// Of the MLP's with AVX-512 only the weights' products are.
-		{"adam", mlp, Adam{}, 128, 2, 0.0003, [2]int{2, 5}, 6},
-		{"adam-decay", mlp, Adam{WeightDecay: 0.01}, 128, 2, 0.0003, [2]int{0, 5}, 0},
-		{"adadelta", mlp, AdaDelta{}, 128, 2, 0.1, [2]int{0, 5}, 0},
+		{"adam", mlp, optim.Adam{}, 128, 2, 0.0003, [2]int{2, 5}, 6},
+		{"adam-decay", mlp, optim.Adam{WeightDecay: 0.01}, 128, 2, 0.0003, [2]int{0, 5}, 0},
+		{"adadelta", mlp, optim.AdaDelta{}, 128, 2, 0.1, [2]int{0, 5}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var losses [2][]float32
@@ -57,7 +57,7 @@ func TestProducts(t *testing.T) {
 			for i, kernels := range []Kernels{AutoKernels, XLAKernels} {
 				n := attach(t, s, tt.name+[]string{"-own", "-xla"}[i], tt.net, Config{Seed: 3, Kernels: kernels, Optimizer: tt.optimizer})
 				data := load(t, n, "digits", digits(2048, tt.net.Input, 1))
-				h, err := n.Train(context.Background(), data, Train{Batch: tt.batch, Epochs: tt.epochs, LearningRate: tt.rate})
+				h, err := n.Fit(data, Train{Batch: tt.batch, Epochs: tt.epochs, LearningRate: tt.rate})
 				if err != nil {
 					t.Fatal(err)
 				}

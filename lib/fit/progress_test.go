@@ -45,7 +45,7 @@ func TestTimeOfProgress(t *testing.T) {
 				}
 				last = time.Now()
 			}
-			h, err := n.Train(ctx, data, Train{Epochs: 1000, Batch: tt.batch, Progress: func(p Progress) {
+			h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 1000, Batch: tt.batch, Progress: func(p Progress) {
 				look(p)
 				calls[p.Phase]++
 				if p.Elapsed > enough && (!tt.slow || p.Step > 1) {

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"os"
@@ -55,7 +54,7 @@ func TestPyTorchBiases(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "w")
-	if err := n.Save(path); err != nil {
+	if err := n.SaveWeights(path); err != nil {
 		t.Fatal(err)
 	}
 	saved := inFile(t, path)
@@ -90,7 +89,7 @@ func TestPyTorchBiases(t *testing.T) {
 		if err := n.SetWeights([]Tensor{{"l/biases", []int{12}, make([]float32, 12)}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.Restore(path); (err == nil) != (tt.want != nil) {
+		if err := n.LoadWeights(path); (err == nil) != (tt.want != nil) {
 			t.Errorf("%s: got error %v", tt.name, err)
 		}
 		got, err := n.Weights()
@@ -138,7 +137,7 @@ func TestPyTorch(t *testing.T) {
 		if err := n.SetWeights(weights); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.Save(filepath.Join(dir, net.Name+".safetensors")); err != nil {
+		if err := n.SaveWeights(filepath.Join(dir, net.Name+".safetensors")); err != nil {
 			t.Fatal(err)
 		}
 		const examples = 3
@@ -148,7 +147,7 @@ func TestPyTorch(t *testing.T) {
 			size *= d
 		}
 		x := formula(net.Name, size)
-		p, err := n.Predict(context.Background(), x)
+		p, err := n.Predict(x)
 		if err != nil {
 			t.Fatal(err)
 		}

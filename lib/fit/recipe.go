@@ -42,7 +42,7 @@ var (
 		models.GRU{}, models.GroupNorm{}, models.LastStep{}, models.LayerNorm{}, models.Positions{}, models.RMSNorm{}, models.RNN{}, models.Repeat{}, models.Sequential{}, models.TransformerBlock{}, models.Upsample2D{})
 	optimizersKnown = known(append(optimizers(), optim.Scheduled{}, optim.Clipped{})...)
 	schedulesKnown  = known[optim.Schedule](optim.Exponential{}, optim.OneCycle{}, optim.StepDecay{}, optim.Warmup{}, optim.WarmupCosine{}, optim.WarmupLinear{})
-	lossesKnown     = known[Loss](losses.BinaryCrossEntropy{}, losses.CrossEntropy{}, losses.Huber{}, losses.KLDivergence{}, losses.MAE{}, losses.MSE{}, losses.Visibility{})
+	lossesKnown     = known[losses.Loss](losses.BinaryCrossEntropy{}, losses.CrossEntropy{}, losses.Huber{}, losses.KLDivergence{}, losses.MAE{}, losses.MSE{}, losses.Visibility{})
 )
 
 func optimizers() (all []Optimizer) {
@@ -96,7 +96,7 @@ func (r recipe) net() (m models.Net, c Config, err error) {
 		return m, c, err
 	}
 	if r.Loss.Type != "" {
-		c.Loss, err = read[Loss](lossesKnown, r.Loss)
+		c.Loss, err = read[losses.Loss](lossesKnown, r.Loss)
 	}
 	return m, c, err
 }

@@ -17,11 +17,11 @@ import (
 // package models', with every option that programs depend on.
 func TestRecipe(t *testing.T) {
 	configs := []Config{
-		{Optimizer: Adam{LearningRate: 1e-4, Beta1: 0.8}, Seed: -3, BF16: true, Flags: map[string]any{"xla_a": false, "xla_b?": "b", "xla_c": 2.5}},
-		{Optimizer: SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4}, Loss: MSE{}, Loop: 1, Unroll: 7},
+		{Optimizer: optim.Adam{LearningRate: 1e-4, Beta1: 0.8}, Seed: -3, BF16: true, Flags: map[string]any{"xla_a": false, "xla_b?": "b", "xla_c": 2.5}},
+		{Optimizer: optim.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4}, Loss: losses.MSE{}, Loop: 1, Unroll: 7},
 		{Optimizer: optim.Scheduled{Optimizer: optim.Lion{LearningRate: 0.1}, Schedule: optim.WarmupCosine{Warmup: 3, Steps: 9}}, Loss: losses.CrossEntropy{Smoothing: 0.1, ClassWeights: []float64{1, 2}}},
 		{Optimizer: optim.Clipped{Optimizer: optim.Scheduled{Optimizer: optim.SGD{}, Schedule: optim.Warmup{Steps: 3}}, Norm: 1}, Loss: losses.Huber{Delta: 2}},
-		{Optimizer: AdaDelta{Rho: 0.95}, Loss: Visibility{Blind: true}, Kernels: plainOps},
+		{Optimizer: optim.AdaDelta{Rho: 0.95}, Loss: losses.Visibility{Blind: true}, Kernels: plainOps},
 	}
 	odd := models.Net{Name: "odd", Input: []int{8, 8, 3}, Layers: []models.Layer{
 		models.Conv2D{Name: "c", Channels: 4, Kernel: 3, Stride: 2, Pad: 1, NoBias: true, Act: graph.Tanh},

@@ -1,13 +1,13 @@
 package fit
 
 import (
-	"context"
 	"math"
 	"strings"
 	"testing"
 
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestRecomputed holds that a net that makes the outputs of its batch norms again
@@ -24,10 +24,10 @@ func TestRecomputed(t *testing.T) {
 	var losses [2][]float32
 	var texts [2]string
 	for i, name := range []string{"kept", "again"} {
-		n := attach(t, s, name, pooled, Config{Seed: 3, Optimizer: SGD{LearningRate: 0.01, Momentum: 0.9}})
+		n := attach(t, s, name, pooled, Config{Seed: 3, Optimizer: optim.SGD{LearningRate: 0.01, Momentum: 0.9}})
 		n.options.Recompute = int64(i)
 		data := load(t, n, "images", digits(64, n.model.Input, 1))
-		h, err := n.Train(context.Background(), data, Train{Batch: 16, Epochs: 3})
+		h, err := n.Fit(data, Train{Batch: 16, Epochs: 3})
 		if err != nil {
 			t.Fatal(err)
 		}

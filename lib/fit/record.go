@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// record collects the results of steps in a History, for Train and for who reads a job's
+// record collects the results of steps in a History, for Fit and for who reads a job's
 // log.
 type record struct {
 	history     *History

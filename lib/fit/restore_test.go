@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gaiden/lib/engine/safetensors"
+	"gaiden/lib/fit/result"
 	"gaiden/lib/models"
 )
 
@@ -70,7 +71,7 @@ func TestRestoreAllOrNothing(t *testing.T) {
 	s, ctx := open(t), context.Background()
 	n := attach(t, s, "lin", models.Net{Name: "lin", Input: []int{4}, Layers: []models.Layer{
 		models.Dense{Name: "out", Units: 2}, models.BatchNorm{Name: "bn"}}}, Config{Seed: 1, FirstLook: true})
-	if _, err := n.Train(ctx, load(t, n, "d", Data{X: make([]float32, 8), Y: []int32{0, 1}}), Train{}); err != nil {
+	if _, err := n.WithContext(ctx).Fit(load(t, n, "d", Data{X: make([]float32, 8), Y: []int32{0, 1}}), Train{}); err != nil {
 		t.Fatal(err)
 	}
 	weight := stored{"out.weight", "F32", []int{2, 4}, []float64{0.5, 0.25, -0.5, 2, 1, 2, 3, 4}}
@@ -129,14 +130,14 @@ func TestRestoreAllOrNothing(t *testing.T) {
 			before, list := flatWeights(t, n), names(t, s)
 			path := filepath.Join(t.TempDir(), "x.safetensors")
 			store(t, path, tt.file...)
-			err := n.Restore(path)
+			err := n.LoadWeights(path)
 			if tt.want != nil {
 				for _, want := range tt.want {
 					if err == nil || !strings.Contains(err.Error(), want) {
 						t.Errorf("got error %v, want %q in it", err, want)
 					}
 				}
-				var wrong *ArchitectureError
+				var wrong *result.ArchitectureError
 				if !strings.Contains(tt.name, "beyond") && (!errors.As(err, &wrong) || !wrong.Weights || wrong.File != path) {
 					t.Errorf("got a %T, want an ArchitectureError of %s", err, path)
 				}
@@ -148,7 +149,7 @@ func TestRestoreAllOrNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := n.Predict(ctx, []float32{1, 2, 3, 4})
+			p, err := n.WithContext(ctx).Predict([]float32{1, 2, 3, 4})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,15 +181,15 @@ func TestRestoreKeepsOptimizer(t *testing.T) {
 	s, ctx := open(t), context.Background()
 	n := attach(t, s, "net", models.Peaks(), Config{FirstLook: true})
 	data := load(t, n, "d", Data{X: make([]float32, 8), Y: make([]float32, 4)})
-	if _, err := n.Train(ctx, data, Train{Epochs: 3}); err != nil {
+	if _, err := n.WithContext(ctx).Fit(data, Train{Epochs: 3}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "x.safetensors")
 	store(t, path)
 	for _, f := range []func() error{
-		func() error { return n.Restore(path) },
+		func() error { return n.LoadWeights(path) },
 		func() error { return n.SetWeights(nil) },
-		func() error { return n.Restore(path, "none") },
+		func() error { return n.LoadWeights(path, "none") },
 		func() error {
 			l, err := n.Weights()
 			if err != nil {
@@ -227,11 +228,11 @@ func TestRestoreLayers(t *testing.T) {
 		{nil, "head.bias"}, {[]string{"out"}, "out.weight is [7 2], want [1 2]"}, {[]string{"f1", "f10"}, "missing: f10.weight [2 2], f10.bias [2]"},
 		{[]string{"f1", "f2"}, `layer "f2"`}, {[]string{""}, `layer ""`},
 	} {
-		if err := n.Restore(path, tt.layers...); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if err := n.LoadWeights(path, tt.layers...); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: got %v, want %q", tt.layers, err, tt.want)
 		}
 	}
-	if err := n.Restore(path, "f1"); err != nil {
+	if err := n.LoadWeights(path, "f1"); err != nil {
 		t.Fatal(err)
 	}
 	want := append([]float32{1, 3, 2, 4, 5, 6}, before[6:]...)
@@ -251,7 +252,7 @@ func TestRestoreShards(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(index), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Restore(dir); err != nil {
+	if err := n.LoadWeights(dir); err != nil {
 		t.Fatal(err)
 	}
 	if got := flatWeights(t, n); !slices.Equal(got, []float32{1, 2, 3}) {

@@ -15,11 +15,12 @@ import (
 
 	"gaiden/lib/engine/files"
 	"gaiden/lib/engine/safetensors"
+	"gaiden/lib/fit/result"
 )
 
-// Save writes the net's variables to a safetensors file, with the names and layouts that
+// SaveWeights writes the net's variables to a safetensors file, with the names and layouts that
 // PyTorch has for the same layers.
-func (n *Net) Save(path string) error {
+func (n *Net) SaveWeights(path string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
@@ -63,11 +64,11 @@ func writeTensors(path string, all []Tensor) error {
 	return w.Close()
 }
 
-// Restore reads the net's variables, or only those of some layers, from what Save or
+// LoadWeights reads the net's variables, or only those of some layers, from what SaveWeights or
 // PyTorch wrote: a file, the index of several, or a directory with one of them. Where one is
 // missing, surplus or of another shape, the error says so and the net stays as it is.
 // The optimizer's state is reset.
-func (n *Net) Restore(path string, layers ...string) error {
+func (n *Net) LoadWeights(path string, layers ...string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.assertFree(); err != nil {
@@ -75,7 +76,7 @@ func (n *Net) Restore(path string, layers ...string) error {
 	}
 	c, err := safetensors.OpenCheckpoint(path)
 	if err != nil {
-		return fmt.Errorf("fit: %s: restore %s: %w", n.name, path, err)
+		return fmt.Errorf("fit: %s: load %s: %w", n.name, path, err)
 	}
 	defer c.Close()
 	rules, err := n.rules()
@@ -95,7 +96,7 @@ func (n *Net) Restore(path string, layers ...string) error {
 		t := c.Tensors[i]
 		data, err := c.Floats(i)
 		if err != nil {
-			return fmt.Errorf("fit: %s: restore %s: %w", n.name, path, err)
+			return fmt.Errorf("fit: %s: load %s: %w", n.name, path, err)
 		}
 		all[k] = Tensor{t.Name, t.Shape, data}
 	}
@@ -116,7 +117,7 @@ func (n *Net) ofLayers(layers []string) ([]slot, error) {
 			}
 		}
 		if len(l) == before {
-			return nil, fmt.Errorf("fit: %s: restore of layer %q: want one that has weights; %s has %s", n.name, layer, n.model.Name, strings.Join(n.model.Names(), ", "))
+			return nil, fmt.Errorf("fit: %s: load of layer %q: want one that has weights; %s has %s", n.name, layer, n.model.Name, strings.Join(n.model.Names(), ", "))
 		}
 	}
 	return l, nil
@@ -128,7 +129,7 @@ func (n *Net) match(path string, there []safetensors.Tensor, rules rules, slots 
 	for i, t := range there {
 		at[t.Name] = i
 	}
-	wrong := &ArchitectureError{Net: n.name, Model: n.model.Name, Weights: true, File: path}
+	wrong := &result.ArchitectureError{Net: n.name, Model: n.model.Name, Weights: true, File: path}
 	used := map[string]bool{}
 	use := func(name string, dims []int) {
 		t := there[at[name]]

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gaiden/lib/fit/result"
 	"gaiden/lib/models"
 )
 
@@ -23,7 +24,7 @@ func TestSafetensors(t *testing.T) {
 		t.Run(tt.net.Name, func(t *testing.T) {
 			n := attach(t, s, fmt.Sprint("net", i), tt.net, Config{Seed: 1, FirstLook: true})
 			data := load(t, n, fmt.Sprint("data", i), tt.data)
-			if _, err := n.Train(ctx, data, Train{Batch: 8}); err != nil {
+			if _, err := n.WithContext(ctx).Fit(data, Train{Batch: 8}); err != nil {
 				t.Fatal(err)
 			}
 			want, err := n.Weights()
@@ -31,11 +32,11 @@ func TestSafetensors(t *testing.T) {
 				t.Fatal(err)
 			}
 			path := filepath.Join(t.TempDir(), "net.safetensors")
-			if err := n.Save(path); err != nil {
+			if err := n.SaveWeights(path); err != nil {
 				t.Fatal(err)
 			}
 			m := attach(t, s, fmt.Sprint("copy", i), tt.net, Config{Seed: 2, FirstLook: true})
-			if err := m.Restore(path); err != nil {
+			if err := m.LoadWeights(path); err != nil {
 				t.Fatal(err)
 			}
 			got, err := m.Weights()
@@ -118,22 +119,22 @@ func TestRestoreRefuses(t *testing.T) {
 	n := attach(t, s, "net", models.Peaks(), Config{})
 	other := attach(t, s, "other", models.MLP(3), Config{})
 	path := filepath.Join(t.TempDir(), "w")
-	if err := other.Save(path); err != nil {
+	if err := other.SaveWeights(path); err != nil {
 		t.Fatal(err)
 	}
-	err := n.Restore(path)
-	var wrong *ArchitectureError
+	err := n.LoadWeights(path)
+	var wrong *result.ArchitectureError
 	if !errors.As(err, &wrong) || !wrong.Weights {
 		t.Errorf("weights of another net: got error %v, want an ArchitectureError", err)
 	}
-	if err := n.Restore(path + "x"); err == nil {
+	if err := n.LoadWeights(path + "x"); err == nil {
 		t.Error("no file: got no error")
 	}
 	pipe := filepath.Join(t.TempDir(), "pipe") // nobody writes to it
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Restore(pipe); err == nil {
+	if err := n.LoadWeights(pipe); err == nil {
 		t.Error("pipe: got no error")
 	}
 }
@@ -158,7 +159,7 @@ func TestSaveTargets(t *testing.T) {
 		{"", "", 0, "got a directory"},
 	}
 	for _, tt := range tests {
-		err := n.Save(dir + "/" + tt.at)
+		err := n.SaveWeights(dir + "/" + tt.at)
 		if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%q: got error %v, want %q", tt.at, err, tt.err)
 		}
@@ -169,7 +170,7 @@ func TestSaveTargets(t *testing.T) {
 		if err != nil || info.Mode() != tt.mode {
 			t.Errorf("%s: got %v, %v; want mode %v", tt.at, info.Mode(), err, tt.mode)
 		}
-		if err := n.Restore(dir + "/" + tt.file); err != nil {
+		if err := n.LoadWeights(dir + "/" + tt.file); err != nil {
 			t.Errorf("%s: what was saved: %v", tt.at, err)
 		}
 	}

@@ -46,18 +46,18 @@ func TestGPT(t *testing.T) {
 	for _, c := range []Config{{Optimizer: optimizer}, {Optimizer: optimizer, BF16: true}, {Optimizer: optimizer, Loss: losses.CrossEntropy{Smoothing: 0.01}}} {
 		net := attach(t, s, "gpt", gpt(vocab, length), c)
 		set := load(t, net, "text", Data{X: x, Y: y})
-		history, err := net.Train(ctx, set, Train{Epochs: 15, Batch: 8})
+		history, err := net.WithContext(ctx).Fit(set, Train{Epochs: 15, Batch: 8})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if last := history.Last().Train; last.N != n*length || last.Accuracy() < 0.9 || last.Accuracy() > 1 {
 			t.Errorf("%+v: last epoch %v: want more than 90 %% of %d right", c, last, n*length)
 		}
-		score, err := net.Test(ctx, set)
+		score, err := net.WithContext(ctx).Evaluate(set)
 		if err != nil || score.N != n*length || score.Accuracy() < 0.9 {
 			t.Errorf("%+v: test %v, %v: want more than 90 %% of %d right", c, score, err, n*length)
 		}
-		p, err := net.Predict(ctx, set)
+		p, err := net.WithContext(ctx).Predict(set)
 		if err != nil || len(p.Classes) != n*length || p.Width != length*vocab {
 			t.Fatalf("%+v: %v, %v: want %d classes", c, p, err, n*length)
 		}
@@ -70,10 +70,10 @@ func TestGPT(t *testing.T) {
 		if right != score.Right {
 			t.Errorf("%+v: Predict has %d right, Test %d", c, right, score.Right)
 		}
-		if again, err := net.Predict(ctx, x); err != nil || !slices.Equal(again.Classes, p.Classes) {
+		if again, err := net.WithContext(ctx).Predict(x); err != nil || !slices.Equal(again.Classes, p.Classes) {
 			t.Errorf("%+v: Predict of numbers: %v, want what it says of the set", c, err)
 		}
-		if found, err := net.Find("text"); err != nil || found.positions != length {
+		if found, err := net.Data("text"); err != nil || found.positions != length {
 			t.Errorf("found %v, %v: want %d labels an example", found, err, length)
 		}
 		if err := net.Reset(); err != nil {
@@ -82,7 +82,7 @@ func TestGPT(t *testing.T) {
 	}
 	job := attach(t, s, "job", gpt(vocab, length), Config{Optimizer: optimizer})
 	set := load(t, job, "text", Data{X: x, Y: y})
-	j, err := job.TrainJob(set, Train{Epochs: 15, Batch: 8, Validation: set})
+	j, err := job.FitJob(set, Train{Epochs: 15, Batch: 8, Validation: set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,11 +102,11 @@ func TestIgnored(t *testing.T) {
 	x, y := text(6, 4, 5)
 	all := attach(t, s, "all", gpt(5, 4), Config{})
 	some := attach(t, s, "some", gpt(5, 4), Config{Loss: losses.CrossEntropy{IgnoreNegative: true}})
-	whole, err := all.Test(ctx, load(t, all, "whole", Data{X: x, Y: y}))
+	whole, err := all.WithContext(ctx).Evaluate(load(t, all, "whole", Data{X: x, Y: y}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same, err := some.Test(ctx, load(t, some, "whole", Data{X: x, Y: y}))
+	same, err := some.WithContext(ctx).Evaluate(load(t, some, "whole", Data{X: x, Y: y}))
 	if err != nil || same.N != whole.N || same.Right != whole.Right {
 		t.Errorf("without labels below 0: %v, %v, want %v", same, err, whole)
 	}
@@ -114,31 +114,31 @@ func TestIgnored(t *testing.T) {
 	for i := 4; i < len(first); i++ { // only the first example is left
 		first[i] = -100
 	}
-	one, err := all.Test(ctx, load(t, all, "one", Data{X: x[:4], Y: y[:4]}))
+	one, err := all.WithContext(ctx).Evaluate(load(t, all, "one", Data{X: x[:4], Y: y[:4]}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := some.Test(ctx, load(t, some, "first", Data{X: x, Y: first}))
+	got, err := some.WithContext(ctx).Evaluate(load(t, some, "first", Data{X: x, Y: first}))
 	if err != nil || got.N != 4 || got.Right != one.Right || got.Loss-one.Loss > 1e-5 || one.Loss-got.Loss > 1e-5 {
 		t.Errorf("with labels below 0: %v, %v, want %v", got, err, one)
 	}
 	// A set is refused by a net whose loss does not ignore such labels, whoever loaded it.
 	ignored := load(t, some, "ignored", Data{X: x, Y: first})
-	if _, err := all.Train(ctx, ignored, Train{}); err == nil || !strings.Contains(err.Error(), "the labels of ignored are -1 to") {
+	if _, err := all.WithContext(ctx).Fit(ignored, Train{}); err == nil || !strings.Contains(err.Error(), "the labels of ignored are -1 to") {
 		t.Errorf("a set with ignored labels, for a net that ignores none: got %v", err)
 	}
-	if found, err := all.Find("ignored"); err != nil {
+	if found, err := all.Data("ignored"); err != nil {
 		t.Error(err)
-	} else if score, err := some.Test(ctx, found); err != nil || score.N != 4 {
+	} else if score, err := some.WithContext(ctx).Evaluate(found); err != nil || score.N != 4 {
 		t.Errorf("a set that another net has found: %v, %v, want 4 answers", score, err)
 	}
 	for i := range first {
 		first[i] = -1
 	}
-	if _, err := some.Train(ctx, load(t, some, "none", Data{X: x, Y: first}), Train{}); err == nil || !strings.Contains(err.Error(), "all labels of none are below 0") {
+	if _, err := some.WithContext(ctx).Fit(load(t, some, "none", Data{X: x, Y: first}), Train{}); err == nil || !strings.Contains(err.Error(), "all labels of none are below 0") {
 		t.Errorf("no label that counts: got %v", err)
 	}
-	if _, err := all.Load("bad", Data{X: x, Y: first}); err == nil || !strings.Contains(err.Error(), "label 0 is -1") {
+	if _, err := all.Upload("bad", Data{X: x, Y: first}); err == nil || !strings.Contains(err.Error(), "label 0 is -1") {
 		t.Errorf("a label below 0 that is not ignored: got %v", err)
 	}
 }
@@ -159,7 +159,7 @@ func TestIDs(t *testing.T) {
 		{[]string{"a", "b"}, "examples are a []string: want integers, such as []int32, for layer tokens of gpt"},
 		{[]int32{1, 2, 3}, "want a multiple of 2"}, {nil, "Data has no X: want the examples, as integers"},
 	} {
-		set, err := net.Load("x", Data{X: tt.x, Y: y})
+		set, err := net.Upload("x", Data{X: tt.x, Y: y})
 		if tt.want != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%T %v: got %v, want %q", tt.x, tt.x, err, tt.want)
@@ -181,16 +181,16 @@ func TestIDs(t *testing.T) {
 		{[]int32{1}, "or one label for each of its positions"},
 		{[]int32{1, 5}, "label 1 is 5"}, {[]float32{1, 0.5}, "number"},
 	} {
-		if _, err := net.Load("y", Data{X: []int32{3, 4}, Y: tt.y}); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := net.Upload("y", Data{X: []int32{3, 4}, Y: tt.y}); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("targets %v: got %v, want %q", tt.y, err, tt.want)
 		}
 	}
 	floats := attach(t, s, "floats", models.Net{Name: "floats", Input: []int{2}, Layers: []models.Layer{models.Dense{Units: 3}}}, Config{})
 	ids := load(t, net, "ids", Data{X: []int32{3, 4}, Y: y})
-	if _, err := floats.Predict(context.Background(), ids); err == nil || !strings.Contains(err.Error(), "examples of ids: got numbers of type Int32, want []byte") {
+	if _, err := floats.Predict(ids); err == nil || !strings.Contains(err.Error(), "examples of ids: got numbers of type Int32, want []byte") {
 		t.Errorf("ids for a net of numbers: got %v", err)
 	}
-	if _, err := floats.Load("ints", Data{X: []int32{3, 4}, Y: y[:1]}); err == nil || !strings.Contains(err.Error(), "want []byte, []float32 or []float64") {
+	if _, err := floats.Upload("ints", Data{X: []int32{3, 4}, Y: y[:1]}); err == nil || !strings.Contains(err.Error(), "want []byte, []float32 or []float64") {
 		t.Errorf("integers for a net of numbers: got %v", err)
 	}
 }
@@ -209,7 +209,7 @@ func TestClippedSteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := net.Train(context.Background(), set, Train{Epochs: 1, Batch: 3}); err != nil {
+		if _, err := net.Fit(set, Train{Epochs: 1, Batch: 3}); err != nil {
 			t.Fatal(err)
 		}
 		after, err := net.Weights()

@@ -16,7 +16,7 @@ const mostUnroll = 1000
 
 // check says which setting means nothing, or has no use.
 func (c Config) check() error {
-	packages := []string{reflect.TypeFor[MSE]().PkgPath(), reflect.TypeFor[Adam]().PkgPath()}
+	packages := []string{reflect.TypeFor[losses.MSE]().PkgPath(), reflect.TypeFor[optim.Adam]().PkgPath()}
 	for _, v := range []struct {
 		name  string
 		value any
@@ -81,7 +81,9 @@ func (s *Set) kind() string {
 }
 
 // ofThisPackage says whether a loss is one of package losses.
-func ofThisPackage(l Loss) bool { return lossesKnown[reflect.TypeOf(l).Name()] == reflect.TypeOf(l) }
+func ofThisPackage(l losses.Loss) bool {
+	return lossesKnown[reflect.TypeOf(l).Name()] == reflect.TypeOf(l)
+}
 
 // takesIDs says whether each integer of an example counts as one: a first layer that is not
 // of package models may take it as an id.

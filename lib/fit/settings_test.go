@@ -10,7 +10,9 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/fieldtest"
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // linear is a net of one layer that returns so many numbers of two.
@@ -24,7 +26,7 @@ func TestSettings(t *testing.T) {
 	s := open(t)
 	nan, inf := math.NaN(), math.Inf(1)
 	of := func(o Optimizer) Config { return Config{Optimizer: o} }
-	var none *Adam
+	var none *optim.Adam
 	tests := []struct {
 		config Config
 		want   string
@@ -33,17 +35,17 @@ func TestSettings(t *testing.T) {
 		{Config{Devices: -2}, "Devices -2"}, {Config{AllDevices: true}, "Config.AllDevices is set without Config.Devices"},
 		{Config{Loop: -1}, "Config.Loop is -1"}, {Config{Loop: 3}, "Config.Loop is 3: want fit.AutoLoop"},
 		{Config{Kernels: -1}, "Config.Kernels is -1"}, {Config{Kernels: 9}, "Config.Kernels is 9: want fit.AutoKernels"},
-		{of(&Adam{}), "Config.Optimizer is a *optim.Adam: want optim.Adam{…}, without &"}, {of(none), "Config.Optimizer is a *optim.Adam"}, {of(&SGD{}), "Config.Optimizer is a *optim.SGD"},
-		{Config{Loss: &CrossEntropy{}}, "Config.Loss is a *losses.CrossEntropy: want losses.CrossEntropy{…}, without &"},
-		{of(SGD{Momentum: 1}), "Momentum of momentum is 1: want 0 or more, and less than 1"}, {of(SGD{Momentum: 1.5}), "Momentum of momentum is 1.5"},
-		{of(SGD{Nesterov: true}), "Nesterov of sgd is set, and Momentum is 0"},
+		{of(&optim.Adam{}), "Config.Optimizer is a *optim.Adam: want optim.Adam{…}, without &"}, {of(none), "Config.Optimizer is a *optim.Adam"}, {of(&optim.SGD{}), "Config.Optimizer is a *optim.SGD"},
+		{Config{Loss: &losses.CrossEntropy{}}, "Config.Loss is a *losses.CrossEntropy: want losses.CrossEntropy{…}, without &"},
+		{of(optim.SGD{Momentum: 1}), "Momentum of momentum is 1: want 0 or more, and less than 1"}, {of(optim.SGD{Momentum: 1.5}), "Momentum of momentum is 1.5"},
+		{of(optim.SGD{Nesterov: true}), "Nesterov of sgd is set, and Momentum is 0"},
 		{of(custom{inf}), "LearningRate of custom is +Inf"}, {of(custom{nan}), "LearningRate of custom is NaN"},
 	}
 	for _, bad := range []float64{-1, nan, inf, -inf, 1e39} { // 1e39 is no float32
 		for name, o := range map[string]Optimizer{
-			"LearningRate of sgd": SGD{LearningRate: bad}, "Momentum of momentum": SGD{Momentum: bad}, "WeightDecay of sgd": SGD{WeightDecay: bad},
-			"LearningRate of adam": Adam{LearningRate: bad}, "Beta1 of adam": Adam{Beta1: bad}, "Beta2 of adam": Adam{Beta2: bad}, "Epsilon of adam": Adam{Epsilon: bad}, "WeightDecay of adam": Adam{WeightDecay: bad},
-			"LearningRate of adadelta": AdaDelta{LearningRate: bad}, "Rho of adadelta": AdaDelta{Rho: bad}, "Epsilon of adadelta": AdaDelta{Epsilon: bad}, "WeightDecay of adadelta": AdaDelta{WeightDecay: bad},
+			"LearningRate of sgd": optim.SGD{LearningRate: bad}, "Momentum of momentum": optim.SGD{Momentum: bad}, "WeightDecay of sgd": optim.SGD{WeightDecay: bad},
+			"LearningRate of adam": optim.Adam{LearningRate: bad}, "Beta1 of adam": optim.Adam{Beta1: bad}, "Beta2 of adam": optim.Adam{Beta2: bad}, "Epsilon of adam": optim.Adam{Epsilon: bad}, "WeightDecay of adam": optim.Adam{WeightDecay: bad},
+			"LearningRate of adadelta": optim.AdaDelta{LearningRate: bad}, "Rho of adadelta": optim.AdaDelta{Rho: bad}, "Epsilon of adadelta": optim.AdaDelta{Epsilon: bad}, "WeightDecay of adadelta": optim.AdaDelta{WeightDecay: bad},
 		} {
 			tests = append(tests, struct {
 				config Config
@@ -67,7 +69,7 @@ func TestEveryNumber(t *testing.T) {
 	s := open(t)
 	n := attach(t, s, "net", linear(2), Config{FirstLook: true})
 	labels := load(t, n, "labels", Data{X: make([]float32, 8), Y: []int32{0, 1, 0, 1}})
-	settings := []any{Config{}, SGD{}, Adam{}, AdaDelta{}, Train{Validation: labels}}
+	settings := []any{Config{}, optim.SGD{}, optim.Adam{}, optim.AdaDelta{}, Train{Validation: labels}}
 	results := strings.Fields("ArchitectureError NotFiniteError Score Epoch History Progress MemoryError Prediction Set")
 	fieldtest.Numbers(t, settings, []string{"Config.Seed", "Train.Epochs"}, results, func(setting any) error {
 		c, run := Config{}, Train{}
@@ -94,7 +96,7 @@ type custom struct{ rate float64 }
 func (custom) Title() (string, []string) { return "custom", nil }
 func (c custom) Rate() float64           { return c.rate }
 func (custom) Update(rate, t, w, g *graph.Node, m []*graph.Node) (*graph.Node, []*graph.Node) {
-	return SGD{}.Update(rate, t, w, g, m)
+	return optim.SGD{}.Update(rate, t, w, g, m)
 }
 
 // TestTrainSettings holds the same of a run, of Train and of a job.
@@ -115,15 +117,15 @@ func TestTrainSettings(t *testing.T) {
 		{Train{Patience: -1}, "patience of -1"}, {Train{KeepState: true}, "KeepState is set, and linear has no layer that is Stateful"},
 		{Train{Validation: numbers}, "Validation numbers has numbers as targets, and labels has labels"},
 	} {
-		if _, err := n.Train(ctx, labels, tt.run); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := n.WithContext(ctx).Fit(labels, tt.run); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: got %v, want %q", tt.run, err, tt.want)
 		}
-		if _, err := n.TrainJob(labels, tt.run); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := n.FitJob(labels, tt.run); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v as a job: got %v, want %q", tt.run, err, tt.want)
 		}
 	}
 	for _, batch := range []int{0, -1, 5} {
-		if _, err := n.Phases(ctx, labels, batch); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("batch of %d", batch)) {
+		if _, err := n.WithContext(ctx).Phases(labels, batch); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("batch of %d", batch)) {
 			t.Errorf("phases: got %v, want batch %d refused", err, batch)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -44,12 +45,12 @@ func TestStateful(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, w := range want {
-		n := attach(t, s, name, pieces(6, 4), Config{Optimizer: SGD{LearningRate: 0.5}, FirstLook: true})
+		n := attach(t, s, name, pieces(6, 4), Config{Optimizer: optim.SGD{LearningRate: 0.5}, FirstLook: true})
 		if err := n.SetWeights(formulaWeights(n)); err != nil {
 			t.Fatal(err)
 		}
 		data := load(t, n, "pieces", statefulData())
-		h, err := n.Train(ctx, data, Train{Epochs: 2, InOrder: true, KeepState: name == "kept"})
+		h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 2, InOrder: true, KeepState: name == "kept"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,14 +95,14 @@ func TestStatefulPhases(t *testing.T) {
 		n := attach(t, s, name, pieces(6, 4), Config{Seed: 3, FirstLook: true})
 		data := load(t, n, "pieces", statefulData())
 		if name == "epoch" {
-			h, err := n.Train(ctx, data, Train{Epochs: 2, InOrder: true, Validation: data})
+			h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 2, InOrder: true, Validation: data})
 			if err != nil {
 				t.Fatal(err)
 			}
 			want = h.Losses
 			continue
 		}
-		p, err := n.Phases(ctx, data, 4)
+		p, err := n.WithContext(ctx).Phases(data, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +115,7 @@ func TestStatefulPhases(t *testing.T) {
 			if got, err := p.Value(); err != nil || math.Abs(got-float64(w)) > 1e-6 {
 				t.Errorf("step %d: got loss %v, %v, want %v", i, got, err, w)
 			}
-			if _, err := n.Test(ctx, data); err != nil {
+			if _, err := n.WithContext(ctx).Evaluate(data); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -140,11 +141,11 @@ func TestStatefulRefused(t *testing.T) {
 		{data, Train{Batch: 3, InOrder: true}, "got a batch of 3, want 4"},
 		{eleven, Train{InOrder: true}, "got 11 examples, want a multiple"},
 	} {
-		if _, err := n.Train(ctx, tt.data, tt.t); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := n.WithContext(ctx).Fit(tt.data, tt.t); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: got error %v, want %q", tt.t, err, tt.want)
 		}
 	}
-	if _, err := n.Train(ctx, data, Train{InOrder: true}); err != nil {
+	if _, err := n.WithContext(ctx).Fit(data, Train{InOrder: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.ResetState(); err != nil {
@@ -158,17 +159,17 @@ func TestStatefulRefused(t *testing.T) {
 	if err := a.Values(h); err != nil || slices.ContainsFunc(h, func(x float32) bool { return x != 0 }) {
 		t.Errorf("after ResetState: got %v, %v, want zeros", h, err)
 	}
-	before, err := n.Test(ctx, data)
+	before, err := n.WithContext(ctx).Evaluate(data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, sequences := range []int{6, 0, 4} {
 		m := attach(t, s, "net", pieces(6, sequences), Config{FirstLook: true})
-		after, err := m.Test(ctx, data)
+		after, err := m.WithContext(ctx).Evaluate(data)
 		if err != nil || after.Loss != before.Loss {
 			t.Errorf("attached with %d sequences: got %v, %v, want %v", sequences, after, err, before)
 		}
-		if _, err := m.Train(ctx, data, Train{InOrder: true, LearningRate: 1e-30}); err != nil {
+		if _, err := m.WithContext(ctx).Fit(data, Train{InOrder: true, LearningRate: 1e-30}); err != nil {
 			t.Errorf("trained with %d sequences: %v", sequences, err)
 		}
 	}

@@ -179,7 +179,7 @@ func (n *Net) donated(c plan.Part) func(p *hlo.Program) []bool {
 	}
 }
 
-// Steps is the program that Train runs for some steps of an epoch.
+// Steps is the program that Fit runs for some steps of an epoch.
 func (n *Net) Steps(s *Set, t Train) (*hlo.Program, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

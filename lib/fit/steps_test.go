@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"context"
 	"maps"
 	"math"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestFeedForward holds which nets are matrix multiplications alone, and that their steps
@@ -27,11 +27,11 @@ func TestFeedForward(t *testing.T) {
 		feedForward   bool
 		least, bounds float64 // FLOPs a byte
 	}{
-		{"fcn", models.FCN(784, []int{2048, 2048, 2048}, 10), SGD{}, true, 40, 60},
-		{"fcn-adam", models.FCN(784, []int{2048, 2048, 2048}, 10), Adam{}, true, 20, 40},
-		{"narrow", models.FCN(784, []int{20}, 10), SGD{}, true, 0, 20},
-		{"lenet", models.LeNet5(), SGD{}, false, 0, 1000},
-		{"lstm", models.SineLSTM(512, 20), SGD{}, false, 0, 1000},
+		{"fcn", models.FCN(784, []int{2048, 2048, 2048}, 10), optim.SGD{}, true, 40, 60},
+		{"fcn-adam", models.FCN(784, []int{2048, 2048, 2048}, 10), optim.Adam{}, true, 20, 40},
+		{"narrow", models.FCN(784, []int{20}, 10), optim.SGD{}, true, 0, 20},
+		{"lenet", models.LeNet5(), optim.SGD{}, false, 0, 1000},
+		{"lstm", models.SineLSTM(512, 20), optim.SGD{}, false, 0, 1000},
 	} {
 		n := attach(t, s, tt.name, tt.net, Config{Optimizer: tt.opt})
 		n.target = played("cuda", "9.0")
@@ -62,7 +62,7 @@ func TestPeeled(t *testing.T) {
 			t.Fatalf("loop %d, %d bytes: got form %d and %v", loop, n.stateBytes(), p.Main.Form, err)
 		}
 		for _, epochs := range []int{1, 3} {
-			h, err := n.Train(context.Background(), data, Train{Batch: 8, Epochs: epochs, LearningRate: 1e-3})
+			h, err := n.Fit(data, Train{Batch: 8, Epochs: epochs, LearningRate: 1e-3})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +154,7 @@ func TestGraphs(t *testing.T) {
 		{"large, on a CPU", "cpu", 1, 2000, false, nil, nil, nil},
 		{"with convolutions, on a CPU", "cpu", 1, 100, true, nil, nil, nil},
 	} {
-		n := &Net{name: "n", target: played(tt.platform, ""), config: Config{Flags: tt.flags}}
+		n := &Net{core: &core{name: "n", target: played(tt.platform, ""), config: Config{Flags: tt.flags}}}
 		p, err := n.traceFor(tt.devices, "ops", func(t *trace) []*Node {
 			y := Parameter(t.g, "x", shapes.Make(dtypes.Float32, 1, 4, 4, 1))
 			if tt.convolves {

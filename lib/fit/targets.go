@@ -34,7 +34,7 @@ func (n *Net) targets(name string, y any, examples int) (any, error) {
 	}
 	width := shapes.Make(dtypes.Float32, n.output...).Size() // numbers that the net returns for an example
 	switch n.config.Loss.(type) {
-	case CrossEntropy:
+	case losses.CrossEntropy:
 		if len(n.output) == 0 {
 			return nil, fmt.Errorf("fit: %s: cross entropy of %s, whose layer %s returns %v: want a net that returns one number a class", name, n.model.Name, last(n.model.Names()), n.output)
 		}
@@ -44,10 +44,10 @@ func (n *Net) targets(name string, y any, examples int) (any, error) {
 		if floats {
 			return wholeLabels(name, v, examples, width/n.classes(), n.classes())
 		}
-	case MSE, Visibility, losses.BinaryCrossEntropy, losses.Huber, losses.KLDivergence, losses.MAE:
+	case losses.MSE, losses.Visibility, losses.BinaryCrossEntropy, losses.Huber, losses.KLDivergence, losses.MAE:
 		if integers {
 			if v.Len() != examples*width {
-				return nil, fmt.Errorf("fit: %s: targets are a %T of %d numbers for %d examples, such as labels are: %s wants %d numbers an example; for labels want fit.CrossEntropy", name, y, v.Len(), examples, n.config.Loss.Title(), width)
+				return nil, fmt.Errorf("fit: %s: targets are a %T of %d numbers for %d examples, such as labels are: %s wants %d numbers an example; for labels want losses.CrossEntropy", name, y, v.Len(), examples, n.config.Loss.Title(), width)
 			}
 			return exactFloats(name, v)
 		}
@@ -243,7 +243,7 @@ const leastWeight = 1.1e-19
 func (n *Net) checkNumbers(name string, y []float32, v []float32) error {
 	width := shapes.Make(dtypes.Float32, n.output...).Size()
 	blind := false
-	if l, is := n.config.Loss.(Visibility); is {
+	if l, is := n.config.Loss.(losses.Visibility); is {
 		blind = l.Blind
 	}
 	for i, w := range v {
@@ -264,7 +264,7 @@ func (n *Net) checkNumbers(name string, y []float32, v []float32) error {
 		if f := float64(t); !math.IsNaN(f) && !math.IsInf(f, 0) || len(v) > 0 && v[i] == 0 && !blind {
 			continue
 		}
-		what := "want a finite number, or weight 0 in V with a loss that takes it, as fit.Visibility"
+		what := "want a finite number, or weight 0 in V with a loss that takes it, as losses.Visibility"
 		if blind {
 			what = "want a finite number, for Blind counts all"
 		}
@@ -293,8 +293,8 @@ func (n *Net) probabilities(name string, y []float32) error {
 }
 
 // takesWeights says whether a loss has a use for weights of targets. One's own may.
-func takesWeights(l Loss) bool {
-	_, is := l.(Visibility)
+func takesWeights(l losses.Loss) bool {
+	_, is := l.(losses.Visibility)
 	return is || !ofThisPackage(l)
 }
 
@@ -306,20 +306,20 @@ func (n *Net) lossFits(s *Set) error {
 		return fmt.Errorf("fit: %s: %s of %s: got %s, want %s; load it for this net", n.name, loss.Title(), s.Name, got, want)
 	}
 	switch loss.(type) {
-	case CrossEntropy:
+	case losses.CrossEntropy:
 		if s.targets > 0 {
 			return wrong("numbers as targets", "labels")
 		}
 		if len(n.output) == 0 {
 			return wrong(fmt.Sprintf("a net that returns %v", n.output), "one that returns one number a class")
 		}
-	case MSE, Visibility, losses.BinaryCrossEntropy, losses.Huber, losses.KLDivergence, losses.MAE:
+	case losses.MSE, losses.Visibility, losses.BinaryCrossEntropy, losses.Huber, losses.KLDivergence, losses.MAE:
 		if s.targets == 0 {
 			return wrong("labels", "numbers, as many as the net returns")
 		}
 	}
 	if s.v != nil && !takesWeights(loss) {
-		return wrong("weights of targets, Data.V, which it does not take", "none, or fit.Visibility")
+		return wrong("weights of targets, Data.V, which it does not take", "none, or losses.Visibility")
 	}
 	return nil
 }

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestTargets holds which targets each loss takes, as what, and that others are refused at
@@ -16,46 +18,46 @@ func TestTargets(t *testing.T) {
 	s := open(t)
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	type class int16
-	type own struct{ MSE }  // a loss of one's own
-	x := make([]float32, 4) // two examples
+	type own struct{ losses.MSE } // a loss of one's own
+	x := make([]float32, 4)       // two examples
 	type row struct {
 		name  string
 		units int
-		loss  Loss
+		loss  losses.Loss
 		y     any
 		v     []float32
 		want  any // []int32: labels; []float32: numbers; string: an error
 	}
 	tests := []row{
 		{"floats", 3, nil, []float32{1, 0, 0, 0, 1, 0}, nil, []float32{1, 0, 0, 0, 1, 0}},
-		{"one-hot", 3, CrossEntropy{}, []float32{1, 0, 0, 0, 0, 1}, nil, []int32{0, 2}},
-		{"one-hot in float64", 3, CrossEntropy{}, []float64{0, 1, 0, 0, 0, 1}, nil, []int32{1, 2}},
-		{"one-hot in integers", 3, CrossEntropy{}, []uint8{0, 1, 0, 1, 0, 0}, nil, []int32{1, 0}},
-		{"labels as floats", 3, CrossEntropy{}, []float32{2, 0}, nil, []int32{2, 0}},
-		{"no label", 3, CrossEntropy{}, []float32{2, 0.5}, nil, "target 1 is 0.5: cross entropy wants labels, 0 to 2"},
-		{"no number", 3, CrossEntropy{}, []float32{2, nan}, nil, "target 1 is NaN"},
-		{"probabilities", 3, CrossEntropy{}, []float32{0.5, 0.5, 0, 0, 1, 0}, nil, "targets of example 0 are 0.5 0.5 0: cross entropy wants one label an example"},
-		{"two ones", 3, CrossEntropy{}, []float32{1, 0, 0, 1, 0, 1}, nil, "targets of example 1 are 1 0 1"},
-		{"no one", 3, CrossEntropy{}, []float32{1, 0, 0, 0, 0, 0}, nil, "targets of example 1 are all 0"},
-		{"another width", 3, CrossEntropy{}, []float32{1, 0, 0, 0}, nil, "4 target numbers for 2 examples: cross entropy wants one label an example, as []int32, or one-hot rows of 3"},
-		{"labels of MSE", 3, MSE{}, []int32{0, 0}, nil, "targets are a []int32 of 2 numbers for 2 examples, such as labels are: mean squared error wants 3 numbers an example; for labels want fit.CrossEntropy"},
-		{"integers of MSE", 1, MSE{}, []int{3, -4}, nil, []float32{3, -4}},
-		{"integers of visibility", 1, Visibility{}, []uint16{3, 4}, nil, []float32{3, 4}},
-		{"integers that float32 rounds", 1, MSE{}, []int64{1 << 24, 1<<24 + 1}, nil, "target 1 is 16777217, which float32 rounds"},
-		{"integers beyond", 1, MSE{}, []uint64{1, math.MaxUint64}, nil, "target 1 is 18446744073709551615"},
-		{"too few numbers", 3, MSE{}, []float32{1, 2}, nil, "targets of d: got 1 numbers an example, want 3"},
+		{"one-hot", 3, losses.CrossEntropy{}, []float32{1, 0, 0, 0, 0, 1}, nil, []int32{0, 2}},
+		{"one-hot in float64", 3, losses.CrossEntropy{}, []float64{0, 1, 0, 0, 0, 1}, nil, []int32{1, 2}},
+		{"one-hot in integers", 3, losses.CrossEntropy{}, []uint8{0, 1, 0, 1, 0, 0}, nil, []int32{1, 0}},
+		{"labels as floats", 3, losses.CrossEntropy{}, []float32{2, 0}, nil, []int32{2, 0}},
+		{"no label", 3, losses.CrossEntropy{}, []float32{2, 0.5}, nil, "target 1 is 0.5: cross entropy wants labels, 0 to 2"},
+		{"no number", 3, losses.CrossEntropy{}, []float32{2, nan}, nil, "target 1 is NaN"},
+		{"probabilities", 3, losses.CrossEntropy{}, []float32{0.5, 0.5, 0, 0, 1, 0}, nil, "targets of example 0 are 0.5 0.5 0: cross entropy wants one label an example"},
+		{"two ones", 3, losses.CrossEntropy{}, []float32{1, 0, 0, 1, 0, 1}, nil, "targets of example 1 are 1 0 1"},
+		{"no one", 3, losses.CrossEntropy{}, []float32{1, 0, 0, 0, 0, 0}, nil, "targets of example 1 are all 0"},
+		{"another width", 3, losses.CrossEntropy{}, []float32{1, 0, 0, 0}, nil, "4 target numbers for 2 examples: cross entropy wants one label an example, as []int32, or one-hot rows of 3"},
+		{"labels of MSE", 3, losses.MSE{}, []int32{0, 0}, nil, "targets are a []int32 of 2 numbers for 2 examples, such as labels are: mean squared error wants 3 numbers an example; for labels want losses.CrossEntropy"},
+		{"integers of MSE", 1, losses.MSE{}, []int{3, -4}, nil, []float32{3, -4}},
+		{"integers of visibility", 1, losses.Visibility{}, []uint16{3, 4}, nil, []float32{3, 4}},
+		{"integers that float32 rounds", 1, losses.MSE{}, []int64{1 << 24, 1<<24 + 1}, nil, "target 1 is 16777217, which float32 rounds"},
+		{"integers beyond", 1, losses.MSE{}, []uint64{1, math.MaxUint64}, nil, "target 1 is 18446744073709551615"},
+		{"too few numbers", 3, losses.MSE{}, []float32{1, 2}, nil, "targets of d: got 1 numbers an example, want 3"},
 		{"NaN", 1, nil, []float32{1, nan}, nil, "target 0 of example 1 is NaN: want a finite number"},
-		{"Inf", 1, MSE{}, []float32{-inf, 1}, nil, "target 0 of example 0 is -Inf"},
-		{"beyond float32", 1, MSE{}, []float64{1, -1e39}, nil, "number 1 of the targets is -1e+39"},
-		{"NaN that counts", 1, Visibility{}, []float32{nan, 1}, []float32{1, 0}, "target 0 of example 0 is NaN"},
-		{"NaN that does not", 1, Visibility{}, []float32{nan, 1}, []float32{0, 1}, []float32{nan, 1}},
-		{"NaN for the blind", 1, Visibility{Blind: true}, []float32{nan, 1}, []float32{0, 1}, "target 0 of example 0 is NaN: want a finite number, for Blind counts all"},
-		{"nothing counts", 1, Visibility{}, []float32{1, 1}, []float32{0, 0}, "every weight in V is 0"},
-		{"negative weight", 1, Visibility{}, []float32{1, 1}, []float32{1, -1}, "weight 0 of example 1 is -1: want 0 or more"},
-		{"weight that is no number", 1, Visibility{}, []float32{1, 1}, []float32{nan, 1}, "weight 0 of example 0 is NaN"},
-		{"endless weight", 1, Visibility{}, []float32{1, 1}, []float32{inf, 1}, "weight 0 of example 0 is +Inf"},
-		{"too few weights", 1, Visibility{}, []float32{1, 1}, []float32{1}, "1 weights in V for 2 target numbers"},
-		{"weights of MSE", 1, MSE{}, []float32{1, 1}, []float32{1, 1}, "mean squared error does not take them: want none, or fit.Visibility"},
+		{"Inf", 1, losses.MSE{}, []float32{-inf, 1}, nil, "target 0 of example 0 is -Inf"},
+		{"beyond float32", 1, losses.MSE{}, []float64{1, -1e39}, nil, "number 1 of the targets is -1e+39"},
+		{"NaN that counts", 1, losses.Visibility{}, []float32{nan, 1}, []float32{1, 0}, "target 0 of example 0 is NaN"},
+		{"NaN that does not", 1, losses.Visibility{}, []float32{nan, 1}, []float32{0, 1}, []float32{nan, 1}},
+		{"NaN for the blind", 1, losses.Visibility{Blind: true}, []float32{nan, 1}, []float32{0, 1}, "target 0 of example 0 is NaN: want a finite number, for Blind counts all"},
+		{"nothing counts", 1, losses.Visibility{}, []float32{1, 1}, []float32{0, 0}, "every weight in V is 0"},
+		{"negative weight", 1, losses.Visibility{}, []float32{1, 1}, []float32{1, -1}, "weight 0 of example 1 is -1: want 0 or more"},
+		{"weight that is no number", 1, losses.Visibility{}, []float32{1, 1}, []float32{nan, 1}, "weight 0 of example 0 is NaN"},
+		{"endless weight", 1, losses.Visibility{}, []float32{1, 1}, []float32{inf, 1}, "weight 0 of example 0 is +Inf"},
+		{"too few weights", 1, losses.Visibility{}, []float32{1, 1}, []float32{1}, "1 weights in V for 2 target numbers"},
+		{"weights of MSE", 1, losses.MSE{}, []float32{1, 1}, []float32{1, 1}, "mean squared error does not take them: want none, or losses.Visibility"},
 		{"weights of the default", 1, nil, []float32{1, 1}, []float32{1, 1}, "mean squared error does not take them"},
 		{"weights of one's own", 1, own{}, []float32{1, 1}, []float32{1, 0}, []float32{1, 1}},
 		{"weights of labels", 3, nil, []int32{1, 1}, []float32{1, 1}, "2 weights in V for labels: want none"},
@@ -66,13 +68,13 @@ func TestTargets(t *testing.T) {
 		{"empty", 1, nil, []float32{}, nil, "2 examples but 0 target numbers"},
 	}
 	for _, y := range []any{[]int{2, 1}, []int8{2, 1}, []int16{2, 1}, []int32{2, 1}, []int64{2, 1}, []uint{2, 1}, []uint8{2, 1}, []uint16{2, 1}, []uint32{2, 1}, []uint64{2, 1}, []class{2, 1}} {
-		tests = append(tests, row{"labels", 3, nil, y, nil, []int32{2, 1}}, row{"labels of cross entropy", 3, CrossEntropy{}, y, nil, []int32{2, 1}},
+		tests = append(tests, row{"labels", 3, nil, y, nil, []int32{2, 1}}, row{"labels of cross entropy", 3, losses.CrossEntropy{}, y, nil, []int32{2, 1}},
 			row{"labels that are too large", 2, nil, y, nil, "label 0 is 2: layer out of linear has 2 classes"})
 	}
 	tests = append(tests, row{"negative label", 3, nil, []int64{0, -1}, nil, "label 1 is -1"}, row{"large label", 3, nil, []uint64{0, 1 << 63}, nil, "label 1 is 9223372036854775808"})
 	for _, tt := range tests {
 		n := attach(t, s, "net"+itoa(tt.units), linear(tt.units), Config{Loss: tt.loss, FirstLook: true})
-		set, err := n.Load("d", Data{X: x, Y: tt.y, V: tt.v})
+		set, err := n.Upload("d", Data{X: x, Y: tt.y, V: tt.v})
 		if want, is := tt.want.(string); is {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s %T: got %v, want %q", tt.name, tt.y, err, want)
@@ -101,11 +103,11 @@ func TestTargets(t *testing.T) {
 // use that would measure it.
 func TestTargetsOfOthers(t *testing.T) {
 	s, ctx := open(t), context.Background()
-	of := func(l Loss) *Net { return attach(t, s, "net", linear(2), Config{Loss: l, FirstLook: true}) }
+	of := func(l losses.Loss) *Net { return attach(t, s, "net", linear(2), Config{Loss: l, FirstLook: true}) }
 	x := make([]float32, 4)
 	labels := load(t, of(nil), "labels", Data{X: x, Y: []int32{0, 1}})
 	numbers := load(t, of(nil), "numbers", Data{X: x, Y: make([]float32, 4)})
-	weighted := load(t, of(Visibility{}), "weighted", Data{X: x, Y: make([]float32, 4), V: []float32{1, 0, 1, 1}})
+	weighted := load(t, of(losses.Visibility{}), "weighted", Data{X: x, Y: make([]float32, 4), V: []float32{1, 0, 1, 1}})
 	deep := attach(t, s, "deep", models.Net{Name: "deep", Input: []int{2, 1}, Layers: []models.Layer{models.Dense{Name: "out", Units: 2}}}, Config{FirstLook: true})
 	for _, tt := range []struct {
 		name string
@@ -113,17 +115,17 @@ func TestTargetsOfOthers(t *testing.T) {
 		set  *Set
 		want string
 	}{
-		{"numbers", of(CrossEntropy{}), numbers, "cross entropy of numbers: got numbers as targets, want labels"},
-		{"labels", of(MSE{}), labels, "mean squared error of labels: got labels, want numbers"},
-		{"labels", of(Visibility{}), labels, "visibility of labels: got labels, want numbers"},
-		{"weights", of(MSE{}), weighted, "weights of targets, Data.V, which it does not take"},
+		{"numbers", of(losses.CrossEntropy{}), numbers, "cross entropy of numbers: got numbers as targets, want labels"},
+		{"labels", of(losses.MSE{}), labels, "mean squared error of labels: got labels, want numbers"},
+		{"labels", of(losses.Visibility{}), labels, "visibility of labels: got labels, want numbers"},
+		{"weights", of(losses.MSE{}), weighted, "weights of targets, Data.V, which it does not take"},
 		{"weights", of(nil), weighted, "weights of targets, Data.V, which it does not take"},
 		{"classes at each position", deep, labels, "targets of labels: got 1 labels an example, want 2: layer out of deep returns [2 2]"},
 	} {
-		_, trained := tt.net.Train(ctx, tt.set, Train{})
-		_, tested := tt.net.Test(ctx, tt.set)
-		_, phases := tt.net.Phases(ctx, tt.set, 1)
-		_, job := tt.net.TrainJob(tt.set, Train{})
+		_, trained := tt.net.WithContext(ctx).Fit(tt.set, Train{})
+		_, tested := tt.net.WithContext(ctx).Evaluate(tt.set)
+		_, phases := tt.net.WithContext(ctx).Phases(tt.set, 1)
+		_, job := tt.net.FitJob(tt.set, Train{})
 		for k, err := range []error{trained, tested, phases, job} {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s, use %d: got %v, want %q", tt.name, k, err, tt.want)
@@ -137,8 +139,8 @@ func TestTargetsOfOthers(t *testing.T) {
 func TestUnseen(t *testing.T) {
 	s, ctx := open(t), context.Background()
 	nan := float32(math.NaN())
-	for _, loss := range []Loss{Visibility{}, Visibility{Explicit: true}} {
-		n := attach(t, s, "net", linear(2), Config{Loss: loss, Optimizer: SGD{LearningRate: 0.125}, FirstLook: true})
+	for _, loss := range []losses.Loss{losses.Visibility{}, losses.Visibility{Explicit: true}} {
+		n := attach(t, s, "net", linear(2), Config{Loss: loss, Optimizer: optim.SGD{LearningRate: 0.125}, FirstLook: true})
 		first := []Tensor{{"out/weights", []int{2, 2}, []float32{1, 0, 0, 1}}, {"out/biases", []int{2}, []float32{0, 0}}}
 		// out is x: (1, 2), (3, 4), (5, 6)
 		x, v := []float32{1, 2, 3, 4, 5, 6}, []float32{1, 0, 0, 0, 1, 1}
@@ -149,14 +151,14 @@ func TestUnseen(t *testing.T) {
 			if err := n.SetWeights(first); err != nil {
 				t.Fatal(err)
 			}
-			score, err := n.Test(ctx, set)
+			score, err := n.WithContext(ctx).Evaluate(set)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if want := (1.0 + 1) / 1.5; math.Abs(score.Loss-want) > 1e-6 { // squares of 1 and 1, 1½ joints
 				t.Errorf("%+v: test of %s: got %v, want %v", loss, set.Name, score.Loss, want)
 			}
-			h, err := n.Train(ctx, set, Train{Batch: 1, InOrder: true, Epochs: 2})
+			h, err := n.WithContext(ctx).Fit(set, Train{Batch: 1, InOrder: true, Epochs: 2})
 			if err != nil {
 				t.Fatalf("%+v: %s: %v", loss, set.Name, err)
 			}
@@ -186,7 +188,7 @@ func TestUnseen(t *testing.T) {
 		if err := n.SetWeights(first); err != nil {
 			t.Fatal(err)
 		}
-		j, err := n.TrainJob(torn, Train{Batch: 1, InOrder: true, Epochs: 2, Validation: torn})
+		j, err := n.FitJob(torn, Train{Batch: 1, InOrder: true, Epochs: 2, Validation: torn})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,11 +210,11 @@ func TestNaNValidation(t *testing.T) {
 	data := load(t, n, "d", Data{X: []float32{1, 2, 3, 4}, Y: []int32{0, 1}})
 	torn := load(t, n, "torn", Data{X: []float32{1, float32(math.Inf(1)), 3, 4}, Y: []int32{0, 1}})
 	run := Train{Epochs: 5, Validation: torn, Patience: 2}
-	h, err := n.Train(ctx, data, run)
+	h, err := n.WithContext(ctx).Fit(data, run)
 	if want := "loss of the validation is NaN, and was no finite number for 2 epochs"; err != nil || h.Stopped != want || len(h.Epochs) != 2 {
 		t.Errorf("got %q after %d epochs, %v, want %q after 2", h.Stopped, len(h.Epochs), err, want)
 	}
-	j, err := n.TrainJob(data, run)
+	j, err := n.FitJob(data, run)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/fit/result"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
@@ -26,13 +27,16 @@ type Train struct {
 	Threshold  float64 // ends the run when the (validation) loss of an epoch is below it
 	Patience   int     // ends it after so many epochs without a smaller one; 0: never
 
-	// Progress is called at least every half second, by the goroutine that called Train.
+	// Progress is called at least every half second, by the goroutine that called Fit.
 	Progress func(Progress)
+	Quiet    bool // no progress bar in a notebook
 }
 
-// Train trains the net. When ctx ends it returns within half a second, with the history so
-// far. Meanwhile no other program can change the net.
-func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
+// Fit trains the net. When its context ends it returns within half a second, with the
+// history so far; if that is the cell's, which was stopped, the error is nil. Meanwhile no
+// other program can change the net. In a notebook it shows a progress bar.
+func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
+	ctx := n.context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	done, err := n.acquire(ctx, training)
@@ -40,6 +44,8 @@ func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 		return nil, err
 	}
 	defer done()
+	t, shown := t.displayed(n.name)
+	defer func() { shown(h, err) }()
 	r, err := n.run(ctx, data, t, plan.Call)
 	if err != nil {
 		return nil, err
@@ -59,10 +65,29 @@ func (n *Net) Train(ctx context.Context, data *Set, t Train) (*History, error) {
 	if err == nil {
 		n.requestTuning(data, r.Train)
 	}
+	if n.ctx == nil && ctx.Err() != nil {
+		err = nil // the user's own wish; History.Stopped says so
+	}
 	return r.history, err
 }
 
-// run is a call of Train.
+// displayed is t that also shows its progress where there is a display, and what ends that.
+func (t Train) displayed(net string) (Train, func(*History, error)) {
+	if result.Display == nil || t.Quiet {
+		return t, func(*History, error) {}
+	}
+	seen := t.Progress
+	set, end := result.Display(net)
+	t.Progress = func(p Progress) {
+		set(p)
+		if seen != nil {
+			seen(p)
+		}
+	}
+	return t, end
+}
+
+// run is a call of Fit.
 type run struct {
 	Train
 	net  *Net

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit/result"
+	"gaiden/lib/losses"
+	"gaiden/lib/optim"
 	"github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/models"
@@ -38,7 +41,7 @@ func TestSameSeed(t *testing.T) {
 		data := load(t, n, "bars", digits(101, n.model.Input, 1))
 		var all []float32
 		for range calls {
-			h, err := n.Train(ctx, data, Train{Epochs: 4 / calls, Batch: 10})
+			h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 4 / calls, Batch: 10})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +75,7 @@ func TestFullBatch(t *testing.T) {
 		data := load(t, n, "bars", digits(40, n.model.Input, 1))
 		var all []float32
 		for range calls {
-			h, err := n.Train(ctx, data, Train{Epochs: 12 / calls, Batch: 40})
+			h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 12 / calls, Batch: 40})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,10 +90,10 @@ func TestFullBatch(t *testing.T) {
 	if got := losses("b", 1); !slices.Equal(got, want) {
 		t.Errorf("in one call: got %v, want %v", got, want)
 	}
-	n := attach(t, s, "c", models.MLP(7), Config{Optimizer: SGD{LearningRate: 1e18}, FirstLook: true})
+	n := attach(t, s, "c", models.MLP(7), Config{Optimizer: optim.SGD{LearningRate: 1e18}, FirstLook: true})
 	data := load(t, n, "bars", digits(40, n.model.Input, 1))
-	_, err := n.Train(ctx, data, Train{Epochs: 50, Batch: 40})
-	var e *NotFiniteError
+	_, err := n.WithContext(ctx).Fit(data, Train{Epochs: 50, Batch: 40})
+	var e *result.NotFiniteError
 	if !errors.As(err, &e) || e.Step != 1 || e.Epoch < 2 || e.KeptEpoch >= e.Epoch {
 		t.Errorf("huge learning rate: got %v, want a NotFiniteError at step 1 of a later epoch", err)
 	}
@@ -104,7 +107,7 @@ func TestUnroll(t *testing.T) {
 		n := attach(t, s, name, small(), Config{Seed: 3, Unroll: unroll, Loop: loop, FirstLook: true})
 		n.target, n.convolves = played(platform, ""), platform == "cpu"
 		data := load(t, n, "bars", digits(203, n.model.Input, 1))
-		h, err := n.Train(context.Background(), data, Train{Epochs: 2, Batch: 4})
+		h, err := n.Fit(data, Train{Epochs: 2, Batch: 4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,10 +139,10 @@ func TestOutlives(t *testing.T) {
 	ctx := context.Background()
 	n := attach(t, s, "cnn", small(), Config{Seed: 1})
 	data := load(t, n, "bars", digits(100, n.model.Input, 1))
-	if _, err := n.Train(ctx, data, Train{Batch: 10}); err != nil {
+	if _, err := n.WithContext(ctx).Fit(data, Train{Batch: 10}); err != nil {
 		t.Fatal(err)
 	}
-	want, err := n.Test(ctx, data)
+	want, err := n.WithContext(ctx).Evaluate(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,11 +152,11 @@ func TestOutlives(t *testing.T) {
 	}
 	defer other.Close()
 	m := attach(t, other, "cnn", small(), Config{Seed: 99})
-	found, err := m.Find("bars")
+	found, err := m.Data("bars")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := m.Test(ctx, found)
+	got, err := m.WithContext(ctx).Evaluate(found)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,29 +179,29 @@ func TestArchitecture(t *testing.T) {
 	ctx := context.Background()
 	n := attach(t, s, "cnn", small(), Config{FirstLook: true})
 	data := load(t, n, "bars", digits(40, n.model.Input, 1))
-	before, err := n.Test(ctx, data)
+	before, err := n.WithContext(ctx).Evaluate(data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wide := small()
 	wide.Layers[0] = models.Conv2D{Name: "conv", Channels: 4, Kernel: 3, Same: true, Act: models.ReLU}
 	_, err = Attach(s, "cnn", wide, Config{})
-	var wrong *ArchitectureError
+	var wrong *result.ArchitectureError
 	if !errors.As(err, &wrong) {
 		t.Fatalf("another net: got error %v, want an ArchitectureError", err)
 	}
 	if want := "conv/weights is float32[3 3 1 3], want float32[3 3 1 4]"; !strings.Contains(err.Error(), want) {
 		t.Errorf("another net: got %q, want it to hold %q", err, want)
 	}
-	m := attach(t, s, "cnn", small(), Config{Optimizer: SGD{Momentum: 0.9}, FirstLook: true})
-	after, err := m.Test(ctx, data)
+	m := attach(t, s, "cnn", small(), Config{Optimizer: optim.SGD{Momentum: 0.9}, FirstLook: true})
+	after, err := m.WithContext(ctx).Evaluate(data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if before.Loss != after.Loss {
 		t.Errorf("another optimizer: got loss %v, want the weights' %v", after.Loss, before.Loss)
 	}
-	if _, err := m.Train(ctx, data, Train{}); err != nil {
+	if _, err := m.WithContext(ctx).Fit(data, Train{}); err != nil {
 		t.Error(err)
 	}
 	list, err := s.List("cnn/adam/")
@@ -226,7 +229,7 @@ func stops(t *testing.T, packed bool) {
 	data := load(t, n, "bars", digits(5000, n.model.Input, 1))
 	ctx, cancel := context.WithCancel(context.Background())
 	var stopped time.Time
-	h, err := n.Train(ctx, data, Train{Epochs: 100000, Batch: 5, Progress: func(p Progress) {
+	h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 100000, Batch: 5, Progress: func(p Progress) {
 		if p.Step > 50 && stopped.IsZero() {
 			stopped = time.Now()
 			cancel()
@@ -266,7 +269,7 @@ func TestDropped(t *testing.T) {
 	s := open(t)
 	n := attach(t, s, "cnn", small(), Config{Unroll: 1})
 	data := load(t, n, "bars", digits(5000, n.model.Input, 1))
-	if _, err := n.Train(context.Background(), data, Train{Batch: 5}); err != nil { // which finds the pace
+	if _, err := n.Fit(data, Train{Batch: 5}); err != nil { // which finds the pace
 		t.Fatal(err)
 	}
 	chunks := func() (runs int64) { // other programs shuffle
@@ -285,7 +288,7 @@ func TestDropped(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	chunk := 0
-	h, err := n.Train(ctx, data, Train{Epochs: 100000, Batch: 5, Progress: func(p Progress) {
+	h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 100000, Batch: 5, Progress: func(p Progress) {
 		if p.Phase == "train" && p.Step > 0 && chunk == 0 {
 			chunk = p.Step
 			cancel()
@@ -305,11 +308,11 @@ func TestEarlyStop(t *testing.T) {
 	s := open(t)
 	n := attach(t, s, "cnn", small(), Config{})
 	data := load(t, n, "bars", digits(100, n.model.Input, 1))
-	h, err := n.Train(context.Background(), data, Train{Epochs: 50, Batch: 10, Threshold: 1e9})
+	h, err := n.Fit(data, Train{Epochs: 50, Batch: 10, Threshold: 1e9})
 	if err != nil || len(h.Epochs) != 1 || !strings.Contains(h.Stopped, "threshold") {
 		t.Errorf("threshold: got %d epochs, stopped %q, %v, want 1", len(h.Epochs), h.Stopped, err)
 	}
-	h, err = n.Train(context.Background(), data, Train{Epochs: 50, Batch: 10, LearningRate: 1e-30, Patience: 2, Validation: data})
+	h, err = n.Fit(data, Train{Epochs: 50, Batch: 10, LearningRate: 1e-30, Patience: 2, Validation: data})
 	if err != nil || len(h.Epochs) != 3 || !strings.Contains(h.Stopped, "2 epochs") {
 		t.Errorf("patience: got %d epochs, stopped %q, %v, want 3", len(h.Epochs), h.Stopped, err)
 	}
@@ -320,23 +323,23 @@ func TestEarlyStop(t *testing.T) {
 func TestWild(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	n := attach(t, s, "net", small(), Config{Optimizer: SGD{Momentum: 0.9}, Devices: 2, AllDevices: true, FirstLook: true})
+	n := attach(t, s, "net", small(), Config{Optimizer: optim.SGD{Momentum: 0.9}, Devices: 2, AllDevices: true, FirstLook: true})
 	n.packing = true
 	data := load(t, n, "bars", digits(40, n.model.Input, 1))
-	if _, err := n.Train(ctx, data, Train{Batch: 10}); err != nil {
+	if _, err := n.WithContext(ctx).Fit(data, Train{Batch: 10}); err != nil {
 		t.Fatal(err)
 	}
-	before, err := n.Test(ctx, data)
+	before, err := n.WithContext(ctx).Evaluate(data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, rate := range []float64{1e31, 3e38} {
-		_, err = n.Train(ctx, data, Train{Batch: 10, LearningRate: rate})
-		var e *NotFiniteError
+		_, err = n.WithContext(ctx).Fit(data, Train{Batch: 10, LearningRate: rate})
+		var e *result.NotFiniteError
 		if !errors.As(err, &e) || e.Step != 1 {
 			t.Errorf("rate %g: got error %v, want a NotFiniteError at step 1", rate, err)
 		}
-		if after, err := n.Test(ctx, data); err != nil || after.Loss != before.Loss {
+		if after, err := n.WithContext(ctx).Evaluate(data); err != nil || after.Loss != before.Loss {
 			t.Errorf("rate %g: got a loss of %v afterwards, error %v, want that of before, %v", rate, after.Loss, err, before.Loss)
 		}
 	}
@@ -351,7 +354,7 @@ func TestNotFinite(t *testing.T) {
 }
 
 // explosive is SGD whose steps are endless: no weight is finite after one, whatever it was.
-type explosive struct{ SGD }
+type explosive struct{ optim.SGD }
 
 func (explosive) Update(rate, _, w, g *graph.Node, _ []*graph.Node) (*graph.Node, []*graph.Node) {
 	return graph.Sub(w, graph.MulScalar(graph.Add(g, rate), math.Inf(1))), nil
@@ -367,16 +370,16 @@ func unusable(t *testing.T, packed bool) {
 	}
 	bad := slices.Clone(x)
 	bad[57*16] = float32(math.Inf(1)) // example 57 is in step 6 of 10
-	n := attach(t, s, "cnn", small(), Config{Optimizer: SGD{}, FirstLook: true})
+	n := attach(t, s, "cnn", small(), Config{Optimizer: optim.SGD{}, FirstLook: true})
 	n.packing = packed
 	good := load(t, n, "good", Data{X: x, Y: d.Y})
 	torn := load(t, n, "torn", Data{X: bad, Y: d.Y})
-	before, err := n.Test(ctx, good)
+	before, err := n.WithContext(ctx).Evaluate(good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := n.Train(ctx, torn, Train{Epochs: 2, Batch: 10, InOrder: true})
-	var e *NotFiniteError
+	h, err := n.WithContext(ctx).Fit(torn, Train{Epochs: 2, Batch: 10, InOrder: true})
+	var e *result.NotFiniteError
 	if !errors.As(err, &e) {
 		t.Fatalf("got error %v, want a NotFiniteError", err)
 	}
@@ -386,25 +389,25 @@ func unusable(t *testing.T, packed bool) {
 	if h.Steps != e.Kept {
 		t.Errorf("history: got %d steps, want the %d that were kept", h.Steps, e.Kept)
 	}
-	after, err := n.Test(ctx, good)
+	after, err := n.WithContext(ctx).Evaluate(good)
 	if err != nil || math.IsNaN(after.Loss) || after.Loss > 2*before.Loss {
 		t.Errorf("weights afterwards: got %v, %v, want good ones", after, err)
 	}
 	e = nil
 	endless := attach(t, s, "cnn", small(), Config{Optimizer: explosive{}, FirstLook: true})
 	endless.packing = packed
-	_, err = endless.Train(ctx, good, Train{Epochs: 3, Batch: 10})
+	_, err = endless.WithContext(ctx).Fit(good, Train{Epochs: 3, Batch: 10})
 	if !errors.As(err, &e) {
 		t.Fatalf("infinite learning rate: got error %v, want a NotFiniteError", err)
 	}
 	if found := strings.Contains(e.Error(), "; first in the weights of layer conv; kept"); found == packed || strings.Contains(e.Hint(), "names the layer") { // of packed weights that are not finite the step is not taken
 		t.Errorf("infinite learning rate: got %v (%s), want the weights of conv, and no word of another way to find the layer", e, e.Hint())
 	}
-	last, err := n.Test(ctx, good)
+	last, err := n.WithContext(ctx).Evaluate(good)
 	if err != nil || last.Loss != after.Loss || e.Kept != 0 {
 		t.Errorf("after an infinite learning rate: got %v, %v, %v, want %v, as before", last, e, err, after)
 	}
-	j, err := n.TrainJob(torn, Train{Epochs: 2, Batch: 10, InOrder: true})
+	j, err := n.FitJob(torn, Train{Epochs: 2, Batch: 10, InOrder: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +416,7 @@ func unusable(t *testing.T, packed bool) {
 	if !errors.As(err, &e) || e.Step != 6 || e.Epoch != 1 || h.Steps != e.Kept {
 		t.Errorf("as a job: got %v after %d steps, want a NotFiniteError at step 6 of epoch 1", err, h.Steps)
 	}
-	if last, err := n.Test(ctx, good); err != nil || math.IsNaN(last.Loss) {
+	if last, err := n.WithContext(ctx).Evaluate(good); err != nil || math.IsNaN(last.Loss) {
 		t.Errorf("weights after the job: got %v, %v, want good ones", last, err)
 	}
 }
@@ -430,15 +433,15 @@ func TestNotFinitePooled(t *testing.T) {
 	d := digits(40, []int{16}, 1)
 	x := make([]float32, 40*16)
 	x[23*16] = float32(math.NaN()) // the corner is in one number of a window
-	_, err := n.Train(context.Background(), load(t, n, "torn", Data{X: x, Y: d.Y}), Train{Batch: 10, InOrder: true})
-	var e *NotFiniteError
+	_, err := n.Fit(load(t, n, "torn", Data{X: x, Y: d.Y}), Train{Batch: 10, InOrder: true})
+	var e *result.NotFiniteError
 	if !errors.As(err, &e) || e.Step != 4 || e.Part != "examples" || e.Example != 23 || e.Layer != "" {
 		t.Errorf("got %v, want the examples of number 23, at step 4, the one after its own", err)
 	}
 }
 
 // careless is a loss of one's own, which counts what has no weight.
-type careless struct{ MSE }
+type careless struct{ losses.MSE }
 
 // seenBut is weights of 1, and 0 for one.
 func seenBut(n, one int) []float32 {
@@ -453,8 +456,8 @@ func TestNotFiniteTargets(t *testing.T) {
 	n := attach(t, open(t), "peaks", models.Peaks(), Config{Seed: 1, FirstLook: true, Loss: careless{}})
 	x, y := make([]float32, 2*40), make([]float32, 40)
 	y[23] = float32(math.NaN())
-	_, err := n.Train(context.Background(), load(t, n, "torn", Data{X: x, Y: y, V: seenBut(40, 23)}), Train{Epochs: 2, Batch: 7})
-	var e *NotFiniteError
+	_, err := n.Fit(load(t, n, "torn", Data{X: x, Y: y, V: seenBut(40, 23)}), Train{Epochs: 2, Batch: 7})
+	var e *result.NotFiniteError
 	if !errors.As(err, &e) || e.Part != "targets" || e.Example != 23 || e.Layer != "" || !strings.Contains(err.Error(), "; the targets of torn are not finite at number 23; kept") {
 		t.Errorf("got %v, want the targets of number 23", err)
 	}
@@ -467,14 +470,14 @@ func TestPartialBatch(t *testing.T) {
 	ctx := context.Background()
 	net := small()
 	net.Layers = slices.Delete(net.Layers, 3, 4) // dropout
-	n := attach(t, s, "cnn", net, Config{Optimizer: SGD{}})
+	n := attach(t, s, "cnn", net, Config{Optimizer: optim.SGD{}})
 	all := digits(701, n.model.Input, 1)
 	data := load(t, n, "bars", all)
-	score, err := n.Test(ctx, data)
+	score, err := n.WithContext(ctx).Evaluate(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := n.Predict(ctx, all.X)
+	p, err := n.WithContext(ctx).Predict(all.X)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -488,7 +491,7 @@ func TestPartialBatch(t *testing.T) {
 	if math.Abs(score.Loss-want) > 1e-5 || score.Right != right {
 		t.Errorf("test: got %v, want loss %v and %d right", score, want, right)
 	}
-	h, err := n.Train(ctx, data, Train{Batch: 100, LearningRate: 1e-30})
+	h, err := n.WithContext(ctx).Fit(data, Train{Batch: 100, LearningRate: 1e-30})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// RunTuneRequests does what Train has requested: it tunes, as [Net.Tune] does, while the
+// RunTuneRequests does what Fit has requested: it tunes, as [Net.Tune] does, while the
 // session is idle, and returns how many nets it did. cautious skips requests during which
 // the session crashed several times. The error is wire.Busy where another process tunes.
 func RunTuneRequests(ctx context.Context, cautious bool, tell func(line string)) (done int, err error) {
@@ -115,7 +115,7 @@ func (t tuner) handle(ctx context.Context, w *tuneRequest) error {
 	c.Session, c.Origin = s, "gaiden tune"
 	n := New(w.Net.Name, m, c)
 	n.readOnly = true
-	data, err := n.Find(w.Data)
+	data, err := n.Data(w.Data)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
@@ -32,9 +33,9 @@ func cell() error {
 		return cmd.Start()
 	}
 	n := New("net", small(), Config{Kernels: plainOps})
-	data, err := n.Load("bars", digits(40, n.model.Input, 1))
+	data, err := n.Upload("bars", digits(40, n.model.Input, 1))
 	if err == nil {
-		_, err = n.Train(context.Background(), data, tenths)
+		_, err = n.Fit(data, tenths)
 	}
 	return err
 }
@@ -134,7 +135,7 @@ func leave(t *testing.T, n *Net, data *Set) (started int) {
 	n.config.Session = nil // as a cell's net
 	defer func() { n.config.Session = n.session }()
 	for range 2 {
-		if _, err := n.Train(context.Background(), data, tenths); err != nil {
+		if _, err := n.Fit(data, tenths); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,7 +158,7 @@ func TestTuner(t *testing.T) {
 		{"a layer is gone", func(t *testing.T, s *session.Session, n *Net) { remove(t, s, n.name+"/output/*") }, 1, 0, "no output/"},
 		{"the set is gone", func(t *testing.T, s *session.Session, n *Net) { remove(t, s, "data/*") }, 1, 0, "no data set"},
 		{"another optimizer", func(t *testing.T, s *session.Session, n *Net) {
-			attach(t, s, n.name, n.model, Config{Optimizer: SGD{Momentum: 0.9}})
+			attach(t, s, n.name, n.model, Config{Optimizer: optim.SGD{Momentum: 0.9}})
 		}, 1, 0, "no adam/"},
 		{"another net", func(t *testing.T, s *session.Session, n *Net) {
 			remove(t, s, n.name+"/*")
@@ -382,7 +383,7 @@ func TestJobLeavesWish(t *testing.T) {
 	startTuner = func() error { started++; return nil }
 	requested.Clear()
 	n.config.Session = nil // as a cell's net
-	job, err := n.TrainJob(data, tenths)
+	job, err := n.FitJob(data, tenths)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func (n *Net) setWeights(values []Tensor) error {
 	if len(values) == 0 {
 		return fmt.Errorf("fit: %s: no weights given: want some of those that net.Weights() lists", n.name)
 	}
-	wrong := &ArchitectureError{Net: n.name, Model: n.model.Name, Weights: true}
+	wrong := &result.ArchitectureError{Net: n.name, Model: n.model.Name, Weights: true}
 	given := map[string]bool{}
 	var slots []slot
 	var arrays []*session.Array

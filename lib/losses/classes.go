@@ -10,7 +10,7 @@ import (
 
 // CrossEntropy is -log of the probability of the right class, for logits [n … classes] and
 // labels [n …]: one label an example, or one for each position of its output, of which it
-// takes the mean. [gaiden/lib/fit.Net.Load] makes labels of one-hot rows. The settings and
+// takes the mean. [gaiden/lib/fit.Net.Upload] makes labels of one-hot rows. The settings and
 // their effect are those of PyTorch's CrossEntropyLoss.
 type CrossEntropy struct {
 	// Smoothing is the part of the probability that is spread over all classes: 0 or more,

@@ -141,7 +141,7 @@ func compileBatches(ctx context.Context, net *fit.Net, data *fit.Set, o SweepOpt
 				told.Lock()
 				o.Progress(fmt.Sprintf("compiling batch %d", 1<<log))
 				told.Unlock()
-				all[log], failed[log] = net.Phases(ctx, data, 1<<log)
+				all[log], failed[log] = net.WithContext(ctx).Phases(data, 1<<log)
 			}
 		})
 	}

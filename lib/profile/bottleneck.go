@@ -132,7 +132,7 @@ func (p *Phases) advice(chain []Line) string {
 	case share > 0.6:
 		return fmt.Sprintf("it runs at %s of this device's %s: little is to be gained here; a larger batch or bfloat16 changes the sum", units.Percent(share), bound)
 	case last.AtMost():
-		return "the device waits for the host: a larger batch, or whole epochs as one program (fit.Net.Train), keep it busy"
+		return "the device waits for the host: a larger batch, or whole epochs as one program (fit.Net.Fit), keep it busy"
 	case op == "while":
 		return "a loop runs its kernels one after the other: fewer, larger steps are faster"
 	}

@@ -28,7 +28,7 @@ func Sets(net *fit.Net, name string) (train, test *fit.Set, err error) {
 		}
 	}
 	if name != "" {
-		if train, err = net.Find(name); err != nil {
+		if train, err = net.Data(name); err != nil {
 			return nil, nil, err
 		}
 	} else {
@@ -55,7 +55,7 @@ func Sets(net *fit.Net, name string) (train, test *fit.Set, err error) {
 
 // fitting is the set if it fits the net, else nil.
 func fitting(net *fit.Net, name string) *fit.Set {
-	set, err := net.Find(name)
+	set, err := net.Data(name)
 	if err != nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func Synthetic(net *fit.Net, n int) (*fit.Set, error) {
 		for i := range y {
 			y[i] = int32(r.IntN(out[0]))
 		}
-		return net.Load("noise", fit.Data{X: x, Y: y})
+		return net.Upload("noise", fit.Data{X: x, Y: y})
 	}
 	width := 1
 	for _, d := range out {
@@ -101,5 +101,5 @@ func Synthetic(net *fit.Net, n int) (*fit.Set, error) {
 	for i := range y {
 		y[i] = r.Float32()
 	}
-	return net.Load("noise", fit.Data{X: x, Y: y})
+	return net.Upload("noise", fit.Data{X: x, Y: y})
 }

@@ -31,7 +31,7 @@ func (m *measurer) epoch(parts *phases.Step) error {
 	// Every chunk of steps that is done is one sample; the first one warms up.
 	found := timing.Measurement{Name: "epoch", Loops: 1, Device: true, Time: time.Now().UTC()}
 	step, at, spent := 0, time.Time{}, time.Duration(0)
-	h, err := twin.Train(ctx, m.data, fit.Train{Epochs: mostEpochs, Batch: m.Batch, DropLast: true, Progress: func(p fit.Progress) {
+	h, err := twin.WithContext(ctx).Fit(m.data, fit.Train{Epochs: mostEpochs, Batch: m.Batch, DropLast: true, Progress: func(p fit.Progress) {
 		done := (p.Epoch-1)*p.Steps + p.Step
 		if p.Phase != "train" || done <= step {
 			return
@@ -65,7 +65,7 @@ func (m *measurer) inEpoch(twin *fit.Net) error {
 	defer cancel()
 	steps := 0
 	r, err := Record(m.session, func() error {
-		h, err := twin.Train(ctx, m.data, fit.Train{Epochs: 1, Batch: m.Batch, DropLast: true, Progress: func(p fit.Progress) {
+		h, err := twin.WithContext(ctx).Fit(m.data, fit.Train{Epochs: 1, Batch: m.Batch, DropLast: true, Progress: func(p fit.Progress) {
 			if p.Phase == "train" && p.Step > 0 {
 				cancel() // a chunk is enough
 			}
@@ -107,7 +107,7 @@ func (m *measurer) errors(*phases.Step) error {
 		found := timing.Measurement{Name: e.name, Loops: 1, Device: true, Time: time.Now().UTC()}
 		for spent, first := 0.0, true; first || len(found.Samples) < 1 || spent < 2*m.Budget.Seconds() && len(found.Samples) < 10; first = false {
 			began := time.Now()
-			if _, err := m.net.Test(m.ctx, e.set); err != nil {
+			if _, err := m.net.WithContext(m.ctx).Evaluate(e.set); err != nil {
 				return err
 			}
 			took := time.Since(began).Seconds()

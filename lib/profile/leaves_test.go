@@ -42,7 +42,7 @@ func TestLeaves(t *testing.T) {
 	if got := held() - before; got > 1<<16 {
 		t.Errorf("SweepBatches leaves %d bytes", got)
 	}
-	p, err := n.Phases(ctx, set, 8)
+	p, err := n.WithContext(ctx).Phases(set, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestLeaves(t *testing.T) {
 		}
 	}
 	p.Close()
-	if _, err := n.Test(ctx, set); err != nil { // the data set is not the phases'
+	if _, err := n.WithContext(ctx).Evaluate(set); err != nil { // the data set is not the phases'
 		t.Error(err)
 	}
 }

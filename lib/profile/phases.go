@@ -167,7 +167,7 @@ func Measure(ctx context.Context, net *fit.Net, data *fit.Set, o Options) (*Phas
 	m := &measurer{Options: o, ctx: ctx, net: net, session: s, data: data}
 	m.result = &Phases{Net: net.Name(), Model: net.Model().Name, Data: data.Name, Device: deviceName(s), Batch: o.Batch}
 	o.Progress("compiling the phases")
-	parts, err := net.Phases(ctx, data, o.Batch)
+	parts, err := net.WithContext(ctx).Phases(data, o.Batch)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (m *measurer) phases(parts *phases.Step) error {
 	}
 	// The step is made of programs and arrays of its own: it frees what it
 	// replaces, which the phases by themselves still need.
-	other, err := m.net.Phases(m.ctx, m.data, m.Batch)
+	other, err := m.net.WithContext(m.ctx).Phases(m.data, m.Batch)
 	if err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func attach(t testing.TB, s *session.Session, name string, m models.Net) (*fit.N
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := n.Load("train", noise(800, m.Input))
+	set, err := n.Upload("train", noise(800, m.Input))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func TestMeasureEveryKind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := n.Load(m.Name, noise(64, m.Input))
+		set, err := n.Upload(m.Name, noise(64, m.Input))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -375,7 +375,7 @@ func TestSets(t *testing.T) {
 	s := open(t)
 	n, _ := attach(t, s, "cnn", models.SeedCNN())
 	for _, name := range []string{"mnist/test", "mnist/train", "a"} {
-		if _, err := n.Load(name, noise(16, n.Model().Input)); err != nil {
+		if _, err := n.Upload(name, noise(16, n.Model().Input)); err != nil {
 			t.Fatal(err)
 		}
 	}

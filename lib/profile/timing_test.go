@@ -150,7 +150,7 @@ func TestPhasesAddUp(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			set, err := n.Load("train", noise(3200, net.Input))
+			set, err := n.Upload("train", noise(3200, net.Input))
 			if err != nil {
 				t.Fatal(err)
 			}

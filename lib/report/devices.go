@@ -191,13 +191,13 @@ func (r *DeviceRuns) add(ctx context.Context, t Trial, s *session.Session, where
 	if err := n.Reset(); err != nil { // an earlier trial may have been stopped
 		return err
 	}
-	data, err := n.Load(t.Net.Name()+"-trial", t.Train)
+	data, err := n.Upload(t.Net.Name()+"-trial", t.Train)
 	if err != nil {
 		return err
 	}
 	f := t.Fit
 	if t.Test.X != nil {
-		if f.Validation, err = n.Load(t.Net.Name()+"-trial-test", t.Test); err != nil {
+		if f.Validation, err = n.Upload(t.Net.Name()+"-trial-test", t.Test); err != nil {
 			return err
 		}
 	}
@@ -208,7 +208,7 @@ func (r *DeviceRuns) add(ctx context.Context, t Trial, s *session.Session, where
 	if d := s.Welcome().Devices; len(d) > 0 {
 		run.Kind = d[0].Kind
 	}
-	if run.History, err = trainNet(ctx, n, data, f); err != nil {
+	if run.History, err = n.WithContext(ctx).Fit(data, f); err != nil {
 		return fmt.Errorf("%s: %w", where, err)
 	}
 	r.Runs = append(r.Runs, run)

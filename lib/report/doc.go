@@ -31,7 +31,7 @@
 //
 // Drawing never fails: empty data, NaN, one point or a million points all give a plot,
 // which says what it leaves out. The values print nothing; only [Show], [Progress],
-// [TrainNet] and the magics, such as [Timeit], [Stopwatch], [Recorder] and [Profiler], do.
+// the magics, such as [Timeit], [Stopwatch], [Recorder] and [Profiler], and Fit in a cell do.
 // The package trains and measures nothing itself: packages fit, profile and timing do.
 // No other package of lib imports gonbui, the display protocol of GoNB and
 // Gaiden.

@@ -1,52 +1,41 @@
 package report
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
 
+	"github.com/janpfeifer/gonb/gonbui"
+
 	"gaiden/lib/fit"
+	"gaiden/lib/fit/result"
 )
 
-// TrainNet trains a net and shows a progress bar with epoch, loss, accuracy and
-// remaining time. Stop in the notebook, or Ctrl-C, ends training within half a
-// second; the chunks that are done are kept, and the error is nil. Print the returned
-// history as a table, or draw it with [ErrorCurve].
-func TrainNet(n *fit.Net, data *fit.Set, t fit.Train) (*fit.History, error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	return trainNet(ctx, n, data, t)
+func init() {
+	if gonbui.IsNotebook {
+		result.Display = training
+	}
 }
 
-// trainNet is TrainNet until ctx ends.
-func trainNet(ctx context.Context, n *fit.Net, data *fit.Set, t fit.Train) (*fit.History, error) {
-	bar := &Progress{Title: n.Name()}
-	seen := t.Progress
-	t.Progress = func(p fit.Progress) {
+// training shows a net being trained: a bar with epoch, loss, accuracy and remaining time.
+func training(net string) (progress func(fit.Progress), end func(*fit.History, error)) {
+	bar := &Progress{Title: net}
+	progress = func(p fit.Progress) {
 		if bar.Total == 0 {
 			bar.Total = p.Steps * p.Epochs
 		}
 		bar.Set((p.Epoch-1)*p.Steps+p.Step, p.String())
-		if seen != nil {
-			seen(p)
+	}
+	return progress, func(h *fit.History, err error) {
+		if h != nil && len(h.Epochs) > 0 && err == nil {
+			last := h.Last()
+			epochs := "epochs"
+			if last.Number == 1 {
+				epochs = "epoch"
+			}
+			bar.Set(bar.Total, fmt.Sprintf("%d %s in %.1f s, loss %s", last.Number, epochs, last.Elapsed.Seconds(), last.Train.LossString()))
 		}
+		bar.Close()
 	}
-	h, err := n.Train(ctx, data, t)
-	if h != nil && len(h.Epochs) > 0 && err == nil {
-		last := h.Last()
-		epochs := "epochs"
-		if last.Number == 1 {
-			epochs = "epoch"
-		}
-		bar.Set(bar.Total, fmt.Sprintf("%d %s in %.1f s, loss %s", last.Number, epochs, last.Elapsed.Seconds(), last.Train.LossString()))
-	}
-	bar.Close()
-	if h != nil && ctx.Err() != nil {
-		err = nil // the user's own wish; History.Stopped says so
-	}
-	return h, err
 }
 
 // ErrorCurve plots the error rate of a history, 1 - accuracy, over the epochs, or the

@@ -52,7 +52,7 @@ func (s *Session) lookup(a wire.AskBody) ([]*Array, int, error) {
 }
 
 // foreignHint is what to do with an array of another connection.
-const foreignHint = "look it up with this one: by its name with Session.Array, a net's data with net.Find"
+const foreignHint = "look it up with this one: by its name with Session.Array, a net's data with net.Data"
 
 // Bind gives names to arrays in one atomic operation. Arrays that had these names
 // before lose them. Arrays of another connection are a wire.Invalid error, because

@@ -23,7 +23,7 @@ else
   chmod 700 "$work/home/run"
   tar xJf "$bundle" -C "$work/unpacked"
   printf '%s\n' '{"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": {"name": "gaiden", "display_name": "Go (Gaiden)", "language": "go"}}, "cells": [
-    {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": null, "outputs": [], "source": "net := fit.New(\"peaks\", models.Peaks(), fit.Config{Seed: 1})\np := datasets.Peaks(20)\nset, err := net.Load(\"peaks\", fit.Data{X: p.X, Y: p.Y})\nif err != nil {\n\tpanic(err)\n}\nif err := net.Reset(); err != nil { // the session remembers the run before\n\tpanic(err)\n}\nhistory, err := report.TrainNet(net, set, fit.Train{Epochs: 5, Batch: 400})\nif err != nil {\n\tpanic(err)\n}\nreport.LossCurve(history)"}]}' > "$work/peaks.ipynb"
+    {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": null, "outputs": [], "source": "net := fit.New(\"peaks\", models.Peaks(), fit.Config{Seed: 1})\np := datasets.Peaks(20)\nset, err := net.Upload(\"peaks\", fit.Data{X: p.X, Y: p.Y})\nif err != nil {\n\tpanic(err)\n}\nif err := net.Reset(); err != nil { // the session remembers the run before\n\tpanic(err)\n}\nhistory, err := net.Fit(set, fit.Train{Epochs: 5, Batch: 400})\nif err != nil {\n\tpanic(err)\n}\nreport.LossCurve(history)"}]}' > "$work/peaks.ipynb"
   there=$work/home/gaiden
   check "no network" bash -c '! unshare -n python3 -c "import socket; socket.create_connection((\"192.0.2.1\", 80), 2)"'
   check "at most 60 MB" test "$(stat -c %s "$bundle")" -le 60000000

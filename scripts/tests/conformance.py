@@ -194,8 +194,8 @@ class Kernel(unittest.TestCase):
         reply, msgs = self.run_cell(
             "var net = fit.New(\"worked\", models.Net{Name: \"worked\", Input: []int{64}, Layers: []models.Layer{models.Dense{Name: \"output\", Units: 10}}}, fit.Config{Seed: 1})\n"
             "x, y := make([]float32, 512*64), make([]int32, 512)\nfor i := range y { y[i] = int32(i % 10) }\n"
-            "train, err := net.Load(\"worked\", fit.Data{X: x, Y: y})\nif err != nil { panic(err) }\n"
-            "job, err := net.TrainJob(train, fit.Train{Epochs: 2000, Batch: 16})\nif err != nil { panic(err) }\nif err := job.Pause(); err != nil { panic(err) }")
+            "train, err := net.Upload(\"worked\", fit.Data{X: x, Y: y})\nif err != nil { panic(err) }\n"
+            "job, err := net.FitJob(train, fit.Train{Epochs: 2000, Batch: 16})\nif err != nil { panic(err) }\nif err := job.Pause(); err != nil { panic(err) }")
         self.assertEqual(reply["status"], "ok", msgs)
         for code, want in (("fmt.Println(job.Name)", "worked\n"), ("fmt.Println(job.Resume())", "<nil>\n"), ("h, err := job.Follow(context.Background(), nil)\nfmt.Println(err, len(h.Epochs))", "<nil> 2000\n"),
                            ("fmt.Println(job.Name, len(h.Epochs))", "worked 2000\n")):
@@ -208,11 +208,11 @@ class Kernel(unittest.TestCase):
     def test_stops_at_random_moments(self):
         self.run_cell("import \"context\"\nvar net = fit.New(\"stopped\", models.Net{Name: \"stopped\", Input: []int{784}, Layers: []models.Layer{models.Dense{Name: \"hidden\", Units: 64, Act: models.ReLU}, models.Dense{Name: \"output\", Units: 10}}}, fit.Config{Seed: 1})\nrounds := 0")
         load = ("x, y := make([]float32, 512*784), make([]int32, 512)\nfor i := range x { x[i] = float32(i%97) / 97 }\nfor i := range y { y[i] = int32(i % 10) }\n"
-                "if _, err := net.Load(\"train\", fit.Data{X: x, Y: y}); err != nil { panic(err) }")
+                "if _, err := net.Upload(\"train\", fit.Data{X: x, Y: y}); err != nil { panic(err) }")
         reply, msgs = self.run_cell(load)
         self.assertEqual(reply["status"], "ok", msgs)
-        train = ("train, err := net.Find(\"train\")\nif err != nil { panic(err) }\nrounds++\n"
-                 "if _, err := net.Train(context.Background(), train, fit.Train{Epochs: 1_000_000, Batch: 32}); err != nil { panic(err) }")
+        train = ("train, err := net.Data(\"train\")\nif err != nil { panic(err) }\nrounds++\n"
+                 "if _, err := net.Fit(train, fit.Train{Epochs: 1_000_000, Batch: 32}); err != nil { panic(err) }")
         check = ("weights, err := net.Weights()\nif err != nil { panic(err) }\nbad := 0\n"
                  "for _, w := range weights { for _, v := range w.Data { if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) { bad++ } } }\n"
                  "fmt.Println(len(weights), bad, rounds)")
@@ -269,15 +269,15 @@ class Kernel(unittest.TestCase):
         """Killed at random moments while a net trains and its rounds are written
         down: the next kernel finds every name, no round that was told is lost, the
         weights are numbers, and nothing of the dead kernel runs."""
-        train = ("s, err := session.Open()\nif err != nil { panic(err) }\nset, err := net.Find(\"train\")\nif err != nil { panic(err) }\n"
+        train = ("s, err := session.Open()\nif err != nil { panic(err) }\nset, err := net.Data(\"train\")\nif err != nil { panic(err) }\n"
                  "for round := %d; ; round++ {\n"
-                 "if _, err := net.Train(context.Background(), set, fit.Train{Epochs: 1, Batch: 32}); err != nil { panic(err) }\n"
+                 "if _, err := net.Fit(set, fit.Train{Epochs: 1, Batch: 32}); err != nil { panic(err) }\n"
                  "a, err := s.Put([]float32{float32(round)}, shapes.Make(dtypes.Float32, 1), 0)\nif err != nil { panic(err) }\n"
                  "if err := s.Bind([]string{\"round\"}, []*session.Array{a}); err != nil { panic(err) }\nif err := s.Wait(); err != nil { panic(err) }\n"
                  "fmt.Println(\"round\", round)\n}")
         declare = ("import \"context\"\nvar net = fit.New(\"killed\", models.Net{Name: \"killed\", Input: []int{784}, Layers: []models.Layer{models.Dense{Name: \"hidden\", Units: 64, Act: models.ReLU}, models.Dense{Name: \"output\", Units: 10}}}, fit.Config{Seed: 1})")
         load = ("x, y := make([]float32, 512*784), make([]int32, 512)\nfor i := range x { x[i] = float32(i%97) / 97 }\nfor i := range y { y[i] = int32(i % 10) }\n"
-                "if _, err := net.Load(\"train\", fit.Data{X: x, Y: y}); err != nil { panic(err) }\n"
+                "if _, err := net.Upload(\"train\", fit.Data{X: x, Y: y}); err != nil { panic(err) }\n"
                 "s, err := session.Open()\nif err != nil { panic(err) }\na, err := s.Put([]float32{0}, shapes.Make(dtypes.Float32, 1), 0)\nif err != nil { panic(err) }\n"
                 "if err := s.Bind([]string{\"round\"}, []*session.Array{a}); err != nil { panic(err) }")
         check = ("weights, err := net.Weights()\nif err != nil { panic(err) }\nbad := 0\n"

@@ -1,5 +1,5 @@
 // Package phases has a training step as separate programs, so that each can be looked at
-// and timed. Run one after the other they compute what fit.Net.Train does:
+// and timed. Run one after the other they compute what fit.Net.Fit does:
 //
 //	p, err := net.Phases(ctx, train, 8)
 //	for range 100 {

@@ -68,7 +68,7 @@ func (e *ArchitectureError) advice() string {
 		return fmt.Sprintf("did you mean a file whose names begin with %q? This one has them without", prefix)
 	}
 	if len(missing)+len(surplus) > 0 {
-		return "net.Restore(file, layers…) restores single layers"
+		return "net.LoadWeights(file, layers…) loads single layers"
 	}
 	return "net.Weights() lists what it wants"
 }
@@ -148,7 +148,7 @@ func (e *NotFiniteError) Hint() string {
 		hint = "the weights that were kept have this loss: %rollback undoes the cell, net.Reset() starts over; a smaller learning rate often helps"
 	}
 	if e.Part == "" {
-		hint += "; Train, from the weights that were kept, names the layer or the example too"
+		hint += "; Fit, from the weights that were kept, names the layer or the example too"
 	}
 	return hint
 }

@@ -120,6 +120,10 @@ func (h *History) String() string {
 	return b.String()
 }
 
+// Display, if it is set, begins to show the training of a net: progress gets what a
+// Train's Progress gets, and end how it ended. Package report sets it in notebooks.
+var Display func(net string) (progress func(Progress), end func(*History, error))
+
 // Progress is the state of a training while it runs.
 type Progress struct {
 	Phase         string // compile, train, test

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"os"
@@ -77,7 +76,7 @@ func (d *desk) train(t training, kind string, kernels fit.Kernels, set settings)
 		steps := (t.n + t.batch - 1) / t.batch
 		for range set.epochs {
 			began := time.Now()
-			h, err := net.Train(context.Background(), data, run)
+			h, err := net.Fit(data, run)
 			if err != nil {
 				return err
 			}

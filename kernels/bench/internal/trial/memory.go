@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fit"
+	"gaiden/lib/fit/result"
 	"gaiden/lib/session"
 )
 
@@ -35,13 +35,13 @@ func (d *desk) memory(t training, left int64) error {
 	}
 	train := func(batch int) error {
 		began := time.Now()
-		_, err := net.Train(context.Background(), data, fit.Train{Batch: batch})
+		_, err := net.Fit(data, fit.Train{Batch: batch})
 		st, _ := d.s.Status()
 		v := st.Devices[0]
 		fmt.Printf("%s: a batch of %d: %.1f s, %.2f GB in use, %.2f at most, %.2f is the limit: %v\n", t.name, batch, time.Since(began).Seconds(), float64(v.InUse)/1e9, float64(v.Peak)/1e9, float64(v.Limit)/1e9, err)
 		return err
 	}
-	var small *fit.MemoryError
+	var small *result.MemoryError
 	if err := train(t.batch); !errors.As(err, &small) {
 		return fmt.Errorf("got %v, want a MemoryError", err)
 	}

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -108,7 +107,7 @@ func (d *desk) twice(t training, c *repeated) error {
 		}
 		c.First = checksum(weights)
 		began := time.Now()
-		if _, err := net.Train(context.Background(), data, fit.Train{Batch: t.batch}); err != nil {
+		if _, err := net.Fit(data, fit.Train{Batch: t.batch}); err != nil {
 			return err
 		}
 		if k == 0 {
@@ -126,7 +125,7 @@ func (d *desk) twice(t training, c *repeated) error {
 		slices.Reverse(c.Differ)
 		first = weights
 		on := func() error {
-			h, err := net.Train(context.Background(), data, fit.Train{Batch: t.batch, Epochs: 20})
+			h, err := net.Fit(data, fit.Train{Batch: t.batch, Epochs: 20})
 			if err != nil {
 				return err
 			}

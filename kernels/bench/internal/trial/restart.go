@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,7 +50,7 @@ func (d *desk) restart(t training, c *restarted) error {
 			return err
 		}
 		began := time.Now()
-		h, err := net.Train(context.Background(), data, fit.Train{Batch: t.batch, Epochs: 3})
+		h, err := net.Fit(data, fit.Train{Batch: t.batch, Epochs: 3})
 		if err = errors.Join(err, net.Reset()); err != nil {
 			return err
 		}

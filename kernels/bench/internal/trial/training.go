@@ -7,6 +7,7 @@ import (
 
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // training is a net as fit trains it.
@@ -22,19 +23,19 @@ type training struct {
 // sizes: one leaves a part of a batch over. Here the nets with batch norm have fused
 // kernels, which AutoKernels does not choose for them.
 func trainings() []training {
-	keras, momentum := fit.AdaDelta{LearningRate: 0.001, Rho: 0.95, Epsilon: 1e-7}, fit.SGD{LearningRate: 0.01, Momentum: 0.9}
+	keras, momentum := optim.AdaDelta{LearningRate: 0.001, Rho: 0.95, Epsilon: 1e-7}, optim.SGD{LearningRate: 0.01, Momentum: 0.9}
 	l := []training{
 		{"MLP b100", models.MLP(1000), fit.Config{}, 100, 60000},
 		{"SeedCNN b8", models.SeedCNN(), fit.Config{}, 8, 60000},
 		{"LeNet5 b100", models.LeNet5(), fit.Config{}, 100, 50000},
 		{"KerasCNN b128", models.KerasCNN(), fit.Config{Optimizer: keras}, 128, 60000},
-		{"FCN b1024", fcn(), fit.Config{Optimizer: fit.SGD{}}, 1024, 20480},
+		{"FCN b1024", fcn(), fit.Config{Optimizer: optim.SGD{}}, 1024, 20480},
 		// These two learn next to nothing at their sources' rates. On a CPU, with XLA's kernels,
 		// Keras' net went from 2.31 to 1.11 in five epochs of 20 steps at a rate of 1, and from
 		// 2.30 to 2.25 at 0.1; the FCN, in as many, from 2.43 to 0.71 by Adam, where SGD stayed at
 		// 2.30 at rates of 0.3, 1 and 3.
-		{"KerasCNN b128 rate 1", models.KerasCNN(), fit.Config{Optimizer: fit.AdaDelta{LearningRate: 1, Rho: 0.95, Epsilon: 1e-7}}, 128, 60000},
-		{"FCN b1024 Adam", fcn(), fit.Config{Optimizer: fit.Adam{LearningRate: 0.0003}}, 1024, 20480},
+		{"KerasCNN b128 rate 1", models.KerasCNN(), fit.Config{Optimizer: optim.AdaDelta{LearningRate: 1, Rho: 0.95, Epsilon: 1e-7}}, 128, 60000},
+		{"FCN b1024 Adam", fcn(), fit.Config{Optimizer: optim.Adam{LearningRate: 0.0003}}, 1024, 20480},
 	}
 	l = append(l, training{"LSTM5 b20", models.SineLSTM(5, 100), fit.Config{}, 20, 20000}, training{"LSTM128 b64", models.SineLSTM(128, 100), fit.Config{}, 64, 6400},
 		training{"Peaks b40000", models.Peaks(), fit.Config{}, 40000, 800000},
@@ -48,7 +49,7 @@ func trainings() []training {
 		l = append(l, t)
 	}
 	return append(l, training{"LSTM b100", models.SineLSTM(50, 100), fit.Config{}, 100, 20000}, training{"Peaks b10000", models.Peaks(), fit.Config{}, 10000, 400000},
-		training{"Peaks b100", models.Peaks(), fit.Config{}, 100, 40000}, training{"SeedCNN b33 odd", models.SeedCNN(), fit.Config{Optimizer: fit.SGD{Momentum: 0.9}}, 33, 3001})
+		training{"Peaks b100", models.Peaks(), fit.Config{}, 100, 40000}, training{"SeedCNN b33 odd", models.SeedCNN(), fit.Config{Optimizer: optim.SGD{Momentum: 0.9}}, 33, 3001})
 }
 
 // attach makes a training's net and its data, from the first seed.
@@ -58,7 +59,7 @@ func (d *desk) attach(t training, name string) (*fit.Net, *fit.Set, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := net.Load(name, t.data())
+	data, err := net.Upload(name, t.data())
 	if err != nil {
 		net.Reset() // the error that counts is there
 	}

@@ -91,7 +91,7 @@ func (m *Memory) refused(name string, u *parse.Unit) (reason, hint string) {
 	}
 	switch {
 	case strings.HasSuffix(string(v.typ), "/lib/fit/}.Set"):
-		return reason, fmt.Sprintf("data that a net has loaded have a name: %s := must(net.Find(\"NAME\"))", name)
+		return reason, fmt.Sprintf("data that a net has loaded have a name: %s := must(net.Data(\"NAME\"))", name)
 	case v.ended:
 		return reason, where
 	case strings.Contains(v.why, "GiB"):

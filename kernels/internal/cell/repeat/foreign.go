@@ -65,10 +65,10 @@ var (
 	definitions = regexp.MustCompile(`/lib/(models|losses|optim|metrics|datasets|data|fused|engine/triton|report)(/|$)`)
 
 	// handles are the library's functions and methods that name what the session has.
-	handles = regexp.MustCompile(`^(New.*|Open|Find|Session|Backend|Name|Model|Config)$`)
+	handles = regexp.MustCompile(`^(New.*|Open|Data|Session|Backend|Name|Model|Config)$`)
 
 	// effects are functions of such packages, and of GoMLX's, that do more.
-	effects = regexp.MustCompile(`^(Show|Train|Devices|Print|Write|Save|Measure|Run|Start|Live|Load|Done|Download|Delete|Remove|Close|Finalize|Log)`)
+	effects = regexp.MustCompile(`^(Show|Fit|Devices|Print|Write|Save|Measure|Run|Start|Live|Load|Done|Download|Delete|Remove|Close|Finalize|Log)`)
 
 	makes = regexp.MustCompile(`^(New|Must|Default|With)`)
 )
