@@ -49,7 +49,7 @@ lib/engine/pjrt/xspace:                                           reads a messag
 lib/engine/safetensors: lib/engine/files                   a file format, no device; array by array and with checksums
 lib/engine/device: lib/engine/wire, lib/engine/files, lib/engine/gemm, lib/engine/lstm, lib/engine/pjrt, lib/engine/safetensors, lib/sysinfo  the server
 lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
-lib/session: lib/engine/wire, lib/engine/hlo                      the client
+lib/session: lib/engine/wire, lib/engine/hlo, lib/engine/interrupt  the client
 lib/session/gomlxdefault: lib/session                             GoMLX's name for its default backend means the session
 lib/lower: lib/engine/gemm, lib/engine/wire                       decides the form of layers for a target; some products are native calls
 lib/lower/plan: lib/engine/hlo, lib/engine/triton/kernels, lib/fused, lib/lower, lib/models  decides how a net is trained
