@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -79,8 +78,9 @@ func Devices(ctx context.Context, t Trial) (*DeviceRuns, error) {
 	if err := t.check(); err != nil {
 		return nil, fmt.Errorf("report: devices: %w", err)
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	defer context.AfterFunc(session.Context(), stop)()
 	s, err := t.Net.Session()
 	if err != nil {
 		return nil, err

@@ -249,6 +249,7 @@ func (x *execution) verdict(program *keep.Program, binary *build.Binary, exit pr
 	case exit.Panic != nil:
 		for i, f := range exit.Panic.Frames {
 			exit.Panic.Frames[i].Cell = binary.Cell(f.Cell)
+			exit.Panic.Frames[i].Column = program.Column(binary.Cell(f.Cell), f.Line, f.Fails)
 		}
 		x.n.mu.Lock()
 		x.n.traceback = exit.Panic.Text
