@@ -274,7 +274,7 @@ func (t *trace) reduce(f *stepResult, devices int) {
 	all := append(append([]*Node{}, f.gradients...), f.mean, f.right)
 	var means []int
 	for i, v := range t.net.layout.variables {
-		if !v.trainable && v.shape.DType.IsFloat() {
+		if !v.trainable && !v.frozen && v.shape.DType.IsFloat() {
 			means, all = append(means, i), append(all, f.variables[i])
 		}
 	}
@@ -288,23 +288,23 @@ func (t *trace) reduce(f *stepResult, devices int) {
 
 // update gives trained variables and moments their next values.
 func (t *trace) update(f stepResult, moments []*Node, rate, number *Node) (v, m []*Node) {
-	o := t.net.config.Optimizer
-	title, names := o.Title()
+	l := &t.net.layout
+	title, _ := t.net.config.Optimizer.Title()
 	t.mark(title + "/update")
 	v = append([]*Node(nil), f.variables...)
 	var params *Node // the same for all
-	gradients := clipped(o, f.gradients)
-	for k, i := range t.net.layout.trained {
-		old := moments[k*len(names) : (k+1)*len(names)]
+	gradients := clipped(t.net.config.Optimizer, f.gradients)
+	for k, i := range l.trained {
+		old := momentsOf(l, k, moments)
 		if f.factors != nil && f.factors[k] != nil {
 			if params == nil {
 				params = t.hyperparams(rate, number)
 			}
-			now := t.nativeUpdate(t.net.layout.variables[i], f.inPlace, append(append(f.factors[k], params, v[i]), old...))
+			now := t.nativeUpdate(l.variables[i], f.inPlace, append(append(f.factors[k], params, v[i]), old...))
 			v[i], m = now[0], append(m, now[1:]...)
 			continue
 		}
-		w, next := o.Update(rate, number, v[i], gradients[k], old)
+		w, next := l.optimizer[k].Update(rate, number, v[i], gradients[k], old)
 		v[i], m = w, append(m, next...)
 	}
 	return v, m

@@ -49,7 +49,7 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := n.state(n.layout.variables)
+	state, err := n.used()
 	if err != nil {
 		return nil, err
 	}

@@ -253,7 +253,7 @@ func (b *jobBuilder) test() error {
 	}
 	b.bindLater("tested", a)
 	tested := b.scratchNames("tested")
-	in := session.Named(append(append(n.names(n.layout.variables), b.sources(s)...), tested...)...)
+	in := session.Named(append(append(n.names(n.usedSlots()), b.sources(s)...), tested...)...)
 	b.addStep(session.JobStep{Program: p, When: wire.LastTurn, Repeat: len(first.Each), Inputs: append(in, first, count), Names: tested})
 	score, err := n.trace("score", func(t *trace) []*Node {
 		sums := ReduceSum(Parameter(t.g, "results", shapes.Make(dtypes.Float32, batches, columns)), 0)

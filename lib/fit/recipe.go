@@ -40,7 +40,8 @@ var (
 	layersKnown = known[models.Layer](models.Activation{}, models.BatchNorm{}, models.Conv2D{}, models.Dense{}, models.Dropout{}, models.Flatten{}, models.LSTM{}, models.MaxPool2D{}, models.MeanPool2D{}, models.Residual{},
 		models.Attention{}, models.AvgPool2D{}, models.Bidirectional{}, models.Concat{}, models.Conv1D{}, models.ConvTranspose2D{}, models.DepthwiseConv2D{}, models.Embedding{}, models.FeedForward{},
 		models.GRU{}, models.GroupNorm{}, models.LastStep{}, models.LayerNorm{}, models.Positions{}, models.RMSNorm{}, models.RNN{}, models.Repeat{}, models.Sequential{}, models.TransformerBlock{}, models.Upsample2D{})
-	optimizersKnown = known(append(optimizers(), optim.Scheduled{}, optim.Clipped{})...)
+	optimizersKnown = known(append(optimizers(), optim.Scheduled{}, optim.Clipped{}, optim.Groups{}, optim.EMA{}, optim.SWA{}, optim.Muon{})...)
+	groupsKnown     = known(optim.Group{})
 	schedulesKnown  = known[optim.Schedule](optim.Exponential{}, optim.OneCycle{}, optim.StepDecay{}, optim.Warmup{}, optim.WarmupCosine{}, optim.WarmupLinear{})
 	lossesKnown     = known[losses.Loss](losses.BinaryCrossEntropy{}, losses.CrossEntropy{}, losses.Huber{}, losses.KLDivergence{}, losses.MAE{}, losses.MSE{}, losses.Visibility{})
 )
@@ -133,6 +134,8 @@ func write[T any](known map[string]reflect.Type, all ...T) ([]part, error) {
 				value, err = writeOne(layersKnown, x)
 			case Optimizer:
 				value, err = writeOne(optimizersKnown, x)
+			case []optim.Group:
+				value, err = write(groupsKnown, x...)
 			case optim.Schedule:
 				value, err = writeOne(schedulesKnown, x)
 			}
@@ -201,6 +204,13 @@ func read[T any](known map[string]reflect.Type, p part) (one T, err error) {
 			err = readOne[models.Layer](layersKnown, raw, f)
 		case reflect.TypeFor[optim.Optimizer]():
 			err = readOne[optim.Optimizer](optimizersKnown, raw, f)
+		case reflect.TypeFor[[]optim.Group]():
+			var parts []part
+			var l []optim.Group
+			if err = json.Unmarshal(raw, &parts); err == nil {
+				l, err = readAll[optim.Group](groupsKnown, parts)
+			}
+			f.Set(reflect.ValueOf(l))
 		case reflect.TypeFor[optim.Schedule]():
 			err = readOne[optim.Schedule](schedulesKnown, raw, f)
 		default:
