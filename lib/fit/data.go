@@ -217,6 +217,10 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 	if d.Y, err = n.targets(name, d.Y, s.N); err != nil {
 		return nil, x, y, err
 	}
+	_, labels := d.Y.([]int32)
+	if err := n.checkMetrics(labels); err != nil {
+		return nil, x, y, err
+	}
 	if t, is := d.Y.([]int32); is {
 		if d.V != nil {
 			return nil, x, y, fmt.Errorf("fit: %s: %d weights in V for labels: want none; V is for targets that are numbers", name, len(d.V))
@@ -371,7 +375,10 @@ func (n *Net) canTrain(s *Set) error {
 	if err := n.fits(s); err != nil {
 		return err
 	}
-	if err := n.lossFits(s); err != nil || s.targets > 0 {
+	if err := n.lossFits(s); err != nil {
+		return err
+	}
+	if err := n.checkMetrics(s.targets == 0); err != nil || s.targets > 0 {
 		return err
 	}
 	if want := shapes.Make(dtypes.Int32, n.positions()...).Size(); s.positions != want {
