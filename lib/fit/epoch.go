@@ -80,7 +80,7 @@ func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 				if c.Share() < s.N {
 					pick = rows(DynamicSlice(order, []*Node{Add(place, Mul(at, size))}, []int{c.Share()}))
 				}
-				b := t.gather(c.Share(), sources, pick)
+				b := t.gather(c.Share(), s, sources, pick)
 				number := Add(step, at)
 				if c.Form.Single() {
 					number = Add(step, numbers[k]) // step counts on from run to run
@@ -230,7 +230,7 @@ func (t *trace) derive(variables []*Node, b batch, l losses.Loss, c plan.Part) s
 		t.w.options.Recompute = plan.RecomputeBytes
 	}
 	buckets := t.net.buckets(c)
-	out := t.applyNet(net, b.x, true, splitAt(buckets))
+	out := t.applyNet(net, b.in, true, splitAt(buckets))
 	sum, weight, right := t.score(l, out, b, nil)
 	if c.Split {
 		if weight.IsConstantExpression() {
