@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
 	"gaiden/lib/models"
 	"gaiden/lib/timing"
 )
@@ -74,7 +77,7 @@ func TestDescribe(t *testing.T) {
 	if !d.Bytes || d.Loss != "cross entropy" || d.Optimizer != "adadelta" || d.Settings["rho"] != 0.95 || d.Batch != 128 || d.Examples != 60000 || d.Epochs != 5 {
 		t.Errorf("got %+v", d)
 	}
-	c.model = models.Func("mine", []int{28, 28, 1}, nil)
+	c.model = models.Net{Name: "mine", Input: []int{28, 28, 1}, Function: func(_ *model.Scope, in models.Inputs) *graph.Node { return in["x"] }}
 	if _, err := c.describe(); err == nil || !strings.Contains(err.Error(), "the peers have no layer") {
 		t.Errorf("a function of the user's: got %v", err)
 	}

@@ -77,7 +77,7 @@ func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 				if c.Share() < s.N {
 					pick = rows(DynamicSlice(order, []*Node{Add(place, Mul(at, size))}, []int{c.Share()}))
 				}
-				b := t.gather(c.Share(), sources, pick)
+				b := t.gather(c.Share(), s, sources, pick)
 				number := Add(step, at)
 				if c.Form.Single() {
 					number = Add(step, numbers[k]) // step counts on from run to run
@@ -241,7 +241,7 @@ func (t *trace) derive(variables []*Node, b batch, s *Set, c plan.Part) stepResu
 		t.w.options.Recompute = lower.RecomputeBytes
 	}
 	buckets := t.net.buckets(c)
-	out := t.applyNet(net, b.x, true, splitAt(buckets))
+	out := t.applyNet(net, b.in, true, splitAt(buckets))
 	sum, weight, right := t.score(t.net.lossOf(s), out, b, nil)
 	measured := t.sums(s, out, b, nil)
 	if c.Split {

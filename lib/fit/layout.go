@@ -58,9 +58,9 @@ func (n *Net) buildLayout() (*model.Store, error) {
 	}
 	p, err := n.trace("layout", func(t *trace) []*Node {
 		store = t.store
-		x := Zeros(t.g, n.model.Batch(batch))
+		in := n.model.Batch(batch, func(_ string, shape shapes.Shape) *Node { return Zeros(t.g, shape) })
 		t.store.SetTraining(t.g, true)
-		y := n.model.Apply(t.store.RootScope(), x)
+		y := n.model.Build(t.store.RootScope(), in, nil, nil)
 		n.output = y.Shape().Dimensions[1:]
 		refuseLosses(t.g)
 		return []*Node{y}

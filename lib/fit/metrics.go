@@ -61,7 +61,7 @@ func (all measured) maximizes(name string, labels bool) (bool, error) {
 
 // measured are the net's metrics of a set that fits; see checkMetrics.
 func (n *Net) measured(s *Set) measured {
-	all, _ := n.metricsOf(s.targets == 0)
+	all, _ := n.metricsOf(s.labelled())
 	return all
 }
 
@@ -145,7 +145,7 @@ func (t *trace) sums(s *Set, out *Node, b batch, mask *Node) *Node {
 	}
 	t.mark("metrics")
 	y, weight := b.y, Ones(t.g, shapes.Make(dtypes.Float32, b.y.Shape().Dimensions...))
-	if s.targets == 0 && t.net.ignores() {
+	if s.labelled() && t.net.ignores() {
 		counts := GreaterOrEqual(y, ZerosLike(y))
 		weight, y = ConvertDType(counts, dtypes.Float32), Where(counts, y, ZerosLike(y))
 	}

@@ -43,6 +43,7 @@ type part struct {
 
 // NewPlan divides a net. Its error says why there is no plan for it at all.
 func NewPlan(net models.Net) (*Plan, error) {
+	net = net.Listed()
 	p := &Plan{net: net}
 	names := net.Names()
 	axes := 1 + len(net.Input) // of what a layer gets
