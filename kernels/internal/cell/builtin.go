@@ -11,6 +11,9 @@ type Builtin struct {
 	program string // the declaration in a program, if that is another
 }
 
+// ContextName is what cells call their context.
+const ContextName = "ctx"
+
 // Builtins are the names that every cell has.
 var Builtins = []Builtin{
 	{Name: "must", Text: `// must returns v. If the error behind it is not nil, the cell fails with that error at
@@ -42,7 +45,7 @@ func must2[T, U any](v T, u U, err error) (T, U) {
 	return v, u
 }
 `},
-	{Name: "ctx", Text: `// ctx is the context of the cell that runs: it ends when Stop is pressed, and when the
+	{Name: ContextName, Text: `// ctx is the context of the cell that runs: it ends when Stop is pressed, and when the
 // cell ends. A notebook that declares its own ctx keeps that.
 var ctx context.Context
 `, program: "var ctx = " + InterruptPackage + ".Context()\n"},

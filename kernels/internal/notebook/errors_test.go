@@ -104,6 +104,7 @@ func TestMust(t *testing.T) {
 		{name: "defined in the cell", code: "must2 := func(i int) int { return 2 * i }\nmust2(4)", result: "8"},
 		{name: "defined in an earlier cell", code: "must2(5)", result: "10"},
 		{name: "import of that name", code: "import must \"strings\"\nmust.ToUpper(\"a\")", result: "A"},
+		{name: "package of that name", code: "must.M1(strconv.Atoi(\"3\"))", result: "3"},
 		{name: "forgotten", code: "%rm must"},
 		{name: "the notebook's own", code: "func must(s string) string { return \"own \" + s }\nmust(\"a\")", result: "own a"},
 		{name: "the notebook's own, later", code: "must(\"b\")", result: "own b"},

@@ -19,7 +19,7 @@ import (
 // value that is no longer there.
 func (c *Composer) builtins(ctx context.Context, u *parse.Unit, uses map[string]bool, taken func(name string) bool) (out []cell.Builtin) {
 	for _, b := range cell.Builtins {
-		if !uses[b.Name] || taken(b.Name) || b.Name == "ctx" && c.interruptPath() == "" {
+		if !uses[b.Name] || taken(b.Name) || b.Name == cell.ContextName && c.interruptPath() == "" {
 			continue
 		}
 		_, lost := c.Memory.definedIn(b.Name)

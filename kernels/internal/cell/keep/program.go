@@ -355,7 +355,9 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*parse.Decl,
 			byName[im.Name] = im
 		}
 	}
-	p.builtins = c.builtins(ctx, u, uses, func(name string) bool { return declared[name] || byName[name] != nil })
+	p.builtins = c.builtins(ctx, u, uses, func(name string) bool {
+		return declared[name] || byName[name] != nil || name != cell.ContextName && quals[name] != nil // must.M is of a package
+	})
 	for _, b := range p.builtins {
 		declared[b.Name] = true
 	}
@@ -380,6 +382,9 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*parse.Decl,
 			if n := guessName(path); n != name {
 				im.Name = name
 			}
+			if rival := c.Module.Rival(ctx, path, name, selected); rival != "" {
+				p.Notes = append(p.Notes, fmt.Sprintf("%s is package %s here; import %q if you mean that one", name, path, rival))
+			}
 		}
 		out = append(out, im)
 	}
@@ -401,7 +406,7 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*parse.Decl,
 	if u.Test {
 		paths = append(paths, "testing")
 	}
-	if slices.ContainsFunc(p.builtins, func(b cell.Builtin) bool { return b.Name == "ctx" }) {
+	if slices.ContainsFunc(p.builtins, func(b cell.Builtin) bool { return b.Name == cell.ContextName }) {
 		paths = append(paths, c.interruptPath())
 	}
 	if _, err := c.Module.Packages(ctx, append(paths, "runtime", cell.StackPath)...); err != nil {
