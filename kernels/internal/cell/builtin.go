@@ -59,7 +59,8 @@ var checks = []Builtin{
 	{Name: "gaiden_check3", Text: "func gaiden_check3(values ...any) {\n\tif err, _ := values[len(values)-1].(error); err != nil {\n\t\tpanic(err)\n\t}\n}\n"},
 }
 
-// Check returns the function that checks so many results.
+// Check returns the function that checks so many results. A magic may write calls of the
+// first, which takes an error.
 func Check(results int) Builtin { return checks[min(results, len(checks))-1] }
 
 // Program returns the declaration as it stands in a program.

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gaiden/kernels/internal/cell"
 )
 
 // An errorTest is a cell and what it shows: "cell %" is that cell, "cell #" the one
@@ -150,7 +152,7 @@ func TestDroppedErrors(t *testing.T) {
 		{name: "last line, values", code: "three(1, \"\")", result: "1 "},
 		{name: "last line, nil error", code: "one(\"\")"},
 		{name: "last line, error", code: "\tone(\"hat\") // a hat", fails: hat + "1, in main\n    1 | \tone(\"hat\") // a hat\n      | \t^\n    look for the hat"},
-		{name: "last line, value and error", code: "fmt.Print(1)\nstrconv.ParseInt(\"300\", 10, 8)", stdout: "1", result: "127",
+		{name: "last line, value and error", code: "fmt.Print(1)\nstrconv.ParseInt(\"300\", 10, 8)", stdout: "1",
 			fails: "Error: strconv.ParseInt: parsing \"300\": value out of range\ncell %, line 2, in main\n    2 | strconv.ParseInt(\"300\", 10, 8)\n      | ^"},
 		{name: "last line, error that is made", code: "fmt.Errorf(\"no %s\", \"hat\")", result: "no hat"},
 		{name: "last line, error that is a variable", code: "err := one(\"hat\")\nerr", result: "hat: not there\n    look for the hat"},
@@ -195,6 +197,26 @@ func TestContext(t *testing.T) {
 			r.must(tt.code)
 			continue
 		}
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, r) })
+	}
+}
+
+// TestTrace: an error that remembers where it was made shows that line first, if it is the
+// user's.
+func TestTrace(t *testing.T) {
+	n := newNotebook(t)
+	n.Companions = map[string]string{cell.TracedPath: cell.TracePath}
+	r := &runner{t: t, n: n}
+	r.must("import \"github.com/pkg/errors\"\n\nfunc deep(text string) error {\n\treturn errors.New(text)\n}\n\nfunc around(text string) error { return errors.WithMessage(deep(text), \"around\") }\n" +
+		"func caught(text string) (err error) {\n\tdefer func() { err = recover().(error) }()\n\tpanic(deep(text))\n}")
+	tests := []errorTest{
+		{name: "statement", code: "deep(\"a\")\nfmt.Print(1)", fails: "Error: a\ncell #, line 4, in deep\n    4 | \treturn errors.New(text)\ncell %, line 1, in main\n    1 | deep(\"a\")\n      | ^"},
+		{name: "must", code: "must(around(\"a\"))", fails: "Error: around: a\ncell 1, line 4, in deep\n    4 | \treturn errors.New(text)\ncell 1, line 7, in around\n    7 | func around(text string) error { return errors.WithMessage(deep(text), \"around\") }\ncell %, line 1, in main\n    1 | must(around(\"a\"))\n      | ^"},
+		{name: "last line, a panic that was caught", code: "caught(\"a\")", fails: "Error: a\ncell 1, line 4, in deep\n    4 | \treturn errors.New(text)\ncell 1, line 10, in caught\n   10 | \tpanic(deep(text))\ncell %, line 1, in main\n    1 | caught(\"a\")\n      | ^"},
+		{name: "panic", code: "panic(around(\"a\"))", fails: "Panic: around: a\ncell 1, line 4, in deep\n    4 | \treturn errors.New(text)\ncell 1, line 7, in around\n    7 | func around(text string) error { return errors.WithMessage(deep(text), \"around\") }\ncell %, line 1, in main\n    1 | panic(around(\"a\"))\n%tb shows all that the Go runtime said"},
+		{name: "no stack", code: "one := func() error { return fmt.Errorf(\"plain\") }\nmust(one())", fails: "Error: plain\ncell %, line 2, in main\n    2 | must(one())\n      | ^"},
+	}
+	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, r) })
 	}
 }

@@ -13,10 +13,16 @@
 //	debug.SetMaxStack(1 << 30)
 package gaidenstack
 
-import "runtime/debug"
+import (
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
 
-// Hint is deferred by main, before all else. Where the error that main panics with has a Hint, it is
-// the last of the runtime's words: the kernel takes it out of them.
+// Hint is deferred by main, before all else. Where the error that main panics with has a
+// Hint, or knows where in the cells it was made, that is the last of the runtime's words:
+// the kernel takes it out of them.
 func Hint() {
 	died := recover()
 	Leave()
@@ -25,8 +31,8 @@ func Hint() {
 		return
 	}
 	if err, is := died.(error); is {
-		if next := HintOf(err); next != "" {
-			panic(hint(next))
+		if words := HintOf(err) + places(err); words != "" {
+			panic(hint(words))
 		}
 	}
 	panic(died)
@@ -35,6 +41,27 @@ func Hint() {
 type hint string
 
 func (h hint) Error() string { return "hint: " + string(h) }
+
+// Trace returns the stack that an error remembers, nil if it remembers none. Package
+// gaidentrace sets it.
+var Trace func(err error) []uintptr
+
+// places are the lines of cells in which an error was made, innermost first: a line of
+// text each, the function, a tab, the file and the number of the line.
+func places(err error) (text string) {
+	if Trace == nil {
+		return ""
+	}
+	stack := Trace(err)
+	for frames, more := runtime.CallersFrames(stack), len(stack) > 0; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		if strings.Contains(f.File, "cell[") {
+			text += "\nat: " + f.Function + "\t" + f.File + ":" + strconv.Itoa(f.Line)
+		}
+	}
+	return text
+}
 
 // HintOf is what package notebook's is to the kernel, whose packages a cell cannot
 // import: the next step that an error knows, or one that it wraps, "" if none
