@@ -13,9 +13,27 @@
 //
 // The value of a cell's last expression is its result (see process.ResultEnv): as
 // text, and in the forms that its methods HTML, Markdown, SVG, PNG or Display
-// offer, or as a picture if it is an image; an error with its hint. A call that returns nothing, or what
+// offer, or as an image if it is one; an error with its hint. A call that returns nothing, or what
 // writers return (int, error), has no result; nor has one with a semicolon
 // behind it.
+//
+// # Names that every cell has
+//
+// must(v, err) is v, or fails the cell with the error; must(err) only checks it, and
+// must2 returns two values. ctx is the cell's context, which ends with Stop and with the
+// cell. None of them needs a declaration. A notebook that declares one has its own, in
+// every cell (see [cell.Builtins]).
+//
+// # Errors
+//
+// Nothing that a cell calls fails silently: a statement whose call returns an error, and
+// a last line that does, fail the cell with it, at their line. This holds in loops and
+// branches of the cell, too. It does not hold inside functions, nor below %% and in func
+// main, which are Go as everywhere; for calls that print (fmt.Println, fmt.Fprintf) or
+// never fail (strings.Builder); and for _ = f().
+//
+// The first line that a failed cell shows is the user's: that of the call, or where in
+// the cells the error was made, if the error remembers its stack as GoMLX's do.
 //
 // # What outlives a program
 //
@@ -31,7 +49,7 @@
 // A value that cannot be kept (it holds a function, a channel, an open file) is
 // defined again in a later cell that names it, if that is sure to make the same
 // value: the initializer only computes, or names what the session has (fit.New,
-// net.Find); nothing has changed the value since; and what the initializer uses is
+// net.Data); nothing has changed the value since; and what the initializer uses is
 // what it was. Else the use is an error at its line, which says why and what to
 // write. No initializer with an effect is run a second time by itself. A value
 // whose type was declared again since is never converted.
