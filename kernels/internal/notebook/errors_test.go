@@ -99,6 +99,11 @@ func TestMust(t *testing.T) {
 			fails: "Error: one\ntwo\ncell %, line 1, in main\n    1 | must(errors.New(\"one\\ntwo\"))\n      | ^"},
 		{name: "test", code: "%test\nfunc TestHat(t *testing.T) {\n\tmust(one(\"\"))\n}", stdout: "=== RUN   TestHat\n--- PASS: TestHat (0.00s)\nPASS\n"},
 
+		{name: "test that fails", code: "%test\nfunc TestNoHat(t *testing.T) {\n\tmust(one(\"hat\"))\n}", stdout: "=== RUN   TestNoHat\n--- FAIL: TestNoHat (0.00s)\n",
+			fails: "Error: hat: not there\ncell %, line 3, in TestNoHat\n    3 | \tmust(one(\"hat\"))\n      | \t^"},
+		{name: "three values", code: "must(three(1, \"\"))",
+			fails: "BuildError: cell %, line 1: cannot use three(1, \"\") (value of type string) as error value in argument to must: string does not implement error (missing method Error)\n    1 | must(three(1, \"\"))\n      |      ^\n    must takes an error, or a value and an error; must2 takes two values and an error"},
+
 		{name: "nothing to check", code: "must(strings.ToUpper(\"a\"))",
 			fails: "BuildError: cell %, line 1: must: got string and no error, want an error, or a value and an error\n    1 | must(strings.ToUpper(\"a\"))\n      |      ^"},
 
@@ -189,6 +194,7 @@ func TestContext(t *testing.T) {
 		{name: "again", code: "ctx.Err()"},
 		{name: "the notebook's own", code: "var ctx = context.Background()\nctx", result: "context.Background"},
 		{name: "the notebook's own, later", code: "ctx", result: "context.Background"},
+		{name: "test", code: "%test\nfunc TestCtx(t *testing.T) {\n\tctx := ctx\n\tif ctx.Err() != nil {\n\t\tt.Error(ctx.Err())\n\t}\n}", stdout: "=== RUN   TestCtx\n--- PASS: TestCtx (0.00s)\nPASS\n"},
 		{name: "a number", code: "ctx := 3"},
 		{name: "a number, later", code: "ctx + 1", result: "4"},
 	}

@@ -321,7 +321,7 @@ func funcName(s string) string {
 			s = s[:i]
 		}
 	}
-	return strings.TrimPrefix(s, "main.")
+	return strings.TrimPrefix(strings.TrimPrefix(s, "main."), "cell.") // a test is of package cell
 }
 
 // Traceback returns the panic's frames with the lines they stand in; lineOf
