@@ -21,7 +21,10 @@ func TestPlanOnce(t *testing.T) {
 		do   func() error
 		want int
 	}{
-		{"Train", func() error { _, err := n.WithContext(ctx).Fit(data, Train{Epochs: 3, Batch: 12, Validation: data}); return err }, 1},
+		{"Train", func() error {
+			_, err := n.WithContext(ctx).Fit(data, Train{Epochs: 3, Batch: 12, Validation: data})
+			return err
+		}, 1},
 		{"a second Train", func() error { _, err := n.WithContext(ctx).Fit(data, Train{Batch: 12}); return err }, 1},
 		{"merged epochs", func() error { _, err := n.WithContext(ctx).Fit(data, Train{Epochs: 3, Batch: 40}); return err }, 1},
 		{"a job", func() error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gaiden/lib/losses"
+	"gaiden/lib/metrics"
 	"gaiden/lib/optim"
 )
 
@@ -38,6 +39,9 @@ func (c Config) check() error {
 	if err := losses.Check(c.Loss, 0); err != nil {
 		return fmt.Errorf("Config.Loss: %w", err)
 	}
+	if err := metrics.Check(c.Metrics); err != nil {
+		return fmt.Errorf("Config.%w", err)
+	}
 	return optim.Check(c.Optimizer)
 }
 
@@ -66,7 +70,7 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("patience of %d epochs: want 1 or more, or 0 to train all epochs", t.Patience)
 	case t.KeepState && len(n.carriedSlots()) == 0:
 		return bad("KeepState is set, and %s has no layer that is Stateful: want it left out", n.model.Name)
-	case t.Validation != nil && (t.Validation.targets == 0) != (data.targets == 0):
+	case t.Validation != nil && t.Validation.kind() != data.kind():
 		return bad("Validation %s has %s, and %s has %s: want the same of both", t.Validation.Name, t.Validation.kind(), data.Name, data.kind())
 	}
 	return nil
@@ -74,8 +78,11 @@ func (t Train) check(n *Net, data *Set) error {
 
 // kind is what the targets of a set are.
 func (s *Set) kind() string {
-	if s.targets == 0 {
+	switch {
+	case s.labelled():
 		return "labels"
+	case s.targets == 0:
+		return "no targets"
 	}
 	return "numbers as targets"
 }

@@ -363,19 +363,15 @@ func (r *DeviceRuns) PhaseTable() Table {
 }
 
 // String returns the tables and the plot as text.
-func (r *DeviceRuns) String() string {
-	s := r.Table().String() + "\n\n" + r.Plot().String()
-	if p := r.PhaseTable(); len(p.Rows) > 0 {
-		s += "\n\n" + p.String()
-	}
-	return s
-}
+func (r *DeviceRuns) String() string { return r.parts().String() }
 
 // HTML returns the tables and the plot.
-func (r *DeviceRuns) HTML() string {
-	s := r.Table().HTML() + r.Plot().HTML()
+func (r *DeviceRuns) HTML() string { return r.parts().HTML() }
+
+func (r *DeviceRuns) parts() column {
+	all := column{r.Table(), r.Plot()}
 	if p := r.PhaseTable(); len(p.Rows) > 0 {
-		s += p.HTML()
+		all = append(all, p)
 	}
-	return "<div>" + s + "</div>"
+	return all
 }

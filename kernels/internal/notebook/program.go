@@ -217,7 +217,7 @@ func (x *execution) environ() []string {
 // aftermath is how long Ended may take.
 const aftermath = 5 * time.Second
 
-// lingering is how long what a cell leaves behind may go on.
+// lingering is how long what a cell leaves behind may continue.
 const lingering = 2 * time.Second
 
 // judge turns a program's end into the cell's error, nil if all went well.

@@ -214,7 +214,7 @@ func saving(dir string, save func()) {
 	if os.WriteFile(flag, nil, 0o600) != nil {
 		return
 	}
-	// Goroutines that go on changing what is being read may leave us with
+	// Goroutines that keep changing what is being read may leave us with
 	// anything for a pointer.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	save()

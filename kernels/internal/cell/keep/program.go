@@ -1,4 +1,4 @@
-// Package keep makes the source of a cell's program, and keeps what outlives it:
+// Package keep makes the source of a cell's program, and keeps what survives it:
 // declarations and values. A [Composer] joins a cell with what it needs of earlier
 // ones, finds the imports and checks the types.
 //
@@ -35,7 +35,7 @@
 // The first line that a failed cell shows is the user's: that of the call, or where in
 // the cells the error was made, if the error remembers its stack as GoMLX's do.
 //
-// # What outlives a program
+// # What survives a program
 //
 // The variables of a cell with Keep set (see parse.Source) are there for later cells: those at
 // package level, and those that its top-level statements define with :=. The
