@@ -31,7 +31,7 @@ func Hint() {
 		return
 	}
 	if err, is := died.(error); is {
-		if words := HintOf(err) + places(err); words != "" {
+		if words := HintOf(err) + madeAt(err); words != "" {
 			panic(hint(words))
 		}
 	}
@@ -46,9 +46,9 @@ func (h hint) Error() string { return "hint: " + string(h) }
 // gaidentrace sets it.
 var Trace func(err error) []uintptr
 
-// places are the lines of cells in which an error was made, innermost first: a line of
+// madeAt lists the lines of cells at which an error was made, innermost first: a line of
 // text each, the function, a tab, the file and the number of the line.
-func places(err error) (text string) {
+func madeAt(err error) (text string) {
 	if Trace == nil {
 		return ""
 	}

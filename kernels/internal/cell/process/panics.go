@@ -196,9 +196,9 @@ func parsePanic(text string) *Panic {
 	var made []string // where the error was made
 	p := &Panic{Text: text, Message: message(text[:at[0]])}
 	if m := againLines.FindStringSubmatch(p.Message); m != nil {
-		hint, places, _ := strings.Cut(m[2], "\n\tat: ")
+		hint, lines, _ := strings.Cut(m[2], "\n\tat: ")
 		p.Message, p.Next = m[1], strings.ReplaceAll(hint, "\n\t", "\n    ")
-		made = strings.Split(places, "\n\tat: ")
+		made = strings.Split(lines, "\n\tat: ")
 	}
 	p.Frames = frames(text[at[1]:])
 	p.Failed = len(p.Frames) > 0 && p.Frames[0].Fails != ""
@@ -248,11 +248,11 @@ func frames(trace string) (list []Frame) {
 	return list
 }
 
-// madeIn are the places in which an error was made, as gaidenstack tells them, but for
+// madeIn are the lines at which an error was made, as gaidenstack tells them, but for
 // those that the frames of its panic show as well.
-func madeIn(places []string, shown []Frame) (list []Frame) {
-	for _, place := range places {
-		function, at, _ := strings.Cut(place, "\t")
+func madeIn(lines []string, shown []Frame) (list []Frame) {
+	for _, made := range lines {
+		function, at, _ := strings.Cut(made, "\t")
 		m := frameLine.FindStringSubmatch("\t" + at)
 		if m == nil {
 			continue
