@@ -1,6 +1,9 @@
 package cell
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // A Builtin is a name that every cell has without declaring it. One that a notebook
 // declares, or imports a package under, is the notebook's own.
@@ -63,13 +66,16 @@ var checks = []Builtin{
 // first, which takes an error.
 func Check(results int) Builtin { return checks[min(results, len(checks))-1] }
 
-// Program returns the declaration as it stands in a program.
+// Program returns the declaration as it stands in a program. What it panics with has the
+// error's hint (see gaidenstack.Failure).
 func (b Builtin) Program() string {
 	if b.program != "" {
 		return b.program
 	}
-	return b.Text
+	return panics.ReplaceAllString(b.Text, "panic("+StackPackage+".Failure($1))")
 }
+
+var panics = regexp.MustCompile(`panic\((\w+)\)`)
 
 // Copy returns a function of another name that does the same: a traceback tells calls in
 // one line apart by the names of what they call.

@@ -20,6 +20,39 @@ import (
 	"strings"
 )
 
+// guarded is set when main has begun, and Hint will see what it dies of.
+var guarded bool
+
+// Main begins main, which defers what it returns before all else.
+func Main() (end func()) {
+	guarded = true
+	return Hint
+}
+
+// Failure is what a failed call panics with: the error, or where Hint will not see it (in
+// another goroutine, before main, in a test) and it has a hint, the error with it.
+func Failure(err error) error {
+	next := HintOf(err)
+	if next == "" || guarded && goroutine() == "1" {
+		return err
+	}
+	return &failure{err, next}
+}
+
+type failure struct {
+	error
+	next string
+}
+
+func (f *failure) Error() string { return f.error.Error() + "\nhint: " + f.next }
+func (f *failure) Unwrap() error { return f.error }
+
+// goroutine returns the number of the goroutine that calls it.
+func goroutine() string {
+	var text [64]byte
+	return strings.Fields(string(text[:runtime.Stack(text[:], false)]))[1]
+}
+
 // Hint is deferred by main, before all else. Where the error that main panics with has a
 // Hint, or knows where in the cells it was made, that is the last of the runtime's words:
 // the kernel takes it out of them.

@@ -240,8 +240,8 @@ func (c *Composer) attempt(ctx context.Context, u *parse.Unit) (*Program, error)
 		}
 	}
 	stack := &parse.Import{Name: "_", Path: cell.StackPath}
-	if !u.Test && u.OwnMain == nil {
-		stack.Name = cell.StackPackage // our main calls it
+	if !u.Test && u.OwnMain == nil || slices.ContainsFunc(p.builtins, func(b cell.Builtin) bool { return b.Name != cell.ContextName }) {
+		stack.Name = cell.StackPackage // our main calls it, and must
 	}
 	imports = append(imports, stack)
 	w := writer{unit: u, decls: decls, loads: loads, imports: imports, flags: p.flags, builtins: p.builtins}

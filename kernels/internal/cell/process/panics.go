@@ -202,6 +202,9 @@ func parsePanic(text string) *Panic {
 	}
 	p.Frames = frames(text[at[1]:])
 	p.Failed = len(p.Frames) > 0 && p.Frames[0].Fails != ""
+	if before, next, found := strings.Cut(p.Message, "\n\thint: "); p.Failed && found { // gaidenstack.Failure
+		p.Message, p.Next = before, strings.ReplaceAll(next, "\n\t", "\n    ")
+	}
 	p.Frames = append(madeIn(made, p.Frames), p.Frames...)
 	if p.Failed && !strings.Contains(p.Message, "\n\tpanic: ") {
 		p.Message = strings.ReplaceAll(p.Message, "\n\t", "\n") // the runtime indents it
