@@ -58,6 +58,10 @@ func (m *Module) Rival(ctx context.Context, path, name string, selected []string
 		return ""
 	}
 	m.mu.Lock()
+	if len(m.named[name])+len(m.local[name]) < 2 {
+		m.mu.Unlock()
+		return ""
+	}
 	candidates := m.names(ctx)[name]
 	candidates = slices.DeleteFunc(candidates, func(c string) bool { return m.mod.rank(c) > len(c)+1000 || strings.HasPrefix(c, library+"/") })
 	m.mu.Unlock()

@@ -20,10 +20,10 @@ import (
 	"strings"
 )
 
-// guarded is set when main has begun, and Hint will see what it dies of.
+// guarded is set when main has started, and Hint will see what it dies of.
 var guarded bool
 
-// Main begins main, which defers what it returns before all else.
+// Main is called first by main, which defers what it returns before all else.
 func Main() (end func()) {
 	guarded = true
 	return Hint
