@@ -142,8 +142,7 @@ func onNet(ctx context.Context, h magic.Host, c magic.Command, word string, list
 	before, after, _ := strings.Cut(code("\x00"), "\x00")
 	t := timed{line: c.Line, first: c.Line, body: expr, before: huntImports + before, after: after}
 	err := t.once(ctx, h)
-	var build *parse.BuildError
-	if errors.As(err, &build) && len(build.Diagnostics) == 1 {
+	if build, is := errors.AsType[*parse.BuildError](err); is && len(build.Diagnostics) == 1 {
 		if m := build.Diagnostics[0].Message; strings.HasPrefix(m, "undefined: ") || strings.HasPrefix(m, "cannot use ") {
 			return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: fmt.Sprintf("got %s, want a net (%s)%s", word, m, knownNets(word, nets))}
 		}
