@@ -49,7 +49,7 @@ type Ops struct {
 	// faster. Default: Usual.
 	Choose func(op kernels.Op) kernels.Op
 
-	run func(k triton.Kernel, operands []*Node) []*Node // tests replace it; default: divert
+	run func(k triton.Kernel, operands []*Node) []*Node // tests replace it; default: replaceNext
 }
 
 // call runs a kernel in the graph.
@@ -57,7 +57,7 @@ func (o Ops) call(k triton.Kernel, operands ...*Node) []*Node {
 	if o.run != nil {
 		return o.run(k, operands)
 	}
-	return divert(o.Builder, k, operands)
+	return replaceNext(o.Builder, k, operands)
 }
 
 // Usual is the choice where nothing was measured: kernels with their default tilings, but
@@ -107,11 +107,11 @@ func Call(builder *hlo.Builder, k triton.Kernel, operands ...*Node) []*Node {
 	if len(operands) == 0 {
 		panic(fmt.Errorf("fused: kernel %s: got no operands, want one at least", k.Name))
 	}
-	return divert(builder, k, operands)
+	return replaceNext(builder, k, operands)
 }
 
-// divert writes a call on nodes into their graph. Its results have no gradient.
-func divert(builder *hlo.Builder, k triton.Kernel, operands []*Node) []*Node {
+// replaceNext writes a call on nodes into their graph. Its results have no gradient.
+func replaceNext(builder *hlo.Builder, k triton.Kernel, operands []*Node) []*Node {
 	builder.Divert(func(f *hlo.Function, values []compute.Value) ([]compute.Value, error) {
 		return k.Call(f, values...)
 	})

@@ -180,7 +180,7 @@ func (p *Plan) Train(s Step) (state map[string][]*Node) {
 		case "dense":
 			w, b := s.weights(*q)[0], q.biases(s)
 			if i+1 < len(parts) && parts[i+1].kind == "head" {
-				if last = o.begin(x, w, b, q.act, s.weights(parts[i+1])[0], parts[i+1].bias); last != nil {
+				if last = o.startHead(x, w, b, q.act, s.weights(parts[i+1])[0], parts[i+1].bias); last != nil {
 					x = last.y
 					break
 				}
@@ -192,7 +192,7 @@ func (p *Plan) Train(s Step) (state map[string][]*Node) {
 			mark("loss/forward")
 			w, b := s.weights(*q)[0], q.biases(s)
 			if last != nil {
-				loss, hit, g, ended = o.finish(last, w, b, s.Labels)
+				loss, hit, g, ended = o.finishHead(last, w, b, s.Labels)
 				break
 			}
 			loss, hit, g = o.Head(x, w, b, s.Labels)

@@ -287,7 +287,7 @@ func (c *conn) outOfMemory(e *wire.Error, quota bool) {
 		b.WriteString("; %device quota SIZE sets another bound")
 	} else if n := c.w.unclaimed(); n > 0 {
 		fmt.Fprintf(&b, "; %s more are in use than arrays hold: gaiden session stop gives them back, and the next cell has your arrays", megabytes(n))
-	} else if n := c.w.elsewhere(); n > hungry {
+	} else if n := c.w.otherProcesses(); n > hungry {
 		fmt.Fprintf(&b, "; other programs have %s that could be had: nvidia-smi lists them", megabytes(n))
 	}
 	e.Next = b.String()

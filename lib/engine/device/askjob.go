@@ -35,7 +35,7 @@ func (c *conn) askJob(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	}
 	j.want = map[wire.Verb]wire.JobState{wire.PauseJob: wire.JobPaused, wire.ResumeJob: wire.JobRuns, wire.StopJob: wire.JobStopped}[a.Verb]
 	w.mu.Unlock()
-	j.poke()
+	j.signal()
 	w.await(j)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -286,7 +286,7 @@ func (w *Worker) stopJobs() {
 		w.mu.Lock()
 		j.want = wire.JobStopped
 		w.mu.Unlock()
-		j.poke()
+		j.signal()
 		<-j.ended
 	}
 }
@@ -294,7 +294,7 @@ func (w *Worker) stopJobs() {
 // haltJobs waits until the jobs have come to the end of a step: the worker ends.
 func (w *Worker) haltJobs() {
 	for _, j := range w.loops() {
-		j.poke()
+		j.signal()
 		select {
 		case <-j.ended:
 		case <-time.After(time.Minute):

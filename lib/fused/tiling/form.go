@@ -143,7 +143,7 @@ func FormOf(op kernels.Op) (Form, error) {
 		return linearUpdate(op), nil
 	case kernels.Head:
 		return head(op), nil
-	case kernels.End:
+	case kernels.HeadReduce:
 		return end(op), nil
 	case kernels.PartsUpdate:
 		return partsUpdate(op), nil
@@ -178,7 +178,7 @@ func Compute(op kernels.Op) dtypes.DType {
 		return or32(op.Compute)
 	case kernels.Head:
 		return or32(op.Compute)
-	case kernels.End:
+	case kernels.HeadReduce:
 		return or32(op.Compute)
 	case kernels.Conv:
 		return or32(op.Compute)
@@ -301,8 +301,8 @@ func head(h kernels.Head) Form {
 	}
 }
 
-func end(e kernels.End) Form {
-	parts := f32(e.Parts, e.Batch, kernels.LargestEnd)
+func end(e kernels.HeadReduce) Form {
+	parts := f32(e.Parts, e.Batch, kernels.LargestHeadReduce)
 	return Form{
 		Inputs: []Input{{Shape: parts}, {Shape: f32(e.In, e.Classes), Fill: Small}, {Shape: f32(e.Classes)},
 			{Shape: shapes.Make(dtypes.Int32, e.Batch), Fill: Below, Limit: float64(e.Classes)}, {Shape: shapes.Make(or32(e.X), e.Batch, e.In)}},
@@ -311,7 +311,7 @@ func end(e kernels.End) Form {
 			if e.NoBias {
 				bias = nil
 			}
-			loss, hit, g, below := o.End(in[0], in[1], bias, in[3], in[4], e.Act)
+			loss, hit, g, below := o.HeadReduce(in[0], in[1], bias, in[3], in[4], e.Act)
 			return []*Node{loss, hit, g, below}
 		},
 		Choices: []int{1}, FLOPs: products(e.Batch, e.In, e.Classes), Bytes: float64(parts.ByteSize()) + 8*float64(e.Batch*e.In),

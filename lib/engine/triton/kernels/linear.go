@@ -12,11 +12,11 @@ import (
 //	inputs:  x [batch in], w [in out] float32, bias [out] float32 unless NoBias
 //	outputs: y [batch out]
 //
-// With Classes it begins the last layer of a classifier, too, for End to finish:
+// With Classes it begins the last layer of a classifier, too, for HeadReduce to finish:
 // each block multiplies the columns of y that it has by their weights there.
 //
 //	inputs:  those above, and the last layer's weights [out classes] float32
-//	outputs: y, and parts [parts batch LargestEnd] float32, which add up to the logits less their bias, and 0s
+//	outputs: y, and parts [parts batch LargestHeadReduce] float32, which add up to the logits less their bias, and 0s
 type Linear struct {
 	Batch, In, Out int
 	X, Y           dtypes.DType // elements of x and y; default: float32
@@ -45,7 +45,7 @@ func (l Linear) Kernel() triton.Kernel {
 	out := []shapes.Shape{shapes.Make(y, l.Batch, l.Out)}
 	if l.Classes > 0 {
 		in = append(in, shapes.Make(dtypes.Float32, l.Out, l.Classes))
-		out = append(out, shapes.Make(dtypes.Float32, l.Parts(), l.Batch, LargestEnd))
+		out = append(out, shapes.Make(dtypes.Float32, l.Parts(), l.Batch, LargestHeadReduce))
 	}
 	return triton.Kernel{
 		Name: "linear_" + l.Act.String(), Grid: [3]int{triton.Blocks(l.Out, t.N), triton.Blocks(l.Batch, t.M)},
@@ -88,7 +88,7 @@ func (l Linear) last(b *triton.Block, weights triton.Value, columns span) triton
 }
 
 func (l Linear) classes(b *triton.Block) span {
-	return stretch(b, b.Zeros(dtypes.Int32), LargestEnd, l.Classes)
+	return stretch(b, b.Zeros(dtypes.Int32), LargestHeadReduce, l.Classes)
 }
 
 // begin stores a block's part of the logits.
@@ -98,8 +98,8 @@ func (l Linear) begin(b *triton.Block, t Tile, last triton.Value, rows, columns 
 	if _, nIn := columns.row(); !nIn.IsZero() { // what two blocks have counts once
 		y = nIn.Select(y, 0)
 	}
-	part := b.Dot(y.To(or32(l.Compute)), last.To(or32(l.Compute)), b.Zeros(dtypes.Float32, t.M, LargestEnd), t.Rounding)
-	at := b.ProgramID(0).Mul(l.Batch).Add(m).Mul(LargestEnd).Add(c)
+	part := b.Dot(y.To(or32(l.Compute)), last.To(or32(l.Compute)), b.Zeros(dtypes.Float32, t.M, LargestHeadReduce), t.Rounding)
+	at := b.ProgramID(0).Mul(l.Batch).Add(m).Mul(LargestHeadReduce).Add(c)
 	store(b.Output(1).At(at), part, mIn)
 }
 
