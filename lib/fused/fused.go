@@ -26,6 +26,7 @@
 package fused
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gomlx/compute"
@@ -122,17 +123,9 @@ func replaceNext(builder *hlo.Builder, k triton.Kernel, operands []*Node) []*Nod
 	return OptimizationBarriers(stopped...)
 }
 
-// or32 is the element type given, or float32.
-func or32(d dtypes.DType) dtypes.DType {
-	if d == dtypes.InvalidDType {
-		return dtypes.Float32
-	}
-	return d
-}
-
 // to changes the element type.
 func to(x *Node, d dtypes.DType) *Node {
-	if d = or32(d); x.DType() == d {
+	if d = cmp.Or(d, dtypes.Float32); x.DType() == d {
 		return x
 	}
 	return ConvertDType(x, d)

@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"cmp"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
@@ -98,7 +100,7 @@ func (c ConvGradient) tap(k, q triton.Value) (tap, is triton.Value) {
 // Kernel is the kernel of these sizes.
 func (c ConvGradient) Kernel() triton.Kernel {
 	t := c.tile()
-	in := []shapes.Shape{c.input(or32(c.X)), c.output(or32(c.G))}
+	in := []shapes.Shape{c.input(cmp.Or(c.X, dtypes.Float32)), c.output(cmp.Or(c.G, dtypes.Float32))}
 	if c.Pool {
 		in = append(in, c.output(dtypes.Uint8))
 	}
@@ -124,7 +126,7 @@ func (c ConvGradient) Kernel() triton.Kernel {
 					g = load(b.Input(2).At(at), columnIn, nIn).To(dtypes.Int32).Equal(q).Select(g, 0)
 				}
 				x := c.patch(b.Input(0), row, k, 0, c.side(), rowIn, kIn)
-				return []triton.Value{b.Dot(x.To(or32(c.Compute)), g.To(or32(c.Compute)), sums[0], t.Rounding), sums[1].Add(g.To(dtypes.Float32))}
+				return []triton.Value{b.Dot(x.To(cmp.Or(c.Compute, dtypes.Float32)), g.To(cmp.Or(c.Compute, dtypes.Float32)), sums[0], t.Rounding), sums[1].Add(g.To(dtypes.Float32))}
 			})
 			start := block.Mul(c.windows()).Add(q).Mul(c.taps() + 1)
 			tap, isTap := c.tap(k, q)

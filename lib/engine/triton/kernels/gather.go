@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"cmp"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
@@ -58,11 +60,11 @@ func (g Gather) Kernel() triton.Kernel {
 	k := triton.Kernel{
 		Name: "gather", Grid: [3]int{triton.Blocks(g.Size, t.N), g.Batch, steps}, Warps: t.Warps, Stages: t.Stages,
 		Inputs: []shapes.Shape{shapes.Make(dtypes.Int32, g.Examples), scalar, scalar, scalar,
-			shapes.Make(or32(g.X), g.Examples, g.Size), shapes.Make(dtypes.Int32, g.Examples)},
+			shapes.Make(cmp.Or(g.X, dtypes.Float32), g.Examples, g.Size), shapes.Make(dtypes.Int32, g.Examples)},
 		Takes: map[int]int{0: taken, 4: taken * g.Size, 5: taken},
 	}
 	for range steps {
-		k.Outputs = append(k.Outputs, shapes.Make(or32(g.Y), g.Batch, g.Size), shapes.Make(dtypes.Int32, g.Batch), shapes.Make(dtypes.Float32))
+		k.Outputs = append(k.Outputs, shapes.Make(cmp.Or(g.Y, dtypes.Float32), g.Batch, g.Size), shapes.Make(dtypes.Int32, g.Batch), shapes.Make(dtypes.Float32))
 	}
 	k.Body = func(b *triton.Block) {
 		column, row := b.ProgramID(0), b.ProgramID(1)

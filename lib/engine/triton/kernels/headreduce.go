@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"cmp"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
@@ -77,13 +79,13 @@ func (e HeadReduce) Kernel() triton.Kernel {
 	labels := len(in)
 	in = append(in, shapes.Make(dtypes.Int32, e.Batch), f(e.In, e.Classes))
 	if e.Act != Identity {
-		in = append(in, shapes.Make(or32(e.X), e.Batch, e.In))
+		in = append(in, shapes.Make(cmp.Or(e.X, dtypes.Float32), e.Batch, e.In))
 	}
 	t := e.tile()
 	return triton.Kernel{
 		Name: "end_" + e.Act.String(), Grid: [3]int{triton.Blocks(e.In, t.N), triton.Blocks(e.Batch, t.M)}, Warps: t.Warps, Stages: t.Stages,
 		Inputs:  in,
-		Outputs: append(softmaxOutputs(e.Batch, e.Classes, e.G), shapes.Make(or32(e.G), e.Batch, e.In)),
+		Outputs: append(softmaxOutputs(e.Batch, e.Classes, e.G), shapes.Make(cmp.Or(e.G, dtypes.Float32), e.Batch, e.In)),
 		FLOPs:   2 * float64(e.Batch) * float64(e.In) * float64(e.Classes),
 		Body: func(b *triton.Block) {
 			rows := stretch(b, b.ProgramID(1), t.M, e.Batch)
@@ -110,7 +112,7 @@ func (e HeadReduce) Kernel() triton.Kernel {
 			if !cIn.IsZero() {
 				g = cIn.Select(g, 0)
 			}
-			d := b.Dot(g.To(or32(e.G)).To(or32(e.Compute)), w.To(or32(e.Compute)), b.Zeros(dtypes.Float32, t.M, t.N), t.Rounding)
+			d := b.Dot(g.To(cmp.Or(e.G, dtypes.Float32)).To(cmp.Or(e.Compute, dtypes.Float32)), w.To(cmp.Or(e.Compute, dtypes.Float32)), b.Zeros(dtypes.Float32, t.M, t.N), t.Rounding)
 			if e.Act != Identity {
 				d = backward(e.Act, d, x)
 			}

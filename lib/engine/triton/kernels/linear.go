@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"cmp"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
@@ -37,7 +39,7 @@ func (l Linear) tile() Tile {
 
 // Kernel is the kernel of these sizes.
 func (l Linear) Kernel() triton.Kernel {
-	t, x, y := l.tile(), or32(l.X), or32(l.Y)
+	t, x, y := l.tile(), cmp.Or(l.X, dtypes.Float32), cmp.Or(l.Y, dtypes.Float32)
 	in := []shapes.Shape{shapes.Make(x, l.Batch, l.In), shapes.Make(dtypes.Float32, l.In, l.Out)}
 	if !l.NoBias {
 		in = append(in, shapes.Make(dtypes.Float32, l.Out))
@@ -65,7 +67,7 @@ func (l Linear) Kernel() triton.Kernel {
 			if l.Classes > 0 {
 				last = l.last(b, b.Input(len(in)-1), columns)
 			}
-			sum := product(b, t, or32(l.Compute),
+			sum := product(b, t, cmp.Or(l.Compute, dtypes.Float32),
 				factor{b.Input(0), rows, l.In, 1},
 				factor{b.Input(1), columns, 1, l.Out}, l.In)
 			if !l.NoBias {
@@ -98,7 +100,7 @@ func (l Linear) begin(b *triton.Block, t Tile, last triton.Value, rows, columns 
 	if _, nIn := columns.row(); !nIn.IsZero() { // what two blocks have counts once
 		y = nIn.Select(y, 0)
 	}
-	part := b.Dot(y.To(or32(l.Compute)), last.To(or32(l.Compute)), b.Zeros(dtypes.Float32, t.M, LargestHeadReduce), t.Rounding)
+	part := b.Dot(y.To(cmp.Or(l.Compute, dtypes.Float32)), last.To(cmp.Or(l.Compute, dtypes.Float32)), b.Zeros(dtypes.Float32, t.M, LargestHeadReduce), t.Rounding)
 	at := b.ProgramID(0).Mul(l.Batch).Add(m).Mul(LargestHeadReduce).Add(c)
 	store(b.Output(1).At(at), part, mIn)
 }
@@ -123,14 +125,14 @@ func (l LinearInput) tile() Tile {
 // Kernel is the kernel of these sizes.
 func (l LinearInput) Kernel() triton.Kernel {
 	t := l.tile()
-	in := []shapes.Shape{shapes.Make(or32(l.G), l.Batch, l.Out), shapes.Make(dtypes.Float32, l.In, l.Out)}
+	in := []shapes.Shape{shapes.Make(cmp.Or(l.G, dtypes.Float32), l.Batch, l.Out), shapes.Make(dtypes.Float32, l.In, l.Out)}
 	if l.Act != Identity {
-		in = append(in, shapes.Make(or32(l.X), l.Batch, l.In))
+		in = append(in, shapes.Make(cmp.Or(l.X, dtypes.Float32), l.Batch, l.In))
 	}
 	return triton.Kernel{
 		Name: "linear_input_" + l.Act.String(), Grid: [3]int{triton.Blocks(l.In, t.N), triton.Blocks(l.Batch, t.M)},
 		Warps: t.Warps, Stages: t.Stages,
-		Inputs: in, Outputs: []shapes.Shape{shapes.Make(or32(l.D), l.Batch, l.In)},
+		Inputs: in, Outputs: []shapes.Shape{shapes.Make(cmp.Or(l.D, dtypes.Float32), l.Batch, l.In)},
 		FLOPs: 2 * float64(l.Batch) * float64(l.In) * float64(l.Out),
 		Body: func(b *triton.Block) {
 			columns := stretch(b, b.ProgramID(0), t.N, l.In)
@@ -142,7 +144,7 @@ func (l LinearInput) Kernel() triton.Kernel {
 			if l.Act != Identity { // on its way while the product is computed
 				x = load(b.Input(2).At(at), mIn, nIn)
 			}
-			sum := product(b, t, or32(l.Compute),
+			sum := product(b, t, cmp.Or(l.Compute, dtypes.Float32),
 				factor{b.Input(0), rows, l.Out, 1},
 				factor{b.Input(1), columns, l.Out, 1}, l.Out)
 			if l.Act != Identity {

@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"cmp"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
@@ -81,7 +83,7 @@ func (l LSTM) With(t Tile) Op { l.Tile = t; return l }
 // factors is the type of the products' factors.
 func (l LSTM) factors() dtypes.DType {
 	switch {
-	case or32(l.Compute) == dtypes.BFloat16:
+	case cmp.Or(l.Compute, dtypes.Float32) == dtypes.BFloat16:
 		return dtypes.BFloat16
 	case l.Tile.Rounding == triton.Exact:
 		return dtypes.Float32

@@ -60,7 +60,9 @@ func (l Norm) stretches(asked, blocks int) int {
 
 func (l Norm) epsilon() float64 { return cmp.Or(l.Epsilon, 1e-5) }
 
-func (l Norm) array(d dtypes.DType) shapes.Shape { return shapes.Make(or32(d), l.Rows, l.Channels) }
+func (l Norm) array(d dtypes.DType) shapes.Shape {
+	return shapes.Make(cmp.Or(d, dtypes.Float32), l.Rows, l.Channels)
+}
 
 func (l Norm) vector() shapes.Shape { return shapes.Make(dtypes.Float32, l.Channels) }
 
@@ -264,7 +266,7 @@ func (l Norm) BackSums() triton.Kernel {
 				g = g.Add(b.tileOf(5+i, at, in))
 			}
 			if l.Skip {
-				g = backward(l.Act, g, b.tileOf(5+terms, at, in)).To(or32(l.Y))
+				g = backward(l.Act, g, b.tileOf(5+terms, at, in)).To(cmp.Or(l.Y, dtypes.Float32))
 				store(b.Output(1).At(at), g, in)
 				g = g.To(dtypes.Float32)
 			} else {

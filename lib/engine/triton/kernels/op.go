@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gomlx/compute/dtypes"
@@ -28,7 +29,7 @@ func key(name string, sizes ...any) string {
 
 // short names an element type.
 func short(d dtypes.DType) string {
-	switch or32(d) {
+	switch cmp.Or(d, dtypes.Float32) {
 	case dtypes.BFloat16:
 		return "bf16"
 	case dtypes.Float16:
@@ -90,7 +91,7 @@ var narrow = Tile{M: 16, N: 16, K: 64, Split: 4, Warps: 4, Stages: 3}
 // gain from splitting the depth.
 func usual(m, n, k int, compute dtypes.DType) Tile {
 	t := products[0]
-	if or32(compute) == dtypes.BFloat16 {
+	if cmp.Or(compute, dtypes.Float32) == dtypes.BFloat16 {
 		t.K *= 2
 	}
 	if triton.Blocks(m, 32)*triton.Blocks(n, 32) >= 1024 { // enough blocks for larger ones, which read less
@@ -181,11 +182,3 @@ func (h Head) Tiles() []Tile {
 
 // With is the head with another tile.
 func (h Head) With(t Tile) Op { h.Tile = t; return h }
-
-// or32 is the element type given, or float32.
-func or32(d dtypes.DType) dtypes.DType {
-	if d == dtypes.InvalidDType {
-		return dtypes.Float32
-	}
-	return d
-}
