@@ -45,7 +45,6 @@ func (b *Backend) Session() *Session { return b.s }
 // Name returns "gaiden".
 func (b *Backend) Name() string { return "gaiden" }
 
-// String returns Name.
 func (b *Backend) String() string { return b.Name() }
 
 // Description returns the session's generation, its platform and the kinds of its

@@ -165,7 +165,6 @@ func (e *UnknownError) Error() string {
 	return s
 }
 
-// Hint says what to do next.
 func (e *UnknownError) Hint() string {
 	if text := instead(e.Name); text != "" {
 		return text

@@ -155,7 +155,6 @@ type nameError struct {
 
 func (e *nameError) Error() string { return e.name + ": nothing of this name is known" }
 
-// Hint says what to do next.
 func (e *nameError) Hint() string {
 	if e.gopls {
 		return ""

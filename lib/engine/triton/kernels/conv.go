@@ -172,20 +172,16 @@ func (g Geometry) usual() Tile {
 	return t
 }
 
-// Key tells convolutions apart.
 func (c Conv) Key() string {
 	return key("conv", c.Short(), c.Act, short(c.X), short(c.Y), short(c.Compute))
 }
 
-// Tiles are those worth trying.
 func (c Conv) Tiles() []Tile {
 	return distinct(append([]Tile{{}}, convolutions...), func(t Tile) Tile { c.Tile = t; return c.tile() })
 }
 
-// With is the convolution with another tile.
 func (c Conv) With(t Tile) Op { c.Tile = t; return c }
 
-// Kernel is the kernel of these sizes.
 func (c Conv) Kernel() triton.Kernel {
 	t := c.tile()
 	out := []shapes.Shape{c.output(cmp.Or(c.Y, dtypes.Float32))}

@@ -54,12 +54,10 @@ func (c ConvGradient) Shape() shapes.Shape {
 	return shapes.Make(dtypes.Float32, c.parts(), c.taps()+1, c.Out)
 }
 
-// Key tells convolutions apart.
 func (c ConvGradient) Key() string {
 	return key("conv gradient", c.Short(), short(c.X), short(c.G), short(c.Compute))
 }
 
-// Tiles are those worth trying.
 func (c ConvGradient) Tiles() []Tile {
 	return distinct([]Tile{
 		{},
@@ -82,7 +80,6 @@ func (c ConvGradient) Tiles() []Tile {
 	}, func(t Tile) Tile { c.Tile = t; return c.tile() })
 }
 
-// With is the gradient with another tile.
 func (c ConvGradient) With(t Tile) Op { c.Tile = t; return c }
 
 // tap is which one number k of a square is for place q of the window, and whether
@@ -97,7 +94,6 @@ func (c ConvGradient) tap(k, q triton.Value) (tap, is triton.Value) {
 	return i.Mul(c.Size).Add(j).Mul(c.In).Add(channel), is
 }
 
-// Kernel is the kernel of these sizes.
 func (c ConvGradient) Kernel() triton.Kernel {
 	t := c.tile()
 	in := []shapes.Shape{c.input(cmp.Or(c.X, dtypes.Float32)), c.output(cmp.Or(c.G, dtypes.Float32))}
@@ -153,7 +149,6 @@ type PartsUpdate struct {
 	Tile    Tile // N numbers of the gradient in a block, K parts at a time
 }
 
-// Kernel is the kernel of these sizes.
 func (p PartsUpdate) Kernel() triton.Kernel {
 	k := Group{Members: []Member{p}, Rule: p.Rule}.Kernel()
 	k.Name = "parts_" + stepName(p.Rule)
@@ -174,7 +169,6 @@ func (p PartsUpdate) tile() Tile {
 	return t
 }
 
-// Key tells updates apart.
 func (p PartsUpdate) Key() string {
 	return key("parts update", p.Parts, p.Weights.Dimensions, stepName(p.Rule))
 }
@@ -192,7 +186,6 @@ func (p PartsUpdate) Tiles() []Tile {
 	return distinct(tiles, func(t Tile) Tile { p.Tile = t; return p.tile() })
 }
 
-// With is the update with another tile.
 func (p PartsUpdate) With(t Tile) Op { p.Tile = t; return p }
 
 func (p PartsUpdate) task(rule Rule) task {

@@ -49,12 +49,10 @@ func (c ConvInput) tile() Tile {
 	return t
 }
 
-// Key tells convolutions apart.
 func (c ConvInput) Key() string {
 	return key("conv input", c.Short(), c.Act, short(c.G), short(c.X), short(c.D), short(c.Compute))
 }
 
-// Tiles are those worth trying.
 func (c ConvInput) Tiles() []Tile {
 	l := append([]Tile{
 		{},
@@ -69,10 +67,8 @@ func (c ConvInput) Tiles() []Tile {
 	return distinct(l, func(t Tile) Tile { c.Tile = t; return c.tile() })
 }
 
-// With is the convolution with another tile.
 func (c ConvInput) With(t Tile) Op { c.Tile = t; return c }
 
-// Kernel is the kernel of these sizes.
 func (c ConvInput) Kernel() triton.Kernel {
 	t := c.tile()
 	in := []shapes.Shape{c.output(cmp.Or(c.G, dtypes.Float32)), c.weights()}

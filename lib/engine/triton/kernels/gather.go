@@ -38,7 +38,6 @@ func (g Gather) tile() Tile {
 	return t
 }
 
-// Key tells batches apart.
 func (g Gather) Key() string {
 	return key("take", g.Examples, g.Size, g.Batch, max(1, g.Steps), short(g.X), short(g.Y))
 }
@@ -49,10 +48,8 @@ func (g Gather) Tiles() []Tile {
 		func(t Tile) Tile { g.Tile = t; return g.tile() })
 }
 
-// With is the batch with another tile.
 func (g Gather) With(t Tile) Op { g.Tile = t; return g }
 
-// Kernel is the kernel of these sizes.
 func (g Gather) Kernel() triton.Kernel {
 	t, steps := g.tile(), max(1, g.Steps)
 	scalar := shapes.Make(dtypes.Int32)

@@ -35,7 +35,6 @@ func (h Head) tile() Tile {
 	return t
 }
 
-// Kernel is the kernel of these sizes.
 func (h Head) Kernel() triton.Kernel {
 	t := h.tile()
 	in := []shapes.Shape{shapes.Make(cmp.Or(h.X, dtypes.Float32), h.Batch, h.In), shapes.Make(dtypes.Float32, h.In, h.Classes)}
@@ -83,7 +82,6 @@ func (s Softmax) tile() Tile {
 	return t
 }
 
-// Key tells losses apart.
 func (s Softmax) Key() string { return key("softmax", s.Batch, s.Classes, short(s.X), short(s.G)) }
 
 // Tiles are those worth trying: blocks of less than is usual, one of a row each at least,
@@ -100,10 +98,8 @@ func (s Softmax) Tiles() []Tile {
 	return distinct(tiles, func(t Tile) Tile { s.Tile = t; return s.tile() })
 }
 
-// With is the loss with another tile.
 func (s Softmax) With(t Tile) Op { s.Tile = t; return s }
 
-// Kernel is the kernel of these sizes.
 func (s Softmax) Kernel() triton.Kernel {
 	t := s.tile()
 	return triton.Kernel{

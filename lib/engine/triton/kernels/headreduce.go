@@ -55,21 +55,17 @@ func (e HeadReduce) tile() Tile {
 	return t
 }
 
-// Key tells ends apart.
 func (e HeadReduce) Key() string {
 	return key("end", e.Batch, e.In, e.Classes, e.Parts, e.Act, short(e.X), short(e.G), short(e.Compute), !e.NoBias)
 }
 
-// Tiles are those worth trying.
 func (e HeadReduce) Tiles() []Tile {
 	return distinct([]Tile{{}, {N: 16}, {N: 32}, {N: 128}, {K: 8}, {K: 16}, {K: 64}, {Warps: 4}, {Warps: 8}, {N: 16, Warps: 4}, {N: 32, Warps: 4}, {N: 32, K: 16, Warps: 8}, {M: 32}, {M: 32, N: 32}},
 		func(t Tile) Tile { e.Tile = t; return e.tile() })
 }
 
-// With is the end with another tile.
 func (e HeadReduce) With(t Tile) Op { e.Tile = t; return e }
 
-// Kernel is the kernel of these sizes.
 func (e HeadReduce) Kernel() triton.Kernel {
 	f := func(dims ...int) shapes.Shape { return shapes.Make(dtypes.Float32, dims...) }
 	in := []shapes.Shape{f(e.Parts, e.Batch, LargestHeadReduce)}

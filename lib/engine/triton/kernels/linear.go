@@ -37,7 +37,6 @@ func (l Linear) tile() Tile {
 	return l.Tile.or(usual(l.Batch, l.Out, l.In, l.Compute)).fit(l.Batch, l.Out, l.In)
 }
 
-// Kernel is the kernel of these sizes.
 func (l Linear) Kernel() triton.Kernel {
 	t, x, y := l.tile(), cmp.Or(l.X, dtypes.Float32), cmp.Or(l.Y, dtypes.Float32)
 	in := []shapes.Shape{shapes.Make(x, l.Batch, l.In), shapes.Make(dtypes.Float32, l.In, l.Out)}
@@ -122,7 +121,6 @@ func (l LinearInput) tile() Tile {
 	return l.Tile.or(usual(l.Batch, l.In, l.Out, l.Compute)).fit(l.Batch, l.In, l.Out)
 }
 
-// Kernel is the kernel of these sizes.
 func (l LinearInput) Kernel() triton.Kernel {
 	t := l.tile()
 	in := []shapes.Shape{shapes.Make(cmp.Or(l.G, dtypes.Float32), l.Batch, l.Out), shapes.Make(dtypes.Float32, l.In, l.Out)}

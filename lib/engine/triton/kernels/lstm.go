@@ -61,7 +61,6 @@ func (l LSTM) tile() Tile {
 	return t
 }
 
-// Key tells layers apart.
 func (l LSTM) Key() string { return key("lstm", l.Length, l.Batch, l.Units, short(l.Compute)) }
 
 // Tiles are those worth trying: few warps wait for each other less, many have more
@@ -77,7 +76,6 @@ func (l LSTM) Tiles() []Tile {
 	return distinct(tiles, func(t Tile) Tile { l.Tile = t; return l.tile() })
 }
 
-// With is the layer with another tile.
 func (l LSTM) With(t Tile) Op { l.Tile = t; return l }
 
 // factors is the type of the products' factors.
@@ -150,7 +148,6 @@ func (t Tile) apart(b *triton.Block, x triton.Value) triton.Value {
 	return x.Gather(0, b.Range(t.M).Expand(1).Spread(t.M, t.N))
 }
 
-// Kernel is the kernel of these sizes.
 func (l LSTM) Kernel() triton.Kernel {
 	tile := l.tile()
 	return triton.Kernel{
@@ -235,15 +232,12 @@ func (l LSTM) Kernel() triton.Kernel {
 // Its tilings are those of LSTM, and its best one may be another.
 type LSTMBack struct{ LSTM }
 
-// Key tells layers apart.
 func (l LSTMBack) Key() string {
 	return key("lstm back", l.Length, l.Batch, l.Units, short(l.Compute))
 }
 
-// With is the layer with another tile.
 func (l LSTMBack) With(t Tile) Op { l.Tile = t; return l }
 
-// Kernel is the kernel of these sizes.
 func (l LSTMBack) Kernel() triton.Kernel {
 	tile := l.tile()
 	return triton.Kernel{

@@ -71,12 +71,10 @@ func (l Norm) Shape() shapes.Shape {
 	return shapes.Make(dtypes.Float32, l.parts(), 2, l.Channels)
 }
 
-// Key tells norms apart.
 func (l Norm) Key() string {
 	return key("norm", l.Rows, l.Channels, l.Act, l.Skip, short(l.X), short(l.Y))
 }
 
-// Tiles are those worth trying.
 func (l Norm) Tiles() []Tile {
 	return distinct([]Tile{
 		{},
@@ -89,7 +87,6 @@ func (l Norm) Tiles() []Tile {
 	}, func(t Tile) Tile { l.Tile = t; return l.tile() })
 }
 
-// With is the norm with another tile.
 func (l Norm) With(t Tile) Op { l.Tile = t; return l }
 
 // Kernel is Sums; the other three come after it.

@@ -42,7 +42,6 @@ func (l LinearUpdate) tile() Tile {
 	return l.Tile.or(usual).fit(l.In, l.Out, l.Batch)
 }
 
-// Kernel is the kernel of these sizes.
 func (l LinearUpdate) Kernel() triton.Kernel {
 	k := Group{Members: []Member{l}, Rule: l.Rule}.Kernel()
 	k.Name = "linear_" + stepName(l.Rule)
