@@ -176,7 +176,6 @@ type asideHost struct {
 	text string
 }
 
-// Show implements magic.Host.
 func (h *asideHost) Show(data map[string]any) { h.text, _ = data["text/plain"].(string) }
 
 // Stdout implements magic.Host.

@@ -213,7 +213,6 @@ func operands(x, w, bias *Node) []*Node {
 	return []*Node{x, w, bias}
 }
 
-// activate is an activation in GoMLX's ops.
 func activate(act kernels.Act, x *Node) *Node { return activations.Apply(gomlx.Ops, act, x) }
 
 // slope takes a gradient through the activation whose result was y.

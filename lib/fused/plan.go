@@ -256,7 +256,6 @@ func (q part) covers(x *Node) bool {
 	return q.kind == "conv" && !q.pool && q.size == d[1] && q.size == d[2] && q.pad == 0 && !q.same
 }
 
-// rows is x as [n …].
 func rows(x *Node) *Node {
 	n := x.Shape().Dimensions[0]
 	return Reshape(x, n, x.Shape().Size()/n)

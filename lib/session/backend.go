@@ -42,7 +42,6 @@ func (s *Session) Backend() *Backend {
 // Session returns the connection that the backend uses.
 func (b *Backend) Session() *Session { return b.s }
 
-// Name returns "gaiden".
 func (b *Backend) Name() string { return "gaiden" }
 
 func (b *Backend) String() string { return b.Name() }

@@ -108,7 +108,6 @@ func (t trust) check(path string) error {
 	return nil
 }
 
-// split lists the parts of a path.
 func split(path string) []string {
 	parts := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 	return slices.DeleteFunc(parts, func(part string) bool { return part == "." })

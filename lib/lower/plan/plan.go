@@ -68,6 +68,7 @@ type Part struct {
 	Turns int // in an epoch
 }
 
+// Key tells programs apart.
 func (p Part) Key() string {
 	return fmt.Sprintf("b%d %d·%d≤%d form %d packed %t devices %d split %t kernels %s/%d", p.Batch, p.Inner, p.Unroll, p.Limit, p.Form, p.Packed, p.Devices, p.Split, p.Kernels.kind(), p.tilings)
 }

@@ -49,7 +49,6 @@ func (c ConvGradient) blocks() int {
 
 func (c ConvGradient) parts() int { return c.blocks() * c.windows() }
 
-// Shape is that of the parts.
 func (c ConvGradient) Shape() shapes.Shape {
 	return shapes.Make(dtypes.Float32, c.parts(), c.taps()+1, c.Out)
 }

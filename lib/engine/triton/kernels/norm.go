@@ -224,7 +224,6 @@ func (l Norm) Apply() triton.Kernel {
 
 func (l Norm) blocks() int { return l.stretches(l.Blocks, 512) }
 
-// rstd is one over the deviation.
 func (b *norming) rstd(variance triton.Value) triton.Value {
 	return b.Full(dtypes.Float32, 1).Div(variance.Add(b.epsilon()).Sqrt())
 }
