@@ -12,6 +12,7 @@ import (
 
 	"gaiden/kernels/internal/cell/parse"
 	"gaiden/kernels/internal/magic"
+	"gaiden/lib/engine/typo"
 	"gaiden/lib/profile"
 )
 
@@ -73,7 +74,7 @@ func huntFlags(c magic.Command, allowed string) (numbers map[string]float64, swi
 		}
 		name := strings.TrimLeft(word, "-")
 		if len(name) != 1 || !strings.Contains(allowed, name) {
-			near := magic.Nearest("-"+name, option.FindAllString(c.Row.Usage(), -1))
+			near := typo.Nearest("-"+name, option.FindAllString(c.Row.Usage(), -1))
 			if near != "" {
 				near = "; did you mean " + near + "?"
 			}
@@ -187,7 +188,7 @@ func knownNets(word string, nets map[string]string) string {
 	for variable, name := range nets {
 		names = append(names, variable, name)
 	}
-	if near := magic.Nearest(word, names); near != "" {
+	if near := typo.Nearest(word, names); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	if len(names) == 0 {

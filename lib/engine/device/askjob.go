@@ -7,6 +7,7 @@ import (
 	"sort"
 	"time"
 
+	"gaiden/lib/engine/typo"
 	"gaiden/lib/engine/wire"
 )
 
@@ -77,7 +78,7 @@ func (w *Worker) job(s *space, name string) (*runner, *wire.Error) {
 		all = append(all, n)
 	}
 	e := wire.Errorf(wire.NotFound, "notebook %q has no job %.80q", s.name, name)
-	if near := nearest(name, all); near != "" {
+	if near := typo.Nearest(name, all); near != "" {
 		e.Text += fmt.Sprintf("; did you mean %q?", near) // in the text: what a cell prints or panics with has no hint
 	}
 	for _, o := range w.spaces {
