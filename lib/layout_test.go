@@ -20,7 +20,7 @@ import (
 //	package: imported, imported…   reason
 const picture = `
 lib/sysinfo:                                                      plain data
-lib/datasets: lib/engine/files, lib/engine/typo                                    data is there without a device
+lib/datasets: lib/engine/files, lib/engine/typo, lib/timing/units                                    data is there without a device
 lib/elementwise:                                                  functions of single numbers as expressions, for every target
 lib/elementwise/gomlx: lib/elementwise                            computes them with GoMLX's operations
 lib/gradient:                                                     gradients that GoMLX lacks; a graph and nothing else
