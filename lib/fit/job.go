@@ -36,6 +36,10 @@ func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	switch {
 	case r.devices > 1:
 		return nil, fmt.Errorf("fit: %s: a job on %d devices: want Config.Devices 1; Fit uses more", n.name, r.devices)
+	case t.OnEpoch != nil || t.OnStep != nil:
+		return nil, fmt.Errorf("fit: %s: OnEpoch or OnStep in a job: another process cannot run a function of this one: want Fit, or them left out", n.name)
+	case r.lastEpoch != r.steps:
+		return nil, fmt.Errorf("fit: %s: a job of %d Steps, of which an epoch has %d: want a multiple of that, or no more than one epoch", n.name, t.Steps, r.steps)
 	case t.Validation == nil && (t.Threshold != 0 || t.Patience != 0):
 		return nil, fmt.Errorf("fit: %s: a job ends by Threshold or Patience of the validation's loss: want Train.Validation too", n.name)
 	}

@@ -225,6 +225,7 @@ func (r *jobReader) row(row []float64, at time.Time) {
 
 func (r *jobReader) progress() Progress {
 	p := r.record.progress("train", r.Epochs, r.Steps)
+	p.Total = r.Epochs * r.Steps
 	p.Elapsed = time.Since(r.began)
 	if r.info.State.Over() {
 		p.Elapsed = r.info.Changed.Sub(r.began)

@@ -36,6 +36,7 @@ type core struct {
 	ready      bool
 	readOnly   bool // another program's: its arrays are neither created nor removed
 	locked     bool // no other program can change its arrays
+	calling    bool // a callback of its training runs
 	arrayCount int  // of the net, in the session
 	layout     layout
 	traits
@@ -153,12 +154,12 @@ func (n *Net) Reset() error {
 	if err := n.connect(); err != nil {
 		return err
 	}
-	n.ready = false
 	done, err := n.lockUnlessTraining(context.Background(), "resets")
 	if err != nil {
 		return err
 	}
 	defer done()
+	n.ready = false
 	_, err = n.session.Delete(n.name + "/*")
 	return err
 }

@@ -31,9 +31,18 @@ func (n *Net) decide(data *Set, t Train, use plan.Use) (*plan.Plan, error) {
 		return nil, err
 	}
 	q.Use, q.Steps, q.Epochs, q.FullBatch = use, data.N/t.Batch, t.Epochs, t.Batch == data.N
-	q.Watched = t.Validation != nil || t.Threshold != 0 || t.Patience != 0 || len(n.carriedSlots()) > 0 && !t.KeepState
+	q.Watched = t.watched() || len(n.carriedSlots()) > 0 && !t.KeepState
 	if !t.DropLast {
 		q.Rest = data.N % t.Batch
+	}
+	if q.Interval = t.interval(); q.Interval > 0 && max(1, n.config.Unroll) > 1 {
+		return nil, fmt.Errorf("fit: %s: OnStep with Config.Unroll %d: want Unroll left out", n.name, n.config.Unroll)
+	}
+	if last := t.lastSteps(data); last == t.epochSteps(data) {
+	} else if t.Epochs == 1 {
+		q.Steps, q.Rest = last, 0
+	} else {
+		q.Last = last
 	}
 	p, err := plan.Decide(q)
 	if err != nil {

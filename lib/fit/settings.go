@@ -51,7 +51,17 @@ func (t Train) check(n *Net, data *Set) error {
 		return fmt.Errorf("fit: %s: %s", n.name, fmt.Sprintf(format, args...))
 	}
 	loss := n.lossOf(data)
+	_, err := n.measured(data).maximizes(t.Monitor, data.targets == 0)
+	if err == nil {
+		err = t.ReduceOnPlateau.Check()
+	}
 	switch {
+	case err != nil:
+		return bad("%v", err)
+	case t.Monitor != "" && t.Threshold == 0 && t.Patience == 0 && !t.KeepBest && t.ReduceOnPlateau.Patience == 0:
+		return bad("Monitor is %q, and nothing goes by it: want Threshold, Patience, KeepBest or ReduceOnPlateau too, or Monitor left out", t.Monitor)
+	case t.StepInterval < 0 || t.StepInterval > 0 && t.OnStep == nil:
+		return bad("StepInterval is %d: want 1 or more, with OnStep, or 0", t.StepInterval)
 	case t.Epochs < 0:
 		return bad("%d epochs: want 1 or more", t.Epochs)
 	case t.Batch < 0:
@@ -63,8 +73,8 @@ func (t Train) check(n *Net, data *Set) error {
 	case !(t.LearningRate >= 0 && t.LearningRate <= math.MaxFloat32):
 		return bad("learning rate of %g: want more than 0, or 0 for the optimizer's", t.LearningRate)
 	case math.IsNaN(t.Threshold) || math.IsInf(t.Threshold, 0):
-		return bad("threshold of %g: want the loss at which to end, or 0 for none", t.Threshold)
-	case t.Threshold < 0 && ofThisPackage(loss):
+		return bad("threshold of %g: want the result at which to end, or 0 for none", t.Threshold)
+	case t.Threshold < 0 && (t.Monitor == "" || t.Monitor == "loss") && ofThisPackage(loss):
 		return bad("threshold of %g: want more than 0, for %s is never less, or 0 for none", t.Threshold, loss.Title())
 	case t.Patience < 0:
 		return bad("patience of %d epochs: want 1 or more, or 0 to train all epochs", t.Patience)

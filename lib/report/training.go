@@ -21,9 +21,9 @@ func training(net string) (progress func(fit.Progress), end func(*fit.History, e
 	bar := &Progress{Title: net}
 	progress = func(p fit.Progress) {
 		if bar.Total == 0 {
-			bar.Total = p.Steps * p.Epochs
+			bar.Total = p.Total
 		}
-		bar.Set((p.Epoch-1)*p.Steps+p.Step, p.String())
+		bar.Set(p.Trained, p.String())
 	}
 	return progress, func(h *fit.History, err error) {
 		if h != nil && len(h.Epochs) > 0 && err == nil {
