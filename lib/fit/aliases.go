@@ -8,6 +8,7 @@ import (
 // What comes back, of package result.
 
 type (
+	Control    = result.Control
 	History    = result.History
 	Epoch      = result.Epoch
 	Score      = result.Score

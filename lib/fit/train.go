@@ -35,7 +35,7 @@ type Train struct {
 
 	// OnEpoch is called after each epoch, OnStep after every StepInterval (default: 1) steps.
 	// There the net can be used, but not changed. An error or panic ends the run.
-	OnEpoch, OnStep func(*result.Control) error
+	OnEpoch, OnStep func(*Control) error
 	StepInterval    int
 
 	// Progress is called at least every half second, by the goroutine that called Fit.
