@@ -43,7 +43,7 @@ func trained(t *testing.T, s *session.Session, name string, change func(*Net), t
 
 var onData = &Set{} // as a Validation of trained
 
-func weightsOf(t *testing.T, n *Net) []Tensor {
+func allWeights(t *testing.T, n *Net) []Tensor {
 	t.Helper()
 	w, err := n.Weights()
 	if err != nil {
@@ -100,7 +100,7 @@ func TestKeepBest(t *testing.T) {
 			}
 			tr := Train{Epochs: 6, Validation: onData, KeepBest: true, Monitor: monitor}
 			tr.OnEpoch = func(c *result.Control) error {
-				weights = append(weights, weightsOf(t, n))
+				weights = append(weights, allWeights(t, n))
 				if i == 1 && c.Epoch.Number == 5 {
 					return errors.New("enough")
 				}
@@ -116,7 +116,7 @@ func TestKeepBest(t *testing.T) {
 					best = k
 				}
 			}
-			if h.Best != best+1 || !reflect.DeepEqual(weightsOf(t, n), weights[best]) {
+			if h.Best != best+1 || !reflect.DeepEqual(allWeights(t, n), weights[best]) {
 				t.Errorf("%s, %s: got weights of epoch %d, want %d's\n%s", form.name, monitor, h.Best, best+1, h)
 			}
 			if monitor == "loss" && best == len(h.Epochs)-1 {
@@ -135,7 +135,7 @@ func TestStopKeepsBest(t *testing.T) {
 	var first []Tensor
 	h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 1000, Batch: 12, Validation: data, KeepBest: true, OnEpoch: func(c *result.Control) error {
 		if c.Epoch.Number == 1 {
-			first = weightsOf(t, n)
+			first = allWeights(t, n)
 			c.LearningRate = 1000 // it gets worse
 		}
 		if c.Epoch.Number == 3 {
@@ -143,7 +143,7 @@ func TestStopKeepsBest(t *testing.T) {
 		}
 		return nil
 	}})
-	if !errors.Is(err, context.Canceled) || h.Best != 1 || !reflect.DeepEqual(weightsOf(t, n), first) {
+	if !errors.Is(err, context.Canceled) || h.Best != 1 || !reflect.DeepEqual(allWeights(t, n), first) {
 		t.Errorf("got %v, weights of epoch %d, want those of epoch 1", err, h.Best)
 	}
 }
@@ -182,7 +182,7 @@ func TestCallbacks(t *testing.T) {
 		var epochs []int
 		dir := t.TempDir()
 		_, _, err := trained(t, s, form.name, change, Train{Epochs: 2, StepInterval: 20, Validation: onData, OnStep: func(c *result.Control) error {
-			at[c.Step] = weightsOf(t, n)
+			at[c.Step] = allWeights(t, n)
 			if _, err := n.Evaluate(n.sets["points"]); err != nil {
 				return err
 			}
@@ -215,7 +215,7 @@ func TestCallbacks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !reflect.DeepEqual(weightsOf(t, other), at[steps]) {
+			if !reflect.DeepEqual(allWeights(t, other), at[steps]) {
 				t.Errorf("%s: the weights at step %d are others than those after so many steps", form.name, steps)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fused"
+	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
 )
 
@@ -76,7 +77,7 @@ func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 				if c.Share() < s.N {
 					pick = rows(DynamicSlice(order, []*Node{Add(place, Mul(at, size))}, []int{c.Share()}))
 				}
-				b := t.gather(c.Share(), sources, pick)
+				b := t.gather(c.Share(), s, sources, pick)
 				number := Add(step, at)
 				if c.Form.Single() {
 					number = Add(step, numbers[k]) // step counts on from run to run
@@ -237,10 +238,10 @@ func (t *trace) derive(variables []*Node, b batch, s *Set, c plan.Part) stepResu
 	if c.Kernels != nil {
 		net = t.withKernels()
 	} else if !t.net.target.CPU() && net.HasBatchNorm() {
-		t.w.options.Recompute = plan.RecomputeBytes
+		t.w.options.Recompute = lower.RecomputeBytes
 	}
 	buckets := t.net.buckets(c)
-	out := t.applyNet(net, b.x, true, splitAt(buckets))
+	out := t.applyNet(net, b.in, true, splitAt(buckets))
 	sum, weight, right := t.score(t.net.lossOf(s), out, b, nil)
 	measured := t.sums(s, out, b, nil)
 	if c.Split {
@@ -284,7 +285,7 @@ func (t *trace) reduce(f *stepResult, devices int) {
 	all := append(append([]*Node{}, f.gradients...), f.shared()...)
 	var means []int
 	for i, v := range t.net.layout.variables {
-		if !v.trainable && v.shape.DType.IsFloat() {
+		if !v.trainable && !v.frozen && v.shape.DType.IsFloat() {
 			means, all = append(means, i), append(all, f.variables[i])
 		}
 	}
@@ -299,23 +300,23 @@ func (t *trace) reduce(f *stepResult, devices int) {
 
 // update gives trained variables and moments their next values.
 func (t *trace) update(f stepResult, moments []*Node, rate, number *Node) (v, m []*Node) {
-	o := t.net.config.Optimizer
-	title, names := o.Title()
+	l := &t.net.layout
+	title, _ := t.net.config.Optimizer.Title()
 	t.mark(title + "/update")
 	v = append([]*Node(nil), f.variables...)
 	var params *Node // the same for all
-	gradients := clipped(o, f.gradients)
-	for k, i := range t.net.layout.trained {
-		old := moments[k*len(names) : (k+1)*len(names)]
+	gradients := clipped(t.net.config.Optimizer, f.gradients)
+	for k, i := range l.trained {
+		old := momentsOf(l, k, moments)
 		if f.factors != nil && f.factors[k] != nil {
 			if params == nil {
 				params = t.hyperparams(rate, number)
 			}
-			now := t.nativeUpdate(t.net.layout.variables[i], f.inPlace, append(append(f.factors[k], params, v[i]), old...))
+			now := t.nativeUpdate(l.variables[i], f.inPlace, append(append(f.factors[k], params, v[i]), old...))
 			v[i], m = now[0], append(m, now[1:]...)
 			continue
 		}
-		w, next := o.Update(rate, number, v[i], gradients[k], old)
+		w, next := l.optimizer[k].Update(rate, number, v[i], gradients[k], old)
 		v[i], m = w, append(m, next...)
 	}
 	return v, m

@@ -11,6 +11,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
@@ -49,7 +50,7 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := n.state(n.layout.variables)
+	state, err := n.used()
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 			if err != nil {
 				return nil, err
 			}
-			in := append(append(append([]*session.Array{}, state...), s.arrays()...), results)
+			in := append(append(append([]*session.Array{}, state...), s.all()...), results)
 			out, err := p.Run(session.Call{Inputs: append(in, scalars...)})
 			if err != nil {
 				return nil, err
@@ -83,10 +84,10 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 			return nil, err
 		}
 		done += next
-		next = max(1, int(float64(next)*plan.ChunkTime.Seconds()/time.Since(chunk).Seconds()))
+		next = max(1, int(float64(next)*lower.ChunkTime.Seconds()/time.Since(chunk).Seconds()))
 	}
 	results.Finalize()
-	result := &Score{N: s.allAnswers(), Labels: s.targets == 0}
+	result := &Score{N: s.allAnswers(), Labels: s.labelled()}
 	sums := make([]float64, columns)
 	for row := range slices.Chunk(values, columns) {
 		for i, x := range row {
@@ -119,9 +120,9 @@ func (n *Net) testProgram(s *Set, size, batches int, single bool) (*hlo.Program,
 			place := Add(first, i)
 			begin := Mul(place, width)
 			from := Min(begin, latest)
-			b := t.gather(size, sources, window(from, size, zero))
+			b := t.gather(size, s, sources, window(from, size, zero))
 			t.set(variables)
-			out := t.apply(b.x, false)
+			out := t.apply(b.in, false)
 			var mask *Node
 			if s.N%size != 0 {
 				number := Add(Iota(t.g, shapes.Make(dtypes.Int32, size), 0), from)

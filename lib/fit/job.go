@@ -66,7 +66,7 @@ type jobBuilder struct {
 }
 
 func (b *jobBuilder) build() error {
-	n, about := b.net, jobDescription{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Answers: b.data.answers(), Labels: b.data.targets == 0, Layers: b.net.model.Names()}
+	n, about := b.net, jobDescription{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Answers: b.data.answers(), Labels: b.data.labelled(), Layers: b.net.model.Names()}
 	if b.plan.Merged {
 		about.Epochs, about.Steps = 1, b.Epochs
 	}
@@ -229,10 +229,9 @@ func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment,
 }
 
 // sources are the names of a set's arrays, as programs take them.
-func (b *jobBuilder) sources(s *Set) []string {
-	l := []string{"data/" + s.Name + "/x", "data/" + s.Name + "/y"}
-	if s.v != nil {
-		l = append(l, "data/"+s.Name+"/v")
+func (b *jobBuilder) sources(s *Set) (l []string) {
+	for _, a := range s.arrays {
+		l = append(l, "data/"+s.Name+"/"+a.name)
 	}
 	return l
 }
@@ -266,7 +265,7 @@ func (b *jobBuilder) test() error {
 	}
 	b.bindLater("tested", a)
 	tested := b.scratchNames("tested")
-	in := session.Named(append(append(n.names(n.layout.variables), b.sources(s)...), tested...)...)
+	in := session.Named(append(append(n.names(n.usedSlots()), b.sources(s)...), tested...)...)
 	b.addStep(session.JobStep{Program: p, When: wire.LastTurn, Repeat: len(first.Each), Inputs: append(in, first, count), Names: tested})
 	score, err := n.trace("score", func(t *trace) []*Node {
 		tested := Parameter(t.g, "results", results)

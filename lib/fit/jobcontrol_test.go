@@ -49,7 +49,7 @@ func TestJobControl(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%+v: %v", tr, err)
 			}
-			weights[k] = weightsOf(t, n)
+			weights[k] = allWeights(t, n)
 		}
 		if !slices.Equal(h[1].Losses, h[0].Losses) || h[1].Best != h[0].Best || len(h[1].Epochs) != len(h[0].Epochs) || (h[1].Stopped == "") != (h[0].Stopped == "") || tr.KeepBest != (h[0].Best > 0) {
 			t.Errorf("%+v: got\n%s\nwant Fit's\n%s", tr, h[1], h[0])

@@ -61,7 +61,7 @@ func (all measured) maximizes(name string, labels bool) (bool, error) {
 
 // measured are the net's metrics of a set that fits; see checkMetrics.
 func (n *Net) measured(s *Set) measured {
-	all, _ := n.metricsOf(s.targets == 0)
+	all, _ := n.metricsOf(s.labelled())
 	return all
 }
 
@@ -92,6 +92,14 @@ func (n *Net) batchShapes(size int, labels bool) (output, y shapes.Shape) {
 		return output, shapes.Make(dtypes.Int32, append([]int{size}, n.positions()...)...)
 	}
 	return output, output
+}
+
+// metricsFit says which metric does not fit a set.
+func (n *Net) metricsFit(s *Set) error {
+	if len(n.config.Metrics) > 0 && s.targets == 0 && !s.labelled() {
+		return fmt.Errorf("fit: %s: metric %s of %s: got no targets, want some, or Config.Metrics left out", n.name, n.config.Metrics[0].Title(), s.Name)
+	}
+	return n.checkMetrics(s.labelled())
 }
 
 // checkMetrics says which metric does not fit labels or numbers as targets. It writes each
@@ -145,7 +153,7 @@ func (t *trace) sums(s *Set, out *Node, b batch, mask *Node) *Node {
 	}
 	t.mark("metrics")
 	y, weight := b.y, Ones(t.g, shapes.Make(dtypes.Float32, b.y.Shape().Dimensions...))
-	if s.targets == 0 && t.net.ignores() {
+	if s.labelled() && t.net.ignores() {
 		counts := GreaterOrEqual(y, ZerosLike(y))
 		weight, y = ConvertDType(counts, dtypes.Float32), Where(counts, y, ZerosLike(y))
 	}

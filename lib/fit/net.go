@@ -100,7 +100,7 @@ func New(name string, model models.Net, config Config) *Net {
 	if config.Optimizer == nil {
 		config.Optimizer = optim.Adam{}
 	}
-	return &Net{core: &core{name: name, model: model, config: config, caches: caches{programs: map[string]*future{}, sets: map[string]*Set{},
+	return &Net{core: &core{name: name, model: model.Listed(), config: config, caches: caches{programs: map[string]*future{}, sets: map[string]*Set{},
 		deviceCopies: map[onDevice]*session.Array{}, stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}}}
 }
 
@@ -128,7 +128,11 @@ func Attach(s *session.Session, name string, model models.Net, config Config) (*
 func (n *Net) Name() string { return n.name }
 
 func (n *Net) String() string {
-	return fmt.Sprintf("%s: %s on %v, %d layers", n.name, n.model.Name, n.model.Input, len(n.model.Layers))
+	var in []string
+	for _, i := range n.model.AllInputs() {
+		in = append(in, fmt.Sprint(i.Dims))
+	}
+	return fmt.Sprintf("%s: %s on %s, %d layers", n.name, n.model.Name, strings.Join(in, ", "), len(n.model.Layers))
 }
 
 // Model is the net's layers.

@@ -51,7 +51,7 @@ func (t Train) check(n *Net, data *Set) error {
 		return fmt.Errorf("fit: %s: %s", n.name, fmt.Sprintf(format, args...))
 	}
 	loss := n.lossOf(data)
-	_, err := n.measured(data).maximizes(t.Monitor, data.targets == 0)
+	_, err := n.measured(data).maximizes(t.Monitor, data.labelled())
 	if err == nil {
 		err = t.ReduceOnPlateau.Check()
 	}
@@ -80,7 +80,7 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("patience of %d epochs: want 1 or more, or 0 to train all epochs", t.Patience)
 	case t.KeepState && len(n.carriedSlots()) == 0:
 		return bad("KeepState is set, and %s has no layer that is Stateful: want it left out", n.model.Name)
-	case t.Validation != nil && (t.Validation.targets == 0) != (data.targets == 0):
+	case t.Validation != nil && t.Validation.kind() != data.kind():
 		return bad("Validation %s has %s, and %s has %s: want the same of both", t.Validation.Name, t.Validation.kind(), data.Name, data.kind())
 	}
 	return nil
@@ -88,8 +88,11 @@ func (t Train) check(n *Net, data *Set) error {
 
 // kind is what the targets of a set are.
 func (s *Set) kind() string {
-	if s.targets == 0 {
+	switch {
+	case s.labelled():
 		return "labels"
+	case s.targets == 0:
+		return "no targets"
 	}
 	return "numbers as targets"
 }

@@ -74,7 +74,7 @@ func (x *stepPrograms) ready(ctx context.Context, alive func()) error {
 // run does some turns from example first of the order on: the state after them,
 // and their results. The state it is given is kept, if it is not packed.
 func (x *stepPrograms) run(state copies, s *Set, order, rate copies, first, turns int) (after copies, results *session.Array, err error) {
-	sources, err := x.net.copiesOn(s.arrays(), x.Devices)
+	sources, err := x.net.copiesOn(s.all(), x.Devices)
 	if err != nil {
 		return nil, nil, err
 	}
