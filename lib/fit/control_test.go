@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gaiden/lib/fit/result"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/metrics"
 	"gaiden/lib/optim"
 	"gaiden/lib/session"
@@ -22,7 +23,7 @@ var forms = []struct {
 	change func(*Net)
 }{
 	{"loop", func(*Net) {}},
-	{"single", func(n *Net) { n.config.Loop = SingleSteps }},
+	{"single", func(n *Net) { n.loop = plan.SingleSteps }},
 	{"packed", func(n *Net) { n.packing = true }},
 	{"devices", func(n *Net) { n.config.Devices, n.config.AllDevices = 2, true }},
 }
@@ -58,7 +59,7 @@ func TestSteps(t *testing.T) {
 	for _, form := range append(forms, struct {
 		name   string
 		change func(*Net)
-	}{"unrolled", func(n *Net) { n.config.Unroll = 5 }}) {
+	}{"unrolled", func(n *Net) { n.unroll = 5 }}) {
 		_, whole, err := trained(t, s, form.name, form.change, Train{Epochs: 3})
 		if err != nil {
 			t.Fatal(err)

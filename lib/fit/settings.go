@@ -11,10 +11,6 @@ import (
 	"gaiden/lib/optim"
 )
 
-// mostUnroll bounds Config.Unroll: what a program of so many steps takes to write and to
-// compile is more than its loop costs.
-const mostUnroll = 1000
-
 // check says which setting means nothing, or has no use.
 func (c Config) check() error {
 	packages := []string{reflect.TypeFor[losses.MSE]().PkgPath(), reflect.TypeFor[optim.Adam]().PkgPath()}
@@ -27,12 +23,8 @@ func (c Config) check() error {
 		}
 	}
 	switch {
-	case c.Loop < AutoLoop || c.Loop > SingleSteps:
-		return fmt.Errorf("Config.Loop is %d: want fit.AutoLoop, LoopedSteps or SingleSteps", c.Loop)
 	case c.Kernels < AutoKernels || c.Kernels > plainOps:
 		return fmt.Errorf("Config.Kernels is %d: want fit.AutoKernels, XLAKernels or FusedKernels", c.Kernels)
-	case c.Unroll > mostUnroll:
-		return fmt.Errorf("Config.Unroll is %d: want %d at most, or 0 for the default", c.Unroll, mostUnroll)
 	case c.AllDevices && c.Devices == 0:
 		return fmt.Errorf("Config.AllDevices is set without Config.Devices: want how many to use, or AllDevices left out")
 	}
