@@ -25,6 +25,7 @@ var forms = []struct {
 	{"loop", func(*Net) {}},
 	{"single", func(n *Net) { n.loop = plan.SingleSteps }},
 	{"packed", func(n *Net) { n.packing = true }},
+	{"counted", func(n *Net) { n.Session(); n.target = played("cuda", "") }}, // turns of many steps
 	{"devices", func(n *Net) { n.config.Devices, n.config.AllDevices = 2, true }},
 }
 
@@ -230,7 +231,20 @@ func TestCallbacks(t *testing.T) {
 			t.Errorf("%s: got %d steps, %q, %v, want 40", form.name, h.Steps, h.Stopped, err)
 		}
 	}
-	_, h, err := trained(t, s, "rate", forms[0].change, Train{Epochs: 2, OnEpoch: func(c *result.Control) error { c.LearningRate /= 10; return nil }})
+	// Turns of several steps end where OnStep is called.
+	var seen []int
+	counted, h, err := trained(t, s, "turns", forms[3].change, Train{Epochs: 2, DropLast: true, StepInterval: 25, OnStep: func(c *result.Control) error {
+		seen = append(seen, c.Step)
+		return nil
+	}})
+	if err != nil || !slices.Equal(seen, []int{25, 50, 75, 100}) || h.Steps != 100 {
+		t.Errorf("counted turns: got calls after %v of %d steps, %v", seen, h.Steps, err)
+	}
+	p, err := counted.Plan(counted.sets["points"], Train{Batch: 12, DropLast: true, StepInterval: 25, OnStep: func(*result.Control) error { return nil }})
+	if err != nil || p.Main.Turn() != 25 {
+		t.Errorf("got turns of %d steps, %v, want 25", p.Main.Turn(), err)
+	}
+	_, h, err = trained(t, s, "rate", forms[0].change, Train{Epochs: 2, OnEpoch: func(c *result.Control) error { c.LearningRate /= 10; return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
