@@ -59,6 +59,7 @@ lib/metrics:                                                      a metric is Go
 lib/fit/result: lib/timing/units                                  what training returns: values and their text
 lib/fit/phases: lib/engine/hlo, lib/session                      runs the programs of a step one by one
 lib/fit: lib/fit/phases, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/search: lib/fit, lib/fit/result, lib/timing/units                   trains with many settings; on top of fit only
 lib/profile: lib/fit, lib/fit/phases, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/sealed, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
 kernels/internal/cell:                                            source that programs are made of besides cells
 kernels/internal/cell/gaidenkeep:                                 is part of cells' programs: the standard library only
@@ -80,7 +81,7 @@ kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, k
 kernels/internal/runner: kernels/internal/jupyter                 runs a notebook file in any interpreter
 kernels/internal/webpage:                                         text in, HTML out
 kernels/internal/faults:                                          makes system calls fail, in tests
-lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/fit/result, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices; SVG is written here, as gonum/plot would link 125 packages into a cell
+lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/fit/result, lib/search, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices; SVG is written here, as gonum/plot would link 125 packages into a cell
 `
 
 // outside is which of the large outside modules a package may import, where
