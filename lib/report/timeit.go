@@ -67,7 +67,12 @@ func (t Timeit) Run(loop func(n int)) Timed {
 	}
 	if crashed {
 		// What the runtime would have written, had nobody looked.
-		fmt.Fprintf(os.Stderr, "panic: %v [%s]\n\n%s", failed.Value, failed.When(), failed.Stack)
+		hint := ""
+		var next interface{ Hint() string }
+		if err, is := failed.Value.(error); is && errors.As(err, &next) && next.Hint() != "" {
+			hint = " [recovered]\n\tpanic: hint: " + next.Hint()
+		}
+		fmt.Fprintf(os.Stderr, "panic: %v [%s]%s\n\n%s", failed.Value, failed.When(), hint, failed.Stack)
 		os.Exit(2)
 	}
 	return result

@@ -135,6 +135,9 @@ func (c *Composer) hint(w *writer, message string) string {
 	if strings.Contains(message, "does not satisfy graph.ExecGraphFn") {
 		return "a graph function takes a *graph.Graph, or nodes (node.Graph() is their graph), or a graph and a slice of nodes; it returns nodes"
 	}
+	if strings.Contains(message, "as error value in argument to must:") {
+		return "must takes an error, or a value and an error; must2 takes two values and an error"
+	}
 	if message == "cannot use _ as value or type" {
 		return "_ is no name in Go; what later cells want needs one: x := …"
 	}
