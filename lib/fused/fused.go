@@ -71,6 +71,10 @@ func Usual(op kernels.Op) kernels.Op {
 		if c.In >= lower.DeepInputs && c.Batch*c.Out <= lower.FewOutputs {
 			return nil
 		}
+	case kernels.Head:
+		if c.In >= lower.DeepInputs && c.Batch*c.Classes <= lower.FewOutputs {
+			return nil
+		}
 	case kernels.Conv:
 		in = c.In
 	case kernels.ConvInput:

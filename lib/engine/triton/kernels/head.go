@@ -9,8 +9,9 @@ import (
 	"gaiden/lib/engine/triton"
 )
 
-// LargestHead and LargestSoftmax are how many classes fit in one block of Head and Softmax.
-const LargestHead, LargestSoftmax = 256, 16384
+// LargestHead and LargestSoftmax are how many classes fit in one block of Head and Softmax:
+// the weights of more do not fit in a processor's shared memory.
+const LargestHead, LargestSoftmax = 32, 16384
 
 // Head is the end of a classifier: its last dense layer, softmax, cross entropy
 // and the gradient of their mean over the batch.
