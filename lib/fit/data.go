@@ -286,7 +286,7 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 		return s, n.sameTargets(s, d.V)
 	}
 	if d.Y == nil && d.V == nil && n.ownLoss() {
-		return s, nil
+		return s, n.metricsFit(s)
 	}
 	if d.Y, _, err = flatten(name, "targets", d.Y); err != nil {
 		return nil, err
@@ -496,7 +496,7 @@ func (n *Net) canTrain(s *Set) error {
 	if err := n.lossFits(s); err != nil {
 		return err
 	}
-	if err := n.checkMetrics(s.labelled()); err != nil || !s.labelled() {
+	if err := n.metricsFit(s); err != nil || !s.labelled() {
 		return err
 	}
 	if want := shapes.Make(dtypes.Int32, n.positions()...).Size(); s.positions != want {
