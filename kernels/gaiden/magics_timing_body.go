@@ -74,8 +74,7 @@ func (t *timed) once(ctx context.Context, h magic.Host) error {
 		program = h.Keep
 	}
 	err := program(ctx, t.text.String())
-	var build *parse.BuildError
-	if errors.As(err, &build) {
+	if build, is := errors.AsType[*parse.BuildError](err); is {
 		t.restore(build)
 	}
 	if err != nil {

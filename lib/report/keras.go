@@ -59,7 +59,6 @@ func (k Keras) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// HTML returns String as preformatted text.
 func (k Keras) HTML() string { return "<pre>" + escape(k.String()) + "</pre>" }
 
 // rough is a duration as Keras prints it, two digits at least: 4s, 9ms, 310us.

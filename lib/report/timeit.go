@@ -121,7 +121,6 @@ type Timed struct {
 // String returns IPython's line, and below it what IPython does not report.
 func (t Timed) String() string { return strings.Join(t.lines(), "\n") }
 
-// HTML returns String as preformatted text.
 func (t Timed) HTML() string { return "<pre>" + escape(t.String()) + "</pre>" }
 
 func (t Timed) lines() []string {

@@ -141,5 +141,4 @@ func (a Answers) String() string {
 	return b.String()
 }
 
-// HTML returns String as preformatted text.
 func (a Answers) HTML() string { return "<pre>" + escape(a.String()) + "</pre>" }

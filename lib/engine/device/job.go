@@ -254,8 +254,8 @@ func (j *runner) become(state wire.JobState) {
 	j.log.wakeAll()
 }
 
-// poke tells the loop that something is wanted of it.
-func (j *runner) poke() {
+// signal tells the loop that there is a request for it.
+func (j *runner) signal() {
 	select {
 	case j.wake <- struct{}{}:
 	default:

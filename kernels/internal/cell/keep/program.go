@@ -144,10 +144,6 @@ func (p *Program) Line(cell, line int) string { return parse.LineOf(p.texts[cell
 type Composer struct {
 	Module *build.Module
 	Memory *Memory
-
-	// Nearest finds the name that was probably meant, "" if there is none; nil
-	// means that nothing is suggested.
-	Nearest func(word string, names []string) string
 }
 
 // Compose makes a program of a cell. Nothing is remembered yet: see Remember.
