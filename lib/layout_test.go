@@ -202,12 +202,13 @@ func TestPrograms(t *testing.T) {
 
 // large is which packages may have more than 3,000 lines, tests apart, and why.
 var large = map[string]string{
-	"kernels/gaiden":            "the program: each command and magic is a file of its own",
-	"lib/engine/device":         "the server of the session: its state is shared by all that it does",
-	"lib/engine/hlo":            "reads and writes programs as text",
-	"lib/engine/triton/kernels": "each kernel is a page of its own",
-	"lib/fit":                   "training: its parts share the state of a run",
-	"lib/report":                "each kind of plot and table is a file of its own",
+	"kernels/gaiden":             "the program: each command and magic is a file of its own",
+	"lib/engine/device":          "the server of the session: its state is shared by all that it does",
+	"lib/engine/hlo":             "reads and writes programs as text",
+	"lib/engine/triton/kernels":  "each kernel is a page of its own",
+	"lib/fit":                    "training: its parts share the state of a run",
+	"kernels/internal/cell/keep": "what a name means from cell to cell is decided in one place: kept, run again, imported or built in",
+	"lib/report":                 "each kind of plot and table is a file of its own",
 }
 
 // TestSizes holds that a package can be read in a sitting.
