@@ -3,6 +3,8 @@ package datasets
 import (
 	"fmt"
 	"strings"
+
+	"gaiden/lib/data"
 )
 
 // Images is a set of labeled images of one size, ready to upload. It is plain memory,
@@ -85,6 +87,9 @@ type Split struct {
 
 // Len returns the number of images.
 func (s Split) Len() int { return len(s.Labels) }
+
+// Data is the images as examples, flat, and their labels.
+func (s Split) Data() data.Examples { return data.Examples{X: s.Pixels, Y: s.Labels, N: s.Len()} }
 
 // Image returns the pixels of image i without copying them, shaped [height width
 // channels]; nil if there is no image i.

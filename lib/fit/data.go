@@ -12,30 +12,10 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/data"
 	"gaiden/lib/losses"
 	"gaiden/lib/session"
 )
-
-// Data is a set of examples on the host.
-type Data struct {
-	// X is the examples, flat or nested: []byte, which become 0 to 1, floats, bools, or for
-	// a net of ids integers; Inputs for a net that has several.
-	X any
-	// Y is the targets: labels from 0 as []int32 or other integers, one an example or
-	// position, or floats, as many an example as the net returns. CrossEntropy takes one-hot
-	// rows too, other losses integers. SameX: the examples. nil: for losses of one's own.
-	Y any
-	// V is the weight of each number of Y, 0 or more, for losses such as Visibility.
-	V []float32
-}
-
-// Inputs are the examples of a net with several inputs, each in the form of Data.X.
-type Inputs map[string]any
-
-// SameX as Data.Y says that the targets are the examples, as an autoencoder's are.
-const SameX sameX = 1
-
-type sameX int
 
 // Set is a set of examples in the session, as data/<name>/x (or x/<input>), y, v and sum.
 type Set struct {
@@ -279,10 +259,13 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d.N != 0 && d.N != s.N {
+		return nil, fmt.Errorf("fit: %s: Data.N is %d, and X has %d examples of %d numbers: want the same, or N left out", name, d.N, s.N, s.size)
+	}
 	if err := n.fitsBF16(s.rounding.found); err != nil {
 		return nil, err
 	}
-	if _, is := d.Y.(sameX); is {
+	if _, is := d.Y.(data.Same); is {
 		return s, n.sameTargets(s, d.V)
 	}
 	if d.Y == nil && d.V == nil && n.ownLoss() {
