@@ -126,13 +126,11 @@ func (n *Net) incomplete(there map[string]wire.Type) error {
 
 // isMoment says whether an array is the state of some optimizer.
 func (n *Net) isMoment(name string) bool {
-	for _, o := range optim.All() {
+	all := append(slices.Clone(n.layout.optimizer), n.config.Optimizer, optim.Muon{})
+	for _, o := range append(all, optimizers()...) {
 		if title, _ := o.Title(); strings.HasPrefix(name, title+"/") {
 			return true
 		}
-	}
-	if title, _ := n.config.Optimizer.Title(); strings.HasPrefix(name, title+"/") {
-		return true
 	}
 	return name == "rng" || name == "step"
 }
@@ -192,15 +190,11 @@ func (n *Net) bindNew(slots []slot, arrays []*session.Array, stale ...string) er
 // optimizer's state, or random numbers.
 func (n *Net) complete(store *model.Store, there map[string]wire.Type, stale []string) error {
 	var missing []slot
-	fresh := false
-	for _, s := range append(append([]slot{}, n.layout.moments...), n.layout.step) {
+	optimizer := append(append([]slot{}, n.layout.moments...), n.layout.step)
+	for _, s := range optimizer {
 		if t, is := there[s.name]; !is || !sameType(t, s.shape) {
-			missing = append(missing, s)
-			fresh = true
+			missing = optimizer // a new one counts from its own beginning
 		}
-	}
-	if fresh && len(missing) > 0 && missing[len(missing)-1].name != "step" {
-		missing = append(missing, n.layout.step) // a new optimizer counts from its own beginning
 	}
 	var arrays []*session.Array
 	if len(missing) > 0 {

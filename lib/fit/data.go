@@ -280,6 +280,10 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 	add := func(part string, flat any, shape shapes.Shape) {
 		s.arrays = append(s.arrays, setArray{part, shape, flat, nil})
 	}
+	_, labels := d.Y.([]int32)
+	if err := n.checkMetrics(labels); err != nil {
+		return nil, err
+	}
 	if t, is := d.Y.([]int32); is {
 		if d.V != nil {
 			return nil, fmt.Errorf("fit: %s: %d weights in V for labels: want none; V is for targets that are numbers", name, len(d.V))
@@ -472,7 +476,10 @@ func (n *Net) canTrain(s *Set) error {
 	if err := n.fits(s); err != nil {
 		return err
 	}
-	if err := n.lossFits(s); err != nil || !s.labelled() {
+	if err := n.lossFits(s); err != nil {
+		return err
+	}
+	if err := n.checkMetrics(s.labelled()); err != nil || !s.labelled() {
 		return err
 	}
 	if want := shapes.Make(dtypes.Int32, n.positions()...).Size(); s.positions != want {

@@ -17,14 +17,17 @@ type slot struct {
 	path      string // of a variable in GoMLX's store: "/conv/weights"
 	shape     shapes.Shape
 	trainable bool
+	weight    bool // it is trainable, or would be if it were not frozen
+	frozen    bool
 }
 
 // layout is what a net keeps in the session.
 type layout struct {
-	variables []slot // of the model, in the order of its layers, and its random numbers
-	trained   []int  // which of them the optimizer changes
-	moments   []slot // optimizer state: for each trained variable, each of the optimizer's slots
-	step      slot   // int32: training steps done
+	variables []slot      // of the model, in the order of its layers, and its random numbers
+	trained   []int       // which of them the optimizer changes
+	optimizer []Optimizer // that of each of those
+	moments   []slot      // optimizer state: for each trained variable, each of its optimizer's arrays
+	step      slot        // int32: training steps done
 }
 
 // rng is GoMLX's name for the state of a store's random numbers.
@@ -73,23 +76,43 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		if s.path == rng {
 			s.name, s.trainable = "rng", false
 		}
-		if s.trainable {
-			l.trained = append(l.trained, len(l.variables))
+		s.weight = s.trainable
+		if o := n.optimizerOf(s); o == nil {
+			s.trainable, s.frozen = false, true
+		} else if s.trainable {
+			l.train(o, len(l.variables), s)
 		}
 		l.variables = append(l.variables, s)
 	}
 	if len(l.trained) == 0 {
-		return nil, fmt.Errorf("fit: %s: net %s has nothing to train: want a layer with variables", n.name, n.model.Name)
+		return nil, fmt.Errorf("fit: %s: net %s has nothing to train: want a layer with variables that are not frozen", n.name, n.model.Name)
 	}
-	title, moments := n.config.Optimizer.Title()
-	for _, i := range l.trained {
-		for _, m := range moments {
-			l.moments = append(l.moments, slot{name: title + "/" + m + "/" + l.variables[i].name, shape: l.variables[i].shape})
-		}
+	if err := n.groupsFit(&l); err != nil {
+		return nil, err
 	}
 	l.step = slot{name: "step", shape: shapes.Make(dtypes.Int32)}
 	n.layout = l
 	return store, nil
+}
+
+// train gives variable i an optimizer and its arrays.
+func (l *layout) train(o Optimizer, i int, v slot) {
+	l.trained, l.optimizer = append(l.trained, i), append(l.optimizer, o)
+	title, moments := o.Title()
+	for _, m := range moments {
+		l.moments = append(l.moments, slot{name: title + "/" + m + "/" + v.name, shape: v.shape})
+	}
+}
+
+// momentsOf are those of trained variable k among the moments of all.
+func momentsOf[T any](l *layout, k int, moments []T) []T {
+	at := 0
+	for _, o := range l.optimizer[:k] {
+		_, names := o.Title()
+		at += len(names)
+	}
+	_, names := l.optimizer[k].Title()
+	return moments[at : at+len(names)]
 }
 
 // all is the whole state, in the order in which programs take it.

@@ -12,6 +12,7 @@ import (
 	"gaiden/lib/losses"
 	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
+	"gaiden/lib/metrics"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
 	"gaiden/lib/session"
@@ -57,7 +58,8 @@ type caches struct {
 	deviceCopies map[onDevice]*session.Array // of data
 	stepTime     map[string]time.Duration    // in the last run of its kind
 	stepCost     map[string]hlo.Cost
-	table        *tiling.Table // of the net that this one is a clone of; nil: the session's
+	metricErrors map[bool]error // for labels, and for numbers
+	table        *tiling.Table  // of the net that this one is a clone of; nil: the session's
 }
 
 // hooks are for tests.
@@ -71,7 +73,8 @@ type hooks struct {
 type Config struct {
 	Optimizer Optimizer   // default: Adam{}
 	Loss      losses.Loss // default: CrossEntropy for labels, MSE for numbers
-	Seed      int64       // of the first weights, the order of examples, and dropout
+	Metrics   []metrics.Metric
+	Seed      int64 // of the first weights, the order of examples, and dropout
 	// BF16 computes in bfloat16; weights and optimizer state stay float32. Integers in the
 	// examples that bfloat16 would round, such as token ids above 256, are refused.
 	BF16    bool

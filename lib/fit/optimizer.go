@@ -1,9 +1,14 @@
 package fit
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/optim"
+	"gaiden/lib/session"
 )
 
 // Optimizer changes weights by their gradients, as those of package optim do. One of your
@@ -22,4 +27,72 @@ func clipped(o Optimizer, gradients []*Node) []*Node {
 		return c.Clip(gradients)
 	}
 	return gradients
+}
+
+// optimizerOf is the optimizer of a variable; nil: it is frozen.
+func (n *Net) optimizerOf(v slot) Optimizer {
+	o, is := n.config.Optimizer.(optim.Optimizer)
+	if !is || !v.shape.DType.IsFloat() {
+		return n.config.Optimizer
+	}
+	if o = optim.For(o, v.name, v.shape); o == nil {
+		return nil
+	}
+	return o
+}
+
+// groupsFit proves that each pattern of the optimizer's groups is that of some variable.
+func (n *Net) groupsFit(l *layout) error {
+	o, is := n.config.Optimizer.(optim.Optimizer)
+	if !is {
+		return nil
+	}
+	var names []string
+	for _, v := range l.variables {
+		names = append(names, v.name)
+	}
+	if p := optim.Unused(o, names); p != "" {
+		return fmt.Errorf("fit: %s: no variable has the pattern %q of optim.Groups: want one that some have, of %s", n.name, p, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// averaged are variables whose values Evaluate and Predict use: averages of weights in place
+// of those that have one, once a step has been done.
+func (n *Net) averaged() ([]slot, error) {
+	slots := n.usedSlots()
+	if slices.EqualFunc(slots, n.layout.variables, func(a, b slot) bool { return a.name == b.name }) {
+		return slots, nil
+	}
+	step, err := n.state([]slot{n.layout.step})
+	if err != nil {
+		return nil, err
+	}
+	defer free(step...)
+	done := make([]int32, 1)
+	if err := step[0].Values(done); err != nil || done[0] == 0 {
+		return n.layout.variables, err
+	}
+	return slots, nil
+}
+
+// usedSlots are the variables, or the averages of those that have one.
+func (n *Net) usedSlots() []slot {
+	slots := slices.Clone(n.layout.variables)
+	for k, i := range n.layout.trained {
+		if optim.Averages(n.layout.optimizer[k]) {
+			moments := momentsOf(&n.layout, k, n.layout.moments)
+			slots[i] = moments[len(moments)-1]
+		}
+	}
+	return slots
+}
+
+// used are the arrays of averaged.
+func (n *Net) used() ([]*session.Array, error) {
+	slots, err := n.averaged()
+	if err != nil {
+		return nil, err
+	}
+	return n.state(slots)
 }

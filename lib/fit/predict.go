@@ -64,7 +64,7 @@ func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := n.state(n.layout.variables)
+	state, err := n.used()
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,8 @@ func TestRecipe(t *testing.T) {
 		{Optimizer: optim.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4}, Loss: losses.MSE{}, Loop: 1, Unroll: 7},
 		{Optimizer: optim.Scheduled{Optimizer: optim.Lion{LearningRate: 0.1}, Schedule: optim.WarmupCosine{Warmup: 3, Steps: 9}}, Loss: losses.CrossEntropy{Smoothing: 0.1, ClassWeights: []float64{1, 2}}},
 		{Optimizer: optim.Clipped{Optimizer: optim.Scheduled{Optimizer: optim.SGD{}, Schedule: optim.Warmup{Steps: 3}}, Norm: 1}, Loss: losses.Huber{Delta: 2}},
+		{Optimizer: optim.EMA{Optimizer: optim.Groups{Optimizer: optim.Muon{Others: optim.Lion{}}, Groups: []optim.Group{{Names: []string{"*/biases"}, NoDecay: true}, {Names: []string{"a"}, Optimizer: optim.SGD{Momentum: 0.5}}}}, Decay: 0.9}},
+		{Optimizer: optim.SWA{Optimizer: optim.Clipped{Optimizer: optim.Adam{}, Value: 1}, Start: 5}},
 		{Optimizer: optim.AdaDelta{Rho: 0.95}, Loss: losses.Visibility{Blind: true}, Kernels: plainOps},
 	}
 	odd := models.Net{Name: "odd", Input: []int{8, 8, 3}, Layers: []models.Layer{

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gaiden/lib/losses"
+	"gaiden/lib/metrics"
 	"gaiden/lib/optim"
 )
 
@@ -37,6 +38,9 @@ func (c Config) check() error {
 	}
 	if err := losses.Check(c.Loss, 0); err != nil {
 		return fmt.Errorf("Config.Loss: %w", err)
+	}
+	if err := metrics.Check(c.Metrics); err != nil {
+		return fmt.Errorf("Config.%w", err)
 	}
 	return optim.Check(c.Optimizer)
 }

@@ -45,13 +45,13 @@ func (n *Net) stepPrograms(s *Set, c plan.Part) *stepPrograms {
 		donate func(*hlo.Program) []bool
 	}{
 		{"epoch/" + s.key() + "/" + itoa(s.N), func() (*hlo.Program, error) { return n.epochProgram(s, c) }, n.donated(c)},
-		{"start", func() (*hlo.Program, error) { return n.startProgram(c) }, nil},
-		{"finish", func() (*hlo.Program, error) { return n.finishProgram(c) }, nil},
+		{"start", func() (*hlo.Program, error) { return n.startProgram(s, c) }, nil},
+		{"finish", func() (*hlo.Program, error) { return n.finishProgram(s, c) }, nil},
 	} {
 		if part.name == "start" && !c.Form.Single() || part.name == "finish" && (!c.Form.Single() || c.Packed) {
 			continue
 		}
-		x.futures[i] = n.prepare(part.name+"/"+c.Key(), part.build, part.donate)
+		x.futures[i] = n.prepare(fmt.Sprintf("%s/%s/%d", part.name, c.Key(), n.columns(s)), part.build, part.donate)
 	}
 	return x
 }

@@ -191,7 +191,7 @@ func (t *trace) slots(slots []slot) []*Node {
 func (t *trace) set(values []*Node) {
 	for i, v := range t.net.layout.variables {
 		x := values[i]
-		if t.net.config.BF16 && v.trainable {
+		if t.net.config.BF16 && (v.trainable || v.frozen && v.weight) {
 			x = ConvertDType(x, dtypes.BFloat16)
 		}
 		t.variable(v).SetNodeValue(x)
@@ -246,7 +246,7 @@ func (t *trace) float(y *Node) *Node {
 func (t *trace) buffers(old []*Node) []*Node {
 	next := append([]*Node(nil), old...)
 	for i, v := range t.net.layout.variables {
-		if !v.trainable {
+		if !v.trainable && !v.frozen {
 			next[i] = t.variable(v).NodeValue(t.g)
 		}
 	}

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/elementwise"
 )
 
 // Clipped is an optimizer whose gradients are clipped first (Pascanu et al., 2013):
@@ -37,8 +40,24 @@ func (o Clipped) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node
 	return o.Optimizer.Update(rate, t, weight, gradient, moments)
 }
 
+// Rule is none: a gradient is clipped by what the others are.
+func (o Clipped) Rule() *elementwise.Rule { return nil }
+
+func (o Clipped) choose(variable string, shape shapes.Shape) Optimizer {
+	return For(o.Optimizer, variable, shape)
+}
+
+// clip are gradients as an optimizer that clips them wants them.
+func clip(o Optimizer, gradients []*Node) []*Node {
+	if c, is := o.(Clipper); is {
+		return c.Clip(gradients)
+	}
+	return gradients
+}
+
 // Clip clips.
 func (o Clipped) Clip(gradients []*Node) []*Node {
+	gradients = clip(o.Optimizer, gradients)
 	all := make([]*Node, len(gradients))
 	var square *Node
 	for i, g := range gradients {

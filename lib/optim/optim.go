@@ -5,6 +5,15 @@
 //
 //	config := fit.Config{Optimizer: optim.RMSprop{Momentum: 0.9}}
 //
+// Others change what these do, and may be put around each other: [Scheduled] the rate,
+// [Clipped] the gradients, [EMA] and [SWA] which weights are used, and [Groups] gives
+// variables settings by their names:
+//
+//	optim.Groups{Optimizer: optim.AdamW{}, Groups: []optim.Group{
+//		{Names: []string{"body/*"}, Frozen: true},
+//		{Names: []string{"*/biases", "*/scale"}, NoDecay: true},
+//	}}
+//
 // A new optimizer is a type like those here, and a line in [All].
 package optim
 
@@ -13,6 +22,7 @@ import (
 	"math"
 	"reflect"
 
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
@@ -28,13 +38,36 @@ type Optimizer interface {
 	// Update returns a weight and its arrays after a step. rate is the learning
 	// rate, t the number of the step from 1, both float32 scalars.
 	Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node)
-	// Rule is the step as expressions.
+	// Rule is the step as expressions; nil: it is not the same one for each number of all
+	// variables.
 	Rule() *elementwise.Rule
 }
 
 // All are the optimizers, and SGD with its velocity.
 func All() []Optimizer {
 	return []Optimizer{SGD{}, SGD{Momentum: 0.9}, Adam{}, AdamW{}, AdaDelta{}, Adagrad{}, Lion{}, NAdam{}, RMSprop{}}
+}
+
+// choosing is an optimizer that treats variables differently.
+type choosing interface {
+	choose(variable string, shape shapes.Shape) Optimizer
+}
+
+// For is the optimizer of a variable, which has a name such as conv/weights; nil: the
+// variable is frozen.
+func For(o Optimizer, variable string, shape shapes.Shape) Optimizer {
+	if c, is := o.(choosing); is {
+		return c.choose(variable, shape)
+	}
+	return o
+}
+
+// around is [For] of an optimizer that is inside of another one.
+func around(o Optimizer, variable string, shape shapes.Shape, with func(Optimizer) Optimizer) Optimizer {
+	if o = For(o, variable, shape); o == nil {
+		return nil
+	}
+	return with(o)
 }
 
 // Check says which setting of an optimizer is out of its range, where it would only do

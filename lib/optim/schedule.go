@@ -5,16 +5,18 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
+	"gaiden/lib/elementwise/gomlx"
 )
 
 // Schedule changes the learning rate with the number of steps, inside the programs:
 //
 //	optim.Scheduled{Optimizer: optim.AdamW{LearningRate: 1e-3}, Schedule: optim.WarmupCosine{Warmup: 100, Steps: 5000}}
 //
-// The number of the step is the net's: it goes on from cell to cell, until the net is reset.
+// The number of the step is the net's: it continues from cell to cell, until the net is reset.
 type Schedule interface {
 	// Factor is what the learning rate is multiplied by in step t, from 1.
 	Factor(t elementwise.Expr) elementwise.Expr
@@ -37,19 +39,45 @@ func (o Scheduled) Title() (name string, moments []string) { return o.Optimizer.
 
 // Update is one step.
 func (o Scheduled) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return update(o, rate, t, weight, gradient, moments)
+	return rated(o.Optimizer, o.Schedule.Factor(elementwise.Time), rate, t, weight, gradient, moments)
 }
 
 // Rule is the optimizer's, with rate·factor for rate.
 func (o Scheduled) Rule() *elementwise.Rule {
-	r := *o.Optimizer.Rule()
-	by := map[string]elementwise.Expr{rate.Key(): rate.Mul(o.Schedule.Factor(t))}
+	return ratedRule(o.Optimizer, o.Schedule.Factor(t))
+}
+
+// Clip is the optimizer's.
+func (o Scheduled) Clip(gradients []*Node) []*Node { return clip(o.Optimizer, gradients) }
+
+func (o Scheduled) choose(variable string, shape shapes.Shape) Optimizer {
+	return around(o.Optimizer, variable, shape, func(inner Optimizer) Optimizer { return Scheduled{inner, o.Schedule} })
+}
+
+// ratedRule is an optimizer's rule with rate·factor for rate.
+func ratedRule(o Optimizer, factor elementwise.Expr) *elementwise.Rule {
+	inner := o.Rule()
+	if inner == nil {
+		return nil
+	}
+	r := *inner
+	by := map[string]elementwise.Expr{rate.Key(): rate.Mul(factor)}
 	r.Weight = r.Weight.Substitute(by)
 	r.Next = append([]elementwise.Expr{}, r.Next...)
 	for i, e := range r.Next {
 		r.Next[i] = e.Substitute(by)
 	}
 	return &r
+}
+
+// rated is a step of an optimizer with rate·factor for rate.
+func rated(o Optimizer, factor elementwise.Expr, rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
+	if r := ratedRule(o, factor); r != nil {
+		state := gomlx.Update(r, rate, t, append([]*Node{weight}, moments...), gradient)
+		return state[0], state[1:]
+	}
+	rate = elementwise.Eval(gomlx.Ops, gomlx.Scalars(rate, t), elementwise.Rate.Mul(factor))[0]
+	return o.Update(rate, t, weight, gradient, moments)
 }
 
 func (o Scheduled) check() error {
