@@ -311,3 +311,20 @@ func TestImages(t *testing.T) {
 	_, err = Images{}.Read(t.TempDir())
 	wants(t, "nothing", err, "no images")
 }
+
+func TestBatches(t *testing.T) {
+	broken := fmt.Errorf("broken")
+	var got []int
+	var last error
+	for e, err := range Batches(5, func(k int) (Examples, error) {
+		if k == 3 {
+			return Examples{}, broken
+		}
+		return Examples{N: k}, nil
+	}) {
+		got, last = append(got, e.N), err
+	}
+	if !slices.Equal(got, []int{0, 1, 2, 0}) || last != broken {
+		t.Errorf("got %v, %v, want three and the error", got, last)
+	}
+}

@@ -15,6 +15,10 @@
 //	images, err := data.Images{Height: 64, Width: 64}.Read("flowers") // a folder for each class
 //	arrays, err := data.NPZ("arrays.npz")                 // by name, with their dimensions
 //
+// Batches makes an iterator for package fit's Stream, where not all examples fit in memory:
+//
+//	stream, err := net.Stream("photos", data.Batches(1000, func(k int) (data.Examples, error) { return read(k) }), 4096)
+//
 // Split, Shuffle and First exist for [Examples] and for [Table]. They panic where their
 // arguments mean nothing.
 //

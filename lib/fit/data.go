@@ -17,7 +17,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Set is a set of examples in the session, as data/<name>/x (or x/<input>), y, v and sum.
+// Set is a set of examples in the session, as data/<name>/x (or x.<input>), y, v and sum.
 type Set struct {
 	Name   string
 	N      int     // examples
@@ -33,11 +33,12 @@ type Set struct {
 	low, high int32 // the least label and the greatest
 
 	rounding *seenIntegers
+	stream   *stream // N is then its buffer
 }
 
 // setArray is one of a set's arrays.
 type setArray struct {
-	name  string // "x", "x/ids", "y", "v"
+	name  string // "x", "x.ids", "y", "v"
 	shape shapes.Shape
 	flat  any // what is to be uploaded
 	*session.Array
@@ -55,6 +56,9 @@ type rounding struct{ all, some error }
 
 func (s *Set) String() string {
 	how := "found in the session"
+	if s.stream != nil {
+		return fmt.Sprintf("%s: a stream of examples of %d numbers, %d at a time", s.Name, s.size, s.N)
+	}
 	if s.Fresh {
 		how = "uploaded"
 	}
@@ -111,8 +115,9 @@ func (n *Net) put(s *Set, sum [sha256.Size]byte) error {
 		a.flat = nil
 	}
 	s.arrays = all[:len(s.arrays)]
-	for _, a := range there { // of other data
-		if !slices.Contains(names, a.Name) {
+	for _, a := range there { // of other data, and not of sets whose names begin alike
+		part := setArray{name: strings.TrimPrefix(a.Name, prefix)}
+		if (part.isInput() || part.name == "y" || part.name == "v") && !slices.Contains(names, a.Name) {
 			remove = append(remove, a.Name)
 		}
 	}
@@ -184,10 +189,12 @@ func (n *Net) find(name string) (*Set, error) {
 	return s, nil
 }
 
-func (a setArray) isInput() bool { return a.name == "x" || strings.HasPrefix(a.name, "x/") }
+func (a setArray) isInput() bool {
+	return a.name == "x" || strings.HasPrefix(a.name, "x.") && !strings.Contains(a.name, "/")
+}
 
 // input is the name of the input whose examples an array is.
-func (a setArray) input() string { return strings.TrimPrefix(a.name, "x/") }
+func (a setArray) input() string { return strings.TrimPrefix(a.name, "x.") }
 
 // bySetOrder orders arrays as programs take them.
 func bySetOrder(a, b setArray) int {

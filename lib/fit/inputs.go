@@ -86,7 +86,7 @@ func (n *Net) input(name string, i models.Input, x any) (a setArray, err error) 
 	a.name = "x"
 	what := "examples"
 	if n.model.Inputs != nil {
-		a.name, what = "x/"+i.Name, "examples of input "+i.Name
+		a.name, what = "x."+i.Name, "examples of input "+i.Name
 	}
 	flat, dims, err := flatten(name, what, x)
 	if err != nil {

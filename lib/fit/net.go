@@ -64,7 +64,8 @@ type caches struct {
 
 // hooks are for tests.
 type hooks struct {
-	packing, testBuckets bool // whatever the size of the net
+	packing, testBuckets bool              // whatever the size of the net
+	streamed             func(pending int) // a block of a stream is uploaded
 	options              lower.Options
 	decided              func(*plan.Plan)
 }

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -38,7 +39,7 @@ func (n *Net) Predict(x any) (*Prediction, error) {
 			}
 			defer a.Finalize()
 		}
-	} else if err := n.fits(s); err != nil {
+	} else if err := cmp.Or(n.refuseStream(s, "predictions"), n.fits(s)); err != nil {
 		return nil, err
 	}
 	return n.predict(ctx, s)
