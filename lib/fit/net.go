@@ -46,6 +46,7 @@ type core struct {
 // traits are what a net is made of, as its layout is built.
 type traits struct {
 	convolves   bool    // it has convolutions
+	mixes       bool    // it has a models.MixUp
 	feedForward bool    // it has neither those nor loops
 	output      []int   // dimensions of one result
 	forward     float64 // FLOPs of the forward pass of an example, as the net is written

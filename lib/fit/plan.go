@@ -58,7 +58,7 @@ func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 		t.Variables = append(t.Variables, plan.Variable{Name: v.name, Shape: v.shape, Trainable: v.trainable})
 	}
 	if loss, is := n.lossOf(s).(losses.CrossEntropy); is {
-		t.CrossEntropy = s.labelled() && loss.Plain() && len(n.output) == 1 && n.columns(s) == lossColumns && !n.model.TakesIntegers() && n.model.Inputs == nil
+		t.CrossEntropy = s.labelled() && loss.Plain() && len(n.output) == 1 && n.columns(s) == lossColumns && !n.model.TakesIntegers() && n.model.Inputs == nil && !n.mixes
 	}
 	if n.kernelsMayRun() {
 		t.Tilings = n.tilings().Changes()
