@@ -63,6 +63,7 @@ var benches = map[string]struct {
 	"dispatch": {benchDispatch, "µs per step of 1, 31 and 100 donated arrays: raw PJRT, the session, GoMLX, JAX"},
 	"kernels":  {benchKernels, "results of each GPU kernel next to those of its plain form; -texts"},
 	"run":      {benchRun, "µs per training step of whole runs as a notebook has them, with validations; -peers jax,torch"},
+	"stream":   {benchStream, "µs per training step of data on the device, and of the same read from a file meanwhile"},
 	"session":  {benchSession, "first steps by where a program is, waiting for another notebook, recovery from a crash"},
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/losses"
+	"gaiden/lib/metrics"
 	"gaiden/lib/models"
 )
 
@@ -124,7 +125,7 @@ func TestExamples(t *testing.T) {
 		{"ragged rows", two(false), [][]float32{{1, 0}, {0}}, "examples: row [1] has length 1, and those before it 2"},
 		{"wide rows", two(false), [][]float32{{1, 0, 1, 1}}, "got 1 examples of [4], want a multiple of 2"},
 		{"strings", two(false), []string{"a", "b"}, "examples are a []string: want []byte"},
-		{"inputs of one", two(false), Inputs{"x": numbers}, "examples are a fit.Inputs: want []byte"},
+		{"inputs of one", two(false), Inputs{"x": numbers}, "examples are a data.Inputs: want []byte"},
 		{"one of several", table(), numbers, `examples are a []float32: want fit.Inputs with "ids", "numbers", "also", the inputs of table`},
 		{"none", table(), nil, `Data has no X: want the examples, as fit.Inputs with "ids"`},
 		{"missing", table(), data(func(x Inputs) { delete(x, "numbers") }), `examples have no input "numbers": want fit.Inputs with "ids"`},
@@ -217,6 +218,9 @@ func TestNoTargets(t *testing.T) {
 		{"targets of another width", auto, Config{Loss: gap{2}}, Data{X: floats, Y: make([]float32, 40)}, ""},
 		{"no targets for MSE", auto, Config{Loss: losses.MSE{}}, Data{X: floats}, "Data has no Y"},
 		{"numbers as classes", auto, Config{Loss: losses.CrossEntropy{}}, Data{X: floats, Y: SameX}, "got numbers as targets, want labels"},
+		{"metrics without targets", auto, Config{Loss: gap{}, Metrics: []metrics.Metric{metrics.MAE{}}}, Data{X: floats}, "which has no targets"},
+		{"metrics of another width", auto, Config{Loss: gap{2}, Metrics: []metrics.Metric{metrics.MAE{}}}, Data{X: floats, Y: make([]float32, 40)}, "2 an example, and the net returns [4]"},
+		{"metrics", auto, Config{Loss: losses.MSE{}, Metrics: []metrics.Metric{metrics.MAE{}}}, Data{X: floats, Y: SameX}, ""},
 		{"another width", linear(2), Config{Loss: losses.MSE{}}, Data{X: floats, Y: SameX}, ""},
 		{"wider", linear(3), Config{Loss: losses.MSE{}}, Data{X: floats, Y: SameX}, "got 2 numbers an example, want 3"},
 		{"no probabilities", auto, Config{Loss: losses.BinaryCrossEntropy{}}, Data{X: slices.Repeat([]float32{2}, 80), Y: SameX}, "wants probabilities"},

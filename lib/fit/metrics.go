@@ -94,6 +94,14 @@ func (n *Net) batchShapes(size int, labels bool) (output, y shapes.Shape) {
 	return output, output
 }
 
+// metricsFit says why a set is none for the net's metrics.
+func (n *Net) metricsFit(s *Set) error {
+	if len(n.config.Metrics) > 0 && !s.labelled() && s.targets != shapes.Make(dtypes.Float32, n.output...).Size() {
+		return fmt.Errorf("fit: %s: Config.Metrics for %s, which has %s, %d an example, and the net returns %v: want as many, or no metrics", n.name, s.Name, s.kind(), s.targets, n.output)
+	}
+	return n.checkMetrics(s.labelled())
+}
+
 // checkMetrics says which metric does not fit labels or numbers as targets. It writes each
 // once, so that a function of one's own fails here and not in a training.
 func (n *Net) checkMetrics(labels bool) error {

@@ -79,7 +79,7 @@ func (n *Net) refuseStream(s *Set, what string) error {
 
 // hostBlock is a buffer of a stream's examples on the host.
 type hostBlock struct {
-	flats   []reflect.Value // by the set's arrays, with place for all
+	flats   []reflect.Value // by the set's arrays, with room for all
 	rows    int
 	answers float64 // of an example, of the epoch so far
 	last    bool    // of the epoch
@@ -236,8 +236,8 @@ func (f *filler) finish(b *hostBlock) {
 	b.answers = float64(f.counted) / float64(f.seen)
 }
 
-// upload puts a block on the device, with an order of its examples. rows is how many places
-// the arrays have.
+// upload puts a block on the device, with an order of its examples. The arrays have so many
+// rows.
 func (n *Net) upload(s *source, b *hostBlock, rows int, shuffle bool) (*exampleOrder, error) {
 	set := s.set.sized(rows)
 	for i := range set.arrays {

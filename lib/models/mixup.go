@@ -68,7 +68,7 @@ func Mix(share, a, b *Node) *Node {
 	return Add(Mul(a, share), Mul(b, OneMinus(share)))
 }
 
-// betaSteps is how many numbers a distribution is written down with.
+// betaSteps is how many steps the table of a distribution has.
 const betaSteps = 256
 
 // largerShare makes the larger of λ and 1-λ, λ of Beta(α, α), of uniform numbers.
