@@ -268,3 +268,45 @@ func TestNoTargets(t *testing.T) {
 		t.Errorf("a set without targets: got %v", err)
 	}
 }
+
+// TestSeveralOutputs holds a net with two results and a loss for each.
+func TestSeveralOutputs(t *testing.T) {
+	s := open(t)
+	net := models.Net{Name: "two", Input: []int{3}, Function: func(scope *model.Scope, in models.Inputs) *Node {
+		x := models.Call(scope, models.Dense{Name: "body", Units: 12, Act: models.ReLU}, in["x"])
+		return Concatenate([]*Node{models.Call(scope, models.Dense{Name: "class", Units: 3}, x), models.Call(scope, models.Dense{Name: "size", Units: 1}, x)}, -1)
+	}}
+	n := attach(t, s, "net", net, Config{Seed: 1, Loss: losses.Joint{{Name: "class", Size: 3, Loss: losses.CrossEntropy{}}, {Name: "size", Size: 1, Loss: losses.MSE{}, Weight: 2}}})
+	x, y := make([]float32, 180), make([]float32, 120)
+	for i := range 60 {
+		x[3*i+i%3] = 1
+		y[2*i], y[2*i+1] = float32(i%3), float32(i%3)-1
+	}
+	set := load(t, n, "d", Data{X: x, Y: y})
+	if _, err := n.Fit(set, Train{Epochs: 60, Batch: 10, LearningRate: 0.02}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := n.Predict(x[:9])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		row := p.Output[4*i : 4*i+4]
+		if class := slices.Index(row[:3], slices.Max(row[:3])); class != i || math.Abs(float64(row[3])-float64(i-1)) > 0.1 {
+			t.Errorf("example %d: got %v, want class %d and %d", i, row, i, i-1)
+		}
+	}
+	for want, y := range map[string][]float32{"target class of example 0 is 3: want a label": {3, 0}, "1 target numbers for 1 examples": {3}} {
+		if _, err := n.Upload("e", Data{X: x[:3], Y: y}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if _, err := attach(t, s, "none", net, Config{}).Upload("e", Data{X: x, Y: SameX}); err == nil {
+		t.Error("want an error for targets of another size")
+	}
+	if err := New("bad", net, Config{Loss: losses.Joint{}, Session: s}).Reset(); err != nil {
+		t.Error(err)
+	} else if _, err := New("bad", net, Config{Loss: losses.Joint{}, Session: s}).Weights(); err == nil || !strings.Contains(err.Error(), "no parts") {
+		t.Errorf("got %v, want no parts", err)
+	}
+}

@@ -82,6 +82,11 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 	if err := cmp.Or(n.fitsTargets(s), n.metricsFit(s)); err != nil {
 		return nil, err
 	}
+	if l, is := n.config.Loss.(losses.Joint); is {
+		if err := l.CheckTargets(t, s.N, shapes.Make(dtypes.Float32, n.output...).Size()); err != nil {
+			return nil, fmt.Errorf("fit: %s: %w", name, err)
+		}
+	}
 	add("y", t, shapes.Make(dtypes.Float32, s.N, s.targets))
 	if d.V != nil {
 		if len(d.V) != len(t) {
