@@ -206,6 +206,7 @@ var large = map[string]string{
 	"lib/engine/hlo":            "reads and writes programs as text",
 	"lib/engine/triton/kernels": "each kernel is a page of its own",
 	"lib/fit":                   "training: its parts share the state of a run",
+	"lib/models":                "each layer is a page of its own",
 	"lib/report":                "each kind of plot and table is a file of its own",
 }
 
