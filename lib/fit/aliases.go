@@ -18,6 +18,7 @@ const SameX = data.SameX // targets are the examples
 // What comes back, of package result.
 
 type (
+	Control    = result.Control
 	History    = result.History
 	Epoch      = result.Epoch
 	Score      = result.Score
@@ -36,15 +37,6 @@ const (
 )
 
 const plainOps = plan.PlainKernels
-
-// Loop says how the steps of an epoch run.
-type Loop = plan.Loop
-
-const (
-	AutoLoop    = plan.AutoLoop    // as [Net.Plan] decides
-	LoopedSteps = plan.LoopedSteps // a loop in one program
-	SingleSteps = plan.SingleSteps // a program that runs once for each step
-)
 
 // shapeError says which data do not fit the net.
 func (n *Net) shapeError(data, what, got, want string) error {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gaiden/lib/losses"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 )
 
@@ -36,11 +37,17 @@ func TestAugmented(t *testing.T) {
 		config Config
 		like   bool // the loop's numbers
 	}{
-		{"loop", Config{}, true}, {"twice", Config{}, true}, {"single steps", Config{Loop: SingleSteps}, true}, {"unrolled", Config{Unroll: 3}, true},
+		{"loop", Config{}, true}, {"twice", Config{}, true}, {"single steps", Config{}, true}, {"unrolled", Config{}, true},
 		{"BF16", Config{BF16: true}, false}, {"two devices", Config{Devices: 2, AllDevices: true}, false}, {"another seed", Config{Seed: 2}, false},
 	} {
 		tt.config.FirstLook = true
 		n := attach(t, s, "net", augmented(), tt.config)
+		switch tt.name {
+		case "single steps":
+			n.loop = plan.SingleSteps
+		case "unrolled":
+			n.unroll = 3
+		}
 		set := load(t, n, "bars", d)
 		h, err := n.Fit(set, Train{Epochs: 6, Batch: 20, LearningRate: 0.005})
 		if err != nil {

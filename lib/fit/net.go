@@ -36,6 +36,7 @@ type core struct {
 	ready      bool
 	readOnly   bool // another program's: its arrays are neither created nor removed
 	locked     bool // no other program can change its arrays
+	calling    bool // a callback of its training runs
 	arrayCount int  // of the net, in the session
 	layout     layout
 	traits
@@ -68,6 +69,8 @@ type hooks struct {
 	packing, testBuckets bool              // whatever the size of the net
 	streamed             func(pending int) // a block of a stream is uploaded
 	options              lower.Options
+	loop                 plan.Loop
+	unroll               int // steps in the body of a loop; 0: chosen
 	decided              func(*plan.Plan)
 }
 
@@ -80,8 +83,6 @@ type Config struct {
 	// BF16 computes in bfloat16; weights and optimizer state stay float32. Integers in the
 	// examples that bfloat16 would round, such as token ids above 256, are refused.
 	BF16    bool
-	Loop    Loop    // default: AutoLoop
-	Unroll  int     // steps in the body of the loop; default: chosen, see Net.Plan
 	Kernels Kernels // default: AutoKernels
 	// Devices train together, each on its part of a batch; default: 1. If one is expected
 	// to be faster, it is used alone, and History.Note says so, unless AllDevices is set.
@@ -143,7 +144,7 @@ func (n *Net) Model() models.Net { return n.model }
 func (n *Net) Config() Config { return n.config }
 
 // Summary describes the net as Keras does, without a session.
-func (n *Net) Summary() (models.Summary, error) { return Summary(n.model) }
+func (n *Net) Summary() (models.Summary, error) { return models.Summarize(&writer{}, n.model) }
 
 // Session is the session the net lives in, opened if need be.
 func (n *Net) Session() (*session.Session, error) {
@@ -159,12 +160,12 @@ func (n *Net) Reset() error {
 	if err := n.connect(); err != nil {
 		return err
 	}
-	n.ready = false
 	done, err := n.lockUnlessTraining(context.Background(), "resets")
 	if err != nil {
 		return err
 	}
 	defer done()
+	n.ready = false
 	_, err = n.session.Delete(n.name + "/*")
 	return err
 }
@@ -177,8 +178,8 @@ func (n *Net) connect() error {
 	if n.name == "" || n.name == "data" || strings.ContainsAny(n.name, "/* ") {
 		return fmt.Errorf("fit: net name is %q: want a word without / or *, other than data", n.name)
 	}
-	if n.config.Devices < 0 || n.config.Unroll < 0 {
-		return fmt.Errorf("fit: %s: Devices %d, Unroll %d: want 1 or more of each, or 0 for the default", n.name, n.config.Devices, n.config.Unroll)
+	if n.config.Devices < 0 {
+		return fmt.Errorf("fit: %s: Devices %d: want 1 or more, or 0 for the default", n.name, n.config.Devices)
 	}
 	s := n.config.Session
 	if s == nil {

@@ -117,7 +117,7 @@ func (n *Net) blocks(ctx context.Context, set *Set, epochs, whole int) *source {
 			}
 		}()
 		for epoch := 1; epoch <= epochs && ctx.Err() == nil; epoch++ {
-			if err := f.epoch(); errors.Is(err, errStopped) {
+			if err := f.epoch(); errors.Is(err, errEnded) {
 				return
 			} else if err != nil {
 				f.send(&hostBlock{err: fmt.Errorf("fit: stream %s, epoch %d: %w", set.Name, epoch, err)})
@@ -128,7 +128,7 @@ func (n *Net) blocks(ctx context.Context, set *Set, epochs, whole int) *source {
 	return s
 }
 
-var errStopped = errors.New("stopped")
+var errEnded = errors.New("stopped")
 
 // filler makes blocks of what an iterator gives.
 type filler struct {
@@ -167,7 +167,7 @@ func (f *filler) epoch() error {
 	switch {
 	case f.block.rows > 0:
 		if !f.flush() {
-			return errStopped
+			return errEnded
 		}
 		f.finish(f.block)
 	case f.full != nil:
@@ -177,7 +177,7 @@ func (f *filler) epoch() error {
 	}
 	f.block.last = true
 	if !f.send(f.block) {
-		return errStopped
+		return errEnded
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func (f *filler) add(s *Set) error {
 		}
 		f.block.rows, from = f.block.rows+count, from+count
 		if f.block.rows >= f.whole && !f.flush() {
-			return errStopped
+			return errEnded
 		}
 		if f.block.rows == f.set.N {
 			f.finish(f.block)
@@ -289,7 +289,7 @@ func (s *source) receive(ctx context.Context, alive func()) (b *hostBlock, err e
 	case err != nil:
 		return nil, err
 	case b == nil:
-		return nil, errStopped
+		return nil, errEnded
 	}
 	return b, b.err
 }
@@ -312,7 +312,7 @@ func (r *run) openSource() error {
 // nextBlock is what is trained on next: the set, or the next block of the stream.
 func (r *run) nextBlock() (*exampleOrder, error) {
 	if r.source == nil {
-		return &exampleOrder{data: r.data, parts: r.portions(), last: true, answers: r.answers}, nil
+		return &exampleOrder{data: r.data, parts: r.portions(r.requesting), last: true, answers: r.answers}, nil
 	}
 	if o := r.source.ready; o != nil {
 		r.source.ready = nil
@@ -365,7 +365,7 @@ func (r *run) uploaded(b *hostBlock) (*exampleOrder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.parts = r.portions(); b.rows == r.data.N {
+	if o.parts = r.portions(0); b.rows == r.data.N {
 		return o, nil
 	}
 	steps, rest := b.rows/r.Batch, b.rows%r.Batch

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gaiden/lib/losses"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 )
 
@@ -54,16 +55,24 @@ func TestStreamEqualsSet(t *testing.T) {
 		{"one batch", models.MLP(9), Config{}, Train{Epochs: 2, Batch: 10}, 10, false, 22},
 		{"larger than the data", models.MLP(9), Config{}, Train{Epochs: 2, Batch: 10}, 1000, false, 22},
 		{"last batch dropped", models.MLP(9), Config{}, Train{Epochs: 2, Batch: 10, DropLast: true}, 50, false, 20},
-		{"single steps", models.MLP(9), Config{Loop: SingleSteps}, Train{Epochs: 2, Batch: 10}, 40, false, 22},
+		{"single steps", models.MLP(9), Config{}, Train{Epochs: 2, Batch: 10}, 40, false, 22},
 		{"packed", models.MLP(9), Config{}, Train{Epochs: 2, Batch: 10}, 40, true, 22},
-		{"unrolled", models.MLP(9), Config{Unroll: 3}, Train{Epochs: 2, Batch: 10}, 50, false, 22},
+		{"unrolled", models.MLP(9), Config{}, Train{Epochs: 2, Batch: 10}, 50, false, 22},
 		{"bf16", models.MLP(9), Config{BF16: true}, Train{Epochs: 1, Batch: 10}, 40, false, 11},
 		{"dropout", small(), Config{}, Train{Epochs: 2, Batch: 10}, 40, false, 22},
 	} {
 		d := digits(103, tt.net.Input, 1)
 		tt.config.Seed, tt.config.FirstLook, tt.train.InOrder = 3, true, true
 		a, b := attach(t, s, "a", tt.net, tt.config), attach(t, s, "b", tt.net, tt.config)
-		a.packing, b.packing = tt.packing, tt.packing
+		for _, n := range []*Net{a, b} {
+			n.packing = tt.packing
+			switch tt.name {
+			case "single steps":
+				n.loop = plan.SingleSteps
+			case "unrolled":
+				n.unroll = 3
+			}
+		}
 		set := load(t, a, "bars", d)
 		tt.train.Validation = set
 		want, err := a.Fit(set, tt.train)
@@ -251,8 +260,9 @@ func TestStreamFaults(t *testing.T) {
 	two := attach(t, s, "two", small(), Config{FirstLook: true, Devices: 2, AllDevices: true})
 	_, devices := two.Fit(streamOf(t, two, inItems(d, 10), 20), Train{Batch: 10})
 	_, large := n.Fit(from, Train{Batch: 30})
+	_, steps := n.Fit(from, Train{Steps: 30})
 	for what, err := range map[string]error{"a job of bars/stream, which is a stream": job, "the validation of a job of bars": validation, "predictions of bars": predicted, "phases of bars": phases,
-		"training on 2 devices of bars": devices, "batch of 30 from the 20 examples": large} {
+		"training on 2 devices of bars": devices, "batch of 30 from the 20 examples": large, "30 Steps of bars/stream, which is a stream: want Epochs": steps} {
 		if err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("got %v, want %q", err, what)
 		}

@@ -181,7 +181,7 @@ func (p *Plan) Train(s Step) (state map[string][]*Node) {
 		case "dense":
 			w, b := s.weights(*q)[0], q.biases(s)
 			if i+1 < len(parts) && parts[i+1].kind == "head" {
-				if last = o.begin(x, w, b, q.act, s.weights(parts[i+1])[0], parts[i+1].bias); last != nil {
+				if last = o.startHead(x, w, b, q.act, s.weights(parts[i+1])[0], parts[i+1].bias); last != nil {
 					x = last.y
 					break
 				}
@@ -201,7 +201,7 @@ func (p *Plan) Train(s Step) (state map[string][]*Node) {
 			mark("loss/forward")
 			w, b := s.weights(*q)[0], q.biases(s)
 			if last != nil {
-				loss, hit, g, ended = o.finish(last, w, b, s.Labels)
+				loss, hit, g, ended = o.finishHead(last, w, b, s.Labels)
 				break
 			}
 			loss, hit, g = o.Head(x, w, b, s.Labels)
@@ -265,7 +265,6 @@ func (q part) covers(x *Node) bool {
 	return q.kind == "conv" && !q.pool && q.size == d[1] && q.size == d[2] && q.pad == 0 && !q.same
 }
 
-// rows is x as [n …].
 func rows(x *Node) *Node {
 	n := x.Shape().Dimensions[0]
 	return Reshape(x, n, x.Shape().Size()/n)
