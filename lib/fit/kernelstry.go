@@ -68,6 +68,9 @@ func (n *Net) stepKey(batch int) string {
 // gets a line for each result. After a net's first training, the process "gaiden tune" does
 // the same in the background.
 func (n *Net) Tune(data *Set, t Train, tell func(string)) error {
+	if err := n.refuseStream(data, "tuning"); err != nil {
+		return err
+	}
 	ctx := n.context()
 	if tell == nil {
 		tell = func(string) {}
