@@ -49,6 +49,9 @@ type Train struct {
 // other program can change the net. In a notebook it shows a progress bar.
 func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 	ctx := n.context()
+	if err := context.Cause(ctx); err != nil { // a loop of one's own around Fit ends, too
+		return nil, err
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	done, err := n.acquire(ctx, training)
