@@ -214,6 +214,10 @@ func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error)
 		return nil, x, y, err
 	}
 	x = shapes.Make(kind, s.N, size)
+	if n.config.Step != nil {
+		y, err = n.stepTargets(name, d, s)
+		return s, x, y, err
+	}
 	if d.Y, err = n.targets(name, d.Y, s.N); err != nil {
 		return nil, x, y, err
 	}
@@ -336,7 +340,7 @@ func (n *Net) fits(s *Set) error {
 			return err
 		}
 	}
-	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets > 0 && s.targets != want {
+	if want := shapes.Make(dtypes.Float32, n.output...).Size(); n.config.Step == nil && s.targets > 0 && s.targets != want {
 		return n.shapeError(s.Name, "targets", fmt.Sprintf("%d numbers each", s.targets),
 			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output))
 	}
@@ -368,7 +372,7 @@ func (n *Net) wantLabels() string {
 // it may have been loaded for another. A program would take a label that is not as no
 // class at all, and learn something.
 func (n *Net) canTrain(s *Set) error {
-	if err := n.fits(s); err != nil {
+	if err := n.fits(s); err != nil || n.config.Step != nil {
 		return err
 	}
 	if err := n.lossFits(s); err != nil || s.targets > 0 {
@@ -385,6 +389,9 @@ func (n *Net) canTrain(s *Set) error {
 	}
 	return nil
 }
+
+// labeled says whether a set's targets are labels of what the net returns.
+func (n *Net) labeled(s *Set) bool { return s.targets == 0 && n.config.Step == nil }
 
 // arrays are the set's, in the order in which programs take them.
 func (s *Set) arrays() []*session.Array {

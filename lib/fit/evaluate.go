@@ -85,7 +85,7 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 		next = max(1, int(float64(next)*plan.ChunkTime.Seconds()/time.Since(chunk).Seconds()))
 	}
 	results.Finalize()
-	result := &Score{N: s.allAnswers(), Labels: s.targets == 0}
+	result := &Score{N: s.allAnswers(), Labels: n.labeled(s)}
 	var sum, weight float64
 	for i := range batches {
 		row := values[i*columns:]
@@ -119,14 +119,18 @@ func (n *Net) testProgram(s *Set, size, batches int, single bool) (*hlo.Program,
 			begin := Mul(place, width)
 			from := Min(begin, latest)
 			b := t.gather(size, sources, window(from, size, zero))
-			t.set(variables)
-			out := t.apply(b.x, false)
 			var mask *Node
 			if s.N%size != 0 {
 				number := Add(Iota(t.g, shapes.Make(dtypes.Int32, size), 0), from)
 				mask = ConvertDType(GreaterOrEqual(number, begin), dtypes.Float32)
 			}
-			sum, weight, right := t.score(n.lossOf(s), out, b, mask)
+			var sum, weight, right *Node
+			if n.config.Step != nil {
+				sum, weight, right = t.scoreStep(variables, b, mask)
+			} else {
+				t.set(variables)
+				sum, weight, right = t.score(n.lossOf(s), t.apply(b.x, false), b, mask)
+			}
 			row := Reshape(Stack([]*Node{sum, weight, right}, 0), 1, columns)
 			return []*Node{DynamicUpdateSlice(state[0], row, []*Node{place, zero})}
 		}

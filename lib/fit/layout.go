@@ -60,10 +60,12 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		store = t.store
 		x := Zeros(t.g, n.model.Batch(batch))
 		t.store.SetTraining(t.g, true)
-		y := n.model.Apply(t.store.RootScope(), x)
-		n.output = y.Shape().Dimensions[1:]
+		y := n.model.Outputs(t.store.RootScope(), x)
+		if n.output = nil; len(n.model.Parts()) == 0 {
+			n.output = y[0].Shape().Dimensions[1:]
+		}
 		refuseLosses(t.g)
-		return []*Node{y}
+		return y
 	})
 	if err != nil {
 		return nil, err
@@ -84,15 +86,23 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		}
 		l.variables = append(l.variables, s)
 	}
+	if n.whole != nil {
+		n.layout = l.withStep()
+		return store, nil
+	}
 	if len(l.trained) == 0 {
 		return nil, fmt.Errorf("fit: %s: net %s has nothing to train: want a layer with variables that are not frozen", n.name, n.model.Name)
 	}
 	if err := n.groupsFit(&l); err != nil {
 		return nil, err
 	}
-	l.step = slot{name: "step", shape: shapes.Make(dtypes.Int32)}
-	n.layout = l
+	n.layout = l.withStep()
 	return store, nil
+}
+
+func (l layout) withStep() layout {
+	l.step = slot{name: "step", shape: shapes.Make(dtypes.Int32)}
+	return l
 }
 
 // train gives variable i an optimizer and its arrays.
@@ -102,6 +112,15 @@ func (l *layout) train(o Optimizer, i int, v slot) {
 	for _, m := range moments {
 		l.moments = append(l.moments, slot{name: title + "/" + m + "/" + v.name, shape: v.shape})
 	}
+}
+
+// each are the numbers of the trained variables.
+func (l *layout) each() []int {
+	all := make([]int, len(l.trained))
+	for k := range all {
+		all[k] = k
+	}
+	return all
 }
 
 // momentsOf are those of trained variable k among the moments of all.

@@ -77,6 +77,13 @@ func (t *trace) gather(n int, sources []*Node, pick func(*Node) *Node) batch {
 		x = MulScalar(ConvertDType(x, dtypes.Float32), 1.0/255)
 	}
 	b := batch{x: Reshape(x, append([]int{n}, t.net.model.Input...)...)}
+	if t.net.config.Step != nil { // targets are whatever the step takes
+		b.y = pick(sources[1])
+		if len(sources) > 2 {
+			b.v = pick(sources[2])
+		}
+		return b
+	}
 	if b.y = pick(sources[1]); b.y.DType() == dtypes.Float32 {
 		b.y = Reshape(b.y, append([]int{n}, t.net.output...)...)
 	} else {

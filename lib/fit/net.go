@@ -32,6 +32,7 @@ type core struct {
 	mu         sync.Mutex // protects following, and the arrays while a program runs
 	session    *session.Session
 	target     lower.Target
+	whole      *Net // that it is a part of; nil: it is none
 	ready      bool
 	readOnly   bool // another program's: its arrays are neither created nor removed
 	locked     bool // no other program can change its arrays
@@ -57,6 +58,7 @@ type caches struct {
 	deviceCopies map[onDevice]*session.Array // of data
 	stepTime     map[string]time.Duration    // in the last run of its kind
 	stepCost     map[string]hlo.Cost
+	outlines     map[string]*stepOutline
 	table        *tiling.Table // of the net that this one is a clone of; nil: the session's
 }
 
@@ -71,7 +73,13 @@ type hooks struct {
 type Config struct {
 	Optimizer Optimizer   // default: Adam{}
 	Loss      losses.Loss // default: CrossEntropy for labels, MSE for numbers
-	Seed      int64       // of the first weights, the order of examples, and dropout
+	// Step is a training step of one's own in place of the minimization of Loss, such as
+	//
+	//	func(s *fit.Step) { s.Minimize(losses.Mean(losses.MSE{}, s.Forward(s.X), s.Y)) }
+	//
+	// It is called while programs are written, maybe several times.
+	Step func(*Step)
+	Seed int64 // of the first weights, the order of examples, and dropout
 	// BF16 computes in bfloat16; weights and optimizer state stay float32. Integers in the
 	// examples that bfloat16 would round, such as token ids above 256, are refused.
 	BF16    bool
@@ -150,6 +158,9 @@ func (n *Net) Reset() error {
 	if err := n.connect(); err != nil {
 		return err
 	}
+	if err := n.wholeOnly(); err != nil {
+		return err
+	}
 	n.ready = false
 	done, err := n.lockUnlessTraining(context.Background(), "resets")
 	if err != nil {
@@ -192,6 +203,9 @@ func (n *Net) openUntil(ctx context.Context) error {
 	}
 	if err := n.config.check(); err != nil {
 		return fmt.Errorf("fit: %s: %w", n.name, err)
+	}
+	if len(n.model.Parts()) > 0 && n.config.Step == nil {
+		return fmt.Errorf("fit: %s: %s is made of parts, %s, and has no Config.Step: want one, which says what goes into each", n.name, n.model.Name, strings.Join(n.model.Names(), ", "))
 	}
 	if err := n.attach(ctx); err != nil {
 		return err

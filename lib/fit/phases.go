@@ -31,6 +31,9 @@ func (n *Net) Phases(data *Set, batch int) (*phases.Step, error) {
 	if batch < 1 || batch > data.N {
 		return nil, fmt.Errorf("fit: %s: batch of %d from the %d examples of %s: want 1 or more, and no more than there are", n.name, batch, data.N, data.Name)
 	}
+	if n.config.Step != nil {
+		return nil, fmt.Errorf("fit: %s: phases of a net with Config.Step: got a step of one's own, want one of Config.Loss; %%timeit measures Fit", n.name)
+	}
 	p := &phaseWriter{net: n, data: data, batch: batch}
 	var all []*written
 	for _, part := range []struct {
@@ -244,7 +247,7 @@ func (p *phaseWriter) buildUpdate(t *trace) (names []string, nodes []*Node) {
 		gradients = append(gradients, Parameter(t.g, "gradient/"+l.variables[i].name, trained[k].Shape()))
 	}
 	next := Add(step, t.scalar(int32(1)))
-	v, m := t.update(stepResult{variables: variables, gradients: gradients}, moments, rate, ConvertDType(next, dtypes.Float32))
+	v, m := t.update(stepResult{variables: variables, gradients: gradients}, l.each(), moments, rate, ConvertDType(next, dtypes.Float32))
 	for _, i := range l.trained {
 		names, nodes = append(names, "next/"+input(l.variables[i])), append(nodes, v[i])
 	}

@@ -54,11 +54,14 @@ func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 		Settings: plan.Settings{Kernels: n.config.Kernels, Loop: n.config.Loop, Unroll: n.config.Unroll, Devices: n.config.Devices, AllDevices: n.config.AllDevices,
 			PackState: n.packing},
 	}
+	if n.config.Step != nil {
+		t.Settings.Kernels, t.Rule = XLAKernels, nil
+	}
 	for _, v := range n.layout.variables {
 		t.Variables = append(t.Variables, plan.Variable{Name: v.name, Shape: v.shape, Trainable: v.trainable})
 	}
 	if loss, is := n.lossOf(s).(losses.CrossEntropy); is {
-		t.CrossEntropy = s.targets == 0 && loss.Plain() && len(n.output) == 1 && !n.model.TakesIntegers()
+		t.CrossEntropy = n.config.Step == nil && s.targets == 0 && loss.Plain() && len(n.output) == 1 && !n.model.TakesIntegers()
 	}
 	if n.kernelsMayRun() {
 		t.Tilings = n.tilings().Changes()

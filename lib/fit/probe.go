@@ -136,7 +136,9 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 					weights = append(weights, variables[k])
 				}
 			}
-			x = n.model.Layer(i, name, scope, x, nil)
+			if n.config.Step == nil {
+				x = n.model.Layer(i, name, scope, x, nil)
+			}
 			flags = append(flags, wrong(weights...), wrong(x))
 		}
 		if l, is := n.lossOf(s).(losses.Visibility); is && b.v != nil && !l.Blind {

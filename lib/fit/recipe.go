@@ -66,6 +66,9 @@ func known[T any](all ...T) map[string]reflect.Type {
 // function, a layer or an optimizer of one's own.
 func (n *Net) recipe() (r recipe, err error) {
 	c := n.config
+	if c.Step != nil {
+		return r, fmt.Errorf("fit: %s: no recipe for a net with Config.Step, which is a function", n.name)
+	}
 	if c.OneDNN || c.FirstLook || c.Devices > 1 {
 		return r, fmt.Errorf("fit: %s: no recipe for a net with OneDNN, with FirstLook, or on several devices", n.name)
 	}

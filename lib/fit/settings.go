@@ -35,6 +35,9 @@ func (c Config) check() error {
 	case c.AllDevices && c.Devices == 0:
 		return fmt.Errorf("Config.AllDevices is set without Config.Devices: want how many to use, or AllDevices left out")
 	}
+	if c.Step != nil && c.Loss != nil {
+		return fmt.Errorf("Config.Step and Config.Loss are set: want one of them")
+	}
 	if err := losses.Check(c.Loss, 0); err != nil {
 		return fmt.Errorf("Config.Loss: %w", err)
 	}
@@ -60,7 +63,7 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("learning rate of %g: want more than 0, or 0 for the optimizer's", t.LearningRate)
 	case math.IsNaN(t.Threshold) || math.IsInf(t.Threshold, 0):
 		return bad("threshold of %g: want the loss at which to end, or 0 for none", t.Threshold)
-	case t.Threshold < 0 && ofThisPackage(loss):
+	case t.Threshold < 0 && n.config.Step == nil && ofThisPackage(loss):
 		return bad("threshold of %g: want more than 0, for %s is never less, or 0 for none", t.Threshold, loss.Title())
 	case t.Patience < 0:
 		return bad("patience of %d epochs: want 1 or more, or 0 to train all epochs", t.Patience)

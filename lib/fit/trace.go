@@ -207,12 +207,16 @@ func (t *trace) apply(x *Node, training bool) *Node {
 // applyNet is apply with other layers of the same names. What layer i gives passes
 // through each, if that is not nil.
 func (t *trace) applyNet(net models.Net, x *Node, training bool, each func(i int, y *Node) *Node) *Node {
+	return t.applyBy(x, training, func(x *Node) *Node { return net.Build(t.store.RootScope(), x, t.mark, each) })
+}
+
+// applyBy builds layers on x in the net's type.
+func (t *trace) applyBy(x *Node, training bool, build func(x *Node) *Node) *Node {
 	t.store.SetTraining(t.g, training)
 	if t.net.config.BF16 && x.DType().IsFloat() {
 		x = ConvertDType(x, dtypes.BFloat16)
 	}
-	y := net.Build(t.store.RootScope(), x, t.mark, each)
-	return t.float(y)
+	return t.float(build(x))
 }
 
 func (t *trace) float(y *Node) *Node {

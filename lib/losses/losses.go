@@ -23,6 +23,15 @@ type Loss interface {
 	Apply(out, y, v *Node) (loss, weight *Node)
 }
 
+// Mean is a loss of a batch as a scalar, for a training step of one's own.
+func Mean(l Loss, out, y *Node) *Node {
+	loss, weight := l.Apply(out, y, nil)
+	if weight == nil {
+		return ReduceAllMean(loss)
+	}
+	return Div(ReduceAllSum(loss), ReduceAllSum(weight))
+}
+
 // Check says which setting of a loss means nothing; classes is how many there are, 0 where
 // that is not known.
 func Check(l Loss, classes int) error {

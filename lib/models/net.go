@@ -20,6 +20,7 @@ type Net struct {
 	Integers bool
 
 	wrong error // of a function that made the net; see Check
+	parts bool  // see Parts
 }
 
 // Layer is one step of a Net.
@@ -107,6 +108,9 @@ func (n Net) Apply(scope *model.Scope, x *Node) *Node {
 // "conv/backward" before those of its gradient are. What layer i gives passes
 // through each, if that is not nil, on its way to the next.
 func (n Net) Build(scope *model.Scope, x *Node, mark func(label string), each func(i int, y *Node) *Node) *Node {
+	if n.parts {
+		panic(fmt.Errorf("models: %s is a net of parts: want one of them, %s", n.Name, strings.Join(n.Names(), ", ")))
+	}
 	var once Again
 	for i, name := range n.Names() {
 		x, once = n.layer(i, name, scope, x, once, mark)

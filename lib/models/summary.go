@@ -53,7 +53,11 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 	x := Parameter(g, "x", net.Batch(batch))
 	s.Net = net.Name
 	seen := 0
+	parts := net.Parts()
 	for i, name := range net.Names() {
+		if parts != nil {
+			x = Zeros(g, parts[i].Batch(batch))
+		}
 		x = net.Layer(i, name, scope, x, nil)
 		_, kind := net.Layers[i].Title()
 		r := Row{Name: name, Kind: kind, Output: x.Shape().Dimensions[1:]}
