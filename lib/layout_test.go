@@ -34,29 +34,31 @@ lib/engine/gemm:                                                  products of ma
 lib/engine/lstm: lib/engine/gemm                                  an LSTM's places in C, of the same blocks
 lib/engine/hlo: lib/engine/gemm, lib/engine/lstm                  text is made without a device; large products and LSTMs may be calls
 lib/engine/files:                                                 writes files that a user has named
+lib/engine/interrupt:                                             Stop in a cell, for every call that waits
 lib/engine/sealed: lib/engine/wire                                files of a cache: damage is found before they are used
 lib/engine/fieldtest:                                             tries every number of settings, in tests
 lib/engine/golden:                                                holds texts to files, in tests
 lib/engine/triton: lib/engine/hlo                                 kernels are text inside a program's text
 lib/engine/triton/emulate: lib/engine/triton                      runs a kernel's text on the host, for tests
 lib/engine/triton/kernels: lib/activations, lib/elementwise, lib/engine/triton                      each is a page that writes one kernel
-lib/fused: lib/activations, lib/elementwise, lib/elementwise/gomlx, lib/engine/hlo, lib/engine/triton, lib/engine/triton/kernels, lib/lower/xla, lib/models  where graphs call kernels, with their plain forms
-lib/fused/tiling: lib/optim, lib/fused, lib/engine/hlo, lib/engine/sealed, lib/engine/triton/kernels, lib/engine/wire, lib/session  tries kernels where they will run, and keeps what is best
+lib/fused: lib/activations, lib/elementwise, lib/elementwise/gomlx, lib/engine/hlo, lib/engine/triton, lib/engine/triton/kernels, lib/gradient, lib/lower, lib/lower/xla, lib/models  where graphs call kernels, with their plain forms
+lib/fused/tiling: lib/optim, lib/fused, lib/engine/hlo, lib/engine/sealed, lib/engine/triton/kernels, lib/engine/wire, lib/lower, lib/session  tries kernels where they will run, and keeps what is best
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
 lib/engine/pjrt:                                                  stands on the C API alone
 lib/engine/pjrt/xspace:                                           reads a message of the profiler
 lib/engine/safetensors: lib/engine/files                   a file format, no device; array by array and with checksums
 lib/engine/device: lib/engine/wire, lib/engine/files, lib/engine/gemm, lib/engine/lstm, lib/engine/pjrt, lib/engine/safetensors, lib/sysinfo  the server
 lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
-lib/session: lib/engine/wire, lib/engine/hlo                      the client
+lib/session: lib/engine/wire, lib/engine/hlo, lib/engine/interrupt  the client
 lib/session/gomlxdefault: lib/session                             GoMLX's name for its default backend means the session
 lib/lower: lib/engine/gemm, lib/engine/wire                       decides the form of layers for a target; some products are native calls
 lib/lower/plan: lib/engine/hlo, lib/engine/triton/kernels, lib/fused, lib/lower, lib/models  decides how a net is trained
 lib/lower/xla: lib/gradient, lib/lower, lib/models                              writes layers as it was decided
 lib/losses:                                                       a loss is GoMLX
+lib/metrics:                                                      a metric is GoMLX
 lib/fit/result: lib/timing/units                                  what training returns: values and their text
 lib/fit/phases: lib/engine/hlo, lib/session                      runs the programs of a step one by one
-lib/fit: lib/fit/phases, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/fit: lib/fit/phases, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/profile: lib/fit, lib/fit/phases, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/sealed, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
 kernels/internal/cell:                                            source that programs are made of besides cells
 kernels/internal/cell/gaidenkeep:                                 is part of cells' programs: the standard library only
@@ -67,7 +69,7 @@ kernels/internal/cell/repeat: kernels/internal/cell/parse         judges checked
 kernels/internal/linker: lib/engine/sealed, lib/engine/wire       a file of a cache
 kernels/internal/cell/build: kernels/internal/cell, kernels/internal/cell/parse, kernels/internal/linker, lib/engine/sealed, lib/engine/wire  compiles and links; errors are at lines of cells
 kernels/internal/cell/keep: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/parse, kernels/internal/cell/repeat  makes programs: of cells, kept declarations and the packages that build knows
-kernels/internal/cell/complete: kernels/internal/cell/build, kernels/internal/cell/keep, kernels/internal/cell/parse, lib/engine/wire  knows what cells and packages declare
+kernels/internal/cell/complete: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/keep, kernels/internal/cell/parse, lib/engine/wire  knows what cells and packages declare
 kernels/internal/jupyter/zmtp:                                    a protocol on sockets; those of go-zeromq/zmq4 lose what is queued at Close, and let one slow peer hold up the others
 kernels/internal/jupyter: kernels/internal/jupyter/zmtp, lib/engine/wire  the kernel's protocol, whatever its language
 kernels/internal/jupyter/frontend: kernels/internal/jupyter       the other end, for benchmarks and tests
@@ -95,7 +97,7 @@ var outside = []struct {
 	{"github.com/yuin/goldmark", []string{"kernels/internal/webpage"}, "Markdown is only on the page of a notebook"},
 	{"github.com/microcosm-cc/bluemonday", []string{"kernels/internal/webpage"}, "one package decides what a page may hold"},
 	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
-	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/gradient", "lib/optim", "lib/losses", "lib/models", "lib/lower/xla", "lib/fused", "lib/fit", "lib/datasets", "kernels/bench"}, "graphs are built above the session"},
+	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/gradient", "lib/optim", "lib/losses", "lib/metrics", "lib/models", "lib/lower/xla", "lib/fused", "lib/fit", "lib/datasets", "kernels/bench"}, "graphs are built above the session"},
 }
 
 type pkg struct {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestTerms holds that messages use the field's standard terms: no string of a program has
-// one of the words that scripts/tests/terms.txt lists.
+// TestTerms holds that messages and comments use the field's standard terms: no string or comment
+// of a program has one of the words that scripts/tests/terms.txt lists.
 func TestTerms(t *testing.T) {
 	text, err := os.ReadFile("../scripts/tests/terms.txt")
 	if err != nil {
@@ -33,19 +33,27 @@ func TestTerms(t *testing.T) {
 			}
 			files++
 			set := token.NewFileSet()
-			file, err := parser.ParseFile(set, path, nil, 0)
+			file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
 			if err != nil {
 				return err
 			}
-			ast.Inspect(file, func(n ast.Node) bool {
-				s, is := n.(*ast.BasicLit)
-				if !is || s.Kind != token.STRING {
-					return true
-				}
+			hold := func(at token.Pos, text string) {
 				for term, standard := range terms {
-					if m := term.FindString(s.Value); m != "" {
-						t.Errorf("%s: %s has %q: want %s", set.Position(s.Pos()), s.Value, m, standard)
+					if m := term.FindString(text); m != "" {
+						t.Errorf("%s: %s has %q: want %s", set.Position(at), text, m, standard)
 					}
+				}
+			}
+			for _, group := range file.Comments {
+				for _, c := range group.List {
+					if !strings.HasPrefix(c.Text, "//go:") {
+						hold(c.Pos(), c.Text)
+					}
+				}
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if s, is := n.(*ast.BasicLit); is && s.Kind == token.STRING {
+					hold(s.Pos(), s.Value)
 				}
 				return true
 			})

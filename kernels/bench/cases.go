@@ -81,7 +81,7 @@ func (c trainCase) images(r *rand.ChaCha8) []byte {
 	return x
 }
 
-// poses are places of joints, of which one in ten cannot be seen.
+// poses are coordinates of joints, of which one in ten cannot be seen.
 func poses(c trainCase) fit.Data {
 	source := rand.NewChaCha8([32]byte{1})
 	x, r := c.images(source), rand.New(source)
@@ -96,7 +96,7 @@ func poses(c trainCase) fit.Data {
 	return fit.Data{X: x, Y: y, V: v}
 }
 
-// sines are pieces of a sine wave, and what follows each of their places.
+// sines are pieces of a sine wave, and what follows each of their points.
 func sines(c trainCase) fit.Data {
 	length := c.model.Input[0]
 	x, y := make([]float32, c.n*length), make([]float32, c.n*length)

@@ -107,7 +107,7 @@ func benchDispatch(b *bench) error {
 	return b.peer("dispatch_jax.py")
 }
 
-// dispatch measures all steppers in turns.
+// dispatch measures all steppers alternately.
 func (b *bench) dispatch(name string, await bool, all []*stepper) error {
 	var failed error // the first: all that follow it fail, too
 	keep := func(err error) {

@@ -126,7 +126,7 @@ func evicted(s *session.Session, which wire.AskBody) error {
 }
 
 // untilAll waits until something is so of all programs that the session has: it
-// writes them, and buries clients, beside other work.
+// writes them, and buries clients, during other work.
 func untilAll(s *session.Session, what string, so func(wire.ProgramInfo) bool) error {
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		ans, err := s.Ask(wire.AskBody{Verb: wire.Programs})

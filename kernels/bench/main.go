@@ -1,5 +1,5 @@
-// Command bench measures Gaiden against its peers, JAX and PyTorch, and tries its GPU
-// kernels. It is a program of its own, so that gaiden does not contain it:
+// Command bench measures Gaiden next to its peers, JAX and PyTorch, and compares the results
+// of its GPU kernels with XLA's. It is a program of its own, so that gaiden does not contain it:
 //
 //	scripts/bench NAME [flags]      builds gaiden and bench, and runs bench
 //	scripts/bench                   lists the benchmarks and their flags
@@ -25,7 +25,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"gaiden/kernels/bench/internal/trial"
 	"gaiden/lib/engine/files"
 	"gaiden/lib/sysinfo"
 	"gaiden/lib/timing"
@@ -44,6 +43,7 @@ type bench struct {
 	turns     int           // in which each way of training is measured once, for train
 	seed      uint64        // of the nets that are drawn, for random
 	nets      int           // how many are drawn
+	texts     string        // a folder for the programs of kernels, "" for comparing them
 	info      sysinfo.Info
 	records   []timing.Record
 	out       string // the file of the records, "" for none
@@ -61,6 +61,7 @@ var benches = map[string]struct {
 	"accuracy": {benchAccuracy, "test accuracy on Fashion-MNIST; -peers torch"},
 	"cells":    {benchCells, "ms from execute_request to idle: Gaiden, GoNB, IPython with JAX"},
 	"dispatch": {benchDispatch, "µs per step of 1, 31 and 100 donated arrays: raw PJRT, the session, GoMLX, JAX"},
+	"kernels":  {benchKernels, "results of each GPU kernel next to those of its plain form; -texts"},
 	"session":  {benchSession, "first steps by where a program is, waiting for another notebook, recovery from a crash"},
 }
 
@@ -96,14 +97,10 @@ func run(args []string, stdout, stderr io.Writer) error {
 		for _, n := range slices.Sorted(maps.Keys(benches)) {
 			fmt.Fprintf(stderr, "  %-9s %s\n", n, benches[n].help)
 		}
-		fmt.Fprintln(stderr, "  trial     tries GPU kernels: values, learning curves, failures; bench trial -h lists its flags")
 		f.PrintDefaults()
 		return errUsage
 	}
 	b.name = args[0]
-	if b.name == "trial" {
-		return trial.Main(args[1:], stderr)
-	}
 	benchmark, ok := benches[b.name]
 	if !ok {
 		return fmt.Errorf("no benchmark %q: bench lists them", b.name)
@@ -148,6 +145,7 @@ func (b *bench) flags(stderr io.Writer) *flag.FlagSet {
 	f.IntVar(&b.turns, "rounds", 5, "train and random: measure each way so often, interleaved with the others")
 	f.Uint64Var(&b.seed, "seed", 1, "random: the seed of the nets that are drawn")
 	f.IntVar(&b.nets, "nets", 12, "random: how many nets are drawn")
+	f.StringVar(&b.texts, "texts", "", "kernels: write their programs for CUDA into this folder, for sanitize.py")
 	return f
 }
 

@@ -51,7 +51,7 @@ type peer struct {
 // peerGrace is how long a peer may take to end.
 const peerGrace = 10 * time.Second
 
-// findPeers finds an interpreter that has the libraries of the peers that are asked for.
+// findPeers finds an interpreter that has the libraries of the peers that are requested.
 func (b *bench) findPeers() error {
 	if b.python == "" {
 		b.python = "python3"

@@ -84,9 +84,12 @@ func (b *bench) random(s *session.Session, c trainCase) error {
 	return b.rounds(c.name, append(subjects, l...), func() error { _, err := s.Snapshot(""); return err })
 }
 
-// firstLoss records the loss of the first step on one batch. It leaves the initial weights
-// and the batch in a folder, of which the peers compute the same loss: they train the same
-// net.
+// repeatedSteps is how many steps are trained twice from one seed.
+const repeatedSteps = 20
+
+// firstLoss records the loss of the first step on one batch, and how many of the next losses
+// differ when the net is trained again from the same seed. It leaves the initial weights and the
+// batch in a folder, of which the peers compute the same loss: they train the same net.
 func (b *bench) firstLoss(s *session.Session, c trainCase, dir string) error {
 	c.n = c.batch
 	net, data, err := c.attach(s, "check", c.config)
@@ -103,11 +106,22 @@ func (b *bench) firstLoss(s *session.Session, c trainCase, dir string) error {
 	if err != nil {
 		return err
 	}
-	h, err := net.Fit(data, fit.Train{Batch: c.batch})
-	if err != nil {
-		return err
+	var losses [2][]float32
+	for i := range losses {
+		h, err := net.Fit(data, fit.Train{Batch: c.batch, Epochs: repeatedSteps})
+		if err = errors.Join(err, net.Reset()); err != nil {
+			return err
+		}
+		losses[i] = h.Losses
 	}
-	b.addSamples(c.name+"-loss", "gaiden first step", "loss", []float64{float64(h.Losses[0])})
+	differ := 0.0
+	for i, l := range losses[0] {
+		if l != losses[1][i] {
+			differ++
+		}
+	}
+	b.addSamples(c.name+"-loss", "gaiden first step", "loss", []float64{float64(losses[0][0])})
+	b.addSamples(c.name+"-repeat", "gaiden", "losses that differ", []float64{differ})
 	return nil
 }
 
@@ -380,11 +394,15 @@ func (b *bench) printRandom(w io.Writer) {
 	}
 }
 
-// firstLosses says whether the peers' losses of the first step are Gaiden's.
+// firstLosses says whether Gaiden's losses are the same a second time, and the peers' losses of the
+// first step are Gaiden's.
 func (b *bench) firstLosses(name string) string {
 	own, count := b.find(name+"-loss", "gaiden first step"), 0
 	if own == nil {
 		return "not compared"
+	}
+	if again := b.find(name+"-repeat", "gaiden"); again != nil && again.Median > 0 {
+		return fmt.Sprintf("%.0f of %d losses differ when training is repeated", again.Median, repeatedSteps)
 	}
 	for _, r := range b.records {
 		if r.Case == name+"-loss" && r.Subject != own.Subject {

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
 	"gaiden/lib/models"
 	"gaiden/lib/timing"
 )
@@ -74,7 +77,7 @@ func TestDescribe(t *testing.T) {
 	if !d.Bytes || d.Loss != "cross entropy" || d.Optimizer != "adadelta" || d.Settings["rho"] != 0.95 || d.Batch != 128 || d.Examples != 60000 || d.Epochs != 5 {
 		t.Errorf("got %+v", d)
 	}
-	c.model = models.Func("mine", []int{28, 28, 1}, nil)
+	c.model = models.Net{Name: "mine", Input: []int{28, 28, 1}, Function: func(_ *model.Scope, in models.Inputs) *graph.Node { return in["x"] }}
 	if _, err := c.describe(); err == nil || !strings.Contains(err.Error(), "the peers have no layer") {
 		t.Errorf("a function of the user's: got %v", err)
 	}
@@ -82,20 +85,21 @@ func TestDescribe(t *testing.T) {
 
 // TestPrintRandom holds the ratios of a net's line, the means, and what is said of losses.
 func TestPrintRandom(t *testing.T) {
-	a, c := randomCase(7, 0).name, randomCase(7, 1).name
+	a, c, e := randomCase(7, 0).name, randomCase(7, 1).name, randomCase(7, 2).name
 	one := func(name, subject string, median float64) timing.Record {
 		return timing.Record{Case: name, Subject: subject, Median: median, Machine: "m"}
 	}
 	b := bench{name: "random", seed: 7, nets: 3, records: []timing.Record{
 		one(a, plainEpoch, 100), one(a, variants[1].name, 98), one(a, "JAX 1 scan", 400), one(a, "JAX 1 jit step", 900), one(a, "PyTorch 2 CUDA graph", 200),
 		one(a+"-loss", "gaiden first step", 2), one(a+"-loss", "JAX 1 first step", 2.001), one(a+"-loss", "PyTorch 2 first step", 1.999),
+		one(a+"-repeat", "gaiden", 0), one(e, plainEpoch, 200), one(e+"-loss", "gaiden first step", 2), one(e+"-repeat", "gaiden", 3),
 		one(c, plainEpoch, 100), one(c, "JAX 1 scan", 50), one(c+"-loss", "gaiden first step", 2), one(c+"-loss", "JAX 1 first step", 3),
 	}}
 	var w strings.Builder
 	b.print(&w)
 	got := strings.Join(strings.Fields(w.String()), " ")
 	for _, want := range []string{"100 98 400 200 2 0.980 equal in 2 peers", "100 the same 50 – 0.5 1.000", "JAX 1 first step: got 3, want 2",
-		"best peer / Gaiden: geometric mean 1.000, worst 0.500, of 2 nets", "XLA's kernels / Gaiden: geometric mean 0.990, worst 0.980, of 2 nets"} {
+		"best peer / Gaiden: geometric mean 1.000, worst 0.500, of 2 nets", "XLA's kernels / Gaiden: geometric mean 0.993, worst 0.980, of 3 nets", "3 of 20 losses differ"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %s, want it to hold %q", got, want)
 		}

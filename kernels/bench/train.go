@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"gaiden/lib/fit"
@@ -81,36 +83,37 @@ func (b *bench) train(s *session.Session, c trainCase) error {
 
 // peersOf starts the peers for a case, and waits until they have prepared their ways of
 // training it. check is a folder as in description.
-func (b *bench) peersOf(c trainCase, check string, ways ...string) (all []*subject, end func(), err error) {
-	var started []*peer
+func (b *bench) peersOf(c trainCase, check string, ways ...string) (ready []*subject, end func(), err error) {
+	names := b.peers()
+	started, subjects, errs := make([]*peer, len(names)), make([][]*subject, len(names)), make([]error, len(names))
 	end = func() {
 		for _, p := range started {
-			p.end(peerGrace)
+			if p != nil {
+				p.end(peerGrace)
+			}
 		}
 	}
-	for _, name := range b.peers() {
-		d, err := c.describe()
-		if err != nil {
-			return nil, end, err
-		}
-		d.Check, d.Ways = check, ways
-		text, err := json.Marshal(d)
-		if err != nil {
-			return nil, end, err
-		}
+	d, err := c.describe()
+	if err != nil {
+		return nil, end, err
+	}
+	d.Check, d.Ways = check, ways
+	text, err := json.Marshal(d)
+	if err != nil {
+		return nil, end, err
+	}
+	var all sync.WaitGroup // they compile next to each other, and are measured one by one
+	for i, name := range names {
 		script := "train_" + name + ".py"
 		fmt.Fprintf(b.progress, "bench %s: %s: %s\n", b.name, c.name, script)
 		code, err := peers.ReadFile("peers/" + script)
 		if err != nil {
 			return nil, end, err
 		}
-		p, l, err := b.prepare(script, code, string(text))
-		if err != nil {
-			return nil, end, err
-		}
-		started, all = append(started, p), append(all, l...)
+		all.Go(func() { started[i], subjects[i], errs[i] = b.prepare(script, code, string(text)) })
 	}
-	return all, end, nil
+	all.Wait()
+	return slices.Concat(subjects...), end, errors.Join(errs...)
 }
 
 // plainEpoch is how a net is trained if nothing else is chosen.

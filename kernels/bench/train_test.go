@@ -101,8 +101,6 @@ func TestCommandLine(t *testing.T) {
 		{"train -rounds 0", "-rounds: got 0, want 1 or more", ""},
 		{"train -json /nonexistent/x.json", "write /nonexistent/x.json: no such file", ""},
 		{"train -roundz 3", "usage", "-roundz"},
-		{"trial all", `got ["all"] after the flags, want nothing`, ""},
-		{"trial -only (", "missing closing", ""},
 	} {
 		var stderr strings.Builder
 		err := run(strings.Fields(tt.args), io.Discard, &stderr)

@@ -10,7 +10,7 @@ import (
 )
 
 // benchWait is how long a short program of one notebook takes while another one
-// trains, beside what it takes alone.
+// trains, next to what it takes alone.
 func benchWait(b *bench, p *session.Private) error {
 	short, err := p.Open("short", client)
 	if err != nil {

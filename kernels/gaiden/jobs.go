@@ -31,7 +31,7 @@ of net.Train. After a crash, it continues from the last snapshot.
 %jobs forget NAME  remove a job that has ended or waits for its snapshot, with its log
 For a job of another notebook, add NOTEBOOK as %jobs all shows it.`
 
-// jobCell answers those who expect a cell to go on by itself.
+// jobCell answers those who expect a cell to continue by itself.
 func jobCell(context.Context, magic.Host, magic.Command) error { return &jobCellError{} }
 
 // A jobCellError says why %%job runs nothing.

@@ -99,9 +99,6 @@ func (e Expr) Key() string { return e.n.key }
 // IsZero says whether e is the zero Expr, which is none.
 func (e Expr) IsZero() bool { return e.n == nil }
 
-// IsScalar says whether e depends on scalars and constants only.
-func (e Expr) IsScalar() bool { return e.n.scalar }
-
 // Number is e's value if it is a constant.
 func (e Expr) Number() (x float64, is bool) { return e.n.number, e.n.op == number }
 

@@ -180,11 +180,11 @@ func TestNotNumbers(t *testing.T) {
 	before := w[0].Data[1]
 	w[0].Data[1] = nan
 	seen := attach(t, s, "seen", linear(1), Config{Loss: losses.Visibility{}})
-	regular := models.Func("regular", []int{2}, func(scope *model.Scope, x *graph.Node) *graph.Node {
-		x = layers.Dense(scope, x, true, 2)
+	regular := models.Net{Name: "regular", Input: []int{2}, Function: func(scope *model.Scope, in models.Inputs) *graph.Node {
+		x := layers.Dense(scope, in["x"], true, 2)
 		train.AddRegularizationLoss(graph.ReduceAllSum(x))
 		return x
-	})
+	}}
 	_, predicted := n.WithContext(ctx).Predict([]float32{1, 2, nan, 4})
 	_, loaded := seen.Upload("d", Data{X: make([]float32, 4), Y: make([]float32, 2), V: []float32{1, 1e-30}})
 	_, attached := Attach(s, "regular", regular, Config{})

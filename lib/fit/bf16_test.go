@@ -30,8 +30,8 @@ func (f frozen) Apply(scope *model.Scope, x *Node) *Node {
 // takes, nor examples.
 func TestBF16Refuses(t *testing.T) {
 	s := open(t)
-	tokens := func(_ *model.Scope, x *Node) *Node {
-		return ConvertDType(ConvertDType(x, dtypes.Int32), dtypes.Float32)
+	tokens := func(_ *model.Scope, in models.Inputs) *Node {
+		return ConvertDType(ConvertDType(in["x"], dtypes.Int32), dtypes.Float32)
 	}
 	for _, tt := range []struct {
 		name  string
@@ -39,8 +39,8 @@ func TestBF16Refuses(t *testing.T) {
 		x     []float32
 		want  string
 	}{
-		{"function", models.Func("f", nil, tokens).Layers[0], []float32{0.5, 50301}, "example 1 has the integer 50301"},
-		{"function of exact ids", models.Func("f", nil, tokens).Layers[0], []float32{0.5, 256}, ""},
+		{"function", models.Net{Name: "f", Function: tokens}.Listed().Layers[0], []float32{0.5, 50301}, "example 1 has the integer 50301"},
+		{"function of exact ids", models.Net{Name: "f", Function: tokens}.Listed().Layers[0], []float32{0.5, 256}, ""},
 		{"layer of one's own", frozen{models.Dense{Name: "d", Units: 1}}, []float32{0.5, 257}, "example 1 has the integer 257"},
 		{"a layer of models", models.Dense{Name: "d", Units: 1}, []float32{0.5, 257}, ""},
 	} {

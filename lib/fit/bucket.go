@@ -6,6 +6,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
 )
 
@@ -32,7 +33,7 @@ func (n *Net) buckets(c plan.Part) []*bucket {
 	for i, l := range layers {
 		sizes[i] = n.elements(l.matrices)
 	}
-	least := plan.BucketedElements
+	least := lower.BucketedElements
 	if n.testBuckets {
 		least = 0
 	}

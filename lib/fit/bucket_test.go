@@ -17,9 +17,9 @@ import (
 func TestBuckets(t *testing.T) {
 	s := open(t)
 	resnet := models.ResNet("ResNet14", 1, 1, 1, 1)
-	strange := models.Func("mine", []int{4, 4, 1}, func(scope *model.Scope, x *graph.Node) *graph.Node {
-		return models.MLP(9).Apply(scope, x)
-	})
+	strange := models.Net{Name: "mine", Input: []int{4, 4, 1}, Function: func(scope *model.Scope, in models.Inputs) *graph.Node {
+		return models.MLP(9).Apply(scope, in["x"])
+	}}
 	for _, tt := range []struct {
 		name  string
 		net   models.Net

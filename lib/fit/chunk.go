@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"gaiden/lib/engine/wire"
@@ -73,7 +74,7 @@ func (r *run) request(state copies, p *portion, order *exampleOrder, first, turn
 		}
 	}
 	order.hold()
-	c.outcome.values = make([]float32, resultsOf(p.Part).Size())
+	c.outcome.values = make([]float32, r.net.resultsOf(r.data, p.Part).Size())
 	go func() {
 		defer close(c.over)
 		o := &c.outcome
@@ -183,7 +184,7 @@ func (r *run) commit(ctx context.Context, c *pendingChunk) error {
 	took := r.clock(c)
 	steps, values := c.turns*p.Turn(), c.outcome.values
 	wrong := int(values[len(values)-1])
-	values = values[:steps*columns]
+	values = values[:steps*r.columns()]
 	defer free(c.unpacked...)
 	switch {
 	case p.Packed && wrong > 0:
@@ -225,8 +226,8 @@ func (r *run) clock(c *pendingChunk) time.Duration {
 // bindChunk makes the state after a chunk the net's when its losses are finite.
 func (r *run) bindChunk(ctx context.Context, c *pendingChunk, values []float32, wrong bool) error {
 	p := c.portion
-	if bad := firstNotFinite(values); bad >= 0 {
-		return r.diagnose(ctx, p, c.order.arrays, c.first, bad, float64(values[bad*columns]))
+	if bad := firstNotFinite(values, r.columns()); bad >= 0 {
+		return r.diagnose(ctx, p, c.order.arrays, c.first, bad, float64(values[bad*r.columns()]))
 	}
 	if wrong { // the last step's gradient was not finite, though its loss was
 		return r.diagnose(ctx, p, c.order.arrays, c.first, c.turns*p.Turn(), math.NaN())
@@ -241,22 +242,22 @@ func (r *run) bindChunk(ctx context.Context, c *pendingChunk, values []float32, 
 
 // halt is the end of a run whose packed state has stopped after some good steps of a chunk.
 func (r *run) halt(ctx context.Context, c *pendingChunk, values []float32, good int) error {
-	loss := float64(values[good*columns])
+	loss := float64(values[good*r.columns()])
 	if !math.IsInf(loss, 0) { // the loss may be finite where the gradient is not
 		loss = math.NaN()
 	}
-	r.count(values[:good*columns], c.portion.Batch)
+	r.count(values[:good*r.columns()], c.portion.Batch)
 	return r.diagnose(ctx, c.portion, c.order.arrays, c.first+good*c.portion.Batch, 0, loss)
 }
 
 // count records the results of steps. Steps of merged epochs are epochs.
 func (r *run) count(values []float32, batch int) {
 	elapsed := time.Since(r.began)
-	for row := values; len(row) > 0; row = row[columns:] {
+	for row := range slices.Chunk(values, r.columns()) {
 		if r.plan.Merged {
 			r.record.begin(r.history.Steps + 1)
 		}
-		r.record.add(float64(row[0]), float64(row[1]), int(row[2]), batch)
+		addRow(&r.record, row, batch)
 		if r.plan.Merged {
 			r.record.end(elapsed, nil)
 		}
@@ -267,7 +268,7 @@ func (r *run) count(values []float32, batch int) {
 }
 
 // firstNotFinite is the first step whose loss is not finite, -1 if there is none.
-func firstNotFinite(values []float32) int {
+func firstNotFinite(values []float32, columns int) int {
 	for i := 0; i < len(values); i += columns {
 		if l := float64(values[i]); math.IsNaN(l) || math.IsInf(l, 0) {
 			return i / columns

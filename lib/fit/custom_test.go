@@ -17,7 +17,8 @@ import (
 // TestOwn holds that a user's kernel is in the steps on a GPU, in bfloat16 too, and that
 // XLAKernels switches it off with Gaiden's.
 func TestOwn(t *testing.T) {
-	double := models.Func("double", []int{128}, func(_ *model.Scope, x *Node) *Node {
+	double := models.Net{Name: "double", Input: []int{128}, Function: func(_ *model.Scope, in models.Inputs) *Node {
+		x := in["x"]
 		vector := shapes.Make(dtypes.Float32, x.Shape().Size())
 		return fused.Own{
 			Kernel: triton.Kernel{Name: "double", Grid: [3]int{vector.Size() / 128}, Inputs: []shapes.Shape{vector}, Outputs: []shapes.Shape{vector},
@@ -27,8 +28,7 @@ func TestOwn(t *testing.T) {
 				}},
 			Plain: func(in ...*Node) *Node { return MulScalar(in[0], 2) },
 		}.Apply(x)
-	})
-	double.Layers = append(double.Layers, models.Dense{Name: "output", Units: 10})
+	}, Layers: []models.Layer{models.Dense{Name: "output", Units: 10}}}
 	s := open(t)
 	for _, tt := range []struct {
 		name   string
@@ -71,7 +71,7 @@ func TestOwnOfOneSize(t *testing.T) {
 		{"none", func(*Node) *Node { return rigid.Apply() }, "kernel rigid got 0 arrays: it takes 1"},
 		{"no output", func(x *Node) *Node { return fused.Own{Kernel: triton.Kernel{Name: "silent"}}.Apply(x) }, "kernel silent has 0 outputs: want one"},
 	} {
-		net := models.Func("own", []int{128}, func(_ *model.Scope, x *Node) *Node { return tt.of(x) })
+		net := models.Net{Name: "own", Input: []int{128}, Function: func(_ *model.Scope, in models.Inputs) *Node { return tt.of(in["x"]) }}
 		if _, err := Attach(open(t), "own", net, Config{}); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}

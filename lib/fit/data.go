@@ -1,9 +1,11 @@
 package fit
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,32 +18,49 @@ import (
 
 // Data is a set of examples on the host.
 type Data struct {
-	// X is the examples: []byte, which become 0 to 1, floats, or for a net of ids integers.
+	// X is the examples, flat or nested: []byte, which become 0 to 1, floats, bools, or for
+	// a net of ids integers; Inputs for a net that has several.
 	X any
 	// Y is the targets: labels from 0 as []int32 or other integers, one an example or
 	// position, or floats, as many an example as the net returns. CrossEntropy takes one-hot
-	// rows too, other losses integers.
+	// rows too, other losses integers. SameX: the examples. nil: for losses of one's own.
 	Y any
 	// V is the weight of each number of Y, 0 or more, for losses such as Visibility.
 	V []float32
 }
 
-// Set is a set of examples in the session, as data/<name>/x, y, v and sum.
+// Inputs are the examples of a net with several inputs, each in the form of Data.X.
+type Inputs map[string]any
+
+// SameX as Data.Y says that the targets are the examples, as an autoencoder's are.
+const SameX sameX = 1
+
+type sameX int
+
+// Set is a set of examples in the session, as data/<name>/x (or x/<input>), y, v and sum.
 type Set struct {
 	Name   string
 	N      int     // examples
 	Fresh  bool    // uploaded just now, not found
 	Labels []int32 // what was uploaded; nil for a set that was found
 
-	x, y, v *session.Array
-	size    int // numbers an example
-	targets int // numbers of Y an example; 0 for labels
+	arrays  []setArray // x or one for each input, by name, then y and v where they are
+	size    int        // numbers an example, of all inputs
+	targets int        // numbers of Y an example; 0 for labels
 
-	positions int   // labels an example
+	positions int   // labels an example; 0 where Y is no labels
 	counted   int   // of all of them, those that count
 	low, high int32 // the least label and the greatest
 
 	rounding *seenIntegers
+}
+
+// setArray is one of a set's arrays.
+type setArray struct {
+	name  string // "x", "x/ids", "y", "v"
+	shape shapes.Shape
+	flat  any // what is to be uploaded
+	*session.Array
 }
 
 // seenIntegers is what has been seen of integers, once.
@@ -66,15 +85,16 @@ func (s *Set) String() string {
 func (n *Net) Upload(name string, d Data) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.infer(d.X)
 	if err := n.open(); err != nil {
 		return nil, err
 	}
-	s, xShape, yShape, err := n.check(name, &d)
+	s, err := n.check(name, d)
 	if err != nil {
 		return nil, err
 	}
-	sum := fingerprint(d)
-	if old, err := n.find(name); err == nil && old.size == s.size && old.N == s.N && old.targets == s.targets && old.positions == s.positions {
+	sum := s.fingerprint()
+	if old, err := n.find(name); err == nil && old.key() == s.key() && old.N == s.N {
 		var there [sha256.Size]byte
 		a, err := n.session.Array("data/" + name + "/sum")
 		if err == nil && a.Values(there[:]) == nil && there == sum {
@@ -82,28 +102,41 @@ func (n *Net) Upload(name string, d Data) (*Set, error) {
 			return n.remember(old), nil
 		}
 	}
-	names := []string{"x", "y", "sum"}
-	flats := []any{d.X, d.Y, sum[:]}
-	forms := []shapes.Shape{xShape, yShape, shapes.Make(dtypes.Uint8, len(sum))}
-	if d.V != nil {
-		names, flats, forms = append(names, "v"), append(flats, d.V), append(forms, yShape)
-	}
-	arrays := make([]*session.Array, len(names))
-	for i := range names {
-		if arrays[i], err = n.session.Put(flats[i], forms[i], 0); err != nil {
-			return nil, err
-		}
-		names[i] = "data/" + name + "/" + names[i]
-	}
-	if err := n.session.Replace(names, arrays, "data/"+name+"/v"); err != nil { // of data that had one
+	if err := n.put(s, sum); err != nil {
 		return nil, err
 	}
 	clear(n.deviceCopies)
-	s.x, s.y, s.Fresh = arrays[0], arrays[1], true
-	if d.V != nil {
-		s.v = arrays[3]
-	}
+	s.Fresh = true
 	return n.remember(s), nil
+}
+
+// put uploads a set's arrays and gives them their names, in place of those that had them.
+func (n *Net) put(s *Set, sum [sha256.Size]byte) error {
+	var names, remove []string
+	var arrays []*session.Array
+	prefix := "data/" + s.Name + "/"
+	there, err := n.session.List(prefix)
+	if err != nil {
+		return err
+	}
+	all := append(slices.Clone(s.arrays), setArray{"sum", shapes.Make(dtypes.Uint8, len(sum)), sum[:], nil})
+	for i := range all {
+		a := &all[i]
+		if a.flat == nil { // SameX
+			a.Array = all[0].Array
+		} else if a.Array, err = n.session.Put(a.flat, a.shape, 0); err != nil {
+			return err
+		}
+		names, arrays = append(names, prefix+a.name), append(arrays, a.Array)
+		a.flat = nil
+	}
+	s.arrays = all[:len(s.arrays)]
+	for _, a := range there { // of other data
+		if !slices.Contains(names, a.Name) {
+			remove = append(remove, a.Name)
+		}
+	}
+	return n.session.Replace(names, arrays, remove...)
 }
 
 // Data returns a set that is in the session.
@@ -120,9 +153,9 @@ func (n *Net) Data(name string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.targets == 0 {
+	if s.labelled() {
 		labels := make([]int32, s.N*s.positions)
-		if err := s.y.Values(labels); err != nil {
+		if err := s.array("y").Values(labels); err != nil {
 			return nil, fmt.Errorf("fit: %s: labels of %s: %w", n.name, name, err)
 		}
 		s.sees(labels)
@@ -147,37 +180,82 @@ func (n *Net) find(name string) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		d := a.Type.Dims
-		switch strings.TrimPrefix(a.Name, prefix) {
-		case "x":
-			s.x, s.N, s.size = b, d[0], d[1]
-		case "y":
-			s.y = b
-			shape, err := b.Shape()
-			if err != nil {
-				return nil, err
-			}
-			if shape.DType == dtypes.Int32 {
-				s.positions = shape.Size() / d[0]
-			} else {
-				s.targets = d[1]
-			}
-		case "v":
-			s.v = b
+		shape, err := b.Shape()
+		if err != nil {
+			return nil, err
 		}
+		d, part := a.Type.Dims, setArray{strings.TrimPrefix(a.Name, prefix), shape, nil, b}
+		switch {
+		case part.isInput():
+			s.N, s.size = d[0], s.size+d[1]
+		case part.name == "y" && shape.DType == dtypes.Int32:
+			s.positions = shape.Size() / d[0]
+		case part.name == "y":
+			s.targets = d[1]
+		case part.name != "v":
+			continue
+		}
+		s.arrays = append(s.arrays, part)
 	}
-	if s.x == nil || s.y == nil {
+	if s.N == 0 {
 		return nil, n.noSet(name)
 	}
+	slices.SortFunc(s.arrays, bySetOrder)
 	return s, nil
 }
+
+func (a setArray) isInput() bool { return a.name == "x" || strings.HasPrefix(a.name, "x/") }
+
+// input is the name of the input whose examples an array is.
+func (a setArray) input() string { return strings.TrimPrefix(a.name, "x/") }
+
+// bySetOrder orders arrays as programs take them.
+func bySetOrder(a, b setArray) int {
+	order := func(a setArray) string {
+		if a.isInput() {
+			return "0" + a.name
+		}
+		return map[string]string{"y": "1", "v": "2"}[a.name]
+	}
+	return strings.Compare(order(a), order(b))
+}
+
+// inputs are the arrays of the examples.
+func (s *Set) inputs() []setArray {
+	k := slices.IndexFunc(s.arrays, func(a setArray) bool { return !a.isInput() })
+	if k < 0 {
+		k = len(s.arrays)
+	}
+	return s.arrays[:k]
+}
+
+// array is the one of a name, nil where there is none.
+func (s *Set) array(name string) *session.Array {
+	for _, a := range s.arrays {
+		if a.name == name {
+			return a.Array
+		}
+	}
+	return nil
+}
+
+// all are the set's arrays, in the order in which programs take them.
+func (s *Set) all() (l []*session.Array) {
+	for _, a := range s.arrays {
+		l = append(l, a.Array)
+	}
+	return l
+}
+
+// labelled says whether the targets are labels.
+func (s *Set) labelled() bool { return s.positions > 0 }
 
 // noSet says that there is no data set of this name, and which there are.
 func (n *Net) noSet(name string) error {
 	var there []string
 	if list, err := n.session.List("data/"); err == nil { // else the error does without them
 		for _, a := range list {
-			if set, is := strings.CutSuffix(strings.TrimPrefix(a.Name, "data/"), "/x"); is {
+			if set, is := strings.CutSuffix(strings.TrimPrefix(a.Name, "data/"), "/sum"); is {
 				there = append(there, set)
 			}
 		}
@@ -190,88 +268,100 @@ func (n *Net) noSet(name string) error {
 
 // check proves that data fit the net, and each other, and gives them the form that
 // programs take.
-func (n *Net) check(name string, d *Data) (s *Set, x, y shapes.Shape, err error) {
+func (n *Net) check(name string, d Data) (*Set, error) {
 	if name == "" || strings.ContainsAny(name, "* ") || strings.HasPrefix(name, "/") || strings.HasSuffix(name, "/") {
-		return nil, x, y, fmt.Errorf("fit: name of a data set is %q: want one like mnist/train", name)
+		return nil, fmt.Errorf("fit: name of a data set is %q: want one like mnist/train", name)
 	}
-	size := shapes.Make(dtypes.Float32, n.model.Input...).Size()
 	if d.X == nil {
-		return nil, x, y, fmt.Errorf("fit: %s: Data has no X: want the examples, as %s", name, n.wantExamples())
+		return nil, fmt.Errorf("fit: %s: Data has no X: want the examples, as %s", name, n.wantExamples())
 	}
-	if d.X, err = n.examples(name, d.X); err != nil {
-		return nil, x, y, err
+	s, err := n.examples(name, d.X)
+	if err != nil {
+		return nil, err
 	}
-	count, kind := length(d.X)
-	if count == 0 {
-		return nil, x, y, fmt.Errorf("fit: %s: no examples: want at least one", name)
-	}
-	if count%size != 0 {
-		return nil, x, y, n.shapeError(name, "examples", fmt.Sprintf("%d numbers", count),
-			fmt.Sprintf("a multiple of %d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input))
-	}
-	s = &Set{Name: name, N: count / size, size: size, rounding: &seenIntegers{done: true, found: roundedIntegers(name, d.X, size)}}
 	if err := n.fitsBF16(s.rounding.found); err != nil {
-		return nil, x, y, err
+		return nil, err
 	}
-	x = shapes.Make(kind, s.N, size)
+	if _, is := d.Y.(sameX); is {
+		return s, n.sameTargets(s, d.V)
+	}
+	if d.Y == nil && d.V == nil && (n.ownLoss() || n.config.Step != nil) {
+		return s, nil
+	}
+	if d.Y, _, err = flatten(name, "targets", d.Y); err != nil {
+		return nil, err
+	}
 	if n.config.Step != nil {
-		y, err = n.stepTargets(name, d, s)
-		return s, x, y, err
+		return s, n.stepTargets(d, s)
 	}
 	if d.Y, err = n.targets(name, d.Y, s.N); err != nil {
-		return nil, x, y, err
+		return nil, err
+	}
+	add := func(part string, flat any, shape shapes.Shape) {
+		s.arrays = append(s.arrays, setArray{part, shape, flat, nil})
+	}
+	_, labels := d.Y.([]int32)
+	if err := n.checkMetrics(labels); err != nil {
+		return nil, err
 	}
 	if t, is := d.Y.([]int32); is {
 		if d.V != nil {
-			return nil, x, y, fmt.Errorf("fit: %s: %d weights in V for labels: want none; V is for targets that are numbers", name, len(d.V))
+			return nil, fmt.Errorf("fit: %s: %d weights in V for labels: want none; V is for targets that are numbers", name, len(d.V))
 		}
-		s.Labels, s.positions, y = t, len(t)/s.N, shapes.Make(dtypes.Int32, s.N)
+		s.Labels, s.positions = t, len(t)/s.N
 		if len(n.positions()) > 0 {
-			y = shapes.Make(dtypes.Int32, s.N, s.positions)
+			add("y", t, shapes.Make(dtypes.Int32, s.N, s.positions))
+		} else {
+			add("y", t, shapes.Make(dtypes.Int32, s.N))
 		}
 		s.sees(t)
-		return s, x, y, nil
+		return s, nil
 	}
 	t := d.Y.([]float32)
 	if len(t) == 0 || len(t)%s.N != 0 {
-		return nil, x, y, fmt.Errorf("fit: %s: %d examples but %d target numbers: want the same number for each", name, s.N, len(t))
+		return nil, fmt.Errorf("fit: %s: %d examples but %d target numbers: want the same number for each", name, s.N, len(t))
 	}
 	s.targets = len(t) / s.N
-	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets != want {
-		return nil, x, y, n.shapeError(name, "targets", fmt.Sprintf("%d numbers an example", s.targets),
-			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output))
+	if err := n.fitsTargets(s); err != nil {
+		return nil, err
 	}
-	y = shapes.Make(dtypes.Float32, s.N, s.targets)
-	if d.V != nil && len(d.V) != len(t) {
-		return nil, x, y, fmt.Errorf("fit: %s: %d weights in V for %d target numbers: want one for each", name, len(d.V), len(t))
+	add("y", t, shapes.Make(dtypes.Float32, s.N, s.targets))
+	if d.V != nil {
+		if len(d.V) != len(t) {
+			return nil, fmt.Errorf("fit: %s: %d weights in V for %d target numbers: want one for each", name, len(d.V), len(t))
+		}
+		if loss := n.lossOf(s); !takesWeights(loss) {
+			return nil, fmt.Errorf("fit: %s: V has weights of the targets, and %s does not take them: want none, or losses.Visibility", name, loss.Title())
+		}
+		add("v", d.V, shapes.Make(dtypes.Float32, s.N, s.targets))
 	}
-	if loss := n.lossOf(s); d.V != nil && !takesWeights(loss) {
-		return nil, x, y, fmt.Errorf("fit: %s: V has weights of the targets, and %s does not take them: want none, or losses.Visibility", name, loss.Title())
-	}
-	return s, x, y, n.checkNumbers(name, t, d.V)
+	return s, n.checkNumbers(name, t, d.V)
 }
 
-// roundedIntegers says which example bfloat16 would change: where all numbers are
-// integers, and where some are.
-func roundedIntegers(name string, flat any, size int) (r rounding) {
-	x, _ := flat.([]float32) // bytes become 0 to 1
-	at, whole := -1, true
-	for i, v := range x {
-		if v != float32(math.Trunc(float64(v))) {
-			whole = false
-		} else if at < 0 && math.Float32bits(v)&0xffff != 0 { // the bits that bfloat16 does not have
-			at = i
+// roundedIntegers says which example bfloat16 would change: where all numbers of an array
+// are integers, and where some are.
+func roundedIntegers(name string, arrays []setArray, examples int) (r rounding) {
+	for _, a := range arrays {
+		x, _ := a.flat.([]float32) // bytes become 0 to 1
+		at, whole := -1, true
+		for i, v := range x {
+			if v != float32(math.Trunc(float64(v))) {
+				whole = false
+			} else if at < 0 && math.Float32bits(v)&0xffff != 0 { // the bits that bfloat16 does not have
+				at = i
+			}
+			if at >= 0 && !whole {
+				break
+			}
 		}
-		if at >= 0 && !whole {
-			break
+		if at < 0 {
+			continue
 		}
-	}
-	if at < 0 {
-		return r
-	}
-	r.some = fmt.Errorf("fit: %s: example %d has the integer %.0f, which Config.BF16 would round: want integers of up to 256, or scaled to about 1, or BF16 left out, and what is to be bfloat16 converted inside of the net", name, at/size, x[at])
-	if whole {
-		r.all = r.some
+		err := fmt.Errorf("fit: %s: example %d has the integer %.0f, which Config.BF16 would round: want integers of up to 256, or scaled to about 1, or BF16 left out, and what is to be bfloat16 converted inside of the net", name, at/(len(x)/examples), x[at])
+		r.some = cmp.Or(r.some, err)
+		if whole {
+			r.all = cmp.Or(r.all, err)
+		}
 	}
 	return r
 }
@@ -295,12 +385,18 @@ func (s *Set) integers() (rounding, error) {
 	r := s.rounding
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if shape, _ := s.x.Shape(); !r.done && shape.DType == dtypes.Float32 {
-		x := make([]float32, s.N*s.size)
-		if err := s.x.Values(x); err != nil {
-			return rounding{}, err
+	if !r.done {
+		var there []setArray
+		for _, a := range s.inputs() {
+			if a.shape.DType == dtypes.Float32 {
+				x := make([]float32, a.shape.Size())
+				if err := a.Values(x); err != nil {
+					return rounding{}, err
+				}
+				there = append(there, setArray{flat: x})
+			}
 		}
-		r.found = roundedIntegers(s.Name, x, s.size)
+		r.found = roundedIntegers(s.Name, there, s.N)
 	}
 	r.done = true
 	return r.found, nil
@@ -324,12 +420,8 @@ func (n *Net) fits(s *Set) error {
 	if s == nil {
 		return n.noData()
 	}
-	if size := shapes.Make(dtypes.Float32, n.model.Input...).Size(); s.size != size {
-		return n.shapeError(s.Name, "examples", fmt.Sprintf("%d numbers each", s.size),
-			fmt.Sprintf("%d: layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input))
-	}
-	if x, err := s.x.Shape(); err == nil && (x.DType == dtypes.Int32) != n.model.TakesIntegers() {
-		return n.shapeError(s.Name, "examples", fmt.Sprintf("numbers of type %s", x.DType), fmt.Sprintf("%s: layer %s of %s takes them", n.wantExamples(), n.model.Names()[0], n.model.Name))
+	if err := n.fitsInputs(s); err != nil {
+		return err
 	}
 	if n.config.BF16 {
 		r, err := s.integers()
@@ -340,8 +432,37 @@ func (n *Net) fits(s *Set) error {
 			return err
 		}
 	}
-	if want := shapes.Make(dtypes.Float32, n.output...).Size(); n.config.Step == nil && s.targets > 0 && s.targets != want {
-		return n.shapeError(s.Name, "targets", fmt.Sprintf("%d numbers each", s.targets),
+	return n.fitsTargets(s)
+}
+
+// fitsInputs proves that a set has the net's inputs.
+func (n *Net) fitsInputs(s *Set) error {
+	got := s.inputs()
+	want := n.model.AllInputs()
+	var names []string
+	for _, a := range got {
+		names = append(names, a.input())
+	}
+	for _, i := range want {
+		k := slices.Index(names, i.Name)
+		if k < 0 || len(got) != len(want) {
+			return n.shapeError(s.Name, "examples", fmt.Sprintf("the inputs %s", strings.Join(names, ", ")), n.wantExamples())
+		}
+		size, title := shapes.Make(dtypes.Float32, i.Dims...).Size(), n.titleOf(i)
+		if a := got[k].shape; a.Dimensions[1] != size {
+			return n.shapeError(s.Name, "examples", fmt.Sprintf("%d numbers each", a.Dimensions[1]), fmt.Sprintf("%d: %s takes %v", size, title, i.Dims))
+		} else if (a.DType == dtypes.Int32) != i.Integers {
+			return n.shapeError(s.Name, "examples", fmt.Sprintf("numbers of type %s", a.DType), fmt.Sprintf("%s: %s takes them", wantInput(i), title))
+		}
+	}
+	return nil
+}
+
+// fitsTargets proves that numbers as targets are as many as the net returns; a loss of
+// one's own may have another use for them.
+func (n *Net) fitsTargets(s *Set) error {
+	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets > 0 && s.targets != want && !n.ownLoss() && n.config.Step == nil {
+		return n.shapeError(s.Name, "targets", fmt.Sprintf("%d numbers an example", s.targets),
 			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output))
 	}
 	return nil
@@ -375,7 +496,10 @@ func (n *Net) canTrain(s *Set) error {
 	if err := n.fits(s); err != nil || n.config.Step != nil {
 		return err
 	}
-	if err := n.lossFits(s); err != nil || s.targets > 0 {
+	if err := n.lossFits(s); err != nil {
+		return err
+	}
+	if err := n.checkMetrics(s.labelled()); err != nil || !s.labelled() {
 		return err
 	}
 	if want := shapes.Make(dtypes.Int32, n.positions()...).Size(); s.positions != want {
@@ -390,21 +514,23 @@ func (n *Net) canTrain(s *Set) error {
 	return nil
 }
 
-// labeled says whether a set's targets are labels of what the net returns.
-func (n *Net) labeled(s *Set) bool { return s.targets == 0 && n.config.Step == nil }
-
-// arrays are the set's, in the order in which programs take them.
-func (s *Set) arrays() []*session.Array {
-	if s.v == nil {
-		return []*session.Array{s.x, s.y}
-	}
-	return []*session.Array{s.x, s.y, s.v}
-}
+// labelled says whether a set's targets are labels of what the net returns.
+func (n *Net) labelled(s *Set) bool { return s.labelled() && n.config.Step == nil }
 
 // key tells sets apart for which programs differ.
 func (s *Set) key() string {
-	x, _ := s.x.Shape()
-	return fmt.Sprintf("%s/%d/%d/%t", x, s.targets, s.positions, s.v != nil)
+	x, y := "", ""
+	for _, a := range s.arrays {
+		switch {
+		case a.name == "x":
+			x += fmt.Sprint(a.shape)
+		case a.isInput():
+			x += fmt.Sprint(a.name, a.shape)
+		case a.name == "y" && a.shape.DType == dtypes.Uint8:
+			y = "bytes"
+		}
+	}
+	return fmt.Sprintf("%s/%d%s/%d/%t", x, s.targets, y, s.positions, s.array("v") != nil)
 }
 
 // answers is how many labels that count an example has, in the mean; without labels it is 1.
@@ -412,7 +538,7 @@ func (s *Set) answers() float64 { return float64(s.allAnswers()) / float64(s.N) 
 
 // allAnswers is how many labels of the set count; without labels it is its examples.
 func (s *Set) allAnswers() int {
-	if s.targets > 0 {
+	if !s.labelled() {
 		return s.N
 	}
 	return s.counted
@@ -430,26 +556,19 @@ func (s *Set) sees(labels []int32) {
 }
 
 // fingerprint is a checksum of all the data.
-func fingerprint(d Data) (sum [sha256.Size]byte) {
+func (s *Set) fingerprint() (sum [sha256.Size]byte) {
 	h := sha256.New()
-	for _, flat := range []any{d.X, d.Y, d.V} {
-		b := dtypes.UnsafeByteSliceFromAny(flat)
-		fmt.Fprintf(h, "%T %d\n", flat, len(b))
+	for _, a := range s.arrays {
+		if a.flat == nil { // SameX
+			fmt.Fprintln(h, a.name)
+			continue
+		}
+		b := dtypes.UnsafeByteSliceFromAny(a.flat)
+		fmt.Fprintf(h, "%s %T %d\n", a.name, a.flat, len(b))
 		h.Write(b)
 	}
 	h.Sum(sum[:0])
 	return sum
-}
-
-// length is the number of elements of examples.
-func length(x any) (int, dtypes.DType) {
-	switch x := x.(type) {
-	case []byte:
-		return len(x), dtypes.Uint8
-	case []int32:
-		return len(x), dtypes.Int32
-	}
-	return len(x.([]float32)), dtypes.Float32
 }
 
 func last(l []string) string { return l[len(l)-1] }

@@ -11,15 +11,11 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fused"
-	"gaiden/lib/losses"
+	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-// columns of the result of a step: mean loss, number it was divided by, right
-// answers.
-const columns = 3
 
 // epochProgram is some steps of an epoch:
 //
@@ -38,9 +34,10 @@ func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, fmt.Sprintf("epoch b%d", c.Batch), func(t *trace) []*Node {
 		held, variables := t.held(c)
 		step := Parameter(t.g, "step", n.layout.step.shape)
-		results, begin := Zeros(t.g, resultsOf(c)), t.scalar(int32(0))
+		shape := n.resultsOf(s, c)
+		results, begin := Zeros(t.g, shape), t.scalar(int32(0))
 		if c.Form.Single() {
-			results = Parameter(t.g, "results", resultsOf(c))
+			results = Parameter(t.g, "results", shape)
 			begin = Parameter(t.g, "begin", shapes.Make(dtypes.Int32))
 		}
 		sources := t.sources(s)
@@ -81,7 +78,7 @@ func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 				if c.Share() < s.N {
 					pick = rows(DynamicSlice(order, []*Node{Add(place, Mul(at, size))}, []int{c.Share()}))
 				}
-				b := t.gather(c.Share(), sources, pick)
+				b := t.gather(c.Share(), s, sources, pick)
 				number := Add(step, at)
 				if c.Form.Single() {
 					number = Add(step, numbers[k]) // step counts on from run to run
@@ -92,9 +89,9 @@ func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 				if n.config.Step != nil {
 					next, row = t.trainStep(s, state[:variables], state[variables:len(held)], b, rate, number, c)
 				} else if c.Packed {
-					next, row = t.trainPacked(state[:len(held)], b, rate, number, n.lossOf(s), c)
+					next, row = t.trainPacked(state[:len(held)], b, rate, number, s, c)
 				} else {
-					next, row = t.train(state[:variables], state[variables:len(held)], b, rate, number, n.lossOf(s), c)
+					next, row = t.train(state[:variables], state[variables:len(held)], b, rate, number, s, c)
 				}
 				t.mark("fit/results")
 				rows := DynamicUpdateSlice(state[len(held)], row, []*Node{at, zero})
@@ -136,14 +133,14 @@ func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 
 // startProgram copies what a chunk of Single programs changes in place, while the
 // old state is kept: the slots that copied names → the same, empty results, begin.
-func (n *Net) startProgram(c plan.Part) (*hlo.Program, error) {
+func (n *Net) startProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, "start", func(t *trace) []*Node {
 		var slots []slot
 		all := n.slots(c)
 		for _, i := range n.copiedSlots(c) {
 			slots = append(slots, all[i])
 		}
-		return append(t.slots(slots), Zeros(t.g, resultsOf(c)), t.scalar(int32(0)))
+		return append(t.slots(slots), Zeros(t.g, n.resultsOf(s, c)), t.scalar(int32(0)))
 	})
 }
 
@@ -161,9 +158,9 @@ func (n *Net) copiedSlots(c plan.Part) []int {
 
 // finishProgram checks the state after a chunk of Single programs: variables,
 // results → results. Packed programs do it themselves.
-func (n *Net) finishProgram(c plan.Part) (*hlo.Program, error) {
+func (n *Net) finishProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, "finish", func(t *trace) []*Node {
-		return []*Node{t.checked(t.variables(), Parameter(t.g, "results", resultsOf(c)), c)}
+		return []*Node{t.checked(t.variables(), Parameter(t.g, "results", n.resultsOf(s, c)), c)}
 	})
 }
 
@@ -176,12 +173,12 @@ func (t *trace) checked(variables []*Node, results *Node, c plan.Part) *Node {
 		wrong = Max(wrong, t.anyNotFinite(variables[i]))
 	}
 	at := []*Node{t.scalar(int32(c.Limit * c.Turn())), t.scalar(int32(0))}
-	return DynamicUpdateSlice(results, BroadcastToDims(wrong, 1, columns), at)
+	return DynamicUpdateSlice(results, BroadcastToDims(wrong, 1, results.Shape().Dimensions[1]), at)
 }
 
 // skipped counts a step that was not taken in the last row of the results.
 func (t *trace) skipped(results, halted *Node) *Node {
-	row := Add(lastOf(results), BroadcastToDims(halted, 1, columns))
+	row := Add(lastOf(results), BroadcastToDims(halted, 1, results.Shape().Dimensions[1]))
 	return DynamicUpdateSlice(results, row, []*Node{t.scalar(int32(results.Shape().Dimensions[0] - 1)), t.scalar(int32(0))})
 }
 
@@ -189,8 +186,8 @@ func (t *trace) skipped(results, halted *Node) *Node {
 func lastOf(results *Node) *Node { return Slice(results, AxisRange(results.Shape().Dimensions[0]-1)) }
 
 // resultsOf is the shape of what a chunk's steps gave.
-func resultsOf(c plan.Part) shapes.Shape {
-	return shapes.Make(dtypes.Float32, c.Limit*c.Turn()+1, columns)
+func (n *Net) resultsOf(s *Set, c plan.Part) shapes.Shape {
+	return shapes.Make(dtypes.Float32, c.Limit*c.Turn()+1, n.columns(s))
 }
 
 // held are the parameters of a chunk's programs that hold the state, without
@@ -210,6 +207,7 @@ func (t *trace) held(c plan.Part) (state []*Node, variables int) {
 // devices, and sums are what they were taken out of.
 type stepResult struct {
 	mean, weight, right  *Node
+	measured             *Node // sums of metrics, or nil
 	gradients, variables []*Node
 	factors              [][]*Node // of gradients that are products which a step computes, or nil
 	inPlace              bool      // such a step may change the state where it is
@@ -219,23 +217,37 @@ type stepResult struct {
 }
 
 // row is the result of a step [1 columns].
-func (f stepResult) row() *Node {
-	return Reshape(Stack([]*Node{f.mean, f.weight, f.right}, 0), 1, columns)
+func (f stepResult) row() *Node { return row(f.mean, f.weight, f.right, f.measured) }
+
+// shared are what devices that share a batch add up besides gradients.
+func (f stepResult) shared() []*Node {
+	if f.measured != nil {
+		return []*Node{f.mean, f.right, f.measured}
+	}
+	return []*Node{f.mean, f.right}
+}
+
+// setShared takes the first of what devices have added up.
+func (f *stepResult) setShared(l []*Node) {
+	if f.mean, f.right = l[0], l[1]; f.measured != nil {
+		f.measured = l[2]
+	}
 }
 
 // derive is the forward and the backward pass. Of a batch that is shared, it is this device's
 // part.
-func (t *trace) derive(variables []*Node, b batch, l losses.Loss, c plan.Part) stepResult {
+func (t *trace) derive(variables []*Node, b batch, s *Set, c plan.Part) stepResult {
 	t.set(variables)
 	net := t.net.model
 	if c.Kernels != nil {
 		net = t.withKernels()
 	} else if !t.net.target.CPU() && net.HasBatchNorm() {
-		t.w.options.Recompute = plan.RecomputeBytes
+		t.w.options.Recompute = lower.RecomputeBytes
 	}
 	buckets := t.net.buckets(c)
-	out := t.applyNet(net, b.x, true, splitAt(buckets))
-	sum, weight, right := t.score(l, out, b, nil)
+	out := t.applyNet(net, b.in, true, splitAt(buckets))
+	sum, weight, right := t.score(t.net.lossOf(s), out, b, nil)
+	measured := t.sums(s, out, b, nil)
 	if c.Split {
 		if weight.IsConstantExpression() {
 			weight = t.scalar(float32(c.Batch))
@@ -247,7 +259,7 @@ func (t *trace) derive(variables []*Node, b batch, l losses.Loss, c plan.Part) s
 	v := t.buffers(variables)
 	t.mark("loss/backward")
 	gradients, joined, sums := t.gradients(mean, variables, buckets)
-	f := stepResult{mean: mean, weight: weight, right: right, gradients: gradients, variables: v, joined: joined, sums: sums}
+	f := stepResult{mean: mean, weight: weight, right: right, measured: measured, gradients: gradients, variables: v, joined: joined, sums: sums}
 	if t.net.target.CPU() {
 		// Without this barrier XLA copies each weight, since a later gradient may read
 		// it after it has changed.
@@ -263,8 +275,8 @@ func (t *trace) derive(variables []*Node, b batch, l losses.Loss, c plan.Part) s
 // train is one step: variables and moments after it, and its result
 // [1 columns]. Devices that share a batch add up their gradients, and the means
 // that batch norm has taken.
-func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l losses.Loss, c plan.Part) (next []*Node, row *Node) {
-	f := t.derive(variables, b, l, c)
+func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, s *Set, c plan.Part) (next []*Node, row *Node) {
+	f := t.derive(variables, b, s, c)
 	if c.Split {
 		t.reduce(&f, c.Devices)
 	}
@@ -274,7 +286,7 @@ func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, l
 
 // reduce adds up the results over the devices, in place.
 func (t *trace) reduce(f *stepResult, devices int) {
-	all := append(append([]*Node{}, f.gradients...), f.mean, f.right)
+	all := append(append([]*Node{}, f.gradients...), f.shared()...)
 	var means []int
 	for i, v := range t.net.layout.variables {
 		if !v.trainable && !v.frozen && v.shape.DType.IsFloat() {
@@ -283,9 +295,10 @@ func (t *trace) reduce(f *stepResult, devices int) {
 	}
 	f.sums = t.allReduceFlat(all, f.joined, f.sums)
 	k := copy(f.gradients, all)
-	f.mean, f.right = all[k], all[k+1]
+	f.setShared(all[k:])
+	k += len(f.shared())
 	for j, i := range means {
-		f.variables[i] = DivScalar(all[k+2+j], float64(devices))
+		f.variables[i] = DivScalar(all[k+j], float64(devices))
 	}
 }
 

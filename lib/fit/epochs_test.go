@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -51,7 +52,7 @@ func TestEpochsAhead(t *testing.T) {
 				if !slices.Equal(got, want) {
 					t.Errorf("losses: got %v, want %v", got, want)
 				}
-				if len(all) != 15 || !slices.Equal(all, each) {
+				if len(all) != 15 || !reflect.DeepEqual(all, each) {
 					t.Errorf("epochs: got %+v, want %+v", all, each)
 				}
 			})

@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
@@ -10,11 +11,12 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
 
-// Evaluate is the loss and accuracy over a whole set.
+// Evaluate is the loss, accuracy and metrics over a whole set.
 func (n *Net) Evaluate(s *Set) (*Score, error) {
 	ctx := n.context()
 	n.mu.Lock()
@@ -42,7 +44,7 @@ func (n *Net) tester(s *Set) *future {
 
 // score tests the set, in chunks that ctx can come between.
 func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
-	began := time.Now()
+	began, columns := time.Now(), n.columns(s)
 	batches, single := n.batchesOf(s), plan.Unlooped(n.target, n.convolves)
 	p, err := n.wait(ctx, n.tester(s), alive)
 	if err != nil {
@@ -70,7 +72,7 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 			if err != nil {
 				return nil, err
 			}
-			in := append(append(append([]*session.Array{}, state...), s.arrays()...), results)
+			in := append(append(append([]*session.Array{}, state...), s.all()...), results)
 			out, err := p.Run(session.Call{Inputs: append(in, scalars...)})
 			if err != nil {
 				return nil, err
@@ -82,18 +84,18 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 			return nil, err
 		}
 		done += next
-		next = max(1, int(float64(next)*plan.ChunkTime.Seconds()/time.Since(chunk).Seconds()))
+		next = max(1, int(float64(next)*lower.ChunkTime.Seconds()/time.Since(chunk).Seconds()))
 	}
 	results.Finalize()
-	result := &Score{N: s.allAnswers(), Labels: n.labeled(s)}
-	var sum, weight float64
-	for i := range batches {
-		row := values[i*columns:]
-		sum += float64(row[0])
-		weight += float64(row[1])
-		result.Right += int(row[2])
+	result := &Score{N: s.allAnswers(), Labels: n.labelled(s)}
+	sums := make([]float64, columns)
+	for row := range slices.Chunk(values, columns) {
+		for i, x := range row {
+			sums[i] += float64(x)
+		}
 	}
-	result.Loss = mean(sum, weight)
+	result.Loss, result.Right = mean(sums[0], sums[1]), int(sums[2])
+	result.Metrics = n.measured(s).values(sums[lossColumns:])
 	result.Elapsed = time.Since(began)
 	return result, nil
 }
@@ -110,7 +112,7 @@ func (n *Net) testProgram(s *Set, size, batches int, single bool) (*hlo.Program,
 	return n.trace("test", func(t *trace) []*Node {
 		variables := t.variables()
 		sources := t.sources(s)
-		results := Parameter(t.g, "results", shapes.Make(dtypes.Float32, batches, columns))
+		results := Parameter(t.g, "results", shapes.Make(dtypes.Float32, batches, n.columns(s)))
 		first := Parameter(t.g, "first", shapes.Make(dtypes.Int32))
 		count := Parameter(t.g, "count", shapes.Make(dtypes.Int32))
 		zero, width, latest := t.scalar(int32(0)), t.scalar(int32(size)), t.scalar(int32(s.N-size))
@@ -118,21 +120,22 @@ func (n *Net) testProgram(s *Set, size, batches int, single bool) (*hlo.Program,
 			place := Add(first, i)
 			begin := Mul(place, width)
 			from := Min(begin, latest)
-			b := t.gather(size, sources, window(from, size, zero))
+			b := t.gather(size, s, sources, window(from, size, zero))
 			var mask *Node
 			if s.N%size != 0 {
 				number := Add(Iota(t.g, shapes.Make(dtypes.Int32, size), 0), from)
 				mask = ConvertDType(GreaterOrEqual(number, begin), dtypes.Float32)
 			}
-			var sum, weight, right *Node
+			var result *Node
 			if n.config.Step != nil {
-				sum, weight, right = t.scoreStep(variables, b, mask)
+				result = t.scoreStep(variables, b, mask)
 			} else {
 				t.set(variables)
-				sum, weight, right = t.score(n.lossOf(s), t.apply(b.x, false), b, mask)
+				out := t.apply(b.in, false)
+				sum, weight, right := t.score(n.lossOf(s), out, b, mask)
+				result = row(sum, weight, right, t.sums(s, out, b, mask))
 			}
-			row := Reshape(Stack([]*Node{sum, weight, right}, 0), 1, columns)
-			return []*Node{DynamicUpdateSlice(state[0], row, []*Node{place, zero})}
+			return []*Node{DynamicUpdateSlice(state[0], result, []*Node{place, zero})}
 		}
 		if single {
 			return score(zero, []*Node{results})

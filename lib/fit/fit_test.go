@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"testing"
 
@@ -161,7 +162,7 @@ func TestTrainLearns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *score != (Score{Loss: score.Loss, Right: h.Last().Validation.Right, N: 307, Labels: true, Elapsed: score.Elapsed}) || math.Abs(score.Loss-h.Last().Validation.Loss) > 1e-6 {
+	if !reflect.DeepEqual(*score, Score{Loss: score.Loss, Right: h.Last().Validation.Right, N: 307, Labels: true, Elapsed: score.Elapsed}) || math.Abs(score.Loss-h.Last().Validation.Loss) > 1e-6 {
 		t.Errorf("test: got %v, want the validation's %v", score, h.Last().Validation)
 	}
 	p, err := n.Predict(test)

@@ -46,7 +46,7 @@ func (n *Net) flags(p *hlo.Program, donate []bool) map[string]any {
 
 func (n *Net) oneDNN() bool { return n.config.OneDNN && n.target.CPU() }
 
-// products are the threads of the session's own matrix products and LSTMs, 0 where the net is
+// products are the threads of the session's own matmuls and LSTMs, 0 where the net is
 // to have XLA's.
 func (n *Net) products() int {
 	if !n.target.CPU() || n.config.Kernels == XLAKernels || n.oneDNN() {

@@ -62,12 +62,15 @@ type jobBuilder struct {
 }
 
 func (b *jobBuilder) build() error {
-	n, about := b.net, jobDescription{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Answers: b.data.answers(), Labels: b.net.labeled(b.data), Layers: b.net.model.Names()}
+	n, about := b.net, jobDescription{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Answers: b.data.answers(), Labels: b.net.labelled(b.data), Layers: b.net.model.Names()}
 	if b.plan.Merged {
 		about.Epochs, about.Steps = 1, b.Epochs
 	}
 	if b.DropLast || b.plan.Merged {
 		about.N = about.Steps * b.Batch
+	}
+	if err := about.describe(n.measured(b.data)); err != nil {
+		return err
 	}
 	order := n.order(b.data.N, !b.InOrder, 1)
 	for _, p := range []*portion{&b.main, &b.odd, &b.tail} {
@@ -171,7 +174,7 @@ func (b *jobBuilder) measureStep() error {
 		if err != nil {
 			return err
 		}
-		if err := results.Values(make([]float32, resultsOf(b.main.Part).Size())); err != nil {
+		if err := results.Values(make([]float32, b.net.resultsOf(b.data, b.main.Part).Size())); err != nil {
 			return err
 		}
 		b.stepTime = max(1, time.Since(began)/time.Duration(b.main.Turn()))
@@ -185,7 +188,7 @@ func (b *jobBuilder) measureStep() error {
 // chunk adds the steps of a chunk. Single programs work on a copy of the state.
 func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment, where, copied *session.Program) error {
 	n := b.net
-	report, err := n.reportProgram(p.Part, turns*p.Turn())
+	report, err := n.reportProgram(b.data, p.Part, turns*p.Turn())
 	if err != nil {
 		return err
 	}
@@ -218,10 +221,9 @@ func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment,
 }
 
 // sources are the names of a set's arrays, as programs take them.
-func (b *jobBuilder) sources(s *Set) []string {
-	l := []string{"data/" + s.Name + "/x", "data/" + s.Name + "/y"}
-	if s.v != nil {
-		l = append(l, "data/"+s.Name+"/v")
+func (b *jobBuilder) sources(s *Set) (l []string) {
+	for _, a := range s.arrays {
+		l = append(l, "data/"+s.Name+"/"+a.name)
 	}
 	return l
 }
@@ -247,6 +249,7 @@ func (b *jobBuilder) test() error {
 		}
 		first.Each, count.Each = append(first.Each, b.prefix+at), append(count.Each, b.prefix+at+"/count")
 	}
+	columns := n.columns(s)
 	a, err := n.session.Put(make([]float32, batches*columns), shapes.Make(dtypes.Float32, batches, columns), 0)
 	if err != nil {
 		return err
@@ -256,9 +259,16 @@ func (b *jobBuilder) test() error {
 	in := session.Named(append(append(n.names(n.usedSlots()), b.sources(s)...), tested...)...)
 	b.addStep(session.JobStep{Program: p, When: wire.LastTurn, Repeat: len(first.Each), Inputs: append(in, first, count), Names: tested})
 	score, err := n.trace("score", func(t *trace) []*Node {
-		sums := ReduceSum(Parameter(t.g, "results", shapes.Make(dtypes.Float32, batches, columns)), 0)
+		results := Parameter(t.g, "results", shapes.Make(dtypes.Float32, batches, columns))
+		sums := ReduceSum(results, 0)
 		loss := t.mean(Slice(sums, AxisRange(0, 1)), Slice(sums, AxisRange(1, 2)))
-		return []*Node{Concatenate([]*Node{loss, Slice(sums, AxisRange(2, 3))}, 0)}
+		result := []*Node{loss, Slice(sums, AxisRange(2, 3))}
+		if columns > lossColumns {
+			wide := ReduceSum(ConvertDType(Slice(results, AxisRange(), AxisRange(lossColumns)), dtypes.Float64), 0)
+			high := t.float(wide)
+			result = append(result, high, t.float(Sub(wide, ConvertDType(high, dtypes.Float64))))
+		}
+		return []*Node{Concatenate(result, 0)}
 	})
 	if err != nil {
 		return err
@@ -301,16 +311,16 @@ func (n *Net) copyProgram() (*session.Program, error) {
 
 // reportProgram is what a chunk of so many steps tells: variables, results →
 // results of the steps and a row that is NaN where weights are not finite.
-func (n *Net) reportProgram(c plan.Part, steps int) (*session.Program, error) {
+func (n *Net) reportProgram(s *Set, c plan.Part, steps int) (*session.Program, error) {
 	p, err := n.trace("report", func(t *trace) []*Node {
 		variables := t.variables()
-		results := Slice(Parameter(t.g, "results", resultsOf(c)), AxisRange(0, steps), AxisRange())
+		results := Slice(Parameter(t.g, "results", n.resultsOf(s, c)), AxisRange(0, steps), AxisRange())
 		wrong := t.scalar(float32(0))
 		for _, i := range n.layout.trained {
 			wrong = Max(wrong, t.anyNotFinite(variables[i]))
 		}
 		mark := Where(GreaterThan(wrong, t.scalar(float32(0))), t.scalar(float32(math.NaN())), t.scalar(float32(0)))
-		return []*Node{Concatenate([]*Node{results, BroadcastToDims(mark, 1, columns)}, 0)}
+		return []*Node{Concatenate([]*Node{results, BroadcastToDims(mark, 1, n.columns(s))}, 0)}
 	})
 	if err != nil {
 		return nil, err

@@ -242,7 +242,9 @@ func TestTrainJobAlone(t *testing.T) {
 		"Reset":      n.Reset,
 		"delete":     func() error { _, err := s.Delete("data/bars/x"); return err },
 		"rename":     func() error { return s.Rename("net/step", "steps") },
-		"bind":       func() error { return s.Bind([]string{"alone", "data/bars/x"}, []*session.Array{data.x, data.x}) },
+		"bind": func() error {
+			return s.Bind([]string{"alone", "data/bars/x"}, []*session.Array{data.array("x"), data.array("x")})
+		},
 	} {
 		err := change()
 		var why *wire.Error

@@ -22,7 +22,7 @@ const probed = "probe"
 // kept, and a look at the next one.
 func (b *jobBuilder) explain(p *portion, steps int, state []string, results, at string) error {
 	n := b.net
-	astray, err := n.astrayProgram(p.Part, steps)
+	astray, err := n.astrayProgram(b.data, p.Part, steps)
 	if err != nil {
 		return err
 	}
@@ -65,9 +65,9 @@ func (b *jobBuilder) explain(p *portion, steps int, state []string, results, at 
 // astrayProgram says how many of a chunk's steps were good, as epochProgram takes it to do
 // these again, and where the batch of the next one begins: results, where [place,
 // replica, turns] → [place, replica, steps], first.
-func (n *Net) astrayProgram(c plan.Part, steps int) (*hlo.Program, error) {
+func (n *Net) astrayProgram(s *Set, c plan.Part, steps int) (*hlo.Program, error) {
 	return n.trace("astray", func(t *trace) []*Node {
-		loss := Slice(Parameter(t.g, "results", resultsOf(c)), AxisRange(0, steps), AxisRange(0, 1))
+		loss := Slice(Parameter(t.g, "results", n.resultsOf(s, c)), AxisRange(0, steps), AxisRange(0, 1))
 		place := Reshape(Slice(Parameter(t.g, "where", shapes.Make(dtypes.Int32, 3)), AxisRange(0, 1)))
 		number := Iota(t.g, shapes.Make(dtypes.Int32, steps, 1), 0)
 		good := ReduceAllMin(Where(IsFinite(loss), BroadcastToDims(t.scalar(int32(steps)), steps, 1), number))

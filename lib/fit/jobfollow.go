@@ -9,6 +9,7 @@ import (
 
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fit/result"
+	"gaiden/lib/metrics"
 	"gaiden/lib/session"
 )
 
@@ -84,7 +85,11 @@ func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, er
 			if err != nil {
 				return err
 			}
-			r = &jobReader{jobDescription: about, began: i.Started, record: record{history: &History{Devices: 1}, labels: about.Labels, answers: about.Answers}}
+			all, err := about.readMetrics()
+			if err != nil {
+				return err
+			}
+			r = &jobReader{jobDescription: about, began: i.Started, record: record{history: &History{Devices: 1}, labels: about.Labels, measured: all, answers: about.Answers}}
 		}
 		for _, e := range l {
 			r.entry(e)
@@ -120,11 +125,42 @@ type jobDescription struct {
 	Tests         int      // answers of the validation, 0 for none
 	Answers       float64  // of an example; 0: 1
 	Layers        []string // their names
+	Metrics       []part   `json:",omitempty"`
+	Sums          []int    `json:",omitempty"` // of each
+}
+
+// describe writes down the metrics of a set. A function is written without what it does on
+// the device: its sums are all that a reader has.
+func (a *jobDescription) describe(all measured) error {
+	for _, m := range all {
+		one := m.Metric
+		if f, is := one.(metrics.Func); is {
+			f.Of = nil
+			one = f
+		}
+		p, err := writeOne(metricsKnown, one)
+		if err != nil {
+			return fmt.Errorf("fit: %s: metric %s of a job is a %T, which another process does not know: want those of package metrics, such as metrics.Func, or Fit", a.Net, m.Title(), m.Metric)
+		}
+		a.Metrics, a.Sums = append(a.Metrics, p), append(a.Sums, m.sums)
+	}
+	return nil
+}
+
+func (a jobDescription) readMetrics() (all measured, err error) {
+	l, err := readAll[metrics.Metric](metricsKnown, a.Metrics)
+	if err != nil || len(l) != len(a.Sums) {
+		return nil, fmt.Errorf("fit: metrics of job %s: %d with %d sums: %w", a.Net, len(l), len(a.Sums), err)
+	}
+	for i, m := range l {
+		all = append(all, oneMeasured{m, a.Sums[i]})
+	}
+	return all, nil
 }
 
 func describedJob(i wire.JobInfo) (a jobDescription, err error) {
 	if json.Unmarshal([]byte(i.About), &a) != nil || a.Steps < 1 || a.Net == "" {
-		err = fmt.Errorf("fit: job %s is not of TrainJob: Session.FollowJob reads its log", i.Name)
+		err = fmt.Errorf("fit: job %s is not of FitJob: Session.FollowJob reads its log", i.Name)
 	}
 	if a.Answers == 0 { // of an older version
 		a.Answers = 1
@@ -144,8 +180,8 @@ type jobReader struct {
 func (r *jobReader) entry(e wire.JobEntry) {
 	switch {
 	case e.Name == "train" && r.finite(e.Values):
-		for row := e.Values; len(row) > columns; row = row[columns:] { // the last row tells of weights that are not finite
-			r.row(row[:columns], e.Time)
+		for row := e.Values; len(row) > r.columns(); row = row[r.columns():] { // the last row tells of weights that are not finite
+			r.row(row[:r.columns()], e.Time)
 		}
 	case e.Name == probed && r.notFinite != nil && len(e.Values) == 2+2*len(r.Layers):
 		flags := make([]int32, len(e.Values))
@@ -153,8 +189,12 @@ func (r *jobReader) entry(e wire.JobEntry) {
 			flags[i] = int32(v)
 		}
 		located(r.notFinite, flags, r.Data, r.Layers)
-	case e.Name == "validation" && len(e.Values) == 2 && len(r.history.Epochs) > 0:
-		r.validated(&Score{Loss: e.Values[0], Right: int(e.Values[1]), N: r.Tests, Labels: r.Labels})
+	case e.Name == "validation" && len(e.Values) == 2+2*r.measured.size() && len(r.history.Epochs) > 0:
+		sums := make([]float64, r.measured.size())
+		for i := range sums { // a number each for its high and low digits
+			sums[i] = e.Values[2+i] + e.Values[2+len(sums)+i]
+		}
+		r.validated(&Score{Loss: e.Values[0], Right: int(e.Values[1]), N: r.Tests, Labels: r.Labels, Metrics: r.measured.values(sums)})
 	}
 }
 
@@ -163,9 +203,9 @@ func (r *jobReader) entry(e wire.JobEntry) {
 func (r *jobReader) finite(values []float64) bool {
 	epoch := len(r.history.Epochs) + 1
 	done := r.step % r.Steps
-	for i := 0; i < len(values); i += columns {
+	for i := 0; i < len(values); i += r.columns() {
 		if loss := values[i]; math.IsNaN(loss) || math.IsInf(loss, 0) {
-			r.notFinite = &result.NotFiniteError{Net: r.Net, Loss: loss, Epoch: epoch, Step: min(done+i/columns+1, r.Steps), Kept: done, KeptEpoch: epoch}
+			r.notFinite = &result.NotFiniteError{Net: r.Net, Loss: loss, Epoch: epoch, Step: min(done+i/r.columns()+1, r.Steps), Kept: done, KeptEpoch: epoch}
 			return false
 		}
 	}
@@ -177,7 +217,7 @@ func (r *jobReader) row(row []float64, at time.Time) {
 	if r.step%r.Steps == 0 {
 		r.begin(len(r.history.Epochs) + 1)
 	}
-	r.add(row[0], row[1], int(row[2]), min(r.Batch, r.N-r.step*r.Batch))
+	addRow(&r.record, row, min(r.Batch, r.N-r.step*r.Batch))
 	if r.step == r.Steps {
 		r.end(at.Sub(r.began), nil)
 	}

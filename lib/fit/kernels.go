@@ -20,7 +20,7 @@ func refuses(err error) bool {
 	return errors.Is(err, wire.CompileError) || errors.Is(err, wire.Unsupported)
 }
 
-// without goes on with XLA's kernels where the device does not take those of package
+// without continues with XLA's kernels where the device does not take those of package
 // fused: an LSTM's of 65 to 128 units want 136 KiB of shared memory, which the GPUs of
 // data centers have, and others do not. Later runs know it once ready has found that
 // XLA's are taken: else the error is not the kernels'.

@@ -133,7 +133,7 @@ func (n *Net) timeForms(ctx context.Context, data *Set, t Train, look tiling.Loo
 	most := min(r.main.Limit, max(1, timedSteps/r.main.Turn()))
 	turns := most
 	before := func() error { return look.Wait(ctx) }
-	best, own, err := tiling.Alone(look.Beside, before, func(alone func() error) (best [2]time.Duration, err error) {
+	best, own, err := tiling.Alone(look.Other, before, func(alone func() error) (best [2]time.Duration, err error) {
 		for look := 0; look < 6; look++ {
 			for i, f := range forms {
 				if err := errors.Join(alone(), ctx.Err()); err != nil {

@@ -83,7 +83,7 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, te
 	if err := look.Wait(ctx); err != nil {
 		return err
 	}
-	look.Beside = n.session
+	look.Other = n.session
 	key, err := n.choices(ctx, data, t, tell)
 	if err != nil || key == "" {
 		return err

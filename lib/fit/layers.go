@@ -22,7 +22,10 @@ func (p *phaseWriter) layers(ctx context.Context) (seed phases.Program, layers [
 	if n.config.BF16 {
 		return seed, nil, fmt.Errorf("fit: %s: layers by themselves: not with BF16", n.name)
 	}
-	kind := n.model.Batch(p.batch)
+	if n.model.Inputs != nil {
+		return seed, nil, fmt.Errorf("fit: %s: layers by themselves: not with Inputs", n.name)
+	}
+	kind := n.model.AllInputs()[0].Batch(p.batch)
 	trained := false // some layer so far has weights
 	var all []*written
 	var derived []bool // by layer: it has a backward program

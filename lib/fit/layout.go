@@ -58,9 +58,9 @@ func (n *Net) buildLayout() (*model.Store, error) {
 	}
 	p, err := n.trace("layout", func(t *trace) []*Node {
 		store = t.store
-		x := Zeros(t.g, n.model.Batch(batch))
+		in := n.model.Batch(batch, func(_ string, shape shapes.Shape) *Node { return Zeros(t.g, shape) })
 		t.store.SetTraining(t.g, true)
-		y := n.model.Outputs(t.store.RootScope(), x)
+		y := n.model.Outputs(t.store.RootScope(), in)
 		if n.output = nil; len(n.model.Parts()) == 0 {
 			n.output = y[0].Shape().Dimensions[1:]
 		}

@@ -1,11 +1,14 @@
 package fit
 
 import (
+	"slices"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/losses"
+	"gaiden/lib/models"
 )
 
 // repeat is a loop in a program: count times inner turns, with the number of
@@ -53,7 +56,8 @@ func (t *trace) while(zero, one, limit *Node, state []*Node, body func(i *Node, 
 
 // batch is a batch of examples inside a program.
 type batch struct {
-	x, y, v *Node // [n input…]; labels [n positions…] or numbers [n output…]; nil or like y
+	in   models.Inputs // each [n input…]
+	y, v *Node         // labels [n positions…] or numbers [n output…], nil where there are none; nil or like y
 }
 
 // sources are the arrays of a set as parameters of a program.
@@ -61,38 +65,49 @@ func (t *trace) sources(s *Set) []*Node { return t.sourcesAs("", s) }
 
 func (t *trace) sourcesAs(prefix string, s *Set) []*Node {
 	var l []*Node
-	for i, a := range s.arrays() {
-		shape, _ := a.Shape()
-		l = append(l, Parameter(t.g, prefix+[]string{"x", "y", "v"}[i], shape))
+	for _, a := range s.arrays {
+		l = append(l, Parameter(t.g, prefix+a.name, a.shape))
 	}
 	return l
 }
 
 // gather gives rows of a set the form that nets take: pick makes them from an
 // array, [examples …] to [n …].
-func (t *trace) gather(n int, sources []*Node, pick func(*Node) *Node) batch {
+func (t *trace) gather(n int, s *Set, sources []*Node, pick func(*Node) *Node) batch {
 	t.mark("data/gather")
-	x := pick(sources[0])
-	if x.DType() == dtypes.Uint8 {
-		x = MulScalar(ConvertDType(x, dtypes.Float32), 1.0/255)
+	b := batch{in: models.Inputs{}}
+	net := t.net
+	for _, i := range net.model.AllInputs() {
+		k := slices.IndexFunc(s.arrays, func(a setArray) bool { return a.input() == i.Name })
+		b.in[i.Name] = Reshape(asNumbers(pick(sources[k])), append([]int{n}, i.Dims...)...)
 	}
-	b := batch{x: Reshape(x, append([]int{n}, t.net.model.Input...)...)}
-	if t.net.config.Step != nil { // targets are whatever the step takes
-		b.y = pick(sources[1])
-		if len(sources) > 2 {
-			b.v = pick(sources[2])
+	for k, a := range s.arrays {
+		dims := net.output
+		switch {
+		case a.isInput():
+			continue
+		case net.config.Step != nil: // whatever the step takes
+			dims = a.shape.Dimensions[1:]
+		case a.shape.DType == dtypes.Int32:
+			dims = net.positions()
+		case s.targets != shapes.Make(dtypes.Float32, net.output...).Size(): // for a loss of one's own
+			dims = []int{s.targets}
 		}
-		return b
-	}
-	if b.y = pick(sources[1]); b.y.DType() == dtypes.Float32 {
-		b.y = Reshape(b.y, append([]int{n}, t.net.output...)...)
-	} else {
-		b.y = Reshape(b.y, append([]int{n}, t.net.positions()...)...)
-	}
-	if len(sources) > 2 {
-		b.v = Reshape(pick(sources[2]), append([]int{n}, t.net.output...)...)
+		if x := Reshape(asNumbers(pick(sources[k])), append([]int{n}, dims...)...); a.name == "y" {
+			b.y = x
+		} else {
+			b.v = x
+		}
 	}
 	return b
+}
+
+// asNumbers is x, of which bytes become 0 to 1.
+func asNumbers(x *Node) *Node {
+	if x.DType() == dtypes.Uint8 {
+		return MulScalar(ConvertDType(x, dtypes.Float32), 1.0/255)
+	}
+	return x
 }
 
 // rows picks rows by their numbers, an int32 vector.
@@ -119,7 +134,7 @@ func (n *Net) lossOf(s *Set) losses.Loss {
 	switch {
 	case n.config.Loss != nil:
 		return n.config.Loss
-	case s.targets == 0:
+	case s.labelled():
 		return losses.CrossEntropy{}
 	}
 	return losses.MSE{}
@@ -154,7 +169,7 @@ func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weigh
 		weight = t.scalar(float32(out.Shape().Dimensions[0]))
 	}
 	right = t.scalar(float32(0))
-	if b.y.DType() == dtypes.Int32 && out.Rank() == b.y.Rank()+1 {
+	if b.y != nil && b.y.DType() == dtypes.Int32 && out.Rank() == b.y.Rank()+1 {
 		hit := ConvertDType(Equal(ArgMax(StopGradient(out), -1, dtypes.Int32), b.y), dtypes.Float32)
 		if n := hit.Shape().Dimensions[0]; hit.Rank() > 1 {
 			hit = ReduceSum(Reshape(hit, n, hit.Shape().Size()/n), 1)

@@ -89,12 +89,13 @@ func TestOutOfMemoryNet(t *testing.T) {
 func TestOutOfMemoryLate(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	greedy := models.Func("greedy", []int{4}, func(scope *model.Scope, x *Node) *Node {
+	greedy := models.Net{Name: "greedy", Input: []int{4}, Function: func(scope *model.Scope, in models.Inputs) *Node {
+		x := in["x"]
 		d := x.Shape().Dimensions
 		y := layers.Dense(scope, x, true, 10)
 		many := Sort(Mul(ReduceAllSum(StopGradient(x)), Iota(x.Graph(), shapes.Make(dtypes.Float32, 1<<d[0]), 0)), 0, true) // 4 TB for 40 examples
 		return Add(y, Reshape(Slice(many, AxisRange(0, 1)), 1, 1))
-	})
+	}}
 	for _, packed := range []bool{false, true} {
 		n := attach(t, s, "greedy"+fmt.Sprint(packed), greedy, Config{})
 		n.packing = packed

@@ -12,6 +12,7 @@ import (
 	"gaiden/lib/losses"
 	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
+	"gaiden/lib/metrics"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
 	"gaiden/lib/session"
@@ -59,7 +60,8 @@ type caches struct {
 	stepTime     map[string]time.Duration    // in the last run of its kind
 	stepCost     map[string]hlo.Cost
 	outlines     map[string]*stepOutline
-	table        *tiling.Table // of the net that this one is a clone of; nil: the session's
+	metricErrors map[bool]error // for labels, and for numbers
+	table        *tiling.Table  // of the net that this one is a clone of; nil: the session's
 }
 
 // hooks are for tests.
@@ -78,8 +80,9 @@ type Config struct {
 	//	func(s *fit.Step) { s.Minimize(losses.Mean(losses.MSE{}, s.Forward(s.X), s.Y)) }
 	//
 	// It is called while programs are written, maybe several times.
-	Step func(*Step)
-	Seed int64 // of the first weights, the order of examples, and dropout
+	Step    func(*Step)
+	Metrics []metrics.Metric
+	Seed    int64 // of the first weights, the order of examples, and dropout
 	// BF16 computes in bfloat16; weights and optimizer state stay float32. Integers in the
 	// examples that bfloat16 would round, such as token ids above 256, are refused.
 	BF16    bool
@@ -104,7 +107,7 @@ func New(name string, model models.Net, config Config) *Net {
 	if config.Optimizer == nil {
 		config.Optimizer = optim.Adam{}
 	}
-	return &Net{core: &core{name: name, model: model, config: config, caches: caches{programs: map[string]*future{}, sets: map[string]*Set{},
+	return &Net{core: &core{name: name, model: model.Listed(), config: config, caches: caches{programs: map[string]*future{}, sets: map[string]*Set{},
 		deviceCopies: map[onDevice]*session.Array{}, stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}}}
 }
 
@@ -132,7 +135,11 @@ func Attach(s *session.Session, name string, model models.Net, config Config) (*
 func (n *Net) Name() string { return n.name }
 
 func (n *Net) String() string {
-	return fmt.Sprintf("%s: %s on %v, %d layers", n.name, n.model.Name, n.model.Input, len(n.model.Layers))
+	var in []string
+	for _, i := range n.model.AllInputs() {
+		in = append(in, fmt.Sprint(i.Dims))
+	}
+	return fmt.Sprintf("%s: %s on %s, %d layers", n.name, n.model.Name, strings.Join(in, ", "), len(n.model.Layers))
 }
 
 // Model is the net's layers.

@@ -9,7 +9,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
 )
 
@@ -115,11 +114,11 @@ func (t *trace) unpack(state []*Node) []*Node {
 
 // trainPacked is train for a packed state, without the step's number. The last
 // of the state, halted, is 1 when the step was not taken.
-func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l losses.Loss, c plan.Part) (next []*Node, row *Node) {
+func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, s *Set, c plan.Part) (next []*Node, row *Node) {
 	n := t.net
 	parts := n.layout.parts()
 	means, others := n.layout.untrained()
-	f := t.derive(t.unpack(state), b, l, c)
+	f := t.derive(t.unpack(state), b, s, c)
 	gradient := make([]*Node, len(f.variables))
 	for k, i := range n.layout.trained {
 		gradient[i] = f.gradients[k]
@@ -139,9 +138,10 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, l losses
 		for p, part := range parts {
 			joined[p] = f.joined[slices.Index(n.layout.trained, part[0])] // vectors never are
 		}
-		all := append(append(gradients, now...), f.mean, f.right)
+		all := append(append(gradients, now...), f.shared()...)
 		sums = t.allReduceFlat(all, joined, f.sums)
-		gradients, f.mean, f.right = all[:len(parts)], all[len(all)-2], all[len(all)-1]
+		gradients = all[:len(parts)]
+		f.setShared(all[len(all)-len(f.shared()):])
 		if now != nil {
 			now[0] = DivScalar(all[len(parts)], float64(c.Devices))
 		}

@@ -59,8 +59,8 @@ func (n *Net) Phases(data *Set, batch int) (*phases.Step, error) {
 	if source.Arrays, err = n.state(slots); err != nil {
 		return nil, err
 	}
-	for i, a := range data.arrays() {
-		source.Data["all/"+[]string{"x", "y", "v"}[i]] = a
+	for _, a := range data.arrays {
+		source.Data["all/"+a.name] = a.Array
 	}
 	if source.Rate, err = n.session.Put([]float32{float32(n.config.Optimizer.Rate())}, shapes.Make(dtypes.Float32), 0); err != nil {
 		return nil, err
@@ -151,11 +151,17 @@ func (p *phaseWriter) buildGather(t *trace) ([]string, []*Node) {
 	sources := t.sourcesAs("all/", p.data)
 	order := Parameter(t.g, "order", shapes.Make(dtypes.Int32, p.data.N))
 	place := Parameter(t.g, "place", shapes.Make(dtypes.Int32))
-	b := t.gather(p.batch, sources, rows(DynamicSlice(order, []*Node{place}, []int{p.batch})))
-	if b.v == nil {
-		return []string{"x", "y"}, []*Node{b.x, b.y}
+	b := t.gather(p.batch, p.data, sources, rows(DynamicSlice(order, []*Node{place}, []int{p.batch})))
+	var names []string
+	var nodes []*Node
+	for _, a := range p.data.arrays {
+		x := map[string]*Node{"y": b.y, "v": b.v}[a.name]
+		if a.isInput() {
+			x = b.in[a.input()]
+		}
+		names, nodes = append(names, a.name), append(nodes, x)
 	}
-	return []string{"x", "y", "v"}, []*Node{b.x, b.y, b.v}
+	return names, nodes
 }
 
 // fullStep is a step up to the gradients in one graph, of which the phases are
@@ -170,18 +176,25 @@ type fullStep struct {
 
 func (p *phaseWriter) fullStep(t *trace) fullStep {
 	w := fullStep{variables: t.variables()}
-	b := batch{x: Parameter(t.g, "x", p.net.model.Batch(p.batch))}
-	if p.data.targets == 0 {
+	inputs := p.data.inputs()
+	b := batch{in: p.net.model.Batch(p.batch, func(name string, shape shapes.Shape) *Node {
+		k := slices.IndexFunc(inputs, func(a setArray) bool { return a.input() == name })
+		return Parameter(t.g, inputs[k].name, shape)
+	})}
+	full := shapes.Make(dtypes.Float32, append([]int{p.batch}, p.net.output...)...)
+	switch {
+	case p.data.labelled():
 		b.y = Parameter(t.g, "y", shapes.Make(dtypes.Int32, append([]int{p.batch}, p.net.positions()...)...))
-	} else {
-		full := shapes.Make(dtypes.Float32, append([]int{p.batch}, p.net.output...)...)
+	case p.data.targets == full.Size()/p.batch:
 		b.y = Parameter(t.g, "y", full)
-		if p.data.v != nil {
-			b.v = Parameter(t.g, "v", full)
-		}
+	case p.data.targets > 0:
+		b.y = Parameter(t.g, "y", shapes.Make(dtypes.Float32, p.batch, p.data.targets))
+	}
+	if p.data.array("v") != nil {
+		b.v = Parameter(t.g, "v", b.y.Shape())
 	}
 	t.set(w.variables)
-	w.out = t.apply(b.x, true)
+	w.out = t.apply(b.in, true)
 	w.after = t.buffers(w.variables)
 	w.score = NodeId(len(t.g.Nodes()))
 	sum, weight, _ := t.score(p.net.lossOf(p.data), w.out, b, nil)

@@ -44,11 +44,12 @@ func tiny() []struct {
 			Skip: []models.Layer{models.Conv2D{Name: "conv2", Channels: 6, Kernel: 1}, models.BatchNorm{Name: "bn2"}}},
 		models.MeanPool2D{Name: "pool"},
 		models.Dense{Name: "output", Units: 10}}}
-	function := models.Func("gomlx", []int{4, 4, 1}, func(scope *model.Scope, x *Node) *Node {
+	function := models.Net{Name: "gomlx", Input: []int{4, 4, 1}, Function: func(scope *model.Scope, in models.Inputs) *Node {
+		x := in["x"]
 		x = Reshape(x, x.Shape().Dimensions[0], 16)
 		x = activation.Relu(layers.Dense(scope.In("f1"), x, true, 12))
 		return layers.Dense(scope.In("f2"), x, true, 10)
-	})
+	}}
 	mlp := models.MLP(9)
 	return []struct {
 		net  models.Net

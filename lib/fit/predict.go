@@ -25,25 +25,19 @@ func (n *Net) Predict(x any) (*Prediction, error) {
 	s, is := x.(*Set)
 	if !is {
 		var err error
-		if x, err = n.examples("Predict", x); err != nil {
+		if s, err = n.examples("Predict", x); err != nil {
 			return nil, fmt.Errorf("%w, or a *fit.Set", err)
 		}
-		count, kind := length(x)
-		size := shapes.Make(dtypes.Float32, n.model.Input...).Size()
-		if count == 0 || count%size != 0 {
-			return nil, n.shapeError("Predict", "examples", fmt.Sprintf("%d numbers", count),
-				fmt.Sprintf("one or more times %d, for layer %s of %s takes %v", size, n.model.Names()[0], n.model.Name, n.model.Input))
-		}
-		if n.config.BF16 {
-			if err := n.fitsBF16(roundedIntegers("Predict", x, size)); err != nil {
-				return nil, err
-			}
-		}
-		s = &Set{Name: "Predict", N: count / size, size: size}
-		if s.x, err = n.session.Put(x, shapes.Make(kind, s.N, size), 0); err != nil {
+		if err := n.fitsBF16(s.rounding.found); err != nil {
 			return nil, err
 		}
-		defer s.x.Finalize()
+		for i := range s.arrays {
+			a := &s.arrays[i]
+			if a.Array, err = n.session.Put(a.flat, a.shape, 0); err != nil {
+				return nil, err
+			}
+			defer a.Finalize()
+		}
 	} else if err := n.fits(s); err != nil {
 		return nil, err
 	}
@@ -64,8 +58,8 @@ func (n *Net) classifies(s *Set) bool {
 
 func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
 	size := plan.TestBatch(s.N, s.size)
-	kind, _ := s.x.Shape()
-	f := n.prepare(fmt.Sprintf("predict/%s/%d", kind, size), func() (*hlo.Program, error) { return n.predictProgram(kind, size) }, nil)
+	in := &Set{N: s.N, arrays: s.inputs()}
+	f := n.prepare(fmt.Sprintf("predict/%s/%d", in.key(), size), func() (*hlo.Program, error) { return n.predictProgram(in, size) }, nil)
 	p, err := n.wait(ctx, f, nil)
 	if err != nil {
 		return nil, err
@@ -83,7 +77,7 @@ func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
 		if err != nil {
 			return nil, err
 		}
-		out, err := p.Run(session.Call{Inputs: append(append(append([]*session.Array{}, state...), s.x), scalars...)})
+		out, err := p.Run(session.Call{Inputs: append(append(append([]*session.Array{}, state...), in.all()...), scalars...)})
 		if err != nil {
 			return nil, err
 		}
@@ -110,18 +104,13 @@ func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
 }
 
 // predictProgram runs the net on size rows: variables, x, from → [size output…].
-func (n *Net) predictProgram(x shapes.Shape, size int) (*hlo.Program, error) {
+func (n *Net) predictProgram(s *Set, size int) (*hlo.Program, error) {
 	return n.trace("predict", func(t *trace) []*Node {
 		variables := t.variables()
-		source := Parameter(t.g, "x", x)
+		sources := t.sources(s)
 		from := Parameter(t.g, "from", shapes.Make(dtypes.Int32))
-		pick := window(from, size, t.scalar(int32(0)))
-		t.mark("data/gather")
-		rows := pick(source)
-		if rows.DType() == dtypes.Uint8 {
-			rows = MulScalar(ConvertDType(rows, dtypes.Float32), 1.0/255)
-		}
+		b := t.gather(size, s, sources, window(from, size, t.scalar(int32(0))))
 		t.set(variables)
-		return []*Node{t.apply(Reshape(rows, append([]int{size}, n.model.Input...)...), false)}
+		return []*Node{t.apply(b.in, false)}
 	})
 }

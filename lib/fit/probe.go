@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -62,7 +63,7 @@ func (n *Net) probe(ctx context.Context, s *Set, size int, order *session.Array,
 	if err != nil {
 		return nil, err
 	}
-	in := append(append(append([]*session.Array{}, all[:len(n.layout.variables)]...), s.arrays()...), order)
+	in := append(append(append([]*session.Array{}, all[:len(n.layout.variables)]...), s.all()...), order)
 	out, err := p.Run(session.Call{Inputs: append(in, scalars...)})
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 		order := Parameter(t.g, "order", shapes.Make(dtypes.Int32, s.N))
 		first := Parameter(t.g, "first", shapes.Make(dtypes.Int32))
 		batch := DynamicSlice(order, []*Node{first}, []int{size})
-		b := t.gather(size, sources, rows(batch))
+		b := t.gather(size, s, sources, rows(batch))
 		t.set(variables)
 		t.store.SetTraining(t.g, true)
 		wrong := func(l ...*Node) *Node {
@@ -123,23 +124,24 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 			}
 			return last
 		}
-		flags := []*Node{example(b.x)}
-		x := b.x
-		if n.config.BF16 {
-			x = ConvertDType(x, dtypes.BFloat16)
-		}
-		scope := t.store.RootScope()
-		for i, name := range n.model.Names() {
+		flags := []*Node{example(n.ordered(b.in)...)}
+		names := n.model.Names()
+		look := func(i int, x *Node) *Node {
 			var weights []*Node
 			for k, v := range n.layout.variables {
-				if v.shape.DType.IsFloat() && (len(v.name) > len(name) && v.name[:len(name)+1] == name+"/") {
+				if v.shape.DType.IsFloat() && strings.HasPrefix(v.name, names[i]+"/") {
 					weights = append(weights, variables[k])
 				}
 			}
-			if n.config.Step == nil {
-				x = n.model.Layer(i, name, scope, x, nil)
-			}
 			flags = append(flags, wrong(weights...), wrong(x))
+			return x
+		}
+		if n.config.Step == nil {
+			n.model.Build(t.store.RootScope(), t.rounded(b.in), nil, look)
+		} else { // only it knows what goes into the layers
+			for i := range names {
+				look(i, t.scalar(float32(0)))
+			}
 		}
 		if l, is := n.lossOf(s).(losses.Visibility); is && b.v != nil && !l.Blind {
 			b.y = losses.Seen(b.y, b.v)

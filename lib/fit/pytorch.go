@@ -14,9 +14,9 @@ type rule struct {
 	own, name string
 	// order is that of our axes in theirs; nil is the same.
 	order []int
-	// picture is [height width channels] of what was flattened to be the first
+	// image is [height width channels] of what was flattened to be the first
 	// axis: theirs is [channels height width]. nil when nothing was.
-	picture []int
+	image []int
 }
 
 // rules are those of the net's layers.
@@ -26,19 +26,19 @@ func (n *Net) rules() (rules, error) {
 		return nil, err
 	}
 	all := rules{}
-	shape, picture := n.model.Input, []int(nil)
+	shape, image := n.model.Input, []int(nil)
 	for i, l := range n.model.Layers {
 		switch l.(type) {
 		case models.Flatten:
 			if len(shape) == 3 {
-				picture = shape
+				image = shape
 			}
 		case models.Dropout, models.Activation:
 		case models.BatchNorm: // keeps the order
-			all.add(l, s.Rows[i].Name, picture)
+			all.add(l, s.Rows[i].Name, image)
 		default:
-			all.add(l, s.Rows[i].Name, picture)
-			picture = nil
+			all.add(l, s.Rows[i].Name, image)
+			image = nil
 		}
 		shape = s.Rows[i].Output
 	}
@@ -46,23 +46,23 @@ func (n *Net) rules() (rules, error) {
 }
 
 // add adds the rules of a layer called name.
-func (all rules) add(l models.Layer, name string, picture []int) {
-	put := func(own, theirs string, order []int, picture []int) {
+func (all rules) add(l models.Layer, name string, image []int) {
+	put := func(own, theirs string, order []int, image []int) {
 		own = name + "/" + own
-		all[own] = rule{own, strings.ReplaceAll(name, "/", ".") + "." + theirs, order, picture}
+		all[own] = rule{own, strings.ReplaceAll(name, "/", ".") + "." + theirs, order, image}
 	}
 	switch l := l.(type) {
 	case models.Conv2D:
 		put("weights", "weight", []int{3, 2, 0, 1}, nil)
 		put("biases", "bias", nil, nil)
 	case models.Dense:
-		put("weights", "weight", []int{1, 0}, picture)
+		put("weights", "weight", []int{1, 0}, image)
 		put("biases", "bias", nil, nil)
 	case models.BatchNorm:
-		put("scale", "weight", nil, picture)
-		put("offset", "bias", nil, picture)
-		put("mean", "running_mean", nil, picture)
-		put("variance", "running_var", nil, picture)
+		put("scale", "weight", nil, image)
+		put("offset", "bias", nil, image)
+		put("mean", "running_mean", nil, image)
+		put("variance", "running_var", nil, image)
 	case models.LSTM:
 		put("weights", "weight_ih_l0", []int{1, 0}, nil)
 		put("recurrent", "weight_hh_l0", []int{1, 0}, nil)
@@ -138,7 +138,7 @@ func (all rules) joins(name string) bool {
 // out is a variable of ours as PyTorch has it.
 func (r rule) out(t Tensor) Tensor {
 	dims := t.Dims
-	if p := r.picture; p != nil {
+	if p := r.image; p != nil {
 		t = permute(Tensor{t.Name, []int{p[0], p[1], p[2], len(t.Data) / (p[0] * p[1] * p[2])}, t.Data}, []int{2, 0, 1, 3})
 		t.Dims = dims
 	}
@@ -224,7 +224,7 @@ func (r rule) in(t Tensor) Tensor {
 		}
 		t = permute(t, back)
 	}
-	if p := r.picture; p != nil && len(t.Dims) > 0 && t.Dims[0] == p[0]*p[1]*p[2] {
+	if p := r.image; p != nil && len(t.Dims) > 0 && t.Dims[0] == p[0]*p[1]*p[2] {
 		dims := t.Dims
 		t = permute(Tensor{t.Name, []int{p[2], p[0], p[1], len(t.Data) / dims[0]}, t.Data}, []int{1, 2, 0, 3})
 		t.Dims = dims

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"gaiden/lib/losses"
+	"gaiden/lib/metrics"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
 )
@@ -20,7 +21,8 @@ type recipe struct {
 	Layers   []part
 
 	Optimizer part
-	Loss      part `json:",omitzero"`
+	Loss      part   `json:",omitzero"`
+	Metrics   []part `json:",omitempty"`
 	Seed      int64
 	BF16      bool
 	Loop      Loop
@@ -35,7 +37,7 @@ type part struct {
 	Fields map[string]json.RawMessage `json:",omitempty"`
 }
 
-// layers, optimizers and losses that recipes know, by the names of their types.
+// layers, optimizers, losses and metrics that recipes know, by the names of their types.
 var (
 	layersKnown = known[models.Layer](models.Activation{}, models.BatchNorm{}, models.Conv2D{}, models.Dense{}, models.Dropout{}, models.Flatten{}, models.LSTM{}, models.MaxPool2D{}, models.MeanPool2D{}, models.Residual{},
 		models.Attention{}, models.AvgPool2D{}, models.Bidirectional{}, models.Concat{}, models.Conv1D{}, models.ConvTranspose2D{}, models.DepthwiseConv2D{}, models.Embedding{}, models.FeedForward{},
@@ -44,6 +46,7 @@ var (
 	groupsKnown     = known(optim.Group{})
 	schedulesKnown  = known[optim.Schedule](optim.Exponential{}, optim.OneCycle{}, optim.StepDecay{}, optim.Warmup{}, optim.WarmupCosine{}, optim.WarmupLinear{})
 	lossesKnown     = known[losses.Loss](losses.BinaryCrossEntropy{}, losses.CrossEntropy{}, losses.Huber{}, losses.KLDivergence{}, losses.MAE{}, losses.MSE{}, losses.Visibility{})
+	metricsKnown    = known[metrics.Metric](metrics.AUC{}, metrics.Accuracy{}, metrics.F1{}, metrics.Func{}, metrics.MAE{}, metrics.Perplexity{}, metrics.Precision{}, metrics.R2{}, metrics.RMSE{}, metrics.Recall{}, metrics.TopK{})
 )
 
 func optimizers() (all []Optimizer) {
@@ -86,10 +89,13 @@ func (n *Net) recipe() (r recipe, err error) {
 			r.Loss = p[0]
 		}
 	}
+	if err == nil {
+		r.Metrics, err = write(metricsKnown, c.Metrics...)
+	}
 	return r, err
 }
 
-// net is the net that was written down; its config has no session.
+// net is the net that was saved; its config has no session.
 func (r recipe) net() (m models.Net, c Config, err error) {
 	m = models.Net{Name: r.Model, Input: r.Input, Integers: r.Integers}
 	c = Config{Seed: r.Seed, BF16: r.BF16, Loop: r.Loop, Unroll: r.Unroll, Kernels: r.Kernels, Flags: r.Flags}
@@ -97,6 +103,9 @@ func (r recipe) net() (m models.Net, c Config, err error) {
 		return m, c, err
 	}
 	if c.Optimizer, err = read[Optimizer](optimizersKnown, r.Optimizer); err != nil {
+		return m, c, err
+	}
+	if c.Metrics, err = readAll[metrics.Metric](metricsKnown, r.Metrics); err != nil {
 		return m, c, err
 	}
 	if r.Loss.Type != "" {

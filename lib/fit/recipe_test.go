@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/losses"
 	"gaiden/lib/models"
@@ -109,7 +110,7 @@ func TestNoRecipe(t *testing.T) {
 		want   string
 	}{
 		{dense(func(x *graph.Node) *graph.Node { return graph.Sin(x) }), Config{}, "no recipe for a models.Residual with its Main: fit: no recipe for a models.Dense with its Act: a function"},
-		{models.Func("f", []int{2}, nil), Config{}, "no recipe for a models.function"},
+		{models.Net{Name: "f", Input: []int{2}, Function: func(_ *model.Scope, in models.Inputs) *graph.Node { return in["x"] }}, Config{}, "no recipe for a models.function"},
 		{dense(nil), Config{Optimizer: own{}}, "no recipe for a fit.own"},
 		{dense(nil), Config{FirstLook: true}, "with FirstLook"},
 		{dense(nil), Config{Devices: 2}, "on several devices"},

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"gaiden/lib/fit/result"
 )
 
 // record collects the results of steps in a History, for Fit and for who reads a job's
@@ -16,15 +18,18 @@ type record struct {
 	epoch       Epoch
 	step, seen  int // of the epoch: steps and examples
 	sum, weight float64
-	best        float64 // loss of an epoch
-	since       int     // epochs without a better one
-	validation  *Score  // of the last epoch that has one
+	measured    measured
+	sums        []float64 // of the epoch's metrics
+	best        float64   // loss of an epoch
+	since       int       // epochs without a better one
+	validation  *Score    // of the last epoch that has one
 }
 
 // begin begins an epoch: the next step is its first.
 func (r *record) begin(epoch int) {
 	r.epoch = Epoch{Number: epoch, Train: Score{Labels: r.labels}}
 	r.step, r.seen, r.sum, r.weight = 0, 0, 0, 0
+	r.sums = make([]float64, r.measured.size())
 }
 
 // add adds the result of a step: its mean loss, the number it was divided by, and the
@@ -46,9 +51,20 @@ func (r *record) add(loss, weight float64, right, examples int) {
 	}
 }
 
+// columns is how many numbers are the result of a step.
+func (r *record) columns() int { return lossColumns + r.measured.size() }
+
+// addRow adds the result of a step.
+func addRow[T float32 | float64](r *record, row []T, examples int) {
+	r.add(float64(row[0]), float64(row[1]), int(row[2]), examples)
+	for i, x := range row[lossColumns:] {
+		r.sums[i] += float64(x)
+	}
+}
+
 // end ends an epoch.
 func (r *record) end(elapsed time.Duration, validation *Score) {
-	r.epoch.Elapsed = elapsed
+	r.epoch.Elapsed, r.epoch.Train.Metrics = elapsed, r.measured.values(r.sums)
 	r.history.Epochs = append(r.history.Epochs, r.epoch)
 	if validation != nil {
 		r.validated(validation)
@@ -68,7 +84,11 @@ func (r *record) note(text string) {
 
 // progress is where a training of so many epochs of so many steps is.
 func (r *record) progress(phase string, epochs, steps int) Progress {
-	return Progress{Phase: phase, Epoch: max(1, r.epoch.Number), Epochs: epochs, Step: r.step, Steps: steps, Loss: r.epoch.Train.Loss,
+	var now []result.Metric
+	if r.step > 0 {
+		now = r.measured.values(r.sums)
+	}
+	return Progress{Metrics: now, Phase: phase, Epoch: max(1, r.epoch.Number), Epochs: epochs, Step: r.step, Steps: steps, Loss: r.epoch.Train.Loss,
 		Accuracy: r.epoch.Train.Accuracy(), Labels: r.labels, Validation: r.validation}
 }
 

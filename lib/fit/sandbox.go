@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/gomlx/compute/dtypes"
@@ -95,10 +96,9 @@ func (a *sandbox) clone(n *Net, data *Set) (*Net, *Set, error) {
 	}
 	t.target = n.target // a test's is not what the session has
 	copied := *data
-	for _, x := range []**session.Array{&copied.x, &copied.y, &copied.v} {
-		if *x == nil {
-			continue
-		}
+	copied.arrays = slices.Clone(data.arrays)
+	for i := range copied.arrays {
+		x := &copied.arrays[i].Array
 		var err error
 		if *x, err = a.copy(*x); err != nil {
 			return nil, nil, fmt.Errorf("fit: %s: copy of %s: %w", n.name, data.Name, err)

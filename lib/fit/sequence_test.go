@@ -168,7 +168,7 @@ func TestIDs(t *testing.T) {
 		}
 		got := make([]int32, 2)
 		if err == nil {
-			err = set.x.Values(got)
+			err = set.array("x").Values(got)
 		}
 		if err != nil || !slices.Equal(got, []int32{3, 4}) {
 			t.Errorf("%T: got %v, %v, want [3 4]", tt.x, got, err)

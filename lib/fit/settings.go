@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gaiden/lib/losses"
+	"gaiden/lib/metrics"
 	"gaiden/lib/optim"
 )
 
@@ -35,11 +36,14 @@ func (c Config) check() error {
 	case c.AllDevices && c.Devices == 0:
 		return fmt.Errorf("Config.AllDevices is set without Config.Devices: want how many to use, or AllDevices left out")
 	}
-	if c.Step != nil && c.Loss != nil {
-		return fmt.Errorf("Config.Step and Config.Loss are set: want one of them")
+	if c.Step != nil && (c.Loss != nil || c.Metrics != nil) {
+		return fmt.Errorf("Config.Step is set with Config.Loss or Metrics: want Minimize and Report of the step in their place")
 	}
 	if err := losses.Check(c.Loss, 0); err != nil {
 		return fmt.Errorf("Config.Loss: %w", err)
+	}
+	if err := metrics.Check(c.Metrics); err != nil {
+		return fmt.Errorf("Config.%w", err)
 	}
 	return optim.Check(c.Optimizer)
 }
@@ -69,7 +73,7 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("patience of %d epochs: want 1 or more, or 0 to train all epochs", t.Patience)
 	case t.KeepState && len(n.carriedSlots()) == 0:
 		return bad("KeepState is set, and %s has no layer that is Stateful: want it left out", n.model.Name)
-	case t.Validation != nil && (t.Validation.targets == 0) != (data.targets == 0):
+	case t.Validation != nil && t.Validation.kind() != data.kind():
 		return bad("Validation %s has %s, and %s has %s: want the same of both", t.Validation.Name, t.Validation.kind(), data.Name, data.kind())
 	}
 	return nil
@@ -77,8 +81,11 @@ func (t Train) check(n *Net, data *Set) error {
 
 // kind is what the targets of a set are.
 func (s *Set) kind() string {
-	if s.targets == 0 {
+	switch {
+	case s.labelled():
 		return "labels"
+	case s.targets == 0:
+		return "no targets"
 	}
 	return "numbers as targets"
 }

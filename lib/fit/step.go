@@ -11,17 +11,23 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/lower/plan"
+	"gaiden/lib/metrics"
+	"gaiden/lib/models"
 )
 
 // Step is a training step of one's own; see [Config].
 type Step struct {
-	X, Y, V  *Node // the batch: examples [n input…], targets and weights as they were uploaded, [n …]
-	Training bool  // not in Evaluate, where Minimize changes nothing
+	X, Y, V  *Node         // the batch: examples [n input…], targets and weights as they were uploaded, [n …]
+	In       models.Inputs // of a net with several, in place of X
+	Training bool          // not in Evaluate, where Minimize changes nothing
 	w        *stepWriter
 }
 
 // Forward is what the net returns for x, float32.
-func (s *Step) Forward(x *Node) *Node { return s.w.t.apply(x, s.Training) }
+func (s *Step) Forward(x *Node) *Node { return s.ForwardInputs(models.Inputs{"x": x}) }
+
+// ForwardInputs is what a net of several inputs returns for them, float32.
+func (s *Step) ForwardInputs(in models.Inputs) *Node { return s.w.t.apply(in, s.Training) }
 
 // Apply is what a layer or part of the net returns for x, float32.
 func (s *Step) Apply(layer string, x *Node) *Node {
@@ -30,7 +36,11 @@ func (s *Step) Apply(layer string, x *Node) *Node {
 	if i < 0 {
 		panic(fmt.Errorf("Step.Apply of %q: want a layer or part of %s: %s", layer, t.net.model.Name, strings.Join(t.net.model.Names(), ", ")))
 	}
-	return t.applyBy(x, s.Training, func(x *Node) *Node { return t.net.model.Layer(i, layer, t.store.RootScope(), x, t.mark) })
+	t.store.SetTraining(t.g, s.Training)
+	if t.net.config.BF16 && x.DType().IsFloat() {
+		x = ConvertDType(x, dtypes.BFloat16)
+	}
+	return t.float(t.net.model.Layer(i, layer, t.store.RootScope(), x, t.mark))
 }
 
 // Normal is random numbers of mean 0 and variance 1.
@@ -91,7 +101,7 @@ func (n *Net) outline(s *Set, batch int) (*stepOutline, error) {
 	o := &stepOutline{}
 	_, err := n.trace("step", func(t *trace) []*Node {
 		variables, moments := t.variables(), t.slots(n.layout.moments)
-		b := t.gather(batch, t.sources(s), func(a *Node) *Node { return Slice(a, AxisRange(0, batch)) })
+		b := t.gather(batch, s, t.sources(s), func(a *Node) *Node { return Slice(a, AxisRange(0, batch)) })
 		w := t.step(variables, moments, b, t.scalar(float32(0)), t.scalar(float32(1)), nil, plan.Part{Batch: batch, Devices: 1}, true)
 		o.calls, o.reports = w.calls, w.names
 		return w.loss
@@ -110,7 +120,7 @@ func (n *Net) outline(s *Set, batch int) (*stepOutline, error) {
 func (t *trace) step(variables, moments []*Node, b batch, rate, number *Node, calls []int, c plan.Part, training bool) *stepWriter {
 	t.set(variables)
 	w := &stepWriter{t: t, part: c, variables: variables, moments: moments, rate: rate, number: number, calls: make([]int, len(t.net.layout.trained)), all: calls}
-	t.net.config.Step(&Step{X: b.x, Y: b.y, V: b.v, Training: training, w: w})
+	t.net.config.Step(&Step{X: b.in["x"], In: b.in, Y: b.y, V: b.v, Training: training, w: w})
 	if len(w.loss) == 0 {
 		panic(fmt.Errorf("Config.Step minimizes nothing: want Step.Minimize of a loss"))
 	}
@@ -138,27 +148,48 @@ func (t *trace) trainStep(s *Set, variables, moments []*Node, b batch, rate, num
 	if !slices.Equal(w.calls, o.calls) || !slices.Equal(w.names, o.reports) {
 		panic(fmt.Errorf("Config.Step is not the same for each batch: want the same calls of Minimize and Report"))
 	}
-	f := stepResult{mean: w.total(), weight: t.scalar(float32(c.Batch)), right: t.scalar(float32(0)), variables: w.variables, gradients: w.reports}
+	f := stepResult{mean: w.total(), weight: t.scalar(float32(c.Batch)), right: t.scalar(float32(0)), variables: w.variables, measured: w.measured(t.scalar(float32(c.Share())))}
 	if c.Split {
 		t.reduce(&f, c.Devices)
 		f.mean = DivScalar(f.mean, float64(c.Devices))
-		for i, r := range f.gradients {
-			f.gradients[i] = DivScalar(r, float64(c.Devices))
-		}
 	}
 	return append(slices.Clone(f.variables), w.moments...), f.row()
 }
 
 // scoreStep is score for a step of one's own: of a batch that counts in part, it is the mean
 // of all.
-func (t *trace) scoreStep(variables []*Node, b batch, mask *Node) (sum, weight, right *Node) {
-	n := b.x.Shape().Dimensions[0]
+func (t *trace) scoreStep(variables []*Node, b batch, mask *Node) *Node {
+	n := t.net.ordered(b.in)[0].Shape().Dimensions[0]
 	w := t.step(variables, nil, b, nil, nil, nil, plan.Part{Batch: n, Devices: 1}, false)
-	weight = t.scalar(float32(n))
+	weight := t.scalar(float32(n))
 	if mask != nil {
 		weight = ReduceAllSum(mask)
 	}
-	return Mul(w.total(), weight), weight, t.scalar(float32(0))
+	return row(Mul(w.total(), weight), weight, t.scalar(float32(0)), w.measured(weight))
+}
+
+// measured are the sums of what was reported; nil if nothing was.
+func (w *stepWriter) measured(weight *Node) *Node {
+	var l []*Node
+	for _, x := range w.reports {
+		l = append(l, Mul(x, weight), weight)
+	}
+	if l == nil {
+		return nil
+	}
+	return Stack(l, 0)
+}
+
+// reported are what steps on a set report, as metrics; none where no step can be written.
+func (n *Net) reported(s *Set) (all measured) {
+	o, err := n.outline(s, min(s.N, 32))
+	if err != nil {
+		return nil
+	}
+	for _, name := range o.reports {
+		all = append(all, oneMeasured{metrics.Func{Name: name}, 2})
+	}
+	return all
 }
 
 func (w *stepWriter) scalar(what string, x *Node) {
@@ -254,54 +285,46 @@ func (n *Net) attachPart() error {
 	return err
 }
 
-// stepTargets are targets for a step of one's own, whatever they are: labels, zeros if there
-// are none, or numbers.
-func (n *Net) stepTargets(name string, d *Data, s *Set) (shapes.Shape, error) {
-	if d.Y == nil {
-		d.Y = make([]int32, s.N)
-	}
+// stepTargets are targets for a step of one's own, whatever they are.
+func (n *Net) stepTargets(d Data, s *Set) (err error) {
 	v := reflect.ValueOf(d.Y)
 	kind := reflect.Invalid
 	if v.Kind() == reflect.Slice {
 		kind = v.Type().Elem().Kind()
 	}
+	shape := shapes.Make(dtypes.Int32, s.N)
 	var y any
-	var err error
 	switch {
+	case d.Y == nil:
+		return fmt.Errorf("fit: %s: Data has V and no Y: want the weights with targets", s.Name)
 	case kind >= reflect.Int && kind <= reflect.Uint64:
 		l := make([]int32, v.Len())
 		for i := range l {
 			x, text := integerAt(v, i)
 			if l[i] = int32(x); int64(l[i]) != x {
-				return shapes.Shape{}, fmt.Errorf("fit: %s: target %d is %s: want integers within the range of int32", name, i, text)
+				return fmt.Errorf("fit: %s: target %d is %s: want integers within the range of int32", s.Name, i, text)
 			}
 		}
 		y = l
-	case kind == reflect.Float32 || kind == reflect.Float64:
-		y, err = float32s(name, "targets", d.Y)
-	default:
-		err = fmt.Errorf("fit: %s: targets are a %T: want integers as []int32, numbers as []float32, or none", name, d.Y)
-	}
-	if err != nil {
-		return shapes.Shape{}, err
-	}
-	shape := shapes.Make(dtypes.Int32, s.N)
-	size := 0
-	switch y := y.(type) {
-	case []int32:
-		size = len(y)
-		if s.positions = size / s.N; s.positions != 1 {
+		s.sees(l)
+		if s.positions = len(l) / s.N; s.positions > 1 {
 			shape = shapes.Make(dtypes.Int32, s.N, s.positions)
 		}
-		s.sees(y)
-	case []float32:
-		size = len(y)
-		s.targets = size / s.N
+	case kind == reflect.Float32 || kind == reflect.Float64:
+		if y, err = float32s(s.Name, "targets", d.Y); err != nil {
+			return err
+		}
+		s.targets = v.Len() / s.N
 		shape = shapes.Make(dtypes.Float32, s.N, s.targets)
+	default:
+		return fmt.Errorf("fit: %s: targets are a %T: want integers as []int32, numbers as []float32, or none", s.Name, d.Y)
 	}
-	if size == 0 || size%s.N != 0 || d.V != nil && len(d.V) != size {
-		return shape, fmt.Errorf("fit: %s: %d examples, %d targets and %d weights: want as many targets for each example, and weights of all or none", name, s.N, size, len(d.V))
+	if v.Len() == 0 || v.Len()%s.N != 0 || d.V != nil && len(d.V) != v.Len() {
+		return fmt.Errorf("fit: %s: %d examples, %d targets and %d weights: want as many targets for each example, and weights of all or none", s.Name, s.N, v.Len(), len(d.V))
 	}
-	d.Y = y
-	return shape, nil
+	s.arrays = append(s.arrays, setArray{"y", shape, y, nil})
+	if d.V != nil {
+		s.arrays = append(s.arrays, setArray{"v", shapes.Make(dtypes.Float32, shape.Dimensions...), d.V, nil})
+	}
+	return nil
 }

@@ -90,6 +90,7 @@ func gan() (models.Net, Config) {
 			}
 			loss := Add(bce(s.X, 1), bce(StopGradient(fake), 0))
 			s.Minimize(loss, "critic")
+			s.Report("critic", loss)
 			s.Minimize(bce(fake, 1), "generator")
 		}}
 }
@@ -113,6 +114,15 @@ func TestGAN(t *testing.T) {
 		}
 		if run == 0 {
 			first = h.Losses
+			score, err := n.Evaluate(train)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, got := range map[string]Score{"Fit": h.Last().Train, "Evaluate": *score} {
+				if v := got.Metric("critic"); !(v > 0 && v < got.Loss) {
+					t.Errorf("%s reports a loss of %v of the critic: want more than 0 and less than that of both, %v", what, v, got.Loss)
+				}
+			}
 			p, err := n.Part("generator").Predict([]float32{1, 0, 0.5, -1, 0, 1, -0.5, 1})
 			if err != nil {
 				t.Fatal(err)
@@ -226,7 +236,7 @@ func TestStepRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Attach(s, "both", body(), Config{Step: func(*Step) {}, Loss: losses.MSE{}}); err == nil || !strings.Contains(err.Error(), "Config.Step and Config.Loss") {
+	if _, err := Attach(s, "both", body(), Config{Step: func(*Step) {}, Loss: losses.MSE{}}); err == nil || !strings.Contains(err.Error(), "Config.Step is set with Config.Loss") {
 		t.Errorf("a step and a loss: got %v", err)
 	}
 	m, _ := gan()

@@ -45,13 +45,13 @@ func (n *Net) stepPrograms(s *Set, c plan.Part) *stepPrograms {
 		donate func(*hlo.Program) []bool
 	}{
 		{"epoch/" + s.key() + "/" + itoa(s.N), func() (*hlo.Program, error) { return n.epochProgram(s, c) }, n.donated(c)},
-		{"start", func() (*hlo.Program, error) { return n.startProgram(c) }, nil},
-		{"finish", func() (*hlo.Program, error) { return n.finishProgram(c) }, nil},
+		{"start", func() (*hlo.Program, error) { return n.startProgram(s, c) }, nil},
+		{"finish", func() (*hlo.Program, error) { return n.finishProgram(s, c) }, nil},
 	} {
 		if part.name == "start" && !c.Form.Single() || part.name == "finish" && (!c.Form.Single() || c.Packed) {
 			continue
 		}
-		x.futures[i] = n.prepare(part.name+"/"+c.Key(), part.build, part.donate)
+		x.futures[i] = n.prepare(fmt.Sprintf("%s/%s/%d", part.name, c.Key(), n.columns(s)), part.build, part.donate)
 	}
 	return x
 }
@@ -74,7 +74,7 @@ func (x *stepPrograms) ready(ctx context.Context, alive func()) error {
 // run does some turns from example first of the order on: the state after them,
 // and their results. The state it is given is kept, if it is not packed.
 func (x *stepPrograms) run(state copies, s *Set, order, rate copies, first, turns int) (after copies, results *session.Array, err error) {
-	sources, err := x.net.copiesOn(s.arrays(), x.Devices)
+	sources, err := x.net.copiesOn(s.all(), x.Devices)
 	if err != nil {
 		return nil, nil, err
 	}

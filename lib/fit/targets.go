@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -28,7 +29,7 @@ func (n *Net) targets(name string, y any, examples int) (any, error) {
 	if v.Kind() == reflect.Slice {
 		kind = v.Type().Elem().Kind()
 	}
-	integers, floats := kind >= reflect.Int && kind <= reflect.Uint64, kind == reflect.Float32 || kind == reflect.Float64
+	integers, floats := kind >= reflect.Int && kind <= reflect.Uint64 || kind == reflect.Bool, kind == reflect.Float32 || kind == reflect.Float64
 	if !integers && !floats {
 		return nil, fmt.Errorf("fit: %s: targets are a %T: want labels as []int32 or other integers, or numbers as []float32 or []float64", name, y)
 	}
@@ -64,9 +65,12 @@ func (n *Net) targets(name string, y any, examples int) (any, error) {
 
 // integerAt is element i of integers of any type.
 func integerAt(v reflect.Value, i int) (x int64, text string) {
-	if e := v.Index(i); e.CanInt() {
+	switch e := v.Index(i); {
+	case e.Kind() == reflect.Bool:
+		return int64(numberAt(v, i)), fmt.Sprint(e.Bool())
+	case e.CanInt():
 		return e.Int(), fmt.Sprint(e.Int())
-	} else {
+	default:
 		return int64(min(e.Uint(), math.MaxInt64)), fmt.Sprint(e.Uint())
 	}
 }
@@ -100,6 +104,11 @@ func (n *Net) labels(name string, v reflect.Value, examples int) ([]int32, error
 func numberAt(v reflect.Value, i int) float64 {
 	e := v.Index(i)
 	switch {
+	case e.Kind() == reflect.Bool:
+		if e.Bool() {
+			return 1
+		}
+		return 0
 	case e.CanInt():
 		return float64(e.Int())
 	case e.CanUint():
@@ -184,58 +193,6 @@ func float32s(name, what string, flat any) ([]float32, error) {
 	return l, nil
 }
 
-// wantExamples is what Data.X may be.
-func (n *Net) wantExamples() string {
-	if n.model.TakesIntegers() {
-		return "integers, such as []int32"
-	}
-	return "[]byte, []float32 or []float64"
-}
-
-// ids is Data.X of a net that takes integers, as []int32. Bytes are numbers from 0 to 255.
-func (n *Net) ids(name string, x any) ([]int32, error) {
-	v := reflect.ValueOf(x)
-	kind := reflect.Invalid
-	if v.Kind() == reflect.Slice {
-		kind = v.Type().Elem().Kind()
-	}
-	floats := kind == reflect.Float32 || kind == reflect.Float64
-	if !floats && (kind < reflect.Int || kind > reflect.Uint64) {
-		return nil, fmt.Errorf("fit: %s: examples are a %T: want %s, for layer %s of %s", name, x, n.wantExamples(), n.model.Names()[0], n.model.Name)
-	}
-	l, vocab := make([]int32, v.Len()), n.model.Vocab()
-	for i := range l {
-		id := numberAt(v, i)
-		if l[i] = int32(id); float64(l[i]) != id {
-			return nil, fmt.Errorf("fit: %s: number %d of the examples is %v: want integers within the range of int32, for layer %s of %s", name, i, id, n.model.Names()[0], n.model.Name)
-		}
-		if vocab > 0 && (id < 0 || id >= float64(vocab)) {
-			return nil, fmt.Errorf("fit: %s: number %d of the examples is %v: layer %s of %s knows the ids 0 to %d: give it a larger Vocab, or number the ids from 0", name, i, id, n.model.Names()[0], n.model.Name, vocab-1)
-		}
-	}
-	return l, nil
-}
-
-// examples is Data.X as programs take it: []int32 for a net that takes integers, else []byte
-// or []float32.
-func (n *Net) examples(name string, x any) (any, error) {
-	v := reflect.ValueOf(x)
-	if n.model.TakesIntegers() && v.IsValid() {
-		return n.ids(name, x)
-	}
-	if v.Kind() == reflect.Slice {
-		switch v.Type().Elem().Kind() {
-		case reflect.Uint8:
-			return v.Bytes(), nil
-		case reflect.Float32:
-			return v.Convert(reflect.TypeFor[[]float32]()).Interface(), nil
-		case reflect.Float64:
-			return float32s(name, "examples", x)
-		}
-	}
-	return nil, fmt.Errorf("fit: %s: examples are a %T: want %s", name, x, n.wantExamples())
-}
-
 // leastWeight is the smallest float32 whose square is one that devices do not take for 0.
 const leastWeight = 1.1e-19
 
@@ -292,6 +249,42 @@ func (n *Net) probabilities(name string, y []float32) error {
 	return nil
 }
 
+// sameTargets makes the examples of a set its targets.
+func (n *Net) sameTargets(s *Set, v []float32) error {
+	wrong := func(got, want string) error {
+		return fmt.Errorf("fit: %s: targets are SameX, the examples, and got %s: want %s", s.Name, got, want)
+	}
+	if len(s.arrays) > 1 {
+		return wrong(fmt.Sprintf("the %d inputs of %s", len(s.arrays), n.model.Name), "one of them as Y")
+	}
+	if v != nil {
+		return wrong(fmt.Sprintf("%d weights in V", len(v)), "none")
+	}
+	x := s.arrays[0]
+	s.arrays = append(s.arrays, setArray{name: "y", shape: x.shape})
+	if ids, is := x.flat.([]int32); is {
+		labels, err := n.targets(s.Name, ids, s.N)
+		if err != nil {
+			return err
+		}
+		if same, is := labels.([]int32); !is || len(same) != len(ids) {
+			return wrong("integers as examples", "them copied to Y as numbers")
+		}
+		s.Labels, s.positions = ids, len(ids)/s.N
+		s.sees(ids)
+		return n.lossFits(s)
+	}
+	s.targets = s.size
+	if err := cmp.Or(n.lossFits(s), n.fitsTargets(s)); err != nil {
+		return err
+	}
+	numbers, _ := x.flat.([]float32) // bytes become 0 to 1
+	return n.checkNumbers(s.Name, numbers, nil)
+}
+
+// ownLoss says whether the net's loss is none of package losses.
+func (n *Net) ownLoss() bool { return n.config.Loss != nil && !ofThisPackage(n.config.Loss) }
+
 // takesWeights says whether a loss has a use for weights of targets. One's own may.
 func takesWeights(l losses.Loss) bool {
 	_, is := l.(losses.Visibility)
@@ -307,18 +300,18 @@ func (n *Net) lossFits(s *Set) error {
 	}
 	switch loss.(type) {
 	case losses.CrossEntropy:
-		if s.targets > 0 {
-			return wrong("numbers as targets", "labels")
+		if !s.labelled() {
+			return wrong(s.kind(), "labels")
 		}
 		if len(n.output) == 0 {
 			return wrong(fmt.Sprintf("a net that returns %v", n.output), "one that returns one number a class")
 		}
 	case losses.MSE, losses.Visibility, losses.BinaryCrossEntropy, losses.Huber, losses.KLDivergence, losses.MAE:
 		if s.targets == 0 {
-			return wrong("labels", "numbers, as many as the net returns")
+			return wrong(s.kind(), "numbers, as many as the net returns")
 		}
 	}
-	if s.v != nil && !takesWeights(loss) {
+	if s.array("v") != nil && !takesWeights(loss) {
 		return wrong("weights of targets, Data.V, which it does not take", "none, or losses.Visibility")
 	}
 	return nil

@@ -62,7 +62,8 @@ func TestTargets(t *testing.T) {
 		{"weights of one's own", 1, own{}, []float32{1, 1}, []float32{1, 0}, []float32{1, 1}},
 		{"weights of labels", 3, nil, []int32{1, 1}, []float32{1, 1}, "2 weights in V for labels: want none"},
 		{"strings", 1, nil, []string{"a", "b"}, nil, "targets are a []string: want labels as []int32"},
-		{"booleans", 1, nil, []bool{true, false}, nil, "targets are a []bool"},
+		{"booleans", 2, losses.CrossEntropy{}, []bool{true, false}, nil, []int32{1, 0}},
+		{"booleans as numbers", 1, losses.MSE{}, []bool{true, false}, nil, []float32{1, 0}},
 		{"one number", 1, nil, 7, nil, "targets are a int"},
 		{"nothing", 1, nil, nil, nil, "Data has no Y"},
 		{"empty", 1, nil, []float32{}, nil, "2 examples but 0 target numbers"},
@@ -93,7 +94,7 @@ func TestTargets(t *testing.T) {
 		}
 		want := tt.want.([]float32)
 		got := make([]float32, len(want))
-		if err := set.y.Values(got); err != nil || !slices.EqualFunc(got, want, func(a, b float32) bool { return a == b || a != a && b != b }) {
+		if err := set.array("y").Values(got); err != nil || !slices.EqualFunc(got, want, func(a, b float32) bool { return a == b || a != a && b != b }) {
 			t.Errorf("%s %T: got %v, %v, want %v", tt.name, tt.y, got, err, want)
 		}
 	}

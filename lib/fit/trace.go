@@ -200,23 +200,38 @@ func (t *trace) set(values []*Node) {
 
 // apply builds the net on a batch, with the values that set gave. What it
 // returns is float32.
-func (t *trace) apply(x *Node, training bool) *Node {
-	return t.applyNet(t.net.model, x, training, nil)
+func (t *trace) apply(in models.Inputs, training bool) *Node {
+	return t.applyNet(t.net.model, in, training, nil)
 }
 
 // applyNet is apply with other layers of the same names. What layer i gives passes
 // through each, if that is not nil.
-func (t *trace) applyNet(net models.Net, x *Node, training bool, each func(i int, y *Node) *Node) *Node {
-	return t.applyBy(x, training, func(x *Node) *Node { return net.Build(t.store.RootScope(), x, t.mark, each) })
+func (t *trace) applyNet(net models.Net, in models.Inputs, training bool, each func(i int, y *Node) *Node) *Node {
+	t.store.SetTraining(t.g, training)
+	return t.float(net.Build(t.store.RootScope(), t.rounded(in), t.mark, each))
 }
 
-// applyBy builds layers on x in the net's type.
-func (t *trace) applyBy(x *Node, training bool, build func(x *Node) *Node) *Node {
-	t.store.SetTraining(t.g, training)
-	if t.net.config.BF16 && x.DType().IsFloat() {
-		x = ConvertDType(x, dtypes.BFloat16)
+// rounded are inputs in the type that the net computes in.
+func (t *trace) rounded(in models.Inputs) models.Inputs {
+	if !t.net.config.BF16 {
+		return in
 	}
-	return t.float(build(x))
+	out := models.Inputs{}
+	for _, i := range t.net.model.AllInputs() {
+		out[i.Name] = in[i.Name]
+		if !i.Integers {
+			out[i.Name] = ConvertDType(in[i.Name], dtypes.BFloat16)
+		}
+	}
+	return out
+}
+
+// ordered are inputs in the net's order.
+func (n *Net) ordered(in models.Inputs) (l []*Node) {
+	for _, i := range n.model.AllInputs() {
+		l = append(l, in[i.Name])
+	}
+	return l
 }
 
 func (t *trace) float(y *Node) *Node {

@@ -134,7 +134,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 	r := &run{Train: t, net: n, ctx: ctx, data: data, plan: plan}
 	r.began = time.Now()
 	r.snapshots.last = r.began
-	r.record = record{history: &History{Devices: plan.Devices, Note: plan.Note}, labels: n.labeled(data), answers: data.answers(), best: math.Inf(1)}
+	r.record = record{history: &History{Devices: plan.Devices, Note: plan.Note}, labels: n.labelled(data), measured: n.measured(data), answers: data.answers(), best: math.Inf(1)}
 	r.main, r.odd, r.tail = portion{Part: plan.Main}, portion{Part: plan.Odd}, portion{Part: plan.Tail}
 	r.steps = data.N / t.Batch
 	if r.tail.Turns > 0 {

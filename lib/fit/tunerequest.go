@@ -17,7 +17,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// tuneRequest is what a run leaves to be tried by a process that outlives its own: a file in
+// tuneRequest is what a run leaves to be tried by a process that survives its own: a file in
 // the cache, until it has been handled.
 type tuneRequest struct {
 	Socket, Space string // of the session
@@ -97,7 +97,7 @@ func (n *Net) requestTuning(data *Set, t Train) {
 	}
 }
 
-// startTuner starts a process that handles the requests and outlives this one. It ends
+// startTuner starts a process that handles the requests and survives this one. It ends
 // at once where another one runs.
 var startTuner = func() error {
 	bin, err := session.Binary()

@@ -60,7 +60,7 @@ func (c Convolution) convolve(x, w *Node) *Node {
 	return Convolve(x, w).PaddingPerDim([][2]int{{c.Pad, c.Pad}, {c.Pad, c.Pad}}).Done()
 }
 
-// windows puts the places of each pooling window side by side.
+// windows puts the elements of each pooling window side by side.
 func windows(y *Node, g kernels.Geometry) *Node {
 	height, width := g.Result()
 	y = Slice(y, AxisRange(), AxisRange(0, 2*height), AxisRange(0, 2*width), AxisRange())
@@ -123,7 +123,7 @@ func (o Ops) ConvInput(c Convolution, d, winner, w, x *Node, before kernels.Act)
 
 // ConvUpdate is a step of an optimizer on the weights and biases of a
 // convolution of x; d and winner are as in ConvInput, and the rest is as in LinearUpdate.
-func (o Ops) ConvUpdate(c Convolution, x, d, winner *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
+func (o Ops) ConvUpdate(c Convolution, x, d, winner *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node) (newState, newBias []*Node) {
 	g := c.geometry(x, state[0])
 	parts := o.convParts(c, x, d, winner, state[0])
 	if parts == nil {
@@ -133,13 +133,13 @@ func (o Ops) ConvUpdate(c Convolution, x, d, winner *Node, state, bias []*Node, 
 		db := ReduceSum(to(d, dtypes.Float32), 0, 1, 2)
 		return gomlx.Update(rule, rate, t, state, to(dw, dtypes.Float32)), gomlx.Update(rule, rate, t, bias, db)
 	}
-	return o.PartsUpdate(parts, state, bias, rule, rate, t, after...)
+	return o.PartsUpdate(parts, state, bias, rule, rate, t)
 }
 
 // PartsUpdate is a step of an optimizer on weights and biases whose gradient is the sum of
 // parts: [parts taps+1 out] float32, the last of the rows that of the biases. The rest is
 // as in LinearUpdate.
-func (o Ops) PartsUpdate(parts *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
+func (o Ops) PartsUpdate(parts *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node) (newState, newBias []*Node) {
 	op, is := choose(o, partsUpdate(parts, state[0], rule))
 	if !is {
 		g := ReduceSum(parts, 0)
@@ -147,11 +147,7 @@ func (o Ops) PartsUpdate(parts *Node, state, bias []*Node, rule kernels.Rule, ra
 		weights := Reshape(Slice(g, AxisRange(0, taps)), state[0].Shape().Dimensions...)
 		return gomlx.Update(rule, rate, t, state, weights), gomlx.Update(rule, rate, t, bias, Reshape(Slice(g, AxisRange(taps)), bias[0].Shape().Dimensions...))
 	}
-	all := append(append(append([]*Node{parts}, state...), bias...), rate, t)
-	for _, a := range after {
-		op.After = append(op.After, a.Shape())
-	}
-	got := o.call(op.Kernel(), append(all, after...)...)
+	got := o.call(op.Kernel(), append(append(append([]*Node{parts}, state...), bias...), rate, t)...)
 	return got[:len(state)], got[len(state):]
 }
 

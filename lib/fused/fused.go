@@ -35,6 +35,7 @@ import (
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/lower"
 )
 
 // Ops writes fused operations into a graph.
@@ -67,7 +68,7 @@ func Usual(op kernels.Op) kernels.Op {
 	in := 0
 	switch c := op.(type) {
 	case kernels.Linear:
-		if c.In >= 4096 && c.Batch*c.Out <= 64*1024 {
+		if c.In >= lower.DeepInputs && c.Batch*c.Out <= lower.FewOutputs {
 			return nil
 		}
 	case kernels.Conv:
@@ -77,7 +78,7 @@ func Usual(op kernels.Op) kernels.Op {
 	case kernels.ConvGradient:
 		in = c.In
 	}
-	if in > 16 {
+	if in > lower.FewChannels {
 		return nil
 	}
 	return op

@@ -47,7 +47,7 @@ func TestForms(t *testing.T) {
 			return []*Node{o.LinearInput(in[0], in[1], in[2], kernels.Sigmoid), o.LinearInput(in[0], in[1], nil, kernels.Sigmoid)}
 		}},
 		{"update", append(append(append([]*tensors.Tensor{x, g}, state(6, 5)...), state(5)...), scalars...), func(o Ops, in []*Node) []*Node {
-			w, b := o.LinearUpdate(in[0], in[1], in[2:5], in[5:8], optim.Adam{}.Rule(), in[8], in[9], in[0])
+			w, b := o.LinearUpdate(in[0], in[1], in[2:5], in[5:8], optim.Adam{}.Rule(), in[8], in[9])
 			v, none := o.LinearUpdate(in[0], in[1], in[2:4], nil, optim.SGD{Momentum: 0.5}.Rule(), in[8], in[9])
 			return append(append(append(w, b...), v...), none...)
 		}},
@@ -61,7 +61,7 @@ func TestForms(t *testing.T) {
 			return []*Node{loss, hit, g, below, alone, through}
 		}},
 		{"update of parts", append(append(append([]*tensors.Tensor{random(42, f32(9, 3*2+1, 5), 1, 0)}, state(3, 2, 5)...), state(5)...), scalars...), func(o Ops, in []*Node) []*Node {
-			w, b := o.PartsUpdate(in[0], in[1:4], in[4:7], optim.Adam{}.Rule(), in[7], in[8], in[0])
+			w, b := o.PartsUpdate(in[0], in[1:4], in[4:7], optim.Adam{}.Rule(), in[7], in[8])
 			return append(w, b...)
 		}},
 		{"lstm", []*tensors.Tensor{random(21, f32(4, 3, 20), 1, 0), random(22, f32(5, 20), 0.5, 0), random(23, f32(4, 3, 5), 1, 0)}, func(o Ops, in []*Node) []*Node {

@@ -4,12 +4,12 @@ import (
 	"fmt"
 
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/activations"
 	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/gradient"
 )
 
 // Linear is act(x·w + bias) for x [n in], w [in out] and bias [out] or nil. The
@@ -17,7 +17,7 @@ import (
 func (o Ops) Linear(x, w, bias *Node, act kernels.Act) *Node {
 	n, in, out := sizes("Linear", x, w)
 	y := o.layer(x, w, bias, act)
-	return differentiable(y, operands(x, w, bias), func(g *Node) []*Node {
+	return gradient.Define(StopGradient(y), operands(x, w, bias), func(g *Node) []*Node {
 		g = to(slope(act, to(g, dtypes.Float32), to(y, dtypes.Float32)), g.DType())
 		dx := o.LinearInput(g, w, nil, kernels.Identity)
 		op, is := choose(o, kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil})
@@ -78,9 +78,8 @@ func (o Ops) LinearInput(g, w, x *Node, act kernels.Act) *Node {
 // LinearUpdate is a step of an optimizer on the weights and biases of a dense
 // layer: x [n in], g [n out]; state is the weights [in out] and their moments,
 // bias the biases [out] and theirs, or nil. rate and t are float32 scalars, t
-// the number of the step from 1. after are nodes that read the old weights:
-// the new ones take their memory.
-func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node, after ...*Node) (newState, newBias []*Node) {
+// the number of the step from 1.
+func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, rate, t *Node) (newState, newBias []*Node) {
 	n, in, out := x.Shape().Dimensions[0], x.Shape().Dimensions[1], g.Shape().Dimensions[1]
 	op, is := choose(o, kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil, Rule: rule})
 	if !is {
@@ -91,12 +90,7 @@ func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, ra
 		return newState, newBias
 	}
 	all := append(append([]*Node{x, g}, state...), bias...)
-	all = append(all, rate, t)
-	k := op.Kernel()
-	for _, a := range after {
-		k.After = append(k.After, a.Shape())
-	}
-	got := o.call(k, append(all, after...)...)
+	got := o.call(op.Kernel(), append(all, rate, t)...)
 	return got[:len(state)], got[len(state):]
 }
 
@@ -107,7 +101,7 @@ func (o Ops) LinearUpdate(x, g *Node, state, bias []*Node, rule kernels.Rule, ra
 func (o Ops) Head(x, w, bias, labels *Node) (loss, hit, g *Node) {
 	n, in, classes := sizes("Head", x, w)
 	op, is := kernels.Head{}, false
-	if classes <= 256 {
+	if classes <= kernels.LargestHead {
 		op, is = choose(o, kernels.Head{Batch: n, In: in, Classes: classes, X: x.DType(), G: o.Compute, Compute: o.Compute, NoBias: bias == nil})
 	}
 	if !is {
@@ -117,15 +111,15 @@ func (o Ops) Head(x, w, bias, labels *Node) (loss, hit, g *Node) {
 	return got[0], got[1], got[2]
 }
 
-// begun is a dense layer that has begun the last one behind it.
-type begun struct {
+// splitHead is a dense layer that has started the last one behind it.
+type splitHead struct {
 	y, parts *Node
 	end      kernels.End
 }
 
 // begin is layer, and the begin of the last layer, whose weights last are, and which may
 // have biases; nil where there are no kernels, or it is not worth it.
-func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node, biased bool) *begun {
+func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node, biased bool) *splitHead {
 	n, in, out := sizes("begin", x, w)
 	l, is := choose(o, kernels.Linear{Batch: n, In: in, Out: out, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil})
 	if !is {
@@ -143,12 +137,12 @@ func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node, biased bool) *
 		e.Tile.Rounding = l.Tile.Rounding
 	}
 	got := o.call(l.Kernel(), append(operands(x, w, bias), last)...)
-	return &begun{got[0], got[1], e}
+	return &splitHead{got[0], got[1], e}
 }
 
-// finish is Head for a layer that is begun, and the gradient that goes below it,
+// finish is Head for a layer that has been started, and the gradient that goes below it,
 // through the activation of the layer there, of Compute's type.
-func (o Ops) finish(l *begun, last, bias, labels *Node) (loss, hit, g, below *Node) {
+func (o Ops) finish(l *splitHead, last, bias, labels *Node) (loss, hit, g, below *Node) {
 	return o.end(l.end, l.parts, last, bias, labels, l.y)
 }
 
@@ -186,7 +180,7 @@ func (o Ops) end(op kernels.End, parts, w, bias, labels, x *Node) (loss, hit, g,
 func (o Ops) Softmax(logits, labels *Node) (loss, hit, g *Node) {
 	n, classes := logits.Shape().Dimensions[0], logits.Shape().Dimensions[1]
 	op, is := kernels.Softmax{}, false
-	if classes <= 16384 {
+	if classes <= kernels.LargestSoftmax {
 		op, is = choose(o, kernels.Softmax{Batch: n, Classes: classes, X: logits.DType(), G: o.Compute})
 	}
 	if is {
@@ -224,36 +218,3 @@ func activate(act kernels.Act, x *Node) *Node { return activations.Apply(gomlx.O
 
 // slope takes a gradient through the activation whose result was y.
 func slope(act kernels.Act, g, y *Node) *Node { return activations.Back(gomlx.Ops, act, g, y) }
-
-// differentiable gives y, whose making GoMLX cannot see, a gradient by wrt.
-//
-// GoMLX has gradients of one's own for ops with one input. So y is chosen, by a
-// constant, over an expression that nobody computes: XLA drops it, GoMLX goes
-// back through it. On that way the gradient of y arrives first and is kept,
-// and takes the place of what arrives at each of wrt.
-func differentiable(y *Node, wrt []*Node, backward func(g *Node) []*Node) *Node {
-	graph := y.Graph()
-	var v *Node
-	var gradients []*Node
-	var never *Node
-	for i, x := range wrt {
-		x = IdentityWithCustomGradient(x, func(x, _ *Node) *Node {
-			if gradients == nil {
-				gradients = backward(v)
-			}
-			return to(gradients[i], x.DType())
-		})
-		s := to(ReduceAllSum(x), y.DType())
-		if never == nil {
-			never = s
-		} else {
-			never = Add(never, s)
-		}
-	}
-	always := BroadcastToShape(Const(graph, true), shapes.Make(dtypes.Bool, y.Shape().Dimensions...))
-	chosen := Where(always, StopGradient(y), BroadcastToShape(never, y.Shape()))
-	return IdentityWithCustomGradient(chosen, func(_, g *Node) *Node {
-		v = g
-		return g
-	})
-}

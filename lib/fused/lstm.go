@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/gradient"
 	"gaiden/lib/lower/xla"
 	"gaiden/lib/models"
 )
@@ -17,7 +18,7 @@ import (
 // recurrent is [units 4·units], both float32. The result is [length n units]. It
 // has a gradient; with kernels, the whole sequence is one kernel each way. They have
 // their own tilings, but where XLA's form is the faster one in one direction, it is in
-// both: the way back needs the gates, which that form does not keep.
+// both: the backward pass needs the gates, which that form does not keep.
 //
 // The plain form is xla.Recurrence, the loop of layer models.LSTM, of Compute's type.
 func (o Ops) LSTM(z, recurrent *Node) *Node {
@@ -36,7 +37,7 @@ func (o Ops) LSTM(z, recurrent *Node) *Node {
 	}
 	out := o.call(forward.Kernel(), z, recurrent)
 	h, c, gates := out[0], out[1], out[2]
-	return differentiable(h, []*Node{z, recurrent}, func(v *Node) []*Node {
+	return gradient.Define(h, []*Node{z, recurrent}, func(v *Node) []*Node {
 		dz := o.call(back.Kernel(), v, gates, c, recurrent)[0]
 		if l.Length == 1 {
 			return []*Node{dz, ZerosLike(recurrent)}

@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/gradient"
 	"gaiden/lib/models"
 )
 
@@ -19,7 +20,7 @@ import (
 // variance; 0 is 1e-5.
 //
 // With kernels it is two of them each way, as package kernels says, and x, y,
-// mean and variance are all that is kept for the way back. Where the gradient of
+// mean and variance are all that is kept for the backward pass. Where the gradient of
 // y is a sum of two, they add it up on their way.
 func (o Ops) Norm(x, scale, offset, skip *Node, epsilon float64, act kernels.Act) (y, mean, variance *Node) {
 	d := x.Shape().Dimensions
@@ -49,7 +50,7 @@ func (o Ops) Norm(x, scale, offset, skip *Node, epsilon float64, act kernels.Act
 	}
 	out := o.call(l.Apply(), in...)
 	y, mean, variance = Reshape(out[0], d...), out[1], out[2]
-	y = differentiable(y, wrt, func(g *Node) []*Node {
+	y = gradient.Define(y, wrt, func(g *Node) []*Node {
 		terms := []*Node{g}
 		if skip != nil {
 			terms = addends(g)

@@ -8,6 +8,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton"
+	"gaiden/lib/gradient"
 )
 
 // Own is an operation of one's own: a kernel for GPUs, and the same in GoMLX's
@@ -90,7 +91,7 @@ func (o Ops) own(own Own, in []*Node) *Node {
 			wrt, at = append(wrt, x), append(at, i)
 		}
 	}
-	return differentiable(y, wrt, func(g *Node) []*Node {
+	return gradient.Define(y, wrt, func(g *Node) []*Node {
 		fresh := make([]*Node, len(in))
 		for i, x := range in {
 			fresh[i] = Identity(x)

@@ -43,6 +43,7 @@ type part struct {
 
 // NewPlan divides a net. Its error says why there is no plan for it at all.
 func NewPlan(net models.Net) (*Plan, error) {
+	net = net.Listed()
 	p := &Plan{net: net}
 	names := net.Names()
 	axes := 1 + len(net.Input) // of what a layer gets
@@ -153,8 +154,8 @@ func (p *Plan) Train(s Step) (state map[string][]*Node) {
 	u := &updates{step: s, state: map[string][]*Node{}}
 	o := s.Ops
 	var loss, hit *Node
-	var last *begun // the layer before the head
-	var ended *Node // the gradient below the head
+	var last *splitHead // the layer before the head
+	var ended *Node     // the gradient below the head
 	mark := func(label string) {
 		if s.Mark != nil {
 			s.Mark(label)
@@ -281,7 +282,7 @@ func (s Step) plain(q part, x *Node, left *passed) *Node {
 	return y
 }
 
-// back is the way back through a layer without a kernel: the gradient of its
+// back is the backward pass through a layer without a kernel: the gradient of its
 // input, and new states of its weights.
 func (s Step) back(left passed, g *Node, more bool, made kernels.Act, state map[string][]*Node) *Node {
 	wrt := left.weights

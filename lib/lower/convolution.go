@@ -101,7 +101,7 @@ func (c Convolution) patches(t Target, o Options) bool {
 		return true
 	}
 	numbers := c.Images[0] * c.Out(0) * c.Out(1) * c.Kernel * c.Kernel * c.Images[3]
-	return c.Images[3] <= patchesInputs && numbers <= largestPatches && !t.CPU()
+	return c.Images[3] <= FewChannels && numbers <= largestPatches && !t.CPU()
 }
 
 // winograd: Winograd's algorithm is faster on a CPU where there is much to compute.

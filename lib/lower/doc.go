@@ -10,5 +10,5 @@
 //   - Package plan in a folder of this one decides how a net is trained.
 //
 // Train, jobs, the profiler and the tuner take the plan; none of them decides. Thresholds
-// are in limits.go and plan/cost.go. Nothing else asks what device a program is for.
+// are in cost.go. Nothing else asks what device a program is for.
 package lower

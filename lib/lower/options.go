@@ -15,7 +15,7 @@ type Options struct {
 	// are updated in the same call.
 	NativeUpdates bool
 	// Recompute is the size from which outputs of batch norms are computed a second time on
-	// the way back instead of kept, in bytes; 0: all are kept.
+	// the backward pass instead of kept, in bytes; 0: all are kept.
 	Recompute int64
 	// ExamplesLast says that dense layers are computed with the examples along the last
 	// axis; see ExamplesLast.

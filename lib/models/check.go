@@ -20,15 +20,12 @@ func (n Net) Check() error {
 	if n.wrong != nil {
 		return n.wrong
 	}
-	if len(n.Layers) == 0 {
-		return fmt.Errorf("models: net %q has no layers: want at least one", n.Name)
+	if err := n.checkInputs(); err != nil {
+		return err
 	}
-	size := 1
-	for _, d := range n.Input {
-		if d < 1 || d > maxSize/size {
-			return fmt.Errorf("models: net %s has an input of %v: want sides of 1 or more, those of one example", n.Name, n.Input)
-		}
-		size *= d
+	n = n.Listed()
+	if len(n.Layers) == 0 {
+		return fmt.Errorf("models: net %q has no layers: want at least one, or a Function", n.Name)
 	}
 	for i, l := range n.Layers {
 		if err := exists(l); err != nil {
@@ -46,6 +43,46 @@ func (n Net) Check() error {
 		}
 		if err := check(n.Layers[i]); err != nil {
 			return fmt.Errorf("models: %s: layer %s: %w", n.Name, name, err)
+		}
+	}
+	return nil
+}
+
+// checkInputs says what is wrong with the shapes and names of the inputs.
+func (n Net) checkInputs() error {
+	listed, takes := n.Listed().Layers, false
+	if len(listed) > 0 {
+		_, takes = listed[0].(function)
+	}
+	switch {
+	case n.Inputs == nil:
+	case len(n.Inputs) == 0:
+		return fmt.Errorf("models: net %s has Inputs without one: want at least one, or Input", n.Name)
+	case n.Input != nil || n.Integers:
+		return fmt.Errorf("models: net %s has Inputs, and Input %v, Integers %t: want Inputs only, each with its Dims and Integers", n.Name, n.Input, n.Integers)
+	case !takes:
+		return fmt.Errorf("models: net %s has Inputs and no Function: want one that makes what the first layer takes of them", n.Name)
+	}
+	seen, size := map[string]bool{}, 1
+	for _, i := range n.AllInputs() {
+		of := "an input of"
+		if n.Inputs != nil {
+			of = fmt.Sprintf("an input %q of", i.Name)
+		}
+		switch {
+		case i.Name == "" || strings.ContainsAny(i.Name, "/* "):
+			return fmt.Errorf("models: net %s has an input called %q: want a word without / or *", n.Name, i.Name)
+		case seen[i.Name]:
+			return fmt.Errorf("models: net %s has two inputs called %s: want names that differ", n.Name, i.Name)
+		case i.Vocab < 0 || n.Inputs != nil && i.Vocab > 0 && !i.Integers:
+			return fmt.Errorf("models: net %s has an input %s with a Vocab of %d, Integers %t: want 0 for numbers, and 0 or more for integers", n.Name, i.Name, i.Vocab, i.Integers)
+		}
+		seen[i.Name] = true
+		for _, d := range i.Dims {
+			if d < 1 || d > maxSize/size {
+				return fmt.Errorf("models: net %s has %s %v: want sides of 1 or more, those of one example", n.Name, of, i.Dims)
+			}
+			size *= d
 		}
 	}
 	return nil
@@ -160,13 +197,6 @@ func (Activation) check() error { return nil }
 
 func (l LSTM) check() error {
 	return cmp.Or(least("Units", l.Units, 1), usual("Stateful", l.Stateful, "no state to carry on"))
-}
-
-func (f function) check() error {
-	if f.apply == nil {
-		return errors.New("its function is nil: want one")
-	}
-	return nil
 }
 
 // finite refuses a number of an Init that is none.

@@ -81,7 +81,6 @@ func TestCheck(t *testing.T) {
 		{AvgPool2D{}, "Window is 0"}, {Upsample2D{}, "Factor is 0"}, {LastStep{}, ""},
 		{nil, "layer 1 is nil"}, {none, "layer 1 is a *models.Dense that is nil"},
 		{&Dense{Units: 1}, "layer 1 is a *models.Dense: want it without &"},
-		{Func("f", nil, nil).Layers[0], "its function is nil"},
 	} {
 		name, input := "layer", []int{4, 4, 1}
 		if tt.layer != nil {
@@ -128,7 +127,7 @@ func TestEveryNumber(t *testing.T) {
 	layers := []any{Conv2D{Channels: 1, Kernel: 1}, Dense{Units: 1}, Dropout{}, BatchNorm{}, MaxPool2D{Window: 1}, LSTM{Units: 1}, Residual{Main: []Layer{Dense{Name: "d", Units: 1}}},
 		Embedding{Vocab: 1, Units: 1}, Positions{Length: 1}, LayerNorm{}, RMSNorm{}, GroupNorm{Groups: 1}, Attention{Heads: 1}, FeedForward{}, TransformerBlock{Heads: 1},
 		Repeat{Times: 1, Layer: Dense{Units: 1}}, GRU{Units: 1}, RNN{Units: 1}, Conv1D{Channels: 1, Kernel: 1}, DepthwiseConv2D{Kernel: 1}, ConvTranspose2D{Channels: 1, Kernel: 1}, AvgPool2D{Window: 1}, Upsample2D{Factor: 1}}
-	fieldtest.Numbers(t, layers, nil, []string{"Summary", "Row", "Convolution"}, func(layer any) error {
+	fieldtest.Numbers(t, layers, nil, []string{"Summary", "Row", "Convolution", "Input"}, func(layer any) error {
 		return Net{Name: "net", Input: []int{4, 4, 1}, Layers: []Layer{layer.(Layer)}}.Check()
 	})
 }
@@ -136,7 +135,7 @@ func TestEveryNumber(t *testing.T) {
 // TestNetsCheck holds that the nets of this package have no setting without use.
 func TestNetsCheck(t *testing.T) {
 	nets := []Net{SeedCNN(), LeNet5(), KerasCNN(), MLP(10), FCN(3, []int{2}, 1), Peaks(), SineLSTM(5, 4), ResNet152(), ResNet50(), DeepPose(14),
-		Func("f", nil, func(_ *model.Scope, x *graph.Node) *graph.Node { return x })}
+		{Name: "f", Function: func(_ *model.Scope, in Inputs) *graph.Node { return in["x"] }}}
 	for _, n := range nets {
 		if err := n.Check(); err != nil {
 			t.Error(err)

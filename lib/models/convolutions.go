@@ -154,7 +154,7 @@ func (l ConvTranspose2D) check() error {
 // Apply takes x shaped [n height width inputs] and returns [n height' width' channels] with
 // height' = (height-1)·stride - 2·pad + kernel.
 //
-// Each tap of the kernel is a part of one matrix multiplication. Taps whose places differ by
+// Each tap of the kernel is a part of one matrix multiplication. Taps whose positions differ by
 // a multiple of the stride fall on the same pixels; the others lie between these.
 func (l ConvTranspose2D) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)

@@ -15,7 +15,16 @@
 // Every layer is a struct whose zero value is a choice, and whose Apply method
 // is plain GoMLX: (scope, x) in, y out. Variables are named by layer,
 // "conv/weights", and package fit gives them those names in the session. Any
-// GoMLX model function is a Net too, see [Func].
+// GoMLX model function is a Net too. It may take several inputs, and [Call] shares a layer:
+//
+//	words := models.Embedding{Name: "words", Vocab: 1000, Units: 64}
+//	net := models.Net{Name: "two", Inputs: []models.Input{
+//		{Name: "question", Dims: []int{32}, Integers: true, Vocab: 1000},
+//		{Name: "numbers", Dims: []int{5}},
+//	}, Function: func(scope *model.Scope, in models.Inputs) *Node {
+//		q := models.Call(scope, words, in["question"]) // [n 32 64]
+//		return graph.Concatenate([]*Node{graph.ReduceMean(q, 1), in["numbers"]}, -1)
+//	}, Layers: []models.Layer{models.Dense{Name: "output", Units: 3}}}
 //
 // Images are [n height width channels], 0 to 1; sequences are [n length units], and ids of
 // an [Embedding] integers [n length]. Shapes stand in the margin of each net. [Residual],

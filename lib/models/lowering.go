@@ -29,7 +29,7 @@ type Lowering interface {
 	// and weights: all nodes that the cell reads besides.
 	Scan(cell Cell, start []*Node, x *Node, weights []*Node, training bool) *Node
 	// Recomputes says whether a batch norm's output of so many bytes is computed again on
-	// the way back rather than kept.
+	// the backward pass rather than kept.
 	Recomputes(bytes int64) bool
 }
 
@@ -40,7 +40,7 @@ type Convolution struct {
 	Again  Again     // computes the images a second time; nil: they are kept
 }
 
-// Again computes a layer's output a second time for the way back, and not before v is
+// Again computes a layer's output a second time for the backward pass, and not before v is
 // there.
 type Again func(v *Node) *Node
 

@@ -10,7 +10,7 @@ import (
 )
 
 // SineLSTM is the net of notebook 05's article for a sine wave: Linear 1→units, LSTM,
-// Linear units→1 at each of length places of a sequence. With 5 units: 236
+// Linear units→1 at each of length time steps of a sequence. With 5 units: 236
 // parameters.
 func SineLSTM(units, length int) Net {
 	return Net{Name: "SineLSTM", Input: []int{length, 1}, Layers: []Layer{

@@ -10,18 +10,38 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// Net is a model: a list of layers, the first of which takes the examples.
+// Net is a model: a list of layers, the first of which takes the examples, or a function of
+// them, or both: then the layers take what the function makes. A net returns one array; one
+// that has several results joins them with Concatenate, and a loss of one's own takes them
+// apart.
 type Net struct {
 	Name   string
-	Input  []int // dimensions of one example, such as 28, 28, 1
+	Input  []int // dimensions of one example, such as 28, 28, 1; default: those of nested examples
 	Layers []Layer
 	// Integers says that examples are integers, such as ids. It need not be set where the
 	// first layer is an [Embedding].
 	Integers bool
+	// Inputs are the arrays of an example that has several, in place of Input. They need a
+	// Function.
+	Inputs []Input
+	// Function is plain GoMLX. Its input is in["x"] where the net has Input. Its variables keep
+	// the names that the function gives them; see [Call].
+	Function func(scope *model.Scope, in Inputs) *Node
 
 	wrong error // of a function that made the net; see Check
 	parts bool  // see Parts
 }
+
+// Input is one of several arrays of an example.
+type Input struct {
+	Name     string
+	Dims     []int // of one example
+	Integers bool  // such as ids
+	Vocab    int   // ids are less than it, which is checked before training; 0: not checked
+}
+
+// Inputs are batches of a net's inputs, by name.
+type Inputs map[string]*Node
 
 // Layer is one step of a Net.
 type Layer interface {
@@ -33,19 +53,53 @@ type Layer interface {
 	Apply(scope *model.Scope, x *Node) *Node
 }
 
-// Func makes a Net of any GoMLX model function. Its variables keep the names
-// that the function gives them. Package fit trains on its own loss: a function
-// that adds one with train.AddLoss, as regularizers do, is refused.
-func Func(name string, input []int, apply func(scope *model.Scope, x *Node) *Node) Net {
-	return Net{Name: name, Input: input, Layers: []Layer{function{name, apply}}}
+// Call applies a layer inside of a Function, with variables under the layer's name. Called
+// twice, it shares them:
+//
+//	table := models.Embedding{Name: "words", Vocab: 1000, Units: 64}
+//	a, b := models.Call(scope, table, in["question"]), models.Call(scope, table, in["answer"])
+func Call(scope *model.Scope, l Layer, x *Node) *Node {
+	if err := exists(l); err != nil {
+		panic(fmt.Errorf("the layer is %w", err))
+	}
+	name, kind := l.Title()
+	if name == "" || strings.ContainsAny(name, "/*") {
+		panic(fmt.Errorf("a %s is called %q: in a Function want a name without / or *", kind, name))
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			panic(fmt.Errorf("layer %s got an input of %v: %v", name, x.Shape().Dimensions, r))
+		}
+	}()
+	return l.Apply(scope.At("%s", name), x)
 }
+
+// Listed is the net with its Function as the first of its Layers.
+func (n Net) Listed() Net {
+	if n.Function != nil {
+		n.Layers = append([]Layer{function{n.Name, n.Function}}, n.Layers...)
+		n.Function = nil
+	}
+	return n
+}
+
+// AllInputs are the net's inputs. The name of a single one, of Input, is x.
+func (n Net) AllInputs() []Input {
+	if n.Inputs != nil {
+		return n.Inputs
+	}
+	return []Input{{Name: only, Dims: n.Input, Integers: n.TakesIntegers(), Vocab: n.Vocab()}}
+}
+
+// only is the name of a net's input where it has one.
+const only = "x"
 
 // TakesIntegers says whether examples are integers.
 func (n Net) TakesIntegers() bool { return n.Integers || n.Vocab() > 0 }
 
 // Vocab is how many ids the first layer knows, 0 if it takes none.
 func (n Net) Vocab() int {
-	if len(n.Layers) == 0 {
+	if len(n.Layers) == 0 || n.Function != nil {
 		return 0
 	}
 	switch l := n.Layers[0].(type) {
@@ -57,26 +111,37 @@ func (n Net) Vocab() int {
 	return 0
 }
 
-// Batch is the shape of so many examples, as Apply takes them.
-func (n Net) Batch(examples int) shapes.Shape {
+// Batch is the shape of so many examples, as programs take them.
+func (i Input) Batch(examples int) shapes.Shape {
 	kind := dtypes.Float32
-	if n.TakesIntegers() {
+	if i.Integers {
 		kind = dtypes.Int32
 	}
-	return shapes.Make(kind, append([]int{examples}, n.Input...)...)
+	return shapes.Make(kind, append([]int{examples}, i.Dims...)...)
 }
 
+// Batch are so many examples, which of makes of their names and shapes.
+func (n Net) Batch(examples int, of func(name string, shape shapes.Shape) *Node) Inputs {
+	in := Inputs{}
+	for _, i := range n.AllInputs() {
+		in[i.Name] = of(i.Name, i.Batch(examples))
+	}
+	return in
+}
+
+// function is a Function as a layer.
 type function struct {
 	name  string
-	apply func(*model.Scope, *Node) *Node
+	apply func(*model.Scope, Inputs) *Node
 }
 
-func (f function) Title() (name, kind string)              { return f.name, "Func" }
-func (f function) Apply(scope *model.Scope, x *Node) *Node { return f.apply(scope, x) }
+func (f function) Title() (name, kind string)              { return f.name, "Function" }
+func (f function) Apply(scope *model.Scope, x *Node) *Node { return f.apply(scope, Inputs{only: x}) }
 
 // Names are the layers' names, each once: a layer without a name gets its
 // kind's, as in Keras: dense, dense_1.
 func (n Net) Names() []string {
+	n = n.Listed()
 	taken := map[string]bool{}
 	for _, l := range n.Layers {
 		if name, _ := l.Title(); name != "" {
@@ -98,22 +163,24 @@ func (n Net) Names() []string {
 	return names
 }
 
-// Apply builds the net: x is a batch of examples, shaped [n input…].
+// Apply builds a net with one input: x is a batch of examples, shaped [n input…].
 func (n Net) Apply(scope *model.Scope, x *Node) *Node {
-	return n.Build(scope, x, nil, nil)
+	return n.Build(scope, Inputs{only: x}, nil, nil)
 }
 
-// Build is Apply for those who watch: mark, if it is not nil, is called with
+// Build builds the net. mark, if it is not nil, is called with
 // "conv/forward" before the ops of layer conv are made, and with
 // "conv/backward" before those of its gradient are. What layer i gives passes
 // through each, if that is not nil, on its way to the next.
-func (n Net) Build(scope *model.Scope, x *Node, mark func(label string), each func(i int, y *Node) *Node) *Node {
+func (n Net) Build(scope *model.Scope, in Inputs, mark func(label string), each func(i int, y *Node) *Node) *Node {
 	if n.parts {
 		panic(fmt.Errorf("models: %s is a net of parts: want one of them, %s", n.Name, strings.Join(n.Names(), ", ")))
 	}
+	n = n.Listed()
+	x := in[only]
 	var once Again
 	for i, name := range n.Names() {
-		x, once = n.layer(i, name, scope, x, once, mark)
+		x, once = n.layer(i, name, scope, in, x, once, mark)
 		if each != nil {
 			x = each(i, x)
 		}
@@ -121,29 +188,30 @@ func (n Net) Build(scope *model.Scope, x *Node, mark func(label string), each fu
 	return x
 }
 
-// Layer builds layer i, whose name is name, as Build does.
+// Layer builds layer i, whose name is name, as Build does. Inputs of the net are not there
+// but for x.
 func (n Net) Layer(i int, name string, scope *model.Scope, x *Node, mark func(label string)) *Node {
-	y, _ := n.layer(i, name, scope, x, nil, mark)
+	y, _ := n.Listed().layer(i, name, scope, Inputs{only: x}, x, nil, mark)
 	return y
 }
 
-func (n Net) layer(i int, name string, scope *model.Scope, x *Node, once Again, mark func(label string)) (y *Node, next Again) {
+func (n Net) layer(i int, name string, scope *model.Scope, in Inputs, x *Node, once Again, mark func(label string)) (y *Node, next Again) {
 	defer func() {
 		if r := recover(); r != nil {
 			if _, is := r.(*LayerError); is {
 				panic(r)
 			}
-			panic(&LayerError{Net: n.Name, Layer: name, Input: x.Shape().Dimensions, Cause: r})
+			panic(&LayerError{Net: n.Name, Layer: name, Input: n.dimsOf(in, x), Cause: r})
 		}
 	}()
 	if mark != nil {
 		mark(name + "/forward")
 	}
-	l := n.Layers[i]
-	if _, is := l.(function); !is {
-		scope = scope.In("%s", name)
+	if f, is := n.Layers[i].(function); is {
+		y = f.apply(scope, in)
+	} else {
+		y, next = apply(n.Layers[i], scope.In("%s", name), x, once)
 	}
-	y, next = apply(l, scope, x, once)
 	if mark == nil {
 		return y, next
 	}
@@ -153,16 +221,28 @@ func (n Net) layer(i int, name string, scope *model.Scope, x *Node, once Again, 
 	}), next
 }
 
+// dimsOf are the dimensions of what a layer is given, for an error.
+func (n Net) dimsOf(in Inputs, x *Node) string {
+	if x != nil {
+		return fmt.Sprint(x.Shape().Dimensions)
+	}
+	var l []string
+	for _, i := range n.Inputs {
+		l = append(l, fmt.Sprint(i.Name, " ", in[i.Name].Shape().Dimensions))
+	}
+	return strings.Join(l, ", ")
+}
+
 // LayerError says which layer of a net could not be built. Build panics with
 // it, as GoMLX does with its errors.
 type LayerError struct {
 	Net, Layer string
-	Input      []int // dimensions of what the layer was given
-	Cause      any   // what the layer panicked with
+	Input      string // dimensions of what the layer was given
+	Cause      any    // what the layer panicked with
 }
 
 func (e *LayerError) Error() string {
-	return fmt.Sprintf("models: %s: layer %s got an input of %v: %v", e.Net, e.Layer, e.Input, e.Cause)
+	return fmt.Sprintf("models: %s: layer %s got an input of %s: %v", e.Net, e.Layer, e.Input, e.Cause)
 }
 
 // Unwrap is the cause, where that is an error.

@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -29,13 +30,16 @@ type part struct{ net Net }
 func (p part) Title() (name, kind string) { return p.net.Name, "Net" }
 
 func (p part) Apply(scope *model.Scope, x *Node) *Node {
-	if d := x.Shape().Dimensions; x.Rank() != len(p.net.Input)+1 || !x.Shape().EqualDimensions(p.net.Batch(d[0])) {
+	if d := x.Shape().Dimensions; x.Rank() == 0 || !slices.Equal(d[1:], p.net.Input) {
 		panic(fmt.Errorf("want an input of %v behind the batch", p.net.Input))
 	}
 	return p.net.Apply(scope, x)
 }
 
 func (p part) check() error {
+	if p.net.Inputs != nil {
+		return fmt.Errorf("it has several inputs: want one, of which it may take a slice")
+	}
 	if p.net.parts {
 		return fmt.Errorf("it is a net of parts: want a list of layers")
 	}
@@ -55,9 +59,13 @@ func (n Net) Parts() (parts []Net) {
 // Part is a net of one of the layers, with the same names of variables, if its input is known:
 // that of a part, or of the first layer.
 func (n Net) Part(name string) Net {
+	n = n.Listed()
 	for i, layer := range n.Names() {
 		if layer != name {
 			continue
+		}
+		if n.Inputs != nil {
+			return Net{Name: n.Name, wrong: fmt.Errorf("models: %s has several inputs: want a net of models.Parts", n.Name)}
 		}
 		one := Net{Name: n.Name + "." + name, Input: n.Input, Integers: n.Integers, Layers: n.Layers[i : i+1]}
 		switch p, is := n.Layers[i].(part); {
@@ -71,15 +79,22 @@ func (n Net) Part(name string) Net {
 	return Net{Name: n.Name, wrong: fmt.Errorf("models: %s has no part %q: want one of %s", n.Name, name, strings.Join(n.Names(), ", "))}
 }
 
-// Outputs builds the net, for its variables: x is a batch of examples, of which parts get
-// zeros. It returns what the net returns, or each part.
-func (n Net) Outputs(scope *model.Scope, x *Node) (outputs []*Node) {
+// Outputs is what a net returns for some examples, or what each of its parts returns for zeros.
+func (n Net) Outputs(scope *model.Scope, in Inputs) (outputs []*Node) {
 	if !n.parts {
-		return []*Node{n.Apply(scope, x)}
+		return []*Node{n.Build(scope, in, nil, nil)}
 	}
-	batch := x.Shape().Dimensions[0]
-	for i, p := range n.Parts() {
-		outputs = append(outputs, n.Layer(i, p.Name, scope, Zeros(x.Graph(), p.Batch(batch)), nil))
-	}
+	n.buildParts(scope, in, func(_ int, y *Node) *Node {
+		outputs = append(outputs, y)
+		return y
+	})
 	return outputs
+}
+
+func (n Net) buildParts(scope *model.Scope, in Inputs, each func(i int, y *Node) *Node) {
+	x := in[only]
+	for i, p := range n.Parts() {
+		zeros := Zeros(x.Graph(), p.AllInputs()[0].Batch(x.Shape().Dimensions[0]))
+		each(i, n.Layer(i, p.Name, scope, zeros, nil))
+	}
 }

@@ -64,7 +64,7 @@ func overTime(scope *model.Scope, x *Node, start []*Node, cell Cell) *Node {
 	if x.Rank() < 2 {
 		panic(fmt.Errorf("got an input of rank %d: want sequences shaped [n length …]", x.Rank()))
 	}
-	turned := func(x *Node) *Node { // the first two axes change places
+	turned := func(x *Node) *Node { // the first two axes are exchanged
 		axes := []int{1, 0}
 		for i := 2; i < x.Rank(); i++ {
 			axes = append(axes, i)

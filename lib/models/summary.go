@@ -50,17 +50,13 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 	store := model.NewStore()
 	scope := store.RootScope()
 	const batch = 2
-	x := Parameter(g, "x", net.Batch(batch))
+	net = net.Listed()
 	s.Net = net.Name
-	seen := 0
-	parts := net.Parts()
-	for i, name := range net.Names() {
-		if parts != nil {
-			x = Zeros(g, parts[i].Batch(batch))
-		}
-		x = net.Layer(i, name, scope, x, nil)
+	seen, names := 0, net.Names()
+	in := net.Batch(batch, func(name string, shape shapes.Shape) *Node { return Parameter(g, name, shape) })
+	row := func(i int, x *Node) *Node {
 		_, kind := net.Layers[i].Title()
-		r := Row{Name: name, Kind: kind, Output: x.Shape().Dimensions[1:]}
+		r := Row{Name: names[i], Kind: kind, Output: x.Shape().Dimensions[1:]}
 		k := 0
 		for v := range store.IterVariables() {
 			if k++; k <= seen || strings.Contains(v.Path(), "#") {
@@ -76,6 +72,12 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 		}
 		seen = k
 		s.Rows = append(s.Rows, r)
+		return x
+	}
+	if net.parts {
+		net.buildParts(scope, in, row)
+	} else {
+		net.Build(scope, in, nil, row)
 	}
 	return s, nil
 }

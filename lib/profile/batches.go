@@ -30,7 +30,7 @@ type SweepOptions struct {
 	Most int // examples of the largest batch; 0 means all the data
 	Runs int // of each size; 0 means 100
 
-	// Compile is after how long no further size is begun to be compiled; 0
+	// Compile is after how long no further size is compiled; 0
 	// means never. Those that tell most come first: the smallest, the largest,
 	// then what halves the gaps between them.
 	Compile time.Duration
@@ -119,7 +119,7 @@ func SweepBatches(ctx context.Context, net *fit.Net, data *fit.Set, o SweepOptio
 }
 
 // compileBatches makes the phases of each batch size ready, nil for those that
-// there was no time for. A size is a shape of its own, which XLA compiles anew: a
+// there was no time for. A size is a shape of its own, which XLA compiles again: a
 // few of them at the same time, since each needs memory to be compiled.
 func compileBatches(ctx context.Context, net *fit.Net, data *fit.Set, o SweepOptions) ([]*phases.Step, error) {
 	n := bits.Len(uint(o.Most))

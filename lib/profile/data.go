@@ -9,7 +9,7 @@ import (
 )
 
 // Sets finds data to measure a net on: the set called name and the test set
-// beside it. With no name it is a set of the session that fits the net, one
+// next to it. With no name it is a set of the session that fits the net, one
 // whose name says that it is for training before others; there may be none,
 // and no error.
 func Sets(net *fit.Net, name string) (train, test *fit.Set, err error) {

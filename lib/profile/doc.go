@@ -24,7 +24,7 @@
 // the next is written to memory and read again; XLA joins them where it can.
 // So sums are compared with wholes, and the difference is in the result:
 //
-//   - the phases alone against the phases in their places in a step (InStep): the
+//   - the phases alone against the phases within a step (InStep): the
 //     rest is what they lose one after the other, since others have filled the
 //     cache and memory for their results is not there yet;
 //   - those against the step (Chain), which is measured apart: what is left should

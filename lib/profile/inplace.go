@@ -17,7 +17,7 @@ const (
 
 // inPlace measures, from the host, what each phase takes in its place in a step:
 // by how much later the step's first k+1 programs are done than its first k, each
-// asked for at once. What others leave in the cache and in memory is there then,
+// requested at once. What others leave in the cache and in memory is there then,
 // or is not. The step itself is measured in the same turns, as many in a row with
 // one wait, so that it is not the sum of the others by the way it is found.
 func (m *measurer) inPlace(list []*phases.Phase, lines []Line, chain *Line) error {

@@ -140,14 +140,14 @@ func traffic(p *hlo.Program) float64 {
 
 // share sets the shares of lines that make up one thing.
 func share(lines []Line) {
-	sum := total(lines)
+	sum := Total(lines)
 	for i := range lines {
 		lines[i].Share = lines[i].Seconds() / sum
 	}
 }
 
-// total is the sum of what was measured.
-func total(lines []Line) float64 {
+// Total is the sum of the lines' times in seconds, of those that were measured.
+func Total(lines []Line) float64 {
 	sum := 0.0
 	for _, l := range lines {
 		if s := l.Seconds(); !math.IsNaN(s) {

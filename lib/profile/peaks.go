@@ -43,7 +43,7 @@ type Peaks struct {
 	BF16 float64 `json:"bf16"`
 
 	// Dispatch is what a program of one addition costs in seconds when many
-	// are asked for without waiting; Latency is it when each is waited for.
+	// are requested without waiting; Latency is it when each is waited for.
 	Dispatch float64 `json:"dispatch"`
 	Latency  float64 `json:"latency"`
 

@@ -54,7 +54,7 @@ type Phases struct {
 	Backward []Line // layers, last to first, as they run
 	Ops      []Line // of the layers that were taken apart, in their order
 
-	// InStep is what the phases take in their places in a step made of the same
+	// InStep is what the phases take within a step made of the same
 	// programs, in seconds: the sum of their kernels there, where there is a
 	// profiler; 0 if it is not known.
 	InStep float64
@@ -77,7 +77,7 @@ type Phases struct {
 }
 
 // Sum is what the phases take together, in seconds.
-func (p *Phases) Sum() float64 { return total(p.Phases) }
+func (p *Phases) Sum() float64 { return Total(p.Phases) }
 
 // Rest is how much more the phases take in a step than alone, in seconds: there,
 // others have filled the cache, and memory is not there yet. It is NaN if it is

@@ -75,7 +75,7 @@ func Record(s *session.Session, f func() error) (*Recording, error) {
 }
 
 // Begin starts the profiler when this connection's work is done; End stops it
-// when what was asked for since is. One recording can run in a session.
+// when what was requested since is. One recording can run in a session.
 func Begin(s *session.Session) error {
 	if err := s.Wait(); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 // one before it.
 //
 // A GPU does that by itself. XLA's CPU client does not: two runs that need
-// nothing of each other go on at the same time, on several cores, and a run
+// nothing of each other run at the same time, on several cores, and a run
 // seems to take half its time. So there each run is given an input that has
 // been through a gate: a program that copies the input and also takes, without
 // reading it, a result of the run before.
@@ -99,7 +99,7 @@ func (r *runner) run() error {
 	return nil
 }
 
-// end gives back what the runs have made. There can be no more.
+// end frees what the runs have made. There can be no more.
 func (r *runner) end() {
 	free(r.held...)
 	free(r.last...)

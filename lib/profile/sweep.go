@@ -30,7 +30,7 @@ type Sweep struct {
 type SweepPoint struct {
 	N int
 	// Awaited is a call on the device that is waited for, Pipelined one of
-	// many that are not. Host is a plain loop in Go on one core; it is empty
+	// many that are not. Host is a plain Go loop on one core; it is empty
 	// where it would have taken too long.
 	Awaited, Pipelined, Host timing.Measurement
 }

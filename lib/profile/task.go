@@ -41,7 +41,7 @@ func allowance(tasks []task, budget time.Duration) time.Duration {
 	return budget
 }
 
-// measure measures lines in turns, and with them what measuring adds to them. Their
+// measure measures lines alternately, and with them what measuring adds to them. Their
 // runners have done then.
 func (m *measurer) measure(tasks []task) error {
 	defer func() {

@@ -70,10 +70,7 @@ func (b Bars) String() string {
 
 // HTML returns the chart as one svg element.
 func (b Bars) HTML() string {
-	width := float64(min(max(b.Width, 160), 4000))
-	if b.Width == 0 {
-		width = 640
-	}
+	width, _ := Plot{Width: b.Width}.size()
 	names, texts := 0.0, 0.0
 	for _, bar := range b.Bars {
 		names = max(names, charWidth*float64(utf8.RuneCountInString(bar.Name)))
@@ -87,10 +84,7 @@ func (b Bars) HTML() string {
 		top += lineHeight + 8
 	}
 	height := top + row*float64(max(len(b.Bars), 1)) + 4
-	c.open(width, height, 12, b.describe())
-	if b.Title != "" {
-		c.title(b.Title, width)
-	}
+	c.open(width, height, 12, b.Title, b.describe())
 	for i, bar := range b.Bars {
 		y := top + row*float64(i)
 		long := max(1, b.length(bar)*(c.right-c.left))

@@ -82,5 +82,5 @@ func (c Confusion) String() string {
 func (c Confusion) HTML() string {
 	h, a := c.heat()
 	h.Alt = fmt.Sprintf("Confusion matrix of %d classes: %d of %d right; %s", len(h.Values), a.Right(), a.both(), c.worst())
-	return "<div>" + h.SVG() + "<div><small>" + escape(c.worst()) + "</small></div></div>"
+	return "<div>" + h.SVG() + small(c.worst()) + "</div>"
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -79,8 +78,9 @@ func Devices(ctx context.Context, t Trial) (*DeviceRuns, error) {
 	if err := t.check(); err != nil {
 		return nil, fmt.Errorf("report: devices: %w", err)
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	defer context.AfterFunc(session.Context(), stop)()
 	s, err := t.Net.Session()
 	if err != nil {
 		return nil, err
@@ -363,19 +363,15 @@ func (r *DeviceRuns) PhaseTable() Table {
 }
 
 // String returns the tables and the plot as text.
-func (r *DeviceRuns) String() string {
-	s := r.Table().String() + "\n\n" + r.Plot().String()
-	if p := r.PhaseTable(); len(p.Rows) > 0 {
-		s += "\n\n" + p.String()
-	}
-	return s
-}
+func (r *DeviceRuns) String() string { return r.parts().String() }
 
 // HTML returns the tables and the plot.
-func (r *DeviceRuns) HTML() string {
-	s := r.Table().HTML() + r.Plot().HTML()
+func (r *DeviceRuns) HTML() string { return r.parts().HTML() }
+
+func (r *DeviceRuns) parts() column {
+	all := column{r.Table(), r.Plot()}
 	if p := r.PhaseTable(); len(p.Rows) > 0 {
-		s += p.HTML()
+		all = append(all, p)
 	}
-	return "<div>" + s + "</div>"
+	return all
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"strings"
 	"unicode/utf8"
 
 	"gaiden/lib/timing/units"
@@ -37,9 +36,9 @@ type Heat struct {
 // thinned.
 const mostCells = 128
 
-// picture returns the rows and columns to draw, the scale of their values, and how
+// cells returns the rows and columns to draw, the scale of their values, and how
 // many values are hidden.
-func (h Heat) picture() (rows, columns []int, scale axis, hidden int) {
+func (h Heat) cells() (rows, columns []int, scale axis, hidden int) {
 	wide := 0
 	scale = newAxis(false)
 	for _, row := range h.Values {
@@ -52,16 +51,7 @@ func (h Heat) picture() (rows, columns []int, scale axis, hidden int) {
 			}
 		}
 	}
-	return picked(len(h.Values)), picked(wide), scale, hidden
-}
-
-func picked(n int) []int {
-	k := min(n, mostCells)
-	at := make([]int, k)
-	for i := range at {
-		at[i] = i * n / k
-	}
-	return at
+	return thinned(len(h.Values), mostCells), thinned(wide, mostCells), scale, hidden
 }
 
 func nameOf(names []string, i int) string {
@@ -72,7 +62,7 @@ func nameOf(names []string, i int) string {
 }
 
 func (h Heat) notes() []string {
-	rows, columns, _, hidden := h.picture()
+	rows, columns, _, hidden := h.cells()
 	var notes []string
 	if hidden > 0 {
 		notes = append(notes, units.Count(hidden)+" values are not shown: not finite")
@@ -89,7 +79,7 @@ func (h Heat) notes() []string {
 
 // String returns a table of the numbers, with at most 32 rows and columns.
 func (h Heat) String() string {
-	rows, columns, _, _ := h.picture()
+	rows, columns, _, _ := h.cells()
 	t := Table{Title: h.Title, Notes: h.notes()}
 	most := 32
 	if len(rows) > most || len(columns) > most {
@@ -132,18 +122,12 @@ func (h Heat) describe(rows, columns []int, scale axis) string {
 
 // HTML returns the SVG with notes below it.
 func (h Heat) HTML() string {
-	var b strings.Builder
-	b.WriteString("<div>" + h.SVG())
-	for _, note := range h.notes() {
-		fmt.Fprintf(&b, "<div><small>%s</small></div>", escape(note))
-	}
-	b.WriteString("</div>")
-	return b.String()
+	return "<div>" + h.SVG() + small(h.notes()...) + "</div>"
 }
 
 // SVG returns the heat map as one svg element. Text has the color of the page.
 func (h Heat) SVG() string {
-	rows, columns, scale, _ := h.picture()
+	rows, columns, scale, _ := h.cells()
 	width, _ := Plot{Width: cmp.Or(h.Width, 480), Height: 360}.size()
 	c := &canvas{}
 	label := func(names []string, all []int) (widest float64) {
@@ -173,10 +157,7 @@ func (h Heat) SVG() string {
 	if len(rows) == 0 || len(columns) == 0 {
 		height = 80
 	}
-	c.open(width, height, 12, h.describe(rows, columns, scale))
-	if h.Title != "" {
-		c.title(h.Title, width)
-	}
+	c.open(width, height, 12, h.Title, h.describe(rows, columns, scale))
 	if len(rows) == 0 || len(columns) == 0 {
 		c.text(width/2, 54, "middle", ` opacity="0.7"`, "no data")
 		c.WriteString("</svg>")

@@ -158,9 +158,9 @@ func (p phases) notes() []string {
 		notes = append(notes, fmt.Sprintf("Estimated epoch (sum × steps): %s; measured: %s (%s), which is %s of the estimate: %s.",
 			units.Seconds(p.Estimate()), units.Seconds(p.Measured()), p.seen(), units.Percent(p.Measured()/p.Estimate()), p.why()))
 	}
-	if sum := seconds(p.Forward); sum > 0 {
+	if sum := profile.Total(p.Forward); sum > 0 {
 		notes = append(notes, fmt.Sprintf("The layers alone take %s forward and %s backward: each reads and writes everything between it and the next, where the phase's program joins ops.",
-			units.Seconds(sum), units.Seconds(seconds(p.Backward))))
+			units.Seconds(sum), units.Seconds(profile.Total(p.Backward))))
 	}
 	if p.Chain.Time.N() > 0 && p.Chain.Kernels < 0 {
 		notes = append(notes, "This device has no profiler: kernels are not known, and ops are timed as programs of their own.")
@@ -202,16 +202,6 @@ func (p phases) why() string {
 		return "joining the phases saves nothing here"
 	}
 	return "in one program XLA chooses slower code here than in five, or the machine was busier then"
-}
-
-func seconds(lines []profile.Line) float64 {
-	sum := 0.0
-	for _, l := range lines {
-		if s := l.Seconds(); !math.IsNaN(s) {
-			sum += s
-		}
-	}
-	return sum
 }
 
 // bars shows phases, and the layers of forward and backward.

@@ -200,11 +200,5 @@ func (p Plot) describe() string {
 // HTML returns the SVG with notes below it.
 func (p Plot) HTML() string {
 	_, _, hidden := p.ranges()
-	var b strings.Builder
-	b.WriteString("<div>" + p.SVG())
-	for _, note := range p.notes(hidden) {
-		fmt.Fprintf(&b, "<div><small>%s</small></div>", escape(note))
-	}
-	b.WriteString("</div>")
-	return b.String()
+	return "<div>" + p.SVG() + small(p.notes(hidden)...) + "</div>"
 }

@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
+	"sync"
 	"time"
 
 	"gaiden/lib/fit"
@@ -126,34 +125,29 @@ func (h Profiler) data(n int) (train, test *fit.Set, err error) {
 
 // begin opens a progress bar; done closes it, once.
 func (h Profiler) begin(title string, total int) (ctx context.Context, tell func(string), done func()) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	bar := &Progress{Title: title, Total: total}
 	began, steps := time.Now(), 0
-	return ctx, func(what string) { steps++; bar.Set(steps, what) }, func() {
-		if stop != nil {
-			bar.Set(steps, fmt.Sprintf("done in %.1f s", time.Since(began).Seconds()))
-			bar.Close()
-			stop()
-			stop = nil
-		}
-	}
+	return session.Context(), func(what string) { steps++; bar.Set(steps, what) }, sync.OnceFunc(func() {
+		bar.Set(steps, fmt.Sprintf("done in %.1f s", time.Since(began).Seconds()))
+		bar.Close()
+	})
 }
 
 // RooflineOf is %roofline without a net: it shows the peak rates of the session's
 // device. With again, it measures them again.
 func RooflineOf(again bool) error {
-	s, ctx, done, err := device()
+	s, err := session.Open()
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer s.Close()
 	read := profile.ReadPeaks
 	if again {
 		read = func(ctx context.Context, s *session.Session, _ func(string)) (profile.Peaks, error) {
 			return profile.MeasurePeaks(ctx, s)
 		}
 	}
-	p, err := read(ctx, s, nil)
+	p, err := read(session.Context(), s, nil)
 	if err == nil {
 		Show(Peaks(p), Roofline("Roofline of "+p.Device, p))
 	}
@@ -163,14 +157,14 @@ func RooflineOf(again bool) error {
 // SweepOf is %sweep without a net: it measures an activation function on 2^0 to
 // 2^most numbers.
 func SweepOf(activation string, most int) error {
-	s, ctx, done, err := device()
+	s, err := session.Open()
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer s.Close()
 	bar := &Progress{Title: activation, Total: most + 1}
 	steps := 0
-	w, err := profile.SweepActivation(ctx, s, activation, most, func(what string) { steps++; bar.Set(steps, what) })
+	w, err := profile.SweepActivation(session.Context(), s, activation, most, func(what string) { steps++; bar.Set(steps, what) })
 	if steps > 0 {
 		bar.Close()
 	}
@@ -178,14 +172,4 @@ func SweepOf(activation string, most int) error {
 		Show(Sweep(w))
 	}
 	return err
-}
-
-// device opens the session, until an interrupt or done.
-func device() (s *session.Session, ctx context.Context, done func(), err error) {
-	s, err = session.Open()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	return s, ctx, func() { stop(); s.Close() }, nil
 }

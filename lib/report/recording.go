@@ -54,16 +54,8 @@ func Recording(r *profile.Recording) Rich {
 		}
 		b.Bars = append(b.Bars, Bar{Name: strings.TrimSpace(g.Name), Value: g.Seconds, Text: units.Seconds(g.Seconds) + " " + units.Percent(g.Share)})
 	}
-	return tableAndBars{t, b}
+	return column{t, b}
 }
-
-type tableAndBars struct {
-	table Table
-	bars  Bars
-}
-
-func (t tableAndBars) String() string { return t.table.String() + "\n\n" + t.bars.String() }
-func (t tableAndBars) HTML() string   { return t.table.HTML() + t.bars.HTML() }
 
 // A Recorder is %%profile: it records the activity of the session's devices from
 // [StartRecorder] to Stop.

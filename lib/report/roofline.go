@@ -50,7 +50,7 @@ func Roofline(title string, peaks profile.Peaks, lines ...profile.Line) Rich {
 	if len(t.Rows) == 0 {
 		return p
 	}
-	return both{t, p}
+	return column{t, p}
 }
 
 // group is the colour of a line's point: more than four could not be told apart.

@@ -59,6 +59,34 @@ func flush() {
 	}
 }
 
+// small is notes below a table or plot.
+func small(notes ...string) string {
+	var b strings.Builder
+	for _, note := range notes {
+		fmt.Fprintf(&b, "<div><small>%s</small></div>", escape(note))
+	}
+	return b.String()
+}
+
+// A column shows values one below the other.
+type column []Rich
+
+func (c column) String() string {
+	var parts []string
+	for _, v := range c {
+		parts = append(parts, v.String())
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+func (c column) HTML() string {
+	s := ""
+	for _, v := range c {
+		s += v.HTML()
+	}
+	return "<div>" + s + "</div>"
+}
+
 // escape makes any text safe inside HTML and SVG, attributes included. Control
 // characters, which XML does not allow, become spaces.
 func escape(s string) string { return html.EscapeString(clean(s)) }

@@ -47,10 +47,7 @@ func (s Surface) SVG() string {
 		top = 26
 	}
 	c := &canvas{}
-	c.open(width, height, 11, s.describe(g))
-	if s.Title != "" {
-		c.title(s.Title, width)
-	}
+	c.open(width, height, 11, s.Title, s.describe(g))
 	v := view{newBox(azimuth, elevation, width, height, top), g, c}
 	v.frame()
 	switch {

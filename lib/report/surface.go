@@ -77,7 +77,7 @@ func (s Surface) grid() grid {
 	if nx < 2 || ny < 2 {
 		return g
 	}
-	rows, columns := thinned(nx), thinned(ny)
+	rows, columns := thinned(nx, mostLines), thinned(ny, mostLines)
 	place := func(at []float32, i int) float64 {
 		if len(at) == 0 {
 			return float64(i)
@@ -109,12 +109,12 @@ func (s Surface) grid() grid {
 	return g
 }
 
-// thinned picks at most mostLines of n indices, including the first and the last.
-func thinned(n int) []int {
-	k := min(n, mostLines)
+// thinned picks at most so many of n indices, including the first and the last.
+func thinned(n, most int) []int {
+	k := min(n, most)
 	at := make([]int, k)
 	for i := range at {
-		at[i] = i * (n - 1) / (k - 1)
+		at[i] = i * (n - 1) / max(1, k-1)
 	}
 	return at
 }
@@ -187,11 +187,5 @@ func (s Surface) describe(g grid) string {
 
 // HTML returns the SVG with notes below it.
 func (s Surface) HTML() string {
-	var b strings.Builder
-	b.WriteString("<div>" + s.SVG())
-	for _, note := range s.notes(s.grid()) {
-		fmt.Fprintf(&b, "<div><small>%s</small></div>", escape(note))
-	}
-	b.WriteString("</div>")
-	return b.String()
+	return "<div>" + s.SVG() + small(s.notes(s.grid())...) + "</div>"
 }

@@ -65,10 +65,7 @@ func (p Plot) SVG() string {
 		c.left += lineHeight + 2
 	}
 
-	c.open(width, height, 12, p.describe())
-	if p.Title != "" {
-		c.title(p.Title, width)
-	}
+	c.open(width, height, 12, p.Title, p.describe())
 	p.writeLegend(c, names, width)
 	c.axes(rows, p)
 	if empty {
@@ -81,13 +78,16 @@ func (p Plot) SVG() string {
 	return c.String()
 }
 
-// open starts the svg element: its size and that of its text in CSS pixels, and its
-// alternative text. It shrinks if there is less room.
-func (c *canvas) open(width, height, text float64, shows string) {
+// open starts the svg element: its size and that of its text in CSS pixels, its title, and
+// its alternative text. It shrinks if there is less room.
+func (c *canvas) open(width, height, text float64, title, shows string) {
 	shows = escape(shows)
 	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img" aria-label="%s" `+
 		`style="max-width:100%%;height:auto" font-family="system-ui,sans-serif" font-size="%.0f" fill="currentColor">`, width, height, width, height, shows, text)
 	fmt.Fprintf(c, "<title>%s</title>", shows)
+	if title != "" {
+		c.title(title, width)
+	}
 }
 
 // title writes the title above the plot: a long one in smaller letters, and shortened

@@ -40,7 +40,7 @@ func Sweep(w *profile.Sweep) Rich {
 	if w.Partial {
 		t.Notes = append(t.Notes, "stopped: a partial result")
 	}
-	return both{t, Plot{Title: title, X: "n", Y: "time (s)", LogX: true, LogY: true, Series: curves}}
+	return column{t, Plot{Title: title, X: "n", Y: "time (s)", LogX: true, LogY: true, Series: curves}}
 }
 
 // Batches shows the core time of a net over the batch size: a table with mean,
@@ -66,14 +66,5 @@ func Batches(b *profile.Batches) Rich {
 	if b.Partial {
 		t.Notes = append(t.Notes, "stopped: a partial result")
 	}
-	return both{t, Plot{Title: title, X: "batch", Y: "time (" + unit + ")", LogX: true, LogY: true, Series: []Series{s}}}
+	return column{t, Plot{Title: title, X: "batch", Y: "time (" + unit + ")", LogX: true, LogY: true, Series: []Series{s}}}
 }
-
-// both is a table above a plot.
-type both struct {
-	table Table
-	plot  Plot
-}
-
-func (b both) String() string { return b.table.String() + "\n\n" + b.plot.String() }
-func (b both) HTML() string   { return b.table.HTML() + b.plot.HTML() }

@@ -234,9 +234,6 @@ func (t Table) HTML() string {
 		row(cells, "td")
 	}
 	b.WriteString("</tbody></table>")
-	for _, note := range t.Notes {
-		fmt.Fprintf(&b, "<div><small>%s</small></div>", escape(note))
-	}
-	b.WriteString("</div>")
+	b.WriteString(small(t.Notes...) + "</div>")
 	return b.String()
 }

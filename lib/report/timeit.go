@@ -1,11 +1,9 @@
 package report
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
 	"time"
 
@@ -47,8 +45,7 @@ func (t Timeit) Run(loop func(n int)) Timed {
 	if timer.Runs == 0 {
 		timer.Runs = 7
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
+	ctx := session.Context()
 	done := make(chan timing.Measurement, 1)
 	go func() { done <- timer.Times(ctx, timing.Case{Name: "timeit", Loop: loop})[0] }()
 	result := Timed{Digits: t.Digits}

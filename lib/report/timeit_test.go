@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gaiden/lib/engine/interrupt"
 	"gaiden/lib/timing"
 )
 
@@ -47,6 +48,7 @@ func TestTimed(t *testing.T) {
 // TestTimeitProcess is no test of its own: it is the cell of those below.
 func TestTimeitProcess(t *testing.T) {
 	calls := 0
+	interrupt.Cell()
 	switch os.Getenv("GAIDEN_TEST_TIMEIT") {
 	case "panic":
 		Timeit{Runs: 100, Loops: 1}.Run(func(int) {

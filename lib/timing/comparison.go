@@ -132,9 +132,9 @@ func (c *Comparison) judge() {
 	}
 }
 
-// firm reports that the result is conclusive: more turns would not change it in a
+// conclusive reports that the result is conclusive: more turns would not change it in a
 // relevant way.
-func (c Comparison) firm() bool { return c.Proven || c.Low > -3*Least && c.High < 3*Least }
+func (c Comparison) conclusive() bool { return c.Proven || c.Low > -3*Least && c.High < 3*Least }
 
 // Verdict returns the change, such as "+5.1%", or "~" if no difference is proven.
 func (c Comparison) Verdict() string {

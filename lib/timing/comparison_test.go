@@ -95,7 +95,7 @@ func TestCompareInTurns(t *testing.T) {
 				old()
 				if a.N() == 2*firstLook<<looks {
 					looks++
-					if c := paired(a, b, looks); c.firm() || looks == mostLooks {
+					if c := paired(a, b, looks); c.conclusive() || looks == mostLooks {
 						return c
 					}
 				}
@@ -172,9 +172,9 @@ func TestComparison(t *testing.T) {
 
 // TestTimerCompare holds what does not depend on the machine: the two are
 // measured in the same turns with blocks of one length, until the budget ends or
-// the answer is firm, and one that panics is told.
+// the answer is conclusive, and one that panics is told.
 func TestTimerCompare(t *testing.T) {
-	timer := Timer{Budget: 10 * time.Second} // a firm answer ends it long before, unless others have the machine
+	timer := Timer{Budget: 10 * time.Second} // a conclusive answer ends it long before, unless others have the machine
 	c := timer.Compare(t.Context(), Call("short", func() { spin(20 * time.Microsecond) }), Call("long", func() { spin(60 * time.Microsecond) }))
 	if c.Old.Turns == 0 || c.Old.Turns != c.New.Turns || c.Old.Loops != c.New.Loops || c.Turns < firstLook {
 		t.Errorf("got %d turns of %d and %d loops, want %d turns or more of the same", c.Turns, c.Old.Loops, c.New.Loops, firstLook)

@@ -6,7 +6,7 @@ import (
 	"gaiden/lib/timing"
 )
 
-// A Timer runs a function until its time is firm. The samples stay in the result.
+// A Timer runs a function until its time is stable. The samples stay in the result.
 func Example() {
 	var sum int
 	t := timing.Timer{Runs: 5, Loops: 1000}

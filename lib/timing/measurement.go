@@ -198,36 +198,6 @@ func (m *Measurement) drift() (change float64, proven bool) {
 	return change, half >= 5 && math.Abs(change) > 0.05 && stats.MannWhitney(early, late) < 0.001
 }
 
-// Benchstat returns the measurements in the text format of Go benchmarks, one line
-// per sample, for benchstat and other tools.
-func Benchstat(measurements ...Measurement) string {
-	machine := sysinfo.ReadMachine()
-	var b strings.Builder
-	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\npkg: gaiden\n", machine.OS, machine.Arch)
-	if machine.CPU != "" {
-		fmt.Fprintf(&b, "cpu: %s\n", machine.CPU)
-	}
-	for _, m := range measurements {
-		for _, s := range m.Samples {
-			fmt.Fprintf(&b, "Benchmark%s-%d\t%8d\t%s ns/op\n", benchName(m.Name), machine.Cores, m.Loops, strconv.FormatFloat(1e9*s, 'f', -1, 64))
-		}
-	}
-	return b.String()
-}
-
-// benchName makes a name that is one word and starts like an exported one.
-func benchName(name string) string {
-	words := strings.FieldsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\u00a0' })
-	joined := strings.Join(words, "_")
-	if joined == "" {
-		return "Unnamed"
-	}
-	if c := joined[0]; c >= 'a' && c <= 'z' {
-		joined = string(c-'a'+'A') + joined[1:]
-	}
-	return joined
-}
-
 // A Record is one line of the benchmarks' JSON files.
 type Record struct {
 	Bench    string  `json:"bench"`
@@ -258,22 +228,6 @@ func (m Measurement) Record(bench, name, subject string, info sysinfo.Info) (Rec
 		Median: 1e6 * m.Median(), Low: 1e6 * stats.Quantile(m.Samples, 0.25), High: 1e6 * stats.Quantile(m.Samples, 0.75), N: m.N(),
 		Machine: machine, Versions: info.Versions.String(), Date: m.Time.Format(time.RFC3339),
 	}, nil
-}
-
-// Sorted returns the measurements sorted by median, fastest first. Those without
-// samples come last.
-func Sorted(measurements []Measurement) []Measurement {
-	s := slices.Clone(measurements)
-	slices.SortStableFunc(s, func(a, b Measurement) int {
-		switch x, y := a.Median(), b.Median(); {
-		case x < y || math.IsNaN(y) && !math.IsNaN(x):
-			return -1
-		case x > y || math.IsNaN(x) && !math.IsNaN(y):
-			return 1
-		}
-		return 0
-	})
-	return s
 }
 
 func percent(share float64) string {

@@ -3,8 +3,6 @@ package timing
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -96,24 +94,6 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-func TestBenchstatText(t *testing.T) {
-	m := of(0.00142, 1.5e-9)
-	m.Name, m.Loops = "leNet5 batch\t128", 16
-	lines := strings.Split(strings.TrimSpace(Benchstat(m, Measurement{Name: " ", Samples: []float64{1}, Loops: 1})), "\n")
-	cores := sysinfo.ReadMachine().Cores
-	want := []string{
-		fmt.Sprintf("BenchmarkLeNet5_batch_128-%d\t      16\t1420000 ns/op", cores),
-		fmt.Sprintf("BenchmarkLeNet5_batch_128-%d\t      16\t1.5 ns/op", cores),
-		fmt.Sprintf("BenchmarkUnnamed-%d\t       1\t1000000000 ns/op", cores),
-	}
-	if got := lines[len(lines)-3:]; fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if !strings.HasPrefix(lines[0], "goos: ") || !strings.HasPrefix(lines[1], "goarch: ") {
-		t.Errorf("got the head %q, want goos and goarch", lines[:2])
-	}
-}
-
 func TestRecord(t *testing.T) {
 	m := of(1e-6, 2e-6, 3e-6)
 	m.Time = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
@@ -132,14 +112,5 @@ func TestRecord(t *testing.T) {
 	}
 	if _, err := of().Record("b", "c", "s", info); err == nil {
 		t.Error("without samples: got no error")
-	}
-}
-
-func TestSorted(t *testing.T) {
-	got := Sorted([]Measurement{of(3), of(), of(1), of(math.NaN()), of(2)})
-	for i, want := range []float64{1, 2, 3} {
-		if got[i].Median() != want {
-			t.Errorf("place %d: got %g, want %g", i, got[i].Median(), want)
-		}
 	}
 }

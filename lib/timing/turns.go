@@ -41,7 +41,7 @@ func (t Timer) Compare(ctx context.Context, old, new Case) Comparison {
 	t.turns(ctx, cases, results, func(run int) bool {
 		if run == 2*firstLook<<looks {
 			looks++
-			if c := paired(results[0], results[1], looks); c.firm() || looks == mostLooks {
+			if c := paired(results[0], results[1], looks); c.conclusive() || looks == mostLooks {
 				return false
 			}
 		}

@@ -16,7 +16,8 @@ const (
 	ShowImagePath = "cell/gaidenshow/gaidenimage"
 	ShowPackage   = "gaiden_show" // what cells call it
 	ShowFunc      = ShowPackage + ".Show"
-	ShowErrorFunc = ShowPackage + ".ShowError"
+	ShowErrorName = "ShowError"
+	ShowErrorFunc = ShowPackage + "." + ShowErrorName
 )
 
 //go:embed show/show.go.txt
@@ -52,6 +53,13 @@ const (
 const (
 	StackPath    = "cell/gaidenstack"
 	StackPackage = "gaiden_stack" // what cells call it
+)
+
+// InterruptPath is the library's package with the context of the cell, below the path
+// of the library's module. A program that contains it says to it that it is a cell's.
+const (
+	InterruptPath    = "lib/engine/interrupt"
+	InterruptPackage = "gaiden_interrupt" // what cells call it
 )
 
 // LeaveEnv names the environment variable with the file of what a program has

@@ -44,7 +44,7 @@ type Host interface {
 	// Go runs text as if it were a cell of its own, without magics.
 	Go(ctx context.Context, text string) error
 
-	// Keep runs text, which has the cell's lines at their places, as the cell's
+	// Keep runs text, which has the cell's lines at their lines, as the cell's
 	// own: what it declares and changes is there for later cells.
 	Keep(ctx context.Context, text string) error
 

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/cell/complete"
 	"gaiden/kernels/internal/cell/parse"
 	"gaiden/kernels/internal/jupyter"
@@ -243,6 +244,11 @@ func (n *Notebook) describe(ctx context.Context, code string, cursor int) jupyte
 	for _, e := range n.memory.Entries() {
 		if e.Name == sketch.Word && sketch.Qualifier == "" {
 			return jupyter.Inspection{Found: true, Data: map[string]any{"text/plain": e.Kind + " " + e.Text}}
+		}
+	}
+	for _, b := range cell.Builtins {
+		if b.Name == sketch.Word && sketch.Qualifier == "" {
+			return jupyter.Inspection{Found: true, Data: map[string]any{"text/plain": b.Text}}
 		}
 	}
 	return jupyter.Inspection{}

@@ -74,7 +74,7 @@ func (b *bridge) display(d *protocol.DisplayData) {
 func (x *execution) cellLabel() string { return fmt.Sprintf("%d %s", x.req.Count, x.req.Cell) }
 
 // cellOf returns the front end's cell of a place; where that is not known, all
-// places differ.
+// lines differ.
 func cellOf(place string) string {
 	if _, name, _ := strings.Cut(place, " "); name != "" {
 		return name

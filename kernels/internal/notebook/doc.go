@@ -26,7 +26,7 @@
 //
 // Each cell's programs bear a mark in their environment (wire.CellEnv). Stop
 // ends all of them; so does the end of the kernel, however it comes: a small
-// guard process outlives it for as long as that takes.
+// guard process survives it for as long as that takes.
 //
 // GoNB's buttons, sliders and lists work where a page of a Jupyter server shows the
 // notebook: package widget carries their values. Where nobody can press them

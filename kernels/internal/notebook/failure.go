@@ -17,6 +17,7 @@ import (
 
 // The names of errors that front ends and tools see (ename).
 const (
+	nameFailed    = "Error" // that a call has returned
 	nameBuild     = "BuildError"
 	namePanic     = "Panic"
 	nameExit      = "ExitStatus"
@@ -90,6 +91,9 @@ func (n *Notebook) failure(err error) *jupyter.Error {
 		}
 	case errors.As(err, &crash):
 		e.Name, e.Value = namePanic, crash.Message
+		if crash.Failed() {
+			e.Name = nameFailed
+		}
 		details = crash.Traceback(crash.program.Line)
 	case errors.As(err, &exit):
 		e.Name = nameExit
@@ -117,7 +121,7 @@ func (n *Notebook) failure(err error) *jupyter.Error {
 	if hint := hintOf(err); build == nil && hint != "" {
 		e.Traceback = append(e.Traceback, "    "+hint)
 	}
-	if crash != nil {
+	if crash != nil && !crash.Failed() {
 		e.Traceback = append(e.Traceback, "%tb shows all that the Go runtime said")
 	}
 	return e

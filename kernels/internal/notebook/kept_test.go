@@ -125,6 +125,8 @@ func TestStopKeeps(t *testing.T) {
 		{name: "what cannot be kept", code: "file, err := os.Create(\"f\")\nfmt.Println(\"go\")\nfor {\n}", use: "file.Name()", fails: "the value of file could not be kept"},
 		{name: "what was there", code: "x = 5\nfmt.Println(\"go\", f())\nfor {\n}", use: "x + f()", want: "6"},
 		{name: "a cell that sees to it by itself", code: "c := make(chan os.Signal, 1)\nsignal.Notify(c, os.Interrupt)\nfmt.Println(\"go\")\n<-c\nx = 6", use: "x", want: "6"},
+		{name: "the cell's context", code: "fmt.Println(\"go\")\n<-ctx.Done()\nx = 10", use: "x", want: "10"},
+		{name: "a call of the library", code: "fmt.Println(\"go\")\nif waiting.Wait() != nil {\n\tx = 8\n}", use: "x", want: "8"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -44,28 +44,43 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// makeLibrary makes a library with the go.mod of the real one and one package
-// of its own, so that what the real one looks like today does not matter.
+// makeLibrary makes a library with the go.mod of the real one and packages of its own,
+// so that what the real one looks like today does not matter, but for the one with the
+// cell's context.
 func makeLibrary(dir string) error {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
 		return err
 	}
 	root := filepath.Dir(strings.TrimSpace(string(out)))
-	if err := os.MkdirAll(filepath.Join(dir, "lib", "greeting"), 0o700); err != nil {
-		return err
-	}
-	for _, name := range []string{"go.mod", "go.sum"} {
+	for _, name := range []string{"go.mod", "go.sum", "lib/engine/interrupt/interrupt.go"} {
 		data, err := os.ReadFile(filepath.Join(root, name))
+		if err == nil {
+			err = writeFile(filepath.Join(dir, name), string(data))
+		}
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+	}
+	for name, text := range testPackages {
+		if err := writeFile(filepath.Join(dir, "lib", name, name+".go"), text); err != nil {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(dir, "lib", "greeting", "greeting.go"),
-		[]byte("// Package greeting greets.\npackage greeting\n\n// Hello greets.\nfunc Hello(name string) string { return \"hello \" + name }\n\n// A Guest is greeted.\ntype Guest struct{ Greet func() string }\n"), 0o600)
+	return nil
+}
+
+func writeFile(name, text string) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(name, []byte(text), 0o600)
+}
+
+// testPackages are those of the library.
+var testPackages = map[string]string{
+	"greeting": "// Package greeting greets.\npackage greeting\n\n// Hello greets.\nfunc Hello(name string) string { return \"hello \" + name }\n\n// A Guest is greeted.\ntype Guest struct{ Greet func() string }\n",
+	"waiting":  "package waiting\n\nimport \"gaiden/lib/engine/interrupt\"\n\n// Wait waits for Stop.\nfunc Wait() error {\n\t<-interrupt.Context().Done()\n\treturn interrupt.Context().Err()\n}\n",
 }
 
 // newNotebook returns a notebook in a directory of its own.

@@ -217,7 +217,7 @@ func (x *execution) environ() []string {
 // aftermath is how long Ended may take.
 const aftermath = 5 * time.Second
 
-// lingering is how long what a cell leaves behind may go on.
+// lingering is how long what a cell leaves behind may continue.
 const lingering = 2 * time.Second
 
 // judge turns a program's end into the cell's error, nil if all went well.
@@ -249,6 +249,7 @@ func (x *execution) verdict(program *keep.Program, binary *build.Binary, exit pr
 	case exit.Panic != nil:
 		for i, f := range exit.Panic.Frames {
 			exit.Panic.Frames[i].Cell = binary.Cell(f.Cell)
+			exit.Panic.Frames[i].Column = program.Column(binary.Cell(f.Cell), f.Line, f.Fails)
 		}
 		x.n.mu.Lock()
 		x.n.traceback = exit.Panic.Text

@@ -13,7 +13,7 @@ import (
 // displays finds outputs by their display id, in all cells.
 type displays map[string][]*output
 
-// An output is one output of a cell, before it is written down.
+// An output is one output of a cell, before it is written.
 type output struct {
 	kind   string // as the format's output_type
 	name   string // of a stream

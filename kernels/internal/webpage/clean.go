@@ -22,7 +22,7 @@ func set(names string) map[string]bool {
 }
 
 // clean parses HTML as browsers do and returns the content that a page may
-// hold, in a div. Attachments are the pictures of its cell.
+// hold, in a div. Attachments are the images of its cell.
 //
 // What it returns has passed the policy, and a browser that reads it sees the
 // elements that the policy saw: both are repeated until nothing changes any

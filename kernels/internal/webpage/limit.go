@@ -42,7 +42,7 @@ func excessive(text string) bool {
 }
 
 // markers reads the markers of lists and quotes that a line begins with. It returns
-// the columns of the lists that the next line may go on, and how deep this line is.
+// the columns of the lists that the next line may continue, and how deep this line is.
 func markers(line string, columns []int) (_ []int, depth int) {
 	column, quotes := 0, 0
 	for line != "" {

@@ -16,24 +16,19 @@ import (
 )
 
 // AllocatorEnv makes glibc's allocator fit for XLA, whose memory comes from it on
-// the CPU. XLA frees a few dozen small blocks of the same sizes after each step: a
-// cache of 7 a size, as is usual, is too small for them. One of 1,000 is too large,
-// as XLA asks for aligned blocks and what is cut off their ends stays in the cache,
-// between blocks that cannot be joined then: the MLP's training grew to 2.7 GB, and
-// its first epochs took 3 times as long, as every page was new. For the same reason
-// there are no fast bins, which are also gone through at each large free: loading
-// ResNet152's program took 2.8 s with them and a heap for all threads, 1.7 without.
-// Large arrays are made of huge pages: 188 MB that nobody has used before are there
-// in less than half of the time.
+// the CPU. XLA frees a few dozen small blocks of the same sizes after each step: the
+// usual cache of 7 a size is too small for them. One of 1,000 is too large: XLA requests
+// aligned blocks, and what is cut off their ends stays in the cache, between blocks
+// that cannot be joined then, so that memory grows. For the same reason there are no
+// fast bins, which are also searched at each large free. Large arrays have huge pages,
+// which are faster to get.
 //
-// What is free stays with the process, as it is asked for again in the next step, and
+// Freed memory stays with the process, as the next step requests it again, and
 // Linux clears each page that it gives: see rest. No block is one of the system's as long
 // as there is room for it in a heap. Threads but the first have heaps of 64 MB: an empty one
-// is given back, unless the one before it has less than top_pad left, which here it always
-// has. With none the FCN's epochs, with weights of 16 MB, met 45,000 to 270,000 new pages
-// in 192 steps. One heap for all threads takes a third longer to compile, and Keras' net
-// was 15 to 25 % slower with it, as its threads wait for one another. What has no room in a
-// thread's heap: see keepLarge.
+// is released, unless the one before it has less than top_pad left, which here it always
+// has. With one heap for all, threads would wait for one another. For what has no room in a
+// thread's heap see keepLarge.
 const AllocatorEnv = "GLIBC_TUNABLES=glibc.malloc.tcache_count=100:glibc.malloc.mxfast=0:glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=68157440"
 
 // Allocator is what a process with the devices of a plugin needs in its
@@ -64,17 +59,12 @@ func tuned() bool {
 const heapSize = 64 << 20
 
 // keepLarge has what is larger than such a heap, arrays and the memory that a program works
-// in, come from the first thread's, which grows without a limit and keeps what is free. The
-// allocator turns there only if the system refuses, and would else ask it for new pages with
-// each: of DeepPose's step, whose arrays are of up to 688 MB, clearing them was a quarter,
-// and epochs took 1.83 to 2.52 s a step in place of 1.51 to 1.69. So the system is told to
-// refuse, by a filter of system calls (seccomp) for the process: private memory of more than
-// 63 MB, to be read and written at once. Go's own is reserved first, and files and shared
-// memory are others. Nothing else is filtered, and the process can have no more rights than
-// it has now. For x86-64 only.
-//
-// XLA can make a program's memory of blocks that have room in a heap, but writes no program
-// with two of them to disk; with this filter they are no faster.
+// in, come from the first thread's heap, which grows without a limit and keeps freed memory.
+// The allocator uses that only if the system refuses, and would else request new pages each
+// time, which Linux clears. So the system is told to refuse, by a filter of system calls
+// (seccomp) for the process: private memory of more than 63 MB, to be read and written at once.
+// Go reserves its own first, and files and shared memory are different calls. Nothing else is
+// filtered, and the process can have no more rights than it has now. For x86-64 only.
 func keepLarge() error {
 	if runtime.GOARCH != "amd64" {
 		return nil
@@ -112,7 +102,7 @@ func keepLarge() error {
 }
 
 // untidy is how long after arrays were deleted their memory is the system's again: those
-// who delete some may go on at once with others of the same sizes.
+// who delete some may continue at once with others of the same sizes.
 const untidy = time.Second
 
 // tidy gives memory back on a CPU, where the allocator keeps it: see AllocatorEnv. What
@@ -130,14 +120,13 @@ func (w *Worker) tidy() {
 	})
 }
 
-// idle is how long nobody asks a session for anything until it gives back what programs
-// have worked in. A user who reads a result and goes on finds it as it was: new pages are
-// slow to come, above all on a virtual machine, where the first steps of ResNet152 after
-// only ten seconds took 0.55 s each in place of 0.19. Others get it sooner where memory is
-// scarce: see wastes.
+// idle is how long nobody asks a session for anything until it releases the memory that programs
+// have worked in. A user who reads a result and continues finds it as it was: new pages are
+// slow, above all on a virtual machine. Others get it sooner where memory is scarce: see
+// wastes.
 const idle = 5 * time.Minute
 
-// rest gives memory back by trim where it is not asked for again: once each time that there
+// rest releases memory by trim where it is not requested again: once each time that there
 // was something to do and then nothing for so long, and where wastes says so. It ends with
 // the worker.
 func (w *Worker) rest(long time.Duration, wastes func() bool, trim func()) {
@@ -187,7 +176,7 @@ func (w *Worker) wasteful(has int64, scarce bool) bool {
 	return true
 }
 
-// shed gives memory back, and looks what is left beside the arrays.
+// shed releases memory, and measures what is left besides the arrays.
 func (w *Worker) shed() {
 	pjrt.Trim()
 	has := sysinfo.Resident()
@@ -196,6 +185,6 @@ func (w *Worker) shed() {
 	w.mu.Unlock()
 }
 
-// keeps is how much memory, in bytes, a session on a CPU has in any case beside what could
-// not be given back the last time: what small programs work in.
+// keeps is how much memory, in bytes, a session on a CPU has in any case besides what could
+// not be released the last time: what small programs work in.
 const keeps = 1 << 30

@@ -24,7 +24,7 @@ import (
 // archive is the directory of a space's snapshots: files 00000012.auto.safetensors
 // and so on, whose numbers ascend. A file has the arrays that were new at its
 // moment, and says which older files have the others: a data set is written
-// once, however often the weights beside it are.
+// once, however often the weights next to it are.
 type archive struct {
 	dir, space string
 	limit      int64 // of its files in bytes; 0: archiveLimit
@@ -192,7 +192,7 @@ func (a *archive) record(number int) *record {
 	return nil
 }
 
-// names lists the arrays of a snapshot with the places of their data.
+// names lists the arrays of a snapshot with the positions of their data.
 func (a *archive) names(r *record) map[string]place {
 	m := make(map[string]place, len(r.tensors)+len(r.about.Elsewhere))
 	for n := range r.tensors {

@@ -214,9 +214,9 @@ func (c *conn) of(origin string, pid int) bool {
 }
 
 // drain waits until the connections of a process group have ended and the
-// device has done what they asked for, and returns errors nobody has read, and
+// device has done what they requested, and returns errors nobody has read, and
 // the last that were read and have a hint. A client that stays is waited for a
-// second: it may be a child of the cell that outlives it.
+// second: it may be a child of the cell that survives it.
 func (w *Worker) drain(origin string, group int) *wire.AnswerBody {
 	for deadline := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
 		w.mu.Lock()

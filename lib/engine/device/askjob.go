@@ -149,7 +149,7 @@ func (c *conn) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Erro
 	return &wire.AnswerBody{Jobs: []wire.JobInfo{info}}, nil
 }
 
-// waits is an error while a job of that name is on disk and goes on only from a snapshot
+// waits is an error while a job of that name is on disk and continues only from a snapshot
 // that is not restored: a new one would replace it.
 func (w *Worker) waits(s *space, name string) *wire.Error {
 	w.mu.Lock()

@@ -44,7 +44,7 @@ const (
 	defaultCache = 2 << 30
 )
 
-// openCache makes a cache of dir. The plugin's file is hashed beside other
+// openCache makes a cache of dir. The plugin's file is hashed during other
 // work: 200 MB take a tenth of a second.
 func openCache(dir string, limit int64, plugin string, about []string, logf func(string, ...any)) *cache {
 	c := &cache{dir: dir, limit: limit, ready: make(chan struct{}), logf: logf}
@@ -96,7 +96,7 @@ func (c *cache) usable() bool {
 	return c.off == ""
 }
 
-// fingerprint is the hash of a file; what it was is kept beside the programs,
+// fingerprint is the hash of a file; what it was is kept next to the programs,
 // for as long as the file looks the same.
 func (c *cache) fingerprint(path string) (string, error) {
 	st, err := os.Stat(path)

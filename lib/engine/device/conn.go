@@ -209,7 +209,7 @@ func (c *conn) readAll() error {
 	}
 }
 
-// idle waits until the device has finished what this client asked for.
+// idle waits until the device has finished what this client requested.
 func (c *conn) idle() {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()

@@ -22,15 +22,15 @@
 //     (snapshot.go, archive.go, restore.go, rollback.go). They are made without
 //     stopping anybody: an array does not change, and a program that is given one
 //     which is being saved writes its result elsewhere (take in execute.go);
-//   - jobs: loops that go on without a client (job.go, askjob.go), with a log;
+//   - jobs: loops that continue without a client (job.go, askjob.go), with a log;
 //   - undo: what the last cell has replaced, in the memory where it was (undo.go).
 //
-// # What outlives what
+// # What survives what
 //
 // A client that goes leaves its names, its programs and its jobs. When the worker
 // dies, or the session is stopped, or the machine, the arrays of a space come back
 // from its newest snapshot that is whole, when the first client asks for that
-// space; its jobs go on from the place that the same snapshot has. Clients are
+// space; its jobs continue from the step that the same snapshot has. Clients are
 // told in Welcome what came back, of when it is, and what is lost. Automatic
 // snapshots are made after two seconds without a change, after a turn of a job and
 // where a client says that it is a good moment; but no sooner than a twentieth of the
@@ -49,7 +49,7 @@
 // get them back ends (health.go).
 //
 // Nothing on disk is trusted: programs and snapshots are checked by sums,
-// written beside their place and renamed, in directories that nobody else may
+// written as temporary files and renamed, in directories that nobody else may
 // read. What is damaged is passed over: a program is compiled again, a
 // snapshot's predecessor is taken. A full disk is reported (wire.Status.Trouble)
 // and tried again; what was there before stays.

@@ -141,8 +141,7 @@ func (c *conn) add(f *execution) {
 // the device is a CPU. The shortest run inside Execute anyway: that they have ended
 // is known for less than it costs to be told later, and the execution's memory is used
 // again while it is in the cache. Of the others none is queued in XLA, which serves
-// clients in the order of their calls: behind SeedCNN in training, steps of 1.3 ms,
-// a short program waited 16 ms in place of 55 (medians of 200 on 2 cores).
+// clients in the order of their calls, so that a short program need not wait for a training.
 const inlineTime = 2 * time.Millisecond
 
 // quiet is how long nothing comes from a client before it is heard of the end of

@@ -14,8 +14,8 @@ import (
 // whether there is as much: see little.
 const hungry = 256 << 20
 
-// needs is how much memory a run of a program takes on each device beside its inputs, and of
-// that beside its outputs, in bytes: 0 where the plugin does not tell.
+// needs is how much memory a run of a program takes on each device besides its inputs, and of
+// that besides its outputs, in bytes: 0 where the plugin does not tell.
 func needs(exe *pjrt.Program) (all, scratch int64) {
 	m, err := exe.MemoryStats()
 	if err != nil || m.Outputs < 0 || m.Temporary < 0 {
@@ -26,8 +26,7 @@ func needs(exe *pjrt.Program) (all, scratch int64) {
 
 // fits refuses a program that there is no memory for. On a CPU, Linux would end the worker
 // instead, after minutes of looking for pages. On a GPU, XLA would fail between the parts
-// of what it needs, and never give back those that it had, its outputs as a rule: 57.6 GB of
-// an H100's, after an MLP of 120,000 units. What the connection has asked for before may have
+// of what it needs, and never release those that it had. What the connection has requested before may have
 // to end first, or a snapshot: the caller holds w.mu, which fits may give up while it waits
 // for that, as long as the execution of frame seq is to be done.
 func (c *conn) fits(p *program, device uint32, seq int64) *wire.Error {
@@ -87,7 +86,7 @@ func (w *Worker) inPieces(p *program, device uint32, free int64) bool {
 	return false
 }
 
-// pieces are sizes of what XLA takes for a run of a program, about: what it needs beside its
+// pieces are sizes of what XLA takes for a run of a program, about: what it needs besides its
 // outputs comes in one, and which of the outputs take the memory of inputs is not known.
 func (p *program) pieces() []int64 {
 	l := []int64{p.scratch}

@@ -17,7 +17,7 @@ import (
 // will return the same error. To continue using CUDA, the process must be terminated
 // and relaunched": CUDA Driver API, CUresult). What the error says counts for
 // nothing, as a program of the user's may say the same: a device is lost when it
-// does not take and give back four bytes.
+// does not take and release four bytes.
 type health struct {
 	try func(*pjrt.Device) error // moves four bytes to a device and back
 

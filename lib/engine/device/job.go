@@ -47,7 +47,7 @@ type jobMoment struct {
 	Worse   int
 }
 
-// jobMoments are the places of a space's jobs that have not ended. The caller
+// jobMoments are the last steps of a space's jobs that have not ended. The caller
 // holds Worker.mu.
 func (s *space) jobMoments() map[string]jobMoment {
 	m := map[string]jobMoment{}
@@ -147,7 +147,7 @@ func (j *runner) turns() (wire.JobState, string, *wire.Error) {
 }
 
 // failed is how the job ends for an error. Where the devices are lost it has not
-// ended: the next worker goes on with it, or finds that it is what loses them.
+// ended: the next worker continues it, or finds that it is what loses them.
 func (j *runner) failed(why *wire.Error) (wire.JobState, string, *wire.Error) {
 	if j.w.lost() != nil {
 		return wire.JobRuns, "", nil

@@ -186,7 +186,7 @@ func (a *archive) jobOf(path string, r *record) string {
 	return "of a name that is not known"
 }
 
-// store writes down what the job is and does, so that it goes on after a crash.
+// store saves what the job is and does, so that it continues after a crash.
 func (j *runner) store(state wire.JobState) {
 	a := j.space.archive
 	if a == nil {

@@ -28,7 +28,7 @@ type program struct {
 	missing         bool // it was on disk but could not be loaded, and there is no text
 	from            wire.Source
 	took            time.Duration
-	need, scratch   int64  // bytes that a run takes beside its inputs, and of them beside its outputs; in all on CPUs, on each of other devices; 0: not known
+	need, scratch   int64  // bytes that a run takes besides its inputs, and of them besides its outputs; in all on CPUs, on each of other devices; 0: not known
 	taker           string // what its donated inputs are said to be
 	ready           chan struct{}
 

@@ -25,7 +25,7 @@ func (w *Worker) optionalFlags(flags map[string]any) {
 	}
 }
 
-// flags are those that the plugin has been asked for, and whether it takes them.
+// flags are those that the plugin has been given, and whether it takes them.
 type flags struct {
 	sync.Mutex
 	taken map[string]bool

@@ -10,12 +10,10 @@ import (
 
 // The memory of a GPU comes from XLA's allocator BFC where there is plenty, and else from the
 // pool that CUDA's driver keeps for the process, by XLA's allocator "cuda_async". BFC divides
-// memory that it never gives back, and leaves pieces: where one that a program needs was
-// larger than any of them XLA failed, and lost what it had got until then, 2 GB of 3.5 in
-// DeepPose's training. The driver moves pages together, can be asked before XLA is whether
-// there is enough (Fits), and other processes can have what is unused. But it knows no limit:
-// it is kept here, by GAIDEN_MEMORY_FRACTION. And it is slower to ask: phases of LeNet5 take
-// 18 % longer.
+// memory that it never releases, and leaves fragments: where a program needs a larger one, XLA
+// fails and leaks what it had allocated until then. The driver moves pages together, can say
+// before XLA tries whether there is enough (Fits), and lets other processes use unused memory.
+// But it has no limit, so GAIDEN_MEMORY_FRACTION is enforced here; and it is slower.
 
 // scarce is the memory, in bytes, that a session must be able to have on each GPU for BFC.
 const scarce = 24 << 30
@@ -23,7 +21,7 @@ const scarce = 24 << 30
 // allocatorOption names the allocator of a CUDA client.
 const allocatorOption = "allocator"
 
-// unusedFor is how long nobody asks a session with a GPU for anything until it gives back
+// unusedFor is how long nobody sends a session with a GPU a request until it releases
 // what is unused. To have a gigabyte again takes some 20 ms.
 const unusedFor = 10 * time.Second
 
@@ -145,8 +143,8 @@ func (w *Worker) isFull(device int, err error) error {
 // less than that from a GPU at a time.
 const noticed = 64 << 20
 
-// little says that bytes more are for no device to notice: to look takes 15 µs on a GPU, and
-// 0.1 ms on a CPU. The caller holds w.mu.
+// little says that so many bytes more need no check of the device's memory, which costs time.
+// The caller holds w.mu.
 func (w *Worker) little(bytes int64) bool {
 	return bytes < hungry && (len(w.pools) == 0 || w.bytes+bytes < w.deviceLimit/2)
 }
@@ -177,7 +175,7 @@ func (w *Worker) elsewhere() (bytes int64) {
 	return bytes
 }
 
-// unused has the pools give back what no array and no program has.
+// unused has the pools release what no array and no program has.
 func (w *Worker) unused() {
 	for _, p := range w.pools {
 		if err := p.Trim(); err != nil {

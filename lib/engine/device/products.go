@@ -3,7 +3,6 @@ package device
 import (
 	"bytes"
 	"runtime"
-	"strings"
 
 	"gaiden/lib/engine/gemm"
 	"gaiden/lib/engine/lstm"
@@ -12,17 +11,17 @@ import (
 	"gaiden/lib/sysinfo"
 )
 
-// measured says whether package gemm was found to be faster than XLA's products on such a
-// processor: one of Intel's with vectors of 512 bits, or of AMD's with 256 at most.
-func measured(cpu string, handlers []gemm.Handler) bool {
-	return len(handlers) > 0 && strings.Contains(cpu, map[int]string{512: "Intel", 256: "AMD"}[handlers[0].Bits])
+// measured says whether package gemm was found to be faster than XLA's matmuls on a
+// processor: Intel's with vectors of 512 bits, or AMD's with 256 at most.
+func measured(vendor string, handlers []gemm.Handler) bool {
+	return len(handlers) > 0 && vendor == map[int]string{512: "GenuineIntel", 256: "AuthenticAMD"}[handlers[0].Bits]
 }
 
 // offerProducts makes the calls of packages gemm and lstm known to a CPU's plugin, where the
 // processor has what they need.
 func (w *Worker) offerProducts(p *pjrt.Plugin) error {
 	products, places := gemm.Handlers(), lstm.Handlers()
-	if !w.inline || !measured(sysinfo.ReadMachine().CPU, products) {
+	if !w.inline || !measured(sysinfo.ReadMachine().Vendor, products) {
 		return nil
 	}
 	if err := p.Register(gemm.Target, gemm.Platform, products[0].Entry); err != nil {
@@ -36,7 +35,7 @@ func (w *Worker) offerProducts(p *pjrt.Plugin) error {
 }
 
 // lacks is why a program cannot be compiled here whose text has such a call: a job may have
-// been begun on another machine.
+// been started on another machine.
 func (w *Worker) lacks(text []byte) *wire.Error {
 	for _, call := range []string{gemm.Target, lstm.Target} {
 		if w.products == 0 && bytes.Contains(text, []byte(call)) {

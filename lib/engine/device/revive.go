@@ -43,11 +43,11 @@ func decodeJob(b []byte) (f jobFile, err error) {
 	return f, err
 }
 
-// maxTries is how often a job goes on from one place: it may be what kills the
+// maxTries is how often a job is resumed from one step: it may be what kills the
 // worker.
 const maxTries = 3
 
-// readJobs reads the jobs of a space, and makes those that had not ended ready to go on
+// readJobs reads the jobs of a space, and makes those that had not ended ready to continue
 // from where they were at snapshot r, nil when there is none. An error leaves all as it
 // was on disk.
 func (w *Worker) readJobs(s *space, r *record) (l []*revival, err error) {
@@ -138,7 +138,7 @@ type revival struct {
 	why     string
 }
 
-// waitingJob is a job on disk that goes on when a snapshot is restored.
+// waitingJob is a job on disk that continues when a snapshot is restored.
 type waitingJob struct {
 	from int // number of the snapshot
 	info wire.JobInfo
@@ -150,7 +150,7 @@ func (v *revival) close() {
 	}
 }
 
-// reviveJobs makes the jobs of a space known again; those that had not ended go on. It
+// reviveJobs makes the jobs of a space known again; those that had not ended continue. It
 // says which are lost, and which wait for another snapshot.
 func (w *Worker) reviveJobs(s *space, l []*revival) (lost []string) {
 	for _, v := range l {

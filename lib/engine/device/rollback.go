@@ -126,7 +126,7 @@ func (c *conn) rollback(s *space, word, prefix string) (*wire.AnswerBody, error)
 
 // asDamaged says which snapshot could not be read, and remembers it. Arrays whose
 // data is in its files are no longer taken for saved: the next snapshot writes
-// them anew.
+// them again.
 func (w *Worker) asDamaged(s *space, r *record, err error) error {
 	if !s.archive.blame(r, err) {
 		return err

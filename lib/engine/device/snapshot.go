@@ -16,7 +16,7 @@ import (
 // moment is the named arrays of a space as they were together. Holding it costs
 // nobody anything: arrays do not change, and a program that is given one of
 // them to reuse its memory gets memory of its own instead for that once (see
-// take). So training goes on while a snapshot is written.
+// take). So training continues while a snapshot is written.
 type moment struct {
 	space   *space
 	version int64

@@ -3,9 +3,8 @@ package device
 import "iter"
 
 // table maps a connection's handles to arrays. Handles ascend and neighbours
-// live and die together, so a page of them is found once and used often: for a
-// step with 31 parameters that is 6 µs less than with a map. The zero table is
-// empty.
+// live and die together, so a page of them is found once and used often, which is
+// faster than a map. The zero table is empty.
 type table struct {
 	pages map[uint64]*page
 	last  *page   // the one that was used last

@@ -54,7 +54,7 @@ type Worker struct {
 	fate       error     // what ends the worker, nil if it was asked to stop; written before stopped is closed
 	health     health
 
-	flags flags // that the plugin has been asked for
+	flags flags // that the plugin has been given
 
 	tracing sync.Mutex // protects trace
 	trace   *pjrt.Profile
@@ -63,11 +63,11 @@ type Worker struct {
 	unpinned *sync.Cond // signalled when a call into PJRT has ended, or a reader of an array
 	all      array      // head of the list of all arrays
 	count    int        // in it
-	tidying  bool       // memory is given back soon
+	tidying  bool       // memory is released soon
 	bytes    int64      // in arrays
 	undoing  int64      // of them, kept to be undone
 	most     int64      // what arrays and a program that ran needed at once: see wastes
-	floor    int64      // resident beside arrays after the last trim
+	floor    int64      // resident besides arrays after the last trim
 
 	pools       []gpuMemory // of GPUs, where memory is theirs; set by Open
 	deviceLimit int64       // memory of the smallest device, 0 if it is not known; set by Open
@@ -138,7 +138,7 @@ func (w *Worker) Open() error {
 	return nil
 }
 
-// Run serves clients that come to l until Stop is asked for, or the devices are lost:
+// Run serves clients that come to l until Stop is called, or the devices are lost:
 // its error says of what.
 func (w *Worker) Run(l *net.UnixListener) error {
 	go w.keepState()

@@ -22,25 +22,22 @@
 // multiplication" (2008): depths of 512 whose panels stay in the caches, y's columns in L2,
 // x's rows in L1, and the sums of 12 rows and 32 columns in registers (AVX2: 6 and 16). All of
 // x is packed first, by whichever of XLA's threads comes; then each takes columns of the
-// product, fewer towards the end, and keeps their sums beside each other until the last depth:
+// product, fewer towards the end, and keeps their sums next to each other until the last depth:
 // rows of the product itself may lie where they drive each other out of the caches. Who takes
 // what does not change the order of a sum: any number of threads gives the same bits. No thread
-// waits for one that has not begun.
+// waits for one that has not started.
 //
 // It is C, since no Go may run on XLA's threads, and checked in as what gcc made of it:
 // c/assemble.go writes gemm_amd64.s, once for each set of instructions. So nobody needs a C
 // compiler, nor cgo. After a change in c: go generate (gcc 12). Package lstm has its blocks.
 //
-// On two cores of a Xeon of 2.5 GHz (Cascade Lake) the products of an FCN's step take 237 ms
-// at best, 251 GFLOP/s, and MKL's 240; where others use the processor too, 0.94 and 1.12
-// times what MKL's take, in two series. XLA's did 200 GFLOP/s. On two cores of an EPYC with
-// AVX2 alone (Zen 3) they take 306 ms at best, 190 GFLOP/s, and MKL's 330. Sessions use it on
-// Intel's processors with AVX-512 and AMD's without: others were not measured.
+// Sessions use it on Intel's processors with AVX-512 and AMD's without, where it is as fast as
+// MKL and faster than XLA's matmuls; it was not measured on others.
 //
-// A step whose y is small is done by rows, 12 of them after the other (AVX2: 24): while their
-// sums are computed the next rows of the weight and of what Adam keeps are fetched, and all
-// memory is gone through once, in order. AMD's processors are slow to store some of a vector's
-// numbers: only a row's last are. Two steps of the MLP took 4.9 ms when all were, and 3.2 since.
+// A step whose y is small is done by rows, 12 at a time (AVX2: 24): while their sums are
+// computed, the next rows of the weight and of Adam's moments are fetched, and memory is read
+// once, in order. AMD's processors are slow to store part of a vector, so only the end of a row
+// is stored that way.
 package gemm
 
 //go:generate go run ./c/assemble.go gemm product

@@ -19,7 +19,7 @@ const (
 	Panel = 32
 )
 
-// Sizes of what gemm.c has beside that, the larger where AVX-512's and AVX2's differ.
+// Sizes of what gemm.c has besides that, the larger where AVX-512's and AVX2's differ.
 const (
 	depth  = 512
 	cols   = 256
@@ -34,11 +34,8 @@ func Scratch(m, k, threads int) int {
 	return header + (m+Rows)*k + 16 + threads*cols*(depth+m+Rows)
 }
 
-// Worthwhile says whether the product of [m k] and [k n] is faster so than XLA's, on this
-// processor. Those of the FCN are, the least of which is of 1,024, 784 and 2,048. Smaller ones,
-// such as those of the MLP, Keras' CNN and the LSTM of 128 units, were as fast or slower with
-// AVX-512, by up to 17 %. With AVX2 the MLP's are faster, of 100, 784 and 1,000 at least: its
-// step takes 0.93 of the time (0.91 to 0.96); the others' are as fast or slower, by 2 %.
+// Worthwhile says whether the matmul of [m k] and [k n] is faster than XLA's on this
+// processor. With AVX-512 only large ones are; with AVX2 also those of at least 100 rows.
 func Worthwhile(m, n, k int) bool { return worthwhile(widest, m, n, k) }
 
 // widest are the bits of the processor's vectors, 0 where there is no handler for it.
@@ -68,10 +65,8 @@ func StepScratch(m, n, k, threads int) int {
 // row by row.
 func whole(n, k int) bool { return k <= depth && n*k <= wide }
 
-// StepWorthwhile says whether a step is faster as one call than as a product and XLA's passes
-// over the weight. Of the MLP's, two of 784 and 1,000 rows of 1,000 with Adam and 100 examples,
-// it is by 1.6 ms of 9.5 in a step of the net. Where not all of y is in the cache that gains
-// nothing, but where the product is package gemm's anyway.
+// StepWorthwhile says whether a step is faster as one call than as a matmul and XLA's passes
+// over the weight: where all of y is in the cache, or the matmul is package gemm's anyway.
 func StepWorthwhile(m, n, k int) bool {
 	return Worthwhile(m, n, k) || min(m, n, k) >= 32 && m*n >= 1<<17 && whole(n, k)
 }

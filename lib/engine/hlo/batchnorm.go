@@ -12,22 +12,20 @@ import (
 // writtenNorm writes the operations of a batch normalization; see
 // Builder.WriteNorms. Sums are float32, or float64 where x is.
 //
-// XLA's own op is two sums of columns each way. XLA 0.11.2's CUDA compiler cuts
-// columns into parts only where there are more than 4,096 rows (33 µs for 4,096 × 256
-// on an H200), adds up the parts of each of the two sums with a kernel of its own, and
-// may read the array twice. Here the parts are in the text, and the two sums are one
-// operation: with it, and 2×2 convolutions as one product, ResNet152 at 2,048 took
-// 28.2 ms a step in place of 32.3, and 1,024 for each of two H200s 19.3 in place of 25.9.
+// XLA's own op is two sums of columns in each direction. XLA 0.11.2's CUDA compiler divides
+// columns into parts only above 4,096 rows, adds up the parts of each sum with a separate
+// kernel, and may read the array twice. Here the parts are in the text, and the two sums are
+// one operation.
 //
-// What is added to x and what it is multiplied by are vectors of the features,
-// made before the operations on all elements: XLA then need not keep others for them.
+// The factor and the summand of x are vectors of the features, computed before the operations
+// on all elements, so that XLA need not keep other arrays for them.
 type writtenNorm struct {
 	f     *Function
 	shape shapes.Shape // of x, with the type of the sums
 	axis  int          // of the features
 }
 
-// writtenNorm takes operands to the type of the sums. back is the way back.
+// writtenNorm takes operands to the type of the sums. back says whether it is the backward pass.
 func (f *Function) writtenNorm(in []*value, axis int) (n writtenNorm, wide []*value, back func(*value) *value) {
 	kind := in[0].shape.DType
 	back = func(v *value) *value { return v }

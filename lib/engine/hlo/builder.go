@@ -63,7 +63,7 @@ func NewBuilder(b compute.Backend, name string, compile Compile) *Builder {
 func (b *Builder) Name() string { return b.name }
 
 // SetLabel gives the ops made from now on a label, such as a layer's name;
-// "" gives none. XLA's profiler shows it beside each kernel (tf_op), and
+// "" gives none. XLA's profiler shows it with each kernel (tf_op), and
 // [Program.Costs] counts by it. A label is part of the text.
 func (b *Builder) SetLabel(label string) { b.label = label }
 

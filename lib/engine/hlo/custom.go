@@ -52,7 +52,7 @@ func CheckAliases(aliases map[int]int, inputs, outputs []shapes.Shape) error {
 // XLA checks neither the name nor the configuration before the program is
 // compiled, and a plugin may crash on a wrong one: check them first. Operands and
 // results lie row by row: the call says so, or XLA would turn them around as it
-// suits the operations beside it.
+// suits the operations around it.
 func (f *Function) CustomCall(target string, operands []compute.Value, outputs []shapes.Shape, config CallConfig) ([]compute.Value, error) {
 	in, err := f.operands("CustomCall", operands...)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/gomlx/compute/shapes"
 )
 
-// Gather takes slices of x from the places that startIndices name. Its
-// arguments are those of the StableHLO op, without batching axes. Places
+// Gather takes slices of x from the positions that startIndices name. Its
+// arguments are those of the StableHLO op, without batching axes. Positions
 // outside x are moved to its border.
 func (f *Function) Gather(x, startIndices compute.Value, indexVectorAxis int,
 	offsetOutputAxes, collapsedSliceAxes, startIndexMap, sliceSizes []int, indicesAreSorted bool) (compute.Value, error) {
@@ -50,7 +50,7 @@ func (f *Function) Gather(x, startIndices compute.Value, indexVectorAxis int,
 	}, shape), nil
 }
 
-// ScatterSum adds updates to x at the places that indices name. Its arguments
+// ScatterSum adds updates to x at the positions that indices name. Its arguments
 // are those of the StableHLO op, without batching axes. Updates outside x are
 // dropped.
 func (f *Function) ScatterSum(x, indices, updates compute.Value, indexVectorAxis int,

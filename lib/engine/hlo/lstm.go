@@ -10,12 +10,12 @@ import (
 	"gaiden/lib/engine/lstm"
 )
 
-// LSTM goes through all places of sequences by package lstm, which has the names: z [length n
+// LSTM goes through all time steps of sequences by package lstm, which has the names: z [length n
 // 4·units], biases [4·units], recurrent [units 4·units], h0 and c0 [n units]. The results are h
 // and c [length n units], and gates, z's shape, in its memory, which XLA copies first if it is
 // not to change. float32 only.
 func (f *Function) LSTM(z, biases, recurrent, h0, c0 compute.Value) ([]compute.Value, error) {
-	in, every, err := f.places("LSTM", []compute.Value{z, biases, recurrent, h0, c0})
+	in, every, err := f.lstmOperands("LSTM", []compute.Value{z, biases, recurrent, h0, c0})
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (f *Function) LSTM(z, biases, recurrent, h0, c0 compute.Value) ([]compute.V
 // LSTMBack is its way back: from gates, as LSTM gave them, recurrent, c0, c and the gradient v of
 // h to the gradient of what the gates got, which is z's: in the memory of gates, as there.
 func (f *Function) LSTMBack(gates, recurrent, c0, c, v compute.Value) (compute.Value, error) {
-	in, every, err := f.places("LSTMBack", []compute.Value{gates, recurrent, c0, c, v})
+	in, every, err := f.lstmOperands("LSTMBack", []compute.Value{gates, recurrent, c0, c, v})
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +49,8 @@ func (f *Function) LSTMBack(gates, recurrent, c0, c, v compute.Value) (compute.V
 	return out[0], nil
 }
 
-// places are the operands of a call, and the shape [length n units] of one number a unit.
-func (f *Function) places(name string, operands []compute.Value) (in []*value, every shapes.Shape, err error) {
+// lstmOperands are the operands of a call, and the shape [length n units] of one number a unit.
+func (f *Function) lstmOperands(name string, operands []compute.Value) (in []*value, every shapes.Shape, err error) {
 	if in, err = f.operands(name, operands...); err != nil {
 		return nil, every, err
 	}

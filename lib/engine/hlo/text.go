@@ -263,7 +263,7 @@ func (w *writer) call(f *Function) int {
 }
 
 // constants writes the constants among vs that the region has not written.
-// A scalar is written in each region anew, where XLA can use its value; a
+// A scalar is written in each region again, where XLA can use its value; a
 // larger one is taken from the regions around if they have it.
 func (w *writer) constants(vs []*value) {
 	for _, v := range vs {

@@ -43,7 +43,7 @@ func callback() uintptr {
 	return completions.callback
 }
 
-// eventReady runs on a thread of XLA, or inside the call that asked for it when
+// eventReady runs on a thread of XLA, or inside the call that requested it when
 // the event was ready already. It must be quick.
 func eventReady(e, id uintptr) {
 	completions.mu.Lock()

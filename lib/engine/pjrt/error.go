@@ -15,7 +15,7 @@ import (
 type Error struct {
 	Code    int    // absl status code, 1 to 16
 	Name    string // the code's name, such as INVALID_ARGUMENT
-	Op      string // what was asked for: compile, execute, upload
+	Op      string // the operation: compile, execute, upload
 	Message string // the plugin's words, without its own source location trace
 }
 

@@ -24,7 +24,7 @@ type executeOptions struct {
 }
 
 // frame is the memory of one execution in flight between Go and C. It is made
-// once for a program, and once more for each call that runs beside others, and
+// once for a program, and once more for each call that runs at the same time as others, and
 // used again for every step.
 type frame struct {
 	mem      arena

@@ -75,7 +75,7 @@ func openLibc() error {
 	return libc.err
 }
 
-// Trim gives what is free of the C allocator's memory back to the system, where the
+// Trim gives the C allocator's free memory back to the system, where the
 // allocator can do that: on a CPU that is where arrays were.
 func Trim() {
 	if openLibc() == nil && libc.trim != 0 {

@@ -56,7 +56,7 @@ func openCUDA() (driver, error) {
 	return cuda.call, cuda.err
 }
 
-// What of the driver API is asked for: cuda.h has the numbers.
+// Values of the driver API that are used; cuda.h has the numbers.
 const (
 	outOfMemory    = 2   // CUDA_ERROR_OUT_OF_MEMORY
 	notFound       = 500 // CUDA_ERROR_NOT_FOUND
@@ -120,8 +120,8 @@ func (d driver) pool(gpu int) (*Pool, error) {
 	return &Pool{d, uintptr(*device)}, nil
 }
 
-// with calls do with the pool's handle. It is asked for each time: nothing says that it
-// outlives the last user of the GPU in this process.
+// with calls do with the pool's handle. It is looked up each time: nothing says that it
+// survives the last user of the GPU in this process.
 func (p *Pool) with(do func(handle uintptr) error) error {
 	var mem arena
 	defer mem.free()
@@ -170,7 +170,7 @@ func (p *Pool) Memory() (m PoolStats, err error) {
 }
 
 // Fits says whether the pool has arrays of these sizes, in bytes, all at once, by taking them
-// and giving them back: its memory is in pages, and of what is free no part may be large
+// and giving them back: its memory is in pages, and no free part may be large
 // enough. It takes 0.1 ms, or some more for memory that the pool does not hold yet. Where
 // CUDA answers anything else, that is for XLA to say.
 func (p *Pool) Fits(sizes []int64) (fits bool) {

@@ -72,10 +72,9 @@ var ErrDamaged = errors.New("damaged or not a serialized program; compile it aga
 
 // Deserialize loads what Serialize gave, in a process with the same plugin file
 // and the same kind of device: the caller's key has to see to that. The options
-// must be those it was compiled with. It is 20 to 30 times faster than compiling,
-// but on a CPU its time grows with the square of the program: XLA looks the
-// instruction of each buffer up from the first one on, which is half of the time
-// that it takes to load ResNet152's step (plugin 0.11.2, by its stacks).
+// must be those it was compiled with. It is much faster than compiling, but on a CPU
+// its time grows with the square of the program: XLA searches for the instruction of
+// each buffer from the first one on (plugin 0.11.2).
 func (c *Client) Deserialize(b []byte, o CompileOptions) (*Program, error) {
 	if len(b) <= sealSize || string(b[:len(sealMark)]) != sealMark {
 		return nil, fmt.Errorf("pjrt: deserialize: %d bytes: %w", len(b), ErrDamaged)
@@ -138,7 +137,7 @@ func (c *Client) load(s slot, mem *arena, o CompileOptions, get func(CompileOpti
 }
 
 // Close frees the program. It waits for calls of Execute that have not returned;
-// what they started goes on. Closing twice does nothing.
+// what they started continues. Closing twice does nothing.
 func (p *Program) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

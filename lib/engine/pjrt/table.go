@@ -3,7 +3,7 @@ package pjrt
 import "fmt"
 
 // slot is the place of a function in the table PJRT_Api, counted after its head
-// of 40 bytes. Places never change within major version 0; new functions are
+// of 40 bytes. Offsets never change within major version 0; new functions are
 // added at the end.
 type slot int
 
@@ -54,7 +54,7 @@ const (
 	minMinor  = 54 // oldest plugin whose table reaches executableMemory
 )
 
-// slotNames says what a failed function was asked for, in the words of this
+// slotNames says what a failed function was to do, in the words of this
 // package.
 var slotNames = map[slot]string{
 	errorDestroy: "free error", errorMessage: "error message", errorGetCode: "error code", eventDestroy: "free event",

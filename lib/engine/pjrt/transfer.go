@@ -88,7 +88,7 @@ func (t *transfer) run(p *Plugin, s slot, args, event uintptr, use eventUse, don
 	b.add(p.functions[eventDestroy], address(t.destroy), event, address(&t.destroy.handle))
 	at, e := b.run()
 	for e != 0 {
-		// A failed destroy is nothing that the caller could mend.
+		// A failed destroy is nothing that the caller could correct.
 		if why := p.errorOf(e, s); at < b.n-1 {
 			err = why
 		}

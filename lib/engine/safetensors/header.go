@@ -78,7 +78,7 @@ func known() string {
 }
 
 // lay puts the tensors in the order of the format, wide types first, so that
-// each is aligned, and gives them their places.
+// each is aligned, and gives them their offsets.
 func (h *Header) lay() error {
 	sort.SliceStable(h.Tensors, func(i, j int) bool {
 		a, b := h.Tensors[i], h.Tensors[j]
@@ -294,7 +294,7 @@ func parseList(d *json.Decoder) ([]int64, error) {
 	return all, nil
 }
 
-// finish checks places and sums.
+// finish checks offsets and checksums.
 func (h *Header) finish(b []byte, ends []int64, size int64, damaged func(string, ...any) error) error {
 	for i, x := range h.Tensors {
 		if ends[i] != x.begin+x.Size() || x.begin < 0 {

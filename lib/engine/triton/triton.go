@@ -45,6 +45,6 @@
 // Every shape and type is checked here, before anything is sent, because a
 // malformed kernel ends the process that compiles it: an [Error] names the
 // kernel, the op and the line of Go. The package knows XLA's call of Triton
-// kernels and nothing of graphs, gradients or devices; package kernels, beside
+// kernels and nothing of graphs, gradients or devices; package kernels, in a folder of
 // it, has kernels for nets, and package fused what graphs say to call them.
 package triton

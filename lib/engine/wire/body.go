@@ -59,7 +59,7 @@ type WindowBody struct {
 }
 
 // UploadBody makes an array from host data: Data when Window is 0, else the
-// bytes at Offset in that window, which the session gives back with Done: soon
+// bytes at Offset in that window, which the session releases with Done: soon
 // where it copies them, and when the array is gone where the window becomes the
 // array's memory, which it does on the CPU.
 type UploadBody struct {

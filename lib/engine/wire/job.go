@@ -16,7 +16,7 @@ import (
 // looks its inputs up, runs its program, and binds its outputs, so whatever a
 // later step needs, counters included, is an array with a name. Where the job
 // is in its loop moves with the names, in one go, and is part of every snapshot
-// of the space: a job that is resumed after a crash goes on from the snapshot's
+// of the space: a job that is resumed after a crash continues from the snapshot's
 // arrays at the snapshot's place.
 type JobBody struct {
 	Name     string

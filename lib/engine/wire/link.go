@@ -11,7 +11,7 @@ import (
 
 // Link carries the bytes of a connection over lines that may break: SSH's. Each
 // end keeps what it has sent until the other says that it has arrived, so that
-// the next line goes on where the last one stopped, and neither the client nor
+// the next line continues where the last one stopped, and neither the client nor
 // the session notices.
 //
 // On a line, after each end has said how many bytes it has received (uint64), go

@@ -8,7 +8,7 @@ import (
 )
 
 // Shown is a name as people read it: what nobody sees, or what turns the
-// letters beside it round, is written as Go writes it, in quotes, so that no
+// letters around it, is written as Go writes it, in quotes, so that no
 // name looks like another one. Most names are shown as they are.
 func Shown(name string) string {
 	if quoted := strconv.Quote(name); quoted != `"`+name+`"` || strings.TrimSpace(name) != name || name == "" {

@@ -11,7 +11,7 @@ import (
 )
 
 // CellEnv names the environment variable that marks all processes of a cell. A
-// process that is to outlive it does not have it.
+// process that is to survive it does not have it.
 const CellEnv = "GAIDEN_CELL"
 
 // SocketPath is where the session listens: GAIDEN_SOCKET, else session.sock in

@@ -13,7 +13,38 @@ type Score struct {
 	Right   int // correct answers; 0 if there are no labels
 	N       int // examples
 	Labels  bool
+	Metrics []Metric // those of Config.Metrics, in their order
 	Elapsed time.Duration
+}
+
+// Metric is the value of one of package metrics.
+type Metric struct {
+	Name  string
+	Value float64
+}
+
+// Metric is a metric by its name, or the loss or accuracy; NaN where there is none.
+func (s Score) Metric(name string) float64 {
+	v, is := s.metric(name)
+	if !is {
+		return math.NaN()
+	}
+	return v
+}
+
+func (s Score) metric(name string) (v float64, is bool) {
+	switch {
+	case name == "loss":
+		return s.Loss, true
+	case name == "accuracy" && s.Labels:
+		return s.Accuracy(), true
+	}
+	for _, m := range s.Metrics {
+		if m.Name == name {
+			return m.Value, true
+		}
+	}
+	return 0, false
 }
 
 // Accuracy is the share of correct answers, 0 to 1.
@@ -26,10 +57,14 @@ func (s Score) Accuracy() float64 {
 
 // String is a line such as: loss 0.0717, accuracy 98.03 % (9803/10000).
 func (s Score) String() string {
-	if !s.Labels {
-		return fmt.Sprintf("loss %.6g", s.Loss)
+	text := fmt.Sprintf("loss %.6g", s.Loss)
+	if s.Labels {
+		text = fmt.Sprintf("loss %s, accuracy %.2f %% (%d/%d)", s.LossString(), 100*s.Accuracy(), s.Right, s.N)
 	}
-	return fmt.Sprintf("loss %s, accuracy %.2f %% (%d/%d)", s.LossString(), 100*s.Accuracy(), s.Right, s.N)
+	for _, m := range s.Metrics {
+		text += fmt.Sprintf(", %s %.4g", m.Name, m.Value)
+	}
+	return text
 }
 
 // LossString is the loss with four decimals, or four digits of a very large one.
@@ -88,7 +123,19 @@ func (h *History) Last() Epoch {
 
 // String is the table that Chainer's PrintReport prints.
 func (h *History) String() string {
-	names := []string{"epoch", "main/loss", "validation/main/loss", "main/accuracy", "validation/main/accuracy", "elapsed_time"}
+	last := h.Last().Train
+	shown := []string{"loss"}
+	if last.Labels || len(last.Metrics) == 0 {
+		shown = append(shown, "accuracy")
+	}
+	for _, m := range last.Metrics {
+		shown = append(shown, m.Name)
+	}
+	names := []string{"epoch"}
+	for _, name := range shown {
+		names = append(names, "main/"+name, "validation/main/"+name)
+	}
+	names = append(names, "elapsed_time")
 	var b strings.Builder
 	line := func(cells []string) {
 		text := ""
@@ -99,17 +146,19 @@ func (h *History) String() string {
 	}
 	line(names)
 	for _, e := range h.Epochs {
-		cells := []string{fmt.Sprint(e.Number), fmt.Sprintf("%.6g", e.Train.Loss), "", "", "", fmt.Sprintf("%.6g", e.Elapsed.Seconds())}
-		if e.Train.Labels {
-			cells[3] = fmt.Sprintf("%.6g", e.Train.Accuracy())
-		}
-		if v := e.Validation; v != nil {
-			cells[2] = fmt.Sprintf("%.6g", v.Loss)
-			if v.Labels {
-				cells[4] = fmt.Sprintf("%.6g", v.Accuracy())
+		cells := []string{fmt.Sprint(e.Number)}
+		for _, name := range shown {
+			for _, s := range []*Score{&e.Train, e.Validation} {
+				cell := ""
+				if s != nil {
+					if v, is := s.metric(name); is {
+						cell = fmt.Sprintf("%.6g", v)
+					}
+				}
+				cells = append(cells, cell)
 			}
 		}
-		line(cells)
+		line(append(cells, fmt.Sprintf("%.6g", e.Elapsed.Seconds())))
 	}
 	if h.Note != "" {
 		b.WriteString("note: " + h.Note + "\n")
@@ -132,6 +181,7 @@ type Progress struct {
 	Loss          float64
 	Accuracy      float64       // both over this epoch so far
 	Labels        bool          // Accuracy means something
+	Metrics       []Metric      // over this epoch so far
 	Elapsed, Left time.Duration // Left is 0 as long as nothing is known
 	Validation    *Score        // of the last epoch that has one
 }
@@ -146,6 +196,9 @@ func (p Progress) String() string {
 	s += fmt.Sprintf(" step %d/%d loss %s", p.Step, p.Steps, Score{Loss: p.Loss}.LossString())
 	if p.Labels {
 		s += fmt.Sprintf(" accuracy %.1f %%", 100*p.Accuracy)
+	}
+	for _, m := range p.Metrics {
+		s += fmt.Sprintf(" %s %.4g", m.Name, m.Value)
 	}
 	if p.Left > 0 {
 		s += fmt.Sprintf(" %s left", p.Left.Round(time.Second))

@@ -13,7 +13,7 @@ const disturbed = 5
 var errDisturbed = errors.New("tiling: somebody else is at work in the session")
 
 // Alone measures something when nobody else asks the session for anything meanwhile: what
-// others do makes a kernel look slow, and one beside whose idle loop they did it takes no
+// others do makes a kernel look slow, and one during whose idle loop they did it takes no
 // time at all. before is called first, and again each time that there was somebody; work
 // asks alone from time to time, and ends with its error, so that others need not wait for
 // what does not count. Where there is always somebody, the last time stands, which alone

@@ -13,6 +13,7 @@ import (
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/lower"
 	"gaiden/lib/session"
 )
 
@@ -31,7 +32,7 @@ func Mark(compute dtypes.DType) float64 {
 // a gradient by its size, and with that what is nearly 0 counts as much as the rest.
 const changed = 5
 
-// chance is how many places of an output of choices may differ in any case: where there are
+// chance is how many elements of an output of choices may differ in any case: where there are
 // few, one is a large share.
 const chance = 3
 
@@ -39,7 +40,7 @@ const chance = 3
 // products.
 type Distance struct {
 	// Outputs are their errors: the norm of the difference over the norm of what is
-	// right, or, of a choice (see Form.Choices), the share of places that differ.
+	// right, or, of a choice (see Form.Choices), the share of elements that differ.
 	Outputs []float64 `json:"outputs"`
 	// Changes are, of outputs that take an input's place, the errors over how far the
 	// right output is from that input: 1 is a kernel that did nothing. One that is to stay
@@ -71,7 +72,7 @@ func (d Distance) String() string {
 // one program, whose results are a few numbers: outputs may be gigabytes.
 func (f Form) Compare(s *session.Session, op kernels.Op, in []*session.Array) (Distance, error) {
 	d := Distance{Mark: Mark(Compute(op))}
-	p, err := f.comparison(s.Welcome().Platform, op)
+	p, err := f.comparison(lower.TargetOf(s.Welcome()), op)
 	if err != nil {
 		return d, err
 	}
@@ -95,7 +96,7 @@ func (f Form) Compare(s *session.Session, op kernels.Op, in []*session.Array) (D
 	return d, nil
 }
 
-// Numbers of an output's row in what a comparison gives: sums of squares, or places.
+// Numbers of an output's row in what a comparison gives: sums of squares, or counts.
 const (
 	off = iota // of the difference
 	size
@@ -104,12 +105,9 @@ const (
 )
 
 // comparison is Compare's program: inputs → [outputs columns].
-func (f Form) comparison(platform string, op kernels.Op) (*hlo.Program, error) {
-	return Write("compare "+op.Key(), platform, hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
+func (f Form) comparison(target lower.Target, op kernels.Op) (*hlo.Program, error) {
+	return Write("compare "+op.Key(), target, hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
 		g := in[0].Graph()
-		if f.Prepare != nil {
-			f.Prepare(g)
-		}
 		b.Precision = hlo.HighestPrecision
 		want := f.Build(fused.Ops{}, in)
 		b.Precision = hlo.DefaultPrecision

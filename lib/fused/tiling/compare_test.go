@@ -140,19 +140,19 @@ func TestComparisons(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := f.comparison("cuda", op)
+		p, err := f.comparison(gpu, op)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		if _, err := f.comparison("cuda", wide); err == nil || !strings.Contains(err.Error(), "asks for no conv") {
+		if _, err := f.comparison(gpu, wide); err == nil || !strings.Contains(err.Error(), "asks for no conv") {
 			t.Errorf("%s: for another op's kernel: got %v, want that its form has none", op.Key(), err)
 		}
-		plain, err := Write("plain", "cuda", hlo.HighestPrecision, f.Shapes(), func(_ *hlo.Builder, in []*Node) []*Node { return f.Build(fused.Ops{}, in) })
+		plain, err := Write("plain", gpu, hlo.HighestPrecision, f.Shapes(), func(_ *hlo.Builder, in []*Node) []*Node { return f.Build(fused.Ops{}, in) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		both, err := spoiled(op, 0, nil).comparison("cuda", op) // with the plain form for the kernel
+		both, err := spoiled(op, 0, nil).comparison(gpu, op) // with the plain form for the kernel
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ var (
 // program writes one with a kernel of the given body, for a GPU.
 func program(body func(b *triton.Block)) (*hlo.Program, error) {
 	k := triton.Kernel{Name: "own", Inputs: vectors, Outputs: vectors, Body: body}
-	return Write("own", "cuda", hlo.DefaultPrecision, vectors, func(b *hlo.Builder, in []*Node) []*Node { return fused.Call(b, k, in[0]) })
+	return Write("own", gpu, hlo.DefaultPrecision, vectors, func(b *hlo.Builder, in []*Node) []*Node { return fused.Call(b, k, in[0]) })
 }
 
 // TestFaults holds what becomes of kernels that go wrong, and of the arrays

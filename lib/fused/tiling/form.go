@@ -42,14 +42,12 @@ type Form struct {
 	// Chain maps outputs to the inputs whose place they take when the operation
 	// is repeated.
 	Chain map[int]int
-	// Poke is the input that ties repetitions together; -1 is none.
+	// Poke is the input that ties repetitions together.
 	Poke int
 	// Choices are the outputs that are whole numbers, each found by which of some numbers is
 	// the largest: where two are as good as equal, rounding decides.
 	Choices []int
-	// Prepare, if not nil, makes what Build needs in a graph, outside of loops.
-	Prepare func(g *Graph)
-	// Loops says that the operation is a loop itself, over the places of a sequence.
+	// Loops says that the operation is a loop itself, over the time steps of a sequence.
 	Loops bool
 	// Bytes and FLOPs are what it moves and computes at least.
 	Bytes, FLOPs float64
@@ -273,7 +271,7 @@ func linearUpdate(l kernels.LinearUpdate) Form {
 	return f
 }
 
-// gradient is an update without a rule, which is met on the way back through Linear.
+// gradient is an update without a rule, which is met in the backward pass through Linear.
 func (f Form) gradient(l kernels.LinearUpdate) Form {
 	f.Inputs = append(f.Inputs, Input{Shape: f32(l.In, l.Out), Fill: Small}, Input{Shape: f32(l.Out)})
 	f.Bytes += 4 * float64(l.In*l.Out)

@@ -7,7 +7,7 @@ import (
 	"gaiden/lib/fused"
 )
 
-// lstm is an LSTM forwards: what comes out. The kernel also writes what the way back
+// lstm is an LSTM forwards: what comes out. The kernel also writes what the backward pass
 // needs, and the plain form does not.
 func lstm(l kernels.LSTM) Form {
 	all := l.Length * l.Batch * l.Units
@@ -19,7 +19,7 @@ func lstm(l kernels.LSTM) Form {
 }
 
 // lstmBack is an LSTM both ways, as there is no way back without the other. Forwards it
-// has the usual tiling, so that tilings differ by the way back alone.
+// has the usual tiling, so that tilings differ by the backward pass alone.
 func lstmBack(l kernels.LSTMBack) Form {
 	f := lstm(l.LSTM)
 	f.Inputs = append(f.Inputs, Input{Shape: f32(l.Length, l.Batch, l.Units)})

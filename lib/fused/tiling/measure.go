@@ -15,6 +15,7 @@ import (
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/lower"
 	"gaiden/lib/session"
 )
 
@@ -42,8 +43,8 @@ func (f Form) Times() int { return f.turns() * Repeat }
 // builder, which kernels need.
 type Writer struct {
 	notimplemented.Backend
-	// Platform is what programs are written for: cuda, cpu.
-	Platform string
+	// Target is what programs are written for.
+	Target lower.Target
 	// Precision of products without kernels.
 	Precision hlo.Precision
 	// HLO and Program are those of the last graph.
@@ -73,10 +74,9 @@ func (w *Writer) Builder(name string) compute.Builder {
 	return w.HLO
 }
 
-// Kernels is the builder of the last graph, for fused.On; nil on platforms that run no
-// kernels.
+// Kernels is the builder of the last graph, for fused.On; nil where the target runs no kernels.
 func (w *Writer) Kernels() *hlo.Builder {
-	if w.Platform != "cuda" {
+	if !w.Target.Triton {
 		return nil
 	}
 	return w.HLO
@@ -94,13 +94,13 @@ func (written) Execute([]compute.Buffer, []bool, compute.DeviceNum) ([]compute.B
 
 // Write writes a program: what build makes of parameters of the given shapes.
 // What build panics with becomes an error.
-func Write(name, platform string, precision hlo.Precision, in []shapes.Shape, build func(b *hlo.Builder, in []*Node) []*Node) (p *hlo.Program, err error) {
+func Write(name string, target lower.Target, precision hlo.Precision, in []shapes.Shape, build func(b *hlo.Builder, in []*Node) []*Node) (p *hlo.Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p, err = nil, fmt.Errorf("tiling: program %s: %v", name, r)
 		}
 	}()
-	w := &Writer{Platform: platform, Precision: precision}
+	w := &Writer{Target: target, Precision: precision}
 	g := NewGraph(w, name)
 	nodes := make([]*Node, len(in))
 	for i, s := range in {
@@ -134,7 +134,7 @@ func measure(s *session.Session, op kernels.Op, plain bool, alone func() error) 
 	idle := f
 	idle.Build = func(fused.Ops, []*Node) []*Node { return nil }
 	for i, f := range []Form{idle, f} {
-		p, err := Write("time "+op.Key(), s.Welcome().Platform, hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
+		p, err := Write("time "+op.Key(), lower.TargetOf(s.Welcome()), hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
 			if i == 1 && !plain {
 				return with(b, op, func(o fused.Ops) []*Node { return f.Loop(o, in) })
 			}
@@ -157,7 +157,7 @@ func measure(s *session.Session, op kernels.Op, plain bool, alone func() error) 
 }
 
 // with builds by Ops that have the kernel of op for operations of its kind and sizes. It
-// panics if none is asked for: another kernel would be taken for op's.
+// panics if none is requested: another kernel would be taken for op's.
 func with(b *hlo.Builder, op kernels.Op, build func(o fused.Ops) []*Node) []*Node {
 	asked := false
 	out := build(fused.Ops{Builder: b, Compute: Compute(op), Choose: func(inner kernels.Op) kernels.Op {
@@ -202,13 +202,10 @@ func (f Form) clock(s *session.Session, p *session.Program, in []*session.Array,
 
 // Loop is the graph that is timed: Build, repeated. Each repetition needs what
 // the one before left, so that XLA can neither move work out of the loop nor
-// join two repetitions: states take their places in the inputs, and one element
+// join two repetitions: states replace their inputs, and one element
 // of the input Poke is replaced by a number from the last output.
 func (f Form) Loop(o fused.Ops, in []*Node) []*Node {
 	g := in[0].Graph()
-	if f.Prepare != nil {
-		f.Prepare(g)
-	}
 	none, one, limit := Const(g, int32(0)), Const(g, int32(1)), Const(g, int32(f.turns()))
 	state := append(append([]*Node{none}, in...), Const(g, float32(1)))
 	shape := make([]shapes.Shape, len(state))
@@ -227,9 +224,7 @@ func (f Form) Loop(o fused.Ops, in []*Node) []*Node {
 		l := parameters(g)
 		i, in, last := l[0], l[1:len(l)-1], l[len(l)-1]
 		for range Repeat {
-			if f.Poke >= 0 {
-				in[f.Poke] = poke(in[f.Poke], last, none)
-			}
+			in[f.Poke] = poke(in[f.Poke], last, none)
 			out := f.Build(o, in)
 			if len(out) == 0 {
 				continue
@@ -240,9 +235,7 @@ func (f Form) Loop(o fused.Ops, in []*Node) []*Node {
 			for from, to := range f.Chain {
 				in[to] = out[from]
 			}
-			if f.Poke >= 0 {
-				last = corner(out[len(out)-1])
-			}
+			last = corner(out[len(out)-1])
 		}
 		return append(append([]*Node{Add(i, one)}, in...), last)
 	})

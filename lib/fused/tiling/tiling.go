@@ -144,7 +144,7 @@ func (t *Table) readFile() (all map[string]Entry, err error) {
 	return all, err
 }
 
-// Save writes the file: a new one beside the old, which it then replaces. What
+// Save writes the file: a temporary one next to the old, which it then replaces. What
 // another process has found meanwhile is kept.
 func (t *Table) Save() error {
 	if t.Path == "" {

@@ -18,6 +18,7 @@ import (
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/lower"
 	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
@@ -58,6 +59,9 @@ func serve(t *testing.T) *session.Session {
 	return s
 }
 
+// gpu is a target with kernels.
+var gpu = lower.Target{Platform: "cuda", Triton: true}
+
 var ops = []kernels.Op{
 	kernels.Linear{Batch: 4, In: 20, Out: 7, Act: kernels.ReLU},
 	kernels.LinearInput{Batch: 4, In: 20, Out: 7, Act: kernels.Tanh},
@@ -87,7 +91,7 @@ func TestPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, plain := range []bool{true, false} {
-			p, err := Write(op.Key(), "cuda", hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
+			p, err := Write(op.Key(), gpu, hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
 				o := fused.Ops{Compute: Compute(op)}
 				if !plain {
 					o.Builder = b
@@ -170,7 +174,7 @@ func TestDisturbed(t *testing.T) {
 				stop = ask(t, other)
 			}
 			return nil
-		}, Beside: s}, map[string]float64{}}
+		}, Other: s}, map[string]float64{}}
 		micros, own, err := l.measure(ops[0], true)
 		stop()
 		if micros <= 0 || own != nil || err != nil || n != tt.measured {

@@ -14,9 +14,9 @@ import (
 
 // Look is who looks on while tilings are tried.
 type Look struct {
-	// Beside, if not nil, is another session on the same devices: what counts is what was
+	// Other, if not nil, is another session on the same devices: what counts is what was
 	// measured while nobody asked that one for anything. Default: that of the trials.
-	Beside *session.Session
+	Other *session.Session
 	// Before, if not nil, is called before each measurement or comparison, and may wait.
 	// Its error ends the work.
 	Before func() error
@@ -35,8 +35,8 @@ type Look struct {
 // ends, the rest stays wanted. Where the session is lost, what was being tried counts as
 // tried: it may have been the reason.
 func (t *Table) Try(ctx context.Context, s *session.Session, look Look) error {
-	if look.Beside == nil {
-		look.Beside = s
+	if look.Other == nil {
+		look.Other = s
 	}
 	l := looking{ctx, s, look, map[string]float64{}}
 	keep := func(op kernels.Op, e Entry) error {
@@ -114,8 +114,8 @@ func (l looking) before() error { return l.look.Wait(l.ctx) }
 
 // measure is what measure finds when nobody else is at work meanwhile.
 func (l looking) measure(op kernels.Op, plain bool) (micros float64, own, err error) {
-	t, own, err := Alone(l.look.Beside, l.before, func(alone func() error) (times, error) { return measure(l.s, op, plain, alone) })
-	if errors.Is(own, wire.Lost) && l.look.Beside != l.s {
+	t, own, err := Alone(l.look.Other, l.before, func(alone func() error) (times, error) { return measure(l.s, op, plain, alone) })
+	if errors.Is(own, wire.Lost) && l.look.Other != l.s {
 		if _, _, gone := l.s.Pulse(); gone == nil { // it is the other one that is lost
 			return 0, nil, own
 		}

@@ -64,7 +64,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// TestStepTime holds that the time of a step follows chunks of about ChunkTime at once, and
+// TestStepTime holds that the time of a step follows chunks of about lower.ChunkTime at once, and
 // that a short one, whose end may have been heard of late, changes it little.
 func TestStepTime(t *testing.T) {
 	for _, tt := range []struct {

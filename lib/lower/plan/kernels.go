@@ -11,6 +11,7 @@ import (
 
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
 
@@ -79,7 +80,7 @@ func (p *Plan) kernels(batch int) *Set {
 		case t.Net.HasBatchNorm():
 			p.because("XLA's kernels: batch norms are not known to be faster with Gaiden's; Tune measures it")
 		case t.largeMatmuls(batch):
-			p.because("XLA's kernels: most of the work is in matrix multiplications of %.0e FLOPs and more; Tune measures Gaiden's", largeMatmulFLOPs)
+			p.because("XLA's kernels: most of the work is in matrix multiplications of %.0e FLOPs and more; Tune measures Gaiden's", lower.LargeMatmulFLOPs)
 		default:
 			p.because("Gaiden's kernels: expected to be faster; Tune measures it")
 			return set

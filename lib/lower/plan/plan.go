@@ -1,7 +1,7 @@
 // Package plan decides how a net is trained, once for each call of Train: how the steps of an
 // epoch are cut into parts, whether they are a loop, with which kernels, on how many devices,
 // and whether the state is packed. [Decide] is a pure function of a [Training], which says
-// what is known of the net, its data and the target. The thresholds are in cost.go.
+// what is known of the net, its data and the target. The thresholds are in package lower.
 package plan
 
 import (
@@ -148,8 +148,8 @@ func (p *Plan) devices() error {
 		p.Devices = want
 	case t.Target.CPU():
 		p.Note = fmt.Sprintf("used 1 of %d devices: those of a CPU share its cores", want)
-	case t.Work.FLOPs < severalDevicesFLOPs:
-		p.Note = fmt.Sprintf("used 1 of %d devices: a step of %.2g FLOPs is faster on one (from %.0e on, more are used)", want, t.Work.FLOPs, severalDevicesFLOPs)
+	case t.Work.FLOPs < lower.SeveralDevicesFLOPs:
+		p.Note = fmt.Sprintf("used 1 of %d devices: a step of %.2g FLOPs is faster on one (from %.0e on, more are used)", want, t.Work.FLOPs, lower.SeveralDevicesFLOPs)
 	default:
 		p.Devices = want
 	}
@@ -169,13 +169,13 @@ func (p *Plan) main(kernels *Set) Part {
 	m := Steps(t.Target, t.Convolves, t.Batch, 1)
 	m.Form, m.Kernels = p.form(), kernels
 	m.Unroll = min(max(1, t.Unroll), t.Steps)
-	if kernels != nil && t.Unroll == 0 && t.Work.FLOPs <= unrollFLOPs && !m.Form.Single() {
+	if kernels != nil && t.Unroll == 0 && t.Work.FLOPs <= lower.UnrollFLOPs && !m.Form.Single() {
 		if i := slices.IndexFunc(unrolls, func(k int) bool { return t.Steps%k == 0 }); i >= 0 {
 			m.Unroll = unrolls[i]
 		}
 	}
 	turns := t.Steps / m.Unroll
-	if limit := t.loopFLOPs(); !t.Target.CPU() && !m.Form.Single() && p.Devices == 1 && t.Work.FLOPs < limit && turns*m.Unroll > countedSteps {
+	if limit := t.loopFLOPs(); !t.Target.CPU() && !m.Form.Single() && p.Devices == 1 && t.Work.FLOPs < limit && turns*m.Unroll > lower.CountedSteps {
 		most := min(max(128, 256/m.Unroll), turns, max(16, int(50*limit/max(1, t.Work.FLOPs*float64(m.Unroll)))))
 		m.Inner = min(64, most)
 		for k := most; k >= min(16, turns); k-- {
@@ -211,11 +211,11 @@ func (p *Plan) form() Form {
 		p.because("loop: a step is light, or runs on a CPU or several devices")
 	}
 	switch {
-	case single && t.Use != Job && (!t.Target.CPU() || work >= freshFLOPs):
+	case single && t.Use != Job && (!t.Target.CPU() || work >= lower.FreshFLOPs):
 		return Fresh
 	case single:
 		return InPlace
-	case t.Target.CPU() && t.StateBytes >= peeledBytes:
+	case t.Target.CPU() && t.StateBytes >= lower.PeeledBytes:
 		return Peeled
 	}
 	return Looped
@@ -228,7 +228,7 @@ func (p *Plan) packs() bool {
 	if t.PackState && t.Use == Call {
 		return true
 	}
-	if t.Use != Call || t.Target.CPU() || t.Work.FLOPs < t.loopFLOPs() || p.Main.Kernels != nil || t.StateArrays < packedArrays || t.Rule == nil || t.Loop == LoopedSteps || t.Carries {
+	if t.Use != Call || t.Target.CPU() || t.Work.FLOPs < t.loopFLOPs() || p.Main.Kernels != nil || t.StateArrays < lower.PackedArrays || t.Rule == nil || t.Loop == LoopedSteps || t.Carries {
 		return false
 	}
 	for _, v := range t.Variables {

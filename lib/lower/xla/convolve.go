@@ -92,7 +92,7 @@ func (l Lowering) library(x, w *Node, stride int, pads [2][2]int, by lower.Split
 			// Rows that no window reached get zeros: they are padding here.
 			back[i] = [2]int{k - 1 - p[0], d[1+i] + p[0] - 1 - (out[1+i]-1)*stride}
 		}
-		// Inputs and outputs trade places by the axes, not by a transposition: so
+		// Inputs and outputs are exchanged by the axes, not by a transposition: so
 		// XLA sees that it is an input's gradient, for which cuDNN has kernels.
 		axes := ConvolveAxesConfig{InputBatch: 0, InputSpatial: []int{1, 2}, InputChannels: 3, KernelSpatial: []int{0, 1}, KernelInputChannels: 3,
 			KernelOutputChannels: 2, OutputBatch: 0, OutputSpatial: []int{1, 2}, OutputChannels: 3}

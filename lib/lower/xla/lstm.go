@@ -15,7 +15,7 @@ type Calls interface {
 
 // LSTM is a loop in the program, whose gradient is another: text and compile time
 // do not grow with the length of a sequence. Only what depends on the place
-// before is in the loop; products of all places with the inputs, and the
+// before is in the loop; matmuls of all time steps with the inputs, and the
 // weights' gradients, are one product each.
 func (l Lowering) LSTM(z, biases, recurrent, h0, c0 *Node, training bool) (h, c *Node) {
 	calls := l.Calls
@@ -111,7 +111,7 @@ func curves(g *Graph, dtype dtypes.DType, u int) (scale, rest *Node) {
 	return Concatenate([]*Node{half, half, one, half}, 1), Concatenate([]*Node{half, half, ZerosLike(one), half}, 1)
 }
 
-// forward is the loop over places: outputs and cells. If the biases are not in z
+// forward is the loop over time steps: outputs and cells. If the biases are not in z
 // already, it adds them, and z becomes what the gates give.
 func forward(z, biases, recurrent, h0, c0 *Node) (h, c, kept *Node) {
 	g, d := z.Graph(), z.Shape().Dimensions
@@ -140,7 +140,7 @@ func forward(z, biases, recurrent, h0, c0 *Node) (h, c, kept *Node) {
 	return end[2], end[3], end[4]
 }
 
-// backward is the loop over places from the last to the first: the gradient of
+// backward is the loop over time steps from the last to the first: the gradient of
 // what the gates got, all, from the gradient v of the outputs. In place, all is what
 // the gates give, and the gradient is put there.
 func backward(all, before, cells, v, recurrent *Node, inPlace bool) *Node {

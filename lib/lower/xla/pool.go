@@ -15,7 +15,7 @@ import (
 func (l Lowering) MaxPool(x *Node, p models.MaxPool2D, again models.Again) *Node {
 	stride := p.Stride
 	if p.Gradient == models.Mask && (p.Pad > 0 || stride != p.Window) {
-		return overlapping{p.Window, stride, p.Pad}.pool(x) // which keeps places, not the image
+		return overlapping{p.Window, stride, p.Pad}.pool(x) // which keeps positions, not the image
 	}
 	pool := func(x *Node) *Node { return l.reading(x, p) }
 	if again != nil {
@@ -49,7 +49,7 @@ func (l Lowering) reading(x *Node, p models.MaxPool2D) *Node {
 type overlapping struct{ window, stride, pad int }
 
 // pool takes the maximum of each window of x [n height width channels], and keeps
-// the place of the first one in its window. The way back is a sum over the windows
+// the place of the first one in its window. The backward pass is a sum over the windows
 // that a pixel lies in, in an order that does not change: XLA's select-and-scatter
 // adds on a GPU as they come.
 func (o overlapping) pool(x *Node) *Node {
@@ -71,7 +71,7 @@ func (o overlapping) pool(x *Node) *Node {
 		at = Where(GreaterThan(pixel, y), Const(g, int32(k)), at)
 		y = Max(y, pixel)
 	}
-	place := dtypes.Uint8 // what is kept for the way back
+	place := dtypes.Uint8 // what is kept for the backward pass
 	if o.window > 16 {
 		place = dtypes.Int32
 	}
@@ -80,7 +80,7 @@ func (o overlapping) pool(x *Node) *Node {
 }
 
 // back is the gradient of images, height by width with their padding, where v is that
-// of the windows and at are the places of their maxima.
+// of the windows and at are the positions of their maxima.
 func (o overlapping) back(v, at *Node, height, width int) *Node {
 	g, d := v.Graph(), v.Shape().Dimensions
 	at, none := ConvertDType(at, dtypes.Int32), ScalarZero(g, v.DType())

@@ -8,13 +8,13 @@ import (
 
 // winograd is a convolution of stride 1 by Winograd's minimal filtering (Lavin and
 // Gray, 2015, "Fast algorithms for convolutional neural networks"). The outputs are
-// divided into tiles, of out places a side. What a tile sees of the image, and the
+// divided into tiles, of out outputs a side. What a tile sees of the image, and the
 // kernel, are turned to out+taps-1 values a side, for which the convolution is a
 // product of each with each:
 //
 //	tile = Aᵀ [(G kernel Gᵀ) ⊙ (Bᵀ seen B)] A
 //
-// The sums over channels are products of matrices, one for each value. The gradients
+// The sums over channels are matmuls, one for each value. The gradients
 // are transposes of this.
 //
 // 3×3 kernels and tiles of 3×3 take 25 multiplications for 81, and numbers that are

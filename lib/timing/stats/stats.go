@@ -15,7 +15,6 @@ package stats
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 )
 
@@ -90,25 +89,3 @@ func Min(sample []float64) float64 { return Quantile(sample, 0) }
 
 // Max returns the largest value, NaN for an empty sample.
 func Max(sample []float64) float64 { return Quantile(sample, 1) }
-
-// Interval returns a bootstrap confidence interval of the median, for a confidence
-// such as 0.95. It is deterministic, and NaN for fewer than two values.
-func Interval(sample []float64, confidence float64) (low, high float64) {
-	s := sorted(sample)
-	if len(s) < 2 || !(confidence > 0 && confidence < 1) {
-		return math.NaN(), math.NaN()
-	}
-	const resamples = 1000
-	r := rand.New(rand.NewPCG(uint64(len(s)), 1))
-	medians := make([]float64, resamples)
-	drawn := make([]float64, len(s))
-	for i := range medians {
-		for j := range drawn {
-			drawn[j] = s[r.IntN(len(s))]
-		}
-		slices.Sort(drawn)
-		medians[i] = quantile(drawn, 0.5)
-	}
-	slices.Sort(medians)
-	return quantile(medians, (1-confidence)/2), quantile(medians, (1+confidence)/2)
-}

@@ -204,27 +204,3 @@ func TestApproximationMeetsExact(t *testing.T) {
 		}
 	}
 }
-
-func TestInterval(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	covered := 0
-	for range 200 {
-		sample := make([]float64, 30)
-		for i := range sample {
-			sample[i] = r.NormFloat64()
-		}
-		low, high := Interval(sample, 0.95)
-		if low <= 0 && 0 <= high {
-			covered++
-		}
-		if again, _ := Interval(sample, 0.95); again != low {
-			t.Fatalf("got %g and %g for one sample", low, again)
-		}
-	}
-	if covered < 176 {
-		t.Errorf("the 95 %% interval holds the median in %d of 200 samples, want about 190", covered)
-	}
-	if low, high := Interval([]float64{1}, 0.95); !math.IsNaN(low) || !math.IsNaN(high) {
-		t.Errorf("one value: got %g to %g, want NaN", low, high)
-	}
-}

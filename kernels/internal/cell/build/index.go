@@ -239,7 +239,7 @@ func (m *Module) goList(ctx context.Context, paths, env []string) (got map[strin
 	out, _, err := m.run(ctx, env, args...)
 	if err != nil && strings.Contains(err.Error(), "updates to go.mod needed") {
 		// A package of a module that others require, and go.mod does not yet
-		// name. Its version is decided: no network is needed to write it down.
+		// name. Its version is decided: no network is needed to write it.
 		update := append([]string{"list", "-mod=mod", "-e", "-deps"}, paths...)
 		if _, _, err = m.run(ctx, m.Environ(), update...); err == nil {
 			err = m.refresh(ctx)

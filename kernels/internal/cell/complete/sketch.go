@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/cell/build"
 	"gaiden/kernels/internal/cell/keep"
 	"gaiden/kernels/internal/cell/parse"
@@ -23,7 +24,8 @@ type Sketch struct {
 }
 
 // NewSketch makes a file of a cell whose cursor is at a byte offset. The second
-// file holds the remembered declarations that the cell does not declare again.
+// file holds the remembered declarations that the cell does not declare again, and the
+// names that every cell has.
 func NewSketch(ctx context.Context, c *keep.Composer, src parse.Source, cursor int) (s Sketch, remembered string) {
 	u := &parse.Unit{Source: src}
 	cursor = min(max(cursor, 0), len(src.Text))
@@ -54,6 +56,13 @@ func NewSketch(ctx context.Context, c *keep.Composer, src parse.Source, cursor i
 			declared[name] = true
 		}
 	}
+	var text strings.Builder // of the second file
+	for _, b := range cell.Builtins {
+		if !declared[b.Name] && imports[b.Name] == nil {
+			declared[b.Name] = true
+			text.WriteString(b.Text)
+		}
+	}
 	for _, im := range sketchImports(ctx, c, src.Text, imports, declared) {
 		fmt.Fprintf(&b, "import %s %q\n", im.Name, im.Path)
 	}
@@ -72,7 +81,6 @@ func NewSketch(ctx context.Context, c *keep.Composer, src parse.Source, cursor i
 
 	var r strings.Builder
 	r.WriteString("package main\n")
-	var text strings.Builder
 	for _, d := range kept {
 		if d.Kind == parse.Func || d.Kind == parse.Method {
 			text.WriteString(d.Text + "\n")
@@ -199,6 +207,9 @@ func Names(ctx context.Context, c *keep.Composer, s Sketch) []string {
 		}
 	} else {
 		all = append(c.Memory.Names(), c.Module.Names(ctx)...)
+		for _, b := range cell.Builtins {
+			all = append(all, b.Name)
+		}
 		for t := token.BREAK; t <= token.VAR; t++ {
 			all = append(all, t.String())
 		}

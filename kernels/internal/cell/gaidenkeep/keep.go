@@ -194,7 +194,8 @@ func (m *manifest) write(dir string) {
 }
 
 // Save saves all tracked variables, once: it is deferred by main, and called
-// before the program ends in another way.
+// before the program ends in another way. A manifest of none says that the program has
+// failed before it came to its first variable.
 func Save() {
 	mu.Lock()
 	defer mu.Unlock()
@@ -202,7 +203,7 @@ func Save() {
 		return
 	}
 	saved = true
-	if shared != "" && len(tracked) > 0 {
+	if shared != "" {
 		saving(shared, func() { saveVars(shared, "", tracked, false) })
 	}
 }
@@ -213,7 +214,7 @@ func saving(dir string, save func()) {
 	if os.WriteFile(flag, nil, 0o600) != nil {
 		return
 	}
-	// Goroutines that go on changing what is being read may leave us with
+	// Goroutines that keep changing what is being read may leave us with
 	// anything for a pointer.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	save()

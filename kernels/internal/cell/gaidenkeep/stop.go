@@ -36,7 +36,7 @@ type watch struct {
 	leave func()
 	stop  string
 	timer *time.Timer
-	awake []string // beginnings of the states of goroutines that may go on
+	awake []string // beginnings of the states of goroutines that may continue
 	used  int64    // processor time when it last looked
 }
 

@@ -3,6 +3,7 @@ package keep
 import (
 	"context"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/scanner"
@@ -46,12 +47,13 @@ func (c *Composer) check(ctx context.Context, w *writer) (report, error) {
 			continue
 		}
 		if len(r.errs) == 0 {
-			r.errs = c.hidden(w, r)
+			r.errs = append(c.hidden(w, r), w.findBuiltins(r)...)
 		}
 		if len(r.errs) > 0 {
 			return r, parse.NewBuildError(c.explain(w, r))
 		}
 		w.decide(r)
+		w.findDropped(r)
 		return r, ctx.Err()
 	}
 }
@@ -197,6 +199,11 @@ func (c *Composer) explain(w *writer, r report) []parse.Diagnostic {
 		if m := undefinedName.FindStringSubmatch(e.Msg); m != nil {
 			if reason, next := c.Memory.refused(m[1], w.unit); reason != "" {
 				d.Message, hint = reason, next
+			} else if cell, ok := c.Memory.definedIn(m[1]); ok {
+				hint = notKept(cell, m[1])
+			}
+			if hint != "" && slices.ContainsFunc(cell.Builtins, func(b cell.Builtin) bool { return b.Name == m[1] }) {
+				hint += fmt.Sprintf("; %%del %s brings back the %[1]s that every cell has", m[1])
 			}
 		}
 		found.Add(d, func(d *parse.Diagnostic) {
@@ -246,22 +253,18 @@ func (w *writer) decide(r report) {
 		return
 	}
 	tv := r.Info.Types[expr]
-	if tv.IsVoid() || tv.Type == nil {
-		return
-	}
-	results := []types.Type{tv.Type}
-	if tuple, ok := tv.Type.(*types.Tuple); ok {
-		results = nil
-		for v := range tuple.Variables() {
-			results = append(results, v.Type())
-		}
-	}
-	if len(results) == 0 || counted(results) && writes(expr) {
+	results := resultsOf(tv.Type)
+	if tv.IsVoid() || len(results) == 0 || counted(results) && writes(expr) {
 		return
 	}
 	name := cell.ShowFunc
-	if isError(results[len(results)-1]) {
+	if fallible(tv.Type) && ignorable(r, expr) {
+		return
+	}
+	if fallible(tv.Type) && !makesErrors(r, expr) {
 		name = cell.ShowErrorFunc
+		line, column := parse.Place(u.Text, u.Last.Start)
+		w.fails(cell.Builtin{Name: cell.ShowErrorName}, token.Position{Filename: parse.FileName(u.ID), Line: line, Column: column}, cell.ShowErrorName)
 	}
 	w.show(name)
 	if len(results) == 1 {
@@ -329,8 +332,4 @@ func counted(results []types.Type) bool {
 	}
 	b, ok := results[0].(*types.Basic)
 	return ok && b.Kind() == types.Int
-}
-
-func isError(t types.Type) bool {
-	return types.Identical(t, types.Universe.Lookup("error").Type())
 }

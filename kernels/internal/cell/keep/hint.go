@@ -115,7 +115,6 @@ var words = map[string]string{
 	"None":   "Go writes nil",
 	"null":   "Go writes nil",
 	"str":    "fmt.Sprint makes text of a value",
-	"must":   "func must[T any](v T, err error) T { if err != nil { panic(err) }; return v } defines it, in a cell above",
 	"Out":    "what later cells want needs a name: x := …",
 	"_1":     "what later cells want needs a name: x := …",
 }
@@ -144,9 +143,6 @@ func (c *Composer) hint(w *writer, message string) string {
 		return ""
 	}
 	name := m[1]
-	if cell, ok := c.Memory.definedIn(name); ok {
-		return notKept(cell, name)
-	}
 	if slices.ContainsFunc(w.unit.Definitions, func(d parse.Definition) bool { return slices.Contains(d.Names, name) }) {
 		return name + " := … is a statement of this cell: its declarations (var, func, type) and the statements above it do not see it; define " + name + " in a cell above, or write := in place of var"
 	}

@@ -143,9 +143,12 @@ func (m *Memory) Forget(name string) (kind string, ok bool) {
 	defer m.mu.Unlock()
 	name = strings.Replace(name, "~", ".", 1)
 	_, kept := m.kept[name]
+	_, without := m.unkept[name]
+	_, lost := m.lost[name]
 	delete(m.kept, name)
 	delete(m.unkept, name)
-	if kept && m.decls[name] == nil {
+	delete(m.lost, name)
+	if (kept || without || lost) && m.decls[name] == nil {
 		return parse.Var.String(), true
 	}
 	if d := m.decls[name]; d != nil {

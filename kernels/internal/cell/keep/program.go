@@ -1,4 +1,4 @@
-// Package keep makes the source of a cell's program, and keeps what outlives it:
+// Package keep makes the source of a cell's program, and keeps what survives it:
 // declarations and values. A [Composer] joins a cell with what it needs of earlier
 // ones, finds the imports and checks the types.
 //
@@ -13,11 +13,11 @@
 //
 // The value of a cell's last expression is its result (see process.ResultEnv): as
 // text, and in the forms that its methods HTML, Markdown, SVG, PNG or Display
-// offer, or as a picture if it is an image; an error with its hint. A call that returns nothing, or what
+// offer, or as an image if it is an image; an error with its hint. A call that returns nothing, or what
 // writers return (int, error), has no result; nor has one with a semicolon
 // behind it.
 //
-// # What outlives a program
+// # What survives a program
 //
 // The variables of a cell with Keep set (see parse.Source) are there for later cells: those at
 // package level, and those that its top-level statements define with :=. The
@@ -91,6 +91,9 @@ type Program struct {
 	atStart []string                   // those of them that it has from the start
 	repeats map[string]map[string]bool // those of them that may be made again, and what they depend on
 	carries bool                       // it has to do with kept values
+
+	builtins []cell.Builtin
+	sites    []site // where it may fail with an error
 
 	flags bool           // main parses the command line first
 	texts map[int]string // those cells' texts
@@ -238,7 +241,7 @@ func (c *Composer) attempt(ctx context.Context, u *parse.Unit) (*Program, error)
 		stack.Name = cell.StackPackage // our main calls it
 	}
 	imports = append(imports, stack)
-	w := writer{unit: u, decls: decls, loads: loads, imports: imports, flags: p.flags}
+	w := writer{unit: u, decls: decls, loads: loads, imports: imports, flags: p.flags, builtins: p.builtins}
 	r, err := c.check(ctx, &w)
 	if err == nil {
 		err = c.trackValues(ctx, &w, p, r)
@@ -247,6 +250,7 @@ func (c *Composer) attempt(ctx context.Context, u *parse.Unit) (*Program, error)
 		return nil, err
 	}
 	p.Source, p.Cells = w.text()
+	p.sites = w.sites
 	p.texts = map[int]string{}
 	for _, id := range p.Cells {
 		p.texts[id] = w.source(id)
@@ -351,6 +355,10 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*parse.Decl,
 			byName[im.Name] = im
 		}
 	}
+	p.builtins = c.builtins(ctx, u, uses, func(name string) bool { return declared[name] || byName[name] != nil })
+	for _, b := range p.builtins {
+		declared[b.Name] = true
+	}
 	// GoNB parses the command line in every cell; linking package flag into
 	// every cell would be the price. We do where there is one, or talk of flags.
 	p.flags = u.OwnMain == nil && !u.Test && u.HasMain() && !declared["flag"] && (len(u.Args) > 0 || quals["flag"] != nil) &&
@@ -393,6 +401,9 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*parse.Decl,
 	if u.Test {
 		paths = append(paths, "testing")
 	}
+	if slices.ContainsFunc(p.builtins, func(b cell.Builtin) bool { return b.Name == "ctx" }) {
+		paths = append(paths, c.interruptPath())
+	}
 	if _, err := c.Module.Packages(ctx, append(paths, "runtime", cell.StackPath)...); err != nil {
 		return nil, build.Blame(err, out)
 	}
@@ -401,9 +412,11 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*parse.Decl,
 }
 
 // beneath looks at all that the program consists of: packages in C, for which the
-// go command has to build it, and those that have a companion.
+// go command has to build it, those that have a companion, and the one that has to know
+// that the program is a cell's.
 func (c *Composer) beneath(ctx context.Context, p *Program, paths []string) (companions []*parse.Import, err error) {
 	var notes []string
+	interrupt := c.interruptPath()
 	c.Module.Below(paths, func(path string, pkg *build.Package) {
 		p.Cgo = p.Cgo || pkg.Cgo
 		if pkg.WithoutC != "" {
@@ -411,6 +424,9 @@ func (c *Composer) beneath(ctx context.Context, p *Program, paths []string) (com
 		}
 		if companion := c.Module.Companions[path]; companion != "" {
 			companions = append(companions, &parse.Import{Name: "_", Path: companion})
+		}
+		if path == interrupt {
+			companions = append(companions, &parse.Import{Name: cell.InterruptPackage, Path: path})
 		}
 	})
 	slices.Sort(notes)
@@ -421,6 +437,15 @@ func (c *Composer) beneath(ctx context.Context, p *Program, paths []string) (com
 		}
 	}
 	return companions, nil
+}
+
+// interruptPath is the path of the library's package that has the cell's context, "" if
+// there is no library.
+func (c *Composer) interruptPath() string {
+	if library := c.Module.LibraryPath(); library != "" {
+		return library + "/" + cell.InterruptPath
+	}
+	return ""
 }
 
 // ownImports sees that what the cell imports is there.

@@ -3,7 +3,6 @@ package keep
 import (
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	"gaiden/kernels/internal/cell"
@@ -25,6 +24,11 @@ type writer struct {
 	flags   bool                       // parse the command line before main's statements
 	shower  string                     // name of the function that shows the last value, or empty
 
+	builtins []cell.Builtin // that the cell uses
+	helpers  []cell.Builtin // that the code around its calls uses
+	sites    []site         // where the cell may fail with an error
+	dropped  []droppedError
+
 	b     strings.Builder
 	cells []int
 }
@@ -35,9 +39,15 @@ func (w *writer) text() (source string, cells []int) {
 	w.cells = nil
 	w.b.WriteString("package main\n\n")
 	w.writeImports()
+	if w.interrupts() {
+		w.b.WriteString("var _ = " + cell.InterruptPackage + ".Cell()\n")
+	}
 	w.writeLoads()
 	for _, d := range w.decls {
 		w.writeDecl(d)
+	}
+	for _, b := range slices.Concat(w.builtins, w.helpers) {
+		w.b.WriteString(b.Program())
 	}
 	w.writeMain()
 	return w.b.String(), w.cells
@@ -97,11 +107,12 @@ func (w *writer) writeImports() {
 }
 
 func (w *writer) writeDecl(d *parse.Decl) {
-	text := d.Text
-	for _, at := range slices.Backward(d.Exits) {
+	ins := w.renamed(d.Cell, d.Text, d.Start)
+	for _, at := range d.Exits {
 		line, column := parse.Place(d.Source, d.Start+at)
-		text = text[:at] + w.saveBefore(d.Cell, line, column) + text[at:]
+		ins = append(ins, insertion{d.Start + at, 0, w.saveBefore(d.Cell, line, column)})
 	}
+	text := splice(d.Text, d.Start, ins)
 	switch d.Kind {
 	case parse.Func:
 		if name := d.Names[0]; strings.HasPrefix(name, "init_") {
@@ -127,7 +138,7 @@ func (w *writer) writeMain() {
 		return
 	case u.OwnMain != nil:
 		w.line(u.ID, u.OwnMain.Line, u.OwnMain.Column)
-		w.b.WriteString(u.OwnMain.Text + "\n")
+		w.b.WriteString(splice(u.OwnMain.Text, u.OwnMain.Start, w.renamed(u.ID, u.OwnMain.Text, u.OwnMain.Start)) + "\n")
 		return
 	}
 	w.b.WriteString("func main() {\ndefer " + cell.StackPackage + ".Hint()\n")
@@ -136,6 +147,9 @@ func (w *writer) writeMain() {
 			w.b.WriteString(w.trackCall(name) + "\n")
 		}
 		w.b.WriteString("defer " + cell.KeepPackage + ".Save()\n" + cell.KeepPackage + ".Watch(" + cell.StackPackage + ".Leave, " + w.waits + ")\n")
+	}
+	if w.interrupts() {
+		w.b.WriteString("defer " + cell.InterruptPackage + ".End()\n")
 	}
 	if w.flags {
 		w.b.WriteString("flag.Parse()\n")
@@ -155,6 +169,12 @@ func (w *writer) writeMain() {
 	w.b.WriteString("}\n")
 }
 
+// interrupts reports whether the program contains the library's package that has the
+// cell's context.
+func (w *writer) interrupts() bool {
+	return slices.ContainsFunc(w.imports, func(im *parse.Import) bool { return im.Name == cell.InterruptPackage })
+}
+
 // saveBefore is put before a statement that ends the program.
 func (w *writer) saveBefore(id, line, column int) string {
 	if w.unit.Test || w.unit.OwnMain != nil {
@@ -169,10 +189,6 @@ func (w *writer) saveBefore(id, line, column int) string {
 
 // body returns main's statements with what has to be put between them.
 func (w *writer) body() string {
-	type insertion struct {
-		at   int
-		text string
-	}
 	u := w.unit
 	var ins []insertion
 	for _, d := range u.Definitions {
@@ -184,31 +200,16 @@ func (w *writer) body() string {
 				text += "; _ = " + name // in a notebook x := 1 may stand alone in a cell
 			}
 		}
-		if d.End < len(u.Text) && u.Text[d.End] != '\n' {
-			line, column := parse.Place(u.Text, d.End)
-			text += fmt.Sprintf("/*line %s:%d:%d*/", parse.FileName(u.ID), line, column)
-		}
-		ins = append(ins, insertion{d.End, text})
+		ins = append(ins, insertion{d.End, 0, text + w.lineComment(d.End)})
 	}
 	for _, at := range u.Exits {
 		line, column := parse.Place(u.Text, at)
-		ins = append(ins, insertion{at, w.saveBefore(u.ID, line, column)})
+		ins = append(ins, insertion{at, 0, w.saveBefore(u.ID, line, column)})
 	}
 	if u.Last != nil && u.Last.Silent {
-		ins = append(ins, insertion{u.Last.Start, "_ = "})
+		ins = append(ins, insertion{u.Last.Start, 0, "_ = "})
 	} else if w.shower != "" {
-		line, column := parse.Place(u.Text, u.Last.Start)
-		ins = append(ins,
-			insertion{u.Last.Start, fmt.Sprintf("%s(/*line %s:%d:%d*/", w.shower, parse.FileName(u.ID), line, column)},
-			insertion{u.Last.End, ")"})
+		ins = append(ins, insertion{u.Last.Start, 0, w.shower + "(" + w.lineComment(u.Last.Start)}, insertion{u.Last.End, 0, ")"})
 	}
-	sort.SliceStable(ins, func(i, j int) bool { return ins[i].at < ins[j].at })
-	var b strings.Builder
-	from := 0
-	for _, in := range ins {
-		b.WriteString(u.Body[from:in.at] + in.text)
-		from = in.at
-	}
-	b.WriteString(u.Body[from:])
-	return b.String()
+	return splice(u.Body, 0, slices.Concat(ins, w.checkDropped(), w.renamed(u.ID, u.Body, 0)))
 }

@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,10 +24,16 @@ type Panic struct {
 
 // A Frame is a place in a cell that a goroutine was in.
 type Frame struct {
-	Func string // "f", "(*T).Method"; "main" for a cell's statements
-	Cell int
-	Line int
+	Func   string // "f", "(*T).Method"; "main" for a cell's statements
+	Cell   int
+	Line   int
+	Column int    // in bytes from 1, 0 = not known
+	Fails  string // the function that it called to fail with an error: see Failed
 }
+
+// Failed reports whether the program did not panic by itself: a call has returned an
+// error, and the code around the cell fails the cell with it.
+func (p *Panic) Failed() bool { return len(p.Frames) > 0 && p.Frames[0].Fails != "" }
 
 // panicBegins is how the last words begin that a program can also have caught and
 // printed itself.
@@ -193,6 +200,9 @@ func parsePanic(text string) *Panic {
 		p.Message, p.Next = m[1], strings.ReplaceAll(m[2], "\n\t", "\n    ")
 	}
 	p.Frames = frames(text[at[1]:])
+	if p.Failed() && !strings.Contains(p.Message, "\n\tpanic: ") {
+		p.Message = strings.ReplaceAll(p.Message, "\n\t", "\n") // the runtime indents it
+	}
 	if len(p.Frames) == 0 && !strings.HasPrefix(text, panicBegins) {
 		// What the runtime could not do was not asked of it by this goroutine alone.
 		for _, at := range goroutineLine.FindAllStringIndex(text, 100) {
@@ -219,19 +229,34 @@ func message(text string) string {
 func frames(trace string) (list []Frame) {
 	trace, _, _ = strings.Cut(trace, "\n\n")
 	lines := strings.Split(trace, "\n")
+	above := "" // the function of the frame above, if it fails cells
 	for i := 1; i < len(lines); i++ {
 		m := frameLine.FindStringSubmatch(lines[i])
 		if m == nil {
 			continue
 		}
 		id, ok := parse.CellOfFile(m[1])
-		if !ok {
-			continue
+		if ok {
+			line, _ := strconv.Atoi(m[2])
+			list = append(list, Frame{Func: funcName(lines[i-1]), Cell: id, Line: line, Fails: above})
 		}
-		line, _ := strconv.Atoi(m[2])
-		list = append(list, Frame{funcName(lines[i-1]), id, line})
+		above = failing(lines[i-1], m[1])
 	}
 	return list
+}
+
+// failing returns the name of a function that fails cells: one of those that package
+// keep writes around them, or package gaidenshow's. It is empty for others.
+func failing(function, file string) string {
+	name := funcName(function)
+	name, _, _ = strings.Cut(name, "[") // it is generic
+	if shows, ok := strings.CutPrefix(name, "cell/gaidenshow."); ok {
+		return shows
+	}
+	if filepath.Base(file) != parse.GlueName {
+		return ""
+	}
+	return name
 }
 
 // hints say what to do about what the runtime says, where it is no mistake that
@@ -299,7 +324,7 @@ func (p *Panic) Traceback(lineOf func(cell, line int) string) string {
 		}
 		b.WriteString("\n")
 		if text := lineOf(f.Cell, f.Line); text != "" {
-			b.WriteString(parse.Excerpt(f.Line, 0, text) + "\n")
+			b.WriteString(parse.Excerpt(f.Line, f.Column, text) + "\n")
 		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")

@@ -26,7 +26,7 @@ import (
 //
 // The program runs in a process group of its own. The environment variable
 // wire.CellEnv, which its descendants inherit, tells whose they are, also when they
-// have left the group. A process that is to outlive its cell (a session, say)
+// have left the group. A process that is to survive its cell (a session, say)
 // is started without that variable and with setsid.
 type Command struct {
 	Path string
@@ -41,7 +41,7 @@ type Command struct {
 	// end of file. With Ask set, it is followed by the lines that Ask returns
 	// instead: Ask is called whenever the program is found waiting for input,
 	// and an error from it means end of file, but for context.Canceled: the
-	// program is about to be stopped, and must not go on before it is.
+	// program is about to be stopped, and must not continue before it is.
 	Input []byte
 	Ask   func(context.Context) (string, error)
 	Wants func() bool // the program has requested input without reading it; nil = it cannot
@@ -52,7 +52,7 @@ type Command struct {
 	Temp     string // directory for the channels' pipes; "" = the system's
 
 	// Linger is how long what the program left behind, in its group or with
-	// its output open, may go on after it ended; then it is killed. 0 = what
+	// its output open, may continue after it ended; then it is killed. 0 = what
 	// has the output open, until the context ends; the rest as it likes.
 	Linger time.Duration
 
@@ -157,7 +157,7 @@ func (r *running) prepare() (err error) {
 	if r.Mark != "" {
 		env = append(env, wire.CellEnv+"="+r.Mark)
 	}
-	// The program must not outlive this process, even if that is killed.
+	// The program must not survive this process, even if that is killed.
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	give := func(f *os.File) *os.File { r.theirs = append(r.theirs, f); return f }
 	ours, their, err := pipe(true)

@@ -20,7 +20,7 @@
 //
 //   - No peer waits for another: each has a queue and a writer of its own. There
 //     a PUB socket writes to its subscribers one after the other under one lock,
-//     and so does a ROUTER. Beside a subscriber that read nothing, another got
+//     and so does a ROUTER. Next to a subscriber that read nothing, another got
 //     396 of 20,000 messages, and no more.
 //   - Nothing is dropped. The writer of a flood can wait ([Socket.Room]) until
 //     the queues are short; status messages need not. A subscriber that takes

@@ -130,7 +130,7 @@ func (p *Peer) obey(body []byte) {
 		return
 	}
 	switch name {
-	case "PING": // a time to live of 2 bytes, then a context to give back
+	case "PING": // a time to live of 2 bytes, then a context to return
 		if len(data) >= 2 {
 			p.enqueue(func(q [][]byte) [][]byte { return appendCommand(q, "PONG", data[2:]) })
 		}

@@ -13,8 +13,8 @@
 //   - a block that reads what another has stored;
 //   - more elements read of an input than the kernel's Takes says.
 //
-// Numbers are rounded to their type after every op, products of matrices only
-// at the end; float32 factors are cut to TF32 unless triton.Exact is asked for.
+// Numbers are rounded to their type after every op, matmuls only
+// at the end; float32 factors are cut to TF32 unless triton.Exact is set.
 // It knows the ops that package triton writes and no others.
 package emulate
 
@@ -115,7 +115,7 @@ func newArray(name string, d dtypes.DType, size int) *array {
 	return &array{name: name, dtype: d, data: make([]float64, size), writer: make([]int, size), read: make([]bool, size)}
 }
 
-// tile is a value: dims nil is a scalar. Addresses are places in an array.
+// tile is a value: dims nil is a scalar. Addresses are offsets in an array.
 type tile struct {
 	dims  []int
 	dtype dtypes.DType

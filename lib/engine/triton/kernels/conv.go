@@ -33,7 +33,7 @@ func (g Geometry) Result() (height, width int) {
 	return height, width
 }
 
-// windows are the places of a pooling window: 4, or 1 without pooling.
+// windows is the number of elements of a pooling window: 4, or 1 without pooling.
 func (g Geometry) windows() int {
 	if g.Pool {
 		return 4
@@ -44,7 +44,7 @@ func (g Geometry) windows() int {
 // taps is how many numbers each result is a sum of.
 func (g Geometry) taps() int { return g.Size * g.Size * g.In }
 
-// side is of the square that a result looks at: with pooling, of all four places
+// side is of the square that a result looks at: with pooling, of all four elements
 // of its window together.
 func (g Geometry) side() int {
 	if g.Pool {
@@ -204,7 +204,7 @@ func (c Conv) Kernel() triton.Kernel {
 			for q := range sums {
 				sums[q] = b.Zeros(dtypes.Float32, t.M, t.N)
 			}
-			// The weights are read once for the four places of a window. The other way
+			// The weights are read once for the four elements of a window. The other way
 			// round, one square and the weights elsewhere in it, took three times as
 			// long: tensor cores want a second factor turned round.
 			sums = b.For(0, c.taps(), t.K, sums, func(i triton.Value, sums []triton.Value) []triton.Value {

@@ -16,14 +16,14 @@ import (
 // g is the gradient before the convolution's own activation and behind its
 // pooling.
 //
-// With pooling the square that a window looks at is read once for its four places:
+// With pooling the square that a window looks at is read once for its four elements:
 // each is as many columns of the product as there are channels, and makes parts of
 // its own.
 type ConvGradient struct {
 	Geometry
 	X, G    dtypes.DType // elements of x and g; default: float32
 	Compute dtypes.DType // what the factors are rounded to; default: float32, as TF32
-	Tile    Tile         // M of the square, N of places and channels, K of results
+	Tile    Tile         // M of the square, N of window elements and channels, K of results
 	Blocks  int          // that share the results; default: one for each turn of the loop, at most 256
 }
 
@@ -148,13 +148,12 @@ type PartsUpdate struct {
 	Parts   int
 	Weights shapes.Shape // of w; the last axis is out
 	Rule    Rule
-	After   []shapes.Shape // of kernels that read the old weights
-	Tile    Tile           // N numbers of the gradient in a block, K parts at a time
+	Tile    Tile // N numbers of the gradient in a block, K parts at a time
 }
 
 // Kernel is the kernel of these sizes.
 func (p PartsUpdate) Kernel() triton.Kernel {
-	k := Group{Members: []Member{p}, Rule: p.Rule, After: p.After}.Kernel()
+	k := Group{Members: []Member{p}, Rule: p.Rule}.Kernel()
 	k.Name = "parts_" + stepName(p.Rule)
 	return k
 }
@@ -162,7 +161,7 @@ func (p PartsUpdate) Kernel() triton.Kernel {
 // tile is the one that Kernel uses.
 func (p PartsUpdate) tile() Tile {
 	usual := Tile{N: 128, K: 16, Warps: 4, Stages: 2}
-	switch { // few numbers of many parts: the more are asked for at once
+	switch { // few numbers of many parts: more of them are loaded at once
 	case p.Parts > 128:
 		usual.N, usual.K = 32, 64
 	case p.Parts > 16: // SeedCNN's 100 take 1.9 µs so on an H100, and 3.2 with 128 numbers

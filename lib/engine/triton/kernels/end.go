@@ -7,7 +7,7 @@ import (
 	"gaiden/lib/engine/triton"
 )
 
-// End is the end of a classifier whose last layer Linear has begun: softmax,
+// End is the end of a classifier whose last layer Linear has started: softmax,
 // cross entropy, the gradient of their mean over the batch, and what of it goes
 // below, taken on through the activation that made the last layer's input. It is
 // Head and LinearInput in one kernel, where each block computes the softmax of its

@@ -24,7 +24,7 @@ type Group struct {
 }
 
 // Member is what a Group may hold: LinearUpdate, PartsUpdate and Tally. Their
-// own Rule and After do not matter there.
+// own Rule does not matter there.
 type Member interface {
 	task(rule Rule) task
 }

@@ -30,6 +30,6 @@
 // # What it refuses
 //
 // The package knows no graphs: package fused is where they call these kernels,
-// beside a plain form of each for other devices. Sizes that make no sense are
+// next to a plain form of each for other devices. Sizes that make no sense are
 // refused by triton.Kernel.Text, with the kernel's name.
 package kernels

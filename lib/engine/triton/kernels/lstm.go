@@ -47,9 +47,7 @@ type LSTM struct {
 const lstmRows = 8
 
 // tile is the one that Kernel uses. Warps are twice as many where each would have more
-// numbers than registers, and what products give is set apart: on an H100 100 places of 5
-// units, forwards and back, took 81 µs for 146 without, of 50 units 212 for 230 with 4
-// warps and without, of 128 units 395 for 441.
+// numbers than registers, and the results of matmuls are set apart.
 func (l LSTM) tile() Tile {
 	units := triton.Cover(l.Units, 16)
 	usual := Tile{N: lstmRows, Warps: 4, Apart: 1}
@@ -65,9 +63,8 @@ func (l LSTM) tile() Tile {
 func (l LSTM) Key() string { return key("lstm", l.Length, l.Batch, l.Units, short(l.Compute)) }
 
 // Tiles are those worth trying: few warps wait for each other less, many have more
-// registers; set apart, what products give may save most of a place's barriers (28 of 33
-// on the way back of 5 units, Triton 3.6); and a batch of more blocks than processors may
-// have larger ones. Larger blocks of fewer warps than these spill registers.
+// registers; set apart, the results of matmuls may save most of a time step's barriers; and a
+// batch of more blocks than processors may have larger ones. Larger blocks of fewer warps than these spill registers.
 func (l LSTM) Tiles() []Tile {
 	tiles := []Tile{{}}
 	fewest := max(1, triton.Cover(l.Units, 16)/32)
@@ -140,9 +137,9 @@ func brain(l [4]triton.Value) [4]triton.Value {
 // least numbers.
 const outputScale = 1.0 / (1 << 15)
 
-// apart is x. Triton goes on with a product's result in the order of its registers,
+// apart is x. Triton continues with a product's result in the order of its registers,
 // and has each load and store of that place change its order through shared memory,
-// with two barriers; it does not go on through a gather. What gains by it in one
+// with two barriers; it does not continue through a gather. What gains by it in one
 // direction may lose in the other.
 func (t Tile) apart(b *triton.Block, x triton.Value) triton.Value {
 	if t.Apart < 0 {

@@ -48,7 +48,7 @@ func (l Norm) tile() Tile {
 
 func (l Norm) parts() int { return l.stretches(l.Parts, 256) }
 
-// stretches is how many parts the rows are in: a number that was asked for, or
+// stretches is how many parts the rows are in: a number that was set, or
 // what gives so many blocks.
 func (l Norm) stretches(asked, blocks int) int {
 	t := l.tile()
@@ -116,7 +116,7 @@ func (l Norm) kernel(name string, stretches int, in, out []shapes.Shape, body fu
 	}
 }
 
-// over goes over the block's rows: f gets a tile's places and mask, and what the
+// over goes over the block's rows: f gets a tile's positions and mask, and what the
 // turn before returned.
 func (b *norming) over(carried []triton.Value, f func(at, in triton.Value, c []triton.Value) []triton.Value) []triton.Value {
 	t, first := b.tile(), b.place.Mul(b.each)

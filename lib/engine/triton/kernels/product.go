@@ -6,8 +6,8 @@ import (
 	"gaiden/lib/engine/triton"
 )
 
-// span is a stretch of an axis that a block works on: places, and which of them
-// are the block's own. all says that all are. The places of a safe span exist,
+// span is a stretch of an axis that a block works on: positions, and which of them
+// are the block's own. all says that all are. The positions of a safe span exist,
 // own or not: they can be read without a mask.
 type span struct {
 	at   triton.Value
@@ -34,7 +34,7 @@ func stretch(b *triton.Block, block triton.Value, size, n int) span {
 	return span{at: at, in: at.Less(n), n: n}
 }
 
-// mask is in, or the zero Value where all places are the block's own.
+// mask is in, or the zero Value where all positions are the block's own.
 func (s span) mask() triton.Value {
 	if s.all {
 		return triton.Value{}
@@ -75,7 +75,7 @@ func store(p, x triton.Value, masks ...triton.Value) {
 	}
 }
 
-// column and row are a span's places and mask as a tile of two sides.
+// column and row are a span's positions and mask as a tile of two sides.
 func (s span) column() (at, in triton.Value) { return s.expand(1) }
 func (s span) row() (at, in triton.Value)    { return s.expand(0) }
 func (s span) expand(axis int) (at, in triton.Value) {
@@ -86,7 +86,7 @@ func (s span) expand(axis int) (at, in triton.Value) {
 	return at, in
 }
 
-// factor is one side of a product: an array, the places of the result's rows or
+// factor is one side of a product: an array, the positions of the result's rows or
 // columns in it, and how far apart the array's elements are along that axis and
 // along the depth.
 type factor struct {
@@ -95,8 +95,8 @@ type factor struct {
 	step, depth int
 }
 
-// clamped needs no mask in a loop if it can be done without. Places beyond the
-// end become the last one: the results there are not stored. Where places lie
+// clamped needs no mask in a loop if it can be done without. Positions beyond the
+// end become the last one: the results there are not stored. Where positions lie
 // side by side masks stay, because Triton would not see that they do.
 func (f factor) clamped() factor {
 	switch {

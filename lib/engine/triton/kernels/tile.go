@@ -6,7 +6,7 @@ import (
 	"gaiden/lib/engine/triton"
 )
 
-// Tile is how a product of matrices, or what else a kernel computes, is divided.
+// Tile is how a matmul, or what else a kernel computes, is divided.
 type Tile struct {
 	// M, N are rows and columns of the result in a block: powers of two, 16 or
 	// more. K is how deep a turn of the loop goes.

@@ -1,0 +1,202 @@
+package fit
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/models"
+)
+
+// What the examples of a data set are, as programs take them.
+
+// titleOf names an input in errors.
+func (n *Net) titleOf(i models.Input) string {
+	if n.model.Inputs != nil {
+		return fmt.Sprintf("input %s of %s", i.Name, n.model.Name)
+	}
+	return fmt.Sprintf("layer %s of %s", n.model.Names()[0], n.model.Name)
+}
+
+// wantInput is what an input's examples may be.
+func wantInput(i models.Input) string {
+	if i.Integers {
+		return "integers, such as []int32"
+	}
+	return "[]byte, []float32 or []float64"
+}
+
+// wantExamples is what Data.X may be.
+func (n *Net) wantExamples() string {
+	if n.model.Inputs == nil {
+		return wantInput(n.model.AllInputs()[0])
+	}
+	var names []string
+	for _, i := range n.model.Inputs {
+		names = append(names, fmt.Sprintf("%q", i.Name))
+	}
+	return fmt.Sprintf("fit.Inputs with %s, the inputs of %s", strings.Join(names, ", "), n.model.Name)
+}
+
+// examples is Data.X as a set: of each input []int32, []byte or []float32.
+func (n *Net) examples(name string, x any) (*Set, error) {
+	given, several := x.(Inputs)
+	switch {
+	case several != (n.model.Inputs != nil):
+		return nil, fmt.Errorf("fit: %s: examples are a %T: want %s", name, x, n.wantExamples())
+	case !several:
+		given = Inputs{"x": x}
+	}
+	s := &Set{Name: name}
+	all := n.model.AllInputs()
+	for in := range given {
+		if !slices.ContainsFunc(all, func(i models.Input) bool { return i.Name == in }) {
+			return nil, fmt.Errorf("fit: %s: examples have an input %q: want %s", name, in, n.wantExamples())
+		}
+	}
+	for _, i := range all {
+		v, is := given[i.Name]
+		if !is {
+			return nil, fmt.Errorf("fit: %s: examples have no input %q: want %s", name, i.Name, n.wantExamples())
+		}
+		a, err := n.input(name, i, v)
+		if err != nil {
+			return nil, err
+		}
+		count := a.shape.Dimensions[0]
+		if s.N != 0 && count != s.N {
+			return nil, fmt.Errorf("fit: %s: %d examples of %s but %d of %s: want the same number of all inputs", name, s.N, all[0].Name, count, i.Name)
+		}
+		s.N = count
+		s.size += a.shape.Dimensions[1]
+		s.arrays = append(s.arrays, a)
+	}
+	slices.SortFunc(s.arrays, bySetOrder)
+	s.rounding = &seenIntegers{done: true, found: roundedIntegers(name, s.arrays, s.N)}
+	return s, nil
+}
+
+// input is the examples of one input.
+func (n *Net) input(name string, i models.Input, x any) (a setArray, err error) {
+	a.name = "x"
+	what := "examples"
+	if n.model.Inputs != nil {
+		a.name, what = "x/"+i.Name, "examples of input "+i.Name
+	}
+	flat, dims, err := flatten(name, what, x)
+	if err != nil {
+		return a, err
+	}
+	v := reflect.ValueOf(flat)
+	kind := reflect.Invalid
+	if v.Kind() == reflect.Slice {
+		kind = v.Type().Elem().Kind()
+	}
+	integers, floats := kind >= reflect.Int && kind <= reflect.Uint64, kind == reflect.Float32 || kind == reflect.Float64
+	switch {
+	case i.Integers && (integers || floats || kind == reflect.Bool):
+		a.flat, err = n.ids(name, i, v)
+	case i.Integers:
+		err = fmt.Errorf("fit: %s: %s are a %T: want %s, for %s", name, what, x, wantInput(i), n.titleOf(i))
+	case kind == reflect.Uint8:
+		a.flat = v.Bytes()
+	case kind == reflect.Float32:
+		a.flat = v.Convert(reflect.TypeFor[[]float32]()).Interface()
+	case kind == reflect.Float64:
+		a.flat, err = float32s(name, what, flat)
+	case kind == reflect.Bool:
+		numbers := make([]float32, v.Len())
+		for k := range numbers {
+			numbers[k] = float32(numberAt(v, k))
+		}
+		a.flat = numbers
+	case integers:
+		err = fmt.Errorf("fit: %s: %s are a %T: want %s; for ids, Integers set in %s", name, what, x, wantInput(i), n.model.Name)
+	default:
+		err = fmt.Errorf("fit: %s: %s are a %T: want %s", name, what, x, wantInput(i))
+	}
+	if err != nil {
+		return a, err
+	}
+	count, size := v.Len(), shapes.Make(dtypes.Float32, i.Dims...).Size()
+	want := fmt.Sprintf("a multiple of %d: %s takes %v", size, n.titleOf(i), i.Dims)
+	switch {
+	case count == 0:
+		return a, fmt.Errorf("fit: %s: no %s: want at least one", name, what)
+	case len(dims) > 1 && count/dims[0] != size:
+		return a, n.shapeError(name, what, fmt.Sprintf("%d examples of %v", dims[0], dims[1:]), want)
+	case count%size != 0:
+		return a, n.shapeError(name, what, fmt.Sprintf("%d numbers", count), want)
+	}
+	a.shape = shapes.Make(dtypes.FromGoType(reflect.TypeOf(a.flat).Elem()), count/size, size)
+	return a, nil
+}
+
+// ids are examples of an input that takes integers. Bytes are numbers from 0 to 255, bools
+// 0 and 1.
+func (n *Net) ids(name string, i models.Input, v reflect.Value) ([]int32, error) {
+	l := make([]int32, v.Len())
+	for k := range l {
+		id := numberAt(v, k)
+		if l[k] = int32(id); float64(l[k]) != id {
+			return nil, fmt.Errorf("fit: %s: number %d of the examples is %v: want integers within the range of int32, for %s", name, k, id, n.titleOf(i))
+		}
+		if i.Vocab > 0 && (id < 0 || id >= float64(i.Vocab)) {
+			return nil, fmt.Errorf("fit: %s: number %d of the examples is %v: %s knows the ids 0 to %d: give it a larger Vocab, or number the ids from 0", name, k, id, n.titleOf(i), i.Vocab-1)
+		}
+	}
+	return l, nil
+}
+
+// infer takes the dimensions of an example from nested examples, where the net has none.
+func (n *Net) infer(x any) {
+	if n.ready || n.model.Input != nil || n.model.Inputs != nil {
+		return
+	}
+	if _, dims, err := flatten("", "", x); err == nil && len(dims) > 1 {
+		n.model.Input = dims[1:]
+	}
+}
+
+// flatten is nested slices or arrays as one slice, and the dimensions of the nest.
+func flatten(name, what string, x any) (flat any, dims []int, err error) {
+	v := reflect.ValueOf(x)
+	nested := func(t reflect.Type) bool { return t.Kind() == reflect.Slice || t.Kind() == reflect.Array }
+	if !v.IsValid() || !nested(v.Type()) || v.Kind() == reflect.Slice && !nested(v.Type().Elem()) {
+		return x, nil, nil
+	}
+	element := v.Type()
+	for nested(element) {
+		element = element.Elem()
+	}
+	all := reflect.MakeSlice(reflect.SliceOf(element), 0, 0)
+	var add func(v reflect.Value, at []int) error
+	add = func(v reflect.Value, at []int) error {
+		if len(at) == len(dims) {
+			dims = append(dims, v.Len())
+		} else if d := dims[len(at)]; d != v.Len() {
+			return fmt.Errorf("fit: %s: %s: row %v has length %d, and those before it %d: want the same length for all", name, what, at, v.Len(), d)
+		}
+		for i := range v.Len() {
+			switch e := v.Index(i); {
+			case !nested(v.Type().Elem()):
+				all = reflect.Append(all, e)
+			case e.Kind() == reflect.Slice && !nested(e.Type().Elem()) && len(dims) == len(at)+2 && e.Len() == dims[len(at)+1]:
+				all = reflect.AppendSlice(all, e.Convert(all.Type()))
+			default:
+				if err := add(e, append(slices.Clone(at), i)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if err := add(v, nil); err != nil {
+		return nil, nil, err
+	}
+	return all.Interface(), dims, nil
+}

@@ -1,0 +1,177 @@
+package fit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/fit/result"
+	"gaiden/lib/losses"
+	"gaiden/lib/metrics"
+)
+
+// measured are metrics of a set: of the results of a batch, each has some sums, one after
+// the other, behind those of the loss.
+type measured []oneMeasured
+
+type oneMeasured struct {
+	metrics.Metric
+	sums int
+}
+
+// size is how many sums there are.
+func (all measured) size() (n int) {
+	for _, m := range all {
+		n += m.sums
+	}
+	return n
+}
+
+// values are the metrics of their sums.
+func (all measured) values(sums []float64) []result.Metric {
+	var l []result.Metric
+	for _, m := range all {
+		l = append(l, result.Metric{Name: m.Title(), Value: m.Value(sums[:m.sums])})
+		sums = sums[m.sums:]
+	}
+	return l
+}
+
+// maximizes says whether larger results of a name are better: "" and loss are the loss.
+// The error says which names there are.
+func (all measured) maximizes(name string, labels bool) (bool, error) {
+	names := []string{"loss"}
+	if labels {
+		names = append(names, "accuracy")
+	}
+	if name == "" || slices.Contains(names, name) {
+		return name == "accuracy", nil
+	}
+	for _, m := range all {
+		if m.Title() == name {
+			return m.Maximize(), nil
+		}
+		names = append(names, m.Title())
+	}
+	return false, fmt.Errorf("Monitor is %q: want one of %q, or another metric in Config.Metrics", name, names)
+}
+
+// measured are the net's metrics of a set that fits; see checkMetrics.
+func (n *Net) measured(s *Set) measured {
+	if n.config.Step != nil {
+		return n.reported(s)
+	}
+	all, _ := n.metricsOf(s.labelled())
+	return all
+}
+
+// metricsOf are the net's metrics of labels or of numbers. A score of labels has its accuracy
+// anyway.
+func (n *Net) metricsOf(labels bool) (all measured, err error) {
+	output, y := n.batchShapes(2, labels)
+	for _, m := range n.config.Metrics {
+		if _, is := m.(metrics.Accuracy); is && labels {
+			continue
+		}
+		sums, err := m.Sums(output, y)
+		if err != nil {
+			return nil, err
+		}
+		if sums < 1 {
+			return nil, fmt.Errorf("metric %s has %d sums: want 1 or more", m.Title(), sums)
+		}
+		all = append(all, oneMeasured{m, sums})
+	}
+	return all, nil
+}
+
+// batchShapes are the shapes of what the net returns for a batch, and of its targets.
+func (n *Net) batchShapes(size int, labels bool) (output, y shapes.Shape) {
+	output = shapes.Make(dtypes.Float32, append([]int{size}, n.output...)...)
+	if labels {
+		return output, shapes.Make(dtypes.Int32, append([]int{size}, n.positions()...)...)
+	}
+	return output, output
+}
+
+// checkMetrics says which metric does not fit labels or numbers as targets. It writes each
+// once, so that a function of one's own fails here and not in a training.
+func (n *Net) checkMetrics(labels bool) error {
+	if len(n.config.Metrics) == 0 {
+		return nil
+	}
+	if err, known := n.metricErrors[labels]; known {
+		return err
+	}
+	all, err := n.metricsOf(labels)
+	if err != nil {
+		err = fmt.Errorf("fit: %s: %w", n.name, err)
+	}
+	for _, m := range all {
+		if err != nil {
+			break
+		}
+		_, err = n.trace("metric "+m.Title(), func(t *trace) []*Node {
+			output, y := n.batchShapes(2, labels)
+			b := metrics.Batch{Output: Parameter(t.g, "output", output), Y: Parameter(t.g, "y", y)}
+			b.Weight = Ones(t.g, shapes.Make(dtypes.Float32, y.Dimensions...))
+			x := m.Apply(b)
+			if want := shapes.Make(dtypes.Float32, m.sums); !x.Shape().Equal(want) {
+				panic(fmt.Errorf("it returns %s, want %s, for it has %d sums", x.Shape(), want, m.sums))
+			}
+			return []*Node{x}
+		})
+	}
+	if n.metricErrors == nil {
+		n.metricErrors = map[bool]error{}
+	}
+	n.metricErrors[labels] = err
+	return err
+}
+
+// columns of the result of a step: mean loss, number it was divided by, right answers; behind
+// them are the sums of metrics.
+const lossColumns = 3
+
+// columns is how many numbers are the result of a step.
+func (n *Net) columns(s *Set) int { return lossColumns + n.measured(s).size() }
+
+// sums are those of the metrics of a batch, one after another; nil without metrics. mask is 0
+// for examples that do not count.
+func (t *trace) sums(s *Set, out *Node, b batch, mask *Node) *Node {
+	all := t.net.measured(s)
+	if len(all) == 0 {
+		return nil
+	}
+	t.mark("metrics")
+	y, weight := b.y, Ones(t.g, shapes.Make(dtypes.Float32, b.y.Shape().Dimensions...))
+	if s.labelled() && t.net.ignores() {
+		counts := GreaterOrEqual(y, ZerosLike(y))
+		weight, y = ConvertDType(counts, dtypes.Float32), Where(counts, y, ZerosLike(y))
+	}
+	if b.v != nil {
+		y, weight = losses.Seen(y, b.v), b.v
+	}
+	if mask != nil {
+		one := Reshape(mask, append([]int{mask.Shape().Size()}, slices.Repeat([]int{1}, y.Rank()-1)...)...)
+		weight = Mul(weight, BroadcastToDims(one, y.Shape().Dimensions...))
+	}
+	_, logits := t.net.lossOf(s).(losses.BinaryCrossEntropy)
+	var l []*Node
+	for _, m := range all {
+		l = append(l, m.Apply(metrics.Batch{Output: StopGradient(out), Y: y, Weight: weight, Logits: logits}))
+	}
+	return Concatenate(l, 0)
+}
+
+// row is the result of a batch [1 columns].
+func row(sum, weight, right, sums *Node) *Node {
+	r := Stack([]*Node{sum, weight, right}, 0)
+	if sums != nil {
+		r = Concatenate([]*Node{r, sums}, 0)
+	}
+	return Reshape(r, 1, r.Shape().Size())
+}
