@@ -2,6 +2,7 @@ package fit
 
 import (
 	"gaiden/lib/fit/result"
+	"gaiden/lib/fit/step"
 	"gaiden/lib/lower/plan"
 )
 
@@ -14,6 +15,9 @@ type (
 	Progress   = result.Progress
 	Prediction = result.Prediction
 )
+
+// Step is a training step of one's own.
+type Step = step.Step
 
 // Kernels says which kernels the training steps use. Their results are equal but for
 // rounding.

@@ -10,68 +10,11 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/fit/step"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/metrics"
 	"gaiden/lib/models"
 )
-
-// Step is a training step of one's own; see [Config].
-type Step struct {
-	X, Y, V  *Node         // the batch: examples [n input…], targets and weights as they were uploaded, [n …]
-	In       models.Inputs // of a net with several, in place of X
-	Training bool          // not in Evaluate, where Minimize changes nothing
-	w        *stepWriter
-}
-
-// Forward is what the net returns for x, float32.
-func (s *Step) Forward(x *Node) *Node { return s.ForwardInputs(models.Inputs{"x": x}) }
-
-// ForwardInputs is what a net of several inputs returns for them, float32.
-func (s *Step) ForwardInputs(in models.Inputs) *Node { return s.w.t.apply(in, s.Training) }
-
-// Apply is what a layer or part of the net returns for x, float32.
-func (s *Step) Apply(layer string, x *Node) *Node {
-	t := s.w.t
-	i := slices.Index(t.net.model.Names(), layer)
-	if i < 0 {
-		panic(fmt.Errorf("Step.Apply of %q: want a layer or part of %s: %s", layer, t.net.model.Name, strings.Join(t.net.model.Names(), ", ")))
-	}
-	t.store.SetTraining(t.g, s.Training)
-	if t.net.config.BF16 && x.DType().IsFloat() {
-		x = ConvertDType(x, dtypes.BFloat16)
-	}
-	return t.float(t.net.model.Layer(i, layer, t.store.RootScope(), x, t.mark))
-}
-
-// Normal is random numbers of mean 0 and variance 1.
-func (s *Step) Normal(dims ...int) *Node {
-	return s.w.t.store.RandomNormal(s.X.Graph(), shapes.Make(dtypes.Float32, dims...))
-}
-
-// Uniform is random numbers from 0 to 1.
-func (s *Step) Uniform(dims ...int) *Node {
-	return s.w.t.store.RandomUniform(s.X.Graph(), shapes.Make(dtypes.Float32, dims...))
-}
-
-// Minimize changes the weights of some layers or parts, or of all, by the gradient of a scalar.
-// What the step does after it sees the new weights.
-func (s *Step) Minimize(loss *Node, layers ...string) {
-	s.w.scalar("Step.Minimize", loss)
-	of := s.w.trained(layers)
-	s.w.loss = append(s.w.loss, StopGradient(loss))
-	if s.Training {
-		s.w.minimize(loss, of)
-	}
-}
-
-// Report shows a scalar in the progress bar and the history.
-func (s *Step) Report(name string, value *Node) {
-	s.w.scalar("Step.Report of "+name, value)
-	if name == "" || name == "loss" || slices.Contains(s.w.names, name) {
-		panic(fmt.Errorf("Step.Report of %q: want a name, each once, other than loss", name))
-	}
-	s.w.names, s.w.reports = append(s.w.names, name), append(s.w.reports, StopGradient(value))
-}
 
 // stepWriter writes one training step.
 type stepWriter struct {
@@ -82,8 +25,49 @@ type stepWriter struct {
 	loss               []*Node // of each Minimize
 	names              []string
 	reports            []*Node
+	training           bool
 	calls              []int // of Minimize so far, for each trained variable
 	all                []int // that a step does; nil: not known yet
+}
+
+// ForwardInputs and the others are [step.Writer]'s.
+func (w *stepWriter) ForwardInputs(in models.Inputs) *Node { return w.t.apply(in, w.training) }
+
+func (w *stepWriter) Apply(layer string, x *Node) *Node {
+	t := w.t
+	i := slices.Index(t.net.model.Names(), layer)
+	if i < 0 {
+		panic(fmt.Errorf("Step.Apply of %q: want a layer or part of %s: %s", layer, t.net.model.Name, strings.Join(t.net.model.Names(), ", ")))
+	}
+	t.store.SetTraining(t.g, w.training)
+	if t.net.config.BF16 && x.DType().IsFloat() {
+		x = ConvertDType(x, dtypes.BFloat16)
+	}
+	return t.float(t.net.model.Layer(i, layer, t.store.RootScope(), x, t.mark))
+}
+
+func (w *stepWriter) Random(normal bool, shape shapes.Shape) *Node {
+	if normal {
+		return w.t.store.RandomNormal(w.t.g, shape)
+	}
+	return w.t.store.RandomUniform(w.t.g, shape)
+}
+
+func (w *stepWriter) Minimize(loss *Node, layers ...string) {
+	w.scalar("Step.Minimize", loss)
+	of := w.trained(layers)
+	w.loss = append(w.loss, StopGradient(loss))
+	if w.training {
+		w.minimize(loss, of)
+	}
+}
+
+func (w *stepWriter) Report(name string, value *Node) {
+	w.scalar("Step.Report of "+name, value)
+	if name == "" || name == "loss" || slices.Contains(w.names, name) {
+		panic(fmt.Errorf("Step.Report of %q: want a name, each once, other than loss", name))
+	}
+	w.names, w.reports = append(w.names, name), append(w.reports, StopGradient(value))
 }
 
 // stepOutline is what is known of a step of one's own once it was written.
@@ -119,8 +103,8 @@ func (n *Net) outline(s *Set, batch int) (*stepOutline, error) {
 // step writes a step of one's own. calls is how often it minimizes for each trained variable.
 func (t *trace) step(variables, moments []*Node, b batch, rate, number *Node, calls []int, c plan.Part, training bool) *stepWriter {
 	t.set(variables)
-	w := &stepWriter{t: t, part: c, variables: variables, moments: moments, rate: rate, number: number, calls: make([]int, len(t.net.layout.trained)), all: calls}
-	t.net.config.Step(&Step{X: b.in["x"], In: b.in, Y: b.y, V: b.v, Training: training, w: w})
+	w := &stepWriter{t: t, part: c, variables: variables, moments: moments, rate: rate, number: number, training: training, calls: make([]int, len(t.net.layout.trained)), all: calls}
+	t.net.config.Step(&step.Step{X: b.in["x"], In: b.in, Y: b.y, V: b.v, Training: training, Writer: w})
 	if len(w.loss) == 0 {
 		panic(fmt.Errorf("Config.Step minimizes nothing: want Step.Minimize of a loss"))
 	}

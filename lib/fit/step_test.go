@@ -118,6 +118,14 @@ func TestGAN(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			j, err := n.FitJob(train, Train{Epochs: 1, Batch: 32, Validation: train})
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := j.Follow(context.Background(), nil)
+			if err != nil || math.IsNaN(after.Last().Train.Metric("critic")) || math.IsNaN(after.Last().Validation.Metric("critic")) {
+				t.Errorf("job: got %v, %v, want the critic's loss", after, err)
+			}
 			for what, got := range map[string]Score{"Fit": h.Last().Train, "Evaluate": *score} {
 				if v := got.Metric("critic"); !(v > 0 && v < got.Loss) {
 					t.Errorf("%s reports a loss of %v of the critic: want more than 0 and less than that of both, %v", what, v, got.Loss)

@@ -177,7 +177,7 @@ func TestUnseen(t *testing.T) {
 			}
 			last = got
 		}
-		value, gradients := step(t, n, Data{X: []float32{3, 4, 1, 1}, Y: []float32{nan, nan, 1, nan}, V: []float32{0, 0, 1, 0}}, 1)
+		value, gradients := oneStep(t, n, Data{X: []float32{3, 4, 1, 1}, Y: []float32{nan, nan, 1, nan}, V: []float32{0, 0, 1, 0}}, 1)
 		_ = value
 		for name, g := range gradients {
 			for _, x := range g {
