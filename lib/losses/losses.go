@@ -3,7 +3,7 @@
 //
 //	config := fit.Config{Loss: losses.MSE{}}
 //
-// A loss of one's own is a type with the two methods of [Loss].
+// A loss of one's own is a [Func], or a type with the two methods of [Loss].
 package losses
 
 import (
@@ -43,6 +43,14 @@ func Check(l Loss, classes int) error {
 		err = l.check()
 	case Huber:
 		err = l.check()
+	case Contrastive:
+		err = l.check()
+	case CTC:
+		err = l.checkClasses(classes)
+	case Func:
+		if l.Of == nil || l.Name == "" {
+			err = fmt.Errorf("Name is %q, Of is nil: %t: want both", l.Name, l.Of == nil)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%T: %w", l, err)
@@ -73,6 +81,7 @@ func (l Visibility) Apply(out, y, v *Node) (loss, weight *Node) {
 	if v == nil || l.Blind {
 		v = OnesLike(y)
 	}
+	v = Spread(v, y)
 	y = Seen(y, v)
 	weight = StopGradient(MulScalar(rowSums(v), 0.5))
 	if !l.Explicit {
