@@ -25,7 +25,8 @@ type Data struct {
 	// position, or floats, as many an example as the net returns. CrossEntropy takes one-hot
 	// rows too, other losses integers. SameX: the examples. nil: for losses of one's own.
 	Y any
-	// V is the weight of each number of Y, 0 or more, for losses such as Visibility.
+	// V is weights, 0 or more, of examples or of each label or number of Y: the loss is the
+	// weighted mean.
 	V []float32
 }
 
@@ -230,6 +231,16 @@ func (s *Set) inputs() []setArray {
 }
 
 // array is the one of a name, nil where there is none.
+// shapeOf is that of one of the set's arrays; no shape where there is none.
+func (s *Set) shapeOf(name string) shapes.Shape {
+	for _, a := range s.arrays {
+		if a.name == name {
+			return a.shape
+		}
+	}
+	return shapes.Shape{}
+}
+
 func (s *Set) array(name string) *session.Array {
 	for _, a := range s.arrays {
 		if a.name == name {
@@ -291,8 +302,8 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 	if d.Y, _, err = flatten(name, "targets", d.Y); err != nil {
 		return nil, err
 	}
-	if n.config.Step != nil {
-		return s, n.stepTargets(d, s)
+	if n.config.Step != nil || n.freeLabels() {
+		return s, cmp.Or(n.stepTargets(d, s), n.freeLabelsFit(s))
 	}
 	if d.Y, err = n.targets(name, d.Y, s.N); err != nil {
 		return nil, err
@@ -305,9 +316,6 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 		return nil, err
 	}
 	if t, is := d.Y.([]int32); is {
-		if d.V != nil {
-			return nil, fmt.Errorf("fit: %s: %d weights in V for labels: want none; V is for targets that are numbers", name, len(d.V))
-		}
 		s.Labels, s.positions = t, len(t)/s.N
 		if len(n.positions()) > 0 {
 			add("y", t, shapes.Make(dtypes.Int32, s.N, s.positions))
@@ -315,7 +323,7 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 			add("y", t, shapes.Make(dtypes.Int32, s.N))
 		}
 		s.sees(t)
-		return s, nil
+		return s, n.addWeights(s, d.V)
 	}
 	t := d.Y.([]float32)
 	if len(t) == 0 || len(t)%s.N != 0 {
@@ -326,14 +334,8 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 		return nil, err
 	}
 	add("y", t, shapes.Make(dtypes.Float32, s.N, s.targets))
-	if d.V != nil {
-		if len(d.V) != len(t) {
-			return nil, fmt.Errorf("fit: %s: %d weights in V for %d target numbers: want one for each", name, len(d.V), len(t))
-		}
-		if loss := n.lossOf(s); !takesWeights(loss) {
-			return nil, fmt.Errorf("fit: %s: V has weights of the targets, and %s does not take them: want none, or losses.Visibility", name, loss.Title())
-		}
-		add("v", d.V, shapes.Make(dtypes.Float32, s.N, s.targets))
+	if err := n.addWeights(s, d.V); err != nil {
+		return nil, err
 	}
 	return s, n.checkNumbers(name, t, d.V)
 }
@@ -496,7 +498,7 @@ func (n *Net) canTrain(s *Set) error {
 	if err := n.fits(s); err != nil || n.config.Step != nil {
 		return err
 	}
-	if err := n.lossFits(s); err != nil {
+	if err := n.lossFits(s); err != nil || n.freeLabels() {
 		return err
 	}
 	if err := n.checkMetrics(s.labelled()); err != nil || !s.labelled() {
@@ -515,7 +517,7 @@ func (n *Net) canTrain(s *Set) error {
 }
 
 // labelled says whether a set's targets are labels of what the net returns.
-func (n *Net) labelled(s *Set) bool { return s.labelled() && n.config.Step == nil }
+func (n *Net) labelled(s *Set) bool { return s.labelled() && n.config.Step == nil && !n.freeLabels() }
 
 // key tells sets apart for which programs differ.
 func (s *Set) key() string {
@@ -530,7 +532,13 @@ func (s *Set) key() string {
 			y = "bytes"
 		}
 	}
-	return fmt.Sprintf("%s/%d%s/%d/%t", x, s.targets, y, s.positions, s.array("v") != nil)
+	v := "false"
+	if w := s.shapeOf("v"); w.Ok() {
+		if v = "true"; w.Rank() < s.shapeOf("y").Rank() {
+			v = "examples"
+		}
+	}
+	return fmt.Sprintf("%s/%d%s/%d/%s", x, s.targets, y, s.positions, v)
 }
 
 // answers is how many labels that count an example has, in the mean; without labels it is 1.

@@ -86,9 +86,9 @@ func (t *trace) gather(n int, s *Set, sources []*Node, pick func(*Node) *Node) b
 		switch {
 		case a.isInput():
 			continue
-		case net.config.Step != nil: // whatever the step takes
+		case net.config.Step != nil || net.freeLabels() || a.shape.Rank() == 1: // of the examples, or whatever the loss takes
 			dims = a.shape.Dimensions[1:]
-		case a.shape.DType == dtypes.Int32:
+		case s.labelled():
 			dims = net.positions()
 		case s.targets != shapes.Make(dtypes.Float32, net.output...).Size(): // for a loss of one's own
 			dims = []int{s.targets}
@@ -169,7 +169,7 @@ func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weigh
 		weight = t.scalar(float32(out.Shape().Dimensions[0]))
 	}
 	right = t.scalar(float32(0))
-	if b.y != nil && b.y.DType() == dtypes.Int32 && out.Rank() == b.y.Rank()+1 {
+	if b.y != nil && b.y.DType() == dtypes.Int32 && out.Rank() == b.y.Rank()+1 && !t.net.freeLabels() {
 		hit := ConvertDType(Equal(ArgMax(StopGradient(out), -1, dtypes.Int32), b.y), dtypes.Float32)
 		if n := hit.Shape().Dimensions[0]; hit.Rank() > 1 {
 			hit = ReduceSum(Reshape(hit, n, hit.Shape().Size()/n), 1)

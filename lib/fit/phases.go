@@ -183,6 +183,8 @@ func (p *phaseWriter) fullStep(t *trace) fullStep {
 	})}
 	full := shapes.Make(dtypes.Float32, append([]int{p.batch}, p.net.output...)...)
 	switch {
+	case p.net.freeLabels():
+		b.y = Parameter(t.g, "y", shapes.Make(dtypes.Int32, append([]int{p.batch}, p.data.shapeOf("y").Dimensions[1:]...)...))
 	case p.data.labelled():
 		b.y = Parameter(t.g, "y", shapes.Make(dtypes.Int32, append([]int{p.batch}, p.net.positions()...)...))
 	case p.data.targets == full.Size()/p.batch:
@@ -191,7 +193,11 @@ func (p *phaseWriter) fullStep(t *trace) fullStep {
 		b.y = Parameter(t.g, "y", shapes.Make(dtypes.Float32, p.batch, p.data.targets))
 	}
 	if p.data.array("v") != nil {
-		b.v = Parameter(t.g, "v", b.y.Shape())
+		v := shapes.Make(dtypes.Float32, b.y.Shape().Dimensions...)
+		if p.data.shapeOf("v").Rank() == 1 {
+			v = shapes.Make(dtypes.Float32, p.batch)
+		}
+		b.v = Parameter(t.g, "v", v)
 	}
 	t.set(w.variables)
 	w.out = t.apply(b.in, true)

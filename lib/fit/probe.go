@@ -143,8 +143,8 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 				look(i, t.scalar(float32(0)))
 			}
 		}
-		if l, is := n.lossOf(s).(losses.Visibility); is && b.v != nil && !l.Blind {
-			b.y = losses.Seen(b.y, b.v)
+		if l, is := n.lossOf(s).(losses.Visibility); b.v != nil && b.y.DType().IsFloat() && !(is && l.Blind) {
+			b.y = losses.Seen(b.y, losses.Spread(b.v, b.y))
 		}
 		return []*Node{Stack(append(flags, example(b.y, b.v)), 0)}
 	})

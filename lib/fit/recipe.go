@@ -45,7 +45,7 @@ var (
 	optimizersKnown = known(append(optimizers(), optim.Scheduled{}, optim.Clipped{}, optim.Groups{}, optim.EMA{}, optim.SWA{}, optim.Muon{})...)
 	groupsKnown     = known(optim.Group{})
 	schedulesKnown  = known[optim.Schedule](optim.Exponential{}, optim.OneCycle{}, optim.StepDecay{}, optim.Warmup{}, optim.WarmupCosine{}, optim.WarmupLinear{})
-	lossesKnown     = known[losses.Loss](losses.BinaryCrossEntropy{}, losses.CrossEntropy{}, losses.Huber{}, losses.KLDivergence{}, losses.MAE{}, losses.MSE{}, losses.Visibility{})
+	lossesKnown     = known[losses.Loss](losses.CTC{}, losses.Contrastive{}, losses.Cosine{}, losses.Hinge{}, losses.Poisson{}, losses.BinaryCrossEntropy{}, losses.CrossEntropy{}, losses.Huber{}, losses.KLDivergence{}, losses.MAE{}, losses.MSE{}, losses.Visibility{})
 	metricsKnown    = known[metrics.Metric](metrics.AUC{}, metrics.Accuracy{}, metrics.F1{}, metrics.Func{}, metrics.MAE{}, metrics.Perplexity{}, metrics.Precision{}, metrics.R2{}, metrics.RMSE{}, metrics.Recall{}, metrics.TopK{})
 )
 
