@@ -54,6 +54,7 @@ type Set struct {
 	low, high int32 // the least label and the greatest
 
 	rounding *seenIntegers
+	epochs   uint64 // of Batches
 }
 
 // setArray is one of a set's arrays.

@@ -9,6 +9,8 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/models"
 )
 
 // slot is one array of a net's state.
@@ -33,13 +35,10 @@ type layout struct {
 // rng is GoMLX's name for the state of a store's random numbers.
 const rng = "/" + model.RNGStateVariableName
 
-// refuseLosses panics where a model function has added losses of its own, as GoMLX's
-// regularizers do: nothing here would add them to a net's loss.
-func refuseLosses(g *Graph) {
-	for _, key := range []string{"trainer_main_loss", "trainer_regularization_loss"} { // of GoMLX's package train, which links much
-		if _, is := model.GetGraphParam(g, "/trainer/"+key); is {
-			panic(errors.New("the model adds a loss of its own (train.AddLoss, a regularizer): want it left out; WeightDecay of an optimizer is an L2 regularizer, Config.Loss another loss"))
-		}
+// refuseMainLoss panics where a model function sets the loss itself, as GoMLX's AddMainLoss does.
+func refuseMainLoss(g *Graph) {
+	if _, is := model.GetGraphParam(g, "/trainer/trainer_main_loss"); is { // of GoMLX's package train, which links much
+		panic(errors.New("the model adds a main loss of its own (train.AddMainLoss): want models.AddLoss, or Config.Loss or Config.Step"))
 	}
 }
 
@@ -64,7 +63,8 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		if n.output = nil; len(n.model.Parts()) == 0 {
 			n.output = y[0].Shape().Dimensions[1:]
 		}
-		refuseLosses(t.g)
+		refuseMainLoss(t.g)
+		n.addsLoss = models.AddedLoss(t.g) != nil
 		return y
 	})
 	if err != nil {

@@ -168,6 +168,9 @@ func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weigh
 	default:
 		weight = t.scalar(float32(out.Shape().Dimensions[0]))
 	}
+	if t.added != nil {
+		sum, t.added = Add(sum, Mul(t.added, weight)), nil
+	}
 	right = t.scalar(float32(0))
 	if b.y != nil && b.y.DType() == dtypes.Int32 && out.Rank() == b.y.Rank()+1 && !t.net.freeLabels() {
 		hit := ConvertDType(Equal(ArgMax(StopGradient(out), -1, dtypes.Int32), b.y), dtypes.Float32)

@@ -46,6 +46,7 @@ type core struct {
 
 // traits are what a net is made of, as its layout is built.
 type traits struct {
+	addsLoss    bool    // layers add to the loss
 	convolves   bool    // it has convolutions
 	feedForward bool    // it has neither those nor loops
 	output      []int   // dimensions of one result

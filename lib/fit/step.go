@@ -23,6 +23,7 @@ type stepWriter struct {
 	variables, moments []*Node // as they are now
 	rate, number       *Node   // number is that of the step, from 1
 	loss               []*Node // of each Minimize
+	added              []*Node // by layers, and not taken by Added yet
 	names              []string
 	reports            []*Node
 	training           bool
@@ -31,7 +32,26 @@ type stepWriter struct {
 }
 
 // ForwardInputs and the others are [step.Writer]'s.
-func (w *stepWriter) ForwardInputs(in models.Inputs) *Node { return w.t.apply(in, w.training) }
+func (w *stepWriter) ForwardInputs(in models.Inputs) *Node {
+	return w.noting(w.t.apply(in, w.training))
+}
+
+// noting notes what the layers that gave y have added to the loss.
+func (w *stepWriter) noting(y *Node) *Node {
+	if w.t.added != nil {
+		w.added, w.t.added = append(w.added, w.t.added), nil
+	}
+	return y
+}
+
+func (w *stepWriter) Added() *Node {
+	sum := w.t.scalar(float32(0))
+	for _, x := range w.added {
+		sum = Add(sum, x)
+	}
+	w.added = nil
+	return sum
+}
 
 func (w *stepWriter) Apply(layer string, x *Node) *Node {
 	t := w.t
@@ -39,11 +59,10 @@ func (w *stepWriter) Apply(layer string, x *Node) *Node {
 	if i < 0 {
 		panic(fmt.Errorf("Step.Apply of %q: want a layer or part of %s: %s", layer, t.net.model.Name, strings.Join(t.net.model.Names(), ", ")))
 	}
-	t.store.SetTraining(t.g, w.training)
 	if t.net.config.BF16 && x.DType().IsFloat() {
 		x = ConvertDType(x, dtypes.BFloat16)
 	}
-	return t.float(t.net.model.Layer(i, layer, t.store.RootScope(), x, t.mark))
+	return w.noting(t.building(w.training, func() *Node { return t.net.model.Layer(i, layer, t.store.RootScope(), x, t.mark) }))
 }
 
 func (w *stepWriter) Random(normal bool, shape shapes.Shape) *Node {
@@ -107,6 +126,9 @@ func (t *trace) step(variables, moments []*Node, b batch, rate, number *Node, ca
 	t.net.config.Step(&step.Step{X: b.in["x"], In: b.in, Y: b.y, V: b.v, Training: training, Writer: w})
 	if len(w.loss) == 0 {
 		panic(fmt.Errorf("Config.Step minimizes nothing: want Step.Minimize of a loss"))
+	}
+	if len(w.added) > 0 {
+		panic(fmt.Errorf("layers add to the loss (models.AddLoss), and Config.Step leaves that out: want Step.Added in a loss"))
 	}
 	w.variables = t.buffers(w.variables)
 	t.mark("fit/results")

@@ -46,6 +46,9 @@ type Writer interface {
 	// Minimize changes the weights of some layers or parts, or of all, by the gradient of a
 	// scalar. What the step does after it sees the new weights.
 	Minimize(loss *Node, layers ...string)
+	// Added is the sum of what the layers applied so far have added to the loss by
+	// models.AddLoss, which counts nowhere else.
+	Added() *Node
 	// Report shows a scalar in the progress bar and the history.
 	Report(name string, value *Node)
 	// Random are random numbers from 0 to 1, or of mean 0 and variance 1.
