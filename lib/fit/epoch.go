@@ -237,6 +237,9 @@ func (f *stepResult) setShared(l []*Node) {
 // derive is the forward and the backward pass. Of a batch that is shared, it is this device's
 // part.
 func (t *trace) derive(variables []*Node, b batch, s *Set, c plan.Part) stepResult {
+	if c.Accumulate > 1 {
+		return t.accumulated(variables, b, s, c)
+	}
 	t.set(variables)
 	net := t.net.model
 	if c.Kernels != nil {

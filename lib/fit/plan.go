@@ -32,6 +32,7 @@ func (n *Net) decide(data *Set, t Train, use plan.Use) (*plan.Plan, error) {
 	}
 	q.Use, q.Steps, q.Epochs, q.FullBatch = use, data.N/t.Batch, t.Epochs, t.Batch == data.N
 	q.Watched = t.Validation != nil || t.Threshold != 0 || t.Patience != 0 || len(n.carriedSlots()) > 0 && !t.KeepState
+	q.Accumulate = t.Accumulate
 	if !t.DropLast {
 		q.Rest = data.N % t.Batch
 	}

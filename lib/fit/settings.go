@@ -59,6 +59,12 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("%d epochs: want 1 or more", t.Epochs)
 	case t.Batch < 0:
 		return bad("batch of %d: want 1 or more", t.Batch)
+	case t.Accumulate < 0 || t.Accumulate > 1 && t.Batch%(t.Accumulate*max(1, n.config.Devices)) != 0:
+		return bad("a batch of %d in %d parts on %d devices: want parts of the same size", t.Batch, t.Accumulate, max(1, n.config.Devices))
+	case t.Accumulate > 1 && n.config.Step != nil:
+		return bad("Accumulate of %d with Config.Step, which minimizes by itself: want one of them", t.Accumulate)
+	case t.Accumulate > 1 && len(n.carriedSlots()) > 0:
+		return bad("Accumulate of %d, and %s has a layer that is Stateful, whose batch is not divided: want it left out", t.Accumulate, n.model.Name)
 	case t.Batch > data.N:
 		return bad("batch of %d from the %d examples of %s: want no more than there are", t.Batch, data.N, data.Name)
 	case t.Batch > 0 && t.Epochs > math.MaxInt32/((data.N+t.Batch-1)/t.Batch):

@@ -18,6 +18,7 @@ import (
 type Train struct {
 	Epochs       int     // default: 1
 	Batch        int     // examples a step; default: 32, or all if there are fewer
+	Accumulate   int     // parts that a batch's gradients are computed in, one after another, for less memory; default: 1
 	InOrder      bool    // do not shuffle
 	KeepState    bool    // stateful LSTM layers keep their state from epoch to epoch
 	DropLast     bool    // leave out the last batch of an epoch when it is not full

@@ -83,6 +83,7 @@ func (l CTC) Apply(out, labels, v *Node) (loss, weight *Node) {
 			return Reshape(DynamicSlice(emit, []*Node{i, ZerosLike(i), ZerosLike(i)}, []int{1, n, places}), n, places)
 		}
 		limit, one := Scalar(g, dtypes.Int32, steps-1), Scalar(g, dtypes.Int32, 1)
+		by1, from := Scalar(g, dtypes.Int32, step), Scalar(g, dtypes.Int32, start) // here: constants of a loop cannot be used after it
 		now := only(LogicalAnd(begins, inside), Reshape(Slice(emit, AxisRange(start, start+1)), n, places))
 		all := BroadcastToDims(off, steps, n, places)
 		all = DynamicUpdateSlice(all, InsertAxes(now, 0), []*Node{Scalar(g, dtypes.Int32, start), Scalar(g, dtypes.Int32, 0), Scalar(g, dtypes.Int32, 0)})
@@ -99,7 +100,7 @@ func (l CTC) Apply(out, labels, v *Node) (loss, weight *Node) {
 		body := NewClosure(g, func(g *Graph) []*Node {
 			i, now, all := parameters(g)
 			next := Add(i, one)
-			t := AddScalar(MulScalar(next, float64(step)), float64(start))
+			t := Add(Mul(next, by1), from)
 			one, two := shift(now, by), only(skip, shift(now, 2*by))
 			most := Max(now, Max(one, two))
 			sum := Add(Exp(Sub(now, most)), Add(Exp(Sub(one, most)), Exp(Sub(two, most))))

@@ -29,7 +29,9 @@ type Training struct {
 	Numbers int // of all inputs of the data set
 	Batch   int // examples of a step
 	Steps   int // full batches of an epoch, or of all epochs that are one loop
-	Rest    int // examples of the last batch of an epoch, if it is smaller
+	// Accumulate is in how many parts the gradients of a batch are computed; 0: 1.
+	Accumulate int
+	Rest       int // examples of the last batch of an epoch, if it is smaller
 
 	Epochs    int
 	FullBatch bool // a batch is the whole data set
