@@ -20,6 +20,7 @@ type trainCase struct {
 	batch  int
 	n      int // examples; 0: only for CPUs
 	few    int // examples on a CPU; 0: too slow there
+	tests  int // examples of a validation after each epoch, for the peers; 0: none
 	// epochs of one measurement, on a CPU a tenth; default: 1. Where an epoch is short,
 	// several, as the sources train: PyTorch's steps are half a second without an end
 	// between them.

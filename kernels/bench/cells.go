@@ -228,18 +228,9 @@ func freeConnection() (jupyter.Connection, error) {
 	return c, nil
 }
 
-// must is what the Go cells declare.
-const must = `func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-`
-
 // The live net has the shape of notebook 04's MLP. Its cells say where their own time goes.
 const (
-	liveNet   = must + `var net = fit.New("live", models.MLP(100), fit.Config{Seed: 1})`
+	liveNet   = `var net = fit.New("live", models.MLP(100), fit.Config{Seed: 1})`
 	liveLoad  = `must(net.Upload("eight", fit.Data{X: make([]float32, 8*784), Y: make([]int32, 8)}))`
 	liveBegin = `began := time.Now()
 set := must(net.Data("eight"))

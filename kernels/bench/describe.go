@@ -24,6 +24,7 @@ type description struct {
 	Settings                map[string]float64
 	Batch, Examples, Epochs int      // epochs of one sample; 0: as many as take 0.3 s
 	Ways                    []string // of training, such as "scan"; empty: all
+	Tests                   int      // examples of a validation after each epoch; 0: steps alone
 	Check                   string   // a folder with initial weights and one batch, whose loss is printed; "" for none
 }
 
@@ -40,7 +41,7 @@ type layer struct {
 // describe is the description of a case's net. Layers and optimizers that the peers do not
 // know are an error.
 func (c trainCase) describe() (d description, err error) {
-	d = description{Name: c.name, Input: c.model.Input, Batch: c.batch, Examples: c.n, Epochs: c.epochs}
+	d = description{Name: c.name, Input: c.model.Input, Batch: c.batch, Examples: c.n, Epochs: c.epochs, Tests: c.tests}
 	c.n = c.batch
 	data := c.examples()
 	_, d.Bytes = data.X.([]byte)

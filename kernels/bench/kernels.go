@@ -115,7 +115,7 @@ func kernelOps() []kernels.Op {
 		}
 		for i, s := range [][3]int{{100, 1000, 10}, {1, 33, 2}, {1025, 84, 10}, {33, 70, 16}} {
 			l = append(l, kernels.Head{Batch: s[0], In: s[1], Classes: s[2], X: k, G: k, Compute: k, NoBias: i%2 == 1},
-				kernels.End{Batch: s[0], In: s[1], Classes: s[2], Parts: 1 + 10*i, X: k, G: k, Compute: k, Act: acts[i%len(acts)], NoBias: i%2 == 0})
+				kernels.HeadReduce{Batch: s[0], In: s[1], Classes: s[2], Parts: 1 + 10*i, X: k, G: k, Compute: k, Act: acts[i%len(acts)], NoBias: i%2 == 0})
 		}
 		for i, g := range []kernels.Geometry{
 			{Batch: 8, Height: 28, Width: 28, In: 1, Out: 10, Size: 3, Pad: 1, Pool: true},

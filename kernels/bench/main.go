@@ -60,8 +60,8 @@ var benches = map[string]struct {
 	"random":   {benchRandom, "µs per training step of nets drawn from a seed; -seed, -nets; -peers jax,torch"},
 	"accuracy": {benchAccuracy, "test accuracy on Fashion-MNIST; -peers torch"},
 	"cells":    {benchCells, "ms from execute_request to idle: Gaiden, GoNB, IPython with JAX"},
-	"dispatch": {benchDispatch, "µs per step of 1, 31 and 100 donated arrays: raw PJRT, the session, GoMLX, JAX"},
 	"kernels":  {benchKernels, "results of each GPU kernel next to those of its plain form; -texts"},
+	"run":      {benchRun, "µs per training step of whole runs as a notebook has them, with validations; -peers jax,torch"},
 	"session":  {benchSession, "first steps by where a program is, waiting for another notebook, recovery from a crash"},
 }
 
@@ -166,18 +166,6 @@ func (b *bench) keep(r timing.Record) {
 // wants reports whether -only names the case.
 func (b *bench) wants(name string) bool {
 	return slices.ContainsFunc(strings.Split(b.only, ","), func(part string) bool { return strings.Contains(name, part) })
-}
-
-// add keeps a measurement in µs per step.
-func (b *bench) add(name, subject string, m timing.Measurement) error {
-	if m.Err != nil {
-		return fmt.Errorf("%s: %s: %s: %w", b.name, name, subject, m.Err)
-	}
-	r, err := m.Record(b.name, name, subject, b.info)
-	if err == nil {
-		b.keep(r)
-	}
-	return err
 }
 
 // addSamples keeps figures that were measured otherwise, in the given unit.

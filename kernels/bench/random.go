@@ -322,7 +322,6 @@ func (d *draw) dropout() {
 	}
 }
 
-// renamed is the layer with a name.
 func renamed(l models.Layer, name string) models.Layer {
 	switch l := l.(type) {
 	case models.Dense:

@@ -95,9 +95,9 @@ func TestVariants(t *testing.T) {
 // TestCommandLine holds what is said of wrong words and flags, before anything is measured.
 func TestCommandLine(t *testing.T) {
 	for _, tt := range []struct{ args, want, printed string }{
-		{"", "usage", "dispatch"},
+		{"", "usage", "random"},
 		{"dispach", `no benchmark "dispach"`, ""},
-		{"dispatch all", `dispatch: got ["all"] after it, want flags only`, ""},
+		{"session all", `session: got ["all"] after it, want flags only`, ""},
 		{"train -rounds 0", "-rounds: got 0, want 1 or more", ""},
 		{"train -json /nonexistent/x.json", "write /nonexistent/x.json: no such file", ""},
 		{"train -roundz 3", "usage", "-roundz"},

@@ -3,7 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
+
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 
 	"gaiden/lib/fit"
 	"gaiden/lib/session"
@@ -17,12 +21,11 @@ func benchWait(b *bench, p *session.Private) error {
 		return err
 	}
 	defer short.Close()
-	h, _, err := addProgram(short, 1)
+	exec, err := graph.NewExec(short.Backend(), func(x *graph.Node) *graph.Node { return graph.AddScalar(x, 1) })
 	if err != nil {
 		return err
 	}
-	x, err := short.Compile(h, session.Options{})
-	if err != nil {
+	if _, err := exec.Call(make([]float32, 16)); err != nil { // compiles
 		return err
 	}
 	// Now and then, as cells come, not one after the other.
@@ -31,25 +34,17 @@ func benchWait(b *bench, p *session.Private) error {
 		for range 200 {
 			time.Sleep(23 * time.Millisecond)
 			began := time.Now()
-			a, err := short.Put(make([]float32, stateSize), stateShape(), 0)
+			out, err := exec.Call(make([]float32, 16))
 			if err != nil {
 				return err
 			}
-			out, err := x.Run(session.Call{Inputs: []*session.Array{a}})
-			if err != nil {
-				return err
-			}
-			if err := out[0].Values(make([]float32, stateSize)); err != nil {
+			if _, err := tensors.CopyFlatData[float32](out[0]); err != nil {
 				return err
 			}
 			samples = append(samples, time.Since(began).Seconds()*1e3)
 		}
 		b.addSamples("wait", subject, "ms", samples)
-		slowest := samples[0]
-		for _, t := range samples {
-			slowest = max(slowest, t)
-		}
-		b.addSamples("wait, the longest of 200", subject, "ms", []float64{slowest})
+		b.addSamples("wait, the longest of 200", subject, "ms", []float64{slices.Max(samples)})
 		return nil
 	}
 	if err := waits("a short program alone"); err != nil {

@@ -20,7 +20,7 @@ const jobsArgs = "[all | attach|pause|resume|stop|forget NAME [NOTEBOOK]]"
 const jobsMore = `
 A job is training that runs in the session and continues after its cell, the kernel
 or the browser has ended. Start one with net.FitJob(train, fit.Train{…}) instead
-of net.Train. After a crash, it continues from the last snapshot.
+of net.Fit. After a crash, it continues from the last snapshot.
 %jobs              list the notebook's jobs; %jobs all lists those of all notebooks
 %jobs attach NAME  follow a job until it ends, with a progress bar if it trains a
                    net; interrupting the cell does not stop the job

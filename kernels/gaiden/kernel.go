@@ -12,6 +12,7 @@ import (
 	"slices"
 	"syscall"
 
+	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/notebook"
 	"gaiden/lib/engine/wire"
@@ -33,7 +34,11 @@ func newNotebook() *notebook.Notebook {
 	n := &notebook.Notebook{Library: filepath.Join(wire.DataDir(), "src"), Cache: cellCache(), Linkers: cellCache(), Version: session.Version,
 		Ended: (&aftercare{meter: meter()}).ended, Named: sessionNames, Number: session.CellEnv,
 		Log: newLog(os.Stderr), Tags: []string{"noxla"}, // XLA is in the session, not in the cell
-		Companions: map[string]string{"github.com/gomlx/gomlx/backends/default": "gaiden/lib/session/gomlxdefault"}}
+		Companions: map[string]string{
+			"github.com/gomlx/gomlx/backends/default": "gaiden/lib/session/gomlxdefault",
+			cell.TracedPath:  cell.TracePath,
+			"gaiden/lib/fit": "gaiden/lib/report", // shows training while it runs
+		}}
 	if path := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(path) {
 		n.Gopls = path
 	}

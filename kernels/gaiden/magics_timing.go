@@ -8,6 +8,7 @@ import (
 
 	"gaiden/kernels/internal/magic"
 	"gaiden/kernels/internal/notebook"
+	"gaiden/lib/engine/typo"
 )
 
 // timingMagics are the magics that read a clock.
@@ -183,7 +184,7 @@ func meant(word string) string {
 		{"-n", "number loops count n"}, {"-r", "repeat repeats runs rounds r"}, {"-p", "precision digits p"},
 		{"-q", "quiet silent q s"}, {"-o", "output object result o v"}, {"-t", "time wall t"}} {
 		for _, name := range strings.Fields(o.names) {
-			if letter == name || len(letter) > 1 && (strings.HasPrefix(name, letter) || magic.Nearest(letter, []string{name}) != "") {
+			if letter == name || len(letter) > 1 && (strings.HasPrefix(name, letter) || typo.Nearest(letter, []string{name}) != "") {
 				return "; did you mean " + o.flag + "?"
 			}
 		}

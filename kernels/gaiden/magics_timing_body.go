@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/cell/parse"
 	"gaiden/kernels/internal/magic"
 )
@@ -38,6 +39,7 @@ type part struct {
 	start, end int      // in the body
 	values     int      // of an expression; 0 leaves it as it is
 	names      []string // that are defined; nil for an expression
+	fails      bool     // an expression whose last value, if it is an error, has to be nil
 }
 
 const timedImports = `import (gaidenreport "gaiden/lib/report"; gaidenruntime "runtime"); `
@@ -72,8 +74,7 @@ func (t *timed) once(ctx context.Context, h magic.Host) error {
 		program = h.Keep
 	}
 	err := program(ctx, t.text.String())
-	var build *parse.BuildError
-	if errors.As(err, &build) {
+	if build, is := errors.AsType[*parse.BuildError](err); is {
 		t.restore(build)
 	}
 	if err != nil {
@@ -117,6 +118,7 @@ func (t *timed) parse() error {
 		p := part{start: offset(s.Pos()), end: offset(s.End()), values: 1}
 		switch s := s.(type) {
 		case *ast.ExprStmt:
+			p.fails = mayFail(s.X)
 			t.parts = append(t.parts, p)
 		case *ast.AssignStmt:
 			for _, l := range s.Lhs {
@@ -135,6 +137,21 @@ func (t *timed) parse() error {
 		}
 	}
 	return nil
+}
+
+// mayFail reports whether an expression is a call that may return an error that is
+// about the call: not one that prints, or that makes errors.
+func mayFail(e ast.Expr) bool {
+	call, ok := ast.Unparen(e).(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	f, _ := call.Fun.(*ast.SelectorExpr)
+	if f == nil {
+		return true
+	}
+	pkg, _ := f.X.(*ast.Ident)
+	return pkg == nil || pkg.Name != "errors" && (pkg.Name != "fmt" || strings.Contains(f.Sel.Name, "scan"))
 }
 
 // leaves returns where a statement leaves the loop that it will stand in.
@@ -272,6 +289,9 @@ func (t *timed) write() {
 		}
 		open, shut := "", strings.Join(kept, "")
 		if p.names == nil && p.values > 0 {
+			if p.fails {
+				shut += "; " + cell.Check(1).Name + "(" + names[len(names)-1] + ")"
+			}
 			open, shut = "{ "+strings.Join(names, ", ")+" := ", shut+" }"
 		}
 		t.text.users(t.body, from, p.start, true)
@@ -286,9 +306,18 @@ func (t *timed) write() {
 
 var valueCount = regexp.MustCompile(`^assignment mismatch: \d+ variables? but .* returns? (\d+) values?$`)
 
-// learn takes from the type checker how many values the calls have.
+// noError is what the type checker says of a call whose last value is no error.
+var noError = regexp.MustCompile(`gaiden(\d+)_\d+ \(.* as error value in argument to ` + cell.Check(1).Name)
+
+// learn takes from the type checker how many values the calls have, and whether the last
+// is an error.
 func (t *timed) learn(build *parse.BuildError) (learned bool) {
 	for _, d := range build.Diagnostics {
+		if m := noError.FindStringSubmatch(d.Message); m != nil {
+			i, _ := strconv.Atoi(m[1])
+			t.parts[i].fails, learned = false, true
+			continue
+		}
 		at, body, ok := t.text.origin(d.Line, d.Column)
 		for i := range t.parts {
 			p := &t.parts[i]

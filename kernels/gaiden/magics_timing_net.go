@@ -12,6 +12,7 @@ import (
 
 	"gaiden/kernels/internal/cell/parse"
 	"gaiden/kernels/internal/magic"
+	"gaiden/lib/engine/typo"
 	"gaiden/lib/profile"
 )
 
@@ -73,7 +74,7 @@ func huntFlags(c magic.Command, allowed string) (numbers map[string]float64, swi
 		}
 		name := strings.TrimLeft(word, "-")
 		if len(name) != 1 || !strings.Contains(allowed, name) {
-			near := magic.Nearest("-"+name, option.FindAllString(c.Row.Usage(), -1))
+			near := typo.Nearest("-"+name, option.FindAllString(c.Row.Usage(), -1))
 			if near != "" {
 				near = "; did you mean " + near + "?"
 			}
@@ -142,8 +143,7 @@ func onNet(ctx context.Context, h magic.Host, c magic.Command, word string, list
 	before, after, _ := strings.Cut(code("\x00"), "\x00")
 	t := timed{line: c.Line, first: c.Line, body: expr, before: huntImports + before, after: after}
 	err := t.once(ctx, h)
-	var build *parse.BuildError
-	if errors.As(err, &build) && len(build.Diagnostics) == 1 {
+	if build, is := errors.AsType[*parse.BuildError](err); is && len(build.Diagnostics) == 1 {
 		if m := build.Diagnostics[0].Message; strings.HasPrefix(m, "undefined: ") || strings.HasPrefix(m, "cannot use ") {
 			return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: fmt.Sprintf("got %s, want a net (%s)%s", word, m, knownNets(word, nets))}
 		}
@@ -177,7 +177,6 @@ type asideHost struct {
 	text string
 }
 
-// Show implements magic.Host.
 func (h *asideHost) Show(data map[string]any) { h.text, _ = data["text/plain"].(string) }
 
 // Stdout implements magic.Host.
@@ -189,7 +188,7 @@ func knownNets(word string, nets map[string]string) string {
 	for variable, name := range nets {
 		names = append(names, variable, name)
 	}
-	if near := magic.Nearest(word, names); near != "" {
+	if near := typo.Nearest(word, names); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	if len(names) == 0 {

@@ -115,8 +115,7 @@ func (r *running) notebook(ctx context.Context, name string) error {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		var pe *os.PathError
-		if errors.As(err, &pe) {
+		if pe, is := errors.AsType[*os.PathError](err); is {
 			err = pe.Err // the caller names the file
 		}
 		return err
@@ -194,8 +193,7 @@ func (r *running) execute(ctx context.Context, name, path string, data []byte) (
 	began := time.Now()
 	failed := run.Execute(ctx, doc)
 	written, err := doc.Bytes()
-	var cell *runner.CellError
-	if errors.As(failed, &cell) {
+	if cell, is := errors.AsType[*runner.CellError](failed); is {
 		said := strings.Join(cell.Err.Traceback, "\n")
 		if !coloured(r.stderr) {
 			said = webpage.Plain(said)

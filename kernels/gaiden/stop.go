@@ -162,7 +162,6 @@ func holdsLock(pid int) bool {
 	return false
 }
 
-// elsewhere says that a session is not of this machine or container.
 func elsewhere(pid int) error {
 	return wire.Errorf(wire.Unavailable, "a session holds %s.lock, but not as process %d of this machine or container", wire.SocketPath(), pid).
 		WithHint("gaiden session stop where it was started, or XDG_RUNTIME_DIR with another folder for a session here")

@@ -3,6 +3,8 @@ package datasets
 import (
 	"fmt"
 	"strings"
+
+	"gaiden/lib/timing/units"
 )
 
 // Images is a set of labeled images of one size, ready to upload. It is plain memory,
@@ -45,7 +47,7 @@ func (m *Images) Title() string {
 func (m *Images) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s train and %s test images, %d×%d×%d, %d classes", m.Title(),
-		thousands(m.Train.Len()), thousands(m.Test.Len()), m.Height, m.Width, m.Channels, len(m.Classes))
+		units.Count(m.Train.Len()), units.Count(m.Test.Len()), m.Height, m.Width, m.Channels, len(m.Classes))
 	if m.StandsFor != "" {
 		fmt.Fprintf(&b, "\n  note: %s is neither on this machine nor within reach; see Reason", m.StandsFor)
 	}
@@ -119,12 +121,4 @@ func (m *Images) check() error {
 		}
 	}
 	return nil
-}
-
-func thousands(n int) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

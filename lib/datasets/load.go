@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"gaiden/lib/engine/typo"
 )
 
 // Options say how to get a data set. The zero value is right for a notebook.
@@ -50,7 +52,7 @@ func Load(ctx context.Context, name string, o Options) (*Images, error) {
 	case "synthetic":
 		return Synthetic(1, 60_000, 28, 28, 1)
 	}
-	return nil, &NameError{Name: name, Near: nearest(name, Names())}
+	return nil, &NameError{Name: name, Near: typo.Nearest(strings.ToLower(name), Names())}
 }
 
 // A NameError reports a data set that does not exist.
@@ -64,37 +66,4 @@ func (e *NameError) Error() string {
 		return fmt.Sprintf("datasets: no data set %q; did you mean %q?", e.Name, e.Near)
 	}
 	return fmt.Sprintf("datasets: no data set %q; there are %s", e.Name, strings.Join(Names(), ", "))
-}
-
-// nearest returns the word closest to name, if a typing slip explains the
-// difference: two letters, or a third of them.
-func nearest(name string, words []string) string {
-	best, distance := "", max(2, len([]rune(name))/3)+1
-	for _, w := range words {
-		if d := edits(strings.ToLower(name), w); d < distance {
-			best, distance = w, d
-		}
-	}
-	return best
-}
-
-// edits is the Levenshtein distance of two words.
-func edits(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	row := make([]int, len(y)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range x {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range y {
-			cost := 1
-			if x[i] == y[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(y)]
 }

@@ -229,10 +229,8 @@ func (e *UnavailableError) why() string {
 	return fmt.Sprintf("%s: not in %s and cannot be fetched: %s", e.Name, e.Dir, strings.Join(reasons, "; "))
 }
 
-// Unwrap returns each reason, for errors.Is and errors.As.
 func (e *UnavailableError) Unwrap() []error { return e.Tried }
 
-// Hint returns what the reader of a notebook can do next.
 func (e *UnavailableError) Hint() string {
 	return fmt.Sprintf("put %s (packed or not) into %s; or set GAIDEN_DATA to a folder that has them in %s; "+
 		"or take datasets.Fashion, or datasets.Synthetic, which needs no files",

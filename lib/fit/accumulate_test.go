@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/metrics"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
@@ -21,7 +22,7 @@ func TestAccumulate(t *testing.T) {
 	for i := range 45 {
 		d.V = append(d.V, float32(i%3))
 	}
-	for name, c := range map[string]Config{"plain": {}, "packed": {}, "devices": {Devices: 2, AllDevices: true}, "single": {Loop: SingleSteps}, "bf16": {BF16: true}} {
+	for name, c := range map[string]Config{"plain": {}, "packed": {}, "devices": {Devices: 2, AllDevices: true}, "single": {}, "bf16": {BF16: true}} {
 		c.Seed, c.Optimizer, c.Metrics = 1, optim.Clipped{Optimizer: optim.Adam{LearningRate: 0.01}, Norm: 0.5}, []metrics.Metric{metrics.TopK{K: 2}}
 		if name == "packed" {
 			c.Optimizer = optim.Adam{LearningRate: 0.01}
@@ -31,6 +32,9 @@ func TestAccumulate(t *testing.T) {
 		for _, parts := range []int{0, 4} {
 			n := attach(t, s, "n", net, c)
 			n.packing = name == "packed"
+			if name == "single" {
+				n.loop = plan.SingleSteps
+			}
 			train := load(t, n, "bars", d)
 			h, err := n.Fit(train, Train{Epochs: 2, Batch: 16, Accumulate: parts})
 			if err != nil {

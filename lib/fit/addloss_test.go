@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"gaiden/lib/fit/step"
 	"gaiden/lib/losses"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
@@ -33,7 +34,9 @@ func TestAddLoss(t *testing.T) {
 	}
 	dense := models.Dense{Name: "out", Units: 10, NoBias: true}
 	for name, c := range map[string]Config{"plain": {}, "devices": {Devices: 2, AllDevices: true}, "packed": {}, "bf16": {BF16: true},
-		"step": {Step: func(s *Step) { s.Minimize(Add(losses.Mean(losses.CrossEntropy{}, s.Forward(s.X), s.Y), s.Added())) }}} {
+		"step": {Step: func(s *step.Step) {
+			s.Minimize(Add(losses.Mean(losses.CrossEntropy{}, s.Forward(s.X), s.Y), s.Added()))
+		}}} {
 		c.Seed, c.Optimizer = 1, optim.SGD{LearningRate: 0.1}
 		a := attach(t, s, "adds", net(ridge{dense}), c)
 		a.packing = name == "packed"
@@ -81,7 +84,7 @@ func TestAddLoss(t *testing.T) {
 			}
 		}
 	}
-	n := attach(t, s, "left", net(ridge{dense}), Config{Step: func(s *Step) { s.Minimize(losses.Mean(losses.CrossEntropy{}, s.Forward(s.X), s.Y)) }})
+	n := attach(t, s, "left", net(ridge{dense}), Config{Step: func(s *step.Step) { s.Minimize(losses.Mean(losses.CrossEntropy{}, s.Forward(s.X), s.Y)) }})
 	if _, err := n.Fit(load(t, n, "bars", digits(50, []int{6}, 1)), Train{}); err == nil || !strings.Contains(err.Error(), "want Step.Added") {
 		t.Errorf("a step that leaves it out: got %v", err)
 	}

@@ -67,8 +67,7 @@ func TestBadInput(t *testing.T) {
 		{"a momentum", New("o2", small(), Config{Session: s, Optimizer: optim.SGD{Momentum: -1}}), data, Train{}, "Momentum of momentum is -1"},
 		{"a mean of nothing", New("o3", small(), Config{Session: s, Optimizer: optim.Adam{Beta2: 1}}), data, Train{}, "Beta2 of adam is 1: want 0 or more, and less than 1"},
 		{"a mean that is no number", New("o4", small(), Config{Session: s, Optimizer: optim.AdaDelta{Rho: math.NaN()}}), data, Train{}, "Rho of adadelta is NaN"},
-		{"devices", New("o5", small(), Config{Session: s, Devices: -1}), data, Train{}, "o5: Devices -1, Unroll 0: want 1 or more"},
-		{"a body of a loop", New("o6", small(), Config{Session: s, Unroll: -5}), data, Train{}, "o6: Devices 0, Unroll -5: want 1 or more"},
+		{"devices", New("o5", small(), Config{Session: s, Devices: -1}), data, Train{}, "o5: Devices -1: want 1 or more"},
 		{"no data", n, nil, Train{}, "no data set"},
 		{"another net's data", other, data, Train{}, "layer flatten of MLP takes [28 28 1]"},
 	}

@@ -18,6 +18,7 @@ import (
 type queue struct {
 	pending    []*pendingChunk // the first is running, the others wait for it
 	requesting int             // the epoch of the next one
+	requested  int             // steps of the run
 	memory     memoryFor
 }
 
@@ -33,6 +34,7 @@ const (
 // pendingChunk is some turns of a portion that the devices work on.
 type pendingChunk struct {
 	portion      *portion
+	epoch        int
 	order        *exampleOrder
 	first, turns int
 	endsEpoch    bool
@@ -56,8 +58,12 @@ type chunkOutcome struct {
 // waits for the results, so that the clock is read when they come and not when the run has
 // time for them.
 func (r *run) request(state copies, p *portion, order *exampleOrder, first, turns int) (*pendingChunk, error) {
-	all := r.portions()
-	c := &pendingChunk{portion: p, order: order, first: first, turns: turns, behind: len(r.pending) > 0, began: time.Now(), over: make(chan struct{}),
+	return r.requestIn(r.requesting, state, p, order, first, turns)
+}
+
+func (r *run) requestIn(epoch int, state copies, p *portion, order *exampleOrder, first, turns int) (*pendingChunk, error) {
+	all := r.portions(epoch)
+	c := &pendingChunk{portion: p, epoch: epoch, order: order, first: first, turns: turns, behind: len(r.pending) > 0, began: time.Now(), over: make(chan struct{}),
 		endsEpoch: p == all[len(all)-1] && first+turns*p.Turn()*p.Batch == p.First+p.Turns*p.Turn()*p.Batch}
 	var err error
 	c.after, c.results, err = p.steps.run(state, r.data, order.arrays, r.rate, first, turns)
@@ -129,6 +135,11 @@ func (r *run) await(pending int) error {
 			return err
 		}
 		r.pop()
+		if k := r.interval(); k > 0 && r.history.Steps%k == 0 {
+			if err := r.call("OnStep", r.OnStep); err != nil {
+				return err
+			}
+		}
 		if c.endsEpoch && !r.plan.Merged {
 			if err := r.endEpoch(); err != nil {
 				return err

@@ -297,8 +297,11 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 	if _, is := d.Y.(sameX); is {
 		return s, n.sameTargets(s, d.V)
 	}
-	if d.Y == nil && d.V == nil && (n.ownLoss() || n.config.Step != nil) {
+	if d.Y == nil && d.V == nil && n.config.Step != nil {
 		return s, nil
+	}
+	if d.Y == nil && d.V == nil && n.ownLoss() {
+		return s, n.metricsFit(s)
 	}
 	if d.Y, _, err = flatten(name, "targets", d.Y); err != nil {
 		return nil, err
@@ -502,7 +505,7 @@ func (n *Net) canTrain(s *Set) error {
 	if err := n.lossFits(s); err != nil || n.freeLabels() {
 		return err
 	}
-	if err := n.checkMetrics(s.labelled()); err != nil || !s.labelled() {
+	if err := n.metricsFit(s); err != nil || !s.labelled() {
 		return err
 	}
 	if want := shapes.Make(dtypes.Int32, n.positions()...).Size(); s.positions != want {

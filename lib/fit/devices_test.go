@@ -201,7 +201,8 @@ func TestFresh(t *testing.T) {
 		for _, devices := range tt.devices {
 			t.Run(fmt.Sprint(tt.net.Name, " on ", devices), func(t *testing.T) {
 				train := func(fresh bool) (numbers []float32) {
-					n := attach(t, s, fmt.Sprintf("net%d-%d-%t", i, devices, fresh), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, Loop: SingleSteps, FirstLook: true})
+					n := attach(t, s, fmt.Sprintf("net%d-%d-%t", i, devices, fresh), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, FirstLook: true})
+					n.loop = plan.SingleSteps
 					data := load(t, n, fmt.Sprint("data", i), tt.data)
 					var alive []int
 					for range 3 { // from the second on, chunks of several steps, two at a time

@@ -17,8 +17,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Batches are the examples of an epoch, so many at a time, in a random order that is another
-// one in each call, and the same in each program.
+// Batches are all examples, so many at a time, in the n-th random order in the n-th call.
 func (s *Set) Batches(size int) iter.Seq[step.Batch] {
 	s.epochs++
 	seed := s.epochs
@@ -36,8 +35,7 @@ func (s *Set) Batches(size int) iter.Seq[step.Batch] {
 	}
 }
 
-// Gradients are those of the net's loss for a batch; like a step of Fit it moves the running
-// means of batch norms and the random numbers on.
+// Gradients are those of the loss for a batch, of which batch norms note the means.
 func (n *Net) Gradients(b step.Batch) *step.Gradients {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -51,8 +49,7 @@ func (n *Net) Gradients(b step.Batch) *step.Gradients {
 	return step.NewGradients(n.core, names, arrays, loss, n.changeGradients, err)
 }
 
-// Apply is one step of the optimizer by gradients of the net, which keeps its weights if the
-// next ones would not be finite.
+// Apply is a step of the optimizer, unless it leads to weights that are not finite.
 func (n *Net) Apply(g *step.Gradients) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

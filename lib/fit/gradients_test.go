@@ -108,7 +108,7 @@ func TestGradientsLook(t *testing.T) {
 		t.Errorf("Norm after Clip is %v, %v", norm, err)
 	}
 	before := weightsOf(t, n)["head/weights"]
-	stepped := attach(t, s, "stepped", body(), Config{Step: func(s *Step) { s.Minimize(losses.Mean(losses.CrossEntropy{}, s.Forward(s.X), s.Y)) }})
+	stepped := attach(t, s, "stepped", body(), Config{Step: func(s *step.Step) { s.Minimize(losses.Mean(losses.CrossEntropy{}, s.Forward(s.X), s.Y)) }})
 	load(t, stepped, "bars", digits(40, []int{6}, 1))
 	for what, tt := range map[string]struct {
 		err  error

@@ -36,8 +36,12 @@ func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	switch {
 	case r.devices > 1:
 		return nil, fmt.Errorf("fit: %s: a job on %d devices: want Config.Devices 1; Fit uses more", n.name, r.devices)
-	case t.Validation == nil && (t.Threshold != 0 || t.Patience != 0):
-		return nil, fmt.Errorf("fit: %s: a job ends by Threshold or Patience of the validation's loss: want Train.Validation too", n.name)
+	case t.OnEpoch != nil || t.OnStep != nil:
+		return nil, fmt.Errorf("fit: %s: OnEpoch or OnStep in a job: another process cannot run a function of this one: want Fit, or them left out", n.name)
+	case r.lastEpoch != r.steps:
+		return nil, fmt.Errorf("fit: %s: a job of %d Steps, of which an epoch has %d: want a multiple of that, or no more than one epoch", n.name, t.Steps, r.steps)
+	case t.Validation == nil && (t.Threshold != 0 || t.Patience != 0 || t.judged()):
+		return nil, fmt.Errorf("fit: %s: Threshold, Patience, KeepBest and ReduceOnPlateau of a job go by its validation: want Train.Validation too", n.name)
 	}
 	b := jobBuilder{run: r, prefix: "job:" + n.name + "/"}
 	if err := b.build(); err != nil {
@@ -69,6 +73,10 @@ func (b *jobBuilder) build() error {
 	if b.DropLast || b.plan.Merged {
 		about.N = about.Steps * b.Batch
 	}
+	if about.KeepBest = b.KeepBest; b.judged() {
+		about.Monitor = monitoredName(b.Monitor)
+	}
+	about.Maximize = b.goal.maximize
 	if err := about.describe(n.measured(b.data)); err != nil {
 		return err
 	}
@@ -250,7 +258,8 @@ func (b *jobBuilder) test() error {
 		first.Each, count.Each = append(first.Each, b.prefix+at), append(count.Each, b.prefix+at+"/count")
 	}
 	columns := n.columns(s)
-	a, err := n.session.Put(make([]float32, batches*columns), shapes.Make(dtypes.Float32, batches, columns), 0)
+	results := shapes.Make(dtypes.Float32, batches, columns)
+	a, err := n.session.Put(make([]float32, batches*columns), results, 0)
 	if err != nil {
 		return err
 	}
@@ -259,12 +268,12 @@ func (b *jobBuilder) test() error {
 	in := session.Named(append(append(n.names(n.usedSlots()), b.sources(s)...), tested...)...)
 	b.addStep(session.JobStep{Program: p, When: wire.LastTurn, Repeat: len(first.Each), Inputs: append(in, first, count), Names: tested})
 	score, err := n.trace("score", func(t *trace) []*Node {
-		results := Parameter(t.g, "results", shapes.Make(dtypes.Float32, batches, columns))
-		sums := ReduceSum(results, 0)
+		tested := Parameter(t.g, "results", results)
+		sums := ReduceSum(tested, 0)
 		loss := t.mean(Slice(sums, AxisRange(0, 1)), Slice(sums, AxisRange(1, 2)))
 		result := []*Node{loss, Slice(sums, AxisRange(2, 3))}
 		if columns > lossColumns {
-			wide := ReduceSum(ConvertDType(Slice(results, AxisRange(), AxisRange(lossColumns)), dtypes.Float64), 0)
+			wide := ReduceSum(ConvertDType(Slice(tested, AxisRange(), AxisRange(lossColumns)), dtypes.Float64), 0)
 			high := t.float(wide)
 			result = append(result, high, t.float(Sub(wide, ConvertDType(high, dtypes.Float64))))
 		}
@@ -279,9 +288,15 @@ func (b *jobBuilder) test() error {
 	}
 	b.addStep(session.JobStep{Program: x, When: wire.LastTurn, Inputs: session.Named(tested...), Read: []wire.Read{{Output: 0, Name: "validation"}}})
 	if b.Threshold != 0 || b.Patience != 0 {
-		b.job.Until = &wire.Until{Read: "validation", Below: b.Threshold, Patience: b.Patience}
+		b.job.Until = &wire.Until{Read: "validation", Below: b.Threshold, Patience: b.Patience, Maximize: b.goal.maximize}
 	}
-	return nil
+	if !b.judged() {
+		return nil
+	}
+	if b.job.Until != nil {
+		b.job.Until.Read = monitoredName(b.Monitor)
+	}
+	return b.judge(tested, results)
 }
 
 // whereProgram says where a chunk begins: step, step before the job, turns →

@@ -89,7 +89,7 @@ func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, er
 			if err != nil {
 				return err
 			}
-			r = &jobReader{jobDescription: about, began: i.Started, record: record{history: &History{Devices: 1}, labels: about.Labels, measured: all, answers: about.Answers}}
+			r = &jobReader{jobDescription: about, began: i.Started, record: record{history: &History{Devices: 1}, labels: about.Labels, measured: all, answers: about.Answers, goal: newGoal("", about.Maximize)}}
 		}
 		for _, e := range l {
 			r.entry(e)
@@ -127,6 +127,9 @@ type jobDescription struct {
 	Layers        []string // their names
 	Metrics       []part   `json:",omitempty"`
 	Sums          []int    `json:",omitempty"` // of each
+	Monitor       string   `json:",omitempty"` // the name of that result in the log
+	Maximize      bool     `json:",omitempty"`
+	KeepBest      bool     `json:",omitempty"`
 }
 
 // describe writes down the metrics of a set. A function is written without what it does on
@@ -189,6 +192,10 @@ func (r *jobReader) entry(e wire.JobEntry) {
 			flags[i] = int32(v)
 		}
 		located(r.notFinite, flags, r.Data, r.Layers)
+	case r.Monitor != "" && e.Name == r.Monitor && len(e.Values) == 1:
+		if r.goal.judge(e.Values[0]) && r.KeepBest {
+			r.history.Best = len(r.history.Epochs)
+		}
 	case e.Name == "validation" && len(e.Values) == 2+2*r.measured.size() && len(r.history.Epochs) > 0:
 		sums := make([]float64, r.measured.size())
 		for i := range sums { // a number each for its high and low digits
@@ -225,6 +232,7 @@ func (r *jobReader) row(row []float64, at time.Time) {
 
 func (r *jobReader) progress() Progress {
 	p := r.record.progress("train", r.Epochs, r.Steps)
+	p.Total = r.Epochs * r.Steps
 	p.Elapsed = time.Since(r.began)
 	if r.info.State.Over() {
 		p.Elapsed = r.info.Changed.Sub(r.began)

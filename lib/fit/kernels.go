@@ -27,7 +27,7 @@ func refuses(err error) bool {
 func (r *run) without(why error, ready func() error) error {
 	n := r.net
 	var batches []int
-	for _, p := range []*portion{&r.main, &r.odd, &r.tail} {
+	for _, p := range []*portion{&r.main, &r.odd, &r.tail, &r.final, &r.cut} {
 		if p.Kernels == nil {
 			continue
 		}

@@ -43,6 +43,9 @@ func (n *Net) lockUnlessTraining(ctx context.Context, purpose string) (done func
 // lock keeps others from changing the net's arrays until done. It waits so long for their
 // locks.
 func (n *Net) lock(ctx context.Context, purpose string, wait time.Duration) (done func(), err error) {
+	if n.calling {
+		return nil, fmt.Errorf("fit: %s: OnEpoch or OnStep of its training %s it: want there what does not change the net, such as Evaluate, Predict or SaveWeights, or Control", n.name, purpose)
+	}
 	if n.locked {
 		return func() {}, nil
 	}

@@ -144,11 +144,10 @@ func TestOutOfMemoryAhead(t *testing.T) {
 	} {
 		var want *History
 		for _, tight := range []bool{false, true} {
-			var c Config
+			n := attach(t, s, fmt.Sprintf("net-%d-%t", i, tight), models.MLP(64), Config{})
 			if tt.fresh {
-				c.Loop = SingleSteps
+				n.loop = plan.SingleSteps
 			}
-			n := attach(t, s, fmt.Sprintf("net-%d-%t", i, tight), models.MLP(64), c)
 			data := load(t, n, "bars", digits(64, n.model.Input, 1))
 			train := func() (*History, error) {
 				r, err := n.run(ctx, data, tt.train, plan.Call)

@@ -97,6 +97,14 @@ func (n *Net) batchShapes(size int, labels bool) (output, y shapes.Shape) {
 	return output, output
 }
 
+// metricsFit says which metric does not fit a set.
+func (n *Net) metricsFit(s *Set) error {
+	if len(n.config.Metrics) > 0 && s.targets == 0 && !s.labelled() {
+		return fmt.Errorf("fit: %s: metric %s of %s: got no targets, want some, or Config.Metrics left out", n.name, n.config.Metrics[0].Title(), s.Name)
+	}
+	return n.checkMetrics(s.labelled())
+}
+
 // checkMetrics says which metric does not fit labels or numbers as targets. It writes each
 // once, so that a function of one's own fails here and not in a training.
 func (n *Net) checkMetrics(labels bool) error {

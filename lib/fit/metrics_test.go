@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/losses"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/metrics"
 	"gaiden/lib/models"
 )
@@ -129,8 +130,8 @@ func TestMetrics(t *testing.T) {
 	}{
 		{"devices", func(n *Net, _ *Train) { n.config.Devices, n.config.AllDevices = 2, true }},
 		{"packed", func(n *Net, _ *Train) { n.packing = true }},
-		{"single", func(n *Net, _ *Train) { n.config.Loop = SingleSteps }},
-		{"unrolled", func(n *Net, _ *Train) { n.config.Unroll = 5 }},
+		{"single", func(n *Net, _ *Train) { n.loop = plan.SingleSteps }},
+		{"unrolled", func(n *Net, _ *Train) { n.unroll = 5 }},
 	} {
 		_, _, other := run(tt.name, tt.change)
 		for i, e := range other.Epochs {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/fit/step"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/losses"
 	"gaiden/lib/lower"
@@ -37,6 +38,7 @@ type core struct {
 	ready      bool
 	readOnly   bool // another program's: its arrays are neither created nor removed
 	locked     bool // no other program can change its arrays
+	calling    bool // a callback of its training runs
 	arrayCount int  // of the net, in the session
 	layout     layout
 	traits
@@ -69,6 +71,8 @@ type caches struct {
 type hooks struct {
 	packing, testBuckets bool // whatever the size of the net
 	options              lower.Options
+	loop                 plan.Loop
+	unroll               int // steps in the body of a loop; 0: chosen
 	decided              func(*plan.Plan)
 }
 
@@ -76,19 +80,13 @@ type hooks struct {
 type Config struct {
 	Optimizer Optimizer   // default: Adam{}
 	Loss      losses.Loss // default: CrossEntropy for labels, MSE for numbers
-	// Step is a training step of one's own in place of the minimization of Loss, such as
-	//
-	//	func(s *fit.Step) { s.Minimize(losses.Mean(losses.MSE{}, s.Forward(s.X), s.Y)) }
-	//
-	// It is called while programs are written, maybe several times.
-	Step    func(*Step)
+	// Step is a training step of one's own, in place of Loss. It is called while programs are written.
+	Step    func(*step.Step)
 	Metrics []metrics.Metric
 	Seed    int64 // of the first weights, the order of examples, and dropout
 	// BF16 computes in bfloat16; weights and optimizer state stay float32. Integers in the
 	// examples that bfloat16 would round, such as token ids above 256, are refused.
 	BF16    bool
-	Loop    Loop    // default: AutoLoop
-	Unroll  int     // steps in the body of the loop; default: chosen, see Net.Plan
 	Kernels Kernels // default: AutoKernels
 	// Devices train together, each on its part of a batch; default: 1. If one is expected
 	// to be faster, it is used alone, and History.Note says so, unless AllDevices is set.
@@ -150,7 +148,7 @@ func (n *Net) Model() models.Net { return n.model }
 func (n *Net) Config() Config { return n.config }
 
 // Summary describes the net as Keras does, without a session.
-func (n *Net) Summary() (models.Summary, error) { return Summary(n.model) }
+func (n *Net) Summary() (models.Summary, error) { return models.Summarize(&writer{}, n.model) }
 
 // Session is the session the net lives in, opened if need be.
 func (n *Net) Session() (*session.Session, error) {
@@ -169,12 +167,12 @@ func (n *Net) Reset() error {
 	if err := n.wholeOnly(); err != nil {
 		return err
 	}
-	n.ready = false
 	done, err := n.lockUnlessTraining(context.Background(), "resets")
 	if err != nil {
 		return err
 	}
 	defer done()
+	n.ready = false
 	_, err = n.session.Delete(n.name + "/*")
 	return err
 }
@@ -187,8 +185,8 @@ func (n *Net) connect() error {
 	if n.name == "" || n.name == "data" || strings.ContainsAny(n.name, "/* ") {
 		return fmt.Errorf("fit: net name is %q: want a word without / or *, other than data", n.name)
 	}
-	if n.config.Devices < 0 || n.config.Unroll < 0 {
-		return fmt.Errorf("fit: %s: Devices %d, Unroll %d: want 1 or more of each, or 0 for the default", n.name, n.config.Devices, n.config.Unroll)
+	if n.config.Devices < 0 {
+		return fmt.Errorf("fit: %s: Devices %d: want 1 or more, or 0 for the default", n.name, n.config.Devices)
 	}
 	s := n.config.Session
 	if s == nil {

@@ -31,10 +31,17 @@ func (n *Net) decide(data *Set, t Train, use plan.Use) (*plan.Plan, error) {
 		return nil, err
 	}
 	q.Use, q.Steps, q.Epochs, q.FullBatch = use, data.N/t.Batch, t.Epochs, t.Batch == data.N
-	q.Watched = t.Validation != nil || t.Threshold != 0 || t.Patience != 0 || len(n.carriedSlots()) > 0 && !t.KeepState
 	q.Accumulate = t.Accumulate
+	q.Watched = t.watched() || len(n.carriedSlots()) > 0 && !t.KeepState
 	if !t.DropLast {
 		q.Rest = data.N % t.Batch
+	}
+	q.Interval = t.interval()
+	if last := t.lastSteps(data); last == t.epochSteps(data) {
+	} else if t.Epochs == 1 {
+		q.Steps, q.Rest = last, 0
+	} else {
+		q.Last = last
 	}
 	p, err := plan.Decide(q)
 	if err != nil {
@@ -52,7 +59,7 @@ func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 		Target: n.target, Net: n.model, StateBytes: n.stateBytes(), StateArrays: len(n.layout.all()), Convolves: n.convolves, FeedForward: n.feedForward,
 		Carries: len(n.carriedSlots()) > 0, ForwardFLOPs: n.forward, Rule: ruleOf(n.config.Optimizer), Batch: batch, Known: n.known,
 		Numbers: s.N * s.size,
-		Settings: plan.Settings{Kernels: n.config.Kernels, Loop: n.config.Loop, Unroll: n.config.Unroll, Devices: n.config.Devices, AllDevices: n.config.AllDevices,
+		Settings: plan.Settings{Kernels: n.config.Kernels, Loop: n.loop, Unroll: n.unroll, Devices: n.config.Devices, AllDevices: n.config.AllDevices,
 			PackState: n.packing},
 	}
 	if n.config.Step != nil {

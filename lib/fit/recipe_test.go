@@ -19,7 +19,7 @@ import (
 func TestRecipe(t *testing.T) {
 	configs := []Config{
 		{Optimizer: optim.Adam{LearningRate: 1e-4, Beta1: 0.8}, Seed: -3, BF16: true, Flags: map[string]any{"xla_a": false, "xla_b?": "b", "xla_c": 2.5}},
-		{Optimizer: optim.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4}, Loss: losses.MSE{}, Loop: 1, Unroll: 7},
+		{Optimizer: optim.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4}, Loss: losses.MSE{}},
 		{Optimizer: optim.Scheduled{Optimizer: optim.Lion{LearningRate: 0.1}, Schedule: optim.WarmupCosine{Warmup: 3, Steps: 9}}, Loss: losses.CrossEntropy{Smoothing: 0.1, ClassWeights: []float64{1, 2}}},
 		{Optimizer: optim.Clipped{Optimizer: optim.Scheduled{Optimizer: optim.SGD{}, Schedule: optim.Warmup{Steps: 3}}, Norm: 1}, Loss: losses.Huber{Delta: 2}},
 		{Optimizer: optim.EMA{Optimizer: optim.Groups{Optimizer: optim.Muon{Others: optim.Lion{}}, Groups: []optim.Group{{Names: []string{"*/biases"}, NoDecay: true}, {Names: []string{"a"}, Optimizer: optim.SGD{Momentum: 0.5}}}}, Decay: 0.9}},

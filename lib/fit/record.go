@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -20,9 +19,8 @@ type record struct {
 	sum, weight float64
 	measured    measured
 	sums        []float64 // of the epoch's metrics
-	best        float64   // loss of an epoch
-	since       int       // epochs without a better one
-	validation  *Score    // of the last epoch that has one
+	goal        goal
+	validation  *Score // of the last epoch that has one
 }
 
 // begin begins an epoch: the next step is its first.
@@ -88,40 +86,8 @@ func (r *record) progress(phase string, epochs, steps int) Progress {
 	if r.step > 0 {
 		now = r.measured.values(r.sums)
 	}
-	return Progress{Metrics: now, Phase: phase, Epoch: max(1, r.epoch.Number), Epochs: epochs, Step: r.step, Steps: steps, Loss: r.epoch.Train.Loss,
+	return Progress{Trained: r.history.Steps, Metrics: now, Phase: phase, Epoch: max(1, r.epoch.Number), Epochs: epochs, Step: r.step, Steps: steps, Loss: r.epoch.Train.Loss,
 		Accuracy: r.epoch.Train.Accuracy(), Labels: r.labels, Validation: r.validation}
-}
-
-// enough says why no more epochs are wanted; "" if they are.
-func (r *record) enough(threshold float64, patience int) string {
-	what, loss := "loss", r.epoch.Train.Loss
-	if v := r.epoch.Validation; v != nil {
-		what, loss = "loss of the validation", v.Loss
-	}
-	if loss < r.best {
-		r.best, r.since = loss, 0
-	} else {
-		r.since++
-	}
-	switch {
-	case threshold != 0 && loss < threshold:
-		return fmt.Sprintf("%s %.6g is below the threshold %g after epoch %d", what, loss, threshold, r.epoch.Number)
-	case patience > 0 && r.since >= patience:
-		return notSmaller(what, loss, r.best, r.since)
-	}
-	return ""
-}
-
-// notSmaller says for how many epochs a loss has not become smaller than the best, and
-// that it is no number where it is none.
-func notSmaller(what string, loss, best float64, epochs int) string {
-	switch number := !math.IsNaN(loss) && !math.IsInf(loss, 0); {
-	case math.IsInf(best, 1):
-		return fmt.Sprintf("%s is %v, and was no finite number for %d epochs", what, loss, epochs)
-	case !number:
-		return fmt.Sprintf("%s is %v, and has not become smaller than %.6g for %d epochs", what, loss, best, epochs)
-	}
-	return fmt.Sprintf("%s has not become smaller than %.6g for %d epochs", what, best, epochs)
 }
 
 // mean is a loss over several batches; 0 where nothing counted yet.

@@ -11,10 +11,6 @@ import (
 	"gaiden/lib/optim"
 )
 
-// mostUnroll bounds Config.Unroll: what a program of so many steps takes to write and to
-// compile is more than its loop costs.
-const mostUnroll = 1000
-
 // check says which setting means nothing, or has no use.
 func (c Config) check() error {
 	packages := []string{reflect.TypeFor[losses.MSE]().PkgPath(), reflect.TypeFor[optim.Adam]().PkgPath()}
@@ -27,12 +23,8 @@ func (c Config) check() error {
 		}
 	}
 	switch {
-	case c.Loop < AutoLoop || c.Loop > SingleSteps:
-		return fmt.Errorf("Config.Loop is %d: want fit.AutoLoop, LoopedSteps or SingleSteps", c.Loop)
 	case c.Kernels < AutoKernels || c.Kernels > plainOps:
 		return fmt.Errorf("Config.Kernels is %d: want fit.AutoKernels, XLAKernels or FusedKernels", c.Kernels)
-	case c.Unroll > mostUnroll:
-		return fmt.Errorf("Config.Unroll is %d: want %d at most, or 0 for the default", c.Unroll, mostUnroll)
 	case c.AllDevices && c.Devices == 0:
 		return fmt.Errorf("Config.AllDevices is set without Config.Devices: want how many to use, or AllDevices left out")
 	}
@@ -54,7 +46,17 @@ func (t Train) check(n *Net, data *Set) error {
 		return fmt.Errorf("fit: %s: %s", n.name, fmt.Sprintf(format, args...))
 	}
 	loss := n.lossOf(data)
+	_, err := n.measured(data).maximizes(t.Monitor, n.labelled(data))
+	if err == nil {
+		err = t.ReduceOnPlateau.Check()
+	}
 	switch {
+	case err != nil:
+		return bad("%v", err)
+	case t.Monitor != "" && t.Threshold == 0 && t.Patience == 0 && !t.KeepBest && t.ReduceOnPlateau.Patience == 0:
+		return bad("Monitor is %q, and nothing goes by it: want Threshold, Patience, KeepBest or ReduceOnPlateau too, or Monitor left out", t.Monitor)
+	case t.StepInterval < 0 || t.StepInterval > 0 && t.OnStep == nil:
+		return bad("StepInterval is %d: want 1 or more, with OnStep, or 0", t.StepInterval)
 	case t.Epochs < 0:
 		return bad("%d epochs: want 1 or more", t.Epochs)
 	case t.Batch < 0:
@@ -72,8 +74,8 @@ func (t Train) check(n *Net, data *Set) error {
 	case !(t.LearningRate >= 0 && t.LearningRate <= math.MaxFloat32):
 		return bad("learning rate of %g: want more than 0, or 0 for the optimizer's", t.LearningRate)
 	case math.IsNaN(t.Threshold) || math.IsInf(t.Threshold, 0):
-		return bad("threshold of %g: want the loss at which to end, or 0 for none", t.Threshold)
-	case t.Threshold < 0 && n.config.Step == nil && ofThisPackage(loss):
+		return bad("threshold of %g: want the result at which to end, or 0 for none", t.Threshold)
+	case t.Threshold < 0 && n.config.Step == nil && (t.Monitor == "" || t.Monitor == "loss") && ofThisPackage(loss):
 		return bad("threshold of %g: want more than 0, for %s is never less, or 0 for none", t.Threshold, loss.Title())
 	case t.Patience < 0:
 		return bad("patience of %d epochs: want 1 or more, or 0 to train all epochs", t.Patience)

@@ -31,9 +31,9 @@ func TestSettings(t *testing.T) {
 		config Config
 		want   string
 	}{
-		{Config{Unroll: -1}, "Unroll -1: want 1 or more"}, {Config{Unroll: 1 << 30}, "Config.Unroll is 1073741824: want 1000 at most"},
+
 		{Config{Devices: -2}, "Devices -2"}, {Config{AllDevices: true}, "Config.AllDevices is set without Config.Devices"},
-		{Config{Loop: -1}, "Config.Loop is -1"}, {Config{Loop: 3}, "Config.Loop is 3: want fit.AutoLoop"},
+
 		{Config{Kernels: -1}, "Config.Kernels is -1"}, {Config{Kernels: 9}, "Config.Kernels is 9: want fit.AutoKernels"},
 		{of(&optim.Adam{}), "Config.Optimizer is a *optim.Adam: want optim.Adam{…}, without &"}, {of(none), "Config.Optimizer is a *optim.Adam"}, {of(&optim.SGD{}), "Config.Optimizer is a *optim.SGD"},
 		{Config{Loss: &losses.CrossEntropy{}}, "Config.Loss is a *losses.CrossEntropy: want losses.CrossEntropy{…}, without &"},

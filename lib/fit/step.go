@@ -258,9 +258,7 @@ func (w *stepWriter) minimize(loss *Node, of []int) {
 	t.set(w.variables)
 }
 
-// Part is a layer or part of the net by itself, to be evaluated, to predict and to be saved:
-//
-//	images, err := gan.Part("generator").Predict(noise)
+// Part is a layer or part of the net by itself, to predict, be evaluated and be saved.
 func (n *Net) Part(name string) *Net {
 	c := n.config
 	c.Step, c.Session = nil, n.config.Session

@@ -9,7 +9,9 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/fit/step"
 	"gaiden/lib/losses"
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
 )
@@ -18,10 +20,10 @@ import (
 // step without it: the same losses and weights, in a call and in a job.
 func TestStepIsUsual(t *testing.T) {
 	s := open(t)
-	step := func(s *Step) { s.Minimize(losses.Mean(losses.CrossEntropy{}, s.Forward(s.X), s.Y)) }
+	usual := func(s *step.Step) { s.Minimize(losses.Mean(losses.CrossEntropy{}, s.Forward(s.X), s.Y)) }
 	net := body()
 	net.Layers = append(net.Layers[:2:2], models.Dropout{Name: "drop", Rate: 0.2}, net.Layers[2])
-	for _, c := range []Config{{Seed: 3}, {Seed: 3, BF16: true}, {Seed: 3, Devices: 2, AllDevices: true}, {Seed: 3, Loop: SingleSteps}} {
+	for _, c := range []Config{{Seed: 3}, {Seed: 3, BF16: true}, {Seed: 3, Devices: 2, AllDevices: true}, {Seed: 4}} {
 		a := attach(t, s, "usual", net, c)
 		train := load(t, a, "bars", digits(72, []int{6}, 1))
 		want, err := a.Fit(train, Train{Epochs: 2, Batch: 16})
@@ -32,8 +34,11 @@ func TestStepIsUsual(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Step = step
+		c.Step = usual
 		b := attach(t, s, "own", net, c)
+		if c.Seed == 4 {
+			b.loop = plan.SingleSteps
+		}
 		got, err := b.Fit(train, Train{Epochs: 2, Batch: 16})
 		if err != nil {
 			t.Fatal(err)
@@ -81,7 +86,7 @@ func gan() (models.Net, Config) {
 	critic := models.Net{Name: "critic", Input: []int{2}, Layers: []models.Layer{models.Dense{Units: 16, Act: models.ReLU}, models.Dense{Name: "out", Units: 1}}}
 	return models.Parts("gan", []int{2}, generator, critic), Config{Seed: 1,
 		Optimizer: optim.Groups{Optimizer: optim.Adam{LearningRate: 1e-3, Beta1: 0.5}, Groups: []optim.Group{{Names: []string{"critic/*"}, Rate: 4}}},
-		Step: func(s *Step) {
+		Step: func(s *step.Step) {
 			n := s.X.Shape().Dimensions[0]
 			fake := s.Apply("generator", s.Normal(n, 4))
 			bce := func(points *Node, real float64) *Node {
@@ -167,7 +172,7 @@ func second[T any](_ T, err error) error { return err }
 func TestPhysics(t *testing.T) {
 	s := open(t)
 	net := models.Net{Name: "u", Input: []int{1}, Layers: []models.Layer{models.Dense{Units: 24, Act: Tanh}, models.Dense{Units: 24, Act: Tanh}, models.Dense{Name: "u", Units: 1}}}
-	n := attach(t, s, "pinn", net, Config{Seed: 1, Optimizer: optim.Adam{LearningRate: 5e-3}, Step: func(s *Step) {
+	n := attach(t, s, "pinn", net, Config{Seed: 1, Optimizer: optim.Adam{LearningRate: 5e-3}, Step: func(s *step.Step) {
 		slope := func(x *Node) (u, du *Node) {
 			u = s.Forward(x)
 			return u, Gradient(ReduceAllSum(u), x)[0]
@@ -201,10 +206,10 @@ func TestPhysics(t *testing.T) {
 func TestStepCounts(t *testing.T) {
 	s := open(t)
 	net := models.Net{Name: "w", Input: []int{1}, Layers: []models.Layer{models.Dense{Name: "w", Units: 1}}}
-	loss := func(s *Step) *Node { return ReduceAllMean(Square(Sub(s.Forward(s.X), s.Y))) }
+	loss := func(s *step.Step) *Node { return ReduceAllMean(Square(Sub(s.Forward(s.X), s.Y))) }
 	data := Data{X: []float32{1, 2}, Y: []float32{3, -1}}
-	twice := attach(t, s, "twice", net, Config{Seed: 1, Step: func(s *Step) { s.Minimize(loss(s)); s.Minimize(loss(s)) }})
-	once := attach(t, s, "once", net, Config{Seed: 1, Step: func(s *Step) { s.Minimize(loss(s)) }})
+	twice := attach(t, s, "twice", net, Config{Seed: 1, Step: func(s *step.Step) { s.Minimize(loss(s)); s.Minimize(loss(s)) }})
+	once := attach(t, s, "once", net, Config{Seed: 1, Step: func(s *step.Step) { s.Minimize(loss(s)) }})
 	if _, err := twice.Fit(load(t, twice, "two", data), Train{Epochs: 3, Batch: 2, InOrder: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -223,19 +228,19 @@ func TestStepCounts(t *testing.T) {
 func TestStepRefused(t *testing.T) {
 	s := open(t)
 	for name, tt := range map[string]struct {
-		step func(*Step)
+		of   func(*step.Step)
 		want string
 	}{
-		"nothing":  {func(*Step) {}, "Config.Step minimizes nothing"},
-		"vector":   {func(s *Step) { s.Minimize(s.X) }, "Step.Minimize: got (Float32)[8, 6], want a float32 scalar"},
-		"layer":    {func(s *Step) { s.Minimize(ReduceAllMean(s.X), "boddy") }, `Step.Minimize of "boddy": want layers or parts of body: body, relu, head`},
-		"apply":    {func(s *Step) { s.Apply("hed", s.X) }, `Step.Apply of "hed"`},
-		"weights":  {func(s *Step) { s.Minimize(ReduceAllMean(s.X), "relu") }, "got no weights that are trained"},
-		"name":     {func(s *Step) { s.Report("loss", ReduceAllMean(s.X)) }, `Step.Report of "loss"`},
-		"twice":    {func(s *Step) { s.Report("a", ReduceAllMean(s.X)); s.Report("a", ReduceAllMean(s.X)) }, `Step.Report of "a"`},
-		"building": {func(s *Step) { s.Minimize(ReduceAllMean(Add(s.X, Ones(s.X.Graph(), s.Forward(s.X).Shape())))) }, "fit: refused: program step"},
+		"nothing":  {func(*step.Step) {}, "Config.Step minimizes nothing"},
+		"vector":   {func(s *step.Step) { s.Minimize(s.X) }, "Step.Minimize: got (Float32)[8, 6], want a float32 scalar"},
+		"layer":    {func(s *step.Step) { s.Minimize(ReduceAllMean(s.X), "boddy") }, `Step.Minimize of "boddy": want layers or parts of body: body, relu, head`},
+		"apply":    {func(s *step.Step) { s.Apply("hed", s.X) }, `Step.Apply of "hed"`},
+		"weights":  {func(s *step.Step) { s.Minimize(ReduceAllMean(s.X), "relu") }, "got no weights that are trained"},
+		"name":     {func(s *step.Step) { s.Report("loss", ReduceAllMean(s.X)) }, `Step.Report of "loss"`},
+		"twice":    {func(s *step.Step) { s.Report("a", ReduceAllMean(s.X)); s.Report("a", ReduceAllMean(s.X)) }, `Step.Report of "a"`},
+		"building": {func(s *step.Step) { s.Minimize(ReduceAllMean(Add(s.X, Ones(s.X.Graph(), s.Forward(s.X).Shape())))) }, "fit: refused: program step"},
 	} {
-		n := attach(t, s, "refused", body(), Config{Step: tt.step})
+		n := attach(t, s, "refused", body(), Config{Step: tt.of})
 		train := load(t, n, "bars", digits(8, []int{6}, 1))
 		if _, err := n.Fit(train, Train{}); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", name, err, tt.want)
@@ -244,7 +249,7 @@ func TestStepRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Attach(s, "both", body(), Config{Step: func(*Step) {}, Loss: losses.MSE{}}); err == nil || !strings.Contains(err.Error(), "Config.Step is set with Config.Loss") {
+	if _, err := Attach(s, "both", body(), Config{Step: func(*step.Step) {}, Loss: losses.MSE{}}); err == nil || !strings.Contains(err.Error(), "Config.Step is set with Config.Loss") {
 		t.Errorf("a step and a loss: got %v", err)
 	}
 	m, _ := gan()

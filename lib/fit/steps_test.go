@@ -55,10 +55,11 @@ func TestPeeled(t *testing.T) {
 	net := small()
 	net.Layers = slices.Insert(net.Layers, 3, models.Layer(models.Dense{Name: "wide", Units: 30000}))
 	var losses [2][]float32
-	for i, loop := range []Loop{LoopedSteps, SingleSteps} {
-		n := attach(t, s, []string{"looped", "single"}[i], net, Config{Seed: 2, Loop: loop})
+	for i, loop := range []plan.Loop{plan.LoopedSteps, plan.SingleSteps} {
+		n := attach(t, s, []string{"looped", "single"}[i], net, Config{Seed: 2})
+		n.loop = loop
 		data := load(t, n, "data", digits(50, n.model.Input, 1))
-		if p, err := n.Plan(data, Train{Batch: 8}); err != nil || (p.Main.Form == plan.Peeled) != (loop == LoopedSteps) {
+		if p, err := n.Plan(data, Train{Batch: 8}); err != nil || (p.Main.Form == plan.Peeled) != (loop == plan.LoopedSteps) {
 			t.Fatalf("loop %d, %d bytes: got form %d and %v", loop, n.stateBytes(), p.Main.Form, err)
 		}
 		for _, epochs := range []int{1, 3} {
@@ -77,7 +78,8 @@ func TestPeeled(t *testing.T) {
 			t.Errorf("loss of step %d: got %g, want %g", i+1, got, want)
 		}
 	}
-	n := attach(t, s, "small", small(), Config{Loop: LoopedSteps})
+	n := attach(t, s, "small", small(), Config{})
+	n.loop = plan.LoopedSteps
 	if p, err := n.Plan(load(t, n, "data", digits(50, n.model.Input, 1)), Train{Batch: 8}); err != nil || p.Main.Form != plan.Looped {
 		t.Errorf("a small net: got form %d and %v, want a loop that is not peeled", p.Main.Form, err)
 	}

@@ -235,7 +235,7 @@ func TestNaNValidation(t *testing.T) {
 		{math.NaN(), 0.5, "loss is NaN, and has not become smaller than 0.5 for 3 epochs"},
 		{0.6, 0.5, "loss has not become smaller than 0.5 for 3 epochs"},
 	} {
-		if got := notSmaller("loss", tt.loss, tt.best, 3); got != tt.want {
+		if got := notBetter("loss", tt.loss, tt.best, 3, "smaller"); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}

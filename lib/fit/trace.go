@@ -102,11 +102,6 @@ func (finished) Execute([]compute.Buffer, []bool, compute.DeviceNum) ([]compute.
 	return nil, errors.New("fit: programs are run by the session")
 }
 
-// Summary describes a net as Keras does, without a session.
-func Summary(net models.Net) (models.Summary, error) {
-	return models.Summarize(&writer{}, net)
-}
-
 // trace is a program in the making.
 type trace struct {
 	net    *Net

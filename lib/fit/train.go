@@ -2,7 +2,7 @@ package fit
 
 import (
 	"context"
-	"math"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,12 +11,14 @@ import (
 
 	"gaiden/lib/fit/result"
 	"gaiden/lib/lower/plan"
+	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
 // Train is the settings of a training.
 type Train struct {
 	Epochs       int     // default: 1
+	Steps        int     // in place of Epochs; the last epoch may then be a part of one
 	Batch        int     // examples a step; default: 32, or all if there are fewer
 	Accumulate   int     // parts that a batch's gradients are computed in, one after another, for less memory; default: 1
 	InOrder      bool    // do not shuffle
@@ -25,8 +27,17 @@ type Train struct {
 	LearningRate float64 // default: the optimizer's; changing it compiles nothing
 
 	Validation *Set    // tested after each epoch
-	Threshold  float64 // ends the run when the (validation) loss of an epoch is below it
-	Patience   int     // ends it after so many epochs without a smaller one; 0: never
+	Monitor    string  // the (validation) result that the next four go by; default: loss
+	Threshold  float64 // ends the run when that of an epoch is better
+	Patience   int     // ends it after so many epochs without a better one; 0: never
+	KeepBest   bool    // the net has the weights of the best epoch in the end, also after Stop
+
+	ReduceOnPlateau optim.ReduceOnPlateau // lowers the learning rate where results are no better
+
+	// OnEpoch is called after each epoch, OnStep after every StepInterval (default: 1) steps.
+	// There the net can be used, but not changed. An error or panic ends the run.
+	OnEpoch, OnStep func(*Control) error
+	StepInterval    int
 
 	// Progress is called at least every half second, by the goroutine that called Fit.
 	Progress func(Progress)
@@ -52,14 +63,7 @@ func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 		return nil, err
 	}
 	defer r.close()
-	err = r.train()
-	if bound := r.bindState(); err == nil {
-		err = bound
-	}
-	if err != nil && ctx.Err() == nil {
-		n.session.Wait() // else the next cell gets the errors of chunks that came to nothing
-	}
-	err = n.withBatchHint(err, data, r.Batch)
+	err = n.withBatchHint(r.ended(ctx, r.stopped(r.train())), data, r.Batch)
 	if err != nil && r.history.Stopped == "" {
 		r.history.Stopped = err.Error()
 	}
@@ -101,13 +105,15 @@ type run struct {
 	pace
 	record
 	snapshots
+	control
 }
 
 // epochParts are the programs of an epoch.
 type epochParts struct {
-	order           *session.Program // of the examples
-	main, odd, tail portion
-	steps           int // of an epoch
+	order            *session.Program // of the examples
+	main, odd, tail  portion
+	final, cut       portion // main and what is left over of a last epoch that is shorter
+	steps, lastEpoch int     // of an epoch, and of the last one
 }
 
 // pace is how fast a run is.
@@ -135,11 +141,17 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 	r := &run{Train: t, net: n, ctx: ctx, data: data, plan: plan}
 	r.began = time.Now()
 	r.snapshots.last = r.began
-	r.record = record{history: &History{Devices: plan.Devices, Note: plan.Note}, labels: n.labelled(data), measured: n.measured(data), answers: data.answers(), best: math.Inf(1)}
+	r.record = record{history: &History{Devices: plan.Devices, Note: plan.Note}, labels: n.labelled(data), measured: n.measured(data), answers: data.answers()}
+	maximize, err := r.measured.maximizes(t.Monitor, r.labels)
+	if err != nil {
+		return nil, err // checked: it cannot be
+	}
+	r.goal = newGoal(t.Monitor, maximize)
 	r.main, r.odd, r.tail = portion{Part: plan.Main}, portion{Part: plan.Odd}, portion{Part: plan.Tail}
-	r.steps = data.N / t.Batch
-	if r.tail.Turns > 0 {
-		r.steps++
+	r.final, r.cut = portion{Part: plan.Final}, portion{Part: plan.Cut}
+	r.steps, r.lastEpoch = t.epochSteps(data), t.lastSteps(data)
+	if t.Epochs == 1 {
+		r.steps = r.lastEpoch
 	}
 	r.stepTime = n.stepTime[r.main.key(data)]
 	r.devices = plan.Devices
@@ -152,12 +164,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 	if rate == 0 {
 		rate = n.config.Optimizer.Rate()
 	}
-	a, err := n.session.Put([]float32{float32(rate)}, shapes.Make(dtypes.Float32), 0)
-	if err != nil {
-		return nil, err
-	}
-	r.rate, err = replicate([]*session.Array{a}, r.devices)
-	return r, err
+	return r, r.setRate(rate)
 }
 
 func (r *run) close() {
@@ -194,7 +201,7 @@ func (r *run) trainEpoch(epoch int) error {
 	r.requesting = epoch
 	order := &exampleOrder{}
 	defer order.release()
-	for _, p := range r.portions() {
+	for _, p := range r.portions(epoch) {
 		if err := r.ready(p); err != nil {
 			return err
 		}
@@ -210,12 +217,17 @@ func (r *run) trainEpoch(epoch int) error {
 					return err
 				}
 			}
-			turns := r.chunkTurns(p, p.Turns-turn)
+			turns := r.chunkTurns(p, r.untilCall(p, p.Turns-turn))
 			c, err := r.request(r.latest(), p, order, p.First+turn*p.Turn()*p.Batch, turns)
 			if err != nil {
 				return err
 			}
 			r.pending, turn = append(r.pending, c), turn+turns
+			if r.requested += turns * p.Turn(); r.interval() > 0 && r.requested%r.interval() == 0 {
+				if err := r.await(0); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	if r.plan.Watched {
@@ -244,12 +256,23 @@ func (r *run) endEpoch() error {
 	r.record.end(time.Since(r.began), validation)
 	r.snapshots.request(r.save)
 	r.report("train")
+	if err := r.decide(); err != nil {
+		return err
+	}
 	if r.epoch.Number < r.Epochs {
-		if r.history.Stopped = r.record.enough(r.Threshold, r.Patience); r.history.Stopped == "" {
+		if r.history.Stopped = r.goal.enough(r.epoch, r.Threshold, r.Patience); r.history.Stopped == "" {
 			r.record.begin(r.epoch.Number + 1)
 		}
 	}
 	return nil
+}
+
+// untilCall is how many of the turns that are left there are until OnStep is called.
+func (r *run) untilCall(p *portion, left int) int {
+	if r.interval() == 0 {
+		return left
+	}
+	return min(left, (r.interval()-r.requested%r.interval())/p.Turn())
 }
 
 // prepare compiles the programs and puts the state on the devices. Programs that are not
@@ -265,6 +288,8 @@ func (r *run) prepare() error {
 	}
 	r.compile(&r.odd)
 	r.compile(&r.tail)
+	r.compile(&r.final)
+	r.compile(&r.cut)
 	if r.Validation != nil {
 		r.net.tester(r.Validation)
 	}
@@ -276,8 +301,12 @@ func (r *run) prepare() error {
 }
 
 // portions are those of an epoch, in order.
-func (e *epochParts) portions() []*portion {
-	return slices.DeleteFunc([]*portion{&e.main, &e.odd, &e.tail}, func(p *portion) bool { return p.Turns == 0 })
+func (r *run) portions(epoch int) []*portion {
+	all := []*portion{&r.main, &r.odd, &r.tail}
+	if epoch == r.Epochs && r.final.Turns+r.cut.Turns > 0 {
+		all = []*portion{&r.final, &r.cut}
+	}
+	return slices.DeleteFunc(all, func(p *portion) bool { return p.Turns == 0 })
 }
 
 // compile begins to compile a portion's programs.
@@ -312,11 +341,16 @@ func (r *run) report(phase string) {
 	if r.Progress == nil {
 		return
 	}
-	p := r.record.progress(phase, r.Epochs, r.steps)
+	steps := r.steps
+	if r.epoch.Number == r.Epochs {
+		steps = r.lastEpoch
+	}
+	p := r.record.progress(phase, r.Epochs, steps)
+	p.Total = (r.Epochs-1)*r.steps + r.lastEpoch
 	p.Elapsed = time.Since(r.began)
 	if after := r.history.Steps - r.warmSteps; after > 0 && r.warmSteps > 0 {
 		busy := p.Elapsed - r.history.Compile - r.warmTime
-		p.Left = time.Duration(float64(busy) / float64(after) * float64(r.steps*r.Epochs-r.history.Steps))
+		p.Left = time.Duration(float64(busy) / float64(after) * float64(p.Total-r.history.Steps))
 	}
 	r.Progress(p)
 }
@@ -334,6 +368,9 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 			return t, err
 		}
 	}
+	if t.Steps != 0 && (t.Steps < 0 || t.Epochs != 0) {
+		return t, fmt.Errorf("fit: %s: %d Steps and %d Epochs: want 1 or more of either", n.name, t.Steps, t.Epochs)
+	}
 	if t.Epochs == 0 {
 		t.Epochs = 1
 	}
@@ -350,6 +387,10 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 		if _, err := n.outline(data, t.Batch); err != nil {
 			return t, err
 		}
+	}
+	if t.Steps > 0 {
+		each := t.epochSteps(data)
+		t.Epochs = (t.Steps + each - 1) / each
 	}
 	if t.Batch == data.N { // nothing to shuffle but the order of sums
 		t.InOrder = true

@@ -16,6 +16,7 @@ import (
 	"gaiden/lib/optim"
 	"github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -103,8 +104,9 @@ func TestFullBatch(t *testing.T) {
 func TestUnroll(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	losses := func(name, platform string, unroll int, loop Loop) []float32 {
-		n := attach(t, s, name, small(), Config{Seed: 3, Unroll: unroll, Loop: loop, FirstLook: true})
+	losses := func(name, platform string, unroll int, loop plan.Loop) []float32 {
+		n := attach(t, s, name, small(), Config{Seed: 3, FirstLook: true})
+		n.unroll, n.loop = unroll, loop
 		n.target, n.convolves = played(platform, ""), platform == "cpu"
 		data := load(t, n, "bars", digits(203, n.model.Input, 1))
 		h, err := n.Fit(data, Train{Epochs: 2, Batch: 4})
@@ -113,12 +115,12 @@ func TestUnroll(t *testing.T) {
 		}
 		return h.Losses
 	}
-	want := losses("a", "cpu", 1, AutoLoop)
+	want := losses("a", "cpu", 1, plan.AutoLoop)
 	for _, tt := range []struct {
 		name, platform string
 		unroll         int
-		loop           Loop
-	}{{"b", "cpu", 4, AutoLoop}, {"c", "cuda", 1, AutoLoop}, {"d", "cuda", 2, AutoLoop}, {"e", "cuda", 1, SingleSteps}, {"f", "cpu", 1, LoopedSteps}} {
+		loop           plan.Loop
+	}{{"b", "cpu", 4, plan.AutoLoop}, {"c", "cuda", 1, plan.AutoLoop}, {"d", "cuda", 2, plan.AutoLoop}, {"e", "cuda", 1, plan.SingleSteps}, {"f", "cpu", 1, plan.LoopedSteps}} {
 		got := losses(tt.name, tt.platform, tt.unroll, tt.loop)
 		if len(got) != len(want) {
 			t.Fatalf("%s unrolled %d: got %d losses, want %d", tt.platform, tt.unroll, len(got), len(want))
@@ -267,7 +269,8 @@ func stops(t *testing.T, packed bool) {
 // TestDropped holds that History says what else the devices did than what was kept.
 func TestDropped(t *testing.T) {
 	s := open(t)
-	n := attach(t, s, "cnn", small(), Config{Unroll: 1})
+	n := attach(t, s, "cnn", small(), Config{})
+	n.unroll = 1
 	data := load(t, n, "bars", digits(5000, n.model.Input, 1))
 	if _, err := n.Fit(data, Train{Batch: 5}); err != nil { // which finds the pace
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package fused
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gomlx/compute/dtypes"
@@ -127,7 +128,7 @@ func (o Ops) ConvUpdate(c Convolution, x, d, winner *Node, state, bias []*Node, 
 	g := c.geometry(x, state[0])
 	parts := o.convParts(c, x, d, winner, state[0])
 	if parts == nil {
-		at := Zeros(x.Graph(), shapes.Make(or32(o.Compute), state[0].Shape().Dimensions...))
+		at := Zeros(x.Graph(), shapes.Make(cmp.Or(o.Compute, dtypes.Float32), state[0].Shape().Dimensions...))
 		y := c.convolve(to(x, o.Compute), at)
 		dw := Gradient(ReduceAllSum(Mul(y, unpool(to(d, o.Compute), winner, g))), at)[0]
 		db := ReduceSum(to(d, dtypes.Float32), 0, 1, 2)

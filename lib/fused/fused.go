@@ -26,6 +26,7 @@
 package fused
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gomlx/compute"
@@ -49,7 +50,7 @@ type Ops struct {
 	// faster. Default: Usual.
 	Choose func(op kernels.Op) kernels.Op
 
-	run func(k triton.Kernel, operands []*Node) []*Node // tests replace it; default: divert
+	run func(k triton.Kernel, operands []*Node) []*Node // tests replace it; default: replaceNext
 }
 
 // call runs a kernel in the graph.
@@ -57,7 +58,7 @@ func (o Ops) call(k triton.Kernel, operands ...*Node) []*Node {
 	if o.run != nil {
 		return o.run(k, operands)
 	}
-	return divert(o.Builder, k, operands)
+	return replaceNext(o.Builder, k, operands)
 }
 
 // Usual is the choice where nothing was measured: kernels with their default tilings, but
@@ -69,6 +70,10 @@ func Usual(op kernels.Op) kernels.Op {
 	switch c := op.(type) {
 	case kernels.Linear:
 		if c.In >= lower.DeepInputs && c.Batch*c.Out <= lower.FewOutputs {
+			return nil
+		}
+	case kernels.Head:
+		if c.In >= lower.DeepInputs && c.Batch*c.Classes <= lower.FewOutputs {
 			return nil
 		}
 	case kernels.Conv:
@@ -107,11 +112,11 @@ func Call(builder *hlo.Builder, k triton.Kernel, operands ...*Node) []*Node {
 	if len(operands) == 0 {
 		panic(fmt.Errorf("fused: kernel %s: got no operands, want one at least", k.Name))
 	}
-	return divert(builder, k, operands)
+	return replaceNext(builder, k, operands)
 }
 
-// divert writes a call on nodes into their graph. Its results have no gradient.
-func divert(builder *hlo.Builder, k triton.Kernel, operands []*Node) []*Node {
+// replaceNext writes a call on nodes into their graph. Its results have no gradient.
+func replaceNext(builder *hlo.Builder, k triton.Kernel, operands []*Node) []*Node {
 	builder.Divert(func(f *hlo.Function, values []compute.Value) ([]compute.Value, error) {
 		return k.Call(f, values...)
 	})
@@ -122,17 +127,9 @@ func divert(builder *hlo.Builder, k triton.Kernel, operands []*Node) []*Node {
 	return OptimizationBarriers(stopped...)
 }
 
-// or32 is the element type given, or float32.
-func or32(d dtypes.DType) dtypes.DType {
-	if d == dtypes.InvalidDType {
-		return dtypes.Float32
-	}
-	return d
-}
-
 // to changes the element type.
 func to(x *Node, d dtypes.DType) *Node {
-	if d = or32(d); x.DType() == d {
+	if d = cmp.Or(d, dtypes.Float32); x.DType() == d {
 		return x
 	}
 	return ConvertDType(x, d)

@@ -55,9 +55,9 @@ func TestForms(t *testing.T) {
 			loss, hit, g := o.Head(in[0], in[1], in[2], in[3])
 			return []*Node{loss, hit, g}
 		}},
-		{"end", []*tensors.Tensor{random(41, f32(3, 7, kernels.LargestEnd), 1, 0), w, b, labels, x}, func(o Ops, in []*Node) []*Node {
-			loss, hit, g, below := o.End(in[0], in[1], in[2], in[3], in[4], kernels.Tanh)
-			_, _, alone, through := o.End(in[0], in[1], nil, in[3], nil, kernels.Identity)
+		{"end", []*tensors.Tensor{random(41, f32(3, 7, kernels.LargestHeadReduce), 1, 0), w, b, labels, x}, func(o Ops, in []*Node) []*Node {
+			loss, hit, g, below := o.HeadReduce(in[0], in[1], in[2], in[3], in[4], kernels.Tanh)
+			_, _, alone, through := o.HeadReduce(in[0], in[1], nil, in[3], nil, kernels.Identity)
 			return []*Node{loss, hit, g, below, alone, through}
 		}},
 		{"update of parts", append(append(append([]*tensors.Tensor{random(42, f32(9, 3*2+1, 5), 1, 0)}, state(3, 2, 5)...), state(5)...), scalars...), func(o Ops, in []*Node) []*Node {
@@ -191,7 +191,7 @@ func TestPlan(t *testing.T) {
 				near(t, fmt.Sprint("plain output ", i), plain[i], want[i], limit)
 				near(t, fmt.Sprint("output ", i), got[i], want[i], limit)
 			}
-			for kind, refuse := range map[string]func(kernels.Op) kernels.Op{"end": without[kernels.End], "parts update": without[kernels.PartsUpdate], "linear update": without[kernels.LinearUpdate]} {
+			for kind, refuse := range map[string]func(kernels.Op) kernels.Op{"end": without[kernels.HeadReduce], "parts update": without[kernels.PartsUpdate], "linear update": without[kernels.LinearUpdate]} {
 				some, left := emulated(t, Ops{Choose: refuse}, in, fusedly)
 				for i := range want {
 					near(t, fmt.Sprint("output ", i, " with no kernel for the ", kind), some[i], want[i], limit)

@@ -114,19 +114,19 @@ func (o Ops) Head(x, w, bias, labels *Node) (loss, hit, g *Node) {
 // splitHead is a dense layer that has started the last one behind it.
 type splitHead struct {
 	y, parts *Node
-	end      kernels.End
+	end      kernels.HeadReduce
 }
 
-// begin is layer, and the begin of the last layer, whose weights last are, and which may
+// startHead is layer, and starts the head behind it, whose weights are last and which may
 // have biases; nil where there are no kernels, or it is not worth it.
-func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node, biased bool) *splitHead {
-	n, in, out := sizes("begin", x, w)
+func (o Ops) startHead(x, w, bias *Node, act kernels.Act, last *Node, biased bool) *splitHead {
+	n, in, out := sizes("startHead", x, w)
 	l, is := choose(o, kernels.Linear{Batch: n, In: in, Out: out, X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil})
 	if !is {
 		return nil
 	}
 	l.Classes = last.Shape().Dimensions[1]
-	e := kernels.End{Batch: n, In: out, Classes: l.Classes, Parts: l.Parts(), X: o.Compute, G: o.Compute, Compute: o.Compute, Act: act, NoBias: !biased}
+	e := kernels.HeadReduce{Batch: n, In: out, Classes: l.Classes, Parts: l.Parts(), X: o.Compute, G: o.Compute, Compute: o.Compute, Act: act, NoBias: !biased}
 	if !e.Fits() {
 		return nil
 	}
@@ -140,20 +140,20 @@ func (o Ops) begin(x, w, bias *Node, act kernels.Act, last *Node, biased bool) *
 	return &splitHead{got[0], got[1], e}
 }
 
-// finish is Head for a layer that has been started, and the gradient that goes below it,
+// finishHead is Head for a layer that has been started, and the gradient that goes below it,
 // through the activation of the layer there, of Compute's type.
-func (o Ops) finish(l *splitHead, last, bias, labels *Node) (loss, hit, g, below *Node) {
-	return o.end(l.end, l.parts, last, bias, labels, l.y)
+func (o Ops) finishHead(l *splitHead, last, bias, labels *Node) (loss, hit, g, below *Node) {
+	return o.headReduce(l.end, l.parts, last, bias, labels, l.y)
 }
 
-// End is Head whose product is there in parts, [parts n kernels.LargestEnd] float32, and
+// HeadReduce is Head whose product is there in parts, [parts n kernels.LargestHeadReduce] float32, and
 // the gradient that goes below the layer, through the activation that made its input x, of
 // Compute's type. x is not looked at where that is Identity.
-func (o Ops) End(parts, w, bias, labels, x *Node, act kernels.Act) (loss, hit, g, below *Node) {
+func (o Ops) HeadReduce(parts, w, bias, labels, x *Node, act kernels.Act) (loss, hit, g, below *Node) {
 	shape, in, classes := parts.Shape().Dimensions, w.Shape().Dimensions[0], w.Shape().Dimensions[1]
-	op, is := choose(o, kernels.End{Batch: shape[1], In: in, Classes: classes, Parts: shape[0], X: o.Compute, G: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil})
+	op, is := choose(o, kernels.HeadReduce{Batch: shape[1], In: in, Classes: classes, Parts: shape[0], X: o.Compute, G: o.Compute, Compute: o.Compute, Act: act, NoBias: bias == nil})
 	if is {
-		return o.end(op, parts, w, bias, labels, x)
+		return o.headReduce(op, parts, w, bias, labels, x)
 	}
 	logits := Slice(ReduceSum(parts, 0), AxisRange(), AxisRange(0, classes))
 	if bias != nil {
@@ -163,7 +163,7 @@ func (o Ops) End(parts, w, bias, labels, x *Node, act kernels.Act) (loss, hit, g
 	return loss, hit, g, o.LinearInput(g, w, x, act)
 }
 
-func (o Ops) end(op kernels.End, parts, w, bias, labels, x *Node) (loss, hit, g, below *Node) {
+func (o Ops) headReduce(op kernels.HeadReduce, parts, w, bias, labels, x *Node) (loss, hit, g, below *Node) {
 	in := []*Node{parts}
 	if bias != nil {
 		in = append(in, bias)
@@ -213,7 +213,6 @@ func operands(x, w, bias *Node) []*Node {
 	return []*Node{x, w, bias}
 }
 
-// activate is an activation in GoMLX's ops.
 func activate(act kernels.Act, x *Node) *Node { return activations.Apply(gomlx.Ops, act, x) }
 
 // slope takes a gradient through the activation whose result was y.

@@ -181,19 +181,27 @@ func (p *Plan) Train(s Step) (state map[string][]*Node) {
 		case "dense":
 			w, b := s.weights(*q)[0], q.biases(s)
 			if i+1 < len(parts) && parts[i+1].kind == "head" {
-				if last = o.begin(x, w, b, q.act, s.weights(parts[i+1])[0], parts[i+1].bias); last != nil {
+				if last = o.startHead(x, w, b, q.act, s.weights(parts[i+1])[0], parts[i+1].bias); last != nil {
 					x = last.y
 					break
 				}
 			}
 			x = o.layer(x, w, b, q.act)
 		case "conv":
+			if !q.hasKernel(o, x, s) {
+				q.kind = "plain"
+				if i+1 < len(parts) && parts[i+1].kind == "activation" {
+					parts[i+1].act = kernels.Identity // the layer has its own
+				}
+				x = s.plain(*q, x, &left[i])
+				break
+			}
 			x, left[i].winner = o.Conv(q.convolution(), x, s.State(q.name + "/weights")[0], q.biases(s))
 		case "head":
 			mark("loss/forward")
 			w, b := s.weights(*q)[0], q.biases(s)
 			if last != nil {
-				loss, hit, g, ended = o.finish(last, w, b, s.Labels)
+				loss, hit, g, ended = o.finishHead(last, w, b, s.Labels)
 				break
 			}
 			loss, hit, g = o.Head(x, w, b, s.Labels)
@@ -210,9 +218,9 @@ func (p *Plan) Train(s Step) (state map[string][]*Node) {
 		var below *Node // the gradient of x, before what made it
 		var made kernels.Act
 		if i > 0 {
-			made = p.made(i - 1)
+			made = madeBy(parts[:i])
 		}
-		more := p.trains(i, left)
+		more := trains(parts[:i], left)
 		switch q.kind {
 		case "flatten":
 			below = Reshape(g, left[i].x.Shape().Dimensions...)
@@ -257,7 +265,6 @@ func (q part) covers(x *Node) bool {
 	return q.kind == "conv" && !q.pool && q.size == d[1] && q.size == d[2] && q.pad == 0 && !q.same
 }
 
-// rows is x as [n …].
 func rows(x *Node) *Node {
 	n := x.Shape().Dimensions[0]
 	return Reshape(x, n, x.Shape().Size()/n)
@@ -273,12 +280,23 @@ func (s Step) weights(q part) []*Node {
 	return l
 }
 
-// plain builds a layer without a kernel.
+// hasKernel says whether a convolution of x has a kernel. Without one it is a layer like
+// others without, which the lowering knows how to compute best.
+func (q part) hasKernel(o Ops, x *Node, s Step) bool {
+	c := q.convolution()
+	_, is := choose(o, kernels.Conv{Geometry: c.geometry(x, s.State(q.name + "/weights")[0]), X: x.DType(), Y: o.Compute, Compute: o.Compute, Act: c.Act})
+	return is
+}
+
+// plain builds a layer without a kernel, and the pooling behind it that belongs to its part.
 func (s Step) plain(q part, x *Node, left *passed) *Node {
 	x = Identity(x)
 	left.x = x
 	var y *Node
 	y, left.names, left.weights = s.Plain(q.layer, x)
+	if q.pool {
+		y, _, _ = s.Plain(q.layer+1, y)
+	}
 	return y
 }
 
@@ -302,14 +320,14 @@ func (s Step) back(left passed, g *Node, more bool, made kernels.Act, state map[
 	return slope(made, gradients[len(left.names)], left.x)
 }
 
-// made is the activation at the end of what stands before part i+1; the
-// gradient there is taken through it by whoever computes it.
-func (p *Plan) made(i int) kernels.Act {
-	for ; i >= 0; i-- {
-		switch p.parts[i].kind {
+// madeBy is the activation at the end of what some parts make; the gradient there is taken
+// through it by whoever computes it.
+func madeBy(parts []part) kernels.Act {
+	for _, q := range slices.Backward(parts) {
+		switch q.kind {
 		case "flatten":
 		case "dense", "conv":
-			return p.parts[i].act
+			return q.act
 		default:
 			return kernels.Identity
 		}
@@ -317,10 +335,10 @@ func (p *Plan) made(i int) kernels.Act {
 	return kernels.Identity
 }
 
-// trains says whether something before part i has weights.
-func (p *Plan) trains(i int, left []passed) bool {
-	for k := range i {
-		if kind := p.parts[k].kind; kind == "dense" || kind == "conv" || len(left[k].weights) > 0 {
+// trains says whether some of the parts have weights.
+func trains(parts []part, left []passed) bool {
+	for k, q := range parts {
+		if q.kind == "dense" || q.kind == "conv" || len(left[k].weights) > 0 {
 			return true
 		}
 	}

@@ -38,7 +38,6 @@ func (u *updates) linear(q part, x, g *Node) {
 	u.add(op, names, append(append([]*Node{x, g}, w...), b...))
 }
 
-// conv updates a convolution.
 func (u *updates) conv(q part, x, d, winner *Node) {
 	s, o := u.step, u.step.Ops
 	names := []string{q.name + "/weights", q.name + "/biases"}

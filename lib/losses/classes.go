@@ -25,7 +25,6 @@ type CrossEntropy struct {
 	Gamma float64
 }
 
-// Title is cross entropy.
 func (CrossEntropy) Title() string { return "cross entropy" }
 
 // Plain says whether there are no settings.
@@ -109,7 +108,6 @@ type BinaryCrossEntropy struct {
 	Positive float64
 }
 
-// Title is binary cross entropy.
 func (BinaryCrossEntropy) Title() string { return "binary cross entropy" }
 
 func (l BinaryCrossEntropy) check() error {
@@ -145,7 +143,6 @@ func (l BinaryCrossEntropy) Apply(out, y, v *Node) (loss, weight *Node) {
 // axis and y a distribution there: PyTorch's KLDivLoss of log-softmax, with "batchmean".
 type KLDivergence struct{}
 
-// Title is Kullback-Leibler divergence.
 func (KLDivergence) Title() string { return "Kullback-Leibler divergence" }
 
 // Apply takes out and y of one shape [n … classes].

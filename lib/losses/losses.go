@@ -73,7 +73,6 @@ type Visibility struct {
 // Seen is y, and 0 where v is 0: such a target may be NaN.
 func Seen(y, v *Node) *Node { return Where(Equal(v, ZerosLike(v)), ZerosLike(y), y) }
 
-// Title is visibility.
 func (Visibility) Title() string { return "visibility" }
 
 // Apply takes out, y and v of one shape [n …].

@@ -10,7 +10,6 @@ import (
 // MSE is the mean of the squared differences of an example.
 type MSE struct{}
 
-// Title is mean squared error.
 func (MSE) Title() string { return "mean squared error" }
 
 // Apply takes out and y of one shape [n …].
@@ -21,7 +20,6 @@ func (MSE) Apply(out, y, v *Node) (loss, weight *Node) {
 // MAE is the mean of the absolute differences of an example.
 type MAE struct{}
 
-// Title is mean absolute error.
 func (MAE) Title() string { return "mean absolute error" }
 
 // Apply takes out and y of one shape [n …].
@@ -58,7 +56,6 @@ type Huber struct {
 	Delta float64 // default: 1
 }
 
-// Title is Huber loss.
 func (Huber) Title() string { return "Huber loss" }
 
 func (l Huber) check() error {

@@ -126,6 +126,17 @@ func TestOracle(t *testing.T) {
 				}
 			})
 		}
+		device, err := graph.NewExec(backend, func(g *graph.Graph) *graph.Node { return OnDevice(tt.m, graph.Const(g, sums)) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		same, err := device.Call()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := same[0].Value().(float64); !(math.Abs(got-want[name]) < 2e-6*(1+math.Abs(want[name]))) {
+			t.Errorf("%s on the device: got %v, want %v", name, got, want[name])
+		}
 		if got := tt.m.Value(sums); !(math.Abs(got-want[name]) < 2e-6*(1+math.Abs(want[name]))) {
 			t.Errorf("%s: got %v, want %v", name, got, want[name])
 		}

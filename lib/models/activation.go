@@ -70,7 +70,6 @@ type Activation struct {
 	Act  Act
 }
 
-// Title names the layer.
 func (l Activation) Title() (name, kind string) { return l.Name, "Activation" }
 
 // Apply takes any x.

@@ -27,7 +27,6 @@ type Attention struct {
 	Init     Init // of the weights; default: Glorot
 }
 
-// Title names the layer.
 func (l Attention) Title() (name, kind string) { return l.Name, "MultiHeadAttention" }
 
 func (l Attention) check() error {

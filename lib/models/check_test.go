@@ -89,7 +89,7 @@ func TestCheck(t *testing.T) {
 		net := Net{Name: "net", Input: input, Layers: []Layer{tt.layer}}
 		err := net.Check()
 		if strings.Contains(tt.want, "(") { // an Init speaks when it is asked
-			_, err = fit.Summary(net)
+			_, err = fit.New("net", net, fit.Config{}).Summary()
 		}
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s %+v: got %v, want %q", name, tt.layer, err, tt.want)
@@ -115,7 +115,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	for name, of := range map[string]Net{"images": {Input: []int{3, 2}, Layers: []Layer{MeanPool2D{}}}, "sequences": {Input: []int{3}, Layers: []Layer{LSTM{Units: 1}}}} {
-		if _, err := fit.Summary(of); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := fit.New("net", of, fit.Config{}).Summary(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want %s: got %v", name, err)
 		}
 	}

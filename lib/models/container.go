@@ -29,7 +29,6 @@ type Sequential struct {
 	Layers []Layer // at least one; each has a name of its own
 }
 
-// Title names the layer.
 func (l Sequential) Title() (name, kind string) { return l.Name, "Sequential" }
 
 // Apply takes any x that the first layer takes.
@@ -54,7 +53,6 @@ type Repeat struct {
 	Layer Layer // needs no name
 }
 
-// Title names the layer.
 func (l Repeat) Title() (name, kind string) { return l.Name, "Repeat" }
 
 // Apply takes an x that the layer takes, and whose shape it returns.

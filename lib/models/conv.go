@@ -21,7 +21,6 @@ type Conv2D struct {
 	BiasInit Init // of the biases, [channels]; default: 0
 }
 
-// Title names the layer.
 func (l Conv2D) Title() (name, kind string) { return l.Name, "Conv2D" }
 
 // Apply takes x shaped [n height width inputs] and returns

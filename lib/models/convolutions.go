@@ -23,7 +23,6 @@ type Conv1D struct {
 	Init     Init // of the weights, [kernel inputs channels]; default: Glorot
 }
 
-// Title names the layer.
 func (l Conv1D) Title() (name, kind string) { return l.Name, "Conv1D" }
 
 func (l Conv1D) check() error {
@@ -76,7 +75,6 @@ type DepthwiseConv2D struct {
 	Init     Init // of the weights, [kernel kernel channels]; default: uniform within ±1/kernel, as in PyTorch
 }
 
-// Title names the layer.
 func (l DepthwiseConv2D) Title() (name, kind string) { return l.Name, "DepthwiseConv2D" }
 
 func (l DepthwiseConv2D) check() error {
@@ -135,7 +133,6 @@ type ConvTranspose2D struct {
 	Init     Init // of the weights, [inputs kernel kernel channels]; default: uniform within ±1/(kernel·√channels), as in PyTorch
 }
 
-// Title names the layer.
 func (l ConvTranspose2D) Title() (name, kind string) { return l.Name, "Conv2DTranspose" }
 
 func (l ConvTranspose2D) check() error {
@@ -210,7 +207,6 @@ type AvgPool2D struct {
 	Stride int // default: Window
 }
 
-// Title names the layer.
 func (l AvgPool2D) Title() (name, kind string) { return l.Name, "AveragePooling2D" }
 
 func (l AvgPool2D) check() error {
@@ -250,7 +246,6 @@ type Upsample2D struct {
 	Factor int
 }
 
-// Title names the layer.
 func (l Upsample2D) Title() (name, kind string) { return l.Name, "UpSampling2D" }
 
 func (l Upsample2D) check() error { return least("Factor", l.Factor, 1) }
@@ -272,7 +267,6 @@ type Concat struct {
 	Branches [][]Layer // each layer has a name of its own
 }
 
-// Title names the layer.
 func (l Concat) Title() (name, kind string) { return l.Name, "Concatenate" }
 
 func (l Concat) check() error {

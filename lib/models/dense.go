@@ -17,7 +17,6 @@ type Dense struct {
 	BiasInit Init // of the biases, [units]; default: 0
 }
 
-// Title names the layer.
 func (l Dense) Title() (name, kind string) { return l.Name, "Dense" }
 
 // Apply takes x shaped [… inputs] and returns [… units].
@@ -47,7 +46,6 @@ func (l Dense) Apply(scope *model.Scope, x *Node) *Node {
 // Flatten makes each example a vector.
 type Flatten struct{ Name string }
 
-// Title names the layer.
 func (l Flatten) Title() (name, kind string) { return l.Name, "Flatten" }
 
 // Apply takes x shaped [n …] and returns [n size].

@@ -10,7 +10,7 @@
 //		models.Flatten{},                                                                    // [n 1960]
 //		models.Dense{Name: "output", Units: 10},                                             // [n 10]
 //	}}
-//	fmt.Println(fit.Summary(net))
+//	fmt.Println(fit.New("net", net, fit.Config{}).Summary())
 //
 // Every layer is a struct whose zero value is a choice, and whose Apply method
 // is plain GoMLX: (scope, x) in, y out. Variables are named by layer,

@@ -15,7 +15,6 @@ type Dropout struct {
 	Rate float64 // of elements that are zeroed: 0 or more, and less than 1
 }
 
-// Title names the layer.
 func (l Dropout) Title() (name, kind string) { return l.Name, "Dropout" }
 
 // Apply takes any x.

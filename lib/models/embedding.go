@@ -18,7 +18,6 @@ type Embedding struct {
 	Init  Init // of the table, [vocab units]; default: Normal(0.02), as in GPT-2
 }
 
-// Title names the layer.
 func (l Embedding) Title() (name, kind string) { return l.Name, "Embedding" }
 
 func (l Embedding) check() error {
@@ -43,7 +42,6 @@ type Positions struct {
 	Init   Init // of the table, [length units]; default: Normal(0.02)
 }
 
-// Title names the layer.
 func (l Positions) Title() (name, kind string) { return l.Name, "Positions" }
 
 func (l Positions) check() error { return least("Length", l.Length, 1) }

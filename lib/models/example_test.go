@@ -15,7 +15,7 @@ func Example() {
 		models.Flatten{},                        // [n 1960]
 		models.Dense{Name: "output", Units: 10}, // [n 10]
 	}}
-	summary, err := fit.Summary(net)
+	summary, err := fit.New("net", net, fit.Config{}).Summary()
 	if err != nil {
 		fmt.Println(err)
 	}

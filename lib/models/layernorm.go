@@ -15,7 +15,6 @@ type LayerNorm struct {
 	Epsilon float64 // added to the variance; default: 1e-5
 }
 
-// Title names the layer.
 func (l LayerNorm) Title() (name, kind string) { return l.Name, "LayerNormalization" }
 
 func (l LayerNorm) check() error { return epsilon(l.Epsilon, "1e-5") }
@@ -38,7 +37,6 @@ type RMSNorm struct {
 	Epsilon float64 // added to the mean square; default: 1e-6
 }
 
-// Title names the layer.
 func (l RMSNorm) Title() (name, kind string) { return l.Name, "RMSNormalization" }
 
 func (l RMSNorm) check() error { return epsilon(l.Epsilon, "1e-6") }
@@ -62,7 +60,6 @@ type GroupNorm struct {
 	Epsilon float64 // added to the variance; default: 1e-5
 }
 
-// Title names the layer.
 func (l GroupNorm) Title() (name, kind string) { return l.Name, "GroupNormalization" }
 
 func (l GroupNorm) check() error {

@@ -35,7 +35,6 @@ type LSTM struct {
 	Stateful int  // how many sequences are learned side by side: the size of a batch; 0: none is carried on
 }
 
-// Title names the layer.
 func (l LSTM) Title() (name, kind string) { return l.Name, "LSTM" }
 
 // Apply takes x shaped [n length inputs] and returns [n length units]. The

@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write testdata anew")
 
 func total(t *testing.T, n models.Net) models.Summary {
 	t.Helper()
-	s, err := fit.Summary(n)
+	s, err := fit.New("net", n, fit.Config{}).Summary()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestRefused(t *testing.T) {
 		{"branches that differ", image, models.Residual{Name: "c", Main: []models.Layer{models.Flatten{Name: "f"}}}, "want one shape"},
 	}
 	for _, tt := range tests {
-		_, err := fit.Summary(models.Net{Name: "net", Input: tt.input, Layers: []models.Layer{tt.layer}})
+		_, err := fit.New("net", models.Net{Name: "net", Input: tt.input, Layers: []models.Layer{tt.layer}}, fit.Config{}).Summary()
 		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "net: layer c got an input of [2 ") {
 			t.Errorf("%s: got error %v, want one that names layer c and holds %q", tt.name, err, tt.want)
 		}
@@ -122,7 +122,7 @@ func TestRefused(t *testing.T) {
 		{models.Net{Name: "twins", Input: flat, Layers: []models.Layer{dense, models.Flatten{}, dense}}, "twins: layers 1 and 3 are both called a: want names that differ"},
 		{models.Net{Name: "path", Input: flat, Layers: []models.Layer{models.Flatten{}, models.Dense{Name: "a/b", Units: 2}}}, `path: layer 2 is called "a/b"`},
 	} {
-		if _, err := fit.Summary(tt.net); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := fit.New("net", tt.net, fit.Config{}).Summary(); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("got error %v, want %q", err, tt.want)
 		}
 	}

@@ -245,7 +245,6 @@ func (e *LayerError) Error() string {
 	return fmt.Sprintf("models: %s: layer %s got an input of %s: %v", e.Net, e.Layer, e.Input, e.Cause)
 }
 
-// Unwrap is the cause, where that is an error.
 func (e *LayerError) Unwrap() error {
 	err, _ := e.Cause.(error)
 	return err

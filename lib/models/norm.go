@@ -29,7 +29,6 @@ type BatchNorm struct {
 // epsilon is added to the variance.
 type Normalizer func(x, scale, offset, skip *Node, epsilon float64, act Act) (y, mean, variance *Node)
 
-// Title names the layer.
 func (l BatchNorm) Title() (name, kind string) { return l.Name, "BatchNormalization" }
 
 // Apply takes any x. The running variance is that of the population, the

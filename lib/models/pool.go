@@ -40,7 +40,6 @@ type MaxPool2D struct {
 	Gradient Pooling
 }
 
-// Title names the layer.
 func (l MaxPool2D) Title() (name, kind string) { return l.Name, "MaxPooling2D" }
 
 // Apply takes x shaped [n height width channels] and returns
@@ -66,7 +65,6 @@ func (l MaxPool2D) apply(x *Node, again Again) *Node {
 // [n channels] out.
 type MeanPool2D struct{ Name string }
 
-// Title names the layer.
 func (l MeanPool2D) Title() (name, kind string) { return l.Name, "GlobalAveragePooling2D" }
 
 // Apply takes x shaped [n height width channels] and returns [n channels].

@@ -31,7 +31,6 @@ type Scan struct {
 	Cell  func(scope *model.Scope, state []*Node, x *Node) (next []*Node, y *Node)
 }
 
-// Title names the layer.
 func (l Scan) Title() (name, kind string) { return l.Name, "Scan" }
 
 func (l Scan) check() error {
@@ -99,7 +98,6 @@ type GRU struct {
 	Init  Init // of weights [inputs 3·units] and recurrent [units 3·units]; default: Glorot
 }
 
-// Title names the layer.
 func (l GRU) Title() (name, kind string) { return l.Name, "GRU" }
 
 func (l GRU) check() error { return least("Units", l.Units, 1) }
@@ -131,7 +129,6 @@ type RNN struct {
 	Init  Init // of weights [inputs units] and recurrent [units units]; default: Glorot
 }
 
-// Title names the layer.
 func (l RNN) Title() (name, kind string) { return l.Name, "SimpleRNN" }
 
 func (l RNN) check() error { return least("Units", l.Units, 1) }
@@ -171,7 +168,6 @@ type Bidirectional struct {
 	Layer Layer // such as LSTM{Units: 64}; needs no name
 }
 
-// Title names the layer.
 func (l Bidirectional) Title() (name, kind string) { return l.Name, "Bidirectional" }
 
 func (l Bidirectional) check() error { return checkOne(l.Layer) }
@@ -197,7 +193,6 @@ func (l Bidirectional) Apply(scope *model.Scope, x *Node) *Node {
 // LastStep takes the last time step of sequences.
 type LastStep struct{ Name string }
 
-// Title names the layer.
 func (l LastStep) Title() (name, kind string) { return l.Name, "LastStep" }
 
 // Apply takes x shaped [n length …] and returns [n …].

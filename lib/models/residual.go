@@ -17,7 +17,6 @@ type Residual struct {
 	Act  Act     // of the sum
 }
 
-// Title names the layer.
 func (l Residual) Title() (name, kind string) { return l.Name, "Residual" }
 
 // Apply takes any x that the layers take.

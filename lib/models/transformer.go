@@ -18,7 +18,6 @@ type FeedForward struct {
 	Init    Init // of the weights; default: Glorot
 }
 
-// Title names the layer.
 func (l FeedForward) Title() (name, kind string) { return l.Name, "FeedForward" }
 
 func (l FeedForward) check() error {
@@ -68,7 +67,6 @@ type TransformerBlock struct {
 	Init    Init // of the weights; default: Glorot
 }
 
-// Title names the layer.
 func (l TransformerBlock) Title() (name, kind string) { return l.Name, "TransformerBlock" }
 
 func (l TransformerBlock) check() error {

@@ -15,10 +15,8 @@ type AdaDelta struct {
 	WeightDecay  float64 // adds weightDecay·w to the gradient
 }
 
-// Rate is the learning rate.
 func (o AdaDelta) Rate() float64 { return or(o.LearningRate, 1) }
 
-// Title names the optimizer and its moments.
 func (o AdaDelta) Title() (name string, moments []string) { return title(o) }
 
 // Update is one step.
@@ -26,7 +24,6 @@ func (o AdaDelta) Update(rate, t, weight, gradient *Node, moments []*Node) (*Nod
 	return update(o, rate, t, weight, gradient, moments)
 }
 
-// Rule is one step.
 func (o AdaDelta) Rule() *elementwise.Rule {
 	rho, epsilon := or(o.Rho, 0.9), or(o.Epsilon, 1e-6)
 	g, updates := decayed(o.WeightDecay), kept("updates")

@@ -14,10 +14,8 @@ type Adagrad struct {
 	WeightDecay       float64 // adds weightDecay·w to the gradient
 }
 
-// Rate is the learning rate.
 func (o Adagrad) Rate() float64 { return or(o.LearningRate, 0.01) }
 
-// Title names the optimizer and its moments.
 func (o Adagrad) Title() (name string, moments []string) { return title(o) }
 
 // Update is one step.
@@ -25,7 +23,6 @@ func (o Adagrad) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node
 	return update(o, rate, t, weight, gradient, moments)
 }
 
-// Rule is one step.
 func (o Adagrad) Rule() *elementwise.Rule {
 	g := decayed(o.WeightDecay)
 	sum := kept("sum").Add(g.Square())

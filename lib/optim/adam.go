@@ -15,10 +15,8 @@ type Adam struct {
 	WeightDecay  float64 // adds weightDecay·w to the gradient
 }
 
-// Rate is the learning rate.
 func (o Adam) Rate() float64 { return or(o.LearningRate, 0.001) }
 
-// Title names the optimizer and its moments.
 func (o Adam) Title() (name string, moments []string) { return title(o) }
 
 // Update is one step.
@@ -26,7 +24,6 @@ func (o Adam) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, [
 	return update(o, rate, t, weight, gradient, moments)
 }
 
-// Rule is one step.
 func (o Adam) Rule() *elementwise.Rule {
 	return adam("adam", o.Beta1, o.Beta2, o.Epsilon, decayed(o.WeightDecay), w)
 }

@@ -16,10 +16,8 @@ type AdamW struct {
 	WeightDecay  float64 // default: 0.01: takes rate·weightDecay·w from the weight
 }
 
-// Rate is the learning rate.
 func (o AdamW) Rate() float64 { return or(o.LearningRate, 0.001) }
 
-// Title names the optimizer and its moments.
 func (o AdamW) Title() (name string, moments []string) { return title(o) }
 
 // Update is one step.
@@ -27,7 +25,6 @@ func (o AdamW) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, 
 	return update(o, rate, t, weight, gradient, moments)
 }
 
-// Rule is one step.
 func (o AdamW) Rule() *elementwise.Rule {
 	kept := elementwise.Number(1).Sub(rate.Mul(or(o.WeightDecay, 0.01)))
 	return adam("adamw", o.Beta1, o.Beta2, o.Epsilon, g, w.Mul(kept))

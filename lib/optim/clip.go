@@ -30,13 +30,11 @@ type Clipper interface {
 	Clip(gradients []*Node) []*Node
 }
 
-// Rate is the optimizer's.
 func (o Clipped) Rate() float64 { return o.Optimizer.Rate() }
 
 // Title names the optimizer and its moments: those of the one that it is without clipping.
 func (o Clipped) Title() (name string, moments []string) { return o.Optimizer.Title() }
 
-// Update is the optimizer's.
 func (o Clipped) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
 	return o.Optimizer.Update(rate, t, weight, gradient, moments)
 }

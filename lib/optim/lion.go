@@ -15,10 +15,8 @@ type Lion struct {
 	WeightDecay  float64 // takes rate·weightDecay·w from the weight
 }
 
-// Rate is the learning rate.
 func (o Lion) Rate() float64 { return or(o.LearningRate, 1e-4) }
 
-// Title names the optimizer and its moments.
 func (o Lion) Title() (name string, moments []string) { return title(o) }
 
 // Update is one step.
@@ -26,7 +24,6 @@ func (o Lion) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, [
 	return update(o, rate, t, weight, gradient, moments)
 }
 
-// Rule is one step.
 func (o Lion) Rule() *elementwise.Rule {
 	beta1, beta2 := or(o.Beta1, 0.9), or(o.Beta2, 0.99)
 	m := kept("m")

@@ -19,10 +19,8 @@ type NAdam struct {
 	WeightDecay   float64 // adds weightDecay·w to the gradient
 }
 
-// Rate is the learning rate.
 func (o NAdam) Rate() float64 { return or(o.LearningRate, 0.002) }
 
-// Title names the optimizer and its moments.
 func (o NAdam) Title() (name string, moments []string) { return title(o) }
 
 // Update is one step.
@@ -30,7 +28,6 @@ func (o NAdam) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, 
 	return update(o, rate, t, weight, gradient, moments)
 }
 
-// Rule is one step.
 func (o NAdam) Rule() *elementwise.Rule {
 	beta1, beta2, epsilon, psi := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Epsilon, 1e-8), or(o.MomentumDecay, 0.004)
 	g := decayed(o.WeightDecay)

@@ -17,10 +17,8 @@ type RMSprop struct {
 	WeightDecay  float64 // adds weightDecay·w to the gradient
 }
 
-// Rate is the learning rate.
 func (o RMSprop) Rate() float64 { return or(o.LearningRate, 0.01) }
 
-// Title names the optimizer and its moments.
 func (o RMSprop) Title() (name string, moments []string) { return title(o) }
 
 // Update is one step.
@@ -28,7 +26,6 @@ func (o RMSprop) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node
 	return update(o, rate, t, weight, gradient, moments)
 }
 
-// Rule is one step.
 func (o RMSprop) Rule() *elementwise.Rule {
 	alpha := or(o.Alpha, 0.99)
 	g := decayed(o.WeightDecay)

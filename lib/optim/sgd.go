@@ -15,10 +15,8 @@ type SGD struct {
 	WeightDecay  float64 // adds weightDecay·w to the gradient
 }
 
-// Rate is the learning rate.
 func (o SGD) Rate() float64 { return or(o.LearningRate, 0.01) }
 
-// Title names the optimizer and its moments.
 func (o SGD) Title() (name string, moments []string) { return title(o) }
 
 // Update is one step.
@@ -26,7 +24,6 @@ func (o SGD) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []
 	return update(o, rate, t, weight, gradient, moments)
 }
 
-// Rule is one step.
 func (o SGD) Rule() *elementwise.Rule {
 	g := decayed(o.WeightDecay)
 	if o.Momentum == 0 {

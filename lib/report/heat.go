@@ -120,7 +120,6 @@ func (h Heat) describe(rows, columns []int, scale axis) string {
 	return fmt.Sprintf("%s: %d×%d cells from %s to %s", s, len(rows), len(columns), number(scale.low), number(scale.high))
 }
 
-// HTML returns the SVG with notes below it.
 func (h Heat) HTML() string {
 	return "<div>" + h.SVG() + small(h.notes()...) + "</div>"
 }

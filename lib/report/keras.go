@@ -39,10 +39,16 @@ func (k Keras) String() string {
 		if e.Train.Labels {
 			fmt.Fprintf(&b, " - accuracy: %.4f", e.Train.Accuracy())
 		}
+		for _, m := range e.Train.Metrics {
+			fmt.Fprintf(&b, " - %s: %.4f", m.Name, m.Value)
+		}
 		if v := e.Validation; v != nil {
 			fmt.Fprintf(&b, " - val_loss: %.4f", v.Loss)
 			if v.Labels {
 				fmt.Fprintf(&b, " - val_accuracy: %.4f", v.Accuracy())
+			}
+			for _, m := range v.Metrics {
+				fmt.Fprintf(&b, " - val_%s: %.4f", m.Name, m.Value)
 			}
 		}
 		b.WriteByte('\n')
@@ -53,7 +59,6 @@ func (k Keras) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// HTML returns String as preformatted text.
 func (k Keras) HTML() string { return "<pre>" + escape(k.String()) + "</pre>" }
 
 // rough is a duration as Keras prints it, two digits at least: 4s, 9ms, 310us.

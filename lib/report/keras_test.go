@@ -1,10 +1,13 @@
 package report
 
 import (
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"gaiden/lib/fit"
+	"gaiden/lib/fit/result"
 )
 
 func TestKeras(t *testing.T) {
@@ -35,5 +38,25 @@ Epoch 2/12
 			}
 			wellFormed(t, tt.keras.HTML())
 		})
+	}
+}
+
+// TestMetricsAreShown holds that metrics are in Keras' lines and in the plot of their name.
+func TestMetricsAreShown(t *testing.T) {
+	score := func(loss, f1 float64) fit.Score {
+		return fit.Score{Loss: loss, Metrics: []result.Metric{{Name: "f1", Value: f1}}}
+	}
+	test := score(0.75, 0.5)
+	h := &fit.History{Losses: make([]float32, 2), Epochs: []fit.Epoch{{Number: 1, Train: score(1, 0.25)}, {Number: 2, Train: score(0.5, 0.75), Validation: &test}}}
+	if got := (Keras{History: h}).String(); !strings.HasSuffix(got, "loss: 0.5000 - f1: 0.7500 - val_loss: 0.7500 - val_f1: 0.5000") {
+		t.Errorf("got\n%s", got)
+	}
+	p := Curve(h, "f1")
+	want := Plot{Title: "f1", X: "epoch", Y: "f1", Series: []Series{{Name: "train", X: []float64{1, 2}, Y: []float64{0.25, 0.75}}, {Name: "test", X: []float64{2}, Y: []float64{0.5}}}}
+	if !reflect.DeepEqual(p, want) {
+		t.Errorf("got %+v, want %+v", p, want)
+	}
+	if got := Curve(nil, "f1"); len(got.Series) != 1 {
+		t.Errorf("nothing: got %+v", got)
 	}
 }

@@ -197,7 +197,6 @@ func (p Plot) describe() string {
 	return b.String()
 }
 
-// HTML returns the SVG with notes below it.
 func (p Plot) HTML() string {
 	_, _, hidden := p.ranges()
 	return "<div>" + p.SVG() + small(p.notes(hidden)...) + "</div>"

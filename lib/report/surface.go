@@ -185,7 +185,6 @@ func (s Surface) describe(g grid) string {
 		number(g.x[0]), number(g.x[len(g.x)-1]), number(g.y[0]), number(g.y[len(g.y)-1]))
 }
 
-// HTML returns the SVG with notes below it.
 func (s Surface) HTML() string {
 	return "<div>" + s.SVG() + small(s.notes(s.grid())...) + "</div>"
 }

@@ -67,7 +67,12 @@ func (t Timeit) Run(loop func(n int)) Timed {
 	}
 	if crashed {
 		// What the runtime would have written, had nobody looked.
-		fmt.Fprintf(os.Stderr, "panic: %v [%s]\n\n%s", failed.Value, failed.When(), failed.Stack)
+		hint := ""
+		var next interface{ Hint() string }
+		if err, is := failed.Value.(error); is && errors.As(err, &next) && next.Hint() != "" {
+			hint = " [recovered]\n\tpanic: hint: " + next.Hint()
+		}
+		fmt.Fprintf(os.Stderr, "panic: %v [%s]%s\n\n%s", failed.Value, failed.When(), hint, failed.Stack)
 		os.Exit(2)
 	}
 	return result
@@ -116,7 +121,6 @@ type Timed struct {
 // String returns IPython's line, and below it what IPython does not report.
 func (t Timed) String() string { return strings.Join(t.lines(), "\n") }
 
-// HTML returns String as preformatted text.
 func (t Timed) HTML() string { return "<pre>" + escape(t.String()) + "</pre>" }
 
 func (t Timed) lines() []string {

@@ -21,9 +21,9 @@ func training(net string) (progress func(fit.Progress), end func(*fit.History, e
 	bar := &Progress{Title: net}
 	progress = func(p fit.Progress) {
 		if bar.Total == 0 {
-			bar.Total = p.Steps * p.Epochs
+			bar.Total = p.Total
 		}
-		bar.Set((p.Epoch-1)*p.Steps+p.Step, p.String())
+		bar.Set(p.Trained, p.String())
 	}
 	return progress, func(h *fit.History, err error) {
 		if h != nil && len(h.Epochs) > 0 && err == nil {
@@ -41,18 +41,32 @@ func training(net string) (progress func(fit.Progress), end func(*fit.History, e
 // ErrorCurve plots the error rate of a history, 1 - accuracy, over the epochs, or the
 // loss if the net has no labels. The plot of a nil history is empty.
 func ErrorCurve(h *fit.History) Plot {
+	p := epochs(h, wrong)
+	p.Title, p.Y = "error", "error rate"
+	if h != nil && len(h.Epochs) > 0 && !h.Last().Train.Labels {
+		p.Title, p.Y = "loss", "loss"
+	}
+	return p
+}
+
+// Curve plots the loss, the accuracy or a metric of a history over the epochs, by its name.
+func Curve(h *fit.History, name string) Plot {
+	p := epochs(h, func(s fit.Score) float64 { return s.Metric(name) })
+	p.Title, p.Y = name, name
+	return p
+}
+
+// epochs plots a number of each epoch, in training and validation.
+func epochs(h *fit.History, of func(fit.Score) float64) Plot {
+	p := Plot{X: "epoch"}
 	if h == nil {
 		h = &fit.History{}
 	}
-	p := Plot{Title: "error", X: "epoch", Y: "error rate"}
 	train, test := Series{Name: "train"}, Series{Name: "test"}
 	for _, e := range h.Epochs {
-		train.X, train.Y = append(train.X, float64(e.Number)), append(train.Y, wrong(e.Train))
+		train.X, train.Y = append(train.X, float64(e.Number)), append(train.Y, of(e.Train))
 		if v := e.Validation; v != nil {
-			test.X, test.Y = append(test.X, float64(e.Number)), append(test.Y, wrong(*v))
-		}
-		if !e.Train.Labels {
-			p.Title, p.Y = "loss", "loss"
+			test.X, test.Y = append(test.X, float64(e.Number)), append(test.Y, of(*v))
 		}
 	}
 	p.Series = append(p.Series, train)
@@ -127,5 +141,4 @@ func (a Answers) String() string {
 	return b.String()
 }
 
-// HTML returns String as preformatted text.
 func (a Answers) HTML() string { return "<pre>" + escape(a.String()) + "</pre>" }

@@ -42,10 +42,8 @@ func (s *Session) Backend() *Backend {
 // Session returns the connection that the backend uses.
 func (b *Backend) Session() *Session { return b.s }
 
-// Name returns "gaiden".
 func (b *Backend) Name() string { return "gaiden" }
 
-// String returns Name.
 func (b *Backend) String() string { return b.Name() }
 
 // Description returns the session's generation, its platform and the kinds of its

@@ -122,6 +122,36 @@ func TestJobEnds(t *testing.T) {
 	if info.State != wire.JobDone || len(l) != 8 || l[7].Values[0] != 44 {
 		t.Errorf("got %+v with %d entries, want one that is done after 4 turns at 44", info, len(l))
 	}
+	// Steps at the end, however it comes: all turns, a larger value than enough, an error.
+	for name, tt := range map[string]struct {
+		x     float32
+		turns int
+		until *wire.Until
+		step  *Program
+		want  float32
+	}{
+		"all turns": {0, 3, nil, add, 31}, "above": {0, 100, &wire.Until{Read: "x", Below: 15, Maximize: true}, add, 21},
+		"no larger": {7, 100, &wire.Until{Read: "x", Patience: 2, Maximize: true}, nil, 8}, "an error": {-1, 100, nil, down, 0},
+	} {
+		bindAll(t, s, map[string][]float32{"x": {tt.x}})
+		work := JobStep{Program: tt.step, Inputs: Named("x"), Names: []string{"x"}, Read: []wire.Read{{Name: "x"}}, Finite: true}
+		switch tt.step {
+		case add:
+			work.Inputs = Named("x", "t1")
+		case nil:
+			work.Program = compile(t, s, Options{}, func(in []*Node) []*Node { return []*Node{MulScalar(in[0], 1)} }, f32(1))
+		}
+		if _, err := s.StartJob(Job{Name: "end", Turns: tt.turns, Until: tt.until, Steps: []JobStep{work, {Program: add, Inputs: Named("x", "t0"), Names: []string{"x"}, When: wire.AtEnd}}}); err != nil {
+			t.Fatal(err)
+		}
+		info, _ := follow(t, s, "end")
+		if a, err = s.Array("x"); err != nil {
+			t.Fatal(err)
+		}
+		if got := values(t, a)[0]; got != tt.want || (info.State == wire.JobFailed) != (tt.step == down) {
+			t.Errorf("%s: got x %v, %+v, want %v", name, got, info, tt.want)
+		}
+	}
 	for _, tt := range []struct {
 		name string
 		job  Job

@@ -93,8 +93,7 @@ func (c Config) Open() (*Session, error) {
 		c.Client = filepath.Base(os.Args[0])
 	}
 	s, err := c.connect()
-	var none *DialError
-	if errors.As(err, &none) && !c.NoStart && os.Getenv("GAIDEN_SOCKET") == "" {
+	if _, is := errors.AsType[*DialError](err); is && !c.NoStart && os.Getenv("GAIDEN_SOCKET") == "" {
 		if err := start(); err != nil {
 			return nil, err
 		}

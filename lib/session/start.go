@@ -36,7 +36,6 @@ func (e *DialError) Unwrap() error { return e.Err }
 // Is makes errors.Is(err, wire.Unavailable) true.
 func (e *DialError) Is(target error) bool { return target == wire.Unavailable }
 
-// Hint returns what the reader of a notebook can do next.
 func (e *DialError) Hint() string {
 	return "run %session start in a cell, or gaiden session start in a terminal"
 }

@@ -261,6 +261,27 @@ def ready(way, measure):
     print(json.dumps({"Subjects": [subject(way)]}), flush=True)
 
 
+tests = D["Tests"]
+if tests:  # whole runs: a loop over steps, the mean loss and a validation after each epoch
+    score = jax.jit(lambda p, r, bx, by: loss(p, r, bx, by, None))
+    size, nowhere = min(500, tests), open(os.devnull, "w")
+
+    def run():
+        global state
+        for _ in range(epochs):
+            losses = []
+            for i in range(steps):
+                state, (value, right) = one(state, x, y, perm, i)
+                losses.append(value)
+            mean = float(jnp.stack(losses).mean())
+            seen = [score(state[0], state[1], *jax.tree.map(lambda a: a[at:at + size], (x, y)))[0] for at in range(0, tests - size + 1, size)]
+            print(mean, float(jnp.stack(seen).mean()), file=nowhere)
+
+    run()
+    ready("loop", lambda: clock(run) / (steps * epochs))
+    wanted = lambda way: False
+
+
 if wanted("jit step"):
     show(NAME + "-first", subject("jit step"), "s", clock(singles, 1))
     count = int(max(1, min(1000, 0.5 / (clock(singles, 3) / 3))))

@@ -101,9 +101,12 @@ def eager():
 
     def step(i):
         opt.zero_grad(set_to_none=True)
-        forward(net, perm[i * batch:(i + 1) * batch]).backward()
+        loss = forward(net, perm[i * batch:(i + 1) * batch])
+        loss.backward()
         opt.step()
+        return loss.detach()
 
+    step.net = net, opt
     return step
 
 
@@ -144,11 +147,30 @@ def compiled():
 
     def step(i):
         opt.zero_grad(set_to_none=True)
-        run(perm[i * batch:(i + 1) * batch]).backward()
+        loss = run(perm[i * batch:(i + 1) * batch])
+        loss.backward()
         opt.step()
+        return loss.detach().clone()
 
+    step.net = net, opt
     step.first = clock(step, 1)
     return step
+
+
+def whole(make):
+    """Whole runs: a loop over steps, the mean loss and a validation after each epoch."""
+    step, tests = make(), D["Tests"]
+    size, nowhere = min(500, tests), open(os.devnull, "w")
+
+    def run():
+        for _ in range(D["Epochs"]):
+            losses = [step(i) for i in range(steps)]
+            mean = torch.stack(losses).mean().item()
+            with torch.no_grad():
+                seen = [lossOf(step.net[0], *(t[at:at + size] for t in (x, *y))) for at in range(0, tests - size + 1, size)]
+            print(mean, torch.stack(seen).mean().item(), file=nowhere)
+
+    return run
 
 
 ways, ready = {"eager": eager}, {}
@@ -157,6 +179,8 @@ if cuda:
 ways["compile"] = compiled
 if cuda:
     ways["CUDA graph of a compiled step"] = lambda: graph(True)
+if D["Tests"]:
+    ways = {"loop": eager, "loop of compiled steps": compiled}
 ways = {way: make for way, make in ways.items() if (not D["Ways"] or way in D["Ways"]) and (len(sys.argv) < 3 or subject(way) in sys.argv[2:])}
 
 
@@ -166,6 +190,11 @@ def prepare(way):
         torch.compiler.reset()  # its graphs keep memory, and it gives up after some compilations
         gc.collect()
         torch.cuda.empty_cache()
+    if D["Tests"]:
+        run = whole(ways[way])
+        run()
+        ready[way] = run, 0
+        return
     step = ways[way]()
     clock(step, 5)
     ready[way] = step, int(max(1, min(1000, 0.4 / clock(step, 3))))
@@ -188,4 +217,8 @@ for line in sys.stdin:
     way = next(w for w in ways if subject(w) == line.strip())
     if way not in ready:
         prepare(way)
-    show(NAME, subject(way), "µs", clock(*ready[way]) * 1e6)
+    step, count = ready[way]
+    if count:
+        show(NAME, subject(way), "µs", clock(step, count) * 1e6)
+    else:
+        show(NAME, subject(way), "µs", clock(lambda _: step(), 1) * 1e6 / (steps * D["Epochs"]))

@@ -1,6 +1,9 @@
 package cell
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // A Builtin is a name that every cell has without declaring it. One that a notebook
 // declares, or imports a package under, is the notebook's own.
@@ -10,6 +13,9 @@ type Builtin struct {
 
 	program string // the declaration in a program, if that is another
 }
+
+// ContextName is what cells call their context.
+const ContextName = "ctx"
 
 // Builtins are the names that every cell has.
 var Builtins = []Builtin{
@@ -42,7 +48,7 @@ func must2[T, U any](v T, u U, err error) (T, U) {
 	return v, u
 }
 `},
-	{Name: "ctx", Text: `// ctx is the context of the cell that runs: it ends when Stop is pressed, and when the
+	{Name: ContextName, Text: `// ctx is the context of the cell that runs: it ends when Stop is pressed, and when the
 // cell ends. A notebook that declares its own ctx keeps that.
 var ctx context.Context
 `, program: "var ctx = " + InterruptPackage + ".Context()\n"},
@@ -56,16 +62,20 @@ var checks = []Builtin{
 	{Name: "gaiden_check3", Text: "func gaiden_check3(values ...any) {\n\tif err, _ := values[len(values)-1].(error); err != nil {\n\t\tpanic(err)\n\t}\n}\n"},
 }
 
-// Check returns the function that checks so many results.
+// Check returns the function that checks so many results. A magic may write calls of the
+// first, which takes an error.
 func Check(results int) Builtin { return checks[min(results, len(checks))-1] }
 
-// Program returns the declaration as it stands in a program.
+// Program returns the declaration as it stands in a program. What it panics with has the
+// error's hint (see gaidenstack.Failure).
 func (b Builtin) Program() string {
 	if b.program != "" {
 		return b.program
 	}
-	return b.Text
+	return panics.ReplaceAllString(b.Text, "panic("+StackPackage+".Failure($1))")
 }
+
+var panics = regexp.MustCompile(`panic\((\w+)\)`)
 
 // Copy returns a function of another name that does the same: a traceback tells calls in
 // one line apart by the names of what they call.

@@ -26,6 +26,16 @@ var showSource string
 //go:embed show/image.go.txt
 var imageSource string
 
+// TracePath is the companion of TracedPath: a package that tells where in the cells an
+// error was made.
+const (
+	TracePath  = "cell/gaidentrace"
+	TracedPath = "github.com/pkg/errors"
+)
+
+//go:embed show/trace.go.txt
+var traceSource string
+
 // WriteGlue writes the packages of which programs are made besides cells into a
 // module's directory.
 func WriteGlue(dir string) error {
@@ -74,7 +84,7 @@ var glueFiles embed.FS
 // GluePackages returns the packages that are written into the cells' module:
 // text by file name.
 func GluePackages() map[string]string {
-	out := map[string]string{"gaidenshow/show.go": showSource, "gaidenshow/gaidenimage/image.go": imageSource}
+	out := map[string]string{"gaidenshow/show.go": showSource, "gaidenshow/gaidenimage/image.go": imageSource, "gaidentrace/trace.go": traceSource}
 	fs.WalkDir(glueFiles, ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			data, _ := glueFiles.ReadFile(name)

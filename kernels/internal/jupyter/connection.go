@@ -56,7 +56,6 @@ func (e *ConnectionError) Error() string {
 
 func (e *ConnectionError) Unwrap() error { return e.Err }
 
-// Hint says what the reader can do next.
 func (e *ConnectionError) Hint() string {
 	return "a front end writes this file when it starts a kernel: start this one from JupyterLab, or with jupyter console --kernel gaiden"
 }

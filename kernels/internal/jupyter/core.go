@@ -221,7 +221,6 @@ func orNoMap[M ~map[K]V, K comparable, V any](m M) M {
 	return m
 }
 
-// guard calls into the interpreter. A panic there is an error of one request.
 func (c *core) guard(what string, call func()) (err *Error) {
 	defer func() {
 		if v := recover(); v != nil {

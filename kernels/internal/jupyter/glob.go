@@ -1,75 +1,63 @@
 package jupyter
 
-import "unicode/utf8"
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
 
-// glob says whether the whole text matches the pattern, as SQLite's GLOB does,
-// by which IPython searches its history: * is any text, ? any character, [a-z]
-// one of a set and [^a-z] one not of it; all else, case included, is itself.
-// Unlike path.Match it gives / no meaning and has no malformed patterns: a [
-// without its ] matches nothing. It takes time in the product of the lengths.
-func glob(pattern, text string) bool {
-	star, from := "", "" // where to try again: after the last *, with more text skipped
-	again := false
-	for {
-		switch {
-		case pattern != "" && pattern[0] == '*':
-			pattern = pattern[1:]
-			star, from, again = pattern, text, true
-			continue
-		case pattern == "" && text == "":
-			return true
-		case pattern != "" && text != "":
-			c, n := utf8.DecodeRuneInString(text)
-			if rest, ok := one(pattern, c); ok {
-				pattern, text = rest, text[n:]
-				continue
+// setPattern is a set of characters in a pattern. A ] at the start is a member.
+var setPattern = regexp.MustCompile(`^\[(\^?)(\]?[^\]]*)\]`)
+
+// glob is a pattern as SQLite's GLOB has it, by which IPython searches its history, as a
+// regular expression for a whole text: * is any text, ? any character, [a-z] one of a set and
+// [^a-z] one not of it; all else, case included, is itself. Unlike path.Match it gives / no
+// meaning. It is nil where that matches nothing, as a [ without its ].
+func glob(pattern string) *regexp.Regexp {
+	var b strings.Builder
+	b.WriteString(`(?s)\A`)
+	for pattern != "" {
+		r, n := utf8.DecodeRuneInString(pattern)
+		switch r {
+		case '*':
+			b.WriteString(".*")
+		case '?':
+			b.WriteString(".")
+		case '[':
+			m := setPattern.FindStringSubmatch(pattern)
+			if m == nil {
+				return nil
 			}
+			n = len(m[0])
+			switch in := members([]rune(m[2])); {
+			case in != "":
+				b.WriteString("[" + m[1] + in + "]")
+			case m[1] == "": // z-a
+				return nil
+			default:
+				b.WriteString(".")
+			}
+		default:
+			b.WriteString(regexp.QuoteMeta(string(r)))
 		}
-		if !again || from == "" {
-			return false
-		}
-		_, n := utf8.DecodeRuneInString(from)
-		from = from[n:]
-		pattern, text = star, from
-	}
-}
-
-// one matches c to the first element of the pattern, which is not *, and
-// returns the pattern after it.
-func one(pattern string, c rune) (rest string, ok bool) {
-	p, n := utf8.DecodeRuneInString(pattern)
-	rest = pattern[n:]
-	switch p {
-	case '?':
-		return rest, true
-	case '[':
-		return set(rest, c)
-	}
-	return rest, p == c
-}
-
-// set matches c to what follows a [. A ] at the start is a member.
-func set(pattern string, c rune) (rest string, ok bool) {
-	not := false
-	if pattern != "" && pattern[0] == '^' {
-		not = true
-		pattern = pattern[1:]
-	}
-	in := false
-	for first := true; ; first = false {
-		if pattern == "" {
-			return "", false
-		}
-		low, n := utf8.DecodeRuneInString(pattern)
 		pattern = pattern[n:]
-		if low == ']' && !first {
-			return pattern, in != not
-		}
-		high := low
-		if len(pattern) > 1 && pattern[0] == '-' && pattern[1] != ']' {
-			high, n = utf8.DecodeRuneInString(pattern[1:])
-			pattern = pattern[1+n:]
-		}
-		in = in || low <= c && c <= high
 	}
+	return regexp.MustCompile(b.String() + `\z`)
+}
+
+// members are those of a set, as a regular expression has them.
+func members(set []rune) string {
+	s := ""
+	for i := 0; i < len(set); i++ {
+		low, high := set[i], set[i]
+		if i+2 < len(set) && set[i+1] == '-' {
+			high = set[i+2]
+			i += 2
+		}
+		if low <= high { // else no character is
+			s += fmt.Sprintf(`\x{%x}-\x{%x}`, low, high)
+		}
+	}
+	return s
 }

@@ -238,8 +238,9 @@ func last(entries []entry, n *int) []entry {
 func search(entries []entry, pattern string, unique bool) []entry {
 	var found []entry
 	seen := map[string]bool{}
+	match := glob(pattern)
 	for _, e := range slices.Backward(entries) {
-		if !glob(pattern, e.Input) || unique && seen[e.Input] {
+		if match == nil || !match.MatchString(e.Input) || unique && seen[e.Input] {
 			continue
 		}
 		seen[e.Input] = true

@@ -48,7 +48,6 @@ func (e *ListenError) Error() string {
 
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// Hint says what the reader can do next.
 func (e *ListenError) Hint() string {
 	if e.Err.Taken() {
 		return "restart the kernel: the front end then chooses other ports"

@@ -73,7 +73,6 @@ func (r *goReader) next() int {
 	}
 }
 
-// read continues after next: the line is Go.
 func (r *goReader) read() {
 	pos, tok, lit := r.s.Scan()
 	r.addToken(r.from+r.file.Offset(pos), tok, lit)

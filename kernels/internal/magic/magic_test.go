@@ -217,19 +217,6 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	names := []string{"strings", "strconv", "sort", "fmt"}
-	tests := []struct{ word, want string }{
-		{"strngs", "strings"}, {"stirngs", "strings"}, {"srot", "sort"}, {"ftm", "fmt"},
-		{"x", ""}, {"", ""}, {"database", ""}, {"fmt", ""},
-	}
-	for _, tt := range tests {
-		if got := Nearest(tt.word, names); got != tt.want {
-			t.Errorf("Nearest(%q): got %q, want %q", tt.word, got, tt.want)
-		}
-	}
-}
-
 // TestLarge: the time grows with the cell, not with its square.
 func TestLarge(t *testing.T) {
 	tests := []struct{ name, head, line, tail string }{

@@ -177,7 +177,7 @@ func TestArguments(t *testing.T) {
 func TestNamed(t *testing.T) {
 	n := newNotebook(t)
 	n.Named = func(_ context.Context, call string) []string {
-		return map[string][]string{"Array": {"cnn/w", "cnn/b", "x"}, "Find": {"train", "test"}, "%arrays": {"cnn/w"}}[call]
+		return map[string][]string{"Array": {"cnn/w", "cnn/b", "x"}, "Data": {"train", "test"}, "%arrays": {"cnn/w"}}[call]
 	}
 	for _, tt := range []struct {
 		name, marked, want string // matches, separated by spaces
@@ -186,7 +186,7 @@ func TestNamed(t *testing.T) {
 		{"method", `s.Array("cn|`, "cnn/b cnn/w", 9},
 		{"closed already", `s.Array("cn|")`, "cnn/b cnn/w", 9},
 		{"nothing typed", `net.Data("|`, "test train", 10},
-		{"second argument", `f.Find(g(1, "a"), "tr|`, "train", 19},
+		{"second argument", `f.Data(g(1, "a"), "tr|`, "train", 19},
 		{"raw string", "s.Array(`x|", "x", 9},
 		{"inside another call", `must(net.Data("te|`, "test", 15},
 		{"after statements", "x := 1\nmust(net.Data(\"te|", "test", 22},

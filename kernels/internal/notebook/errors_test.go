@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gaiden/kernels/internal/cell"
 )
 
 // An errorTest is a cell and what it shows: "cell %" is that cell, "cell #" the one
@@ -83,11 +85,14 @@ func TestMust(t *testing.T) {
 		{name: "function of an earlier cell", code: "find(\"cap\")",
 			fails: "Error: cap: not there\ncell #, line 2, in find\n    2 | \treturn must(two(what)) + must(two(what))\n      | \t       ^\ncell %, line 1, in main\n    1 | find(\"cap\")\n    look for the cap"},
 		{name: "func main", code: "func main() {\n\tfmt.Print(must(two(\"\")), must(two(\"hat\")))\n}",
-			fails: "Error: hat: not there\ncell %, line 2, in main\n    2 | \tfmt.Print(must(two(\"\")), must(two(\"hat\")))\n      | \t                         ^"},
+			fails: "Error: hat: not there\ncell %, line 2, in main\n    2 | \tfmt.Print(must(two(\"\")), must(two(\"hat\")))\n      | \t                         ^\n    look for the hat"},
 		{name: "GoNB main", code: "%%\nmust(one(\"hat\"))",
 			fails: "Error: hat: not there\ncell %, line 2, in main\n    2 | must(one(\"hat\"))\n      | ^\n    look for the hat"},
 		{name: "goroutine", code: "var wg sync.WaitGroup\nwg.Go(func() {\n\tmust(one(\"hat\"))\n})\nwg.Wait()",
-			fails: "Error: hat: not there\ncell %, line 3, in main.func1\n    3 | \tmust(one(\"hat\"))\n      | \t^", said: "the cell ended before its variables were kept"},
+			fails: "Error: hat: not there\ncell %, line 3, in main.func1\n    3 | \tmust(one(\"hat\"))\n      | \t^\n    look for the hat", said: "the cell ended before its variables were kept"},
+		{name: "before main", code: "var found = must(two(\"hat\"))\nfound",
+			fails: "Error: hat: not there\ncell %, line 1, in init\n    1 | var found = must(two(\"hat\"))\n      |             ^\n    look for the hat", said: "the cell ended before its variables were kept"},
+		{name: "recovered in a goroutine", code: "var got error\nvar all sync.WaitGroup\nall.Go(func() {\n\tdefer func() { got = recover().(error) }()\n\tmust(one(\"hat\"))\n})\nall.Wait()\nvar l2 *lost\nfmt.Print(errors.As(got, &l2), l2.what)", stdout: "truehat"},
 		{name: "deferred", code: "defer fmt.Print(\"last\")\ndefer func() { must(one(\"hat\")) }()\nfmt.Print(\"first \")", stdout: "first last",
 			fails: "Error: hat: not there\ncell %, line 2, in main.func1\n    2 | defer func() { must(one(\"hat\")) }()\n      |                ^\n    look for the hat"},
 		{name: "recover gives the error", code: "func try() (err error) {\n\tdefer func() { err = recover().(error) }()\n\tmust(one(\"hat\"))\n\treturn nil\n}\nvar l *lost\nerrors.As(try(), &l)", result: "true"},
@@ -97,6 +102,11 @@ func TestMust(t *testing.T) {
 			fails: "Error: one\ntwo\ncell %, line 1, in main\n    1 | must(errors.New(\"one\\ntwo\"))\n      | ^"},
 		{name: "test", code: "%test\nfunc TestHat(t *testing.T) {\n\tmust(one(\"\"))\n}", stdout: "=== RUN   TestHat\n--- PASS: TestHat (0.00s)\nPASS\n"},
 
+		{name: "test that fails", code: "%test\nfunc TestNoHat(t *testing.T) {\n\tmust(one(\"hat\"))\n}", stdout: "=== RUN   TestNoHat\n--- FAIL: TestNoHat (0.00s)\n",
+			fails: "Error: hat: not there\ncell %, line 3, in TestNoHat\n    3 | \tmust(one(\"hat\"))\n      | \t^\n    look for the hat"},
+		{name: "three values", code: "must(three(1, \"\"))",
+			fails: "BuildError: cell %, line 1: cannot use three(1, \"\") (value of type string) as error value in argument to must: string does not implement error (missing method Error)\n    1 | must(three(1, \"\"))\n      |      ^\n    must takes an error, or a value and an error; must2 takes two values and an error"},
+
 		{name: "nothing to check", code: "must(strings.ToUpper(\"a\"))",
 			fails: "BuildError: cell %, line 1: must: got string and no error, want an error, or a value and an error\n    1 | must(strings.ToUpper(\"a\"))\n      |      ^"},
 
@@ -105,6 +115,7 @@ func TestMust(t *testing.T) {
 		{name: "defined in an earlier cell", code: "must2(5)", result: "10"},
 		{name: "import of that name", code: "import must \"strings\"\nmust.ToUpper(\"a\")", result: "A"},
 		{name: "forgotten", code: "%rm must"},
+		{name: "package of that name", code: "must.M1(strconv.Atoi(\"3\"))", result: "3"},
 		{name: "the notebook's own", code: "func must(s string) string { return \"own \" + s }\nmust(\"a\")", result: "own a"},
 		{name: "the notebook's own, later", code: "must(\"b\")", result: "own b"},
 		{name: "in a function of before", code: "func twice(s string) string { return must(s) + must(s) }\ntwice(\"c\")", result: "own cown c"},
@@ -149,7 +160,7 @@ func TestDroppedErrors(t *testing.T) {
 		{name: "last line, values", code: "three(1, \"\")", result: "1 "},
 		{name: "last line, nil error", code: "one(\"\")"},
 		{name: "last line, error", code: "\tone(\"hat\") // a hat", fails: hat + "1, in main\n    1 | \tone(\"hat\") // a hat\n      | \t^\n    look for the hat"},
-		{name: "last line, value and error", code: "fmt.Print(1)\nstrconv.ParseInt(\"300\", 10, 8)", stdout: "1", result: "127",
+		{name: "last line, value and error", code: "fmt.Print(1)\nstrconv.ParseInt(\"300\", 10, 8)", stdout: "1",
 			fails: "Error: strconv.ParseInt: parsing \"300\": value out of range\ncell %, line 2, in main\n    2 | strconv.ParseInt(\"300\", 10, 8)\n      | ^"},
 		{name: "last line, error that is made", code: "fmt.Errorf(\"no %s\", \"hat\")", result: "no hat"},
 		{name: "last line, error that is a variable", code: "err := one(\"hat\")\nerr", result: "hat: not there\n    look for the hat"},
@@ -184,6 +195,8 @@ func TestContext(t *testing.T) {
 			fails: "BuildError: cell %, line 1: the value of ctx could not be kept after cell #: it holds a *context.timerCtx in an interface, which only its own package can make\n    1 | ctx.Err()\n      | ^\n    define ctx in the cell that uses it (what is open, running or random starts there), or in a function that such cells call: func newCtx() context.Context { … }; %del ctx brings back the ctx that every cell has"},
 		{name: "removed", code: "%del ctx"},
 		{name: "again", code: "ctx.Err()"},
+		{name: "test", code: "%test\nfunc TestCtx(t *testing.T) {\n\tctx := ctx\n\tif ctx.Err() != nil {\n\t\tt.Error(ctx.Err())\n\t}\n}", stdout: "=== RUN   TestCtx\n--- PASS: TestCtx (0.00s)\nPASS\n"},
+		{name: "func main", code: "func main() {\n\tfmt.Print(ctx.Err())\n}", stdout: "<nil>"},
 		{name: "the notebook's own", code: "var ctx = context.Background()\nctx", result: "context.Background"},
 		{name: "the notebook's own, later", code: "ctx", result: "context.Background"},
 		{name: "a number", code: "ctx := 3"},
@@ -194,6 +207,26 @@ func TestContext(t *testing.T) {
 			r.must(tt.code)
 			continue
 		}
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, r) })
+	}
+}
+
+// TestTrace: an error that remembers where it was made shows that line first, if it is the
+// user's.
+func TestTrace(t *testing.T) {
+	n := newNotebook(t)
+	n.Companions = map[string]string{cell.TracedPath: cell.TracePath}
+	r := &runner{t: t, n: n}
+	r.must("import \"github.com/pkg/errors\"\n\nfunc deep(text string) error {\n\treturn errors.New(text)\n}\n\nfunc around(text string) error { return errors.WithMessage(deep(text), \"around\") }\n" +
+		"func caught(text string) (err error) {\n\tdefer func() { err = recover().(error) }()\n\tpanic(deep(text))\n}")
+	tests := []errorTest{
+		{name: "statement", code: "deep(\"a\")\nfmt.Print(1)", fails: "Error: a\ncell #, line 4, in deep\n    4 | \treturn errors.New(text)\ncell %, line 1, in main\n    1 | deep(\"a\")\n      | ^"},
+		{name: "must", code: "must(around(\"a\"))", fails: "Error: around: a\ncell 1, line 4, in deep\n    4 | \treturn errors.New(text)\ncell 1, line 7, in around\n    7 | func around(text string) error { return errors.WithMessage(deep(text), \"around\") }\ncell %, line 1, in main\n    1 | must(around(\"a\"))\n      | ^"},
+		{name: "last line, a panic that was caught", code: "caught(\"a\")", fails: "Error: a\ncell 1, line 4, in deep\n    4 | \treturn errors.New(text)\ncell 1, line 10, in caught\n   10 | \tpanic(deep(text))\ncell %, line 1, in main\n    1 | caught(\"a\")\n      | ^"},
+		{name: "panic", code: "panic(around(\"a\"))", fails: "Panic: around: a\ncell 1, line 4, in deep\n    4 | \treturn errors.New(text)\ncell 1, line 7, in around\n    7 | func around(text string) error { return errors.WithMessage(deep(text), \"around\") }\ncell %, line 1, in main\n    1 | panic(around(\"a\"))\n%tb shows all that the Go runtime said"},
+		{name: "no stack", code: "one := func() error { return fmt.Errorf(\"plain\") }\nmust(one())", fails: "Error: plain\ncell %, line 2, in main\n    2 | must(one())\n      | ^"},
+	}
+	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, r) })
 	}
 }

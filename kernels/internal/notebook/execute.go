@@ -9,6 +9,7 @@ import (
 	"gaiden/kernels/internal/cell/parse"
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/magic"
+	"gaiden/lib/engine/typo"
 )
 
 // An execution is one cell on its way through the notebook. It is the Host of
@@ -139,7 +140,7 @@ func (x *execution) question(ctx context.Context, c magic.Command) error {
 	}
 	if !found.Found {
 		if strings.HasPrefix(c.Name, "%") {
-			return &magic.UnknownError{Name: c.Name, Line: c.Line, Nearest: magic.Nearest(c.Name, x.n.table().Complete("%"))}
+			return &magic.UnknownError{Name: c.Name, Line: c.Line, Nearest: typo.Nearest(c.Name, x.n.table().Complete("%"))}
 		}
 		return &nameError{c.Name, x.n.gopls.Installed()}
 	}
@@ -155,7 +156,6 @@ type nameError struct {
 
 func (e *nameError) Error() string { return e.name + ": nothing of this name is known" }
 
-// Hint says what to do next.
 func (e *nameError) Hint() string {
 	if e.gopls {
 		return ""

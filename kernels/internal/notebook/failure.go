@@ -91,7 +91,7 @@ func (n *Notebook) failure(err error) *jupyter.Error {
 		}
 	case errors.As(err, &crash):
 		e.Name, e.Value = namePanic, crash.Message
-		if crash.Failed() {
+		if crash.Failed {
 			e.Name = nameFailed
 		}
 		details = crash.Traceback(crash.program.Line)
@@ -121,7 +121,7 @@ func (n *Notebook) failure(err error) *jupyter.Error {
 	if hint := hintOf(err); build == nil && hint != "" {
 		e.Traceback = append(e.Traceback, "    "+hint)
 	}
-	if crash != nil && !crash.Failed() {
+	if crash != nil && !crash.Failed {
 		e.Traceback = append(e.Traceback, "%tb shows all that the Go runtime said")
 	}
 	return e

@@ -9,26 +9,20 @@ import (
 	"gaiden/lib/engine/files"
 )
 
-// Stdout implements magic.Host.
 func (x *execution) Stdout() io.Writer { return streamWriter{x.stream("stdout")} }
 
-// Stderr implements magic.Host.
 func (x *execution) Stderr() io.Writer { return streamWriter{x.stream("stderr")} }
 
-// Show implements magic.Host.
 func (x *execution) Show(data map[string]any) { x.out.Display(jupyter.MimeBundle{Data: data}) }
 
-// Page implements magic.Host.
 func (x *execution) Page(data map[string]any) {
 	x.payload = append(x.payload, map[string]any{"source": "page", "data": data, "start": 0})
 }
 
-// Next implements magic.Host.
 func (x *execution) Next(text string) {
 	x.payload = append(x.payload, map[string]any{"source": "set_next_input", "text": text, "replace": false})
 }
 
-// Go implements magic.Host.
 func (x *execution) Go(ctx context.Context, text string) error {
 	return x.goCode(ctx, parse.Source{Text: text, Shown: x.req.Code}, false)
 }

@@ -136,7 +136,7 @@ func (n *Notebook) setUp() error {
 	cache := cmp.Or(n.Cache, filepath.Join(temp, "cache"))
 	n.module = &build.Module{Dir: filepath.Join(temp, "cells"), Library: n.Library, Cache: cache, Go: n.Go, Log: n.Log, Tags: n.Tags, Companions: n.Companions}
 	n.memory = &keep.Memory{}
-	n.composer = &keep.Composer{Module: n.module, Memory: n.memory, Nearest: magic.Nearest}
+	n.composer = &keep.Composer{Module: n.module, Memory: n.memory}
 	n.builder = &build.Builder{Module: n.module, Store: &build.Store{Dir: filepath.Join(cache, "binaries"), Log: n.Log}, Dir: n.Dir, Network: true, Linkers: n.Linkers, Log: n.Log}
 	n.gopls = &complete.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
 	n.line.Kernel = n.Kernel

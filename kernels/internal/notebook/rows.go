@@ -14,6 +14,7 @@ import (
 
 	"gaiden/kernels/internal/magic"
 	"gaiden/lib/engine/files"
+	"gaiden/lib/engine/typo"
 )
 
 // Magics returns the magics that every notebook has: GoNB's, and a few more.
@@ -326,7 +327,7 @@ func explain(host magic.Host, t magic.Table, c magic.Command) error {
 			}
 		}
 		if !found {
-			return &magic.UnknownError{Name: "%" + name, Line: c.Line, Nearest: magic.Nearest("%"+name, t.Complete("%"))}
+			return &magic.UnknownError{Name: "%" + name, Line: c.Line, Nearest: typo.Nearest("%"+name, t.Complete("%"))}
 		}
 	}
 	return nil

@@ -105,7 +105,7 @@ func TestMagics(t *testing.T) {
 		{"a name that the library has not", "greeting.Zebra()", "", "greeting has Guest, Hello"},
 		{"a name of such a package", "net.Diall(1)", "", "did you mean net.Dial?"},
 		{"a package that was requested", "import \"net\"\nnet.Train(1)", "", "undefined: net.Train\n"},
-		{"a helper of many notebooks", "must(1)", "", "func must[T any]"},
+		{"nothing to check", "must(1)", "", "must: got int and no error"},
 		{"C", "#include <stdio.h>\nint main() { puts(\"hi\"); }", "", "this line is C's, and the kernel runs Go"},
 		{"# in the middle", "x := 1 # one", "", "Go's comments begin with //"},
 		{"a comment of Python's", "# one\nfmt.Print(1)", "", "Go's comments begin with //"},

@@ -12,6 +12,7 @@ import (
 
 	"gaiden/kernels/internal/cell/keep"
 	"gaiden/kernels/internal/magic"
+	"gaiden/lib/engine/typo"
 	"gaiden/lib/timing/units"
 )
 
@@ -115,7 +116,7 @@ func (n *Notebook) remove(ctx context.Context, host magic.Host, c magic.Command)
 			continue
 		}
 		text := name + " is not remembered"
-		if near := magic.Nearest(name, names); near != "" {
+		if near := typo.Nearest(name, names); near != "" {
 			text += "; did you mean " + near + "?"
 		}
 		fmt.Fprintln(host.Stderr(), text)

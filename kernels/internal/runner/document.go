@@ -27,7 +27,6 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("runner: notebook: got %s, want %s", e.Got, e.Want)
 }
 
-// Hint says what to do next.
 func (e *FormatError) Hint() string { return e.Next }
 
 // Read reads a notebook file. The error is a *FormatError.

@@ -118,7 +118,6 @@ func (r *Run) now() time.Time {
 	return time.Now()
 }
 
-// cell runs one cell.
 func (r *Run) cell(ctx context.Context, c map[string]any, count int, out *outputs) (err *jupyter.Error) {
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc

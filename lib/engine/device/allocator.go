@@ -146,9 +146,9 @@ func (w *Worker) rest(long time.Duration, wastes func() bool, trim func()) {
 		if rested {
 			continue
 		}
-		if calm := now.Sub(since) >= long; calm || wastes() {
+		if quietLong := now.Sub(since) >= long; quietLong || wastes() {
 			trim()
-			rested = calm
+			rested = quietLong
 		}
 	}
 }

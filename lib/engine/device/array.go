@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gaiden/lib/engine/pjrt"
+	"gaiden/lib/engine/typo"
 	"gaiden/lib/engine/wire"
 )
 
@@ -178,7 +179,7 @@ func (w *Worker) lookup(n name) (*array, *wire.Error) {
 			all = append(all, k.name)
 		}
 	}
-	if near := nearest(n.name, all); near != "" {
+	if near := typo.Nearest(n.name, all); near != "" {
 		e.Text += fmt.Sprintf("; did you mean %q?", near) // in the text: what a cell prints or panics with has no hint
 		return nil, e.WithHint("%%arrays lists what there is")
 	}
@@ -188,43 +189,6 @@ func (w *Worker) lookup(n name) (*array, *wire.Error) {
 		}
 	}
 	return nil, e.WithHint("%%arrays lists what there is")
-}
-
-// nearest returns the word of all that is closest to s by edit distance, "" if
-// none is near.
-func nearest(s string, all []string) string {
-	best, at := len(s)/3+2, ""
-	sort.Strings(all)
-	for _, t := range all {
-		if d := distance(s, t, best); d < best {
-			best, at = d, t
-		}
-	}
-	return at
-}
-
-// distance is the Levenshtein distance of a and b, or limit when it is larger.
-func distance(a, b string, limit int) int {
-	if max(len(a), len(b))-min(len(a), len(b)) >= limit {
-		return limit
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			sub := diag
-			if a[i] != b[j] {
-				sub++
-			}
-			diag = row[j+1]
-			row[j+1] = min(sub, row[j]+1, diag+1)
-		}
-	}
-	return min(row[len(b)], limit)
 }
 
 // info describes a bound array. The caller holds w.mu.
@@ -287,7 +251,7 @@ func (c *conn) outOfMemory(e *wire.Error, quota bool) {
 		b.WriteString("; %device quota SIZE sets another bound")
 	} else if n := c.w.unclaimed(); n > 0 {
 		fmt.Fprintf(&b, "; %s more are in use than arrays hold: gaiden session stop gives them back, and the next cell has your arrays", megabytes(n))
-	} else if n := c.w.elsewhere(); n > hungry {
+	} else if n := c.w.otherProcesses(); n > hungry {
 		fmt.Fprintf(&b, "; other programs have %s that could be had: nvidia-smi lists them", megabytes(n))
 	}
 	e.Next = b.String()

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"time"
 
+	"gaiden/lib/engine/typo"
 	"gaiden/lib/engine/wire"
 )
 
@@ -35,7 +36,7 @@ func (c *conn) askJob(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	}
 	j.want = map[wire.Verb]wire.JobState{wire.PauseJob: wire.JobPaused, wire.ResumeJob: wire.JobRuns, wire.StopJob: wire.JobStopped}[a.Verb]
 	w.mu.Unlock()
-	j.poke()
+	j.signal()
 	w.await(j)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,7 +78,7 @@ func (w *Worker) job(s *space, name string) (*runner, *wire.Error) {
 		all = append(all, n)
 	}
 	e := wire.Errorf(wire.NotFound, "notebook %q has no job %.80q", s.name, name)
-	if near := nearest(name, all); near != "" {
+	if near := typo.Nearest(name, all); near != "" {
 		e.Text += fmt.Sprintf("; did you mean %q?", near) // in the text: what a cell prints or panics with has no hint
 	}
 	for _, o := range w.spaces {
@@ -286,7 +287,7 @@ func (w *Worker) stopJobs() {
 		w.mu.Lock()
 		j.want = wire.JobStopped
 		w.mu.Unlock()
-		j.poke()
+		j.signal()
 		<-j.ended
 	}
 }
@@ -294,7 +295,7 @@ func (w *Worker) stopJobs() {
 // haltJobs waits until the jobs have come to the end of a step: the worker ends.
 func (w *Worker) haltJobs() {
 	for _, j := range w.loops() {
-		j.poke()
+		j.signal()
 		select {
 		case <-j.ended:
 		case <-time.After(time.Minute):

@@ -394,8 +394,7 @@ func (c *conn) program(id uint32, b *wire.ProgramBody) error {
 
 // asError makes any error one that can cross the socket.
 func asError(err error) *wire.Error {
-	var e *wire.Error
-	if errors.As(err, &e) {
+	if e, is := errors.AsType[*wire.Error](err); is {
 		return e
 	}
 	return wire.Errorf(wire.Internal, "%v", err)

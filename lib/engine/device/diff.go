@@ -103,7 +103,6 @@ func (w *Worker) then(s *space, word string) (*side, error) {
 	return x, nil
 }
 
-// now is the arrays as they are.
 func (w *Worker) now(s *space) *side {
 	w.mu.Lock()
 	m := w.freeze(s)
@@ -187,7 +186,6 @@ func number(t wire.DType, b []byte) float64 {
 	return 0
 }
 
-// half is a float16.
 func half(h uint16) float64 {
 	sign, exp, frac := float64(1), int(h>>10&31), float64(h&1023)
 	if h>>15 == 1 {

@@ -94,6 +94,9 @@ func (j *runner) run() {
 		j.conn.leaveAll()
 		return
 	}
+	if why := j.atEnd(); why != nil && err == nil {
+		state, err = wire.JobFailed, why
+	}
 	j.clean()
 	if state != wire.JobFailed {
 		j.save(true) // what the job has done is on disk before it is said to have ended
@@ -144,6 +147,21 @@ func (j *runner) turns() (wire.JobState, string, *wire.Error) {
 			return j.failed(why)
 		}
 	}
+}
+
+// atEnd does the steps of that moment.
+func (j *runner) atEnd() *wire.Error {
+	for i, s := range j.body.Steps {
+		if s.When != wire.AtEnd || j.used[s.Program] == nil { // it failed before it began
+			continue
+		}
+		for at := (wire.Place{Turn: j.place.Turn, Step: i}); at.Repeat < max(1, s.Repeat); at.Repeat++ {
+			if why := j.do(at, func() {}); why != nil {
+				return why
+			}
+		}
+	}
+	return nil
 }
 
 // failed is how the job ends for an error. Where the devices are lost it has not
@@ -236,8 +254,8 @@ func (j *runner) become(state wire.JobState) {
 	j.log.wakeAll()
 }
 
-// poke tells the loop that something is wanted of it.
-func (j *runner) poke() {
+// signal tells the loop that there is a request for it.
+func (j *runner) signal() {
 	select {
 	case j.wake <- struct{}{}:
 	default:
@@ -313,8 +331,14 @@ func (j *runner) enough() (bool, string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	finite := !math.IsNaN(v) && !math.IsInf(v, 0)
+	below, smaller := "below", "smaller"
+	better := func(a, b float64) bool { return a < b }
+	if u.Maximize {
+		below, smaller = "above", "larger"
+		better = func(a, b float64) bool { return a > b }
+	}
 	switch {
-	case finite && (v < j.best || j.worse < 0):
+	case finite && (better(v, j.best) || j.worse < 0):
 		j.best, j.worse = v, 0
 	case j.worse < 0: // no finite number yet
 		j.worse--
@@ -322,14 +346,14 @@ func (j *runner) enough() (bool, string) {
 		j.worse++
 	}
 	switch {
-	case u.Below != 0 && v < u.Below:
-		return true, fmt.Sprintf("%s is %.6g, below %g", u.Read, v, u.Below)
+	case u.Below != 0 && better(v, u.Below):
+		return true, fmt.Sprintf("%s is %.6g, %s %g", u.Read, v, below, u.Below)
 	case u.Patience > 0 && -1-j.worse >= u.Patience:
 		return true, fmt.Sprintf("%s is %v, and was no finite number for %d periods", u.Read, v, -1-j.worse)
 	case u.Patience > 0 && j.worse >= u.Patience && !finite:
-		return true, fmt.Sprintf("%s is %v, and has not become smaller than %.6g for %d periods", u.Read, v, j.best, j.worse)
+		return true, fmt.Sprintf("%s is %v, and has not become %s than %.6g for %d periods", u.Read, v, smaller, j.best, j.worse)
 	case u.Patience > 0 && j.worse >= u.Patience:
-		return true, fmt.Sprintf("%s has not become smaller than %.6g for %d periods", u.Read, j.best, j.worse)
+		return true, fmt.Sprintf("%s has not become %s than %.6g for %d periods", u.Read, smaller, j.best, j.worse)
 	}
 	return false, ""
 }

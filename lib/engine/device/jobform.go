@@ -44,7 +44,7 @@ func checkJob(b *wire.JobBody) *wire.Error {
 			return bad("step %d has %d donation marks for %d inputs", i, len(s.Donate), len(s.Inputs))
 		case s.Finite && s.Donate != nil:
 			return bad("step %d gives its inputs away and wants to see first whether its results are finite", i)
-		case !slices.Contains([]wire.Moment{wire.EachTurn, wire.FirstTurn, wire.LastTurn, wire.NotFinite}, s.When):
+		case !slices.Contains([]wire.Moment{wire.EachTurn, wire.FirstTurn, wire.LastTurn, wire.NotFinite, wire.AtEnd}, s.When):
 			return bad("step %d runs at unknown moment %q", i, s.When)
 		case s.When == wire.NotFinite && (i == 0 || !b.Steps[i-1].Finite && b.Steps[i-1].When != wire.NotFinite):
 			return bad("step %d waits for numbers that are not finite: want it right behind a step that is to be finite", i)

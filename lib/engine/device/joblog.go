@@ -117,7 +117,6 @@ func (l *jobLog) count() int {
 	return len(l.ends)
 }
 
-// last is the newest entry of that name.
 func (l *jobLog) last(name string) (wire.JobEntry, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -101,8 +101,7 @@ func (w *Worker) trouble(s *space, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
-		var e *wire.Error
-		if errors.As(err, &e) && e.Next != "" {
+		if e, is := errors.AsType[*wire.Error](err); is && e.Next != "" {
 			text += "; " + e.Next
 		}
 		s.retry = time.Now().Add(retryAfter)
@@ -283,8 +282,7 @@ func checkTitle(s string) *wire.Error {
 
 // diskError makes an error of files cross the socket.
 func diskError(err error) *wire.Error {
-	var e *wire.Error
-	if errors.As(err, &e) {
+	if e, is := errors.AsType[*wire.Error](err); is {
 		return e
 	}
 	return wire.Errorf(wire.Unavailable, "%v", err).WithHint("what was on disk before is still there")

@@ -164,9 +164,9 @@ func (w *Worker) affords(device int, bytes int64) error {
 	return wire.Errorf(wire.OutOfMemory, "an array needs %s, and %s of the device's memory are free", megabytes(bytes), megabytes(left))
 }
 
-// elsewhere is how much of the devices the limits would allow, and others have, in bytes:
+// otherProcesses is how much of the devices the limits would allow, and others have, in bytes:
 // other processes, and what CUDA needs itself.
-func (w *Worker) elsewhere() (bytes int64) {
+func (w *Worker) otherProcesses() (bytes int64) {
 	for i := range w.pools {
 		if m, left, err := w.memory(i); err == nil && left >= 0 {
 			bytes += max(0, leftOf(m)-left)

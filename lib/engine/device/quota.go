@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"gaiden/lib/engine/typo"
 	"gaiden/lib/engine/wire"
 )
 
@@ -123,7 +124,7 @@ func (w *Worker) strange(space string) *wire.Error {
 		}
 	}
 	sort.Strings(same)
-	near := nearest(space, all)
+	near := typo.Nearest(space, all)
 	if len(same) > 0 {
 		near = same[0]
 	}

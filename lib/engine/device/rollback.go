@@ -341,8 +341,7 @@ func (c *conn) importFile(s *space, a wire.AskBody) (*wire.AnswerBody, error) {
 
 // badFile is the error of an import.
 func badFile(err error) error {
-	var e *wire.Error
-	if errors.As(err, &e) {
+	if e, is := errors.AsType[*wire.Error](err); is {
 		return e
 	}
 	return wire.Errorf(wire.Invalid, "import: %v", err).WithHint("no array was changed")
@@ -350,8 +349,7 @@ func badFile(err error) error {
 
 // badTarget is the error of an export to what is no place for a file.
 func badTarget(err error) error {
-	var odd *files.NotRegularError
-	if errors.As(err, &odd) {
+	if odd, is := errors.AsType[*files.NotRegularError](err); is {
 		return wire.Errorf(wire.Invalid, "export: %v", odd).WithHint("%s", odd.Hint())
 	}
 	return err

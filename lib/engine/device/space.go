@@ -99,8 +99,7 @@ func (w *Worker) openState() {
 	}
 	if err := wire.PrivateDir(w.State); err != nil {
 		w.stateOff = err.Error()
-		var e *wire.Error
-		if errors.As(err, &e) {
+		if e, is := errors.AsType[*wire.Error](err); is {
 			w.stateNext = e.Next
 		}
 	} else if w.stateLock, err = os.OpenFile(filepath.Join(w.State, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {

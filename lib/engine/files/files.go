@@ -51,7 +51,6 @@ func (e *NotRegularError) Error() string {
 	return fmt.Sprintf("files: write %s: got %s, want a regular file or a new name", e.Path, kind(e.Mode))
 }
 
-// Hint says what to do next.
 func (e *NotRegularError) Hint() string {
 	if e.Mode.IsDir() {
 		return "add a file's name"

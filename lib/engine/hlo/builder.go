@@ -147,7 +147,6 @@ func (b *Builder) OpShape(op compute.Value) (shapes.Shape, error) {
 	return v.shape, nil
 }
 
-// value returns v as ours.
 func (b *Builder) value(op string, v compute.Value) (*value, error) {
 	ours, ok := v.(*value)
 	switch {

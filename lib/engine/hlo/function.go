@@ -29,10 +29,8 @@ type Function struct {
 
 var _ compute.Function = (*Function)(nil)
 
-// Name returns the name of the function; "" for a closure.
 func (f *Function) Name() string { return f.name }
 
-// Builder returns the builder of the function.
 func (f *Function) Builder() compute.Builder { return f.builder }
 
 // Parent returns the function that a closure was made from; nil for others.
@@ -60,7 +58,6 @@ func (f *Function) called() string {
 	return fmt.Sprintf("function %q", f.name)
 }
 
-// Shape returns the shape of a value.
 func (f *Function) Shape(v compute.Value) (shapes.Shape, error) { return f.builder.OpShape(v) }
 
 // Parameter adds an input. The name is for messages and, in main, must be new.

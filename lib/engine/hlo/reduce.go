@@ -87,53 +87,36 @@ func (f *Function) reduce(t compute.OpType, x compute.Value, axes []int) (comput
 	}, shape), nil
 }
 
-// ReduceSum adds the elements along axes, which go; no axes mean all. The same
-// holds for the other Reduce methods.
+// The reductions of compute.Function: they join the elements along axes, which go; no axes
+// mean all. Max and Min are NaN if an element is.
+
 func (f *Function) ReduceSum(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceSum, x, axes)
 }
-
-// ReduceProduct multiplies the elements along axes.
 func (f *Function) ReduceProduct(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceProduct, x, axes)
 }
-
-// ReduceMax returns the greatest element along axes; NaN if there is one.
 func (f *Function) ReduceMax(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceMax, x, axes)
 }
-
-// ReduceMin returns the least element along axes; NaN if there is one.
 func (f *Function) ReduceMin(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceMin, x, axes)
 }
-
-// ReduceBitwiseAnd joins the bits of integers along axes.
 func (f *Function) ReduceBitwiseAnd(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceBitwiseAnd, x, axes)
 }
-
-// ReduceBitwiseOr joins the bits of integers along axes.
 func (f *Function) ReduceBitwiseOr(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceBitwiseOr, x, axes)
 }
-
-// ReduceBitwiseXor joins the bits of integers along axes.
 func (f *Function) ReduceBitwiseXor(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceBitwiseXor, x, axes)
 }
-
-// ReduceLogicalAnd reports whether all booleans along axes are true.
 func (f *Function) ReduceLogicalAnd(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceLogicalAnd, x, axes)
 }
-
-// ReduceLogicalOr reports whether any boolean along axes is true.
 func (f *Function) ReduceLogicalOr(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceLogicalOr, x, axes)
 }
-
-// ReduceLogicalXor reports whether an odd number of booleans along axes is true.
 func (f *Function) ReduceLogicalXor(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceLogicalXor, x, axes)
 }

@@ -51,85 +51,50 @@ func (f *Function) unary(t compute.OpType, x compute.Value) (compute.Value, erro
 	return f.one(s, shape), nil
 }
 
-// The methods below work element by element and return the shape of x.
+// The operations of compute.Function on each element; they return the shape of x.
 
-// BitCount counts the bits set in each integer.
 func (f *Function) BitCount(x compute.Value) (compute.Value, error) {
 	return f.unary(compute.OpTypeBitCount, x)
 }
-
-// BitwiseNot inverts the bits of each integer.
 func (f *Function) BitwiseNot(x compute.Value) (compute.Value, error) {
 	return f.unary(compute.OpTypeBitwiseNot, x)
 }
-
-// Ceil rounds up.
 func (f *Function) Ceil(x compute.Value) (compute.Value, error) {
 	return f.unary(compute.OpTypeCeil, x)
 }
-
-// Clz counts the leading zeros of each integer.
 func (f *Function) Clz(x compute.Value) (compute.Value, error) { return f.unary(compute.OpTypeClz, x) }
-
-// Cos returns the cosine.
 func (f *Function) Cos(x compute.Value) (compute.Value, error) { return f.unary(compute.OpTypeCos, x) }
-
-// Erf returns the error function.
 func (f *Function) Erf(x compute.Value) (compute.Value, error) { return f.unary(compute.OpTypeErf, x) }
-
-// Exp returns the exponential.
 func (f *Function) Exp(x compute.Value) (compute.Value, error) { return f.unary(compute.OpTypeExp, x) }
-
-// Expm1 returns exp(x)-1.
 func (f *Function) Expm1(x compute.Value) (compute.Value, error) {
 	return f.unary(compute.OpTypeExpm1, x)
 }
-
-// Floor rounds down.
 func (f *Function) Floor(x compute.Value) (compute.Value, error) {
 	return f.unary(compute.OpTypeFloor, x)
 }
-
-// Log returns the natural logarithm.
 func (f *Function) Log(x compute.Value) (compute.Value, error) { return f.unary(compute.OpTypeLog, x) }
-
-// Log1p returns log(1+x).
 func (f *Function) Log1p(x compute.Value) (compute.Value, error) {
 	return f.unary(compute.OpTypeLog1p, x)
 }
-
-// LogicalNot inverts booleans.
 func (f *Function) LogicalNot(x compute.Value) (compute.Value, error) {
 	return f.unary(compute.OpTypeLogicalNot, x)
 }
-
-// Logistic returns 1/(1+exp(-x)).
 func (f *Function) Logistic(x compute.Value) (compute.Value, error) {
 	return f.unary(compute.OpTypeLogistic, x)
 }
-
-// Neg returns -x.
 func (f *Function) Neg(x compute.Value) (compute.Value, error) { return f.unary(compute.OpTypeNeg, x) }
 
 // Round rounds to the nearest integer, halves to even.
 func (f *Function) Round(x compute.Value) (compute.Value, error) {
 	return f.unary(compute.OpTypeRound, x)
 }
-
-// Rsqrt returns 1/√x.
 func (f *Function) Rsqrt(x compute.Value) (compute.Value, error) {
 	return f.unary(compute.OpTypeRsqrt, x)
 }
-
-// Sin returns the sine.
 func (f *Function) Sin(x compute.Value) (compute.Value, error) { return f.unary(compute.OpTypeSin, x) }
-
-// Sqrt returns the square root.
 func (f *Function) Sqrt(x compute.Value) (compute.Value, error) {
 	return f.unary(compute.OpTypeSqrt, x)
 }
-
-// Tanh returns the hyperbolic tangent.
 func (f *Function) Tanh(x compute.Value) (compute.Value, error) {
 	return f.unary(compute.OpTypeTanh, x)
 }

@@ -49,8 +49,7 @@ func Load(path string) (*Plugin, error) {
 	path = abs // in errors, too
 	switch info, err := os.Stat(abs); {
 	case err != nil:
-		var e *fs.PathError
-		if errors.As(err, &e) {
+		if e, is := errors.AsType[*fs.PathError](err); is {
 			err = e.Err // the path is said
 		}
 		return fail(fmt.Errorf("%w; scripts/run fetches a plugin", err))

@@ -165,7 +165,6 @@ func (p *Program) use(op string) error {
 	return nil
 }
 
-// query is get on the program's executable.
 func (p *Program) query(s slot, unset int64) (words [24]uintptr, err error) {
 	if err := p.use(s.String()); err != nil {
 		return words, err

@@ -197,7 +197,6 @@ func (c *Checkpoint) Floats(i int) ([]float32, error) {
 	return c.files[p.file].Floats(p.number)
 }
 
-// Close closes the files.
 func (c *Checkpoint) Close() (err error) {
 	for _, f := range c.files {
 		err = errors.Join(err, f.Close())

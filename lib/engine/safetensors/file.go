@@ -210,5 +210,4 @@ func (f *File) Read(i int, data []byte) error {
 	return nil
 }
 
-// Close closes the file.
 func (f *File) Close() error { return f.f.Close() }

@@ -192,7 +192,6 @@ func verify(f io.ReaderAt, total int64, path string) (size int64, note []byte, e
 	return size, note, nil
 }
 
-// checksum returns the checksum and the size of a file.
 func checksum(f *os.File) (sum uint32, size int64, err error) {
 	info, err := f.Stat()
 	if err != nil {

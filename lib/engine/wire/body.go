@@ -112,7 +112,6 @@ type CopyBody struct {
 	Device   uint32
 }
 
-// Append appends the encoded body to b.
 func (p *ProgramBody) Append(b []byte) []byte {
 	b = putU64(b, p.Handle)
 	b = append(b, p.Hash[:]...)
@@ -146,7 +145,6 @@ func (p *ProgramBody) Decode(b []byte) error {
 	return d.end(Program)
 }
 
-// Append appends the encoded reply to b.
 func (r ProgramReply) Append(b []byte) []byte { return putU64(append(b, byte(r.From)), r.Nanoseconds) }
 
 // Decode fills r from b.
@@ -156,7 +154,6 @@ func (r *ProgramReply) Decode(b []byte) error {
 	return d.end(Reply)
 }
 
-// Append appends the encoded body to b.
 func (w WindowBody) Append(b []byte) []byte { return putU64(putU32(b, w.Window), w.Size) }
 
 // Decode fills w from b.
@@ -166,7 +163,6 @@ func (w *WindowBody) Decode(b []byte) error {
 	return d.end(Window)
 }
 
-// Append appends the encoded body to b.
 func (u *UploadBody) Append(b []byte) []byte {
 	b = putU64(b, u.Handle)
 	b = putType(b, u.Type)
@@ -185,7 +181,6 @@ func (u *UploadBody) Decode(b []byte) error {
 	return d.end(Upload)
 }
 
-// Append appends the encoded body to b.
 func (x DoneBody) Append(b []byte) []byte { return putU32(b, x.Window) }
 
 // Decode fills x from b.
@@ -195,7 +190,6 @@ func (x *DoneBody) Decode(b []byte) error {
 	return d.end(Done)
 }
 
-// Append appends the encoded body to b.
 func (e *ExecuteBody) Append(b []byte) []byte {
 	b = putU64(b, e.Program)
 	b = putU32(b, e.Device)
@@ -239,7 +233,6 @@ func ExecuteProgram(b []byte) uint64 {
 	return d.u64()
 }
 
-// Append appends the encoded body to b.
 func (x DownloadBody) Append(b []byte) []byte {
 	return putU64(putU32(putU64(b, x.Handle), x.Window), x.Offset)
 }
@@ -251,7 +244,6 @@ func (x *DownloadBody) Decode(b []byte) error {
 	return d.end(Download)
 }
 
-// Append appends the encoded body to b.
 func (x CopyBody) Append(b []byte) []byte { return putU32(putU64(putU64(b, x.From), x.To), x.Device) }
 
 // Decode fills x from b.

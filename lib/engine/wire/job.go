@@ -44,6 +44,9 @@ const (
 	// and may say why in its log. Their programs are compiled no sooner. An error of
 	// theirs is not the job's.
 	NotFinite Moment = "not finite"
+	// AtEnd is the moment when the job has ended, however it did: its steps are done then,
+	// once. An error of theirs is the job's, if it has none.
+	AtEnd Moment = "end"
 )
 
 // Holds says whether turn number turn of a job is such a moment.
@@ -54,7 +57,7 @@ func (m Moment) Holds(turn, period int) bool {
 		return turn%period == 0
 	case LastTurn:
 		return turn%period == period-1
-	case NotFinite:
+	case NotFinite, AtEnd:
 		return false
 	}
 	return true
@@ -94,6 +97,7 @@ type Until struct {
 	Element  int     // of its data
 	Below    float64 // ends when the value is below, unless 0
 	Patience int     // ends when it has not become smaller for so many periods, unless 0
+	Maximize bool    // larger values are better: above and larger in place of below and smaller
 }
 
 // JobState is what a job does.

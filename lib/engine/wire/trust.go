@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -107,15 +108,9 @@ func (t trust) check(path string) error {
 	return nil
 }
 
-// split lists the parts of a path.
 func split(path string) []string {
-	var l []string
-	for _, part := range strings.Split(path, "/") {
-		if part != "" && part != "." {
-			l = append(l, part)
-		}
-	}
-	return l
+	parts := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+	return slices.DeleteFunc(parts, func(part string) bool { return part == "." })
 }
 
 // home is the home directory that the system lists for the user, if it is one that can be

@@ -105,6 +105,8 @@ type History struct {
 	Dropped int
 	// Compile is how long the run waited for programs, Device how long for steps.
 	Compile, Device time.Duration
+	// Best is the epoch whose weights the net has, with KeepBest; else 0.
+	Best int
 	// Stopped says why the run ended before its last epoch; "" if it did not.
 	Stopped string
 	// Devices is how many devices trained. Note says what a user should know: why fewer
@@ -163,6 +165,9 @@ func (h *History) String() string {
 	if h.Note != "" {
 		b.WriteString("note: " + h.Note + "\n")
 	}
+	if h.Best > 0 {
+		fmt.Fprintf(&b, "weights of epoch %d, the best\n", h.Best)
+	}
 	if h.Stopped != "" {
 		b.WriteString("stopped: " + h.Stopped + "\n")
 	}
@@ -178,6 +183,8 @@ type Progress struct {
 	Phase         string // compile, train, test
 	Epoch, Epochs int    // of this run, from 1
 	Step, Steps   int    // of this epoch
+	Trained       int    // steps of this run that are done
+	Total         int    // steps of this run
 	Loss          float64
 	Accuracy      float64       // both over this epoch so far
 	Labels        bool          // Accuracy means something
@@ -208,8 +215,8 @@ func (p Progress) String() string {
 
 // Done is the part of the run that is done, 0 to 1.
 func (p Progress) Done() float64 {
-	if p.Epochs == 0 || p.Steps == 0 {
+	if p.Total == 0 {
 		return 0
 	}
-	return (float64(p.Epoch-1) + float64(p.Step)/float64(p.Steps)) / float64(p.Epochs)
+	return float64(p.Trained) / float64(p.Total)
 }

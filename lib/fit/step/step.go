@@ -5,7 +5,7 @@
 //
 //	gan := fit.New("gan", models.Parts("gan", []int{28, 28, 1}, generator, critic), fit.Config{
 //		Optimizer: optim.Groups{Optimizer: optim.Adam{Beta1: 0.5}, Groups: []optim.Group{{Names: []string{"critic/*"}, Rate: 4}}},
-//		Step: func(s *fit.Step) {
+//		Step: func(s *step.Step) {
 //			fake := s.Apply("generator", s.Normal(s.X.Shape().Dimensions[0], 64))
 //			loss := func(images *graph.Node, real float64) *graph.Node {
 //				logits := s.Apply("critic", images)

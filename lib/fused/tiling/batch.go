@@ -1,6 +1,8 @@
 package tiling
 
 import (
+	"cmp"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -14,7 +16,7 @@ func take(k kernels.Gather) Form {
 	whole := func(n, limit int) Input {
 		return Input{Shape: shapes.Make(dtypes.Int32, n), Fill: Below, Limit: float64(limit)}
 	}
-	x := Input{Shape: shapes.Make(or32(k.X), k.Examples, k.Size)}
+	x := Input{Shape: shapes.Make(cmp.Or(k.X, dtypes.Float32), k.Examples, k.Size)}
 	if k.X == dtypes.Uint8 {
 		x.Fill, x.Limit = Below, 256
 	}
@@ -31,19 +33,19 @@ func take(k kernels.Gather) Form {
 			}
 			return out
 		},
-		Bytes: float64(steps*k.Batch*k.Size) * float64(x.Shape.DType.Size()+or32(k.Y).Size()),
+		Bytes: float64(steps*k.Batch*k.Size) * float64(x.Shape.DType.Size()+cmp.Or(k.Y, dtypes.Float32).Size()),
 	}
 }
 
 // softmax is the loss of logits that are there, and its gradient.
 func softmax(s kernels.Softmax) Form {
-	x := shapes.Make(or32(s.X), s.Batch, s.Classes)
+	x := shapes.Make(cmp.Or(s.X, dtypes.Float32), s.Batch, s.Classes)
 	return Form{
 		Inputs: []Input{{Shape: x}, {Shape: shapes.Make(dtypes.Int32, s.Batch), Fill: Below, Limit: float64(s.Classes)}},
 		Build: func(o fused.Ops, in []*Node) []*Node {
 			loss, hit, g := o.Softmax(in[0], in[1])
 			return []*Node{loss, hit, g}
 		},
-		Choices: []int{1}, Bytes: float64(s.Batch*s.Classes) * float64(or32(s.X).Size()+or32(s.G).Size()),
+		Choices: []int{1}, Bytes: float64(s.Batch*s.Classes) * float64(cmp.Or(s.X, dtypes.Float32).Size()+cmp.Or(s.G, dtypes.Float32).Size()),
 	}
 }

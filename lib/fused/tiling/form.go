@@ -1,6 +1,7 @@
 package tiling
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 
@@ -116,13 +117,6 @@ func (x Input) draw(r *rand.Rand) any {
 
 func f32(dims ...int) shapes.Shape { return shapes.Make(dtypes.Float32, dims...) }
 
-func or32(d dtypes.DType) dtypes.DType {
-	if d == dtypes.InvalidDType {
-		return dtypes.Float32
-	}
-	return d
-}
-
 // Formed is an op of one's own that brings its form. Build asks Ops.Choose for it where
 // there is a Builder, as a graph would that has it.
 type Formed interface {
@@ -143,7 +137,7 @@ func FormOf(op kernels.Op) (Form, error) {
 		return linearUpdate(op), nil
 	case kernels.Head:
 		return head(op), nil
-	case kernels.End:
+	case kernels.HeadReduce:
 		return end(op), nil
 	case kernels.PartsUpdate:
 		return partsUpdate(op), nil
@@ -171,38 +165,38 @@ func FormOf(op kernels.Op) (Form, error) {
 func Compute(op kernels.Op) dtypes.DType {
 	switch op := op.(type) {
 	case kernels.Linear:
-		return or32(op.Compute)
+		return cmp.Or(op.Compute, dtypes.Float32)
 	case kernels.LinearInput:
-		return or32(op.Compute)
+		return cmp.Or(op.Compute, dtypes.Float32)
 	case kernels.LinearUpdate:
-		return or32(op.Compute)
+		return cmp.Or(op.Compute, dtypes.Float32)
 	case kernels.Head:
-		return or32(op.Compute)
-	case kernels.End:
-		return or32(op.Compute)
+		return cmp.Or(op.Compute, dtypes.Float32)
+	case kernels.HeadReduce:
+		return cmp.Or(op.Compute, dtypes.Float32)
 	case kernels.Conv:
-		return or32(op.Compute)
+		return cmp.Or(op.Compute, dtypes.Float32)
 	case kernels.ConvInput:
-		return or32(op.Compute)
+		return cmp.Or(op.Compute, dtypes.Float32)
 	case kernels.ConvGradient:
-		return or32(op.Compute)
+		return cmp.Or(op.Compute, dtypes.Float32)
 	case kernels.Norm:
-		return or32(op.Y)
+		return cmp.Or(op.Y, dtypes.Float32)
 	case kernels.Gather:
-		return or32(op.Y)
+		return cmp.Or(op.Y, dtypes.Float32)
 	case kernels.Softmax:
-		return or32(op.G)
+		return cmp.Or(op.G, dtypes.Float32)
 	case kernels.LSTM:
-		return or32(op.Compute)
+		return cmp.Or(op.Compute, dtypes.Float32)
 	case kernels.LSTMBack:
-		return or32(op.Compute)
+		return cmp.Or(op.Compute, dtypes.Float32)
 	}
 	return dtypes.Float32
 }
 
 func linear(l kernels.Linear) Form {
 	return Form{
-		Inputs: []Input{{Shape: shapes.Make(or32(l.X), l.Batch, l.In)}, {Shape: f32(l.In, l.Out), Fill: Small}, {Shape: f32(l.Out)}},
+		Inputs: []Input{{Shape: shapes.Make(cmp.Or(l.X, dtypes.Float32), l.Batch, l.In)}, {Shape: f32(l.In, l.Out), Fill: Small}, {Shape: f32(l.Out)}},
 		Build: func(o fused.Ops, in []*Node) []*Node {
 			bias := in[2]
 			if l.NoBias {
@@ -218,7 +212,7 @@ func products(m, k, n int) float64 { return 2 * float64(m) * float64(k) * float6
 
 func linearInput(l kernels.LinearInput) Form {
 	return Form{
-		Inputs: []Input{{Shape: shapes.Make(or32(l.G), l.Batch, l.Out)}, {Shape: f32(l.In, l.Out), Fill: Small}, {Shape: shapes.Make(or32(l.X), l.Batch, l.In)}},
+		Inputs: []Input{{Shape: shapes.Make(cmp.Or(l.G, dtypes.Float32), l.Batch, l.Out)}, {Shape: f32(l.In, l.Out), Fill: Small}, {Shape: shapes.Make(cmp.Or(l.X, dtypes.Float32), l.Batch, l.In)}},
 		Build: func(o fused.Ops, in []*Node) []*Node {
 			return []*Node{o.LinearInput(in[0], in[1], in[2], l.Act)}
 		},
@@ -247,7 +241,7 @@ func (f *Form) states(rule kernels.Rule, arrays ...shapes.Shape) {
 
 func linearUpdate(l kernels.LinearUpdate) Form {
 	f := Form{
-		Inputs: []Input{{Shape: shapes.Make(or32(l.X), l.Batch, l.In)}, {Shape: shapes.Make(or32(l.G), l.Batch, l.Out), Fill: Small}},
+		Inputs: []Input{{Shape: shapes.Make(cmp.Or(l.X, dtypes.Float32), l.Batch, l.In)}, {Shape: shapes.Make(cmp.Or(l.G, dtypes.Float32), l.Batch, l.Out), Fill: Small}},
 		FLOPs:  products(l.Batch, l.In, l.Out), Bytes: 4 * float64(l.Batch*(l.In+l.Out)),
 	}
 	if l.Rule == nil {
@@ -287,7 +281,7 @@ func (f Form) gradient(l kernels.LinearUpdate) Form {
 
 func head(h kernels.Head) Form {
 	return Form{
-		Inputs: []Input{{Shape: shapes.Make(or32(h.X), h.Batch, h.In)}, {Shape: f32(h.In, h.Classes), Fill: Small}, {Shape: f32(h.Classes)},
+		Inputs: []Input{{Shape: shapes.Make(cmp.Or(h.X, dtypes.Float32), h.Batch, h.In)}, {Shape: f32(h.In, h.Classes), Fill: Small}, {Shape: f32(h.Classes)},
 			{Shape: shapes.Make(dtypes.Int32, h.Batch), Fill: Below, Limit: float64(h.Classes)}},
 		Build: func(o fused.Ops, in []*Node) []*Node {
 			bias := in[2]
@@ -301,17 +295,17 @@ func head(h kernels.Head) Form {
 	}
 }
 
-func end(e kernels.End) Form {
-	parts := f32(e.Parts, e.Batch, kernels.LargestEnd)
+func end(e kernels.HeadReduce) Form {
+	parts := f32(e.Parts, e.Batch, kernels.LargestHeadReduce)
 	return Form{
 		Inputs: []Input{{Shape: parts}, {Shape: f32(e.In, e.Classes), Fill: Small}, {Shape: f32(e.Classes)},
-			{Shape: shapes.Make(dtypes.Int32, e.Batch), Fill: Below, Limit: float64(e.Classes)}, {Shape: shapes.Make(or32(e.X), e.Batch, e.In)}},
+			{Shape: shapes.Make(dtypes.Int32, e.Batch), Fill: Below, Limit: float64(e.Classes)}, {Shape: shapes.Make(cmp.Or(e.X, dtypes.Float32), e.Batch, e.In)}},
 		Build: func(o fused.Ops, in []*Node) []*Node {
 			bias := in[2]
 			if e.NoBias {
 				bias = nil
 			}
-			loss, hit, g, below := o.End(in[0], in[1], bias, in[3], in[4], e.Act)
+			loss, hit, g, below := o.HeadReduce(in[0], in[1], bias, in[3], in[4], e.Act)
 			return []*Node{loss, hit, g, below}
 		},
 		Choices: []int{1}, FLOPs: products(e.Batch, e.In, e.Classes), Bytes: float64(parts.ByteSize()) + 8*float64(e.Batch*e.In),
@@ -334,12 +328,12 @@ func partsUpdate(p kernels.PartsUpdate) Form {
 }
 
 func image(g kernels.Geometry, d dtypes.DType) shapes.Shape {
-	return shapes.Make(or32(d), g.Batch, g.Height, g.Width, g.In)
+	return shapes.Make(cmp.Or(d, dtypes.Float32), g.Batch, g.Height, g.Width, g.In)
 }
 
 func result(g kernels.Geometry, d dtypes.DType) shapes.Shape {
 	height, width := g.Result()
-	return shapes.Make(or32(d), g.Batch, height, width, g.Out)
+	return shapes.Make(cmp.Or(d, dtypes.Float32), g.Batch, height, width, g.Out)
 }
 
 func flops(g kernels.Geometry) float64 {

@@ -55,10 +55,8 @@ type Writer struct {
 // Name is that of the session's backend.
 func (w *Writer) Name() string { return "gaiden" }
 
-// String is Name.
 func (w *Writer) String() string { return w.Name() }
 
-// Description is Name.
 func (w *Writer) Description() string { return w.Name() }
 
 // Capabilities are those of package hlo.
@@ -115,7 +113,6 @@ func Write(name string, target lower.Target, precision hlo.Precision, in []shape
 // times are how many µs a repetition of a loop takes, with an op and without.
 type times struct{ with, idle float64 }
 
-// op is what the op takes.
 func (t times) op() float64 { return max(t.with-t.idle, 0.01) }
 
 // measure is how many µs an op takes on the session's device, as a kernel or, if plain, in

@@ -1,6 +1,8 @@
 package tiling
 
 import (
+	"cmp"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -12,7 +14,7 @@ import (
 // norm is batch normalization both ways. With Skip, two gradients arrive at its
 // result, as in a residual net.
 func norm(l kernels.Norm) Form {
-	in, out := shapes.Make(or32(l.X), l.Rows, l.Channels), shapes.Make(or32(l.Y), l.Rows, l.Channels)
+	in, out := shapes.Make(cmp.Or(l.X, dtypes.Float32), l.Rows, l.Channels), shapes.Make(cmp.Or(l.Y, dtypes.Float32), l.Rows, l.Channels)
 	f := Form{
 		Inputs: []Input{{Shape: in}, {Shape: f32(l.Channels)}, {Shape: f32(l.Channels)}, {Shape: out}},
 		// Poke is x: the sums of one that stays would leave the loop. Its gradient is the next x:

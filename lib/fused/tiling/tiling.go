@@ -138,7 +138,7 @@ func (t *Table) Refresh() error {
 // has changed was never compared with XLA's form.
 func (t *Table) readFile() (all map[string]Entry, err error) {
 	b, err := sealed.Read(t.Path)
-	if damaged := (*sealed.DamagedError)(nil); errors.As(err, &damaged) || err == nil && json.Unmarshal(b, &all) != nil {
+	if _, is := errors.AsType[*sealed.DamagedError](err); is || err == nil && json.Unmarshal(b, &all) != nil {
 		return nil, nil
 	}
 	return all, err

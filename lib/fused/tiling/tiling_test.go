@@ -77,8 +77,8 @@ var ops = []kernels.Op{
 	kernels.LSTM{Length: 3, Batch: 2, Units: 5, Compute: dtypes.BFloat16},
 	kernels.LSTMBack{LSTM: kernels.LSTM{Length: 3, Batch: 2, Units: 5}},
 	kernels.LSTMBack{LSTM: kernels.LSTM{Length: 3, Batch: 2, Units: 5, Compute: dtypes.BFloat16}},
-	kernels.End{Batch: 9, In: 20, Classes: 3, Parts: 5, Act: kernels.Tanh},
-	kernels.End{Batch: 9, In: 20, Classes: 16, Parts: 1, X: dtypes.BFloat16, G: dtypes.BFloat16, Compute: dtypes.BFloat16, NoBias: true},
+	kernels.HeadReduce{Batch: 9, In: 20, Classes: 3, Parts: 5, Act: kernels.Tanh},
+	kernels.HeadReduce{Batch: 9, In: 20, Classes: 16, Parts: 1, X: dtypes.BFloat16, G: dtypes.BFloat16, Compute: dtypes.BFloat16, NoBias: true},
 	kernels.PartsUpdate{Parts: 5, Weights: f32(3, 3, 2, 4), Rule: optim.Adam{}.Rule()},
 	kernels.PartsUpdate{Parts: 300, Weights: f32(3, 4), Rule: optim.SGD{Momentum: 0.9}.Rule()},
 }

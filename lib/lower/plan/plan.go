@@ -22,6 +22,9 @@ type Plan struct {
 	// full batches that are left over, and the last batch, if it is smaller. A part
 	// without turns is not there.
 	Main, Odd, Tail Part
+	// Final and Cut are the steps of a last epoch that has fewer than the others: turns of
+	// Main, and what is left over.
+	Final, Cut Part
 	// Packed says whether the state is kept as a few vectors while it is trained.
 	Packed bool
 	// Merged says whether all epochs are one loop: each is a single step.
@@ -119,8 +122,16 @@ func Decide(t Training) (*Plan, error) {
 		p.Tail = Steps(t.Target, t.Convolves, t.Rest, 1)
 		p.Tail.Kernels, p.Tail.First, p.Tail.Turns = p.kernels(t.Rest), t.Steps*t.Batch, 1
 	}
+	if t.Last > 0 {
+		p.Final = p.Main
+		p.Final.Turns = t.Last / p.Main.Turn()
+		if left := t.Last % p.Main.Turn(); left > 0 {
+			p.Cut = Steps(t.Target, t.Convolves, t.Batch, left)
+			p.Cut.Kernels, p.Cut.First, p.Cut.Turns = kernels, (t.Last-left)*t.Batch, left
+		}
+	}
 	p.Packed = p.packs()
-	for _, part := range p.Parts() {
+	for _, part := range append(p.Parts(), &p.Final, &p.Cut) {
 		part.Devices, part.Split = p.Devices, p.Devices > 1 && part.Batch%p.Devices == 0 // what cannot be shared, each does
 		if t.Accumulate > 1 {
 			part.Accumulate = partsOf(part.Share(), p.Main.Share()/t.Accumulate)
@@ -189,16 +200,18 @@ func (p *Plan) main(kernels *Set) Part {
 	m.Form, m.Kernels = p.form(), kernels
 	m.Unroll = min(max(1, t.Unroll), t.Steps)
 	if kernels != nil && t.Unroll == 0 && t.Work.FLOPs <= lower.UnrollFLOPs && !m.Form.Single() {
-		if i := slices.IndexFunc(unrolls, func(k int) bool { return t.Steps%k == 0 }); i >= 0 {
+		if i := slices.IndexFunc(unrolls, func(k int) bool { return t.Steps%k == 0 && t.callsAlign(k) }); i >= 0 {
 			m.Unroll = unrolls[i]
 		}
 	}
 	turns := t.Steps / m.Unroll
 	if limit := t.loopFLOPs(); !t.Target.CPU() && !m.Form.Single() && p.Devices == 1 && t.Work.FLOPs < limit && turns*m.Unroll > lower.CountedSteps {
 		most := min(max(128, 256/m.Unroll), turns, max(16, int(50*limit/max(1, t.Work.FLOPs*float64(m.Unroll)))))
-		m.Inner = min(64, most)
+		if m.Inner = min(64, most); t.Interval > 0 {
+			m.Inner = 1
+		}
 		for k := most; k >= min(16, turns); k-- {
-			if turns%k == 0 {
+			if turns%k == 0 && t.callsAlign(k*m.Unroll) {
 				m.Inner = k
 				break
 			}
@@ -208,6 +221,16 @@ func (p *Plan) main(kernels *Set) Part {
 		m.Limit = max(1, min(turns, 8192/m.Turn()))
 	}
 	return m
+}
+
+// callsAlign says whether the user's function, if there is one, is called between two turns of
+// so many steps: in each epoch.
+func (t Training) callsAlign(turn int) bool {
+	all := t.Steps
+	if t.Rest > 0 {
+		all++
+	}
+	return t.Interval == 0 || t.Interval%turn == 0 && all%turn == 0
 }
 
 // form decides whether steps are a loop.

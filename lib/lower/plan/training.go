@@ -31,8 +31,11 @@ type Training struct {
 	Steps   int // full batches of an epoch, or of all epochs that are one loop
 	// Accumulate is in how many parts the gradients of a batch are computed; 0: 1.
 	Accumulate int
-	Rest       int // examples of the last batch of an epoch, if it is smaller
 
+	Rest int // examples of the last batch of an epoch, if it is smaller
+	Last int // steps of the last epoch, if fewer than of the others; 0: as many
+
+	Interval  int // a user's function is called after so many steps; 0: there is none
 	Epochs    int
 	FullBatch bool // a batch is the whole data set
 	Watched   bool // something is decided between two epochs, by a loss or a test

@@ -10,7 +10,6 @@ import (
 	"gaiden/lib/gradient"
 )
 
-// derived is y, with back(v) as the gradient of x where v is that of y.
 func derived(y, x *Node, back func(v *Node) *Node) *Node {
 	return gradient.Define(y, []*Node{x}, func(v *Node) []*Node { return []*Node{back(v)} })
 }
@@ -34,7 +33,6 @@ func added(l []*Node) *Node {
 	return sum
 }
 
-// float is x in float32.
 func float(x *Node) *Node {
 	if x.DType() == dtypes.Float32 {
 		return x

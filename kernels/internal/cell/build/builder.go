@@ -271,8 +271,7 @@ func (b *Builder) ready() *linker.Linker {
 			logger(b.Log).Warn("the linker for cells cannot be used: Go's own, which is slower, links them until it is made again", "error", err)
 		}
 		b.linker = &linker.Linker{Program: program}
-		var damaged *sealed.DamagedError
-		if errors.As(err, &damaged) {
+		if _, is := errors.AsType[*sealed.DamagedError](err); is {
 			b.beginLinker()
 		}
 	}
@@ -383,8 +382,7 @@ func (b *Builder) goBuild(ctx context.Context, p *Program, out string, cost *Cos
 		stdout, stderr, err = b.Module.run(ctx, append(b.Module.online(), env[len(env)-1]), append(args, ".")...)
 	}
 	cost.Compile = time.Since(start)
-	var te *ToolError
-	if errors.As(err, &te) && !errors.Is(err, exec.ErrNotFound) {
+	if te, is := errors.AsType[*ToolError](err); is && !errors.Is(err, exec.ErrNotFound) {
 		err = te.Err
 	}
 	return b.judge(ctx, p, cost.Road, err, string(stdout)+string(stderr))

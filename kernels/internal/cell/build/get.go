@@ -32,7 +32,6 @@ func (e *GetError) Unwrap() error { return e.Err }
 // unreachable matches what the go command says of a proxy that does not answer.
 var unreachable = regexp.MustCompile(`GOPROXY=off|GOPROXY list is not the empty string|dial tcp|no such host|connection refused|network is unreachable|i/o timeout|TLS handshake|proxyconnect|deadline exceeded`)
 
-// Hint says what to do next.
 func (e *GetError) Hint() string {
 	switch {
 	case e.Proxy == "off":

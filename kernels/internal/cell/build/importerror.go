@@ -23,7 +23,6 @@ func (e *ImportError) Error() string {
 	return fmt.Sprintf("cell: import %q: %s", e.Path, e.Reason)
 }
 
-// Hint says what to do next.
 func (e *ImportError) Hint() string {
 	if e.hint != "" {
 		return e.hint

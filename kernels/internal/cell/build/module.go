@@ -83,7 +83,6 @@ func (e *ToolError) Error() string {
 
 func (e *ToolError) Unwrap() error { return e.Err }
 
-// Hint says what to do next.
 func (e *ToolError) Hint() string {
 	if !errors.Is(e.Err, exec.ErrNotFound) {
 		return ""

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -138,6 +139,59 @@ func TestLibrary(t *testing.T) {
 	}
 	if out, _, err := b.run("fmt.Print(door.Width)"); out != "120" || err != nil {
 		t.Errorf("after an error got %q, %v; want 120", out, err)
+	}
+}
+
+// TestLibraryNames: what notebooks import is found by its name alone.
+func TestLibraryNames(t *testing.T) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Dir(string(out))
+	m := &build.Module{Dir: t.TempDir(), Library: root, Tags: []string{"noxla"}}
+	want := map[string]string{"graph": "github.com/gomlx/gomlx/core/graph", "tensors": "github.com/gomlx/gomlx/core/tensors", "model": "github.com/gomlx/gomlx/ml/model",
+		"layers": "github.com/gomlx/gomlx/ml/layers", "dtypes": "github.com/gomlx/compute/dtypes", "shapes": "github.com/gomlx/compute/shapes", "compute": "github.com/gomlx/compute",
+		"gonbui": "github.com/janpfeifer/gonb/gonbui", "fmt": "fmt", "rand": "math/rand"}
+	packages, _ := filepath.Glob(filepath.Join(root, "lib", "*", "*.go"))
+	for _, p := range packages { // of what is in lib itself; cells do not name lib/engine
+		name := filepath.Base(filepath.Dir(p))
+		want[name] = "gaiden/lib/" + name
+	}
+	if want["fit"] == "" || want["models"] == "" {
+		t.Fatalf("got %v, want the library's packages", want)
+	}
+	for name, path := range want {
+		if got, _ := m.Resolve(t.Context(), name, nil); got != path {
+			t.Errorf("%s: got %q, want %s", name, got, path)
+		}
+	}
+}
+
+// TestRival: of two packages with what a cell selects, the library's is taken, and the
+// cell says so.
+func TestRival(t *testing.T) {
+	library := newLibrary(t)
+	write(t, library, "lib/rand/rand.go", "package rand\n\nfunc IntN(n int) int { return -n }\n")
+	m := &build.Module{Dir: t.TempDir(), Library: library}
+	c := &keep.Composer{Module: m, Memory: &keep.Memory{}}
+	const own = "example.org/house/lib/rand"
+	tests := []struct{ text, path, note string }{
+		{"rand.IntN(3)", own, "rand is package " + own + " here; import \"math/rand/v2\" if you mean that one"},
+		{"rand.Intn(3)", "math/rand", ""},
+		{"door.Width", "example.org/house/lib/door", ""},
+		{"import \"math/rand/v2\"\nrand.IntN(3)", "math/rand/v2", ""},
+		{"rand.IntN(4)", "math/rand/v2", ""}, // the notebook has imported it
+	}
+	for i, tt := range tests {
+		p, err := c.Compose(t.Context(), parse.Source{ID: i + 1, Text: tt.text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Remember(p)
+		if got := strings.Join(p.Notes, "\n"); got != tt.note || !slices.Contains(p.Imports, tt.path) {
+			t.Errorf("%q: got the note %q and imports %v, want %q and %s", tt.text, got, p.Imports, tt.note, tt.path)
+		}
 	}
 }
 

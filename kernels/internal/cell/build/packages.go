@@ -159,11 +159,17 @@ func (m *Module) namesFile() string {
 	return fmt.Sprintf("names-%x", h.Sum(nil)[:12])
 }
 
-// rank orders packages of one name: the standard library first, then modules
+// rank orders packages of one name: the library and other modules that are directories
+// of this machine first, then the standard library, then modules
 // that the notebook requires itself, then those that others require; and short
 // paths before long ones, so that math/rand comes before math/rand/v2.
 func (m goMod) rank(path string) int {
 	n := len(path)
+	for _, r := range m.replaced {
+		if strings.HasPrefix(path, r.path+"/") {
+			return n - 1000
+		}
+	}
 	if first, _, _ := strings.Cut(path, "/"); !strings.Contains(first, ".") {
 		return n
 	}

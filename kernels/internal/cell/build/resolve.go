@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Resolve finds the package that a cell means by name, from which it selects
@@ -46,6 +47,31 @@ func (m *Module) Resolve(ctx context.Context, name string, selected []string) (p
 		}
 	}
 	return path, true
+}
+
+// Rival returns the package that a user may have meant instead of the library's package
+// at path, "" if there is none: it has the same name and all that the cell selects, and is
+// of the standard library or of a module that the notebook requires itself.
+func (m *Module) Rival(ctx context.Context, path, name string, selected []string) string {
+	library := m.LibraryPath()
+	if library == "" || !strings.HasPrefix(path, library+"/") {
+		return ""
+	}
+	m.mu.Lock()
+	if len(m.named[name])+len(m.local[name]) < 2 {
+		m.mu.Unlock()
+		return ""
+	}
+	candidates := m.names(ctx)[name]
+	candidates = slices.DeleteFunc(candidates, func(c string) bool { return m.mod.rank(c) > len(c)+1000 || strings.HasPrefix(c, library+"/") })
+	m.mu.Unlock()
+	for i, c := range candidates {
+		has := m.exported(ctx, candidates[i:])
+		if !slices.ContainsFunc(selected, func(s string) bool { return !has(s) }) {
+			return c
+		}
+	}
+	return ""
 }
 
 // exported tells what the first package exports: as it was compiled, or else by its

@@ -27,7 +27,7 @@ func left() {
 		what = "1 goroutine of the cell was"
 	}
 	os.Stderr.WriteString(what + " still running when the cell ended, and ended with it\n" +
-		"    a server or a loop runs as long as its cell: let the cell wait for it (select {} at its end; Stop ends it); training that continues is a job: net.TrainJob\n")
+		"    a server or a loop runs as long as its cell: let the cell wait for it (select {} at its end; Stop ends it); training that continues is a job: net.FitJob\n")
 }
 
 // started counts the goroutines of the cells' own code, besides the caller: those that

@@ -13,10 +13,49 @@
 //	debug.SetMaxStack(1 << 30)
 package gaidenstack
 
-import "runtime/debug"
+import (
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
 
-// Hint is deferred by main, before all else. Where the error that main panics with has a Hint, it is
-// the last of the runtime's words: the kernel takes it out of them.
+// guarded is set when main has started, and Hint will see what it dies of.
+var guarded bool
+
+// Main is called first by main, which defers what it returns before all else.
+func Main() (end func()) {
+	guarded = true
+	return Hint
+}
+
+// Failure is what a failed call panics with: the error, or where Hint will not see it (in
+// another goroutine, before main, in a test) and it has a hint, the error with it.
+func Failure(err error) error {
+	next := HintOf(err)
+	if next == "" || guarded && goroutine() == "1" {
+		return err
+	}
+	return &failure{err, next}
+}
+
+type failure struct {
+	error
+	next string
+}
+
+func (f *failure) Error() string { return f.error.Error() + "\nhint: " + f.next }
+func (f *failure) Unwrap() error { return f.error }
+
+// goroutine returns the number of the goroutine that calls it.
+func goroutine() string {
+	var text [64]byte
+	return strings.Fields(string(text[:runtime.Stack(text[:], false)]))[1]
+}
+
+// Hint is deferred by main, before all else. Where the error that main panics with has a
+// Hint, or knows where in the cells it was made, that is the last of the runtime's words:
+// the kernel takes it out of them.
 func Hint() {
 	died := recover()
 	Leave()
@@ -25,8 +64,8 @@ func Hint() {
 		return
 	}
 	if err, is := died.(error); is {
-		if next := HintOf(err); next != "" {
-			panic(hint(next))
+		if words := HintOf(err) + madeAt(err); words != "" {
+			panic(hint(words))
 		}
 	}
 	panic(died)
@@ -35,6 +74,27 @@ func Hint() {
 type hint string
 
 func (h hint) Error() string { return "hint: " + string(h) }
+
+// Trace returns the stack that an error remembers, nil if it remembers none. Package
+// gaidentrace sets it.
+var Trace func(err error) []uintptr
+
+// madeAt lists the lines of cells at which an error was made, innermost first: a line of
+// text each, the function, a tab, the file and the number of the line.
+func madeAt(err error) (text string) {
+	if Trace == nil {
+		return ""
+	}
+	stack := Trace(err)
+	for frames, more := runtime.CallersFrames(stack), len(stack) > 0; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		if strings.Contains(f.File, "cell[") {
+			text += "\nat: " + f.Function + "\t" + f.File + ":" + strconv.Itoa(f.Line)
+		}
+	}
+	return text
+}
 
 // HintOf is what package notebook's is to the kernel, whose packages a cell cannot
 // import: the next step that an error knows, or one that it wraps, "" if none

@@ -18,8 +18,8 @@ import (
 // uses: those that no cell and no file of the module declares, or has declared with a
 // value that is no longer there.
 func (c *Composer) builtins(ctx context.Context, u *parse.Unit, uses map[string]bool, taken func(name string) bool) (out []cell.Builtin) {
-	for _, b := range cell.Builtins {
-		if !uses[b.Name] || taken(b.Name) || b.Name == "ctx" && c.interruptPath() == "" {
+	for _, b := range append(slices.Clip(cell.Builtins), cell.Check(1)) {
+		if !uses[b.Name] || taken(b.Name) || b.Name == cell.ContextName && c.interruptPath() == "" {
 			continue
 		}
 		_, lost := c.Memory.definedIn(b.Name)
@@ -144,8 +144,17 @@ func isError(t types.Type) bool {
 // not known.
 func (p *Program) Column(cell, line int, function string) int {
 	for _, s := range p.sites {
-		if s.cell == cell && s.line == line && s.function == function {
+		if s.cell != cell || s.line != line || s.function != function {
+			continue
+		}
+		text, typed := parse.LineOf(p.unit.Text, line), p.Line(cell, line)
+		if cell != p.unit.ID || p.unit.Shown == "" || text == typed {
 			return s.column
+		}
+		// A magic has made the line of what the user typed.
+		call, _, _ := strings.Cut(text[min(s.column-1, len(text)):], "(")
+		if strings.Count(typed, call+"(") == 1 {
+			return strings.Index(typed, call+"(") + 1
 		}
 	}
 	return 0

@@ -76,8 +76,7 @@ func (c *Composer) types(ctx context.Context, w *writer, source string) (r repor
 	file, err := parser.ParseFile(r.Fset, parse.GlueName, source, parser.SkipObjectResolution)
 	if err != nil {
 		// Parse let it pass, so it is a thing that only shows in the whole.
-		var list scanner.ErrorList
-		if errors.As(err, &list) {
+		if list, is := errors.AsType[scanner.ErrorList](err); is {
 			for _, e := range list {
 				r.errs = append(r.errs, types.Error{Fset: r.Fset, Pos: r.Fset.File(file.FileStart).Pos(e.Pos.Offset), Msg: "syntax error: " + e.Msg})
 			}
@@ -91,8 +90,7 @@ func (c *Composer) types(ctx context.Context, w *writer, source string) (r repor
 	watched := &watchedImporter{Importer: conf.Importer}
 	conf.Importer = watched
 	conf.Error = func(err error) {
-		var te types.Error
-		if errors.As(err, &te) {
+		if te, is := errors.AsType[types.Error](err); is {
 			r.errs = append(r.errs, te)
 		}
 	}

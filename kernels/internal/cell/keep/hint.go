@@ -12,6 +12,7 @@ import (
 
 	"gaiden/kernels/internal/cell/build"
 	"gaiden/kernels/internal/cell/parse"
+	"gaiden/lib/engine/typo"
 )
 
 var longPath = regexp.MustCompile(`[\pL\pN_.~-]+(?:/[\pL\pN_.~-]+)*/([\pL\pN_~-]+\.[\pL_])`)
@@ -34,13 +35,6 @@ func briefly(message string) string {
 	return fmt.Sprintf("%s missing in %s | and %d more)", before, strings.Join(types[:alternatives], " | "), len(types)-alternatives)
 }
 
-func (c *Composer) nearest(word string, names []string) string {
-	if c.Nearest == nil {
-		return ""
-	}
-	return c.Nearest(word, names)
-}
-
 var undefinedName = regexp.MustCompile(`^undefined: ([\pL_][\pL\pN_]*)$`)
 
 var undefinedMember = regexp.MustCompile(`^([\pL_][\pL\pN_]*)\.([\pL_][\pL\pN_]*) undefined \(type `)
@@ -61,7 +55,7 @@ func (c *Composer) exported(w *writer, name, member string) string {
 			return notKept(cell, name)
 		}
 		all := slices.DeleteFunc(p.Scope().Names(), func(n string) bool { return !token.IsExported(n) })
-		if near := c.nearest(member, all); near != "" {
+		if near := typo.Nearest(member, all); near != "" {
 			return "did you mean " + name + "." + near + "?"
 		}
 		if library := c.Module.LibraryPath(); library != "" && strings.HasPrefix(im.Path, library+"/") {
@@ -135,6 +129,9 @@ func (c *Composer) hint(w *writer, message string) string {
 	if strings.Contains(message, "does not satisfy graph.ExecGraphFn") {
 		return "a graph function takes a *graph.Graph, or nodes (node.Graph() is their graph), or a graph and a slice of nodes; it returns nodes"
 	}
+	if strings.Contains(message, "as error value in argument to must:") {
+		return "must takes an error, or a value and an error; must2 takes two values and an error"
+	}
 	if message == "cannot use _ as value or type" {
 		return "_ is no name in Go; what later cells want needs one: x := …"
 	}
@@ -151,13 +148,13 @@ func (c *Composer) hint(w *writer, message string) string {
 		names = append(names, d.Names...)
 	}
 	if w.unit.Quals[name] != nil || w.qualifies(name) {
-		if near := c.nearest(name, slices.Concat(names, c.Memory.Names(), c.Module.Names(context.Background()))); near != "" {
+		if near := typo.Nearest(name, slices.Concat(names, c.Memory.Names(), c.Module.Names(context.Background()))); near != "" {
 			return "nothing of this name is known; did you mean " + near + "?"
 		}
 		return "no package of this name is known; import it by its path"
 	}
 	names = slices.DeleteFunc(append(names, c.Memory.Names()...), func(n string) bool { return strings.Contains(n, ".") }) // methods
-	if near := c.nearest(name, names); near != "" {
+	if near := typo.Nearest(name, names); near != "" {
 		return "did you mean " + near + "?"
 	}
 	if assigns(w.unit.Text, name) {

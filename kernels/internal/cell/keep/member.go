@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"gaiden/lib/engine/typo"
 )
 
 // noMember matches what the checker says of a field or method that is not there, and of
@@ -76,7 +78,7 @@ func (c *Composer) meant(r report, name string, t types.Type, all []string) stri
 		return ""
 	}
 	hint := ""
-	if near := c.nearest(name, all); near != "" {
+	if near := typo.Nearest(name, all); near != "" {
 		hint = fmt.Sprintf("did you mean %s? ", near)
 	}
 	return hint + briefly(types.TypeString(t, types.RelativeTo(r.Pkg))) + " has " + some(all)

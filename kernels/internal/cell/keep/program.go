@@ -13,9 +13,27 @@
 //
 // The value of a cell's last expression is its result (see process.ResultEnv): as
 // text, and in the forms that its methods HTML, Markdown, SVG, PNG or Display
-// offer, or as an image if it is an image; an error with its hint. A call that returns nothing, or what
+// offer, or as an image if it is one; an error with its hint. A call that returns nothing, or what
 // writers return (int, error), has no result; nor has one with a semicolon
 // behind it.
+//
+// # Names that every cell has
+//
+// must(v, err) is v, or fails the cell with the error; must(err) only checks it, and
+// must2 returns two values. ctx is the cell's context, which ends with Stop and with the
+// cell. None of them needs a declaration. A notebook that declares one has its own, in
+// every cell (see [cell.Builtins]).
+//
+// # Errors
+//
+// Nothing that a cell calls fails silently: a statement whose call returns an error, and
+// a last line that does, fail the cell with it, at their line. This holds in loops and
+// branches of the cell, too. It does not hold inside functions, nor below %% and in func
+// main, which are Go as everywhere; for calls that print (fmt.Println, fmt.Fprintf) or
+// never fail (strings.Builder); and for _ = f().
+//
+// The first line that a failed cell shows is the user's: that of the call, or where in
+// the cells the error was made, if the error remembers its stack as GoMLX's do.
 //
 // # What survives a program
 //
@@ -31,7 +49,7 @@
 // A value that cannot be kept (it holds a function, a channel, an open file) is
 // defined again in a later cell that names it, if that is sure to make the same
 // value: the initializer only computes, or names what the session has (fit.New,
-// net.Find); nothing has changed the value since; and what the initializer uses is
+// net.Data); nothing has changed the value since; and what the initializer uses is
 // what it was. Else the use is an error at its line, which says why and what to
 // write. No initializer with an effect is run a second time by itself. A value
 // whose type was declared again since is never converted.
@@ -51,11 +69,8 @@
 package keep
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -129,10 +144,6 @@ func (p *Program) Line(cell, line int) string { return parse.LineOf(p.texts[cell
 type Composer struct {
 	Module *build.Module
 	Memory *Memory
-
-	// Nearest finds the name that was probably meant, "" if there is none; nil
-	// means that nothing is suggested.
-	Nearest func(word string, names []string) string
 }
 
 // Compose makes a program of a cell. Nothing is remembered yet: see Remember.
@@ -166,18 +177,6 @@ func (c *Composer) Remember(p *Program) {
 		return guessName(path)
 	})
 }
-
-// guessName is the name that a package most likely has.
-func guessName(path string) string {
-	parts := strings.Split(path, "/")
-	name := parts[len(parts)-1]
-	if versionSuffix.MatchString(name) && len(parts) > 1 {
-		name = parts[len(parts)-2]
-	}
-	return name
-}
-
-var versionSuffix = regexp.MustCompile(`^v[0-9]+$`)
 
 // Warm makes the first cell as fast as the others: it finds out which packages
 // there are, and reads those that nearly every cell needs, and the given ones.
@@ -237,8 +236,8 @@ func (c *Composer) attempt(ctx context.Context, u *parse.Unit) (*Program, error)
 		}
 	}
 	stack := &parse.Import{Name: "_", Path: cell.StackPath}
-	if !u.Test && u.OwnMain == nil {
-		stack.Name = cell.StackPackage // our main calls it
+	if !u.Test && u.OwnMain == nil || slices.ContainsFunc(p.builtins, func(b cell.Builtin) bool { return b.Name != cell.ContextName }) {
+		stack.Name = cell.StackPackage // our main calls it, and must
 	}
 	imports = append(imports, stack)
 	w := writer{unit: u, decls: decls, loads: loads, imports: imports, flags: p.flags, builtins: p.builtins}
@@ -294,212 +293,4 @@ func tests(decls []*parse.Decl) (names []string) {
 func isTest(name string) bool {
 	return name != "TestMain" && (strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Benchmark") ||
 		strings.HasPrefix(name, "Fuzz") || strings.HasPrefix(name, "Example"))
-}
-
-// resolve finds the imports that the declarations and the cell need: the
-// cell's own, those of earlier cells, and by name those that nobody wrote.
-func (c *Composer) resolve(ctx context.Context, p *Program, decls []*parse.Decl, loads []loadedVar, remembered []*parse.Import) ([]*parse.Import, error) {
-	u := p.unit
-	declared := map[string]bool{}
-	quals := map[string][]string{}
-	uses := map[string]bool{}
-	gather := func(q map[string][]string, used map[string]bool) {
-		for name, selected := range q {
-			quals[name] = append(quals[name], selected...)
-		}
-		for name := range used {
-			uses[name] = true
-		}
-	}
-	for _, d := range decls {
-		if d.Kind != parse.Method {
-			for _, name := range d.Names {
-				declared[name] = true
-			}
-		}
-		gather(d.Quals, d.Uses)
-	}
-	for _, l := range loads {
-		declared[l.ident] = true
-	}
-	gather(u.Quals, u.Uses)
-	if u.OwnMain != nil {
-		gather(u.OwnMain.Quals, u.OwnMain.Uses)
-	}
-	for name := range quals {
-		// A variable that the program cannot have is not the package of its name.
-		if reason, _ := c.Memory.refused(name, u); reason != "" && !slices.ContainsFunc(u.Imports, func(im *parse.Import) bool { return im.Name == name || im.Name == "" && guessName(im.Path) == name }) {
-			declared[name] = true
-		}
-	}
-
-	// The cell's own imports must exist, used or not; and only the package
-	// itself knows its name.
-	if err := c.ownImports(ctx, p); err != nil {
-		return nil, err
-	}
-	var out []*parse.Import
-	byName := map[string]*parse.Import{}
-	for _, im := range slices.Concat(remembered, u.Imports) {
-		if slices.Contains(p.missing, im.Path) {
-			continue
-		}
-		switch im.Name {
-		case "_", ".":
-			if !slices.ContainsFunc(out, func(o *parse.Import) bool { return o.Name == im.Name && o.Path == im.Path }) {
-				out = append(out, im)
-			}
-		case "":
-			byName[c.packageName(ctx, p, im.Path)] = im
-		default:
-			byName[im.Name] = im
-		}
-	}
-	p.builtins = c.builtins(ctx, u, uses, func(name string) bool { return declared[name] || byName[name] != nil })
-	for _, b := range p.builtins {
-		declared[b.Name] = true
-	}
-	// GoNB parses the command line in every cell; linking package flag into
-	// every cell would be the price. We do where there is one, or talk of flags.
-	p.flags = u.OwnMain == nil && !u.Test && u.HasMain() && !declared["flag"] && (len(u.Args) > 0 || quals["flag"] != nil) &&
-		!slices.Contains(u.Quals["flag"], "Parse") // statements that parse it themselves define flags before
-	if p.flags && quals["flag"] == nil {
-		quals["flag"] = []string{"Parse"}
-	}
-	for name, selected := range quals {
-		im := byName[name]
-		switch {
-		case declared[name]:
-			continue
-		case im == nil:
-			path, ok := c.Module.Resolve(ctx, name, selected)
-			if !ok {
-				continue // the type checker says it better: undefined
-			}
-			im = &parse.Import{Path: path}
-			if n := guessName(path); n != name {
-				im.Name = name
-			}
-		}
-		out = append(out, im)
-	}
-	out = append(out, keepImports(loads)...)
-	// Deterministic text, so that the same cell is found in the store again.
-	sort.Slice(out, func(i, j int) bool {
-		if out[i].Path != out[j].Path {
-			return out[i].Path < out[j].Path
-		}
-		return out[i].Name < out[j].Name
-	})
-	var paths []string
-	for _, im := range out {
-		paths = append(paths, im.Path)
-	}
-	if u.Last != nil {
-		paths = append(paths, cell.ShowPath)
-	}
-	if u.Test {
-		paths = append(paths, "testing")
-	}
-	if slices.ContainsFunc(p.builtins, func(b cell.Builtin) bool { return b.Name == "ctx" }) {
-		paths = append(paths, c.interruptPath())
-	}
-	if _, err := c.Module.Packages(ctx, append(paths, "runtime", cell.StackPath)...); err != nil {
-		return nil, build.Blame(err, out)
-	}
-	companions, err := c.beneath(ctx, p, paths)
-	return append(out, companions...), err
-}
-
-// beneath looks at all that the program consists of: packages in C, for which the
-// go command has to build it, those that have a companion, and the one that has to know
-// that the program is a cell's.
-func (c *Composer) beneath(ctx context.Context, p *Program, paths []string) (companions []*parse.Import, err error) {
-	var notes []string
-	interrupt := c.interruptPath()
-	c.Module.Below(paths, func(path string, pkg *build.Package) {
-		p.Cgo = p.Cgo || pkg.Cgo
-		if pkg.WithoutC != "" {
-			notes = append(notes, fmt.Sprintf("%s is used without its part in C: %s", path, pkg.WithoutC))
-		}
-		if companion := c.Module.Companions[path]; companion != "" {
-			companions = append(companions, &parse.Import{Name: "_", Path: companion})
-		}
-		if path == interrupt {
-			companions = append(companions, &parse.Import{Name: cell.InterruptPackage, Path: path})
-		}
-	})
-	slices.Sort(notes)
-	p.Notes = append(p.Notes, notes...)
-	for _, im := range companions {
-		if _, err := c.Module.Packages(ctx, im.Path); err != nil {
-			return nil, err
-		}
-	}
-	return companions, nil
-}
-
-// interruptPath is the path of the library's package that has the cell's context, "" if
-// there is no library.
-func (c *Composer) interruptPath() string {
-	if library := c.Module.LibraryPath(); library != "" {
-		return library + "/" + cell.InterruptPath
-	}
-	return ""
-}
-
-// ownImports sees that what the cell imports is there.
-func (c *Composer) ownImports(ctx context.Context, p *Program) error {
-	var paths []string
-	for _, im := range p.unit.Imports {
-		if im.Path != "C" {
-			paths = append(paths, im.Path)
-		}
-	}
-	if len(paths) == 0 {
-		return nil
-	}
-	packages, err := c.Module.Packages(ctx, paths...)
-	for err != nil {
-		var missing *build.ImportError
-		if !p.unit.Loose || p.unit.Body == "" && len(p.unit.Decls) == 0 || !errors.As(err, &missing) || !slices.Contains(paths, missing.Path) || mayUse(p.unit, missing.Path) {
-			return build.Blame(err, p.unit.Imports)
-		}
-		p.Notes = append(p.Notes, fmt.Sprintf("import %q is left out, for this cell does not use it: %s", missing.Path, missing.Reason))
-		p.missing = append(p.missing, missing.Path)
-		paths = slices.DeleteFunc(paths, func(path string) bool { return path == missing.Path })
-		packages, err = c.Module.Packages(ctx, paths...)
-	}
-	for path, pkg := range packages {
-		p.names[path] = pkg.Name
-	}
-	return nil
-}
-
-// packageName returns the name that a package gives itself.
-func (c *Composer) packageName(ctx context.Context, p *Program, path string) string {
-	if name := p.names[path]; name != "" {
-		return name
-	}
-	return cmp.Or(c.Module.PackageName(path), guessName(path))
-}
-
-// mayUse reports whether the cell may use a package that cannot be found: its name is
-// the one that the import gives it, or most likely the end of its path.
-func mayUse(u *parse.Unit, path string) bool {
-	used := func(name string) bool {
-		return u.Quals[name] != nil || u.OwnMain != nil && u.OwnMain.Quals[name] != nil ||
-			slices.ContainsFunc(u.Decls, func(d *parse.Decl) bool { return d.Quals[name] != nil })
-	}
-	for _, im := range u.Imports {
-		if im.Path != path {
-			continue
-		}
-		guess := guessName(path)
-		if im.Name == "." || im.Name == "_" || used(im.Name) ||
-			im.Name == "" && (used(guess) || used(strings.TrimPrefix(guess, "go-")) || used(strings.TrimSuffix(guess, "-go"))) {
-			return true
-		}
-	}
-	return false
 }

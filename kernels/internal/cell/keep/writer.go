@@ -141,7 +141,7 @@ func (w *writer) writeMain() {
 		w.b.WriteString(splice(u.OwnMain.Text, u.OwnMain.Start, w.renamed(u.ID, u.OwnMain.Text, u.OwnMain.Start)) + "\n")
 		return
 	}
-	w.b.WriteString("func main() {\ndefer " + cell.StackPackage + ".Hint()\n")
+	w.b.WriteString("func main() {\ndefer " + cell.StackPackage + ".Main()()\n")
 	if w.tracked != nil {
 		for _, name := range w.atStart {
 			w.b.WriteString(w.trackCall(name) + "\n")

@@ -66,7 +66,6 @@ func (r *declReader) function(d *ast.FuncDecl) *Diagnostic {
 	return nil
 }
 
-// receiver returns the name of a receiver's type, or "".
 func receiver(t ast.Expr) string {
 	for {
 		switch x := t.(type) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ type Panic struct {
 	Frames  []Frame // those of the user's cells, innermost first
 	Text    string  // everything, as the runtime wrote it
 	Next    string  // what the error says to do that the program died of, if it does
+	Failed  bool    // it did not panic by itself: a call has returned an error, and the code around the cell fails the cell with it
 }
 
 // A Frame is a place in a cell that a goroutine was in.
@@ -28,12 +30,8 @@ type Frame struct {
 	Cell   int
 	Line   int
 	Column int    // in bytes from 1, 0 = not known
-	Fails  string // the function that it called to fail with an error: see Failed
+	Fails  string // the function that it called to fail with an error: see Panic.Failed
 }
-
-// Failed reports whether the program did not panic by itself: a call has returned an
-// error, and the code around the cell fails the cell with it.
-func (p *Panic) Failed() bool { return len(p.Frames) > 0 && p.Frames[0].Fails != "" }
 
 // panicBegins is how the last words begin that a program can also have caught and
 // printed itself.
@@ -195,12 +193,20 @@ func parsePanic(text string) *Panic {
 		}
 		at = []int{len(text), len(text)} // no goroutine is left to be shown
 	}
+	var made []string // where the error was made
 	p := &Panic{Text: text, Message: message(text[:at[0]])}
 	if m := againLines.FindStringSubmatch(p.Message); m != nil {
-		p.Message, p.Next = m[1], strings.ReplaceAll(m[2], "\n\t", "\n    ")
+		hint, lines, _ := strings.Cut(m[2], "\n\tat: ")
+		p.Message, p.Next = m[1], strings.ReplaceAll(hint, "\n\t", "\n    ")
+		made = strings.Split(lines, "\n\tat: ")
 	}
 	p.Frames = frames(text[at[1]:])
-	if p.Failed() && !strings.Contains(p.Message, "\n\tpanic: ") {
+	p.Failed = len(p.Frames) > 0 && p.Frames[0].Fails != ""
+	if before, next, found := strings.Cut(p.Message, "\n\thint: "); p.Failed && found { // gaidenstack.Failure
+		p.Message, p.Next = before, strings.ReplaceAll(next, "\n\t", "\n    ")
+	}
+	p.Frames = append(madeIn(made, p.Frames), p.Frames...)
+	if p.Failed && !strings.Contains(p.Message, "\n\tpanic: ") {
 		p.Message = strings.ReplaceAll(p.Message, "\n\t", "\n") // the runtime indents it
 	}
 	if len(p.Frames) == 0 && !strings.HasPrefix(text, panicBegins) {
@@ -241,6 +247,26 @@ func frames(trace string) (list []Frame) {
 			list = append(list, Frame{Func: funcName(lines[i-1]), Cell: id, Line: line, Fails: above})
 		}
 		above = failing(lines[i-1], m[1])
+	}
+	return list
+}
+
+// madeIn are the lines at which an error was made, as gaidenstack tells them, but for
+// those that the frames of its panic show as well.
+func madeIn(lines []string, shown []Frame) (list []Frame) {
+	for _, made := range lines {
+		function, at, _ := strings.Cut(made, "\t")
+		m := frameLine.FindStringSubmatch("\t" + at)
+		if m == nil {
+			continue
+		}
+		if id, ok := parse.CellOfFile(m[1]); ok {
+			line, _ := strconv.Atoi(m[2])
+			f := Frame{Func: funcName(function), Cell: id, Line: line}
+			if !slices.ContainsFunc(shown, func(s Frame) bool { return s.Cell == f.Cell && s.Line == f.Line }) {
+				list = append(list, f)
+			}
+		}
 	}
 	return list
 }
@@ -298,7 +324,7 @@ func funcName(s string) string {
 			s = s[:i]
 		}
 	}
-	return strings.TrimPrefix(s, "main.")
+	return strings.TrimPrefix(strings.TrimPrefix(s, "main."), "cell.") // a test is of package cell
 }
 
 // Traceback returns the panic's frames with the lines they stand in; lineOf

@@ -43,12 +43,21 @@ func TestPanicFilter(t *testing.T) {
 				t.Fatalf("%s, pieces of %d: got panic %v, want %q", tt.name, size, p, tt.message)
 			}
 			if p != nil && strings.Contains(tt.text, "goroutine 1") {
-				if got, want := fmt.Sprint(p.Frames), "[{f 3 5} {main 4 2}]"; got != want {
+				if got, want := places(p.Frames), "[f 3 5, main 4 2]"; got != want {
 					t.Fatalf("%s: got frames %s, want %s", tt.name, got, want)
 				}
 			}
 		}
 	}
+}
+
+// places are the functions, cells and lines of frames, and what has failed there.
+func places(frames []Frame) string {
+	var list []string
+	for _, f := range frames {
+		list = append(list, strings.TrimSpace(fmt.Sprint(f.Func, " ", f.Cell, " ", f.Line, " ", f.Fails)))
+	}
+	return "[" + strings.Join(list, ", ") + "]"
 }
 
 // TestFatalErrors reads the words of Go 1.26's runtime, shortened: what is left is
@@ -59,20 +68,22 @@ func TestFatalErrors(t *testing.T) {
 		"main.main()\n\tcell[1]:2 +0x59 fp=0x27d3c7ce0f48 sp=0x27d3c7ce0f00 pc=0x4c2cd9\nruntime.main()\n\t$GOROOT/src/runtime/proc.go:290 +0x2d5 fp=0x27 sp=0x27 pc=0x44\n\n"
 	const other = "goroutine 2 gp=0x27d3c7c74780 m=nil [force gc (idle)]:\nruntime.gopark(0x0?)\n\t$GOROOT/src/runtime/proc.go:462 +0xce fp=0x27 sp=0x27 pc=0x47\n"
 	tests := []struct{ name, text, message, frames, hint string }{
-		{"address space", "fatal error: runtime: out of memory\n\n" + stack + main + other, "fatal error: runtime: out of memory", "[{main 1 2}]", "ask for less"},
+		{"address space", "fatal error: runtime: out of memory\n\n" + stack + main + other, "fatal error: runtime: out of memory", "[main 1 2]", "ask for less"},
 		{"memory", "runtime: out of memory: cannot allocate 4194304-byte block (1054408704 in use)\nfatal error: out of memory\n\n" + stack + main,
-			"fatal error: out of memory\nruntime: out of memory: cannot allocate 4194304-byte block (1054408704 in use)", "[{main 1 2}]", "ask for less"},
-		{"in the collector", "fatal error: runtime: cannot allocate memory\n\n" + stack + strings.ReplaceAll(other, "goroutine 2", "goroutine 9") + "\n" + main, "fatal error: runtime: cannot allocate memory", "[{main 1 2}]", "ask for less"},
+			"fatal error: out of memory\nruntime: out of memory: cannot allocate 4194304-byte block (1054408704 in use)", "[main 1 2]", "ask for less"},
+		{"in the collector", "fatal error: runtime: cannot allocate memory\n\n" + stack + strings.ReplaceAll(other, "goroutine 2", "goroutine 9") + "\n" + main, "fatal error: runtime: cannot allocate memory", "[main 1 2]", "ask for less"},
 		{"stack", "runtime: goroutine stack exceeds 1000000000-byte limit\nruntime: sp=0xfe5fd60390 stack=[0xfe5fd60000, 0xfe7fd60000]\nfatal error: stack overflow\n\n" + stack + main,
-			"fatal error: stack overflow\nruntime: goroutine stack exceeds 1000000000-byte limit", "[{main 1 2}]", "calls itself"},
-		{"threads", "runtime: program exceeds 10000-thread limit\nfatal error: thread exhaustion\n\n" + stack + main, "fatal error: thread exhaustion\nruntime: program exceeds 10000-thread limit", "[{main 1 2}]", "fewer"},
+			"fatal error: stack overflow\nruntime: goroutine stack exceeds 1000000000-byte limit", "[main 1 2]", "calls itself"},
+		{"threads", "runtime: program exceeds 10000-thread limit\nfatal error: thread exhaustion\n\n" + stack + main, "fatal error: thread exhaustion\nruntime: program exceeds 10000-thread limit", "[main 1 2]", "fewer"},
 		{"nil", "panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x4c2cd1]\n\n" + main,
-			"runtime error: invalid memory address or nil pointer dereference", "[{main 1 2}]", ""},
-		{"the program's words", "panic: out of memory\n\n" + main, "out of memory", "[{main 1 2}]", ""},
-		{"caught and thrown again", "panic: second [recovered, repanicked]\n\n" + main, "second", "[{main 1 2}]", ""},
+			"runtime error: invalid memory address or nil pointer dereference", "[main 1 2]", ""},
+		{"the program's words", "panic: out of memory\n\n" + main, "out of memory", "[main 1 2]", ""},
+		{"caught and thrown again", "panic: second [recovered, repanicked]\n\n" + main, "second", "[main 1 2]", ""},
 		{"the program's own again", "panic: first [recovered]\n\tpanic: second [recovered, repanicked]\n[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x4c2cd1]\n\n" + main,
-			"first [recovered]\n\tpanic: second", "[{main 1 2}]", ""},
-		{"an error's hint", "panic: fit: net\n\tis wrong [recovered]\n\tpanic: hint: call net.Reset()\n\tor not\n\n" + main, "fit: net\n\tis wrong", "[{main 1 2}]", "call net.Reset()\n    or not"},
+			"first [recovered]\n\tpanic: second", "[main 1 2]", ""},
+		{"an error's hint", "panic: fit: net\n\tis wrong [recovered]\n\tpanic: hint: call net.Reset()\n\tor not\n\n" + main, "fit: net\n\tis wrong", "[main 1 2]", "call net.Reset()\n    or not"},
+		{"an error that a call has returned", "panic: no\n\thope [recovered, repanicked]\n\ngoroutine 1 [running]:\nmain.must[...](...)\n\t/tmp/x/gaiden.go:1\n" + strings.TrimPrefix(main, "goroutine 1 gp=0x27d3c7c741e0 m=0 mp=0x5cab40 [running]:\nruntime.makeslice(0x0?, 0x70?, 0x0?)\n\t$GOROOT/src/runtime/slice.go:117 +0x49 fp=0x27 sp=0x27 pc=0x47\n"), "no\nhope", "[main 1 2 must]", ""},
+		{"an error of the last line", "panic: no [recovered, repanicked]\n\ngoroutine 1 [running]:\ncell/gaidenshow.ShowError({0x1?, 0x2?, 0x3?})\n\t/tmp/x/show.go:30 +0x1\nmain.main()\n\tcell[1]:2 +0x59\n", "no", "[main 1 2 ShowError]", ""},
 		{"a library's goroutine", "panic: oh\n\n" + other + "\n" + main, "oh", "[]", ""},
 	}
 	for _, tt := range tests {
@@ -87,7 +98,7 @@ func TestFatalErrors(t *testing.T) {
 			if p.Message != tt.message {
 				t.Errorf("got message %q, want %q", p.Message, tt.message)
 			}
-			if got := fmt.Sprint(p.Frames); got != tt.frames {
+			if got := places(p.Frames); got != tt.frames {
 				t.Errorf("got frames %s, want %s", got, tt.frames)
 			}
 			if got := p.Hint(); !strings.Contains(got, tt.hint) || (tt.hint == "") != (got == "") {

@@ -84,7 +84,6 @@ type DirectoryError struct{ Err error }
 func (e *DirectoryError) Error() string { return "cell: the working directory: " + e.Err.Error() }
 func (e *DirectoryError) Unwrap() error { return e.Err }
 
-// Hint says what to do next.
 func (e *DirectoryError) Hint() string {
 	return "%cd DIRECTORY changes to one that is there, %cd - back"
 }

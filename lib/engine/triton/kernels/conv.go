@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gomlx/compute/dtypes"
@@ -171,30 +172,26 @@ func (g Geometry) usual() Tile {
 	return t
 }
 
-// Key tells convolutions apart.
 func (c Conv) Key() string {
 	return key("conv", c.Short(), c.Act, short(c.X), short(c.Y), short(c.Compute))
 }
 
-// Tiles are those worth trying.
 func (c Conv) Tiles() []Tile {
 	return distinct(append([]Tile{{}}, convolutions...), func(t Tile) Tile { c.Tile = t; return c.tile() })
 }
 
-// With is the convolution with another tile.
 func (c Conv) With(t Tile) Op { c.Tile = t; return c }
 
-// Kernel is the kernel of these sizes.
 func (c Conv) Kernel() triton.Kernel {
 	t := c.tile()
-	out := []shapes.Shape{c.output(or32(c.Y))}
+	out := []shapes.Shape{c.output(cmp.Or(c.Y, dtypes.Float32))}
 	if c.Pool {
 		out = append(out, c.output(dtypes.Uint8))
 	}
 	return triton.Kernel{
 		Name: "conv_" + c.Act.String(), Grid: [3]int{triton.Blocks(c.rows(), t.M), triton.Blocks(c.Out, t.N)},
 		Warps: t.Warps, Stages: t.Stages,
-		Inputs:  []shapes.Shape{c.input(or32(c.X)), c.weights(), shapes.Make(dtypes.Float32, c.Out)},
+		Inputs:  []shapes.Shape{c.input(cmp.Or(c.X, dtypes.Float32)), c.weights(), shapes.Make(dtypes.Float32, c.Out)},
 		Outputs: out,
 		FLOPs:   c.flops(),
 		Body: func(b *triton.Block) {
@@ -213,9 +210,9 @@ func (c Conv) Kernel() triton.Kernel {
 				if c.taps()%t.K != 0 {
 					kIn, rowIn = k.Less(c.taps()), row.Less(c.taps())
 				}
-				w := load(b.Input(1).At(k.Mul(c.Out).Add(n)), kIn, nIn).To(or32(c.Compute))
+				w := load(b.Input(1).At(k.Mul(c.Out).Add(n)), kIn, nIn).To(cmp.Or(c.Compute, dtypes.Float32))
 				for q := range sums {
-					x := c.patch(b.Input(0), m, row, q, c.Size, mIn, rowIn).To(or32(c.Compute))
+					x := c.patch(b.Input(0), m, row, q, c.Size, mIn, rowIn).To(cmp.Or(c.Compute, dtypes.Float32))
 					sums[q] = b.Dot(x, w, sums[q], t.Rounding)
 				}
 				return sums

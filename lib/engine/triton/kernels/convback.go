@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"cmp"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
@@ -47,17 +49,14 @@ func (c ConvGradient) blocks() int {
 
 func (c ConvGradient) parts() int { return c.blocks() * c.windows() }
 
-// Shape is that of the parts.
 func (c ConvGradient) Shape() shapes.Shape {
 	return shapes.Make(dtypes.Float32, c.parts(), c.taps()+1, c.Out)
 }
 
-// Key tells convolutions apart.
 func (c ConvGradient) Key() string {
 	return key("conv gradient", c.Short(), short(c.X), short(c.G), short(c.Compute))
 }
 
-// Tiles are those worth trying.
 func (c ConvGradient) Tiles() []Tile {
 	return distinct([]Tile{
 		{},
@@ -80,7 +79,6 @@ func (c ConvGradient) Tiles() []Tile {
 	}, func(t Tile) Tile { c.Tile = t; return c.tile() })
 }
 
-// With is the gradient with another tile.
 func (c ConvGradient) With(t Tile) Op { c.Tile = t; return c }
 
 // tap is which one number k of a square is for place q of the window, and whether
@@ -95,10 +93,9 @@ func (c ConvGradient) tap(k, q triton.Value) (tap, is triton.Value) {
 	return i.Mul(c.Size).Add(j).Mul(c.In).Add(channel), is
 }
 
-// Kernel is the kernel of these sizes.
 func (c ConvGradient) Kernel() triton.Kernel {
 	t := c.tile()
-	in := []shapes.Shape{c.input(or32(c.X)), c.output(or32(c.G))}
+	in := []shapes.Shape{c.input(cmp.Or(c.X, dtypes.Float32)), c.output(cmp.Or(c.G, dtypes.Float32))}
 	if c.Pool {
 		in = append(in, c.output(dtypes.Uint8))
 	}
@@ -124,7 +121,7 @@ func (c ConvGradient) Kernel() triton.Kernel {
 					g = load(b.Input(2).At(at), columnIn, nIn).To(dtypes.Int32).Equal(q).Select(g, 0)
 				}
 				x := c.patch(b.Input(0), row, k, 0, c.side(), rowIn, kIn)
-				return []triton.Value{b.Dot(x.To(or32(c.Compute)), g.To(or32(c.Compute)), sums[0], t.Rounding), sums[1].Add(g.To(dtypes.Float32))}
+				return []triton.Value{b.Dot(x.To(cmp.Or(c.Compute, dtypes.Float32)), g.To(cmp.Or(c.Compute, dtypes.Float32)), sums[0], t.Rounding), sums[1].Add(g.To(dtypes.Float32))}
 			})
 			start := block.Mul(c.windows()).Add(q).Mul(c.taps() + 1)
 			tap, isTap := c.tap(k, q)
@@ -151,7 +148,6 @@ type PartsUpdate struct {
 	Tile    Tile // N numbers of the gradient in a block, K parts at a time
 }
 
-// Kernel is the kernel of these sizes.
 func (p PartsUpdate) Kernel() triton.Kernel {
 	k := Group{Members: []Member{p}, Rule: p.Rule}.Kernel()
 	k.Name = "parts_" + stepName(p.Rule)
@@ -172,7 +168,6 @@ func (p PartsUpdate) tile() Tile {
 	return t
 }
 
-// Key tells updates apart.
 func (p PartsUpdate) Key() string {
 	return key("parts update", p.Parts, p.Weights.Dimensions, stepName(p.Rule))
 }
@@ -190,7 +185,6 @@ func (p PartsUpdate) Tiles() []Tile {
 	return distinct(tiles, func(t Tile) Tile { p.Tile = t; return p.tile() })
 }
 
-// With is the update with another tile.
 func (p PartsUpdate) With(t Tile) Op { p.Tile = t; return p }
 
 func (p PartsUpdate) task(rule Rule) task {

@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"cmp"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
@@ -47,12 +49,10 @@ func (c ConvInput) tile() Tile {
 	return t
 }
 
-// Key tells convolutions apart.
 func (c ConvInput) Key() string {
 	return key("conv input", c.Short(), c.Act, short(c.G), short(c.X), short(c.D), short(c.Compute))
 }
 
-// Tiles are those worth trying.
 func (c ConvInput) Tiles() []Tile {
 	l := append([]Tile{
 		{},
@@ -67,18 +67,16 @@ func (c ConvInput) Tiles() []Tile {
 	return distinct(l, func(t Tile) Tile { c.Tile = t; return c.tile() })
 }
 
-// With is the convolution with another tile.
 func (c ConvInput) With(t Tile) Op { c.Tile = t; return c }
 
-// Kernel is the kernel of these sizes.
 func (c ConvInput) Kernel() triton.Kernel {
 	t := c.tile()
-	in := []shapes.Shape{c.output(or32(c.G)), c.weights()}
+	in := []shapes.Shape{c.output(cmp.Or(c.G, dtypes.Float32)), c.weights()}
 	if c.Pool {
 		in = append(in, c.output(dtypes.Uint8))
 	}
 	if c.Act != Identity {
-		in = append(in, c.input(or32(c.X)))
+		in = append(in, c.input(cmp.Or(c.X, dtypes.Float32)))
 	}
 	blocks := triton.Blocks(c.Batch, t.M) * c.Height * c.Width
 	if c.Pool {
@@ -87,7 +85,7 @@ func (c ConvInput) Kernel() triton.Kernel {
 	return triton.Kernel{
 		Name: "conv_input_" + c.Act.String(), Grid: [3]int{blocks, triton.Blocks(c.In, t.N)},
 		Warps: t.Warps, Stages: t.Stages,
-		Inputs: in, Outputs: []shapes.Shape{c.input(or32(c.D))},
+		Inputs: in, Outputs: []shapes.Shape{c.input(cmp.Or(c.D, dtypes.Float32))},
 		FLOPs: c.flops(),
 		Body: func(b *triton.Block) {
 			n, nIn := stretch(b, b.ProgramID(1), t.N, c.In).row()
@@ -122,7 +120,7 @@ func (c ConvInput) pixel(b *triton.Block, t Tile, n, nIn triton.Value) (at, in, 
 		tap := pixel.Div(c.Width).Add(c.Pad).Sub(row).Mul(c.Size).Add(pixel.Rem(c.Width).Add(c.Pad).Sub(column))
 		w := load(b.Input(1).At(tap.Mul(c.In).Expand(1).Add(n).Mul(c.Out).Add(channel.Expand(1))), kIn.Expand(1), nIn)
 		g := c.reaching(b, m, row.Expand(0), column.Expand(0), channel.Expand(0), mIn, kIn.Expand(0))
-		return []triton.Value{b.Dot(g.To(or32(c.Compute)), w.To(or32(c.Compute)), sums[0], t.Rounding)}
+		return []triton.Value{b.Dot(g.To(cmp.Or(c.Compute, dtypes.Float32)), w.To(cmp.Or(c.Compute, dtypes.Float32)), sums[0], t.Rounding)}
 	})[0]
 	return m.Mul(c.Height * c.Width).Add(pixel), mIn, sum
 }
@@ -145,7 +143,7 @@ func (c ConvInput) pixels(b *triton.Block, t Tile, n, nIn triton.Value) (at, in,
 		row, column := y.Sub(tap.Div(c.Size)).Add(c.Pad), x.Sub(tap.Rem(c.Size)).Add(c.Pad)
 		there := row.GreaterEqual(0).And(row.Less(2 * height)).And(column.GreaterEqual(0).And(column.Less(2 * width)))
 		g := c.reaching(b, image, row, column, across, mIn, acrossIn, there)
-		return []triton.Value{b.Dot(g.To(or32(c.Compute)), w.To(or32(c.Compute)), sums[0], t.Rounding)}
+		return []triton.Value{b.Dot(g.To(cmp.Or(c.Compute, dtypes.Float32)), w.To(cmp.Or(c.Compute, dtypes.Float32)), sums[0], t.Rounding)}
 	})[0]
 	return m, mIn, sum
 }

@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"cmp"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
@@ -36,7 +38,6 @@ func (g Gather) tile() Tile {
 	return t
 }
 
-// Key tells batches apart.
 func (g Gather) Key() string {
 	return key("take", g.Examples, g.Size, g.Batch, max(1, g.Steps), short(g.X), short(g.Y))
 }
@@ -47,10 +48,8 @@ func (g Gather) Tiles() []Tile {
 		func(t Tile) Tile { g.Tile = t; return g.tile() })
 }
 
-// With is the batch with another tile.
 func (g Gather) With(t Tile) Op { g.Tile = t; return g }
 
-// Kernel is the kernel of these sizes.
 func (g Gather) Kernel() triton.Kernel {
 	t, steps := g.tile(), max(1, g.Steps)
 	scalar := shapes.Make(dtypes.Int32)
@@ -58,11 +57,11 @@ func (g Gather) Kernel() triton.Kernel {
 	k := triton.Kernel{
 		Name: "gather", Grid: [3]int{triton.Blocks(g.Size, t.N), g.Batch, steps}, Warps: t.Warps, Stages: t.Stages,
 		Inputs: []shapes.Shape{shapes.Make(dtypes.Int32, g.Examples), scalar, scalar, scalar,
-			shapes.Make(or32(g.X), g.Examples, g.Size), shapes.Make(dtypes.Int32, g.Examples)},
+			shapes.Make(cmp.Or(g.X, dtypes.Float32), g.Examples, g.Size), shapes.Make(dtypes.Int32, g.Examples)},
 		Takes: map[int]int{0: taken, 4: taken * g.Size, 5: taken},
 	}
 	for range steps {
-		k.Outputs = append(k.Outputs, shapes.Make(or32(g.Y), g.Batch, g.Size), shapes.Make(dtypes.Int32, g.Batch), shapes.Make(dtypes.Float32))
+		k.Outputs = append(k.Outputs, shapes.Make(cmp.Or(g.Y, dtypes.Float32), g.Batch, g.Size), shapes.Make(dtypes.Int32, g.Batch), shapes.Make(dtypes.Float32))
 	}
 	k.Body = func(b *triton.Block) {
 		column, row := b.ProgramID(0), b.ProgramID(1)

@@ -58,8 +58,8 @@ var goldens = map[string]triton.Kernel{
 	"norm_skip_back_sums_8192x1024":     Norm{Rows: 8192, Channels: 1024, Act: ReLU, Skip: true, Terms: 2}.BackSums(),
 	"norm_back_33x7":                    Norm{Rows: 33, Channels: 7, Act: ReLU}.BackApply(),
 	"head_100x1000x10":                  Head{Batch: 100, In: 1000, Classes: 10}.Kernel(),
-	"end_100x1000x10":                   End{Batch: 100, In: 1000, Classes: 10, Parts: 32, Act: ReLU}.Kernel(),
-	"end_8x100x10_bf16":                 End{Batch: 8, In: 100, Classes: 10, Parts: 7, X: dtypes.BFloat16, G: dtypes.BFloat16, Compute: dtypes.BFloat16, Act: ReLU}.Kernel(),
+	"end_100x1000x10":                   HeadReduce{Batch: 100, In: 1000, Classes: 10, Parts: 32, Act: ReLU}.Kernel(),
+	"end_8x100x10_bf16":                 HeadReduce{Batch: 8, In: 100, Classes: 10, Parts: 7, X: dtypes.BFloat16, G: dtypes.BFloat16, Compute: dtypes.BFloat16, Act: ReLU}.Kernel(),
 	"softmax_100x10":                    Softmax{Batch: 100, Classes: 10}.Kernel(),
 	"softmax_4096x1000":                 Softmax{Batch: 4096, Classes: 1000}.Kernel(),
 }
@@ -71,7 +71,7 @@ func TestTiles(t *testing.T) {
 	for _, op := range []Op{
 		Linear{Batch: 100, In: 1000, Out: 1000}, Linear{Batch: 1, In: 1, Out: 1}, Linear{Batch: 4096, In: 100, Out: 84},
 		LinearInput{Batch: 100, In: 784, Out: 10}, LinearUpdate{Batch: 8, In: 1960, Out: 100, Rule: optim.Adam{}.Rule()},
-		Head{Batch: 100, In: 1000, Classes: 10}, End{Batch: 100, In: 1000, Classes: 10, Parts: 32, Act: ReLU}, End{Batch: 1, In: 1, Classes: 2, Parts: 1},
+		Head{Batch: 100, In: 1000, Classes: 10}, HeadReduce{Batch: 100, In: 1000, Classes: 10, Parts: 32, Act: ReLU}, HeadReduce{Batch: 1, In: 1, Classes: 2, Parts: 1},
 		PartsUpdate{Parts: 4, Weights: seedConv.weights(), Rule: optim.Adam{}.Rule()}, PartsUpdate{Parts: 313, Weights: seedConv.weights(), Rule: optim.Adam{}.Rule()},
 		LSTM{Length: 50, Batch: 20, Units: 5}, LSTM{Length: 100, Batch: 64, Units: 128}, LSTMBack{LSTM{Length: 50, Batch: 128, Units: 64}}, LSTMBack{LSTM{Length: 1, Batch: 1, Units: 1}},
 		Gather{Examples: 60000, Size: 784, Batch: 8, X: dtypes.Uint8}, Gather{Examples: 2, Size: 1, Batch: 2, Steps: 4}, Gather{Examples: 50000, Size: 3072, Batch: 100, X: dtypes.Uint8},

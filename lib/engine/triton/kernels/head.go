@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/gomlx/compute/dtypes"
@@ -9,8 +10,9 @@ import (
 	"gaiden/lib/engine/triton"
 )
 
-// LargestHead and LargestSoftmax are how many classes fit in one block of Head and Softmax.
-const LargestHead, LargestSoftmax = 256, 16384
+// LargestHead and LargestSoftmax are how many classes fit in one block of Head and Softmax:
+// the weights of more do not fit in a processor's shared memory.
+const LargestHead, LargestSoftmax = 32, 16384
 
 // Head is the end of a classifier: its last dense layer, softmax, cross entropy
 // and the gradient of their mean over the batch.
@@ -34,10 +36,9 @@ func (h Head) tile() Tile {
 	return t
 }
 
-// Kernel is the kernel of these sizes.
 func (h Head) Kernel() triton.Kernel {
 	t := h.tile()
-	in := []shapes.Shape{shapes.Make(or32(h.X), h.Batch, h.In), shapes.Make(dtypes.Float32, h.In, h.Classes)}
+	in := []shapes.Shape{shapes.Make(cmp.Or(h.X, dtypes.Float32), h.Batch, h.In), shapes.Make(dtypes.Float32, h.In, h.Classes)}
 	if !h.NoBias {
 		in = append(in, shapes.Make(dtypes.Float32, h.Classes))
 	}
@@ -50,7 +51,7 @@ func (h Head) Kernel() triton.Kernel {
 		Body: func(b *triton.Block) {
 			rows := stretch(b, b.ProgramID(0), t.M, h.Batch)
 			columns := stretch(b, b.Zeros(dtypes.Int32), t.N, h.Classes)
-			logits := product(b, t, or32(h.Compute),
+			logits := product(b, t, cmp.Or(h.Compute, dtypes.Float32),
 				factor{b.Input(0), rows, h.In, 1},
 				factor{b.Input(1), columns, 1, h.Classes}, h.In)
 			n, nIn := columns.row()
@@ -82,7 +83,6 @@ func (s Softmax) tile() Tile {
 	return t
 }
 
-// Key tells losses apart.
 func (s Softmax) Key() string { return key("softmax", s.Batch, s.Classes, short(s.X), short(s.G)) }
 
 // Tiles are those worth trying: blocks of less than is usual, one of a row each at least,
@@ -99,15 +99,13 @@ func (s Softmax) Tiles() []Tile {
 	return distinct(tiles, func(t Tile) Tile { s.Tile = t; return s.tile() })
 }
 
-// With is the loss with another tile.
 func (s Softmax) With(t Tile) Op { s.Tile = t; return s }
 
-// Kernel is the kernel of these sizes.
 func (s Softmax) Kernel() triton.Kernel {
 	t := s.tile()
 	return triton.Kernel{
 		Name: "softmax", Grid: [3]int{triton.Blocks(s.Batch, t.M)}, Warps: t.Warps, Stages: t.Stages,
-		Inputs:  []shapes.Shape{shapes.Make(or32(s.X), s.Batch, s.Classes), shapes.Make(dtypes.Int32, s.Batch)},
+		Inputs:  []shapes.Shape{shapes.Make(cmp.Or(s.X, dtypes.Float32), s.Batch, s.Classes), shapes.Make(dtypes.Int32, s.Batch)},
 		Outputs: softmaxOutputs(s.Batch, s.Classes, s.G),
 		Body: func(b *triton.Block) {
 			m := stretch(b, b.ProgramID(0), t.M, s.Batch)
@@ -122,7 +120,7 @@ func (s Softmax) Kernel() triton.Kernel {
 
 func softmaxOutputs(batch, classes int, g dtypes.DType) []shapes.Shape {
 	each := shapes.Make(dtypes.Float32, batch)
-	return []shapes.Shape{each, each, shapes.Make(or32(g), batch, classes)}
+	return []shapes.Shape{each, each, shapes.Make(cmp.Or(g, dtypes.Float32), batch, classes)}
 }
 
 // softmaxed is what Head and Softmax say of a tile of logits.

@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"cmp"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
@@ -12,11 +14,11 @@ import (
 //	inputs:  x [batch in], w [in out] float32, bias [out] float32 unless NoBias
 //	outputs: y [batch out]
 //
-// With Classes it begins the last layer of a classifier, too, for End to finish:
+// With Classes it begins the last layer of a classifier, too, for HeadReduce to finish:
 // each block multiplies the columns of y that it has by their weights there.
 //
 //	inputs:  those above, and the last layer's weights [out classes] float32
-//	outputs: y, and parts [parts batch LargestEnd] float32, which add up to the logits less their bias, and 0s
+//	outputs: y, and parts [parts batch LargestHeadReduce] float32, which add up to the logits less their bias, and 0s
 type Linear struct {
 	Batch, In, Out int
 	X, Y           dtypes.DType // elements of x and y; default: float32
@@ -35,9 +37,8 @@ func (l Linear) tile() Tile {
 	return l.Tile.or(usual(l.Batch, l.Out, l.In, l.Compute)).fit(l.Batch, l.Out, l.In)
 }
 
-// Kernel is the kernel of these sizes.
 func (l Linear) Kernel() triton.Kernel {
-	t, x, y := l.tile(), or32(l.X), or32(l.Y)
+	t, x, y := l.tile(), cmp.Or(l.X, dtypes.Float32), cmp.Or(l.Y, dtypes.Float32)
 	in := []shapes.Shape{shapes.Make(x, l.Batch, l.In), shapes.Make(dtypes.Float32, l.In, l.Out)}
 	if !l.NoBias {
 		in = append(in, shapes.Make(dtypes.Float32, l.Out))
@@ -45,7 +46,7 @@ func (l Linear) Kernel() triton.Kernel {
 	out := []shapes.Shape{shapes.Make(y, l.Batch, l.Out)}
 	if l.Classes > 0 {
 		in = append(in, shapes.Make(dtypes.Float32, l.Out, l.Classes))
-		out = append(out, shapes.Make(dtypes.Float32, l.Parts(), l.Batch, LargestEnd))
+		out = append(out, shapes.Make(dtypes.Float32, l.Parts(), l.Batch, LargestHeadReduce))
 	}
 	return triton.Kernel{
 		Name: "linear_" + l.Act.String(), Grid: [3]int{triton.Blocks(l.Out, t.N), triton.Blocks(l.Batch, t.M)},
@@ -65,7 +66,7 @@ func (l Linear) Kernel() triton.Kernel {
 			if l.Classes > 0 {
 				last = l.last(b, b.Input(len(in)-1), columns)
 			}
-			sum := product(b, t, or32(l.Compute),
+			sum := product(b, t, cmp.Or(l.Compute, dtypes.Float32),
 				factor{b.Input(0), rows, l.In, 1},
 				factor{b.Input(1), columns, 1, l.Out}, l.In)
 			if !l.NoBias {
@@ -88,7 +89,7 @@ func (l Linear) last(b *triton.Block, weights triton.Value, columns span) triton
 }
 
 func (l Linear) classes(b *triton.Block) span {
-	return stretch(b, b.Zeros(dtypes.Int32), LargestEnd, l.Classes)
+	return stretch(b, b.Zeros(dtypes.Int32), LargestHeadReduce, l.Classes)
 }
 
 // begin stores a block's part of the logits.
@@ -98,8 +99,8 @@ func (l Linear) begin(b *triton.Block, t Tile, last triton.Value, rows, columns 
 	if _, nIn := columns.row(); !nIn.IsZero() { // what two blocks have counts once
 		y = nIn.Select(y, 0)
 	}
-	part := b.Dot(y.To(or32(l.Compute)), last.To(or32(l.Compute)), b.Zeros(dtypes.Float32, t.M, LargestEnd), t.Rounding)
-	at := b.ProgramID(0).Mul(l.Batch).Add(m).Mul(LargestEnd).Add(c)
+	part := b.Dot(y.To(cmp.Or(l.Compute, dtypes.Float32)), last.To(cmp.Or(l.Compute, dtypes.Float32)), b.Zeros(dtypes.Float32, t.M, LargestHeadReduce), t.Rounding)
+	at := b.ProgramID(0).Mul(l.Batch).Add(m).Mul(LargestHeadReduce).Add(c)
 	store(b.Output(1).At(at), part, mIn)
 }
 
@@ -120,17 +121,16 @@ func (l LinearInput) tile() Tile {
 	return l.Tile.or(usual(l.Batch, l.In, l.Out, l.Compute)).fit(l.Batch, l.In, l.Out)
 }
 
-// Kernel is the kernel of these sizes.
 func (l LinearInput) Kernel() triton.Kernel {
 	t := l.tile()
-	in := []shapes.Shape{shapes.Make(or32(l.G), l.Batch, l.Out), shapes.Make(dtypes.Float32, l.In, l.Out)}
+	in := []shapes.Shape{shapes.Make(cmp.Or(l.G, dtypes.Float32), l.Batch, l.Out), shapes.Make(dtypes.Float32, l.In, l.Out)}
 	if l.Act != Identity {
-		in = append(in, shapes.Make(or32(l.X), l.Batch, l.In))
+		in = append(in, shapes.Make(cmp.Or(l.X, dtypes.Float32), l.Batch, l.In))
 	}
 	return triton.Kernel{
 		Name: "linear_input_" + l.Act.String(), Grid: [3]int{triton.Blocks(l.In, t.N), triton.Blocks(l.Batch, t.M)},
 		Warps: t.Warps, Stages: t.Stages,
-		Inputs: in, Outputs: []shapes.Shape{shapes.Make(or32(l.D), l.Batch, l.In)},
+		Inputs: in, Outputs: []shapes.Shape{shapes.Make(cmp.Or(l.D, dtypes.Float32), l.Batch, l.In)},
 		FLOPs: 2 * float64(l.Batch) * float64(l.In) * float64(l.Out),
 		Body: func(b *triton.Block) {
 			columns := stretch(b, b.ProgramID(0), t.N, l.In)
@@ -142,7 +142,7 @@ func (l LinearInput) Kernel() triton.Kernel {
 			if l.Act != Identity { // on its way while the product is computed
 				x = load(b.Input(2).At(at), mIn, nIn)
 			}
-			sum := product(b, t, or32(l.Compute),
+			sum := product(b, t, cmp.Or(l.Compute, dtypes.Float32),
 				factor{b.Input(0), rows, l.Out, 1},
 				factor{b.Input(1), columns, l.Out, 1}, l.Out)
 			if l.Act != Identity {

@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"cmp"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
@@ -59,7 +61,6 @@ func (l LSTM) tile() Tile {
 	return t
 }
 
-// Key tells layers apart.
 func (l LSTM) Key() string { return key("lstm", l.Length, l.Batch, l.Units, short(l.Compute)) }
 
 // Tiles are those worth trying: few warps wait for each other less, many have more
@@ -75,13 +76,12 @@ func (l LSTM) Tiles() []Tile {
 	return distinct(tiles, func(t Tile) Tile { l.Tile = t; return l.tile() })
 }
 
-// With is the layer with another tile.
 func (l LSTM) With(t Tile) Op { l.Tile = t; return l }
 
 // factors is the type of the products' factors.
 func (l LSTM) factors() dtypes.DType {
 	switch {
-	case or32(l.Compute) == dtypes.BFloat16:
+	case cmp.Or(l.Compute, dtypes.Float32) == dtypes.BFloat16:
 		return dtypes.BFloat16
 	case l.Tile.Rounding == triton.Exact:
 		return dtypes.Float32
@@ -148,7 +148,6 @@ func (t Tile) apart(b *triton.Block, x triton.Value) triton.Value {
 	return x.Gather(0, b.Range(t.M).Expand(1).Spread(t.M, t.N))
 }
 
-// Kernel is the kernel of these sizes.
 func (l LSTM) Kernel() triton.Kernel {
 	tile := l.tile()
 	return triton.Kernel{
@@ -233,15 +232,12 @@ func (l LSTM) Kernel() triton.Kernel {
 // Its tilings are those of LSTM, and its best one may be another.
 type LSTMBack struct{ LSTM }
 
-// Key tells layers apart.
 func (l LSTMBack) Key() string {
 	return key("lstm back", l.Length, l.Batch, l.Units, short(l.Compute))
 }
 
-// With is the layer with another tile.
 func (l LSTMBack) With(t Tile) Op { l.Tile = t; return l }
 
-// Kernel is the kernel of these sizes.
 func (l LSTMBack) Kernel() triton.Kernel {
 	tile := l.tile()
 	return triton.Kernel{

@@ -60,7 +60,9 @@ func (l Norm) stretches(asked, blocks int) int {
 
 func (l Norm) epsilon() float64 { return cmp.Or(l.Epsilon, 1e-5) }
 
-func (l Norm) array(d dtypes.DType) shapes.Shape { return shapes.Make(or32(d), l.Rows, l.Channels) }
+func (l Norm) array(d dtypes.DType) shapes.Shape {
+	return shapes.Make(cmp.Or(d, dtypes.Float32), l.Rows, l.Channels)
+}
 
 func (l Norm) vector() shapes.Shape { return shapes.Make(dtypes.Float32, l.Channels) }
 
@@ -69,12 +71,10 @@ func (l Norm) Shape() shapes.Shape {
 	return shapes.Make(dtypes.Float32, l.parts(), 2, l.Channels)
 }
 
-// Key tells norms apart.
 func (l Norm) Key() string {
 	return key("norm", l.Rows, l.Channels, l.Act, l.Skip, short(l.X), short(l.Y))
 }
 
-// Tiles are those worth trying.
 func (l Norm) Tiles() []Tile {
 	return distinct([]Tile{
 		{},
@@ -87,7 +87,6 @@ func (l Norm) Tiles() []Tile {
 	}, func(t Tile) Tile { l.Tile = t; return l.tile() })
 }
 
-// With is the norm with another tile.
 func (l Norm) With(t Tile) Op { l.Tile = t; return l }
 
 // Kernel is Sums; the other three come after it.
@@ -225,7 +224,6 @@ func (l Norm) Apply() triton.Kernel {
 
 func (l Norm) blocks() int { return l.stretches(l.Blocks, 512) }
 
-// rstd is one over the deviation.
 func (b *norming) rstd(variance triton.Value) triton.Value {
 	return b.Full(dtypes.Float32, 1).Div(variance.Add(b.epsilon()).Sqrt())
 }
@@ -264,7 +262,7 @@ func (l Norm) BackSums() triton.Kernel {
 				g = g.Add(b.tileOf(5+i, at, in))
 			}
 			if l.Skip {
-				g = backward(l.Act, g, b.tileOf(5+terms, at, in)).To(or32(l.Y))
+				g = backward(l.Act, g, b.tileOf(5+terms, at, in)).To(cmp.Or(l.Y, dtypes.Float32))
 				store(b.Output(1).At(at), g, in)
 				g = g.To(dtypes.Float32)
 			} else {

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"math"
 	"testing"
 
@@ -20,7 +21,7 @@ func TestNorm(t *testing.T) {
 		l.Act = act(i)
 		n, limit := l.Rows*l.Channels, 1e-3
 		x, scale, offset, skip := numbers(1, n), numbers(2, l.Channels), numbers(3, l.Channels), make([]float64, n)
-		if or32(l.X) == dtypes.BFloat16 {
+		if cmp.Or(l.X, dtypes.Float32) == dtypes.BFloat16 {
 			limit = 2e-2
 		} else {
 			for k := range x {

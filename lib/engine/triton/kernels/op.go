@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gomlx/compute/dtypes"
@@ -28,7 +29,7 @@ func key(name string, sizes ...any) string {
 
 // short names an element type.
 func short(d dtypes.DType) string {
-	switch or32(d) {
+	switch cmp.Or(d, dtypes.Float32) {
 	case dtypes.BFloat16:
 		return "bf16"
 	case dtypes.Float16:
@@ -90,7 +91,7 @@ var narrow = Tile{M: 16, N: 16, K: 64, Split: 4, Warps: 4, Stages: 3}
 // gain from splitting the depth.
 func usual(m, n, k int, compute dtypes.DType) Tile {
 	t := products[0]
-	if or32(compute) == dtypes.BFloat16 {
+	if cmp.Or(compute, dtypes.Float32) == dtypes.BFloat16 {
 		t.K *= 2
 	}
 	if triton.Blocks(m, 32)*triton.Blocks(n, 32) >= 1024 { // enough blocks for larger ones, which read less
@@ -103,33 +104,26 @@ func usual(m, n, k int, compute dtypes.DType) Tile {
 	return t
 }
 
-// Key tells layers apart.
 func (l Linear) Key() string {
 	return key("linear", l.Batch, l.In, l.Out, l.Act, short(l.X), short(l.Y), short(l.Compute), !l.NoBias)
 }
 
-// Tiles are those worth trying.
 func (l Linear) Tiles() []Tile {
 	return distinct(append([]Tile{{}}, products...), func(t Tile) Tile { l.Tile = t; return l.tile() })
 }
 
-// With is the layer with another tile.
 func (l Linear) With(t Tile) Op { l.Tile = t; return l }
 
-// Key tells layers apart.
 func (l LinearInput) Key() string {
 	return key("linear input", l.Batch, l.In, l.Out, l.Act, short(l.G), short(l.X), short(l.D), short(l.Compute))
 }
 
-// Tiles are those worth trying.
 func (l LinearInput) Tiles() []Tile {
 	return distinct(append([]Tile{{}}, products...), func(t Tile) Tile { l.Tile = t; return l.tile() })
 }
 
-// With is the layer with another tile.
 func (l LinearInput) With(t Tile) Op { l.Tile = t; return l }
 
-// Key tells layers apart.
 func (l LinearUpdate) Key() string {
 	rule := "gradient"
 	if l.Rule != nil {
@@ -155,20 +149,16 @@ var updates = []Tile{
 	{M: 32, N: 64, K: 64, Warps: 4, Stages: 3},
 }
 
-// Tiles are those worth trying.
 func (l LinearUpdate) Tiles() []Tile {
 	return distinct(append([]Tile{{}}, updates...), func(t Tile) Tile { l.Tile = t; return l.tile() })
 }
 
-// With is the layer with another tile.
 func (l LinearUpdate) With(t Tile) Op { l.Tile = t; return l }
 
-// Key tells heads apart.
 func (h Head) Key() string {
 	return key("head", h.Batch, h.In, h.Classes, short(h.X), short(h.G), short(h.Compute), !h.NoBias)
 }
 
-// Tiles are those worth trying.
 func (h Head) Tiles() []Tile {
 	return distinct([]Tile{
 		narrow,
@@ -179,13 +169,4 @@ func (h Head) Tiles() []Tile {
 	}, func(t Tile) Tile { h.Tile = t; return h.tile() })
 }
 
-// With is the head with another tile.
 func (h Head) With(t Tile) Op { h.Tile = t; return h }
-
-// or32 is the element type given, or float32.
-func or32(d dtypes.DType) dtypes.DType {
-	if d == dtypes.InvalidDType {
-		return dtypes.Float32
-	}
-	return d
-}

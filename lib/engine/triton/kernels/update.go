@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"cmp"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
@@ -34,13 +36,12 @@ type LinearUpdate struct {
 // deep.
 func (l LinearUpdate) tile() Tile {
 	usual := updates[0]
-	if or32(l.Compute) == dtypes.BFloat16 {
+	if cmp.Or(l.Compute, dtypes.Float32) == dtypes.BFloat16 {
 		usual = updates[1]
 	}
 	return l.Tile.or(usual).fit(l.In, l.Out, l.Batch)
 }
 
-// Kernel is the kernel of these sizes.
 func (l LinearUpdate) Kernel() triton.Kernel {
 	k := Group{Members: []Member{l}, Rule: l.Rule}.Kernel()
 	k.Name = "linear_" + stepName(l.Rule)
@@ -57,7 +58,7 @@ func (l LinearUpdate) task(rule Rule) task {
 		blocks += columns
 	}
 	return task{
-		inputs: []shapes.Shape{shapes.Make(or32(l.X), l.Batch, l.In), shapes.Make(or32(l.G), l.Batch, l.Out)},
+		inputs: []shapes.Shape{shapes.Make(cmp.Or(l.X, dtypes.Float32), l.Batch, l.In), shapes.Make(cmp.Or(l.G, dtypes.Float32), l.Batch, l.Out)},
 		arrays: arrays, blocks: blocks, warps: t.Warps, stages: t.Stages,
 		flops: 2 * float64(l.Batch) * float64(l.In) * float64(l.Out),
 		body: func(b *triton.Block, block triton.Value, in []triton.Value, update []step) {
@@ -67,7 +68,7 @@ func (l LinearUpdate) task(rule Rule) task {
 				m, mIn := inputs.column()
 				n, nIn := columns.row()
 				finish := update[0](m.Mul(l.Out).Add(n), mIn, nIn)
-				finish(product(b, t, or32(l.Compute),
+				finish(product(b, t, cmp.Or(l.Compute, dtypes.Float32),
 					factor{in[0], inputs, 1, l.In},
 					factor{in[1], columns, 1, l.Out}, l.Batch))
 			}

@@ -8,9 +8,9 @@ import (
 	"gaiden/lib/engine/triton"
 )
 
-// TestEnd holds a layer that begins the last one, and End, against the layer,
+// TestHeadReduce holds a layer that begins the last one, and HeadReduce, against the layer,
 // Head and LinearInput, for parts and batches of odd sizes, and with every tiling.
-func TestEnd(t *testing.T) {
+func TestHeadReduce(t *testing.T) {
 	for i, l := range []Linear{
 		{Batch: 20, In: 33, Out: 100, Classes: 10},
 		{Batch: 1, In: 5, Out: 3, Classes: 2, NoBias: true},
@@ -31,7 +31,7 @@ func TestEnd(t *testing.T) {
 		y := run(t, alone.Kernel(), in...)[0]
 		got := run(t, l.Kernel(), append(in, last)...)
 		near(t, name(i, " y"), got[0], y, 0)
-		e := End{Batch: l.Batch, In: l.Out, Classes: l.Classes, Parts: l.Parts(), X: l.Y, G: l.Y, Compute: l.Compute, Act: l.Act, NoBias: l.NoBias}
+		e := HeadReduce{Batch: l.Batch, In: l.Out, Classes: l.Classes, Parts: l.Parts(), X: l.Y, G: l.Y, Compute: l.Compute, Act: l.Act, NoBias: l.NoBias}
 		all := append(append([][]float64{got[1]}, bias...), names, last)
 		if l.Act != Identity {
 			all = append(all, y)
@@ -50,7 +50,7 @@ func TestEnd(t *testing.T) {
 		}
 		for _, tile := range e.Tiles() {
 			tile.Rounding = triton.Exact
-			got := run(t, e.With(tile).(End).Kernel(), all...)
+			got := run(t, e.With(tile).(HeadReduce).Kernel(), all...)
 			for k := range want {
 				near(t, name(i, " ", tile, " output ", k), got[k], want[k], limit)
 			}

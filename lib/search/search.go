@@ -1,0 +1,227 @@
+// Package search finds settings of a training: a learning rate by a range test, and any
+// others by trying a grid or a random choice of them.
+//
+//	curve, err := search.RangeTest{}.Run(net, train) // the net stays as it is
+//	report.RateCurve(curve)
+//
+//	results, err := search.Run(search.Grid(map[string][]float64{"rate": {1e-3, 1e-2}, "units": {32, 64}}), "accuracy",
+//		func(s search.Settings) (*fit.History, error) {
+//			net := fit.New("trial", mlp(s.Int("units")), fit.Config{})
+//			defer net.Reset()
+//			return net.Fit(train, fit.Train{Epochs: 3, LearningRate: s["rate"], Validation: test, Quiet: true})
+//		})
+//	fmt.Println(results)
+//	report.Parallel(results)
+//
+// Nets of one shape are compiled once, whatever their names are. A set in the session is for
+// all nets: it is uploaded once.
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/timing/units"
+)
+
+// Settings are the values of one trial, by their names.
+type Settings map[string]float64
+
+// Int is a value as an integer.
+func (s Settings) Int(name string) int { return int(math.Round(s[name])) }
+
+// String is a line such as: rate 0.01, units 64.
+func (s Settings) String() string {
+	var l []string
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		l = append(l, fmt.Sprintf("%s %g", name, s[name]))
+	}
+	return strings.Join(l, ", ")
+}
+
+// Grid is all combinations of values.
+func Grid(values map[string][]float64) []Settings {
+	all := []Settings{{}}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		var next []Settings
+		for _, s := range all {
+			for _, v := range values[name] {
+				s := maps.Clone(s)
+				s[name] = v
+				next = append(next, s)
+			}
+		}
+		all = next
+	}
+	return all
+}
+
+// Range is where values are drawn from.
+type Range struct {
+	From, To float64
+	Log      bool // even on a logarithmic scale
+	Whole    bool // integers
+}
+
+// Random is n combinations of values that are drawn from ranges; equal for one seed.
+func Random(n int, seed int64, ranges map[string]Range) ([]Settings, error) {
+	r := rand.New(rand.NewPCG(uint64(seed), 0x736561726368))
+	names := slices.Sorted(maps.Keys(ranges))
+	for _, name := range names {
+		if x := ranges[name]; !(x.From <= x.To) || math.IsInf(x.To-x.From, 0) || x.Log && x.From <= 0 {
+			return nil, fmt.Errorf("search: range of %s is %g to %g: want From no larger than To, and more than 0 with Log", name, x.From, x.To)
+		}
+	}
+	var all []Settings
+	for range n {
+		s := Settings{}
+		for _, name := range names {
+			x := ranges[name]
+			v := x.From + r.Float64()*(x.To-x.From)
+			if x.Log {
+				v = x.From * math.Pow(x.To/x.From, r.Float64())
+			}
+			if x.Whole {
+				v = math.Round(v)
+			}
+			s[name] = v
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// Trial is a training with some settings.
+type Trial struct {
+	Settings
+	Value   float64 // the best result of its epochs; NaN where it failed
+	Epoch   int     // that of the best result
+	History *fit.History
+	Err     error
+	Elapsed time.Duration
+}
+
+// Results are trials, the best first.
+type Results struct {
+	Monitor string
+	Trials  []Trial
+	Stopped bool // the cell was stopped before all of them
+}
+
+// Run trains with one of the settings after the other. Of each it takes the best (validation)
+// result by name: the loss, the accuracy or a metric. A larger one is better for all but the
+// loss and the names in smaller. A trial that fails is in the results with its error.
+func Run(all []Settings, monitor string, train func(Settings) (*fit.History, error), smaller ...string) (*Results, error) {
+	if len(all) == 0 {
+		return nil, fmt.Errorf("search: no settings: want some, such as of search.Grid")
+	}
+	r := &Results{Monitor: monitor}
+	minimize := append([]string{"loss", "mae", "rmse", "perplexity"}, smaller...)
+	down := slices.Contains(minimize, monitor)
+	for _, s := range all {
+		began := time.Now()
+		h, err := train(maps.Clone(s))
+		t := Trial{Settings: s, Value: math.NaN(), History: h, Err: err, Elapsed: time.Since(began)}
+		if h != nil {
+			for _, e := range h.Epochs {
+				score := e.Train
+				if e.Validation != nil {
+					score = *e.Validation
+				}
+				v := score.Metric(monitor)
+				if math.IsNaN(v) {
+					continue
+				}
+				if math.IsNaN(t.Value) || down && v < t.Value || !down && v > t.Value {
+					t.Value, t.Epoch = v, e.Number
+				}
+			}
+			if err == nil && len(h.Epochs) > 0 && math.IsNaN(h.Last().Train.Metric(monitor)) && math.IsNaN(t.Value) {
+				t.Err = fmt.Errorf("search: its history has no %s that is a number: want loss, accuracy or a metric in Config.Metrics", monitor)
+			}
+		}
+		r.Trials = append(r.Trials, t)
+		if errors.Is(err, context.Canceled) || h != nil && strings.Contains(h.Stopped, context.Canceled.Error()) {
+			r.Stopped = true
+			break
+		}
+	}
+	slices.SortStableFunc(r.Trials, func(a, b Trial) int {
+		switch na, nb := math.IsNaN(a.Value), math.IsNaN(b.Value); {
+		case na && nb:
+			return 0
+		case na:
+			return 1
+		case nb:
+			return -1
+		case a.Value == b.Value:
+			return 0
+		case (a.Value < b.Value) == down:
+			return -1
+		}
+		return 1
+	})
+	return r, nil
+}
+
+// Best is the trial with the best result; its Value is NaN where all failed.
+func (r *Results) Best() Trial { return r.Trials[0] }
+
+// Names are those of the settings.
+func (r *Results) Names() []string {
+	names := map[string]bool{}
+	for _, t := range r.Trials {
+		for name := range t.Settings {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// String is a table of the trials, the best first.
+func (r *Results) String() string {
+	names := r.Names()
+	head := append(append([]string{"place"}, names...), r.Monitor, "epoch", "time")
+	rows := [][]string{head}
+	for i, t := range r.Trials {
+		row := []string{fmt.Sprint(i + 1)}
+		for _, name := range names {
+			cell := ""
+			if v, is := t.Settings[name]; is {
+				cell = fmt.Sprintf("%.4g", v)
+			}
+			row = append(row, cell)
+		}
+		value := fmt.Sprintf("%.5g", t.Value)
+		if t.Err != nil {
+			value = "failed: " + strings.ReplaceAll(t.Err.Error(), "\n", " ")
+		}
+		rows = append(rows, append(row, value, fmt.Sprint(t.Epoch), units.Seconds(t.Elapsed.Seconds())))
+	}
+	width := make([]int, len(head))
+	for _, row := range rows {
+		for i, c := range row {
+			width[i] = max(width[i], min(len(c), 40))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		line := ""
+		for i, c := range row {
+			line += fmt.Sprintf("%-*s  ", width[i], c)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	if r.Stopped {
+		b.WriteString("stopped before all settings were tried\n")
+	}
+	return b.String()
+}

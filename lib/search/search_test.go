@@ -1,0 +1,178 @@
+package search
+
+import (
+	"errors"
+	"math"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"gaiden/lib/engine/device/devicetest"
+	"gaiden/lib/fit"
+	"gaiden/lib/fit/result"
+	"gaiden/lib/metrics"
+	"gaiden/lib/models"
+	"gaiden/lib/optim"
+	"gaiden/lib/session"
+)
+
+func TestMain(m *testing.M) {
+	devicetest.Play(session.Version, nil)
+	os.Exit(m.Run())
+}
+
+func TestGrid(t *testing.T) {
+	got := Grid(map[string][]float64{"rate": {1, 2}, "units": {3, 4}})
+	want := []Settings{{"rate": 1, "units": 3}, {"rate": 1, "units": 4}, {"rate": 2, "units": 3}, {"rate": 2, "units": 4}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	ranges := map[string]Range{"rate": {From: 1e-4, To: 1, Log: true}, "units": {From: 8, To: 64, Whole: true}, "drop": {To: 0.5}}
+	a, err := Random(200, 1, ranges)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := Random(200, 1, ranges)
+	if !reflect.DeepEqual(a, b) || reflect.DeepEqual(a[0], a[1]) {
+		t.Error("one seed twice: got other settings")
+	}
+	small := 0
+	for _, s := range a {
+		if s["rate"] < 1e-4 || s["rate"] > 1 || s["units"] != math.Round(s["units"]) || s.Int("units") < 8 || s.Int("units") > 64 || s["drop"] > 0.5 {
+			t.Errorf("got %v, want values of the ranges", s)
+		}
+		if s["rate"] < 1e-2 {
+			small++
+		}
+	}
+	if small < 70 || small > 130 {
+		t.Errorf("got %d of 200 rates below 0.01, want about half", small)
+	}
+	for _, bad := range []Range{{From: 1}, {From: 0, To: 1, Log: true}, {From: math.NaN()}, {To: math.Inf(1)}} {
+		if _, err := Random(1, 1, map[string]Range{"x": bad}); err == nil {
+			t.Errorf("%+v: got no error", bad)
+		}
+	}
+}
+
+// TestRun holds the order of trials, whatever the direction, and what a failed one is.
+func TestRun(t *testing.T) {
+	all := []Settings{{"x": 1}, {"x": 2}, {"x": 3}, {"x": 4}}
+	train := func(s Settings) (*fit.History, error) {
+		if s["x"] == 3 {
+			return nil, errors.New("no memory")
+		}
+		worse := result.Score{Loss: 10, Metrics: []result.Metric{{Name: "f1", Value: 0}}}
+		v := result.Score{Loss: s["x"], Metrics: []result.Metric{{Name: "f1", Value: s["x"] / 10}}}
+		return &fit.History{Epochs: []fit.Epoch{{Number: 1, Train: worse, Validation: &v}, {Number: 2, Train: v, Validation: &worse}}}, nil
+	}
+	for _, tt := range []struct {
+		monitor string
+		want    []float64
+	}{{"loss", []float64{1, 2, 4, 3}}, {"f1", []float64{4, 2, 1, 3}}} {
+		r, err := Run(all, tt.monitor, train)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []float64
+		for _, x := range r.Trials {
+			got = append(got, x.Settings["x"])
+		}
+		if !reflect.DeepEqual(got, tt.want) || r.Best().Epoch != 1 || r.Trials[3].Err == nil || !math.IsNaN(r.Trials[3].Value) {
+			t.Errorf("%s: got %v, %+v, want %v", tt.monitor, got, r.Best(), tt.want)
+		}
+		if text := r.String(); !strings.Contains(text, "place") || !strings.Contains(text, "failed: no memory") || strings.Index(text, tt.monitor) < 0 {
+			t.Errorf("got\n%s", text)
+		}
+	}
+	if r, err := Run(all, "auc", train); err != nil || r.Best().Err == nil || !strings.Contains(r.Best().Err.Error(), "no auc") {
+		t.Errorf("a metric that is not there: got %v, %v", r, err)
+	}
+	if _, err := Run(nil, "loss", train); err == nil {
+		t.Error("no settings: got no error")
+	}
+}
+
+// TestTrials holds that a range test leaves a net as it is and suggests a rate with which it
+// learns, and that trials of one shape are compiled once.
+func TestTrials(t *testing.T) {
+	s, err := session.Config{Socket: devicetest.Start(t), Space: "search"}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	mlp := func(units int) models.Net {
+		return models.Net{Name: "mlp", Input: []int{3}, Layers: []models.Layer{models.Dense{Name: "hidden", Units: units, Act: models.ReLU}, models.Dense{Name: "output", Units: 2}}}
+	}
+	x, y := make([]float32, 600), make([]int32, 200)
+	for i := range x {
+		x[i] = float32(math.Sin(float64(i * i)))
+	}
+	for i := range y {
+		if x[3*i] > x[3*i+1] {
+			y[i] = 1
+		}
+	}
+	net, err := fit.Attach(s, "net", mlp(8), fit.Config{Optimizer: optim.SGD{}, Metrics: []metrics.Metric{metrics.F1{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := net.Upload("points", fit.Data{X: x, Y: y})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := net.Weights()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := RangeTest{From: 1e-4, To: 1e4, Batch: 50}.Run(net, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(c.Rates); n < 30 || n >= 100 || c.Rates[0] != 1e-4 || !(c.Suggestion > 1e-3 && c.Suggestion < 10) || !strings.Contains(c.String(), "suggested") {
+		t.Errorf("got %d rates, %v, want one that ends early", n, c)
+	}
+	if after, err := net.Weights(); err != nil || !reflect.DeepEqual(before, after) {
+		t.Errorf("the net has other weights than before, %v", err)
+	}
+	if l, err := s.List("net-"); err != nil || len(l) > 0 {
+		t.Errorf("got arrays %v, %v, want none of the copy", l, err)
+	}
+	if _, err := (RangeTest{From: 2, To: 1}).Run(net, data); err == nil || !strings.Contains(err.Error(), "from 2 to 1") {
+		t.Errorf("a falling rate: got %v", err)
+	}
+	compiled := map[int][]bool{}
+	r, err := Run(Grid(map[string][]float64{"units": {4, 8}, "rate": {1e-6, 0.5}}), "f1", func(p Settings) (*fit.History, error) {
+		trial, err := fit.Attach(s, "trial", mlp(p.Int("units")), fit.Config{Optimizer: optim.SGD{}, Metrics: []metrics.Metric{metrics.F1{}}})
+		if err != nil {
+			return nil, err
+		}
+		defer trial.Reset()
+		before := programs(t, s)
+		h, err := trial.Fit(data, fit.Train{Epochs: 10, Batch: 20, LearningRate: p["rate"], Validation: data, Quiet: true})
+		compiled[p.Int("units")] = append(compiled[p.Int("units")], programs(t, s) > before)
+		return h, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if best := r.Best(); best.Settings["rate"] != 0.5 || best.Value < 0.9 || len(r.Trials) != 4 {
+		t.Errorf("got\n%s, want 0.5 as the best rate", r)
+	}
+	for units, l := range compiled {
+		if !reflect.DeepEqual(l, []bool{true, false}) && !reflect.DeepEqual(l, []bool{false, false}) {
+			t.Errorf("%d units: got compiled %v, want once at most", units, l)
+		}
+	}
+}
+
+// programs is how many programs the session has.
+func programs(t *testing.T, s *session.Session) int {
+	t.Helper()
+	status, err := s.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status.Programs
+}
