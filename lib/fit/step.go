@@ -323,12 +323,9 @@ func (n *Net) stepTargets(d Data, s *Set) (err error) {
 	default:
 		return fmt.Errorf("fit: %s: targets are a %T: want integers as []int32, numbers as []float32, or none", s.Name, d.Y)
 	}
-	if v.Len() == 0 || v.Len()%s.N != 0 || d.V != nil && len(d.V) != v.Len() {
-		return fmt.Errorf("fit: %s: %d examples, %d targets and %d weights: want as many targets for each example, and weights of all or none", s.Name, s.N, v.Len(), len(d.V))
+	if v.Len() == 0 || v.Len()%s.N != 0 {
+		return fmt.Errorf("fit: %s: %d examples but %d targets: want as many for each", s.Name, s.N, v.Len())
 	}
 	s.arrays = append(s.arrays, setArray{"y", shape, y, nil})
-	if d.V != nil {
-		s.arrays = append(s.arrays, setArray{"v", shapes.Make(dtypes.Float32, shape.Dimensions...), d.V, nil})
-	}
-	return nil
+	return n.addWeights(s, d.V)
 }

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/fit/result"
 	"gaiden/lib/fit/step"
 	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
@@ -220,6 +222,32 @@ func TestStepCounts(t *testing.T) {
 	for name := range a {
 		if math.Abs(float64(a[name][0]-b[name][0])) > 1e-7 {
 			t.Errorf("%s: two Minimize in 3 steps give %v, one in 6 %v", name, a[name], b[name])
+		}
+	}
+}
+
+// TestStepNotFinite holds that a step of one's own whose loss is no number ends the run, with the
+// example that is to blame and the weights from before.
+func TestStepNotFinite(t *testing.T) {
+	s := open(t)
+	m, c := gan()
+	n := attach(t, s, "gan", m, c)
+	points := make([]float32, 2*64)
+	points[2*40] = float32(math.NaN())
+	train := load(t, n, "points", Data{X: points})
+	_, err := n.Fit(train, Train{Batch: 16, InOrder: true})
+	var wrong *result.NotFiniteError
+	if !errors.As(err, &wrong) || wrong.Data != "points" || wrong.Example != 40 {
+		t.Errorf("got %v, want example 40 of points", err)
+	}
+	for name, w := range weightsOf(t, n) {
+		if slices.ContainsFunc(w, func(x float32) bool { return x != x }) {
+			t.Errorf("%s has numbers that are none", name)
+		}
+	}
+	for what, d := range map[string]Data{"3 targets": {X: points, Y: []int32{1, 2, 3}}, "3 weights in V": {X: points, Y: make([]int32, 64), V: []float32{1, 2, 3}}, "Data has V and no Y": {X: points, V: make([]float32, 64)}} {
+		if _, err := n.Upload("wrong", d); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("got %v, want %q", err, what)
 		}
 	}
 }
