@@ -61,7 +61,7 @@ lib/fit/result: lib/timing/units                                  what training 
 lib/fit/step: lib/models, lib/session                            steps of one's own, as they are written
 lib/fit/phases: lib/engine/hlo, lib/session                      runs the programs of a step one by one
 lib/fit: lib/fit/phases, lib/fit/step, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
-lib/search: lib/fit, lib/fit/result, lib/timing/units                   trains with many settings; on top of fit only
+lib/search: lib/fit, lib/fit/result, lib/session, lib/timing/units       trains with many settings and parts of a set; on top of fit
 lib/profile: lib/fit, lib/fit/phases, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/sealed, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
 kernels/internal/cell:                                            source that programs are made of besides cells
 kernels/internal/cell/gaidenkeep:                                 is part of cells' programs: the standard library only
@@ -100,7 +100,7 @@ var outside = []struct {
 	{"github.com/yuin/goldmark", []string{"kernels/internal/webpage"}, "Markdown is only on the page of a notebook"},
 	{"github.com/microcosm-cc/bluemonday", []string{"kernels/internal/webpage"}, "one package decides what a page may hold"},
 	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
-	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/gradient", "lib/optim", "lib/losses", "lib/metrics", "lib/models", "lib/lower/xla", "lib/fused", "lib/fit", "lib/datasets", "kernels/bench"}, "graphs are built above the session"},
+	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/gradient", "lib/optim", "lib/losses", "lib/metrics", "lib/models", "lib/lower/xla", "lib/fused", "lib/fit", "lib/search", "lib/datasets", "kernels/bench"}, "graphs are built above the session"},
 }
 
 type pkg struct {
@@ -203,12 +203,13 @@ func TestPrograms(t *testing.T) {
 
 // large is which packages may have more than 3,000 lines, tests apart, and why.
 var large = map[string]string{
-	"kernels/gaiden":            "the program: each command and magic is a file of its own",
-	"lib/engine/device":         "the server of the session: its state is shared by all that it does",
-	"lib/engine/hlo":            "reads and writes programs as text",
-	"lib/engine/triton/kernels": "each kernel is a page of its own",
-	"lib/fit":                   "training: its parts share the state of a run",
-	"lib/report":                "each kind of plot and table is a file of its own",
+	"kernels/gaiden":             "the program: each command and magic is a file of its own",
+	"lib/engine/device":          "the server of the session: its state is shared by all that it does",
+	"lib/engine/hlo":             "reads and writes programs as text",
+	"lib/engine/triton/kernels":  "each kernel is a page of its own",
+	"lib/fit":                    "training: its parts share the state of a run",
+	"kernels/internal/cell/keep": "what a name means from cell to cell is decided in one place: kept, run again, imported or built in",
+	"lib/report":                 "each kind of plot and table is a file of its own",
 }
 
 // TestSizes holds that a package can be read in a sitting.

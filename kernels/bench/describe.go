@@ -67,7 +67,7 @@ func (c trainCase) describe() (d description, err error) {
 	default:
 		return d, fmt.Errorf("%s: the peers have no optimizer %T", c.name, o)
 	}
-	d.Layers, err = layersOf(c.model.Layers, c.model.Names())
+	d.Layers, err = layersOf(c.model.Listed().Layers, c.model.Names())
 	return d, err
 }
 

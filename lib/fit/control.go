@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -24,7 +25,7 @@ import (
 type control struct {
 	learningRate float64
 	plateau      optim.Plateau
-	best         []*session.Array // variables after the best epoch
+	best         []*session.Array // bestSlots after the best epoch
 	calling      bool             // a callback runs
 }
 
@@ -142,7 +143,7 @@ func (r *run) keepBest() error {
 	if err := r.bindState(); err != nil {
 		return err
 	}
-	best, err := r.net.state(r.net.layout.variables)
+	best, err := r.net.state(r.net.bestSlots())
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,18 @@ func (r *run) restoreBest() error {
 		return nil
 	}
 	defer free(r.control.best...)
-	return r.net.bind(r.net.layout.variables, r.control.best)
+	return r.net.bind(r.net.bestSlots(), r.control.best)
+}
+
+// bestSlots are what KeepBest keeps: the variables, and averages of them that Evaluate uses.
+func (n *Net) bestSlots() []slot {
+	all := slices.Clone(n.layout.variables)
+	for i, s := range n.usedSlots() {
+		if s.name != n.layout.variables[i].name {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // setRate is the learning rate of the next steps, of which none is requested yet.

@@ -38,11 +38,16 @@ func monitoredName(monitor string) string {
 func (b *jobBuilder) judge(tested []string, shape shapes.Shape) error {
 	n := b.net
 	all := n.measured(b.Validation)
-	variables := n.names(n.layout.variables)
+	slots := n.bestSlots()
+	variables := n.names(slots)
+	now, err := n.state(slots)
+	if err != nil {
+		return err
+	}
 	kept := make([]string, len(variables))
 	for i := range variables {
 		kept[i] = fmt.Sprintf("%skept/%d", b.prefix, i)
-		b.names, b.values = append(b.names, kept[i]), append(b.values, b.state[0][i])
+		b.names, b.values = append(b.names, kept[i]), append(b.values, now[i])
 	}
 	inf := float32(math.Inf(1))
 	state, err := n.session.Put([]float32{inf, inf, 0, 0}, shapes.Make(dtypes.Float32, judging), 0)
@@ -55,7 +60,7 @@ func (b *jobBuilder) judge(tested []string, shape shapes.Shape) error {
 		results := Parameter(t.g, "results", shape)
 		old := Parameter(t.g, "judge", shapes.Make(dtypes.Float32, judging))
 		rate := Parameter(t.g, "rate", shapes.Make(dtypes.Float32))
-		now, best := t.slots(n.layout.variables), t.slots(renamed("kept/", n.layout.variables))
+		now, best := t.slots(slots), t.slots(renamed("kept/", slots))
 		value := t.monitored(results, all, b.goal.monitor, b.Validation.allAnswers())
 		if known = value != nil; !known {
 			return []*Node{t.scalar(float32(0))}
@@ -93,7 +98,7 @@ func (b *jobBuilder) judge(tested []string, shape shapes.Shape) error {
 	}
 	restore, err := n.trace("restore", func(t *trace) []*Node {
 		state := Parameter(t.g, "judge", shapes.Make(dtypes.Float32, judging))
-		now, best := t.slots(n.layout.variables), t.slots(renamed("kept/", n.layout.variables))
+		now, best := t.slots(slots), t.slots(renamed("kept/", slots))
 		some := IsFinite(Reshape(Slice(state, AxisRange(0, 1))))
 		for i, x := range now {
 			now[i] = Where(BroadcastToShape(some, shapes.Make(dtypes.Bool, x.Shape().Dimensions...)), best[i], x)

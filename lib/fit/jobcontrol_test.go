@@ -91,3 +91,31 @@ func TestStoppedJobKeepsBest(t *testing.T) {
 		}
 	}
 }
+
+// TestKeepBestAverages holds that the averages of weights, which are tested in their place,
+// are kept with them.
+func TestKeepBestAverages(t *testing.T) {
+	s := open(t)
+	for k, name := range []string{"fit", "job"} {
+		n := attach(t, s, name, classifier(3, 4), Config{Seed: 1, FirstLook: true, Optimizer: optim.EMA{Optimizer: optim.SGD{LearningRate: 4}, Decay: 0.5}})
+		data := load(t, n, "points", points(601, 3, 4))
+		tr := Train{Epochs: 6, Batch: 12, Validation: data, KeepBest: true}
+		var h *History
+		var err error
+		if k == 0 {
+			h, err = n.Fit(data, tr)
+		} else {
+			var j *Job
+			if j, err = n.FitJob(data, tr); err == nil {
+				h, err = j.Follow(context.Background(), nil)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		score, err := n.Evaluate(data)
+		if err != nil || h.Best == 0 || h.Best == 6 || math.Abs(score.Loss-h.Epochs[h.Best-1].Validation.Loss) > 1e-5 {
+			t.Errorf("%s: got %v, %v, want the validation of epoch %d, one before the last\n%s", name, score, err, h.Best, h)
+		}
+	}
+}

@@ -258,3 +258,20 @@ func (ownMetric) Apply(b metrics.Batch) *graph.Node {
 	return graph.Reshape(graph.ReduceAllSum(b.Weight), 1)
 }
 func (ownMetric) Value(sums []float64) float64 { return sums[0] }
+
+// TestMetricsPlan holds that a plan says why metrics do without Gaiden's kernels, and that the
+// accuracy of labels, which every score has, does not change it.
+func TestMetricsPlan(t *testing.T) {
+	s := open(t)
+	for _, tt := range []struct {
+		all  []metrics.Metric
+		want string
+	}{{nil, "Gaiden's kernels"}, {[]metrics.Metric{metrics.Accuracy{}}, "Gaiden's kernels"}, {[]metrics.Metric{metrics.F1{}}, "metrics need the net's output"}} {
+		n := attach(t, s, "net", classifier(3, 4), Config{Seed: 1, Metrics: tt.all})
+		n.target = played("cuda", "9.0")
+		p, err := n.Plan(load(t, n, "points", points(601, 3, 4)), Train{Batch: 12})
+		if err != nil || !strings.Contains(p.String(), tt.want) {
+			t.Errorf("%v: got %v, %v, want %q", tt.all, p, err, tt.want)
+		}
+	}
+}

@@ -1,5 +1,6 @@
 // Package search finds settings of a training: a learning rate by a range test, and any
-// others by trying a grid or a random choice of them.
+// others by trying a grid or a random choice of them; [KFold] judges them by
+// cross-validation.
 //
 //	curve, err := search.RangeTest{}.Run(net, train) // the net stays as it is
 //	report.RateCurve(curve)

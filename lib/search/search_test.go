@@ -167,6 +167,74 @@ func TestTrials(t *testing.T) {
 	}
 }
 
+// TestKFold holds that each example is in the validation of one fold, and in what the others
+// train on, with its label, and that nothing stays.
+func TestKFold(t *testing.T) {
+	s, err := session.Config{Socket: devicetest.Start(t), Space: "folds"}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	// One weight of 1 and a bias of 0: the output is the example.
+	model := models.Net{Name: "same", Input: []int{1}, Layers: []models.Layer{models.Dense{Name: "output", Units: 1}}}
+	net, err := fit.Attach(s, "net", model, fit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, y := make([]float32, 23), make([]float32, 23)
+	for i := range x {
+		x[i], y[i] = float32(i), float32(i)
+	}
+	data, err := net.Upload("numbers", fit.Data{X: x, Y: y})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[float32]int{}
+	histories, err := KFold(net, data, 5, 1, func(f Fold) (*fit.History, error) {
+		if err := net.SetWeights([]fit.Tensor{{Name: "output/weights", Dims: []int{1, 1}, Data: []float32{1}}, {Name: "output/biases", Dims: []int{1}, Data: []float32{0}}}); err != nil {
+			return nil, err
+		}
+		inside := map[float32]bool{}
+		for i, set := range []*fit.Set{f.Validation, f.Train} {
+			p, err := net.Predict(set)
+			if err != nil {
+				return nil, err
+			}
+			score, err := net.Evaluate(set)
+			if err != nil || score.Loss > 1e-9 {
+				t.Errorf("fold %d: got a loss of %v, %v, want 0: examples with their targets", f.Number, score, err)
+			}
+			for _, v := range p.Output {
+				if inside[v] {
+					t.Errorf("fold %d: example %v is there twice", f.Number, v)
+				}
+				if inside[v] = true; i == 0 {
+					seen[v]++
+				}
+			}
+		}
+		if len(inside) != 23 {
+			t.Errorf("fold %d: got %d examples, want all 23", f.Number, len(inside))
+		}
+		return net.Fit(f.Train, fit.Train{Validation: f.Validation, Quiet: true})
+	})
+	if err != nil || len(histories) != 5 || len(seen) != 23 {
+		t.Errorf("got %d histories, %d examples in validations, %v, want 5 and 23", len(histories), len(seen), err)
+	}
+	for _, prefix := range []string{"data/numbers-", "net-"} {
+		if l, err := s.List(prefix); err != nil || len(l) > 0 {
+			t.Errorf("got arrays %v, %v, want none of the folds", l, err)
+		}
+	}
+	if _, err := KFold(net, data, 24, 1, nil); err == nil || !strings.Contains(err.Error(), "24 folds of the 23 examples") {
+		t.Errorf("too many folds: got %v", err)
+	}
+	broken := errors.New("broken")
+	if _, err := KFold(net, data, 2, 1, func(Fold) (*fit.History, error) { return nil, broken }); !errors.Is(err, broken) || !strings.Contains(err.Error(), "fold 1 of 2") {
+		t.Errorf("an error: got %v", err)
+	}
+}
+
 // programs is how many programs the session has.
 func programs(t *testing.T, s *session.Session) int {
 	t.Helper()

@@ -107,6 +107,8 @@ func (t Training) Available() (*Set, error) {
 // layers divides the net into fused operations.
 func (t Training) layers() (*fused.Plan, error) {
 	switch {
+	case t.Measured:
+		return nil, errors.New("metrics need the net's output, which Gaiden's kernels do not write")
 	case !t.CrossEntropy:
 		return nil, errors.New("Gaiden has none for this loss: want cross entropy of labels")
 	case t.Rule == nil:

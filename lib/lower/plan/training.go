@@ -24,6 +24,7 @@ type Training struct {
 	Work         Work    // of a training step; needed on a GPU only
 
 	CrossEntropy bool         // the loss is that of logits and labels
+	Measured     bool         // there are metrics besides the accuracy
 	Rule         kernels.Rule // the optimizer; nil: one that kernels do not know
 
 	Numbers int // of all inputs of the data set
