@@ -33,12 +33,12 @@ type Data struct {
 // Inputs are the examples of a net with several inputs, each in the form of Data.X.
 type Inputs map[string]any
 
-// SameX as Data.Y says that the targets are the examples, as an autoencoder's are.
+// SameX as Data.Y makes the examples the targets, as an autoencoder has.
 const SameX sameX = 1
 
 type sameX int
 
-// Set is a set of examples in the session, as data/<name>/x (or x/<input>), y, v and sum.
+// Set is examples in the session: data/<name>/x (or x/<input>), y, v, sum.
 type Set struct {
 	Name   string
 	N      int     // examples

@@ -17,7 +17,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Batches are all examples, so many at a time, in the n-th random order in the n-th call.
+// Batches are all examples in a random order, so many at a time.
 func (s *Set) Batches(size int) iter.Seq[step.Batch] {
 	s.epochs++
 	seed := s.epochs
@@ -35,7 +35,7 @@ func (s *Set) Batches(size int) iter.Seq[step.Batch] {
 	}
 }
 
-// Gradients are those of the loss for a batch, of which batch norms note the means.
+// Gradients are the derivatives of the loss for a batch.
 func (n *Net) Gradients(b step.Batch) *step.Gradients {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -49,7 +49,7 @@ func (n *Net) Gradients(b step.Batch) *step.Gradients {
 	return step.NewGradients(n.core, names, arrays, loss, n.changeGradients, err)
 }
 
-// Apply is a step of the optimizer, unless it leads to weights that are not finite.
+// Apply is a step of the optimizer, if it leads to finite weights.
 func (n *Net) Apply(g *step.Gradients) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

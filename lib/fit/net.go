@@ -110,8 +110,7 @@ func New(name string, model models.Net, config Config) *Net {
 		deviceCopies: map[onDevice]*session.Array{}, stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}}}
 }
 
-// WithContext is the same net, whose calls end when ctx does. Otherwise they end when the
-// cell is stopped.
+// WithContext is the same net, whose calls end with ctx, not the cell's.
 func (n *Net) WithContext(ctx context.Context) *Net { return &Net{core: n.core, ctx: ctx} }
 
 func (n *Net) context() context.Context {

@@ -258,7 +258,7 @@ func (w *stepWriter) minimize(loss *Node, of []int) {
 	t.set(w.variables)
 }
 
-// Part is a layer or part of the net by itself, to predict, be evaluated and be saved.
+// Part is a layer or part by itself, for Predict, Evaluate and SaveWeights.
 func (n *Net) Part(name string) *Net {
 	c := n.config
 	c.Step, c.Session = nil, n.config.Session
