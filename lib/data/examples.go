@@ -16,7 +16,8 @@ type Examples struct {
 	// position, or floats, as many an example as the net returns. CrossEntropy takes one-hot
 	// rows too, other losses integers. [SameX]: the examples. nil: for losses of one's own.
 	Y any
-	// V is the weight of each number of Y, 0 or more, for losses such as Visibility.
+	// V is weights, 0 or more, of examples or of each label or number of Y: the loss is the
+	// weighted mean.
 	V []float32
 	// N is how many examples there are. It may be left out where X is nested, or a net says
 	// how large an example is.

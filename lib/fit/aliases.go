@@ -26,8 +26,7 @@ type (
 	Prediction = result.Prediction
 )
 
-// Kernels says which kernels the training steps use. Their results are equal but for
-// rounding.
+// Kernels says which kernels steps use; they differ in rounding only.
 type Kernels = plan.Kernels
 
 const (

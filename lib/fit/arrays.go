@@ -26,6 +26,9 @@ func (n *Net) attach(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if n.whole != nil {
+		return n.attachPart()
+	}
 	n.arrayCount = len(n.layout.all())
 	there, err := n.arrayTypes()
 	if err != nil {

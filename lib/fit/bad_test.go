@@ -181,7 +181,7 @@ func TestNotNumbers(t *testing.T) {
 	seen := attach(t, s, "seen", linear(1), Config{Loss: losses.Visibility{}})
 	regular := models.Net{Name: "regular", Input: []int{2}, Function: func(scope *model.Scope, in models.Inputs) *graph.Node {
 		x := layers.Dense(scope, in["x"], true, 2)
-		train.AddRegularizationLoss(graph.ReduceAllSum(x))
+		train.AddMainLoss(graph.ReduceAllSum(x))
 		return x
 	}}
 	_, predicted := n.WithContext(ctx).Predict([]float32{1, 2, nan, 4})
@@ -196,7 +196,7 @@ func TestNotNumbers(t *testing.T) {
 		{"weights", n.SetWeights(w), "number 1 of out/weights is NaN"},
 		{"examples", predicted, "number 0 of the output for example 1 of Predict is NaN"},
 		{"weight of a target", loaded, "weight 0 of example 1 is 1e-30, which devices take for 0"},
-		{"a loss in the model", attached, "the model adds a loss of its own"},
+		{"a loss in the model", attached, "the model adds a main loss of its own"},
 		{"no data", fused, "no data set: load one first"},
 	} {
 		if tt.err == nil || !strings.Contains(tt.err.Error(), tt.want) {

@@ -30,6 +30,7 @@ type Set struct {
 
 	rounding *seenIntegers
 	stream   *stream // N is then its buffer
+	epochs   uint64 // of Batches
 }
 
 // setArray is one of a set's arrays.
@@ -202,6 +203,16 @@ func (s *Set) inputs() []setArray {
 	return s.arrays[:k]
 }
 
+// shapeOf is that of one of the set's arrays; no shape where there is none.
+func (s *Set) shapeOf(name string) shapes.Shape {
+	for _, a := range s.arrays {
+		if a.name == name {
+			return a.shape
+		}
+	}
+	return shapes.Shape{}
+}
+
 // array is the one of a name, nil where there is none.
 func (s *Set) array(name string) *session.Array {
 	for _, a := range s.arrays {
@@ -252,7 +263,13 @@ func (s *Set) key() string {
 			y = "bytes"
 		}
 	}
-	return fmt.Sprintf("%s/%d%s/%d/%t", x, s.targets, y, s.positions, s.array("v") != nil)
+	v := "false"
+	if w := s.shapeOf("v"); w.Ok() {
+		if v = "true"; w.Rank() < s.shapeOf("y").Rank() {
+			v = "examples"
+		}
+	}
+	return fmt.Sprintf("%s/%d%s/%d/%s", x, s.targets, y, s.positions, v)
 }
 
 // answers is how many labels that count an example has, in the mean; without labels it is 1.

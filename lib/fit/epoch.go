@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/gomlx/compute/dtypes"
@@ -85,7 +86,9 @@ func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 				number = ConvertDType(Add(number, one), dtypes.Float32)
 				var next []*Node
 				var row *Node
-				if c.Packed {
+				if n.config.Step != nil {
+					next, row = t.trainStep(s, state[:variables], state[variables:len(held)], b, rate, number, c)
+				} else if c.Packed {
 					next, row = t.trainPacked(state[:len(held)], b, rate, number, s, c)
 				} else {
 					next, row = t.train(state[:variables], state[variables:len(held)], b, rate, number, s, c)
@@ -208,6 +211,7 @@ type stepResult struct {
 	gradients, variables []*Node
 	factors              [][]*Node // of gradients that are products which a step computes, or nil
 	inPlace              bool      // such a step may change the state where it is
+	numbers              []*Node   // of the optimizer's step, for each gradient; nil: the same for all
 	joined               []bool
 	sums                 []*Node
 }
@@ -233,6 +237,9 @@ func (f *stepResult) setShared(l []*Node) {
 // derive is the forward and the backward pass. Of a batch that is shared, it is this device's
 // part.
 func (t *trace) derive(variables []*Node, b batch, s *Set, c plan.Part) stepResult {
+	if c.Accumulate > 1 {
+		return t.accumulated(variables, b, s, c)
+	}
 	t.set(variables)
 	net := t.net.model
 	if c.Kernels != nil {
@@ -276,7 +283,7 @@ func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, s
 	if c.Split {
 		t.reduce(&f, c.Devices)
 	}
-	v, m := t.update(f, moments, rate, number)
+	v, m := t.update(f, t.net.layout.each(), moments, rate, number)
 	return append(v, m...), f.row()
 }
 
@@ -298,26 +305,33 @@ func (t *trace) reduce(f *stepResult, devices int) {
 	}
 }
 
-// update gives trained variables and moments their next values.
-func (t *trace) update(f stepResult, moments []*Node, rate, number *Node) (v, m []*Node) {
+// update gives some trained variables, those that f has gradients of, and their moments their
+// next values.
+func (t *trace) update(f stepResult, trained []int, moments []*Node, rate, number *Node) (v, m []*Node) {
 	l := &t.net.layout
 	title, _ := t.net.config.Optimizer.Title()
 	t.mark(title + "/update")
 	v = append([]*Node(nil), f.variables...)
 	var params *Node // the same for all
 	gradients := clipped(t.net.config.Optimizer, f.gradients)
-	for k, i := range l.trained {
-		old := momentsOf(l, k, moments)
-		if f.factors != nil && f.factors[k] != nil {
+	m = slices.Clone(moments)
+	for at, k := range trained {
+		i, old := l.trained[k], momentsOf(l, k, moments)
+		if f.factors != nil && f.factors[at] != nil {
 			if params == nil {
 				params = t.hyperparams(rate, number)
 			}
-			now := t.nativeUpdate(l.variables[i], f.inPlace, append(append(f.factors[k], params, v[i]), old...))
-			v[i], m = now[0], append(m, now[1:]...)
+			now := t.nativeUpdate(l.variables[i], f.inPlace, append(append(f.factors[at], params, v[i]), old...))
+			v[i] = now[0]
+			copy(momentsOf(l, k, m), now[1:])
 			continue
 		}
-		w, next := l.optimizer[k].Update(rate, number, v[i], gradients[k], old)
-		v[i], m = w, append(m, next...)
+		if f.numbers != nil {
+			number = f.numbers[at]
+		}
+		w, next := l.optimizer[k].Update(rate, number, v[i], gradients[at], old)
+		v[i] = w
+		copy(momentsOf(l, k, m), next)
 	}
 	return v, m
 }

@@ -50,7 +50,7 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Score{N: answers, Labels: s.labelled(), Loss: mean(sums[0], sums[1]), Right: int(sums[2]), Metrics: n.measured(s).values(sums[lossColumns:]), Elapsed: time.Since(began)}, nil
+	return &Score{N: answers, Labels: n.labelled(s), Loss: mean(sums[0], sums[1]), Right: int(sums[2]), Metrics: n.measured(s).values(sums[lossColumns:]), Elapsed: time.Since(began)}, nil
 }
 
 // sumsOf are the sums of the results of all batches, and how many answers there are.
@@ -159,15 +159,21 @@ func (n *Net) testProgram(s *Set, size, batches int, single bool) (*hlo.Program,
 			begin := Mul(place, width)
 			from := Min(begin, latest)
 			b := t.gather(size, s, sources, window(from, size, zero))
-			t.set(variables)
-			out := t.apply(b.in, false)
 			var mask *Node
 			if s.N%size != 0 {
 				number := Add(Iota(t.g, shapes.Make(dtypes.Int32, size), 0), from)
 				mask = ConvertDType(GreaterOrEqual(number, begin), dtypes.Float32)
 			}
-			sum, weight, right := t.score(n.lossOf(s), out, b, mask)
-			return []*Node{DynamicUpdateSlice(state[0], row(sum, weight, right, t.sums(s, out, b, mask)), []*Node{place, zero})}
+			var result *Node
+			if n.config.Step != nil {
+				result = t.scoreStep(variables, b, mask)
+			} else {
+				t.set(variables)
+				out := t.apply(b.in, false)
+				sum, weight, right := t.score(n.lossOf(s), out, b, mask)
+				result = row(sum, weight, right, t.sums(s, out, b, mask))
+			}
+			return []*Node{DynamicUpdateSlice(state[0], result, []*Node{place, zero})}
 		}
 		if single {
 			return score(zero, []*Node{results})

@@ -50,7 +50,7 @@ func TestOneDNN(t *testing.T) {
 	for i, name := range []string{"one", "other"} {
 		n := attach(t, s, name, one, Config{OneDNN: i == 1})
 		n.options.Convolution = lower.Library
-		_, gradients[i] = step(t, n, d, 4)
+		_, gradients[i] = oneStep(t, n, d, 4)
 	}
 	compare(t, gradients[1], gradients[0], 1e-4)
 }

@@ -27,6 +27,7 @@ func (b *jobBuilder) explain(p *portion, steps int, state []string, results, at 
 		return err
 	}
 	c := n.plainSteps(p.Batch, steps)
+	c.Accumulate = p.Accumulate
 	c.Form = plan.Looped // how many steps to do is known by the device only
 	again, err := n.epochProgram(b.data, c)
 	if err != nil {

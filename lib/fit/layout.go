@@ -35,13 +35,10 @@ type layout struct {
 // rng is GoMLX's name for the state of a store's random numbers.
 const rng = "/" + model.RNGStateVariableName
 
-// refuseLosses panics where a model function has added losses of its own, as GoMLX's
-// regularizers do: nothing here would add them to a net's loss.
-func refuseLosses(g *Graph) {
-	for _, key := range []string{"trainer_main_loss", "trainer_regularization_loss"} { // of GoMLX's package train, which links much
-		if _, is := model.GetGraphParam(g, "/trainer/"+key); is {
-			panic(errors.New("the model adds a loss of its own (train.AddLoss, a regularizer): want it left out; WeightDecay of an optimizer is an L2 regularizer, Config.Loss another loss"))
-		}
+// refuseMainLoss panics where a model function sets the loss itself, as GoMLX's AddMainLoss does.
+func refuseMainLoss(g *Graph) {
+	if _, is := model.GetGraphParam(g, "/trainer/trainer_main_loss"); is { // of GoMLX's package train, which links much
+		panic(errors.New("the model adds a main loss of its own (train.AddMainLoss): want models.AddLoss, or Config.Loss or Config.Step"))
 	}
 }
 
@@ -62,11 +59,14 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		store = t.store
 		in := n.model.Batch(batch, func(_ string, shape shapes.Shape) *Node { return Zeros(t.g, shape) })
 		t.store.SetTraining(t.g, true)
-		y := n.model.Build(t.store.RootScope(), in, nil, nil)
-		n.output = y.Shape().Dimensions[1:]
+		y := n.model.Outputs(t.store.RootScope(), in)
+		if n.output = nil; len(n.model.Parts()) == 0 {
+			n.output = y[0].Shape().Dimensions[1:]
+		}
 		n.mixes = models.Mixed(t.g) != nil
-		refuseLosses(t.g)
-		return []*Node{y}
+		refuseMainLoss(t.g)
+		n.addsLoss = models.AddedLoss(t.g) != nil
+		return y
 	})
 	if err != nil {
 		return nil, err
@@ -87,15 +87,23 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		}
 		l.variables = append(l.variables, s)
 	}
+	if n.whole != nil {
+		n.layout = l.withStep()
+		return store, nil
+	}
 	if len(l.trained) == 0 {
 		return nil, fmt.Errorf("fit: %s: net %s has nothing to train: want a layer with variables that are not frozen", n.name, n.model.Name)
 	}
 	if err := n.groupsFit(&l); err != nil {
 		return nil, err
 	}
-	l.step = slot{name: "step", shape: shapes.Make(dtypes.Int32)}
-	n.layout = l
+	n.layout = l.withStep()
 	return store, nil
+}
+
+func (l layout) withStep() layout {
+	l.step = slot{name: "step", shape: shapes.Make(dtypes.Int32)}
+	return l
 }
 
 // train gives variable i an optimizer and its arrays.
@@ -105,6 +113,15 @@ func (l *layout) train(o Optimizer, i int, v slot) {
 	for _, m := range moments {
 		l.moments = append(l.moments, slot{name: title + "/" + m + "/" + v.name, shape: v.shape})
 	}
+}
+
+// each are the numbers of the trained variables.
+func (l *layout) each() []int {
+	all := make([]int, len(l.trained))
+	for k := range all {
+		all[k] = k
+	}
+	return all
 }
 
 // momentsOf are those of trained variable k among the moments of all.

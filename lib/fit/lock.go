@@ -16,6 +16,9 @@ const training = "trains"
 // change it, and no job may be training it. The purpose is a verb. It stops
 // waiting when ctx ends.
 func (n *Net) acquire(ctx context.Context, purpose string) (done func(), err error) {
+	if err := n.wholeOnly(); err != nil {
+		return nil, err
+	}
 	if err := n.openUntil(ctx); err != nil {
 		return nil, err
 	}

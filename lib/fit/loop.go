@@ -86,7 +86,9 @@ func (t *trace) gather(n int, s *Set, sources []*Node, pick func(*Node) *Node) b
 		switch {
 		case a.isInput():
 			continue
-		case a.shape.DType == dtypes.Int32:
+		case net.config.Step != nil || net.freeLabels() || a.shape.Rank() == 1: // of the examples, or whatever the loss takes
+			dims = a.shape.Dimensions[1:]
+		case s.labelled():
 			dims = net.positions()
 		case s.targets != shapes.Make(dtypes.Float32, net.output...).Size(): // for a loss of one's own
 			dims = []int{s.targets}
@@ -176,8 +178,11 @@ func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weigh
 	default:
 		weight = t.scalar(float32(out.Shape().Dimensions[0]))
 	}
+	if t.added != nil {
+		sum, t.added = Add(sum, Mul(t.added, weight)), nil
+	}
 	right = t.scalar(float32(0))
-	if b.y != nil && b.y.DType() == dtypes.Int32 && out.Rank() == b.y.Rank()+1 {
+	if b.y != nil && b.y.DType() == dtypes.Int32 && out.Rank() == b.y.Rank()+1 && !t.net.freeLabels() {
 		hit := ConvertDType(Equal(ArgMax(StopGradient(out), -1, dtypes.Int32), b.y), dtypes.Float32)
 		if n := hit.Shape().Dimensions[0]; hit.Rank() > 1 {
 			hit = ReduceSum(Reshape(hit, n, hit.Shape().Size()/n), 1)

@@ -40,7 +40,7 @@ func TestLowerings(t *testing.T) {
 				models.Dense{Name: "output", Units: 10}}}
 			n := attach(t, s, fmt.Sprintf("net%d.%d", i, k), net, Config{FirstLook: true})
 			n.options.Convolution = algorithm
-			loss[k], gradients[k] = step(t, n, d, 4)
+			loss[k], gradients[k] = oneStep(t, n, d, 4)
 		}
 		for k := 1; k < len(loss); k++ {
 			if math.Abs(loss[0]-loss[k]) > 1e-5 {
@@ -74,7 +74,7 @@ func TestParts(t *testing.T) {
 				models.Dense{Name: "output", Units: 10}}}
 			n := attach(t, s, fmt.Sprintf("parts%d.%d", i, k), net, Config{FirstLook: true, OneDNN: k == 2})
 			n.options.Convolution = algorithm
-			loss[k], gradients[k] = step(t, n, d, batch)
+			loss[k], gradients[k] = oneStep(t, n, d, batch)
 			if math.Abs(loss[k]-loss[0]) > 1e-5 {
 				t.Errorf("%+v: got loss %v, want %v", tt, loss[k], loss[0])
 			}
@@ -107,7 +107,7 @@ func TestWinograd(t *testing.T) {
 				models.Dense{Name: "output", Units: 10}}}
 			n := attach(t, s, fmt.Sprintf("winograd%d.%d", i, k), net, Config{FirstLook: true})
 			n.options.Convolution = algorithm
-			loss[k], gradients[k] = step(t, n, d, batch)
+			loss[k], gradients[k] = oneStep(t, n, d, batch)
 		}
 		if math.Abs(loss[1]-loss[0]) > 1e-5*math.Abs(loss[0]) {
 			t.Errorf("%+v: got loss %v, want %v", tt, loss[1], loss[0])
@@ -133,7 +133,7 @@ func TestBiases(t *testing.T) {
 			for j, platform := range []string{"cpu", "cuda"} {
 				n := attach(t, s, fmt.Sprintf("biases%d.%d.%d", i, k, j), net, config)
 				n.target = played(platform, "")
-				_, gradients[j] = step(t, n, d, batch)
+				_, gradients[j] = oneStep(t, n, d, batch)
 			}
 			compare(t, gradients[1], gradients[0], []float64{1e-5, 2e-2}[k])
 		}
@@ -167,7 +167,7 @@ func TestWholeImage(t *testing.T) {
 			net := models.Net{Name: "net", Input: []int{tt.side, tt.side, 2}, Layers: layers}
 			n := attach(t, s, fmt.Sprintf("whole%d.%d", i, k), net, Config{FirstLook: true})
 			n.options.Convolution = algorithm
-			loss[k], gradients[k] = step(t, n, d, 4)
+			loss[k], gradients[k] = oneStep(t, n, d, 4)
 		}
 		if math.Abs(loss[0]-loss[1]) > 1e-5 {
 			t.Errorf("%+v: got loss %v, want %v", tt, loss[0], loss[1])

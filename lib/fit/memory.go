@@ -68,7 +68,9 @@ func largestBatch(batch int, state, kept, free int64) int {
 // stepBytes is what a step needs in addition to the net's arrays and the data: whatever the
 // batch, and for one of this size.
 func (n *Net) stepBytes(s *Set, batch int) (state, kept int64) {
-	state = n.stateBytes()
+	if state = n.stateBytes(); n.config.Step != nil {
+		return state, 0 // a step of one's own has no forward pass that is known
+	}
 	p := &phaseWriter{net: n, data: s, batch: batch}
 	_, err := n.trace("memory", func(t *trace) []*Node {
 		w := p.fullStep(t)

@@ -61,6 +61,9 @@ func (all measured) maximizes(name string, labels bool) (bool, error) {
 
 // measured are the net's metrics of a set that fits; see checkMetrics.
 func (n *Net) measured(s *Set) measured {
+	if n.config.Step != nil {
+		return n.reported(s)
+	}
 	all, _ := n.metricsOf(s.labelled())
 	return all
 }
@@ -158,7 +161,10 @@ func (t *trace) sums(s *Set, out *Node, b batch, mask *Node) *Node {
 		weight, y = ConvertDType(counts, dtypes.Float32), Where(counts, y, ZerosLike(y))
 	}
 	if b.v != nil {
-		y, weight = losses.Seen(y, b.v), b.v
+		v := losses.Spread(b.v, y)
+		if weight = Mul(weight, v); y.DType().IsFloat() {
+			y = losses.Seen(y, v)
+		}
 	}
 	if mask != nil {
 		one := Reshape(mask, append([]int{mask.Shape().Size()}, slices.Repeat([]int{1}, y.Rank()-1)...)...)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/fit/step"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/losses"
 	"gaiden/lib/lower"
@@ -33,6 +34,7 @@ type core struct {
 	mu         sync.Mutex // protects following, and the arrays while a program runs
 	session    *session.Session
 	target     lower.Target
+	whole      *Net // that it is a part of; nil: it is none
 	ready      bool
 	readOnly   bool // another program's: its arrays are neither created nor removed
 	locked     bool // no other program can change its arrays
@@ -46,6 +48,7 @@ type core struct {
 
 // traits are what a net is made of, as its layout is built.
 type traits struct {
+	addsLoss    bool    // layers add to the loss
 	convolves   bool    // it has convolutions
 	mixes       bool    // it has a models.MixUp
 	feedForward bool    // it has neither those nor loops
@@ -60,6 +63,7 @@ type caches struct {
 	deviceCopies map[onDevice]*session.Array // of data
 	stepTime     map[string]time.Duration    // in the last run of its kind
 	stepCost     map[string]hlo.Cost
+	outlines     map[string]*stepOutline
 	metricErrors map[bool]error // for labels, and for numbers
 	table        *tiling.Table  // of the net that this one is a clone of; nil: the session's
 }
@@ -78,8 +82,10 @@ type hooks struct {
 type Config struct {
 	Optimizer Optimizer   // default: Adam{}
 	Loss      losses.Loss // default: CrossEntropy for labels, MSE for numbers
-	Metrics   []metrics.Metric
-	Seed      int64 // of the first weights, the order of examples, and dropout
+	// Step is a training step of one's own, in place of Loss. It is called while programs are written.
+	Step    func(*step.Step)
+	Metrics []metrics.Metric
+	Seed    int64 // of the first weights, the order of examples, and dropout
 	// BF16 computes in bfloat16; weights and optimizer state stay float32. Integers in the
 	// examples that bfloat16 would round, such as token ids above 256, are refused.
 	BF16    bool
@@ -106,8 +112,7 @@ func New(name string, model models.Net, config Config) *Net {
 		deviceCopies: map[onDevice]*session.Array{}, stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}}}
 }
 
-// WithContext is the same net, whose calls end when ctx does. Otherwise they end when the
-// cell is stopped.
+// WithContext is the same net, whose calls end with ctx, not the cell's.
 func (n *Net) WithContext(ctx context.Context) *Net { return &Net{core: n.core, ctx: ctx} }
 
 func (n *Net) context() context.Context {
@@ -160,6 +165,9 @@ func (n *Net) Reset() error {
 	if err := n.connect(); err != nil {
 		return err
 	}
+	if err := n.wholeOnly(); err != nil {
+		return err
+	}
 	done, err := n.lockUnlessTraining(context.Background(), "resets")
 	if err != nil {
 		return err
@@ -202,6 +210,9 @@ func (n *Net) openUntil(ctx context.Context) error {
 	}
 	if err := n.config.check(); err != nil {
 		return fmt.Errorf("fit: %s: %w", n.name, err)
+	}
+	if len(n.model.Parts()) > 0 && n.config.Step == nil {
+		return fmt.Errorf("fit: %s: %s is made of parts, %s, and has no Config.Step: want one, which says what goes into each", n.name, n.model.Name, strings.Join(n.model.Names(), ", "))
 	}
 	if err := n.attach(ctx); err != nil {
 		return err

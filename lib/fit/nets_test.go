@@ -17,7 +17,7 @@ import (
 )
 
 // step is loss and gradients of a batch from the formula's weights.
-func step(t *testing.T, n *Net, d Data, batch int) (float64, map[string][]float32) {
+func oneStep(t *testing.T, n *Net, d Data, batch int) (float64, map[string][]float32) {
 	t.Helper()
 	if err := n.SetWeights(formulaWeights(n)); err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestVisibility(t *testing.T) {
 		{"explicit without V", all, losses.Visibility{Explicit: true}, "derived blind"},
 	} {
 		var r result
-		r.loss, r.gradients = step(t, attach(t, s, strings.ReplaceAll(tt.name, " ", "-"), models.Peaks(), Config{Loss: tt.loss}), tt.data, 20)
+		r.loss, r.gradients = oneStep(t, attach(t, s, strings.ReplaceAll(tt.name, " ", "-"), models.Peaks(), Config{Loss: tt.loss}), tt.data, 20)
 		got[tt.name] = r
 		want, is := got[tt.same]
 		if !is {

@@ -11,8 +11,8 @@ import (
 	"gaiden/lib/session"
 )
 
-// Optimizer changes weights by their gradients, as those of package optim do. One of your
-// own that also has the method Rule of [optim.Optimizer] is compiled into fused kernels.
+// Optimizer changes weights by their gradients, as those of package optim do. One with a
+// Rule, as they have, is compiled into fused kernels.
 type Optimizer interface {
 	Title() (name string, moments []string) // moments are the arrays kept for each weight
 	Rate() float64                          // the learning rate

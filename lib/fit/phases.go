@@ -32,6 +32,9 @@ func (n *Net) Phases(data *Set, batch int) (*phases.Step, error) {
 	if batch < 1 || batch > data.N {
 		return nil, fmt.Errorf("fit: %s: batch of %d from the %d examples of %s: want 1 or more, and no more than there are", n.name, batch, data.N, data.Name)
 	}
+	if n.config.Step != nil {
+		return nil, fmt.Errorf("fit: %s: phases of a net with Config.Step: got a step of one's own, want one of Config.Loss; %%timeit measures Fit", n.name)
+	}
 	p := &phaseWriter{net: n, data: data, batch: batch}
 	var all []*written
 	for _, part := range []struct {
@@ -181,6 +184,8 @@ func (p *phaseWriter) fullStep(t *trace) fullStep {
 	})}
 	full := shapes.Make(dtypes.Float32, append([]int{p.batch}, p.net.output...)...)
 	switch {
+	case p.net.freeLabels():
+		b.y = Parameter(t.g, "y", shapes.Make(dtypes.Int32, append([]int{p.batch}, p.data.shapeOf("y").Dimensions[1:]...)...))
 	case p.data.labelled():
 		b.y = Parameter(t.g, "y", shapes.Make(dtypes.Int32, append([]int{p.batch}, p.net.positions()...)...))
 	case p.data.targets == full.Size()/p.batch:
@@ -189,7 +194,11 @@ func (p *phaseWriter) fullStep(t *trace) fullStep {
 		b.y = Parameter(t.g, "y", shapes.Make(dtypes.Float32, p.batch, p.data.targets))
 	}
 	if p.data.array("v") != nil {
-		b.v = Parameter(t.g, "v", b.y.Shape())
+		v := shapes.Make(dtypes.Float32, b.y.Shape().Dimensions...)
+		if p.data.shapeOf("v").Rank() == 1 {
+			v = shapes.Make(dtypes.Float32, p.batch)
+		}
+		b.v = Parameter(t.g, "v", v)
 	}
 	t.set(w.variables)
 	w.out = t.apply(b.in, true)
@@ -258,7 +267,7 @@ func (p *phaseWriter) buildUpdate(t *trace) (names []string, nodes []*Node) {
 		gradients = append(gradients, Parameter(t.g, "gradient/"+l.variables[i].name, trained[k].Shape()))
 	}
 	next := Add(step, t.scalar(int32(1)))
-	v, m := t.update(stepResult{variables: variables, gradients: gradients}, moments, rate, ConvertDType(next, dtypes.Float32))
+	v, m := t.update(stepResult{variables: variables, gradients: gradients}, l.each(), moments, rate, ConvertDType(next, dtypes.Float32))
 	for _, i := range l.trained {
 		names, nodes = append(names, "next/"+input(l.variables[i])), append(nodes, v[i])
 	}

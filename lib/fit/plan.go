@@ -31,6 +31,7 @@ func (n *Net) decide(data *Set, t Train, use plan.Use) (*plan.Plan, error) {
 		return nil, err
 	}
 	q.Use, q.Steps, q.Epochs, q.FullBatch = use, data.N/t.Batch, t.Epochs, t.Batch == data.N && data.stream == nil
+	q.Accumulate = t.Accumulate
 	q.Watched = t.watched() || len(n.carriedSlots()) > 0 && !t.KeepState
 	if !t.DropLast {
 		q.Rest = data.N % t.Batch
@@ -61,11 +62,14 @@ func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 		Settings: plan.Settings{Kernels: n.config.Kernels, Loop: n.loop, Unroll: n.unroll, Devices: n.config.Devices, AllDevices: n.config.AllDevices,
 			PackState: n.packing},
 	}
+	if n.config.Step != nil {
+		t.Settings.Kernels, t.Rule = XLAKernels, nil
+	}
 	for _, v := range n.layout.variables {
 		t.Variables = append(t.Variables, plan.Variable{Name: v.name, Shape: v.shape, Trainable: v.trainable})
 	}
 	if loss, is := n.lossOf(s).(losses.CrossEntropy); is {
-		t.CrossEntropy = s.labelled() && loss.Plain() && len(n.output) == 1 && !n.model.TakesIntegers() && n.model.Inputs == nil && !n.mixes
+		t.CrossEntropy = n.labelled(s) && !n.addsLoss && !n.mixes && !s.shapeOf("v").Ok() && loss.Plain() && len(n.output) == 1 && !n.model.TakesIntegers() && n.model.Inputs == nil
 	}
 	t.Measured = n.columns(s) > lossColumns
 	if n.kernelsMayRun() {

@@ -55,7 +55,7 @@ func TestOverlappingPools(t *testing.T) {
 				models.MaxPool2D{Name: "p1", Window: tt.window, Stride: tt.stride, Pad: tt.pad, Gradient: gradient},
 				models.Flatten{Name: "f"},
 				models.Dense{Name: "output", Units: 10}}}
-			loss[k], gradients[k] = step(t, attach(t, s, fmt.Sprintf("pool%d.%d", i, k), net, Config{FirstLook: true}), d, 4)
+			loss[k], gradients[k] = oneStep(t, attach(t, s, fmt.Sprintf("pool%d.%d", i, k), net, Config{FirstLook: true}), d, 4)
 		}
 		if math.Abs(loss[0]-loss[1]) > 1e-6 {
 			t.Errorf("%+v: got loss %v, want %v", tt, loss[1], loss[0])

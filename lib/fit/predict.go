@@ -53,7 +53,7 @@ func (n *Net) classifies(s *Set) bool {
 		return len(n.output) == 1 || len(n.output) > 1 && (s.positions > 0 || n.model.TakesIntegers())
 	case losses.CrossEntropy:
 		return len(n.output) > 0
-	case losses.Joint:
+	case losses.Joint, losses.Contrastive, losses.Cosine, losses.CTC:
 		return false
 	}
 	return len(n.output) == 1

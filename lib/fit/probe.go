@@ -126,7 +126,7 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 		}
 		flags := []*Node{example(n.ordered(b.in)...)}
 		names := n.model.Names()
-		n.model.Build(t.store.RootScope(), t.rounded(b.in), nil, func(i int, x *Node) *Node {
+		look := func(i int, x *Node) *Node {
 			var weights []*Node
 			for k, v := range n.layout.variables {
 				if v.shape.DType.IsFloat() && strings.HasPrefix(v.name, names[i]+"/") {
@@ -135,9 +135,16 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 			}
 			flags = append(flags, wrong(weights...), wrong(x))
 			return x
-		})
-		if l, is := n.lossOf(s).(losses.Visibility); is && b.v != nil && !l.Blind {
-			b.y = losses.Seen(b.y, b.v)
+		}
+		if n.config.Step == nil {
+			n.model.Build(t.store.RootScope(), t.rounded(b.in), nil, look)
+		} else { // only it knows what goes into the layers
+			for i := range names {
+				look(i, t.scalar(float32(0)))
+			}
+		}
+		if l, is := n.lossOf(s).(losses.Visibility); b.v != nil && b.y.DType().IsFloat() && !(is && l.Blind) {
+			b.y = losses.Seen(b.y, losses.Spread(b.v, b.y))
 		}
 		return []*Node{Stack(append(flags, example(b.y, b.v)), 0)}
 	})

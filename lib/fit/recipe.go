@@ -44,7 +44,7 @@ var (
 	optimizersKnown = known(append(optimizers(), optim.Scheduled{}, optim.Clipped{}, optim.Groups{}, optim.EMA{}, optim.SWA{}, optim.Muon{})...)
 	groupsKnown     = known(optim.Group{})
 	schedulesKnown  = known[optim.Schedule](optim.Exponential{}, optim.OneCycle{}, optim.StepDecay{}, optim.Warmup{}, optim.WarmupCosine{}, optim.WarmupLinear{})
-	lossesKnown     = known[losses.Loss](losses.BinaryCrossEntropy{}, losses.CrossEntropy{}, losses.Huber{}, losses.KLDivergence{}, losses.MAE{}, losses.MSE{}, losses.Visibility{})
+	lossesKnown     = known[losses.Loss](losses.CTC{}, losses.Contrastive{}, losses.Cosine{}, losses.Hinge{}, losses.Poisson{}, losses.BinaryCrossEntropy{}, losses.CrossEntropy{}, losses.Huber{}, losses.KLDivergence{}, losses.MAE{}, losses.MSE{}, losses.Visibility{})
 	metricsKnown    = known[metrics.Metric](metrics.AUC{}, metrics.Accuracy{}, metrics.F1{}, metrics.Func{}, metrics.MAE{}, metrics.Perplexity{}, metrics.Precision{}, metrics.R2{}, metrics.RMSE{}, metrics.Recall{}, metrics.TopK{})
 )
 
@@ -68,6 +68,9 @@ func known[T any](all ...T) map[string]reflect.Type {
 // function, a layer or an optimizer of one's own.
 func (n *Net) recipe() (r recipe, err error) {
 	c := n.config
+	if c.Step != nil {
+		return r, fmt.Errorf("fit: %s: no recipe for a net with Config.Step, which is a function", n.name)
+	}
 	if c.OneDNN || c.FirstLook || c.Devices > 1 {
 		return r, fmt.Errorf("fit: %s: no recipe for a net with OneDNN, with FirstLook, or on several devices", n.name)
 	}

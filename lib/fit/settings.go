@@ -28,6 +28,9 @@ func (c Config) check() error {
 	case c.AllDevices && c.Devices == 0:
 		return fmt.Errorf("Config.AllDevices is set without Config.Devices: want how many to use, or AllDevices left out")
 	}
+	if c.Step != nil && (c.Loss != nil || c.Metrics != nil) {
+		return fmt.Errorf("Config.Step is set with Config.Loss or Metrics: want Minimize and Report of the step in their place")
+	}
 	if err := losses.Check(c.Loss, 0); err != nil {
 		return fmt.Errorf("Config.Loss: %w", err)
 	}
@@ -43,7 +46,7 @@ func (t Train) check(n *Net, data *Set) error {
 		return fmt.Errorf("fit: %s: %s", n.name, fmt.Sprintf(format, args...))
 	}
 	loss := n.lossOf(data)
-	_, err := n.measured(data).maximizes(t.Monitor, data.labelled())
+	_, err := n.measured(data).maximizes(t.Monitor, n.labelled(data))
 	if err == nil {
 		err = t.ReduceOnPlateau.Check()
 	}
@@ -58,6 +61,12 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("%d epochs: want 1 or more", t.Epochs)
 	case t.Batch < 0:
 		return bad("batch of %d: want 1 or more", t.Batch)
+	case t.Accumulate < 0 || t.Accumulate > 1 && t.Batch%(t.Accumulate*max(1, n.config.Devices)) != 0:
+		return bad("a batch of %d in %d parts on %d devices: want parts of the same size", t.Batch, t.Accumulate, max(1, n.config.Devices))
+	case t.Accumulate > 1 && n.config.Step != nil:
+		return bad("Accumulate of %d with Config.Step, which minimizes by itself: want one of them", t.Accumulate)
+	case t.Accumulate > 1 && len(n.carriedSlots()) > 0:
+		return bad("Accumulate of %d, and %s has a layer that is Stateful, whose batch is not divided: want it left out", t.Accumulate, n.model.Name)
 	case t.Batch > data.N:
 		return bad("batch of %d from the %d examples of %s: want no more than there are", t.Batch, data.N, data.Name)
 	case t.Batch > 0 && t.Epochs > math.MaxInt32/((data.N+t.Batch-1)/t.Batch):
@@ -66,7 +75,7 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("learning rate of %g: want more than 0, or 0 for the optimizer's", t.LearningRate)
 	case math.IsNaN(t.Threshold) || math.IsInf(t.Threshold, 0):
 		return bad("threshold of %g: want the result at which to end, or 0 for none", t.Threshold)
-	case t.Threshold < 0 && (t.Monitor == "" || t.Monitor == "loss") && ofThisPackage(loss):
+	case t.Threshold < 0 && n.config.Step == nil && (t.Monitor == "" || t.Monitor == "loss") && ofThisPackage(loss):
 		return bad("threshold of %g: want more than 0, for %s is never less, or 0 for none", t.Threshold, loss.Title())
 	case t.Patience < 0:
 		return bad("patience of %d epochs: want 1 or more, or 0 to train all epochs", t.Patience)

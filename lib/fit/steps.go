@@ -178,18 +178,3 @@ func (n *Net) donated(c plan.Part) func(p *hlo.Program) []bool {
 		return mask
 	}
 }
-
-// Steps is the program that Fit runs for some steps of an epoch.
-func (n *Net) Steps(s *Set, t Train) (*hlo.Program, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.open(); err != nil {
-		return nil, err
-	}
-	r, err := n.run(context.Background(), s, t, plan.Call)
-	if err != nil {
-		return nil, err
-	}
-	defer r.close()
-	return n.epochProgram(s, r.main.Part)
-}

@@ -49,11 +49,17 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 	if _, is := d.Y.(data.Same); is {
 		return s, n.sameTargets(s, d.V)
 	}
+	if d.Y == nil && d.V == nil && n.config.Step != nil {
+		return s, nil
+	}
 	if d.Y == nil && d.V == nil && n.ownLoss() {
 		return s, n.metricsFit(s)
 	}
 	if d.Y, _, err = flatten(name, "targets", d.Y); err != nil {
 		return nil, err
+	}
+	if n.config.Step != nil || n.freeLabels() {
+		return s, cmp.Or(n.stepTargets(d, s), n.freeLabelsFit(s))
 	}
 	if d.Y, err = n.targets(name, d.Y, s.N); err != nil {
 		return nil, err
@@ -62,9 +68,6 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 		s.arrays = append(s.arrays, setArray{part, shape, flat, nil})
 	}
 	if t, is := d.Y.([]int32); is {
-		if d.V != nil {
-			return nil, fmt.Errorf("fit: %s: %d weights in V for labels: want none; V is for targets that are numbers", name, len(d.V))
-		}
 		s.Labels, s.positions = t, len(t)/s.N
 		if len(n.positions()) > 0 {
 			add("y", t, shapes.Make(dtypes.Int32, s.N, s.positions))
@@ -72,7 +75,7 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 			add("y", t, shapes.Make(dtypes.Int32, s.N))
 		}
 		s.sees(t)
-		return s, n.metricsFit(s)
+		return s, cmp.Or(n.addWeights(s, d.V), n.metricsFit(s))
 	}
 	t := d.Y.([]float32)
 	if len(t) == 0 || len(t)%s.N != 0 {
@@ -88,14 +91,8 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 		}
 	}
 	add("y", t, shapes.Make(dtypes.Float32, s.N, s.targets))
-	if d.V != nil {
-		if len(d.V) != len(t) {
-			return nil, fmt.Errorf("fit: %s: %d weights in V for %d target numbers: want one for each", name, len(d.V), len(t))
-		}
-		if loss := n.lossOf(s); !takesWeights(loss) {
-			return nil, fmt.Errorf("fit: %s: V has weights of the targets, and %s does not take them: want none, or losses.Visibility", name, loss.Title())
-		}
-		add("v", d.V, shapes.Make(dtypes.Float32, s.N, s.targets))
+	if err := n.addWeights(s, d.V); err != nil {
+		return nil, err
 	}
 	return s, n.checkNumbers(name, t, d.V)
 }
@@ -223,7 +220,7 @@ func (n *Net) fitsInputs(s *Set) error {
 // fitsTargets proves that numbers as targets are as many as the net returns; a loss of
 // one's own may have another use for them.
 func (n *Net) fitsTargets(s *Set) error {
-	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets > 0 && s.targets != want && !n.ownLoss() {
+	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets > 0 && s.targets != want && !n.ownLoss() && n.config.Step == nil {
 		return n.shapeError(s.Name, "targets", fmt.Sprintf("%d numbers an example", s.targets),
 			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output))
 	}
@@ -255,10 +252,10 @@ func (n *Net) wantLabels() string {
 // it may have been loaded for another. A program would take a label that is not as no
 // class at all, and learn something.
 func (n *Net) canTrain(s *Set) error {
-	if err := n.fits(s); err != nil {
+	if err := n.fits(s); err != nil || n.config.Step != nil {
 		return err
 	}
-	if err := n.lossFits(s); err != nil {
+	if err := n.lossFits(s); err != nil || n.freeLabels() {
 		return err
 	}
 	if err := n.metricsFit(s); err != nil || !s.labelled() {
@@ -275,3 +272,6 @@ func (n *Net) canTrain(s *Set) error {
 	}
 	return nil
 }
+
+// labelled says whether a set's targets are labels of what the net returns.
+func (n *Net) labelled(s *Set) bool { return s.labelled() && n.config.Step == nil && !n.freeLabels() }

@@ -45,16 +45,16 @@ func (n *Net) targets(name string, y any, examples int) (any, error) {
 		if floats {
 			return wholeLabels(name, v, examples, width/n.classes(), n.classes())
 		}
-	case losses.MSE, losses.Visibility, losses.BinaryCrossEntropy, losses.Huber, losses.KLDivergence, losses.MAE:
-		if integers {
+	case nil:
+		if integers && (len(n.output) == 0 || v.Len() != examples*width/n.classes()) && len(n.output) != 1 {
+			return nil, fmt.Errorf("fit: %s: targets are a %T, and layer %s of %s returns %v: want []float32, as many numbers an example, or one label for each of its positions, or a net that returns one number a class", name, y, last(n.model.Names()), n.model.Name, n.output)
+		}
+	default:
+		if integers && !n.ownLoss() {
 			if v.Len() != examples*width {
 				return nil, fmt.Errorf("fit: %s: targets are a %T of %d numbers for %d examples, such as labels are: %s wants %d numbers an example; for labels want losses.CrossEntropy", name, y, v.Len(), examples, n.config.Loss.Title(), width)
 			}
 			return exactFloats(name, v)
-		}
-	case nil:
-		if integers && (len(n.output) == 0 || v.Len() != examples*width/n.classes()) && len(n.output) != 1 {
-			return nil, fmt.Errorf("fit: %s: targets are a %T, and layer %s of %s returns %v: want []float32, as many numbers an example, or one label for each of its positions, or a net that returns one number a class", name, y, last(n.model.Names()), n.model.Name, n.output)
 		}
 	}
 	if floats {
@@ -196,13 +196,25 @@ func float32s(name, what string, flat any) ([]float32, error) {
 // leastWeight is the smallest float32 whose square is one that devices do not take for 0.
 const leastWeight = 1.1e-19
 
-// checkNumbers refuses targets, and weights of them, that mean nothing to the net's loss.
-func (n *Net) checkNumbers(name string, y []float32, v []float32) error {
-	width := shapes.Make(dtypes.Float32, n.output...).Size()
-	blind := false
-	if l, is := n.config.Loss.(losses.Visibility); is {
-		blind = l.Blind
+// addWeights adds weights of the examples of a set or of its targets, after these.
+func (n *Net) addWeights(s *Set, v []float32) error {
+	if v == nil {
+		return nil
 	}
+	name, y := s.Name, s.shapeOf("y")
+	shape := shapes.Make(dtypes.Float32, y.Dimensions...)
+	switch len(v) {
+	case y.Size():
+	case s.N:
+		shape = shapes.Make(dtypes.Float32, s.N)
+	default:
+		what := "target numbers"
+		if s.labelled() {
+			what = "labels"
+		}
+		return fmt.Errorf("fit: %s: %d weights in V for %d %s of %d examples: want one for each target or example", name, len(v), y.Size(), what, s.N)
+	}
+	width := len(v) / s.N
 	for i, w := range v {
 		if !(w >= 0 && w <= math.MaxFloat32) {
 			return fmt.Errorf("fit: %s: weight %d of example %d is %g: want 0 or more", name, i%width, i/width, w)
@@ -214,14 +226,25 @@ func (n *Net) checkNumbers(name string, y []float32, v []float32) error {
 	if len(v) > 0 && !slices.ContainsFunc(v, func(w float32) bool { return w > 0 }) {
 		return fmt.Errorf("fit: %s: every weight in V is 0: want some that count", name)
 	}
+	s.arrays = append(s.arrays, setArray{"v", shape, v, nil})
+	return nil
+}
+
+// checkNumbers refuses targets that mean nothing to the net's loss; v are their weights.
+func (n *Net) checkNumbers(name string, y []float32, v []float32) error {
+	width := shapes.Make(dtypes.Float32, n.output...).Size()
+	blind := false
+	if l, is := n.config.Loss.(losses.Visibility); is {
+		blind = l.Blind
+	}
 	if err := n.probabilities(name, y); err != nil {
 		return err
 	}
 	for i, t := range y {
-		if f := float64(t); !math.IsNaN(f) && !math.IsInf(f, 0) || len(v) > 0 && v[i] == 0 && !blind {
+		if f := float64(t); !math.IsNaN(f) && !math.IsInf(f, 0) || len(v) > 0 && v[i/(len(y)/len(v))] == 0 && !blind {
 			continue
 		}
-		what := "want a finite number, or weight 0 in V with a loss that takes it, as losses.Visibility"
+		what := "want a finite number, or weight 0 in V"
 		if blind {
 			what = "want a finite number, for Blind counts all"
 		}
@@ -234,6 +257,16 @@ func (n *Net) checkNumbers(name string, y []float32, v []float32) error {
 func (n *Net) probabilities(name string, y []float32) error {
 	most := float32(math.MaxFloat32)
 	switch n.config.Loss.(type) {
+	case losses.Hinge:
+		if i := slices.IndexFunc(y, func(t float32) bool { return t != 1 && t != -1 && t == t }); i >= 0 {
+			return fmt.Errorf("fit: %s: target %d is %g: %s wants -1 and 1", name, i, y[i], n.config.Loss.Title())
+		}
+		return nil
+	case losses.Poisson:
+		if i := slices.IndexFunc(y, func(t float32) bool { return t < 0 }); i >= 0 {
+			return fmt.Errorf("fit: %s: target %d is %g: %s wants counts, 0 or more", name, i, y[i], n.config.Loss.Title())
+		}
+		return nil
 	case losses.BinaryCrossEntropy:
 		most = 1
 	case losses.KLDivergence:
@@ -285,10 +318,43 @@ func (n *Net) sameTargets(s *Set, v []float32) error {
 // ownLoss says whether the net's loss is none of package losses.
 func (n *Net) ownLoss() bool { return n.config.Loss != nil && !ofThisPackage(n.config.Loss) }
 
-// takesWeights says whether a loss has a use for weights of targets. One's own may.
-func takesWeights(l losses.Loss) bool {
-	_, is := l.(losses.Visibility)
-	return is || !ofThisPackage(l)
+// freeLabels says whether the loss takes labels that are not classes of the output's positions.
+func (n *Net) freeLabels() bool {
+	switch n.config.Loss.(type) {
+	case losses.CTC, losses.Contrastive:
+		return true
+	}
+	return false
+}
+
+// freeLabelsFit proves that a set's labels are some that such a loss takes.
+func (n *Net) freeLabelsFit(s *Set) error {
+	wrong := func(got, want string) error {
+		return fmt.Errorf("fit: %s: %s of %s: got %s, want %s", n.name, n.config.Loss.Title(), s.Name, got, want)
+	}
+	if n.config.Metrics != nil {
+		return fmt.Errorf("fit: %s: Config.Metrics with %s, whose labels are not those of the output: want none", n.name, n.config.Loss.Title())
+	}
+	switch l := n.config.Loss.(type) {
+	case losses.Contrastive:
+		if s.positions != 1 {
+			return wrong(s.kind(), "one label an example")
+		}
+	case losses.CTC:
+		if len(n.output) != 2 {
+			return wrong(fmt.Sprintf("a net that returns %v", n.output), "one that returns [steps classes]")
+		}
+		if s.positions == 0 || s.shapeOf("y").Rank() != 2 {
+			return wrong(s.kind(), "sequences of 2 or more labels an example, ended by -1 where they are shorter")
+		}
+		if int(s.high) >= n.classes() {
+			return wrong(fmt.Sprintf("label %d", s.high), fmt.Sprintf("labels below %d, the classes of the net", n.classes()))
+		}
+		if err := losses.Check(l, n.classes()); err != nil {
+			return fmt.Errorf("fit: %s: Config.Loss: %w", n.name, err)
+		}
+	}
+	return nil
 }
 
 // lossFits proves that the net's loss is one for a set's targets: it may have been loaded
@@ -298,6 +364,9 @@ func (n *Net) lossFits(s *Set) error {
 	wrong := func(got, want string) error {
 		return fmt.Errorf("fit: %s: %s of %s: got %s, want %s; load it for this net", n.name, loss.Title(), s.Name, got, want)
 	}
+	if n.freeLabels() {
+		return n.freeLabelsFit(s)
+	}
 	switch loss.(type) {
 	case losses.CrossEntropy:
 		if !s.labelled() {
@@ -306,13 +375,10 @@ func (n *Net) lossFits(s *Set) error {
 		if len(n.output) == 0 {
 			return wrong(fmt.Sprintf("a net that returns %v", n.output), "one that returns one number a class")
 		}
-	case losses.MSE, losses.Visibility, losses.BinaryCrossEntropy, losses.Huber, losses.KLDivergence, losses.MAE:
-		if s.targets == 0 {
+	default:
+		if s.targets == 0 && !n.ownLoss() {
 			return wrong(s.kind(), "numbers, as many as the net returns")
 		}
-	}
-	if s.array("v") != nil && !takesWeights(loss) {
-		return wrong("weights of targets, Data.V, which it does not take", "none, or losses.Visibility")
 	}
 	return nil
 }

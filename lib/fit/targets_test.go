@@ -57,10 +57,15 @@ func TestTargets(t *testing.T) {
 		{"weight that is no number", 1, losses.Visibility{}, []float32{1, 1}, []float32{nan, 1}, "weight 0 of example 0 is NaN"},
 		{"endless weight", 1, losses.Visibility{}, []float32{1, 1}, []float32{inf, 1}, "weight 0 of example 0 is +Inf"},
 		{"too few weights", 1, losses.Visibility{}, []float32{1, 1}, []float32{1}, "1 weights in V for 2 target numbers"},
-		{"weights of MSE", 1, losses.MSE{}, []float32{1, 1}, []float32{1, 1}, "mean squared error does not take them: want none, or losses.Visibility"},
-		{"weights of the default", 1, nil, []float32{1, 1}, []float32{1, 1}, "mean squared error does not take them"},
+		{"weights of MSE", 1, losses.MSE{}, []float32{nan, 1}, []float32{0, 1}, []float32{nan, 1}},
+		{"weights of examples", 3, nil, []float32{1, 1, 1, nan, 1, 1}, []float32{1, 0}, []float32{1, 1, 1, nan, 1, 1}},
+		{"hinge", 1, losses.Hinge{}, []float32{1, 0}, nil, "target 1 is 0: hinge loss wants -1 and 1"},
+		{"Poisson", 1, losses.Poisson{}, []float32{1, -2}, nil, "target 1 is -2: Poisson loss wants counts"},
+		{"contrastive", 3, losses.Contrastive{}, []int{1000, -7}, nil, []int32(nil)},
+		{"contrastive numbers", 3, losses.Contrastive{}, []float32{1, 2}, nil, "got numbers as targets, want one label an example"},
+		{"CTC", 3, losses.CTC{}, []int{1, 2}, nil, "got a net that returns [3], want one that returns [steps classes]"},
 		{"weights of one's own", 1, own{}, []float32{1, 1}, []float32{1, 0}, []float32{1, 1}},
-		{"weights of labels", 3, nil, []int32{1, 1}, []float32{1, 1}, "2 weights in V for labels: want none"},
+		{"weights of labels", 3, nil, []int32{1, 1}, []float32{1, 1, 1}, "3 weights in V for 2 labels of 2 examples: want one for each target or example"},
 		{"strings", 1, nil, []string{"a", "b"}, nil, "targets are a []string: want labels as []int32"},
 		{"booleans", 2, losses.CrossEntropy{}, []bool{true, false}, nil, []int32{1, 0}},
 		{"booleans as numbers", 1, losses.MSE{}, []bool{true, false}, nil, []float32{1, 0}},
@@ -108,7 +113,6 @@ func TestTargetsOfOthers(t *testing.T) {
 	x := make([]float32, 4)
 	labels := load(t, of(nil), "labels", Data{X: x, Y: []int32{0, 1}})
 	numbers := load(t, of(nil), "numbers", Data{X: x, Y: make([]float32, 4)})
-	weighted := load(t, of(losses.Visibility{}), "weighted", Data{X: x, Y: make([]float32, 4), V: []float32{1, 0, 1, 1}})
 	deep := attach(t, s, "deep", models.Net{Name: "deep", Input: []int{2, 1}, Layers: []models.Layer{models.Dense{Name: "out", Units: 2}}}, Config{FirstLook: true})
 	for _, tt := range []struct {
 		name string
@@ -119,8 +123,7 @@ func TestTargetsOfOthers(t *testing.T) {
 		{"numbers", of(losses.CrossEntropy{}), numbers, "cross entropy of numbers: got numbers as targets, want labels"},
 		{"labels", of(losses.MSE{}), labels, "mean squared error of labels: got labels, want numbers"},
 		{"labels", of(losses.Visibility{}), labels, "visibility of labels: got labels, want numbers"},
-		{"weights", of(losses.MSE{}), weighted, "weights of targets, Data.V, which it does not take"},
-		{"weights", of(nil), weighted, "weights of targets, Data.V, which it does not take"},
+		{"numbers", of(losses.Contrastive{}), numbers, "contrastive loss of numbers: got numbers as targets, want one label an example"},
 		{"classes at each position", deep, labels, "targets of labels: got 1 labels an example, want 2: layer out of deep returns [2 2]"},
 	} {
 		_, trained := tt.net.WithContext(ctx).Fit(tt.set, Train{})
@@ -177,7 +180,7 @@ func TestUnseen(t *testing.T) {
 			}
 			last = got
 		}
-		value, gradients := step(t, n, Data{X: []float32{3, 4, 1, 1}, Y: []float32{nan, nan, 1, nan}, V: []float32{0, 0, 1, 0}}, 1)
+		value, gradients := oneStep(t, n, Data{X: []float32{3, 4, 1, 1}, Y: []float32{nan, nan, 1, nan}, V: []float32{0, 0, 1, 0}}, 1)
 		_ = value
 		for name, g := range gradients {
 			for _, x := range g {

@@ -109,6 +109,7 @@ type trace struct {
 	g      *Graph
 	store  *model.Store
 	marks  []mark
+	added  *Node  // what layers have added to the loss; nil: nothing
 	prefix string // of the names that cut gives
 }
 
@@ -202,8 +203,20 @@ func (t *trace) apply(in models.Inputs, training bool) *Node {
 // applyNet is apply with other layers of the same names. What layer i gives passes
 // through each, if that is not nil.
 func (t *trace) applyNet(net models.Net, in models.Inputs, training bool, each func(i int, y *Node) *Node) *Node {
+	return t.building(training, func() *Node { return net.Build(t.store.RootScope(), t.rounded(in), t.mark, each) })
+}
+
+// building builds layers, and notes what they add to the loss.
+func (t *trace) building(training bool, build func() *Node) *Node {
 	t.store.SetTraining(t.g, training)
-	return t.float(net.Build(t.store.RootScope(), t.rounded(in), t.mark, each))
+	if t.net.addsLoss {
+		models.ResetAddedLoss(t.g)
+	}
+	y := t.float(build())
+	if t.net.addsLoss {
+		t.added = models.AddedLoss(t.g)
+	}
+	return y
 }
 
 // rounded are inputs in the type that the net computes in.

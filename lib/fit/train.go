@@ -21,6 +21,7 @@ type Train struct {
 	Epochs       int     // default: 1
 	Steps        int     // in place of Epochs; the last epoch may then be a part of one
 	Batch        int     // examples a step; default: 32, or all if there are fewer
+	Accumulate   int     // parts that a batch's gradients are computed in, one after another, for less memory; default: 1
 	InOrder      bool    // do not shuffle
 	KeepState    bool    // stateful LSTM layers keep their state from epoch to epoch
 	DropLast     bool    // leave out the last batch of an epoch when it is not full
@@ -151,7 +152,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 	r := &run{Train: t, net: n, ctx: ctx, data: data, plan: plan}
 	r.began = time.Now()
 	r.snapshots.last = r.began
-	r.record = record{history: &History{Devices: plan.Devices, Note: plan.Note}, labels: data.labelled(), measured: n.measured(data), answers: data.answers()}
+	r.record = record{history: &History{Devices: plan.Devices, Note: plan.Note}, labels: n.labelled(data), measured: n.measured(data), answers: data.answers()}
 	maximize, err := r.measured.maximizes(t.Monitor, r.labels)
 	if err != nil {
 		return nil, err // checked: it cannot be
@@ -427,6 +428,11 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 	}
 	if err := t.check(n, data); err != nil {
 		return t, err
+	}
+	if n.config.Step != nil {
+		if _, err := n.outline(data, t.Batch); err != nil {
+			return t, err
+		}
 	}
 	if t.Steps > 0 {
 		each := t.epochSteps(data)

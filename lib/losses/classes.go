@@ -20,18 +20,24 @@ type CrossEntropy struct {
 	IgnoreNegative bool
 	// ClassWeights has the weight of each class; default: 1.
 	ClassWeights []float64
+	// Gamma makes labels that are right already count less: focal loss (Lin et al., 2017); 0:
+	// it does not.
+	Gamma float64
 }
 
 func (CrossEntropy) Title() string { return "cross entropy" }
 
 // Plain says whether there are no settings.
 func (l CrossEntropy) Plain() bool {
-	return l.Smoothing == 0 && !l.IgnoreNegative && l.ClassWeights == nil
+	return l.Smoothing == 0 && l.Gamma == 0 && !l.IgnoreNegative && l.ClassWeights == nil
 }
 
 func (l CrossEntropy) check(classes int) error {
 	if !(l.Smoothing >= 0 && l.Smoothing < 1) {
 		return fmt.Errorf("Smoothing is %g: want 0 or more, and less than 1", l.Smoothing)
+	}
+	if !(l.Gamma >= 0) || math.IsInf(l.Gamma, 0) {
+		return fmt.Errorf("Gamma is %g: want 0 or more", l.Gamma)
 	}
 	sum := 0.0
 	for i, w := range l.ClassWeights {
@@ -47,7 +53,7 @@ func (l CrossEntropy) check(classes int) error {
 }
 
 // Apply subtracts the largest logit first, so that nothing overflows.
-func (l CrossEntropy) Apply(logits, labels, _ *Node) (loss, weight *Node) {
+func (l CrossEntropy) Apply(logits, labels, v *Node) (loss, weight *Node) {
 	d := logits.Shape().Dimensions
 	classes := d[len(d)-1]
 	must(l, classes)
@@ -59,6 +65,9 @@ func (l CrossEntropy) Apply(logits, labels, _ *Node) (loss, weight *Node) {
 	}
 	if l.Plain() {
 		loss = Sub(normal, ReduceSum(Mul(z, right), -1))
+		if v != nil {
+			return weighted(loss, v)
+		}
 		if len(d) > 2 {
 			loss = rowMeans(loss)
 		}
@@ -75,7 +84,16 @@ func (l CrossEntropy) Apply(logits, labels, _ *Node) (loss, weight *Node) {
 		spread := Mul(counts, BroadcastToDims(InsertAxes(known, -1), d...))
 		target = Add(target, MulScalar(spread, l.Smoothing/float64(classes)))
 	}
-	return rowSums(of(target)), StopGradient(rowSums(each))
+	loss = of(target)
+	if l.Gamma > 0 { // of the probability of the label
+		p := Exp(Sub(ReduceSum(Mul(z, right), -1), normal))
+		loss = Mul(loss, Pow(MaxScalar(OneMinus(p), 1e-7), Scalar(z.Graph(), z.DType(), l.Gamma)))
+	}
+	if v != nil {
+		v = Spread(v, each)
+		loss, each = Mul(loss, v), Mul(each, v)
+	}
+	return rowSums(loss), StopGradient(rowSums(each))
 }
 
 // BinaryCrossEntropy is the cross entropy of numbers that are each a class of its own or
@@ -102,8 +120,9 @@ func (l BinaryCrossEntropy) check() error {
 }
 
 // Apply takes out and y of one shape [n …].
-func (l BinaryCrossEntropy) Apply(out, y, _ *Node) (loss, weight *Node) {
+func (l BinaryCrossEntropy) Apply(out, y, v *Node) (loss, weight *Node) {
 	must(l, 0)
+	y = seen(y, v)
 	softplus := func(x *Node) *Node { // log(1 + eˣ), without overflow
 		return Add(Max(x, ZerosLike(x)), Log1P(Exp(Neg(Abs(x)))))
 	}
@@ -117,7 +136,7 @@ func (l BinaryCrossEntropy) Apply(out, y, _ *Node) (loss, weight *Node) {
 		wrong := Add(Mul(y, OneMinus(p)), Mul(OneMinus(y), p))
 		loss = Mul(loss, Pow(wrong, Scalar(out.Graph(), dtypes.Float32, l.Gamma)))
 	}
-	return rowMeans(loss), nil
+	return weighted(loss, v)
 }
 
 // KLDivergence is the sum of y·(log y - log p), where p is the softmax of out along its last
@@ -127,10 +146,11 @@ type KLDivergence struct{}
 func (KLDivergence) Title() string { return "Kullback-Leibler divergence" }
 
 // Apply takes out and y of one shape [n … classes].
-func (KLDivergence) Apply(out, y, _ *Node) (loss, weight *Node) {
+func (KLDivergence) Apply(out, y, v *Node) (loss, weight *Node) {
+	y = seen(y, v)
 	z := Sub(out, StopGradient(ReduceAndKeep(out, ReduceMax, -1)))
 	p := Sub(z, BroadcastToDims(Log(ReduceAndKeep(Exp(z), ReduceSum, -1)), z.Shape().Dimensions...))
 	none := Equal(y, ZerosLike(y)) // 0·log 0 is 0
 	entropy := Mul(y, Log(Where(none, OnesLike(y), y)))
-	return rowSums(Sub(entropy, Mul(y, p))), nil
+	return weightedExamples(rowSums(Sub(entropy, Mul(y, p))), v)
 }

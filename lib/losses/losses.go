@@ -3,7 +3,7 @@
 //
 //	config := fit.Config{Loss: losses.MSE{}}
 //
-// A loss of one's own is a type with the two methods of [Loss].
+// A loss of one's own is a [Func], or a type with the two methods of [Loss].
 package losses
 
 import (
@@ -23,6 +23,15 @@ type Loss interface {
 	Apply(out, y, v *Node) (loss, weight *Node)
 }
 
+// Mean is a loss of a batch as a scalar, for a training step of one's own.
+func Mean(l Loss, out, y *Node) *Node {
+	loss, weight := l.Apply(out, y, nil)
+	if weight == nil {
+		return ReduceAllMean(loss)
+	}
+	return Div(ReduceAllSum(loss), ReduceAllSum(weight))
+}
+
 // Check says which setting of a loss means nothing; classes is how many there are, 0 where
 // that is not known.
 func Check(l Loss, classes int) error {
@@ -36,6 +45,14 @@ func Check(l Loss, classes int) error {
 		err = l.check()
 	case Joint:
 		err = l.check()
+	case Contrastive:
+		err = l.check()
+	case CTC:
+		err = l.checkClasses(classes)
+	case Func:
+		if l.Of == nil || l.Name == "" {
+			err = fmt.Errorf("Name is %q, Of is nil: %t: want both", l.Name, l.Of == nil)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%T: %w", l, err)
@@ -65,6 +82,7 @@ func (l Visibility) Apply(out, y, v *Node) (loss, weight *Node) {
 	if v == nil || l.Blind {
 		v = OnesLike(y)
 	}
+	v = Spread(v, y)
 	y = Seen(y, v)
 	weight = StopGradient(MulScalar(rowSums(v), 0.5))
 	if !l.Explicit {

@@ -13,7 +13,9 @@ type MSE struct{}
 func (MSE) Title() string { return "mean squared error" }
 
 // Apply takes out and y of one shape [n …].
-func (MSE) Apply(out, y, _ *Node) (loss, weight *Node) { return rowMeans(Square(Sub(out, y))), nil }
+func (MSE) Apply(out, y, v *Node) (loss, weight *Node) {
+	return weighted(Square(Sub(out, seen(y, v))), v)
+}
 
 // MAE is the mean of the absolute differences of an example.
 type MAE struct{}
@@ -21,7 +23,32 @@ type MAE struct{}
 func (MAE) Title() string { return "mean absolute error" }
 
 // Apply takes out and y of one shape [n …].
-func (MAE) Apply(out, y, _ *Node) (loss, weight *Node) { return rowMeans(Abs(Sub(out, y))), nil }
+func (MAE) Apply(out, y, v *Node) (loss, weight *Node) {
+	return weighted(Abs(Sub(out, seen(y, v))), v)
+}
+
+// Hinge is the mean of max(0, 1 - y·out), for targets y of -1 and 1.
+type Hinge struct{}
+
+// Title is hinge loss.
+func (Hinge) Title() string { return "hinge loss" }
+
+// Apply takes out and y of one shape [n …].
+func (Hinge) Apply(out, y, v *Node) (loss, weight *Node) {
+	return weighted(MaxScalar(OneMinus(Mul(seen(y, v), out)), 0), v)
+}
+
+// Poisson is the mean of exp(out) - y·out, for counts y and the logarithms of their means:
+// PyTorch's PoissonNLLLoss.
+type Poisson struct{}
+
+// Title is Poisson loss.
+func (Poisson) Title() string { return "Poisson loss" }
+
+// Apply takes out and y of one shape [n …].
+func (Poisson) Apply(out, y, v *Node) (loss, weight *Node) {
+	return weighted(Sub(Exp(out), Mul(seen(y, v), out)), v)
+}
 
 // Huber is the mean over an example of half of the squared differences up to Delta, and
 // beyond it of a line (Huber, 1964): outliers count less than with [MSE].
@@ -39,15 +66,15 @@ func (l Huber) check() error {
 }
 
 // Apply takes out and y of one shape [n …].
-func (l Huber) Apply(out, y, _ *Node) (loss, weight *Node) {
+func (l Huber) Apply(out, y, v *Node) (loss, weight *Node) {
 	must(l, 0)
 	delta := l.Delta
 	if delta == 0 {
 		delta = 1
 	}
-	d := Abs(Sub(out, y))
+	d := Abs(Sub(out, seen(y, v)))
 	near := MinScalar(d, delta)
-	return rowMeans(Add(MulScalar(Square(near), 0.5), MulScalar(Sub(d, near), delta))), nil
+	return weighted(Add(MulScalar(Square(near), 0.5), MulScalar(Sub(d, near), delta)), v)
 }
 
 // must is Check for a loss that is being built.

@@ -28,6 +28,7 @@ type Net struct {
 	Function func(scope *model.Scope, in Inputs) *Node
 
 	wrong error // of a function that made the net; see Check
+	parts bool  // see Parts
 }
 
 // Input is one of several arrays of an example.
@@ -171,6 +172,9 @@ func (n Net) Apply(scope *model.Scope, x *Node) *Node {
 // "conv/backward" before those of its gradient are. What layer i gives passes
 // through each, if that is not nil, on its way to the next.
 func (n Net) Build(scope *model.Scope, in Inputs, mark func(label string), each func(i int, y *Node) *Node) *Node {
+	if n.parts {
+		panic(fmt.Errorf("models: %s is a net of parts: want one of them, %s", n.Name, strings.Join(n.Names(), ", ")))
+	}
 	n = n.Listed()
 	x := in[only]
 	var once Again

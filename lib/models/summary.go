@@ -54,7 +54,7 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 	s.Net = net.Name
 	seen, names := 0, net.Names()
 	in := net.Batch(batch, func(name string, shape shapes.Shape) *Node { return Parameter(g, name, shape) })
-	net.Build(scope, in, nil, func(i int, x *Node) *Node {
+	row := func(i int, x *Node) *Node {
 		_, kind := net.Layers[i].Title()
 		r := Row{Name: names[i], Kind: kind, Output: x.Shape().Dimensions[1:]}
 		k := 0
@@ -73,7 +73,12 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 		seen = k
 		s.Rows = append(s.Rows, r)
 		return x
-	})
+	}
+	if net.parts {
+		net.buildParts(scope, in, row)
+	} else {
+		net.Build(scope, in, nil, row)
+	}
 	return s, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -56,25 +57,30 @@ func clip(o Optimizer, gradients []*Node) []*Node {
 // Clip clips.
 func (o Clipped) Clip(gradients []*Node) []*Node {
 	gradients = clip(o.Optimizer, gradients)
-	all := make([]*Node, len(gradients))
+	all := slices.Clone(gradients)
+	if o.Value > 0 {
+		for i, g := range all {
+			all[i] = ClipScalar(g, -o.Value, o.Value)
+		}
+	}
+	if o.Norm > 0 && len(all) > 0 {
+		return ClipNorm(all, Scalar(all[0].Graph(), all[0].DType(), o.Norm))
+	}
+	return all
+}
+
+// ClipNorm scales gradients together so that their norm is at most so much.
+func ClipNorm(gradients []*Node, norm *Node) []*Node {
 	var square *Node
-	for i, g := range gradients {
-		if o.Value > 0 {
-			g = ClipScalar(g, -o.Value, o.Value)
-		}
-		if all[i] = g; o.Norm > 0 {
-			s := ReduceAllSum(Square(g))
-			if square == nil {
-				square = s
-			} else {
-				square = Add(square, s)
-			}
+	for _, g := range gradients {
+		if s := ReduceAllSum(Square(g)); square == nil {
+			square = s
+		} else {
+			square = Add(square, s)
 		}
 	}
-	if square == nil {
-		return all
-	}
-	factor := MinScalar(MulScalar(Inverse(AddScalar(Sqrt(square), 1e-6)), o.Norm), 1)
+	factor := MinScalar(Mul(Inverse(AddScalar(Sqrt(square), 1e-6)), norm), 1)
+	all := slices.Clone(gradients)
 	for i, g := range all {
 		all[i] = Mul(g, factor)
 	}

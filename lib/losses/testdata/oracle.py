@@ -42,8 +42,76 @@ def focal(out, y, gamma=2.0):
     return (F.binary_cross_entropy_with_logits(out, y, reduction="none") * (y * (1 - p) + (1 - y) * p) ** gamma).mean()
 
 
+def weighted(each, v, per=None):  # the weighted mean of losses of numbers, positions or examples
+    if v.dim() == 1 and each.dim() > 1:
+        each = each.flatten(1).mean(1)
+    return (each * v).sum() / (v if per is None else per * v).sum()
+
+
+def weights(shape):
+    v = 1 + wave(1.7, shape)
+    v.view(-1)[1] = 0
+    return v
+
+
+def contrastive(out, y, t=0.1, v=None):
+    z = F.normalize(out)
+    s = z @ z.T / t
+    n = len(z)
+    other = ~torch.eye(n, dtype=torch.bool)
+    log = s - torch.logsumexp(s.masked_fill(~other, -math.inf), 1, keepdim=True)
+    pairs = (y[:, None] == y[None]) & other
+    many = pairs.sum(1)
+    each = -(log.masked_fill(~pairs, 0)).sum(1) / many.clamp(min=1)
+    counts = (many > 0).to(out.dtype) * (1 if v is None else v)
+    return (each * counts).sum() / counts.sum()
+
+
+def ctc(blank, v=None):
+    lengths = torch.tensor([3, 2, 0, 3])
+
+    def loss(out, _):
+        y = torch.tensor([[1, 2, 2], [3, 1, -1], [-1, -1, -1], [4, 4, 4]])
+        if blank == 4:
+            y = torch.where(y == 4, 0, y)
+        l = F.ctc_loss(F.log_softmax(out, -1).transpose(0, 1), y.clamp(min=0), torch.full((4,), out.shape[1]), lengths, blank=blank, reduction="none", zero_infinity=True)
+        return l.mean() if v is None else weighted(l, v)
+
+    return loss
+
+
+def focal_ce(out, y, gamma=2.0):
+    l = F.cross_entropy(out, y, reduction="none")
+    return (l * (1 - torch.exp(-l)) ** gamma).mean()
+
+
 w = torch.tensor([0.5, 2.0, 0.0, 1.0])
-print(json.dumps({
+MORE = {
+    "CrossEntropy focal": case((6, 4), focal_ce, 4),
+    "CrossEntropy V": case((6, 4), lambda o, y: weighted(F.cross_entropy(o, y, reduction="none"), weights((6,))), 4),
+    "CrossEntropy positions V": case((3, 5, 4), lambda o, y: weighted(F.cross_entropy(o.transpose(1, 2), y, reduction="none"), weights((3, 5))), 4),
+    "CrossEntropy positions V example": case((3, 5, 4), lambda o, y: weighted(F.cross_entropy(o.transpose(1, 2), y, reduction="none"), weights((3,))), 4),
+    "CrossEntropy weights V": case((6, 4), lambda o, y: weighted(F.cross_entropy(o, y, reduction="none", weight=w), weights((6,)), w[y]), 4),
+    "BinaryCrossEntropy V": case((4, 3), lambda o, y: weighted(F.binary_cross_entropy_with_logits(o, y, reduction="none"), weights((4, 3)))),
+    "MSE V": case((4, 3), lambda o, y: weighted((o - y) ** 2, weights((4, 3)))),
+    "MSE V example": case((4, 3), lambda o, y: weighted((o - y) ** 2, weights((4,)))),
+    "MAE V": case((4, 3), lambda o, y: weighted((o - y).abs(), weights((4, 3)))),
+    "Huber V": case((4, 3), lambda o, y: weighted(F.huber_loss(o, y, reduction="none"), weights((4, 3)))),
+    "KLDivergence V example": case((4, 3), lambda o, y: weighted(F.kl_div(F.log_softmax(o, -1), y, reduction="none").sum(1), weights((4,))), rows=True),
+    "Hinge": case((4, 3), lambda o, y: torch.relu(1 - torch.sign(y - 0.5) * o).mean()),
+    "Poisson": case((4, 3), F.poisson_nll_loss),
+    "Poisson V": case((4, 3), lambda o, y: weighted(F.poisson_nll_loss(o, y, reduction="none"), weights((4, 3)))),
+    "Cosine": case((4, 3), lambda o, y: F.cosine_embedding_loss(o, y, torch.ones(4))),
+    "Cosine V example": case((4, 3), lambda o, y: weighted(F.cosine_embedding_loss(o, y, torch.ones(4), reduction="none"), weights((4,)))),
+    "Contrastive": case((8, 4), contrastive, 4),
+    "Contrastive V example": case((8, 4), lambda o, y: contrastive(o, y, 0.5, weights((8,))), 4),
+    "CTC": case((4, 7, 5), ctc(0), 5),
+    "CTC blank": case((4, 7, 5), ctc(4), 5),
+    "CTC V example": case((4, 7, 5), ctc(0, weights((4,))), 5),
+    "CTC short": case((4, 3, 5), ctc(0), 5),
+    "CTC one": case((4, 1, 5), ctc(0), 5),
+}
+print(json.dumps(MORE | {
     "CrossEntropy": case((6, 4), ce(), 4),
     "CrossEntropy positions": case((3, 5, 4), ce(), 4),
     "CrossEntropy smoothing": case((3, 5, 4), ce(label_smoothing=0.2), 4),

@@ -57,6 +57,8 @@ func (p *Plan) kernels(batch int) *Set {
 		p.because("XLA's kernels: Gaiden's are for CUDA GPUs")
 	case t.Settings.Kernels == XLAKernels:
 		p.because("XLA's kernels: as requested")
+	case t.Accumulate > 1:
+		p.because("XLA's kernels: a batch is computed in %d parts", t.Accumulate)
 	case p.Devices > 1:
 		p.because("XLA's kernels: on several devices")
 	case err != nil:

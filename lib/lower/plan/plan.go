@@ -66,6 +66,8 @@ type Part struct {
 	Split   bool
 	Kernels *Set // nil: XLA's
 	tilings int
+	// Accumulate is how many parts a batch's gradients are computed in; 0: 1.
+	Accumulate int
 
 	First int // example of the epoch
 	Turns int // in an epoch
@@ -73,6 +75,10 @@ type Part struct {
 
 // Key tells programs apart.
 func (p Part) Key() string {
+	if n := p.Accumulate; n > 1 {
+		p.Accumulate = 0
+		return fmt.Sprintf("%s in %d parts", p.Key(), n)
+	}
 	return fmt.Sprintf("b%d %d·%d≤%d form %d packed %t devices %d split %t kernels %s/%d", p.Batch, p.Inner, p.Unroll, p.Limit, p.Form, p.Packed, p.Devices, p.Split, p.Kernels.kind(), p.tilings)
 }
 
@@ -127,6 +133,9 @@ func Decide(t Training) (*Plan, error) {
 	p.Packed = p.packs()
 	for _, part := range append(p.Parts(), &p.Final, &p.Cut) {
 		part.Devices, part.Split = p.Devices, p.Devices > 1 && part.Batch%p.Devices == 0 // what cannot be shared, each does
+		if t.Accumulate > 1 {
+			part.Accumulate = partsOf(part.Share(), p.Main.Share()/t.Accumulate)
+		}
 		if part.Kernels != nil {
 			part.tilings = 1 + t.Tilings
 		}
@@ -135,6 +144,16 @@ func Decide(t Training) (*Plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// partsOf is in how many parts of the same size, at most so many examples, a batch is divided.
+func partsOf(batch, most int) int {
+	for n := 1; n < batch; n++ {
+		if batch%n == 0 && batch/n <= most {
+			return n
+		}
+	}
+	return batch
 }
 
 // Parts are the parts of an epoch, in order.

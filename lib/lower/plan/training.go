@@ -30,8 +30,11 @@ type Training struct {
 	Numbers int // of all inputs of the data set
 	Batch   int // examples of a step
 	Steps   int // full batches of an epoch, or of all epochs that are one loop
-	Rest    int // examples of the last batch of an epoch, if it is smaller
-	Last    int // steps of the last epoch, if fewer than of the others; 0: as many
+	// Accumulate is in how many parts the gradients of a batch are computed; 0: 1.
+	Accumulate int
+
+	Rest int // examples of the last batch of an epoch, if it is smaller
+	Last int // steps of the last epoch, if fewer than of the others; 0: as many
 
 	Interval  int // a user's function is called after so many steps; 0: there is none
 	Epochs    int

@@ -1,0 +1,116 @@
+package fit
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/lower/plan"
+	"gaiden/lib/models"
+)
+
+// accumulated is derive for a batch in parts, one after another: their gradients are added up
+// in a loop, and the optimizer does one step. The sums of losses are derived, since the number
+// to divide by is not known before the last part.
+func (t *trace) accumulated(variables []*Node, b batch, s *Set, c plan.Part) stepResult {
+	n, l := t.net, &t.net.layout
+	size := c.Share() / c.Accumulate
+	var moved []int
+	for i, v := range l.variables {
+		if !v.trainable && !v.frozen {
+			moved = append(moved, i)
+		}
+	}
+	var trained []*Node
+	for _, i := range l.trained {
+		trained = append(trained, variables[i])
+	}
+	part := func(i *Node) batch {
+		from := MulScalar(i, float64(size))
+		of := func(x *Node) *Node {
+			if x == nil {
+				return nil
+			}
+			return window(from, size, ZerosLike(from))(x)
+		}
+		p := batch{in: models.Inputs{}, y: of(b.y), v: of(b.v)}
+		for name, x := range b.in {
+			p.in[name] = of(x)
+		}
+		return p
+	}
+	// The state of the loop: sum, weight, right, gradients, moved variables, the trained ones,
+	// which stay, and sums of metrics. GoMLX derives by nodes of the loop's body only.
+	first, last := 3+len(trained), 3+2*len(trained)+len(moved)
+	turn := func(i *Node, state []*Node) []*Node {
+		now := append([]*Node{}, variables...)
+		for k, v := range moved {
+			now[v] = state[first+k]
+		}
+		by := state[first+len(moved) : last]
+		for k, v := range l.trained {
+			now[v] = by[k]
+		}
+		t.set(now)
+		p := part(i)
+		out := t.applyNet(n.model, p.in, true, nil)
+		sum, weight, right := t.score(n.lossOf(s), out, p, nil)
+		measured := t.sums(s, out, p, nil)
+		after := t.buffers(now)
+		t.mark("loss/backward")
+		next := []*Node{Add(state[0], sum), Add(state[1], weight), Add(state[2], right)}
+		for k, g := range Gradient(sum, by...) {
+			next = append(next, Add(state[3+k], g))
+		}
+		for _, v := range moved {
+			next = append(next, after[v])
+		}
+		if next = append(next, by...); measured != nil {
+			next = append(next, Add(state[last], measured))
+		}
+		return next
+	}
+	state := []*Node{t.scalar(float32(0)), t.scalar(float32(0)), t.scalar(float32(0))}
+	for _, x := range trained {
+		state = append(state, ZerosLike(x))
+	}
+	for _, v := range moved {
+		state = append(state, variables[v])
+	}
+	state = append(state, trained...)
+	if sums := n.measured(s).size(); sums > 0 {
+		state = append(state, Zeros(t.g, shapes.Make(dtypes.Float32, sums)))
+	}
+	// The first part is not in the loop: GoMLX has each constant once in a graph, and one that
+	// is made in a loop cannot be used after it.
+	zero, one, limit := t.scalar(int32(0)), t.scalar(int32(1)), t.scalar(int32(c.Accumulate))
+	state = turn(zero, state)
+	if plan.Unlooped(n.target, n.convolves) {
+		for i := 1; i < c.Accumulate; i++ {
+			state = turn(t.scalar(int32(i)), state)
+		}
+	} else {
+		state = t.while(one, one, limit, state, turn)
+	}
+	f := stepResult{weight: state[1], right: state[2], variables: append([]*Node{}, variables...)}
+	if c.Split {
+		f.weight = t.allReduce(f.weight)
+	}
+	f.mean = t.mean(state[0], f.weight)
+	divisor := Where(Equal(f.weight, ZerosLike(f.weight)), OnesLike(f.weight), f.weight)
+	for k := range trained {
+		f.gradients = append(f.gradients, Div(state[3+k], divisor))
+	}
+	for k, v := range moved {
+		f.variables[v] = state[first+k]
+	}
+	if len(state) > last {
+		f.measured = state[last]
+	}
+	f.joined = make([]bool, len(trained))
+	t.set(f.variables)
+	if n.target.CPU() {
+		f.gradients = OptimizationBarriers(f.gradients...) // as in derive
+	}
+	return f
+}

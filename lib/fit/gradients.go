@@ -1,0 +1,255 @@
+package fit
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/fit/step"
+	"gaiden/lib/lower/plan"
+	"gaiden/lib/optim"
+	"gaiden/lib/session"
+)
+
+// Batches are all examples in a random order, so many at a time.
+func (s *Set) Batches(size int) iter.Seq[step.Batch] {
+	s.epochs++
+	seed := s.epochs
+	return func(yield func(step.Batch) bool) {
+		order := rand.New(rand.NewPCG(seed, 0x62617463686573)).Perm(s.N)
+		for part := range slices.Chunk(order, max(1, size)) {
+			b := step.Batch{Data: s.Name}
+			for _, i := range part {
+				b.Examples = append(b.Examples, int32(i))
+			}
+			if !yield(b) {
+				return
+			}
+		}
+	}
+}
+
+// Gradients are the derivatives of the loss for a batch.
+func (n *Net) Gradients(b step.Batch) *step.Gradients {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var names []string
+	arrays, loss, err := n.gradients(b)
+	if err == nil {
+		for _, i := range n.layout.trained {
+			names = append(names, n.layout.variables[i].name)
+		}
+	}
+	return step.NewGradients(n.core, names, arrays, loss, n.changeGradients, err)
+}
+
+// Apply is a step of the optimizer, if it leads to finite weights.
+func (n *Net) Apply(g *step.Gradients) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	gradients, err := g.Take(n.core)
+	if err != nil {
+		return fmt.Errorf("fit: %s: %w", n.name, err)
+	}
+	defer free(gradients...)
+	ctx := n.context()
+	done, err := n.acquire(ctx, "changes")
+	if err != nil {
+		return err
+	}
+	defer done()
+	p, err := n.wait(ctx, n.prepare("apply", n.applyProgram, nil), nil)
+	if err != nil {
+		return err
+	}
+	all := n.layout.all()
+	state, err := n.state(all)
+	if err != nil {
+		return err
+	}
+	defer free(state...)
+	rate, err := n.session.Put([]float32{float32(n.config.Optimizer.Rate())}, shapes.Make(dtypes.Float32), 0)
+	if err != nil {
+		return err
+	}
+	defer rate.Finalize()
+	out, err := p.Run(session.Call{Inputs: slices.Concat(state, []*session.Array{rate}, gradients)})
+	if err != nil {
+		return err
+	}
+	defer free(out...)
+	last := len(out) - 1
+	wrong := make([]float32, 1)
+	if err := during(ctx, nil, func() error { return out[last].Values(wrong) }); err != nil {
+		return err
+	}
+	if wrong[0] != 0 {
+		return fmt.Errorf("fit: %s: a step by these gradients leaves weights that are not finite; the net keeps those it has: want a smaller learning rate, or Gradients.Clip", n.name)
+	}
+	var changed []slot
+	for _, i := range n.layout.trained {
+		changed = append(changed, n.layout.variables[i])
+	}
+	return n.bind(slices.Concat(changed, n.layout.moments, []slot{n.layout.step}), out[:last])
+}
+
+// gradients computes those of a batch, and its loss.
+func (n *Net) gradients(b step.Batch) (gradients []*session.Array, loss *session.Array, err error) {
+	ctx := n.context()
+	if n.config.Step != nil {
+		return nil, nil, fmt.Errorf("fit: %s: Gradients of a net with Config.Step, which minimizes by itself: want a net with Config.Loss", n.name)
+	}
+	done, err := n.acquire(ctx, "changes")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	s := n.sets[b.Data]
+	if s == nil {
+		return nil, nil, fmt.Errorf("fit: %s: batch of %q: want one of a set that this net has loaded, by Upload or Data", n.name, b.Data)
+	}
+	if err := n.canTrain(s); err != nil {
+		return nil, nil, err
+	}
+	size := len(b.Examples)
+	if size == 0 || slices.ContainsFunc(b.Examples, func(i int32) bool { return i < 0 || int(i) >= s.N }) {
+		return nil, nil, fmt.Errorf("fit: %s: batch of %d examples of %s: want 1 or more, with numbers from 0 to %d", n.name, size, s.Name, s.N-1)
+	}
+	if err := n.checkCarried(s, Train{Batch: size, InOrder: true}); err != nil {
+		return nil, nil, err
+	}
+	p, err := n.wait(ctx, n.prepare(fmt.Sprintf("gradients/%s/%d/%d", s.key(), s.N, size), func() (*hlo.Program, error) { return n.gradientProgram(s, size) }, nil), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	state, err := n.state(n.layout.variables)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer free(state...)
+	index, err := n.session.Put(b.Examples, shapes.Make(dtypes.Int32, size), 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer index.Finalize()
+	sources, err := n.copiesOn(s.all(), 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := p.Run(session.Call{Inputs: slices.Concat(state, sources[0], []*session.Array{index})})
+	if err != nil {
+		return nil, nil, err
+	}
+	k := len(n.layout.trained)
+	moved := out[1+k:]
+	defer free(moved...)
+	return out[1 : 1+k], out[0], n.bind(n.moved(), moved)
+}
+
+// moved are the variables that a step changes without a gradient.
+func (n *Net) moved() (l []slot) {
+	for _, v := range n.layout.variables {
+		if !v.trainable && !v.frozen {
+			l = append(l, v)
+		}
+	}
+	return l
+}
+
+// gradientProgram is the gradients of a batch: variables, sources, examples → loss, gradients,
+// variables that are moved.
+func (n *Net) gradientProgram(s *Set, size int) (*hlo.Program, error) {
+	return n.trace("gradients", func(t *trace) []*Node {
+		t.w.options.NativeUpdates = false // gradients are wanted as they are
+		variables := t.variables()
+		sources := t.sources(s)
+		index := Parameter(t.g, "index", shapes.Make(dtypes.Int32, size))
+		f := t.derive(variables, t.gather(size, s, sources, rows(index)), s, plan.Part{Batch: size, Devices: 1})
+		out := append([]*Node{f.mean}, f.gradients...)
+		for i, v := range n.layout.variables {
+			if !v.trainable && !v.frozen {
+				out = append(out, f.variables[i])
+			}
+		}
+		return out
+	})
+}
+
+// applyProgram is a step of the optimizer: state, rate, gradients → trained variables, moments,
+// step, and 1 where some of them are not finite.
+func (n *Net) applyProgram() (*hlo.Program, error) {
+	return n.trace("apply", func(t *trace) []*Node {
+		l := &n.layout
+		variables, moments := t.variables(), t.slots(l.moments)
+		count := Parameter(t.g, "step", l.step.shape)
+		rate := Parameter(t.g, "rate", shapes.Make(dtypes.Float32))
+		f := stepResult{variables: variables, gradients: t.gradientParameters("gradient/")}
+		next := Add(count, t.scalar(int32(1)))
+		v, m := t.update(f, l.each(), moments, rate, ConvertDType(next, dtypes.Float32))
+		wrong := t.scalar(float32(0))
+		var out []*Node
+		for _, i := range l.trained {
+			out, wrong = append(out, v[i]), Max(wrong, t.anyNotFinite(v[i]))
+		}
+		return append(append(out, m...), next, wrong)
+	})
+}
+
+// gradientParameters are the gradients as parameters of a program.
+func (t *trace) gradientParameters(prefix string) (l []*Node) {
+	for _, i := range t.net.layout.trained {
+		v := t.net.layout.variables[i]
+		l = append(l, Parameter(t.g, prefix+v.name, v.shape))
+	}
+	return l
+}
+
+// changeGradients does what gradients are told to do: see [step.Do].
+func (n *Net) changeGradients(what string, g []*session.Array, by float64, other []*session.Array) ([]*session.Array, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p, err := n.wait(n.context(), n.prepare("gradients/"+what, func() (*hlo.Program, error) {
+		return n.trace("gradients "+what, func(t *trace) []*Node {
+			by := Parameter(t.g, "by", shapes.Make(dtypes.Float32))
+			l := t.gradientParameters("gradient/")
+			square := t.scalar(float32(0))
+			switch what {
+			case "norm":
+				for _, x := range l {
+					square = Add(square, ReduceAllSum(Square(x)))
+				}
+				return []*Node{Add(Sqrt(square), Sub(by, by))}
+			case "add":
+				for i, x := range t.gradientParameters("other/") {
+					l[i] = Add(l[i], Add(x, Sub(by, by)))
+				}
+			case "scale":
+				for i, x := range l {
+					l[i] = Mul(x, by)
+				}
+			case "limit":
+				for i, x := range l {
+					l[i] = Min(Max(x, Neg(by)), by)
+				}
+			case "clip":
+				return optim.ClipNorm(l, by)
+			}
+			return l
+		})
+	}, nil), nil)
+	if err != nil {
+		return nil, err
+	}
+	scalar, err := n.session.Put([]float32{float32(by)}, shapes.Make(dtypes.Float32), 0)
+	if err != nil {
+		return nil, err
+	}
+	defer scalar.Finalize()
+	return p.Run(session.Call{Inputs: slices.Concat([]*session.Array{scalar}, g, other)})
+}

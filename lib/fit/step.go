@@ -1,0 +1,331 @@
+package fit
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/fit/step"
+	"gaiden/lib/lower/plan"
+	"gaiden/lib/metrics"
+	"gaiden/lib/models"
+)
+
+// stepWriter writes one training step.
+type stepWriter struct {
+	t                  *trace
+	part               plan.Part
+	variables, moments []*Node // as they are now
+	rate, number       *Node   // number is that of the step, from 1
+	loss               []*Node // of each Minimize
+	added              []*Node // by layers, and not taken by Added yet
+	names              []string
+	reports            []*Node
+	training           bool
+	calls              []int // of Minimize so far, for each trained variable
+	all                []int // that a step does; nil: not known yet
+}
+
+// ForwardInputs and the others are [step.Writer]'s.
+func (w *stepWriter) ForwardInputs(in models.Inputs) *Node {
+	return w.noting(w.t.apply(in, w.training))
+}
+
+// noting notes what the layers that gave y have added to the loss.
+func (w *stepWriter) noting(y *Node) *Node {
+	if w.t.added != nil {
+		w.added, w.t.added = append(w.added, w.t.added), nil
+	}
+	return y
+}
+
+func (w *stepWriter) Added() *Node {
+	sum := w.t.scalar(float32(0))
+	for _, x := range w.added {
+		sum = Add(sum, x)
+	}
+	w.added = nil
+	return sum
+}
+
+func (w *stepWriter) Apply(layer string, x *Node) *Node {
+	t := w.t
+	i := slices.Index(t.net.model.Names(), layer)
+	if i < 0 {
+		panic(fmt.Errorf("Step.Apply of %q: want a layer or part of %s: %s", layer, t.net.model.Name, strings.Join(t.net.model.Names(), ", ")))
+	}
+	if t.net.config.BF16 && x.DType().IsFloat() {
+		x = ConvertDType(x, dtypes.BFloat16)
+	}
+	return w.noting(t.building(w.training, func() *Node { return t.net.model.Layer(i, layer, t.store.RootScope(), x, t.mark) }))
+}
+
+func (w *stepWriter) Random(normal bool, shape shapes.Shape) *Node {
+	if normal {
+		return w.t.store.RandomNormal(w.t.g, shape)
+	}
+	return w.t.store.RandomUniform(w.t.g, shape)
+}
+
+func (w *stepWriter) Minimize(loss *Node, layers ...string) {
+	w.scalar("Step.Minimize", loss)
+	of := w.trained(layers)
+	w.loss = append(w.loss, StopGradient(loss))
+	if w.training {
+		w.minimize(loss, of)
+	}
+}
+
+func (w *stepWriter) Report(name string, value *Node) {
+	w.scalar("Step.Report of "+name, value)
+	if name == "" || name == "loss" || slices.Contains(w.names, name) {
+		panic(fmt.Errorf("Step.Report of %q: want a name, each once, other than loss", name))
+	}
+	w.names, w.reports = append(w.names, name), append(w.reports, StopGradient(value))
+}
+
+// stepOutline is what is known of a step of one's own once it was written.
+type stepOutline struct {
+	calls   []int // of Minimize, for each trained variable
+	reports []string
+}
+
+// outline is that of steps on a set.
+func (n *Net) outline(s *Set, batch int) (*stepOutline, error) {
+	key := s.key()
+	if o := n.outlines[key]; o != nil {
+		return o, nil
+	}
+	o := &stepOutline{}
+	_, err := n.trace("step", func(t *trace) []*Node {
+		variables, moments := t.variables(), t.slots(n.layout.moments)
+		b := t.gather(batch, s, t.sources(s), func(a *Node) *Node { return Slice(a, AxisRange(0, batch)) })
+		w := t.step(variables, moments, b, t.scalar(float32(0)), t.scalar(float32(1)), nil, plan.Part{Batch: batch, Devices: 1}, true)
+		o.calls, o.reports = w.calls, w.names
+		return w.loss
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n.outlines == nil {
+		n.outlines = map[string]*stepOutline{}
+	}
+	n.outlines[key] = o
+	return o, nil
+}
+
+// step writes a step of one's own. calls is how often it minimizes for each trained variable.
+func (t *trace) step(variables, moments []*Node, b batch, rate, number *Node, calls []int, c plan.Part, training bool) *stepWriter {
+	t.set(variables)
+	w := &stepWriter{t: t, part: c, variables: variables, moments: moments, rate: rate, number: number, training: training, calls: make([]int, len(t.net.layout.trained)), all: calls}
+	t.net.config.Step(&step.Step{X: b.in["x"], In: b.in, Y: b.y, V: b.v, Training: training, Writer: w})
+	if len(w.loss) == 0 {
+		panic(fmt.Errorf("Config.Step minimizes nothing: want Step.Minimize of a loss"))
+	}
+	if len(w.added) > 0 {
+		panic(fmt.Errorf("layers add to the loss (models.AddLoss), and Config.Step leaves that out: want Step.Added in a loss"))
+	}
+	w.variables = t.buffers(w.variables)
+	t.mark("fit/results")
+	return w
+}
+
+// total is the sum of what was minimized.
+func (w *stepWriter) total() *Node {
+	sum := w.loss[0]
+	for _, l := range w.loss[1:] {
+		sum = Add(sum, l)
+	}
+	return sum
+}
+
+// trainStep is train for a step of one's own.
+func (t *trace) trainStep(s *Set, variables, moments []*Node, b batch, rate, number *Node, c plan.Part) (next []*Node, row *Node) {
+	o, err := t.net.outline(s, c.Share())
+	if err != nil {
+		panic(err)
+	}
+	w := t.step(variables, moments, b, rate, number, o.calls, c, true)
+	if !slices.Equal(w.calls, o.calls) || !slices.Equal(w.names, o.reports) {
+		panic(fmt.Errorf("Config.Step is not the same for each batch: want the same calls of Minimize and Report"))
+	}
+	f := stepResult{mean: w.total(), weight: t.scalar(float32(c.Batch)), right: t.scalar(float32(0)), variables: w.variables, measured: w.measured(t.scalar(float32(c.Share())))}
+	if c.Split {
+		t.reduce(&f, c.Devices)
+		f.mean = DivScalar(f.mean, float64(c.Devices))
+	}
+	return append(slices.Clone(f.variables), w.moments...), f.row()
+}
+
+// scoreStep is score for a step of one's own: of a batch that counts in part, it is the mean
+// of all.
+func (t *trace) scoreStep(variables []*Node, b batch, mask *Node) *Node {
+	n := t.net.ordered(b.in)[0].Shape().Dimensions[0]
+	w := t.step(variables, nil, b, nil, nil, nil, plan.Part{Batch: n, Devices: 1}, false)
+	weight := t.scalar(float32(n))
+	if mask != nil {
+		weight = ReduceAllSum(mask)
+	}
+	return row(Mul(w.total(), weight), weight, t.scalar(float32(0)), w.measured(weight))
+}
+
+// measured are the sums of what was reported; nil if nothing was.
+func (w *stepWriter) measured(weight *Node) *Node {
+	var l []*Node
+	for _, x := range w.reports {
+		l = append(l, Mul(x, weight), weight)
+	}
+	if l == nil {
+		return nil
+	}
+	return Stack(l, 0)
+}
+
+// reported are what steps on a set report, as metrics; none where no step can be written.
+func (n *Net) reported(s *Set) (all measured) {
+	o, err := n.outline(s, min(s.N, 32))
+	if err != nil {
+		return nil
+	}
+	for _, name := range o.reports {
+		all = append(all, oneMeasured{metrics.Func{Name: name}, 2})
+	}
+	return all
+}
+
+func (w *stepWriter) scalar(what string, x *Node) {
+	if x == nil || !x.Shape().Equal(shapes.Make(dtypes.Float32)) {
+		got := "nil"
+		if x != nil {
+			got = x.Shape().String()
+		}
+		panic(fmt.Errorf("%s: got %s, want a float32 scalar, such as ReduceAllMean of it", what, got))
+	}
+}
+
+// trained are the trained variables of some layers.
+func (w *stepWriter) trained(layers []string) (of []int) {
+	l, names := &w.t.net.layout, w.t.net.model.Names()
+	for _, name := range layers {
+		if !slices.Contains(names, name) {
+			panic(fmt.Errorf("Step.Minimize of %q: want layers or parts of %s: %s", name, w.t.net.model.Name, strings.Join(names, ", ")))
+		}
+	}
+	for k, i := range l.trained {
+		if layer, _, _ := strings.Cut(l.variables[i].name, "/"); len(layers) == 0 || slices.Contains(layers, layer) {
+			of = append(of, k)
+		}
+	}
+	if len(of) == 0 {
+		panic(fmt.Errorf("Step.Minimize of %s: got no weights that are trained, want some", strings.Join(layers, ", ")))
+	}
+	return of
+}
+
+// minimize is a step of the optimizer on some trained variables.
+func (w *stepWriter) minimize(loss *Node, of []int) {
+	t, l := w.t, &w.t.net.layout
+	var wrt []*Node
+	for _, k := range of {
+		wrt = append(wrt, w.variables[l.trained[k]])
+	}
+	t.mark("loss/backward")
+	gradients := Gradient(loss, wrt...)
+	if w.part.Split {
+		t.allReduceFlat(gradients, nil, nil)
+		for i, g := range gradients {
+			gradients[i] = DivScalar(g, float64(w.part.Devices))
+		}
+	}
+	if t.net.target.CPU() {
+		gradients = OptimizationBarriers(gradients...) // as in derive
+	}
+	f := stepResult{variables: t.buffers(w.variables), gradients: gradients}
+	for _, k := range of {
+		number := w.number
+		if w.all != nil && w.all[k] > 1 { // the optimizer counts its own steps
+			number = AddScalar(MulScalar(AddScalar(number, -1), float64(w.all[k])), float64(w.calls[k]+1))
+		}
+		f.numbers = append(f.numbers, number)
+		w.calls[k]++
+	}
+	w.variables, w.moments = t.update(f, of, w.moments, w.rate, w.number)
+	t.set(w.variables)
+}
+
+// Part is a layer or part by itself, for Predict, Evaluate and SaveWeights.
+func (n *Net) Part(name string) *Net {
+	c := n.config
+	c.Step, c.Session = nil, n.config.Session
+	p := New(n.name, n.model.Part(name), c)
+	p.whole = n
+	return p.WithContext(n.ctx)
+}
+
+// wholeOnly is an error of what a part cannot do by itself.
+func (n *Net) wholeOnly() error {
+	if n.whole == nil {
+		return nil
+	}
+	return fmt.Errorf("fit: %s: a part of the net does not change by itself: want the calls of the whole net, with Config.Step, or LoadWeights with the name of the layer", n.model.Name)
+}
+
+// attachPart finds the arrays of a part, which the whole net creates.
+func (n *Net) attachPart() error {
+	if n.whole.mu.TryLock() { // else it is being used, and so it is there
+		err := n.whole.open()
+		n.whole.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	there, err := n.arrayTypes()
+	n.arrayCount = len(there)
+	return err
+}
+
+// stepTargets are targets for a step of one's own, whatever they are.
+func (n *Net) stepTargets(d Data, s *Set) (err error) {
+	v := reflect.ValueOf(d.Y)
+	kind := reflect.Invalid
+	if v.Kind() == reflect.Slice {
+		kind = v.Type().Elem().Kind()
+	}
+	shape := shapes.Make(dtypes.Int32, s.N)
+	var y any
+	switch {
+	case d.Y == nil:
+		return fmt.Errorf("fit: %s: Data has V and no Y: want the weights with targets", s.Name)
+	case kind >= reflect.Int && kind <= reflect.Uint64:
+		l := make([]int32, v.Len())
+		for i := range l {
+			x, text := integerAt(v, i)
+			if l[i] = int32(x); int64(l[i]) != x {
+				return fmt.Errorf("fit: %s: target %d is %s: want integers within the range of int32", s.Name, i, text)
+			}
+		}
+		y = l
+		s.sees(l)
+		if s.positions = len(l) / s.N; s.positions > 1 {
+			shape = shapes.Make(dtypes.Int32, s.N, s.positions)
+		}
+	case kind == reflect.Float32 || kind == reflect.Float64:
+		if y, err = float32s(s.Name, "targets", d.Y); err != nil {
+			return err
+		}
+		s.targets = v.Len() / s.N
+		shape = shapes.Make(dtypes.Float32, s.N, s.targets)
+	default:
+		return fmt.Errorf("fit: %s: targets are a %T: want integers as []int32, numbers as []float32, or none", s.Name, d.Y)
+	}
+	if v.Len() == 0 || v.Len()%s.N != 0 {
+		return fmt.Errorf("fit: %s: %d examples but %d targets: want as many for each", s.Name, s.N, v.Len())
+	}
+	s.arrays = append(s.arrays, setArray{"y", shape, y, nil})
+	return n.addWeights(s, d.V)
+}

@@ -1,0 +1,287 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/fit/result"
+	"gaiden/lib/fit/step"
+	"gaiden/lib/losses"
+	"gaiden/lib/lower/plan"
+	"gaiden/lib/models"
+	"gaiden/lib/optim"
+)
+
+// TestStepIsUsual holds that a step of one's own that minimizes the loss of the net is the
+// step without it: the same losses and weights, in a call and in a job.
+func TestStepIsUsual(t *testing.T) {
+	s := open(t)
+	usual := func(s *step.Step) { s.Minimize(losses.Mean(losses.CrossEntropy{}, s.Forward(s.X), s.Y)) }
+	net := body()
+	net.Layers = append(net.Layers[:2:2], models.Dropout{Name: "drop", Rate: 0.2}, net.Layers[2])
+	for _, c := range []Config{{Seed: 3}, {Seed: 3, BF16: true}, {Seed: 3, Devices: 2, AllDevices: true}, {Seed: 4}} {
+		a := attach(t, s, "usual", net, c)
+		train := load(t, a, "bars", digits(72, []int{6}, 1))
+		want, err := a.Fit(train, Train{Epochs: 2, Batch: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		score, err := a.Evaluate(train)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Step = usual
+		b := attach(t, s, "own", net, c)
+		if c.Seed == 4 {
+			b.loop = plan.SingleSteps
+		}
+		got, err := b.Fit(train, Train{Epochs: 2, Batch: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want.Losses {
+			if d := math.Abs(float64(got.Losses[i] - want.Losses[i])); d > 1e-5 {
+				t.Errorf("%+v: loss %d is %v, want %v", c, i, got.Losses[i], want.Losses[i])
+			}
+		}
+		mine, err := b.Evaluate(train)
+		if err != nil || math.Abs(mine.Loss-score.Loss) > 1e-4*score.Loss || mine.Labels {
+			t.Errorf("%+v: Evaluate: got %v, %v, want a loss of %v", c, mine, err, score.Loss)
+		}
+		if c.Devices == 0 && !c.BF16 && c.Seed == 3 {
+			for _, n := range []*Net{a, b} {
+				j, err := n.FitJob(train, Train{Epochs: 1, Batch: 16, Validation: train})
+				if err != nil {
+					t.Fatal(err)
+				}
+				h, err := j.Follow(context.Background(), nil)
+				if err != nil || len(h.Losses) != 5 {
+					t.Fatalf("job: %v, %v", h, err)
+				}
+			}
+		}
+		x, y := weightsOf(t, a), weightsOf(t, b)
+		for name := range x {
+			for i := range x[name] {
+				if d := math.Abs(float64(x[name][i] - y[name][i])); d > 1e-5 {
+					t.Errorf("%+v: number %d of %s is %v, want %v", c, i, name, y[name][i], x[name][i])
+				}
+			}
+		}
+		for _, n := range []*Net{a, b} {
+			if err := n.Reset(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// gan is a generator of points on a line, and its critic.
+func gan() (models.Net, Config) {
+	generator := models.Net{Name: "generator", Input: []int{4}, Layers: []models.Layer{models.Dense{Units: 16, Act: models.ReLU}, models.Dense{Name: "out", Units: 2}}}
+	critic := models.Net{Name: "critic", Input: []int{2}, Layers: []models.Layer{models.Dense{Units: 16, Act: models.ReLU}, models.Dense{Name: "out", Units: 1}}}
+	return models.Parts("gan", []int{2}, generator, critic), Config{Seed: 1,
+		Optimizer: optim.Groups{Optimizer: optim.Adam{LearningRate: 1e-3, Beta1: 0.5}, Groups: []optim.Group{{Names: []string{"critic/*"}, Rate: 4}}},
+		Step: func(s *step.Step) {
+			n := s.X.Shape().Dimensions[0]
+			fake := s.Apply("generator", s.Normal(n, 4))
+			bce := func(points *Node, real float64) *Node {
+				logits := s.Apply("critic", points)
+				return losses.Mean(losses.BinaryCrossEntropy{}, logits, AddScalar(ZerosLike(logits), real))
+			}
+			loss := Add(bce(s.X, 1), bce(StopGradient(fake), 0))
+			s.Minimize(loss, "critic")
+			s.Report("critic", loss)
+			s.Minimize(bce(fake, 1), "generator")
+		}}
+}
+
+// TestGAN holds that two nets with two losses learn: what the generator makes comes to lie
+// where the examples do; twice alike from one seed; and that a part predicts by itself.
+func TestGAN(t *testing.T) {
+	s := open(t)
+	points := make([]float32, 2*256)
+	for i := range 256 {
+		points[2*i], points[2*i+1] = 3+float32(i%16)/16, -2
+	}
+	var first []float32
+	for run := range 2 {
+		m, c := gan()
+		n := attach(t, s, "gan", m, c)
+		train := load(t, n, "points", Data{X: points})
+		h, err := n.Fit(train, Train{Epochs: 60, Batch: 32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run == 0 {
+			first = h.Losses
+			score, err := n.Evaluate(train)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, err := n.FitJob(train, Train{Epochs: 1, Batch: 32, Validation: train})
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := j.Follow(context.Background(), nil)
+			if err != nil || math.IsNaN(after.Last().Train.Metric("critic")) || math.IsNaN(after.Last().Validation.Metric("critic")) {
+				t.Errorf("job: got %v, %v, want the critic's loss", after, err)
+			}
+			for what, got := range map[string]Score{"Fit": h.Last().Train, "Evaluate": *score} {
+				if v := got.Metric("critic"); !(v > 0 && v < got.Loss) {
+					t.Errorf("%s reports a loss of %v of the critic: want more than 0 and less than that of both, %v", what, v, got.Loss)
+				}
+			}
+			p, err := n.Part("generator").Predict([]float32{1, 0, 0.5, -1, 0, 1, -0.5, 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 2 {
+				if x, y := float64(p.Output[2*i]), float64(p.Output[2*i+1]); math.Abs(x-3.5) > 1.5 || math.Abs(y+2) > 1 {
+					t.Errorf("point %d is at %v, %v: want it near 3.5, -2", i, x, y)
+				}
+			}
+			w, err := n.Part("critic").Weights()
+			if err != nil || len(w) != 4 || w[0].Name != "critic/dense/weights" {
+				t.Errorf("weights of the critic: got %v, %v", w, err)
+			}
+			for what, err := range map[string]error{"fit": second(n.Part("critic").Fit(train, Train{})), "reset": n.Part("critic").Reset(), "whole": second(n.Predict(points)), "none": second(n.Part("judge").Predict(points)),
+				"phases": second(n.Phases(train, 8)), "recipe": second(n.recipe())} {
+				want := map[string]string{"fit": "does not change by itself", "reset": "does not change by itself", "whole": "net of parts", "none": `no part "judge"`, "phases": "Config.Step", "recipe": "Config.Step"}[what]
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: got %v, want %q", what, err, want)
+				}
+			}
+		} else if !slices.Equal(h.Losses, first) {
+			t.Error("the same seed gave other losses")
+		}
+		if err := n.Reset(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestPhysics holds that second derivatives by the net's input train it: u″ = -u with
+// u(0) = 0 and u′(0) = 1 has the solution sin.
+func TestPhysics(t *testing.T) {
+	s := open(t)
+	net := models.Net{Name: "u", Input: []int{1}, Layers: []models.Layer{models.Dense{Units: 24, Act: Tanh}, models.Dense{Units: 24, Act: Tanh}, models.Dense{Name: "u", Units: 1}}}
+	n := attach(t, s, "pinn", net, Config{Seed: 1, Optimizer: optim.Adam{LearningRate: 5e-3}, Step: func(s *step.Step) {
+		slope := func(x *Node) (u, du *Node) {
+			u = s.Forward(x)
+			return u, Gradient(ReduceAllSum(u), x)[0]
+		}
+		u, du := slope(s.X)
+		ddu := Gradient(ReduceAllSum(du), s.X)[0]
+		u0, du0 := slope(Zeros(s.X.Graph(), s.X.Shape()))
+		s.Minimize(Add(ReduceAllMean(Square(Add(ddu, u))), Add(ReduceAllMean(Square(u0)), ReduceAllMean(Square(AddScalar(du0, -1))))))
+	}})
+	x := make([]float32, 64)
+	for i := range x {
+		x[i] = float32(i) / 32
+	}
+	train := load(t, n, "line", Data{X: x})
+	if _, err := n.Fit(train, Train{Epochs: 400, Batch: 64}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := n.Predict([]float32{0.5, 1, 1.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range []float64{0.5, 1, 1.5} {
+		if d := math.Abs(float64(p.Output[i]) - math.Sin(x)); d > 0.05 {
+			t.Errorf("u(%v) is %v: want %v", x, p.Output[i], math.Sin(x))
+		}
+	}
+}
+
+// TestStepCounts holds that an optimizer that is used several times in a step counts its own
+// steps, as PyTorch's do: two of Adam in one step are two.
+func TestStepCounts(t *testing.T) {
+	s := open(t)
+	net := models.Net{Name: "w", Input: []int{1}, Layers: []models.Layer{models.Dense{Name: "w", Units: 1}}}
+	loss := func(s *step.Step) *Node { return ReduceAllMean(Square(Sub(s.Forward(s.X), s.Y))) }
+	data := Data{X: []float32{1, 2}, Y: []float32{3, -1}}
+	twice := attach(t, s, "twice", net, Config{Seed: 1, Step: func(s *step.Step) { s.Minimize(loss(s)); s.Minimize(loss(s)) }})
+	once := attach(t, s, "once", net, Config{Seed: 1, Step: func(s *step.Step) { s.Minimize(loss(s)) }})
+	if _, err := twice.Fit(load(t, twice, "two", data), Train{Epochs: 3, Batch: 2, InOrder: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := once.Fit(load(t, once, "two", data), Train{Epochs: 6, Batch: 2, InOrder: true}); err != nil {
+		t.Fatal(err)
+	}
+	a, b := weightsOf(t, twice), weightsOf(t, once)
+	for name := range a {
+		if math.Abs(float64(a[name][0]-b[name][0])) > 1e-7 {
+			t.Errorf("%s: two Minimize in 3 steps give %v, one in 6 %v", name, a[name], b[name])
+		}
+	}
+}
+
+// TestStepNotFinite holds that a step of one's own whose loss is no number ends the run, with the
+// example that is to blame and the weights from before.
+func TestStepNotFinite(t *testing.T) {
+	s := open(t)
+	m, c := gan()
+	n := attach(t, s, "gan", m, c)
+	points := make([]float32, 2*64)
+	points[2*40] = float32(math.NaN())
+	train := load(t, n, "points", Data{X: points})
+	_, err := n.Fit(train, Train{Batch: 16, InOrder: true})
+	var wrong *result.NotFiniteError
+	if !errors.As(err, &wrong) || wrong.Data != "points" || wrong.Example != 40 {
+		t.Errorf("got %v, want example 40 of points", err)
+	}
+	for name, w := range weightsOf(t, n) {
+		if slices.ContainsFunc(w, func(x float32) bool { return x != x }) {
+			t.Errorf("%s has numbers that are none", name)
+		}
+	}
+	for what, d := range map[string]Data{"3 targets": {X: points, Y: []int32{1, 2, 3}}, "3 weights in V": {X: points, Y: make([]int32, 64), V: []float32{1, 2, 3}}, "Data has V and no Y": {X: points, V: make([]float32, 64)}} {
+		if _, err := n.Upload("wrong", d); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("got %v, want %q", err, what)
+		}
+	}
+}
+
+// TestStepRefused holds what is said of a step that means nothing, before anything is trained.
+func TestStepRefused(t *testing.T) {
+	s := open(t)
+	for name, tt := range map[string]struct {
+		of   func(*step.Step)
+		want string
+	}{
+		"nothing":  {func(*step.Step) {}, "Config.Step minimizes nothing"},
+		"vector":   {func(s *step.Step) { s.Minimize(s.X) }, "Step.Minimize: got (Float32)[8, 6], want a float32 scalar"},
+		"layer":    {func(s *step.Step) { s.Minimize(ReduceAllMean(s.X), "boddy") }, `Step.Minimize of "boddy": want layers or parts of body: body, relu, head`},
+		"apply":    {func(s *step.Step) { s.Apply("hed", s.X) }, `Step.Apply of "hed"`},
+		"weights":  {func(s *step.Step) { s.Minimize(ReduceAllMean(s.X), "relu") }, "got no weights that are trained"},
+		"name":     {func(s *step.Step) { s.Report("loss", ReduceAllMean(s.X)) }, `Step.Report of "loss"`},
+		"twice":    {func(s *step.Step) { s.Report("a", ReduceAllMean(s.X)); s.Report("a", ReduceAllMean(s.X)) }, `Step.Report of "a"`},
+		"building": {func(s *step.Step) { s.Minimize(ReduceAllMean(Add(s.X, Ones(s.X.Graph(), s.Forward(s.X).Shape())))) }, "fit: refused: program step"},
+	} {
+		n := attach(t, s, "refused", body(), Config{Step: tt.of})
+		train := load(t, n, "bars", digits(8, []int{6}, 1))
+		if _, err := n.Fit(train, Train{}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", name, err, tt.want)
+		}
+		if err := n.Reset(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Attach(s, "both", body(), Config{Step: func(*step.Step) {}, Loss: losses.MSE{}}); err == nil || !strings.Contains(err.Error(), "Config.Step is set with Config.Loss") {
+		t.Errorf("a step and a loss: got %v", err)
+	}
+	m, _ := gan()
+	if _, err := Attach(s, "parts", m, Config{}); err == nil || !strings.Contains(err.Error(), "no Config.Step") {
+		t.Errorf("parts without a step: got %v", err)
+	}
+}

@@ -1,0 +1,71 @@
+package losses
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// weighted is the loss of values [n …] and its weight, as Apply returns them. v are weights
+// of the values, or of the examples [n]; nil: each example counts 1.
+func weighted(values, v *Node) (loss, weight *Node) {
+	switch {
+	case v == nil:
+		return rowMeans(values), nil
+	case v.Rank() == 1 && values.Rank() > 1:
+		return Mul(rowMeans(values), v), StopGradient(v)
+	}
+	return rowSums(Mul(values, v)), StopGradient(rowSums(v))
+}
+
+// weightedExamples is [weighted] of losses [n] that examples have as a whole: weights of an
+// example's numbers count as their mean.
+func weightedExamples(values, v *Node) (loss, weight *Node) {
+	if v == nil {
+		return values, nil
+	}
+	return weighted(values, rowMeans(v))
+}
+
+// seen is y without targets that do not count, which may be NaN.
+func seen(y, v *Node) *Node {
+	if v == nil {
+		return y
+	}
+	return Seen(y, Spread(v, y))
+}
+
+// Spread are weights of the shape of y: those of examples [n] become those of their numbers.
+func Spread(v, y *Node) *Node {
+	if v.Rank() == 1 && y.Rank() > 1 {
+		for v.Rank() < y.Rank() {
+			v = InsertAxes(v, -1)
+		}
+		v = BroadcastToDims(v, y.Shape().Dimensions...)
+	}
+	return v
+}
+
+// Func is a loss of one's own, for which a type is too much: Of returns a loss for each number
+// of y, [n …], for each example, [n], or one of the batch. Weights count as in others.
+//
+//	losses.Func{Name: "log cosh", Of: func(out, y *Node) *Node { return Log(Cosh(Sub(out, y))) }}
+type Func struct {
+	Name string
+	Of   func(out, y *Node) *Node
+}
+
+// Title is the name.
+func (l Func) Title() string { return l.Name }
+
+// Apply takes what Of takes.
+func (l Func) Apply(out, y, v *Node) (loss, weight *Node) {
+	must(l, 0)
+	values := l.Of(out, y)
+	n := out.Shape().Dimensions[0]
+	if values.Rank() == 0 {
+		values = BroadcastToDims(InsertAxes(values, 0), n)
+	}
+	if v != nil && (v.Rank() != values.Rank()) {
+		return weightedExamples(rowMeans(values), v)
+	}
+	return weighted(values, v)
+}

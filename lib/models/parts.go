@@ -1,0 +1,100 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Parts makes a Net of several, such as a generator and a critic, each with an Input of its
+// own. They do not follow each other: a training step of one's own, fit.Config.Step, says what
+// goes into each. input is the dimensions of the examples.
+//
+//	gan := models.Parts("gan", []int{28, 28, 1}, generator, critic)
+//
+// The variables of a part have its name before theirs: generator/dense/weights.
+func Parts(name string, input []int, parts ...Net) Net {
+	n := Net{Name: name, Input: input, parts: true}
+	for _, p := range parts {
+		n.Layers = append(n.Layers, part{p})
+	}
+	return n
+}
+
+// part is a net in a net of parts.
+type part struct{ net Net }
+
+func (p part) Title() (name, kind string) { return p.net.Name, "Net" }
+
+func (p part) Apply(scope *model.Scope, x *Node) *Node {
+	if d := x.Shape().Dimensions; x.Rank() == 0 || !slices.Equal(d[1:], p.net.Input) {
+		panic(fmt.Errorf("want an input of %v behind the batch", p.net.Input))
+	}
+	return p.net.Apply(scope, x)
+}
+
+func (p part) check() error {
+	if p.net.Inputs != nil {
+		return fmt.Errorf("it has several inputs: want one, of which it may take a slice")
+	}
+	if p.net.parts {
+		return fmt.Errorf("it is a net of parts: want a list of layers")
+	}
+	return p.net.Check()
+}
+
+// Parts are those that the net was made of by [Parts]; nil: it is a list of layers.
+func (n Net) Parts() (parts []Net) {
+	if n.parts {
+		for _, l := range n.Layers {
+			parts = append(parts, l.(part).net)
+		}
+	}
+	return parts
+}
+
+// Part is a net of one of the layers, with the same names of variables, if its input is known:
+// that of a part, or of the first layer.
+func (n Net) Part(name string) Net {
+	n = n.Listed()
+	for i, layer := range n.Names() {
+		if layer != name {
+			continue
+		}
+		if n.Inputs != nil {
+			return Net{Name: n.Name, wrong: fmt.Errorf("models: %s has several inputs: want a net of models.Parts", n.Name)}
+		}
+		one := Net{Name: n.Name + "." + name, Input: n.Input, Integers: n.Integers, Layers: n.Layers[i : i+1]}
+		switch p, is := n.Layers[i].(part); {
+		case is:
+			one.Input, one.Integers = p.net.Input, p.net.TakesIntegers()
+		case i > 0:
+			one.wrong = fmt.Errorf("models: %s: layer %s has no input of its own: want a net of models.Parts, or its first layer", n.Name, name)
+		}
+		return one
+	}
+	return Net{Name: n.Name, wrong: fmt.Errorf("models: %s has no part %q: want one of %s", n.Name, name, strings.Join(n.Names(), ", "))}
+}
+
+// Outputs is what a net returns for some examples, or what each of its parts returns for zeros.
+func (n Net) Outputs(scope *model.Scope, in Inputs) (outputs []*Node) {
+	if !n.parts {
+		return []*Node{n.Build(scope, in, nil, nil)}
+	}
+	n.buildParts(scope, in, func(_ int, y *Node) *Node {
+		outputs = append(outputs, y)
+		return y
+	})
+	return outputs
+}
+
+func (n Net) buildParts(scope *model.Scope, in Inputs, each func(i int, y *Node) *Node) {
+	x := in[only]
+	for i, p := range n.Parts() {
+		zeros := Zeros(x.Graph(), p.AllInputs()[0].Batch(x.Shape().Dimensions[0]))
+		each(i, n.Layer(i, p.Name, scope, zeros, nil))
+	}
+}
