@@ -20,7 +20,8 @@ import (
 //	package: imported, imported…   reason
 const picture = `
 lib/sysinfo:                                                      plain data
-lib/datasets: lib/engine/files, lib/engine/typo, lib/timing/units                                    data is there without a device
+lib/data:                                                         plain data, from files
+lib/datasets: lib/data, lib/engine/files, lib/engine/typo, lib/timing/units                                    data is there without a device
 lib/elementwise:                                                  functions of single numbers as expressions, for every target
 lib/elementwise/gomlx: lib/elementwise                            computes them with GoMLX's operations
 lib/gradient:                                                     gradients that GoMLX lacks; a graph and nothing else
@@ -59,7 +60,7 @@ lib/losses:                                                       a loss is GoML
 lib/metrics:                                                      a metric is GoMLX
 lib/fit/result: lib/timing/units                                  what training returns: values and their text
 lib/fit/phases: lib/engine/hlo, lib/session                      runs the programs of a step one by one
-lib/fit: lib/fit/phases, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/fit: lib/data, lib/fit/phases, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/search: lib/fit, lib/fit/result, lib/session, lib/timing/units       trains with many settings and parts of a set; on top of fit
 lib/profile: lib/fit, lib/fit/phases, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/sealed, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
 kernels/internal/cell:                                            source that programs are made of besides cells
@@ -208,6 +209,7 @@ var large = map[string]string{
 	"lib/engine/triton/kernels":  "each kernel is a page of its own",
 	"lib/fit":                    "training: its parts share the state of a run",
 	"kernels/internal/cell/keep": "what a name means from cell to cell is decided in one place: kept, run again, imported or built in",
+	"lib/models":                 "each layer is a page of its own",
 	"lib/report":                 "each kind of plot and table is a file of its own",
 }
 

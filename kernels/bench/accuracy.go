@@ -33,7 +33,7 @@ const seeds = 3
 // three equal channels.
 func benchAccuracy(b *bench) error {
 	ctx := context.Background()
-	images, err := datasets.Fashion(ctx, datasets.Options{})
+	images, err := datasets.Fashion(datasets.Options{Context: ctx})
 	if err != nil {
 		return err
 	}

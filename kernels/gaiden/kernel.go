@@ -24,7 +24,7 @@ import (
 var cellPackages = []string{"fmt", "time", "math", "os", "strings", "sort", "context",
 	"github.com/gomlx/gomlx/core/graph", "github.com/gomlx/gomlx/core/tensors", "github.com/gomlx/gomlx/ml/model", "github.com/gomlx/compute", "github.com/gomlx/compute/dtypes", "github.com/gomlx/compute/shapes",
 	"github.com/janpfeifer/gonb/gonbui",
-	"gaiden/lib/session", "gaiden/lib/models", "gaiden/lib/fit", "gaiden/lib/datasets", "gaiden/lib/report", "gaiden/lib/timing", "gaiden/lib/sysinfo"}
+	"gaiden/lib/session", "gaiden/lib/models", "gaiden/lib/fit", "gaiden/lib/data", "gaiden/lib/datasets", "gaiden/lib/report", "gaiden/lib/timing", "gaiden/lib/sysinfo"}
 
 // cellCache is where what cells are made of is kept across kernels.
 func cellCache() string { return filepath.Join(wire.CacheDir(), "cells") }

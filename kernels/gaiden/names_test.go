@@ -32,7 +32,7 @@ func TestSessionNames(t *testing.T) {
 	}{
 		{"Array", names},
 		{"%arrays", names},
-		{"Find", []string{"mnist/train", "mnist/train", "test"}},
+		{"Data", []string{"mnist/train", "mnist/train", "test"}},
 		{"New", []string{"cnn"}},
 		{"%rollback", []string{"good"}},
 		{"PauseJob", nil},

@@ -58,7 +58,7 @@ var cifar10 = archive{
 // in ten classes. It downloads 170 MB and keeps 184 MB. If the data cannot be
 // downloaded, the error is an [UnavailableError]; [Synthetic](seed, n, 32, 32, 3) has
 // the same shapes.
-func CIFAR10(ctx context.Context, o Options) (*Images, error) { return cifar10.load(ctx, o) }
+func CIFAR10(o Options) (*Images, error) { return cifar10.load(o.context(), o) }
 
 func (a *archive) load(ctx context.Context, o Options) (*Images, error) {
 	s, err := o.store(a.folder)

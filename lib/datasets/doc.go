@@ -5,11 +5,12 @@
 // curves. The package does not use a device: package session uploads, package fit
 // scales and shuffles. A cell that only loads data therefore stays small.
 //
-//	images, err := datasets.MNIST(ctx, datasets.Options{})
+//	images, err := datasets.MNIST(datasets.Options{})
 //	if err != nil {
 //		return err // says what was tried and what to do instead
 //	}
 //	fmt.Println(images) // MNIST: 60,000 train and 10,000 test images, 28×28×1, 10 classes
+//	train, validation := images.Train.Data().Shuffle(1).Split(0.9) // for package fit
 //	x := images.Train.Pixels // n·h·w·c bytes, row by row, channels last
 //	y := images.Train.Labels // n labels
 //

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gaiden/lib/data"
 	"gaiden/lib/timing/units"
 )
 
@@ -87,6 +88,9 @@ type Split struct {
 
 // Len returns the number of images.
 func (s Split) Len() int { return len(s.Labels) }
+
+// Data is the images as examples, flat, and their labels.
+func (s Split) Data() data.Examples { return data.Examples{X: s.Pixels, Y: s.Labels, N: s.Len()} }
 
 // Image returns the pixels of image i without copying them, shaped [height width
 // channels]; nil if there is no image i.

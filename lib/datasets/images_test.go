@@ -292,14 +292,14 @@ func TestImages(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	for name, near := range map[string]string{"minst": "mnist", "cifar11": "cifar10", "fashon-mnist": "fashion-mnist", "imagenet": "", "": ""} {
-		_, err := Load(t.Context(), name, Options{})
+		_, err := Load(name, Options{Context: t.Context()})
 		missing := new(NameError)
 		if !errors.As(err, &missing) || missing.Near != near {
 			t.Errorf("%q: got %v, want a NameError near %q", name, err, near)
 		}
 	}
 	for _, name := range []string{"MNIST", "fashion", "Fashion-MNIST", "CIFAR-10", "cifar10"} {
-		_, err := Load(t.Context(), name, Options{Dir: t.TempDir(), Offline: true, Exact: true})
+		_, err := Load(name, Options{Context: t.Context(), Dir: t.TempDir(), Offline: true, Exact: true})
 		if missing := new(NameError); err == nil || errors.As(err, &missing) {
 			// Fashion-MNIST may be installed on this machine.
 			if err != nil || !strings.HasPrefix(strings.ToLower(name), "fashion") {

@@ -19,6 +19,9 @@ type Options struct {
 	// directories that hold the files. For local files, use Dir instead.
 	Mirrors []string
 
+	// Context stops the load when it ends. Nil never does.
+	Context context.Context
+
 	// Client makes the requests. Nil means a client that gives up quickly without a
 	// network and is patient with a slow one.
 	Client *http.Client
@@ -35,20 +38,27 @@ type Options struct {
 	Exact bool
 }
 
+func (o Options) context() context.Context {
+	if o.Context == nil {
+		return context.Background()
+	}
+	return o.Context
+}
+
 // Names returns the names that [Load] accepts.
 func Names() []string { return []string{"mnist", "fashion-mnist", "cifar10", "synthetic"} }
 
 // Load returns a data set by name, in upper or lower case: those of [Names], and the
 // usual other spellings ("fashion", "CIFAR-10"). "synthetic" has the shapes of MNIST.
 // The error for other names is a [NameError].
-func Load(ctx context.Context, name string, o Options) (*Images, error) {
+func Load(name string, o Options) (*Images, error) {
 	switch strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(name)) {
 	case "mnist":
-		return MNIST(ctx, o)
+		return MNIST(o)
 	case "fashion", "fashionmnist":
-		return Fashion(ctx, o)
+		return Fashion(o)
 	case "cifar", "cifar10":
-		return CIFAR10(ctx, o)
+		return CIFAR10(o)
 	case "synthetic":
 		return Synthetic(1, 60_000, 28, 28, 1)
 	}

@@ -12,14 +12,14 @@ import (
 // If MNIST is not cached and no mirror answers, it returns [Fashion] instead, and
 // says so in Name, StandsFor and Reason; with Options.Exact it returns an
 // [UnavailableError].
-func MNIST(ctx context.Context, o Options) (*Images, error) { return mnist.loadOr(ctx, o, &fashion) }
+func MNIST(o Options) (*Images, error) { return mnist.loadOr(o.context(), o, &fashion) }
 
 // Fashion returns Fashion-MNIST (Xiao, Rasul, Vollgraf, 2017): 70,000 images of
 // clothes, 28×28×1 grayscale, in ten classes. It downloads 30 MB and keeps 55 MB. If
 // its mirrors cannot be reached, it uses the configured package archive of a Debian
 // or Ubuntu machine, without root. If that fails too, the error is an
 // [UnavailableError].
-func Fashion(ctx context.Context, o Options) (*Images, error) { return fashion.load(ctx, o) }
+func Fashion(o Options) (*Images, error) { return fashion.load(o.context(), o) }
 
 // A collection is a data set in four IDX files.
 type collection struct {

@@ -10,11 +10,11 @@ import (
 // anything is looked for.
 func TestOptions(t *testing.T) {
 	for _, mirror := range []string{"", "://", "mnist", "/data/mnist", "file:///data/mnist", "ftp://host/mnist", "http://", "https:host", "http://a b"} {
-		o := Options{Dir: t.TempDir(), Mirrors: []string{"https://host/mnist/", mirror}}
+		o := Options{Dir: t.TempDir(), Context: t.Context(), Mirrors: []string{"https://host/mnist/", mirror}}
 		for name, load := range map[string]func() error{
-			"MNIST":    func() error { _, err := MNIST(t.Context(), o); return err },
-			"Fashion":  func() error { _, err := Fashion(t.Context(), o); return err },
-			"CIFAR-10": func() error { _, err := CIFAR10(t.Context(), o); return err },
+			"MNIST":    func() error { _, err := MNIST(o); return err },
+			"Fashion":  func() error { _, err := Fashion(o); return err },
+			"CIFAR-10": func() error { _, err := CIFAR10(o); return err },
 		} {
 			if err := load(); err == nil || !strings.Contains(err.Error(), "Options.Mirrors[1] is ") {
 				t.Errorf("%s of %q: got %v, want it refused", name, mirror, err)

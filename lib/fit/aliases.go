@@ -1,9 +1,19 @@
 package fit
 
 import (
+	"gaiden/lib/data"
 	"gaiden/lib/fit/result"
 	"gaiden/lib/lower/plan"
 )
+
+// What goes in, of package data.
+
+type (
+	Data   = data.Examples
+	Inputs = data.Inputs
+)
+
+const SameX = data.SameX // targets are the examples
 
 // What comes back, of package result.
 

@@ -40,7 +40,7 @@ func TestBadInput(t *testing.T) {
 		{"nothing", Data{}, "Data has no X: want the examples, as []byte"},
 		{"no targets", Data{X: ok.X}, "Data has no Y: want labels, as []int32"},
 		{"wrong type", Data{X: []string{"1"}, Y: []int32{1}}, "examples are a []string: want []byte, []float32 or []float64"},
-		{"wrong type of targets", Data{X: ok.X, Y: []bool{true}}, "targets are a []bool: want labels as []int32 or other integers"},
+		{"wrong type of targets", Data{X: ok.X, Y: []string{"a"}}, "targets are a []string: want labels as []int32 or other integers"},
 		{"label far too large", Data{X: ok.X, Y: []int64{0, 1 << 33, 2, 3, 4, 5, 6, 7, 8, 9}}, "label 1 is 8589934592: layer output"},
 		{"wrong targets", Data{X: ok.X, Y: make([]float32, 30)}, "layer output of small returns [10]"},
 	}

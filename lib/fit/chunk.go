@@ -62,11 +62,11 @@ func (r *run) request(state copies, p *portion, order *exampleOrder, first, turn
 }
 
 func (r *run) requestIn(epoch int, state copies, p *portion, order *exampleOrder, first, turns int) (*pendingChunk, error) {
-	all := r.portions(epoch)
+	all := order.parts
 	c := &pendingChunk{portion: p, epoch: epoch, order: order, first: first, turns: turns, behind: len(r.pending) > 0, began: time.Now(), over: make(chan struct{}),
-		endsEpoch: p == all[len(all)-1] && first+turns*p.Turn()*p.Batch == p.First+p.Turns*p.Turn()*p.Batch}
+		endsEpoch: order.last && p == all[len(all)-1] && first+turns*p.Turn()*p.Batch == p.First+p.Turns*p.Turn()*p.Batch}
 	var err error
-	c.after, c.results, err = p.steps.run(state, r.data, order.arrays, r.rate, first, turns)
+	c.after, c.results, err = p.steps.run(state, order.data, order.arrays, r.rate, first, turns)
 	if err != nil {
 		return nil, err
 	}
@@ -211,6 +211,7 @@ func (r *run) commit(ctx context.Context, c *pendingChunk) error {
 			return err
 		}
 	}
+	r.answers = c.order.answers
 	r.count(values, p.Batch)
 	if r.warmSteps == 0 {
 		r.warmSteps, r.warmTime = r.history.Steps, time.Since(r.began)-r.history.Compile
@@ -238,10 +239,10 @@ func (r *run) clock(c *pendingChunk) time.Duration {
 func (r *run) bindChunk(ctx context.Context, c *pendingChunk, values []float32, wrong bool) error {
 	p := c.portion
 	if bad := firstNotFinite(values, r.columns()); bad >= 0 {
-		return r.diagnose(ctx, p, c.order.arrays, c.first, bad, float64(values[bad*r.columns()]))
+		return r.diagnose(ctx, p, c.order, c.first, bad, float64(values[bad*r.columns()]))
 	}
 	if wrong { // the last step's gradient was not finite, though its loss was
-		return r.diagnose(ctx, p, c.order.arrays, c.first, c.turns*p.Turn(), math.NaN())
+		return r.diagnose(ctx, p, c.order, c.first, c.turns*p.Turn(), math.NaN())
 	}
 	if err := r.net.bind(r.net.layout.all(), c.after[0]); err != nil {
 		return err
@@ -257,8 +258,9 @@ func (r *run) halt(ctx context.Context, c *pendingChunk, values []float32, good 
 	if !math.IsInf(loss, 0) { // the loss may be finite where the gradient is not
 		loss = math.NaN()
 	}
+	r.answers = c.order.answers
 	r.count(values[:good*r.columns()], c.portion.Batch)
-	return r.diagnose(ctx, c.portion, c.order.arrays, c.first+good*c.portion.Batch, 0, loss)
+	return r.diagnose(ctx, c.portion, c.order, c.first+good*c.portion.Batch, 0, loss)
 }
 
 // count records the results of steps. Steps of merged epochs are epochs.
@@ -290,7 +292,7 @@ func firstNotFinite(values []float32, columns int) int {
 
 // diagnose makes the error of a chunk whose step number bad had a loss that is not finite.
 // The chunk's results are dropped.
-func (r *run) diagnose(ctx context.Context, p *portion, order copies, first, bad int, loss float64) error {
+func (r *run) diagnose(ctx context.Context, p *portion, order *exampleOrder, first, bad int, loss float64) error {
 	e := &result.NotFiniteError{Net: r.net.name, Loss: loss, Epoch: r.epoch.Number, Step: r.step + bad + 1, Kept: r.step, KeptEpoch: r.epoch.Number}
 	if done := r.history.Steps; r.plan.Merged {
 		e.Epoch, e.Step, e.Kept, e.KeptEpoch = done+bad+1, 1, min(done, 1), done
@@ -300,7 +302,7 @@ func (r *run) diagnose(ctx context.Context, p *portion, order copies, first, bad
 		state, err = r.unpackState()
 	}
 	if err == nil {
-		err = r.net.explain(ctx, e, r.data, p.Batch, order[0][0], first, bad, state, r.rate[0])
+		err = r.net.explain(ctx, e, order.data, p.Batch, order.arrays[0][0], first, bad, state, r.rate[0])
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return errors.Join(e, err)
@@ -308,11 +310,19 @@ func (r *run) diagnose(ctx context.Context, p *portion, order copies, first, bad
 	return e
 }
 
-// exampleOrder is the order of an epoch's examples. Its chunks hold it, as the one that
-// requests them does.
+// exampleOrder is the order of an epoch's examples, or of a block's of a stream. Its chunks
+// hold it, as the one that requests them does.
 type exampleOrder struct {
-	arrays copies
-	held   int // by chunks
+	arrays  copies
+	held    int        // by chunks
+	data    *Set       // the examples
+	parts   []*portion // the steps
+	last    bool       // of the epoch
+	answers float64    // see record
+
+	streamed bool // data is not needed any longer than the order
+	rows     int  // examples of a block
+	host     []int32
 }
 
 func (s *exampleOrder) hold() *exampleOrder {
@@ -322,13 +332,20 @@ func (s *exampleOrder) hold() *exampleOrder {
 
 // release frees the order when nothing holds it any more.
 func (s *exampleOrder) release() {
-	if s.held--; s.held < 0 {
-		s.arrays.free()
+	if s.held--; s.held >= 0 {
+		return
+	}
+	s.arrays.free()
+	if s.streamed {
+		free(s.data.all()...)
 	}
 }
 
 // shuffle orders the examples for what comes after all that has been requested.
 func (r *run) shuffle(s *exampleOrder) (err error) {
+	if s.streamed {
+		return r.net.putOrder(s)
+	}
 	step := len(r.latest()[0]) - 1
 	s.arrays, err = runOnce(r.order, r.latest().slice(step, step+1))
 	return err

@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -44,7 +45,48 @@ func (n *Net) tester(s *Set) *future {
 
 // score tests the set, in chunks that ctx can come between.
 func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
-	began, columns := time.Now(), n.columns(s)
+	began := time.Now()
+	sums, answers, err := n.sumsOf(ctx, s, alive)
+	if err != nil {
+		return nil, err
+	}
+	return &Score{N: answers, Labels: s.labelled(), Loss: mean(sums[0], sums[1]), Right: int(sums[2]), Metrics: n.measured(s).values(sums[lossColumns:]), Elapsed: time.Since(began)}, nil
+}
+
+// sumsOf are the sums of the results of all batches, and how many answers there are.
+func (n *Net) sumsOf(ctx context.Context, s *Set, alive func()) (sums []float64, answers int, err error) {
+	if s.stream == nil {
+		sums, err = n.sumsOfSet(ctx, s, alive)
+		return sums, s.allAnswers(), err
+	}
+	from := n.blocks(ctx, s, 1, 1)
+	defer from.close()
+	sums = make([]float64, n.columns(s))
+	for examples, last := 0, false; !last; {
+		b, err := from.receive(ctx, alive)
+		if err != nil {
+			return nil, 0, err
+		}
+		o, err := n.upload(from, b, b.rows, false)
+		if err != nil {
+			return nil, 0, err
+		}
+		of, err := n.sumsOfSet(ctx, o.data, alive)
+		o.release()
+		if err != nil {
+			return nil, 0, err
+		}
+		for i, x := range of {
+			sums[i] += x
+		}
+		examples += b.rows
+		answers, last = int(math.Round(b.answers*float64(examples))), b.last
+	}
+	return sums, answers, nil
+}
+
+func (n *Net) sumsOfSet(ctx context.Context, s *Set, alive func()) ([]float64, error) {
+	columns := n.columns(s)
 	batches, single := n.batchesOf(s), plan.Unlooped(n.target, n.convolves)
 	p, err := n.wait(ctx, n.tester(s), alive)
 	if err != nil {
@@ -87,17 +129,13 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 		next = max(1, int(float64(next)*lower.ChunkTime.Seconds()/time.Since(chunk).Seconds()))
 	}
 	results.Finalize()
-	result := &Score{N: s.allAnswers(), Labels: s.labelled()}
 	sums := make([]float64, columns)
 	for row := range slices.Chunk(values, columns) {
 		for i, x := range row {
 			sums[i] += float64(x)
 		}
 	}
-	result.Loss, result.Right = mean(sums[0], sums[1]), int(sums[2])
-	result.Metrics = n.measured(s).values(sums[lossColumns:])
-	result.Elapsed = time.Since(began)
-	return result, nil
+	return sums, nil
 }
 
 // testProgram scores count batches of size examples, a single one only the

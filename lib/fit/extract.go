@@ -32,7 +32,7 @@ func (t *trace) extract(from NodeId, outputs []*Node) []*Node {
 			}
 			t.w.builder.SetLabel(labelOf(labels, n.Id()))
 			if write := t.w.calls[n]; write != nil {
-				t.w.builder.Divert(write)
+				t.w.builder.ReplaceNext(write)
 			}
 			c = n.CloneWithInputs(inputs...)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/data"
 	"gaiden/lib/models"
 )
 
@@ -85,7 +86,7 @@ func (n *Net) input(name string, i models.Input, x any) (a setArray, err error) 
 	a.name = "x"
 	what := "examples"
 	if n.model.Inputs != nil {
-		a.name, what = "x/"+i.Name, "examples of input "+i.Name
+		a.name, what = "x."+i.Name, "examples of input "+i.Name
 	}
 	flat, dims, err := flatten(name, what, x)
 	if err != nil {
@@ -164,6 +165,16 @@ func (n *Net) infer(x any) {
 
 // flatten is nested slices or arrays as one slice, and the dimensions of the nest.
 func flatten(name, what string, x any) (flat any, dims []int, err error) {
+	if a, is := x.(data.Array); is {
+		count := 1
+		for _, d := range a.Dims {
+			count *= d
+		}
+		if f := reflect.ValueOf(a.Flat); f.Kind() != reflect.Slice || f.Len() != count {
+			return nil, nil, fmt.Errorf("fit: %s: %s are a data.Array of %v in a %T: want a slice of %d numbers", name, what, a.Dims, a.Flat, count)
+		}
+		return a.Flat, a.Dims, nil
+	}
 	v := reflect.ValueOf(x)
 	nested := func(t reflect.Type) bool { return t.Kind() == reflect.Slice || t.Kind() == reflect.Array }
 	if !v.IsValid() || !nested(v.Type()) || v.Kind() == reflect.Slice && !nested(v.Type().Elem()) {

@@ -12,6 +12,7 @@ import (
 
 	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
+	"gaiden/lib/metrics"
 	"gaiden/lib/models"
 )
 
@@ -128,7 +129,7 @@ func TestExamples(t *testing.T) {
 		{"ragged rows", two(false), [][]float32{{1, 0}, {0}}, "examples: row [1] has length 1, and those before it 2"},
 		{"wide rows", two(false), [][]float32{{1, 0, 1, 1}}, "got 1 examples of [4], want a multiple of 2"},
 		{"strings", two(false), []string{"a", "b"}, "examples are a []string: want []byte"},
-		{"inputs of one", two(false), Inputs{"x": numbers}, "examples are a fit.Inputs: want []byte"},
+		{"inputs of one", two(false), Inputs{"x": numbers}, "examples are a data.Inputs: want []byte"},
 		{"one of several", table(), numbers, `examples are a []float32: want fit.Inputs with "ids", "numbers", "also", the inputs of table`},
 		{"none", table(), nil, `Data has no X: want the examples, as fit.Inputs with "ids"`},
 		{"missing", table(), data(func(x Inputs) { delete(x, "numbers") }), `examples have no input "numbers": want fit.Inputs with "ids"`},
@@ -221,6 +222,9 @@ func TestNoTargets(t *testing.T) {
 		{"targets of another width", auto, Config{Loss: gap{2}}, Data{X: floats, Y: make([]float32, 40)}, ""},
 		{"no targets for MSE", auto, Config{Loss: losses.MSE{}}, Data{X: floats}, "Data has no Y"},
 		{"numbers as classes", auto, Config{Loss: losses.CrossEntropy{}}, Data{X: floats, Y: SameX}, "got numbers as targets, want labels"},
+		{"metrics without targets", auto, Config{Loss: gap{}, Metrics: []metrics.Metric{metrics.MAE{}}}, Data{X: floats}, "which has no targets"},
+		{"metrics of another width", auto, Config{Loss: gap{2}, Metrics: []metrics.Metric{metrics.MAE{}}}, Data{X: floats, Y: make([]float32, 40)}, "2 an example, and the net returns [4]"},
+		{"metrics", auto, Config{Loss: losses.MSE{}, Metrics: []metrics.Metric{metrics.MAE{}}}, Data{X: floats, Y: SameX}, ""},
 		{"another width", linear(2), Config{Loss: losses.MSE{}}, Data{X: floats, Y: SameX}, ""},
 		{"wider", linear(3), Config{Loss: losses.MSE{}}, Data{X: floats, Y: SameX}, "got 2 numbers an example, want 3"},
 		{"no probabilities", auto, Config{Loss: losses.BinaryCrossEntropy{}}, Data{X: slices.Repeat([]float32{2}, 80), Y: SameX}, "wants probabilities"},
@@ -266,5 +270,47 @@ func TestNoTargets(t *testing.T) {
 	}
 	if _, err := plain.Evaluate(none); err == nil || !strings.Contains(err.Error(), "got no targets, want numbers") {
 		t.Errorf("a set without targets: got %v", err)
+	}
+}
+
+// TestSeveralOutputs holds a net with two results and a loss for each.
+func TestSeveralOutputs(t *testing.T) {
+	s := open(t)
+	net := models.Net{Name: "two", Input: []int{3}, Function: func(scope *model.Scope, in models.Inputs) *Node {
+		x := models.Call(scope, models.Dense{Name: "body", Units: 12, Act: models.ReLU}, in["x"])
+		return Concatenate([]*Node{models.Call(scope, models.Dense{Name: "class", Units: 3}, x), models.Call(scope, models.Dense{Name: "size", Units: 1}, x)}, -1)
+	}}
+	n := attach(t, s, "net", net, Config{Seed: 1, Loss: losses.Joint{{Name: "class", Size: 3, Loss: losses.CrossEntropy{}}, {Name: "size", Size: 1, Loss: losses.MSE{}, Weight: 2}}})
+	x, y := make([]float32, 180), make([]float32, 120)
+	for i := range 60 {
+		x[3*i+i%3] = 1
+		y[2*i], y[2*i+1] = float32(i%3), float32(i%3)-1
+	}
+	set := load(t, n, "d", Data{X: x, Y: y})
+	if _, err := n.Fit(set, Train{Epochs: 60, Batch: 10, LearningRate: 0.02}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := n.Predict(x[:9])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		row := p.Output[4*i : 4*i+4]
+		if class := slices.Index(row[:3], slices.Max(row[:3])); class != i || math.Abs(float64(row[3])-float64(i-1)) > 0.1 {
+			t.Errorf("example %d: got %v, want class %d and %d", i, row, i, i-1)
+		}
+	}
+	for want, y := range map[string][]float32{"target class of example 0 is 3: want a label": {3, 0}, "1 target numbers for 1 examples": {3}} {
+		if _, err := n.Upload("e", Data{X: x[:3], Y: y}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if _, err := attach(t, s, "none", net, Config{}).Upload("e", Data{X: x, Y: SameX}); err == nil {
+		t.Error("want an error for targets of another size")
+	}
+	if err := New("bad", net, Config{Loss: losses.Joint{}, Session: s}).Reset(); err != nil {
+		t.Error(err)
+	} else if _, err := New("bad", net, Config{Loss: losses.Joint{}, Session: s}).Weights(); err == nil || !strings.Contains(err.Error(), "no parts") {
+		t.Errorf("got %v, want no parts", err)
 	}
 }

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,6 +29,9 @@ func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 		return nil, err
 	}
 	defer done()
+	if err := cmp.Or(n.refuseStream(data, "a job"), n.refuseStream(t.Validation, "the validation of a job")); err != nil {
+		return nil, err
+	}
 	t.Progress = nil
 	r, err := n.run(context.Background(), data, t, plan.Job)
 	if err != nil {

@@ -86,7 +86,7 @@ func (r *run) forms() (with, without plan.Part, err error) {
 
 // timeInSandbox times the net's steps with fused kernels and without: those of a twin, in a
 // session of its own. Its programs are on the disk after it, for the net's.
-func (n *Net) timeInSandbox(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) (e tiling.Entry, err error) {
+func (n *Net) timeInSandbox(ctx context.Context, data *Set, t Train, look tiling.Options, tell func(string)) (e tiling.Entry, err error) {
 	if err := look.Wait(ctx); err != nil {
 		return e, err
 	}
@@ -104,7 +104,7 @@ func (n *Net) timeInSandbox(ctx context.Context, data *Set, t Train, look tiling
 
 // timeForms is compare in the session that the net is in, while nobody asks the one next to it
 // for anything.
-func (n *Net) timeForms(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) (e tiling.Entry, err error) {
+func (n *Net) timeForms(ctx context.Context, data *Set, t Train, look tiling.Options, tell func(string)) (e tiling.Entry, err error) {
 	r, err := n.run(ctx, data, t, plan.Comparison)
 	if err != nil {
 		return e, err

@@ -68,6 +68,9 @@ func (n *Net) stepKey(batch int) string {
 // gets a line for each result. After a net's first training, the process "gaiden tune" does
 // the same in the background.
 func (n *Net) Tune(data *Set, t Train, tell func(string)) error {
+	if err := n.refuseStream(data, "tuning"); err != nil {
+		return err
+	}
 	ctx := n.context()
 	if tell == nil {
 		tell = func(string) {}
@@ -75,11 +78,11 @@ func (n *Net) Tune(data *Set, t Train, tell func(string)) error {
 	if _, err := n.Session(); err != nil {
 		return err
 	}
-	return n.tune(ctx, data, t, tiling.Look{}, tell)
+	return n.tune(ctx, data, t, tiling.Options{}, tell)
 }
 
 // tune is Tune.
-func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, tell func(string)) error {
+func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Options, tell func(string)) error {
 	if err := look.Wait(ctx); err != nil {
 		return err
 	}
@@ -119,9 +122,9 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, te
 	if len(found) == 0 || err != nil && !(errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil) {
 		return err // what was found stays proposed
 	}
-	table.Trust(true)
+	table.UseProposed(true)
 	tried, err := n.timeInSandbox(ctx, data, t, look, tell)
-	table.Trust(false)
+	table.UseProposed(false)
 	switch {
 	case ctx.Err() != nil || errors.Is(err, wire.Lost) || errors.Is(err, errNoSandbox):
 		return err
@@ -130,13 +133,13 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Look, te
 		table.Set(key, tried)
 	default:
 		tell(fmt.Sprintf("%s: the usual tilings stay", n.name))
-		table.Usual(found...)
+		table.Reset(found...)
 	}
 	return errors.Join(err, table.Save())
 }
 
 // try tries the kernels whose best tilings are not known.
-func (n *Net) try(ctx context.Context, look tiling.Look) error {
+func (n *Net) try(ctx context.Context, look tiling.Options) error {
 	table := n.tilings()
 	if len(table.Wanted()) == 0 {
 		return nil

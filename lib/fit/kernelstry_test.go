@@ -142,7 +142,7 @@ func tunable(t *testing.T, s *session.Session, name string, tries func(tile int)
 // tuneInPauses tunes as a process of its own does, over the net's connection.
 func tuneInPauses(n *Net, data *Set) error {
 	p := idleWatcher{watched: n.session}
-	look := tiling.Look{Before: func() error { return p.wait(context.Background()) }}
+	look := tiling.Options{Before: func() error { return p.wait(context.Background()) }}
 	return n.tune(context.Background(), data, tenths, look, func(string) {})
 }
 

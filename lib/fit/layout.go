@@ -9,6 +9,8 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/models"
 )
 
 // slot is one array of a net's state.
@@ -62,6 +64,7 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		t.store.SetTraining(t.g, true)
 		y := n.model.Build(t.store.RootScope(), in, nil, nil)
 		n.output = y.Shape().Dimensions[1:]
+		n.mixes = models.Mixed(t.g) != nil
 		refuseLosses(t.g)
 		return []*Node{y}
 	})

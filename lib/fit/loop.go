@@ -152,6 +152,16 @@ func (t *trace) mean(sum, weight *Node) *Node {
 func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weight, right *Node) {
 	t.mark("loss/forward")
 	loss, w := l.Apply(out, b.y, b.v)
+	if share := models.Mixed(out.Graph()); share != nil && b.y != nil {
+		other, v := Reverse(b.y, 0), b.v
+		if v != nil {
+			v = Reverse(v, 0)
+		}
+		more, u := l.Apply(out, other, v)
+		if loss = models.Mix(share, loss, more); w != nil {
+			w = models.Mix(share, w, u)
+		}
+	}
 	if mask != nil {
 		loss = Mul(loss, mask)
 	}

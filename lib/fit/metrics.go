@@ -94,10 +94,10 @@ func (n *Net) batchShapes(size int, labels bool) (output, y shapes.Shape) {
 	return output, output
 }
 
-// metricsFit says which metric does not fit a set.
+// metricsFit says why a set is none for the net's metrics.
 func (n *Net) metricsFit(s *Set) error {
-	if len(n.config.Metrics) > 0 && s.targets == 0 && !s.labelled() {
-		return fmt.Errorf("fit: %s: metric %s of %s: got no targets, want some, or Config.Metrics left out", n.name, n.config.Metrics[0].Title(), s.Name)
+	if len(n.config.Metrics) > 0 && !s.labelled() && s.targets != shapes.Make(dtypes.Float32, n.output...).Size() {
+		return fmt.Errorf("fit: %s: Config.Metrics for %s, which has %s, %d an example, and the net returns %v: want as many, or no metrics", n.name, s.Name, s.kind(), s.targets, n.output)
 	}
 	return n.checkMetrics(s.labelled())
 }

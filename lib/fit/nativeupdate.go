@@ -59,7 +59,7 @@ func (n *Net) nativeHyperparams() []elementwise.Expr {
 // matrices that it is the product of.
 func (t *trace) factorize(gradients []*Node, factors [][]*Node) {
 	for i, g := range gradients {
-		t.w.builder.Divert(func(_ *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
+		t.w.builder.ReplaceNext(func(_ *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
 			x, y, is := hlo.Factors(operands[0])
 			if !is {
 				return operands, nil
@@ -110,7 +110,7 @@ func (t *trace) nativeUpdate(v slot, inPlace bool, operands []*Node) []*Node {
 	title, _ := t.net.config.Optimizer.Title()
 	t.mark(path.Dir(v.name) + "/backward")
 	defer t.mark(title + "/update")
-	t.w.builder.Divert(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+	t.w.builder.ReplaceNext(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
 		return f.Step(inPlace || f.Parent() != nil, in[0], in[1], in[2], in[3:]...)
 	})
 	return OptimizationBarriers(operands...)

@@ -47,6 +47,7 @@ type core struct {
 // traits are what a net is made of, as its layout is built.
 type traits struct {
 	convolves   bool    // it has convolutions
+	mixes       bool    // it has a models.MixUp
 	feedForward bool    // it has neither those nor loops
 	output      []int   // dimensions of one result
 	forward     float64 // FLOPs of the forward pass of an example, as the net is written
@@ -65,7 +66,8 @@ type caches struct {
 
 // hooks are for tests.
 type hooks struct {
-	packing, testBuckets bool // whatever the size of the net
+	packing, testBuckets bool              // whatever the size of the net
+	streamed             func(pending int) // a block of a stream is uploaded
 	options              lower.Options
 	loop                 plan.Loop
 	unroll               int // steps in the body of a loop; 0: chosen

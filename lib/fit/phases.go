@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,7 +23,7 @@ func (n *Net) Phases(data *Set, batch int) (*phases.Step, error) {
 	if err := n.open(); err != nil {
 		return nil, err
 	}
-	if err := n.canTrain(data); err != nil {
+	if err := cmp.Or(n.refuseStream(data, "phases"), n.canTrain(data)); err != nil {
 		return nil, err
 	}
 	if err := n.checkCarried(data, Train{Batch: batch, InOrder: true}); err != nil {

@@ -30,7 +30,7 @@ func (n *Net) decide(data *Set, t Train, use plan.Use) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.Use, q.Steps, q.Epochs, q.FullBatch = use, data.N/t.Batch, t.Epochs, t.Batch == data.N
+	q.Use, q.Steps, q.Epochs, q.FullBatch = use, data.N/t.Batch, t.Epochs, t.Batch == data.N && data.stream == nil
 	q.Watched = t.watched() || len(n.carriedSlots()) > 0 && !t.KeepState
 	if !t.DropLast {
 		q.Rest = data.N % t.Batch
@@ -65,7 +65,7 @@ func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 		t.Variables = append(t.Variables, plan.Variable{Name: v.name, Shape: v.shape, Trainable: v.trainable})
 	}
 	if loss, is := n.lossOf(s).(losses.CrossEntropy); is {
-		t.CrossEntropy = s.labelled() && loss.Plain() && len(n.output) == 1 && !n.model.TakesIntegers() && n.model.Inputs == nil
+		t.CrossEntropy = s.labelled() && loss.Plain() && len(n.output) == 1 && !n.model.TakesIntegers() && n.model.Inputs == nil && !n.mixes
 	}
 	t.Measured = n.columns(s) > lossColumns
 	if n.kernelsMayRun() {

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -38,7 +39,7 @@ func (n *Net) Predict(x any) (*Prediction, error) {
 			}
 			defer a.Finalize()
 		}
-	} else if err := n.fits(s); err != nil {
+	} else if err := cmp.Or(n.refuseStream(s, "predictions"), n.fits(s)); err != nil {
 		return nil, err
 	}
 	return n.predict(ctx, s)
@@ -52,6 +53,8 @@ func (n *Net) classifies(s *Set) bool {
 		return len(n.output) == 1 || len(n.output) > 1 && (s.positions > 0 || n.model.TakesIntegers())
 	case losses.CrossEntropy:
 		return len(n.output) > 0
+	case losses.Joint:
+		return false
 	}
 	return len(n.output) == 1
 }

@@ -272,10 +272,10 @@ func (n *Net) sameTargets(s *Set, v []float32) error {
 		}
 		s.Labels, s.positions = ids, len(ids)/s.N
 		s.sees(ids)
-		return n.lossFits(s)
+		return cmp.Or(n.lossFits(s), n.metricsFit(s))
 	}
 	s.targets = s.size
-	if err := cmp.Or(n.lossFits(s), n.fitsTargets(s)); err != nil {
+	if err := cmp.Or(n.lossFits(s), n.fitsTargets(s), n.metricsFit(s)); err != nil {
 		return err
 	}
 	numbers, _ := x.flat.([]float32) // bytes become 0 to 1

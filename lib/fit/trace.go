@@ -86,7 +86,7 @@ func (w *writer) call(write standIn, operands ...*Node) []*Node {
 	for i, x := range operands {
 		operands[i] = StopGradient(x)
 	}
-	w.builder.Divert(write)
+	w.builder.ReplaceNext(write)
 	all := OptimizationBarriers(operands...)
 	w.calls[opOf(all[0])] = write
 	return all
@@ -253,7 +253,7 @@ func (t *trace) scalar(value any) *Node { return Const(t.g, value) }
 
 // allReduce adds an array up over the devices.
 func (t *trace) allReduce(x *Node) *Node {
-	t.w.builder.Divert(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
+	t.w.builder.ReplaceNext(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
 		return f.AllReduce(operands, compute.ReduceOpSum, nil)
 	})
 	return OptimizationBarriers(x)[0]

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -48,6 +49,9 @@ type Train struct {
 // other program can change the net. In a notebook it shows a progress bar.
 func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 	ctx := n.context()
+	if err := context.Cause(ctx); err != nil { // a loop of one's own around Fit ends, too
+		return nil, err
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	done, err := n.acquire(ctx, training)
@@ -67,7 +71,7 @@ func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 		r.history.Stopped = err.Error()
 	}
 	if err == nil {
-		n.requestTuning(data, r.Train)
+		n.requestTuning(r.data, r.Train)
 	}
 	if n.ctx == nil && ctx.Err() != nil {
 		err = nil // the user's own wish; History.Stopped says so
@@ -99,6 +103,7 @@ type run struct {
 	data *Set
 	plan *plan.Plan
 	epochParts
+	source *source // of a stream
 	deviceState
 	queue
 	pace
@@ -133,9 +138,15 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 	if err != nil {
 		return nil, err
 	}
+	if data.stream != nil {
+		data = data.sized(data.N - data.N%t.Batch)
+	}
 	plan, err := n.decide(data, t, use)
 	if err != nil {
 		return nil, err
+	}
+	if data.stream != nil && plan.Devices > 1 {
+		return nil, n.refuseStream(data, fmt.Sprintf("training on %d devices", plan.Devices))
 	}
 	r := &run{Train: t, net: n, ctx: ctx, data: data, plan: plan}
 	r.began = time.Now()
@@ -152,6 +163,9 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 	if t.Epochs == 1 {
 		r.steps = r.lastEpoch
 	}
+	if data.stream != nil {
+		r.steps, r.lastEpoch = 0, 0 // not known before the first epoch has ended
+	}
 	r.stepTime = n.stepTime[r.main.key(data)]
 	r.devices = plan.Devices
 	state, err := n.state(n.layout.all())
@@ -167,6 +181,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 }
 
 func (r *run) close() {
+	r.source.close()
 	r.rate.free()
 	r.state.free()
 }
@@ -198,9 +213,27 @@ func (r *run) trainEpoch(epoch int) error {
 		return err
 	}
 	r.requesting = epoch
-	order := &exampleOrder{}
-	defer order.release()
-	for _, p := range r.portions(epoch) {
+	for last := false; !last; {
+		order, err := r.nextBlock()
+		if err != nil {
+			return err
+		}
+		last = order.last
+		err = r.trainBlock(order)
+		order.release()
+		if err != nil {
+			return err
+		}
+	}
+	if r.plan.Watched {
+		return r.await(0)
+	}
+	return nil
+}
+
+// trainBlock requests the steps on some examples in an order.
+func (r *run) trainBlock(order *exampleOrder) error {
+	for _, p := range order.parts {
 		if err := r.ready(p); err != nil {
 			return err
 		}
@@ -227,10 +260,10 @@ func (r *run) trainEpoch(epoch int) error {
 					return err
 				}
 			}
+			if err := r.uploadAhead(); err != nil {
+				return err
+			}
 		}
-	}
-	if r.plan.Watched {
-		return r.await(0)
 	}
 	return nil
 }
@@ -251,6 +284,9 @@ func (r *run) endEpoch() error {
 		if validation, err = r.net.score(r.ctx, r.Validation, func() { r.report("test") }); err != nil {
 			return err
 		}
+	}
+	if r.source != nil {
+		r.steps, r.lastEpoch = r.step, r.step // known now
 	}
 	r.record.end(time.Since(r.began), validation)
 	r.snapshots.request(r.save)
@@ -277,7 +313,14 @@ func (r *run) untilCall(p *portion, left int) int {
 // prepare compiles the programs and puts the state on the devices. Programs that are not
 // needed yet are compiled meanwhile.
 func (r *run) prepare() error {
-	order := r.net.order(r.data.N, !r.InOrder, r.devices)
+	var order *future
+	if r.data.stream != nil {
+		if err := r.openSource(); err != nil {
+			return err
+		}
+	} else {
+		order = r.net.order(r.data.N, !r.InOrder, r.devices)
+	}
 	if r.plan.Packed {
 		r.net.prepare("pack", r.net.packProgram, nil)
 		r.net.prepare("unpack", r.net.unpackProgram, nil)
@@ -293,7 +336,7 @@ func (r *run) prepare() error {
 		r.net.tester(r.Validation)
 	}
 	err := r.distribute()
-	if err == nil {
+	if err == nil && order != nil {
 		r.order, err = r.wait(r.ctx, order)
 	}
 	return err
@@ -347,7 +390,7 @@ func (r *run) report(phase string) {
 	p := r.record.progress(phase, r.Epochs, steps)
 	p.Total = (r.Epochs-1)*r.steps + r.lastEpoch
 	p.Elapsed = time.Since(r.began)
-	if after := r.history.Steps - r.warmSteps; after > 0 && r.warmSteps > 0 {
+	if after := r.history.Steps - r.warmSteps; after > 0 && r.warmSteps > 0 && r.steps > 0 {
 		busy := p.Elapsed - r.history.Compile - r.warmTime
 		p.Left = time.Duration(float64(busy) / float64(after) * float64(p.Total-r.history.Steps))
 	}
@@ -366,6 +409,9 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 		if err := n.canTrain(t.Validation); err != nil {
 			return t, err
 		}
+	}
+	if t.Steps != 0 && data.stream != nil {
+		return t, fmt.Errorf("fit: %s: %d Steps of %s, which is a stream: want Epochs, for nobody knows how many steps it has", n.name, t.Steps, data.Name)
 	}
 	if t.Steps != 0 && (t.Steps < 0 || t.Epochs != 0) {
 		return t, fmt.Errorf("fit: %s: %d Steps and %d Epochs: want 1 or more of either", n.name, t.Steps, t.Epochs)
@@ -388,6 +434,11 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 	}
 	if t.Batch == data.N { // nothing to shuffle but the order of sums
 		t.InOrder = true
+	}
+	if len(n.carriedSlots()) > 0 {
+		if err := cmp.Or(n.refuseStream(data, "training stateful layers"), n.refuseStream(t.Validation, "validation of stateful layers")); err != nil {
+			return t, err
+		}
 	}
 	return t, n.checkCarried(data, t)
 }

@@ -124,7 +124,7 @@ func (t tuner) handle(ctx context.Context, w *tuneRequest) error {
 	}
 	before := n.tilings().Tried()
 	p := idleWatcher{watched: s}
-	err = n.tune(ctx, data, Train{Batch: w.Batch, InOrder: w.InOrder}, tiling.Look{Before: func() error { return p.wait(ctx) }}, t.tell)
+	err = n.tune(ctx, data, Train{Batch: w.Batch, InOrder: w.InOrder}, tiling.Options{Before: func() error { return p.wait(ctx) }}, t.tell)
 	if (errors.Is(err, wire.Lost) || errors.Is(err, errNoSandbox)) && n.tilings().Tried() == before {
 		if next, failed := (session.Config{Socket: w.Socket, Client: "gaiden tune", NoStart: true}).Open(); failed == nil {
 			next.Close()

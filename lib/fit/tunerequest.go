@@ -68,7 +68,7 @@ var requested sync.Map
 // requestTuning requests that the net's steps be tuned in the background, in a notebook,
 // where something is not known of them. It is no error if that never happens.
 func (n *Net) requestTuning(data *Set, t Train) {
-	if os.Getenv("GAIDEN_TUNE") == "off" || !n.kernelsMayRun() || n.config.Kernels != AutoKernels && n.config.Kernels != plainOps || n.config.Session != nil {
+	if data.stream != nil || os.Getenv("GAIDEN_TUNE") == "off" || !n.kernelsMayRun() || n.config.Kernels != AutoKernels && n.config.Kernels != plainOps || n.config.Session != nil {
 		return
 	}
 	if _, err := n.available(data, 1); err != nil {

@@ -117,7 +117,7 @@ func Call(builder *hlo.Builder, k triton.Kernel, operands ...*Node) []*Node {
 
 // replaceNext writes a call on nodes into their graph. Its results have no gradient.
 func replaceNext(builder *hlo.Builder, k triton.Kernel, operands []*Node) []*Node {
-	builder.Divert(func(f *hlo.Function, values []compute.Value) ([]compute.Value, error) {
+	builder.ReplaceNext(func(f *hlo.Function, values []compute.Value) ([]compute.Value, error) {
 		return k.Call(f, values...)
 	})
 	stopped := make([]*Node, len(operands))

@@ -34,6 +34,8 @@ func Check(l Loss, classes int) error {
 		err = l.check()
 	case Huber:
 		err = l.check()
+	case Joint:
+		err = l.check()
 	}
 	if err != nil {
 		return fmt.Errorf("%T: %w", l, err)

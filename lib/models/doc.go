@@ -31,6 +31,10 @@
 // [Sequential], [Repeat] and [Concat] hold other layers; [Scan] is a recurrent layer with a
 // cell of your own.
 //
+// [RandomFlip], [RandomCrop], [RandomAffine], [ColorJitter], [Cutout] and [MixUp] change
+// images at random while a net is trained, on the device and as the seed decides; they stand
+// first in the list.
+//
 // # What it refuses
 //
 // The package knows GoMLX and nothing else: no device, no session, no data, no

@@ -12,8 +12,7 @@ import (
 
 // Net is a model: a list of layers, the first of which takes the examples, or a function of
 // them, or both: then the layers take what the function makes. A net returns one array; one
-// that has several results joins them with Concatenate, and a loss of one's own takes them
-// apart.
+// that has several results joins them with Concatenate, and losses.Joint takes them apart.
 type Net struct {
 	Name   string
 	Input  []int // dimensions of one example, such as 28, 28, 1; default: those of nested examples

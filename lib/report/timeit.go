@@ -67,12 +67,13 @@ func (t Timeit) Run(loop func(n int)) Timed {
 	}
 	if crashed {
 		// What the runtime would have written, had nobody looked.
-		hint := ""
+		text, hint := fmt.Sprint(failed.Value), ""
 		var next interface{ Hint() string }
 		if err, is := failed.Value.(error); is && errors.As(err, &next) && next.Hint() != "" {
+			text = strings.TrimSuffix(text, "\nhint: "+next.Hint()) // must says it in a goroutine
 			hint = " [recovered]\n\tpanic: hint: " + next.Hint()
 		}
-		fmt.Fprintf(os.Stderr, "panic: %v [%s]%s\n\n%s", failed.Value, failed.When(), hint, failed.Stack)
+		fmt.Fprintf(os.Stderr, "panic: %s [%s]%s\n\n%s", text, failed.When(), hint, failed.Stack)
 		os.Exit(2)
 	}
 	return result

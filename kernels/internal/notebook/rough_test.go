@@ -22,6 +22,7 @@ func TestHugeCell(t *testing.T) {
 		{"text", "x := `" + strings.Repeat("0123456789abcdef", 64<<10) + "`\nlen(x)", "1048576", ""},
 		{"comment", "/*" + strings.Repeat("comment ", 128<<10) + "*/\n1", "1", ""},
 		{"statements", "n := 0\n" + strings.Repeat("n++\n", 20_000) + "n", "20000", ""},
+		{"calls that return errors", "func f() error { return nil }\n" + strings.Repeat("f()\n", 20_000) + "1", "1", ""},
 		{"mistake at its end", strings.Repeat("// comment\n", 100<<10) + "nowhere", "", "line 102401: undefined: nowhere"},
 		{"brackets", strings.Repeat("(", 100_000), "", "line 1"},
 		{"garbage", strings.Repeat("@#$ ", 256<<10), "", "illegal character"},

@@ -41,7 +41,7 @@ type Builder struct {
 	main      *Function
 	functions map[string]bool
 	label     string
-	divert    func(*Function, []compute.Value) ([]compute.Value, error)
+	replace   func(*Function, []compute.Value) ([]compute.Value, error)
 	absent    map[string]bool // parameters that are no inputs
 	replicas  int
 	sharded   bool // over meshes of one device
@@ -80,13 +80,13 @@ func Symbol(label string) string {
 	}, label)
 }
 
-// Divert makes write stand in for the next OptimizationBarrier of this
+// ReplaceNext makes write stand in for the next OptimizationBarrier of this
 // builder. It is how graph code reaches ops that GoMLX has no name for, such
 // as [Function.CustomCall]: GoMLX passes a barrier's operands on as they are,
 // takes as many results of whatever shape as come back, and holds the barrier
 // for the identity when it derives a gradient.
-func (b *Builder) Divert(write func(f *Function, operands []compute.Value) ([]compute.Value, error)) {
-	b.divert = write
+func (b *Builder) ReplaceNext(write func(f *Function, operands []compute.Value) ([]compute.Value, error)) {
+	b.replace = write
 }
 
 // Absent says which parameters are zeros in place of inputs. GoMLX makes one

@@ -178,8 +178,8 @@ func quoteSymbol(s string) string {
 
 // OptimizationBarrier returns its operands; XLA moves nothing across it.
 func (f *Function) OptimizationBarrier(operands ...compute.Value) ([]compute.Value, error) {
-	if write := f.builder.divert; write != nil {
-		f.builder.divert = nil
+	if write := f.builder.replace; write != nil {
+		f.builder.replace = nil
 		return write(f, operands)
 	}
 	in, err := f.operands("OptimizationBarrier", operands...)

@@ -158,12 +158,12 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestDivert reaches a custom call from graph code.
-func TestDivert(t *testing.T) {
+// TestReplaceNext reaches a custom call from graph code.
+func TestReplaceNext(t *testing.T) {
 	b := &paper{}
 	g := NewGraph(b, "g")
 	x := Parameter(g, "x", shapes.Make(dtypes.Float32, 4))
-	b.builder.Divert(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
+	b.builder.ReplaceNext(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
 		return f.CustomCall("mine", operands, []shapes.Shape{shapes.Make(dtypes.Int32, 2), shapes.Make(dtypes.Int32)}, hlo.CallConfig{})
 	})
 	out := OptimizationBarriers(x, Neg(x))

@@ -105,6 +105,8 @@ type History struct {
 	Dropped int
 	// Compile is how long the run waited for programs, Device how long for steps.
 	Compile, Device time.Duration
+	// Waits is how often the devices had nothing to do until a stream gave more examples.
+	Waits int
 	// Best is the epoch whose weights the net has, with KeepBest; else 0.
 	Best int
 	// Stopped says why the run ended before its last epoch; "" if it did not.

@@ -265,7 +265,7 @@ func TestTryCompares(t *testing.T) {
 		table.Choose(op)
 	}
 	told := map[string][]int{}
-	err := table.Try(context.Background(), s, Look{Wrong: func(op kernels.Op, tile kernels.Tile, why error) {
+	err := table.Try(context.Background(), s, Options{Wrong: func(op kernels.Op, tile kernels.Tile, why error) {
 		told[op.Key()] = append(told[op.Key()], tile.M)
 		if !strings.Contains(why.Error(), "off by 2.0e+00, want 2e-03") {
 			t.Errorf("%s: told %v, want how far it is off", op.Key(), why)
@@ -274,13 +274,13 @@ func TestTryCompares(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table.Trust(true)
+	table.UseProposed(true)
 	for i, tt := range tests {
 		kept := &Table{Path: table.Path}
 		if err := kept.Refresh(); err != nil {
 			t.Fatal(err)
 		}
-		kept.Trust(true)
+		kept.UseProposed(true)
 		if got, disk := chosen(table, all[i]), chosen(kept, all[i]); got != tt.want || disk != tt.want {
 			t.Errorf("%s: got tiling %d, and %d on disk, want %d: %+v", tt.name, got, disk, tt.want, table.Known(all[i].Key()))
 		}
@@ -288,7 +288,7 @@ func TestTryCompares(t *testing.T) {
 		if got := told[all[i].Key()]; !slices.Equal(got, tt.told) {
 			t.Errorf("%s: told that %v are wrong, want %v", tt.name, got, tt.told)
 		}
-		if table.Usual(all[i]); chosen(table, all[i]) != tt.usual {
+		if table.Reset(all[i]); chosen(table, all[i]) != tt.usual {
 			t.Errorf("%s: as usual: got tiling %d, want %d", tt.name, chosen(table, all[i]), tt.usual)
 		}
 	}
@@ -306,7 +306,7 @@ func TestTryEnds(t *testing.T) {
 	for last := range 8 { // plain, usual, compared; two others, and both compared
 		table, left := &Table{Path: filepath.Join(t.TempDir(), "table.json")}, last
 		table.Choose(op)
-		err := table.Try(context.Background(), s, Look{Before: func() error {
+		err := table.Try(context.Background(), s, Options{Before: func() error {
 			if left--; left < 0 {
 				return enough
 			}
@@ -316,7 +316,7 @@ func TestTryEnds(t *testing.T) {
 		if err := kept.Refresh(); err != nil {
 			t.Fatal(err)
 		}
-		kept.Trust(true)
+		kept.UseProposed(true)
 		want := 0
 		if last == 7 {
 			want, enough = 2, nil

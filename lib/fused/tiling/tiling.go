@@ -4,12 +4,12 @@
 //	table, err := tiling.Open(s)                        // what is known of this device
 //	ops := fused.Ops{Builder: b, Choose: table.Choose}  // unknown ops get a usual tiling, and are noted
 //	…                                                   // compile and run: the first answer comes at once
-//	err = table.Try(ctx, s, tiling.Look{})              // tries what was noted, and saves it
-//	table.Trust(true)                                   // the next program is written with the best
+//	err = table.Try(ctx, s, tiling.Options{})              // tries what was noted, and saves it
+//	table.UseProposed(true)                                   // the next program is written with the best
 //	…                                                   // is the whole faster with it?
-//	table.Accept(ops…)                                  // so is everybody's; else table.Usual(ops…)
+//	table.Accept(ops…)                                  // so is everybody's; else table.Reset(ops…)
 //
-// What Try has found is a proposal, which only a table that trusts them takes, until it
+// What Try has found is a proposal, which only a table that uses proposals takes, until it
 // is accepted: an op that is faster alone need not make a step faster, and meanwhile other
 // processes read the table. XLA's own form is one of the
 // candidates, so that no kernel is used that is slower; and a tiling is kept only after
@@ -72,13 +72,13 @@ type Table struct {
 	// Path is the file that the table is kept in; "" is none.
 	Path string
 
-	mu      sync.Mutex // protects following
-	known   map[string]Entry
-	mine    map[string]bool // of them, those that Save writes: the others may have changed on disk
-	wanted  map[string]kernels.Op
-	changes int
-	trusts  bool        // proposals
-	read    os.FileInfo // the file that was read; nil if there was none
+	mu          sync.Mutex // protects following
+	known       map[string]Entry
+	mine        map[string]bool // of them, those that Save writes: the others may have changed on disk
+	wanted      map[string]kernels.Op
+	changes     int
+	useProposed bool        // what Try has found and nobody has accepted
+	read        os.FileInfo // the file that was read; nil if there was none
 }
 
 // Open reads the table of a session's device.
@@ -187,7 +187,7 @@ func (t *Table) Choose(op kernels.Op) kernels.Op {
 		t.wanted[op.Key()] = op
 	}
 	switch {
-	case !is, e.Proposed && !t.trusts && !e.Wrong:
+	case !is, e.Proposed && !t.useProposed && !e.Wrong:
 		return fused.Usual(op)
 	case e.UsePlain():
 		return nil
@@ -242,11 +242,11 @@ func (t *Table) set(key string, e Entry) {
 	}
 }
 
-// Trust says whether Choose takes proposals.
-func (t *Table) Trust(proposals bool) {
+// UseProposed says whether Choose takes proposals.
+func (t *Table) UseProposed(proposals bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.trusts = proposals
+	t.useProposed = proposals
 	t.changes++
 }
 
@@ -259,10 +259,10 @@ func (t *Table) Accept(ops ...kernels.Op) {
 	}
 }
 
-// Usual makes ops known as what fused.Usual has for them, with no tilings left
+// Reset makes ops known as what fused.Usual has for them, with no tilings left
 // to try: the step that they were tried for is not faster with what was found. Where the
 // usual tiling is wrong, that is XLA's own form.
-func (t *Table) Usual(ops ...kernels.Op) {
+func (t *Table) Reset(ops ...kernels.Op) {
 	for _, op := range ops {
 		e := t.Known(op.Key())
 		e.Tile, e.Tried, e.Proposed = kernels.Tile{}, len(op.Tiles()), false

@@ -128,16 +128,16 @@ func TestMeasure(t *testing.T) {
 		t.Fatal("an op that nobody knows: got XLA's form, want the usual tiling")
 	}
 	told := 0
-	if err := table.Try(context.Background(), s, Look{Found: func(kernels.Op, Entry) { told++ }}); err != nil {
+	if err := table.Try(context.Background(), s, Options{Found: func(kernels.Op, Entry) { told++ }}); err != nil {
 		t.Fatal(err)
 	}
 	if table.Choose(ops[0]) == nil || told != 2 {
 		t.Errorf("after Try: got XLA's form, or %d reports, want the usual tiling as long as nobody has accepted, and 2", told)
 	}
-	if table.Trust(true); table.Choose(ops[0]) != nil {
+	if table.UseProposed(true); table.Choose(ops[0]) != nil {
 		t.Error("with trust: got a kernel, want XLA's form")
 	}
-	table.Trust(false)
+	table.UseProposed(false)
 	if table.Accept(ops...); table.Choose(ops[0]) != nil || len(table.Wanted()) != 0 {
 		t.Errorf("accepted: got a kernel, or %d ops wanted, want XLA's form and 0", len(table.Wanted()))
 	}
@@ -161,7 +161,7 @@ func TestDisturbed(t *testing.T) {
 		{"always somebody", disturbed + 1, disturbed},
 	} {
 		n, stop := 0, func() {}
-		l := looking{t.Context(), s, Look{Before: func() error {
+		l := looking{t.Context(), s, Options{Before: func() error {
 			n++
 			stop()
 			stop = func() {}
@@ -260,7 +260,7 @@ func TestTable(t *testing.T) {
 	if err := torn.Refresh(); err != nil || torn.Choose(ops[1]) == nil {
 		t.Errorf("torn: got %v and what nobody knows, want nothing known", err)
 	}
-	table.Usual(op, ops[1], wide)
+	table.Reset(op, ops[1], wide)
 	if table.Choose(op).(kernels.Linear).Tile != (kernels.Tile{}) || table.Choose(ops[1]) == nil || table.Choose(wide) != nil || len(table.Wanted()) != 0 {
 		t.Errorf("as usual: got %v, %v, %v and %d wanted, want two kernels, XLA's form and 0", table.Choose(op), table.Choose(ops[1]), table.Choose(wide), len(table.Wanted()))
 	}

@@ -12,8 +12,8 @@ import (
 	"gaiden/lib/session"
 )
 
-// Look is who looks on while tilings are tried.
-type Look struct {
+// Options are what a search for tilings reports to, and waits for.
+type Options struct {
 	// Other, if not nil, is another session on the same devices: what counts is what was
 	// measured while nobody asked that one for anything. Default: that of the trials.
 	Other *session.Session
@@ -34,7 +34,7 @@ type Look struct {
 // compiles a program for each; where one is wrong it is the next fastest's turn. When ctx
 // ends, the rest stays wanted. Where the session is lost, what was being tried counts as
 // tried: it may have been the reason.
-func (t *Table) Try(ctx context.Context, s *session.Session, look Look) error {
+func (t *Table) Try(ctx context.Context, s *session.Session, look Options) error {
 	if look.Other == nil {
 		look.Other = s
 	}
@@ -96,14 +96,14 @@ func (t *Table) lost(op kernels.Op, e Entry, err error) error {
 type looking struct {
 	ctx  context.Context
 	s    *session.Session
-	look Look
+	look Options
 	// idle are the loops without the ops, by their keys: the least that they took. One that
 	// is slow by chance would make a tiling of 2 µs one of 0.1.
 	idle map[string]float64
 }
 
 // Wait is Before, if there is one, unless ctx is over.
-func (l Look) Wait(ctx context.Context) error {
+func (l Options) Wait(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || l.Before == nil {
 		return err
 	}

@@ -59,16 +59,23 @@ type site struct {
 	named              string // that name, empty where the call is not the cell's own
 }
 
+// called is what a traceback says of a site.
+type called struct {
+	cell, line int
+	function   string
+}
+
 // fails notes a site, under a name that no other site of its line has.
 func (w *writer) fails(b cell.Builtin, at token.Position, named string) (s site, ok bool) {
 	id, ok := parse.CellOfFile(at.Filename)
 	if !ok {
 		return site{}, false
 	}
-	s = site{cell: id, line: at.Line, column: at.Column, function: b.Name, offset: offsetOf(w.source(id), at.Line, at.Column), named: named}
-	for n := 2; slices.ContainsFunc(w.sites, func(o site) bool { return o.cell == id && o.line == s.line && o.function == s.function }); n++ {
+	s = site{cell: id, line: at.Line, column: at.Column, function: b.Name, offset: w.offset(id, at.Line, at.Column), named: named}
+	for n := 2; w.taken[called{id, s.line, s.function}]; n++ {
 		s.function = fmt.Sprintf("gaiden_%s_%d", strings.TrimPrefix(b.Name, "gaiden_"), n)
 	}
+	w.taken[called{id, s.line, s.function}] = true
 	w.sites = append(w.sites, s)
 	if s.function != named && !slices.ContainsFunc(w.helpers, func(h cell.Builtin) bool { return h.Name == s.function }) {
 		w.helpers = append(w.helpers, b.Copy(s.function))
@@ -76,19 +83,18 @@ func (w *writer) fails(b cell.Builtin, at token.Position, named string) (s site,
 	return s, true
 }
 
-// offsetOf returns the offset of a line and column of a text, both from 1.
-func offsetOf(text string, line, column int) int {
-	at := 0
-	for ; line > 1; line-- {
-		at += strings.IndexByte(text[at:], '\n') + 1
+// offset returns the offset of a line and column of a cell, both from 1.
+func (w *writer) offset(id, line, column int) int {
+	if w.starts[id] == nil {
+		w.starts[id] = parse.Starts(w.source(id))
 	}
-	return at + column - 1
+	return w.starts[id][min(line, len(w.starts[id]))-1] + column - 1
 }
 
 // findBuiltins notes each call of must and must2 in the cells. errs complain about those
 // that check nothing.
 func (w *writer) findBuiltins(r report) (errs []types.Error) {
-	w.sites, w.helpers = nil, nil
+	w.sites, w.helpers, w.taken, w.starts = nil, nil, map[called]bool{}, map[int][]int{}
 	ast.Inspect(r.File, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {

@@ -54,12 +54,12 @@ func (w *writer) checkStatement(r report, s *ast.ExprStmt) {
 	if id, ok := parse.CellOfFile(start.Filename); !ok || id != w.unit.ID || !fallible(r.Info.TypeOf(s.X)) || ignorable(r, s.X) {
 		return
 	}
-	at := offsetOf(w.unit.Text, start.Line, start.Column)
+	at := w.offset(w.unit.ID, start.Line, start.Column)
 	if w.shower != "" && at == w.unit.Last.Start {
 		return
 	}
 	if site, ok := w.fails(cell.Check(len(resultsOf(r.Info.TypeOf(s.X)))), start, ""); ok {
-		w.dropped = append(w.dropped, droppedError{at, offsetOf(w.unit.Text, end.Line, end.Column), site.function})
+		w.dropped = append(w.dropped, droppedError{at, w.offset(w.unit.ID, end.Line, end.Column), site.function})
 	}
 }
 
@@ -77,7 +77,7 @@ func ignorable(r report, e ast.Expr) bool {
 	if !ok {
 		return false
 	}
-	f := called(r, call)
+	f := callee(r, call)
 	if f == nil {
 		return false
 	}
@@ -106,8 +106,8 @@ func isBuiltin(r report, f types.Object) bool {
 	return f.Pkg() == r.Pkg && r.Fset.Position(f.Pos()).Filename == parse.GlueName
 }
 
-// called returns the function or method that a call names, nil if it names none.
-func called(r report, call *ast.CallExpr) *types.Func {
+// callee returns the function or method that a call names, nil if it names none.
+func callee(r report, call *ast.CallExpr) *types.Func {
 	var id *ast.Ident
 	switch x := ast.Unparen(call.Fun).(type) {
 	case *ast.Ident:
@@ -131,7 +131,7 @@ func makesErrors(r report, e ast.Expr) bool {
 	if r.Info.Types[ast.Unparen(call.Fun)].IsType() {
 		return true // error(x)
 	}
-	f := called(r, call)
+	f := callee(r, call)
 	return f != nil && f.Pkg() != nil && (f.Pkg().Path() == "errors" || f.FullName() == "fmt.Errorf")
 }
 

@@ -27,6 +27,8 @@ type writer struct {
 	builtins []cell.Builtin // that the cell uses
 	helpers  []cell.Builtin // that the code around its calls uses
 	sites    []site         // where the cell may fail with an error
+	taken    map[called]bool
+	starts   map[int][]int // of the lines of cells
 	dropped  []droppedError
 
 	b     strings.Builder

@@ -51,7 +51,7 @@ func (u *Unit) syntax(err error, prefix int) []Diagnostic {
 	}
 	var found Complaints
 	end := len(strings.TrimRight(u.Text, " \t\n"))
-	lines := starts(u.Text)
+	lines := Starts(u.Text)
 	for _, e := range list {
 		offset := e.Pos.Offset - prefix
 		message := e.Msg
@@ -81,8 +81,8 @@ func (u *Unit) syntax(err error, prefix int) []Diagnostic {
 	return found.All
 }
 
-// starts returns the offset of each line's first byte.
-func starts(text string) []int {
+// Starts returns the offset of each line's first byte.
+func Starts(text string) []int {
 	at := []int{0}
 	for i := range len(text) {
 		if text[i] == '\n' {

@@ -1,0 +1,126 @@
+package data
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// NPY reads an array that NumPy has saved: floats, integers and bools, of either byte order.
+func NPY(path string) (Array, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Array{}, fmt.Errorf("data: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Array{}, fmt.Errorf("data: %w", err)
+	}
+	a, err := readNPY(f, info.Size())
+	if err != nil {
+		return a, fmt.Errorf("data: %s: %w", path, err)
+	}
+	return a, nil
+}
+
+// NPZ reads the arrays of an archive of NumPy's savez or savez_compressed, by name.
+func NPZ(path string) (map[string]Array, error) {
+	z, err := zip.OpenReader(path)
+	if err != nil {
+		return nil, fmt.Errorf("data: %s: %w", path, err)
+	}
+	defer z.Close()
+	all := map[string]Array{}
+	for _, f := range z.File {
+		name, is := strings.CutSuffix(f.Name, ".npy")
+		if !is {
+			return nil, fmt.Errorf("data: %s: it holds %s: want arrays, as numpy.savez writes them", path, f.Name)
+		}
+		r, err := f.Open()
+		if err == nil {
+			all[name], err = readNPY(r, int64(min(f.UncompressedSize64, math.MaxInt64)))
+			r.Close()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("data: %s: %s: %w", path, f.Name, err)
+		}
+	}
+	return all, nil
+}
+
+var (
+	npyType  = regexp.MustCompile(`'descr': *'([<>|=])([a-z])(\d+)'`)
+	npyShape = regexp.MustCompile(`'shape': *\(([0-9, ]*)\)`)
+	npyTypes = map[string]reflect.Type{"f4": reflect.TypeFor[float32](), "f8": reflect.TypeFor[float64](), "b1": reflect.TypeFor[bool](),
+		"u1": reflect.TypeFor[uint8](), "u2": reflect.TypeFor[uint16](), "u4": reflect.TypeFor[uint32](), "u8": reflect.TypeFor[uint64](),
+		"i1": reflect.TypeFor[int8](), "i2": reflect.TypeFor[int16](), "i4": reflect.TypeFor[int32](), "i8": reflect.TypeFor[int64]()}
+)
+
+// readNPY reads one array of a file of so many bytes.
+func readNPY(r io.Reader, size int64) (a Array, err error) {
+	start := make([]byte, 10)
+	if _, err := io.ReadFull(r, start); err != nil || string(start[:6]) != "\x93NUMPY" {
+		return a, fmt.Errorf("no array of NumPy: it does not begin with \\x93NUMPY")
+	}
+	length := int64(binary.LittleEndian.Uint16(start[8:]))
+	read := int64(len(start))
+	if start[6] > 1 { // version 2 and 3
+		rest := make([]byte, 2)
+		if _, err := io.ReadFull(r, rest); err != nil {
+			return a, err
+		}
+		length |= int64(binary.LittleEndian.Uint16(rest)) << 16
+		read += 2
+	}
+	if length > size-read {
+		return a, fmt.Errorf("a header of %d bytes in a file of %d", length, size)
+	}
+	header := make([]byte, length)
+	if _, err := io.ReadFull(r, header); err != nil {
+		return a, fmt.Errorf("header: %w", err)
+	}
+	typ, shape := npyType.FindSubmatch(header), npyShape.FindSubmatch(header)
+	element := reflect.Type(nil)
+	if typ != nil {
+		element = npyTypes[string(typ[2])+string(typ[3])]
+	}
+	switch {
+	case element == nil || shape == nil:
+		return a, fmt.Errorf("header %.80q: want numbers or bools of 1 to 8 bytes", bytes.TrimSpace(header))
+	case bytes.Contains(header, []byte("'fortran_order': True")):
+		return a, fmt.Errorf("it is in Fortran's order: save numpy.ascontiguousarray of it")
+	}
+	count := int64(1)
+	for d := range strings.SplitSeq(string(shape[1]), ",") {
+		if d = strings.TrimSpace(d); d == "" {
+			continue
+		}
+		n, err := strconv.ParseInt(d, 10, 64)
+		if err != nil || n < 0 || n > 0 && count > size/n {
+			return a, fmt.Errorf("shape (%s): more than the file holds", shape[1])
+		}
+		count, a.Dims = count*n, append(a.Dims, int(n))
+	}
+	if want := count * int64(element.Size()); want != size-read-length {
+		return a, fmt.Errorf("it has %d bytes of data, want %d for %s of shape (%s)", size-read-length, want, element, shape[1])
+	}
+	flat := reflect.MakeSlice(reflect.SliceOf(element), int(count), int(count)).Interface()
+	order := binary.ByteOrder(binary.LittleEndian)
+	if typ[1][0] == '>' {
+		order = binary.BigEndian
+	}
+	if err := binary.Read(r, order, flat); err != nil {
+		return a, fmt.Errorf("data: %w", err)
+	}
+	a.Flat = flat
+	return a, nil
+}

@@ -1,0 +1,129 @@
+package losses
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// Joint is the loss of a net with several results, which it has joined with Concatenate along
+// the last axis, [n sizes]: the weighted sum of a loss for each. The targets are joined alike,
+// as floats [n targets]:
+//
+//	Loss: losses.Joint{
+//		{Name: "class", Size: 10, Loss: losses.CrossEntropy{}},        // a label
+//		{Name: "box", Size: 4, Loss: losses.Huber{}, Weight: 0.5}} // four numbers
+type Joint []Part
+
+// Part is a result of a net, and its loss.
+type Part struct {
+	Name   string
+	Size   int // numbers of the net's output
+	Loss   Loss
+	Weight float64 // default: 1
+}
+
+// Title names the losses.
+func (l Joint) Title() string {
+	var all []string
+	for _, p := range l {
+		all = append(all, p.Name+" "+p.Loss.Title())
+	}
+	return strings.Join(all, " and ")
+}
+
+// targets is how many of the targets are the part's.
+func (p Part) targets() int {
+	if _, is := p.Loss.(CrossEntropy); is {
+		return 1
+	}
+	return p.Size
+}
+
+func (l Joint) check() error {
+	if len(l) == 0 {
+		return fmt.Errorf("no parts: want at least one")
+	}
+	for i, p := range l {
+		switch {
+		case p.Size < 1:
+			return fmt.Errorf("part %d, %s: Size is %d: want 1 or more", i+1, p.Name, p.Size)
+		case p.Loss == nil:
+			return fmt.Errorf("part %d, %s: it has no Loss", i+1, p.Name)
+		case !(p.Weight >= 0) || math.IsInf(p.Weight, 0):
+			return fmt.Errorf("part %d, %s: Weight is %g: want more than 0, or 0 for 1", i+1, p.Name, p.Weight)
+		}
+		if _, nested := p.Loss.(Joint); nested {
+			return fmt.Errorf("part %d, %s: its Loss is a Joint: want the parts in this one", i+1, p.Name)
+		}
+		classes := 0
+		if p.targets() == 1 {
+			classes = p.Size
+		}
+		if err := Check(p.Loss, classes); err != nil {
+			return fmt.Errorf("part %d, %s: %w", i+1, p.Name, err)
+		}
+	}
+	return nil
+}
+
+// CheckTargets says which targets, floats of examples, are none for the parts, and a net's
+// output of another size.
+func (l Joint) CheckTargets(y []float32, examples, output int) error {
+	size, width := 0, 0
+	for _, p := range l {
+		size, width = size+p.Size, width+p.targets()
+	}
+	if output != size {
+		return fmt.Errorf("the net returns %d numbers: the parts of losses.Joint want %d", output, size)
+	}
+	if len(y) != examples*width {
+		return fmt.Errorf("%d target numbers for %d examples: the parts of losses.Joint want %d for each, one of a CrossEntropy and as many as the Size of others", len(y), examples, width)
+	}
+	at := 0
+	for _, p := range l {
+		if loss, labels := p.Loss.(CrossEntropy); labels {
+			for i := range examples {
+				if v := float64(y[i*width+at]); v != math.Trunc(v) || v >= float64(p.Size) || v < 0 && !loss.IgnoreNegative {
+					return fmt.Errorf("target %s of example %d is %g: want a label, 0 to %d", p.Name, i, v, p.Size-1)
+				}
+			}
+		}
+		at += p.targets()
+	}
+	return nil
+}
+
+// Apply takes out [n sizes] and y [n targets]. A part's own weights of examples count within
+// the part.
+func (l Joint) Apply(out, y, _ *Node) (loss, weight *Node) {
+	if err := l.check(); err != nil {
+		panic(fmt.Errorf("losses.Joint: %w", err))
+	}
+	if out.Rank() != 2 || y == nil || y.Rank() != 2 {
+		panic(fmt.Errorf("losses.Joint: the net returns %s and the targets are %v: want both of rank 2", out.Shape(), y))
+	}
+	n, from, at := out.Shape().Dimensions[0], 0, 0
+	for _, p := range l {
+		part, t := Slice(out, AxisRange(), AxisRange(from, from+p.Size)), Slice(y, AxisRange(), AxisRange(at, at+p.targets()))
+		if _, labels := p.Loss.(CrossEntropy); labels {
+			t = ConvertDType(Reshape(t, n), dtypes.Int32)
+		}
+		one, w := p.Loss.Apply(part, t, nil)
+		if w != nil { // the batch's loss is the mean of what is returned here
+			sum := ReduceAllSum(w)
+			one = Div(MulScalar(one, float64(n)), Where(Equal(sum, ZerosLike(sum)), OnesLike(sum), sum))
+		}
+		if one = MulScalar(one, cmp.Or(p.Weight, 1)); loss == nil {
+			loss = one
+		} else {
+			loss = Add(loss, one)
+		}
+		from, at = from+p.Size, at+p.targets()
+	}
+	return loss, nil
+}
