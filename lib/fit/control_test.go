@@ -299,3 +299,23 @@ func TestCallbackFails(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestStreamCallbacks holds that a stream's parts change nothing in when OnStep is called,
+// and that KeepBest works with one.
+func TestStreamCallbacks(t *testing.T) {
+	s := open(t)
+	for _, form := range forms[:4] {
+		net := classifier(12, 10)
+		n := New(form.name, net, Config{Session: s, Seed: 1, FirstLook: true, Kernels: XLAKernels})
+		form.change(n)
+		set := streamOf(t, n, inItems(digits(1003, []int{12}, 1), 30), 500)
+		var seen []int
+		h, err := n.Fit(set, Train{Epochs: 2, Batch: 10, InOrder: true, KeepBest: true, StepInterval: 25, OnStep: func(c *result.Control) error {
+			seen = append(seen, c.Step)
+			return nil
+		}})
+		if err != nil || h.Steps != 202 || h.Best == 0 || !slices.Equal(seen, []int{25, 50, 75, 100, 125, 150, 175, 200}) {
+			t.Errorf("%s: got calls after %v of %d steps, best %d, %v", form.name, seen, h.Steps, h.Best, err)
+		}
+	}
+}

@@ -36,7 +36,9 @@ func (n *Net) decide(data *Set, t Train, use plan.Use) (*plan.Plan, error) {
 	if !t.DropLast {
 		q.Rest = data.N % t.Batch
 	}
-	q.Interval = t.interval()
+	if q.Interval = t.interval(); q.Interval > 0 && data.stream != nil {
+		q.Interval = 1 // its parts need not have as many steps
+	}
 	if last := t.lastSteps(data); last == t.epochSteps(data) {
 	} else if t.Epochs == 1 {
 		q.Steps, q.Rest = last, 0

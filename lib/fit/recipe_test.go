@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/losses"
+	"gaiden/lib/metrics"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
 )
@@ -24,6 +25,7 @@ func TestRecipe(t *testing.T) {
 		{Optimizer: optim.Clipped{Optimizer: optim.Scheduled{Optimizer: optim.SGD{}, Schedule: optim.Warmup{Steps: 3}}, Norm: 1}, Loss: losses.Huber{Delta: 2}},
 		{Optimizer: optim.EMA{Optimizer: optim.Groups{Optimizer: optim.Muon{Others: optim.Lion{}}, Groups: []optim.Group{{Names: []string{"*/biases"}, NoDecay: true}, {Names: []string{"a"}, Optimizer: optim.SGD{Momentum: 0.5}}}}, Decay: 0.9}},
 		{Optimizer: optim.SWA{Optimizer: optim.Clipped{Optimizer: optim.Adam{}, Value: 1}, Start: 5}},
+		{Optimizer: optim.Adam{}, Metrics: []metrics.Metric{metrics.TopK{K: 3}, metrics.AUC{Thresholds: 50}, metrics.F1{Macro: true}}},
 		{Optimizer: optim.AdaDelta{Rho: 0.95}, Loss: losses.Visibility{Blind: true}, Kernels: plainOps},
 	}
 	odd := models.Net{Name: "odd", Input: []int{8, 8, 3}, Layers: []models.Layer{
@@ -112,6 +114,8 @@ func TestNoRecipe(t *testing.T) {
 		{dense(func(x *graph.Node) *graph.Node { return graph.Sin(x) }), Config{}, "no recipe for a models.Residual with its Main: fit: no recipe for a models.Dense with its Act: a function"},
 		{models.Net{Name: "f", Input: []int{2}, Function: func(_ *model.Scope, in models.Inputs) *graph.Node { return in["x"] }}, Config{}, "no recipe for a models.function"},
 		{dense(nil), Config{Optimizer: own{}}, "no recipe for a fit.own"},
+		{dense(nil), Config{Optimizer: optim.Adam{}, Metrics: []metrics.Metric{ownMetric{}}}, "no recipe for a fit.ownMetric"},
+		{dense(nil), Config{Optimizer: optim.Adam{}, Metrics: []metrics.Metric{metrics.Func{Name: "f", Of: func(out, _ *graph.Node) *graph.Node { return out }}}}, "no recipe for a metrics.Func with its Of"},
 		{dense(nil), Config{FirstLook: true}, "with FirstLook"},
 		{dense(nil), Config{Devices: 2}, "on several devices"},
 	} {
