@@ -202,6 +202,9 @@ func (n *Net) addWeights(s *Set, v []float32) error {
 		return nil
 	}
 	name, y := s.Name, s.shapeOf("y")
+	if _, is := n.config.Loss.(losses.Joint); is {
+		return fmt.Errorf("fit: %s: V has weights of the targets, and losses.Joint takes none: want none; losses.Part.Weight is the weight of a loss", name)
+	}
 	shape := shapes.Make(dtypes.Float32, y.Dimensions...)
 	switch len(v) {
 	case y.Size():
