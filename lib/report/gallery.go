@@ -28,18 +28,21 @@ type Gallery struct {
 	Tiles []Tile
 }
 
-// Tiles cuts what a net has returned into images of size numbers each, 0 to 1, such as
-// height·width·channels; others are drawn as 0 or 1.
-func Tiles(values []float32, size int) []Tile {
+// Tiles cuts pixels, or what a net has returned, into images of size numbers each, such as
+// height·width·channels. Floats are drawn as they are from 0 to 1.
+func Tiles[T byte | float32](values []T, size int) []Tile {
 	var l []Tile
-	for at := 0; size > 0 && at+size <= len(values); at += size {
-		pixels := make([]byte, size)
-		for i, v := range values[at : at+size] {
-			if v > 0 {
+	pixels, _ := any(values).([]byte)
+	if floats, is := any(values).([]float32); is {
+		pixels = make([]byte, len(floats))
+		for i, v := range floats {
+			if v > 0 { // NaN is not
 				pixels[i] = byte(255*min(v, 1) + 0.5)
 			}
 		}
-		l = append(l, Tile{Pixels: pixels})
+	}
+	for at := 0; size > 0 && at+size <= len(pixels); at += size {
+		l = append(l, Tile{Pixels: pixels[at : at+size]})
 	}
 	return l
 }
