@@ -43,7 +43,7 @@ func (s Settings) Int(name string) int { return int(math.Round(s[name])) }
 func (s Settings) String() string {
 	var l []string
 	for _, name := range slices.Sorted(maps.Keys(s)) {
-		l = append(l, fmt.Sprintf("%s %g", name, s[name]))
+		l = append(l, fmt.Sprintf("%s %.4g", name, s[name]))
 	}
 	return strings.Join(l, ", ")
 }
