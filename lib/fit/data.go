@@ -30,7 +30,7 @@ type Set struct {
 
 	rounding *seenIntegers
 	stream   *stream // N is then its buffer
-	epochs   uint64 // of Batches
+	epochs   uint64  // of Batches
 }
 
 // setArray is one of a set's arrays.
