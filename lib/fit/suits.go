@@ -31,7 +31,7 @@ type rounding struct{ all, some error }
 // programs take.
 func (n *Net) check(name string, d Data) (*Set, error) {
 	if name == "" || strings.ContainsAny(name, "* ") || strings.HasPrefix(name, "/") || strings.HasSuffix(name, "/") {
-		return nil, fmt.Errorf("fit: name of a data set is %q: want one like mnist/train", name)
+		return nil, fmt.Errorf("fit: name of a data set is %q: want one like mnist/train, without a space or *", name)
 	}
 	if d.X == nil {
 		return nil, fmt.Errorf("fit: %s: Data has no X: want the examples, as %s", name, n.wantExamples())

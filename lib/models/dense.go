@@ -56,3 +56,33 @@ func (Flatten) Apply(_ *model.Scope, x *Node) *Node {
 	}
 	return Reshape(x, n, x.Shape().Size()/n)
 }
+
+// Unflatten gives each example other dimensions, such as those of an image after a Dense.
+type Unflatten struct {
+	Name string
+	Dims []int // of one example
+}
+
+func (l Unflatten) Title() (name, kind string) { return l.Name, "Reshape" }
+
+func (l Unflatten) check() error {
+	for i, d := range l.Dims {
+		if err := least(fmt.Sprintf("Dims[%d]", i), d, 1); err != nil {
+			return err
+		}
+	}
+	return least("number of Dims", len(l.Dims), 1)
+}
+
+// Apply takes x shaped [n …] with as many numbers an example as Dims have.
+func (l Unflatten) Apply(_ *model.Scope, x *Node) *Node {
+	must(l)
+	n, size := x.Shape().Dimensions[0], 1
+	for _, d := range l.Dims {
+		size *= d
+	}
+	if got := x.Shape().Size() / n; got != size {
+		panic(fmt.Errorf("got %d numbers an example, %v: want %d, for Dims %v", got, x.Shape().Dimensions[1:], size, l.Dims))
+	}
+	return Reshape(x, append([]int{n}, l.Dims...)...)
+}

@@ -7,6 +7,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"slices"
 	"strings"
 
 	"gaiden/lib/timing/units"
@@ -20,7 +21,30 @@ type Gallery struct {
 	// grayscale and 3 for RGB.
 	Height, Width, Channels int
 
+	// Columns, if not 0, joins the tiles to one image with so many in a row and no labels,
+	// as for the samples of a generator.
+	Columns int
+
 	Tiles []Tile
+}
+
+// Tiles cuts pixels, or what a net has returned, into images of size numbers each, such as
+// height·width·channels. Floats are drawn as they are from 0 to 1.
+func Tiles[T byte | float32](values []T, size int) []Tile {
+	var l []Tile
+	pixels, _ := any(values).([]byte)
+	if floats, is := any(values).([]float32); is {
+		pixels = make([]byte, len(floats))
+		for i, v := range floats {
+			if v > 0 { // NaN is not
+				pixels[i] = byte(255*min(v, 1) + 0.5)
+			}
+		}
+	}
+	for at := 0; size > 0 && at+size <= len(pixels); at += size {
+		l = append(l, Tile{Pixels: pixels[at : at+size]})
+	}
+	return l
 }
 
 // A Tile is one image of a gallery.
@@ -35,6 +59,10 @@ func (g Gallery) String() string {
 	var b strings.Builder
 	if g.Title != "" {
 		fmt.Fprintf(&b, "%s\n", oneLine(g.Title))
+	}
+	if g.joins() {
+		fmt.Fprintf(&b, "%s of %d×%d×%d, %d in a row", units.Plural(len(g.Tiles), "image"), g.Height, g.Width, g.Channels, g.Columns)
+		return b.String()
 	}
 	for i, t := range g.Tiles {
 		fmt.Fprintf(&b, "%3d  correct: %s", i, oneLine(t.Want))
@@ -61,6 +89,9 @@ func (g Gallery) HTML() string {
 		fmt.Fprintf(&b, "<div><b>%s</b></div>", escape(g.Title))
 	}
 	scale := max(1, (56+g.Width/2)/max(1, g.Width))
+	if g.joins() {
+		g = g.joined()
+	}
 	for _, t := range g.Tiles {
 		caption, alt := escape(t.Want), escape(t.Want)
 		switch {
@@ -85,6 +116,25 @@ func (g Gallery) HTML() string {
 	}
 	b.WriteString("</div>")
 	return b.String()
+}
+
+// joins says whether the tiles can be one image.
+func (g Gallery) joins() bool {
+	return g.Columns > 0 && len(g.Tiles) > 0 && !slices.ContainsFunc(g.Tiles, func(t Tile) bool { _, ok := g.png(t.Pixels); return !ok })
+}
+
+// joined is a gallery of one tile.
+func (g Gallery) joined() Gallery {
+	line, rows, columns := g.Width*g.Channels, (len(g.Tiles)+g.Columns-1)/g.Columns, min(g.Columns, len(g.Tiles))
+	pixels := make([]byte, rows*g.Height*columns*line)
+	for i, t := range g.Tiles {
+		for y := range g.Height {
+			at := (i/columns*g.Height+y)*columns + i%columns
+			copy(pixels[at*line:], t.Pixels[y*line:(y+1)*line])
+		}
+	}
+	g.Height, g.Width, g.Tiles = rows*g.Height, columns*g.Width, []Tile{{Pixels: pixels, Want: units.Plural(len(g.Tiles), "image")}}
+	return g
 }
 
 func (g Gallery) png(pixels []byte) ([]byte, bool) {

@@ -3,6 +3,7 @@ package report
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,17 @@ func TestGallery(t *testing.T) {
 	g.Tiles = []Tile{{Pixels: make([]byte, 12), Want: "x"}}
 	if !strings.Contains(g.HTML(), "<img") {
 		t.Errorf("colour: got %s, want a picture", g.HTML())
+	}
+	joined := Gallery{Title: "Samples", Height: 1, Width: 2, Channels: 1, Columns: 2, Tiles: Tiles([]float32{0, 1, 2, -1, 0.5, float32(math.NaN()), 9}, 2)}
+	if got, want := joined.String(), "Samples\n3 images of 1×2×1, 2 in a row"; got != want {
+		t.Errorf("joined: got %q, want %q", got, want)
+	}
+	if got, want := joined.joined().Tiles[0].Pixels, []byte{0, 255, 255, 0, 128, 0, 0, 0}; !slices.Equal(got, want) || strings.Count(joined.HTML(), "<img") != 1 {
+		t.Errorf("joined: got %d and %s, want %d in one image", got, joined.HTML(), want)
+	}
+	joined.Tiles[0].Pixels = nil
+	if rich := joined.HTML(); !strings.Contains(rich, "no image: 0 bytes for 1×2×1") {
+		t.Errorf("joined: got %s, want which tile is none", rich)
 	}
 	for _, bad := range []Gallery{{}, {Height: -1, Width: 2, Channels: 1, Tiles: []Tile{{}}}, {Height: 1 << 40, Width: 1 << 40, Channels: 3, Tiles: []Tile{{}}}, {Channels: 2, Height: 1, Width: 1, Tiles: []Tile{{Pixels: []byte{1, 2}}}}} {
 		if rich := bad.HTML(); strings.Contains(rich, "<img") || bad.String() == "" && len(bad.Tiles) > 0 {

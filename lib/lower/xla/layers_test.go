@@ -65,6 +65,7 @@ var layerCases = map[string]struct {
 	"ConvTranspose2D stride 1": {models.ConvTranspose2D{Channels: 2, Kernel: 3, Pad: 2}, image, 0},
 	"AvgPool2D":                {models.AvgPool2D{Window: 2}, image, 0},
 	"AvgPool2D stride":         {models.AvgPool2D{Window: 3, Stride: 2}, image, 0},
+	"Unflatten":                {models.Unflatten{Dims: []int{3, 5, 6}}, image, 0},
 	"Upsample2D":               {models.Upsample2D{Factor: 2}, image, 0},
 	"Concat":                   {models.Concat{Branches: [][]models.Layer{{models.Dense{Name: "a", Units: 3}}, nil, {models.Dense{Name: "b", Units: 2}}}}, []int{2, 5, 6}, 0},
 	"Scan": {models.Scan{State: [][]int{{4}}, Cell: func(scope *model.Scope, state []*Node, x *Node) ([]*Node, *Node) {

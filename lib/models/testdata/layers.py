@@ -235,6 +235,7 @@ print(json.dumps({
     "ConvTranspose2D stride 1": case({"weights": (3, 3, 3, 2), "biases": (2,)}, image, lambda x, p: transposed(x, p, padding=2)),
     "AvgPool2D": case({}, image, lambda x, p: pooled(x, 2, 2)),
     "AvgPool2D stride": case({}, image, lambda x, p: pooled(x, 3, 2)),
+    "Unflatten": case({}, image, lambda x, p: x.flatten(1).unflatten(1, (3, 5, 6))),
     "Upsample2D": case({}, image, lambda x, p: F.interpolate(x.movedim(-1, 1), scale_factor=2).movedim(1, -1)),
     "Concat": case(under("a", dense_shapes(6, 3)) | under("b", dense_shapes(6, 2)), s6, lambda x, p: torch.cat([dense(x, inside(p, "a")), x, dense(x, inside(p, "b"))], -1)),
     "Scan": case({"decay": (1, 4)}, (2, 5, 4), average),
