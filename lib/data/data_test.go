@@ -156,7 +156,7 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = e.Encode(train)
-	wants(t, "a missing class", err, `houses.csv:4: city is "": want one of the classes ["Oslo" "Rome"]`)
+	wants(t, "a missing class", err, `houses.csv:4: city is "": want one of the classes ["Oslo" "Rome"]; for predictions, a table without the column city`)
 	if x, err := e.Encode(train.First(2)); err != nil || !reflect.DeepEqual(x.Y, []int32{1, 0}) {
 		t.Errorf("got %v, %v, want labels", x, err)
 	}

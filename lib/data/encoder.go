@@ -188,7 +188,7 @@ func (e *Encoder) Encode(t *Table) (Examples, error) {
 	for i := range labels {
 		at, is := slices.BinarySearch(e.Classes, c.Text[i])
 		if !is {
-			return x, wrong(c, i, fmt.Sprintf("%q", c.Text[i]), fmt.Sprintf("one of the classes %q", e.Classes))
+			return x, wrong(c, i, fmt.Sprintf("%q", c.Text[i]), fmt.Sprintf("one of the classes %q; for predictions, a table without the column %s", e.Classes, c.Name))
 		}
 		labels[i] = int32(at)
 	}

@@ -30,7 +30,7 @@ type Set struct {
 
 	rounding *seenIntegers
 	stream   *stream // N is then its buffer
-	epochs   uint64 // of Batches
+	epochs   uint64  // of Batches
 }
 
 // setArray is one of a set's arrays.
@@ -63,6 +63,9 @@ func (n *Net) Upload(name string, d Data) (*Set, error) {
 	s, err := n.check(name, d)
 	if err != nil {
 		return nil, err
+	}
+	if len(d.V) > 0 && slices.Max(d.V) == 0 { // a part of a stream may be so
+		return nil, fmt.Errorf("fit: %s: every weight in V is 0: want some that count", name)
 	}
 	sum := s.fingerprint()
 	if old, err := n.find(name); err == nil && old.key() == s.key() && old.N == s.N {
@@ -130,7 +133,14 @@ func (n *Net) Data(name string) (*Set, error) {
 		if err := s.array("y").Values(labels); err != nil {
 			return nil, fmt.Errorf("fit: %s: labels of %s: %w", n.name, name, err)
 		}
-		s.sees(labels)
+		var v []float32
+		if a := s.array("v"); a != nil {
+			v = make([]float32, s.shapeOf("v").Size())
+			if err := a.Values(v); err != nil {
+				return nil, fmt.Errorf("fit: %s: weights of %s: %w", n.name, name, err)
+			}
+		}
+		s.sees(labels, v)
 	}
 	return n.remember(s), nil
 }
@@ -283,15 +293,23 @@ func (s *Set) allAnswers() int {
 	return s.counted
 }
 
-// sees notes what labels there are. Those below 0 count only for nets that refuse them.
-func (s *Set) sees(labels []int32) {
-	s.counted, s.low, s.high = 0, math.MaxInt32, math.MinInt32
+// sees notes what labels there are, with their weights or those of their examples. Labels
+// below 0 count only for nets that refuse them.
+func (s *Set) sees(labels []int32, v []float32) {
+	s.counted, s.low, s.high = counted(labels, v), math.MaxInt32, math.MinInt32
 	for _, l := range labels {
-		if l >= 0 {
-			s.counted++
-		}
 		s.low, s.high = min(s.low, l), max(s.high, l)
 	}
+}
+
+// counted is how many labels are 0 or more and have no weight of 0.
+func counted(labels []int32, v []float32) (n int) {
+	for i, l := range labels {
+		if l >= 0 && (len(v) == 0 || v[i*len(v)/len(labels)] != 0) {
+			n++
+		}
+	}
+	return n
 }
 
 // fingerprint is a checksum of all the data.

@@ -53,6 +53,9 @@ func (n *Net) Gradients(b step.Batch) *step.Gradients {
 func (n *Net) Apply(g *step.Gradients) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if err := g.Err(); err != nil {
+		return err
+	}
 	gradients, err := g.Take(n.core)
 	if err != nil {
 		return fmt.Errorf("fit: %s: %w", n.name, err)
@@ -173,9 +176,15 @@ func (n *Net) gradientProgram(s *Set, size int) (*hlo.Program, error) {
 		f := t.derive(variables, t.gather(size, s, sources, rows(index)), s, plan.Part{Batch: size, Devices: 1})
 		out := append([]*Node{f.mean}, f.gradients...)
 		for i, v := range n.layout.variables {
-			if !v.trainable && !v.frozen {
-				out = append(out, f.variables[i])
+			if v.trainable || v.frozen {
+				continue
 			}
+			now := f.variables[i]
+			if v.shape.DType.IsFloat() { // running means: those of a batch that is not finite do not count
+				wrong := GreaterThan(t.anyNotFinite(now), t.scalar(float32(0)))
+				now = Where(wrong, variables[i], now)
+			}
+			out = append(out, now)
 		}
 		return out
 	})

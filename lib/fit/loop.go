@@ -184,6 +184,10 @@ func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weigh
 	right = t.scalar(float32(0))
 	if b.y != nil && b.y.DType() == dtypes.Int32 && out.Rank() == b.y.Rank()+1 && !t.net.freeLabels() {
 		hit := ConvertDType(Equal(ArgMax(StopGradient(out), -1, dtypes.Int32), b.y), dtypes.Float32)
+		if b.v != nil {
+			v := losses.Spread(b.v, hit)
+			hit = Where(Equal(v, ZerosLike(v)), ZerosLike(hit), hit)
+		}
 		if n := hit.Shape().Dimensions[0]; hit.Rank() > 1 {
 			hit = ReduceSum(Reshape(hit, n, hit.Shape().Size()/n), 1)
 		}

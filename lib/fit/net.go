@@ -184,7 +184,7 @@ func (n *Net) connect() error {
 		return nil
 	}
 	if n.name == "" || n.name == "data" || strings.ContainsAny(n.name, "/* ") {
-		return fmt.Errorf("fit: net name is %q: want a word without / or *, other than data", n.name)
+		return fmt.Errorf("fit: net name is %q: want a word without spaces, / or *, other than data", n.name)
 	}
 	if n.config.Devices < 0 {
 		return fmt.Errorf("fit: %s: Devices %d: want 1 or more, or 0 for the default", n.name, n.config.Devices)

@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -92,6 +93,17 @@ func located(e *result.NotFiniteError, flags []int32, data string, layers []stri
 	}
 }
 
+// leavesOut says whether a loss takes no notice of targets without weight.
+func leavesOut(l losses.Loss) bool {
+	switch l := l.(type) {
+	case losses.Visibility:
+		return !l.Blind
+	case losses.Func:
+		return false
+	}
+	return reflect.TypeOf(l).PkgPath() == reflect.TypeFor[losses.MSE]().PkgPath()
+}
+
 // probeProgram says which example holds a number that is not finite, from 1 on; of each
 // layer whether its weights, and whether its output, do; and the targets of which
 // example, last, since a loss may leave some out: variables, x, y[, v], order, first →
@@ -143,7 +155,7 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 				look(i, t.scalar(float32(0)))
 			}
 		}
-		if l, is := n.lossOf(s).(losses.Visibility); b.v != nil && b.y.DType().IsFloat() && !(is && l.Blind) {
+		if b.v != nil && b.y.DType().IsFloat() && leavesOut(n.lossOf(s)) {
 			b.y = losses.Seen(b.y, losses.Spread(b.v, b.y))
 		}
 		return []*Node{Stack(append(flags, example(b.y, b.v)), 0)}

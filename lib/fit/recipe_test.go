@@ -124,16 +124,15 @@ func TestNoRecipe(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"Layers": [{"Type": "Pear"}]}`:                                                                   `recipe with a "Pear"`,
-		`{"Layers": [{"Type": "Dense", "Fields": {"Pears": 3}}]}`:                                          `a field "Pears"`,
-		`{"Layers": [{"Type": "Dense", "Fields": {"turned": true}}]}`:                                      `a field "turned"`,
-		`{"Layers": [{"Type": "Dense", "Fields": {"Act": "Pear"}}]}`:                                       `no activation "Pear"`,
-		`{"Layers": [{"Type": "Dense", "Fields": {"Units": "ten"}}]}`:                                      `Units: json`,
-		`{"Layers": [{"Type": "Residual", "Fields": {"Skip": [{"Type": "Pear"}]}}]}`:                       `Skip: fit: recipe with a "Pear"`,
-		`{"Layers": [{"Type": "Flatten"}]}`:                                                                `recipe with a ""`,
-		`{"Optimizer": {"Type": "Scheduled", "Fields": {"Optimizer": {"Type": "Clipped"}}}, "Layers": []}`: `recipe with a Clipped`,
-		`{"Optimizer": {"Type": "Adam"}, "Layers": [], "Loss": {"Type": "Regret"}}`:                        `recipe with a "Regret"`,
-		`{"Optimizer": {"Type": "Adam", "Fields": {"Beta1": "much"}}, "Layers": []}`:                       `Beta1: json`,
+		`{"Layers": [{"Type": "Pear"}]}`:                                             `recipe with a "Pear"`,
+		`{"Layers": [{"Type": "Dense", "Fields": {"Pears": 3}}]}`:                    `a field "Pears"`,
+		`{"Layers": [{"Type": "Dense", "Fields": {"turned": true}}]}`:                `a field "turned"`,
+		`{"Layers": [{"Type": "Dense", "Fields": {"Act": "Pear"}}]}`:                 `no activation "Pear"`,
+		`{"Layers": [{"Type": "Dense", "Fields": {"Units": "ten"}}]}`:                `Units: json`,
+		`{"Layers": [{"Type": "Residual", "Fields": {"Skip": [{"Type": "Pear"}]}}]}`: `Skip: fit: recipe with a "Pear"`,
+		`{"Layers": [{"Type": "Flatten"}]}`:                                          `recipe with a ""`,
+		`{"Optimizer": {"Type": "Adam"}, "Layers": [], "Loss": {"Type": "Regret"}}`:  `recipe with a "Regret"`,
+		`{"Optimizer": {"Type": "Adam", "Fields": {"Beta1": "much"}}, "Layers": []}`: `Beta1: json`,
 	} {
 		var r recipe
 		if err := json.Unmarshal([]byte(text), &r); err != nil {

@@ -63,6 +63,8 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("batch of %d: want 1 or more", t.Batch)
 	case t.Accumulate < 0 || t.Accumulate > 1 && t.Batch%(t.Accumulate*max(1, n.config.Devices)) != 0:
 		return bad("a batch of %d in %d parts on %d devices: want parts of the same size", t.Batch, t.Accumulate, max(1, n.config.Devices))
+	case losses.OfBatch(loss) && (t.Accumulate > 1 || n.config.Devices > 1):
+		return bad("%s is a loss of a whole batch, which Accumulate of %d and %d devices divide: want neither", loss.Title(), t.Accumulate, max(1, n.config.Devices))
 	case t.Accumulate > 1 && n.config.Step != nil:
 		return bad("Accumulate of %d with Config.Step, which minimizes by itself: want one of them", t.Accumulate)
 	case t.Accumulate > 1 && len(n.carriedSlots()) > 0:

@@ -127,6 +127,9 @@ func (t *trace) step(variables, moments []*Node, b batch, rate, number *Node, ca
 	if len(w.loss) == 0 {
 		panic(fmt.Errorf("Config.Step minimizes nothing: want Step.Minimize of a loss"))
 	}
+	if models.Mixed(t.g) != nil {
+		panic(fmt.Errorf("a layer of the net is MixUp, which mixes targets too, and Config.Step has its own: want it left out"))
+	}
 	if len(w.added) > 0 {
 		panic(fmt.Errorf("layers add to the loss (models.AddLoss), and Config.Step leaves that out: want Step.Added in a loss"))
 	}
@@ -310,7 +313,7 @@ func (n *Net) stepTargets(d Data, s *Set) (err error) {
 			}
 		}
 		y = l
-		s.sees(l)
+		s.sees(l, d.V)
 		if s.positions = len(l) / s.N; s.positions > 1 {
 			shape = shapes.Make(dtypes.Int32, s.N, s.positions)
 		}

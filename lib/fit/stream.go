@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -103,7 +104,7 @@ func (n *Net) blocks(ctx context.Context, set *Set, epochs, whole int) *source {
 	s := &source{set: set, blocks: make(chan *hostBlock, 1), stop: stop}
 	go func() {
 		defer close(s.blocks)
-		f := &filler{net: n, set: set, whole: whole, send: func(b *hostBlock) bool {
+		f := &filler{net: n, set: set, whole: whole, ended: func() bool { return ctx.Err() != nil }, send: func(b *hostBlock) bool {
 			select {
 			case s.blocks <- b:
 				return true
@@ -136,6 +137,7 @@ type filler struct {
 	set     *Set
 	whole   int
 	send    func(*hostBlock) bool
+	ended   func() bool
 	block   *hostBlock // being filled
 	full    *hostBlock // waits for what follows, since the last one is to know that
 	seen    int
@@ -156,6 +158,9 @@ func (f *filler) epoch() error {
 		}
 		if err != nil {
 			return fmt.Errorf("item %d of the iterator: %w", item, err)
+		}
+		if f.ended() {
+			return errEnded
 		}
 		if err := f.add(s); err != nil {
 			return err
@@ -224,15 +229,20 @@ func (f *filler) flush() bool {
 func (f *filler) finish(b *hostBlock) {
 	f.seen += b.rows
 	b.answers = 1
-	k := slices.IndexFunc(f.set.arrays, func(a setArray) bool { return a.name == "y" })
 	if !f.set.labelled() {
 		return
 	}
-	for _, l := range b.flats[k].Slice(0, b.rows*f.set.positions).Interface().([]int32) {
-		if l >= 0 {
-			f.counted++
+	var labels []int32
+	var v []float32
+	for i, a := range f.set.arrays {
+		switch flat := b.flats[i].Slice(0, b.rows*(a.shape.Size()/f.set.N)); a.name {
+		case "y":
+			labels = flat.Interface().([]int32)
+		case "v":
+			v = flat.Interface().([]float32)
 		}
 	}
+	f.counted += counted(labels, v)
 	b.answers = float64(f.counted) / float64(f.seen)
 }
 
@@ -268,12 +278,20 @@ func (n *Net) putOrder(o *exampleOrder) error {
 	return err
 }
 
-// close ends the reading.
+// close ends the reading, and waits a moment for the iterator to return: it may not be one
+// for two calls at once.
 func (s *source) close() {
 	if s == nil {
 		return
 	}
 	s.stop()
+	for moment, read := time.After(300*time.Millisecond), true; read; {
+		select {
+		case _, read = <-s.blocks:
+		case <-moment:
+			read = false
+		}
+	}
 	if s.ready != nil {
 		s.ready.release()
 	}

@@ -74,7 +74,7 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 		} else {
 			add("y", t, shapes.Make(dtypes.Int32, s.N))
 		}
-		s.sees(t)
+		s.sees(t, d.V)
 		return s, cmp.Or(n.addWeights(s, d.V), n.metricsFit(s))
 	}
 	t := d.Y.([]float32)

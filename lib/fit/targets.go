@@ -226,9 +226,6 @@ func (n *Net) addWeights(s *Set, v []float32) error {
 			return fmt.Errorf("fit: %s: weight %d of example %d is %g, which devices take for 0: want 0, or %g or more", name, i%width, i/width, w, leastWeight)
 		}
 	}
-	if len(v) > 0 && !slices.ContainsFunc(v, func(w float32) bool { return w > 0 }) {
-		return fmt.Errorf("fit: %s: every weight in V is 0: want some that count", name)
-	}
 	s.arrays = append(s.arrays, setArray{"v", shape, v, nil})
 	return nil
 }
@@ -307,7 +304,7 @@ func (n *Net) sameTargets(s *Set, v []float32) error {
 			return wrong("integers as examples", "them copied to Y as numbers")
 		}
 		s.Labels, s.positions = ids, len(ids)/s.N
-		s.sees(ids)
+		s.sees(ids, nil)
 		return cmp.Or(n.lossFits(s), n.metricsFit(s))
 	}
 	s.targets = s.size

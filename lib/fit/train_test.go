@@ -446,6 +446,8 @@ func TestNotFinitePooled(t *testing.T) {
 // careless is a loss of one's own, which counts what has no weight.
 type careless struct{ losses.MSE }
 
+func (careless) Apply(out, y, _ *graph.Node) (loss, weight *graph.Node) { return losses.MSE{}.Apply(out, y, nil) }
+
 // seenBut is weights of 1, and 0 for one.
 func seenBut(n, one int) []float32 {
 	v := slices.Repeat([]float32{1}, n)

@@ -32,6 +32,22 @@ func Mean(l Loss, out, y *Node) *Node {
 	return Div(ReduceAllSum(loss), ReduceAllSum(weight))
 }
 
+// OfBatch says whether a loss is no mean over examples that each have one: it cannot be
+// computed of a batch in parts.
+func OfBatch(l Loss) bool {
+	switch l := l.(type) {
+	case Contrastive:
+		return true
+	case Joint:
+		for _, p := range l {
+			if c, is := p.Loss.(CrossEntropy); is && (c.IgnoreNegative || c.ClassWeights != nil) || OfBatch(p.Loss) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Check says which setting of a loss means nothing; classes is how many there are, 0 where
 // that is not known.
 func Check(l Loss, classes int) error {

@@ -40,6 +40,10 @@ const (
 	// PeeledBytes is the size of a state whose copy a loop on a CPU saves by doing its first
 	// turn before it.
 	PeeledBytes = 4 << 20
+	// PeeledFLOPs is the work of a chunk of such steps: what a fast CPU of two cores does in
+	// ChunkTime. It is not measured, as the first turn may differ from the others in the last
+	// bits: training again must have the same chunks.
+	PeeledFLOPs = float64(ChunkTime) / float64(time.Second) * 4 * cpuRate
 	// LargeStateBytes is the size of a state whose copies cost more than a few milliseconds
 	// in which the devices have nothing to do.
 	LargeStateBytes = 128 << 20

@@ -71,7 +71,7 @@ func (n Net) checkInputs() error {
 		}
 		switch {
 		case i.Name == "" || strings.ContainsAny(i.Name, "/* "):
-			return fmt.Errorf("models: net %s has an input called %q: want a word without / or *", n.Name, i.Name)
+			return fmt.Errorf("models: net %s has an input called %q: want a word without spaces, / or *", n.Name, i.Name)
 		case seen[i.Name]:
 			return fmt.Errorf("models: net %s has two inputs called %s: want names that differ", n.Name, i.Name)
 		case i.Vocab < 0 || n.Inputs != nil && i.Vocab > 0 && !i.Integers:

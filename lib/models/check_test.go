@@ -60,6 +60,7 @@ func TestCheck(t *testing.T) {
 		{Residual{}, "Main has no layers"},
 		{Residual{Skip: []Layer{Dense{Name: "a", Units: 1}}}, "Main has no layers"},
 		{inner(Dense{Units: 1}), "Main: layer 1, a Dense, has no name"},
+		{inner(MaxPool2D{Window: 2}, Flatten{}, Dropout{Rate: 0.5}, Flatten{}, Dense{Name: "a", Units: 1}), ""}, {inner(Flatten{}, Dropout{Rate: 2}), "Main: layer 2: Rate is 2"},
 		{inner(Dense{Name: "a/b", Units: 1}), "without / or *"},
 		{inner(Dense{Name: "a"}), "Main: layer a: Units is 0"},
 		{inner(Dense{Name: "a", Units: 1}, Dense{Name: "a", Units: 1}), "layer 2 is called a, as one before it"},

@@ -17,7 +17,7 @@ type container interface {
 	with(layers [][]Layer) Layer // the same with other layers in its branches
 }
 
-// branch is some layers of a container; each has a name of its own.
+// branch is some layers of a container; each with weights has a name of its own.
 type branch struct {
 	name   string
 	layers []Layer
@@ -26,7 +26,7 @@ type branch struct {
 // Sequential is layers one after another, as one layer.
 type Sequential struct {
 	Name   string
-	Layers []Layer // at least one; each has a name of its own
+	Layers []Layer // at least one; each with weights has a name of its own
 }
 
 func (l Sequential) Title() (name, kind string) { return l.Name, "Sequential" }
@@ -99,25 +99,37 @@ func checkBranches(c container) error {
 			_, of := c.Title()
 			name, kind := inner.Title()
 			switch {
-			case name == "":
+			case name == "" && !weightless(inner):
 				return fmt.Errorf("%s: layer %d, a %s, has no name: inside of a %s want one", b.name, i+1, kind, of)
 			case strings.ContainsAny(name, "/*"):
 				return fmt.Errorf("%s: layer %d is called %q: want a name without / or *", b.name, i+1, name)
-			case seen[name]:
+			case name != "" && seen[name]:
 				return fmt.Errorf("%s: layer %d is called %s, as one before it: want names that differ", b.name, i+1, name)
 			}
 			seen[name] = true
 			if err := check(inner); err != nil {
-				return fmt.Errorf("%s: layer %s: %w", b.name, name, err)
+				return fmt.Errorf("%s: layer %s: %w", b.name, cmp.Or(name, fmt.Sprint(i+1)), err)
 			}
 		}
 	}
 	return nil
 }
 
+// weightless says whether a layer has no variables, and so needs no name in a container.
+func weightless(l Layer) bool {
+	switch l.(type) {
+	case Activation, AvgPool2D, Dropout, Flatten, LastStep, MaxPool2D, MeanPool2D, Upsample2D:
+		return true
+	}
+	return false
+}
+
 // inside is the scope of a layer that is part of another.
 func inside(l Layer, scope *model.Scope) *model.Scope {
 	name, _ := l.Title()
+	if name == "" {
+		return scope
+	}
 	return scope.In("%s", name)
 }
 

@@ -264,7 +264,7 @@ func (l Upsample2D) Apply(_ *model.Scope, x *Node) *Node {
 // modules and U-Nets do. A branch without layers is x itself.
 type Concat struct {
 	Name     string
-	Branches [][]Layer // each layer has a name of its own
+	Branches [][]Layer // each layer with weights has a name of its own
 }
 
 func (l Concat) Title() (name, kind string) { return l.Name, "Concatenate" }

@@ -12,7 +12,7 @@ import (
 // make of it (He et al., 2015).
 type Residual struct {
 	Name string
-	Main []Layer // at least one; each has a name of its own
+	Main []Layer // at least one; each with weights has a name of its own
 	Skip []Layer // none: x as it is
 	Act  Act     // of the sum
 }

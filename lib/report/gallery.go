@@ -50,7 +50,7 @@ func Tiles[T byte | float32](values []T, size int) []Tile {
 // A Tile is one image of a gallery.
 type Tile struct {
 	Pixels []byte // shaped [Height Width Channels]
-	Want   string // the true label
+	Want   string // the true label; empty when it is not known
 	Got    string // the prediction; empty when there is none
 }
 
@@ -65,10 +65,13 @@ func (g Gallery) String() string {
 		return b.String()
 	}
 	for i, t := range g.Tiles {
-		fmt.Fprintf(&b, "%3d  correct: %s", i, oneLine(t.Want))
+		fmt.Fprintf(&b, "%3d", i)
+		if t.Want != "" {
+			fmt.Fprintf(&b, "  correct: %s", oneLine(t.Want))
+		}
 		if t.Got != "" {
 			fmt.Fprintf(&b, "  predicted: %s", oneLine(t.Got))
-			if t.Got != t.Want {
+			if t.Want != "" && t.Got != t.Want {
 				b.WriteString("  ✗")
 			}
 		}
@@ -95,7 +98,9 @@ func (g Gallery) HTML() string {
 	for _, t := range g.Tiles {
 		caption, alt := escape(t.Want), escape(t.Want)
 		switch {
-		case t.Got != "" && t.Got == t.Want:
+		case t.Want == "":
+			caption, alt = escape(t.Got), escape(t.Got)
+		case t.Got == t.Want:
 			caption += " ✓"
 			alt += ", predicted rightly"
 		case t.Got != "":

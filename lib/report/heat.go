@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strings"
 	"unicode/utf8"
 
 	"gaiden/lib/timing/units"
@@ -77,18 +78,28 @@ func (h Heat) notes() []string {
 	return notes
 }
 
-// String returns a table of the numbers, with at most 32 rows and columns.
+// String returns a table of the numbers, or shades where there are more than 32 rows or
+// columns: the more ink, the larger the value.
 func (h Heat) String() string {
-	rows, columns, _, _ := h.cells()
+	rows, columns, scale, _ := h.cells()
 	t := Table{Title: h.Title, Notes: h.notes()}
-	most := 32
-	if len(rows) > most || len(columns) > most {
-		t.Notes = append(t.Notes, fmt.Sprintf("the first %d rows and columns", most))
-		rows, columns = rows[:min(most, len(rows))], columns[:min(most, len(columns))]
-	}
 	if len(rows) == 0 || len(columns) == 0 {
 		t.Notes = append(t.Notes, "no data")
 		return t.String()
+	}
+	if max(len(rows), len(columns)) > 32 {
+		var b strings.Builder
+		for _, r := range rows {
+			for _, c := range columns {
+				mark := ' '
+				if c < len(h.Values[r]) && finite(h.Values[r][c]) {
+					mark = inkOf(scale.place(h.Values[r][c]))
+				}
+				b.WriteString(strings.Repeat(string(mark), 2))
+			}
+			b.WriteByte('\n')
+		}
+		return strings.Join(append([]string{h.Title, b.String() + fmt.Sprintf("%s to %s", number(scale.low), number(scale.high))}, t.Notes...), "\n") + "\n"
 	}
 	t.Head = []string{""}
 	for _, c := range columns {
@@ -162,9 +173,10 @@ func (h Heat) SVG() string {
 		c.WriteString("</svg>")
 		return c.String()
 	}
+	every := int(math.Ceil(14 / side)) // labels that have room
 	for i, r := range rows {
 		y := top + side*float64(i)
-		if side >= 9 || i%max(1, int(14/side)) == 0 {
+		if i%every == 0 {
 			c.text(left-5, y+side/2+4, "end", "", shorten(nameOf(h.Rows, r), 16))
 		}
 		for j, k := range columns {
@@ -182,7 +194,7 @@ func (h Heat) SVG() string {
 	}
 	for j, k := range columns {
 		x := left + side*(float64(j)+0.5)
-		if side < 9 && j%max(1, int(14/side)) != 0 {
+		if j%every != 0 {
 			continue
 		}
 		name := shorten(nameOf(h.Columns, k), 16)

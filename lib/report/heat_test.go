@@ -121,3 +121,16 @@ func TestInk(t *testing.T) {
 		}
 	}
 }
+
+// TestWideHeat: a heat map of more columns than a line of numbers holds is shades.
+func TestWideHeat(t *testing.T) {
+	row := make([]float64, 40)
+	for i := range row {
+		row[i] = float64(i)
+	}
+	got := Heat{Title: "wide", Values: [][]float64{row, row}}.String()
+	line := strings.Repeat(" ", 16) + strings.Repeat("░", 16) + strings.Repeat("▒", 16) + strings.Repeat("▓", 16) + strings.Repeat("█", 16)
+	if want := "wide\n" + line + "\n" + line + "\n0 to 39\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gaiden/lib/search"
@@ -13,7 +14,7 @@ func RateCurve(c *search.RateCurve) Plot {
 	if c == nil {
 		c = &search.RateCurve{Suggestion: math.NaN()}
 	}
-	p := Plot{Title: "range test", X: "learning rate", Y: "loss", LogX: true,
+	p := Plot{Title: "range test", X: "learning rate", Y: "loss", LogX: true, LogY: len(c.Losses) > 0 && slices.Min(c.Losses) > 0, // as it ends with large ones
 		Series: []Series{{Name: "loss", X: c.Rates, Y: c.Losses, Points: true}, {Name: "smoothed", X: c.Rates, Y: c.Smooth}}}
 	if !math.IsNaN(c.Suggestion) {
 		p.Title = fmt.Sprintf("range test: suggested learning rate %.2g", c.Suggestion)
@@ -103,12 +104,12 @@ func (c Coordinates) HTML() string {
 	for i, name := range names {
 		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="currentColor"/><text x="%.1f" y="16" text-anchor="middle" font-weight="bold">%s</text>`,
 			x(i), x(i), top, height-bottom, x(i), escape(name))
-		seen := map[string]bool{}
+		var taken []float64 // where there is a label; others need room
 		for _, t := range c.Trials {
 			v, ok := value(t, i)
-			if text := number(v); ok && !seen[text] && len(seen) < 8 {
-				seen[text] = true
-				fmt.Fprintf(&b, `<text x="%.1f" y="%.1f">%s</text>`, x(i)+4, y(i, v)+4, escape(text))
+			if at := y(i, v) + 4; ok && !slices.ContainsFunc(taken, func(other float64) bool { return math.Abs(at-other) < 13 }) {
+				taken = append(taken, at)
+				fmt.Fprintf(&b, `<text x="%.1f" y="%.1f">%s</text>`, x(i)+4, at, escape(number(v)))
 			}
 		}
 	}

@@ -36,6 +36,13 @@ func TestSearchPlots(t *testing.T) {
 	if got := strings.Count(html, "<polyline"); got != 3 || strings.Contains(html, "NaN") || !strings.Contains(html, ">rate</text>") || !strings.Contains(html, "the best: rate 0.001, units 8") {
 		t.Errorf("got %d lines, want 3\n%s", got, html)
 	}
+	for i := range r.Trials { // results that are nearly the same: labels would lie on each other
+		r.Trials[i].Value = 1 + 0.001*float64(i)
+	}
+	r.Trials[3].Value = 2
+	if html := Parallel(r).HTML(); !strings.Contains(html, ">1</text>") || strings.Contains(html, ">1.001</text>") || !strings.Contains(html, ">2</text>") {
+		t.Errorf("got labels on each other, or too few\n%s", html)
+	}
 	if text := p.String(); !strings.Contains(text, "failed: <no> memory") {
 		t.Errorf("got\n%s", text)
 	}
@@ -43,7 +50,7 @@ func TestSearchPlots(t *testing.T) {
 		t.Errorf("nothing: got %s", got)
 	}
 	c := &search.RateCurve{Rates: []float64{1e-3, 1e-2}, Losses: []float64{2, 1}, Smooth: []float64{2, 1.5}, Suggestion: 1e-3}
-	if got := RateCurve(c); !got.LogX || len(got.Series) != 2 || !strings.Contains(got.Title, "0.001") {
+	if got := RateCurve(c); !got.LogX || !got.LogY || len(got.Series) != 2 || !strings.Contains(got.Title, "0.001") {
 		t.Errorf("got %+v", got)
 	}
 	if got := RateCurve(nil); strings.Contains(got.HTML(), "NaN") || !math.IsNaN((&search.RateCurve{Suggestion: math.NaN()}).Suggestion) {

@@ -145,7 +145,7 @@ func (s Surface) String() string {
 					b.WriteByte('?')
 					continue
 				}
-				b.WriteRune([]rune(" ░▒▓█")[min(max(int(5*g.up.place(v)), 0), 4)])
+				b.WriteRune(inkOf(g.up.place(v)))
 			}
 			b.WriteByte('\n')
 		}
@@ -188,3 +188,6 @@ func (s Surface) describe(g grid) string {
 func (s Surface) HTML() string {
 	return "<div>" + s.SVG() + small(s.notes(s.grid())...) + "</div>"
 }
+
+// inkOf is a character with as much ink as a share of 1.
+func inkOf(share float64) rune { return []rune(" ░▒▓█")[min(max(int(5*share), 0), 4)] }

@@ -106,6 +106,13 @@ func TestGallery(t *testing.T) {
 	if rich := joined.HTML(); !strings.Contains(rich, "no image: 0 bytes for 1×2×1") {
 		t.Errorf("joined: got %s, want which tile is none", rich)
 	}
+	g.Tiles = []Tile{{Pixels: make([]byte, 12), Got: "cat"}, {Pixels: make([]byte, 12)}}
+	if got, want := g.String(), "Predictions\n  0  predicted: cat\n  1"; got != want {
+		t.Errorf("no labels: got %q, want %q", got, want)
+	}
+	if rich := g.HTML(); strings.ContainsAny(rich, "✗✓") || !strings.Contains(rich, ">cat</div>") {
+		t.Errorf("no labels: got %s, want cat, neither right nor wrong", rich)
+	}
 	for _, bad := range []Gallery{{}, {Height: -1, Width: 2, Channels: 1, Tiles: []Tile{{}}}, {Height: 1 << 40, Width: 1 << 40, Channels: 3, Tiles: []Tile{{}}}, {Channels: 2, Height: 1, Width: 1, Tiles: []Tile{{Pixels: []byte{1, 2}}}}} {
 		if rich := bad.HTML(); strings.Contains(rich, "<img") || bad.String() == "" && len(bad.Tiles) > 0 {
 			t.Errorf("%+v: got %s, want no image", bad, rich)

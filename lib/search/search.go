@@ -25,6 +25,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ func (s Settings) Int(name string) int { return int(math.Round(s[name])) }
 func (s Settings) String() string {
 	var l []string
 	for _, name := range slices.Sorted(maps.Keys(s)) {
-		l = append(l, fmt.Sprintf("%s %g", name, s[name]))
+		l = append(l, fmt.Sprintf("%s %.4g", name, s[name]))
 	}
 	return strings.Join(l, ", ")
 }
@@ -129,9 +130,9 @@ func Run(all []Settings, monitor string, train func(Settings) (*fit.History, err
 	down := slices.Contains(minimize, monitor)
 	for _, s := range all {
 		began := time.Now()
-		h, err := train(maps.Clone(s))
+		h, err := tried(train, maps.Clone(s))
 		t := Trial{Settings: s, Value: math.NaN(), History: h, Err: err, Elapsed: time.Since(began)}
-		if h != nil {
+		if h != nil && (err == nil || errors.Is(err, context.Canceled)) {
 			for _, e := range h.Epochs {
 				score := e.Train
 				if e.Validation != nil {
@@ -171,6 +172,23 @@ func Run(all []Settings, monitor string, train func(Settings) (*fit.History, err
 		return 1
 	})
 	return r, nil
+}
+
+// tried is train. What must panics with in a cell is its error, so that the other trials are
+// not lost.
+func tried(train func(Settings) (*fit.History, error), s Settings) (h *fit.History, err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case runtime.Error: // a fault of the program, to be shown with its line
+			panic(p)
+		case error:
+			err = p
+		default:
+			panic(p)
+		}
+	}()
+	return train(s)
 }
 
 // Best is the trial with the best result; its Value is NaN where all failed.

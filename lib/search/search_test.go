@@ -58,10 +58,17 @@ func TestGrid(t *testing.T) {
 
 // TestRun holds the order of trials, whatever the direction, and what a failed one is.
 func TestRun(t *testing.T) {
-	all := []Settings{{"x": 1}, {"x": 2}, {"x": 3}, {"x": 4}}
+	all := []Settings{{"x": 1}, {"x": 2}, {"x": 3}, {"x": 4}, {"x": 0}, {"x": 9}}
 	train := func(s Settings) (*fit.History, error) {
-		if s["x"] == 3 {
+		switch s["x"] {
+		case 3:
 			return nil, errors.New("no memory")
+		case 0, 9: // would be the best, had they not failed
+			v := result.Score{Loss: s["x"], Metrics: []result.Metric{{Name: "f1", Value: s["x"]}}}
+			if s["x"] == 0 {
+				panic(errors.New("no data")) // as must does
+			}
+			return &fit.History{Epochs: []fit.Epoch{{Number: 1, Train: v}}}, errors.New("the loss is NaN")
 		}
 		worse := result.Score{Loss: 10, Metrics: []result.Metric{{Name: "f1", Value: 0}}}
 		v := result.Score{Loss: s["x"], Metrics: []result.Metric{{Name: "f1", Value: s["x"] / 10}}}
@@ -70,7 +77,7 @@ func TestRun(t *testing.T) {
 	for _, tt := range []struct {
 		monitor string
 		want    []float64
-	}{{"loss", []float64{1, 2, 4, 3}}, {"f1", []float64{4, 2, 1, 3}}} {
+	}{{"loss", []float64{1, 2, 4, 3, 0, 9}}, {"f1", []float64{4, 2, 1, 3, 0, 9}}} {
 		r, err := Run(all, tt.monitor, train)
 		if err != nil {
 			t.Fatal(err)
@@ -82,7 +89,7 @@ func TestRun(t *testing.T) {
 		if !reflect.DeepEqual(got, tt.want) || r.Best().Epoch != 1 || r.Trials[3].Err == nil || !math.IsNaN(r.Trials[3].Value) {
 			t.Errorf("%s: got %v, %+v, want %v", tt.monitor, got, r.Best(), tt.want)
 		}
-		if text := r.String(); !strings.Contains(text, "place") || !strings.Contains(text, "failed: no memory") || strings.Index(text, tt.monitor) < 0 {
+		if text := r.String(); !strings.Contains(text, "place") || !strings.Contains(text, "failed: no memory") || !strings.Contains(text, "failed: no data") || strings.Index(text, tt.monitor) < 0 {
 			t.Errorf("got\n%s", text)
 		}
 	}

@@ -146,8 +146,10 @@ def check(path, out, gaiden, jupyter):
             problems.append("no picture")
         if not count["<table"]:
             problems.append("no table")
-    else:
+    elif number == "09":
         problems += kernels(nb)
+    elif not count["<svg"] + count["<img"]:
+        problems.append("no picture")
     last = [c for c in nb.cells if c.cell_type == "code"][-1]
     if "01" <= number <= "08" and "the article" not in str(last.get("outputs")):
         problems.append('no table "the article / here" at the end')

@@ -17,6 +17,9 @@ func (p *Plan) merge() {
 // ChunkTurns is how many of the turns that are left the next chunk does, with steps that
 // take so long; 0: not known.
 func (p Part) ChunkTurns(step time.Duration, left int) int {
+	if p.Chunk > 0 {
+		return max(1, min(left, p.Limit, p.Chunk))
+	}
 	if step == 0 {
 		return 1
 	}

@@ -33,6 +33,25 @@ func TestChunkTurns(t *testing.T) {
 	}
 }
 
+// TestPeeledChunks holds that how long a chunk of a peeled loop is depends on no clock: its
+// first turn may differ in the last bits, and one seed twice must give the same losses.
+func TestPeeledChunks(t *testing.T) {
+	for _, flops := range []float64{1e6, 4e8, 1e9, 9e9} {
+		q := Training{Target: lower.Target{Platform: "cpu", Devices: 1}, StateBytes: 8 << 20, Batch: 8, Steps: 500}
+		q.Work.FLOPs = flops
+		p := decide(t, q).Main
+		if p.Form != Peeled {
+			t.Fatalf("%.0e FLOPs: got form %d, want a peeled loop", flops, p.Form)
+		}
+		want := p.ChunkTurns(0, 400)
+		for _, step := range []time.Duration{time.Microsecond, time.Millisecond, time.Second} {
+			if got := p.ChunkTurns(step, 400); got != want || got < 1 || got > 400 {
+				t.Errorf("%.0e FLOPs, %v a step: got %d turns, want %d", flops, step, got, want)
+			}
+		}
+	}
+}
+
 // TestPending holds when a chunk is requested before the last one has ended, and how often
 // a packed state gets its names.
 func TestPending(t *testing.T) {

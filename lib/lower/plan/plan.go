@@ -71,6 +71,7 @@ type Part struct {
 
 	First int // example of the epoch
 	Turns int // in an epoch
+	Chunk int // turns of a chunk, where that is decided beforehand; else 0
 }
 
 // Key tells programs apart.
@@ -219,6 +220,9 @@ func (p *Plan) main(kernels *Set) Part {
 	}
 	if m.Inner == 1 {
 		m.Limit = max(1, min(turns, 8192/m.Turn()))
+	}
+	if m.Form == Peeled {
+		m.Chunk = max(1, int(lower.PeeledFLOPs/max(1, t.Work.FLOPs*float64(m.Turn()))))
 	}
 	return m
 }

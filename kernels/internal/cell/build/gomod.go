@@ -174,13 +174,14 @@ func (m goMod) survey() (packages []localPackage, stamp string) {
 	h := sha256.New()
 	for _, r := range m.replaced {
 		seen := map[string]bool{}
-		filepath.WalkDir(r.dir, func(path string, e fs.DirEntry, err error) error {
+		root := r.dir + "/" // which follows a symbolic link
+		filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 			if err != nil {
 				return nil // what cannot be read cannot be imported either
 			}
 			name := e.Name()
 			if e.IsDir() {
-				if path != r.dir && (name[0] == '.' || name[0] == '_' || name == "testdata" || name == "node_modules") {
+				if path != root && (name[0] == '.' || name[0] == '_' || name == "testdata" || name == "node_modules") {
 					return filepath.SkipDir
 				}
 				return nil

@@ -142,6 +142,26 @@ func TestLibrary(t *testing.T) {
 	}
 }
 
+// TestLinkedLibrary: the library may be a symbolic link to its tree.
+func TestLinkedLibrary(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "src")
+	if err := os.Symlink(newLibrary(t), link); err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, link)
+	if out, _, err := b.run("fmt.Print(door.Width)"); out != "90" || err != nil {
+		t.Errorf("got %q, %v; want 90", out, err)
+	}
+}
+
+// TestGOROOT: a cell can read Go's own files, as a program of go run can.
+func TestGOROOT(t *testing.T) {
+	b := newBench(t, "")
+	if out, _, err := b.run("fmt.Print(len(must(os.ReadFile(filepath.Join(runtime.GOROOT(), \"LICENSE\")))) > 0)"); out != "true" || err != nil {
+		t.Errorf("got %q, %v; want the licence", out, err)
+	}
+}
+
 // TestLibraryNames: what notebooks import is found by its name alone.
 func TestLibraryNames(t *testing.T) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()

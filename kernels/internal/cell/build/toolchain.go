@@ -132,10 +132,14 @@ func (m *Module) tags(flags []string) string {
 	return " -tags=" + strings.Join(all, ",")
 }
 
-// toolEnviron returns the environment for compiler and linker.
+// toolEnviron returns the environment for compiler and linker. The linker writes GOROOT
+// into a program, for runtime.GOROOT.
 func (m *Module) toolEnviron() []string {
+	m.mu.Lock()
+	root := m.tool.GOROOT
+	m.mu.Unlock()
 	// A build ends before its garbage collector would pay off.
-	return append(m.base(), "GOGC=off", "GOMEMLIMIT=1GiB")
+	return append(m.base(), "GOROOT="+root, "GOGC=off", "GOMEMLIMIT=1GiB")
 }
 
 // ChangedSettings picks from what "go env -changed -json" prints the settings that
