@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	. "github.com/gomlx/gomlx/core/graph"
+
 	"gaiden/lib/fit/step"
 	"gaiden/lib/losses"
 	"gaiden/lib/metrics"
@@ -144,6 +146,28 @@ func TestGradientsOfBadBatch(t *testing.T) {
 				t.Errorf("examples %v: %s is the same: %t, want %t; got %v", tt.examples, w.Name, same, tt.same, w.Data)
 			}
 		}
+	}
+}
+
+// TestLossFuncWeights holds that targets of weight 0 may be NaN for a loss of one's own too.
+func TestLossFuncWeights(t *testing.T) {
+	s := open(t)
+	for name, of := range map[string]func(out, y *Node) *Node{
+		"numbers":  func(out, y *Node) *Node { return Square(Sub(out, y)) },
+		"examples": func(out, y *Node) *Node { return ReduceMean(Square(Sub(out, y)), 1) },
+	} {
+		n := attach(t, s, name, classifier(1, 2), Config{FirstLook: true, Loss: losses.Func{Name: name, Of: of}})
+		nan := float32(math.NaN())
+		all := load(t, n, name, Data{X: []float32{1, 2, 3}, Y: []float32{1, 2, nan, nan, 3, 4}, V: []float32{1, 0, 1}})
+		some := load(t, n, name+"-some", Data{X: []float32{1, 3}, Y: []float32{1, 2, 3, 4}})
+		got, want := n.Gradients(step.Batch{Data: all.Name, Examples: []int32{0, 1, 2}}), n.Gradients(step.Batch{Data: some.Name, Examples: []int32{0, 1}})
+		g, err := got.Norm()
+		if w, err2 := want.Norm(); err != nil || err2 != nil || !(math.Abs(g-w) < 1e-5) {
+			t.Errorf("%s: got a gradient of norm %g, want %g; %v, %v", name, g, w, err, err2)
+		}
+	}
+	if err := attach(t, s, "none", classifier(1, 2), Config{}).Apply(nil); err == nil {
+		t.Error("no gradients: got no error")
 	}
 }
 

@@ -53,8 +53,8 @@ func (n *Net) Gradients(b step.Batch) *step.Gradients {
 func (n *Net) Apply(g *step.Gradients) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := g.Err(); err != nil {
-		return err
+	if g != nil && g.Err() != nil {
+		return g.Err()
 	}
 	gradients, err := g.Take(n.core)
 	if err != nil {

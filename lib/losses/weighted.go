@@ -59,7 +59,7 @@ func (l Func) Title() string { return l.Name }
 // Apply takes what Of takes.
 func (l Func) Apply(out, y, v *Node) (loss, weight *Node) {
 	must(l, 0)
-	values := l.Of(out, y)
+	values := l.Of(out, seen(y, v))
 	n := out.Shape().Dimensions[0]
 	if values.Rank() == 0 {
 		values = BroadcastToDims(InsertAxes(values, 0), n)

@@ -109,6 +109,9 @@ func pick(s *session.Session, from, to string, index []int32) error {
 		}
 		names, arrays = append(names, "data/"+to+"/"+part), append(arrays, x)
 	}
+	if len(arrays) == 0 {
+		return fmt.Errorf("%s is a stream or was deleted, and the session has no examples of it: want a set from Upload", from)
+	}
 	at, err := s.Put(index, shapes.Make(dtypes.Int32, len(index), 1), 0)
 	if err != nil {
 		return err

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gaiden/lib/fit"
 	"gaiden/lib/fit/result"
+	"gaiden/lib/optim"
 )
 
 // RangeTest finds a learning rate: it trains a copy of a net while the rate grows with each
@@ -28,7 +30,7 @@ type RateCurve struct {
 }
 
 // Run does the test. It ends early when the loss becomes four times as large as the smallest,
-// or is no number. The net stays as it is.
+// or is no number. Schedules of the optimizer are left out. The net stays as it is.
 func (r RangeTest) Run(net *fit.Net, data *fit.Set) (*RateCurve, error) {
 	if r.From == 0 {
 		r.From = 1e-7
@@ -52,6 +54,9 @@ func (r RangeTest) Run(net *fit.Net, data *fit.Set) (*RateCurve, error) {
 	}
 	config := net.Config()
 	config.Session, config.Metrics = s, nil
+	if o, is := config.Optimizer.(optim.Optimizer); is {
+		config.Optimizer = unscheduled(o)
+	}
 	clone := fit.New(net.Name()+"-"+rand.Text()[:8], net.Model(), config)
 	defer clone.Reset()
 	if len(weights) > 0 {
@@ -91,6 +96,28 @@ func (r RangeTest) Run(net *fit.Net, data *fit.Set) (*RateCurve, error) {
 		c.Suggestion = c.Rates[least] / 10
 	}
 	return c, err
+}
+
+// unscheduled is an optimizer without the schedules in it, which would change the rates.
+func unscheduled(o optim.Optimizer) optim.Optimizer {
+	switch o := o.(type) {
+	case optim.Scheduled:
+		return unscheduled(o.Optimizer)
+	case optim.Clipped:
+		o.Optimizer = unscheduled(o.Optimizer)
+		return o
+	case optim.EMA:
+		return unscheduled(o.Optimizer) // nobody looks at the averages
+	case optim.SWA:
+		return unscheduled(o.Optimizer)
+	case optim.Groups:
+		o.Optimizer, o.Groups = unscheduled(o.Optimizer), slices.Clone(o.Groups)
+		for i, g := range o.Groups {
+			o.Groups[i].Optimizer = unscheduled(g.Optimizer)
+		}
+		return o
+	}
+	return o
 }
 
 // String says what the test found.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,6 +147,13 @@ func TestTrials(t *testing.T) {
 	if l, err := s.List("net-"); err != nil || len(l) > 0 {
 		t.Errorf("got arrays %v, %v, want none of the copy", l, err)
 	}
+	warm := optim.Scheduled{Optimizer: optim.SGD{}, Schedule: optim.Warmup{Steps: 1000}}
+	for _, o := range []optim.Optimizer{warm, optim.Groups{Optimizer: optim.EMA{Optimizer: warm}, Groups: []optim.Group{{Names: []string{"*/biases"}, Optimizer: warm}}}} {
+		scheduled := fit.New("net", mlp(8), fit.Config{Session: s, Optimizer: o})
+		if same, err := (RangeTest{From: 1e-4, To: 1e4, Batch: 50}).Run(scheduled, data); err != nil || !slices.Equal(same.Rates, c.Rates) || math.Abs(same.Losses[20]-c.Losses[20]) > 1e-5 {
+			t.Errorf("with a schedule: got %v, %v, want %v", same, err, c)
+		}
+	}
 	if _, err := (RangeTest{From: 2, To: 1}).Run(net, data); err == nil || !strings.Contains(err.Error(), "from 2 to 1") {
 		t.Errorf("a falling rate: got %v", err)
 	}
@@ -195,6 +203,13 @@ func TestKFold(t *testing.T) {
 	data, err := net.Upload("numbers", fit.Data{X: x, Y: y})
 	if err != nil {
 		t.Fatal(err)
+	}
+	stream, err := net.Stream("stream", func(yield func(fit.Data, error) bool) { yield(fit.Data{X: x, Y: y}, nil) }, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := KFold(net, stream, 2, 1, nil); err == nil || !strings.Contains(err.Error(), "stream is a stream") {
+		t.Errorf("folds of a stream: got %v", err)
 	}
 	seen := map[float32]int{}
 	histories, err := KFold(net, data, 5, 1, func(f Fold) (*fit.History, error) {
