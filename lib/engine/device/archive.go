@@ -289,7 +289,7 @@ func (a *archive) find(word string) (*record, *wire.Error) {
 		return nil, wire.Errorf(wire.NotFound, "notebook %q has no snapshot", a.space).WithHint("%%snapshot NAME makes one")
 	}
 	e := wire.Errorf(wire.NotFound, "notebook %q has no snapshot %.80q", a.space, word)
-	if near := typo.Nearest(word, names); near != "" {
+	if near := typo.Within(len(word)/3+1, word, names); near != "" {
 		e.Text += fmt.Sprintf("; did you mean %q?", near) // in the text: what a cell prints or panics with has no hint
 	}
 	return nil, e.WithHint("%%snapshot list shows what there is")

@@ -179,7 +179,7 @@ func (w *Worker) lookup(n name) (*array, *wire.Error) {
 			all = append(all, k.name)
 		}
 	}
-	if near := typo.Nearest(n.name, all); near != "" {
+	if near := typo.Within(len(n.name)/3+1, n.name, all); near != "" {
 		e.Text += fmt.Sprintf("; did you mean %q?", near) // in the text: what a cell prints or panics with has no hint
 		return nil, e.WithHint("%%arrays lists what there is")
 	}

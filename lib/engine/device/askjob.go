@@ -78,7 +78,7 @@ func (w *Worker) job(s *space, name string) (*runner, *wire.Error) {
 		all = append(all, n)
 	}
 	e := wire.Errorf(wire.NotFound, "notebook %q has no job %.80q", s.name, name)
-	if near := typo.Nearest(name, all); near != "" {
+	if near := typo.Within(len(name)/3+1, name, all); near != "" {
 		e.Text += fmt.Sprintf("; did you mean %q?", near) // in the text: what a cell prints or panics with has no hint
 	}
 	for _, o := range w.spaces {

@@ -124,7 +124,7 @@ func (w *Worker) strange(space string) *wire.Error {
 		}
 	}
 	sort.Strings(same)
-	near := typo.Nearest(space, all)
+	near := typo.Within(len(space)/3+1, space, all)
 	if len(same) > 0 {
 		near = same[0]
 	}

@@ -3,8 +3,11 @@ package typo
 
 // Nearest returns the name that somebody who typed word most likely meant, or
 // "" when none is close: at most one change in three letters.
-func Nearest(word string, names []string) string {
-	nearest, best := "", len(word)/3+1
+func Nearest(word string, names []string) string { return Within(len(word)/3, word, names) }
+
+// Within is [Nearest] with so many changes at most, for names of which many are a letter.
+func Within(changes int, word string, names []string) string {
+	nearest, best := "", changes+1
 	for _, n := range names {
 		if n == word || len(n)-len(word) > best || len(word)-len(n) > best {
 			continue
