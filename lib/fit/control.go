@@ -26,7 +26,6 @@ type control struct {
 	learningRate float64
 	plateau      optim.Plateau
 	best         []*session.Array // bestSlots after the best epoch
-	calling      bool             // a callback runs
 }
 
 // goal is which result a training is to make better.

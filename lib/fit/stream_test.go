@@ -282,7 +282,11 @@ func TestStreamStops(t *testing.T) {
 	t.Cleanup(func() { close(blocked) })
 	n := attach(t, s, "net", small(), Config{FirstLook: true})
 	set := streamOf(t, n, func(yield func(Data, error) bool) {
-		if yield(d, nil) && yield(d, nil) && !first {
+		more := yield(d, nil)
+		if more {
+			more = yield(d, nil)
+		}
+		if more && !first {
 			<-blocked
 		}
 		first = false

@@ -118,7 +118,7 @@ func TestAugmentDraws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		y, err := exec.Exec1()
+		y, err := exec.Call1()
 		if err != nil {
 			t.Fatal(err)
 		}
