@@ -26,12 +26,13 @@ func TestTimedErrors(t *testing.T) {
 	n := newNotebook()
 	n.Library, n.Cache, n.Linkers, n.Trusted, n.Log = filepath.Dir(string(out)), t.TempDir(), "", nil, nil
 	t.Cleanup(func() { n.Shutdown(false) })
-	const hint = "type lost struct{}\nfunc (lost) Error() string { return \"lost\" }\nfunc (lost) Hint() string { return \"look for it\" }\nfunc find(there bool) (int, error) { if there { return 1, nil }; return 0, lost{} }"
+	const hint = "type lost struct{}\nfunc (lost) Error() string { return \"lost\" }\nfunc (lost) Hint() string { return \"look for it\" }\nfunc find(there bool) (int, error) { if there { return 1, nil }; return 0, lost{} }\nfunc once() error { return nil }"
 	tests := []struct{ code, want string }{ // want: the traceback, empty = none
 		{hint, ""},
 		{"%time must(find(true))", ""},
 		{"%timeit -n 1 -r 1 -q find(true)", ""},
 		{"%timeit -n 1 -r 1 -q errors.New(\"x\")", ""},
+		{"%%timeit -n 1 -r 1 -q once()\nonce()", ""},
 		{"%time must(find(false))", "Error: lost\ncell %, line 1, in main\n    1 | %time must(find(false))\n      |       ^\n    look for it"},
 		{"%%time\nx := 1\nfind(x == 2)", "Error: lost\ncell %, line 3, in main\n    3 | find(x == 2)\n      | ^\n    look for it"},
 		{"%timeit -n 1 -r 1 must(find(false))", "Error: lost [before the first run]\nline 1, in main.func1\n    1 | %timeit -n 1 -r 1 must(find(false))\n      |                   ^\n    look for it"},

@@ -57,11 +57,15 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("Monitor is %q, and nothing goes by it: want Threshold, Patience, KeepBest or ReduceOnPlateau too, or Monitor left out", t.Monitor)
 	case t.StepInterval < 0 || t.StepInterval > 0 && t.OnStep == nil:
 		return bad("StepInterval is %d: want 1 or more, with OnStep, or 0", t.StepInterval)
+	case t.Steps < 0:
+		return bad("Steps of %d: want 1 or more, or 0 for Epochs", t.Steps)
 	case t.Epochs < 0:
 		return bad("%d epochs: want 1 or more", t.Epochs)
 	case t.Batch < 0:
 		return bad("batch of %d: want 1 or more", t.Batch)
-	case t.Accumulate < 0 || t.Accumulate > 1 && t.Batch%(t.Accumulate*max(1, n.config.Devices)) != 0:
+	case t.Accumulate < 0:
+		return bad("Accumulate of %d: want 1 or more parts of a batch, or 0", t.Accumulate)
+	case t.Accumulate > 1 && t.Batch%(t.Accumulate*max(1, n.config.Devices)) != 0:
 		return bad("a batch of %d in %d parts on %d devices: want parts of the same size", t.Batch, t.Accumulate, max(1, n.config.Devices))
 	case losses.OfBatch(loss) && (t.Accumulate > 1 || n.config.Devices > 1):
 		return bad("%s is a loss of a whole batch, which Accumulate of %d and %d devices divide: want neither", loss.Title(), t.Accumulate, max(1, n.config.Devices))

@@ -77,7 +77,8 @@ func (w *writer) fails(b cell.Builtin, at token.Position, named string) (s site,
 	}
 	w.taken[called{id, s.line, s.function}] = true
 	w.sites = append(w.sites, s)
-	if s.function != named && !slices.ContainsFunc(w.helpers, func(h cell.Builtin) bool { return h.Name == s.function }) {
+	declared := func(h cell.Builtin) bool { return h.Name == s.function } // also for a magic, which may have written calls
+	if s.function != named && !slices.ContainsFunc(w.helpers, declared) && !slices.ContainsFunc(w.builtins, declared) {
 		w.helpers = append(w.helpers, b.Copy(s.function))
 	}
 	return s, true
