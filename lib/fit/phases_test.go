@@ -159,7 +159,7 @@ func TestLayers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := len(all), len(tt.net.Layers); got != want {
+			if got, want := len(all), len(tt.net.Listed().Layers); got != want {
 				t.Errorf("layers: got %d, want %d", got, want)
 			}
 			got, err := p.Gradients()
