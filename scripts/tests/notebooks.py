@@ -141,15 +141,12 @@ def check(path, out, gaiden, jupyter):
     number = path.stem[:2]
     if not any(c.source.startswith("%info") for c in nb.cells):
         problems.append("no cell %info")
-    if number != "09":  # which is about the text of kernels
-        if not count["<svg"] + count["<img"]:
-            problems.append("no picture")
-        if not count["<table"]:
-            problems.append("no table")
-    elif number == "09":
+    if number == "09":  # which is about the text of kernels
         problems += kernels(nb)
     elif not count["<svg"] + count["<img"]:
         problems.append("no picture")
+    if number < "09" and not count["<table"]:
+        problems.append("no table")
     last = [c for c in nb.cells if c.cell_type == "code"][-1]
     if "01" <= number <= "08" and "the article" not in str(last.get("outputs")):
         problems.append('no table "the article / here" at the end')
