@@ -63,6 +63,7 @@ type caches struct {
 	deviceCopies map[onDevice]*session.Array // of data
 	stepTime     map[string]time.Duration    // in the last run of its kind
 	stepCost     map[string]hlo.Cost
+	outlining    sync.Mutex // protects outlines
 	outlines     map[string]*stepOutline
 	metricErrors map[bool]error // for labels, and for numbers
 	table        *tiling.Table  // of the net that this one is a clone of; nil: the session's

@@ -98,10 +98,13 @@ type stepOutline struct {
 // outline is that of steps on a set.
 func (n *Net) outline(s *Set, batch int) (*stepOutline, error) {
 	key := s.key()
-	if o := n.outlines[key]; o != nil {
+	n.outlining.Lock() // programs are written side by side
+	o := n.outlines[key]
+	n.outlining.Unlock()
+	if o != nil {
 		return o, nil
 	}
-	o := &stepOutline{}
+	o = &stepOutline{}
 	_, err := n.trace("step", func(t *trace) []*Node {
 		variables, moments := t.variables(), t.slots(n.layout.moments)
 		b := t.gather(batch, s, t.sources(s), func(a *Node) *Node { return Slice(a, AxisRange(0, batch)) })
@@ -112,6 +115,8 @@ func (n *Net) outline(s *Set, batch int) (*stepOutline, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.outlining.Lock()
+	defer n.outlining.Unlock()
 	if n.outlines == nil {
 		n.outlines = map[string]*stepOutline{}
 	}

@@ -3,6 +3,7 @@ package fit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -74,10 +75,15 @@ func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 	if err == nil {
 		n.requestTuning(r.data, r.Train)
 	}
-	if n.ctx == nil && ctx.Err() != nil {
+	if n.ctx == nil && isEnd(ctx, err) {
 		err = nil // the user's own wish; History.Stopped says so
 	}
 	return r.history, err
+}
+
+// isEnd says whether an error is that of a context that has ended, and no other.
+func isEnd(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }
 
 // displayed is t that also shows its progress where there is a display, and what ends that.

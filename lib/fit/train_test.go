@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -12,9 +13,7 @@ import (
 
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fit/result"
-	"gaiden/lib/losses"
 	"gaiden/lib/optim"
-	"github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
@@ -348,128 +347,6 @@ func TestWild(t *testing.T) {
 	}
 }
 
-// TestNotFinite holds that a loss that is no number stops the run, names step
-// and layer, and leaves good weights.
-func TestNotFinite(t *testing.T) {
-	for name, packed := range map[string]bool{"arrays": false, "packed": true} {
-		t.Run(name, func(t *testing.T) { unusable(t, packed) })
-	}
-}
-
-// explosive is SGD whose steps are endless: no weight is finite after one, whatever it was.
-type explosive struct{ optim.SGD }
-
-func (explosive) Update(rate, _, w, g *graph.Node, _ []*graph.Node) (*graph.Node, []*graph.Node) {
-	return graph.Sub(w, graph.MulScalar(graph.Add(g, rate), math.Inf(1))), nil
-}
-
-func unusable(t *testing.T, packed bool) {
-	s := open(t)
-	ctx := context.Background()
-	d := digits(100, []int{16}, 1)
-	x := make([]float32, len(d.X.([]byte)))
-	for i, b := range d.X.([]byte) {
-		x[i] = float32(b) / 255
-	}
-	bad := slices.Clone(x)
-	bad[57*16] = float32(math.Inf(1)) // example 57 is in step 6 of 10
-	n := attach(t, s, "cnn", small(), Config{Optimizer: optim.SGD{}, FirstLook: true})
-	n.packing = packed
-	good := load(t, n, "good", Data{X: x, Y: d.Y})
-	torn := load(t, n, "torn", Data{X: bad, Y: d.Y})
-	before, err := n.WithContext(ctx).Evaluate(good)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := n.WithContext(ctx).Fit(torn, Train{Epochs: 2, Batch: 10, InOrder: true})
-	var e *result.NotFiniteError
-	if !errors.As(err, &e) {
-		t.Fatalf("got error %v, want a NotFiniteError", err)
-	}
-	if want := "fit: cnn: loss is NaN at step 6 of epoch 1; the examples of torn are not finite at number 57; kept the weights after step "; !strings.HasPrefix(e.Error(), want) || e.Example != 57 || e.Hint() != "give example 57 of torn other numbers, or leave it out" {
-		t.Errorf("got %v (%s), want %s", e, e.Hint(), want)
-	}
-	if h.Steps != e.Kept {
-		t.Errorf("history: got %d steps, want the %d that were kept", h.Steps, e.Kept)
-	}
-	after, err := n.WithContext(ctx).Evaluate(good)
-	if err != nil || math.IsNaN(after.Loss) || after.Loss > 2*before.Loss {
-		t.Errorf("weights afterwards: got %v, %v, want good ones", after, err)
-	}
-	e = nil
-	endless := attach(t, s, "cnn", small(), Config{Optimizer: explosive{}, FirstLook: true})
-	endless.packing = packed
-	_, err = endless.WithContext(ctx).Fit(good, Train{Epochs: 3, Batch: 10})
-	if !errors.As(err, &e) {
-		t.Fatalf("infinite learning rate: got error %v, want a NotFiniteError", err)
-	}
-	if found := strings.Contains(e.Error(), "; first in the weights of layer conv; kept"); found == packed || strings.Contains(e.Hint(), "names the layer") { // of packed weights that are not finite the step is not taken
-		t.Errorf("infinite learning rate: got %v (%s), want the weights of conv, and no word of another way to find the layer", e, e.Hint())
-	}
-	last, err := n.WithContext(ctx).Evaluate(good)
-	if err != nil || last.Loss != after.Loss || e.Kept != 0 {
-		t.Errorf("after an infinite learning rate: got %v, %v, %v, want %v, as before", last, e, err, after)
-	}
-	j, err := n.FitJob(torn, Train{Epochs: 2, Batch: 10, InOrder: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e = nil
-	h, err = j.Follow(ctx, nil)
-	if !errors.As(err, &e) || e.Step != 6 || e.Epoch != 1 || h.Steps != e.Kept {
-		t.Errorf("as a job: got %v after %d steps, want a NotFiniteError at step 6 of epoch 1", err, h.Steps)
-	}
-	if last, err := n.WithContext(ctx).Evaluate(good); err != nil || math.IsNaN(last.Loss) {
-		t.Errorf("weights after the job: got %v, %v, want good ones", last, err)
-	}
-}
-
-// TestNotFinitePooled holds that an example is named whose NaN max pooling does not hand on
-// to the loss: it is in the weights before it after the step.
-func TestNotFinitePooled(t *testing.T) {
-	net := models.Net{Name: "pooled", Input: []int{4, 4, 1}, Layers: []models.Layer{
-		models.Conv2D{Name: "conv", Channels: 2, Kernel: 3},
-		models.MaxPool2D{Name: "pool", Window: 2, Gradient: models.SelectAndScatter},
-		models.Flatten{Name: "flat"}, models.Dense{Name: "last", Units: 10},
-	}}
-	n := attach(t, open(t), "pooled", net, Config{Seed: 1, FirstLook: true})
-	d := digits(40, []int{16}, 1)
-	x := make([]float32, 40*16)
-	x[23*16] = float32(math.NaN()) // the corner is in one number of a window
-	_, err := n.Fit(load(t, n, "torn", Data{X: x, Y: d.Y}), Train{Batch: 10, InOrder: true})
-	var e *result.NotFiniteError
-	if !errors.As(err, &e) || e.Step != 4 || e.Part != "examples" || e.Example != 23 || e.Layer != "" {
-		t.Errorf("got %v, want the examples of number 23, at step 4, the one after its own", err)
-	}
-}
-
-// careless is a loss of one's own, which counts what has no weight.
-type careless struct{ losses.MSE }
-
-func (careless) Apply(out, y, _ *graph.Node) (loss, weight *graph.Node) {
-	return losses.MSE{}.Apply(out, y, nil)
-}
-
-// seenBut is weights of 1, and 0 for one.
-func seenBut(n, one int) []float32 {
-	v := slices.Repeat([]float32{1}, n)
-	v[one] = 0
-	return v
-}
-
-// TestNotFiniteTargets holds that targets that are not finite are named by their
-// example, in whatever order the epoch has them.
-func TestNotFiniteTargets(t *testing.T) {
-	n := attach(t, open(t), "peaks", models.Peaks(), Config{Seed: 1, FirstLook: true, Loss: careless{}})
-	x, y := make([]float32, 2*40), make([]float32, 40)
-	y[23] = float32(math.NaN())
-	_, err := n.Fit(load(t, n, "torn", Data{X: x, Y: y, V: seenBut(40, 23)}), Train{Epochs: 2, Batch: 7})
-	var e *result.NotFiniteError
-	if !errors.As(err, &e) || e.Part != "targets" || e.Example != 23 || e.Layer != "" || !strings.Contains(err.Error(), "; the targets of torn are not finite at number 23; kept") {
-		t.Errorf("got %v, want the targets of number 23", err)
-	}
-}
-
 // TestPartialBatch holds that the mean loss of an epoch is that over real
 // examples, and so is Test's.
 func TestPartialBatch(t *testing.T) {
@@ -504,5 +381,28 @@ func TestPartialBatch(t *testing.T) {
 	}
 	if e := h.Last().Train; math.Abs(e.Loss-want) > 1e-5 || e.Right != right || e.N != 701 || h.Steps != 8 {
 		t.Errorf("epoch without learning: got %v of %d in %d steps, want loss %v, %d right of 701 in 8", e, e.N, h.Steps, want, right)
+	}
+}
+
+// TestIsEnd holds that Stop hides the error of the context that has ended, and no other.
+func TestIsEnd(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("pressed")
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{{context.Canceled, false}, {nil, false}} {
+		if got := isEnd(ctx, tt.err); got != tt.want {
+			t.Errorf("before: %v: got %t, want %t", tt.err, got, tt.want)
+		}
+	}
+	cancel(why)
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{{why, true}, {context.Canceled, true}, {fmt.Errorf("fit: net: %w", why), true}, {&result.NotFiniteError{}, false}, {errors.New("no room"), false}, {nil, false}} {
+		if got := isEnd(ctx, tt.err); got != tt.want {
+			t.Errorf("after: %v: got %t, want %t", tt.err, got, tt.want)
+		}
 	}
 }

@@ -103,7 +103,7 @@ const (
 	// Convolutions on a CPU.
 
 	stridedKernel  = 3        // pixels: up to here patches beat the gradients of XLA's strided convolution
-	blockInputs    = 4        // channels: up to so many the output and weights are products of blocks
+	blockInputs    = 4        // channels: up to so many the output and weights are matmuls of blocks
 	rowInputs      = 8        // channels: up to so many the images' gradient is taken along rows
 	longestBlock   = 4        // neighbours of a block
 	blockColumns   = 64       // columns of a block's matrix, at most

@@ -51,8 +51,8 @@ func (o SWA) share() elementwise.Expr {
 	after := t.Sub(float64(max(1, o.Start)))
 	counted := after.Div(every).Add(0.5 / every).Floor() // 0.5: a quotient that is rounded down is no step before
 	since := after.Sub(counted.Mul(every)).Max(0).Min(1) // 0 in a step that counts
-	begun := after.Max(0).Min(1)
-	return begun.Mul(since.Max(elementwise.Number(1).Sub(elementwise.Number(1).Div(counted.Max(0).Add(1)))))
+	started := after.Max(0).Min(1)
+	return started.Mul(since.Max(elementwise.Number(1).Sub(elementwise.Number(1).Div(counted.Max(0).Add(1)))))
 }
 
 // averaged is a rule that also keeps an average.
