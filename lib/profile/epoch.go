@@ -31,7 +31,7 @@ func (m *measurer) epoch(parts *phases.Step) error {
 	// Every chunk of steps that is done is one sample; the first one warms up.
 	found := timing.Measurement{Name: "epoch", Loops: 1, Device: true, Time: time.Now().UTC()}
 	step, at, spent := 0, time.Time{}, time.Duration(0)
-	h, err := twin.WithContext(ctx).Fit(m.data, fit.Train{Epochs: mostEpochs, Batch: m.Batch, DropLast: true, Progress: func(p fit.Progress) {
+	h, err := twin.WithContext(ctx).Fit(m.data, fit.Train{Epochs: mostEpochs, Batch: m.Batch, DropLast: true, Quiet: true, Progress: func(p fit.Progress) {
 		done := (p.Epoch-1)*p.Steps + p.Step
 		if p.Phase != "train" || done <= step {
 			return
@@ -65,7 +65,7 @@ func (m *measurer) inEpoch(twin *fit.Net) error {
 	defer cancel()
 	steps := 0
 	r, err := Record(m.session, func() error {
-		h, err := twin.WithContext(ctx).Fit(m.data, fit.Train{Epochs: 1, Batch: m.Batch, DropLast: true, Progress: func(p fit.Progress) {
+		h, err := twin.WithContext(ctx).Fit(m.data, fit.Train{Epochs: 1, Batch: m.Batch, DropLast: true, Quiet: true, Progress: func(p fit.Progress) {
 			if p.Phase == "train" && p.Step > 0 {
 				cancel() // a chunk is enough
 			}

@@ -183,7 +183,7 @@ func (m *Module) list(ctx context.Context, paths []string) error {
 	}
 	if other := m.conflict(got); other != "" {
 		// Of two builds: neither's packages can be linked with the other's.
-		logger(m.Log).Warn("the list of compiled packages is made again", "reason", "the go command has compiled another "+other)
+		logger(m.Log).Debug("the list of compiled packages is made again", "reason", "the go command has compiled another "+other)
 		all := append(slices.Clone(m.state.Listed), paths...)
 		m.forget()
 		if got, problem, err = m.listWhole(ctx, all); err != nil {
