@@ -176,17 +176,20 @@ func (p *Progress) html() string {
 	return p.line(share, p.after())
 }
 
-// line is the bar in HTML: one line, whose bar and then text give way where there is
-// less room. A bar whose share is NaN says: under way.
+// line is the bar in HTML: one line. Where there is less room, the bar gives way, then
+// what stands after it, but for its last part, the time. A bar whose share is NaN says:
+// under way.
 func (p *Progress) line(share float64, state string) string {
 	value := fmt.Sprintf(` max="1" value="%.4f"`, share)
 	if math.IsNaN(share) {
 		value = ""
 	}
-	state = escape(oneLine(state))
-	return fmt.Sprintf(`<div style="display:flex;align-items:center;white-space:nowrap;overflow:hidden"><b>%s</b>`+
-		`<progress%s style="flex:0 2 12em;min-width:3em;margin:0 0.7em"></progress>`+
-		`<span title="%s" style="flex:0 1 auto;overflow:hidden;text-overflow:ellipsis">%s</span></div>`, escape(shorten(p.Title, 40)), value, state, state)
+	state = oneLine(state)
+	cut := max(0, strings.LastIndex(state, ", "))
+	return fmt.Sprintf(`<div title="%s" style="display:flex;align-items:center;white-space:pre"><b>%s</b>`+
+		`<progress%s style="flex:0 100 12em;min-width:3em;margin:0 0.7em"></progress>`+
+		`<span style="flex:0 1 auto;overflow:hidden;text-overflow:ellipsis">%s</span><span>%s</span></div>`,
+		escape(state), escape(shorten(p.Title, 40)), value, escape(state[:cut]), escape(state[cut:]))
 }
 
 func (p *Progress) share() float64 {
