@@ -81,7 +81,7 @@ func (l Line) Path() string {
 }
 
 // String is the line with what a table has in its columns: "backward/pool
-// 421 µs ± 3%, 16.9 % of the layers, 329 kFLOP, 627 kB".
+// 421 µs ± 3 %, 16.9 % of the layers, 329 kFLOP, 627 kB".
 func (l Line) String() string {
 	if l.Time.N() == 0 && l.Device == 0 {
 		return l.Path() + "   not measured"
@@ -92,7 +92,7 @@ func (l Line) String() string {
 	}
 	text += units.Seconds(l.Seconds())
 	if l.Device == 0 {
-		text += fmt.Sprintf(" ± %.0f%%", 100*l.Time.Spread())
+		text += fmt.Sprintf(" ± %.0f %%", 100*l.Time.Spread())
 	}
 	if l.Share > 0 {
 		text += ", " + units.Percent(l.Share) + [...]string{" of a step", " of the layers", " of its layer"}[l.Level]

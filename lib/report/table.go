@@ -155,7 +155,7 @@ func (t Table) numeric() []bool {
 	return right
 }
 
-// looksNumeric holds for "1,234", "-2.5", "1.42 ms", "≤ 3 µs", "± 2%", "~", "35× faster".
+// looksNumeric holds for "1,234", "-2.5", "1.42 ms", "≤ 3 µs", "± 2 %", "~", "35× faster".
 func looksNumeric(s string) bool {
 	switch s {
 	case "~", "NaN", "∞", "-∞", "-", "–":
