@@ -144,8 +144,10 @@ func checkJupyter(ctx context.Context) []finding {
 // the system's, and in the Python environment that is active.
 func checkKernelspecs(context.Context) (out []finding) {
 	dirs := []string{kernelsDir("")}
-	if v := os.Getenv("VIRTUAL_ENV"); v != "" {
-		dirs = append(dirs, kernelsDir(v))
+	for _, v := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+		if v := os.Getenv(v); v != "" {
+			dirs = append(dirs, kernelsDir(v))
+		}
 	}
 	dirs = append(dirs, kernelsDir("/usr/local"), kernelsDir("/usr"))
 	self, _ := os.Executable()
@@ -167,6 +169,7 @@ func checkKernelspecs(context.Context) (out []finding) {
 			if !ours {
 				continue
 			}
+			k.Argv[0] = filepath.Clean(strings.ReplaceAll(k.Argv[0], "{resource_dir}", filepath.Dir(spec))) // as Jupyter does
 			switch _, err := exec.LookPath(k.Argv[0]); {
 			case err != nil:
 				out = append(out, worse("gaiden install writes it again; gaiden install -uninstall -name NAME removes it", "%s starts %s, which is not there", spec, k.Argv[0]))
