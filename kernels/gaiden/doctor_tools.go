@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,12 +145,15 @@ func checkJupyter(ctx context.Context) []finding {
 // the system's, and in the Python environment that is active.
 func checkKernelspecs(context.Context) (out []finding) {
 	dirs := []string{kernelsDir("")}
-	for _, v := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
-		if v := os.Getenv(v); v != "" {
-			dirs = append(dirs, kernelsDir(v))
+	environments := []string{os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"), "/usr/local", "/usr"}
+	if home := os.Getenv(wire.HomeEnv); home != "" {
+		environments = append([]string{filepath.Join(home, "../../..")}, environments...)
+	}
+	for _, prefix := range environments {
+		if dir := kernelsDir(prefix); prefix != "" && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
 		}
 	}
-	dirs = append(dirs, kernelsDir("/usr/local"), kernelsDir("/usr"))
 	self, _ := os.Executable()
 	for _, dir := range dirs {
 		specs, _ := filepath.Glob(filepath.Join(dir, "*", "kernel.json"))

@@ -28,7 +28,7 @@ try:
         elif step.startswith("$"):
             subprocess.run(step[1:], shell=True, check=True)
         else:
-            client.execute_interactive(step, timeout=400, output_hook=show, store_history=True)
+            client.execute_interactive(step, timeout=900, output_hook=show, store_history=True)
 finally:
     client.stop_channels()
     manager.shutdown_kernel()

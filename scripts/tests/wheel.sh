@@ -16,7 +16,7 @@ settings=()
 while IFS= read -r -d '' v; do
   case $v in *_proxy=*|*_PROXY=*|PIP_*|SSL_CERT_*=*|GOPROXY=*|GOSUMDB=*|GONOSUMDB=*) settings+=("$v") ;; esac
 done < <(env -0)
-bare() { env -i "${settings[@]}" HOME="$home" PATH="${path:-}/usr/bin:/bin" LANG=C.UTF-8 XDG_RUNTIME_DIR="$home/run" GOFLAGS=-modcacherw "$@"; }
+bare() { env -i "${settings[@]}" HOME="$home" PATH="${path:-}/usr/bin:/bin" LANG=C.UTF-8 XDG_RUNTIME_DIR="$home/run" "$@"; }
 fresh() { path=$(dirname "$(command -v go)"): bare "$@"; }
 # says WANT COMMAND...: its output has a line that matches.
 says() {
