@@ -132,6 +132,7 @@ def optimizer(D, params):
 def load(net, path):
     """Gives a net the weights of a file of Gaiden's."""
     file, weights = Weights(path), {}
+    tables = {name + ".weight" for name, m in net.named_modules() if isinstance(m, (nn.Embedding, Positions))}
     for k, old in net.state_dict().items():
         if "num_batches" in k:
             continue
@@ -139,5 +140,5 @@ def load(net, path):
         if "_l0" in name and any(k.endswith("_reverse") or other == k + "_reverse" for other in net.state_dict()):
             at = name.rindex(".") + 1
             name = name[:at] + ("backward." if k.endswith("_reverse") else "forward.") + name[at:].removesuffix("_reverse")
-        weights[k] = torch.tensor(file.get(name, list(old.shape)))
+        weights[k] = torch.tensor(file.get(name, list(old.shape), k in tables))
     net.load_state_dict(weights, strict=False)

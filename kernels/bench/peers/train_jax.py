@@ -261,7 +261,7 @@ def update(p, g, s, t):
 
 
 def loss(p, r, bx, by, keys):
-    if bx.dtype == jnp.uint8:
+    if D["Bytes"]:
         bx = bx.astype(jnp.float32) / 255
     new = {}
     y = net(p, r, bx, keys, new)
@@ -310,7 +310,7 @@ def check(folder):
     """The loss of Gaiden's first batch with Gaiden's initial weights, which have PyTorch's layouts."""
     file, p = Weights(os.path.join(folder, "weights.safetensors")), {}
     for name, old in params.items():
-        w = file.get(name, old.shape if name in tables or old.ndim != 2 else old.shape[::-1])
+        w = file.get(name, old.shape if name in tables or old.ndim != 2 else old.shape[::-1], name in tables)
         if name in flat:  # channels come first
             h, wide, c = flat[name]
             w = w.reshape(-1, c, h, wide).transpose(0, 2, 3, 1).reshape(len(w), -1)

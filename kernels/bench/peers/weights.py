@@ -16,9 +16,9 @@ class Weights:
         a, b = t["data_offsets"]
         return np.frombuffer(self.raw, np.float32, (b - a) // 4, self.at + a).reshape(t["shape"])
 
-    def get(self, name, shape):
+    def get(self, name, shape, table=False):
         """A weight in PyTorch's layout, by PyTorch's name. Layers of a function of the user's
-        have Gaiden's names and layouts."""
+        have Gaiden's names and layouts, which are the same for a table of vectors."""
         if name in self.head:
             return self.array(name)
         first, _, last = name.rpartition(".")
@@ -30,7 +30,7 @@ class Weights:
         if own not in self.head and "_hh_" in last:
             own = first.replace(".", "/") + "/recurrent/" + OWN[last.replace("hh", "ih")]
         w = self.array(own)
-        return w if list(w.shape) == list(shape) else w.T
+        return w if table or w.ndim != 2 else w.T
 
 
 def examples(folder, name, bytes, vocab, shape):
