@@ -127,6 +127,11 @@ const (
 	blockRows = 128  // rows that a block of XLA's reduction takes at once
 	mostRows  = 8192 // rows: from here XLA splits the reduction itself
 
+	// Attention on a CPU.
+
+	attentionBlock  = 128     // queries and keys of a block
+	blockwiseScores = 8 << 20 // scores (32 MiB of float32): from here blocks are faster, and need less memory
+
 	// Dense layers on a CPU.
 
 	narrowSide, wideSide = 5, 32 // units: layers so narrow on one side, and so wide on the other, put examples last

@@ -6,6 +6,8 @@ type Options struct {
 	// Convolution is the algorithm of all convolutions; those that it cannot compute
 	// are XLA's.
 	Convolution Algorithm
+	// Attention is the form of all attention, and its blocks.
+	Attention AttentionChoice
 	// OneDNN says that XLA gives the convolutions of a CPU to oneDNN.
 	OneDNN bool
 	// NativeProducts says that large matrices are multiplied by the session's native
