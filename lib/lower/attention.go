@@ -6,6 +6,7 @@ import "fmt"
 type Attention struct {
 	N, Queries, Keys    int
 	Heads, Groups, Size int // of queries; of keys and values; numbers of a head
+	Window              int // how far a query sees; 0: all
 }
 
 // AttentionForm is how attention is computed.
@@ -40,7 +41,11 @@ func (a Attention) Choose(t Target, o Options) AttentionChoice {
 		}
 	}
 	if c.Form == BlockwiseAttention && c.Queries == 0 {
-		c.Queries, c.Keys = attentionBlock, attentionBlock
+		c.Queries = largestBlock
+		for c.Queries > smallestBlock && (a.N*a.Heads*c.Queries*c.Queries > blockScores || a.Window > 0 && 2*c.Queries > a.Window) {
+			c.Queries /= 2
+		}
+		c.Keys = c.Queries
 	}
 	return c
 }

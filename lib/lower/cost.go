@@ -129,8 +129,9 @@ const (
 
 	// Attention on a CPU.
 
-	attentionBlock  = 128     // queries and keys of a block
-	blockwiseScores = 8 << 20 // scores (32 MiB of float32): from here blocks are faster, and need less memory
+	blockwiseScores             = 1 << 19 // scores (2 MiB of float32): from here blocks, which a cache holds, are faster
+	smallestBlock, largestBlock = 64, 256 // queries, and keys, of a block
+	blockScores                 = 1 << 19 // of a block larger than the smallest, in all heads and examples
 
 	// Dense layers on a CPU.
 

@@ -178,7 +178,12 @@ func add(to []float64, factor float64, x []float64) {
 func (c *attending) run(t *testing.T, backend compute.Backend) (y []float64, gradients [3][]float64) {
 	t.Helper()
 	in := c.inputs()
-	exec, err := NewExec(backend, func(g *Graph) []*Node {
+	store := model.NewStore()
+	if err := store.SetRNGStateFromSeed(3); err != nil {
+		t.Fatal(err)
+	}
+	exec, err := model.NewExec(backend, store, func(scope *model.Scope, g *Graph) []*Node {
+		store.SetTraining(g, true)
 		array := func(i, length, heads int) *Node {
 			flat := make([]float32, len(in[i]))
 			for k, x := range in[i] {
@@ -195,13 +200,7 @@ func (c *attending) run(t *testing.T, backend compute.Backend) (y []float64, gra
 			}
 			return Const(g, l)
 		}
-		store := model.NewStore()
-		store.SetTraining(g, true)
-		if err := store.SetRNGStateFromSeed(3); err != nil {
-			panic(err)
-		}
-		store.WithVariableAsConst(true)
-		a := models.Attending{Scale: c.Scale, SoftCap: c.SoftCap, Causal: c.Causal, ALiBi: c.ALiBi, Window: c.Window, Offset: numbers(c.Offset, true), Lengths: numbers(c.Lengths, false), Dropout: c.dropout, Scope: store.RootScope()}
+		a := models.Attending{Scale: c.Scale, SoftCap: c.SoftCap, Causal: c.Causal, ALiBi: c.ALiBi, Window: c.Window, Offset: numbers(c.Offset, true), Lengths: numbers(c.Lengths, false), Dropout: c.dropout, Scope: scope}
 		if c.QuerySegments != nil {
 			a.QuerySegments, a.KeySegments = Const(g, c.QuerySegments), Const(g, c.KeySegments)
 		}
@@ -291,5 +290,66 @@ func TestAttend(t *testing.T) {
 		block := [][2]int{{2, 3}, {3, 2}, {2, 2}, {8, 8}}[i%4]
 		y, gradients = c.run(t, inBlocks(backend, block[0], block[1]))
 		c.compare(t, fmt.Sprint("blocks of ", block), y, gradients, c.Y, c.Gradients, 1e-5)
+	}
+}
+
+// TestAttendLengths holds attention by blocks to float64, at odd lengths up to thousands, in
+// float32 and bfloat16.
+func TestAttendLengths(t *testing.T) {
+	t.Parallel()
+	backend := cpu(t)
+	chosen := lowered{backend, Lowering{Target: lower.Target{Platform: "cpu"}, Options: lower.Options{Attention: lower.AttentionChoice{Form: lower.BlockwiseAttention}}}}
+	for _, c := range []attending{
+		{Queries: 1, Keys: 1, Heads: 1, Groups: 1, Causal: true},
+		{Queries: 63, Keys: 63, Heads: 4, Groups: 2, Causal: true, dtype: dtypes.BFloat16},
+		{Queries: 257, Keys: 257, Heads: 2, Groups: 1, Causal: true, Window: 65, Lengths: []int32{257, 99}, ALiBi: true},
+		{Queries: 300, Keys: 129, Heads: 2, Groups: 2, Lengths: []int32{129, 0}, dtype: dtypes.BFloat16},
+		{Queries: 1, Keys: 1025, Heads: 8, Groups: 2, Size: 16, Causal: true, Offset: []int32{700, 1024}},
+		{Queries: 777, Keys: 1023, Heads: 1, Groups: 1, Causal: true, Offset: []int32{246}, SoftCap: 2},
+		{N: 1, Queries: 4096, Keys: 4096, Heads: 1, Groups: 1, Causal: true},
+		{N: 1, Queries: 4095, Keys: 4095, Heads: 2, Groups: 1, Window: 512, dtype: dtypes.BFloat16},
+	} {
+		c.defaults()
+		want, wantGradients := c.want()
+		share := 1e-5
+		if c.dtype == dtypes.BFloat16 {
+			share = 1.0 / 256 // results are rounded to 8 bits
+		}
+		y, gradients := c.run(t, chosen)
+		c.compare(t, "chosen blocks", y, gradients, want, wantGradients, share)
+	}
+}
+
+// TestAttendDropout holds that dropout zeroes as large a share of the weights as it says,
+// scales the others, and has the same mask on the backward pass.
+func TestAttendDropout(t *testing.T) {
+	t.Parallel()
+	backend := cpu(t)
+	for name, backend := range map[string]compute.Backend{"plain": backend, "in blocks": inBlocks(backend, 16, 24)} {
+		c := attending{N: 3, Queries: 50, Keys: 64, Heads: 4, Groups: 2, Size: 64, Causal: true, Offset: []int32{9}}
+		c.valuesAreOneHot = true // so the result is the weights
+		c.defaults()
+		weights, _ := c.want()
+		c.dropout = 0.3
+		y, gradients := c.run(t, backend)
+		c.kept = make([]float64, c.N*c.Heads*c.Queries*c.Keys)
+		zeros, all := 0, 0
+		for i, w := range weights {
+			n, q, h, k := i/(c.Queries*c.Heads*c.Size), i/(c.Heads*c.Size)%c.Queries, i/c.Size%c.Heads, i%c.Size
+			if w == 0 {
+				continue
+			}
+			all++
+			if y[i] == 0 {
+				zeros++
+			} else {
+				c.kept[((n*c.Heads+h)*c.Queries+q)*c.Keys+k] = 1 / 0.7
+			}
+		}
+		if share := float64(zeros) / float64(all); math.Abs(share-0.3) > 0.02 {
+			t.Errorf("%s: %.3f of %d weights are zeros: want 0.3", name, share, all)
+		}
+		want, wantGradients := c.want()
+		c.compare(t, name, y, gradients, want, wantGradients, 1e-5)
 	}
 }
