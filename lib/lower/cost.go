@@ -62,6 +62,14 @@ const (
 	RecomputeBytes = 16 << 20
 )
 
+// Cross entropy over many classes.
+const (
+	// largeLogits is the size of a batch's logits, in bytes, from which they are not computed
+	// all at once, and logitsPiece that of a piece.
+	largeLogits = 256 << 20
+	logitsPiece = 64 << 20
+)
+
 // Tests: how many examples are evaluated at once.
 const (
 	// A batch of a test or prediction has so many examples and numbers at most: enough to

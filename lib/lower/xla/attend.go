@@ -18,7 +18,11 @@ import (
 func (l Lowering) Attend(q, k, v *Node, a models.Attending) *Node {
 	a.Check(q, k, v)
 	d, e := q.Shape().Dimensions, k.Shape().Dimensions
-	c := lower.Attention{N: d[0], Queries: d[1], Keys: e[1], Heads: d[2], Groups: e[2], Size: d[3], Window: a.Window}.Choose(l.Target, l.Options)
+	shape := lower.Attention{N: d[0], Queries: d[1], Keys: e[1], Heads: d[2], Groups: e[2], Size: d[3], Window: a.Window}
+	if l.Attends != nil {
+		l.Attends(shape)
+	}
+	c := shape.Choose(l.Target, l.Options)
 	if c.Form == lower.BlockwiseAttention {
 		return newBlockwise(q, k, v, a, c).attend()
 	}
