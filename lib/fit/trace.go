@@ -86,6 +86,21 @@ func (w *writer) LSTMBack(gates, recurrent, c0, c, v *Node) *Node {
 	}, gates, recurrent, c0, c, v)[0]
 }
 
+// Attention and AttentionGradient are hlo's calls of cuDNN for package xla.
+func (w *writer) Attention(scale float64, causal bool, q, k, v *Node, lengths ...*Node) (y, statistics *Node) {
+	all := w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+		y, statistics, err := hlo.Flash{Scale: scale, Causal: causal}.Attention(f, in[0], in[1], in[2], in[3:]...)
+		return []compute.Value{y, statistics}, err
+	}, append([]*Node{q, k, v}, lengths...)...)
+	return all[0], all[1]
+}
+
+func (w *writer) AttentionGradient(scale float64, causal bool, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node {
+	return w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+		return hlo.Flash{Scale: scale, Causal: causal}.AttentionGradient(f, in[0], in[1], in[2], in[3], in[4], in[5], in[6:]...)
+	}, append([]*Node{q, k, v, statistics, dy, y}, lengths...)...)
+}
+
 // call writes an operation on operands in place of a node; it has no gradient.
 func (w *writer) call(write standIn, operands ...*Node) []*Node {
 	for i, x := range operands {
