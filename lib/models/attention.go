@@ -47,8 +47,16 @@ func (l Attention) check() error {
 
 // Apply takes x shaped [n length width] and returns the same shape.
 func (l Attention) Apply(scope *model.Scope, x *Node) *Node {
+	return l.Attend(scope, x, x, Attending{})
+}
+
+// Attend is Apply with queries from x [n length width], and keys and values from context
+// [n keys width], which is x in self-attention. a says what else a query does not see; the
+// layer's own settings are added to it.
+func (l Attention) Attend(scope *model.Scope, x, context *Node, a Attending) *Node {
 	must(l)
 	sequences(x)
+	sequences(context)
 	width := x.Shape().Dimensions[2]
 	size, groups := l.HeadSize, l.KVHeads
 	if groups == 0 {
@@ -63,62 +71,20 @@ func (l Attention) Apply(scope *model.Scope, x *Node) *Node {
 	if l.RoPE > 0 && size%2 != 0 {
 		panic(fmt.Errorf("heads have a size of %d: want an even one for RoPE", size))
 	}
-	heads := func(name string, count int) *Node { // [n length count size]
+	heads := func(name string, x *Node, count int) *Node { // [n length count size]
 		y := Dense{Units: count * size, NoBias: l.NoBias, Init: l.Init}.Apply(scope.In("%s", name), x)
 		d := y.Shape().Dimensions
 		return Reshape(y, d[0], d[1], count, size)
 	}
-	q, k, v := heads("query", l.Heads), heads("key", groups), heads("value", groups)
+	q, k, v := heads("query", x, l.Heads), heads("key", context, groups), heads("value", context, groups)
 	if l.RoPE > 0 {
 		q, k = rotated(q, l.RoPE), rotated(k, l.RoPE)
 	}
-	y := l.attend(scope, q, k, v)
+	a.Causal, a.Window, a.ALiBi, a.Dropout, a.Scope = l.Causal, l.Window, l.ALiBi, l.Dropout, scope
+	y := loweringOf(x.Graph()).Attend(q, k, v, a)
+	d := y.Shape().Dimensions
+	y = Reshape(y, d[0], d[1], l.Heads*size)
 	return Dense{Units: width, NoBias: l.NoBias, Init: l.Init}.Apply(scope.In("output"), y)
-}
-
-// attend is softmax(q·kᵀ/√size + mask)·v: q [n length heads size], k and v [n length groups
-// size], y [n length heads·size]. The softmax is computed in float32.
-func (l Attention) attend(scope *model.Scope, q, k, v *Node) *Node {
-	d := q.Shape().Dimensions
-	n, length, size, groups := d[0], d[1], d[3], k.Shape().Dimensions[2]
-	q = Reshape(q, n, length, groups, l.Heads/groups, size)
-	scores := float(Einsum("nqghs,nkgs->nghqk", q, k)) // [n groups heads/groups length length]
-	scores = MulScalar(scores, 1/math.Sqrt(float64(size)))
-	g := q.Graph()
-	if l.Causal {
-		square := shapes.Make(dtypes.Int32, length, length)
-		distance := Sub(Iota(g, square, 0), Iota(g, square, 1)) // from a query back to a key
-		if l.ALiBi {
-			scores = Sub(scores, Mul(ExpandLeftToRank(ConvertDType(distance, dtypes.Float32), 5), alibi(g, groups, l.Heads/groups)))
-		}
-		seen := GreaterOrEqual(distance, ZerosLike(distance))
-		if l.Window > 0 {
-			seen = LogicalAnd(seen, LessThan(distance, FillScalar(g, square, float64(l.Window))))
-		}
-		never := FillScalar(g, scores.Shape(), math.Inf(-1)) // each query sees itself, so no row is empty
-		scores = Where(BroadcastToDims(ExpandLeftToRank(seen, 5), scores.Shape().Dimensions...), scores, never)
-	}
-	weights := Softmax(scores, -1)
-	weights = Dropout{Rate: l.Dropout}.Apply(scope, weights)
-	y := Einsum("nghqk,nkgs->nqghs", ConvertDType(weights, v.DType()), v)
-	return Reshape(y, n, length, l.Heads*size)
-}
-
-// alibi are the heads' slopes, [1 groups heads/groups 1 1]: 2^(-8·head/heads) for powers of
-// two, and for other numbers of heads as ALiBi's authors have it.
-func alibi(g *Graph, groups, each int) *Node {
-	heads := groups * each
-	power := 1 << (math.Ilogb(float64(heads)))
-	slope := func(i, of int) float32 { return float32(math.Exp2(-8 * float64(i) / float64(of))) }
-	var all []float32
-	for i := range heads {
-		if i < power {
-			all = append(all, slope(i+1, power))
-		} else {
-			all = append(all, slope(2*(i-power)+1, 2*power))
-		}
-	}
-	return Reshape(Const(g, all), 1, groups, each, 1, 1)
 }
 
 // rotated turns pairs of numbers of each head by an angle that grows with the time step, the
