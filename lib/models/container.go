@@ -118,7 +118,7 @@ func checkBranches(c container) error {
 // weightless says whether a layer has no variables, and so needs no name in a container.
 func weightless(l Layer) bool {
 	switch l.(type) {
-	case Activation, AvgPool2D, Dropout, Flatten, LastStep, MaxPool2D, MeanPool2D, Upsample2D:
+	case Activation, AvgPool2D, Dropout, FirstStep, Flatten, LastStep, MaxPool2D, MeanPool2D, SoftCap, Upsample2D:
 		return true
 	}
 	return false

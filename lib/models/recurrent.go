@@ -196,10 +196,21 @@ type LastStep struct{ Name string }
 func (l LastStep) Title() (name, kind string) { return l.Name, "LastStep" }
 
 // Apply takes x shaped [n length …] and returns [n …].
-func (l LastStep) Apply(_ *model.Scope, x *Node) *Node {
+func (l LastStep) Apply(_ *model.Scope, x *Node) *Node { return step(x, -1) }
+
+// FirstStep takes the first time step of sequences, such as the class token of BERT and ViT.
+type FirstStep struct{ Name string }
+
+func (l FirstStep) Title() (name, kind string) { return l.Name, "FirstStep" }
+
+// Apply takes x shaped [n length …] and returns [n …].
+func (l FirstStep) Apply(_ *model.Scope, x *Node) *Node { return step(x, 0) }
+
+// step is one time step of sequences [n length …], counted from the last one below 0.
+func step(x *Node, at int) *Node {
 	if x.Rank() < 3 {
 		panic(fmt.Errorf("got an input of rank %d: want sequences shaped [n length …]", x.Rank()))
 	}
 	d := x.Shape().Dimensions
-	return Reshape(Slice(x, AxisRange(), AxisElem(d[1]-1)), append([]int{d[0]}, d[2:]...)...)
+	return Reshape(Slice(x, AxisRange(), AxisElem((at+d[1])%d[1])), append([]int{d[0]}, d[2:]...)...)
 }
