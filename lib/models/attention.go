@@ -27,8 +27,8 @@ type Attention struct {
 	Frequencies []float64
 	ALiBi       bool    // scores get smaller with the distance (Press et al., 2022); needs Causal
 	Dropout     float64 // of the attention weights
-	Scale       float64 // factor of the scores; default: 1/√HeadSize
-	SoftCap     float64 // scores become SoftCap·tanh(scores/SoftCap), as in Gemma 2; 0: they do not
+	Scale       float64 // factor of the products of queries and keys; default: 1/√HeadSize
+	SoftCap     float64 // as in [Attending]
 	QKNorm      Layer   // of each head's queries and keys before RoPE, such as RMSNorm{} (Henry et al., 2020); nil: none
 	NoBias      bool
 	// NoOutputBias leaves out the bias of the output only, as Qwen 2 does.
@@ -54,8 +54,6 @@ func (l Attention) check() error {
 		return fmt.Errorf("RoPE and Frequencies are set: want one of them")
 	case slices.ContainsFunc(l.Frequencies, func(f float64) bool { return !(f >= 0) || math.IsInf(f, 0) }):
 		return fmt.Errorf("Frequencies are %g: want numbers of 0 or more", l.Frequencies)
-	case !(l.Scale >= 0) || math.IsInf(l.Scale, 0):
-		return fmt.Errorf("Scale is %g: want more than 0, or 0 for 1/√HeadSize", l.Scale)
 	case l.NoBias && l.NoOutputBias:
 		return unused(true, "NoOutputBias", "NoBias")
 	case l.QKNorm != nil:
@@ -63,13 +61,21 @@ func (l Attention) check() error {
 			return fmt.Errorf("QKNorm: %w", err)
 		}
 	}
-	return limit("SoftCap", l.SoftCap)
+	return Attending{Scale: l.Scale, SoftCap: l.SoftCap}.check()
 }
 
 // Apply takes x shaped [n length width] and returns the same shape.
 func (l Attention) Apply(scope *model.Scope, x *Node) *Node {
+	return l.Attend(scope, x, x, Attending{})
+}
+
+// Attend is Apply with queries from x [n length width], and keys and values from context
+// [n keys width], which is x in self-attention. a says what else a query does not see; the
+// layer's own settings are added to it.
+func (l Attention) Attend(scope *model.Scope, x, context *Node, a Attending) *Node {
 	must(l)
 	sequences(x)
+	sequences(context)
 	width := x.Shape().Dimensions[2]
 	size, groups := l.HeadSize, l.KVHeads
 	if groups == 0 {
@@ -87,20 +93,47 @@ func (l Attention) Apply(scope *model.Scope, x *Node) *Node {
 	if 2*len(l.Frequencies) > size {
 		panic(fmt.Errorf("got %d Frequencies: want at most %d, for heads of a size of %d", len(l.Frequencies), size/2, size))
 	}
-	heads := func(name string, count int) *Node { // [n length count size]
+	heads := func(name string, x *Node, count int) *Node { // [n length count size]
 		y := Dense{Units: count * size, NoBias: l.NoBias, Init: l.Init}.Apply(scope.In("%s", name), x)
 		d := y.Shape().Dimensions
 		return Reshape(y, d[0], d[1], count, size)
 	}
-	q, k, v := heads("query", l.Heads), heads("key", groups), heads("value", groups)
+	q, k, v := heads("query", x, l.Heads), heads("key", context, groups), heads("value", context, groups)
 	if l.QKNorm != nil {
 		q, k = l.QKNorm.Apply(scope.In("query_norm"), q), l.QKNorm.Apply(scope.In("key_norm"), k)
 	}
 	if f := l.frequencies(size); len(f) > 0 {
 		q, k = rotated(q, f), rotated(k, f)
 	}
-	y := l.attend(scope, q, k, v)
+	if mask := paddingMask(scope, x.Graph()); mask != nil && a.KeySegments == nil {
+		a.QuerySegments, a.KeySegments = OnesLike(mask), mask
+	}
+	a.Scale, a.SoftCap = l.Scale, l.SoftCap
+	a.Causal, a.Window, a.ALiBi, a.Dropout, a.Scope = l.Causal, l.Window, l.ALiBi, l.Dropout, scope
+	y := loweringOf(x.Graph()).Attend(q, k, v, a)
+	d := y.Shape().Dimensions
+	y = Reshape(y, d[0], d[1], l.Heads*size)
 	return Dense{Units: width, NoBias: l.NoBias || l.NoOutputBias, Init: l.Init}.Apply(scope.In("output"), y)
+}
+
+// PaddingMask says which time steps of sequences are there, by numbers other than 0 in mask
+// [n length]: attention of layers that are called with the scope from then on, or with one
+// inside of it, does not see the others. It is for a Function, which has the mask as an input.
+func PaddingMask(scope *model.Scope, mask *Node) {
+	if mask.Rank() != 2 {
+		panic(fmt.Errorf("models.PaddingMask got an array of rank %d: want [n length]", mask.Rank()))
+	}
+	scope.SetGraphParam(mask.Graph(), paddingParam, ConvertDType(NotEqual(mask, ZerosLike(mask)), dtypes.Int32))
+}
+
+// paddingParam is the parameter of a scope in a graph that holds what PaddingMask was given.
+const paddingParam = "gaiden_padding"
+
+// paddingMask is 1 where PaddingMask was given another number than 0; nil: it was not called.
+func paddingMask(scope *model.Scope, g *Graph) *Node {
+	mask, _ := scope.GetGraphParam(g, paddingParam)
+	node, _ := mask.(*Node)
+	return node
 }
 
 // frequencies are RoPE's of heads of a size.
@@ -113,77 +146,6 @@ func (l Attention) frequencies(size int) []float64 {
 		all[i] = math.Pow(l.RoPE, -float64(i)/float64(len(all)))
 	}
 	return all
-}
-
-// attend is softmax(q·kᵀ/√size + mask)·v: q [n length heads size], k and v [n length groups
-// size], y [n length heads·size]. The softmax is computed in float32.
-func (l Attention) attend(scope *model.Scope, q, k, v *Node) *Node {
-	d := q.Shape().Dimensions
-	n, length, size, groups := d[0], d[1], d[3], k.Shape().Dimensions[2]
-	q = Reshape(q, n, length, groups, l.Heads/groups, size)
-	scores := float(Einsum("nqghs,nkgs->nghqk", q, k)) // [n groups heads/groups length length]
-	scores = softCapped(MulScalar(scores, orDefault(l.Scale, 1/math.Sqrt(float64(size)))), l.SoftCap)
-	g := q.Graph()
-	if l.Causal {
-		square := shapes.Make(dtypes.Int32, length, length)
-		distance := Sub(Iota(g, square, 0), Iota(g, square, 1)) // from a query back to a key
-		if l.ALiBi {
-			scores = Sub(scores, Mul(ExpandLeftToRank(ConvertDType(distance, dtypes.Float32), 5), alibi(g, groups, l.Heads/groups)))
-		}
-		seen := GreaterOrEqual(distance, ZerosLike(distance))
-		if l.Window > 0 {
-			seen = LogicalAnd(seen, LessThan(distance, FillScalar(g, square, float64(l.Window))))
-		}
-		never := FillScalar(g, scores.Shape(), math.Inf(-1)) // each query sees itself, so no row is empty
-		scores = Where(BroadcastToDims(ExpandLeftToRank(seen, 5), scores.Shape().Dimensions...), scores, never)
-	}
-	if mask := masks(scope, g); mask != nil { // finite, so that a row of nothing but padding has no NaN
-		if !slices.Equal(mask.Shape().Dimensions, []int{n, length}) {
-			panic(fmt.Errorf("models.PaddingMask was given %v: want %v, for attention of x", mask.Shape().Dimensions, []int{n, length}))
-		}
-		scores = Where(BroadcastToDims(Reshape(mask, n, 1, 1, 1, length), scores.Shape().Dimensions...), scores, FillScalar(g, scores.Shape(), -1e30))
-	}
-	weights := Softmax(scores, -1)
-	weights = Dropout{Rate: l.Dropout}.Apply(scope, weights)
-	y := Einsum("nghqk,nkgs->nqghs", ConvertDType(weights, v.DType()), v)
-	return Reshape(y, n, length, l.Heads*size)
-}
-
-// PaddingMask says which time steps of sequences are there and no padding, by numbers other than 0 in
-// mask [n length]: attention of layers that are called with the scope from then on, or with one
-// inside of it, does not see the others. It is for a Function, which has the mask as an input.
-func PaddingMask(scope *model.Scope, mask *Node) {
-	if mask.Rank() != 2 {
-		panic(fmt.Errorf("models.PaddingMask got an array of rank %d: want [n length]", mask.Rank()))
-	}
-	scope.SetGraphParam(mask.Graph(), maskParam, NotEqual(mask, ZerosLike(mask)))
-}
-
-// maskParam is the parameter of a scope in a graph that holds what PaddingMask was given.
-const maskParam = "gaiden_mask"
-
-// masks is what PaddingMask was given, nil if nothing.
-func masks(scope *model.Scope, g *Graph) *Node {
-	mask, _ := scope.GetGraphParam(g, maskParam)
-	node, _ := mask.(*Node)
-	return node
-}
-
-// alibi are the heads' slopes, [1 groups heads/groups 1 1]: 2^(-8·head/heads) for powers of
-// two, and for other numbers of heads as ALiBi's authors have it.
-func alibi(g *Graph, groups, each int) *Node {
-	heads := groups * each
-	power := 1 << (math.Ilogb(float64(heads)))
-	slope := func(i, of int) float32 { return float32(math.Exp2(-8 * float64(i) / float64(of))) }
-	var all []float32
-	for i := range heads {
-		if i < power {
-			all = append(all, slope(i+1, power))
-		} else {
-			all = append(all, slope(2*(i-power)+1, 2*power))
-		}
-	}
-	return Reshape(Const(g, all), 1, groups, each, 1, 1)
 }
 
 // rotated turns pairs of numbers of each head by angles that grow with the time step, the
