@@ -92,6 +92,8 @@ func (all rules) add(l models.Layer, name string, image []int) {
 		put("weights", "weight_ih_l0", []int{1, 0}, nil)
 		put("recurrent", "weight_hh_l0", []int{1, 0}, nil)
 		put("biases", "bias_ih_l0", nil, nil)
+	case models.Unembedding:
+		put("biases", "bias", nil, nil)
 	case models.Conv1D:
 		put("weights", "weight", []int{2, 1, 0}, nil)
 		put("biases", "bias", nil, nil)
@@ -110,6 +112,8 @@ func (all rules) add(l models.Layer, name string, image []int) {
 		put("recurrent/biases", "bias_hh_l0", nil, nil)
 	case models.Attention:
 		all.dense(name, "query", "key", "value", "output")
+		all.add(models.RMSNorm{}, name+"/query_norm", nil)
+		all.add(models.RMSNorm{}, name+"/key_norm", nil)
 	case models.FeedForward:
 		all.dense(name, "up", "gate", "down")
 	case models.TransformerBlock:
@@ -145,7 +149,7 @@ func (all rules) each(name string, branches ...[]models.Layer) {
 	for _, layers := range branches {
 		for _, l := range layers {
 			inner, _ := l.Title()
-			all.add(l, name+"/"+inner, nil)
+			all.add(l, strings.TrimSuffix(name+"/"+inner, "/"), nil)
 		}
 	}
 }

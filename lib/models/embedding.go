@@ -47,6 +47,7 @@ func (l Embedding) Apply(scope *model.Scope, x *Node) *Node {
 type Unembedding struct {
 	Name string
 	Of   string // the embedding's name; it stands before this layer in the net
+	Bias bool   // adds biases [vocab]
 }
 
 func (l Unembedding) Title() (name, kind string) { return l.Name, "Unembedding" }
@@ -71,7 +72,11 @@ func (l Unembedding) Apply(scope *model.Scope, x *Node) *Node {
 	}
 	d := x.Shape().Dimensions
 	y := Einsum("nu,vu->nv", Reshape(x, x.Shape().Size()/width, width), ConvertDType(table.NodeValue(x.Graph()), x.DType()))
-	return Reshape(y, append(slices.Clone(d[:len(d)-1]), y.Shape().Dimensions[1])...)
+	vocab := y.Shape().Dimensions[1]
+	if l.Bias {
+		y = loweringOf(x.Graph()).AddBiases(y, ConvertDType(variable(scope, x.Graph(), "biases", nil, Fill(0), vocab), y.DType()))
+	}
+	return Reshape(y, append(slices.Clone(d[:len(d)-1]), vocab)...)
 }
 
 // table is the embedding's variable, of the scope that is the nearest around this layer.
