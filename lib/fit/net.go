@@ -48,12 +48,13 @@ type core struct {
 
 // traits are what a net is made of, as its layout is built.
 type traits struct {
-	addsLoss    bool    // layers add to the loss
-	convolves   bool    // it has convolutions
-	mixes       bool    // it has a models.MixUp
-	feedForward bool    // it has neither those nor loops
-	output      []int   // dimensions of one result
-	forward     float64 // FLOPs of the forward pass of an example, as the net is written
+	addsLoss    bool              // layers add to the loss
+	convolves   bool              // it has convolutions
+	mixes       bool              // it has a models.MixUp
+	feedForward bool              // it has neither those nor loops
+	output      []int             // dimensions of one result
+	forward     float64           // FLOPs of the forward pass of an example, as the net is written
+	attentions  []lower.Attention // of one example
 }
 
 // caches are what a Net keeps between calls.

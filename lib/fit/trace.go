@@ -29,6 +29,9 @@ type writer struct {
 	builder  *hlo.Builder
 	program  *hlo.Program
 	calls    map[*Node]standIn // for cut
+
+	attentions []lower.Attention // of the net, as they were written
+	head       *head             // of the last product; nil: there is none
 }
 
 func (w *writer) Name() string                       { return "gaiden" }
@@ -38,7 +41,9 @@ func (w *writer) Description() string                { return "gaiden" }
 
 // Lowering is how layers become operations.
 func (w *writer) Lowering() models.Lowering {
-	return xla.Lowering{Target: w.target, Options: w.options, Calls: w}
+	attends := func(a lower.Attention) { w.attentions = append(w.attentions, a) }
+	multiplies := func(x, weights, biases *Node) { w.head = &head{x, weights, biases} }
+	return xla.Lowering{Target: w.target, Options: w.options, Calls: w, Attends: attends, Multiplies: multiplies}
 }
 func (w *writer) Builder(name string) compute.Builder {
 	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
@@ -104,13 +109,14 @@ func (finished) Execute([]compute.Buffer, []bool, compute.DeviceNum) ([]compute.
 
 // trace is a program in the making.
 type trace struct {
-	net    *Net
-	w      *writer
-	g      *Graph
-	store  *model.Store
-	marks  []mark
-	added  *Node  // what layers have added to the loss; nil: nothing
-	prefix string // of the names that cut gives
+	net      *Net
+	w        *writer
+	g        *Graph
+	store    *model.Store
+	marks    []mark
+	training bool   // what was built last is trained
+	added    *Node  // what layers have added to the loss; nil: nothing
+	prefix   string // of the names that cut gives
 }
 
 // mark is a label that holds from a node on.
@@ -209,6 +215,7 @@ func (t *trace) applyNet(net models.Net, in models.Inputs, training bool, each f
 // building builds layers, and notes what they add to the loss.
 func (t *trace) building(training bool, build func() *Node) *Node {
 	t.store.SetTraining(t.g, training)
+	t.training, t.w.head = training, nil
 	if t.net.addsLoss {
 		models.ResetAddedLoss(t.g)
 	}

@@ -46,7 +46,11 @@ func Attend(q, k, v *Node, a Attending) *Node {
 	q = Reshape(q, n, length, groups, heads/groups, size)
 	scores := MulScalar(float(Einsum("nqghs,nkgs->nghqk", q, k)), a.ScaleOf(size)) // [n groups heads/groups length keys]
 	square := shapes.Make(dtypes.Int32, length, keys)
-	scores, seen := a.Scores(scores, Iota(g, square, 0), Iota(g, square, 1))
+	part := Part{Query: Iota(g, square, 0), Key: Iota(g, square, 1), HeadAxis: 2}
+	if a.QuerySegments != nil {
+		part.QuerySegments, part.KeySegments = Reshape(a.QuerySegments, n, 1, 1, length, 1), Reshape(a.KeySegments, n, 1, 1, 1, keys)
+	}
+	scores, seen := a.Scores(scores, part)
 	var weights *Node
 	switch {
 	case seen == nil:
@@ -112,33 +116,37 @@ func (a Attending) Check(q, k, v *Node) {
 	}
 }
 
-// Scores are what the softmax takes, of scaled products [n groups heads/groups q k] for any
-// part of the queries and keys whose numbers are query and key, int32 [q k]. seen says which
-// keys a query sees, of the same shape; nil: all. Lengths and segments are those of the part.
-func (a Attending) Scores(products, query, key *Node) (scores, seen *Node) {
+// Part is some of the queries and keys, for [Attending.Scores].
+type Part struct {
+	Query, Key                 *Node // their numbers, int32, which broadcast to the products
+	QuerySegments, KeySegments *Node // of rank 5, which broadcast to the products; nil: none
+	HeadAxis                   int   // of the products' heads/groups
+}
+
+// Scores are what the softmax takes of scaled products of some queries and keys, float32 [n
+// groups …]: the other axes are heads/groups, queries and keys in any order. seen says which
+// keys a query sees, of the same shape; nil: all.
+func (a Attending) Scores(products *Node, p Part) (scores, seen *Node) {
 	g, d := products.Graph(), products.Shape().Dimensions
 	scores = products
 	if a.SoftCap > 0 {
 		scores = MulScalar(Tanh(DivScalar(scores, a.SoftCap)), a.SoftCap)
 	}
 	if a.Causal || a.Window > 0 || a.ALiBi {
-		at := query
+		at := p.Query
 		if o := a.Offset; o != nil {
-			at = Add(ExpandLeftToRank(query, 3), Reshape(o, o.Shape().Size(), 1, 1))
+			at = Add(ExpandLeftToRank(at, 5), Reshape(o, o.Shape().Size(), 1, 1, 1, 1))
 		}
-		distance := Sub(at, ExpandLeftToRank(key, at.Rank())) // from a query back to a key
-		over := func(x *Node) *Node {                         // all heads
-			if x.Rank() == 3 {
-				return Reshape(x, x.Shape().Dimensions[0], 1, 1, d[3], d[4])
-			}
-			return ExpandLeftToRank(x, 5)
-		}
+		rank := max(at.Rank(), p.Key.Rank())
+		distance := Sub(ExpandLeftToRank(at, rank), ExpandLeftToRank(p.Key, rank)) // from a query back to a key
 		if a.ALiBi {
 			far := distance
 			if !a.Causal {
 				far = Abs(far)
 			}
-			scores = Sub(scores, Mul(over(ConvertDType(far, dtypes.Float32)), alibi(g, d[1], d[2])))
+			slopes := []int{1, d[1], 1, 1, 1}
+			slopes[p.HeadAxis] = d[p.HeadAxis]
+			scores = Sub(scores, Mul(ExpandLeftToRank(ConvertDType(far, dtypes.Float32), 5), Reshape(alibi(g, d[1]*d[p.HeadAxis]), slopes...)))
 		}
 		if a.Causal {
 			seen = GreaterOrEqual(distance, ZerosLike(distance))
@@ -150,17 +158,16 @@ func (a Attending) Scores(products, query, key *Node) (scores, seen *Node) {
 				seen = both(seen, LessThan(Neg(distance), width))
 			}
 		}
-		if seen != nil {
-			seen = BroadcastToDims(over(seen), d...)
-		}
 	}
 	if a.Lengths != nil {
-		there := LessThan(ExpandLeftToRank(key, 5), Reshape(a.Lengths, d[0], 1, 1, 1, 1))
-		seen = both(seen, BroadcastToDims(there, d...))
+		there := LessThan(ExpandLeftToRank(p.Key, 5), Reshape(a.Lengths, d[0], 1, 1, 1, 1))
+		seen = both(seen, there)
 	}
-	if a.QuerySegments != nil {
-		same := Equal(Reshape(a.QuerySegments, d[0], 1, 1, d[3], 1), Reshape(a.KeySegments, d[0], 1, 1, 1, d[4]))
-		seen = both(seen, BroadcastToDims(same, d...))
+	if p.QuerySegments != nil {
+		seen = both(seen, Equal(p.QuerySegments, p.KeySegments))
+	}
+	if seen != nil {
+		seen = BroadcastToDims(ExpandLeftToRank(seen, 5), d...)
 	}
 	return scores, seen
 }
@@ -169,13 +176,13 @@ func both(a, b *Node) *Node {
 	if a == nil {
 		return b
 	}
-	return LogicalAnd(a, b)
+	rank := max(a.Rank(), b.Rank())
+	return LogicalAnd(ExpandLeftToRank(a, rank), ExpandLeftToRank(b, rank))
 }
 
-// alibi are the heads' slopes, [1 groups heads/groups 1 1]: 2^(-8·head/heads) for powers of
-// two, and for other numbers of heads as ALiBi's authors have it.
-func alibi(g *Graph, groups, each int) *Node {
-	heads := groups * each
+// alibi are the heads' slopes: 2^(-8·head/heads) for powers of two, and for other numbers of
+// heads as ALiBi's authors have it.
+func alibi(g *Graph, heads int) *Node {
 	power := 1 << (math.Ilogb(float64(heads)))
 	slope := func(i, of int) float32 { return float32(math.Exp2(-8 * float64(i) / float64(of))) }
 	var all []float32
@@ -186,5 +193,5 @@ func alibi(g *Graph, groups, each int) *Node {
 			all = append(all, slope(2*(i-power)+1, 2*power))
 		}
 	}
-	return Reshape(Const(g, all), 1, groups, each, 1, 1)
+	return Const(g, all)
 }
