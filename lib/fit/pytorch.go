@@ -92,7 +92,7 @@ func (all rules) add(l models.Layer, name string, image []int) {
 		put("weights", "weight_ih_l0", []int{1, 0}, nil)
 		put("recurrent", "weight_hh_l0", []int{1, 0}, nil)
 		put("biases", "bias_ih_l0", nil, nil)
-	case models.Unembedding:
+	case models.Tied:
 		put("biases", "bias", nil, nil)
 	case models.Conv1D:
 		put("weights", "weight", []int{2, 1, 0}, nil)

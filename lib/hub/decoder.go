@@ -56,7 +56,7 @@ func blocks(count int, of func(i int) block) models.Layer {
 // head is the product with the embedding, or a layer of its own.
 func head(tied bool, vocab int) models.Layer {
 	if tied {
-		return models.Unembedding{Name: "head", Of: "tokens"}
+		return models.Tied{Name: "head", Of: "tokens"}
 	}
 	return models.Dense{Name: "head", Units: vocab, NoBias: true}
 }

@@ -119,7 +119,7 @@ func (c *config) ending(width, vocab int, act models.Act, normal func(string) mo
 		case roberta:
 			transform, scale, bias = "lm_head.dense", "lm_head.layer_norm", "lm_head.bias"
 		}
-		return []models.Layer{models.Dense{Name: "transform", Units: width, Act: act}, normal("transform_norm"), models.Unembedding{Name: "head", Of: "tokens", Bias: true}},
+		return []models.Layer{models.Dense{Name: "transform", Units: width, Act: act}, normal("transform_norm"), models.Tied{Name: "head", Of: "tokens", Biases: true}},
 			slices.Concat(denseNames("transform", transform), normNames("transform_norm", scale), []weights.Name{{Variable: "head/biases", Array: bias}})
 	}
 	c.fail("architectures has %s: want %s's model as it is, or ForSequenceClassification, ForTokenClassification or ForMaskedLM", c.architecture(), c.kind)

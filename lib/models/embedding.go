@@ -3,8 +3,6 @@ package models
 import (
 	"cmp"
 	"fmt"
-	"path"
-	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
@@ -40,52 +38,6 @@ func (l Embedding) Apply(scope *model.Scope, x *Node) *Node {
 		y = MulScalar(y, l.Scale)
 	}
 	return y
-}
-
-// Unembedding is the product of x with the table of an [Embedding], for logits of a head whose
-// weights are tied to it (Press and Wolf, 2017).
-type Unembedding struct {
-	Name string
-	Of   string // the embedding's name; it stands before this layer in the net
-	Bias bool   // adds biases [vocab]
-}
-
-func (l Unembedding) Title() (name, kind string) { return l.Name, "Unembedding" }
-
-func (l Unembedding) check() error {
-	if l.Of == "" {
-		return fmt.Errorf("Of is empty: want the name of an Embedding before it")
-	}
-	return nil
-}
-
-// Apply takes x shaped [… units] and returns [… vocab].
-func (l Unembedding) Apply(scope *model.Scope, x *Node) *Node {
-	must(l)
-	width := lastAxis(x)
-	table := l.table(scope)
-	if table == nil {
-		panic(fmt.Errorf("there is no %s/weights: want the name of an Embedding before it in Of", l.Of))
-	}
-	if d := table.Shape().Dimensions; len(d) != 2 || d[1] != width {
-		panic(fmt.Errorf("%s/weights are %v: want [vocab %d]", l.Of, d, width))
-	}
-	d := x.Shape().Dimensions
-	y := Einsum("nu,vu->nv", Reshape(x, x.Shape().Size()/width, width), ConvertDType(table.NodeValue(x.Graph()), x.DType()))
-	vocab := y.Shape().Dimensions[1]
-	if l.Bias {
-		y = loweringOf(x.Graph()).AddBiases(y, ConvertDType(variable(scope, x.Graph(), "biases", nil, Fill(0), vocab), y.DType()))
-	}
-	return Reshape(y, append(slices.Clone(d[:len(d)-1]), vocab)...)
-}
-
-// table is the embedding's variable, of the scope that is the nearest around this layer.
-func (l Unembedding) table(scope *model.Scope) *model.Variable {
-	for at := scope.Scope(); ; at = path.Dir(at) {
-		if v := scope.Store().GetVariable(path.Join(at, l.Of, "weights")); v != nil || at == "/" {
-			return v
-		}
-	}
 }
 
 // ClassToken puts a learned vector before the first time step, as BERT's and ViT's class token

@@ -48,7 +48,7 @@ var layerCases = map[string]struct {
 	"Attention no bias of the output": {models.Attention{Heads: 2, NoOutputBias: true}, []int{2, 5, 6}, 0},
 	"RMSNorm plus one":                {models.RMSNorm{PlusOne: true}, []int{2, 5, 6}, 0},
 	"Embedding scaled":                {models.Embedding{Vocab: 7, Units: 4, Scale: 2}, []int{3, 5}, 7},
-	"Unembedding":                     {models.Sequential{Layers: []models.Layer{models.Embedding{Name: "tokens", Vocab: 7, Units: 4}, models.RMSNorm{Name: "norm"}, models.Unembedding{Name: "head", Of: "tokens"}}}, []int{3, 5}, 7},
+	"Tied":                            {models.Sequential{Layers: []models.Layer{models.Embedding{Name: "tokens", Vocab: 7, Units: 4}, models.RMSNorm{Name: "norm"}, models.Tied{Name: "head", Of: "tokens"}}}, []int{3, 5}, 7},
 	"ClassToken":                      {models.ClassToken{}, []int{2, 5, 6}, 0},
 	"FirstStep":                       {models.FirstStep{}, []int{2, 5, 6}, 0},
 	"SoftCap":                         {models.SoftCap{Limit: 0.3}, []int{2, 5, 6}, 0},

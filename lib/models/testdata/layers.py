@@ -241,7 +241,7 @@ print(json.dumps({
     "Attention no bias of the output": case({k: v for k, v in attention_shapes(6, 2).items() if k != "output/biases"}, s6, lambda x, p: attention(x, p, 2)),
     "RMSNorm plus one": case({"scale": (6,)}, s6, plus_one_norm),
     "Embedding scaled": case({"weights": (7, 4)}, ids(3, 5, 7), lambda x, p: F.embedding(x, p["weights"]) * 2),
-    "Unembedding": case({"tokens/weights": (7, 4), "norm/scale": (4,)}, ids(3, 5, 7), lambda x, p: rms_norm(F.embedding(x, p["tokens/weights"]), inside(p, "norm")) @ p["tokens/weights"].T),
+    "Tied": case({"tokens/weights": (7, 4), "norm/scale": (4,)}, ids(3, 5, 7), lambda x, p: rms_norm(F.embedding(x, p["tokens/weights"]), inside(p, "norm")) @ p["tokens/weights"].T),
     "ClassToken": case({"weights": (6,)}, s6, lambda x, p: torch.cat([p["weights"].expand(2, 1, 6), x], 1)),
     "FirstStep": case({}, s6, lambda x, p: x[:, 0]),
     "SoftCap": case({}, s6, lambda x, p: torch.tanh(x / 0.3) * 0.3),
