@@ -2,6 +2,7 @@ package models
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 
@@ -77,27 +78,46 @@ func (l Attention) Attend(scope *model.Scope, x, context *Node, a Attending) *No
 		return Reshape(y, d[0], d[1], count, size)
 	}
 	q, k, v := heads("query", x, l.Heads), heads("key", context, groups), heads("value", context, groups)
+	cache := cacheOf(x.Graph())
+	if cache != nil && (context != x || !l.Causal) {
+		panic(errors.New("attention has a cache where it is causal self-attention only"))
+	}
 	if l.RoPE > 0 {
-		q, k = rotated(q, l.RoPE), rotated(k, l.RoPE)
+		var at *Node
+		if cache != nil {
+			at = cache.positions(x.Shape().Dimensions[1])
+		}
+		q, k = rotated(q, l.RoPE, at), rotated(k, l.RoPE, at)
 	}
 	a.Causal, a.Window, a.ALiBi, a.Dropout, a.Scope = l.Causal, l.Window, l.ALiBi, l.Dropout, scope
-	y := loweringOf(x.Graph()).Attend(q, k, v, a)
+	var y *Node
+	if cache != nil {
+		y = cache.attend(scope, q, k, v, a)
+	} else {
+		y = loweringOf(x.Graph()).Attend(q, k, v, a)
+	}
 	d := y.Shape().Dimensions
 	y = Reshape(y, d[0], d[1], l.Heads*size)
 	return Dense{Units: width, NoBias: l.NoBias, Init: l.Init}.Apply(scope.In("output"), y)
 }
 
 // rotated turns pairs of numbers of each head by an angle that grows with the time step, the
-// first half of the head with the second, as Llama does: x is [n length heads size].
-func rotated(x *Node, base float64) *Node {
+// first half of the head with the second, as Llama does: x is [n length heads size]. at is the
+// time steps' positions, int32 [n length]; nil: from 0 on.
+func rotated(x *Node, base float64, at *Node) *Node {
 	g, d := x.Graph(), x.Shape().Dimensions
 	length, half := d[1], d[3]/2
 	angles := make([]float64, half)
 	for i := range angles {
 		angles[i] = math.Pow(base, -float64(i)/float64(half))
 	}
-	angle := Mul(Iota(g, shapes.Make(dtypes.Float32, length, half), 0), Reshape(ConvertDType(Const(g, angles), dtypes.Float32), 1, half))
-	angle = Reshape(angle, 1, length, 1, half)
+	rate := Reshape(ConvertDType(Const(g, angles), dtypes.Float32), 1, half)
+	var angle *Node
+	if at == nil {
+		angle = Reshape(Mul(Iota(g, shapes.Make(dtypes.Float32, length, half), 0), rate), 1, length, 1, half)
+	} else {
+		angle = Mul(Reshape(ConvertDType(at, dtypes.Float32), d[0], length, 1, 1), Reshape(rate, 1, 1, 1, half))
+	}
 	cos, sin := Cos(angle), Sin(angle)
 	part := func(from int) *Node { return float(SliceAxis(x, 3, AxisRange(from, from+half))) }
 	a, b := part(0), part(half)
