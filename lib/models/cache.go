@@ -28,6 +28,7 @@ type Cache struct {
 
 	Names  []string // of the arrays, as the layers ask for them
 	New    []*Node  // the arrays after these time steps
+	Slots  []bool   // the array has slots, on axis 2
 	Length int      // of the longest sequence that the net takes; 0: any
 }
 
@@ -53,7 +54,7 @@ func (c *Cache) name(scope *model.Scope, what string) string {
 
 // put is an array after the time steps.
 func (c *Cache) put(name string, x *Node) *Node {
-	c.Names, c.New = append(c.Names, name), append(c.New, x)
+	c.Names, c.New, c.Slots = append(c.Names, name), append(c.New, x), append(c.Slots, false)
 	return x
 }
 
@@ -114,6 +115,7 @@ func (c *Cache) attend(scope *model.Scope, q, k, v *Node, a Attending) *Node {
 		return c.put(name, DynamicUpdateSlice(old, TransposeAllAxes(x, 0, 2, 1, 3), []*Node{zero, zero, c.Slot, zero}))
 	}
 	k, v = put("keys", k), put("values", v)
+	c.Slots[len(c.Slots)-2], c.Slots[len(c.Slots)-1] = true, true
 	q = Reshape(TransposeAllAxes(q, 0, 2, 1, 3), n, groups, heads/groups*length, size)
 	scores := MulScalar(float(Einsum("ngqs,ngks->ngqk", q, k)), a.ScaleOf(size))
 	scores = Reshape(scores, n, groups, heads/groups, length, slots)
