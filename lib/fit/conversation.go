@@ -36,19 +36,22 @@ type conversation struct {
 func (w *writing) prefix() string { return "chat/" + w.net.name + "/" + w.Chat + "/" }
 
 // open finds the chat, or begins a conversation. prompts are what is to be read next.
-func (w *writing) open(prompts [][]int32) (c *conversation, err error) {
-	c = &conversation{writing: w, rows: len(prompts), windowed: !w.how.cached}
-	if c.weights, err = w.net.used(); err != nil {
+func (w *writing) open(prompts [][]int32) (*conversation, error) {
+	c := &conversation{writing: w, rows: len(prompts), windowed: !w.how.cached}
+	if err := c.begin(prompts); err != nil {
+		c.close()
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			c.close()
-		}
-	}()
-	if w.Chat != "" {
-		if err = c.find(); err != nil {
-			return nil, err
+	return c, nil
+}
+
+func (c *conversation) begin(prompts [][]int32) (err error) {
+	if c.weights, err = c.net.used(); err != nil {
+		return err
+	}
+	if c.Chat != "" {
+		if err := c.find(); err != nil {
+			return err
 		}
 	}
 	if c.log == nil {
@@ -59,14 +62,28 @@ func (w *writing) open(prompts [][]int32) (c *conversation, err error) {
 			p = append([]int32{c.last[r]}, p...)
 		}
 		if len(p) == 0 {
-			return nil, fmt.Errorf("prompt %d has no tokens: want at least one, such as the token that begins a text", r+1)
+			return fmt.Errorf("prompt %d has no tokens: want at least one, such as the token that begins a text", r+1)
 		}
-		if all := len(c.tokens(r)) + len(p); c.windowed && !w.how.padded && all < w.how.length {
-			return nil, fmt.Errorf("prompt %d has %d tokens, and %s takes %d, no less: it %s: want a longer prompt", r+1, all, w.net.model.Name, w.how.length, w.how.why)
+		if all := len(c.tokens(r)) + len(p); c.windowed {
+			if err := c.fitsWindow(r, all); err != nil {
+				return err
+			}
 		}
 		c.pending = append(c.pending, p)
 	}
-	return c, nil
+	return nil
+}
+
+// fitsWindow is an error where a text of so many tokens is too short for a window.
+func (c *conversation) fitsWindow(r, tokens int) error {
+	if c.how.padded || tokens >= c.how.length {
+		return nil
+	}
+	why := "it returns logits of the last token only"
+	if c.how.why != "" {
+		why = c.how.why
+	}
+	return fmt.Errorf("prompt %d has %d tokens, and %s takes %d, no less: %s: want a longer prompt", r+1, tokens, c.net.model.Name, c.how.length, why)
 }
 
 func (c *conversation) close() {

@@ -289,6 +289,9 @@ func (c *conversation) window(left []int32, count int) ([][]int32, error) {
 	windows, size := make([]int32, c.rows*length), make([]int32, c.rows)
 	for r := range c.rows {
 		all := append(c.tokens(r), c.last[r])
+		if err := c.fitsWindow(r, len(all)); err != nil {
+			return nil, err
+		}
 		size[r] = int32(copy(windows[r*length:], all[max(0, len(all)-length):]))
 	}
 	in, err := c.put(length, windows, size)

@@ -123,7 +123,6 @@ type writing struct {
 	result Generated
 	show   func(text string) // nil: nothing is displayed
 	shown  int               // bytes of the first text that Stream has
-	token  time.Duration     // that one token takes; 0: not known
 }
 
 // display begins to show the first text.
@@ -156,7 +155,7 @@ func (w *writing) write(c *conversation) error {
 			return err
 		}
 		if w.result.Compile == compiled && count > 0 {
-			w.token = time.Since(before) / time.Duration(count)
+			w.net.stepTime[w.key()] = time.Since(before) / time.Duration(count)
 		}
 		for r, l := range fresh {
 			q := &w.result.Sequences[r]
@@ -172,13 +171,21 @@ func (w *writing) write(c *conversation) error {
 	return nil
 }
 
-// chunk is how many tokens are drawn until somebody looks: the first few at once.
+// chunk is how many tokens are drawn until somebody looks: few as long as it is not known how
+// long one takes.
 func (w *writing) chunk() int {
-	if w.token == 0 {
+	token := w.net.stepTime[w.key()]
+	switch {
+	case w.net.drawn > 0:
+		return w.net.drawn
+	case token == 0:
 		return 8
 	}
-	return max(1, min(columns, int(2*lower.ChunkTime/w.token)))
+	return max(1, min(columns, int(2*lower.ChunkTime/token)))
 }
+
+// key is that of texts whose tokens take as long.
+func (w *writing) key() string { return fmt.Sprint("generate/", len(w.result.Sequences)) }
 
 // stops is how many of some tokens of a sequence there are until a stop text ends.
 func (w *writing) stops(r int, fresh []int32) int {

@@ -2,11 +2,13 @@ package fit
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
@@ -122,7 +124,7 @@ func TestGenerateGreedy(t *testing.T) {
 	s := open(t)
 	for name, m := range languages(vocab) {
 		t.Run(name, func(t *testing.T) {
-			n := talker(t, strings.ReplaceAll(name, " ", ""), m, Config{Session: s})
+			n := talker(t, strings.ReplaceAll(name, " ", ""), m, Config{Session: s, FirstLook: true})
 			count := m.Input[0] - 7
 			prompts := [][]int32{{1, 2, 3, 4, 5}, {6, 7, 8, 9, 10, 3, 1}}
 			switch name {
@@ -131,12 +133,11 @@ func TestGenerateGreedy(t *testing.T) {
 			case "gpt", "plain":
 				count += 9
 			}
-			if name != "flat" && name != "both ways" && !n.single() {
+			if len(n.output) == 2 { // else Predict takes whole sequences only
 				prompts = append(prompts, []int32{4})
 			}
-			if n.single() && name == "last" { // Predict takes whole sequences only
-				prompts = [][]int32{slices.Repeat([]int32{1, 5, 2}, m.Input[0]/3)}
-				count = 1
+			if name == "last" {
+				prompts, count = [][]int32{slices.Repeat([]int32{1, 5, 2}, m.Input[0]/3)}, 1
 			}
 			g, err := n.WithContext(context.Background()).Generate(prompts, Sampling{Length: count})
 			if err != nil {
@@ -147,9 +148,121 @@ func TestGenerateGreedy(t *testing.T) {
 					t.Errorf("prompt %v: got  %v\nwant %v", p, g.Sequences[r].Tokens, want)
 				}
 			}
-			fmt.Println(name, g.Speed(), g.Compile, n.generator.cached, n.generator.why)
+			if want := name != "plain" && name != "flat" && name != "both ways"; n.generator.cached != want {
+				t.Errorf("it has a cache: %t, want %t; %s", !want, want, n.generator.why)
+			}
 		})
 	}
 }
 
-func (n *Net) single() bool { return len(n.output) == 1 }
+// TestGenerateBF16 holds that a net in bfloat16 generates with a cache what it does by
+// windows, as long as rounding does not decide.
+func TestGenerateBF16(t *testing.T) {
+	t.Parallel()
+	n := talker(t, "bf16", languages(11)["llama"], Config{BF16: true, FirstLook: true}).WithContext(context.Background())
+	prompt := []int32{1, 2, 3}
+	g, err := n.Generate(prompt, Sampling{Length: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := greedy(t, n, prompt, 12); !slices.Equal(g.Sequences[0].Tokens, want) {
+		t.Errorf("got %v, want %v", g.Sequences[0].Tokens, want)
+	}
+}
+
+// TestGenerateRefuses holds that what cannot be generated is refused with what it wants.
+func TestGenerateRefuses(t *testing.T) {
+	t.Parallel()
+	s, ctx := open(t), context.Background()
+	const vocab = 11
+	list := func(input []int, layers ...models.Layer) models.Net {
+		return models.Net{Name: "net", Input: input, Layers: layers}
+	}
+	tokens, head := models.Embedding{Name: "tokens", Vocab: vocab, Units: 4}, models.Dense{Name: "head", Units: vocab}
+	lm := list([]int{8}, tokens, models.GRU{Name: "gru", Units: 4}, head)
+	text := Config{Tokenizer: letters}
+	for name, tt := range map[string]struct {
+		net    models.Net
+		config Config
+		prompt any
+		s      Sampling
+		want   string
+	}{
+		"numbers":          {list([]int{8}, head), Config{}, []int32{1}, Sampling{}, "want ids of tokens"},
+		"images":           {list([]int{2, 3}, tokens, head), Config{}, []int32{1}, Sampling{}, "want sequences of ids"},
+		"other logits":     {list([]int{8}, tokens, models.Dense{Name: "head", Units: 3}), Config{}, []int32{1}, Sampling{}, "returns 3 numbers for a token, and takes 11"},
+		"sees the future":  {list([]int{8}, tokens, models.Attention{Name: "attention", Heads: 1}, head), Config{}, []int32{1}, Sampling{}, "want a causal net"},
+		"no text":          {lm, text, "", Sampling{}, "prompt 1 has no tokens"},
+		"no prompts":       {lm, text, []string{}, Sampling{}, "want at least one"},
+		"an empty one":     {lm, Config{}, [][]int32{{1}, {}}, Sampling{}, "prompt 2 has no tokens"},
+		"unknown token":    {lm, Config{}, []int32{1, 11}, Sampling{}, "token 1 of prompt 1 is 11: want 0 to 10"},
+		"negative token":   {lm, Config{}, []int32{-1}, Sampling{}, "is -1: want 0 to 10"},
+		"a token beyond":   {lm, text, "l", Sampling{}, "is 11: want 0 to 10"},
+		"a strange letter": {lm, text, "z", Sampling{}, "the vocabulary has no 'z'"},
+		"no tokenizer":     {lm, Config{}, "a", Sampling{}, "Config.Tokenizer is nil"},
+		"stop of no text":  {lm, Config{}, []int32{1}, Sampling{Stop: []string{"a"}}, "or StopTokens"},
+		"a prompt of ints": {lm, Config{}, []int{1}, Sampling{}, "the prompt is a []int"},
+		"a bad setting":    {lm, Config{}, []int32{1}, Sampling{Temperature: -1}, "Temperature is -1"},
+		"a bad chat":       {lm, Config{}, []int32{1}, Sampling{Chat: "a/b"}, "want a word"},
+		"too short":        {list([]int{4}, tokens, models.Flatten{}, head), Config{}, []int32{1, 2}, Sampling{}, "prompt 1 has 2 tokens, and net takes 4"},
+	} {
+		tt.config.FirstLook = true
+		n := attach(t, s, "refuses", tt.net, tt.config).WithContext(ctx)
+		g, err := n.Generate(tt.prompt, tt.s)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, %v; want %q", name, g, err, tt.want)
+		}
+		if err := n.Reset(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestGenerateNotFinite holds that logits that are no numbers are an error that says of which token.
+func TestGenerateNotFinite(t *testing.T) {
+	t.Parallel()
+	n := talker(t, "nan", languages(11)["gru"], Config{FirstLook: true}).WithContext(context.Background())
+	w, err := n.Weights()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w[len(w)-1].Data[0] = float32(math.NaN())
+	if err := n.SetWeights(w); err != nil {
+		t.Skip("such weights cannot be set: ", err)
+	}
+	if _, err := n.Generate([]int32{1}, Sampling{}); err == nil || !strings.Contains(err.Error(), "the logits of token 1 of text 1 are not finite") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestGenerateStop holds that Stop ends a text within a second, with what there is, and that
+// a chat goes on behind it.
+func TestGenerateStop(t *testing.T) {
+	t.Parallel()
+	n := talker(t, "stopped", tell("mixed"), Config{Tokenizer: letters, FirstLook: true})
+	whole, err := n.WithContext(context.Background()).Generate("abc", Sampling{Length: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n.drawn = 3
+	var stopped time.Time
+	pieces := 0
+	g, err := n.WithContext(ctx).Generate("abc", Sampling{Length: 200, Chat: "stopped", Stream: func(string) {
+		if pieces++; pieces == 4 {
+			stopped = time.Now()
+			cancel()
+		}
+	}})
+	took := time.Since(stopped)
+	if g == nil || !errors.Is(err, context.Canceled) || took > time.Second || len(g.Text()) < 12 || len(g.Text()) > 15 || g.Stopped == "" {
+		t.Fatalf("got %v, %v after %v: want 12 letters and that it was stopped", g, err, took)
+	}
+	rest, err := n.WithContext(context.Background()).Generate("", Sampling{Length: 200 - len(g.Text()), Chat: "stopped"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := g.Text() + rest.Text(); got != whole.Text() {
+		t.Errorf("got  %q\nwant %q", got, whole.Text())
+	}
+}

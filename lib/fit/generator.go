@@ -24,7 +24,7 @@ type generator struct {
 	cached bool   // else it is given windows
 	why    string // it is not cached
 	length int    // of the longest sequence that the net takes; 0: any
-	padded bool   // a window may be shorter
+	padded bool   // a window may be shorter, with padding behind it
 }
 
 // generating finds out how the net generates. Its error says why it cannot.
@@ -71,11 +71,11 @@ func (n *Net) generating() (*generator, error) {
 			return nil, err
 		}
 		if err == nil && !g.cached {
-			err = fmt.Errorf("has a Function or layer that takes whole sequences")
+			err = fmt.Errorf("it has a Function or layer that takes whole sequences")
 		}
 	}
 	if g.cached {
-		n.generator = g
+		g.padded, n.generator = !g.single, g
 		return g, nil
 	}
 	g.why, g.length = err.Error(), in.Dims[0]
@@ -84,7 +84,7 @@ func (n *Net) generating() (*generator, error) {
 			return nil, err
 		}
 		if !g.padded {
-			return bad("%s %s, and its logits for a token depend on later ones: want a causal net, or one that returns [vocab] for a sequence", n.model.Name, g.why)
+			return bad("%s: %s, and the logits for a token depend on later ones: want a causal net, or one that returns [vocab] for a sequence", n.model.Name, g.why)
 		}
 	}
 	n.generator = g
@@ -427,7 +427,9 @@ func (n *Net) fingerprintProgram() (*hlo.Program, error) {
 		sum := t.scalar(int32(0))
 		for i, x := range t.variables() {
 			if x.DType() == dtypes.Float32 {
-				sum = Add(sum, MulScalar(ReduceAllSum(Bitcast(x, dtypes.Int32)), float64(2*i+1)))
+				odd := AddScalar(MulScalar(Iota(t.g, shapes.Make(dtypes.Int32, x.Shape().Size()), 0), 2), 1)
+				bits := Reshape(Bitcast(x, dtypes.Int32), x.Shape().Size())
+				sum = Add(sum, MulScalar(ReduceAllSum(Mul(bits, odd)), float64(2*i+1)))
 			}
 		}
 		return []*Node{sum}

@@ -79,6 +79,7 @@ type hooks struct {
 	loop                 plan.Loop
 	unroll               int // steps in the body of a loop; 0: chosen
 	decided              func(*plan.Plan)
+	drawn                int // tokens that are generated at a time; 0: chosen
 }
 
 // Config says how a net is trained.

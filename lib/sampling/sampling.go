@@ -89,8 +89,9 @@ func Next(logits, temperature, topK, topP, random, step *Node) (tokens, wrong *N
 		logits = Where(atLeast(logits, Softmax(logits, -1), topP), logits, never)
 	}
 	// The largest of logits with noise of Gumbel's distribution is a draw from their softmax.
-	zero := ZerosLike(random)
-	_, uniform := RandomUniform(Stack([]*Node{random, zero, step}, 0), shape)
+	// Each step has a key of its own: steps of one key would share numbers.
+	zero, key := ZerosLike(random), Add(random, Mul(step, Const(g, uint64(0x9e3779b97f4a7c15))))
+	_, uniform := RandomUniform(Stack([]*Node{key, zero, zero}, 0), shape)
 	noise := Neg(Log(Neg(Log(MaxScalar(uniform, math.Pow(2, -33))))))
 	return ArgMax(Add(logits, noise), -1, dtypes.Int32), wrong
 }
