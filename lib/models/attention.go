@@ -2,6 +2,7 @@ package models
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -102,15 +103,28 @@ func (l Attention) Attend(scope *model.Scope, x, context *Node, a Attending) *No
 	if l.QKNorm != nil {
 		q, k = l.QKNorm.Apply(scope.In("query_norm"), q), l.QKNorm.Apply(scope.In("key_norm"), k)
 	}
+	cache := cacheOf(x.Graph())
+	if cache != nil && (context != x || !l.Causal) {
+		panic(errors.New("attention has a cache where it is causal self-attention only"))
+	}
 	if f := l.frequencies(size); len(f) > 0 {
-		q, k = rotated(q, f), rotated(k, f)
+		var at *Node
+		if cache != nil {
+			at = cache.positions(x.Shape().Dimensions[1])
+		}
+		q, k = rotated(q, f, at), rotated(k, f, at)
 	}
 	if mask := paddingMask(scope, x.Graph()); mask != nil && a.KeySegments == nil {
 		a.QuerySegments, a.KeySegments = OnesLike(mask), mask
 	}
 	a.Scale, a.SoftCap = l.Scale, l.SoftCap
 	a.Causal, a.Window, a.ALiBi, a.Dropout, a.Scope = l.Causal, l.Window, l.ALiBi, l.Dropout, scope
-	y := loweringOf(x.Graph()).Attend(q, k, v, a)
+	var y *Node
+	if cache != nil {
+		y = cache.attend(scope, q, k, v, a)
+	} else {
+		y = loweringOf(x.Graph()).Attend(q, k, v, a)
+	}
 	d := y.Shape().Dimensions
 	y = Reshape(y, d[0], d[1], l.Heads*size)
 	return Dense{Units: width, NoBias: l.NoBias || l.NoOutputBias, Init: l.Init}.Apply(scope.In("output"), y)
@@ -150,12 +164,18 @@ func (l Attention) frequencies(size int) []float64 {
 
 // rotated turns pairs of numbers of each head by angles that grow with the time step, the
 // first half of the head with the second, as Llama does: x is [n length heads size]. With fewer
-// frequencies than pairs the end of each head stays as it is.
-func rotated(x *Node, frequencies []float64) *Node {
+// frequencies than pairs the end of each head stays as it is. at is the time steps' positions,
+// int32 [n length]; nil: from 0 on.
+func rotated(x *Node, frequencies []float64, at *Node) *Node {
 	g, d := x.Graph(), x.Shape().Dimensions
 	length, half := d[1], len(frequencies)
-	angle := Mul(Iota(g, shapes.Make(dtypes.Float32, length, half), 0), Reshape(ConvertDType(Const(g, frequencies), dtypes.Float32), 1, half))
-	angle = Reshape(angle, 1, length, 1, half)
+	rate := Reshape(ConvertDType(Const(g, frequencies), dtypes.Float32), 1, half)
+	var angle *Node
+	if at == nil {
+		angle = Reshape(Mul(Iota(g, shapes.Make(dtypes.Float32, length, half), 0), rate), 1, length, 1, half)
+	} else {
+		angle = Mul(Reshape(ConvertDType(at, dtypes.Float32), d[0], length, 1, 1), Reshape(rate, 1, 1, 1, half))
+	}
 	cos, sin := Cos(angle), Sin(angle)
 	part := func(from, to int) *Node { return float(SliceAxis(x, 3, AxisRange(from, to))) }
 	a, b := part(0, half), part(half, 2*half)

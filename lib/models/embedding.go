@@ -75,10 +75,16 @@ func (l Positions) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
 	sequences(x)
 	length, units := x.Shape().Dimensions[1], x.Shape().Dimensions[2]
-	if length > l.Length {
+	cache := cacheOf(x.Graph())
+	if cache == nil && length > l.Length {
 		panic(fmt.Errorf("got sequences of %d time steps: want at most %d, its Length", length, l.Length))
 	}
 	table := variable(scope, x.Graph(), "weights", l.Init, Normal(0.02), l.Length, units)
+	if cache != nil {
+		cache.Length = l.Length
+		at := MinScalar(cache.positions(length), float64(l.Length-1)) // of padding it may be more
+		return Add(x, Gather(table, InsertAxes(at, -1)))
+	}
 	return Add(x, ExpandLeftToRank(Slice(table, AxisRange(0, length)), 3))
 }
 
