@@ -132,7 +132,7 @@ func (c *config) architecture() string {
 // prefix is what stands before the names of a model's body: nothing where only the body was
 // saved.
 func (c *config) prefix(name string) string {
-	if slices.ContainsFunc(c.arrays, func(a string) bool { return strings.HasPrefix(a, name) }) {
+	if c.arrays == nil || slices.ContainsFunc(c.arrays, func(a string) bool { return strings.HasPrefix(a, name) }) {
 		return name
 	}
 	return ""

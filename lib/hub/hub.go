@@ -2,13 +2,16 @@
 // safetensors (in one file or several) and tokenizer.json.
 //
 //	var m = must(hub.Open("models/gpt2"))
-//	var gpt = fit.New("gpt", m.Net(64), fit.Config{Optimizer: optim.AdamW{LearningRate: 1e-5}})
+//	var gpt = fit.New("gpt", m.Net(128), fit.Config{Tokenizer: m.Tokenizer, Optimizer: optim.AdamW{LearningRate: 1e-5}})
 //	gpt.LoadWeights(m.Dir, m.Weights)
+//	gpt.Generate("To be, or not", fit.Sampling{Length: 50, Temperature: 0.8, StopTokens: m.End})
 //
-//	ids := must(m.Tokenizer.Encode("To be, or not to be"))
-//	next := must(gpt.Predict([][]int32{m.Tokenizer.Pad(ids, 64)})) // logits [1 64 vocab]
+// and to train it on a text, in sequences of 128 tokens, and write what other libraries read:
 //
-//	gpt.SaveWeights("models/mine/model.safetensors", m.Weights) // other libraries read it
+//	book := must(m.Tokenizer.Corpus("book.txt"))
+//	train := must(gpt.Upload("book", book.Windows(128)))
+//	gpt.Fit(train, fit.Train{Epochs: 1, Batch: 4})
+//	gpt.SaveWeights("models/mine/model.safetensors", m.Weights)
 //
 // It knows GPT-2; Llama, Mistral, Qwen 2 and 3 and Phi 3; Gemma, Gemma 2 and the text of Gemma 3;
 // BERT, RoBERTa and DistilBERT as they are, with a head for classes of texts or of tokens, or with
@@ -44,6 +47,7 @@ type Model struct {
 	Length    int         // of the longest sequence; 0: it has no limit
 	Weights   weights.Map // for Net.LoadWeights and Net.SaveWeights
 	Tokenizer *Tokenizer  // nil: the folder has no tokenizer.json
+	End       []int32     // tokens that end a text, for fit.Sampling's StopTokens
 
 	net func(length int) models.Net
 }
@@ -58,7 +62,8 @@ var kinds = map[string]func(*config) (net func(length int) models.Net, names []w
 	"vit": vision,
 }
 
-// Open reads a folder, all but the weights, which Net.LoadWeights does.
+// Open reads a folder, all but the weights, which Net.LoadWeights does. Where there are none, the
+// net is to be trained from random ones.
 func Open(dir string) (*Model, error) {
 	wrong := func(err error) (*Model, error) { return nil, fmt.Errorf("hub: %s: %w", dir, err) }
 	c, err := readConfig(filepath.Join(dir, "config.json"))
@@ -70,19 +75,33 @@ func Open(dir string) (*Model, error) {
 	if known == nil {
 		return wrong(fmt.Errorf("config.json has the model_type %q: want one of %s", c.kind, strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")))
 	}
-	checkpoint, err := safetensors.OpenCheckpoint(dir)
-	if err != nil {
-		return wrong(err)
-	}
-	defer checkpoint.Close()
-	for _, t := range checkpoint.Tensors {
-		c.arrays = append(c.arrays, t.Name)
+	if there, _ := filepath.Glob(filepath.Join(dir, "*.safetensors*")); len(there) > 0 {
+		checkpoint, err := safetensors.OpenCheckpoint(dir)
+		if err != nil {
+			return wrong(err)
+		}
+		defer checkpoint.Close()
+		for _, t := range checkpoint.Tensors {
+			c.arrays = append(c.arrays, t.Name)
+		}
+	} else if there, _ := filepath.Glob(filepath.Join(dir, "*.bin")); len(there) > 0 {
+		return wrong(fmt.Errorf("the weights are %s, of PyTorch's own format: want them as safetensors, as save_pretrained writes them", filepath.Base(there[0])))
 	}
 	m.net, m.Weights.Names = known(c)
 	if c.err != nil {
 		return wrong(fmt.Errorf("config.json: %w", c.err))
 	}
 	m.Weights.Ignore = c.ignore
+	switch end := c.value("eos_token_id").(type) {
+	case float64:
+		m.End = []int32{int32(end)}
+	case []any:
+		for _, id := range end {
+			if id, is := id.(float64); is {
+				m.End = append(m.End, int32(id))
+			}
+		}
+	}
 	path := filepath.Join(dir, "tokenizer.json")
 	if _, err := os.Stat(path); err == nil {
 		if m.Tokenizer, err = OpenTokenizer(path); err != nil {

@@ -2,11 +2,14 @@ package hub
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"unicode"
+
+	"gaiden/lib/data"
 )
 
 // Tokenizer is a tokenizer.json: byte-level or character-level BPE, or WordPiece, with what
@@ -163,6 +166,9 @@ func (t *Tokenizer) ID(token string) (id int32, is bool) {
 
 // Encode is a text as ids, with the special tokens around it that the model wants.
 func (t *Tokenizer) Encode(text string) ([]int32, error) {
+	if t == nil {
+		return nil, errors.New("hub: the model has no tokenizer.json: want tokens in place of a text")
+	}
 	ids := slices.Clone(t.before)
 	for first := true; text != "" || first; first = false {
 		at, end, token := t.nextAdded(text)
@@ -256,6 +262,19 @@ func (t *Tokenizer) Batch(length int, texts ...string) (ids, mask [][]int32, err
 		ids, mask = append(ids, l), append(mask, there)
 	}
 	return ids, mask, nil
+}
+
+// Corpus is a text file as tokens, without special tokens, for data.Corpus's Windows.
+func (t *Tokenizer) Corpus(path string) (data.Corpus, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return data.Corpus{}, fmt.Errorf("hub: %w", err)
+	}
+	ids, err := t.Encode(string(b))
+	if err != nil {
+		return data.Corpus{}, err
+	}
+	return data.Corpus{Tokens: ids[len(t.before) : len(ids)-len(t.after)]}, nil
 }
 
 // addProcessor says what Encode adds.

@@ -4,7 +4,7 @@ and peft make of them.
     pip install torch transformers tokenizers peft && python3 models.py
 
 Each folder has config.json, weights, and for some a tokenizer. values.json has for each folder
-ids, what else goes in, and logits; for tokenizers, texts with their ids and what is decoded
+ids, what else goes in, and logits, and the tokens that follow the first four; for tokenizers, texts with their ids and what is decoded
 again; for gpt2, weights after one step of gradient descent on its next tokens; for llama, the
 logits with a LoRA adapter, and the adapter after such a step.
 """
@@ -55,7 +55,10 @@ def ids(vocab, n=2, length=9):
 def causal(name, model, vocab, length=9, **kw):
     save(name, model, **kw)
     x = ids(vocab, length=length)
-    values[name] = {"ids": x.tolist(), "logits": flat(model(x).logits)}
+    y = x[:, :4]
+    for _ in range(12):  # the most likely token, by the whole text each time
+        y = torch.cat([y, model(y).logits[:, -1:].argmax(-1)], 1)
+    values[name] = {"ids": x.tolist(), "logits": flat(model(x).logits), "greedy": y[:, 4:].tolist()}
     return x
 
 
