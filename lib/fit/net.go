@@ -16,6 +16,7 @@ import (
 	"gaiden/lib/metrics"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
+	"gaiden/lib/sampling"
 	"gaiden/lib/session"
 )
 
@@ -59,6 +60,7 @@ type traits struct {
 
 // caches are what a Net keeps between calls.
 type caches struct {
+	generator    *generator
 	programs     map[string]*future
 	sets         map[string]*Set
 	deviceCopies map[onDevice]*session.Array // of data
@@ -78,6 +80,7 @@ type hooks struct {
 	loop                 plan.Loop
 	unroll               int // steps in the body of a loop; 0: chosen
 	decided              func(*plan.Plan)
+	drawn                int // tokens that are generated at a time; 0: chosen
 }
 
 // Config says how a net is trained.
@@ -99,10 +102,11 @@ type Config struct {
 	// OneDNN computes convolutions on a CPU with oneDNN, in programs that are not kept on
 	// disk. Its gradient of 1×1 convolutions to one channel is wrong; Conv2D avoids it.
 	OneDNN    bool
-	FirstLook bool             // compile faster, to slower programs, for a few steps
-	Flags     map[string]any   // XLA options for every program of the net
-	Session   *session.Session // default: the notebook's, opened at the first use
-	Origin    string           // shown in the session's lists of programs
+	FirstLook bool               // compile faster, to slower programs, for a few steps
+	Flags     map[string]any     // XLA options for every program of the net
+	Session   *session.Session   // default: the notebook's, opened at the first use
+	Origin    string             // shown in the session's lists of programs
+	Tokenizer sampling.Tokenizer // for Generate: text to tokens and back
 }
 
 // New returns a net with a name in the session, which its first use opens.
@@ -185,8 +189,8 @@ func (n *Net) connect() error {
 	if n.session != nil {
 		return nil
 	}
-	if n.name == "" || n.name == "data" || strings.ContainsAny(n.name, "/* ") {
-		return fmt.Errorf("fit: net name is %q: want a word without spaces, / or *, other than data", n.name)
+	if n.name == "" || n.name == "data" || n.name == "chat" || strings.ContainsAny(n.name, "/* ") {
+		return fmt.Errorf("fit: net name is %q: want a word without spaces, / or *, other than data and chat", n.name)
 	}
 	if n.config.Devices < 0 {
 		return fmt.Errorf("fit: %s: Devices %d: want 1 or more, or 0 for the default", n.name, n.config.Devices)
