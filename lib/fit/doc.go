@@ -19,6 +19,5 @@
 // A chunk's weights are bound to their names once its losses are known to be finite: when
 // a run is stopped or a loss is NaN, the net has the weights of the last good chunk.
 //
-// A seed decides the first weights, the order of examples and dropout, and so every loss,
-// bit for bit, on one device, as long as the programs stay in the cache.
+// A seed decides every loss, bit for bit, on one device, while the programs stay in the cache.
 package fit
