@@ -25,8 +25,14 @@ func ExamplesLast(t lower.Target, net models.Net) bool {
 
 // Dense is act(x·w + biases).
 func (l Lowering) Dense(x, w, biases *Node, act models.Act) *Node {
+	if l.Multiplies != nil && act == nil {
+		l.Multiplies(x, w, biases)
+	}
 	if l.Options.ExamplesLast {
 		return across(x, w, biases, act)
+	}
+	if c := l.Cells.of(w, biases); c != nil {
+		return applied(act, c.dense(x, w, biases))
 	}
 	y := l.product(x, w)
 	if biases != nil {
