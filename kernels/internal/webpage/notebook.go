@@ -49,7 +49,7 @@ type output struct {
 	} `json:"metadata"`
 }
 
-// imageFacts are what the kernel says of a picture.
+// imageFacts are what the kernel says of an image.
 type imageFacts struct {
 	Width, Height float64
 	Alt           string

@@ -81,7 +81,7 @@ func (o *output) part(number, i int) part {
 	return plain(fmt.Sprintf("<p class=\"note\">An output of %s is left out: a page without JavaScript cannot show it.</p>\n", html.EscapeString(printable(strings.Join(mimes, ", ")))))
 }
 
-// caption is what stands below a picture: what it shows, without the numbers that its
+// caption is what stands below an image: what it shows, without the numbers that its
 // alternative text has for readers who do not see them.
 func caption(alt string) string {
 	what, _, _ := strings.Cut(alt, ";")
