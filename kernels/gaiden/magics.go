@@ -140,8 +140,12 @@ func ago(t time.Time) string {
 	if t.IsZero() {
 		return "never"
 	}
-	if d := time.Since(t); d >= time.Second { // the clock may have been set back
-		return units.Clock(d.Round(time.Second).Seconds()) + " ago"
+	switch d := time.Since(t); {
+	case d < time.Second: // or the clock has been set back
+		return "now"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s ago", d/time.Second)
+	default:
+		return units.Clock(d.Seconds()) + " ago"
 	}
-	return "now"
 }

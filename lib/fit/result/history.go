@@ -200,7 +200,7 @@ type Progress struct {
 }
 
 // String is a line such as:
-// epoch 2/5, step 3,750/7,500, loss 0.0712, accuracy 97.8 %, 9.2 s left.
+// epoch 2/5, step 3,750/7,500, 9.2 s left, loss 0.0712, accuracy 97.8 %.
 // The time is what the run has taken as long as the rest cannot be estimated.
 func (p Progress) String() string {
 	s := fmt.Sprintf("epoch %d/%d", p.Epoch, p.Epochs)
@@ -212,11 +212,12 @@ func (p Progress) String() string {
 	default:
 		s += fmt.Sprintf(", step %s/%s", units.Count(p.Step), units.Count(p.Steps))
 	}
-	s += p.results()
 	if p.Left > 0 && p.Phase != "compile" {
-		return s + fmt.Sprintf(", %s left", units.Clock(p.Left.Seconds()))
+		s += fmt.Sprintf(", %s left", units.Clock(p.Left.Seconds()))
+	} else {
+		s += fmt.Sprintf(", %s", units.Clock(p.Elapsed.Seconds()))
 	}
-	return s + fmt.Sprintf(", %s", units.Clock(p.Elapsed.Seconds()))
+	return s + p.results()
 }
 
 // results are those of the epoch so far: none before its first step.
