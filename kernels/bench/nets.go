@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -33,10 +31,6 @@ func benchNets(b *bench) error {
 				ways = nil
 			} else {
 				c.n *= 20
-			}
-			if k := os.Getenv("BENCH_STEPS"); k != "" {
-				n, _ := strconv.Atoi(k)
-				c.n, c.epochs, ways = c.batch*n, 1, []string{"scan"}
 			}
 			return b.compare(s, c, ways)
 		})
