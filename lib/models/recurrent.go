@@ -57,22 +57,16 @@ func (l Scan) Apply(scope *model.Scope, x *Node) *Node {
 	for _, s := range l.State {
 		start = append(start, Zeros(x.Graph(), shapes.Make(x.DType(), append([]int{x.Shape().Dimensions[0]}, s...)...)))
 	}
-	return overTime(scope, turned(x), start, func(state []*Node, x *Node) ([]*Node, *Node) { return l.Cell(scope.ResetVisited(), state, x) })
-}
-
-// turned is x with its first two axes exchanged.
-func turned(x *Node) *Node {
-	axes := []int{1, 0}
-	for i := 2; i < x.Rank(); i++ {
-		axes = append(axes, i)
-	}
-	return TransposeAllAxes(x, axes...)
+	return overTime(scope, timeFirst(x), start, func(state []*Node, x *Node) ([]*Node, *Node) { return l.Cell(scope.ResetVisited(), state, x) })
 }
 
 // overTime runs a cell over the time steps of x [length n …], and returns [n length …]. The
 // variables of scope are its weights.
 func overTime(scope *model.Scope, x *Node, start []*Node, cell Cell) *Node {
 	g := x.Graph()
+	if c := cacheOf(g); c != nil {
+		return c.scan(scope, timeFirst(x), start, cell)
+	}
 	next, _ := cell(start, Reshape(Slice(x, AxisElem(0)), x.Shape().Dimensions[1:]...)) // makes the variables
 	if len(next) != len(start) {
 		panic(fmt.Errorf("the cell returns %d states of %d: want as many", len(next), len(start)))
@@ -88,7 +82,16 @@ func overTime(scope *model.Scope, x *Node, start []*Node, cell Cell) *Node {
 			weights = append(weights, v.NodeValue(g))
 		}
 	}
-	return turned(loweringOf(g).Scan(cell, start, x, weights, scope.IsTraining(g)))
+	return timeFirst(loweringOf(g).Scan(cell, start, x, weights, scope.IsTraining(g)))
+}
+
+// timeFirst exchanges the first two axes.
+func timeFirst(x *Node) *Node {
+	axes := []int{1, 0}
+	for i := 2; i < x.Rank(); i++ {
+		axes = append(axes, i)
+	}
+	return TransposeAllAxes(x, axes...)
 }
 
 // GRU is a layer of gated recurrent units (Cho et al., 2014), in PyTorch's form, which is
@@ -109,7 +112,7 @@ func (l GRU) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
 	sequences(x)
 	u := l.Units
-	x = Dense{Units: 3 * u, Init: l.Init}.Apply(scope, turned(x))
+	x = Dense{Units: 3 * u, Init: l.Init}.Apply(scope, timeFirst(x))
 	return overTime(scope.In("recurrent"), x, []*Node{zeros(x, u)}, func(state []*Node, x *Node) ([]*Node, *Node) {
 		h := state[0]
 		got := recurrentDense(scope, h, 3*u, l.Init)
@@ -142,7 +145,7 @@ func (l RNN) Apply(scope *model.Scope, x *Node) *Node {
 	if act == nil {
 		act = Tanh
 	}
-	x = Dense{Units: l.Units, Init: l.Init}.Apply(scope, turned(x))
+	x = Dense{Units: l.Units, Init: l.Init}.Apply(scope, timeFirst(x))
 	return overTime(scope.In("recurrent"), x, []*Node{zeros(x, l.Units)}, func(state []*Node, x *Node) ([]*Node, *Node) {
 		h := act(Add(x, recurrentDense(scope, state[0], l.Units, l.Init)))
 		return []*Node{h}, h
@@ -197,10 +200,24 @@ type LastStep struct{ Name string }
 func (l LastStep) Title() (name, kind string) { return l.Name, "LastStep" }
 
 // Apply takes x shaped [n length …] and returns [n …].
-func (l LastStep) Apply(_ *model.Scope, x *Node) *Node {
+func (l LastStep) Apply(_ *model.Scope, x *Node) *Node { return step(x, -1) }
+
+// FirstStep takes the first time step of sequences, such as the class token of BERT and ViT.
+type FirstStep struct{ Name string }
+
+func (l FirstStep) Title() (name, kind string) { return l.Name, "FirstStep" }
+
+// Apply takes x shaped [n length …] and returns [n …].
+func (l FirstStep) Apply(_ *model.Scope, x *Node) *Node { return step(x, 0) }
+
+// step is one time step of sequences [n length …], counted from the last one below 0.
+func step(x *Node, at int) *Node {
 	if x.Rank() < 3 {
 		panic(fmt.Errorf("got an input of rank %d: want sequences shaped [n length …]", x.Rank()))
 	}
+	if c := cacheOf(x.Graph()); c != nil {
+		return c.last(x)
+	}
 	d := x.Shape().Dimensions
-	return Reshape(Slice(x, AxisRange(), AxisElem(d[1]-1)), append([]int{d[0]}, d[2:]...)...)
+	return Reshape(Slice(x, AxisRange(), AxisElem((at+d[1])%d[1])), append([]int{d[0]}, d[2:]...)...)
 }
