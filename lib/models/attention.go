@@ -2,8 +2,10 @@ package models
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -21,10 +23,18 @@ type Attention struct {
 	Causal   bool    // a time step does not see those after it
 	Window   int     // a time step sees that many time steps at most, the last of which is itself; needs Causal; 0: all
 	RoPE     float64 // base of rotary position embeddings (Su et al., 2021), such as 10000; 0: none
-	ALiBi    bool    // scores get smaller with the distance (Press et al., 2022); needs Causal
-	Dropout  float64 // of the attention weights
-	NoBias   bool
-	Init     Init // of the weights; default: Glorot
+	// Frequencies are the angles by which RoPE turns the pairs of a head at each time step, in
+	// place of those of a base. Fewer than HeadSize/2 turn the first part of a head only.
+	Frequencies []float64
+	ALiBi       bool    // scores get smaller with the distance (Press et al., 2022); needs Causal
+	Dropout     float64 // of the attention weights
+	Scale       float64 // factor of the products of queries and keys; default: 1/√HeadSize
+	SoftCap     float64 // as in [Attending]
+	QKNorm      Layer   // of each head's queries and keys before RoPE, such as RMSNorm{} (Henry et al., 2020); nil: none
+	NoBias      bool
+	// NoOutputBias leaves out the bias of the output only, as Qwen 2 does.
+	NoOutputBias bool
+	Init         Init // of the weights; default: Glorot
 }
 
 func (l Attention) Title() (name, kind string) { return l.Name, "MultiHeadAttention" }
@@ -41,8 +51,18 @@ func (l Attention) check() error {
 		return fmt.Errorf("Window or ALiBi is set and Causal is not: want Causal with them")
 	case !(l.RoPE >= 0) || math.IsInf(l.RoPE, 0):
 		return fmt.Errorf("RoPE is %g: want a base such as 10000, or 0 for none", l.RoPE)
+	case l.RoPE > 0 && l.Frequencies != nil:
+		return fmt.Errorf("RoPE and Frequencies are set: want one of them")
+	case slices.ContainsFunc(l.Frequencies, func(f float64) bool { return !(f >= 0) || math.IsInf(f, 0) }):
+		return fmt.Errorf("Frequencies are %g: want numbers of 0 or more", l.Frequencies)
+	case l.NoBias && l.NoOutputBias:
+		return unused(true, "NoOutputBias", "NoBias")
+	case l.QKNorm != nil:
+		if err := check(l.QKNorm); err != nil {
+			return fmt.Errorf("QKNorm: %w", err)
+		}
 	}
-	return nil
+	return Attending{Scale: l.Scale, SoftCap: l.SoftCap}.check()
 }
 
 // Apply takes x shaped [n length width] and returns the same shape.
@@ -71,36 +91,97 @@ func (l Attention) Attend(scope *model.Scope, x, context *Node, a Attending) *No
 	if l.RoPE > 0 && size%2 != 0 {
 		panic(fmt.Errorf("heads have a size of %d: want an even one for RoPE", size))
 	}
+	if 2*len(l.Frequencies) > size {
+		panic(fmt.Errorf("got %d Frequencies: want at most %d, for heads of a size of %d", len(l.Frequencies), size/2, size))
+	}
 	heads := func(name string, x *Node, count int) *Node { // [n length count size]
 		y := Dense{Units: count * size, NoBias: l.NoBias, Init: l.Init}.Apply(scope.In("%s", name), x)
 		d := y.Shape().Dimensions
 		return Reshape(y, d[0], d[1], count, size)
 	}
 	q, k, v := heads("query", x, l.Heads), heads("key", context, groups), heads("value", context, groups)
-	if l.RoPE > 0 {
-		q, k = rotated(q, l.RoPE), rotated(k, l.RoPE)
+	if l.QKNorm != nil {
+		q, k = l.QKNorm.Apply(scope.In("query_norm"), q), l.QKNorm.Apply(scope.In("key_norm"), k)
 	}
+	cache := cacheOf(x.Graph())
+	if cache != nil && (context != x || !l.Causal) {
+		panic(errors.New("attention has a cache where it is causal self-attention only"))
+	}
+	if f := l.frequencies(size); len(f) > 0 {
+		var at *Node
+		if cache != nil {
+			at = cache.positions(x.Shape().Dimensions[1])
+		}
+		q, k = rotated(q, f, at), rotated(k, f, at)
+	}
+	if mask := paddingMask(scope, x.Graph()); mask != nil && a.KeySegments == nil {
+		a.QuerySegments, a.KeySegments = OnesLike(mask), mask
+	}
+	a.Scale, a.SoftCap = l.Scale, l.SoftCap
 	a.Causal, a.Window, a.ALiBi, a.Dropout, a.Scope = l.Causal, l.Window, l.ALiBi, l.Dropout, scope
-	y := loweringOf(x.Graph()).Attend(q, k, v, a)
+	var y *Node
+	if cache != nil {
+		y = cache.attend(scope, q, k, v, a)
+	} else {
+		y = loweringOf(x.Graph()).Attend(q, k, v, a)
+	}
 	d := y.Shape().Dimensions
 	y = Reshape(y, d[0], d[1], l.Heads*size)
-	return Dense{Units: width, NoBias: l.NoBias, Init: l.Init}.Apply(scope.In("output"), y)
+	return Dense{Units: width, NoBias: l.NoBias || l.NoOutputBias, Init: l.Init}.Apply(scope.In("output"), y)
 }
 
-// rotated turns pairs of numbers of each head by an angle that grows with the time step, the
-// first half of the head with the second, as Llama does: x is [n length heads size].
-func rotated(x *Node, base float64) *Node {
-	g, d := x.Graph(), x.Shape().Dimensions
-	length, half := d[1], d[3]/2
-	angles := make([]float64, half)
-	for i := range angles {
-		angles[i] = math.Pow(base, -float64(i)/float64(half))
+// PaddingMask says which time steps of sequences are there, by numbers other than 0 in mask
+// [n length]: attention of layers that are called with the scope from then on, or with one
+// inside of it, does not see the others. It is for a Function, which has the mask as an input.
+func PaddingMask(scope *model.Scope, mask *Node) {
+	if mask.Rank() != 2 {
+		panic(fmt.Errorf("models.PaddingMask got an array of rank %d: want [n length]", mask.Rank()))
 	}
-	angle := Mul(Iota(g, shapes.Make(dtypes.Float32, length, half), 0), Reshape(ConvertDType(Const(g, angles), dtypes.Float32), 1, half))
-	angle = Reshape(angle, 1, length, 1, half)
+	scope.SetGraphParam(mask.Graph(), paddingParam, ConvertDType(NotEqual(mask, ZerosLike(mask)), dtypes.Int32))
+}
+
+// paddingParam is the parameter of a scope in a graph that holds what PaddingMask was given.
+const paddingParam = "gaiden_padding"
+
+// paddingMask is 1 where PaddingMask was given another number than 0; nil: it was not called.
+func paddingMask(scope *model.Scope, g *Graph) *Node {
+	mask, _ := scope.GetGraphParam(g, paddingParam)
+	node, _ := mask.(*Node)
+	return node
+}
+
+// frequencies are RoPE's of heads of a size.
+func (l Attention) frequencies(size int) []float64 {
+	if l.RoPE == 0 {
+		return l.Frequencies
+	}
+	all := make([]float64, size/2)
+	for i := range all {
+		all[i] = math.Pow(l.RoPE, -float64(i)/float64(len(all)))
+	}
+	return all
+}
+
+// rotated turns pairs of numbers of each head by angles that grow with the time step, the
+// first half of the head with the second, as Llama does: x is [n length heads size]. With fewer
+// frequencies than pairs the end of each head stays as it is. at is the time steps' positions,
+// int32 [n length]; nil: from 0 on.
+func rotated(x *Node, frequencies []float64, at *Node) *Node {
+	g, d := x.Graph(), x.Shape().Dimensions
+	length, half := d[1], len(frequencies)
+	rate := Reshape(ConvertDType(Const(g, frequencies), dtypes.Float32), 1, half)
+	var angle *Node
+	if at == nil {
+		angle = Reshape(Mul(Iota(g, shapes.Make(dtypes.Float32, length, half), 0), rate), 1, length, 1, half)
+	} else {
+		angle = Mul(Reshape(ConvertDType(at, dtypes.Float32), d[0], length, 1, 1), Reshape(rate, 1, 1, 1, half))
+	}
 	cos, sin := Cos(angle), Sin(angle)
-	part := func(from int) *Node { return float(SliceAxis(x, 3, AxisRange(from, from+half))) }
-	a, b := part(0), part(half)
-	y := Concatenate([]*Node{Sub(Mul(a, cos), Mul(b, sin)), Add(Mul(b, cos), Mul(a, sin))}, -1)
-	return ConvertDType(y, x.DType())
+	part := func(from, to int) *Node { return float(SliceAxis(x, 3, AxisRange(from, to))) }
+	a, b := part(0, half), part(half, 2*half)
+	parts := []*Node{Sub(Mul(a, cos), Mul(b, sin)), Add(Mul(b, cos), Mul(a, sin))}
+	if 2*half < d[3] {
+		parts = append(parts, part(2*half, d[3]))
+	}
+	return ConvertDType(Concatenate(parts, -1), x.DType())
 }
