@@ -63,7 +63,7 @@ lib/sampling:                                                     the choice of 
 lib/fit/result: lib/timing/units                                  what training returns: values and their text
 lib/fit/step: lib/models, lib/session                            steps of one's own, as they are written
 lib/fit/phases: lib/engine/hlo, lib/session                      runs the programs of a step one by one
-lib/fit: lib/weights, lib/data, lib/fit/phases, lib/fit/step, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/sampling, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/fit: lib/weights, lib/data, lib/gradient, lib/fit/phases, lib/fit/step, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/sampling, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/hub: lib/data, lib/engine/safetensors, lib/models, lib/weights          reads models of others: nets and names of arrays come out
 lib/search: lib/fit, lib/fit/result, lib/optim, lib/session, lib/timing/units       trains with many settings and parts of a set; on top of fit
 lib/profile: lib/fit, lib/fit/phases, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/sealed, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
@@ -82,8 +82,9 @@ kernels/internal/jupyter: kernels/internal/jupyter/zmtp, lib/engine/wire  the ke
 kernels/internal/jupyter/frontend: kernels/internal/jupyter       the other end, for benchmarks and tests
 kernels/internal/jupyter/jupytertest: kernels/internal/jupyter, kernels/internal/jupyter/frontend  a kernel and its front end in one process, for tests
 kernels/internal/magic: lib/engine/typo                           text in, commands out
+kernels/internal/picture:                                         SVG in, PNG out
 kernels/internal/widget: kernels/internal/jupyter                 GoNB's widgets by messages of comms; its own code for that is internal
-kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/complete, kernels/internal/cell/keep, kernels/internal/cell/parse, kernels/internal/cell/process, kernels/internal/jupyter, kernels/internal/magic, kernels/internal/widget, lib/engine/files, lib/engine/typo, lib/engine/wire, lib/timing/units  Go as Jupyter's language: joins the others
+kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/complete, kernels/internal/cell/keep, kernels/internal/cell/parse, kernels/internal/cell/process, kernels/internal/jupyter, kernels/internal/magic, kernels/internal/picture, kernels/internal/widget, lib/engine/files, lib/engine/typo, lib/engine/wire, lib/timing/units  Go as Jupyter's language: joins the others
 kernels/internal/runner: kernels/internal/jupyter                 runs a notebook file in any interpreter
 kernels/internal/webpage:                                         text in, HTML out
 kernels/internal/faults:                                          makes system calls fail, in tests
@@ -103,6 +104,7 @@ var outside = []struct {
 	{"github.com/go-zeromq/zmq4", []string{"kernels/internal/jupyter"}, "front ends of tests and benchmarks; the kernel has sockets of its own"},
 	{"github.com/yuin/goldmark", []string{"kernels/internal/webpage"}, "Markdown is only on the page of a notebook"},
 	{"github.com/microcosm-cc/bluemonday", []string{"kernels/internal/webpage"}, "one package decides what a page may hold"},
+	{"golang.org/x/image", []string{"kernels/internal/picture"}, "pictures become PNG in the kernel: a cell links none of it"},
 	{"github.com/dlclark/regexp2", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
 	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
 	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/gradient", "lib/optim", "lib/losses", "lib/metrics", "lib/sampling", "lib/models", "lib/lower/xla", "lib/fused", "lib/fit", "lib/search", "lib/datasets", "lib/hub", "kernels/bench"}, "graphs are built above the session"},

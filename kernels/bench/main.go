@@ -57,8 +57,10 @@ var benches = map[string]struct {
 	help string
 }{
 	"train":    {benchTrain, "µs per training step of twelve nets; -peers jax,torch; -devices 1,2,4"},
+	"nets":     {benchNets, "µs per training step of the kinds of nets that people train: GPT, GRU, VAE, GAN, …; -peers jax,torch"},
 	"random":   {benchRandom, "µs per training step of nets drawn from a seed; -seed, -nets; -peers jax,torch"},
 	"accuracy": {benchAccuracy, "test accuracy on Fashion-MNIST; -peers torch"},
+	"generate": {benchGenerate, "µs for a token of each text: greedy, one and 32 at once, and a prompt's first; -peers jax,torch"},
 	"cells":    {benchCells, "ms from execute_request to idle: Gaiden, GoNB, IPython with JAX"},
 	"kernels":  {benchKernels, "results of each GPU kernel next to those of its plain form; -texts"},
 	"run":      {benchRun, "µs per training step of whole runs as a notebook has them, with validations; -peers jax,torch"},
@@ -193,8 +195,8 @@ func (b *bench) print(w io.Writer) {
 		b.printTrain(w)
 		return
 	}
-	if b.name == "random" {
-		b.printRandom(w)
+	if b.name == "random" || b.name == "nets" {
+		b.printCompared(w)
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -27,10 +27,8 @@ type (
 	Score      = result.Score
 	Progress   = result.Progress
 	Prediction = result.Prediction
-	Generated  = result.Generated
 )
 
-// Kernels says which kernels steps use; they differ in rounding only.
 type Kernels = plan.Kernels
 
 const (

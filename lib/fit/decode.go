@@ -134,7 +134,7 @@ func (c *conversation) put(width int, matrix []int32, vectors ...[]int32) (all [
 	return all, nil
 }
 
-// inputs are places: what the slots have, from the log, and what is at a slot on.
+// inputs are what trace.content takes: the log, and what comes at a slot on.
 func (c *conversation) inputs(position []int32, slot int) ([]*session.Array, error) {
 	tokens, at := make([]int32, 0, c.rows*c.slots), make([]int32, 0, c.rows*c.slots)
 	for r := range c.rows {

@@ -14,11 +14,11 @@ import (
 	"gaiden/lib/sampling"
 )
 
-// Generate continues a prompt token by token, or several prompts at once: a text or []string
-// with Config.Tokenizer, or tokens as []int32 or [][]int32. Keys, values and recurrent states are
-// kept, so that a token costs one time step, until a text is longer than the net takes: then
-// the net sees the last tokens. When the context ends, it returns what there is, as Fit does.
-func (n *Net) Generate(prompt any, s Sampling) (g *Generated, err error) {
+// Generate continues a prompt, or several: texts (with Config.Tokenizer) or tokens as []int32 or
+// [][]int32. When the context ends, it returns what there is, as Fit does.
+func (n *Net) Generate(prompt any, s Sampling) (g *result.Generated, err error) {
+	// Keys, values and recurrent states are kept, so that a token costs one time step, until a
+	// text is longer than the net takes: then the net sees the last tokens.
 	ctx := n.context()
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -120,15 +120,15 @@ type writing struct {
 	ctx    context.Context
 	texts  []string
 	began  time.Time
-	result Generated
+	result result.Generated
 	show   func(text string) // nil: nothing is displayed
 	shown  int               // bytes of the first text that Stream has
 }
 
 // display begins to show the first text.
-func (w *writing) display() (end func(*Generated, error)) {
+func (w *writing) display() (end func(*result.Generated, error)) {
 	if result.DisplayText == nil || w.Quiet || w.Stream != nil {
-		return func(*Generated, error) {}
+		return func(*result.Generated, error) {}
 	}
 	show, end := result.DisplayText(w.net.name)
 	w.show = show

@@ -315,7 +315,7 @@ func (n *Net) decodeProgram(l *cacheLayout, rows, slots int, s sampling.Sampling
 	return n.trace("decode", func(t *trace) []*Node {
 		variables, cache := t.variables(), t.slots(l.slots)
 		k := len(cache)
-		p := t.places(rows, slots)
+		p := t.content(rows, slots)
 		left := Parameter(t.g, "left", shapes.Make(dtypes.Int32, rows))
 		d := t.drawing(rows, s)
 		t.set(variables)
@@ -339,14 +339,14 @@ func (n *Net) decodeProgram(l *cacheLayout, rows, slots int, s sampling.Sampling
 	})
 }
 
-// places are parameters that say what is in a cache, or will be.
-type places struct{ tokens, at, position, last, slot *Node }
+// content is parameters that say which tokens are in a cache, or will be.
+type content struct{ tokens, at, position, last, slot *Node }
 
-func (t *trace) places(rows, slots int) places {
+func (t *trace) content(rows, slots int) content {
 	of := func(name string, dims ...int) *Node {
 		return Parameter(t.g, name, shapes.Make(dtypes.Int32, dims...))
 	}
-	return places{of("tokens", rows, slots), of("at", rows, slots), of("position", rows), of("last", rows), of("slot")}
+	return content{of("tokens", rows, slots), of("at", rows, slots), of("position", rows), of("last", rows), of("slot")}
 }
 
 // among finds arrays by their names.
@@ -366,7 +366,7 @@ func (l *cacheLayout) among(nodes []*Node) func(name string, shape shapes.Shape)
 func (n *Net) promptProgram(l *cacheLayout, rows, slots, length int) (*hlo.Program, error) {
 	return n.trace("prompt", func(t *trace) []*Node {
 		variables, cache := t.variables(), t.slots(l.slots)
-		p := t.places(rows, slots)
+		p := t.content(rows, slots)
 		ids := Parameter(t.g, "ids", shapes.Make(dtypes.Int32, rows, length))
 		count := Parameter(t.g, "count", shapes.Make(dtypes.Int32, rows))
 		t.set(variables)

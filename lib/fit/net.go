@@ -85,12 +85,11 @@ type hooks struct {
 
 // Config says how a net is trained.
 type Config struct {
-	Optimizer Optimizer   // default: Adam{}
-	Loss      losses.Loss // default: CrossEntropy for labels, MSE for numbers
-	// Step is a training step of one's own, in place of Loss. It is called while programs are written.
-	Step    func(*step.Step)
-	Metrics []metrics.Metric
-	Seed    int64 // of the first weights, the order of examples, and dropout
+	Optimizer Optimizer        // default: Adam{}
+	Loss      losses.Loss      // default: CrossEntropy for labels, MSE for numbers
+	Step      func(*step.Step) // a training step of one's own, in place of Loss, called while programs are written
+	Metrics   []metrics.Metric
+	Seed      int64 // of the first weights, the order of examples, and dropout
 	// BF16 computes in bfloat16; weights and optimizer state stay float32. Integers in the
 	// examples that bfloat16 would round, such as token ids above 256, are refused.
 	BF16    bool

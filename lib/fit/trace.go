@@ -28,6 +28,7 @@ type writer struct {
 	devices  int
 	builder  *hlo.Builder
 	program  *hlo.Program
+	cells    xla.Cells
 	calls    map[*Node]standIn // for cut
 
 	attentions []lower.Attention // of the net, as they were written
@@ -43,7 +44,7 @@ func (w *writer) Description() string                { return "gaiden" }
 func (w *writer) Lowering() models.Lowering {
 	attends := func(a lower.Attention) { w.attentions = append(w.attentions, a) }
 	multiplies := func(x, weights, biases *Node) { w.head = &head{x, weights, biases} }
-	return xla.Lowering{Target: w.target, Options: w.options, Calls: w, Attends: attends, Multiplies: multiplies}
+	return xla.Lowering{Target: w.target, Options: w.options, Calls: w, Cells: &w.cells, Attends: attends, Multiplies: multiplies}
 }
 func (w *writer) Builder(name string) compute.Builder {
 	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
@@ -84,6 +85,21 @@ func (w *writer) LSTMBack(gates, recurrent, c0, c, v *Node) *Node {
 		dz, err := f.LSTMBack(in[0], in[1], in[2], in[3], in[4])
 		return []compute.Value{dz, in[4]}, err // GoMLX takes a clone of one result for its first operand
 	}, gates, recurrent, c0, c, v)[0]
+}
+
+// Attention and AttentionGradient are hlo's calls of cuDNN for package xla.
+func (w *writer) Attention(scale float64, causal bool, q, k, v *Node, lengths ...*Node) (y, statistics *Node) {
+	all := w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+		y, statistics, err := hlo.Flash{Scale: scale, Causal: causal}.Attention(f, in[0], in[1], in[2], in[3:]...)
+		return []compute.Value{y, statistics}, err
+	}, append([]*Node{q, k, v}, lengths...)...)
+	return all[0], all[1]
+}
+
+func (w *writer) AttentionGradient(scale float64, causal bool, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node {
+	return w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+		return hlo.Flash{Scale: scale, Causal: causal}.AttentionGradient(f, in[0], in[1], in[2], in[3], in[4], in[5], in[6:]...)
+	}, append([]*Node{q, k, v, statistics, dy, y}, lengths...)...)
 }
 
 // call writes an operation on operands in place of a node; it has no gradient.

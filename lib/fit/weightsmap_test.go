@@ -198,7 +198,7 @@ func TestAdapted(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, want := range plain.Output {
-			if off := p.Output[i] - want; off > 0.05 || off < -0.05 || tt.int8 == nil && off != 0 {
+			if off := p.Output[i] - want; off > 0.05 || off < -0.05 || tt.int8 == nil && (off > 1e-5 || off < -1e-5) {
 				t.Errorf("%s: got %v, want %v", tt.name, p.Output, plain.Output)
 			}
 		}

@@ -1,12 +1,20 @@
 package lower
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gomlx/compute/dtypes"
+)
 
 // Attention is the shape of attention with multiple heads.
 type Attention struct {
 	N, Queries, Keys    int
 	Heads, Groups, Size int // of queries; of keys and values; numbers of a head
 	Window              int // how far a query sees; 0: all
+	DType               dtypes.DType
+	// Masked says that scores are more than scaled products, and that a query sees other keys
+	// than all, or those up to its own position: what cuDNN's attention does not have.
+	Masked bool
 }
 
 // AttentionForm is how attention is computed.
@@ -20,6 +28,9 @@ const (
 	// BlockwiseAttention has those of a block of queries and a block of keys, which are
 	// computed again on the backward pass.
 	BlockwiseAttention
+	// CuDNNAttention is cuDNN's, where it has it, and else plain. No GPU has run it here yet:
+	// it is never chosen automatically.
+	CuDNNAttention
 )
 
 // AttentionChoice is how attention is computed.
@@ -40,6 +51,9 @@ func (a Attention) Choose(t Target, o Options) AttentionChoice {
 			c.Form = BlockwiseAttention
 		}
 	}
+	if c.Form == CuDNNAttention && !a.cuDNN(t) {
+		c.Form = PlainAttention
+	}
 	if c.Form == BlockwiseAttention && c.Queries == 0 {
 		c.Queries = largestBlock
 		for c.Queries > smallestBlock && (a.N*a.Heads*c.Queries*c.Queries > blockScores || a.Window > 0 && 2*c.Queries > a.Window) {
@@ -50,11 +64,25 @@ func (a Attention) Choose(t Target, o Options) AttentionChoice {
 	return c
 }
 
+// cuDNN says whether cuDNN has this attention: 16-bit numbers, and heads of a multiple of 8
+// numbers up to 128, or 256 on a Hopper GPU.
+func (a Attention) cuDNN(t Target) bool {
+	most := 128
+	if t.Hopper() {
+		most = 256
+	}
+	return t.CuDNN && !a.Masked && a.Window == 0 && (a.DType == dtypes.BFloat16 || a.DType == dtypes.Float16) && a.Size%8 == 0 && a.Size <= most
+}
+
 // Reason says in words why.
 func (a Attention) Reason(t Target, o Options) string {
 	what := fmt.Sprintf("%d × %d scores of %d heads", a.Queries, a.Keys, a.N*a.Heads)
-	if c := a.Choose(t, o); c.Form == BlockwiseAttention {
+	c := a.Choose(t, o)
+	if c.Form == CuDNNAttention {
+		return "cuDNN's, as requested: " + what + " do not lie in memory"
+	}
+	if c.Form == BlockwiseAttention {
 		return fmt.Sprintf("in blocks of %d × %d: %s would take %d MiB of memory", c.Queries, c.Keys, what, a.Scores()>>18)
 	}
-	return "plain: " + what + " fit in memory"
+	return "plain: " + what + " at once"
 }

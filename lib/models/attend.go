@@ -46,7 +46,7 @@ func Attend(q, k, v *Node, a Attending) *Node {
 	q = Reshape(q, n, length, groups, heads/groups, size)
 	scores := MulScalar(float(Einsum("nqghs,nkgs->nghqk", q, k)), a.ScaleOf(size)) // [n groups heads/groups length keys]
 	square := shapes.Make(dtypes.Int32, length, keys)
-	part := Part{Query: Iota(g, square, 0), Key: Iota(g, square, 1), HeadAxis: 2}
+	part := ScoreTile{Query: Iota(g, square, 0), Key: Iota(g, square, 1), HeadAxis: 2}
 	if a.QuerySegments != nil {
 		part.QuerySegments, part.KeySegments = Reshape(a.QuerySegments, n, 1, 1, length, 1), Reshape(a.KeySegments, n, 1, 1, 1, keys)
 	}
@@ -116,8 +116,8 @@ func (a Attending) Check(q, k, v *Node) {
 	}
 }
 
-// Part is some of the queries and keys, for [Attending.Scores].
-type Part struct {
+// ScoreTile is some of the queries and keys, for [Attending.Scores].
+type ScoreTile struct {
 	Query, Key                 *Node // their numbers, int32, which broadcast to the products
 	QuerySegments, KeySegments *Node // of rank 5, which broadcast to the products; nil: none
 	HeadAxis                   int   // of the products' heads/groups
@@ -126,7 +126,7 @@ type Part struct {
 // Scores are what the softmax takes of scaled products of some queries and keys, float32 [n
 // groups …]: the other axes are heads/groups, queries and keys in any order. seen says which
 // keys a query sees, of the same shape; nil: all.
-func (a Attending) Scores(products *Node, p Part) (scores, seen *Node) {
+func (a Attending) Scores(products *Node, p ScoreTile) (scores, seen *Node) {
 	g, d := products.Graph(), products.Shape().Dimensions
 	scores = products
 	if a.SoftCap > 0 {

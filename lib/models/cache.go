@@ -119,7 +119,7 @@ func (c *Cache) attend(scope *model.Scope, q, k, v *Node, a Attending) *Node {
 	q = Reshape(TransposeAllAxes(q, 0, 2, 1, 3), n, groups, heads/groups*length, size)
 	scores := MulScalar(float(Einsum("ngqs,ngks->ngqk", q, k)), a.ScaleOf(size))
 	scores = Reshape(scores, n, groups, heads/groups, length, slots)
-	part := Part{Query: Reshape(c.positions(length), n, 1, 1, length, 1), Key: Reshape(c.At, n, 1, 1, 1, slots), HeadAxis: 2}
+	part := ScoreTile{Query: Reshape(c.positions(length), n, 1, 1, length, 1), Key: Reshape(c.At, n, 1, 1, 1, slots), HeadAxis: 2}
 	a.Causal = true
 	scores, seen := a.Scores(scores, part)
 	there := GreaterOrEqual(part.Key, ZerosLike(part.Key))

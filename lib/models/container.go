@@ -191,7 +191,7 @@ func sequence(layers []Layer, scope *model.Scope, x *Node) *Node {
 func apply(layer Layer, scope *model.Scope, x *Node, again Again) (*Node, Again) {
 	switch l := layer.(type) {
 	case BatchNorm:
-		return l.apply(scope, x, nil, l.Act)
+		return l.apply(scope, x)
 	case Conv2D:
 		return l.apply(scope, x, again), nil
 	case MaxPool2D:

@@ -5,7 +5,7 @@ import (
 
 	"github.com/janpfeifer/gonb/gonbui"
 
-	"gaiden/lib/fit"
+	"gaiden/lib/fit/result"
 )
 
 // textDelay is how long a text is being generated before it is displayed: a short one is there
@@ -14,7 +14,7 @@ const textDelay = 300 * time.Millisecond
 
 // generated shows a text while a net generates it. At the end a line remains that says how fast it
 // was, for the text is the value of the call, or all of the text if the call fails or is stopped.
-func generated(net string) (show func(text string), end func(*fit.Generated, error)) {
+func generated(net string) (show func(text string), end func(*result.Generated, error)) {
 	began, id, text := time.Now(), "", ""
 	var shown time.Time
 	draw := func(s string) {
@@ -32,7 +32,7 @@ func generated(net string) (show func(text string), end func(*fit.Generated, err
 		shown = now
 		draw(text)
 	}
-	return show, func(g *fit.Generated, err error) {
+	return show, func(g *result.Generated, err error) {
 		switch {
 		case id == "":
 			return

@@ -18,7 +18,8 @@ import (
 func (l Lowering) Attend(q, k, v *Node, a models.Attending) *Node {
 	a.Check(q, k, v)
 	d, e := q.Shape().Dimensions, k.Shape().Dimensions
-	shape := lower.Attention{N: d[0], Queries: d[1], Keys: e[1], Heads: d[2], Groups: e[2], Size: d[3], Window: a.Window}
+	shape := lower.Attention{N: d[0], Queries: d[1], Keys: e[1], Heads: d[2], Groups: e[2], Size: d[3], Window: a.Window, DType: q.DType(),
+		Masked: a.SoftCap > 0 || a.ALiBi || a.Offset != nil || a.QuerySegments != nil || a.Dropout > 0 || a.Causal && d[1] != e[1]}
 	if l.Attends != nil {
 		l.Attends(shape)
 	}
@@ -26,7 +27,23 @@ func (l Lowering) Attend(q, k, v *Node, a models.Attending) *Node {
 	if c.Form == lower.BlockwiseAttention {
 		return newBlockwise(q, k, v, a, c).attend()
 	}
+	if c.Form == lower.CuDNNAttention && l.Calls != nil {
+		return l.flash(q, k, v, a)
+	}
 	return models.Attend(q, k, v, a)
+}
+
+// flash is attention by cuDNN.
+func (l Lowering) flash(q, k, v *Node, a models.Attending) *Node {
+	scale := a.ScaleOf(q.Shape().Dimensions[3])
+	var lengths []*Node
+	if a.Lengths != nil {
+		lengths = []*Node{AddScalar(ZerosLike(a.Lengths), float64(q.Shape().Dimensions[1])), a.Lengths}
+	}
+	y, statistics := l.Calls.Attention(scale, a.Causal, q, k, v, lengths...)
+	return gradient.Define(y, []*Node{q, k, v}, func(dy *Node) []*Node {
+		return l.Calls.AttentionGradient(scale, a.Causal, q, k, v, statistics, dy, y, lengths...)
+	})
 }
 
 // blockwise is attention by blocks of queries and keys (Rabe & Staats, 2021; Dao, 2023,
@@ -112,7 +129,7 @@ func (b *blockwise) scores(products, i, j *Node) *Node {
 		return Add(Iota(g, shapes.Make(dtypes.Int32, count), 0), Mul(block, Const(g, int32(count))))
 	}
 	query, key := numbers(i, b.wide), Reshape(numbers(j, b.tall), b.tall, 1, 1)
-	p := models.Part{Query: query, Key: key, HeadAxis: 3}
+	p := models.ScoreTile{Query: query, Key: key, HeadAxis: 3}
 	if b.querySegments != nil {
 		p.QuerySegments = Reshape(partAt(b.querySegments, i, b.zero), b.n, 1, 1, 1, b.wide)
 		p.KeySegments = Reshape(partAt(b.keySegments, j, b.zero), b.n, 1, b.tall, 1, 1)
