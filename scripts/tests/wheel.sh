@@ -71,4 +71,5 @@ if [ "$bad" = 0 ]; then
   check "pip uninstall" "$one/lab/bin/pip" uninstall -q -y gaiden
   check "nothing is left" bash -c '! find "$0" -path "*aiden*" ! -name "*.pyc" | grep .' "$one/lab"
 fi
+fresh go clean -modcache # which not even its owner may remove otherwise
 add_counts wheel "$began" "$good" "$bad" 0
