@@ -2,6 +2,7 @@ package notebook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -223,5 +224,30 @@ func kill(t *testing.T, pid string) {
 	}
 	if err != nil {
 		t.Fatalf("kill %s: %v", pid, err)
+	}
+}
+
+// TestLibraryGone: a kernel whose library was upgraded or removed while it ran says so, and
+// what to do.
+func TestLibraryGone(t *testing.T) {
+	library := t.TempDir()
+	if err := os.WriteFile(filepath.Join(library, "go.mod"), []byte("module example.org/library\n\ngo 1.26\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	n := &Notebook{Library: library, Cache: t.TempDir(), Dir: t.TempDir(), Version: "1.2.3"}
+	defer n.Shutdown(false)
+	if err := n.Execute(t.Context(), request("%env GREETING=hello", 1), &recorder{}).Err; err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(library); err != nil {
+		t.Fatal(err)
+	}
+	err := n.Execute(t.Context(), request("%env GREETING", 2), &recorder{}).Err
+	if err == nil || !strings.Contains(err.Error(), "version 1.2.3) is no longer at "+library) {
+		t.Errorf("got %v, want that the library is no longer there", err)
+	}
+	var hint interface{ Hint() string }
+	if !errors.As(err, &hint) || !strings.Contains(hint.Hint(), "restart the kernel") {
+		t.Errorf("got %v, want a hint to restart the kernel", err)
 	}
 }
