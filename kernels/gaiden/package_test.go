@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,6 +17,9 @@ import (
 // TestPackage: a program in the bin directory of a prefix uses library, tools and plugin
 // of that prefix, which may have any path; a program elsewhere uses none of them.
 func TestPackage(t *testing.T) {
+	if !regexp.MustCompile(`^\d+\.\d+\.\d+((a|b|rc)\d+)?$`).MatchString(session.Version) {
+		t.Errorf("version: got %s, want one that pip takes as it is, such as 1.2.3 or 1.2.3rc1", session.Version)
+	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
