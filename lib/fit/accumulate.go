@@ -54,8 +54,7 @@ func (t *trace) accumulated(variables []*Node, b batch, s *Set, c plan.Part) ste
 		t.set(now)
 		p := part(i)
 		out := t.applyNet(n.model, p.in, true, nil)
-		sum, weight, right := t.score(n.lossOf(s), out, p, nil)
-		measured := t.sums(s, out, p, nil)
+		sum, weight, right, measured := t.results(s, out, p, nil)
 		after := t.buffers(now)
 		t.mark("loss/backward")
 		next := []*Node{Add(state[0], sum), Add(state[1], weight), Add(state[2], right)}

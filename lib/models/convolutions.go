@@ -37,7 +37,10 @@ func (l Conv1D) Apply(scope *model.Scope, x *Node) *Node {
 	sequences(x)
 	d, stride, dilation := x.Shape().Dimensions, max(1, l.Stride), max(1, l.Dilation)
 	span := (l.Kernel-1)*dilation + 1
+	cache := cacheOf(x.Graph())
 	switch total := max(0, ((d[1]+stride-1)/stride-1)*stride+span-d[1]); {
+	case cache != nil && l.Causal:
+		x = cache.continued(scope, x, span-1)
 	case l.Causal:
 		x = padded(x, 1, span-1, 0)
 	case l.Same:

@@ -64,6 +64,10 @@ var (
 	// definitions are the library's packages that define and do nothing.
 	definitions = regexp.MustCompile(`/lib/(models|losses|optim|metrics|datasets|data|fused|engine/triton|report)(/|$)`)
 
+	// values are those of them whose methods leave what they are methods of as it is, but for
+	// Next of a plateau.
+	values = regexp.MustCompile(`/lib/(models|losses|optim|metrics|datasets|data)$`)
+
 	// handles are the library's functions and methods that name what the session has.
 	handles = regexp.MustCompile(`^(New.*|Open|Data|Session|Backend|Name|Model|Config)$`)
 
@@ -117,7 +121,7 @@ func (p *repeater) foreign(f *types.Func, fresh bool) bool {
 		return true
 	case p.ours(path):
 		if definitions.MatchString(path) {
-			return !effects.MatchString(name) && (!method || fresh)
+			return !effects.MatchString(name) && (!method || fresh || values.MatchString(path) && name != "Next")
 		}
 		return handles.MatchString(name)
 	case strings.HasPrefix(path, "github.com/gomlx/"):

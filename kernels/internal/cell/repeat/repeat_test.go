@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -225,6 +226,55 @@ func counts(yield func(int) bool) { yield(1) }
 			}
 			slices.Sort(list)
 			got = strings.Join(list, " ")
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.expr, got, tt.want)
+		}
+	}
+}
+
+// library are packages like those that cells import.
+type library map[string]string
+
+func (l library) Import(path string) (*types.Package, error) {
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, "x.go", l[path], 0)
+	if err != nil {
+		return nil, err
+	}
+	return (&types.Config{}).Check(path, fset, []*ast.File{f}, nil)
+}
+
+// TestLibraryMethods: a net may be defined again that reads a value which a cell has kept.
+func TestLibraryMethods(t *testing.T) {
+	packages := library{
+		"gaiden/lib/data":  "package data\ntype Corpus struct{}\nfunc (Corpus) Vocab() int { return 1 }\nfunc (*Corpus) Len() int { return 1 }\nfunc (*Corpus) Write() int { return 1 }",
+		"gaiden/lib/optim": "package optim\ntype Plateau struct{}\nfunc (*Plateau) Next() int { return 1 }",
+		"gaiden/lib/fit":   "package fit\ntype Net struct{}\nfunc New(n int, f func() int) *Net { return nil }\nfunc (*Net) Name() string { return `` }\nfunc (*Net) Fit() int { return 1 }",
+	}
+	const head = "package main\nimport (\n\"gaiden/lib/data\"\n\"gaiden/lib/fit\"\n\"gaiden/lib/optim\"\n)\nvar book, changed data.Corpus\nvar plateau *optim.Plateau\nvar net *fit.Net\nfunc change() { changed = book }\nvar v = "
+	tests := []struct{ expr, want string }{
+		{`fit.New(book.Vocab(), func() int { return book.Vocab() })`, "book"},
+		{`fit.New((&book).Len(), nil)`, "-"}, // its address may be kept, and written to
+		{`fit.New(book.Write(), nil)`, "-"},
+		{`fit.New(changed.Vocab(), nil)`, "-"},
+		{`plateau.Next()`, "-"},
+		{`net.Fit()`, "-"},
+		{`net.Name()`, "net"},
+	}
+	for _, tt := range tests {
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, "cell.go", head+tt.expr, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Checked{Fset: fset, File: file, Info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}}
+		if r.Pkg, err = (&types.Config{Importer: packages}).Check("main", fset, []*ast.File{file}, r.Info); err != nil {
+			t.Fatal(err)
+		}
+		got := "-"
+		if uses, ok := Repeatable(r, "gaiden")["v"]; ok {
+			got = strings.Join(slices.Sorted(maps.Keys(uses)), " ")
 		}
 		if got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.expr, got, tt.want)
