@@ -19,7 +19,8 @@ import (
 )
 
 // SaveWeights writes the net's variables to a safetensors file, with the names and layouts that
-// PyTorch has for the same layers.
+// PyTorch has for the same layers: the values that Evaluate and Predict use, which are the
+// averages where optim.EMA or SWA keeps some.
 func (n *Net) SaveWeights(path string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -29,7 +30,11 @@ func (n *Net) SaveWeights(path string) error {
 	if err := files.Check(path); err != nil {
 		return fmt.Errorf("fit: %s: save: %w", n.name, err)
 	}
-	all, err := n.weights()
+	used, err := n.averaged()
+	if err != nil {
+		return err
+	}
+	all, err := n.weights(used)
 	if err != nil {
 		return err
 	}
