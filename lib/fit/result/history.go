@@ -198,11 +198,11 @@ type Progress struct {
 // String is a line such as:
 // epoch 2/5 step 3750/7500 loss 0.0712 accuracy 97.8 % 9s left.
 func (p Progress) String() string {
-	s := fmt.Sprintf("epoch %d/%d", p.Epoch, p.Epochs)
+	s := "epoch " + outOf(p.Epoch, p.Epochs)
 	if p.Phase == "compile" {
 		return s + fmt.Sprintf(" compiling %.1fs", p.Elapsed.Seconds())
 	}
-	s += fmt.Sprintf(" step %d/%d loss %s", p.Step, p.Steps, Score{Loss: p.Loss}.LossString())
+	s += fmt.Sprintf(" step %s loss %s", outOf(p.Step, p.Steps), Score{Loss: p.Loss}.LossString())
 	if p.Labels {
 		s += fmt.Sprintf(" accuracy %.1f %%", 100*p.Accuracy)
 	}
@@ -213,6 +213,14 @@ func (p Progress) String() string {
 		s += fmt.Sprintf(" %s left", p.Left.Round(time.Second))
 	}
 	return s
+}
+
+// outOf is a number of all, of which 0 are not known.
+func outOf(n, all int) string {
+	if all == 0 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d/%d", n, all)
 }
 
 // Done is the part of the run that is done, 0 to 1.
