@@ -440,8 +440,12 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 		return t, err
 	}
 	if n.config.Step != nil {
-		if _, err := n.outline(data, t.Batch); err != nil {
+		o, err := n.outline(data, t.Batch)
+		if err != nil {
 			return t, err
+		}
+		if t.Accumulate > 1 && o.losses > 1 {
+			return t, fmt.Errorf("fit: %s: Accumulate of %d with a Config.Step that calls Minimize %d times, the later ones with the weights after the first: want one call of Minimize, or a smaller Batch", n.name, t.Accumulate, o.losses)
 		}
 	}
 	if t.Steps > 0 {
