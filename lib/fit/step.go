@@ -299,13 +299,26 @@ func (w *stepWriter) minimize(loss *Node, of []int) {
 	t.set(w.variables)
 }
 
-// Part is a layer or part by itself, for Predict, Evaluate and SaveWeights.
+// Part is a layer or part by itself, for Predict, Evaluate and SaveWeights. Its examples are what
+// the layer before it returns.
 func (n *Net) Part(name string) *Net {
 	c := n.config
 	c.Step, c.Session = nil, n.config.Session
-	p := New(n.name, n.model.Part(name), c)
+	p := New(n.name, n.model.Part(name, n.outputs), c)
 	p.whole = n
 	return p.WithContext(n.ctx)
+}
+
+// outputs are the shapes of what the layers return for two examples.
+func (n *Net) outputs() (all []shapes.Shape, err error) {
+	_, err = n.trace("outputs", func(t *trace) []*Node {
+		in := n.model.Batch(2, func(_ string, shape shapes.Shape) *Node { return Zeros(t.g, shape) })
+		return []*Node{n.model.Build(t.store.RootScope(), in, nil, func(_ int, y *Node) *Node {
+			all = append(all, y.Shape())
+			return y
+		})}
+	})
+	return all, err
 }
 
 // wholeOnly is an error of what a part cannot do by itself.

@@ -311,3 +311,37 @@ func TestMinimizeTwice(t *testing.T) {
 		}
 	}
 }
+
+// TestPartOfList holds that the layers of a list, one after the other, are the net.
+func TestPartOfList(t *testing.T) {
+	s := open(t)
+	net := models.Net{Name: "list", Input: []int{5}, Layers: []models.Layer{
+		models.Embedding{Name: "tokens", Vocab: 7, Units: 6}, models.LSTM{Name: "lstm", Units: 4}, models.LastStep{}, models.BatchNorm{Name: "norm"}, models.Dense{Name: "head", Units: 3}}}
+	n := attach(t, s, "list", net, Config{Seed: 1, Optimizer: optim.EMA{Decay: 0.5, Optimizer: optim.Adam{}}})
+	ids := []int{1, 2, 3, 4, 5, 6, 0, 1, 2, 3}
+	train := load(t, n, "ids", Data{X: ids, Y: []int{0, 2}})
+	if _, err := n.Fit(train, Train{Epochs: 3}); err != nil {
+		t.Fatal(err)
+	}
+	want, err := n.Predict(ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var x any = ids
+	for _, name := range n.model.Names() {
+		p, err := n.Part(name).Predict(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x = p.Output
+	}
+	if !slices.Equal(x.([]float32), want.Output) {
+		t.Errorf("got %v of the layers, want %v", x, want.Output)
+	}
+	if w, err := n.Part("head").Weights(); err != nil || len(w) != 2 {
+		t.Errorf("got %v, %v of the last layer, want two arrays", w, err)
+	}
+	if _, err := n.Part("hed").Predict(ids); err == nil || !strings.Contains(err.Error(), `no part "hed": want one of tokens, lstm, laststep, norm, head`) {
+		t.Errorf("got %v", err)
+	}
+}
