@@ -30,7 +30,8 @@ type Set struct {
 
 	rounding *seenIntegers
 	stream   *stream // N is then its buffer
-	epochs   uint64  // of Batches
+	of       *session.Session
+	epochs   uint64 // of Batches
 }
 
 // setArray is one of a set's arrays.
@@ -68,7 +69,7 @@ func (n *Net) Upload(name string, d Data) (*Set, error) {
 		return nil, fmt.Errorf("fit: %s: every weight in V is 0: want some that count", name)
 	}
 	sum := s.fingerprint()
-	if old, err := n.find(name); err == nil && old.key() == s.key() && old.N == s.N {
+	if old, err := findSet(n.session, name); err == nil && old.key() == s.key() && old.N == s.N {
 		var there [sha256.Size]byte
 		a, err := n.session.Array("data/" + name + "/sum")
 		if err == nil && a.Values(there[:]) == nil && there == sum {
@@ -124,41 +125,80 @@ func (n *Net) Data(name string) (*Set, error) {
 	if s := n.sets[name]; s != nil {
 		return s, nil
 	}
-	s, err := n.find(name)
+	s, err := findSet(n.session, name)
+	if err == nil {
+		err = s.readLabels()
+	}
 	if err != nil {
 		return nil, err
-	}
-	if s.labelled() {
-		labels := make([]int32, s.N*s.positions)
-		if err := s.array("y").Values(labels); err != nil {
-			return nil, fmt.Errorf("fit: %s: labels of %s: %w", n.name, name, err)
-		}
-		var v []float32
-		if a := s.array("v"); a != nil {
-			v = make([]float32, s.shapeOf("v").Size())
-			if err := a.Values(v); err != nil {
-				return nil, fmt.Errorf("fit: %s: weights of %s: %w", n.name, name, err)
-			}
-		}
-		s.sees(labels, v)
 	}
 	return n.remember(s), nil
 }
 
 func (n *Net) remember(s *Set) *Set {
-	n.sets[s.Name] = s
+	n.sets[s.Name], s.of = s, n.session
 	return s
 }
 
-func (n *Net) find(name string) (*Set, error) {
+// readLabels gets what is known of labels from the device.
+func (s *Set) readLabels() error {
+	if !s.labelled() {
+		return nil
+	}
+	labels := make([]int32, s.N*s.positions)
+	if err := s.array("y").Values(labels); err != nil {
+		return fmt.Errorf("fit: labels of %s: %w", s.Name, err)
+	}
+	var v []float32
+	if a := s.array("v"); a != nil {
+		v = make([]float32, s.shapeOf("v").Size())
+		if err := a.Values(v); err != nil {
+			return fmt.Errorf("fit: weights of %s: %w", s.Name, err)
+		}
+	}
+	s.sees(labels, v)
+	return nil
+}
+
+// GobEncode keeps a set for later cells, by its name.
+func (s *Set) GobEncode() ([]byte, error) {
+	shared.Lock()
+	defer shared.Unlock()
+	switch {
+	case s.stream != nil:
+		return nil, fmt.Errorf("%s is a stream, whose iterator ends with its cell: want net.Stream in the cell that uses it", s.Name)
+	case s.of != shared.s:
+		return nil, fmt.Errorf("%s is not in the cell's own session: want net.Data(%q) in the cell that uses it", s.Name, s.Name)
+	}
+	return []byte(s.Name), nil
+}
+
+// GobDecode finds the set of that name in the session.
+func (s *Set) GobDecode(name []byte) error {
+	of, err := sharedSession()
+	if err != nil {
+		return err
+	}
+	found, err := findSet(of, string(name))
+	if err == nil {
+		err = found.readLabels()
+	}
+	if err == nil {
+		*s = *found
+		s.of = of
+	}
+	return err
+}
+
+func findSet(of *session.Session, name string) (*Set, error) {
 	prefix := "data/" + name + "/"
-	list, err := n.session.List(prefix)
+	list, err := of.List(prefix)
 	if err != nil {
 		return nil, err
 	}
 	s := &Set{Name: name, rounding: &seenIntegers{}}
 	for _, a := range list {
-		b, err := n.session.Array(a.Name)
+		b, err := of.Array(a.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +220,7 @@ func (n *Net) find(name string) (*Set, error) {
 		s.arrays = append(s.arrays, part)
 	}
 	if s.N == 0 {
-		return nil, n.noSet(name)
+		return nil, noSet(of, name)
 	}
 	slices.SortFunc(s.arrays, bySetOrder)
 	return s, nil
@@ -245,9 +285,9 @@ func (s *Set) all() (l []*session.Array) {
 func (s *Set) labelled() bool { return s.positions > 0 }
 
 // noSet says that there is no data set of this name, and which there are.
-func (n *Net) noSet(name string) error {
+func noSet(of *session.Session, name string) error {
 	var there []string
-	if list, err := n.session.List("data/"); err == nil { // else the error does without them
+	if list, err := of.List("data/"); err == nil { // else the error does without them
 		for _, a := range list {
 			if set, is := strings.CutSuffix(strings.TrimPrefix(a.Name, "data/"), "/sum"); is {
 				there = append(there, set)
@@ -255,9 +295,9 @@ func (n *Net) noSet(name string) error {
 		}
 	}
 	if len(there) == 0 {
-		return fmt.Errorf("fit: no data set %q in the session: load it first", name)
+		return fmt.Errorf("fit: no data set %q in the session: upload it first", name)
 	}
-	return fmt.Errorf("fit: no data set %q in the session, there are %s: load it first", name, strings.Join(there, ", "))
+	return fmt.Errorf("fit: no data set %q in the session, there are %s: upload it first", name, strings.Join(there, ", "))
 }
 
 // key tells sets apart for which programs differ.

@@ -1,11 +1,14 @@
 package fit
 
 import (
+	"bytes"
+	"encoding/gob"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	"gaiden/lib/data"
 	"gaiden/lib/losses"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
@@ -70,5 +73,50 @@ func TestLoadKeepsOthers(t *testing.T) {
 		if _, err := attach(t, s, "net", models.Peaks(), Config{FirstLook: true}).Data(name); err != nil {
 			t.Errorf("%s, found again: %v", name, err)
 		}
+	}
+}
+
+// TestKeptSet holds that a set is kept for later cells by its name, with what is known of its
+// labels, and that what is not there any more is an error that says so.
+func TestKeptSet(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "keeper", body(), Config{})
+	train := load(t, n, "kept", digits(24, []int{6}, 1))
+	if _, err := train.GobEncode(); err == nil || !strings.Contains(err.Error(), `kept is not in the cell's own session: want net.Data("kept")`) {
+		t.Errorf("another session: got %v", err)
+	}
+	old := shared.s
+	shared.s = s
+	defer func() { shared.s = old }()
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(train); err != nil {
+		t.Fatal(err)
+	}
+	first := b.Bytes()
+	got := &Set{}
+	if err := gob.NewDecoder(&b).Decode(got); err != nil {
+		t.Fatal(err)
+	}
+	if got.N != 24 || got.low != train.low || got.high != train.high || got.counted != train.counted || got.key() != train.key() {
+		t.Errorf("got %+v, want %+v", got, train)
+	}
+	if _, err := n.Fit(got, Train{Batch: 8}); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Delete("data/kept/*"); err != nil {
+		t.Fatal(err)
+	}
+	if err := gob.NewDecoder(bytes.NewReader(first)).Decode(&Set{}); err == nil || !strings.Contains(err.Error(), `no data set "kept" in the session`) {
+		t.Errorf("gone: got %v", err)
+	}
+	parts, err := n.Stream("parts", data.Batches(1, func(int) (data.Examples, error) {
+		d := digits(8, []int{6}, 1)
+		return data.Examples{X: d.X, Y: d.Y}, nil
+	}), 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parts.GobEncode(); err == nil || !strings.Contains(err.Error(), "parts is a stream") {
+		t.Errorf("a stream: got %v", err)
 	}
 }

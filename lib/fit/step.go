@@ -58,7 +58,7 @@ func (w *stepWriter) Apply(layer string, x *Node) *Node {
 	t := w.t
 	i := slices.Index(t.net.model.Names(), layer)
 	if i < 0 {
-		panic(fmt.Errorf("Step.Apply of %q: want a layer or part of %s: %s", layer, t.net.model.Name, strings.Join(t.net.model.Names(), ", ")))
+		panic(fmt.Errorf("Step.Apply of %q: want a layer or part of %s: %s; the whole net is Step.Forward", layer, t.net.model.Name, strings.Join(t.net.model.Names(), ", ")))
 	}
 	if t.net.config.BF16 && x.DType().IsFloat() {
 		x = ConvertDType(x, dtypes.BFloat16)
@@ -80,6 +80,37 @@ func (w *stepWriter) Minimize(loss *Node, layers ...string) {
 	if w.training {
 		w.minimize(loss, of)
 	}
+}
+
+func (w *stepWriter) Follow(part, other string, decay float64) {
+	if !(decay >= 0 && decay < 1) {
+		panic(fmt.Errorf("Step.Follow: decay is %g: want 0 or more, and less than 1", decay))
+	}
+	all := w.t.net.layout.variables
+	from := map[string]int{}
+	for i, v := range all {
+		if name, is := strings.CutPrefix(v.name, other+"/"); is {
+			from[name] = i
+		}
+	}
+	found := 0
+	for i, v := range all {
+		name, is := strings.CutPrefix(v.name, part+"/")
+		if !is || !v.shape.DType.IsFloat() {
+			continue
+		}
+		j, is := from[name]
+		if !is || !all[j].shape.Equal(v.shape) {
+			panic(fmt.Errorf("Step.Follow of %q and %q: the second has no %s of shape %s: want two parts of %s with the same layers", part, other, name, v.shape, w.t.net.model.Name))
+		}
+		if found++; w.training {
+			w.variables[i] = StopGradient(Add(MulScalar(w.variables[i], decay), MulScalar(w.variables[j], 1-decay)))
+		}
+	}
+	if found == 0 {
+		panic(fmt.Errorf("Step.Follow of %q: want a part with weights of %s: %s", part, w.t.net.model.Name, strings.Join(w.t.net.model.Names(), ", ")))
+	}
+	w.t.set(w.variables)
 }
 
 func (w *stepWriter) Report(name string, value *Node) {

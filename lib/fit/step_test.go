@@ -203,6 +203,43 @@ func TestPhysics(t *testing.T) {
 	}
 }
 
+// TestFollow holds that a frozen part takes its share of another one's new weights in each
+// step, the means of its batch norms too, and that Evaluate changes nothing.
+func TestFollow(t *testing.T) {
+	s := open(t)
+	part := func(name string) models.Net {
+		return models.Net{Name: name, Input: []int{6}, Layers: []models.Layer{models.Dense{Name: "dense", Units: 3}, models.BatchNorm{Name: "norm"}}}
+	}
+	frozen := optim.Groups{Optimizer: optim.SGD{LearningRate: 0.1}, Groups: []optim.Group{{Names: []string{"teacher/*"}, Frozen: true}}}
+	n := attach(t, s, "follow", models.Parts("follow", []int{6}, part("student"), part("teacher")), Config{Seed: 1, Optimizer: frozen, Step: func(s *step.Step) {
+		s.Minimize(ReduceAllMean(Square(Sub(s.Apply("student", s.X), StopGradient(s.Apply("teacher", s.X))))), "student")
+		s.Follow("teacher", "student", 0.75)
+	}})
+	train := load(t, n, "x", Data{X: digits(16, []int{6}, 1).X})
+	before := weightsOf(t, n)
+	if _, err := n.Evaluate(train); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Fit(train, Train{Steps: 1, Batch: 16}); err != nil {
+		t.Fatal(err)
+	}
+	after := weightsOf(t, n)
+	for name, was := range before {
+		of, is := strings.CutPrefix(name, "teacher/")
+		for i := range was {
+			if !is {
+				break
+			}
+			if want := 0.75*was[i] + 0.25*after["student/"+of][i]; math.Abs(float64(after[name][i]-want)) > 1e-6 {
+				t.Errorf("%s[%d]: got %v, want %v", name, i, after[name][i], want)
+			}
+		}
+	}
+	if slices.Equal(before["student/dense/weights"], after["student/dense/weights"]) || slices.Equal(before["teacher/norm/mean"], after["teacher/norm/mean"]) {
+		t.Errorf("got weights %v as before", after)
+	}
+}
+
 // TestStepCounts holds that an optimizer that is used several times in a step counts its own
 // steps, as PyTorch's do: two of Adam in one step are two.
 func TestStepCounts(t *testing.T) {
@@ -264,6 +301,9 @@ func TestStepRefused(t *testing.T) {
 		"layer":    {func(s *step.Step) { s.Minimize(ReduceAllMean(s.X), "boddy") }, `Step.Minimize of "boddy": want layers or parts of body: body, relu, head`},
 		"apply":    {func(s *step.Step) { s.Apply("hed", s.X) }, `Step.Apply of "hed"`},
 		"weights":  {func(s *step.Step) { s.Minimize(ReduceAllMean(s.X), "relu") }, "got no weights that are trained"},
+		"follow":   {func(s *step.Step) { s.Follow("body", "head", 0.9) }, `the second has no dense/`},
+		"decay":    {func(s *step.Step) { s.Follow("body", "body", 1) }, "Step.Follow: decay is 1"},
+		"nobody":   {func(s *step.Step) { s.Follow("relu", "body", 0) }, `Step.Follow of "relu": want a part with weights`},
 		"name":     {func(s *step.Step) { s.Report("loss", ReduceAllMean(s.X)) }, `Step.Report of "loss"`},
 		"twice":    {func(s *step.Step) { s.Report("a", ReduceAllMean(s.X)); s.Report("a", ReduceAllMean(s.X)) }, `Step.Report of "a"`},
 		"building": {func(s *step.Step) { s.Minimize(ReduceAllMean(Add(s.X, Ones(s.X.Graph(), s.Forward(s.X).Shape())))) }, "fit: refused: program step"},

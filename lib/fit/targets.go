@@ -219,6 +219,9 @@ func (n *Net) addWeights(s *Set, v []float32) error {
 	}
 	width := len(v) / s.N
 	for i, w := range v {
+		if n.config.Step != nil && math.Abs(float64(w)) <= math.MaxFloat32 {
+			continue // numbers of the user's own, such as advantages
+		}
 		if !(w >= 0 && w <= math.MaxFloat32) {
 			return fmt.Errorf("fit: %s: weight %d of example %d is %g: want 0 or more", name, i%width, i/width, w)
 		}

@@ -1,6 +1,8 @@
 package losses
 
 import (
+	"fmt"
+
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
@@ -59,7 +61,7 @@ func (l Func) Title() string { return l.Name }
 // Apply takes what Of takes.
 func (l Func) Apply(out, y, v *Node) (loss, weight *Node) {
 	must(l, 0)
-	values := l.Of(out, seen(y, v))
+	values := l.of(out, y, v)
 	n := out.Shape().Dimensions[0]
 	if values.Rank() == 0 {
 		values = BroadcastToDims(InsertAxes(values, 0), n)
@@ -68,4 +70,17 @@ func (l Func) Apply(out, y, v *Node) (loss, weight *Node) {
 		return weightedExamples(rowMeans(values), v)
 	}
 	return weighted(values, v)
+}
+
+// of calls Of, and says what it may have met where there are no targets.
+func (l Func) of(out, y, v *Node) *Node {
+	if y != nil {
+		return l.Of(out, seen(y, v))
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			panic(fmt.Errorf("loss %q: its y is nil, as the data have no targets: want Y in them, or an Of without y: %v", l.Name, r))
+		}
+	}()
+	return l.Of(out, nil)
 }

@@ -41,11 +41,16 @@ type Step struct {
 type Writer interface {
 	// ForwardInputs is what a net of several inputs returns for them, float32.
 	ForwardInputs(in models.Inputs) *Node
-	// Apply is what a layer or part of the net returns for x, float32.
+	// Apply is what a layer or part of the net returns for x, float32; Forward that of the
+	// whole net.
 	Apply(layer string, x *Node) *Node
 	// Minimize changes the weights of some layers or parts, or of all, by the gradient of a
 	// scalar. What the step does after it sees the new weights.
 	Minimize(loss *Node, layers ...string)
+	// Follow moves the weights of a part towards those of another one of the same layers, such
+	// as a target net (Mnih et al., 2015) or a teacher (Grill et al., 2020) that is frozen for
+	// the optimizer: they become decay·w + (1-decay)·other. A decay of 0 copies.
+	Follow(part, other string, decay float64)
 	// Added is the sum of what the layers applied so far have added to the loss by
 	// models.AddLoss, which counts nowhere else.
 	Added() *Node

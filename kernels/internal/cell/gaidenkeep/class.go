@@ -77,6 +77,9 @@ func classifyStruct(t reflect.Type) class {
 			all = walked
 		}
 	}
+	if !standard(t.PkgPath()) && gobs(t) {
+		return marshaled
+	}
 	if path := t.PkgPath(); hidden && standard(path) && !justMemory(path, t.Name()) {
 		if marshals(t) {
 			return marshaled
@@ -149,6 +152,19 @@ func marshals(t reflect.Type) bool {
 	return p.Implements(gobEncoder) && p.Implements(gobDecoder) ||
 		p.Implements(binaryMarshal) && p.Implements(binaryUnmarshal) ||
 		p.Implements(textMarshal) && p.Implements(textUnmarshal)
+}
+
+// gobs reports whether a struct has gob methods of its own: those of an embedded field
+// would leave the other fields out.
+func gobs(t reflect.Type) bool {
+	some := func(t reflect.Type) bool { return t.Implements(gobEncoder) || t.Implements(gobDecoder) }
+	for f := range t.Fields() {
+		if f.Anonymous && (some(f.Type) || some(reflect.PointerTo(f.Type))) {
+			return false
+		}
+	}
+	p := reflect.PointerTo(t)
+	return p.Implements(gobEncoder) && p.Implements(gobDecoder)
 }
 
 // marshal calls the first pair of methods that p, a pointer, has.

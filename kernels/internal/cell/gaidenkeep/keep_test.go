@@ -75,6 +75,32 @@ func (c *Circle) Area() float64 { return math.Pi * c.r * c.r }
 type celsius float64
 type tree map[string]tree
 
+// ticket is a value that stands for something by a name, as its gob methods say.
+type ticket struct {
+	name string
+	open chan int
+}
+
+var tickets = map[string]chan int{"h": make(chan int)}
+
+func (h *ticket) GobEncode() ([]byte, error) {
+	if h.name == "" {
+		return nil, errors.New("no name")
+	}
+	return []byte(h.name), nil
+}
+
+func (h *ticket) GobDecode(data []byte) error {
+	*h = ticket{string(data), tickets[string(data)]}
+	return nil
+}
+
+// described has the gob methods of its field, which say nothing of the other one.
+type described struct {
+	ticket
+	N int
+}
+
 // TestAgain: what comes back is deeply equal to what was kept.
 func TestAgain(t *testing.T) {
 	text := "some text"
@@ -130,6 +156,9 @@ func TestAgain(t *testing.T) {
 		{"atomic", variable("x", new(atomic.Int64))},
 		{"array without length", variable("x", new([0]string{}))},
 		{"empty struct", variable("x", new(struct{}{}))},
+		{"with gob methods", variable("x", &ticket{"h", tickets["h"]})},
+		{"pointer with gob methods", variable("x", new(&ticket{"h", tickets["h"]}))},
+		{"with those of a field", variable("x", &described{ticket{"h", tickets["h"]}, 5})},
 		{"long list", variable("x", longList(10_000))},
 		{"nested any", variable("x", nestedAny(1000))},
 	}

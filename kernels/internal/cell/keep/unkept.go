@@ -90,8 +90,6 @@ func (m *Memory) refused(name string, u *parse.Unit) (reason, hint string) {
 		where = fmt.Sprintf("run cell %d again", d.Cell)
 	}
 	switch {
-	case strings.HasSuffix(string(v.typ), "/lib/fit/}.Set"):
-		return reason, fmt.Sprintf("data that a net has loaded have a name: %s := must(net.Data(\"NAME\"))", name)
 	case v.ended:
 		return reason, where
 	case strings.Contains(v.why, "GiB"):
