@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 		{MaxPool2D{Window: 2, Pad: 2}, "Pad is 2 with windows of 2"},
 		{MaxPool2D{Window: 2, Gradient: 7}, "Gradient is 7: want one of models.Mask"},
 		{LSTM{}, "Units is 0"}, {LSTM{Units: 1, Stateful: -1}, "Stateful is -1"},
-		{MeanPool2D{}, ""}, {Flatten{}, ""}, {Activation{}, ""},
+		{GlobalAvgPool{}, ""}, {Flatten{}, ""}, {Activation{}, ""},
 		{Residual{}, "Main has no layers"},
 		{Residual{Skip: []Layer{Dense{Name: "a", Units: 1}}}, "Main has no layers"},
 		{inner(Dense{Units: 1}), "Main: layer 1, a Dense, has no name"},
@@ -115,7 +115,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}
 	}
-	for name, of := range map[string]Net{"images": {Input: []int{3, 2}, Layers: []Layer{MeanPool2D{}}}, "sequences": {Input: []int{3}, Layers: []Layer{LSTM{Units: 1}}}} {
+	for name, of := range map[string]Net{"images": {Input: []int{3, 2}, Layers: []Layer{GlobalAvgPool{}}}, "sequences": {Input: []int{3}, Layers: []Layer{LSTM{Units: 1}}}} {
 		if _, err := fit.New("net", of, fit.Config{}).Summary(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want %s: got %v", name, err)
 		}

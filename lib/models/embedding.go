@@ -16,6 +16,8 @@ type Embedding struct {
 	Vocab int  // how many ids there are
 	Units int  // length of each vector
 	Init  Init // of the table, [vocab units]; default: Normal(0.02), as in GPT-2
+	// MaskZero masks the time steps whose id is 0 as padding, as in Keras: see [WithMask].
+	MaskZero bool
 }
 
 func (l Embedding) Title() (name, kind string) { return l.Name, "Embedding" }
@@ -31,7 +33,14 @@ func (l Embedding) Apply(scope *model.Scope, x *Node) *Node {
 		panic(fmt.Errorf("got an input of %s: want integers, which ids are: examples as []int32", x.DType()))
 	}
 	table := variable(scope, x.Graph(), "weights", l.Init, Normal(0.02), l.Vocab, l.Units)
-	return Gather(table, InsertAxes(x, -1), false)
+	y := Gather(table, InsertAxes(x, -1), false)
+	if l.MaskZero {
+		if x.Rank() != 2 {
+			panic(fmt.Errorf("got ids of rank %d with MaskZero: want [n length]", x.Rank()))
+		}
+		y = WithMask(y, x)
+	}
+	return y
 }
 
 // Positions adds a learned vector to each time step of a sequence, as GPT-2 and BERT do
