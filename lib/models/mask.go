@@ -33,7 +33,7 @@ func WithMask(x, mask *Node) *Node {
 	if mask.DType() != dtypes.Bool {
 		mask = NotEqual(mask, ZerosLike(mask))
 	}
-	x = Identity(x)
+	x = IdentityWithCustomGradient(x, func(_, v *Node) *Node { return v }) // another node, with a mask of its own
 	all, _ := model.GetGraphParam(x.Graph(), masked)
 	known, _ := all.(map[*Node]*Node)
 	if known == nil {
