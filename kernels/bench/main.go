@@ -57,6 +57,7 @@ var benches = map[string]struct {
 	help string
 }{
 	"train":    {benchTrain, "µs per training step of twelve nets; -peers jax,torch; -devices 1,2,4"},
+	"nets":     {benchNets, "µs per training step of the kinds of nets that people train: GPT, GRU, VAE, GAN, …; -peers jax,torch"},
 	"random":   {benchRandom, "µs per training step of nets drawn from a seed; -seed, -nets; -peers jax,torch"},
 	"accuracy": {benchAccuracy, "test accuracy on Fashion-MNIST; -peers torch"},
 	"cells":    {benchCells, "ms from execute_request to idle: Gaiden, GoNB, IPython with JAX"},
@@ -193,8 +194,8 @@ func (b *bench) print(w io.Writer) {
 		b.printTrain(w)
 		return
 	}
-	if b.name == "random" {
-		b.printRandom(w)
+	if b.name == "random" || b.name == "nets" {
+		b.printCompared(w)
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

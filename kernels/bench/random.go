@@ -52,8 +52,14 @@ func (b *bench) random(s *session.Session, c trainCase) error {
 	if s.Welcome().Platform == "cpu" {
 		c.n, ways = max(2*c.batch, c.n/20), nil
 	}
+	return b.compare(s, c, ways)
+}
+
+// compare trains a net next to its peers, after the losses of the first step were compared,
+// and with XLA's kernels only.
+func (b *bench) compare(s *session.Session, c trainCase, ways []string) error {
 	check := ""
-	if !slices.ContainsFunc(c.model.Layers, func(l models.Layer) bool { _, drops := l.(models.Dropout); return drops }) {
+	if c.config.Step == nil { // else it draws random numbers
 		dir, err := os.MkdirTemp("", "bench-random")
 		if err != nil {
 			return err
@@ -92,6 +98,7 @@ const repeatedSteps = 20
 // batch in a folder, of which the peers compute the same loss: they train the same net.
 func (b *bench) firstLoss(s *session.Session, c trainCase, dir string) error {
 	c.n = c.batch
+	c.model.Layers = withoutDropout(c.model.Layers)
 	net, data, err := c.attach(s, "check", c.config)
 	if err != nil {
 		return err
@@ -99,7 +106,17 @@ func (b *bench) firstLoss(s *session.Session, c trainCase, dir string) error {
 	defer net.Reset()
 	d := c.examples()
 	err = net.SaveWeights(filepath.Join(dir, "weights.safetensors"))
-	for name, values := range map[string]any{"x": d.X, "y": d.Y} {
+	files := map[string]any{"x": d.X, "y": d.Y}
+	if in, several := d.X.(fit.Inputs); several {
+		delete(files, "x")
+		for name, x := range in {
+			files["x-"+name] = x
+		}
+	}
+	if d.Y == fit.SameX {
+		files["y"] = d.X
+	}
+	for name, values := range files {
 		var w bytes.Buffer
 		err = errors.Join(err, binary.Write(&w, binary.LittleEndian, values), os.WriteFile(filepath.Join(dir, name), w.Bytes(), 0o600))
 	}
@@ -123,6 +140,21 @@ func (b *bench) firstLoss(s *session.Session, c trainCase, dir string) error {
 	b.addSamples(c.name+"-loss", "gaiden first step", "loss", []float64{float64(losses[0][0])})
 	b.addSamples(c.name+"-repeat", "gaiden", "losses that differ", []float64{differ})
 	return nil
+}
+
+// withoutDropout are layers whose losses the peers can repeat.
+func withoutDropout(layers []models.Layer) (all []models.Layer) {
+	for _, l := range layers {
+		switch m := l.(type) {
+		case models.Dropout:
+			continue
+		case models.Sequential:
+			m.Layers = withoutDropout(m.Layers)
+			l = m
+		}
+		all = append(all, l)
+	}
+	return all
 }
 
 // families are the kinds of nets that are drawn.
@@ -340,10 +372,10 @@ func renamed(l models.Layer, name string) models.Layer {
 	return l
 }
 
-// printRandom prints a line for each net: µs per step of each way, the fastest peer's over
+// printCompared prints a line for each net: µs per step of each way, the fastest peer's over
 // Gaiden's, and XLA's kernels' over Gaiden's. The last lines are the geometric means and the
 // worst.
-func (b *bench) printRandom(w io.Writer) {
+func (b *bench) printCompared(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "net\tGaiden\tXLA's kernels\tJAX\tPyTorch\tbest peer / Gaiden\tXLA's kernels / Gaiden\tfirst loss\t")
 	var peers, kernels []float64
@@ -353,8 +385,7 @@ func (b *bench) printRandom(w io.Writer) {
 		}
 		return fmt.Sprintf("%.4g", r)
 	}
-	for k := range b.nets {
-		name := randomCase(b.seed, k).name
+	for _, name := range b.compared() {
 		of := func(subject string, exact bool) float64 { // the fastest
 			best := math.Inf(1)
 			for _, r := range b.records {
@@ -391,6 +422,20 @@ func (b *bench) printRandom(w io.Writer) {
 			fmt.Fprintf(w, "%s: geometric mean %.3f, worst %.3f, of %d nets\n", x.what, math.Exp(sum/float64(len(x.ratios))), slices.Min(x.ratios), len(x.ratios))
 		}
 	}
+}
+
+// compared are the names of the nets that are compared.
+func (b *bench) compared() (names []string) {
+	if b.name == "nets" {
+		for _, c := range netCases {
+			names = append(names, c.name)
+		}
+		return names
+	}
+	for k := range b.nets {
+		names = append(names, randomCase(b.seed, k).name)
+	}
+	return names
 }
 
 // firstLosses says whether Gaiden's losses are the same a second time, and the peers' losses of the

@@ -15,6 +15,7 @@ type subject struct {
 	name    string
 	measure func() (float64, error) // µs a step
 	samples []float64
+	cpu     []float64 // µs of CPU time a step
 	peer    *peer // whose it is, nil for Gaiden's
 }
 
@@ -48,7 +49,16 @@ func (b *bench) rounds(name string, subjects []*subject, settle func() error) er
 				continue
 			}
 			var unsettled error // no fault of a peer's
-			one, err := x.warm(last, func() error { unsettled = settle(); return unsettled })
+			var began time.Time
+			var used float64
+			one, err := x.warm(last, func() error {
+				unsettled = settle()
+				began, used = time.Now(), cpuTime()
+				return unsettled
+			})
+			if !began.IsZero() {
+				x.cpu = append(x.cpu, one*(cpuTime()-used)/time.Since(began).Seconds())
+			}
 			if unsettled != nil {
 				return unsettled
 			}
@@ -68,6 +78,7 @@ func (b *bench) rounds(name string, subjects []*subject, settle func() error) er
 			continue
 		}
 		b.addSamples(name, x.name, "µs", x.samples)
+		b.addSamples(name+"-cpu", x.name, "µs of CPU time", x.cpu)
 		if x.peer == nil {
 			continue
 		}

@@ -171,7 +171,7 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 	if err := epochs(); err != nil { // programs for the rest of an epoch, and the pace
 		return nil, err
 	}
-	if c.epochs == 0 && b.name == "random" {
+	if c.epochs == 0 && (b.name == "random" || b.name == "nets") {
 		began := time.Now()
 		if err := epochs(); err != nil {
 			return nil, err
@@ -200,12 +200,8 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 	}}, nil
 }
 
-// tuned chooses kernels as fit does in the background of a notebook, which is not
-// for nets with batch norm.
+// tuned chooses kernels as fit does in the background of a notebook.
 func (b *bench) tuned(net *fit.Net, data *fit.Set, t fit.Train) error {
-	if net.Model().HasBatchNorm() {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.tune)
 	defer cancel()
 	err := net.WithContext(ctx).Tune(data, t, func(line string) { fmt.Fprintln(b.progress, "bench train:", line) })

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,10 +145,15 @@ func checkJupyter(ctx context.Context) []finding {
 // the system's, and in the Python environment that is active.
 func checkKernelspecs(context.Context) (out []finding) {
 	dirs := []string{kernelsDir("")}
-	if v := os.Getenv("VIRTUAL_ENV"); v != "" {
-		dirs = append(dirs, kernelsDir(v))
+	environments := []string{os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"), "/usr/local", "/usr"}
+	if home := os.Getenv(wire.HomeEnv); home != "" {
+		environments = append([]string{filepath.Join(home, "../../..")}, environments...)
 	}
-	dirs = append(dirs, kernelsDir("/usr/local"), kernelsDir("/usr"))
+	for _, prefix := range environments {
+		if dir := kernelsDir(prefix); prefix != "" && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
 	self, _ := os.Executable()
 	for _, dir := range dirs {
 		specs, _ := filepath.Glob(filepath.Join(dir, "*", "kernel.json"))
@@ -167,6 +173,7 @@ func checkKernelspecs(context.Context) (out []finding) {
 			if !ours {
 				continue
 			}
+			k.Argv[0] = filepath.Clean(strings.ReplaceAll(k.Argv[0], "{resource_dir}", filepath.Dir(spec))) // as Jupyter does
 			switch _, err := exec.LookPath(k.Argv[0]); {
 			case err != nil:
 				out = append(out, worse("gaiden install writes it again; gaiden install -uninstall -name NAME removes it", "%s starts %s, which is not there", spec, k.Argv[0]))

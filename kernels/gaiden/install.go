@@ -34,23 +34,38 @@ const usualName = "gaiden"
 func installMain(args []string, stdout, stderr io.Writer) error {
 	f := newFlags("install", "[flags]", stderr)
 	source := f.String("source", "", "source tree of Gaiden; default: what was installed before")
-	prefix := f.String("prefix", "", "install the kernelspec in PREFIX/share/jupyter (an environment) instead of the user's directory")
+	user := f.Bool("user", false, "install the kernelspec in the user's directory, which every Jupyter of the user lists: the default")
+	sysPrefix := f.Bool("sys-prefix", false, "install the kernelspec in the Python environment that is active: python3's sys.prefix")
+	prefix := f.String("prefix", "", "install the kernelspec in PREFIX/share/jupyter: an environment")
 	name := f.String("name", usualName, "name of the kernelspec: one of another name has this version for itself")
 	display := f.String("display", "", "name that Jupyter shows; default: Go (Gaiden), or Go (NAME)")
 	remove := f.Bool("uninstall", false, "remove the kernelspec")
+	stage := f.String("package", "", "only write to this directory what a Python package installs into its prefix; see scripts/wheel")
 	if err := parseAll(f, args); err != nil {
 		return err
 	}
 	if strings.ContainsFunc(*name, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-_", r) }) || *name == "" || (*name)[0] == '.' {
 		return fmt.Errorf("install: kernelspec name %q: want lower-case letters, digits, '.', '-' and '_', no '.' first", *name)
 	}
+	switch where := map[bool]int{true: 1}; {
+	case where[*user]+where[*sysPrefix]+where[*prefix != ""] > 1:
+		return errors.New("install: got more than one of -user, -sys-prefix and -prefix, want one")
+	case *sysPrefix:
+		var err error
+		if *prefix, err = pythonPrefix(); err != nil {
+			return fmt.Errorf("install: %w", err)
+		}
+	}
+	if *stage != "" {
+		err := cmp.Or(copyLibrary(*source, filepath.Join(packageShare(*stage), "src")), writeSpec(filepath.Join(kernelsDir(*stage), usualName), "Go (Gaiden)", packageSpec, nil))
+		if err != nil {
+			return fmt.Errorf("install: -package: %w", err)
+		}
+		return nil
+	}
 	dir := filepath.Join(kernelsDir(*prefix), *name)
 	if *remove {
-		if _, err := os.Stat(filepath.Join(dir, "kernel.json")); err != nil {
-			return fmt.Errorf("install: no kernelspec %s: %w", dir, err)
-		}
-		fmt.Fprintf(stdout, "removed %s\n", dir)
-		return os.RemoveAll(dir)
+		return uninstall(dir, stdout)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -98,6 +113,33 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
+// uninstall removes a kernelspec, with the version that it has for itself, and says
+// what stays.
+func uninstall(dir string, stdout io.Writer) error {
+	if _, err := os.Stat(filepath.Join(dir, "kernel.json")); err != nil {
+		return fmt.Errorf("install: no kernelspec %s: %w", dir, err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	fmt.Fprintf(stdout, "removed %s\n", dir)
+	for _, left := range []struct{ what, dir string }{{"program and library", wire.UserDataDir()}, {"plugins, data sets, compiled programs", wire.CacheDir()}, {"snapshots", wire.StateDir()}} {
+		if exists(left.dir) {
+			fmt.Fprintf(stdout, "%s stay in %s\n", left.what, left.dir)
+		}
+	}
+	return nil
+}
+
+// pythonPrefix is the Python environment that is active.
+func pythonPrefix() (string, error) {
+	out, err := exec.Command("python3", "-c", "import sys; print(sys.prefix)").Output()
+	if err != nil {
+		return "", fmt.Errorf("-sys-prefix: python3: %w: name the environment with -prefix", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
 // alone gives a kernelspec its own data directory: the program, copied there, a
 // place for the library, and the completion server. Its kernels find them there,
 // and so does the session that their cells start.
@@ -105,7 +147,7 @@ func alone(dir, self string) (program, lib string, env map[string]string, err er
 	home := filepath.Join(dir, "home")
 	gopls := filepath.Join(wire.DataDir(), "bin", "gopls")
 	env = map[string]string{"XDG_DATA_HOME": home}
-	if err := os.Setenv("XDG_DATA_HOME", home); err != nil {
+	if err := errors.Join(os.Setenv("XDG_DATA_HOME", home), os.Unsetenv(wire.HomeEnv)); err != nil {
 		return "", "", nil, err
 	}
 	program = filepath.Join(wire.DataDir(), "bin", "gaiden")
@@ -145,7 +187,7 @@ func kernelsDir(prefix string) string {
 	if d := os.Getenv("JUPYTER_DATA_DIR"); d != "" {
 		return filepath.Join(d, "kernels")
 	}
-	return filepath.Join(filepath.Dir(wire.DataDir()), "jupyter", "kernels")
+	return filepath.Join(filepath.Dir(wire.UserDataDir()), "jupyter", "kernels")
 }
 
 // writeSpec writes a kernelspec; kernel.json comes last and is never seen half.

@@ -134,17 +134,23 @@ func showJobs(h magic.Host, l []wire.JobInfo, all bool) {
 func attachNet(ctx context.Context, h magic.Host, j *fit.Job) error {
 	const width = 24
 	longest := 0
-	history, err := j.Follow(ctx, func(p fit.Progress) {
+	var last fit.Progress
+	show := func(p fit.Progress, state string) {
 		full := int(p.Done() * width)
-		line := fmt.Sprintf("%s [%s%s] %s", shownName(j.Name), strings.Repeat("█", full), strings.Repeat("░", width-full), p)
+		line := fmt.Sprintf("%s [%s%s] %s", shownName(j.Name), strings.Repeat("█", full), strings.Repeat("░", width-full), state)
 		longest = max(longest, utf8.RuneCountInString(line))
 		fmt.Fprintf(h.Stdout(), "\r%-*s", longest, line)
+	}
+	history, err := j.Follow(ctx, func(p fit.Progress) {
+		last = p
+		show(p, p.String())
 	})
-	fmt.Fprintln(h.Stdout())
 	if ctx.Err() != nil {
-		fmt.Fprintf(h.Stdout(), "job %s continues\n", shownName(j.Name))
+		fmt.Fprintf(h.Stdout(), "\njob %s continues\n", shownName(j.Name))
 		return nil
 	}
+	show(last, last.Outcome(history, err))
+	fmt.Fprintln(h.Stdout())
 	if history != nil {
 		fmt.Fprint(h.Stdout(), history)
 	}

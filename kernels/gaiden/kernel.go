@@ -6,14 +6,17 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 
 	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/linker"
 	"gaiden/kernels/internal/notebook"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
@@ -56,6 +59,19 @@ func newLog(w io.Writer) *slog.Logger {
 // id that its pages know the kernel by. Others (jupyter console) take a number.
 var serverFile = regexp.MustCompile(`^kernel-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.json$`)
 
+// getReady fetches and compiles what cells need, where gaiden install has not.
+func getReady(ctx context.Context, n *notebook.Notebook) {
+	_ = download(n.Library)
+	_ = n.Warm(ctx, cellPackages...)
+	version, err := exec.CommandContext(ctx, "go", "env", "GOVERSION").Output()
+	if err != nil {
+		return
+	}
+	if made, err := linker.Find(n.Linkers, strings.TrimSpace(string(version))); made == "" && err == nil {
+		_, _ = linker.Make(ctx, "go", n.Linkers) // for the next kernel: this one has looked for it
+	}
+}
+
 func kernelMain(args []string, _, stderr io.Writer) error {
 	f := newFlags("kernel", "CONNECTION_FILE", stderr)
 	alone := f.Bool("alone", false, "live on when the process that started the kernel has gone")
@@ -72,7 +88,7 @@ func kernelMain(args []string, _, stderr io.Writer) error {
 	if m := serverFile.FindStringSubmatch(filepath.Base(f.Arg(0))); m != nil {
 		n.Kernel = m[1]
 	}
-	go n.Warm(ctx, cellPackages...) // its error comes back with the first cell that needs one of them
+	go getReady(ctx, n) // an error comes back with the first cell that needs what is missing
 	return jupyter.Run(ctx, f.Arg(0), n, jupyter.Options{
 		History: filepath.Join(wire.StateDir(), "history.json"), WithParent: !*alone,
 		Log: newLog(stderr)})

@@ -50,6 +50,9 @@ func main() {
 	if os.Getenv("GAIDEN_SOCKET") != "" { // cells and the session may be in other directories
 		os.Setenv("GAIDEN_SOCKET", wire.SocketPath())
 	}
+	if self, err := os.Executable(); err == nil {
+		enterPackage(self)
+	}
 	os.Exit(gaiden(os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -61,6 +64,9 @@ func gaiden(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
 		usage(stdout)
 		return 0
+	}
+	if args[0] == "-version" || args[0] == "--version" {
+		args[0] = "version"
 	}
 	c, ok := commands[args[0]]
 	if !ok {

@@ -176,6 +176,9 @@ type jobReader struct {
 	jobDescription
 	record
 	began     time.Time
+	first     time.Time // when the first steps had been done, and how many
+	warm      int
+	last      time.Time
 	info      wire.JobInfo
 	notFinite *result.NotFiniteError // nil while all numbers are finite
 }
@@ -185,6 +188,9 @@ func (r *jobReader) entry(e wire.JobEntry) {
 	case e.Name == "train" && r.finite(e.Values):
 		for row := e.Values; len(row) > r.columns(); row = row[r.columns():] { // the last row tells of weights that are not finite
 			r.row(row[:r.columns()], e.Time)
+		}
+		if r.last = e.Time; r.warm == 0 {
+			r.first, r.warm = e.Time, r.history.Steps
 		}
 	case e.Name == probed && r.notFinite != nil && len(e.Values) == 2+2*len(r.Layers):
 		flags := make([]int32, len(e.Values))
@@ -231,13 +237,17 @@ func (r *jobReader) row(row []float64, at time.Time) {
 }
 
 func (r *jobReader) progress() Progress {
-	p := r.record.progress("train", r.Epochs, r.Steps)
+	phase := "train"
+	if r.history.Steps == 0 {
+		phase = "compile"
+	}
+	p := r.record.progress(phase, r.Epochs, r.Steps)
 	p.Total = r.Epochs * r.Steps
 	p.Elapsed = time.Since(r.began)
 	if r.info.State.Over() {
 		p.Elapsed = r.info.Changed.Sub(r.began)
-	} else if done := r.history.Steps; done > 0 && r.info.State == wire.JobRuns {
-		p.Left = time.Duration(float64(p.Elapsed) / float64(done) * float64(r.Epochs*r.Steps-done))
+	} else if done := r.history.Steps - r.warm; done > 0 && r.info.State == wire.JobRuns {
+		p.Left = time.Duration(float64(r.last.Sub(r.first)) / float64(done) * float64(p.Total-r.history.Steps))
 	}
 	return p
 }

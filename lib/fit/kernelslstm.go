@@ -12,10 +12,9 @@ import (
 	"gaiden/lib/models"
 )
 
-// withKernels is the net with kernels in place of loops over sequences, and of
-// XLA's batch norms.
+// withKernels is the net with kernels in place of loops over sequences.
 func (t *trace) withKernels() models.Net {
-	net := t.net.model.Normalized(t.ops().Normalizer())
+	net := t.net.model
 	net.Layers = slices.Clone(net.Layers)
 	for i, layer := range net.Layers {
 		if l, is := plan.PlainLSTM(layer); is {

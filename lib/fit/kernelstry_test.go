@@ -123,19 +123,21 @@ func (l *halved) Apply(_ *model.Scope, x *graph.Node) *graph.Node {
 }
 
 // tunable is a net with such a layer, over a connection to a session whose CPU passes for a
-// GPU. With its batch norm, which the table has as XLA's, its steps with kernels are
-// programs for a CPU.
+// GPU. Its batch norm leaves kernels to its LSTM alone, which the table has as XLA's, so
+// that its steps with kernels are programs for a CPU.
 func tunable(t *testing.T, s *session.Session, name string, tries func(tile int)) (*Net, *Set, *halved) {
 	t.Helper()
 	was := idleTime
 	t.Cleanup(func() { idleTime = was })
 	idleTime = 50 * time.Millisecond
 	l := &halved{tries: tries}
-	net := models.Net{Name: "tunable", Input: []int{16}, Layers: []models.Layer{models.BatchNorm{Name: "norm"}, l, models.Dense{Name: "dense", Units: 10}}}
+	net := models.Net{Name: "tunable", Input: []int{1, 4}, Layers: []models.Layer{models.LSTM{Name: "lstm", Units: 16}, models.Flatten{}, models.BatchNorm{Name: "norm"}, l, models.Dense{Name: "dense", Units: 10}}}
 	n := attach(t, s, name, net, Config{Seed: 3, Kernels: FusedKernels})
 	l.net, n.target = n, played("cuda", "")
-	norm := kernels.Norm{Rows: 10, Channels: 16, X: dtypes.Float32, Y: dtypes.Float32}
-	n.tilings().Set(norm.Key(), tiling.Entry{Plain: 1, Tried: len(norm.Tiles())})
+	lstm := kernels.LSTM{Length: 1, Batch: 10, Units: 16, Compute: dtypes.Float32}
+	for _, op := range []kernels.Op{lstm, kernels.LSTMBack{LSTM: lstm}} {
+		n.tilings().Set(op.Key(), tiling.Entry{Plain: 1, Tried: len(op.Tiles())})
+	}
 	return n, load(t, n, "tunable/data", digits(40, net.Input, 1)), l
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/core/graph"
+
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
@@ -51,4 +53,23 @@ func TestRecomputed(t *testing.T) {
 			t.Errorf("got %d batch norms made again in program %d, want %d", got, i, want)
 		}
 	}
+}
+
+// normal is a net with all kinds of batch norms. Its convolutions have no biases: behind one
+// a batch norm takes the mean away, so that a bias has the gradient 0, and what is computed
+// of it is rounding.
+func normal() models.Net {
+	conv := func(name string, kernel int) models.Layer {
+		return models.Conv2D{Name: name, Channels: 6, Kernel: kernel, Pad: kernel / 2, NoBias: true}
+	}
+	square := func(x *graph.Node) *graph.Node { return graph.Square(x) }
+	return models.Net{Name: "normal", Input: []int{8, 8, 2}, Layers: []models.Layer{
+		conv("conv1", 3), models.BatchNorm{Name: "bn1", Act: models.ReLU},
+		models.Residual{Name: "block1", Act: models.ReLU, Main: []models.Layer{conv("conv1", 3), models.BatchNorm{Name: "bn1"}},
+			Skip: []models.Layer{conv("conv2", 1), models.BatchNorm{Name: "bn2"}}},
+		models.Residual{Name: "block2", Act: square, Main: []models.Layer{conv("conv1", 3), models.BatchNorm{Name: "bn1", Act: graph.Tanh}, conv("conv2", 1), models.BatchNorm{Name: "bn2", Epsilon: 1e-3}}},
+		models.Residual{Name: "block3", Main: []models.Layer{models.BatchNorm{Name: "bn1", Momentum: 0.5, Act: square}}},
+		models.GlobalAvgPool{Name: "pool"},
+		models.Dense{Name: "output", Units: 10},
+	}}
 }

@@ -28,6 +28,7 @@ type writer struct {
 	devices  int
 	builder  *hlo.Builder
 	program  *hlo.Program
+	cells    xla.Cells
 	calls    map[*Node]standIn // for cut
 }
 
@@ -38,7 +39,7 @@ func (w *writer) Description() string                { return "gaiden" }
 
 // Lowering is how layers become operations.
 func (w *writer) Lowering() models.Lowering {
-	return xla.Lowering{Target: w.target, Options: w.options, Calls: w}
+	return xla.Lowering{Target: w.target, Options: w.options, Calls: w, Cells: &w.cells}
 }
 func (w *writer) Builder(name string) compute.Builder {
 	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {

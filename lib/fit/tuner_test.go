@@ -352,7 +352,7 @@ func TestRequests(t *testing.T) {
 		want   int
 	}{
 		{"plain", small(), Config{}, 1},
-		{"batch norm", norm, Config{}, 1},
+		{"batch norm", norm, Config{}, 0},
 		{"options", small(), Config{Flags: map[string]any{"xla_cpu_enable_fast_math": false}}, 1},
 		{"a function of its own", own, Config{}, 0},
 	} {
@@ -362,9 +362,7 @@ func TestRequests(t *testing.T) {
 			t.Setenv("XDG_CACHE_HOME", t.TempDir())
 			n := attach(t, s, "net", tt.model, tt.config)
 			data := load(t, n, "bars", digits(40, n.model.Input, 1))
-			if n.config.Kernels = plainOps; n.model.HasBatchNorm() {
-				n.config.Kernels, n.target = AutoKernels, played("cuda", "") // they have no plan
-			}
+			n.config.Kernels = plainOps
 			if started := leave(t, n, data); started != tt.want || len(waiting(t)) != tt.want {
 				t.Errorf("got %d tuners started and %q left, want %d", started, waiting(t), tt.want)
 			}

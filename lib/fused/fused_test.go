@@ -68,15 +68,6 @@ func TestForms(t *testing.T) {
 			h := o.LSTM(in[0], in[1])
 			return append([]*Node{h}, Gradient(ReduceAllSum(Mul(h, in[2])), in[0], in[1])...)
 		}},
-		{"norm", []*tensors.Tensor{random(24, f32(3, 4, 5, 6), 1, 0), random(25, f32(6), 1, 0), random(26, f32(6), 1, 0), random(27, f32(3, 4, 5, 6), 1, 0)}, func(o Ops, in []*Node) []*Node {
-			y, mean, variance := o.Norm(in[0], in[1], in[2], nil, 0, kernels.Sigmoid)
-			return append([]*Node{y, mean, variance}, Gradient(ReduceAllSum(Mul(y, in[3])), in[0], in[1], in[2])...)
-		}},
-		{"norm of a sum", []*tensors.Tensor{random(24, f32(3, 4, 6), 1, 0), random(25, f32(6), 1, 0), random(26, f32(6), 1, 0), random(27, f32(3, 4, 6), 1, 0), random(28, f32(3, 4, 6), 1, 0), random(29, f32(3, 4, 6), 1, 0)}, func(o Ops, in []*Node) []*Node {
-			y, mean, variance := o.Norm(in[0], in[1], in[2], in[3], 1e-3, kernels.Tanh)
-			loss := Add(ReduceAllSum(Mul(y, in[4])), ReduceAllSum(Mul(y, in[5]))) // two gradients arrive
-			return append([]*Node{y, mean, variance}, Gradient(loss, in[:4]...)...)
-		}},
 		{"take", []*tensors.Tensor{random(31, shapes.Make(dtypes.Uint8, 9, 130), 0, 256), random(32, shapes.Make(dtypes.Int32, 9), 0, 5),
 			tensor(shapes.Make(dtypes.Int32, 9), []float64{3, 1, 4, 8, 5, 0, 2, 6, 7}), count(1), count(40), count(2)}, func(o Ops, in []*Node) []*Node {
 			s := Source{X: in[0], Labels: in[1], Order: in[2], Place: in[3], Step: in[4], Batch: 2}

@@ -177,7 +177,7 @@ func sequence(layers []Layer, scope *model.Scope, x *Node) *Node {
 func apply(layer Layer, scope *model.Scope, x *Node, again Again) (y *Node, next Again) {
 	switch l := layer.(type) {
 	case BatchNorm:
-		y, next = l.apply(scope, x, nil, l.Act)
+		y, next = l.apply(scope, x)
 	case Conv2D:
 		y = l.apply(scope, x, again)
 	case MaxPool2D:

@@ -17,30 +17,19 @@ type BatchNorm struct {
 	Momentum float64 // of the running means, less than 1; default: 0.9
 	Epsilon  float64 // added to the variance; default: 1e-5
 	Act      Act
-
-	by Normalizer // nil: XLA's own; see Net.Normalized
 }
-
-// Normalizer is a batch normalization while a net is trained, written in another
-// way than XLA's op: y is act(x̂·scale + offset + skip), of x's shape and type,
-// where x̂ is x with mean 0 and variance 1 in each channel, the last axis; skip
-// has y's shape, or is nil. scale and offset are float32 [channels], and so are
-// the batch's mean and variance (the population's), which have no gradient.
-// epsilon is added to the variance.
-type Normalizer func(x, scale, offset, skip *Node, epsilon float64, act Act) (y, mean, variance *Node)
 
 func (l BatchNorm) Title() (name, kind string) { return l.Name, "BatchNormalization" }
 
 // Apply takes any x. The running variance is that of the population, the
 // batch's times n/(n-1), as in PyTorch and Chainer.
 func (l BatchNorm) Apply(scope *model.Scope, x *Node) *Node {
-	y, _ := l.apply(scope, x, nil, l.Act)
+	y, _ := l.apply(scope, x)
 	return y
 }
 
-// apply adds skip, if it is not nil, before the activation. once is nil where
-// nothing is recomputed.
-func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) (y *Node, once Again) {
+// apply's again is nil where nothing is recomputed.
+func (l BatchNorm) apply(scope *model.Scope, x *Node) (y *Node, again Again) {
 	must(l)
 	momentum, epsilon := l.Momentum, float32(l.Epsilon)
 	if momentum == 0 {
@@ -65,11 +54,6 @@ func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) (y *Node, o
 		next(variance, MulScalar(v, n/max(1, n-1)))
 	}
 	training := scope.IsTraining(g) && scope.GetVariable("scale").Trainable
-	if training && l.by != nil {
-		y, m, v := l.by(x, scale, offset, skip, float64(epsilon), act)
-		running(m, v)
-		return y, nil
-	}
 	kind, in := x.DType(), x
 	x = float(x) // sums of many bfloat16 would lose their last bits
 	normal := func(x, mean, variance *Node) *Node {
@@ -82,27 +66,13 @@ func (l BatchNorm) apply(scope *model.Scope, x, skip *Node, act Act) (y *Node, o
 		y, m, v = InternalBatchNormForTraining(x, scale, offset, epsilon, axis)
 		y = ConvertDType(y, kind)
 		running(m, v)
-		if skip == nil && loweringOf(g).Recomputes(in.Shape().ByteSize()) {
-			return act.of(y), func(arrived *Node) *Node {
-				return act.of(normal(float(OptimizationBarriers(in, arrived)[0]), m, v))
+		if loweringOf(g).Recomputes(in.Shape().ByteSize()) {
+			return l.Act.of(y), func(arrived *Node) *Node {
+				return l.Act.of(normal(float(OptimizationBarriers(in, arrived)[0]), m, v))
 			}
 		}
 	}
-	if skip != nil {
-		y = Add(y, skip)
-	}
-	return act.of(y), nil
-}
-
-// Normalized is the net with another way to write its batch norms while it is
-// trained. One that ends the main branch of a Residual takes its sum and its
-// activation with it.
-func (n Net) Normalized(by Normalizer) Net {
-	n.Layers = changed(n.Layers, func(b BatchNorm) BatchNorm {
-		b.by = by
-		return b
-	})
-	return n
+	return l.Act.of(y), nil
 }
 
 // HasBatchNorm says whether some layer of the net is a BatchNorm.

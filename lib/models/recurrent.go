@@ -154,7 +154,7 @@ func recurrentDense(scope *model.Scope, h *Node, units int, init Init) *Node {
 	s := scope.At("recurrent")
 	g := h.Graph()
 	w := variable(s, g, "weights", init, Glorot, h.Shape().Dimensions[1], units)
-	return Add(MatMul(h, w), ExpandLeftToRank(variable(s, g, "biases", nil, Fill(0), units), 2))
+	return loweringOf(g).Dense(h, w, variable(s, g, "biases", nil, Fill(0), units), nil)
 }
 
 // zeros are those of a state [n units], where x is [n length …].

@@ -22,30 +22,11 @@ func (l Residual) Title() (name, kind string) { return l.Name, "Residual" }
 // Apply takes any x that the layers take.
 func (l Residual) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
-	main, skip := x, x
-	layers := l.Main
-	end, normal := l.norm()
-	if normal {
-		layers = layers[:len(layers)-1]
-	}
-	main, skip = sequence(layers, scope, main), sequence(l.Skip, scope, skip)
+	main, skip := sequence(l.Main, scope, x), sequence(l.Skip, scope, x)
 	if !main.Shape().Equal(skip.Shape()) {
 		panic(fmt.Errorf("branches return %s and %s: want one shape", main.Shape(), skip.Shape()))
 	}
-	if normal {
-		y, _ := end.apply(inside(end, scope), main, skip, l.Act)
-		return y
-	}
 	return l.Act.of(Add(main, skip))
-}
-
-// norm is the batch norm at the end of Main that takes the sum with it.
-func (l Residual) norm() (end BatchNorm, is bool) {
-	if len(l.Main) == 0 {
-		return end, false
-	}
-	end, is = l.Main[len(l.Main)-1].(BatchNorm)
-	return end, is && end.by != nil && end.Act == nil
 }
 
 func (l Residual) branches() []branch { return []branch{{"Main", l.Main}, {"Skip", l.Skip}} }

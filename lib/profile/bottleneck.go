@@ -28,9 +28,16 @@ func (p *Phases) Bottleneck() Bottleneck {
 	if !ok {
 		return Bottleneck{Doubt: "nothing was measured"}
 	}
+	why := p.Busy()
+	if why == "" {
+		why = worst.Unclear()
+	}
+	if why != "" {
+		return Bottleneck{Doubt: "not measurable here, the machine is busy: " + why}
+	}
 	b.Chain = []Line{worst}
 	layers := map[string][]Line{"forward": p.Forward, "backward": p.Backward}[worst.Phase]
-	if layer, ok := p.slowest(layers); ok {
+	if layer, ok := p.slowest(layers); ok && layer.Unclear() == "" {
 		b.Chain = append(b.Chain, layer)
 		var ops []Line
 		for _, l := range p.Ops {
@@ -38,7 +45,7 @@ func (p *Phases) Bottleneck() Bottleneck {
 				ops = append(ops, l)
 			}
 		}
-		if op, ok := p.slowest(ops); ok {
+		if op, ok := p.slowest(ops); ok && op.Unclear() == "" {
 			b.Chain = append(b.Chain, op)
 		}
 	}
@@ -48,7 +55,7 @@ func (p *Phases) Bottleneck() Bottleneck {
 	case worst.AtMost():
 		b.Doubt = "the host could not ask as fast as the device works, so the device's own time is not known"
 	case last.Device == 0 && last.Time.Spread() > 0.125:
-		b.Doubt = fmt.Sprintf("it spread %.0f%% while it was measured", 100*last.Time.Spread())
+		b.Doubt = fmt.Sprintf("it spread %.0f %% while it was measured", 100*last.Time.Spread())
 	}
 	return b
 }
@@ -127,8 +134,6 @@ func (p *Phases) advice(chain []Line) string {
 	switch {
 	case op == "scatter" || op == "select_and_scatter" || op == filling:
 		return "a fill through an index is slow: models.MaxPool2D{Gradient: models.Mask} compares and multiplies instead"
-	case share > 1.1:
-		return fmt.Sprintf("it runs at %s of what was measured of this device's %s, so that was too little: %%roofline -again measures it again, on a quiet machine", units.Percent(share), bound)
 	case share > 0.6:
 		return fmt.Sprintf("it runs at %s of this device's %s: little is to be gained here; a larger batch or bfloat16 changes the sum", units.Percent(share), bound)
 	case last.AtMost():

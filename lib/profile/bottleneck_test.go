@@ -2,6 +2,7 @@ package profile
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"gaiden/lib/timing"
@@ -48,12 +49,69 @@ func TestBottleneckOfTheArticle(t *testing.T) {
 	}
 }
 
+// A machine that is too busy gets no verdict, nor advice.
+func TestBottleneckOfABusyMachine(t *testing.T) {
+	wild := []float64{1e-3, 10e-3, 40e-3}
+	for _, tt := range []struct {
+		name    string
+		disturb func(*Phases)
+		want    string // of the finding's text
+		chain   int
+	}{
+		{"its phase", func(p *Phases) { p.Phases[1].Time.Samples = wild }, "no bottleneck: not measurable here, the machine is busy: backward spread", 0},
+		{"its layer", func(p *Phases) { p.Backward[2].Time.Samples = wild }, "backward takes", 1},
+		{"its op", func(p *Phases) { p.Ops[2].Time.Samples = wild }, "in it layer pool takes", 2},
+		{"many lines", func(p *Phases) {
+			for _, l := range [][]Line{p.Ops, p.Backward[:2]} {
+				for i := range l {
+					l[i].Time.Samples = wild
+				}
+			}
+		}, "no bottleneck: not measurable here, the machine is busy: 7 of 12 lines spread more than 25 %", 0},
+		{"the step", func(p *Phases) {
+			p.Chain = line(Phase, "step", "", "", 1e-3)
+			p.Chain.Time.Samples = wild
+		}, "no bottleneck: not measurable here, the machine is busy: the step spread", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := article()
+			tt.disturb(p)
+			b := p.Bottleneck()
+			if !strings.Contains(b.String(), tt.want) || len(b.Chain) != tt.chain || tt.chain == 0 && b.Advice != "" {
+				t.Errorf("got %d lines: %s\nwant %d: %s", len(b.Chain), b, tt.chain, tt.want)
+			}
+		})
+	}
+}
+
+// Peaks that were measured twice are the best of both.
+func TestBestPeaks(t *testing.T) {
+	old := Peaks{Device: "d", Copy: 1, F32: 20, TF32: 30, BF16: 4, Dispatch: 5, Latency: 6}
+	now := Peaks{Device: "d", Copy: 10, F32: 2, TF32: 3, BF16: 40, Dispatch: 50, Latency: 0.6}
+	if got, want := now.best(old), (Peaks{Device: "d", Copy: 10, F32: 20, TF32: 30, BF16: 40, Dispatch: 5, Latency: 0.6}); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	old.Device = "another"
+	if got := now.best(old); got != now {
+		t.Errorf("of another device: got %v, want %v", got, now)
+	}
+}
+
+// What takes no longer than the cost that is taken off it is known to be that short.
+func TestFloor(t *testing.T) {
+	got := less([]float64{10e-6, 30e-6}, 20e-6, 1e-6)
+	l := Line{Floor: 1e-6, Time: timing.Measurement{Samples: []float64{got[0]}, Loops: 1, Device: true}}
+	if got[0] != 1e-6 || math.Abs(got[1]-10e-6) > 1e-12 || !l.AtMost() {
+		t.Errorf("got %v, at most: %t; want 1 µs, at most, and 10 µs", got, l.AtMost())
+	}
+}
+
 func TestBottleneckDoubts(t *testing.T) {
 	if got, want := new(Phases).Bottleneck().String(), "no bottleneck: nothing was measured"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	p := article()
-	p.Ops[2].Time.Samples = []float64{5e-3, 9.5e-3, 20e-3}
+	p.Ops[2].Time.Samples = []float64{7.5e-3, 9.5e-3, 13e-3}
 	if got := p.Bottleneck().Doubt; got == "" {
 		t.Error("samples that spread far: got no doubt")
 	}
@@ -105,6 +163,10 @@ func TestPeaksShare(t *testing.T) {
 		{"products", 5e9, 1e6, 0.01, 0.5, "products"},
 		{"memory", 1e6, 0.25e9, 0.01, 0.25, "memory"},
 		{"no time", 1, 1, math.NaN(), math.NaN(), ""},
+		{"a little above the peak", 10.5e9, 1e6, 0.01, 1, "products"},
+		{"products faster than the peak", 15.9e9, 1e6, 0.01, math.NaN(), ""},
+		{"memory faster than the peak", 1e6, 4e9, 0.01, math.NaN(), ""},
+		{"in a cache", 1e6, 4e6, 1e-6, math.NaN(), "cache"},
 	}
 	for _, tt := range tests {
 		l := Line{FLOPs: tt.flops, Bytes: tt.bytes, Device: tt.seconds}
@@ -112,6 +174,11 @@ func TestPeaksShare(t *testing.T) {
 		if bound != tt.bound || math.Abs(share-tt.share) > 1e-9 && !math.IsNaN(tt.share) {
 			t.Errorf("%s: got %g of %s, want %g of %s", tt.name, share, bound, tt.share, tt.bound)
 		}
+	}
+	if l := (Line{FLOPs: 5e9, Bytes: 1e6, Time: timing.Measurement{Samples: []float64{0.005, 0.01, 0.02}}}); l.Unclear() == "" {
+		t.Error("samples that spread far: got a time that is clear")
+	} else if share, _ := p.Share(l); !math.IsNaN(share) {
+		t.Errorf("samples that spread far: got a share of %g, want NaN", share)
 	}
 	if got, want := p.Ridge(), 10.0; got != want {
 		t.Errorf("got the ridge at %g FLOPs a byte, want %g", got, want)
@@ -129,9 +196,9 @@ func TestLine(t *testing.T) {
 		want string
 	}{
 		{Line{Phase: "next"}, "next   not measured"},
-		{Line{Phase: "step", Time: time}, "step   421 µs ± 0%"},
-		{Line{Phase: "loss", Time: asked, Share: 0.006}, "loss   ≤ 20.0 µs ± 0%, 0.6 % of a step"},
-		{Line{Level: Layer, Phase: "backward", Layer: "pool", Time: time, Share: 0.169, FLOPs: 329280, Bytes: 627200}, "backward/pool   421 µs ± 0%, 16.9 % of the layers, 329 kFLOP, 627 kB"},
+		{Line{Phase: "step", Time: time}, "step   421 µs ± 0 %"},
+		{Line{Phase: "loss", Time: asked, Share: 0.006}, "loss   ≤ 20.0 µs ± 0 %, 0.6 % of a step"},
+		{Line{Level: Layer, Phase: "backward", Layer: "pool", Time: time, Share: 0.169, FLOPs: 329280, Bytes: 627200}, "backward/pool   421 µs ± 0 %, 16.9 % of the layers, 329 kFLOP, 627 kB"},
 		{Line{Level: Operation, Phase: "backward", Layer: "pool", Operation: "select", Device: 2e-6, Kernels: 3, Share: 0.5}, "backward/pool/select   2.00 µs, 50.0 % of its layer, 3 kernels"},
 	}
 	for _, tt := range tests {

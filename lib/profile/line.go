@@ -38,6 +38,10 @@ type Line struct {
 	// Kernels is how many there are in a run, -1 where nobody can tell.
 	Kernels int
 
+	// Floor is the shortest time that could be seen, in seconds: what is not longer is
+	// only known to be at most that.
+	Floor float64
+
 	// InStep is what a phase takes in its place in a step, in seconds; 0 where it
 	// is not known, and for layers and ops.
 	InStep float64
@@ -77,7 +81,7 @@ func (l Line) Path() string {
 }
 
 // String is the line with what a table has in its columns: "backward/pool
-// 421 µs ± 3%, 16.9 % of the layers, 329 kFLOP, 627 kB".
+// 421 µs ± 3 %, 16.9 % of the layers, 329 kFLOP, 627 kB".
 func (l Line) String() string {
 	if l.Time.N() == 0 && l.Device == 0 {
 		return l.Path() + "   not measured"
@@ -88,7 +92,7 @@ func (l Line) String() string {
 	}
 	text += units.Seconds(l.Seconds())
 	if l.Device == 0 {
-		text += fmt.Sprintf(" ± %.0f%%", 100*l.Time.Spread())
+		text += fmt.Sprintf(" ± %.0f %%", 100*l.Time.Spread())
 	}
 	if l.Share > 0 {
 		text += ", " + units.Percent(l.Share) + [...]string{" of a step", " of the layers", " of its layer"}[l.Level]
@@ -112,8 +116,24 @@ func (l Line) Seconds() float64 {
 }
 
 // AtMost reports that Seconds is an upper bound: the host could not ask fast
-// enough to see the device's own time.
-func (l Line) AtMost() bool { return l.Device == 0 && l.Time.DispatchBound() }
+// enough to see the device's own time, or the time is too short to be seen.
+func (l Line) AtMost() bool {
+	return l.Device == 0 && (l.Time.DispatchBound() || l.Floor > 0 && l.Seconds() <= l.Floor)
+}
+
+// wild is how far samples may spread for a time to mean anything.
+const wild = 0.25
+
+// Unclear says why the line's time cannot be believed, "" if it can.
+func (l Line) Unclear() string {
+	switch {
+	case l.Time.N() == 0 && l.Device == 0:
+		return "not measured"
+	case l.Device == 0 && l.Time.Spread() > wild:
+		return fmt.Sprintf("%s spread %.0f %%", l.Path(), 100*l.Time.Spread())
+	}
+	return ""
+}
 
 // work counts what a program does.
 func (l *Line) work(p *hlo.Program) {

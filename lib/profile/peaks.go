@@ -47,8 +47,8 @@ type Peaks struct {
 	Dispatch float64 `json:"dispatch"`
 	Latency  float64 `json:"latency"`
 
-	// Busy says that something else ran while they were measured: they are
-	// too low then, and worth measuring again.
+	// Busy says that something else ran while they were measured: they may be
+	// too low then, and ReadPeaks measures them again.
 	Busy bool      `json:"busy"`
 	Time time.Time `json:"time"`
 }
@@ -57,7 +57,7 @@ type Peaks struct {
 func (p Peaks) String() string {
 	s := ""
 	if p.Busy {
-		s = " (measured while the machine was busy: %roofline -again)"
+		s = " (the machine was busy then: they are measured again next time)"
 	}
 	return fmt.Sprintf("%s: memory %s; matmuls f32 %s, default %s, bf16 %s; a program costs %s, one at a time %s",
 		p.Device, units.ByteRate(p.Copy), units.FLOPRate(p.F32), units.FLOPRate(p.TF32), units.FLOPRate(p.BF16), units.Seconds(p.Dispatch), units.Seconds(p.Latency)) + s
@@ -65,36 +65,64 @@ func (p Peaks) String() string {
 
 // Share is how near a line comes to the peak that bounds it: the greater of
 // its share of the default products' FLOP/s and of the memory's bandwidth, and
-// which of them it is, "products" or "memory". NaN where something is unknown.
+// which of them it is, "products" or "memory". NaN where something is unknown, or
+// cannot be: nothing is faster than the peak, but what is in a cache is faster than
+// memory. Bound is then "cache" or "".
 func (p Peaks) Share(l Line) (share float64, bound string) {
 	seconds := l.Seconds()
 	flops, bytes := l.FLOPs/seconds/p.TF32, l.Bytes/seconds/p.Copy
-	if math.IsNaN(flops) || math.IsInf(flops, 0) || math.IsNaN(bytes) || math.IsInf(bytes, 0) {
+	switch {
+	case math.IsNaN(flops) || math.IsInf(flops, 0) || math.IsNaN(bytes) || math.IsInf(bytes, 0) || l.Unclear() != "":
 		return math.NaN(), ""
+	case flops > possible:
+		return math.NaN(), ""
+	case bytes > possible && l.Bytes < cached:
+		return math.NaN(), "cache"
+	case bytes > possible:
+		return math.NaN(), ""
+	case flops > bytes:
+		return min(flops, 1), "products"
 	}
-	if flops > bytes {
-		return flops, "products"
-	}
-	return bytes, "memory"
+	return min(bytes, 1), "memory"
+}
+
+const (
+	possible = 1.1     // a share above it is a peak that was measured too low
+	cached   = 1 << 26 // bytes that some cache may hold
+)
+
+// tooLow reports whether a line is faster than the peaks allow.
+func (p Peaks) tooLow(l Line) bool {
+	return l.Unclear() == "" && l.FLOPs/l.Seconds()/p.TF32 > possible
 }
 
 // Ridge is the FLOPs a byte at which products begin to bound and memory ceases
 // to: the corner of the roofline.
 func (p Peaks) Ridge() float64 { return p.TF32 / p.Copy }
 
-// ReadPeaks returns the peaks of the session's device: those measured before, or
-// measured now and kept. progress is told, if it is not nil, that it takes a few
+// ReadPeaks returns the peaks of the session's device: those measured before, or, if
+// there are none or the machine was busy then, measured now and kept. progress is told, if it is not nil, that it takes a few
 // seconds.
 func ReadPeaks(ctx context.Context, s *session.Session, progress func(string)) (Peaks, error) {
 	var p Peaks
 	b, err := sealed.Read(peaksPath(s))
-	if err == nil && json.Unmarshal(b, &p) == nil && p.valid() {
+	if err == nil && json.Unmarshal(b, &p) == nil && p.valid() && !p.Busy {
 		return p, nil
 	}
 	if progress != nil {
-		progress("this device's peaks, once")
+		progress("this device's peaks")
 	}
 	return MeasurePeaks(ctx, s)
+}
+
+// best joins two measurements of a device: a peak is the best that was seen.
+func (p Peaks) best(old Peaks) Peaks {
+	if !old.valid() || old.Device != p.Device {
+		return p
+	}
+	p.Copy, p.F32, p.TF32, p.BF16 = max(p.Copy, old.Copy), max(p.F32, old.F32), max(p.TF32, old.TF32), max(p.BF16, old.BF16)
+	p.Dispatch, p.Latency = min(p.Dispatch, old.Dispatch), min(p.Latency, old.Latency)
+	return p
 }
 
 func (p Peaks) valid() bool {
@@ -115,8 +143,8 @@ func peaksPath(s *session.Session) string {
 	return filepath.Join(wire.CacheDir(), "peaks", hex.EncodeToString(h.Sum(nil)[:8])+".json")
 }
 
-// MeasurePeaks measures the peaks of the session's device and keeps them for
-// ReadPeaks. That they cannot be kept is no error.
+// MeasurePeaks measures the peaks of the session's device and keeps the best that were
+// seen for ReadPeaks. That they cannot be kept is no error.
 func MeasurePeaks(ctx context.Context, s *session.Session) (Peaks, error) {
 	m := peakMeter{ctx: ctx, s: s, cpu: s.Welcome().Platform == "cpu"}
 	p := Peaks{Device: deviceName(s), Time: time.Now().UTC()}
@@ -140,11 +168,19 @@ func MeasurePeaks(ctx context.Context, s *session.Session) (Peaks, error) {
 	if m.err != nil {
 		return Peaks{}, m.err
 	}
-	path := peaksPath(s)
-	if b, err := json.Marshal(p); err == nil && os.MkdirAll(filepath.Dir(path), 0o700) == nil {
-		_ = sealed.Write(path, b) // see above
+	return keepPeaks(peaksPath(s), p), nil
+}
+
+// keepPeaks keeps the best of peaks and of those that are kept, and returns it.
+func keepPeaks(path string, p Peaks) Peaks {
+	var old Peaks
+	if b, err := sealed.Read(path); err == nil && json.Unmarshal(b, &old) == nil {
+		p = p.best(old)
 	}
-	return p, nil
+	if b, err := json.Marshal(p); err == nil && os.MkdirAll(filepath.Dir(path), 0o700) == nil {
+		_ = sealed.Write(path, b) // they are measured again, then
+	}
+	return p
 }
 
 // peakMeter measures one peak after the other, and nothing more after an error.

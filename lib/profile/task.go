@@ -67,7 +67,8 @@ func (m *measurer) measure(tasks []task) error {
 			return fmt.Errorf("profile: %s: %w", m.net.Name(), found.Err)
 		}
 		if t.gated {
-			found.Samples = less(found.Samples, all[0].Median())
+			t.line.Floor = all[0].Median() * max(all[0].Spread(), 0.05)
+			found.Samples = less(found.Samples, all[0].Median(), t.line.Floor)
 		}
 		t.line.Time, t.line.Kernels = found, -1
 	}
@@ -84,11 +85,11 @@ func check(err error) {
 	}
 }
 
-// less takes a cost off every sample. What is not more than the cost cannot be
-// seen: a nanosecond stands for it.
-func less(samples []float64, cost float64) []float64 {
+// less takes a cost off every sample. What is left is at least floor, as far as the cost
+// itself is known.
+func less(samples []float64, cost, floor float64) []float64 {
 	for i, s := range samples {
-		samples[i] = max(s-cost, 1e-9)
+		samples[i] = max(s-cost, floor)
 	}
 	return samples
 }

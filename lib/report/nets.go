@@ -50,7 +50,7 @@ func Nets(title string, nets ...*profile.Phases) Table {
 			a, b := lines[0][name], lines[1][name]
 			switch {
 			case a.Device > 0 && b.Device > 0:
-				row = append(row, fmt.Sprintf("%+.1f%%", 100*(b.Device/a.Device-1)))
+				row = append(row, fmt.Sprintf("%+.1f %%", 100*(b.Device/a.Device-1)))
 			case a.Time.N() > 0 && b.Time.N() > 0:
 				c := timing.Compare(a.Time, b.Time)
 				row = append(row, c.Verdict())

@@ -119,7 +119,7 @@ func (p phases) row(name string, l profile.Line) []string {
 		row[1] = "≤ " + row[1]
 	}
 	if l.Device == 0 && l.Time.N() > 1 {
-		row[2] = fmt.Sprintf("± %.0f%%", 100*l.Time.Spread())
+		row[2] = fmt.Sprintf("± %.0f %%", 100*l.Time.Spread())
 	}
 	if l.Share > 0 {
 		row[3] = units.Percent(l.Share)
@@ -129,9 +129,7 @@ func (p phases) row(name string, l profile.Line) []string {
 	}
 	if l.Bytes > 0 {
 		row[6], row[7] = units.FLOPs(l.FLOPs), units.Bytes(l.Bytes)
-		if share, bound := p.Peaks.Share(l); !math.IsNaN(share) {
-			row[8] = fmt.Sprintf("%.0f%% %s", 100*share, bound)
-		}
+		row[8] = ofPeak(p.Peaks.Share(l))
 	}
 	if l.Kernels >= 0 {
 		row[9] = units.Count(l.Kernels)
@@ -139,10 +137,22 @@ func (p phases) row(name string, l profile.Line) []string {
 	return row
 }
 
+// ofPeak is what a line has of the peak that bounds it.
+func ofPeak(share float64, bound string) string {
+	switch {
+	case bound == "cache":
+		return "in cache"
+	case math.IsNaN(share):
+		return "not measurable"
+	}
+	return units.Percent(share) + " " + bound
+}
+
 // notes compare sums with wholes, and explain.
 func (p phases) notes() []string {
 	var notes []string
-	if left := p.Left(); !math.IsNaN(left) {
+	quiet := p.Busy() == "" // else comparisons mean nothing
+	if left := p.Left(); quiet && !math.IsNaN(left) {
 		var places []string
 		for _, l := range p.Phases.Phases {
 			places = append(places, l.Phase+" "+units.Seconds(l.InStep))
@@ -151,10 +161,10 @@ func (p phases) notes() []string {
 		if p.Rest() < 0 {
 			why = "what one has written, the next finds in the cache; or the machine was slower while they ran alone"
 		}
-		notes = append(notes, fmt.Sprintf("Within a step the phases take %s (%s), %+.1f%% compared with running alone: %s. The step as one program takes %s, %+.1f%% compared with that sum.",
+		notes = append(notes, fmt.Sprintf("Within a step the phases take %s (%s), %+.1f %% compared with running alone: %s. The step as one program takes %s, %+.1f %% compared with that sum.",
 			units.Seconds(p.InStep), strings.Join(places, ", "), 100*p.Rest()/p.Sum(), why, units.Seconds(p.Chain.Seconds()), 100*left/p.InStep))
 	}
-	if step := p.Epoch.Seconds(); step > 0 {
+	if step := p.Epoch.Seconds(); quiet && step > 0 {
 		notes = append(notes, fmt.Sprintf("Estimated epoch (sum × steps): %s; measured: %s (%s), which is %s of the estimate: %s.",
 			units.Seconds(p.Estimate()), units.Seconds(p.Measured()), p.seen(), units.Percent(p.Measured()/p.Estimate()), p.why()))
 	}
@@ -167,7 +177,7 @@ func (p phases) notes() []string {
 	}
 	for _, l := range p.Lines() {
 		if l.AtMost() {
-			notes = append(notes, "≤: an upper bound, because the device was faster than the host could dispatch.")
+			notes = append(notes, "≤: an upper bound, because the device was faster than the host could dispatch or than the clock can tell.")
 			break
 		}
 	}

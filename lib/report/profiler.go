@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"gaiden/lib/fit"
 	"gaiden/lib/profile"
@@ -126,9 +125,9 @@ func (h Profiler) data(n int) (train, test *fit.Set, err error) {
 // begin opens a progress bar; done closes it, once.
 func (h Profiler) begin(title string, total int) (ctx context.Context, tell func(string), done func()) {
 	bar := &Progress{Title: title, Total: total}
-	began, steps := time.Now(), 0
+	steps := 0
 	return session.Context(), func(what string) { steps++; bar.Set(steps, what) }, sync.OnceFunc(func() {
-		bar.Set(steps, fmt.Sprintf("done in %.1f s", time.Since(began).Seconds()))
+		bar.Set(steps, "done")
 		bar.Close()
 	})
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -10,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/janpfeifer/gonb/gonbui"
+	"github.com/janpfeifer/gonb/gonbui/protocol"
+	"golang.org/x/sys/unix"
 
 	"gaiden/lib/timing/units"
 )
@@ -27,11 +30,14 @@ type Progress struct {
 	mu       sync.Mutex
 	id       string // display in the notebook
 	start    time.Time
+	first    time.Time // when the first steps had been done, and how many
+	warm     int
 	shown    time.Time // when it was last drawn
 	tenth    int       // last line written to a file, in tenths of the way
 	width    int       // of the line on the terminal
 	done     int
 	note     string
+	state    string // what stands after the bar, if not steps, time and note
 	closed   bool
 	terminal bool
 }
@@ -45,7 +51,24 @@ func (p *Progress) Set(done int, note string) {
 	defer p.mu.Unlock()
 	p.begin()
 	p.done, p.note = max(done, 0), note
-	if now := time.Now(); !p.closed && now.Sub(p.shown) >= renewal {
+	p.renew()
+}
+
+// setState is Set with all that stands after the bar.
+func (p *Progress) setState(done int, state string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begin()
+	p.done, p.state = max(done, 0), state
+	p.renew()
+}
+
+func (p *Progress) renew() {
+	now := time.Now()
+	if p.done > 0 && p.warm == 0 {
+		p.first, p.warm = now, p.done
+	}
+	if !p.closed && now.Sub(p.shown) >= renewal {
 		p.shown = now
 		p.draw()
 	}
@@ -88,9 +111,13 @@ func (p *Progress) begin() {
 func (p *Progress) draw() {
 	switch {
 	case p.id != "":
-		display(p.text(), p.html(), p.id)
+		forms := map[protocol.MIMEType]any{protocol.MIMETextPlain: p.text(), protocol.MIMETextHTML: p.html()}
+		if !p.closed { // the kernel shows that if the cell ends without Close
+			forms[mimeEnded] = p.line(p.share(), "ended at "+p.after())
+		}
+		gonbui.SendData(&protocol.DisplayData{Data: forms, DisplayID: p.id})
 	case p.terminal:
-		line := p.text()
+		line := shorten(p.text(), terminalWidth(p.Out)-1)
 		width := utf8.RuneCountInString(line)
 		fmt.Fprintf(p.Out, "\r%s%s", line, strings.Repeat(" ", max(0, p.width-width)))
 		p.width = width
@@ -109,7 +136,20 @@ func (p *Progress) draw() {
 	}
 }
 
-// text is the state on one line: "training [=====>....] 37/100 1.20 s, 2.04 s left  loss 0.1".
+// mimeEnded is the form of a display that the kernel shows when its cell has ended.
+const mimeEnded protocol.MIMEType = "application/x-gaiden-ended"
+
+// terminalWidth is the number of columns of a terminal, 80 if it does not say.
+func terminalWidth(out io.Writer) int {
+	if f, is := out.(*os.File); is {
+		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
+			return int(size.Col)
+		}
+	}
+	return 80
+}
+
+// text is the state on one line: "training [=====>....] 37/100, loss 0.1, 2.0 s left".
 func (p *Progress) text() string {
 	const cells = 24
 	var b strings.Builder
@@ -124,20 +164,32 @@ func (p *Progress) text() string {
 		}
 		fmt.Fprintf(&b, "[%s] ", bar)
 	}
-	b.WriteString(p.count())
-	if p.note != "" {
-		b.WriteString("  " + oneLine(p.note))
-	}
+	b.WriteString(oneLine(p.after()))
 	return b.String()
 }
 
 func (p *Progress) html() string {
-	bar := "<progress></progress>" // without a value it says: under way
-	if p.Total > 0 || p.closed {
-		bar = fmt.Sprintf(`<progress max="1" value="%.4f" style="width:16em;vertical-align:middle"></progress>`, p.share())
+	share := p.share()
+	if p.Total <= 0 && !p.closed {
+		share = math.NaN()
 	}
-	return fmt.Sprintf(`<div style="font-family:monospace;white-space:pre-wrap"><b>%s</b> %s %s  %s</div>`,
-		escape(p.Title), bar, escape(p.count()), escape(p.note))
+	return p.line(share, p.after())
+}
+
+// line is the bar in HTML: one line. Where there is less room, the bar gives way, then
+// what stands after it, but for its last part, the time. A bar whose share is NaN says:
+// under way.
+func (p *Progress) line(share float64, state string) string {
+	value := fmt.Sprintf(` max="1" value="%.4f"`, share)
+	if math.IsNaN(share) {
+		value = ""
+	}
+	state = oneLine(state)
+	cut := max(0, strings.LastIndex(state, ", "))
+	return fmt.Sprintf(`<div title="%s" style="display:flex;align-items:center;white-space:pre"><b>%s</b>`+
+		`<progress%s style="flex:0 100 12em;min-width:3em;margin:0 0.7em"></progress>`+
+		`<span style="flex:0 1 auto;overflow:hidden;text-overflow:ellipsis">%s</span><span>%s</span></div>`,
+		escape(state), escape(shorten(p.Title, 40)), value, escape(state[:cut]), escape(state[cut:]))
 }
 
 func (p *Progress) share() float64 {
@@ -150,16 +202,25 @@ func (p *Progress) share() float64 {
 	return min(float64(p.done)/float64(p.Total), 1)
 }
 
-// count is the steps, the time they took and the time that is left if the
-// others take as long.
-func (p *Progress) count() string {
-	elapsed := time.Since(p.start).Seconds()
-	if p.Total <= 0 {
-		return fmt.Sprintf("%s %s", units.Count(p.done), units.Seconds(elapsed))
+// after is what stands after the bar: the steps, the note, and the time that is left if
+// the others take as long as those that were seen, or the time it took.
+func (p *Progress) after() string {
+	if p.state != "" {
+		return p.state
 	}
-	s := fmt.Sprintf("%s/%s %s", units.Count(p.done), units.Count(p.Total), units.Seconds(elapsed))
-	if p.done > 0 && p.done < p.Total && !p.closed {
-		s += fmt.Sprintf(", %s left", units.Seconds(elapsed/float64(p.done)*float64(p.Total-p.done)))
+	var parts []string
+	if p.Total > 0 {
+		parts = append(parts, units.Count(p.done)+"/"+units.Count(p.Total))
+	} else if p.note == "" {
+		parts = append(parts, units.Count(p.done))
 	}
-	return s
+	if p.note != "" {
+		parts = append(parts, p.note)
+	}
+	s := strings.Join(parts, ", ")
+	if ran := p.done - p.warm; ran > 0 && p.done < p.Total && !p.closed {
+		left := time.Since(p.first).Seconds() / float64(ran) * float64(p.Total-p.done)
+		return s + fmt.Sprintf(", %s left", units.Clock(left))
+	}
+	return s + ", " + units.Clock(time.Since(p.start).Seconds())
 }

@@ -2,8 +2,6 @@ package report
 
 import (
 	"encoding/gob"
-	"gaiden/lib/engine/device/devicetest"
-	"gaiden/lib/session"
 	"io"
 	"os"
 	"os/exec"
@@ -15,6 +13,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/janpfeifer/gonb/gonbui/protocol"
+
+	"gaiden/lib/engine/device/devicetest"
+	"gaiden/lib/fit"
+	"gaiden/lib/session"
 )
 
 func TestProgressInAFile(t *testing.T) {
@@ -30,10 +32,13 @@ func TestProgressInAFile(t *testing.T) {
 	if got, want := len(lines), 12; got != want {
 		t.Errorf("got %d lines, want %d, one for each tenth and the last:\n%s", got, want, out.String())
 	}
-	if first := lines[0]; !strings.HasPrefix(first, "training [>.......................] 1/200 ") || !strings.Contains(first, " left") || !strings.HasSuffix(first, "loss 0.5") {
-		t.Errorf("first line: got %q", first)
+	if first := lines[0]; !strings.HasPrefix(first, "training [>.......................] 1/200, loss 0.5, ") || strings.Contains(first, " left") {
+		t.Errorf("first line: got %q, want no estimate of what no step has shown", first)
 	}
-	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "training [========================] 200/200 ") || strings.Contains(last, "left") {
+	if second := lines[1]; !strings.HasPrefix(second, "training [==>.....................] 20/200, loss 0.5, ") || !strings.HasSuffix(second, " left") {
+		t.Errorf("second line: got %q", second)
+	}
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "training [========================] 200/200, loss 0.5, ") || strings.Contains(last, "left") {
 		t.Errorf("last line: got %q", last)
 	}
 }
@@ -60,6 +65,34 @@ func TestProgressOnATerminal(t *testing.T) {
 	}
 }
 
+// The time that is left is that of the steps that ran: what came before the first of
+// them, such as compiling, is not in it.
+func TestEstimate(t *testing.T) {
+	now := time.Now()
+	p := Progress{Total: 100, Out: io.Discard, start: now.Add(-time.Hour), first: now.Add(-10 * time.Second), warm: 10, done: 60}
+	if got, want := p.after(), "60/100, 8.0 s left"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The bar of a training says how it ended, and is one line.
+func TestTrainingBar(t *testing.T) {
+	var out strings.Builder
+	bar := &Progress{Title: "net", Total: 100, Out: &out}
+	bar.begin()
+	bar.terminal = true
+	bar.setState(37, fit.Progress{Phase: "train", Epoch: 1, Epochs: 1, Step: 37, Steps: 100, Loss: 1, Left: 3 * time.Second}.String()+strings.Repeat(", metric 1", 20))
+	bar.setState(37, "stopped at epoch 1/1, step 37/100")
+	bar.Close()
+	lines := strings.Split(strings.TrimSpace(out.String()), "\r")
+	if first := lines[0]; utf8.RuneCountInString(first) > 79 || !strings.HasPrefix(first, "net [========>...............] epoch 1/1, step 37/100, loss 1.0000, 3.0 s left") {
+		t.Errorf("got %q, want it in 79 columns", first)
+	}
+	if last := strings.TrimSpace(lines[len(lines)-1]); last != "net [========>...............] stopped at epoch 1/1, step 37/100" {
+		t.Errorf("got %q, want how it ended", last)
+	}
+}
+
 func TestProgressIsLimited(t *testing.T) {
 	var out strings.Builder
 	p := Progress{Out: &out}
@@ -80,7 +113,7 @@ func TestProgressOfAnything(t *testing.T) {
 		p.Out = io.Discard
 		p.Set(3, "\x1b[2J<i>")
 		p.Set(-3, "")
-		wellFormed(t, strings.ReplaceAll(p.html(), "<progress></progress>", ""))
+		wellFormed(t, p.html())
 		if text := p.text(); strings.ContainsAny(text, "\x00\x1b\n\r") {
 			t.Errorf("got %q, want no control characters", text)
 		}
@@ -169,6 +202,12 @@ func TestShowInANotebook(t *testing.T) {
 		if d.DisplayID == "" || d.DisplayID != arrived[2].DisplayID {
 			t.Errorf("got the bar in display %q, want %q again", d.DisplayID, arrived[2].DisplayID)
 		}
+	}
+	if ended, _ := arrived[2].Data[mimeEnded].(string); !strings.Contains(ended, "ended at 1/3") {
+		t.Errorf("first state: got %q for when the cell ends, want ended at 1/3", ended)
+	}
+	if arrived[len(arrived)-1].Data[mimeEnded] != nil {
+		t.Error("the last state says what is shown instead of it")
 	}
 	if last, _ := arrived[len(arrived)-1].Data[protocol.MIMETextHTML].(string); !strings.Contains(last, "3/3") {
 		t.Errorf("last state: got %q, want 3/3", last)

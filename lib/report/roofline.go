@@ -15,15 +15,15 @@ import (
 func Roofline(title string, peaks profile.Peaks, lines ...profile.Line) Rich {
 	ridge := peaks.Ridge()
 	low, high := ridge/64, ridge*16
-	t := Table{Head: []string{"", "FLOPs a byte", "FLOP/s", "B/s", "of peak", "bound by"}}
+	t := Table{Head: []string{"", "FLOPs a byte", "FLOP/s", "B/s", "of peak"}}
 	groups := []Series{{Name: "phases", Points: true}, {Name: "layers, forward", Points: true}, {Name: "layers, backward", Points: true}, {Name: "ops", Points: true}}
 	for _, l := range lines {
 		share, bound := peaks.Share(l)
-		if math.IsNaN(share) {
+		if math.IsNaN(share) && bound == "" {
 			continue
 		}
 		intensity, rate := l.FLOPs/l.Bytes, l.FLOPs/l.Seconds()
-		t.Rows = append(t.Rows, []string{l.Path(), fmt.Sprintf("%.3g", intensity), units.FLOPRate(rate), units.ByteRate(l.Bytes / l.Seconds()), units.Percent(share), bound})
+		t.Rows = append(t.Rows, []string{l.Path(), fmt.Sprintf("%.3g", intensity), units.FLOPRate(rate), units.ByteRate(l.Bytes / l.Seconds()), ofPeak(share, bound)})
 		if intensity > 0 {
 			low, high = min(low, intensity/2), max(high, intensity*2)
 			g := &groups[group(l)]
@@ -83,7 +83,7 @@ func Peaks(p profile.Peaks) Table {
 func busy(p profile.Peaks) []string {
 	notes := []string{"measured " + p.Time.Format("2006-01-02 15:04 MST")}
 	if p.Busy {
-		notes = append(notes, "warning: the machine was busy then, and the figures are too low; %roofline -again measures again")
+		notes = append(notes, "the machine was busy then: the figures may be too low, and are measured again next time")
 	}
 	return notes
 }

@@ -56,7 +56,7 @@ func Batches(b *profile.Batches) Rich {
 	for _, p := range b.Points {
 		m := p.Core
 		t.Rows = append(t.Rows, []string{units.Count(p.Batch), units.Seconds(p.Mean()), scientific(p.Variance(), 3), units.Seconds(m.Median()),
-			fmt.Sprintf("± %.1f%%", 100*m.Spread()), units.Seconds(m.Best()), units.Count(m.N()), units.Seconds(m.Median() / float64(p.Batch))})
+			fmt.Sprintf("± %.1f %%", 100*m.Spread()), units.Seconds(m.Best()), units.Count(m.N()), units.Seconds(m.Median() / float64(p.Batch))})
 		s.X, s.Y = append(s.X, float64(p.Batch)), append(s.Y, scale*p.Mean())
 		s.Low, s.High = append(s.Low, scale*stats.Quantile(m.Samples, 0.25)), append(s.High, scale*stats.Quantile(m.Samples, 0.75))
 	}

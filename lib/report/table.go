@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -11,7 +12,8 @@ import (
 )
 
 // A Table is rows of cells below a header row. Columns that contain only numbers, or
-// text that looks like a number, are right-aligned. A row with a single cell is a
+// text that looks like a number, are right-aligned. A column in which no row has
+// anything is left out. A row with a single cell is a
 // heading for the rows below it, which may begin with spaces.
 type Table struct {
 	Title string
@@ -107,6 +109,36 @@ func (t Table) columns() int {
 	return n
 }
 
+// filled is the table without the columns in which no row has anything; the first stays.
+func (t Table) filled() Table {
+	used := make([]bool, t.columns())
+	for _, row := range t.Rows {
+		for c, s := range row {
+			used[c] = used[c] || s != ""
+		}
+	}
+	if len(t.Rows) == 0 || len(used) == 0 || !slices.Contains(used[1:], false) {
+		return t
+	}
+	keep := func(row []string) (l []string) {
+		for c, s := range row {
+			if c == 0 || used[c] {
+				l = append(l, s)
+			}
+		}
+		if len(l) == 1 && len(row) > 1 {
+			l = append(l, "") // no heading
+		}
+		return l
+	}
+	rows := t.Rows
+	t.Head, t.Rows = keep(t.Head), nil
+	for _, row := range rows {
+		t.Rows = append(t.Rows, keep(row))
+	}
+	return t
+}
+
 // numeric tells which columns hold nothing but numbers.
 func (t Table) numeric() []bool {
 	right := make([]bool, t.columns())
@@ -123,7 +155,7 @@ func (t Table) numeric() []bool {
 	return right
 }
 
-// looksNumeric holds for "1,234", "-2.5", "1.42 ms", "≤ 3 µs", "± 2%", "~", "35× faster".
+// looksNumeric holds for "1,234", "-2.5", "1.42 ms", "≤ 3 µs", "± 2 %", "~", "35× faster".
 func looksNumeric(s string) bool {
 	switch s {
 	case "~", "NaN", "∞", "-∞", "-", "–":
@@ -135,6 +167,7 @@ func looksNumeric(s string) bool {
 
 // String returns the table as aligned text columns.
 func (t Table) String() string {
+	t = t.filled()
 	width := make([]int, t.columns())
 	rows := append([][]string{t.Head}, t.Rows...)
 	for _, row := range rows {
@@ -189,6 +222,7 @@ func oneLine(s string) string { return strings.ReplaceAll(clean(s), "\n", " ") }
 
 // HTML returns a table element with the title as its caption, and notes below it.
 func (t Table) HTML() string {
+	t = t.filled()
 	right := t.numeric()
 	var b strings.Builder
 	b.WriteString("<div><table>")

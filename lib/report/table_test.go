@@ -119,3 +119,19 @@ func TestGallery(t *testing.T) {
 		}
 	}
 }
+
+// A column in which no row has anything is left out; a heading stays one, and so does a
+// row of which one cell is left.
+func TestEmptyColumns(t *testing.T) {
+	table := Table{Head: []string{"name", "none", "all", "some", "short"}, Rows: [][]string{{"heading"}, {"a", "", "1", ""}, {"b", "", "2", "x"}}}
+	want := "name     all  some\n───────  ───  ────\nheading\na          1\nb          2  x"
+	if got := table.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := strings.Count(table.HTML(), "<th "); got != 3 {
+		t.Errorf("got %d columns in HTML, want 3", got)
+	}
+	if got := (Table{Head: []string{"a", "b"}, Rows: [][]string{{"x", ""}}}).HTML(); strings.Contains(got, "colspan") {
+		t.Errorf("got a heading of a row: %s", got)
+	}
+}

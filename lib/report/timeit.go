@@ -131,7 +131,7 @@ func (t Timed) lines() []string {
 	}
 	var lines []string
 	if t.N() > 0 {
-		second := []string{"median " + units.Seconds(t.Median()) + fmt.Sprintf(" ± %.1f%%", 100*t.Spread()), "best " + units.Seconds(t.Best())}
+		second := []string{"median " + units.Seconds(t.Median()) + fmt.Sprintf(" ± %.1f %%", 100*t.Spread()), "best " + units.Seconds(t.Best())}
 		if t.First > 0 {
 			second = append(second, "first call "+units.Seconds(t.First)+", not counted")
 		}

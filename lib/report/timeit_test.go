@@ -26,13 +26,13 @@ func TestTimed(t *testing.T) {
 		want string
 	}{
 		{"host", Timed{Measurement: m}, "1.32 ms ± 8.16 µs per loop (mean ± std. dev. of 3 runs, 1,000 loops each)\n" +
-			"median 1.32 ms ± 0.4% · best 1.31 ms · first call 2.31 s, not counted"},
+			"median 1.32 ms ± 0.4 % · best 1.31 ms · first call 2.31 s, not counted"},
 		{"five digits", Timed{Measurement: m, Digits: 5}, "1.32 ms ± 8.165 µs per loop (mean ± std. dev. of 3 runs, 1,000 loops each)\n" +
-			"median 1.32 ms ± 0.4% · best 1.31 ms · first call 2.31 s, not counted"},
+			"median 1.32 ms ± 0.4 % · best 1.31 ms · first call 2.31 s, not counted"},
 		{"device", Timed{Measurement: device}, "1.32 ms ± 8.16 µs per loop (mean ± std. dev. of 3 runs, 1,000 loops each)\n" +
-			"median 1.32 ms ± 0.4% · best 1.31 ms · first call 2.31 s, not counted · device idle at both ends · host 40.0 µs of a call"},
+			"median 1.32 ms ± 0.4 % · best 1.31 ms · first call 2.31 s, not counted · device idle at both ends · host 40.0 µs of a call"},
 		{"partial", Timed{Measurement: partial}, "1.32 ms ± 8.16 µs per loop (mean ± std. dev. of 3 runs, 1,000 loops each)\n" +
-			"median 1.32 ms ± 0.4% · best 1.31 ms · first call 2.31 s, not counted\nstopped after 3 runs: a partial result"},
+			"median 1.32 ms ± 0.4 % · best 1.31 ms · first call 2.31 s, not counted\nstopped after 3 runs: a partial result"},
 		{"failed", Timed{Measurement: failed}, "error: timing: timeit: panic in run 37: index out of range"},
 	}
 	for _, tt := range tests {

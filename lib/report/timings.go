@@ -26,7 +26,7 @@ func Timings(title string, measurements ...timing.Measurement) Table {
 			if m.Partial {
 				name += " (stopped: partial)"
 			}
-			t.Rows = append(t.Rows, []string{name, units.Seconds(m.Median()), fmt.Sprintf("± %.1f%%", 100*m.Spread()), units.Seconds(m.Best()),
+			t.Rows = append(t.Rows, []string{name, units.Seconds(m.Median()), fmt.Sprintf("± %.1f %%", 100*m.Spread()), units.Seconds(m.Best()),
 				units.Count(m.N()), units.Count(m.Loops), first})
 		}
 		if m.Err != nil {
@@ -63,7 +63,7 @@ func Comparisons(title string, comparisons ...timing.Comparison) Table {
 
 // unproven explains "~" below a table.
 func unproven(tests ...string) string {
-	return fmt.Sprintf("~ is a difference that is not proven (%s, p ≥ %g), or less than %g%%", strings.Join(tests, ", "), timing.Proof, 100*timing.Least)
+	return fmt.Sprintf("~ is a difference that is not proven (%s, p ≥ %g), or less than %g %%", strings.Join(tests, ", "), timing.Proof, 100*timing.Least)
 }
 
 func median(m timing.Measurement) string {

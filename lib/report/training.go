@@ -16,24 +16,20 @@ func init() {
 	}
 }
 
-// training shows a net being trained: a bar with epoch, loss, accuracy and remaining time.
+// training shows a net being trained: a bar with epoch, loss, accuracy and remaining time,
+// and at its end how it ended.
 func training(net string) (progress func(fit.Progress), end func(*fit.History, error)) {
 	bar := &Progress{Title: net}
+	var last fit.Progress
 	progress = func(p fit.Progress) {
-		if bar.Total == 0 {
-			bar.Total = p.Total
-		}
-		bar.Set(p.Trained, p.String())
+		last, bar.Total = p, p.Total
+		bar.setState(p.Trained, p.String())
 	}
 	return progress, func(h *fit.History, err error) {
-		if h != nil && len(h.Epochs) > 0 && err == nil {
-			last := h.Last()
-			epochs := "epochs"
-			if last.Number == 1 {
-				epochs = "epoch"
-			}
-			bar.Set(bar.Total, fmt.Sprintf("%d %s in %.1f s, loss %s", last.Number, epochs, last.Elapsed.Seconds(), last.Train.LossString()))
+		if err != nil && last.Epochs == 0 {
+			return // nothing has begun: the error says it
 		}
+		bar.setState(last.Trained, last.Outcome(h, err))
 		bar.Close()
 	}
 }

@@ -147,7 +147,7 @@ func (c Comparison) Verdict() string {
 func change(share float64) string {
 	switch {
 	case share > -0.1 && share < 10:
-		return fmt.Sprintf("%+.1f%%", 100*share)
+		return fmt.Sprintf("%+.1f %%", 100*share)
 	case share < 0:
 		return fmt.Sprintf("%.3g× faster", 1/(1+share))
 	}

@@ -145,17 +145,17 @@ func TestComparison(t *testing.T) {
 		old, new Measurement
 		want     string
 	}{
-		{"slower", base, scaled(base, 1.1), "+10.0%   p=0.002 n=6+6 (Mann-Whitney U)"},
-		{"a little faster", base, scaled(base, 0.92), "-8.0%   p=0.002 n=6+6 (Mann-Whitney U)"},
+		{"slower", base, scaled(base, 1.1), "+10.0 %   p=0.002 n=6+6 (Mann-Whitney U)"},
+		{"a little faster", base, scaled(base, 0.92), "-8.0 %   p=0.002 n=6+6 (Mann-Whitney U)"},
 		{"much faster", base, scaled(base, 1.0/35), "35× faster   p=0.002 n=6+6 (Mann-Whitney U)"},
 		{"much slower", base, scaled(base, 20), "20× slower   p=0.002 n=6+6 (Mann-Whitney U)"},
 		{"itself", base, base, "~   p=1.000 n=6+6 (Mann-Whitney U)"},
-		{"less than it drifts", base, scaled(base, 1.055), "~   p=0.002 n=6+6 (Mann-Whitney U)\nwarning: the machine may have drifted by 6% meanwhile: measure both alternately (Timer.Compare)"},
+		{"less than it drifts", base, scaled(base, 1.055), "~   p=0.002 n=6+6 (Mann-Whitney U)\nwarning: the machine may have drifted by 6 % meanwhile: measure both alternately (Timer.Compare)"},
 		{"too few", of(1, 1, 1), of(2, 2, 2), "~   p=0.047 n=3+3 (Mann-Whitney U)\nwarning: 3 and 3 samples can prove nothing; at least 5 of each are needed"},
 		{"nothing", of(), of(), "~   p=1.000 n=0+0 (Mann-Whitney U)\nwarning: 0 and 0 samples can prove nothing; at least 5 of each are needed"},
-		{"turns, slower", turns, scaled(jitter, 1.05), "+5.0% (+4.9% to +5.1%)   p<0.001 n=20 turns (Wilcoxon signed rank)"},
-		{"turns, equal", turns, jitter, "~ (-0.1% to +0.1%)   p=1.000 n=20 turns (Wilcoxon signed rank)"},
-		{"turns, less than counts", turns, scaled(jitter, 1.008), "~ (+0.7% to +0.9%)   p=1.000 n=20 turns (Wilcoxon signed rank)"},
+		{"turns, slower", turns, scaled(jitter, 1.05), "+5.0 % (+4.9 % to +5.1 %)   p<0.001 n=20 turns (Wilcoxon signed rank)"},
+		{"turns, equal", turns, jitter, "~ (-0.1 % to +0.1 %)   p=1.000 n=20 turns (Wilcoxon signed rank)"},
+		{"turns, less than counts", turns, scaled(jitter, 1.008), "~ (+0.7 % to +0.9 %)   p=1.000 n=20 turns (Wilcoxon signed rank)"},
 		{"turns, too few", few, scaled(few, 2), "~   p=0.011 n=7 turns (Wilcoxon signed rank)\nwarning: 7 turns can prove nothing; at least 8 are needed, of two blocks each"},
 	}
 	for _, tt := range tests {

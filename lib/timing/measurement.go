@@ -186,7 +186,7 @@ func (m *Measurement) judge(clock, allowed float64) {
 		warn("the slowest sample took %.2f times as long as the fastest; some calls may do other work, or find it cached", slowest)
 	}
 	if drift, proven := m.drift(); proven {
-		warn("the second half took %+.0f%% of time against the first: the machine, or the work, changes while it is measured", 100*drift)
+		warn("the second half took %+.0f %% of time against the first: the machine, or the work, changes while it is measured", 100*drift)
 	}
 }
 
@@ -235,7 +235,7 @@ func percent(share float64) string {
 	case math.IsNaN(share):
 		return "?%"
 	case share < 0.0095:
-		return fmt.Sprintf("%.1f%%", 100*share)
+		return fmt.Sprintf("%.1f %%", 100*share)
 	}
-	return fmt.Sprintf("%.0f%%", 100*share)
+	return fmt.Sprintf("%.0f %%", 100*share)
 }

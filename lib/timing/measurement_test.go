@@ -43,10 +43,10 @@ func TestString(t *testing.T) {
 		m    Measurement
 		want string
 	}{
-		{"full", full, "LeNet5 batch 128   1.42 ms ± 1%   median of 3 blocks of 16   first call 2.31 s, not counted"},
-		{"one", of(2), "of   2.00 s ± 0.0%   median of 1 block of 1"},
+		{"full", full, "LeNet5 batch 128   1.42 ms ± 1 %   median of 3 blocks of 16   first call 2.31 s, not counted"},
+		{"one", of(2), "of   2.00 s ± 0.0 %   median of 1 block of 1"},
 		{"none", Measurement{Name: "none", Partial: true, Err: errStopped}, "none   not measured   stopped: partial result\nerror: timing: stopped before it was done"},
-		{"warned", Measurement{Name: "w", Samples: []float64{1}, Loops: 1, Warnings: []error{errors.New("doubt")}}, "w   1.00 s ± 0.0%   median of 1 block of 1\nwarning: doubt"},
+		{"warned", Measurement{Name: "w", Samples: []float64{1}, Loops: 1, Warnings: []error{errors.New("doubt")}}, "w   1.00 s ± 0.0 %   median of 1 block of 1\nwarning: doubt"},
 	}
 	for _, tt := range tests {
 		if got := tt.m.String(); got != tt.want {
@@ -75,7 +75,7 @@ func TestWarnings(t *testing.T) {
 		{"clock", steady, 0.01, []string{"reading the clock is 1.0 %"}},
 		{"few", steady[:2], 0, []string{"2 samples cannot show"}},
 		{"drifting", drifting, 0, []string{"second half took +1"}},
-		{"wild", wild, 0, []string{"samples spread 16%: do not trust"}},
+		{"wild", wild, 0, []string{"samples spread 16 %: do not trust"}},
 		{"cached", append([]float64{9}, steady...), 0, []string{"slowest sample took 9.0"}},
 	}
 	for _, tt := range tests {

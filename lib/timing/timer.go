@@ -10,7 +10,7 @@
 //	t := timing.Timer{Sync: dev.Wait}
 //	a := timing.Call("LeNet5 batch 128", func() { small.MustCall(x, y) })
 //	b := timing.Call("LeNet5, fused", func() { other.MustCall(x, y) })
-//	fmt.Println(t.Times(ctx, a)[0]) // LeNet5 batch 128   1.42 ms ± 2%   median of 31 blocks of 16   first call 2.31 s, not counted
+//	fmt.Println(t.Times(ctx, a)[0]) // LeNet5 batch 128   1.42 ms ± 2 %   median of 31 blocks of 16   first call 2.31 s, not counted
 //	fmt.Println(t.Compare(ctx, a, b)) // -4.9% (-5.4% to -4.3%)   p<0.001 n=24 turns (Wilcoxon signed rank)
 //
 // A sample is one block of Loops consecutive calls, divided by Loops. The Timer

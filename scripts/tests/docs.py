@@ -6,7 +6,7 @@ repository must lead to files that are in it, and #parts to headings. The
 page of recorded figures names each file of results, and each figure is in the file
 that its row names. Pages that users read, and the text
 cells of notebooks, keep to the standard terms: terms.txt lists the words that
-they avoid.
+they avoid, and codespell finds common misspellings there and in the comments of Go.
 Prints "passed failed skipped"."""
 import argparse, json, re, subprocess, sys
 from pathlib import Path
@@ -34,7 +34,7 @@ def headings(text):
 
 def texts():
     """All that is read: pages, and the text cells of notebooks."""
-    for path in sorted([root / "README.md", *root.glob("docker/*.md"), *root.glob("notebooks/pages/*.md"), EVIDENCE]):
+    for path in sorted([root / "README.md", *root.glob(".github/*.md"), *root.glob("docker/*.md"), *root.glob("notebooks/pages/*.md"), EVIDENCE]):
         yield path, path.read_text(encoding="utf-8")
     for path in sorted(root.glob("notebooks/*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
@@ -143,6 +143,22 @@ def terms(path, text):
             yield f"{m[0]!r} in {prose[max(0, m.start() - 30):m.end() + 30]!r}: write {instead}"
 
 
+# Abbreviations and names that are no misspellings.
+SPELLED = "ans,te,whos,toom"
+
+
+def spelling(work):
+    """What codespell finds in the texts, and in the comments of Go that is no test."""
+    for path, text in texts():
+        (work / (str(path.relative_to(root)).replace("/", "~"))).write_text(text, encoding="utf-8")
+    for path in [*root.glob("lib/**/*.go"), *root.glob("kernels/**/*.go")]:
+        if not path.name.endswith("_test.go"):
+            lines = (re.search(r"(?:^|\s)//.*", l) for l in path.read_text(encoding="utf-8").splitlines())
+            (work / (str(path.relative_to(root)).replace("/", "~"))).write_text("\n".join(l[0] if l else "" for l in lines), encoding="utf-8")
+    done = subprocess.run([sys.executable, "-m", "codespell_lib", "--ignore-words-list", SPELLED, "--ignore-regex", r"\b\w*[a-z][A-Z]\w*\b|`[^`]*`", "."], cwd=work, capture_output=True, text=True)
+    return (done.stdout.replace("~", "/") + done.stderr).splitlines()
+
+
 def magics(text, known):
     for name in re.findall(r"`(%%?[a-z_]\w+)", FENCE.sub("", text)):
         if name not in known:
@@ -180,6 +196,8 @@ def main():
     usage = subprocess.run([a.gaiden, "help"], capture_output=True, text=True).stdout
     words = set(re.findall(r"^  (\w+) ", usage, re.M))
     known = set(re.findall(r"^\| `(%%?\w+)", (root / "notebooks/pages/magics.md").read_text(encoding="utf-8"), re.M))
+    (a.work / "spelling").mkdir(exist_ok=True)
+    case("spelling", spelling(a.work / "spelling"))
     for path, text in texts():
         name = str(path.relative_to(root))
         case(f"{name}: links", [*links(path, text), *mentioned(path, text), *magics(text, known)])

@@ -1,12 +1,13 @@
 # Nets of descriptions (describe.go) in PyTorch, for the scripts next to this one.
-import json
+import re
 from collections import OrderedDict
-import numpy as np, torch, torch.nn as nn
+import numpy as np, torch, torch.nn as nn, torch.nn.functional as F
+from weights import Weights
 
 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
 cuda = torch.cuda.is_available()
 dev = "cuda" if cuda else "cpu"
-ACTS = {"": None, "relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}
+ACTS = {"": None, "relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "silu": nn.SiLU, "gelu": nn.GELU, "leakyrelu": nn.LeakyReLU}
 
 
 class First(nn.Module):
@@ -26,6 +27,40 @@ class Residual(nn.Module):
 class Mean(nn.Module):
     def forward(self, x):
         return x.mean((2, 3))
+
+
+class Last(nn.Module):
+    def forward(self, x):
+        return x[:, -1]
+
+
+class Positions(nn.Module):
+    def __init__(self, length, units):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(length, units) * .02)
+
+    def forward(self, x):
+        return x + self.weight[:x.shape[1]]
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads, causal):
+        super().__init__()
+        self.qkv, self.output, self.heads, self.causal = nn.Linear(width, 3 * width), nn.Linear(width, width), heads, causal
+
+    def forward(self, x):
+        n, t, d = x.shape
+        q, k, v = (a.view(n, t, self.heads, d // self.heads).transpose(1, 2) for a in self.qkv(x).split(d, 2))
+        return self.output(F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2).reshape(n, t, d))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.up, self.down = nn.Linear(width, hidden), nn.Linear(hidden, width)
+
+    def forward(self, x):
+        return self.down(F.gelu(self.up(x)))
 
 
 # Each layer of a description becomes a module with its name; shape is that of an example,
@@ -48,6 +83,27 @@ def chain(layers, shape):
             m, shape = nn.Flatten(), [int(np.prod(shape))]
         elif kind == "lstm":
             m, shape = nn.LSTM(shape[-1], units, batch_first=True), shape[:-1] + [units]
+        elif kind == "gru":
+            m, shape = nn.GRU(shape[-1], units, batch_first=True), shape[:-1] + [units]
+        elif kind == "bidirectional":
+            m, shape = {"lstm": nn.LSTM, "gru": nn.GRU}[l["Main"][0]["Kind"]](shape[-1], l["Main"][0]["Units"], batch_first=True, bidirectional=True), shape[:-1] + [2 * l["Main"][0]["Units"]]
+        elif kind == "embedding":
+            m, shape = nn.Embedding(l["Vocab"], units), shape + [units]
+        elif kind == "positions":
+            m = Positions(units, shape[-1])
+        elif kind == "layernorm":
+            m = nn.LayerNorm(shape[-1], eps=l["Epsilon"])
+        elif kind == "attention":
+            m = Attention(shape[-1], l["Heads"], l.get("Causal", False))
+        elif kind == "feedforward":
+            m = FeedForward(shape[-1], units or 4 * shape[-1])
+        elif kind == "last":
+            m, shape = Last(), shape[1:]
+        elif kind == "unflatten":  # channels come first
+            m, shape = nn.Unflatten(1, [l["Dims"][2], l["Dims"][0], l["Dims"][1]]), l["Dims"]
+        elif kind == "sequential":
+            m, shape, a = chain(l["Main"], shape)
+            wide = wide or a
         elif kind == "residual":
             (main, out, a), (skip, _, b) = chain(l["Main"], shape), chain(l.get("Skip", []), shape)
             m, shape, wide = Residual(main, skip), out, wide or a or b
@@ -55,7 +111,7 @@ def chain(layers, shape):
             m = {"dropout": lambda: nn.Dropout(l["Rate"]), "mean": Mean, "activation": nn.Identity}[kind]()
             shape = shape[2:] if kind == "mean" else shape
         all[l["Name"]] = m
-        if kind == "lstm":
+        if kind in ("lstm", "gru", "bidirectional"):
             all[f"first{i}"] = First()  # nn.LSTM gives its last state, too
         if l.get("Act"):
             all[f"_{i}"] = ACTS[l["Act"]]()
@@ -65,21 +121,24 @@ def chain(layers, shape):
 def optimizer(D, params):
     settings = D["Settings"]
     rate, decay = settings["rate"], settings["decay"]
-    if D["Optimizer"] == "adam":
-        return torch.optim.Adam(params, lr=rate, betas=(settings["beta1"], settings["beta2"]), eps=settings["epsilon"], weight_decay=decay, capturable=cuda, fused=True)
+    params = [p for p in params if p.requires_grad]
+    if D["Optimizer"] in ("adam", "adamw"):
+        return (torch.optim.Adam if D["Optimizer"] == "adam" else torch.optim.AdamW)(params, lr=rate, betas=(settings["beta1"], settings["beta2"]), eps=settings["epsilon"], weight_decay=decay, capturable=cuda, fused=True)
     if D["Optimizer"] == "sgd":
         return torch.optim.SGD(params, lr=rate, momentum=settings["momentum"], nesterov=settings["nesterov"] > 0, weight_decay=decay, fused=True)
     return torch.optim.Adadelta(params, lr=rate, rho=settings["rho"], eps=settings["epsilon"], weight_decay=decay, capturable=cuda, foreach=True)
 
 
 def load(net, path):
-    """Gives a net the weights of a file of Gaiden's, in the format safetensors."""
-    raw = open(path, "rb").read()
-    size = int.from_bytes(raw[:8], "little")
-    head, weights = json.loads(raw[8:8 + size]), {}
-    for k in net.state_dict():
-        if "num_batches" not in k:
-            t = head[k.replace(".main.", ".").replace(".skip.", ".")]
-            begin, end = t["data_offsets"]
-            weights[k] = torch.tensor(np.frombuffer(raw, np.float32, (end - begin) // 4, 8 + size + begin).reshape(t["shape"]))
+    """Gives a net the weights of a file of Gaiden's."""
+    file, weights = Weights(path), {}
+    tables = {name + ".weight" for name, m in net.named_modules() if isinstance(m, (nn.Embedding, Positions))}
+    for k, old in net.state_dict().items():
+        if "num_batches" in k:
+            continue
+        name = re.sub(r"(^|\.)(_\d+\.|)(main|skip)\.", r"\1", k.removeprefix("function."))  # parts of a transformer block, _1 and _2, have its name
+        if "_l0" in name and any(k.endswith("_reverse") or other == k + "_reverse" for other in net.state_dict()):
+            at = name.rindex(".") + 1
+            name = name[:at] + ("backward." if k.endswith("_reverse") else "forward.") + name[at:].removesuffix("_reverse")
+        weights[k] = torch.tensor(file.get(name, list(old.shape), k in tables))
     net.load_state_dict(weights, strict=False)

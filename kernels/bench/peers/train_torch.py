@@ -6,6 +6,7 @@
 import gc, json, logging, os, sys, time
 try:
     import numpy as np, torch, torch.nn.functional as F
+    from weights import examples
     from net_torch import chain, cuda, dev, load, optimizer
 except ImportError:
     raise SystemExit(0)
@@ -14,22 +15,40 @@ D = json.loads(sys.argv[1])
 NAME, batch, n = D["Name"], D["Batch"], D["Examples"]
 logging.disable(logging.WARNING)
 torch.backends.cudnn.benchmark = True
-_, out, wide = chain(D["Layers"], D["Input"])
+own = None  # the losses of a step of the user's
+if D["Net"]:
+    import nets_torch
+    build, own, out, wide = nets_torch.NETS[D["Net"]](D)
+else:
+    build, (_, out, wide) = lambda: chain(D["Layers"], D["Input"])[0], chain(D["Layers"], D["Input"])
 layout = torch.channels_last if wide else torch.contiguous_format
 
 
 def make():
-    return chain(D["Layers"], D["Input"])[0].to(dev, memory_format=layout)
+    net = build().to(dev, memory_format=layout)
+    if D["Frozen"]:
+        for name, p in net.named_parameters():
+            p.requires_grad_(not name.startswith(D["Frozen"]))
+    return net
 
 
 def arrange(x):
     return x.permute(0, 3, 1, 2).contiguous(memory_format=layout) if x.dim() == 4 else x
 
 
-def data():
-    x = torch.randint(0, 256, [n] + D["Input"], dtype=torch.uint8) if D["Bytes"] else torch.rand([n] + D["Input"])
+def some(dims, vocab):
+    return torch.randint(0, vocab, [n] + dims) if vocab else torch.rand([n] + dims)
+
+
+def data():  # a tuple: the inputs, and the targets if they are not the inputs
+    x = torch.randint(0, 256, [n] + D["Input"], dtype=torch.uint8) if D["Bytes"] else some(D["Input"] or [], D["Vocab"])
+    if D["Inputs"]:
+        x = [arrange(some(i["Dims"], i["Vocab"])) for i in D["Inputs"]]
+    if own or D["Same"]:
+        return x if isinstance(x, list) else [arrange(x)]
     if D["Loss"] == "cross entropy":
-        return arrange(x), torch.randint(0, out[-1], (n,))
+        y = torch.randint(0, out[-1], [n] + out[:-1])
+        return (*x, y) if isinstance(x, list) else (arrange(x), y)
     y = torch.rand([n] + out)
     if D["Loss"] == "visibility":
         return arrange(x), y, (torch.rand(n, out[0] // 2) > .1).float().repeat_interleave(2, 1)
@@ -62,32 +81,62 @@ def check(folder):
     """The loss of Gaiden's first batch with Gaiden's initial weights."""
     net = make()
     load(net, os.path.join(folder, "weights.safetensors"))
-    x = np.fromfile(os.path.join(folder, "x"), np.uint8 if D["Bytes"] else np.float32).reshape([batch] + D["Input"])
-    y = np.fromfile(os.path.join(folder, "y"), np.int32) if D["Loss"] == "cross entropy" else np.fromfile(os.path.join(folder, "y"), np.float32).reshape([batch] + out)
-    y = torch.tensor(y).to(dev)
-    return lossOf(net, arrange(torch.tensor(x).to(dev)), y.long() if D["Loss"] == "cross entropy" else y).item()
+    for m in net.modules():
+        if isinstance(m, torch.nn.Dropout):
+            m.eval()
+    read = lambda *a: arrange(torch.tensor(examples(folder, *a)).to(dev))
+    if D["Inputs"]:
+        x = [read("x-" + i["Name"], False, i["Vocab"], [batch] + i["Dims"]) for i in D["Inputs"]]
+    else:
+        x = [read("x", D["Bytes"], D["Vocab"], [batch] + D["Input"])]
+    if D["Same"]:
+        return lossOf(net, *x).item()
+    y = read("y", False, True, [batch] + out[:-1]).long() if D["Loss"] == "cross entropy" else read("y", False, 0, [batch] + out)
+    return lossOf(net, *x, y).item()
 
 
 torch.manual_seed(1)
-x, *y = (t.to(dev) for t in data())
+all = [t.to(dev) for t in data()]
+inputs = len(D["Inputs"] or [0])
 steps = n // batch
 perm = torch.randperm(n, device=dev)
 
 
-def lossOf(net, bx, *by):
-    if bx.dtype == torch.uint8:
-        bx = bx.float() / 255
-    got = net(bx)
+def lossOf(net, *batch):
+    bx, by = batch[:inputs], batch[inputs:]
+    if bx[0].dtype == torch.uint8:
+        bx = [bx[0].float() / 255]
+    if own:
+        return own[0][1](net, *bx)
+    got = net(*bx)
+    by = bx if D["Same"] else by
     if len(by) == 2:  # positions, and which can be seen
         t, v = by
         return ((got - t) * v).square().sum() / (v.sum() / 2)
     if by[0].is_floating_point():
         return F.mse_loss(got, by[0])
-    return F.cross_entropy(got, by[0])
+    return F.cross_entropy(got.flatten(0, -2), by[0].flatten())
 
 
 def forward(net, idx):
-    return lossOf(net, *((x, *y) if steps == 1 else (t[idx] for t in (x, *y))))
+    return lossOf(net, *(all if steps == 1 else (t[idx] for t in all)))
+
+
+class InTurn:
+    """Losses of a step of the user's, each of a part of the net with an optimizer of its own."""
+    def __init__(self, net, compiled):
+        self.net = net
+        self.turns = [(optimizer(D, getattr(net, part).parameters()), torch.compile(of) if compiled else of) for part, of in own]
+
+    def step(self, idx):
+        bx, total = [t[idx] for t in all], 0
+        for opt, of in self.turns:
+            opt.zero_grad(set_to_none=True)
+            loss = of(self.net, *bx)
+            loss.backward()
+            opt.step()
+            total = total + loss.detach()
+        return total
 
 
 if D["Check"]:
@@ -97,6 +146,9 @@ if D["Check"]:
 # A way makes a net of its own and returns the function that does step i.
 def eager():
     net = make()
+    if own and len(own) > 1:
+        turns = InTurn(net, False)
+        return lambda i: turns.step(perm[i * batch:(i + 1) * batch])
     opt = optimizer(D, net.parameters())
 
     def step(i):
@@ -142,6 +194,11 @@ def graph(compiled=False):
 
 def compiled():
     net = make()
+    if own and len(own) > 1:
+        turns = InTurn(net, True)
+        step = lambda i: turns.step(perm[i * batch:(i + 1) * batch])
+        step.first = clock(step, 1)
+        return step
     opt = optimizer(D, net.parameters())
     run = torch.compile(lambda idx: forward(net, idx), mode="reduce-overhead")
 
@@ -167,7 +224,7 @@ def whole(make):
             losses = [step(i) for i in range(steps)]
             mean = torch.stack(losses).mean().item()
             with torch.no_grad():
-                seen = [lossOf(step.net[0], *(t[at:at + size] for t in (x, *y))) for at in range(0, tests - size + 1, size)]
+                seen = [lossOf(step.net[0], *(t[at:at + size] for t in all)) for at in range(0, tests - size + 1, size)]
             print(mean, torch.stack(seen).mean().item(), file=nowhere)
 
     return run

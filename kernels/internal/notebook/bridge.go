@@ -25,6 +25,7 @@ type bridge struct {
 	alone    bool                    // no page has answered
 	giveUp   context.CancelCauseFunc // ends the program
 	hopeless *time.Timer             // ends it when nobody can press its buttons
+	unended  map[string]string       // displays that say that something still runs, and what they say when it has ended
 }
 
 // open joins the program to the notebook's widgets; giveUp ends it.
@@ -51,6 +52,7 @@ func (b *bridge) channels() []process.Channel {
 
 // read takes what the program displays, to the very end.
 func (b *bridge) read(r io.Reader, catchUp func()) {
+	defer b.ended()
 	dec := gob.NewDecoder(r)
 	for {
 		var d protocol.DisplayData

@@ -4,20 +4,24 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 
 	"gaiden/kernels/internal/jupyter"
+	"gaiden/kernels/internal/picture"
 )
 
 // bundle makes of a program's result what front ends take: text as text, the
-// rest as bytes.
+// rest as bytes, pictures in a form that is shown in every notebook.
 func bundle(data map[string][]byte) jupyter.MimeBundle {
-	b := jupyter.MimeBundle{Data: map[string]any{}}
+	b := jupyter.MimeBundle{Data: map[string]any{}, Metadata: map[string]any{}}
 	for mime, content := range data {
 		b.Data[mime] = mimeValue(mime, content)
 	}
+	b.Data, b.Metadata = picture.Complete(b.Data, b.Metadata)
 	return b
 }
 
@@ -35,12 +39,34 @@ func mimeValue(mime string, content any) any {
 //	gonbui.SendData(&protocol.DisplayData{Data: map[protocol.MIMEType]any{"application/x-gaiden-clear": true}})
 const MIMEClear protocol.MIMEType = "application/x-gaiden-clear"
 
+// MIMEEnded is a form of a display with an id, as HTML: it replaces the display when the
+// program has ended and has not replaced it by one without this form. A progress bar so
+// does not promise more for ever, however its program ended.
+const MIMEEnded protocol.MIMEType = "application/x-gaiden-ended"
+
+// ended shows the displays that the program has left as if it still ran.
+func (b *bridge) ended() {
+	for _, id := range slices.Sorted(maps.Keys(b.unended)) {
+		b.display(&protocol.DisplayData{DisplayID: id, Data: map[protocol.MIMEType]any{protocol.MIMETextHTML: b.unended[id]}})
+	}
+}
+
 // display shows what the program wants shown. The first display under an id is
 // shown, later ones replace it: also those of other cells. When the cell that
 // showed it first is run again, its output is gone and it is shown again.
 func (b *bridge) display(d *protocol.DisplayData) {
 	out := jupyter.MimeBundle{Data: map[string]any{}, Metadata: d.Metadata}
+	delete(b.unended, d.DisplayID)
+	if text, ok := d.Data[MIMEEnded].(string); ok && d.DisplayID != "" {
+		if b.unended == nil {
+			b.unended = map[string]string{}
+		}
+		b.unended[d.DisplayID] = text
+	}
 	for mime, content := range d.Data {
+		if mime == MIMEEnded {
+			continue
+		}
 		out.Data[string(mime)] = mimeValue(string(mime), content)
 	}
 	if b.x.capture != nil {
@@ -50,6 +76,7 @@ func (b *bridge) display(d *protocol.DisplayData) {
 			}
 		}
 	}
+	out.Data, out.Metadata = picture.Complete(out.Data, out.Metadata)
 	if d.DisplayID == "" {
 		b.x.out.Display(out)
 		return

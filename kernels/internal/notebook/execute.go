@@ -77,6 +77,9 @@ func (x *execution) run(ctx context.Context) error {
 	if err := x.n.open(); err != nil {
 		return err
 	}
+	if err := x.n.libraryGone(); err != nil {
+		return err
+	}
 	x.n.building.Lock()
 	removed, err := x.n.temp.Again()
 	x.n.building.Unlock()

@@ -18,7 +18,7 @@ func (x *execution) expressions(ctx context.Context) map[string]any {
 			continue
 		}
 		b := bundle(data)
-		out[name] = map[string]any{"status": "ok", "data": b.Data, "metadata": map[string]any{}}
+		out[name] = map[string]any{"status": "ok", "data": b.Data, "metadata": b.Metadata}
 	}
 	return out
 }

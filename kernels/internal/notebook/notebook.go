@@ -144,6 +144,19 @@ func (n *Notebook) setUp() error {
 	return nil
 }
 
+// libraryGone reports that the library that cells are compiled with was there and is not:
+// another version was installed, or this one removed, while the kernel ran.
+func (n *Notebook) libraryGone() error {
+	if n.Library == "" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(n.Library, "go.mod")); !errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return wire.Errorf(wire.Unavailable, "notebook: the library of this kernel (version %s) is no longer at %s: another version was installed, or this one removed", n.Version, n.Library).
+		WithHint("restart the kernel; the session keeps your arrays")
+}
+
 // Warm does what the first cell would have to wait for: it finds Go and the
 // packages. It is meant to be called in the background when a kernel starts.
 func (n *Notebook) Warm(ctx context.Context, packages ...string) error {

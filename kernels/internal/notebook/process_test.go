@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -87,11 +88,46 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
+// TestLastState: a display that says that something runs does so no longer when its program
+// has ended, however it did; one that its program has replaced stays.
+func TestLastState(t *testing.T) {
+	send := func(id, html string, more string) string {
+		return fmt.Sprintf("gonbui.SendData(&protocol.DisplayData{DisplayID: %q, Data: map[protocol.MIMEType]any{protocol.MIMETextHTML: %q%s}})\n", id, html, more)
+	}
+	runs := send("bar", "2 s left", ", "+fmt.Sprintf("%q", MIMEEnded)+`: "ended"`)
+	const imports = "import \"github.com/janpfeifer/gonb/gonbui/protocol\"\n"
+	for _, tt := range []struct {
+		name, code string
+		want       []string // in the end
+	}{
+		{"left", runs + "gonbui.Sync()", []string{"ended"}},
+		{"killed", runs + "gonbui.Sync()\nsyscall.Kill(os.Getpid(), syscall.SIGKILL)", []string{"ended"}},
+		{"panic", runs + "gonbui.Sync()\npanic(1)", []string{"ended"}},
+		{"closed", runs + send("bar", "done", ""), []string{"done"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out := &recorder{}
+			newNotebook(t).Execute(t.Context(), jupyter.ExecuteRequest{Code: imports + "%%\n" + tt.code, Count: 1}, out)
+			if len(out.shown) != 1 || len(out.shown[0].Data) != 1 {
+				t.Fatalf("got %v, want one display of HTML alone", out.shown)
+			}
+			var got []string
+			for _, d := range out.updates {
+				got = append(got, fmt.Sprint(d.Data["text/html"]))
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got updates %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestRichResults(t *testing.T) {
 	r := &runner{t: t, n: newNotebook(t)}
 	tests := []struct{ name, code, mime, want string }{
 		{"HTML", "type H struct{}\nfunc (H) HTML() string { return \"<i>\" }\nH{}", "text/html", "<i>"},
 		{"Markdown", "type M struct{}\nfunc (*M) Markdown() string { return \"*x*\" }\n&M{}", "text/markdown", "*x*"},
+		{"plot", "type P struct{}\nfunc (P) HTML() string { return `<div><svg width=\"9\" height=\"9\"><text>a</text></svg></div>` }\nP{}", "image/png", "\x89PNG"},
 		{"SVG", "type S struct{}\nfunc (S) SVG() string { return \"<svg/>\" }\nS{}", "image/svg+xml", "<svg/>"},
 		{"display", "type D struct{}\nfunc (D) Display() map[string]string { return map[string]string{\"text/latex\": \"$x$\"} }\nD{}", "text/latex", "$x$"},
 		{"image", "image.NewGray(image.Rect(0, 0, 2, 2))", "image/png", "\x89PNG"},

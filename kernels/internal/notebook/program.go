@@ -83,6 +83,14 @@ func (x *execution) build(ctx context.Context, src parse.Source) (*keep.Program,
 		return program, nil, err
 	}
 	binary, built, err := n.builder.Build(ctx, &program.Program)
+	for tries := 0; err != nil && tries < maxFetches; tries++ { // what was compiled once, and its module is gone since
+		fetched, failed := x.fetch(ctx, err)
+		if !fetched {
+			err = build.NotFetched(err, failed)
+			break
+		}
+		binary, built, err = n.builder.Build(ctx, &program.Program)
+	}
 	cost.Compile, cost.Link, cost.Road = built.Compile, built.Link, built.Road
 	return program, binary, err
 }

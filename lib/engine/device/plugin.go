@@ -25,12 +25,14 @@ type Plugin struct {
 	libraries []string // directories that Env adds
 }
 
-// The names under which our scripts unpack the CPU plugin; see
-// scripts/plugin.sh.
-const cpuPlugin = "plugins/cpu/pjrt_c_api_cpu_plugin.so"
-
-// cudaPlugin is where JAX's wheel keeps its plugin in a Python environment.
-const cudaPlugin = "jax_plugins/xla_cuda13/xla_cuda_plugin.so"
+// Where plugins lie: in the cache directory, as scripts/run unpacks them, and among the
+// packages of a Python environment.
+const (
+	cpuCached  = "plugins/cpu/pjrt_c_api_cpu_plugin.so"
+	cpuWheel   = "lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so"
+	cudaCached = "plugins/cuda/" + cudaWheel
+	cudaWheel  = "jax_plugins/xla_cuda13/xla_cuda_plugin.so"
+)
 
 // Find chooses a plugin, as choose does, and refuses one that somebody other than the user
 // and root can change: it runs as the user. One that is not there is found out when it is
@@ -84,21 +86,22 @@ func choose() (Plugin, error) {
 	}
 	if device != "cpu" {
 		if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {
-			if path := findCUDA(); path != "" {
+			if path := findPlugin(cudaCached, cudaWheel); path != "" {
 				return cuda(path, ordinal, share), nil
 			}
 			if device == "cuda" {
 				return Plugin{}, wire.Errorf(wire.Unavailable, "there is an NVIDIA driver but no CUDA plugin").
-					WithHint("scripts/run cuda installs it; or name one with GAIDEN_PLUGIN")
+					WithHint("scripts/run cuda installs it; so does pip, with the extra [cuda] of Gaiden's wheel; or name one with GAIDEN_PLUGIN")
 			}
 		} else if device == "cuda" {
 			return Plugin{}, wire.Errorf(wire.Unavailable, "GAIDEN_DEVICE is %q but there is no NVIDIA driver", want).
 				WithHint("GAIDEN_DEVICE=cpu works on any machine")
 		}
 	}
-	path := filepath.Join(wire.CacheDir(), cpuPlugin)
-	if _, err := os.Stat(path); err != nil {
-		return Plugin{}, wire.Errorf(wire.Unavailable, "no XLA plugin at %s", path).WithHint("scripts/run fetches it; or name one with GAIDEN_PLUGIN")
+	path := findPlugin(cpuCached, cpuWheel)
+	if path == "" {
+		return Plugin{}, wire.Errorf(wire.Unavailable, "no XLA plugin at %s, and none in the Python environment", filepath.Join(wire.CacheDir(), cpuCached)).
+			WithHint("scripts/run fetches it; so does pip, with the extra [cpu] of Gaiden's wheel; or name one with GAIDEN_PLUGIN")
 	}
 	return cpu(path), nil
 }
@@ -213,17 +216,22 @@ var (
 	glogHead = regexp.MustCompile(`^[IWEF]\d{4} \S+\s+\d+ \S+\] `)
 )
 
-// findCUDA looks for JAX's CUDA plugin: in our cache, then in the Python
-// environment that is active.
-func findCUDA() string {
-	if path := filepath.Join(wire.CacheDir(), "plugins/cuda", cudaPlugin); exists(path) {
+// findPlugin looks for a plugin in the Python environment that gaiden is installed in,
+// then in our cache, then in the Python environment that is active.
+func findPlugin(cached, wheel string) string {
+	if home := os.Getenv(wire.HomeEnv); home != "" { // PREFIX/share/gaiden/VERSION
+		if found, _ := filepath.Glob(filepath.Join(home, "../../../lib/python3*/*-packages", wheel)); len(found) > 0 {
+			return found[0]
+		}
+	}
+	if path := filepath.Join(wire.CacheDir(), cached); exists(path) {
 		return path
 	}
 	out, err := exec.Command("python3", "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])").Output()
 	if err != nil {
 		return ""
 	}
-	if path := filepath.Join(strings.TrimSpace(string(out)), cudaPlugin); exists(path) {
+	if path := filepath.Join(strings.TrimSpace(string(out)), wheel); exists(path) {
 		return path
 	}
 	return ""

@@ -52,9 +52,21 @@ func CacheDir() string { return home("XDG_CACHE_HOME", ".cache") }
 // StateDir holds what cannot: snapshots and logs.
 func StateDir() string { return home("XDG_STATE_HOME", ".local/state") }
 
-// DataDir holds what gaiden install puts there: the binary, the library's
-// source for cells.
-func DataDir() string { return home("XDG_DATA_HOME", ".local/share") }
+// HomeEnv names the environment variable with the directory of a library that came in a
+// package together with the program gaiden. The program sets it for what it starts.
+const HomeEnv = "GAIDEN_HOME"
+
+// DataDir holds the library's source for cells, and what gaiden install puts there, such
+// as the program: what HomeEnv names, else UserDataDir.
+func DataDir() string {
+	if d := os.Getenv(HomeEnv); filepath.IsAbs(d) {
+		return d
+	}
+	return UserDataDir()
+}
+
+// UserDataDir is this user's DataDir, whatever program runs.
+func UserDataDir() string { return home("XDG_DATA_HOME", ".local/share") }
 
 func home(env, fallback string) string {
 	if d := os.Getenv(env); filepath.IsAbs(d) {

@@ -1,10 +1,14 @@
 package result
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"time"
+
+	"gaiden/lib/timing/units"
 )
 
 // Score is how well a net does on a set.
@@ -90,7 +94,7 @@ func (e Epoch) String() string {
 	if e.Validation != nil {
 		s += fmt.Sprintf("; validation %s", e.Validation)
 	}
-	return s + fmt.Sprintf("; after %s", e.Elapsed.Round(time.Millisecond))
+	return s + fmt.Sprintf("; after %s", units.Clock(e.Elapsed.Seconds()))
 }
 
 // History is the record of a training.
@@ -196,21 +200,36 @@ type Progress struct {
 }
 
 // String is a line such as:
-// epoch 2/5 step 3750/7500 loss 0.0712 accuracy 97.8 % 9s left.
+// epoch 2/5, step 3,750/7,500, loss 0.0712, accuracy 97.8 %, 9.2 s left.
+// The time is what the run has taken as long as the rest cannot be estimated.
 func (p Progress) String() string {
 	s := "epoch " + outOf(p.Epoch, p.Epochs)
-	if p.Phase == "compile" {
-		return s + fmt.Sprintf(" compiling %.1fs", p.Elapsed.Seconds())
+	switch {
+	case p.Phase == "compile":
+		s += ", compiling"
+	case p.Phase == "test":
+		s += ", validating"
+	default:
+		s += ", step " + outOf(p.Step, p.Steps)
 	}
-	s += fmt.Sprintf(" step %s loss %s", outOf(p.Step, p.Steps), Score{Loss: p.Loss}.LossString())
+	s += p.results()
+	if p.Left > 0 && p.Phase != "compile" {
+		return s + fmt.Sprintf(", %s left", units.Clock(p.Left.Seconds()))
+	}
+	return s + fmt.Sprintf(", %s", units.Clock(p.Elapsed.Seconds()))
+}
+
+// results are those of the epoch so far: none before its first step.
+func (p Progress) results() string {
+	if p.Step == 0 {
+		return ""
+	}
+	s := ", loss " + Score{Loss: p.Loss}.LossString()
 	if p.Labels {
-		s += fmt.Sprintf(" accuracy %.1f %%", 100*p.Accuracy)
+		s += ", accuracy " + units.Percent(p.Accuracy)
 	}
 	for _, m := range p.Metrics {
-		s += fmt.Sprintf(" %s %.4g", m.Name, m.Value)
-	}
-	if p.Left > 0 {
-		s += fmt.Sprintf(" %s left", p.Left.Round(time.Second))
+		s += fmt.Sprintf(", %s %.4g", m.Name, m.Value)
 	}
 	return s
 }
@@ -218,9 +237,46 @@ func (p Progress) String() string {
 // outOf is a number of all, of which 0 are not known.
 func outOf(n, all int) string {
 	if all == 0 {
-		return fmt.Sprint(n)
+		return units.Count(n)
 	}
-	return fmt.Sprintf("%d/%d", n, all)
+	return units.Count(n) + "/" + units.Count(all)
+}
+
+// Outcome is how the run ended that was last seen at p, a line such as:
+//
+//	done: 5 epochs in 12 s, loss 0.0712, accuracy 97.8 %
+//	stopped at epoch 2/5, step 3,750/7,500, loss 0.0712, accuracy 97.8 %
+//	failed at epoch 1/5, step 3/7,500: and why
+func (p Progress) Outcome(h *History, err error) string {
+	if h == nil {
+		h = &History{}
+	}
+	last := h.Last()
+	final := Progress{Epoch: last.Number, Step: 1, Loss: last.Train.Loss, Labels: last.Train.Labels, Accuracy: last.Train.Accuracy(), Metrics: last.Train.Metrics}
+	ended, place := final, fmt.Sprintf("epoch %d/%d", max(p.Epoch, last.Number, 1), max(p.Epochs, last.Number, 1))
+	if p.Steps > 0 && (p.Step > 0 && p.Step < p.Steps || len(h.Epochs) == 0) {
+		place += fmt.Sprintf(", step %s/%s", units.Count(p.Step), units.Count(p.Steps))
+		ended = p
+	}
+	var bad *NotFiniteError
+	switch {
+	case errors.As(err, &bad):
+		return fmt.Sprintf("failed at epoch %d, step %s: loss %v", bad.Epoch, units.Count(bad.Step), bad.Loss)
+	case err != nil && !errors.Is(err, context.Canceled):
+		why, _, _ := strings.Cut(err.Error(), "\n")
+		if r := []rune(why); len(r) > 80 {
+			why = string(r[:79]) + "…"
+		}
+		if p.Epochs == 0 {
+			return "failed: " + why
+		}
+		return "failed at " + place + ": " + why
+	case err != nil || h.Stopped != "":
+		return "stopped at " + place + ended.results()
+	case len(h.Epochs) == 0:
+		return "done"
+	}
+	return fmt.Sprintf("done: %s in %s", units.Plural(last.Number, "epoch"), units.Clock(last.Elapsed.Seconds())) + final.results()
 }
 
 // Done is the part of the run that is done, 0 to 1.

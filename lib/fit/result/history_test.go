@@ -1,7 +1,10 @@
 package result
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 )
@@ -17,8 +20,13 @@ func TestStrings(t *testing.T) {
 		{score, "loss 0.0717, accuracy 97.80 % (978/1000)"},
 		{Score{Loss: 12.5, N: 3}, "loss 12.5"},
 		{Score{Loss: 1.2345678e30, Labels: true}, "loss 1.235e+30, accuracy 0.00 % (0/0)"},
-		{Epoch{Number: 3, Train: score, Elapsed: 1234567 * time.Microsecond}, "epoch 3: loss 0.0717, accuracy 97.80 % (978/1000); after 1.235s"},
-		{Epoch{Number: 1, Train: Score{Loss: 1.5}, Validation: &Score{Loss: 2.5}}, "epoch 1: loss 1.5; validation loss 2.5; after 0s"},
+		{Epoch{Number: 3, Train: score, Elapsed: 1234567 * time.Microsecond}, "epoch 3: loss 0.0717, accuracy 97.80 % (978/1000); after 1.2 s"},
+		{Epoch{Number: 1, Train: Score{Loss: 1.5}, Validation: &Score{Loss: 2.5}}, "epoch 1: loss 1.5; validation loss 2.5; after 0 s"},
+		{Progress{Phase: "compile", Epoch: 1, Epochs: 5, Steps: 7500, Elapsed: 12 * time.Second}, "epoch 1/5, compiling, 12 s"},
+		{Progress{Phase: "train", Epoch: 1, Epochs: 5, Steps: 7500, Labels: true, Elapsed: 12 * time.Second}, "epoch 1/5, step 0/7,500, 12 s"},
+		{Progress{Phase: "train", Epoch: 2, Epochs: 5, Step: 3750, Steps: 7500, Loss: 0.0712, Labels: true, Accuracy: 0.978, Left: 9200 * time.Millisecond}, "epoch 2/5, step 3,750/7,500, loss 0.0712, accuracy 97.8 %, 9.2 s left"},
+		{Progress{Phase: "train", Epoch: 1, Epochs: 5, Step: 7, Steps: 9, Loss: 1, Metrics: []Metric{{"mae", 0.5}}, Left: 3900 * time.Second}, "epoch 1/5, step 7/9, loss 1.0000, mae 0.5, 1h05m left"},
+		{Progress{Phase: "test", Epoch: 1, Epochs: 5, Step: 9, Steps: 9, Loss: 1, Left: time.Minute}, "epoch 1/5, validating, loss 1.0000, 1m00s left"},
 		{&Prediction{Classes: []int32{7, 4}, Output: make([]float32, 20), Width: 10}, "2 examples: classes 7 4"},
 		{&Prediction{Classes: many, Output: make([]float32, 80), Width: 2}, "40 examples: classes 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 …"},
 		{&Prediction{Output: []float32{1, 2.5, 3, 4}, Width: 2}, "2 examples of 2 numbers: 1 2.5 3 4"},
@@ -27,6 +35,37 @@ func TestStrings(t *testing.T) {
 		if got := tt.x.String(); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
+	}
+}
+
+// TestOutcome holds the line that stays of a run.
+func TestOutcome(t *testing.T) {
+	epoch := func(n int) Epoch {
+		return Epoch{Number: n, Train: Score{Loss: 0.0712, Right: 978, N: 1000, Labels: true}, Elapsed: 12 * time.Second}
+	}
+	at := Progress{Phase: "train", Epoch: 2, Epochs: 5, Step: 3750, Steps: 7500, Loss: 0.5, Labels: true, Accuracy: 0.9}
+	for _, tt := range []struct {
+		name string
+		at   Progress
+		h    *History
+		err  error
+		want string
+	}{
+		{"done", at, &History{Epochs: []Epoch{epoch(4), epoch(5)}}, nil, "done: 5 epochs in 12 s, loss 0.0712, accuracy 97.8 %"},
+		{"done without steps", Progress{}, &History{}, nil, "done"},
+		{"stopped in an epoch", at, &History{Epochs: []Epoch{epoch(1)}, Stopped: "the cell was stopped"}, nil, "stopped at epoch 2/5, step 3,750/7,500, loss 0.5000, accuracy 90.0 %"},
+		{"stopped after an epoch", Progress{Epoch: 2, Epochs: 5, Step: 7500, Steps: 7500}, &History{Epochs: []Epoch{epoch(2)}, Stopped: "by a callback"}, nil, "stopped at epoch 2/5, loss 0.0712, accuracy 97.8 %"},
+		{"stopped by its context", at, &History{}, fmt.Errorf("fit: %w", context.Canceled), "stopped at epoch 2/5, step 3,750/7,500, loss 0.5000, accuracy 90.0 %"},
+		{"stopped before a step", Progress{Phase: "compile", Epoch: 1, Epochs: 5, Steps: 7500}, &History{Stopped: "x"}, nil, "stopped at epoch 1/5, step 0/7,500"},
+		{"failed", at, &History{}, errors.New("fit: no memory\nmore"), "failed at epoch 2/5, step 3,750/7,500: fit: no memory"},
+		{"failed before it began", Progress{}, nil, errors.New("fit: no data"), "failed: fit: no data"},
+		{"not finite", at, &History{}, &NotFiniteError{Loss: math.NaN(), Epoch: 1, Step: 3}, "failed at epoch 1, step 3: loss NaN"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.at.Outcome(tt.h, tt.err); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
 	}
 }
 

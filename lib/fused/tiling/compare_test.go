@@ -129,7 +129,6 @@ var unbiased = []kernels.Op{
 	kernels.LinearUpdate{Batch: 4, In: 20, Out: 7, Rule: optim.SGD{}.Rule(), NoBias: true},
 	kernels.LinearUpdate{Batch: 4, In: 20, Out: 7},
 	kernels.LinearUpdate{Batch: 4, In: 20, Out: 7, NoBias: true},
-	kernels.Norm{Rows: 20, Channels: 3, Act: kernels.Tanh, Skip: true},
 }
 
 // TestComparisons writes the comparisons of the ops with their kernels: what is right is

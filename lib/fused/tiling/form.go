@@ -147,8 +147,6 @@ func FormOf(op kernels.Op) (Form, error) {
 		return convInput(op), nil
 	case kernels.ConvGradient:
 		return ConvUpdate(op, optim.SGD{}.Rule()), nil
-	case kernels.Norm:
-		return norm(op), nil
 	case kernels.Gather:
 		return take(op), nil
 	case kernels.Softmax:
@@ -180,8 +178,6 @@ func Compute(op kernels.Op) dtypes.DType {
 		return cmp.Or(op.Compute, dtypes.Float32)
 	case kernels.ConvGradient:
 		return cmp.Or(op.Compute, dtypes.Float32)
-	case kernels.Norm:
-		return cmp.Or(op.Y, dtypes.Float32)
 	case kernels.Gather:
 		return cmp.Or(op.Y, dtypes.Float32)
 	case kernels.Softmax:

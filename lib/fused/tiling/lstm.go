@@ -1,6 +1,7 @@
 package tiling
 
 import (
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/triton/kernels"
@@ -32,4 +33,9 @@ func lstmBack(l kernels.LSTMBack) Form {
 		return append([]*Node{h}, Gradient(weighed(h, in[2]), z, recurrent)...)
 	}
 	return f
+}
+
+// weighed is a loss whose gradient by y is v.
+func weighed(y, v *Node) *Node {
+	return ReduceAllSum(Mul(ConvertDType(y, dtypes.Float32), ConvertDType(v, dtypes.Float32)))
 }

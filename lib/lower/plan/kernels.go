@@ -17,8 +17,8 @@ import (
 
 // Set is the kernels of a net's steps.
 type Set struct {
-	// Layers has a kernel or more for each layer and its gradient. nil: only LSTM layers and
-	// batch norms have kernels, inside GoMLX's graph.
+	// Layers has a kernel or more for each layer and its gradient. nil: only LSTM layers have
+	// kernels, inside GoMLX's graph.
 	Layers *fused.Plan
 }
 
@@ -40,7 +40,7 @@ func (s *Set) String() string {
 	case s.Layers != nil:
 		return s.Layers.String()
 	}
-	return "kernels          for LSTM layers and batch norms only\n"
+	return "kernels          for LSTM layers only\n"
 }
 
 // kernels decides which kernels the steps of a batch have; nil: XLA's.
@@ -79,8 +79,6 @@ func (p *Plan) kernels(batch int) *Set {
 		case !known.nothing():
 			p.because("Gaiden's kernels: measured %.1f µs a step, with XLA's %.1f", known.Fused, known.XLA)
 			return set
-		case t.Net.HasBatchNorm():
-			p.because("XLA's kernels: batch norms are not known to be faster with Gaiden's; Tune measures it")
 		case t.largeMatmuls(batch):
 			p.because("XLA's kernels: most of the work is in matrix multiplications of %.0e FLOPs and more; Tune measures Gaiden's", lower.LargeMatmulFLOPs)
 		default:
@@ -98,7 +96,7 @@ func (t Training) Available() (*Set, error) {
 	if err == nil {
 		return &Set{Layers: plan}, nil
 	}
-	if t.Net.HasBatchNorm() || slices.ContainsFunc(t.Net.Layers, func(l models.Layer) bool { _, is := PlainLSTM(l); return is }) {
+	if slices.ContainsFunc(t.Net.Layers, func(l models.Layer) bool { _, is := PlainLSTM(l); return is }) {
 		return &Set{}, nil
 	}
 	return nil, err

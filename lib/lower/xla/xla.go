@@ -12,7 +12,8 @@ import (
 type Lowering struct {
 	Target  lower.Target
 	Options lower.Options
-	Calls   Calls // the program's native calls for LSTMs; nil: it has none
+	Calls   Calls  // the program's native calls for LSTMs; nil: it has none
+	Cells   *Cells // of the program; nil: matmuls of recurrent cells are computed twice
 }
 
 var _ models.Lowering = Lowering{}

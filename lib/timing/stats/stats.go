@@ -50,7 +50,7 @@ func quantile(s []float64, q float64) float64 {
 }
 
 // Spread returns half the interquartile range as a share of the median: 0.02 is
-// printed as "± 2%". It is 0 for a single value.
+// printed as "± 2 %". It is 0 for a single value.
 func Spread(sample []float64) float64 {
 	s := sorted(sample)
 	if len(s) == 1 {

@@ -33,6 +33,20 @@ func Seconds(s float64) string {
 	}
 }
 
+// Clock formats how long something takes for one who waits: "0.4 s", "12 s", "2m05s",
+// "3h20m". Below a tenth of a second it is [Seconds].
+func Clock(s float64) string {
+	switch a := math.Abs(s); {
+	case a >= 0.095 && a < 9.95:
+		return number(s, 1) + " s"
+	case a >= 9.95 && a < 59.5:
+		return number(s, 0) + " s"
+	case a >= 59.5 && a < 60:
+		return sign(s) + "1m00s"
+	}
+	return Seconds(s)
+}
+
 // Bytes formats a number of bytes: "188 MB".
 func Bytes(n float64) string { return whole(n, "B") }
 

@@ -56,14 +56,18 @@ func (m *Module) Get(ctx context.Context, path string) (changes []string, err er
 	if err := m.open(ctx); err != nil {
 		return nil, err
 	}
-	wanted := path
+	wanted, known := path, []byte(nil)
 	if !strings.Contains(path, "@") {
 		if version := m.selected(ctx, path); version != "" {
 			wanted += "@" + version
+			if library := m.libraryPath(); library != "" { // a machine that lacks one of its modules lacks more: all at once
+				_, known, _ = m.run(ctx, m.online(), "list", "-e", "-deps", library+"/...")
+			}
 		}
 	}
 	before := m.modSum()
 	_, stderr, err := m.run(ctx, m.online(), "get", wanted)
+	stderr = append(known, stderr...)
 	for line := range bytes.Lines(stderr) {
 		text := strings.TrimSpace(strings.TrimPrefix(string(line), "go: "))
 		verb, what, _ := strings.Cut(text, " ")

@@ -157,6 +157,10 @@ func (m *Module) runOnce(ctx context.Context, env []string, args ...string) (std
 func (m *Module) LibraryPath() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.libraryPath()
+}
+
+func (m *Module) libraryPath() string {
 	for _, r := range m.mod.replaced {
 		if m.Library != "" && r.dir == m.Library {
 			return r.path
