@@ -330,8 +330,7 @@ func (w *stepWriter) minimize(loss *Node, of []int) {
 	t.set(w.variables)
 }
 
-// Part is a layer or part by itself, for Predict, Evaluate and SaveWeights. Its examples are what
-// the layer before it returns.
+// Part is a layer or part by itself, given what the layer before it returns.
 func (n *Net) Part(name string) *Net {
 	c := n.config
 	c.Step, c.Session = nil, n.config.Session

@@ -20,8 +20,7 @@ func (t Tensor) String() string {
 	return fmt.Sprintf("%s %v: %s", t.Name, t.Dims, result.Brief(t.Data, 8))
 }
 
-// Weights copies the net's variables from the device, layer by layer: those that training
-// continues from, where optim.EMA or SWA keeps averages too.
+// Weights copies the variables that training continues from, layer by layer.
 func (n *Net) Weights() ([]Tensor, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

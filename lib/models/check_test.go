@@ -118,7 +118,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}
 	}
-	for name, of := range map[string]Net{"images": {Input: []int{3, 2}, Layers: []Layer{GlobalAvgPool{}}}, "sequences": {Input: []int{3}, Layers: []Layer{LSTM{Units: 1}}}} {
+	for name, of := range map[string]Net{"images": {Input: []int{3, 2}, Layers: []Layer{AvgPool2D{Window: 1}}}, "sequences": {Input: []int{3}, Layers: []Layer{LSTM{Units: 1}}}} {
 		if _, err := fit.New("net", of, fit.Config{}).Summary(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want %s: got %v", name, err)
 		}

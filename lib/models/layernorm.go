@@ -97,7 +97,7 @@ func (l InstanceNorm) check() error { return epsilon(l.Epsilon, "1e-5") }
 // Apply takes x shaped [n … channels].
 func (l InstanceNorm) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
-	places(x)
+	sideAxes(x)
 	return GroupNorm{Groups: lastAxis(x), Epsilon: l.Epsilon}.Apply(scope, x)
 }
 

@@ -113,9 +113,9 @@ func unpadded(x *Node, run func(x *Node) *Node) *Node {
 	if mask == nil {
 		return run(x)
 	}
-	g, places := x.Graph(), mask.Shape().Clone()
-	places.DType = dtypes.Int32
-	step := Iota(g, places, 1)
+	g, steps := x.Graph(), mask.Shape().Clone()
+	steps.DType = dtypes.Int32
+	step := Iota(g, steps, 1)
 	// sorted is the order of the time steps by their keys.
 	sorted := func(keys *Node) *Node {
 		less := NewClosure(g, func(g *Graph) []*Node {

@@ -147,15 +147,15 @@ func (l MaxPool3D) Apply(_ *model.Scope, x *Node) *Node {
 	return poolWindow{l.Window, l.Stride, l.Pad}.over(x, Max, 1)
 }
 
-// GlobalAvgPool takes the mean of all places of a sequence, an image or a volume: of the time
-// steps that are there, where x has a [WithMask].
+// GlobalAvgPool takes the mean over a whole sequence, image or volume: of the time steps that are there,
+// where x has a mask.
 type GlobalAvgPool struct{ Name string }
 
 func (l GlobalAvgPool) Title() (name, kind string) { return l.Name, "GlobalAveragePooling" }
 
 // Apply takes x shaped [n … channels] and returns [n channels].
 func (GlobalAvgPool) Apply(_ *model.Scope, x *Node) *Node {
-	axes := places(x)
+	axes := sideAxes(x)
 	mask := MaskOf(x)
 	if mask == nil {
 		return ReduceMean(x, axes...)
@@ -165,15 +165,15 @@ func (GlobalAvgPool) Apply(_ *model.Scope, x *Node) *Node {
 	return Div(ReduceSum(Mul(x, there), 1), count)
 }
 
-// GlobalMaxPool takes the maximum of all places of a sequence, an image or a volume: of the time
-// steps that are there, where x has a [WithMask].
+// GlobalMaxPool takes the maximum over a whole sequence, image or volume: of the time steps that
+// are there, where x has a mask.
 type GlobalMaxPool struct{ Name string }
 
 func (l GlobalMaxPool) Title() (name, kind string) { return l.Name, "GlobalMaxPooling" }
 
 // Apply takes x shaped [n … channels] and returns [n channels].
 func (GlobalMaxPool) Apply(_ *model.Scope, x *Node) *Node {
-	axes := places(x)
+	axes := sideAxes(x)
 	if mask := MaskOf(x); mask != nil {
 		there := BroadcastToDims(InsertAxes(mask, -1), x.Shape().Dimensions...)
 		x = Where(there, x, FillScalar(x.Graph(), x.Shape(), -math.MaxFloat32/2))
@@ -181,8 +181,8 @@ func (GlobalMaxPool) Apply(_ *model.Scope, x *Node) *Node {
 	return ReduceMax(x, axes...)
 }
 
-// places are the axes of x between the first and the last.
-func places(x *Node) (axes []int) {
+// sideAxes are the axes of x between the first and the last.
+func sideAxes(x *Node) (axes []int) {
 	if x.Rank() < 3 {
 		panic(fmt.Errorf("got an input of rank %d: want [n … channels], such as sequences or images", x.Rank()))
 	}

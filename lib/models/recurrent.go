@@ -196,7 +196,7 @@ func (l Bidirectional) Apply(scope *model.Scope, x *Node) *Node {
 }
 
 // LastStep takes the last time step of sequences: the last one that is there, where x has a
-// [WithMask].
+// mask.
 type LastStep struct{ Name string }
 
 func (l LastStep) Title() (name, kind string) { return l.Name, "LastStep" }

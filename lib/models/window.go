@@ -17,7 +17,7 @@ type window struct {
 	pads                   [][2]int // of each side, before and after; nil: none
 }
 
-// span is how many places a window reaches over.
+// span is from the first to the last element that a window reaches.
 func (w window) span() int { return (w.size-1)*max(1, w.dilation) + 1 }
 
 // same has the pads with which the sides of x keep their size, divided by the stride.
@@ -34,7 +34,7 @@ func (w window) same(x *Node) window {
 // sides are the dimensions of x between the first and the last.
 func sides(x *Node) []int { return x.Shape().Dimensions[1 : x.Rank()-1] }
 
-// views are what each place of a window sees of x, the last side first, as shifted parts of x of
+// views are what each element of a window sees of x, the last side first, as shifted parts of x of
 // one shape, [n out… channels].
 func (w window) views(x *Node) (views []*Node) {
 	stride, dilation := max(1, w.stride), max(1, w.dilation)
