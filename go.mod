@@ -3,6 +3,7 @@ module gaiden
 go 1.26.5
 
 require (
+	github.com/dlclark/regexp2 v1.11.5 // expressions of tokenizers, which have lookahead
 	github.com/ebitengine/purego v0.10.0 // C libraries (PJRT) without a C compiler
 	github.com/go-zeromq/zmq4 v0.17.0 // front ends of tests and benchmarks, by other hands than the kernel; not linked into gaiden
 	github.com/gomlx/compute v0.1.2 // shapes, data types and the interface of a backend
@@ -14,6 +15,7 @@ require (
 	golang.org/x/image v0.39.0 // pictures as PNG: fonts and an area rasterizer of the Go project
 	golang.org/x/net v0.53.0 // HTML read as browsers read it
 	golang.org/x/sys v0.47.0 // system calls that package syscall lacks
+	golang.org/x/text v0.36.0 // normal forms of Unicode, for tokenizers
 )
 
 require (
@@ -43,7 +45,6 @@ require (
 	golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f // indirect
 	golang.org/x/mod v0.35.0 // indirect
 	golang.org/x/sync v0.20.0 // indirect
-	golang.org/x/text v0.36.0 // indirect
 	golang.org/x/tools v0.44.0 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 )

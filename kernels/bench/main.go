@@ -60,6 +60,7 @@ var benches = map[string]struct {
 	"nets":     {benchNets, "µs per training step of the kinds of nets that people train: GPT, GRU, VAE, GAN, …; -peers jax,torch"},
 	"random":   {benchRandom, "µs per training step of nets drawn from a seed; -seed, -nets; -peers jax,torch"},
 	"accuracy": {benchAccuracy, "test accuracy on Fashion-MNIST; -peers torch"},
+	"generate": {benchGenerate, "µs for a token of each text: greedy, one and 32 at once, and a prompt's first; -peers jax,torch"},
 	"cells":    {benchCells, "ms from execute_request to idle: Gaiden, GoNB, IPython with JAX"},
 	"kernels":  {benchKernels, "results of each GPU kernel next to those of its plain form; -texts"},
 	"run":      {benchRun, "µs per training step of whole runs as a notebook has them, with validations; -peers jax,torch"},

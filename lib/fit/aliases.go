@@ -4,13 +4,16 @@ import (
 	"gaiden/lib/data"
 	"gaiden/lib/fit/result"
 	"gaiden/lib/lower/plan"
+	"gaiden/lib/sampling"
 )
 
-// What goes in, of package data.
+// What goes in, of packages data and sampling.
 
 type (
 	Data   = data.Examples
 	Inputs = data.Inputs
+
+	Sampling = sampling.Sampling
 )
 
 const SameX = data.SameX // targets are the examples
@@ -26,7 +29,6 @@ type (
 	Prediction = result.Prediction
 )
 
-// Kernels says which kernels steps use; they differ in rounding only.
 type Kernels = plan.Kernels
 
 const (

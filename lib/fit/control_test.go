@@ -200,7 +200,7 @@ func TestCallbacks(t *testing.T) {
 			for what, do := range map[string]func() error{
 				"Fit":         func() error { _, err := n.Fit(n.sets["points"], Train{}); return err },
 				"SetWeights":  func() error { return n.SetWeights(at[20]) },
-				"LoadWeights": func() error { return n.LoadWeights(dir + "/w.safetensors") },
+				"LoadWeights": func() error { _, err := n.LoadWeights(dir + "/w.safetensors"); return err },
 				"Reset":       n.Reset,
 			} {
 				if err := do(); err == nil || !strings.Contains(err.Error(), "what does not change the net") {

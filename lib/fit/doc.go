@@ -15,10 +15,9 @@
 // The first use of a net creates its arrays (cnn/conv/weights, cnn/adam/m/conv/weights,
 // cnn/step, …); later uses find them.
 //
-// Fit runs chunks of steps, short enough that cells of other notebooks get their turn.
-// A chunk's weights are bound to their names once its losses are known to be finite: when
-// a run is stopped or a loss is NaN, the net has the weights of the last good chunk.
+// Fit runs short chunks of steps, so that cells of other notebooks get their turn. A
+// chunk's weights are bound to their names once its losses are known to be finite: a run
+// that is stopped, or whose loss is NaN, leaves the last good ones.
 //
-// A seed decides the first weights, the order of examples and dropout, and so every loss,
-// bit for bit, on one device, as long as the programs stay in the cache.
+// A seed decides every loss, bit for bit, on one device, while the programs stay in the cache.
 package fit

@@ -249,8 +249,7 @@ func (t *trace) derive(variables []*Node, b batch, s *Set, c plan.Part) stepResu
 	}
 	buckets := t.net.buckets(c)
 	out := t.applyNet(net, b.in, true, splitAt(buckets))
-	sum, weight, right := t.score(t.net.lossOf(s), out, b, nil)
-	measured := t.sums(s, out, b, nil)
+	sum, weight, right, measured := t.results(s, out, b, nil)
 	if c.Split {
 		if weight.IsConstantExpression() {
 			weight = t.scalar(float32(c.Batch))

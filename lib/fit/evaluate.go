@@ -170,8 +170,7 @@ func (n *Net) testProgram(s *Set, size, batches int, single bool) (*hlo.Program,
 			} else {
 				t.set(variables)
 				out := t.apply(b.in, false)
-				sum, weight, right := t.score(n.lossOf(s), out, b, mask)
-				result = row(sum, weight, right, t.sums(s, out, b, mask))
+				result = row(t.results(s, out, b, mask))
 			}
 			return []*Node{DynamicUpdateSlice(state[0], result, []*Node{place, zero})}
 		}

@@ -127,7 +127,7 @@ func attach(t testing.TB, s *session.Session, name string, m models.Net, c Confi
 // played is the target of a device that no test has: what is written for it can be read,
 // and not run.
 func played(platform, capability string) lower.Target {
-	return lower.Target{Platform: platform, Triton: platform == "cuda", Capability: capability, Devices: 4}
+	return lower.Target{Platform: platform, Triton: platform == "cuda", CuDNN: platform == "cuda", Capability: capability, Devices: 4}
 }
 
 func load(t testing.TB, n *Net, name string, d Data) *Set {

@@ -236,7 +236,7 @@ func TestTrainJobAlone(t *testing.T) {
 		"Train":      func() error { _, err := n.WithContext(ctx).Fit(data, train); return err },
 		"TrainJob":   func() error { _, err := n.FitJob(data, train); return err },
 		"SetWeights": func() error { return n.SetWeights(weights) },
-		"Restore":    func() error { return n.LoadWeights("none") },
+		"Restore":    func() error { _, err := n.LoadWeights("none"); return err },
 		"Update":     p.Update,
 		"ResetState": n.ResetState,
 		"Reset":      n.Reset,

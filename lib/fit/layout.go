@@ -10,6 +10,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
 
@@ -57,6 +58,7 @@ func (n *Net) buildLayout() (*model.Store, error) {
 	}
 	p, err := n.trace("layout", func(t *trace) []*Node {
 		store = t.store
+		t.w.options.Attention = lower.AttentionChoice{Form: lower.PlainAttention} // whose FLOPs are counted
 		in := n.model.Batch(batch, func(_ string, shape shapes.Shape) *Node { return Zeros(t.g, shape) })
 		t.store.SetTraining(t.g, true)
 		y := n.model.Outputs(t.store.RootScope(), in)
@@ -66,6 +68,10 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		n.mixes, n.masks = models.Mixed(t.g) != nil, models.Masked(t.g)
 		refuseMainLoss(t.g)
 		n.addsLoss = models.AddedLoss(t.g) != nil
+		n.attentions = t.w.attentions
+		for i := range n.attentions {
+			n.attentions[i].N = max(1, n.attentions[i].N/batch)
+		}
 		return y
 	})
 	if err != nil {

@@ -31,6 +31,11 @@ func (t *trace) repeat(count *Node, inner int, state []*Node, body func(i *Node,
 
 // while counts from zero to limit.
 func (t *trace) while(zero, one, limit *Node, state []*Node, body func(i *Node, state []*Node) []*Node) []*Node {
+	return t.whileTrue(zero, one, state, func(i *Node, _ []*Node) *Node { return LessThan(i, limit) }, body)
+}
+
+// whileTrue counts from zero on as long as more says.
+func (t *trace) whileTrue(zero, one *Node, state []*Node, more func(i *Node, state []*Node) *Node, body func(i *Node, state []*Node) []*Node) []*Node {
 	shape := make([]shapes.Shape, len(state))
 	for i, s := range state {
 		shape[i] = s.Shape()
@@ -43,8 +48,7 @@ func (t *trace) while(zero, one, limit *Node, state []*Node, body func(i *Node, 
 		return i, l
 	}
 	cond := NewClosure(t.g, func(g *Graph) []*Node {
-		i, _ := parameters(g)
-		return []*Node{LessThan(i, limit)}
+		return []*Node{more(parameters(g))}
 	})
 	turn := NewClosure(t.g, func(g *Graph) []*Node {
 		i, l := parameters(g)

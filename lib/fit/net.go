@@ -16,6 +16,7 @@ import (
 	"gaiden/lib/metrics"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
+	"gaiden/lib/sampling"
 	"gaiden/lib/session"
 )
 
@@ -48,17 +49,19 @@ type core struct {
 
 // traits are what a net is made of, as its layout is built.
 type traits struct {
-	addsLoss    bool    // layers add to the loss
-	convolves   bool    // it has convolutions
-	mixes       bool    // it has a models.MixUp
-	masks       bool    // some of its sequences have masks
-	feedForward bool    // it has neither those nor loops
-	output      []int   // dimensions of one result
-	forward     float64 // FLOPs of the forward pass of an example, as the net is written
+	addsLoss    bool              // layers add to the loss
+	convolves   bool              // it has convolutions
+	mixes       bool              // it has a models.MixUp
+	masks       bool              // some of its sequences have masks
+	feedForward bool              // it has neither those nor loops
+	output      []int             // dimensions of one result
+	forward     float64           // FLOPs of the forward pass of an example, as the net is written
+	attentions  []lower.Attention // of one example
 }
 
 // caches are what a Net keeps between calls.
 type caches struct {
+	generator    *generator
 	programs     map[string]*future
 	sets         map[string]*Set
 	deviceCopies map[onDevice]*session.Array // of data
@@ -78,16 +81,16 @@ type hooks struct {
 	loop                 plan.Loop
 	unroll               int // steps in the body of a loop; 0: chosen
 	decided              func(*plan.Plan)
+	drawn                int // tokens that are generated at a time; 0: chosen
 }
 
 // Config says how a net is trained.
 type Config struct {
-	Optimizer Optimizer   // default: Adam{}
-	Loss      losses.Loss // default: CrossEntropy for labels, MSE for numbers
-	// Step is a training step of one's own, in place of Loss. It is called while programs are written.
-	Step    func(*step.Step)
-	Metrics []metrics.Metric
-	Seed    int64 // of the first weights, the order of examples, and dropout
+	Optimizer Optimizer        // default: Adam{}
+	Loss      losses.Loss      // default: CrossEntropy for labels, MSE for numbers
+	Step      func(*step.Step) // a training step of one's own, in place of Loss, called while programs are written
+	Metrics   []metrics.Metric
+	Seed      int64 // of the first weights, the order of examples, and dropout
 	// BF16 computes in bfloat16; weights and optimizer state stay float32. Integers in the
 	// examples that bfloat16 would round, such as token ids above 256, are refused.
 	BF16    bool
@@ -99,10 +102,11 @@ type Config struct {
 	// OneDNN computes convolutions on a CPU with oneDNN, in programs that are not kept on
 	// disk. Its gradient of 1×1 convolutions to one channel is wrong; Conv2D avoids it.
 	OneDNN    bool
-	FirstLook bool             // compile faster, to slower programs, for a few steps
-	Flags     map[string]any   // XLA options for every program of the net
-	Session   *session.Session // default: the notebook's, opened at the first use
-	Origin    string           // shown in the session's lists of programs
+	FirstLook bool               // compile faster, to slower programs, for a few steps
+	Flags     map[string]any     // XLA options for every program of the net
+	Session   *session.Session   // default: the notebook's, opened at the first use
+	Origin    string             // shown in the session's lists of programs
+	Tokenizer sampling.Tokenizer // for Generate: text to tokens and back
 }
 
 // New returns a net with a name in the session, which its first use opens.
@@ -185,8 +189,8 @@ func (n *Net) connect() error {
 	if n.session != nil {
 		return nil
 	}
-	if n.name == "" || n.name == "data" || strings.ContainsAny(n.name, "/* ") {
-		return fmt.Errorf("fit: net name is %q: want a word without spaces, / or *, other than data", n.name)
+	if n.name == "" || n.name == "data" || n.name == "chat" || strings.ContainsAny(n.name, "/* ") {
+		return fmt.Errorf("fit: net name is %q: want a word without spaces, / or *, other than data and chat", n.name)
 	}
 	if n.config.Devices < 0 {
 		return fmt.Errorf("fit: %s: Devices %d: want 1 or more, or 0 for the default", n.name, n.config.Devices)

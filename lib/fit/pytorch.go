@@ -1,31 +1,56 @@
 package fit
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"gaiden/lib/models"
+	"gaiden/lib/weights"
 )
 
-// rules say how PyTorch keeps variables, by our names.
-type rules map[string]rule
+// rules say how a file keeps variables.
+type rules struct {
+	weights.Map
+	kept map[string]rule // by our names: as PyTorch does
+}
 
 // rule is one variable's.
 type rule struct {
 	own, name string
-	// order is that of our axes in theirs; nil is the same.
+	// order is that of our axes in theirs, -1 for an axis of length 1 that we have not; nil is
+	// the same.
 	order []int
 	// image is [height width channels] of what was flattened to be the first
 	// axis: theirs is [channels height width]. nil when nothing was.
 	image []int
+	// axis, from and to are the part of theirs that is ours; to is 0 where that is all.
+	axis, from, to int
+	mapped         bool // by a weights.Map
 }
 
-// rules are those of the net's layers.
-func (n *Net) rules() (rules, error) {
+// rules are those of the net's layers, and of a map.
+func (n *Net) rules(how ...weights.Map) (rules, error) {
+	all := rules{kept: map[string]rule{}}
 	s, err := n.Summary()
 	if err != nil {
-		return nil, err
+		return all, err
 	}
-	all := rules{}
+	if len(how) > 0 {
+		var names []string
+		for _, v := range n.floats() {
+			names = append(names, v.name)
+		}
+		all.Map = how[0]
+		err := how[0].Check(names)
+		if len(how) > 1 {
+			err = fmt.Errorf("got %d maps: want one", len(how))
+		}
+		if err != nil {
+			return all, fmt.Errorf("fit: %s: weights.Map: %w", n.name, err)
+		}
+	}
 	shape, image := n.model.Input, []int(nil)
 	for i, l := range n.model.Layers {
 		switch l.(type) {
@@ -49,7 +74,7 @@ func (n *Net) rules() (rules, error) {
 func (all rules) add(l models.Layer, name string, image []int) {
 	put := func(own, theirs string, order []int, image []int) {
 		own = name + "/" + own
-		all[own] = rule{own, strings.ReplaceAll(name, "/", ".") + "." + theirs, order, image}
+		all.kept[own] = rule{own: own, name: strings.ReplaceAll(name, "/", ".") + "." + theirs, order: order, image: image}
 	}
 	switch l := l.(type) {
 	case models.Conv2D:
@@ -67,6 +92,8 @@ func (all rules) add(l models.Layer, name string, image []int) {
 		put("weights", "weight_ih_l0", []int{1, 0}, nil)
 		put("recurrent", "weight_hh_l0", []int{1, 0}, nil)
 		put("biases", "bias_ih_l0", nil, nil)
+	case models.Tied:
+		put("biases", "bias", nil, nil)
 	case models.Conv1D:
 		put("weights", "weight", []int{2, 1, 0}, nil)
 		put("biases", "bias", nil, nil)
@@ -88,6 +115,8 @@ func (all rules) add(l models.Layer, name string, image []int) {
 		put("recurrent/biases", "bias_hh_l0", nil, nil)
 	case models.Attention:
 		all.dense(name, "query", "key", "value", "output")
+		all.add(models.RMSNorm{}, name+"/query_norm", nil)
+		all.add(models.RMSNorm{}, name+"/key_norm", nil)
 	case models.FeedForward:
 		all.dense(name, "up", "gate", "down")
 	case models.TransformerBlock:
@@ -123,14 +152,14 @@ func (all rules) each(name string, branches ...[]models.Layer) {
 	for _, layers := range branches {
 		for _, l := range layers {
 			inner, _ := l.Title()
-			all.add(l, name+"/"+inner, nil)
+			all.add(l, strings.TrimSuffix(name+"/"+inner, "/"), nil)
 		}
 	}
 }
 
 // joins says whether a tensor of PyTorch's is one of two biases where we have one.
 func (all rules) joins(name string) bool {
-	for _, r := range all {
+	for _, r := range all.kept {
 		if r.name == name {
 			return false
 		}
@@ -138,39 +167,91 @@ func (all rules) joins(name string) bool {
 	return true
 }
 
-// out is a variable of ours as PyTorch has it.
+// of is the rule of a variable; one that has none keeps its name and layout.
+func (all rules) of(variable string) rule {
+	r, is := all.kept[variable]
+	if !is {
+		r = rule{own: variable, name: variable}
+	}
+	name, is := all.Find(variable)
+	if !is {
+		return r
+	}
+	r = rule{own: variable, name: name.Array, order: r.order, axis: name.Axis, from: name.From, to: name.To, mapped: true}
+	if name.Order != nil {
+		r.order = name.Order
+	}
+	return r
+}
+
+// axes are those of order that are ours.
+func (r rule) axes() []int {
+	return slices.DeleteFunc(slices.Clone(r.order), func(k int) bool { return k < 0 })
+}
+
+// dims are a variable's dimensions in a file, of its part of an array where it is one.
+func (r rule) dims(own []int) ([]int, error) {
+	if r.order == nil || !r.mapped && len(own) != len(r.order) {
+		return own, nil
+	}
+	sorted := r.axes()
+	slices.Sort(sorted)
+	for i, k := range sorted {
+		if i != k {
+			sorted = nil
+		}
+	}
+	if len(sorted) != len(own) {
+		return nil, fmt.Errorf("weights.Map: Order %v of %s %v: want each of its axes once, and -1 for others", r.order, r.own, own)
+	}
+	dims := make([]int, len(r.order))
+	for i, k := range r.order {
+		dims[i] = 1
+		if k >= 0 {
+			dims[i] = own[k]
+		}
+	}
+	return dims, nil
+}
+
+// is says whether an array of a shape has a variable of these dimensions in the file.
+func (r rule) is(shape, dims []int) bool {
+	if r.to > 0 {
+		if r.axis >= len(shape) || r.to > shape[r.axis] {
+			return false
+		}
+		shape = slices.Clone(shape)
+		shape[r.axis] = r.to - r.from
+	}
+	return slices.Equal(shape, dims)
+}
+
+// out is a variable of ours as the file has it.
 func (r rule) out(t Tensor) Tensor {
-	dims := t.Dims
+	own := t.Dims
 	if p := r.image; p != nil {
 		t = permute(Tensor{t.Name, []int{p[0], p[1], p[2], len(t.Data) / (p[0] * p[1] * p[2])}, t.Data}, []int{2, 0, 1, 3})
+		t.Dims = own
+	}
+	t = permute(t, r.axes())
+	t.Name = r.name
+	if dims, err := r.dims(own); err == nil {
 		t.Dims = dims
 	}
-	t = permute(t, r.order)
-	t.Name = r.name
 	return t
 }
 
-// dims are a variable's dimensions as PyTorch has them.
-func (r rule) dims(own []int) []int {
-	if len(own) != len(r.order) || len(own) == 0 {
-		return own
-	}
-	dims := make([]int, len(own))
-	for i, k := range r.order {
-		dims[i] = own[k]
-	}
-	return dims
-}
-
-// out are variables of ours as PyTorch has them. Those without a rule stay as they
-// are. nn.LSTM adds two biases where we have one, and refuses a file without the
-// second: it gets zeros.
-func (all rules) out(variables []Tensor) []Tensor {
-	var l []Tensor
-	for _, t := range variables {
-		r, is := all[t.Name]
-		if !is {
-			l = append(l, t)
+// out are variables of ours as the file has them. nn.LSTM adds two biases where we have one,
+// and refuses a file without the second: it gets zeros. Parts of an array are joined.
+func (all rules) out(variables []Tensor) (l []Tensor, err error) {
+	parts := map[string][]wanted{} // array is the number of the variable
+	for i, t := range variables {
+		r := all.of(t.Name)
+		if _, err := r.dims(t.Dims); err != nil {
+			return nil, err
+		}
+		if r.to > 0 {
+			parts[r.name] = append(parts[r.name], wanted{r, i, -1})
 			continue
 		}
 		t = r.out(t)
@@ -179,52 +260,54 @@ func (all rules) out(variables []Tensor) []Tensor {
 			l = append(l, Tensor{name + "bias_hh_l0", t.Dims, make([]float32, len(t.Data))})
 		}
 	}
-	return l
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		of := parts[name]
+		slices.SortFunc(of, func(a, b wanted) int { return a.from - b.from })
+		whole, end := Tensor{}, 0
+		for _, p := range of {
+			if p.from != end {
+				return nil, fmt.Errorf("weights.Map: the net has no part of %s from %d on: want all parts of what is written", name, end)
+			}
+			whole, end = joined(whole, p.out(variables[p.array]), p.axis), p.to
+		}
+		l = append(l, whole)
+	}
+	return l, nil
 }
 
-// in are PyTorch's tensors as variables of ours. Those without a rule stay as
-// they are.
-func (all rules) in(tensors []Tensor) []Tensor {
-	byName := map[string]rule{}
-	for _, r := range all {
-		byName[r.name] = r
+// joined are two tensors one after the other on an axis; the first may be none.
+func joined(a, b Tensor, axis int) Tensor {
+	if a.Data == nil {
+		return b
 	}
-	there := map[string]Tensor{}
-	for _, t := range tensors {
-		there[t.Name] = t
+	c := Tensor{Name: b.Name, Dims: slices.Clone(a.Dims)}
+	c.Dims[axis] += b.Dims[axis]
+	rowA, rowB := 1, 1
+	for k := axis; k < len(a.Dims); k++ {
+		rowA, rowB = rowA*a.Dims[k], rowB*b.Dims[k]
 	}
-	var l []Tensor
-	for _, t := range tensors {
-		first, second := strings.CutSuffix(t.Name, "bias_hh_l0")
-		if len(there[first+"bias_ih_l0"].Data) == len(t.Data) && second && all.joins(t.Name) || strings.HasSuffix(t.Name, ".num_batches_tracked") {
-			continue // part of the first biases; a counter we do not need
-		}
-		r, is := byName[t.Name]
-		if !is {
-			l = append(l, t)
-			continue
-		}
-		if name, is := strings.CutSuffix(t.Name, "bias_ih_l0"); is && all.joins(name+"bias_hh_l0") {
-			if more := there[name+"bias_hh_l0"].Data; len(more) == len(t.Data) {
-				sum := make([]float32, len(more))
-				for i := range sum {
-					sum[i] = t.Data[i] + more[i]
-				}
-				t.Data = sum
-			}
-		}
-		l = append(l, r.in(t))
+	for i := range len(a.Data) / rowA {
+		c.Data = append(append(c.Data, a.Data[i*rowA:(i+1)*rowA]...), b.Data[i*rowB:(i+1)*rowB]...)
 	}
-	return l
+	return c
 }
 
 // in is out backwards.
 func (r rule) in(t Tensor) Tensor {
-	if len(t.Dims) == len(r.order) {
-		back := make([]int, len(r.order))
-		for i, k := range r.order {
+	if r.to > 0 {
+		t = partOf(t, r.axis, r.from, r.to)
+	}
+	if axes := r.axes(); len(t.Dims) == len(r.order) {
+		back, dims := make([]int, len(axes)), []int{}
+		for i, k := range axes {
 			back[k] = i
 		}
+		for i, k := range r.order {
+			if k >= 0 {
+				dims = append(dims, t.Dims[i])
+			}
+		}
+		t.Dims = dims
 		t = permute(t, back)
 	}
 	if p := r.image; p != nil && len(t.Dims) > 0 && t.Dims[0] == p[0]*p[1]*p[2] {
@@ -234,6 +317,20 @@ func (r rule) in(t Tensor) Tensor {
 	}
 	t.Name = r.own
 	return t
+}
+
+// partOf is what stands from from to to of an axis.
+func partOf(t Tensor, axis, from, to int) Tensor {
+	of, row := t.Dims[axis], 1
+	for _, d := range t.Dims[axis+1:] {
+		row *= d
+	}
+	p := Tensor{Name: t.Name, Dims: slices.Clone(t.Dims)}
+	p.Dims[axis] = to - from
+	for i := 0; i < len(t.Data); i += of * row {
+		p.Data = append(p.Data, t.Data[i+from*row:i+to*row]...)
+	}
+	return p
 }
 
 // permute gives a tensor's axes another order: axis i of the result is axis

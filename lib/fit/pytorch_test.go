@@ -89,7 +89,7 @@ func TestPyTorchBiases(t *testing.T) {
 		if err := n.SetWeights([]Tensor{{"l/biases", []int{12}, make([]float32, 12)}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.LoadWeights(path); (err == nil) != (tt.want != nil) {
+		if _, err := n.LoadWeights(path); (err == nil) != (tt.want != nil) {
 			t.Errorf("%s: got error %v", tt.name, err)
 		}
 		got, err := n.Weights()

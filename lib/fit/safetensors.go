@@ -16,12 +16,13 @@ import (
 	"gaiden/lib/engine/files"
 	"gaiden/lib/engine/safetensors"
 	"gaiden/lib/fit/result"
+	"gaiden/lib/weights"
 )
 
 // SaveWeights writes the net's variables to a safetensors file, with the names and layouts that
-// PyTorch has for the same layers: the values that Evaluate and Predict use, which are the
-// averages where optim.EMA or SWA keeps some.
-func (n *Net) SaveWeights(path string) error {
+// PyTorch has for the same layers, or those of a map: the values that Evaluate and Predict use,
+// which are the averages where optim.EMA or SWA keeps some.
+func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
@@ -38,11 +39,14 @@ func (n *Net) SaveWeights(path string) error {
 	if err != nil {
 		return err
 	}
-	rules, err := n.rules()
+	rules, err := n.rules(how...)
 	if err != nil {
 		return err
 	}
-	if err := writeTensors(path, rules.out(all)); err != nil {
+	if all, err = rules.out(all); err == nil {
+		err = writeTensors(path, all)
+	}
+	if err != nil {
 		return fmt.Errorf("fit: %s: save: %w", n.name, err)
 	}
 	return nil
@@ -69,117 +73,148 @@ func writeTensors(path string, all []Tensor) error {
 	return w.Close()
 }
 
-// LoadWeights reads the net's variables, or only those of some layers, from what SaveWeights or
-// PyTorch wrote: a file, the index of several, or a directory with one of them. Where one is
-// missing, surplus or of another shape, the error says so and the net stays as it is.
-// The optimizer's state is reset.
-func (n *Net) LoadWeights(path string, layers ...string) error {
+// LoadWeights reads the net's variables from what SaveWeights, PyTorch or Hugging Face's
+// libraries wrote: a file, the index of several, or a directory with one of them. A map says
+// what other names there are, and what to read. Where an array is missing, surplus or of another
+// shape, the error says so and the net stays as it is. The optimizer's state is reset.
+func (n *Net) LoadWeights(path string, how ...weights.Map) (weights.Table, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	none := weights.Table{}
 	if err := n.assertFree(); err != nil {
-		return err
+		return none, err
 	}
 	c, err := safetensors.OpenCheckpoint(path)
 	if err != nil {
-		return fmt.Errorf("fit: %s: load %s: %w", n.name, path, err)
+		return none, fmt.Errorf("fit: %s: load %s: %w", n.name, path, err)
 	}
 	defer c.Close()
-	rules, err := n.rules()
+	rules, err := n.rules(how...)
 	if err != nil {
-		return err
+		return none, err
 	}
-	slots, err := n.ofLayers(layers)
+	wanted, table, err := n.match(path, c.Tensors, rules)
 	if err != nil {
-		return err
-	}
-	wanted, err := n.match(path, c.Tensors, rules, slots, layers)
-	if err != nil {
-		return err
+		return none, err
 	}
 	all := make([]Tensor, len(wanted))
-	for k, i := range wanted {
-		t := c.Tensors[i]
-		data, err := c.Floats(i)
+	for k, w := range wanted {
+		if all[k], err = w.read(c); err != nil {
+			return none, fmt.Errorf("fit: %s: load %s: %w", n.name, path, err)
+		}
+	}
+	if err := n.setWeights(all); err != nil {
+		return none, err
+	}
+	return table, nil
+}
+
+// wanted is a variable that a file has.
+type wanted struct {
+	rule
+	array, second int // numbers of tensors; second, of which the variable is the sum, may be -1
+}
+
+// read is the variable.
+func (w wanted) read(c *safetensors.Checkpoint) (Tensor, error) {
+	t := Tensor{Name: w.name, Dims: c.Tensors[w.array].Shape}
+	var err error
+	if t.Data, err = c.Floats(w.array); err != nil {
+		return t, err
+	}
+	if w.second >= 0 {
+		more, err := c.Floats(w.second)
 		if err != nil {
-			return fmt.Errorf("fit: %s: load %s: %w", n.name, path, err)
+			return t, err
 		}
-		all[k] = Tensor{t.Name, t.Shape, data}
+		for i := range more {
+			t.Data[i] += more[i]
+		}
 	}
-	return n.setWeights(rules.in(all))
+	return w.in(t), nil
 }
 
-// ofLayers are the slots of the floats of these layers, or of all where none is named.
-func (n *Net) ofLayers(layers []string) ([]slot, error) {
-	if len(layers) == 0 {
-		return n.floats(), nil
-	}
-	var l []slot
-	for _, layer := range layers {
-		before := len(l)
-		for _, s := range n.floats() {
-			if strings.HasPrefix(s.name, layer+"/") {
-				l = append(l, s)
-			}
-		}
-		if len(l) == before {
-			return nil, fmt.Errorf("fit: %s: load of layer %q: want one that has weights; %s has %s", n.name, layer, n.model.Name, strings.Join(n.model.Names(), ", "))
-		}
-	}
-	return l, nil
-}
-
-// match finds the tensors of a file that the slots want, or says all that is wrong.
-func (n *Net) match(path string, there []safetensors.Tensor, rules rules, slots []slot, layers []string) (wanted []int, err error) {
+// match finds the tensors of a file that are variables, or says all that is wrong.
+func (n *Net) match(path string, there []safetensors.Tensor, rules rules) (all []wanted, table weights.Table, err error) {
 	at := map[string]int{}
 	for i, t := range there {
 		at[t.Name] = i
 	}
 	wrong := &result.ArchitectureError{Net: n.name, Model: n.model.Name, Weights: true, File: path}
+	table.File = path
 	used := map[string]bool{}
-	use := func(name string, dims []int) {
-		t := there[at[name]]
-		used[name] = true
-		wanted = append(wanted, at[name])
-		if !slices.Equal(t.Shape, dims) {
-			wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is %v, want %v", name, t.Shape, dims))
+	for _, s := range n.floats() {
+		own := s.shape.Dimensions
+		r := rules.of(s.name)
+		if _, is := at[s.name]; is && !r.mapped { // it was written with our names
+			r = rule{own: s.name, name: s.name}
 		}
-		if !t.IsFloat() {
-			wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s has elements of %s, want one of %s", name, t.DType, safetensors.FloatTypes()))
+		i, is := at[r.name]
+		dims, err := r.dims(own)
+		if err != nil {
+			return nil, table, fmt.Errorf("fit: %s: load %s: %w", n.name, path, err)
 		}
-	}
-	for _, s := range slots {
-		name, dims := s.name, s.shape.Dimensions
-		if r, is := rules[s.name]; is {
-			if _, own := at[s.name]; !own { // else it was written with our names
-				name, dims = r.name, r.dims(dims)
+		row := weights.Row{Variable: s.name, Array: r.name, Shape: own}
+		switch {
+		case !rules.Wants(s.name):
+			used[r.name] = true
+			row.Why = "not in Only"
+		case !is:
+			wrong.Missing = append(wrong.Missing, fmt.Sprintf("%s %v", r.name, dims))
+			row.Why = "the file has no " + r.name
+		case !r.is(there[i].Shape, dims):
+			used[r.name] = true
+			row.Why = fmt.Sprintf("%s is %v, want %v", r.name, there[i].Shape, dims)
+			if r.to > 0 {
+				row.Why = fmt.Sprintf("%s is %v, want %v at %d to %d of axis %d", r.name, there[i].Shape, dims, r.from, r.to, r.axis)
 			}
+			wrong.Differences = append(wrong.Differences, row.Why)
+		case !there[i].IsNumber():
+			used[r.name] = true
+			row.Why = fmt.Sprintf("%s has elements of %s, want one of %s", r.name, there[i].DType, safetensors.NumberTypes())
+			wrong.Differences = append(wrong.Differences, row.Why)
 		}
-		if _, is := at[name]; !is {
-			wrong.Missing = append(wrong.Missing, fmt.Sprintf("%s %v", name, dims))
+		if row.Why != "" {
+			table.Left = append(table.Left, row)
 			continue
 		}
-		use(name, dims)
-		if base, is := strings.CutSuffix(name, "bias_ih_l0"); is {
-			if _, second := at[base+"bias_hh_l0"]; second {
-				use(base+"bias_hh_l0", dims)
+		w := wanted{r, i, -1}
+		if base, is := strings.CutSuffix(r.name, "bias_ih_l0"); is && rules.joins(base+"bias_hh_l0") {
+			if k, second := at[base+"bias_hh_l0"]; second {
+				w.second, used[there[k].Name] = k, true
+				if !slices.Equal(there[k].Shape, dims) {
+					wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is %v, want %v", there[k].Name, there[k].Shape, dims))
+				}
 			}
 		}
+		used[r.name] = true
+		row.Type = there[i].DType
+		all, table.Loaded = append(all, w), append(table.Loaded, row)
 	}
 	for _, t := range there {
-		if !used[t.Name] && of(t.Name, layers) && !rules.counts(t) {
+		if used[t.Name] || rules.counts(t) {
+			continue
+		}
+		row := weights.Row{Array: t.Name, Type: t.DType, Shape: t.Shape, Why: "no variable has this name"}
+		switch {
+		case rules.Ignores(t.Name):
+			row.Why = "it is in Ignore"
+		case rules.among(t.Name):
 			wrong.Surplus = append(wrong.Surplus, fmt.Sprintf("%s %v", t.Name, t.Shape))
 		}
+		table.Unused = append(table.Unused, row)
 	}
-	if len(wrong.Differences)+len(wrong.Missing)+len(wrong.Surplus) > 0 {
-		return nil, wrong
+	if (!rules.Partial || len(all) == 0) && len(wrong.Differences)+len(wrong.Missing)+len(wrong.Surplus) > 0 {
+		return nil, table, wrong
 	}
-	return wanted, nil
+	return all, table, nil
 }
 
-// of says whether a name in a file is of one of these layers, of which none is all.
-func of(name string, layers []string) bool {
-	return len(layers) == 0 || slices.ContainsFunc(layers, func(layer string) bool {
-		return strings.HasPrefix(name, strings.ReplaceAll(layer, "/", ".")+".") || strings.HasPrefix(name, layer+"/")
+// among says whether the name of an array is that of a layer that is loaded.
+func (all rules) among(array string) bool {
+	return len(all.Only) == 0 || slices.ContainsFunc(all.Only, func(pattern string) bool {
+		layer, _, _ := strings.Cut(strings.TrimSuffix(pattern, "/*"), "*")
+		return strings.HasPrefix(array, strings.ReplaceAll(layer, "/", ".")+".") || strings.HasPrefix(array, layer+"/")
 	})
 }
 
@@ -187,10 +222,10 @@ func of(name string, layers []string) bool {
 // needs: an integer.
 func (all rules) counts(t safetensors.Tensor) bool {
 	base, is := strings.CutSuffix(t.Name, ".num_batches_tracked")
-	if !is || t.IsFloat() || len(t.Shape) > 0 {
+	if !is || t.DType[0] != 'I' || len(t.Shape) > 0 {
 		return false
 	}
-	for _, r := range all {
+	for _, r := range all.kept {
 		if r.name == base+".running_mean" {
 			return true
 		}

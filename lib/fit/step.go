@@ -356,7 +356,7 @@ func (n *Net) wholeOnly() error {
 	if n.whole == nil {
 		return nil
 	}
-	return fmt.Errorf("fit: %s: a part of the net does not change by itself: want the calls of the whole net, with Config.Step, or LoadWeights with the name of the layer", n.model.Name)
+	return fmt.Errorf("fit: %s: a part of the net does not change by itself: want the calls of the whole net, with Config.Step, or LoadWeights with weights.Map{Only: …}", n.model.Name)
 }
 
 // attachPart finds the arrays of a part, which the whole net creates.

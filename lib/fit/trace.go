@@ -30,6 +30,9 @@ type writer struct {
 	program  *hlo.Program
 	cells    xla.Cells
 	calls    map[*Node]standIn // for cut
+
+	attentions []lower.Attention // of the net, as they were written
+	head       *head             // of the last product; nil: there is none
 }
 
 func (w *writer) Name() string                       { return "gaiden" }
@@ -39,7 +42,9 @@ func (w *writer) Description() string                { return "gaiden" }
 
 // Lowering is how layers become operations.
 func (w *writer) Lowering() models.Lowering {
-	return xla.Lowering{Target: w.target, Options: w.options, Calls: w, Cells: &w.cells}
+	attends := func(a lower.Attention) { w.attentions = append(w.attentions, a) }
+	multiplies := func(x, weights, biases *Node) { w.head = &head{x, weights, biases} }
+	return xla.Lowering{Target: w.target, Options: w.options, Calls: w, Cells: &w.cells, Attends: attends, Multiplies: multiplies}
 }
 func (w *writer) Builder(name string) compute.Builder {
 	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
@@ -82,6 +87,21 @@ func (w *writer) LSTMBack(gates, recurrent, c0, c, v *Node) *Node {
 	}, gates, recurrent, c0, c, v)[0]
 }
 
+// Attention and AttentionGradient are hlo's calls of cuDNN for package xla.
+func (w *writer) Attention(scale float64, causal bool, q, k, v *Node, lengths ...*Node) (y, statistics *Node) {
+	all := w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+		y, statistics, err := hlo.Flash{Scale: scale, Causal: causal}.Attention(f, in[0], in[1], in[2], in[3:]...)
+		return []compute.Value{y, statistics}, err
+	}, append([]*Node{q, k, v}, lengths...)...)
+	return all[0], all[1]
+}
+
+func (w *writer) AttentionGradient(scale float64, causal bool, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node {
+	return w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+		return hlo.Flash{Scale: scale, Causal: causal}.AttentionGradient(f, in[0], in[1], in[2], in[3], in[4], in[5], in[6:]...)
+	}, append([]*Node{q, k, v, statistics, dy, y}, lengths...)...)
+}
+
 // call writes an operation on operands in place of a node; it has no gradient.
 func (w *writer) call(write standIn, operands ...*Node) []*Node {
 	for i, x := range operands {
@@ -105,13 +125,14 @@ func (finished) Execute([]compute.Buffer, []bool, compute.DeviceNum) ([]compute.
 
 // trace is a program in the making.
 type trace struct {
-	net    *Net
-	w      *writer
-	g      *Graph
-	store  *model.Store
-	marks  []mark
-	added  *Node  // what layers have added to the loss; nil: nothing
-	prefix string // of the names that cut gives
+	net      *Net
+	w        *writer
+	g        *Graph
+	store    *model.Store
+	marks    []mark
+	training bool   // what was built last is trained
+	added    *Node  // what layers have added to the loss; nil: nothing
+	prefix   string // of the names that cut gives
 }
 
 // mark is a label that holds from a node on.
@@ -210,6 +231,7 @@ func (t *trace) applyNet(net models.Net, in models.Inputs, training bool, each f
 // building builds layers, and notes what they add to the loss.
 func (t *trace) building(training bool, build func() *Node) *Node {
 	t.store.SetTraining(t.g, training)
+	t.training, t.w.head = training, nil
 	if t.net.addsLoss {
 		models.ResetAddedLoss(t.g)
 	}

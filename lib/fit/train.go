@@ -33,9 +33,8 @@ type Train struct {
 	Threshold  float64 // ends the run when that of an epoch is better
 	Patience   int     // ends it after so many epochs without a better one; 0: never
 	KeepBest   bool    // the net has the weights of the best epoch in the end, also after Stop
-
-	ReduceOnPlateau optim.ReduceOnPlateau // lowers the learning rate where results are no better
-
+	// ReduceOnPlateau lowers the learning rate where results are no better.
+	ReduceOnPlateau optim.ReduceOnPlateau
 	// OnEpoch is called after each epoch, OnStep after every StepInterval (default: 1) steps.
 	// There the net can be used, but not changed. An error or panic ends the run.
 	OnEpoch, OnStep func(*Control) error

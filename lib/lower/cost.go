@@ -62,6 +62,14 @@ const (
 	RecomputeBytes = 16 << 20
 )
 
+// Cross entropy over many classes.
+const (
+	// largeLogits is the size of a batch's logits, in bytes, from which they are not computed
+	// all at once, and logitsPiece that of a piece.
+	largeLogits = 256 << 20
+	logitsPiece = 64 << 20
+)
+
 // Tests: how many examples are evaluated at once.
 const (
 	// A batch of a test or prediction has so many examples and numbers at most: enough to
@@ -126,6 +134,12 @@ const (
 
 	blockRows = 128  // rows that a block of XLA's reduction takes at once
 	mostRows  = 8192 // rows: from here XLA splits the reduction itself
+
+	// Attention on a CPU.
+
+	blockwiseScores             = 1 << 19 // scores (2 MiB of float32): from here blocks, which a cache holds, are faster
+	smallestBlock, largestBlock = 64, 256 // queries, and keys, of a block
+	blockScores                 = 1 << 19 // of a block larger than the smallest, in all heads and examples
 
 	// Dense layers on a CPU.
 

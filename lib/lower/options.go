@@ -6,6 +6,11 @@ type Options struct {
 	// Convolution is the algorithm of all convolutions; those that it cannot compute
 	// are XLA's.
 	Convolution Algorithm
+	// Attention is the form of all attention, and its blocks.
+	Attention AttentionChoice
+	// LogitsBytes is the size of the logits that are computed at once, where the last layer is
+	// followed by cross entropy; 0: see Head.
+	LogitsBytes int64
 	// OneDNN says that XLA gives the convolutions of a CPU to oneDNN.
 	OneDNN bool
 	// NativeProducts says that large matrices are multiplied by the session's native

@@ -22,6 +22,8 @@ type Target struct {
 	Memory int64
 	// Triton says whether the plugin compiles kernels in Triton's dialect.
 	Triton bool
+	// CuDNN says whether the plugin compiles graphs of cuDNN, such as attention.
+	CuDNN bool
 	// Threads is how many threads the session's native calls for matrix
 	// multiplications and LSTMs use; 0: it has no such calls.
 	Threads int
@@ -35,7 +37,8 @@ func TargetOf(w wire.WelcomeBody) Target {
 		d := w.Devices[0]
 		t.Kind, t.Capability, t.Memory = d.Kind, d.Capability, d.Memory
 	}
-	t.Triton = t.Platform == "cuda" // XLA compiles Triton's dialect for ROCm, too, but no kernel was ever tried there
+	t.CuDNN = t.Platform == "cuda"
+	t.Triton = t.CuDNN // XLA compiles Triton's dialect for ROCm, too, but no kernel was ever tried there
 	return t
 }
 

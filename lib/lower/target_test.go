@@ -17,10 +17,10 @@ func TestTargetOf(t *testing.T) {
 		{wire.WelcomeBody{Platform: "cpu", Products: 2, Devices: []wire.DeviceInfo{{Kind: "cpu", Memory: 8 << 30}}},
 			Target{Platform: "cpu", Kind: "cpu", Devices: 1, Memory: 8 << 30, Threads: 2}, "CPU", false},
 		{wire.WelcomeBody{Platform: "CUDA", Devices: []wire.DeviceInfo{{Kind: "NVIDIA H200", Capability: "9.0", Memory: 1 << 37}, {}}},
-			Target{Platform: "cuda", Kind: "NVIDIA H200", Capability: "9.0", Memory: 1 << 37, Devices: 2, Triton: true},
+			Target{Platform: "cuda", Kind: "NVIDIA H200", Capability: "9.0", Memory: 1 << 37, Devices: 2, Triton: true, CuDNN: true},
 			"CUDA NVIDIA H200, compute capability 9.0, 2 devices", true},
 		{wire.WelcomeBody{Platform: "cuda", Devices: []wire.DeviceInfo{{Capability: "8.0"}}},
-			Target{Platform: "cuda", Capability: "8.0", Devices: 1, Triton: true}, "CUDA, compute capability 8.0", false},
+			Target{Platform: "cuda", Capability: "8.0", Devices: 1, Triton: true, CuDNN: true}, "CUDA, compute capability 8.0", false},
 		{wire.WelcomeBody{Platform: "rocm", Devices: []wire.DeviceInfo{{Kind: "gfx942", Capability: "9.0"}}},
 			Target{Platform: "rocm", Kind: "gfx942", Capability: "9.0", Devices: 1}, "ROCM gfx942, compute capability 9.0", false},
 	} {

@@ -1,6 +1,8 @@
 package models
 
 import (
+	"fmt"
+	"math"
 	"reflect"
 
 	"github.com/gomlx/gomlx/core/graph"
@@ -93,4 +95,41 @@ func (l PReLU) Apply(scope *model.Scope, x *graph.Node) *graph.Node {
 	}
 	slope := graph.ExpandLeftToRank(variable(scope, x.Graph(), "weights", l.Init, Fill(0.25), n), x.Rank())
 	return graph.Add(graph.MaxScalar(x, 0), graph.Mul(graph.MinScalar(x, 0), slope))
+}
+
+// SoftCap makes x limit·tanh(x/limit), which is within ±Limit, as Gemma 2 does with its logits.
+type SoftCap struct {
+	Name  string
+	Limit float64
+}
+
+func (l SoftCap) Title() (name, kind string) { return l.Name, "SoftCap" }
+
+func (l SoftCap) check() error {
+	if l.Limit == 0 {
+		return fmt.Errorf("Limit is 0: want more")
+	}
+	return limit("Limit", l.Limit)
+}
+
+// Apply takes any x.
+func (l SoftCap) Apply(_ *model.Scope, x *graph.Node) *graph.Node {
+	must(l)
+	return softCapped(x, l.Limit)
+}
+
+// softCapped is x where there is no limit.
+func softCapped(x *graph.Node, limit float64) *graph.Node {
+	if limit == 0 {
+		return x
+	}
+	return graph.MulScalar(graph.Tanh(graph.MulScalar(x, 1/limit)), limit)
+}
+
+// limit refuses a number below 0, or none.
+func limit(name string, got float64) error {
+	if !(got >= 0) || math.IsInf(got, 0) {
+		return fmt.Errorf("%s is %g: want more than 0, or 0 for none", name, got)
+	}
+	return nil
 }

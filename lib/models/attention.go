@@ -2,8 +2,10 @@ package models
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -21,10 +23,18 @@ type Attention struct {
 	Causal   bool    // a time step does not see those after it
 	Window   int     // a time step sees that many time steps at most, the last of which is itself; needs Causal; 0: all
 	RoPE     float64 // base of rotary position embeddings (Su et al., 2021), such as 10000; 0: none
-	ALiBi    bool    // scores get smaller with the distance (Press et al., 2022); needs Causal
-	Dropout  float64 // of the attention weights
-	NoBias   bool
-	Init     Init // of the weights; default: Glorot
+	// Frequencies are the angles by which RoPE turns the pairs of a head at each time step, in
+	// place of those of a base. Fewer than HeadSize/2 turn the first part of a head only.
+	Frequencies []float64
+	ALiBi       bool    // scores get smaller with the distance (Press et al., 2022); needs Causal
+	Dropout     float64 // of the attention weights
+	Scale       float64 // factor of the products of queries and keys; default: 1/√HeadSize
+	SoftCap     float64 // as in [Attending]
+	QKNorm      Layer   // of each head's queries and keys before RoPE, such as RMSNorm{} (Henry et al., 2020); nil: none
+	NoBias      bool
+	// NoOutputBias leaves out the bias of the output only, as Qwen 2 does.
+	NoOutputBias bool
+	Init         Init // of the weights; default: Glorot
 }
 
 func (l Attention) Title() (name, kind string) { return l.Name, "MultiHeadAttention" }
@@ -41,14 +51,32 @@ func (l Attention) check() error {
 		return fmt.Errorf("Window or ALiBi is set and Causal is not: want Causal with them")
 	case !(l.RoPE >= 0) || math.IsInf(l.RoPE, 0):
 		return fmt.Errorf("RoPE is %g: want a base such as 10000, or 0 for none", l.RoPE)
+	case l.RoPE > 0 && l.Frequencies != nil:
+		return fmt.Errorf("RoPE and Frequencies are set: want one of them")
+	case slices.ContainsFunc(l.Frequencies, func(f float64) bool { return !(f >= 0) || math.IsInf(f, 0) }):
+		return fmt.Errorf("Frequencies are %g: want numbers of 0 or more", l.Frequencies)
+	case l.NoBias && l.NoOutputBias:
+		return unused(true, "NoOutputBias", "NoBias")
+	case l.QKNorm != nil:
+		if err := check(l.QKNorm); err != nil {
+			return fmt.Errorf("QKNorm: %w", err)
+		}
 	}
-	return nil
+	return Attending{Scale: l.Scale, SoftCap: l.SoftCap}.check()
 }
 
 // Apply takes x shaped [n length width] and returns the same shape.
 func (l Attention) Apply(scope *model.Scope, x *Node) *Node {
+	return l.Attend(scope, x, x, Attending{})
+}
+
+// Attend is Apply with queries from x [n length width], and keys and values from context
+// [n keys width], which is x in self-attention. a says what else a query does not see; the
+// layer's own settings are added to it.
+func (l Attention) Attend(scope *model.Scope, x, context *Node, a Attending) *Node {
 	must(l)
 	sequences(x)
+	sequences(context)
 	width := x.Shape().Dimensions[2]
 	size, groups := l.HeadSize, l.KVHeads
 	if groups == 0 {
@@ -63,78 +91,101 @@ func (l Attention) Apply(scope *model.Scope, x *Node) *Node {
 	if l.RoPE > 0 && size%2 != 0 {
 		panic(fmt.Errorf("heads have a size of %d: want an even one for RoPE", size))
 	}
-	heads := func(name string, count int) *Node { // [n length count size]
+	if 2*len(l.Frequencies) > size {
+		panic(fmt.Errorf("got %d Frequencies: want at most %d, for heads of a size of %d", len(l.Frequencies), size/2, size))
+	}
+	heads := func(name string, x *Node, count int) *Node { // [n length count size]
 		y := Dense{Units: count * size, NoBias: l.NoBias, Init: l.Init}.Apply(scope.In("%s", name), x)
 		d := y.Shape().Dimensions
 		return Reshape(y, d[0], d[1], count, size)
 	}
-	q, k, v := heads("query", l.Heads), heads("key", groups), heads("value", groups)
-	if l.RoPE > 0 {
-		q, k = rotated(q, l.RoPE), rotated(k, l.RoPE)
+	q, k, v := heads("query", x, l.Heads), heads("key", context, groups), heads("value", context, groups)
+	if l.QKNorm != nil {
+		q, k = l.QKNorm.Apply(scope.In("query_norm"), q), l.QKNorm.Apply(scope.In("key_norm"), k)
 	}
-	y := l.attend(scope, q, k, v)
-	return Dense{Units: width, NoBias: l.NoBias, Init: l.Init}.Apply(scope.In("output"), y)
+	cache := cacheOf(x.Graph())
+	if cache != nil && (context != x || !l.Causal) {
+		panic(errors.New("attention has a cache where it is causal self-attention only"))
+	}
+	if f := l.frequencies(size); len(f) > 0 {
+		var at *Node
+		if cache != nil {
+			at = cache.positions(x.Shape().Dimensions[1])
+		}
+		q, k = rotated(q, f, at), rotated(k, f, at)
+	}
+	mask := paddingMask(scope, x.Graph())
+	if m := MaskOf(context); m != nil {
+		mask = ConvertDType(m, dtypes.Int32)
+	}
+	if mask != nil && a.KeySegments == nil {
+		a.QuerySegments, a.KeySegments = Ones(x.Graph(), shapes.Make(dtypes.Int32, x.Shape().Dimensions[:2]...)), mask
+	}
+	a.Scale, a.SoftCap = l.Scale, l.SoftCap
+	a.Causal, a.Window, a.ALiBi, a.Dropout, a.Scope = l.Causal, l.Window, l.ALiBi, l.Dropout, scope
+	var y *Node
+	if cache != nil {
+		y = cache.attend(scope, q, k, v, a)
+	} else {
+		y = loweringOf(x.Graph()).Attend(q, k, v, a)
+	}
+	d := y.Shape().Dimensions
+	y = Reshape(y, d[0], d[1], l.Heads*size)
+	return Dense{Units: width, NoBias: l.NoBias || l.NoOutputBias, Init: l.Init}.Apply(scope.In("output"), y)
 }
 
-// attend is softmax(q·kᵀ/√size + mask)·v: q [n length heads size], k and v [n length groups
-// size], y [n length heads·size]. The softmax is computed in float32.
-func (l Attention) attend(scope *model.Scope, q, k, v *Node) *Node {
-	d := q.Shape().Dimensions
-	n, length, size, groups := d[0], d[1], d[3], k.Shape().Dimensions[2]
-	q = Reshape(q, n, length, groups, l.Heads/groups, size)
-	scores := float(Einsum("nqghs,nkgs->nghqk", q, k)) // [n groups heads/groups length length]
-	scores = MulScalar(scores, 1/math.Sqrt(float64(size)))
-	g := q.Graph()
-	if l.Causal {
-		square := shapes.Make(dtypes.Int32, length, length)
-		distance := Sub(Iota(g, square, 0), Iota(g, square, 1)) // from a query back to a key
-		if l.ALiBi {
-			scores = Sub(scores, Mul(ExpandLeftToRank(ConvertDType(distance, dtypes.Float32), 5), alibi(g, groups, l.Heads/groups)))
-		}
-		seen := GreaterOrEqual(distance, ZerosLike(distance))
-		if l.Window > 0 {
-			seen = LogicalAnd(seen, LessThan(distance, FillScalar(g, square, float64(l.Window))))
-		}
-		never := FillScalar(g, scores.Shape(), math.Inf(-1)) // each query sees itself, so no row is empty
-		scores = Where(BroadcastToDims(ExpandLeftToRank(seen, 5), scores.Shape().Dimensions...), scores, never)
+// PaddingMask says which time steps of sequences are there, by numbers other than 0 in mask
+// [n length]: attention of layers that are called with the scope from then on, or with one
+// inside of it, does not see the others. It is for a Function, which has the mask as an input.
+func PaddingMask(scope *model.Scope, mask *Node) {
+	if mask.Rank() != 2 {
+		panic(fmt.Errorf("models.PaddingMask got an array of rank %d: want [n length]", mask.Rank()))
 	}
-	weights := Softmax(scores, -1)
-	weights = Dropout{Rate: l.Dropout}.Apply(scope, weights)
-	y := Einsum("nghqk,nkgs->nqghs", ConvertDType(weights, v.DType()), v)
-	return Reshape(y, n, length, l.Heads*size)
+	scope.SetGraphParam(mask.Graph(), paddingParam, ConvertDType(NotEqual(mask, ZerosLike(mask)), dtypes.Int32))
 }
 
-// alibi are the heads' slopes, [1 groups heads/groups 1 1]: 2^(-8·head/heads) for powers of
-// two, and for other numbers of heads as ALiBi's authors have it.
-func alibi(g *Graph, groups, each int) *Node {
-	heads := groups * each
-	power := 1 << (math.Ilogb(float64(heads)))
-	slope := func(i, of int) float32 { return float32(math.Exp2(-8 * float64(i) / float64(of))) }
-	var all []float32
-	for i := range heads {
-		if i < power {
-			all = append(all, slope(i+1, power))
-		} else {
-			all = append(all, slope(2*(i-power)+1, 2*power))
-		}
-	}
-	return Reshape(Const(g, all), 1, groups, each, 1, 1)
+// paddingParam is the parameter of a scope in a graph that holds what PaddingMask was given.
+const paddingParam = "gaiden_padding"
+
+// paddingMask is 1 where PaddingMask was given another number than 0; nil: it was not called.
+func paddingMask(scope *model.Scope, g *Graph) *Node {
+	mask, _ := scope.GetGraphParam(g, paddingParam)
+	node, _ := mask.(*Node)
+	return node
 }
 
-// rotated turns pairs of numbers of each head by an angle that grows with the time step, the
-// first half of the head with the second, as Llama does: x is [n length heads size].
-func rotated(x *Node, base float64) *Node {
+// frequencies are RoPE's of heads of a size.
+func (l Attention) frequencies(size int) []float64 {
+	if l.RoPE == 0 {
+		return l.Frequencies
+	}
+	all := make([]float64, size/2)
+	for i := range all {
+		all[i] = math.Pow(l.RoPE, -float64(i)/float64(len(all)))
+	}
+	return all
+}
+
+// rotated turns pairs of numbers of each head by angles that grow with the time step, the
+// first half of the head with the second, as Llama does: x is [n length heads size]. With fewer
+// frequencies than pairs the end of each head stays as it is. at is the time steps' positions,
+// int32 [n length]; nil: from 0 on.
+func rotated(x *Node, frequencies []float64, at *Node) *Node {
 	g, d := x.Graph(), x.Shape().Dimensions
-	length, half := d[1], d[3]/2
-	angles := make([]float64, half)
-	for i := range angles {
-		angles[i] = math.Pow(base, -float64(i)/float64(half))
+	length, half := d[1], len(frequencies)
+	rate := Reshape(ConvertDType(Const(g, frequencies), dtypes.Float32), 1, half)
+	var angle *Node
+	if at == nil {
+		angle = Reshape(Mul(Iota(g, shapes.Make(dtypes.Float32, length, half), 0), rate), 1, length, 1, half)
+	} else {
+		angle = Mul(Reshape(ConvertDType(at, dtypes.Float32), d[0], length, 1, 1), Reshape(rate, 1, 1, 1, half))
 	}
-	angle := Mul(Iota(g, shapes.Make(dtypes.Float32, length, half), 0), Reshape(ConvertDType(Const(g, angles), dtypes.Float32), 1, half))
-	angle = Reshape(angle, 1, length, 1, half)
 	cos, sin := Cos(angle), Sin(angle)
-	part := func(from int) *Node { return float(SliceAxis(x, 3, AxisRange(from, from+half))) }
-	a, b := part(0), part(half)
-	y := Concatenate([]*Node{Sub(Mul(a, cos), Mul(b, sin)), Add(Mul(b, cos), Mul(a, sin))}, -1)
-	return ConvertDType(y, x.DType())
+	part := func(from, to int) *Node { return float(SliceAxis(x, 3, AxisRange(from, to))) }
+	a, b := part(0, half), part(half, 2*half)
+	parts := []*Node{Sub(Mul(a, cos), Mul(b, sin)), Add(Mul(b, cos), Mul(a, sin))}
+	if 2*half < d[3] {
+		parts = append(parts, part(2*half, d[3]))
+	}
+	return ConvertDType(Concatenate(parts, -1), x.DType())
 }

@@ -72,6 +72,8 @@ func TestCheck(t *testing.T) {
 		{LayerNorm{Epsilon: -1}, "Epsilon is -1"}, {RMSNorm{Epsilon: nan}, "Epsilon is NaN"}, {GroupNorm{}, "Groups is 0"}, {GroupNorm{Groups: 1, Epsilon: inf}, "Epsilon is +Inf"},
 		{Attention{}, "Heads is 0"}, {Attention{Heads: 4, KVHeads: 3}, "KVHeads is 3: want a divisor of 4"}, {Attention{Heads: 1, Window: 2}, "Causal is not"},
 		{Attention{Heads: 1, ALiBi: true}, "Causal is not"}, {Attention{Heads: 1, RoPE: -1}, "RoPE is -1"}, {Attention{Heads: 1, Dropout: 1}, "Dropout is 1"},
+		{Attention{Heads: 1, RoPE: 2, Frequencies: []float64{1}}, "RoPE and Frequencies are set"}, {Attention{Heads: 1, QKNorm: RMSNorm{Epsilon: -1}}, "QKNorm: Epsilon is -1"}, {Attention{Heads: 1, NoBias: true, NoOutputBias: true}, "NoOutputBias is set, and NoBias"},
+		{SoftCap{}, "Limit is 0: want more"}, {Embedding{Vocab: 1, Units: 1, Scale: -1}, "Scale is -1"},
 		{FeedForward{Hidden: -1}, "Hidden is -1"}, {TransformerBlock{}, "Heads is 0"}, {TransformerBlock{Heads: 1, Hidden: -1}, "Hidden is -1"},
 		{Repeat{Layer: Dense{Units: 1}}, "Times is 0"}, {Repeat{Times: 2}, "Layer is nil: want a layer"}, {Repeat{Times: 2, Layer: Dense{}}, "Units is 0"},
 		{Conv3D{Channels: 1}, "Kernel is 0"}, {Conv3D{Channels: 2, Kernel: 1, Groups: 3}, "Groups is 3 with 2 Channels: want a divisor"}, {Conv2D{Channels: 1, Kernel: 1, Dilation: -1}, "Dilation is -1"}, {Conv1D{Channels: 3, Kernel: 1, Groups: 2}, "Groups is 2"},
@@ -82,7 +84,7 @@ func TestCheck(t *testing.T) {
 		{Concat{Branches: [][]Layer{nil}}, "Branches has 1: want two or more"}, {Concat{Branches: [][]Layer{nil, {Dense{Name: "a"}}}}, "Branches[1]: layer a: Units is 0"},
 		{Conv1D{Kernel: 1}, "Channels is 0"}, {Conv1D{Channels: 1, Kernel: 1, Same: true, Causal: true}, "Same is set, and Causal leaves it without use"}, {Conv1D{Channels: 1, Kernel: 1, Dilation: -1}, "Dilation is -1"},
 		{DepthwiseConv2D{}, "Kernel is 0"}, {ConvTranspose2D{Channels: 1, Kernel: 2, Stride: 3}, "Kernel is 2 with a Stride of 3"}, {ConvTranspose2D{Channels: 1, Kernel: 2, Pad: 2}, "Pad is 2 with a Kernel of 2"},
-		{AvgPool2D{}, "Window is 0"}, {Upsample2D{}, "Factor is 0"}, {Unflatten{}, "number of Dims is 0"}, {Unflatten{Dims: []int{4, -1}}, "Dims[1] is -1: want 1 or more"}, {LastStep{}, ""},
+		{AvgPool2D{}, "Window is 0"}, {Tied{}, "Of is \"\": want the name of an Embedding"}, {Upsample2D{}, "Factor is 0"}, {Unflatten{}, "number of Dims is 0"}, {Unflatten{Dims: []int{4, -1}}, "Dims[1] is -1: want 1 or more"}, {LastStep{}, ""},
 		{nil, "layer 1 is nil"}, {none, "layer 1 is a *models.Dense that is nil"},
 		{&Dense{Units: 1}, "layer 1 is a *models.Dense: want it without &"},
 	} {
@@ -130,9 +132,9 @@ func TestCheck(t *testing.T) {
 func TestEveryNumber(t *testing.T) {
 	layers := []any{Conv2D{Channels: 1, Kernel: 1}, Dense{Units: 1}, Dropout{}, BatchNorm{}, MaxPool2D{Window: 1}, LSTM{Units: 1}, Residual{Main: []Layer{Dense{Name: "d", Units: 1}}},
 		Embedding{Vocab: 1, Units: 1}, Positions{Length: 1}, LayerNorm{}, RMSNorm{}, GroupNorm{Groups: 1}, Attention{Heads: 1}, FeedForward{}, TransformerBlock{Heads: 1},
-		Repeat{Times: 1, Layer: Dense{Units: 1}}, GRU{Units: 1}, RNN{Units: 1}, Conv1D{Channels: 1, Kernel: 1}, DepthwiseConv2D{Kernel: 1}, ConvTranspose2D{Channels: 1, Kernel: 1}, AvgPool2D{Window: 1}, Upsample2D{Factor: 1}, Conv3D{Channels: 1, Kernel: 1}, AvgPool1D{Window: 1}, AvgPool3D{Window: 1}, MaxPool1D{Window: 1}, MaxPool3D{Window: 1}, InstanceNorm{}, TimestepEncoding{Units: 2},
+		Repeat{Times: 1, Layer: Dense{Units: 1}}, GRU{Units: 1}, RNN{Units: 1}, Conv1D{Channels: 1, Kernel: 1}, DepthwiseConv2D{Kernel: 1}, ConvTranspose2D{Channels: 1, Kernel: 1}, AvgPool2D{Window: 1}, Upsample2D{Factor: 1}, Conv3D{Channels: 1, Kernel: 1}, AvgPool1D{Window: 1}, AvgPool3D{Window: 1}, MaxPool1D{Window: 1}, MaxPool3D{Window: 1}, InstanceNorm{}, TimestepEncoding{Units: 2}, SoftCap{Limit: 1},
 		ColorJitter{Contrast: 0.5}, Cutout{Size: 1}, MixUp{}, RandomAffine{Shift: 0.1}, RandomCrop{Pad: 1}, Normalize{Mean: []float64{0}, Deviation: []float64{1}}}
-	fieldtest.Numbers(t, layers, nil, []string{"Summary", "Row", "Convolution", "Masking", "Input"}, func(layer any) error {
+	fieldtest.Numbers(t, layers, nil, []string{"Summary", "Row", "Convolution", "Attending", "ScoreTile", "Masking", "Input", "Cache"}, func(layer any) error {
 		return Net{Name: "net", Input: []int{4, 4, 1}, Layers: []Layer{layer.(Layer)}}.Check()
 	})
 }

@@ -88,9 +88,11 @@ func checkOne(l Layer) error {
 	return check(l)
 }
 
-// checkBranches checks the layers that a container holds; no two have the same name.
-func checkBranches(c container) error {
-	seen := map[string]bool{}
+// checkBranches checks the layers that a container holds; no two have the same name. A Residual
+// or a Sequential needs none: then its layers have names among those of the container.
+func checkBranches(c container) error { return checkNames(c, map[string]bool{}) }
+
+func checkNames(c container, seen map[string]bool) error {
 	for _, b := range c.branches() {
 		for i, inner := range b.layers {
 			if err := exists(inner); err != nil {
@@ -99,6 +101,10 @@ func checkBranches(c container) error {
 			_, of := c.Title()
 			name, kind := inner.Title()
 			switch {
+			case name == "" && nameless(inner):
+				if err := checkNames(inner.(container), seen); err != nil {
+					return fmt.Errorf("%s: layer %d: %w", b.name, i+1, err)
+				}
 			case name == "" && !weightless(inner):
 				return fmt.Errorf("%s: layer %d, a %s, has no name: inside of a %s want one", b.name, i+1, kind, of)
 			case strings.ContainsAny(name, "/*"):
@@ -115,10 +121,19 @@ func checkBranches(c container) error {
 	return nil
 }
 
+// nameless says whether a layer is a container that needs no name in another one.
+func nameless(l Layer) bool {
+	switch l.(type) {
+	case Residual, Sequential:
+		return true
+	}
+	return false
+}
+
 // weightless says whether a layer has no variables, and so needs no name in a container.
 func weightless(l Layer) bool {
 	switch l.(type) {
-	case Activation, AvgPool1D, AvgPool2D, AvgPool3D, Dropout, Flatten, GlobalAvgPool, GlobalMaxPool, LastStep, Masking, MaxPool1D, MaxPool2D, MaxPool3D, SinusoidalPositions, TimestepEncoding, Upsample2D:
+	case Activation, AvgPool1D, AvgPool2D, AvgPool3D, Dropout, FirstStep, Flatten, GlobalAvgPool, GlobalMaxPool, LastStep, Masking, MaxPool1D, MaxPool2D, MaxPool3D, SinusoidalPositions, SoftCap, TimestepEncoding, Upsample2D:
 		return true
 	}
 	return false

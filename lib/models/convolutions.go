@@ -36,7 +36,10 @@ func (l Conv1D) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
 	sequences(x)
 	w := window{size: l.Kernel, stride: l.Stride, dilation: l.Dilation}
+	cache := cacheOf(x.Graph())
 	switch {
+	case cache != nil && l.Causal:
+		x = cache.continued(scope, x, w.span()-1)
 	case l.Causal:
 		w.pads = [][2]int{{w.span() - 1, 0}}
 	case l.Same:

@@ -13,8 +13,10 @@ import (
 // is taken as the nearest one.
 type Embedding struct {
 	Name  string
-	Vocab int  // how many ids there are
-	Units int  // length of each vector
+	Vocab int // how many ids there are
+	Units int // length of each vector
+	// Scale is a factor of the vectors, such as √Units in Gemma; default: 1.
+	Scale float64
 	Init  Init // of the table, [vocab units]; default: Normal(0.02), as in GPT-2
 	// MaskZero masks the time steps whose id is 0 as padding, as in Keras: see [WithMask].
 	MaskZero bool
@@ -23,7 +25,7 @@ type Embedding struct {
 func (l Embedding) Title() (name, kind string) { return l.Name, "Embedding" }
 
 func (l Embedding) check() error {
-	return cmp.Or(least("Vocab", l.Vocab, 1), least("Units", l.Units, 1))
+	return cmp.Or(least("Vocab", l.Vocab, 1), least("Units", l.Units, 1), limit("Scale", l.Scale))
 }
 
 // Apply takes ids shaped [n …] and returns [n … units].
@@ -34,13 +36,33 @@ func (l Embedding) Apply(scope *model.Scope, x *Node) *Node {
 	}
 	table := variable(scope, x.Graph(), "weights", l.Init, Normal(0.02), l.Vocab, l.Units)
 	y := Gather(table, InsertAxes(x, -1), false)
-	if l.MaskZero {
+	if l.Scale != 0 {
+		y = MulScalar(y, l.Scale)
+	}
+	if l.MaskZero && cacheOf(x.Graph()) == nil {
 		if x.Rank() != 2 {
 			panic(fmt.Errorf("got ids of rank %d with MaskZero: want [n length]", x.Rank()))
 		}
 		y = WithMask(y, x)
 	}
 	return y
+}
+
+// ClassToken puts a learned vector before the first time step, as BERT's and ViT's class token
+// (Dosovitskiy et al., 2021).
+type ClassToken struct {
+	Name string
+	Init Init // of the vector, [units]; default: Normal(0.02)
+}
+
+func (l ClassToken) Title() (name, kind string) { return l.Name, "ClassToken" }
+
+// Apply takes x shaped [n length units] and returns [n length+1 units].
+func (l ClassToken) Apply(scope *model.Scope, x *Node) *Node {
+	sequences(x)
+	d := x.Shape().Dimensions
+	token := variable(scope, x.Graph(), "weights", l.Init, Normal(0.02), d[2])
+	return Concatenate([]*Node{BroadcastToDims(Reshape(ConvertDType(token, x.DType()), 1, 1, d[2]), d[0], 1, d[2]), x}, 1)
 }
 
 // Positions adds a learned vector to each time step of a sequence, as GPT-2 and BERT do
@@ -61,10 +83,16 @@ func (l Positions) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
 	sequences(x)
 	length, units := x.Shape().Dimensions[1], x.Shape().Dimensions[2]
-	if length > l.Length {
+	cache := cacheOf(x.Graph())
+	if cache == nil && length > l.Length {
 		panic(fmt.Errorf("got sequences of %d time steps: want at most %d, its Length", length, l.Length))
 	}
 	table := variable(scope, x.Graph(), "weights", l.Init, Normal(0.02), l.Length, units)
+	if cache != nil {
+		cache.Length = l.Length
+		at := MinScalar(cache.positions(length), float64(l.Length-1)) // of padding it may be more
+		return Add(x, Gather(table, InsertAxes(at, -1)))
+	}
 	return Add(x, ExpandLeftToRank(Slice(table, AxisRange(0, length)), 3))
 }
 

@@ -35,6 +35,7 @@ func (l LayerNorm) Apply(scope *model.Scope, x *Node) *Node {
 type RMSNorm struct {
 	Name    string
 	Epsilon float64 // added to the mean square; default: 1e-6
+	PlusOne bool    // the factor is 1 + scale, and scale begins with 0, as in Gemma
 }
 
 func (l RMSNorm) Title() (name, kind string) { return l.Name, "RMSNormalization" }
@@ -44,7 +45,14 @@ func (l RMSNorm) check() error { return epsilon(l.Epsilon, "1e-6") }
 // Apply takes any x of rank 2 or more.
 func (l RMSNorm) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
-	scale := float(variable(scope, x.Graph(), "scale", nil, Fill(1), lastAxis(x)))
+	first := 1.0
+	if l.PlusOne {
+		first = 0
+	}
+	scale := float(variable(scope, x.Graph(), "scale", nil, Fill(first), lastAxis(x)))
+	if l.PlusOne {
+		scale = AddScalar(scale, 1)
+	}
 	in := float(x)
 	square := ReduceAndKeep(Square(in), ReduceMean, -1)
 	y := Mul(in, Inverse(Sqrt(AddScalar(square, orDefault(l.Epsilon, 1e-6)))))

@@ -28,6 +28,8 @@ type Lowering interface {
 	// what the cell gives at all time steps, [length …], which has a gradient for start, x
 	// and weights: all nodes that the cell reads besides.
 	Scan(cell Cell, start []*Node, x *Node, weights []*Node, training bool) *Node
+	// Attend is attention: see the function [Attend].
+	Attend(q, k, v *Node, a Attending) *Node
 	// Recomputes says whether a batch norm's output of so many bytes is computed again on
 	// the backward pass rather than kept.
 	Recomputes(bytes int64) bool
@@ -144,5 +146,7 @@ func Recurrence(z, recurrent *Node) (h *Node) {
 	h, _ = plain{}.LSTM(Reshape(z, d[0]*d[1], d[2]), nil, recurrent, zero, zero, false)
 	return h
 }
+
+func (plain) Attend(q, k, v *Node, a Attending) *Node { return Attend(q, k, v, a) }
 
 func (plain) Recomputes(int64) bool { return false }

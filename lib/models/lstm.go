@@ -56,6 +56,13 @@ func (l LSTM) Apply(scope *model.Scope, x *Node) *Node {
 	z := MatMul(Reshape(x, length*n, in), weights)
 	zero := Zeros(g, shapes.Make(z.DType(), n, u))
 	lowering, training := loweringOf(g), scope.IsTraining(g)
+	if cache := cacheOf(g); cache != nil {
+		old, after := cache.state(scope, []*Node{zero, zero})
+		h, c := lowering.LSTM(z, biases, recurrent, old[0], old[1], false)
+		h, c = timeFirst(h), timeFirst(c)
+		after([]*Node{h, c})
+		return h
+	}
 	if l.Stateful == 0 || !training {
 		h, _ := lowering.LSTM(z, biases, recurrent, zero, zero, training)
 		return TransposeAllAxes(h, 1, 0, 2) // [n length units]

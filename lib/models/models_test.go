@@ -96,6 +96,8 @@ func TestRefused(t *testing.T) {
 		{"embedding of floats", flat, models.Sequential{Name: "c", Layers: []models.Layer{models.Dense{Name: "d", Units: 2}, models.Embedding{Name: "e", Vocab: 3, Units: 2}}}, "want integers"},
 		{"attention of a vector", flat, models.Attention{Name: "c", Heads: 2}, "want sequences shaped"},
 		{"heads that do not divide", []int{5, 7}, models.Attention{Name: "c", Heads: 2}, "got a width of 7: want a multiple of 2"},
+		{"too many frequencies", []int{5, 6}, models.Attention{Name: "c", Heads: 2, Frequencies: []float64{1, 2}}, "got 2 Frequencies: want at most 1"},
+		{"no embedding of the name", []int{5, 6}, models.Tied{Name: "c", Of: "words"}, "found no table /words/weights"},
 		{"odd heads with RoPE", []int{5, 6}, models.Attention{Name: "c", Heads: 2, RoPE: 100}, "heads have a size of 3: want an even one"},
 		{"long sequences", []int{5, 6}, models.Positions{Name: "c", Length: 4}, "got sequences of 5 time steps: want at most 4"},
 		{"groups that do not divide", image, models.GroupNorm{Name: "c", Groups: 2}, "got 3 channels: want a multiple of 2"},

@@ -64,15 +64,11 @@ func overTime(scope *model.Scope, x *Node, start []*Node, cell Cell) *Node {
 	if x.Rank() < 2 {
 		panic(fmt.Errorf("got an input of rank %d: want sequences shaped [n length …]", x.Rank()))
 	}
-	turned := func(x *Node) *Node { // the first two axes are exchanged
-		axes := []int{1, 0}
-		for i := 2; i < x.Rank(); i++ {
-			axes = append(axes, i)
-		}
-		return TransposeAllAxes(x, axes...)
-	}
 	g := x.Graph()
-	x = turned(x)
+	if c := cacheOf(g); c != nil {
+		return c.scan(scope, x, start, cell)
+	}
+	x = timeFirst(x)
 	next, _ := cell(start, Reshape(Slice(x, AxisElem(0)), x.Shape().Dimensions[1:]...)) // makes the variables
 	if len(next) != len(start) {
 		panic(fmt.Errorf("the cell returns %d states of %d: want as many", len(next), len(start)))
@@ -88,7 +84,16 @@ func overTime(scope *model.Scope, x *Node, start []*Node, cell Cell) *Node {
 			weights = append(weights, v.NodeValue(g))
 		}
 	}
-	return turned(loweringOf(g).Scan(cell, start, x, weights, scope.IsTraining(g)))
+	return timeFirst(loweringOf(g).Scan(cell, start, x, weights, scope.IsTraining(g)))
+}
+
+// timeFirst exchanges the first two axes.
+func timeFirst(x *Node) *Node {
+	axes := []int{1, 0}
+	for i := 2; i < x.Rank(); i++ {
+		axes = append(axes, i)
+	}
+	return TransposeAllAxes(x, axes...)
 }
 
 // GRU is a layer of gated recurrent units (Cho et al., 2014), in PyTorch's form, which is
@@ -202,17 +207,31 @@ type LastStep struct{ Name string }
 func (l LastStep) Title() (name, kind string) { return l.Name, "LastStep" }
 
 // Apply takes x shaped [n length …] and returns [n …].
-func (l LastStep) Apply(_ *model.Scope, x *Node) *Node {
+func (l LastStep) Apply(_ *model.Scope, x *Node) *Node { return step(x, -1) }
+
+// FirstStep takes the first time step of sequences, such as the class token of BERT and ViT.
+type FirstStep struct{ Name string }
+
+func (l FirstStep) Title() (name, kind string) { return l.Name, "FirstStep" }
+
+// Apply takes x shaped [n length …] and returns [n …].
+func (l FirstStep) Apply(_ *model.Scope, x *Node) *Node { return step(x, 0) }
+
+// step is one time step of sequences [n length …], counted from the last one below 0.
+func step(x *Node, at int) *Node {
 	if x.Rank() < 3 {
 		panic(fmt.Errorf("got an input of rank %d: want sequences shaped [n length …]", x.Rank()))
 	}
+	if c := cacheOf(x.Graph()); c != nil {
+		return c.last(x)
+	}
 	d := x.Shape().Dimensions
-	if mask := MaskOf(x); mask != nil {
+	if mask := MaskOf(x); mask != nil && at < 0 {
 		there := mask.Shape().Clone()
 		there.DType = dtypes.Int32
 		step := Mul(ConvertDType(mask, dtypes.Int32), AddScalar(Iota(x.Graph(), there, 1), 1))
 		last := Equal(step, BroadcastToDims(ReduceAndKeep(step, ReduceMax, 1), d[0], d[1]))
 		return ReduceSum(zeroed(x, LogicalAnd(last, mask)), 1)
 	}
-	return Reshape(Slice(x, AxisRange(), AxisElem(d[1]-1)), append([]int{d[0]}, d[2:]...)...)
+	return Reshape(Slice(x, AxisRange(), AxisElem((at+d[1])%d[1])), append([]int{d[0]}, d[2:]...)...)
 }

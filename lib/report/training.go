@@ -12,7 +12,7 @@ import (
 
 func init() {
 	if gonbui.IsNotebook {
-		result.Display = training
+		result.Display, result.DisplayText = training, generated
 	}
 }
 

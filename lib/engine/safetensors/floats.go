@@ -3,33 +3,33 @@ package safetensors
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 )
 
-// floats are the types of floating-point numbers, each with what makes float32 of one.
-var floats = map[string]func(b []byte) float32{
-	"F32":     func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) },
-	"F64":     func(b []byte) float32 { return float32(math.Float64frombits(binary.LittleEndian.Uint64(b))) },
-	"BF16":    func(b []byte) float32 { return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16) },
-	"F16":     func(b []byte) float32 { return small(uint32(binary.LittleEndian.Uint16(b)), 5, 10, false) },
-	"F8_E5M2": func(b []byte) float32 { return small(uint32(b[0]), 5, 2, false) },
-	"F8_E4M3": func(b []byte) float32 { return small(uint32(b[0]), 4, 3, true) },
+// numbers are the types of numbers that float32 holds, and F64, each with what makes a float of one.
+var numbers = map[string]func(b []byte) float64{
+	"F32": func(b []byte) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(b))) },
+	"F64": func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) },
+	"BF16": func(b []byte) float64 {
+		return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16))
+	},
+	"F16":     func(b []byte) float64 { return float64(small(uint32(binary.LittleEndian.Uint16(b)), 5, 10, false)) },
+	"F8_E5M2": func(b []byte) float64 { return float64(small(uint32(b[0]), 5, 2, false)) },
+	"F8_E4M3": func(b []byte) float64 { return float64(small(uint32(b[0]), 4, 3, true)) },
+	"U8":      func(b []byte) float64 { return float64(b[0]) },
+	"I8":      func(b []byte) float64 { return float64(int8(b[0])) },
+	"U16":     func(b []byte) float64 { return float64(binary.LittleEndian.Uint16(b)) },
+	"I16":     func(b []byte) float64 { return float64(int16(binary.LittleEndian.Uint16(b))) },
 }
 
-// FloatTypes names the element types that [File.Floats] converts.
-func FloatTypes() string {
-	var l []string
-	for name := range floats {
-		l = append(l, name)
-	}
-	slices.Sort(l)
-	return strings.Join(l, ", ")
-}
+// NumberTypes names the element types that [File.Floats] converts.
+func NumberTypes() string { return strings.Join(slices.Sorted(maps.Keys(numbers)), ", ") }
 
-// IsFloat says whether the elements are floating-point numbers that Floats converts.
-func (t Tensor) IsFloat() bool { return floats[t.DType] != nil }
+// IsNumber says whether the elements are numbers that Floats converts.
+func (t Tensor) IsNumber() bool { return numbers[t.DType] != nil }
 
 // small is a number with a sign, an exponent and a fraction of so many bits. With finite
 // there is no infinity, and the one NaN has all bits set, as in F8_E4M3.
@@ -51,13 +51,13 @@ func small(b uint32, exponent, fraction int, finite bool) float32 {
 	return math.Float32frombits(math.Float32bits(float32(x)) | sign)
 }
 
-// Floats is the data of tensor number i, of any type of floating-point numbers, as
-// float32. A float64 is rounded; one beyond float32 is an error.
+// Floats is the data of tensor number i, of any type of floating-point numbers or of integers
+// of 8 or 16 bits, as float32. A float64 is rounded; one beyond float32 is an error.
 func (f *File) Floats(i int) ([]float32, error) {
 	t := f.Tensors[i]
-	convert := floats[t.DType]
+	convert := numbers[t.DType]
 	if convert == nil {
-		return nil, fmt.Errorf("safetensors: array %.80q is %s: want one of %s", t.Name, t.DType, FloatTypes())
+		return nil, fmt.Errorf("safetensors: array %.80q is %s: want one of %s", t.Name, t.DType, NumberTypes())
 	}
 	b := make([]byte, t.Size())
 	if err := f.Read(i, b); err != nil {
@@ -65,12 +65,17 @@ func (f *File) Floats(i int) ([]float32, error) {
 	}
 	width := int(sizes[t.DType])
 	all := make([]float32, len(b)/width)
+	if t.DType == "F32" {
+		for k := range all {
+			all[k] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*k:]))
+		}
+		return all, nil
+	}
 	for k := range all {
-		all[k] = convert(b[k*width:])
-		if t.DType == "F64" && math.IsInf(float64(all[k]), 0) {
-			if x := math.Float64frombits(binary.LittleEndian.Uint64(b[8*k:])); !math.IsInf(x, 0) {
-				return nil, fmt.Errorf("safetensors: array %.80q: number %d is %g: want numbers within the range of float32", t.Name, k, x)
-			}
+		x := convert(b[k*width:])
+		all[k] = float32(x)
+		if math.IsInf(float64(all[k]), 0) && !math.IsInf(x, 0) {
+			return nil, fmt.Errorf("safetensors: array %.80q: number %d is %g: want numbers within the range of float32", t.Name, k, x)
 		}
 	}
 	return all, nil

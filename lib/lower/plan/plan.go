@@ -132,6 +132,14 @@ func Decide(t Training) (*Plan, error) {
 		}
 	}
 	p.Packed = p.packs()
+	p.attend()
+	if h := p.Head; h.Rows > 0 {
+		if h.Rows *= p.Main.Share(); h.Pieces(p.Options) > 1 && p.WholeHead != "" {
+			p.because("cross entropy: all at once: %s", p.WholeHead)
+		} else if h.Pieces(p.Options) > 1 {
+			p.because("cross entropy: %s", h.Reason(p.Options))
+		}
+	}
 	for _, part := range append(p.Parts(), &p.Final, &p.Cut) {
 		part.Devices, part.Split = p.Devices, p.Devices > 1 && part.Batch%p.Devices == 0 // what cannot be shared, each does
 		if t.Accumulate > 1 {
@@ -284,6 +292,17 @@ func (p *Plan) packs() bool {
 	}
 	p.because("state packed: %d arrays would cost the host 2 µs each at every step", t.StateArrays)
 	return true
+}
+
+// attend notes how attention is computed.
+func (p *Plan) attend() {
+	seen := map[lower.Attention]bool{}
+	for _, a := range p.Attentions {
+		if a.N *= p.Main.Share(); !seen[a] {
+			seen[a] = true
+			p.because("attention: %s", a.Reason(p.Target, p.Options))
+		}
+	}
 }
 
 // pack is the part with a packed state. A program is run for each of its steps on a GPU.

@@ -23,6 +23,13 @@ type Training struct {
 	ForwardFLOPs float64 // of one example, as the net is written
 	Work         Work    // of a training step; needed on a GPU only
 
+	Attentions []lower.Attention // of one example
+	Options    lower.Options     // of the lowering
+	// Head is the last layer of a net of labels, for one example, and WholeHead why it cannot be
+	// computed in pieces, "" if it can.
+	Head      lower.Head
+	WholeHead string
+
 	CrossEntropy bool         // the loss is that of logits and labels
 	Measured     bool         // there are metrics besides the accuracy
 	Rule         kernels.Rule // the optimizer; nil: one that kernels do not know

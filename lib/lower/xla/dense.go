@@ -25,6 +25,9 @@ func ExamplesLast(t lower.Target, net models.Net) bool {
 
 // Dense is act(x·w + biases).
 func (l Lowering) Dense(x, w, biases *Node, act models.Act) *Node {
+	if l.Multiplies != nil && act == nil {
+		l.Multiplies(x, w, biases)
+	}
 	if l.Options.ExamplesLast {
 		return across(x, w, biases, act)
 	}

@@ -6,11 +6,14 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// Calls writes native calls of package lstm, whose operands' names these are. The results
-// have no gradient.
+// Calls writes calls of what is not an operation of XLA. The results have no gradient.
 type Calls interface {
+	// LSTM and LSTMBack are native calls of package lstm, whose operands' names these are.
 	LSTM(z, biases, recurrent, h0, c0 *Node) (all []*Node) // h, c, gates
 	LSTMBack(gates, recurrent, c0, c, v *Node) (dz *Node)
+	// Attention and AttentionGradient are those of hlo.Flash.
+	Attention(scale float64, causal bool, q, k, v *Node, lengths ...*Node) (y, statistics *Node)
+	AttentionGradient(scale float64, causal bool, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node
 }
 
 // LSTM is a loop in the program, whose gradient is another: text and compile time

@@ -46,6 +46,19 @@ func timeSteps(length int, state []*Node, body func(at func(*Node) *Node, put fu
 	g := state[0].Graph()
 	zero, one, limit := Const(g, int32(0)), Const(g, int32(1)), Const(g, int32(length))
 	latest := Const(g, int32(length-1))
+	return loop(zero, limit, one, state, func(i *Node, s []*Node) []*Node {
+		place := i
+		if back {
+			place = Sub(latest, i)
+		}
+		at := func(all *Node) *Node { return partAt(all, place, zero) }
+		put := func(all, one *Node) *Node { return withPart(all, one, place, zero) }
+		return body(at, put, s)
+	})
+}
+
+// loop runs body for numbers i from one to before another.
+func loop(from, to, one *Node, state []*Node, body func(i *Node, s []*Node) []*Node) []*Node {
 	shape := make([]shapes.Shape, len(state))
 	for i, s := range state {
 		shape[i] = s.Shape()
@@ -57,32 +70,33 @@ func timeSteps(length int, state []*Node, body func(at func(*Node) *Node, put fu
 		}
 		return i, l
 	}
-	cond := NewClosure(g, func(g *Graph) []*Node {
+	cond := NewClosure(from.Graph(), func(g *Graph) []*Node {
 		i, _ := parameters(g)
-		return []*Node{LessThan(i, limit)}
+		return []*Node{LessThan(i, to)}
 	})
-	turn := NewClosure(g, func(g *Graph) []*Node {
+	turn := NewClosure(from.Graph(), func(g *Graph) []*Node {
 		i, l := parameters(g)
-		place := i
-		if back {
-			place = Sub(latest, i)
-		}
-		corner := func(rank int) []*Node {
-			at := []*Node{place}
-			for range rank - 1 {
-				at = append(at, zero)
-			}
-			return at
-		}
-		at := func(all *Node) *Node {
-			d := append([]int{1}, all.Shape().Dimensions[1:]...)
-			return Reshape(DynamicSlice(all, corner(len(d)), d), d[1:]...)
-		}
-		put := func(all, one *Node) *Node {
-			d := append([]int{1}, one.Shape().Dimensions...)
-			return DynamicUpdateSlice(all, Reshape(one, d...), corner(len(d)))
-		}
-		return append([]*Node{Add(i, one)}, body(at, put, l)...)
+		return append([]*Node{Add(i, one)}, body(i, l)...)
 	})
-	return While(cond, turn, append([]*Node{zero}, state...)...)[1:]
+	return While(cond, turn, append([]*Node{from}, state...)...)[1:]
+}
+
+// partAt is part i of the first axis of an array, without that axis.
+func partAt(all, i, zero *Node) *Node {
+	d := append([]int{1}, all.Shape().Dimensions[1:]...)
+	return Reshape(DynamicSlice(all, corner(i, zero, len(d)), d), d[1:]...)
+}
+
+// withPart is an array with another part i of its first axis.
+func withPart(all, one, i, zero *Node) *Node {
+	d := append([]int{1}, one.Shape().Dimensions...)
+	return DynamicUpdateSlice(all, Reshape(one, d...), corner(i, zero, len(d)))
+}
+
+func corner(i, zero *Node, rank int) []*Node {
+	at := []*Node{i}
+	for range rank - 1 {
+		at = append(at, zero)
+	}
+	return at
 }

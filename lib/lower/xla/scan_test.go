@@ -80,4 +80,3 @@ func TestScanCells(t *testing.T) {
 		})
 	}
 }
-

@@ -4,6 +4,8 @@
 package xla
 
 import (
+	. "github.com/gomlx/gomlx/core/graph"
+
 	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
@@ -14,6 +16,11 @@ type Lowering struct {
 	Options lower.Options
 	Calls   Calls  // the program's native calls for LSTMs; nil: it has none
 	Cells   *Cells // of the program; nil: matmuls of recurrent cells are computed twice
+	// Attends is called with the shape of each attention; nil: it is not.
+	Attends func(lower.Attention)
+	// Multiplies is called with rows, weights and biases (or nil) of each dense layer
+	// without an activation; nil: it is not.
+	Multiplies func(x, w, biases *Node)
 }
 
 var _ models.Lowering = Lowering{}

@@ -81,6 +81,21 @@ def rope(x, base):  # [n heads length size], by complex numbers
     return torch.cat([z.real, z.imag], -1)
 
 
+def turned(x, frequencies):  # rope of the first part of each head, by a matrix for each pair
+    length, half = x.shape[2], len(frequencies)
+    y = x.clone()
+    for t in range(length):
+        for i, f in enumerate(frequencies):
+            c, s = math.cos(t * f), math.sin(t * f)
+            a, b = x[:, :, t, i], x[:, :, t, i + half]
+            y[:, :, t, i], y[:, :, t, i + half] = a * c - b * s, a * s + b * c
+    return y
+
+
+def plus_one_norm(x, p):
+    return F.rms_norm(x, x.shape[-1:], 1 + p["scale"], 1e-6)
+
+
 def slopes(heads):  # as in ALiBi's repository
     def powers(n):
         start = 2 ** (-(2 ** -(math.log2(n) - 3)))
@@ -92,13 +107,17 @@ def slopes(heads):  # as in ALiBi's repository
     return powers(close) + slopes(2 * close)[0::2][: heads - close]
 
 
-def attention(x, p, heads, kv=0, causal=False, window=0, base=0, alibi=False):
+def attention(x, p, heads, kv=0, causal=False, window=0, base=0, alibi=False, frequencies=None, scale=None, cap=0, norm=None):
     n, length, width = x.shape
     kv = kv or heads
     split = lambda t, count: t.reshape(n, length, count, -1).transpose(1, 2)
     q, k, v = (split(dense(x, inside(p, w)), c) for w, c in (("query", heads), ("key", kv), ("value", kv)))
+    if norm:
+        q, k = norm(q, inside(p, "query_norm")), norm(k, inside(p, "key_norm"))
     if base:
         q, k = rope(q, base), rope(k, base)
+    if frequencies:
+        q, k = turned(q, frequencies), turned(k, frequencies)
     k, v = (t.repeat_interleave(heads // kv, 1) for t in (k, v))
     i = torch.arange(length)
     distance = i[:, None] - i[None, :]
@@ -109,7 +128,11 @@ def attention(x, p, heads, kv=0, causal=False, window=0, base=0, alibi=False):
         mask = mask.masked_fill(distance < 0, -math.inf)
     if window:
         mask = mask.masked_fill(distance >= window, -math.inf)
-    y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[None])
+    if cap:
+        scores = q @ k.transpose(-1, -2) * scale
+        y = torch.softmax(torch.tanh(scores / cap) * cap + mask, -1) @ v
+    else:
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[None], scale=scale)
     return dense(y.transpose(1, 2).reshape(n, length, -1), inside(p, "output"))
 
 
@@ -238,6 +261,11 @@ def masked(x, one, mask=there):  # of each example, what is there by itself; zer
     return torch.stack(all)
 
 
+def encoder(x, p):
+    x = x + attention(layer_norm(x, inside(p, "norm1")), inside(p, "attention"), 2)
+    return x + feed_forward(layer_norm(x, inside(p, "norm2")), inside(p, "feedforward"))
+
+
 image = (2, 5, 6, 3)
 s4 = (2, 5, 4)
 lstm_named = {f"l/{k}": v for k, v in {"weights": (4, 12), "recurrent": (3, 12), "biases": (12,)}.items()}
@@ -257,6 +285,16 @@ print(json.dumps({
     "Attention grouped, RoPE": case(attention_shapes(8, 4, 2, False), (2, 5, 8), lambda x, p: attention(x, p, 4, kv=2, causal=True, base=10000)),
     "Attention head size": case(attention_shapes(6, 2, size=4), s6, lambda x, p: attention(x, p, 2, base=100)),
     "Attention ALiBi": case(attention_shapes(6, 6), s6, lambda x, p: attention(x, p, 6, causal=True, alibi=True)),
+    "Attention frequencies": case(attention_shapes(6, 1), s6, lambda x, p: attention(x, p, 1, causal=True, frequencies=[0.5, 0.01])),
+    "Attention soft cap": case(attention_shapes(6, 2), s6, lambda x, p: attention(x, p, 2, causal=True, scale=1.5, cap=0.2)),
+    "Attention norms of heads": case(attention_shapes(6, 2) | {"query_norm/scale": (3,), "key_norm/scale": (3,)}, s6, lambda x, p: attention(x, p, 2, norm=plus_one_norm, scale=0.7)),
+    "Attention no bias of the output": case({k: v for k, v in attention_shapes(6, 2).items() if k != "output/biases"}, s6, lambda x, p: attention(x, p, 2)),
+    "RMSNorm plus one": case({"scale": (6,)}, s6, plus_one_norm),
+    "Embedding scaled": case({"weights": (7, 4)}, ids(3, 5, 7), lambda x, p: F.embedding(x, p["weights"]) * 2),
+    "Tied": case({"tokens/weights": (7, 4), "norm/scale": (4,)}, ids(3, 5, 7), lambda x, p: rms_norm(F.embedding(x, p["tokens/weights"]), inside(p, "norm")) @ p["tokens/weights"].T),
+    "ClassToken": case({"weights": (6,)}, s6, lambda x, p: torch.cat([p["weights"].expand(2, 1, 6), x], 1)),
+    "FirstStep": case({}, s6, lambda x, p: x[:, 0]),
+    "SoftCap": case({}, s6, lambda x, p: torch.tanh(x / 0.3) * 0.3),
     "FeedForward": case(feed_forward_shapes(6, 24), s6, feed_forward),
     "FeedForward gated": case(feed_forward_shapes(6, 5, True, False), s6, lambda x, p: feed_forward(x, p, F.silu, True)),
     "TransformerBlock GPT-2": case(gpt_shapes, s6, gpt),
@@ -311,5 +349,6 @@ print(json.dumps({
     "Conv1D masked, valid": case({"l/weights": (2, 4, 5), "l/biases": (5,)}, s4, lambda x, p: masked(x, lambda x: conv1d(x, inside(p, "l"), 0, 0).amax(1), first)),
     "GlobalMaxPool masked": case({}, s4, lambda x, p: masked(x, lambda x: x.amax(1))),
     "Embedding masked": case({"e/weights": (7, 4)} | under("l", recurrent_shapes(4, 3, 3)), ids(3, 5, 7), lambda x, p: masked(F.embedding(x, p["e/weights"]), lambda x: gru(x, inside(p, "l")).mean(1), x != 0)),
+    "Attention masked": case(under("l", gpt_shapes), s6, lambda x, p: masked(x, lambda x: encoder(x, inside(p, "l")).mean(1))),
     "Scan": case({"decay": (1, 4)}, (2, 5, 4), average),
 }, separators=(",", ":")))

@@ -1,0 +1,378 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/session"
+)
+
+// prompt lengths that have a program; a longer one is read piece by piece.
+const leastPrompt, mostPrompt = 16, 512
+
+// read reads what is pending, but for the last token of each sequence.
+func (c *conversation) read() error {
+	most := 0
+	for r, p := range c.pending {
+		c.last[r] = p[len(p)-1]
+		c.pending[r] = p[:len(p)-1]
+		most = max(most, len(c.pending[r]))
+		if len(c.tokens(r))+len(p) > c.how.length && c.how.length > 0 {
+			c.windowed = true
+		}
+	}
+	for done := 0; done < most; {
+		width := min(most-done, mostPrompt)
+		length := leastPrompt
+		for length < width {
+			length *= 2
+		}
+		ids, count := make([]int32, c.rows*length), make([]int32, c.rows)
+		position := c.positions()
+		for r, p := range c.pending {
+			part := p[min(done, len(p)):min(done+width, len(p))]
+			count[r] = int32(copy(ids[r*length:], part))
+			c.log[r] = append(c.log[r], part...)
+			c.log[r] = append(c.log[r], slices.Repeat([]int32{-1}, width-len(part))...)
+		}
+		at := c.slot
+		c.slot += width
+		done += width
+		if c.windowed {
+			continue
+		}
+		if err := c.room(max(at+length, c.slot+most-done+c.ahead(int32(c.Length)))); err != nil {
+			return err
+		}
+		p, err := c.program(fmt.Sprintf("prompt/%d/%d/%d/%t", c.rows, c.slots, length, !c.named || done >= most), func() (*hlo.Program, error) {
+			return c.net.promptProgram(c.layout, c.rows, c.slots, length)
+		}, !c.named || done >= most)
+		if err != nil {
+			return err
+		}
+		in, err := c.inputs(position, at)
+		if err != nil {
+			return err
+		}
+		more, err := c.put(length, ids, count)
+		if err != nil {
+			return err
+		}
+		old := c.cache
+		out, err := c.run(p, append(in, more...), done >= most)
+		if err != nil {
+			return err
+		}
+		free(append(out, old...)...)
+		if err := during(c.ctx, nil, c.net.session.Wait); err != nil { // of long prompts, each piece can be stopped
+			return err
+		}
+	}
+	c.pending = nil
+	if c.windowed {
+		return c.save()
+	}
+	return nil
+}
+
+// room makes the cache have so many slots at least.
+func (c *conversation) room(want int) error {
+	slots := leastPrompt
+	for slots < want {
+		if half := slots + slots/2; slots >= 64 && half >= want {
+			slots = half
+			break
+		}
+		slots *= 2
+	}
+	if c.cache != nil && c.slots >= want {
+		return nil
+	}
+	layout, err := c.net.cacheLayout(c.rows, slots)
+	if err != nil {
+		return err
+	}
+	if c.cache == nil {
+		c.cache, err = c.net.zeros(layout.slots)
+	} else {
+		var p *session.Program
+		p, err = c.program(fmt.Sprintf("grow/%d/%d/%d", c.rows, c.slots, slots), func() (*hlo.Program, error) {
+			return c.net.growProgram(c.layout, slots-c.slots)
+		}, false)
+		if err == nil {
+			var out []*session.Array
+			if out, err = p.Run(session.Call{Inputs: c.cache}); err == nil {
+				free(c.cache...)
+				c.cache, c.named = out, false
+			}
+		}
+	}
+	c.layout, c.slots = layout, slots
+	return err
+}
+
+// put uploads [rows width], and vectors.
+func (c *conversation) put(width int, matrix []int32, vectors ...[]int32) (all []*session.Array, err error) {
+	a, err := c.net.session.Put(matrix, shapes.Make(dtypes.Int32, c.rows, width), 0)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, a)
+	for _, v := range vectors {
+		a, err := c.net.session.Put(v, shapes.Make(dtypes.Int32, len(v)), 0)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// inputs are what trace.content takes: the log, and what comes at a slot on.
+func (c *conversation) inputs(position []int32, slot int) ([]*session.Array, error) {
+	tokens, at := make([]int32, 0, c.rows*c.slots), make([]int32, 0, c.rows*c.slots)
+	for r := range c.rows {
+		for i, k := 0, int32(0); i < c.slots; i++ {
+			if i < len(c.log[r]) && c.log[r][i] >= 0 {
+				tokens, at = append(tokens, c.log[r][i]), append(at, k)
+				k++
+			} else {
+				tokens, at = append(tokens, -1), append(at, -1)
+			}
+		}
+	}
+	a, err := c.put(c.slots, tokens)
+	if err != nil {
+		return nil, err
+	}
+	b, err := c.put(c.slots, at, position, c.last)
+	if err != nil {
+		return nil, err
+	}
+	number, err := c.net.integers(0, slot)
+	return append(append(a, b...), number...), err
+}
+
+// run runs a program on the cache, which is then as the program leaves it, and returns what
+// else it does. With bind the chat's names are those of the cache and its tokens after it.
+func (c *conversation) run(p *session.Program, in []*session.Array, bind bool) ([]*session.Array, error) {
+	k := len(c.cache)
+	call := session.Call{Inputs: slices.Concat(c.weights, c.cache, in)}
+	if c.named = bind && c.Chat != ""; c.named {
+		call.Names = append(c.names(), c.prefix()+"tokens", c.prefix()+"last")
+		call.Names = append(call.Names, make([]string, len(p.Outputs())-k-2)...)
+	}
+	out, err := p.Run(call)
+	free(in...)
+	if err != nil {
+		return nil, err
+	}
+	c.cache = out[:k:k]
+	return out[k:], nil
+}
+
+// ahead is how many of so many time steps the net takes, for the longest sequence.
+func (c *conversation) ahead(steps int32) int {
+	if c.how.length > 0 {
+		return max(0, min(int(steps), c.how.length-c.longest()))
+	}
+	return int(steps)
+}
+
+// draw draws at most count tokens for each sequence that has some left. stops says how many of
+// them there are until a stop text: a chat is left with no more. steps is how many were drawn
+// for the longest one.
+func (c *conversation) draw(left []int32, count int, stops func(r int, fresh []int32) int) (fresh [][]int32, steps int, err error) {
+	most := slices.Max(left)
+	if !c.windowed && c.ahead(most) == 0 {
+		c.windowed = true
+	}
+	step := c.window
+	if !c.windowed {
+		count = min(count, c.ahead(most))
+		if err := c.room(c.slot + c.ahead(most)); err != nil {
+			return nil, 0, err
+		}
+		step = c.decode
+	}
+	before := c.cache
+	if fresh, err = step(left, count); err != nil {
+		return nil, 0, err
+	}
+	early, again := slices.Clone(left), false
+	for r, l := range fresh {
+		if k := stops(r, l); k < len(l) {
+			early[r], again = int32(k), true
+		}
+	}
+	if again && c.Chat != "" { // states as they were; the slots that the cache had then are as they were
+		for i := range c.cache {
+			if !c.layout.grows[i] {
+				c.cache[i], before[i] = before[i], c.cache[i]
+			}
+		}
+		free(before...)
+		before = c.cache
+		if fresh, err = step(early, count); err != nil {
+			return nil, 0, err
+		}
+	}
+	if !c.windowed {
+		free(before...)
+	}
+	steps = c.commit(fresh)
+	if c.windowed {
+		err = c.save()
+	}
+	for r, l := range fresh {
+		fresh[r] = l[:min(len(l), int(early[r]))]
+	}
+	return fresh, steps, err
+}
+
+// commit notes what was drawn, and in which slots the tokens before it are.
+func (c *conversation) commit(fresh [][]int32) (steps int) {
+	for _, l := range fresh {
+		steps = max(steps, len(l))
+	}
+	for r, l := range fresh {
+		for i := range steps {
+			had := int32(-1)
+			if i < len(l) {
+				had, c.last[r] = c.last[r], l[i]
+			}
+			c.log[r] = append(c.log[r], had)
+		}
+	}
+	c.slot += steps
+	return steps
+}
+
+// decode draws with the cache.
+func (c *conversation) decode(left []int32, count int) ([][]int32, error) {
+	p, err := c.program(fmt.Sprintf("decode/%d/%d/%s", c.rows, c.slots, drawingKey(c.Sampling)), func() (*hlo.Program, error) {
+		return c.net.decodeProgram(c.layout, c.rows, c.slots, c.Sampling)
+	}, true)
+	if err != nil {
+		return nil, err
+	}
+	in, err := c.inputs(c.positions(), c.slot)
+	if err != nil {
+		return nil, err
+	}
+	more, err := c.numbers(left, count)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.run(p, append(in, more...), true)
+	if err != nil {
+		return nil, err
+	}
+	return c.drawn(out)
+}
+
+// window draws without a cache: of each sequence the net sees the last tokens.
+func (c *conversation) window(left []int32, count int) ([][]int32, error) {
+	length := c.how.length
+	p, err := c.program(fmt.Sprintf("window/%d/%s", c.rows, drawingKey(c.Sampling)), func() (*hlo.Program, error) {
+		return c.net.windowProgram(c.rows, length, c.how.single, c.Sampling)
+	}, false)
+	if err != nil {
+		return nil, err
+	}
+	windows, size := make([]int32, c.rows*length), make([]int32, c.rows)
+	for r := range c.rows {
+		all := append(c.tokens(r), c.last[r])
+		if err := c.fitsWindow(r, len(all)); err != nil {
+			return nil, err
+		}
+		size[r] = int32(copy(windows[r*length:], all[max(0, len(all)-length):]))
+	}
+	in, err := c.put(length, windows, size)
+	if err != nil {
+		return nil, err
+	}
+	more, err := c.numbers(left, count)
+	if err != nil {
+		return nil, err
+	}
+	in = append(in, more...)
+	defer free(in...)
+	out, err := p.Run(session.Call{Inputs: slices.Concat(c.weights, in)})
+	if err != nil {
+		return nil, err
+	}
+	return c.drawn(out)
+}
+
+// numbers are what a drawing takes: see trace.drawing.
+func (c *conversation) numbers(left []int32, count int) (all []*session.Array, err error) {
+	values := []any{left, []int32{int32(count)}}
+	if c.Temperature > 0 {
+		// A SplitMix64 step, so that seeds that differ little give other numbers.
+		key := uint64(c.Seed) + 0x9e3779b97f4a7c15
+		key = (key ^ key>>30) * 0xbf58476d1ce4e5b9
+		key = (key ^ key>>27) * 0x94d049bb133111eb
+		values = append(values, []uint64{uint64(c.slot)}, []uint64{key ^ key>>31}, []float32{float32(c.Temperature)})
+		if c.TopK > 0 {
+			values = append(values, []int32{int32(c.TopK)})
+		}
+		if c.TopP > 0 {
+			values = append(values, []float32{float32(c.TopP)})
+		}
+	}
+	for i, v := range values {
+		shape := shapes.Make(dtypes.Int32)
+		switch v.(type) {
+		case []uint64:
+			shape.DType = dtypes.Uint64
+		case []float32:
+			shape.DType = dtypes.Float32
+		}
+		if i == 0 {
+			shape.Dimensions = []int{c.rows}
+		}
+		a, err := c.net.session.Put(v, shape, 0)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// grace is how long Stop waits for tokens that are being drawn.
+const grace = 700 * time.Millisecond
+
+// drawn are the tokens that a program's last result has for each sequence.
+func (c *conversation) drawn(out []*session.Array) ([][]int32, error) {
+	defer free(out...)
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(c.ctx, func() {
+		time.AfterFunc(grace, func() { cancel(context.Cause(c.ctx)) })
+	})()
+	flat := make([]int32, c.rows*columns)
+	if err := during(ctx, nil, func() error { return out[len(out)-1].Values(flat) }); err != nil {
+		return nil, err
+	}
+	fresh := make([][]int32, c.rows)
+	for r := range fresh {
+		for _, t := range flat[r*columns : (r+1)*columns] {
+			if t == notFinite {
+				return nil, fmt.Errorf("the logits of token %d of text %d are not finite: want weights that are, or a net in float32", len(c.result.Sequences[r].Tokens)+len(fresh[r])+1, r+1)
+			}
+			if t < 0 {
+				break
+			}
+			fresh[r] = append(fresh[r], t)
+		}
+	}
+	return fresh, nil
+}

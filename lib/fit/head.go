@@ -1,0 +1,186 @@
+package fit
+
+import (
+	"reflect"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/gradient"
+	"gaiden/lib/losses"
+	"gaiden/lib/lower"
+	"gaiden/lib/metrics"
+	"gaiden/lib/models"
+)
+
+// head is the product that made logits: rows [rows in] and weights [in classes]. biases may
+// be nil.
+type head struct{ rows, weights, biases *Node }
+
+// headOf is the shape of the last layer's product for so many examples, if cross entropy can
+// be computed with it in pieces. why says what stands against that, where there are labels.
+func (n *Net) headOf(s *Set, examples int) (h lower.Head, why string) {
+	if _, is := n.lossOf(s).(losses.CrossEntropy); !is || !n.labelled(s) || len(n.output) == 0 {
+		return h, ""
+	}
+	h.Rows, h.Classes = examples, n.output[len(n.output)-1]
+	for _, d := range n.positions() {
+		h.Rows *= d
+	}
+	layers := n.model.Listed().Layers
+	switch l := layers[len(layers)-1].(type) {
+	case models.Dense:
+		if l.Act != nil {
+			why = "the last layer has an activation"
+		}
+	case models.Tied:
+	default:
+		why = "the last layer is neither a Dense nor a Tied"
+	}
+	if n.mixes {
+		why = "MixUp mixes targets"
+	}
+	for _, m := range n.config.Metrics {
+		if _, is := m.(metrics.Func); is || reflect.TypeOf(m).PkgPath() != reflect.TypeFor[metrics.Func]().PkgPath() {
+			why = "metric " + m.Title() + " takes the logits of whole examples"
+		}
+	}
+	return h, why
+}
+
+// results are those of a batch: the sum of its losses, the number it is divided by, how many
+// answers were right, and the sums of metrics (nil without). mask is 0 for examples that do not
+// count.
+func (t *trace) results(s *Set, out *Node, b batch, mask *Node) (sum, weight, right, measured *Node) {
+	h, why := t.net.headOf(s, out.Shape().Dimensions[0])
+	if pieces := h.Pieces(t.w.options); pieces > 1 && why == "" && t.w.head != nil {
+		return t.inPieces(s, *t.w.head, pieces, b, mask)
+	}
+	sum, weight, right = t.score(t.net.lossOf(s), out, b, mask)
+	return sum, weight, right, t.sums(s, out, b, mask)
+}
+
+// inPieces is results with the logits of some rows at a time, each of which counts as an
+// example there. The logits' gradients are used at once, for those of rows, weights and
+// biases, which wait for that of the loss.
+func (t *trace) inPieces(s *Set, h head, pieces int, b batch, mask *Node) (sum, weight, right, measured *Node) {
+	loss := t.net.lossOf(s).(losses.CrossEntropy)
+	n, rows := b.y.Shape().Dimensions[0], b.y.Shape().Size()
+	size := (rows + pieces - 1) / pieces
+	pieces = (rows + size - 1) / size
+	cut := func(x *Node) *Node { // [rows …] to [pieces size …]
+		if x == nil {
+			return nil
+		}
+		d := x.Shape().Dimensions[1:]
+		if lack := pieces*size - rows; lack > 0 {
+			x = Concatenate([]*Node{x, Zeros(t.g, shapes.Make(x.DType(), append([]int{lack}, d...)...))}, 0)
+		}
+		return Reshape(x, append([]int{pieces, size}, d...)...)
+	}
+	each := func(x *Node) *Node { // of examples or rows, for rows
+		if x == nil {
+			return nil
+		}
+		return Reshape(losses.Spread(x, b.y), rows)
+	}
+	full := mask == nil
+	if full && rows%size != 0 {
+		mask = Ones(t.g, shapes.Make(dtypes.Float32, n))
+	}
+	x, w, biases := cut(StopGradient(h.rows)), StopGradient(h.weights), h.biases
+	labels, v, counts := cut(Reshape(b.y, rows)), cut(each(b.v)), cut(each(mask))
+	added := t.added
+	t.added = nil
+	names := t.net.model.Names()
+	forward, backward := names[len(names)-1]+"/forward", names[len(names)-1]+"/backward"
+	at := func(x, i *Node) *Node {
+		if x == nil {
+			return nil
+		}
+		return Reshape(window(i, 1, ZerosLike(i))(x), x.Shape().Dimensions[1:]...)
+	}
+	turn := func(i *Node, state []*Node) []*Node {
+		t.mark(forward)
+		x := at(x, i)
+		logits := MatMul(x, w)
+		if biases != nil {
+			logits = Add(logits, ExpandLeftToRank(StopGradient(biases), 2))
+		}
+		logits = t.float(logits)
+		piece, counts := batch{y: at(labels, i), v: at(v, i)}, at(counts, i)
+		sum, weight, right := t.score(loss, logits, piece, counts)
+		next := []*Node{sum, weight, right}
+		if m := t.sums(s, logits, piece, counts); m != nil {
+			next = append(next, m)
+		}
+		if t.training {
+			t.mark("loss/backward")
+			slope := Gradient(sum, logits)[0]
+			t.mark(backward)
+			low := ConvertDType(slope, w.DType())
+			next = append(next, t.float(DotGeneral(x, []int{0}, nil, low, []int{0}, nil)))
+			if biases != nil {
+				next = append(next, ReduceSum(slope, 0))
+			}
+			for k, more := range next {
+				next[k] = Add(state[k], more)
+			}
+			toRows := Reshape(DotGeneral(low, []int{1}, nil, w, []int{1}, nil), append([]int{1}, x.Shape().Dimensions...)...)
+			return append(next, DynamicUpdateSlice(state[len(next)], toRows, []*Node{i, ZerosLike(i), ZerosLike(i)}))
+		}
+		for k, more := range next {
+			next[k] = Add(state[k], more)
+		}
+		return next
+	}
+	state := []*Node{t.scalar(float32(0)), t.scalar(float32(0)), t.scalar(float32(0))}
+	sums := t.net.measured(s).size()
+	if sums > 0 {
+		state = append(state, Zeros(t.g, shapes.Make(dtypes.Float32, sums)))
+	}
+	first := len(state) // of the gradients
+	if t.training {
+		state = append(state, Zeros(t.g, shapes.Make(dtypes.Float32, w.Shape().Dimensions...)))
+		if biases != nil {
+			state = append(state, Zeros(t.g, shapes.Make(dtypes.Float32, biases.Shape().Dimensions...)))
+		}
+		state = append(state, ZerosLike(x))
+	}
+	// The first piece is not in the loop: see accumulated.
+	zero, one, limit := t.scalar(int32(0)), t.scalar(int32(1)), t.scalar(int32(pieces))
+	state = t.while(one, one, limit, turn(zero, state), turn)
+	for i := range state {
+		state[i] = StopGradient(state[i])
+	}
+	sum, weight, right = state[0], state[1], state[2]
+	if sums > 0 {
+		measured = state[3]
+	}
+	if t.training {
+		wrt := []*Node{h.weights}
+		if biases != nil {
+			wrt = append(wrt, biases)
+		}
+		last := len(state) - 1
+		state[last] = Slice(Reshape(state[last], pieces*size, -1), AxisRange(0, rows))
+		sum = gradient.Define(sum, append(wrt, h.rows), func(v *Node) (l []*Node) {
+			t.mark(backward)
+			for _, x := range state[first:] {
+				l = append(l, Mul(x, ConvertDType(v, x.DType())))
+			}
+			return l
+		})
+	}
+	if loss.Plain() && (b.v == nil || b.v.Rank() == 1) { // an example's loss is the mean of its rows
+		sum, weight = DivScalar(sum, float64(rows/n)), DivScalar(weight, float64(rows/n))
+		if b.v == nil && full {
+			weight = t.scalar(float32(n))
+		}
+	}
+	if added != nil {
+		sum = Add(sum, Mul(added, weight))
+	}
+	return sum, weight, right, measured
+}

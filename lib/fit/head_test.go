@@ -1,0 +1,253 @@
+package fit
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/pjrt"
+	"gaiden/lib/fit/step"
+	"gaiden/lib/losses"
+	"gaiden/lib/lower/plan"
+	"gaiden/lib/metrics"
+	"gaiden/lib/models"
+	"gaiden/lib/optim"
+)
+
+// words is a small language model with some last layer.
+func words(vocab, units, length int, head models.Layer) models.Net {
+	return models.Net{Name: "words", Input: []int{length}, Layers: []models.Layer{
+		models.Embedding{Name: "tokens", Vocab: vocab, Units: units}, models.Dense{Name: "body", Units: units, Act: graph.Tanh}, head}}
+}
+
+// batchOf is the first examples of a set.
+func batchOf(set string, n int) step.Batch {
+	b := step.Batch{Data: set}
+	for i := range n {
+		b.Examples = append(b.Examples, int32(i))
+	}
+	return b
+}
+
+// TestHead holds loss and gradients of language models to PyTorch's, with all logits at once
+// and in pieces, with weights of their own and those of the table.
+func TestHead(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	raw, err := os.ReadFile("testdata/head.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]struct {
+		Loss      float64
+		Gradients map[string][]float64
+	}
+	if err := json.Unmarshal(raw, &want); err != nil {
+		t.Fatal(err)
+	}
+	var x, labels, ignored []int32
+	var classes []float64
+	for k := range int32(15) {
+		x, labels, ignored = append(x, (k*k+k)%11), append(labels, (k*k+2)%11), append(ignored, (k*k+2)%11)
+		if k%7 == 0 {
+			ignored[k] = -100
+		}
+	}
+	for i := range 11 {
+		classes = append(classes, 1+0.1*float64(i))
+	}
+	for name, loss := range map[string]losses.CrossEntropy{"plain": {}, "tied": {}, "tied, smoothing": {Smoothing: 0.1}, "ignored": {IgnoreNegative: true},
+		"tied, ignored, weights": {IgnoreNegative: true, ClassWeights: classes, Smoothing: 0.2}} {
+		var head models.Layer = models.Dense{Name: "head", Units: 11}
+		if strings.HasPrefix(name, "tied") {
+			head = models.Tied{Name: "head", Of: "tokens", Biases: true}
+		}
+		y := labels
+		if loss.IgnoreNegative {
+			y = ignored
+		}
+		for _, bytes := range []int64{0, 4 * 11 * 4} { // 4 rows a piece, of 15
+			n := attach(t, s, "head", words(11, 6, 5, head), Config{Loss: loss})
+			n.options.LogitsBytes = bytes
+			var weights []Tensor
+			var names []string
+			for _, i := range n.layout.trained {
+				names = append(names, n.layout.variables[i].name)
+			}
+			slices.Sort(names)
+			for i, name := range names {
+				v := n.layout.variables[slices.IndexFunc(n.layout.variables, func(v slot) bool { return v.name == name })]
+				w := Tensor{Name: name, Dims: v.shape.Dimensions}
+				for k := range v.shape.Size() {
+					w.Data = append(w.Data, float32(math.Sin(float64(k+1)*(0.3+float64(i)/10))/2))
+				}
+				weights = append(weights, w)
+			}
+			if err := n.SetWeights(weights); err != nil {
+				t.Fatal(err)
+			}
+			load(t, n, "text", Data{X: x, Y: y})
+			g := n.Gradients(batchOf("text", 3))
+			if got, err := g.Loss(); err != nil || math.Abs(got-want[name].Loss) > 1e-6 {
+				t.Errorf("%s, %d bytes: loss %v, %v: want %v", name, bytes, got, err, want[name].Loss)
+			}
+			if len(names) != len(want[name].Gradients) {
+				t.Errorf("%s: weights %q: want %d", name, names, len(want[name].Gradients))
+			}
+			for of, want := range want[name].Gradients {
+				got, err := g.Values(of)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, x := range want {
+					if math.Abs(float64(got[i])-x) > 1e-6 {
+						t.Errorf("%s, %d bytes: gradient for %s, number %d: %v, want %v", name, bytes, of, i, got[i], x)
+						break
+					}
+				}
+			}
+			if err := n.Reset(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestHeadInPieces holds that training and tests are the same with all logits at once as in
+// pieces: with weights of examples and of positions, metrics, bfloat16, accumulation, and rows
+// that fill no piece.
+func TestHeadInPieces(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	const vocab, length, examples = 13, 4, 21
+	x, y := text(examples, length, vocab)
+	perExample, perPosition := make([]float32, examples), make([]float32, examples*length)
+	for i := range perPosition {
+		perPosition[i] = float32(i % 3)
+		perExample[i/length] = 1 + float32(i/length%2)
+	}
+	for name, tt := range map[string]struct {
+		config     Config
+		v          []float32
+		accumulate int
+		head       models.Layer
+		share      float64
+	}{
+		"weights of examples":  {head: models.Dense{Name: "head", Units: vocab, NoBias: true}, v: perExample, config: Config{Metrics: []metrics.Metric{metrics.TopK{K: 3}}}},
+		"weights of positions": {head: models.Tied{Name: "head", Of: "tokens"}, v: perPosition, accumulate: 2},
+		"focal":                {head: models.Dense{Name: "head", Units: vocab}, v: perPosition, config: Config{Loss: losses.CrossEntropy{Gamma: 2, Smoothing: 0.1}}},
+		"bfloat16":             {head: models.Tied{Name: "head", Of: "tokens", Biases: true}, config: Config{BF16: true, Metrics: []metrics.Metric{metrics.F1{}}}, share: 0.02},
+	} {
+		var scores [2]*Score
+		var losses [2][]float32
+		var weights [2]map[string][]float32
+		for k, bytes := range []int64{1 << 40, 4 * vocab * 7} {
+			tt.config.Seed, tt.config.Optimizer = 4, optim.SGD{LearningRate: 0.1}
+			n := attach(t, s, "pieces", words(vocab, 6, length, tt.head), tt.config)
+			n.options.LogitsBytes = bytes
+			set := load(t, n, "text", Data{X: x, Y: y, V: tt.v})
+			h, err := n.Fit(set, Train{Epochs: 3, Batch: 8, InOrder: true, Accumulate: tt.accumulate})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if scores[k], err = n.Evaluate(set); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			scores[k].Elapsed = 0
+			losses[k], weights[k] = h.Losses, weightsOf(t, n)
+			p, err := n.Plan(set, Train{Epochs: 1, Batch: 8})
+			if err != nil || strings.Contains(p.String(), "in 5 pieces of the rows") != (k == 1) {
+				t.Errorf("%s: plan %v, %v: want pieces %t", name, p, err, k == 1)
+			}
+			if err := n.Reset(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		share := max(tt.share, 1e-5)
+		for i := range losses[0] {
+			if d := math.Abs(float64(losses[0][i] - losses[1][i])); !(d <= share) {
+				t.Errorf("%s: loss %d is %v in pieces, %v at once", name, i, losses[1][i], losses[0][i])
+			}
+		}
+		for of, w := range weights[0] {
+			for i, x := range w {
+				if d := math.Abs(float64(x - weights[1][of][i])); !(d <= share) {
+					t.Errorf("%s: %s number %d is %v in pieces, %v at once", name, of, i, weights[1][of][i], x)
+					break
+				}
+			}
+		}
+		a, b := *scores[0], *scores[1]
+		if off := math.Abs(a.Loss - b.Loss); off > share || a.N != b.N || tt.share == 0 && a.Right != b.Right || len(a.Metrics) != len(b.Metrics) {
+			t.Errorf("%s: a test has %+v in pieces, %+v at once", name, b, a)
+		}
+		for i, m := range a.Metrics {
+			if math.Abs(m.Value-b.Metrics[i].Value) > max(10*tt.share, 1e-6) {
+				t.Errorf("%s: metric %v in pieces, %v at once", name, b.Metrics[i], m)
+			}
+		}
+	}
+}
+
+// TestHeadMemory holds that the programs of training and of a test need less memory than all
+// logits where they are in pieces, and says why the plan has them.
+func TestHeadMemory(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	plugin, err := pjrt.Load(os.Getenv("GAIDEN_PLUGIN"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := plugin.NewClient(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	const vocab, length, batch, units = 20000, 64, 64, 8
+	x, y := text(batch, length, vocab)
+	n := attach(t, s, "memory", words(vocab, units, length, models.Tied{Name: "head", Of: "tokens"}), Config{Seed: 1, Optimizer: optim.SGD{}})
+	set := load(t, n, "text", Data{X: x, Y: y})
+	p, err := n.Plan(set, Train{Epochs: 1, Batch: batch})
+	if err != nil || !strings.Contains(p.String(), "cross entropy    in 5 pieces of the rows, with their gradients: logits of 4096 rows × 20000 classes, 312 MiB, are never in memory together") {
+		t.Errorf("plan %v, %v: want 5 pieces", p, err)
+	}
+	var temporary [2][2]int64
+	for k, bytes := range []int64{1 << 40, 0} {
+		n.options.LogitsBytes = bytes
+		for i, write := range []func() ([]byte, error){
+			func() ([]byte, error) {
+				p, err := n.epochProgram(set, plan.Steps(n.target, false, batch, 1))
+				return p.Text(nil), err
+			},
+			func() ([]byte, error) { p, err := n.testProgram(set, batch, 1, true); return p.Text(nil), err },
+		} {
+			text, err := write()
+			if err != nil {
+				t.Fatal(err)
+			}
+			exe, err := client.Compile(text, pjrt.CompileOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := exe.MemoryStats()
+			if err != nil {
+				t.Fatal(err)
+			}
+			temporary[k][i] = m.Temporary
+		}
+	}
+	const logits = 4 * vocab * length * batch
+	for i, what := range []string{"a step", "a test"} {
+		if all, pieces := temporary[0][i], temporary[1][i]; all < logits || pieces > logits*3/5 {
+			t.Errorf("%s takes %d MiB with all logits, %d MiB in pieces: want more than the %d MiB of the logits, and less than 60 %% of them", what, all>>20, pieces>>20, logits>>20)
+		} else {
+			t.Log(fmt.Sprintf("%s takes %d MiB with all logits, %d MiB in pieces", what, all>>20, pieces>>20))
+		}
+	}
+}
