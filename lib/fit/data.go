@@ -13,7 +13,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Set is a set of examples in the session, as data/<name>/x (or x.<input>), y, v and sum.
+// Set is a set of examples in the session: data/<name>/x, y and v.
 type Set struct {
 	Name   string
 	N      int     // examples
@@ -160,7 +160,7 @@ func (s *Set) readLabels() error {
 	return nil
 }
 
-// GobEncode keeps a set for later cells, by its name.
+// GobEncode and GobDecode keep a set for later cells, by its name.
 func (s *Set) GobEncode() ([]byte, error) {
 	shared.Lock()
 	defer shared.Unlock()
@@ -173,7 +173,6 @@ func (s *Set) GobEncode() ([]byte, error) {
 	return []byte(s.Name), nil
 }
 
-// GobDecode finds the set of that name in the session.
 func (s *Set) GobDecode(name []byte) error {
 	of, err := sharedSession()
 	if err != nil {
