@@ -160,7 +160,7 @@ func (s *Set) readLabels() error {
 	return nil
 }
 
-// GobEncode and GobDecode keep a set for later cells, by its name.
+// GobEncode keeps a set for later cells, by its name.
 func (s *Set) GobEncode() ([]byte, error) {
 	shared.Lock()
 	defer shared.Unlock()
@@ -173,6 +173,7 @@ func (s *Set) GobEncode() ([]byte, error) {
 	return []byte(s.Name), nil
 }
 
+// GobDecode finds it by that.
 func (s *Set) GobDecode(name []byte) error {
 	of, err := sharedSession()
 	if err != nil {
