@@ -115,7 +115,7 @@ func TestLayers(t *testing.T) {
 				training bool
 			}{
 				{"plain", plain, true},
-				{"lowered", lowered{backend, Lowering{Target: lower.Target{Platform: "cpu"}, Cells: &Cells{}}}, true},
+				{"lowered", lowered{backend, Lowering{Target: lower.Target{Platform: "cpu"}}}, true},
 				{"lowered, not training", lowered{backend, Lowering{Target: lower.Target{Platform: "cpu"}}}, false},
 			} {
 				if !b.training && !recurrent(tt.layer) {
