@@ -31,9 +31,6 @@ func (l Lowering) Dense(x, w, biases *Node, act models.Act) *Node {
 	if l.Options.ExamplesLast {
 		return across(x, w, biases, act)
 	}
-	if c := l.Cells.of(w, biases); c != nil {
-		return applied(act, c.dense(x, w, biases))
-	}
 	y := l.product(x, w)
 	if biases != nil {
 		y = l.AddBiases(y, biases)

@@ -167,7 +167,7 @@ func TestLayers(t *testing.T) {
 				half     bool // bfloat16
 			}{
 				{"plain", plain, true, false},
-				{"lowered", lowered{backend, Lowering{Target: lower.Target{Platform: "cpu"}, Cells: &Cells{}}}, true, false},
+				{"lowered", lowered{backend, Lowering{Target: lower.Target{Platform: "cpu"}}}, true, false},
 				{"lowered, not training", lowered{backend, Lowering{Target: lower.Target{Platform: "cpu"}}}, false, false},
 				{"bfloat16", lowered{backend, Lowering{Target: lower.Target{Platform: "cpu"}}}, true, true},
 			} {
