@@ -112,7 +112,9 @@ func (c *Cache) attend(scope *model.Scope, q, k, v *Node, a Attending) *Node {
 	put := func(what string, x *Node) *Node { // [n groups slots size]
 		name := c.name(scope, what)
 		old := c.Old(name, shapes.Make(x.DType(), n, groups, slots, size))
-		return c.put(name, DynamicUpdateSlice(old, TransposeAllAxes(x, 0, 2, 1, 3), []*Node{zero, zero, c.Slot, zero}))
+		x = DynamicUpdateSlice(old, OptimizationBarriers(TransposeAllAxes(x, 0, 2, 1, 3))[0], []*Node{zero, zero, c.Slot, zero})
+		// By itself: else XLA would do it once more where it is read, and copy the whole array for that.
+		return c.put(name, OptimizationBarriers(x)[0])
 	}
 	k, v = put("keys", k), put("values", v)
 	c.Slots[len(c.Slots)-2], c.Slots[len(c.Slots)-1] = true, true
