@@ -67,7 +67,7 @@ func (n Net) Part(name string) Net {
 		if n.Inputs != nil {
 			return Net{Name: n.Name, wrong: fmt.Errorf("models: %s has several inputs: want a net of models.Parts", n.Name)}
 		}
-		one := Net{Name: n.Name + "." + name, Input: n.Input, Integers: n.Integers, Layers: n.Layers[i : i+1]}
+		one := Net{Name: n.Name + "." + name, Input: n.Input, Integers: n.Integers, Layers: n.Layers[i : i+1], LoRA: n.LoRA, Int8: n.Int8}
 		switch p, is := n.Layers[i].(part); {
 		case is:
 			one.Input, one.Integers = p.net.Input, p.net.TakesIntegers()
