@@ -18,9 +18,9 @@ type Lowering struct {
 	Cells   *Cells // of the program; nil: matmuls of recurrent cells are computed twice
 	// Attends is called with the shape of each attention; nil: it is not.
 	Attends func(lower.Attention)
-	// Multiplies is called with rows, weights and biases (or nil) of each dense layer
+	// Multiplies is called with rows, weights, biases (or nil) and result of each dense layer
 	// without an activation; nil: it is not.
-	Multiplies func(x, w, biases *Node)
+	Multiplies func(x, w, biases, y *Node)
 }
 
 var _ models.Lowering = Lowering{}
