@@ -21,7 +21,7 @@ func TestBlockwise(t *testing.T) {
 	x, y := text(n, length, vocab)
 	var losses [2][]float32
 	for k, form := range []lower.AttentionForm{lower.PlainAttention, lower.BlockwiseAttention} {
-		net := attach(t, s, "net", gpt(vocab, length), Config{Seed: 1, Optimizer: optim.SGD{LearningRate: 0.1}})
+		net := attach(t, s, "net", gpt(vocab, length), Config{Seed: 1, FirstLook: true, Optimizer: optim.SGD{LearningRate: 0.1}})
 		net.options.Attention = lower.AttentionChoice{Form: form, Queries: 5, Keys: 4}
 		set := load(t, net, "text", Data{X: x, Y: y})
 		h, err := net.Fit(set, Train{Epochs: 2, Batch: 8, InOrder: true})

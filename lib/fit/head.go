@@ -14,9 +14,22 @@ import (
 	"gaiden/lib/models"
 )
 
-// head is the product that made logits: rows [rows in] and weights [in classes]. biases may
-// be nil.
-type head struct{ rows, weights, biases *Node }
+// head is a product that may have made logits: rows [rows in] and weights [in classes]. biases
+// may be nil.
+type head struct{ rows, weights, biases, product *Node }
+
+// made says whether the net returns the product, but for its shape and type.
+func (h *head) made(out *Node) bool {
+	for h != nil && out != h.product {
+		switch out.Type() {
+		case NodeTypeIdentity, NodeTypeReshape, NodeTypeConvertDType:
+			out = out.Inputs()[0]
+		default:
+			return false
+		}
+	}
+	return h != nil
+}
 
 // headOf is the shape of the last layer's product for so many examples, if cross entropy can
 // be computed with it in pieces. why says what stands against that, where there are labels.
@@ -41,6 +54,9 @@ func (n *Net) headOf(s *Set, examples int) (h lower.Head, why string) {
 	if names := n.model.Names(); n.model.Adapted(names[len(names)-1]) {
 		why = "the last layer has LoRA or int8 weights"
 	}
+	if names := n.model.Names(); n.model.Adapted(names[len(names)-1]) {
+		why = "the last layer is not its weights alone (LoRA or Int8)"
+	}
 	if n.mixes {
 		why = "MixUp mixes targets"
 	}
@@ -57,7 +73,7 @@ func (n *Net) headOf(s *Set, examples int) (h lower.Head, why string) {
 // count.
 func (t *trace) results(s *Set, out *Node, b batch, mask *Node) (sum, weight, right, measured *Node) {
 	h, why := t.net.headOf(s, out.Shape().Dimensions[0])
-	if pieces := h.Pieces(t.w.options); pieces > 1 && why == "" && t.w.head != nil {
+	if pieces := h.Pieces(t.w.options); pieces > 1 && why == "" && t.w.head.made(out) {
 		return t.inPieces(s, *t.w.head, pieces, b, mask)
 	}
 	sum, weight, right = t.score(t.net.lossOf(s), out, b, mask)

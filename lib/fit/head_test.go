@@ -73,7 +73,7 @@ func TestHead(t *testing.T) {
 			y = ignored
 		}
 		for _, bytes := range []int64{0, 4 * 11 * 4} { // 4 rows a piece, of 15
-			n := attach(t, s, "head", words(11, 6, 5, head), Config{Loss: loss})
+			n := attach(t, s, "head", words(11, 6, 5, head), Config{Loss: loss, FirstLook: true})
 			n.options.LogitsBytes = bytes
 			var weights []Tensor
 			var names []string
@@ -138,21 +138,25 @@ func TestHeadInPieces(t *testing.T) {
 		accumulate int
 		head       models.Layer
 		share      float64
+		lora       models.LoRA
 	}{
 		"weights of examples":  {head: models.Dense{Name: "head", Units: vocab, NoBias: true}, v: perExample, config: Config{Metrics: []metrics.Metric{metrics.TopK{K: 3}}}},
-		"weights of positions": {head: models.Tied{Name: "head", Of: "tokens"}, v: perPosition, accumulate: 2},
+		"weights of positions": {head: models.Tied{Name: "head", Of: "tokens"}, v: perPosition, accumulate: 7},
+		"LoRA":                 {head: models.Dense{Name: "head", Units: vocab}, lora: models.LoRA{Rank: 2, Names: []string{"head"}}},
 		"focal":                {head: models.Dense{Name: "head", Units: vocab}, v: perPosition, config: Config{Loss: losses.CrossEntropy{Gamma: 2, Smoothing: 0.1}}},
 		"bfloat16":             {head: models.Tied{Name: "head", Of: "tokens", Biases: true}, config: Config{BF16: true, Metrics: []metrics.Metric{metrics.F1{}}}, share: 0.02},
 	} {
 		var scores [2]*Score
 		var losses [2][]float32
 		var weights [2]map[string][]float32
-		for k, bytes := range []int64{1 << 40, 4 * vocab * 7} {
-			tt.config.Seed, tt.config.Optimizer = 4, optim.SGD{LearningRate: 0.1}
-			n := attach(t, s, "pieces", words(vocab, 6, length, tt.head), tt.config)
+		for k, bytes := range []int64{1 << 40, 4 * vocab * 9} {
+			tt.config.Seed, tt.config.Optimizer, tt.config.FirstLook = 4, optim.SGD{LearningRate: 0.1}, true
+			net := words(vocab, 6, length, tt.head)
+			net.LoRA = tt.lora
+			n := attach(t, s, "pieces", net, tt.config)
 			n.options.LogitsBytes = bytes
 			set := load(t, n, "text", Data{X: x, Y: y, V: tt.v})
-			h, err := n.Fit(set, Train{Epochs: 3, Batch: 8, InOrder: true, Accumulate: tt.accumulate})
+			h, err := n.Fit(set, Train{Epochs: 3, Batch: 7, InOrder: true, Accumulate: tt.accumulate})
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -161,8 +165,8 @@ func TestHeadInPieces(t *testing.T) {
 			}
 			scores[k].Elapsed = 0
 			losses[k], weights[k] = h.Losses, weightsOf(t, n)
-			p, err := n.Plan(set, Train{Epochs: 1, Batch: 8})
-			if err != nil || strings.Contains(p.String(), "in 5 pieces of the rows") != (k == 1) {
+			p, err := n.Plan(set, Train{Epochs: 1, Batch: 7})
+			if err != nil || strings.Contains(p.String(), "in 4 pieces of the rows") != (k == 1 && tt.lora.Rank == 0) {
 				t.Errorf("%s: plan %v, %v: want pieces %t", name, p, err, k == 1)
 			}
 			if err := n.Reset(); err != nil {

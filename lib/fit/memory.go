@@ -2,11 +2,13 @@ package fit
 
 import (
 	"errors"
+	"fmt"
 
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fit/result"
+	"gaiden/lib/models"
 )
 
 // withSize makes an error of memory one of the net's own arrays.
@@ -27,6 +29,18 @@ func (n *Net) withBatchHint(err error, s *Set, batch int) error {
 	state, kept := n.stepBytes(s, batch)
 	e := &result.MemoryError{Net: n.name, Batch: batch, Step: state + kept, Free: free, Err: err}
 	e.Fits = largestBatch(batch, state, kept, free)
+	if e.Fits > 0 && n.config.Step == nil {
+		e.Settings = append(e.Settings, fmt.Sprintf("the same batch with Train.Accumulate: %d", (batch+e.Fits-1)/e.Fits))
+	}
+	names := n.model.Names()
+	for i, l := range n.model.Layers {
+		if r, is := l.(models.Repeat); is && r.Times > 1 && !r.Recompute {
+			e.Settings = append(e.Settings, fmt.Sprintf("Recompute: true in the models.Repeat %s", names[i]))
+		}
+	}
+	if len(n.attentions) > 0 {
+		e.Settings = append(e.Settings, "shorter sequences")
+	}
 	return e
 }
 

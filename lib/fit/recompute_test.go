@@ -84,7 +84,7 @@ func TestRepeatRecompute(t *testing.T) {
 			net := attach(t, s, "repeat", models.Net{Name: "repeat", Input: []int{length}, Layers: []models.Layer{
 				models.Embedding{Name: "tokens", Vocab: vocab, Units: 16},
 				models.Repeat{Name: "block", Times: 3, Layer: layer, Recompute: again},
-				models.Dropout{Rate: 0.1}, models.Dense{Name: "head", Units: vocab}}}, Config{Seed: 3})
+				models.Dropout{Rate: 0.1}, models.Dense{Name: "head", Units: vocab}}}, Config{Seed: 3, FirstLook: true})
 			set := load(t, net, "text", Data{X: x, Y: y})
 			numbers[i] = map[string][]float32{}
 			for range 2 { // the second with other random numbers

@@ -42,7 +42,7 @@ func (w *writer) Description() string                { return "gaiden" }
 // Lowering is how layers become operations.
 func (w *writer) Lowering() models.Lowering {
 	attends := func(a lower.Attention) { w.attentions = append(w.attentions, a) }
-	multiplies := func(x, weights, biases *Node) { w.head = &head{x, weights, biases} }
+	multiplies := func(x, weights, biases, y *Node) { w.head = &head{x, weights, biases, y} }
 	return xla.Lowering{Target: w.target, Options: w.options, Calls: w, Attends: attends, Multiplies: multiplies}
 }
 func (w *writer) Builder(name string) compute.Builder {

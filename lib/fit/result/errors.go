@@ -174,8 +174,10 @@ type MemoryError struct {
 	// a batch it is what the net's arrays need.
 	// Free is what the device had for it, -1 where that is not known. Bytes.
 	Step, Free int64
-	Fits       int   // a batch that is expected to fit, or worth a try where Free is not known; 0: none
-	Err        error // the session's, whose hint lists the largest arrays
+	Fits       int // a batch that is expected to fit, or worth a try where Free is not known; 0: none
+	// Settings are others that need less memory, such as "Train.Accumulate: 2".
+	Settings []string
+	Err      error // the session's, whose hint lists the largest arrays
 }
 
 func (e *MemoryError) Error() string {
@@ -203,6 +205,13 @@ func (e *MemoryError) Hint() string {
 		s = fmt.Sprintf("a batch of %d should fit", e.Fits)
 	case e.Fits > 0:
 		s = fmt.Sprintf("a batch of %d may fit", e.Fits)
+	}
+	for i, setting := range e.Settings {
+		if i == 0 && e.Fits == 0 {
+			s += ": want " + setting
+		} else {
+			s += ", or " + setting
+		}
 	}
 	var h interface{ Hint() string }
 	if errors.As(e.Err, &h) && h.Hint() != "" {

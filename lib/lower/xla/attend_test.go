@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/gobackend"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -270,7 +271,12 @@ func inBlocks(backend compute.Backend, queries, keys int) compute.Backend {
 
 // TestAttend holds attention, plain and by blocks, and this test's own float64, to PyTorch's.
 func TestAttend(t *testing.T) {
+	t.Parallel()
 	backend := cpu(t)
+	interpreter, err := gobackend.New("") // compiles nothing
+	if err != nil {
+		t.Fatal(err)
+	}
 	raw, err := os.ReadFile("testdata/attend.json")
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +291,7 @@ func TestAttend(t *testing.T) {
 			y, gradients := c.want()
 			c.compare(t, "float64", y, gradients, c.Y, c.Gradients, 1e-7)
 		}
-		y, gradients := c.run(t, backend)
+		y, gradients := c.run(t, interpreter)
 		c.compare(t, "plain", y, gradients, c.Y, c.Gradients, 1e-5)
 		block := [][2]int{{2, 3}, {3, 2}, {2, 2}, {8, 8}}[i%4]
 		y, gradients = c.run(t, inBlocks(backend, block[0], block[1]))

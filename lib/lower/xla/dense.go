@@ -25,15 +25,15 @@ func ExamplesLast(t lower.Target, net models.Net) bool {
 
 // Dense is act(x·w + biases).
 func (l Lowering) Dense(x, w, biases *Node, act models.Act) *Node {
-	if l.Multiplies != nil && act == nil {
-		l.Multiplies(x, w, biases)
-	}
 	if l.Options.ExamplesLast {
 		return across(x, w, biases, act)
 	}
 	y := l.product(x, w)
 	if biases != nil {
 		y = l.AddBiases(y, biases)
+	}
+	if l.Multiplies != nil && act == nil {
+		l.Multiplies(x, w, biases, y)
 	}
 	return applied(act, y)
 }

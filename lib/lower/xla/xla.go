@@ -17,9 +17,9 @@ type Lowering struct {
 	Calls   Calls // the program's native calls for LSTMs; nil: it has none
 	// Attends is called with the shape of each attention; nil: it is not.
 	Attends func(lower.Attention)
-	// Multiplies is called with rows, weights and biases (or nil) of each dense layer
+	// Multiplies is called with rows, weights, biases (or nil) and result of each dense layer
 	// without an activation; nil: it is not.
-	Multiplies func(x, w, biases *Node)
+	Multiplies func(x, w, biases, y *Node)
 }
 
 var _ models.Lowering = Lowering{}
