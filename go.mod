@@ -7,6 +7,7 @@ require (
 	github.com/ebitengine/purego v0.10.0 // C libraries (PJRT) without a C compiler
 	github.com/go-zeromq/zmq4 v0.17.0 // front ends of tests and benchmarks, by other hands than the kernel; not linked into gaiden
 	github.com/gomlx/compute v0.1.2 // shapes, data types and the interface of a backend
+	github.com/gomlx/go-huggingface v0.4.0 // downloads of models, into Hugging Face's cache
 	github.com/gomlx/go-xla v0.4.1 // no package of ours: cells name GoMLX's default backend, which imports it
 	github.com/gomlx/gomlx v0.28.2 // graphs, gradients and layers
 	github.com/gomlx/onnx-gomlx v0.5.2 // reads ONNX; versions before it do not compile with GoMLX v0.28.2, later ones want a newer one
@@ -25,6 +26,7 @@ require (
 	github.com/fsnotify/fsnotify v1.8.0 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-zeromq/goczmq/v4 v4.2.2 // indirect
+	github.com/gofrs/flock v0.13.0 // indirect
 	github.com/gofrs/uuid v4.4.0+incompatible // indirect
 	github.com/gomlx/exceptions v0.0.3 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
