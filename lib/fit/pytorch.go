@@ -100,10 +100,13 @@ func (all rules) add(l models.Layer, name string, image []int) {
 	case models.ConvTranspose2D:
 		put("weights", "weight", []int{0, 3, 1, 2}, nil)
 		put("biases", "bias", nil, nil)
-	case models.LayerNorm, models.RMSNorm, models.GroupNorm:
+	case models.Conv3D:
+		put("weights", "weight", []int{4, 3, 0, 1, 2}, nil)
+		put("biases", "bias", nil, nil)
+	case models.LayerNorm, models.RMSNorm, models.GroupNorm, models.InstanceNorm:
 		put("scale", "weight", nil, nil)
 		put("offset", "bias", nil, nil)
-	case models.Embedding, models.Positions:
+	case models.Embedding, models.Positions, models.PReLU:
 		put("weights", "weight", nil, nil)
 	case models.GRU, models.RNN:
 		put("weights", "weight_ih_l0", []int{1, 0}, nil)

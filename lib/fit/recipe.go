@@ -39,9 +39,9 @@ type part struct {
 
 // layers, optimizers, losses and metrics that recipes know, by the names of their types.
 var (
-	layersKnown = known[models.Layer](models.Activation{}, models.BatchNorm{}, models.Conv2D{}, models.Dense{}, models.Dropout{}, models.Flatten{}, models.LSTM{}, models.MaxPool2D{}, models.MeanPool2D{}, models.Residual{},
+	layersKnown = known[models.Layer](models.Activation{}, models.BatchNorm{}, models.Conv2D{}, models.Dense{}, models.Dropout{}, models.Flatten{}, models.LSTM{}, models.MaxPool2D{}, models.GlobalAvgPool{}, models.Residual{},
 		models.Attention{}, models.AvgPool2D{}, models.Bidirectional{}, models.Concat{}, models.Conv1D{}, models.ConvTranspose2D{}, models.DepthwiseConv2D{}, models.Embedding{}, models.FeedForward{},
-		models.GRU{}, models.GroupNorm{}, models.LastStep{}, models.LayerNorm{}, models.Positions{}, models.RMSNorm{}, models.RNN{}, models.Repeat{}, models.Sequential{}, models.TransformerBlock{}, models.Unflatten{}, models.Upsample2D{}, models.ClassToken{}, models.FirstStep{}, models.SoftCap{}, models.Tied{},
+		models.GRU{}, models.GroupNorm{}, models.LastStep{}, models.AvgPool1D{}, models.AvgPool3D{}, models.Conv3D{}, models.GlobalMaxPool{}, models.InstanceNorm{}, models.Masking{}, models.MaxPool1D{}, models.MaxPool3D{}, models.PReLU{}, models.SinusoidalPositions{}, models.SpectralNorm{}, models.TimestepEncoding{}, models.LayerNorm{}, models.Positions{}, models.RMSNorm{}, models.RNN{}, models.Repeat{}, models.Sequential{}, models.TransformerBlock{}, models.Unflatten{}, models.Upsample2D{}, models.ClassToken{}, models.FirstStep{}, models.SoftCap{}, models.Tied{},
 		models.ColorJitter{}, models.Cutout{}, models.MixUp{}, models.Normalize{}, models.RandomAffine{}, models.RandomCrop{}, models.RandomFlip{})
 	optimizersKnown = known(append(optimizers(), optim.Scheduled{}, optim.Clipped{}, optim.Groups{}, optim.EMA{}, optim.SWA{}, optim.Muon{})...)
 	groupsKnown     = known(optim.Group{})

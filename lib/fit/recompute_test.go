@@ -105,7 +105,7 @@ func TestRepeatRecompute(t *testing.T) {
 			for of, w := range weightsOf(t, net) {
 				numbers[i]["weight "+of] = w
 			}
-			p, err := net.gradientProgram(set, n)
+			p, err := net.gradientProgram(set, n, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +153,7 @@ func normal() models.Net {
 			Skip: []models.Layer{conv("conv2", 1), models.BatchNorm{Name: "bn2"}}},
 		models.Residual{Name: "block2", Act: square, Main: []models.Layer{conv("conv1", 3), models.BatchNorm{Name: "bn1", Act: graph.Tanh}, conv("conv2", 1), models.BatchNorm{Name: "bn2", Epsilon: 1e-3}}},
 		models.Residual{Name: "block3", Main: []models.Layer{models.BatchNorm{Name: "bn1", Momentum: 0.5, Act: square}}},
-		models.MeanPool2D{Name: "pool"},
+		models.GlobalAvgPool{Name: "pool"},
 		models.Dense{Name: "output", Units: 10},
 	}}
 }

@@ -20,7 +20,8 @@ import (
 )
 
 // SaveWeights writes the net's variables to a safetensors file, with the names and layouts that
-// PyTorch has for the same layers, or those of a map.
+// PyTorch has for the same layers, or those of a map: the values that Evaluate and Predict use,
+// which are the averages where optim.EMA or SWA keeps some.
 func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -30,7 +31,11 @@ func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	if err := files.Check(path); err != nil {
 		return fmt.Errorf("fit: %s: save: %w", n.name, err)
 	}
-	all, err := n.weights()
+	used, err := n.averaged()
+	if err != nil {
+		return err
+	}
+	all, err := n.weights(used)
 	if err != nil {
 		return err
 	}

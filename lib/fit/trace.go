@@ -267,7 +267,7 @@ func (n *Net) ordered(in models.Inputs) (l []*Node) {
 
 func (t *trace) float(y *Node) *Node {
 	if y.DType() != dtypes.Float32 {
-		return ConvertDType(y, dtypes.Float32)
+		return models.HandMask(y, ConvertDType(y, dtypes.Float32))
 	}
 	return y
 }

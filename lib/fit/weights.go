@@ -25,19 +25,26 @@ func (t Tensor) String() string {
 	return fmt.Sprintf("%s %v: %s", t.Name, t.Dims, result.Brief(t.Data, 8))
 }
 
-// Weights copies the net's variables from the device, layer by layer.
+// Weights copies the variables that training continues from, layer by layer.
 func (n *Net) Weights() ([]Tensor, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
 		return nil, err
 	}
-	return n.weights()
+	return n.weights(n.layout.variables)
 }
 
-func (n *Net) weights() ([]Tensor, error) {
+// weights are the net's variables, by the values of some slots, one for each.
+func (n *Net) weights(values []slot) ([]Tensor, error) {
 	slots := n.floats()
-	arrays, err := n.state(slots)
+	var from []slot
+	for i, v := range n.layout.variables {
+		if slices.ContainsFunc(slots, func(s slot) bool { return s.name == v.name }) {
+			from = append(from, values[i])
+		}
+	}
+	arrays, err := n.state(from)
 	if err != nil {
 		return nil, err
 	}

@@ -56,9 +56,9 @@ func NewPlan(net models.Net) (*Plan, error) {
 		case models.Flatten:
 			q.kind = "flatten"
 			axes = 2
-		case models.MeanPool2D:
+		case models.GlobalAvgPool:
 			axes = 2
-			q.reason = "no kernel for GlobalAveragePooling2D"
+			q.reason = "no kernel for GlobalAveragePooling"
 		case models.Dense:
 			act, known := l.Act.Activation()
 			q.act, q.bias = act, !l.NoBias
@@ -76,8 +76,8 @@ func NewPlan(net models.Net) (*Plan, error) {
 			switch {
 			case !known:
 				q.reason = "an activation without a kernel"
-			case l.Stride > 1 || l.NoBias || l.Kernel > 7 || l.Same && l.Kernel%2 == 0:
-				q.reason = "a stride, no bias, or a size without a kernel"
+			case l.Stride > 1 || l.Dilation > 1 || l.Groups > 1 || l.NoBias || l.Kernel > 7 || l.Same && l.Kernel%2 == 0:
+				q.reason = "a stride, dilation, groups, no bias, or a size without a kernel"
 			default:
 				q.kind = "conv"
 			}

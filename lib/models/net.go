@@ -73,7 +73,8 @@ func Call(scope *model.Scope, l Layer, x *Node) *Node {
 			panic(fmt.Errorf("layer %s got an input of %v: %v", name, x.Shape().Dimensions, r))
 		}
 	}()
-	return l.Apply(scope.At("%s", name), x)
+	y, _ := apply(l, scope.At("%s", name), x, nil)
+	return y
 }
 
 // Listed is the net with its Function as the first of its Layers.
@@ -185,7 +186,7 @@ func (n Net) Build(scope *model.Scope, in Inputs, mark func(label string), each 
 	for i, name := range n.Names() {
 		x, once = n.layer(i, name, scope, in, x, once, mark)
 		if each != nil {
-			x = each(i, x)
+			x = HandMask(x, each(i, x))
 		}
 	}
 	return x
@@ -219,10 +220,10 @@ func (n Net) layer(i int, name string, scope *model.Scope, in Inputs, x *Node, o
 	if mark == nil {
 		return y, next
 	}
-	return IdentityWithCustomGradient(y, func(_, v *Node) *Node {
+	return HandMask(y, IdentityWithCustomGradient(y, func(_, v *Node) *Node {
 		mark(name + "/backward") // the gradient is derived from the last op to the first
 		return v
-	}), next
+	})), next
 }
 
 // dimsOf are the dimensions of what a layer is given, for an error.

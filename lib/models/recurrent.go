@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
@@ -186,15 +187,20 @@ func (l Bidirectional) with(layers [][]Layer) Layer {
 func (l Bidirectional) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
 	sequences(x)
-	forward := l.Layer.Apply(scope.In("forward"), x)
-	backward := l.Layer.Apply(scope.In("backward"), gradient.Reversed(x, 1))
+	forward, _ := apply(l.Layer, scope.In("forward"), x, nil)
+	reversed := gradient.Reversed(x, 1)
+	if mask := MaskOf(x); mask != nil {
+		reversed = WithMask(reversed, Reverse(mask, 1))
+	}
+	backward, _ := apply(l.Layer, scope.In("backward"), reversed, nil)
 	if forward.Rank() != 3 || forward.Shape().Dimensions[1] != x.Shape().Dimensions[1] {
 		panic(fmt.Errorf("the layer makes %s of %s: want something for each time step", forward.Shape(), x.Shape()))
 	}
 	return Concatenate([]*Node{forward, gradient.Reversed(backward, 1)}, -1)
 }
 
-// LastStep takes the last time step of sequences.
+// LastStep takes the last time step of sequences: the last one that is there, where x has a
+// mask.
 type LastStep struct{ Name string }
 
 func (l LastStep) Title() (name, kind string) { return l.Name, "LastStep" }
@@ -219,5 +225,12 @@ func step(x *Node, at int) *Node {
 		return c.last(x)
 	}
 	d := x.Shape().Dimensions
+	if mask := MaskOf(x); mask != nil && at < 0 {
+		there := mask.Shape().Clone()
+		there.DType = dtypes.Int32
+		step := Mul(ConvertDType(mask, dtypes.Int32), AddScalar(Iota(x.Graph(), there, 1), 1))
+		last := Equal(step, BroadcastToDims(ReduceAndKeep(step, ReduceMax, 1), d[0], d[1]))
+		return ReduceSum(zeroed(x, LogicalAnd(last, mask)), 1)
+	}
 	return Reshape(Slice(x, AxisRange(), AxisElem((at+d[1])%d[1])), append([]int{d[0]}, d[2:]...)...)
 }

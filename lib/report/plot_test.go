@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gaiden/lib/fit"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -96,6 +98,7 @@ func TestPlotsOfAnything(t *testing.T) {
 	}{
 		{"nothing", Plot{}, "no data"},
 		{"no history", ErrorCurve(nil), "no data"},
+		{"several runs", Curves("loss", map[string]*fit.History{"one": {Epochs: []fit.Epoch{{Number: 1}, {Number: 2}}}, "two": {Epochs: []fit.Epoch{{Number: 1, Validation: &fit.Score{Loss: 7}}}}}), ">two<"},
 		{"no losses", LossCurve(nil), "no data"},
 		{"a name only", Plot{Series: []Series{{Name: "empty"}}}, "no data"},
 		{"one point", Plot{Series: []Series{{Y: []float64{3}}}}, "h0"},

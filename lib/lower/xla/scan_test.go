@@ -61,9 +61,9 @@ func TestScanCells(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y, want := apply(t, plain, l, []int{2, 5, 4}, 0, true)
+			y, want := apply(t, plain, l, []int{2, 5, 4}, 0, true, false)
 			for _, cells := range []*Cells{nil, {}} {
-				got, gradients := apply(t, lowered{backend, Lowering{Target: lower.Target{Platform: "cpu"}, Cells: cells}}, l, []int{2, 5, 4}, 0, true)
+				got, gradients := apply(t, lowered{backend, Lowering{Target: lower.Target{Platform: "cpu"}, Cells: cells}}, l, []int{2, 5, 4}, 0, true, false)
 				gradients["the result"], want["the result"] = got, y
 				if len(gradients) != len(want) {
 					t.Errorf("kept %t: gradients for %d arrays, want %d", cells != nil, len(gradients), len(want))
