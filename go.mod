@@ -7,15 +7,17 @@ require (
 	github.com/ebitengine/purego v0.10.0 // C libraries (PJRT) without a C compiler
 	github.com/go-zeromq/zmq4 v0.17.0 // front ends of tests and benchmarks, by other hands than the kernel; not linked into gaiden
 	github.com/gomlx/compute v0.1.2 // shapes, data types and the interface of a backend
+	github.com/gomlx/go-huggingface v0.4.0 // downloads of models, into Hugging Face's cache
 	github.com/gomlx/go-xla v0.4.1 // no package of ours: cells name GoMLX's default backend, which imports it
 	github.com/gomlx/gomlx v0.28.2 // graphs, gradients and layers
+	github.com/gomlx/onnx-gomlx v0.5.2 // reads ONNX; versions before it do not compile with GoMLX v0.28.2, later ones want a newer one
 	github.com/janpfeifer/gonb v0.11.4 // what cells show and ask: protocol and widgets
 	github.com/microcosm-cc/bluemonday v1.0.27 // what of a notebook's HTML a page may hold: an allow-list that others keep
 	github.com/yuin/goldmark v1.8.7 // text cells are Markdown as GitHub and JupyterLab have it
-	golang.org/x/image v0.39.0 // pictures as PNG: fonts and an area rasterizer of the Go project
-	golang.org/x/net v0.53.0 // HTML read as browsers read it
+	golang.org/x/image v0.43.0 // pictures as PNG: fonts and an area rasterizer of the Go project
+	golang.org/x/net v0.54.0 // HTML read as browsers read it
 	golang.org/x/sys v0.47.0 // system calls that package syscall lacks
-	golang.org/x/text v0.36.0 // normal forms of Unicode, for tokenizers
+	golang.org/x/text v0.38.0 // normal forms of Unicode, for tokenizers
 )
 
 require (
@@ -24,7 +26,9 @@ require (
 	github.com/fsnotify/fsnotify v1.8.0 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-zeromq/goczmq/v4 v4.2.2 // indirect
+	github.com/gofrs/flock v0.13.0 // indirect
 	github.com/gofrs/uuid v4.4.0+incompatible // indirect
+	github.com/gomlx/exceptions v0.0.3 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/gorilla/css v1.0.1 // indirect
@@ -43,8 +47,9 @@ require (
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.27.0 // indirect
 	golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f // indirect
-	golang.org/x/mod v0.35.0 // indirect
-	golang.org/x/sync v0.20.0 // indirect
-	golang.org/x/tools v0.44.0 // indirect
+	golang.org/x/mod v0.36.0 // indirect
+	golang.org/x/sync v0.21.0 // indirect
+	golang.org/x/tools v0.45.0 // indirect
+	google.golang.org/protobuf v1.36.11 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 )

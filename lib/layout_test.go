@@ -65,6 +65,7 @@ lib/fit/step: lib/models, lib/session                            steps of one's 
 lib/fit/phases: lib/engine/hlo, lib/session                      runs the programs of a step one by one
 lib/fit: lib/weights, lib/data, lib/gradient, lib/fit/phases, lib/fit/step, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/sampling, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/hub: lib/data, lib/engine/safetensors, lib/models, lib/weights          reads models of others: nets and names of arrays come out
+lib/onnx: lib/models                                              reads another format of models: a net comes out
 lib/search: lib/fit, lib/fit/result, lib/optim, lib/session, lib/timing/units       trains with many settings and parts of a set; on top of fit
 lib/profile: lib/fit, lib/fit/phases, lib/session, lib/timing, lib/timing/stats, lib/timing/units, lib/sysinfo, lib/engine/hlo, lib/engine/sealed, lib/engine/wire, lib/engine/pjrt/xspace  measures the programs of a net, and reads what the profiler recorded
 kernels/internal/cell:                                            source that programs are made of besides cells
@@ -105,9 +106,11 @@ var outside = []struct {
 	{"github.com/yuin/goldmark", []string{"kernels/internal/webpage"}, "Markdown is only on the page of a notebook"},
 	{"github.com/microcosm-cc/bluemonday", []string{"kernels/internal/webpage"}, "one package decides what a page may hold"},
 	{"golang.org/x/image", []string{"kernels/internal/raster"}, "pictures become PNG in the kernel: a cell links none of it"},
+	{"github.com/gomlx/go-huggingface", []string{"lib/hub"}, "downloads are hub's; its tokenizers lack byte fallback and what several files of a model want"},
 	{"github.com/dlclark/regexp2", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
+	{"github.com/gomlx/onnx-gomlx", []string{"lib/onnx"}, "cells without ONNX do not link it"},
 	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
-	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/gradient", "lib/optim", "lib/losses", "lib/metrics", "lib/sampling", "lib/models", "lib/lower/xla", "lib/fused", "lib/fit", "lib/search", "lib/datasets", "lib/hub", "kernels/bench"}, "graphs are built above the session"},
+	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/gradient", "lib/optim", "lib/losses", "lib/metrics", "lib/sampling", "lib/models", "lib/lower/xla", "lib/fused", "lib/fit", "lib/search", "lib/datasets", "lib/hub", "lib/onnx", "kernels/bench"}, "graphs are built above the session"},
 }
 
 type pkg struct {
