@@ -128,6 +128,9 @@ func layersOf(list []models.Layer, names []string) (all []layer, err error) {
 			err = actOf(m.Act, &l)
 		case models.Conv2D:
 			l = layer{Kind: "conv", Units: m.Channels, Kernel: m.Kernel, Stride: max(1, m.Stride), Pad: m.Pad, Bias: !m.NoBias}
+			if m.Dilation > 1 || m.Groups > 1 {
+				err = fmt.Errorf("the peers have no dilation and no groups, as layer %s has", m.Name)
+			}
 			if m.Same {
 				l.Pad = m.Kernel / 2
 				if l.Stride > 1 || m.Kernel%2 == 0 {
@@ -140,7 +143,7 @@ func layersOf(list []models.Layer, names []string) (all []layer, err error) {
 			err = actOf(m.Act, &l)
 		case models.MaxPool2D:
 			l = layer{Kind: "pool", Kernel: m.Window, Stride: cmp.Or(m.Stride, m.Window), Pad: m.Pad}
-		case models.MeanPool2D:
+		case models.GlobalAvgPool:
 			l.Kind = "mean"
 		case models.Dropout:
 			l = layer{Kind: "dropout", Rate: m.Rate}

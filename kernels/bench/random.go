@@ -167,6 +167,7 @@ var families = []struct {
 	{"lstm", (*draw).recurrent},
 	{"norm", (*draw).normalised},
 	{"dropout", (*draw).dropout},
+	{"transformer", (*draw).transformer},
 }
 
 // draw draws a net.
@@ -352,6 +353,14 @@ func (d *draw) dropout() {
 	} else {
 		d.conv(false, rate)
 	}
+}
+
+// transformer is a language model.
+func (d *draw) transformer() {
+	d.batch = d.between(4, 64)
+	heads, vocab, length := pick(d, 1, 2, 4, 8), d.between(32, 4096), d.between(16, 256)
+	net := gpt(vocab, length, heads*d.between(8, 64), 1+d.IntN(4), heads)
+	d.model.Input, d.model.Layers, d.data = net.Input, net.Layers, ids(vocab, vocab, length)
 }
 
 func renamed(l models.Layer, name string) models.Layer {

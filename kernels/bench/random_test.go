@@ -45,7 +45,7 @@ func TestRandomCases(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"dense", "conv", "pool", "norm", "dropout", "lstm", "adam", "sgd", "adadelta", "cross entropy", "mean squared error"} {
+	for _, want := range []string{"dense", "conv", "pool", "norm", "dropout", "lstm", "embedding", "sequential", "adam", "sgd", "adadelta", "cross entropy", "mean squared error"} {
 		if !seen[want] {
 			t.Errorf("got no %s in 48 nets", want)
 		}

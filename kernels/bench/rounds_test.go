@@ -75,6 +75,9 @@ done`
 			var rows []string
 			for _, r := range b.records {
 				name := r.Subject
+				if r.Case == "net-cpu" {
+					continue
+				}
 				if r.Case != "net" {
 					name = r.Case
 				} else if r.N != 5 {

@@ -14,6 +14,17 @@ import (
 // TestTrainCases holds that each case's data fit its net, and that the peers know
 // its layers, loss and optimizer.
 func TestTrainCases(t *testing.T) {
+	for _, c := range netCases {
+		if c.name == "" || c.n%c.batch != 0 {
+			t.Errorf("%s: got %d examples, want some batches of %d", c.name, c.n, c.batch)
+		}
+		if err := c.model.Check(); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.describe(); err != nil {
+			t.Error(err)
+		}
+	}
 	for _, c := range trainCases {
 		size := 1
 		for _, d := range c.model.Input {

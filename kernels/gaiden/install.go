@@ -19,6 +19,7 @@ import (
 	"gaiden/lib/engine/files"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
+	"gaiden/lib/timing/units"
 )
 
 //go:embed logo.svg
@@ -101,7 +102,7 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 	if _, err := linker.Make(context.Background(), "go", cellCache()); err != nil {
 		fmt.Fprintf(stdout, "cells are linked by Go's own linker, which takes longer: %v\n", err)
 	} else {
-		fmt.Fprintf(stdout, "the linker for cells is made (%.1f s)\n", time.Since(began).Seconds())
+		fmt.Fprintf(stdout, "the linker for cells is made (%s)\n", units.Clock(time.Since(began).Seconds()))
 	}
 	began = time.Now()
 	n := newNotebook()
@@ -109,7 +110,7 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 	if err := n.Warm(context.Background(), cellPackages...); err != nil {
 		return fmt.Errorf("install: compiling the packages that cells import: %w", err)
 	}
-	fmt.Fprintf(stdout, "packages for cells are compiled (%.1f s)\n", time.Since(began).Seconds())
+	fmt.Fprintf(stdout, "packages for cells are compiled (%s)\n", units.Clock(time.Since(began).Seconds()))
 	return nil
 }
 

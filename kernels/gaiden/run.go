@@ -18,6 +18,7 @@ import (
 	"gaiden/kernels/internal/runner"
 	"gaiden/kernels/internal/webpage"
 	"gaiden/lib/engine/files"
+	"gaiden/lib/timing/units"
 )
 
 // A running is what the arguments of gaiden run say.
@@ -201,7 +202,7 @@ func (r *running) execute(ctx context.Context, name, path string, data []byte) (
 		fmt.Fprintln(r.stderr, said)
 		failed = fmt.Errorf("cell %d failed: %s", cell.Cell, cell.Err.Name)
 	} else if failed == nil && err == nil && !r.quiet {
-		fmt.Fprintf(r.stderr, "%s: %.1f s\n", name, time.Since(began).Seconds())
+		fmt.Fprintf(r.stderr, "%s: %s\n", name, units.Clock(time.Since(began).Seconds()))
 	}
 	return written, errors.Join(failed, err)
 }

@@ -15,6 +15,7 @@ import (
 	"gaiden/lib/engine/device"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
+	"gaiden/lib/timing/units"
 )
 
 // sessionUsage is the help of gaiden session.
@@ -171,7 +172,7 @@ func sessionStatus(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "session     gaiden %s, protocol %d, generation %d, up %v\n", st.Version, st.Protocol, st.Generation, time.Since(st.Started).Round(time.Second))
+	fmt.Fprintf(stdout, "session     gaiden %s, protocol %d, generation %d, up %s\n", st.Version, st.Protocol, st.Generation, units.Clock(time.Since(st.Started).Seconds()))
 	if st.Note != "" {
 		fmt.Fprintf(stdout, "            %s\n", st.Note)
 	}

@@ -120,7 +120,7 @@ func snapshotMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(h.Stdout(), "snapshot %s: %s, %s, %s of it new, in %v\n", titleOf(i), units.Plural(i.Arrays, "array"), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Written)), i.Took.Round(time.Millisecond))
+		fmt.Fprintf(h.Stdout(), "snapshot %s: %s, %s, %s of it new, in %s\n", titleOf(i), units.Plural(i.Arrays, "array"), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Written)), units.Clock(i.Took.Seconds()))
 		return nil
 	})
 }

@@ -190,7 +190,7 @@ func await(stdout io.Writer, why string, done func() (bool, error)) error {
 		}
 		if now.Sub(told) > patience {
 			told = now
-			fmt.Fprintf(stdout, "waiting for the session, which %s: %v\n", why, now.Sub(began).Round(time.Second))
+			fmt.Fprintf(stdout, "waiting for the session, which %s: %s\n", why, units.Clock(now.Sub(began).Seconds()))
 		}
 	}
 }

@@ -13,6 +13,20 @@ import (
 // in a loop, and the optimizer does one step. The sums of losses are derived, since the number
 // to divide by is not known before the last part.
 func (t *trace) accumulated(variables []*Node, b batch, s *Set, c plan.Part) stepResult {
+	return t.addedUp(variables, b, s, c, t.net.layout.each(), func(now []*Node, p batch, by []*Node) stepResult {
+		t.set(now)
+		out := t.applyNet(t.net.model, p.in, true, nil)
+		sum, weight, right := t.score(t.net.lossOf(s), out, p, nil)
+		f := stepResult{mean: sum, weight: weight, right: right, measured: t.sums(s, out, p, nil), variables: t.buffers(now)}
+		t.mark("loss/backward")
+		f.gradients = Gradient(sum, by...)
+		return f
+	})
+}
+
+// addedUp adds up what of makes of each part of a batch: its mean is the sum of losses, its
+// gradients are those of some trained variables, whose values are the last argument.
+func (t *trace) addedUp(variables []*Node, b batch, s *Set, c plan.Part, of []int, each func(now []*Node, p batch, by []*Node) stepResult) stepResult {
 	n, l := t.net, &t.net.layout
 	size := c.Share() / c.Accumulate
 	var moved []int
@@ -22,20 +36,20 @@ func (t *trace) accumulated(variables []*Node, b batch, s *Set, c plan.Part) ste
 		}
 	}
 	var trained []*Node
-	for _, i := range l.trained {
-		trained = append(trained, variables[i])
+	for _, k := range of {
+		trained = append(trained, variables[l.trained[k]])
 	}
 	part := func(i *Node) batch {
 		from := MulScalar(i, float64(size))
-		of := func(x *Node) *Node {
+		cut := func(x *Node) *Node {
 			if x == nil {
 				return nil
 			}
 			return window(from, size, ZerosLike(from))(x)
 		}
-		p := batch{in: models.Inputs{}, y: of(b.y), v: of(b.v)}
+		p := batch{in: models.Inputs{}, y: cut(b.y), v: cut(b.v)}
 		for name, x := range b.in {
-			p.in[name] = of(x)
+			p.in[name] = cut(x)
 		}
 		return p
 	}
@@ -48,24 +62,19 @@ func (t *trace) accumulated(variables []*Node, b batch, s *Set, c plan.Part) ste
 			now[v] = state[first+k]
 		}
 		by := state[first+len(moved) : last]
-		for k, v := range l.trained {
-			now[v] = by[k]
+		for k, v := range of {
+			now[l.trained[v]] = by[k]
 		}
-		t.set(now)
-		p := part(i)
-		out := t.applyNet(n.model, p.in, true, nil)
-		sum, weight, right, measured := t.results(s, out, p, nil)
-		after := t.buffers(now)
-		t.mark("loss/backward")
-		next := []*Node{Add(state[0], sum), Add(state[1], weight), Add(state[2], right)}
-		for k, g := range Gradient(sum, by...) {
+		f := each(now, part(i), by)
+		next := []*Node{Add(state[0], f.mean), Add(state[1], f.weight), Add(state[2], f.right)}
+		for k, g := range f.gradients {
 			next = append(next, Add(state[3+k], g))
 		}
 		for _, v := range moved {
-			next = append(next, after[v])
+			next = append(next, f.variables[v])
 		}
-		if next = append(next, by...); measured != nil {
-			next = append(next, Add(state[last], measured))
+		if next = append(next, by...); f.measured != nil {
+			next = append(next, Add(state[last], f.measured))
 		}
 		return next
 	}

@@ -6,11 +6,22 @@ import (
 	"strings"
 	"testing"
 
+	"gaiden/lib/fit/step"
+	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/metrics"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
 )
+
+// ownStep minimizes the usual loss by some layers' weights, and reports it.
+func ownStep(layers ...string) func(*step.Step) {
+	return func(s *step.Step) {
+		loss := losses.Mean(losses.CrossEntropy{}, s.Forward(s.X), s.Y)
+		s.Minimize(loss, layers...)
+		s.Report("entropy", loss)
+	}
+}
 
 // TestAccumulate holds that gradients of a batch in parts are those of the batch: the same
 // losses, metrics and weights, with weights of examples, a last batch that is smaller, on
@@ -22,8 +33,10 @@ func TestAccumulate(t *testing.T) {
 	for i := range 45 {
 		d.V = append(d.V, float32(i%3))
 	}
-	for name, c := range map[string]Config{"plain": {}, "packed": {}, "devices": {Devices: 2, AllDevices: true}, "single": {}, "bf16": {BF16: true}} {
-		c.Seed, c.Optimizer, c.Metrics = 1, optim.Clipped{Optimizer: optim.Adam{LearningRate: 0.01}, Norm: 0.5}, []metrics.Metric{metrics.TopK{K: 2}}
+	for name, c := range map[string]Config{"plain": {}, "packed": {}, "devices": {Devices: 2, AllDevices: true}, "single": {}, "bf16": {BF16: true}, "step": {Step: ownStep()}, "step of a layer": {Step: ownStep("out")}, "step, devices": {Step: ownStep(), Devices: 2, AllDevices: true}} {
+		if c.Seed, c.Optimizer = 1, (optim.Clipped{Optimizer: optim.Adam{LearningRate: 0.01}, Norm: 0.5}); c.Step == nil {
+			c.Metrics = []metrics.Metric{metrics.TopK{K: 2}}
+		}
 		if name == "packed" {
 			c.Optimizer = optim.Adam{LearningRate: 0.01}
 		}
@@ -63,7 +76,7 @@ func TestAccumulate(t *testing.T) {
 				t.Errorf("%s: loss %d is %v in parts, want %v", name, i, histories[1].Losses[i], x)
 			}
 		}
-		if a, b := histories[0].Last().Train, histories[1].Last().Train; !c.BF16 && (a.Right != b.Right || math.Abs(a.Metric("top2")-b.Metric("top2")) > 1e-6) {
+		if a, b := histories[0].Last().Train, histories[1].Last().Train; !c.BF16 && (a.Right != b.Right || len(a.Metrics) != 1 || math.Abs(a.Metrics[0].Value-b.Metrics[0].Value) > 1e-6) {
 			t.Errorf("%s: %v in parts, want %v", name, b, a)
 		}
 		for key, w := range all[0] {

@@ -318,6 +318,7 @@ type exampleOrder struct {
 	data    *Set       // the examples
 	parts   []*portion // the steps
 	last    bool       // of the epoch
+	final   bool       // of the run
 	answers float64    // see record
 
 	streamed bool // data is not needed any longer than the order

@@ -282,7 +282,7 @@ func (t Train) epochSteps(data *Set) int {
 // lastSteps is how many steps the last epoch has.
 func (t Train) lastSteps(data *Set) int {
 	each := t.epochSteps(data)
-	if t.Steps == 0 {
+	if t.Steps == 0 || data.stream != nil {
 		return each
 	}
 	return t.Steps - (t.Epochs-1)*each

@@ -59,8 +59,13 @@ func (n *Net) randomProgram(devices int) (*hlo.Program, error) {
 	return n.traceFor(devices, "apart", func(t *trace) []*Node {
 		state := Parameter(t.g, "rng", shapes.Make(dtypes.Uint64, 3))
 		replica := Parameter(t.g, "replica", shapes.Make(dtypes.Int32))
-		return []*Node{Add(state, Mul(ConvertDType(replica, dtypes.Uint64), t.scalar(uint64(0x9e3779b97f4a7c15))))}
+		return []*Node{randomOf(state, replica)}
 	})
+}
+
+// randomOf are the random numbers of a device; those of device 0 are state.
+func randomOf(state, replica *Node) *Node {
+	return Add(state, Mul(ConvertDType(replica, dtypes.Uint64), Const(state.Graph(), uint64(0x9e3779b97f4a7c15))))
 }
 
 // copiesOn copies arrays of device 0 to the others, once.

@@ -74,7 +74,7 @@ func TestDevicesNorm(t *testing.T) {
 		models.BatchNorm{Name: "bn1"}, // of the data themselves, so that its means can be done here
 		models.Conv2D{Name: "conv1", Channels: 3, Kernel: 3, Same: true},
 		models.BatchNorm{Name: "bn2", Act: models.ReLU},
-		models.MeanPool2D{Name: "pool"},
+		models.GlobalAvgPool{Name: "pool"},
 		models.Dense{Name: "output", Units: 10}}}
 	data := formulaData("norm", batch, 4*4*channels, 0)
 	x := data.X.([]float32)

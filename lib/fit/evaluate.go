@@ -59,7 +59,7 @@ func (n *Net) sumsOf(ctx context.Context, s *Set, alive func()) (sums []float64,
 		sums, err = n.sumsOfSet(ctx, s, alive)
 		return sums, s.allAnswers(), err
 	}
-	from := n.blocks(ctx, s, 1, 1)
+	from := n.blocks(ctx, s, 1, 0, 1, 1)
 	defer from.close()
 	sums = make([]float64, n.columns(s))
 	for examples, last := 0, false; !last; {

@@ -127,32 +127,68 @@ func (n *Net) gradients(b step.Batch) (gradients []*session.Array, loss *session
 	if err := n.checkCarried(s, Train{Batch: size, InOrder: true}); err != nil {
 		return nil, nil, err
 	}
-	p, err := n.wait(ctx, n.prepare(fmt.Sprintf("gradients/%s/%d/%d", s.key(), s.N, size), func() (*hlo.Program, error) { return n.gradientProgram(s, size) }, nil), nil)
+	devices, err := n.devicesOf(s, size)
 	if err != nil {
 		return nil, nil, err
 	}
-	state, err := n.state(n.layout.variables)
+	p, err := n.wait(ctx, n.prepare(fmt.Sprintf("gradients/%s/%d/%d/%d", s.key(), s.N, size, devices), func() (*hlo.Program, error) { return n.gradientProgram(s, size, devices) }, nil), nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer free(state...)
-	index, err := n.session.Put(b.Examples, shapes.Make(dtypes.Int32, size), 0)
+	variables, err := n.state(n.layout.variables)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer index.Finalize()
-	sources, err := n.copiesOn(s.all(), 1)
+	state, err := replicate(variables, devices)
+	defer state.free()
 	if err != nil {
 		return nil, nil, err
 	}
-	out, err := p.Run(session.Call{Inputs: slices.Concat(state, sources[0], []*session.Array{index})})
+	sources, err := n.copiesOn(s.all(), devices)
 	if err != nil {
 		return nil, nil, err
 	}
+	own := make(copies, devices) // what differs from device to device
+	defer own.free()
+	for d := range own {
+		index, err := n.session.Put(b.Examples[d*size/devices:(d+1)*size/devices], shapes.Make(dtypes.Int32, size/devices), d)
+		if err != nil {
+			return nil, nil, err
+		}
+		own[d] = append(own[d], index)
+		replica, err := n.integers(d, d)
+		if err != nil {
+			return nil, nil, err
+		}
+		own[d] = append(own[d], replica...)
+	}
+	out, err := runOnce(p, state, sources, own)
+	if err != nil {
+		return nil, nil, err
+	}
+	out[1:].free()
 	k := len(n.layout.trained)
-	moved := out[1+k:]
+	moved := out[0][1+k:]
 	defer free(moved...)
-	return out[1 : 1+k], out[0], n.bind(n.moved(), moved)
+	return out[0][1 : 1+k], out[0][0], n.bind(n.moved(), moved)
+}
+
+// devicesOf is on how many devices the gradients of a batch are computed: as many as Fit would
+// use, where they can share it.
+func (n *Net) devicesOf(s *Set, batch int) (int, error) {
+	if want := n.config.Devices; want < 2 || batch%want != 0 {
+		return 1, nil
+	}
+	q, err := n.training(s, batch)
+	if err != nil {
+		return 0, err
+	}
+	q.Steps, q.Epochs = 1, 1
+	p, err := plan.Decide(q)
+	if err != nil {
+		return 0, fmt.Errorf("fit: %s: %w", n.name, err)
+	}
+	return p.Devices, nil
 }
 
 // moved are the variables that a step changes without a gradient.
@@ -165,15 +201,25 @@ func (n *Net) moved() (l []slot) {
 	return l
 }
 
-// gradientProgram is the gradients of a batch: variables, sources, examples → loss, gradients,
-// variables that are moved.
-func (n *Net) gradientProgram(s *Set, size int) (*hlo.Program, error) {
-	return n.trace("gradients", func(t *trace) []*Node {
+// gradientProgram is the gradients of a batch: variables, sources, examples of a device, its
+// number → loss, gradients, variables that are moved.
+func (n *Net) gradientProgram(s *Set, size, devices int) (*hlo.Program, error) {
+	return n.traceFor(devices, "gradients", func(t *trace) []*Node {
+		c := plan.Part{Batch: size, Devices: devices, Split: devices > 1}
 		t.w.options.NativeUpdates = false // gradients are wanted as they are
 		variables := t.variables()
 		sources := t.sources(s)
-		index := Parameter(t.g, "index", shapes.Make(dtypes.Int32, size))
-		f := t.derive(variables, t.gather(size, s, sources, rows(index)), s, plan.Part{Batch: size, Devices: 1})
+		index := Parameter(t.g, "index", shapes.Make(dtypes.Int32, c.Share()))
+		replica := Parameter(t.g, "replica", shapes.Make(dtypes.Int32))
+		for i, v := range n.layout.variables {
+			if v.path == rng && c.Split {
+				variables[i] = randomOf(variables[i], replica)
+			}
+		}
+		f := t.derive(variables, t.gather(c.Share(), s, sources, rows(index)), s, c)
+		if c.Split {
+			t.reduce(&f, devices)
+		}
 		out := append([]*Node{f.mean}, f.gradients...)
 		for i, v := range n.layout.variables {
 			if v.trainable || v.frozen {

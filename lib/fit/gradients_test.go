@@ -28,6 +28,7 @@ func TestGradients(t *testing.T) {
 		"clipped": {Config{Optimizer: optim.Clipped{Optimizer: adam, Norm: 0.05}}, Config{Optimizer: adam}, func(g *step.Gradients) *step.Gradients { return g.Clip(0.05) }},
 		"limited": {Config{Optimizer: optim.Clipped{Optimizer: optim.SGD{}, Value: 0.01}}, Config{Optimizer: optim.SGD{}}, func(g *step.Gradients) *step.Gradients { return g.ClipValue(0.01) }},
 		"twice":   {Config{Optimizer: optim.SGD{LearningRate: 0.02}}, Config{Optimizer: optim.SGD{LearningRate: 0.01}}, func(g *step.Gradients) *step.Gradients { return g.Add(g).Scale(1) }},
+		"devices": {Config{Optimizer: adam, Devices: 2, AllDevices: true}, Config{Optimizer: adam, Devices: 2, AllDevices: true}, func(g *step.Gradients) *step.Gradients { return g }},
 		"groups":  {Config{Optimizer: optim.EMA{Optimizer: frozen}, BF16: true}, Config{Optimizer: optim.EMA{Optimizer: frozen}, BF16: true}, func(g *step.Gradients) *step.Gradients { return g }},
 	} {
 		tt.fit.Seed, tt.loop.Seed = 2, 2

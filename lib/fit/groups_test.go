@@ -2,6 +2,8 @@ package fit
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -125,6 +127,23 @@ func TestAveraged(t *testing.T) {
 			t.Fatal(err)
 		}
 		agree("after some", false)
+		file := filepath.Join(t.TempDir(), "averages.safetensors")
+		if err := errors.Join(n.SaveWeights(file), second(plain.LoadWeights(file))); err != nil {
+			t.Fatal(err)
+		}
+		want, err := n.Evaluate(train)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := plain.Evaluate(train); err != nil || got.Loss != want.Loss {
+			t.Errorf("%s: loss %v, %v by the file that SaveWeights wrote, want %v", name, got, err, want.Loss)
+		}
+		if _, err := n.LoadWeights(file); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := n.Evaluate(train); err != nil || got.Loss != want.Loss {
+			t.Errorf("%s: loss %v, %v after LoadWeights, want %v", name, got, err, want.Loss)
+		}
 		if l, err := s.List(name + "/"); err != nil || !slices.ContainsFunc(l, func(a wire.ArrayInfo) bool { return strings.HasSuffix(a.Name, "/average/head/weights") }) {
 			t.Errorf("%s: no average in the session: %v", name, err)
 		}

@@ -65,7 +65,7 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		if n.output = nil; len(n.model.Parts()) == 0 {
 			n.output = y[0].Shape().Dimensions[1:]
 		}
-		n.mixes = models.Mixed(t.g) != nil
+		n.mixes, n.masks = models.Mixed(t.g) != nil, models.Masked(t.g)
 		refuseMainLoss(t.g)
 		n.addsLoss = models.AddedLoss(t.g) != nil
 		n.attentions = t.w.attentions

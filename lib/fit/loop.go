@@ -157,6 +157,9 @@ func (t *trace) mean(sum, weight *Node) *Node {
 // divided by, and how many answers were right, float32 scalars.
 func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weight, right *Node) {
 	t.mark("loss/forward")
+	if c, is := l.(losses.CTC); is && models.MaskOf(out) != nil {
+		out = c.Within(out, models.MaskOf(out))
+	}
 	loss, w := l.Apply(out, b.y, b.v)
 	if share := models.Mixed(out.Graph()); share != nil && b.y != nil {
 		other, v := Reverse(b.y, 0), b.v

@@ -52,6 +52,7 @@ type traits struct {
 	addsLoss    bool              // layers add to the loss
 	convolves   bool              // it has convolutions
 	mixes       bool              // it has a models.MixUp
+	masks       bool              // some of its sequences have masks
 	feedForward bool              // it has neither those nor loops
 	output      []int             // dimensions of one result
 	forward     float64           // FLOPs of the forward pass of an example, as the net is written

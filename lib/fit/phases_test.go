@@ -42,7 +42,7 @@ func tiny() []struct {
 		models.Residual{Name: "block", Act: models.ReLU,
 			Main: []models.Layer{models.Conv2D{Name: "conv1", Channels: 6, Kernel: 3, Same: true}, models.BatchNorm{Name: "bn1"}},
 			Skip: []models.Layer{models.Conv2D{Name: "conv2", Channels: 6, Kernel: 1}, models.BatchNorm{Name: "bn2"}}},
-		models.MeanPool2D{Name: "pool"},
+		models.GlobalAvgPool{Name: "pool"},
 		models.Dense{Name: "output", Units: 10}}}
 	function := models.Net{Name: "gomlx", Input: []int{4, 4, 1}, Function: func(scope *model.Scope, in models.Inputs) *Node {
 		x := in["x"]

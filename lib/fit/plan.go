@@ -73,7 +73,7 @@ func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 		t.Variables = append(t.Variables, plan.Variable{Name: v.name, Shape: v.shape, Trainable: v.trainable})
 	}
 	if loss, is := n.lossOf(s).(losses.CrossEntropy); is {
-		t.CrossEntropy = n.labelled(s) && !n.addsLoss && !n.mixes && !s.shapeOf("v").Ok() && loss.Plain() && len(n.output) == 1 && !n.model.TakesIntegers() && n.model.Inputs == nil
+		t.CrossEntropy = n.labelled(s) && !n.addsLoss && !n.mixes && !n.masks && !s.shapeOf("v").Ok() && loss.Plain() && len(n.output) == 1 && !n.model.TakesIntegers() && n.model.Inputs == nil
 	}
 	t.Measured = n.columns(s) > lossColumns
 	if n.kernelsMayRun() {

@@ -19,6 +19,8 @@ type recipe struct {
 	Input    []int
 	Integers bool `json:",omitempty"`
 	Layers   []part
+	LoRA     models.LoRA `json:",omitzero"`
+	Int8     []string    `json:",omitempty"`
 
 	Optimizer part
 	Loss      part   `json:",omitzero"`
@@ -37,9 +39,9 @@ type part struct {
 
 // layers, optimizers, losses and metrics that recipes know, by the names of their types.
 var (
-	layersKnown = known[models.Layer](models.Activation{}, models.BatchNorm{}, models.Conv2D{}, models.Dense{}, models.Dropout{}, models.Flatten{}, models.LSTM{}, models.MaxPool2D{}, models.MeanPool2D{}, models.Residual{},
+	layersKnown = known[models.Layer](models.Activation{}, models.BatchNorm{}, models.Conv2D{}, models.Dense{}, models.Dropout{}, models.Flatten{}, models.LSTM{}, models.MaxPool2D{}, models.GlobalAvgPool{}, models.Residual{},
 		models.Attention{}, models.AvgPool2D{}, models.Bidirectional{}, models.Concat{}, models.Conv1D{}, models.ConvTranspose2D{}, models.DepthwiseConv2D{}, models.Embedding{}, models.FeedForward{},
-		models.GRU{}, models.GroupNorm{}, models.LastStep{}, models.LayerNorm{}, models.Positions{}, models.RMSNorm{}, models.RNN{}, models.Repeat{}, models.Sequential{}, models.TransformerBlock{}, models.Unflatten{}, models.Upsample2D{}, models.ClassToken{}, models.FirstStep{}, models.SoftCap{}, models.Tied{},
+		models.GRU{}, models.GroupNorm{}, models.LastStep{}, models.AvgPool1D{}, models.AvgPool3D{}, models.Conv3D{}, models.GlobalMaxPool{}, models.InstanceNorm{}, models.Masking{}, models.MaxPool1D{}, models.MaxPool3D{}, models.PReLU{}, models.SinusoidalPositions{}, models.SpectralNorm{}, models.TimestepEncoding{}, models.LayerNorm{}, models.Positions{}, models.RMSNorm{}, models.RNN{}, models.Repeat{}, models.Sequential{}, models.TransformerBlock{}, models.Unflatten{}, models.Upsample2D{}, models.ClassToken{}, models.FirstStep{}, models.SoftCap{}, models.Tied{},
 		models.ColorJitter{}, models.Cutout{}, models.MixUp{}, models.Normalize{}, models.RandomAffine{}, models.RandomCrop{}, models.RandomFlip{})
 	optimizersKnown = known(append(optimizers(), optim.Scheduled{}, optim.Clipped{}, optim.Groups{}, optim.EMA{}, optim.SWA{}, optim.Muon{})...)
 	groupsKnown     = known(optim.Group{})
@@ -74,7 +76,7 @@ func (n *Net) recipe() (r recipe, err error) {
 	if c.OneDNN || c.FirstLook || c.Devices > 1 {
 		return r, fmt.Errorf("fit: %s: no recipe for a net with OneDNN, with FirstLook, or on several devices", n.name)
 	}
-	r = recipe{Name: n.name, Model: n.model.Name, Input: n.model.Input, Integers: n.model.Integers, Seed: c.Seed, BF16: c.BF16, Kernels: c.Kernels, Flags: c.Flags}
+	r = recipe{Name: n.name, Model: n.model.Name, Input: n.model.Input, Integers: n.model.Integers, LoRA: n.model.LoRA, Int8: n.model.Int8, Seed: c.Seed, BF16: c.BF16, Kernels: c.Kernels, Flags: c.Flags}
 	if r.Layers, err = write(layersKnown, n.model.Layers...); err != nil {
 		return r, err
 	}
@@ -96,7 +98,7 @@ func (n *Net) recipe() (r recipe, err error) {
 
 // net is the net that was saved; its config has no session.
 func (r recipe) net() (m models.Net, c Config, err error) {
-	m = models.Net{Name: r.Model, Input: r.Input, Integers: r.Integers}
+	m = models.Net{Name: r.Model, Input: r.Input, Integers: r.Integers, LoRA: r.LoRA, Int8: r.Int8}
 	c = Config{Seed: r.Seed, BF16: r.BF16, Kernels: r.Kernels, Flags: r.Flags}
 	if m.Layers, err = readAll[models.Layer](layersKnown, r.Layers); err != nil {
 		return m, c, err

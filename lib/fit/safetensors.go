@@ -20,7 +20,8 @@ import (
 )
 
 // SaveWeights writes the net's variables to a safetensors file, with the names and layouts that
-// PyTorch has for the same layers, or those of a map.
+// PyTorch has for the same layers, or those of a map: the values that Evaluate and Predict use,
+// which are the averages where optim.EMA or SWA keeps some.
 func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -30,13 +31,20 @@ func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	if err := files.Check(path); err != nil {
 		return fmt.Errorf("fit: %s: save: %w", n.name, err)
 	}
-	all, err := n.weights()
+	used, err := n.averaged()
+	if err != nil {
+		return err
+	}
+	all, err := n.weights(used)
 	if err != nil {
 		return err
 	}
 	rules, err := n.rules(how...)
 	if err != nil {
 		return err
+	}
+	if rules.Merge {
+		all = merged(all, n.model.LoRA.Scale())
 	}
 	if all, err = rules.out(all); err == nil {
 		err = writeTensors(path, all)
@@ -45,6 +53,34 @@ func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 		return fmt.Errorf("fit: %s: save: %w", n.name, err)
 	}
 	return nil
+}
+
+// merged are variables with LoRA's products in the weights.
+func merged(all []Tensor, scale float64) (l []Tensor) {
+	at := map[string]Tensor{}
+	for _, t := range all {
+		at[t.Name] = t
+	}
+	for _, t := range all {
+		layer, weights := strings.CutSuffix(t.Name, "/weights")
+		a, b := at[layer+"/lora_a"], at[layer+"/lora_b"]
+		switch {
+		case strings.HasSuffix(t.Name, "/lora_a") || strings.HasSuffix(t.Name, "/lora_b"):
+			continue
+		case weights && a.Data != nil:
+			rank, out := b.Dims[0], b.Dims[1]
+			t.Data = slices.Clone(t.Data)
+			for i := range t.Data {
+				sum := 0.0
+				for r := range rank {
+					sum += float64(a.Data[i/out*rank+r]) * float64(b.Data[r*out+i%out])
+				}
+				t.Data[i] += float32(scale * sum)
+			}
+		}
+		l = append(l, t)
+	}
+	return l
 }
 
 // writeTensors writes a safetensors file.
@@ -154,6 +190,8 @@ func (n *Net) match(path string, there []safetensors.Tensor, rules rules) (all [
 		case !rules.Wants(s.name):
 			used[r.name] = true
 			row.Why = "not in Only"
+		case !is && len(rules.Only) == 0 && (strings.HasSuffix(s.name, "/lora_a") || strings.HasSuffix(s.name, "/lora_b")):
+			row.Why = "the file has no LoRA"
 		case !is:
 			wrong.Missing = append(wrong.Missing, fmt.Sprintf("%s %v", r.name, dims))
 			row.Why = "the file has no " + r.name

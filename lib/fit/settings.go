@@ -69,8 +69,6 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("a batch of %d in %d parts on %d devices: want parts of the same size", t.Batch, t.Accumulate, max(1, n.config.Devices))
 	case losses.OfBatch(loss) && (t.Accumulate > 1 || n.config.Devices > 1):
 		return bad("%s is a loss of a whole batch, which Accumulate of %d and %d devices divide: want neither", loss.Title(), t.Accumulate, max(1, n.config.Devices))
-	case t.Accumulate > 1 && n.config.Step != nil:
-		return bad("Accumulate of %d with Config.Step, which minimizes by itself: want one of them", t.Accumulate)
 	case t.Accumulate > 1 && len(n.carriedSlots()) > 0:
 		return bad("Accumulate of %d, and %s has a layer that is Stateful, whose batch is not divided: want it left out", t.Accumulate, n.model.Name)
 	case t.Batch > data.N:

@@ -27,8 +27,9 @@ type stepWriter struct {
 	names              []string
 	reports            []*Node
 	training           bool
-	calls              []int // of Minimize so far, for each trained variable
-	all                []int // that a step does; nil: not known yet
+	gradients          []*Node // of the sum of losses of a part of a batch, which Minimize leaves to Accumulate
+	calls              []int   // of Minimize so far, for each trained variable
+	all                []int   // that a step does; nil: not known yet
 }
 
 // ForwardInputs and the others are [step.Writer]'s.
@@ -123,6 +124,7 @@ func (w *stepWriter) Report(name string, value *Node) {
 // stepOutline is what is known of a step of one's own once it was written.
 type stepOutline struct {
 	calls   []int // of Minimize, for each trained variable
+	losses  int   // calls of Minimize
 	reports []string
 }
 
@@ -140,7 +142,7 @@ func (n *Net) outline(s *Set, batch int) (*stepOutline, error) {
 		variables, moments := t.variables(), t.slots(n.layout.moments)
 		b := t.gather(batch, s, t.sources(s), func(a *Node) *Node { return Slice(a, AxisRange(0, batch)) })
 		w := t.step(variables, moments, b, t.scalar(float32(0)), t.scalar(float32(1)), nil, plan.Part{Batch: batch, Devices: 1}, true)
-		o.calls, o.reports = w.calls, w.names
+		o.calls, o.losses, o.reports = w.calls, len(w.loss), w.names
 		return w.loss
 	})
 	if err != nil {
@@ -189,6 +191,9 @@ func (t *trace) trainStep(s *Set, variables, moments []*Node, b batch, rate, num
 	if err != nil {
 		panic(err)
 	}
+	if c.Accumulate > 1 {
+		return t.accumulateStep(s, variables, moments, b, rate, number, c, o)
+	}
 	w := t.step(variables, moments, b, rate, number, o.calls, c, true)
 	if !slices.Equal(w.calls, o.calls) || !slices.Equal(w.names, o.reports) {
 		panic(fmt.Errorf("Config.Step is not the same for each batch: want the same calls of Minimize and Report"))
@@ -199,6 +204,26 @@ func (t *trace) trainStep(s *Set, variables, moments []*Node, b batch, rate, num
 		f.mean = DivScalar(f.mean, float64(c.Devices))
 	}
 	return append(slices.Clone(f.variables), w.moments...), f.row()
+}
+
+// accumulateStep is trainStep for a batch in parts, of a step that minimizes once.
+func (t *trace) accumulateStep(s *Set, variables, moments []*Node, b batch, rate, number *Node, c plan.Part, o *stepOutline) (next []*Node, row *Node) {
+	var of []int
+	for k, n := range o.calls {
+		if n > 0 {
+			of = append(of, k)
+		}
+	}
+	f := t.addedUp(variables, b, s, c, of, func(now []*Node, p batch, _ []*Node) stepResult {
+		w := t.step(now, nil, p, rate, number, o.calls, c, true)
+		examples := t.scalar(float32(c.Share() / c.Accumulate))
+		return stepResult{mean: Mul(w.loss[0], examples), weight: examples, right: t.scalar(float32(0)), gradients: w.gradients, variables: w.variables, measured: w.measured(examples)}
+	})
+	if c.Split {
+		t.reduce(&f, c.Devices)
+	}
+	v, m := t.update(f, of, moments, rate, number)
+	return append(v, m...), f.row()
 }
 
 // scoreStep is score for a step of one's own: of a batch that counts in part, it is the mean
@@ -274,6 +299,10 @@ func (w *stepWriter) minimize(loss *Node, of []int) {
 		wrt = append(wrt, w.variables[l.trained[k]])
 	}
 	t.mark("loss/backward")
+	if w.part.Accumulate > 1 {
+		w.gradients = Gradient(MulScalar(loss, float64(w.part.Share()/w.part.Accumulate)), wrt...)
+		return
+	}
 	gradients := Gradient(loss, wrt...)
 	if w.part.Split {
 		t.allReduceFlat(gradients, nil, nil)
@@ -294,16 +323,32 @@ func (w *stepWriter) minimize(loss *Node, of []int) {
 		w.calls[k]++
 	}
 	w.variables, w.moments = t.update(f, of, w.moments, w.rate, w.number)
+	for _, k := range of { // a later loss has no gradient by way of this update
+		i := l.trained[k]
+		w.variables[i] = Identity(StopGradient(w.variables[i]))
+	}
 	t.set(w.variables)
 }
 
-// Part is a layer or part by itself, for Predict, Evaluate and SaveWeights.
+// Part is a layer or part by itself, given what the layer before it returns.
 func (n *Net) Part(name string) *Net {
 	c := n.config
 	c.Step, c.Session = nil, n.config.Session
-	p := New(n.name, n.model.Part(name), c)
+	p := New(n.name, n.model.Part(name, n.outputs), c)
 	p.whole = n
 	return p.WithContext(n.ctx)
+}
+
+// outputs are the shapes of what the layers return for two examples.
+func (n *Net) outputs() (all []shapes.Shape, err error) {
+	_, err = n.trace("outputs", func(t *trace) []*Node {
+		in := n.model.Batch(2, func(_ string, shape shapes.Shape) *Node { return Zeros(t.g, shape) })
+		return []*Node{n.model.Build(t.store.RootScope(), in, nil, func(_ int, y *Node) *Node {
+			all = append(all, y.Shape())
+			return y
+		})}
+	})
+	return all, err
 }
 
 // wholeOnly is an error of what a part cannot do by itself.

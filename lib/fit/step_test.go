@@ -320,8 +320,68 @@ func TestStepRefused(t *testing.T) {
 	if _, err := Attach(s, "both", body(), Config{Step: func(*step.Step) {}, Loss: losses.MSE{}}); err == nil || !strings.Contains(err.Error(), "Config.Step is set with Config.Loss") {
 		t.Errorf("a step and a loss: got %v", err)
 	}
+	two := attach(t, s, "two", body(), Config{Step: func(s *step.Step) { ownStep("body")(s); s.Minimize(ReduceAllMean(s.Forward(s.X)), "head") }})
+	if _, err := two.Fit(load(t, two, "bars", digits(8, []int{6}, 1)), Train{Batch: 8, Accumulate: 2}); err == nil || !strings.Contains(err.Error(), "calls Minimize 2 times") {
+		t.Errorf("parts of a batch for two losses: got %v", err)
+	}
 	m, _ := gan()
 	if _, err := Attach(s, "parts", m, Config{}); err == nil || !strings.Contains(err.Error(), "no Config.Step") {
 		t.Errorf("parts without a step: got %v", err)
+	}
+}
+
+// TestMinimizeTwice holds that a loss after a step of others sees their new weights, and has no
+// gradient by way of that step.
+func TestMinimizeTwice(t *testing.T) {
+	s := open(t)
+	one := func(name string, weight float64) models.Net {
+		return models.Net{Name: name, Input: []int{1}, Layers: []models.Layer{models.Dense{Name: "d", Units: 1, NoBias: true, Init: models.Fill(weight)}}}
+	}
+	n := attach(t, s, "twice", models.Parts("twice", []int{1}, one("a", 3), one("b", 2)), Config{Optimizer: optim.SGD{LearningRate: 0.1}, Step: func(s *step.Step) {
+		product := func() *Node { return s.Apply("b", s.Apply("a", s.X)) }
+		s.Minimize(ReduceAllMean(Square(product())), "a") // a - 0.1·2·a·b² = 0.6
+		s.Minimize(ReduceAllMean(product()), "b")         // b - 0.1·a = 1.94
+	}})
+	if _, err := n.Fit(load(t, n, "one", Data{X: []float32{1}}), Train{Batch: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float32{"a/d/weights": 0.6, "b/d/weights": 1.94} {
+		if got := weightsOf(t, n)[name][0]; math.Abs(float64(got-want)) > 1e-5 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestPartOfList holds that the layers of a list, one after the other, are the net.
+func TestPartOfList(t *testing.T) {
+	s := open(t)
+	net := models.Net{Name: "list", Input: []int{5}, Layers: []models.Layer{
+		models.Embedding{Name: "tokens", Vocab: 7, Units: 6}, models.LSTM{Name: "lstm", Units: 4}, models.LastStep{}, models.BatchNorm{Name: "norm"}, models.Dense{Name: "head", Units: 3}}}
+	n := attach(t, s, "list", net, Config{Seed: 1, Optimizer: optim.EMA{Decay: 0.5, Optimizer: optim.Adam{}}})
+	ids := []int{1, 2, 3, 4, 5, 6, 0, 1, 2, 3}
+	train := load(t, n, "ids", Data{X: ids, Y: []int{0, 2}})
+	if _, err := n.Fit(train, Train{Epochs: 3}); err != nil {
+		t.Fatal(err)
+	}
+	want, err := n.Predict(ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var x any = ids
+	for _, name := range n.model.Names() {
+		p, err := n.Part(name).Predict(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x = p.Output
+	}
+	if !slices.Equal(x.([]float32), want.Output) {
+		t.Errorf("got %v of the layers, want %v", x, want.Output)
+	}
+	if w, err := n.Part("head").Weights(); err != nil || len(w) != 2 {
+		t.Errorf("got %v, %v of the last layer, want two arrays", w, err)
+	}
+	if _, err := n.Part("hed").Predict(ids); err == nil || !strings.Contains(err.Error(), `no part "hed": want one of tokens, lstm, laststep, norm, head`) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 // Stream is a set of examples from an iterator, which begins again at each epoch and gives
 // any number of them at a time. At most 2·buffer are on the device; each buffer is shuffled.
-// The first are checked at once. See [data.Batches].
+// See [data.Batches].
 func (n *Net) Stream(name string, all iter.Seq2[Data, error], buffer int) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,6 +84,7 @@ type hostBlock struct {
 	rows    int
 	answers float64 // of an example, of the epoch so far
 	last    bool    // of the epoch
+	final   bool    // of the run
 	err     error
 }
 
@@ -97,14 +98,15 @@ type source struct {
 	count  int           // blocks
 }
 
-// blocks begins to read a stream for some epochs in blocks like a set. Whole is 1, or what the
-// number of an epoch's examples is made a multiple of.
-func (n *Net) blocks(ctx context.Context, set *Set, epochs, whole int) *source {
+// blocks begins to read a stream in blocks like a set, for some epochs, or for steps of batches
+// if they are more than 0. Whole is 1, or what the number of an epoch's examples is made a
+// multiple of.
+func (n *Net) blocks(ctx context.Context, set *Set, epochs, steps, batch, whole int) *source {
 	ctx, stop := context.WithCancel(ctx)
 	s := &source{set: set, blocks: make(chan *hostBlock, 1), stop: stop}
 	go func() {
 		defer close(s.blocks)
-		f := &filler{net: n, set: set, whole: whole, ended: func() bool { return ctx.Err() != nil }, send: func(b *hostBlock) bool {
+		f := &filler{net: n, set: set, whole: whole, steps: steps, batch: batch, ended: func() bool { return ctx.Err() != nil }, send: func(b *hostBlock) bool {
 			select {
 			case s.blocks <- b:
 				return true
@@ -136,6 +138,8 @@ type filler struct {
 	net     *Net
 	set     *Set
 	whole   int
+	steps   int // that are left, of a batch; 0: any number
+	batch   int
 	send    func(*hostBlock) bool
 	ended   func() bool
 	block   *hostBlock // being filled
@@ -181,7 +185,7 @@ func (f *filler) epoch() error {
 		return fmt.Errorf("%d examples, want at least %d", total, f.whole)
 	}
 	f.block.last = true
-	if !f.send(f.block) {
+	if !f.send(f.block) || f.block.final {
 		return errEnded
 	}
 	return nil
@@ -212,6 +216,10 @@ func (f *filler) add(s *Set) error {
 		}
 		if f.block.rows == f.set.N {
 			f.finish(f.block)
+			if f.block.final {
+				f.send(f.block)
+				return errEnded
+			}
 			f.full, f.block = f.block, f.empty()
 		}
 	}
@@ -225,8 +233,13 @@ func (f *filler) flush() bool {
 	return b == nil || f.send(b)
 }
 
-// finish counts the examples of a block that is complete, and their labels.
+// finish counts the steps and the examples of a block that is complete, and their labels.
 func (f *filler) finish(b *hostBlock) {
+	if steps := (b.rows + f.batch - 1) / f.batch; f.steps > steps {
+		f.steps -= steps
+	} else if f.steps > 0 {
+		b.rows, b.last, b.final = min(b.rows, f.steps*f.batch), true, true
+	}
 	f.seen += b.rows
 	b.answers = 1
 	if !f.set.labelled() {
@@ -257,7 +270,7 @@ func (n *Net) upload(s *source, b *hostBlock, rows int, shuffle bool) (*exampleO
 			return nil, err
 		}
 	}
-	o := &exampleOrder{data: set, streamed: true, rows: b.rows, last: b.last, answers: b.answers, host: make([]int32, rows)}
+	o := &exampleOrder{data: set, streamed: true, rows: b.rows, last: b.last, final: b.final, answers: b.answers, host: make([]int32, rows)}
 	order := rand.New(rand.NewPCG(uint64(n.config.Seed), uint64(s.step)<<32|uint64(s.count))).Perm(b.rows)
 	for i := range o.host {
 		switch {
@@ -322,7 +335,7 @@ func (r *run) openSource() error {
 	if err := r.state[0][len(r.state[0])-1].Values(step); err != nil {
 		return err
 	}
-	r.source = r.net.blocks(r.ctx, r.data, r.Epochs, whole)
+	r.source = r.net.blocks(r.ctx, r.data, r.Epochs, r.Steps, r.Batch, whole)
 	r.source.step = step[0]
 	return nil
 }

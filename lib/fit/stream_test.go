@@ -60,6 +60,12 @@ func TestStreamEqualsSet(t *testing.T) {
 		{"unrolled", models.MLP(9), Config{}, Train{Epochs: 2, Batch: 10}, 50, false, 22},
 		{"bf16", models.MLP(9), Config{BF16: true}, Train{Epochs: 1, Batch: 10}, 40, false, 11},
 		{"dropout", small(), Config{}, Train{Epochs: 2, Batch: 10}, 40, false, 22},
+		{"steps", models.MLP(9), Config{}, Train{Steps: 15, Batch: 10}, 40, false, 15},
+		{"steps, to a buffer's end", models.MLP(9), Config{}, Train{Steps: 15, Batch: 10}, 20, false, 15},
+		{"steps, fewer than an epoch", models.MLP(9), Config{}, Train{Steps: 3, Batch: 10}, 40, false, 3},
+		{"steps of whole epochs", models.MLP(9), Config{}, Train{Steps: 22, Batch: 10}, 40, false, 22},
+		{"steps, last batch dropped", models.MLP(9), Config{}, Train{Steps: 25, Batch: 10, DropLast: true}, 50, false, 25},
+		{"steps, packed", models.MLP(9), Config{}, Train{Steps: 13, Batch: 10}, 40, true, 13},
 	} {
 		d := digits(103, tt.net.Input, 1)
 		tt.config.Seed, tt.config.FirstLook, tt.train.InOrder = 3, true, true
@@ -88,6 +94,10 @@ func TestStreamEqualsSet(t *testing.T) {
 		}
 		if got.Steps != tt.least || !slices.Equal(got.Losses, want.Losses) || !slices.Equal(got.Right, want.Right) {
 			t.Errorf("%s: got %d steps of losses %v, want %d of %v", tt.name, got.Steps, got.Losses, want.Steps, want.Losses)
+		}
+		if len(got.Epochs) != len(want.Epochs) {
+			t.Errorf("%s: got %d epochs, want %d", tt.name, len(got.Epochs), len(want.Epochs))
+			continue
 		}
 		for i, e := range got.Epochs {
 			w := want.Epochs[i]
@@ -260,12 +270,16 @@ func TestStreamFaults(t *testing.T) {
 	two := attach(t, s, "two", small(), Config{FirstLook: true, Devices: 2, AllDevices: true})
 	_, devices := two.Fit(streamOf(t, two, inItems(d, 10), 20), Train{Batch: 10})
 	_, large := n.Fit(from, Train{Batch: 30})
-	_, steps := n.Fit(from, Train{Steps: 30})
 	for what, err := range map[string]error{"a job of bars/stream, which is a stream": job, "the validation of a job of bars": validation, "predictions of bars": predicted, "phases of bars": phases,
-		"training on 2 devices of bars": devices, "batch of 30 from the 20 examples": large, "30 Steps of bars/stream, which is a stream: want Epochs": steps} {
+		"training on 2 devices of bars": devices, "batch of 30 from the 20 examples": large} {
 		if err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("got %v, want %q", err, what)
 		}
+	}
+	var seen Progress
+	h, err := n.Fit(from, Train{Steps: 9, Batch: 10, Progress: func(p Progress) { seen = p }})
+	if err != nil || h.Steps != 9 || len(h.Epochs) != 3 || h.Last().Train.N != 10 || seen.Done() != 1 || !strings.HasPrefix(seen.String(), "epoch 3/3, step 1/4, ") {
+		t.Errorf("got %v, %v, %v, want 9 steps, the last one of epoch 3", h, seen, err)
 	}
 	if score, err := n.Evaluate(from); err != nil || score.N != 40 {
 		t.Errorf("got %v, %v, want the score of 40 examples", score, err)

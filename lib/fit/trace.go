@@ -28,7 +28,6 @@ type writer struct {
 	devices  int
 	builder  *hlo.Builder
 	program  *hlo.Program
-	cells    xla.Cells
 	calls    map[*Node]standIn // for cut
 
 	attentions []lower.Attention // of the net, as they were written
@@ -44,7 +43,7 @@ func (w *writer) Description() string                { return "gaiden" }
 func (w *writer) Lowering() models.Lowering {
 	attends := func(a lower.Attention) { w.attentions = append(w.attentions, a) }
 	multiplies := func(x, weights, biases *Node) { w.head = &head{x, weights, biases} }
-	return xla.Lowering{Target: w.target, Options: w.options, Calls: w, Cells: &w.cells, Attends: attends, Multiplies: multiplies}
+	return xla.Lowering{Target: w.target, Options: w.options, Calls: w, Attends: attends, Multiplies: multiplies}
 }
 func (w *writer) Builder(name string) compute.Builder {
 	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
@@ -267,7 +266,7 @@ func (n *Net) ordered(in models.Inputs) (l []*Node) {
 
 func (t *trace) float(y *Node) *Node {
 	if y.DType() != dtypes.Float32 {
-		return ConvertDType(y, dtypes.Float32)
+		return models.HandMask(y, ConvertDType(y, dtypes.Float32))
 	}
 	return y
 }

@@ -208,6 +208,7 @@ func (r *run) train() error {
 		if err := r.trainEpoch(epoch); err != nil {
 			return err
 		}
+		epochs = min(epochs, r.Epochs) // a stream's are known by the last one
 	}
 	return r.await(0)
 }
@@ -224,7 +225,9 @@ func (r *run) trainEpoch(epoch int) error {
 		if err != nil {
 			return err
 		}
-		last = order.last
+		if last = order.last; order.final {
+			r.Epochs = epoch
+		}
 		err = r.trainBlock(order)
 		order.release()
 		if err != nil {
@@ -292,7 +295,7 @@ func (r *run) endEpoch() error {
 		}
 	}
 	if r.source != nil {
-		r.steps, r.lastEpoch = r.step, r.step // known now
+		r.steps, r.lastEpoch = max(r.steps, r.step), r.step // known now
 	}
 	r.record.end(time.Since(r.began), validation)
 	r.snapshots.request(r.save)
@@ -394,9 +397,13 @@ func (r *run) report(phase string) {
 		steps = r.lastEpoch
 	}
 	p := r.record.progress(phase, r.Epochs, steps)
-	p.Total = (r.Epochs-1)*r.steps + r.lastEpoch
+	if p.Total = (r.Epochs-1)*r.steps + r.lastEpoch; r.source != nil && r.Steps > 0 {
+		if p.Total, p.Epochs = r.Steps, 0; r.steps > 0 {
+			p.Epochs = (r.Steps + r.steps - 1) / r.steps
+		}
+	}
 	p.Elapsed = time.Since(r.began)
-	if after := r.history.Steps - r.warmSteps; after > 0 && r.warmSteps > 0 && r.steps > 0 {
+	if after := r.history.Steps - r.warmSteps; after > 0 && r.warmSteps > 0 && (r.steps > 0 || r.Steps > 0) {
 		busy := p.Elapsed - r.history.Compile - r.warmTime
 		p.Left = time.Duration(float64(busy) / float64(after) * float64(p.Total-r.history.Steps))
 	}
@@ -416,9 +423,6 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 			return t, err
 		}
 	}
-	if t.Steps != 0 && data.stream != nil {
-		return t, fmt.Errorf("fit: %s: %d Steps of %s, which is a stream: want Epochs, for nobody knows how many steps it has", n.name, t.Steps, data.Name)
-	}
 	if t.Steps != 0 && (t.Steps < 0 || t.Epochs != 0) {
 		return t, fmt.Errorf("fit: %s: %d Steps and %d Epochs: want 1 or more of either", n.name, t.Steps, t.Epochs)
 	}
@@ -435,12 +439,19 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 		return t, err
 	}
 	if n.config.Step != nil {
-		if _, err := n.outline(data, t.Batch); err != nil {
+		o, err := n.outline(data, t.Batch)
+		if err != nil {
 			return t, err
+		}
+		if t.Accumulate > 1 && o.losses > 1 {
+			return t, fmt.Errorf("fit: %s: Accumulate of %d with a Config.Step that calls Minimize %d times, the later ones with the weights after the first: want one call of Minimize, or a smaller Batch", n.name, t.Accumulate, o.losses)
 		}
 	}
 	if t.Steps > 0 {
 		each := t.epochSteps(data)
+		if data.stream != nil {
+			each = 1 // or more: the examples of an epoch are not known
+		}
 		t.Epochs = (t.Steps + each - 1) / each
 	}
 	if t.Batch == data.N { // nothing to shuffle but the order of sums

@@ -44,6 +44,9 @@ type part struct {
 // NewPlan divides a net. Its error says why there is no plan for it at all.
 func NewPlan(net models.Net) (*Plan, error) {
 	net = net.Listed()
+	if net.Adapted("") {
+		return nil, fmt.Errorf("fused: %s: it has LoRA or int8 weights, for which there are no kernels", net.Name)
+	}
 	p := &Plan{net: net}
 	names := net.Names()
 	axes := 1 + len(net.Input) // of what a layer gets
@@ -53,9 +56,9 @@ func NewPlan(net models.Net) (*Plan, error) {
 		case models.Flatten:
 			q.kind = "flatten"
 			axes = 2
-		case models.MeanPool2D:
+		case models.GlobalAvgPool:
 			axes = 2
-			q.reason = "no kernel for GlobalAveragePooling2D"
+			q.reason = "no kernel for GlobalAveragePooling"
 		case models.Dense:
 			act, known := l.Act.Activation()
 			q.act, q.bias = act, !l.NoBias
@@ -73,8 +76,8 @@ func NewPlan(net models.Net) (*Plan, error) {
 			switch {
 			case !known:
 				q.reason = "an activation without a kernel"
-			case l.Stride > 1 || l.NoBias || l.Kernel > 7 || l.Same && l.Kernel%2 == 0:
-				q.reason = "a stride, no bias, or a size without a kernel"
+			case l.Stride > 1 || l.Dilation > 1 || l.Groups > 1 || l.NoBias || l.Kernel > 7 || l.Same && l.Kernel%2 == 0:
+				q.reason = "a stride, dilation, groups, no bias, or a size without a kernel"
 			default:
 				q.kind = "conv"
 			}

@@ -11,8 +11,9 @@ import (
 // CTC is -log of the probability of a sequence of labels by logits of more time steps, over
 // all ways to repeat labels and to put blanks between them (Graves et al., 2006). It takes
 // logits [n steps classes] and labels [n length], which are shorter where they end with
-// negative ones. It is PyTorch's ctc_loss without its division by the lengths. Sequences that
-// do not fit into the steps have a loss of 0, as with zero_infinity.
+// negative ones. The logits of fewer steps count where the net has a mask of its sequences, by
+// models.WithLengths; see [CTC.Within]. It is PyTorch's ctc_loss without its division by the
+// lengths. Sequences that do not fit into the steps have a loss of 0, as with zero_infinity.
 type CTC struct {
 	Blank int // the class that stands for no label
 }
@@ -25,6 +26,14 @@ func (l CTC) checkClasses(classes int) error {
 		return fmt.Errorf("Blank is %d: want one of the %d classes, from 0", l.Blank, classes)
 	}
 	return nil
+}
+
+// Within are logits whose steps that are not there, where there [n steps] is false, give a blank
+// and nothing else: the loss is then that of the others.
+func (l CTC) Within(out, there *Node) *Node {
+	class := Iota(out.Graph(), shapes.Make(dtypes.Int32, out.Shape().Dimensions...), 2)
+	blank := Where(Equal(class, FillScalar(out.Graph(), class.Shape(), float64(l.Blank))), ZerosLike(out), FillScalar(out.Graph(), out.Shape(), never))
+	return Where(BroadcastToDims(InsertAxes(there, -1), out.Shape().Dimensions...), out, blank)
 }
 
 // never is the logarithm of a probability of 0.

@@ -77,6 +77,26 @@ func (l Activation) Title() (name, kind string) { return l.Name, "Activation" }
 // Apply takes any x.
 func (l Activation) Apply(_ *model.Scope, x *graph.Node) *graph.Node { return l.Act.of(x) }
 
+// PReLU is x where it is more than 0, and x times a weight of its channel elsewhere (He et al.,
+// 2015).
+type PReLU struct {
+	Name   string
+	Shared bool // one weight for all channels
+	Init   Init // of the weights; default: 0.25
+}
+
+func (l PReLU) Title() (name, kind string) { return l.Name, "PReLU" }
+
+// Apply takes any x of rank 2 or more.
+func (l PReLU) Apply(scope *model.Scope, x *graph.Node) *graph.Node {
+	n := lastAxis(x)
+	if l.Shared {
+		n = 1
+	}
+	slope := graph.ExpandLeftToRank(variable(scope, x.Graph(), "weights", l.Init, Fill(0.25), n), x.Rank())
+	return graph.Add(graph.MaxScalar(x, 0), graph.Mul(graph.MinScalar(x, 0), slope))
+}
+
 // SoftCap makes x limit·tanh(x/limit), which is within ±Limit, as Gemma 2 does with its logits.
 type SoftCap struct {
 	Name  string

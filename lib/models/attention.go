@@ -114,8 +114,12 @@ func (l Attention) Attend(scope *model.Scope, x, context *Node, a Attending) *No
 		}
 		q, k = rotated(q, f, at), rotated(k, f, at)
 	}
-	if mask := paddingMask(scope, x.Graph()); mask != nil && a.KeySegments == nil {
-		a.QuerySegments, a.KeySegments = OnesLike(mask), mask
+	mask := paddingMask(scope, x.Graph())
+	if m := MaskOf(context); m != nil {
+		mask = ConvertDType(m, dtypes.Int32)
+	}
+	if mask != nil && a.KeySegments == nil {
+		a.QuerySegments, a.KeySegments = Ones(x.Graph(), shapes.Make(dtypes.Int32, x.Shape().Dimensions[:2]...)), mask
 	}
 	a.Scale, a.SoftCap = l.Scale, l.SoftCap
 	a.Causal, a.Window, a.ALiBi, a.Dropout, a.Scope = l.Causal, l.Window, l.ALiBi, l.Dropout, scope

@@ -20,7 +20,7 @@ func (n Net) Check() error {
 	if n.wrong != nil {
 		return n.wrong
 	}
-	if err := n.checkInputs(); err != nil {
+	if err := cmp.Or(n.checkInputs(), n.checkAdapt()); err != nil {
 		return err
 	}
 	n = n.Listed()
@@ -157,8 +157,8 @@ func unused(is bool, name, because string) error {
 }
 
 func (l Conv2D) check() error {
-	return cmp.Or(least("Channels", l.Channels, 1), least("Kernel", l.Kernel, 1), usual("Stride", l.Stride, "1"), least("Pad", l.Pad, 0),
-		unused(l.Same && l.Pad > 0, "Pad", "Same"), unused(l.NoBias && l.BiasInit != nil, "BiasInit", "NoBias"))
+	return cmp.Or(least("Channels", l.Channels, 1), least("Kernel", l.Kernel, 1), usual("Stride", l.Stride, "1"), usual("Dilation", l.Dilation, "1"),
+		groupsOf(l.Groups, l.Channels), least("Pad", l.Pad, 0), unused(l.Same && l.Pad > 0, "Pad", "Same"), unused(l.NoBias && l.BiasInit != nil, "BiasInit", "NoBias"))
 }
 
 // oneOf refuses a number that is none of a list of constants.
@@ -191,7 +191,6 @@ func (l MaxPool2D) check() error {
 	return err
 }
 
-func (MeanPool2D) check() error { return nil }
 func (Flatten) check() error    { return nil }
 func (Activation) check() error { return nil }
 

@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 		{MaxPool2D{Window: 2, Pad: 2}, "Pad is 2 with windows of 2"},
 		{MaxPool2D{Window: 2, Gradient: 7}, "Gradient is 7: want one of models.Mask"},
 		{LSTM{}, "Units is 0"}, {LSTM{Units: 1, Stateful: -1}, "Stateful is -1"},
-		{MeanPool2D{}, ""}, {Flatten{}, ""}, {Activation{}, ""},
+		{GlobalAvgPool{}, ""}, {Flatten{}, ""}, {Activation{}, ""},
 		{Residual{}, "Main has no layers"},
 		{Residual{Skip: []Layer{Dense{Name: "a", Units: 1}}}, "Main has no layers"},
 		{inner(Dense{Units: 1}), "Main: layer 1, a Dense, has no name"},
@@ -76,6 +76,9 @@ func TestCheck(t *testing.T) {
 		{SoftCap{}, "Limit is 0: want more"}, {Embedding{Vocab: 1, Units: 1, Scale: -1}, "Scale is -1"},
 		{FeedForward{Hidden: -1}, "Hidden is -1"}, {TransformerBlock{}, "Heads is 0"}, {TransformerBlock{Heads: 1, Hidden: -1}, "Hidden is -1"},
 		{Repeat{Layer: Dense{Units: 1}}, "Times is 0"}, {Repeat{Times: 2}, "Layer is nil: want a layer"}, {Repeat{Times: 2, Layer: Dense{}}, "Units is 0"},
+		{Conv3D{Channels: 1}, "Kernel is 0"}, {Conv3D{Channels: 2, Kernel: 1, Groups: 3}, "Groups is 3 with 2 Channels: want a divisor"}, {Conv2D{Channels: 1, Kernel: 1, Dilation: -1}, "Dilation is -1"}, {Conv1D{Channels: 3, Kernel: 1, Groups: 2}, "Groups is 2"},
+		{MaxPool1D{}, "Window is 0"}, {MaxPool3D{Window: 2, Pad: 2}, "Pad is 2 with windows of 2"}, {AvgPool1D{Window: 1, Stride: -1}, "Stride is -1"}, {AvgPool3D{}, "Window is 0"}, {InstanceNorm{Epsilon: -1}, "Epsilon is -1"},
+		{SpectralNorm{}, "Layer is nil"}, {SpectralNorm{Layer: LSTM{Units: 1}}, "Layer is a LSTM: want a Dense"}, {TimestepEncoding{Units: 3}, "Units is 3: want an even number"}, {TimestepEncoding{Units: 2, MaxPeriod: 1}, "MaxPeriod is 1"},
 		{GRU{}, "Units is 0"}, {RNN{}, "Units is 0"}, {Bidirectional{}, "Layer is nil"}, {Bidirectional{Layer: LSTM{}}, "Units is 0"}, {Scan{}, "Cell is nil"},
 		{Sequential{}, "number of Layers is 0"}, {Sequential{Layers: []Layer{Dense{Units: 1}}}, "Layers: layer 1, a Dense, has no name: inside of a Sequential"},
 		{Concat{Branches: [][]Layer{nil}}, "Branches has 1: want two or more"}, {Concat{Branches: [][]Layer{nil, {Dense{Name: "a"}}}}, "Branches[1]: layer a: Units is 0"},
@@ -105,6 +108,9 @@ func TestCheck(t *testing.T) {
 		want string
 	}{
 		{"no layers", Net{Input: []int{1}}, "has no layers"},
+		{"LoRA of rank -1", Net{Input: []int{1}, Layers: one, LoRA: LoRA{Rank: -1}}, "LoRA: Rank is -1"},
+		{"LoRA of alpha -1", Net{Input: []int{1}, Layers: one, LoRA: LoRA{Rank: 1, Alpha: -1}}, "LoRA: Alpha is -1"},
+		{"LoRA without a rank", Net{Input: []int{1}, Layers: one, LoRA: LoRA{Names: []string{"*"}}}, "LoRA: Rank is 0: want 1 or more"},
 		{"negative side", Net{Input: []int{-1}, Layers: one}, "input of [-1]"},
 		{"no side", Net{Input: []int{3, 0}, Layers: one}, "input of [3 0]"},
 		{"sides that overflow", Net{Input: []int{1 << 40, 1 << 40}, Layers: one}, "input of"},
@@ -117,7 +123,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}
 	}
-	for name, of := range map[string]Net{"images": {Input: []int{3, 2}, Layers: []Layer{MeanPool2D{}}}, "sequences": {Input: []int{3}, Layers: []Layer{LSTM{Units: 1}}}} {
+	for name, of := range map[string]Net{"images": {Input: []int{3, 2}, Layers: []Layer{AvgPool2D{Window: 1}}}, "sequences": {Input: []int{3}, Layers: []Layer{LSTM{Units: 1}}}} {
 		if _, err := fit.New("net", of, fit.Config{}).Summary(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want %s: got %v", name, err)
 		}
@@ -129,9 +135,9 @@ func TestCheck(t *testing.T) {
 func TestEveryNumber(t *testing.T) {
 	layers := []any{Conv2D{Channels: 1, Kernel: 1}, Dense{Units: 1}, Dropout{}, BatchNorm{}, MaxPool2D{Window: 1}, LSTM{Units: 1}, Residual{Main: []Layer{Dense{Name: "d", Units: 1}}},
 		Embedding{Vocab: 1, Units: 1}, Positions{Length: 1}, LayerNorm{}, RMSNorm{}, GroupNorm{Groups: 1}, Attention{Heads: 1}, FeedForward{}, TransformerBlock{Heads: 1},
-		Repeat{Times: 1, Layer: Dense{Units: 1}}, GRU{Units: 1}, RNN{Units: 1}, Conv1D{Channels: 1, Kernel: 1}, DepthwiseConv2D{Kernel: 1}, ConvTranspose2D{Channels: 1, Kernel: 1}, AvgPool2D{Window: 1}, Upsample2D{Factor: 1},
-		SoftCap{Limit: 1}, ColorJitter{Contrast: 0.5}, Cutout{Size: 1}, MixUp{}, RandomAffine{Shift: 0.1}, RandomCrop{Pad: 1}, Normalize{Mean: []float64{0}, Deviation: []float64{1}}}
-	fieldtest.Numbers(t, layers, nil, []string{"Summary", "Row", "Convolution", "Attending", "ScoreTile", "Input", "Cache"}, func(layer any) error {
+		Repeat{Times: 1, Layer: Dense{Units: 1}}, GRU{Units: 1}, RNN{Units: 1}, Conv1D{Channels: 1, Kernel: 1}, DepthwiseConv2D{Kernel: 1}, ConvTranspose2D{Channels: 1, Kernel: 1}, AvgPool2D{Window: 1}, Upsample2D{Factor: 1}, Conv3D{Channels: 1, Kernel: 1}, AvgPool1D{Window: 1}, AvgPool3D{Window: 1}, MaxPool1D{Window: 1}, MaxPool3D{Window: 1}, InstanceNorm{}, TimestepEncoding{Units: 2}, SoftCap{Limit: 1},
+		ColorJitter{Contrast: 0.5}, Cutout{Size: 1}, MixUp{}, RandomAffine{Shift: 0.1}, RandomCrop{Pad: 1}, Normalize{Mean: []float64{0}, Deviation: []float64{1}}}
+	fieldtest.Numbers(t, layers, nil, []string{"Summary", "Row", "Convolution", "Attending", "ScoreTile", "Masking", "Input", "Cache", "LoRA"}, func(layer any) error {
 		return Net{Name: "net", Input: []int{4, 4, 1}, Layers: []Layer{layer.(Layer)}}.Check()
 	})
 }

@@ -51,6 +51,9 @@ type Repeat struct {
 	Name  string
 	Times int
 	Layer Layer // needs no name
+	// Recompute keeps only the inputs of the layers for the backward pass, which computes each
+	// layer once more: memory for one layer, not for all, and about a third more time.
+	Recompute bool
 }
 
 func (l Repeat) Title() (name, kind string) { return l.Name, "Repeat" }
@@ -60,7 +63,12 @@ func (l Repeat) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
 	for i := range l.Times {
 		before := x.Shape()
-		if x = l.Layer.Apply(scope.In("%d", i), x); i+1 < l.Times && !x.Shape().Equal(before) {
+		if inner := scope.In("%d", i); l.Recompute && x.DType().IsFloat() && scope.IsTraining(x.Graph()) {
+			x = recomputed(l.Layer, inner, x)
+		} else {
+			x, _ = apply(l.Layer, inner, x, nil)
+		}
+		if i+1 < l.Times && !x.Shape().Equal(before) {
 			panic(fmt.Errorf("the layer makes %s of %s: want the same shape, for it is repeated", x.Shape(), before))
 		}
 	}
@@ -133,7 +141,7 @@ func nameless(l Layer) bool {
 // weightless says whether a layer has no variables, and so needs no name in a container.
 func weightless(l Layer) bool {
 	switch l.(type) {
-	case Activation, AvgPool2D, Dropout, FirstStep, Flatten, LastStep, MaxPool2D, MeanPool2D, SoftCap, Upsample2D:
+	case Activation, AvgPool1D, AvgPool2D, AvgPool3D, Dropout, FirstStep, Flatten, GlobalAvgPool, GlobalMaxPool, LastStep, Masking, MaxPool1D, MaxPool2D, MaxPool3D, SinusoidalPositions, SoftCap, TimestepEncoding, Upsample2D:
 		return true
 	}
 	return false
@@ -187,15 +195,23 @@ func sequence(layers []Layer, scope *model.Scope, x *Node) *Node {
 	return x
 }
 
-// apply applies a layer to x, which again computes a second time, if it is not nil.
-func apply(layer Layer, scope *model.Scope, x *Node, again Again) (*Node, Again) {
+// apply applies a layer to x, which again computes a second time, if it is not nil. What it gives
+// has the mask of x.
+func apply(layer Layer, scope *model.Scope, x *Node, again Again) (y *Node, next Again) {
 	switch l := layer.(type) {
 	case BatchNorm:
-		return l.apply(scope, x)
+		y, next = l.apply(scope, x)
 	case Conv2D:
-		return l.apply(scope, x, again), nil
+		y = l.apply(scope, x, again)
 	case MaxPool2D:
-		return l.apply(x, again), nil
+		y = l.apply(x, again)
+	case GRU, LSTM, RNN, Scan:
+		y = unpadded(x, func(x *Node) *Node { return layer.Apply(scope, x) })
+	default:
+		y = layer.Apply(scope, x)
 	}
-	return layer.Apply(scope, x), nil
+	if x != nil {
+		y = HandMask(x, y)
+	}
+	return y, next
 }

@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
@@ -13,11 +14,13 @@ type Conv2D struct {
 	Channels int
 	Kernel   int
 	Stride   int  // default: 1
+	Dilation int  // distance of a kernel's taps; default: 1
+	Groups   int  // of inputs and channels, each convolved by itself; default: 1
 	Same     bool // pad so that the image keeps its size, divided by the stride
 	Pad      int  // on each side; not with Same
 	Act      Act
 	NoBias   bool
-	Init     Init // of the weights, [kernel kernel inputs channels]; default: Glorot
+	Init     Init // of the weights, [kernel kernel inputs/groups channels]; default: Glorot
 	BiasInit Init // of the biases, [channels]; default: 0
 }
 
@@ -32,6 +35,13 @@ func (l Conv2D) apply(scope *model.Scope, x *Node, again Again) *Node {
 	d := x.Shape().Dimensions
 	must(l)
 	images(x)
+	if l.Dilation > 1 || l.Groups > 1 {
+		w := window{l.Kernel, l.Stride, l.Dilation, slices.Repeat([][2]int{{l.Pad, l.Pad}}, 2)}
+		if l.Same {
+			w = w.same(x)
+		}
+		return slider{l.Channels, l.Kernel, l.Groups, l.NoBias, l.Init, l.BiasInit, l.Act}.slide(scope, x, w)
+	}
 	stride := max(1, l.Stride)
 	pads := [2][2]int{{l.Pad, l.Pad}, {l.Pad, l.Pad}}
 	if l.Same {

@@ -16,53 +16,45 @@ type Conv1D struct {
 	Kernel   int
 	Stride   int  // default: 1
 	Dilation int  // distance of a kernel's taps; default: 1
+	Groups   int  // of inputs and channels, each convolved by itself; default: 1
 	Same     bool // pad so that a sequence keeps its length, divided by the stride
 	Causal   bool // pad before a sequence only, so that no time step sees those after it
 	Act      Act
 	NoBias   bool
-	Init     Init // of the weights, [kernel inputs channels]; default: Glorot
+	Init     Init // of the weights, [kernel inputs/groups channels]; default: Glorot
 }
 
 func (l Conv1D) Title() (name, kind string) { return l.Name, "Conv1D" }
 
 func (l Conv1D) check() error {
 	return cmp.Or(least("Channels", l.Channels, 1), least("Kernel", l.Kernel, 1), usual("Stride", l.Stride, "1"), usual("Dilation", l.Dilation, "1"),
-		unused(l.Same && l.Causal, "Same", "Causal"))
+		groupsOf(l.Groups, l.Channels), unused(l.Same && l.Causal, "Same", "Causal"))
 }
 
-// Apply takes x shaped [n length inputs] and returns [n length' channels]. It is a
-// multiplication of the kernel's taps, next to each other, with a matrix.
+// Apply takes x shaped [n length inputs] and returns [n length' channels].
 func (l Conv1D) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
 	sequences(x)
-	d, stride, dilation := x.Shape().Dimensions, max(1, l.Stride), max(1, l.Dilation)
-	span := (l.Kernel-1)*dilation + 1
+	w := window{size: l.Kernel, stride: l.Stride, dilation: l.Dilation}
 	cache := cacheOf(x.Graph())
-	switch total := max(0, ((d[1]+stride-1)/stride-1)*stride+span-d[1]); {
+	switch {
 	case cache != nil && l.Causal:
-		x = cache.continued(scope, x, span-1)
+		x = cache.continued(scope, x, w.span()-1)
 	case l.Causal:
-		x = padded(x, 1, span-1, 0)
+		w.pads = [][2]int{{w.span() - 1, 0}}
 	case l.Same:
-		x = padded(x, 1, total/2, total-total/2)
+		w = w.same(x)
 	}
-	length := (x.Shape().Dimensions[1]-span)/stride + 1
-	if x.Shape().Dimensions[1] < span {
-		panic(fmt.Errorf("a kernel that spans %d time steps on sequences of %d: want one that is no longer; give it padding by Same or Causal", span, x.Shape().Dimensions[1]))
+	mask := MaskOf(x)
+	y := slider{l.Channels, l.Kernel, l.Groups, l.NoBias, l.Init, nil, l.Act}.slide(scope, zeroed(x, mask), w)
+	if mask == nil || y.Shape().Dimensions[1] == x.Shape().Dimensions[1] {
+		return y
 	}
-	var taps []*Node
-	for i := range l.Kernel {
-		from := i * dilation
-		taps = append(taps, Slice(x, AxisRange(), AxisRange(from, from+(length-1)*stride+1).Stride(stride)))
+	from, stride := 0, max(1, l.Stride) // a result is there if its step is, or all that it sees
+	if w.pads == nil {
+		from = w.span() - 1
 	}
-	w := variable(scope, x.Graph(), "weights", l.Init, Glorot, l.Kernel, d[2], l.Channels)
-	var biases *Node
-	if !l.NoBias {
-		biases = variable(scope, x.Graph(), "biases", nil, Fill(0), l.Channels)
-	}
-	rows := Reshape(Concatenate(taps, 2), d[0]*length, l.Kernel*d[2])
-	y := loweringOf(x.Graph()).Dense(rows, Reshape(w, l.Kernel*d[2], l.Channels), biases, l.Act)
-	return Reshape(y, d[0], length, l.Channels)
+	return WithMask(y, Slice(mask, AxisRange(), AxisRange(from, from+(y.Shape().Dimensions[1]-1)*stride+1).Stride(stride)))
 }
 
 // DepthwiseConv2D slides a square kernel over each channel of an image by itself. With a
@@ -88,33 +80,18 @@ func (l DepthwiseConv2D) check() error {
 func (l DepthwiseConv2D) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
 	images(x)
-	d, stride, dilation := x.Shape().Dimensions, max(1, l.Stride), max(1, l.Dilation)
-	span := (l.Kernel-1)*dilation + 1
-	var out [2]int
-	for i := range out {
-		if total := max(0, ((d[1+i]+stride-1)/stride-1)*stride+span-d[1+i]); l.Same {
-			x = padded(x, 1+i, total/2, total-total/2)
-		}
-		size := x.Shape().Dimensions[1+i]
-		if size < span {
-			panic(fmt.Errorf("a kernel that spans %d×%d on an image of %d×%d: want one that is no larger", span, span, d[1], d[2]))
-		}
-		out[i] = (size-span)/stride + 1
+	d, window := x.Shape().Dimensions, window{size: l.Kernel, stride: l.Stride, dilation: l.Dilation}
+	if l.Same {
+		window = window.same(x)
 	}
 	init := func(store *model.Store) model.VariableInitializer { return uniform(store, 1/float64(l.Kernel)) }
-	w := variable(scope, x.Graph(), "weights", l.Init, init, l.Kernel, l.Kernel, d[3])
+	w := Reshape(variable(scope, x.Graph(), "weights", l.Init, init, l.Kernel, l.Kernel, d[3]), l.Kernel*l.Kernel, d[3])
 	var y *Node
-	for i := range l.Kernel {
-		for j := range l.Kernel {
-			axis := func(k, n int) SliceAxisSpec {
-				return AxisRange(k*dilation, k*dilation+(n-1)*stride+1).Stride(stride)
-			}
-			tap := Reshape(Slice(w, AxisElem(i), AxisElem(j)), 1, 1, 1, d[3])
-			if part := Mul(Slice(x, AxisRange(), axis(i, out[0]), axis(j, out[1])), tap); y == nil {
-				y = part
-			} else {
-				y = Add(y, part)
-			}
+	for i, view := range window.views(x) {
+		if part := Mul(view, Reshape(Slice(w, AxisElem(i)), 1, 1, 1, d[3])); y == nil {
+			y = part
+		} else {
+			y = Add(y, part)
 		}
 	}
 	if !l.NoBias {
@@ -201,46 +178,6 @@ func (l ConvTranspose2D) Apply(scope *model.Scope, x *Node) *Node {
 		y = Add(y, ExpandLeftToRank(variable(scope, x.Graph(), "biases", nil, Fill(0), channels), 4))
 	}
 	return l.Act.of(y)
-}
-
-// AvgPool2D takes the mean of each window of an image.
-type AvgPool2D struct {
-	Name   string
-	Window int
-	Stride int // default: Window
-}
-
-func (l AvgPool2D) Title() (name, kind string) { return l.Name, "AveragePooling2D" }
-
-func (l AvgPool2D) check() error {
-	return cmp.Or(least("Window", l.Window, 1), usual("Stride", l.Stride, "Window"))
-}
-
-// Apply takes x shaped [n height width channels] and returns [n height' width' channels];
-// rows and columns that fill no window are dropped.
-func (l AvgPool2D) Apply(_ *model.Scope, x *Node) *Node {
-	must(l)
-	images(x)
-	d, stride := x.Shape().Dimensions, l.Stride
-	if stride < 1 {
-		stride = l.Window
-	}
-	if d[1] < l.Window || d[2] < l.Window {
-		panic(fmt.Errorf("window %d×%d on an image of %d×%d: want one that is no larger", l.Window, l.Window, d[1], d[2]))
-	}
-	for axis := 1; axis <= 2; axis++ { // one axis after the other: fewer sums
-		out := (d[axis]-l.Window)/stride + 1
-		var sum *Node
-		for i := range l.Window {
-			if part := SliceAxis(x, axis, AxisRange(i, i+(out-1)*stride+1).Stride(stride)); sum == nil {
-				sum = part
-			} else {
-				sum = Add(sum, part)
-			}
-		}
-		x = MulScalar(sum, 1/float64(l.Window))
-	}
-	return x
 }
 
 // Upsample2D makes images larger: each pixel becomes Factor×Factor equal ones.

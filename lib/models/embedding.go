@@ -18,6 +18,8 @@ type Embedding struct {
 	// Scale is a factor of the vectors, such as √Units in Gemma; default: 1.
 	Scale float64
 	Init  Init // of the table, [vocab units]; default: Normal(0.02), as in GPT-2
+	// MaskZero masks the time steps whose id is 0 as padding, as in Keras: see [WithMask].
+	MaskZero bool
 }
 
 func (l Embedding) Title() (name, kind string) { return l.Name, "Embedding" }
@@ -36,6 +38,12 @@ func (l Embedding) Apply(scope *model.Scope, x *Node) *Node {
 	y := Gather(table, InsertAxes(x, -1), false)
 	if l.Scale != 0 {
 		y = MulScalar(y, l.Scale)
+	}
+	if l.MaskZero && cacheOf(x.Graph()) == nil {
+		if x.Rank() != 2 {
+			panic(fmt.Errorf("got ids of rank %d with MaskZero: want [n length]", x.Rank()))
+		}
+		y = WithMask(y, x)
 	}
 	return y
 }

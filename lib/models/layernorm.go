@@ -60,8 +60,7 @@ func (l RMSNorm) Apply(scope *model.Scope, x *Node) *Node {
 }
 
 // GroupNorm normalizes groups of channels, the last axis, over each example (Wu and He,
-// 2018). With one group it is layer normalization of whole images, with as many groups as
-// channels instance normalization.
+// 2018). With one group it is layer normalization of whole images.
 type GroupNorm struct {
 	Name    string
 	Groups  int
@@ -90,6 +89,24 @@ func (l GroupNorm) Apply(scope *model.Scope, x *Node) *Node {
 	y = Reshape(normalized(y, orDefault(l.Epsilon, 1e-5), 1, 3), d...)
 	y = Add(Mul(y, ExpandLeftToRank(scale, x.Rank())), ExpandLeftToRank(offset, x.Rank()))
 	return ConvertDType(y, x.DType())
+}
+
+// InstanceNorm normalizes each channel of each example by itself, and then scales and shifts it
+// (Ulyanov et al., 2016), as PyTorch does with affine=True.
+type InstanceNorm struct {
+	Name    string
+	Epsilon float64 // added to the variance; default: 1e-5
+}
+
+func (l InstanceNorm) Title() (name, kind string) { return l.Name, "InstanceNormalization" }
+
+func (l InstanceNorm) check() error { return epsilon(l.Epsilon, "1e-5") }
+
+// Apply takes x shaped [n … channels].
+func (l InstanceNorm) Apply(scope *model.Scope, x *Node) *Node {
+	must(l)
+	sideAxes(x)
+	return GroupNorm{Groups: lastAxis(x), Epsilon: l.Epsilon}.Apply(scope, x)
 }
 
 // normalized has mean 0 and variance 1 over some axes.

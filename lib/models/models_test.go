@@ -104,7 +104,7 @@ func TestRefused(t *testing.T) {
 		{"repeated change of shape", flat, models.Repeat{Name: "c", Times: 2, Layer: models.Dense{Units: 3}}, "want the same shape, for it is repeated"},
 		{"bidirectional last step", []int{5, 6}, models.Bidirectional{Name: "c", Layer: models.LastStep{}}, "want something for each time step"},
 		{"last step of a vector", flat, models.LastStep{Name: "c"}, "want sequences shaped"},
-		{"long kernel", []int{5, 6}, models.Conv1D{Name: "c", Channels: 2, Kernel: 3, Dilation: 3}, "a kernel that spans 7 time steps on sequences of 5"},
+		{"long kernel", []int{5, 6}, models.Conv1D{Name: "c", Channels: 2, Kernel: 3, Dilation: 3}, "a kernel that spans 7 on sides of 5"},
 		{"concatenated shapes", image, models.Concat{Name: "c", Branches: [][]models.Layer{nil, {models.MaxPool2D{Name: "p", Window: 2}}}}, "want the same sides but for the last"},
 		{"branches that differ", image, models.Residual{Name: "c", Main: []models.Layer{models.Flatten{Name: "f"}}}, "want one shape"},
 	}

@@ -27,6 +27,9 @@ type Net struct {
 	// the names that the function gives them; see [Call].
 	Function func(scope *model.Scope, in Inputs) *Node
 
+	LoRA LoRA     // narrow matrices next to those of dense layers, for fine-tuning
+	Int8 []string // patterns of dense layers whose weights are int8, with a scale for each output; they are not trained
+
 	wrong error // of a function that made the net; see Check
 	parts bool  // see Parts
 }
@@ -70,7 +73,8 @@ func Call(scope *model.Scope, l Layer, x *Node) *Node {
 			panic(fmt.Errorf("layer %s got an input of %v: %v", name, x.Shape().Dimensions, r))
 		}
 	}()
-	return l.Apply(scope.At("%s", name), x)
+	y, _ := apply(l, scope.At("%s", name), x, nil)
+	return y
 }
 
 // Listed is the net with its Function as the first of its Layers.
@@ -178,10 +182,11 @@ func (n Net) Build(scope *model.Scope, in Inputs, mark func(label string), each 
 	n = n.Listed()
 	x := in[only]
 	var once Again
+	n.adapt(scope)
 	for i, name := range n.Names() {
 		x, once = n.layer(i, name, scope, in, x, once, mark)
 		if each != nil {
-			x = each(i, x)
+			x = HandMask(x, each(i, x))
 		}
 	}
 	return x
@@ -190,6 +195,7 @@ func (n Net) Build(scope *model.Scope, in Inputs, mark func(label string), each 
 // Layer builds layer i, whose name is name, as Build does. Inputs of the net are not there
 // but for x.
 func (n Net) Layer(i int, name string, scope *model.Scope, x *Node, mark func(label string)) *Node {
+	n.adapt(scope)
 	y, _ := n.Listed().layer(i, name, scope, Inputs{only: x}, x, nil, mark)
 	return y
 }
@@ -214,10 +220,10 @@ func (n Net) layer(i int, name string, scope *model.Scope, in Inputs, x *Node, o
 	if mark == nil {
 		return y, next
 	}
-	return IdentityWithCustomGradient(y, func(_, v *Node) *Node {
+	return HandMask(y, IdentityWithCustomGradient(y, func(_, v *Node) *Node {
 		mark(name + "/backward") // the gradient is derived from the last op to the first
 		return v
-	}), next
+	})), next
 }
 
 // dimsOf are the dimensions of what a layer is given, for an error.

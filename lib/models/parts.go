@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 )
@@ -56,27 +57,25 @@ func (n Net) Parts() (parts []Net) {
 	return parts
 }
 
-// Part is a net of one of the layers, with the same names of variables, if its input is known:
-// that of a part, or of the first layer.
-func (n Net) Part(name string) Net {
+// Part is a net of one of the layers, with the same names of variables. shapes is what the net's
+// Build gives for two examples, layer by layer; of [Parts], and of a first layer, it is not used.
+func (n Net) Part(name string, shapes func() ([]shapes.Shape, error)) Net {
 	n = n.Listed()
-	for i, layer := range n.Names() {
-		if layer != name {
-			continue
-		}
-		if n.Inputs != nil {
-			return Net{Name: n.Name, wrong: fmt.Errorf("models: %s has several inputs: want a net of models.Parts", n.Name)}
-		}
-		one := Net{Name: n.Name + "." + name, Input: n.Input, Integers: n.Integers, Layers: n.Layers[i : i+1]}
-		switch p, is := n.Layers[i].(part); {
-		case is:
-			one.Input, one.Integers = p.net.Input, p.net.TakesIntegers()
-		case i > 0:
-			one.wrong = fmt.Errorf("models: %s: layer %s has no input of its own: want a net of models.Parts, or its first layer", n.Name, name)
-		}
-		return one
+	i := slices.Index(n.Names(), name)
+	if i < 0 {
+		return Net{Name: n.Name, wrong: fmt.Errorf("models: %s has no part %q: want one of %s", n.Name, name, strings.Join(n.Names(), ", "))}
 	}
-	return Net{Name: n.Name, wrong: fmt.Errorf("models: %s has no part %q: want one of %s", n.Name, name, strings.Join(n.Names(), ", "))}
+	one := Net{Name: n.Name + "." + name, Input: n.Input, Inputs: n.Inputs, Integers: n.TakesIntegers(), Layers: n.Layers[i : i+1], LoRA: n.LoRA, Int8: n.Int8}
+	if p, is := n.Layers[i].(part); is {
+		one.Input, one.Integers = p.net.Input, p.net.TakesIntegers()
+	} else if i > 0 {
+		all, err := shapes()
+		if err != nil {
+			return Net{Name: n.Name, wrong: err}
+		}
+		one.Input, one.Inputs, one.Integers = all[i-1].Dimensions[1:], nil, all[i-1].DType.IsInt()
+	}
+	return one
 }
 
 // Outputs is what a net returns for some examples, or what each of its parts returns for zeros.

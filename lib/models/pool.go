@@ -60,15 +60,3 @@ func (l MaxPool2D) apply(x *Node, again Again) *Node {
 	l.Stride = stride
 	return loweringOf(x.Graph()).MaxPool(x, l, again)
 }
-
-// MeanPool2D takes the mean of a whole image: [n height width channels] in,
-// [n channels] out.
-type MeanPool2D struct{ Name string }
-
-func (l MeanPool2D) Title() (name, kind string) { return l.Name, "GlobalAveragePooling2D" }
-
-// Apply takes x shaped [n height width channels] and returns [n channels].
-func (MeanPool2D) Apply(_ *model.Scope, x *Node) *Node {
-	images(x)
-	return ReduceMean(x, 1, 2)
-}

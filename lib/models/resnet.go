@@ -36,7 +36,7 @@ func ResNet(name string, depths ...int) Net {
 		width *= 2
 	}
 	return Net{Name: name, Input: []int{32, 32, 3}, wrong: wrong, Layers: append(layers,
-		MeanPool2D{Name: "pool5"},                  // [n 2048]
+		GlobalAvgPool{Name: "pool5"},               // [n 2048]
 		Dense{Name: "fc6", Units: 10, Init: LeCun}, // [n 10]
 	)}
 }

@@ -197,7 +197,7 @@ func TestLine(t *testing.T) {
 	}{
 		{Line{Phase: "next"}, "next   not measured"},
 		{Line{Phase: "step", Time: time}, "step   421 µs ± 0 %"},
-		{Line{Phase: "loss", Time: asked, Share: 0.006}, "loss   ≤ 20.0 µs ± 0 %, 0.6 % of a step"},
+		{Line{Phase: "loss", Time: asked, Share: 0.006}, "loss   ≤ 20.0 µs, 0.6 % of a step"},
 		{Line{Level: Layer, Phase: "backward", Layer: "pool", Time: time, Share: 0.169, FLOPs: 329280, Bytes: 627200}, "backward/pool   421 µs ± 0 %, 16.9 % of the layers, 329 kFLOP, 627 kB"},
 		{Line{Level: Operation, Phase: "backward", Layer: "pool", Operation: "select", Device: 2e-6, Kernels: 3, Share: 0.5}, "backward/pool/select   2.00 µs, 50.0 % of its layer, 3 kernels"},
 	}

@@ -91,7 +91,7 @@ func (l Line) String() string {
 		text += "≤ "
 	}
 	text += units.Seconds(l.Seconds())
-	if l.Device == 0 {
+	if l.Device == 0 && !l.AtMost() {
 		text += fmt.Sprintf(" ± %.0f %%", 100*l.Time.Spread())
 	}
 	if l.Share > 0 {
@@ -129,7 +129,7 @@ func (l Line) Unclear() string {
 	switch {
 	case l.Time.N() == 0 && l.Device == 0:
 		return "not measured"
-	case l.Device == 0 && l.Time.Spread() > wild:
+	case l.Device == 0 && !l.AtMost() && l.Time.Spread() > wild:
 		return fmt.Sprintf("%s spread %.0f %%", l.Path(), 100*l.Time.Spread())
 	}
 	return ""

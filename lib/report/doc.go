@@ -18,8 +18,9 @@
 //
 // The HTML has no JavaScript, no style sheets and no external resources. A notebook
 // therefore looks the same in JupyterLab, VS Code, nbconvert and a browser without
-// scripts. Text uses the color of the page and the background is transparent, for
-// light and dark themes. Curves use the palette of Okabe and Ito, which color-blind
+// scripts. Text of tables uses the color of the page. Front ends remove SVG from
+// notebooks that are not trusted, so the kernel turns plots into PNG on a white
+// ground, which is readable on light and dark themes. Curves use the palette of Okabe and Ito, which color-blind
 // readers can distinguish. Names and captions are escaped: markup in them is shown as
 // text.
 //

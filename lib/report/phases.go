@@ -25,11 +25,16 @@ func Phases(p *profile.Phases) Rich { return phases{p} }
 type phases struct{ *profile.Phases }
 
 func (p phases) String() string {
-	return p.table().String() + "\n\n" + p.bars().String() + "\n\nBottleneck: " + p.Bottleneck().String()
+	return p.table().String() + "\n\n" + p.bars().String() + "\n\nBottleneck: " + p.finding()
 }
 
 func (p phases) HTML() string {
-	return p.table().HTML() + p.bars().HTML() + "<p><b>Bottleneck:</b> " + strings.ReplaceAll(escape(p.Bottleneck().String()), "\n", "<br>") + "</p>"
+	return p.table().HTML() + p.bars().HTML() + "<p><b>Bottleneck:</b> " + strings.ReplaceAll(escape(p.finding()), "\n", "<br>") + "</p>"
+}
+
+// finding is the bottleneck, or why none is known.
+func (p phases) finding() string {
+	return strings.TrimPrefix(p.Bottleneck().String(), "no bottleneck: ")
 }
 
 func (p phases) table() Table {
@@ -118,7 +123,7 @@ func (p phases) row(name string, l profile.Line) []string {
 	if l.AtMost() {
 		row[1] = "≤ " + row[1]
 	}
-	if l.Device == 0 && l.Time.N() > 1 {
+	if l.Device == 0 && l.Time.N() > 1 && !l.AtMost() {
 		row[2] = fmt.Sprintf("± %.0f %%", 100*l.Time.Spread())
 	}
 	if l.Share > 0 {
@@ -129,7 +134,9 @@ func (p phases) row(name string, l profile.Line) []string {
 	}
 	if l.Bytes > 0 {
 		row[6], row[7] = units.FLOPs(l.FLOPs), units.Bytes(l.Bytes)
-		row[8] = ofPeak(p.Peaks.Share(l))
+		if !l.AtMost() {
+			row[8] = ofPeak(p.Peaks.Share(l))
+		}
 	}
 	if l.Kernels >= 0 {
 		row[9] = units.Count(l.Kernels)

@@ -176,20 +176,16 @@ func (p *Progress) html() string {
 	return p.line(share, p.after())
 }
 
-// line is the bar in HTML: one line. Where there is less room, the bar gives way, then
-// what stands after it, but for its last part, the time. A bar whose share is NaN says:
-// under way.
+// line is the bar in HTML: one line, of which a narrow page cuts the end off. A bar whose
+// share is NaN says: under way.
 func (p *Progress) line(share float64, state string) string {
 	value := fmt.Sprintf(` max="1" value="%.4f"`, share)
 	if math.IsNaN(share) {
 		value = ""
 	}
-	state = oneLine(state)
-	cut := max(0, strings.LastIndex(state, ", "))
-	return fmt.Sprintf(`<div title="%s" style="display:flex;align-items:center;white-space:pre"><b>%s</b>`+
-		`<progress%s style="flex:0 100 12em;min-width:3em;margin:0 0.7em"></progress>`+
-		`<span style="flex:0 1 auto;overflow:hidden;text-overflow:ellipsis">%s</span><span>%s</span></div>`,
-		escape(state), escape(shorten(p.Title, 40)), value, escape(state[:cut]), escape(state[cut:]))
+	state = escape(oneLine(state))
+	return fmt.Sprintf(`<div title="%s" style="white-space:nowrap;overflow:hidden;text-overflow:ellipsis"><b>%s</b> `+
+		`<progress%s style="width:20%%;min-width:3em;max-width:12em;vertical-align:middle"></progress> %s</div>`, state, escape(shorten(p.Title, 40)), value, state)
 }
 
 func (p *Progress) share() float64 {
@@ -202,8 +198,8 @@ func (p *Progress) share() float64 {
 	return min(float64(p.done)/float64(p.Total), 1)
 }
 
-// after is what stands after the bar: the steps, the note, and the time that is left if
-// the others take as long as those that were seen, or the time it took.
+// after is what stands after the bar: the steps, the time that is left if the others take
+// as long as those that were seen, or the time it took, and the note.
 func (p *Progress) after() string {
 	if p.state != "" {
 		return p.state
@@ -214,13 +210,13 @@ func (p *Progress) after() string {
 	} else if p.note == "" {
 		parts = append(parts, units.Count(p.done))
 	}
+	if ran := p.done - p.warm; ran > 0 && p.done < p.Total && !p.closed {
+		parts = append(parts, units.Clock(time.Since(p.first).Seconds()/float64(ran)*float64(p.Total-p.done))+" left")
+	} else {
+		parts = append(parts, units.Clock(time.Since(p.start).Seconds()))
+	}
 	if p.note != "" {
 		parts = append(parts, p.note)
 	}
-	s := strings.Join(parts, ", ")
-	if ran := p.done - p.warm; ran > 0 && p.done < p.Total && !p.closed {
-		left := time.Since(p.first).Seconds() / float64(ran) * float64(p.Total-p.done)
-		return s + fmt.Sprintf(", %s left", units.Clock(left))
-	}
-	return s + ", " + units.Clock(time.Since(p.start).Seconds())
+	return strings.Join(parts, ", ")
 }

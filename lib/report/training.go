@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/janpfeifer/gonb/gonbui"
@@ -49,6 +51,19 @@ func ErrorCurve(h *fit.History) Plot {
 func Curve(h *fit.History, name string) Plot {
 	p := epochs(h, func(s fit.Score) float64 { return s.Metric(name) })
 	p.Title, p.Y = name, name
+	return p
+}
+
+// Curves plots the loss, the accuracy or a metric of several histories over the epochs, one line
+// for each, by its name: of the validation, where it has one.
+func Curves(name string, histories map[string]*fit.History) Plot {
+	p := Plot{Title: name, X: "epoch", Y: name}
+	for _, run := range slices.Sorted(maps.Keys(histories)) {
+		lines := Curve(histories[run], name).Series
+		line := lines[len(lines)-1]
+		line.Name = run
+		p.Series = append(p.Series, line)
+	}
 	return p
 }
 

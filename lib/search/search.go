@@ -69,32 +69,50 @@ func Grid(values map[string][]float64) []Settings {
 // Range is where values are drawn from.
 type Range struct {
 	From, To float64
-	Log      bool // even on a logarithmic scale
-	Whole    bool // integers
+	Log      bool      // even on a logarithmic scale
+	Whole    bool      // integers
+	Values   []float64 // one of these, in place of a range, such as 32, 64, 128
 }
 
-// Random is n combinations of values that are drawn from ranges; equal for one seed.
+func (x Range) check(name string) error {
+	if x.Values != nil && (len(x.Values) == 0 || x.From != 0 || x.To != 0 || x.Log || x.Whole) {
+		return fmt.Errorf("search: range of %s has %d Values, and From %g, To %g, Log %t, Whole %t: want Values only, at least one", name, len(x.Values), x.From, x.To, x.Log, x.Whole)
+	}
+	if !(x.From <= x.To) || math.IsInf(x.To-x.From, 0) || x.Log && x.From <= 0 {
+		return fmt.Errorf("search: range of %s is %g to %g: want From no larger than To, and more than 0 with Log", name, x.From, x.To)
+	}
+	return nil
+}
+
+// draw is a number of the range.
+func (x Range) draw(r *rand.Rand) float64 {
+	if x.Values != nil {
+		return x.Values[r.IntN(len(x.Values))]
+	}
+	v := x.From + r.Float64()*(x.To-x.From)
+	if x.Log {
+		v = x.From * math.Pow(x.To/x.From, r.Float64())
+	}
+	if x.Whole {
+		v = math.Round(v)
+	}
+	return v
+}
+
+// Random is n combinations of values that are drawn from ranges, or from lists; equal for one seed.
 func Random(n int, seed int64, ranges map[string]Range) ([]Settings, error) {
 	r := rand.New(rand.NewPCG(uint64(seed), 0x736561726368))
 	names := slices.Sorted(maps.Keys(ranges))
 	for _, name := range names {
-		if x := ranges[name]; !(x.From <= x.To) || math.IsInf(x.To-x.From, 0) || x.Log && x.From <= 0 {
-			return nil, fmt.Errorf("search: range of %s is %g to %g: want From no larger than To, and more than 0 with Log", name, x.From, x.To)
+		if err := ranges[name].check(name); err != nil {
+			return nil, err
 		}
 	}
 	var all []Settings
 	for range n {
 		s := Settings{}
 		for _, name := range names {
-			x := ranges[name]
-			v := x.From + r.Float64()*(x.To-x.From)
-			if x.Log {
-				v = x.From * math.Pow(x.To/x.From, r.Float64())
-			}
-			if x.Whole {
-				v = math.Round(v)
-			}
-			s[name] = v
+			s[name] = ranges[name].draw(r)
 		}
 		all = append(all, s)
 	}

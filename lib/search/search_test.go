@@ -29,7 +29,7 @@ func TestGrid(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	ranges := map[string]Range{"rate": {From: 1e-4, To: 1, Log: true}, "units": {From: 8, To: 64, Whole: true}, "drop": {To: 0.5}}
+	ranges := map[string]Range{"rate": {From: 1e-4, To: 1, Log: true}, "units": {From: 8, To: 64, Whole: true}, "drop": {To: 0.5}, "width": {Values: []float64{32, 64, 256}}}
 	a, err := Random(200, 1, ranges)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestGrid(t *testing.T) {
 	if !reflect.DeepEqual(a, b) || reflect.DeepEqual(a[0], a[1]) {
 		t.Error("one seed twice: got other settings")
 	}
-	small := 0
+	small, widths := 0, map[float64]int{}
 	for _, s := range a {
 		if s["rate"] < 1e-4 || s["rate"] > 1 || s["units"] != math.Round(s["units"]) || s.Int("units") < 8 || s.Int("units") > 64 || s["drop"] > 0.5 {
 			t.Errorf("got %v, want values of the ranges", s)
@@ -46,11 +46,15 @@ func TestGrid(t *testing.T) {
 		if s["rate"] < 1e-2 {
 			small++
 		}
+		widths[s["width"]]++
 	}
 	if small < 70 || small > 130 {
 		t.Errorf("got %d of 200 rates below 0.01, want about half", small)
 	}
-	for _, bad := range []Range{{From: 1}, {From: 0, To: 1, Log: true}, {From: math.NaN()}, {To: math.Inf(1)}} {
+	if len(widths) != 3 || min(widths[32], widths[64], widths[256]) < 40 {
+		t.Errorf("got widths %v of 200, want each of the list about as often", widths)
+	}
+	for _, bad := range []Range{{Values: []float64{}}, {Values: []float64{1}, To: 2}, {From: 1}, {From: 0, To: 1, Log: true}, {From: math.NaN()}, {To: math.Inf(1)}} {
 		if _, err := Random(1, 1, map[string]Range{"x": bad}); err == nil {
 			t.Errorf("%+v: got no error", bad)
 		}

@@ -209,6 +209,9 @@ for v := 0; v < 100; {
       await shows(i, `pressed ${n}`);
     }
     await until("the program to move the slider", async () => (await slider.inputValue()) === "20");
+    await slider.focus();
+    await page.keyboard.press("ArrowRight"); // JupyterLab would take it
+    await shows(i, "moved to 21");
     const box = await slider.boundingBox();
     await page.mouse.move(box.x + box.width * 0.3, box.y + box.height / 2);
     await page.mouse.down();
@@ -284,6 +287,34 @@ for v := 0; v < 100; {
     }
     if (html.includes("gaiden_lines")) throw new Error("the page holds the script of the widgets' line");
     if (!/class="highlight.*"/.test(html)) throw new Error("the code is not highlighted");
+  }],
+  ["untrusted", async () => { // a stored notebook, as in a fresh clone, on a narrow dark page
+    fs.copyFileSync(new URL("../../notebooks/00-start.ipynb", import.meta.url), path.join(args.work, "lab", "notebooks", "stored.ipynb"));
+    await page.goto(`${address}/lab/tree/stored.ipynb?token=${token}`);
+    await settled();
+    await menu("Settings", "Theme", "JupyterLab Dark");
+    await page.setViewportSize({ width: 600, height: 900 });
+    const seen = await page.evaluate(async () => {
+      const frame = document.querySelector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer"), plots = new Map();
+      let left = 0;
+      for (let y = 0; y <= frame.scrollHeight; y += 400) {
+        frame.scrollTop = y;
+        await new Promise((done) => setTimeout(done, 100));
+        left += frame.querySelectorAll(".jp-OutputArea-output svg").length;
+        for (const img of frame.querySelectorAll(".jp-RenderedImage img")) {
+          await img.decode();
+          if (!img.clientWidth) continue; // scrolled away meanwhile
+          const page = Object.assign(document.createElement("canvas"), { width: img.naturalWidth, height: img.naturalHeight }).getContext("2d");
+          page.drawImage(img, 0, 0);
+          plots.set(img.src.slice(-99), { width: img.clientWidth, ground: [...page.getImageData(img.naturalWidth / 2, 4, 1, 1).data].join() });
+        }
+      }
+      return { plots: [...plots.values()], left, room: frame.clientWidth };
+    });
+    await picture("untrusted");
+    if (seen.left || seen.plots.length !== 2 || seen.plots.some((p) => p.width > seen.room || p.ground !== "255,255,255,255")) throw new Error(`got ${JSON.stringify(seen)}, want two plots on white that fit`);
+    await page.setViewportSize({ width: 1200, height: 900 });
+    await menu("Settings", "Theme", "JupyterLab Light");
   }],
   ["magics", async () => {
     const file = new URL("magics.ipynb", import.meta.url);

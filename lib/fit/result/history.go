@@ -200,23 +200,24 @@ type Progress struct {
 }
 
 // String is a line such as:
-// epoch 2/5, step 3,750/7,500, loss 0.0712, accuracy 97.8 %, 9.2 s left.
+// epoch 2/5, step 3,750/7,500, 9.2 s left, loss 0.0712, accuracy 97.8 %.
 // The time is what the run has taken as long as the rest cannot be estimated.
 func (p Progress) String() string {
-	s := fmt.Sprintf("epoch %d/%d", p.Epoch, p.Epochs)
+	s := "epoch " + outOf(p.Epoch, p.Epochs)
 	switch {
 	case p.Phase == "compile":
 		s += ", compiling"
 	case p.Phase == "test":
 		s += ", validating"
 	default:
-		s += fmt.Sprintf(", step %s/%s", units.Count(p.Step), units.Count(p.Steps))
+		s += ", step " + outOf(p.Step, p.Steps)
 	}
-	s += p.results()
 	if p.Left > 0 && p.Phase != "compile" {
-		return s + fmt.Sprintf(", %s left", units.Clock(p.Left.Seconds()))
+		s += fmt.Sprintf(", %s left", units.Clock(p.Left.Seconds()))
+	} else {
+		s += fmt.Sprintf(", %s", units.Clock(p.Elapsed.Seconds()))
 	}
-	return s + fmt.Sprintf(", %s", units.Clock(p.Elapsed.Seconds()))
+	return s + p.results()
 }
 
 // results are those of the epoch so far: none before its first step.
@@ -232,6 +233,14 @@ func (p Progress) results() string {
 		s += fmt.Sprintf(", %s %.4g", m.Name, m.Value)
 	}
 	return s
+}
+
+// outOf is a number of all, of which 0 are not known.
+func outOf(n, all int) string {
+	if all == 0 {
+		return units.Count(n)
+	}
+	return units.Count(n) + "/" + units.Count(all)
 }
 
 // Outcome is how the run ended that was last seen at p, a line such as:

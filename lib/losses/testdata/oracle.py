@@ -67,14 +67,15 @@ def contrastive(out, y, t=0.1, v=None):
     return (each * counts).sum() / counts.sum()
 
 
-def ctc(blank, v=None):
+def ctc(blank, v=None, steps=None):
     lengths = torch.tensor([3, 2, 0, 3])
+    steps = steps and torch.tensor(steps)
 
     def loss(out, _):
         y = torch.tensor([[1, 2, 2], [3, 1, -1], [-1, -1, -1], [4, 4, 4]])
         if blank == 4:
             y = torch.where(y == 4, 0, y)
-        l = F.ctc_loss(F.log_softmax(out, -1).transpose(0, 1), y.clamp(min=0), torch.full((4,), out.shape[1]), lengths, blank=blank, reduction="none", zero_infinity=True)
+        l = F.ctc_loss(F.log_softmax(out, -1).transpose(0, 1), y.clamp(min=0), torch.full((4,), out.shape[1]) if steps is None else steps, lengths, blank=blank, reduction="none", zero_infinity=True)
         return l.mean() if v is None else weighted(l, v)
 
     return loss
@@ -108,6 +109,8 @@ MORE = {
     "CTC": case((4, 7, 5), ctc(0), 5),
     "CTC blank": case((4, 7, 5), ctc(4), 5),
     "CTC V example": case((4, 7, 5), ctc(0, weights((4,))), 5),
+    "CTC lengths": case((4, 7, 5), ctc(0, None, [7, 4, 2, 4]), 5),
+    "CTC blank, lengths": case((4, 7, 5), ctc(4, None, [7, 4, 2, 4]), 5),
     "CTC short": case((4, 3, 5), ctc(0), 5),
     "CTC one": case((4, 1, 5), ctc(0), 5),
 }

@@ -20,7 +20,7 @@ func ExamplesLast(t lower.Target, net models.Net) bool {
 		}
 		units = append(units, l.Units)
 	}
-	return len(net.Input) == 1 && lower.ExamplesLast(t, net.Input[0], units...)
+	return len(net.Input) == 1 && !net.Adapted("") && lower.ExamplesLast(t, net.Input[0], units...)
 }
 
 // Dense is act(x·w + biases).
@@ -30,9 +30,6 @@ func (l Lowering) Dense(x, w, biases *Node, act models.Act) *Node {
 	}
 	if l.Options.ExamplesLast {
 		return across(x, w, biases, act)
-	}
-	if c := l.Cells.of(w, biases); c != nil {
-		return applied(act, c.dense(x, w, biases))
 	}
 	y := l.product(x, w)
 	if biases != nil {

@@ -14,8 +14,7 @@ import (
 type Lowering struct {
 	Target  lower.Target
 	Options lower.Options
-	Calls   Calls  // the program's native calls for LSTMs; nil: it has none
-	Cells   *Cells // of the program; nil: matmuls of recurrent cells are computed twice
+	Calls   Calls // the program's native calls for LSTMs; nil: it has none
 	// Attends is called with the shape of each attention; nil: it is not.
 	Attends func(lower.Attention)
 	// Multiplies is called with rows, weights and biases (or nil) of each dense layer

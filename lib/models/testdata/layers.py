@@ -34,6 +34,7 @@ def case(shapes, x, apply):
     loss = (y**2 * 2 * wave(0.9, *y.shape)).sum()
     wrt = names if ids else ["x"] + names
     got = torch.autograd.grad(loss, [x if n == "x" else p[n] for n in wrt], allow_unused=True)
+    got = [torch.zeros_like(p[n]) if g is None else g for n, g in zip(wrt, got)]  # of spectral norm's vectors
     flat = lambda t: [float(f"{v:.9g}") for v in t.detach().flatten().tolist()]
     return {"Y": flat(y), "Gradients": {n: flat(g) for n, g in zip(wrt, got)}}
 
@@ -218,7 +219,56 @@ def pooled(x, window, stride):
     return F.avg_pool2d(x.movedim(-1, 1), window, stride).movedim(1, -1)
 
 
+def convolution(x, p, pads, of, stride=1, **kw):  # pads of each side, before and after
+    sides = x.ndim - 2
+    w = p["weights"].permute(sides + 1, sides, *range(sides))
+    x = F.pad(x.movedim(-1, 1), [n for side in reversed(pads) for n in side])
+    return of(x, w, p["biases"], stride=stride, **kw).movedim(1, -1)
+
+
+def pool(x, of, *args, **kw):
+    return of(x.movedim(-1, 1), *args, **kw).movedim(1, -1)
+
+
+def spectral(p, w):  # one step of PyTorch's parametrizations.spectral_norm
+    m = w.reshape(-1, w.shape[-1]).T
+    with torch.no_grad():
+        u = F.normalize(m @ p["v"], dim=0)
+        v = F.normalize(m.T @ u, dim=0)
+    return w / (u @ m @ v)
+
+
+def sinusoids(length, units):
+    angle = torch.arange(length)[:, None] * 10000 ** (-torch.arange(0, units, 2).double() / units)
+    return torch.stack([angle.sin(), angle.cos()], -1).reshape(length, -1)[:, :units]
+
+
+def timestep(x, units):
+    angle = x.reshape(-1, 1) * 10000 ** (-torch.arange(units // 2).double() / (units // 2))
+    return torch.cat([angle.sin(), angle.cos()], -1)
+
+
+there = torch.tensor([[1, 1, 1, 0, 0], [0, 1, 0, 1, 1]]).bool()
+first = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]).bool()
+
+
+def masked(x, one, mask=there):  # of each example, what is there by itself; zeros between
+    all = []
+    for i in range(len(x)):
+        at = mask[i].nonzero().flatten()
+        y = one(x[i : i + 1, at])[0]
+        all.append(y if y.ndim == 1 else torch.zeros(x.shape[1], y.shape[-1]).index_copy(0, at, y))
+    return torch.stack(all)
+
+
+def encoder(x, p):
+    x = x + attention(layer_norm(x, inside(p, "norm1")), inside(p, "attention"), 2)
+    return x + feed_forward(layer_norm(x, inside(p, "norm2")), inside(p, "feedforward"))
+
+
 image = (2, 5, 6, 3)
+s4 = (2, 5, 4)
+lstm_named = {f"l/{k}": v for k, v in {"weights": (4, 12), "recurrent": (3, 12), "biases": (12,)}.items()}
 lstm_shapes = {"weights": (4, 12), "recurrent": (3, 12), "biases": (12,)}
 s6 = (2, 5, 6)
 print(json.dumps({
@@ -271,5 +321,34 @@ print(json.dumps({
     "Unflatten": case({}, image, lambda x, p: x.flatten(1).unflatten(1, (3, 5, 6))),
     "Upsample2D": case({}, image, lambda x, p: F.interpolate(x.movedim(-1, 1), scale_factor=2).movedim(1, -1)),
     "Concat": case(under("a", dense_shapes(6, 3)) | under("b", dense_shapes(6, 2)), s6, lambda x, p: torch.cat([dense(x, inside(p, "a")), x, dense(x, inside(p, "b"))], -1)),
+    "Conv1D groups": case({"weights": (3, 2, 6), "biases": (6,)}, (2, 9, 4), lambda x, p: convolution(x, p, [(0, 0)], F.conv1d, dilation=2, groups=2)),
+    "Conv2D dilated": case({"weights": (3, 3, 3, 4), "biases": (4,)}, image, lambda x, p: convolution(x, p, [(2, 2)] * 2, F.conv2d, 2, dilation=2)),
+    "Conv2D groups": case({"weights": (2, 2, 1, 6), "biases": (6,)}, image, lambda x, p: convolution(x, p, [(0, 1)] * 2, F.conv2d, groups=3)),
+    "Conv3D": case({"weights": (2, 2, 2, 3, 4), "biases": (4,)}, (2, 3, 4, 5, 3), lambda x, p: convolution(x, p, [(0, 0)] * 3, F.conv3d)),
+    "Conv3D same": case({"weights": (3, 3, 3, 2, 3), "biases": (3,)}, (2, 5, 4, 3, 2), lambda x, p: convolution(x, p, [(1, 1), (0, 1), (1, 1)], F.conv3d, 2)),
+    "Conv3D dilated groups": case({"weights": (2, 2, 2, 1, 4), "biases": (4,)}, (2, 3, 4, 5, 2), lambda x, p: convolution(x, p, [(1, 1)] * 3, F.conv3d, dilation=3, groups=2)),
+    "AvgPool1D": case({}, (2, 7, 3), lambda x, p: pool(x, F.avg_pool1d, 3, 2)),
+    "AvgPool3D": case({}, (2, 4, 5, 6, 2), lambda x, p: pool(x, F.avg_pool3d, 2)),
+    "MaxPool1D": case({}, (2, 7, 3), lambda x, p: pool(x, F.max_pool1d, 3, 2, padding=1)),
+    "MaxPool3D": case({}, (2, 4, 5, 6, 2), lambda x, p: pool(x, F.max_pool3d, 3, 2, padding=1)),
+    "GlobalAvgPool": case({}, image, lambda x, p: x.mean((1, 2))),
+    "GlobalMaxPool": case({}, (2, 3, 4, 5, 2), lambda x, p: x.amax((1, 2, 3))),
+    "InstanceNorm": case({"scale": (3,), "offset": (3,)}, image, lambda x, p: F.instance_norm(x.movedim(-1, 1), weight=p["scale"], bias=p["offset"]).movedim(1, -1)),
+    "PReLU": case({"weights": (3,)}, image, lambda x, p: F.prelu(x.movedim(-1, 1), p["weights"]).movedim(1, -1)),
+    "PReLU shared": case({"weights": (1,)}, image, lambda x, p: F.prelu(x, p["weights"])),
+    "SinusoidalPositions": case({}, (2, 5, 7), lambda x, p: x + sinusoids(5, 7)),
+    "TimestepEncoding": case({}, (5, 1), lambda x, p: timestep(x, 6)),
+    "SpectralNorm": case(dense_shapes(6, 4) | {"u": (4,), "v": (6,)}, s6, lambda x, p: x @ spectral(p, p["weights"]) + p["biases"]),
+    "SpectralNorm Conv2D": case({"weights": (2, 2, 3, 4), "biases": (4,), "u": (4,), "v": (12,)}, image, lambda x, p: convolution(x, p | {"weights": spectral(p, p["weights"])}, [(0, 0)] * 2, F.conv2d)),
+    "GRU masked": case(under("l", recurrent_shapes(4, 3, 3)), s4, lambda x, p: masked(x, lambda x: gru(x, inside(p, "l")))),
+    "LSTM masked": case(lstm_named, s4, lambda x, p: masked(x, lambda x: lstm(x, inside(p, "l")))),
+    "RNN masked, last": case(under("l", recurrent_shapes(4, 3)), s4, lambda x, p: masked(x, lambda x: gru(x, inside(p, "l"), torch.nn.RNN)[:, -1])),
+    "Scan masked": case({"l/decay": (1, 4)}, s4, lambda x, p: masked(x, lambda x: average(x, inside(p, "l")))),
+    "Bidirectional masked": case(under("l/forward", lstm_shapes) | under("l/backward", lstm_shapes), s4, lambda x, p: masked(x, lambda x: both(x, inside(p, "l"), lstm))),
+    "Conv1D masked": case({"l/weights": (3, 4, 5), "l/biases": (5,)}, s4, lambda x, p: masked(x, lambda x: conv1d(x, inside(p, "l"), 1, 1, stride=2).mean(1), first)),
+    "Conv1D masked, valid": case({"l/weights": (2, 4, 5), "l/biases": (5,)}, s4, lambda x, p: masked(x, lambda x: conv1d(x, inside(p, "l"), 0, 0).amax(1), first)),
+    "GlobalMaxPool masked": case({}, s4, lambda x, p: masked(x, lambda x: x.amax(1))),
+    "Embedding masked": case({"e/weights": (7, 4)} | under("l", recurrent_shapes(4, 3, 3)), ids(3, 5, 7), lambda x, p: masked(F.embedding(x, p["e/weights"]), lambda x: gru(x, inside(p, "l")).mean(1), x != 0)),
+    "Attention masked": case(under("l", gpt_shapes), s6, lambda x, p: masked(x, lambda x: encoder(x, inside(p, "l")).mean(1))),
     "Scan": case({"decay": (1, 4)}, (2, 5, 4), average),
 }, separators=(",", ":")))
