@@ -82,11 +82,11 @@ kernels/internal/jupyter: kernels/internal/jupyter/zmtp, lib/engine/wire  the ke
 kernels/internal/jupyter/frontend: kernels/internal/jupyter       the other end, for benchmarks and tests
 kernels/internal/jupyter/jupytertest: kernels/internal/jupyter, kernels/internal/jupyter/frontend  a kernel and its front end in one process, for tests
 kernels/internal/magic: lib/engine/typo                           text in, commands out
-kernels/internal/picture:                                         SVG in, PNG out
+kernels/internal/raster:                                         SVG in, PNG out
 kernels/internal/widget: kernels/internal/jupyter                 GoNB's widgets by messages of comms; its own code for that is internal
-kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/complete, kernels/internal/cell/keep, kernels/internal/cell/parse, kernels/internal/cell/process, kernels/internal/jupyter, kernels/internal/magic, kernels/internal/picture, kernels/internal/widget, lib/engine/files, lib/engine/typo, lib/engine/wire, lib/timing/units  Go as Jupyter's language: joins the others
+kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/complete, kernels/internal/cell/keep, kernels/internal/cell/parse, kernels/internal/cell/process, kernels/internal/jupyter, kernels/internal/magic, kernels/internal/raster, kernels/internal/widget, lib/engine/files, lib/engine/typo, lib/engine/wire, lib/timing/units  Go as Jupyter's language: joins the others
 kernels/internal/runner: kernels/internal/jupyter                 runs a notebook file in any interpreter
-kernels/internal/webpage:                                         text in, HTML out
+kernels/internal/webpage: lib/timing/units                        text in, HTML out
 kernels/internal/faults:                                          makes system calls fail, in tests
 lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/fit/result, lib/search, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices; SVG is written here, as gonum/plot would link 125 packages into a cell
 `
@@ -104,7 +104,7 @@ var outside = []struct {
 	{"github.com/go-zeromq/zmq4", []string{"kernels/internal/jupyter"}, "front ends of tests and benchmarks; the kernel has sockets of its own"},
 	{"github.com/yuin/goldmark", []string{"kernels/internal/webpage"}, "Markdown is only on the page of a notebook"},
 	{"github.com/microcosm-cc/bluemonday", []string{"kernels/internal/webpage"}, "one package decides what a page may hold"},
-	{"golang.org/x/image", []string{"kernels/internal/picture"}, "pictures become PNG in the kernel: a cell links none of it"},
+	{"golang.org/x/image", []string{"kernels/internal/raster"}, "pictures become PNG in the kernel: a cell links none of it"},
 	{"github.com/dlclark/regexp2", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
 	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
 	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/gradient", "lib/optim", "lib/losses", "lib/metrics", "lib/sampling", "lib/models", "lib/lower/xla", "lib/fused", "lib/fit", "lib/search", "lib/datasets", "lib/hub", "kernels/bench"}, "graphs are built above the session"},
@@ -210,10 +210,10 @@ func TestPrograms(t *testing.T) {
 
 // large is which packages may have more than 3,000 lines, tests apart, and why.
 var large = map[string]string{
+	"kernels/bench":              "each benchmark is a file of its own",
 	"kernels/gaiden":             "the program: each command and magic is a file of its own",
 	"lib/engine/device":          "the server of the session: its state is shared by all that it does",
 	"lib/engine/hlo":             "reads and writes programs as text",
-	"lib/engine/triton/kernels":  "each kernel is a page of its own",
 	"lib/fit":                    "training: its parts share the state of a run",
 	"kernels/internal/cell/keep": "what a name means from cell to cell is decided in one place: kept, run again, imported or built in",
 	"lib/models":                 "each layer is a page of its own",
@@ -242,6 +242,7 @@ func TestSizes(t *testing.T) {
 // made of it is not unique: two containers that share a directory both have a
 // process 7, and each took the other's files for its own. Names are random.
 var processNumbers = map[string]string{
+	"kernels/bench/cputime.go":                "counts the CPU time of its own processes",
 	"kernels/gaiden/agent.go":                 "tells in a lock who holds it",
 	"kernels/gaiden/ssh.go":                   "tells in a lock who holds it",
 	"kernels/internal/cell/complete/gopls.go": "gopls ends when that process does",

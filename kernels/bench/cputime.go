@@ -5,15 +5,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
-// tick is a unit of the times in /proc, in seconds.
-const tick = 0.01
-
 // cpuTime is the CPU time in seconds that this process and those which it has started have
-// used, in /proc. On a machine that others use, too, it says more than a clock.
-func cpuTime() float64 {
-	parent, used := map[int]int{}, map[int]float64{}
+// used. On a machine that others use, too, it says more than a clock.
+func cpuTime() (seconds float64) {
+	parent := map[int]int{}
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, f := range files {
 		text, err := os.ReadFile(f)
@@ -21,25 +20,22 @@ func cpuTime() float64 {
 			continue // it has ended
 		}
 		_, rest, _ := strings.Cut(string(text), ") ")
-		fields := strings.Fields(rest) // from the third one on
-		if len(fields) < 13 {
-			continue
-		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
-		parent[pid], _ = strconv.Atoi(fields[1])
-		for _, field := range fields[11:13] {
-			ticks, _ := strconv.ParseFloat(field, 64)
-			used[pid] += ticks * tick
+		if fields := strings.Fields(rest); len(fields) > 1 { // from the third one on
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+			parent[pid], _ = strconv.Atoi(fields[1])
 		}
 	}
-	total := 0.0
-	for pid, t := range used {
+	for pid := range parent {
 		for p := pid; p > 1; p = parent[p] {
-			if p == os.Getpid() {
-				total += t
-				break
+			if p != os.Getpid() {
+				continue
 			}
+			var t unix.Timespec
+			if unix.ClockGettime(int32(^pid<<3|2), &t) == nil { // that of a process: clock_getcpuclockid(3)
+				seconds += float64(t.Nano()) / 1e9
+			}
+			break
 		}
 	}
-	return total
+	return seconds
 }

@@ -16,7 +16,7 @@ type subject struct {
 	measure func() (float64, error) // µs a step
 	samples []float64
 	cpu     []float64 // µs of CPU time a step
-	peer    *peer // whose it is, nil for Gaiden's
+	peer    *peer     // whose it is, nil for Gaiden's
 }
 
 // brief is how long a measurement may take to be one that feels what ran before it,

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"time"
 
 	"gaiden/lib/engine/device"
@@ -54,15 +56,25 @@ func infoMain(args []string, stdout, stderr io.Writer) error {
 	if i.Problem != "" {
 		fmt.Fprintf(stdout, "plugin      %s\n", i.Problem)
 	} else {
-		fmt.Fprintf(stdout, "plugin      %s\n", i.Plugin)
+		fmt.Fprintf(stdout, "plugin      %s\n", tilde(i.Plugin))
 	}
 	if i.Session == nil {
 		fmt.Fprintf(stdout, "session     %s\n", none)
 	} else {
-		fmt.Fprintf(stdout, "session     running, generation %d, %s, %s (%.1f MB), %s\n", i.Session.Generation, units.Plural(len(i.Session.Devices), "device"), units.Plural(i.Session.Arrays, "array"), float64(i.Session.Bytes)/1e6, units.Plural(i.Session.Programs, "program"))
+		fmt.Fprintf(stdout, "session     running, generation %d, %s, %s (%s), %s\n", i.Session.Generation, units.Plural(len(i.Session.Devices), "device"), units.Plural(i.Session.Arrays, "array"), units.Bytes(float64(i.Session.Bytes)), units.Plural(i.Session.Programs, "program"))
 	}
 	for _, k := range []string{"runtime", "cache", "state", "data"} {
-		fmt.Fprintf(stdout, "%-11s %s\n", k, i.Dirs[k])
+		fmt.Fprintf(stdout, "%-11s %s\n", k, tilde(i.Dirs[k]))
 	}
 	return nil
+}
+
+// tilde is a path as people write it: a notebook that is sent around does not tell whose
+// home its folders are in.
+func tilde(path string) string {
+	home, err := os.UserHomeDir()
+	if rest, inside := strings.CutPrefix(path, home+"/"); err == nil && inside && len(home) > 1 {
+		return "~/" + rest
+	}
+	return path
 }

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"html"
-	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"gaiden/kernels/internal/magic"
@@ -57,28 +55,6 @@ func inNotebook() (*session.Session, error) {
 	return session.Config{Client: "kernel", NoStart: true, Patience: answerLimit}.Open()
 }
 
-// grid shows rows as text and as HTML; the first one is the head.
-func grid(h magic.Host, rows [][]string) {
-	var text, page strings.Builder
-	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	page.WriteString("<table>\n")
-	for i, r := range rows {
-		io.WriteString(t, strings.Join(r, "\t")+"\n")
-		cell := "td"
-		if i == 0 {
-			cell = "th"
-		}
-		page.WriteString("<tr>")
-		for _, v := range r {
-			fmt.Fprintf(&page, "<%s style=\"text-align:left\">%s</%s>", cell, html.EscapeString(v), cell)
-		}
-		page.WriteString("</tr>\n")
-	}
-	page.WriteString("</table>")
-	t.Flush()
-	h.Show(map[string]any{"text/plain": strings.TrimSuffix(text.String(), "\n"), "text/html": page.String()})
-}
-
 func arraysMagic(_ context.Context, h magic.Host, c magic.Command) error {
 	if len(c.Args) > 1 {
 		return magic.Usage(c)
@@ -101,8 +77,18 @@ func arraysMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		fmt.Fprintf(h.Stdout(), "no arrays%s in notebook %q\n", begin, s.Space())
 		return nil
 	}
-	rows := [][]string{{"name", "type", "bytes", "device", "owner", "last use", "generation", "saved"}}
+	rows := [][]string{{"name", "type", "size", "device", "owner", "last use", "generation", "saved"}}
 	total, cut := int64(0), 0
+	// What is the same of all says nothing.
+	several := func(of func(wire.ArrayInfo) string) func(wire.ArrayInfo) string {
+		if !slices.ContainsFunc(l, func(a wire.ArrayInfo) bool { return of(a) != of(l[0]) }) {
+			return func(wire.ArrayInfo) string { return "" }
+		}
+		return of
+	}
+	device := several(func(a wire.ArrayInfo) string { return fmt.Sprint(a.Device) })
+	generation := several(func(a wire.ArrayInfo) string { return fmt.Sprint(a.Generation) })
+	owners := brief(l, func(a wire.ArrayInfo) string { return a.Owner })
 	for i, a := range l {
 		if total += a.Bytes; i >= mostArrays {
 			continue
@@ -115,9 +101,9 @@ func arraysMagic(_ context.Context, h magic.Host, c magic.Command) error {
 				cut++
 			}
 		}
-		rows = append(rows, []string{title, a.Type.String(), fmt.Sprint(a.Bytes), fmt.Sprint(a.Device), wire.Shown(a.Owner), ago(a.Used), fmt.Sprint(a.Generation), savedIn(a.Saved)})
+		rows = append(rows, []string{title, a.Type.String(), units.Bytes(float64(a.Bytes)), device(a), owners[a.Owner], ago(a.Used), generation(a), savedIn(a.Saved)})
 	}
-	rows = append(rows, []string{units.Plural(len(l), "array"), "", fmt.Sprint(total), "", "", "", "", ""})
+	rows = append(rows, []string{units.Plural(len(l), "array"), "", units.Bytes(float64(total)), "", "", "", "", ""})
 	grid(h, rows)
 	if more := len(l) - mostArrays; more > 0 {
 		fmt.Fprintf(h.Stdout(), "%d more: %%arrays with the beginning of their names shows them\n", more)
@@ -154,5 +140,8 @@ func ago(t time.Time) string {
 	if t.IsZero() {
 		return "never"
 	}
-	return max(0, time.Since(t)).Round(time.Second).String() + " ago" // the clock may have been set back
+	if d := time.Since(t); d >= time.Second { // the clock may have been set back
+		return units.Clock(d.Round(time.Second).Seconds()) + " ago"
+	}
+	return "now"
 }

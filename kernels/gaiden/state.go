@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,7 +56,7 @@ func programsMagic(_ context.Context, h magic.Host, c magic.Command) error {
 func showPrograms(h magic.Host, ans *wire.AnswerBody) {
 	rows := [][]string{{"hash", "name", "from", "made in", "runs", "a run", "code", "hits", "cells", "kept", "last use", "shapes", "origin"}}
 	for _, p := range ans.Programs {
-		size, pace, kept := "?", "", "memory"
+		size, pace, kept := "", "", "memory"
 		if p.Bytes >= 0 {
 			size = units.Bytes(float64(p.Bytes))
 		}
@@ -115,8 +116,8 @@ func deviceMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		for _, d := range st.Devices {
 			r := []string{fmt.Sprint(d.ID), d.Kind}
 			for _, n := range []int64{d.InUse, d.Peak, d.Limit, d.Pool, d.LargestFree} {
-				if n < 0 {
-					r = append(r, "?")
+				if n < 0 { // a CPU does not say
+					r = append(r, "")
 				} else {
 					r = append(r, units.Bytes(float64(n)))
 				}
@@ -124,13 +125,17 @@ func deviceMagic(_ context.Context, h magic.Host, c magic.Command) error {
 			rows = append(rows, r)
 		}
 		grid(h, rows)
-		rows = [][]string{{"notebook", "names", "arrays", "of them for %rollback", "quota", "saved", ""}}
+		if !slices.ContainsFunc(st.Devices, func(d wire.DeviceInfo) bool { return d.InUse >= 0 }) {
+			fmt.Fprintln(h.Stdout(), "the plugin does not tell what memory these devices use: what arrays hold is below")
+		}
+		names := brief(st.Spaces, func(i wire.SpaceInfo) string { return i.Space })
+		rows = [][]string{{"notebook", "arrays", "size", "of it for %rollback", "quota", "saved", ""}}
 		for _, i := range st.Spaces {
-			quota := "none"
+			quota := ""
 			if i.Quota > 0 {
 				quota = units.Bytes(float64(i.Quota))
 			}
-			rows = append(rows, []string{wire.Shown(i.Space), fmt.Sprint(i.Arrays), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Undo)), quota, ago(i.Saved), i.Note})
+			rows = append(rows, []string{names[i.Space], units.Count(i.Arrays), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Undo)), quota, ago(i.Saved), i.Note})
 		}
 		rows = append(rows, []string{"all", "", units.Bytes(float64(st.Bytes)), "", "", "", ""})
 		grid(h, rows)

@@ -431,7 +431,8 @@ func TestJobMagics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ cell, want string }{
-		{"%jobs attach mlp", "epoch 3/3 step 10/10 loss "},
+		{"%jobs attach mlp", "epoch 3/3, step 10/10, loss "},
+		{"%jobs attach mlp", "] done: 3 epochs in "},
 		{"%programs", "uint64[3], float32[4 3], 2 more → float32["}, // what finish takes and gives: as many rows as a chunk has steps, by the pace, and one
 		{"%jobs attach mlp", "main/accuracy"},                       // one that has ended
 		{"%jobs", "3 of 3"},

@@ -130,7 +130,7 @@ func (w *writing) display() (end func(*result.Generated, error)) {
 	if result.DisplayText == nil || w.Quiet || w.Stream != nil {
 		return func(*result.Generated, error) {}
 	}
-	show, end := result.DisplayText(w.net.name)
+	show, end := result.DisplayText()
 	w.show = show
 	return end
 }

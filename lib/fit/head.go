@@ -38,6 +38,9 @@ func (n *Net) headOf(s *Set, examples int) (h lower.Head, why string) {
 	default:
 		why = "the last layer is neither a Dense nor a Tied"
 	}
+	if names := n.model.Names(); n.model.Adapted(names[len(names)-1]) {
+		why = "the last layer has LoRA or int8 weights"
+	}
 	if n.mixes {
 		why = "MixUp mixes targets"
 	}

@@ -43,13 +43,16 @@ func (n *Net) optimizerOf(v slot) Optimizer {
 
 // groupsFit proves that each pattern of the optimizer's groups is that of some variable.
 func (n *Net) groupsFit(l *layout) error {
-	o, is := n.config.Optimizer.(optim.Optimizer)
-	if !is {
-		return nil
-	}
 	var names []string
 	for _, v := range l.variables {
 		names = append(names, v.name)
+	}
+	if p := n.model.Unadapted(names); p != "" {
+		return fmt.Errorf("fit: %s: no dense layer has the pattern %q of LoRA or Int8: want one that some have, such as %q for all; variables are %s", n.name, p, "*", strings.Join(names, ", "))
+	}
+	o, is := n.config.Optimizer.(optim.Optimizer)
+	if !is {
+		return nil
 	}
 	if p := optim.Unused(o, names); p != "" {
 		return fmt.Errorf("fit: %s: no variable has the pattern %q of optim.Groups: want one that some have, of %s", n.name, p, strings.Join(names, ", "))

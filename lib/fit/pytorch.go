@@ -244,8 +244,11 @@ func (r rule) out(t Tensor) Tensor {
 // out are variables of ours as the file has them. nn.LSTM adds two biases where we have one,
 // and refuses a file without the second: it gets zeros. Parts of an array are joined.
 func (all rules) out(variables []Tensor) (l []Tensor, err error) {
-	parts := map[string][]wanted{} // array is the number of the variable
+	parts, written := map[string][]wanted{}, map[string]bool{} // array is the number of the variable
 	for i, t := range variables {
+		if !all.Wants(t.Name) {
+			continue
+		}
 		r := all.of(t.Name)
 		if _, err := r.dims(t.Dims); err != nil {
 			return nil, err
@@ -255,6 +258,10 @@ func (all rules) out(variables []Tensor) (l []Tensor, err error) {
 			continue
 		}
 		t = r.out(t)
+		if written[t.Name] {
+			return nil, fmt.Errorf("weights.Map: two variables are written as %s: want From and To where an array has parts", t.Name)
+		}
+		written[t.Name] = true
 		l = append(l, t)
 		if name, is := strings.CutSuffix(t.Name, "bias_ih_l0"); is && all.joins(name+"bias_hh_l0") {
 			l = append(l, Tensor{name + "bias_hh_l0", t.Dims, make([]float32, len(t.Data))})

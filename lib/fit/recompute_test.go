@@ -2,11 +2,13 @@ package fit
 
 import (
 	"math"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
@@ -51,6 +53,88 @@ func TestRecomputed(t *testing.T) {
 	for i, want := range []int{0, 3} { // those with a convolution behind them, or a pooling that reads the image on its way back
 		if got := strings.Count(texts[i], "stablehlo.batch_norm_inference"); got != want {
 			t.Errorf("got %d batch norms made again in program %d, want %d", got, i, want)
+		}
+	}
+}
+
+// TestRepeatRecompute holds that layers that are computed again for the backward pass have the
+// gradients of those that are kept, but for rounding, with the same dropout, running means and
+// random numbers after them, and that a step needs less memory.
+func TestRepeatRecompute(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	plugin, err := pjrt.Load(os.Getenv("GAIDEN_PLUGIN"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := plugin.NewClient(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	const n, length, vocab = 16, 8, 7
+	x, y := text(n, length, vocab)
+	for name, layer := range map[string]models.Layer{
+		"transformer": models.TransformerBlock{Heads: 2, Causal: true, Dropout: 0.2},
+		"batch norm":  models.Sequential{Layers: []models.Layer{models.Dense{Name: "dense", Units: 16, Act: models.GELU}, models.BatchNorm{Name: "norm"}, models.Dropout{Rate: 0.1}}},
+	} {
+		var numbers [2]map[string][]float32
+		var temporary [2]int64
+		for i, again := range []bool{false, true} {
+			net := attach(t, s, "repeat", models.Net{Name: "repeat", Input: []int{length}, Layers: []models.Layer{
+				models.Embedding{Name: "tokens", Vocab: vocab, Units: 16},
+				models.Repeat{Name: "block", Times: 3, Layer: layer, Recompute: again},
+				models.Dropout{Rate: 0.1}, models.Dense{Name: "head", Units: vocab}}}, Config{Seed: 3})
+			set := load(t, net, "text", Data{X: x, Y: y})
+			numbers[i] = map[string][]float32{}
+			for range 2 { // the second with other random numbers
+				g := net.Gradients(batchOf("text", n))
+				loss, err := g.Loss()
+				if err != nil {
+					t.Fatal(err)
+				}
+				numbers[i]["loss"] = append(numbers[i]["loss"], float32(loss))
+				for _, of := range g.Names() {
+					l, err := g.Values(of)
+					if err != nil {
+						t.Fatal(err)
+					}
+					numbers[i][of] = append(numbers[i][of], l...)
+				}
+			}
+			for of, w := range weightsOf(t, net) {
+				numbers[i]["weight "+of] = w
+			}
+			p, err := net.gradientProgram(set, n, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exe, err := client.Compile(p.Text(nil), pjrt.CompileOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := exe.MemoryStats()
+			if err != nil {
+				t.Fatal(err)
+			}
+			temporary[i] = m.Temporary
+			if err := net.Reset(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for of, l := range numbers[0] {
+			for i, want := range l {
+				if got := numbers[1][of][i]; !(math.Abs(float64(got-want)) <= 1e-5) {
+					t.Errorf("%s: %s number %d is %v, recomputed %v", name, of, i, want, got)
+					break
+				}
+			}
+		}
+		if numbers[0]["loss"][0] == numbers[0]["loss"][1] {
+			t.Errorf("%s: both losses are %v: want other random numbers for the second", name, numbers[0]["loss"])
+		}
+		if temporary[1] >= temporary[0]*3/4 {
+			t.Errorf("%s: a step takes %d bytes, %d with Recompute: want at most three quarters", name, temporary[0], temporary[1])
 		}
 	}
 }

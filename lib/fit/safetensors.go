@@ -42,6 +42,9 @@ func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	if err != nil {
 		return err
 	}
+	if rules.Merge {
+		all = merged(all, n.model.LoRA.Scale())
+	}
 	if all, err = rules.out(all); err == nil {
 		err = writeTensors(path, all)
 	}
@@ -49,6 +52,34 @@ func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 		return fmt.Errorf("fit: %s: save: %w", n.name, err)
 	}
 	return nil
+}
+
+// merged are variables with LoRA's products in the weights.
+func merged(all []Tensor, scale float64) (l []Tensor) {
+	at := map[string]Tensor{}
+	for _, t := range all {
+		at[t.Name] = t
+	}
+	for _, t := range all {
+		layer, weights := strings.CutSuffix(t.Name, "/weights")
+		a, b := at[layer+"/lora_a"], at[layer+"/lora_b"]
+		switch {
+		case strings.HasSuffix(t.Name, "/lora_a") || strings.HasSuffix(t.Name, "/lora_b"):
+			continue
+		case weights && a.Data != nil:
+			rank, out := b.Dims[0], b.Dims[1]
+			t.Data = slices.Clone(t.Data)
+			for i := range t.Data {
+				sum := 0.0
+				for r := range rank {
+					sum += float64(a.Data[i/out*rank+r]) * float64(b.Data[r*out+i%out])
+				}
+				t.Data[i] += float32(scale * sum)
+			}
+		}
+		l = append(l, t)
+	}
+	return l
 }
 
 // writeTensors writes a safetensors file.
@@ -158,6 +189,8 @@ func (n *Net) match(path string, there []safetensors.Tensor, rules rules) (all [
 		case !rules.Wants(s.name):
 			used[r.name] = true
 			row.Why = "not in Only"
+		case !is && len(rules.Only) == 0 && (strings.HasSuffix(s.name, "/lora_a") || strings.HasSuffix(s.name, "/lora_b")):
+			row.Why = "the file has no LoRA"
 		case !is:
 			wrong.Missing = append(wrong.Missing, fmt.Sprintf("%s %v", r.name, dims))
 			row.Why = "the file has no " + r.name

@@ -1,9 +1,14 @@
 package fit
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
 
 	"gaiden/lib/fit/result"
 	"gaiden/lib/session"
@@ -50,11 +55,53 @@ func (n *Net) weights(values []slot) ([]Tensor, error) {
 	all := make([]Tensor, len(slots))
 	for i, s := range slots {
 		all[i] = Tensor{s.name, slices.Clone(s.shape.Dimensions), make([]float32, s.shape.Size())}
-		if err := arrays[i].Values(all[i].Data); err != nil {
+		if s.shape.DType == dtypes.Int8 {
+			err = n.dequantize(s, arrays[i], all[i].Data)
+		} else {
+			err = arrays[i].Values(all[i].Data)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
+}
+
+// scalesOf is the slot of the scales of int8 weights.
+func (n *Net) scalesOf(s slot) slot {
+	name := strings.TrimSuffix(s.name, "weights") + "scales"
+	return n.layout.variables[slices.IndexFunc(n.layout.variables, func(v slot) bool { return v.name == name })]
+}
+
+// dequantize reads int8 weights [in out], each times the scale of its output.
+func (n *Net) dequantize(s slot, a *session.Array, to []float32) error {
+	arrays, err := n.state([]slot{n.scalesOf(s)})
+	if err != nil {
+		return err
+	}
+	defer free(arrays...)
+	small, scales := make([]int8, len(to)), make([]float32, s.shape.Dimensions[1])
+	if err := errors.Join(a.Values(small), arrays[0].Values(scales)); err != nil {
+		return err
+	}
+	for i, q := range small {
+		to[i] = float32(q) * scales[i%len(scales)]
+	}
+	return nil
+}
+
+// quantize is weights [in out] as int8, with the scale of each output: its largest weight is 127.
+func quantize(weights []float32, out int) (small []int8, scales []float32) {
+	small, scales = make([]int8, len(weights)), make([]float32, out)
+	for i, w := range weights {
+		scales[i%out] = max(scales[i%out], float32(math.Abs(float64(w)))/127)
+	}
+	for i, w := range weights {
+		if s := scales[i%out]; s > 0 {
+			small[i] = int8(math.RoundToEven(float64(w / s)))
+		}
+	}
+	return small, scales
 }
 
 // SetWeights replaces the variables that are named and resets the optimizer.
@@ -95,6 +142,15 @@ func (n *Net) setWeights(values []Tensor) error {
 			wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is %v with %d numbers, want %v", v.Name, v.Dims, len(v.Data), s.shape.Dimensions))
 		case slices.ContainsFunc(v.Data, func(x float32) bool { return x != x }):
 			return fmt.Errorf("fit: %s: number %d of %s is NaN: want numbers", n.name, slices.IndexFunc(v.Data, func(x float32) bool { return x != x }), v.Name)
+		case s.shape.DType == dtypes.Int8:
+			small, scales := quantize(v.Data, s.shape.Dimensions[1])
+			of := n.scalesOf(s)
+			a, err1 := n.session.Put(small, s.shape, 0)
+			b, err2 := n.session.Put(scales, of.shape, 0)
+			if err := errors.Join(err1, err2); err != nil {
+				return err
+			}
+			slots, arrays = append(slots, s, of), append(arrays, a, b)
 		default:
 			a, err := n.session.Put(v.Data, s.shape, 0)
 			if err != nil {
@@ -121,11 +177,16 @@ func (n *Net) setWeights(values []Tensor) error {
 	return n.bind(slots, arrays)
 }
 
-// floats are the slots of the variables that hold numbers of the model.
+// floats are the slots of the variables that hold numbers of the model. Weights that are int8
+// have their scales within them.
 func (n *Net) floats() []slot {
 	var l []slot
 	for _, v := range n.layout.variables {
-		if v.shape.DType.IsFloat() && !n.recreated(v.name) {
+		layer, scales := strings.CutSuffix(v.name, "/scales")
+		if scales && slices.ContainsFunc(n.layout.variables, func(w slot) bool { return w.name == layer+"/weights" && w.shape.DType == dtypes.Int8 }) {
+			continue
+		}
+		if (v.shape.DType.IsFloat() || v.shape.DType == dtypes.Int8) && !n.recreated(v.name) {
 			l = append(l, v)
 		}
 	}

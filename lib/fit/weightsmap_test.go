@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gaiden/lib/engine/safetensors"
+	"gaiden/lib/fused"
 	"gaiden/lib/models"
 	"gaiden/lib/weights"
 )
@@ -147,5 +148,65 @@ func TestMapParts(t *testing.T) {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// TestAdapted holds that LoRA and Int8 of no layer are refused, that a net with them has no
+// kernels that would leave them out, and that a new LoRA changes nothing.
+func TestAdapted(t *testing.T) {
+	s := open(t)
+	net := models.Net{Name: "two", Input: []int{3}, Layers: []models.Layer{models.Dense{Name: "a", Units: 4, Act: models.ReLU}, models.Dense{Name: "b", Units: 2}}}
+	x := []float32{1, -2, 3, 0.5, 0.25, -1}
+	plain, err := attach(t, s, "plain", net, Config{Seed: 1, FirstLook: true}).Predict(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		lora models.LoRA
+		int8 []string
+		want string
+	}{
+		{"LoRA", models.LoRA{Rank: 2, Names: []string{"a", "b"}}, nil, ""},
+		{"both", models.LoRA{Rank: 2, Names: []string{"b"}}, []string{"*"}, ""},
+		{"default", models.LoRA{Rank: 2}, nil, `no dense layer has the pattern "*/query"`},
+		{"another layer", models.LoRA{}, []string{"a", "c"}, `no dense layer has the pattern "c"`},
+	} {
+		net.LoRA, net.Int8 = tt.lora, tt.int8
+		n, err := Attach(s, "net", net, Config{Seed: 1})
+		if tt.want != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fused.NewPlan(net); err == nil {
+			t.Errorf("%s: there are kernels for it", tt.name)
+		}
+		all, err := attach(t, s, "plain", models.Net{Name: "two", Input: []int{3}, Layers: net.Layers}, Config{Seed: 1, FirstLook: true}).Weights()
+		if err == nil {
+			err = n.SetWeights(all)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := n.Predict(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range plain.Output {
+			if off := p.Output[i] - want; off > 0.05 || off < -0.05 || tt.int8 == nil && (off > 1e-5 || off < -1e-5) {
+				t.Errorf("%s: got %v, want %v", tt.name, p.Output, plain.Output)
+			}
+		}
+		if r, err := n.recipe(); err != nil || r.LoRA.Rank != tt.lora.Rank || len(r.Int8) != len(tt.int8) {
+			t.Errorf("%s: the recipe has %+v, %v, %v", tt.name, r.LoRA, r.Int8, err)
+		}
+		if err := n.Reset(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -44,6 +44,9 @@ type part struct {
 // NewPlan divides a net. Its error says why there is no plan for it at all.
 func NewPlan(net models.Net) (*Plan, error) {
 	net = net.Listed()
+	if net.Adapted("") {
+		return nil, fmt.Errorf("fused: %s: it has LoRA or int8 weights, for which there are no kernels", net.Name)
+	}
 	p := &Plan{net: net}
 	names := net.Names()
 	axes := 1 + len(net.Input) // of what a layer gets

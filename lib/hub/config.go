@@ -18,6 +18,7 @@ type config struct {
 	keys   map[string]any
 	arrays []string // names in the weights
 	ignore []string // of those, that may be surplus
+	body   string   // what stands before the names of a model's body
 	err    error
 }
 
@@ -132,6 +133,7 @@ func (c *config) architecture() string {
 // prefix is what stands before the names of a model's body: nothing where only the body was
 // saved.
 func (c *config) prefix(name string) string {
+	c.body = name
 	if c.arrays == nil || slices.ContainsFunc(c.arrays, func(a string) bool { return strings.HasPrefix(a, name) }) {
 		return name
 	}

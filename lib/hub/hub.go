@@ -49,7 +49,8 @@ type Model struct {
 	Tokenizer *Tokenizer  // nil: the folder has no tokenizer.json
 	End       []int32     // tokens that end a text, for fit.Sampling's StopTokens
 
-	net func(length int) models.Net
+	net  func(length int) models.Net
+	body string // what stands before the names of the body's arrays
 }
 
 // kinds are the models that the package knows: each makes a net and names of arrays of a
@@ -91,7 +92,7 @@ func Open(dir string) (*Model, error) {
 	if c.err != nil {
 		return wrong(fmt.Errorf("config.json: %w", c.err))
 	}
-	m.Weights.Ignore = c.ignore
+	m.Weights.Ignore, m.body = c.ignore, c.body
 	switch end := c.value("eos_token_id").(type) {
 	case float64:
 		m.End = []int32{int32(end)}

@@ -193,7 +193,7 @@ func (c *Cache) scan(scope *model.Scope, x *Node, start []*Node, cell Cell) *Nod
 }
 
 // Stepwise says whether a net can be computed with a [Cache], time step by time step. unsure: it
-// has a Function, or layers of other packages, of which only a trial tells.
+// has a Function, or other layers of which only a trial tells.
 func (n Net) Stepwise() (unsure bool, err error) {
 	n = n.Listed()
 	for i, name := range n.Names() {
@@ -214,15 +214,17 @@ func stepwise(layer Layer) (unsure bool, err error) {
 		return fmt.Errorf("sees time steps that come later: want %s", set)
 	}
 	switch l := layer.(type) {
-	case Activation, BatchNorm, Dense, Dropout, Embedding, FeedForward, GRU, LSTM, LastStep, LayerNorm, Positions, RMSNorm, RNN, Scan:
+	case Activation, BatchNorm, Dense, Dropout, Embedding, FeedForward, GRU, LSTM, LastStep, LayerNorm, Positions, RMSNorm, RNN, Scan, Tied:
 		return false, nil
+	case Bidirectional, Flatten, GroupNorm:
+		_, kind := layer.Title()
+		return false, fmt.Errorf("is a %s, which takes whole sequences", kind)
 	case Attention:
 		return false, causal(l.Causal, "Causal")
 	case TransformerBlock:
 		return false, causal(l.Causal, "Causal")
 	case Conv1D:
 		return false, causal(l.Stride <= 1 && (l.Causal || l.Kernel == 1), "Causal, and no Stride")
-	case Bidirectional:
 	case container:
 		for _, b := range l.branches() {
 			for _, inner := range b.layers {
@@ -235,9 +237,5 @@ func stepwise(layer Layer) (unsure bool, err error) {
 		}
 		return unsure, nil
 	}
-	if _, is := layer.(checked); !is {
-		return true, nil
-	}
-	_, kind := layer.Title()
-	return false, fmt.Errorf("is a %s, which takes whole sequences", kind)
+	return true, nil
 }

@@ -20,7 +20,7 @@ func (n Net) Check() error {
 	if n.wrong != nil {
 		return n.wrong
 	}
-	if err := n.checkInputs(); err != nil {
+	if err := cmp.Or(n.checkInputs(), n.checkAdapt()); err != nil {
 		return err
 	}
 	n = n.Listed()

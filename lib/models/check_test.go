@@ -108,6 +108,9 @@ func TestCheck(t *testing.T) {
 		want string
 	}{
 		{"no layers", Net{Input: []int{1}}, "has no layers"},
+		{"LoRA of rank -1", Net{Input: []int{1}, Layers: one, LoRA: LoRA{Rank: -1}}, "LoRA: Rank is -1"},
+		{"LoRA of alpha -1", Net{Input: []int{1}, Layers: one, LoRA: LoRA{Rank: 1, Alpha: -1}}, "LoRA: Alpha is -1"},
+		{"LoRA without a rank", Net{Input: []int{1}, Layers: one, LoRA: LoRA{Names: []string{"*"}}}, "LoRA: Rank is 0: want 1 or more"},
 		{"negative side", Net{Input: []int{-1}, Layers: one}, "input of [-1]"},
 		{"no side", Net{Input: []int{3, 0}, Layers: one}, "input of [3 0]"},
 		{"sides that overflow", Net{Input: []int{1 << 40, 1 << 40}, Layers: one}, "input of"},
@@ -134,7 +137,7 @@ func TestEveryNumber(t *testing.T) {
 		Embedding{Vocab: 1, Units: 1}, Positions{Length: 1}, LayerNorm{}, RMSNorm{}, GroupNorm{Groups: 1}, Attention{Heads: 1}, FeedForward{}, TransformerBlock{Heads: 1},
 		Repeat{Times: 1, Layer: Dense{Units: 1}}, GRU{Units: 1}, RNN{Units: 1}, Conv1D{Channels: 1, Kernel: 1}, DepthwiseConv2D{Kernel: 1}, ConvTranspose2D{Channels: 1, Kernel: 1}, AvgPool2D{Window: 1}, Upsample2D{Factor: 1}, Conv3D{Channels: 1, Kernel: 1}, AvgPool1D{Window: 1}, AvgPool3D{Window: 1}, MaxPool1D{Window: 1}, MaxPool3D{Window: 1}, InstanceNorm{}, TimestepEncoding{Units: 2}, SoftCap{Limit: 1},
 		ColorJitter{Contrast: 0.5}, Cutout{Size: 1}, MixUp{}, RandomAffine{Shift: 0.1}, RandomCrop{Pad: 1}, Normalize{Mean: []float64{0}, Deviation: []float64{1}}}
-	fieldtest.Numbers(t, layers, nil, []string{"Summary", "Row", "Convolution", "Attending", "ScoreTile", "Masking", "Input", "Cache"}, func(layer any) error {
+	fieldtest.Numbers(t, layers, nil, []string{"Summary", "Row", "Convolution", "Attending", "ScoreTile", "Masking", "Input", "Cache", "LoRA"}, func(layer any) error {
 		return Net{Name: "net", Input: []int{4, 4, 1}, Layers: []Layer{layer.(Layer)}}.Check()
 	})
 }

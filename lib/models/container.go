@@ -51,6 +51,9 @@ type Repeat struct {
 	Name  string
 	Times int
 	Layer Layer // needs no name
+	// Recompute keeps only the inputs of the layers for the backward pass, which computes each
+	// layer once more: memory for one layer, not for all, and about a third more time.
+	Recompute bool
 }
 
 func (l Repeat) Title() (name, kind string) { return l.Name, "Repeat" }
@@ -60,7 +63,12 @@ func (l Repeat) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
 	for i := range l.Times {
 		before := x.Shape()
-		if x, _ = apply(l.Layer, scope.In("%d", i), x, nil); i+1 < l.Times && !x.Shape().Equal(before) {
+		if inner := scope.In("%d", i); l.Recompute && x.DType().IsFloat() && scope.IsTraining(x.Graph()) {
+			x = HandMask(x, recomputed(l.Layer, inner, x))
+		} else {
+			x, _ = apply(l.Layer, inner, x, nil)
+		}
+		if i+1 < l.Times && !x.Shape().Equal(before) {
 			panic(fmt.Errorf("the layer makes %s of %s: want the same shape, for it is repeated", x.Shape(), before))
 		}
 	}

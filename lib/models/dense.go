@@ -31,12 +31,30 @@ func (l Dense) Apply(scope *model.Scope, x *Node) *Node {
 	if len(d) > 2 {
 		rows = Reshape(x, x.Shape().Size()/in, in)
 	}
-	w := variable(scope, g, "weights", l.Init, Glorot, in, l.Units)
-	var bias *Node
+	lora, int8 := adaptation(scope)
+	var w, bias *Node
+	if !int8 {
+		w = variable(scope, g, "weights", l.Init, Glorot, in, l.Units)
+	}
 	if !l.NoBias {
 		bias = variable(scope, g, "biases", l.BiasInit, Fill(0), l.Units)
 	}
-	y := loweringOf(g).Dense(rows, w, bias, l.Act)
+	var y *Node
+	if lora == nil && !int8 {
+		y = loweringOf(g).Dense(rows, w, bias, l.Act)
+	} else {
+		if int8 {
+			if y = quantized(scope, rows, l.Units); bias != nil {
+				y = loweringOf(g).AddBiases(y, bias)
+			}
+		} else {
+			y = loweringOf(g).Dense(rows, w, bias, nil)
+		}
+		if lora != nil {
+			y = Add(y, lora.narrow(scope, rows, l.Units))
+		}
+		y = l.Act.of(y)
+	}
 	if len(d) == 2 {
 		return y
 	}

@@ -27,6 +27,9 @@ type Net struct {
 	// the names that the function gives them; see [Call].
 	Function func(scope *model.Scope, in Inputs) *Node
 
+	LoRA LoRA     // narrow matrices next to those of dense layers, for fine-tuning
+	Int8 []string // patterns of dense layers whose weights are int8, with a scale for each output; they are not trained
+
 	wrong error // of a function that made the net; see Check
 	parts bool  // see Parts
 }
@@ -179,6 +182,7 @@ func (n Net) Build(scope *model.Scope, in Inputs, mark func(label string), each 
 	n = n.Listed()
 	x := in[only]
 	var once Again
+	n.adapt(scope)
 	for i, name := range n.Names() {
 		x, once = n.layer(i, name, scope, in, x, once, mark)
 		if each != nil {
@@ -191,6 +195,7 @@ func (n Net) Build(scope *model.Scope, in Inputs, mark func(label string), each 
 // Layer builds layer i, whose name is name, as Build does. Inputs of the net are not there
 // but for x.
 func (n Net) Layer(i int, name string, scope *model.Scope, x *Node, mark func(label string)) *Node {
+	n.adapt(scope)
 	y, _ := n.Listed().layer(i, name, scope, Inputs{only: x}, x, nil, mark)
 	return y
 }

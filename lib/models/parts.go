@@ -65,7 +65,7 @@ func (n Net) Part(name string, shapes func() ([]shapes.Shape, error)) Net {
 	if i < 0 {
 		return Net{Name: n.Name, wrong: fmt.Errorf("models: %s has no part %q: want one of %s", n.Name, name, strings.Join(n.Names(), ", "))}
 	}
-	one := Net{Name: n.Name + "." + name, Input: n.Input, Inputs: n.Inputs, Integers: n.TakesIntegers(), Layers: n.Layers[i : i+1]}
+	one := Net{Name: n.Name + "." + name, Input: n.Input, Inputs: n.Inputs, Integers: n.TakesIntegers(), Layers: n.Layers[i : i+1], LoRA: n.LoRA, Int8: n.Int8}
 	if p, is := n.Layers[i].(part); is {
 		one.Input, one.Integers = p.net.Input, p.net.TakesIntegers()
 	} else if i > 0 {

@@ -51,24 +51,23 @@ func (l Scan) check() error {
 // Apply takes x shaped [n length …] and returns [n length …].
 func (l Scan) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
+	if x.Rank() < 2 {
+		panic(fmt.Errorf("got an input of rank %d: want sequences shaped [n length …]", x.Rank()))
+	}
 	var start []*Node
 	for _, s := range l.State {
 		start = append(start, Zeros(x.Graph(), shapes.Make(x.DType(), append([]int{x.Shape().Dimensions[0]}, s...)...)))
 	}
-	return overTime(scope, x, start, func(state []*Node, x *Node) ([]*Node, *Node) { return l.Cell(scope.ResetVisited(), state, x) })
+	return overTime(scope, timeFirst(x), start, func(state []*Node, x *Node) ([]*Node, *Node) { return l.Cell(scope.ResetVisited(), state, x) })
 }
 
-// overTime runs a cell over the time steps of x [n length …]. The variables of scope are
-// its weights.
+// overTime runs a cell over the time steps of x [length n …], and returns [n length …]. The
+// variables of scope are its weights.
 func overTime(scope *model.Scope, x *Node, start []*Node, cell Cell) *Node {
-	if x.Rank() < 2 {
-		panic(fmt.Errorf("got an input of rank %d: want sequences shaped [n length …]", x.Rank()))
-	}
 	g := x.Graph()
 	if c := cacheOf(g); c != nil {
-		return c.scan(scope, x, start, cell)
+		return c.scan(scope, timeFirst(x), start, cell)
 	}
-	x = timeFirst(x)
 	next, _ := cell(start, Reshape(Slice(x, AxisElem(0)), x.Shape().Dimensions[1:]...)) // makes the variables
 	if len(next) != len(start) {
 		panic(fmt.Errorf("the cell returns %d states of %d: want as many", len(next), len(start)))
@@ -114,7 +113,7 @@ func (l GRU) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
 	sequences(x)
 	u := l.Units
-	x = Dense{Units: 3 * u, Init: l.Init}.Apply(scope, x)
+	x = Dense{Units: 3 * u, Init: l.Init}.Apply(scope, timeFirst(x))
 	return overTime(scope.In("recurrent"), x, []*Node{zeros(x, u)}, func(state []*Node, x *Node) ([]*Node, *Node) {
 		h := state[0]
 		got := recurrentDense(scope, h, 3*u, l.Init)
@@ -147,7 +146,7 @@ func (l RNN) Apply(scope *model.Scope, x *Node) *Node {
 	if act == nil {
 		act = Tanh
 	}
-	x = Dense{Units: l.Units, Init: l.Init}.Apply(scope, x)
+	x = Dense{Units: l.Units, Init: l.Init}.Apply(scope, timeFirst(x))
 	return overTime(scope.In("recurrent"), x, []*Node{zeros(x, l.Units)}, func(state []*Node, x *Node) ([]*Node, *Node) {
 		h := act(Add(x, recurrentDense(scope, state[0], l.Units, l.Init)))
 		return []*Node{h}, h
@@ -162,9 +161,9 @@ func recurrentDense(scope *model.Scope, h *Node, units int, init Init) *Node {
 	return loweringOf(g).Dense(h, w, variable(s, g, "biases", nil, Fill(0), units), nil)
 }
 
-// zeros are those of a state [n units], where x is [n length …].
+// zeros are those of a state [n units], where x is [length n …].
 func zeros(x *Node, units int) *Node {
-	return Zeros(x.Graph(), shapes.Make(x.DType(), x.Shape().Dimensions[0], units))
+	return Zeros(x.Graph(), shapes.Make(x.DType(), x.Shape().Dimensions[1], units))
 }
 
 // Bidirectional runs a layer over sequences forwards, and one like it backwards, with weights

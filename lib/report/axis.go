@@ -122,30 +122,41 @@ func (a *axis) logTicks(about int) []tick {
 	}
 	every := math.Max(1, math.Ceil((last-first)/float64(about)))
 	var all []tick
+	plain := true // either all numbers of an axis are powers of ten or none is
 	for e := math.Ceil(first/every) * every; e <= last; e += every {
 		for _, s := range steps {
 			if v := s * math.Pow(10, e); v >= a.low*(1-1e-9) && v <= a.high*(1+1e-9) && v > 0 {
-				all = append(all, tick{v, logLabel(s, int(e))})
+				all = append(all, tick{at: v})
+				plain = plain && e >= -3 && e <= 4
 			}
 		}
+	}
+	for i := range all {
+		all[i].label = logLabel(all[i].at, plain)
 	}
 	return all
 }
 
-func logLabel(s float64, e int) string {
-	if e >= -3 && e <= 3 {
-		return strconv.FormatFloat(s*math.Pow(10, float64(e)), 'f', max(0, -e), 64)
+func logLabel(v float64, plain bool) string {
+	switch e := int(math.Floor(math.Log10(v) + 1e-9)); {
+	case !plain:
+		return scientific(v, 1)
+	case e >= 0:
+		return units.Count(int(math.Round(v)))
+	default:
+		return strconv.FormatFloat(v, 'f', -e, 64)
 	}
-	return scientific(s*math.Pow(10, float64(e)), 1)
 }
 
 // tickLabel has just the digits that tell neighbours apart.
 func tickLabel(v, step float64, power bool) string {
 	if math.Abs(v) < step/1e6 {
-		return "0"
+		v = 0
 	}
 	decimal := math.Floor(math.Log10(step) + 1e-9)
 	switch {
+	case power && v == 0:
+		return "0"
 	case power:
 		return scientific(v, int(min(max(math.Floor(math.Log10(math.Abs(v)))-decimal+1, 1), 17)))
 	case decimal >= 0:

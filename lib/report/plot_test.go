@@ -195,6 +195,18 @@ func TestThinKeepsWhatIsSeen(t *testing.T) {
 	}
 }
 
+// One curve needs no legend, which the title and the axis are; several do.
+func TestLegend(t *testing.T) {
+	one := Plot{Title: "loss", Series: []Series{{Name: "train", Y: []float64{1, 2}}}}
+	if svg := one.SVG(); strings.Contains(svg, ">train</text>") {
+		t.Errorf("one curve: got a legend in %s", svg)
+	}
+	two := Plot{Title: "loss", Series: append(one.Series, Series{Name: "test", Y: []float64{2, 1}})}
+	if svg := two.SVG(); !strings.Contains(svg, ">train</text>") || !strings.Contains(svg, ">test</text>") {
+		t.Errorf("two curves: got no legend in %s", svg)
+	}
+}
+
 func TestTicks(t *testing.T) {
 	tests := []struct {
 		low, high float64
@@ -208,7 +220,9 @@ func TestTicks(t *testing.T) {
 		{0, 4e7, false, "0 10⁷ 2×10⁷ 3×10⁷ 4×10⁷"},
 		{-2e-7, 2e-7, false, "-2×10⁻⁷ -10⁻⁷ 0 10⁻⁷ 2×10⁻⁷"},
 		{0.001, 1, true, "0.001 0.002 0.005 0.01 0.02 0.05 0.1 0.2 0.5 1"},
-		{1, 1e8, true, "1 100 10⁴ 10⁶ 10⁸"},
+		{1, 1e8, true, "10⁰ 10² 10⁴ 10⁶ 10⁸"},
+		{1, 1e4, true, "1 10 100 1,000 10,000"},
+		{-1, 1, false, "-1.0 -0.5 0.0 0.5 1.0"},
 		{0.42, 0.48, true, "0.42 0.43 0.44 0.45 0.46 0.47 0.48"},
 	}
 	for _, tt := range tests {
@@ -217,7 +231,7 @@ func TestTicks(t *testing.T) {
 		for _, tick := range a.ticks(5) {
 			labels = append(labels, tick.label)
 		}
-		if got := strings.Join(labels, " "); strings.Replace(got, "0 0.2", "0.0 0.2", 1) != tt.want {
+		if got := strings.Join(labels, " "); got != tt.want {
 			t.Errorf("%g to %g: got %s, want %s", tt.low, tt.high, got, tt.want)
 		}
 	}

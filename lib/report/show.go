@@ -93,7 +93,7 @@ func escape(s string) string { return html.EscapeString(clean(s)) }
 
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r != '\n' && unicode.IsControl(r) {
+		if r != '\n' && r != '\t' && unicode.IsControl(r) {
 			return ' '
 		}
 		return r

@@ -230,9 +230,12 @@ func (c *canvas) visible(s Series) []point {
 	return points
 }
 
-// legend arranges the names in lines that fit the width; a single curve whose
-// name says nothing needs none.
+// legend arranges the names in lines that fit the width; a single curve has none: the
+// title and the axis say what it is.
 func (p Plot) legend(width float64) (lines [][]int) {
+	if len(p.Series) == 1 && (p.Title != "" || p.Y != "") {
+		return nil
+	}
 	room := 0.0
 	for i, s := range p.Series {
 		if s.Name == "" {

@@ -29,7 +29,7 @@ func training(net string) (progress func(fit.Progress), end func(*fit.History, e
 	}
 	return progress, func(h *fit.History, err error) {
 		if err != nil && last.Epochs == 0 {
-			return // nothing has begun: the error says it
+			return // nothing has started: the error says it
 		}
 		bar.setState(last.Trained, last.Outcome(h, err))
 		bar.Close()

@@ -17,7 +17,8 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// Version is the version of this build; gaiden info and messages show it.
+// Version is the version of this build. The Python package, gaiden --version and messages
+// have it from here.
 const Version = "0.1.0"
 
 // Session is a connection to the device session. Its methods may be called from any

@@ -29,9 +29,10 @@ import (
 // Map says how the variables of a net are kept in a file. The zero value is PyTorch's way.
 type Map struct {
 	Names   []Name   // a variable is in the first that has its name, else where PyTorch has it
-	Only    []string // layers, or patterns of variables, to load, such as "body", "*/biases"; default: all
+	Only    []string // layers, or patterns of variables, to load or save, such as "body", "*/biases"; default: all
 	Ignore  []string // patterns of arrays that may be surplus
 	Partial bool     // loads what is there and fits; the rest of the net stays as it is
+	Merge   bool     // saves weights with LoRA's products added to them, as a net without LoRA has them
 }
 
 // Name says in which array of a file variables are.

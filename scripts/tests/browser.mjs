@@ -209,6 +209,9 @@ for v := 0; v < 100; {
       await shows(i, `pressed ${n}`);
     }
     await until("the program to move the slider", async () => (await slider.inputValue()) === "20");
+    await slider.focus();
+    await page.keyboard.press("ArrowRight"); // JupyterLab would take it
+    await shows(i, "moved to 21");
     const box = await slider.boundingBox();
     await page.mouse.move(box.x + box.width * 0.3, box.y + box.height / 2);
     await page.mouse.down();

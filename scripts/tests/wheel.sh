@@ -69,6 +69,7 @@ if [ "$bad" = 0 ]; then
   check "the next version has the session's arrays" grep -q '^kept: [1-9]' "$one/said"
   check "session stop" says stopped fresh "$one/lab/bin/gaiden" session stop
   check "pip uninstall" "$one/lab/bin/pip" uninstall -q -y gaiden
-  check "nothing is left" bash -c '! find "$0" -path "*aiden*" ! -name "*.pyc" | grep .' "$one/lab"
+  check "nothing is left" bash -c '! find "$0" -path "*aiden*" ! -type d | grep .' "$one/lab"
 fi
+fresh go clean -modcache # which not even its owner may remove otherwise
 add_counts wheel "$began" "$good" "$bad" 0

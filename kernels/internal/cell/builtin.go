@@ -11,6 +11,9 @@ type Builtin struct {
 	Name string
 	Text string // its declaration, with the comment that front ends show
 
+	// Packages are those that the declaration uses: their names, and what of each.
+	Packages map[string]string
+
 	program string // the declaration in a program, if that is another
 }
 
@@ -52,6 +55,20 @@ func must2[T, U any](v T, u U, err error) (T, U) {
 // cell ends. A notebook that declares its own ctx keeps that.
 var ctx context.Context
 `, program: "var ctx = " + InterruptPackage + ".Context()\n"},
+	{Name: "print", Packages: map[string]string{"fmt": "Fprint", "os": "Stdout"}, Text: `// print writes its arguments below the cell, one behind the other. Go's own print writes to
+// standard error, which front ends show as a warning. A notebook that declares its own
+// print keeps that.
+func print(args ...any) {
+	for _, a := range args {
+		fmt.Fprint(os.Stdout, a)
+	}
+}
+`},
+	{Name: "println", Packages: map[string]string{"fmt": "Fprintln", "os": "Stdout"}, Text: `// println writes its arguments below the cell, as fmt.Println does. Go's own println writes
+// to standard error, which front ends show as a warning. A notebook that declares its
+// own println keeps that.
+func println(args ...any) { fmt.Fprintln(os.Stdout, args...) }
+`},
 }
 
 // checks are what the code around a cell's statements calls with the results of a call

@@ -1,6 +1,7 @@
 package notebook
 
 import (
+	"cmp"
 	"context"
 	"html"
 	"os"
@@ -32,10 +33,10 @@ const goplsPatience = time.Minute
 
 // candidates asks gopls, for as long as a front end waits. It continues without
 // the front end, so that the next question finds it ready; while it does,
-// others are not asked.
-func (n *Notebook) candidates(ctx context.Context, s complete.Sketch, remembered string) []complete.Candidate {
+// others are not asked. Late says that gopls has not answered in time.
+func (n *Notebook) candidates(ctx context.Context, s complete.Sketch, remembered string) (found []complete.Candidate, late bool) {
 	if !n.asking.CompareAndSwap(false, true) {
-		return nil
+		return nil, true
 	}
 	answer := make(chan []complete.Candidate, 1)
 	go func() {
@@ -47,11 +48,20 @@ func (n *Notebook) candidates(ctx context.Context, s complete.Sketch, remembered
 	}()
 	select {
 	case found := <-answer:
-		return found
+		return found, false
 	case <-time.After(tabPatience):
 	case <-ctx.Done():
 	}
-	return nil
+	return nil, true
+}
+
+// loading are two candidates that say that gopls is still reading the packages: chosen,
+// they change nothing. A front end inserts a single one without showing it.
+func loading(word string) []complete.Candidate {
+	return []complete.Candidate{
+		{Text: word, Kind: "loading", Label: word + " … gopls is loading"},
+		{Text: word, Kind: "loading", Label: word + " … press Tab again in a moment"},
+	}
 }
 
 // byteOffset turns a cursor in code points into one in bytes.
@@ -99,17 +109,22 @@ func (n *Notebook) Complete(ctx context.Context, code string, cursor int) jupyte
 		return nothing
 	}
 	sketch, remembered := complete.NewSketch(ctx, n.composer, src, at)
-	candidates := n.candidates(ctx, sketch, remembered)
+	candidates, late := n.candidates(ctx, sketch, remembered)
 	if len(candidates) == 0 {
-		return replaceBefore(code, at, sketch.Word, complete.Names(ctx, n.composer, sketch))
+		names, known := complete.Names(ctx, n.composer, sketch)
+		if known || !late {
+			return replaceBefore(code, at, sketch.Word, names)
+		}
+		candidates = loading(sketch.Word)
 	}
 	var matches []string
 	var types []any
 	for _, c := range candidates {
-		if slices.Contains(matches, c.Text) {
+		label := cmp.Or(c.Label, c.Text)
+		if slices.Contains(matches, label) {
 			continue
 		}
-		matches = append(matches, c.Text)
+		matches = append(matches, label)
 		types = append(types, map[string]any{"text": c.Text, "type": c.Kind, "signature": c.Detail,
 			"start": cursor - utf8.RuneCountInString(sketch.Word), "end": cursor})
 	}
@@ -235,10 +250,21 @@ func (n *Notebook) describe(ctx context.Context, code string, cursor int) jupyte
 	}
 	at = nameAt(code, at)
 	sketch, remembered := complete.NewSketch(ctx, n.composer, src, at)
+	if !sketch.Dotted {
+		if path, ok := sketch.Package(ctx, n.composer, sketch.Word); ok {
+			if text, err := n.module.Doc(ctx, path); err == nil {
+				return jupyter.Inspection{Found: true, Data: map[string]any{"text/plain": text}}
+			}
+		}
+	}
 	if sketch.Column > 0 && sketch.Word != "" {
 		sketch.Column--
 	}
-	if text := n.documentation(ctx, sketch, remembered); text != "" {
+	text, late := n.documentation(ctx, sketch, remembered)
+	if _, foreign := sketch.Package(ctx, n.composer, sketch.Qualifier); foreign {
+		text = exported(text)
+	}
+	if text != "" {
 		return jupyter.Inspection{Found: true, Data: map[string]any{"text/plain": unmark(text), "text/markdown": text}}
 	}
 	for _, e := range n.memory.Entries() {
@@ -251,12 +277,15 @@ func (n *Notebook) describe(ctx context.Context, code string, cursor int) jupyte
 			return jupyter.Inspection{Found: true, Data: map[string]any{"text/plain": b.Text}}
 		}
 	}
+	if late && sketch.Word != "" {
+		return jupyter.Inspection{Found: true, Data: map[string]any{"text/plain": "gopls is loading the packages: press Shift-Tab again in a moment"}}
+	}
 	return jupyter.Inspection{}
 }
 
-// documentation asks gopls, which continues when ctx has ended: a gopls that is just
-// starting is ready for the next question then.
-func (n *Notebook) documentation(ctx context.Context, s complete.Sketch, remembered string) string {
+// documentation asks gopls, which continues when ctx has ended, and late is true: a gopls
+// that is just starting is ready for the next question then.
+func (n *Notebook) documentation(ctx context.Context, s complete.Sketch, remembered string) (text string, late bool) {
 	answer := make(chan string, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goplsPatience)
@@ -266,14 +295,47 @@ func (n *Notebook) documentation(ctx context.Context, s complete.Sketch, remembe
 	}()
 	select {
 	case text := <-answer:
-		return text
+		return text, false
 	case <-ctx.Done():
-		return ""
+		return "", true
 	}
 }
 
+// private matches a field or method that a package does not export, in a type's text.
+var private = regexp.MustCompile(`^\t[\p{Ll}_][\pL\pN_]*(?:[,( ]|$)`)
+
+// exported is gopls's text about something of a package without what the package keeps
+// to itself: fields, methods of interfaces, and their comments.
+func exported(text string) string {
+	var out, comments []string
+	depth, dropped, hidden := 0, 0, false // dropped: the depth at which what is dropped ends; 0 = nothing is
+	for line := range strings.SplitSeq(text, "\n") {
+		at, trimmed := depth, strings.TrimSpace(line)
+		code, _, _ := strings.Cut(line, "//")
+		depth += strings.Count(code, "{") - strings.Count(code, "}")
+		switch {
+		case dropped > 0:
+			if depth <= dropped {
+				dropped = 0
+			}
+		case at == 1 && (trimmed == "" || strings.HasPrefix(trimmed, "//")):
+			comments = append(comments, line)
+		case at == 1 && private.MatchString(line):
+			comments, hidden = nil, true
+			if depth > at {
+				dropped = at
+			}
+		case at == 1 && depth == 0 && hidden:
+			out, comments, hidden = append(out, "\t// and what is not exported", line), nil, false
+		default:
+			out, comments = append(append(out, comments...), line), nil
+		}
+	}
+	return strings.Join(append(out, comments...), "\n")
+}
+
 // nameAt returns the end of the name that a question at the cursor is about: the
-// one that the cursor is in or behind, else that of the call around it.
+// one that the cursor is in or behind, else that of the call or the literal around it.
 func nameAt(code string, at int) int {
 	end := at
 	for end < len(code) && isName(code[end]) {
@@ -289,9 +351,9 @@ func nameAt(code string, at int) int {
 	depth := 0
 	for i := start - 1; i > 0; i-- {
 		switch code[i] {
-		case ')':
+		case ')', '}':
 			depth++
-		case '(':
+		case '(', '{':
 			if depth--; depth < 0 && isName(code[i-1]) {
 				return i
 			}

@@ -236,6 +236,14 @@ func TestInspect(t *testing.T) {
 		{"method of a variable that is named as a package", "net.Le|n()", "func (r *strings.Reader) Len() int", true},
 		{"and in a cell that declares it anew", "var net = &theBox\nnet.Wid|th = 1", "field Width int", true},
 		{"nothing", "1 + |1", "", false},
+		{"inside a literal", "x := http.Cookie{|}", "type Cookie struct", true},
+		{"between its fields", "x := http.Cookie{Name: \"a\", | Path: \"/\"}", "HttpOnly", true},
+		{"inside a literal of one's own", "b := Box{|}", "Width, Height int", true},
+		{"what a type does not export", "x := http.Server{|}", "// and what is not exported\n}", true},
+		{"package's page", "strin|gs.ToUpper(\"\")", "func ToUpper(s string) string", false},
+		{"package's page, its name alone", "strings|", "func ToUpper(s string) string", false},
+		{"package of the library", "greet|ing.Hello", "package greeting", false},
+		{"a parameter that is named as a package", "func f(strings []int) { _ = strin|gs }", "strings []int", true},
 	}
 	needsGopls := n.gopls.Installed()
 	for _, tt := range tests {
@@ -244,7 +252,7 @@ func TestInspect(t *testing.T) {
 		}
 		code, cursor := at(tt.marked)
 		var got string
-		for end := time.Now().Add(time.Minute); got == ""; { // gopls may still be starting
+		for end := time.Now().Add(time.Minute); got == "" || !strings.Contains(got, tt.want); { // gopls may still be starting
 			inspection := n.Inspect(t.Context(), code, cursor, 0)
 			got, _ = inspection.Data["text/plain"].(string)
 			if !tt.gopls || time.Now().After(end) {
@@ -343,6 +351,52 @@ func TestGoplsDies(t *testing.T) {
 			pid, _, _ := strings.Cut(p, " ")
 			kill(t, pid)
 		}
+	}
+}
+
+// TestExported: of what belongs to a package a reader sees what it exports.
+func TestExported(t *testing.T) {
+	text := "```go\ntype T struct {\n\t// A is {a number.\n\tA int\n\n\t// b is hidden.\n\tb, c int\n\tsync.Mutex\n\tconn\n\tD struct {\n\t\tx int\n\t}\n\te struct {\n\t\tF int\n\t}\n\tÜber int\n}\n```\n\nT is\n\tnice."
+	want := "```go\ntype T struct {\n\t// A is {a number.\n\tA int\n\tsync.Mutex\n\tD struct {\n\t\tx int\n\t}\n\tÜber int\n\t// and what is not exported\n}\n```\n\nT is\n\tnice."
+	if got := exported(text); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if all := "```go\ntype T struct {\n\tA int\n}\n```"; exported(all) != all {
+		t.Errorf("got %q, want it as it was", exported(all))
+	}
+}
+
+// TestLoading: while gopls is starting, Tab behind a dot that only gopls knows says so, in
+// a list that changes nothing, and Shift-Tab says so, too.
+func TestLoading(t *testing.T) {
+	n := newNotebook(t)
+	silent := filepath.Join(t.TempDir(), "gopls") // one that never answers
+	if err := os.WriteFile(silent, []byte("#!/bin/sh\nexec sleep 60\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n.Gopls = silent
+	(&runner{t: t, n: n}).must(assistCells)
+	for _, marked := range []string{"theBox.Wi|", "var b strings.Builder\nb.Wri|", "a.b.C|", "f().|", "net.L|"} {
+		code, cursor := at(marked)
+		got := n.Complete(t.Context(), code, cursor)
+		types, _ := got.Metadata["_jupyter_types_experimental"].([]any)
+		if len(got.Matches) != 2 || len(types) != 2 || !strings.HasSuffix(got.Matches[0], "gopls is loading") {
+			t.Errorf("%q: got %.10q, want two that say that gopls is loading", marked, got.Matches)
+			continue
+		}
+		for _, c := range types {
+			if word := code[got.Start:got.End]; c.(map[string]any)["text"] != word {
+				t.Errorf("%q: got %q inserted, want %q, which changes nothing", marked, c.(map[string]any)["text"], word)
+			}
+		}
+	}
+	if got := n.Complete(t.Context(), "strings.ToUp", 12); !slices.Contains(got.Matches, "ToUpper") {
+		t.Errorf("a package: got %q, want its names", got.Matches)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if got, _ := n.describe(ctx, "theBox.Width", 10).Data["text/plain"].(string); !strings.Contains(got, "gopls is loading") {
+		t.Errorf("got documentation %q, want a word that gopls is loading", got)
 	}
 }
 

@@ -182,3 +182,33 @@ func TestCells(t *testing.T) {
 		})
 	}
 }
+
+// TestPrint: what print and println write is the cell's output, not a warning; one that
+// the notebook declares is its own.
+func TestPrint(t *testing.T) {
+	for _, tt := range []struct{ name, code, stdout, stderr string }{
+		{"println", "println(\"a\", 1, 2.5, []int{3})", "a 1 2.5 [3]\n", ""},
+		{"print", "x := \"b\"\nprint(x, 1, 2)\nprint(\"\\n\")", "b12\n", ""},
+		{"in a function", "func f() { println(\"deep\") }\nf()", "deep\n", ""},
+		{"next to fmt", "fmt.Print(\"c\")\nprintln(os.Getpid() > 0)", "ctrue\n", ""},
+		{"one of the notebook", "func println(s string) { fmt.Print(\"own \", s) }\nprintln(\"d\")", "own d", ""},
+		{"where fmt is a variable", "fmt := \"e\"\nprintln(fmt)", "e\n", ""},
+		{"the program's standard error", "os.Stderr.WriteString(\"g\")", "", "g"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out := &recorder{}
+			if res := newNotebook(t).Execute(t.Context(), request(tt.code, 1), out); res.Err != nil {
+				t.Fatal(res.Err)
+			}
+			for name, want := range map[string]string{"stdout": tt.stdout, "stderr": tt.stderr} {
+				got := ""
+				if b := out.streams[name]; b != nil {
+					got = b.String()
+				}
+				if got != want {
+					t.Errorf("%s: got %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}

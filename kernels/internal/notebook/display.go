@@ -11,17 +11,17 @@ import (
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 
 	"gaiden/kernels/internal/jupyter"
-	"gaiden/kernels/internal/picture"
+	"gaiden/kernels/internal/raster"
 )
 
 // bundle makes of a program's result what front ends take: text as text, the
-// rest as bytes, pictures in a form that is shown in every notebook.
+// rest as bytes, images in a form that is shown in every notebook.
 func bundle(data map[string][]byte) jupyter.MimeBundle {
 	b := jupyter.MimeBundle{Data: map[string]any{}, Metadata: map[string]any{}}
 	for mime, content := range data {
 		b.Data[mime] = mimeValue(mime, content)
 	}
-	b.Data, b.Metadata = picture.Complete(b.Data, b.Metadata)
+	b.Data, b.Metadata = raster.Complete(b.Data, b.Metadata)
 	return b
 }
 
@@ -76,7 +76,7 @@ func (b *bridge) display(d *protocol.DisplayData) {
 			}
 		}
 	}
-	out.Data, out.Metadata = picture.Complete(out.Data, out.Metadata)
+	out.Data, out.Metadata = raster.Complete(out.Data, out.Metadata)
 	if d.DisplayID == "" {
 		b.x.out.Display(out)
 		return

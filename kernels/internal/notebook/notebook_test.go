@@ -225,3 +225,30 @@ func kill(t *testing.T, pid string) {
 		t.Fatalf("kill %s: %v", pid, err)
 	}
 }
+
+// TestLibraryGone: a kernel whose library was upgraded or removed while it ran says so, and
+// what to do.
+func TestLibraryGone(t *testing.T) {
+	library := t.TempDir()
+	if err := os.WriteFile(filepath.Join(library, "go.mod"), []byte("module example.org/library\n\ngo 1.26\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	n := &Notebook{Library: library, Cache: t.TempDir(), Dir: t.TempDir(), Version: "1.2.3"}
+	defer n.Shutdown(false)
+	if err := n.Execute(t.Context(), request("%env GREETING=hello", 1), &recorder{}).Err; err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(library); err != nil {
+		t.Fatal(err)
+	}
+	err := n.Execute(t.Context(), request("%env GREETING", 2), &recorder{}).Err
+	if err == nil {
+		t.Fatal("got no error, want that the library is gone")
+	}
+	said := strings.Join(append(err.Traceback, err.Value), "\n")
+	for _, want := range []string{"version 1.2.3) is no longer at " + library, "restart the kernel"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("got %s, want it with %q", said, want)
+		}
+	}
+}

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"gaiden/kernels/internal/picture"
+	"gaiden/kernels/internal/raster"
 )
 
-var convert = flag.Bool("convert", false, "convert the pictures of the notebooks that are stored here")
+var convert = flag.Bool("convert", false, "convert the images of the notebooks that are stored here")
 
-// Every picture of a stored notebook is shown before the notebook is trusted.
+// Every image of a stored notebook is shown before the notebook is trusted.
 func TestStoredPictures(t *testing.T) {
 	files, err := filepath.Glob("../../../notebooks/*.ipynb")
 	if err != nil || len(files) == 0 {
@@ -47,7 +47,7 @@ func TestStoredPictures(t *testing.T) {
 					}
 				}
 				metadata, _ := o["metadata"].(map[string]any)
-				data, metadata := picture.Complete(maps.Clone(old), metadata)
+				data, metadata := raster.Complete(maps.Clone(old), metadata)
 				before, _ := json.Marshal(old)
 				after, _ := json.Marshal(data)
 				if bytes.Equal(before, after) {
@@ -55,7 +55,7 @@ func TestStoredPictures(t *testing.T) {
 				}
 				changed = true
 				if !*convert {
-					t.Errorf("%s: cell %d has a picture that is not shown before the notebook is trusted: go test ./kernels/internal/runner -run StoredPictures -convert converts it", filepath.Base(file), i)
+					t.Errorf("%s: cell %d has an image that is not shown before the notebook is trusted: go test ./kernels/internal/runner -run StoredPictures -convert converts it", filepath.Base(file), i)
 				}
 				for mime, value := range data {
 					data[mime] = encoded(mime, value)

@@ -44,6 +44,26 @@ type output struct {
 	Value     lines   `json:"evalue"`
 	Traceback []lines `json:"traceback"`
 	Data      forms   `json:"data"`
+	Metadata  struct {
+		PNG imageFacts `json:"image/png"`
+	} `json:"metadata"`
+}
+
+// imageFacts are what the kernel says of an image.
+type imageFacts struct {
+	Width, Height float64
+	Alt           string
+}
+
+// UnmarshalJSON implements json.Unmarshaler: what has another type is as if it were not there.
+func (f *imageFacts) UnmarshalJSON(data []byte) error {
+	var all map[string]any
+	if json.Unmarshal(data, &all) == nil {
+		f.Width, _ = all["width"].(float64)
+		f.Height, _ = all["height"].(float64)
+		f.Alt, _ = all["alt"].(string)
+	}
+	return nil
 }
 
 // forms are the forms of one output by their media type.
@@ -94,22 +114,22 @@ func (nb *notebook) kernel() string {
 
 var gpu = regexp.MustCompile(`^GPU( \d+)?: `)
 
-// machine says on what the notebook ran and with which versions, if its first
+// machine says on what the notebook ran, with which versions and when, if its first
 // %info does: the lines above that of the plugin.
-func (nb *notebook) machine() (machine, versions string) {
+func (nb *notebook) machine() (machine, versions, when string) {
 	i := slices.IndexFunc(nb.Cells, func(c cell) bool {
 		return strings.TrimSpace(string(c.Source)) == "%info" && len(c.Outputs) > 0
 	})
 	if i < 0 {
-		return "", ""
+		return "", "", ""
 	}
 	above, _, found := strings.Cut(string(nb.Cells[i].Outputs[0].Text), "\nplugin ")
 	said := strings.Split(above, "\n")
 	if !found || len(said) < 3 {
-		return "", ""
+		return "", "", ""
 	}
 	last := len(said) - 1
-	name, _, _ := strings.Cut(said[0], ",") // behind it is the time
+	name, when, _ := strings.Cut(said[0], ", ")
 	versions = strings.Join(strings.Fields(name), " ") + ", " + said[last]
 	machine = said[1]
 	count := map[string]int{}
@@ -126,7 +146,7 @@ func (nb *notebook) machine() (machine, versions string) {
 		}
 		delete(count, one)
 	}
-	return machine, versions
+	return machine, versions, when
 }
 
 // when returns when a cell began and ended, if the notebook says so.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 var (
@@ -49,7 +50,18 @@ func (o *output) part(number, i int) part {
 	for _, mime := range []string{"image/png", "image/jpeg", "image/gif", "image/webp"} {
 		picture := strings.Join(strings.Fields(string(o.Data[mime])), "")
 		if picture != "" && base64Text.MatchString(picture) {
-			return rich(fmt.Sprintf(`<img src="data:%s;base64,%s">`, mime, picture))
+			facts := o.Metadata.PNG
+			size := ""
+			if facts.Width >= 1 && facts.Width <= 1e4 { // its pixels may be finer than those of the page
+				size = fmt.Sprintf(` width="%.0f"`, facts.Width)
+			}
+			p := rich(fmt.Sprintf(`<img src="data:%s;base64,%s"%s>`, mime, picture, size))
+			if caption(facts.Alt) != "" {
+				p.alt = facts.Alt
+				p.before = `<figure class="output">`
+				p.after = "<figcaption>" + html.EscapeString(printable(caption(facts.Alt))) + "</figcaption></figure>\n"
+			}
+			return p
 		}
 	}
 	if s, ok := o.Data["text/markdown"]; ok {
@@ -67,4 +79,16 @@ func (o *output) part(number, i int) part {
 	}
 	slices.Sort(mimes)
 	return plain(fmt.Sprintf("<p class=\"note\">An output of %s is left out: a page without JavaScript cannot show it.</p>\n", html.EscapeString(printable(strings.Join(mimes, ", ")))))
+}
+
+// caption is what stands below an image: what it shows, without the numbers that its
+// alternative text has for readers who do not see them.
+func caption(alt string) string {
+	what, _, _ := strings.Cut(alt, ";")
+	what = strings.TrimPrefix(what, "Plot: ")
+	if what == "" {
+		return ""
+	}
+	first, size := utf8.DecodeRuneInString(what)
+	return strings.ToUpper(string(first)) + what[size:]
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/net/html"
+
+	"gaiden/lib/timing/units"
 )
 
 //go:embed page.css
@@ -64,18 +66,22 @@ func Page(data []byte, name string) (string, error) {
 			w.code(c)
 		}
 	}
+	titled := w.splitTitle()
 	for i := range w.parts {
 		w.name(&w.parts[i])
 	}
-	var body strings.Builder
+	texts := make([]string, len(w.parts))
 	for i := range w.parts {
 		p := &w.parts[i]
-		body.WriteString(p.before)
+		texts[i] = p.before + p.after
 		if p.body != nil {
 			w.link(p)
-			body.WriteString(printable(inner(p.body)))
+			texts[i] = p.before + printable(inner(p.body)) + p.after
 		}
-		body.WriteString(p.after)
+	}
+	top := "<h1>" + html.EscapeString(printable(name)) + "</h1>\n"
+	if titled {
+		top, texts = texts[0], texts[1:]
 	}
 	title := name
 	if i := slices.IndexFunc(w.contents, func(h heading) bool { return h.level == 1 }); i >= 0 {
@@ -88,7 +94,25 @@ func Page(data []byte, name string) (string, error) {
 	if toc.Len() == 0 {
 		toc.WriteString("<li>no headings</li>")
 	}
-	return fmt.Sprintf(frame, html.EscapeString(printable(title)), style, toc.String(), html.EscapeString(printable(name)), nb.facts(), w.failed, body.String()), nil
+	return fmt.Sprintf(frame, html.EscapeString(printable(title)), style, top, html.EscapeString(printable(name)), nb.facts(), w.failed, toc.String(), strings.Join(texts, "")), nil
+}
+
+// splitTitle makes the title that the notebook begins with a part of its own, if there is one.
+func (w *writer) splitTitle() bool {
+	if len(w.parts) == 0 || w.parts[0].body == nil {
+		return false
+	}
+	p := w.parts[0]
+	h := p.body.FirstChild
+	if h == nil || h.Data != "h1" || h.Namespace != "" {
+		return false
+	}
+	p.body.RemoveChild(h)
+	title := p
+	title.body = &html.Node{Type: html.ElementNode, Data: "div"}
+	title.body.AppendChild(h)
+	w.parts = slices.Insert(w.parts, 0, title)
+	return true
 }
 
 const frame = `<!DOCTYPE html>
@@ -103,10 +127,10 @@ const frame = `<!DOCTYPE html>
 %s</style>
 </head>
 <body>
+<main>
+%s<header><dl><dt>notebook</dt><dd>%s</dd>%s</dl>%s</header>
 <nav aria-label="Contents"><details open><summary>Contents</summary><ol>%s</ol>
 <label><input type="checkbox" id="fold"> hide all code</label></details></nav>
-<main>
-<header><dl><dt>notebook</dt><dd>%s</dd>%s</dl>%s</header>
 %s</main>
 </body>
 </html>
@@ -117,7 +141,7 @@ func (w *writer) code(c *cell) {
 	w.number++
 	note := fmt.Sprint("cell ", w.number)
 	if from, to, ok := c.when(); ok {
-		note += " · " + span(to.Sub(from))
+		note += " · " + units.Clock(to.Sub(from).Seconds())
 	} else if c.Count == nil {
 		note += " · not run"
 	}
@@ -173,13 +197,17 @@ func (nb *notebook) facts() string {
 	row := func(name, value string) {
 		fmt.Fprintf(&b, "<dt>%s</dt><dd>%s</dd>", name, html.EscapeString(printable(value)))
 	}
-	if first.IsZero() {
-		row("run", "the notebook does not say when")
-	} else {
-		row("run", fmt.Sprintf("%s UTC, %s in cells", first.UTC().Format("2006-01-02 15:04"), span(took)))
+	machine, versions, when := nb.machine()
+	switch {
+	case !first.IsZero():
+		row("executed", fmt.Sprintf("%s UTC, %s in cells", first.UTC().Format("2006-01-02 15:04"), units.Clock(took.Seconds())))
+	case when != "":
+		row("executed", when)
+	case done > 0:
+		row("executed", "at a time that the notebook does not have")
 	}
 	row("kernel", strings.TrimSpace(nb.kernel()))
-	if machine, versions := nb.machine(); machine != "" {
+	if machine != "" {
 		row("machine", machine)
 		row("versions", versions)
 	}
@@ -193,12 +221,4 @@ func (nb *notebook) facts() string {
 	}
 	row("cells", fmt.Sprintf("%d of %d have run", done, cells))
 	return b.String()
-}
-
-// span returns a duration as people say it.
-func span(d time.Duration) string {
-	if s := d.Seconds(); s < 60 {
-		return fmt.Sprintf("%.1f s", s)
-	}
-	return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
 }

@@ -39,11 +39,13 @@ func TestPage(t *testing.T) {
 		want  []string
 		never []string
 	}{
-		{"nothing", nil, []string{"<title>name</title>", "0 of 0 have run", "the notebook does not say when"}, nil},
-		{"facts", []map[string]any{{"cell_type": "markdown", "source": "# A & B"}, code("x := fit.Config{Seed: 7}")},
-			[]string{"<title>A &amp; B</title>", "2026-11-21 09:00 UTC, 2.2 s in cells", "Go (Gaiden) 1.26", "<dt>seed</dt><dd>7</dd>", "cell 1 · 2.2 s"}, nil},
+		{"nothing", nil, []string{"<title>name</title>", "<h1>name</h1>\n<header>", "0 of 0 have run"}, []string{"executed"}},
+		{"facts", []map[string]any{{"cell_type": "markdown", "source": "# A & B\n\ntext"}, code("x := fit.Config{Seed: 7}")},
+			[]string{"<title>A &amp; B</title>", "<h1 id=\"A-&amp;-B\">A &amp; B</h1></section>\n<header>", "</nav>\n<section class=\"text\">\n<p>text</p>", "<dt>executed</dt><dd>2026-11-21 09:00 UTC, 2.2 s in cells", "Go (Gaiden) 1.26", "<dt>seed</dt><dd>7</dd>", "cell 1 · 2.2 s"}, nil},
 		{"what it ran on", []map[string]any{code("%info", map[string]any{"output_type": "stream", "name": "stdout", "text": "gaiden      0.1.0, 2026-11-21 09:00 UTC\nA CPU, 2 cores\nGPU 0: A <GPU>, 80 GiB\nGPU 1: A <GPU>, 80 GiB\ngo1.26, gomlx v0.28\nplugin      /p.so\n"})},
 			[]string{"<dt>machine</dt><dd>A CPU, 2 cores; 2 × A &lt;GPU&gt;, 80 GiB</dd>", "<dt>versions</dt><dd>gaiden 0.1.0, go1.26, gomlx v0.28</dd>"}, nil},
+		{"when it ran, of %info", []map[string]any{{"cell_type": "code", "source": "%info", "execution_count": 1, "outputs": []any{map[string]any{"output_type": "stream", "name": "stdout", "text": "gaiden      0.1.0, 2026-11-21 09:00 UTC\nA CPU\ngo1.26\nplugin      /p.so\n"}}}},
+			[]string{"<dt>executed</dt><dd>2026-11-21 09:00 UTC</dd>"}, nil},
 		{"another %info", []map[string]any{code("%info", map[string]any{"output_type": "stream", "name": "stdout", "text": "something else"})}, nil, []string{"<dt>machine"}},
 		{"stopped", []map[string]any{code("a"), code("b", failed), later},
 			[]string{"This run stopped at <a href=\"#cell-2\">cell 2</a>:</b> Panic: boom &lt;b&gt;.", "Panic: boom &lt;b&gt;\nat line 1", "cell 3 · not run", "2 of 3 have run"}, []string{"boom <b>", "\x1b"}},
@@ -51,6 +53,11 @@ func TestPage(t *testing.T) {
 			[]string{`<mask id="o1-0-m">`, `mask="url(#o1-0-m)"`, `<i id="o2-0-m">x</i><i>y</i>`}, nil},
 		{"richest form", []map[string]any{code("a", map[string]any{"output_type": "display_data", "data": map[string]any{"text/plain": "plain", "image/png": "aGk=\n", "application/x": "{}"}})},
 			[]string{`<img src="data:image/png;base64,aGk=" alt="image, output of cell 1"/>`}, []string{"plain</pre>"}},
+		{"a picture with its size and what it shows", []map[string]any{code("a", map[string]any{"output_type": "display_data", "data": map[string]any{"image/png": "aGk="},
+			"metadata": map[string]any{"image/png": map[string]any{"width": 640, "height": 360, "alt": "Plot: error <rate>; train: from 1 to 2"}}})},
+			[]string{`<figure class="output"><img src="data:image/png;base64,aGk=" width="640" alt="Plot: error &lt;rate&gt;; train: from 1 to 2"/><figcaption>Error &lt;rate&gt;</figcaption></figure>`}, nil},
+		{"a picture with facts of no use", []map[string]any{code("a", map[string]any{"output_type": "display_data", "data": map[string]any{"image/png": "aGk="},
+			"metadata": map[string]any{"image/png": map[string]any{"width": "640", "height": nil, "alt": ";"}}})}, []string{`<img src="data:image/png;base64,aGk=" alt="image, output of cell 1"/>`}, []string{"<figure"}},
 		{"colours of code", []map[string]any{code("%info\nvar s = \"<b>\" // why\nx := `two\n%lines`")},
 			[]string{`<span class="m">%info</span>`, `<span class="k">var</span>`, `<span class="s">&#34;&lt;b&gt;&#34;</span>`, `<span class="c">// why</span>`}, nil},
 	}

@@ -17,6 +17,10 @@ func textCell(t *testing.T, source string, attachments map[string]any) string {
 		t.Fatal(err)
 	}
 	_, page, _ = strings.Cut(page, `<section class="text">`)
+	if head, rest, titled := strings.Cut(page, "</section>\n<header>"); titled { // what the page is called stands above its facts
+		_, rest, _ = strings.Cut(rest, "</nav>\n<section class=\"text\">")
+		page = head + rest
+	}
 	page, _, _ = strings.Cut(page, "</section>")
 	return strings.TrimSuffix(page, "\n")
 }

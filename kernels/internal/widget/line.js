@@ -3,6 +3,12 @@
 // kernel is the kernel's id at the Jupyter server, life is another one after each
 // of its restarts.
 (kernel, life) => {
+  // JupyterLab takes the arrow keys to choose a cell, also from a slider that has the
+  // focus. What moves a slider is the slider's: it is kept from all listeners.
+  globalThis.gaiden_keys ??= (window.addEventListener("keydown", (e) => {
+    if (e.target?.matches?.('input[type="range"]') && !e.ctrlKey && !e.metaKey && !e.altKey && /^(Arrow|Home|End|Page)/.test(e.key)) e.stopImmediatePropagation();
+  }, true), true);
+
   const lines = (globalThis.gaiden_lines ??= {});
   const old = lines[kernel];
   if (old?.life === life && old.open()) {

@@ -133,6 +133,13 @@ func (f *Function) broadcast(x *value, shape shapes.Shape, axes []int) *value {
 // type, which broadcast: a scalar to any shape, an axis of length 1 to any length.
 
 func (f *Function) Add(lhs, rhs compute.Value) (compute.Value, error) {
+	in, err := f.operands("Add", lhs, rhs)
+	if err != nil {
+		return nil, err
+	}
+	if sum, err := f.addFramed(in[0], in[1]); sum != nil || err != nil {
+		return sum, err
+	}
 	return f.binary(compute.OpTypeAdd, lhs, rhs)
 }
 func (f *Function) Atan2(lhs, rhs compute.Value) (compute.Value, error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -164,11 +165,55 @@ func (f *Function) Pad(x, fillValue compute.Value, axes ...compute.PadAxis) (com
 	for i, a := range axes {
 		low[i], high[i], interior[i] = a.Start, a.End, a.Interior
 	}
-	return f.one(&statement{
+	s := &statement{
 		op: "stablehlo.pad", form: formPlain, in: in,
 		attrs: ", low = " + list(low) + ", high = " + list(high) + ", interior = " + list(interior),
 		cost:  movementCost(in[0].shape, shape),
-	}, shape), nil
+	}
+	if isZero(in[1].literal) && !slices.ContainsFunc(slices.Concat(interior, low, high), func(n int) bool { return n < 0 }) && slices.Max(append(interior, 0)) == 0 {
+		s.framed = low
+	}
+	return f.one(s, shape), nil
+}
+
+// isZero says whether a constant is one of zeros.
+func isZero(literal string) bool {
+	number, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimPrefix(literal, "dense<"), ">"), 64)
+	return err == nil && number == 0
+}
+
+// addFramed is the sum of two values in frames of zeros, if one begins on an axis where the other
+// ends: both, one after the other, in one frame. The gradients of slices of an array are such.
+func (f *Function) addFramed(a, b *value) (sum compute.Value, err error) {
+	if a.stmt == nil || b.stmt == nil || a.stmt.framed == nil || b.stmt.framed == nil || !a.shape.Equal(b.shape) || a.home != f || b.home != f {
+		return nil, nil
+	}
+	axis := -1
+	for i, low := range a.stmt.framed {
+		x, y := a.stmt.in[0].shape.Dimensions[i], b.stmt.in[0].shape.Dimensions[i]
+		switch from := b.stmt.framed[i]; {
+		case from == low && x == y:
+		case axis < 0 && low+x == from:
+			axis = i
+		case axis < 0 && from+y == low:
+			axis = i
+			a, b = b, a
+		default:
+			return nil, nil
+		}
+	}
+	if axis < 0 {
+		return nil, nil
+	}
+	inner, err := f.Concatenate(axis, a.stmt.in[0], b.stmt.in[0])
+	if err != nil || inner.(*value).shape.Equal(a.shape) {
+		return inner, err
+	}
+	frame := make([]compute.PadAxis, a.shape.Rank())
+	for i, low := range a.stmt.framed {
+		frame[i] = compute.PadAxis{Start: low, End: a.shape.Dimensions[i] - low - inner.(*value).shape.Dimensions[i]}
+	}
+	return f.Pad(inner, a.stmt.in[1], frame...)
 }
 
 // Concatenate joins operands along an axis.

@@ -54,7 +54,8 @@ type statement struct {
 	cost    Cost
 	sticky  bool // has an effect beyond its results, so it stays even when they are unused
 	live    bool
-	over    bool // a product over the first axes of two float32 matrices: see Factors
+	framed  []int // of a pad of zeros around its operand: how many are before it on each axis
+	over    bool  // a product over the first axes of two float32 matrices: see Factors
 }
 
 // markLive notes that v is needed.

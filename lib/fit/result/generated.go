@@ -2,6 +2,7 @@ package result
 
 import (
 	"fmt"
+	"html"
 	"strings"
 	"time"
 )
@@ -10,6 +11,7 @@ import (
 type Generated struct {
 	Sequences []Sequence // one for each prompt
 	Stopped   string     // why it ended early, such as Stop in the cell; "": it did not
+	Displayed bool       // in the notebook, as it was generated
 
 	Prompt  time.Duration // until the prompts were processed, without Compile
 	Elapsed time.Duration // until the last token, without Compile
@@ -48,6 +50,15 @@ func (g *Generated) String() string {
 	return strings.Join(all, "\n\n")
 }
 
+// HTML is the text, and how fast it was generated; only that where the text is displayed.
+func (g *Generated) HTML() string {
+	s := "<div><small>" + html.EscapeString(g.Speed()) + "</small></div>"
+	if !g.Displayed {
+		s = `<div style="font-family:monospace;white-space:pre-wrap">` + html.EscapeString(strings.ToValidUTF8(g.String(), "\uFFFD")) + "</div>" + s
+	}
+	return s
+}
+
 // Speed is a line such as: 200 tokens in 0.52 s, 385 tokens/s.
 func (g *Generated) Speed() string {
 	s := fmt.Sprintf("%d tokens in %.2f s", g.Count(), g.Elapsed.Seconds())
@@ -62,4 +73,4 @@ func (g *Generated) Speed() string {
 
 // DisplayText, if it is set, begins to show a text that a net generates: show gets all of it
 // so far, and end the result. Package report sets it in notebooks.
-var DisplayText func(net string) (show func(text string), end func(*Generated, error))
+var DisplayText func() (show func(text string), end func(*Generated, error))

@@ -20,7 +20,7 @@ func ExamplesLast(t lower.Target, net models.Net) bool {
 		}
 		units = append(units, l.Units)
 	}
-	return len(net.Input) == 1 && lower.ExamplesLast(t, net.Input[0], units...)
+	return len(net.Input) == 1 && !net.Adapted("") && lower.ExamplesLast(t, net.Input[0], units...)
 }
 
 // Dense is act(x·w + biases).

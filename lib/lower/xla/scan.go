@@ -36,7 +36,8 @@ func (l Lowering) Scan(cell models.Cell, start []*Node, x *Node, weights []*Node
 		}
 	}
 	end := timeSteps(length, state, func(at func(*Node) *Node, put func(all, one *Node) *Node, s []*Node) []*Node {
-		next, y, products := l.forwardCell(cell, s[:count], at(s[count]), weights)
+		// alone: XLA makes no vector code of functions that read a place which the loop counts
+		next, y, products := l.forwardCell(cell, s[:count], alone(at(s[count])), weights)
 		after := append(slices.Clone(next), s[count], put(s[count+1], y))
 		if training {
 			for i, one := range append(slices.Clone(s[:count]), products...) {

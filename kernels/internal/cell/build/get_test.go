@@ -167,6 +167,24 @@ func TestFetch(t *testing.T) {
 	}
 }
 
+// TestFetchLibrary: one Get fetches all modules that the library's packages import, of
+// which none is on this machine.
+func TestFetchLibrary(t *testing.T) {
+	p := newProxy(t)
+	p.module("example.com/deep", "v1.0.0", "", map[string]string{"deep.go": "package deep\n\nconst X = 10\n"})
+	p.module("example.com/old", "v1.0.0", "", map[string]string{"old.go": "package old\n\nconst X = 30\n"})
+	t.Setenv("GOMODCACHE", filepath.Join(os.Getenv("GOMODCACHE"), "library"))
+	house := t.TempDir()
+	write(t, house, "go.mod", "module example.org/house\n\ngo 1.26\n\nrequire (\n\texample.com/deep v1.0.0\n\texample.com/old v1.0.0\n)\n")
+	write(t, house, "one/one.go", "package one\n\nimport \"example.com/deep\"\n\nconst X = deep.X\n")
+	write(t, house, "two/two.go", "package two\n\nimport \"example.com/old\"\n\nconst X = old.X\n")
+	b := newBench(t, house)
+	changes, err := b.Composer.Module.Get(t.Context(), "example.com/deep")
+	if said := strings.Join(changes, "\n"); err != nil || !strings.Contains(said, "downloaded example.com/deep v1.0.0") || !strings.Contains(said, "downloaded example.com/old v1.0.0") {
+		t.Errorf("got %q, %v, want both modules downloaded", changes, err)
+	}
+}
+
 // TestFetchFails: the error at the import says what was tried, and what to do.
 func TestFetchFails(t *testing.T) {
 	p := newProxy(t)

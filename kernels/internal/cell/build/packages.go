@@ -181,6 +181,15 @@ func (m goMod) rank(path string) int {
 	return n + 2000
 }
 
+// Doc returns what go doc says of a package: its comment and what it exports.
+func (m *Module) Doc(ctx context.Context, path string) (string, error) {
+	if err := m.Refresh(ctx); err != nil {
+		return "", err
+	}
+	out, _, err := m.run(ctx, m.Environ(), "doc", path)
+	return string(out), err
+}
+
 // Names lists the names of packages that cells may import without saying so.
 func (m *Module) Names(ctx context.Context) []string {
 	m.mu.Lock()

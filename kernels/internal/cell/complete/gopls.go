@@ -49,6 +49,7 @@ type Candidate struct {
 	Text   string // replaces the name before the cursor
 	Kind   string // "function", "module", … as Jupyter's front ends name them
 	Detail string // its type
+	Label  string // what is shown of it; "" = Text
 }
 
 // Find returns the gopls to be started.
@@ -225,7 +226,7 @@ func (g *Gopls) Complete(ctx context.Context, s Sketch, remembered string) ([]Ca
 		if !strings.HasPrefix(strings.ToLower(text), strings.ToLower(s.Word)) {
 			continue // it would replace more than the name
 		}
-		out = append(out, Candidate{text, completionKind(it.Kind), it.Detail})
+		out = append(out, Candidate{Text: text, Kind: completionKind(it.Kind), Detail: it.Detail})
 	}
 	return out, nil
 }

@@ -21,6 +21,7 @@ type Sketch struct {
 	Line, Column int    // of the cursor in Text, from 0, the column in bytes
 	Word         string // the name before the cursor, from where it begins
 	Qualifier    string // what stands before the dot before Word, if it is one name
+	Dotted       bool   // Word stands behind a dot
 }
 
 // NewSketch makes a file of a cell whose cursor is at a byte offset. The second
@@ -32,6 +33,9 @@ func NewSketch(ctx context.Context, c *keep.Composer, src parse.Source, cursor i
 	decls, body := u.Divide()
 	line, column := parse.Place(src.Text, cursor)
 	s.Word, s.Qualifier = wordAt(src.Text, cursor)
+	if start := cursor - len(s.Word); start > 0 && src.Text[start-1] == '.' {
+		s.Dotted = true
+	}
 
 	// Which half the cursor is in shows in which half its line's text survives;
 	// on an empty line it is among the statements, unless there are none.
@@ -182,23 +186,51 @@ func Paths(ctx context.Context, m *build.Module, word string) []string {
 	return slices.Compact(out)
 }
 
+// Package returns the import path of the package that a name of the cell means, ok false
+// if it means none: something is declared with that name.
+func (s Sketch) Package(ctx context.Context, c *keep.Composer, name string) (path string, ok bool) {
+	kept, imports := c.Memory.All(nil)
+	if name == "" || slices.ContainsFunc(kept, func(d *parse.Decl) bool { return slices.Contains(d.Names, name) }) {
+		return "", false
+	}
+	tokens := parse.Lex(s.Text)
+	tok := func(i int) token.Token {
+		if i < 0 || i >= len(tokens) {
+			return token.ILLEGAL
+		}
+		return tokens[i].Tok
+	}
+	for i, t := range tokens {
+		if t.Tok != token.IDENT || t.Lit != name || tok(i-1) == token.PERIOD {
+			continue
+		}
+		before, next := tok(i-1), tok(i+1)
+		typed := next == token.IDENT || next == token.MUL || next == token.FUNC || next == token.MAP || next == token.CHAN || next == token.ELLIPSIS || next == token.LBRACK && tok(i+2) == token.RBRACK
+		if before == token.VAR || next == token.DEFINE || next == token.COMMA || (before == token.LPAREN || before == token.COMMA) && (typed || next == token.DEFINE) {
+			return "", false
+		}
+	}
+	if im := imports[name]; im != nil {
+		return im.Path, true
+	}
+	if slices.ContainsFunc(cell.Builtins, func(b cell.Builtin) bool { return b.Name == name }) {
+		return "", false
+	}
+	return c.Module.Resolve(ctx, name, nil)
+}
+
 // Names lists what a cell's text may continue with at the cursor, as far as is
 // known without gopls: after a package and a dot its exported names, else
-// declarations, packages and words of Go.
-func Names(ctx context.Context, c *keep.Composer, s Sketch) []string {
+// declarations, packages and words of Go. Known is false after another dot: what is
+// behind it only gopls knows.
+func Names(ctx context.Context, c *keep.Composer, s Sketch) (names []string, known bool) {
 	var all []string
-	if s.Qualifier != "" {
-		path, ok := "", false
-		kept, imports := c.Memory.All(nil)
-		if slices.ContainsFunc(kept, func(d *parse.Decl) bool { return slices.Contains(d.Names, s.Qualifier) }) {
-			return nil // a variable, say: what it has only gopls knows
+	if s.Dotted {
+		path, ok := s.Package(ctx, c, s.Qualifier)
+		if !ok {
+			return nil, false
 		}
-		if im := imports[s.Qualifier]; im != nil {
-			path, ok = im.Path, true
-		} else {
-			path, ok = c.Module.Resolve(ctx, s.Qualifier, nil)
-		}
-		if p := c.Module.TypesOf(ctx, path); ok && p != nil {
+		if p := c.Module.TypesOf(ctx, path); p != nil {
 			for _, name := range p.Scope().Names() {
 				if token.IsExported(name) {
 					all = append(all, name)
@@ -222,5 +254,5 @@ func Names(ctx context.Context, c *keep.Composer, s Sketch) []string {
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(name string) bool {
 		return !strings.HasPrefix(name, s.Word) || strings.Contains(name, ".")
-	})
+	}), true
 }

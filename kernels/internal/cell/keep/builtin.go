@@ -111,7 +111,7 @@ func (w *writer) findBuiltins(r report) (errs []types.Error) {
 		}
 		obj := r.Info.Uses[id]
 		i := slices.IndexFunc(w.builtins, func(b cell.Builtin) bool { return obj != nil && obj.Name() == b.Name })
-		if i < 0 || !isBuiltin(r, obj) {
+		if i < 0 || w.builtins[i].Packages != nil || !isBuiltin(r, obj) {
 			return true
 		}
 		if t := r.Info.TypeOf(call); len(call.Args) == 1 && id.Name == "must" && !fallible(r.Info.TypeOf(call.Args[0])) {

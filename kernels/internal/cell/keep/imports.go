@@ -77,8 +77,19 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*parse.Decl,
 	p.builtins = c.builtins(ctx, u, uses, func(name string) bool {
 		return declared[name] || byName[name] != nil || name != cell.ContextName && quals[name] != nil // must.M is of a package
 	})
+	p.builtins = slices.DeleteFunc(p.builtins, func(b cell.Builtin) bool {
+		for name := range b.Packages {
+			if im := byName[name]; declared[name] || im != nil && im.Path != name {
+				return true // Go's own will do
+			}
+		}
+		return false
+	})
 	for _, b := range p.builtins {
 		declared[b.Name] = true
+		for name, selected := range b.Packages {
+			quals[name] = append(quals[name], selected)
+		}
 	}
 	// GoNB parses the command line in every cell; linking package flag into
 	// every cell would be the price. We do where there is one, or talk of flags.

@@ -1,4 +1,4 @@
-package picture
+package raster
 
 import (
 	"cmp"
@@ -341,7 +341,7 @@ func (d *drawing) text(l label, s state) error {
 		}
 		advance, err := font.GlyphAdvance(&b, g.index, fixed.Int26_6(g.size*64), 0)
 		if err != nil {
-			return fmt.Errorf("picture: %w", err)
+			return fmt.Errorf("svg: %w", err)
 		}
 		width += float64(advance) / 64
 		all = append(all, g)
@@ -364,7 +364,7 @@ func (d *drawing) text(l label, s state) error {
 	for _, g := range all {
 		segments, err := font.LoadGlyph(&b, g.index, fixed.Int26_6(g.size*64), nil)
 		if err != nil {
-			return fmt.Errorf("picture: %w", err)
+			return fmt.Errorf("svg: %w", err)
 		}
 		at := func(p fixed.Point26_6) (float32, float32) {
 			t := turn(x0+g.x+float64(p.X)/64, y0-g.up+float64(p.Y)/64)

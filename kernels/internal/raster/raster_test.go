@@ -1,4 +1,4 @@
-package picture_test
+package raster_test
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gaiden/kernels/internal/picture"
+	"gaiden/kernels/internal/raster"
 	"gaiden/lib/report"
 	"gaiden/lib/search"
 )
@@ -18,7 +18,7 @@ func svg(inside string) string {
 	return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 20" width="40" height="20" aria-label="a &amp; b" fill="currentColor">` + inside + `</svg>`
 }
 
-// Each place is in CSS pixels; a picture has two pixels for each.
+// Each place is in CSS pixels; an image has two pixels for each.
 func TestPNG(t *testing.T) {
 	white, red, ink := color.NRGBA{255, 255, 255, 255}, color.NRGBA{255, 0, 0, 255}, color.NRGBA{0x1f, 0x23, 0x28, 255}
 	pink := color.NRGBA{255, 128, 128, 255}
@@ -49,7 +49,7 @@ func TestPNG(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p, err := picture.PNG(svg(tt.inside))
+			p, err := raster.PNG(svg(tt.inside))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,18 +76,18 @@ func TestRefused(t *testing.T) {
 		`<g transform="scale(2)"/>`, `<image width="1" height="1" href="https://example.org/a.png"/>`, `<path d="M1e9 0H3"/>`, `<path d="M"/>`, `<text>a<tspan>b</tspan></text>`,
 		`<rect width="x"/>`, `<svg/>`, `<g>`,
 	} {
-		if p, err := picture.PNG(svg(inside)); err == nil {
-			t.Errorf("%s is a picture of %d bytes, want an error", inside, len(p.Data))
+		if p, err := raster.PNG(svg(inside)); err == nil {
+			t.Errorf("%s is an image of %d bytes, want an error", inside, len(p.Data))
 		}
 	}
 	for _, all := range []string{"", "<div/>", `<svg width="1e9" height="2"/>`, `<svg viewBox="0 0 1 1" width="40" height="20"/>`} {
-		if _, err := picture.PNG(all); err == nil {
+		if _, err := raster.PNG(all); err == nil {
 			t.Errorf("%s: no error", all)
 		}
 	}
 }
 
-// All that package report draws has a picture.
+// All that package report draws has an image.
 func TestReport(t *testing.T) {
 	series := []report.Series{{Name: "10⁻⁴ × µ", Y: []float64{1, 2, 3}}, {Name: "dots", Y: []float64{1e-3, 1, 1e8}, Points: true}, {Name: "band", Y: []float64{1, 2}, Low: []float64{0, 1}, High: []float64{2, 3}}}
 	for range 8 {
@@ -105,7 +105,7 @@ func TestReport(t *testing.T) {
 		report.Poses{Height: 2, Width: 2, Channels: 1, Bones: [][2]int{{0, 1}}, Figures: []report.Figure{{Pixels: []byte{1, 2, 3, 4}, Want: joints, Got: joints, Visible: []float32{1, 0}}, {Want: joints}}},
 		report.Parallel(trials),
 	} {
-		data, _ := picture.Complete(map[string]any{"text/html": v.HTML()}, nil)
+		data, _ := raster.Complete(map[string]any{"text/html": v.HTML()}, nil)
 		if page, _ := data["text/html"].(string); len(data) != 1 || strings.Contains(page, "<svg") {
 			t.Errorf("%T: still SVG: %.300s", v, page)
 		}
@@ -122,10 +122,10 @@ func TestComplete(t *testing.T) {
 		want   []string // media types
 		inHTML string
 	}{
-		{"a picture", forms{"text/html": "<div>" + drawing + "</div>", "image/svg+xml": drawing, "text/plain": "p"}, []string{"image/png", "text/plain"}, ""},
+		{"an image", forms{"text/html": "<div>" + drawing + "</div>", "image/svg+xml": drawing, "text/plain": "p"}, []string{"image/png", "text/plain"}, ""},
 		{"a drawing", forms{"image/svg+xml": drawing}, []string{"image/svg+xml", "image/png"}, ""},
-		{"a table and a picture", forms{"text/html": "<table></table>" + drawing + "end", "text/plain": "p"}, []string{"text/html", "text/plain"}, `<table></table><img src="data:image/png;base64,`},
-		{"two pictures", forms{"text/html": drawing + drawing}, []string{"text/html"}, `alt="a &amp; b" width="40" height="20"`},
+		{"a table and an image", forms{"text/html": "<table></table>" + drawing + "end", "text/plain": "p"}, []string{"text/html", "text/plain"}, `<table></table><img src="data:image/png;base64,`},
+		{"two images", forms{"text/html": drawing + drawing}, []string{"text/html"}, `alt="a &amp; b" width="40" height="20"`},
 		{"letters that the font lacks", forms{"text/html": chinese}, []string{"text/html"}, `<img src="data:image/svg+xml;base64,`},
 		{"a drawing with such letters", forms{"image/svg+xml": chinese}, []string{"image/svg+xml"}, ""},
 		{"a drawing with a script", forms{"text/html": drawing + "<script>1</script>"}, []string{"text/html"}, "<svg"},
@@ -135,7 +135,7 @@ func TestComplete(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			data, metadata := picture.Complete(tt.data, nil)
+			data, metadata := raster.Complete(tt.data, nil)
 			for _, mime := range tt.want {
 				if data[mime] == nil {
 					t.Errorf("no %s", mime)
@@ -147,12 +147,12 @@ func TestComplete(t *testing.T) {
 			if page, _ := data["text/html"].(string); !strings.Contains(page, tt.inHTML) {
 				t.Errorf("got %.200s, want %s in it", page, tt.inHTML)
 			}
-			if facts, _ := metadata["image/png"].(map[string]any); tt.name == "a picture" && (facts["width"] != 40 || facts["alt"] != "a & b") {
-				t.Errorf("got metadata %v, want size and text of the picture", metadata)
+			if facts, _ := metadata["image/png"].(map[string]any); tt.name == "an image" && (facts["width"] != 40 || facts["alt"] != "a & b") {
+				t.Errorf("got metadata %v, want size and text of the image", metadata)
 			}
 		})
 	}
-	if p, err := picture.PNG(chinese); !errors.Is(err, picture.ErrGlyph) || p.Alt != "a & b" {
+	if p, err := raster.PNG(chinese); !errors.Is(err, raster.ErrGlyph) || p.Alt != "a & b" {
 		t.Errorf("got %v, want ErrGlyph and the facts", err)
 	}
 }

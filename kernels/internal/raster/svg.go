@@ -1,4 +1,4 @@
-package picture
+package raster
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// A Picture is an image with its size in CSS pixels and its alternative text.
-type Picture struct {
+// An Image is one with its size in CSS pixels and its alternative text.
+type Image struct {
 	Data          []byte // PNG
 	Width, Height int
 	Alt           string
@@ -53,15 +53,15 @@ var (
 )
 
 // ErrGlyph reports a letter that the fonts of PNG lack.
-var ErrGlyph = errors.New("picture: no glyph")
+var ErrGlyph = errors.New("svg: no glyph")
 
 // PNG draws an svg element. The error says what of it cannot be drawn; with [ErrGlyph],
-// the picture has all but its data.
-func PNG(svg string) (*Picture, error) {
+// the image has all but its data.
+func PNG(svg string) (*Image, error) {
 	dec := xml.NewDecoder(strings.NewReader(svg))
 	dec.Entity = xml.HTMLEntity
 	var d *drawing
-	p := &Picture{}
+	p := &Image{}
 	states := []state{{fill: ink, width: 1, size: 16, opacity: 1, fillShare: 1, strokeShare: 1}}
 	var words *label
 	var lacks error
@@ -70,12 +70,12 @@ func PNG(svg string) (*Picture, error) {
 		if err == io.EOF {
 			break
 		} else if err != nil {
-			return nil, fmt.Errorf("picture: %w", err)
+			return nil, fmt.Errorf("svg: %w", err)
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
 			if words != nil {
-				return nil, fmt.Errorf("picture: <%s> inside of text", t.Name.Local)
+				return nil, fmt.Errorf("svg: <%s> inside of text", t.Name.Local)
 			}
 			at := map[string]string{}
 			for _, a := range t.Attr {
@@ -83,11 +83,11 @@ func PNG(svg string) (*Picture, error) {
 			}
 			s := states[len(states)-1]
 			if err := s.inherit(at); err != nil {
-				return nil, fmt.Errorf("picture: <%s>: %w", t.Name.Local, err)
+				return nil, fmt.Errorf("svg: <%s>: %w", t.Name.Local, err)
 			}
 			states = append(states, s)
 			if (d == nil) != (t.Name.Local == "svg") {
-				return nil, fmt.Errorf("picture: <%s> is not where it can be drawn", t.Name.Local)
+				return nil, fmt.Errorf("svg: <%s> is not where it can be drawn", t.Name.Local)
 			}
 			switch t.Name.Local {
 			case "svg":
@@ -96,7 +96,7 @@ func PNG(svg string) (*Picture, error) {
 				}
 			case "title", "desc":
 				if err := dec.Skip(); err != nil {
-					return nil, fmt.Errorf("picture: %w", err)
+					return nil, fmt.Errorf("svg: %w", err)
 				}
 				states = states[:len(states)-1]
 			case "g":
@@ -107,7 +107,7 @@ func PNG(svg string) (*Picture, error) {
 				}
 			default:
 				if err := d.shape(t.Name.Local, at, s); err != nil {
-					return nil, fmt.Errorf("picture: <%s>: %w", t.Name.Local, err)
+					return nil, fmt.Errorf("svg: <%s>: %w", t.Name.Local, err)
 				}
 			}
 		case xml.CharData:
@@ -127,21 +127,21 @@ func PNG(svg string) (*Picture, error) {
 		}
 	}
 	if d == nil {
-		return nil, errors.New("picture: no svg element")
+		return nil, errors.New("svg: no svg element")
 	}
 	if lacks != nil {
 		return p, lacks
 	}
 	var b bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, d.compact()); err != nil {
-		return nil, fmt.Errorf("picture: %w", err)
+		return nil, fmt.Errorf("svg: %w", err)
 	}
 	p.Data = b.Bytes()
 	return p, nil
 }
 
 // open begins a drawing of the size that the svg element has.
-func (p *Picture) open(at map[string]string) (*drawing, error) {
+func (p *Image) open(at map[string]string) (*drawing, error) {
 	var box []float64
 	for _, s := range numbers.FindAllString(at["viewBox"], -1) {
 		v, _ := strconv.ParseFloat(s, 64)
@@ -149,10 +149,10 @@ func (p *Picture) open(at map[string]string) (*drawing, error) {
 	}
 	width, height, err := pair(at, "width", "height")
 	if err != nil || !(width >= 1 && width <= largest && height >= 1 && height <= largest) {
-		return nil, fmt.Errorf("picture: got a width of %q and a height of %q, want pixels up to %d", at["width"], at["height"], largest)
+		return nil, fmt.Errorf("svg: got a width of %q and a height of %q, want pixels up to %d", at["width"], at["height"], largest)
 	}
 	if len(box) > 0 && !slices.Equal(box, []float64{0, 0, width, height}) {
-		return nil, fmt.Errorf("picture: a viewBox %q that scales", at["viewBox"])
+		return nil, fmt.Errorf("svg: a viewBox %q that scales", at["viewBox"])
 	}
 	p.Width, p.Height, p.Alt = int(math.Ceil(width)), int(math.Ceil(height)), at["aria-label"]
 	return newDrawing(p.Width, p.Height), nil
@@ -232,7 +232,7 @@ func pair(at map[string]string, first, second string) (x, y float64, err error) 
 	}{{first, &x}, {second, &y}} {
 		if v := at[n.name]; v != "" && err == nil {
 			if *n.to, err = strconv.ParseFloat(strings.TrimSuffix(v, "px"), 64); err != nil || math.Abs(*n.to) > 1e6 {
-				err = fmt.Errorf("picture: got %s=%q, want a number", n.name, v)
+				err = fmt.Errorf("svg: got %s=%q, want a number", n.name, v)
 			}
 		}
 	}

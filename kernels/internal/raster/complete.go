@@ -1,4 +1,4 @@
-package picture
+package raster
 
 import (
 	"encoding/base64"
@@ -21,14 +21,14 @@ const (
 	mimePNG  = "image/png"
 )
 
-// Complete returns the forms of an output, and their metadata, so that its pictures are
+// Complete returns the forms of an output, and their metadata, so that its images are
 // shown in notebooks that are not trusted:
 //
-//   - A picture alone becomes image/png. Its text/html is dropped, which front ends
+//   - An image alone becomes image/png. Its text/html is dropped, which front ends
 //     would prefer and then empty; image/svg+xml stays where it came without HTML.
 //   - In other HTML each svg element becomes an img with PNG inside.
 //
-// HTML that may change its own pictures, by scripts or styles, stays as it is.
+// HTML that may change its own images, by scripts or styles, stays as it is.
 func Complete(data, metadata map[string]any) (map[string]any, map[string]any) {
 	page, hasHTML := data[mimeHTML].(string)
 	drawing, hasSVG := data[mimeSVG].(string)

@@ -1,0 +1,63 @@
+package models
+
+import (
+	"errors"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/gradient"
+)
+
+// recomputed is what a layer returns for x, of which only x is kept for the backward pass,
+// which applies the layer once more (Chen et al., 2016, "Training deep nets with sublinear
+// memory cost"), with the same random numbers, as torch.utils.checkpoint does.
+func recomputed(layer Layer, scope *model.Scope, x *Node) *Node {
+	g := x.Graph()
+	values := func() map[*model.Variable]*Node {
+		all := map[*model.Variable]*Node{}
+		for v := range scope.IterVariables() {
+			all[v] = v.NodeValue(g)
+		}
+		if v := scope.Store().GetVariable("/" + model.RNGStateVariableName); v != nil {
+			all[v] = v.NodeValue(g)
+		}
+		return all
+	}
+	set := func(values map[*model.Variable]*Node) {
+		for v, x := range values {
+			v.SetNodeValue(x)
+		}
+	}
+	added, before := AddedLoss(g), values()
+	y, _ := apply(layer, scope, x, nil)
+	if AddedLoss(g) != added {
+		panic(errors.New("Recompute of a layer that adds to the loss (models.AddLoss), which would count twice: want Recompute false"))
+	}
+	var weights []*model.Variable
+	wrt := []*Node{x}
+	for v := range scope.IterVariables() {
+		if v.DType().IsFloat() && v.Trainable {
+			weights, wrt = append(weights, v), append(wrt, v.NodeValue(g))
+		}
+	}
+	return gradient.Define(StopGradient(y), wrt, func(arrived *Node) []*Node {
+		after := values()
+		set(before)
+		again := make([]*Node, len(wrt))
+		for i, x := range wrt {
+			again[i] = Identity(StopGradient(x))
+		}
+		// Not before the gradient is there: else XLA would take what the forward pass has computed.
+		again[0] = HandMask(x, Identity(StopGradient(SchedulingBarrier(x, arrived))))
+		for i, v := range weights {
+			v.SetNodeValue(again[1+i])
+		}
+		if v := scope.Store().GetVariable("/" + model.RNGStateVariableName); v != nil {
+			v.SetNodeValue(SchedulingBarrier(before[v], arrived))
+		}
+		y, _ := apply(layer, scope.ResetVisited(), again[0], nil)
+		set(after)
+		return Gradient(ReduceAllSum(Mul(y, StopGradient(arrived))), again...)
+	})
+}
