@@ -13,7 +13,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Set is a set of examples in the session, as data/<name>/x (or x.<input>), y, v and sum.
+// Set is a set of examples in the session: data/<name>/x, y and v.
 type Set struct {
 	Name   string
 	N      int     // examples
@@ -173,7 +173,7 @@ func (s *Set) GobEncode() ([]byte, error) {
 	return []byte(s.Name), nil
 }
 
-// GobDecode finds the set of that name in the session.
+// GobDecode finds it by that.
 func (s *Set) GobDecode(name []byte) error {
 	of, err := sharedSession()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 // Stream is a set of examples from an iterator, which begins again at each epoch and gives
 // any number of them at a time. At most 2·buffer are on the device; each buffer is shuffled.
-// The first are checked at once. See [data.Batches].
+// See [data.Batches].
 func (n *Net) Stream(name string, all iter.Seq2[Data, error], buffer int) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
