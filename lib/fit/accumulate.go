@@ -16,10 +16,10 @@ func (t *trace) accumulated(variables []*Node, b batch, s *Set, c plan.Part) ste
 	return t.addedUp(variables, b, s, c, t.net.layout.each(), func(now []*Node, p batch, by []*Node) stepResult {
 		t.set(now)
 		out := t.applyNet(t.net.model, p.in, true, nil)
-		sum, weight, right := t.score(t.net.lossOf(s), out, p, nil)
-		f := stepResult{mean: sum, weight: weight, right: right, measured: t.sums(s, out, p, nil), variables: t.buffers(now)}
+		sum, weight, right, measured := t.results(s, out, p, nil)
+		f := stepResult{mean: sum, weight: weight, right: right, measured: measured, variables: t.buffers(now)}
 		t.mark("loss/backward")
-		f.gradients = Gradient(sum, by...)
+		f.gradients = Gradient(t.scaled(sum, variables), by...)
 		return f
 	})
 }

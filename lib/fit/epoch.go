@@ -214,6 +214,7 @@ type stepResult struct {
 	numbers              []*Node   // of the optimizer's step, for each gradient; nil: the same for all
 	joined               []bool
 	sums                 []*Node
+	skip, skipped        *Node // whether the step is left out, and how many were before it; nil: none is
 }
 
 // row is the result of a step [1 columns].
@@ -260,13 +261,13 @@ func (t *trace) derive(variables []*Node, b batch, s *Set, c plan.Part) stepResu
 	mean := t.mean(sum, weight)
 	v := t.buffers(variables)
 	t.mark("loss/backward")
-	gradients, joined, sums := t.gradients(mean, variables, buckets)
+	gradients, joined, sums := t.gradients(t.scaled(mean, variables), variables, buckets)
 	f := stepResult{mean: mean, weight: weight, right: right, measured: measured, gradients: gradients, variables: v, joined: joined, sums: sums}
 	if t.net.target.CPU() {
 		// Without this barrier XLA copies each weight, since a later gradient may read
 		// it after it has changed.
 		f.factors, f.inPlace = make([][]*Node, len(gradients)), c.Form == plan.InPlace
-		if t.w.options.NativeUpdates && !c.Split && !c.Packed {
+		if t.w.options.NativeUpdates && !c.Split && !c.Packed && !t.net.config.F16 {
 			t.factorize(gradients, f.factors)
 		}
 		f.gradients = barrier(gradients, f.factors)
@@ -282,6 +283,7 @@ func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, s
 	if c.Split {
 		t.reduce(&f, c.Devices)
 	}
+	t.unscale(&f)
 	v, m := t.update(f, t.net.layout.each(), moments, rate, number)
 	return append(v, m...), f.row()
 }
@@ -313,6 +315,9 @@ func (t *trace) update(f stepResult, trained []int, moments []*Node, rate, numbe
 	v = append([]*Node(nil), f.variables...)
 	var params *Node // the same for all
 	gradients := clipped(t.net.config.Optimizer, f.gradients)
+	if f.skip != nil { // the optimizer counts the steps that are taken
+		number = MaxScalar(Sub(number, f.skipped), 1)
+	}
 	m = slices.Clone(moments)
 	for at, k := range trained {
 		i, old := l.trained[k], momentsOf(l, k, moments)
@@ -329,6 +334,12 @@ func (t *trace) update(f stepResult, trained []int, moments []*Node, rate, numbe
 			number = f.numbers[at]
 		}
 		w, next := l.optimizer[k].Update(rate, number, v[i], gradients[at], old)
+		if f.skip != nil {
+			w = Where(f.skip, v[i], w)
+			for j := range next {
+				next[j] = Where(f.skip, old[j], next[j])
+			}
+		}
 		v[i] = w
 		copy(momentsOf(l, k, m), next)
 	}

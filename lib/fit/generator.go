@@ -231,7 +231,7 @@ func (n *Net) alike(what string, length int, g *generator, build func(t *trace, 
 		return false, err
 	}
 	tolerance := float32(1e-3)
-	if n.config.BF16 {
+	if n.config.narrows() {
 		tolerance = 0.05
 	}
 	return values[0] <= tolerance*values[1] && !math.IsInf(float64(values[1]), 0), nil

@@ -220,6 +220,7 @@ func (n *Net) gradientProgram(s *Set, size, devices int) (*hlo.Program, error) {
 		if c.Split {
 			t.reduce(&f, devices)
 		}
+		t.unscale(&f)
 		out := append([]*Node{f.mean}, f.gradients...)
 		for i, v := range n.layout.variables {
 			if v.trainable || v.frozen {

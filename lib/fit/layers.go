@@ -19,8 +19,8 @@ func (p *phaseWriter) layers(ctx context.Context) (seed phases.Program, layers [
 	n := p.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.config.BF16 {
-		return seed, nil, fmt.Errorf("fit: %s: layers by themselves: not with BF16", n.name)
+	if n.config.narrows() {
+		return seed, nil, fmt.Errorf("fit: %s: layers by themselves: not with BF16 or F16", n.name)
 	}
 	if n.model.Inputs != nil {
 		return seed, nil, fmt.Errorf("fit: %s: layers by themselves: not with Inputs", n.name)

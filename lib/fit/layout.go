@@ -62,6 +62,9 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		in := n.model.Batch(batch, func(_ string, shape shapes.Shape) *Node { return Zeros(t.g, shape) })
 		t.store.SetTraining(t.g, true)
 		y := n.model.Outputs(t.store.RootScope(), in)
+		if n.config.F16 && n.whole == nil {
+			t.store.VariableWithShape("/"+lossScale, lossScaleShape, Zeros).SetTrainable(false)
+		}
 		if n.output = nil; len(n.model.Parts()) == 0 {
 			n.output = y[0].Shape().Dimensions[1:]
 		}

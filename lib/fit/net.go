@@ -79,6 +79,7 @@ type hooks struct {
 	streamed             func(pending int) // a block of a stream is uploaded
 	options              lower.Options
 	loop                 plan.Loop
+	growth               int // finite steps that double the loss scale; 0: goodSteps
 	unroll               int // steps in the body of a loop; 0: chosen
 	decided              func(*plan.Plan)
 	drawn                int // tokens that are generated at a time; 0: chosen
@@ -91,10 +92,10 @@ type Config struct {
 	Step      func(*step.Step) // a training step of one's own, in place of Loss, called while programs are written
 	Metrics   []metrics.Metric
 	Seed      int64 // of the first weights, the order of examples, and dropout
-	// BF16 computes in bfloat16; weights and optimizer state stay float32. Integers in the
-	// examples that bfloat16 would round, such as token ids above 256, are refused.
-	BF16    bool
-	Kernels Kernels // default: AutoKernels
+	// BF16 computes in bfloat16, F16 in float16 with a loss scale; weights and optimizer state stay
+	// float32. Integers in the examples that would be rounded, such as ids above 256, are refused.
+	BF16, F16 bool
+	Kernels   Kernels // default: AutoKernels
 	// Devices train together, each on its part of a batch; default: 1. If one is expected
 	// to be faster, it is used alone, and History.Note says so, unless AllDevices is set.
 	Devices    int

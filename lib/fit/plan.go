@@ -66,7 +66,8 @@ func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 	}
 	if n.config.Step == nil {
 		t.Head, t.WholeHead = n.headOf(s, 1)
-	} else {
+	}
+	if n.config.Step != nil || n.config.F16 {
 		t.Settings.Kernels, t.Rule = XLAKernels, nil
 	}
 	for _, v := range n.layout.variables {

@@ -27,6 +27,7 @@ type recipe struct {
 	Metrics   []part `json:",omitempty"`
 	Seed      int64
 	BF16      bool
+	F16       bool `json:",omitempty"`
 	Kernels   Kernels
 	Flags     map[string]any `json:",omitempty"`
 }
@@ -76,7 +77,7 @@ func (n *Net) recipe() (r recipe, err error) {
 	if c.OneDNN || c.FirstLook || c.Devices > 1 {
 		return r, fmt.Errorf("fit: %s: no recipe for a net with OneDNN, with FirstLook, or on several devices", n.name)
 	}
-	r = recipe{Name: n.name, Model: n.model.Name, Input: n.model.Input, Integers: n.model.Integers, LoRA: n.model.LoRA, Int8: n.model.Int8, Seed: c.Seed, BF16: c.BF16, Kernels: c.Kernels, Flags: c.Flags}
+	r = recipe{Name: n.name, Model: n.model.Name, Input: n.model.Input, Integers: n.model.Integers, LoRA: n.model.LoRA, Int8: n.model.Int8, Seed: c.Seed, BF16: c.BF16, F16: c.F16, Kernels: c.Kernels, Flags: c.Flags}
 	if r.Layers, err = write(layersKnown, n.model.Layers...); err != nil {
 		return r, err
 	}
@@ -99,7 +100,7 @@ func (n *Net) recipe() (r recipe, err error) {
 // net is the net that was saved; its config has no session.
 func (r recipe) net() (m models.Net, c Config, err error) {
 	m = models.Net{Name: r.Model, Input: r.Input, Integers: r.Integers, LoRA: r.LoRA, Int8: r.Int8}
-	c = Config{Seed: r.Seed, BF16: r.BF16, Kernels: r.Kernels, Flags: r.Flags}
+	c = Config{Seed: r.Seed, BF16: r.BF16, F16: r.F16, Kernels: r.Kernels, Flags: r.Flags}
 	if m.Layers, err = readAll[models.Layer](layersKnown, r.Layers); err != nil {
 		return m, c, err
 	}

@@ -19,9 +19,8 @@ import (
 	"gaiden/lib/weights"
 )
 
-// SaveWeights writes the net's variables to a safetensors file, with the names and layouts that
-// PyTorch has for the same layers, or those of a map: the values that Evaluate and Predict use,
-// which are the averages where optim.EMA or SWA keeps some.
+// SaveWeights writes the variables as Evaluate uses them, averages of EMA included, to a
+// safetensors file, with PyTorch's names and layouts or those of a map.
 func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

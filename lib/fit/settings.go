@@ -28,6 +28,9 @@ func (c Config) check() error {
 	case c.AllDevices && c.Devices == 0:
 		return fmt.Errorf("Config.AllDevices is set without Config.Devices: want how many to use, or AllDevices left out")
 	}
+	if c.F16 && (c.BF16 || c.Step != nil) {
+		return fmt.Errorf("Config.F16 is set with BF16 (%t) or Step (%t): want BF16 in its place, which needs no loss scale", c.BF16, c.Step != nil)
+	}
 	if c.Step != nil && (c.Loss != nil || c.Metrics != nil) {
 		return fmt.Errorf("Config.Step is set with Config.Loss or Metrics: want Minimize and Report of the step in their place")
 	}

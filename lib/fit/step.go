@@ -60,8 +60,8 @@ func (w *stepWriter) Apply(layer string, x *Node) *Node {
 	if i < 0 {
 		panic(fmt.Errorf("Step.Apply of %q: want a layer or part of %s: %s; the whole net is Step.Forward", layer, t.net.model.Name, strings.Join(t.net.model.Names(), ", ")))
 	}
-	if t.net.config.BF16 && x.DType().IsFloat() {
-		x = ConvertDType(x, dtypes.BFloat16)
+	if t.net.config.narrows() && x.DType().IsFloat() {
+		x = ConvertDType(x, t.net.config.float())
 	}
 	return w.noting(t.building(w.training, func() *Node { return t.net.model.Layer(i, layer, t.store.RootScope(), x, t.mark) }))
 }

@@ -116,7 +116,7 @@ func roundedIntegers(name string, arrays []setArray, examples int) (r rounding) 
 		if at < 0 {
 			continue
 		}
-		err := fmt.Errorf("fit: %s: example %d has the integer %.0f, which Config.BF16 would round: want integers of up to 256, or scaled to about 1, or BF16 left out, and what is to be bfloat16 converted inside of the net", name, at/(len(x)/examples), x[at])
+		err := fmt.Errorf("fit: %s: example %d has the integer %.0f, which Config.BF16 or F16 would round: want integers of up to 256, or scaled to about 1, or it left out, and what is to be rounded converted inside of the net", name, at/(len(x)/examples), x[at])
 		r.some = cmp.Or(r.some, err)
 		if whole {
 			r.all = cmp.Or(r.all, err)
@@ -128,7 +128,7 @@ func roundedIntegers(name string, arrays []setArray, examples int) (r rounding) 
 // fitsBF16 refuses integers that the net would round.
 func (n *Net) fitsBF16(r rounding) error {
 	switch {
-	case !n.config.BF16:
+	case !n.config.narrows():
 		return nil
 	case n.takesIDs():
 		return r.some
@@ -182,7 +182,7 @@ func (n *Net) fits(s *Set) error {
 	if err := n.fitsInputs(s); err != nil {
 		return err
 	}
-	if n.config.BF16 {
+	if n.config.narrows() {
 		r, err := s.integers()
 		if err == nil {
 			err = n.fitsBF16(r)

@@ -208,8 +208,8 @@ func (t *trace) slots(slots []slot) []*Node {
 func (t *trace) set(values []*Node) {
 	for i, v := range t.net.layout.variables {
 		x := values[i]
-		if t.net.config.BF16 && (v.trainable || v.frozen && v.weight) {
-			x = ConvertDType(x, dtypes.BFloat16)
+		if t.net.config.narrows() && (v.trainable || v.frozen && v.weight) {
+			x = ConvertDType(x, t.net.config.float())
 		}
 		t.variable(v).SetNodeValue(x)
 	}
@@ -243,14 +243,14 @@ func (t *trace) building(training bool, build func() *Node) *Node {
 
 // rounded are inputs in the type that the net computes in.
 func (t *trace) rounded(in models.Inputs) models.Inputs {
-	if !t.net.config.BF16 {
+	if !t.net.config.narrows() {
 		return in
 	}
 	out := models.Inputs{}
 	for _, i := range t.net.model.AllInputs() {
 		out[i.Name] = in[i.Name]
 		if !i.Integers {
-			out[i.Name] = ConvertDType(in[i.Name], dtypes.BFloat16)
+			out[i.Name] = ConvertDType(in[i.Name], t.net.config.float())
 		}
 	}
 	return out

@@ -164,6 +164,11 @@ func (n *Net) setWeights(values []Tensor) error {
 		return wrong
 	}
 	rest := append(slices.Clone(n.layout.moments), n.layout.step)
+	for _, v := range n.layout.variables {
+		if v.name == lossScale {
+			rest = append(rest, v)
+		}
+	}
 	zeros, err := n.zeros(rest)
 	if err != nil {
 		return err

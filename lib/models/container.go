@@ -64,7 +64,7 @@ func (l Repeat) Apply(scope *model.Scope, x *Node) *Node {
 	for i := range l.Times {
 		before := x.Shape()
 		if inner := scope.In("%d", i); l.Recompute && x.DType().IsFloat() && scope.IsTraining(x.Graph()) {
-			x = recomputed(l.Layer, inner, x)
+			x = HandMask(x, recomputed(l.Layer, inner, x))
 		} else {
 			x, _ = apply(l.Layer, inner, x, nil)
 		}

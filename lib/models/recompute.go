@@ -30,7 +30,7 @@ func recomputed(layer Layer, scope *model.Scope, x *Node) *Node {
 		}
 	}
 	added, before := AddedLoss(g), values()
-	y := layer.Apply(scope, x)
+	y, _ := apply(layer, scope, x, nil)
 	if AddedLoss(g) != added {
 		panic(errors.New("Recompute of a layer that adds to the loss (models.AddLoss), which would count twice: want Recompute false"))
 	}
@@ -49,14 +49,14 @@ func recomputed(layer Layer, scope *model.Scope, x *Node) *Node {
 			again[i] = Identity(StopGradient(x))
 		}
 		// Not before the gradient is there: else XLA would take what the forward pass has computed.
-		again[0] = Identity(StopGradient(SchedulingBarrier(x, arrived)))
+		again[0] = HandMask(x, Identity(StopGradient(SchedulingBarrier(x, arrived))))
 		for i, v := range weights {
 			v.SetNodeValue(again[1+i])
 		}
 		if v := scope.Store().GetVariable("/" + model.RNGStateVariableName); v != nil {
 			v.SetNodeValue(SchedulingBarrier(before[v], arrived))
 		}
-		y := layer.Apply(scope.ResetVisited(), again[0])
+		y, _ := apply(layer, scope.ResetVisited(), again[0], nil)
 		set(after)
 		return Gradient(ReduceAllSum(Mul(y, StopGradient(arrived))), again...)
 	})
