@@ -135,7 +135,7 @@ func (t Table) String() string {
 			if name == "" {
 				name, what = r.Array, "not used"
 			}
-			fmt.Fprintf(&b, "\n%-9s %-40s %-16v %s", what, name, r.Shape, r.Why)
+			fmt.Fprintf(&b, "\n%-9s %-40s %-16s %s", what, name, fmt.Sprint(r.Shape), r.Why)
 		}
 	}
 	return b.String()

@@ -62,11 +62,11 @@ var (
 	}
 
 	// definitions are the library's packages that define and do nothing.
-	definitions = regexp.MustCompile(`/lib/(models|losses|optim|metrics|datasets|data|fused|engine/triton|report)(/|$)`)
+	definitions = regexp.MustCompile(`/lib/(models|losses|optim|metrics|datasets|data|hub|onnx|weights|sampling|fused|engine/triton|report)(/|$)`)
 
 	// values are those of them whose methods leave what they are methods of as it is, but for
 	// Next of a plateau.
-	values = regexp.MustCompile(`/lib/(models|losses|optim|metrics|datasets|data)$`)
+	values = regexp.MustCompile(`/lib/(models|losses|optim|metrics|datasets|data|hub|onnx|weights)$`)
 
 	// handles are the library's functions and methods that name what the session has.
 	handles = regexp.MustCompile(`^(New.*|Open|Data|Session|Backend|Name|Model|Config)$`)

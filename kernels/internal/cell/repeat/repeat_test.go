@@ -250,14 +250,17 @@ func TestLibraryMethods(t *testing.T) {
 	packages := library{
 		"gaiden/lib/data":  "package data\ntype Corpus struct{}\nfunc (Corpus) Vocab() int { return 1 }\nfunc (*Corpus) Len() int { return 1 }\nfunc (*Corpus) Write() int { return 1 }",
 		"gaiden/lib/optim": "package optim\ntype Plateau struct{}\nfunc (*Plateau) Next() int { return 1 }",
+		"gaiden/lib/hub":   "package hub\ntype Model struct{ End []int }\nfunc Open(string) (*Model, error) { return nil, nil }\nfunc (*Model) Net() int { return 1 }\nfunc (*Model) SaveAdapter() int { return 1 }",
 		"gaiden/lib/fit":   "package fit\ntype Net struct{}\nfunc New(n int, f func() int) *Net { return nil }\nfunc (*Net) Name() string { return `` }\nfunc (*Net) Fit() int { return 1 }",
 	}
-	const head = "package main\nimport (\n\"gaiden/lib/data\"\n\"gaiden/lib/fit\"\n\"gaiden/lib/optim\"\n)\nvar book, changed data.Corpus\nvar plateau *optim.Plateau\nvar net *fit.Net\nfunc change() { changed = book }\nvar v = "
+	const head = "package main\nimport (\n\"gaiden/lib/data\"\n\"gaiden/lib/fit\"\n\"gaiden/lib/hub\"\n\"gaiden/lib/optim\"\n)\nvar m *hub.Model\nvar book, changed data.Corpus\nvar plateau *optim.Plateau\nvar net *fit.Net\nfunc change() { changed = book }\nvar v = "
 	tests := []struct{ expr, want string }{
 		{`fit.New(book.Vocab(), func() int { return book.Vocab() })`, "book"},
 		{`fit.New((&book).Len(), nil)`, "-"}, // its address may be kept, and written to
 		{`fit.New(book.Write(), nil)`, "-"},
 		{`fit.New(changed.Vocab(), nil)`, "-"},
+		{`fit.New(m.Net(), nil)`, "m"},
+		{`fit.New(m.SaveAdapter(), nil)`, "-"},
 		{`plateau.Next()`, "-"},
 		{`net.Fit()`, "-"},
 		{`net.Name()`, "net"},
