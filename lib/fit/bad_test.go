@@ -102,7 +102,7 @@ func TestBadInput(t *testing.T) {
 	if _, err := wide.WithContext(ctx).Evaluate(found); err != nil {
 		t.Errorf("a set that another net has found: got error %v", err)
 	}
-	if _, err := n.Data("nothing"); err == nil || !strings.Contains(err.Error(), `no data set "nothing" in the session, there are many, ok: load it first`) {
+	if _, err := n.Data("nothing"); err == nil || !strings.Contains(err.Error(), `no data set "nothing" in the session, there are many, ok: upload it first`) {
 		t.Errorf("find: got error %v", err)
 	}
 	tall := models.Net{Name: "tall", Input: []int{4, 4, 1}, Layers: []models.Layer{models.Conv2D{Name: "c1", Channels: 1, Kernel: 5}}}

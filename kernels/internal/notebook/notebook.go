@@ -79,6 +79,7 @@ type Notebook struct {
 	builder  *build.Builder
 	gopls    *complete.Gopls
 	asking   atomic.Bool // gopls is at work on a completion
+	library  bool        // Library was there at the start
 	line     widget.Line
 	mark     string
 
@@ -140,6 +141,7 @@ func (n *Notebook) setUp() error {
 	n.builder = &build.Builder{Module: n.module, Store: &build.Store{Dir: filepath.Join(cache, "binaries"), Log: n.Log}, Dir: n.Dir, Network: true, Linkers: n.Linkers, Log: n.Log}
 	n.gopls = &complete.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
 	n.line.Kernel = n.Kernel
+	n.library = n.hasLibrary()
 	n.env, n.shown, n.autoget = map[string]*string{}, map[string]string{}, true
 	return nil
 }
@@ -147,14 +149,16 @@ func (n *Notebook) setUp() error {
 // libraryGone reports that the library that cells are compiled with was there and is not:
 // another version was installed, or this one removed, while the kernel ran.
 func (n *Notebook) libraryGone() error {
-	if n.Library == "" {
-		return nil
-	}
-	if _, err := os.Stat(filepath.Join(n.Library, "go.mod")); !errors.Is(err, os.ErrNotExist) {
+	if !n.library || n.hasLibrary() {
 		return nil
 	}
 	return wire.Errorf(wire.Unavailable, "notebook: the library of this kernel (version %s) is no longer at %s: another version was installed, or this one removed", n.Version, n.Library).
 		WithHint("restart the kernel; the session keeps your arrays")
+}
+
+func (n *Notebook) hasLibrary() bool {
+	_, err := os.Stat(filepath.Join(n.Library, "go.mod"))
+	return n.Library != "" && !errors.Is(err, os.ErrNotExist)
 }
 
 // Warm does what the first cell would have to wait for: it finds Go and the

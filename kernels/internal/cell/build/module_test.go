@@ -77,7 +77,7 @@ func newBench(t *testing.T, library string) *bench {
 // newKernel is a bench with a cache that others may share.
 func newKernel(t *testing.T, library, cache string) *bench {
 	b := &bench{t: t}
-	log := slog.New(slog.NewTextHandler(&b.log, nil))
+	log := slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	m := &build.Module{Dir: t.TempDir(), Library: library, Cache: cache, Log: log}
 	b.Composer = &keep.Composer{Module: m, Memory: &keep.Memory{}}
 	b.Builder = &build.Builder{Module: m, Store: &build.Store{Dir: filepath.Join(cache, "binaries"), Log: log}, Dir: t.TempDir()}
