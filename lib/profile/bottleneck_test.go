@@ -160,11 +160,11 @@ func TestPeaksShare(t *testing.T) {
 		share        float64
 		bound        string
 	}{
-		{"products", 5e9, 1e6, 0.01, 0.5, "products"},
+		{"matmuls", 5e9, 1e6, 0.01, 0.5, "matmuls"},
 		{"memory", 1e6, 0.25e9, 0.01, 0.25, "memory"},
 		{"no time", 1, 1, math.NaN(), math.NaN(), ""},
-		{"a little above the peak", 10.5e9, 1e6, 0.01, 1, "products"},
-		{"products faster than the peak", 15.9e9, 1e6, 0.01, math.NaN(), ""},
+		{"a little above the peak", 10.5e9, 1e6, 0.01, 1, "matmuls"},
+		{"matmuls faster than the peak", 15.9e9, 1e6, 0.01, math.NaN(), ""},
 		{"memory faster than the peak", 1e6, 4e9, 0.01, math.NaN(), ""},
 		{"in a cache", 1e6, 4e6, 1e-6, math.NaN(), "cache"},
 	}

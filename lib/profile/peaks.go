@@ -35,7 +35,7 @@ type Peaks struct {
 	// array much larger than any cache is negated in place.
 	Copy float64 `json:"copy"`
 
-	// F32, TF32 and BF16 are products of large square matrices, in FLOP/s: of
+	// F32, TF32 and BF16 are matmuls of large square matrices, in FLOP/s: of
 	// float32 at full precision, at the default one (TF32 on GPUs that have
 	// it, else the same), and of bfloat16.
 	F32  float64 `json:"f32"`
@@ -64,8 +64,8 @@ func (p Peaks) String() string {
 }
 
 // Share is how near a line comes to the peak that bounds it: the greater of
-// its share of the default products' FLOP/s and of the memory's bandwidth, and
-// which of them it is, "products" or "memory". NaN where something is unknown, or
+// its share of the default matmuls' FLOP/s and of the memory's bandwidth, and
+// which of them it is, "matmuls" or "memory". NaN where something is unknown, or
 // cannot be: nothing is faster than the peak, but what is in a cache is faster than
 // memory. Bound is then "cache" or "".
 func (p Peaks) Share(l Line) (share float64, bound string) {
@@ -81,7 +81,7 @@ func (p Peaks) Share(l Line) (share float64, bound string) {
 	case bytes > possible:
 		return math.NaN(), ""
 	case flops > bytes:
-		return min(flops, 1), "products"
+		return min(flops, 1), "matmuls"
 	}
 	return min(bytes, 1), "memory"
 }
@@ -96,7 +96,7 @@ func (p Peaks) tooLow(l Line) bool {
 	return l.Unclear() == "" && l.FLOPs/l.Seconds()/p.TF32 > possible
 }
 
-// Ridge is the FLOPs a byte at which products begin to bound and memory ceases
+// Ridge is the FLOPs a byte at which matmuls begin to bound and memory ceases
 // to: the corner of the roofline.
 func (p Peaks) Ridge() float64 { return p.TF32 / p.Copy }
 

@@ -92,6 +92,10 @@ def main():
     for cell in hunts:
         said = text(cell)
         sentence = re.search(r"^.*takes .* of a step.*$", said, re.M)
+        if "not measurable here, the machine is busy" in said:
+            skipped += 1
+            print(f"skipped what {cell.source.splitlines()[0]} names: the machine was busy; run it again by scripts/test notebooks", file=sys.stderr)
+            continue
         problems = [] if sentence else ["no sentence"]
         for net, op in filled.items():
             if sentence and net in cell.source and not re.search(r"backward takes .* layer pool takes .*" + op, sentence[0]):
