@@ -2,7 +2,6 @@ package fit
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -251,7 +250,7 @@ func TestHeadMemory(t *testing.T) {
 		if all, pieces := temporary[0][i], temporary[1][i]; all < logits || pieces > logits*3/5 {
 			t.Errorf("%s takes %d MiB with all logits, %d MiB in pieces: want more than the %d MiB of the logits, and less than 60 %% of them", what, all>>20, pieces>>20, logits>>20)
 		} else {
-			t.Log(fmt.Sprintf("%s takes %d MiB with all logits, %d MiB in pieces", what, all>>20, pieces>>20))
+			t.Logf("%s takes %d MiB with all logits, %d MiB in pieces", what, all>>20, pieces>>20)
 		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 type container interface {
 	Layer
 	branches() []branch
-	with(layers [][]Layer) Layer // the same with other layers in its branches
 }
 
 // branch is some layers of a container; each with weights has a name of its own.
@@ -40,10 +39,6 @@ func (l Sequential) Apply(scope *model.Scope, x *Node) *Node {
 func (l Sequential) branches() []branch { return []branch{{"Layers", l.Layers}} }
 func (l Sequential) check() error {
 	return cmp.Or(least("number of Layers", len(l.Layers), 1), checkBranches(l))
-}
-func (l Sequential) with(layers [][]Layer) Layer {
-	l.Layers = layers[0]
-	return l
 }
 
 // Repeat is a layer several times, each with weights of its own: "block/0", "block/1".
@@ -76,11 +71,6 @@ func (l Repeat) Apply(scope *model.Scope, x *Node) *Node {
 }
 
 func (l Repeat) branches() []branch { return []branch{{"Layer", []Layer{l.Layer}}} }
-func (l Repeat) with(layers [][]Layer) Layer {
-	l.Layer = layers[0][0]
-	return l
-}
-
 func (l Repeat) check() error {
 	if err := least("Times", l.Times, 1); err != nil {
 		return err
@@ -154,25 +144,6 @@ func inside(l Layer, scope *model.Scope) *model.Scope {
 		return scope
 	}
 	return scope.In("%s", name)
-}
-
-// changed are layers, of which change makes those of its kind, in containers too.
-func changed[L Layer](layers []Layer, change func(L) L) []Layer {
-	all := make([]Layer, len(layers))
-	for i, layer := range layers {
-		if c, is := layer.(container); is {
-			var inner [][]Layer
-			for _, b := range c.branches() {
-				inner = append(inner, changed(b.layers, change))
-			}
-			layer = c.with(inner)
-		}
-		if l, is := layer.(L); is {
-			layer = change(l)
-		}
-		all[i] = layer
-	}
-	return all
 }
 
 // holds says whether one of the layers is an L, in containers too.

@@ -224,11 +224,6 @@ func (l Concat) branches() []branch {
 	return all
 }
 
-func (l Concat) with(layers [][]Layer) Layer {
-	l.Branches = layers
-	return l
-}
-
 // Apply takes any x that all branches take.
 func (l Concat) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)

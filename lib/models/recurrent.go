@@ -178,10 +178,6 @@ func (l Bidirectional) Title() (name, kind string) { return l.Name, "Bidirection
 func (l Bidirectional) check() error { return checkOne(l.Layer) }
 
 func (l Bidirectional) branches() []branch { return []branch{{"Layer", []Layer{l.Layer}}} }
-func (l Bidirectional) with(layers [][]Layer) Layer {
-	l.Layer = layers[0][0]
-	return l
-}
 
 // Apply takes x shaped [n length inputs] and returns [n length 2·units].
 func (l Bidirectional) Apply(scope *model.Scope, x *Node) *Node {

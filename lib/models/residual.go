@@ -36,7 +36,3 @@ func (l Residual) check() error {
 	}
 	return checkBranches(l)
 }
-func (l Residual) with(layers [][]Layer) Layer {
-	l.Main, l.Skip = layers[0], layers[1]
-	return l
-}

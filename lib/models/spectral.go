@@ -32,15 +32,11 @@ func (l SpectralNorm) check() error {
 }
 
 func (l SpectralNorm) branches() []branch { return []branch{{"Layer", []Layer{l.Layer}}} }
-func (l SpectralNorm) with(layers [][]Layer) Layer {
-	l.Layer = layers[0][0]
-	return l
-}
 
 // Apply takes what the layer takes, and returns what it returns.
 func (l SpectralNorm) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
-	y, _ := apply(l.Layer, scope, x, nil) // makes the variables
+	apply(l.Layer, scope, x, nil) // makes the variables
 	weights := scope.GetVariable("weights")
 	g := x.Graph()
 	old := weights.NodeValue(g)
@@ -62,7 +58,7 @@ func (l SpectralNorm) Apply(scope *model.Scope, x *Node) *Node {
 	norm := Einsum("i,io->o", v, w)
 	norm = ReduceAllSum(Mul(norm, u))
 	weights.SetNodeValue(ConvertDType(Div(float(old), norm), old.DType()))
-	y, _ = apply(l.Layer, scope, x, nil)
+	y, _ := apply(l.Layer, scope, x, nil)
 	weights.SetNodeValue(old)
 	return y
 }

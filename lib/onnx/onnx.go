@@ -55,7 +55,7 @@ func Open(path string) (m *Model, err error) {
 			err = fmt.Errorf("onnx: %s: %v", path, r)
 		}
 	}()
-	file, err := parser.FromFile(path)
+	file, err := parser.ParseFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("onnx: %s: %w", path, err)
 	}
