@@ -63,8 +63,8 @@ def displays(cell):
         page = data.get("text/html", "")
         if not data.get("text/plain") or re.search(r"</?(div|table|svg|td)\b", data["text/plain"]):
             yield "a display without plain text"
-        if not page:
-            yield "a display without HTML"
+        if not page and not data.get("image/png"):
+            yield "a display without HTML or an image"
         if re.search(r"<script|<link|javascript:|\son\w+=|(src|href)=[\"']?https?:", page):
             yield "HTML that runs or fetches something"
 
