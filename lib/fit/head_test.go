@@ -203,15 +203,7 @@ func TestHeadInPieces(t *testing.T) {
 func TestHeadMemory(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	plugin, err := pjrt.Load(os.Getenv("GAIDEN_PLUGIN"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := plugin.NewClient(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := compiler(t)
 	const vocab, length, batch, units = 20000, 64, 64, 8
 	x, y := text(batch, length, vocab)
 	n := attach(t, s, "memory", words(vocab, units, length, models.Tied{Name: "head", Of: "tokens"}), Config{Seed: 1, Optimizer: optim.SGD{}})

@@ -158,10 +158,9 @@ func TestBatchNorm(t *testing.T) {
 	}
 }
 
-// TestLSTMLength holds that a step is not written out place by place: neither its
-// text, nor what XLA makes of it, which its compile time goes by.
-func TestLSTMLength(t *testing.T) {
-	s := open(t)
+// compiler is a client of the plugin itself, for what XLA makes of a program.
+func compiler(t *testing.T) *pjrt.Client {
+	t.Helper()
 	plugin, err := pjrt.Load(os.Getenv("GAIDEN_PLUGIN"))
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +169,15 @@ func TestLSTMLength(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// TestLSTMLength holds that a step is not written out place by place: neither its
+// text, nor what XLA makes of it, which its compile time goes by.
+func TestLSTMLength(t *testing.T) {
+	s := open(t)
+	client := compiler(t)
 	sizes := func(length int) (text, compiled int) {
 		n := attach(t, s, fmt.Sprint("l", length), models.SineLSTM(5, length), Config{})
 		data := load(t, n, fmt.Sprint("d", length), numbers(8, length, length, 1))

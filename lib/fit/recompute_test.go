@@ -2,7 +2,6 @@ package fit
 
 import (
 	"math"
-	"os"
 	"strings"
 	"testing"
 
@@ -63,15 +62,7 @@ func TestRecomputed(t *testing.T) {
 func TestRepeatRecompute(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	plugin, err := pjrt.Load(os.Getenv("GAIDEN_PLUGIN"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := plugin.NewClient(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := compiler(t)
 	const n, length, vocab = 16, 8, 7
 	x, y := text(n, length, vocab)
 	for name, layer := range map[string]models.Layer{

@@ -3,7 +3,7 @@ package hub
 import "math"
 
 // rope are the frequencies of rotary position embeddings with one of transformers' scalings, for
-// sequences of a length, and the factor of the products of queries and keys that goes with it.
+// sequences of a length, and the scale of the dot products of queries and keys that goes with it.
 func (c *config) rope(base float64, scaling map[string]any, size, length int) (frequencies []float64, factor float64) {
 	s := &config{keys: scaling}
 	kind := s.text("rope_type", "type")

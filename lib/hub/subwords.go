@@ -218,7 +218,7 @@ type wordPiece struct {
 }
 
 func (w *wordPiece) encode(word string, to []int32) ([]int32, error) {
-	begun := len(to)
+	start := len(to)
 	for rest := word; rest != ""; {
 		before := ""
 		if len(rest) < len(word) {
@@ -235,7 +235,7 @@ func (w *wordPiece) encode(word string, to []int32) ([]int32, error) {
 			if w.unknown < 0 {
 				return nil, fmt.Errorf("the vocabulary has no parts of %q and no unknown token", word)
 			}
-			return append(to[:begun], w.unknown), nil
+			return append(to[:start], w.unknown), nil
 		}
 		rest = rest[end:]
 	}

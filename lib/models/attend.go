@@ -11,11 +11,11 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// Attending says which keys a query sees in [Lowering.Attend], and how the products of
-// queries and keys become weights of values. The zero value is softmax(q·kᵀ/√size)·v over all
+// Attending says which keys a query sees in [Lowering.Attend], and how the dot products
+// of queries and keys become weights of values. The zero value is softmax(q·kᵀ/√size)·v over all
 // keys (Vaswani et al., 2017). A query that sees no key gets zeros.
 type Attending struct {
-	Scale   float64 // of the products; default: 1/√size
+	Scale   float64 // of the dot products; default: 1/√size
 	SoftCap float64 // scores are SoftCap·tanh(score/SoftCap), as in Gemma 2; 0: they have no limit
 	Causal  bool    // a query does not see keys after its own position
 	Window  int     // a query sees no keys at a distance of Window or more; 0: at any
@@ -118,12 +118,12 @@ func (a Attending) Check(q, k, v *Node) {
 
 // ScoreTile is some of the queries and keys, for [Attending.Scores].
 type ScoreTile struct {
-	Query, Key                 *Node // their numbers, int32, which broadcast to the products
-	QuerySegments, KeySegments *Node // of rank 5, which broadcast to the products; nil: none
-	HeadAxis                   int   // of the products' heads/groups
+	Query, Key                 *Node // their numbers, int32, which broadcast to the dot products
+	QuerySegments, KeySegments *Node // of rank 5, which broadcast to the dot products; nil: none
+	HeadAxis                   int   // of the dot products' heads/groups
 }
 
-// Scores are what the softmax takes of scaled products of some queries and keys, float32 [n
+// Scores are what the softmax takes of scaled dot products of some queries and keys, float32 [n
 // groups …]: the other axes are heads/groups, queries and keys in any order. seen says which
 // keys a query sees, of the same shape; nil: all.
 func (a Attending) Scores(products *Node, p ScoreTile) (scores, seen *Node) {

@@ -28,7 +28,7 @@ type Attention struct {
 	Frequencies []float64
 	ALiBi       bool    // scores get smaller with the distance (Press et al., 2022); needs Causal
 	Dropout     float64 // of the attention weights
-	Scale       float64 // factor of the products of queries and keys; default: 1/√HeadSize
+	Scale       float64 // of the dot products of queries and keys; default: 1/√HeadSize
 	SoftCap     float64 // as in [Attending]
 	QKNorm      Layer   // of each head's queries and keys before RoPE, such as RMSNorm{} (Henry et al., 2020); nil: none
 	NoBias      bool

@@ -122,7 +122,7 @@ func (b *blockwise) keyBlocksOf(x *Node) *Node { // [n keys groups size]
 // block are the dimensions of a block's scores.
 func (b *blockwise) block() []int { return []int{b.n, b.groups, b.tall, b.each, b.wide} }
 
-// scores are those of scaled products of block i of the queries and j of the keys.
+// scores are those of scaled dot products of block i of the queries and j of the keys.
 func (b *blockwise) scores(products, i, j *Node) *Node {
 	g := products.Graph()
 	numbers := func(block *Node, count int) *Node {
