@@ -85,6 +85,8 @@ func TestMeasuredGoldens(t *testing.T) {
 	gpu.Phases[0].Device, gpu.Phases[0].Time.Host = 0, 1.3e-3
 	gpu.Phases[0].Time.Samples = []float64{0.9e-3}
 	gpu.Partial, gpu.TrainError.Time.Samples, gpu.Epoch.Time.Samples = true, nil, nil
+	unclear := article() // a time that cannot be believed leaves its row in a roofline
+	unclear.Phases[1].Time.Samples = []float64{1e-5, 2e-2, 3e-1, 1e-5}
 	w, b := sweeps()
 	partial := *w
 	partial.Points, partial.Partial = w.Points[:1], true
@@ -98,6 +100,7 @@ func TestMeasuredGoldens(t *testing.T) {
 		{"nets-two", Nets("before and after", p, gpu)},
 		{"nets-three", Nets("three", p, p, &profile.Phases{Net: "nothing"})},
 		{"roofline", Roofline("cnn", p.Peaks, p.Lines()...)},
+		{"roofline-unclear", Roofline("cnn", p.Peaks, unclear.Lines()...)},
 		{"peaks", Peaks(p.Peaks)},
 		{"recording", Recording(recording())},
 		{"recording-nothing", Recording(&profile.Recording{})},

@@ -10,8 +10,9 @@ import (
 
 // Roofline returns a roofline plot (Williams, Waterman and Patterson, "Roofline",
 // 2009): the FLOP/s of each line over its FLOPs per byte, under the limits of the
-// device's memory bandwidth and matmul rate. A table gives the figures, including
-// lines without FLOPs, which are not plotted.
+// device's memory bandwidth and matmul rate. A table gives the figures of all lines
+// whose work is known, including those that are not plotted: without FLOPs, or with a
+// time that could not be measured.
 func Roofline(title string, peaks profile.Peaks, lines ...profile.Line) Rich {
 	ridge := peaks.Ridge()
 	low, high := ridge/64, ridge*16
@@ -19,12 +20,17 @@ func Roofline(title string, peaks profile.Peaks, lines ...profile.Line) Rich {
 	groups := []Series{{Name: "phases", Points: true}, {Name: "layers, forward", Points: true}, {Name: "layers, backward", Points: true}, {Name: "ops", Points: true}}
 	for _, l := range lines {
 		share, bound := peaks.Share(l)
-		if math.IsNaN(share) && bound == "" {
+		intensity, rate := l.FLOPs/l.Bytes, l.FLOPs/l.Seconds()
+		if math.IsNaN(intensity) || math.IsInf(intensity, 0) { // no program, or one that touches no memory
 			continue
 		}
-		intensity, rate := l.FLOPs/l.Bytes, l.FLOPs/l.Seconds()
-		t.Rows = append(t.Rows, []string{l.Path(), fmt.Sprintf("%.3g", intensity), units.FLOPRate(rate), units.ByteRate(l.Bytes / l.Seconds()), ofPeak(share, bound)})
-		if intensity > 0 {
+		row := []string{l.Path(), fmt.Sprintf("%.3g", intensity), "", "", ofPeak(share, bound)}
+		measured := !math.IsNaN(share) || bound != ""
+		if measured {
+			row[2], row[3] = units.FLOPRate(rate), units.ByteRate(l.Bytes/l.Seconds())
+		}
+		t.Rows = append(t.Rows, row)
+		if measured && intensity > 0 {
 			low, high = min(low, intensity/2), max(high, intensity*2)
 			g := &groups[group(l)]
 			g.X, g.Y = append(g.X, intensity), append(g.Y, rate)
