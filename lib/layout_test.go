@@ -21,6 +21,8 @@ import (
 const picture = `
 lib/sysinfo:                                                      plain data
 lib/data:                                                         plain data, from files
+lib/data/arrow: lib/data                                          another format of files: a table comes out
+lib/data/parquet: lib/data                                        another format of files: a table comes out
 lib/datasets: lib/data, lib/engine/files, lib/engine/typo, lib/timing/units                                    data is there without a device
 lib/elementwise:                                                  functions of single numbers as expressions, for every target
 lib/elementwise/gomlx: lib/elementwise                            computes them with GoMLX's operations
@@ -109,6 +111,8 @@ var outside = []struct {
 	{"github.com/gomlx/go-huggingface", []string{"lib/hub"}, "downloads are hub's; its tokenizers lack byte fallback and what several files of a model want"},
 	{"github.com/dlclark/regexp2", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
 	{"github.com/gomlx/onnx-gomlx", []string{"lib/onnx"}, "cells without ONNX do not link it"},
+	{"github.com/apache/arrow-go/v18", []string{"lib/data/arrow"}, "cells without Arrow do not link it"},
+	{"github.com/parquet-go/parquet-go", []string{"lib/data/parquet"}, "cells without Parquet do not link it"},
 	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
 	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/gradient", "lib/optim", "lib/losses", "lib/metrics", "lib/sampling", "lib/models", "lib/lower/xla", "lib/fused", "lib/fit", "lib/search", "lib/datasets", "lib/hub", "lib/onnx", "kernels/bench"}, "graphs are built above the session"},
 }

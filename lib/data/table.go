@@ -10,10 +10,10 @@ import (
 // Table is columns of one length, with names that differ.
 type Table struct {
 	Columns []Column
-	Name    string // of the file, for errors
+	Name    string   // of the file, for errors
+	Notes   []string // what has been left out of the file
 
-	lines []int    // by row; nil: rows have numbers from 1
-	notes []string // what Read has left out
+	lines []int // by row; nil: rows have numbers from 1
 }
 
 // Column is a column of numbers, of times or of text.
@@ -250,7 +250,7 @@ func sequence(from, to int) (l []int) {
 }
 
 func (t *Table) rows(index []int) *Table {
-	other := &Table{Name: t.Name, notes: t.notes}
+	other := &Table{Name: t.Name, Notes: t.Notes}
 	for i := range t.Columns {
 		other.Columns = append(other.Columns, t.Columns[i].pick(index))
 	}
