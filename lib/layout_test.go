@@ -224,6 +224,7 @@ var large = map[string]string{
 	"lib/fit":                    "training: its parts share the state of a run",
 	"kernels/internal/cell/keep": "what a name means from cell to cell is decided in one place: kept, run again, imported or built in",
 	"lib/models":                 "each layer is a page of its own",
+	"lib/data":                   "each format of files is a file of its own",
 	"lib/report":                 "each kind of plot and table is a file of its own",
 }
 

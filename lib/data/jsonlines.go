@@ -46,6 +46,7 @@ type jsonReader struct {
 	path    string
 	row     int
 	present int // values, of all rows
+	absent  int // values, before others of their columns
 }
 
 type jsonColumn struct {
@@ -102,7 +103,7 @@ func (o JSONLines) read(path string, b []byte) (*Table, error) {
 		return nil, fmt.Errorf("data: %s: no rows: want an object for each, one a line", path)
 	}
 	if cells := r.row * len(r.columns); cells > 1<<20 && cells/64 > r.present {
-		return nil, fmt.Errorf("data: %s: %d rows have %d different keys, and few in common: want the same keys in all", path, r.row, len(r.columns))
+		return nil, r.fewInCommon()
 	}
 	for _, name := range o.Text {
 		if _, is := r.index[name]; !is {
@@ -123,6 +124,10 @@ func (o JSONLines) read(path string, b []byte) (*Table, error) {
 	return t, nil
 }
 
+func (r *jsonReader) fewInCommon() error {
+	return fmt.Errorf("data: %s:%d: the rows so far have %d different keys, and few in common: want the same keys in all", r.path, r.at(), len(r.columns))
+}
+
 // failed is an error of the decoder, with its line.
 func (r *jsonReader) failed(err error) error {
 	if wrong := new(json.SyntaxError); errors.As(err, &wrong) {
@@ -135,7 +140,7 @@ func (r *jsonReader) failed(err error) error {
 	return fmt.Errorf("data: %s:%d: %w", r.path, r.at(), err)
 }
 
-// object reads the keys of an object, which has begun.
+// object reads the keys of an object, after its brace.
 func (r *jsonReader) object(prefix string, depth int) error {
 	if depth > 20 {
 		return fmt.Errorf("data: %s:%d: %.40s: objects in objects, more than 20 deep: want a table's rows", r.path, r.at(), prefix)
@@ -182,8 +187,9 @@ func (r *jsonReader) value(name string, token any) error {
 	if token == nil {
 		return nil
 	}
-	if r.present++; grown > 1<<20 && grown/64 > r.present {
-		return fmt.Errorf("data: %s:%d: %q is missing in the %d rows before: want the same keys in all", r.path, r.at(), name, grown)
+	r.present, r.absent = r.present+1, r.absent+grown
+	if r.absent > 1<<20 && r.absent/64 > r.present {
+		return r.fewInCommon()
 	}
 	kind := map[bool]string{true: "a number", false: "a string"}[reflect.TypeOf(token) == reflect.TypeFor[json.Number]()]
 	if _, is := token.(bool); is {
