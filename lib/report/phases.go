@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gaiden/lib/profile"
@@ -68,7 +69,11 @@ func (p phases) table() Table {
 		}
 		t.Rows = append(t.Rows, []string{title})
 		for _, l := range lines {
-			t.Rows = append(t.Rows, p.row("  "+l.Name(), l))
+			name := "  " + l.Name()
+			if l.Times > 1 {
+				name += fmt.Sprintf(" ×%d", l.Times)
+			}
+			t.Rows = append(t.Rows, p.row(name, l))
 		}
 	}
 	section("forward, layer by layer", p.Forward)
@@ -78,7 +83,12 @@ func (p phases) table() Table {
 		for to < len(p.Ops) && p.Ops[to].Phase == p.Ops[from].Phase && p.Ops[to].Layer == p.Ops[from].Layer {
 			to++
 		}
-		section(p.Ops[from].Layer+" "+p.Ops[from].Phase+", op by op", p.Ops[from:to])
+		kinds, title := p.Kinds(p.Ops[from].Phase, p.Ops[from].Layer), "op by op"
+		if len(kinds) < to-from {
+			title = fmt.Sprintf("%d ops by kind, the mean of each", to-from)
+			kinds = slices.DeleteFunc(kinds, func(l profile.Line) bool { return l.Share < 0.005 })
+		}
+		section(p.Ops[from].Layer+" "+p.Ops[from].Phase+", "+title, kinds)
 		from = to
 	}
 	inside := func(title string, groups []profile.Group) {
@@ -226,7 +236,7 @@ func (p phases) bars() Bars {
 	b := Bars{Title: "Time of a step"}
 	for group, lines := range [][]profile.Line{p.Phases.Phases, p.Forward, p.Backward} {
 		for _, l := range lines {
-			b.Bars = append(b.Bars, Bar{Name: strings.TrimSpace(l.Path()), Value: l.Seconds(), Text: units.Seconds(l.Seconds()) + " " + units.Percent(l.Share), Group: group})
+			b.Bars = append(b.Bars, Bar{Name: strings.TrimSpace(l.Path()), Value: l.InAll(), Text: units.Seconds(l.InAll()) + " " + units.Percent(l.Share), Group: group})
 		}
 	}
 	return b
