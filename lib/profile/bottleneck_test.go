@@ -217,6 +217,9 @@ func TestPeaksShare(t *testing.T) {
 	} else if share, _ := p.Share(l); !math.IsNaN(share) {
 		t.Errorf("samples that spread far: got a share of %g, want NaN", share)
 	}
+	if share, bound := p.Share(Line{FLOPs: 15.9e9, Bytes: 1e6, Device: 0.01, Narrow: true}); bound != "matmuls" || math.Abs(share-0.795) > 1e-9 {
+		t.Errorf("bfloat16: got %g of %s, want 0.795 of its own peak", share, bound)
+	}
 	if got, want := p.Ridge(), 10.0; got != want {
 		t.Errorf("got the ridge at %g FLOPs a byte, want %g", got, want)
 	}

@@ -57,6 +57,9 @@ type Line struct {
 	// the like being one, and what must be read and written at least.
 	FLOPs, Bytes float64
 
+	// Narrow says that the net computes in bfloat16 or float16: so do its matmuls.
+	Narrow bool
+
 	// Share is the part of its group that it takes: of a step for a phase, of
 	// all layers in that direction for a layer, of its layer for an op.
 	Share float64

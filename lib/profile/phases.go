@@ -101,6 +101,15 @@ func (p *Phases) Estimate() float64 { return p.Sum() * float64(p.Steps) }
 // they were left out.
 func (p *Phases) Measured() float64 { return p.Epoch.Seconds() * float64(p.Steps) }
 
+// MFU is the model FLOPs utilisation of training (Chowdhery et al., 2022): the FLOPs of a step
+// over what the device could do in a step of the epoch. NaN if it is not known.
+func (p *Phases) MFU() float64 {
+	if p.Epoch.Time.N() == 0 || !(p.Peaks.TF32 > 0) {
+		return math.NaN()
+	}
+	return p.Chain.FLOPs / p.Epoch.Seconds() / p.Peaks.matmuls(p.Chain.Narrow)
+}
+
 // Lines are all lines, in the order of the table.
 func (p *Phases) Lines() []Line {
 	return slices.Concat(p.Phases, p.Forward, p.Backward, p.Ops)
@@ -256,6 +265,7 @@ func (m *measurer) phases(parts *phases.Step) error {
 		err = m.measure(append(tasks, task{line: &chain, run: step, inside: m.inChain(lines)}))
 	}
 	for _, l := range lines {
+		chain.Narrow = l.Narrow
 		chain.FLOPs, chain.Bytes = chain.FLOPs+l.FLOPs, chain.Bytes+l.Bytes
 	}
 	share(lines)

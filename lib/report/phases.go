@@ -185,6 +185,9 @@ func (p phases) notes() []string {
 		notes = append(notes, fmt.Sprintf("Estimated epoch (sum × steps): %s; measured: %s (%s), which is %s of the estimate: %s.",
 			units.Seconds(p.Estimate()), units.Seconds(p.Measured()), p.seen(), units.Percent(p.Measured()/p.Estimate()), p.why()))
 	}
+	if mfu := p.MFU(); quiet && mfu > 0 {
+		notes = append(notes, fmt.Sprintf("Model FLOPs utilisation (MFU): %s of the peak of this device's matmuls, by a step of the epoch's program.", units.Percent(mfu)))
+	}
 	if sum := profile.Total(p.Forward); sum > 0 {
 		notes = append(notes, fmt.Sprintf("The layers alone take %s forward and %s backward: each reads and writes everything between it and the next, where the phase's program joins ops.",
 			units.Seconds(sum), units.Seconds(profile.Total(p.Backward))))
