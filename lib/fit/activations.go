@@ -14,8 +14,8 @@ import (
 	"gaiden/lib/models"
 )
 
-// Activations are what layers return for a set or examples, by patterns of their names:
-// conv1, block/*/attention, and */weights for attention's weights [n heads length keys].
+// Activations are what layers return for a set or examples, by patterns of names: conv1,
+// block/*/attention, */weights for attention's.
 func (n *Net) Activations(x any, patterns ...string) (all []Tensor, err error) {
 	err = n.withExamples("Activations", x, func(ctx context.Context, s *Set) error {
 		all, err = n.activations(ctx, s, patterns)

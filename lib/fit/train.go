@@ -45,9 +45,9 @@ type Train struct {
 	Quiet    bool // no progress bar in a notebook
 }
 
-// Fit trains the net. When its context ends it returns within half a second, with the
-// history so far; if that is the cell's, which was stopped, the error is nil. Meanwhile no
-// other program can change the net. In a notebook it shows a progress bar.
+// Fit trains the net; a notebook shows a progress bar. When its context ends it returns within
+// half a second with the history so far, and no error if the cell was stopped. Meanwhile no
+// other program can change the net.
 func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 	ctx := n.context()
 	if err := context.Cause(ctx); err != nil { // a loop of one's own around Fit ends, too

@@ -16,8 +16,8 @@ import (
 	"gaiden/lib/session"
 )
 
-// RunTuneRequests tunes what Fit has requested, while the session is idle; cautious skips what
-// crashed it several times. The error is wire.Busy where another process tunes.
+// RunTuneRequests tunes what Fit has requested while the session is idle. The error is
+// wire.Busy where another process tunes; cautious skips what crashed the session before.
 func RunTuneRequests(ctx context.Context, cautious bool, tell func(line string)) (done int, err error) {
 	return tuner{tell, cautious}.run(ctx)
 }
