@@ -81,6 +81,7 @@ type Notebook struct {
 	asking   atomic.Bool // gopls is at work on a completion
 	library  bool        // Library was there at the start
 	line     widget.Line
+	progress progress
 	mark     string
 
 	mu        sync.Mutex
