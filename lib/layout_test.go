@@ -79,7 +79,7 @@ kernels/internal/cell/build: kernels/internal/cell, kernels/internal/cell/parse,
 kernels/internal/cell/keep: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/parse, kernels/internal/cell/repeat, lib/engine/typo  makes programs: of cells, kept declarations and the packages that build knows
 kernels/internal/cell/complete: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/keep, kernels/internal/cell/parse, lib/engine/wire  knows what cells and packages declare
 kernels/internal/jupyter/zmtp:                                    a protocol on sockets; those of go-zeromq/zmq4 lose what is queued at Close, and let one slow peer hold up the others
-kernels/internal/jupyter: kernels/internal/jupyter/zmtp, lib/engine/wire  the kernel's protocol, whatever its language
+kernels/internal/jupyter: kernels/internal/jupyter/zmtp, lib/engine/wire, lib/sysinfo  the kernel's protocol, whatever its language
 kernels/internal/jupyter/frontend: kernels/internal/jupyter       the other end, for benchmarks and tests
 kernels/internal/jupyter/jupytertest: kernels/internal/jupyter, kernels/internal/jupyter/frontend  a kernel and its front end in one process, for tests
 kernels/internal/magic: lib/engine/typo                           text in, commands out

@@ -111,7 +111,9 @@ func listJobs(h magic.Host, s *session.Session, all bool) error {
 	return nil
 }
 
-func showJobs(h magic.Host, l []wire.JobInfo, all bool) {
+func showJobs(h magic.Host, l []wire.JobInfo, all bool) { grid(h, jobRows(l, all)) }
+
+func jobRows(l []wire.JobInfo, all bool) [][]string {
 	rows := [][]string{{"name", "state", "turn or epoch", "log", "started", "changed", ""}}
 	if all {
 		rows[0] = append([]string{"notebook"}, rows[0]...)
@@ -127,7 +129,7 @@ func showJobs(h magic.Host, l []wire.JobInfo, all bool) {
 		}
 		rows = append(rows, r)
 	}
-	grid(h, rows)
+	return rows
 }
 
 // attachNet shows a net's training as Fit does, from its first step on, and at its end the

@@ -10,7 +10,6 @@ import (
 
 	"gaiden/lib/fit"
 	"gaiden/lib/sysinfo"
-	"gaiden/lib/timing/units"
 )
 
 const (
@@ -97,11 +96,11 @@ func (l *live) end(h *fit.History, err error) {
 }
 
 func below(plots []Plot, devices *string) (all []Rich) {
-	if devices != nil {
-		all = append(all, caption(*devices))
-	}
 	if len(plots) > 0 {
 		all = append(all, panels(plots))
+	}
+	if devices != nil {
+		all = append(all, caption(*devices))
 	}
 	return all
 }
@@ -149,7 +148,7 @@ func (l *live) plots() []Plot {
 		all = append(all, l.plot(m.Name, s))
 	}
 	for i := range all {
-		all[i].Width = max(320, 860/len(all)-16)
+		all[i].Width = min(640, max(240, 740/len(all))) // in one row where a notebook has room
 	}
 	return all
 }
@@ -200,18 +199,18 @@ func (l *live) watch() {
 				return
 			case <-time.After(lookEvery):
 			}
-			said := usage(meter.Read(ctx))
+			said := Usage(meter.Read(ctx))
 			l.devices.Store(&said)
 		}
 	}()
 }
 
-// usage is a line such as: CPU 43 %, 5.1 of 23.5 GiB · NVIDIA H200 97 %, 12 of 140 GiB, 54 °C, 410 W.
-func usage(u sysinfo.Usage) string {
+// Usage is a line such as: CPU 43 %, 5.1 of 23.5 GiB · NVIDIA H200 97 %, 12 of 140 GiB, 54 °C, 410 W.
+func Usage(u sysinfo.Usage) string {
 	var l []string
 	cpu := "CPU"
 	if u.CPU >= 0 {
-		cpu += " " + units.Percent(u.CPU)
+		cpu += fmt.Sprintf(" %.0f %%", 100*u.CPU)
 	}
 	if m := u.Memory; m.Total > 0 && m.Free >= 0 {
 		cpu += ", " + filled(max(0, m.Total-m.Free), m.Total)
@@ -231,7 +230,7 @@ func usage(u sysinfo.Usage) string {
 func gpuLine(g sysinfo.GPUUsage) string {
 	parts := []string{g.Name}
 	if g.Busy >= 0 {
-		parts[0] += " " + units.Percent(g.Busy)
+		parts[0] += fmt.Sprintf(" %.0f %%", 100*g.Busy)
 	}
 	if g.Used >= 0 && g.Total > 0 {
 		parts = append(parts, filled(g.Used, g.Total))

@@ -38,14 +38,17 @@ type Meter struct {
 
 // Read looks at the machine. With GPUs it runs nvidia-smi, for which ctx can set a limit.
 func (m *Meter) Read(ctx context.Context) Usage {
-	root := os.DirFS("/")
-	u := Usage{Memory: ReadMemory(), GPUs: gpuUsage(ctx, root)}
-	now := readCPUTime(root)
+	return Usage{Memory: ReadMemory(), GPUs: gpuUsage(ctx, os.DirFS("/")), CPU: m.CPU()}
+}
+
+// CPU is the share of all cores that was busy since the look before; -1 at the first one.
+func (m *Meter) CPU() float64 {
+	now := readCPUTime(os.DirFS("/"))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	u.CPU = now.since(m.last)
+	share := now.since(m.last)
 	m.last = now
-	return u
+	return share
 }
 
 // cpuTime is what all cores have spent since the start, in ticks.
@@ -118,17 +121,47 @@ func parseGPUUsage(out string) (l []GPUUsage) {
 	return l
 }
 
+// HostMemory is the memory of the whole machine, in bytes, by the names of Linux and psutil.
+type HostMemory struct {
+	Total     int64   `json:"total"`
+	Available int64   `json:"available"`
+	Used      int64   `json:"used"`
+	Free      int64   `json:"free"`
+	Active    int64   `json:"active"`
+	Inactive  int64   `json:"inactive"`
+	Percent   float64 `json:"percent"` // that is not available
+}
+
+// ReadHostMemory reads /proc/meminfo.
+func ReadHostMemory() HostMemory {
+	all := fields(os.DirFS("/"), "proc/meminfo")
+	bytes := func(name string) int64 { return all[name+":"] << 10 }
+	m := HostMemory{Total: bytes("MemTotal"), Available: bytes("MemAvailable"), Free: bytes("MemFree"), Active: bytes("Active"), Inactive: bytes("Inactive")}
+	if m.Used = m.Total - m.Available; m.Total > 0 {
+		m.Percent = 100 * float64(m.Used) / float64(m.Total)
+	}
+	return m
+}
+
 // A ProcessUsage is what a process and those that it started use.
 type ProcessUsage struct {
-	CPU    time.Duration // since their start
-	Memory int64         // bytes: its part of what it shares with others (PSS), or else what is resident
-	PIDs   []int
+	CPU    map[int]time.Duration // since their start, by the number of the process
+	Memory int64                 // bytes: their part of what they share with others (PSS), or else what is resident
+}
+
+// Since is the time that processes have spent since an earlier look.
+func (u ProcessUsage) Since(last ProcessUsage) (spent time.Duration) {
+	for pid, t := range u.CPU {
+		spent += max(0, t-last.CPU[pid])
+	}
+	return spent
 }
 
 // ReadProcesses looks at a process and its descendants.
 func ReadProcesses(pid int) ProcessUsage { return readProcesses(os.DirFS("/"), pid) }
 
 func readProcesses(root fs.FS, pid int) (u ProcessUsage) {
+	u.CPU = map[int]time.Duration{}
 	children := map[int][]int{}
 	spent := map[int]float64{}
 	stats, _ := fs.Glob(root, "proc/[0-9]*/stat")
@@ -147,8 +180,7 @@ func readProcesses(root fs.FS, pid int) (u ProcessUsage) {
 	for todo := []int{pid}; len(todo) > 0; todo = todo[1:] {
 		id := todo[0]
 		todo = append(todo, children[id]...)
-		u.PIDs = append(u.PIDs, id)
-		u.CPU += time.Duration(spent[id] * float64(time.Second) / ticks)
+		u.CPU[id] = time.Duration(spent[id] * float64(time.Second) / ticks)
 		dir := fmt.Sprintf("proc/%d/", id)
 		size := fields(root, dir+"smaps_rollup")["Pss:"]
 		if size == 0 {
