@@ -163,7 +163,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 	r := &run{Train: t, net: n, ctx: ctx, data: data, plan: plan}
 	r.began = time.Now()
 	r.snapshots.last = r.began
-	r.record = record{history: &History{Devices: plan.Devices, Note: plan.Note}, labels: n.labelled(data), measured: n.measured(data), answers: data.answers()}
+	r.record = record{history: &History{Devices: plan.Devices, Note: plan.Note, FLOPs: plan.Training.Work.FLOPs}, labels: n.labelled(data), measured: n.measured(data), answers: data.answers()}
 	maximize, err := r.measured.maximizes(t.Monitor, r.labels)
 	if err != nil {
 		return nil, err // checked: it cannot be
