@@ -36,6 +36,14 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 	s.history.owner = os.Getpid()
 	s.history.notebook = s.Notebook
 	server := mcp.NewServer(&mcp.Implementation{Name: "gaiden", Title: "Gaiden", Version: s.Version}, &mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{}})
+	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler { // Run waits for calls: they end with ctx
+		return func(call context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			call, cancel := context.WithCancel(call)
+			defer cancel()
+			defer context.AfterFunc(ctx, cancel)()
+			return next(call, method, req)
+		}
+	})
 	s.addCells(server)
 	s.addArrays(server)
 	s.addUndo(server)

@@ -44,6 +44,7 @@ type client struct {
 	t        *testing.T
 	progress chan *mcp.ProgressNotificationParams
 	notebook *notebook.Notebook
+	stop     context.CancelFunc // ends the server
 }
 
 // connect starts a server with a notebook of its own. Without a session of their
@@ -64,8 +65,10 @@ func connect(t *testing.T) *client {
 	s := &Server{Notebook: n, Library: root, Version: "test"}
 	here, there := mcp.NewInMemoryTransports()
 	ended := make(chan error, 1)
-	go func() { ended <- s.Run(t.Context(), there) }()
-	c := &client{t: t, notebook: n, progress: make(chan *mcp.ProgressNotificationParams, 100)}
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	go func() { ended <- s.Run(ctx, there) }()
+	c := &client{t: t, notebook: n, stop: stop, progress: make(chan *mcp.ProgressNotificationParams, 100)}
 	c.ClientSession, err = mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { c.progress <- r.Params },
 	}).Connect(t.Context(), here, nil)
@@ -229,6 +232,25 @@ func TestCancel(t *testing.T) {
 	want(t, "the next cell", c.cell("count"), "7\n", "action 2")
 }
 
+// TestEnd ends the server while a cell runs, and so the cell; another call waits.
+func TestEnd(t *testing.T) {
+	c := connect(t)
+	ended := make(chan error, 2)
+	for range 2 {
+		go func() {
+			p := &mcp.CallToolParams{Name: "run_cell", Arguments: map[string]any{"code": "fmt.Println(\"it runs\")\ntime.Sleep(time.Hour)"}}
+			p.SetProgressToken("mine")
+			_, err := c.CallTool(context.Background(), p)
+			ended <- err
+		}()
+	}
+	<-c.progress
+	c.stop()
+	for range 2 {
+		<-ended
+	}
+}
+
 func TestUndoVariables(t *testing.T) {
 	c := connect(t)
 	undo := func(arguments map[string]any) string {
@@ -269,7 +291,7 @@ func TestUndoVariables(t *testing.T) {
 	look("1")
 	undo(map[string]any{"action": 4}) // before the first undo: x = 3; action 8
 	look("3")
-	for range depth {
+	for range depth { // 9 to 18
 		c.cell("x++")
 	}
 	if said, r := c.call("undo", map[string]any{"action": 8}); !r.IsError || !strings.Contains(said, "the newest 10 are kept") {

@@ -71,7 +71,7 @@ func (h *history) begin(title string) (*action, error) {
 		a.snapshot = name
 	}
 	h.actions = append(h.actions, a)
-	if len(h.actions) > depth {
+	if len(h.actions) > depth+1 { // an undo needs the oldest that can be undone, and itself
 		h.forget(h.actions[0])
 		h.actions = h.actions[1:]
 	}
@@ -127,13 +127,14 @@ func (a *action) note() string {
 
 // find returns the action of a number; 0 is the newest that is not undone.
 func (h *history) find(number int) (*action, error) {
-	for _, a := range slices.Backward(h.actions) {
+	recent := h.actions[max(0, len(h.actions)-depth):]
+	for _, a := range slices.Backward(recent) {
 		if a.number == number || number == 0 && !h.undone[a.number] && !h.undos[a.number] {
 			return a, nil
 		}
 	}
 	var there []string
-	for _, a := range h.actions {
+	for _, a := range recent {
 		there = append(there, fmt.Sprintf("%d (%s)", a.number, a.title))
 	}
 	if number == 0 {
