@@ -5,6 +5,7 @@
 //	gaiden kernel CONNECTION_FILE             one notebook's kernel; Jupyter runs it
 //	gaiden install                            make the kernel known to Jupyter
 //	gaiden run NOTEBOOK                       execute a notebook without Jupyter
+//	gaiden mcp                                offer a notebook to coding agents
 //	gaiden info [-json]                       machine, devices, versions
 //	gaiden doctor                             check what can be wrong, and say what to do
 //	gaiden tune                               find the fastest kernels for the nets that were trained
@@ -39,6 +40,7 @@ var commands = map[string]command{
 	"session": {sessionMain, "start|stop|status|reset: the process that owns the devices"},
 	"info":    {infoMain, "machine, devices, versions"},
 	"doctor":  {doctorMain, "what can be wrong, and what to do about it"},
+	"mcp":     {mcpMain, "offer a notebook to coding agents: a server of the Model Context Protocol"},
 	"tune":    {tuneMain, "find the fastest kernels for the nets that were trained on a GPU; Fit begins it"},
 	"version": {versionMain, "the version of this program"},
 }
