@@ -25,22 +25,29 @@ func (n *Net) Predict(x any) (*Prediction, error) {
 	}
 	s, is := x.(*Set)
 	if !is {
-		var err error
-		if s, err = n.examples("Predict", x); err != nil {
-			return nil, fmt.Errorf("%w, or a *fit.Set", err)
-		}
-		if err := n.fitsBF16(s.rounding.found); err != nil {
+		return n.predictExamples(ctx, "Predict", x)
+	}
+	if err := cmp.Or(n.refuseStream(s, "predictions"), n.fits(s)); err != nil {
+		return nil, err
+	}
+	return n.predict(ctx, s)
+}
+
+// predictExamples is Predict for examples, which a call of this name was given.
+func (n *Net) predictExamples(ctx context.Context, call string, x any) (*Prediction, error) {
+	s, err := n.examples(call, x)
+	if err != nil {
+		return nil, fmt.Errorf("%w, or a *fit.Set", err)
+	}
+	if err := n.fitsBF16(s.rounding.found); err != nil {
+		return nil, err
+	}
+	for i := range s.arrays {
+		a := &s.arrays[i]
+		if a.Array, err = n.session.Put(a.flat, a.shape, 0); err != nil {
 			return nil, err
 		}
-		for i := range s.arrays {
-			a := &s.arrays[i]
-			if a.Array, err = n.session.Put(a.flat, a.shape, 0); err != nil {
-				return nil, err
-			}
-			defer a.Finalize()
-		}
-	} else if err := cmp.Or(n.refuseStream(s, "predictions"), n.fits(s)); err != nil {
-		return nil, err
+		defer a.Finalize()
 	}
 	return n.predict(ctx, s)
 }
