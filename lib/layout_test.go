@@ -91,6 +91,7 @@ kernels/internal/widget: kernels/internal/jupyter                 GoNB's widgets
 kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/complete, kernels/internal/cell/keep, kernels/internal/cell/parse, kernels/internal/cell/process, kernels/internal/jupyter, kernels/internal/magic, kernels/internal/raster, kernels/internal/widget, lib/engine/files, lib/engine/typo, lib/engine/wire, lib/timing/units  Go as Jupyter's language: joins the others
 kernels/internal/runner: kernels/internal/jupyter                 runs a notebook file in any interpreter
 kernels/internal/webpage: lib/timing/units                        text in, HTML out
+kernels/internal/serve: lib/portable                              HTTP; the net is one that was exported
 kernels/internal/faults:                                          makes system calls fail, in tests
 lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/fit/result, lib/search, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices; SVG is written here, as gonum/plot would link 125 packages into a cell
 `

@@ -1,6 +1,7 @@
 package portable
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"math/bits"
@@ -26,6 +27,8 @@ type Net struct {
 	// Weights, if it is set, returns the weights for the next run, in the order of
 	// Program.Weights, and what frees them after it.
 	Weights func() (weights []compute.Buffer, free func(), err error)
+	// Largest is how many examples one run computes at most; default: 64.
+	Largest int
 
 	backend compute.Backend
 	mu      sync.Mutex // protects following
@@ -129,12 +132,9 @@ func (p *Program) describe() string {
 	return strings.Join(l, ", ")
 }
 
-// largest is the number of examples of one run.
-const largest = 64
-
 // runs are the sizes of the runs that n examples take: powers of two, so that few programs are
 // compiled for any n. The last may have room for more.
-func runs(n, fixed int) (sizes []int) {
+func runs(n, fixed, largest int) (sizes []int) {
 	for n > 0 {
 		size := fixed
 		if size == 0 {
@@ -169,9 +169,9 @@ func (n *Net) Predict(inputs ...any) ([]float32, error) {
 		return nil, fmt.Errorf("portable: net %s has no weights yet: want Load", n.Program.Net)
 	}
 	width, _ := n.Program.Output.size()
-	out := make([]float32, 0, (examples+largest)*width)
-	from := 0
-	for _, size := range runs(examples, n.Program.Batch) {
+	sizes := runs(examples, n.Program.Batch, cmp.Or(n.Largest, 64))
+	out, from := make([]float32, 0, (examples+sizes[0])*width), 0
+	for _, size := range sizes {
 		e := n.sizes[size]
 		if e == nil {
 			if e, err = n.Program.compile(n.backend, size); err != nil {
@@ -187,6 +187,17 @@ func (n *Net) Predict(inputs ...any) ([]float32, error) {
 		from += size
 	}
 	return out[:examples*width], nil
+}
+
+// Try predicts for one example of zeros, so that what cannot work fails early.
+func (n *Net) Try() error {
+	var inputs []any
+	for _, a := range n.Program.Inputs {
+		size, _ := a.size()
+		inputs = append(inputs, dtypes.MakeAnySlice(typeOf(a), size))
+	}
+	_, err := n.Predict(inputs...)
+	return err
 }
 
 // run runs size examples from one on; where there are fewer, the last is repeated.

@@ -176,10 +176,10 @@ func TestDims(t *testing.T) {
 			t.Errorf("%v: got %v, want an error", bad, d)
 		}
 	}
-	if got := runs(200, 0); !slices.Equal(got, []int{64, 64, 64, 8}) {
+	if got := runs(200, 0, 64); !slices.Equal(got, []int{64, 64, 64, 8}) {
 		t.Errorf("runs of 200: got %v", got)
 	}
-	if got := runs(7, 0); !slices.Equal(got, []int{8}) {
+	if got := runs(7, 0, 64); !slices.Equal(got, []int{8}) {
 		t.Errorf("runs of 7: got %v", got)
 	}
 }

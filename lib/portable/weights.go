@@ -82,6 +82,9 @@ func ReadArrays(file []byte, want []Array) (flats []any, err error) {
 		flat := dtypes.MakeAnySlice(t, size)
 		to := dtypes.UnsafeByteSliceFromAny(flat)
 		e, is := found[a.Name]
+		if !is {
+			e, is = found[a.From] // in a snapshot
+		}
 		switch {
 		case !is:
 			return nil, fmt.Errorf("there is no array %s %v", a.Name, a.Dims)
