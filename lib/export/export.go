@@ -26,6 +26,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -50,8 +51,9 @@ type Net struct {
 	Narrow    bool // the session computes in 16 bits, so its answers are rounded
 	// Value is the value of a variable, a flat slice of its type.
 	Value func(v Variable) (any, error)
-	// Predict is what the session computes for inputs, flat slices of several examples.
-	Predict func(inputs []any) ([]float32, error)
+	Examples []any // of the function Examples
+	// Predict is what the session computes for them.
+	Predict func() ([]float32, error)
 }
 
 // Write writes an ONNX file where the path ends in .onnx, and else a module to a directory.
@@ -275,38 +277,39 @@ func writeArrays(path string, arrays []portable.Array, flats []any) error {
 // count is how many known answers a module has.
 const count = 3
 
-// answers are random examples and what the session computes for them.
-func (n Net) answers(p *portable.Program) (arrays []portable.Array, flats []any, err error) {
+// Examples are random ones for the known answers: an array for each input.
+func Examples(m models.Net) (flats []any) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, a := range p.Inputs {
-		size := count
-		for _, d := range a.Dims {
-			size *= d
-		}
-		var flat any
-		if a.Type == dtypes.Float32.String() {
+	for _, in := range m.AllInputs() {
+		size := in.Batch(count).Size()
+		if !in.Integers {
 			l := make([]float32, size)
 			for i := range l {
 				l[i] = float32(random.NormFloat64())
 			}
-			flat = l
-		} else {
-			l := make([]int32, size)
-			for i := range l {
-				l[i] = random.Int32N(int32(max(2, a.Vocab)))
-			}
-			flat = l
+			flats = append(flats, l)
+			continue
 		}
-		a.Dims = append([]int{count}, a.Dims...)
-		arrays, flats = append(arrays, a), append(flats, flat)
+		l := make([]int32, size)
+		for i := range l {
+			l[i] = random.Int32N(int32(max(2, in.Vocab)))
+		}
+		flats = append(flats, l)
 	}
-	y, err := n.Predict(flats)
+	return flats
+}
+
+// answers are the examples and what the session computes for them.
+func (n Net) answers(p *portable.Program) (arrays []portable.Array, flats []any, err error) {
+	y, err := n.Predict()
 	if err != nil {
 		return nil, nil, err
 	}
-	out := p.Output
-	out.Dims = append([]int{count}, out.Dims...)
-	return append(arrays, out), append(flats, y), nil
+	for _, a := range append(slices.Clone(p.Inputs), p.Output) {
+		a.Dims = append([]int{count}, a.Dims...)
+		arrays = append(arrays, a)
+	}
+	return arrays, append(slices.Clone(n.Examples), y), nil
 }
 
 // names are what stands for the words in capitals of the module's files.

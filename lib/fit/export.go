@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gomlx/compute/dtypes"
@@ -11,48 +12,41 @@ import (
 // Export writes the net as Evaluate uses it, for use without Gaiden: a Go module to a directory,
 // ONNX to a file that ends in .onnx.
 func (n *Net) Export(path string) error {
-	ctx := n.context()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.open(); err != nil {
-		return err
-	}
-	used, err := n.averaged()
-	if err != nil {
-		return err
-	}
-	steps, err := n.stepsDone()
-	if err != nil {
-		return err
-	}
-	out := export.Net{Name: n.name, Space: n.session.Space(), Model: n.model, Steps: steps, Narrow: n.config.narrows()}
-	for i, v := range n.layout.variables {
-		out.Variables = append(out.Variables, export.Variable{Name: v.name, Path: v.path, From: n.name + "/" + used[i].name, Shape: v.shape, Trainable: v.trainable})
-	}
-	out.Value = func(v export.Variable) (any, error) {
-		for i, s := range n.layout.variables {
-			if s.path == v.Path {
-				return n.value(used[i])
-			}
+	examples := export.Examples(n.model)
+	var x any = examples[0]
+	if n.model.Inputs != nil {
+		named := Inputs{}
+		for i, in := range n.model.Inputs {
+			named[in.Name] = examples[i]
 		}
-		return nil, fmt.Errorf("there is no variable %s", v.Name)
+		x = named
 	}
-	out.Predict = func(inputs []any) ([]float32, error) {
-		x := inputs[0]
-		if all := n.model.AllInputs(); n.model.Inputs != nil {
-			named := Inputs{}
-			for i, in := range all {
-				named[in.Name] = inputs[i]
-			}
-			x = named
-		}
-		p, err := n.predictExamples(ctx, "Export", x)
+	err := n.withExamples("Export", x, func(ctx context.Context, s *Set) error {
+		used, err := n.averaged()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return p.Output, nil
-	}
-	if err := export.Write(path, out); err != nil {
+		steps, err := n.stepsDone()
+		if err != nil {
+			return err
+		}
+		out := export.Net{Name: n.name, Space: n.session.Space(), Model: n.model, Steps: steps, Narrow: n.config.narrows(), Examples: examples}
+		values := map[string]slot{}
+		for i, v := range n.layout.variables {
+			values[v.name] = used[i]
+			out.Variables = append(out.Variables, export.Variable{Name: v.name, Path: v.path, From: n.name + "/" + used[i].name, Shape: v.shape, Trainable: v.trainable})
+		}
+		out.Value = func(v export.Variable) (any, error) { return n.value(values[v.Name]) }
+		out.Predict = func() ([]float32, error) {
+			p, err := n.predict(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			return p.Output, nil
+		}
+		return export.Write(path, out)
+	})
+	if err != nil {
 		return fmt.Errorf("fit: %s: export: %w", n.name, err)
 	}
 	return nil

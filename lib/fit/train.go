@@ -45,9 +45,9 @@ type Train struct {
 	Quiet    bool // no progress bar in a notebook
 }
 
-// Fit trains the net. When its context ends it returns within half a second, with the
-// history so far; if that is the cell's, which was stopped, the error is nil. Meanwhile no
-// other program can change the net. In a notebook it shows a progress bar.
+// Fit trains the net; a notebook shows a progress bar. When its context ends it returns within
+// half a second with the history so far, and no error if the cell was stopped. Meanwhile no
+// other program can change the net.
 func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 	ctx := n.context()
 	if err := context.Cause(ctx); err != nil { // a loop of one's own around Fit ends, too
@@ -157,7 +157,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 	r := &run{Train: t, net: n, ctx: ctx, data: data, plan: plan}
 	r.began = time.Now()
 	r.snapshots.last = r.began
-	r.record = record{history: &History{Devices: plan.Devices, Note: plan.Note}, labels: n.labelled(data), measured: n.measured(data), answers: data.answers()}
+	r.record = record{history: &History{Devices: plan.Devices, Note: plan.Note, FLOPs: plan.Training.Work.FLOPs}, labels: n.labelled(data), measured: n.measured(data), answers: data.answers()}
 	maximize, err := r.measured.maximizes(t.Monitor, r.labels)
 	if err != nil {
 		return nil, err // checked: it cannot be

@@ -143,7 +143,7 @@ func TestDamage(t *testing.T) {
 	}
 	for name, ops := range map[string]string{
 		"there is no such operation": `"Name"`,
-		"operation 0, Add":           `"Add"`,
+		"operation 0, Add of layer":  `"Add"`,
 	} {
 		net, err := open(t, replaced(`"DotGeneral"`, ops), good)
 		if err != nil {

@@ -55,9 +55,10 @@ type Array struct {
 // integers, texts, lists, structs by their fields, and for closures a Closure. A Constant has a
 // type, dimensions, and its elements in base64.
 type Op struct {
-	Op  string `json:"op"`
-	In  []any  `json:"in"`
-	Out []int  `json:"out"` // numbers of its results
+	Op    string `json:"op"`
+	In    []any  `json:"in"`
+	Out   []int  `json:"out"`             // numbers of its results
+	Layer string `json:"layer,omitempty"` // that it belongs to
 }
 
 // Closure is an argument of While, If and Sort.

@@ -26,13 +26,25 @@ type replayer struct {
 }
 
 // compile compiles the program for n examples.
-func (p *Program) compile(backend compute.Backend, n int) (e compute.Executable, err error) {
+func (p *Program) compile(backend compute.Backend, n int) (compute.Executable, error) {
+	b := backend.Builder(p.Net)
+	_, err := p.Build(b, n)
+	if err == nil {
+		var e compute.Executable
+		if e, err = b.Compile(); err == nil {
+			return e, nil
+		}
+	}
+	return nil, fmt.Errorf("portable: net %s for %d examples on backend %s: %w", p.Net, n, backend.Name(), err)
+}
+
+// Build makes the calls of the program for n examples. It returns all values by their numbers.
+func (p *Program) Build(b compute.Builder, n int) (values map[int]compute.Value, err error) {
 	defer func() {
 		if r := recover(); r != nil { // reflect's, where an argument has another type
-			err = fmt.Errorf("portable: program.json: %v", r)
+			err = fmt.Errorf("program.json: %v", r)
 		}
 	}()
-	b := backend.Builder(p.Net)
 	main := b.Main()
 	r := &replayer{n, map[int]compute.Value{}}
 	number := 0
@@ -54,13 +66,7 @@ func (p *Program) compile(backend compute.Backend, n int) (e compute.Executable,
 	if err == nil {
 		err = main.Return([]compute.Value{r.value(p.Result)}, nil)
 	}
-	if err == nil {
-		e, err = b.Compile()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("portable: net %s for %d examples on backend %s: %w", p.Net, n, backend.Name(), err)
-	}
-	return e, nil
+	return r.values, err
 }
 
 // typeOf is the element type of an array, whose name ParseProgram has checked.
@@ -79,7 +85,7 @@ func (r *replayer) run(f compute.Function, ops []Op) error {
 			err = fmt.Errorf("got %d results: want %d", len(results), len(op.Out))
 		}
 		if err != nil {
-			return fmt.Errorf("operation %d, %s: %w", i, op.Op, err)
+			return fmt.Errorf("operation %d, %s of layer %q: %w", i, op.Op, op.Layer, err)
 		}
 		for k, number := range op.Out {
 			r.values[number] = results[k]

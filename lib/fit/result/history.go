@@ -109,6 +109,9 @@ type History struct {
 	Dropped int
 	// Compile is how long the run waited for programs, Device how long for steps.
 	Compile, Device time.Duration
+	// FLOPs is what a step computes, counted in its program; 0 where that was not needed to
+	// plan the run, as on most CPUs.
+	FLOPs float64
 	// Waits is how often the devices had nothing to do until a stream gave more examples.
 	Waits int
 	// Best is the epoch whose weights the net has, with KeepBest; else 0.
@@ -127,6 +130,16 @@ func (h *History) Last() Epoch {
 		return Epoch{}
 	}
 	return h.Epochs[len(h.Epochs)-1]
+}
+
+// MFU is the model FLOPs utilisation (Chowdhery et al., 2022): what the steps computed, as a
+// share of a device's peak in FLOP/s over the time that they took. NaN if it is not known.
+func (h *History) MFU(peak float64) float64 {
+	seconds := h.Device.Seconds() * float64(max(1, h.Devices))
+	if !(h.FLOPs > 0 && peak > 0 && seconds > 0) {
+		return math.NaN()
+	}
+	return h.FLOPs * float64(h.Steps) / seconds / peak
 }
 
 // String is the table that Chainer's PrintReport prints.

@@ -37,8 +37,9 @@ var refusing = notimplemented.Function{ErrFn: func(op compute.OpType) error { re
 
 type builder struct {
 	*hlo.Builder
-	main *function
-	next int // number of the next value
+	main  *function
+	next  int    // number of the next value
+	layer string // that operations are of
 }
 
 func (b *builder) Main() compute.Function { return b.main }
@@ -204,7 +205,7 @@ func (f *function) many(l []compute.Value, err error, op string, args ...any) ([
 	if err != nil {
 		return nil, err
 	}
-	note := portable.Op{Op: op}
+	note := portable.Op{Op: op, Layer: f.b.layer}
 	for _, a := range args {
 		note.In = append(note.In, encode(a))
 	}

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -87,7 +88,8 @@ func record(net models.Net, variables []Variable, n int) (p *portable.Program, e
 		p.Weights = append(p.Weights, portable.Array{Name: v.Name, Type: v.Shape.DType.String(), Dims: v.Shape.Dimensions, From: v.From})
 	}
 	store.SetTraining(g, false)
-	y := net.Build(store.RootScope(), in, nil, nil)
+	y := net.Build(store.RootScope(), in, func(label string) { b.builder.layer, _, _ = strings.Cut(label, "/") }, nil)
+	b.builder.layer = ""
 	if y.DType() != dtypes.Float32 {
 		y = ConvertDType(y, dtypes.Float32)
 	}
@@ -105,6 +107,22 @@ func record(net models.Net, variables []Variable, n int) (p *portable.Program, e
 	p.Ops, p.Result = main.ops, main.results[0]
 	prune(p)
 	return p, nil
+}
+
+// Shapes are the shapes of a program's values, by their numbers, for n examples.
+func Shapes(p *portable.Program, n int) (map[int]shapes.Shape, error) {
+	b := newBackend().Builder(p.Net)
+	values, err := p.Build(b, n)
+	if err != nil {
+		return nil, err
+	}
+	all := map[int]shapes.Shape{}
+	for number, v := range values {
+		if all[number], err = b.OpShape(v); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // prune removes operations and weights that the result does not depend on.
