@@ -46,9 +46,8 @@ type Train struct {
 	Log      string // a folder that gets TensorBoard's files, CSV and JSON; see package runs
 }
 
-// Fit trains the net; a notebook shows a progress bar and curves. When its context ends it
-// returns within half a second with the history so far, and no error if the cell was stopped.
-// Meanwhile no other program can change the net.
+// Fit trains the net; a notebook shows a bar and curves. When its context ends it returns
+// within half a second with the history so far, and no error if the cell was stopped.
 func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 	ctx := n.context()
 	if err := context.Cause(ctx); err != nil { // a loop of one's own around Fit ends, too
