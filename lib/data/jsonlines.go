@@ -121,6 +121,9 @@ func (o JSONLines) read(path string, b []byte) (*Table, error) {
 		}
 		t.Columns = append(t.Columns, column)
 	}
+	if err := t.check(); err != nil {
+		return nil, err
+	}
 	return t, nil
 }
 
