@@ -187,6 +187,25 @@ func (t *Table) With(columns ...Column) (*Table, error) {
 	return &other, other.check()
 }
 
+// Categorical is the table with columns of numbers as text, which the encoder takes for
+// categories and, as the target, for classes.
+func (t *Table) Categorical(names ...string) (*Table, error) {
+	other := *t
+	other.Columns = slices.Clone(t.Columns)
+	for _, name := range names {
+		c := other.Column(name)
+		if c == nil {
+			return nil, t.noColumn(name)
+		}
+		text := make([]string, c.len())
+		for i := range text {
+			text[i] = c.value(i)
+		}
+		*c = Column{Name: name, Text: text}
+	}
+	return &other, nil
+}
+
 // Parse makes numbers of a column of text, with a function of one's own. Missing values stay
 // missing.
 func (t *Table) Parse(name string, number func(text string) (float64, error)) (*Table, error) {

@@ -124,7 +124,7 @@ func TestChunks(t *testing.T) {
 	path := write(t, "f.csv", ",n,c,d\n0,1,7x,2024-01-01\n1,2,y,2024-01-02\n2,3,5,2024-01-03\n3,,6,\n4,9,x,2024-01-05\n")
 	var e *Encoder
 	sizes, ids := []int{}, []int32{}
-	for x, err := range (CSV{}).Chunks(path, 2) {
+	for x, err := range (CSV{}).Chunks(path, 3) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,17 +137,17 @@ func TestChunks(t *testing.T) {
 			t.Errorf("got %v, want the kinds of the first rows", x)
 		}
 	}
-	if !slices.Equal(sizes, []int{2, 2, 1}) {
+	if !slices.Equal(sizes, []int{3, 2}) {
 		t.Errorf("got tables of %v rows", sizes)
 	}
 	var last error
-	for x, err := range e.Stream((CSV{}).Chunks(path, 2)) {
+	for x, err := range e.Stream((CSV{}).Chunks(path, 3)) {
 		if last = err; err == nil {
 			ids = append(ids, x.X.(Inputs)["c"].([]int32)...)
 		}
 	}
 	wants(t, "a target that is missing", last, "f.csv:5: n is missing")
-	if !slices.Equal(ids, []int32{1, 2}) {
+	if !slices.Equal(ids, []int32{2, 3, 1}) {
 		t.Errorf("got %v, want the categories of the rows before the error", ids)
 	}
 	for _, err := range (CSV{}).Chunks(write(t, "f.csv", "n\n1\n2\nx\n"), 2) {
@@ -234,6 +234,12 @@ func TestTableParts(t *testing.T) {
 	parsed, err := all.Parse("c", func(s string) (float64, error) { return float64(s[1] - '0'), nil })
 	if err != nil || kinds(parsed) != "x numbers 1|2|3|4|5|6; y text a|b|a|a|b|a; c numbers 2|3||5|6|7" {
 		t.Errorf("got %v, %v", parsed, err)
+	}
+	_, err = (&Table{Columns: []Column{{Name: "x", Numbers: []float64{0, 1, 0}}, {Name: "y", Numbers: []float64{1, 2, 3}}}}).Encoder("x")
+	wants(t, "two numbers as the target", err, `target x has the numbers 0 and 1 only: want classes, which are text: make it text with Categorical("x")`)
+	classes, err := all.Categorical("x")
+	if err != nil || kinds(classes.First(2)) != "x text 1|2; y text a|b; c text $2|$3" {
+		t.Errorf("got %v, %v", classes, err)
 	}
 	_, err = all.With(Column{Name: "x", Numbers: []float64{1}})
 	wants(t, "other rows", err, "column y has 6 rows, x has 1: want the same in all")
