@@ -192,7 +192,7 @@ func (l *live) watch() {
 	l.stop = stop
 	go func() {
 		var meter sysinfo.Meter
-		meter.Read(ctx) // the first look knows no share of the CPU
+		meter.Read(ctx) // the first reading has no share of the CPU
 		for {
 			select {
 			case <-ctx.Done():
