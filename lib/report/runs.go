@@ -45,7 +45,9 @@ func (r Runs) table() Table {
 	}
 	for name, values := range settings {
 		for _, run := range r.Runs {
-			values[run.Settings[name]] = true
+			if len(run.Settings) > 0 {
+				values[run.Settings[name]] = true
+			}
 		}
 	}
 	maps.DeleteFunc(settings, func(_ string, values map[string]bool) bool { return len(values) < 2 }) // what is the same of all says nothing
