@@ -38,9 +38,10 @@ func newNotebook() *notebook.Notebook {
 		Ended: (&aftercare{meter: meter()}).ended, Named: sessionNames, Number: session.CellEnv, Code: session.CodeEnv,
 		Log: newLog(os.Stderr), Tags: []string{"noxla"}, // XLA is in the session, not in the cell
 		Companions: map[string]string{
+			"github.com/gomlx/compute":                "gaiden/lib/session", // compute.New returns the session, which registers itself
 			"github.com/gomlx/gomlx/backends/default": "gaiden/lib/session/gomlxdefault",
-			cell.TracedPath:  cell.TracePath,
-			"gaiden/lib/fit": "gaiden/lib/report", // shows training while it runs
+			cell.TracedPath:                           cell.TracePath,
+			"gaiden/lib/fit":                          "gaiden/lib/report", // shows training while it runs
 		}}
 	if path := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(path) {
 		n.Gopls = path

@@ -19,7 +19,7 @@ import (
 
 // FitJob is Fit as a job of the session, with the net's name: it continues when the cell
 // or the kernel ends, and after a crash from the last snapshot. A job uses one device and
-// has no OnEpoch and OnStep; what watches results of epochs needs a Validation.
+// has no OnEpoch and OnStep.
 func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -46,9 +46,8 @@ type Train struct {
 	Log      string // a folder that gets TensorBoard's files, CSV and JSON; see package runs
 }
 
-// Fit trains the net. When its context ends it returns within half a second, with the
-// history so far; if that is the cell's, which was stopped, the error is nil. Meanwhile no
-// other program can change the net. In a notebook it shows a bar, and curves after two seconds.
+// Fit trains the net; a notebook shows a bar and curves. When its context ends it returns
+// within half a second with the history so far, and no error if the cell was stopped.
 func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 	ctx := n.context()
 	if err := context.Cause(ctx); err != nil { // a loop of one's own around Fit ends, too

@@ -73,7 +73,9 @@ func Call(scope *model.Scope, l Layer, x *Node) *Node {
 			panic(fmt.Errorf("layer %s got an input of %v: %v", name, x.Shape().Dimensions, r))
 		}
 	}()
-	y, _ := apply(l, scope.At("%s", name), x, nil)
+	own := scope.At("%s", name)
+	y, _ := apply(l, own, x, nil)
+	watch(own.Scope(), y)
 	return y
 }
 
@@ -225,6 +227,7 @@ func (n Net) layer(i int, name string, scope *model.Scope, in Inputs, x *Node, o
 	default:
 		y, next = apply(l, scope.In("%s", name), x, once)
 	}
+	watch(scope.Scope()+"/"+name, y)
 	if mark == nil {
 		return y, next
 	}
