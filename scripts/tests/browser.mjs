@@ -7,6 +7,7 @@ import { randomBytes } from "node:crypto";
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
+import { live } from "./live.mjs";
 
 const { chromium } = createRequire(import.meta.url)(process.env.PLAYWRIGHT);
 const args = {};
@@ -103,6 +104,12 @@ async function settled() {
   });
 }
 const accept = () => page.locator(".jp-Dialog .jp-mod-accept").click();
+
+// notebook writes a notebook of code cells for JupyterLab to open.
+const notebook = (name, cells) => fs.writeFileSync(path.join(args.work, "lab", "notebooks", name), JSON.stringify({
+  cells: cells.map((source, i) => ({ cell_type: "code", id: `cell-${i}`, execution_count: null, metadata: {}, outputs: [], source })),
+  metadata: { kernelspec: { name: "gaiden", display_name: "Go (Gaiden)", language: "go" } }, nbformat: 4, nbformat_minor: 5,
+}));
 
 const story = [
   ["launcher", async () => {
@@ -316,6 +323,7 @@ for v := 0; v < 100; {
     await page.setViewportSize({ width: 1200, height: 900 });
     await menu("Settings", "Theme", "JupyterLab Light");
   }],
+  ...live({ page, browser, address, token, cells, output, until, shows, menu, accept, idle, settled, picture, notebook, say }),
   ["magics", async () => {
     const file = new URL("magics.ipynb", import.meta.url);
     fs.copyFileSync(file, path.join(args.work, "lab", "notebooks", "magics.ipynb"));
@@ -337,6 +345,7 @@ for v := 0; v < 100; {
 
 let passed = 0, failed = 0, skipped = 0;
 for (const [name, step] of story) {
+  if (args.only && !name.startsWith(args.only) && name !== "launcher") continue;
   if (failed > 0) {
     skipped++;
     continue;
