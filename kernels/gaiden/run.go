@@ -111,14 +111,8 @@ func (r *running) notebook(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return fmt.Errorf("it is no regular file (%s): want a notebook", info.Mode().Type()) // a pipe would be waited for
-	}
-	data, err := os.ReadFile(path)
+	data, err := readNotebook(path)
 	if err != nil {
-		if pe, is := errors.AsType[*os.PathError](err); is {
-			err = pe.Err // the caller names the file
-		}
 		return err
 	}
 	out := r.out

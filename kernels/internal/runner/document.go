@@ -102,6 +102,23 @@ func (d *Document) Bytes() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// Edit replaces the text of each code cell by what f returns for it; number counts
+// from 1. It reports whether anything has changed.
+func (d *Document) Edit(f func(number int, code string) string) (changed bool) {
+	number := 0
+	for _, c := range d.cells {
+		if c["cell_type"] != "code" {
+			continue
+		}
+		number++
+		old := text(c["source"])
+		if edited := f(number, old); edited != old {
+			c["source"], changed = lines(edited), true
+		}
+	}
+	return changed
+}
+
 // text joins what the format has as a text or a list of lines.
 func text(v any) string {
 	switch v := v.(type) {
