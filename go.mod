@@ -19,6 +19,7 @@ require (
 	golang.org/x/net v0.54.0 // HTML read as browsers read it
 	golang.org/x/sys v0.47.0 // system calls that package syscall lacks
 	golang.org/x/text v0.38.0 // normal forms of Unicode, for tokenizers
+	google.golang.org/protobuf v1.36.11 // its wire format, for event files of TensorBoard
 )
 
 require (
@@ -55,6 +56,5 @@ require (
 	golang.org/x/sync v0.21.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
 	golang.org/x/tools v0.45.0 // indirect
-	google.golang.org/protobuf v1.36.11 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 )

@@ -9,6 +9,7 @@
 //	gaiden fmt NOTEBOOK                       format a notebook's cells
 //	gaiden info [-json]                       machine, devices, versions
 //	gaiden doctor                             check what can be wrong, and say what to do
+//	gaiden serve DIRECTORY                    answer HTTP requests with an exported net
 //	gaiden tune                               find the fastest kernels for the nets that were trained
 //
 // Every command says what it takes with -h. Errors are one line, what to do
@@ -43,6 +44,7 @@ var commands = map[string]command{
 	"info":    {infoMain, "machine, devices, versions"},
 	"doctor":  {doctorMain, "what can be wrong, and what to do about it"},
 	"mcp":     {mcpMain, "offer a notebook to coding agents: a server of the Model Context Protocol"},
+	"serve":   {serveMain, "answer HTTP requests with a net that net.Export has written"},
 	"tune":    {tuneMain, "find the fastest kernels for the nets that were trained on a GPU; Fit begins it"},
 	"version": {versionMain, "the version of this program"},
 }

@@ -124,7 +124,12 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := all.String(), "4 rows: size numbers, city text, rooms numbers, price numbers"; got != want {
+	if got, want := all.String(), `4 rows, 4 columns
+column  kind     missing              values
+size    numbers  0        █  █  █  █  10 … 40, mean 25
+city    text     1                    Rome 2×, Oslo 1×
+rooms   numbers  1        █    █   █  1 … 5, mean 3
+price   numbers  0        █  █  █  █  100 … 400, mean 250`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	train, test := all.Split(0.75)
@@ -133,13 +138,13 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := math.Sqrt(200. / 3)
-	want := &Encoder{Target: "price", Numbers: []Normal{{"size", 20, d}, {"rooms", 2, 1}}, Categories: []Category{{"city", []string{"Oslo", "Rome"}}}}
+	want := &Encoder{Target: "price", Scale: Normal{"price", 200, 10 * d, false}, Numbers: []Normal{{"size", 20, d, false}, {"rooms", 2, 1, false}}, Categories: []Category{{"city", []string{"Oslo", "Rome"}}}}
 	if !reflect.DeepEqual(e, want) || e.Categories[0].Vocab() != 3 {
 		t.Errorf("got %+v, want %+v", e, want)
 	}
 	x, err := e.Encode(train)
 	one := float32(10 / d)
-	if want := (Examples{X: Inputs{"numbers": Array{[]int{3, 2}, []float32{-one, -1, 0, 0, one, 1}}, "city": []int32{2, 1, 0}}, Y: []float32{100, 200, 300}, N: 3}); err != nil || !reflect.DeepEqual(x, want) {
+	if want := (Examples{X: Inputs{"numbers": Array{[]int{3, 2}, []float32{-one, -1, 0, 0, one, 1}}, "city": []int32{2, 1, 0}}, Y: []float32{-one, 0, one}, N: 3}); err != nil || !reflect.DeepEqual(x, want) {
 		t.Errorf("got %v, %v, want %v", x, err, want)
 	}
 	if x, err := e.Encode(test); err != nil || !reflect.DeepEqual(x.X.(Inputs)["city"], []int32{2}) {
@@ -172,19 +177,19 @@ func TestBadTables(t *testing.T) {
 		text string
 		want string
 	}{
-		{"short line", CSV{}, "a,b\n1,2\n3\n", "f.csv:3: 1 values, want 2: a, b"},
+		{"short line", CSV{}, "a,b\n1,2\n3\n", "f.csv:3: 1 values, want 2: a, b: missing values stay empty"},
 		{"quotes", CSV{}, "a,b\n1,\"2\n", "f.csv:"},
-		{"two columns of a name", CSV{}, "a,a\n1,2\n", `f.csv:1: column 2 is called "a"`},
-		{"no name", CSV{}, "a,\n1,2\n", `column 2 is called "": want names that differ, or NoHeader`},
+		{"two columns of a name", CSV{}, "a,a\n1,2\n", `f.csv:1:3: columns 1 and 2 are both called "a"`},
+		{"no name", CSV{}, "a,\n1,2\n", `f.csv:1: column 2 has no name: want one, or NoHeader`},
 		{"no rows", CSV{}, "a,b\n", "no rows"},
 		{"nothing", CSV{}, "", "no rows"},
-		{"no column", CSV{Text: []string{"c"}}, "a,b\n1,2\n", `no column "c": there are a, b`},
+		{"no column", CSV{Text: []string{"c"}}, "a,b\n1,2\n", `no column "c": want one of a, b`},
 	} {
 		_, err := tt.csv.Read(write(t, "f.csv", tt.text))
 		wants(t, tt.name, err, tt.want)
 	}
 	x, err := CSV{NoHeader: true, Comma: ';', Missing: []string{"-"}, Text: []string{"c2"}}.Read(write(t, "f.csv", "1;2\n-;3\n"))
-	if err != nil || x.String() != "2 rows: c1 numbers, c2 text" || x.Column("c1").Numbers[1] == x.Column("c1").Numbers[1] {
+	if err != nil || x.Len() != 2 || x.Column("c1").Kind() != "numbers" || x.Column("c2").Kind() != "text" || x.Column("c1").Numbers[1] == x.Column("c1").Numbers[1] {
 		t.Errorf("got %v, %v", x, err)
 	}
 	all, _ := CSV{}.Read(write(t, "houses.csv", houses))
@@ -200,7 +205,7 @@ func TestBadTables(t *testing.T) {
 	wants(t, "no target", err, "other.csv:2: price is missing: want a number")
 	other, _ = all.Without("city")
 	_, err = e.Encode(other)
-	wants(t, "no column", err, `no column "city": there are size, rooms, price`)
+	wants(t, "no column", err, `no column "city": want one of size, rooms, price`)
 	_, err = all.Encoder("cost")
 	wants(t, "no target", err, `no column "cost"`)
 }
@@ -236,7 +241,7 @@ func TestNumPy(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(z["x"].Dims, []int{2, 3}) || !reflect.DeepEqual(z["y"].Flat, []int64{1, 0}) {
 		t.Errorf("got %v, %v", z, err)
 	}
-	for name, want := range map[string]string{"fortran": "numpy.ascontiguousarray", "complex": "want numbers or bools", "strings": "want numbers or bools", "npz": "no array of NumPy"} {
+	for name, want := range map[string]string{"complex": "want numbers or bools", "strings": "want numbers or bools", "npz": "no array of NumPy"} {
 		_, err := NPY(file(name))
 		wants(t, name, err, want)
 	}
@@ -309,7 +314,7 @@ func TestImages(t *testing.T) {
 	_, err = Images{}.Read(filepath.Join(dir, "a"))
 	wants(t, "no folders", err, "want a folder for each class")
 	_, err = Images{}.Read(t.TempDir())
-	wants(t, "nothing", err, "no images")
+	wants(t, "nothing", err, "no files")
 }
 
 func TestBatches(t *testing.T) {

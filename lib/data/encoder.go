@@ -8,12 +8,17 @@ import (
 )
 
 // Encoder makes examples of tables. What it does to a column, it has learned from one table,
-// usually the training part.
+// usually the training part. Save it with the net: predictions want the same encoder.
 type Encoder struct {
 	Target     string
 	Classes    []string // of a target that is text, by label; nil: the target is numbers
-	Numbers    []Normal
+	Scale      Normal   // of a target that is numbers; [Encoder.Values] undoes it
+	Numbers    []Normal // times are days since 1970
 	Categories []Category
+
+	// OneHot encodes categories as numbers, a 1 for the value and 0 for the others, so that X is
+	// one array. Else they are inputs of integers for models.Embedding, as many values want.
+	OneHot bool
 }
 
 // Normal says how a column of numbers is normalized: (x - Mean) / Deviation; missing values
@@ -21,6 +26,7 @@ type Encoder struct {
 type Normal struct {
 	Name            string
 	Mean, Deviation float64
+	Times           bool `json:",omitempty"`
 }
 
 // Category says which integers the values of a column of text become: their place in
@@ -33,6 +39,14 @@ type Category struct {
 // Vocab is how many integers there are.
 func (c Category) Vocab() int { return len(c.Values) + 1 }
 
+// id is the integer of a value.
+func (c Category) id(v string) int {
+	if at, is := slices.BinarySearch(c.Values, v); is {
+		return at + 1
+	}
+	return 0
+}
+
 // Input is the name of the column as one of a net's inputs.
 func (c Category) Input() string {
 	return strings.Map(func(r rune) rune {
@@ -44,160 +58,242 @@ func (c Category) Input() string {
 }
 
 // Encoder learns from the table how to encode it and others, with a column as the target; ""
-// for none.
+// for none. Columns of text that cannot be categories are errors.
 func (t *Table) Encoder(target string) (*Encoder, error) {
 	e := &Encoder{Target: target}
 	if target != "" && t.Column(target) == nil {
 		return nil, t.noColumn(target)
 	}
-	for _, c := range t.Columns {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	inputs := map[string]string{"numbers": "numbers"}
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.doubt != "" {
+			return nil, fmt.Errorf("data: %s", c.doubt)
+		}
+		l := values(c.Text)
 		switch {
 		case c.Name == target && c.Text != nil:
-			if e.Classes = values(c.Text); len(e.Classes) < 2 {
-				return nil, fmt.Errorf("data: %s: target %s has the values %q: want two or more", t.file, target, e.Classes)
+			if e.Classes = l; len(l) < 2 {
+				return nil, t.errorf("target %s has the values %q: want two or more", target, l)
 			}
 		case c.Name == target:
+			if e.Scale = normal(c); e.Scale.Times {
+				return nil, t.errorf("target %s is times: want numbers or text", target)
+			}
 		case c.Text != nil:
-			e.Categories = append(e.Categories, Category{c.Name, values(c.Text)})
+			k := Category{c.Name, l}
+			if other := inputs[k.Input()]; other != "" {
+				return nil, t.errorf("columns %s and %s are both the input %q: want names that differ without spaces, / and *", other, c.Name, k.Input())
+			}
+			inputs[k.Input()] = c.Name
+			e.Categories = append(e.Categories, k)
 		default:
 			e.Numbers = append(e.Numbers, normal(c))
 		}
+		if c.Text != nil && len(l) > 20 && c.once(len(l)) {
+			what := "leave it out with Without"
+			if c.Name == target {
+				what = "make numbers of it with Parse, or predict another column"
+			}
+			return nil, t.errorf("column %s is text, and no value of its %d occurs twice: want categories: %s", c.Name, len(l), what)
+		}
 	}
 	if len(e.Numbers)+len(e.Categories) == 0 {
-		return nil, fmt.Errorf("data: %s: no column besides the target %s: want some to predict it from", t.file, target)
+		return nil, t.errorf("no column besides the target %s: want some to predict it from", target)
 	}
 	return e, nil
 }
 
-// values are those that occur, in order.
-func values(text []string) []string {
-	l := slices.Compact(slices.Sorted(slices.Values(text)))
-	if len(l) > 0 && l[0] == "" {
-		l = l[1:]
+// once says whether so many different values are all that there are.
+func (c *Column) once(values int) bool {
+	n := 0
+	for _, v := range c.Text {
+		if v != "" {
+			n++
+		}
 	}
-	return l
+	return n == values
+}
+
+// number is row i of numbers or times, NaN where it is missing.
+func (c *Column) number(i int) float64 {
+	switch {
+	case c.missing(i):
+		return missing
+	case c.Times != nil:
+		return float64(c.Times[i].Unix())/86400 + float64(c.Times[i].Nanosecond())/86400e9
+	}
+	return c.Numbers[i]
 }
 
 // normal is the mean and the deviation of what is not missing; a constant keeps its scale.
-func normal(c Column) Normal {
-	n := Normal{Name: c.Name, Deviation: 1}
+func normal(c *Column) Normal {
+	n := Normal{Name: c.Name, Deviation: 1, Times: c.Times != nil}
 	sum, squares, count := 0.0, 0.0, 0.0
-	for _, x := range c.Numbers {
-		if x == x {
-			sum, count = sum+float64(x), count+1
+	each := func(f func(x float64)) {
+		for i := range c.len() {
+			if x := c.number(i); !math.IsNaN(x) && !math.IsInf(x, 0) {
+				f(x)
+			}
 		}
 	}
+	each(func(x float64) { sum, count = sum+x, count+1 })
 	if count == 0 {
 		return n
 	}
 	n.Mean = sum / count
-	for _, x := range c.Numbers {
-		if x == x {
-			squares += (float64(x) - n.Mean) * (float64(x) - n.Mean)
-		}
-	}
-	if d := math.Sqrt(squares / count); d > 0 {
+	each(func(x float64) { squares += (x - n.Mean) * (x - n.Mean) })
+	if d := math.Sqrt(squares / count); d > 0 && !math.IsInf(d, 0) {
 		n.Deviation = d
 	}
 	return n
 }
 
+// column is the one of a name, which has to be of a kind.
+func (e *Encoder) column(t *Table, name, kind string) (*Column, error) {
+	c := t.Column(name)
+	switch {
+	case c == nil:
+		return nil, t.noColumn(name)
+	case c.Kind() == kind || kind != "text" && c.empty():
+		return c, nil
+	case kind == "text":
+		if c.empty() {
+			return &Column{Name: name, Text: make([]string, t.Len())}, nil
+		}
+		return nil, t.wrong(c, c.first(), c.value(c.first()), "text, as in the table of the encoder: name the column in CSV.Text")
+	}
+	for i := range c.len() {
+		v := Column{Text: []string{c.value(i)}}
+		if v.Text[0] != "" && !(CSV{}).numbers(&v) {
+			return nil, t.wrong(c, i, fmt.Sprintf("%.40q", c.value(i)), map[string]string{"numbers": "a number", "times": "a time"}[kind]+", as in the table of the encoder")
+		}
+	}
+	return nil, t.errorf("column %s is %s: want %s, as in the table of the encoder", name, c.Kind(), kind)
+}
+
+func (t *Table) wrong(c *Column, row int, got, want string) error {
+	return fmt.Errorf("data: %s: %s is %s: want %s", t.at(row), c.Name, got, want)
+}
+
+// first is the first row with a value.
+func (c *Column) first() int {
+	for i := range c.len() {
+		if !c.missing(i) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (c *Column) empty() bool { return c.first() < 0 }
+
+// Width is how many numbers X has for each example, if all columns become numbers.
+func (e *Encoder) Width() int {
+	width := len(e.Numbers)
+	for _, c := range e.Categories {
+		width += len(c.Values)
+	}
+	return width
+}
+
 // Encode makes examples of a table with the same columns; the target may be absent, for
-// predictions. X is []float32 [n numbers] if there are only numbers, else Inputs: "numbers",
-// and the integers of each category under its Input. Y is labels, numbers or nil.
+// predictions. X is []float32 [n numbers], or [n Width] with OneHot, or Inputs: "numbers" and
+// the integers of each category under its Input. Y is labels, normalized numbers or nil.
 func (e *Encoder) Encode(t *Table) (Examples, error) {
 	x := Examples{N: t.Len()}
-	wrong := func(c *Column, row int, got, want string) error {
-		return fmt.Errorf("data: %s:%d: %s is %s: want %s", t.file, t.lines[row], c.Name, got, want)
+	if err := t.check(); err != nil {
+		return x, err
 	}
-	column := func(name string, text bool) (*Column, error) {
-		c := t.Column(name)
-		if c == nil {
-			return nil, t.noColumn(name)
-		}
-		if (c.Text != nil) != text {
-			for i := range t.lines {
-				if text {
-					return nil, wrong(c, i, fmt.Sprint(c.Numbers[i]), "text, as in the table of the encoder: name the column in CSV.Text")
-				} else if (&Column{Text: c.Text[i : i+1]}).isText() {
-					return nil, wrong(c, i, fmt.Sprintf("%q", c.Text[i]), "a number, as in the table of the encoder")
-				}
-			}
-		}
-		return c, nil
+	width := len(e.Numbers)
+	if e.OneHot {
+		width = e.Width()
 	}
-	numbers := make([]float32, 0, t.Len()*len(e.Numbers))
-	var columns []*Column
-	for _, n := range e.Numbers {
-		c, err := column(n.Name, false)
+	numbers := make([]float32, t.Len()*width)
+	for k, n := range e.Numbers {
+		kind := "numbers"
+		if n.Times {
+			kind = "times"
+		}
+		c, err := e.column(t, n.Name, kind)
 		if err != nil {
 			return x, err
 		}
-		columns = append(columns, c)
-	}
-	for i := range t.lines {
-		for k, n := range e.Numbers {
-			v := 0.0
-			if c := columns[k]; c.Numbers != nil && c.Numbers[i] == c.Numbers[i] {
-				v = (float64(c.Numbers[i]) - n.Mean) / n.Deviation
+		if c.Kind() == "text" { // all are missing
+			continue
+		}
+		for i := range t.Len() {
+			v := (c.number(i) - n.Mean) / n.Deviation
+			if math.IsNaN(v) {
+				v = 0
 			}
-			if math.IsInf(v, 0) {
-				return x, wrong(columns[k], i, fmt.Sprint(v), "a finite number, or nothing")
+			if math.Abs(v) > math.MaxFloat32 {
+				return x, t.wrong(c, i, shortest(c.number(i)), "a finite number, or nothing")
 			}
-			numbers = append(numbers, float32(v))
+			numbers[i*width+k] = float32(v)
 		}
 	}
-	x.X = Array{[]int{t.Len(), len(e.Numbers)}, numbers}
-	if len(e.Categories) > 0 {
-		in := Inputs{}
-		if len(e.Numbers) > 0 {
+	in, at := Inputs{}, len(e.Numbers)
+	for _, k := range e.Categories {
+		c, err := e.column(t, k.Name, "text")
+		if err != nil {
+			return x, err
+		}
+		ids := make([]int32, t.Len())
+		for i, v := range c.Text {
+			ids[i] = int32(k.id(v))
+			if e.OneHot && ids[i] > 0 {
+				numbers[i*width+at+int(ids[i])-1] = 1
+			}
+		}
+		at += len(k.Values)
+		in[k.Input()] = ids
+	}
+	x.X = Array{[]int{t.Len(), width}, numbers}
+	if len(in) > 0 && !e.OneHot {
+		if width > 0 {
 			in["numbers"] = x.X
-		}
-		for _, k := range e.Categories {
-			c, err := column(k.Name, true)
-			if err != nil {
-				return x, err
-			}
-			ids := make([]int32, t.Len())
-			for i, v := range c.Text {
-				if at, is := slices.BinarySearch(k.Values, v); is {
-					ids[i] = int32(at + 1)
-				}
-			}
-			in[k.Input()] = ids
 		}
 		x.X = in
 	}
 	if t.Column(e.Target) == nil {
 		return x, nil
 	}
-	c, err := column(e.Target, e.Classes != nil)
-	if err != nil {
-		return x, err
-	}
+	var err error
+	x.Y, err = e.targets(t)
+	return x, err
+}
+
+// targets are the labels, or the numbers.
+func (e *Encoder) targets(t *Table) (any, error) {
 	if e.Classes == nil {
-		for i := range t.lines {
-			if c.Numbers == nil || c.Numbers[i] != c.Numbers[i] {
-				return x, wrong(c, i, "missing", "a number, for it is the target")
-			}
+		c, err := e.column(t, e.Target, "numbers")
+		if err != nil {
+			return nil, err
 		}
-		x.Y = c.Numbers
-		return x, nil
+		y := make([]float32, t.Len())
+		for i := range y {
+			if c.missing(i) || math.IsInf(c.Numbers[i], 0) {
+				return nil, t.wrong(c, i, "missing", "a number, for it is the target")
+			}
+			y[i] = float32((c.Numbers[i] - e.Scale.Mean) / e.Scale.Deviation)
+		}
+		return y, nil
+	}
+	c, err := e.column(t, e.Target, "text")
+	if err != nil {
+		return nil, err
 	}
 	labels := make([]int32, t.Len())
 	for i := range labels {
 		at, is := slices.BinarySearch(e.Classes, c.Text[i])
 		if !is {
-			return x, wrong(c, i, fmt.Sprintf("%q", c.Text[i]), fmt.Sprintf("one of the classes %q; for predictions, a table without the column %s", e.Classes, c.Name))
+			return nil, t.wrong(c, i, fmt.Sprintf("%.40q", c.Text[i]), fmt.Sprintf("one of the classes %q; for predictions, a table without the column %s", e.Classes, c.Name))
 		}
 		labels[i] = int32(at)
 	}
-	x.Y = labels
-	return x, nil
-}
-
-// isText says whether some value is no number.
-func (c *Column) isText() bool {
-	c.parse()
-	return c.Text != nil && c.Text[0] != ""
+	return labels, nil
 }

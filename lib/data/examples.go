@@ -100,13 +100,28 @@ func (e Examples) cut(at int) (first, others Examples) {
 	return first, others
 }
 
+// SplitStratified is Split of the examples of each label by themselves, so that both parts
+// have the same share of each class.
+func (e Examples) SplitStratified(part float64) (first, others Examples, err error) {
+	labels, is := e.Y.([]int32)
+	if !is || len(labels) != e.Len() {
+		return e, e, fmt.Errorf("data: SplitStratified: Y is a %T: want []int32, a label for each example", e.Y)
+	}
+	a, b, err := stratified(labels, part)
+	if err != nil {
+		return e, e, fmt.Errorf("data: SplitStratified: label %w", err)
+	}
+	return e.pick(a), e.pick(b), nil
+}
+
 // Shuffle is the examples in an order that the seed decides.
-func (e Examples) Shuffle(seed int64) Examples {
-	n := e.Len()
-	order := permutation(n, seed)
-	return e.each(n, n, func(v reflect.Value, size int) reflect.Value {
-		to := reflect.MakeSlice(v.Type(), n*size, n*size)
-		for i, from := range order {
+func (e Examples) Shuffle(seed int64) Examples { return e.pick(permutation(e.Len(), seed)) }
+
+// pick is some of the examples, in an order.
+func (e Examples) pick(index []int) Examples {
+	return e.each(e.Len(), len(index), func(v reflect.Value, size int) reflect.Value {
+		to := reflect.MakeSlice(v.Type(), len(index)*size, len(index)*size)
+		for i, from := range index {
 			reflect.Copy(to.Slice(i*size, (i+1)*size), v.Slice(from*size, (from+1)*size))
 		}
 		return to

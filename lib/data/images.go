@@ -1,169 +1,192 @@
 package data
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
+	"html"
 	"image"
-	"image/color"
 	_ "image/gif"  // formats that Read knows
 	_ "image/jpeg" //
-	_ "image/png"  //
+	"image/png"
+	"iter"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 )
 
-// Images reads a folder with a folder of PNG, JPEG or GIF files for each class.
+// Images reads a folder with a folder of PNG, JPEG or GIF files for each class. Photos are
+// turned as their EXIF data say. What is transparent becomes black.
 type Images struct {
-	Height, Width int  // of all images, which are resized; default: those of the first one
-	Gray          bool // one channel, in place of red, green and blue
+	Height, Width int      // of all images, which are resized; default: those of the first one
+	Gray          bool     // one channel, in place of red, green and blue
+	Classes       []string // by label, such as those of the training images; default: the folders, in alphabetical order
 }
 
 // ImageSet is what Images has read, ordered by class and file.
 type ImageSet struct {
 	Examples                         // X: pixels [n height width channels]; Y: labels
-	Classes                 []string // by label: the folders, in alphabetical order
+	Classes                 []string // by label
 	Files                   []string
 	Height, Width, Channels int
 }
 
 // String describes the set.
 func (s *ImageSet) String() string {
-	return fmt.Sprintf("%d images, %d×%d×%d, %d classes", s.N, s.Height, s.Width, s.Channels, len(s.Classes))
+	return fmt.Sprintf("%d images, %d×%d×%d, %d classes", len(s.Files), s.Height, s.Width, s.Channels, len(s.Classes))
 }
+
+// Names are the classes of labels, such as a prediction's.
+func (s *ImageSet) Names(labels []int32) []string { return namesOf(s.Classes, labels) }
+
+const imageFiles = "PNG, JPEG or GIF files"
 
 // Read reads the folder. A file that is no image is an error, but for those whose names begin
 // with a dot.
 func (o Images) Read(dir string) (*ImageSet, error) {
-	if o.Height < 0 || o.Width < 0 || (o.Height == 0) != (o.Width == 0) {
-		return nil, fmt.Errorf("data: Images of %d×%d: want Height and Width, or neither for the size of the first image", o.Height, o.Width)
-	}
-	classes, err := visible(dir)
+	f, s, err := o.open(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &ImageSet{Height: o.Height, Width: o.Width, Channels: 3}
+	s.Examples, err = s.read(f)
+	return s, err
+}
+
+// Stream reads the folder while a net is trained, for package fit's Stream: so many files at
+// a time, in an order that the seed decides, another one in each epoch. The set has no
+// examples; Classes, Files and the sizes are there.
+func (o Images) Stream(dir string, files int, seed int64) (iter.Seq2[Examples, error], *ImageSet, error) {
+	f, s, err := o.open(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.stream(files, seed, s.read), s, nil
+}
+
+func (o Images) open(dir string) (folder, *ImageSet, error) {
+	if o.Height < 0 || o.Width < 0 || (o.Height == 0) != (o.Width == 0) {
+		return folder{}, nil, fmt.Errorf("data: Images of %d×%d: want Height and Width, or neither for the size of the first image", o.Height, o.Width)
+	}
+	f, err := readFolder(dir, imageFiles, o.Classes)
+	if err != nil {
+		return f, nil, err
+	}
+	s := &ImageSet{Height: o.Height, Width: o.Width, Channels: 3, Classes: f.classes, Files: f.files}
 	if o.Gray {
 		s.Channels = 1
 	}
-	var pixels []byte
-	var labels []int32
-	for _, c := range classes {
-		if !c.IsDir() {
-			return nil, fmt.Errorf("data: %s: got a file, want a folder for each class in %s", filepath.Join(dir, c.Name()), dir)
-		}
-		files, err := visible(filepath.Join(dir, c.Name()))
+	if s.Height == 0 {
+		img, err := decode(f.files[0])
 		if err != nil {
-			return nil, err
+			return f, nil, fmt.Errorf("data: %w", err)
 		}
-		for _, f := range files {
-			path := filepath.Join(dir, c.Name(), f.Name())
-			img, err := decode(path)
-			if err != nil {
-				return nil, fmt.Errorf("data: %s: %w", path, err)
-			}
-			if s.Height == 0 {
-				s.Height, s.Width = img.Bounds().Dy(), img.Bounds().Dx()
-			}
-			pixels = resized(pixels, img, s.Height, s.Width, o.Gray)
-			labels, s.Files = append(labels, int32(len(s.Classes))), append(s.Files, path)
-		}
-		s.Classes = append(s.Classes, c.Name())
+		s.Height, s.Width = img.Bounds().Dy(), img.Bounds().Dx()
 	}
-	if len(labels) == 0 {
-		return nil, fmt.Errorf("data: %s: no images: want a folder with PNG, JPEG or GIF files for each class", dir)
-	}
-	s.N, s.X, s.Y = len(labels), Array{[]int{len(labels), s.Height, s.Width, s.Channels}, pixels}, labels
-	return s, nil
+	return f, s, nil
 }
 
-// visible are the entries of a folder whose names begin with no dot, by name.
-func visible(dir string) ([]os.DirEntry, error) {
-	l, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("data: %w", err)
+// read reads the files of a folder.
+func (s *ImageSet) read(f folder) (Examples, error) {
+	size := s.Height * s.Width * s.Channels
+	if len(f.files) > 1<<40/size {
+		return Examples{}, fmt.Errorf("data: %d images of %d×%d: want smaller ones, or Images.Stream", len(f.files), s.Height, s.Width)
 	}
-	return slices.DeleteFunc(l, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }), nil
+	pixels := make([]byte, len(f.files)*size)
+	err := f.all(func(i int) error {
+		img, err := decode(f.files[i])
+		if err == nil {
+			resize(pixels[i*size:(i+1)*size], img, s.Height, s.Width, s.Channels)
+		}
+		return err
+	})
+	return Examples{N: len(f.files), X: Array{[]int{len(f.files), s.Height, s.Width, s.Channels}, pixels}, Y: f.labels}, err
 }
 
+// decode reads an image, as it is to be seen.
 func decode(path string) (image.Image, error) {
-	f, err := os.Open(path)
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	img, _, err := image.Decode(f)
-	if err == nil && img.Bounds().Empty() {
-		err = fmt.Errorf("an image of %v: want pixels", img.Bounds().Size())
+	img, err := decodeImage(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return img, err
+	return img, nil
 }
 
-// resized adds an image's pixels, each the mean of the part of the image that it covers,
-// or interpolated between neighbours where the image becomes larger.
-func resized(to []byte, img image.Image, height, width int, gray bool) []byte {
-	b := img.Bounds()
-	at := func(y, x int) [3]float64 {
-		r, g, bl, _ := img.At(b.Min.X+min(max(x, 0), b.Dx()-1), b.Min.Y+min(max(y, 0), b.Dy()-1)).RGBA()
-		if gray {
-			v := color.GrayModel.Convert(color.RGBA64{uint16(r), uint16(g), uint16(bl), 0xffff}).(color.Gray).Y
-			return [3]float64{float64(v)}
-		}
-		return [3]float64{float64(r) / 257, float64(g) / 257, float64(bl) / 257}
+func decodeImage(b []byte) (image.Image, error) {
+	config, _, err := image.DecodeConfig(bytes.NewReader(b))
+	if err != nil {
+		return nil, fmt.Errorf("%w: got %s, want PNG, JPEG or GIF", err, kindOf(b))
 	}
-	rows, columns := weights(height, b.Dy()), weights(width, b.Dx())
-	channels := 3
-	if gray {
-		channels = 1
+	// No format makes more than about 8,000 pixels of a byte. A file that says so is damaged, and
+	// would take the memory for them first.
+	if config.Width < 1 || config.Height < 1 || config.Width > (1<<20+10000*len(b))/config.Height {
+		return nil, fmt.Errorf("an image of %d×%d in %d bytes: want a whole image", config.Height, config.Width, len(b))
 	}
-	for y := range height {
-		for x := range width {
-			var sum [3]float64
-			for i, wy := range rows[y].of {
-				for j, wx := range columns[x].of {
-					for c, v := range at(rows[y].from+i, columns[x].from+j) {
-						sum[c] += wy * wx * v
-					}
-				}
-			}
-			for c := range channels {
-				to = append(to, byte(min(255, sum[c]+0.5)))
-			}
+	img, _, err := image.Decode(bytes.NewReader(b))
+	if err != nil {
+		return nil, fmt.Errorf("damaged: %w", err)
+	}
+	return turned(img, orientation(b)), nil
+}
+
+// kindOf names what a file begins with.
+func kindOf(b []byte) string {
+	for sign, what := range map[string]string{"RIFF": "WebP or WAV", "BM": "BMP", "II*\x00": "TIFF", "MM\x00*": "TIFF", "%PDF": "PDF", "<svg": "SVG", "<?xm": "XML", "PK": "a zip archive"} {
+		if bytes.HasPrefix(b, []byte(sign)) {
+			return what
 		}
 	}
-	return to
+	if len(b) > 12 && string(b[4:8]) == "ftyp" {
+		return "HEIC, AVIF or a video"
+	}
+	if len(b) == 0 {
+		return "an empty file"
+	}
+	return fmt.Sprintf("a file that begins with %q", b[:min(len(b), 8)])
 }
 
-// taps are the neighbours that a pixel is made of, from one on.
-type taps struct {
-	from int
-	of   []float64
-}
-
-// weights are those of a triangle filter, as wide as a pixel of the result or of the image,
-// whichever is larger.
-func weights(size, of int) []taps {
-	scale := float64(of) / float64(size)
-	reach := max(scale, 1)
-	l := make([]taps, size)
-	for i := range l {
-		centre := (float64(i)+0.5)*scale - 0.5
-		first, last, sum := int(centre-reach)-1, int(centre+reach)+1, 0.0
-		t := taps{}
-		for k := first; k <= last; k++ {
-			w := max(0, 1-max(float64(k)-centre, centre-float64(k))/reach)
-			if w == 0 && len(t.of) == 0 {
+// HTML shows the number of images of each class, and some of them.
+func (s *ImageSet) HTML() string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "<div><div><small>%s</small></div><table><tbody>", html.EscapeString(s.String()))
+	a, _ := s.X.(Array)
+	pixels, _ := a.Flat.([]byte)
+	labels, _ := s.Y.([]int32)
+	size := s.Height * s.Width * s.Channels
+	for k, class := range s.Classes[:min(len(s.Classes), 20)] {
+		count, shown := 0, ""
+		for i, l := range labels {
+			if int(l) != k {
 				continue
 			}
-			if len(t.of) == 0 {
-				t.from = k
+			if count++; count <= 8 && (i+1)*size <= len(pixels) && size <= 3<<16 {
+				name := ""
+				if i < len(s.Files) {
+					name = filepath.Base(s.Files[i])
+				}
+				shown += s.picture(pixels[i*size:(i+1)*size], name)
 			}
-			t.of, sum = append(t.of, w), sum+w
 		}
-		for k := range t.of {
-			t.of[k] /= sum
-		}
-		l[i] = t
+		fmt.Fprintf(&b, `<tr><td style="text-align:left">%s</td><td>%d</td><td style="text-align:left">%s</td></tr>`, html.EscapeString(class), count, shown)
 	}
-	return l
+	b.WriteString("</tbody></table></div>")
+	return b.String()
+}
+
+// picture is an image as HTML.
+func (s *ImageSet) picture(pixels []byte, name string) string {
+	img := image.NewRGBA(image.Rect(0, 0, s.Width, s.Height))
+	for i := range s.Height * s.Width {
+		for c := range 3 {
+			img.Pix[4*i+c] = pixels[i*s.Channels+c%s.Channels]
+		}
+		img.Pix[4*i+3] = 255
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		return ""
+	}
+	return fmt.Sprintf(`<img src="data:image/png;base64,%s" height="48" alt="%s" title="%[2]s"> `, base64.StdEncoding.EncodeToString(b.Bytes()), html.EscapeString(name))
 }

@@ -12,9 +12,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/gomlx/compute/dtypes/float16"
 )
 
-// NPY reads an array that NumPy has saved: floats, integers and bools, of either byte order.
+// NPY reads an array that NumPy has saved: floats, integers and bools, of either byte order and
+// in C's or Fortran's order. Floats of 16 bits become float32.
 func NPY(path string) (Array, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -60,7 +63,7 @@ func NPZ(path string) (map[string]Array, error) {
 var (
 	npyType  = regexp.MustCompile(`'descr': *'([<>|=])([a-z])(\d+)'`)
 	npyShape = regexp.MustCompile(`'shape': *\(([0-9, ]*)\)`)
-	npyTypes = map[string]reflect.Type{"f4": reflect.TypeFor[float32](), "f8": reflect.TypeFor[float64](), "b1": reflect.TypeFor[bool](),
+	npyTypes = map[string]reflect.Type{"f2": reflect.TypeFor[uint16](), "f4": reflect.TypeFor[float32](), "f8": reflect.TypeFor[float64](), "b1": reflect.TypeFor[bool](),
 		"u1": reflect.TypeFor[uint8](), "u2": reflect.TypeFor[uint16](), "u4": reflect.TypeFor[uint32](), "u8": reflect.TypeFor[uint64](),
 		"i1": reflect.TypeFor[int8](), "i2": reflect.TypeFor[int16](), "i4": reflect.TypeFor[int32](), "i8": reflect.TypeFor[int64]()}
 )
@@ -94,10 +97,10 @@ func readNPY(r io.Reader, size int64) (a Array, err error) {
 		element = npyTypes[string(typ[2])+string(typ[3])]
 	}
 	switch {
+	case bytes.Contains(header, []byte("'|O'")):
+		return a, fmt.Errorf("it holds Python objects: want numbers or bools: save x.astype(numpy.float32), with rows of one length")
 	case element == nil || shape == nil:
-		return a, fmt.Errorf("header %.80q: want numbers or bools of 1 to 8 bytes", bytes.TrimSpace(header))
-	case bytes.Contains(header, []byte("'fortran_order': True")):
-		return a, fmt.Errorf("it is in Fortran's order: save numpy.ascontiguousarray of it")
+		return a, fmt.Errorf("header %.80q: want numbers or bools of 1 to 8 bytes: save x.astype(numpy.float32)", bytes.TrimSpace(header))
 	}
 	count := int64(1)
 	for d := range strings.SplitSeq(string(shape[1]), ",") {
@@ -113,14 +116,53 @@ func readNPY(r io.Reader, size int64) (a Array, err error) {
 	if want := count * int64(element.Size()); want != size-read-length {
 		return a, fmt.Errorf("it has %d bytes of data, want %d for %s of shape (%s)", size-read-length, want, element, shape[1])
 	}
-	flat := reflect.MakeSlice(reflect.SliceOf(element), int(count), int(count)).Interface()
+	// The size is what an archive says of itself: memory grows with what is there.
+	raw, err := io.ReadAll(io.LimitReader(r, count*int64(element.Size())))
+	if err == nil && int64(len(raw)) < count*int64(element.Size()) {
+		err = fmt.Errorf("%d bytes of data, want %d for %s of shape (%s)", len(raw), count*int64(element.Size()), element, shape[1])
+	}
+	if err != nil {
+		return a, err
+	}
+	v := reflect.MakeSlice(reflect.SliceOf(element), int(count), int(count))
 	order := binary.ByteOrder(binary.LittleEndian)
 	if typ[1][0] == '>' {
 		order = binary.BigEndian
 	}
-	if err := binary.Read(r, order, flat); err != nil {
-		return a, fmt.Errorf("data: %w", err)
+	if _, err := binary.Decode(raw, order, v.Interface()); err != nil {
+		return a, err
 	}
+	if string(typ[2]) == "f" && element.Size() == 2 {
+		l := make([]float32, v.Len())
+		for i, h := range v.Interface().([]uint16) {
+			l[i] = float16.Float16(h).Float32()
+		}
+		v = reflect.ValueOf(l)
+	}
+	if len(a.Dims) > 1 && bytes.Contains(header, []byte("'fortran_order': True")) {
+		v = cOrder(v, a.Dims)
+	}
+	flat := v.Interface()
 	a.Flat = flat
 	return a, nil
+}
+
+// cOrder is an array whose first index changed fastest, with the last one so.
+func cOrder(v reflect.Value, dims []int) reflect.Value {
+	to := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+	index := make([]int, len(dims))
+	for i := range v.Len() {
+		from, step := 0, 1
+		for k, d := range dims {
+			from, step = from+index[k]*step, step*d
+		}
+		to.Index(i).Set(v.Index(from))
+		for k := len(dims) - 1; k >= 0; k-- {
+			if index[k]++; index[k] < dims[k] {
+				break
+			}
+			index[k] = 0
+		}
+	}
+	return to
 }

@@ -14,8 +14,8 @@ import (
 	"gaiden/lib/sampling"
 )
 
-// Generate continues a prompt, or several: texts (with Config.Tokenizer) or tokens as []int32 or
-// [][]int32. When the context ends, it returns what there is, as Fit does.
+// Generate continues a prompt, or several, until its context ends: texts (with Config.Tokenizer)
+// or tokens as []int32 or [][]int32.
 func (n *Net) Generate(prompt any, s Sampling) (g *result.Generated, err error) {
 	// Keys, values and recurrent states are kept, so that a token costs one time step, until a
 	// text is longer than the net takes: then the net sees the last tokens.

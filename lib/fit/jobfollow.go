@@ -89,7 +89,7 @@ func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, er
 			if err != nil {
 				return err
 			}
-			r = &jobReader{jobDescription: about, began: i.Started, record: record{history: &History{Devices: 1}, labels: about.Labels, measured: all, answers: about.Answers, goal: newGoal("", about.Maximize)}}
+			r = &jobReader{jobDescription: about, began: i.Started, record: record{history: &History{Devices: 1, FLOPs: about.FLOPs}, labels: about.Labels, measured: all, answers: about.Answers, goal: newGoal("", about.Maximize)}}
 		}
 		for _, e := range l {
 			r.entry(e)
@@ -125,6 +125,7 @@ type jobDescription struct {
 	Tests         int      // answers of the validation, 0 for none
 	Answers       float64  // of an example; 0: 1
 	Layers        []string // their names
+	FLOPs         float64  // of a step; 0: not counted
 	Metrics       []part   `json:",omitempty"`
 	Sums          []int    `json:",omitempty"` // of each
 	Monitor       string   `json:",omitempty"` // the name of that result in the log

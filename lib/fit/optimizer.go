@@ -67,16 +67,22 @@ func (n *Net) averaged() ([]slot, error) {
 	if slices.EqualFunc(slots, n.layout.variables, func(a, b slot) bool { return a.name == b.name }) {
 		return slots, nil
 	}
-	step, err := n.state([]slot{n.layout.step})
-	if err != nil {
-		return nil, err
-	}
-	defer free(step...)
-	done := make([]int32, 1)
-	if err := step[0].Values(done); err != nil || done[0] == 0 {
+	if done, err := n.stepsDone(); err != nil || done == 0 {
 		return n.layout.variables, err
 	}
 	return slots, nil
+}
+
+// stepsDone is how many training steps the net has done.
+func (n *Net) stepsDone() (int, error) {
+	step, err := n.state([]slot{n.layout.step})
+	if err != nil {
+		return 0, err
+	}
+	defer free(step...)
+	done := make([]int32, 1)
+	err = step[0].Values(done)
+	return int(done[0]), err
 }
 
 // usedSlots are the variables, or the averages of those that have one.

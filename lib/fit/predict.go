@@ -16,33 +16,42 @@ import (
 )
 
 // Predict runs the net on a set, or on examples in the form of Data.X.
-func (n *Net) Predict(x any) (*Prediction, error) {
+func (n *Net) Predict(x any) (p *Prediction, err error) {
+	err = n.withExamples("Predict", x, func(ctx context.Context, s *Set) error {
+		p, err = n.predict(ctx, s)
+		return err
+	})
+	return p, err
+}
+
+// withExamples does something with a set, or with examples that are on the device meanwhile.
+func (n *Net) withExamples(name string, x any, do func(context.Context, *Set) error) error {
 	ctx := n.context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
-		return nil, err
+		return err
 	}
 	s, is := x.(*Set)
 	if !is {
 		var err error
-		if s, err = n.examples("Predict", x); err != nil {
-			return nil, fmt.Errorf("%w, or a *fit.Set", err)
+		if s, err = n.examples(name, x); err != nil {
+			return fmt.Errorf("%w, or a *fit.Set", err)
 		}
 		if err := n.fitsBF16(s.rounding.found); err != nil {
-			return nil, err
+			return err
 		}
 		for i := range s.arrays {
 			a := &s.arrays[i]
 			if a.Array, err = n.session.Put(a.flat, a.shape, 0); err != nil {
-				return nil, err
+				return err
 			}
 			defer a.Finalize()
 		}
 	} else if err := cmp.Or(n.refuseStream(s, "predictions"), n.fits(s)); err != nil {
-		return nil, err
+		return err
 	}
-	return n.predict(ctx, s)
+	return do(ctx, s)
 }
 
 // classifies says whether what the net returns for a set are numbers of classes, for each
@@ -63,32 +72,12 @@ func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
 	size := plan.TestBatch(s.N, s.size)
 	in := &Set{N: s.N, arrays: s.inputs()}
 	f := n.prepare(fmt.Sprintf("predict/%s/%d", in.key(), size), func() (*hlo.Program, error) { return n.predictProgram(in, size) }, nil)
-	p, err := n.wait(ctx, f, nil)
+	outputs, err := n.runRows(ctx, in, size, f)
 	if err != nil {
 		return nil, err
 	}
-	state, err := n.used()
-	if err != nil {
-		return nil, err
-	}
-	defer free(state...)
-	width := shapes.Make(dtypes.Float32, n.output...).Size()
-	result := &Prediction{Width: width, Output: make([]float32, s.N*width)}
-	for done := 0; done < s.N; done += size {
-		from := min(done, s.N-size)
-		scalars, err := n.integers(0, from)
-		if err != nil {
-			return nil, err
-		}
-		out, err := p.Run(session.Call{Inputs: append(append(append([]*session.Array{}, state...), in.all()...), scalars...)})
-		if err != nil {
-			return nil, err
-		}
-		if err := during(ctx, nil, func() error { return out[0].Values(result.Output[from*width : (from+size)*width]) }); err != nil {
-			return nil, err
-		}
-		free(append(scalars, out...)...)
-	}
+	result := &Prediction{Width: shapes.Make(dtypes.Float32, n.output...).Size(), Output: outputs[0].Data}
+	width := result.Width
 	if classes := n.classes(); n.classifies(s) && classes > 1 {
 		for i := range len(result.Output) / classes {
 			row, best := result.Output[i*classes:(i+1)*classes], 0
@@ -104,6 +93,47 @@ func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
 		}
 	}
 	return result, nil
+}
+
+// runRows runs a program of the net, such as predictProgram's, on size examples at a time. All
+// of its results have a row for each example.
+func (n *Net) runRows(ctx context.Context, in *Set, size int, f *future) ([]Tensor, error) {
+	p, err := n.wait(ctx, f, nil)
+	if err != nil {
+		return nil, err
+	}
+	state, err := n.used()
+	if err != nil {
+		return nil, err
+	}
+	defer free(state...)
+	var results []Tensor
+	for done := 0; done < in.N; done += size {
+		from := min(done, in.N-size)
+		scalars, err := n.integers(0, from)
+		if err != nil {
+			return nil, err
+		}
+		out, err := p.Run(session.Call{Inputs: append(append(append([]*session.Array{}, state...), in.all()...), scalars...)})
+		if err != nil {
+			return nil, err
+		}
+		for i, a := range out {
+			shape, err := a.Shape()
+			if err != nil {
+				return nil, err
+			}
+			row := shape.Size() / size
+			if done == 0 {
+				results = append(results, Tensor{Dims: append([]int{in.N}, shape.Dimensions[1:]...), Data: make([]float32, in.N*row)})
+			}
+			if err := during(ctx, nil, func() error { return a.Values(results[i].Data[from*row : (from+size)*row]) }); err != nil {
+				return nil, err
+			}
+		}
+		free(append(scalars, out...)...)
+	}
+	return results, nil
 }
 
 // predictProgram runs the net on size rows: variables, x, from → [size output…].

@@ -19,8 +19,8 @@ import (
 	"gaiden/lib/weights"
 )
 
-// SaveWeights writes the variables as Evaluate uses them, averages of EMA included, to a
-// safetensors file, with PyTorch's names and layouts or those of a map.
+// SaveWeights writes the variables as Evaluate uses them to a safetensors file, with
+// PyTorch's names and layouts or a map's.
 func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -103,10 +103,9 @@ func writeTensors(path string, all []Tensor) error {
 	return w.Close()
 }
 
-// LoadWeights reads the net's variables from what SaveWeights, PyTorch or Hugging Face's
-// libraries wrote: a file, the index of several, or a directory with one of them. A map says
-// what other names there are, and what to read. Where an array is missing, surplus or of another
-// shape, the error says so and the net stays as it is. The optimizer's state is reset.
+// LoadWeights reads the variables from what SaveWeights, PyTorch or Hugging Face wrote: a file,
+// the index of several, or a directory. A map says what other names there are, and what to
+// read. If an array does not fit, the net stays as it is. The optimizer's state is reset.
 func (n *Net) LoadWeights(path string, how ...weights.Map) (weights.Table, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -17,9 +17,8 @@ import (
 	"gaiden/lib/session"
 )
 
-// Stream is a set of examples from an iterator, which begins again at each epoch and gives
-// any number of them at a time. At most 2·buffer are on the device; each buffer is shuffled.
-// See [data.Batches].
+// Stream is a set of examples from an iterator, such as [data.Batches], which begins
+// again at each epoch. At most 2·buffer are on the device; each buffer is shuffled.
 func (n *Net) Stream(name string, all iter.Seq2[Data, error], buffer int) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

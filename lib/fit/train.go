@@ -42,12 +42,12 @@ type Train struct {
 
 	// Progress is called at least every half second, by the goroutine that called Fit.
 	Progress func(Progress)
-	Quiet    bool // no progress bar in a notebook
+	Quiet    bool   // no progress bar and no curves in a notebook
+	Log      string // a folder that gets TensorBoard's files, CSV and JSON; see package runs
 }
 
-// Fit trains the net. When its context ends it returns within half a second, with the
-// history so far; if that is the cell's, which was stopped, the error is nil. Meanwhile no
-// other program can change the net. In a notebook it shows a progress bar.
+// Fit trains the net; a notebook shows a bar and curves. When its context ends it returns
+// within half a second with the history so far, and no error if the cell was stopped.
 func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 	ctx := n.context()
 	if err := context.Cause(ctx); err != nil { // a loop of one's own around Fit ends, too
@@ -67,6 +67,11 @@ func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 		return nil, err
 	}
 	defer r.close()
+	log, err := r.startLog()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { log.end(r, err) }()
 	err = n.withBatchHint(r.ended(ctx, r.stopped(r.train())), data, r.Batch)
 	if err != nil && r.history.Stopped == "" {
 		r.history.Stopped = err.Error()
@@ -157,7 +162,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 	r := &run{Train: t, net: n, ctx: ctx, data: data, plan: plan}
 	r.began = time.Now()
 	r.snapshots.last = r.began
-	r.record = record{history: &History{Devices: plan.Devices, Note: plan.Note}, labels: n.labelled(data), measured: n.measured(data), answers: data.answers()}
+	r.record = record{history: &History{Devices: plan.Devices, Note: plan.Note, FLOPs: plan.Training.Work.FLOPs}, labels: n.labelled(data), measured: n.measured(data), answers: data.answers()}
 	maximize, err := r.measured.maximizes(t.Monitor, r.labels)
 	if err != nil {
 		return nil, err // checked: it cannot be

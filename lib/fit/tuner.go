@@ -16,9 +16,8 @@ import (
 	"gaiden/lib/session"
 )
 
-// RunTuneRequests tunes what Fit has requested while the session is idle, and returns how
-// many nets. cautious skips requests during which the session crashed several times. The
-// error is wire.Busy where another process tunes.
+// RunTuneRequests tunes what Fit has requested while the session is idle. The error is
+// wire.Busy where another process tunes; cautious skips what crashed the session before.
 func RunTuneRequests(ctx context.Context, cautious bool, tell func(line string)) (done int, err error) {
 	return tuner{tell, cautious}.run(ctx)
 }

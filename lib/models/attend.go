@@ -39,6 +39,16 @@ type Attending struct {
 // size], k and v [n keys groups size], y [n length heads size]. Scores and weights are
 // float32.
 func Attend(q, k, v *Node, a Attending) *Node {
+	weights := a.weights(q, k, v)
+	if a.Dropout > 0 {
+		weights = Dropout{Rate: a.Dropout}.Apply(a.Scope, weights)
+	}
+	y := Einsum("nghqk,nkgs->nqghs", ConvertDType(weights, v.DType()), v)
+	return Reshape(y, q.Shape().Dimensions...)
+}
+
+// weights are those of the values, before dropout: [n groups heads/groups length keys].
+func (a Attending) weights(q, k, v *Node) *Node {
 	a.Check(q, k, v)
 	d, keys, groups := q.Shape().Dimensions, k.Shape().Dimensions[1], k.Shape().Dimensions[2]
 	n, length, heads, size := d[0], d[1], d[2], d[3]
@@ -51,21 +61,15 @@ func Attend(q, k, v *Node, a Attending) *Node {
 		part.QuerySegments, part.KeySegments = Reshape(a.QuerySegments, n, 1, 1, length, 1), Reshape(a.KeySegments, n, 1, 1, 1, keys)
 	}
 	scores, seen := a.Scores(scores, part)
-	var weights *Node
 	switch {
 	case seen == nil:
-		weights = Softmax(scores, -1)
+		return Softmax(scores, -1)
 	case a.Sees(length, keys):
-		weights = Softmax(Where(seen, scores, FillScalar(g, scores.Shape(), math.Inf(-1))), -1)
-	default: // with -∞ only, a row would be NaN
-		weights = Softmax(Where(seen, scores, FillScalar(g, scores.Shape(), -math.MaxFloat32)), -1)
-		weights = Where(seen, weights, ZerosLike(weights))
+		return Softmax(Where(seen, scores, FillScalar(g, scores.Shape(), math.Inf(-1))), -1)
 	}
-	if a.Dropout > 0 {
-		weights = Dropout{Rate: a.Dropout}.Apply(a.Scope, weights)
-	}
-	y := Einsum("nghqk,nkgs->nqghs", ConvertDType(weights, v.DType()), v)
-	return Reshape(y, n, length, heads, size)
+	// With -∞ only, a row would be NaN.
+	weights := Softmax(Where(seen, scores, FillScalar(g, scores.Shape(), -math.MaxFloat32)), -1)
+	return Where(seen, weights, ZerosLike(weights))
 }
 
 // ScaleOf is Scale, or its default for heads of a size.

@@ -123,6 +123,11 @@ func (l Attention) Attend(scope *model.Scope, x, context *Node, a Attending) *No
 	}
 	a.Scale, a.SoftCap = l.Scale, l.SoftCap
 	a.Causal, a.Window, a.ALiBi, a.Dropout, a.Scope = l.Causal, l.Window, l.ALiBi, l.Dropout, scope
+	watchedOf(x.Graph()).put(scope.Scope()+"/weights", func() *Node {
+		w := a.weights(q, k, v)
+		d := w.Shape().Dimensions
+		return Reshape(w, d[0], l.Heads, d[3], d[4])
+	})
 	var y *Node
 	if cache != nil {
 		y = cache.attend(scope, q, k, v, a)

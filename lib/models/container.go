@@ -62,6 +62,7 @@ func (l Repeat) Apply(scope *model.Scope, x *Node) *Node {
 			x = HandMask(x, recomputed(l.Layer, inner, x))
 		} else {
 			x, _ = apply(l.Layer, inner, x, nil)
+			watch(inner.Scope(), x)
 		}
 		if i+1 < l.Times && !x.Shape().Equal(before) {
 			panic(fmt.Errorf("the layer makes %s of %s: want the same shape, for it is repeated", x.Shape(), before))
@@ -161,7 +162,10 @@ func holds[L Layer](layers []Layer) bool {
 func sequence(layers []Layer, scope *model.Scope, x *Node) *Node {
 	var again Again
 	for _, layer := range layers {
-		x, again = apply(layer, inside(layer, scope), x, again)
+		own := inside(layer, scope)
+		if x, again = apply(layer, own, x, again); own != scope {
+			watch(own.Scope(), x)
+		}
 	}
 	return x
 }

@@ -73,7 +73,9 @@ func Call(scope *model.Scope, l Layer, x *Node) *Node {
 			panic(fmt.Errorf("layer %s got an input of %v: %v", name, x.Shape().Dimensions, r))
 		}
 	}()
-	y, _ := apply(l, scope.At("%s", name), x, nil)
+	own := scope.At("%s", name)
+	y, _ := apply(l, own, x, nil)
+	watch(own.Scope(), y)
 	return y
 }
 
@@ -195,8 +197,13 @@ func (n Net) Build(scope *model.Scope, in Inputs, mark func(label string), each 
 // Layer builds layer i, whose name is name, as Build does. Inputs of the net are not there
 // but for x.
 func (n Net) Layer(i int, name string, scope *model.Scope, x *Node, mark func(label string)) *Node {
+	return n.LayerOf(i, name, scope, Inputs{only: x}, mark)
+}
+
+// LayerOf is Layer with all inputs of the net, for its Function; other layers take x.
+func (n Net) LayerOf(i int, name string, scope *model.Scope, in Inputs, mark func(label string)) *Node {
 	n.adapt(scope)
-	y, _ := n.Listed().layer(i, name, scope, Inputs{only: x}, x, nil, mark)
+	y, _ := n.Listed().layer(i, name, scope, in, in[only], nil, mark)
 	return y
 }
 
@@ -212,11 +219,15 @@ func (n Net) layer(i int, name string, scope *model.Scope, in Inputs, x *Node, o
 	if mark != nil {
 		mark(name + "/forward")
 	}
-	if f, is := n.Layers[i].(function); is {
-		y = f.apply(scope, in)
-	} else {
-		y, next = apply(n.Layers[i], scope.In("%s", name), x, once)
+	switch l := n.Layers[i].(type) {
+	case function:
+		y = l.apply(scope, in)
+	case leaf:
+		y, next = apply(l.Layer, l.scope(scope), x, once)
+	default:
+		y, next = apply(l, scope.In("%s", name), x, once)
 	}
+	watch(scope.Scope()+"/"+name, y)
 	if mark == nil {
 		return y, next
 	}

@@ -85,13 +85,5 @@ func (l TransformerBlock) feedForward() FeedForward {
 func (l TransformerBlock) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
 	sequences(x)
-	norm := func(name string) Layer {
-		if l.RMSNorm {
-			return RMSNorm{Name: name}
-		}
-		return LayerNorm{Name: name}
-	}
-	y := sequence([]Layer{norm("norm1"), l.attention()}, scope, x)
-	x = Add(x, Dropout{Rate: l.Dropout}.Apply(scope, y))
-	return Add(x, sequence([]Layer{norm("norm2"), l.feedForward()}, scope, x))
+	return sequence(l.halves(), scope, x)
 }

@@ -39,13 +39,7 @@ func (p *Phases) Bottleneck() Bottleneck {
 	layers := map[string][]Line{"forward": p.Forward, "backward": p.Backward}[worst.Phase]
 	if layer, ok := p.slowest(layers); ok && layer.Unclear() == "" {
 		b.Chain = append(b.Chain, layer)
-		var ops []Line
-		for _, l := range p.Ops {
-			if l.Phase == layer.Phase && l.Layer == layer.Layer {
-				ops = append(ops, l)
-			}
-		}
-		if op, ok := p.slowest(ops); ok && op.Unclear() == "" {
+		if op, ok := p.slowest(p.Kinds(layer.Phase, layer.Layer)); ok && op.Unclear() == "" {
 			b.Chain = append(b.Chain, op)
 		}
 	}
@@ -94,13 +88,17 @@ func base(operation string) string {
 	return strings.TrimRight(strings.TrimRight(operation, "0123456789"), "_")
 }
 
-// name is how people call the line's op.
+// name is how people call the line's op, or ops.
 func name(l Line) string {
+	name := l.Operation
+	if l.Times > 1 {
+		name = units.Plural(l.Times, l.Operation+" op")
+	}
 	op := base(l.Operation)
 	if what := fills[op]; what != "" {
-		return fmt.Sprintf("%s (%s)", l.Operation, what)
+		return fmt.Sprintf("%s (%s)", name, what)
 	}
-	return l.Operation
+	return name
 }
 
 // String is the finding in one sentence, and what helps in another.
@@ -111,12 +109,16 @@ func (b Bottleneck) String() string {
 	last := b.Chain[len(b.Chain)-1]
 	s := fmt.Sprintf("%s takes %s of a step", b.Chain[0].Phase, units.Percent(b.Chain[0].Share))
 	if len(b.Chain) > 1 {
-		s += fmt.Sprintf("; in it layer %s takes %s of the layers' time", b.Chain[1].Layer, units.Percent(b.Chain[1].Share))
+		layer, takes := "layer "+b.Chain[1].Layer, "takes"
+		if n := b.Chain[1].Times; n > 1 {
+			layer, takes = fmt.Sprintf("the %d layers %s", n, b.Chain[1].Layer), "take"
+		}
+		s += fmt.Sprintf("; in it %s %s %s of the layers' time", layer, takes, units.Percent(b.Chain[1].Share))
 	}
 	if len(b.Chain) > 2 {
 		s += fmt.Sprintf(", and of that its %s %s", name(last), units.Percent(last.Share))
 	}
-	s += ": " + units.Seconds(last.Seconds())
+	s += ": " + units.Seconds(last.InAll())
 	if b.Doubt != "" {
 		s += " (" + b.Doubt + ")"
 	}

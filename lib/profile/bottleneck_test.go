@@ -2,6 +2,7 @@ package profile
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -46,6 +47,42 @@ func TestBottleneckOfTheArticle(t *testing.T) {
 	want = "update takes 42.5 % of a step: 1.64 ms"
 	if got := p.Bottleneck().String(); got != want {
 		t.Errorf("after the remedy: got %s\nwant %s", got, want)
+	}
+}
+
+// A layer that the net has several times counts as often, and of very many ops those of a
+// kind are one line.
+func TestBottleneckOfBlocks(t *testing.T) {
+	block := line(Layer, "backward", "block/attention", "", 2e-3)
+	block.Times = 4
+	p := &Phases{Phases: []Line{line(Phase, "backward", "", "", 9e-3)}, Backward: []Line{line(Layer, "backward", "head", "", 3e-3), block}}
+	for i := range 15 {
+		for _, op := range []string{"dot_general", "add"} {
+			if i > 0 {
+				op += "_" + strconv.Itoa(i+1)
+			}
+			p.Ops = append(p.Ops, line(Operation, "backward", "block/attention", op, map[bool]float64{true: 80e-6, false: 20e-6}[op[0] == 'd']))
+		}
+	}
+	for _, lines := range [][]Line{p.Phases, p.Backward, p.Ops} {
+		share(lines)
+	}
+	want := "backward takes 100.0 % of a step; in it the 4 layers block/attention take 72.7 % of the layers' time, and of that its 15 dot_general ops 80.0 %: 1.20 ms"
+	if got := p.Bottleneck().String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := p.Kinds("backward", "block/attention"); len(got) != 2 || got[1].Operation != "add" || got[1].Times != 15 || math.Abs(got[1].Seconds()-20e-6) > 1e-12 {
+		t.Errorf("kinds: got %v", got)
+	}
+	p.Ops = p.Ops[:listed]
+	if got := p.Kinds("backward", "block/attention"); len(got) != listed || got[0].Operation != "dot_general" || got[2].Operation != "dot_general_2" {
+		t.Errorf("of few ops: got %v, want each by itself", got)
+	}
+	if _, err := p.Find("backward/block/attention"); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Find("backward/block/attention/mul"); err == nil || !strings.Contains(err.Error(), "want one of backward/block/attention/dot_general, ") {
+		t.Errorf("an op that there is not: got %v", err)
 	}
 }
 
@@ -179,6 +216,9 @@ func TestPeaksShare(t *testing.T) {
 		t.Error("samples that spread far: got a time that is clear")
 	} else if share, _ := p.Share(l); !math.IsNaN(share) {
 		t.Errorf("samples that spread far: got a share of %g, want NaN", share)
+	}
+	if share, bound := p.Share(Line{FLOPs: 15.9e9, Bytes: 1e6, Device: 0.01, Narrow: true}); bound != "matmuls" || math.Abs(share-0.795) > 1e-9 {
+		t.Errorf("bfloat16: got %g of %s, want 0.795 of its own peak", share, bound)
 	}
 	if got, want := p.Ridge(), 10.0; got != want {
 		t.Errorf("got the ridge at %g FLOPs a byte, want %g", got, want)

@@ -46,12 +46,19 @@ type Line struct {
 	// is not known, and for layers and ops.
 	InStep float64
 
+	// Times is how often a step does it, where that is more than once: a layer that a
+	// models.Repeat has several times is measured once. 0 is once.
+	Times int
+
 	// Calls is how often an epoch does it.
 	Calls int
 
 	// FLOPs and Bytes are the work of a run: operations, an exponential and
 	// the like being one, and what must be read and written at least.
 	FLOPs, Bytes float64
+
+	// Narrow says that the net computes in bfloat16 or float16: so do its matmuls.
+	Narrow bool
 
 	// Share is the part of its group that it takes: of a step for a phase, of
 	// all layers in that direction for a layer, of its layer for an op.
@@ -97,6 +104,9 @@ func (l Line) String() string {
 	if l.Share > 0 {
 		text += ", " + units.Percent(l.Share) + [...]string{" of a step", " of the layers", " of its layer"}[l.Level]
 	}
+	if l.Times > 1 {
+		text += fmt.Sprintf(", %d times a step", l.Times)
+	}
 	if l.Kernels > 0 {
 		text += fmt.Sprintf(", %d kernels", l.Kernels)
 	}
@@ -114,6 +124,9 @@ func (l Line) Seconds() float64 {
 	}
 	return l.Time.Median()
 }
+
+// InAll is what all of its runs in a step take together, in seconds.
+func (l Line) InAll() float64 { return l.Seconds() * float64(max(1, l.Times)) }
 
 // AtMost reports that Seconds is an upper bound: the host could not ask fast
 // enough to see the device's own time, or the time is too short to be seen.
@@ -162,7 +175,7 @@ func traffic(p *hlo.Program) float64 {
 func share(lines []Line) {
 	sum := Total(lines)
 	for i := range lines {
-		lines[i].Share = lines[i].Seconds() / sum
+		lines[i].Share = lines[i].InAll() / sum
 	}
 }
 
@@ -170,7 +183,7 @@ func share(lines []Line) {
 func Total(lines []Line) float64 {
 	sum := 0.0
 	for _, l := range lines {
-		if s := l.Seconds(); !math.IsNaN(s) {
+		if s := l.InAll(); !math.IsNaN(s) {
 			sum += s
 		}
 	}

@@ -64,13 +64,13 @@ func (p Peaks) String() string {
 }
 
 // Share is how near a line comes to the peak that bounds it: the greater of
-// its share of the default matmuls' FLOP/s and of the memory's bandwidth, and
+// its share of the matmuls' FLOP/s (of the type that it computes in) and of the memory's bandwidth, and
 // which of them it is, "matmuls" or "memory". NaN where something is unknown, or
 // cannot be: nothing is faster than the peak, but what is in a cache is faster than
 // memory. Bound is then "cache" or "".
 func (p Peaks) Share(l Line) (share float64, bound string) {
 	seconds := l.Seconds()
-	flops, bytes := l.FLOPs/seconds/p.TF32, l.Bytes/seconds/p.Copy
+	flops, bytes := l.FLOPs/seconds/p.matmuls(l.Narrow), l.Bytes/seconds/p.Copy
 	switch {
 	case math.IsNaN(flops) || math.IsInf(flops, 0) || math.IsNaN(bytes) || math.IsInf(bytes, 0) || l.Unclear() != "":
 		return math.NaN(), ""
@@ -91,9 +91,18 @@ const (
 	cached   = 1 << 26 // bytes that some cache may hold
 )
 
+// matmuls is the peak rate of matmuls, of a net that computes in bfloat16 or float16 or one
+// that does not.
+func (p Peaks) matmuls(narrow bool) float64 {
+	if narrow {
+		return max(p.BF16, p.TF32)
+	}
+	return p.TF32
+}
+
 // tooLow reports whether a line is faster than the peaks allow.
 func (p Peaks) tooLow(l Line) bool {
-	return l.Unclear() == "" && l.FLOPs/l.Seconds()/p.TF32 > possible
+	return l.Unclear() == "" && l.FLOPs/l.Seconds()/p.matmuls(l.Narrow) > possible
 }
 
 // Ridge is the FLOPs a byte at which matmuls begin to bound and memory ceases

@@ -101,6 +101,15 @@ func (p *Phases) Estimate() float64 { return p.Sum() * float64(p.Steps) }
 // they were left out.
 func (p *Phases) Measured() float64 { return p.Epoch.Seconds() * float64(p.Steps) }
 
+// MFU is the model FLOPs utilisation of training (Chowdhery et al., 2022): the FLOPs of a step
+// over what the device could do in a step of the epoch. NaN if it is not known.
+func (p *Phases) MFU() float64 {
+	if p.Epoch.Time.N() == 0 || !(p.Peaks.TF32 > 0) {
+		return math.NaN()
+	}
+	return p.Chain.FLOPs / p.Epoch.Seconds() / p.Peaks.matmuls(p.Chain.Narrow)
+}
+
 // Lines are all lines, in the order of the table.
 func (p *Phases) Lines() []Line {
 	return slices.Concat(p.Phases, p.Forward, p.Backward, p.Ops)
@@ -109,26 +118,27 @@ func (p *Phases) Lines() []Line {
 // Find is the line with a path such as backward/pool/select_and_scatter, or of
 // the whole: step, epoch, train error, test error.
 func (p *Phases) Find(path string) (Line, error) {
-	var paths []string
+	var paths, ops []string // of what was measured
 	for _, l := range append(p.Lines(), p.Chain, p.Epoch, p.TrainError, p.TestError) {
 		switch {
 		case l.Phase == "" || l.Time.N() == 0 && l.Device == 0:
 		case l.Path() == path:
 			return l, nil
+		case l.Level == Operation:
+			if strings.HasPrefix(path, l.Phase+"/"+l.Layer+"/") { // there are many: named to whoever asks for one of that layer
+				ops = append(ops, l.Path())
+			}
 		default:
 			paths = append(paths, l.Path())
 		}
 	}
+	if len(ops) > 0 {
+		paths = ops
+	}
 	if len(paths) == 0 {
 		return Line{}, fmt.Errorf("profile: %s: %q: nothing was measured", p.Net, path)
 	}
-	// Ops are named to whoever asks for one of that layer: there are many.
-	layer := path[:max(0, strings.LastIndex(path, "/"))]
-	below := slices.DeleteFunc(slices.Clone(paths), func(s string) bool { return strings.Count(s, "/") < 2 || !strings.HasPrefix(s, layer+"/") })
-	if strings.Count(path, "/") < 2 || len(below) == 0 {
-		below = slices.DeleteFunc(paths, func(s string) bool { return strings.Count(s, "/") > 1 })
-	}
-	return Line{}, fmt.Errorf("profile: %s: got %q, want one of %s", p.Net, path, strings.Join(below, ", "))
+	return Line{}, fmt.Errorf("profile: %s: got %q, want one of %s", p.Net, path, strings.Join(paths, ", "))
 }
 
 // measurer is a call of Measure at work.
@@ -255,6 +265,7 @@ func (m *measurer) phases(parts *phases.Step) error {
 		err = m.measure(append(tasks, task{line: &chain, run: step, inside: m.inChain(lines)}))
 	}
 	for _, l := range lines {
+		chain.Narrow = l.Narrow
 		chain.FLOPs, chain.Bytes = chain.FLOPs+l.FLOPs, chain.Bytes+l.Bytes
 	}
 	share(lines)
@@ -306,8 +317,8 @@ func (m *measurer) layers(parts *phases.Step) error {
 	m.Progress("layers")
 	forward, backward := make([]Line, len(all)), make([]Line, 0, len(all))
 	var tasks []task
-	line := func(l *Line, phase, layer string, f *phases.Phase) error {
-		*l = Line{Level: Layer, Phase: phase, Layer: layer, Calls: parts.Steps, Kernels: -1}
+	line := func(l *Line, phase string, layer *phases.Layer, f *phases.Phase) error {
+		*l = Line{Level: Layer, Phase: phase, Layer: layer.Name, Times: layer.Times, Calls: parts.Steps * layer.Times, Kernels: -1}
 		in, err := f.Inputs()
 		if err != nil {
 			return err
@@ -317,7 +328,7 @@ func (m *measurer) layers(parts *phases.Step) error {
 		return err
 	}
 	for i, l := range all {
-		if err := line(&forward[i], "forward", l.Name, l.Forward); err != nil {
+		if err := line(&forward[i], "forward", l, l.Forward); err != nil {
 			return err
 		}
 	}
@@ -326,7 +337,7 @@ func (m *measurer) layers(parts *phases.Step) error {
 			continue
 		}
 		backward = backward[:len(backward)+1] // its capacity is enough: tasks point into it
-		if err := line(&backward[len(backward)-1], "backward", l.Name, l.Backward); err != nil {
+		if err := line(&backward[len(backward)-1], "backward", l, l.Backward); err != nil {
 			return err
 		}
 	}
@@ -356,7 +367,7 @@ func (m *measurer) operations(parts *phases.Step) error {
 				continue
 			}
 			m.Progress("operations of " + f.phase + "/" + l.Name)
-			lines, err := m.apart(f.phase, l.Name, f.of, parts.Steps)
+			lines, err := m.apart(f.phase, l.Name, f.of, parts.Steps*l.Times)
 			m.result.Ops = append(m.result.Ops, lines...)
 			if err != nil {
 				return err
@@ -366,11 +377,11 @@ func (m *measurer) operations(parts *phases.Step) error {
 	return nil
 }
 
-// slowest is the line that takes longest.
+// slowest is the line that takes longest in a step.
 func (p *Phases) slowest(lines []Line) (Line, bool) {
 	worst, found := Line{}, false
 	for _, l := range lines {
-		if s := l.Seconds(); !math.IsNaN(s) && (!found || s > worst.Seconds()) {
+		if s := l.InAll(); !math.IsNaN(s) && (!found || s > worst.InAll()) {
 			worst, found = l, true
 		}
 	}

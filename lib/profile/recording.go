@@ -48,10 +48,12 @@ type Step struct {
 	Start, Seconds float64
 }
 
-// Layer and Phase are the halves of the label conv/backward.
+// Layer is the first half of the label conv/backward, or all of one that has no halves.
 func (k Kernel) Layer() string {
-	layer, _, _ := strings.Cut(k.Label, "/")
-	return layer
+	if i := strings.LastIndexByte(k.Label, '/'); i >= 0 {
+		return k.Label[:i]
+	}
+	return k.Label
 }
 
 // Phase is the second half of the label, or all of one that has no halves.

@@ -22,6 +22,8 @@ type task struct {
 // task makes a task of a program.
 func (m *measurer) task(l *Line, p *hlo.Program, in []*session.Array) (task, error) {
 	l.work(p)
+	c := m.net.Config()
+	l.Narrow = c.BF16 || c.F16
 	r, err := m.runner(p, in)
 	if err != nil {
 		return task{}, err

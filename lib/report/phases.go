@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gaiden/lib/profile"
@@ -68,7 +69,11 @@ func (p phases) table() Table {
 		}
 		t.Rows = append(t.Rows, []string{title})
 		for _, l := range lines {
-			t.Rows = append(t.Rows, p.row("  "+l.Name(), l))
+			name := "  " + l.Name()
+			if l.Times > 1 {
+				name += fmt.Sprintf(" ×%d", l.Times)
+			}
+			t.Rows = append(t.Rows, p.row(name, l))
 		}
 	}
 	section("forward, layer by layer", p.Forward)
@@ -78,7 +83,12 @@ func (p phases) table() Table {
 		for to < len(p.Ops) && p.Ops[to].Phase == p.Ops[from].Phase && p.Ops[to].Layer == p.Ops[from].Layer {
 			to++
 		}
-		section(p.Ops[from].Layer+" "+p.Ops[from].Phase+", op by op", p.Ops[from:to])
+		kinds, title := p.Kinds(p.Ops[from].Phase, p.Ops[from].Layer), "op by op"
+		if len(kinds) < to-from {
+			title = fmt.Sprintf("%d ops by kind, the mean of each", to-from)
+			kinds = slices.DeleteFunc(kinds, func(l profile.Line) bool { return l.Share < 0.005 })
+		}
+		section(p.Ops[from].Layer+" "+p.Ops[from].Phase+", "+title, kinds)
 		from = to
 	}
 	inside := func(title string, groups []profile.Group) {
@@ -175,6 +185,9 @@ func (p phases) notes() []string {
 		notes = append(notes, fmt.Sprintf("Estimated epoch (sum × steps): %s; measured: %s (%s), which is %s of the estimate: %s.",
 			units.Seconds(p.Estimate()), units.Seconds(p.Measured()), p.seen(), units.Percent(p.Measured()/p.Estimate()), p.why()))
 	}
+	if mfu := p.MFU(); quiet && mfu > 0 {
+		notes = append(notes, fmt.Sprintf("Model FLOPs utilisation (MFU): %s of the peak of this device's matmuls, by a step of the epoch's program.", units.Percent(mfu)))
+	}
 	if sum := profile.Total(p.Forward); sum > 0 {
 		notes = append(notes, fmt.Sprintf("The layers alone take %s forward and %s backward: each reads and writes everything between it and the next, where the phase's program joins ops.",
 			units.Seconds(sum), units.Seconds(profile.Total(p.Backward))))
@@ -226,7 +239,7 @@ func (p phases) bars() Bars {
 	b := Bars{Title: "Time of a step"}
 	for group, lines := range [][]profile.Line{p.Phases.Phases, p.Forward, p.Backward} {
 		for _, l := range lines {
-			b.Bars = append(b.Bars, Bar{Name: strings.TrimSpace(l.Path()), Value: l.Seconds(), Text: units.Seconds(l.Seconds()) + " " + units.Percent(l.Share), Group: group})
+			b.Bars = append(b.Bars, Bar{Name: strings.TrimSpace(l.Path()), Value: l.InAll(), Text: units.Seconds(l.InAll()) + " " + units.Percent(l.Share), Group: group})
 		}
 	}
 	return b

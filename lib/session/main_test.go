@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 	case "cell":
 		cell(os.Args[len(os.Args)-1])
 		os.Exit(0)
+	case "gomlx":
+		leave(gomlxCell(os.Args[len(os.Args)-1]))
 	case "locked":
 		leave(lockedCell(os.Args[len(os.Args)-1]))
 	case "leaver":

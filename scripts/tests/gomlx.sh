@@ -41,17 +41,17 @@ around=gomlx_env gotest gomlx-devices -mod=mod -modfile="$gomlx_dir/go.mod" -p 1
   github.com/gomlx/gomlx/core/graph github.com/gomlx/gomlx/ml/dataset
 gomlx_env "$bin" session stop >&2 || true
 
-# GoMLX's own notebooks, unchanged: their import of backends/default means the
-# session, and what they import besides is fetched.
+# GoMLX's own notebooks and a program with its training loop, unchanged: their import
+# of backends/default means the session, and what they import besides is fetched.
 began=$SECONDS
 examples=$(cd "$gomlx_dir" && GOFLAGS=-mod=mod go mod download -json github.com/gomlx/gomlx/examples@v0.28.1 | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') || examples=
 if [ -d "$examples" ] && command -v python3 > /dev/null; then
   isolated_install
   mkdir -p "$isolated/gomlx"
-  counts=$(isolated python3 "$root/scripts/tests/gomlx_notebooks.py" "$bin" "$isolated/gomlx" "$examples/tutorial/tutorial.ipynb" "$examples/fft/fft.ipynb") || counts="0 2 0"
+  counts=$(isolated python3 "$root/scripts/tests/gomlx_notebooks.py" "$bin" "$isolated/gomlx" "$examples/tutorial/tutorial.ipynb" "$examples/fft/fft.ipynb" "$examples/linear/linear.go") || counts="0 3 0"
   isolated "$bin" session stop >&2 || true
 else
   say "skipped: GoMLX's notebooks are in github.com/gomlx/gomlx/examples, which could not be downloaded: check the network"
-  counts="0 0 2"
+  counts="0 0 3"
 fi
 add_counts gomlx-notebooks "$began" $counts

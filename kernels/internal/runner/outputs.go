@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -112,6 +113,10 @@ func (o *outputs) fail(err *jupyter.Error) {
 	o.add(&output{kind: "error", err: err})
 }
 
+// overwritten matches what a carriage return goes back over, as a progress bar's does for
+// each step: JupyterLab and nbclient do not save it either.
+var overwritten = regexp.MustCompile(`.*\r+([^\r\n])`)
+
 // written returns the outputs as the format has them.
 func (o *outputs) written() []any {
 	o.mu.Lock()
@@ -128,7 +133,7 @@ func (out *output) written() map[string]any {
 	switch out.kind {
 	case "stream":
 		w["name"] = out.name
-		w["text"] = lines(string(bytes.ToValidUTF8(out.stream, []byte("\uFFFD"))))
+		w["text"] = lines(string(bytes.ToValidUTF8(overwritten.ReplaceAll(out.stream, []byte("$1")), []byte("\uFFFD"))))
 	case "error":
 		trace := []any{}
 		for _, line := range out.err.Traceback {

@@ -55,6 +55,7 @@ type Phase struct {
 // Layer is the programs of one layer.
 type Layer struct {
 	Name    string
+	Times   int // how many like it the net has: those of a models.Repeat
 	Forward *Phase
 	// Backward derives the gradients of the layer's weights and, unless no layer before it
 	// has any, of its input; nil where there is nothing to derive.
@@ -96,6 +97,7 @@ type Program struct {
 // LayerPrograms are those of a layer; Backward may be nil.
 type LayerPrograms struct {
 	Name     string
+	Times    int
 	Forward  Program
 	Backward *Program
 }
@@ -282,8 +284,9 @@ func (p *Step) read(name string) ([]float32, error) {
 func (p *Step) List() []*Phase { return p.list }
 
 // Layers makes programs of each layer and runs them once on the batch, so that each can be
-// repeated and timed. Together they take longer than the whole: XLA fuses across layers,
-// and these read and write everything between them.
+// repeated and timed; of a models.Repeat, the parts of its first layer. Together they take
+// longer than the whole: XLA fuses across layers, and these read and write everything
+// between them.
 func (p *Step) Layers(ctx context.Context) ([]*Layer, error) {
 	if p.layers != nil {
 		return p.layers, nil
@@ -300,10 +303,12 @@ func (p *Step) Layers(ctx context.Context) ([]*Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.arrays["layer/0"] = p.arrays["x"]
+	if x := p.arrays["x"]; x != nil { // a net with several inputs has none of this name
+		p.arrays["layer/0"] = x
+	}
 	var all []*Layer
 	for _, l := range programs {
-		layer := &Layer{Name: l.Name, Forward: p.phase(l.Forward)}
+		layer := &Layer{Name: l.Name, Times: l.Times, Forward: p.phase(l.Forward)}
 		if l.Backward != nil {
 			layer.Backward = p.phase(*l.Backward)
 		}

@@ -126,3 +126,25 @@ stopped: context canceled
 		})
 	}
 }
+
+func TestMFU(t *testing.T) {
+	h := &History{FLOPs: 3e9, Steps: 100, Device: 2 * time.Second}
+	for _, tt := range []struct {
+		name    string
+		devices int
+		peak    float64
+		want    float64
+	}{
+		{"one device", 1, 1e12, 0.15},
+		{"two devices", 2, 1e12, 0.075},
+		{"a peak that is not known", 1, 0, math.NaN()},
+	} {
+		h.Devices = tt.devices
+		if got := h.MFU(tt.peak); math.Abs(got-tt.want) > 1e-12 || math.IsNaN(got) != math.IsNaN(tt.want) {
+			t.Errorf("%s: got %g, want %g", tt.name, got, tt.want)
+		}
+	}
+	if got := (&History{Steps: 1, Device: time.Second}).MFU(1e12); !math.IsNaN(got) {
+		t.Errorf("of FLOPs that nobody counted: got %g, want NaN", got)
+	}
+}

@@ -135,6 +135,13 @@ func TestFetch(t *testing.T) {
 			imports: "example.com/mid/uses", want: "30", version: "example.com/mid v1.0.0"},
 		{name: "replaced by another module", mod: "require example.com/old v1.0.0\n\nreplace example.com/old => example.com/fork v1.0.0",
 			imports: "example.com/old", want: "40", version: "example.com/old v1.0.0"},
+		{name: "replaced by a directory and not required", edit: func(t *testing.T, dir string) {
+			local := t.TempDir()
+			write(t, local, "go.mod", "module example.com/local\n\nrequire example.com/old v1.0.0\n")
+			write(t, local, "sub/sub.go", "package sub\n\nimport \"example.com/old\"\n\nconst X = 60 + old.X\n")
+			mod, _ := os.ReadFile(filepath.Join(dir, "go.mod"))
+			write(t, dir, "go.mod", string(mod)+"\nreplace example.com/local => "+local+"\n")
+		}, imports: "example.com/local/sub", want: "90", version: "example.com/local v0.0.0"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -50,7 +50,8 @@ func importProblem(path, text string) *ImportError {
 	first, rest, _ := strings.Cut(text, "\n")
 	switch {
 	case strings.Contains(first, "no required module provides package"),
-		strings.Contains(first, "cannot find module providing package"):
+		strings.Contains(first, "cannot find module providing package"),
+		strings.Contains(first, "is replaced but not required"):
 		e.Reason, e.Needs = "no module of this notebook provides it", true
 	case strings.Contains(first, "is not in std"):
 		e.Reason = noSuchStandard

@@ -1,0 +1,64 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gomlx/compute/dtypes"
+
+	"gaiden/lib/export"
+)
+
+// Export writes the net as Evaluate uses it, for use without Gaiden: a Go module to a directory,
+// ONNX to a file that ends in .onnx.
+func (n *Net) Export(path string) error {
+	examples := export.Examples(n.model)
+	var x any = examples[0]
+	if n.model.Inputs != nil {
+		named := Inputs{}
+		for i, in := range n.model.Inputs {
+			named[in.Name] = examples[i]
+		}
+		x = named
+	}
+	err := n.withExamples("Export", x, func(ctx context.Context, s *Set) error {
+		used, err := n.averaged()
+		if err != nil {
+			return err
+		}
+		steps, err := n.stepsDone()
+		if err != nil {
+			return err
+		}
+		out := export.Net{Name: n.name, Space: n.session.Space(), Model: n.model, Steps: steps, Narrow: n.config.narrows(), Examples: examples}
+		values := map[string]slot{}
+		for i, v := range n.layout.variables {
+			values[v.name] = used[i]
+			out.Variables = append(out.Variables, export.Variable{Name: v.name, Path: v.path, From: n.name + "/" + used[i].name, Shape: v.shape, Trainable: v.trainable})
+		}
+		out.Value = func(v export.Variable) (any, error) { return n.value(values[v.Name]) }
+		out.Predict = func() ([]float32, error) {
+			p, err := n.predict(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			return p.Output, nil
+		}
+		return export.Write(path, out)
+	})
+	if err != nil {
+		return fmt.Errorf("fit: %s: export: %w", n.name, err)
+	}
+	return nil
+}
+
+// value is the value of a slot, as a flat slice of its type.
+func (n *Net) value(s slot) (any, error) {
+	arrays, err := n.state([]slot{s})
+	if err != nil {
+		return nil, err
+	}
+	defer free(arrays...)
+	flat := dtypes.MakeAnySlice(s.shape.DType, s.shape.Size())
+	return flat, arrays[0].Values(flat)
+}
