@@ -194,7 +194,7 @@ func (n *Notebook) chdir(ctx context.Context, host magic.Host, c magic.Command) 
 		return magic.Usage(c)
 	}
 	if len(c.Args) == 0 {
-		fmt.Fprintf(host.Stdout(), "Current directory: %q\n", n.directory())
+		fmt.Fprintf(host.Stdout(), "Current directory: %q\n", n.Directory())
 		return nil
 	}
 	dir := filepath.Clean(n.expand(c.Args[0]))
@@ -269,7 +269,7 @@ func (n *Notebook) script(ctx context.Context, host magic.Host, c magic.Command)
 	if len(c.Args) == 0 || !ok {
 		return magic.Usage(c)
 	}
-	exit, err := x.program(ctx, n.directory(), []byte(c.Body+"\n"), c.Args[0], c.Args[1:]...)
+	exit, err := x.program(ctx, n.Directory(), []byte(c.Body+"\n"), c.Args[0], c.Args[1:]...)
 	if err == nil && exit.Code != 0 {
 		return &exitError{exit}
 	}
