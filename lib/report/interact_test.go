@@ -20,7 +20,7 @@ func TestInteract(t *testing.T) {
 		if steps == 9 {
 			panic("too many")
 		}
-		return fmt.Sprint(rate, steps, kind, on), nil
+		return fmt.Sprintf("%v %v %v %v", rate, steps, kind, on), nil
 	}
 	controls := []Control{Slider{Name: "rate", Max: 1, Value: 0.5}, Slider{Name: "<steps>", Min: 1, Max: 10, Value: 3}, Choice{Name: "kind", Options: []string{"a&b", "bad"}}, Switch{Name: "on", On: true}}
 	for _, end := range []string{"done", "stop", "alone"} {
@@ -66,8 +66,8 @@ func TestInteract(t *testing.T) {
 			if err := <-failed; err != nil {
 				t.Fatal(err)
 			}
-			last := "0.25 4a&b false"
-			want := []string{"0.5 3a&b true", "0.25 3a&b true", "no such kind", "panic: too many", `report: Interact: rate: got "2", want a number from 0 to 1`, last, last, "ended"}
+			last := "0.25 4 a&b false"
+			want := []string{"0.5 3 a&b true", "0.25 3 a&b true", "no such kind", "panic: too many", `report: Interact: rate: got "2", want a number from 0 to 1`, last, last, "ended"}
 			if got := strings.Join(shown, "|"); got != strings.Join(want, "|") {
 				t.Errorf("got %s, want %s", got, strings.Join(want, "|"))
 			}
