@@ -81,7 +81,7 @@ func Interact(f any, controls ...Control) error {
 	id := gonbui.UniqueId()
 	in.show = func(form, ended string, result any, err error) {
 		if form != "" { // a page that is shown again loses the control that has the focus
-			gonbui.SendData(&protocol.DisplayData{DisplayID: "interact-" + id, Data: controlForms(form, ended)})
+			gonbui.SendData(&protocol.DisplayData{DisplayID: "interact-" + id, Data: controlForms(form, ended, in.plain())})
 		}
 		gonbui.SendData(&protocol.DisplayData{DisplayID: "interact-result-" + id, Data: resultForms(result, err)})
 	}
@@ -228,6 +228,15 @@ func (in *interaction) form() string {
 	return b.String()
 }
 
+// plain is the values for a terminal.
+func (in *interaction) plain() string {
+	var parts []string
+	for i, c := range in.controls {
+		parts = append(parts, c.name()+" "+in.texts[i])
+	}
+	return strings.Join(parts, ", ")
+}
+
 // static is the values as text, for a cell that has ended.
 func (in *interaction) static(note string) string {
 	var parts []string
@@ -243,8 +252,8 @@ func (in *interaction) static(note string) string {
 
 // controlForms are the forms of a display of the controls: the page, and what replaces
 // it when the cell has ended without a word.
-func controlForms(page, ended string) map[protocol.MIMEType]any {
-	forms := map[protocol.MIMEType]any{protocol.MIMETextHTML: page, protocol.MIMETextPlain: "controls"}
+func controlForms(page, ended, plain string) map[protocol.MIMEType]any {
+	forms := map[protocol.MIMEType]any{protocol.MIMETextHTML: page, protocol.MIMETextPlain: plain}
 	if ended != "" {
 		forms[mimeEnded] = ended
 	}
