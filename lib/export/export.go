@@ -50,7 +50,7 @@ type Net struct {
 	Steps     int  // training steps done
 	Narrow    bool // the session computes in 16 bits, so its answers are rounded
 	// Value is the value of a variable, a flat slice of its type.
-	Value func(v Variable) (any, error)
+	Value    func(v Variable) (any, error)
 	Examples []any // of the function Examples
 	// Predict is what the session computes for them.
 	Predict func() ([]float32, error)
