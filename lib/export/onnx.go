@@ -33,7 +33,7 @@ func ONNX(p *portable.Program, weights []any) (file []byte, err error) {
 			file, err = nil, e
 		}
 	}()
-	g := &graph{p: p, names: map[int]string{}, taken: map[string]bool{}, constants: map[string]string{}, initializers: &[]message{}}
+	g := &graph{p: p, names: map[int]string{}, narrow: map[int]narrow{}, taken: map[string]bool{}, constants: map[string]string{}, initializers: &[]message{}}
 	for i, n := range [2]int{5, 7} {
 		if p.Batch > 0 {
 			n = p.Batch
@@ -99,14 +99,16 @@ type graph struct {
 	initializers *[]message
 	length       string // name of [n], the number of examples; "": not made yet
 	nodes        []message
-	op           portable.Op // that is being written
+	narrow       map[int]narrow // values that are repeated along axes, before that
+	inside       bool           // it is the body of a loop or a branch
+	op           portable.Op    // that is being written
 }
 
 // inner is a graph inside of g, which sees its values.
 func (g *graph) inner() *graph {
 	g.batch() // once, for all
 	in := *g
-	in.nodes = nil
+	in.nodes, in.inside = nil, true
 	return &in
 }
 
@@ -137,11 +139,55 @@ func (g *graph) named(number int, name string) string {
 
 // name is that of a value.
 func (g *graph) name(number int) string {
-	name, is := g.names[number]
+	if name, is := g.names[number]; is {
+		return name
+	}
+	x, is := g.narrow[number]
 	if !is {
 		panic(fmt.Errorf("export: value %d has no name yet", number))
 	}
+	name := x.name
+	if dims := g.dims(number); x.rank < len(dims) || !slices.Equal(x.dims, dims) {
+		name = g.do("Expand", nil, x.name, g.list(dims))
+	}
+	if !g.inside { // names of an inner graph cannot be seen outside
+		g.names[number] = name
+	}
 	return name
+}
+
+// narrow is a value that is to be repeated along the axes where its dimensions are 1.
+type narrow struct {
+	name string
+	dims []portable.Dim
+	rank int // of the array: its axes are the last ones
+}
+
+// operands are the names of arguments of an operation on elements. They may be narrow where ONNX
+// repeats them by itself, because others are as wide as the result.
+func (g *graph) operands(args ...int) []string {
+	out := g.dims(g.op.Out[0])
+	names, all := make([]string, len(args)), make([]narrow, len(args))
+	covered, whole := make([]bool, len(out)), false
+	for i, arg := range args {
+		number := g.number(arg)
+		x, is := g.narrow[number]
+		if !is {
+			x = narrow{dims: g.dims(number), rank: len(g.dims(number))}
+		}
+		all[i] = x
+		whole = whole || x.rank == len(out)
+		for axis := range x.dims {
+			at := axis + len(out) - len(x.dims)
+			covered[at] = covered[at] || x.dims[axis] == out[at]
+		}
+	}
+	for i, arg := range args {
+		if names[i] = all[i].name; names[i] == "" || !whole || slices.Contains(covered, false) {
+			names[i] = g.in(arg)
+		}
+	}
+	return names
 }
 
 func (g *graph) kind(number int) dtypes.DType { return g.shapes[0][number].DType }
@@ -334,7 +380,9 @@ func (g *graph) operations(ops []portable.Op) {
 			g.fail(fmt.Sprint("for ", g.kind(op.Out[0])))
 		}
 		for i, name := range write(g) {
-			g.names[op.Out[i]] = name
+			if name != "" { // else it is narrow
+				g.names[op.Out[i]] = name
+			}
 		}
 	}
 }

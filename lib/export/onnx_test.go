@@ -225,3 +225,21 @@ func TestONNX(t *testing.T) {
 		}
 	}
 }
+
+// TestONNXRefuses holds that the error names the layer and the operation.
+func TestONNXRefuses(t *testing.T) {
+	p, weights := recorded(t, models.Net{Name: "n", Input: []int{4}, Layers: []models.Layer{models.Dense{Units: 4}, scatters{}}})
+	_, err := ONNX(p, weights)
+	if want := "layer counts: ScatterSum has no form in ONNX: want a net without it, or a Go module"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// scatters is a layer of one's own.
+type scatters struct{}
+
+func (scatters) Title() (name, kind string) { return "counts", "Counts" }
+
+func (scatters) Apply(_ *model.Scope, x *Node) *Node {
+	return ScatterSum(ZerosLike(x), ConvertDType(Slice(x, AxisRange(), AxisRange(0, 1)), dtypes.Int32), x, false, false)
+}

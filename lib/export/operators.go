@@ -19,15 +19,15 @@ func init() { // some of them write others
 		"Log1p":     func(g *graph) []string { return one(g.do("Log", nil, g.do("Add", nil, g.in(0), g.like(0, 1)))) },
 		"Rsqrt":     func(g *graph) []string { return one(g.do("Reciprocal", nil, g.do("Sqrt", nil, g.in(0)))) },
 		"IsFinite":  isFinite,
-		"NotEqual":  func(g *graph) []string { return one(g.do("Not", nil, g.do("Equal", nil, g.in(0), g.in(1)))) },
-		"Rem":       func(g *graph) []string { return one(g.do("Mod", map[string]any{"fmod": 1}, g.in(0), g.in(1))) },
+		"NotEqual":  func(g *graph) []string { return one(g.do("Not", nil, g.do("Equal", nil, g.operands(0, 1)...))) },
+		"Rem":       func(g *graph) []string { return one(g.do("Mod", map[string]any{"fmod": 1}, g.operands(0, 1)...)) },
 		"ArgMinMax": argMinMax, "BroadcastInDim": broadcast, "Concatenate": concatenate, "ConvGeneral": convolve,
 		"ConvertDType": func(g *graph) []string { return one(g.cast(g.in(0), g.kind(g.op.Out[0]))) },
 		"DotGeneral":   dot, "Gather": gather, "If": branch, "Iota": iota_, "Pad": pad, "ReduceWindow": reduceWindow,
 		"Reshape": func(g *graph) []string { return one(g.reshape(g.in(0), g.dims(g.op.Out[0]))) },
 		"Reverse": reverse, "Slice": slice, "Sort": sort,
 		"Transpose": func(g *graph) []string { return one(g.transpose(g.in(0), g.ints(1))) },
-		"Where":     func(g *graph) []string { return one(g.do("Where", nil, g.in(0), g.in(1), g.in(2))) },
+		"Where":     func(g *graph) []string { return one(g.do("Where", nil, g.operands(0, 1, 2)...)) },
 		"While":     loop,
 	}
 	for ours, theirs := range map[string]string{"Abs": "Abs", "Ceil": "Ceil", "Cos": "Cos", "Erf": "Erf", "Exp": "Exp", "Floor": "Floor",
@@ -38,7 +38,7 @@ func init() { // some of them write others
 	for ours, theirs := range map[string]string{"Add": "Add", "Div": "Div", "Equal": "Equal", "GreaterOrEqual": "GreaterOrEqual",
 		"GreaterThan": "Greater", "LessOrEqual": "LessOrEqual", "LessThan": "Less", "LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor",
 		"Max": "Max", "Min": "Min", "Mul": "Mul", "Pow": "Pow", "Sub": "Sub"} {
-		operators[ours] = func(g *graph) []string { return one(g.do(theirs, nil, g.in(0), g.in(1))) }
+		operators[ours] = func(g *graph) []string { return one(g.do(theirs, nil, g.operands(0, 1)...)) }
 	}
 	for ours, theirs := range map[string]string{"ReduceSum": "ReduceSum", "ReduceMax": "ReduceMax", "ReduceMin": "ReduceMin",
 		"ReduceProduct": "ReduceProd", "ReduceLogicalAnd": "ReduceMin", "ReduceLogicalOr": "ReduceMax"} {
@@ -138,24 +138,23 @@ func argMinMax(g *graph) []string {
 	return one(g.cast(g.do(op, map[string]any{"axis": g.integer(1), "keepdims": 0}, g.in(0)), g.kind(g.op.Out[0])))
 }
 
-// broadcast gives x axes of length 1, and repeats it along them.
+// broadcast gives x axes of length 1, and notes that it is repeated along them.
 func broadcast(g *graph) []string {
-	to, from := g.dims(g.op.Out[0]), g.dims(g.number(0))
-	wide := make([]portable.Dim, len(to))
-	for i := range wide {
-		wide[i] = portable.Dim{B: 1}
+	to, from, axes := g.dims(g.op.Out[0]), g.dims(g.number(0)), g.ints(2)
+	x := narrow{g.in(0), make([]portable.Dim, len(to)), len(from)}
+	for i := range x.dims {
+		x.dims[i] = portable.Dim{B: 1}
 	}
-	for i, axis := range g.ints(2) {
-		wide[axis] = from[i]
+	last := true // its axes are the last ones
+	for i, axis := range axes {
+		x.dims[axis] = from[i]
+		last = last && axis == len(to)-len(from)+i
 	}
-	x := g.in(0)
-	if !slices.Equal(wide, from) {
-		x = g.reshape(x, wide)
+	if !last {
+		x.name, x.rank = g.reshape(x.name, x.dims), len(to)
 	}
-	if slices.Equal(wide, to) {
-		return one(x)
-	}
-	return one(g.do("Expand", nil, x, g.list(to)))
+	g.narrow[g.op.Out[0]] = x
+	return one("")
 }
 
 func concatenate(g *graph) []string {
