@@ -61,8 +61,11 @@ lib/losses:                                                       a loss is GoML
 lib/metrics:                                                      a metric is GoMLX
 lib/sampling:                                                     the choice of a token is GoMLX
 lib/fit/result: lib/timing/units                                  what training returns: values and their text
+lib/tensorboard:                                                  values in, event files out
+lib/runs: lib/engine/files, lib/fit/result, lib/tensorboard       histories in, folders of files out
 lib/fit/step: lib/models, lib/session                            steps of one's own, as they are written
 lib/fit/phases: lib/engine/hlo, lib/session                      runs the programs of a step one by one
+lib/fit: lib/runs, lib/sysinfo, lib/weights, lib/data, lib/gradient, lib/fit/phases, lib/fit/step, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/sampling, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/portable:                                                     runs exported nets, which carry its source with them
 lib/portable/record: lib/engine/hlo, lib/models, lib/portable     writes a net's calls down; hlo infers the shapes
 lib/export: lib/engine/files, lib/engine/safetensors, lib/models, lib/portable, lib/portable/record  writes nets for use without Gaiden
@@ -82,7 +85,7 @@ kernels/internal/cell/build: kernels/internal/cell, kernels/internal/cell/parse,
 kernels/internal/cell/keep: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/parse, kernels/internal/cell/repeat, lib/engine/typo  makes programs: of cells, kept declarations and the packages that build knows
 kernels/internal/cell/complete: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/keep, kernels/internal/cell/parse, lib/engine/wire  knows what cells and packages declare
 kernels/internal/jupyter/zmtp:                                    a protocol on sockets; those of go-zeromq/zmq4 lose what is queued at Close, and let one slow peer hold up the others
-kernels/internal/jupyter: kernels/internal/jupyter/zmtp, lib/engine/wire  the kernel's protocol, whatever its language
+kernels/internal/jupyter: kernels/internal/jupyter/zmtp, lib/engine/wire, lib/sysinfo  the kernel's protocol, whatever its language
 kernels/internal/jupyter/frontend: kernels/internal/jupyter       the other end, for benchmarks and tests
 kernels/internal/jupyter/jupytertest: kernels/internal/jupyter, kernels/internal/jupyter/frontend  a kernel and its front end in one process, for tests
 kernels/internal/magic: lib/engine/typo                           text in, commands out
@@ -90,10 +93,11 @@ kernels/internal/raster:                                         SVG in, PNG out
 kernels/internal/widget: kernels/internal/jupyter                 GoNB's widgets by messages of comms; its own code for that is internal
 kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/complete, kernels/internal/cell/keep, kernels/internal/cell/parse, kernels/internal/cell/process, kernels/internal/jupyter, kernels/internal/magic, kernels/internal/raster, kernels/internal/widget, lib/engine/files, lib/engine/typo, lib/engine/wire, lib/timing/units  Go as Jupyter's language: joins the others
 kernels/internal/runner: kernels/internal/jupyter                 runs a notebook file in any interpreter
+kernels/internal/toolserver: kernels/internal/jupyter, kernels/internal/notebook, kernels/internal/webpage, lib/engine/wire, lib/session, lib/timing/units, notebooks/pages  a notebook and its arrays for programs
 kernels/internal/webpage: lib/timing/units                        text in, HTML out
 kernels/internal/serve: lib/portable                              HTTP; the net is one that was exported
 kernels/internal/faults:                                          makes system calls fail, in tests
-lib/report: lib/profile, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/fit/result, lib/search, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices; SVG is written here, as gonum/plot would link 125 packages into a cell
+lib/report: lib/profile, lib/runs, lib/engine/files, lib/timing, lib/timing/stats, lib/timing/units, lib/fit, lib/fit/result, lib/search, lib/session, lib/sysinfo  shows what the others return; a clock in a cell must wait for its devices; SVG is written here, as gonum/plot would link 125 packages into a cell
 `
 
 // outside is which of the large outside modules a package may import, where
@@ -113,6 +117,8 @@ var outside = []struct {
 	{"github.com/gomlx/go-huggingface", []string{"lib/hub"}, "downloads are hub's; its tokenizers lack byte fallback and what several files of a model want"},
 	{"github.com/dlclark/regexp2", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
 	{"github.com/gomlx/onnx-gomlx", []string{"lib/onnx"}, "cells without ONNX do not link it"},
+	{"google.golang.org/protobuf", []string{"lib/tensorboard"}, "its wire format alone: a cell links none of the rest"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"kernels/internal/toolserver", "kernels/gaiden"}, "the protocol is for the program gaiden: a cell links none of it"},
 	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
 	{"github.com/gomlx/gomlx", []string{"lib/elementwise/gomlx", "lib/gradient", "lib/optim", "lib/losses", "lib/metrics", "lib/sampling", "lib/models", "lib/lower/xla", "lib/fused", "lib/fit", "lib/search", "lib/datasets", "lib/hub", "lib/onnx", "lib/portable/record", "kernels/bench"}, "graphs are built above the session"},
 }

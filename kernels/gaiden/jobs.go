@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"gaiden/kernels/internal/magic"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fit"
+	"gaiden/lib/fit/result"
+	"gaiden/lib/report"
 	"gaiden/lib/session"
 	"gaiden/lib/timing/units"
 )
@@ -110,7 +111,9 @@ func listJobs(h magic.Host, s *session.Session, all bool) error {
 	return nil
 }
 
-func showJobs(h magic.Host, l []wire.JobInfo, all bool) {
+func showJobs(h magic.Host, l []wire.JobInfo, all bool) { grid(h, jobRows(l, all)) }
+
+func jobRows(l []wire.JobInfo, all bool) [][]string {
 	rows := [][]string{{"name", "state", "turn or epoch", "log", "started", "changed", ""}}
 	if all {
 		rows[0] = append([]string{"notebook"}, rows[0]...)
@@ -126,31 +129,23 @@ func showJobs(h magic.Host, l []wire.JobInfo, all bool) {
 		}
 		rows = append(rows, r)
 	}
-	grid(h, rows)
+	return rows
 }
 
-// attachNet shows where a net's training is, in a line that is written again and
-// again, and at its end the history.
+// attachNet shows a net's training as Fit does, from its first step on, and at its end the
+// history.
 func attachNet(ctx context.Context, h magic.Host, j *fit.Job) error {
-	const width = 24
-	longest := 0
-	var last fit.Progress
-	show := func(p fit.Progress, state string) {
-		full := int(p.Done() * width)
-		line := fmt.Sprintf("%s [%s%s] %s", shownName(j.Name), strings.Repeat("█", full), strings.Repeat("░", width-full), state)
-		longest = max(longest, utf8.RuneCountInString(line))
-		fmt.Fprintf(h.Stdout(), "\r%-*s", longest, line)
-	}
-	history, err := j.Follow(ctx, func(p fit.Progress) {
-		last = p
-		show(p, p.String())
+	live := h.Live()
+	progress, end := report.Training(shownName(j.Name), func(text, page, ended string) {
+		live(map[string]any{"text/plain": text, "text/html": page}, ended != "")
 	})
+	history, err := j.Follow(ctx, progress)
 	if ctx.Err() != nil {
-		fmt.Fprintf(h.Stdout(), "\njob %s continues\n", shownName(j.Name))
+		end(history, result.ErrDetached)
+		fmt.Fprintf(h.Stdout(), "job %s continues\n", shownName(j.Name))
 		return nil
 	}
-	show(last, last.Outcome(history, err))
-	fmt.Fprintln(h.Stdout())
+	end(history, err)
 	if history != nil {
 		fmt.Fprint(h.Stdout(), history)
 	}

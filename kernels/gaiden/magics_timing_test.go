@@ -25,8 +25,12 @@ type host struct {
 func (h *host) Stdout() io.Writer        { return &h.out }
 func (h *host) Stderr() io.Writer        { return &h.out }
 func (h *host) Show(data map[string]any) { h.shown = append(h.shown, data) }
-func (h *host) Page(map[string]any)      {}
-func (h *host) Next(string)              {}
+func (h *host) Live() func(map[string]any, bool) {
+	return func(data map[string]any, _ bool) { h.Show(data) }
+}
+func (h *host) Progress() []map[string]any { return nil }
+func (h *host) Page(map[string]any)        {}
+func (h *host) Next(string)                {}
 func (h *host) Keep(ctx context.Context, text string) error {
 	h.kept++
 	return h.Go(ctx, text)

@@ -5,6 +5,7 @@
 //	gaiden kernel CONNECTION_FILE             one notebook's kernel; Jupyter runs it
 //	gaiden install                            make the kernel known to Jupyter
 //	gaiden run NOTEBOOK                       execute a notebook without Jupyter
+//	gaiden mcp                                offer a notebook to coding agents
 //	gaiden info [-json]                       machine, devices, versions
 //	gaiden doctor                             check what can be wrong, and say what to do
 //	gaiden serve DIRECTORY                    answer HTTP requests with an exported net
@@ -40,6 +41,7 @@ var commands = map[string]command{
 	"session": {sessionMain, "start|stop|status|reset: the process that owns the devices"},
 	"info":    {infoMain, "machine, devices, versions"},
 	"doctor":  {doctorMain, "what can be wrong, and what to do about it"},
+	"mcp":     {mcpMain, "offer a notebook to coding agents: a server of the Model Context Protocol"},
 	"serve":   {serveMain, "answer HTTP requests with a net that net.Export has written"},
 	"tune":    {tuneMain, "find the fastest kernels for the nets that were trained on a GPU; Fit begins it"},
 	"version": {versionMain, "the version of this program"},

@@ -112,35 +112,45 @@ func deviceMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		if err != nil {
 			return err
 		}
-		rows := [][]string{{"device", "kind", "in use", "peak", "limit", "pool", "largest free"}}
-		for _, d := range st.Devices {
-			r := []string{fmt.Sprint(d.ID), d.Kind}
-			for _, n := range []int64{d.InUse, d.Peak, d.Limit, d.Pool, d.LargestFree} {
-				if n < 0 { // a CPU does not say
-					r = append(r, "")
-				} else {
-					r = append(r, units.Bytes(float64(n)))
-				}
-			}
-			rows = append(rows, r)
+		for _, rows := range memoryTables(st) {
+			grid(h, rows)
 		}
-		grid(h, rows)
-		if !slices.ContainsFunc(st.Devices, func(d wire.DeviceInfo) bool { return d.InUse >= 0 }) {
-			fmt.Fprintln(h.Stdout(), "the plugin does not tell what memory these devices use: what arrays hold is below")
+		if !tellsMemory(st) {
+			fmt.Fprintln(h.Stdout(), "the plugin does not tell what memory these devices use: what arrays hold is above")
 		}
-		names := brief(st.Spaces, func(i wire.SpaceInfo) string { return i.Space })
-		rows = [][]string{{"notebook", "arrays", "size", "of it for %rollback", "quota", "saved", ""}}
-		for _, i := range st.Spaces {
-			quota := ""
-			if i.Quota > 0 {
-				quota = units.Bytes(float64(i.Quota))
-			}
-			rows = append(rows, []string{names[i.Space], units.Count(i.Arrays), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Undo)), quota, ago(i.Saved), i.Note})
-		}
-		rows = append(rows, []string{"all", "", units.Bytes(float64(st.Bytes)), "", "", "", ""})
-		grid(h, rows)
 		return nil
 	})
+}
+
+func tellsMemory(st *wire.Status) bool {
+	return slices.ContainsFunc(st.Devices, func(d wire.DeviceInfo) bool { return d.InUse >= 0 })
+}
+
+// memoryTables are the memory of the devices and of the notebooks.
+func memoryTables(st *wire.Status) [][][]string {
+	devices := [][]string{{"device", "kind", "in use", "peak", "limit", "pool", "largest free"}}
+	for _, d := range st.Devices {
+		r := []string{fmt.Sprint(d.ID), d.Kind}
+		for _, n := range []int64{d.InUse, d.Peak, d.Limit, d.Pool, d.LargestFree} {
+			if n < 0 { // a CPU does not say
+				r = append(r, "")
+			} else {
+				r = append(r, units.Bytes(float64(n)))
+			}
+		}
+		devices = append(devices, r)
+	}
+	names := brief(st.Spaces, func(i wire.SpaceInfo) string { return i.Space })
+	notebooks := [][]string{{"notebook", "arrays", "size", "of it for %rollback", "quota", "saved", ""}}
+	for _, i := range st.Spaces {
+		quota := ""
+		if i.Quota > 0 {
+			quota = units.Bytes(float64(i.Quota))
+		}
+		notebooks = append(notebooks, []string{names[i.Space], units.Count(i.Arrays), units.Bytes(float64(i.Bytes)), units.Bytes(float64(i.Undo)), quota, ago(i.Saved), i.Note})
+	}
+	notebooks = append(notebooks, []string{"all", "", units.Bytes(float64(st.Bytes)), "", "", "", ""})
+	return [][][]string{devices, notebooks}
 }
 
 // setQuota bounds the notebook's arrays, and says what it has of them.

@@ -42,7 +42,11 @@ func TestSizeOf(t *testing.T) {
 // page is a magic.Host that keeps what it is shown.
 type page struct{ strings.Builder }
 
-func (p *page) Stdout() io.Writer                  { return p }
+func (p *page) Stdout() io.Writer          { return p }
+func (p *page) Progress() []map[string]any { return nil }
+func (p *page) Live() func(map[string]any, bool) {
+	return func(data map[string]any, _ bool) { p.Show(data) }
+}
 func (p *page) Stderr() io.Writer                  { return p }
 func (p *page) Page(data map[string]any)           { p.Show(data) }
 func (p *page) Go(context.Context, string) error   { return nil }
@@ -290,6 +294,9 @@ func TestStateMagics(t *testing.T) {
 		{"%device quota 1kB", nil, "has a quota of 1.00 kB, and arrays of "},
 		{"%device", nil, "1.00 kB"},
 		{"%device quota 0", nil, "nothing would fit"},
+		{"%monitor", nil, "session "},
+		{"%monitor", nil, "1.00 kB"},
+		{"%monitor soon", nil, `got "soon", want a number of seconds`},
 		{"%programs", nil, "on disk: 0 programs"},
 		{"%programs pin abc", nil, "no program"},
 		{"%programs pin", nil, "no program was named"},
@@ -431,7 +438,6 @@ func TestJobMagics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ cell, want string }{
-		{"%jobs attach mlp", "epoch 3/3, step 10/10, "},
 		{"%jobs attach mlp", "] done: 3 epochs in "},
 		{"%programs", "uint64[3], float32[4 3], 2 more → float32["}, // what finish takes and gives: as many rows as a chunk has steps, by the pace, and one
 		{"%jobs attach mlp", "main/accuracy"},                       // one that has ended

@@ -19,7 +19,7 @@ import (
 
 // FitJob is Fit as a job of the session, with the net's name: it continues when the cell
 // or the kernel ends, and after a crash from the last snapshot. A job uses one device and
-// has no OnEpoch and OnStep; what watches results of epochs needs a Validation.
+// has no OnEpoch and OnStep.
 func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -42,6 +42,8 @@ func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 		return nil, fmt.Errorf("fit: %s: a job on %d devices: want Config.Devices 1; Fit uses more", n.name, r.devices)
 	case t.OnEpoch != nil || t.OnStep != nil:
 		return nil, fmt.Errorf("fit: %s: OnEpoch or OnStep in a job: another process cannot run a function of this one: want Fit, or them left out", n.name)
+	case t.Log != "":
+		return nil, fmt.Errorf("fit: %s: Log in a job, which goes on without this process: want runs.Save with the history that Job.Follow returns", n.name)
 	case r.lastEpoch != r.steps:
 		return nil, fmt.Errorf("fit: %s: a job of %d Steps, of which an epoch has %d: want a multiple of that, or no more than one epoch", n.name, t.Steps, r.steps)
 	case t.Validation == nil && (t.Threshold != 0 || t.Patience != 0 || t.judged()):

@@ -64,8 +64,7 @@ func (n *Net) stepKey(batch int) string {
 }
 
 // Tune measures which kernels and tilings make the steps of Fit fastest on the session's
-// GPU, in a separate session, and keeps the result on disk. tell, if not nil, gets a line
-// for each result.
+// GPU, and keeps the result. tell, if not nil, gets a line for each.
 func (n *Net) Tune(data *Set, t Train, tell func(string)) error {
 	if err := n.refuseStream(data, "tuning"); err != nil {
 		return err

@@ -9,8 +9,7 @@ import (
 	"gaiden/lib/lower/plan"
 )
 
-// Plan is how Fit would train: with which kernels, on which devices, as which programs,
-// and why. Its String has a line for each choice.
+// Plan is how Fit would train: kernels, devices and programs, and why.
 func (n *Net) Plan(data *Set, t Train) (*plan.Plan, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -46,6 +46,7 @@ func (r *record) add(loss, weight float64, right, examples int) {
 	r.history.Losses = append(r.history.Losses, float32(loss))
 	if r.labels {
 		r.history.Right = append(r.history.Right, int32(right))
+		r.history.Answers = append(r.history.Answers, int32(math.Round(r.answers*float64(examples))))
 	}
 }
 
@@ -87,7 +88,7 @@ func (r *record) progress(phase string, epochs, steps int) Progress {
 		now = r.measured.values(r.sums)
 	}
 	return Progress{Trained: r.history.Steps, Metrics: now, Phase: phase, Epoch: max(1, r.epoch.Number), Epochs: epochs, Step: r.step, Steps: steps, Loss: r.epoch.Train.Loss,
-		Accuracy: r.epoch.Train.Accuracy(), Labels: r.labels, Validation: r.validation}
+		Accuracy: r.epoch.Train.Accuracy(), Labels: r.labels, Validation: r.validation, History: r.history}
 }
 
 // mean is a loss over several batches; 0 where nothing counted yet.

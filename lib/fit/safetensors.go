@@ -19,8 +19,8 @@ import (
 	"gaiden/lib/weights"
 )
 
-// SaveWeights writes the variables as Evaluate uses them to a safetensors file, with PyTorch's
-// names and layouts or those of a map.
+// SaveWeights writes the variables as Evaluate uses them to a safetensors file, with
+// PyTorch's names and layouts or a map's.
 func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

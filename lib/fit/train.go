@@ -42,12 +42,12 @@ type Train struct {
 
 	// Progress is called at least every half second, by the goroutine that called Fit.
 	Progress func(Progress)
-	Quiet    bool // no progress bar in a notebook
+	Quiet    bool   // no progress bar and no curves in a notebook
+	Log      string // a folder that gets TensorBoard's files, CSV and JSON; see package runs
 }
 
-// Fit trains the net; a notebook shows a progress bar. When its context ends it returns within
-// half a second with the history so far, and no error if the cell was stopped. Meanwhile no
-// other program can change the net.
+// Fit trains the net; a notebook shows a bar and curves. When its context ends it returns
+// within half a second with the history so far, and no error if the cell was stopped.
 func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 	ctx := n.context()
 	if err := context.Cause(ctx); err != nil { // a loop of one's own around Fit ends, too
@@ -67,6 +67,11 @@ func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 		return nil, err
 	}
 	defer r.close()
+	log, err := r.startLog()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { log.end(r, err) }()
 	err = n.withBatchHint(r.ended(ctx, r.stopped(r.train())), data, r.Batch)
 	if err != nil && r.history.Stopped == "" {
 		r.history.Stopped = err.Error()

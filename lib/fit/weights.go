@@ -104,7 +104,7 @@ func quantize(weights []float32, out int) (small []int8, scales []float32) {
 	return small, scales
 }
 
-// SetWeights replaces the variables that are named and resets the optimizer.
+// SetWeights replaces variables by name and resets the optimizer.
 func (n *Net) SetWeights(values []Tensor) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -40,6 +40,8 @@ type Progress struct {
 	state    string // what stands after the bar, if not steps, time and note
 	closed   bool
 	terminal bool
+	below    column                         // what a notebook shows below the bar
+	send     func(text, page, ended string) // shows them; ended is "" in the last state
 }
 
 const renewal = 100 * time.Millisecond // more often is not seen, and costs
@@ -54,12 +56,12 @@ func (p *Progress) Set(done int, note string) {
 	p.renew()
 }
 
-// setState is Set with all that stands after the bar.
-func (p *Progress) setState(done int, state string) {
+// setState is Set with all that stands after the bar, and below it.
+func (p *Progress) setState(done int, state string, below ...Rich) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begin()
-	p.done, p.state = max(done, 0), state
+	p.done, p.state, p.below = max(done, 0), state, below
 	p.renew()
 }
 
@@ -77,14 +79,22 @@ func (p *Progress) renew() {
 // Close draws the final state and ends the line. It may be called again.
 func (p *Progress) Close() {
 	p.mu.Lock()
+	done, state, below := p.done, p.state, p.below
+	p.mu.Unlock()
+	p.finish(done, state, below...)
+}
+
+// finish is Close with a last state.
+func (p *Progress) finish(done int, state string, below ...Rich) {
+	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return
 	}
 	p.begin()
-	p.closed = true
+	p.done, p.state, p.below, p.closed = done, state, below, true
 	p.draw()
-	if gonbui.IsNotebook {
+	if p.id != "" {
 		flush()
 	}
 }
@@ -95,8 +105,12 @@ func (p *Progress) begin() {
 		return
 	}
 	p.start, p.tenth = time.Now(), -1
+	if p.send != nil {
+		return
+	}
 	if gonbui.IsNotebook {
 		p.id = "gaiden_progress_" + gonbui.UniqueId()
+		p.send = p.display
 		return
 	}
 	if p.Out == nil {
@@ -110,12 +124,15 @@ func (p *Progress) begin() {
 
 func (p *Progress) draw() {
 	switch {
-	case p.id != "":
-		forms := map[protocol.MIMEType]any{protocol.MIMETextPlain: p.text(), protocol.MIMETextHTML: p.html()}
-		if !p.closed { // the kernel shows that if the cell ends without Close
-			forms[mimeEnded] = p.line(p.share(), "ended at "+p.after())
+	case p.send != nil:
+		below, ended := "", ""
+		for _, v := range p.below {
+			below += v.HTML()
 		}
-		gonbui.SendData(&protocol.DisplayData{Data: forms, DisplayID: p.id})
+		if !p.closed {
+			ended = p.line(p.share(), "ended at "+p.after()) + below
+		}
+		p.send(strings.TrimSuffix(p.text()+"\n"+p.below.String(), "\n"), p.html()+below, ended)
 	case p.terminal:
 		line := shorten(p.text(), terminalWidth(p.Out)-1)
 		width := utf8.RuneCountInString(line)
@@ -134,6 +151,15 @@ func (p *Progress) draw() {
 			fmt.Fprintln(p.Out, p.text())
 		}
 	}
+}
+
+// display shows the bar in the cell's notebook.
+func (p *Progress) display(text, page, ended string) {
+	forms := map[protocol.MIMEType]any{protocol.MIMETextPlain: text, protocol.MIMETextHTML: page}
+	if ended != "" { // the kernel shows that if the cell ends without Close
+		forms[mimeEnded] = ended
+	}
+	gonbui.SendData(&protocol.DisplayData{Data: forms, DisplayID: p.id})
 }
 
 // mimeEnded is the form of a display that the kernel shows when its cell has ended.

@@ -14,25 +14,7 @@ import (
 
 func init() {
 	if gonbui.IsNotebook {
-		result.Display, result.DisplayText = training, generated
-	}
-}
-
-// training shows a net being trained: a bar with epoch, loss, accuracy and remaining time,
-// and at its end how it ended.
-func training(net string) (progress func(fit.Progress), end func(*fit.History, error)) {
-	bar := &Progress{Title: net}
-	var last fit.Progress
-	progress = func(p fit.Progress) {
-		last, bar.Total = p, p.Total
-		bar.setState(p.Trained, p.String())
-	}
-	return progress, func(h *fit.History, err error) {
-		if err != nil && last.Epochs == 0 {
-			return // nothing has started: the error says it
-		}
-		bar.setState(last.Trained, last.Outcome(h, err))
-		bar.Close()
+		result.Display, result.DisplayText = func(net string) (func(fit.Progress), func(*fit.History, error)) { return Training(net, nil) }, generated
 	}
 }
 

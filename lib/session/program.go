@@ -34,6 +34,9 @@ type Options struct {
 // the number of the cell, for messages and lists.
 const CellEnv = "GAIDEN_CELL_NUMBER"
 
+// CodeEnv is the one in which it tells a file that has the cell's text.
+const CodeEnv = "GAIDEN_CELL_CODE"
+
 func (o Options) origin(space string) string {
 	if o.Origin != "" {
 		return o.Origin

@@ -1,7 +1,7 @@
 """Makes the documentation site of the repository's pages, with MkDocs: pages keep their
 paths, so that links lead where they do in the repository; notebooks become HTML pages,
 packages their Go documentation. Writes llms.txt, a list of all pages for language models,
-and next to each page its Markdown.
+llms-full.txt, the whole manual as one text, and next to each page its Markdown.
 
     python site.py --gaiden PROGRAM --work DIR --out DIR
 """
@@ -16,7 +16,7 @@ NAV = [
     ("Quick start", P + "quick-start.md"),
     ("Concepts", P + "concepts.md"),
     ("Guides", [("How to…", P + "howto.md"), ("Training", P + "training.md"), ("Your own model", P + "models.md"), ("Measuring", P + "measuring.md"),
-                ("The session", P + "session.md"), ("Notebooks", "notebooks/index.md"), ("Containers, clusters, Colab", "docker/README.md")]),
+                ("The session", P + "session.md"), ("Notebooks", "notebooks/index.md"), ("Coding agents", P + "agents.md"), ("Containers, clusters, Colab", "docker/README.md")]),
     ("Coming from…", P + "from.md"),
     ("Reference", [("Magics", P + "magics.md"), ("Settings and files", P + "settings.md"), *((f"Package {p}", f"{P}packages/{p.replace('/', '-')}.md") for p in PACKAGES)]),
     ("Troubleshooting", P + "trouble.md"),
@@ -69,7 +69,9 @@ def stage(docs, gaiden):
     for page in pages():
         title, sentence = first((docs / page).read_text())
         llms.append(f"- [{title}]({page}): {sentence}")
+    llms.append("- [The whole manual](llms-full.txt): all guides as one text")
     (docs / "llms.txt").write_text("\n".join(llms) + "\n")
+    (docs / "llms-full.txt").write_text(subprocess.run([gaiden, "mcp", "-manual"], check=True, capture_output=True, text=True).stdout)
 
 
 def main():

@@ -8,6 +8,6 @@ counts=$(isolated "$venv/bin/python" "$root/scripts/tests/docs.py" --gaiden "$is
 isolated "$bin" session stop >&2 || true
 add_counts docs "$began" $counts
 began=$SECONDS
-if "$root/scripts/site" -o "$work/site" >&2 && [ -s "$work/site/llms.txt" ]; then add_counts site "$began" 1 0 0; else add_counts site "$began" 0 1 0; fi
+if "$root/scripts/site" -o "$work/site" >&2 && [ -s "$work/site/llms.txt" ] && [ -s "$work/site/llms-full.txt" ]; then add_counts site "$began" 1 0 0; else add_counts site "$began" 0 1 0; fi
 began=$SECONDS
 if "$root/scripts/results" --check "$root"/notebooks/*.ipynb >&2; then add_counts results "$began" 1 0 0; else add_counts results "$began" 0 1 0; fi

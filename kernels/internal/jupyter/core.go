@@ -49,6 +49,7 @@ type core struct {
 	stopped     sync.Once // the interpreter has been shut down
 	questions   questions
 	comms       comms
+	usage       usage
 
 	statusMu sync.Mutex // orders status messages
 	running  []request  // the cells whose busy is not yet followed by their idle

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -64,7 +65,7 @@ func TestReplies(t *testing.T) {
 			object{"status": "error", "success": false, "request_seq": 7, "command": "attach", "type": "response"}},
 		{"unknown request", jupyter.Shell, "brew_coffee_request", object{}, object{"status": "error", "ename": "UnknownRequest", "traceback": []any{
 			"UnknownRequest: jupyter: brew_coffee_request: this kernel does not know the request; it speaks protocol 5.4"}}},
-		{"unknown request on control", jupyter.Control, "usage_request", object{}, object{"status": "error"}},
+		{"unknown request on control", jupyter.Control, "brew_tea_request", object{}, object{"status": "error"}},
 		{"content that is no object", jupyter.Shell, "complete_request", []int{1}, object{"status": "error", "ename": "BadRequest"}},
 		{"content of the wrong type", jupyter.Shell, "execute_request", object{"code": 7}, object{"status": "error", "ename": "BadRequest"}},
 		{"execute without code", jupyter.Shell, "execute_request", object{}, object{"status": "error", "ename": "BadRequest"}},
@@ -265,5 +266,25 @@ func TestCommsUnhandled(t *testing.T) {
 	}
 	if got, want := a.Types(), []string{"busy", "comm_close", "idle"}; !slices.Equal(got, want) {
 		t.Errorf("comm_open gives %v, want %v", got, want)
+	}
+}
+
+// The panel of jupyter-resource-usage reads these, by the names that ipykernel gives them.
+func TestUsage(t *testing.T) {
+	c, _ := kernel(t, nil)
+	for range 2 { // shares are of the time between two requests
+		got := answered(t, c, jupyter.Control, "usage_request", object{}).Reply.Content
+		var u struct {
+			Status, Hostname string
+			PID              int                                         `json:"pid"`
+			CPU              *float64                                    `json:"kernel_cpu"`
+			Memory           float64                                     `json:"kernel_memory"`
+			Cores            int                                         `json:"cpu_count"`
+			Host             struct{ Total, Available, Percent float64 } `json:"host_virtual_memory"`
+		}
+		if err := json.Unmarshal(got, &u); err != nil || u.Status != "ok" || u.Hostname == "" || u.PID != os.Getpid() || u.CPU == nil || *u.CPU < 0 || u.Memory < 1<<20 || u.Cores < 1 ||
+			u.Host.Total < u.Host.Available || u.Host.Available <= 0 || u.Host.Percent <= 0 || u.Host.Percent > 100 {
+			t.Errorf("got %s: %v", got, err)
+		}
 	}
 }

@@ -26,6 +26,7 @@ func init() {
 		"interrupt_request":       (*core).interruptRequest,
 		"shutdown_request":        (*core).shutdownRequest,
 		"debug_request":           (*core).debug,
+		"usage_request":           (*core).usageRequest,
 		"create_subshell_request": (*core).createSubshell,
 		"delete_subshell_request": (*core).deleteSubshell,
 		"list_subshell_request":   (*core).listSubshells,

@@ -39,6 +39,15 @@ type Host interface {
 	// must be among them.
 	Show(data map[string]any)
 
+	// Live returns what shows something that changes: each call replaces what the one
+	// before has shown. It may be called from any goroutine. more says that another
+	// call follows.
+	Live() func(data map[string]any, more bool)
+
+	// Progress is what shows the progress of the notebook's running cells, such as bars
+	// and curves of training; without a running cell, of the one that ran last.
+	Progress() []map[string]any
+
 	// Page shows help next to the notebook instead of in it, where the front
 	// end can.
 	Page(data map[string]any)

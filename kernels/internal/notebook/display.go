@@ -57,11 +57,12 @@ func (b *bridge) ended() {
 func (b *bridge) display(d *protocol.DisplayData) {
 	out := jupyter.MimeBundle{Data: map[string]any{}, Metadata: d.Metadata}
 	delete(b.unended, d.DisplayID)
-	if text, ok := d.Data[MIMEEnded].(string); ok && d.DisplayID != "" {
+	ended, more := d.Data[MIMEEnded].(string)
+	if more = more && d.DisplayID != ""; more {
 		if b.unended == nil {
 			b.unended = map[string]string{}
 		}
-		b.unended[d.DisplayID] = text
+		b.unended[d.DisplayID] = ended
 	}
 	for mime, content := range d.Data {
 		if mime == MIMEEnded {
@@ -76,11 +77,12 @@ func (b *bridge) display(d *protocol.DisplayData) {
 			}
 		}
 	}
-	out.Data, out.Metadata = raster.Complete(out.Data, out.Metadata)
 	if d.DisplayID == "" {
+		out.Data, out.Metadata = raster.Complete(out.Data, out.Metadata)
 		b.x.out.Display(out)
 		return
 	}
+	out.Data, out.Metadata = b.x.n.progress.form(d.DisplayID, out.Data, out.Metadata, more)
 	out.Transient = map[string]any{"display_id": d.DisplayID}
 	n, me := b.x.n, b.x.cellLabel()
 	n.mu.Lock()

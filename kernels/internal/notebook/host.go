@@ -3,6 +3,7 @@ package notebook
 import (
 	"context"
 	"io"
+	"sync"
 
 	"gaiden/kernels/internal/cell/parse"
 	"gaiden/kernels/internal/jupyter"
@@ -13,7 +14,28 @@ func (x *execution) Stdout() io.Writer { return streamWriter{x.stream("stdout")}
 
 func (x *execution) Stderr() io.Writer { return streamWriter{x.stream("stderr")} }
 
-func (x *execution) Show(data map[string]any) { x.out.Display(jupyter.MimeBundle{Data: data}) }
+func (x *execution) Show(data map[string]any) {
+	data, metadata := form(data, nil, false)
+	x.out.Display(jupyter.MimeBundle{Data: data, Metadata: metadata})
+}
+
+// Live implements magic.Host.
+func (x *execution) Live() func(data map[string]any, more bool) {
+	place := map[string]any{"display_id": "gaiden-live-" + jupyter.NewID()}
+	var mu sync.Mutex
+	show := x.out.Display
+	return func(data map[string]any, more bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		d := jupyter.MimeBundle{Transient: place}
+		d.Data, d.Metadata = form(data, nil, more)
+		show(d)
+		show = x.out.Update
+	}
+}
+
+// Progress implements magic.Host.
+func (x *execution) Progress() []map[string]any { return x.n.progress.all() }
 
 func (x *execution) Page(data map[string]any) {
 	x.payload = append(x.payload, map[string]any{"source": "page", "data": data, "start": 0})

@@ -57,6 +57,10 @@ type Notebook struct {
 	// number; "" = none does.
 	Number string
 
+	// Code names the environment variable that tells a program a file with its cell's
+	// text; "" = none is told.
+	Code string
+
 	// Named lists the names that the function or method of that name takes in
 	// quotes, or the magic: Tab completes them. nil = none are known.
 	Named func(ctx context.Context, call string) []string
@@ -81,6 +85,7 @@ type Notebook struct {
 	asking   atomic.Bool // gopls is at work on a completion
 	library  bool        // Library was there at the start
 	line     widget.Line
+	progress progress
 	mark     string
 
 	mu        sync.Mutex

@@ -3,6 +3,7 @@ package notebook
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -139,6 +140,13 @@ func (x *execution) start(ctx context.Context, program *keep.Program, binary *bu
 	mark := n.nextMark()
 	left := filepath.Join(n.temp.Path, mark+".left")
 	env := append(x.environ(), carry.Environ()...)
+	if n.Code != "" {
+		code := filepath.Join(n.temp.Path, mark+".code")
+		if err := os.WriteFile(code, []byte(x.req.Code), 0o600); err == nil { // else the program does without
+			defer os.Remove(code)
+			env = append(env, n.Code+"="+code)
+		}
+	}
 	if program.Leaves {
 		env = append(env, cell.LeaveEnv+"="+left)
 	}

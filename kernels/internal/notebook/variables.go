@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -130,8 +129,7 @@ func (n *Notebook) values() string { return filepath.Join(n.temp.Path, "values")
 func (n *Notebook) reset(ctx context.Context, host magic.Host, c magic.Command) error {
 	switch {
 	case len(c.Args) == 0, len(c.Args) == 1 && c.Args[0] == "-f": // IPython asks back without it
-		n.memory.Reset()
-		os.RemoveAll(n.values())
+		n.memory.Reset(n.values())
 		fmt.Fprintln(host.Stdout(), "all declarations and values are forgotten")
 	case len(c.Args) > 1 || c.Args[0] != "go.mod":
 		return magic.Usage(c)

@@ -1,7 +1,6 @@
 package raster
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"html"
@@ -72,8 +71,7 @@ func inline(page string) string {
 		} else if err != nil {
 			return drawing
 		}
-		return fmt.Sprintf(`<img src="data:%s;base64,%s" alt="%s" width="%d" height="%d" style="max-width:100%%;height:auto;background:#fff;border-radius:%dpx">`,
-			kind, base64.StdEncoding.EncodeToString(p.Data), html.EscapeString(p.Alt), p.Width, p.Height, corner)
+		return img(kind, p.Data, html.EscapeString(p.Alt), p.Width, p.Height)
 	})
 }
 

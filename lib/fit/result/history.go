@@ -102,9 +102,9 @@ type History struct {
 	Epochs []Epoch
 	// Losses are those of every step, also of an epoch that was not finished.
 	Losses []float32
-	// Right are the correct answers of every step; nil without labels.
-	Right []int32
-	Steps int
+	// Right are the correct answers of every step, Answers how many there were; nil without labels.
+	Right, Answers []int32
+	Steps          int
 	// Dropped is how many steps the device did whose results the end of the run left unused.
 	Dropped int
 	// Compile is how long the run waited for programs, Device how long for steps.
@@ -210,6 +210,7 @@ type Progress struct {
 	Metrics       []Metric      // over this epoch so far
 	Elapsed, Left time.Duration // Left is 0 as long as nothing is known
 	Validation    *Score        // of the last epoch that has one
+	History       *History      // so far; it changes when the function that was given the Progress has returned
 }
 
 // String is a line such as:
@@ -256,6 +257,9 @@ func outOf(n, all int) string {
 	return units.Count(n) + "/" + units.Count(all)
 }
 
+// ErrDetached is how a run ends for those who stop to follow it while it continues.
+var ErrDetached = errors.New("no longer followed")
+
 // Outcome is how the run ended that was last seen at p, a line such as:
 //
 //	done: 5 epochs in 12 s, loss 0.0712, accuracy 97.8 %
@@ -274,6 +278,8 @@ func (p Progress) Outcome(h *History, err error) string {
 	}
 	var bad *NotFiniteError
 	switch {
+	case errors.Is(err, ErrDetached):
+		return "followed until " + place + ended.results()
 	case errors.As(err, &bad):
 		return fmt.Sprintf("failed at epoch %d, step %s: loss %v", bad.Epoch, units.Count(bad.Step), bad.Loss)
 	case err != nil && !errors.Is(err, context.Canceled):

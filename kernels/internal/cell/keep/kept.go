@@ -381,12 +381,7 @@ func (m *Memory) hold(loads []loadedVar) bool {
 	if !whole {
 		return false
 	}
-	if m.held == nil {
-		m.held = map[string]int{}
-	}
-	for _, l := range loads {
-		m.held[l.group.file]++
-	}
+	m.holdFiles(filesOf(loads), 1)
 	return true
 }
 
@@ -394,11 +389,15 @@ func (m *Memory) hold(loads []loadedVar) bool {
 func (m *Memory) release(loads []loadedVar) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.holdFiles(filesOf(loads), -1)
+}
+
+// filesOf returns the file of each value.
+func filesOf(loads []loadedVar) (files []string) {
 	for _, l := range loads {
-		if m.held[l.group.file]--; m.held[l.group.file] == 0 {
-			delete(m.held, l.group.file)
-		}
+		files = append(files, l.group.file)
 	}
+	return files
 }
 
 // sweep removes the files that no variable and no running program needs any

@@ -127,12 +127,13 @@ func (m *Memory) dropMethods(typeName string) {
 	})
 }
 
-// Reset forgets everything.
-func (m *Memory) Reset() {
+// Reset forgets everything, and removes the values in home that nothing holds.
+func (m *Memory) Reset(home string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.decls, m.imports, m.lost = nil, nil, nil
 	m.kept, m.unkept = nil, nil
+	m.sweep(home)
 }
 
 // Forget drops a declaration or an import by its name and says what it was.

@@ -1,0 +1,276 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/sysinfo"
+)
+
+const (
+	curvesAfter = 2 * time.Second        // a training that is shorter has no curves: they would flicker
+	curvesEvery = 500 * time.Millisecond // between two drawings with curves
+	lookEvery   = 2 * time.Second        // at the devices
+)
+
+// A live is a training as a notebook shows it: a bar, curves of its loss and metrics, and how
+// busy the devices are. What it is given costs a few nanoseconds a step; it draws in a
+// goroutine of its own, at most twice a second.
+type live struct {
+	bar      Progress
+	last     fit.Progress
+	shown    time.Time
+	drawing  sync.Mutex
+	devices  atomic.Pointer[string]
+	stop     context.CancelFunc // of the look at the devices
+	loss     trace
+	accuracy trace
+	epochs   []epochPoint
+}
+
+// An epochPoint is an epoch that has ended, after so many steps of the run.
+type epochPoint struct {
+	step  int
+	epoch fit.Epoch
+}
+
+// Training shows a net being trained, as Fit does in a cell: progress takes what a Train's
+// Progress is given, and end how it ended. show gets each state as text and as HTML, and
+// replaces the one before; ended is what it is to be replaced by where no other state
+// follows, and "" in the last one.
+func Training(net string, show func(text, page, ended string)) (progress func(fit.Progress), end func(*fit.History, error)) {
+	l := &live{bar: Progress{Title: net, send: show}}
+	return l.progress, l.end
+}
+
+func (l *live) progress(p fit.Progress) {
+	l.take(p)
+	curves := p.Elapsed >= curvesAfter
+	wait := renewal
+	if curves {
+		wait = curvesEvery
+		if l.stop == nil {
+			l.watch()
+		}
+	}
+	if time.Since(l.shown) < wait || !l.drawing.TryLock() {
+		return
+	}
+	l.shown = time.Now()
+	var plots []Plot
+	if curves {
+		plots = l.plots()
+	}
+	go func() {
+		defer l.drawing.Unlock()
+		l.bar.Total = p.Total
+		l.bar.setState(p.Trained, p.String(), below(plots, l.devices.Load())...)
+	}()
+}
+
+// end draws the last state, in which nothing of the devices is left.
+func (l *live) end(h *fit.History, err error) {
+	if l.stop != nil {
+		l.stop()
+	}
+	if err != nil && l.last.Epochs == 0 {
+		return // nothing has started: the error says it
+	}
+	l.drawing.Lock()
+	var plots []Plot
+	if h != nil {
+		l.last.History = h
+		l.take(l.last)
+	}
+	if l.stop != nil {
+		plots = l.plots()
+	}
+	l.bar.Total = l.last.Total
+	l.bar.finish(l.last.Trained, l.last.Outcome(h, err), below(plots, nil)...)
+	l.drawing.Unlock()
+}
+
+func below(plots []Plot, devices *string) (all []Rich) {
+	if len(plots) > 0 {
+		all = append(all, panels(plots))
+	}
+	if devices != nil {
+		all = append(all, caption(*devices))
+	}
+	return all
+}
+
+// take adds the steps and epochs that are new to the curves.
+func (l *live) take(p fit.Progress) {
+	l.last = p
+	h := p.History
+	if h == nil || len(h.Epochs) < len(l.epochs) {
+		return
+	}
+	for i := l.loss.steps; i < len(h.Losses); i++ {
+		l.loss.add(float64(h.Losses[i]), 1)
+		if i < len(h.Right) {
+			l.accuracy.add(float64(h.Right[i]), float64(h.Answers[i]))
+		}
+	}
+	// The validation of a job's last epoch may come after the epoch.
+	if n := len(l.epochs); n > 0 {
+		l.epochs[n-1].epoch = h.Epochs[n-1]
+	}
+	for _, e := range h.Epochs[len(l.epochs):] {
+		step := len(h.Losses)
+		if p.Steps > 0 {
+			step = min(step, e.Number*p.Steps)
+		}
+		l.epochs = append(l.epochs, epochPoint{step, e})
+	}
+}
+
+// plots are the loss, the accuracy and the first metric, as far as there are some.
+func (l *live) plots() []Plot {
+	all := []Plot{l.plot("loss", l.loss.series("train"))}
+	if len(l.accuracy.buckets) > 0 {
+		all = append(all, l.plot("accuracy", l.accuracy.series("train")))
+	}
+	if len(l.last.Metrics) > 0 {
+		s, m := Series{Name: "train"}, l.last.Metrics[0]
+		for _, e := range l.some() {
+			s.X, s.Y = append(s.X, float64(e.step)), append(s.Y, e.epoch.Train.Metric(m.Name))
+		}
+		if n := len(l.epochs); n == 0 || l.epochs[n-1].step < l.loss.steps { // the epoch so far
+			s.X, s.Y = append(s.X, float64(l.loss.steps)), append(s.Y, m.Value)
+		}
+		all = append(all, l.plot(m.Name, s))
+	}
+	for i := range all {
+		all[i].Width = min(640, max(240, 740/len(all))) // in one row where a notebook has room
+	}
+	return all
+}
+
+// some are the epochs, or as many of them as a plot shows: they may be one step each.
+func (l *live) some() (some []epochPoint) {
+	for _, i := range thinned(len(l.epochs), mostBuckets) {
+		some = append(some, l.epochs[i])
+	}
+	return some
+}
+
+// plot is a curve of the training with that of the validation.
+func (l *live) plot(name string, train Series) Plot {
+	p := Plot{Title: name, X: "step", Height: 220, Series: []Series{train}}
+	test := Series{Name: "validation"}
+	for _, e := range l.some() {
+		if v := e.epoch.Validation; v != nil {
+			test.X, test.Y = append(test.X, float64(e.step)), append(test.Y, v.Metric(name))
+		}
+	}
+	if len(test.Y) > 0 {
+		p.Series = append(p.Series, test)
+	}
+	if name == "loss" {
+		low, high := 0.0, 0.0
+		for i, y := range append(append([]float64{}, train.Y...), test.Y...) {
+			if i == 0 || y < low {
+				low = y
+			}
+			high = max(high, y)
+		}
+		p.LogY = low > 0 && high > 30*low
+	}
+	return p
+}
+
+// watch looks at the devices until the training has ended.
+func (l *live) watch() {
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	go func() {
+		var meter sysinfo.Meter
+		meter.Read(ctx) // the first look knows no share of the CPU
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(lookEvery):
+			}
+			said := Usage(meter.Read(ctx))
+			l.devices.Store(&said)
+		}
+	}()
+}
+
+// Usage is a line such as: CPU 43 %, 5.1 of 23.5 GiB · NVIDIA H200 97 %, 12 of 140 GiB, 54 °C, 410 W.
+func Usage(u sysinfo.Usage) string {
+	var l []string
+	cpu := "CPU"
+	if u.CPU >= 0 {
+		cpu += fmt.Sprintf(" %.0f %%", 100*u.CPU)
+	}
+	if m := u.Memory; m.Total > 0 && m.Free >= 0 {
+		cpu += ", " + filled(max(0, m.Total-m.Free), m.Total)
+	}
+	l = append(l, cpu)
+	const most = 4
+	for i, g := range u.GPUs {
+		if i == most {
+			l = append(l, fmt.Sprintf("%d more: %%monitor", len(u.GPUs)-most))
+			break
+		}
+		l = append(l, gpuLine(g))
+	}
+	return strings.Join(l, " · ")
+}
+
+func gpuLine(g sysinfo.GPUUsage) string {
+	parts := []string{g.Name}
+	if g.Busy >= 0 {
+		parts[0] += fmt.Sprintf(" %.0f %%", 100*g.Busy)
+	}
+	if g.Used >= 0 && g.Total > 0 {
+		parts = append(parts, filled(g.Used, g.Total))
+	}
+	if g.Temperature >= 0 {
+		parts = append(parts, fmt.Sprintf("%.0f °C", g.Temperature))
+	}
+	if g.Power >= 0 {
+		parts = append(parts, fmt.Sprintf("%.0f W", g.Power))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// filled is memory in use of all.
+func filled(used, total int64) string {
+	return fmt.Sprintf("%.1f of %.1f GiB", float64(used)/(1<<30), float64(total)/(1<<30))
+}
+
+// caption is a line of small letters.
+type caption string
+
+func (c caption) String() string { return string(c) }
+func (c caption) HTML() string   { return small(string(c)) }
+
+// panels are plots next to each other, in text a line each.
+type panels []Plot
+
+func (p panels) String() string {
+	var lines []string
+	for _, plot := range p {
+		s := plot.Series[len(plot.Series)-1]
+		lines = append(lines, fmt.Sprintf("  %-10s %s", shorten(plot.Title, 10), spark(s.shown(false, plot.LogY), plot.LogY)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (p panels) HTML() string {
+	var row Row
+	for _, plot := range p {
+		row = append(row, plot)
+	}
+	return row.HTML()
+}
