@@ -71,7 +71,7 @@ func inverse(order []int) []int {
 }
 
 // reduceWindow is a pool. Its spatial axes are those along which windows are longer than 1 or
-// move; if the others are two, they are in ONNX's places, and else they are joined.
+// move; if the others are two, they are where ONNX wants them, and else they are joined.
 func reduceWindow(g *graph) []string {
 	dims, out := g.dims(g.number(0)), g.dims(g.op.Out[0])
 	rank := len(dims)
