@@ -95,7 +95,7 @@ kernels/internal/raster:                                         SVG in, PNG out
 kernels/internal/widget: kernels/internal/jupyter                 GoNB's widgets by messages of comms; its own code for that is internal
 kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/complete, kernels/internal/cell/keep, kernels/internal/cell/parse, kernels/internal/cell/process, kernels/internal/jupyter, kernels/internal/magic, kernels/internal/raster, kernels/internal/widget, lib/engine/files, lib/engine/typo, lib/engine/wire, lib/timing/units  Go as Jupyter's language: joins the others
 kernels/internal/runner: kernels/internal/jupyter                 runs a notebook file in any interpreter
-kernels/internal/toolserver: kernels/internal/jupyter, kernels/internal/notebook, kernels/internal/webpage, lib/engine/wire, lib/session, lib/timing/units, notebooks/pages  a notebook and its arrays for programs
+kernels/internal/toolserver: kernels/internal/jupyter, kernels/internal/notebook, kernels/internal/webpage, lib/engine/wire, lib/runs, lib/session, lib/timing/units, notebooks/pages  a notebook and its arrays for programs
 kernels/internal/webpage: lib/timing/units                        text in, HTML out
 kernels/internal/serve: lib/portable                              HTTP; the net is one that was exported
 kernels/internal/faults:                                          makes system calls fail, in tests
