@@ -97,7 +97,12 @@ func (m *monitor) look(ctx context.Context) {
 		for _, rows := range tables {
 			add(layout(rows))
 		}
-		if rows := jobRows(status.Jobs, true); len(rows) > 1 {
+		running := slices.DeleteFunc(status.Jobs, func(i wire.JobInfo) bool { return i.State.Over() })
+		names := brief(running, func(i wire.JobInfo) string { return i.Space })
+		for i := range running {
+			running[i].Space = names[running[i].Space]
+		}
+		if rows := jobRows(running, true); len(rows) > 1 {
 			add(layout(rows))
 		}
 	}
