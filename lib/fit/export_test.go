@@ -87,7 +87,7 @@ func TestExportRefuses(t *testing.T) {
 		"a file":               {a, put(filepath.Join(dir, "file"), "x"), "want a directory"},
 		"another net":          {b, filepath.Join(dir, "a"), "the export of another net, a."},
 		"another version":      {a, filepath.Dir(old), "wants another version than github.com/gomlx/compute v"},
-		"no directory there":   {a, filepath.Join(dir, "none", "a"), "none"},
+		"no directory there":   {a, filepath.Join(dir, "none", "a"), "nothing can be written to " + filepath.Join(dir, "none") + ": no such file"},
 		"an operation of XLA":  {fft, filepath.Join(dir, "fft"), "FFT has no portable form"},
 		"ONNX to a directory":  {a, filepath.Join(dir, "none", "a.onnx"), "none"},
 		"an operation in ONNX": {fft, filepath.Join(dir, "fft.onnx"), "FFT has no portable form"},

@@ -193,6 +193,38 @@ for v := 0; v < 100; {
     await picture("widgets");
     await until("the kernel to be idle", idle);
   }],
+  ["interact", async () => {
+    const i = await write(`report.Interact(func(rate float64, steps int, kind string, on bool) string {
+	return fmt.Sprintf("%.2f %d %s %t", rate, steps, kind, on)
+}, report.Slider{Name: "rate", Max: 1, Value: 0.5}, report.Slider{Name: "steps", Min: 1, Max: 9, Value: 3}, report.Choice{Name: "kind", Options: []string{"left", "right"}}, report.Switch{Name: "on"})
+fmt.Println("after")`);
+    await run();
+    await shows(i, "0.50 3 left false", 120_000);
+    const controls = output(i).locator("[data-control]");
+    await until("the line to the kernel", () => page.evaluate(() => globalThis.gonb_comm?.open() === true));
+    await controls.nth(0).focus(); // by keys alone
+    await page.keyboard.press("ArrowRight");
+    await shows(i, "0.51 3 left false");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("End");
+    await shows(i, "0.51 9 left false");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("ArrowDown");
+    await shows(i, "0.51 9 right false");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Space");
+    await shows(i, "0.51 9 right true");
+    await picture("interact");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter"); // Done
+    await shows(i, "after");
+    if (await controls.count()) throw new Error("the controls stay when the cell has ended");
+  }],
+  ["format", async () => {
+    const i = await write("%fmt\nsum:=0 // of all\nfor i:=range 3{sum+=i}");
+    await run();
+    await until("the cell to be formatted", async () => (await cells().nth(i).locator(".cm-content").innerText()).includes("sum := 0 // of all\nfor i := range 3 {\n"));
+  }],
   ["stop", async () => {
     const i = await write('fmt.Println("begun")\nfor {\n\ttime.Sleep(time.Millisecond)\n}');
     await run();

@@ -82,6 +82,8 @@ const (
 	Arguments
 	// Test makes the cell a test; its arguments are those of the test binary.
 	Test
+	// Format has the cell formatted, and nothing of it run.
+	Format
 	// Body magics take the text of the whole cell (and begin with %%).
 	Body
 )

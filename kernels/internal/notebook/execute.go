@@ -93,6 +93,9 @@ func (x *execution) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if plan.Format > 0 {
+		return x.format(plan.Format)
+	}
 	for _, c := range plan.Commands {
 		if ctx.Err() != nil {
 			return ctx.Err()
