@@ -13,7 +13,7 @@ const args = {};
 for (let i = 2; i < process.argv.length; i += 2) args[process.argv[i].slice(2)] = process.argv[i + 1];
 const say = (...text) => console.error(...text);
 
-const { lab, address, token } = await startLab(args);
+const { lab, address, token, cut } = await startLab(args);
 const browser = await chromium.launchPersistentContext(path.join(args.work, "profile"), {
   executablePath: args.chromium, headless: true, acceptDownloads: true, viewport: { width: 1200, height: 900 },
   args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
@@ -320,7 +320,7 @@ fmt.Println("after")`);
     await page.setViewportSize({ width: 1200, height: 900 });
     await menu("Settings", "Theme", "JupyterLab Light");
   }],
-  ...live({ page, browser, address, token, cells, output, until, shows, menu, accept, idle, settled, picture, notebook, say }),
+  ...live({ page, browser, address, token, cells, output, until, shows, menu, accept, idle, settled, picture, notebook, say, cut }),
   ["magics", async () => {
     const file = new URL("magics.ipynb", import.meta.url);
     fs.copyFileSync(file, path.join(args.work, "lab", "notebooks", "magics.ipynb"));

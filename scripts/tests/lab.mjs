@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import fs from "node:fs";
+import net from "node:net";
 import path from "node:path";
 
 // startLab starts JupyterLab (--lab) in a directory of its own below --work and returns its address.
@@ -35,5 +36,31 @@ export async function startLab(args) {
     lab.on("exit", (code) => failed(new Error(`JupyterLab ended with status ${code}: ${text.slice(-500)}`)));
     setTimeout(() => failed(new Error(`JupyterLab does not start: ${text.slice(-500)}`)), 60_000).unref();
   });
-  return { lab, address, token };
+  return { lab, token, ...(await between(Number(new URL(address).port))) };
+}
+
+// between is an address that leads to a port, and cut, which drops all its connections and takes no others
+// for some milliseconds.
+async function between(port) {
+  const open = new Set();
+  let down = false;
+  const proxy = net.createServer((near) => {
+    if (down) return near.destroy();
+    const far = net.connect(port, "127.0.0.1");
+    for (const [one, other] of [[near, far], [far, near]]) {
+      open.add(one);
+      one.pipe(other);
+      one.on("error", () => other.destroy());
+      one.on("close", () => { open.delete(one); other.destroy(); });
+    }
+  });
+  await new Promise((done) => proxy.listen(0, "127.0.0.1", done));
+  proxy.unref();
+  const cut = async (time) => {
+    down = true;
+    for (const socket of open) socket.destroy();
+    await new Promise((done) => setTimeout(done, time));
+    down = false;
+  };
+  return { address: `http://127.0.0.1:${proxy.address().port}`, cut };
 }
