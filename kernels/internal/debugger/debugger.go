@@ -204,11 +204,11 @@ func (d *Debugger) answer(command string, arguments map[string]any, run *Run) (m
 	case "source":
 		return d.source(arguments)
 	case "inspectVariables":
-		var all []any
+		all := []any{}
 		for _, v := range d.variables() {
 			all = append(all, map[string]any{"name": v.Name, "type": v.Type, "value": v.Value, "evaluateName": v.Name, "variablesReference": 0})
 		}
-		return map[string]any{"variables": slices.Concat([]any{}, all)}, nil
+		return map[string]any{"variables": all}, nil
 	case "richInspectVariables":
 		return d.inspect(arguments, run)
 	case "modules":

@@ -23,8 +23,10 @@ type Run struct {
 	dir   string // its socket and the file that it waits for
 
 	once    sync.Once
-	adapter *adapter // nil until it is attached; protected by d.mu
-	delve   *exec.Cmd
+	gone    chan struct{}  // closed by Abandon
+	leave   func()         // closes it
+	adapter *adapter       // nil until it is attached; protected by d.mu
+	delve   *exec.Cmd      // protected by d.mu
 	work    sync.WaitGroup // of attaching
 }
 
@@ -40,7 +42,8 @@ func (d *Debugger) Begin(cells []int) *Run {
 	if err != nil {
 		return nil
 	}
-	return &Run{d: d, cells: cells, dir: dir}
+	gone := make(chan struct{})
+	return &Run{d: d, cells: cells, dir: dir, gone: gone, leave: sync.OnceFunc(func() { close(gone) })}
 }
 
 func (r *Run) ready() string { return filepath.Join(r.dir, "ready") }
@@ -67,8 +70,10 @@ func (r *Run) attach(pid int) error {
 	if err := session.StartBound(cmd, syscall.SIGKILL); err != nil {
 		return err
 	}
+	r.d.mu.Lock()
 	r.delve = cmd
-	conn, err := dial(socket)
+	r.d.mu.Unlock()
+	conn, err := r.dial(socket)
 	if err != nil {
 		return err
 	}
@@ -107,21 +112,40 @@ func (r *Run) attach(pid int) error {
 }
 
 // dial waits until Delve listens.
-func dial(socket string) (net.Conn, error) {
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+func (r *Run) dial(socket string) (net.Conn, error) {
+	limit := time.After(patience)
+	for {
 		conn, err := net.Dial("unix", socket)
-		if err == nil || time.Now().After(end) {
-			return conn, err
+		if err == nil {
+			return conn, nil
 		}
+		select {
+		case <-r.gone:
+			return nil, errEnded
+		case <-limit:
+			return nil, err
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// Abandon takes Delve from a program that is about to be stopped: while it is held at a
+// breakpoint it obeys no signal.
+func (r *Run) Abandon() {
+	r.leave()
+	r.d.mu.Lock()
+	defer r.d.mu.Unlock()
+	if r.delve != nil {
+		syscall.Kill(-r.delve.Process.Pid, syscall.SIGKILL)
 	}
 }
 
 // End ends the debugging of a program that has ended.
 func (r *Run) End() {
 	r.once.Do(func() {
+		r.Abandon()
 		r.work.Wait()
 		if r.delve != nil {
-			syscall.Kill(-r.delve.Process.Pid, syscall.SIGKILL)
 			r.delve.Wait()
 		}
 		r.d.mu.Lock()

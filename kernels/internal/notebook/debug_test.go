@@ -1,11 +1,14 @@
 package notebook
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"gaiden/kernels/internal/jupyter"
 )
 
 // A debugging plays a front end's debugger.
@@ -130,5 +133,25 @@ func TestDebugger(t *testing.T) {
 	}
 	if info := d.ask("debugInfo", nil); info["isStarted"] != false || len(info["breakpoints"].([]any)) != 2 || len(info["stoppedThreads"].([]any)) != 0 {
 		t.Errorf("got %v, want it off, with two breakpoints for the next time", info)
+	}
+
+	// Stop while it is held.
+	d.ask("attach", nil)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan *jupyter.Error, 1)
+	go func() { ended <- n.Execute(ctx, request(second, 50), &recorder{}).Err }()
+	d.await("stopped")
+	stop()
+	select {
+	case err := <-ended:
+		if err == nil || err.Name != nameInterrupt {
+			t.Errorf("Stop at a breakpoint: got %v, want %s", err, nameInterrupt)
+		}
+	case <-time.After(60 * time.Second):
+		t.Fatal("Stop does not end a cell that is held at a breakpoint")
+	}
+	d.await("continued")
+	if r := n.Debug(t.Context(), map[string]any{"seq": 1, "command": "next"}, nil); r["success"] != false || !strings.Contains(fmt.Sprint(r["message"]), "no cell is stopped") {
+		t.Errorf("a step between cells: got %v, want that no cell is stopped", r)
 	}
 }

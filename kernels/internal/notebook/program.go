@@ -175,6 +175,10 @@ func (x *execution) start(ctx context.Context, program *keep.Program, binary *bu
 		command.Started = func(pid int) {
 			run.Attach(pid, func(err error) { x.say([]string{err.Error()}) })
 		}
+		command.Stopping = func(ended <-chan struct{}) {
+			run.Abandon()
+			carry.Stop(ended)
+		}
 	}
 	exit, err := command.Run(ctx)
 	n.adopt(left)
