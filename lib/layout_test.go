@@ -21,6 +21,8 @@ import (
 const picture = `
 lib/sysinfo:                                                      plain data
 lib/data:                                                         plain data, from files
+lib/data/arrow: lib/data                                          another format of files: a table comes out
+lib/data/parquet: lib/data                                        another format of files: a table comes out
 lib/datasets: lib/data, lib/engine/files, lib/engine/typo, lib/timing/units                                    data is there without a device
 lib/elementwise:                                                  functions of single numbers as expressions, for every target
 lib/elementwise/gomlx: lib/elementwise                            computes them with GoMLX's operations
@@ -93,7 +95,7 @@ kernels/internal/raster:                                         SVG in, PNG out
 kernels/internal/widget: kernels/internal/jupyter                 GoNB's widgets by messages of comms; its own code for that is internal
 kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/complete, kernels/internal/cell/keep, kernels/internal/cell/parse, kernels/internal/cell/process, kernels/internal/jupyter, kernels/internal/magic, kernels/internal/raster, kernels/internal/widget, lib/engine/files, lib/engine/typo, lib/engine/wire, lib/timing/units  Go as Jupyter's language: joins the others
 kernels/internal/runner: kernels/internal/jupyter                 runs a notebook file in any interpreter
-kernels/internal/toolserver: kernels/internal/jupyter, kernels/internal/notebook, kernels/internal/webpage, lib/engine/wire, lib/session, lib/timing/units, notebooks/pages  a notebook and its arrays for programs
+kernels/internal/toolserver: kernels/internal/jupyter, kernels/internal/notebook, kernels/internal/webpage, lib/engine/wire, lib/runs, lib/session, lib/timing/units, notebooks/pages  a notebook and its arrays for programs
 kernels/internal/webpage: lib/timing/units                        text in, HTML out
 kernels/internal/serve: lib/portable                              HTTP; the net is one that was exported
 kernels/internal/faults:                                          makes system calls fail, in tests
@@ -117,6 +119,8 @@ var outside = []struct {
 	{"github.com/gomlx/go-huggingface", []string{"lib/hub"}, "downloads are hub's; its tokenizers lack byte fallback and what several files of a model want"},
 	{"github.com/dlclark/regexp2", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
 	{"github.com/gomlx/onnx-gomlx", []string{"lib/onnx"}, "cells without ONNX do not link it"},
+	{"github.com/apache/arrow-go/v18", []string{"lib/data/arrow"}, "cells without Arrow do not link it"},
+	{"github.com/parquet-go/parquet-go", []string{"lib/data/parquet"}, "cells without Parquet do not link it"},
 	{"google.golang.org/protobuf", []string{"lib/tensorboard"}, "its wire format alone: a cell links none of the rest"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"kernels/internal/toolserver", "kernels/gaiden"}, "the protocol is for the program gaiden: a cell links none of it"},
 	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
@@ -230,6 +234,7 @@ var large = map[string]string{
 	"lib/fit":                    "training: its parts share the state of a run",
 	"kernels/internal/cell/keep": "what a name means from cell to cell is decided in one place: kept, run again, imported or built in",
 	"lib/models":                 "each layer is a page of its own",
+	"lib/data":                   "each format of files is a file of its own",
 	"lib/report":                 "each kind of plot and table is a file of its own",
 }
 

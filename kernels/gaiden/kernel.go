@@ -47,7 +47,7 @@ func newNotebook() *notebook.Notebook {
 		n.Gopls = path
 	}
 	n.Trusted = []string{n.Library, filepath.Join(wire.DataDir(), "bin"), n.Linkers}
-	n.Magics = slices.Concat(sessionMagics(), timingMagics(n), notebook.Magics(n))
+	n.Magics = slices.Concat(sessionMagics(), timingMagics(n), runsMagics(n), notebook.Magics(n))
 	return n
 }
 

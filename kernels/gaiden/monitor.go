@@ -46,14 +46,15 @@ func monitorMagic(ctx context.Context, h magic.Host, c magic.Command) error {
 	m.machine.CPU()
 	show, wait := h.Live(), monitorFirst
 	for end := time.Now().Add(time.Duration(seconds * float64(time.Second))); ; wait = monitorEvery {
+		more := time.Now().Before(end)
 		select {
-		case <-ctx.Done(): // Stop: what was shown stays
-			show(m.last, false)
-			return nil
+		case <-ctx.Done(): // Stop
+			more = false
+		case <-h.Left():
+			more = false
 		case <-time.After(wait):
 		}
-		more := time.Now().Before(end)
-		m.look(ctx)
+		m.look(context.WithoutCancel(ctx))
 		if show(m.last, more); !more {
 			return nil
 		}

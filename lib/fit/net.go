@@ -220,6 +220,9 @@ func (n *Net) openUntil(ctx context.Context) error {
 		return fmt.Errorf("fit: %s: %s is made of parts, %s, and has no Config.Step: want one, which says what goes into each", n.name, n.model.Name, strings.Join(n.model.Names(), ", "))
 	}
 	if err := n.attach(ctx); err != nil {
+		if n.model.Input == nil && n.model.Inputs == nil {
+			err = fmt.Errorf("%w; Input of models.Net is not set, and what an example is can only be taken from Upload in the same cell: want Input, such as []int{12} for 12 numbers", err)
+		}
 		return err
 	}
 	n.ready = true

@@ -135,7 +135,7 @@ func (l *Log) describe() {
 	if l.run.Code != "" {
 		l.note(l.train.Text("code", l.run.To, "```go\n"+l.run.Code+"\n```"))
 	}
-	if len(l.run.Layers) > 0 {
+	if len(l.run.Layers) > 0 && l.run.From == l.run.To { // TensorBoard wants one graph of a run
 		nodes := []tensorboard.Node{{Name: "input", Op: "Input"}}
 		for _, layer := range l.run.Layers {
 			nodes = append(nodes, tensorboard.Node{Name: layer.Name, Op: layer.Kind, Inputs: []string{nodes[len(nodes)-1].Name}})

@@ -196,8 +196,8 @@ func (n *Notebook) table() magic.Table {
 	return n.Magics
 }
 
-// directory returns where cells and commands run.
-func (n *Notebook) directory() string {
+// Directory returns where cells and commands run.
+func (n *Notebook) Directory() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.Dir

@@ -154,7 +154,7 @@ func (x *execution) start(ctx context.Context, program *keep.Program, binary *bu
 		Path:     binary.Path,
 		Args:     args,
 		Env:      env,
-		Dir:      n.directory(),
+		Dir:      n.Directory(),
 		Mark:     mark,
 		Stdout:   x.stream("stdout"),
 		Stderr:   x.stream("stderr"),

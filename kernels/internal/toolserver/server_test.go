@@ -18,6 +18,8 @@ import (
 
 	"gaiden/kernels/internal/notebook"
 	"gaiden/lib/engine/device/devicetest"
+	"gaiden/lib/fit/result"
+	"gaiden/lib/runs"
 	"gaiden/lib/session"
 	"gaiden/notebooks/pages"
 )
@@ -409,6 +411,31 @@ func TestArrays(t *testing.T) {
 	}
 	c.Close()
 	c.notebook.Shutdown(false)
+}
+
+// TestRuns lists the runs of a folder, and says where there is none.
+func TestRuns(t *testing.T) {
+	c := connect(t)
+	said, r := c.call("list_runs", nil)
+	want(t, "no folder", said, `"runs":[]`, "train with log=runs/NAME")
+	if said, r = c.call("list_runs", map[string]any{"folder": "nowhere"}); !r.IsError || !strings.Contains(said, "nowhere") {
+		t.Errorf("a folder that is not there: got %s, want an error with its name", said)
+	}
+	l, err := runs.Begin(filepath.Join(c.notebook.Dir, "runs", "first"), runs.Run{Name: "runs/first", Net: "cnn", Settings: map[string]string{"epochs": "2"}, Code: "secret"})
+	if err == nil {
+		err = l.End(&result.History{}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, r = c.call("list_runs", nil)
+	if want(t, "a run", said, `"name":"first"`, `"net":"cnn"`, `"state":"done"`, `"epochs":"2"`); r.IsError || strings.Contains(said, "secret") {
+		t.Errorf("a run: got %s, want it without its code", said)
+	}
+	code, err := trainCell(trainIn{Net: "net", Data: "train", Epochs: 2, Log: "runs/a b"})
+	if want := `must((net).Fit(train, fit.Train{Epochs: 2, Log: "runs/a b"}))`; err != nil || code != want {
+		t.Errorf("train: got %s, %v, want %s", code, err, want)
+	}
 }
 
 // TestManual reads all of it, and what describes the library.
