@@ -358,3 +358,24 @@ func FuzzImage(f *testing.F) {
 		})
 	})
 }
+
+func TestWords(t *testing.T) {
+	dir := tree(t, map[string][]byte{"bad/1.txt": []byte("Don't go, no no!"), "good/1.txt": []byte("Zürich: go 2 go\n")})
+	s, err := Texts{}.Read(dir)
+	if err != nil || s.String() != "2 texts, 2 classes: bad, good" || !slices.Equal(s.Labels, []int32{0, 1}) {
+		t.Fatalf("got %v, %v", s, err)
+	}
+	w := WordsOf(s.Texts, 3)
+	if !slices.Equal(w.Words, []string{"go", "no", "2"}) || w.Vocab() != 5 {
+		t.Errorf("got %q, want the most frequent words", w.Words)
+	}
+	if got := w.Rows(s.Texts, 4); !reflect.DeepEqual(got, Array{[]int{2, 4}, []int32{1, 1, 2, 3, 1, 2, 4, 2}}) {
+		t.Errorf("got %v", got)
+	}
+	if got := w.Rows([]string{"go"}, 3); !reflect.DeepEqual(got.Flat, []int32{2, 0, 0}) || !slices.Equal(w.Encode("NO x"), []int32{3, 1}) {
+		t.Errorf("got %v", got)
+	}
+	os.WriteFile(filepath.Join(dir, "bad", "2.txt"), []byte("a\n\xff"), 0o600)
+	_, err = Texts{}.Read(dir)
+	wants(t, "Latin-1", err, "bad/2.txt:2: byte 0xff")
+}

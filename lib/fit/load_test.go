@@ -122,8 +122,8 @@ func TestKeptSet(t *testing.T) {
 }
 
 // TestPredictExamples holds that a net without an Input, declared again as a later cell does,
-// takes it from the examples that it is given, whole or X alone; and that the error says what
-// to set where there are none.
+// takes it from the examples that it is given, whole or X alone, or from a set; and that the
+// error says what to set where there are none.
 func TestPredictExamples(t *testing.T) {
 	s := open(t)
 	later := func() *Net {
@@ -136,7 +136,13 @@ func TestPredictExamples(t *testing.T) {
 			t.Errorf("%T: got %v, %v, want two classes", x, p, err)
 		}
 	}
-	if _, err := later().Evaluate(set); err == nil || !strings.Contains(err.Error(), "Input of models.Net is not set") {
+	if _, err := later().Evaluate(set); err != nil {
+		t.Error(err)
+	}
+	if _, err := later().Fit(set, Train{Epochs: 1, Quiet: true}); err != nil {
+		t.Error(err)
+	}
+	if _, err := later().Data("d"); err == nil || !strings.Contains(err.Error(), "Input of models.Net is not set") {
 		t.Errorf("got %v, want what to set", err)
 	}
 }

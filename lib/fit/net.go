@@ -221,7 +221,7 @@ func (n *Net) openUntil(ctx context.Context) error {
 	}
 	if err := n.attach(ctx); err != nil {
 		if n.model.Input == nil && n.model.Inputs == nil {
-			err = fmt.Errorf("%w; Input of models.Net is not set, and what an example is can only be taken from Upload in the same cell: want Input, such as []int{12} for 12 numbers", err)
+			err = fmt.Errorf("fit: %s: Input of models.Net is not set, and there are no examples to take it from: want it, such as []int{12} for 12 numbers: %w", n.name, err)
 		}
 		return err
 	}

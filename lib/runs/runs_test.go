@@ -132,9 +132,18 @@ func TestKilled(t *testing.T) {
 	}
 	h := history(1)
 	h.Losses[3] = float32(math.Inf(1))
-	l.run.Process = -1
-	l.save()
 	l.Progress(result.Progress{Steps: 4, History: h})
+	if r, err := Read(l.Folder); err != nil || r.State != Running {
+		t.Errorf("while it is written: got %+v, %v", r, err)
+	}
+	if other, err := Begin(l.Folder, Run{Net: "other"}); err != nil || other.Folder != l.Folder+"-2" {
+		t.Errorf("another run in its folder: got %+v, %v", other, err)
+	} else {
+		other.close()
+		os.RemoveAll(other.Folder)
+	}
+	l.flush()
+	l.close() // as the system does when the process ends
 	if r, err := Read(l.Folder); err != nil || r.State != Killed || r.To != 14 || r.Results["f1"] != 0.5 || !math.IsNaN(float64(r.Steps[3].Loss)) {
 		t.Errorf("got %+v, %v", r, err)
 	}

@@ -54,7 +54,7 @@ func Create(folder string) (*Writer, error) {
 		host = "localhost"
 	}
 	now := time.Now()
-	file, err := os.CreateTemp(folder, fmt.Sprintf("events.out.tfevents.%d.%s.%d.*", now.Unix(), host, os.Getpid()))
+	file, err := os.CreateTemp(folder, fmt.Sprintf("events.out.tfevents.%d.%s.*", now.Unix(), host))
 	if err != nil {
 		return nil, fmt.Errorf("tensorboard: %w", err)
 	}

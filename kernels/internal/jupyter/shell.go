@@ -25,7 +25,7 @@ type shell struct {
 	aborted uint64             // execute_requests up to this serial are not run
 	halted  uint64             // those up to this serial are stopped when they begin
 	session string             // of the front end of the running cell
-	waiting []string           // those of the cells that have arrived and not begun
+	waiting []string           // those of the cells that have arrived and not started
 	left    chan struct{}      // of the running cell: see ExecuteRequest.Left; nil when it is closed
 }
 
