@@ -33,7 +33,7 @@ func ONNX(p *portable.Program, weights []any) (file []byte, err error) {
 			file, err = nil, e
 		}
 	}()
-	g := &graph{p: p, names: map[int]string{}, narrow: map[int]narrow{}, taken: map[string]bool{}, constants: map[string]string{}, initializers: &[]message{}}
+	g := &graph{p: p, names: map[int]string{}, narrow: map[int]narrow{}, taken: map[string]int{}, constants: map[string]string{}, initializers: &[]message{}}
 	for i, n := range [2]int{5, 7} {
 		if p.Batch > 0 {
 			n = p.Batch
@@ -94,8 +94,8 @@ type graph struct {
 	p            *portable.Program
 	shapes       [2]map[int]shapes.Shape // of values, for two numbers of examples
 	names        map[int]string          // of values, as ONNX has them
-	taken        map[string]bool
-	constants    map[string]string // names of initializers, by their contents
+	taken        map[string]int          // how often a name was wanted again
+	constants    map[string]string       // names of initializers, by their contents
 	initializers *[]message
 	length       string // name of [n], the number of examples; "": not made yet
 	nodes        []message
@@ -123,11 +123,14 @@ func (g *graph) initialize(t message) { *g.initializers = append(*g.initializers
 
 // unique is a name that is not taken yet.
 func (g *graph) unique(name string) string {
-	for free := name; ; free += "_" {
-		if !g.taken[free] {
-			g.taken[free] = true
+	free := name
+	for {
+		if _, is := g.taken[free]; !is {
+			g.taken[free] = 0
 			return free
 		}
+		g.taken[name]++
+		free = fmt.Sprint(name, "_", g.taken[name])
 	}
 }
 
@@ -244,7 +247,7 @@ func (g *graph) add(op string, in, out []string, attributes map[string]any) {
 
 // do adds a node with one result, whose name it returns.
 func (g *graph) do(op string, attributes map[string]any, in ...string) string {
-	out := g.unique(strings.TrimPrefix(fmt.Sprintf("%s/%s_%d", g.op.Layer, strings.ToLower(op), len(g.taken)), "/"))
+	out := g.unique(strings.TrimPrefix(g.op.Layer+"/"+strings.ToLower(op), "/"))
 	g.add(op, in, []string{out}, attributes)
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -29,25 +30,9 @@ import (
 
 // onnxNets are members of the families that a net is built of.
 var onnxNets = map[string]models.Net{
-	"mlp": {Input: []int{5}, Layers: []models.Layer{models.Dense{Units: 7, Act: models.GELU}, models.Dense{Units: 6, Act: models.SiLU}, models.Dense{Units: 3}}},
-	"cnn": {Input: []int{9, 8, 2}, Layers: []models.Layer{
-		models.Conv2D{Channels: 4, Kernel: 3, Act: models.ReLU}, models.BatchNorm{Act: models.ELU}, models.MaxPool2D{Window: 2},
-		models.Conv2D{Channels: 3, Kernel: 2, Stride: 2, Pad: 1}, models.Flatten{}, models.Dropout{Rate: 0.5}, models.Dense{Units: 3}}},
 	"pools": {Input: []int{8, 8, 3}, Layers: []models.Layer{models.AvgPool2D{Window: 2}, models.MaxPool2D{Window: 3, Stride: 1, Pad: 1}, models.Upsample2D{Factor: 2},
 		models.Residual{Main: []models.Layer{models.Conv2D{Name: "c", Channels: 3, Kernel: 1}}}, models.GlobalAvgPool{}}},
 	"grouped": {Input: []int{6, 6, 4}, Layers: []models.Layer{models.DepthwiseConv2D{Kernel: 3}, models.GroupNorm{Groups: 2}, models.ConvTranspose2D{Channels: 2, Kernel: 3, Stride: 2}, models.GlobalMaxPool{}}},
-	"series":  {Input: []int{8, 3}, Layers: []models.Layer{models.Conv1D{Channels: 4, Kernel: 3}, models.MaxPool1D{Window: 2}, models.RMSNorm{}, models.Flatten{}, models.Dense{Units: 2}}},
-	"lstm":    {Input: []int{4, 3}, Layers: []models.Layer{models.LSTM{Units: 5}, models.LastStep{}, models.Dense{Units: 2}}},
-	"gru":     {Input: []int{4, 3}, Layers: []models.Layer{models.Bidirectional{Layer: models.GRU{Units: 4}}, models.Dense{Units: 2}}},
-	"gpt": {Input: []int{6}, Layers: []models.Layer{models.Embedding{Vocab: 11, Units: 8}, models.Positions{Length: 6},
-		models.TransformerBlock{Heads: 2, Causal: true}, models.LayerNorm{}, models.Dense{Units: 11}}},
-	"llama": {Input: []int{6}, Layers: []models.Layer{models.Embedding{Vocab: 11, Units: 8},
-		models.TransformerBlock{Heads: 4, KVHeads: 2, Causal: true, RMSNorm: true, RoPE: 10000, Gated: true, NoBias: true, Act: models.SiLU}, models.Dense{Units: 11}}},
-	"masked": {Input: []int{5}, Layers: []models.Layer{models.Embedding{Vocab: 7, Units: 4, MaskZero: true}, models.LSTM{Units: 3}, models.LastStep{}, models.Dense{Units: 2}}},
-	"joint": {Inputs: []models.Input{{Name: "ids", Dims: []int{3}, Integers: true, Vocab: 5}, {Name: "z", Dims: []int{2}}}, Function: func(scope *model.Scope, in models.Inputs) *Node {
-		a := models.Call(scope, models.Embedding{Name: "words", Vocab: 5, Units: 4}, in["ids"])
-		return Concatenate([]*Node{ReduceSum(a, 1), in["z"]}, 1)
-	}},
 	"function": {Input: []int{4}, Function: func(scope *model.Scope, in models.Inputs) *Node {
 		x := models.Call(scope, models.Dense{Name: "a", Units: 6}, in["x"])
 		g := x.Graph()
@@ -67,6 +52,32 @@ var onnxNets = map[string]models.Net{
 		best := ConvertDType(ArgMax(x, 1, dtypes.Int32), dtypes.Float32)
 		return Concatenate([]*Node{Reverse(x, 1), InsertAxes(best, 1), InsertAxes(ReduceMax(y, 1), 1), Mod(Abs(part), Const(g, float32(0.3)))}, 1)
 	}},
+	"dense": {Input: []int{6}, LoRA: models.LoRA{Rank: 2, Names: []string{"*"}}, Layers: []models.Layer{models.Dense{Name: "a", Units: 7, Act: models.GELU}, models.PReLU{Name: "p"},
+		models.Dense{Name: "b", Units: 4, Act: models.SiLU}, models.SoftCap{Limit: 3}, models.LayerNorm{Name: "n"}, models.SpectralNorm{Name: "s", Layer: models.Dense{Units: 3}}}},
+	"int8": {Input: []int{6}, Int8: []string{"a"}, Layers: []models.Layer{models.Dense{Name: "a", Units: 7}, models.Dense{Name: "b", Units: 2}}},
+	"conv": {Input: []int{9, 8, 2}, Layers: []models.Layer{models.Normalize{Mean: []float64{0.1, 0.2}, Deviation: []float64{0.5, 2}}, models.RandomFlip{}, models.RandomCrop{Pad: 1}, models.Cutout{Size: 2}, models.MixUp{},
+		models.Conv2D{Channels: 4, Kernel: 3, Act: models.ReLU}, models.BatchNorm{Act: models.ELU}, models.MaxPool2D{Window: 2}, models.Flatten{}, models.Dropout{Rate: 0.5}, models.Dense{Units: 3}}},
+	"unet": {Input: []int{8, 8, 3}, Layers: []models.Layer{models.DepthwiseConv2D{Kernel: 3, Same: true}, models.GroupNorm{Groups: 3}, models.Concat{Branches: [][]models.Layer{
+		{models.AvgPool2D{Window: 2}, models.ConvTranspose2D{Name: "up", Channels: 2, Kernel: 3, Stride: 2, Pad: 0}, models.Conv2D{Name: "cut", Channels: 2, Kernel: 2}}, {models.Conv2D{Name: "flat", Channels: 3, Kernel: 1}}}},
+		models.Residual{Main: []models.Layer{models.Conv2D{Name: "same", Channels: 5, Kernel: 1}}, Act: models.ReLU}, models.Upsample2D{Factor: 2}, models.InstanceNorm{}, models.GlobalAvgPool{}}},
+	"conv1d":    {Input: []int{12, 3}, Layers: []models.Layer{models.Conv1D{Channels: 4, Kernel: 3, Causal: true, Dilation: 2}, models.MaxPool1D{Window: 3, Stride: 2, Pad: 1}, models.AvgPool1D{Window: 2}, models.GlobalMaxPool{}, models.Dense{Units: 2}}},
+	"conv3d":    {Input: []int{4, 6, 5, 2}, Layers: []models.Layer{models.Conv3D{Channels: 3, Kernel: 3, Same: true}, models.MaxPool3D{Window: 2}, models.Flatten{}, models.Dense{Units: 2}}},
+	"recurrent": {Input: []int{5, 3}, Layers: []models.Layer{models.LSTM{Units: 4}, models.Bidirectional{Layer: models.GRU{Units: 3}}, models.RNN{Units: 3}, models.LastStep{}, models.Dense{Units: 2}}},
+	"scan": {Input: []int{5, 3}, Layers: []models.Layer{models.Scan{State: [][]int{{4}}, Cell: func(scope *model.Scope, state []*Node, x *Node) ([]*Node, *Node) {
+		h := Tanh(Add(models.Call(scope, models.Dense{Name: "h", Units: 4}, state[0]), models.Call(scope, models.Dense{Name: "x", Units: 4}, x)))
+		return []*Node{h}, Concatenate([]*Node{h, x}, 1)
+	}}, models.Flatten{}, models.Dense{Units: 2}}},
+	"masked": {Input: []int{5}, Layers: []models.Layer{models.Embedding{Vocab: 4, Units: 4, MaskZero: true}, models.Bidirectional{Layer: models.LSTM{Units: 3}}, models.GlobalAvgPool{}, models.Dense{Units: 2}}},
+	"gpt": {Input: []int{6}, Layers: []models.Layer{models.Embedding{Name: "tokens", Vocab: 11, Units: 8}, models.Positions{Length: 6},
+		models.Repeat{Name: "blocks", Times: 2, Layer: models.TransformerBlock{Heads: 2, Causal: true}}, models.LayerNorm{}, models.Tied{Of: "tokens", Biases: true}}},
+	"llama": {Input: []int{6}, Layers: []models.Layer{models.Embedding{Vocab: 11, Units: 8}, models.TransformerBlock{Heads: 4, KVHeads: 2, Causal: true, Window: 3, RMSNorm: true, RoPE: 10000, Gated: true, NoBias: true, Act: models.SiLU},
+		models.RMSNorm{}, models.Attention{Heads: 2, Causal: true, ALiBi: true, SoftCap: 20}, models.Dense{Units: 11}}},
+	"vit": {Input: []int{8, 8, 1}, Layers: []models.Layer{models.Conv2D{Channels: 6, Kernel: 4, Stride: 4}, models.Unflatten{Dims: []int{4, 6}}, models.ClassToken{Name: "class"}, models.SinusoidalPositions{}, models.TransformerBlock{Heads: 3}, models.FirstStep{}, models.Dense{Units: 3}}},
+	"joint": {Inputs: []models.Input{{Name: "ids", Dims: []int{3}, Integers: true, Vocab: 5}, {Name: "z", Dims: []int{2}}}, Function: func(scope *model.Scope, in models.Inputs) *Node {
+		a := models.Call(scope, models.Embedding{Name: "words", Vocab: 5, Units: 4}, in["ids"])
+		return Concatenate([]*Node{models.Call(scope, models.Dense{Name: "d", Units: 4}, ReduceSum(a, 1)), in["z"]}, 1)
+	}},
+	"lenet5": models.LeNet5(),
 }
 
 // layoutOnly writes programs, to find out a net's variables.
@@ -99,6 +110,14 @@ func recorded(t *testing.T, net models.Net) (p *portable.Program, weights []any)
 		size := 1
 		for _, d := range w.Dims {
 			size *= d
+		}
+		if w.Type == dtypes.Int8.String() {
+			small := make([]int8, size)
+			for i := range small {
+				small[i] = int8(random.IntN(255) - 127)
+			}
+			weights = append(weights, small)
+			continue
 		}
 		flat := make([]float32, size)
 		for i := range flat {
@@ -146,7 +165,7 @@ func TestONNX(t *testing.T) {
 		}
 		n.Weights = func() (all []compute.Buffer, free func(), err error) {
 			for i, w := range p.Weights {
-				b, err := backend.BufferFromFlatData(0, weights[i], shapes.Make(dtypes.Float32, w.Dims...))
+				b, err := backend.BufferFromFlatData(0, weights[i], shapes.Make(dtypes.FromGoType(reflect.TypeOf(weights[i]).Elem()), w.Dims...))
 				if err != nil {
 					return nil, nil, err
 				}
