@@ -66,6 +66,7 @@ func TestSecondGradients(t *testing.T) {
 		{models.Conv2D{Name: "l", Channels: 5, Kernel: 1, Stride: 2}, image}, {models.Conv2D{Name: "l", Channels: 5, Kernel: 3, Same: true}, image},
 		{models.Conv2D{Name: "l", Channels: 2, Kernel: 4, Stride: 2, Pad: 1, Act: models.SiLU}, image}, {models.MaxPool2D{Name: "l", Window: 2}, image},
 		{models.Dense{Name: "l", Units: 512}, []int{128, 3}},
+		{models.DepthwiseConv2D{Name: "l", Kernel: 3, Stride: 2, Same: true}, image}, {models.DepthwiseConv2D{Name: "l", Kernel: 2, Dilation: 2}, image},
 	} {
 		want := results(t, backend, tt.layer, tt.input, true, true)
 		for _, platform := range []string{"cpu", "cuda"} {
@@ -138,6 +139,8 @@ func variableShape(l models.Layer, input []int, name string) []int {
 	switch l := l.(type) {
 	case models.Conv2D:
 		return map[string][]int{"weights": {l.Kernel, l.Kernel, in, l.Channels}, "biases": {l.Channels}}[name]
+	case models.DepthwiseConv2D:
+		return map[string][]int{"weights": {l.Kernel, l.Kernel, in}, "biases": {in}}[name]
 	case models.Dense:
 		if l.NoBias && name == "biases" {
 			return nil
