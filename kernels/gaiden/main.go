@@ -6,6 +6,7 @@
 //	gaiden install                            make the kernel known to Jupyter
 //	gaiden run NOTEBOOK                       execute a notebook without Jupyter
 //	gaiden mcp                                offer a notebook to coding agents
+//	gaiden fmt NOTEBOOK                       format a notebook's cells
 //	gaiden info [-json]                       machine, devices, versions
 //	gaiden doctor                             check what can be wrong, and say what to do
 //	gaiden serve DIRECTORY                    answer HTTP requests with an exported net
@@ -38,6 +39,7 @@ var commands = map[string]command{
 	"kernel":  {kernelMain, "one notebook's kernel; Jupyter runs it"},
 	"install": {installMain, "make the kernel known to Jupyter"},
 	"run":     {runMain, "execute a notebook without Jupyter and without Python"},
+	"fmt":     {fmtMain, "format the cells of notebooks, as gofmt does"},
 	"session": {sessionMain, "start|stop|status|reset: the process that owns the devices"},
 	"info":    {infoMain, "machine, devices, versions"},
 	"doctor":  {doctorMain, "what can be wrong, and what to do about it"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"go/token"
 	"io"
 	"os"
 	"os/signal"
@@ -27,6 +28,7 @@ type running struct {
 	timeout        time.Duration
 	html, asIs     bool
 	quiet          bool
+	parameters     []setting
 	ownName        bool // JPY_SESSION_NAME was set by the caller
 	stdout, stderr io.Writer
 }
@@ -40,12 +42,20 @@ func runMain(args []string, stdout, stderr io.Writer) error {
 	f.BoolVar(&r.html, "html", false, "also write an HTML page that needs no network and no JavaScript, next to the notebook")
 	f.BoolVar(&r.asIs, "as-is", false, "with -html: run nothing, write the page of the outputs that are in the notebook")
 	f.DurationVar(&r.timeout, "timeout", 0, "how long one cell may take; 0 is as long as it wants")
+	f.Func("p", "`name=value`: run with another value of a variable of the cell with the tag parameters; may be given several times", func(s string) error {
+		name, value, is := strings.Cut(s, "=")
+		if !is || !token.IsIdentifier(strings.TrimSpace(name)) {
+			return fmt.Errorf("got %q, want name=value", s)
+		}
+		r.parameters = append(r.parameters, setting{strings.TrimSpace(name), value})
+		return nil
+	})
 	f.BoolVar(&r.quiet, "q", false, "say nothing but errors")
 	paths, err := parseMixed(f, args)
 	if err != nil {
 		return err
 	}
-	if len(paths) == 0 || r.asIs && !r.html || r.html && r.out == "-" {
+	if len(paths) == 0 || r.asIs && (!r.html || len(r.parameters) > 0) || r.html && r.out == "-" {
 		f.Usage()
 		return errUsage
 	}
@@ -111,14 +121,8 @@ func (r *running) notebook(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return fmt.Errorf("it is no regular file (%s): want a notebook", info.Mode().Type()) // a pipe would be waited for
-	}
-	data, err := os.ReadFile(path)
+	data, err := readNotebook(path)
 	if err != nil {
-		if pe, is := errors.AsType[*os.PathError](err); is {
-			err = pe.Err // the caller names the file
-		}
 		return err
 	}
 	out := r.out
@@ -178,6 +182,9 @@ func rescue(err error, data []byte) error {
 func (r *running) execute(ctx context.Context, name, path string, data []byte) ([]byte, error) {
 	doc, err := runner.Read(data)
 	if err != nil {
+		return nil, err
+	}
+	if err := inject(doc, r.parameters); err != nil {
 		return nil, err
 	}
 	if !r.ownName {

@@ -16,7 +16,7 @@
 //	}
 //	bar.Close()
 //
-// The HTML has no JavaScript, no style sheets and no external resources. A notebook
+// The HTML has no JavaScript (but for the controls of [Interact]), no style sheets and no external resources. A notebook
 // therefore looks the same in JupyterLab, VS Code, nbconvert and a browser without
 // scripts. Text of tables uses the color of the page. Front ends remove SVG from
 // notebooks that are not trusted, so the kernel turns plots into PNG on a white
@@ -32,7 +32,7 @@
 //
 // Drawing never fails: empty data, NaN, one point or a million points all give a plot,
 // which says what it leaves out. The values print nothing; only [Show], [Progress],
-// the magics, such as [Timeit], [Stopwatch], [Recorder] and [Profiler], and Fit in a cell do.
+// [Interact], the magics, such as [Timeit], [Stopwatch], [Recorder] and [Profiler], and Fit in a cell do.
 // The package trains and measures nothing itself: packages fit, profile and timing do.
 // No other package of lib imports gonbui, the display protocol of GoNB and
 // Gaiden.

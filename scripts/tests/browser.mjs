@@ -2,52 +2,18 @@
 // typing, completion, running, a progress display that changes, widgets, Stop,
 // restart, export, the magics that measure. Each step is a test; screenshots show what the user would have seen.
 // Prints "passed failed skipped".
-import { spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
+import { startLab } from "./lab.mjs";
+import { live } from "./live.mjs";
 
 const { chromium } = createRequire(import.meta.url)(process.env.PLAYWRIGHT);
 const args = {};
 for (let i = 2; i < process.argv.length; i += 2) args[process.argv[i].slice(2)] = process.argv[i + 1];
 const say = (...text) => console.error(...text);
 
-// startLab starts JupyterLab in a directory of its own and returns its address.
-async function startLab() {
-  const home = path.join(args.work, "lab");
-  const setting = (extension, name, text) => {
-    const dir = path.join(home, "settings", "@jupyterlab", extension);
-    fs.mkdirSync(dir, { recursive: true });
-    fs.writeFileSync(path.join(dir, `${name}.jupyterlab-settings`), text);
-  };
-  fs.mkdirSync(path.join(home, "notebooks"), { recursive: true });
-  // No news and no updates: nothing is to be fetched. Saving asks nothing.
-  setting("apputils-extension", "notification", '{"fetchNews": "false", "checkForUpdates": false}');
-  setting("docmanager-extension", "plugin", '{"renameUntitledFileOnSave": false}');
-  const token = randomBytes(16).toString("hex");
-  const lab = spawn(args.lab, ["lab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0", `--IdentityProvider.token=${token}`,
-    `--ServerApp.root_dir=${path.join(home, "notebooks")}`, "--LabApp.extension_manager=readonly"], {
-    env: { ...process.env, JUPYTER_CONFIG_DIR: path.join(home, "config"), JUPYTER_RUNTIME_DIR: path.join(home, "runtime"),
-      JUPYTERLAB_SETTINGS_DIR: path.join(home, "settings"), JUPYTERLAB_WORKSPACES_DIR: path.join(home, "workspaces") },
-    stdio: ["ignore", "ignore", "pipe"],
-  });
-  const log = fs.createWriteStream(path.join(args.work, "lab.log"));
-  const address = await new Promise((found, failed) => {
-    let text = "";
-    lab.stderr.on("data", (data) => {
-      log.write(data);
-      text += data;
-      const at = text.match(/http:\/\/127\.0\.0\.1:(\d+)\/lab/);
-      if (at && at[1] !== "0") found(`http://127.0.0.1:${at[1]}`);
-    });
-    lab.on("exit", (code) => failed(new Error(`JupyterLab ended with status ${code}: ${text.slice(-500)}`)));
-    setTimeout(() => failed(new Error(`JupyterLab does not start: ${text.slice(-500)}`)), 60_000).unref();
-  });
-  return { lab, address, token };
-}
-
-const { lab, address, token } = await startLab();
+const { lab, address, token, cut } = await startLab(args);
 const browser = await chromium.launchPersistentContext(path.join(args.work, "profile"), {
   executablePath: args.chromium, headless: true, acceptDownloads: true, viewport: { width: 1200, height: 900 },
   args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
@@ -103,6 +69,12 @@ async function settled() {
   });
 }
 const accept = () => page.locator(".jp-Dialog .jp-mod-accept").click();
+
+// notebook writes a notebook of code cells for JupyterLab to open.
+const notebook = (name, cells) => fs.writeFileSync(path.join(args.work, "lab", "notebooks", name), JSON.stringify({
+  cells: cells.map((source, i) => ({ cell_type: "code", id: `cell-${i}`, execution_count: null, metadata: {}, outputs: [], source })),
+  metadata: { kernelspec: { name: "gaiden", display_name: "Go (Gaiden)", language: "go" } }, nbformat: 4, nbformat_minor: 5,
+}));
 
 const story = [
   ["launcher", async () => {
@@ -221,6 +193,38 @@ for v := 0; v < 100; {
     await picture("widgets");
     await until("the kernel to be idle", idle);
   }],
+  ["interact", async () => {
+    const i = await write(`report.Interact(func(rate float64, steps int, kind string, on bool) string {
+	return fmt.Sprintf("%.2f %d %s %t", rate, steps, kind, on)
+}, report.Slider{Name: "rate", Max: 1, Value: 0.5}, report.Slider{Name: "steps", Min: 1, Max: 9, Value: 3}, report.Choice{Name: "kind", Options: []string{"left", "right"}}, report.Switch{Name: "on"})
+fmt.Println("after")`);
+    await run();
+    await shows(i, "0.50 3 left false", 120_000);
+    const controls = output(i).locator("[data-control]");
+    await until("the line to the kernel", () => page.evaluate(() => globalThis.gonb_comm?.open() === true));
+    await controls.nth(0).focus(); // by keys alone
+    await page.keyboard.press("ArrowRight");
+    await shows(i, "0.51 3 left false");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("End");
+    await shows(i, "0.51 9 left false");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("ArrowDown");
+    await shows(i, "0.51 9 right false");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Space");
+    await shows(i, "0.51 9 right true");
+    await picture("interact");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter"); // Done
+    await shows(i, "after");
+    if (await controls.count()) throw new Error("the controls stay when the cell has ended");
+  }],
+  ["format", async () => {
+    const i = await write("%fmt\nsum:=0 // of all\nfor i:=range 3{sum+=i}");
+    await run();
+    await until("the cell to be formatted", async () => (await cells().nth(i).locator(".cm-content").innerText()).includes("sum := 0 // of all\nfor i := range 3 {\n"));
+  }],
   ["stop", async () => {
     const i = await write('fmt.Println("begun")\nfor {\n\ttime.Sleep(time.Millisecond)\n}');
     await run();
@@ -316,6 +320,7 @@ for v := 0; v < 100; {
     await page.setViewportSize({ width: 1200, height: 900 });
     await menu("Settings", "Theme", "JupyterLab Light");
   }],
+  ...live({ page, browser, address, token, cells, output, until, shows, menu, accept, idle, settled, picture, notebook, say, cut }),
   ["magics", async () => {
     const file = new URL("magics.ipynb", import.meta.url);
     fs.copyFileSync(file, path.join(args.work, "lab", "notebooks", "magics.ipynb"));
@@ -337,6 +342,7 @@ for v := 0; v < 100; {
 
 let passed = 0, failed = 0, skipped = 0;
 for (const [name, step] of story) {
+  if (args.only && !name.startsWith(args.only) && name !== "launcher") continue;
   if (failed > 0) {
     skipped++;
     continue;

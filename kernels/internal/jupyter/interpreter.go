@@ -44,6 +44,18 @@ type CommHandler interface {
 	Comm(ctx context.Context, kind string, c Comm, out Output) error
 }
 
+// A Debugger is an Interpreter whose cells can be debugged. Without it debug requests
+// are refused.
+type Debugger interface {
+	// CanDebug reports whether they can be here. It is called once, before all else.
+	CanDebug() bool
+
+	// Debug answers a request of the Debug Adapter Protocol, or of Jupyter's additions
+	// to it. event publishes an event; it may be called after Debug has returned, until
+	// the next call.
+	Debug(ctx context.Context, request map[string]any, event func(map[string]any)) (response map[string]any)
+}
+
 // An ExecuteRequest is a cell to run.
 type ExecuteRequest struct {
 	Code            string
@@ -54,6 +66,7 @@ type ExecuteRequest struct {
 	UserExpressions map[string]string // to be evaluated after the cell, by name
 	Count           int               // execution_count of this cell, from 1
 	Cell            string            // the front end's id of the cell, empty if it sent none
+	Left            <-chan struct{}   // closed when a cell of another page waits: this one's may have been loaded again
 }
 
 // An ExecuteResult says how a cell ended.

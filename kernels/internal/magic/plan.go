@@ -14,6 +14,7 @@ type Plan struct {
 	Call     string    // function that main calls (%exec)
 	Args     []string  // the program's arguments
 	Test     bool      // the cell is a test
+	Format   int       // number of the line, from 1, that wants the cell formatted (%fmt) and not run; 0 if there is none
 }
 
 // HasGo reports whether any Go code is left to run.
@@ -158,6 +159,11 @@ func (t Table) command(p *Plan, text string, line, last int) error {
 	case Test:
 		p.Test = true
 		p.arguments(c.Args)
+	case Format:
+		if len(c.Args) > 0 {
+			return Usage(c)
+		}
+		p.Format = line
 	}
 	if row.Run != nil {
 		p.Commands = append(p.Commands, c)

@@ -48,6 +48,10 @@ type Host interface {
 	// and curves of training; without a running cell, of the one that ran last.
 	Progress() []map[string]any
 
+	// Left is closed when a cell of another page waits, since the one that shows this cell
+	// may have been loaded again: what only shows something ends. It may be nil.
+	Left() <-chan struct{}
+
 	// Page shows help next to the notebook instead of in it, where the front
 	// end can.
 	Page(data map[string]any)
@@ -78,6 +82,8 @@ const (
 	Arguments
 	// Test makes the cell a test; its arguments are those of the test binary.
 	Test
+	// Format has the cell formatted, and nothing of it run.
+	Format
 	// Body magics take the text of the whole cell (and begin with %%).
 	Body
 )

@@ -97,7 +97,11 @@ func (b *bridge) handle(d *protocol.DisplayData) {
 	}
 	switch s := d.Data[protocol.MIMECommSubscribe].(type) {
 	case protocol.CommSubscription:
-		b.used(b.program.Subscribe(s), true)
+		b.used(b.program.Subscribe(s), !s.Unsubscribe)
+		if s.Unsubscribe && b.hopeless != nil { // it waits no more
+			b.hopeless.Stop()
+			b.hopeless = nil
+		}
 		return
 	}
 	if wait, ok := d.Data[MIMEClear]; ok {
@@ -116,6 +120,9 @@ func (b *bridge) used(err error, waits bool) {
 		if b.x.req.AllowStdin {
 			b.warn(err.Error() + ": buttons and sliders move nothing here; they do in JupyterLab and Jupyter Notebook")
 		}
+	}
+	if b.alone && waits {
+		b.inbox.put(protocol.CommValue{Address: widget.Alone, Value: "true"}) // a program that listens to that need not be ended
 	}
 	if b.alone && waits && !b.x.req.AllowStdin && b.hopeless == nil {
 		b.hopeless = time.AfterFunc(hopelessWait, func() { b.giveUp(&widgetError{}) })

@@ -93,6 +93,10 @@ func (x *execution) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	x.n.debugger.Cell(x.req.Code, x.req.Count)
+	if plan.Format > 0 {
+		return x.format(plan.Format)
+	}
 	for _, c := range plan.Commands {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -110,7 +114,7 @@ func (x *execution) run(ctx context.Context) error {
 func (x *execution) command(ctx context.Context, c magic.Command) error {
 	switch c.Kind {
 	case magic.Shell:
-		return x.shell(ctx, x.n.directory(), c.Text)
+		return x.shell(ctx, x.n.Directory(), c.Text)
 	case magic.ModuleShell:
 		if err := x.n.module.Refresh(ctx); err != nil {
 			return err

@@ -3,6 +3,8 @@ package notebook
 import (
 	"context"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 
 	"gaiden/kernels/internal/cell/parse"
@@ -34,11 +36,25 @@ func (x *execution) Live() func(data map[string]any, more bool) {
 	}
 }
 
+// Left implements magic.Host.
+func (x *execution) Left() <-chan struct{} { return x.req.Left }
+
 // Progress implements magic.Host.
 func (x *execution) Progress() []map[string]any { return x.n.progress.all() }
 
 func (x *execution) Page(data map[string]any) {
 	x.payload = append(x.payload, map[string]any{"source": "page", "data": data, "start": 0})
+}
+
+// format replaces the cell by what it is without a line, formatted.
+func (x *execution) format(without int) error {
+	lines := strings.Split(x.req.Code, "\n")
+	text, err := x.n.Format(strings.Join(slices.Delete(lines, without-1, without), "\n"))
+	if err != nil {
+		return err
+	}
+	x.payload = append(x.payload, map[string]any{"source": "set_next_input", "text": text, "replace": true})
+	return nil
 }
 
 func (x *execution) Next(text string) {

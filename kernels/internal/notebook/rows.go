@@ -32,6 +32,8 @@ func (n *Notebook) programRows() magic.Table {
 		{Name: "%args", Args: "arguments", Role: magic.Arguments, Help: "sets the command-line arguments of the cell's program"},
 		{Name: "%test", Args: "[flags]", Role: magic.Test,
 			Help: "runs the cell's tests and benchmarks, or those of earlier cells; flags such as -test.v"},
+		{Name: "%fmt", Role: magic.Format, Help: "formats the cell as gofmt does, removes this line, and runs nothing",
+			More: "Magics, shell commands and comments stay as they are. A cell that is not Go yet is\nleft, with the error. Ctrl-Z in the cell brings its text back. For all cells of a\nnotebook file: gaiden fmt NOTEBOOK.ipynb in a terminal."},
 		{Name: "%capture", Args: "[-a] file", Help: "copies the cell's output to a file; -a appends", Run: capture},
 		{Name: "%clear", Args: "[-w]", Help: "clears the cell's output; -w waits until there is new output", Run: clearOutput},
 		{Name: "%with_inputs", Help: "not needed: a command that waits for input shows an input field", Run: notNeeded},
@@ -192,7 +194,7 @@ func (n *Notebook) chdir(ctx context.Context, host magic.Host, c magic.Command) 
 		return magic.Usage(c)
 	}
 	if len(c.Args) == 0 {
-		fmt.Fprintf(host.Stdout(), "Current directory: %q\n", n.directory())
+		fmt.Fprintf(host.Stdout(), "Current directory: %q\n", n.Directory())
 		return nil
 	}
 	dir := filepath.Clean(n.expand(c.Args[0]))
@@ -267,7 +269,7 @@ func (n *Notebook) script(ctx context.Context, host magic.Host, c magic.Command)
 	if len(c.Args) == 0 || !ok {
 		return magic.Usage(c)
 	}
-	exit, err := x.program(ctx, n.directory(), []byte(c.Body+"\n"), c.Args[0], c.Args[1:]...)
+	exit, err := x.program(ctx, n.Directory(), []byte(c.Body+"\n"), c.Args[0], c.Args[1:]...)
 	if err == nil && exit.Code != 0 {
 		return &exitError{exit}
 	}

@@ -234,6 +234,7 @@ func TestWidgetLife(t *testing.T) {
 func TestWidgetsAlone(t *testing.T) {
 	waits := "import \"github.com/janpfeifer/gonb/gonbui/widgets\"\n%%\nw := widgets.Slider(0, 10, 5).Done()\nfmt.Println(w.Value())"
 	sends := "import \"github.com/janpfeifer/gonb/gonbui/comms\"\n%%\ncomms.Send(\"/out\", 1)\nfmt.Println(\"sent\")"
+	hears := "import \"github.com/janpfeifer/gonb/gonbui/comms\"\n%%\nheard := make(chan string, 1)\nid := comms.Subscribe(\"#gaiden/alone\", func(_ string, yes string) { heard <- yes })\nfmt.Println(\"alone:\", <-heard)\ncomms.Unsubscribe(id)"
 	tests := []struct {
 		name, code, kernel string
 		stdin              bool
@@ -241,6 +242,8 @@ func TestWidgetsAlone(t *testing.T) {
 	}{
 		{"sends, somebody there", sends, kernelID, true, "ok", "sent", "widget: no page has opened a channel to this kernel"},
 		{"sends, nobody there", sends, "", false, "ok", "sent", ""},
+		{"hears that nobody is there", hears, "", false, "ok", "alone: true", ""},
+		{"hears that no page is there", hears, kernelID, true, "ok", "alone: true", "widget: no page"},
 		{"waits, nobody there", waits, "", false, "error", "", "the cell waits for its widgets, and no page shows them"},
 	}
 	for _, tt := range tests {

@@ -102,6 +102,57 @@ func (d *Document) Bytes() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// Edit replaces the text of each code cell by what f returns for it; number counts
+// from 1. It reports whether anything has changed.
+func (d *Document) Edit(f func(number int, code string) string) (changed bool) {
+	number := 0
+	for _, c := range d.cells {
+		if c["cell_type"] != "code" {
+			continue
+		}
+		number++
+		old := text(c["source"])
+		if edited := f(number, old); edited != old {
+			c["source"], changed = lines(edited), true
+		}
+	}
+	return changed
+}
+
+// The tags of papermill: the cell that has the defaults, and the one that replaces some.
+const (
+	parameters = "parameters"
+	injected   = "injected-parameters"
+)
+
+// Parameters returns the cell that has the defaults of parameters: the first with the
+// tag parameters.
+func (d *Document) Parameters() (code string, found bool) {
+	for _, c := range d.cells {
+		if c["cell_type"] == "code" && tagged(c, parameters) {
+			return text(c["source"]), true
+		}
+	}
+	return "", false
+}
+
+// Inject puts a cell below that of the defaults, as papermill does: in place of the one
+// that an earlier Inject has left.
+func (d *Document) Inject(code string) {
+	d.cells = slices.DeleteFunc(d.cells, func(c map[string]any) bool { return tagged(c, injected) })
+	at := 1 + slices.IndexFunc(d.cells, func(c map[string]any) bool { return c["cell_type"] == "code" && tagged(c, parameters) })
+	cell := map[string]any{"cell_type": "code", "metadata": map[string]any{"tags": []any{injected}}, "source": lines(code), "outputs": []any{}, "execution_count": nil}
+	if minor, _ := d.top["nbformat_minor"].(json.Number); minor.String() >= "5" {
+		cell["id"] = injected
+	}
+	d.cells = slices.Insert(d.cells, at, cell)
+	list := []any{}
+	for _, c := range d.cells {
+		list = append(list, c)
+	}
+	d.top["cells"] = list
+}
+
 // text joins what the format has as a text or a list of lines.
 func text(v any) string {
 	switch v := v.(type) {

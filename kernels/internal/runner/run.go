@@ -130,7 +130,13 @@ func (r *Run) cell(ctx context.Context, c map[string]any, count int, out *output
 		}
 	}()
 	id, _ := c["id"].(string)
-	return r.Interpreter.Execute(ctx, jupyter.ExecuteRequest{Code: text(c["source"]), Count: count, StopOnError: true, Cell: id}, out).Err
+	result := r.Interpreter.Execute(ctx, jupyter.ExecuteRequest{Code: text(c["source"]), Count: count, StopOnError: true, Cell: id}, out)
+	for _, p := range result.Payload {
+		if next, is := p["text"].(string); is && p["source"] == "set_next_input" && p["replace"] == true {
+			c["source"] = lines(next) // as Jupyter does
+		}
+	}
+	return result.Err
 }
 
 func (r *Run) progress(s Step) {

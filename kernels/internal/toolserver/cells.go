@@ -1,10 +1,12 @@
 package toolserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"go/parser"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +20,8 @@ import (
 
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/webpage"
+	"gaiden/lib/runs"
+	"gaiden/lib/timing/units"
 )
 
 const undoWords = " To undo: undo with the number of the action, which the result has."
@@ -34,6 +38,7 @@ type trainIn struct {
 	Batch      int     `json:"batch,omitempty" jsonschema:"examples a step; default: 32"`
 	Rate       float64 `json:"learning_rate,omitempty" jsonschema:"default: the optimizer's"`
 	Validation string  `json:"validation,omitempty" jsonschema:"a *fit.Set that is tested after each epoch"`
+	Log        string  `json:"log,omitempty" jsonschema:"folder in which the run is logged, such as runs/first, for list_runs; default: it is not"`
 	Timeout    float64 `json:"timeout_seconds,omitempty" jsonschema:"stop training after so long, with the weights that it has then; default: never"`
 }
 
@@ -75,11 +80,55 @@ func (s *Server) addCells(server *mcp.Server) {
 			r, err := s.run(ctx, req, "profile", code, 0)
 			return r, nil, err
 		})
+	mcp.AddTool(server, &mcp.Tool{Name: "list_runs", Annotations: reads(), Description: "Lists trainings that were logged: net, settings, state and results. Changes nothing."},
+		func(_ context.Context, _ *mcp.CallToolRequest, in runsIn) (*mcp.CallToolResult, runsOut, error) {
+			out, err := s.listRuns(in.Folder)
+			return nil, out, err
+		})
 	mcp.AddTool(server, &mcp.Tool{Name: "describe", Annotations: reads(), Description: "Shows the documentation of a package, a name or a magic. Changes nothing."},
 		func(ctx context.Context, _ *mcp.CallToolRequest, in describeIn) (r *mcp.CallToolResult, _ any, err error) {
 			text, err := s.describe(ctx, in.Name)
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: cut(text, 3*maxText)}}}, nil, err
 		})
+}
+
+type runsIn struct {
+	Folder string `json:"folder,omitempty" jsonschema:"runs below this folder; default: runs"`
+}
+
+type runsOut struct {
+	Folder string     `json:"folder"`
+	Runs   []runs.Run `json:"runs"`
+	Cut    string     `json:"cut,omitempty"`
+}
+
+// maxRuns is how many runs a list has.
+const maxRuns = 100
+
+// listRuns lists the newest runs below a folder, without code and layers.
+func (s *Server) listRuns(folder string) (out runsOut, err error) {
+	if out.Folder = cmp.Or(folder, "runs"); !filepath.IsAbs(out.Folder) {
+		out.Folder = filepath.Join(s.Notebook.Directory(), out.Folder)
+	}
+	out.Runs = []runs.Run{}
+	if _, err := os.Stat(out.Folder); errors.Is(err, fs.ErrNotExist) && folder == "" {
+		out.Cut = "no training has been logged: train with log=runs/NAME logs one"
+		return out, nil
+	}
+	all, err := runs.List(out.Folder)
+	if more := len(all) - maxRuns; more > 0 {
+		out.Cut = fmt.Sprintf("%s left out: the newest %d are listed", units.Plural(more, "run"), maxRuns)
+		all = all[more:]
+	}
+	for _, r := range all {
+		short := *r
+		short.Code, short.Layers = "", nil
+		out.Runs = append(out.Runs, short)
+	}
+	if err != nil && len(all) > 0 { // of those that could not be read
+		out.Cut, err = strings.TrimPrefix(out.Cut+"; "+err.Error(), "; "), nil
+	}
+	return out, err
 }
 
 // expression checks that a text is an expression of Go.
@@ -102,6 +151,7 @@ func trainCell(in trainIn) (string, error) {
 	set(in.Epochs != 0, "Epochs: %d", in.Epochs)
 	set(in.Batch != 0, "Batch: %d", in.Batch)
 	set(in.Rate != 0, "LearningRate: %v", in.Rate)
+	set(in.Log != "", "Log: %q", in.Log)
 	if in.Validation != "" {
 		err = errors.Join(err, expression("train", "validation", in.Validation))
 		set(true, "Validation: %s", in.Validation)

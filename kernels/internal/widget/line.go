@@ -19,6 +19,9 @@ import (
 // Target is the target of the comms that pages open.
 const Target = "gonb_comm"
 
+// Alone is the address at which a program hears that no page shows its cell.
+const Alone = "#gaiden/alone"
+
 // The addresses that are not the programs'.
 const (
 	opened = "#comm_open_ack" // to a page, GoNB's: its comm is open

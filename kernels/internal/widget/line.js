@@ -4,9 +4,9 @@
 // of its restarts.
 (kernel, life) => {
   // JupyterLab takes the arrow keys to choose a cell, also from a slider that has the
-  // focus. What moves a slider is the slider's: it is kept from all listeners.
+  // focus. What moves a slider, a list or a switch is theirs: it is kept from all listeners.
   globalThis.gaiden_keys ??= (window.addEventListener("keydown", (e) => {
-    if (e.target?.matches?.('input[type="range"]') && !e.ctrlKey && !e.metaKey && !e.altKey && /^(Arrow|Home|End|Page)/.test(e.key)) e.stopImmediatePropagation();
+    if (e.target?.matches?.('input[type="range"], [data-gaiden] *') && !e.ctrlKey && !e.metaKey && !e.altKey && /^(Arrow|Home|End|Page| |Enter)/.test(e.key)) e.stopImmediatePropagation();
   }, true), true);
 
   const lines = (globalThis.gaiden_lines ??= {});
